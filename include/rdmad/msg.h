@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * msg.h - the control messages between a program (or rdmactl, rdmad-run) and the daemon.
+ *
+ * A SOCK_SEQPACKET unix socket; one connection per verbs context.  One request, one
+ * reply, in turn: a struct msg_req of exactly the size of its op's row, answered by a
+ * struct msg_rep.  File descriptors come with SCM_RIGHTS.  A request that is too
+ * short, too long or of an unknown op is answered with EINVAL and leaves the connection up.
+ *
+ * Where the daemon is: $RDMAD_SOCKET if set (a path, or @name for an abstract
+ * socket); else RDMAD_SYSTEM_SOCKET; else the abstract socket @rdmad.<uid>, where a
+ * private daemon of that user listens (abstract names belong to a network
+ * namespace, so no daemon of another one can be met by mistake).  Each side checks
+ * the other's uid (SO_PEERCRED): the program takes a daemon of root or of itself.
+ */
+#ifndef RDMAD_MSG_H
+#define RDMAD_MSG_H
+
+#include <stdint.h>
+
+#include <rdmad/abi.h>
+
+#define RDMAD_SYSTEM_SOCKET	"/run/rdmad/rdmad.sock"
+#define RDMAD_PRIVATE_SOCKET	"@rdmad.%u"	/* uid */
+#define RDMAD_NAME_LEN		64
+#define RDMAD_GIDS		64		/* rows of the GID table of a device */
+
+enum msg_op {
+	MSG_HELLO = 1,		/* first on every connection; version check */
+	MSG_HOLD,		/* a private daemon lives as long as a connection holds it */
+	MSG_DEVICE_LIST,
+	MSG_OPEN,		/* makes this connection a verbs context.  fds back: bell page, kick eventfd, async event socket */
+	MSG_QUERY_DEVICE,
+	MSG_QUERY_PORT,
+	MSG_QUERY_GID,
+	MSG_PD_ALLOC,
+	MSG_PD_FREE,
+	MSG_MR_REG,		/* fd with it (optional): a memfd sealed against shrinking that holds the memory */
+	MSG_MR_DEREG,
+	MSG_CHANNEL_CREATE,	/* fd back: a pipe's read end; each event is the 8 bytes of the CQ's cookie */
+	MSG_CHANNEL_DESTROY,
+	MSG_CQ_CREATE,		/* fd back: memfd with the ring */
+	MSG_CQ_RESIZE,		/* fd back: the new ring.  Completions published before the reply are in the old one */
+	MSG_CQ_DESTROY,
+	MSG_SRQ_CREATE,		/* fd back: memfd with the ring */
+	MSG_SRQ_MODIFY,
+	MSG_SRQ_QUERY,
+	MSG_SRQ_DESTROY,
+	MSG_QP_CREATE,		/* fd back: memfd with the SQ ring and, behind it, the RQ ring */
+	MSG_QP_MODIFY,
+	MSG_QP_QUERY,
+	MSG_QP_DESTROY,
+	MSG_MCAST_ATTACH,
+	MSG_MCAST_DETACH,
+	MSG_DUMP,		/* fd back: a memfd with JSON text */
+	MSG_OPS
+};
+
+enum msg_dump { DUMP_DEVICES = 1, DUMP_QPS, DUMP_STATS };
+
+struct msg_device {
+	char name[RDMAD_NAME_LEN];
+	uint64_t guid;		/* as a number, the most significant byte first on the wire */
+	uint32_t index;
+	uint32_t ports;
+};
+
+struct msg_device_attr {	/* of struct ibv_device_attr what is not a constant of the library */
+	uint64_t guid;
+	uint64_t max_mr_size;
+	uint32_t max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd;
+	uint32_t max_rd_atom, max_res_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge;
+	uint32_t max_inline, max_mcast_grp, max_mcast_qp_attach;
+	uint32_t comp_vectors;
+	uint32_t rsv;
+	char fw_ver[RDMAD_NAME_LEN];
+};
+
+struct msg_port_attr {
+	uint8_t state;		/* enum ibv_port_state: 1 down, 4 active */
+	uint8_t max_mtu, active_mtu;	/* enum ibv_mtu */
+	uint8_t phys_state;	/* 3 disabled, 2 polling, 5 link up */
+	uint8_t active_speed, active_width;
+	uint8_t rsv[2];
+	uint32_t gid_n;		/* rows of the GID table */
+	uint32_t pkey_n;
+	uint32_t max_msg;
+	uint32_t bad_pkey, qkey_viol;
+};
+
+struct msg_gid {
+	uint8_t gid[16];	/* all zero: the row is empty */
+	uint32_t index;
+	uint32_t ndev_ifindex;
+	uint32_t type;		/* enum ibv_gid_type: 2, RoCE v2 */
+	uint32_t rsv;
+};
+
+/* ---- requests ---------------------------------------------------------- */
+
+struct msg_req {
+	uint32_t op;		/* enum msg_op */
+	uint32_t seq;		/* echoed */
+	union {
+		struct { uint32_t abi; uint32_t pid; char prog[RDMAD_NAME_LEN]; } hello;
+		struct { char name[RDMAD_NAME_LEN]; } open;
+		struct { uint32_t port; uint32_t index; } gid;
+		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;
+			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */ } mr;
+		struct { uint32_t handle; uint32_t rsv; } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
+		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, rsv; } cq;
+		struct { uint32_t handle; uint32_t cqe; } cq_resize;
+		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; } srq;
+		struct { uint32_t handle, mask /* 1 max_wr, 2 limit */, max_wr, limit; } srq_mod;
+		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type, sq_sig_all; uint32_t rsv; uint64_t cookie; } qp;
+		struct { uint32_t qpn, mask; struct qp_attr attr; } qp_mod;
+		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;
+		struct { uint32_t what; uint32_t rsv; } dump;
+	};
+};
+
+/* ---- replies ----------------------------------------------------------- */
+
+struct msg_rep {
+	uint32_t op, seq;
+	int32_t err;		/* 0 or a positive errno; the rest is valid with 0 only */
+	uint32_t fd_n;
+	union {
+		struct { uint32_t abi; uint32_t pid; char version[RDMAD_NAME_LEN]; } hello;
+		struct { uint32_t n; uint32_t rsv; struct msg_device dev[32]; } devices;
+		struct { uint32_t bell_len; uint32_t ctx; } open;
+		struct msg_device_attr device;
+		struct msg_port_attr port;
+		struct msg_gid gid;
+		struct { uint32_t handle; uint32_t lkey, rkey; uint32_t rsv; } obj;	/* PD, MR, channel */
+		struct { uint32_t handle; uint32_t slots, stride; uint32_t cqe; uint64_t map_len; } cq;
+		struct { uint32_t handle; uint32_t slots, stride; uint32_t bell;
+			 uint32_t max_wr, max_sge, limit, rsv; uint64_t map_len; } srq;
+		struct { uint32_t qpn; uint32_t bell; uint32_t sq_slots, sq_stride, rq_slots, rq_stride; uint64_t rq_off;
+			 uint64_t map_len; struct qp_cap cap; uint32_t rsv; } qp;
+		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
+		struct { uint64_t len; } dump;
+	};
+};
+
+/* What the async event socket carries (SOCK_SEQPACKET, one record a message). */
+struct msg_event {
+	uint32_t type;		/* enum event_type */
+	uint32_t port;		/* port events */
+	uint64_t cookie;	/* of the QP, CQ or SRQ concerned */
+};
+
+#endif

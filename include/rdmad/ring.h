@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ring.h - the memory ordering between a program and the daemon, all of it.
+ *
+ * No other file touches a shared word with an atomic.  Each function says which
+ * side may call it.  Whoever reads an index written by the other side gets a
+ * number that may be anything: it must be checked (ring_used() does) before use.
+ */
+#ifndef RDMAD_RING_H
+#define RDMAD_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdmad/abi.h>
+
+#define RING_LOAD(p)		__atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define RING_STORE(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+/* The private side of a ring: what one process knows without reading shared memory. */
+struct ring {
+	struct ring_hdr *hdr;
+	uint8_t *slot0;
+	uint32_t mask;		/* slots - 1 */
+	uint32_t stride;
+	uint32_t pos;		/* producer: next slot to write; consumer: next slot to read */
+	uint32_t seen;		/* the other side's index, as last read */
+};
+
+static inline size_t ring_bytes(uint32_t slots, uint32_t stride)
+{
+	return sizeof(struct ring_hdr) + (size_t)slots * stride;
+}
+
+/* Either side, over memory that is zero or holds a ring of just these measures. */
+static inline void ring_attach(struct ring *r, void *mem, uint32_t slots, uint32_t stride)
+{
+	r->hdr = mem;
+	r->slot0 = (uint8_t *)mem + sizeof(struct ring_hdr);
+	r->mask = slots - 1;
+	r->stride = stride;
+	r->pos = 0;
+	r->seen = 0;
+}
+
+static inline void *ring_slot(const struct ring *r, uint32_t i)
+{
+	return r->slot0 + (size_t)(i & r->mask) * r->stride;
+}
+
+/* Producer: free slots.  0 also if the consumer's index is nonsense. */
+static inline uint32_t ring_room(struct ring *r)
+{
+	uint32_t used = r->pos - r->seen;
+
+	if (used > r->mask || used > r->mask / 2) {
+		r->seen = RING_LOAD(&r->hdr->cons);
+		used = r->pos - r->seen;
+	}
+	return used > r->mask + 1 ? 0 : r->mask + 1 - used;
+}
+
+/* Producer: the slots written from pos on (n of them) are there to read. */
+static inline void ring_publish(struct ring *r, uint32_t n)
+{
+	r->pos += n;
+	RING_STORE(&r->hdr->prod, r->pos);
+}
+
+/* Consumer: slots to read.  Never more than the ring has; UINT32_MAX if the producer's index is nonsense. */
+static inline uint32_t ring_used(struct ring *r)
+{
+	uint32_t n;
+
+	r->seen = RING_LOAD(&r->hdr->prod);
+	n = r->seen - r->pos;
+	return n > r->mask + 1 ? UINT32_MAX : n;
+}
+
+/* Consumer: n slots have been read and may be written again. */
+static inline void ring_consume(struct ring *r, uint32_t n)
+{
+	r->pos += n;
+	RING_STORE(&r->hdr->cons, r->pos);
+}
+
+/* ---- the bell ---------------------------------------------------------- */
+
+/* Program, after ring_publish(): true if the daemon sleeps and must be kicked (8 bytes to the eventfd). */
+static inline bool bell_ring(struct bell *b, uint32_t q)
+{
+	uint64_t wbit = 1ull << (q & 63), sbit = 1ull << ((q >> 6) & 63);
+	uint64_t *word = &b->word[q >> 6], *sum = &b->sum[q >> 12];
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & wbit))
+		__atomic_fetch_or(word, wbit, __ATOMIC_SEQ_CST);
+	if (!(__atomic_load_n(sum, __ATOMIC_RELAXED) & sbit))
+		__atomic_fetch_or(sum, sbit, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&b->idle, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&b->idle, 0, __ATOMIC_SEQ_CST);
+}
+
+/* Daemon: takes the set bits of sum[i], then of word[w].  Clear first, look at the rings after. */
+static inline uint64_t bell_take(uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED) ? __atomic_exchange_n(p, 0, __ATOMIC_SEQ_CST) : 0;
+}
+
+/* Daemon: is there anything?  After bell_sleep() this decides whether to sleep. */
+static inline bool bell_any(const struct bell *b)
+{
+	for (unsigned i = 0; i < BELL_QUEUES / 4096; i++)
+		if (__atomic_load_n(&b->sum[i], __ATOMIC_SEQ_CST))
+			return true;
+	return false;
+}
+
+static inline void bell_sleep(struct bell *b)
+{
+	__atomic_store_n(&b->idle, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void bell_wake(struct bell *b)
+{
+	__atomic_store_n(&b->idle, 0, __ATOMIC_SEQ_CST);
+}
+
+/* ---- the arm word of a CQ ---------------------------------------------- */
+
+/* Program: ask for one event.  A stronger request stays. */
+static inline void cq_arm(struct ring_hdr *h, uint32_t how)
+{
+	uint32_t old = __atomic_load_n(&h->arm, __ATOMIC_RELAXED);
+
+	while (old < how && !__atomic_compare_exchange_n(&h->arm, &old, how, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Daemon, after ring_publish(): true if an event is due.  any: some new completion is solicited or an error. */
+static inline bool cq_fire(struct ring_hdr *h, bool solicited)
+{
+	uint32_t old;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	old = __atomic_load_n(&h->arm, __ATOMIC_RELAXED);
+	if (old == CQ_ARM_NONE || (old == CQ_ARM_SOLICITED && !solicited))
+		return false;
+	return __atomic_exchange_n(&h->arm, CQ_ARM_NONE, __ATOMIC_SEQ_CST) != CQ_ARM_NONE;
+}
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hca.h - a complete InfiniBand HCA in software: bytes in, bytes out, time an argument.
+ *
+ * No globals, no clock, no I/O; one thread at a time per HCA.  Objects are made and
+ * destroyed by calls that may allocate; the data path (post, rx, tx, tick, completions)
+ * never does.  The host - the daemon, the simulator, a fuzzer - turns like this:
+ *
+ *	hca_post_*()	what programs posted
+ *	hca_rx_burst()	what arrived
+ *	hca_tick()	if hca_deadline() has come
+ *	hca_tx()	until 0: send each burst, or hand it to a local HCA, before the next call
+ *	hca_completions(), hca_events()	until 0: publish
+ *
+ * A function that returns int returns 0 or a positive errno, the one that the verb
+ * concerned has.  Numbers (pdn, key, cqn, srqn, qpn) are the HCA's; none is ever 0.
+ */
+#ifndef PROTO_HCA_H
+#define PROTO_HCA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdmad/abi.h>
+
+#include "burst.h"
+#include "mem.h"
+#include "mono.h"
+
+struct hca;
+
+#define HCA_GIDS	64u
+
+struct hca_cfg {
+	const struct mem_ops *mem;
+	void *mem_host;		/* first argument of mem's functions */
+	uint64_t seed;		/* of key bytes, first QPN; same seed and same calls, same behaviour */
+	uint32_t qpn_low;	/* every QPN has these low bits ... */
+	unsigned qpn_low_bits;	/* ... this many of them: so several HCAs share one number space */
+	uint8_t mtu;		/* enum ibv_mtu: the port's largest */
+	uint32_t train_len;	/* payload bytes of a burst to a foreign GID, at most (e.g. 61440) */
+	uint32_t local_train_len; /* and to a GID of hca_local_set() */
+	uint32_t window_len;	/* bytes in flight to one foreign GID, at the start and at the most */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd;	/* 0: a default */
+};
+
+/* NULL: no memory. */
+struct hca *hca_new(const struct hca_cfg *);
+void hca_free(struct hca *);	/* with all objects, nothing is published */
+
+/* ---- the port ---------------------------------------------------------- */
+
+/* Row i of the GID table; gid NULL empties it. */
+int hca_gid_set(struct hca *, unsigned i, const uint8_t *gid);
+/* This GID is reached without loss and without a window (a device of the same daemon), or no longer. */
+int hca_local_set(struct hca *, const uint8_t *gid, bool local);
+void hca_mtu_set(struct hca *, uint8_t mtu);
+
+/* ---- objects ----------------------------------------------------------- */
+
+int hca_pd_alloc(struct hca *, uint32_t *pdn);
+int hca_pd_free(struct hca *, uint32_t pdn);			/* EBUSY while MRs, QPs, SRQs use it */
+
+struct mr_attr {
+	uint32_t pdn;
+	uint32_t access;	/* enum access_flag */
+	uint64_t addr, len;	/* where it is in the program */
+	uint64_t iova;		/* the address that work requests and peers use for addr */
+	void *region;		/* the host's name for it; put in spans */
+};
+int hca_mr_reg(struct hca *, const struct mr_attr *, uint32_t *key);	/* lkey and rkey are the same */
+int hca_mr_dereg(struct hca *, uint32_t key);			/* EBUSY while a window is bound */
+
+int hca_cq_create(struct hca *, uint32_t cqe, uint32_t *cqn);
+int hca_cq_destroy(struct hca *, uint32_t cqn);			/* EBUSY while QPs use it */
+/* The host could not publish a completion: the ring was full.  EV_CQ_ERR, and every QP on it to ERR. */
+void hca_cq_overrun(struct hca *, uint32_t cqn, mono_t now);
+
+struct srq_init { uint32_t pdn, max_wr, max_sge, limit; };
+int hca_srq_create(struct hca *, const struct srq_init *, uint32_t *srqn);
+int hca_srq_limit(struct hca *, uint32_t srqn, uint32_t limit);	/* arms EV_SRQ_LIMIT; 0 disarms */
+int hca_srq_resize(struct hca *, uint32_t srqn, uint32_t max_wr);
+int hca_srq_query(const struct hca *, uint32_t srqn, struct srq_init *);
+int hca_srq_destroy(struct hca *, uint32_t srqn);		/* EBUSY while QPs use it */
+
+struct qp_init {
+	uint8_t type;		/* enum qp_type */
+	bool sq_sig_all;
+	uint32_t pdn, send_cqn, recv_cqn, srqn /* 0: none */;
+	struct qp_cap cap;
+};
+int hca_qp_create(struct hca *, const struct qp_init *, uint32_t *qpn);
+int hca_qp_modify(struct hca *, uint32_t qpn, const struct qp_attr *, uint32_t mask, mono_t now);
+int hca_qp_query(const struct hca *, uint32_t qpn, struct qp_attr *, struct qp_init *);
+int hca_qp_destroy(struct hca *, uint32_t qpn);		/* its completions not yet handed out are dropped */
+
+int hca_mcast_attach(struct hca *, uint32_t qpn, const uint8_t *mgid);	/* UD only */
+int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);
+
+/* ---- the data path ----------------------------------------------------- */
+
+/*
+ * Copies the request, its sge and inline bytes.  ENOMEM: the queue is full.  EINVAL: state, opcode of this
+ * QP type, or number of sge.  What the specification reports by a completion is reported by a completion.
+ */
+int hca_post_send(struct hca *, uint32_t qpn, const struct send_wr *, mono_t now);
+int hca_post_recv(struct hca *, uint32_t qpn, const struct recv_wr *, mono_t now);
+int hca_post_srq_recv(struct hca *, uint32_t srqn, const struct recv_wr *, mono_t now);
+
+/* Takes one train.  Cannot fail: what is wrong with it is counted, answered or dropped as the rules say. */
+void hca_rx_burst(struct hca *, const struct burst *, mono_t now);
+/* Takes one UDP payload without its ICRC: burst_parse() and hca_rx_burst(). */
+void hca_rx(struct hca *, const struct route *, const uint8_t *data, size_t len, mono_t now);
+/* The host dropped a datagram before it got here; counted as stat (e.g. HCA_STAT_ICRC_ERR). */
+void hca_count(struct hca *, unsigned stat, uint64_t n);
+
+/* The next burst, good until the next call into this HCA (but hca_rx_burst of the very burst).  false: nothing to send now. */
+bool hca_tx(struct hca *, struct burst *, mono_t now);
+/* The host could not read the payload of the burst just taken: the WR or the read response fails. */
+void hca_tx_fault(struct hca *, const struct burst *, mono_t now);
+
+void hca_tick(struct hca *, mono_t now);
+mono_t hca_deadline(const struct hca *);	/* when to call hca_tick() next; MONO_NEVER */
+
+/* Up to max, in order of completion per CQ; how many. */
+unsigned hca_completions(struct hca *, struct cqe *, unsigned max);
+
+struct hca_event {
+	uint32_t type;		/* enum event_type */
+	uint32_t number;	/* qpn, cqn or srqn, as the type says */
+};
+unsigned hca_events(struct hca *, struct hca_event *, unsigned max);
+
+/* ---- looking in -------------------------------------------------------- */
+
+enum hca_stat {
+#define STAT(name, text) HCA_STAT_##name,
+#include "stats.def"
+#undef STAT
+	HCA_STATS
+};
+uint64_t hca_stat(const struct hca *, enum hca_stat);
+const char *hca_stat_name(enum hca_stat);	/* lower case, as rxe's hw_counters where it has one */
+
+/* How often each row of fault.def was taken; for tests that want every rule reached. */
+unsigned hca_fault_n(void);
+const char *hca_fault_name(unsigned row);
+uint64_t hca_fault_count(const struct hca *, unsigned row);
+
+/* What a person wants to know of a QP. */
+struct qp_info {
+	uint32_t qpn, pdn, send_cqn, recv_cqn, srqn;
+	uint8_t type, state;
+	struct qp_attr attr;
+	uint32_t sq_len, rq_len;	/* WRs posted and not completed */
+	uint32_t sq_psn_next, sq_psn_acked, rq_psn;
+	uint32_t retry_left, rnr_left;
+	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
+};
+/* The QP with the smallest number > *qpn; false: none.  Start with *qpn = 0. */
+bool hca_qp_next(const struct hca *, uint32_t *qpn, struct qp_info *);
+/* How many objects there are (for leak checks). */
+struct hca_count { uint32_t pd, mr, cq, srq, qp; };
+void hca_objects(const struct hca *, struct hca_count *);
+
+/* Walks every invariant of every object; aborts with a message if one does not hold.  For tests: slow. */
+void hca_verify(const struct hca *);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* opcode.h - BTH opcodes: three bits of service and five of operation, and what opcode.def knows of each. */
+#ifndef PROTO_OPCODE_H
+#define PROTO_OPCODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum service {			/* bits 7-5 */
+	SVC_RC = 0x00,
+	SVC_UC = 0x20,
+	SVC_RD = 0x40,
+	SVC_UD = 0x60,
+	SVC_CNP = 0x80,
+	SVC_XRC = 0xa0,
+};
+
+#define SVC_OF(opcode)	((opcode) & 0xe0)
+#define OP_OF(opcode)	((opcode) & 0x1f)
+#define OPCODE_CNP	0x81
+
+enum op {			/* bits 4-0 */
+#define OP(code, name, kind, place, hdrs, pay, uc) OP_##name = code,
+#include "opcode.def"
+#undef OP
+};
+
+enum op_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_RESP, KIND_ACK, KIND_ATOMIC_ACK, KIND_ATOMIC, KIND_FLUSH, KIND_AWRITE };
+enum op_place { PLACE_FIRST = 1, PLACE_MIDDLE = 2, PLACE_LAST = 4, PLACE_ONLY = 5 /* FIRST | LAST */ };
+enum op_pay { PAY_NONE, PAY_FULL, PAY_SOME, PAY_ANY, PAY_8 };
+
+#define HDR_DETH	0x01
+#define HDR_RETH	0x02
+#define HDR_ATOMIC	0x04
+#define HDR_AETH	0x08
+#define HDR_ATOMIC_ACK	0x10
+#define HDR_IMM		0x20
+#define HDR_IETH	0x40
+#define HDR_FETH	0x80
+
+struct opcode {
+	const char *name;	/* NULL: no such operation */
+	uint8_t kind;		/* enum op_kind */
+	uint8_t place;		/* enum op_place */
+	uint8_t hdrs;		/* HDR_ bits; for UD with HDR_DETH */
+	uint8_t pay;		/* enum op_pay */
+	uint8_t hdr_len;	/* BTH and all extended headers, bytes */
+};
+
+/* The row of an opcode byte; its name is NULL where no such opcode exists (RD, XRC, CNP and reserved ones, too). */
+const struct opcode *opcode_get(uint8_t opcode);
+
+#endif
