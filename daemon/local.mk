@@ -1,1 +1,5 @@
 # SPDX-License-Identifier: MIT
+noinst_HEADERS += \
+	daemon/device.h \
+	daemon/region.h \
+	daemon/shard.h

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shard.h - one thread that owns the HCAs, contexts and rings assigned to it.
+ *
+ * A turn:  calls from the control thread, ctx_drain(), UDP in, hca_tick(), hca_tx() until
+ * nothing is left (to the wire or to a local HCA), ctx_publish(); with nothing done it waits
+ * in io_uring or epoll (io.h) for the eventfd, the sockets and hca_deadline().
+ */
+#ifndef DAEMON_SHARD_H
+#define DAEMON_SHARD_H
+
+#include <stdbool.h>
+
+#include "../proto/mono.h"
+#include "device.h"
+
+struct ctx;			/* a verbs context: ctx.h */
+
+struct shard {
+	unsigned index;
+	int kick_fd;			/* eventfd; clients get a copy of it */
+	struct hca *hca[DEVICES_MAX];	/* by device index */
+	struct ctx *ctxs;		/* list through ctx->next; changed in this shard's thread only */
+	struct cq_map *cqs;		/* ctx.c's: which CQ ring, QP cookie belongs to a number */
+	struct shard_io *io;		/* shard.c's own */
+};
+
+extern struct shard *shards[SHARDS_MAX];
+extern unsigned shards_n;
+
+enum io_kind { IO_AUTO, IO_URING, IO_EPOLL };
+
+int shard_start(unsigned index, enum io_kind);	/* makes shards[index] with an HCA for each device; 0 or errno */
+void shard_stop(struct shard *);		/* joins the thread, frees all */
+
+/* Control thread: runs fn(s, arg) in the shard's thread between two turns and returns when it is done. */
+void shard_call(struct shard *, void (*fn)(struct shard *, void *), void *arg);
+
+mono_t shard_now(void);
+
+/* ---- what a turn calls; in ctx.c ---------------------------------------- */
+
+bool ctx_drain(struct shard *, mono_t now);	/* posts what the rings hold (all RQs and SRQs, then SQs); true: there was something */
+bool ctx_publish(struct shard *, mono_t now);	/* hca_completions(), hca_events() to rings, channels, event sockets */
+bool ctx_pending(const struct shard *);		/* some bell has work */
+void ctx_sleep(struct shard *);			/* bell_sleep() for all; then ctx_pending() is asked once more */
+void ctx_wake(struct shard *);
+
+/* Control thread, gid.c: row i of the device's table changed (already in device->gid): sockets and HCAs follow. */
+int net_gid_changed(struct device *, unsigned row);
+
+#endif
