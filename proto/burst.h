@@ -85,7 +85,8 @@ enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *da
 
 /*
  * If packet p (a burst of one) continues b - same route, service, kind, QP and P_Key, next PSN, b's last packet is
- * FIRST or MIDDLE and as long as its others, p is MIDDLE or LAST and not longer - takes it in and says true.
+ * FIRST or MIDDLE and as long as its others, p is MIDDLE and just as long, or LAST and not longer - takes it in
+ * and says true.  So in a joined burst of n > 1 every FIRST and MIDDLE has mtu bytes.
  * p's span is put behind b's: b->span must be an array with room (max spans in all), which p's follow.
  * AckReq in the middle moves to the end: an ACK of the last packet covers it (rule 4.3).
  */

@@ -4,18 +4,18 @@
 
 #include <stddef.h>
 
-#define BTH_LEN	12
+#include "hdr.h"
 
 /* Header lengths, by HDR_ bit. */
-#define HDRS_LEN(h) (BTH_LEN +			\
-	((h) & HDR_DETH ? 8 : 0) +		\
-	((h) & HDR_RETH ? 16 : 0) +		\
-	((h) & HDR_ATOMIC ? 28 : 0) +		\
-	((h) & HDR_AETH ? 4 : 0) +		\
-	((h) & HDR_ATOMIC_ACK ? 8 : 0) +	\
-	((h) & HDR_IMM ? 4 : 0) +		\
-	((h) & HDR_IETH ? 4 : 0) +		\
-	((h) & HDR_FETH ? 4 : 0))
+#define HDRS_LEN(h) (BTH_LEN +				\
+	((h) & HDR_DETH ? DETH_LEN : 0) +		\
+	((h) & HDR_RETH ? RETH_LEN : 0) +		\
+	((h) & HDR_ATOMIC ? ATOMIC_LEN : 0) +		\
+	((h) & HDR_AETH ? AETH_LEN : 0) +		\
+	((h) & HDR_ATOMIC_ACK ? ATOMIC_ACK_LEN : 0) +	\
+	((h) & HDR_IMM ? IMM_LEN : 0) +			\
+	((h) & HDR_IETH ? IETH_LEN : 0) +		\
+	((h) & HDR_FETH ? FETH_LEN : 0))
 
 #define ROW(svc, name, kind, place, hdrs, pay) \
 	{ #svc "_" #name, KIND_##kind, PLACE_##place, (hdrs), (pay), HDRS_LEN(hdrs) }
