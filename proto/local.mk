@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 noinst_LIBRARIES += libproto.a
 libproto_a_SOURCES = \
+	proto/aeth.c \
 	proto/burst.c \
-	proto/opcode.c
+	proto/opcode.c \
+	proto/qp_state.c
 noinst_HEADERS += \
+	proto/aeth.h \
 	proto/burst.h \
 	proto/bytes.h \
 	proto/hca.h \
@@ -12,5 +15,6 @@ noinst_HEADERS += \
 	proto/mono.h \
 	proto/opcode.def \
 	proto/opcode.h \
+	proto/qp_state.h \
 	proto/seq.h \
 	proto/stats.def
