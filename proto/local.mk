@@ -3,6 +3,7 @@ noinst_LIBRARIES += libproto.a
 libproto_a_SOURCES = \
 	proto/aeth.c \
 	proto/burst.c \
+	proto/icrc.c \
 	proto/opcode.c \
 	proto/qp_state.c
 noinst_HEADERS += \
@@ -11,6 +12,7 @@ noinst_HEADERS += \
 	proto/bytes.h \
 	proto/hca.h \
 	proto/hdr.h \
+	proto/icrc.h \
 	proto/mem.h \
 	proto/mono.h \
 	proto/opcode.def \

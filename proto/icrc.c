@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * icrc.c - the CRC itself is ISA-L's; here is what goes into it, and the algebra of the unknown
+ * IPv4 identification.
+ *
+ * Polynomials over GF(2) modulo P (the CRC-32 of IEEE 802.3) are in reflected order, as the CRC is: bit 31
+ * is x^0, bit 0 is x^31.  A message difference of 16 bits, d bytes before the end of what the CRC covers,
+ * changes the CRC by  id * x^32 * x^(8 d).  Undoing it is one multiplication by x^-(32 + 8 d), done
+ * as a product with a 32 x 32 matrix of bits, so that the 32 steps do not wait for each other.
+ */
+#include "icrc.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <isa-l/crc.h>
+
+#define CRC_POLY	0xedb88320u
+#define CRC_AFTER_LRH	0x2144df1cu	/* the CRC of 8 bytes of ff, which stand for a local route header */
+
+#define IP4_ID		4u		/* offsets in struct icrc_flow.head */
+#define IP4_TOTAL	2u
+#define IP6_PAYLOAD	4u
+#define UDP_LEN		8u
+#define UDP_LEN_BACK	4u		/* the length field, from the end of the UDP header */
+
+#define ID_TO_BTH	(ICRC_IP4_LEN - IP4_ID - 2u)
+
+static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+/* ---- computing ----------------------------------------------------------- */
+
+static uint8_t *ip4_head(uint8_t *p, const uint8_t *sgid, const uint8_t *dgid, bool df)
+{
+	p[0] = 0x45;
+	p[1] = 0xff;			/* TOS */
+	p[6] = df ? 0x40 : 0;
+	p[8] = 0xff;			/* TTL */
+	p[9] = 17;
+	p[10] = p[11] = 0xff;		/* header checksum */
+	memcpy(p + 12, sgid + 12, 4);
+	memcpy(p + 16, dgid + 12, 4);
+	return p + 20;
+}
+
+static uint8_t *ip6_head(uint8_t *p, const uint8_t *sgid, const uint8_t *dgid)
+{
+	p[0] = 0x6f;			/* the version; traffic class and flow label are masked */
+	p[1] = p[2] = p[3] = 0xff;
+	p[6] = 17;
+	p[7] = 0xff;			/* hop limit */
+	memcpy(p + 8, sgid, 16);
+	memcpy(p + 24, dgid, 16);
+	return p + 40;
+}
+
+void icrc_flow_init(struct icrc_flow *f, const uint8_t sgid[16], const uint8_t dgid[16], uint16_t sport,
+		    uint16_t dport, bool df)
+{
+	uint8_t *udp;
+
+	memset(f, 0, sizeof(*f));
+	f->ipv6 = memcmp(sgid, v4_mapped, sizeof(v4_mapped)) || memcmp(dgid, v4_mapped, sizeof(v4_mapped));
+	udp = f->ipv6 ? ip6_head(f->head, sgid, dgid) : ip4_head(f->head, sgid, dgid, df);
+	be16_put(udp, sport);
+	be16_put(udp + 2, dport);
+	udp[6] = udp[7] = 0xff;		/* checksum */
+	f->len = f->ipv6 ? ICRC_IP6_LEN : ICRC_IP4_LEN;
+}
+
+uint32_t icrc_head(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len, const uint8_t *hdr, size_t hdr_len)
+{
+	uint8_t buf[ICRC_IP6_LEN + PKT_HDR_MAX];
+	uint32_t udp_total = UDP_LEN + (uint32_t)udp_len;
+
+	assert(hdr_len >= BTH_LEN && hdr_len <= PKT_HDR_MAX);
+	memcpy(buf, f->head, sizeof(f->head));
+	if (f->ipv6) {
+		be16_put(buf + IP6_PAYLOAD, udp_total);
+	} else {
+		be16_put(buf + IP4_TOTAL, udp_total + 20);
+		be16_put(buf + IP4_ID, ip_id);
+	}
+	be16_put(buf + f->len - UDP_LEN_BACK, udp_total);
+	memcpy(buf + f->len, hdr, hdr_len);
+	buf[f->len + BTH_ECN] = 0xff;
+	return crc32_gzip_refl(CRC_AFTER_LRH, buf, f->len + hdr_len);
+}
+
+uint32_t icrc_data(uint32_t crc, const void *data, size_t len)
+{
+	return len ? crc32_gzip_refl(crc, data, len) : crc;
+}
+
+uint32_t icrc_pad(uint32_t crc, unsigned n)
+{
+	static const uint8_t zero[4];
+
+	return icrc_data(crc, zero, n);
+}
+
+uint32_t icrc_pkt(const struct icrc_flow *f, uint16_t ip_id, const uint8_t *pkt, size_t len)
+{
+	size_t n = len <= PKT_HDR_MAX ? len : BTH_LEN;	/* a short packet in one go */
+
+	return icrc_data(icrc_head(f, ip_id, len + ICRC_LEN, pkt, n), pkt + n, len - n);
+}
+
+/* ---- the unknown identification ------------------------------------------ */
+
+static uint32_t mul_x(uint32_t a) { return a >> 1 ^ (a & 1 ? CRC_POLY : 0); }
+static uint32_t div_x(uint32_t a) { return a >> 31 ? (a ^ CRC_POLY) << 1 | 1 : a << 1; }
+
+static uint32_t mul(uint32_t a, uint32_t b)
+{
+	uint32_t r = 0;
+
+	for (int i = 31; i >= 0; i--) {		/* from x^0 on */
+		r ^= -(b >> i & 1) & a;
+		a = mul_x(a);
+	}
+	return r;
+}
+
+void icrc_rx_init(struct icrc_rx *rx)
+{
+	uint32_t byte = 1u << 31, page;
+
+	memset(rx, 0, sizeof(*rx));
+	for (int i = 0; i < 8; i++)
+		byte = div_x(byte);
+	rx->lo[0] = rx->hi[0] = 1u << 31;
+	for (unsigned i = 1; i < 256; i++)
+		rx->lo[i] = mul(rx->lo[i - 1], byte);
+	page = mul(rx->lo[255], byte);
+	for (unsigned i = 1; i < sizeof(rx->hi) / sizeof(*rx->hi); i++)
+		rx->hi[i] = mul(rx->hi[i - 1], page);
+}
+
+/* The matrix of multiplication by x^-(32 + 8 dist): column i is its product with the polynomial that is bit i. */
+static const struct icrc_way *way_get(struct icrc_rx *rx, uint32_t dist)
+{
+	struct icrc_way *way = &rx->way[(dist ^ dist >> 2 ^ dist >> 5) % ICRC_WAYS];
+	uint32_t k;
+
+	if (way->dist == dist)
+		return way;
+	k = mul(rx->lo[4], mul(rx->lo[dist & 255], rx->hi[dist >> 8]));
+	for (int i = 31; i >= 0; i--) {
+		way->col[i] = k;
+		k = mul_x(k);
+	}
+	way->dist = dist;
+	return way;
+}
+
+bool icrc_check(struct icrc_rx *rx, const struct icrc_flow *f, const uint8_t *pkt, size_t len, uint16_t *ip_id)
+{
+	const struct icrc_way *way;
+	uint32_t diff, id = 0;
+
+	*ip_id = 0;
+	if (len < BTH_LEN + ICRC_LEN || len > UINT16_MAX)
+		return false;
+	diff = icrc_pkt(f, 0, pkt, len - ICRC_LEN) ^ le32_get(pkt + len - ICRC_LEN);
+	if (diff == 0 || f->ipv6)
+		return diff == 0;
+
+	way = way_get(rx, ID_TO_BTH + (uint32_t)(len - ICRC_LEN));
+	for (int i = 0; i < 32; i++)
+		id ^= -(diff >> i & 1) & way->col[i];
+	/* The first byte of a message is its highest powers: of 16 bits, bits 16 to 23 here. */
+	*ip_id = (uint16_t)((id >> 8 & 0xff00) | id >> 24);
+	return !(id & 0xffff);
+}
