@@ -3,7 +3,7 @@
  * msg.h - the control messages between a program (or rdmactl, rdmad-run) and the daemon.
  *
  * A SOCK_SEQPACKET unix socket; one connection per verbs context.  One request, one
- * reply, in turn: a struct msg_req of exactly the size of its op's row, answered by a
+ * reply, in turn: a struct msg_req of exactly msg_req_len() bytes, answered by a whole
  * struct msg_rep.  File descriptors come with SCM_RIGHTS.  A request that is too
  * short, too long or of an unknown op is answered with EINVAL and leaves the connection up.
  *
@@ -16,6 +16,7 @@
 #ifndef RDMAD_MSG_H
 #define RDMAD_MSG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rdmad/abi.h>
@@ -31,8 +32,8 @@ enum msg_op {
 	MSG_DEVICE_LIST,
 	MSG_OPEN,		/* makes this connection a verbs context.  fds back: bell page, kick eventfd, async event socket */
 	MSG_QUERY_DEVICE,
-	MSG_QUERY_PORT,
-	MSG_QUERY_GID,
+	MSG_QUERY_PORT,		/* row gid: port */
+	MSG_QUERY_GID,		/* EINVAL: no such row; an empty row is answered with a GID of zeros */
 	MSG_PD_ALLOC,
 	MSG_PD_FREE,
 	MSG_MR_REG,		/* fd with it (optional): a memfd sealed against shrinking that holds the memory */
@@ -40,14 +41,14 @@ enum msg_op {
 	MSG_CHANNEL_CREATE,	/* fd back: a pipe's read end; each event is the 8 bytes of the CQ's cookie */
 	MSG_CHANNEL_DESTROY,
 	MSG_CQ_CREATE,		/* fd back: memfd with the ring */
-	MSG_CQ_RESIZE,		/* fd back: the new ring.  Completions published before the reply are in the old one */
+	MSG_CQ_RESIZE,		/* fd back: the new ring, with the old one's arm word.  Completions published before the reply are in the old one */
 	MSG_CQ_DESTROY,
-	MSG_SRQ_CREATE,		/* fd back: memfd with the ring */
+	MSG_SRQ_CREATE,		/* fd back: memfd with the ring.  The daemon leaves slots in it while the core's SRQ is full */
 	MSG_SRQ_MODIFY,
 	MSG_SRQ_QUERY,
 	MSG_SRQ_DESTROY,
 	MSG_QP_CREATE,		/* fd back: memfd with the SQ ring and, behind it, the RQ ring */
-	MSG_QP_MODIFY,
+	MSG_QP_MODIFY,		/* to RESET: the daemon takes what is in the rings and drops it; cqe.wqe goes on counting as if it was done */
 	MSG_QP_QUERY,
 	MSG_QP_DESTROY,
 	MSG_MCAST_ATTACH,
@@ -118,6 +119,33 @@ struct msg_req {
 		struct { uint32_t what; uint32_t rsv; } dump;
 	};
 };
+
+/* Bytes of a request of this op: the head and its row.  0: no such op. */
+static inline size_t msg_req_len(uint32_t op)
+{
+#define ROW(row) (offsetof(struct msg_req, row) + sizeof(((struct msg_req *)0)->row))
+	switch (op) {
+	case MSG_HELLO: return ROW(hello);
+	case MSG_HOLD: case MSG_DEVICE_LIST: case MSG_QUERY_DEVICE: case MSG_PD_ALLOC: case MSG_CHANNEL_CREATE:
+		return offsetof(struct msg_req, hello);
+	case MSG_OPEN: return ROW(open);
+	case MSG_QUERY_PORT: case MSG_QUERY_GID: return ROW(gid);
+	case MSG_MR_REG: return ROW(mr);
+	case MSG_PD_FREE: case MSG_MR_DEREG: case MSG_CHANNEL_DESTROY: case MSG_CQ_DESTROY: case MSG_SRQ_QUERY:
+	case MSG_SRQ_DESTROY: case MSG_QP_QUERY: case MSG_QP_DESTROY:
+		return ROW(id);
+	case MSG_CQ_CREATE: return ROW(cq);
+	case MSG_CQ_RESIZE: return ROW(cq_resize);
+	case MSG_SRQ_CREATE: return ROW(srq);
+	case MSG_SRQ_MODIFY: return ROW(srq_mod);
+	case MSG_QP_CREATE: return ROW(qp);
+	case MSG_QP_MODIFY: return ROW(qp_mod);
+	case MSG_MCAST_ATTACH: case MSG_MCAST_DETACH: return ROW(mcast);
+	case MSG_DUMP: return ROW(dump);
+	}
+#undef ROW
+	return 0;
+}
 
 /* ---- replies ----------------------------------------------------------- */
 
