@@ -30,7 +30,11 @@ extern unsigned shards_n;
 
 enum io_kind { IO_AUTO, IO_URING, IO_EPOLL };
 
-int shard_start(unsigned index, enum io_kind);	/* makes shards[index] with an HCA for each device; 0 or errno */
+/*
+ * Makes shards[index] with an HCA for each device; 0 or errno.  Before the first one devices[], devices_n and
+ * shards_n (how many there will be) are set; index 0, 1, ... in turn.
+ */
+int shard_start(unsigned index, enum io_kind);
 void shard_stop(struct shard *);		/* joins the thread, frees all */
 
 /* Control thread: runs fn(s, arg) in the shard's thread between two turns and returns when it is done. */
@@ -45,6 +49,19 @@ bool ctx_publish(struct shard *, mono_t now);	/* hca_completions(), hca_events()
 bool ctx_pending(const struct shard *);		/* some bell has work */
 void ctx_sleep(struct shard *);			/* bell_sleep() for all; then ctx_pending() is asked once more */
 void ctx_wake(struct shard *);
+
+/* ---- addresses ------------------------------------------------------------ */
+
+struct ev_loop;
+
+/*
+ * Control thread: fills the devices' GID tables, MTU, speed and state from the host's addresses (device_conf[] says
+ * which), and follows their changes.  Once, before or after the shards are started; 0 or errno.
+ */
+int gid_start(struct ev_loop *);
+void gid_stop(struct ev_loop *);
+/* Called for each change with EV_GID_CHANGE, EV_PORT_ACTIVE or EV_PORT_ERR; may be NULL. */
+extern void (*gid_notify)(struct device *, unsigned event_type);
 
 /* Control thread, gid.c: row i of the device's table changed (already in device->gid): sockets and HCAs follow. */
 int net_gid_changed(struct device *, unsigned row);
