@@ -1,1 +1,48 @@
 # SPDX-License-Identifier: MIT
+PROTO_TESTS = \
+	t/proto/aeth \
+	t/proto/burst \
+	t/proto/golden \
+	t/proto/icrc \
+	t/proto/qp_state \
+	t/proto/seq
+check_PROGRAMS += $(PROTO_TESTS)
+TESTS += $(PROTO_TESTS)
+
+noinst_HEADERS += t/pcap.h t/suite.h
+PROTO_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
+PROTO_TEST_LIBS = libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
+
+t_proto_aeth_SOURCES = t/proto/aeth.c
+t_proto_aeth_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_aeth_LDADD = $(PROTO_TEST_LIBS) -lm
+t_proto_burst_SOURCES = t/proto/burst.c
+t_proto_burst_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_burst_LDADD = $(PROTO_TEST_LIBS)
+t_proto_golden_SOURCES = t/proto/golden.c t/pcap.c
+t_proto_golden_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_golden_LDADD = $(PROTO_TEST_LIBS)
+t_proto_icrc_SOURCES = t/proto/icrc.c
+t_proto_icrc_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_icrc_LDADD = $(PROTO_TEST_LIBS)
+t_proto_qp_state_SOURCES = t/proto/qp_state.c
+t_proto_qp_state_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_qp_state_LDADD = $(PROTO_TEST_LIBS)
+t_proto_seq_SOURCES = t/proto/seq.c
+t_proto_seq_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_seq_LDADD = $(PROTO_TEST_LIBS)
+
+EXTRA_DIST += \
+	t/data/cm-reject.pcap \
+	t/data/cm-ud.pcap \
+	t/data/ipv6-rc.pcap \
+	t/data/rc-atomic-cs.pcap \
+	t/data/rc-atomic-fa.pcap \
+	t/data/rc-pingpong.pcap \
+	t/data/rc-read.pcap \
+	t/data/rc-rping.pcap \
+	t/data/rc-write.pcap \
+	t/data/rsocket.pcap \
+	t/data/uc-pingpong.pcap \
+	t/data/ud-pingpong.pcap \
+	t/data/vectors.txt
