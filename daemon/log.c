@@ -1,50 +1,96 @@
 /* SPDX-License-Identifier: MIT */
-/* log.c - one line, one write(). */
 #include "log.h"
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-static enum log_level level = LOG_LV_INFO;
 static bool journal;
+static enum log_level level_max = LOG_LV_NOTE;	/* set before there are threads */
 
-/* JOURNAL_STREAM is "device:inode" of the journal's socket; stderr may have been sent elsewhere since. */
-static bool stderr_is_journal(void)
-{
-	const char *env = getenv("JOURNAL_STREAM");
-	unsigned long long dev, ino;
-	struct stat st;
+static const struct {
+	const char *name;
+	enum log_level level;
+} level_names[] = {
+	{ "error", LOG_LV_ERR }, { "warning", LOG_LV_WARN }, { "notice", LOG_LV_NOTE },
+	{ "info", LOG_LV_INFO }, { "debug", LOG_LV_DEBUG },
+};
 
-	return env && sscanf(env, "%llu:%llu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-	       st.st_dev == dev && st.st_ino == ino;
-}
-
+/* systemd names device:inode of the journal's socket: a stderr that was sent elsewhere gets no <N>. */
 void log_init(enum log_level max)
 {
-	level = max;
-	journal = stderr_is_journal();
+	const char *env = getenv("JOURNAL_STREAM");
+	unsigned long dev, ino;
+	struct stat st;
+
+	journal = env && sscanf(env, "%lu:%lu", &dev, &ino) == 2 && !fstat(STDERR_FILENO, &st) &&
+		  st.st_dev == dev && st.st_ino == ino;
+	level_max = max;
 }
 
-void log_line(enum log_level lv, const char *fmt, ...)
+bool log_level_parse(const char *name, enum log_level *level)
 {
-	int saved = errno, n;
-	char buf[1024];
+	for (size_t i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+		if (!strcmp(name, level_names[i].name)) {
+			*level = level_names[i].level;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool log_wanted(enum log_level level)
+{
+	return level <= level_max;
+}
+
+/* May this call speak?  *held: how often it was held back before.  Counts may be off by a few between threads. */
+static bool site_speaks(struct log_site *s, uint32_t *held)
+{
+	struct timespec ts;
+	uint64_t now, period;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = (uint64_t)ts.tv_sec / LOG_PERIOD_S + 1;
+	period = __atomic_load_n(&s->period, __ATOMIC_RELAXED);
+	*held = 0;
+	if (period != now && __atomic_compare_exchange_n(&s->period, &period, now, false, __ATOMIC_RELAXED,
+							 __ATOMIC_RELAXED)) {
+		__atomic_store_n(&s->said, 0, __ATOMIC_RELAXED);
+		*held = __atomic_exchange_n(&s->held, 0, __ATOMIC_RELAXED);
+	}
+	if (__atomic_fetch_add(&s->said, 1, __ATOMIC_RELAXED) < LOG_BURST)
+		return true;
+	__atomic_fetch_add(&s->held, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+void log_print(struct log_site *s, enum log_level level, const char *fmt, ...)
+{
+	char line[1024];
+	size_t len, room = sizeof(line) - 64;
+	int err = errno, n;
+	uint32_t held;
 	va_list ap;
 
-	if (lv > level)
+	if (!site_speaks(s, &held))
 		return;
-	n = journal ? snprintf(buf, sizeof(buf), "<%d>", lv) : snprintf(buf, sizeof(buf), "rdmad: ");
+	len = (size_t)(journal ? snprintf(line, room, "<%d>", level) : snprintf(line, room, "rdmad: "));
 	va_start(ap, fmt);
-	vsnprintf(buf + n, sizeof(buf) - (size_t)n - 1, fmt, ap);
+	n = vsnprintf(line + len, room - len, fmt, ap);
 	va_end(ap);
-	strcat(buf, "\n");
-	if (write(STDERR_FILENO, buf, strlen(buf)) < 0)
-		; /* nowhere left to complain */
-	errno = saved;
+	if (n > 0)
+		len += (size_t)n < room - len ? (size_t)n : room - len - 1;
+	if (held)
+		len += (size_t)snprintf(line + len, sizeof(line) - len, " (held back before: %u alike)", held);
+	line[len++] = '\n';
+	if (write(STDERR_FILENO, line, len) < 0) {
+		/* There is nobody left to tell. */
+	}
+	errno = err;
 }
