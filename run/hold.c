@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hold.c - finds the daemon, or starts a private one, and holds it.
+ *
+ * Where is asked, in this order: the address given ($RDMAD_SOCKET, --socket), which is then the only one;
+ * the system's socket; the user's abstract socket, where a private daemon may run already.
+ *
+ *     rdmad-run --fork--> starter --fork--> rdmad --private      (session and descriptors of its own)
+ *         |  <-- pipe: messages until it answers ------'
+ *         |  --- pipe: release (EOF) or stop -> starter, which waits for either that or rdmad's end
+ *         `- exec: the program, with no child that it does not know
+ *
+ * Two of us may start a daemon at once: one binds the name, the other's daemon finds it taken and ends with
+ * status 0, and both ask again.  The same when a daemon that we reached was just about to end.
+ */
+#include "config.h"
+
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdmad/msg.h>
+
+#define START_PATIENCE_MS 15000
+#define ANSWER_PATIENCE_S 5
+#define HOLD_FD_MIN	200	/* above the descriptors that shell scripts and programs count on */
+
+enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };
+
+struct asked {
+	int fd;			/* ASK_HELD */
+	char why[160];		/* ASK_REFUSED: a clause */
+};
+
+struct starter {
+	pid_t pid;		/* 0: none runs */
+	int release;		/* closed: rdmad stays; a byte: rdmad is stopped */
+	int out;		/* what rdmad says */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* ---- asking ----------------------------------------------------------------- */
+
+static enum ask refused(struct asked *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static enum ask refused(struct asked *a, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(a->why, sizeof(a->why), fmt, ap);
+	va_end(ap);
+	if (a->fd >= 0)
+		close(a->fd);
+	a->fd = -1;
+	return ASK_REFUSED;
+}
+
+static enum ask nobody(struct asked *a)
+{
+	close(a->fd);
+	a->fd = -1;
+	return ASK_NOBODY;
+}
+
+/* One request and its reply.  0 or errno; a daemon that is ending counts as ECONNRESET. */
+static int talk(int fd, const struct msg_req *req, struct msg_rep *rep)
+{
+	ssize_t n;
+
+	if (send(fd, req, msg_req_len(req->op), MSG_NOSIGNAL) < 0)
+		return errno == EPIPE ? ECONNRESET : errno;
+	n = recv(fd, rep, sizeof(*rep), 0);
+	if (n < 0)
+		return errno;
+	if (n == 0)
+		return ECONNRESET;
+	return n == sizeof(*rep) && rep->op == req->op ? 0 : EPROTO;
+}
+
+/* A connected socket in a->fd, or the reason why not. */
+static enum ask ask_connect(const char *addr, struct asked *a)
+{
+	const struct timeval patience = {.tv_sec = ANSWER_PATIENCE_S};
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	size_t n = strlen(addr);
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	a->fd = -1;
+	if (n >= sizeof(sun.sun_path))
+		return refused(a, "its name is too long for a socket (%zu bytes at most)", sizeof(sun.sun_path) - 1);
+	memcpy(sun.sun_path, addr, n + 1);
+	if (addr[0] == '@')
+		sun.sun_path[0] = '\0';
+	else
+		n++;
+	a->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (a->fd < 0)
+		return refused(a, "no socket to be had: %s", strerror(errno));
+	setsockopt(a->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(a->fd, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n))) {
+		if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
+			return nobody(a);
+		return refused(a, "%s", strerror(errno));
+	}
+	if (getsockopt(a->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+		return refused(a, "SO_PEERCRED: %s", strerror(errno));
+	if (peer.uid != 0 && peer.uid != geteuid())
+		return refused(a, "the process behind it belongs to user %u, not to you or root", (unsigned)peer.uid);
+	return ASK_HELD;
+}
+
+static enum ask ask(const char *addr, struct asked *a)
+{
+	struct msg_req req = {.op = MSG_HELLO, .hello = {.abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmad-run"}};
+	struct msg_rep rep;
+	enum ask r = ask_connect(addr, a);
+	int err;
+
+	if (r != ASK_HELD)
+		return r;
+	err = talk(a->fd, &req, &rep);
+	if (!err && (rep.err || rep.hello.abi != RDMAD_ABI))
+		return refused(a, "the daemon there is of another version of rdmad (restart it after an upgrade)");
+	if (!err) {
+		req = (struct msg_req){.op = MSG_HOLD, .seq = 1};
+		err = talk(a->fd, &req, &rep);	/* a system daemon may refuse: it needs no hold */
+	}
+	if (err == ECONNRESET)
+		return nobody(a);
+	if (err == EAGAIN)
+		return refused(a, "it takes connections but has not answered for %d s", ANSWER_PATIENCE_S);
+	if (err)
+		return refused(a, "it does not answer as rdmad does: %s", strerror(err));
+	return ASK_HELD;
+}
+
+/* ---- starting --------------------------------------------------------------- */
+
+/* In the grandchild: becomes rdmad, tied to nothing of its starter's. */
+static void daemon_exec(const char *path, char **argv, int out, int log)
+{
+	int null = open("/dev/null", O_RDWR);
+	sigset_t none;
+
+	signal(SIGPIPE, SIG_IGN);	/* nobody reads its messages once the program runs */
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	dup2(null, 0);
+	dup2(out, 1);
+	dup2(log >= 0 ? log : out, 2);
+	syscall(SYS_close_range, 3u, ~0u, 0u);
+	execv(path, argv);
+	dprintf(2, "rdmad-run: cannot run %s: %s\n", path, strerror(errno));
+	_exit(RUN_NOT_EXECUTABLE);
+}
+
+/* The starter: waits for the end of rdmad, whose status it passes on, or for a word from rdmad-run. */
+static void starter_wait(pid_t daemon, int release)
+{
+	struct pollfd p[2] = {{.fd = (int)syscall(SYS_pidfd_open, daemon, 0), .events = POLLIN}, {.fd = release, .events = POLLIN}};
+	int status;
+	char c;
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	if (p[0].revents && waitpid(daemon, &status, WNOHANG) == daemon)
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : RUN_FAILED);
+	if (read(release, &c, 1) == 1)
+		kill(daemon, SIGTERM);
+	_exit(0);
+}
+
+static bool starter_start(struct starter *s, const char *path, char **argv, int log)
+{
+	int out[2] = {-1, -1}, release[2] = {-1, -1};
+	pid_t daemon;
+
+	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) || pipe2(release, O_CLOEXEC) || (s->pid = fork()) < 0) {
+		say("cannot start %s: %s", path, strerror(errno));
+		return false;
+	}
+	if (s->pid == 0) {
+		setsid();
+		close(release[1]);
+		daemon = fork();
+		if (daemon == 0)
+			daemon_exec(path, argv, out[1], log);
+		if (daemon < 0)
+			_exit(RUN_FAILED);
+		close(out[0]);
+		close(out[1]);
+		starter_wait(daemon, release[0]);
+	}
+	close(out[1]);
+	close(release[0]);
+	s->out = out[0];
+	s->release = release[1];
+	return true;
+}
+
+/* Passes on what rdmad has said so far. */
+static void starter_relay(const struct starter *s)
+{
+	char text[4096];
+	ssize_t n;
+
+	while ((n = read(s->out, text, sizeof(text))) > 0)
+		fwrite(text, 1, (size_t)n, stderr);
+}
+
+/* Whether rdmad has ended, and how. */
+static bool starter_ended(struct starter *s, int *status)
+{
+	int st;
+
+	if (waitpid(s->pid, &st, WNOHANG) != s->pid)
+		return false;
+	starter_relay(s);
+	close(s->out);
+	close(s->release);
+	s->pid = 0;
+	*status = WIFEXITED(st) ? WEXITSTATUS(st) : RUN_FAILED;
+	return true;
+}
+
+static void starter_finish(struct starter *s, bool stop)
+{
+	if (!s->pid)
+		return;
+	if (stop && write(s->release, "", 1) != 1)
+		say("the private daemon could not be stopped: %s", strerror(errno));
+	close(s->release);
+	while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	starter_relay(s);
+	close(s->out);
+	s->pid = 0;
+}
+
+/* rdmad --private --socket ADDR [--own's] [--daemon-arg's] */
+static char **daemon_argv(const struct options *opt, const struct places *places, const char *addr)
+{
+	char **argv = calloc(opt->daemon_arg_n + 8, sizeof(*argv));
+	unsigned n = 0;
+
+	if (!argv)
+		abort();
+	argv[n++] = (char *)places->daemon;
+	argv[n++] = (char *)"--private";
+	argv[n++] = (char *)"--socket";
+	argv[n++] = (char *)addr;
+	if (opt->own) {
+		argv[n++] = (char *)(opt->own_addr ? "--address" : "--host-only");
+		if (opt->own_addr)
+			argv[n++] = (char *)opt->own_addr;
+	}
+	for (unsigned i = 0; i < opt->daemon_arg_n; i++)
+		argv[n++] = opt->daemon_args[i];
+	return argv;
+}
+
+/* Asks and starts in turns until somebody answers at addr. */
+static enum ask start_and_ask(const struct options *opt, const struct places *places, const char *addr, int log, struct asked *a)
+{
+	char **argv = daemon_argv(opt, places, addr);
+	const int64_t end = now_ms() + START_PATIENCE_MS;
+	struct timespec pause = {.tv_nsec = 1000000};
+	struct starter s = {0};
+	enum ask r;
+	int status;
+
+	while ((r = ask(addr, a)) == ASK_NOBODY) {
+		if (!s.pid && !starter_start(&s, places->daemon, argv, log)) {
+			refused(a, "it could not be started");
+			break;
+		}
+		starter_relay(&s);
+		if (starter_ended(&s, &status) && status) {
+			refused(a, "it ended at once with status %d%s%s", status, opt->log ? "; see " : "", opt->log ? opt->log : "");
+			r = ASK_REFUSED;
+			break;
+		}
+		if (now_ms() > end) {
+			r = refused(a, "it has not answered for %d s", START_PATIENCE_MS / 1000);
+			break;
+		}
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 50000000)
+			pause.tv_nsec *= 2;
+	}
+	starter_finish(&s, r != ASK_HELD);
+	free(argv);
+	return r;
+}
+
+static int hold_private(const struct options *opt, const struct places *places, const char *addr, struct asked *a)
+{
+	int log = -1;
+	enum ask r;
+
+	if (!places->daemon[0]) {
+		say("no rdmad daemon answers, and there is none to start: no rdmad beside rdmad-run, nor in %s", RUN_SBINDIR);
+		return -1;
+	}
+	if (opt->log) {
+		log = open(opt->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+		if (log < 0) {
+			say("--log %s: %s", opt->log, strerror(errno));
+			return -1;
+		}
+	}
+	r = start_and_ask(opt, places, addr, log, a);
+	if (log >= 0)
+		close(log);
+	if (r != ASK_HELD)
+		say("no private daemon (%s, socket %s): %s", places->daemon, addr, a->why);
+	return r == ASK_HELD ? a->fd : -1;
+}
+
+/* The connection for the program to inherit. */
+static int keep(int fd)
+{
+	int high = fcntl(fd, F_DUPFD, HOLD_FD_MIN);
+
+	if (high < 0)
+		high = fcntl(fd, F_DUPFD, 3);	/* RLIMIT_NOFILE is that low */
+	if (high < 0)
+		say("no descriptor left for the connection to the daemon: %s", strerror(errno));
+	close(fd);
+	return high;
+}
+
+int hold_get(const struct options *opt, const struct places *places, char addr[ADDR_LEN])
+{
+	struct asked a = {.fd = -1};
+	enum ask r;
+
+	if (opt->socket) {
+		snprintf(addr, ADDR_LEN, "%s", opt->socket);
+		r = ask(opt->socket, &a);
+		if (r == ASK_HELD)
+			return keep(a.fd);
+		say("%s %s: %s", opt->socket_from, opt->socket, r == ASK_NOBODY ? "no daemon answers there. Start it, or "
+		    "leave the address out for a private one" : a.why);
+		return -1;
+	}
+	if (opt->own) {
+		snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET ".%u", (unsigned)geteuid(), (unsigned)getpid());
+	} else {
+		strcpy(addr, RDMAD_SYSTEM_SOCKET);
+		r = ask(addr, &a);
+		if (r == ASK_HELD)
+			return keep(a.fd);
+		if (r == ASK_REFUSED)
+			say("note: not the system's daemon at %s (%s); a private one instead", addr, a.why);
+		snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET, (unsigned)geteuid());
+	}
+	a.fd = hold_private(opt, places, addr, &a);
+	return a.fd < 0 ? -1 : keep(a.fd);
+}

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+bin_PROGRAMS += rdmad-run
+rdmad_run_SOURCES = \
+	run/hold.c \
+	run/place.c \
+	run/prog.c \
+	run/run.c \
+	run/run.h
+rdmad_run_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DRUN_BINDIR='"$(bindir)"' \
+	-DRUN_SBINDIR='"$(sbindir)"' \
+	-DRUN_PKGLIBDIR='"$(pkglibdir)"'

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * place.c - where the library and the daemon are, and the environment that makes a program use them.
+ *
+ *     build tree      <build>/rdmad-run  <build>/rdmad          <build>/lib/verbs/.libs/libibverbs.so.1
+ *     installed       $bindir/rdmad-run  $sbindir/rdmad         $pkglibdir/libibverbs.so.1
+ *     staged          the same three with one more directory in front ($DESTDIR, a copied image)
+ *
+ * Two variables, because neither does it alone.  LD_LIBRARY_PATH serves dlopen("libibverbs.so") but loses
+ * to a DT_RPATH in the program; LD_PRELOAD comes before everything, and by its SONAME also
+ * answers every later wish for libibverbs.so.1, but not a dlopen() by another name.
+ */
+#include "config.h"
+
+#include "run.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIB_NAME "libibverbs.so.1"
+
+static bool join(char out[PATH_MAX], const char *a, const char *b, const char *c)
+{
+	return snprintf(out, PATH_MAX, "%s%s%s", a, b, c) < PATH_MAX;
+}
+
+/* Takes the last component off the path, which stays without a slash at its end. */
+static char *path_cut(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return path;
+	*slash = '\0';
+	return slash + 1;
+}
+
+static bool lib_is_in(const char *dir)
+{
+	char lib[PATH_MAX];
+
+	return join(lib, dir, "/", LIB_NAME) && access(lib, R_OK) == 0;
+}
+
+/* The directory of this very program; libtool keeps the true one in .libs behind a wrapper script. */
+static bool own_dir(char dir[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
+
+	if (n < 0) {
+		say("cannot read /proc/self/exe: %s. Is /proc mounted?", strerror(errno));
+		return false;
+	}
+	dir[n] = '\0';
+	path_cut(dir);
+	n = (ssize_t)strlen(dir);
+	if (n >= 6 && !strcmp(dir + n - 6, "/.libs"))
+		path_cut(dir);
+	return true;
+}
+
+static bool daemon_find(struct places *p, const char *dir, const char *stage)
+{
+	if (join(p->daemon, dir, "/", "rdmad") && access(p->daemon, X_OK) == 0)
+		return true;
+	return join(p->daemon, stage, RUN_SBINDIR, "/rdmad") && access(p->daemon, X_OK) == 0;
+}
+
+bool places_find(struct places *p)
+{
+	char dir[PATH_MAX], stage[PATH_MAX] = "";
+	size_t n, bin_n = strlen(RUN_BINDIR);
+
+	if (!own_dir(dir))
+		return false;
+	if (!daemon_find(p, dir, ""))
+		p->daemon[0] = '\0';	/* hold.c complains, if one is needed */
+	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir))
+		return true;
+	n = strlen(dir);
+	if (n >= bin_n && !strcmp(dir + n - bin_n, RUN_BINDIR)) {
+		memcpy(stage, dir, n - bin_n);
+		stage[n - bin_n] = '\0';
+	}
+	if (join(p->lib_dir, stage, RUN_PKGLIBDIR, "") && lib_is_in(p->lib_dir)) {
+		if (*stage && !daemon_find(p, dir, stage))
+			p->daemon[0] = '\0';
+		return true;
+	}
+	say("there is no %s in %s, nor in %s/lib/verbs/.libs: rdmad is not completely built (make) or installed "
+	    "(make install)", LIB_NAME, RUN_PKGLIBDIR, dir);
+	return false;
+}
+
+/* ---- the environment --------------------------------------------------------- */
+
+/* Whether list (of entries between the given separators) already holds the entry. */
+static bool list_has(const char *list, const char *seps, const char *entry)
+{
+	size_t n = strlen(entry);
+
+	while (list && *list) {
+		size_t len = strcspn(list, seps);
+
+		if (len == n && !memcmp(list, entry, n))
+			return true;
+		list += len + (list[len] != '\0');
+	}
+	return false;
+}
+
+/* A new string: what is not empty of a, b, c, with colons between. */
+static char *list_make(const char *a, const char *b, const char *c)
+{
+	const char *part[] = {a, b, c};
+	char *out = calloc(1, strlen(a) + strlen(b) + strlen(c) + 3);
+
+	if (!out)
+		abort();
+	for (unsigned i = 0; i < 3; i++) {
+		if (*out && *part[i])
+			strcat(out, ":");
+		strcat(out, part[i]);
+	}
+	return out;
+}
+
+static const char *getenv_or_empty(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value ? value : "";
+}
+
+#ifdef __SANITIZE_ADDRESS__
+static int runtime_find(struct dl_phdr_info *info, size_t size, void *out)
+{
+	if (strstr(info->dlpi_name, "/libasan.so"))
+		*(const char **)out = info->dlpi_name;
+	return 0;
+}
+#endif
+
+/* The run-time of the sanitizer that the library was built with, which has to be loaded before it. */
+static const char *sanitizer(void)
+{
+	const char *path = "";
+
+#ifdef __SANITIZE_ADDRESS__
+	dl_iterate_phdr(runtime_find, &path);
+#endif
+	return path;
+}
+
+static char *library_path(const struct places *p)
+{
+	const char *old = getenv_or_empty("LD_LIBRARY_PATH");
+
+	return list_make(list_has(old, ":;", p->lib_dir) ? "" : p->lib_dir, old, "");
+}
+
+/* What the user preloads stays in front of ours: it may want to look at the calls. */
+static char *preload(const struct places *p)
+{
+	const char *old = getenv_or_empty("LD_PRELOAD"), *san = sanitizer();
+	char lib[PATH_MAX];
+
+	if (!join(lib, p->lib_dir, "/", LIB_NAME) || list_has(old, ": ", lib))
+		return list_make("", old, "");
+	return list_make(list_has(old, ": ", san) ? "" : san, old, lib);
+}
+
+/* LD_PRELOAD has no way to quote its separators. */
+static bool preloadable(const struct places *p)
+{
+	return !strpbrk(p->lib_dir, " :;");
+}
+
+void env_set(const struct places *p, const char *socket)
+{
+	char *path = library_path(p), *pre = preload(p);
+
+	if (strpbrk(p->lib_dir, ":;"))
+		say("warning: the dynamic loader cannot search %s, for the : or ; in its name", p->lib_dir);
+	if (setenv("LD_LIBRARY_PATH", path, 1) || (preloadable(p) && setenv("LD_PRELOAD", pre, 1)) ||
+	    setenv("RDMAD_SOCKET", socket, 1))
+		abort();
+	free(path);
+	free(pre);
+}
+
+static void print_export(const char *name, const char *value)
+{
+	printf("export %s='", name);
+	for (; *value; value++) {
+		if (*value == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*value);
+	}
+	puts("'");
+}
+
+void env_print(const struct places *p, const char *socket)
+{
+	char *path = library_path(p), *pre = preload(p);
+
+	print_export("LD_LIBRARY_PATH", path);
+	if (preloadable(p))
+		print_export("LD_PRELOAD", pre);
+	if (socket)
+		print_export("RDMAD_SOCKET", socket);
+	free(path);
+	free(pre);
+}

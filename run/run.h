@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run.h - the rooms of rdmad-run: where things are (place), the daemon (hold), the program (prog).
+ *
+ * rdmad-run becomes the program: it execs it in its own process.  So the exit status, signals, job
+ * control and the process id are the program's without any forwarding.  What keeps a private daemon alive is
+ * an open connection that the program and its children inherit.
+ */
+#ifndef RUN_RUN_H
+#define RUN_RUN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/un.h>
+
+#define RUN_FAILED	125	/* exit statuses as env(1), timeout(1) and the shells have them */
+#define RUN_NOT_EXECUTABLE 126
+#define RUN_NOT_FOUND	127
+
+#define ADDR_LEN	(sizeof(((struct sockaddr_un *)0)->sun_path))
+
+struct options {
+	const char *socket;	/* --socket or $RDMAD_SOCKET; NULL: the usual places */
+	const char *socket_from;	/* who said so, for messages */
+	const char *log;	/* file for a private daemon's messages; NULL: none once it runs */
+	bool own;
+	const char *own_addr;	/* --own=ADDRESS, or NULL */
+	char **daemon_args;
+	unsigned daemon_arg_n;
+};
+
+struct places {
+	char lib_dir[PATH_MAX];	/* holds libibverbs.so.1 */
+	char daemon[PATH_MAX];	/* the rdmad that belongs to this rdmad-run */
+};
+
+/* Says `rdmad-run: ...` on stderr. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* False: said what is missing. */
+bool places_find(struct places *);
+
+/* LD_LIBRARY_PATH and LD_PRELOAD as the program shall have them: set here, or printed for a shell. */
+void env_set(const struct places *, const char *socket);
+void env_print(const struct places *, const char *socket);
+
+/*
+ * A connection that holds the daemon, close-on-exec not set, and in addr where that daemon is.  Starts a
+ * private one if none answers.  -1: said why.
+ */
+int hold_get(const struct options *, const struct places *, char addr[ADDR_LEN]);
+
+/* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns of programs that no library can be slipped under. */
+int prog_check(const char *name);
+
+#endif
