@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fake.c - a daemon that answers HELLO and HOLD and nothing else, for the tests of rdmad-run; also one that misbehaves.
+ *
+ * $FAKE is what it does: unset - as rdmad --private; silent - takes connections and never answers; version - is
+ * of another version; fail - says why and ends with status 3; hangup - ends on the first request, and
+ * behaves from the second start on (the file $FAKE_MARK remembers).  It appends its arguments to the file
+ * $FAKE_ARGS, and its process id to $FAKE_UP once it listens.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rdmad/msg.h>
+
+#define CONNS 64
+
+static const char *mode;
+
+static bool is(const char *what)
+{
+	return !strcmp(mode, what);
+}
+
+static FILE *file_of(const char *variable, const char *how)
+{
+	const char *path = getenv(variable);
+
+	return path ? fopen(path, how) : NULL;
+}
+
+static void arguments_write(int argc, char **argv)
+{
+	FILE *f = file_of("FAKE_ARGS", "a");
+
+	if (!f)
+		return;
+	for (int i = 1; i < argc; i++)
+		fprintf(f, "%s%c", argv[i], i + 1 < argc ? ' ' : '\n');
+	fclose(f);
+}
+
+static const char *socket_arg(int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i++)
+		if (!strcmp(argv[i], "--socket"))
+			return argv[i + 1];
+	fprintf(stderr, "fake: no --socket\n");
+	exit(2);
+}
+
+static int socket_listen(const char *addr)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	size_t n = strlen(addr);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	FILE *f;
+
+	memcpy(sun.sun_path, addr, n);
+	if (*addr == '@')
+		sun.sun_path[0] = 0;
+	if (bind(fd, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)))
+		exit(errno == EADDRINUSE ? 0 : 2);	/* as rdmad --private: another one has it */
+	if (listen(fd, CONNS))
+		exit(2);
+	if ((f = file_of("FAKE_UP", "a"))) {
+		fprintf(f, "%d\n", (int)getpid());
+		fclose(f);
+	}
+	return fd;
+}
+
+/* The first time only, over all processes that share the mark. */
+static bool first_time(void)
+{
+	FILE *f = file_of("FAKE_MARK", "wx");
+
+	if (f)
+		fclose(f);
+	return f != NULL;
+}
+
+/* False: the connection is gone. */
+static bool serve(int fd, unsigned *holds, bool *holding)
+{
+	struct msg_req req;
+	struct msg_rep rep = {0};
+	ssize_t n = recv(fd, &req, sizeof(req), 0);
+
+	if (n <= 0) {
+		*holds -= *holding;
+		return false;
+	}
+	if (is("silent"))
+		return true;
+	if (is("hangup") && first_time())
+		exit(0);
+	rep.op = req.op;
+	rep.seq = req.seq;
+	rep.err = (size_t)n == msg_req_len(req.op) ? 0 : EINVAL;
+	if (req.op == MSG_HELLO) {
+		rep.hello.abi = is("version") ? RDMAD_ABI + 1 : RDMAD_ABI;
+	} else if (req.op == MSG_HOLD) {
+		*holds += !*holding;
+		*holding = true;
+	}
+	send(fd, &rep, sizeof(rep), MSG_NOSIGNAL);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct pollfd p[CONNS + 1];
+	bool holding[CONNS + 1] = {false}, held = false;
+	unsigned n = 1, holds = 0;
+
+	mode = getenv("FAKE") ? getenv("FAKE") : "";
+	arguments_write(argc, argv);
+	if (is("fail")) {
+		fprintf(stderr, "fake: the reason\n");
+		return 3;
+	}
+	p[0] = (struct pollfd){.fd = socket_listen(socket_arg(argc, argv)), .events = POLLIN};
+	fprintf(stderr, "fake: listening\n");
+	while (!held || holds || is("silent") || is("version")) {
+		if (poll(p, n, 30000) <= 0)
+			return 4;	/* a test that has forgotten us */
+		if (p[0].revents && n <= CONNS) {
+			p[n] = (struct pollfd){.fd = accept(p[0].fd, NULL, NULL), .events = POLLIN};
+			holding[n++] = false;
+			continue;
+		}
+		for (unsigned i = 1; i < n; i++) {
+			if (p[i].revents && !serve(p[i].fd, &holds, &holding[i])) {
+				close(p[i].fd);
+				n--;
+				p[i] = p[n];
+				holding[i] = holding[n];
+				break;
+			}
+		}
+		held |= holds > 0;
+	}
+	return 0;
+}
