@@ -1,1 +1,23 @@
 # SPDX-License-Identifier: MIT
+check_PROGRAMS += t/e2e/vdata
+t_e2e_vdata_SOURCES = \
+	t/e2e/vdata.c \
+	t/e2e/vdata.h \
+	t/e2e/vdata_dgram.c \
+	t/e2e/vdata_err.c \
+	t/e2e/vdata_err_local.c \
+	t/e2e/vdata_move.c \
+	t/e2e/vdata_net.c \
+	t/e2e/vdata_scene.c \
+	t/e2e/vdata_scene.h
+t_e2e_vdata_CPPFLAGS =
+t_e2e_vdata_LDADD = -libverbs -lpthread
+
+E2E_TESTS = \
+	t/e2e/icrc.test
+TESTS += $(E2E_TESTS)
+dist_check_SCRIPTS += $(E2E_TESTS)
+EXTRA_DIST += \
+	t/e2e/icrc.py \
+	t/e2e/lab.py \
+	t/e2e/sandbox.py
