@@ -68,12 +68,15 @@ static inline void ring_publish(struct ring *r, uint32_t n)
 	RING_STORE(&r->hdr->prod, r->pos);
 }
 
-/* Consumer: slots to read.  Never more than the ring has; UINT32_MAX if the producer's index is nonsense. */
+/*
+ * Consumer: slots to read.  Never more than the ring has; UINT32_MAX if the producer's index is nonsense.
+ * Sequentially consistent (for free on x86), so that a look after bell_take() sees what was published before the bell.
+ */
 static inline uint32_t ring_used(struct ring *r)
 {
 	uint32_t n;
 
-	r->seen = RING_LOAD(&r->hdr->prod);
+	r->seen = __atomic_load_n(&r->hdr->prod, __ATOMIC_SEQ_CST);
 	n = r->seen - r->pos;
 	return n > r->mask + 1 ? UINT32_MAX : n;
 }
