@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * litmus.c - the races that include/rdmad/ring.h exists for, one moment at a time: two threads meet at a
+ * gate, each takes its steps once, both meet again, and the outcome that must never be is looked for.
+ *
+ *	program                         daemon
+ *	publish; bell_ring() = kick?    bell_sleep(); bell_any() = work?      not: neither
+ *	publish; bell_ring(), bit set   bell_take(); ring_used()              not: unseen, and no bit left
+ *	cq_arm(); ring_used() = work?   publish; cq_fire() = event?           not: neither
+ */
+#include <rdmad/ring.h>
+
+#include "t/suite.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#define ROUNDS	500000u
+#define QUEUE	77u
+
+static struct bell bell;
+static struct ring prod, cons;	/* of the program's and the daemon's side, or the other way round */
+static bool left_saw, right_saw;
+static uint32_t seen;
+
+struct litmus {
+	void (*setup)(void);	/* alone */
+	void (*left)(void);	/* the program */
+	void (*right)(void);	/* the daemon */
+	bool (*ok)(void);	/* alone */
+};
+
+/* ---- two threads in step ------------------------------------------------- */
+
+static uint32_t gate[2];
+
+static void meet(int me, uint32_t round)
+{
+	RING_STORE(&gate[me], round);
+	for (unsigned spins = 0; (int32_t)(RING_LOAD(&gate[!me]) - round) < 0; spins++)
+		if (spins > 300)
+			sched_yield();
+}
+
+/* The meeting is not at the same instant: each side waits some moments more, others each time. */
+static void jitter(uint32_t *seed)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	for (uint32_t i = *seed >> 26; i; i--)
+		__asm__ volatile("" ::: "memory");
+}
+
+static void *left_side(void *arg)
+{
+	const struct litmus *l = arg;
+	uint32_t seed = 1;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		meet(0, 2 * i + 1);
+		jitter(&seed);
+		l->left();
+		meet(0, 2 * i + 2);
+	}
+	return NULL;
+}
+
+static void run(const struct litmus *l)
+{
+	uint32_t seed = 2, bad = 0;
+	void *mem = aligned_alloc(256, 1024);
+	pthread_t t;
+
+	ck_assert_ptr_nonnull(mem);
+	*(struct ring_hdr *)mem = (struct ring_hdr){ .slots = 16 };
+	ring_attach(&prod, mem, 16, 8);
+	ring_attach(&cons, mem, 16, 8);
+	gate[0] = gate[1] = 0;
+	ck_assert_int_eq(pthread_create(&t, NULL, left_side, (void *)(uintptr_t)l), 0);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		l->setup();
+		meet(1, 2 * i + 1);
+		jitter(&seed);
+		l->right();
+		meet(1, 2 * i + 2);
+		bad += !l->ok();
+	}
+	pthread_join(t, NULL);
+	free(mem);
+	ck_assert_msg(!bad, "the forbidden outcome in %u of %u rounds", bad, ROUNDS);
+}
+
+/* ---- falling asleep ------------------------------------------------------ */
+
+static void bell_clear(void)
+{
+	bell_wake(&bell);
+	bell_take(&bell.sum[QUEUE >> 12]);
+	bell_take(&bell.word[QUEUE >> 6]);
+	ring_consume(&cons, ring_used(&cons));
+}
+
+static void post_and_ring(void)
+{
+	ring_publish(&prod, 1);
+	left_saw = bell_ring(&bell, QUEUE);
+}
+
+static void sleep_or_not(void)
+{
+	bell_sleep(&bell);
+	right_saw = bell_any(&bell);
+}
+
+static bool kicked_or_awake(void) { return left_saw || right_saw; }
+
+START_TEST(sleep_against_ring)
+{
+	static const struct litmus l = { bell_clear, post_and_ring, sleep_or_not, kicked_or_awake };
+
+	run(&l);
+}
+END_TEST
+
+/* ---- a bell that is still ringing ---------------------------------------- */
+
+static void bell_rung(void)
+{
+	bell_clear();
+	bell_ring(&bell, QUEUE);
+}
+
+static void take_and_look(void)
+{
+	bell_take(&bell.sum[QUEUE >> 12]);
+	bell_take(&bell.word[QUEUE >> 6]);
+	seen = ring_used(&cons);
+}
+
+static bool seen_or_rung(void) { return seen == 1 || bell_any(&bell); }
+
+START_TEST(take_against_ring)
+{
+	static const struct litmus l = { bell_rung, post_and_ring, take_and_look, seen_or_rung };
+
+	run(&l);
+}
+END_TEST
+
+/* ---- arming -------------------------------------------------------------- */
+
+static void disarm(void)
+{
+	cq_fire(prod.hdr, true);
+	ring_consume(&cons, ring_used(&cons));
+}
+
+static void arm_and_look(void)
+{
+	cq_arm(cons.hdr, CQ_ARM_ANY);
+	left_saw = ring_used(&cons);
+}
+
+static void complete_and_fire(void)
+{
+	ring_publish(&prod, 1);
+	right_saw = cq_fire(prod.hdr, false);
+}
+
+START_TEST(arm_against_completion)
+{
+	static const struct litmus l = { disarm, arm_and_look, complete_and_fire, kicked_or_awake };
+
+	run(&l);
+}
+END_TEST
+
+TEST_MAIN("litmus", sleep_against_ring, take_against_ring, arm_against_completion)
