@@ -2,11 +2,22 @@
 noinst_HEADERS += \
 	daemon/conf.h \
 	daemon/device.h \
+	daemon/io.h \
 	daemon/log.h \
+	daemon/mem_map.h \
+	daemon/mem_vm.h \
+	daemon/net.h \
 	daemon/region.h \
 	daemon/shard.h
 
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
-	daemon/log.c
+	daemon/epoll.c \
+	daemon/io.c \
+	daemon/log.c \
+	daemon/mem_map.c \
+	daemon/mem_vm.c \
+	daemon/region.c \
+	daemon/shard.c \
+	daemon/uring.c

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * net.h - the UDP edge of a shard: bursts to RoCEv2 datagrams and back.
+ *
+ * One socket per GID that is on the wire, bound to its address and port 4791.  All of it is called in
+ * the shard's thread, but net_window().
+ */
+#ifndef DAEMON_NET_H
+#define DAEMON_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../proto/burst.h"
+#include "device.h"
+#include "io.h"
+#include "shard.h"
+
+#define ROCE_PORT	4791u
+
+struct net;
+
+int net_new(struct net **, struct shard *, struct io *);
+void net_free(struct net *);
+
+/* Row of the device's table as it is now: opens, closes or leaves its socket. */
+int net_row_set(struct net *, struct device *, unsigned row);
+
+/* Which device of this daemon has this GID; NULL: none. */
+struct device *net_device(const struct net *, const uint8_t gid[16]);
+
+/* Reads sockets that had something lately (all: every one) and hands what came to the HCAs.  false: nothing came. */
+bool net_rx(struct net *, bool all, mono_t now);
+/* io_wait() said that this slot is ready. */
+void net_ready(struct net *, unsigned slot);
+
+/*
+ * Sends a burst of hca, or keeps its packets for a train with the next ones until net_flush().
+ * After either, if net_blocked(), no burst may be handed in before it is over.
+ */
+void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
+void net_flush(struct net *, mono_t now);
+bool net_blocked(const struct net *);
+/* When net_tx_late() has something to do: datagrams that a fault holds back. */
+mono_t net_deadline(const struct net *);
+void net_tx_late(struct net *, mono_t now);
+
+/* What the largest number of bytes in flight to one peer should be: half of what a socket of ours can take in. */
+uint32_t net_window(void);
+
+/* ---- shard.c ------------------------------------------------------------- */
+
+/* QPN: ... | device | shard */
+unsigned shard_bits(void);
+unsigned device_bits(void);
+static inline unsigned qpn_shard(uint32_t qpn, unsigned bits) { return qpn & ((1u << bits) - 1); }
+
+/* Hands a datagram (without ICRC) to another shard.  Dropped if that one is too far behind. */
+void shard_inbox_put(struct shard *to, struct device *, const struct route *, const uint8_t *data, size_t len);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * region.c - a client's memory, piece by piece as it can be reached.
+ *
+ *	addr        map.addr             map.addr+map.len      addr+len
+ *	 |-- vm ------|====== mapped ========|------- vm ---------|
+ *
+ * A copy walks both lists of spans together and cuts them where either side changes its way:
+ * pointer to pointer is a memcpy at once, everything else is collected in a vm_batch.
+ */
+#include "region.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem_map.h"
+#include "mem_vm.h"
+
+struct region {
+	pid_t pid;
+	uint64_t addr, len;
+	struct mem_map map;
+};
+
+int region_new(struct region **out, pid_t pid, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
+	       uint64_t map_len, uint64_t map_off)
+{
+	struct region *r;
+	int err = 0;
+
+	*out = NULL;
+	if (addr + len < addr)
+		return EINVAL;
+	if (map_fd >= 0 && (map_addr < addr || map_len > len || map_addr - addr > len - map_len))
+		return EINVAL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return ENOMEM;
+	*r = (struct region){ .pid = pid, .addr = addr, .len = len };
+	if (map_fd >= 0)
+		err = map_new(&r->map, map_fd, map_addr, map_len, map_off);
+	if (!err && r->map.addr > addr)
+		err = vm_probe(pid, addr);
+	else if (!err && r->map.len < len)
+		err = vm_probe(pid, addr + r->map.len);
+	if (err) {
+		region_free(r);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+void region_free(struct region *r)
+{
+	if (!r)
+		return;
+	map_free(&r->map);
+	free(r);
+}
+
+/* ---- walking spans ------------------------------------------------------- */
+
+struct walk {
+	const struct span *span, *end;
+	uint64_t off;			/* in *span */
+};
+
+/* A piece that is reached in one way: pid 0: addr is a pointer of ours. */
+struct piece {
+	pid_t pid;
+	uint64_t addr, len;
+};
+
+static void walk_start(struct walk *w, const struct span *span, unsigned n, uint64_t off)
+{
+	*w = (struct walk){ .span = span, .end = span + n, .off = off };
+	while (w->span < w->end && w->off >= w->span->len)
+		w->off -= (w->span++)->len;
+}
+
+static void walk_on(struct walk *w, uint64_t len)
+{
+	w->off += len;
+	while (w->span < w->end && w->off >= w->span->len)
+		w->off -= (w->span++)->len;
+}
+
+static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t len)
+{
+	const struct mem_map *m = &r->map;
+	uint64_t in = addr - m->addr;
+
+	if (in < m->len) {
+		len = len < m->len - in ? len : m->len - in;
+		return (struct piece){ .addr = (uintptr_t)m->ptr + in, .len = len };
+	}
+	if (m->len && addr < m->addr && len > m->addr - addr)
+		len = m->addr - addr;
+	return (struct piece){ .pid = r->pid, .addr = addr, .len = len };
+}
+
+static struct piece walk_piece(const struct walk *w)
+{
+	const struct span *s = w->span;
+
+	if (!s->region)
+		return (struct piece){ .addr = s->addr + w->off, .len = s->len - w->off };
+	return region_piece(s->region, s->addr + w->off, s->len - w->off);
+}
+
+static int region_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+		       uint64_t src_off)
+{
+	struct vm_batch batch;		/* only its counters need a value */
+	struct walk to, from;
+	struct piece d, s;
+	uint64_t len;
+	int err;
+
+	batch.dst_pid = batch.src_pid = 0;
+	batch.dst_n = batch.src_n = 0;
+	batch.len = 0;
+	walk_start(&to, dst, dst_n, 0);
+	walk_start(&from, src, src_n, src_off);
+	while (to.span < to.end) {
+		if (from.span == from.end)
+			return EFAULT;
+		d = walk_piece(&to);
+		s = walk_piece(&from);
+		len = d.len < s.len ? d.len : s.len;
+		if (d.pid || s.pid) {
+			err = vm_batch_add(&batch, d.pid, d.addr, s.pid, s.addr, len);
+			if (err)
+				return err;
+		} else {
+			memmove((void *)(uintptr_t)d.addr, (const void *)(uintptr_t)s.addr, len);
+		}
+		walk_on(&to, len);
+		walk_on(&from, len);
+	}
+	return vm_batch_flush(&batch);
+}
+
+/* ---- atomics ------------------------------------------------------------- */
+
+static uint64_t next_swap(uint64_t old, uint64_t compare, uint64_t swap) { return old == compare ? swap : old; }
+static uint64_t next_add(uint64_t old, uint64_t add, uint64_t unused) { return old + add; }
+
+static int region_cmp_swap(void *host, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old)
+{
+	struct piece p = region_piece(at->region, at->addr, sizeof(*old));
+
+	if (p.pid)
+		return vm_atomic(p.pid, p.addr, next_swap, compare, swap, old);
+	*old = compare;
+	__atomic_compare_exchange_n((uint64_t *)(uintptr_t)p.addr, old, swap, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+static int region_fetch_add(void *host, const struct span *at, uint64_t add, uint64_t *old)
+{
+	struct piece p = region_piece(at->region, at->addr, sizeof(*old));
+
+	if (p.pid)
+		return vm_atomic(p.pid, p.addr, next_add, add, 0, old);
+	*old = __atomic_fetch_add((uint64_t *)(uintptr_t)p.addr, add, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+const struct mem_ops region_mem_ops = {
+	.copy = region_copy,
+	.cmp_swap = region_cmp_swap,
+	.fetch_add = region_fetch_add,
+};
