@@ -1,1 +1,19 @@
 # SPDX-License-Identifier: MIT
+# Each target: a program that replays its corpus (in make check, with any compiler), and with --enable-fuzz
+# CC=clang the fuzzer itself.  t/fuzz/burst_fuzz corpus-dir to look for more.
+FUZZ_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+
+check_PROGRAMS += t/fuzz/burst_replay
+TESTS += t/fuzz/burst_replay
+t_fuzz_burst_replay_SOURCES = t/fuzz/burst.c t/fuzz/replay.c
+t_fuzz_burst_replay_CPPFLAGS = $(FUZZ_CPPFLAGS) -DCORPUS='"burst"'
+t_fuzz_burst_replay_LDADD = libproto.a $(ISAL_LIBS)
+EXTRA_DIST += t/fuzz/corpus/burst
+
+if FUZZ
+noinst_PROGRAMS += t/fuzz/burst_fuzz
+t_fuzz_burst_fuzz_SOURCES = t/fuzz/burst.c
+t_fuzz_burst_fuzz_CPPFLAGS = $(FUZZ_CPPFLAGS)
+t_fuzz_burst_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
+t_fuzz_burst_fuzz_LDADD = libproto.a $(ISAL_LIBS)
+endif
