@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: MIT
+GATES = \
+	t/gate/layers.test \
+	t/gate/man.test \
+	t/gate/purity.test \
+	t/gate/sizes.test \
+	t/gate/spdx.test \
+	t/gate/words.test
+TESTS += $(GATES)
+dist_check_SCRIPTS += $(GATES)
+EXTRA_DIST += t/gate/lib.sh
