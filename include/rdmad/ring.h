@@ -61,6 +61,13 @@ static inline uint32_t ring_room(struct ring *r)
 	return used > r->mask + 1 ? 0 : r->mask + 1 - used;
 }
 
+/* Producer: published slots that the consumer has not taken yet, as of now.  More than the ring has: nonsense. */
+static inline uint32_t ring_behind(struct ring *r)
+{
+	r->seen = RING_LOAD(&r->hdr->cons);
+	return r->pos - r->seen;
+}
+
 /* Producer: the slots written from pos on (n of them) are there to read. */
 static inline void ring_publish(struct ring *r, uint32_t n)
 {

@@ -1,1 +1,38 @@
 # SPDX-License-Identifier: MIT
+# -version-info 15:44:14 makes libibverbs.so.1.14.44: SONAME libibverbs.so.1, as the one that it stands in for.
+pkglib_LTLIBRARIES += lib/verbs/libibverbs.la
+lib_verbs_libibverbs_la_SOURCES = \
+	lib/verbs/abi_check.c \
+	lib/verbs/ah.c \
+	lib/verbs/conn.c \
+	lib/verbs/context.c \
+	lib/verbs/cq.c \
+	lib/verbs/device.c \
+	lib/verbs/enum_str.c \
+	lib/verbs/event.c \
+	lib/verbs/fork.c \
+	lib/verbs/later.c \
+	lib/verbs/mr.c \
+	lib/verbs/pd.c \
+	lib/verbs/poll.c \
+	lib/verbs/post.c \
+	lib/verbs/qp.c \
+	lib/verbs/query.c \
+	lib/verbs/srq.c \
+	lib/verbs/stub.c \
+	lib/verbs/sysfs.c \
+	lib/verbs/wr_build.c \
+	lib/verbs/wr_ex.c
+lib_verbs_libibverbs_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+lib_verbs_libibverbs_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+lib_verbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 15:44:14 -pthread -Wl,-z,now \
+	-Wl,--version-script=$(srcdir)/lib/verbs/libibverbs.map
+EXTRA_lib_verbs_libibverbs_la_DEPENDENCIES = lib/verbs/libibverbs.map
+EXTRA_DIST += lib/verbs/libibverbs.map
+noinst_HEADERS += \
+	lib/verbs/conn.h \
+	lib/verbs/objects.h \
+	lib/verbs/query.h \
+	lib/verbs/stub.def \
+	lib/verbs/sysfs.h \
+	lib/verbs/wr_build.h

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ah.c - address handles: nothing but an address vector, copied into each datagram's work request.
+ */
+#include "objects.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <stdlib.h>
+
+int av_from_attr(struct av *av, const struct ibv_ah_attr *a)
+{
+	if (!a->is_global || a->port_num != 1)
+		return EINVAL;
+	memset(av, 0, sizeof(*av));
+	memcpy(av->dgid, a->grh.dgid.raw, sizeof(av->dgid));
+	av->flow_label = a->grh.flow_label & 0xfffff;
+	av->sgid_index = a->grh.sgid_index;
+	av->hop_limit = a->grh.hop_limit;
+	av->tclass = a->grh.traffic_class;
+	av->sl = a->sl;
+	return 0;
+}
+
+void av_to_attr(const struct av *av, uint8_t port, struct ibv_ah_attr *a)
+{
+	memset(a, 0, sizeof(*a));
+	memcpy(a->grh.dgid.raw, av->dgid, sizeof(av->dgid));
+	a->grh.flow_label = av->flow_label;
+	a->grh.sgid_index = av->sgid_index;
+	a->grh.hop_limit = av->hop_limit;
+	a->grh.traffic_class = av->tclass;
+	a->sl = av->sl;
+	a->is_global = 1;
+	a->port_num = port;
+}
+
+EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	static const uint8_t zero[16];
+	struct msg_gid gid;
+	struct rd_ah *ah;
+	struct av av;
+	int err = av_from_attr(&av, attr);
+
+	if (!err)
+		err = gid_get(to_ctx(pd->context), 1, av.sgid_index, &gid);
+	if (!err && !memcmp(gid.gid, zero, sizeof(zero)))
+		err = EINVAL;
+	if (err)
+		return err_null(err);
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return err_null(ENOMEM);
+	ah->ah.context = pd->context;
+	ah->ah.pd = pd;
+	ah->av = av;
+	return &ah->ah;
+}
+
+EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	free(to_ah(ah));
+	return 0;
+}
+
+/* ---- the sender of a datagram ------------------------------------------------- */
+
+static void gid_from_ip4(uint8_t *gid, const struct in_addr *a)
+{
+	memset(gid, 0, 10);
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, a, 4);
+}
+
+/* An IPv4 header in the last 20 of the 40 bytes, with a good checksum. */
+static bool grh_is_ip4(const uint8_t *grh)
+{
+	const uint8_t *ip = grh + 20;
+	uint32_t sum = 0;
+
+	if (ip[0] != 0x45)
+		return false;
+	for (unsigned i = 0; i < 20; i += 2)
+		sum += (uint32_t)ip[i] << 8 | ip[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff;
+}
+
+/* Fills the route back; *own is the GID that the datagram was sent to. */
+static int grh_reverse(const uint8_t *grh, struct ibv_ah_attr *a, uint8_t *own)
+{
+	const struct ip *ip = (const struct ip *)(grh + 20);
+	uint32_t vtf;
+
+	if (grh_is_ip4(grh)) {
+		if (IN_MULTICAST(ntohl(ip->ip_dst.s_addr)))
+			return EINVAL;
+		gid_from_ip4(a->grh.dgid.raw, &ip->ip_src);
+		gid_from_ip4(own, &ip->ip_dst);
+		a->grh.hop_limit = ip->ip_ttl;
+		a->grh.traffic_class = ip->ip_tos;
+		return 0;
+	}
+	if (grh[0] >> 4 != 6)
+		return EPROTONOSUPPORT;
+	memcpy(&vtf, grh, sizeof(vtf));
+	memcpy(a->grh.dgid.raw, grh + 8, 16);
+	memcpy(own, grh + 24, 16);
+	a->grh.flow_label = ntohl(vtf) & 0xfffff;
+	a->grh.traffic_class = (uint8_t)(ntohl(vtf) >> 20);
+	a->grh.hop_limit = grh[7];
+	return 0;
+}
+
+static int gid_find(struct rd_ctx *c, uint32_t port, const uint8_t *gid, uint8_t *index)
+{
+	struct msg_gid m;
+	int err = 0;
+
+	for (uint32_t i = 0; i < RDMAD_GIDS && !(err = gid_get(c, port, i, &m)); i++) {
+		if (!memcmp(m.gid, gid, sizeof(m.gid))) {
+			*index = (uint8_t)i;
+			return 0;
+		}
+	}
+	return err && err != EINVAL ? err : ENOENT;
+}
+
+EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+			       struct ibv_ah_attr *a)
+{
+	uint8_t own[16];
+	int err;
+
+	memset(a, 0, sizeof(*a));
+	a->dlid = wc->slid;
+	a->sl = wc->sl;
+	a->src_path_bits = wc->dlid_path_bits;
+	a->port_num = port;
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		return 0;
+	a->is_global = 1;
+	err = grh_reverse((const uint8_t *)grh, a, own);
+	if (!err)
+		err = gid_find(to_ctx(context), port, own, &a->grh.sgid_index);
+	if (err)
+		return errno = err, -1;
+	return 0;
+}
+
+EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+{
+	struct ibv_ah_attr a;
+
+	return ibv_init_ah_from_wc(pd->context, port, wc, grh, &a) ? NULL : ibv_create_ah(pd, &a);
+}

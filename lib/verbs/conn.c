@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conn.c - the control connection.
+ *
+ *	connect to	$RDMAD_SOCKET, nothing else if it is set
+ *			RDMAD_SYSTEM_SOCKET
+ *			RDMAD_PRIVATE_SOCKET
+ *	check		SO_PEERCRED: root's daemon or our own
+ *	MSG_HELLO	same RDMAD_ABI
+ */
+#include "conn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FDS_MAX 4u
+
+/* A name is a path, or begins with @ and is abstract.  The length of the address, 0 if it does not fit. */
+static socklen_t name_addr(const char *name, struct sockaddr_un *sa)
+{
+	size_t len = strlen(name);
+
+	if (!len || len >= sizeof(sa->sun_path))
+		return 0;
+	memset(sa, 0, sizeof(*sa));
+	sa->sun_family = AF_UNIX;
+	memcpy(sa->sun_path, name, len);
+	if (name[0] == '@')
+		sa->sun_path[0] = 0;
+	return offsetof(struct sockaddr_un, sun_path) + len + (name[0] != '@');
+}
+
+/* A connected socket, or -errno. */
+static int name_connect(const char *name, pid_t *pid)
+{
+	struct sockaddr_un sa;
+	struct ucred cred;
+	socklen_t len = name_addr(name, &sa), cred_len = sizeof(cred);
+	int fd, err;
+
+	if (!len)
+		return -EINVAL;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&sa, len) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len)) {
+		err = errno;
+		goto fail;
+	}
+	/* An abstract name can be taken by anyone in the namespace. */
+	err = EPERM;
+	if (cred.uid != 0 && cred.uid != geteuid())
+		goto fail;
+	*pid = cred.pid;
+	return fd;
+fail:
+	close(fd);
+	return -err;
+}
+
+static int daemon_connect(pid_t *pid)
+{
+	const char *env = secure_getenv("RDMAD_SOCKET");
+	char own[64];
+	int fd;
+
+	if (env && *env)
+		return name_connect(env, pid);
+	fd = name_connect(RDMAD_SYSTEM_SOCKET, pid);
+	if (fd >= 0)
+		return fd;
+	snprintf(own, sizeof(own), RDMAD_PRIVATE_SOCKET, (unsigned)geteuid());
+	return name_connect(own, pid);
+}
+
+int conn_open(struct conn *c)
+{
+	struct msg_req req = { .op = MSG_HELLO };
+	struct msg_rep rep;
+	int err;
+
+	memset(c, 0, sizeof(*c));
+	c->fd = daemon_connect(&c->daemon);
+	if (c->fd < 0)
+		return c->fd == -ENOENT || c->fd == -ECONNREFUSED ? ENOSYS : -c->fd;
+	c->owner = getpid();
+	pthread_mutex_init(&c->lock, NULL);
+	req.hello.abi = RDMAD_ABI;
+	req.hello.pid = (uint32_t)c->owner;
+	snprintf(req.hello.prog, sizeof(req.hello.prog), "%.60s", program_invocation_short_name);
+	err = conn_call(c, &req, &rep, -1, NULL, 0);
+	if (!err && rep.hello.abi != RDMAD_ABI)
+		err = EPROTONOSUPPORT;
+	if (err)
+		conn_close(c);
+	return err;
+}
+
+void conn_close(struct conn *c)
+{
+	close(c->fd);
+	pthread_mutex_destroy(&c->lock);
+}
+
+bool conn_mine(const struct conn *c)
+{
+	return c->owner == getpid();
+}
+
+static int send_req(struct conn *c, const struct msg_req *req, int send_fd)
+{
+	struct iovec iov = { .iov_base = (void *)req, .iov_len = msg_req_len(req->op) };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (send_fd >= 0) {
+		struct cmsghdr *cm;
+
+		mh.msg_control = ctl.buf;
+		mh.msg_controllen = sizeof(ctl.buf);
+		cm = CMSG_FIRSTHDR(&mh);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cm), &send_fd, sizeof(int));
+	}
+	do
+		n = sendmsg(c->fd, &mh, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)iov.iov_len ? 0 : EIO;
+}
+
+/* One reply; the descriptors that came with it are in fds, *n of them. */
+static int recv_rep(struct conn *c, struct msg_rep *rep, int *fds, unsigned *n)
+{
+	struct iovec iov = { .iov_base = rep, .iov_len = sizeof(*rep) };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	} ctl;
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct cmsghdr *cm;
+	ssize_t len;
+
+	*n = 0;
+	do
+		len = recvmsg(c->fd, &mh, MSG_CMSG_CLOEXEC);
+	while (len < 0 && errno == EINTR);
+	for (cm = len > 0 ? CMSG_FIRSTHDR(&mh) : NULL; cm; cm = CMSG_NXTHDR(&mh, cm)) {
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		*n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(cm), *n * sizeof(int));
+	}
+	return len == sizeof(*rep) ? 0 : EIO;
+}
+
+int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n)
+{
+	int got[FDS_MAX], err;
+	unsigned n = 0;
+
+	if (!conn_mine(c))
+		return EIO;
+	pthread_mutex_lock(&c->lock);
+	req->seq = ++c->seq;
+	err = send_req(c, req, send_fd);
+	if (!err)
+		err = recv_rep(c, rep, got, &n);
+	pthread_mutex_unlock(&c->lock);
+	if (!err && (rep->seq != req->seq || rep->err < 0))
+		err = EIO;
+	if (!err)
+		err = rep->err;
+	if (!err && n == fd_n) {
+		if (n)
+			memcpy(fds, got, n * sizeof(int));
+		return 0;
+	}
+	while (n)
+		close(got[--n]);
+	return err ? err : EIO;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conn.h - one control connection to the daemon: a request, its reply, in turn.
+ *
+ * Any thread may call; requests of several threads queue on the mutex.  A connection belongs to
+ * the process that opened it: after fork() the child's calls fail with EIO and touch nothing,
+ * since a request from there would be taken for one of the parent's.
+ */
+#ifndef VERBS_CONN_H
+#define VERBS_CONN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <rdmad/msg.h>
+
+struct conn {
+	int fd;
+	uint32_t seq;
+	pid_t owner;		/* the process that opened it */
+	pid_t daemon;		/* as this process sees it; 0: it cannot (another PID namespace) */
+	pthread_mutex_t lock;
+};
+
+/* Finds the daemon (the rules are in msg.h), checks its uid, says hello.  0 or an errno; ENOSYS: there is no daemon. */
+int conn_open(struct conn *);
+void conn_close(struct conn *);
+
+/* Is this the process that opened it? */
+bool conn_mine(const struct conn *);
+
+/*
+ * Sends req (op and row filled in) and waits for the reply.  send_fd >= 0 goes along.  Exactly fd_n descriptors
+ * must come back with a success and are stored in fds (close-on-exec).  0 or a positive errno: the daemon's, or EIO when
+ * it is gone.
+ */
+int conn_call(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cq.c - completion queues and their channels.
+ *
+ * A resize leaves two rings: what was published before it lies in the old one, and is polled first.
+ *
+ *	cur  ...eeeee|          cur gets no more; when it is empty next takes its place
+ *	next         |eee.....
+ */
+#include "objects.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct msg_req req = { .op = MSG_CHANNEL_CREATE };
+	struct rd_channel *ch = calloc(1, sizeof(*ch));
+	struct msg_rep rep;
+	int err;
+
+	if (!ch)
+		return err_null(ENOMEM);
+	err = conn_call(&to_ctx(context)->conn, &req, &rep, -1, &ch->ch.fd, 1);
+	if (err) {
+		free(ch);
+		return err_null(err);
+	}
+	ch->ch.context = context;
+	ch->handle = rep.obj.handle;
+	return &ch->ch;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct rd_channel *ch = to_channel(channel);
+	struct ibv_context *context = channel->context;
+	bool busy;
+	int err;
+
+	pthread_mutex_lock(&context->mutex);
+	busy = channel->refcnt;
+	pthread_mutex_unlock(&context->mutex);
+	if (busy)
+		return EBUSY;
+	err = ctx_call_id(to_ctx(context), MSG_CHANNEL_DESTROY, ch->handle);
+	if (err)
+		return err;
+	close(channel->fd);
+	free(ch);
+	return 0;
+}
+
+static void channel_ref(struct ibv_comp_channel *ch, int n)
+{
+	if (!ch)
+		return;
+	pthread_mutex_lock(&ch->context->mutex);
+	ch->refcnt += n;
+	pthread_mutex_unlock(&ch->context->mutex);
+}
+
+/* ---- create, resize, destroy ---------------------------------------------------- */
+
+static int cq_ring_map(struct cq_ring *r, const struct msg_rep *rep, int fd)
+{
+	uint32_t slots = rep->cq.slots, stride = rep->cq.stride;
+
+	if (!slots || slots & (slots - 1) || stride < sizeof(struct cqe) || rep->cq.map_len < ring_bytes(slots, stride)) {
+		close(fd);
+		return EPROTO;
+	}
+	r->len = rep->cq.map_len;
+	r->mem = ctx_map(fd, r->len);
+	if (!r->mem)
+		return ENOMEM;
+	ring_attach(&r->ring, r->mem, slots, stride);
+	return 0;
+}
+
+static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *a)
+{
+	struct msg_req req = { .op = MSG_CQ_CREATE };
+	struct rd_ctx *c = to_ctx(context);
+	struct rd_cq *cq;
+	struct msg_rep rep;
+	int fd, err;
+
+	if (!a->cqe || a->cqe > c->attr.max_cqe || a->comp_vector >= (uint32_t)context->num_comp_vectors)
+		return err_null(EINVAL);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return err_null(ENOMEM);
+	req.cq.cqe = a->cqe;
+	req.cq.channel = a->channel ? to_channel(a->channel)->handle : 0;
+	req.cq.vector = a->comp_vector;
+	req.cq.cookie = map_add(c, &cq->node, MAP_CQ);
+	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	if (err)
+		goto fail;
+	cq->cq.handle = rep.cq.handle;
+	err = cq_ring_map(&cq->cur, &rep, fd);
+	if (err) {
+		ctx_call_id(c, MSG_CQ_DESTROY, cq->cq.handle);
+		goto fail;
+	}
+	cq->cq.context = context;
+	cq->cq.channel = a->channel;
+	cq->cq.cq_context = a->cq_context;
+	cq->cq.cqe = (int)rep.cq.cqe;
+	pthread_mutex_init(&cq->cq.mutex, NULL);
+	pthread_cond_init(&cq->cq.cond, NULL);
+	pthread_mutex_init(&cq->lock, NULL);
+	channel_ref(a->channel, 1);
+	return cq;
+fail:
+	map_del(c, &cq->node);
+	free(cq);
+	return err_null(err);
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector)
+{
+	const struct ibv_cq_init_attr_ex a = {
+		.cqe = cqe > 0 ? (uint32_t)cqe : 0,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = (uint32_t)comp_vector,
+	};
+	struct rd_cq *cq = cq_create(context, &a);
+
+	return cq ? &cq->cq : NULL;
+}
+
+struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *a)
+{
+	const uint64_t have = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	uint32_t flags = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
+	struct rd_cq *cq;
+
+	if (a->wc_flags & ~have || a->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
+	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+		return err_null(EOPNOTSUPP);
+	cq = cq_create(context, a);
+	if (!cq)
+		return NULL;
+	cq->single = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq_ex_ops(&cq->ex);
+	return &cq->ex;
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct rd_ctx *c = to_ctx(ibcq->context);
+	struct rd_cq *cq = to_cq(ibcq);
+	struct msg_req req = { .op = MSG_CQ_RESIZE, .cq_resize = { ibcq->handle, (uint32_t)cqe } };
+	struct msg_rep rep;
+	int fd, err;
+
+	if (cqe <= 0 || (uint32_t)cqe > c->attr.max_cqe)
+		return EINVAL;
+	cq_lock(cq);
+	err = EINVAL;
+	if (ring_used(&cq->cur.ring) > (uint32_t)cqe)
+		goto out;
+	err = EBUSY;	/* the one before has not been polled empty */
+	if (cq->next.mem)
+		goto out;
+	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	if (!err)
+		err = cq_ring_map(&cq->next, &rep, fd);
+	if (!err)
+		ibcq->cqe = (int)rep.cq.cqe;
+out:
+	cq_unlock(cq);
+	return err;
+}
+
+static void cq_ring_unmap(struct cq_ring *r)
+{
+	if (r->mem)
+		munmap(r->mem, r->len);
+	r->mem = NULL;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct rd_ctx *c = to_ctx(ibcq->context);
+	struct rd_cq *cq = to_cq(ibcq);
+	int err = ctx_call_id(c, MSG_CQ_DESTROY, ibcq->handle);
+
+	if (err)
+		return err;
+	map_del(c, &cq->node);
+	pthread_mutex_lock(&ibcq->mutex);
+	while (ibcq->comp_events_completed != cq->node.comp_got || ibcq->async_events_completed != cq->node.async_got)
+		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+	pthread_mutex_unlock(&ibcq->mutex);
+	channel_ref(ibcq->channel, -1);
+	cq_ring_unmap(&cq->cur);
+	cq_ring_unmap(&cq->next);
+	pthread_mutex_destroy(&cq->lock);
+	pthread_cond_destroy(&ibcq->cond);
+	pthread_mutex_destroy(&ibcq->mutex);
+	free(cq);
+	return 0;
+}
+
+int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	return EOPNOTSUPP;	/* no event moderation: max_cq_count is reported as 0 */
+}
+
+/* After a resize the daemon looks at the new ring's word only. */
+int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct rd_cq *cq = to_cq(ibcq);
+
+	cq_lock(cq);
+	cq_arm((cq->next.mem ? &cq->next : &cq->cur)->ring.hdr, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
+	cq_unlock(cq);
+	return 0;
+}
+
+/* ---- the QPs it serves ------------------------------------------------------------ */
+
+static struct cq_user **user_head(struct rd_cq *cq, uint32_t qpn)
+{
+	return &cq->users[(qpn ^ qpn >> 6) % CQ_BUCKETS];
+}
+
+void cq_add_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
+{
+	struct cq_user **head = user_head(cq, qp->qp.qp_num);
+
+	cq_lock(cq);
+	u->qp = qp;
+	u->next = *head;
+	*head = u;
+	cq_unlock(cq);
+}
+
+void cq_del_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
+{
+	struct cq_user **p;
+
+	cq_lock(cq);
+	for (p = user_head(cq, qp->qp.qp_num); *p; p = &(*p)->next) {
+		if (*p == u) {
+			*p = u->next;
+			break;
+		}
+	}
+	cq->last_qp = NULL;
+	cq_unlock(cq);
+}
+
+static void ring_purge(struct cq_ring *r, uint32_t qpn)
+{
+	uint32_t n = r->mem ? ring_used(&r->ring) : 0;
+
+	for (uint32_t i = 0; i < n && n != UINT32_MAX; i++) {
+		struct cqe *e = ring_slot(&r->ring, r->ring.pos + i);
+
+		if (e->qpn == qpn)
+			e->qpn = 0;
+	}
+}
+
+void cq_purge(struct rd_cq *cq, uint32_t qpn)
+{
+	cq_lock(cq);
+	ring_purge(&cq->cur, qpn);
+	ring_purge(&cq->next, qpn);
+	cq_unlock(cq);
+}
+
+/* Completions of a QP that is no more (or of QPN 0, see ring_purge) find no user and are passed over. */
+static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
+{
+	struct cq_user *u;
+
+	if (cq->last_qp && cq->last_qp->qp.qp_num == qpn)
+		return cq->last_qp;
+	for (u = *user_head(cq, qpn); u && u->qp->qp.qp_num != qpn; u = u->next)
+		;
+	if (u)
+		cq->last_qp = u->qp;
+	return u ? u->qp : NULL;
+}
+
+/* What the completion says of the queue its WR came from. */
+static void qp_settle(struct rd_qp *qp, const struct cqe *e)
+{
+	if (e->is_send) {
+		if ((int32_t)(e->wqe - qp->sq_done) > 0)
+			__atomic_store_n(&qp->sq_done, e->wqe, __ATOMIC_RELEASE);
+	} else if (!e->srq) {
+		__atomic_store_n(&qp->rq_done, qp->rq_done + 1, __ATOMIC_RELEASE);
+	}
+}
+
+/* Completions to read; the producer's index is fetched only when those seen last time are used up. */
+static uint32_t cur_used(struct rd_cq *cq)
+{
+	struct ring *r = &cq->cur.ring;
+	uint32_t n = r->seen - r->pos;
+
+	if (!n)
+		n = ring_used(r);
+	if (n == UINT32_MAX) {	/* nonsense from the daemon: nothing to read, now and for ever */
+		r->seen = r->pos;
+		n = 0;
+	}
+	return n;
+}
+
+struct cqe *cqe_next(struct rd_cq *cq)
+{
+	for (;;) {
+		struct rd_qp *qp;
+		struct cqe *e;
+
+		if (!cur_used(cq)) {
+			if (!cq->next.mem)
+				return NULL;
+			cq_ring_unmap(&cq->cur);
+			cq->cur = cq->next;
+			cq->next.mem = NULL;
+			continue;
+		}
+		e = ring_slot(&cq->cur.ring, cq->cur.ring.pos);
+		qp = user_find(cq, e->qpn);
+		if (qp) {
+			qp_settle(qp, e);
+			return e;
+		}
+		ring_consume(&cq->cur.ring, 1);
+	}
+}
+
+void cqe_done(struct rd_cq *cq)
+{
+	ring_consume(&cq->cur.ring, 1);
+}

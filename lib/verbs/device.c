@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * device.c - which devices there are: the daemon's, asked anew for every list.
+ *
+ * Nothing is done before the program asks, since the library is loaded into every child of rdmad-run.
+ */
+#include "objects.h"
+
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sysfs.h"
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rd_device *devices;
+
+_Static_assert(offsetof(struct rd_device, vendor) == sizeof(struct ibv_device), "where vendor libraries look");
+_Static_assert(sizeof(struct rd_device) >= 704, "what vendor libraries may read");
+
+struct rd_device *device_intern(const struct msg_device *m)
+{
+	struct rd_device *d;
+
+	pthread_mutex_lock(&devices_lock);
+	for (d = devices; d && strncmp(d->dev.name, m->name, sizeof(d->dev.name)); d = d->next)
+		;
+	if (!d && (d = calloc(1, sizeof(*d)))) {
+		snprintf(d->dev.name, sizeof(d->dev.name), "%.*s", (int)sizeof(d->dev.name) - 1, m->name);
+		d->dev.node_type = IBV_NODE_CA;
+		d->dev.transport_type = IBV_TRANSPORT_IB;
+		snprintf(d->dev.dev_name, sizeof(d->dev.dev_name), "uverbs%u", m->index);
+		snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "%s/class/infiniband_verbs/uverbs%u",
+			 ibv_get_sysfs_path(), m->index);
+		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "%s/class/infiniband/%s",
+			 ibv_get_sysfs_path(), d->dev.name);
+		d->next = devices;
+		devices = d;
+	}
+	if (d) {
+		d->guid = m->guid;
+		d->index = m->index;
+	}
+	pthread_mutex_unlock(&devices_lock);
+	return d;
+}
+
+EXPORT struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct msg_rep rep;
+	struct ibv_device **list;
+	struct conn c;
+	uint32_t n = 0;
+	int err;
+
+	if (num)
+		*num = 0;
+	err = conn_open(&c);
+	if (err)
+		return err_null(err);
+	err = conn_call(&c, &req, &rep, -1, NULL, 0);
+	conn_close(&c);
+	if (err || rep.devices.n > ARRAY_N(rep.devices.dev))
+		return err_null(err ? err : EIO);
+	list = calloc(rep.devices.n + 1, sizeof(*list));
+	if (!list)
+		return err_null(ENOMEM);
+	for (uint32_t i = 0; i < rep.devices.n; i++) {
+		struct rd_device *d = device_intern(&rep.devices.dev[i]);
+
+		if (d)
+			list[n++] = &d->dev;
+	}
+	if (num)
+		*num = (int)n;
+	return list;
+}
+
+EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+EXPORT const char *ibv_get_device_name(struct ibv_device *dev)
+{
+	return dev->name;
+}
+
+EXPORT int ibv_get_device_index(struct ibv_device *dev)
+{
+	return (int)((struct rd_device *)dev)->index;
+}
+
+EXPORT __be64 ibv_get_device_guid(struct ibv_device *dev)
+{
+	return htobe64(((struct rd_device *)dev)->guid);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * event.c - completion events and async events.
+ *
+ * Both come through descriptors that the program may poll: a pipe with cookies, a socket with struct msg_event.  An
+ * event for an object that was destroyed meanwhile is passed over.  What was handed out is counted with
+ * the object; destroying it waits until as many have been acknowledged.
+ */
+#include "objects.h"
+
+#include <unistd.h>
+
+/* Under map_lock, so that no event is handed out for an object after map_del(). */
+static struct map_node *map_find(struct rd_ctx *c, uint64_t cookie)
+{
+	struct map_node *n;
+
+	for (n = c->map[cookie % MAP_BUCKETS]; n && n->cookie != cookie; n = n->next)
+		;
+	return n;
+}
+
+#define OBJ(n, type) ((type *)((char *)(n) - offsetof(type, node)))
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct rd_ctx *c = to_ctx(channel->context);
+	struct map_node *n;
+	uint64_t cookie;
+	ssize_t len;
+
+	do {
+		len = read(channel->fd, &cookie, sizeof(cookie));
+		if (len != sizeof(cookie)) {
+			if (len >= 0)
+				errno = EIO;	/* the daemon is gone */
+			return -1;
+		}
+		pthread_mutex_lock(&c->map_lock);
+		n = map_find(c, cookie);
+		if (n && n->kind == MAP_CQ) {
+			n->comp_got++;
+			*cq = &OBJ(n, struct rd_cq)->cq;
+			*cq_context = (*cq)->cq_context;
+		}
+		pthread_mutex_unlock(&c->map_lock);
+	} while (!n || n->kind != MAP_CQ);
+	return 0;
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += n;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+/* ---- async ---------------------------------------------------------------------- */
+
+static bool is_port_event(uint32_t type)
+{
+	return type == EV_PORT_ACTIVE || type == EV_PORT_ERR || type == EV_GID_CHANGE || type == EV_DEVICE_FATAL;
+}
+
+static enum map_kind kind_of(uint32_t type)
+{
+	return type == EV_CQ_ERR ? MAP_CQ : type == EV_SRQ_ERR || type == EV_SRQ_LIMIT ? MAP_SRQ : MAP_QP;
+}
+
+/* false: the object is gone. */
+static bool event_fill(struct rd_ctx *c, const struct msg_event *m, struct ibv_async_event *e)
+{
+	struct map_node *n;
+
+	e->event_type = m->type;
+	if (is_port_event(m->type)) {
+		e->element.port_num = (int)m->port;
+		return true;
+	}
+	pthread_mutex_lock(&c->map_lock);
+	n = map_find(c, m->cookie);
+	if (n && n->kind != kind_of(m->type))
+		n = NULL;
+	if (n) {
+		n->async_got++;
+		if (n->kind == MAP_CQ)
+			e->element.cq = &OBJ(n, struct rd_cq)->cq;
+		else if (n->kind == MAP_SRQ)
+			e->element.srq = &OBJ(n, struct rd_srq)->srq;
+		else
+			e->element.qp = &OBJ(n, struct rd_qp)->qp;
+	}
+	pthread_mutex_unlock(&c->map_lock);
+	return n;
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	struct rd_ctx *c = to_ctx(context);
+	struct msg_event m;
+	ssize_t len;
+
+	do {
+		len = read(context->async_fd, &m, sizeof(m));
+		if (len < 0 && (errno == EAGAIN || errno == EINTR))
+			return -1;
+		if (len != sizeof(m)) {	/* the daemon is gone: said once */
+			if (__atomic_exchange_n(&c->fatal_told, true, __ATOMIC_RELAXED))
+				return errno = EIO, -1;
+			m = (struct msg_event){ .type = EV_DEVICE_FATAL, .port = 1 };
+		}
+	} while (!event_fill(c, &m, event));
+	return 0;
+}
+
+static void ack(pthread_mutex_t *lock, pthread_cond_t *cond, uint32_t *count)
+{
+	pthread_mutex_lock(lock);
+	++*count;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(lock);
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
+{
+	struct ibv_cq *cq = e->element.cq;
+	struct ibv_qp *qp = e->element.qp;
+	struct ibv_srq *srq = e->element.srq;
+
+	if (is_port_event(e->event_type))
+		return;
+	switch (kind_of(e->event_type)) {
+	case MAP_CQ:
+		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		break;
+	case MAP_SRQ:
+		ack(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
+	case MAP_QP:
+		ack(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
+	}
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * objects.h - what the library keeps behind each verbs object.
+ *
+ * The public struct is always the first member (for a context: the last), so a handle is
+ * turned into ours by to_xx().
+ *
+ * Locks, in the order in which they may nest:
+ *	qp->sq_lock, qp->rq_lock, srq->lock	posting
+ *	cq->lock				polling, and which QPs the CQ serves
+ *	ctx->map_lock				which objects there are (events), which MRs
+ *	conn.lock				one control request at a time
+ */
+#ifndef VERBS_OBJECTS_H
+#define VERBS_OBJECTS_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmad/ring.h>
+
+#include "conn.h"
+
+/* The public names are macros where the header has inlines in front of them. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+#undef ibv_get_device_list
+
+#define EXPORT __attribute__((visibility("default")))
+#define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline void *err_null(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/* ---- device --------------------------------------------------------------- */
+
+struct rd_device {
+	struct ibv_device dev;
+	/*
+	 * Vendor libraries read the word behind struct ibv_device (their ops pointer) to tell whether a device
+	 * is one of theirs: it must be there, and NULL.
+	 */
+	void *vendor[8];
+	uint64_t guid;
+	uint32_t index;
+	struct rd_device *next;
+};
+
+/* ---- numbered objects, for events ------------------------------------------- */
+
+enum map_kind { MAP_CQ = 1, MAP_QP, MAP_SRQ };
+
+/* An object that an event can name.  Events carry the cookie: it is never used twice, so a late one finds nothing. */
+struct map_node {
+	struct map_node *next;
+	uint64_t cookie;
+	enum map_kind kind;
+	uint32_t async_got;	/* async events given to the program */
+	uint32_t comp_got;	/* completion events given to the program */
+};
+
+#define MAP_BUCKETS 256u
+
+struct rd_mr;
+
+struct rd_ctx {
+	struct conn conn;
+	struct bell *bell;
+	size_t bell_len;
+	int kick_fd;
+	bool fatal_told;	/* the program has had IBV_EVENT_DEVICE_FATAL */
+	struct msg_device_attr attr;
+
+	pthread_mutex_t map_lock;
+	uint64_t cookie_last;
+	struct map_node *map[MAP_BUCKETS];
+	struct rd_mr *mrs[MAP_BUCKETS];	/* by lkey */
+	uint32_t mr_gen;		/* atomic; counts deregistrations, so that a cached MR is known to be stale */
+
+	void *newer_ops[16];		/* ops of later headers lie in front of ours: NULL */
+	struct verbs_context v;
+};
+
+static inline struct rd_ctx *to_ctx(struct ibv_context *c)
+{
+	return (struct rd_ctx *)((char *)c - offsetof(struct rd_ctx, v.context));
+}
+
+/* Wakes the shard if it sleeps; q is the queue's bell number. */
+void ctx_ring(struct rd_ctx *, uint32_t q);
+static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep)
+{
+	return conn_call(&c->conn, req, rep, -1, NULL, 0);
+}
+/* For the ..._FREE and _DESTROY ops.  In a forked child, which owns nothing, they do nothing and succeed. */
+int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
+/* Maps a descriptor that came with a reply and closes it.  NULL: errno. */
+void *ctx_map(int fd, size_t len);
+
+uint64_t map_add(struct rd_ctx *, struct map_node *, enum map_kind);
+/* No event finds the object from now on; its counts are final. */
+void map_del(struct rd_ctx *, struct map_node *);
+
+/* ---- pd, mr, ah ------------------------------------------------------------ */
+
+struct rd_pd {
+	struct ibv_pd pd;
+};
+
+struct rd_mr {
+	struct ibv_mr mr;
+	struct rd_mr *next;
+	uint64_t iova;
+	uint32_t access;
+	uint32_t map_id;	/* mem_map.c: 0, or which converted range is in use */
+};
+
+/*
+ * The bytes that an sge names, if the library may read them: the lkey is of an MR of this context and covers them.
+ * NULL: let the daemon find out what is wrong.  *cache, *gen: the caller's, the MR it used last.
+ */
+struct mr_cache {
+	uint32_t lkey, gen;
+	uint64_t iova, len;
+	const uint8_t *addr;
+};
+const void *mr_bytes(struct rd_ctx *, struct mr_cache *, const struct sge *);
+
+struct rd_ah {
+	struct ibv_ah ah;
+	struct av av;
+};
+
+static inline struct rd_ah *to_ah(struct ibv_ah *a) { return (struct rd_ah *)a; }
+
+/* 0 or an errno.  On RoCE there is no address without a GRH. */
+int av_from_attr(struct av *, const struct ibv_ah_attr *);
+void av_to_attr(const struct av *, uint8_t port, struct ibv_ah_attr *);
+
+/* Row of the GID table as the daemon has it; 0 or an errno (EINVAL: no such row). */
+int gid_get(struct rd_ctx *, uint32_t port, uint32_t index, struct msg_gid *);
+
+/* ---- cq -------------------------------------------------------------------- */
+
+struct rd_qp;
+
+/* The queue memory of a CQ.  After a resize the old ring is emptied first. */
+struct cq_ring {
+	struct ring ring;
+	void *mem;
+	size_t len;
+};
+
+struct rd_channel {
+	struct ibv_comp_channel ch;
+	uint32_t handle;
+};
+
+static inline struct rd_channel *to_channel(struct ibv_comp_channel *c) { return (struct rd_channel *)c; }
+
+#define CQ_BUCKETS 64u
+
+struct cq_user {		/* a QP that completes here; lives in the QP */
+	struct cq_user *next;
+	struct rd_qp *qp;
+};
+
+struct rd_cq {
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	};
+	struct map_node node;
+	pthread_mutex_t lock;
+	bool single;		/* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock */
+	struct cq_ring cur, next;	/* next.mem NULL: no resize under way */
+	struct cq_user *users[CQ_BUCKETS];	/* by QPN */
+	struct rd_qp *last_qp;	/* of the last completion */
+	struct cqe *now;	/* start_poll ... end_poll: the current one */
+	uint32_t empty_n;	/* polls in a row that found nothing */
+};
+
+static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }
+static inline struct rd_cq *ex_to_cq(struct ibv_cq_ex *c) { return (struct rd_cq *)c; }
+
+static inline void cq_lock(struct rd_cq *cq)
+{
+	if (!cq->single)
+		pthread_mutex_lock(&cq->lock);
+}
+
+static inline void cq_unlock(struct rd_cq *cq)
+{
+	if (!cq->single)
+		pthread_mutex_unlock(&cq->lock);
+}
+
+void cq_add_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
+void cq_del_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
+/* The QP was reset: its completions that lie in the ring are not shown any more. */
+void cq_purge(struct rd_cq *, uint32_t qpn);
+
+/*
+ * The next completion to show, or NULL; it stays valid until cqe_done().  The QP's accounts are settled.
+ * With the lock held.
+ */
+struct cqe *cqe_next(struct rd_cq *);
+void cqe_done(struct rd_cq *);
+
+int cq_poll(struct ibv_cq *, int n, struct ibv_wc *);
+void cq_ex_ops(struct ibv_cq_ex *);	/* fills in start_poll ... read_* */
+/* An empty poll: gives the core away now and then. */
+void cq_idle(struct rd_cq *);
+
+/* ---- srq, qp --------------------------------------------------------------- */
+
+struct rd_srq {
+	struct ibv_srq srq;
+	struct map_node node;
+	pthread_mutex_t lock;
+	struct ring ring;
+	void *mem;
+	size_t len;
+	uint32_t bell;
+	uint32_t max_wr, max_sge;
+};
+
+static inline struct rd_srq *to_srq(struct ibv_srq *s) { return (struct rd_srq *)s; }
+
+/* A WR being built by ibv_wr_*; see wr_build.h. */
+struct wr_draft {
+	struct send_wr *slot;	/* NULL: none */
+	uint32_t n;		/* finished since wr_start */
+	int err;		/* the first error since wr_start */
+};
+
+typedef void (*flush_fn)(struct ibv_qp_ex *, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level);
+
+struct rd_qp {
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex ex;
+		struct {	/* as rdma-core 45 and later have it: one pointer more */
+			char ex_44[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *)];
+			flush_fn wr_flush;
+		};
+	};
+	struct map_node node;
+	struct rd_ctx *ctx;
+	uint32_t bell;
+	void *mem;
+	size_t len;
+	struct qp_cap cap;
+	bool sq_sig_all;
+	bool is_ex;
+	struct cq_user send_user, recv_user;
+
+	pthread_mutex_t sq_lock;
+	struct ring sq;
+	uint32_t sq_done;	/* atomic; WRs whose completion, or a later one, was polled; written under the send CQ's lock */
+	struct mr_cache mr_cache;
+	struct wr_draft draft;
+
+	pthread_mutex_t rq_lock;
+	struct ring rq;
+	uint32_t rq_done;	/* atomic; WRs completed; under the receive CQ's lock */
+};
+
+static inline struct rd_qp *to_qp(struct ibv_qp *q) { return (struct rd_qp *)q; }
+static inline struct rd_qp *ex_to_qp(struct ibv_qp_ex *q) { return (struct rd_qp *)q; }
+
+struct ibv_cq_ex *cq_create_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+struct ibv_qp *qp_create_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);
+struct ibv_srq *srq_create_ex(struct ibv_context *, struct ibv_srq_init_attr_ex *);
+int srq_get_num(struct ibv_srq *, uint32_t *);
+int cq_req_notify(struct ibv_cq *, int solicited_only);
+int cq_modify(struct ibv_cq *, struct ibv_modify_cq_attr *);
+
+int post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad);
+int post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);
+int post_srq_recv(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);
+void wr_ex_ops(struct rd_qp *);	/* fills in the wr_* pointers */
+
+int device_query_ex(struct ibv_context *, const struct ibv_query_device_ex_input *, struct ibv_device_attr_ex *, size_t len);
+int port_query(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);
+int rt_values_query(struct ibv_context *, struct ibv_values_ex *);
+
+/* ---- device, stub ------------------------------------------------------------ */
+
+/* The device of that name, made or brought up to date.  Devices live as long as the process: programs keep pointers. */
+struct rd_device *device_intern(const struct msg_device *);
+/* Fills the slots of verbs_context for which there is nothing yet. */
+void stub_ops(struct verbs_context *);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * poll.c - completions handed to the program: ibv_poll_cq() and the start_poll family.
+ *
+ * A program that polls an empty CQ is waiting for the daemon, which may be waiting for the core that the
+ * program burns: so an empty poll gives it away now and then (cq_idle).
+ */
+#include "objects.h"
+
+#include <endian.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IDLE_SHORT	16u	/* empty polls between two yields where cores are short */
+#define IDLE_LONG	512u
+#define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
+
+void cq_idle(struct rd_cq *cq)
+{
+	static uint32_t every;	/* the same for all threads, so a race to set it is harmless */
+	uint32_t n = __atomic_load_n(&every, __ATOMIC_RELAXED);
+
+	if (!n) {
+		cpu_set_t set;
+
+		n = !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH ? IDLE_LONG : IDLE_SHORT;
+		__atomic_store_n(&every, n, __ATOMIC_RELAXED);
+	}
+	if (++cq->empty_n < n)
+		return;
+	cq->empty_n = 0;
+	sched_yield();
+}
+
+static void wc_fill(struct ibv_wc *wc, const struct cqe *e)
+{
+	wc->wr_id = e->wr_id;
+	wc->status = e->status;
+	wc->opcode = e->op;
+	wc->vendor_err = e->vendor_err;
+	wc->byte_len = e->byte_len;
+	wc->imm_data = e->imm;
+	wc->qp_num = e->qpn;
+	wc->src_qp = e->src_qp;
+	wc->wc_flags = e->flags;
+	wc->pkey_index = e->pkey_index;
+	wc->slid = 0;
+	wc->sl = (uint8_t)e->sl;
+	wc->dlid_path_bits = 0;
+}
+
+int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
+{
+	struct rd_cq *cq = to_cq(ibcq);
+	struct cqe *e;
+	int n = 0;
+
+	cq_lock(cq);
+	while (n < max && (e = cqe_next(cq))) {
+		wc_fill(&wc[n++], e);
+		cqe_done(cq);
+	}
+	cq_unlock(cq);
+	if (n)
+		cq->empty_n = 0;
+	else
+		cq_idle(cq);
+	return n;
+}
+
+/* ---- start_poll, next_poll, end_poll: the CQ stays locked in between -------------- */
+
+static int ex_take(struct rd_cq *cq)
+{
+	cq->now = cqe_next(cq);
+	if (!cq->now)
+		return ENOENT;
+	cq->ex.wr_id = cq->now->wr_id;
+	cq->ex.status = cq->now->status;
+	return 0;
+}
+
+static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct rd_cq *cq = ex_to_cq(ex);
+
+	if (attr->comp_mask)
+		return EINVAL;
+	cq_lock(cq);
+	if (!ex_take(cq)) {
+		cq->empty_n = 0;
+		return 0;
+	}
+	cq_unlock(cq);
+	cq_idle(cq);
+	return ENOENT;
+}
+
+static void ex_drop(struct rd_cq *cq)
+{
+	if (cq->now)
+		cqe_done(cq);
+	cq->now = NULL;
+}
+
+/* After ENOENT the last completion's fields may still be read: its slot is given back, but nothing writes to it that soon. */
+static int ex_next(struct ibv_cq_ex *ex)
+{
+	struct rd_cq *cq = ex_to_cq(ex);
+
+	ex_drop(cq);
+	return ex_take(cq);
+}
+
+static void ex_end(struct ibv_cq_ex *ex)
+{
+	struct rd_cq *cq = ex_to_cq(ex);
+
+	ex_drop(cq);
+	cq_unlock(cq);
+}
+
+static const struct cqe *now(struct ibv_cq_ex *ex)
+{
+	static const struct cqe none;
+	const struct cqe *e = ex_to_cq(ex)->now;
+
+	return e ? e : &none;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return now(ex)->op; }
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex) { return now(ex)->vendor_err; }
+static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return now(ex)->byte_len; }
+static __be32 read_imm_data(struct ibv_cq_ex *ex) { return now(ex)->imm; }
+static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return now(ex)->qpn; }
+static uint32_t read_src_qp(struct ibv_cq_ex *ex) { return now(ex)->src_qp; }
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return now(ex)->flags; }
+static uint32_t read_slid(struct ibv_cq_ex *ex) { return 0; }
+static uint8_t read_sl(struct ibv_cq_ex *ex) { return (uint8_t)now(ex)->sl; }
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex) { return 0; }
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex) { return now(ex)->time_ns; }
+static uint16_t read_cvlan(struct ibv_cq_ex *ex) { return 0; }
+static uint32_t read_flow_tag(struct ibv_cq_ex *ex) { return 0; }
+
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	memset(info, 0, sizeof(*info));
+}
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t read_wallclock(struct ibv_cq_ex *ex)
+{
+	return now(ex)->time_ns + clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+}
+
+void cq_ex_ops(struct ibv_cq_ex *ex)
+{
+	ex->start_poll = ex_start;
+	ex->next_poll = ex_next;
+	ex->end_poll = ex_end;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_completion_ts = read_completion_ts;
+	ex->read_cvlan = read_cvlan;
+	ex->read_flow_tag = read_flow_tag;
+	ex->read_tm_info = read_tm_info;
+	ex->read_completion_wallclock_ns = read_wallclock;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * post.c - ibv_post_send(), ibv_post_recv(), ibv_post_srq_recv().
+ *
+ * Of a list everything up to the first bad WR is posted, and *bad is that one.
+ */
+#include "wr_build.h"
+
+static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct send_wr *w;
+	int err;
+
+	if (wr->num_sge < 0)
+		return EINVAL;
+	w = wr_open(qp, (unsigned)wr->opcode, wr->wr_id, wr->send_flags, wr->imm_data, &err);
+	if (!w)
+		return err;
+	if (qp->qp.qp_type == IBV_QPT_UD) {
+		if (!wr->wr.ud.ah)
+			return EINVAL;
+		wr_ud(w, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	} else if (w->op == WR_CMP_SWP || w->op == WR_FETCH_ADD) {
+		wr_remote(w, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr);
+		wr_atomic(w, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+	} else if (w->op != WR_SEND && w->op != WR_SEND_IMM) {
+		wr_remote(w, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+	}
+	if (w->flags & WR_INLINE)
+		err = wr_inline_sge(qp, w, wr->sg_list, (size_t)wr->num_sge);
+	else
+		err = wr_sge(qp, w, wr->sg_list, (size_t)wr->num_sge);
+	if (!err)
+		wr_close(qp, w);
+	return err;
+}
+
+int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct rd_qp *qp = to_qp(ibqp);
+	int err = 0;
+
+	pthread_mutex_lock(&qp->sq_lock);
+	for (; wr; wr = wr->next) {
+		err = send_one(qp, wr);
+		if (err)
+			break;
+	}
+	wr_publish(qp);
+	pthread_mutex_unlock(&qp->sq_lock);
+	if (err)
+		*bad = wr;
+	return err;
+}
+
+static void recv_fill(struct recv_wr *w, const struct ibv_recv_wr *wr)
+{
+	*w = (struct recv_wr){ .wr_id = wr->wr_id, .sge_n = (uint32_t)wr->num_sge };
+	memcpy(w + 1, wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+}
+
+int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct rd_qp *qp = to_qp(ibqp);
+	uint32_t n = 0;
+	int err = 0;
+
+	pthread_mutex_lock(&qp->rq_lock);
+	for (; wr; wr = wr->next, n++) {
+		err = EINVAL;
+		if (ibqp->srq || __atomic_load_n(&ibqp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET ||
+		    wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
+			break;
+		err = ENOMEM;
+		if (qp->rq.pos + n - __atomic_load_n(&qp->rq_done, __ATOMIC_ACQUIRE) >= qp->cap.max_recv_wr)
+			break;
+		recv_fill(ring_slot(&qp->rq, qp->rq.pos + n), wr);
+		err = 0;
+	}
+	if (n) {
+		ring_publish(&qp->rq, n);
+		ctx_ring(qp->ctx, qp->bell);
+	}
+	pthread_mutex_unlock(&qp->rq_lock);
+	if (err)
+		*bad = wr;
+	return err;
+}
+
+int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct rd_srq *s = to_srq(ibsrq);
+	uint32_t n = 0, room, used;
+	int err = 0;
+
+	pthread_mutex_lock(&s->lock);
+	used = ring_behind(&s->ring);
+	room = s->max_wr > used ? s->max_wr - used : 0;
+	for (; wr; wr = wr->next, n++) {
+		err = wr->num_sge < 0 || (uint32_t)wr->num_sge > s->max_sge ? EINVAL : n >= room ? ENOMEM : 0;
+		if (err)
+			break;
+		recv_fill(ring_slot(&s->ring, s->ring.pos + n), wr);
+	}
+	if (n) {
+		ring_publish(&s->ring, n);
+		ctx_ring(to_ctx(ibsrq->context), s->bell);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (err)
+		*bad = wr;
+	return err;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/* qp.c - queue pairs: made, taken through their states, asked, destroyed. */
+#include "objects.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- create ------------------------------------------------------------------- */
+
+static int type_check(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		return 0;
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+	case IBV_QPT_DRIVER:
+		return EOPNOTSUPP;
+	}
+	return EINVAL;
+}
+
+/* The operations for which ibv_wr_*() can be asked for, by service. */
+static uint64_t ops_of_type(enum ibv_qp_type type)
+{
+	const uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+
+	if (type == IBV_QPT_UD)
+		return ud;
+	if (type == IBV_QPT_UC)
+		return uc;
+	return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+}
+
+static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
+{
+	const struct msg_device_attr *d = &c->attr;
+	int err = type_check(a->qp_type);
+
+	if (err)
+		return err;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || (!a->recv_cq && !a->srq))
+		return EINVAL;
+	if (a->cap.max_send_wr > d->max_qp_wr || a->cap.max_send_sge > d->max_sge || a->cap.max_inline_data > d->max_inline)
+		return EINVAL;
+	if (!a->srq && (a->cap.max_recv_wr > d->max_qp_wr || a->cap.max_recv_sge > d->max_sge))
+		return EINVAL;
+	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS))
+		return EOPNOTSUPP;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
+		return EOPNOTSUPP;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops_of_type(a->qp_type))
+		return EOPNOTSUPP;
+	return 0;
+}
+
+static bool ring_sane(uint32_t slots, uint32_t stride, uint64_t off, uint64_t len, size_t least)
+{
+	return slots && !(slots & (slots - 1)) && stride >= least && off <= len && ring_bytes(slots, stride) <= len - off;
+}
+
+static int qp_map(struct rd_qp *qp, const struct msg_rep *rep, int fd)
+{
+	const struct qp_cap *cap = &rep->qp.cap;
+	bool rq = rep->qp.rq_slots;
+	size_t sq_least = sizeof(struct send_wr) + cap->max_send_sge * sizeof(struct sge);
+	size_t rq_least = sizeof(struct recv_wr) + cap->max_recv_sge * sizeof(struct sge);
+
+	if (sq_least < sizeof(struct send_wr) + cap->max_inline)
+		sq_least = sizeof(struct send_wr) + cap->max_inline;
+	if (!ring_sane(rep->qp.sq_slots, rep->qp.sq_stride, 0, rep->qp.map_len, sq_least) ||
+	    rep->qp.sq_slots < cap->max_send_wr ||
+	    (rq && (!ring_sane(rep->qp.rq_slots, rep->qp.rq_stride, rep->qp.rq_off, rep->qp.map_len, rq_least) ||
+		    rep->qp.rq_slots < cap->max_recv_wr))) {
+		close(fd);
+		return EPROTO;
+	}
+	qp->len = rep->qp.map_len;
+	qp->mem = ctx_map(fd, qp->len);
+	if (!qp->mem)
+		return ENOMEM;
+	ring_attach(&qp->sq, qp->mem, rep->qp.sq_slots, rep->qp.sq_stride);
+	if (rq)
+		ring_attach(&qp->rq, (char *)qp->mem + rep->qp.rq_off, rep->qp.rq_slots, rep->qp.rq_stride);
+	qp->cap = *cap;
+	if (!rq)
+		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+	qp->bell = rep->qp.bell;
+	return 0;
+}
+
+static void qp_init(struct rd_qp *qp, const struct ibv_qp_init_attr_ex *a)
+{
+	qp->qp.context = a->pd->context;
+	qp->qp.qp_context = a->qp_context;
+	qp->qp.pd = a->pd;
+	qp->qp.send_cq = a->send_cq;
+	qp->qp.recv_cq = a->recv_cq;
+	qp->qp.srq = a->srq;
+	qp->qp.qp_type = a->qp_type;
+	qp->qp.state = IBV_QPS_RESET;
+	qp->ctx = to_ctx(a->pd->context);
+	qp->sq_sig_all = a->sq_sig_all;
+	pthread_mutex_init(&qp->qp.mutex, NULL);
+	pthread_cond_init(&qp->qp.cond, NULL);
+	pthread_mutex_init(&qp->sq_lock, NULL);
+	pthread_mutex_init(&qp->rq_lock, NULL);
+	qp->is_ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	if (qp->is_ex)
+		wr_ex_ops(qp);
+}
+
+static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
+{
+	req->op = MSG_QP_CREATE;
+	req->qp.pd = a->pd->handle;
+	req->qp.send_cq = a->send_cq->handle;
+	req->qp.recv_cq = (a->recv_cq ? a->recv_cq : a->send_cq)->handle;
+	req->qp.srq = a->srq ? a->srq->handle : 0;
+	req->qp.cap = (struct qp_cap){ a->cap.max_send_wr, a->srq ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
+				       a->srq ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data };
+	req->qp.type = a->qp_type;
+	req->qp.sq_sig_all = !!a->sq_sig_all;
+}
+
+static void qp_free(struct rd_qp *qp)
+{
+	if (qp->mem)
+		munmap(qp->mem, qp->len);
+	pthread_mutex_destroy(&qp->sq_lock);
+	pthread_mutex_destroy(&qp->rq_lock);
+	pthread_cond_destroy(&qp->qp.cond);
+	pthread_mutex_destroy(&qp->qp.mutex);
+	free(qp);
+}
+
+static void cap_out(const struct qp_cap *c, struct ibv_qp_cap *out)
+{
+	*out = (struct ibv_qp_cap){ c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge, c->max_inline };
+}
+
+struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+{
+	struct rd_ctx *c = to_ctx(context);
+	struct msg_req req = { 0 };
+	struct rd_qp *qp;
+	struct msg_rep rep;
+	int fd, err = attr_check(c, a);
+
+	if (err)
+		return err_null(err);
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return err_null(ENOMEM);
+	qp_init(qp, a);
+	qp_req(&req, a);
+	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
+	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	if (err)
+		goto fail;
+	qp->qp.qp_num = qp->qp.handle = rep.qp.qpn;
+	err = qp_map(qp, &rep, fd);
+	if (err) {
+		ctx_call_id(c, MSG_QP_DESTROY, qp->qp.qp_num);
+		goto fail;
+	}
+	cq_add_qp(to_cq(a->send_cq), &qp->send_user, qp);
+	if (a->recv_cq && a->recv_cq != a->send_cq)
+		cq_add_qp(to_cq(a->recv_cq), &qp->recv_user, qp);
+	cap_out(&qp->cap, &a->cap);
+	return &qp->qp;
+fail:
+	map_del(c, &qp->node);
+	qp_free(qp);
+	return err_null(err);
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = a->qp_context,
+		.send_cq = a->send_cq,
+		.recv_cq = a->recv_cq,
+		.srq = a->srq,
+		.cap = a->cap,
+		.qp_type = a->qp_type,
+		.sq_sig_all = a->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp = qp_create_ex(pd->context, &ex);
+
+	if (qp)
+		a->cap = ex.cap;
+	return qp;
+}
+
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return to_qp(qp)->is_ex ? &to_qp(qp)->ex : NULL;
+}
+
+/* ---- modify and query ---------------------------------------------------------- */
+
+static int attr_in(struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
+{
+	memset(m, 0, sizeof(*m));
+	m->qkey = a->qkey;
+	m->rq_psn = a->rq_psn & 0xffffff;
+	m->sq_psn = a->sq_psn & 0xffffff;
+	m->dest_qpn = a->dest_qp_num & 0xffffff;
+	m->access = a->qp_access_flags;
+	m->rate_limit = a->rate_limit;
+	m->pkey_index = a->pkey_index;
+	m->state = (uint8_t)a->qp_state;
+	m->cur_state = (uint8_t)a->cur_qp_state;
+	m->path_mtu = (uint8_t)a->path_mtu;
+	m->port = a->port_num;
+	m->timeout = a->timeout;
+	m->retry_cnt = a->retry_cnt;
+	m->rnr_retry = a->rnr_retry;
+	m->min_rnr_timer = a->min_rnr_timer;
+	m->max_rd_atomic = a->max_rd_atomic;
+	m->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	m->en_sqd_async_notify = a->en_sqd_async_notify;
+	if (mask & IBV_QP_STATE && (unsigned)a->qp_state > IBV_QPS_ERR)
+		return EINVAL;
+	return mask & IBV_QP_AV ? av_from_attr(&m->av, &a->ah_attr) : 0;
+}
+
+/* Everything posted is gone, with its completions. */
+static void qp_reset(struct rd_qp *qp)
+{
+	struct ibv_qp *q = &qp->qp;
+
+	cq_purge(to_cq(q->send_cq), q->qp_num);
+	if (q->recv_cq && q->recv_cq != q->send_cq)
+		cq_purge(to_cq(q->recv_cq), q->qp_num);
+	pthread_mutex_lock(&qp->sq_lock);
+	__atomic_store_n(&qp->sq_done, qp->sq.pos, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&qp->sq_lock);
+	pthread_mutex_lock(&qp->rq_lock);
+	__atomic_store_n(&qp->rq_done, qp->rq.pos, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&qp->rq_lock);
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct msg_req req = { .op = MSG_QP_MODIFY };
+	struct msg_rep rep;
+	int err;
+
+	req.qp_mod.qpn = qp->qp_num;
+	req.qp_mod.mask = (uint32_t)mask;
+	err = attr_in(&req.qp_mod.attr, attr, mask);
+	if (!err)
+		err = ctx_call(to_ctx(qp->context), &req, &rep);
+	if (err)
+		return err;
+	if (!(mask & IBV_QP_STATE))
+		return 0;
+	__atomic_store_n(&qp->state, attr->qp_state, __ATOMIC_RELEASE);
+	if (attr->qp_state == IBV_QPS_RESET)
+		qp_reset(to_qp(qp));
+	return 0;
+}
+
+static void attr_out(struct ibv_qp_attr *a, const struct qp_attr *m)
+{
+	memset(a, 0, sizeof(*a));
+	a->qp_state = m->state;
+	a->cur_qp_state = m->state;
+	a->path_mtu = m->path_mtu;
+	a->path_mig_state = IBV_MIG_MIGRATED;
+	a->qkey = m->qkey;
+	a->rq_psn = m->rq_psn;
+	a->sq_psn = m->sq_psn;
+	a->dest_qp_num = m->dest_qpn;
+	a->qp_access_flags = m->access;
+	av_to_attr(&m->av, m->port, &a->ah_attr);
+	a->pkey_index = m->pkey_index;
+	a->en_sqd_async_notify = m->en_sqd_async_notify;
+	a->sq_draining = m->sq_draining;
+	a->max_rd_atomic = m->max_rd_atomic;
+	a->max_dest_rd_atomic = m->max_dest_rd_atomic;
+	a->min_rnr_timer = m->min_rnr_timer;
+	a->port_num = m->port;
+	a->timeout = m->timeout;
+	a->retry_cnt = m->retry_cnt;
+	a->rnr_retry = m->rnr_retry;
+	a->rate_limit = m->rate_limit;
+}
+
+EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	struct msg_req req = { .op = MSG_QP_QUERY, .id.handle = qp->qp_num };
+	struct rd_qp *q = to_qp(qp);
+	struct msg_rep rep;
+	int err = ctx_call(q->ctx, &req, &rep);
+
+	if (err)
+		return err;
+	attr_out(attr, &rep.qp_query.attr);
+	cap_out(&q->cap, &attr->cap);
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = qp->qp_context,
+		.send_cq = qp->send_cq,
+		.recv_cq = qp->recv_cq,
+		.srq = qp->srq,
+		.cap = attr->cap,
+		.qp_type = qp->qp_type,
+		.sq_sig_all = q->sq_sig_all,
+	};
+	__atomic_store_n(&qp->state, attr->qp_state, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* ---- destroy ------------------------------------------------------------------- */
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	struct rd_qp *q = to_qp(qp);
+	int err = ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->qp_num);
+
+	if (err)
+		return err;
+	cq_del_qp(to_cq(qp->send_cq), &q->send_user, q);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		cq_del_qp(to_cq(qp->recv_cq), &q->recv_user, q);
+	map_del(q->ctx, &q->node);
+	pthread_mutex_lock(&qp->mutex);
+	while (qp->events_completed != q->node.async_got)
+		pthread_cond_wait(&qp->cond, &qp->mutex);
+	pthread_mutex_unlock(&qp->mutex);
+	qp_free(q);
+	return 0;
+}
+
+/* ---- multicast, and small things -------------------------------------------------- */
+
+static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid, enum msg_op op)
+{
+	struct msg_req req = { .op = op };
+	struct msg_rep rep;
+
+	if (qp->qp_type != IBV_QPT_UD || gid->raw[0] != 0xff)
+		return EINVAL;
+	req.mcast.qpn = qp->qp_num;
+	req.mcast.lid = lid;
+	memcpy(req.mcast.gid, gid->raw, sizeof(req.mcast.gid));
+	return ctx_call(to_ctx(qp->context), &req, &rep);
+}
+
+EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return mcast(qp, gid, lid, MSG_MCAST_ATTACH);
+}
+
+EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return mcast(qp, gid, lid, MSG_MCAST_DETACH);
+}
+
+/* A message is written by one thread from its first byte to its last, but it may be retried: nothing is promised. */
+EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	return 0;
+}
+
+EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	memset(ece, 0, sizeof(*ece));
+	return EOPNOTSUPP;
+}
+
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return EOPNOTSUPP;
+}

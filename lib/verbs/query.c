@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * query.c - what a device and its port can do.
+ *
+ * Limits, addresses and the port's state come from the daemon; the rest says what this implementation is: one
+ * Ethernet port, one P_Key, no LIDs, completion times in nanoseconds of the monotonic clock.
+ */
+#include "objects.h"
+
+#include <endian.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "query.h"
+
+#define PKEY_DEFAULT 0xffff
+
+EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
+{
+	const struct msg_device_attr *m = &to_ctx(context)->attr;
+
+	*a = (struct ibv_device_attr){
+		.node_guid = htobe64(m->guid),
+		.sys_image_guid = htobe64(m->guid),
+		.max_mr_size = m->max_mr_size,
+		.page_size_cap = 0xfffff000,
+		.vendor_id = 0xffffff,	/* software */
+		.vendor_part_id = 1,
+		.hw_ver = 1,
+		.max_qp = (int)m->max_qp,
+		.max_qp_wr = (int)m->max_qp_wr,
+		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE,
+		.max_sge = (int)m->max_sge,
+		.max_sge_rd = (int)m->max_sge,
+		.max_cq = (int)m->max_cq,
+		.max_cqe = (int)m->max_cqe,
+		.max_mr = (int)m->max_mr,
+		.max_pd = (int)m->max_pd,
+		.max_qp_rd_atom = (int)m->max_rd_atom,
+		.max_res_rd_atom = (int)m->max_res_rd_atom,
+		.max_qp_init_rd_atom = (int)m->max_rd_atom,
+		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_mcast_grp = (int)m->max_mcast_grp,
+		.max_mcast_qp_attach = (int)m->max_mcast_qp_attach,
+		.max_total_mcast_qp_attach = (int)(m->max_mcast_grp * m->max_mcast_qp_attach),
+		.max_ah = (int)m->max_ah,
+		.max_srq = (int)m->max_srq,
+		.max_srq_wr = (int)m->max_srq_wr,
+		.max_srq_sge = (int)m->max_srq_sge,
+		.max_pkeys = 1,
+		.local_ca_ack_delay = 15,
+		.phys_port_cnt = 1,
+	};
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%.*s", (int)sizeof(m->fw_ver) - 1, m->fw_ver);
+	return 0;
+}
+
+/* The caller's struct may be an older or a newer one: len says how much of it there is. */
+int device_query_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
+		    struct ibv_device_attr_ex *attr, size_t len)
+{
+	struct ibv_device_attr_ex full = { .completion_timestamp_mask = UINT64_MAX, .hca_core_clock = 1000000 /* kHz */ };
+	int err;
+
+	if (in && in->comp_mask)
+		return EINVAL;
+	if (len < sizeof(full.orig_attr))
+		return EOPNOTSUPP;
+	err = ibv_query_device(context, &full.orig_attr);
+	if (err)
+		return err;
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+	memset(attr, 0, len);
+	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));
+	return 0;
+}
+
+int rt_values_query(struct ibv_context *context, struct ibv_values_ex *v)
+{
+	uint32_t asked = v->comp_mask;
+
+	v->comp_mask = asked & IBV_VALUES_MASK_RAW_CLOCK;
+	return v->comp_mask && clock_gettime(CLOCK_MONOTONIC, &v->raw_clock) ? errno : 0;
+}
+
+int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t len)
+{
+	struct msg_req req = { .op = MSG_QUERY_PORT, .gid.port = port };
+	struct ibv_port_attr full;
+	struct msg_rep rep;
+	int err = ctx_call(to_ctx(context), &req, &rep);
+
+	if (err)
+		return err;
+	memset(&full, 0, sizeof(full));
+	full.state = rep.port.state;
+	full.max_mtu = rep.port.max_mtu;
+	full.active_mtu = rep.port.active_mtu;
+	full.gid_tbl_len = (int)rep.port.gid_n;
+	full.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	full.max_msg_sz = rep.port.max_msg;
+	full.bad_pkey_cntr = rep.port.bad_pkey;
+	full.qkey_viol_cntr = rep.port.qkey_viol;
+	full.pkey_tbl_len = (uint16_t)rep.port.pkey_n;
+	full.max_vl_num = 1;
+	full.active_width = rep.port.active_width;
+	full.active_speed = rep.port.active_speed;
+	full.phys_state = rep.port.phys_state;
+	full.link_layer = IBV_LINK_LAYER_ETHERNET;
+	full.flags = IBV_QPF_GRH_REQUIRED;
+	memset(attr, 0, len);
+	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));
+	return 0;
+}
+
+/* Called by programs older than the inline in verbs.h: their struct ended with link_layer and one reserved byte. */
+EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	return port_query(context, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, flags) + 1);
+}
+
+/* ---- gids ---------------------------------------------------------------------- */
+
+int gid_get(struct rd_ctx *c, uint32_t port, uint32_t index, struct msg_gid *gid)
+{
+	struct msg_req req = { .op = MSG_QUERY_GID, .gid = { port, index } };
+	struct msg_rep rep;
+	int err = ctx_call(c, &req, &rep);
+
+	if (!err)
+		*gid = rep.gid;
+	return err;
+}
+
+static bool gid_empty(const struct msg_gid *g)
+{
+	static const uint8_t zero[16];
+
+	return !memcmp(g->gid, zero, sizeof(zero));
+}
+
+EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+	struct msg_gid m;
+	int err = gid_get(to_ctx(context), port, (uint32_t)index, &m);
+
+	if (err)
+		return errno = err, -1;
+	memcpy(gid->raw, m.gid, sizeof(m.gid));
+	return 0;
+}
+
+static void entry_fill(struct ibv_gid_entry *e, uint32_t port, const struct msg_gid *m)
+{
+	memcpy(e->gid.raw, m->gid, sizeof(m->gid));
+	e->gid_index = m->index;
+	e->port_num = port;
+	e->gid_type = m->type;
+	e->ndev_ifindex = m->ndev_ifindex;
+}
+
+EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+			     uint32_t flags, size_t entry_size)
+{
+	struct msg_gid m;
+	int err;
+
+	if (flags)
+		return EOPNOTSUPP;
+	if (entry_size < sizeof(*entry))
+		return EINVAL;
+	err = gid_get(to_ctx(context), port, index, &m);
+	if (err)
+		return err;
+	if (gid_empty(&m))
+		return ENODATA;
+	memset(entry, 0, entry_size);
+	entry_fill(entry, port, &m);
+	return 0;
+}
+
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
+				    uint32_t flags, size_t entry_size)
+{
+	size_t n = 0;
+	struct msg_gid m;
+	int err = 0;
+
+	if (flags)
+		return -EOPNOTSUPP;
+	if (entry_size < sizeof(*entries))
+		return -EINVAL;
+	for (uint32_t i = 0; i < RDMAD_GIDS && !(err = gid_get(to_ctx(context), 1, i, &m)); i++) {
+		char *at = (char *)entries + n * entry_size;
+
+		if (gid_empty(&m))
+			continue;
+		if (n++ == max)
+			return -EINVAL;
+		memset(at, 0, entry_size);
+		entry_fill((struct ibv_gid_entry *)at, 1, &m);
+	}
+	return err && err != EINVAL ? -err : (ssize_t)n;	/* EINVAL: the end of a shorter table */
+}
+
+/* The type as sysfs has it: 0 is RoCE v1 or InfiniBand, 1 is RoCE v2. */
+EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type)
+{
+	struct msg_gid m;
+	int err = gid_get(to_ctx(context), port, index, &m);
+
+	if (err)
+		return errno = err, -1;
+	*type = m.type == IBV_GID_TYPE_ROCE_V2;
+	return 0;
+}
+
+/* ---- pkeys ------------------------------------------------------------------- */
+
+EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	if (port != 1 || index)
+		return errno = EINVAL, -1;
+	*pkey = htobe16(PKEY_DEFAULT);
+	return 0;
+}
+
+EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+	if (port != 1 || pkey != htobe16(PKEY_DEFAULT))
+		return errno = EINVAL, -1;
+	return 0;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * srq.c - shared receive queues.
+ *
+ * The ring has room for max_wr WRs that the daemon has not taken yet, and it takes only what its own
+ * queue holds: a post fails with ENOMEM when both are full.
+ */
+#include "objects.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int srq_map(struct rd_srq *s, const struct msg_rep *rep, int fd)
+{
+	uint32_t slots = rep->srq.slots, stride = rep->srq.stride;
+
+	if (!slots || slots & (slots - 1) || slots < rep->srq.max_wr || rep->srq.map_len < ring_bytes(slots, stride) ||
+	    stride < sizeof(struct recv_wr) + rep->srq.max_sge * sizeof(struct sge)) {
+		close(fd);
+		return EPROTO;
+	}
+	s->len = rep->srq.map_len;
+	s->mem = ctx_map(fd, s->len);
+	if (!s->mem)
+		return ENOMEM;
+	ring_attach(&s->ring, s->mem, slots, stride);
+	s->bell = rep->srq.bell;
+	s->max_wr = rep->srq.max_wr;
+	s->max_sge = rep->srq.max_sge;
+	return 0;
+}
+
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	struct rd_ctx *c = to_ctx(pd->context);
+	struct msg_req req = { .op = MSG_SRQ_CREATE };
+	struct rd_srq *s;
+	struct msg_rep rep;
+	int fd, err;
+
+	if (!init->attr.max_wr || init->attr.max_wr > c->attr.max_srq_wr || init->attr.max_sge > c->attr.max_srq_sge ||
+	    init->attr.srq_limit > init->attr.max_wr)
+		return err_null(EINVAL);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_null(ENOMEM);
+	req.srq.pd = pd->handle;
+	req.srq.max_wr = init->attr.max_wr;
+	req.srq.max_sge = init->attr.max_sge ? init->attr.max_sge : 1;
+	req.srq.cookie = map_add(c, &s->node, MAP_SRQ);
+	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	if (err)
+		goto fail;
+	s->srq.handle = rep.srq.handle;
+	err = srq_map(s, &rep, fd);
+	if (err) {
+		ctx_call_id(c, MSG_SRQ_DESTROY, s->srq.handle);
+		goto fail;
+	}
+	s->srq.context = pd->context;
+	s->srq.srq_context = init->srq_context;
+	s->srq.pd = pd;
+	pthread_mutex_init(&s->srq.mutex, NULL);
+	pthread_cond_init(&s->srq.cond, NULL);
+	pthread_mutex_init(&s->lock, NULL);
+	init->attr.max_wr = s->max_wr;
+	init->attr.max_sge = s->max_sge;
+	return &s->srq;
+fail:
+	map_del(c, &s->node);
+	free(s);
+	return err_null(err);
+}
+
+/* The inline in verbs.h turns a plain SRQ into ibv_create_srq(): XRC and tag matching are left. */
+struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
+{
+	const uint32_t basic = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+
+	if (a->comp_mask & ~basic || (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type != IBV_SRQT_BASIC))
+		return err_null(EOPNOTSUPP);
+	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD))
+		return err_null(EINVAL);
+	return ibv_create_srq(a->pd, (struct ibv_srq_init_attr *)a);
+}
+
+/* Only an XRC SRQ has a number on the wire. */
+int srq_get_num(struct ibv_srq *srq, uint32_t *num)
+{
+	return EOPNOTSUPP;
+}
+
+EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
+{
+	struct msg_req req = { .op = MSG_SRQ_MODIFY };
+	struct rd_srq *s = to_srq(srq);
+	struct msg_rep rep;
+	int err;
+
+	if (!mask || mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return EINVAL;
+	if (mask & IBV_SRQ_MAX_WR && a->max_wr > s->ring.mask + 1)
+		return EINVAL;	/* the ring stays as it is */
+	req.srq_mod.handle = srq->handle;
+	req.srq_mod.mask = (uint32_t)mask;
+	req.srq_mod.max_wr = a->max_wr;
+	req.srq_mod.limit = a->srq_limit;
+	err = ctx_call(to_ctx(srq->context), &req, &rep);
+	if (err)
+		return err;
+	if (mask & IBV_SRQ_MAX_WR) {
+		pthread_mutex_lock(&s->lock);
+		s->max_wr = a->max_wr;
+		pthread_mutex_unlock(&s->lock);
+	}
+	return 0;
+}
+
+EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *a)
+{
+	struct msg_req req = { .op = MSG_SRQ_QUERY, .id.handle = srq->handle };
+	struct msg_rep rep;
+	int err = ctx_call(to_ctx(srq->context), &req, &rep);
+
+	if (err)
+		return err;
+	a->max_wr = rep.srq.max_wr;
+	a->max_sge = rep.srq.max_sge;
+	a->srq_limit = rep.srq.limit;
+	return 0;
+}
+
+EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	struct rd_ctx *c = to_ctx(srq->context);
+	struct rd_srq *s = to_srq(srq);
+	int err = ctx_call_id(c, MSG_SRQ_DESTROY, srq->handle);
+
+	if (err)
+		return err;
+	map_del(c, &s->node);
+	pthread_mutex_lock(&srq->mutex);
+	while (srq->events_completed != s->node.async_got)
+		pthread_cond_wait(&srq->cond, &srq->mutex);
+	pthread_mutex_unlock(&srq->mutex);
+	munmap(s->mem, s->len);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&srq->cond);
+	pthread_mutex_destroy(&srq->mutex);
+	free(s);
+	return 0;
+}

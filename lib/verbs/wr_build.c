@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wr_build.c - a slot of the send queue.
+ *
+ *	| struct send_wr | sge ... | data ... |      stride bytes
+ *
+ * A slot is free again when the completion of its WR, or of a later one, has been polled: that is what
+ * sq_done counts.  The daemon has taken it long before, so nothing else need be looked at.
+ */
+#include "wr_build.h"
+
+#define BIT(op) (1u << (op))
+
+/* What each service can do; rows by QP type. */
+static uint32_t ops_of_type(enum ibv_qp_type type)
+{
+	const uint32_t ud = BIT(WR_SEND) | BIT(WR_SEND_IMM);
+	const uint32_t uc = ud | BIT(WR_WRITE) | BIT(WR_WRITE_IMM);
+
+	return type == IBV_QPT_UD ? ud : type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD);
+}
+
+static const uint32_t ops_missing = BIT(WR_LOCAL_INV) | BIT(WR_BIND_MW) | BIT(WR_SEND_INV) | BIT(WR_TSO) |
+				    BIT(WR_FLUSH) | BIT(WR_ATOMIC_WRITE);
+static const uint32_t ops_inline = BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND) | BIT(WR_SEND_IMM);
+
+static int open_check(const struct rd_qp *qp, unsigned op, unsigned flags)
+{
+	enum ibv_qp_state state = __atomic_load_n(&qp->qp.state, __ATOMIC_ACQUIRE);
+
+	if (state < IBV_QPS_RTS)
+		return EINVAL;
+	if (op > 31 || !(ops_of_type(qp->qp.qp_type) & BIT(op)))
+		return op <= 31 && ops_missing & BIT(op) ? EOPNOTSUPP : EINVAL;
+	if (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE))
+		return EINVAL;
+	if (flags & WR_INLINE && !(ops_inline & BIT(op)))
+		return EINVAL;
+	if (qp->sq.pos + qp->draft.n - __atomic_load_n(&qp->sq_done, __ATOMIC_ACQUIRE) >= qp->cap.max_send_wr)
+		return ENOMEM;
+	return 0;
+}
+
+struct send_wr *wr_open(struct rd_qp *qp, unsigned op, uint64_t wr_id, unsigned flags, uint32_t imm, int *err)
+{
+	struct send_wr *w;
+
+	*err = open_check(qp, op, flags);
+	if (*err)
+		return NULL;
+	w = ring_slot(&qp->sq, qp->sq.pos + qp->draft.n);
+	*w = (struct send_wr){ .wr_id = wr_id, .op = (uint8_t)op, .flags = (uint8_t)flags, .imm = imm };
+	return w;
+}
+
+void wr_ud(struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	w->ud.dqpn = qpn & 0xffffff;
+	w->ud.qkey = qkey;
+	w->ud.av = to_ah(ah)->av;
+}
+
+_Static_assert(sizeof(struct ibv_sge) == sizeof(struct sge), "copied as they are");
+
+int wr_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, size_t n)
+{
+	if (n > qp->cap.max_send_sge)
+		return EINVAL;
+	w->sge_n = (uint16_t)n;
+	memcpy(w + 1, s, n * sizeof(*s));
+	return 0;
+}
+
+/* Puts len bytes behind those that are there; false: no room. */
+static bool inline_add(struct rd_qp *qp, struct send_wr *w, const void *data, size_t len)
+{
+	if (len > qp->cap.max_inline - w->inline_len)
+		return false;
+	if (len)
+		memcpy((uint8_t *)(w + 1) + w->inline_len, data, len);
+	w->inline_len += (uint32_t)len;
+	return true;
+}
+
+static void inline_begin(struct send_wr *w)
+{
+	w->flags |= WR_INLINE;
+	w->sge_n = 0;
+	w->inline_len = 0;
+}
+
+int wr_inline(struct rd_qp *qp, struct send_wr *w, const struct ibv_data_buf *b, size_t n)
+{
+	inline_begin(w);
+	for (size_t i = 0; i < n; i++)
+		if (!inline_add(qp, w, b[i].addr, b[i].length))
+			return EINVAL;
+	return 0;
+}
+
+int wr_inline_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, size_t n)
+{
+	inline_begin(w);
+	for (size_t i = 0; i < n; i++)
+		if (!inline_add(qp, w, (const void *)(uintptr_t)s[i].addr, s[i].length))
+			return EINVAL;
+	return 0;
+}
+
+/*
+ * Copies the data of a small send behind its sge: the daemon needs not fetch it from this process.  The data
+ * belongs to the HCA from the post on, so this is not seen.  The daemon still checks the sge.
+ */
+static void small_copy(struct rd_qp *qp, struct send_wr *w)
+{
+	const struct sge *s = (const struct sge *)(w + 1);
+	const void *from[RD_MAX_SGE];
+	uint64_t room, total = 0;
+	uint8_t *to = (uint8_t *)(s + w->sge_n);
+
+	room = qp->sq.stride - sizeof(*w) - w->sge_n * sizeof(*s);
+	for (unsigned i = 0; i < w->sge_n; i++) {
+		total += s[i].len;
+		if (total > room)
+			return;
+	}
+	for (unsigned i = 0; i < w->sge_n && total; i++) {
+		from[i] = s[i].len ? mr_bytes(qp->ctx, &qp->mr_cache, &s[i]) : to;
+		if (!from[i])
+			return;
+	}
+	for (unsigned i = 0; i < w->sge_n && total; to += s[i++].len)
+		memcpy(to, from[i], s[i].len);
+	w->inline_len = (uint32_t)total;
+}
+
+void wr_close(struct rd_qp *qp, struct send_wr *w)
+{
+	if (w->sge_n && w->sge_n <= RD_MAX_SGE && ops_inline & BIT(w->op))
+		small_copy(qp, w);
+	qp->draft.n++;
+}
+
+void wr_publish(struct rd_qp *qp)
+{
+	uint32_t n = qp->draft.n;
+
+	qp->draft.n = 0;
+	if (!n)
+		return;
+	ring_publish(&qp->sq, n);
+	ctx_ring(qp->ctx, qp->bell);
+}
+
+void wr_drop(struct rd_qp *qp)
+{
+	qp->draft.n = 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wr_build.h - the one builder of send queue slots, for ibv_post_send() and ibv_wr_*().
+ *
+ *	wr_open()	a slot for an operation
+ *	wr_remote() wr_atomic() wr_ud()		what the operation needs
+ *	wr_sge() or wr_inline()			its data
+ *	wr_close()	done with this one; again from the start, or
+ *	wr_publish()	all closed ones go to the daemon; or wr_drop(): none does
+ *
+ * All with qp->sq_lock held.  The slots are written in place, behind those that the daemon may see.
+ */
+#ifndef VERBS_WR_BUILD_H
+#define VERBS_WR_BUILD_H
+
+#include "objects.h"
+
+/*
+ * NULL and *err: EINVAL (state of the QP, operation not of its service, flags), EOPNOTSUPP (operation that
+ * we do not do), ENOMEM (queue full: completions must be polled first).
+ */
+struct send_wr *wr_open(struct rd_qp *, unsigned op, uint64_t wr_id, unsigned flags, uint32_t imm, int *err);
+
+static inline void wr_remote(struct send_wr *w, uint32_t rkey, uint64_t addr)
+{
+	w->rkey = rkey;
+	w->remote_addr = addr;
+}
+
+static inline void wr_atomic(struct send_wr *w, uint64_t compare_add, uint64_t swap)
+{
+	w->atomic.compare_add = compare_add;
+	w->atomic.swap = swap;
+}
+
+void wr_ud(struct send_wr *, struct ibv_ah *, uint32_t qpn, uint32_t qkey);
+
+/* 0, or EINVAL: more than the QP has been made for. */
+int wr_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);
+int wr_inline(struct rd_qp *, struct send_wr *, const struct ibv_data_buf *, size_t n);
+int wr_inline_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);	/* the bytes that the sge name */
+
+void wr_close(struct rd_qp *, struct send_wr *);
+void wr_publish(struct rd_qp *);
+void wr_drop(struct rd_qp *);
+
+#endif
