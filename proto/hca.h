@@ -135,7 +135,7 @@ unsigned hca_events(struct hca *, struct hca_event *, unsigned max);
 /* ---- looking in -------------------------------------------------------- */
 
 enum hca_stat {
-#define STAT(name, text) HCA_STAT_##name,
+#define STAT(name, lower, text) HCA_STAT_##name,
 #include "stats.def"
 #undef STAT
 	HCA_STATS

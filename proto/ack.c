@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ack.c - the requester hears responses (protocol 4.5, 4.6).
+ *
+ * Everything moves una: an ACK of n to n+1, but never over a READ or atomic, which only its own
+ * response completes; a response that lies beyond one says that the one before was lost (implied NAK).
+ *
+ *	         una                      next           max
+ *	  stale   |        in order        |  cut again   |   ghost
+ *	----------|------------------------|--------------|---------> PSN of a response
+ */
+#include <string.h>
+
+#include "aeth.h"
+#include "hca_in.h"
+
+static struct swqe *head(const struct qp *qp) { return sq_at(&qp->sq, qp->sq.head); }
+
+/* Packets of the WR at the head that are acknowledged. */
+static uint32_t head_pos(const struct qp *qp)
+{
+	return (qp->req.una.v - head(qp)->psn.v) & PSN_MASK;
+}
+
+/* n PSNs of the WR at the head are done. */
+static void head_done(struct hca *h, struct qp *qp, uint32_t n)
+{
+	struct req *q = &qp->req;
+	struct swqe *w = head(qp);
+	uint32_t pos = head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0;
+	uint64_t cost;
+
+	/* What fell back already left the window. */
+	if (flying && psn_diff(q->next, q->una) < (int32_t)n)
+		flying = (uint32_t)psn_diff(q->next, q->una);
+	cost = req_cost(qp, w, pos + flying) - req_cost(qp, w, pos);
+	q->una = psn_add(q->una, n);
+	q->inflight -= cost;
+	path_done(h, qp->path, cost, true);
+	while (q->rd_head != q->rd_tail && !psn_before(q->una, q->rd_end[q->rd_head & q->rd_mask]))
+		q->rd_head++;
+	if (pos + n == w->pkt_n)
+		sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
+}
+
+/* What follows once una has moved. */
+static void progress(struct hca *h, struct qp *qp)
+{
+	struct req *q = &qp->req;
+	struct sq *s = &qp->sq;
+
+	if (psn_before(q->next, q->una) || (int32_t)(s->next - s->head) < 0) {
+		q->next = q->una;
+		s->next = s->head;
+		q->pos = s->head == s->begun ? 0 : head_pos(qp);
+	}
+	q->retry_left = qp->attr.retry_cnt;
+	q->rnr_left = qp->attr.rnr_retry;
+	q->implied = false;
+	if (!q->rnr_wait) {
+		if (psn_eq(q->una, q->next) || !qp->attr.timeout)
+			timer_stop(&qp->timer);
+		else
+			timer_set(&h->timers, &qp->timer, mono_add(h->now, ack_timeout_ns(qp->attr.timeout)));
+	}
+	qp_ready(h, qp);
+	req_progress(h, qp);
+}
+
+/* All before to is acknowledged; false: a READ or atomic stands in the way. */
+static bool ack_to(struct hca *h, struct qp *qp, psn_t to)
+{
+	int32_t d = psn_diff(to, qp->req.una);
+	bool clear = true, moved = false;
+
+	while (d > 0) {
+		uint32_t left = head(qp)->pkt_n - head_pos(qp);
+
+		clear = !head(qp)->rd;
+		if (!clear)
+			break;
+		if (left > (uint32_t)d)
+			left = (uint32_t)d;
+		head_done(h, qp, left);
+		d -= (int32_t)left;
+		moved = true;
+	}
+	if (moved)
+		progress(h, qp);
+	return clear;
+}
+
+/* Sends again from una on, if there are retries left. */
+static void retry(struct hca *h, struct qp *qp)
+{
+	struct req *q = &qp->req;
+
+	if (!q->retry_left) {
+		fault_act(h, qp, FAULT_REQ_RETRY_EXC);
+		return;
+	}
+	q->retry_left--;
+	req_restart(h, qp, true, false);
+}
+
+/* Responses already under way would say it again and again: once, until one is accepted. */
+static void implied_nak(struct hca *h, struct qp *qp)
+{
+	if (qp->req.implied || qp->req.rnr_wait) {
+		count(h, HCA_STAT_STALE_RESP, 1);
+		return;
+	}
+	count(h, HCA_STAT_IMPLIED_NAK, 1);
+	retry(h, qp);
+	qp->req.implied = true;
+}
+
+static bool alive(const struct qp *qp) { return qp->state == QPS_RTS || qp->state == QPS_SQD; }
+
+/* ---- NAKs --------------------------------------------------------------- */
+
+static void rnr_nak(struct hca *h, struct qp *qp, uint8_t code)
+{
+	struct req *q = &qp->req;
+
+	count(h, HCA_STAT_RCVD_RNR_ERR, 1);
+	if (q->rnr_wait)
+		return;
+	if (qp->attr.rnr_retry != 7) {
+		if (!q->rnr_left) {
+			fault_act(h, qp, FAULT_REQ_RNR_EXC);
+			return;
+		}
+		q->rnr_left--;
+	}
+	req_restart(h, qp, false, false);
+	q->rnr_wait = true;
+	timer_set(&h->timers, &qp->timer, mono_add(h->now, rnr_timer_ns(code)));
+}
+
+static void nak(struct hca *h, struct qp *qp, uint8_t code)
+{
+	switch (code) {
+	case NAK_PSN_SEQ:
+		count(h, HCA_STAT_RCVD_SEQ_ERR, 1);
+		/* Packets that followed the one refused with RNR; the timer is not cut short. */
+		if (!qp->req.rnr_wait)
+			retry(h, qp);
+		return;
+	case NAK_INV_REQ:
+		fault_act(h, qp, FAULT_REQ_NAK_INV);
+		return;
+	case NAK_REM_ACCESS:
+		fault_act(h, qp, FAULT_REQ_NAK_ACCESS);
+		return;
+	case NAK_REM_OP:
+		fault_act(h, qp, FAULT_REQ_NAK_OP);
+		return;
+	default:
+		fault_act(h, qp, FAULT_REQ_NAK_OTHER);
+	}
+}
+
+static void ack_pkt(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	enum aeth_type type = aeth_type(b->syndrome);
+
+	if (type == AETH_RESERVED) {
+		count(h, HCA_STAT_STALE_RESP, 1);
+		return;
+	}
+	if (type == AETH_ACK) {
+		if (!ack_to(h, qp, psn_add(b->psn, 1)) && alive(qp))
+			implied_nak(h, qp);
+		return;
+	}
+	/* A NAK acknowledges what is before it, and says nothing of a READ that has had no response. */
+	if (!ack_to(h, qp, b->psn)) {
+		if (alive(qp))
+			implied_nak(h, qp);
+		return;
+	}
+	if (!alive(qp))
+		return;
+	if (type == AETH_RNR_NAK)
+		rnr_nak(h, qp, aeth_code(b->syndrome));
+	else
+		nak(h, qp, aeth_code(b->syndrome));
+}
+
+/* ---- responses with data ------------------------------------------------ */
+
+/* Is a response train that begins at packet pos of w as it has to be? */
+static bool read_fits(const struct qp *qp, const struct swqe *w, const struct burst *b, uint32_t pos)
+{
+	uint32_t part = pos % w->rd_pkts, part_n = w->pkt_n - (pos - part);
+	uint64_t off = (uint64_t)pos * qp->mtu, end = off + b->payload_len;
+	bool first = opcode_get(b->op_first)->place & PLACE_FIRST, last = opcode_get(b->op_last)->place & PLACE_LAST;
+	bool ends;
+
+	if (part_n > w->rd_pkts)
+		part_n = w->rd_pkts;
+	if (b->n > part_n - part || (b->n > 1 && b->mtu != qp->mtu))
+		return false;
+	/* Where we fell back to, some start afresh and others (rxe) go on in the middle (rule 4.6). */
+	if (first != (part == 0) && !psn_eq(b->psn, qp->req.restart))
+		return false;
+	ends = part + b->n == part_n;
+	if (last != ends)
+		return false;
+	return pos + b->n == w->pkt_n ? end == w->len : b->payload_len == (uint64_t)b->n * qp->mtu;
+}
+
+static enum fault read_store(struct hca *h, struct qp *qp, struct swqe *w, const struct burst *b, uint32_t pos)
+{
+	int n;
+
+	if (!read_fits(qp, w, b, pos))
+		return FAULT_REQ_BAD_RESP;
+	if (!b->payload_len)
+		return FAULT_NONE;
+	n = sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, (uint64_t)pos * qp->mtu,
+		      b->payload_len, h->dst);
+	if (n < 0)
+		return FAULT_REQ_RESP_PROT;
+	if (h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0))
+		return FAULT_REQ_RESP_MEM;
+	return FAULT_NONE;
+}
+
+static void read_resp(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct swqe *w = head(qp);
+	enum fault f = w->kind == KIND_READ ? read_store(h, qp, w, b, head_pos(qp)) : FAULT_REQ_BAD_RESP;
+
+	if (f) {
+		fault_act(h, qp, f);
+		return;
+	}
+	head_done(h, qp, b->n);
+	progress(h, qp);
+}
+
+static void atomic_resp(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct swqe *w = head(qp);
+	uint64_t orig = b->orig;
+	struct span src = { NULL, (uint64_t)(uintptr_t)&orig, sizeof(orig) };
+	int n;
+
+	if (w->kind != KIND_ATOMIC) {
+		fault_act(h, qp, FAULT_REQ_BAD_RESP);
+		return;
+	}
+	n = sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, sizeof(orig), h->dst);
+	if (n < 0) {
+		fault_act(h, qp, FAULT_REQ_RESP_PROT);
+		return;
+	}
+	if (h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, &src, 1, 0)) {
+		fault_act(h, qp, FAULT_REQ_RESP_MEM);
+		return;
+	}
+	head_done(h, qp, 1);
+	progress(h, qp);
+}
+
+/* A response with data: it has to be the next one. */
+static void data_resp(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	bool clear = ack_to(h, qp, b->psn);
+
+	if (!alive(qp))
+		return;
+	if (!clear)
+		implied_nak(h, qp);
+	else if (qp->req.rnr_wait)
+		count(h, HCA_STAT_STALE_RESP, b->n);
+	else if (opcode_get(b->op_first)->kind == KIND_RESP)
+		read_resp(h, qp, b);
+	else
+		atomic_resp(h, qp, b);
+}
+
+void ack_rx(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct req *q = &qp->req;
+	struct burst rest;
+	int32_t old = psn_diff(q->una, b->psn);
+
+	if (!alive(qp) || psn_eq(q->una, q->max) || !psn_before(b->psn, q->max)) {
+		count(h, HCA_STAT_STALE_RESP, b->n);
+		return;
+	}
+	if (old > 0) {
+		count(h, HCA_STAT_STALE_RESP, (uint32_t)old < b->n ? (uint32_t)old : b->n);
+		if ((uint32_t)old >= b->n)
+			return;
+		burst_slice(b, (uint32_t)old, b->n - (uint32_t)old, &rest, h->slice);
+		b = &rest;
+	}
+	if (opcode_get(b->op_first)->kind == KIND_ACK)
+		ack_pkt(h, qp, b);
+	else
+		data_resp(h, qp, b);
+}

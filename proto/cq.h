@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cq.h - completion queues, as far as the core has them: a number, and the one FIFO in which
+ * the completions of all of them wait for hca_completions().
+ *
+ * A WR that has to be completed keeps its place in its queue until its completion was handed out, so
+ * that the FIFO can be sized when queues are created and never overflows.
+ */
+#ifndef PROTO_CQ_H
+#define PROTO_CQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmad/abi.h>
+
+#include "event.h"
+
+struct hca;
+struct qp;
+
+struct cq {
+	uint32_t number;
+	uint32_t users;		/* queues of QPs */
+	bool overrun;		/* dead: takes no completion any more */
+	struct events ev;
+};
+
+struct comp_fifo {
+	struct cqe *v;
+	uint32_t head, tail;	/* v[head..tail) waits; both 0 again when empty */
+	uint32_t max;
+	uint64_t need;		/* sum of the depths of all queues */
+};
+
+int comp_reserve(struct comp_fifo *, uint32_t n);	/* n more WRs can complete; 0 or ENOMEM */
+void comp_release(struct comp_fifo *, uint32_t n);
+void comp_put(struct hca *, const struct cq *, struct qp *, const struct cqe *);
+void comp_drop(struct hca *, struct qp *);		/* what waits of this QP */
+
+#endif

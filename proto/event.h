@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* event.h - async events: a set per object, and a list of the objects that have some. */
+#ifndef PROTO_EVENT_H
+#define PROTO_EVENT_H
+
+#include <stdint.h>
+
+#include <rdmad/abi.h>
+
+#include "link.h"
+
+struct hca;
+
+struct events {
+	struct link link;	/* in hca.events while mask is not 0 */
+	uint32_t mask;		/* bit enum event_type */
+	uint32_t number;	/* of the object */
+};
+
+void events_init(struct events *, uint32_t number);
+void events_raise(struct hca *, struct events *, unsigned type);
+void events_clear(struct events *);
+
+#endif

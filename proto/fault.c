@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* fault.c - carries out a row of fault.def; see fault.h. */
+#include "fault.h"
+
+#include "aeth.h"
+#include "hca_in.h"
+
+#define WC_NONE		0xff
+#define EV_NONE		0xff
+#define HCA_STAT_NONE	HCA_STATS
+
+enum { ACT_KEEP, ACT_ERR, ACT_SQ };
+enum { NAKROW_NONE, NAKROW_RNR, NAKROW_PSN_SEQ = 16, NAKROW_INV_REQ, NAKROW_REM_ACCESS, NAKROW_REM_OP };
+
+struct row {
+	const char *name;
+	uint8_t nak, send_wc, recv_wc, act, event, stat;
+};
+
+static const struct row rows[FAULT_END] = {
+#define FAULT(name, nak, swc, rwc, act, event, stat, text) \
+	[FAULT_##name] = { #name, NAKROW_##nak, WC_##swc, WC_##rwc, ACT_##act, EV_##event, HCA_STAT_##stat },
+#include "fault.def"
+#undef FAULT
+};
+
+unsigned hca_fault_n(void) { return FAULT_N; }
+const char *hca_fault_name(unsigned row) { return row < FAULT_N ? rows[row + 1].name : NULL; }
+uint64_t hca_fault_count(const struct hca *h, unsigned row) { return row < FAULT_N ? h->fault[row + 1] : 0; }
+
+static void nak(struct qp *qp, const struct row *r)
+{
+	struct resp *p = &qp->resp;
+
+	if (r->nak == NAKROW_NONE)
+		return;
+	p->nak = r->nak == NAKROW_RNR ? aeth_rnr(qp->attr.min_rnr_timer) : aeth_nak(r->nak - NAKROW_PSN_SEQ);
+	p->nak_psn = p->epsn;
+	p->nak_fatal = r->act == ACT_ERR;
+	p->silent = true;
+	p->ack = false;		/* a NAK acknowledges all before it */
+}
+
+void fault_act(struct hca *h, struct qp *qp, enum fault f)
+{
+	const struct row *r = &rows[f];
+
+	h->fault[f]++;
+	if (r->stat != HCA_STAT_NONE)
+		count(h, r->stat, 1);
+	nak(qp, r);
+	if (r->send_wc != WC_NONE && sq_len(&qp->sq))
+		sq_complete(h, qp, r->send_wc, f);
+	if (r->recv_wc != WC_NONE && qp->resp.wqe) {
+		struct cqe c = recv_cqe(h, qp, qp->resp.wqe);
+
+		c.status = r->recv_wc;
+		c.vendor_err = f;
+		recv_complete(h, qp, &c);
+	}
+	if (r->event != EV_NONE)
+		events_raise(h, &qp->ev, r->event);
+	if (r->act == ACT_ERR || (r->act == ACT_SQ && qp->type == QPT_RC))
+		qp_to_err(h, qp);
+	else if (r->act == ACT_SQ)
+		qp_to_sqe(h, qp);
+	if (qp->resp.nak)
+		qp_ready(h, qp);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* hca.c - an HCA is made; its port; what is posted, received, sent: each handed to the QP concerned. */
+#include "hca.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hca_in.h"
+
+static uint32_t or_default(uint32_t v, uint32_t d) { return v ? v : d; }
+
+struct hca *hca_new(const struct hca_cfg *cfg)
+{
+	struct hca *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->cfg = *cfg;
+	h->cfg.max_qp = or_default(cfg->max_qp, 65536);
+	h->rng.s = cfg->seed;
+	slots_init(&h->pd, or_default(cfg->max_pd, 65536));
+	slots_init(&h->mr, or_default(cfg->max_mr, 524287));
+	slots_init(&h->cq, or_default(cfg->max_cq, 65536));
+	slots_init(&h->srq, or_default(cfg->max_srq, 65536));
+	link_init(&h->ready);
+	link_init(&h->events);
+	h->qp.mask = 63;
+	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
+	if (!h->qp.v) {
+		free(h);
+		return NULL;
+	}
+	h->qp.last = (uint32_t)rng_next(&h->rng) & ((1u << (24 - cfg->qpn_low_bits)) - 1);
+	return h;
+}
+
+void hca_free(struct hca *h)
+{
+	if (!h)
+		return;
+	qps_fini(h);
+	for (uint32_t i = 0; i < h->srq.size; i++)
+		if (h->srq.v[i])
+			hca_srq_destroy(h, i);
+	for (uint32_t i = 0; i < h->cq.size; i++)
+		if (h->cq.v[i])
+			hca_cq_destroy(h, i);
+	for (uint32_t i = 0; i < h->mr.size; i++)
+		free(h->mr.v[i]);
+	for (uint32_t i = 0; i < h->pd.size; i++)
+		free(h->pd.v[i]);
+	slots_fini(&h->srq);
+	slots_fini(&h->cq);
+	slots_fini(&h->mr);
+	slots_fini(&h->pd);
+	mcast_fini(h);
+	paths_fini(h);
+	heap_fini(&h->timers);
+	free(h->comp.v);
+	free(h);
+}
+
+int hca_gid_set(struct hca *h, unsigned i, const uint8_t *gid)
+{
+	if (i >= HCA_GIDS)
+		return EINVAL;
+	if (gid) {
+		memcpy(h->gid[i], gid, 16);
+		h->gid_set |= 1ull << i;
+	} else {
+		memset(h->gid[i], 0, 16);
+		h->gid_set &= ~(1ull << i);
+	}
+	return 0;
+}
+
+void hca_mtu_set(struct hca *h, uint8_t mtu)
+{
+	h->cfg.mtu = mtu;
+}
+
+/* ---- posting ----------------------------------------------------------- */
+
+static const struct {
+	uint8_t kind;
+	bool rd, uc, ud, known;
+} wr_ops[] = {
+	[WR_WRITE] = { KIND_WRITE, .uc = true, .known = true },
+	[WR_WRITE_IMM] = { KIND_WRITE, .uc = true, .known = true },
+	[WR_SEND] = { KIND_SEND, .uc = true, .ud = true, .known = true },
+	[WR_SEND_IMM] = { KIND_SEND, .uc = true, .ud = true, .known = true },
+	[WR_READ] = { KIND_READ, .rd = true, .known = true },
+	[WR_CMP_SWP] = { KIND_ATOMIC, .rd = true, .known = true },
+	[WR_FETCH_ADD] = { KIND_ATOMIC, .rd = true, .known = true },
+};
+#define WR_OPS	(sizeof(wr_ops) / sizeof(wr_ops[0]))
+
+static int post_check(const struct qp *qp, const struct send_wr *wr)
+{
+	if (qp->state < QPS_RTS)
+		return EINVAL;
+	if (wr->op >= WR_OPS || !wr_ops[wr->op].known)
+		return wr->op <= WR_ATOMIC_WRITE && wr->op != WR_TSO ? EOPNOTSUPP : EINVAL;
+	if ((qp->type == QPT_UC && !wr_ops[wr->op].uc) || (qp->type == QPT_UD && !wr_ops[wr->op].ud))
+		return EINVAL;
+	if (wr_ops[wr->op].rd && (wr->inline_len || (wr->flags & WR_INLINE)))
+		return EINVAL;
+	if (wr->sge_n > qp->cap.max_send_sge ||
+	    wr->sge_n * sizeof(struct sge) + (uint64_t)wr->inline_len > qp->sq.room)
+		return EINVAL;
+	return 0;
+}
+
+int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t now)
+{
+	struct qp *qp = qp_get(h, qpn);
+	struct swqe *w;
+	int err;
+
+	h->now = now;
+	if (!qp)
+		return EINVAL;
+	err = post_check(qp, wr);
+	if (err)
+		return err;
+	w = sq_put(&qp->sq, wr);
+	if (!w)
+		return ENOMEM;
+	qp->sq.tail++;
+	w->kind = wr_ops[wr->op].kind;
+	w->rd = wr_ops[wr->op].rd;
+	w->fault = FAULT_NONE;
+	w->len = 0;
+	for (unsigned i = 0; i < wr->sge_n; i++)
+		w->len += swqe_sge(w)[i].len;
+	if (wr->inline_len)
+		w->len = wr->inline_len;
+	if (w->len > RD_MAX_MSG || (w->kind == KIND_ATOMIC && w->len != 8))
+		w->fault = FAULT_SQ_LEN;
+	if (qp->state == QPS_ERR || qp->state == QPS_SQE) {
+		sq_complete(h, qp, WC_WR_FLUSH_ERR, FAULT_NONE);
+		qp->sq.next = qp->sq.begun = qp->sq.head;
+	} else {
+		qp_ready(h, qp);
+	}
+	return 0;
+}
+
+int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t now)
+{
+	struct qp *qp = qp_get(h, qpn);
+	struct cqe c;
+	int err;
+
+	h->now = now;
+	if (!qp || qp->srq || qp->state == QPS_RESET)
+		return EINVAL;
+	err = rq_put(&qp->rq, wr);
+	if (err || qp->state != QPS_ERR)
+		return err;
+	c = recv_cqe(h, qp, recv_take(h, qp));
+	c.status = WC_WR_FLUSH_ERR;
+	recv_complete(h, qp, &c);
+	return 0;
+}
+
+/* ---- receiving --------------------------------------------------------- */
+
+/* To a QP that is not the packet's business: rule 1.5.  True: it may have it. */
+static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	enum hca_stat why;
+
+	if (!qp || SVC_OF(b->op_first) != qp->svc)
+		why = HCA_STAT_BAD_QPN;
+	else if (qp->state < QPS_RTR || qp->state == QPS_ERR)
+		why = HCA_STAT_BAD_STATE;
+	else if ((b->pkey & 0x7fff) != 0x7fff)
+		why = HCA_STAT_BAD_PKEY;
+	else if (qp->type != QPT_UD && (memcmp(b->route.sgid, qp->route.dgid, 16) ||
+					memcmp(b->route.dgid, qp->route.sgid, 16)))
+		why = HCA_STAT_BAD_ROUTE;
+	else
+		return true;
+	count(h, why, b->n);
+	return false;
+}
+
+void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
+{
+	const struct opcode *op = opcode_get(b->op_first);
+	struct qp *qp;
+
+	h->now = now;
+	count(h, HCA_STAT_RCVD_PKTS, b->n);
+	count(h, HCA_STAT_RCVD_BYTES, b->payload_len);
+	count(h, HCA_STAT_RCVD_TRAINS, 1);
+	if (!op->name || !opcode_get(b->op_last)->name || b->span_n > HCA_SPANS) {
+		count(h, HCA_STAT_MALFORMED, b->n);
+		return;
+	}
+	if (b->dqpn == QPN_MCAST) {
+		mcast_rx(h, b);
+		return;
+	}
+	qp = qp_get(h, b->dqpn);
+	if (!may_have(h, qp, b))
+		return;
+	qp->rx_pkts += b->n;
+	qp->rx_bytes += b->payload_len;
+	if (qp->type == QPT_UD)
+		ud_rx(h, qp, b);
+	else if (qp->type == QPT_UC)
+		uc_rx(h, qp, b);
+	else if (op->kind == KIND_RESP || op->kind == KIND_ACK || op->kind == KIND_ATOMIC_ACK)
+		ack_rx(h, qp, b);
+	else
+		resp_rx(h, qp, b);
+}
+
+void hca_rx(struct hca *h, const struct route *route, const uint8_t *data, size_t len, mono_t now)
+{
+	struct burst b = { .route = *route };
+	struct span span;
+
+	switch (burst_parse(&b, &span, data, len)) {
+	case PARSE_OK:
+		hca_rx_burst(h, &b, now);
+		return;
+	case PARSE_CNP:
+		count(h, HCA_STAT_CNP_RCVD, 1);
+		break;
+	default:
+		count(h, HCA_STAT_MALFORMED, 1);
+	}
+	count(h, HCA_STAT_RCVD_PKTS, 1);
+}
+
+void hca_count(struct hca *h, unsigned stat, uint64_t n)
+{
+	if (stat < HCA_STATS)
+		count(h, stat, n);
+}
+
+/* ---- sending ----------------------------------------------------------- */
+
+void hca_settle(struct hca *h)
+{
+	struct qp *qp = h->taken.qp;
+
+	h->taken.qp = NULL;
+	if (!qp || !h->taken.done || qp->sq.head != h->taken.index)
+		return;
+	sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
+	req_progress(h, qp);
+}
+
+bool hca_tx(struct hca *h, struct burst *b, mono_t now)
+{
+	h->now = now;
+	hca_settle(h);
+	while (!link_empty(&h->ready)) {
+		struct qp *qp = LINK_OF(h->ready.next, struct qp, ready);
+
+		link_del(&qp->ready);
+		if (!resp_tx(h, qp, b) && !req_tx(h, qp, b))
+			continue;
+		qp_ready(h, qp);
+		qp->tx_pkts += b->n;
+		qp->tx_bytes += b->payload_len;
+		count(h, HCA_STAT_SENT_PKTS, b->n);
+		count(h, HCA_STAT_SENT_BYTES, b->payload_len);
+		count(h, HCA_STAT_SENT_TRAINS, 1);
+		if (qp->path && qp->path->local)
+			count(h, HCA_STAT_LOCAL_TRAINS, 1);
+		return true;
+	}
+	return false;
+}
+
+void hca_tx_fault(struct hca *h, const struct burst *b, mono_t now)
+{
+	struct taken t = h->taken;
+
+	h->now = now;
+	if (!t.qp || !psn_eq(t.psn, b->psn))
+		return;
+	h->taken.qp = NULL;
+	if (!t.resp) {
+		req_tx_fault(h, t.qp, t.index);
+	} else if (t.qp->state != QPS_ERR) {
+		resp_clear(t.qp);
+		fault_act(h, t.qp, FAULT_RESP_READ_MEM);
+		t.qp->resp.nak_psn = t.psn;
+	}
+}
+
+/* ---- time -------------------------------------------------------------- */
+
+void hca_tick(struct hca *h, mono_t now)
+{
+	struct timer *t;
+
+	h->now = now;
+	hca_settle(h);
+	while ((t = heap_due(&h->timers, now)))
+		req_timer(h, LINK_OF(t, struct qp, timer));
+}
+
+mono_t hca_deadline(const struct hca *h)
+{
+	return heap_next(&h->timers);
+}

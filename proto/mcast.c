@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* mcast.c - multicast: a datagram to a group goes to each QP that is attached to it. */
+#include "mcast.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hca_in.h"
+
+static struct mcast *find(struct mcasts *m, const uint8_t *mgid)
+{
+	for (uint32_t i = 0; i < m->n; i++)
+		if (!memcmp(m->v[i].mgid, mgid, 16))
+			return &m->v[i];
+	return NULL;
+}
+
+static struct mcast *make(struct mcasts *m, const uint8_t *mgid)
+{
+	if (m->n == m->max) {
+		uint32_t max = m->max ? 2 * m->max : 8;
+		void *v = realloc(m->v, max * sizeof(*m->v));
+
+		if (!v)
+			return NULL;
+		m->v = v;
+		m->max = max;
+	}
+	m->v[m->n] = (struct mcast){ 0 };
+	memcpy(m->v[m->n].mgid, mgid, 16);
+	return &m->v[m->n++];
+}
+
+static void leave(struct mcasts *m, struct mcast *g, uint32_t i)
+{
+	g->qp[i] = g->qp[--g->n];
+	if (g->n)
+		return;
+	free(g->qp);
+	*g = m->v[--m->n];
+}
+
+static uint32_t member(const struct mcast *g, const struct qp *qp)
+{
+	uint32_t i = 0;
+
+	while (i < g->n && g->qp[i] != qp)
+		i++;
+	return i;
+}
+
+int hca_mcast_attach(struct hca *h, uint32_t qpn, const uint8_t *mgid)
+{
+	struct qp *qp = qp_get(h, qpn);
+	struct mcast *g = find(&h->mcast, mgid);
+	struct qp **v;
+
+	if (!qp || qp->type != QPT_UD)
+		return EINVAL;
+	if (g && member(g, qp) < g->n)
+		return 0;
+	if (!g)
+		g = make(&h->mcast, mgid);
+	if (!g)
+		return ENOMEM;
+	if (g->n == g->max) {
+		uint32_t max = g->max ? 2 * g->max : 4;
+
+		v = realloc(g->qp, max * sizeof(*v));
+		if (!v) {
+			if (!g->n)
+				h->mcast.n--;
+			return ENOMEM;
+		}
+		g->qp = v;
+		g->max = max;
+	}
+	g->qp[g->n++] = qp;
+	return 0;
+}
+
+int hca_mcast_detach(struct hca *h, uint32_t qpn, const uint8_t *mgid)
+{
+	struct qp *qp = qp_get(h, qpn);
+	struct mcast *g = find(&h->mcast, mgid);
+
+	if (!qp || !g || member(g, qp) == g->n)
+		return EINVAL;
+	leave(&h->mcast, g, member(g, qp));
+	return 0;
+}
+
+void mcast_leave(struct hca *h, const struct qp *qp)
+{
+	for (uint32_t i = h->mcast.n; i-- > 0;) {
+		struct mcast *g = &h->mcast.v[i];
+
+		if (member(g, qp) < g->n)
+			leave(&h->mcast, g, member(g, qp));
+	}
+}
+
+void mcast_rx(struct hca *h, const struct burst *b)
+{
+	struct mcast *g = find(&h->mcast, b->route.dgid);
+
+	if (SVC_OF(b->op_first) != SVC_UD || !g) {
+		count(h, HCA_STAT_BAD_QPN, b->n);
+		return;
+	}
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct qp *qp = g->qp[i];
+
+		if (qp->state < QPS_RTR || qp->state == QPS_ERR) {
+			count(h, HCA_STAT_BAD_STATE, b->n);
+			continue;
+		}
+		qp->rx_pkts += b->n;
+		qp->rx_bytes += b->payload_len;
+		ud_rx(h, qp, b);
+	}
+}
+
+void mcast_fini(struct hca *h)
+{
+	free(h->mcast.v);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* mr.c - PDs and MRs, and the checks of every access to a program's memory. */
+#include "mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "hca_in.h"
+
+#define ACC_KNOWN (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |	\
+		   ACC_ZERO_BASED | ACC_ON_DEMAND | ACC_HUGETLB | ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
+#define ACC_OPTIONAL	0x3ff00000u	/* hints that may be ignored (IBV_ACCESS_OPTIONAL_RANGE) */
+
+int hca_pd_alloc(struct hca *h, uint32_t *pdn)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd || slots_add(&h->pd, pd, &pd->number)) {
+		free(pd);
+		return ENOMEM;
+	}
+	*pdn = pd->number;
+	return 0;
+}
+
+int hca_pd_free(struct hca *h, uint32_t pdn)
+{
+	struct pd *pd = slots_get(&h->pd, pdn);
+
+	if (!pd)
+		return EINVAL;
+	if (pd->users)
+		return EBUSY;
+	slots_del(&h->pd, pdn);
+	free(pd);
+	return 0;
+}
+
+int hca_mr_reg(struct hca *h, const struct mr_attr *a, uint32_t *key)
+{
+	struct pd *pd = slots_get(&h->pd, a->pdn);
+	struct mr *mr;
+	uint32_t index;
+
+	if (!pd || (a->access & ~(ACC_KNOWN | ACC_OPTIONAL)) || a->addr + a->len < a->addr ||
+	    a->iova + a->len < a->iova)
+		return EINVAL;
+	/* Who lets others write must be able to write itself (ib_check_mr_access). */
+	if ((a->access & (ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC)) && !(a->access & ACC_LOCAL_WRITE))
+		return EINVAL;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr || slots_add(&h->mr, mr, &index)) {
+		free(mr);
+		return ENOMEM;
+	}
+	*mr = (struct mr){ .key = index << 8 | (rng_next(&h->rng) & 0xff), .access = a->access, .pd = pd,
+			   .owner = pd, .iova = a->iova, .len = a->len, .addr = a->addr, .region = a->region };
+	pd->users++;
+	*key = mr->key;
+	return 0;
+}
+
+int hca_mr_dereg(struct hca *h, uint32_t key)
+{
+	struct mr *mr = slots_get(&h->mr, key >> 8);
+
+	if (!mr || mr->key != key)
+		return EINVAL;
+	mr->owner->users--;
+	slots_del(&h->mr, key >> 8);
+	free(mr);
+	return 0;
+}
+
+bool mr_span(const struct hca *h, uint32_t key, const struct pd *pd, uint32_t need,
+	     uint64_t va, uint64_t len, struct span *s)
+{
+	const struct mr *mr = slots_get(&h->mr, key >> 8);
+
+	if (!mr || mr->key != key || mr->pd != pd || (mr->access & need) != need)
+		return false;
+	if (va < mr->iova || va - mr->iova > mr->len || len > mr->len - (va - mr->iova))
+		return false;
+	*s = (struct span){ .region = mr->region, .addr = mr->addr + (va - mr->iova), .len = (uint32_t)len };
+	return true;
+}
+
+int sge_spans(const struct hca *h, const struct sge *sge, unsigned n, const struct pd *pd, uint32_t need,
+	      uint64_t off, uint64_t len, struct span *s)
+{
+	int k = 0;
+
+	for (unsigned i = 0; i < n && len; i++) {
+		uint64_t part;
+
+		if (off >= sge[i].len) {
+			off -= sge[i].len;
+			continue;
+		}
+		part = sge[i].len - off < len ? sge[i].len - off : len;
+		if (sge[i].addr + off < sge[i].addr ||
+		    !mr_span(h, sge[i].lkey, pd, need, sge[i].addr + off, part, &s[k]))
+			return -1;
+		k++;
+		len -= part;
+		off = 0;
+	}
+	return k;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mr.h - protection domains and memory regions: who may touch which bytes (protocol section 6).
+ *
+ *	key = | index, 24 bits | random, 8 |	all 32 must match
+ */
+#ifndef PROTO_MR_H
+#define PROTO_MR_H
+
+#include <stdint.h>
+
+#include <rdmad/abi.h>
+
+#include "mem.h"
+
+struct hca;
+
+struct pd {
+	uint32_t number;
+	uint32_t users;		/* MRs, QPs, SRQs */
+};
+
+struct mr {
+	uint32_t key;
+	uint32_t access;
+	const struct pd *pd;
+	uint64_t iova, len;
+	uint64_t addr;
+	void *region;
+	struct pd *owner;	/* pd again, to count */
+};
+
+/*
+ * The span of len (not 0) bytes at va, if key, pd, every bit of need and the bounds are right; else false.
+ * Local access needs 0 or ACC_LOCAL_WRITE.
+ */
+_Bool mr_span(const struct hca *, uint32_t key, const struct pd *, uint32_t need,
+	      uint64_t va, uint64_t len, struct span *);
+
+/*
+ * The spans of bytes [off, off+len) of a scatter/gather list, at most n of them; sges that are not
+ * touched are not checked.  The number of spans, or -1: a key, right or bound is wrong.
+ */
+int sge_spans(const struct hca *, const struct sge *, unsigned n, const struct pd *, uint32_t need,
+	      uint64_t off, uint64_t len, struct span *);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * path.h - the way to one peer GID, shared by all QPs that go there: what is in flight, and how much may be.
+ *
+ * UDP has no credits: more than the receiver's socket buffer holds is lost, and go-back-N then
+ * sends it all again.  So bytes in flight are bounded by a window that halves on loss and
+ * grows back with ACKs.  A local peer loses nothing and has no window.
+ */
+#ifndef PROTO_PATH_H
+#define PROTO_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "link.h"
+
+struct hca;
+
+struct path {
+	struct path *next;	/* same hash */
+	uint8_t dgid[16];
+	uint32_t users;		/* QPs */
+	bool local;
+	uint32_t train_len;	/* payload bytes of a burst */
+	uint64_t window;	/* bytes that may be in flight */
+	uint64_t inflight;	/* requests not acknowledged; for READs the responses asked for */
+	uint64_t acked;		/* since the window last changed */
+	struct link waiters;	/* QPs that have more to send than the window allows */
+};
+
+#define PATH_HASH	256u
+
+struct paths {
+	struct path *head[PATH_HASH];
+	uint8_t (*local)[16];
+	uint32_t local_n, local_max;
+};
+
+struct path *path_get(struct hca *, const uint8_t *dgid);	/* one more user; NULL: no memory */
+void path_put(struct hca *, struct path *);
+bool path_is_local(const struct hca *, const uint8_t *dgid);
+void paths_fini(struct hca *);
+
+/* Bytes of room in the window; at least 1 if nothing is in flight, so that something always moves. */
+uint64_t path_room(const struct path *);
+void path_sent(struct path *, uint64_t n);
+/* n bytes are no longer in flight; acked: because they arrived.  Wakes waiters. */
+void path_done(struct hca *, struct path *, uint64_t n, bool acked);
+void path_loss(struct hca *, struct path *, bool timeout);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * qp.h - the queue pair: two queues, and the state of the transport on either side.
+ *
+ * Requester (RC), in PSNs:
+ *
+ *	 acknowledged      in flight         cut again or for the first time
+ *	--------------|------------------|------------------|----------->
+ *	             una                next               max
+ *
+ * next falls back to una when something was lost (go-back-N); max does not.  una is always in the WR at
+ * sq.head, next in the one at sq.next, pos packets behind its start.
+ */
+#ifndef PROTO_QP_H
+#define PROTO_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmad/abi.h>
+
+#include "burst.h"
+#include "event.h"
+#include "fault.h"
+#include "heap.h"
+#include "link.h"
+#include "mr.h"
+#include "seq.h"
+#include "srq.h"
+#include "wqe.h"
+
+struct hca;
+struct cq;
+struct path;
+
+#define PSN_WINDOW	(1u << 22)	/* PSNs in flight, at most: half of what rule 4.1 allows */
+
+struct req {
+	psn_t una, next, max;
+	psn_t restart;		/* where it last fell back to: responses may start afresh there */
+	uint32_t pos;
+	uint8_t retry_left, rnr_left;
+	bool rnr_wait;		/* the timer runs for an RNR NAK */
+	bool implied;		/* fell back for a lost response; once is enough until something arrives */
+	bool drained;		/* SQD: nothing begun is unfinished, and it was said */
+	uint64_t inflight;	/* our share of path.inflight */
+	uint64_t unasked;	/* bytes sent since the last AckReq */
+	psn_t *rd_end;		/* ring: the PSN behind each READ request or atomic under way */
+	uint32_t rd_max, rd_mask, rd_head, rd_tail;
+};
+
+/* A READ or atomic that was executed: its response, and what is needed to make it again (rule 4.2). */
+struct rd {
+	psn_t psn;
+	uint32_t n;		/* PSNs */
+	uint32_t msn;
+	uint8_t kind;		/* KIND_READ or KIND_ATOMIC */
+	bool want;		/* the response, or the rest of it, is to be sent */
+	bool ack_before;	/* and an ACK of all before it */
+	uint32_t rkey;
+	uint64_t va;
+	uint32_t len;
+	uint32_t begin, at, end;/* READ: response packets asked for last, and the next one */
+	uint32_t end_off;	/* bytes where the last of them ends */
+	uint64_t orig;		/* ATOMIC */
+};
+
+struct resp {
+	psn_t epsn;		/* expected */
+	uint32_t msn;
+	uint8_t kind;		/* of the message under way: KIND_NONE, KIND_SEND, KIND_WRITE */
+	uint64_t off;		/* bytes of it that came */
+	uint64_t va;		/* WRITE: its RETH */
+	uint32_t rkey, dma_len;
+	struct rwqe *wqe;	/* receive WR in use; NULL: none */
+	bool silent;		/* NAKed: say nothing until epsn comes */
+	bool dropping;		/* UC: the message under way is lost, and counted */
+	bool est;		/* RTR: a packet came */
+	bool ack;		/* an ACK of all before epsn is to be sent */
+	uint8_t nak;		/* syndrome of a NAK that is to be sent; 0: none */
+	psn_t nak_psn;		/* of a NAK that ended the QP; else epsn */
+	bool nak_fatal;
+	struct rd *rd;		/* ring of rd_max */
+	uint32_t rd_max, rd_mask;
+	uint32_t rd_n;		/* valid ones: [rd_tail - rd_n, rd_tail) */
+	uint32_t rd_tail;
+	uint32_t rd_cur;	/* none before this wants anything */
+};
+
+struct qp {
+	uint32_t qpn;
+	uint8_t type, state;
+	bool sig_all;
+	uint8_t svc;		/* enum service */
+	uint32_t mtu;		/* bytes; UD: of the port, when sending */
+	struct pd *pd;
+	struct cq *scq, *rcq;
+	struct srq *srq;
+	struct path *path;	/* RC, UC, once the AV is known */
+	struct route route;	/* of packets sent */
+	struct link ready;	/* in hca.ready */
+	struct link waiter;	/* in path.waiters */
+	struct timer timer;	/* RC: ACK timeout or RNR */
+	struct sq sq;
+	struct req req;
+	struct resp resp;
+	struct rq rq;
+	struct rwqe *srq_wqe;	/* the WR taken from the SRQ */
+	struct qp_attr attr;
+	struct qp_cap cap;
+	struct events ev;
+	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
+};
+
+struct qp_tab {
+	struct qp **v;		/* by (qpn >> qpn_low_bits) & mask */
+	uint32_t mask, live;
+	uint32_t last;		/* number given out last, without the low bits */
+};
+
+struct qp *qp_get(const struct hca *, uint32_t qpn);
+void qp_ready(struct hca *, struct qp *);	/* it may have something to send */
+void qp_to_err(struct hca *, struct qp *);	/* flushes */
+void qp_to_sqe(struct hca *, struct qp *);
+void qp_reset(struct hca *, struct qp *);	/* all queues, PSNs, counters */
+void qps_fini(struct hca *);
+
+/* ---- completions: cqe.c ---- */
+void sq_complete(struct hca *, struct qp *, uint8_t status, enum fault);	/* the WR at sq.head; advances it */
+struct cqe recv_cqe(const struct hca *, const struct qp *, const struct rwqe *);
+/* The receive WR that is used or would be; NULL: none.  take makes it the one in use. */
+struct rwqe *recv_peek(struct qp *);
+struct rwqe *recv_take(struct hca *, struct qp *);
+void recv_complete(struct hca *, struct qp *, struct cqe *);			/* the one in use */
+void recv_drop(struct qp *);							/* it, without a completion */
+
+/* ---- requester: req.c, ack.c ---- */
+bool req_tx(struct hca *, struct qp *, struct burst *);
+void req_progress(struct hca *, struct qp *);	/* after sq.head moved: faults and the drained state come up */
+void req_restart(struct hca *, struct qp *, bool loss, bool timeout);
+void req_timer(struct hca *, struct qp *);	/* it fired */
+void req_stop(struct hca *, struct qp *);	/* takes everything out of flight */
+void req_tx_fault(struct hca *, struct qp *, uint32_t index);
+uint64_t req_cost(const struct qp *, const struct swqe *, uint32_t pkts);
+void ack_rx(struct hca *, struct qp *, const struct burst *);
+
+/* ---- responder: resp.c, replay.c, resp_tx.c, uc.c, ud.c ---- */
+void resp_rx(struct hca *, struct qp *, const struct burst *);
+bool resp_tx(struct hca *, struct qp *, struct burst *);
+void resp_clear(struct qp *);			/* nothing is to be sent any more */
+uint32_t replay(struct hca *, struct qp *, const struct burst *);
+struct rd *rd_push(struct qp *);
+static inline struct rd *rd_at(const struct resp *r, uint32_t i) { return &r->rd[i & r->rd_mask]; }
+void uc_rx(struct hca *, struct qp *, const struct burst *);
+void ud_rx(struct hca *, struct qp *, const struct burst *);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* qp_modify.c - attributes of a QP: checked as the kernel does (protocol section 5), then set; and queried. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hca_in.h"
+#include "qp_state.h"
+
+#define ACC_QP (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |	\
+		ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
+
+static bool values_ok(const struct hca *h, const struct qp_attr *a, uint32_t mask)
+{
+	if ((mask & QPA_PORT && a->port != 1) || (mask & QPA_PKEY_INDEX && a->pkey_index))
+		return false;
+	if (mask & QPA_ACCESS_FLAGS && a->access & ~ACC_QP)
+		return false;
+	if (mask & QPA_AV && (a->av.sgid_index >= HCA_GIDS || !(h->gid_set >> a->av.sgid_index & 1)))
+		return false;
+	if (mask & QPA_PATH_MTU && (!a->path_mtu || a->path_mtu > h->cfg.mtu))
+		return false;
+	if ((mask & QPA_TIMEOUT && a->timeout > 31) || (mask & QPA_RETRY_CNT && a->retry_cnt > 7) ||
+	    (mask & QPA_RNR_RETRY && a->rnr_retry > 7) || (mask & QPA_MIN_RNR_TIMER && a->min_rnr_timer > 31))
+		return false;
+	if ((mask & QPA_MAX_QP_RD_ATOMIC && a->max_rd_atomic > RD_MAX_RD_ATOM) ||
+	    (mask & QPA_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > RD_MAX_RD_ATOM))
+		return false;
+	if (mask & QPA_DEST_QPN && a->dest_qpn > 0xffffff)
+		return false;
+	/* RoCE ports have no alternate path (rule 1.8). */
+	return !(mask & QPA_ALT_PATH);
+}
+
+static uint32_t pow2_mask(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p - 1;
+}
+
+/*
+ * Rings of reads and atomics.  They may change size only while nothing is in them, which the states
+ * in which the attributes are legal nearly grant; in SQD what is stored of the past is kept or EBUSY is said.
+ */
+static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
+{
+	struct req *q = &qp->req;
+	struct resp *r = &qp->resp;
+	psn_t *ends = NULL;
+	struct rd *rd = NULL;
+
+	if (mask & QPA_MAX_QP_RD_ATOMIC && a->max_rd_atomic != q->rd_max) {
+		if (q->rd_head != q->rd_tail)
+			return EBUSY;
+		ends = calloc(pow2_mask(a->max_rd_atomic) + 1, sizeof(*ends));
+		if (!ends)
+			return ENOMEM;
+	}
+	if (mask & QPA_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic != r->rd_max) {
+		rd = calloc(pow2_mask(a->max_dest_rd_atomic) + 1, sizeof(*rd));
+		if (!rd) {
+			free(ends);
+			return ENOMEM;
+		}
+	}
+	if (ends) {
+		free(q->rd_end);
+		q->rd_end = ends;
+		q->rd_max = a->max_rd_atomic;
+		q->rd_mask = pow2_mask(q->rd_max);
+	}
+	if (rd) {
+		uint32_t mask_new = pow2_mask(a->max_dest_rd_atomic);
+
+		/* The newest stay, as many as there is room for. */
+		if (r->rd_n > a->max_dest_rd_atomic)
+			r->rd_n = a->max_dest_rd_atomic;
+		for (uint32_t i = r->rd_tail - r->rd_n; i != r->rd_tail; i++)
+			rd[i & mask_new] = *rd_at(r, i);
+		if (r->rd_tail - r->rd_cur > r->rd_n)
+			r->rd_cur = r->rd_tail - r->rd_n;
+		free(r->rd);
+		r->rd = rd;
+		r->rd_max = a->max_dest_rd_atomic;
+		r->rd_mask = mask_new;
+	}
+	return 0;
+}
+
+static int set_path(struct hca *h, struct qp *qp, const struct av *av)
+{
+	struct path *p = path_get(h, av->dgid);
+
+	if (!p)
+		return ENOMEM;
+	if (qp->path) {
+		/* What is in flight on the old way is sent again on the new one. */
+		if (qp->req.inflight)
+			req_restart(h, qp, false, false);
+		link_del(&qp->waiter);
+		path_put(h, qp->path);
+	}
+	qp->path = p;
+	memcpy(qp->route.sgid, h->gid[av->sgid_index], 16);
+	memcpy(qp->route.dgid, av->dgid, 16);
+	qp->route.flow_label = av->flow_label;
+	qp->route.tclass = av->tclass;
+	qp->route.hop_limit = av->hop_limit ? av->hop_limit : 64;
+	return 0;
+}
+
+static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
+{
+	if (mask & QPA_SQ_PSN) {
+		qp->attr.sq_psn = a->sq_psn & PSN_MASK;
+		qp->req.una = qp->req.next = qp->req.max = qp->req.restart = psn(a->sq_psn);
+	}
+	if (mask & QPA_RQ_PSN) {
+		qp->attr.rq_psn = a->rq_psn & PSN_MASK;
+		qp->resp.epsn = psn(a->rq_psn);
+	}
+}
+
+/* The plain values. */
+static void set_values(struct qp *qp, const struct qp_attr *a, uint32_t mask)
+{
+	struct qp_attr *at = &qp->attr;
+
+#define SET(bit, field) do { if (mask & QPA_##bit) at->field = a->field; } while (0)
+	SET(ACCESS_FLAGS, access);
+	SET(PKEY_INDEX, pkey_index);
+	SET(PORT, port);
+	SET(QKEY, qkey);
+	SET(AV, av);
+	SET(PATH_MTU, path_mtu);
+	SET(TIMEOUT, timeout);
+	SET(RETRY_CNT, retry_cnt);
+	SET(RNR_RETRY, rnr_retry);
+	SET(MAX_QP_RD_ATOMIC, max_rd_atomic);
+	SET(MIN_RNR_TIMER, min_rnr_timer);
+	SET(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	SET(DEST_QPN, dest_qpn);
+	SET(RATE_LIMIT, rate_limit);
+#undef SET
+	if (mask & QPA_PATH_MTU)
+		qp->mtu = mtu_bytes(a->path_mtu);
+	if (mask & QPA_RETRY_CNT)
+		qp->req.retry_left = a->retry_cnt;
+	if (mask & QPA_RNR_RETRY)
+		qp->req.rnr_left = a->rnr_retry;
+	set_psn(qp, a, mask);
+}
+
+static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_attr *a, uint32_t mask)
+{
+	if (state == QPS_ERR) {
+		qp_to_err(h, qp);
+		resp_clear(qp);
+		return;
+	}
+	if (state == QPS_RESET) {
+		qp_reset(h, qp);
+		qp->attr = (struct qp_attr){ 0 };
+		if (qp->path)
+			path_put(h, qp->path);
+		qp->path = NULL;
+	}
+	if (state == QPS_SQD && qp->state != QPS_SQD) {
+		qp->attr.en_sqd_async_notify = mask & QPA_EN_SQD_ASYNC_NOTIFY && a->en_sqd_async_notify;
+		qp->req.drained = false;
+	}
+	if (state == QPS_RTR && qp->state != QPS_RTR)
+		qp->resp.est = false;
+	qp->state = state;
+	req_progress(h, qp);
+	qp_ready(h, qp);
+}
+
+int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t mask, mono_t now)
+{
+	struct qp *qp = qp_get(h, qpn);
+	uint8_t to;
+	int err;
+
+	h->now = now;
+	if (!qp)
+		return EINVAL;
+	hca_settle(h);
+	to = mask & QPA_STATE ? a->state : qp->state;
+	if (mask & QPA_CUR_STATE && a->cur_state != qp->state)
+		return EINVAL;
+	err = qp_state_check(qp->type, qp->state, to, mask);
+	if (err)
+		return err;
+	if (!values_ok(h, a, mask))
+		return EINVAL;
+	err = rings(qp, a, mask);
+	if (!err && mask & QPA_AV)
+		err = set_path(h, qp, &a->av);
+	if (err)
+		return err;
+	set_values(qp, a, mask);
+	if (to != qp->state || to == QPS_RESET)
+		enter(h, qp, to, a, mask);
+	return 0;
+}
+
+int hca_qp_query(const struct hca *h, uint32_t qpn, struct qp_attr *a, struct qp_init *init)
+{
+	const struct qp *qp = qp_get(h, qpn);
+
+	if (!qp)
+		return EINVAL;
+	*a = qp->attr;
+	a->state = a->cur_state = qp->state;
+	a->rq_psn = qp->resp.epsn.v;
+	a->sq_psn = qp->req.next.v;
+	a->sq_draining = qp->state == QPS_SQD && !qp->req.drained;
+	*init = (struct qp_init){ .type = qp->type, .sq_sig_all = qp->sig_all, .pdn = qp->pd->number,
+				  .send_cqn = qp->scq->number, .recv_cqn = qp->rcq->number,
+				  .srqn = qp->srq ? qp->srq->number : 0, .cap = qp->cap };
+	return 0;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * req.c - the requester: cuts trains out of the send queue.
+ *
+ *	WR at sq.next  | pos packets done |==== one burst ====|  rest  |
+ *	                                  ^ req.next
+ *
+ * A burst ends with the message, with the train length of the path, with its window or where an
+ * AckReq is wanted.  After a loss next and sq.next fall back to una (go-back-N) and the same code cuts the
+ * same packets again, in the middle of a message if need be.  A READ takes the PSNs of its responses;
+ * to a peer with a window it is asked for in parts that begin at fixed places of the message, so
+ * that one asked for again lies inside what the responder has stored (rule 4.6).
+ */
+#include <string.h>
+
+#include "aeth.h"
+#include "hca_in.h"
+
+#define PKT_COST	256u	/* what a packet weighs in the window besides its payload */
+#define ASK_PSNS	(PSN_WINDOW / 4)
+
+static uint32_t distance(psn_t from, psn_t to) { return (to.v - from.v) & PSN_MASK; }
+
+/* Weight of the first pkts packets of the message. */
+uint64_t req_cost(const struct qp *qp, const struct swqe *w, uint32_t pkts)
+{
+	uint64_t len = (uint64_t)pkts * qp->mtu;
+
+	return (len < w->len ? len : w->len) + (uint64_t)pkts * PKT_COST;
+}
+
+static bool has_route(const struct hca *h, const struct av *av)
+{
+	return av->sgid_index < HCA_GIDS && (h->gid_set >> av->sgid_index & 1);
+}
+
+/* What can be known to be wrong before anything is sent. */
+static enum fault wr_fault(const struct hca *h, const struct qp *qp, const struct swqe *w)
+{
+	if (w->fault)
+		return w->fault;
+	if (qp->type == QPT_UD && w->len > qp->mtu)
+		return FAULT_SQ_LEN;
+	if (qp->type == QPT_UD && !has_route(h, &w->wr.ud.av))
+		return FAULT_SQ_OP;
+	return FAULT_NONE;
+}
+
+static void wr_begin(struct qp *qp, struct swqe *w)
+{
+	uint64_t chunk = PSN_WINDOW / 2;
+
+	w->psn = qp->req.next;
+	w->pkt_n = w->len > qp->mtu ? (uint32_t)((w->len + qp->mtu - 1) / qp->mtu) : 1;
+	if (w->kind == KIND_ATOMIC)
+		w->pkt_n = 1;
+	if (qp->sq.next != qp->sq.begun)
+		return;
+	qp->sq.begun++;
+	if (qp->path && !qp->path->local && qp->path->window / 4 / qp->mtu < chunk)
+		chunk = qp->path->window / 4 / qp->mtu;
+	w->rd_pkts = chunk ? (uint32_t)chunk : 1;
+}
+
+/* The WR at sq.next cannot be sent: it fails once all before it are done. */
+static void wr_fail(struct hca *h, struct qp *qp, struct swqe *w, enum fault f)
+{
+	w->fault = f;
+	req_progress(h, qp);
+}
+
+void req_progress(struct hca *h, struct qp *qp)
+{
+	struct sq *q = &qp->sq;
+
+	if (q->head != q->tail && q->head == q->next && sq_at(q, q->head)->fault) {
+		if (q->begun == q->head)
+			q->begun++;
+		fault_act(h, qp, sq_at(q, q->head)->fault);
+		return;
+	}
+	if (qp->state == QPS_SQD && q->head == q->begun && !qp->req.drained) {
+		qp->req.drained = true;
+		if (qp->attr.en_sqd_async_notify)
+			events_raise(h, &qp->ev, EV_SQ_DRAINED);
+	}
+}
+
+/* ---- what may be sent now ---------------------------------------------- */
+
+static bool rd_full(const struct req *q) { return q->rd_tail - q->rd_head >= q->rd_max; }
+
+/* As many of n packets of w as the window of the path has room for. */
+static uint32_t window_fit(const struct qp *qp, const struct swqe *w, uint32_t n)
+{
+	const struct path *p = qp->path;
+	uint32_t pos = qp->req.pos;
+	uint64_t room;
+
+	if (p->local)
+		return n;
+	room = path_room(p);
+	if (req_cost(qp, w, pos + n) - req_cost(qp, w, pos) <= room)
+		return n;
+	if (w->kind == KIND_READ)	/* its parts are fixed: whole or not at all */
+		return p->inflight ? 0 : n;
+	n = (uint32_t)(room / (qp->mtu + PKT_COST));
+	return n || p->inflight ? n : 1;
+}
+
+/* Packets of w that may be sent now; 0: none, and what opens the gate makes the QP ready again. */
+static uint32_t may_send(struct qp *qp, const struct swqe *w)
+{
+	const struct req *q = &qp->req;
+	struct path *p = qp->path;
+	uint32_t n = w->pkt_n - q->pos, out = distance(q->una, q->next);
+	uint64_t train;
+
+	if (q->pos == 0 && (w->wr.flags & WR_FENCE) && q->rd_head != q->rd_tail)
+		return 0;
+	if (w->rd && rd_full(q))
+		return 0;
+	if (w->kind == KIND_READ) {
+		if (w->rd_pkts - q->pos % w->rd_pkts < n)
+			n = w->rd_pkts - q->pos % w->rd_pkts;
+	} else {
+		train = p->train_len / qp->mtu;
+		if (n > train)
+			n = train ? (uint32_t)train : 1;
+	}
+	if (out + n > PSN_WINDOW) {
+		if (w->kind == KIND_READ || out >= PSN_WINDOW)
+			return 0;
+		n = PSN_WINDOW - out;
+	}
+	n = window_fit(qp, w, n);
+	if (!n && link_empty(&qp->waiter))
+		link_add_tail(&p->waiters, &qp->waiter);
+	return n;
+}
+
+/* ---- the packets ------------------------------------------------------- */
+
+static uint8_t op_send(const struct swqe *w, bool first, bool last)
+{
+	bool imm = w->wr.op == WR_SEND_IMM || w->wr.op == WR_WRITE_IMM;
+
+	if (w->kind == KIND_SEND) {
+		if (last)
+			return first ? (imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY) : (imm ? OP_SEND_LAST_IMM : OP_SEND_LAST);
+		return first ? OP_SEND_FIRST : OP_SEND_MIDDLE;
+	}
+	if (last)
+		return first ? (imm ? OP_WRITE_ONLY_IMM : OP_WRITE_ONLY) : (imm ? OP_WRITE_LAST_IMM : OP_WRITE_LAST);
+	return first ? OP_WRITE_FIRST : OP_WRITE_MIDDLE;
+}
+
+static void burst_init(struct hca *h, struct qp *qp, struct burst *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->route = qp->route;
+	b->migreq = true;
+	b->pkey = 0xffff;
+	b->dqpn = qp->attr.dest_qpn;
+	b->psn = qp->req.next;
+	b->n = 1;
+	b->mtu = qp->mtu;
+	b->span = h->tx_span;
+}
+
+/* Payload of n packets from pos on; false: an sge is wrong. */
+static bool payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b, uint32_t n)
+{
+	uint64_t off = (uint64_t)qp->req.pos * qp->mtu;
+	int k;
+
+	b->n = n;
+	b->payload_len = qp->req.pos + n == w->pkt_n ? w->len - off : (uint64_t)n * qp->mtu;
+	if (!b->payload_len)
+		return true;
+	if (w->wr.inline_len) {
+		h->tx_span[0] = (struct span){ NULL, (uint64_t)(uintptr_t)(swqe_inline(w) + off),
+					       (uint32_t)b->payload_len };
+		b->span_n = 1;
+		return true;
+	}
+	k = sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, 0, off, b->payload_len, h->tx_span);
+	b->span_n = k < 0 ? 0 : (unsigned)k;
+	return k >= 0;
+}
+
+static bool cut_message(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b, uint32_t n)
+{
+	struct req *q = &qp->req;
+	bool first = q->pos == 0, end = q->pos + n == w->pkt_n;
+
+	if (!payload(h, qp, w, b, n))
+		return false;
+	b->op_first = qp->svc | op_send(w, first, end && n == 1);
+	b->op_last = n == 1 ? b->op_first : qp->svc | op_send(w, false, end);
+	b->va = w->wr.remote_addr;
+	b->rkey = w->wr.rkey;
+	b->dma_len = (uint32_t)w->len;
+	b->imm = w->wr.imm;
+	b->se = end && (w->wr.flags & WR_SOLICITED) && (w->kind == KIND_SEND || w->wr.op == WR_WRITE_IMM);
+	return true;
+}
+
+static bool cut_rd(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b, uint32_t n)
+{
+	struct req *q = &qp->req;
+	uint64_t off = (uint64_t)q->pos * qp->mtu, end = (uint64_t)(q->pos + n) * qp->mtu;
+
+	/* Where the data is to go is checked now as well, so that nothing is asked for in vain. */
+	if (sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, w->len, h->tx_span) < 0)
+		return false;
+	b->va = w->wr.remote_addr;
+	b->rkey = w->wr.rkey;
+	if (w->kind == KIND_READ) {
+		b->op_first = qp->svc | OP_READ_REQUEST;
+		b->va += off;
+		b->dma_len = (uint32_t)((end < w->len ? end : w->len) - off);
+	} else if (w->wr.op == WR_CMP_SWP) {
+		b->op_first = qp->svc | OP_COMPARE_SWAP;
+		b->swap_add = w->wr.atomic.swap;
+		b->compare = w->wr.atomic.compare_add;
+	} else {
+		b->op_first = qp->svc | OP_FETCH_ADD;
+		b->swap_add = w->wr.atomic.compare_add;
+	}
+	b->op_last = b->op_first;
+	q->rd_end[q->rd_tail++ & q->rd_mask] = psn_add(q->next, n);
+	return true;
+}
+
+static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct burst *b)
+{
+	const struct av *av = &w->wr.ud.av;
+
+	memcpy(b->route.sgid, h->gid[av->sgid_index], 16);
+	memcpy(b->route.dgid, av->dgid, 16);
+	b->route.flow_label = av->flow_label;
+	b->route.tclass = av->tclass;
+	b->route.hop_limit = av->hop_limit ? av->hop_limit : 64;
+	b->dqpn = w->wr.ud.dqpn & 0xffffff;
+	/* A controlled Q_Key (bit 31) in the WR means the QP's own. */
+	b->qkey = w->wr.ud.qkey & 0x80000000u ? qp->attr.qkey : w->wr.ud.qkey;
+	b->sqpn = qp->qpn;
+}
+
+/* RC: counts what is in flight, asks for ACKs, starts the timer. */
+static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct burst *b, uint32_t n)
+{
+	struct req *q = &qp->req;
+	struct path *p = qp->path;
+	uint64_t cost = req_cost(qp, w, q->pos + n) - req_cost(qp, w, q->pos);
+	psn_t end = psn_add(q->next, n);
+
+	path_sent(p, cost);
+	q->inflight += cost;
+	q->unasked += cost;
+	b->ackreq = w->rd || q->pos + n == w->pkt_n || psn_eq(end, q->max) ||
+		    distance(q->una, end) % ASK_PSNS < n ||
+		    (!p->local && (q->unasked >= h->cfg.window_len / 4 || p->inflight >= p->window / 2));
+	if (b->ackreq)
+		q->unasked = 0;
+	if (psn_before(q->next, q->max))
+		qp->retrans += b->n;
+	if (mono_is_never(qp->timer.at) && qp->attr.timeout)
+		timer_set(&h->timers, &qp->timer, mono_add(h->now, ack_timeout_ns(qp->attr.timeout)));
+}
+
+static void advance(struct qp *qp, const struct swqe *w, uint32_t n)
+{
+	struct req *q = &qp->req;
+
+	q->next = psn_add(q->next, n);
+	if (psn_before(q->max, q->next))
+		q->max = q->next;
+	if (qp->type != QPT_RC)
+		q->una = q->next;
+	q->pos += n;
+	if (q->pos == w->pkt_n) {
+		q->pos = 0;
+		qp->sq.next++;
+	}
+}
+
+bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
+{
+	struct sq *s = &qp->sq;
+	struct req *q = &qp->req;
+	struct swqe *w;
+	uint32_t n, index = s->next;
+
+	if (s->next == s->tail || q->rnr_wait || (qp->state != QPS_RTS && qp->state != QPS_SQD) ||
+	    (qp->state == QPS_SQD && s->next == s->begun))
+		return false;
+	w = sq_at(s, index);
+	if (qp->type == QPT_UD)
+		qp->mtu = mtu_bytes(h->cfg.mtu);
+	if (q->pos == 0) {
+		enum fault f = wr_fault(h, qp, w);
+
+		if (f) {
+			wr_fail(h, qp, w, f);
+			return false;
+		}
+		wr_begin(qp, w);
+	} else if (w->fault) {
+		return false;
+	}
+	n = qp->type == QPT_UD ? 1 : may_send(qp, w);
+	if (!n)
+		return false;
+	burst_init(h, qp, b);
+	if (!(w->rd ? cut_rd(h, qp, w, b, n) : cut_message(h, qp, w, b, n))) {
+		wr_fail(h, qp, w, FAULT_SQ_PROT);
+		return false;
+	}
+	if (qp->type == QPT_UD)
+		cut_ud(h, qp, w, b);
+	if (qp->type == QPT_RC)
+		sent_rc(h, qp, w, b, n);
+	advance(qp, w, n);
+	h->taken = (struct taken){ .qp = qp, .index = index, .psn = b->psn,
+				   .done = qp->type != QPT_RC && s->next != index };
+	return true;
+}
+
+/* ---- falling back ------------------------------------------------------ */
+
+void req_stop(struct hca *h, struct qp *qp)
+{
+	struct req *q = &qp->req;
+
+	timer_stop(&qp->timer);
+	link_del(&qp->waiter);
+	q->rnr_wait = false;
+	q->rd_head = q->rd_tail;
+	if (qp->path && q->inflight) {
+		uint64_t n = q->inflight;
+
+		q->inflight = 0;
+		path_done(h, qp->path, n, false);
+	}
+}
+
+void req_restart(struct hca *h, struct qp *qp, bool loss, bool timeout)
+{
+	struct req *q = &qp->req;
+	struct sq *s = &qp->sq;
+
+	req_stop(h, qp);
+	s->next = s->head;
+	q->next = q->restart = q->una;
+	q->pos = s->head == s->begun ? 0 : distance(sq_at(s, s->head)->psn, q->una);
+	q->unasked = 0;
+	if (loss) {
+		path_loss(h, qp->path, timeout);
+		count(h, HCA_STAT_COMPLETER_RETRY_ERR, 1);
+	}
+	qp_ready(h, qp);
+}
+
+void req_timer(struct hca *h, struct qp *qp)
+{
+	struct req *q = &qp->req;
+
+	if (q->rnr_wait) {
+		q->rnr_wait = false;
+		qp_ready(h, qp);
+		return;
+	}
+	if (psn_eq(q->una, q->next))
+		return;
+	count(h, HCA_STAT_LOCAL_ACK_TIMEOUT, 1);
+	if (!q->retry_left) {
+		fault_act(h, qp, FAULT_REQ_RETRY_EXC);
+		return;
+	}
+	q->retry_left--;
+	q->implied = false;
+	req_restart(h, qp, true, true);
+}
+
+void req_tx_fault(struct hca *h, struct qp *qp, uint32_t index)
+{
+	struct sq *s = &qp->sq;
+
+	if (index - s->head >= s->tail - s->head)
+		return;
+	/* No packet of it or behind it may follow; what is before it may still be acknowledged. */
+	s->next = index;
+	qp->req.pos = 1;
+	wr_fail(h, qp, sq_at(s, index), FAULT_SQ_MEM);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * resp.c - the RC responder: what it does with a request, in the order of the specification.
+ *
+ *	PSN -> opcode sequence -> rights of the QP -> receive WR -> length -> key -> execute
+ *
+ * A train in sequence goes through as a whole.  If something is wrong with it, nothing of it has been done yet,
+ * and it is taken packet by packet: so the packets before the wrong one count, and the NAK has its PSN.
+ * Each step says FAULT_NONE or the row of fault.def that applies; fault_act() does the rest.
+ */
+#include <string.h>
+
+#include "aeth.h"
+#include "hca_in.h"
+
+static const struct opcode *first_op(const struct burst *b) { return opcode_get(b->op_first); }
+static const struct opcode *last_op(const struct burst *b) { return opcode_get(b->op_last); }
+static bool starts(const struct burst *b) { return first_op(b)->place & PLACE_FIRST; }
+static bool ends(const struct burst *b) { return last_op(b)->place & PLACE_LAST; }
+static bool has_imm(const struct burst *b) { return last_op(b)->hdrs & HDR_IMM; }
+
+/* Does the train consume a receive WR, now or (SEND) since its first packet? */
+static bool wants_recv(const struct burst *b)
+{
+	return first_op(b)->kind == KIND_SEND || has_imm(b);
+}
+
+static enum fault check_sequence(const struct qp *qp, const struct burst *b)
+{
+	const struct opcode *op = first_op(b);
+
+	if (op->kind == KIND_FLUSH || op->kind == KIND_AWRITE || (last_op(b)->hdrs & HDR_IETH))
+		return FAULT_RESP_OP_UNSUP;
+	if (starts(b) ? qp->resp.kind != KIND_NONE : qp->resp.kind != op->kind)
+		return FAULT_RESP_OP_SEQ;
+	return FAULT_NONE;
+}
+
+static enum fault check_rights(const struct qp *qp, const struct burst *b)
+{
+	static const uint32_t need[] = { [KIND_WRITE] = ACC_REMOTE_WRITE, [KIND_READ] = ACC_REMOTE_READ,
+					 [KIND_ATOMIC] = ACC_REMOTE_ATOMIC };
+	const struct resp *r = &qp->resp;
+	const struct rd *oldest;
+	uint8_t kind = first_op(b)->kind;
+
+	if (starts(b) && kind != KIND_SEND && !(qp->attr.access & need[kind]))
+		return FAULT_RESP_QP_RIGHT;
+	if (kind != KIND_READ && kind != KIND_ATOMIC)
+		return FAULT_NONE;
+	if (!r->rd_max)
+		return FAULT_RESP_RD_NONE;
+	/* The oldest place is taken again once its response was sent. */
+	oldest = rd_at(r, r->rd_tail - r->rd_n);
+	if (r->rd_n == r->rd_max && (oldest->want || oldest->ack_before))
+		return FAULT_RESP_RD_MANY;
+	return FAULT_NONE;
+}
+
+static enum fault check_length(const struct qp *qp, const struct burst *b)
+{
+	const struct resp *r = &qp->resp;
+	uint8_t kind = first_op(b)->kind;
+	uint64_t off = starts(b) ? 0 : r->off, total = off + b->payload_len;
+	bool end = ends(b);
+
+	if (b->n > 1 && b->mtu != qp->mtu)
+		return FAULT_RESP_LEN;
+	if (!end && b->payload_len != (uint64_t)b->n * qp->mtu)
+		return FAULT_RESP_LEN;
+	if (end && (b->payload_len > (uint64_t)b->n * qp->mtu || b->payload_len < (uint64_t)(b->n - 1) * qp->mtu ||
+		    (b->payload_len == (uint64_t)(b->n - 1) * qp->mtu && !(b->n == 1 && starts(b)))))
+		return FAULT_RESP_LEN;
+	if (kind == KIND_SEND) {
+		if (total > RD_MAX_MSG)
+			return FAULT_RESP_MSG_LEN;
+		return FAULT_NONE;
+	}
+	if (kind == KIND_ATOMIC)
+		return b->va & 7 ? FAULT_RESP_ALIGN : FAULT_NONE;
+	if (starts(b) && b->dma_len > RD_MAX_MSG)
+		return FAULT_RESP_MSG_LEN;
+	if (kind == KIND_WRITE) {
+		uint64_t dma = starts(b) ? b->dma_len : r->dma_len;
+
+		if (end ? total != dma : total >= dma)
+			return FAULT_RESP_LEN;
+	}
+	return FAULT_NONE;
+}
+
+/* ---- SEND ---------------------------------------------------------------- */
+
+static enum fault check_send(struct hca *h, struct qp *qp, const struct burst *b, int *spans)
+{
+	const struct rwqe *w = recv_peek(qp);
+	uint64_t off = starts(b) ? 0 : qp->resp.off;
+
+	*spans = 0;
+	if (off + b->payload_len > w->len)
+		return FAULT_RESP_RECV_LEN;
+	*spans = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, off, b->payload_len, h->dst);
+	return *spans < 0 ? FAULT_RESP_RECV_PROT : FAULT_NONE;
+}
+
+/* ---- WRITE ---------------------------------------------------------------- */
+
+static enum fault check_write(struct hca *h, struct qp *qp, const struct burst *b, int *spans)
+{
+	const struct resp *r = &qp->resp;
+	uint64_t va = starts(b) ? b->va : r->va, off = starts(b) ? 0 : r->off;
+	uint32_t rkey = starts(b) ? b->rkey : r->rkey;
+
+	*spans = 0;
+	/* All of the message is checked with its first packet; a length of 0 touches nothing. */
+	if (starts(b) && b->dma_len && !mr_span(h, rkey, qp->pd, ACC_REMOTE_WRITE, va, b->dma_len, h->dst))
+		return FAULT_RESP_RKEY;
+	if (!b->payload_len)
+		return FAULT_NONE;
+	if (va + off < va || !mr_span(h, rkey, qp->pd, ACC_REMOTE_WRITE, va + off, b->payload_len, h->dst))
+		return FAULT_RESP_RKEY;
+	*spans = 1;
+	return FAULT_NONE;
+}
+
+/* ---- execution ------------------------------------------------------------ */
+
+static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct resp *r = &qp->resp;
+	bool send = first_op(b)->kind == KIND_SEND;
+
+	r->kind = KIND_NONE;
+	r->msn = (r->msn + 1) & PSN_MASK;
+	if (wants_recv(b)) {
+		struct rwqe *w = recv_take(h, qp);
+		struct cqe c = recv_cqe(h, qp, w);
+
+		c.op = send ? WC_OP_RECV : WC_OP_RECV_IMM;
+		c.byte_len = (uint32_t)r->off;
+		c.solicited = b->se;
+		c.src_qp = qp->attr.dest_qpn;
+		if (has_imm(b)) {
+			c.flags = WC_WITH_IMM;
+			c.imm = b->imm;
+		}
+		recv_complete(h, qp, &c);
+	}
+	if (send)
+		count(h, HCA_STAT_RDMA_RECVS, 1);
+}
+
+/* SEND or WRITE, payload stored: the state of the message moves on. */
+static void took_payload(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct resp *r = &qp->resp;
+
+	if (starts(b)) {
+		r->kind = first_op(b)->kind;
+		r->off = 0;
+		r->va = b->va;
+		r->rkey = b->rkey;
+		r->dma_len = b->dma_len;
+	}
+	r->off += b->payload_len;
+	if (r->kind == KIND_SEND)
+		recv_take(h, qp);
+	r->epsn = psn_add(r->epsn, b->n);
+	if (b->ackreq)
+		r->ack = true;
+	if (ends(b))
+		end_message(h, qp, b);
+}
+
+static enum fault exec_payload(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	bool send = first_op(b)->kind == KIND_SEND;
+	int n;
+	enum fault f = send ? check_send(h, qp, b, &n) : check_write(h, qp, b, &n);
+
+	if (f)
+		return f;
+	if (n && h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0))
+		return send ? FAULT_RESP_RECV_MEM : FAULT_RESP_MEM;
+	took_payload(h, qp, b);
+	return FAULT_NONE;
+}
+
+static void rd_started(struct qp *qp, struct rd *d)
+{
+	struct resp *r = &qp->resp;
+
+	d->psn = r->epsn;
+	d->msn = r->msn = (r->msn + 1) & PSN_MASK;
+	d->want = true;
+	/* Some HCAs do not take the response for an ACK of what was before it (rule 4.3). */
+	d->ack_before = r->ack;
+	r->ack = false;
+	r->epsn = psn_add(r->epsn, d->n);
+}
+
+static enum fault exec_read(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct span s;
+	struct rd *d;
+
+	if (b->dma_len && !mr_span(h, b->rkey, qp->pd, ACC_REMOTE_READ, b->va, b->dma_len, &s))
+		return FAULT_RESP_RKEY;
+	d = rd_push(qp);
+	*d = (struct rd){ .kind = KIND_READ, .rkey = b->rkey, .va = b->va, .len = b->dma_len, .n = 1 };
+	if (b->dma_len > qp->mtu)
+		d->n = (b->dma_len + qp->mtu - 1) / qp->mtu;
+	d->end = d->n;
+	d->end_off = d->len;
+	rd_started(qp, d);
+	return FAULT_NONE;
+}
+
+static enum fault exec_atomic(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	const struct mem_ops *m = h->cfg.mem;
+	uint64_t orig;
+	struct span s;
+	struct rd *d;
+	int err;
+
+	if (!mr_span(h, b->rkey, qp->pd, ACC_REMOTE_ATOMIC, b->va, 8, &s))
+		return FAULT_RESP_RKEY;
+	if (s.addr & 7)
+		return FAULT_RESP_ALIGN;
+	if (OP_OF(b->op_first) == OP_COMPARE_SWAP)
+		err = m->cmp_swap(h->cfg.mem_host, &s, b->compare, b->swap_add, &orig);
+	else
+		err = m->fetch_add(h->cfg.mem_host, &s, b->swap_add, &orig);
+	if (err)
+		return FAULT_RESP_MEM;
+	d = rd_push(qp);
+	*d = (struct rd){ .kind = KIND_ATOMIC, .n = 1, .orig = orig };
+	rd_started(qp, d);
+	return FAULT_NONE;
+}
+
+static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	enum fault f = check_sequence(qp, b);
+
+	if (!f)
+		f = check_rights(qp, b);
+	if (!f && wants_recv(b) && !recv_peek(qp))
+		return FAULT_RESP_RNR;
+	if (!f)
+		f = check_length(qp, b);
+	if (f)
+		return f;
+	switch (first_op(b)->kind) {
+	case KIND_READ:
+		return exec_read(h, qp, b);
+	case KIND_ATOMIC:
+		return exec_atomic(h, qp, b);
+	}
+	return exec_payload(h, qp, b);
+}
+
+/* The receive WR that the packet would have used completes with what went wrong (rule 4.9). */
+static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
+{
+	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && wants_recv(b))
+		recv_take(h, qp);
+	fault_act(h, qp, f);
+}
+
+static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	enum fault f = execute(h, qp, b);
+	struct resp *r = &qp->resp;
+	struct burst one;
+
+	r->silent = false;
+	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK)
+		r->nak = 0;	/* of an earlier try, not yet sent */
+	if (!f)
+		return;
+	if (b->n == 1) {
+		refuse(h, qp, b, f);
+		return;
+	}
+	for (uint32_t i = 0; i < b->n; i++) {
+		burst_slice(b, i, 1, &one, h->slice);
+		f = execute(h, qp, &one);
+		if (f) {
+			refuse(h, qp, &one, f);
+			return;
+		}
+	}
+}
+
+static void established(struct hca *h, struct qp *qp)
+{
+	if (qp->state == QPS_RTR && !qp->resp.est) {
+		qp->resp.est = true;
+		events_raise(h, &qp->ev, EV_COMM_EST);
+	}
+}
+
+void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct resp *r = &qp->resp;
+	int32_t d = psn_diff(b->psn, r->epsn);
+	struct burst rest;
+	uint32_t old;
+
+	established(h, qp);
+	if (d > 0) {
+		if (r->silent)
+			count(h, HCA_STAT_OUT_OF_SEQ_REQUEST, b->n);
+		else
+			fault_act(h, qp, FAULT_RESP_GAP);
+		return;
+	}
+	if (d < 0) {
+		old = replay(h, qp, b);
+		for (; old < b->n && psn_eq(psn_add(b->psn, old), r->epsn); old++) {
+			burst_slice(b, old, 1, &rest, h->slice);
+			in_sequence(h, qp, &rest);
+		}
+	} else {
+		in_sequence(h, qp, b);
+	}
+	if (r->ack || r->rd_cur != r->rd_tail)
+		qp_ready(h, qp);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * resp_tx.c - the responder's packets: ACKs, read responses as trains, atomic results, and last a NAK.
+ *
+ *	for each stored READ or atomic that wants it:   [ACK of all before it]  [its response]
+ *	then                                            [ACK or NAK with the expected PSN]
+ */
+#include <string.h>
+
+#include "aeth.h"
+#include "hca_in.h"
+
+static void resp_init(struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8_t syndrome, uint32_t msn)
+{
+	memset(b, 0, sizeof(*b));
+	b->route = qp->route;
+	b->op_first = b->op_last = qp->svc | op;
+	b->migreq = true;
+	b->pkey = 0xffff;
+	b->dqpn = qp->attr.dest_qpn;
+	b->psn = p;
+	b->n = 1;
+	b->mtu = qp->mtu;
+	b->syndrome = syndrome;
+	b->msn = msn & PSN_MASK;
+}
+
+/* The next train of a READ's responses; false: its memory may no longer be read, and the QP is in ERR. */
+static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, struct burst *b)
+{
+	uint32_t train = qp->path->train_len / qp->mtu, n = d->end - d->at;
+	uint64_t off = (uint64_t)d->at * qp->mtu;
+	bool first = d->at == d->begin, last;
+
+	if (n > train)
+		n = train ? train : 1;
+	last = d->at + n == d->end;
+	resp_init(qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
+	b->n = n;
+	b->payload_len = (last ? d->end_off : off + (uint64_t)n * qp->mtu) - off;
+	b->span = h->tx_span;
+	if (b->payload_len) {
+		if (!mr_span(h, d->rkey, qp->pd, ACC_REMOTE_READ, d->va + off, b->payload_len, h->tx_span)) {
+			resp_clear(qp);
+			fault_act(h, qp, FAULT_RESP_READ_RKEY);
+			qp->resp.nak_psn = b->psn;
+			return false;
+		}
+		b->span_n = 1;
+	}
+	if (first)
+		b->op_first = qp->svc | (last && n == 1 ? OP_READ_RESP_ONLY : OP_READ_RESP_FIRST);
+	if (last)
+		b->op_last = qp->svc | OP_READ_RESP_LAST;
+	if (n == 1)
+		b->op_first = b->op_last = first ? b->op_first : b->op_last;
+	d->at += n;
+	d->want = !last;
+	h->taken = (struct taken){ .qp = qp, .resp = true, .index = index, .psn = b->psn };
+	return true;
+}
+
+/* What the stored ones want; false: nothing. */
+static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
+{
+	struct resp *r = &qp->resp;
+
+	for (; r->rd_cur != r->rd_tail; r->rd_cur++) {
+		struct rd *d = rd_at(r, r->rd_cur);
+
+		if (d->ack_before) {
+			d->ack_before = false;
+			resp_init(qp, b, OP_ACKNOWLEDGE, psn_sub(d->psn, 1), aeth_ack(), d->msn - 1);
+			return true;
+		}
+		if (!d->want)
+			continue;
+		if (d->kind == KIND_READ)
+			return read_tx(h, qp, d, r->rd_cur, b);
+		d->want = false;
+		resp_init(qp, b, OP_ATOMIC_ACK, d->psn, aeth_ack(), d->msn);
+		b->orig = d->orig;
+		return true;
+	}
+	return false;
+}
+
+bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
+{
+	struct resp *r = &qp->resp;
+
+	if (qp->type != QPT_RC)
+		return false;
+	if (r->rd_cur != r->rd_tail && stored_tx(h, qp, b))
+		return true;
+	if (r->nak) {
+		resp_init(qp, b, OP_ACKNOWLEDGE, r->nak_fatal ? r->nak_psn : r->epsn, r->nak, r->msn);
+		if (aeth_type(r->nak) == AETH_NAK)
+			count(h, HCA_STAT_NAK_SENT, 1);
+		r->nak = 0;
+		r->ack = false;
+		return true;
+	}
+	if (r->ack) {
+		r->ack = false;
+		resp_init(qp, b, OP_ACKNOWLEDGE, psn_sub(r->epsn, 1), aeth_ack(), r->msn);
+		return true;
+	}
+	return false;
+}
+
+void resp_clear(struct qp *qp)
+{
+	struct resp *r = &qp->resp;
+
+	for (; r->rd_cur != r->rd_tail; r->rd_cur++) {
+		rd_at(r, r->rd_cur)->want = false;
+		rd_at(r, r->rd_cur)->ack_before = false;
+	}
+	r->ack = false;
+	r->nak = 0;
+	r->nak_fatal = false;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* stat.c - looking in: counters, the QPs one by one, how many objects there are. */
+#include "hca_in.h"
+
+uint64_t hca_stat(const struct hca *h, enum hca_stat s)
+{
+	return s < HCA_STATS ? h->stat[s] : 0;
+}
+
+const char *hca_stat_name(enum hca_stat s)
+{
+	static const char *const names[HCA_STATS] = {
+#define STAT(name, lower, text) [HCA_STAT_##name] = #lower,
+#include "stats.def"
+#undef STAT
+	};
+
+	return s < HCA_STATS ? names[s] : NULL;
+}
+
+bool hca_qp_next(const struct hca *h, uint32_t *qpn, struct qp_info *info)
+{
+	const struct qp *qp = NULL;
+
+	for (uint32_t i = 0; i <= h->qp.mask; i++) {
+		const struct qp *q = h->qp.v[i];
+
+		if (q && q->qpn > *qpn && (!qp || q->qpn < qp->qpn))
+			qp = q;
+	}
+	if (!qp)
+		return false;
+	*qpn = qp->qpn;
+	*info = (struct qp_info){
+		.qpn = qp->qpn, .pdn = qp->pd->number, .send_cqn = qp->scq->number, .recv_cqn = qp->rcq->number,
+		.srqn = qp->srq ? qp->srq->number : 0, .type = qp->type, .state = qp->state, .attr = qp->attr,
+		.sq_len = sq_len(&qp->sq), .rq_len = rq_len(&qp->rq) + (!qp->srq && qp->resp.wqe),
+		.sq_psn_next = qp->req.next.v, .sq_psn_acked = qp->req.una.v, .rq_psn = qp->resp.epsn.v,
+		.retry_left = qp->req.retry_left, .rnr_left = qp->req.rnr_left,
+		.tx_bytes = qp->tx_bytes, .rx_bytes = qp->rx_bytes, .tx_pkts = qp->tx_pkts, .rx_pkts = qp->rx_pkts,
+		.retrans = qp->retrans,
+	};
+	return true;
+}
+
+void hca_objects(const struct hca *h, struct hca_count *c)
+{
+	*c = (struct hca_count){ .pd = h->pd.live, .mr = h->mr.live, .cq = h->cq.live, .srq = h->srq.live,
+				 .qp = h->qp.live };
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* verify.c - the invariants of an HCA, walked.  One that does not hold is our bug: it is named, and the process ends. */
+#include <stdlib.h>
+
+#include "hca_in.h"
+
+#include <stdio.h>
+
+#define HOLDS(x) do { if (!(x)) broken(#x, __LINE__); } while (0)
+
+static _Noreturn void broken(const char *what, int line)
+{
+	fprintf(stderr, "hca_verify: %s does not hold (verify.c:%d)\n", what, line);
+	abort();
+}
+
+/* ---- queues ------------------------------------------------------------- */
+
+static void verify_sq(const struct hca *h, const struct qp *qp)
+{
+	const struct sq *s = &qp->sq;
+
+	HOLDS(s->tail - s->head <= s->depth);
+	HOLDS(s->begun - s->head <= s->tail - s->head);
+	HOLDS(s->next - s->head <= s->begun - s->head);
+	HOLDS(s->tail - s->head + s->waiting <= s->depth);
+	if (qp->state != QPS_RTS && qp->state != QPS_SQD)
+		HOLDS(s->head == s->tail);
+	for (uint32_t i = s->head; i != s->tail; i++)
+		HOLDS(sq_at(s, i)->wr.sge_n <= qp->cap.max_send_sge);
+}
+
+static void verify_req(const struct hca *h, const struct qp *qp)
+{
+	const struct req *q = &qp->req;
+	const struct sq *s = &qp->sq;
+	uint32_t out = (q->next.v - q->una.v) & PSN_MASK;
+	psn_t at = q->una;
+
+	HOLDS(!psn_before(q->next, q->una));
+	HOLDS(!psn_before(q->max, q->next));
+	HOLDS(out <= PSN_WINDOW);
+	HOLDS(q->rd_tail - q->rd_head <= q->rd_max);
+	if (s->head != s->begun) {
+		const struct swqe *w = sq_at(s, s->head);
+
+		/* una lies in the WR at the head, and each begun WR starts where the one before ends. */
+		HOLDS(((q->una.v - w->psn.v) & PSN_MASK) < w->pkt_n || w->fault);
+		at = w->psn;
+	}
+	for (uint32_t i = s->head; i != s->begun && !sq_at(s, i)->fault; i++) {
+		HOLDS(psn_eq(sq_at(s, i)->psn, at));
+		HOLDS(sq_at(s, i)->pkt_n >= 1);
+		at = psn_add(at, sq_at(s, i)->pkt_n);
+	}
+	if (s->next != s->tail && q->pos && !sq_at(s, s->next)->fault) {
+		HOLDS(psn_eq(q->next, psn_add(sq_at(s, s->next)->psn, q->pos)));
+		HOLDS(q->pos < sq_at(s, s->next)->pkt_n);
+	}
+	HOLDS(!q->rnr_wait || !mono_is_never(qp->timer.at));
+	/* What is in flight is watched by a timer, or will be for ever. */
+	if (out && !q->rnr_wait && qp->attr.timeout)
+		HOLDS(!mono_is_never(qp->timer.at));
+	if (!out)
+		HOLDS(q->inflight == 0);
+}
+
+static void verify_resp(const struct hca *h, const struct qp *qp)
+{
+	const struct resp *r = &qp->resp;
+	psn_t end = r->epsn;
+
+	HOLDS(r->rd_n <= r->rd_max);
+	HOLDS(r->rd_tail - r->rd_cur <= r->rd_n);
+	for (uint32_t i = r->rd_tail; i != r->rd_tail - r->rd_n; i--) {
+		const struct rd *d = rd_at(r, i - 1);
+
+		HOLDS(!psn_before(end, psn_add(d->psn, d->n)));
+		HOLDS(d->begin <= d->at && d->at <= d->end && d->end <= d->n);
+		HOLDS(!d->want || (int32_t)(i - 1 - r->rd_cur) >= 0);
+		end = d->psn;
+	}
+	HOLDS(r->kind == KIND_NONE || r->kind == KIND_SEND || r->kind == KIND_WRITE);
+	if (r->kind == KIND_SEND && qp->state != QPS_ERR)
+		HOLDS(r->wqe);
+}
+
+/* Completions of this queue in the FIFO. */
+static uint32_t waiting(const struct hca *h, const struct qp *qp, bool send)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = h->comp.head; i < h->comp.tail; i++)
+		n += h->comp.v[i].qpn == qp->qpn && h->comp.v[i].is_send == send;
+	return n;
+}
+
+static void verify_qp(const struct hca *h, const struct qp *qp)
+{
+	HOLDS(qp->state <= QPS_ERR);
+	HOLDS(qp->sq.waiting == waiting(h, qp, true));
+	if (!qp->srq)
+		HOLDS(qp->rq.used == rq_len(&qp->rq) + !!qp->resp.wqe + waiting(h, qp, false));
+	HOLDS(qp->rq.used <= qp->rq.depth);
+	verify_sq(h, qp);
+	if (qp->type == QPT_RC) {
+		verify_req(h, qp);
+		verify_resp(h, qp);
+	}
+	if (qp->state == QPS_RESET)
+		HOLDS(!qp->sq.waiting && !qp->rq.used && !qp->resp.wqe && mono_is_never(qp->timer.at));
+	if (qp->state == QPS_ERR)
+		HOLDS(!rq_len(&qp->rq) && !qp->resp.wqe && mono_is_never(qp->timer.at));
+	if (qp->type == QPT_RC && qp->state >= QPS_RTR)
+		HOLDS(qp->path);
+	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, or for its peer. */
+	if (qp->resp.ack || qp->resp.nak || qp->resp.rd_cur != qp->resp.rd_tail)
+		HOLDS(!link_empty(&qp->ready));
+}
+
+/* ---- what QPs share ------------------------------------------------------ */
+
+static uint32_t users_of(const struct hca *h, const void *obj)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i <= h->qp.mask; i++) {
+		const struct qp *qp = h->qp.v[i];
+
+		if (qp)
+			n += (qp->pd == obj) + (qp->scq == obj) + (qp->rcq == obj) + ((const void *)qp->srq == obj) +
+			     ((const void *)qp->path == obj);
+	}
+	for (uint32_t i = 0; i < h->mr.size; i++)
+		n += h->mr.v[i] && ((struct mr *)h->mr.v[i])->pd == obj;
+	for (uint32_t i = 0; i < h->srq.size; i++)
+		n += h->srq.v[i] && ((struct srq *)h->srq.v[i])->pd == obj;
+	return n;
+}
+
+static void verify_paths(const struct hca *h)
+{
+	for (unsigned b = 0; b < PATH_HASH; b++) {
+		for (const struct path *p = h->paths.head[b]; p; p = p->next) {
+			uint64_t inflight = 0;
+
+			HOLDS(p->users && p->users == users_of(h, p));
+			for (uint32_t i = 0; i <= h->qp.mask; i++)
+				if (h->qp.v[i] && h->qp.v[i]->path == p)
+					inflight += h->qp.v[i]->req.inflight;
+			HOLDS(inflight == p->inflight);
+			HOLDS(p->window);
+		}
+	}
+}
+
+static void verify_srq(const struct hca *h, const struct srq *srq)
+{
+	uint32_t used = rq_len(&srq->rq);
+
+	for (uint32_t i = 0; i <= h->qp.mask; i++) {
+		const struct qp *qp = h->qp.v[i];
+
+		if (qp && qp->srq == srq)
+			used += !!qp->resp.wqe + waiting(h, qp, false);
+	}
+	HOLDS(srq->users == users_of(h, srq));
+	HOLDS(srq->rq.used == used && used <= srq->rq.depth);
+	HOLDS(srq->limit <= srq->rq.depth);
+}
+
+static void verify_heap(const struct heap *t)
+{
+	for (uint32_t i = 0; i < t->n; i++) {
+		HOLDS(t->v[i]->pos == i + 1);
+		HOLDS(!mono_before(t->v[i]->at, t->v[i]->key));
+		if (i)
+			HOLDS(!mono_before(t->v[i]->key, t->v[(i - 1) / 2]->key));
+	}
+}
+
+void hca_verify(const struct hca *h)
+{
+	uint64_t depth = 0;
+	uint32_t live = 0;
+
+	for (uint32_t i = 0; i <= h->qp.mask; i++) {
+		const struct qp *qp = h->qp.v[i];
+
+		if (!qp)
+			continue;
+		live++;
+		HOLDS(qp_get(h, qp->qpn) == qp);
+		HOLDS(qp->timer.pos || mono_is_never(qp->timer.at));
+		depth += qp->sq.depth + qp->rq.depth;
+		verify_qp(h, qp);
+	}
+	HOLDS(live == h->qp.live);
+	for (uint32_t i = 0; i < h->srq.size; i++) {
+		if (!h->srq.v[i])
+			continue;
+		depth += ((struct srq *)h->srq.v[i])->rq.depth;
+		verify_srq(h, h->srq.v[i]);
+	}
+	HOLDS(depth == h->comp.need);
+	HOLDS(h->comp.head <= h->comp.tail && h->comp.tail <= h->comp.max);
+	HOLDS(h->comp.tail - h->comp.head <= h->comp.need);
+	for (uint32_t i = 0; i < h->pd.size; i++)
+		HOLDS(!h->pd.v[i] || ((struct pd *)h->pd.v[i])->users == users_of(h, h->pd.v[i]));
+	for (uint32_t i = 0; i < h->cq.size; i++)
+		HOLDS(!h->cq.v[i] || ((struct cq *)h->cq.v[i])->users == users_of(h, h->cq.v[i]));
+	verify_paths(h);
+	verify_heap(&h->timers);
+}

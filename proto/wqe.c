@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* wqe.c - send and receive queues: memory of a fixed size made at creation, and copies in it. */
+#include "wqe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t pow2(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+int sq_init(struct sq *q, uint32_t depth, uint32_t sge_max, uint32_t inline_max)
+{
+	uint32_t slot = pow2((uint32_t)(sizeof(struct send_wr) + sge_max * sizeof(struct sge) + inline_max));
+
+	*q = (struct sq){ .depth = depth, .mask = pow2(depth) - 1 };
+	q->room = slot - (uint32_t)sizeof(struct send_wr);
+	q->stride = (uint32_t)(sizeof(struct swqe) + q->room);
+	if (!depth)
+		return 0;
+	q->mem = calloc(q->mask + 1, q->stride);
+	return q->mem ? 0 : ENOMEM;
+}
+
+int rq_init(struct rq *q, uint32_t depth, uint32_t sge_max)
+{
+	*q = (struct rq){ .depth = depth, .mask = pow2(depth) - 1, .sge_max = sge_max };
+	q->stride = (uint32_t)(sizeof(struct rwqe) + sge_max * sizeof(struct sge));
+	if (!depth)
+		return 0;
+	q->mem = calloc(q->mask + 1, q->stride);
+	return q->mem ? 0 : ENOMEM;
+}
+
+void sq_fini(struct sq *q)
+{
+	free(q->mem);
+	q->mem = NULL;
+}
+
+void rq_fini(struct rq *q)
+{
+	free(q->mem);
+	q->mem = NULL;
+}
+
+struct swqe *sq_put(struct sq *q, const struct send_wr *wr)
+{
+	uint32_t len = (uint32_t)(wr->sge_n * sizeof(struct sge)) + wr->inline_len;
+	struct swqe *w = sq_at(q, q->tail);
+
+	if (q->tail - q->head + q->waiting >= q->depth)
+		return NULL;
+	memcpy(&w->wr, wr, sizeof(*wr));
+	memcpy(w + 1, wr + 1, len);
+	return w;
+}
+
+int rq_put(struct rq *q, const struct recv_wr *wr)
+{
+	struct rwqe *w;
+
+	if (wr->sge_n > q->sge_max)
+		return EINVAL;
+	if (q->used >= q->depth)
+		return ENOMEM;
+	w = rq_at(q, q->tail++);
+	q->used++;
+	w->wr_id = wr->wr_id;
+	w->sge_n = wr->sge_n;
+	memcpy(w->sge, wr + 1, wr->sge_n * sizeof(struct sge));
+	w->len = 0;
+	for (uint32_t i = 0; i < wr->sge_n; i++)
+		w->len += w->sge[i].len;
+	return 0;
+}
