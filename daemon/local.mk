@@ -2,11 +2,13 @@
 noinst_HEADERS += \
 	daemon/conf.h \
 	daemon/device.h \
+	daemon/fault.h \
 	daemon/io.h \
 	daemon/log.h \
 	daemon/mem_map.h \
 	daemon/mem_vm.h \
 	daemon/net.h \
+	daemon/net_priv.h \
 	daemon/region.h \
 	daemon/shard.h
 
@@ -14,10 +16,15 @@ noinst_HEADERS += \
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
 	daemon/epoll.c \
+	daemon/fault.c \
+	daemon/idrule.c \
 	daemon/io.c \
 	daemon/log.c \
 	daemon/mem_map.c \
 	daemon/mem_vm.c \
+	daemon/net.c \
+	daemon/net_rx.c \
+	daemon/net_tx.c \
 	daemon/region.c \
 	daemon/shard.c \
 	daemon/uring.c

@@ -356,13 +356,18 @@ static void turn(struct shard *s)
 
 /* ---- beginning and end --------------------------------------------------- */
 
-static int rows_set(struct shard *s)
+/* A row whose socket cannot be opened stays without: programs of this daemon still meet there. */
+static void rows_set(struct shard *s)
 {
-	for (unsigned i = 0; i < devices_n; i++)
-		for (unsigned row = 0; row < RDMAD_GIDS; row++)
-			if (memcmp(devices[i].gid[row].gid, (uint8_t[16]){ 0 }, 16))
-				net_row_set(s->io->net, &devices[i], row);
-	return 0;
+	int err;
+
+	for (unsigned i = 0; i < devices_n; i++) {
+		for (unsigned row = 0; row < RDMAD_GIDS; row++) {
+			err = net_row_set(s->io->net, &devices[i], row);
+			if (err)
+				log_warn("%s: GID %u is not on the network: %s", devices[i].name, row, strerror(err));
+		}
+	}
 }
 
 static int thread_begin(struct shard *s)
@@ -380,7 +385,7 @@ static int thread_begin(struct shard *s)
 	if (!err)
 		err = net_new(&io->net, s, io->io);
 	if (!err)
-		err = rows_set(s);
+		rows_set(s);
 	return err;
 }
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* net_priv.h - what net.c, net_rx.c and net_tx.c share. */
+#ifndef DAEMON_NET_PRIV_H
+#define DAEMON_NET_PRIV_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "../proto/hca.h"
+#include "../proto/icrc.h"
+#include "fault.h"
+#include "net.h"
+
+#define NET_TTL		64	/* of a socket, unless a route asks for another */
+#define TRAIN_PKTS	64u	/* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
+#define TRAIN_BYTES	65464u	/* a UDP payload's most, over IPv4 and IPv6 */
+#define GIDS_HASH	4096u	/* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
+
+/* A GID on the wire. */
+struct net_sock {
+	int fd;
+	unsigned slot;
+	struct device *dev;
+	unsigned row;
+	uint8_t gid[16];
+	unsigned ifindex;
+	bool ipv6;
+	mono_t hot_until;		/* something came lately: read it each turn */
+
+	/* Receiving: the last sender. */
+	uint8_t peer[16];
+	uint16_t peer_port;
+	struct icrc_flow flow;
+};
+
+/* Datagrams to one place, not sent yet.  Followed by or pointing to their bytes, which lie one behind the other. */
+struct batch {
+	struct net_sock *sock;
+	struct hca *hca;		/* of the first: errors are counted there */
+	struct route route;
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} to;
+	socklen_t to_len;
+	bool gso;			/* one GSO send (packet i has identification i); else one by one (all have 0) */
+	bool closed;			/* a shorter packet was the last that fits */
+	unsigned n;
+	size_t len;
+	uint16_t pkt_len[TRAIN_PKTS];
+};
+
+/* A batch that the socket had no room for, or that a fault delays. */
+struct late {
+	struct late *next;
+	mono_t at;
+	struct batch b;
+	uint8_t data[];
+};
+
+struct gid_slot {
+	uint8_t gid[16];
+	struct device *dev;		/* NULL: free */
+	struct net_sock *sock;		/* NULL: not on the wire */
+};
+
+struct net {
+	struct shard *shard;
+	struct io *io;
+	bool gso4;			/* IPv4 identifications of GSO sends are as we want them */
+	unsigned sock_n;
+	struct net_sock *sock[DEVICES_MAX * RDMAD_GIDS];	/* the first sock_n */
+	struct net_sock *by_slot[DEVICES_MAX * RDMAD_GIDS];
+	struct gid_slot gids[GIDS_HASH];
+
+	/* net_tx.c */
+	struct batch train;
+	struct icrc_flow flow;		/* of train */
+	struct late *backlog, **backlog_end;	/* EAGAIN: in order */
+	struct late *held;		/* faults: by time */
+	struct fault fault;
+	_Alignas(64) uint8_t tx_buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
+
+	/* net_rx.c */
+	struct icrc_rx icrc;
+	_Alignas(64) uint8_t rx_buf[65536];
+};
+
+const struct gid_slot *net_gid_find(const struct net *, const uint8_t gid[16]);
+bool gid_is_v4(const uint8_t gid[16]);
+
+void net_tx_init(struct net *);
+/* The socket is going away: what waits for it is dropped. */
+void net_tx_drop(struct net *, const struct net_sock *);
+void net_tx_writable(struct net *, struct net_sock *);
+
+bool sock_rx(struct net *, struct net_sock *, mono_t now);
+
+/* idrule.c: does a GSO send over IPv4 number its packets from 0?  Asked once, any thread. */
+bool id_rule_holds(void);
+
+#endif

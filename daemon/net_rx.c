@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * net_rx.c - from a socket to the HCAs.
+ *
+ *	recvmsg (UDP_GRO)	| pkt | pkt | pkt | pk |	equal sizes, the last may be shorter
+ *	icrc_check, burst_parse	  b     b     b    b
+ *	burst_join		 [----- train ---] [--]		to hca_rx_burst()
+ *
+ * What does not parse goes to hca_rx() alone, which knows how to count it.
+ */
+#include "net_priv.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include "../proto/hdr.h"
+
+#define READS_TURN	16u	/* datagram runs from one socket in one turn */
+#define JOIN_PKTS	128u	/* packets that the kernel couples together, at most */
+
+/* A train that grows. */
+struct join {
+	struct hca *hca;		/* NULL: empty */
+	struct burst b;
+	struct span span[JOIN_PKTS];
+};
+
+static void join_end(struct join *j, mono_t now)
+{
+	if (j->hca)
+		hca_rx_burst(j->hca, &j->b, now);
+	j->hca = NULL;
+}
+
+static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const struct route *route,
+		   const uint8_t *data, size_t len, mono_t now)
+{
+	struct hca *hca = net->shard->hca[s->dev->index];
+	struct burst p = { .route = *route };
+	struct span span;
+	uint16_t id;
+	uint32_t qpn;
+	unsigned owner;
+
+	if (!icrc_check(&net->icrc, &s->flow, data, len, &id)) {
+		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
+		return;
+	}
+	len -= ICRC_LEN;
+	if (shards_n > 1) {
+		qpn = be24_get(data + BTH_DQPN);
+		owner = qpn <= 1 || qpn == QPN_MCAST ? 0 : qpn_shard(qpn, shard_bits());
+		if (owner != net->shard->index) {
+			if (owner < shards_n && shards[owner])
+				shard_inbox_put(shards[owner], s->dev, route, data, len);
+			return;
+		}
+	}
+	if (burst_parse(&p, &span, data, len)) {
+		join_end(j, now);
+		hca_rx(hca, route, data, len, now);
+		return;
+	}
+	if (j->hca && burst_join(&j->b, &p, j->span, JOIN_PKTS))
+		return;
+	join_end(j, now);
+	j->hca = hca;
+	j->b = p;
+	j->span[0] = span;
+	j->b.span = j->span;
+}
+
+/* ---- one recvmsg --------------------------------------------------------- */
+
+static size_t cmsgs_read(struct msghdr *msg, struct route *route, size_t len)
+{
+	size_t seg = len;
+	int v;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level == SOL_IP && c->cmsg_type == IP_TOS) {
+			route->tclass = *CMSG_DATA(c);
+			continue;
+		}
+		if (c->cmsg_len < CMSG_LEN(sizeof(v)))
+			continue;
+		memcpy(&v, CMSG_DATA(c), sizeof(v));
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO)
+			seg = v > 0 ? (size_t)v : len;
+		else if (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_TCLASS)
+			route->tclass = (uint8_t)v;
+		else if ((c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_HOPLIMIT) ||
+			 (c->cmsg_level == SOL_IP && c->cmsg_type == IP_TTL))
+			route->hop_limit = (uint8_t)v;
+	}
+	return seg;
+}
+
+static uint16_t sender_get(const struct net_sock *s, const struct sockaddr_storage *from, uint8_t gid[16])
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+
+	if (s->ipv6) {
+		memcpy(gid, &in6->sin6_addr, 16);
+		return ntohs(in6->sin6_port);
+	}
+	memset(gid, 0, 10);
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, &in->sin_addr, 4);
+	return ntohs(in->sin_port);
+}
+
+static void sender_set(struct net_sock *s, const uint8_t gid[16], uint16_t port)
+{
+	if (s->flow.len && s->peer_port == port && !memcmp(s->peer, gid, 16))
+		return;
+	memcpy(s->peer, gid, 16);
+	s->peer_port = port;
+	icrc_flow_init(&s->flow, gid, s->gid, port, ROCE_PORT, true);
+}
+
+bool sock_rx(struct net *net, struct net_sock *s, mono_t now)
+{
+	struct sockaddr_storage from;
+	struct route route = { .hop_limit = NET_TTL };
+	struct join join;
+	union {
+		struct cmsghdr align;
+		uint8_t buf[CMSG_SPACE(sizeof(int)) * 4];
+	} cmsg;
+	struct iovec iov = { net->rx_buf, sizeof(net->rx_buf) };
+	bool any = false;
+	size_t len, seg;
+	ssize_t got;
+
+	join.hca = NULL;
+	memcpy(route.dgid, s->gid, 16);
+	for (unsigned i = 0; i < READS_TURN; i++) {
+		struct msghdr msg = {
+			.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1,
+			.msg_control = &cmsg, .msg_controllen = sizeof(cmsg),
+		};
+
+		got = recvmsg(s->fd, &msg, MSG_DONTWAIT);
+		if (got < 0)
+			break;
+		any = true;
+		len = (size_t)got;
+		route.tclass = 0;
+		seg = cmsgs_read(&msg, &route, len);
+		sender_set(s, route.sgid, sender_get(s, &from, route.sgid));
+		for (size_t off = 0; off < len; off += seg)
+			pkt_rx(net, s, &join, &route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
+		join_end(&join, now);
+	}
+	return any;
+}
