@@ -3,6 +3,7 @@ noinst_HEADERS += \
 	daemon/conf.h \
 	daemon/device.h \
 	daemon/fault.h \
+	daemon/host.h \
 	daemon/io.h \
 	daemon/log.h \
 	daemon/mem_map.h \
@@ -17,6 +18,8 @@ noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
 	daemon/epoll.c \
 	daemon/fault.c \
+	daemon/gid.c \
+	daemon/host.c \
 	daemon/idrule.c \
 	daemon/io.c \
 	daemon/log.c \
