@@ -1,1 +1,31 @@
 # SPDX-License-Identifier: MIT
+sim_sources = \
+	t/sim/arena.c t/sim/arena.h \
+	t/sim/cases.c \
+	t/sim/cover.c \
+	t/sim/link.c \
+	t/sim/masks.c \
+	t/sim/model.c t/sim/model.h \
+	t/sim/model_check.c \
+	t/sim/model_post.c \
+	t/sim/rng.h \
+	t/sim/runs.h \
+	t/sim/sim.c t/sim/sim.h \
+	t/sim/swarm.c \
+	t/sim/trace.c
+sim_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)
+if SANITIZED
+sim_cppflags += -DSANITIZED
+endif
+
+noinst_PROGRAMS += t/sim/rdmad-sim
+t_sim_rdmad_sim_SOURCES = t/sim/rdmad-sim.c $(sim_sources)
+t_sim_rdmad_sim_CPPFLAGS = $(sim_cppflags)
+t_sim_rdmad_sim_LDADD = libproto.a $(ISAL_LIBS)
+
+check_PROGRAMS += t/sim/check_sim
+TESTS += t/sim/check_sim
+t_sim_check_sim_SOURCES = t/sim/check_sim.c $(sim_sources)
+t_sim_check_sim_CPPFLAGS = $(sim_cppflags)
+t_sim_check_sim_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+t_sim_check_sim_LDADD = libproto.a $(ISAL_LIBS) $(CHECK_LIBS)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_sim.c - the simulator's runs as tests.
+ *
+ * SIM_SEEDS is how many swarm seeds are tried (from SIM_SEED on), SIM_MASKS every how many-th
+ * loss mask.  The children share one table of what was reached; the last test reads it.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "runs.h"
+#include "sim.h"
+
+#ifdef SANITIZED
+#define SEEDS	400
+#define STRIDE	37	/* odd, so that every bit of a mask is tried */
+#else
+#define SEEDS	3000
+#define STRIDE	1
+#endif
+
+static uint64_t env(const char *name, uint64_t otherwise)
+{
+	const char *v = getenv(name);
+
+	return v && *v ? strtoull(v, NULL, 0) : otherwise;
+}
+
+START_TEST(masks)
+{
+	uint64_t stride = env("SIM_MASKS", STRIDE), base = (uint64_t)_i << (MASKS_BITS + 1);
+
+	for (uint64_t i = 0; i < 2u << MASKS_BITS; i += stride)
+		masks_run(base + i, false);
+}
+END_TEST
+
+START_TEST(swarm)
+{
+	uint64_t seed = env("SIM_SEED", 1), n = env("SIM_SEEDS", SEEDS);
+
+	for (uint64_t i = 0; i < n; i++)
+		swarm_run(seed + i, false);
+}
+END_TEST
+
+START_TEST(same_seed_same_trace)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		ck_assert_uint_eq(swarm_run(seed, false), swarm_run(seed, false));
+		ck_assert_uint_ne(swarm_run(seed, false), swarm_run(seed + 1, false));
+	}
+}
+END_TEST
+
+START_TEST(cases)
+{
+	cases_run(_i, false);
+}
+END_TEST
+
+START_TEST(all_reached)
+{
+	ck_assert_msg(cover_report(stderr, false) == 0, "some rules, counters or state changes were never reached");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sim");
+	TCase *t_cases = tcase_create("cases"), *t_masks = tcase_create("masks"), *t_swarm = tcase_create("swarm"),
+	      *t_cover = tcase_create("coverage");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	cover_share();
+	sim_catch();
+	tcase_add_loop_test(t_cases, cases, 0, cases_n());
+	tcase_add_loop_test(t_masks, masks, 0, masks_scripts());
+	tcase_add_test(t_swarm, same_seed_same_trace);
+	tcase_add_test(t_swarm, swarm);
+	tcase_add_test(t_cover, all_reached);
+	suite_add_tcase(suite, t_cases);
+	suite_add_tcase(suite, t_masks);
+	suite_add_tcase(suite, t_swarm);
+	suite_add_tcase(suite, t_cover);
+	tcase_set_timeout(t_cases, 60);
+	tcase_set_timeout(t_masks, 300);
+	tcase_set_timeout(t_swarm, 0);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* rng.h - the only source of chance of a simulation: splitmix64, so that a seed is a run. */
+#ifndef SIM_RNG_H
+#define SIM_RNG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct rng { uint64_t s; };
+
+static inline uint64_t rng_next(struct rng *r)
+{
+	uint64_t z = (r->s += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+/* 0 .. n-1; 0 if n is 0 */
+static inline uint64_t rng_below(struct rng *r, uint64_t n) { return n ? rng_next(r) % n : 0; }
+static inline uint64_t rng_range(struct rng *r, uint64_t lo, uint64_t hi) { return lo + rng_below(r, hi - lo + 1); }
+static inline bool rng_ppm(struct rng *r, uint32_t ppm) { return ppm && rng_below(r, 1000000) < ppm; }
+static inline bool rng_one_in(struct rng *r, uint32_t n) { return rng_below(r, n) == 0; }
+
+static inline void rng_fill(struct rng *r, uint8_t *p, size_t n)
+{
+	for (; n >= 8; p += 8, n -= 8) {
+		uint64_t v = rng_next(r);
+
+		memcpy(p, &v, 8);
+	}
+	if (n) {
+		uint64_t v = rng_next(r);
+
+		memcpy(p, &v, n);
+	}
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* runs.h - the three kinds of run.  Each aborts with its seed if something is wrong, and returns the trace's hash. */
+#ifndef SIM_RUNS_H
+#define SIM_RUNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MASKS_BITS	12u
+
+uint64_t swarm_run(uint64_t seed, bool trace);
+
+/* seed: (script * 2 + direction) << 12 | which of the first 12 packets are lost */
+unsigned masks_scripts(void);
+const char *masks_name(unsigned script);
+uint64_t masks_run(uint64_t seed, bool trace);
+
+unsigned cases_n(void);
+const char *cases_name(unsigned i);
+uint64_t cases_run(uint64_t i, bool trace);
+
+#endif

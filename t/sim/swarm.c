@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * swarm.c - a random cluster doing random work over random links; then the faults stop and
+ * everything must complete.
+ *
+ *	seed -> config (nodes, links, QPs) -> ops at random times, faults -> heal -> settle -> end
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "runs.h"
+
+struct swarm {
+	struct model m;
+	unsigned ops_left;
+	bool healed;
+	bool errors;		/* some WRs are wrong on purpose */
+	bool churn;		/* QPs are drained, reset, destroyed ... on the way */
+	uint32_t size_max;
+	uint64_t pace_ns;	/* between two steps, at most */
+	uint32_t recv_len;
+	unsigned recv_ahead;
+};
+
+static uint64_t pick(struct rng *r, const uint64_t *v, unsigned n) { return v[rng_below(r, n)]; }
+#define PICK(r, ...) pick(r, (const uint64_t[]){ __VA_ARGS__ }, sizeof((const uint64_t[]){ __VA_ARGS__ }) / 8)
+
+/* ---- the configuration ------------------------------------------------------- */
+
+static void link_random(struct swarm *w, struct link *l)
+{
+	struct rng *r = &w->m.s.rng;
+
+	memset(l, 0, sizeof *l);
+	l->local = rng_one_in(r, 4);
+	l->delay_ns = PICK(r, 0, 1 * USEC, 5 * USEC, 50 * USEC);
+	l->rate = PICK(r, 0, 0, 1000000000, 10000000000);
+	l->reorder_ns = PICK(r, 1 * USEC, 30 * USEC, 500 * USEC);
+	if (rng_one_in(r, 3))
+		return;		/* a good link */
+	if (rng_one_in(r, 2))
+		l->loss = PICK(r, 1000, 10000, 50000, 200000);
+	if (rng_one_in(r, 3))
+		l->dup = PICK(r, 1000, 20000, 200000);
+	if (rng_one_in(r, 3))
+		l->corrupt = PICK(r, 1000, 20000, 100000);
+	if (rng_one_in(r, 3))
+		l->reorder = PICK(r, 1000, 20000, 200000);
+	if (rng_one_in(r, 4))
+		l->jitter_ns = PICK(r, 1 * USEC, 20 * USEC);
+	if (rng_one_in(r, 4)) {
+		l->queue_len = PICK(r, 8192, 65536);
+		l->rate = 1000000000;
+	}
+	if (l->dup || l->reorder || l->jitter_ns)
+		w->m.copies = true;
+	if (l->queue_len || l->jitter_ns || l->reorder || l->rate)
+		w->m.lenient = true;	/* late is not counted as lost */
+}
+
+static void links_random(struct swarm *w)
+{
+	struct sim *s = &w->m.s;
+	struct link l;
+
+	for (unsigned a = 0; a < s->node_n; a++) {
+		struct node *n = &s->node[a];
+
+		n->join = PICK(&s->rng, 0, 500000, 1000000);
+		n->gro_ns = PICK(&s->rng, 0, 0, 5 * USEC, 50 * USEC);
+		for (unsigned b = a; b < s->node_n; b++) {
+			link_random(w, &l);
+			if (a == b)
+				l.local = true;
+			sim_link(s, a, b, &l);
+		}
+	}
+}
+
+static struct qp_attr attr_random(struct swarm *w)
+{
+	struct rng *r = &w->m.s.rng;
+	struct qp_attr a = model_attr();
+
+	a.path_mtu = rng_range(r, 1, 5);
+	a.timeout = rng_range(r, 8, 14);
+	a.retry_cnt = PICK(r, 0, 1, 3, 7, 7, 7, 7);
+	a.rnr_retry = PICK(r, 0, 1, 6, 7, 7, 7, 7);
+	a.min_rnr_timer = PICK(r, 1, 5, 12, 16);
+	a.max_rd_atomic = PICK(r, 1, 2, 4, 16);
+	a.max_dest_rd_atomic = rng_range(r, a.max_rd_atomic, 16);
+	return a;
+}
+
+static void qps_random(struct swarm *w)
+{
+	struct model *m = &w->m;
+	struct rng *r = &m->s.rng;
+	unsigned pairs = rng_range(r, 1, 6);
+	struct msrq *srq[SIM_NODES] = { 0 };
+
+	for (unsigned i = 0; i < m->s.node_n && i < MODEL_SRQS; i++)
+		if (rng_one_in(r, 2))
+			srq[i] = model_srq(m, i, PICK(r, 4, 32, 128));
+	for (unsigned i = 0; i < pairs; i++) {
+		unsigned a = rng_below(r, m->s.node_n), b = rng_below(r, m->s.node_n);
+		struct mqp_cfg c = {
+			.type = PICK(r, QPT_RC, QPT_RC, QPT_RC, QPT_RC, QPT_UC, QPT_UD),
+			.max_send_wr = PICK(r, 1, 2, 16, 64), .max_recv_wr = PICK(r, 1, 2, 16, 64), .max_sge = 4,
+			.sig_all = rng_one_in(r, 4), .cq = rng_below(r, MODEL_CQS * MODEL_CQS),
+		};
+		struct qp_attr attr = attr_random(w);
+		struct mqp *p, *q;
+
+		if (a == b && rng_one_in(r, 2))
+			b = (a + 1) % m->s.node_n;
+		c.srq = rng_one_in(r, 2) ? srq[a] : NULL;
+		p = model_qp(m, a, &c);
+		c.srq = rng_one_in(r, 2) ? srq[b] : NULL;
+		q = model_qp(m, b, &c);
+		if (c.type == QPT_UD) {
+			model_ready(p, rng_next(r) & 0x7fffffff);
+			model_ready(q, rng_next(r) & 0x7fffffff);
+			p->peer = q->peer = NULL;
+		} else {
+			model_connect(p, q, &attr, rng_one_in(r, 2), rng_below(r, 2));
+		}
+	}
+}
+
+/* ---- the work ------------------------------------------------------------------ */
+
+static uint32_t len_random(struct swarm *w, uint32_t mtu)
+{
+	struct rng *r = &w->m.s.rng;
+	uint32_t len;
+
+	switch (rng_below(r, 6)) {
+	case 0:
+		return rng_below(r, 9);
+	case 1:
+		return rng_below(r, 256);
+	case 2:
+		len = mtu * rng_range(r, 1, 4) + rng_below(r, 3) - 1;
+		break;
+	case 3:
+		len = mtu * rng_range(r, 1, 12);
+		break;
+	default:
+		len = rng_below(r, w->size_max + 1);
+	}
+	return len < w->size_max ? len : w->size_max;
+}
+
+static void send_random(struct swarm *w, struct mqp *q)
+{
+	static const uint64_t rc_ops[] = {
+		WR_SEND, WR_SEND_IMM, WR_WRITE, WR_WRITE, WR_WRITE_IMM, WR_READ, WR_READ, WR_CMP_SWP, WR_FETCH_ADD,
+		WR_ATOMIC_WRITE,
+	};
+	struct model *m = &w->m;
+	struct rng *r = &m->s.rng;
+	uint32_t mtu = 128u << q->attr.path_mtu;
+	struct post p = { 0 };
+	int e;
+
+	p.op = q->type == QPT_RC ? pick(r, rc_ops, 10) : q->type == QPT_UC ? pick(r, rc_ops, 5) : pick(r, rc_ops, 2);
+	p.flags = (rng_below(r, 3) ? WR_SIGNALED : 0) | (rng_one_in(r, 4) ? WR_SOLICITED : 0) |
+		  (rng_one_in(r, 4) ? WR_FENCE : 0);
+	p.len = len_random(w, mtu);
+	p.sge_n = rng_range(r, 1, 4);
+	p.inl = rng_one_in(r, 3);
+	p.again = rng_one_in(r, 3);
+	p.word = rng_next(r);
+	p.gid = rng_below(r, 2);
+	if (p.again && q->target && (p.op == WR_READ || p.op == WR_WRITE))
+		p.len = q->target->len;
+	if (p.op == WR_ATOMIC_WRITE) {
+		p.len = 8;
+		p.sge_n = 1;
+		p.again = false;
+	}
+	if (q->type == QPT_UD) {
+		struct mqp *to = &m->qp[rng_below(r, m->qp_n)];
+
+		if (to->type != QPT_UD || !to->exists)
+			return;
+		p.to = to;
+		p.len = rng_below(r, 513);
+	}
+	if (w->errors && q->type == QPT_RC && rng_one_in(r, 40) && p.len && !q->cause) {
+		if (op_takes_recv(p.op))
+			p.bad = p.op == WR_WRITE_IMM ? BAD_RKEY : BAD_LKEY;
+		else
+			p.bad = rng_range(r, BAD_RKEY, op_is_atomic(p.op) ? BAD_RKEY : BAD_LBOUNDS);
+		p.again = p.inl = false;
+	}
+	/* one in the queue is always signaled, so that a full queue becomes free again */
+	if (q->sq_n + 2 > q->cap.max_send_wr)
+		p.flags |= WR_SIGNALED;
+	if (q->sq_n >= q->cap.max_send_wr || (q->type != QPT_RC && q->sq_n + 1 >= q->cap.max_send_wr && q->sq_n))
+		return;
+	e = model_send(q, &p);
+	if (e && e != ENOBUFS)
+		sim_fail(&m->s, "hca_post_send of op %u to QP 0x%x: %s (%u of %u)", p.op, q->qpn, strerror(e), q->sq_n,
+			 q->cap.max_send_wr);
+}
+
+static void recv_random(struct swarm *w, struct mqp *q)
+{
+	struct rng *r = &w->m.s.rng;
+	uint32_t len = w->recv_len;
+	int e = 0;
+
+	if (q->cause && rng_below(r, 8))
+		return;		/* what is flushed keeps its memory */
+	if (q->srq) {
+		if (q->srq->n < q->srq->max_wr && q->srq->n < w->recv_ahead)
+			e = model_srq_recv(q->srq, len, rng_range(r, 1, 4));
+	} else if (q->rq_n < q->cap.max_recv_wr && q->rq_n < w->recv_ahead) {
+		e = model_recv(q, len, rng_range(r, 1, 4));
+	}
+	if (e && e != ENOBUFS)
+		sim_fail(&w->m.s, "hca_post_recv: %s", strerror(e));
+}
+
+/* What a program may do to a QP at any time. */
+static void churn_random(struct swarm *w, struct mqp *q)
+{
+	struct rng *r = &w->m.s.rng;
+
+	switch (rng_below(r, 8)) {
+	case 0:
+		if (q->state == QPS_RTS && !q->cause)
+			model_state(q, QPS_ERR);
+		break;
+	case 1:
+		model_state(q, QPS_RESET);
+		break;
+	case 2:
+		model_destroy(q);
+		break;
+	default:
+		model_watch(q);
+		if (q->state == QPS_RTS && !q->asked_drain) {
+			struct qp_attr a = { .state = QPS_SQD, .en_sqd_async_notify = 1 };
+
+			q->asked_drain = true;
+			q->drained = false;
+			if (model_modify(q, &a, QPA_STATE | QPA_EN_SQD_ASYNC_NOTIFY))
+				sim_fail(&w->m.s, "RTS to SQD is refused");
+		}
+	}
+}
+
+static void resume(struct swarm *w, struct mqp *q)
+{
+	model_watch(q);
+	if (q->state == QPS_SQD && (q->drained || !q->asked_drain)) {
+		q->asked_drain = false;
+		if (model_state(q, QPS_RTS))
+			sim_fail(&w->m.s, "SQD to RTS is refused");
+	}
+	if (q->state == QPS_SQE && !q->sq_n && !model_state(q, QPS_RTS))
+		q->sq_err = false;
+}
+
+static void step(struct sim *s, void *arg)
+{
+	struct swarm *w = arg;
+	struct mqp *q = &w->m.qp[rng_below(&s->rng, w->m.qp_n)];
+	unsigned n = rng_one_in(&s->rng, 4) ? rng_below(&s->rng, 16) : 1;
+
+	if (!w->ops_left)
+		return;
+	w->ops_left--;
+	if (q->exists) {
+		resume(w, q);
+		if (rng_one_in(&s->rng, 2))
+			for (unsigned i = 0; i < n; i++)
+				recv_random(w, q);
+		else if (w->churn && rng_one_in(&s->rng, 30))
+			churn_random(w, q);
+		else if (q->state == QPS_RTS || q->state == QPS_SQD || q->state == QPS_ERR)
+			for (unsigned i = 0; i < n && w->ops_left; i++)
+				send_random(w, q);
+	}
+	if (rng_one_in(&s->rng, 50)) {
+		struct link *l = &s->link[rng_below(&s->rng, s->node_n)][rng_below(&s->rng, s->node_n)];
+
+		if (l->loss)
+			l->dark = !l->dark;
+	}
+	sim_at(s, s->now + rng_below(&s->rng, w->pace_ns), step, w);
+}
+
+static void top_up(struct model *m)
+{
+	struct swarm *w = (struct swarm *)m;
+
+	for (unsigned i = 0; i < m->qp_n; i++) {
+		struct mqp *q = &m->qp[i];
+
+		if (!q->exists)
+			continue;
+		resume(w, q);
+		if (q->type == QPT_RC && model_owed(q))
+			recv_random(w, q);
+		if (q->srq && q->srq->n < 2)
+			recv_random(w, q);
+	}
+}
+
+uint64_t swarm_run(uint64_t seed, bool trace)
+{
+	struct swarm *w = calloc(1, sizeof *w);
+	struct rng pre = { seed ^ 0x5eed };
+	struct model_cfg c = { .kind = "swarm", .seed = seed, .hca = model_hca(), .trace = trace };
+	uint64_t hash;
+
+	if (!w)
+		abort();
+	c.nodes = rng_range(&pre, 2, 3);
+	c.hca.train_len = PICK(&pre, 4096, 16384, 61440);
+	c.hca.local_train_len = PICK(&pre, 4096, 65536, 1 << 20);
+	c.hca.window_len = PICK(&pre, 8192, 65536, 1 << 20);
+	w->size_max = PICK(&pre, 600, 5000, 20000, 70000);
+	c.arena_len = w->size_max > 5000 ? 8 << 20 : 2 << 20;
+	model_init(&w->m, &c);
+	w->errors = rng_one_in(&pre, 4);
+	w->churn = rng_one_in(&pre, 4);
+	w->recv_len = w->size_max < 600 ? 600 : w->size_max;
+	w->recv_ahead = PICK(&pre, 1, 4, 64);
+	if (w->recv_ahead > 150000 / w->recv_len)
+		w->recv_ahead = 150000 / w->recv_len;
+	w->pace_ns = PICK(&pre, 1, 2 * USEC, 50 * USEC, 1 * MSEC);
+	w->ops_left = rng_range(&pre, 20, 250);
+	w->m.rnr = true;
+	w->m.on_settle = top_up;
+	links_random(w);
+	qps_random(w);
+	step(&w->m.s, w);
+	while (w->ops_left && sim_step(&w->m.s))
+		;
+	sim_heal(&w->m.s);
+	model_settle(&w->m);
+	model_end(&w->m);
+	hash = w->m.s.hash;
+	free(w);
+	return hash;
+}
