@@ -104,6 +104,7 @@ struct model {
 	uint64_t progress;	/* when something last completed */
 	bool lenient;		/* packets may be late without being counted as harm */
 	bool rnr;		/* receives may be missing for long */
+	bool recv_bad;		/* receives are posted with a wrong lkey */
 	bool copies;		/* packets may arrive twice or late: UC and UD may deliver so */
 	uint32_t seen[256];	/* completions by status; for tests of one thing */
 	uint32_t seen_op[256];

@@ -376,6 +376,10 @@ static struct mwr *recv_make(struct mqp *pseudo, struct node *n, struct rslot *x
 		return NULL;
 	}
 	x->wr = (struct recv_wr){ .wr_id = w->id, .sge_n = sge_fill(x->sge, w) };
+	if (pseudo->m->recv_bad) {
+		x->sge[0].lkey = key_wrong(n, &pseudo->m->s.rng, x->sge[0].lkey);
+		pseudo->rq_may |= 1u << WC_LOC_PROT_ERR;
+	}
 	return w;
 }
 

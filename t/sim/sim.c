@@ -320,7 +320,7 @@ void sim_fail(struct sim *s, const char *fmt, ...)
 
 	fflush(stdout);
 	trace_last(s);
-	fprintf(stderr, "\n%s seed %llu, t %.6f ms: ", s->kind, (unsigned long long)s->seed, s->now / 1e6);
+	fprintf(stderr, "\n%s seed %llu%s%s, t %.6f ms: ", s->kind, (unsigned long long)s->seed, s->about ? " " : "", s->about ? s->about : "", s->now / 1e6);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);

@@ -90,7 +90,7 @@ struct sim_ev {
 };
 
 struct sim {
-	const char *kind;
+	const char *kind, *about;	/* about: which case, or NULL */
 	uint64_t seed;
 	struct rng rng;
 	uint64_t now, seq, steps;
