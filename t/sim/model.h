@@ -90,6 +90,7 @@ struct mqp {
 	uint32_t rq_may;	/* statuses that a receive of it may have */
 	uint64_t harm;		/* of the links, when it last made progress */
 	unsigned events;
+	unsigned group;		/* UD: may receive what is for another QP of the same group, not 0 */
 };
 
 struct model {
@@ -104,6 +105,7 @@ struct model {
 	uint64_t progress;	/* when something last completed */
 	bool lenient;		/* packets may be late without being counted as harm */
 	bool rnr;		/* receives may be missing for long */
+	bool quiet_bad;		/* wrong WRs look right to their sender (UC) */
 	bool recv_bad;		/* receives are posted with a wrong lkey */
 	bool copies;		/* packets may arrive twice or late: UC and UD may deliver so */
 	uint32_t seen[256];	/* completions by status; for tests of one thing */
@@ -164,6 +166,7 @@ struct post {
 	struct mqp *to;		/* UD */
 	uint32_t qkey;
 	unsigned gid;
+	const uint8_t *mgid;	/* UD: to this group instead */
 };
 /* 0; ENOBUFS: no room in the simulated memory, nothing was posted; else what hca_post_send() said. */
 int model_send(struct mqp *, const struct post *);

@@ -234,7 +234,7 @@ static bool msg_fits(const struct msg *g, const struct mqp *q, const struct mwr 
 {
 	uint32_t grh = q->type == QPT_UD ? 40 : 0;
 
-	if (g->to != q || c->byte_len != g->len + grh || c->op != (g->write ? WC_OP_RECV_IMM : WC_OP_RECV))
+	if ((g->to != q && (!g->to || !g->to->group || g->to->group != q->group)) || c->byte_len != g->len + grh || c->op != (g->write ? WC_OP_RECV_IMM : WC_OP_RECV))
 		return false;
 	if (!(c->flags & WC_WITH_IMM) != !g->has_imm || (g->has_imm && c->imm != g->imm))
 		return false;
@@ -269,7 +269,7 @@ static struct msg *msg_match(struct model *m, struct mqp *q, const struct mwr *w
 	}
 	for (unsigned i = 0; i < m->qp_n; i++)
 		for (g = msg_first(m, &m->qp[i], q); g; g = g->next)
-			if ((m->copies || !g->delivered) && msg_fits(g, q, w, c))
+			if ((m->copies || q->group || !g->delivered) && msg_fits(g, q, w, c))
 				return g;
 	return NULL;
 }

@@ -235,6 +235,8 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 		w->expect = 1u << WC_REM_INV_REQ_ERR;
 		break;
 	}
+	if (w->qp->m->quiet_bad)
+		w->expect = 0;
 	w->expect |= p->expect;
 	if (!w->expect)
 		return;
@@ -265,7 +267,9 @@ static void slot_make(struct slot *x, struct mwr *w, const struct post *p, struc
 		x->wr.ud.dqpn = p->to->qpn;
 		x->wr.ud.qkey = p->qkey ? p->qkey : p->to->attr.qkey;
 		x->wr.ud.av = (struct av){ .sgid_index = p->gid, .hop_limit = 64 };
-		memcpy(x->wr.ud.av.dgid, p->to->node->gid[p->gid], 16);
+		memcpy(x->wr.ud.av.dgid, p->mgid ? p->mgid : p->to->node->gid[p->gid], 16);
+		if (p->mgid)
+			x->wr.ud.dqpn = QPN_MCAST;
 	}
 	x->wr.sge_n = sge_fill(x->sge, w);
 	spoil(x, w, p);
