@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 sim_sources = \
 	t/sim/arena.c t/sim/arena.h \
-	t/sim/cases.c \
+	t/sim/cases.c t/sim/cases.h \
+	t/sim/cases_rc.c \
+	t/sim/cases_state.c \
+	t/sim/cases_ud.c \
+	t/sim/cases_wire.c \
 	t/sim/cover.c \
 	t/sim/link.c \
 	t/sim/masks.c \

@@ -34,7 +34,7 @@ static const struct script scripts[] = {
 		{ .op = WR_READ, .flags = S, .len = 17 } } },
 	{ .name = "atomic", .post = {
 		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 }, { .op = WR_CMP_SWP, .flags = S, .len = 8 },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 }, { .op = WR_ATOMIC_WRITE, .flags = S, .len = 8 },
+		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 }, { .op = WR_WRITE, .flags = S, .len = 8 },
 		{ .op = WR_CMP_SWP, .flags = S, .len = 8 }, { .op = WR_FETCH_ADD, .flags = S, .len = 8, .word = 1 } } },
 	{ .name = "mixed", .post = {
 		{ .op = WR_WRITE, .flags = 0, .len = 2 * MTU }, { .op = WR_READ, .flags = S, .len = 2 * MTU, .again = true },

@@ -106,6 +106,7 @@ struct model {
 	bool lenient;		/* packets may be late without being counted as harm */
 	bool rnr;		/* receives may be missing for long */
 	bool quiet_bad;		/* wrong WRs look right to their sender (UC) */
+	bool strange;		/* receives may hold what nobody of the model sent */
 	bool recv_bad;		/* receives are posted with a wrong lkey */
 	bool copies;		/* packets may arrive twice or late: UC and UD may deliver so */
 	uint32_t seen[256];	/* completions by status; for tests of one thing */
@@ -166,6 +167,7 @@ struct post {
 	struct mqp *to;		/* UD */
 	uint32_t qkey;
 	unsigned gid;
+	bool no_source;		/* UD: of a GID that is not there */
 	const uint8_t *mgid;	/* UD: to this group instead */
 };
 /* 0; ENOBUFS: no room in the simulated memory, nothing was posted; else what hca_post_send() said. */

@@ -268,6 +268,8 @@ static void slot_make(struct slot *x, struct mwr *w, const struct post *p, struc
 		x->wr.ud.qkey = p->qkey ? p->qkey : p->to->attr.qkey;
 		x->wr.ud.av = (struct av){ .sgid_index = p->gid, .hop_limit = 64 };
 		memcpy(x->wr.ud.av.dgid, p->mgid ? p->mgid : p->to->node->gid[p->gid], 16);
+		if (p->no_source)
+			x->wr.ud.av.sgid_index = 9;
 		if (p->mgid)
 			x->wr.ud.dqpn = QPN_MCAST;
 	}

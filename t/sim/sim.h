@@ -105,6 +105,7 @@ struct sim {
 	unsigned verify_every;	/* events; 0: never */
 	uint64_t hash;		/* of all that happened */
 	bool trace;
+	bool strange;		/* stores to a READ's place are not judged */
 	uint64_t completions;	/* handed out so far */
 };
 

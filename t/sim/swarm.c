@@ -158,7 +158,6 @@ static void send_random(struct swarm *w, struct mqp *q)
 {
 	static const uint64_t rc_ops[] = {
 		WR_SEND, WR_SEND_IMM, WR_WRITE, WR_WRITE, WR_WRITE_IMM, WR_READ, WR_READ, WR_CMP_SWP, WR_FETCH_ADD,
-		WR_ATOMIC_WRITE,
 	};
 	struct model *m = &w->m;
 	struct rng *r = &m->s.rng;
@@ -166,7 +165,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	struct post p = { 0 };
 	int e;
 
-	p.op = q->type == QPT_RC ? pick(r, rc_ops, 10) : q->type == QPT_UC ? pick(r, rc_ops, 5) : pick(r, rc_ops, 2);
+	p.op = q->type == QPT_RC ? pick(r, rc_ops, 9) : q->type == QPT_UC ? pick(r, rc_ops, 5) : pick(r, rc_ops, 2);
 	p.flags = (rng_below(r, 3) ? WR_SIGNALED : 0) | (rng_one_in(r, 4) ? WR_SOLICITED : 0) |
 		  (rng_one_in(r, 4) ? WR_FENCE : 0);
 	p.len = len_random(w, mtu);
@@ -177,11 +176,6 @@ static void send_random(struct swarm *w, struct mqp *q)
 	p.gid = rng_below(r, 2);
 	if (p.again && q->target && (p.op == WR_READ || p.op == WR_WRITE))
 		p.len = q->target->len;
-	if (p.op == WR_ATOMIC_WRITE) {
-		p.len = 8;
-		p.sge_n = 1;
-		p.again = false;
-	}
 	if (q->type == QPT_UD) {
 		struct mqp *to = &m->qp[rng_below(r, m->qp_n)];
 
