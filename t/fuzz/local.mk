@@ -10,10 +10,22 @@ t_fuzz_burst_replay_CPPFLAGS = $(FUZZ_CPPFLAGS) -DCORPUS='"burst"'
 t_fuzz_burst_replay_LDADD = libproto.a $(ISAL_LIBS)
 EXTRA_DIST += t/fuzz/corpus/burst
 
+check_PROGRAMS += t/fuzz/hca_replay
+TESTS += t/fuzz/hca_replay
+t_fuzz_hca_replay_SOURCES = t/fuzz/hca.c t/fuzz/replay.c
+t_fuzz_hca_replay_CPPFLAGS = $(FUZZ_CPPFLAGS) -DCORPUS='"hca"'
+t_fuzz_hca_replay_LDADD = libproto.a $(ISAL_LIBS)
+EXTRA_DIST += t/fuzz/corpus/hca
+
 if FUZZ
 noinst_PROGRAMS += t/fuzz/burst_fuzz
 t_fuzz_burst_fuzz_SOURCES = t/fuzz/burst.c
 t_fuzz_burst_fuzz_CPPFLAGS = $(FUZZ_CPPFLAGS)
 t_fuzz_burst_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
 t_fuzz_burst_fuzz_LDADD = libproto.a $(ISAL_LIBS)
+noinst_PROGRAMS += t/fuzz/hca_fuzz
+t_fuzz_hca_fuzz_SOURCES = t/fuzz/hca.c
+t_fuzz_hca_fuzz_CPPFLAGS = $(FUZZ_CPPFLAGS)
+t_fuzz_hca_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
+t_fuzz_hca_fuzz_LDADD = libproto.a $(ISAL_LIBS)
 endif
