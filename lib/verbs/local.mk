@@ -23,7 +23,6 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/sysfs.c \
 	lib/verbs/wr_build.c \
 	lib/verbs/wr_ex.c
-lib_verbs_libibverbs_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 lib_verbs_libibverbs_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 lib_verbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 15:44:14 -pthread -Wl,-z,now \
 	-Wl,--version-script=$(srcdir)/lib/verbs/libibverbs.map
