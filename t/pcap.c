@@ -34,7 +34,7 @@ uint8_t *data_read(const char *name, size_t *len)
 	const char *src = getenv("srcdir");
 	char path[4096];
 	uint8_t *data;
-	long end;
+	long end = -1;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/t/data/%s", src ? src : ".", name);
