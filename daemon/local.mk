@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 noinst_HEADERS += \
 	daemon/conf.h \
+	daemon/ctl.h \
+	daemon/ctx.h \
 	daemon/device.h \
 	daemon/fault.h \
 	daemon/host.h \
@@ -11,11 +13,18 @@ noinst_HEADERS += \
 	daemon/net.h \
 	daemon/net_priv.h \
 	daemon/region.h \
+	daemon/session.h \
 	daemon/shard.h
 
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
+	daemon/conf.c \
+	daemon/ctl.c \
+	daemon/ctx.c \
+	daemon/ctx_obj.c \
+	daemon/drain.c \
+	daemon/dump.c \
 	daemon/epoll.c \
 	daemon/fault.c \
 	daemon/gid.c \
@@ -28,6 +37,17 @@ libdaemon_a_SOURCES = \
 	daemon/net.c \
 	daemon/net_rx.c \
 	daemon/net_tx.c \
+	daemon/publish.c \
 	daemon/region.c \
+	daemon/session.c \
 	daemon/shard.c \
-	daemon/uring.c
+	daemon/uring.c \
+	daemon/verb.c \
+	daemon/verb_query.c \
+	daemon/verb_queue.c
+
+sbin_PROGRAMS += rdmad
+rdmad_SOURCES = daemon/main.c
+rdmad_CPPFLAGS = $(AM_CPPFLAGS) -DSYSCONFDIR='"$(sysconfdir)"'
+rdmad_LDADD = libdaemon.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) \
+	$(CONFUSE_LIBS) -lpthread

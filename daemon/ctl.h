@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctl.h - the control thread: its socket, its loop, when it ends.
+ */
+#ifndef DAEMON_CTL_H
+#define DAEMON_CTL_H
+
+#include <stdbool.h>
+
+#include "conf.h"
+
+struct ctx;
+struct outlet;
+struct ev_loop;
+
+/*
+ * Listens where conf says (private and nothing said: @rdmad.<uid>); false: it has been told why not.
+ * A private daemon serves its own user (and root) only.
+ */
+bool ctl_listen(struct ev_loop *, const struct conf *, bool private);
+/* Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then. */
+void ctl_run(struct ev_loop *);
+void ctl_close(struct ev_loop *);
+
+/* session.c: a session is gone (used: it was a hold or a context); a context is about to go. */
+void ctl_session_ended(bool used);
+void ctl_ctx_going(struct ctx *);
+void ctl_outlet_going(struct outlet *);	/* a channel of it is */
+
+#endif

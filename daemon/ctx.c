@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctx.c - contexts come and go; the map from an HCA's numbers to objects.
+ *
+ * A context is put on the shard that has the fewest.  When its client is gone - the connection ended, however
+ * it ended - all its objects are destroyed in one call between two turns of the shard: nothing is sent,
+ * peers find out by their own retries.
+ */
+#include "ctx.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+
+unsigned ctx_n;
+
+/* ---- shared memory --------------------------------------------------------- */
+
+int shmem_make(struct shmem *m, const char *name, size_t len)
+{
+	int err;
+
+	m->mem = NULL;
+	m->len = len;
+	m->fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (m->fd < 0)
+		return errno;
+	/* The seals: no client can take pages away under the daemon's mapping (SIGBUS), or add any. */
+	if (ftruncate(m->fd, (off_t)len) || fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		goto fail;
+	m->mem = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+	if (m->mem != MAP_FAILED)
+		return 0;
+	m->mem = NULL;
+fail:
+	err = errno;
+	shmem_free(m);
+	return err;
+}
+
+void shmem_free(struct shmem *m)
+{
+	if (m->mem)
+		munmap(m->mem, m->len);
+	if (m->fd >= 0)
+		close(m->fd);
+	m->mem = NULL;
+	m->fd = -1;
+}
+
+/* ---- numbers to objects ------------------------------------------------------ */
+
+struct cq_map {
+	struct obj **chain;
+	unsigned mask, n;
+};
+
+static unsigned map_slot(const struct cq_map *m, enum obj_kind kind, unsigned device, uint32_t number)
+{
+	uint64_t key = (uint64_t)number | (uint64_t)kind << 32 | (uint64_t)device << 40;
+
+	return (unsigned)(key * 0x9e3779b97f4a7c15u >> 32) & m->mask;
+}
+
+static unsigned map_slot_of(const struct cq_map *m, const struct obj *o)
+{
+	/* Each context counts its own channels. */
+	unsigned device = o->kind == OBJ_CHANNEL ? o->ctx->id : o->ctx->dev->index;
+
+	return map_slot(m, o->kind, device, o->number);
+}
+
+static int map_grow(struct cq_map *m)
+{
+	struct cq_map wide = { .mask = m->mask * 2 + 1, .n = m->n };
+
+	wide.chain = calloc(wide.mask + 1u, sizeof(struct obj *));
+	if (!wide.chain)
+		return ENOMEM;
+	for (unsigned i = 0; m->chain && i <= m->mask; i++) {
+		for (struct obj *o = m->chain[i], *next; o; o = next) {
+			unsigned slot = map_slot_of(&wide, o);
+
+			next = o->chain;
+			o->chain = wide.chain[slot];
+			wide.chain[slot] = o;
+		}
+	}
+	free(m->chain);
+	*m = wide;
+	return 0;
+}
+
+struct obj *obj_find(const struct shard *s, enum obj_kind kind, unsigned device, uint32_t number)
+{
+	const struct cq_map *m = s->cqs;
+
+	if (!m || !m->chain)
+		return NULL;
+	for (struct obj *o = m->chain[map_slot(m, kind, device, number)]; o; o = o->chain)
+		if (o->number == number && o->kind == kind && kind != OBJ_CHANNEL && o->ctx->dev->index == device)
+			return o;
+	return NULL;
+}
+
+struct obj *obj_get(const struct ctx *c, enum obj_kind kind, uint32_t number)
+{
+	const struct cq_map *m = c->shard->cqs;
+	unsigned device = kind == OBJ_CHANNEL ? c->id : c->dev->index;
+
+	for (struct obj *o = m->chain ? m->chain[map_slot(m, kind, device, number)] : NULL; o; o = o->chain)
+		if (o->number == number && o->kind == kind && o->ctx == c)
+			return o;
+	return NULL;
+}
+
+int obj_add(struct ctx *c, struct obj *o, enum obj_kind kind, uint32_t number)
+{
+	struct cq_map *m = c->shard->cqs;
+	unsigned slot;
+
+	if ((!m->chain || m->n > m->mask) && map_grow(m))
+		return ENOMEM;
+	o->kind = kind;
+	o->number = number;
+	o->ctx = c;
+	slot = map_slot_of(m, o);
+	o->chain = m->chain[slot];
+	m->chain[slot] = o;
+	m->n++;
+	o->prev = NULL;
+	o->next = c->objs[kind];
+	if (o->next)
+		o->next->prev = o;
+	c->objs[kind] = o;
+	c->obj_n[kind]++;
+	return 0;
+}
+
+void obj_del(struct obj *o)
+{
+	struct ctx *c = o->ctx;
+	struct cq_map *m = c->shard->cqs;
+	struct obj **p = &m->chain[map_slot_of(m, o)];
+
+	while (*p != o)
+		p = &(*p)->chain;
+	*p = o->chain;
+	m->n--;
+	if (o->prev)
+		o->prev->next = o->next;
+	else
+		c->objs[o->kind] = o->next;
+	if (o->next)
+		o->next->prev = o->prev;
+	c->obj_n[o->kind]--;
+}
+
+/* ---- bell numbers ------------------------------------------------------------ */
+
+int bell_take_number(struct ctx *c, uint32_t *number)
+{
+	uint32_t i = 0;
+
+	if (c->queue_used == c->queue_n) {
+		uint32_t wide = c->queue_n ? c->queue_n * 2 : 64;
+		struct bell_queue *q;
+
+		if (wide > BELL_QUEUES)
+			return ENOMEM;
+		q = realloc(c->queue, wide * sizeof(*q));
+		if (!q)
+			return ENOMEM;
+		memset(q + c->queue_n, 0, (wide - c->queue_n) * sizeof(*q));
+		i = c->queue_n;
+		c->queue = q;
+		c->queue_n = wide;
+	}
+	while (c->queue[i].qp || c->queue[i].srq)
+		i++;
+	c->queue_used++;
+	*number = i;
+	return 0;
+}
+
+void bell_give_back(struct ctx *c, uint32_t number)
+{
+	c->queue[number] = (struct bell_queue){ 0 };
+	c->queue_used--;
+}
+
+/* ---- open and close ------------------------------------------------------------ */
+
+static unsigned ctxs_on[SHARDS_MAX];
+
+static void ctx_link(struct shard *s, void *arg)
+{
+	struct ctx *c = arg;
+
+	if (!s->cqs)
+		s->cqs = calloc(1, sizeof(*s->cqs));
+	if (!s->cqs) {
+		c->shard = NULL;
+		return;
+	}
+	c->next = s->ctxs;
+	if (c->next)
+		c->next->prev = c;
+	s->ctxs = c;
+}
+
+static int event_pair(int *ours, int *theirs)
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+		return errno;
+	/* Ours does not wait; the client's does, until it asks otherwise: O_NONBLOCK belongs to each end. */
+	fcntl(sv[0], F_SETFL, O_NONBLOCK);
+	*ours = sv[0];
+	*theirs = sv[1];
+	return 0;
+}
+
+int ctx_open(struct ctx **out, struct device *dev, pid_t pid, uid_t uid, const char *prog, int *event_fd)
+{
+	static unsigned last_id;
+	struct ctx *c = calloc(1, sizeof(*c));
+	unsigned best = 0;
+	int err;
+
+	if (!c)
+		return ENOMEM;
+	for (unsigned i = 1; i < shards_n; i++)
+		if (ctxs_on[i] < ctxs_on[best])
+			best = i;
+	c->shard = shards[best];
+	c->dev = dev;
+	c->hca = shards[best]->hca[dev->index];
+	c->id = ++last_id;
+	c->pid = pid;
+	c->uid = uid;
+	memcpy(c->prog, prog, sizeof(c->prog));
+	err = shmem_make(&c->bell_shm, "rdmad-bell", sizeof(struct bell));
+	if (err)
+		goto fail;
+	c->bell = (struct bell *)c->bell_shm.mem;
+	err = event_pair(&c->event_out.fd, event_fd);
+	if (err)
+		goto fail_bell;
+	shard_call(c->shard, ctx_link, c);
+	if (!c->shard) {
+		err = ENOMEM;
+		goto fail_event;
+	}
+	ctxs_on[best]++;
+	ctx_n++;
+	*out = c;
+	return 0;
+fail_event:
+	close(c->event_out.fd);
+	close(*event_fd);
+fail_bell:
+	shmem_free(&c->bell_shm);
+fail:
+	free(c);
+	return err;
+}
+
+struct ctx_end {
+	struct ctx *ctx;
+	struct obj *dead;
+};
+
+static void ctx_unlink(struct shard *s, void *arg)
+{
+	static const enum obj_kind order[OBJ_KINDS] = { OBJ_QP, OBJ_SRQ, OBJ_CQ, OBJ_CHANNEL, OBJ_MR, OBJ_PD };
+	struct ctx_end *end = arg;
+	struct ctx *c = end->ctx;
+
+	for (unsigned i = 0; i < OBJ_KINDS; i++) {
+		struct obj *o;
+
+		while ((o = c->objs[order[i]])) {
+			int err = obj_destroy(o);
+
+			if (err) {	/* nobody else can hold it: the core and this file disagree */
+				log_err("context %u: object %d/%u cannot be destroyed: %s; please report this as a bug",
+					c->id, o->kind, o->number, strerror(err));
+				obj_del(o);
+			}
+			o->chain = end->dead;
+			end->dead = o;
+		}
+	}
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		s->ctxs = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+}
+
+void ctx_close(struct ctx *c)
+{
+	struct ctx_end end = { .ctx = c };
+
+	shard_call(c->shard, ctx_unlink, &end);
+	while (end.dead) {
+		struct obj *o = end.dead;
+
+		end.dead = o->chain;
+		obj_release(o);
+	}
+	ctxs_on[c->shard->index]--;
+	ctx_n--;
+	close(c->event_out.fd);
+	shmem_free(&c->bell_shm);
+	free(c->queue);
+	free(c);
+}

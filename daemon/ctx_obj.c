@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctx_obj.c - the objects of a context: made in the HCA and entered here, or neither.
+ *
+ * All in the shard's thread.  Other objects that a message names are looked up here, so that what is checked
+ * is what is used.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctx.h"
+
+int pd_make(struct ctx *c, struct pd *pd)
+{
+	uint32_t pdn;
+	int err = hca_pd_alloc(c->hca, &pdn);
+
+	if (err)
+		return err;
+	err = obj_add(c, &pd->obj, OBJ_PD, pdn);
+	if (err)
+		hca_pd_free(c->hca, pdn);
+	return err;
+}
+
+int mr_make(struct ctx *c, struct mr *mr, const struct msg_req *req)
+{
+	struct mr_attr attr = {
+		.pdn = req->mr.pd, .access = req->mr.access,
+		.addr = req->mr.addr, .len = req->mr.len, .iova = req->mr.iova, .region = mr->region,
+	};
+	uint32_t key;
+	int err;
+
+	if (!obj_get(c, OBJ_PD, attr.pdn))
+		return EINVAL;
+	err = hca_mr_reg(c->hca, &attr, &key);
+	if (err)
+		return err;
+	err = obj_add(c, &mr->obj, OBJ_MR, key);
+	if (err)
+		hca_mr_dereg(c->hca, key);
+	return err;
+}
+
+int channel_make(struct ctx *c, struct channel *ch)
+{
+	while (!++c->channel_last || obj_get(c, OBJ_CHANNEL, c->channel_last))
+		;
+	return obj_add(c, &ch->obj, OBJ_CHANNEL, c->channel_last);
+}
+
+/* ---- cq ---------------------------------------------------------------------- */
+
+static void cq_ring_make(struct cq *cq, uint32_t slots)
+{
+	ring_attach(&cq->ring, cq->shm.mem, slots, sizeof(struct cqe));
+	cq->ring.hdr->slots = slots;
+	cq->ring.hdr->stride = sizeof(struct cqe);
+}
+
+int cq_make(struct ctx *c, struct cq *cq, const struct msg_req *req, uint32_t slots)
+{
+	uint32_t cqn;
+	int err;
+
+	if (req->cq.channel) {
+		cq->channel = (struct channel *)obj_get(c, OBJ_CHANNEL, req->cq.channel);
+		if (!cq->channel)
+			return EINVAL;
+	}
+	cq->cookie = req->cq.cookie;
+	cq_ring_make(cq, slots);
+	err = hca_cq_create(c->hca, slots, &cqn);
+	if (err)
+		return err;
+	err = obj_add(c, &cq->obj, OBJ_CQ, cqn);
+	if (err) {
+		hca_cq_destroy(c->hca, cqn);
+		return err;
+	}
+	if (cq->channel)
+		cq->channel->cq_n++;
+	return 0;
+}
+
+int cq_swap(struct ctx *c, struct cq *cq, struct shmem *shm, uint32_t slots)
+{
+	struct shmem old = cq->shm;
+	struct ring_hdr *was = cq->ring.hdr;
+
+	cq->shm = *shm;
+	*shm = old;
+	cq_ring_make(cq, slots);
+	RING_STORE(&cq->ring.hdr->arm, RING_LOAD(&was->arm));
+	RING_STORE(&cq->ring.hdr->err, RING_LOAD(&was->err));
+	return 0;
+}
+
+/* ---- srq ----------------------------------------------------------------------- */
+
+static void recv_queue_make(struct recv_queue *rq, uint8_t *mem, uint32_t slots, uint32_t stride, uint32_t max_sge)
+{
+	rq->slots = slots;
+	rq->max_sge = max_sge;
+	ring_attach(&rq->ring, mem, slots, stride);
+	rq->ring.hdr->slots = slots;
+	rq->ring.hdr->stride = stride;
+}
+
+int srq_make(struct ctx *c, struct srq *srq, const struct msg_req *req, uint32_t slots, uint32_t stride)
+{
+	struct srq_init init = {
+		.pdn = req->srq.pd, .max_wr = req->srq.max_wr, .max_sge = req->srq.max_sge, .limit = req->srq.limit,
+	};
+	uint32_t srqn;
+	int err;
+
+	if (!obj_get(c, OBJ_PD, init.pdn))
+		return EINVAL;
+	err = bell_take_number(c, &srq->bell);
+	if (err)
+		return err;
+	c->queue[srq->bell].srq = srq;
+	srq->cookie = req->srq.cookie;
+	recv_queue_make(&srq->rq, srq->shm.mem, slots, stride, init.max_sge);
+	err = hca_srq_create(c->hca, &init, &srqn);
+	if (!err) {
+		err = obj_add(c, &srq->obj, OBJ_SRQ, srqn);
+		if (err)
+			hca_srq_destroy(c->hca, srqn);
+	}
+	if (err)
+		bell_give_back(c, srq->bell);
+	return err;
+}
+
+/* ---- qp ------------------------------------------------------------------------ */
+
+void qp_hint(struct qp *qp)
+{
+	struct qp_attr attr;
+	struct qp_init init;
+
+	if (hca_qp_query(qp->obj.ctx->hca, qp->obj.number, &attr, &init))
+		return;
+	qp->state = attr.state;
+	RING_STORE(&qp->sq.hdr->err, attr.state);
+	if (qp->rq.slots)
+		RING_STORE(&qp->rq.ring.hdr->err, attr.state);
+}
+
+int qp_make(struct ctx *c, struct qp *qp, const struct msg_req *req, const struct qp_rings *r)
+{
+	struct qp_init init = {
+		.type = (uint8_t)req->qp.type, .sq_sig_all = req->qp.sq_sig_all, .pdn = req->qp.pd,
+		.send_cqn = req->qp.send_cq, .recv_cqn = req->qp.recv_cq, .srqn = req->qp.srq, .cap = qp->cap,
+	};
+	uint32_t qpn;
+	int err;
+
+	if (!obj_get(c, OBJ_PD, init.pdn) || !obj_get(c, OBJ_CQ, init.send_cqn) ||
+	    !obj_get(c, OBJ_CQ, init.recv_cqn) || (init.srqn && !obj_get(c, OBJ_SRQ, init.srqn)))
+		return EINVAL;
+	err = bell_take_number(c, &qp->bell);
+	if (err)
+		return err;
+	c->queue[qp->bell].qp = qp;
+	qp->cookie = req->qp.cookie;
+	qp->sq_slots = r->sq_slots;
+	ring_attach(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
+	qp->sq.hdr->slots = r->sq_slots;
+	qp->sq.hdr->stride = r->sq_stride;
+	if (r->rq_slots)
+		recv_queue_make(&qp->rq, qp->shm.mem + r->rq_off, r->rq_slots, r->rq_stride, qp->cap.max_recv_sge);
+	err = hca_qp_create(c->hca, &init, &qpn);
+	if (!err) {
+		err = obj_add(c, &qp->obj, OBJ_QP, qpn);
+		if (err)
+			hca_qp_destroy(c->hca, qpn);
+	}
+	if (err) {
+		bell_give_back(c, qp->bell);
+		return err;
+	}
+	qp_hint(qp);
+	return 0;
+}
+
+int qp_change(struct ctx *c, struct qp *qp, const struct qp_attr *attr, uint32_t mask)
+{
+	bool reset = (mask & QPA_STATE) && attr->state == QPS_RESET;
+	int err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, shard_now());
+
+	if (!err && reset)
+		drain_drop(qp);
+	if (!err)
+		qp_hint(qp);
+	return err;
+}
+
+/* ---- destruction ----------------------------------------------------------------- */
+
+int obj_destroy(struct obj *o)
+{
+	struct ctx *c = o->ctx;
+	struct cq *cq;
+	int err = 0;
+
+	switch (o->kind) {
+	case OBJ_PD: err = hca_pd_free(c->hca, o->number); break;
+	case OBJ_MR: err = hca_mr_dereg(c->hca, o->number); break;
+	case OBJ_CHANNEL: err = ((struct channel *)o)->cq_n ? EBUSY : 0; break;
+	case OBJ_CQ: err = hca_cq_destroy(c->hca, o->number); break;
+	case OBJ_SRQ: err = hca_srq_destroy(c->hca, o->number); break;
+	case OBJ_QP: err = hca_qp_destroy(c->hca, o->number); break;
+	case OBJ_KINDS: return EINVAL;
+	}
+	if (err)
+		return err;
+	switch (o->kind) {
+	case OBJ_CQ:
+		cq = (struct cq *)o;
+		publish_forget_cq(cq);
+		if (cq->channel)
+			cq->channel->cq_n--;
+		break;
+	case OBJ_SRQ:
+		c->srq_full_n -= ((struct srq *)o)->rq.full;
+		bell_give_back(c, ((struct srq *)o)->bell);
+		break;
+	case OBJ_QP:
+		bell_give_back(c, ((struct qp *)o)->bell);
+		break;
+	default:
+		break;
+	}
+	obj_del(o);
+	return 0;
+}
+
+void obj_release(struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_MR: region_free(((struct mr *)o)->region); break;
+	case OBJ_CHANNEL: close(((struct channel *)o)->out.fd); break;
+	case OBJ_CQ: shmem_free(&((struct cq *)o)->shm); break;
+	case OBJ_SRQ: shmem_free(&((struct srq *)o)->shm); break;
+	case OBJ_QP: shmem_free(&((struct qp *)o)->shm); break;
+	default: break;
+	}
+	free(o);
+}

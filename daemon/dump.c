@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dump.c - MSG_DUMP: what the daemon has, as JSON in a memfd.  rdmactl makes tables of it.
+ *
+ * Each shard is asked between two turns and only copies; the text is made in the control thread.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "session.h"
+
+static void gid_text(const uint8_t *gid, char *buf, size_t len)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (!memcmp(gid, v4, sizeof(v4)))
+		inet_ntop(AF_INET, gid + 12, buf, (socklen_t)len);
+	else
+		inet_ntop(AF_INET6, gid, buf, (socklen_t)len);
+}
+
+/* Eight groups of four digits, as ibv_devinfo writes a GID. */
+static void gid_hex(const uint8_t *gid, char *buf, size_t len)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < 16; i += 2)
+		n += (size_t)snprintf(buf + n, len - n, "%s%02x%02x", i ? ":" : "", gid[i], gid[i + 1]);
+}
+
+static json_t *guid_json(uint64_t guid)
+{
+	return json_sprintf("%04x:%04x:%04x:%04x", (unsigned)(guid >> 48) & 0xffff, (unsigned)(guid >> 32) & 0xffff,
+			    (unsigned)(guid >> 16) & 0xffff, (unsigned)guid & 0xffff);
+}
+
+/* ---- devices ----------------------------------------------------------------------- */
+
+static json_t *gids_json(const struct device *dev)
+{
+	static const uint8_t none[16];
+	json_t *rows = json_array();
+
+	for (unsigned i = 0; i < RDMAD_GIDS; i++) {
+		const struct gid_row *g = &dev->gid[i];
+		char name[IF_NAMESIZE] = "", text[INET6_ADDRSTRLEN] = "", hex[64];
+
+		if (!memcmp(g->gid, none, sizeof(none)))
+			continue;
+		if_indextoname(g->ifindex, name);
+		gid_text(g->gid, text, sizeof(text));
+		gid_hex(g->gid, hex, sizeof(hex));
+		json_array_append_new(rows, json_pack("{s:i s:s s:s s:s s:s s:b}", "index", (int)i, "gid", hex, "address",
+						      text, "interface", name, "type", "RoCE v2", "wire", (int)g->wire));
+	}
+	return rows;
+}
+
+static json_t *devices_json(void)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < devices_n; i++) {
+		const struct device *d = &devices[i];
+
+		json_array_append_new(list, json_pack("{s:s s:o s:s s:i s:i s:o}", "name", d->name, "guid",
+						      guid_json(d->guid), "state", d->up ? "ACTIVE" : "DOWN", "mtu",
+						      d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps, "gids",
+						      gids_json(d)));
+	}
+	return json_pack("{s:s s:o}", "version", PACKAGE_VERSION, "devices", list);
+}
+
+/* ---- qps ------------------------------------------------------------------------------ */
+
+struct qp_row {
+	struct qp_info info;
+	unsigned device, ctx;
+	pid_t pid;
+	uid_t uid;
+	char prog[RDMAD_NAME_LEN];
+};
+
+struct qp_rows {
+	struct qp_row *row;
+	size_t n, room;
+	int err;
+};
+
+static void qps_collect(struct shard *s, void *arg)
+{
+	struct qp_rows *rows = arg;
+
+	for (unsigned d = 0; d < devices_n; d++) {
+		struct qp_info info;
+		uint32_t qpn = 0;
+
+		while (hca_qp_next(s->hca[d], &qpn, &info)) {
+			struct obj *o = obj_find(s, OBJ_QP, d, info.qpn);
+			struct qp_row *r;
+
+			if (rows->n == rows->room) {
+				size_t room = rows->room ? rows->room * 2 : 64;
+
+				r = realloc(rows->row, room * sizeof(*r));
+				if (!r) {
+					rows->err = ENOMEM;
+					return;
+				}
+				rows->row = r;
+				rows->room = room;
+			}
+			r = &rows->row[rows->n++];
+			*r = (struct qp_row){ .info = info, .device = d };
+			if (!o)
+				continue;
+			r->ctx = o->ctx->id;
+			r->pid = o->ctx->pid;
+			r->uid = o->ctx->uid;
+			memcpy(r->prog, o->ctx->prog, sizeof(r->prog));
+		}
+	}
+}
+
+static const char *type_name(uint8_t type)
+{
+	switch (type) {
+	case QPT_RC: return "RC";
+	case QPT_UC: return "UC";
+	case QPT_UD: return "UD";
+	}
+	return "?";
+}
+
+static const char *state_name(uint8_t state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static json_t *qp_json(const struct qp_row *r)
+{
+	const struct qp_info *i = &r->info;
+	char peer[INET6_ADDRSTRLEN] = "";
+	json_t *j;
+
+	if (i->type != QPT_UD && i->state >= QPS_RTR)
+		gid_text(i->attr.av.dgid, peer, sizeof(peer));
+	j = json_pack("{s:s s:I s:s s:s s:i s:s s:i s:i}", "device", devices[r->device].name, "qpn", (json_int_t)i->qpn,
+		      "type", type_name(i->type), "state", state_name(i->state), "pid", (int)r->pid, "program", r->prog,
+		      "uid", (int)r->uid, "context", (int)r->ctx);
+	json_object_set_new(j, "peer", json_string(peer));
+	json_object_set_new(j, "dest_qpn", json_integer(i->attr.dest_qpn));
+	json_object_set_new(j, "sgid_index", json_integer(i->attr.av.sgid_index));
+	json_object_set_new(j, "path_mtu", json_integer(i->attr.path_mtu ? 128 << i->attr.path_mtu : 0));
+	json_object_set_new(j, "pd", json_integer(i->pdn));
+	json_object_set_new(j, "send_cq", json_integer(i->send_cqn));
+	json_object_set_new(j, "recv_cq", json_integer(i->recv_cqn));
+	json_object_set_new(j, "srq", json_integer(i->srqn));
+	json_object_set_new(j, "sq_len", json_integer(i->sq_len));
+	json_object_set_new(j, "rq_len", json_integer(i->rq_len));
+	json_object_set_new(j, "sq_psn_next", json_integer(i->sq_psn_next));
+	json_object_set_new(j, "sq_psn_acked", json_integer(i->sq_psn_acked));
+	json_object_set_new(j, "rq_psn", json_integer(i->rq_psn));
+	json_object_set_new(j, "retry_left", json_integer(i->retry_left));
+	json_object_set_new(j, "rnr_left", json_integer(i->rnr_left));
+	json_object_set_new(j, "tx_bytes", json_integer((json_int_t)i->tx_bytes));
+	json_object_set_new(j, "rx_bytes", json_integer((json_int_t)i->rx_bytes));
+	json_object_set_new(j, "tx_pkts", json_integer((json_int_t)i->tx_pkts));
+	json_object_set_new(j, "rx_pkts", json_integer((json_int_t)i->rx_pkts));
+	json_object_set_new(j, "retrans", json_integer((json_int_t)i->retrans));
+	return j;
+}
+
+static json_t *qps_json(void)
+{
+	struct qp_rows rows = { 0 };
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < shards_n; i++)
+		shard_call(shards[i], qps_collect, &rows);
+	for (size_t i = 0; i < rows.n; i++)
+		json_array_append_new(list, qp_json(&rows.row[i]));
+	free(rows.row);
+	return rows.err ? NULL : json_pack("{s:o}", "qps", list);
+}
+
+/* ---- stats ------------------------------------------------------------------------------- */
+
+struct counts {
+	uint64_t stat[DEVICES_MAX][HCA_STATS];
+	struct hca_count objects[DEVICES_MAX];
+	unsigned contexts[DEVICES_MAX], channels[DEVICES_MAX];
+};
+
+static void counts_collect(struct shard *s, void *arg)
+{
+	struct counts *n = arg;
+
+	for (unsigned d = 0; d < devices_n; d++) {
+		struct hca_count o;
+
+		for (unsigned i = 0; i < HCA_STATS; i++)
+			n->stat[d][i] += hca_stat(s->hca[d], i);
+		hca_objects(s->hca[d], &o);
+		n->objects[d].pd += o.pd;
+		n->objects[d].mr += o.mr;
+		n->objects[d].cq += o.cq;
+		n->objects[d].srq += o.srq;
+		n->objects[d].qp += o.qp;
+	}
+	for (const struct ctx *c = s->ctxs; c; c = c->next) {
+		n->contexts[c->dev->index]++;
+		n->channels[c->dev->index] += c->obj_n[OBJ_CHANNEL];
+	}
+}
+
+/* Descriptors and mappings of this process: what a leak would show in. */
+static unsigned fds_count(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	if (!dir)
+		return 0;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n > 3 ? n - 3 : 0;	/* ".", "..", and dir's own */
+}
+
+static unsigned maps_count(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned n = 0;
+	char line[512];
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "/memfd:") != NULL;
+	fclose(f);
+	return n;
+}
+
+static json_t *stats_json(void)
+{
+	struct counts *n = calloc(1, sizeof(*n));
+	json_t *list = json_array();
+
+	if (!n)
+		return NULL;
+	for (unsigned i = 0; i < shards_n; i++)
+		shard_call(shards[i], counts_collect, n);
+	for (unsigned d = 0; d < devices_n; d++) {
+		const struct hca_count *o = &n->objects[d];
+		json_t *c = json_object();
+
+		for (unsigned i = 0; i < HCA_STATS; i++)
+			json_object_set_new(c, hca_stat_name(i), json_integer((json_int_t)n->stat[d][i]));
+		json_array_append_new(list, json_pack("{s:s s:o s:{s:i s:i s:i s:i s:i s:i s:i}}", "name", devices[d].name,
+						      "counters", c, "objects", "contexts", (int)n->contexts[d], "pds",
+						      (int)o->pd, "mrs", (int)o->mr, "cqs", (int)o->cq, "srqs", (int)o->srq,
+						      "qps", (int)o->qp, "channels", (int)n->channels[d]));
+	}
+	free(n);
+	return json_pack("{s:o s:{s:s s:i s:i s:i s:i s:i s:i}}", "devices", list, "daemon", "version", PACKAGE_VERSION,
+			 "pid", (int)getpid(), "shards", (int)shards_n, "sessions", (int)sessions_n, "holds", (int)holds_n,
+			 "fds", (int)fds_count(), "shared_maps", (int)maps_count());
+}
+
+/* ---- the message ------------------------------------------------------------------------------ */
+
+int verb_dump(struct call *call)
+{
+	json_t *j = NULL;
+	char *text;
+	size_t len;
+	int fd;
+
+	switch (call->req->dump.what) {
+	case DUMP_DEVICES: j = devices_json(); break;
+	case DUMP_QPS: j = qps_json(); break;
+	case DUMP_STATS: j = stats_json(); break;
+	default: return EINVAL;
+	}
+	text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+	json_decref(j);
+	if (!text)
+		return ENOMEM;
+	len = strlen(text);
+	fd = memfd_create("rdmad-dump", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
+		int err = errno;
+
+		free(text);
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	free(text);
+	call->rep->dump.len = len;
+	call->fds[call->fd_n++] = fd;
+	return 0;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c - options, start, stop.
+ *
+ *	listen (nobody is let in yet)  ->  devices and shards  ->  GID tables  ->  serve  ->  the same backwards
+ */
+#include <ev.h>
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "config.h"
+#include "ctl.h"
+#include "fault.h"
+#include "log.h"
+
+struct options {
+	const char *config, *socket, *io, *shards, *fault, *level;
+	bool private, check;
+};
+
+static void usage(FILE *f)
+{
+	fputs("usage: rdmad [options]\n"
+	      "  -c, --config FILE      read FILE instead of " SYSCONFDIR "/rdmad.conf (rdmad.conf(5))\n"
+	      "  -s, --socket PATH      listen there; @NAME is an abstract socket\n"
+	      "  -p, --private          serve this user only, at @rdmad.UID, and end when nobody uses it any more\n"
+	      "  -f, --foreground       nothing: rdmad always stays in the foreground\n"
+	      "      --io KIND          auto (default), uring or epoll\n"
+	      "      --shards N         threads of the data path; 0 (default): chosen by the number of cores\n"
+	      "      --fault SPEC       disturb the wire on purpose (rdmad(8))\n"
+	      "  -l, --log-level LEVEL  error, warning, notice (default), info or debug\n"
+	      "  -t, --check-config     read the configuration, say what is wrong with it, and end\n"
+	      "  -V, --version          print the version\n"
+	      "  -h, --help             print this\n", f);
+}
+
+static int options_read(struct options *o, int argc, char **argv)
+{
+	enum { OPT_IO = 256, OPT_SHARDS, OPT_FAULT };
+	static const struct option longs[] = {
+		{ "config", required_argument, NULL, 'c' }, { "socket", required_argument, NULL, 's' },
+		{ "private", no_argument, NULL, 'p' }, { "foreground", no_argument, NULL, 'f' },
+		{ "io", required_argument, NULL, OPT_IO }, { "shards", required_argument, NULL, OPT_SHARDS },
+		{ "fault", required_argument, NULL, OPT_FAULT }, { "log-level", required_argument, NULL, 'l' },
+		{ "check-config", no_argument, NULL, 't' }, { "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "c:s:pfl:tVh", longs, NULL)) >= 0) {
+		switch (c) {
+		case 'c': o->config = optarg; break;
+		case 's': o->socket = optarg; break;
+		case 'p': o->private = true; break;
+		case 'f': break;
+		case OPT_IO: o->io = optarg; break;
+		case OPT_SHARDS: o->shards = optarg; break;
+		case OPT_FAULT: o->fault = optarg; break;
+		case 'l': o->level = optarg; break;
+		case 't': o->check = true; break;
+		case 'V':
+			puts("rdmad " PACKAGE_VERSION);
+			exit(0);
+		case 'h':
+			usage(stdout);
+			exit(0);
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "rdmad: \"%s\" is no option; rdmad takes no arguments\n", argv[optind]);
+		return 2;
+	}
+	return 0;
+}
+
+static bool bad_option(const char *name, const char *value, const char *advice)
+{
+	fprintf(stderr, "rdmad: --%s %s: %s\n", name, value, advice);
+	return false;
+}
+
+/* The command line goes before the file. */
+static bool options_apply(const struct options *o, struct conf *conf)
+{
+	const char *wrong;
+	char *end;
+
+	if (o->socket) {
+		if ((o->socket[0] != '/' && o->socket[0] != '@') || !o->socket[1] || strlen(o->socket) >= CONF_SOCKET_LEN)
+			return bad_option("socket", o->socket, "give an absolute path (at most 107 characters), or @NAME");
+		snprintf(conf->socket, sizeof(conf->socket), "%s", o->socket);
+	}
+	if (o->io && !conf_io_parse(o->io, &conf->io))
+		return bad_option("io", o->io, "give auto, uring or epoll");
+	if (o->level && !log_level_parse(o->level, &conf->log_level))
+		return bad_option("log-level", o->level, "give error, warning, notice, info or debug");
+	if (o->shards) {
+		unsigned long n = strtoul(o->shards, &end, 10);
+
+		if (*end || end == o->shards || n > SHARDS_MAX)
+			return bad_option("shards", o->shards, "give 1 to 16, or 0 to have it chosen");
+		conf->shards = (unsigned)n;
+	}
+	wrong = o->fault ? fault_parse(o->fault) : NULL;
+	return !wrong || bad_option("fault", o->fault, wrong);
+}
+
+/* A private daemon needs no file, and that of the system is not meant for it. */
+static const char *config_path(const struct options *o)
+{
+	static const char path[] = SYSCONFDIR "/rdmad.conf";
+
+	if (o->config)
+		return o->config;
+	return !o->private && !access(path, F_OK) ? path : NULL;
+}
+
+/* A shard is worth a core; programs want the others. */
+static unsigned shards_chosen(void)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned n = cores < 8 ? 1 : (unsigned)cores / 4;
+
+	return n > SHARDS_MAX ? SHARDS_MAX : n;
+}
+
+static void descriptors_raise(void)
+{
+	struct rlimit lim;
+
+	if (!getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+static bool shards_start(const struct conf *conf)
+{
+	sigset_t all, old;
+	int err = 0;
+
+	shards_n = conf->shards ? conf->shards : shards_chosen();
+	/* Signals are the control thread's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (unsigned i = 0; i < shards_n && !err; i++) {
+		err = shard_start(i, conf->io);
+		if (err)
+			log_err("cannot start shard %u: %s", i, strerror(err));
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return !err;
+}
+
+static void shards_stop(void)
+{
+	for (unsigned i = shards_n; i-- > 0;)
+		if (shards[i])
+			shard_stop(shards[i]);
+}
+
+static int serve(const struct conf *conf, bool private)
+{
+	struct ev_loop *loop = ev_default_loop(EVFLAG_NOENV);
+	int status = 1, err;
+
+	if (!loop) {
+		log_err("cannot make an event loop: %s", strerror(errno));
+		return 1;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	descriptors_raise();
+	if (!ctl_listen(loop, conf, private))
+		goto out_loop;
+	if (!shards_start(conf))
+		goto out_shards;
+	err = gid_start(loop);
+	if (err) {
+		log_err("cannot read the addresses of this host: %s", strerror(err));
+		goto out_shards;
+	}
+	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
+		 shards_n == 1 ? "" : "s");
+	ctl_run(loop);
+	status = 0;
+	gid_stop(loop);
+out_shards:
+	shards_stop();
+	ctl_close(loop);
+out_loop:
+	ev_loop_destroy(loop);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { 0 };
+	struct conf conf;
+	int err = options_read(&o, argc, argv);
+
+	if (err)
+		return err;
+	conf_default(&conf);
+	if (!conf_read(&conf, config_path(&o)))
+		return 1;
+	if (!options_apply(&o, &conf))
+		return 2;
+	if (o.check) {
+		puts("rdmad: the configuration is fine");
+		return 0;
+	}
+	log_init(conf.log_level);
+	return serve(&conf, o.private);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * publish.c - completions and events go from the HCAs to the programs.
+ *
+ * Completions are written to the CQ rings and published once per CQ and turn; then, if the CQ is armed, its
+ * cookie goes into the channel's pipe.  A pipe or an event socket that is full is nobody's problem but its
+ * reader's: what did not fit is kept (a CQ's event as one bit, async events up to EVENTS_MAX), and the control
+ * thread calls outlet_retry() when the descriptor can be written.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ctx.h"
+#include "log.h"
+
+#define BATCH 256u
+
+/* ---- completion channels ----------------------------------------------------------- */
+
+static void outlet_block(struct outlet *o)
+{
+	__atomic_store_n(&o->stuck, true, __ATOMIC_RELEASE);
+	ctl_outlet_stuck();
+}
+
+/* true: written, or nobody will ever read it. */
+static bool cookie_write(struct channel *ch, uint64_t cookie)
+{
+	ssize_t n;
+
+	do
+		n = write(ch->out.fd, &cookie, sizeof(cookie));
+	while (n < 0 && errno == EINTR);
+	return n >= 0 || errno != EAGAIN;
+}
+
+static void cq_event(struct cq *cq)
+{
+	struct channel *ch = cq->channel;
+
+	if (!ch || cq->due)
+		return;
+	if (!ch->due && cookie_write(ch, cq->cookie))
+		return;
+	cq->due = true;
+	cq->due_next = ch->due;
+	ch->due = cq;
+	outlet_block(&ch->out);
+}
+
+static void channel_retry(struct channel *ch)
+{
+	__atomic_store_n(&ch->out.stuck, false, __ATOMIC_RELAXED);
+	while (ch->due) {
+		struct cq *cq = ch->due;
+
+		if (!cookie_write(ch, cq->cookie)) {
+			outlet_block(&ch->out);
+			return;
+		}
+		ch->due = cq->due_next;
+		cq->due = false;
+	}
+}
+
+/* ---- async events ------------------------------------------------------------------- */
+
+static bool event_write(struct ctx *c, const struct msg_event *ev)
+{
+	ssize_t n;
+
+	do
+		n = send(c->event_out.fd, ev, sizeof(*ev), MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
+}
+
+void event_send(struct ctx *c, uint32_t type, uint32_t port, uint64_t cookie)
+{
+	struct msg_event ev = { .type = type, .port = port, .cookie = cookie };
+
+	if (!c->event_n && event_write(c, &ev))
+		return;
+	if (c->event_n == EVENTS_MAX) {
+		if (!c->events_lost++)
+			log_info("context %u (%s, pid %d) does not read its async events: some are lost", c->id, c->prog,
+				 (int)c->pid);
+		return;
+	}
+	c->event[(c->event_pos + c->event_n++) % EVENTS_MAX] = ev;
+	outlet_block(&c->event_out);
+}
+
+void outlet_retry(struct ctx *c)
+{
+	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next)
+		if (((struct channel *)o)->out.stuck)
+			channel_retry((struct channel *)o);
+	if (!c->event_out.stuck)
+		return;
+	__atomic_store_n(&c->event_out.stuck, false, __ATOMIC_RELAXED);
+	while (c->event_n) {
+		if (!event_write(c, &c->event[c->event_pos])) {
+			outlet_block(&c->event_out);
+			return;
+		}
+		c->event_pos = (c->event_pos + 1) % EVENTS_MAX;
+		c->event_n--;
+	}
+}
+
+static void events_publish(struct shard *s, unsigned device, const struct hca_event *ev)
+{
+	struct obj *o;
+
+	switch (ev->type) {
+	case EV_CQ_ERR:
+		o = obj_find(s, OBJ_CQ, device, ev->number);
+		if (o)
+			event_send(o->ctx, ev->type, 0, ((struct cq *)o)->cookie);
+		break;
+	case EV_SRQ_ERR:
+	case EV_SRQ_LIMIT:
+		o = obj_find(s, OBJ_SRQ, device, ev->number);
+		if (o)
+			event_send(o->ctx, ev->type, 0, ((struct srq *)o)->cookie);
+		break;
+	default:
+		o = obj_find(s, OBJ_QP, device, ev->number);
+		if (!o)
+			break;
+		qp_hint((struct qp *)o);
+		event_send(o->ctx, ev->type, 0, ((struct qp *)o)->cookie);
+	}
+}
+
+/* ---- completions ----------------------------------------------------------------------- */
+
+static void cq_flush(struct cq *cq)
+{
+	if (!cq->batch_n)
+		return;
+	ring_publish(&cq->ring, cq->batch_n);
+	cq->batch_n = 0;
+	if (cq_fire(cq->ring.hdr, cq->solicited))
+		cq_event(cq);
+	cq->solicited = false;
+}
+
+/* Room for one more, or the CQ has overrun. */
+static bool cq_has_room(struct cq *cq, mono_t now)
+{
+	if (cq->overrun)
+		return false;
+	if (ring_room(&cq->ring) > cq->batch_n)
+		return true;
+	/* What ring_room() knows of the consumer may be old: with the batch published it looks again. */
+	cq_flush(cq);
+	if (ring_room(&cq->ring))
+		return true;
+	cq->overrun = true;
+	RING_STORE(&cq->ring.hdr->err, 1);
+	hca_cq_overrun(cq->obj.ctx->hca, cq->obj.number, now);
+	return false;
+}
+
+static void cqe_publish(struct cq *cq, struct cqe *e, struct cq **touched, mono_t now)
+{
+	struct ctx *c = cq->obj.ctx;
+	struct qp *qp = NULL;
+
+	if (e->status != WC_SUCCESS || (c->skips && e->is_send))
+		qp = (struct qp *)obj_find(c->shard, OBJ_QP, c->dev->index, e->qpn);
+	if (qp && e->is_send)
+		e->wqe += qp->sq_skipped;
+	if (qp && e->status != WC_SUCCESS && qp->state != QPS_ERR)
+		qp_hint(qp);
+	if (!cq_has_room(cq, now))
+		return;
+	memcpy(ring_slot(&cq->ring, cq->ring.pos + cq->batch_n), e, sizeof(*e));
+	cq->batch_n++;
+	cq->solicited |= e->solicited || e->status != WC_SUCCESS;
+	if (!cq->touched) {
+		cq->touched = true;
+		cq->touched_next = *touched;
+		*touched = cq;
+	}
+}
+
+static bool hca_publish(struct shard *s, unsigned device, mono_t now)
+{
+	struct hca *hca = s->hca[device];
+	struct cq *touched = NULL, *cq = NULL;
+	struct cqe batch[BATCH];
+	struct hca_event ev[16];
+	bool any = false;
+	unsigned n;
+
+	while ((n = hca_completions(hca, batch, BATCH))) {
+		any = true;
+		for (unsigned i = 0; i < n; i++) {
+			if (!cq || cq->obj.number != batch[i].cqn)
+				cq = (struct cq *)obj_find(s, OBJ_CQ, device, batch[i].cqn);
+			if (cq)
+				cqe_publish(cq, &batch[i], &touched, now);
+		}
+	}
+	while (touched) {
+		cq_flush(touched);
+		touched->touched = false;
+		touched = touched->touched_next;
+	}
+	while ((n = hca_events(hca, ev, sizeof(ev) / sizeof(ev[0])))) {
+		any = true;
+		for (unsigned i = 0; i < n; i++)
+			events_publish(s, device, &ev[i]);
+	}
+	return any;
+}
+
+bool ctx_publish(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (unsigned d = 0; d < devices_n; d++)
+		any |= hca_publish(s, d, now);
+	return any;
+}
+
+void publish_forget_cq(struct cq *cq)
+{
+	struct cq **p;
+
+	if (!cq->due)
+		return;
+	for (p = &cq->channel->due; *p != cq; p = &(*p)->due_next)
+		;
+	*p = cq->due_next;
+	cq->due = false;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verb.c - the table of handlers; the session's own ones, PDs, MRs, channels, and destruction.
+ *
+ * A handler runs in the control thread.  It makes memory and descriptors, then goes to the context's shard for
+ * the rest, and undoes the first if the second fails.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "ctl.h"
+#include "log.h"
+#include "session.h"
+
+/* ---- hello, hold, open ------------------------------------------------------------ */
+
+static int verb_hello(struct call *call)
+{
+	struct session *s = call->s;
+	const char *prog = call->req->hello.prog;
+
+	/* Another version is told ours, and that is all it can ask. */
+	call->rep->hello.abi = RDMAD_ABI;
+	call->rep->hello.pid = (uint32_t)getpid();
+	snprintf(call->rep->hello.version, sizeof(call->rep->hello.version), "%s", PACKAGE_VERSION);
+	if (call->req->hello.abi != RDMAD_ABI) {
+		log_warn("a program of user %u (pid %d) was started with the libraries of another version of rdmad "
+			 "(ABI %u, here %u): it is refused; restart the daemon or the program after an update",
+			 (unsigned)s->uid, (int)s->pid, call->req->hello.abi, RDMAD_ABI);
+		return 0;
+	}
+	for (unsigned i = 0; i + 1 < sizeof(s->prog) && prog[i]; i++)
+		s->prog[i] = isgraph((unsigned char)prog[i]) ? prog[i] : '?';
+	s->hello = true;
+	return 0;
+}
+
+static int verb_hold(struct call *call)
+{
+	if (!call->s->hold)
+		holds_n++;
+	call->s->hold = true;
+	return 0;
+}
+
+static int verb_device_list(struct call *call)
+{
+	for (unsigned i = 0; i < devices_n; i++) {
+		struct msg_device *d = &call->rep->devices.dev[i];
+
+		memcpy(d->name, devices[i].name, sizeof(d->name));
+		d->guid = devices[i].guid;
+		d->index = devices[i].index;
+		d->ports = 1;
+	}
+	call->rep->devices.n = devices_n;
+	return 0;
+}
+
+static int fd_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+
+static int verb_open(struct call *call)
+{
+	struct session *s = call->s;
+	char name[RDMAD_NAME_LEN];
+	struct device *dev;
+	int err, kick, event;
+
+	if (s->ctx)
+		return EBUSY;
+	memcpy(name, call->req->open.name, sizeof(name));
+	name[sizeof(name) - 1] = 0;
+	dev = device_find(name);
+	if (!dev)
+		return ENODEV;
+	err = ctx_open(&s->ctx, dev, s->pid, s->uid, s->prog, &event);
+	if (err)
+		return err;
+	kick = fd_dup(s->ctx->shard->kick_fd);
+	if (kick < 0) {
+		err = errno;
+		close(event);
+		ctx_close(s->ctx);
+		s->ctx = NULL;
+		return err;
+	}
+	call->rep->open.bell_len = (uint32_t)s->ctx->bell_shm.len;
+	call->rep->open.ctx = s->ctx->id;
+	call->fds[0] = s->ctx->bell_shm.fd;
+	call->fds[1] = kick;
+	call->fds[2] = event;
+	call->fd_n = 3;
+	s->ctx->bell_shm.fd = -1;
+	log_info("context %u on %s for %s (pid %d, user %u)", s->ctx->id, dev->name, s->prog, (int)s->pid,
+		 (unsigned)s->uid);
+	return 0;
+}
+
+/* ---- pd, mr, channel ----------------------------------------------------------------- */
+
+/* What a function in the shard's thread needs and says. */
+struct job {
+	struct call *call;
+	void *obj;
+	struct obj *dead;
+	int err;
+};
+
+static void pd_alloc_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+
+	j->err = pd_make(j->call->s->ctx, j->obj);
+}
+
+static int verb_pd_alloc(struct call *call)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+	struct job j = { .call = call, .obj = pd };
+
+	if (!pd)
+		return ENOMEM;
+	shard_call(call->s->ctx->shard, pd_alloc_job, &j);
+	if (j.err) {
+		free(pd);
+		return j.err;
+	}
+	call->rep->obj.handle = pd->obj.number;
+	return 0;
+}
+
+static void mr_reg_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+
+	j->err = mr_make(j->call->s->ctx, j->obj, j->call->req);
+}
+
+static int verb_mr_reg(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct mr *mr = calloc(1, sizeof(*mr));
+	struct job j = { .call = call, .obj = mr };
+	int err = 0;
+
+	if (!mr)
+		return ENOMEM;
+	if (req->mr.addr + req->mr.len < req->mr.addr || req->mr.iova + req->mr.len < req->mr.iova) {
+		err = EINVAL;
+	} else if (call->s->pid <= 0) {
+		log_warn("%s of user %u is in a PID namespace that cannot be seen from here: its memory is out of reach; start "
+			 "rdmad there, or share the PID namespace", call->s->prog, (unsigned)call->s->uid);
+		err = EPERM;
+	} else {
+		err = region_new(&mr->region, call->s->pid, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
+				 req->mr.map_len, req->mr.map_off);
+	}
+	if (err) {
+		free(mr);
+		return err;
+	}
+	shard_call(call->s->ctx->shard, mr_reg_job, &j);
+	if (j.err) {
+		region_free(mr->region);
+		free(mr);
+		return j.err;
+	}
+	call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = mr->obj.number;
+	return 0;
+}
+
+static void channel_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+
+	j->err = channel_make(j->call->s->ctx, j->obj);
+}
+
+static int verb_channel_create(struct call *call)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+	struct job j = { .call = call, .obj = ch };
+	int fds[2];
+
+	if (!ch)
+		return ENOMEM;
+	if (pipe2(fds, O_CLOEXEC)) {
+		free(ch);
+		return errno;
+	}
+	/* The client's end waits until the client asks otherwise. */
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	ch->out.fd = fds[1];
+	shard_call(call->s->ctx->shard, channel_job, &j);
+	if (j.err) {
+		close(fds[0]);
+		close(fds[1]);
+		free(ch);
+		return j.err;
+	}
+	call->rep->obj.handle = ch->obj.number;
+	call->fds[call->fd_n++] = fds[0];
+	return 0;
+}
+
+/* ---- destruction -------------------------------------------------------------------------- */
+
+static void destroy_job(struct shard *s, void *arg)
+{
+	static const enum obj_kind kinds[MSG_OPS] = {
+		[MSG_PD_FREE] = OBJ_PD, [MSG_MR_DEREG] = OBJ_MR, [MSG_CHANNEL_DESTROY] = OBJ_CHANNEL,
+		[MSG_CQ_DESTROY] = OBJ_CQ, [MSG_SRQ_DESTROY] = OBJ_SRQ, [MSG_QP_DESTROY] = OBJ_QP,
+	};
+	struct job *j = arg;
+	const struct msg_req *req = j->call->req;
+	struct obj *o = obj_get(j->call->s->ctx, kinds[req->op], req->id.handle);
+
+	if (!o) {
+		j->err = EINVAL;
+		return;
+	}
+	j->err = obj_destroy(o);
+	if (!j->err)
+		j->dead = o;
+}
+
+static int verb_destroy(struct call *call)
+{
+	struct job j = { .call = call };
+
+	shard_call(call->s->ctx->shard, destroy_job, &j);
+	if (j.err)
+		return j.err;
+	if (j.dead->kind == OBJ_CHANNEL)
+		ctl_outlet_going(&((struct channel *)j.dead)->out);
+	obj_release(j.dead);
+	return 0;
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+static const struct verb {
+	int (*fn)(struct call *);
+	bool ctx;		/* only after MSG_OPEN */
+} verbs[MSG_OPS] = {
+	[MSG_HELLO] = { verb_hello, false },
+	[MSG_HOLD] = { verb_hold, false },
+	[MSG_DEVICE_LIST] = { verb_device_list, false },
+	[MSG_OPEN] = { verb_open, false },
+	[MSG_QUERY_DEVICE] = { verb_query_device, true },
+	[MSG_QUERY_PORT] = { verb_query_port, true },
+	[MSG_QUERY_GID] = { verb_query_gid, true },
+	[MSG_PD_ALLOC] = { verb_pd_alloc, true },
+	[MSG_PD_FREE] = { verb_destroy, true },
+	[MSG_MR_REG] = { verb_mr_reg, true },
+	[MSG_MR_DEREG] = { verb_destroy, true },
+	[MSG_CHANNEL_CREATE] = { verb_channel_create, true },
+	[MSG_CHANNEL_DESTROY] = { verb_destroy, true },
+	[MSG_CQ_CREATE] = { verb_cq_create, true },
+	[MSG_CQ_RESIZE] = { verb_cq_resize, true },
+	[MSG_CQ_DESTROY] = { verb_destroy, true },
+	[MSG_SRQ_CREATE] = { verb_srq_create, true },
+	[MSG_SRQ_MODIFY] = { verb_srq_modify, true },
+	[MSG_SRQ_QUERY] = { verb_srq_query, true },
+	[MSG_SRQ_DESTROY] = { verb_destroy, true },
+	[MSG_QP_CREATE] = { verb_qp_create, true },
+	[MSG_QP_MODIFY] = { verb_qp_modify, true },
+	[MSG_QP_QUERY] = { verb_qp_query, true },
+	[MSG_QP_DESTROY] = { verb_destroy, true },
+	[MSG_MCAST_ATTACH] = { verb_mcast, true },
+	[MSG_MCAST_DETACH] = { verb_mcast, true },
+	[MSG_DUMP] = { verb_dump, false },
+};
+
+int verb_call(struct ev_loop *loop, struct call *call)
+{
+	uint32_t op = call->req->op;
+	bool had_ctx = call->s->ctx;
+	int err;
+
+	if (op >= MSG_OPS || !verbs[op].fn || (op != MSG_HELLO && !call->s->hello) || (verbs[op].ctx && !had_ctx))
+		return EINVAL;
+	err = verbs[op].fn(call);
+	if (!had_ctx && call->s->ctx)
+		session_watch_pid(loop, call->s);
+	return err;
+}
