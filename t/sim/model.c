@@ -202,7 +202,6 @@ void model_connect(struct mqp *a, struct mqp *b, const struct qp_attr *attr, boo
 		q->peer = p;
 		q->cause = false;
 		q->rq_may = 0;
-		q->harm = sim_harm(&q->m->s, a->node, b->node);
 		model_forget(q);
 		q->attr = *attr;
 		q->attr.dest_qpn = p->qpn;
@@ -289,11 +288,13 @@ static uint64_t patience(const struct model *m)
 	return t;
 }
 
+/* A QP with a WR that must still be heard of. */
 static struct mqp *model_busy(struct model *m)
 {
 	for (unsigned i = 0; i < m->qp_n; i++)
-		if (m->qp[i].exists && m->qp[i].sq_n)
-			return &m->qp[i];
+		for (struct mwr *w = m->qp[i].exists ? m->qp[i].sq : NULL; w; w = w->next)
+			if (w->signaled || m->qp[i].sq_err)
+				return &m->qp[i];
 	return NULL;
 }
 

@@ -50,6 +50,7 @@ struct mwr {
 	struct piece *remote;
 	unsigned ver;		/* WRITE: which version of the remote content it writes */
 	struct msg *msg;
+	uint64_t harm;		/* of the links, when it was posted */
 	uint32_t expect;	/* statuses that its own wrongness leads to; 0: it is right */
 	unsigned exec_n;	/* atomics: how often it was executed, ... */
 	uint64_t a, b, orig;	/* ... with what, and what it found */
@@ -88,7 +89,6 @@ struct mqp {
 	bool cause;		/* there is a reason to go to ERR */
 	bool asked_drain, drained, last_wqe, overrun;
 	uint32_t rq_may;	/* statuses that a receive of it may have */
-	uint64_t harm;		/* of the links, when it last made progress */
 	unsigned events;
 	unsigned group;		/* UD: may receive what is for another QP of the same group, not 0 */
 };

@@ -126,7 +126,8 @@ static void wr_pop(struct mqp *q, bool ok)
 
 /* ---- the send queue ------------------------------------------------------------ */
 
-static bool retry_possible(const struct mqp *q)
+/* Retries are used up only by packets that came to harm since the WR is there. */
+static bool retry_possible(const struct mqp *q, const struct mwr *w)
 {
 	const struct mqp *p = q->peer;
 	uint64_t harm;
@@ -135,7 +136,7 @@ static bool retry_possible(const struct mqp *q)
 		return false;
 	if (q->m->lenient || !p->exists || p->cause || p->sq_err || p->rq_err || p->state < QPS_RTR || p->state == QPS_ERR)
 		return true;
-	harm = sim_harm(&q->m->s, q->node, p->node) - q->harm;
+	harm = sim_harm(&q->m->s, q->node, p->node) - w->harm;
 	return harm > q->attr.retry_cnt;
 }
 
@@ -143,7 +144,7 @@ static uint32_t first_errors(const struct mqp *q, const struct mwr *w)
 {
 	uint32_t may = w->expect;
 
-	if (retry_possible(q))
+	if (retry_possible(q, w))
 		may |= BIT(WC_RETRY_EXC_ERR);
 	if (q->m->rnr && q->attr.rnr_retry < 7 && q->type == QPT_RC && w->msg)
 		may |= BIT(WC_RNR_RETRY_EXC_ERR);
@@ -196,9 +197,7 @@ static void send_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	}
 	m->seen_op[c->op]++;
 	wr_pop(q, ok);
-	if (ok)
-		q->harm = q->peer ? sim_harm(&m->s, q->node, q->peer->node) : 0;
-	else if (!q->sq_err) {
+	if (!ok && !q->sq_err) {
 		model_watch(q);
 		q->sq_err = true;
 		q->cause = q->cause || q->type == QPT_RC;

@@ -355,6 +355,7 @@ int model_send(struct mqp *q, const struct post *given)
 		wr_free(w, true);
 		return e;
 	}
+	w->harm = q->peer ? sim_harm(&q->m->s, q->node, q->peer->node) : 0;
 	w->idx = q->posted++;
 	*q->sq_tail = w;
 	q->sq_tail = &w->next;

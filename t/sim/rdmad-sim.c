@@ -62,6 +62,8 @@ int main(int argc, char **argv)
 	}
 	if (optind < argc)
 		usage(2);
+	if (trace)
+		setvbuf(stdout, NULL, _IOLBF, 0);
 	cover_share();
 	sim_catch();
 	for (uint64_t i = 0; i < count; i++)

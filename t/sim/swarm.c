@@ -208,8 +208,8 @@ static void recv_random(struct swarm *w, struct mqp *q)
 	uint32_t len = w->recv_len;
 	int e = 0;
 
-	if (q->cause && rng_below(r, 8))
-		return;		/* what is flushed keeps its memory */
+	if (q->state == QPS_RESET || (q->cause && rng_below(r, 8)))
+		return;		/* (what is flushed keeps its memory) */
 	if (q->srq) {
 		if (q->srq->n < q->srq->max_wr && q->srq->n < w->recv_ahead)
 			e = model_srq_recv(q->srq, len, rng_range(r, 1, 4));
@@ -290,6 +290,21 @@ static void step(struct sim *s, void *arg)
 	sim_at(s, s->now + rng_below(&s->rng, w->pace_ns), step, w);
 }
 
+/* A signaled WR behind unsignaled ones, so that their end is heard of as well. */
+static void close_queues(struct swarm *w)
+{
+	for (unsigned i = 0; i < w->m.qp_n; i++) {
+		struct mqp *q = &w->m.qp[i];
+		struct mwr *last = q->exists ? q->sq : NULL;
+		struct post p = { .op = q->type == QPT_UD ? WR_SEND : WR_WRITE, .flags = WR_SIGNALED, .to = q };
+
+		while (last && last->next)
+			last = last->next;
+		if (last && !last->signaled && model_send(q, &p))
+			sim_fail(&w->m.s, "no room for the last WR of QP 0x%x", q->qpn);
+	}
+}
+
 static void top_up(struct model *m)
 {
 	struct swarm *w = (struct swarm *)m;
@@ -339,6 +354,7 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	while (w->ops_left && sim_step(&w->m.s))
 		;
 	sim_heal(&w->m.s);
+	close_queues(w);
 	model_settle(&w->m);
 	model_end(&w->m);
 	hash = w->m.s.hash;
