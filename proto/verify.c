@@ -104,7 +104,8 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 	HOLDS(qp->rq.used <= qp->rq.depth);
 	verify_sq(h, qp);
 	if (qp->type == QPT_RC) {
-		verify_req(h, qp);
+		if (qp->state == QPS_RTS || qp->state == QPS_SQD)	/* an ended requester keeps its numbers */
+			verify_req(h, qp);
 		verify_resp(h, qp);
 	}
 	if (qp->state == QPS_RESET)

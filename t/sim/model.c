@@ -243,7 +243,6 @@ void model_orphan(struct mqp *q)
 	q->sq_tail = &q->sq;
 	q->rq_tail = &q->rq;
 	q->sq_n = q->rq_n = 0;
-	q->posted = q->wqe_done = 0;
 	q->sq_err = q->rq_err = false;
 	q->target = NULL;
 	if (q->peer)

@@ -80,7 +80,7 @@ struct mqp {
 
 	struct mwr *sq, **sq_tail, *rq, **rq_tail;
 	unsigned sq_n, rq_n;
-	uint32_t posted, wqe_done;
+	uint32_t posted;		/* since its creation, RESET or not */
 	struct msg *msg, **msg_tail;	/* RC: not delivered yet; UC, UD: all */
 	struct piece *target;		/* the last WRITE's, for READs and WRITEs of the same place */
 	unsigned target_use;

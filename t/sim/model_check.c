@@ -117,7 +117,6 @@ static void wr_pop(struct mqp *q, bool ok)
 	if (!q->sq)
 		q->sq_tail = &q->sq;
 	q->sq_n--;
-	q->wqe_done++;
 	/* UC: packets may still be on their way to the remote piece; after an error all may be. */
 	wr_free(w, ok && (q->type == QPT_RC || !w->remote));
 	if (ok)
