@@ -2,6 +2,7 @@
 PROTO_TESTS = \
 	t/proto/aeth \
 	t/proto/burst \
+	t/proto/core_ops \
 	t/proto/golden \
 	t/proto/icrc \
 	t/proto/qp_state \
@@ -9,7 +10,7 @@ PROTO_TESTS = \
 check_PROGRAMS += $(PROTO_TESTS)
 TESTS += $(PROTO_TESTS)
 
-noinst_HEADERS += t/pcap.h t/suite.h
+noinst_HEADERS += t/pcap.h t/suite.h t/proto/rig.h
 PROTO_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
 PROTO_TEST_LIBS = libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 
@@ -19,6 +20,9 @@ t_proto_aeth_LDADD = $(PROTO_TEST_LIBS) -lm
 t_proto_burst_SOURCES = t/proto/burst.c
 t_proto_burst_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_burst_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
+t_proto_core_ops_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)
 t_proto_golden_SOURCES = t/proto/golden.c t/pcap.c
 t_proto_golden_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_golden_LDADD = $(PROTO_TEST_LIBS)

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* core_ops.c - every operation of every service does what it says, on a wire and on a local link. */
+#include "rig.h"
+#include "t/suite.h"
+
+static const uint32_t lens[] = { 0, 1, 3, 4, 511, 512, 513, 1024, 1500, 70000, 300001 };
+#define LENS (sizeof(lens) / sizeof(*lens))
+
+static void both_modes(const struct link_conf *c, void (*body)(struct rig *, uint32_t len))
+{
+	for (int mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
+		for (size_t i = 0; i < LENS; i++) {
+			struct rig r;
+
+			rig_init(&r, mode);
+			rig_connect(&r, c);
+			body(&r, lens[i]);
+			rig_fini(&r);
+		}
+	}
+}
+
+static void write_body(struct rig *r, uint32_t len)
+{
+	fill(r->a.buf, len, 5);
+	ck_assert_int_eq(SEND_WR(r, &r->a, .id = 1, .op = WR_WRITE, .len = len, .roff = 4096, .sge_n = 3), 0);
+	rig_run(r);
+	ck_assert_uint_eq(wc_status(&r->a, 1), WC_SUCCESS);
+	check_fill(r->b.buf + 4096, len, 5);
+	ck_assert_uint_eq(r->b.buf[4096 + len], 0);
+	ck_assert_uint_eq(r->b.wc_n, 0);
+	if (r->mode == LINK_LOCAL)
+		ck_assert_uint_eq(r->trains, 2);
+}
+
+static void write_imm_body(struct rig *r, uint32_t len)
+{
+	const struct cqe *c;
+
+	fill(r->a.buf, len, 5);
+	rig_recv(r, &r->b, 9, 0, 64);
+	SEND_WR(r, &r->a, .id = 1, .op = WR_WRITE_IMM, .len = len, .roff = 4096, .imm = 0xdeadbeef);
+	rig_run(r);
+	ck_assert_uint_eq(wc_status(&r->a, 1), WC_SUCCESS);
+	c = wc_of(&r->b, 9);
+	ck_assert_ptr_nonnull(c);
+	ck_assert_uint_eq(c->status, WC_SUCCESS);
+	ck_assert_uint_eq(c->op, WC_OP_RECV_IMM);
+	ck_assert_uint_eq(c->imm, 0xdeadbeef);
+	ck_assert_uint_eq(c->flags, WC_WITH_IMM);
+	ck_assert_uint_eq(c->byte_len, len);
+	check_fill(r->b.buf + 4096, len, 5);
+}
+
+static void send_body(struct rig *r, uint32_t len)
+{
+	const struct cqe *c;
+
+	fill(r->a.buf, len, 5);
+	rig_recv(r, &r->b, 9, 4096, len + 10);
+	SEND_WR(r, &r->a, .id = 1, .op = WR_SEND_IMM, .len = len, .imm = 77, .sge_n = 2,
+		.flags = WR_SOLICITED);
+	rig_run(r);
+	c = wc_of(&r->b, 9);
+	ck_assert_ptr_nonnull(c);
+	ck_assert_uint_eq(c->status, WC_SUCCESS);
+	ck_assert_uint_eq(c->op, WC_OP_RECV);
+	ck_assert_uint_eq(c->byte_len, len);
+	ck_assert_uint_eq(c->solicited, 1);
+	ck_assert_uint_eq(c->imm, 77);
+	check_fill(r->b.buf + 4096, len, 5);
+	ck_assert_uint_eq(wc_status(&r->a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(wc_of(&r->a, 1)->wqe, 1);
+}
+
+static void read_body(struct rig *r, uint32_t len)
+{
+	fill(r->b.buf + 8192, len, 6);
+	SEND_WR(r, &r->a, .id = 1, .op = WR_READ, .off = 100, .len = len, .roff = 8192, .sge_n = 3);
+	rig_run(r);
+	ck_assert_uint_eq(wc_status(&r->a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(wc_of(&r->a, 1)->op, WC_OP_READ);
+	ck_assert_uint_eq(wc_of(&r->a, 1)->byte_len, len);
+	check_fill(r->a.buf + 100, len, 6);
+	ck_assert_uint_eq(r->a.buf[100 + len], 0);
+}
+
+START_TEST(rc_write) { both_modes(&conf_rc, write_body); } END_TEST
+START_TEST(rc_write_imm) { both_modes(&conf_rc, write_imm_body); } END_TEST
+START_TEST(rc_send) { both_modes(&conf_rc, send_body); } END_TEST
+START_TEST(rc_read) { both_modes(&conf_rc, read_body); } END_TEST
+
+START_TEST(uc_ops)
+{
+	struct link_conf c = conf_rc;
+
+	c.type = QPT_UC;
+	both_modes(&c, send_body);
+	both_modes(&c, write_imm_body);
+}
+END_TEST
+
+START_TEST(rc_atomics)
+{
+	struct rig r;
+	uint64_t v = 41, old;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	memcpy(r.b.buf + 64, &v, 8);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_FETCH_ADD, .len = 8, .roff = 64, .compare_add = 1);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_CMP_SWP, .off = 8, .len = 8, .roff = 64, .compare_add = 42, .swap = 1000);
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_CMP_SWP, .off = 16, .len = 8, .roff = 64, .compare_add = 42, .swap = 7);
+	rig_run(&r);
+	for (unsigned i = 1; i <= 3; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	memcpy(&old, r.a.buf, 8);
+	ck_assert_uint_eq(old, 41);
+	memcpy(&old, r.a.buf + 8, 8);
+	ck_assert_uint_eq(old, 42);
+	memcpy(&old, r.a.buf + 16, 8);
+	ck_assert_uint_eq(old, 1000);
+	memcpy(&v, r.b.buf + 64, 8);
+	ck_assert_uint_eq(v, 1000);
+	ck_assert_uint_eq(wc_of(&r.a, 1)->op, WC_OP_FETCH_ADD);
+	ck_assert_uint_eq(wc_of(&r.a, 2)->op, WC_OP_COMP_SWAP);
+	ck_assert_uint_eq(wc_of(&r.a, 2)->byte_len, 8);
+	rig_fini(&r);
+}
+END_TEST
+
+START_TEST(ud_send)
+{
+	for (int mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
+		struct link_conf conf = conf_rc;
+		const struct cqe *c;
+		const uint8_t *ip;
+		uint32_t sum = 0;
+		struct rig r;
+
+		conf.type = QPT_UD;
+		rig_init(&r, mode);
+		rig_connect(&r, &conf);
+		fill(r.a.buf, 4096, 3);
+		rig_recv(&r, &r.b, 9, 0, 5000);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND_IMM, .len = 1001, .imm = 5);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+		c = wc_of(&r.b, 9);
+		ck_assert_ptr_nonnull(c);
+		ck_assert_uint_eq(c->byte_len, 1041);
+		ck_assert_uint_eq(c->src_qp, r.a.qpn);
+		ck_assert_uint_eq(c->flags, WC_GRH | WC_WITH_IMM);
+		check_fill(r.b.buf + 40, 1001, 3);
+		ip = r.b.buf + 20;
+		for (unsigned i = 0; i < 20; i++) {
+			ck_assert_uint_eq(r.b.buf[i], 0);
+			sum += i & 1 ? ip[i] : (uint32_t)ip[i] << 8;
+		}
+		ck_assert_uint_eq(ip[0], 0x45);
+		ck_assert_uint_eq((sum & 0xffff) + (sum >> 16), 0xffff);
+		ck_assert_uint_eq(ip[2] << 8 | ip[3], 20 + 8 + 12 + 8 + 4 + 1004 + 4);
+		ck_assert_mem_eq(ip + 12, r.a.gid + 12, 4);
+		ck_assert_mem_eq(ip + 16, r.b.gid + 12, 4);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+/* Many messages one after the other: queues wrap, unsignaled ones complete silently, cqe.wqe counts them all. */
+START_TEST(many)
+{
+	for (int mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
+		struct rig r;
+		unsigned posted = 0;
+
+		rig_init(&r, mode);
+		rig_connect(&r, &conf_rc);
+		for (unsigned round = 0; round < 40; round++) {
+			for (unsigned i = 0; i < 50; i++) {
+				rig_recv(&r, &r.b, 100000 + posted, 0, 64);
+				ck_assert_int_eq(SEND_WR(&r, &r.a, .id = posted, .op = WR_SEND, .len = i, .inl = i & 1,
+							 .quiet = i % 10), 0);
+				posted++;
+			}
+			rig_run(&r);
+		}
+		ck_assert_uint_eq(r.a.wc_n, 200);
+		ck_assert_uint_eq(r.b.wc_n, 2000);
+		ck_assert_uint_eq(r.a.wc[199].wr_id, 1990);
+		ck_assert_uint_eq(r.a.wc[199].wqe, 1991);
+		for (unsigned i = 0; i < 2000; i++)
+			ck_assert_uint_eq(r.b.wc[i].wr_id, 100000 + i);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, rc_atomics, ud_send, many)
