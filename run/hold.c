@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -160,10 +161,28 @@ static enum ask ask(const char *addr, struct asked *a)
 
 /* ---- starting --------------------------------------------------------------- */
 
-/* In the grandchild: becomes rdmad, tied to nothing of its starter's. */
-static void daemon_exec(const char *path, char **argv, int out, int log)
+/*
+ * The configuration of --own's daemon, as a file to read from: one device with one address.  Without a given address
+ * it is one of the loopback network (127.64.0.0 and up, by our process id), so it meets no other daemon's.
+ */
+static int own_config(const struct options *opt)
 {
-	int null = open("/dev/null", O_RDWR);
+	unsigned pid = (unsigned)getpid();
+	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	if (opt->own_addr)
+		dprintf(fd, "device rdmad0 { addresses = { \"%s\" } }\n", opt->own_addr);
+	else
+		dprintf(fd, "device rdmad0 { addresses = { \"127.%u.%u.%u\" } }\n", 64 + (pid >> 16 & 63), pid >> 8 & 255, pid & 255);
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* In the grandchild: becomes rdmad, tied to nothing of its starter's. */
+static void daemon_exec(const char *path, char **argv, int in, int out, int log)
+{
 	sigset_t none;
 
 	signal(SIGPIPE, SIG_IGN);	/* nobody reads its messages once the program runs */
@@ -172,7 +191,7 @@ static void daemon_exec(const char *path, char **argv, int out, int log)
 	signal(SIGTERM, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	dup2(null, 0);
+	dup2(in, 0);
 	dup2(out, 1);
 	dup2(log >= 0 ? log : out, 2);
 	syscall(SYS_close_range, 3u, ~0u, 0u);
@@ -197,13 +216,14 @@ static void starter_wait(pid_t daemon, int release)
 	_exit(0);
 }
 
-static bool starter_start(struct starter *s, const char *path, char **argv, int log)
+static bool starter_start(struct starter *s, const struct options *opt, char **argv, int log)
 {
 	int out[2] = {-1, -1}, release[2] = {-1, -1};
+	int in = opt->own ? own_config(opt) : open("/dev/null", O_RDONLY | O_CLOEXEC);
 	pid_t daemon;
 
-	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) || pipe2(release, O_CLOEXEC) || (s->pid = fork()) < 0) {
-		say("cannot start %s: %s", path, strerror(errno));
+	if (in < 0 || pipe2(out, O_CLOEXEC) || pipe2(release, O_CLOEXEC) || (s->pid = fork()) < 0) {
+		say("cannot start %s: %s", argv[0], strerror(errno));
 		return false;
 	}
 	if (s->pid == 0) {
@@ -211,15 +231,17 @@ static bool starter_start(struct starter *s, const char *path, char **argv, int 
 		close(release[1]);
 		daemon = fork();
 		if (daemon == 0)
-			daemon_exec(path, argv, out[1], log);
+			daemon_exec(argv[0], argv, in, out[1], log);
 		if (daemon < 0)
 			_exit(RUN_FAILED);
 		close(out[0]);
 		close(out[1]);
 		starter_wait(daemon, release[0]);
 	}
+	close(in);
 	close(out[1]);
 	close(release[0]);
+	fcntl(out[0], F_SETFL, O_NONBLOCK);
 	s->out = out[0];
 	s->release = release[1];
 	return true;
@@ -264,10 +286,10 @@ static void starter_finish(struct starter *s, bool stop)
 	s->pid = 0;
 }
 
-/* rdmad --private --socket ADDR [--own's] [--daemon-arg's] */
+/* rdmad --private --socket ADDR [--log-level warning] [--config (own_config())] [--daemon-arg's] */
 static char **daemon_argv(const struct options *opt, const struct places *places, const char *addr)
 {
-	char **argv = calloc(opt->daemon_arg_n + 8, sizeof(*argv));
+	char **argv = calloc(opt->daemon_arg_n + 9, sizeof(*argv));
 	unsigned n = 0;
 
 	if (!argv)
@@ -276,10 +298,13 @@ static char **daemon_argv(const struct options *opt, const struct places *places
 	argv[n++] = (char *)"--private";
 	argv[n++] = (char *)"--socket";
 	argv[n++] = (char *)addr;
+	if (!opt->log) {
+		argv[n++] = (char *)"--log-level";
+		argv[n++] = (char *)"warning";
+	}
 	if (opt->own) {
-		argv[n++] = (char *)(opt->own_addr ? "--address" : "--host-only");
-		if (opt->own_addr)
-			argv[n++] = (char *)opt->own_addr;
+		argv[n++] = (char *)"--config";
+		argv[n++] = (char *)"/dev/stdin";
 	}
 	for (unsigned i = 0; i < opt->daemon_arg_n; i++)
 		argv[n++] = opt->daemon_args[i];
@@ -297,7 +322,7 @@ static enum ask start_and_ask(const struct options *opt, const struct places *pl
 	int status;
 
 	while ((r = ask(addr, a)) == ASK_NOBODY) {
-		if (!s.pid && !starter_start(&s, places->daemon, argv, log)) {
+		if (!s.pid && !starter_start(&s, opt, argv, log)) {
 			refused(a, "it could not be started");
 			break;
 		}

@@ -4,6 +4,7 @@
 
 #include "run.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -19,8 +20,8 @@ static const char usage_text[] =
 	"one that is gone when the program and its children are.\n"
 	"\n"
 	"  -s, --socket ADDRESS    use the daemon there: a path, or @NAME for an abstract socket\n"
-	"  -o, --own[=IP]          a private daemon of this program's own; with IP on that address,\n"
-	"                          else without UDP port 4791 (programs reach only each other)\n"
+	"  -o, --own[=IP]          a private daemon of this program's own: a device with that address\n"
+	"                          only, or with one of 127.0.0.0/8 (then it reaches this host only)\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
 	"  -e, --env               print the shell lines that set the environment; starts nothing\n"
@@ -58,6 +59,13 @@ static void fail_usage(void)
 	exit(RUN_FAILED);
 }
 
+static bool is_address(const char *text)
+{
+	struct in6_addr a;
+
+	return inet_pton(AF_INET, text, &a) == 1 || inet_pton(AF_INET6, text, &a) == 1;
+}
+
 /* False for --env. */
 static bool options_parse(struct options *opt, int argc, char **argv)
 {
@@ -81,6 +89,10 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	}
 	if (opt->own && opt->socket) {
 		say("--own starts a daemon on a socket of its own; it does not go together with --socket");
+		fail_usage();
+	}
+	if (opt->own_addr && !is_address(opt->own_addr)) {
+		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
 		fail_usage();
 	}
 	if (env && (optind < argc || opt->own || opt->log || opt->daemon_arg_n)) {

@@ -5,7 +5,7 @@
  * $FAKE is what it does: unset - as rdmad --private; silent - takes connections and never answers; version - is
  * of another version; fail - says why and ends with status 3; hangup - ends on the first request, and
  * behaves from the second start on (the file $FAKE_MARK remembers).  It appends its arguments to the file
- * $FAKE_ARGS, and its process id to $FAKE_UP once it listens.
+ * $FAKE_ARGS, its configuration to $FAKE_CONF, and its process id to $FAKE_UP once it listens.
  */
 #include "config.h"
 
@@ -47,6 +47,20 @@ static void arguments_write(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		fprintf(f, "%s%c", argv[i], i + 1 < argc ? ' ' : '\n');
 	fclose(f);
+}
+
+/* A --config of /dev/stdin, copied to the file $FAKE_CONF. */
+static void config_write(int argc, char **argv)
+{
+	FILE *f = file_of("FAKE_CONF", "w");
+	int c;
+
+	for (int i = 1; f && i + 1 < argc; i++)
+		if (!strcmp(argv[i], "--config") && !strcmp(argv[i + 1], "/dev/stdin"))
+			while ((c = getchar()) != EOF)
+				fputc(c, f);
+	if (f)
+		fclose(f);
 }
 
 static const char *socket_arg(int argc, char **argv)
@@ -125,6 +139,7 @@ int main(int argc, char **argv)
 
 	mode = getenv("FAKE") ? getenv("FAKE") : "";
 	arguments_write(argc, argv);
+	config_write(argc, argv);
 	if (is("fail")) {
 		fprintf(stderr, "fake: the reason\n");
 		return 3;
