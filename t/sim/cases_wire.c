@@ -328,7 +328,8 @@ static void uc_strange(struct model *m)
 		inject(d.b, &x, data, t[i].len);
 		MUST(m, !in_err(d.b) && m->s.completions == 0);
 	}
-	MUST(m, stat_of(d.b->node, HCA_STAT_UC_DROPPED) == sizeof t / sizeof t[0]);
+	/* the first two are taken for one message */
+	MUST(m, stat_of(d.b->node, HCA_STAT_UC_DROPPED) == sizeof t / sizeof t[0] - 1);
 }
 
 static void uc_no_right(struct model *m)

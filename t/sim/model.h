@@ -34,6 +34,7 @@ struct msg {
 	struct content *c;
 	uint32_t len, imm;
 	bool has_imm, solicited, write;
+	bool known;		/* its sender has been told */
 	unsigned delivered;
 };
 
@@ -180,7 +181,7 @@ unsigned model_owed(const struct mqp *);	/* receives that its peer still needs, 
 
 extern const struct sim_ops model_ops;
 void model_watch(struct mqp *);		/* notes changes of state that nobody asked for */
-void wr_free(struct mwr *, bool pieces);
+void wr_free(struct mwr *, bool remote);
 struct mqp *model_find(struct model *, const struct node *, uint32_t qpn);
 static inline struct model *model_of(struct sim *s) { return s->user; }
 static inline bool op_takes_recv(uint8_t op)

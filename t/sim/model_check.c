@@ -20,14 +20,14 @@ struct mqp *model_find(struct model *m, const struct node *n, uint32_t qpn)
 	return NULL;
 }
 
-void wr_free(struct mwr *w, bool pieces)
+/* The memory of a WR that is over, well or not, is the program's again; only the far end may still be written. */
+void wr_free(struct mwr *w, bool remote)
 {
 	for (unsigned i = 0; i < w->loc_n; i++) {
 		w->loc[i]->wr = NULL;
-		if (pieces)
-			piece_put(w->loc[i]);
+		piece_put(w->loc[i]);
 	}
-	if (pieces)
+	if (remote)
 		piece_put(w->remote);
 	free(w);
 }
@@ -94,7 +94,7 @@ static void wr_done_rc(struct mwr *w)
 /* Messages that were delivered and whose sender knows need not be remembered. */
 static void msg_prune(struct mqp *q)
 {
-	while (q->type == QPT_RC && q->msg && q->msg->delivered) {
+	while (q->type == QPT_RC && q->msg && q->msg->delivered && q->msg->known) {
 		struct msg *g = q->msg;
 
 		q->msg = g->next;
@@ -113,6 +113,8 @@ static void wr_pop(struct mqp *q, bool ok)
 		sim_fail(&q->m->s, "WR %llu is wrong and succeeded", (unsigned long long)w->id);
 	if (ok && q->type == QPT_RC)
 		wr_done_rc(w);
+	if (w->msg)
+		w->msg->known = true;
 	q->sq = w->next;
 	if (!q->sq)
 		q->sq_tail = &q->sq;
@@ -348,7 +350,7 @@ static void recv_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	if (!(may & BIT(c->status)))
 		sim_fail(&m->s, "receive %llu fails with status %u and nobody gave cause", (unsigned long long)w->id,
 			 c->status);
-	if (q->type != QPT_UD)
+	if (q->state == QPS_ERR)
 		q->rq_err = q->cause = true;
 	wr_free(w, false);
 }
