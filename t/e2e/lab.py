@@ -83,6 +83,8 @@ def host_new(name):
     pid = os.fork()
     if pid == 0:
         try:
+            os.close(go_w)
+            sandbox.die_with_parent()
             sandbox.unshare(sandbox.CLONE_NEWNET)
             os.write(ready_w, b"1")
             os.read(go_r, 1)
