@@ -12,6 +12,9 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/event.c \
 	lib/verbs/fork.c \
 	lib/verbs/later.c \
+	lib/verbs/mem_conv.c \
+	lib/verbs/mem_fork.c \
+	lib/verbs/mem_map.c \
 	lib/verbs/mr.c \
 	lib/verbs/pd.c \
 	lib/verbs/poll.c \
@@ -21,6 +24,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/srq.c \
 	lib/verbs/stub.c \
 	lib/verbs/sysfs.c \
+	lib/verbs/vma.c \
 	lib/verbs/wr_build.c \
 	lib/verbs/wr_ex.c
 lib_verbs_libibverbs_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
@@ -30,8 +34,11 @@ EXTRA_lib_verbs_libibverbs_la_DEPENDENCIES = lib/verbs/libibverbs.map
 EXTRA_DIST += lib/verbs/libibverbs.map
 noinst_HEADERS += \
 	lib/verbs/conn.h \
+	lib/verbs/mem_map.h \
+	lib/verbs/mem_map_in.h \
 	lib/verbs/objects.h \
 	lib/verbs/query.h \
 	lib/verbs/stub.def \
 	lib/verbs/sysfs.h \
+	lib/verbs/vma.h \
 	lib/verbs/wr_build.h

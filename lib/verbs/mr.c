@@ -85,17 +85,27 @@ static int mr_reg(struct rd_mr *mr)
 {
 	struct rd_ctx *c = to_ctx(mr->mr.context);
 	struct msg_req req = { .op = MSG_MR_REG };
+	struct map_pass map;
 	struct msg_rep rep;
 	int err;
+
+	map_reg(&mr->range, mr->mr.addr, mr->mr.length, &map);
 
 	req.mr.pd = mr->mr.pd->handle;
 	req.mr.access = mr->access;
 	req.mr.addr = (uintptr_t)mr->mr.addr;
 	req.mr.len = mr->mr.length;
 	req.mr.iova = mr->iova;
-	err = ctx_call(c, &req, &rep);
-	if (err)
+	if (map.fd >= 0) {
+		req.mr.map_addr = map.addr;
+		req.mr.map_len = map.len;
+		req.mr.map_off = map.off;
+	}
+	err = conn_call(&c->conn, &req, &rep, map.fd, NULL, 0);
+	if (err) {
+		map_dereg(&mr->range);
 		return err;
+	}
 	mr->mr.handle = rep.obj.handle;
 	mr->mr.lkey = rep.obj.lkey;
 	mr->mr.rkey = rep.obj.rkey;
@@ -144,41 +154,67 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 	if (err)
 		return err;
 	mr_remove(to_ctx(ibmr->context), mr);
+	map_dereg(&mr->range);
 	free(mr);
 	return 0;
 }
 
-/* The new registration is made before the old one goes, so a failure leaves the MR as it was.  The keys change. */
-EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+/* What the flags change, in a copy of the MR.  0 or an errno. */
+static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *addr, size_t length, unsigned int access)
 {
-	struct rd_mr *mr = (struct rd_mr *)ibmr, now = *mr;
-	struct rd_ctx *c = to_ctx(ibmr->context);
-	int err = 0;
+	int err;
 
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
-	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
-	    (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != ibmr->context)))
-		err = EINVAL;
-	if (!err && flags & IBV_REREG_MR_CHANGE_ACCESS) {
-		err = access_check((unsigned int)access);
-		now.access = (unsigned int)access & ACCESS_KNOWN;
+	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length || (uintptr_t)addr + length < (uintptr_t)addr)) ||
+	    (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != now->mr.context)))
+		return EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
+		err = access_check(access);
+		if (err)
+			return err;
+		now->access = access & ACCESS_KNOWN;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD)
-		now.mr.pd = pd;
+		now->mr.pd = pd;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-		now.mr.addr = addr;
-		now.mr.length = length;
-		now.iova = (uintptr_t)addr;
+		now->mr.addr = addr;
+		now->mr.length = length;
+		now->iova = (uintptr_t)addr;
+	}
+	return 0;
+}
+
+/*
+ * The new registration is made before the old one goes, so a failure leaves the MR as it was.  The keys change.
+ * A second struct holds the old one for that long: a registered range may not move in memory.
+ */
+EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct rd_mr *mr = (struct rd_mr *)ibmr, *now = calloc(1, sizeof(*now));
+	struct rd_ctx *c = to_ctx(ibmr->context);
+	int err = now ? 0 : ENOMEM;
+
+	if (now) {
+		now->mr = mr->mr;
+		now->iova = mr->iova;
+		now->access = mr->access;
+		err = rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
 	}
 	if (!err)
-		err = mr_reg(&now);
+		err = mr_reg(now);
 	if (err) {
+		free(now);
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	mr_remove(c, mr);
 	ctx_call_id(c, MSG_MR_DEREG, ibmr->handle);
-	*mr = now;
+	map_dereg(&mr->range);
+	mr->mr = now->mr;
+	mr->iova = now->iova;
+	mr->access = now->access;
+	map_move(&mr->range, &now->range);
 	mr_insert(c, mr);
+	free(now);
 	return 0;
 }

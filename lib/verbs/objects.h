@@ -25,6 +25,7 @@
 #include <rdmad/ring.h>
 
 #include "conn.h"
+#include "mem_map.h"
 
 /* The public names are macros where the header has inlines in front of them. */
 #undef ibv_query_port
@@ -121,7 +122,7 @@ struct rd_mr {
 	struct rd_mr *next;
 	uint64_t iova;
 	uint32_t access;
-	uint32_t map_id;	/* mem_map.c: 0, or which converted range is in use */
+	struct map_range range;
 };
 
 /*

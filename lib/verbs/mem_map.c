@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mem_map.c - which registered ranges can be mapped by the daemon.
+ *
+ *	map_reg		inside a converted range?  pass that.  Else convert, if
+ *				- it is large enough, and not too large
+ *				- it overlaps no registered range (the daemon might be writing there)
+ *				- nothing else can write there while it is copied (conv_alone, conv_suits)
+ *	map_dereg	the last user of a converted range is gone: turn the pages back, if that can be done
+ *
+ * Only pages that lie wholly in the range are converted: they hold the program's data and nothing of
+ * an allocator's.
+ */
+#include "mem_map_in.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct map_state maps = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/*
+ * An allocator other than libc's may count on MADV_DONTNEED to clear its pages, which it does not do to
+ * pages of a file.
+ */
+static bool libc_malloc(void)
+{
+	Dl_info a, b;
+
+	return dladdr((void *)(uintptr_t)malloc, &a) && dladdr((void *)(uintptr_t)fflush, &b) && a.dli_fbase == b.dli_fbase;
+}
+
+static size_t least_len(void)
+{
+	static size_t least = 1;	/* not asked yet */
+	const char *env;
+
+	if (least == 1) {
+		env = secure_getenv("RDMAD_MAP");
+		least = env && *env ? strtoul(env, NULL, 0) : MAP_LEAST;
+		if (!least || !libc_malloc())
+			least = SIZE_MAX;
+		else if (least < 2)
+			least = 2;
+	}
+	return least;
+}
+
+static bool overlaps_range(uintptr_t start, uintptr_t end)
+{
+	for (const struct map_range *r = maps.ranges; r; r = r->next)
+		if (r->start < end && start < r->end)
+			return true;
+	return false;
+}
+
+static struct conv *conv_find(uintptr_t start, uintptr_t end)
+{
+	struct conv *c;
+
+	for (c = maps.convs; c && !(c->start < end && start < c->end); c = c->next)
+		;
+	return c;
+}
+
+static struct conv *conv_new(const struct map_range *r)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t start = (r->start + page - 1) & ~(page - 1), end = r->end & ~(page - 1);
+	struct conv *c;
+
+	if (r->end - r->start < least_len() || r->end - r->start > MAP_MOST || start >= end || maps.conv_n >= MAP_CONVS)
+		return NULL;
+	if (overlaps_range(r->start, r->end) || !conv_alone() || !conv_suits(start, end))
+		return NULL;
+	map_fork_guard();
+	c = conv_make(start, end);
+	if (c) {
+		c->next = maps.convs;
+		maps.convs = c;
+		maps.conv_n++;
+	}
+	return c;
+}
+
+void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass *pass)
+{
+	struct conv *c;
+	uintptr_t from, to;
+
+	*pass = (struct map_pass){ .fd = -1 };
+	r->start = (uintptr_t)addr;
+	r->end = r->start + len;
+	pthread_mutex_lock(&maps.lock);
+	c = conv_find(r->start, r->end);
+	if (!c)
+		c = conv_new(r);
+	if (c) {
+		from = r->start > c->start ? r->start : c->start;
+		to = r->end < c->end ? r->end : c->end;
+		/* The program may have unmapped the memory of an MR that it keeps, and mapped other there. */
+		if (!conv_intact(c, from, to))
+			c = NULL;
+	}
+	r->conv = c;
+	if (c) {
+		c->users++;
+		*pass = (struct map_pass){ .fd = c->fd, .addr = from, .len = to - from, .off = from - c->start };
+	}
+	r->next = maps.ranges;
+	r->prev = &maps.ranges;
+	if (r->next)
+		r->next->prev = &r->next;
+	maps.ranges = r;
+	pthread_mutex_unlock(&maps.lock);
+}
+
+void map_move(struct map_range *to, struct map_range *from)
+{
+	pthread_mutex_lock(&maps.lock);
+	*to = *from;
+	*to->prev = to;
+	if (to->next)
+		to->next->prev = &to->next;
+	pthread_mutex_unlock(&maps.lock);
+}
+
+static void conv_end(struct conv *c)
+{
+	struct conv **p;
+
+	if (!conv_intact(c, c->start, c->end) || !conv_alone() || !pages_private(c->start, c->end))
+		maps.left = true;
+	for (p = &maps.convs; *p != c; p = &(*p)->next)
+		;
+	*p = c->next;
+	maps.conv_n--;
+	conv_free(c);
+}
+
+void map_dereg(struct map_range *r)
+{
+	pthread_mutex_lock(&maps.lock);
+	*r->prev = r->next;
+	if (r->next)
+		r->next->prev = r->prev;
+	if (r->conv && !--r->conv->users)
+		conv_end(r->conv);
+	r->conv = NULL;
+	pthread_mutex_unlock(&maps.lock);
+}

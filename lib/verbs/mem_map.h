@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mem_map.h - memory that the daemon may map: registered pages turned, where they are, into pages of a memfd.
+ *
+ * The program sees no difference: same addresses, same bytes.  What a memfd would change - the memory is shared
+ * with a forked child - is mended at fork.  When there is any doubt nothing is done, and the daemon reaches
+ * the memory through the kernel, which is slower and always right.
+ *
+ * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default MAP_LEAST.
+ */
+#ifndef VERBS_MEM_MAP_H
+#define VERBS_MEM_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAP_LEAST	65536u
+#define MAP_MOST	(1ull << 30)	/* a region beyond is not copied: it would take a second */
+#define MAP_CONVS	128u		/* at most; each has a descriptor */
+
+struct conv;
+
+/* A registered range; lives in its MR. */
+struct map_range {
+	struct map_range *next, **prev;
+	uintptr_t start, end;
+	struct conv *conv;	/* or NULL */
+};
+
+/* What goes with MSG_MR_REG: fd is good until map_dereg(); -1: nothing to map. */
+struct map_pass {
+	int fd;
+	uint64_t addr, len, off;
+};
+
+/* Enters [addr, addr+len) and says what the daemon may map of it. */
+void map_reg(struct map_range *, const void *addr, size_t len, struct map_pass *);
+/* The entry goes from one struct to another, which holds none. */
+void map_move(struct map_range *to, struct map_range *from);
+/* The daemon has let go of it. */
+void map_dereg(struct map_range *);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* mem_map_in.h - between mem_map.c, mem_conv.c and mem_fork.c. */
+#ifndef VERBS_MEM_MAP_IN_H
+#define VERBS_MEM_MAP_IN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "mem_map.h"
+
+#define CONV_NAME	"rdmad-mr"
+#define CONV_VMA	"/memfd:" CONV_NAME " (deleted)"	/* in /proc/self/maps */
+
+/* Pages [start, end) are those of the file from 0 on. */
+struct conv {
+	struct conv *next;
+	uintptr_t start, end;
+	int fd;
+	uint64_t ino;
+	unsigned users;		/* ranges that were passed with it */
+};
+
+struct map_state {
+	pthread_mutex_t lock;
+	struct conv *convs;
+	unsigned conv_n;
+	struct map_range *ranges;
+	bool left;		/* some pages could not be turned back: they may still be there, with no conv */
+};
+extern struct map_state maps;
+
+/* mem_conv.c; with the lock held. */
+bool conv_alone(void);		/* nobody else can write to our memory now */
+bool conv_suits(uintptr_t start, uintptr_t end);	/* private, anonymous, written by nobody but this thread */
+struct conv *conv_make(uintptr_t start, uintptr_t end);	/* may reach less far than end; NULL: nothing was changed */
+bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end);	/* still mapped where it was? */
+bool pages_private(uintptr_t start, uintptr_t end);	/* turns shared pages into private ones; false: some are left */
+void conv_free(struct conv *);	/* closes the file; the pages stay as they are */
+
+/* mem_fork.c */
+void map_fork_guard(void);	/* once, before the first conversion */
+
+#endif

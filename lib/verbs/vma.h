@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vma.h - this process's mappings, read from /proc/self/maps.
+ *
+ * No memory is allocated, so that it can be read in a forked child and while mappings change.
+ */
+#ifndef VERBS_VMA_H
+#define VERBS_VMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vma {
+	uintptr_t start, end;
+	char perm[5];		/* "rw-p" */
+	uint64_t off, ino;
+	const char *name;	/* "": anonymous; good until the next call */
+};
+
+struct vma_reader {
+	int fd;
+	size_t pos, len;
+	bool eof;
+	char buf[8192];		/* more than the longest line */
+};
+
+bool vma_open(struct vma_reader *);
+bool vma_next(struct vma_reader *, struct vma *);	/* in order of address */
+void vma_close(struct vma_reader *);
+
+#endif
