@@ -171,6 +171,8 @@ int qp_make(struct ctx *c, struct qp *qp, const struct msg_req *req, const struc
 	qp->cookie = req->qp.cookie;
 	qp->sq_slots = r->sq_slots;
 	ring_attach(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
+	/* The library may use all of a slot: the core's copies must have as much room. */
+	init.cap.max_inline = r->sq_stride - (uint32_t)(sizeof(struct send_wr) + init.cap.max_send_sge * sizeof(struct sge));
 	qp->sq.hdr->slots = r->sq_slots;
 	qp->sq.hdr->stride = r->sq_stride;
 	if (r->rq_slots)

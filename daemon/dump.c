@@ -201,6 +201,7 @@ struct counts {
 	uint64_t stat[DEVICES_MAX][HCA_STATS];
 	struct hca_count objects[DEVICES_MAX];
 	unsigned contexts[DEVICES_MAX], channels[DEVICES_MAX];
+	uint64_t turns[SHARDS_MAX], sleeps[SHARDS_MAX], kicks[SHARDS_MAX];
 };
 
 static void counts_collect(struct shard *s, void *arg)
@@ -219,6 +220,9 @@ static void counts_collect(struct shard *s, void *arg)
 		n->objects[d].srq += o.srq;
 		n->objects[d].qp += o.qp;
 	}
+	n->turns[s->index] = s->count.turns;
+	n->sleeps[s->index] = s->count.sleeps;
+	n->kicks[s->index] = s->count.kicks;
 	for (const struct ctx *c = s->ctxs; c; c = c->next) {
 		n->contexts[c->dev->index]++;
 		n->channels[c->dev->index] += c->obj_n[OBJ_CHANNEL];
@@ -256,10 +260,12 @@ static unsigned maps_count(void)
 static json_t *stats_json(void)
 {
 	struct counts *n = calloc(1, sizeof(*n));
-	json_t *list = json_array();
+	json_t *list, *threads;
 
 	if (!n)
 		return NULL;
+	list = json_array();
+	threads = json_array();
 	for (unsigned i = 0; i < shards_n; i++)
 		shard_call(shards[i], counts_collect, n);
 	for (unsigned d = 0; d < devices_n; d++) {
@@ -273,10 +279,14 @@ static json_t *stats_json(void)
 						      (int)o->pd, "mrs", (int)o->mr, "cqs", (int)o->cq, "srqs", (int)o->srq,
 						      "qps", (int)o->qp, "channels", (int)n->channels[d]));
 	}
+	for (unsigned i = 0; i < shards_n; i++)
+		json_array_append_new(threads, json_pack("{s:s s:I s:I s:I}", "io", shards[i]->io_name, "turns",
+							 (json_int_t)n->turns[i], "sleeps", (json_int_t)n->sleeps[i], "kicks",
+							 (json_int_t)n->kicks[i]));
 	free(n);
-	return json_pack("{s:o s:{s:s s:i s:i s:i s:i s:i s:i}}", "devices", list, "daemon", "version", PACKAGE_VERSION,
-			 "pid", (int)getpid(), "shards", (int)shards_n, "sessions", (int)sessions_n, "holds", (int)holds_n,
-			 "fds", (int)fds_count(), "shared_maps", (int)maps_count());
+	return json_pack("{s:o s:o s:{s:s s:i s:i s:i s:i s:i}}", "devices", list, "shards", threads, "daemon", "version",
+			 PACKAGE_VERSION, "pid", (int)getpid(), "sessions", (int)sessions_n, "holds", (int)holds_n, "fds",
+			 (int)fds_count(), "shared_maps", (int)maps_count());
 }
 
 /* ---- the message ------------------------------------------------------------------------------ */

@@ -254,8 +254,7 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 	changed = !gid_same(r->gid, gid);
 	if (!changed && r->wire == wire)
 		return false;
-	if (fresh) {
-		dev->guid = 0;
+	if (fresh && !dev->guid) {
 		for (unsigned i = 8; i < 16; i++)
 			dev->guid = dev->guid << 8 | gid[i];
 	}

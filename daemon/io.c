@@ -46,6 +46,7 @@ void io_free(struct io *io)
 	free(io);
 }
 
+const char *io_name(const struct io *io) { return io->way->name; }
 int io_add(struct io *io, unsigned slot, int fd) { return io->way->add(io->state, slot, fd); }
 void io_del(struct io *io, unsigned slot, int fd) { io->way->del(io->state, slot, fd); }
 

@@ -38,6 +38,7 @@ extern const struct io_way io_uring_way, io_epoll_way;
  */
 int io_new(struct io **, enum io_kind);
 void io_free(struct io *);
+const char *io_name(const struct io *);
 int io_add(struct io *, unsigned slot, int fd);
 void io_del(struct io *, unsigned slot, int fd);
 void io_want_write(struct io *, unsigned slot, int fd, bool on);

@@ -286,7 +286,9 @@ static void files_look(struct shard_io *io, uint64_t timeout_ns)
 	for (unsigned i = 0; i < n; i++) {
 		if (ready[i] != KICK_SLOT)
 			net_ready(io->net, ready[i]);
-		else if (read(io->shard->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		else if (read(io->shard->kick_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+			io->shard->count.kicks += count;
+		else if (errno != EAGAIN)
 			log_err("cannot read the kicks of a shard: %s", strerror(errno));
 	}
 }
@@ -300,6 +302,7 @@ static void shard_sleep(struct shard *s)
 	if (!ctx_pending(s) && !__atomic_load_n(&io->wanted, __ATOMIC_SEQ_CST)) {
 		until = shard_deadline(s);
 		now = shard_now();
+		s->count.sleeps++;
 		if (mono_is_never(until))
 			files_look(io, UINT64_MAX);
 		else
@@ -338,6 +341,8 @@ static void turn(struct shard *s)
 	struct shard_io *io = s->io;
 	mono_t now = shard_now();
 	bool busy = wants_run(io, now);
+
+	s->count.turns++;
 
 	if (mono_reached(now, io->look_at)) {
 		io->look_at = mono_add(now, LOOK_NS);
@@ -380,6 +385,8 @@ static int thread_begin(struct shard *s)
 	pthread_setname_np(pthread_self(), name);
 	prctl(PR_SET_TIMERSLACK, 1000);		/* timers of the transport are as short as 10 us */
 	err = io_new(&io->io, io->kind);
+	if (!err)
+		s->io_name = io_name(io->io);
 	if (!err)
 		err = io_add(io->io, KICK_SLOT, s->kick_fd);
 	if (!err)

@@ -23,6 +23,8 @@ struct shard {
 	struct ctx *ctxs;		/* list through ctx->next; changed in this shard's thread only */
 	struct cq_map *cqs;		/* ctx.c's: which CQ ring, QP cookie belongs to a number */
 	struct shard_io *io;		/* shard.c's own */
+	const char *io_name;		/* how it waits */
+	struct { uint64_t turns, sleeps, kicks; } count;	/* since its start; this shard's thread only */
 };
 
 extern struct shard *shards[SHARDS_MAX];
