@@ -35,8 +35,7 @@ static void head_done(struct hca *h, struct qp *qp, uint32_t n)
 		flying = (uint32_t)psn_diff(q->next, q->una);
 	cost = req_cost(qp, w, pos + flying) - req_cost(qp, w, pos);
 	q->una = psn_add(q->una, n);
-	q->inflight -= cost;
-	path_done(h, qp->path, cost, true);
+	path_done(h, qp, cost, true);
 	while (q->rd_head != q->rd_tail && !psn_before(q->una, q->rd_end[q->rd_head & q->rd_mask]))
 		q->rd_head++;
 	if (pos + n == w->pkt_n)

@@ -256,6 +256,26 @@ void hca_settle(struct hca *h)
 	req_progress(h, qp);
 }
 
+/* ACKs first; read responses and requests in turn, so that neither side starves the other. */
+static bool qp_tx(struct hca *h, struct qp *qp, struct burst *b)
+{
+	bool sent = false;
+
+	if (!qp->yield || !req_tx(h, qp, b)) {
+		sent = resp_tx(h, qp, b);
+		if (sent)
+			qp->yield = opcode_get(b->op_first)->kind == KIND_RESP;
+		else
+			sent = !qp->yield && req_tx(h, qp, b);
+	} else {
+		sent = true;
+		qp->yield = false;
+	}
+	if (qp->path && link_empty(&qp->waiter))
+		path_wake(h, qp->path);
+	return sent;
+}
+
 bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 {
 	h->now = now;
@@ -264,7 +284,7 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		struct qp *qp = LINK_OF(h->ready.next, struct qp, ready);
 
 		link_del(&qp->ready);
-		if (!resp_tx(h, qp, b) && !req_tx(h, qp, b))
+		if (!qp_tx(h, qp, b))
 			continue;
 		qp_ready(h, qp);
 		qp->tx_pkts += b->n;
@@ -304,8 +324,12 @@ void hca_tick(struct hca *h, mono_t now)
 
 	h->now = now;
 	hca_settle(h);
-	while ((t = heap_due(&h->timers, now)))
-		req_timer(h, LINK_OF(t, struct qp, timer));
+	while ((t = heap_due(&h->timers, now))) {
+		if (t->path)
+			path_timer(h, LINK_OF(t, struct path, timer));
+		else
+			req_timer(h, LINK_OF(t, struct qp, timer));
+	}
 }
 
 mono_t hca_deadline(const struct hca *h)

@@ -68,6 +68,7 @@ void timer_init(struct timer *t)
 {
 	t->at = t->key = MONO_NEVER;
 	t->pos = 0;
+	t->path = false;
 }
 
 void timer_set(struct heap *h, struct timer *t, mono_t at)

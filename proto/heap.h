@@ -17,6 +17,7 @@ struct timer {
 	mono_t at;		/* when it fires; MONO_NEVER: it does not */
 	mono_t key;		/* place in the heap, <= at */
 	uint32_t pos;		/* index in the heap plus 1; 0: not in it */
+	bool path;		/* of a struct path; else of a struct qp */
 };
 
 struct heap {

@@ -8,6 +8,8 @@
 
 #include "hca_in.h"
 
+#define PATIENCE_NS	250000000u	/* longer than a packet lives on the way */
+
 static unsigned hash(const uint8_t *gid)
 {
 	uint32_t v = 0;
@@ -36,7 +38,8 @@ static void set_local(const struct hca *h, struct path *p, bool local)
 {
 	p->local = local;
 	p->train_len = local ? h->cfg.local_train_len : h->cfg.train_len;
-	p->window = local ? UINT64_MAX : h->cfg.window_len;
+	p->window = local ? UINT64_MAX : h->cfg.window_len ? h->cfg.window_len : 1;
+	p->acked = p->window;
 }
 
 static struct path *find(const struct hca *h, const uint8_t *dgid)
@@ -53,11 +56,14 @@ struct path *path_get(struct hca *h, const uint8_t *dgid)
 	struct path *p = find(h, dgid), **head = &h->paths.head[hash(dgid)];
 
 	if (!p) {
-		p = calloc(1, sizeof(*p));
+		p = heap_reserve(&h->timers, h->qp.live + h->paths.n + 1) ? NULL : calloc(1, sizeof(*p));
 		if (!p)
 			return NULL;
+		h->paths.n++;
 		memcpy(p->dgid, dgid, 16);
 		link_init(&p->waiters);
+		timer_init(&p->timer);
+		p->timer.path = true;
 		set_local(h, p, path_is_local(h, dgid));
 		p->next = *head;
 		*head = p;
@@ -75,6 +81,8 @@ void path_put(struct hca *h, struct path *p)
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
+	timer_del(&h->timers, &p->timer);
+	h->paths.n--;
 	free(p);
 }
 
@@ -102,7 +110,7 @@ int hca_local_set(struct hca *h, const uint8_t *gid, bool local)
 	}
 	if (p && p->local != local) {
 		set_local(h, p, local);
-		path_done(h, p, 0, false);
+		path_wake(h, p);
 	}
 	return 0;
 }
@@ -119,30 +127,81 @@ uint64_t path_room(const struct path *p)
 	return p->inflight ? 0 : 1;
 }
 
-void path_sent(struct path *p, uint64_t n)
+/* The QP's share of what is in flight. */
+static uint64_t *share(struct qp *qp)
 {
-	p->inflight += n;
+	if (qp->req.epoch != qp->path->epoch) {
+		qp->req.epoch = qp->path->epoch;
+		qp->req.inflight = 0;
+	}
+	return &qp->req.inflight;
 }
 
-void path_done(struct hca *h, struct path *p, uint64_t n, bool acked)
+void path_sent(struct qp *qp, uint64_t n)
 {
-	p->inflight -= n;
-	if (acked && !p->local && p->window < h->cfg.window_len) {
-		uint64_t grown = p->window + h->cfg.train_len * n / p->window + 1;
+	*share(qp) += n;
+	qp->path->inflight += n;
+}
 
-		p->window = grown < h->cfg.window_len ? grown : h->cfg.window_len;
-	}
+static void grow(const struct hca *h, struct path *p, uint64_t n)
+{
+	uint64_t window = p->window + h->cfg.train_len * n / p->window + 1;
+
+	p->acked += n;
+	p->acked_epoch += n;
+	if (!p->local)
+		p->window = window < h->cfg.window_len ? window : h->cfg.window_len;
+}
+
+void path_done(struct hca *h, struct qp *qp, uint64_t n, bool acked)
+{
+	struct path *p = qp->path;
+	uint64_t *mine = share(qp);
+
 	if (acked)
-		p->acked += n;
-	while (!link_empty(&p->waiters) && path_room(p)) {
-		struct qp *qp = LINK_OF(p->waiters.next, struct qp, waiter);
+		grow(h, p, n);
+	n = n < *mine ? n : *mine;
+	*mine -= n;
+	p->inflight -= n;
+	path_wake(h, p);
+}
 
-		link_del(&qp->waiter);
-		qp_ready(h, qp);
-		/* Each takes a train; the others wait for what is left. */
-		if (p->inflight + p->train_len >= p->window)
-			break;
+void path_wait(struct hca *h, struct qp *qp)
+{
+	struct path *p = qp->path;
+
+	if (!link_empty(&qp->waiter))
+		return;
+	link_add_tail(&p->waiters, &qp->waiter);
+	if (mono_is_never(p->timer.at)) {
+		p->acked_epoch = 0;
+		timer_set(&h->timers, &p->timer, mono_add(h->now, PATIENCE_NS));
 	}
+}
+
+/* One at a time: it takes what it wants, and hca_tx() wakes the next if there is room left. */
+void path_wake(struct hca *h, struct path *p)
+{
+	struct qp *qp;
+
+	if (link_empty(&p->waiters) || !path_room(p))
+		return;
+	qp = LINK_OF(p->waiters.next, struct qp, waiter);
+	link_del(&qp->waiter);
+	qp_ready(h, qp);
+}
+
+void path_timer(struct hca *h, struct path *p)
+{
+	if (link_empty(&p->waiters))
+		return;
+	if (p->acked_epoch < p->window) {
+		p->epoch++;
+		p->inflight = 0;
+	}
+	path_wake(h, p);
+	p->acked_epoch = 0;
+	timer_set(&h->timers, &p->timer, mono_add(h->now, PATIENCE_NS));
 }
 
 void path_loss(struct hca *h, struct path *p, bool timeout)

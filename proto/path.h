@@ -5,6 +5,9 @@
  * UDP has no credits: more than the receiver's socket buffer holds is lost, and go-back-N then
  * sends it all again.  So bytes in flight are bounded by a window that halves on loss and
  * grows back with ACKs.  A local peer loses nothing and has no window.
+ *
+ * What a dead QP has in flight must not shut the window for the others for as long as its timeout lasts:
+ * if QPs wait and little is acknowledged, a new epoch begins, in which nothing is in flight yet.
  */
 #ifndef PROTO_PATH_H
 #define PROTO_PATH_H
@@ -12,9 +15,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "heap.h"
 #include "link.h"
 
 struct hca;
+struct qp;
 
 struct path {
 	struct path *next;	/* same hash */
@@ -24,7 +29,10 @@ struct path {
 	uint32_t train_len;	/* payload bytes of a burst */
 	uint64_t window;	/* bytes that may be in flight */
 	uint64_t inflight;	/* requests not acknowledged; for READs the responses asked for */
-	uint64_t acked;		/* since the window last changed */
+	uint64_t acked;		/* since the window was last cut */
+	uint64_t acked_epoch;	/* since the timer was set */
+	uint32_t epoch;
+	struct timer timer;	/* runs while QPs wait */
 	struct link waiters;	/* QPs that have more to send than the window allows */
 };
 
@@ -32,6 +40,7 @@ struct path {
 
 struct paths {
 	struct path *head[PATH_HASH];
+	uint32_t n;
 	uint8_t (*local)[16];
 	uint32_t local_n, local_max;
 };
@@ -43,9 +52,12 @@ void paths_fini(struct hca *);
 
 /* Bytes of room in the window; at least 1 if nothing is in flight, so that something always moves. */
 uint64_t path_room(const struct path *);
-void path_sent(struct path *, uint64_t n);
-/* n bytes are no longer in flight; acked: because they arrived.  Wakes waiters. */
-void path_done(struct hca *, struct path *, uint64_t n, bool acked);
+/* n bytes of the QP went out; or are no longer in flight, acked: because they arrived. */
+void path_sent(struct qp *, uint64_t n);
+void path_done(struct hca *, struct qp *, uint64_t n, bool acked);
+void path_wait(struct hca *, struct qp *);	/* until there is room */
+void path_wake(struct hca *, struct path *);	/* the next one, if there is room */
+void path_timer(struct hca *, struct path *);	/* it fired */
 void path_loss(struct hca *, struct path *, bool timeout);
 
 #endif

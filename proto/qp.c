@@ -78,7 +78,7 @@ static int queues_init(struct hca *h, struct qp *qp)
 		if (!qp->srq_wqe)
 			return ENOMEM;
 	}
-	if (heap_reserve(&h->timers, h->qp.live + 1))
+	if (heap_reserve(&h->timers, h->qp.live + h->paths.n + 1))
 		return ENOMEM;
 	return comp_reserve(&h->comp, c->max_send_wr + c->max_recv_wr);
 }
@@ -201,6 +201,7 @@ static void flush_sq(struct hca *h, struct qp *qp)
 	while (sq_len(&qp->sq))
 		sq_complete(h, qp, WC_WR_FLUSH_ERR, FAULT_NONE);
 	qp->sq.next = qp->sq.begun = qp->sq.head;
+	qp->req.pos = 0;
 }
 
 void qp_to_err(struct hca *h, struct qp *qp)

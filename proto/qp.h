@@ -43,7 +43,8 @@ struct req {
 	bool rnr_wait;		/* the timer runs for an RNR NAK */
 	bool implied;		/* fell back for a lost response; once is enough until something arrives */
 	bool drained;		/* SQD: nothing begun is unfinished, and it was said */
-	uint64_t inflight;	/* our share of path.inflight */
+	uint64_t inflight;	/* our share of path.inflight, if path.epoch is epoch */
+	uint32_t epoch;
 	uint64_t unasked;	/* bytes sent since the last AckReq */
 	psn_t *rd_end;		/* ring: the PSN behind each READ request or atomic under way */
 	uint32_t rd_max, rd_mask, rd_head, rd_tail;
@@ -91,6 +92,7 @@ struct qp {
 	uint32_t qpn;
 	uint8_t type, state;
 	bool sig_all;
+	bool yield;		/* it sent a read response: a request may go first */
 	uint8_t svc;		/* enum service */
 	uint32_t mtu;		/* bytes; UD: of the port, when sending */
 	struct pd *pd;
@@ -150,6 +152,7 @@ bool resp_tx(struct hca *, struct qp *, struct burst *);
 void resp_clear(struct qp *);			/* nothing is to be sent any more */
 uint32_t replay(struct hca *, struct qp *, const struct burst *);
 struct rd *rd_push(struct qp *);
+void rd_expire(struct qp *);			/* forgets those too far back for PSNs to be compared */
 static inline struct rd *rd_at(const struct resp *r, uint32_t i) { return &r->rd[i & r->rd_mask]; }
 void uc_rx(struct hca *, struct qp *, const struct burst *);
 void ud_rx(struct hca *, struct qp *, const struct burst *);

@@ -98,12 +98,14 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 		return ENOMEM;
 	if (qp->path) {
 		/* What is in flight on the old way is sent again on the new one. */
-		if (qp->req.inflight)
+		if (!psn_eq(qp->req.una, qp->req.next))
 			req_restart(h, qp, false, false);
 		link_del(&qp->waiter);
 		path_put(h, qp->path);
 	}
 	qp->path = p;
+	qp->req.epoch = p->epoch;
+	qp->req.inflight = 0;
 	memcpy(qp->route.sgid, h->gid[av->sgid_index], 16);
 	memcpy(qp->route.dgid, av->dgid, 16);
 	qp->route.flow_label = av->flow_label;

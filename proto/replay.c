@@ -23,6 +23,21 @@ struct rd *rd_push(struct qp *qp)
 	return rd_at(r, r->rd_tail++);
 }
 
+void rd_expire(struct qp *qp)
+{
+	struct resp *r = &qp->resp;
+
+	while (r->rd_n) {
+		const struct rd *d = rd_at(r, r->rd_tail - r->rd_n);
+
+		if (((r->epsn.v - d->psn.v - d->n) & PSN_MASK) <= PSN_WINDOW)
+			return;
+		if (r->rd_cur == r->rd_tail - r->rd_n)
+			r->rd_cur++;
+		r->rd_n--;
+	}
+}
+
 /* Index of the first stored one whose last PSN is not before p; rd_tail: none. */
 static uint32_t find(const struct resp *r, psn_t p)
 {

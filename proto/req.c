@@ -109,10 +109,10 @@ static uint32_t window_fit(const struct qp *qp, const struct swqe *w, uint32_t n
 }
 
 /* Packets of w that may be sent now; 0: none, and what opens the gate makes the QP ready again. */
-static uint32_t may_send(struct qp *qp, const struct swqe *w)
+static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 {
 	const struct req *q = &qp->req;
-	struct path *p = qp->path;
+	const struct path *p = qp->path;
 	uint32_t n = w->pkt_n - q->pos, out = distance(q->una, q->next);
 	uint64_t train;
 
@@ -134,8 +134,8 @@ static uint32_t may_send(struct qp *qp, const struct swqe *w)
 		n = PSN_WINDOW - out;
 	}
 	n = window_fit(qp, w, n);
-	if (!n && link_empty(&qp->waiter))
-		link_add_tail(&p->waiters, &qp->waiter);
+	if (!n)
+		path_wait(h, qp);
 	return n;
 }
 
@@ -179,6 +179,9 @@ static bool payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst *
 	if (!b->payload_len)
 		return true;
 	if (w->wr.inline_len) {
+		/* Copied by the library; the sge, if it left them, still have to be right. */
+		if (w->wr.sge_n && sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, 0, 0, UINT64_MAX, h->tx_span) < 0)
+			return false;
 		h->tx_span[0] = (struct span){ NULL, (uint64_t)(uintptr_t)(swqe_inline(w) + off),
 					       (uint32_t)b->payload_len };
 		b->span_n = 1;
@@ -256,8 +259,7 @@ static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct b
 	uint64_t cost = req_cost(qp, w, q->pos + n) - req_cost(qp, w, q->pos);
 	psn_t end = psn_add(q->next, n);
 
-	path_sent(p, cost);
-	q->inflight += cost;
+	path_sent(qp, cost);
 	q->unasked += cost;
 	b->ackreq = w->rd || q->pos + n == w->pkt_n || psn_eq(end, q->max) ||
 		    distance(q->una, end) % ASK_PSNS < n ||
@@ -310,7 +312,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	} else if (w->fault) {
 		return false;
 	}
-	n = qp->type == QPT_UD ? 1 : may_send(qp, w);
+	n = qp->type == QPT_UD ? 1 : may_send(h, qp, w);
 	if (!n)
 		return false;
 	burst_init(h, qp, b);
@@ -338,12 +340,8 @@ void req_stop(struct hca *h, struct qp *qp)
 	link_del(&qp->waiter);
 	q->rnr_wait = false;
 	q->rd_head = q->rd_tail;
-	if (qp->path && q->inflight) {
-		uint64_t n = q->inflight;
-
-		q->inflight = 0;
-		path_done(h, qp->path, n, false);
-	}
+	if (qp->path)
+		path_done(h, qp, q->inflight, false);
 }
 
 void req_restart(struct hca *h, struct qp *qp, bool loss, bool timeout)

@@ -276,6 +276,7 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 	struct burst one;
 
 	r->silent = false;
+	rd_expire(qp);
 	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK)
 		r->nak = 0;	/* of an earlier try, not yet sent */
 	if (!f)

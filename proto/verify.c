@@ -140,7 +140,7 @@ static void verify_paths(const struct hca *h)
 
 			HOLDS(p->users && p->users == users_of(h, p));
 			for (uint32_t i = 0; i <= h->qp.mask; i++)
-				if (h->qp.v[i] && h->qp.v[i]->path == p)
+				if (h->qp.v[i] && h->qp.v[i]->path == p && h->qp.v[i]->req.epoch == p->epoch)
 					inflight += h->qp.v[i]->req.inflight;
 			HOLDS(inflight == p->inflight);
 			HOLDS(p->window);
