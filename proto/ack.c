@@ -49,7 +49,8 @@ static void progress(struct hca *h, struct qp *qp)
 	struct sq *s = &qp->sq;
 
 	if (psn_before(q->next, q->una) || (int32_t)(s->next - s->head) < 0) {
-		q->next = q->una;
+		/* Responses overtook what was to be cut again: a READ is now asked for from here. */
+		q->next = q->restart = q->una;
 		s->next = s->head;
 		q->pos = s->head == s->begun ? 0 : head_pos(qp);
 	}
