@@ -96,9 +96,10 @@ static bool prepare_write(struct mwr *w, const struct post *p)
 	struct mqp *q = w->qp;
 	struct rng *r = &q->m->s.rng;
 	struct content *c;
-	bool ok;
+	/* UC: an old WRITE may come again behind a new one */
+	bool ok, late = q->type == QPT_UC && q->m->copies;
 
-	if (p->again && q->target && q->target->len == p->len && q->target->c->ver_n < 6 && p->len) {
+	if (p->again && !late && q->target && q->target->len == p->len && q->target->c->ver_n < 6 && p->len) {
 		w->remote = q->target;
 		w->remote->ref++;
 		c = q->target->c;
