@@ -57,6 +57,7 @@ struct rd {
 	uint32_t msn;
 	uint8_t kind;		/* KIND_READ or KIND_ATOMIC */
 	bool want;		/* the response, or the rest of it, is to be sent */
+	bool again;		/* and was before: the peer may have it already */
 	bool ack_before;	/* and an ACK of all before it */
 	uint32_t rkey;
 	uint64_t va;

@@ -68,7 +68,7 @@ static void read_again(struct qp *qp, const struct burst *b)
 	if (b->va - d->va != (uint64_t)skip * qp->mtu || (uint64_t)skip * qp->mtu + b->dma_len > d->len ||
 	    skip + pkts > d->n)
 		return;
-	d->want = true;
+	d->want = d->again = true;
 	d->begin = d->at = skip;
 	d->end = skip + pkts;
 	d->end_off = skip * qp->mtu + b->dma_len;
@@ -83,7 +83,7 @@ static void atomic_again(struct qp *qp, const struct burst *b)
 
 	if (i == r->rd_tail || d->kind != KIND_ATOMIC || !psn_eq(d->psn, b->psn))
 		return;
-	d->want = true;
+	d->want = d->again = true;
 	want_from(r, i);
 }
 
