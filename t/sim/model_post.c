@@ -242,6 +242,8 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 	if (!w->expect)
 		return;
 	w->qp->cause = true;
+	for (unsigned i = 0; p->bad && p->op == WR_READ && i < w->loc_n; i++)
+		w->loc[i]->kind = PIECE_RECV;	/* part of it may be right, but is of another place */
 	if (w->qp->peer && w->qp->type == QPT_RC) {
 		w->qp->peer->cause = true;
 		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR | 1u << WC_REM_ACCESS_ERR |
