@@ -50,11 +50,12 @@ static enum fault check_rights(const struct qp *qp, const struct burst *b)
 		return FAULT_NONE;
 	if (!r->rd_max)
 		return FAULT_RESP_RD_NONE;
-	/* The oldest place is taken again once its response was sent. */
+	/*
+	 * The oldest place is free once its response was sent.  If that is to be sent again, this request says
+	 * that the first one has arrived meanwhile.
+	 */
 	oldest = rd_at(r, r->rd_tail - r->rd_n);
-	if (r->rd_n == r->rd_max && (oldest->want || oldest->ack_before))
-		return FAULT_RESP_RD_MANY;
-	return FAULT_NONE;
+	return r->rd_n == r->rd_max && oldest->want && !oldest->again ? FAULT_RESP_RD_MANY : FAULT_NONE;
 }
 
 static enum fault check_length(const struct qp *qp, const struct burst *b)
