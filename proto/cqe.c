@@ -76,13 +76,23 @@ void recv_complete(struct hca *h, struct qp *qp, struct cqe *c)
 	comp_put(h, qp->rcq, qp, c);
 }
 
+void recv_return(struct qp *qp)
+{
+	const struct rwqe *w = qp->resp.wqe;
+	struct rq *q;
+
+	if (!w || !qp->srq)
+		return;
+	q = &qp->srq->rq;
+	/* Its own place or that of one taken since: used says that there is one. */
+	memcpy(rq_at(q, --q->head), w, sizeof(*w) + w->sge_n * sizeof(struct sge));
+	qp->resp.wqe = NULL;
+}
+
 void recv_drop(struct qp *qp)
 {
-	if (!qp->resp.wqe)
-		return;
-	qp->resp.wqe = NULL;
-	if (qp->srq)
-		qp->srq->rq.used--;
-	else
+	recv_return(qp);
+	if (qp->resp.wqe)
 		qp->rq.used--;
+	qp->resp.wqe = NULL;
 }

@@ -135,7 +135,8 @@ struct cqe recv_cqe(const struct hca *, const struct qp *, const struct rwqe *);
 struct rwqe *recv_peek(struct qp *);
 struct rwqe *recv_take(struct hca *, struct qp *);
 void recv_complete(struct hca *, struct qp *, struct cqe *);			/* the one in use */
-void recv_drop(struct qp *);							/* it, without a completion */
+void recv_return(struct qp *);			/* the one in use, back to the SRQ if it is from one */
+void recv_drop(struct qp *);			/* it, without a completion */
 
 /* ---- requester: req.c, ack.c ---- */
 bool req_tx(struct hca *, struct qp *, struct burst *);

@@ -3,7 +3,8 @@
  * uc.c - the UC receiver (rule 4.10): like the RC responder, but nobody is told.
  *
  * A message of which a packet is missing or wrong is dropped with all that is left of it; the next
- * FIRST or ONLY sets the expected PSN anew.  A receive WR that was begun is used again for the next message.
+ * FIRST or ONLY sets the expected PSN anew.  A receive WR that was begun is used again for the next message, or
+ * goes back to its SRQ.
  */
 #include <string.h>
 
@@ -18,10 +19,10 @@ static uint8_t kind(const struct burst *b) { return opcode_get(b->op_first)->kin
 static void drop(struct hca *h, struct qp *qp, enum fault f)
 {
 	qp->resp.kind = KIND_NONE;
-	if (qp->resp.dropping)
-		return;
+	if (!qp->resp.dropping)
+		fault_act(h, qp, f);
 	qp->resp.dropping = true;
-	fault_act(h, qp, f);
+	recv_return(qp);
 }
 
 static bool length_ok(const struct qp *qp, const struct burst *b)
