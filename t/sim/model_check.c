@@ -490,7 +490,8 @@ static void on_tx(struct sim *s, struct node *n, const struct burst *b)
 			continue;
 		p = arena_piece(&b->span[i]);
 		if (!p || !p->wr)
-			sim_fail(s, "sends from memory whose WR is done");
+			sim_fail(s, "sends %u bytes at 0x%llx of node %u, whose WR is done", b->span[i].len,
+				 (unsigned long long)b->span[i].addr, n->i);
 		tx_request(s, p->wr);
 	}
 }

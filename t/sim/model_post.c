@@ -228,7 +228,7 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 		w->expect = 1u << WC_LOC_PROT_ERR;
 		break;
 	case BAD_LBOUNDS:
-		x->sge[0].addr = w->loc[0]->r->iova + w->loc[0]->r->len - w->loc[0]->len + 1;
+		x->sge[0].addr = w->loc[0]->r->iova + w->loc[0]->r->len;
 		w->expect = 1u << WC_LOC_PROT_ERR;
 		break;
 	case BAD_ALIGN:

@@ -103,7 +103,7 @@ static void qps_random(struct swarm *w)
 
 	for (unsigned i = 0; i < m->s.node_n && i < MODEL_SRQS; i++)
 		if (rng_one_in(r, 2))
-			srq[i] = model_srq(m, i, PICK(r, 4, 32, 128));
+			srq[i] = model_srq(m, i, PICK(r, 16, 32, 128));
 	for (unsigned i = 0; i < pairs; i++) {
 		unsigned a = rng_below(r, m->s.node_n), b = rng_below(r, m->s.node_n);
 		struct mqp_cfg c = {
@@ -317,8 +317,9 @@ static void top_up(struct model *m)
 		resume(w, q);
 		if (q->type == QPT_RC && model_owed(q))
 			recv_random(w, q);
-		if (q->srq && q->srq->n < 2)
-			recv_random(w, q);
+		/* each QP may keep one for a message that was lost in the middle */
+		if (q->srq && q->srq->n < 13)
+			model_srq_recv(q->srq, w->recv_len, 1);
 	}
 }
 
