@@ -220,20 +220,6 @@ int verb_srq_query(struct call *call)
 
 /* ---- qp ------------------------------------------------------------------------------ */
 
-/*
- * A send slot holds the request, its sge, and behind them inline data: as much as was asked for, and a little
- * at any rate, so that the library can copy small sends instead of having the daemon fetch them.
- */
-#define SLOT_SMALL 176u
-
-static uint32_t send_stride(const struct qp_cap *cap)
-{
-	uint32_t tail = cap->max_send_sge * (uint32_t)sizeof(struct sge);
-
-	tail = tail + SLOT_SMALL > cap->max_inline ? tail + SLOT_SMALL : cap->max_inline;
-	return align_up((uint32_t)sizeof(struct send_wr) + tail, 64);
-}
-
 static int qp_caps_check(const struct msg_req *req)
 {
 	const struct qp_cap *cap = &req->qp.cap;
@@ -268,7 +254,7 @@ int verb_qp_create(struct call *call)
 		return ENOMEM;
 	qp->cap = req->qp.cap;
 	r.sq_slots = pow2_at_least(qp->cap.max_send_wr);
-	r.sq_stride = send_stride(&qp->cap);
+	r.sq_stride = (uint32_t)sizeof(struct send_wr) + send_tail_len(qp->cap.max_send_sge, qp->cap.max_inline);
 	r.rq_off = len = align_up((uint32_t)ring_bytes(r.sq_slots, r.sq_stride), 64);
 	if (req->qp.srq) {
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;

@@ -17,10 +17,7 @@ static uint32_t pow2(uint32_t n)
 
 int sq_init(struct sq *q, uint32_t depth, uint32_t sge_max, uint32_t inline_max)
 {
-	uint32_t slot = pow2((uint32_t)(sizeof(struct send_wr) + sge_max * sizeof(struct sge) + inline_max));
-
-	*q = (struct sq){ .depth = depth, .mask = pow2(depth) - 1 };
-	q->room = slot - (uint32_t)sizeof(struct send_wr);
+	*q = (struct sq){ .depth = depth, .mask = pow2(depth) - 1, .room = send_tail_len(sge_max, inline_max) };
 	q->stride = (uint32_t)(sizeof(struct swqe) + q->room);
 	if (!depth)
 		return 0;

@@ -96,6 +96,19 @@ struct send_wr {
 	};
 };
 
+/*
+ * Bytes behind struct send_wr in a slot: the sge and behind them RD_SMALL bytes at least, so that the
+ * library can copy a small send instead of having the daemon fetch it; or the inline data.  The core's
+ * queue holds as much.
+ */
+#define RD_SMALL	176u
+static inline uint32_t send_tail_len(uint32_t max_sge, uint32_t max_inline)
+{
+	uint32_t len = max_sge * (uint32_t)sizeof(struct sge) + RD_SMALL;
+
+	return ((len > max_inline ? len : max_inline) + 63u) & ~63u;
+}
+
 /* A receive work request; in a slot followed by sge_n struct sge. */
 struct recv_wr {
 	uint64_t wr_id;
