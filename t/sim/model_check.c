@@ -290,6 +290,15 @@ static void recv_bytes_once(struct model *m, const struct mwr *w, const struct c
 		sim_fail(&m->s, "receive %llu of %u bytes: %u were written", (unsigned long long)w->id, len, stored);
 }
 
+/* A UC message that was lost gives its receive WR back to the SRQ, with what it had written. */
+static bool uc_began(const struct model *m, const struct mqp *q)
+{
+	for (unsigned i = 0; q->srq && i < m->qp_n; i++)
+		if (m->qp[i].srq == q->srq && m->qp[i].type == QPT_UC)
+			return true;
+	return false;
+}
+
 static void recv_good(struct model *m, struct mqp *q, struct mwr *w, const struct cqe *c)
 {
 	struct msg *g;
@@ -301,7 +310,7 @@ static void recv_good(struct model *m, struct mqp *q, struct mwr *w, const struc
 		return;
 	if (!g)
 		recv_mismatch(m, q, c);
-	if (q->type == QPT_RC)
+	if (q->type == QPT_RC && !uc_began(m, q))
 		recv_bytes_once(m, w, c);
 	g->delivered++;
 }
