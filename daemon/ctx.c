@@ -196,6 +196,14 @@ void bell_give_back(struct ctx *c, uint32_t number)
 	c->queue_used--;
 }
 
+void ctx_end(struct shard *s)
+{
+	if (s->cqs)
+		free(s->cqs->chain);
+	free(s->cqs);
+	s->cqs = NULL;
+}
+
 /* ---- open and close ------------------------------------------------------------ */
 
 static unsigned ctxs_on[SHARDS_MAX];

@@ -474,6 +474,7 @@ static void shard_free(struct shard *s)
 		s->io->mail = m->next;
 		free(m);
 	}
+	ctx_end(s);
 	if (s->kick_fd >= 0)
 		close(s->kick_fd);
 	pthread_mutex_destroy(&s->io->lock);

@@ -51,6 +51,7 @@ bool ctx_publish(struct shard *, mono_t now);	/* hca_completions(), hca_events()
 bool ctx_pending(const struct shard *);		/* some bell has work */
 void ctx_sleep(struct shard *);			/* bell_sleep() for all; then ctx_pending() is asked once more */
 void ctx_wake(struct shard *);
+void ctx_end(struct shard *);			/* the thread has ended, all contexts are closed: frees cqs */
 
 /* ---- addresses ------------------------------------------------------------ */
 
