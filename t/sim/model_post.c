@@ -345,8 +345,12 @@ int model_send(struct mqp *q, const struct post *given)
 	if (op_takes_recv(p.op))
 		msg_new(w, &p);
 	slot_make(&x, w, &p, q);
-	if (p.inl && p.len <= 256 && !op_waits(p.op))
-		p.bad == BAD_NONE && rng_one_in(&q->m->s.rng, 2) ? slot_inline(&x, w) : slot_copy(&x, w);
+	if (p.inl && p.len <= 256 && !op_waits(p.op)) {
+		if (p.bad == BAD_NONE && rng_one_in(&q->m->s.rng, 2))
+			slot_inline(&x, w);
+		else if (p.len <= RD_SMALL)
+			slot_copy(&x, w);
+	}
 	e = hca_post_send(q->node->hca, q->qpn, &x.wr, sim_now(&q->m->s));
 	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i, q->qpn,
 		   (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "", e);
