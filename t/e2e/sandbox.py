@@ -73,7 +73,10 @@ def _child_begin():
 
 def _parent_wait(pid):
     def stop(sig, frame):
-        os.kill(pid, signal.SIGKILL)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass	# the same signal has ended it
 
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, stop)
