@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * abi_check.c - nothing but assertions: our numbers are those of the verbs, and the public structures lie as in
- * every program that was ever compiled against them.
+ * abi_check.c - nothing but assertions: our numbers are those of the verbs, and the public structures lie as
+ * in every program that was ever compiled against them.
  */
 #include "objects.h"
 
@@ -137,7 +137,7 @@ SAME(offsetof(struct ibv_context, cmd_fd), 264);
 SAME(offsetof(struct ibv_context, async_fd), 268);
 SAME(offsetof(struct ibv_context, num_comp_vectors), 272);
 SAME(offsetof(struct ibv_context, abi_compat), 320);
-/* Operations are found by their distance from the context: those of 44 end 8 + 320 bytes in front of its end. */
+/* Operations are found by their distance from the end: those of 44 begin 648 bytes in front of it. */
 SAME(sizeof(struct verbs_context) - offsetof(struct verbs_context, query_port), 648);
 SAME(sizeof(struct verbs_context) - offsetof(struct verbs_context, sz), 336);
 SAME(sizeof(struct verbs_context) - offsetof(struct verbs_context, close_xrcd), 352);

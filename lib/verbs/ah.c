@@ -129,8 +129,8 @@ static int gid_find(struct rd_ctx *c, uint32_t port, const uint8_t *gid, uint8_t
 	return err && err != EINVAL ? err : ENOENT;
 }
 
-EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
-			       struct ibv_ah_attr *a)
+EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
+                               struct ibv_grh *grh, struct ibv_ah_attr *a)
 {
 	uint8_t own[16];
 	int err;
@@ -151,7 +151,8 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct
 	return 0;
 }
 
-EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+                                            uint8_t port)
 {
 	struct ibv_ah_attr a;
 

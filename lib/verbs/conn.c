@@ -48,7 +48,8 @@ static int name_connect(const char *name, pid_t *pid)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&sa, len) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len)) {
+	if (connect(fd, (struct sockaddr *)&sa, len) ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len)) {
 		err = errno;
 		goto fail;
 	}
@@ -147,7 +148,8 @@ static int recv_rep(struct conn *c, struct msg_rep *rep, int *fds, unsigned *n)
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	} ctl;
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)};
 	struct cmsghdr *cm;
 	ssize_t len;
 

@@ -23,7 +23,8 @@ struct conn {
 	pthread_mutex_t lock;
 };
 
-/* Finds the daemon (the rules are in msg.h), checks its uid, says hello.  0 or an errno; ENOSYS: there is no daemon. */
+/* Finds the daemon (the rules are in msg.h), checks its uid, says hello.  0 or an errno; ENOSYS: there is no
+ * daemon. */
 int conn_open(struct conn *);
 void conn_close(struct conn *);
 
@@ -31,9 +32,9 @@ void conn_close(struct conn *);
 bool conn_mine(const struct conn *);
 
 /*
- * Sends req (op and row filled in) and waits for the reply.  send_fd >= 0 goes along.  Exactly fd_n descriptors
- * must come back with a success and are stored in fds (close-on-exec).  0 or a positive errno: the daemon's, or EIO when
- * it is gone.
+ * Sends req (op and row filled in) and waits for the reply.  send_fd >= 0 goes along.  Exactly fd_n
+ * descriptors must come back with a success and are stored in fds (close-on-exec).  0 or a positive errno:
+ * the daemon's, or EIO when it is gone.
  */
 int conn_call(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n);
 

@@ -67,7 +67,8 @@ static int cq_ring_map(struct cq_ring *r, const struct msg_rep *rep, int fd)
 {
 	uint32_t slots = rep->cq.slots, stride = rep->cq.stride;
 
-	if (!slots || slots & (slots - 1) || stride < sizeof(struct cqe) || rep->cq.map_len < ring_bytes(slots, stride)) {
+	if (!slots || slots & (slots - 1) || stride < sizeof(struct cqe) ||
+	    rep->cq.map_len < ring_bytes(slots, stride)) {
 		close(fd);
 		return EPROTO;
 	}
@@ -196,7 +197,8 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 		return err;
 	map_del(c, &cq->node);
 	pthread_mutex_lock(&ibcq->mutex);
-	while (ibcq->comp_events_completed != cq->node.comp_got || ibcq->async_events_completed != cq->node.async_got)
+	while (ibcq->comp_events_completed != cq->node.comp_got ||
+	       ibcq->async_events_completed != cq->node.async_got)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
 	channel_ref(ibcq->channel, -1);
@@ -220,7 +222,8 @@ int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 	struct rd_cq *cq = to_cq(ibcq);
 
 	cq_lock(cq);
-	cq_arm((cq->next.mem ? &cq->next : &cq->cur)->ring.hdr, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
+	cq_arm((cq->next.mem ? &cq->next : &cq->cur)->ring.hdr,
+	       solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
 	cq_unlock(cq);
 	return 0;
 }

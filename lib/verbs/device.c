@@ -15,7 +15,8 @@
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rd_device *devices;
 
-_Static_assert(offsetof(struct rd_device, vendor) == sizeof(struct ibv_device), "where vendor libraries look");
+_Static_assert(offsetof(struct rd_device, vendor) == sizeof(struct ibv_device),
+               "where vendor libraries look");
 _Static_assert(sizeof(struct rd_device) >= 704, "what vendor libraries may read");
 
 struct rd_device *device_intern(const struct msg_device *m)

@@ -2,9 +2,9 @@
 /*
  * event.c - completion events and async events.
  *
- * Both come through descriptors that the program may poll: a pipe with cookies, a socket with struct msg_event.  An
- * event for an object that was destroyed meanwhile is passed over.  What was handed out is counted with
- * the object; destroying it waits until as many have been acknowledged.
+ * Both come through descriptors that the program may poll: a pipe with cookies, a socket with struct
+ * msg_event.  An event for an object that was destroyed meanwhile is passed over.  What was handed out is
+ * counted with the object; destroying it waits until as many have been acknowledged.
  */
 #include "objects.h"
 
@@ -60,7 +60,8 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 static bool is_port_event(uint32_t type)
 {
-	return type == EV_PORT_ACTIVE || type == EV_PORT_ERR || type == EV_GID_CHANGE || type == EV_DEVICE_FATAL;
+	return type == EV_PORT_ACTIVE || type == EV_PORT_ERR || type == EV_GID_CHANGE ||
+	       type == EV_DEVICE_FATAL;
 }
 
 static enum map_kind kind_of(uint32_t type)

@@ -2,8 +2,8 @@
 /*
  * fork.c - programs may fork() as they like.
  *
- * The daemon reaches memory by address through the process that registered it, so copy-on-write in a parent does
- * no harm, and nothing need be marked.
+ * The daemon reaches memory by address through the process that registered it, so copy-on-write in a parent
+ * does no harm, and nothing need be marked.  Memory that it maps is seen to by mem_fork.c.
  */
 #include "objects.h"
 

@@ -23,7 +23,8 @@
 #include "vma.h"
 
 #define CHUNK		((size_t)4 << 20)
-/* The file is much longer than what is mapped of it, so that mremap() can make the mapping longer as it could before. */
+/* The file is much longer than what is mapped of it, so that mremap() can make the mapping longer as it could
+ * before. */
 #define FILE_LEN	((off_t)1 << 40)
 
 #ifndef MFD_NOEXEC_SEAL
@@ -73,8 +74,10 @@ bool conv_suits(uintptr_t start, uintptr_t end)
 			ok = false;
 		if (v.end <= at || v.start >= end)
 			continue;
-		/* Heap and stack have neighbours that must not be torn; "[anon:...]" is a name given by prctl(). */
-		if (v.start > at || strcmp(v.perm, "rw-p") || v.ino || (*v.name && strncmp(v.name, "[anon:", 6)))
+		/* Heap and stack have neighbours that must not be torn; "[anon:...]" is a name given by
+		 * prctl(). */
+		if (v.start > at || strcmp(v.perm, "rw-p") || v.ino ||
+		    (*v.name && strncmp(v.name, "[anon:", 6)))
 			ok = false;
 		at = v.end;
 	}
@@ -141,7 +144,8 @@ static bool pages_write(int fd, int pagemap, uintptr_t addr, size_t len, off_t o
 				;
 			for (k = first; first < ask && map[first] & there; first++)
 				;
-			if (first > k && !write_all(fd, addr + (i + k) * page, (first - k) * page, off + (off_t)((i + k) * page)))
+			if (first > k && !write_all(fd, addr + (i + k) * page, (first - k) * page,
+			                            off + (off_t)((i + k) * page)))
 				return false;
 		}
 	}
@@ -151,7 +155,8 @@ static bool pages_write(int fd, int pagemap, uintptr_t addr, size_t len, off_t o
 /* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
 static void piece_rescue(int fd, uintptr_t addr, size_t len, off_t off)
 {
-	void *p = mmap((void *)addr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	void *p = mmap((void *)addr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+	               0);
 
 	for (size_t done = 0; p != MAP_FAILED && done < len;) {
 		ssize_t n = pread(fd, (void *)(addr + done), len - done, off + (off_t)done);
@@ -162,7 +167,8 @@ static void piece_rescue(int fd, uintptr_t addr, size_t len, off_t off)
 		if (done == len)
 			return;
 	}
-	fprintf(stderr, "libibverbs (rdmad): out of memory while registering memory; its contents are lost\n");
+	fprintf(stderr,
+	        "libibverbs (rdmad): out of memory while registering memory; its contents are lost\n");
 	abort();
 }
 
@@ -180,7 +186,8 @@ static int file_make(uint64_t *ino)
 		fd = memfd_create(CONV_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, FILE_LEN) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) || fstat(fd, &st)) {
+	if (ftruncate(fd, FILE_LEN) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) ||
+	    fstat(fd, &st)) {
 		close(fd);
 		return -1;
 	}
@@ -200,7 +207,8 @@ static uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end)
 
 		if (!pages_write(fd, pagemap, at, len, off))
 			break;
-		if (mmap((void *)at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, off) == MAP_FAILED) {
+		if (mmap((void *)at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, off) ==
+		    MAP_FAILED) {
 			piece_rescue(fd, at, len, off);
 			break;
 		}

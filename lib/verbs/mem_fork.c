@@ -8,9 +8,9 @@
  *	wait <----------------- done (or dead)
  *	unlock			unlock
  *
- * The parent's thread waits, so that the child copies what it would have inherited; other threads, and the daemon, go
- * on, and what they write to a registered buffer meanwhile may reach the child.  The child finds the
- * mappings in /proc/self/maps: whatever the program moved or unmapped is seen as it is.
+ * The parent's thread waits, so that the child copies what it would have inherited; other threads, and the
+ * daemon, go on, and what they write to a registered buffer meanwhile may reach the child.  The child finds
+ * the mappings in /proc/self/maps: whatever the program moved or unmapped is seen as it is.
  */
 #include "mem_map_in.h"
 

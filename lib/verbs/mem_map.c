@@ -28,7 +28,8 @@ static bool libc_malloc(void)
 {
 	Dl_info a, b;
 
-	return dladdr((void *)(uintptr_t)malloc, &a) && dladdr((void *)(uintptr_t)fflush, &b) && a.dli_fbase == b.dli_fbase;
+	return dladdr((void *)(uintptr_t)malloc, &a) && dladdr((void *)(uintptr_t)fflush, &b) &&
+	       a.dli_fbase == b.dli_fbase;
 }
 
 static size_t least_len(void)
@@ -70,7 +71,8 @@ static struct conv *conv_new(const struct map_range *r)
 	uintptr_t start = (r->start + page - 1) & ~(page - 1), end = r->end & ~(page - 1);
 	struct conv *c;
 
-	if (r->end - r->start < least_len() || r->end - r->start > MAP_MOST || start >= end || maps.conv_n >= MAP_CONVS)
+	if (r->end - r->start < least_len() || r->end - r->start > MAP_MOST || start >= end ||
+	    maps.conv_n >= MAP_CONVS)
 		return NULL;
 	if (overlaps_range(r->start, r->end) || !conv_alone() || !conv_suits(start, end))
 		return NULL;
@@ -106,7 +108,8 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 	r->conv = c;
 	if (c) {
 		c->users++;
-		*pass = (struct map_pass){ .fd = c->fd, .addr = from, .len = to - from, .off = from - c->start };
+		*pass = (struct map_pass){
+			.fd = c->fd, .addr = from, .len = to - from, .off = from - c->start};
 	}
 	r->next = maps.ranges;
 	r->prev = &maps.ranges;

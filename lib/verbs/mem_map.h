@@ -2,9 +2,9 @@
 /*
  * mem_map.h - memory that the daemon may map: registered pages turned, where they are, into pages of a memfd.
  *
- * The program sees no difference: same addresses, same bytes.  What a memfd would change - the memory is shared
- * with a forked child - is mended at fork.  When there is any doubt nothing is done, and the daemon reaches
- * the memory through the kernel, which is slower and always right.
+ * The program sees no difference: same addresses, same bytes.  What a memfd would change - the memory is
+ * shared with a forked child - is mended at fork.  When there is any doubt nothing is done, and the daemon
+ * reaches the memory through the kernel, which is slower and always right.
  *
  * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default MAP_LEAST.
  */

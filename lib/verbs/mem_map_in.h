@@ -25,16 +25,17 @@ struct map_state {
 	struct conv *convs;
 	unsigned conv_n;
 	struct map_range *ranges;
-	bool left;		/* some pages could not be turned back: they may still be there, with no conv */
+	bool left; /* some pages could not be turned back: they may still be there, with no conv */
 };
 extern struct map_state maps;
 
 /* mem_conv.c; with the lock held. */
 bool conv_alone(void);		/* nobody else can write to our memory now */
-bool conv_suits(uintptr_t start, uintptr_t end);	/* private, anonymous, written by nobody but this thread */
-struct conv *conv_make(uintptr_t start, uintptr_t end);	/* may reach less far than end; NULL: nothing was changed */
+bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but this thread */
+/* May reach less far than end; NULL: nothing was changed. */
+struct conv *conv_make(uintptr_t start, uintptr_t end);
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end);	/* still mapped where it was? */
-bool pages_private(uintptr_t start, uintptr_t end);	/* turns shared pages into private ones; false: some are left */
+bool pages_private(uintptr_t start, uintptr_t end);	/* shared pages become private ones; false: some are left */
 void conv_free(struct conv *);	/* closes the file; the pages stay as they are */
 
 /* mem_fork.c */

@@ -9,8 +9,9 @@
 
 #include <stdlib.h>
 
-#define ACCESS_KNOWN (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-		      IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
+#define ACCESS_KNOWN                                                                                         \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                         \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
 
 static int access_check(unsigned int access)
 {
@@ -19,7 +20,8 @@ static int access_check(unsigned int access)
 		return EOPNOTSUPP;
 	if (access & ~(unsigned int)ACCESS_KNOWN)
 		return EINVAL;
-	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
 	return 0;
 }
@@ -112,7 +114,8 @@ static int mr_reg(struct rd_mr *mr)
 	return 0;
 }
 
-EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                       unsigned int access)
 {
 	struct rd_mr *mr;
 	int err = access_check(access);
@@ -160,12 +163,14 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 }
 
 /* What the flags change, in a copy of the MR.  0 or an errno. */
-static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *addr, size_t length, unsigned int access)
+static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                         unsigned int access)
 {
 	int err;
 
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
-	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length || (uintptr_t)addr + length < (uintptr_t)addr)) ||
+	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION &&
+	     (!addr || !length || (uintptr_t)addr + length < (uintptr_t)addr)) ||
 	    (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != now->mr.context)))
 		return EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
@@ -185,10 +190,11 @@ static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *
 }
 
 /*
- * The new registration is made before the old one goes, so a failure leaves the MR as it was.  The keys change.
- * A second struct holds the old one for that long: a registered range may not move in memory.
+ * The new registration is made before the old one goes, so a failure leaves the MR as it was.  The keys
+ * change. A second struct holds the old one for that long: a registered range may not move in memory.
  */
-EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                        int access)
 {
 	struct rd_mr *mr = (struct rd_mr *)ibmr, *now = calloc(1, sizeof(*now));
 	struct rd_ctx *c = to_ctx(ibmr->context);

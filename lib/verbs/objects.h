@@ -47,8 +47,8 @@ static inline void *err_null(int err)
 struct rd_device {
 	struct ibv_device dev;
 	/*
-	 * Vendor libraries read the word behind struct ibv_device (their ops pointer) to tell whether a device
-	 * is one of theirs: it must be there, and NULL.
+	 * Vendor libraries read the word behind struct ibv_device (their ops pointer) to tell whether a
+	 * device is one of theirs: it must be there, and NULL.
 	 */
 	void *vendor[8];
 	uint64_t guid;
@@ -60,7 +60,8 @@ struct rd_device {
 
 enum map_kind { MAP_CQ = 1, MAP_QP, MAP_SRQ };
 
-/* An object that an event can name.  Events carry the cookie: it is never used twice, so a late one finds nothing. */
+/* An object that an event can name.  Events carry the cookie: it is never used twice, so a late one finds
+ * nothing. */
 struct map_node {
 	struct map_node *next;
 	uint64_t cookie;
@@ -85,7 +86,7 @@ struct rd_ctx {
 	uint64_t cookie_last;
 	struct map_node *map[MAP_BUCKETS];
 	struct rd_mr *mrs[MAP_BUCKETS];	/* by lkey */
-	uint32_t mr_gen;		/* atomic; counts deregistrations, so that a cached MR is known to be stale */
+	uint32_t mr_gen; /* atomic; counts deregistrations, so that a cached MR is known to be stale */
 
 	void *newer_ops[16];		/* ops of later headers lie in front of ours: NULL */
 	struct verbs_context v;
@@ -126,8 +127,8 @@ struct rd_mr {
 };
 
 /*
- * The bytes that an sge names, if the library may read them: the lkey is of an MR of this context and covers them.
- * NULL: let the daemon find out what is wrong.  *cache, *gen: the caller's, the MR it used last.
+ * The bytes that an sge names, if the library may read them: the lkey is of an MR of this context and covers
+ * them. NULL: let the daemon find out what is wrong.  *cache, *gen: the caller's, the MR it used last.
  */
 struct mr_cache {
 	uint32_t lkey, gen;
@@ -244,7 +245,8 @@ struct wr_draft {
 	int err;		/* the first error since wr_start */
 };
 
-typedef void (*flush_fn)(struct ibv_qp_ex *, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level);
+typedef void (*flush_fn)(struct ibv_qp_ex *, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
+                         uint8_t level);
 
 struct rd_qp {
 	union {
@@ -267,7 +269,8 @@ struct rd_qp {
 
 	pthread_mutex_t sq_lock;
 	struct ring sq;
-	uint32_t sq_done;	/* atomic; WRs whose completion, or a later one, was polled; written under the send CQ's lock */
+	uint32_t sq_done; /* atomic; WRs whose completion, or a later one, was polled; written under the send
+	                     CQ's lock */
 	struct mr_cache mr_cache;
 	struct wr_draft draft;
 
@@ -291,13 +294,15 @@ int post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);
 int post_srq_recv(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);
 void wr_ex_ops(struct rd_qp *);	/* fills in the wr_* pointers */
 
-int device_query_ex(struct ibv_context *, const struct ibv_query_device_ex_input *, struct ibv_device_attr_ex *, size_t len);
+int device_query_ex(struct ibv_context *, const struct ibv_query_device_ex_input *,
+                    struct ibv_device_attr_ex *, size_t len);
 int port_query(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);
 int rt_values_query(struct ibv_context *, struct ibv_values_ex *);
 
 /* ---- device, stub ------------------------------------------------------------ */
 
-/* The device of that name, made or brought up to date.  Devices live as long as the process: programs keep pointers. */
+/* The device of that name, made or brought up to date.  Devices live as long as the process: programs keep
+ * pointers. */
 struct rd_device *device_intern(const struct msg_device *);
 /* Fills the slots of verbs_context for which there is nothing yet. */
 void stub_ops(struct verbs_context *);

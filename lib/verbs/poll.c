@@ -24,7 +24,9 @@ void cq_idle(struct rd_cq *cq)
 	if (!n) {
 		cpu_set_t set;
 
-		n = !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH ? IDLE_LONG : IDLE_SHORT;
+		n = IDLE_SHORT;
+		if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH)
+			n = IDLE_LONG;
 		__atomic_store_n(&every, n, __ATOMIC_RELAXED);
 	}
 	if (++cq->empty_n < n)
@@ -104,7 +106,6 @@ static void ex_drop(struct rd_cq *cq)
 	cq->now = NULL;
 }
 
-/* After ENOENT the last completion's fields may still be read: its slot is given back, but nothing writes to it that soon. */
 static int ex_next(struct ibv_cq_ex *ex)
 {
 	struct rd_cq *cq = ex_to_cq(ex);

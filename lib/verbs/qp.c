@@ -34,7 +34,8 @@ static uint64_t ops_of_type(enum ibv_qp_type type)
 		return ud;
 	if (type == IBV_QPT_UC)
 		return uc;
-	return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+	return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+	       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }
 
 static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
@@ -46,11 +47,13 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 		return err;
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || (!a->recv_cq && !a->srq))
 		return EINVAL;
-	if (a->cap.max_send_wr > d->max_qp_wr || a->cap.max_send_sge > d->max_sge || a->cap.max_inline_data > d->max_inline)
+	if (a->cap.max_send_wr > d->max_qp_wr || a->cap.max_send_sge > d->max_sge ||
+	    a->cap.max_inline_data > d->max_inline)
 		return EINVAL;
 	if (!a->srq && (a->cap.max_recv_wr > d->max_qp_wr || a->cap.max_recv_sge > d->max_sge))
 		return EINVAL;
-	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS))
+	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+	                               IBV_QP_INIT_ATTR_CREATE_FLAGS))
 		return EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
 		return EOPNOTSUPP;
@@ -61,7 +64,8 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 
 static bool ring_sane(uint32_t slots, uint32_t stride, uint64_t off, uint64_t len, size_t least)
 {
-	return slots && !(slots & (slots - 1)) && stride >= least && off <= len && ring_bytes(slots, stride) <= len - off;
+	return slots && !(slots & (slots - 1)) && stride >= least && off <= len &&
+	       ring_bytes(slots, stride) <= len - off;
 }
 
 static int qp_map(struct rd_qp *qp, const struct msg_rep *rep, int fd)
@@ -75,8 +79,9 @@ static int qp_map(struct rd_qp *qp, const struct msg_rep *rep, int fd)
 		sq_least = sizeof(struct send_wr) + cap->max_inline;
 	if (!ring_sane(rep->qp.sq_slots, rep->qp.sq_stride, 0, rep->qp.map_len, sq_least) ||
 	    rep->qp.sq_slots < cap->max_send_wr ||
-	    (rq && (!ring_sane(rep->qp.rq_slots, rep->qp.rq_stride, rep->qp.rq_off, rep->qp.map_len, rq_least) ||
-		    rep->qp.rq_slots < cap->max_recv_wr))) {
+	    (rq &&
+	     (!ring_sane(rep->qp.rq_slots, rep->qp.rq_stride, rep->qp.rq_off, rep->qp.map_len, rq_least) ||
+	      rep->qp.rq_slots < cap->max_recv_wr))) {
 		close(fd);
 		return EPROTO;
 	}
@@ -122,8 +127,9 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 	req->qp.send_cq = a->send_cq->handle;
 	req->qp.recv_cq = (a->recv_cq ? a->recv_cq : a->send_cq)->handle;
 	req->qp.srq = a->srq ? a->srq->handle : 0;
-	req->qp.cap = (struct qp_cap){ a->cap.max_send_wr, a->srq ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
-				       a->srq ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data };
+	req->qp.cap =
+		(struct qp_cap){a->cap.max_send_wr, a->srq ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
+	                        a->srq ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data};
 	req->qp.type = a->qp_type;
 	req->qp.sq_sig_all = !!a->sq_sig_all;
 }
@@ -141,7 +147,8 @@ static void qp_free(struct rd_qp *qp)
 
 static void cap_out(const struct qp_cap *c, struct ibv_qp_cap *out)
 {
-	*out = (struct ibv_qp_cap){ c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge, c->max_inline };
+	*out = (struct ibv_qp_cap){c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge,
+	                           c->max_inline};
 }
 
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
@@ -366,7 +373,8 @@ EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 	return mcast(qp, gid, lid, MSG_MCAST_DETACH);
 }
 
-/* A message is written by one thread from its first byte to its last, but it may be retried: nothing is promised. */
+/* A message is written by one thread from its first byte to its last, but it may be retried: nothing is
+ * promised. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	return 0;

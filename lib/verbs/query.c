@@ -25,13 +25,14 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.sys_image_guid = htobe64(m->guid),
 		.max_mr_size = m->max_mr_size,
 		.page_size_cap = 0xfffff000,
-		.vendor_id = 0xffffff,	/* software */
+		.vendor_id = 0xffffff, /* software */
 		.vendor_part_id = 1,
 		.hw_ver = 1,
 		.max_qp = (int)m->max_qp,
 		.max_qp_wr = (int)m->max_qp_wr,
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE,
+	                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+	                            IBV_DEVICE_SRQ_RESIZE,
 		.max_sge = (int)m->max_sge,
 		.max_sge_rd = (int)m->max_sge,
 		.max_cq = (int)m->max_cq,
@@ -61,7 +62,8 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 int device_query_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
 		    struct ibv_device_attr_ex *attr, size_t len)
 {
-	struct ibv_device_attr_ex full = { .completion_timestamp_mask = UINT64_MAX, .hca_core_clock = 1000000 /* kHz */ };
+	struct ibv_device_attr_ex full = {.completion_timestamp_mask = UINT64_MAX,
+	                                  .hca_core_clock = 1000000 /* kHz */};
 	int err;
 
 	if (in && in->comp_mask)
@@ -116,10 +118,12 @@ int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *
 	return 0;
 }
 
-/* Called by programs older than the inline in verbs.h: their struct ended with link_layer and one reserved byte. */
+/* Called by programs older than the inline in verbs.h: their struct ended with link_layer and one reserved
+ * byte. */
 EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
-	return port_query(context, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, flags) + 1);
+	return port_query(context, port, (struct ibv_port_attr *)attr,
+	                  offsetof(struct ibv_port_attr, flags) + 1);
 }
 
 /* ---- gids ---------------------------------------------------------------------- */
@@ -162,8 +166,8 @@ static void entry_fill(struct ibv_gid_entry *e, uint32_t port, const struct msg_
 	e->ndev_ifindex = m->ndev_ifindex;
 }
 
-EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
-			     uint32_t flags, size_t entry_size)
+EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+                             struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	struct msg_gid m;
 	int err;

@@ -15,7 +15,8 @@ static int srq_map(struct rd_srq *s, const struct msg_rep *rep, int fd)
 {
 	uint32_t slots = rep->srq.slots, stride = rep->srq.stride;
 
-	if (!slots || slots & (slots - 1) || slots < rep->srq.max_wr || rep->srq.map_len < ring_bytes(slots, stride) ||
+	if (!slots || slots & (slots - 1) || slots < rep->srq.max_wr ||
+	    rep->srq.map_len < ring_bytes(slots, stride) ||
 	    stride < sizeof(struct recv_wr) + rep->srq.max_sge * sizeof(struct sge)) {
 		close(fd);
 		return EPROTO;
@@ -39,8 +40,8 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	struct msg_rep rep;
 	int fd, err;
 
-	if (!init->attr.max_wr || init->attr.max_wr > c->attr.max_srq_wr || init->attr.max_sge > c->attr.max_srq_sge ||
-	    init->attr.srq_limit > init->attr.max_wr)
+	if (!init->attr.max_wr || init->attr.max_wr > c->attr.max_srq_wr ||
+	    init->attr.max_sge > c->attr.max_srq_sge || init->attr.srq_limit > init->attr.max_wr)
 		return err_null(EINVAL);
 	s = calloc(1, sizeof(*s));
 	if (!s)

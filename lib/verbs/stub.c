@@ -33,13 +33,14 @@ EXPORT void ibv_unimport_mr(struct ibv_mr *mr) {}
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle) { return err_null(EOPNOTSUPP); }
 EXPORT void ibv_unimport_dm(struct ibv_dm *dm) {}
 
-EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd, int access)
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd,
+                                        int access)
 {
 	return err_null(EOPNOTSUPP);
 }
 
-EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *a, uint8_t mac[ETHERNET_LL_SIZE],
-				       uint16_t *vid)
+EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *a,
+                                       uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
 	return EOPNOTSUPP;
 }

@@ -17,7 +17,9 @@ static uint32_t ops_of_type(enum ibv_qp_type type)
 	const uint32_t ud = BIT(WR_SEND) | BIT(WR_SEND_IMM);
 	const uint32_t uc = ud | BIT(WR_WRITE) | BIT(WR_WRITE_IMM);
 
-	return type == IBV_QPT_UD ? ud : type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD);
+	if (type == IBV_QPT_UD)
+		return ud;
+	return type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD);
 }
 
 static const uint32_t ops_missing = BIT(WR_LOCAL_INV) | BIT(WR_BIND_MW) | BIT(WR_SEND_INV) | BIT(WR_TSO) |

@@ -38,7 +38,8 @@ void wr_ud(struct send_wr *, struct ibv_ah *, uint32_t qpn, uint32_t qkey);
 /* 0, or EINVAL: more than the QP has been made for. */
 int wr_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);
 int wr_inline(struct rd_qp *, struct send_wr *, const struct ibv_data_buf *, size_t n);
-int wr_inline_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);	/* the bytes that the sge name */
+/* The same with the bytes that the sge name. */
+int wr_inline_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);
 
 void wr_close(struct rd_qp *, struct send_wr *);
 void wr_publish(struct rd_qp *);

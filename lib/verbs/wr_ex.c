@@ -76,8 +76,14 @@ static void remote_op(struct ibv_qp_ex *ex, unsigned op, uint32_t rkey, uint64_t
 		wr_remote(w, rkey, addr);
 }
 
-static void ex_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr) { remote_op(ex, WR_WRITE, rkey, addr, 0); }
-static void ex_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr) { remote_op(ex, WR_READ, rkey, addr, 0); }
+static void ex_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	remote_op(ex, WR_WRITE, rkey, addr, 0);
+}
+static void ex_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	remote_op(ex, WR_READ, rkey, addr, 0);
+}
 static void ex_send(struct ibv_qp_ex *ex) { draft_open(ex, WR_SEND, 0); }
 static void ex_send_imm(struct ibv_qp_ex *ex, __be32 imm) { draft_open(ex, WR_SEND_IMM, imm); }
 static void ex_send_inv(struct ibv_qp_ex *ex, uint32_t rkey) { draft_open(ex, WR_SEND_INV, rkey); }
@@ -88,7 +94,8 @@ static void ex_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __b
 	remote_op(ex, WR_WRITE_IMM, rkey, addr, imm);
 }
 
-static void atomic_op(struct ibv_qp_ex *ex, unsigned op, uint32_t rkey, uint64_t addr, uint64_t compare_add, uint64_t swap)
+static void atomic_op(struct ibv_qp_ex *ex, unsigned op, uint32_t rkey, uint64_t addr, uint64_t compare_add,
+                      uint64_t swap)
 {
 	struct send_wr *w = draft_open(ex, op, 0);
 
@@ -108,7 +115,8 @@ static void ex_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uin
 	atomic_op(ex, WR_FETCH_ADD, rkey, addr, add, 0);
 }
 
-static void ex_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+static void ex_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info *info)
 {
 	draft_open(ex, WR_BIND_MW, 0);
 }
@@ -124,7 +132,8 @@ static void ex_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
 }
 
 /* ibv_qp_ex::wr_flush of later headers; placement type and selectivity level are enums there. */
-static void ex_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level)
+static void ex_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
+                     uint8_t level)
 {
 	draft_open(ex, WR_FLUSH, 0);
 }
@@ -146,7 +155,8 @@ static void ex_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 	draft_err(ex_to_qp(ex), EOPNOTSUPP);
 }
 
-/* With ibv_wr_set_inline_data() the data is inline whatever wr_flags said; wr_set_sge() likewise the other way. */
+/* With ibv_wr_set_inline_data() the data is inline whatever wr_flags said; wr_set_sge() likewise the other
+ * way. */
 static void ex_set_inline_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *bufs)
 {
 	struct rd_qp *qp = ex_to_qp(ex);
@@ -184,8 +194,9 @@ static void ex_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	ex_set_sge_list(ex, 1, &sge);
 }
 
-_Static_assert(offsetof(struct rd_qp, wr_flush) == offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
-	       "where later headers have wr_flush");
+_Static_assert(offsetof(struct rd_qp, wr_flush) ==
+                       offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
+               "where later headers have wr_flush");
 
 void wr_ex_ops(struct rd_qp *qp)
 {
