@@ -105,7 +105,7 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 		HOLDS(!qp->sq.waiting && !qp->rq.used && !qp->resp.wqe && mono_is_never(qp->timer.at));
 	if (qp->state == QPS_ERR)
 		HOLDS(!rq_len(&qp->rq) && !qp->resp.wqe && mono_is_never(qp->timer.at));
-	if (qp->type == QPT_RC && qp->state >= QPS_RTR)
+	if (qp->type == QPT_RC && qp->state >= QPS_RTR && qp->state != QPS_ERR)	/* ERR can follow INIT */
 		HOLDS(qp->path);
 	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, or for its peer. */
 	if (qp->resp.ack || qp->resp.nak || qp->resp.rd_cur != qp->resp.rd_tail)
