@@ -274,10 +274,11 @@ static void fated_out(struct net *net, struct batch *b, uint8_t *data, mono_t no
 
 static void faults_out(struct net *net, struct batch *b, uint8_t *data, mono_t now)
 {
-	struct batch one = *b;
+	struct batch one;
 
-	one.n = 1;
 	for (unsigned i = 0; i < b->n; i++) {
+		one = *b;
+		one.n = 1;
 		one.len = one.pkt_len[0] = b->pkt_len[i];
 		fated_out(net, &one, data, now);
 		data += b->pkt_len[i];
