@@ -142,7 +142,7 @@ uint32_t host_if_mbps(const char *name)
 
 	if (ask(SIOCETHTOOL, &r, name) < 0)
 		return 0;
-	speed = ethtool_cmd_speed(&cmd);
+	speed = (uint32_t)cmd.speed_hi << 16 | cmd.speed;	/* ethtool_cmd_speed() shifts a signed number */
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 

@@ -21,6 +21,7 @@ struct job {
 	int err;
 };
 
+/* n at most 2^31. */
 static uint32_t pow2_at_least(uint32_t n)
 {
 	return n < 2 ? 1 : 1u << (32 - __builtin_clz(n - 1));
@@ -50,11 +51,12 @@ static void cq_create_job(struct shard *s, void *arg)
 int verb_cq_create(struct call *call)
 {
 	uint32_t cqe = call->req->cq.cqe;
-	struct job j = { .call = call, .slots = pow2_at_least(cqe) };
+	struct job j = { .call = call };
 	struct cq *cq;
 
 	if (!cqe || cqe > RD_MAX_CQE)
 		return EINVAL;
+	j.slots = pow2_at_least(cqe);
 	cq = j.obj = calloc(1, sizeof(*cq));
 	if (!cq)
 		return ENOMEM;
@@ -88,11 +90,12 @@ static void cq_resize_job(struct shard *s, void *arg)
 int verb_cq_resize(struct call *call)
 {
 	uint32_t cqe = call->req->cq_resize.cqe;
-	struct job j = { .call = call, .slots = pow2_at_least(cqe) };
+	struct job j = { .call = call };
 	struct shmem fresh;
 
 	if (!cqe || cqe > RD_MAX_CQE)
 		return EINVAL;
+	j.slots = pow2_at_least(cqe);
 	j.err = shmem_make(&j.shm, "rdmad-cq", ring_bytes(j.slots, sizeof(struct cqe)));
 	if (j.err)
 		return j.err;

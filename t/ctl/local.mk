@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+# Each starts ./rdmad for itself, at an abstract socket of its own.
+CTL_TESTS = t/ctl/hostile_msg t/ctl/hostile_ring t/ctl/killed
+check_PROGRAMS += $(CTL_TESTS)
+TESTS += $(CTL_TESTS)
+noinst_HEADERS += t/ctl/client.h
+
+CTL_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
+CTL_TEST_LIBS = $(CHECK_LIBS) $(JANSSON_LIBS)
+
+t_ctl_hostile_msg_SOURCES = t/ctl/hostile_msg.c t/ctl/client.c
+t_ctl_hostile_msg_CPPFLAGS = $(CTL_TEST_CPPFLAGS)
+t_ctl_hostile_msg_LDADD = $(CTL_TEST_LIBS)
+t_ctl_hostile_ring_SOURCES = t/ctl/hostile_ring.c t/ctl/client.c
+t_ctl_hostile_ring_CPPFLAGS = $(CTL_TEST_CPPFLAGS)
+t_ctl_hostile_ring_LDADD = $(CTL_TEST_LIBS)
+t_ctl_killed_SOURCES = t/ctl/killed.c t/ctl/client.c
+t_ctl_killed_CPPFLAGS = $(CTL_TEST_CPPFLAGS)
+t_ctl_killed_LDADD = $(CTL_TEST_LIBS)
