@@ -12,6 +12,8 @@
  */
 #include "mem_vm.h"
 
+#include "region.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -56,6 +58,15 @@ static int vm_write(pid_t pid, const struct iovec *to, unsigned to_n, const stru
 	return vm_err(process_vm_writev(pid, from, from_n, to, to_n, 0), len);
 }
 
+/* Who could not be read is told apart from who could not be written (mem.h). */
+static int src_err(int err)
+{
+	if (!err || err == ESRCH)
+		return err;
+	region_src_failed = true;
+	return EIO;
+}
+
 int vm_batch_flush(struct vm_batch *b)
 {
 	struct iovec mid = { bounce, b->len };
@@ -64,11 +75,11 @@ int vm_batch_flush(struct vm_batch *b)
 	if (!b->len)
 		return 0;
 	if (!b->dst_pid) {
-		err = vm_read(b->src_pid, b->dst, b->dst_n, b->src, b->src_n, b->len);
+		err = src_err(vm_read(b->src_pid, b->dst, b->dst_n, b->src, b->src_n, b->len));
 	} else if (!b->src_pid) {
 		err = vm_write(b->dst_pid, b->dst, b->dst_n, b->src, b->src_n, b->len);
 	} else {
-		err = vm_read(b->src_pid, &mid, 1, b->src, b->src_n, b->len);
+		err = src_err(vm_read(b->src_pid, &mid, 1, b->src, b->src_n, b->len));
 		if (!err)
 			err = vm_write(b->dst_pid, b->dst, b->dst_n, &mid, 1, b->len);
 	}

@@ -436,7 +436,8 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 		}
 		n = train_add(net, b, i);
 		if (n < 0) {
-			hca_tx_fault(hca, b, now);
+			if (n != -ESRCH)	/* the program has ended: silence, its QPs are about to go */
+				hca_tx_fault(hca, b, now);
 			return;
 		}
 		if (i + (uint32_t)n < b->n)

@@ -18,6 +18,8 @@
 #include "mem_map.h"
 #include "mem_vm.h"
 
+_Thread_local bool region_src_failed;
+
 struct region {
 	pid_t pid;
 	uint64_t addr, len;

@@ -10,6 +10,7 @@
 #define DAEMON_REGION_H
 
 #include <stdint.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "../proto/mem.h"
@@ -27,5 +28,11 @@ int region_new(struct region **, pid_t pid, uint64_t addr, uint64_t len,
 void region_free(struct region *);
 
 extern const struct mem_ops region_mem_ops;	/* mem_host is not used */
+
+/*
+ * Set when a copy could not read its source, though the program lives: a burst handed to a local HCA was
+ * lost by its sender's doing (hca_tx_fault).  Whoever wants to know clears it before.
+ */
+extern _Thread_local bool region_src_failed;
 
 #endif

@@ -229,7 +229,10 @@ static uint64_t tx_hca(struct shard *s, struct hca *hca, mono_t now)
 		local = local_hca(s, &b);
 		if (local) {
 			hca_count(hca, HCA_STAT_LOCAL_TRAINS, 1);
+			region_src_failed = false;
 			hca_rx_burst(local, &b, now);
+			if (region_src_failed)
+				hca_tx_fault(hca, &b, now);
 		} else {
 			net_tx(net, hca, &b, now);
 		}

@@ -211,9 +211,10 @@ static bool read_fits(const struct qp *qp, const struct swqe *w, const struct bu
 	return pos + b->n == w->pkt_n ? end == w->len : b->payload_len == (uint64_t)b->n * qp->mtu;
 }
 
-static enum fault read_store(struct hca *h, struct qp *qp, struct swqe *w, const struct burst *b, uint32_t pos)
+/* *lost: as if it had not arrived. */
+static enum fault read_store(struct hca *h, struct qp *qp, struct swqe *w, const struct burst *b, uint32_t pos, bool *lost)
 {
-	int n;
+	int n, err;
 
 	if (!read_fits(qp, w, b, pos))
 		return FAULT_REQ_BAD_RESP;
@@ -223,20 +224,23 @@ static enum fault read_store(struct hca *h, struct qp *qp, struct swqe *w, const
 		      b->payload_len, h->dst);
 	if (n < 0)
 		return FAULT_REQ_RESP_PROT;
-	if (h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0))
-		return FAULT_REQ_RESP_MEM;
-	return FAULT_NONE;
+	err = h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0);
+	*lost = mem_lost(err);
+	return err && !*lost ? FAULT_REQ_RESP_MEM : FAULT_NONE;
 }
 
 static void read_resp(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	struct swqe *w = head(qp);
-	enum fault f = w->kind == KIND_READ ? read_store(h, qp, w, b, head_pos(qp)) : FAULT_REQ_BAD_RESP;
+	bool lost = false;
+	enum fault f = w->kind == KIND_READ ? read_store(h, qp, w, b, head_pos(qp), &lost) : FAULT_REQ_BAD_RESP;
 
 	if (f) {
 		fault_act(h, qp, f);
 		return;
 	}
+	if (lost)
+		return;
 	head_done(h, qp, b->n);
 	progress(h, qp);
 }

@@ -9,6 +9,8 @@
 #ifndef PROTO_MEM_H
 #define PROTO_MEM_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +29,8 @@ struct mem_ops {
 	/*
 	 * Copies as many bytes as dst[] holds, taken from src_off bytes into the bytes of src[] on
 	 * (src[] has enough).  After an error any part of dst may have been written.
+	 * ESRCH: a program that one side belongs to has ended.  EIO: src cannot be read.  Neither is the fault of
+	 * who receives: the packets count as lost.  Any other error is about dst.
 	 */
 	int (*copy)(void *host, const struct span *dst, unsigned dst_n,
 		    const struct span *src, unsigned src_n, uint64_t src_off);
@@ -34,5 +38,8 @@ struct mem_ops {
 	int (*cmp_swap)(void *host, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old);
 	int (*fetch_add)(void *host, const struct span *at, uint64_t add, uint64_t *old);
 };
+
+/* Of copy()'s results: nobody here is to blame, the packets count as lost. */
+static inline bool mem_lost(int err) { return err == ESRCH || err == EIO; }
 
 #endif

@@ -176,12 +176,15 @@ static void took_payload(struct hca *h, struct qp *qp, const struct burst *b)
 static enum fault exec_payload(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	bool send = first_op(b)->kind == KIND_SEND;
-	int n;
+	int n, err;
 	enum fault f = send ? check_send(h, qp, b, &n) : check_write(h, qp, b, &n);
 
 	if (f)
 		return f;
-	if (n && h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0))
+	err = n ? h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0) : 0;
+	if (mem_lost(err))
+		return FAULT_NONE;	/* as if it had not arrived */
+	if (err)
 		return send ? FAULT_RESP_RECV_MEM : FAULT_RESP_MEM;
 	took_payload(h, qp, b);
 	return FAULT_NONE;
@@ -233,6 +236,8 @@ static enum fault exec_atomic(struct hca *h, struct qp *qp, const struct burst *
 		err = m->cmp_swap(h->cfg.mem_host, &s, b->compare, b->swap_add, &orig);
 	else
 		err = m->fetch_add(h->cfg.mem_host, &s, b->swap_add, &orig);
+	if (mem_lost(err))
+		return FAULT_NONE;
 	if (err)
 		return FAULT_RESP_MEM;
 	d = rd_push(qp);

@@ -68,7 +68,7 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	struct resp *r = &qp->resp;
 	enum fault f;
-	int n;
+	int n, err;
 
 	if (kind(b) == KIND_WRITE && !(qp->attr.access & ACC_REMOTE_WRITE))
 		return FAULT_UC_QP_RIGHT;
@@ -79,7 +79,10 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 	f = target(h, qp, b, &n);
 	if (f)
 		return f;
-	if (n && h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0))
+	err = n ? h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0) : 0;
+	if (mem_lost(err))
+		return FAULT_UC_GAP;
+	if (err)
 		return kind(b) == KIND_SEND ? FAULT_UC_RECV_MEM : FAULT_UC_MEM;
 	r->off += b->payload_len;
 	return FAULT_NONE;

@@ -72,18 +72,23 @@ static void grh_make(uint8_t *g, const struct burst *b)
 		grh_v6(g, &b->route, udp_len);
 }
 
-static enum fault store(struct hca *h, struct qp *qp, const struct burst *b, const struct rwqe *w)
+/* *lost: as if it had not arrived; the receive WR waits for the next one. */
+static enum fault store(struct hca *h, struct qp *qp, const struct burst *b, const struct rwqe *w, bool *lost)
 {
 	const struct mem_ops *m = h->cfg.mem;
 	struct span grh = { NULL, (uint64_t)(uintptr_t)h->grh, GRH_LEN };
-	int n;
+	int n, err;
 
 	if (GRH_LEN + b->payload_len > w->len)
 		return FAULT_UD_RECV_LEN;
 	n = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, GRH_LEN, b->payload_len, h->dst);
 	if (n < 0)
 		return FAULT_UD_RECV_PROT;
-	if (n && m->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0))
+	err = n ? m->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0) : 0;
+	*lost = mem_lost(err);
+	if (*lost)
+		return FAULT_NONE;
+	if (err)
 		return FAULT_UD_RECV_MEM;
 	n = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN, h->dst);
 	if (n < 0)
@@ -97,6 +102,7 @@ static enum fault store(struct hca *h, struct qp *qp, const struct burst *b, con
 void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	enum fault f = FAULT_NONE;
+	bool lost = false;
 	struct rwqe *w;
 	struct cqe c;
 
@@ -108,12 +114,14 @@ void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 		f = FAULT_UD_NO_RECV;
 	if (!f) {
 		w = recv_take(h, qp);
-		f = store(h, qp, b, w);
+		f = store(h, qp, b, w, &lost);
 	}
 	if (f) {
 		fault_act(h, qp, f);
 		return;
 	}
+	if (lost)
+		return;
 	c = recv_cqe(h, qp, w);
 	c.byte_len = (uint32_t)(GRH_LEN + b->payload_len);
 	c.src_qp = b->sqpn;
