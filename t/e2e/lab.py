@@ -6,13 +6,12 @@ program under test, with its output in a file and a time limit. pair() runs a se
 client and holds both to their exit status. Nothing here sleeps and hopes: until() waits for a
 condition, and fails when its time is up.
 """
-import ctypes
+import json
 import os
 import re
 import select
 import signal
 import socket
-import struct
 import subprocess
 import time
 
@@ -277,11 +276,21 @@ class Daemon:
 
     def ctl(self, what):
         """rdmactl WHAT --json, parsed."""
-        import json
         p = self.start([os.path.join(BUILD, "rdmactl"), what, "--json"])
         if p.wait():
             raise Failed("rdmactl fails: %s" % p.describe())
         return json.loads(p.output())
+
+    def objects(self):
+        """{kind: how many}, over all devices"""
+        total = {}
+        for device in self.ctl("stats")["devices"]:
+            for kind, n in device["objects"].items():
+                total[kind] = total.get(kind, 0) + n
+        return total
+
+    def counter(self, name):
+        return sum(d["counters"][name] for d in self.ctl("stats")["devices"])
 
     def fds(self):
         return len(os.listdir("/proc/%d/fd" % self.prog.pid))
