@@ -244,12 +244,14 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 	uint8_t gid[16] = { 0xfe, 0x80 };
 	bool fresh = gid_empty(r->gid), wire, changed;
 
-	if (!fresh && !f)
-		return false;		/* its interface may come back */
 	if (f)
 		eui_from_mac(f->mac, gid + 8);
-	else
+	else if (fresh)
 		eui_made_up(dev, c, gid + 8);
+	else
+		memcpy(gid, r->gid, 16);	/* its interface may come back */
+	if (!fresh && !f && !r->wire)
+		return false;
 	wire = f && addr_find(gid) && host_addr_usable(gid, f->index);
 	changed = !gid_same(r->gid, gid);
 	if (!changed && r->wire == wire)
