@@ -352,11 +352,7 @@ static void cq_overrun(struct model *m)
 	struct duo d = duo_rc(m, NULL), e = duo_rc(m, NULL);
 
 	recv_ok(d.a, 64);
-	d.a->cause = d.a->overrun = true;
-	d.b->cause = true;
-	e.a->cause = e.a->overrun = true;
-	hca_cq_overrun(d.a->node->hca, d.a->send_cqn, sim_now(&m->s));
-	sim_dirty(d.a->node);
+	model_overrun(m, d.a->node, d.a->send_cqn);
 	sim_turns(&m->s);
 	model_watch(d.a);
 	model_watch(e.a);

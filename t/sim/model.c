@@ -245,6 +245,7 @@ void model_orphan(struct mqp *q)
 	q->sq_n = q->rq_n = 0;
 	q->sq_err = q->rq_err = false;
 	q->target = NULL;
+	q->orphaned = true;
 	if (q->peer)
 		q->peer->cause = true;
 }
@@ -274,6 +275,21 @@ void model_forget(struct mqp *q)
 	q->msg_tail = &q->msg;
 }
 
+void model_overrun(struct model *m, struct node *n, uint32_t cqn)
+{
+	for (unsigned i = 0; i < m->qp_n; i++) {
+		struct mqp *q = &m->qp[i];
+
+		if (!q->exists || q->node != n || (q->send_cqn != cqn && q->recv_cqn != cqn))
+			continue;
+		q->cause = q->overrun = true;
+		if (q->peer)
+			q->peer->cause = true;
+	}
+	hca_cq_overrun(n->hca, cqn, sim_now(&m->s));
+	sim_dirty(n);
+}
+
 /* ---- the end ------------------------------------------------------------ */
 
 /* An upper bound of the time in which a QP must do something: all its retries and the longest RNR timer, many times. */
@@ -291,7 +307,7 @@ static uint64_t patience(const struct model *m)
 static struct mqp *model_busy(struct model *m)
 {
 	for (unsigned i = 0; i < m->qp_n; i++)
-		for (struct mwr *w = m->qp[i].exists ? m->qp[i].sq : NULL; w; w = w->next)
+		for (struct mwr *w = m->qp[i].exists && !m->qp[i].overrun ? m->qp[i].sq : NULL; w; w = w->next)
 			if (w->signaled || m->qp[i].sq_err)
 				return &m->qp[i];
 	return NULL;

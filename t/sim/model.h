@@ -88,6 +88,7 @@ struct mqp {
 
 	bool sq_err, rq_err;	/* an error completion was seen: only flushes now */
 	bool cause;		/* there is a reason to go to ERR */
+	bool orphaned;		/* it was reset or destroyed in the middle of work */
 	bool asked_drain, drained, last_wqe, overrun;
 	uint32_t rq_may;	/* statuses that a receive of it may have */
 	unsigned events;
@@ -104,6 +105,7 @@ struct model {
 	uint32_t pdn[SIM_NODES][2], cqn[SIM_NODES][MODEL_CQS];
 	uint64_t next_id;
 	uint64_t progress;	/* when something last completed */
+	bool mem_lost;		/* some memory was unmapped or deregistered: whatever used it may fail */
 	bool lenient;		/* packets may be late without being counted as harm */
 	bool rnr;		/* receives may be missing for long */
 	bool quiet_bad;		/* wrong WRs look right to their sender (UC) */
@@ -153,6 +155,8 @@ void model_to_init(struct mqp *);
 void model_destroy(struct mqp *);
 void model_orphan(struct mqp *);		/* its WRs will not complete: RESET, destroy */
 void model_forget(struct mqp *);		/* what it has sent */
+
+void model_overrun(struct model *, struct node *, uint32_t cqn);	/* the host could not publish */
 
 /* ---- work -------------------------------------------------------------- */
 

@@ -135,7 +135,7 @@ static bool retry_possible(const struct mqp *q, const struct mwr *w)
 
 	if (q->type != QPT_RC || !p)
 		return false;
-	if (q->m->lenient || !p->exists || p->cause || p->sq_err || p->rq_err || p->state < QPS_RTR || p->state == QPS_ERR)
+	if (q->m->lenient || q->m->mem_lost || !p->exists || p->cause || p->sq_err || p->rq_err || p->state < QPS_RTR || p->state == QPS_ERR)
 		return true;
 	harm = sim_harm(&q->m->s, q->node, p->node) - w->harm;
 	return harm > q->attr.retry_cnt;
@@ -151,6 +151,8 @@ static uint32_t first_errors(const struct mqp *q, const struct mwr *w)
 		may |= BIT(WC_RNR_RETRY_EXC_ERR);
 	if (q->cause)
 		may |= BIT(WC_WR_FLUSH_ERR);
+	if (q->m->mem_lost)
+		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR) | BIT(WC_REM_OP_ERR) | BIT(WC_WR_FLUSH_ERR);
 	return may;
 }
 
@@ -290,13 +292,13 @@ static void recv_bytes_once(struct model *m, const struct mwr *w, const struct c
 		sim_fail(&m->s, "receive %llu of %u bytes: %u were written", (unsigned long long)w->id, len, stored);
 }
 
-/* A UC message that was lost gives its receive WR back to the SRQ, with what it had written. */
-static bool uc_began(const struct model *m, const struct mqp *q)
+/* A UC message that was lost, a QP that is reset, give a receive WR back to the SRQ, with what was written there. */
+static bool recv_fresh(const struct model *m, const struct mqp *q)
 {
 	for (unsigned i = 0; q->srq && i < m->qp_n; i++)
-		if (m->qp[i].srq == q->srq && m->qp[i].type == QPT_UC)
-			return true;
-	return false;
+		if (m->qp[i].srq == q->srq && (m->qp[i].type == QPT_UC || m->qp[i].orphaned))
+			return false;
+	return true;
 }
 
 static void recv_good(struct model *m, struct mqp *q, struct mwr *w, const struct cqe *c)
@@ -310,7 +312,7 @@ static void recv_good(struct model *m, struct mqp *q, struct mwr *w, const struc
 		return;
 	if (!g)
 		recv_mismatch(m, q, c);
-	if (q->type == QPT_RC && !uc_began(m, q))
+	if (q->type == QPT_RC && recv_fresh(m, q))
 		recv_bytes_once(m, w, c);
 	g->delivered++;
 }
@@ -352,7 +354,9 @@ static void recv_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	model_watch(q);
 	if (q->type != QPT_UD && q->state != QPS_ERR && q->state != QPS_RESET)
 		sim_fail(&m->s, "a receive fails and QP 0x%x is in state %u", q->qpn, q->state);
-	if (q->rq_err || q->cause || q->sq_err)
+	if (m->mem_lost)
+		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR);
+	if (q->rq_err || q->cause || q->sq_err || m->mem_lost)
 		may |= BIT(WC_WR_FLUSH_ERR);
 	if (q->rq_err)
 		may = BIT(WC_WR_FLUSH_ERR);
@@ -413,7 +417,7 @@ static void on_event(struct sim *s, struct node *n, const struct hca_event *e)
 		if (!q->srq || q->state != QPS_ERR || q->last_wqe)
 			sim_fail(s, "last WQE event of QP 0x%x in state %u", q->qpn, q->state);
 		q->last_wqe = true;
-	} else if (e->type != EV_COMM_EST && !q->cause && !q->sq_err) {
+	} else if (e->type != EV_COMM_EST && !q->cause && !q->sq_err && !m->mem_lost) {
 		sim_fail(s, "event %u of QP 0x%x and nobody gave cause", e->type, q->qpn);
 	}
 }
@@ -437,7 +441,7 @@ static void on_atomic(struct sim *s, struct piece *word, bool cmp_swap, uint64_t
 			return;
 		}
 	for (unsigned i = 0; i < m->qp_n; i++)
-		if (m->qp[i].cause || m->qp[i].sq_err)
+		if (m->qp[i].cause || m->qp[i].sq_err || m->mem_lost)
 			return;		/* perhaps of a WR that was flushed while its packet was on the way */
 	sim_fail(s, "an atomic that nobody posted, or that was done");
 }

@@ -22,7 +22,7 @@ static struct region *region_of(struct node *n, struct rng *r, enum piece_kind k
 {
 	if (kind == PIECE_RECV)
 		return &n->mem.region[REGION_LOCAL];
-	return &n->mem.region[rng_one_in(r, 3) ? REGION_IOVA : REGION_ALL];
+	return &n->mem.region[rng_one_in(r, 3) && n->mem.region[REGION_IOVA].alive ? REGION_IOVA : REGION_ALL];
 }
 
 /* The message in n pieces of memory; false: no room. */
@@ -171,6 +171,8 @@ static bool prepare(struct mwr *w, const struct post *p)
 		return prepare_read(w, p);
 	case WR_CMP_SWP: case WR_FETCH_ADD:
 		w->remote = m->word[w->qp->peer->node->i][p->word % MODEL_WORDS];
+		if (!w->remote->r->alive)
+			w->remote = m->word[w->qp->peer->node->i][0];
 		w->remote->ref++;
 		w->a = rng_next(&m->s.rng);
 		w->b = rng_next(&m->s.rng);

@@ -108,11 +108,18 @@ void sim_free(struct sim *s)
 void sim_link(struct sim *s, unsigned a, unsigned b, const struct link *l)
 {
 	s->link[a][b] = s->link[b][a] = *l;
+	sim_local(s, a, b);
+}
+
+void sim_local(struct sim *s, unsigned a, unsigned b)
+{
 	for (unsigned g = 0; g < 2; g++) {
-		hca_local_set(s->node[a].hca, s->node[b].gid[g], l->local);
+		hca_local_set(s->node[a].hca, s->node[b].gid[g], s->link[a][b].local);
 		if (a != b)
-			hca_local_set(s->node[b].hca, s->node[a].gid[g], l->local);
+			hca_local_set(s->node[b].hca, s->node[a].gid[g], s->link[a][b].local);
 	}
+	sim_dirty(&s->node[a]);
+	sim_dirty(&s->node[b]);
 }
 
 void sim_heal(struct sim *s)

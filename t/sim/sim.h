@@ -116,6 +116,7 @@ static inline mono_t sim_now(const struct sim *s) { return (mono_t){ s->now }; }
 
 /* The link from a to b and back. */
 void sim_link(struct sim *, unsigned a, unsigned b, const struct link *);
+void sim_local(struct sim *, unsigned a, unsigned b);	/* tells both HCAs whether their link is local */
 void sim_heal(struct sim *);		/* all faults stop */
 uint64_t sim_harm(const struct sim *, const struct node *, const struct node *);	/* of both directions */
 

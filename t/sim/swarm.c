@@ -17,6 +17,7 @@ struct swarm {
 	unsigned ops_left;
 	bool healed;
 	bool errors;		/* some WRs are wrong on purpose */
+	bool upset;		/* memory vanishes, CQs overrun, links become local */
 	bool churn;		/* QPs are drained, reset, destroyed ... on the way */
 	uint32_t size_max;
 	uint64_t pace_ns;	/* between two steps, at most */
@@ -179,7 +180,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	if (q->type == QPT_UD) {
 		struct mqp *to = &m->qp[rng_below(r, m->qp_n)];
 
-		if (to->type != QPT_UD || !to->exists)
+		if (to->type != QPT_UD || !to->exists || to->overrun)
 			return;
 		p.to = to;
 		p.len = rng_below(r, 513);
@@ -249,6 +250,56 @@ static void churn_random(struct swarm *w, struct mqp *q)
 	}
 }
 
+/* What the world may do to memory, queues and links while work is under way. */
+static void upset_random(struct swarm *w)
+{
+	struct sim *s = &w->m.s;
+	struct node *n = &s->node[rng_below(&s->rng, s->node_n)], *o = &s->node[rng_below(&s->rng, s->node_n)];
+	struct region *r = &n->mem.region[REGION_IOVA];
+	struct msrq *srq = &w->m.srq[rng_below(&s->rng, w->m.srq_n)];
+	unsigned cq;
+
+	switch (rng_below(&s->rng, 12)) {
+	case 0:
+		cq = rng_below(&s->rng, MODEL_CQS);
+		trace_note(s, "%c CQ %u overruns", 'A' + n->i, w->m.cqn[n->i][cq]);
+		model_overrun(&w->m, n, w->m.cqn[n->i][cq]);
+		break;
+	case 1:
+		if (!r->alive)
+			break;
+		trace_note(s, "%c dereg of key 0x%x", 'A' + n->i, r->key);
+		w->m.mem_lost = true;
+		r->alive = false;
+		if (hca_mr_dereg(n->hca, r->key))
+			sim_fail(s, "hca_mr_dereg");
+		sim_dirty(n);
+		break;
+	case 2: case 3: case 4:
+		r = &n->mem.region[rng_below(&s->rng, n->mem.region_n)];
+		r->gone = !r->gone;
+		trace_note(s, "%c memory of key 0x%x %s", 'A' + n->i, r->key, r->gone ? "vanishes" : "is back");
+		w->m.mem_lost = true;
+		break;
+	case 5: case 6:
+		if (n == o)
+			break;
+		s->link[n->i][o->i].local = !s->link[n->i][o->i].local;
+		s->link[o->i][n->i].local = s->link[n->i][o->i].local;
+		trace_note(s, "%c and %c are now %s", 'A' + n->i, 'A' + o->i,
+			   s->link[n->i][o->i].local ? "local" : "apart");
+		w->m.lenient = w->m.copies = true;
+		sim_local(s, n->i, o->i);
+		break;
+	default:
+		if (!w->m.srq_n)
+			break;
+		srq->armed = true;
+		if (hca_srq_limit(srq->node->hca, srq->srqn, rng_range(&s->rng, 1, 16)))
+			sim_fail(s, "hca_srq_limit");
+	}
+}
+
 static void resume(struct swarm *w, struct mqp *q)
 {
 	model_watch(q);
@@ -270,7 +321,7 @@ static void step(struct sim *s, void *arg)
 	if (!w->ops_left)
 		return;
 	w->ops_left--;
-	if (q->exists) {
+	if (q->exists && !q->overrun) {
 		resume(w, q);
 		if (rng_one_in(&s->rng, 2))
 			for (unsigned i = 0; i < n; i++)
@@ -281,6 +332,8 @@ static void step(struct sim *s, void *arg)
 			for (unsigned i = 0; i < n && w->ops_left; i++)
 				send_random(w, q);
 	}
+	if (w->upset && rng_one_in(&s->rng, 20))
+		upset_random(w);
 	if (rng_one_in(&s->rng, 50)) {
 		struct link *l = &s->link[rng_below(&s->rng, s->node_n)][rng_below(&s->rng, s->node_n)];
 
@@ -295,7 +348,7 @@ static void close_queues(struct swarm *w)
 {
 	for (unsigned i = 0; i < w->m.qp_n; i++) {
 		struct mqp *q = &w->m.qp[i];
-		struct mwr *last = q->exists ? q->sq : NULL;
+		struct mwr *last = q->exists && !q->overrun ? q->sq : NULL;
 		struct post p = { .op = q->type == QPT_UD ? WR_SEND : WR_WRITE, .flags = WR_SIGNALED, .to = q };
 
 		while (last && last->next)
@@ -312,7 +365,7 @@ static void top_up(struct model *m)
 	for (unsigned i = 0; i < m->qp_n; i++) {
 		struct mqp *q = &m->qp[i];
 
-		if (!q->exists)
+		if (!q->exists || q->overrun)
 			continue;
 		resume(w, q);
 		if (q->type == QPT_RC && model_owed(q))
@@ -321,6 +374,28 @@ static void top_up(struct model *m)
 		if (q->srq && q->srq->n < 13)
 			model_srq_recv(q->srq, w->recv_len, 1);
 	}
+}
+
+/* Where nothing is lost or late, and no receive is missing, nothing is sent twice. */
+static void quiet_check(struct swarm *w)
+{
+	static const enum hca_stat stats[] = { HCA_STAT_DUPLICATE_REQUEST, HCA_STAT_OUT_OF_SEQ_REQUEST, HCA_STAT_IMPLIED_NAK,
+					       HCA_STAT_RCVD_SEQ_ERR, HCA_STAT_COMPLETER_RETRY_ERR,
+					       HCA_STAT_LOCAL_ACK_TIMEOUT };
+	struct sim *s = &w->m.s;
+
+	for (unsigned i = 0; i < s->node_n; i++) {
+		if (w->churn || w->errors || w->upset || hca_stat(s->node[i].hca, HCA_STAT_SEND_RNR_ERR))
+			return;
+		for (unsigned k = 0; k < s->node_n; k++)
+			if (s->link[i][k].harm_n || s->link[i][k].jitter_ns || s->link[i][k].rate)
+				return;
+	}
+	for (unsigned i = 0; i < s->node_n; i++)
+		for (unsigned k = 0; k < sizeof stats / sizeof stats[0]; k++)
+			if (hca_stat(s->node[i].hca, stats[k]))
+				sim_fail(s, "%s is %llu on %c, and nothing was ever lost", hca_stat_name(stats[k]),
+					 (unsigned long long)hca_stat(s->node[i].hca, stats[k]), 'A' + i);
 }
 
 uint64_t swarm_run(uint64_t seed, bool trace)
@@ -335,12 +410,13 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	c.nodes = rng_range(&pre, 2, 3);
 	c.hca.train_len = PICK(&pre, 4096, 16384, 61440);
 	c.hca.local_train_len = PICK(&pre, 4096, 65536, 1 << 20);
-	c.hca.window_len = PICK(&pre, 8192, 65536, 1 << 20);
+	c.hca.window_len = PICK(&pre, 1, 4096, 8192, 65536, 1 << 20);
 	w->size_max = PICK(&pre, 600, 5000, 20000, 70000);
 	c.arena_len = w->size_max > 5000 ? 8 << 20 : 2 << 20;
 	model_init(&w->m, &c);
 	w->errors = rng_one_in(&pre, 4);
 	w->churn = rng_one_in(&pre, 4);
+	w->upset = rng_one_in(&pre, 6);
 	w->recv_len = w->size_max < 600 ? 600 : w->size_max;
 	w->recv_ahead = PICK(&pre, 1, 4, 64);
 	if (w->recv_ahead > 150000 / w->recv_len)
@@ -355,8 +431,12 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	while (w->ops_left && sim_step(&w->m.s))
 		;
 	sim_heal(&w->m.s);
+	for (unsigned i = 0; i < w->m.s.node_n; i++)
+		for (unsigned k = 0; k < w->m.s.node[i].mem.region_n; k++)
+			w->m.s.node[i].mem.region[k].gone = false;
 	close_queues(w);
 	model_settle(&w->m);
+	quiet_check(w);
 	model_end(&w->m);
 	hash = w->m.s.hash;
 	free(w);
