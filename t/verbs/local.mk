@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: MIT
+check_PROGRAMS += t/verbs/api
+t_verbs_api_SOURCES = \
+	t/verbs/api_event.c \
+	t/verbs/api_ex.c \
+	t/verbs/api_map.c \
+	t/verbs/api_objects.c \
+	t/verbs/api_post.c \
+	t/verbs/fixture.c \
+	t/verbs/fixture.h
+t_verbs_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
+t_verbs_api_LDADD = -libverbs $(CHECK_LIBS) -lpthread
+
 VERBS_TESTS = \
+	t/verbs/api.test \
 	t/verbs/loader.test \
 	t/verbs/symbols.test
 TESTS += $(VERBS_TESTS)

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* api_event.c - completion and async events: when they come, when they do not, and who waits for their ack.
+ */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static int readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1 && p.revents & POLLIN;
+}
+
+/* A CQ with a channel for the receives of b; sends complete on f.cq. */
+struct scene {
+	struct fix f;
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *rcq;
+	struct ibv_qp *a, *b;
+};
+
+static void scene_open(struct scene *s)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 16, 16, 1, 1, 0 } };
+
+	fix_open(&s->f);
+	s->ch = ibv_create_comp_channel(s->f.ctx);
+	ck_assert(s->ch != NULL);
+	s->rcq = ibv_create_cq(s->f.ctx, 64, s, s->ch, 0);
+	ck_assert(s->rcq != NULL);
+	init.send_cq = s->f.cq;
+	init.recv_cq = s->rcq;
+	s->a = fix_qp(&s->f, IBV_QPT_RC, 16, NULL);
+	s->b = ibv_create_qp(s->f.pd, &init);
+	ck_assert(s->b != NULL);
+	fix_connect(&s->f, s->a, s->b);
+	for (unsigned i = 0; i < 16; i++)
+		ck_assert_int_eq(fix_recv(&s->f, s->b, i, 4096, 64), 0);
+}
+
+static void scene_close(struct scene *s)
+{
+	ck_assert_int_eq(ibv_destroy_qp(s->a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(s->b), 0);
+	ck_assert_int_eq(ibv_destroy_cq(s->rcq), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(s->ch), 0);
+	fix_close(&s->f);
+}
+
+static void send_one(struct scene *s, unsigned flags)
+{
+	ck_assert_int_eq(fix_send(&s->f, s->a, 1, 0, 32, flags | IBV_SEND_SIGNALED), 0);
+	fix_wait_ok(s->f.cq);
+}
+
+START_TEST(completion)
+{
+	struct scene s;
+	struct ibv_cq *cq = NULL;
+	void *context = NULL;
+
+	scene_open(&s);
+	/* Not armed: nothing comes.  (The send's completion says that the receive's is there.) */
+	send_one(&s, IBV_SEND_SOLICITED);
+	fix_wait_ok(s.rcq);
+	ck_assert(!readable(s.ch->fd, 0));
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 0), 0);
+	send_one(&s, 0);
+	ck_assert(readable(s.ch->fd, 10000));
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), 0);
+	ck_assert(cq == s.rcq && context == &s);
+	fix_wait_ok(s.rcq);
+	/* One event for one request. */
+	send_one(&s, 0);
+	fix_wait_ok(s.rcq);
+	ck_assert(!readable(s.ch->fd, 0));
+	/* Solicited only. */
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 1), 0);
+	send_one(&s, 0);
+	fix_wait_ok(s.rcq);
+	ck_assert(!readable(s.ch->fd, 0));
+	send_one(&s, IBV_SEND_SOLICITED);
+	ck_assert(readable(s.ch->fd, 10000));
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), 0);
+	ibv_ack_cq_events(s.rcq, 2);
+	/* Without waiting. */
+	ck_assert_int_eq(fcntl(s.ch->fd, F_SETFL, fcntl(s.ch->fd, F_GETFL) | O_NONBLOCK), 0);
+	errno = 0;
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	scene_close(&s);
+}
+END_TEST
+
+/* Errors wake also who waits for solicited ones only; the armed state survives a resize. */
+START_TEST(armed)
+{
+	struct scene s;
+	struct ibv_cq *cq;
+	void *context;
+
+	scene_open(&s);
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 1), 0);
+	ck_assert_int_eq(ibv_resize_cq(s.rcq, 200), 0);
+	ck_assert_int_eq(fix_state(s.b, IBV_QPS_ERR), 0);
+	ck_assert(readable(s.ch->fd, 10000));
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	for (unsigned i = 0; i < 16; i++)
+		ck_assert_int_eq(fix_wait(s.rcq).status, IBV_WC_WR_FLUSH_ERR);
+	scene_close(&s);
+}
+END_TEST
+
+/* ---- acks -------------------------------------------------------------------------------- */
+
+struct late {
+	struct ibv_cq *cq;
+	struct ibv_async_event *ev;
+	int acked;		/* atomic */
+};
+
+static void *ack_late(void *arg)
+{
+	struct late *l = arg;
+
+	usleep(100000);
+	__atomic_store_n(&l->acked, 1, __ATOMIC_RELEASE);
+	if (l->cq)
+		ibv_ack_cq_events(l->cq, 1);
+	else
+		ibv_ack_async_event(l->ev);
+	return NULL;
+}
+
+/* Destroying a CQ returns only after its events were acknowledged. */
+START_TEST(ack_cq)
+{
+	struct scene s;
+	struct late l = { 0 };
+	struct ibv_cq *cq;
+	pthread_t t;
+	void *context;
+
+	scene_open(&s);
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 0), 0);
+	send_one(&s, 0);
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), 0);
+	ck_assert_int_eq(ibv_destroy_qp(s.a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(s.b), 0);
+	l.cq = cq;
+	ck_assert_int_eq(pthread_create(&t, NULL, ack_late, &l), 0);
+	ck_assert_int_eq(ibv_destroy_cq(s.rcq), 0);
+	ck_assert_int_eq(__atomic_load_n(&l.acked, __ATOMIC_ACQUIRE), 1);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(s.ch), 0);
+	fix_close(&s.f);
+}
+END_TEST
+
+/* An event whose CQ was destroyed before it was read is not handed out. */
+START_TEST(stale)
+{
+	struct scene s;
+	struct ibv_cq *cq;
+	void *context;
+
+	scene_open(&s);
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 0), 0);
+	send_one(&s, 0);
+	ck_assert(readable(s.ch->fd, 10000));
+	ck_assert_int_eq(ibv_destroy_qp(s.a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(s.b), 0);
+	ck_assert_int_eq(ibv_destroy_cq(s.rcq), 0);
+	ck_assert_int_eq(fcntl(s.ch->fd, F_SETFL, O_NONBLOCK), 0);
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), -1);
+	ck_assert_int_eq(ibv_destroy_comp_channel(s.ch), 0);
+	fix_close(&s.f);
+}
+END_TEST
+
+START_TEST(srq_limit)
+{
+	struct ibv_srq_init_attr si = { .attr = { .max_wr = 32, .max_sge = 1 } };
+	struct ibv_srq_attr limit = { .srq_limit = 5 }, got;
+	struct ibv_async_event ev;
+	struct late l = { .ev = &ev };
+	struct ibv_qp *a, *b;
+	struct ibv_srq *srq;
+	struct fix f;
+	pthread_t t;
+
+	fix_open(&f);
+	srq = ibv_create_srq(f.pd, &si);
+	ck_assert(srq && si.attr.max_wr >= 32);
+	a = fix_qp(&f, IBV_QPT_RC, 16, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, 16, srq);
+	fix_connect(&f, a, b);
+	ck_assert_int_eq(fix_recv(&f, b, 1, 0, 8), EINVAL);	/* it has no queue of its own */
+	for (unsigned i = 0; i < 8; i++) {
+		struct ibv_sge sge = { (uintptr_t)f.buf + 4096, 64, f.mr->lkey };
+		struct ibv_recv_wr *bad, wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 };
+
+		ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	}
+	/* One message, so that the daemon has taken all eight. */
+	ck_assert_int_eq(fix_send(&f, a, 100, 0, 64, IBV_SEND_SIGNALED), 0);
+	fix_wait_ok(f.cq);
+	fix_wait_ok(f.cq);
+	ck_assert_int_eq(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+	ck_assert_int_eq(ibv_query_srq(srq, &got), 0);
+	ck_assert_uint_eq(got.srq_limit, 5);
+	ck_assert(!readable(f.ctx->async_fd, 0));
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(fix_send(&f, a, 101, 0, 64, IBV_SEND_SIGNALED), 0);
+		fix_wait_ok(f.cq);
+		fix_wait_ok(f.cq);
+	}
+	ck_assert_int_eq(ibv_get_async_event(f.ctx, &ev), 0);
+	ck_assert_int_eq(ev.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	ck_assert_ptr_eq(ev.element.srq, srq);
+	ck_assert_int_eq(ibv_destroy_srq(srq), EBUSY);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, ack_late, &l), 0);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	ck_assert_int_eq(__atomic_load_n(&l.acked, __ATOMIC_ACQUIRE), 1);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* The async descriptor is the program's to make non-blocking. */
+START_TEST(async_empty)
+{
+	struct ibv_async_event ev;
+	struct fix f;
+
+	fix_open(&f);
+	ck_assert_int_eq(fcntl(f.ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
+	errno = 0;
+	ck_assert_int_eq(ibv_get_async_event(f.ctx, &ev), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	fix_close(&f);
+}
+END_TEST
+
+void api_event(Suite *s)
+{
+	SUITE_ADD(s, completion, armed, ack_cq, stale, srq_limit, async_empty);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * api_map.c - memory that was turned into pages of a memfd: the program must not see any of it.
+ *
+ * Whether a range is one is read from /proc/self/maps.  Each test runs in a process of its own with one
+ * thread.
+ */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN ((size_t)1 << 20)
+
+static int is_shared(const void *p)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long start, end;
+	char line[512];
+	int found = 0;
+
+	ck_assert(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)p >= start &&
+		    (unsigned long)p < end)
+			found = strstr(line, "/memfd:rdmad-mr") != NULL;
+	fclose(f);
+	return found;
+}
+
+static unsigned char *pages(size_t len)
+{
+	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert(p != MAP_FAILED);
+	return p;
+}
+
+static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
+{
+	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				      IBV_ACCESS_REMOTE_READ);
+
+	ck_assert_msg(m != NULL, "%s", strerror(errno));
+	return m;
+}
+
+/* WRITE from one MR to another through a pair of QPs. */
+static void move(struct fix *f, struct ibv_mr *to, size_t to_off, struct ibv_mr *from, size_t from_off,
+                 uint32_t len)
+{
+	struct ibv_qp *a = fix_qp(f, IBV_QPT_RC, 4, NULL), *b = fix_qp(f, IBV_QPT_RC, 4, NULL);
+	struct ibv_sge sge = { (uintptr_t)from->addr + from_off, len, from->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { (uintptr_t)to->addr + to_off, to->rkey },
+	};
+
+	fix_connect(f, a, b);
+	ck_assert_int_eq(ibv_post_send(a, &wr, &bad), 0);
+	fix_wait_ok(f->cq);
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+}
+
+/* The bytes survive there and back, RDMA reaches them, partly touched memory and odd borders included. */
+START_TEST(contents)
+{
+	static const struct {
+		size_t off, len;
+	} cut[] = {{0, LEN}, {1, LEN - 2}, {4095, LEN - 8000}, {5000, 70000}};
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned i = 0; i < sizeof(cut) / sizeof(*cut); i++) {
+		unsigned char *p = pages(LEN), *q = pages(LEN);
+		struct ibv_mr *m, *n;
+
+		fix_fill(p, LEN, i);
+		fix_fill(q, 8192, 50);	/* the rest was never touched */
+		m = reg(&f, p + cut[i].off, cut[i].len);
+		n = reg(&f, q + cut[i].off, cut[i].len);
+		ck_assert(is_shared(p + 8192) && is_shared(q + 8192));
+		ck_assert(fix_filled(p, LEN, i) && fix_filled(q, 8192, 50) && q[LEN / 2] == 0);
+		move(&f, n, 0, m, 0, (uint32_t)cut[i].len);
+		ck_assert_int_eq(memcmp(p + cut[i].off, q + cut[i].off, cut[i].len), 0);
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert_int_eq(ibv_dereg_mr(n), 0);
+		ck_assert(!is_shared(p + 8192) && !is_shared(q + 8192));
+		ck_assert(fix_filled(p, LEN, i));
+		ck_assert_int_eq(memcmp(p + cut[i].off, q + cut[i].off, cut[i].len), 0);
+		ck_assert_int_eq(munmap(p, LEN), 0);
+		ck_assert_int_eq(munmap(q, LEN), 0);
+	}
+	fix_close(&f);
+}
+END_TEST
+
+/* A second registration of the same pages shares them; a part of them, too; the last one turns them back. */
+START_TEST(again)
+{
+	struct fix f;
+	unsigned char *p = pages(LEN), *q = pages(LEN);
+	struct ibv_mr *m[3], *src;
+
+	fix_open(&f);
+	m[0] = reg(&f, p, LEN);
+	m[1] = reg(&f, p, LEN);
+	m[2] = reg(&f, p + 10000, LEN / 2);
+	fix_fill(q, LEN, 9);
+	src = reg(&f, q, LEN);
+	ck_assert_int_eq(ibv_dereg_mr(m[0]), 0);
+	ck_assert(is_shared(p));
+	move(&f, m[1], 0, src, 0, 20000);
+	ck_assert(fix_filled(p, 20000, 9));
+	ck_assert_int_eq(ibv_dereg_mr(m[1]), 0);
+	move(&f, m[2], 0, src, 10000, 30000);
+	ck_assert_int_eq(memcmp(p + 10000, q + 10000, 30000), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m[2]), 0);
+	ck_assert(!is_shared(p));
+	ck_assert(fix_filled(p, 20000, 9));
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* The program unmaps the memory of an MR that it keeps, and the kernel gives the address to other memory. */
+START_TEST(replaced)
+{
+	struct fix f;
+	unsigned char *p = pages(LEN), *q;
+	struct ibv_mr *m, *n, *src;
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	ck_assert_int_eq(munmap(p, LEN), 0);
+	q = mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	ck_assert_ptr_eq(q, p);
+	n = reg(&f, q, LEN);
+	src = reg(&f, pages(LEN), LEN);
+	fix_fill(src->addr, 100000, 5);
+	move(&f, n, 0, src, 0, 100000);
+	ck_assert(fix_filled(q, 100000, 5));
+	ck_assert_int_eq(ibv_dereg_mr(n), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(fix_filled(q, 100000, 5));
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* After fork neither side sees what the other writes. */
+START_TEST(fork_apart)
+{
+	unsigned char *p = pages(LEN), *gone = pages(LEN), *moved = pages(LEN), *to;
+	struct ibv_mr *m, *g, *v;
+	int status, go[2];
+	struct fix f;
+	pid_t pid;
+	char c;
+
+	fix_open(&f);
+	fix_fill(p, LEN, 1);
+	fix_fill(moved, LEN, 2);
+	m = reg(&f, p, LEN);
+	g = reg(&f, gone, LEN);
+	v = reg(&f, moved, LEN);
+	ck_assert(is_shared(p) && is_shared(gone) && is_shared(moved));
+	/* What became of these two is known to the kernel only. */
+	ck_assert_int_eq(munmap(gone, LEN), 0);
+	to = mremap(moved, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, pages(2 * LEN));
+	ck_assert(to != MAP_FAILED);
+	ck_assert_int_eq(pipe(go), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		close(go[1]);
+		if (is_shared(p) || is_shared(to))
+			_exit(1);
+		if (read(go[0], &c, 1) != 1)	/* the parent has written */
+			_exit(2);
+		if (!fix_filled(p, LEN, 1) || !fix_filled(to, LEN, 2))
+			_exit(3);
+		memset(p, 0xee, LEN);
+		memset(to, 0xee, LEN);
+		_exit(0);
+	}
+	fix_fill(p, LEN, 3);
+	fix_fill(to, LEN, 4);
+	ck_assert_int_eq(write(go[1], "x", 1), 1);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert(is_shared(p));
+	ck_assert(fix_filled(p, LEN, 3) && fix_filled(to, LEN, 4));
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(ibv_dereg_mr(g), 0);
+	ck_assert_int_eq(ibv_dereg_mr(v), 0);
+	ck_assert(fix_filled(p, LEN, 3) && fix_filled(to, LEN, 4));
+	fix_close(&f);
+}
+END_TEST
+
+/* Memory from malloc, as programs do it: registered, used, given back, taken again. */
+START_TEST(heap)
+{
+	struct fix f;
+	struct ibv_mr *m, *src;
+	unsigned char *p;
+	unsigned shared = 0;
+
+	fix_open(&f);
+	src = reg(&f, pages(LEN), LEN);
+	memset(src->addr, 0xaa, LEN);
+	for (unsigned i = 0; i < 60; i++) {
+		size_t len = 100000 + i * 20000;
+
+		p = i % 2 ? calloc(1, len) : malloc(len);
+		ck_assert(p != NULL);
+		for (size_t k = 0; i % 2 && k < len; k++)
+			ck_assert_uint_eq(p[k], 0);
+		m = reg(&f, p, len);
+		shared += (unsigned)is_shared(p + len / 2);
+		move(&f, m, 0, src, 0, (uint32_t)(len < LEN ? len : LEN));
+		ck_assert(p[0] == 0xaa && p[len / 2] == 0xaa);
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		if (i > 30 && i % 3 == 0) {	/* from here on malloc() takes large pieces from the heap, too */
+			p = realloc(p, len * 3);
+			ck_assert(p && p[0] == 0xaa && p[len / 2] == 0xaa);
+			memset(p, 1, len * 3);
+		}
+		free(p);
+	}
+	ck_assert_uint_gt(shared, 0);
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	fix_close(&f);
+}
+END_TEST
+
+static void *scribble(void *arg)
+{
+	volatile unsigned char **p = arg;
+
+	for (unsigned i = 1; !__atomic_load_n(&p[1], __ATOMIC_ACQUIRE); i++)
+		for (size_t k = 0; k < LEN; k += 4096)
+			p[0][k] = (unsigned char)i;
+	return NULL;
+}
+
+/*
+ * With a second thread, which might write while pages are copied, nothing is converted; and what was
+ * converted before is not turned back, but a fork still parts it.
+ */
+START_TEST(other_thread)
+{
+	unsigned char *p = pages(LEN), *q = pages(LEN), *arg[2] = { q, NULL };
+	struct ibv_mr *m, *n;
+	struct fix f;
+	pthread_t t;
+	int status;
+	pid_t pid;
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	ck_assert(is_shared(p));
+	ck_assert_int_eq(pthread_create(&t, NULL, scribble, arg), 0);
+	n = reg(&f, q, LEN);
+	ck_assert(!is_shared(q));
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(is_shared(p));
+	fix_fill(p, LEN, 6);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		if (is_shared(p) || !fix_filled(p, LEN, 6))
+			_exit(1);
+		memset(p, 0, LEN);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert(fix_filled(p, LEN, 6));
+	__atomic_store_n(&arg[1], p, __ATOMIC_RELEASE);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_int_eq(ibv_dereg_mr(n), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* Neither small ranges, nor such as overlap one that the daemon reaches in the other way, nor file mappings.
+ */
+START_TEST(left_alone)
+{
+	unsigned char *p = pages(LEN), *q;
+	struct ibv_mr *m[3];
+	FILE *tmp = tmpfile();
+	struct fix f;
+
+	fix_open(&f);
+	m[0] = reg(&f, p + 8192, 4096);
+	ck_assert(!is_shared(p + 8192));
+	m[1] = reg(&f, p, LEN);
+	ck_assert(!is_shared(p) && !is_shared(p + 8192));
+	ck_assert(tmp && !ftruncate(fileno(tmp), (off_t)LEN));
+	q = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(tmp), 0);
+	ck_assert(q != MAP_FAILED);
+	m[2] = reg(&f, q, LEN);
+	ck_assert(!is_shared(q));
+	move(&f, m[2], 0, m[1], 0, LEN);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(ibv_dereg_mr(m[i]), 0);
+	fclose(tmp);
+	fix_close(&f);
+}
+END_TEST
+
+void api_map(Suite *s)
+{
+	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, other_thread, left_alone);
+}

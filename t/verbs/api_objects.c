@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/* api_objects.c - devices, queries, PD, MR, AH, CQ, QP: what is granted and what is refused, with which
+ * errno. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+START_TEST(device)
+{
+	struct ibv_device **list;
+	int n = -1;
+	void *vendor;
+
+	list = ibv_get_device_list(&n);
+	ck_assert(list != NULL);
+	ck_assert_int_ge(n, 1);
+	ck_assert_ptr_eq(list[n], NULL);
+	ck_assert_int_eq(list[0]->node_type, IBV_NODE_CA);
+	ck_assert_int_eq(list[0]->transport_type, IBV_TRANSPORT_IB);
+	ck_assert_str_eq(ibv_get_device_name(list[0]), list[0]->name);
+	ck_assert(ibv_get_device_guid(list[0]) != 0);
+	ck_assert_int_ge(ibv_get_device_index(list[0]), 0);
+	/* Vendor libraries read the word behind the struct. */
+	memcpy(&vendor, list[0] + 1, sizeof(vendor));
+	ck_assert_ptr_eq(vendor, NULL);
+	ibv_free_device_list(list);
+}
+END_TEST
+
+START_TEST(query)
+{
+	struct fix f;
+	struct ibv_device_attr_ex ex;
+	struct ibv_port_attr port;
+	struct ibv_gid_entry e, table[64];
+	ssize_t n;
+	__be16 pkey;
+	int empty = 0;
+
+	fix_open(&f);
+	ck_assert(f.attr.max_qp && f.attr.max_mr_size && f.attr.page_size_cap && f.attr.vendor_id &&
+	          f.attr.max_sge && f.attr.max_pkeys && f.attr.max_cqe);
+	ck_assert_int_eq(ibv_query_device_ex(f.ctx, NULL, &ex), 0);
+	ck_assert_int_eq(ex.orig_attr.max_qp, f.attr.max_qp);
+	ck_assert_int_eq(ibv_query_port(f.ctx, 1, &port), 0);
+	ck_assert_int_eq(port.state, IBV_PORT_ACTIVE);
+	ck_assert_int_eq(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+	ck_assert_int_ne(ibv_query_port(f.ctx, 2, &port), 0);
+
+	for (int i = 0; i < port.gid_tbl_len; i++) {
+		int err = ibv_query_gid_ex(f.ctx, 1, (uint32_t)i, &e, 0);
+
+		ck_assert(err == 0 || err == ENODATA);
+		empty += err == ENODATA;
+		if (!err)
+			ck_assert_int_eq(e.gid_type, IBV_GID_TYPE_ROCE_V2);
+	}
+	ck_assert_int_eq(ibv_query_gid_ex(f.ctx, 1, (uint32_t)port.gid_tbl_len, &e, 0), EINVAL);
+	ck_assert_int_ne(ibv_query_gid_ex(f.ctx, 1, 0, &e, 1), 0);
+	n = ibv_query_gid_table(f.ctx, table, 64, 0);
+	ck_assert_int_eq(n, port.gid_tbl_len - empty);
+	ck_assert_int_eq(ibv_query_gid_table(f.ctx, table, (size_t)n - 1, 0), -EINVAL);
+
+	ck_assert_int_eq(ibv_query_pkey(f.ctx, 1, 0, &pkey), 0);
+	ck_assert_int_eq(ntohs(pkey), 0xffff);
+	ck_assert_int_eq(ibv_get_pkey_index(f.ctx, 1, pkey), 0);
+	ck_assert_int_eq(ibv_query_pkey(f.ctx, 1, 1, &pkey), -1);
+	fix_close(&f);
+}
+END_TEST
+
+START_TEST(mr_limits)
+{
+	struct fix f;
+	struct ibv_mr *m;
+	uint32_t old;
+
+	fix_open(&f);
+	errno = 0;
+	ck_assert_ptr_eq(ibv_reg_mr(f.pd, f.buf, 64, IBV_ACCESS_REMOTE_WRITE), NULL);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_ptr_eq(ibv_reg_mr(f.pd, f.buf, 64, IBV_ACCESS_REMOTE_ATOMIC), NULL);
+	ck_assert_ptr_eq(ibv_reg_mr(f.pd, f.buf, 64, 1 << 15), NULL);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_ptr_eq(ibv_reg_mr(f.pd, f.buf, 0, 0), NULL);
+	ck_assert_ptr_eq(ibv_reg_mr(f.pd, (void *)8, 4096, 0), NULL);	/* nothing is there */
+	m = ibv_reg_mr(f.pd, f.buf, 64, IBV_ACCESS_RELAXED_ORDERING);
+	ck_assert(m != NULL);
+	ck_assert(m->lkey != f.mr->lkey && m->addr == f.buf && m->length == 64);
+
+	errno = 0;
+	ck_assert_int_eq(ibv_rereg_mr(m, 0, f.pd, f.buf, 64, 0), IBV_REREG_MR_ERR_INPUT);
+	ck_assert_int_eq(errno, EINVAL);
+	old = m->lkey;
+	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, f.buf + 64, 128, 0), 0);
+	ck_assert(m->addr == f.buf + 64 && m->length == 128 && m->lkey != old);
+	ck_assert_int_eq(ibv_dealloc_pd(f.pd), EBUSY);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
+START_TEST(ah_limits)
+{
+	struct fix f;
+	struct ibv_ah_attr a = { .port_num = 1 };
+	struct ibv_ah *h;
+
+	fix_open(&f);
+	errno = 0;
+	ck_assert_ptr_eq(ibv_create_ah(f.pd, &a), NULL);	/* RoCE: no address without a GRH */
+	ck_assert_int_eq(errno, EINVAL);
+	a.is_global = 1;
+	a.grh.dgid = f.gid;
+	a.grh.sgid_index = 255;
+	ck_assert_ptr_eq(ibv_create_ah(f.pd, &a), NULL);
+	a.grh.sgid_index = 0;
+	a.port_num = 2;
+	ck_assert_ptr_eq(ibv_create_ah(f.pd, &a), NULL);
+	a.port_num = 1;
+	h = ibv_create_ah(f.pd, &a);
+	ck_assert(h != NULL);
+	ck_assert_int_eq(ibv_destroy_ah(h), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* The 40 bytes in front of a datagram, as they are for IPv4: 20 of nothing, then the header. */
+START_TEST(ah_from_wc)
+{
+	static const uint8_t lo4[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+	uint8_t grh[40] = { [20] = 0x45, [28] = 61, 17, [32] = 10, 1, 2, 3, 127, 0, 0, 1 };
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH, .src_qp = 5 };
+	struct ibv_ah_attr a;
+	uint32_t sum = 0;
+	union ibv_gid g;
+	struct fix f;
+
+	fix_open(&f);
+	for (int i = 20; i < 40; i += 2)
+		sum += (uint32_t)grh[i] << 8 | grh[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	grh[30] = (uint8_t)(~sum >> 8);
+	grh[31] = (uint8_t)~sum;
+	ck_assert_int_eq(ibv_init_ah_from_wc(f.ctx, 1, &wc, (struct ibv_grh *)grh, &a), 0);
+	ck_assert(a.is_global && a.grh.hop_limit == 61);
+	ck_assert_int_eq(memcmp(a.grh.dgid.raw + 10, "\xff\xff\x0a\x01\x02\x03", 6), 0);
+	ck_assert_int_eq(ibv_query_gid(f.ctx, 1, a.grh.sgid_index, &g), 0);
+	ck_assert_int_eq(memcmp(g.raw, lo4, 16), 0);
+	grh[31] ^= 1;	/* a wrong checksum: it is not IPv4, and not IPv6 either */
+	ck_assert_int_ne(ibv_init_ah_from_wc(f.ctx, 1, &wc, (struct ibv_grh *)grh, &a), 0);
+
+	memset(grh, 0, sizeof(grh));
+	grh[0] = 0x61;
+	grh[1] = 0x23;
+	grh[3] = 0x45;
+	grh[6] = 17;
+	grh[7] = 33;
+	grh[8] = 0xfe;
+	memcpy(grh + 24, f.gid.raw, 16);
+	ck_assert_int_eq(ibv_init_ah_from_wc(f.ctx, 1, &wc, (struct ibv_grh *)grh, &a), 0);
+	ck_assert(a.grh.traffic_class == 0x12 && a.grh.flow_label == 0x30045 && a.grh.hop_limit == 33 &&
+		  a.grh.sgid_index == 0 && a.grh.dgid.raw[0] == 0xfe);
+	fix_close(&f);
+}
+END_TEST
+
+START_TEST(cq_limits)
+{
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq;
+	struct fix f;
+
+	fix_open(&f);
+	errno = 0;
+	ck_assert_ptr_eq(ibv_create_cq(f.ctx, f.attr.max_cqe + 1, NULL, NULL, 0), NULL);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_ptr_eq(ibv_create_cq(f.ctx, 0, NULL, NULL, 0), NULL);
+	ck_assert_ptr_eq(ibv_create_cq(f.ctx, 1, NULL, NULL, f.ctx->num_comp_vectors), NULL);
+	ch = ibv_create_comp_channel(f.ctx);
+	ck_assert(ch && ch->fd >= 0);
+	cq = ibv_create_cq(f.ctx, 10, &f, ch, f.ctx->num_comp_vectors - 1);
+	ck_assert(cq && cq->cqe >= 10 && cq->cq_context == &f && cq->channel == ch);
+	ck_assert_int_eq(ibv_destroy_comp_channel(ch), EBUSY);
+	ck_assert_int_eq(ibv_resize_cq(cq, 1000), 0);
+	ck_assert_int_ge(cq->cqe, 1000);
+	ck_assert_int_ne(ibv_resize_cq(cq, f.attr.max_cqe + 1), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(ch), 0);
+	fix_close(&f);
+}
+END_TEST
+
+START_TEST(qp_limits)
+{
+	struct fix f;
+	struct ibv_qp_init_attr a, init;
+	struct ibv_qp_attr q;
+	struct ibv_qp *qp;
+
+	fix_open(&f);
+	a = (struct ibv_qp_init_attr){ .send_cq = f.cq, .recv_cq = f.cq, .qp_type = IBV_QPT_RC,
+				       .cap = { 1, 1, 1, 1, 1u << 30 } };
+	errno = 0;
+	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
+	ck_assert_int_eq(errno, EINVAL);
+	a.cap = (struct ibv_qp_cap){ (uint32_t)f.attr.max_qp_wr + 1, 1, 1, 1, 0 };
+	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
+	a.cap = (struct ibv_qp_cap){ 1, 1, (uint32_t)f.attr.max_sge + 1, 1, 0 };
+	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
+	a.cap = (struct ibv_qp_cap){ 1, 1, 1, 1, 0 };
+	a.qp_type = IBV_QPT_RAW_PACKET;
+	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	/* What libfabric does: the largest inline size is found by trying. */
+	a.qp_type = IBV_QPT_UD;
+	for (a.cap.max_inline_data = 2; (qp = ibv_create_qp(f.pd, &a)); a.cap.max_inline_data *= 2)
+		ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_uint_gt(a.cap.max_inline_data, 64);
+	qp = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	ck_assert_uint_ge(qp->qp_num, 2);
+	ck_assert_int_eq(ibv_destroy_cq(f.cq), EBUSY);
+	ck_assert_int_eq(ibv_query_qp(qp, &q, IBV_QP_STATE, &init), 0);
+	ck_assert(q.qp_state == IBV_QPS_RESET && init.send_cq == f.cq && init.qp_type == IBV_QPT_RC);
+	ck_assert_int_eq(fix_state(qp, IBV_QPS_RTS), EINVAL);
+	fix_init(qp);
+	/* An address without GRH on RoCE. */
+	q = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .ah_attr.port_num = 1 };
+	ck_assert_int_eq(ibv_modify_qp(qp, &q,
+	                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+	                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+	                                       IBV_QP_MIN_RNR_TIMER),
+	                 EINVAL);
+	fix_rtr(&f, qp, qp);
+	ck_assert_int_eq(ibv_query_qp(qp, &q, IBV_QP_STATE, &init), 0);
+	ck_assert(q.qp_state == IBV_QPS_RTR && q.ah_attr.is_global && q.path_mtu == IBV_MTU_1024 &&
+		  q.dest_qp_num == qp->qp_num && q.rq_psn == 0xfffff0);
+	ck_assert_int_eq(memcmp(q.ah_attr.grh.dgid.raw, f.gid.raw, 16), 0);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* What is not there says so. */
+START_TEST(refused)
+{
+	struct ibv_td_init_attr td = { 0 };
+	struct ibv_xrcd_init_attr x = { 0 };
+	struct fix f;
+
+	fix_open(&f);
+	errno = 0;
+	ck_assert_ptr_eq(ibv_alloc_td(f.ctx, &td), NULL);
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	errno = 0;
+	ck_assert_ptr_eq(ibv_open_xrcd(f.ctx, &x), NULL);
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	errno = 0;
+	ck_assert_ptr_eq(ibv_alloc_mw(f.pd, IBV_MW_TYPE_1), NULL);
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_int_eq(ibv_fork_init(), 0);
+	ck_assert_int_eq(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+	fix_close(&f);
+}
+END_TEST
+
+/* A child must not be able to speak in its parent's name; what it destroys is only its own copy. */
+START_TEST(forked)
+{
+	struct fix f;
+	struct ibv_qp *a, *b;
+	int status;
+	pid_t pid;
+
+	fix_open(&f);
+	a = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	fix_connect(&f, a, b);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		struct ibv_pd *pd = ibv_alloc_pd(f.ctx);
+		struct ibv_context *own;
+
+		if (pd || errno != EIO || fix_state(a, IBV_QPS_ERR) != EIO)
+			_exit(1);
+		if (ibv_destroy_qp(a) || ibv_dereg_mr(f.mr) || ibv_close_device(f.ctx))
+			_exit(2);
+		own = fix_device();
+		_exit(ibv_close_device(own) ? 3 : 0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	fix_fill(f.buf, 1000, 1);
+	ck_assert_int_eq(fix_recv(&f, b, 1, 2000, 1000), 0);
+	ck_assert_int_eq(fix_send(&f, a, 2, 0, 1000, IBV_SEND_SIGNALED), 0);
+	fix_wait_ok(f.cq);
+	fix_wait_ok(f.cq);
+	ck_assert(fix_filled(f.buf + 2000, 1000, 1));
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_close(&f);
+}
+END_TEST
+
+void api_objects(Suite *s)
+{
+	SUITE_ADD(s, device, query, mr_limits, ah_limits, ah_from_wc, cq_limits, qp_limits, refused, forked);
+}

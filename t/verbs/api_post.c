@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* api_post.c - posting: states, limits, full queues, what is left after ERR, RESET and destruction; threads.
+ */
+#include "fixture.h"
+
+#include <pthread.h>
+
+#define DEPTH 8u
+
+struct pair {
+	struct fix f;
+	struct ibv_qp *a, *b;
+};
+
+static void pair_open(struct pair *p, enum ibv_qp_type type, unsigned depth)
+{
+	fix_open(&p->f);
+	p->a = fix_qp(&p->f, type, depth, NULL);
+	p->b = fix_qp(&p->f, type, depth, NULL);
+	fix_connect(&p->f, p->a, p->b);
+}
+
+static void pair_close(struct pair *p)
+{
+	ck_assert_int_eq(ibv_destroy_qp(p->a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(p->b), 0);
+	fix_close(&p->f);
+}
+
+START_TEST(states)
+{
+	struct fix f;
+	struct ibv_qp *qp;
+
+	fix_open(&f);
+	qp = fix_qp(&f, IBV_QPT_RC, DEPTH, NULL);
+	ck_assert_int_eq(fix_send(&f, qp, 1, 0, 8, 0), EINVAL);
+	ck_assert_int_eq(fix_recv(&f, qp, 1, 0, 8), EINVAL);
+	fix_init(qp);
+	ck_assert_int_eq(fix_send(&f, qp, 1, 0, 8, 0), EINVAL);
+	ck_assert_int_eq(fix_recv(&f, qp, 1, 0, 8), 0);
+	fix_rtr(&f, qp, qp);
+	ck_assert_int_eq(fix_send(&f, qp, 1, 0, 8, 0), EINVAL);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* Of a list the good part is posted, and bad_wr is the first that is not. */
+START_TEST(bad_wr)
+{
+	struct pair p;
+	struct ibv_sge sge[3];
+	struct ibv_send_wr wr[3], *bad = NULL;
+	struct ibv_recv_wr rwr = { .sg_list = sge, .num_sge = 3 }, *rbad = NULL;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	for (int i = 0; i < 3; i++) {
+		sge[i] = (struct ibv_sge){ (uintptr_t)p.f.buf, 16, p.f.mr->lkey };
+		wr[i] = (struct ibv_send_wr){.wr_id = (uint64_t)i,
+		                             .next = i < 2 ? &wr[i + 1] : NULL,
+		                             .sg_list = sge,
+		                             .num_sge = 1,
+		                             .opcode = IBV_WR_SEND,
+		                             .send_flags = IBV_SEND_SIGNALED};
+	}
+	ck_assert_int_eq(fix_recv(&p.f, p.b, 9, 100, 100), 0);
+	wr[1].num_sge = 3;	/* the QP has 2 */
+	ck_assert_int_eq(ibv_post_send(p.a, wr, &bad), EINVAL);
+	ck_assert_ptr_eq(bad, &wr[1]);
+	for (int i = 0; i < 2; i++)
+		ck_assert_uint_ne(fix_wait_ok(p.f.cq).wr_id, 1);
+	ck_assert_int_eq(ibv_post_recv(p.b, &rwr, &rbad), EINVAL);
+	ck_assert_ptr_eq(rbad, &rwr);
+
+	wr[1].next = NULL;
+	wr[1].num_sge = 1;
+	wr[1].send_flags = IBV_SEND_INLINE;
+	sge[0].length = 4000;
+	ck_assert_int_ne(ibv_post_send(p.a, &wr[1], &bad), 0);
+	wr[1].send_flags = 0;
+	wr[1].opcode = (enum ibv_wr_opcode)77;
+	ck_assert_int_eq(ibv_post_send(p.a, &wr[1], &bad), EINVAL);
+	wr[1].opcode = IBV_WR_LOCAL_INV;
+	ck_assert_int_eq(ibv_post_send(p.a, &wr[1], &bad), EOPNOTSUPP);
+	pair_close(&p);
+
+	pair_open(&p, IBV_QPT_UD, DEPTH);
+	wr[1].opcode = IBV_WR_RDMA_WRITE;
+	ck_assert_int_eq(ibv_post_send(p.a, &wr[1], &bad), EINVAL);
+	wr[1].opcode = IBV_WR_SEND;
+	wr[1].wr.ud.ah = NULL;
+	ck_assert_int_eq(ibv_post_send(p.a, &wr[1], &bad), EINVAL);
+	pair_close(&p);
+}
+END_TEST
+
+/* A queue holds what it was made for, until completions are polled. */
+START_TEST(full)
+{
+	struct pair p;
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr i;
+	unsigned n = 0, sends, recvs;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	ck_assert_int_eq(ibv_query_qp(p.a, &a, IBV_QP_CAP, &i), 0);
+	sends = i.cap.max_send_wr;
+	recvs = i.cap.max_recv_wr;
+	while (!fix_recv(&p.f, p.b, n, 4096, 64))
+		ck_assert_uint_le(++n, recvs);
+	ck_assert_uint_eq(n, recvs);
+	ck_assert_int_eq(fix_recv(&p.f, p.b, n, 4096, 64), ENOMEM);
+	for (n = 0; n + 1 < sends; n++)
+		ck_assert_int_eq(fix_send(&p.f, p.a, n, 0, 64, 0), 0);
+	ck_assert_int_eq(fix_send(&p.f, p.a, 1000, 0, 64, IBV_SEND_SIGNALED), 0);
+	ck_assert_int_eq(fix_send(&p.f, p.a, 1001, 0, 64, 0), ENOMEM);
+	for (n = 0; n < recvs + 1; n++)
+		fix_wait_ok(p.f.cq);
+	/* The one signaled completion freed all. */
+	for (n = 0; n < recvs; n++)
+		ck_assert_int_eq(fix_recv(&p.f, p.b, n, 4096, 64), 0);
+	for (n = 0; n < sends; n++)
+		ck_assert_int_eq(fix_send(&p.f, p.a, n, 0, 64, IBV_SEND_SIGNALED), 0);
+	ck_assert_int_eq(fix_send(&p.f, p.a, n, 0, 64, 0), ENOMEM);
+	for (n = 0; n < recvs + sends; n++)
+		fix_wait_ok(p.f.cq);
+	pair_close(&p);
+}
+END_TEST
+
+/* Sizes around what the library copies into the queue slot, from two sge, and inline. */
+START_TEST(sizes)
+{
+	static const unsigned lens[] = { 0, 1, 7, 63, 64, 100, 175, 176, 177, 300, 1024, 1025, 3000 };
+	struct pair p;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+		unsigned len = lens[i], half = len / 2;
+		struct ibv_sge sge[2] = { { (uintptr_t)p.f.buf, half, p.f.mr->lkey },
+					  { (uintptr_t)p.f.buf + half, len - half, p.f.mr->lkey } };
+		struct ibv_send_wr *bad, wr = {.wr_id = 2,
+		                               .sg_list = sge,
+		                               .num_sge = 2,
+		                               .opcode = IBV_WR_SEND,
+		                               .send_flags = IBV_SEND_SIGNALED};
+
+		for (int way = 0; way < 2; way++) {
+			struct ibv_wc wc;
+
+			if (way == 1 && len > 64)
+				break;
+			wr.send_flags = IBV_SEND_SIGNALED | (way ? IBV_SEND_INLINE : 0);
+			fix_fill(p.f.buf, len, len + (unsigned)way);
+			ck_assert_int_eq(fix_recv(&p.f, p.b, 1, 4096, 4096), 0);
+			ck_assert_int_eq(ibv_post_send(p.a, &wr, &bad), 0);
+			for (int n = 0; n < 2; n++) {
+				wc = fix_wait_ok(p.f.cq);
+				if (wc.wr_id == 1)
+					ck_assert_uint_eq(wc.byte_len, len);
+			}
+			ck_assert_msg(fix_filled(p.f.buf + 4096, len, len + (unsigned)way),
+			              "%u bytes, way %d", len, way);
+		}
+	}
+	pair_close(&p);
+}
+END_TEST
+
+/* An sge outside of its MR is the HCA's to find: nothing is read by the library. */
+START_TEST(bad_sge)
+{
+	struct pair p;
+	struct ibv_sge sge;
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+					.send_flags = IBV_SEND_SIGNALED };
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	sge = (struct ibv_sge){ 64, 16, p.f.mr->lkey };		/* no memory there */
+	ck_assert_int_eq(ibv_post_send(p.a, &wr, &bad), 0);
+	ck_assert_int_eq(fix_wait(p.f.cq).status, IBV_WC_LOC_PROT_ERR);
+	pair_close(&p);
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	sge = (struct ibv_sge){ (uintptr_t)p.f.buf, 16, p.f.mr->lkey + 1 };
+	ck_assert_int_eq(ibv_post_send(p.a, &wr, &bad), 0);
+	ck_assert_int_eq(fix_wait(p.f.cq).status, IBV_WC_LOC_PROT_ERR);
+	pair_close(&p);
+}
+END_TEST
+
+START_TEST(flush)
+{
+	struct pair p;
+	struct ibv_wc wc;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(fix_recv(&p.f, p.b, i, 0, 64), 0);
+	ck_assert_int_eq(fix_state(p.b, IBV_QPS_ERR), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		wc = fix_wait(p.f.cq);
+		ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+		ck_assert_uint_eq(wc.wr_id, i);
+		ck_assert_uint_eq(wc.qp_num, p.b->qp_num);
+	}
+	/* In ERR what is posted is flushed. */
+	ck_assert_int_eq(fix_send(&p.f, p.b, 7, 0, 64, 0), 0);
+	wc = fix_wait(p.f.cq);
+	ck_assert(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 7);
+	pair_close(&p);
+}
+END_TEST
+
+/* RESET: the queues are empty and whole, completions that lay in the CQ are gone; and the pair works again.
+ */
+START_TEST(reset)
+{
+	struct pair p;
+	struct ibv_wc wc;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	for (int round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < DEPTH; i++)
+			ck_assert_int_eq(fix_recv(&p.f, p.b, i, 4096, 64), 0);
+		for (unsigned i = 0; i < DEPTH / 2; i++)
+			ck_assert_int_eq(fix_send(&p.f, p.a, i, 0, 64, IBV_SEND_SIGNALED), 0);
+		fix_wait_ok(p.f.cq);
+		ck_assert_int_eq(fix_state(p.a, IBV_QPS_RESET), 0);
+		ck_assert_int_eq(fix_state(p.b, IBV_QPS_RESET), 0);
+		ck_assert_int_eq(ibv_poll_cq(p.f.cq, 1, &wc), 0);
+		fix_connect(&p.f, p.a, p.b);
+	}
+	pair_close(&p);
+}
+END_TEST
+
+/* The completions of a destroyed QP are not shown. */
+START_TEST(destroyed)
+{
+	struct pair p;
+	struct ibv_qp *c, *d;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	c = fix_qp(&p.f, IBV_QPT_RC, DEPTH, NULL);
+	d = fix_qp(&p.f, IBV_QPT_RC, DEPTH, NULL);
+	fix_connect(&p.f, c, d);
+	ck_assert_int_eq(fix_recv(&p.f, p.b, 50, 4096, 64), 0);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq(fix_recv(&p.f, d, 100 + i, 4096, 64), 0);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq(fix_send(&p.f, c, 200 + i, 0, 64, IBV_SEND_SIGNALED), 0);
+	fix_wait_ok(p.f.cq);
+	ck_assert_int_eq(ibv_destroy_qp(c), 0);
+	ck_assert_int_eq(ibv_destroy_qp(d), 0);
+	ck_assert_int_eq(fix_send(&p.f, p.a, 51, 0, 64, IBV_SEND_SIGNALED), 0);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = fix_wait_ok(p.f.cq);
+
+		ck_assert(wc.wr_id == 50 || wc.wr_id == 51);
+	}
+	pair_close(&p);
+}
+END_TEST
+
+/* Completions on both sides of a resize come in order, none is lost. */
+START_TEST(resized)
+{
+	struct pair p;
+	unsigned next = 0;
+
+	pair_open(&p, IBV_QPT_RC, 64);
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned i = 0; i < 10; i++) {
+			ck_assert_int_eq(fix_recv(&p.f, p.b, round * 10 + i, 4096, 64), 0);
+			ck_assert_int_eq(fix_send(&p.f, p.a, 0, 0, 64, i == 9 ? IBV_SEND_SIGNALED : 0), 0);
+			if (i == 5)
+				ck_assert_int_eq(ibv_resize_cq(p.f.cq, 100 + (int)round * 7), 0);
+		}
+		for (unsigned n = 0; n < 11; n++) {
+			struct ibv_wc wc = fix_wait_ok(p.f.cq);
+
+			if (wc.opcode == IBV_WC_RECV)
+				ck_assert_uint_eq(wc.wr_id, next++);
+		}
+	}
+	ck_assert_uint_eq(next, 200);
+	pair_close(&p);
+}
+END_TEST
+
+/* ---- threads ----------------------------------------------------------------------------- */
+
+#define THREADS	4
+#define EACH	2000
+
+struct crowd {
+	struct pair p;
+	unsigned received;	/* atomic */
+	unsigned char seen[THREADS][EACH];
+};
+
+static void *crowd_send(void *arg)
+{
+	struct crowd *c = arg;
+	static unsigned next;
+	unsigned me = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED);
+
+	for (unsigned i = 0; i < EACH;) {
+		struct ibv_send_wr *bad, wr = {.wr_id = (uint64_t)me << 32 | i,
+		                               .opcode = IBV_WR_SEND_WITH_IMM,
+		                               .imm_data = me << 16 | i,
+		                               .send_flags = IBV_SEND_SIGNALED};
+		int err = ibv_post_send(c->p.a, &wr, &bad);
+
+		if (err && err != ENOMEM)
+			return (void *)1;
+		i += !err;
+	}
+	return NULL;
+}
+
+/* Polls and posts the receive again; both kinds of thread run into each other's locks. */
+static void *crowd_poll(void *arg)
+{
+	struct crowd *c = arg;
+	struct ibv_wc wc[4];
+
+	while (__atomic_load_n(&c->received, __ATOMIC_ACQUIRE) < THREADS * EACH) {
+		int n = ibv_poll_cq(c->p.f.cq, 4, wc);
+
+		for (int i = 0; i < n; i++) {
+			unsigned from = wc[i].imm_data >> 16, k = wc[i].imm_data & 0xffff;
+
+			if (wc[i].status)
+				return (void *)1;
+			if (wc[i].opcode != IBV_WC_RECV)
+				continue;
+			if (from >= THREADS || k >= EACH ||
+			    __atomic_fetch_add(&c->seen[from][k], 1, __ATOMIC_RELAXED))
+				return (void *)2;
+			if (fix_recv(&c->p.f, c->p.b, 0, 4096, 64))
+				return (void *)3;
+			__atomic_fetch_add(&c->received, 1, __ATOMIC_RELEASE);
+		}
+	}
+	return NULL;
+}
+
+START_TEST(threads)
+{
+	static struct crowd c;
+	pthread_t s[THREADS], r[2];
+	void *ret;
+
+	pair_open(&c.p, IBV_QPT_RC, 64);
+	for (int i = 0; i < 64; i++)
+		ck_assert_int_eq(fix_recv(&c.p.f, c.p.b, 0, 4096, 64), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&r[i], NULL, crowd_poll, &c), 0);
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&s[i], NULL, crowd_send, &c), 0);
+	for (int i = 0; i < THREADS; i++) {
+		ck_assert_int_eq(pthread_join(s[i], &ret), 0);
+		ck_assert_ptr_eq(ret, NULL);
+	}
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(pthread_join(r[i], &ret), 0);
+		ck_assert_ptr_eq(ret, NULL);
+	}
+	pair_close(&c.p);
+}
+END_TEST
+
+void api_post(Suite *s)
+{
+	SUITE_ADD(s, states, bad_wr, full, sizes, bad_sge, flush, reset, destroyed, resized, threads);
+}

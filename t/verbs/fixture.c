@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* fixture.c - see fixture.h.  Also main(). */
+#include "fixture.h"
+
+#include <time.h>
+
+struct ibv_context *fix_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c;
+
+	ck_assert_msg(list && list[0], "no device: %s", strerror(errno));
+	c = ibv_open_device(list[0]);
+	ck_assert_msg(c != NULL, "ibv_open_device: %s", strerror(errno));
+	ibv_free_device_list(list);
+	return c;
+}
+
+void fix_open(struct fix *f)
+{
+	f->ctx = fix_device();
+	ck_assert_int_eq(ibv_query_device(f->ctx, &f->attr), 0);
+	ck_assert_int_eq(ibv_query_gid(f->ctx, 1, 0, &f->gid), 0);
+	f->pd = ibv_alloc_pd(f->ctx);
+	f->cq = ibv_create_cq(f->ctx, 256, NULL, NULL, 0);
+	f->buf = calloc(1, BUF_LEN);
+	ck_assert(f->pd && f->cq && f->buf);
+	f->mr = ibv_reg_mr(f->pd, f->buf, BUF_LEN,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC);
+	ck_assert_msg(f->mr != NULL, "ibv_reg_mr: %s", strerror(errno));
+}
+
+void fix_close(struct fix *f)
+{
+	ck_assert_int_eq(ibv_dereg_mr(f->mr), 0);
+	ck_assert_int_eq(ibv_destroy_cq(f->cq), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(f->pd), 0);
+	ck_assert_int_eq(ibv_close_device(f->ctx), 0);
+	free(f->buf);
+}
+
+struct ibv_qp *fix_qp(struct fix *f, enum ibv_qp_type type, unsigned wr, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr a = {
+		.send_cq = f->cq,
+		.recv_cq = f->cq,
+		.srq = srq,
+		.cap = {.max_send_wr = wr,
+	                .max_recv_wr = wr,
+	                .max_send_sge = 2,
+	                .max_recv_sge = 2,
+	                .max_inline_data = 64},
+		.qp_type = type,
+	};
+	struct ibv_qp *qp = ibv_create_qp(f->pd, &a);
+
+	ck_assert_msg(qp != NULL, "ibv_create_qp: %s", strerror(errno));
+	ck_assert_uint_ge(a.cap.max_send_wr, wr);
+	return qp;
+}
+
+void fix_init(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = 0x1111,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+	mask |= qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+	ck_assert_int_eq(ibv_modify_qp(qp, &a, mask), 0);
+}
+
+void fix_rtr(struct fix *f, struct ibv_qp *qp, struct ibv_qp *peer)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qp_num,
+		.rq_psn = 0xfffff0,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = f->gid, .hop_limit = 64 } },
+	};
+	int mask = IBV_QP_STATE;
+
+	if (qp->qp_type != IBV_QPT_UD)
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	ck_assert_int_eq(ibv_modify_qp(qp, &a, mask), 0);
+}
+
+void fix_rts(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = 0xfffff0,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.max_rd_atomic = 4,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	ck_assert_int_eq(ibv_modify_qp(qp, &a, mask), 0);
+}
+
+void fix_connect(struct fix *f, struct ibv_qp *a, struct ibv_qp *b)
+{
+	fix_init(a);
+	fix_init(b);
+	fix_rtr(f, a, b);
+	fix_rtr(f, b, a);
+	fix_rts(a);
+	fix_rts(b);
+}
+
+int fix_state(struct ibv_qp *qp, enum ibv_qp_state s)
+{
+	struct ibv_qp_attr a = { .qp_state = s };
+
+	return ibv_modify_qp(qp, &a, IBV_QP_STATE);
+}
+
+int fix_send(struct fix *f, struct ibv_qp *qp, uint64_t wr_id, unsigned off, unsigned len, unsigned flags)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + off, .length = len, .lkey = f->mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags,
+	};
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+int fix_recv(struct fix *f, struct ibv_qp *qp, uint64_t wr_id, unsigned off, unsigned len)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + off, .length = len, .lkey = f->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
+
+	return ibv_post_recv(qp, &wr, &bad);
+}
+
+struct ibv_wc fix_wait(struct ibv_cq *cq)
+{
+	time_t end = time(NULL) + 10;
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(cq, 1, &wc)))
+		ck_assert_msg(time(NULL) <= end, "no completion within 10 s");
+	ck_assert_int_eq(n, 1);
+	return wc;
+}
+
+struct ibv_wc fix_wait_ok(struct ibv_cq *cq)
+{
+	struct ibv_wc wc = fix_wait(cq);
+
+	ck_assert_msg(wc.status == IBV_WC_SUCCESS, "WR %llu: %s", (unsigned long long)wc.wr_id,
+		      ibv_wc_status_str(wc.status));
+	return wc;
+}
+
+void fix_fill(unsigned char *p, size_t len, unsigned seed)
+{
+	for (size_t i = 0; i < len; i++)
+		p[i] = (unsigned char)(seed * 31 + i * 7 + (i >> 8));
+}
+
+int fix_filled(const unsigned char *p, size_t len, unsigned seed)
+{
+	for (size_t i = 0; i < len; i++)
+		if (p[i] != (unsigned char)(seed * 31 + i * 7 + (i >> 8)))
+			return 0;
+	return 1;
+}
+
+int main(void)
+{
+	Suite *s = suite_create("verbs");
+	SRunner *r;
+	int failed;
+
+	api_objects(s);
+	api_post(s);
+	api_event(s);
+	api_ex(s);
+	api_map(s);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r) || !srunner_ntests_run(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

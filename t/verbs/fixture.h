@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fixture.h - what the tests of the library share: a context with a PD, a CQ and memory, and pairs of QPs.
+ *
+ * The program is an ordinary verbs program; it runs under rdmad-run (api.test).  Whatever fails
+ * here fails the test at once.
+ */
+#ifndef T_VERBS_FIXTURE_H
+#define T_VERBS_FIXTURE_H
+
+#include <check.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUF_LEN 8192u
+
+struct fix {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	unsigned char *buf;
+	union ibv_gid gid;
+	struct ibv_device_attr attr;
+};
+
+struct ibv_context *fix_device(void);
+void fix_open(struct fix *);
+void fix_close(struct fix *);	/* after the test destroyed what it made: each step must succeed */
+
+/* A QP in RESET; wr: depth of both queues.  srq may be NULL. */
+struct ibv_qp *fix_qp(struct fix *, enum ibv_qp_type, unsigned wr, struct ibv_srq *srq);
+void fix_init(struct ibv_qp *);
+void fix_rtr(struct fix *, struct ibv_qp *, struct ibv_qp *peer);
+void fix_rts(struct ibv_qp *);
+void fix_connect(struct fix *, struct ibv_qp *, struct ibv_qp *);	/* both to RTS */
+int fix_state(struct ibv_qp *, enum ibv_qp_state);			/* to RESET or ERR */
+
+int fix_send(struct fix *, struct ibv_qp *, uint64_t wr_id, unsigned off, unsigned len, unsigned flags);
+int fix_recv(struct fix *, struct ibv_qp *, uint64_t wr_id, unsigned off, unsigned len);
+/* The next completion; fails after 10 s. */
+struct ibv_wc fix_wait(struct ibv_cq *);
+struct ibv_wc fix_wait_ok(struct ibv_cq *);
+
+void fix_fill(unsigned char *, size_t, unsigned seed);
+int fix_filled(const unsigned char *, size_t, unsigned seed);
+
+/* Each file's tests. */
+void api_objects(Suite *);
+void api_post(Suite *);
+void api_event(Suite *);
+void api_ex(Suite *);
+void api_map(Suite *);
+
+#define SUITE_ADD(suite, ...)							\
+	do {									\
+		const TTest *const tests_[] = { __VA_ARGS__ };			\
+		for (size_t i_ = 0; i_ < sizeof(tests_) / sizeof(*tests_); i_++) {	\
+			TCase *tc_ = tcase_create(tests_[i_]->name);		\
+			tcase_set_timeout(tc_, 60);				\
+			tcase_add_test(tc_, tests_[i_]);				\
+			suite_add_tcase(suite, tc_);				\
+		}								\
+	} while (0)
+
+#endif
