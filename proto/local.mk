@@ -33,10 +33,13 @@ noinst_HEADERS += \
 	proto/aeth.h \
 	proto/burst.h \
 	proto/bytes.h \
+	proto/cm.h \
+	proto/cm_msg.h \
 	proto/cq.h \
 	proto/event.h \
 	proto/fault.def \
 	proto/fault.h \
+	proto/gsi.h \
 	proto/hca.h \
 	proto/hca_in.h \
 	proto/hdr.h \
