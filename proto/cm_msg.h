@@ -99,6 +99,7 @@ struct cm_rep {
 	uint8_t resp_res, init_depth;
 	uint8_t ack_delay;		/* the sender's target ACK delay */
 	uint8_t failover, flow_ctrl, rnr_retry, srq;
+	uint8_t vendor[3];		/* ECE; 0 */
 	uint64_t ca_guid;
 	uint8_t data[CM_REP_DATA];
 };
