@@ -40,7 +40,6 @@ struct cm_cfg {
 	uint64_t ca_guid;	/* unique in the network: peers tell stale connections by it (rule 7.7) */
 	uint8_t ack_delay;	/* of the port, in REPs and for ACK timeouts; rxe: 15 */
 	uint32_t max_ids;	/* more REQs are refused; 0: a default */
-	uint32_t first_id;	/* the first comm id, for replays; 0: out of the seed */
 };
 
 /* NULL: no memory. */
@@ -198,5 +197,7 @@ void cm_counts(const struct cm *, struct cm_count *);
 
 /* Walks every invariant; aborts if one does not hold.  For tests. */
 void cm_verify(const struct cm *);
+/* The number of the next id.  For replays. */
+void cm_next_id(struct cm *, uint32_t id);
 
 #endif

@@ -53,13 +53,18 @@ void cm_free(struct cm *c)
 	free(c);
 }
 
+void cm_next_id(struct cm *c, uint32_t id)
+{
+	c->next_id = id;
+}
+
 /* ---- making and losing ------------------------------------------------------ */
 
 static uint32_t number(struct cm *c)
 {
-	uint32_t id = c->cfg.first_id;
+	uint32_t id = c->next_id;
 
-	c->cfg.first_id = 0;
+	c->next_id = 0;
 	while (!id || id_find(c, id))
 		id = (uint32_t)rng_next(&c->rng);
 	return id;

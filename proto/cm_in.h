@@ -59,6 +59,7 @@ struct cm {
 	struct cm_cfg cfg;
 	mono_t now;		/* of the call under way */
 	struct rng rng;
+	uint32_t next_id;	/* 0: out of rng */
 	struct link by_id[CM_HASH], by_peer[CM_HASH], by_qpn[CM_HASH];
 	struct heap timers;
 	struct link events;
