@@ -2,8 +2,10 @@
 PROTO_TESTS = \
 	t/proto/aeth \
 	t/proto/burst \
+	t/proto/cm_end \
 	t/proto/cm_golden \
 	t/proto/cm_state \
+	t/proto/cm_strange \
 	t/proto/core_ops \
 	t/proto/golden \
 	t/proto/gsi \
@@ -13,7 +15,7 @@ PROTO_TESTS = \
 check_PROGRAMS += $(PROTO_TESTS)
 TESTS += $(PROTO_TESTS)
 
-noinst_HEADERS += t/cm_net.h t/pcap.h t/suite.h t/proto/rig.h
+noinst_HEADERS += t/cm_net.h t/pcap.h t/suite.h t/proto/cm_duo.h t/proto/rig.h
 PROTO_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
 PROTO_TEST_LIBS = libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 
@@ -23,12 +25,18 @@ t_proto_aeth_LDADD = $(PROTO_TEST_LIBS) -lm
 t_proto_burst_SOURCES = t/proto/burst.c
 t_proto_burst_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_burst_LDADD = $(PROTO_TEST_LIBS)
+t_proto_cm_end_SOURCES = t/proto/cm_end.c t/cm_net.c
+t_proto_cm_end_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_cm_end_LDADD = $(PROTO_TEST_LIBS)
 t_proto_cm_golden_SOURCES = t/proto/cm_golden.c t/pcap.c
 t_proto_cm_golden_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_cm_golden_LDADD = $(PROTO_TEST_LIBS)
-t_proto_cm_state_SOURCES = t/proto/cm_state.c t/cm_net.c
+t_proto_cm_state_SOURCES = t/proto/cm_state.c t/proto/cm_duo.c t/cm_net.c
 t_proto_cm_state_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_cm_state_LDADD = $(PROTO_TEST_LIBS)
+t_proto_cm_strange_SOURCES = t/proto/cm_strange.c t/proto/cm_duo.c t/cm_net.c
+t_proto_cm_strange_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_cm_strange_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
 t_proto_core_ops_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)
