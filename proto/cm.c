@@ -316,11 +316,11 @@ int cm_mra(struct cm *c, uint32_t id, uint8_t timeout, mono_t now)
 	return 0;
 }
 
-/* What was answered is kept for as long as the peer may repeat its question: twice its interval and some more. */
-static void sidr_wait(struct cm *c, struct cm_id *i)
+/* The peer repeats its question if the answer got lost.  If four in a row get lost, it is a new question. */
+void sidr_wait(struct cm *c, struct cm_id *i)
 {
 	id_state(c, i, CM_TIMEWAIT);
-	timer_set(&c->timers, &i->timer, mono_add(c->now, 5 * cm_timeout_ns(CM_SIDR_TIMEOUT) / 2));
+	timer_set(&c->timers, &i->timer, mono_add(c->now, 9 * cm_timeout_ns(CM_SIDR_TIMEOUT) / 2));
 }
 
 static void sidr_answer(struct cm *c, struct cm_id *i, const struct cm_sidr_rep *rep)

@@ -116,5 +116,6 @@ void send_mra(struct cm *, struct cm_id *, uint8_t timeout);
 void send_dreq(struct cm *, struct cm_id *, const uint8_t *data);
 void send_drep(struct cm *, struct cm_id *, const uint8_t *data);
 void id_timewait(struct cm *, struct cm_id *);
+void sidr_wait(struct cm *, struct cm_id *);
 
 #endif

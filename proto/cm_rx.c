@@ -136,9 +136,8 @@ static bool resolved(struct cm *c, struct cm_id *i, const struct in *in)
 
 static bool sidr_again(struct cm *c, struct cm_id *i, const struct in *in)
 {
-	again(c, i, in);
-	timer_set(&c->timers, &i->timer, mono_add(c->now, 5 * cm_timeout_ns(CM_SIDR_TIMEOUT) / 2));
-	return true;
+	sidr_wait(c, i);
+	return again(c, i, in);
 }
 
 /* ---- stale connections (rule 7.7) ------------------------------------------------------------ */

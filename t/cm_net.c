@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* cm_net.c - see cm_net.h. */
 #include "t/cm_net.h"
+#include "proto/bytes.h"
+#include "proto/cm_in.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,11 +98,36 @@ static struct flight *next_flight(struct cm_net *n)
 	return first;
 }
 
+static enum cm_state found(const struct cm *c, const struct gsi *g, const struct cm_msg *m)
+{
+	const struct cm_id *i;
+
+	switch (m->attr) {
+	case CM_REQ:
+		i = id_find_peer(c, m->req.local_id, m->req.ca_guid);
+		break;
+	case CM_SIDR_REQ:
+		i = id_find_sidr(c, m->sidr_req.request_id, g->route.sgid);
+		break;
+	case CM_SIDR_REP:
+		i = id_find(c, m->sidr_rep.request_id);
+		break;
+	default:
+		i = id_find(c, m->rtu.remote_id);
+		if (!i && m->attr == CM_REJ)
+			i = id_find_peer(c, m->rej.local_id, be64_get(m->rej.ari));
+	}
+	return i ? i->state : CM_NONE;
+}
+
 static void land(struct cm_net *n, struct flight *f)
 {
 	struct flight it = *f;
+	struct cm_msg m;
 
 	*f = n->flight[--n->flights];
+	if (n->landing && cm_msg_get(&m, it.g.mad))
+		n->landing(n, it.to, found(n->end[it.to].cm, &it.g, &m), &m);
 	cm_rx(n->end[it.to].cm, &it.g, n->now);
 }
 

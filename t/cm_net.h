@@ -46,6 +46,8 @@ struct cm_net {
 	struct cm_end end[2];
 	mono_t now;
 	struct fate (*fate)(struct cm_net *, unsigned from, const struct cm_msg *);	/* NULL: at once */
+	/* A MAD arrives at the end, and finds its id in that state; CM_NONE: there is none. */
+	void (*landing)(struct cm_net *, unsigned to, enum cm_state, const struct cm_msg *);
 	void (*before)(struct cm_net *);	/* each step, at its time: what programs do by themselves */
 	mono_t wake;			/* when before() wants to be called */
 	void *arg;
