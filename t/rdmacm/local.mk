@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: MIT
+check_PROGRAMS += t/rdmacm/api
+t_rdmacm_api_SOURCES = \
+	t/rdmacm/api_conn.c \
+	t/rdmacm/api_misc.c \
+	t/rdmacm/api_sync.c \
+	t/rdmacm/api_ud.c \
+	t/rdmacm/fixture.c \
+	t/rdmacm/fixture.h
+t_rdmacm_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
+t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -lpthread
+
 RDMACM_TESTS = \
+	t/rdmacm/api.test \
 	t/rdmacm/symbols.test
 TESTS += $(RDMACM_TESTS)
 dist_check_SCRIPTS += $(RDMACM_TESTS)
