@@ -43,7 +43,7 @@ START_TEST(wrong_addresses)
 	ok(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
 	fails(rdma_bind_addr(id, &un), EAFNOSUPPORT);
 	fails(rdma_bind_addr(id, NULL), EINVAL);
-	fails(rdma_bind_addr(id, (struct sockaddr *)&far), ENODEV);
+	fails(rdma_bind_addr(id, (struct sockaddr *)&far), EADDRNOTAVAIL);
 	fails(rdma_connect(id, NULL), EINVAL);
 	fails(rdma_accept(id, NULL), EINVAL);
 	ck_assert_int_eq(rdma_disconnect(id), -1);
