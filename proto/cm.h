@@ -16,8 +16,9 @@
  *	cm_tx() until false, each to hca_gsi_send(); cm_event() until false.
  *
  * An id is the host's from the call (or CM_EV_REQ, CM_EV_SIDR_REQ) that made it until cm_id_free(), whatever
- * state it gets into.  After that the agent keeps what the protocol still needs (a DREQ to be answered, timewait)
- * and says nothing more of it.  The number of an id is its local comm id: never 0, not soon used again.
+ * state it gets into.  After that the agent keeps what the protocol still needs (a DREQ to be answered,
+ * timewait) and says nothing more of it.  The number of an id is its local comm id: never 0, not soon used
+ * again.
  *
  * The agent knows no QPs.  The host moves them, with what cm_qp_get() says, before cm_rtu() and cm_accept().
  * Functions that return int return 0 or a positive errno: EINVAL the id is unknown or not in a state for
@@ -69,13 +70,16 @@ enum cm_state {
 
 /* ---- what a program does -------------------------------------------------- */
 
-/* EADDRINUSE: this service id is listened on.  As many as max_ids wait to be accepted: a backlog is the host's. */
+/*
+ * EADDRINUSE: this service id is listened on.  As many as max_ids wait to be accepted: a backlog is the
+ * host's.
+ */
 int cm_listen(struct cm *, uint64_t service_id, void *host, uint32_t *id);
 
 /*
- * Sends a REQ.  req: all but local_id and ca_guid; data with the RDMA IP CM header, if that is spoken.  route: of
- * all MADs of the connection, from here to the peer.  The REQ is repeated every 2 x packet life time +
- * req.remote_timeout, req.max_retries times; then CM_EV_TIMEOUT.
+ * Sends a REQ.  req: all but local_id and ca_guid; data with the RDMA IP CM header, if that is spoken. 
+ * route: of all MADs of the connection, from here to the peer.  The REQ is repeated every 2 x packet life
+ * time + req.remote_timeout, req.max_retries times; then CM_EV_TIMEOUT.
  */
 struct cm_connect {
 	struct cm_req req;
@@ -90,25 +94,29 @@ int cm_accept(struct cm *, uint32_t id, const struct cm_rep *, mono_t now);
 /* Answers CM_EV_REP: established.  data: CM_RTU_DATA bytes, or NULL for zeros. */
 int cm_rtu(struct cm *, uint32_t id, const uint8_t *data, mono_t now);
 
-/* The QP got a packet before the RTU came (EV_COMM_EST): as if it had come.  Nothing in other states than REP sent. */
+/*
+ * The QP got a packet before the RTU came (EV_COMM_EST): as if it had come.  Nothing in other states than REP
+ * sent.
+ */
 int cm_established(struct cm *, uint32_t id, mono_t now);
 
 /*
- * Answers CM_EV_REQ or CM_EV_REP with a REJ, or gives up a REQ (REJ 4, whatever reason) or REP that was sent; the id is
- * dead.  data: CM_REJ_DATA bytes or NULL; ari: ari_len bytes or NULL.
+ * Answers CM_EV_REQ or CM_EV_REP with a REJ, or gives up a REQ (REJ 4, whatever reason) or REP that was sent;
+ * the id is dead.  data: CM_REJ_DATA bytes or NULL; ari: ari_len bytes or NULL.
  */
 int cm_reject(struct cm *, uint32_t id, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
 	      const uint8_t *data, mono_t now);
 
 /*
- * Established: DREQ, repeated as the REQ or REP was; then CM_EV_DREP or CM_EV_DREQ_TIMEOUT.  After CM_EV_DREQ:
- * DREP.  EINVAL in every other state: nothing is connected.  data: CM_DREQ_DATA bytes (a DREP takes no more) or NULL.
+ * Established: DREQ, repeated as the REQ or REP was; then CM_EV_DREP or CM_EV_DREQ_TIMEOUT.  After
+ * CM_EV_DREQ: DREP.  EINVAL in every other state: nothing is connected.  data: CM_DREQ_DATA bytes (a DREP
+ * takes no more) or NULL.
  */
 int cm_disconnect(struct cm *, uint32_t id, const uint8_t *data, mono_t now);
 
 /*
- * REQ or REP received: asks the peer for patience, timeout as in struct cm_mra.  The agent does it unasked when the
- * peer repeats itself (rule 7.6).
+ * REQ or REP received: asks the peer for patience, timeout as in struct cm_mra.  The agent does it unasked
+ * when the peer repeats itself (rule 7.6).
  */
 int cm_mra(struct cm *, uint32_t id, uint8_t timeout, mono_t now);
 
@@ -123,9 +131,9 @@ int cm_sidr_reply(struct cm *, uint32_t id, const struct cm_sidr_rep *, mono_t n
 
 /*
  * The host is done with the id: no more events of it, its number is unknown from now on.  Sends what the
- * state demands.  REQ sent: REJ 4 (timeout).  REP sent, REQ or REP received: REJ 28.  Established: DREQ, repeated
- * without a word.  DREQ received: DREP.  SIDR_REQ received: SIDR_REP 2 (rejected).  Listening: each REQ and SIDR_REQ
- * whose event is still to be fetched is freed in the same way.
+ * state demands.  REQ sent: REJ 4 (timeout).  REP sent, REQ or REP received: REJ 28.  Established: DREQ,
+ * repeated without a word.  DREQ received: DREP.  SIDR_REQ received: SIDR_REP 2 (rejected).  Listening: each
+ * REQ and SIDR_REQ whose event is still to be fetched is freed in the same way.
  */
 void cm_id_free(struct cm *, uint32_t id, mono_t now);
 
@@ -169,8 +177,8 @@ bool cm_event(struct cm *, struct cm_event *);	/* false: none */
 /* ---- looking in ---------------------------------------------------------------- */
 
 /*
- * The QP attributes that the messages agreed on (rule 7.8), from REP or REQ received on till the id is dead.  Of REQ
- * received, max_rd_atomic and max_dest_rd_atomic are what the REQ asks for: cm_accept() may say less.
+ * The QP attributes that the messages agreed on (rule 7.8), from REP or REQ received on till the id is dead. 
+ * Of REQ received, max_rd_atomic and max_dest_rd_atomic are what the REQ asks for: cm_accept() may say less.
  */
 struct cm_qp {
 	uint8_t transport;		/* enum cm_transport */

@@ -2,8 +2,8 @@
 /*
  * cm_id.c - ids: what the agent knows of each connection, the tables that find it, and what waits to go out.
  *
- * An id is found by our number for it, by the peer's (a repeated REQ knows no other), and by the peer's QP (which
- * tells a connection that the peer has forgotten).  A peer is known by its CA GUID.
+ * An id is found by our number for it, by the peer's (a repeated REQ knows no other), and by the peer's QP
+ * (which tells a connection that the peer has forgotten).  A peer is known by its CA GUID.
  */
 #include "cm_in.h"
 

@@ -2,9 +2,9 @@
 /*
  * cm_msg.h - the messages of the communication manager, decoded; rules 7.1, 7.2, 7.4.
  *
- * Each kind is a struct of plain numbers; cm_msg.c has a table of where each lies in the MAD, and one function each
- * way that follows it.  data[] is always the whole field of the message, zeros behind what the sender gave: that
- * is what the wire has and what programs are shown.
+ * Each kind is a struct of plain numbers; cm_msg.c has a table of where each lies in the MAD, and one
+ * function each way that follows it.  data[] is always the whole field of the message, zeros behind what the
+ * sender gave: that is what the wire has and what programs are shown.
  */
 #ifndef PROTO_CM_MSG_H
 #define PROTO_CM_MSG_H
@@ -155,7 +155,8 @@ struct cm_msg {
 
 /*
  * Decode a MAD; false: not a CM message that is sent (base version, class, class version, method, attribute).
- * LAP and APR are decoded to their attr alone.  Encode writes all of MAD_LEN bytes; of LAP and APR the header.
+ * LAP and APR are decoded to their attr alone.  Encode writes all of MAD_LEN bytes; of LAP and APR the
+ * header.
  */
 bool cm_msg_get(struct cm_msg *, const uint8_t *mad);
 void cm_msg_put(uint8_t *mad, const struct cm_msg *);

@@ -4,7 +4,8 @@
  *
  *	end[0] ---- fate(): lost? how late? twice? ---- end[1]
  *
- * Every step verifies both agents.  What happens to a program is told to its on_event(), if it has one, and noted.
+ * Every step verifies both agents.  What happens to a program is told to its on_event(), if it has one, and
+ * noted.
  */
 #ifndef T_CM_NET_H
 #define T_CM_NET_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cm_golden.c - how Linux connects: every CM message of the recordings is decoded and made again, and each exchange is
- * played twice, an agent of ours in the place of either kernel.  Not a byte of what it sends may differ.
+ * cm_golden.c - how Linux connects: every CM message of the recordings is decoded and made again, and each
+ * exchange is played twice, an agent of ours in the place of either kernel.  Not a byte of what it sends may
+ * differ.
  */
 #include "proto/bytes.h"
 #include "proto/cm.h"

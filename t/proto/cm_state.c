@@ -241,8 +241,8 @@ START_TEST(req_unanswered)
 END_TEST
 
 /*
- * b gives up first, a goes on asking: it is a new call to b then, until a gives up, too, and says so: by its GUID, as
- * it knows no id of b's.
+ * b gives up first, a goes on asking: it is a new call to b then, until a gives up, too, and says so: by its
+ * GUID, as it knows no id of b's.
  */
 START_TEST(rep_never_arrives)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* cm_strange.c - messages about connections that are not, or no longer, and from who has no business with them. */
+/*
+ * cm_strange.c - messages about connections that are not, or no longer, and from who has no business with
+ * them.
+ */
 #include "t/proto/cm_duo.h"
 
 #include <string.h>

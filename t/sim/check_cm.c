@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_cm.c - connections over a network that loses, repeats and reorders: all end as they may, and nothing is left.
+ * check_cm.c - connections over a network that loses, repeats and reorders: all end as they may, and nothing
+ * is left.
  *
  * masks: every way to lose some of the first 12 MADs, enumerated.  swarm: many calls at once, all at random.
  */

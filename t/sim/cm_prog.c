@@ -191,7 +191,9 @@ static void told(struct cm_end *e, const struct cm_event *ev)
 		break;
 	case CM_EV_DREP:
 	case CM_EV_DREQ_TIMEOUT:
-		/* CM_EV_DREP without our asking: the agent asked, as the peer has forgotten the connection. */
+		/*
+		 * CM_EV_DREP without our asking: the agent asked, as the peer has forgotten the connection.
+		 */
 		must(c, c->phase == CLOSING || c->phase == UP, "DREP");
 		c->phase = CLOSED;
 		c->act = MONO_NEVER;
