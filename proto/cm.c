@@ -2,9 +2,10 @@
 /*
  * cm.c - what programs do with connections, and what happens when nothing comes (rules 7.3, 7.6, 7.7).
  *
- *	REQ_SENT --REP--> REP_RCVD --cm_rtu--> ESTABLISHED --cm_disconnect--> DREQ_SENT --DREP--> TIMEWAIT --> DEAD
- *	REQ_RCVD --cm_accept--> REP_SENT --RTU-----^   |                                             ^
- *	                                               +-------DREQ--> DREQ_RCVD --cm_disconnect-----+
+ *	REQ_SENT --REP--> REP_RCVD --cm_rtu--> ESTABLISHED --cm_disconnect--> DREQ_SENT --DREP--> TIMEWAIT
+ *	REQ_RCVD --cm_accept--> REP_SENT --RTU-----^   |                                             ^  |
+ *	                                               +-------DREQ--> DREQ_RCVD --cm_disconnect-----+  v
+ *	                                                                                               DEAD
  *
  * What is received moves ids in cm_rx.c.
  */
@@ -15,7 +16,7 @@
 
 #include "bytes.h"
 
-#define TID_AGENT	2u	/* the upper half of a TID names the agent, for the sender's eyes only; Linux's CM */
+#define TID_AGENT	2u	/* the upper half of a TID: which agent of its sender; so says Linux's CM */
 
 static uint64_t own_tid(const struct cm_id *i)
 {
@@ -39,7 +40,8 @@ static struct cm_id *owned(const struct cm *c, uint32_t id)
 
 /* ---- messages of an id ------------------------------------------------------ */
 
-void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data)
+void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
+	      const uint8_t *data)
 {
 	struct cm_msg m = { .attr = CM_REJ, .tid = i->tid };
 
@@ -115,7 +117,8 @@ void send_drep(struct cm *c, struct cm_id *i, const uint8_t *data)
 void id_timewait(struct cm *c, struct cm_id *i)
 {
 	id_state(c, i, CM_TIMEWAIT);
-	timer_set(&c->timers, &i->timer, mono_add(c->now, cm_timeout_ns(at_most(i->qp.timeout, CM_PEER_MAX))));
+	timer_set(&c->timers, &i->timer,
+		  mono_add(c->now, cm_timeout_ns(at_most(i->qp.timeout, CM_PEER_MAX))));
 }
 
 /* ---- listening, asking --------------------------------------------------------- */
@@ -260,8 +263,8 @@ int cm_established(struct cm *c, uint32_t id, mono_t now)
 	return 0;
 }
 
-int cm_reject(struct cm *c, uint32_t id, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data,
-	      mono_t now)
+int cm_reject(struct cm *c, uint32_t id, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
+	      const uint8_t *data, mono_t now)
 {
 	struct cm_id *i = owned(c, id);
 

@@ -77,7 +77,7 @@ enum cm_state {
 int cm_listen(struct cm *, uint64_t service_id, void *host, uint32_t *id);
 
 /*
- * Sends a REQ.  req: all but local_id and ca_guid; data with the RDMA IP CM header, if that is spoken. 
+ * Sends a REQ.  req: all but local_id and ca_guid; data with the RDMA IP CM header, if that is spoken.
  * route: of all MADs of the connection, from here to the peer.  The REQ is repeated every 2 x packet life
  * time + req.remote_timeout, req.max_retries times; then CM_EV_TIMEOUT.
  */
@@ -154,10 +154,10 @@ enum cm_event_type {
 	CM_EV_REQ,		/* req; id is new, host is the listener's until cm_host_set() */
 	CM_EV_REP,		/* rep */
 	CM_EV_RTU,		/* rtu; all zeros if data or a DREQ came first */
-	CM_EV_REJ,		/* rej.  The id is dead; but if we thought it was up (REP was received), timewait runs */
+	CM_EV_REJ,		/* rej.  The id is dead; but if a REP had come, timewait runs */
 	CM_EV_TIMEOUT,		/* no answer to REQ, REP or SIDR_REQ; dead */
-	CM_EV_DREQ,		/* dreq: answer with cm_disconnect() or cm_id_free(); CM_EV_RTU has come before */
-	CM_EV_DREP,		/* the peer knows it is over (a DREP, crossing DREQ, REJ to our DREQ); timewait runs */
+	CM_EV_DREQ,		/* dreq: cm_disconnect() or cm_id_free() answers; CM_EV_RTU has come before */
+	CM_EV_DREP,		/* the peer knows it is over: DREP, DREQ or REJ to our DREQ; timewait runs */
 	CM_EV_DREQ_TIMEOUT,	/* no answer to DREQ; timewait runs */
 	CM_EV_TIMEWAIT_EXIT,	/* dead; the QP number may be used again */
 	CM_EV_SIDR_REQ,		/* sidr_req; id is new, as with CM_EV_REQ */
@@ -169,7 +169,7 @@ struct cm_event {
 	uint32_t id;
 	void *host;
 	uint32_t listen_id;	/* CM_EV_REQ, CM_EV_SIDR_REQ: the listener */
-	struct route route;	/* from here to the peer who sent it, as an answer goes; timeouts: the connection's */
+	struct route route;	/* from here to the peer, as an answer goes */
 	struct cm_msg msg;	/* attr 0 if no message brought it */
 };
 bool cm_event(struct cm *, struct cm_event *);	/* false: none */
@@ -177,7 +177,7 @@ bool cm_event(struct cm *, struct cm_event *);	/* false: none */
 /* ---- looking in ---------------------------------------------------------------- */
 
 /*
- * The QP attributes that the messages agreed on (rule 7.8), from REP or REQ received on till the id is dead. 
+ * The QP attributes that the messages agreed on (rule 7.8), from REP or REQ received on till the id is dead.
  * Of REQ received, max_rd_atomic and max_dest_rd_atomic are what the REQ asks for: cm_accept() may say less.
  */
 struct cm_qp {

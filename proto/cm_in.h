@@ -30,8 +30,8 @@ struct cm_ev {
 
 struct cm_id {
 	struct link by_id;	/* always in the table */
-	struct link by_peer;	/* remote_id or SIDR request id, with the peer's GUID or GID; alone: in no table */
-	struct link by_qpn;	/* the peer's QPN and GUID: in it from REQ or REP received till the id is dead */
+	struct link by_peer;	/* the peer's comm id and GUID, or SIDR request id; alone: not in it */
+	struct link by_qpn;	/* the peer's QPN and GUID: from REQ or REP received till the id is dead */
 	uint32_t id;		/* our comm id */
 	uint32_t remote_id;	/* 0: not known yet */
 	uint64_t remote_guid;
@@ -90,7 +90,7 @@ void id_free_events(struct cm_id *);
 void out_put(struct cm *, const struct route *, const struct cm_msg *);
 void id_send(struct cm *, struct cm_id *, const struct cm_msg *);	/* and remembers it */
 void id_again(struct cm *, struct cm_id *);		/* what was remembered */
-void id_repeat(struct cm *, struct cm_id *);		/* from now on, until answered or retries are used up */
+void id_repeat(struct cm *, struct cm_id *);		/* from now on, until retries are used up */
 
 #define CM_HOPS	64u	/* hop limit of what answers */
 
@@ -110,7 +110,8 @@ static inline struct route route_back(const struct route *r)
 
 /* ---- cm.c ---- */
 
-void send_rej(struct cm *, struct cm_id *, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data);
+void send_rej(struct cm *, struct cm_id *, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
+	      const uint8_t *data);
 void send_rej_timeout(struct cm *, struct cm_id *);
 void send_mra(struct cm *, struct cm_id *, uint8_t timeout);
 void send_dreq(struct cm *, struct cm_id *, const uint8_t *data);

@@ -34,20 +34,24 @@ struct field {
 #define N(off, bit, width, m)	{ off, bit, width, MEMBER(m), false }
 #define A(off, m)	{ off, 0, 8 * sizeof(((struct cm_msg *)0)->m), MEMBER(m), true }
 
-#define PATH(off, p)	\
-	N((off) + 0, 0, 16, p.slid), N((off) + 2, 0, 16, p.dlid), A((off) + 4, p.sgid), A((off) + 20, p.dgid),	\
-	N((off) + 36, 0, 20, p.flow_label), N((off) + 39, 2, 6, p.rate), N((off) + 40, 0, 8, p.tclass),		\
-	N((off) + 41, 0, 8, p.hop_limit), N((off) + 42, 0, 4, p.sl), N((off) + 42, 4, 1, p.subnet_local),	\
+#define PATH(off, p)								\
+	N((off) + 0, 0, 16, p.slid), N((off) + 2, 0, 16, p.dlid),		\
+	A((off) + 4, p.sgid), A((off) + 20, p.dgid),				\
+	N((off) + 36, 0, 20, p.flow_label), N((off) + 39, 2, 6, p.rate),	\
+	N((off) + 40, 0, 8, p.tclass), N((off) + 41, 0, 8, p.hop_limit),	\
+	N((off) + 42, 0, 4, p.sl), N((off) + 42, 4, 1, p.subnet_local),		\
 	N((off) + 43, 0, 5, p.ack_timeout)
 
 static const struct field req_fields[] = {
-	N(0, 0, 32, req.local_id), N(5, 0, 24, req.vendor_id), N(8, 0, 64, req.service_id), N(16, 0, 64, req.ca_guid),
-	N(28, 0, 32, req.qkey), N(32, 0, 24, req.qpn), N(35, 0, 8, req.resp_res), N(36, 0, 24, req.local_eecn),
-	N(39, 0, 8, req.init_depth), N(40, 0, 24, req.remote_eecn), N(43, 0, 5, req.remote_timeout),
-	N(43, 5, 2, req.transport), N(43, 7, 1, req.flow_ctrl), N(44, 0, 24, req.psn), N(47, 0, 5, req.local_timeout),
+	N(0, 0, 32, req.local_id), N(5, 0, 24, req.vendor_id), N(8, 0, 64, req.service_id),
+	N(16, 0, 64, req.ca_guid), N(28, 0, 32, req.qkey), N(32, 0, 24, req.qpn),
+	N(35, 0, 8, req.resp_res), N(36, 0, 24, req.local_eecn), N(39, 0, 8, req.init_depth),
+	N(40, 0, 24, req.remote_eecn), N(43, 0, 5, req.remote_timeout), N(43, 5, 2, req.transport),
+	N(43, 7, 1, req.flow_ctrl), N(44, 0, 24, req.psn), N(47, 0, 5, req.local_timeout),
 	N(47, 5, 3, req.retry_cnt), N(48, 0, 16, req.pkey), N(50, 0, 4, req.mtu), N(50, 4, 1, req.rdc),
-	N(50, 5, 3, req.rnr_retry), N(51, 0, 4, req.max_retries), N(51, 4, 1, req.srq), N(51, 5, 3, req.ext_transport),
-	PATH(52, req.path), PATH(96, req.alt), N(139, 5, 1, req.alt_sap), A(140, req.data),
+	N(50, 5, 3, req.rnr_retry), N(51, 0, 4, req.max_retries), N(51, 4, 1, req.srq),
+	N(51, 5, 3, req.ext_transport), PATH(52, req.path), PATH(96, req.alt),
+	N(139, 5, 1, req.alt_sap), A(140, req.data),
 };
 
 static const struct field mra_fields[] = {
@@ -61,11 +65,12 @@ static const struct field rej_fields[] = {
 };
 
 static const struct field rep_fields[] = {
-	N(0, 0, 32, rep.local_id), N(4, 0, 32, rep.remote_id), N(8, 0, 32, rep.qkey), N(12, 0, 24, rep.qpn),
-	N(15, 0, 8, rep.vendor[0]), N(16, 0, 24, rep.eecn), N(19, 0, 8, rep.vendor[1]), N(20, 0, 24, rep.psn),
-	N(23, 0, 8, rep.vendor[2]), N(24, 0, 8, rep.resp_res), N(25, 0, 8, rep.init_depth), N(26, 0, 5, rep.ack_delay),
-	N(26, 5, 2, rep.failover), N(26, 7, 1, rep.flow_ctrl), N(27, 0, 3, rep.rnr_retry), N(27, 3, 1, rep.srq),
-	N(28, 0, 64, rep.ca_guid), A(36, rep.data),
+	N(0, 0, 32, rep.local_id), N(4, 0, 32, rep.remote_id), N(8, 0, 32, rep.qkey),
+	N(12, 0, 24, rep.qpn), N(15, 0, 8, rep.vendor[0]), N(16, 0, 24, rep.eecn),
+	N(19, 0, 8, rep.vendor[1]), N(20, 0, 24, rep.psn), N(23, 0, 8, rep.vendor[2]),
+	N(24, 0, 8, rep.resp_res), N(25, 0, 8, rep.init_depth), N(26, 0, 5, rep.ack_delay),
+	N(26, 5, 2, rep.failover), N(26, 7, 1, rep.flow_ctrl), N(27, 0, 3, rep.rnr_retry),
+	N(27, 3, 1, rep.srq), N(28, 0, 64, rep.ca_guid), A(36, rep.data),
 };
 
 static const struct field rtu_fields[] = {
@@ -123,7 +128,7 @@ const char *cm_attr_name(uint16_t attr)
 /* The bytes that hold the field, as a number; at most 8 of them, as each wide field is aligned. */
 static uint32_t span_of(const struct field *f) { return (f->bit + f->width + 7u) / 8u; }
 static uint32_t shift_of(const struct field *f) { return span_of(f) * 8u - f->bit - f->width; }
-static uint64_t mask_of(const struct field *f) { return f->width == 64 ? UINT64_MAX : (1ull << f->width) - 1; }
+static uint64_t mask_of(const struct field *f) { return UINT64_MAX >> (64 - f->width); }
 
 static uint64_t wire_load(const uint8_t *p, uint32_t n)
 {

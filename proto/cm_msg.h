@@ -15,7 +15,8 @@
 #include "gsi.h"
 
 enum cm_attr {			/* attribute ID of the MAD */
-	CM_REQ = 0x10, CM_MRA, CM_REJ, CM_REP, CM_RTU, CM_DREQ, CM_DREP, CM_SIDR_REQ, CM_SIDR_REP, CM_LAP, CM_APR,
+	CM_REQ = 0x10, CM_MRA, CM_REJ, CM_REP, CM_RTU, CM_DREQ, CM_DREP,
+	CM_SIDR_REQ, CM_SIDR_REP, CM_LAP, CM_APR,
 };
 
 enum {				/* private data, bytes */
@@ -36,7 +37,8 @@ enum cm_rej_reason {		/* rule 7.10 */
 enum cm_rej_msg { REJ_OF_REQ = 0, REJ_OF_REP = 1, REJ_OF_OTHER = 2 };	/* MRA: the same, 2 is LAP */
 
 enum cm_sidr_status {
-	SIDR_OK = 0, SIDR_SERVICE_ID = 1, SIDR_REJECT = 2, SIDR_NO_QP = 3, SIDR_REDIRECT = 4, SIDR_VERSION = 5,
+	SIDR_OK = 0, SIDR_SERVICE_ID = 1, SIDR_REJECT = 2, SIDR_NO_QP = 3,
+	SIDR_REDIRECT = 4, SIDR_VERSION = 5,
 };
 
 /* A path as a REQ says it: from its sender to its receiver. */
@@ -184,6 +186,9 @@ static inline uint64_t cm_timeout_ns(uint8_t t) { return (1ull << (t > 8 ? t - 8
 /* The local ACK timeout of a path of packet life time plt to or from a port with this ACK delay. */
 uint8_t cm_ack_timeout(uint8_t ack_delay, uint8_t plt);
 /* The flow label of an IPv4 connection (rule 7.5), ports in host order. */
-static inline uint32_t cm_flow_label(uint16_t sport, uint16_t dport) { return (sport * 31u + dport) & 0xfffffu; }
+static inline uint32_t cm_flow_label(uint16_t sport, uint16_t dport)
+{
+	return (sport * 31u + dport) & 0xfffffu;
+}
 
 #endif

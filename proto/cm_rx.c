@@ -172,8 +172,8 @@ static void forgotten(struct cm *c, struct cm_id *i)
 
 /* ---- REQ, REP: connections begin --------------------------------------------------------------- */
 
-static void rej_stranger(struct cm *c, const struct in *in, uint16_t reason, uint32_t local_id, uint32_t remote_id,
-			 uint8_t msg)
+static void rej_stranger(struct cm *c, const struct in *in, uint16_t reason, uint32_t local_id,
+			 uint32_t remote_id, uint8_t msg)
 {
 	struct cm_msg m = { .attr = CM_REJ, .tid = in->m->tid };
 	struct route back = route_back(&in->g->route);

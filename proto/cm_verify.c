@@ -26,9 +26,11 @@ enum cm_state cm_state(const struct cm *c, uint32_t id)
 const char *cm_state_name(enum cm_state state)
 {
 	static const char *const name[CM_STATES] = {
-		"none", "listen", "req_sent", "mra_req_rcvd", "rep_rcvd", "mra_rep_sent", "req_rcvd", "mra_req_sent",
-		"rep_sent", "mra_rep_rcvd", "established", "dreq_sent", "dreq_rcvd", "timewait", "sidr_req_sent",
-		"sidr_req_rcvd", "dead",
+		"none", "listen",
+		"req_sent", "mra_req_rcvd", "rep_rcvd", "mra_rep_sent",
+		"req_rcvd", "mra_req_sent", "rep_sent", "mra_rep_rcvd",
+		"established", "dreq_sent", "dreq_rcvd", "timewait",
+		"sidr_req_sent", "sidr_req_rcvd", "dead",
 	};
 
 	return state < CM_STATES ? name[state] : "?";

@@ -85,9 +85,9 @@ bool gsi_tx(struct hca *h, struct burst *b)
 	h->gsi.out = *at(f, f->head++);
 	h->tx_span[0] = (struct span){ NULL, (uint64_t)(uintptr_t)h->gsi.out.mad, MAD_LEN };
 	*b = (struct burst){
-		.route = h->gsi.out.route, .op_first = OP_UD_SEND_ONLY, .op_last = OP_UD_SEND_ONLY, .migreq = true,
-		.pkey = 0xffff, .dqpn = QPN_GSI, .psn = h->gsi.psn, .n = 1, .mtu = MAD_LEN, .qkey = QKEY_GSI,
-		.sqpn = QPN_GSI, .payload_len = MAD_LEN, .span = h->tx_span, .span_n = 1,
+		.route = h->gsi.out.route, .op_first = OP_UD_SEND_ONLY, .op_last = OP_UD_SEND_ONLY,
+		.migreq = true, .pkey = 0xffff, .dqpn = QPN_GSI, .psn = h->gsi.psn, .n = 1, .mtu = MAD_LEN,
+		.qkey = QKEY_GSI, .sqpn = QPN_GSI, .payload_len = MAD_LEN, .span = h->tx_span, .span_n = 1,
 	};
 	h->gsi.psn = psn_add(h->gsi.psn, 1);
 	return true;

@@ -27,7 +27,8 @@ void net_init(struct cm_net *n, uint64_t seed)
 		e->cm = cm_new(&(struct cm_cfg){ .seed = seed * 2 + k, .ca_guid = e->guid, .ack_delay = 15 });
 		if (!e->cm)
 			fail("no memory");
-		memcpy(e->gid, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(1 + k) }, 16);
+		memcpy(e->gid, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(1 + k) },
+		       16);
 	}
 }
 
@@ -93,7 +94,8 @@ static struct flight *next_flight(struct cm_net *n)
 	struct flight *first = NULL;
 
 	for (struct flight *f = n->flight; f < n->flight + n->flights; f++)
-		if (!first || mono_before(f->at, first->at) || (f->at.ns == first->at.ns && f->seq < first->seq))
+		if (!first || mono_before(f->at, first->at) ||
+		    (f->at.ns == first->at.ns && f->seq < first->seq))
 			first = f;
 	return first;
 }
@@ -227,7 +229,8 @@ struct cm_connect net_req(const struct cm_end *e, uint32_t qpn)
 
 struct cm_rep net_rep(uint32_t qpn)
 {
-	return (struct cm_rep){ .qpn = qpn, .psn = 0x200000 + qpn, .resp_res = 2, .init_depth = 1, .ack_delay = 15,
+	return (struct cm_rep){ .qpn = qpn, .psn = 0x200000 + qpn, .resp_res = 2, .init_depth = 1,
+				.ack_delay = 15,
 				.rnr_retry = 6, .data = "welcome" };
 }
 

@@ -127,7 +127,8 @@ START_TEST(freed_in_each_state)
 		}
 		if (frees[k].state != CM_REQ_SENT)
 			ck_assert_msg(note_last(other) == (int)frees[k].told, "%s: %s",
-				      cm_state_name(frees[k].state), cm_event_name(other->note[other->notes - 1].type));
+				      cm_state_name(frees[k].state),
+				      cm_event_name(other->note[other->notes - 1].type));
 		cm_id_free(other->cm, frees[k].active ? idb : ida, net.now);
 		net_settle(&net);
 		ck_assert_uint_eq(me->notes, 0);
@@ -239,7 +240,8 @@ START_TEST(sidr)
 
 	ask(SERVICE);
 	ev = &b->note[0];
-	ck_assert(b->notes == 1 && ev->type == CM_EV_SIDR_REQ && ev->listen_id == listener && ev->host == &listener);
+	ck_assert(b->notes == 1 && ev->type == CM_EV_SIDR_REQ && ev->listen_id == listener &&
+		  ev->host == &listener);
 	ck_assert_str_eq((const char *)ev->msg.sidr_req.data, "who is there");
 	ck_assert(!memcmp(ev->route.sgid, b->gid, 16) && !memcmp(ev->route.dgid, a->gid, 16));
 	idb = ev->id;

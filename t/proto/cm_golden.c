@@ -86,11 +86,14 @@ START_TEST(rping_read)
 	ck_assert_uint_eq(q->service_id, cm_service_id(CM_PS_TCP, 7174));
 	ck_assert_uint_eq(q->ca_guid, 0x00000afffe4d0065);
 	ck_assert(q->qpn == 0x1a && q->resp_res == 1 && q->init_depth == 1 && q->psn == 0x79151d);
-	ck_assert(q->remote_timeout == 20 && q->local_timeout == 20 && q->transport == CM_RC && !q->flow_ctrl);
-	ck_assert(q->retry_cnt == 7 && q->rnr_retry == 7 && q->pkey == 0xffff && q->mtu == 3 && q->max_retries == 15);
+	ck_assert(q->remote_timeout == 20 && q->local_timeout == 20 && q->transport == CM_RC &&
+		  !q->flow_ctrl);
+	ck_assert(q->retry_cnt == 7 && q->rnr_retry == 7 && q->pkey == 0xffff && q->mtu == 3 &&
+		  q->max_retries == 15);
 	ck_assert(!q->srq && !q->rdc && !q->ext_transport && !q->qkey);
 	ck_assert(q->path.slid == 0xffff && q->path.dlid == 0xffff && q->path.hop_limit == 64);
-	ck_assert(!memcmp(q->path.sgid, f[0].g.route.sgid, 16) && !memcmp(q->path.dgid, f[0].g.route.dgid, 16));
+	ck_assert(!memcmp(q->path.sgid, f[0].g.route.sgid, 16) &&
+		  !memcmp(q->path.dgid, f[0].g.route.dgid, 16));
 	ck_assert_uint_eq(q->path.flow_label, cm_flow_label(36522, 7174));
 	ck_assert_uint_eq(q->path.ack_timeout, cm_ack_timeout(15, 18));
 	ck_assert(cm_ip_get(&ip, q->data) && ip.version == 4 && ip.sport == 36522);
@@ -98,8 +101,10 @@ START_TEST(rping_read)
 	cm_ip_put(data, &ip);
 	ck_assert(!memcmp(data, q->data, CM_IP_LEN));
 
-	ck_assert(p->local_id == 0xd5ae4093 && p->remote_id == q->local_id && p->qpn == 0x1a && p->psn == 0xbd43c3);
-	ck_assert(p->resp_res == 1 && p->init_depth == 1 && p->ack_delay == 15 && p->rnr_retry == 7 && !p->srq);
+	ck_assert(p->local_id == 0xd5ae4093 && p->remote_id == q->local_id && p->qpn == 0x1a &&
+		  p->psn == 0xbd43c3);
+	ck_assert(p->resp_res == 1 && p->init_depth == 1 && p->ack_delay == 15 && p->rnr_retry == 7 &&
+		  !p->srq);
 	ck_assert_uint_eq(f[3].m.dreq.qpn, 0x1a);
 }
 END_TEST
@@ -291,7 +296,8 @@ END_TEST
 /* What is no CM message at all. */
 START_TEST(not_ours)
 {
-	static const struct { unsigned at; uint8_t v; } wrong[] = { { 0, 2 }, { 1, 4 }, { 2, 1 }, { 3, 1 }, { 17, 0x0f },
+	static const struct { unsigned at; uint8_t v; } wrong[] = { { 0, 2 }, { 1, 4 }, { 2, 1 }, { 3, 1 },
+								    { 17, 0x0f },
 								  { 17, 0x1b }, { 16, 1 } };
 	struct cm_msg m = { .attr = CM_DREP, .tid = 7 }, got;
 	uint8_t mad[MAD_LEN];
@@ -307,4 +313,5 @@ START_TEST(not_ours)
 }
 END_TEST
 
-TEST_MAIN("cm_golden", every_message_again, rping_read, every_exchange_in_both_roles, times, ip_header, not_ours)
+TEST_MAIN("cm_golden", every_message_again, rping_read, every_exchange_in_both_roles, times, ip_header,
+	  not_ours)

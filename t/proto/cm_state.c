@@ -77,13 +77,16 @@ START_TEST(qp_attributes)
 	called();
 	ck_assert(!cm_qp_get(a->cm, ida, &q));
 	ck_assert(cm_qp_get(b->cm, idb, &q));
-	ck_assert(q.dest_qpn == 0x11 && q.sq_psn == 0x100011 && q.max_rd_atomic == 4 && q.max_dest_rd_atomic == 3);
+	ck_assert(q.dest_qpn == 0x11 && q.sq_psn == 0x100011 && q.max_rd_atomic == 4 &&
+		  q.max_dest_rd_atomic == 3);
 	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22, .psn = 0x200022, .resp_res = 2,
-								 .init_depth = 1, .ack_delay = 18, .rnr_retry = 6,
+								 .init_depth = 1, .ack_delay = 18,
+								 .rnr_retry = 6,
 								 .srq = 1 }, net.now), 0);
 	net_run(&net);
 	ck_assert(cm_qp_get(b->cm, idb, &q));
-	ck_assert(q.rq_psn == 0x200022 && q.max_rd_atomic == 1 && q.max_dest_rd_atomic == 2 && q.rnr_retry == 7);
+	ck_assert(q.rq_psn == 0x200022 && q.max_rd_atomic == 1 && q.max_dest_rd_atomic == 2 &&
+		  q.rnr_retry == 7);
 	ck_assert(q.timeout == 17 && q.retry_cnt == 7 && q.mtu == 3 && !q.srq);
 	ck_assert(!memcmp(q.route.sgid, b->gid, 16) && !memcmp(q.route.dgid, a->gid, 16));
 	ck_assert(cm_qp_get(a->cm, ida, &q));
@@ -452,6 +455,8 @@ START_TEST(nothing_happens_twice)
 }
 END_TEST
 
-TEST_MAIN("cm_state", connect_disconnect, passive_disconnects, crossing_disconnects, qp_attributes, up_without_rtu,
+TEST_MAIN("cm_state", connect_disconnect, passive_disconnects, crossing_disconnects, qp_attributes,
+	  up_without_rtu,
 	  rejects, nobody_listens, bad_requests, too_many, req_unanswered, rep_never_arrives,
-	  rep_repeated_every_4096_ms, dreq_unanswered, patience, each_message_lost_once, nothing_happens_twice)
+	  rep_repeated_every_4096_ms, dreq_unanswered, patience, each_message_lost_once,
+	  nothing_happens_twice)

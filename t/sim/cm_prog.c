@@ -9,7 +9,8 @@
 #define IN_VAIN	(1000 * S_NS)	/* no DREQ comes: data would have failed by now, and the program closes */
 #define QPN_OF(plan)	(0x100u + (plan))
 
-static const char *const phase_name[PHASES] = { "calling", "called", "accepted", "answered", "up", "closing", "closed",
+static const char *const phase_name[PHASES] = { "calling", "called", "accepted", "answered", "up", "closing",
+						"closed",
 						"refused", "timed_out", "lost", "killed" };
 
 static struct world *world_of(const struct cm_end *e) { return e->net->arg; }
@@ -34,7 +35,8 @@ static struct call *call_new(struct cm_end *e, bool active, unsigned plan)
 
 	if (w->calls > CALLS)
 		abort();
-	*c = (struct call){ .end = e, .active = active, .plan = w->plan[plan], .act = MONO_NEVER, .die = MONO_NEVER };
+	*c = (struct call){ .end = e, .active = active, .plan = w->plan[plan], .act = MONO_NEVER,
+			    .die = MONO_NEVER };
 	return c;
 }
 
@@ -223,7 +225,8 @@ static struct fate fate(struct cm_net *n, unsigned from, const struct cm_msg *m)
 	f.copies = rng_ppm(&w->rng, w->dup_ppm);
 	if (w->delay_ns) {
 		/* Most are quick; some take long enough to be overtaken by what repeats them. */
-		f.delay_ns = rng_one_in(&w->rng, 4) ? rng_below(&w->rng, w->delay_ns) : rng_below(&w->rng, MS_NS);
+		f.delay_ns = rng_one_in(&w->rng, 4) ? rng_below(&w->rng, w->delay_ns) : rng_below(&w->rng,
+												  MS_NS);
 		f.copy_delay_ns = rng_below(&w->rng, w->delay_ns);
 	}
 	return f;

@@ -29,7 +29,8 @@ struct plan {
 	uint8_t retries;
 };
 
-enum phase { CALLING, CALLED, ACCEPTED, ANSWERED, UP, CLOSING, CLOSED, REFUSED, TIMED_OUT, LOST, KILLED, PHASES };
+enum phase { CALLING, CALLED, ACCEPTED, ANSWERED, UP, CLOSING, CLOSED, REFUSED, TIMED_OUT, LOST, KILLED,
+	     PHASES };
 
 struct call {
 	struct cm_end *end;
