@@ -129,7 +129,7 @@ int cma_call(struct ev_loop *, struct session *, const struct cmm_req *, struct 
 /* The session ends: its ids go, with DREQs and REJs as their states demand. */
 void cma_channel_end(struct session *);
 /* How many there are; for stats. */
-extern struct cma_count { unsigned channels, ids, listeners, ports, groups; } cma_count;
+extern struct cma_count { unsigned channels, ids, listeners, ports, groups, events; } cma_count;
 
 /* ---- cma_id.c -------------------------------------------------------------- */
 

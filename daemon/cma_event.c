@@ -56,6 +56,7 @@ struct cma_record *cma_event_put(struct cma_id *id, enum cma_event_type type, in
 	r->ev.ud = id->qp_type == QPT_UD;
 	link_add_tail(&id->ch->records, &r->link);
 	id->ch->record_n++;
+	cma_count.events++;
 	cma_channel_light(id->ch);
 	return r;
 }
@@ -68,6 +69,7 @@ static void record_free(struct cma_record *r)
 		r->id->waiting--;
 	link_del(&r->link);
 	ch->record_n--;
+	cma_count.events--;
 	cma_channel_light(ch);
 	free(r);
 }
