@@ -4,6 +4,7 @@
  */
 #include "cma.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 extern const uint32_t rdmad_verbs_abi;
@@ -29,8 +30,10 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	if (err)
 		goto fail;
 	err = conn_swap(&c->conn, &req, cmm_req_len(req.op), -1, &rep, sizeof(rep), &c->ch.fd, 1);
-	if (!err)
+	if (!err) {
+		c->users = 1;
 		return &c->ch;
+	}
 	conn_close(&c->conn);
 fail:
 	free(c);
@@ -38,11 +41,22 @@ fail:
 	return NULL;
 }
 
+void chan_drop(struct chan *c)
+{
+	if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL))
+		return;
+	close(c->ch.fd);
+	conn_close(&c->conn);
+	free(c);
+}
+
+/* The daemon sees the connection end, and so a thread that still waits for events wakes up, and is the last. */
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct chan *c = to_chan(channel);
 
-	close(channel->fd);
-	conn_close(&c->conn);
-	free(c);
+	__atomic_store_n(&c->destroyed, true, __ATOMIC_RELEASE);
+	if (conn_mine(&c->conn))
+		shutdown(c->conn.fd, SHUT_RDWR);
+	chan_drop(c);
 }

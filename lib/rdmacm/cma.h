@@ -50,9 +50,13 @@ static inline int result(int err)
 struct chan {
 	struct rdma_event_channel ch;
 	struct conn conn;
+	uint32_t users;		/* atomic; the program, and its threads that wait for events */
+	bool destroyed;		/* atomic */
 };
 
 static inline struct chan *to_chan(struct rdma_event_channel *c) { return (struct chan *)c; }
+static inline void chan_hold(struct chan *c) { __atomic_add_fetch(&c->users, 1, __ATOMIC_RELAXED); }
+void chan_drop(struct chan *);
 
 /* ---- devices ---------------------------------------------------------------- */
 

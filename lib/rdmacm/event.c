@@ -14,6 +14,7 @@
 #include "cma.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* Waits as a read would: not with O_NONBLOCK, and interrupted by signals whose handlers say so. */
 static int readable_wait(struct chan *c)
@@ -39,6 +40,17 @@ static int event_fetch(struct chan *c, struct cmm_rep *rep)
 		if (err)
 			return err;
 	}
+}
+
+/* Lets go of the channel.  Who waits for an event of one that another thread destroys waits for ever, as with a kernel. */
+static int get_end(struct chan *c, int err)
+{
+	bool never = err && __atomic_load_n(&c->destroyed, __ATOMIC_ACQUIRE);
+
+	chan_drop(c);
+	while (never)
+		pause();
+	return result(err);
 }
 
 /* ---- the program's view of a message -------------------------------------------------- */
@@ -215,12 +227,13 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return fail(ENOMEM);
+	chan_hold(c);
 	for (;;) {
 		memset(e, 0, sizeof(*e));
 		err = event_fetch(c, &rep);
 		if (err) {
 			free(e);
-			return fail(err);
+			return get_end(c, err);
 		}
 		e->owner = id_find_got(rep.event.cookie, rep.event.group_cookie, &e->group);
 		if (!e->owner) {
@@ -233,7 +246,7 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 		id_acked(e->owner, e->group);
 	}
 	*event = &e->event;
-	return 0;
+	return get_end(c, 0);
 }
 
 EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
