@@ -130,6 +130,9 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 	req->qp.cap =
 		(struct qp_cap){a->cap.max_send_wr, a->srq ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
 	                        a->srq ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data};
+	/* What a slot holds anyway.  rxe gives as much, and rdma_xclient relies on it. */
+	if (req->qp.cap.max_inline < a->cap.max_send_sge * sizeof(struct sge))
+		req->qp.cap.max_inline = a->cap.max_send_sge * (uint32_t)sizeof(struct sge);
 	req->qp.type = a->qp_type;
 	req->qp.sq_sig_all = !!a->sq_sig_all;
 }
