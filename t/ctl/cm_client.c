@@ -114,6 +114,7 @@ void host_start(struct host *h, unsigned first, unsigned n)
 		nanosleep(&ts, NULL);
 	}
 	close(fd);
+	unlink(conf);
 }
 
 void host_stop(struct host *h)
