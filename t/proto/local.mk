@@ -2,7 +2,10 @@
 PROTO_TESTS = \
 	t/proto/aeth \
 	t/proto/burst \
+	t/proto/core_fault \
+	t/proto/core_loss \
 	t/proto/core_ops \
+	t/proto/core_qp \
 	t/proto/golden \
 	t/proto/icrc \
 	t/proto/qp_state \
@@ -20,6 +23,15 @@ t_proto_aeth_LDADD = $(PROTO_TEST_LIBS) -lm
 t_proto_burst_SOURCES = t/proto/burst.c
 t_proto_burst_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_burst_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_fault_SOURCES = t/proto/core_fault.c t/proto/rig.c
+t_proto_core_fault_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_fault_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_loss_SOURCES = t/proto/core_loss.c t/proto/rig.c
+t_proto_core_loss_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_loss_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
+t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
 t_proto_core_ops_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)

@@ -3,7 +3,7 @@
 #include "rig.h"
 
 const struct link_conf conf_rc = {
-	.type = QPT_RC, .mtu = 3, .timeout = 14, .retry = 7, .rnr_retry = 7, .min_rnr = 12, .rd_atomic = 16,
+	.type = QPT_RC, .mtu = 2, .timeout = 14, .retry = 7, .rnr_retry = 7, .min_rnr = 12, .rd_atomic = 16,
 	.dest_rd_atomic = 16, .psn = 0xfffff0, .sq_depth = 64, .rq_depth = 64,
 	.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC,
 };
