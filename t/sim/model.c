@@ -313,6 +313,17 @@ static struct mqp *model_busy(struct model *m)
 	return NULL;
 }
 
+/* What senders were told is delivered has been received. */
+static void model_delivered(struct model *m)
+{
+	for (unsigned i = 0; i < m->s.node_n; i++)
+		sim_reap(&m->s, &m->s.node[i]);
+	for (unsigned i = 0; i < m->qp_n; i++)
+		for (struct msg *g = m->qp[i].type == QPT_RC ? m->qp[i].msg : NULL; g; g = g->next)
+			if (g->ok && !g->delivered && g->to && g->to->exists && !g->to->orphaned && !g->to->overrun)
+				sim_fail(&m->s, "a SEND of QP 0x%x succeeded and never arrived", m->qp[i].qpn);
+}
+
 void model_settle(struct model *m)
 {
 	struct sim *s = &m->s;
@@ -322,8 +333,10 @@ void model_settle(struct model *m)
 	for (;;) {
 		sim_turns(s);
 		q = model_busy(m);
-		if (!q)
+		if (!q) {
+			model_delivered(m);
 			break;
+		}
 		if (m->on_settle)
 			m->on_settle(m);
 		if (!sim_step(s))

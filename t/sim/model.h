@@ -34,7 +34,7 @@ struct msg {
 	struct content *c;
 	uint32_t len, imm;
 	bool has_imm, solicited, write;
-	bool known;		/* its sender has been told */
+	bool known, ok;		/* its sender has been told, and that it arrived */
 	unsigned delivered;
 };
 

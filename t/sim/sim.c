@@ -197,7 +197,7 @@ void sim_push(struct sim *s, uint64_t t, enum sim_ev_kind kind, struct node *n, 
 
 void sim_dirty(struct node *n) { n->dirty = true; }
 
-static void node_reap(struct sim *s, struct node *n)
+void sim_reap(struct sim *s, struct node *n)
 {
 	struct cqe cqe[16];
 	struct hca_event ev[4];
@@ -219,23 +219,43 @@ static void node_reap(struct sim *s, struct node *n)
 		}
 }
 
+/* A turn at this time, or before. */
+static void node_later(struct sim *s, struct node *n, uint64_t t)
+{
+	if (t >= n->tick_at)
+		return;
+	n->tick_at = t;
+	sim_push(s, t, SIM_TICK, n, NULL);
+}
+
 static void node_turn(struct sim *s, struct node *n)
 {
 	unsigned bursts = 0;
+	bool stop = false;
 	struct burst b;
 	mono_t d;
 
 	n->dirty = false;
+	if (n->tick_at <= s->now)
+		n->tick_at = UINT64_MAX;
 	if (mono_reached(sim_now(s), hca_deadline(n->hca)))
 		hca_tick(n->hca, sim_now(s));
 	while (hca_tx(n->hca, &b, sim_now(s))) {
 		if (++bursts > TURN_BURSTS)
 			sim_fail(s, "node %u never stops sending", n->i);
+		stop = rng_ppm(&s->rng, n->lazy);
 		if (s->ops && s->ops->tx)
 			s->ops->tx(s, n, &b);
 		link_tx(s, n, &b);
+		if (stop)
+			break;
 	}
-	node_reap(s, n);
+	if (stop || rng_ppm(&s->rng, n->lazy)) {
+		node_later(s, n, s->now + rng_below(&s->rng, n->late_ns));
+		if (rng_one_in(&s->rng, 2))
+			return;
+	}
+	sim_reap(s, n);
 	d = hca_deadline(n->hca);
 	if (mono_is_never(d))
 		return;
@@ -243,10 +263,7 @@ static void node_turn(struct sim *s, struct node *n)
 		n->dirty = true;
 		return;
 	}
-	if (d.ns < n->tick_at) {
-		n->tick_at = d.ns;
-		sim_push(s, d.ns, SIM_TICK, n, NULL);
-	}
+	node_later(s, n, d.ns + rng_below(&s->rng, n->late_ns));
 }
 
 void sim_turns(struct sim *s)
@@ -285,8 +302,6 @@ bool sim_step(struct sim *s)
 		sim_dirty(e.node);
 		break;
 	case SIM_TICK:
-		if (e.node->tick_at == e.t)
-			e.node->tick_at = UINT64_MAX;
 		sim_dirty(e.node);
 		break;
 	case SIM_CALL:

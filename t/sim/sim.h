@@ -74,6 +74,8 @@ struct node {
 	bool rx_due;
 	uint64_t gro_ns;	/* packets wait so long for others to be joined with, at most */
 	uint32_t join;		/* chance, per million, to join what can be joined */
+	uint32_t lazy;		/* chance, per million, that a turn ends before all was sent or reaped */
+	uint64_t late_ns;	/* what a host's timer is late, at most */
 	uint64_t tick_at;
 	bool dirty;
 };
@@ -123,6 +125,7 @@ uint64_t sim_harm(const struct sim *, const struct node *, const struct node *);
 void sim_at(struct sim *, uint64_t t, void (*call)(struct sim *, void *), void *arg);
 void sim_dirty(struct node *);		/* it was posted to: takes its turn after this event */
 bool sim_step(struct sim *);		/* one event; false: none is left */
+void sim_reap(struct sim *, struct node *);	/* completions and events */
 void sim_turns(struct sim *);		/* the turns of all nodes that are dirty */
 
 /* Says what is wrong, with the seed that shows it, and aborts. */

@@ -38,7 +38,7 @@ static void link_random(struct swarm *w, struct link *l)
 	l->local = rng_one_in(r, 4);
 	l->delay_ns = PICK(r, 0, 1 * USEC, 5 * USEC, 50 * USEC);
 	l->rate = PICK(r, 0, 0, 1000000000, 10000000000);
-	l->reorder_ns = PICK(r, 1 * USEC, 30 * USEC, 500 * USEC);
+	l->reorder_ns = PICK(r, 1 * USEC, 30 * USEC, 500 * USEC, 20 * MSEC);
 	if (rng_one_in(r, 3))
 		return;		/* a good link */
 	if (rng_one_in(r, 2))
@@ -64,11 +64,16 @@ static void link_random(struct swarm *w, struct link *l)
 static void links_random(struct swarm *w)
 {
 	struct sim *s = &w->m.s;
+	bool slow = rng_one_in(&s->rng, 3);
 	struct link l;
 
+	w->m.lenient |= slow;
 	for (unsigned a = 0; a < s->node_n; a++) {
 		struct node *n = &s->node[a];
 
+		if (slow)
+			n->lazy = PICK(&s->rng, 0, 10000, 300000);
+		n->late_ns = slow ? PICK(&s->rng, 1, 1 * USEC, 100 * USEC) : 0;
 		n->join = PICK(&s->rng, 0, 500000, 1000000);
 		n->gro_ns = PICK(&s->rng, 0, 0, 5 * USEC, 50 * USEC);
 		for (unsigned b = a; b < s->node_n; b++) {
@@ -257,7 +262,7 @@ static void upset_random(struct swarm *w)
 	struct node *n = &s->node[rng_below(&s->rng, s->node_n)], *o = &s->node[rng_below(&s->rng, s->node_n)];
 	struct region *r = &n->mem.region[REGION_IOVA];
 	struct msrq *srq = &w->m.srq[rng_below(&s->rng, w->m.srq_n)];
-	unsigned cq;
+	unsigned cq, e;
 
 	switch (rng_below(&s->rng, 12)) {
 	case 0:
@@ -290,6 +295,13 @@ static void upset_random(struct swarm *w)
 			   s->link[n->i][o->i].local ? "local" : "apart");
 		w->m.lenient = w->m.copies = true;
 		sim_local(s, n->i, o->i);
+		break;
+	case 7:
+		e = w->m.srq_n ? rng_range(&s->rng, 16, 128) : 0;
+		if (e && !hca_srq_resize(srq->node->hca, srq->srqn, e))
+			srq->max_wr = e;
+		else if (e && e >= srq->n)
+			sim_fail(s, "hca_srq_resize to %u of an SRQ with %u", e, srq->n);
 		break;
 	default:
 		if (!w->m.srq_n)
@@ -385,7 +397,7 @@ static void quiet_check(struct swarm *w)
 	struct sim *s = &w->m.s;
 
 	for (unsigned i = 0; i < s->node_n; i++) {
-		if (w->churn || w->errors || w->upset || hca_stat(s->node[i].hca, HCA_STAT_SEND_RNR_ERR))
+		if (w->churn || w->errors || w->upset || s->node[i].late_ns || hca_stat(s->node[i].hca, HCA_STAT_SEND_RNR_ERR))
 			return;
 		for (unsigned k = 0; k < s->node_n; k++)
 			if (s->link[i][k].harm_n || s->link[i][k].jitter_ns || s->link[i][k].rate)
