@@ -220,8 +220,6 @@ void cqe_done(struct rd_cq *);
 
 int cq_poll(struct ibv_cq *, int n, struct ibv_wc *);
 void cq_ex_ops(struct ibv_cq_ex *);	/* fills in start_poll ... read_* */
-/* An empty poll: gives the core away now and then. */
-void cq_idle(struct rd_cq *);
 
 /* ---- srq, qp --------------------------------------------------------------- */
 
