@@ -306,7 +306,7 @@ static int arena_copy(void *host, const struct span *dst, unsigned dst_n, const 
 			f = span_bytes(s, &from);
 			t = span_bytes(s, &to);
 			if (!f || !t)
-				return EFAULT;
+				return f ? EFAULT : EIO;
 			if (to.region)
 				store_check(s, node, &to, f);
 			memmove(t, f, from.len);

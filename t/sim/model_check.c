@@ -298,6 +298,8 @@ static void recv_bytes_once(struct model *m, const struct mwr *w, const struct c
 /* A UC message that was lost, a QP that is reset, give a receive WR back to the SRQ, with what was written there. */
 static bool recv_fresh(const struct model *m, const struct mqp *q)
 {
+	if (m->mem_lost)
+		return false;	/* a store may have ended in the middle, and was made again */
 	for (unsigned i = 0; q->srq && i < m->qp_n; i++)
 		if (m->qp[i].srq == q->srq && (m->qp[i].type == QPT_UC || m->qp[i].orphaned))
 			return false;
