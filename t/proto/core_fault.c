@@ -96,7 +96,7 @@ static const struct row rc_rows[] = {
 	    { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 513, .va = BUF_LEN - 512 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 9, .va = BUF_LEN - 8 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_FETCH_ADD, .va = BUF_LEN } }),
-	ROW("RESP_RKEY", ACC, WC_REM_ACCESS_ERR, EV_QP_ACCESS_ERR, true, 64,
+	ROW("RESP_RKEY", ACC, WC_LOC_ACCESS_ERR, EV_QP_ACCESS_ERR, true, 64,
 	    { { .op = OP_WRITE_ONLY_IMM, .len = 4, .dma_len = 4, .rkey_xor = 1 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64,
 	    { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 700 }, { .op = OP_WRITE_LAST, .len = 188 } },

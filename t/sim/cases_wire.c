@@ -17,7 +17,7 @@ static uint8_t data[8192];
 static void expect_err(struct mqp *q)
 {
 	q->cause = true;
-	q->rq_may = BIT(WC_REM_INV_REQ_ERR) | BIT(WC_REM_ACCESS_ERR) | BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_LEN_ERR);
+	q->rq_may = BIT(WC_REM_INV_REQ_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_LEN_ERR);
 }
 
 static uint32_t psn_of(const struct mqp *q)

@@ -360,7 +360,7 @@ static void recv_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	if (q->type != QPT_UD && q->state != QPS_ERR && q->state != QPS_RESET)
 		sim_fail(&m->s, "a receive fails and QP 0x%x is in state %u", q->qpn, q->state);
 	if (m->mem_lost)
-		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR);
+		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_ACCESS_ERR);
 	if (q->rq_err || q->cause || q->sq_err || m->mem_lost)
 		may |= BIT(WC_WR_FLUSH_ERR);
 	if (q->rq_err)

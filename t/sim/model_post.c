@@ -248,7 +248,7 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 		w->loc[i]->kind = PIECE_RECV;	/* part of it may be right, but is of another place */
 	if (w->qp->peer && w->qp->type == QPT_RC) {
 		w->qp->peer->cause = true;
-		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR | 1u << WC_REM_ACCESS_ERR |
+		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR | 1u << WC_LOC_ACCESS_ERR |
 				       1u << WC_LOC_PROT_ERR | 1u << WC_LOC_QP_OP_ERR | 1u << WC_REM_OP_ERR;
 	}
 }
