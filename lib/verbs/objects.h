@@ -155,8 +155,9 @@ int gid_get(struct rd_ctx *, uint32_t port, uint32_t index, struct msg_gid *);
 
 struct rd_qp;
 
-/* The queue memory of a CQ.  After a resize the old ring is emptied first. */
+/* The queue memory of a CQ.  A resize adds one; the oldest is emptied first. */
 struct cq_ring {
+	struct cq_ring *next;	/* newer */
 	struct ring ring;
 	void *mem;
 	size_t len;
@@ -184,7 +185,7 @@ struct rd_cq {
 	struct map_node node;
 	pthread_mutex_t lock;
 	bool single;		/* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock */
-	struct cq_ring cur, next;	/* next.mem NULL: no resize under way */
+	struct cq_ring *cur, *last;	/* the oldest, to be polled; the newest, where the daemon writes */
 	struct cq_user *users[CQ_BUCKETS];	/* by QPN */
 	struct rd_qp *last_qp;	/* of the last completion */
 	struct cqe *now;	/* start_poll ... end_poll: the current one */
