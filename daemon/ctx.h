@@ -165,6 +165,7 @@ extern unsigned ctx_n;	/* contexts that are open; control thread */
 
 int pd_make(struct ctx *, struct pd *);
 int mr_make(struct ctx *, struct mr *, const struct msg_req *);
+int mr_change(struct ctx *, const struct msg_req *, struct region **);	/* *region becomes the old one */
 int channel_make(struct ctx *, struct channel *);
 int cq_make(struct ctx *, struct cq *, const struct msg_req *, uint32_t slots);
 int cq_swap(struct ctx *, struct cq *, struct shmem *, uint32_t slots);	/* CQ_RESIZE: *shmem becomes the old one */

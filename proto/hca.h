@@ -71,6 +71,7 @@ struct mr_attr {
 };
 int hca_mr_reg(struct hca *, const struct mr_attr *, uint32_t *key);	/* lkey and rkey are the same */
 int hca_mr_dereg(struct hca *, uint32_t key);			/* EBUSY while a window is bound */
+int hca_mr_rereg(struct hca *, uint32_t key, const struct mr_attr *);	/* all of it anew, under the same key */
 
 int hca_cq_create(struct hca *, uint32_t cqe, uint32_t *cqn);
 int hca_cq_destroy(struct hca *, uint32_t cqn);			/* EBUSY while QPs use it */
