@@ -14,7 +14,7 @@ SMALL = 5	# perftest's fewest iterations
 
 # ---- pingpongs -------------------------------------------------------------------
 
-def _pingpong(a, b, tool, options, iters, limit=20):
+def pingpong(a, b, tool, options, iters, limit=20):
     def argv(end, port, peer):
         return ([tool, "-d", end.device, "-g", str(end.gid_index), "-p", str(port), "-n", str(iters)]
                 + options + ([peer] if peer else []))
@@ -39,12 +39,12 @@ def pingpongs(tally, where, a, b, full, iters=200):
         rows += [("ibv_rc_pingpong", ["-c", "-s", "4194304", "-r", "8"]), ("ibv_rc_pingpong", ["-t", "-c"])]
     for tool, options in rows:
         n = 20 if "4194304" in options else iters
-        tally.case("%s: %s %s" % (where, tool, " ".join(options)), _pingpong, a, b, tool, options, n)
+        tally.case("%s: %s %s" % (where, tool, " ".join(options)), pingpong, a, b, tool, options, n)
 
 
 # ---- perftest ---------------------------------------------------------------------
 
-def _perftest(a, b, tool, options, rows=1, limit=30):
+def perftest(a, b, tool, options, rows=1, limit=30):
     """rows: how many lines of results it must print."""
     def argv(end, port, peer):
         return ([tool, "-d", end.device, "-x", str(end.gid_index), "-p", str(port), "-F"]
@@ -128,7 +128,7 @@ def _rows_full(mtu, few):
 
 def perftests(tally, where, a, b, full, mtu, sweep):
     for tool, options, rows in perftest_rows(mtu, full, sweep):
-        tally.case("%s: %s %s" % (where, tool, " ".join(options)), _perftest, a, b, tool, options, rows)
+        tally.case("%s: %s %s" % (where, tool, " ".join(options)), perftest, a, b, tool, options, rows)
 
 
 # ---- vdata --------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def vdata_argv(options):
     return argv
 
 
-def _vdata(a, b, options, limit=60):
+def vdata_pair(a, b, options, limit=60):
     lab.pair(a, b, vdata_argv(options), limit)
 
 
@@ -154,7 +154,7 @@ def vdata(tally, where, a, b, full, seed=1):
                  ["-t", "ud", "-n", "50", "-T", "4", "-m", "256"]]
     for n, options in enumerate(rows):
         options = options + ["-S", str(seed + n)]
-        tally.case("%s: vdata %s" % (where, " ".join(options)), _vdata, a, b, options)
+        tally.case("%s: vdata %s" % (where, " ".join(options)), vdata_pair, a, b, options)
 
 
 def error_names():
@@ -163,7 +163,7 @@ def error_names():
 
 def errors(tally, where, a, b):
     for name in error_names():
-        tally.case("%s: vdata -E %s" % (where, name), _vdata, a, b, ["-E", name], limit=30)
+        tally.case("%s: vdata -E %s" % (where, name), vdata_pair, a, b, ["-E", name], limit=30)
 
 
 # ---- listing ---------------------------------------------------------------------------
