@@ -5,6 +5,7 @@ PROTO_TESTS = \
 	t/proto/core_fault \
 	t/proto/core_loss \
 	t/proto/core_ops \
+	t/proto/core_path \
 	t/proto/core_qp \
 	t/proto/golden \
 	t/proto/icrc \
@@ -32,6 +33,9 @@ t_proto_core_loss_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
+t_proto_core_path_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
 t_proto_core_ops_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)
