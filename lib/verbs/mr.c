@@ -83,8 +83,8 @@ const void *mr_bytes(struct rd_ctx *c, struct mr_cache *cache, const struct sge 
 /* ---- registering --------------------------------------------------------------- */
 
 /*
- * MSG_MR_REG or _REREG for what mr already says (addr, length, iova, access, pd); fills in its keys.  Its range is
- * entered; after an error it is not.
+ * MSG_MR_REG or _REREG for what mr already says (addr, length, iova, access, pd); fills in its keys.  Its
+ * range is entered; after an error it is not.
  */
 static int mr_reg(struct rd_mr *mr, enum msg_op op)
 {
