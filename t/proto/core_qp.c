@@ -157,6 +157,33 @@ START_TEST(mr_iova)
 }
 END_TEST
 
+/* Registered anew: the same key, other memory and rights, at once. */
+START_TEST(mr_rereg)
+{
+	struct mr_attr a;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	a = (struct mr_attr){ .pdn = r.b.pdn, .access = 3, .addr = (uintptr_t)r.b.buf + 4096, .len = 4096,
+			      .iova = (uintptr_t)r.b.buf, .region = &r.b.region };
+	ck_assert_int_eq(hca_mr_rereg(r.b.h, r.b.key ^ 1, &a), EINVAL);
+	a.access = ACC_REMOTE_WRITE;
+	ck_assert_int_eq(hca_mr_rereg(r.b.h, r.b.key, &a), EINVAL);
+	a.access |= ACC_LOCAL_WRITE;
+	ck_assert_int_eq(hca_mr_rereg(r.b.h, r.b.key, &a), 0);
+	memset(r.a.buf, 9, 8);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert_mem_eq(r.b.buf + 4096, r.a.buf, 8);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_READ, .len = 8);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 2), WC_REM_ACCESS_ERR);
+	rig_fini(&r);
+}
+END_TEST
+
 START_TEST(qpns_rise)
 {
 	struct hca_cfg cfg = { .seed = 5, .qpn_low = 3, .qpn_low_bits = 9, .mtu = 5 };
@@ -570,6 +597,6 @@ START_TEST(rd_atomic_window)
 }
 END_TEST
 
-TEST_MAIN("core_qp", busy_and_gone, mr_rights, pd_is_a_wall, mr_access_bits, mr_iova, qpns_rise, attributes_refused,
+TEST_MAIN("core_qp", busy_and_gone, mr_rights, pd_is_a_wall, mr_access_bits, mr_iova, mr_rereg, qpns_rise, attributes_refused,
 	  posting_by_state, drained, reset_clears, err_flushes, srq, strangers_are_dropped, multicast,
 	  controlled_qkey, fence, rd_atomic_window)
