@@ -5,7 +5,7 @@
 #include "cases.h"
 #include "runs.h"
 
-static const struct sim_case *const groups[] = { cases_state, cases_rc, cases_ud, cases_wire };
+static const struct sim_case *const groups[] = { cases_state, cases_rc, cases_ud, cases_wire, cases_replay };
 
 static const struct sim_case *case_get(unsigned i)
 {
@@ -120,6 +120,22 @@ void run_for(struct model *m, uint64_t ns)
 }
 
 uint64_t stat_of(const struct node *n, enum hca_stat stat) { return hca_stat(n->hca, stat); }
+
+uint32_t psn_of(const struct mqp *q)
+{
+	uint32_t n = q->qpn - 1;
+	struct qp_info i;
+
+	if (!hca_qp_next(q->node->hca, &n, &i) || i.qpn != q->qpn)
+		sim_fail(&q->m->s, "hca_qp_next does not find QP 0x%x", q->qpn);
+	return i.rq_psn;
+}
+
+bool in_err(struct mqp *q)
+{
+	model_watch(q);
+	return q->state == QPS_ERR;
+}
 
 struct burst burst_to(const struct mqp *b, uint8_t opcode, uint32_t at)
 {

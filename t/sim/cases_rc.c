@@ -161,6 +161,25 @@ static void rnr_exhausted(struct model *m)
 	MUST(m, d.b->state == QPS_RTS);
 }
 
+/* Progress gives the RNR retries back as well. */
+static void late_recv(struct sim *s, void *q) { recv_ok(q, 100); }
+
+static void rnr_reloads(struct model *m)
+{
+	struct qp_attr attr = model_attr();
+	struct duo d;
+
+	attr.rnr_retry = 1;
+	attr.min_rnr_timer = 12;	/* 0.64 ms */
+	d = duo_rc(m, &attr);
+	for (unsigned i = 0; i < 4; i++) {
+		send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 100 });
+		sim_at(&m->s, m->s.now + 100 * USEC, late_recv, d.b);
+		model_settle(m);
+	}
+	MUST(m, m->seen[WC_SUCCESS] == 8 && stat_of(d.a->node, HCA_STAT_RCVD_RNR_ERR) == 4);
+}
+
 static void rnr_waits(struct model *m)
 {
 	struct qp_attr attr = model_attr();
@@ -204,6 +223,11 @@ static void read_gap_is_fast(struct model *m)
 	model_settle(m);
 	MUST(m, m->s.now < 4096ull << 10);
 	MUST(m, stat_of(d.a->node, HCA_STAT_IMPLIED_NAK) == 1);
+	m->s.link[1][0].pkt_n = 0;
+	send_ok(d.a, &(struct post){ .op = WR_READ, .flags = S, .len = 2000 });
+	model_settle(m);
+	MUST(m, stat_of(d.a->node, HCA_STAT_IMPLIED_NAK) == 2);
+	MUST(m, stat_of(d.a->node, HCA_STAT_LOCAL_ACK_TIMEOUT) == 0);
 }
 
 /* Timeout 0: never. */
@@ -313,6 +337,8 @@ static void queue_full(struct model *m)
 	for (n = 0; n < 1000 && !model_recv(d.a, 8, 1); n++)
 		;
 	MUST(m, n >= 16 && n < 1000 && model_recv(d.a, 8, 1) == ENOMEM);
+	MUST(m, model_send(d.b, &(struct post){ .op = WR_WRITE, .flags = S, .len = 8, .sge_n = 5 }) == EINVAL);
+	MUST(m, model_recv(d.b, 8, 5) == EINVAL);
 	m->s.link[0][1].dark = false;
 	model_settle(m);
 }
@@ -385,6 +411,7 @@ const struct sim_case cases_rc[] = {
 	{ "retry_exhausted", retry_exhausted },
 	{ "retry_reloads", retry_reloads },
 	{ "rnr_exhausted", rnr_exhausted },
+	{ "rnr_reloads", rnr_reloads },
 	{ "rnr_waits", rnr_waits },
 	{ "nak_is_fast", nak_is_fast },
 	{ "read_gap_is_fast", read_gap_is_fast },

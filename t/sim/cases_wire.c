@@ -20,22 +20,6 @@ static void expect_err(struct mqp *q)
 	q->rq_may = BIT(WC_REM_INV_REQ_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_LEN_ERR);
 }
 
-static uint32_t psn_of(const struct mqp *q)
-{
-	uint32_t n = q->qpn - 1;
-	struct qp_info i;
-
-	if (!hca_qp_next(q->node->hca, &n, &i) || i.qpn != q->qpn)
-		sim_fail(&q->m->s, "hca_qp_next does not find QP 0x%x", q->qpn);
-	return i.rq_psn;
-}
-
-static bool in_err(struct mqp *q)
-{
-	model_watch(q);
-	return q->state == QPS_ERR;
-}
-
 /* ---- packets for nobody ------------------------------------------------------ */
 
 static void dropped(struct model *m)
@@ -292,106 +276,6 @@ static void bad_responses(struct model *m)
 	}
 }
 
-/* rxe sends sequence NAKs for what was on its way behind the refused packet: they must not cut the wait short. */
-static void nak_while_rnr(struct model *m)
-{
-	struct qp_attr attr = model_attr();
-	struct burst x;
-	struct duo d;
-
-	attr.min_rnr_timer = 16;	/* 2.56 ms */
-	attr.retry_cnt = 1;
-	d = duo_rc(m, &attr);
-	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 100 });
-	send_ok(d.a, &(struct post){ .op = WR_WRITE, .flags = S, .len = 100 });
-	run_for(m, 100 * USEC);
-	MUST(m, stat_of(d.a->node, HCA_STAT_RCVD_RNR_ERR) == 1);
-	recv_ok(d.b, 100);
-	x = burst_to(d.a, RC(ACKNOWLEDGE), d.a->attr.sq_psn);
-	x.syndrome = aeth_nak(NAK_PSN_SEQ);
-	for (unsigned i = 0; i < 3; i++)
-		inject(d.a, &x, NULL, 0);
-	run_for(m, 2 * MSEC);
-	MUST(m, m->s.completions == 0 && m->s.link[0][1].pkt_n == 2);
-	model_settle(m);
-	MUST(m, m->seen[WC_SUCCESS] == 3);
-}
-
-/* With one place for READs: the old one is asked for again, and the next one right behind it (swarm seed 1237). */
-static void read_behind_replay(struct model *m)
-{
-	struct qp_attr attr = model_attr();
-	struct piece *p = m->word[1][0];
-	struct burst x;
-	struct duo d;
-
-	attr.max_rd_atomic = attr.max_dest_rd_atomic = 1;
-	d = duo_rc(m, &attr);
-	x = burst_to(d.b, RC(READ_REQUEST), psn_of(d.b));
-	x.va = piece_iova(p);
-	x.rkey = p->r->key;
-	x.dma_len = 8;
-	inject(d.b, &x, NULL, 0);
-	hca_rx_burst(d.b->node->hca, &x, sim_now(&m->s));
-	x.psn = psn_add(x.psn, 1);
-	inject(d.b, &x, NULL, 0);
-	MUST(m, !in_err(d.b) && stat_of(d.b->node, HCA_STAT_NAK_SENT) == 0);
-	MUST(m, m->s.link[1][0].pkt_n >= 2);
-}
-
-/* rxe answers a READ that is asked for from its middle without a FIRST, and without an ONLY (protocol 4.6). */
-static void read_resumed_as_rxe(struct model *m)
-{
-	for (unsigned last = 0; last < 2; last++) {
-		struct duo d = duo_rc(m, NULL);
-		const struct content *c;
-		struct burst x;
-
-		m->s.link[1][0].pkt_n = 0;
-		send_ok(d.a, &(struct post){ .op = WR_READ, .flags = S, .len = 256 * 3 + (last ? 0 : 256) });
-		c = d.a->sq->remote->c;
-		/* FIRST and one more arrive, the rest does not; the retry is answered by hand */
-		m->s.link[1][0].mask_n = 64;
-		m->s.link[1][0].mask = ~3ull;
-		run_for(m, 10 * MSEC);
-		MUST(m, d.a->sq_n == 1);
-		x = burst_to(d.a, last ? RC(READ_RESP_LAST) : RC(READ_RESP_MIDDLE), d.a->attr.sq_psn + 2);
-		inject(d.a, &x, c->ver[0] + 512, 256);
-		if (!last) {
-			x = burst_to(d.a, RC(READ_RESP_LAST), d.a->attr.sq_psn + 3);
-			inject(d.a, &x, c->ver[0] + 768, 256);
-		}
-		MUST(m, d.a->sq_n == 0 && m->seen[WC_SUCCESS] == last + 1);
-		m->s.link[1][0].mask_n = 0;
-	}
-}
-
-/* A train of which some packets were seen and the rest is new: all of the rest counts. */
-static void half_new_train(struct model *m)
-{
-	struct duo d = duo_rc(m, NULL);
-	struct piece *p = piece_new(&d.b->node->mem.region[REGION_ALL], &m->s.rng, PIECE_RECV, 2048, 0);
-	struct burst x = burst_to(d.b, RC(WRITE_FIRST), psn_of(d.b)), part;
-	uint32_t first = x.psn.v;
-	struct span all = { NULL, (uintptr_t)data, 2048 }, spans[1];
-
-	x.op_last = RC(WRITE_LAST);
-	x.n = 8;
-	x.mtu = 256;
-	x.payload_len = x.dma_len = 2048;
-	x.va = piece_iova(p);
-	x.rkey = p->r->key;
-	x.span = &all;
-	x.span_n = 1;
-	burst_slice(&x, 0, 3, &part, spans);
-	hca_rx_burst(d.b->node->hca, &part, sim_now(&m->s));
-	hca_rx_burst(d.b->node->hca, &x, sim_now(&m->s));
-	sim_dirty(d.b->node);
-	sim_turns(&m->s);
-	MUST(m, psn_of(d.b) == ((first + 8) & PSN_MASK) && p->stored == 2048);
-	MUST(m, stat_of(d.b->node, HCA_STAT_DUPLICATE_REQUEST) == 3);
-}
-
 /* The place where a READ's data goes is deregistered while it is asked for. */
 static void read_target_gone(struct model *m)
 {
@@ -516,10 +400,6 @@ const struct sim_case cases_wire[] = {
 	{ "late_and_ghost", late_and_ghost },
 	{ "nak_codes", nak_codes },
 	{ "bad_responses", bad_responses },
-	{ "nak_while_rnr", nak_while_rnr },
-	{ "read_behind_replay", read_behind_replay },
-	{ "read_resumed_as_rxe", read_resumed_as_rxe },
-	{ "half_new_train", half_new_train },
 	{ "read_target_gone", read_target_gone },
 	{ "uc_strange", uc_strange },
 	{ "uc_no_right", uc_no_right },
