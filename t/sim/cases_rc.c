@@ -280,6 +280,27 @@ static void unmapped(struct model *m)
 	}
 }
 
+/* A train between local devices that is taken packet by packet, and whose source cannot be read: lost, not refused. */
+static void local_source_gone(struct model *m)
+{
+	struct link local = { .local = true };
+	struct duo d = duo_rc(m, NULL);
+
+	sim_link(&m->s, 0, 1, &local);
+	m->mem_lost = true;
+	for (unsigned i = 0; i < 8; i++) {	/* the host of the link may say what happened, or not */
+		send_ok(d.a, &(struct post){ .op = WR_WRITE_IMM, .flags = S, .len = 1000 });
+		gone(m, 0, true);
+		run_for(m, MSEC);
+		gone(m, 0, false);
+		model_watch(d.b);
+		MUST(m, d.b->state == QPS_RTS);
+		MUST(m, m->seen[WC_REM_INV_REQ_ERR] == 0);
+	}
+	recv_ok(d.b, 0);
+	model_settle(m);
+}
+
 /* Dereg while work is outstanding: the core must notice, and touch nothing (the arena checks). */
 static void dereg_in_flight(struct model *m, bool far)
 {
@@ -417,6 +438,7 @@ const struct sim_case cases_rc[] = {
 	{ "read_gap_is_fast", read_gap_is_fast },
 	{ "timeout_never", timeout_never },
 	{ "unmapped", unmapped },
+	{ "local_source_gone", local_source_gone },
 	{ "dereg_source", dereg_source },
 	{ "dereg_target", dereg_target },
 	{ "self_connected", self_connected },
