@@ -14,7 +14,8 @@ noinst_HEADERS += \
 	daemon/net_priv.h \
 	daemon/region.h \
 	daemon/session.h \
-	daemon/shard.h
+	daemon/shard.h \
+	daemon/spin.h
 
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
@@ -41,6 +42,7 @@ libdaemon_a_SOURCES = \
 	daemon/region.c \
 	daemon/session.c \
 	daemon/shard.c \
+	daemon/spin.c \
 	daemon/uring.c \
 	daemon/verb.c \
 	daemon/verb_query.c \
