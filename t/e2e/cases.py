@@ -126,9 +126,21 @@ def _rows_full(mtu, few):
     return rows
 
 
-def perftests(tally, where, a, b, full, mtu, sweep):
-    for tool, options, rows in perftest_rows(mtu, full, sweep):
-        tally.case("%s: %s %s" % (where, tool, " ".join(options)), perftest, a, b, tool, options, rows)
+def perftest_brief(mtu, sweep):
+    """Each tool, each service and each option once, where the place is a variation of another."""
+    few = ["-n", "100"]
+    rows = [(LAT[verb], few + ["-s", "4097"], 1) for verb in ("send", "write", "read")]
+    rows += [(BW["send"], few + ["-s", "100001", "-q", "8", "-b"], 1), (BW["read"], few + ["-s", "8388608", "-n", "10"], 1),
+             (BW["atomic"], few + ["-q", "3"], 1), (LAT["atomic"], few, 1), (BW["send"], few + ["-c", "UC", "-s", "20000"], 1),
+             (BW["write"], few + ["-c", "UC", "-s", "20000"], 1), (BW["send"], few + ["-c", "UD", "-s", str(mtu)], 1),
+             (LAT["send"], few + ["-e", "--use-srq"], 1), (BW["send"], few + ["-m", "256", "-s", "100001"], 1)]
+    return rows + [(tool, ["-a", "-n", str(SMALL)], ALL_SIZES) for tool in sweep]
+
+
+def perftests(tally, where, a, b, full, mtu, sweep, brief=False):
+    for tool, options, rows in perftest_brief(mtu, sweep) if brief and not full else perftest_rows(mtu, full, sweep):
+        tally.case("%s: %s %s" % (where, tool, " ".join(options)), perftest, a, b, tool, options, rows,
+                   30 if rows == 1 else 180)	# for each row perftest measures the clock anew
 
 
 # ---- vdata --------------------------------------------------------------------------
