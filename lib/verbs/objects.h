@@ -103,7 +103,10 @@ static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep
 {
 	return conn_call(&c->conn, req, rep, -1, NULL, 0);
 }
-/* For the ..._FREE and _DESTROY ops.  In a forked child, which owns nothing, they do nothing and succeed. */
+/*
+ * For the ..._FREE and _DESTROY ops.  In a forked child, which owns nothing, and when the daemon is gone,
+ * with which all objects went, they do nothing and succeed.
+ */
 int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
 /* Maps a descriptor that came with a reply and closes it.  NULL: errno. */
 void *ctx_map(int fd, size_t len);
@@ -190,6 +193,8 @@ struct rd_cq {
 	struct rd_qp *last_qp;	/* of the last completion */
 	struct cqe *now;	/* start_poll ... end_poll: the current one */
 	uint32_t empty_n;	/* polls in a row that found nothing */
+	uint32_t idle_n;	/* times the core was given away since something was found */
+	bool gone;		/* the daemon is: nothing will come any more */
 };
 
 static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }

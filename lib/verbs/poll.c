@@ -3,7 +3,8 @@
  * poll.c - completions handed to the program: ibv_poll_cq() and the start_poll family.
  *
  * A program that polls an empty CQ is waiting for the daemon, which may be waiting for the core that the
- * program burns: so an empty poll gives it away now and then (idle_due).
+ * program burns: so an empty poll gives it away now and then (idle_due).  It may also wait in vain, for a
+ * daemon that died: that ends in an error.
  */
 #include "objects.h"
 
@@ -14,26 +15,37 @@
 
 #define IDLE_SHORT	16u	/* empty polls between two yields where cores are short */
 #define IDLE_LONG	512u
+#define IDLE_LOOK	64u	/* yields between two looks whether the daemon is there */
 #define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
 
-/* Counts a poll, with the lock held: true if it is time to give the core away. */
-static bool idle_due(struct rd_cq *cq, bool empty)
+static uint32_t idle_every(void)
 {
 	static uint32_t every;	/* the same for all threads, so a race to set it is harmless */
 	uint32_t n = __atomic_load_n(&every, __ATOMIC_RELAXED);
+	cpu_set_t set;
 
-	if (!n) {
-		cpu_set_t set;
+	if (n)
+		return n;
+	n = IDLE_SHORT;
+	if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH)
+		n = IDLE_LONG;
+	__atomic_store_n(&every, n, __ATOMIC_RELAXED);
+	return n;
+}
 
-		n = IDLE_SHORT;
-		if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH)
-			n = IDLE_LONG;
-		__atomic_store_n(&every, n, __ATOMIC_RELAXED);
+/* Counts a poll, with the lock held: true if it is time to give the core away.  Looks after the daemon as
+ * well. */
+static bool idle_due(struct rd_cq *cq, bool empty)
+{
+	if (!empty) {
+		cq->empty_n = cq->idle_n = 0;
+		return false;
 	}
-	cq->empty_n = empty ? cq->empty_n + 1 : 0;
-	if (cq->empty_n < n)
+	if (++cq->empty_n < idle_every())
 		return false;
 	cq->empty_n = 0;
+	if (!(++cq->idle_n % IDLE_LOOK))
+		cq->gone = conn_gone(&to_ctx(cq->cq.context)->conn);
 	return true;
 }
 
@@ -67,6 +79,8 @@ int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 		cqe_done(cq);
 	}
 	idle = idle_due(cq, !n);
+	if (!n && cq->gone)
+		n = -1;
 	cq_unlock(cq);
 	if (idle)
 		sched_yield();
@@ -98,6 +112,8 @@ static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	idle = idle_due(cq, err);
 	if (!err)
 		return 0;
+	if (cq->gone)
+		err = EIO;
 	cq_unlock(cq);
 	if (idle)
 		sched_yield();
