@@ -328,6 +328,22 @@ static void msg_new(struct mwr *w, const struct post *p)
 	w->msg = g;
 }
 
+/* A WR that is not posted after all: what it would have written will never be there to be read. */
+static void wr_undo(struct mwr *w)
+{
+	struct mqp *q = w->qp;
+
+	if (q->target && w->op != WR_READ)
+		piece_put(q->target);
+	if (w->op != WR_READ)
+		q->target = NULL;
+	if (w->msg) {
+		content_put(w->msg->c);
+		free(w->msg);
+	}
+	wr_free(w, true);
+}
+
 int model_send(struct mqp *q, const struct post *given)
 {
 	struct post p = *given;
@@ -341,7 +357,7 @@ int model_send(struct mqp *q, const struct post *given)
 	w->signaled = q->sig_all || p.flags & WR_SIGNALED;
 	w->fence = p.flags & WR_FENCE;
 	if (!prepare(w, &p)) {
-		wr_free(w, true);
+		wr_undo(w);
 		return ENOBUFS;
 	}
 	if (op_takes_recv(p.op))
@@ -357,11 +373,7 @@ int model_send(struct mqp *q, const struct post *given)
 	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i, q->qpn,
 		   (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "", e);
 	if (e) {
-		if (w->msg) {
-			content_put(w->msg->c);
-			free(w->msg);
-		}
-		wr_free(w, true);
+		wr_undo(w);
 		return e;
 	}
 	w->harm = q->peer ? sim_harm(&q->m->s, q->node, q->peer->node) : 0;
