@@ -6,6 +6,7 @@ PROTO_TESTS = \
 	t/proto/core_loss \
 	t/proto/core_ops \
 	t/proto/core_path \
+	t/proto/core_mr \
 	t/proto/core_qp \
 	t/proto/golden \
 	t/proto/icrc \
@@ -30,6 +31,9 @@ t_proto_core_fault_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_loss_SOURCES = t/proto/core_loss.c t/proto/rig.c
 t_proto_core_loss_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_loss_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_mr_SOURCES = t/proto/core_mr.c t/proto/rig.c
+t_proto_core_mr_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_mr_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
