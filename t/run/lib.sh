@@ -45,9 +45,17 @@ until_true() {	# SECONDS COMMAND...
 	timeout "$limit" sh -c 'until "$@" 2>/dev/null; do sleep 0.02; done' sh "$@"
 }
 
-release() {	# those that read from the fifo "gate"; there may be none left
-	exec 9<>gate
-	exec 9>&-
+# Programs that wait for `read x <gate` until release lets N of them go: one byte for each, whenever it comes to read it.
+gate_make() {
+	mkfifo gate && exec 9<>gate
+}
+
+release() {	# N
+	i=0
+	while [ $i -lt "$1" ]; do
+		echo >&9
+		i=$((i + 1))
+	done
 }
 
 done_testing() {
