@@ -31,8 +31,12 @@ uint64_t cases_run(uint64_t i, bool trace)
 {
 	static struct model model;
 	struct model *m = &model;
-	struct model_cfg c = { .kind = "cases", .seed = i, .nodes = 2, .arena_len = 1 << 20, .hca = model_hca(),
-			       .trace = trace };
+	struct model_cfg c = {.kind = "cases",
+	                      .seed = i,
+	                      .nodes = 2,
+	                      .arena_len = 1 << 20,
+	                      .hca = model_hca(),
+	                      .trace = trace};
 	struct link link = { .delay_ns = 2 * USEC };
 	const struct sim_case *k = case_get(i);
 
@@ -139,8 +143,14 @@ bool in_err(struct mqp *q)
 
 struct burst burst_to(const struct mqp *b, uint8_t opcode, uint32_t at)
 {
-	struct burst x = { .op_first = opcode, .op_last = opcode, .pkey = 0xffff, .dqpn = b->qpn, .psn = psn(at),
-			   .n = 1, .ackreq = true, .syndrome = 0x1f };
+	struct burst x = {.op_first = opcode,
+	                  .op_last = opcode,
+	                  .pkey = 0xffff,
+	                  .dqpn = b->qpn,
+	                  .psn = psn(at),
+	                  .n = 1,
+	                  .ackreq = true,
+	                  .syndrome = 0x1f};
 	const struct node *from = b->peer ? b->peer->node : &b->node->sim->node[!b->node->i];
 
 	memcpy(x.route.sgid, from->gid[b->attr.av.sgid_index], 16);

@@ -16,7 +16,8 @@ struct sim_case {
 	void (*run)(struct model *);	/* nodes are there; model_end() follows */
 };
 
-extern const struct sim_case cases_state[], cases_rc[], cases_ud[], cases_wire[], cases_replay[];	/* each ends with name NULL */
+extern const struct sim_case cases_state[], cases_rc[], cases_ud[], cases_wire[],
+	cases_replay[]; /* each ends with name NULL */
 
 struct duo { struct mqp *a, *b; };
 

@@ -16,7 +16,8 @@ static void wrong_ones(struct model *m, uint8_t op, enum bad from, enum bad to)
 		recv_ok(d.b, 4096);
 		recv_ok(d.a, 64);
 		send_ok(d.a, &(struct post){ .op = WR_WRITE, .len = 40 });
-		send_ok(d.a, &(struct post){ .op = op, .flags = S, .len = op_is_atomic(op) ? 8 : 700, .bad = bad });
+		send_ok(d.a,
+		        &(struct post){.op = op, .flags = S, .len = op_is_atomic(op) ? 8 : 700, .bad = bad});
 		send_ok(d.a, &(struct post){ .op = WR_SEND, .len = 100 });
 		model_settle(m);
 		run_for(m, SEC);
@@ -53,7 +54,8 @@ static void no_access(struct model *m)
 	for (unsigned i = 0; i < 3; i++) {
 		struct duo d = duo_rc(m, &attr);
 
-		send_ok(d.a, &(struct post){ .op = ops[i], .flags = S, .len = 8, .expect = BIT(WC_REM_INV_REQ_ERR) });
+		send_ok(d.a, &(struct post){
+				     .op = ops[i], .flags = S, .len = 8, .expect = BIT(WC_REM_INV_REQ_ERR)});
 		model_settle(m);
 		model_watch(d.b);
 		MUST(m, d.b->state == QPS_ERR);
@@ -68,7 +70,8 @@ static void no_rd_atomic(struct model *m)
 
 	attr.max_dest_rd_atomic = 0;
 	d = duo_rc(m, &attr);
-	send_ok(d.a, &(struct post){ .op = WR_READ, .flags = S, .len = 100, .expect = BIT(WC_REM_INV_REQ_ERR) });
+	send_ok(d.a,
+	        &(struct post){.op = WR_READ, .flags = S, .len = 100, .expect = BIT(WC_REM_INV_REQ_ERR)});
 	model_settle(m);
 	MUST(m, m->seen[WC_REM_INV_REQ_ERR] == 1);
 }
@@ -80,7 +83,10 @@ static void send_too_long(struct model *m)
 
 		recv_ok(d.b, 99);
 		recv_ok(d.b, 99);
-		send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = i ? 1000 : 100, .expect = BIT(WC_REM_INV_REQ_ERR) });
+		send_ok(d.a, &(struct post){.op = WR_SEND,
+		                            .flags = S,
+		                            .len = i ? 1000 : 100,
+		                            .expect = BIT(WC_REM_INV_REQ_ERR)});
 		model_settle(m);
 		run_for(m, MSEC);
 		MUST(m, m->seen[WC_LOC_LEN_ERR] == i + 1 && m->seen[WC_WR_FLUSH_ERR] == i + 1);
@@ -99,7 +105,8 @@ static void recv_wrong(struct model *m)
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 300, .expect = BIT(WC_REM_OP_ERR) });
 	model_settle(m);
 	run_for(m, MSEC);
-	MUST(m, m->seen[WC_LOC_PROT_ERR] == 1 && m->seen[WC_REM_OP_ERR] == 1 && m->seen[WC_WR_FLUSH_ERR] == 1);
+	MUST(m,
+	     m->seen[WC_LOC_PROT_ERR] == 1 && m->seen[WC_REM_OP_ERR] == 1 && m->seen[WC_WR_FLUSH_ERR] == 1);
 }
 
 /* ---- patience ----------------------------------------------------------------------- */
@@ -255,12 +262,15 @@ static void gone(struct model *m, unsigned node, bool is)
 
 static void unmapped(struct model *m)
 {
-	static const struct { uint8_t op; unsigned where; uint32_t status; } t[] = {
-		{ WR_SEND, 0, BIT(WC_LOC_PROT_ERR) }, { WR_READ, 0, BIT(WC_LOC_PROT_ERR) },
-		{ WR_FETCH_ADD, 0, BIT(WC_LOC_PROT_ERR) },
-		{ WR_SEND, 1, BIT(WC_REM_OP_ERR) }, { WR_WRITE, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
-		{ WR_READ, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
-		{ WR_FETCH_ADD, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
+	static const struct { uint8_t op; unsigned where; uint32_t status;
+	} t[] = {
+		{WR_SEND, 0, BIT(WC_LOC_PROT_ERR)},
+		{WR_READ, 0, BIT(WC_LOC_PROT_ERR)},
+		{WR_FETCH_ADD, 0, BIT(WC_LOC_PROT_ERR)},
+		{WR_SEND, 1, BIT(WC_REM_OP_ERR)},
+		{WR_WRITE, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
+		{WR_READ, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
+		{WR_FETCH_ADD, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
@@ -269,8 +279,10 @@ static void unmapped(struct model *m)
 		recv_ok(d.b, 2048);
 		d.a->cause = d.b->cause = true;
 		d.b->rq_may = BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_QP_OP_ERR);
-		send_ok(d.a, &(struct post){ .op = t[i].op, .flags = S, .len = t[i].op == WR_FETCH_ADD ? 8 : 1500,
-					     .expect = t[i].status });
+		send_ok(d.a, &(struct post){.op = t[i].op,
+		                            .flags = S,
+		                            .len = t[i].op == WR_FETCH_ADD ? 8 : 1500,
+		                            .expect = t[i].status});
 		gone(m, t[i].where, true);
 		model_settle(m);
 		run_for(m, MSEC);
@@ -280,7 +292,8 @@ static void unmapped(struct model *m)
 	}
 }
 
-/* A train between local devices that is taken packet by packet, and whose source cannot be read: lost, not refused. */
+/* A train between local devices that is taken packet by packet, and whose source cannot be read: lost, not
+ * refused. */
 static void local_source_gone(struct model *m)
 {
 	struct link local = { .local = true };
@@ -358,7 +371,7 @@ static void queue_full(struct model *m)
 	for (n = 0; n < 1000 && !model_recv(d.a, 8, 1); n++)
 		;
 	MUST(m, n >= 16 && n < 1000 && model_recv(d.a, 8, 1) == ENOMEM);
-	MUST(m, model_send(d.b, &(struct post){ .op = WR_WRITE, .flags = S, .len = 8, .sge_n = 5 }) == EINVAL);
+	MUST(m, model_send(d.b, &(struct post){.op = WR_WRITE, .flags = S, .len = 8, .sge_n = 5}) == EINVAL);
 	MUST(m, model_recv(d.b, 8, 5) == EINVAL);
 	m->s.link[0][1].dark = false;
 	model_settle(m);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cases_replay.c - what is asked for twice, and what other implementations answer (protocol 4.2, 4.3, 4.6, 9.3). */
+/* cases_replay.c - what is asked for twice, and what other implementations answer
+ * (protocol 4.2, 4.3, 4.6, 9.3). */
 #include "proto/aeth.h"
 
 #include "cases.h"
@@ -9,7 +10,8 @@
 
 static uint8_t data[2048];
 
-/* rxe sends sequence NAKs for what was on its way behind the refused packet: they must not cut the wait short. */
+/* rxe sends sequence NAKs for what was on its way behind the refused packet: they must not cut the wait
+ * short. */
 static void nak_while_rnr(struct model *m)
 {
 	struct qp_attr attr = model_attr();
@@ -34,7 +36,8 @@ static void nak_while_rnr(struct model *m)
 	MUST(m, m->seen[WC_SUCCESS] == 3);
 }
 
-/* With one place for READs: the old one is asked for again, and the next one right behind it (swarm seed 1237). */
+/* With one place for READs: the old one is asked for again, and the next one right behind it (swarm seed
+ * 1237). */
 static void read_behind_replay(struct model *m)
 {
 	struct qp_attr attr = model_attr();
@@ -56,7 +59,8 @@ static void read_behind_replay(struct model *m)
 	MUST(m, m->s.link[1][0].pkt_n >= 2);
 }
 
-/* rxe answers a READ that is asked for from its middle without a FIRST, and without an ONLY (protocol 4.6). */
+/* rxe answers a READ that is asked for from its middle without a FIRST, and without an ONLY (protocol 4.6).
+ */
 static void read_resumed_as_rxe(struct model *m)
 {
 	for (unsigned last = 0; last < 2; last++) {
@@ -118,7 +122,8 @@ static bool listen(struct sim *s, const struct burst *b, uint64_t n)
 	return false;
 }
 
-/* MSN: messages executed so far, counted with the last packet of a SEND or WRITE and at the arrival of a READ or atomic. */
+/* MSN: messages executed so far, counted with the last packet of a SEND or WRITE and at the arrival of a READ
+ * or atomic. */
 static void msn(struct model *m)
 {
 	static const struct { uint8_t op; uint32_t len; } t[] = {
@@ -136,13 +141,15 @@ static void msn(struct model *m)
 	}
 }
 
-/* A SEND that comes again is acknowledged by no more than what lies before the READ that is not answered yet. */
+/* A SEND that comes again is acknowledged by no more than what lies before the READ that is not answered yet.
+ */
 static void ack_before_read(struct model *m)
 {
 	struct duo d = duo_rc(m, NULL);
 	struct piece *p = m->word[1][0];
 	uint32_t first = psn_of(d.b);
-	struct burst send = burst_to(d.b, RC(WRITE_ONLY), first), read = burst_to(d.b, RC(READ_REQUEST), first + 1);
+	struct burst send = burst_to(d.b, RC(WRITE_ONLY), first),
+		     read = burst_to(d.b, RC(READ_REQUEST), first + 1);
 
 	read.va = piece_iova(p);
 	read.rkey = p->r->key;

@@ -61,15 +61,16 @@ END_TEST
 
 START_TEST(all_reached)
 {
-	ck_assert_msg(cover_report(stderr, false) == 0, "some rules, counters or state changes were never reached");
+	ck_assert_msg(cover_report(stderr, false) == 0,
+	              "some rules, counters or state changes were never reached");
 }
 END_TEST
 
 int main(void)
 {
 	Suite *suite = suite_create("sim");
-	TCase *t_cases = tcase_create("cases"), *t_masks = tcase_create("masks"), *t_swarm = tcase_create("swarm"),
-	      *t_cover = tcase_create("coverage");
+	TCase *t_cases = tcase_create("cases"), *t_masks = tcase_create("masks"),
+	      *t_swarm = tcase_create("swarm"), *t_cover = tcase_create("coverage");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
@@ -86,7 +87,7 @@ int main(void)
 	suite_add_tcase(suite, t_cover);
 	tcase_set_timeout(t_cases, 60);
 	tcase_set_timeout(t_masks, 300);
-	tcase_set_timeout(t_swarm, getenv("SIM_SEEDS") ? 0 : 900);	/* as many as one likes need their time */
+	tcase_set_timeout(t_swarm, getenv("SIM_SEEDS") ? 0 : 900); /* as many as one likes need their time */
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

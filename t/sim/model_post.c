@@ -22,11 +22,13 @@ static struct region *region_of(struct node *n, struct rng *r, enum piece_kind k
 {
 	if (kind == PIECE_RECV)
 		return &n->mem.region[REGION_LOCAL];
-	return &n->mem.region[rng_one_in(r, 3) && n->mem.region[REGION_IOVA].alive ? REGION_IOVA : REGION_ALL];
+	return &n->mem.region[rng_one_in(r, 3) && n->mem.region[REGION_IOVA].alive ? REGION_IOVA
+	                                                                           : REGION_ALL];
 }
 
 /* The message in n pieces of memory; false: no room. */
-static bool wr_pieces(struct mwr *w, struct node *n, enum piece_kind kind, uint32_t len, unsigned k, uint32_t align)
+static bool wr_pieces(struct mwr *w, struct node *n, enum piece_kind kind, uint32_t len, unsigned k,
+                      uint32_t align)
 {
 	struct rng *r = &w->qp->m->s.rng;
 	uint32_t left = len;
@@ -84,7 +86,8 @@ static bool remote_piece(struct mwr *w, const struct post *p, enum piece_kind ki
 	struct mqp *q = w->qp;
 	struct rng *r = &q->m->s.rng;
 
-	w->remote = piece_new(region_of(q->peer->node, r, kind), r, kind, p->len, p->op == WR_ATOMIC_WRITE ? 8 : 0);
+	w->remote = piece_new(region_of(q->peer->node, r, kind), r, kind, p->len,
+	                      p->op == WR_ATOMIC_WRITE ? 8 : 0);
 	if (!w->remote)
 		return false;
 	piece_content(w->remote, c, 0);
@@ -248,8 +251,9 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 		w->loc[i]->kind = PIECE_RECV;	/* part of it may be right, but is of another place */
 	if (w->qp->peer && w->qp->type == QPT_RC) {
 		w->qp->peer->cause = true;
-		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR | 1u << WC_LOC_ACCESS_ERR |
-				       1u << WC_LOC_PROT_ERR | 1u << WC_LOC_QP_OP_ERR | 1u << WC_REM_OP_ERR;
+		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR |
+		                       1u << WC_LOC_ACCESS_ERR | 1u << WC_LOC_PROT_ERR |
+		                       1u << WC_LOC_QP_OP_ERR | 1u << WC_REM_OP_ERR;
 	}
 }
 
@@ -370,8 +374,9 @@ int model_send(struct mqp *q, const struct post *given)
 			slot_copy(&x, w);
 	}
 	e = hca_post_send(q->node->hca, q->qpn, &x.wr, sim_now(&q->m->s));
-	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i, q->qpn,
-		   (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "", e);
+	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i,
+	           q->qpn, (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "",
+	           e);
 	if (e) {
 		wr_undo(w);
 		return e;
@@ -394,7 +399,8 @@ struct rslot {
 	struct sge sge[RD_MAX_SGE];
 };
 
-static struct mwr *recv_make(struct mqp *pseudo, struct node *n, struct rslot *x, uint32_t len, unsigned sge_n)
+static struct mwr *recv_make(struct mqp *pseudo, struct node *n, struct rslot *x, uint32_t len,
+                             unsigned sge_n)
 {
 	struct mwr *w = wr_new(pseudo, len);
 

@@ -61,7 +61,8 @@ static void node_init(struct sim *s, unsigned i, const struct hca_cfg *cfg, uint
 			sim_fail(s, "hca_gid_set");
 }
 
-void sim_init(struct sim *s, const char *kind, uint64_t seed, unsigned nodes, const struct hca_cfg *cfg, uint32_t arena_len)
+void sim_init(struct sim *s, const char *kind, uint64_t seed, unsigned nodes, const struct hca_cfg *cfg,
+              uint32_t arena_len)
 {
 	memset(s, 0, sizeof *s);
 	sim_current = s;
@@ -185,7 +186,8 @@ static struct sim_ev heap_pop(struct sim *s)
 
 void sim_at(struct sim *s, uint64_t t, void (*call)(struct sim *, void *), void *arg)
 {
-	heap_push(s, (struct sim_ev){ .t = t < s->now ? s->now : t, .kind = SIM_CALL, .call = call, .arg = arg });
+	heap_push(s,
+	          (struct sim_ev){.t = t < s->now ? s->now : t, .kind = SIM_CALL, .call = call, .arg = arg});
 }
 
 void sim_push(struct sim *s, uint64_t t, enum sim_ev_kind kind, struct node *n, struct pkt *p)
@@ -320,8 +322,9 @@ static void on_signal(int sig)
 {
 	if (sim_current) {
 		char text[160];
-		int n = snprintf(text, sizeof text, "signal %d in %s seed %llu at %llu ns\n", sig, sim_current->kind,
-				 (unsigned long long)sim_current->seed, (unsigned long long)sim_current->now);
+		int n = snprintf(text, sizeof text, "signal %d in %s seed %llu at %llu ns\n", sig,
+		                 sim_current->kind, (unsigned long long)sim_current->seed,
+		                 (unsigned long long)sim_current->now);
 
 		if (write(STDERR_FILENO, text, n) < 0)
 			_exit(1);
@@ -342,7 +345,8 @@ void sim_fail(struct sim *s, const char *fmt, ...)
 
 	fflush(stdout);
 	trace_last(s);
-	fprintf(stderr, "\n%s seed %llu%s%s, t %.6f ms: ", s->kind, (unsigned long long)s->seed, s->about ? " " : "", s->about ? s->about : "", s->now / 1e6);
+	fprintf(stderr, "\n%s seed %llu%s%s, t %.6f ms: ", s->kind, (unsigned long long)s->seed,
+	        s->about ? " " : "", s->about ? s->about : "", s->now / 1e6);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
