@@ -396,6 +396,7 @@ static int hcas_new(struct shard *s)
 		.qpn_low_bits = device_bits() + shard_bits(),
 		.train_len = TRAIN_LEN,
 		.local_train_len = LOCAL_TRAIN_LEN,
+		.early_retrans = true,
 		.window_len = net_window(),
 	};
 
