@@ -136,6 +136,41 @@ START_TEST(timeout_resends)
 }
 END_TEST
 
+/*
+ * The same with early retransmission: 8 ms, then 16 and 32 more, cost no retry; the fourth time the ACK
+ * timeout of 67 ms is over, and a peer that is gone is given up when that has come retry + 1 times.
+ */
+START_TEST(early_costs_no_retry)
+{
+	struct link_conf c = conf_rc;
+	struct script s = { .lose = ~0ull };
+	mono_t start_time;
+	struct rig r;
+
+	c.retry = 1;
+	c.timeout = 14;
+	rig_init(&r, LINK_EARLY);
+	r.hook = by_script;
+	r.hook_arg = &s;
+	rig_connect(&r, &c);
+	start_time = r.now;
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4);
+	rig_run(&r);
+	ck_assert_uint_eq(s.n, 1);
+	ck_assert(rig_tick(&r));
+	ck_assert_uint_eq(s.n, 2);
+	ck_assert_uint_eq(r.now.ns - start_time.ns, 8 * MS);
+	while (wc_status(&r.a, 1) == 255)
+		ck_assert(rig_tick(&r));
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_RETRY_EXC_ERR);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_LOCAL_ACK_TIMEOUT), 2);
+	ck_assert_uint_ge(stat_n(&r.a, HCA_STAT_EARLY_RETRANS), 3);
+	ck_assert_uint_eq(s.n, 2 + stat_n(&r.a, HCA_STAT_EARLY_RETRANS));
+	ck_assert_uint_ge(r.now.ns - start_time.ns, 2 * ack_timeout_ns(14));
+	rig_fini(&r);
+}
+END_TEST
+
 /* A lost ACK: the duplicate SEND is not executed again, but acknowledged with the newest PSN. */
 START_TEST(duplicate_send_is_acked_only)
 {
@@ -493,7 +528,8 @@ START_TEST(each_single_loss)
 }
 END_TEST
 
-TEST_MAIN("core_loss", nak_goes_back_to_the_middle, one_nak_per_gap, timeout_resends, duplicate_send_is_acked_only,
+TEST_MAIN("core_loss", nak_goes_back_to_the_middle, one_nak_per_gap, timeout_resends, early_costs_no_retry,
+	  duplicate_send_is_acked_only,
 	  duplicate_atomic_is_replayed, read_resumes_in_the_middle, resumed_read_takes_any_opcode,
 	  duplicate_read_stays_inside, duplicate_ack_stops_before_read, rnr_waits_its_time, ack_beyond_read_is_a_nak,
 	  stale_and_ghost, half_old_train, train_with_a_wrong_packet, each_single_loss)
