@@ -152,8 +152,8 @@ def vdata_argv(options):
     return argv
 
 
-def vdata_pair(a, b, options, limit=60):
-    lab.pair(a, b, vdata_argv(options), limit)
+def vdata_pair(a, b, options, limit=60, **env):
+    lab.pair(a, b, vdata_argv(options), limit, **env)
 
 
 def vdata(tally, where, a, b, full, seed=1):
@@ -167,6 +167,9 @@ def vdata(tally, where, a, b, full, seed=1):
     for n, options in enumerate(rows):
         options = options + ["-S", str(seed + n)]
         tally.case("%s: vdata %s" % (where, " ".join(options)), vdata_pair, a, b, options)
+    # The other way into the programs' memory.
+    for options in rows if full else rows[:1]:
+        tally.case("%s: RDMAD_MAP=0 vdata %s" % (where, " ".join(options)), vdata_pair, a, b, options, RDMAD_MAP="0")
 
 
 def error_names():
@@ -196,10 +199,19 @@ def listing(tally, where, daemon, devices):
     tally.case("%s: ibv_devices, ibv_devinfo -v" % where, _listing, daemon, devices)
 
 
+def empty(daemon, limit):
+    """Waits until no object is left in it."""
+    try:
+        lab.until("no object to be left", lambda: not any(daemon.objects().values()), limit)
+    except lab.Failed:
+        raise lab.Failed("left: %s\n%s\n%s\n%s" % (daemon.objects(), daemon.ctl("qps"), sorted(daemon.fd_names()),
+                                                  daemon.prog.output()[-2000:]))
+
+
 def clean(tally, where, daemons):
     """After all of it no object is left, and the daemon ends as asked."""
     def check():
         for d in daemons:
-            lab.until("no object to be left", lambda d=d: not any(d.objects().values()), 5)
+            empty(d, 5)
             d.stop()
     tally.case("%s: nothing is left" % where, check)

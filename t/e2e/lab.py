@@ -299,6 +299,10 @@ class Daemon:
     def fds(self):
         return len(os.listdir("/proc/%d/fd" % self.prog.pid))
 
+    def fd_names(self):
+        where = "/proc/%d/fd" % self.prog.pid
+        return ["%s:%s" % (n, os.readlink(os.path.join(where, n))) for n in os.listdir(where)]
+
     def maps(self):
         """Mapped memory of clients: memfds, each once however often the kernel splits it."""
         with open("/proc/%d/maps" % self.prog.pid) as f:
