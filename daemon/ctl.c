@@ -158,7 +158,7 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int revents)
 		close(fd);
 		return;
 	}
-	if (!session_new(loop, fd, cred.pid, cred.uid))
+	if (!session_new(loop, fd, &cred))
 		log_warn("no memory for a new client");
 }
 

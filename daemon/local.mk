@@ -12,6 +12,7 @@ noinst_HEADERS += \
 	daemon/mem_vm.h \
 	daemon/net.h \
 	daemon/net_priv.h \
+	daemon/peer.h \
 	daemon/region.h \
 	daemon/session.h \
 	daemon/shard.h \
@@ -38,6 +39,7 @@ libdaemon_a_SOURCES = \
 	daemon/net.c \
 	daemon/net_rx.c \
 	daemon/net_tx.c \
+	daemon/peer.c \
 	daemon/publish.c \
 	daemon/region.c \
 	daemon/session.c \

@@ -79,7 +79,10 @@ static int verb_open(struct call *call)
 	dev = device_find(name);
 	if (!dev)
 		return ENODEV;
-	err = ctx_open(&s->ctx, dev, s->pid, s->uid, s->prog, &event);
+	err = ctx_open(&s->ctx, dev, &(struct ucred){ s->pid, s->uid, s->gid }, s->prog, &event);
+	if (err == EPERM)
+		log_warn("%s (pid %d, user %u): its user may not reach into its memory (a set-user-ID program, or not dumpable)",
+			 s->prog, (int)s->pid, (unsigned)s->uid);
 	if (err)
 		return err;
 	kick = fd_dup(s->ctx->shard->kick_fd);
@@ -154,7 +157,7 @@ static int mr_region(struct call *call, struct region **region)
 			 "rdmad there, or share the PID namespace", call->s->prog, (unsigned)call->s->uid);
 		return EPERM;
 	}
-	return region_new(region, call->s->pid, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
+	return region_new(region, &call->s->ctx->peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
 			  req->mr.map_len, req->mr.map_off);
 }
 

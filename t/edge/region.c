@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/peer.h"
 #include "daemon/region.h"
 #include "t/suite.h"
 
@@ -29,6 +30,7 @@ static uint8_t *mem;			/* the same address in all three */
 static uint8_t model[PLACES][LEN];
 static struct region *region[PLACES];	/* [2]: NULL, here */
 static pid_t child[2];
+static struct peer peer[2];
 static int fd;
 static uint64_t dice;
 
@@ -77,11 +79,12 @@ static void setup(void)
 			child_run(i, pipes[1]);
 		ck_assert_int_eq(read(pipes[0], &c, 1), 1);
 		memset(model[i], 'A' + (int)i, LEN);
+		peer[i] = (struct peer){ child[i], -1 };
 	}
 	close(pipes[0]);
 	close(pipes[1]);
-	ck_assert_int_eq(region_new(&region[0], child[0], (uintptr_t)mem, LEN, fd, (uintptr_t)mem + PART, PART, 0), 0);
-	ck_assert_int_eq(region_new(&region[1], child[1], (uintptr_t)mem, LEN, -1, 0, 0, 0), 0);
+	ck_assert_int_eq(region_new(&region[0], &peer[0], (uintptr_t)mem, LEN, fd, (uintptr_t)mem + PART, PART, 0), 0);
+	ck_assert_int_eq(region_new(&region[1], &peer[1], (uintptr_t)mem, LEN, -1, 0, 0, 0), 0);
 }
 
 static void teardown(void)
@@ -197,16 +200,16 @@ START_TEST(refused)
 	setup();
 	a = (uintptr_t)mem;
 	bad = memfd_sealed(PART, F_SEAL_GROW);
-	ck_assert_int_eq(region_new(&r, child[0], a, PART, bad, a, PART, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, PART, bad, a, PART, 0), EINVAL);
 	close(bad);
 	/* Shorter than it says, at another place of its page, or not inside of the region. */
-	ck_assert_int_eq(region_new(&r, child[0], a, LEN, fd, a, LEN, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, child[0], a, LEN, fd, a, PART, 4096), EINVAL);
-	ck_assert_int_eq(region_new(&r, child[0], a, LEN, fd, a + 8, 4096, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, child[0], a, 4096, fd, a, 8192, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, child[0], a + 4096, 4096, fd, a, 4096, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, child[0], UINT64_MAX - 10, 100, -1, 0, 0, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, child[0], 4096, 100, -1, 0, 0, 0), EFAULT);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a, LEN, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a, PART, 4096), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a + 8, 4096, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, fd, a, 8192, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a + 4096, 4096, fd, a, 4096, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], UINT64_MAX - 10, 100, -1, 0, 0, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], 4096, 100, -1, 0, 0, 0), EFAULT);
 	ck_assert_ptr_null(r);
 	teardown();
 }
@@ -236,4 +239,60 @@ START_TEST(gone)
 }
 END_TEST
 
-TEST_MAIN("region", copies, atomics, refused, gone)
+/*
+ * A daemon of root and a client of nobody: what the client may reach is reached, by its own rights; and once another
+ * program runs in its place (which might be set-user-ID) nothing is, though the pid is the same.
+ */
+START_TEST(rights_of_the_client)
+{
+	enum { NOBODY = 65534, WORDS = 4 };
+	uint64_t word[WORDS] = { 1, 2, 3, 4 }, old;
+	int ready[2], go[2], over[2];
+	struct region *r = NULL;
+	struct peer p;
+	struct span there, here = { .addr = (uintptr_t)word, .len = sizeof(word) };
+	pid_t pid;
+	char c;
+
+	if (geteuid() != 0)
+		return;		/* an ordinary user's daemon has no more rights than its clients */
+	mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_int_eq(pipe(ready) | pipe2(go, O_CLOEXEC) | pipe2(over, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (setgid(NOBODY) || setuid(NOBODY) || prctl(PR_SET_DUMPABLE, 1) || write(ready[1], "", 1) != 1 ||
+		    read(go[0], &c, 1) != 1)
+			_exit(1);
+		execlp("sleep", "sleep", "60", NULL);
+		_exit(1);
+	}
+	ck_assert_int_eq(read(ready[0], &c, 1), 1);
+	ck_assert_int_eq(peer_open(&p, pid, NOBODY, NOBODY), 0);
+	ck_assert_int_ge(p.mem_fd, 0);
+	ck_assert_int_eq(region_new(&r, &p, (uintptr_t)mem, 4096, -1, 0, 0, 0), 0);
+	there = (struct span){ .region = r, .addr = (uintptr_t)mem + 8, .len = sizeof(word) };
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	memset(word, 0, sizeof(word));
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &here, 1, &there, 1, 0), 0);
+	ck_assert_uint_eq(word[3], 4);
+	there.len = 8;
+	ck_assert_int_eq(region_mem_ops.fetch_add(NULL, &there, 5, &old), 0);
+	ck_assert_uint_eq(old, 1);
+	/* The write end of over is closed by the exec. */
+	close(over[1]);
+	ck_assert_int_eq(write(go[1], "", 1), 1);
+	ck_assert_int_eq(read(over[0], &c, 1), 0);
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), ESRCH);
+	ck_assert_int_ne(region_mem_ops.copy(NULL, &here, 1, &there, 1, 0), 0);
+	region_free(r);
+	peer_close(&p);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	/* Somebody else's process is out of reach for that user, also by a daemon of root. */
+	ck_assert_int_eq(peer_open(&p, getpid(), NOBODY, NOBODY), EPERM);
+	munmap(mem, 4096);
+}
+END_TEST
+
+TEST_MAIN("region", rights_of_the_client, copies, atomics, refused, gone)

@@ -24,6 +24,7 @@
 
 #include "daemon/conf.h"
 #include "daemon/fault.h"
+#include "daemon/peer.h"
 #include "daemon/region.h"
 #include "daemon/shard.h"
 #include "proto/hca.h"
@@ -48,6 +49,7 @@ static unsigned posted, done, got;	/* the shard's thread; got: receives */
 static bool running;
 static int finished[2];			/* a pipe: the parent's last message is done */
 static struct region *region;
+static struct peer self;
 
 struct device devices[DEVICES_MAX];
 unsigned devices_n = 1;
@@ -149,7 +151,8 @@ static void objects_make(struct shard *s, void *arg)
 			      .iova = (uintptr_t)mem, .len = 2 * HALF };
 
 	/* The parent's memory is reached by process_vm, the child's is mapped. */
-	must(region_new(&region, getpid(), (uintptr_t)mem, 2 * HALF, parent ? -1 : *(int *)arg, (uintptr_t)mem, 2 * HALF, 0),
+	self = (struct peer){ getpid(), -1 };
+	must(region_new(&region, &self, (uintptr_t)mem, 2 * HALF, parent ? -1 : *(int *)arg, (uintptr_t)mem, 2 * HALF, 0),
 	     "region");
 	must(hca_pd_alloc(h, &q.pdn), "pd");
 	must(hca_cq_create(h, 4 * ROUNDS, &q.send_cqn), "cq");

@@ -63,7 +63,7 @@ struct region {
 	uint8_t bytes[REGION];
 };
 
-int region_new(struct region **r, pid_t pid, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr, uint64_t map_len,
+int region_new(struct region **r, const struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr, uint64_t map_len,
 	       uint64_t map_off)
 {
 	if (addr < BASE || addr > BASE + REGION || len > BASE + REGION - addr)
@@ -138,7 +138,7 @@ static void connect_to(struct world *w)
 
 	must(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv));
 	/* pid 1: there is such a process, and it stays. */
-	w->s = session_new(w->loop, sv[0], 1, 0);
+	w->s = session_new(w->loop, sv[0], &(struct ucred){ .pid = 1 });
 	must(w->s);
 	w->fd = sv[1];
 }
