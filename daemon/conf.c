@@ -247,6 +247,27 @@ static int check_guid(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+/* Each address belongs to one device: else a packet for it would have two receivers. */
+static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
+{
+	const char *na = cfg_getstr(a, "netdev"), *nb = cfg_getstr(b, "netdev");
+	struct in6_addr x, y;
+
+	if ((!na && !cfg_size(a, "addresses")) || (!nb && !cfg_size(b, "addresses")))
+		return wrong(cfg, "of the devices %s and %s one takes all addresses of the host; give both netdev or addresses",
+			     cfg_title(a), cfg_title(b));
+	if (na && nb && !strcmp(na, nb) && (!cfg_size(a, "addresses") || !cfg_size(b, "addresses")))
+		return wrong(cfg, "the devices %s and %s are both on %s; say which addresses each has", cfg_title(a), cfg_title(b),
+			     na);
+	for (unsigned i = 0; i < cfg_size(a, "addresses"); i++)
+		for (unsigned k = 0; k < cfg_size(b, "addresses"); k++)
+			if (address_parse(cfg_getnstr(a, "addresses", i), &x) && address_parse(cfg_getnstr(b, "addresses", k), &y) &&
+			    !memcmp(&x, &y, sizeof(x)))
+				return wrong(cfg, "the devices %s and %s both have the address %s; take it from one of them",
+					     cfg_title(a), cfg_title(b), cfg_getnstr(b, "addresses", k));
+	return 0;
+}
+
 /* Runs when the section is complete. */
 static int check_device(cfg_t *cfg, cfg_opt_t *opt)
 {
@@ -254,12 +275,15 @@ static int check_device(cfg_t *cfg, cfg_opt_t *opt)
 	const char *name = cfg_title(sec);
 
 	if (!name[0] || strlen(name) >= RDMAD_NAME_LEN)
-		return wrong(cfg, "the name of a device has 1 to %u characters", RDMAD_NAME_LEN - 1);
+		return wrong(cfg, "device without a good name; give 1 to %u characters", RDMAD_NAME_LEN - 1);
 	for (const char *p = name; *p; p++)
 		if (!isalnum((unsigned char)*p) && *p != '_' && *p != '-')
-			return wrong(cfg, "device \"%s\": a name has letters, digits, _ and - only", name);
+			return wrong(cfg, "\"%s\" is no name for a device; use letters, digits, _ and - only", name);
 	if (cfg_opt_size(opt) > DEVICES_MAX)
 		return wrong(cfg, "more than %u devices; leave some out", DEVICES_MAX);
+	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++)
+		if (check_overlap(cfg, cfg_opt_getnsec(opt, i), sec))
+			return -1;
 	return 0;
 }
 
@@ -342,26 +366,6 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		device_take(cfg_getnsec(cfg, "device", i));
 }
 
-/* Two devices with the same address would be one. */
-static bool addresses_distinct(const char *path)
-{
-	char text[INET6_ADDRSTRLEN];
-
-	for (unsigned i = 0; i < devices_n; i++)
-		for (unsigned a = 0; a < device_conf[i].addr_n; a++)
-			for (unsigned j = 0; j < i; j++)
-				for (unsigned b = 0; b < device_conf[j].addr_n; b++)
-					if (!memcmp(&device_conf[i].addr[a], &device_conf[j].addr[b],
-						    sizeof(struct in6_addr))) {
-						inet_ntop(AF_INET6, &device_conf[i].addr[a], text, sizeof(text));
-						fprintf(stderr, "%s: the devices %s and %s both have the address %s; "
-							"each address belongs to one device\n", path, devices[j].name,
-							devices[i].name, text);
-						return false;
-					}
-	return true;
-}
-
 bool conf_read(struct conf *c, const char *path)
 {
 	bool ok = true;
@@ -375,7 +379,6 @@ bool conf_read(struct conf *c, const char *path)
 		switch (cfg_parse(cfg, path)) {
 		case CFG_SUCCESS:
 			conf_take(c, cfg);
-			ok = addresses_distinct(path);
 			break;
 		case CFG_FILE_ERROR:
 			fprintf(stderr, "%s: cannot be read: %s; check the name given to --config\n", path, strerror(errno));

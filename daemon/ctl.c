@@ -80,7 +80,8 @@ static void parent_make(const char *path)
 		log_warn("cannot make the directory %s: %s", dir, strerror(errno));
 }
 
-static bool socket_bind(int fd, const char *name, const struct conf *conf)
+/* 0, or an errno that has been told - but that a private daemon found another one in its place, which is nobody's fault. */
+static int socket_bind(int fd, const char *name, const struct conf *conf)
 {
 	struct sockaddr_un sa;
 	socklen_t len = socket_addr(&sa, name);
@@ -96,7 +97,9 @@ static bool socket_bind(int fd, const char *name, const struct conf *conf)
 	if (err == EADDRINUSE && file && socket_stale(&sa, len) && !unlink(name))
 		err = bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
 	umask(mask);
-	if (err == EADDRINUSE)
+	if (err == EADDRINUSE && ctl.private)
+		log_info("%s is in use: another rdmad was faster", name);
+	else if (err == EADDRINUSE)
 		log_err("%s is in use: another rdmad listens there; stop it, or choose another name with --socket", name);
 	else if (err == EACCES || err == EROFS || err == ENOENT)
 		log_err("cannot make the socket %s: %s; a daemon for one user is started with --private, or choose a "
@@ -104,13 +107,13 @@ static bool socket_bind(int fd, const char *name, const struct conf *conf)
 	else if (err)
 		log_err("cannot make the socket %s: %s", name, strerror(err));
 	if (err)
-		return false;
+		return err;
 	if (file && conf->group != (gid_t)-1 && chown(name, (uid_t)-1, conf->group))
 		log_warn("cannot give %s to group %u: %s; who is in that group may be turned away", name,
 			 (unsigned)conf->group, strerror(errno));
 	if (file)
 		memcpy(ctl.path, name, strlen(name) + 1);
-	return true;
+	return 0;
 }
 
 /* Root's daemon serves whom the configuration names; that of anyone else can only reach the memory of its own user. */
@@ -156,14 +159,14 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int revents)
 		close(fd);
 		return;
 	}
-	if (!session_new(loop, fd, cred.pid, cred.uid))
+	if (!session_new(loop, fd, &cred))
 		log_warn("no memory for a new client");
 }
 
-bool ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
+int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
 {
 	char name[CONF_SOCKET_LEN];
-	int fd;
+	int fd, err;
 
 	ctl.loop = loop;
 	ctl.conf = conf;
@@ -177,21 +180,22 @@ bool ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
 		snprintf(name, sizeof(name), "%s", RDMAD_SYSTEM_SOCKET);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0) {
-		log_err("cannot make a socket: %s", strerror(errno));
-		return false;
+		err = errno;
+		log_err("cannot make a socket: %s", strerror(err));
+		return err;
 	}
-	if (!socket_bind(fd, name, conf)) {
-		close(fd);
-		return false;
+	err = socket_bind(fd, name, conf);
+	if (!err && listen(fd, 128)) {
+		err = errno;
+		log_err("cannot listen on %s: %s", name, strerror(err));
 	}
-	if (listen(fd, 128)) {
-		log_err("cannot listen on %s: %s", name, strerror(errno));
+	if (err) {
 		close(fd);
-		return false;
+		return err;
 	}
 	ctl.fd = fd;
 	log_note("listening on %s", name);
-	return true;
+	return 0;
 }
 
 /* ---- outlets ---------------------------------------------------------------------- */

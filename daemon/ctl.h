@@ -14,10 +14,10 @@ struct outlet;
 struct ev_loop;
 
 /*
- * Listens where conf says (private and nothing said: @rdmad.<uid>); false: it has been told why not.
- * A private daemon serves its own user (and root) only.
+ * Listens where conf says (private and nothing said: @rdmad.<uid>); not 0: an errno, and it has been told why not, except
+ * that a private daemon that finds its place taken (EADDRINUSE) is silent.  A private daemon serves its own user (and root) only.
  */
-bool ctl_listen(struct ev_loop *, const struct conf *, bool private);
+int ctl_listen(struct ev_loop *, const struct conf *, bool private);
 /* Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then. */
 void ctl_run(struct ev_loop *);
 void ctl_close(struct ev_loop *);

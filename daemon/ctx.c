@@ -237,7 +237,7 @@ static int event_pair(int *ours, int *theirs)
 	return 0;
 }
 
-int ctx_open(struct ctx **out, struct device *dev, pid_t pid, uid_t uid, const char *prog, int *event_fd)
+int ctx_open(struct ctx **out, struct device *dev, const struct ucred *who, const char *prog, int *event_fd)
 {
 	static unsigned last_id;
 	struct ctx *c = calloc(1, sizeof(*c));
@@ -253,9 +253,12 @@ int ctx_open(struct ctx **out, struct device *dev, pid_t pid, uid_t uid, const c
 	c->dev = dev;
 	c->hca = shards[best]->hca[dev->index];
 	c->id = ++last_id;
-	c->pid = pid;
-	c->uid = uid;
+	c->pid = who->pid;
+	c->uid = who->uid;
 	memcpy(c->prog, prog, sizeof(c->prog));
+	err = peer_open(&c->peer, who->pid, who->uid, who->gid);
+	if (err)
+		goto fail;
 	err = shmem_make(&c->bell_shm, "rdmad-bell", sizeof(struct bell));
 	if (err)
 		goto fail;
@@ -278,6 +281,7 @@ fail_event:
 fail_bell:
 	shmem_free(&c->bell_shm);
 fail:
+	peer_close(&c->peer);
 	free(c);
 	return err;
 }
@@ -330,6 +334,7 @@ void ctx_close(struct ctx *c)
 	ctxs_on[c->shard->index]--;
 	ctx_n--;
 	close(c->event_out.fd);
+	peer_close(&c->peer);
 	shmem_free(&c->bell_shm);
 	free(c->queue);
 	free(c);

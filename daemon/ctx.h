@@ -14,9 +14,12 @@
 #ifndef DAEMON_CTX_H
 #define DAEMON_CTX_H
 
+#include <sys/socket.h>
+
 #include <rdmad/ring.h>
 
 #include "../proto/hca.h"
+#include "peer.h"
 #include "region.h"
 #include "shard.h"
 
@@ -114,6 +117,7 @@ struct ctx {
 	unsigned id;			/* for logs and rdmactl */
 	pid_t pid;
 	uid_t uid;
+	struct peer peer;		/* its memory */
 	char prog[RDMAD_NAME_LEN];
 
 	struct shmem bell_shm;
@@ -141,7 +145,7 @@ struct ctx {
 /* ---- ctx.c ---------------------------------------------------------------- */
 
 /* Control thread: makes it and puts it on a shard; *event_fd: the client's end.  0 or errno. */
-int ctx_open(struct ctx **, struct device *, pid_t pid, uid_t uid, const char *prog, int *event_fd);
+int ctx_open(struct ctx **, struct device *, const struct ucred *, const char *prog, int *event_fd);
 /* Control thread: destroys all objects (QPs, SRQs, CQs, channels, MRs, PDs), then the context. */
 void ctx_close(struct ctx *);
 
@@ -165,6 +169,7 @@ extern unsigned ctx_n;	/* contexts that are open; control thread */
 
 int pd_make(struct ctx *, struct pd *);
 int mr_make(struct ctx *, struct mr *, const struct msg_req *);
+int mr_change(struct ctx *, const struct msg_req *, struct region **);	/* *region becomes the old one */
 int channel_make(struct ctx *, struct channel *);
 int cq_make(struct ctx *, struct cq *, const struct msg_req *, uint32_t slots);
 int cq_swap(struct ctx *, struct cq *, struct shmem *, uint32_t slots);	/* CQ_RESIZE: *shmem becomes the old one */

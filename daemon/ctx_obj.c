@@ -25,12 +25,30 @@ int pd_make(struct ctx *c, struct pd *pd)
 	return err;
 }
 
+static struct mr_attr mr_attr(const struct msg_req *req, struct region *region)
+{
+	return (struct mr_attr){
+		.pdn = req->mr.pd, .access = req->mr.access,
+		.addr = req->mr.addr, .len = req->mr.len, .iova = req->mr.iova, .region = region,
+	};
+}
+
+int mr_change(struct ctx *c, const struct msg_req *req, struct region **region)
+{
+	struct mr *mr = (struct mr *)obj_get(c, OBJ_MR, req->mr.handle);
+	struct mr_attr attr = mr_attr(req, *region);
+	int err = mr && obj_get(c, OBJ_PD, attr.pdn) ? hca_mr_rereg(c->hca, mr->obj.number, &attr) : EINVAL;
+
+	if (err)
+		return err;
+	*region = mr->region;
+	mr->region = attr.region;
+	return 0;
+}
+
 int mr_make(struct ctx *c, struct mr *mr, const struct msg_req *req)
 {
-	struct mr_attr attr = {
-		.pdn = req->mr.pd, .access = req->mr.access,
-		.addr = req->mr.addr, .len = req->mr.len, .iova = req->mr.iova, .region = mr->region,
-	};
+	struct mr_attr attr = mr_attr(req, mr->region);
 	uint32_t key;
 	int err;
 

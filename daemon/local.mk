@@ -14,9 +14,11 @@ noinst_HEADERS += \
 	daemon/mem_vm.h \
 	daemon/net.h \
 	daemon/net_priv.h \
+	daemon/peer.h \
 	daemon/region.h \
 	daemon/session.h \
-	daemon/shard.h
+	daemon/shard.h \
+	daemon/spin.h
 
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
@@ -48,10 +50,12 @@ libdaemon_a_SOURCES = \
 	daemon/net_group.c \
 	daemon/net_rx.c \
 	daemon/net_tx.c \
+	daemon/peer.c \
 	daemon/publish.c \
 	daemon/region.c \
 	daemon/session.c \
 	daemon/shard.c \
+	daemon/spin.c \
 	daemon/uring.c \
 	daemon/verb.c \
 	daemon/verb_query.c \

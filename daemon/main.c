@@ -181,8 +181,12 @@ static int serve(const struct conf *conf, bool private)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	descriptors_raise();
-	if (!ctl_listen(loop, conf, private))
+	err = ctl_listen(loop, conf, private);
+	if (err) {
+		/* Two were started for the same user at once: the other one serves. */
+		status = private && err == EADDRINUSE ? 0 : 1;
 		goto out_loop;
+	}
 	if (!shards_start(conf))
 		goto out_shards;
 	err = gid_start(loop);

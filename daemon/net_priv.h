@@ -86,6 +86,7 @@ struct net {
 	_Alignas(64) uint8_t tx_buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
 
 	/* net_rx.c */
+	struct burst pkt;		/* the packet just parsed: zeroing a new one each time would cost as much as parsing */
 	struct icrc_rx icrc;
 	_Alignas(64) uint8_t rx_buf[65536];
 };

@@ -37,7 +37,7 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 		   const uint8_t *data, size_t len, mono_t now)
 {
 	struct hca *hca = net->shard->hca[s->dev->index];
-	struct burst p = { .route = *route };
+	struct burst *p = &net->pkt;
 	struct span span;
 	uint16_t id;
 	uint32_t qpn;
@@ -61,16 +61,17 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 			if (shards[i])
 				shard_inbox_put(shards[i], s->dev, route, data, len);
 	}
-	if (burst_parse(&p, &span, data, len)) {
+	p->route = *route;
+	if (burst_parse(p, &span, data, len)) {
 		join_end(j, now);
 		hca_rx(hca, route, data, len, now);
 		return;
 	}
-	if (j->hca && burst_join(&j->b, &p, j->span, JOIN_PKTS))
+	if (j->hca && burst_join(&j->b, p, j->span, JOIN_PKTS))
 		return;
 	join_end(j, now);
 	j->hca = hca;
-	j->b = p;
+	j->b = *p;
 	j->span[0] = span;
 	j->b.span = j->span;
 }

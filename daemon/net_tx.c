@@ -120,7 +120,7 @@ static int send_each(struct batch *b, uint8_t **data)
 }
 
 /* The packets of a GSO train, each to be sent on its own: their identification will be 0. */
-static void gso_undo(struct batch *b, const struct icrc_flow *flow, uint8_t *data)
+static void gso_undo(struct batch *b, struct icrc_flow *flow, uint8_t *data)
 {
 	for (unsigned i = 0; i < b->n; i++) {
 		if (i && !b->sock->ipv6)
@@ -369,17 +369,11 @@ static bool train_fits(const struct batch *t, size_t len)
 	return !t->gso || (!t->closed && len <= t->pkt_len[0]);
 }
 
-/* A packet whose header is written and whose payload is not there yet. */
-struct draft {
-	uint8_t *pkt;
-	uint16_t hdr_len;
-};
-
 /* Puts packets of b from the i-th on behind the train's, as many as fit: how many, or -errno of reading the payload. */
 static int train_add(struct net *net, const struct burst *b, uint32_t i)
 {
 	struct batch *t = &net->train, before = *t;
-	struct draft draft[TRAIN_PKTS];
+	uint8_t *draft[TRAIN_PKTS];	/* the packets, until their ICRCs are made */
 	struct span to[TRAIN_PKTS];
 	uint32_t pay, pad;
 	unsigned n = 0;
@@ -397,7 +391,7 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 			break;
 		memset(pkt + hdr_len + pay, 0, pad);
 		to[n] = (struct span){ .addr = (uintptr_t)pkt + hdr_len, .len = pay };
-		draft[n] = (struct draft){ pkt, (uint16_t)hdr_len };
+		draft[n] = pkt;
 		t->closed = t->n && len < t->pkt_len[0];
 		t->pkt_len[t->n++] = (uint16_t)len;
 		t->len += len;
@@ -411,13 +405,10 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 	}
 	for (unsigned k = 0; k < n; k++) {
 		uint16_t id = t->gso && !t->sock->ipv6 ? (uint16_t)(before.n + k) : 0;
-		uint32_t crc;
 
-		len = t->pkt_len[before.n + k];
-		hdr_len = draft[k].hdr_len;
-		crc = icrc_head(&net->flow, id, len, draft[k].pkt, hdr_len);
-		crc = icrc_data(crc, draft[k].pkt + hdr_len, len - hdr_len - ICRC_LEN);
-		icrc_put(draft[k].pkt + len - ICRC_LEN, crc);
+		pkt = draft[k];
+		len = t->pkt_len[before.n + k] - ICRC_LEN;
+		icrc_put(pkt + len, icrc_pkt(&net->flow, id, pkt, len));
 	}
 	return (int)n;
 }

@@ -166,7 +166,7 @@ static bool cq_has_room(struct cq *cq, mono_t now)
 	return false;
 }
 
-static void cqe_publish(struct cq *cq, struct cqe *e, struct cq **touched, mono_t now)
+static void cqe_publish(struct cq *cq, struct cqe *e, struct cq ***touched_end, mono_t now)
 {
 	struct ctx *c = cq->obj.ctx;
 	struct qp *qp = NULL;
@@ -184,15 +184,16 @@ static void cqe_publish(struct cq *cq, struct cqe *e, struct cq **touched, mono_
 	cq->solicited |= e->solicited || e->status != WC_SUCCESS;
 	if (!cq->touched) {
 		cq->touched = true;
-		cq->touched_next = *touched;
-		*touched = cq;
+		cq->touched_next = NULL;
+		**touched_end = cq;
+		*touched_end = &cq->touched_next;
 	}
 }
 
 static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 {
 	struct hca *hca = s->hca[device];
-	struct cq *touched = NULL, *cq = NULL;
+	struct cq *touched = NULL, **touched_end = &touched, *cq = NULL;
 	struct cqe batch[BATCH];
 	struct hca_event ev[16];
 	bool any = false;
@@ -204,9 +205,13 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 			if (!cq || cq->obj.number != batch[i].cqn)
 				cq = (struct cq *)obj_find(s, OBJ_CQ, device, batch[i].cqn);
 			if (cq)
-				cqe_publish(cq, &batch[i], &touched, now);
+				cqe_publish(cq, &batch[i], &touched_end, now);
 		}
 	}
+	/*
+	 * In the order of their first completions: a program with one channel for several CQs may count on it
+	 * (ib_send_lat -e takes the event of its send before that of the answer).
+	 */
 	while (touched) {
 		cq_flush(touched);
 		touched->touched = false;

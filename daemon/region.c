@@ -21,12 +21,12 @@
 _Thread_local bool region_src_failed;
 
 struct region {
-	pid_t pid;
+	const struct peer *peer;
 	uint64_t addr, len;
 	struct mem_map map;
 };
 
-int region_new(struct region **out, pid_t pid, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
+int region_new(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
 	       uint64_t map_len, uint64_t map_off)
 {
 	struct region *r;
@@ -40,13 +40,13 @@ int region_new(struct region **out, pid_t pid, uint64_t addr, uint64_t len, int 
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return ENOMEM;
-	*r = (struct region){ .pid = pid, .addr = addr, .len = len };
+	*r = (struct region){ .peer = peer, .addr = addr, .len = len };
 	if (map_fd >= 0)
 		err = map_new(&r->map, map_fd, map_addr, map_len, map_off);
 	if (!err && r->map.addr > addr)
-		err = vm_probe(pid, addr);
+		err = vm_probe(peer, addr);
 	else if (!err && r->map.len < len)
-		err = vm_probe(pid, addr + r->map.len);
+		err = vm_probe(peer, addr + r->map.len);
 	if (err) {
 		region_free(r);
 		return err;
@@ -70,9 +70,9 @@ struct walk {
 	uint64_t off;			/* in *span */
 };
 
-/* A piece that is reached in one way: pid 0: addr is a pointer of ours. */
+/* A piece that is reached in one way; peer NULL: addr is a pointer of ours. */
 struct piece {
-	pid_t pid;
+	const struct peer *peer;
 	uint64_t addr, len;
 };
 
@@ -101,7 +101,7 @@ static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t
 	}
 	if (m->len && addr < m->addr && len > m->addr - addr)
 		len = m->addr - addr;
-	return (struct piece){ .pid = r->pid, .addr = addr, .len = len };
+	return (struct piece){ .peer = r->peer, .addr = addr, .len = len };
 }
 
 static struct piece walk_piece(const struct walk *w)
@@ -122,7 +122,7 @@ static int region_copy(void *host, const struct span *dst, unsigned dst_n, const
 	uint64_t len;
 	int err;
 
-	batch.dst_pid = batch.src_pid = 0;
+	batch.dst_peer = batch.src_peer = NULL;
 	batch.dst_n = batch.src_n = 0;
 	batch.len = 0;
 	walk_start(&to, dst, dst_n, 0);
@@ -133,8 +133,8 @@ static int region_copy(void *host, const struct span *dst, unsigned dst_n, const
 		d = walk_piece(&to);
 		s = walk_piece(&from);
 		len = d.len < s.len ? d.len : s.len;
-		if (d.pid || s.pid) {
-			err = vm_batch_add(&batch, d.pid, d.addr, s.pid, s.addr, len);
+		if (d.peer || s.peer) {
+			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len);
 			if (err)
 				return err;
 		} else {
@@ -155,8 +155,8 @@ static int region_cmp_swap(void *host, const struct span *at, uint64_t compare, 
 {
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old));
 
-	if (p.pid)
-		return vm_atomic(p.pid, p.addr, next_swap, compare, swap, old);
+	if (p.peer)
+		return vm_atomic(p.peer, p.addr, next_swap, compare, swap, old);
 	*old = compare;
 	__atomic_compare_exchange_n((uint64_t *)(uintptr_t)p.addr, old, swap, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);
@@ -167,8 +167,8 @@ static int region_fetch_add(void *host, const struct span *at, uint64_t add, uin
 {
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old));
 
-	if (p.pid)
-		return vm_atomic(p.pid, p.addr, next_add, add, 0, old);
+	if (p.peer)
+		return vm_atomic(p.peer, p.addr, next_add, add, 0, old);
 	*old = __atomic_fetch_add((uint64_t *)(uintptr_t)p.addr, add, __ATOMIC_SEQ_CST);
 	return 0;
 }

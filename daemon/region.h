@@ -16,14 +16,15 @@
 #include "../proto/mem.h"
 
 struct region;
+struct peer;
 
 /*
- * The addresses [addr, addr+len) of process pid.  map_fd >= 0 (not taken over): a memfd that
+ * The addresses [addr, addr+len) of a peer, which must outlive the region.  map_fd >= 0 (not taken over): a memfd that
  * holds [map_addr, map_addr+map_len) at map_off; it must carry F_SEAL_SHRINK, else EINVAL.
  * 0 or a positive errno: EFAULT if the memory is not there (a first byte is read to see), EPERM if
  * this daemon may not reach into the process: ptrace rights are wanting.
  */
-int region_new(struct region **, pid_t pid, uint64_t addr, uint64_t len,
+int region_new(struct region **, const struct peer *, uint64_t addr, uint64_t len,
 	       int map_fd, uint64_t map_addr, uint64_t map_len, uint64_t map_off);
 void region_free(struct region *);
 

@@ -27,7 +27,7 @@ unsigned sessions_n, holds_n;
 
 static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
 
-struct session *session_new(struct ev_loop *loop, int fd, pid_t pid, uid_t uid)
+struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
 {
 	struct session *s = calloc(1, sizeof(*s));
 
@@ -37,8 +37,9 @@ struct session *session_new(struct ev_loop *loop, int fd, pid_t pid, uid_t uid)
 	}
 	s->fd = fd;
 	s->pidfd = -1;
-	s->pid = pid;
-	s->uid = uid;
+	s->pid = who->pid;
+	s->uid = who->uid;
+	s->gid = who->gid;
 	s->next = sessions;
 	if (s->next)
 		s->next->prev = s;

@@ -20,6 +20,7 @@ struct session {
 	int fd, pidfd;
 	pid_t pid;		/* SO_PEERCRED: at connect, as this PID namespace sees it; 0: it does not */
 	uid_t uid;
+	gid_t gid;
 	char prog[RDMAD_NAME_LEN];	/* as the client calls itself; printable */
 	bool hello, hold;
 	struct ctx *ctx;	/* after MSG_OPEN */
@@ -37,7 +38,7 @@ struct call {
 };
 
 /* Takes over fd.  NULL: no memory, fd is closed. */
-struct session *session_new(struct ev_loop *, int fd, pid_t pid, uid_t uid);
+struct session *session_new(struct ev_loop *, int fd, const struct ucred *);
 void session_end(struct ev_loop *, struct session *);
 
 /* The pid of the client ends the session even if a child of it holds the connection open. */

@@ -6,16 +6,12 @@
  *	  ^                                                                       |
  *	  +----------------- spin a little, or sleep <----------------------------+
  *
- * Waiting.  After traffic the thread spins for SPIN_NS, giving its core away at each turn, since the
- * next request is likely near; then it sleeps until somebody kicks it.  Where a sched_yield() does
- * not come back for a millisecond, a neighbour spins without yielding: there spinning would
- * cost whole time slices, so for a while the shard sleeps at once and is woken.
+ * When to spin and when to sleep: spin.h.
  */
 #include "shard.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,11 +29,8 @@
 #include "log.h"
 #include "net.h"
 #include "region.h"
+#include "spin.h"
 
-#define SPIN_NS		50000u
-#define YIELD_LONG_NS	1000000u
-#define PENALTY_MIN_NS	4000000u
-#define PENALTY_MAX_NS	128000000u
 #define LOOK_NS		50000u		/* how often files are looked at while there is no time to sleep */
 #define TX_TURN_LEN	(4u << 20)	/* bytes, before rings are looked at again */
 #define TX_HCA_BURSTS	64u		/* from one HCA, before it is the next one's turn */
@@ -82,10 +75,8 @@ struct shard_io {
 	bool wanted;			/* atomic: there are calls, mail, or it is to stop */
 
 	bool stopping;			/* the thread's own from here on */
-	mono_t busy_at;			/* the last turn that did something */
+	struct spin spin;
 	mono_t look_at;
-	mono_t sleep_until;		/* no spinning before this */
-	uint64_t penalty_ns;
 };
 
 mono_t shard_now(void)
@@ -320,30 +311,6 @@ static void shard_sleep(struct shard *s)
 	ctx_wake(s);
 }
 
-static void yield_judge(struct shard_io *io, mono_t before, mono_t after)
-{
-	bool again = before.ns < io->sleep_until.ns + 4 * io->penalty_ns;
-
-	if (after.ns - before.ns < YIELD_LONG_NS)
-		return;
-	io->penalty_ns = again && io->penalty_ns ? 2 * io->penalty_ns : PENALTY_MIN_NS;
-	if (io->penalty_ns > PENALTY_MAX_NS)
-		io->penalty_ns = PENALTY_MAX_NS;
-	io->sleep_until = mono_add(after, io->penalty_ns);
-}
-
-static void shard_idle(struct shard *s, mono_t now)
-{
-	struct shard_io *io = s->io;
-
-	if (mono_before(now, mono_add(io->busy_at, SPIN_NS)) && mono_reached(now, io->sleep_until)) {
-		sched_yield();
-		yield_judge(io, now, shard_now());
-	} else {
-		shard_sleep(s);
-	}
-}
-
 static void turn(struct shard *s)
 {
 	struct shard_io *io = s->io;
@@ -364,9 +331,11 @@ static void turn(struct shard *s)
 	busy |= turn_tx(s, now);
 	busy |= ctx_publish(s, now);
 	if (busy)
-		io->busy_at = now;
+		spin_busy(&io->spin, now);
+	else if (spin_may(&io->spin, now))
+		spin_turn(&io->spin, now);
 	else
-		shard_idle(s, now);
+		shard_sleep(s);
 }
 
 /* ---- beginning and end --------------------------------------------------- */
@@ -411,6 +380,7 @@ static void *thread_main(void *arg)
 	struct shard *s = arg;
 	struct shard_io *io = s->io;
 
+	spin_init(&io->spin);
 	pthread_mutex_lock(&io->lock);
 	io->err = thread_begin(s);
 	io->started = true;
@@ -422,6 +392,7 @@ static void *thread_main(void *arg)
 		turn(s);
 	net_free(io->net);
 	io_free(io->io);
+	spin_end(&io->spin);
 	return NULL;
 }
 
@@ -432,6 +403,7 @@ static int hcas_new(struct shard *s)
 		.qpn_low_bits = device_bits() + shard_bits(),
 		.train_len = TRAIN_LEN,
 		.local_train_len = LOCAL_TRAIN_LEN,
+		.early_retrans = true,
 		.window_len = net_window(),
 	};
 

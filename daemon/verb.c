@@ -79,7 +79,10 @@ static int verb_open(struct call *call)
 	dev = device_find(name);
 	if (!dev)
 		return ENODEV;
-	err = ctx_open(&s->ctx, dev, s->pid, s->uid, s->prog, &event);
+	err = ctx_open(&s->ctx, dev, &(struct ucred){ s->pid, s->uid, s->gid }, s->prog, &event);
+	if (err == EPERM)
+		log_warn("%s (pid %d, user %u): its user may not reach into its memory (a set-user-ID program, or not dumpable)",
+			 s->prog, (int)s->pid, (unsigned)s->uid);
 	if (err)
 		return err;
 	kick = fd_dup(s->ctx->shard->kick_fd);
@@ -142,28 +145,33 @@ static void mr_reg_job(struct shard *s, void *arg)
 	j->err = mr_make(j->call->s->ctx, j->obj, j->call->req);
 }
 
-static int verb_mr_reg(struct call *call)
+/* The memory that MSG_MR_REG and MSG_MR_REREG name. */
+static int mr_region(struct call *call, struct region **region)
 {
 	const struct msg_req *req = call->req;
+
+	if (req->mr.addr + req->mr.len < req->mr.addr || req->mr.iova + req->mr.len < req->mr.iova)
+		return EINVAL;
+	if (call->s->pid <= 0) {
+		log_warn("%s of user %u is in a PID namespace that cannot be seen from here: its memory is out of reach; start "
+			 "rdmad there, or share the PID namespace", call->s->prog, (unsigned)call->s->uid);
+		return EPERM;
+	}
+	return region_new(region, &call->s->ctx->peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
+			  req->mr.map_len, req->mr.map_off);
+}
+
+static int verb_mr_reg(struct call *call)
+{
 	struct mr *mr = calloc(1, sizeof(*mr));
 	struct job j = { .call = call, .obj = mr };
-	int err = 0;
 
 	if (!mr)
 		return ENOMEM;
-	if (req->mr.addr + req->mr.len < req->mr.addr || req->mr.iova + req->mr.len < req->mr.iova) {
-		err = EINVAL;
-	} else if (call->s->pid <= 0) {
-		log_warn("%s of user %u is in a PID namespace that cannot be seen from here: its memory is out of reach; start "
-			 "rdmad there, or share the PID namespace", call->s->prog, (unsigned)call->s->uid);
-		err = EPERM;
-	} else {
-		err = region_new(&mr->region, call->s->pid, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
-				 req->mr.map_len, req->mr.map_off);
-	}
-	if (err) {
+	j.err = mr_region(call, &mr->region);
+	if (j.err) {
 		free(mr);
-		return err;
+		return j.err;
 	}
 	shard_call(call->s->ctx->shard, mr_reg_job, &j);
 	if (j.err) {
@@ -173,6 +181,31 @@ static int verb_mr_reg(struct call *call)
 	}
 	call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = mr->obj.number;
 	return 0;
+}
+
+static void mr_rereg_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+	struct region *region = j->obj;
+
+	j->err = mr_change(j->call->s->ctx, j->call->req, &region);
+	j->obj = region;
+}
+
+static int verb_mr_rereg(struct call *call)
+{
+	struct job j = { .call = call };
+	struct region *region;
+
+	j.err = mr_region(call, &region);
+	if (j.err)
+		return j.err;
+	j.obj = region;
+	shard_call(call->s->ctx->shard, mr_rereg_job, &j);
+	region_free(j.obj);	/* the one that is not used: the old one, or after a refusal the new one */
+	if (!j.err)
+		call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = call->req->mr.handle;
+	return j.err;
 }
 
 static void channel_job(struct shard *s, void *arg)
@@ -260,6 +293,7 @@ static const struct verb {
 	[MSG_PD_FREE] = { verb_destroy, true },
 	[MSG_MR_REG] = { verb_mr_reg, true },
 	[MSG_MR_DEREG] = { verb_destroy, true },
+	[MSG_MR_REREG] = { verb_mr_rereg, true },
 	[MSG_CHANNEL_CREATE] = { verb_channel_create, true },
 	[MSG_CHANNEL_DESTROY] = { verb_destroy, true },
 	[MSG_CQ_CREATE] = { verb_cq_create, true },

@@ -57,11 +57,12 @@ static void progress(struct hca *h, struct qp *qp)
 	q->retry_left = qp->attr.retry_cnt;
 	q->rnr_left = qp->attr.rnr_retry;
 	q->implied = false;
+	req_timed(h, qp);
 	if (!q->rnr_wait) {
 		if (psn_eq(q->una, q->next) || !qp->attr.timeout)
 			timer_stop(&qp->timer);
 		else
-			timer_set(&h->timers, &qp->timer, mono_add(h->now, ack_timeout_ns(qp->attr.timeout)));
+			req_watch(h, qp);
 	}
 	qp_ready(h, qp);
 	req_progress(h, qp);

@@ -42,6 +42,7 @@ struct hca_cfg {
 	uint8_t mtu;		/* enum ibv_mtu: the port's largest */
 	uint32_t train_len;	/* payload bytes of a burst to a foreign GID, at most (e.g. 61440) */
 	uint32_t local_train_len; /* and to a GID of hca_local_set() */
+	bool early_retrans;	/* send again after some round trips, not only at the ACK timeout */
 	uint32_t window_len;	/* bytes in flight to one foreign GID, at the start and at the most */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd;	/* 0: a default */
 };
@@ -72,6 +73,7 @@ struct mr_attr {
 };
 int hca_mr_reg(struct hca *, const struct mr_attr *, uint32_t *key);	/* lkey and rkey are the same */
 int hca_mr_dereg(struct hca *, uint32_t key);			/* EBUSY while a window is bound */
+int hca_mr_rereg(struct hca *, uint32_t key, const struct mr_attr *);	/* all of it anew, under the same key */
 
 int hca_cq_create(struct hca *, uint32_t cqe, uint32_t *cqn);
 int hca_cq_destroy(struct hca *, uint32_t cqn);			/* EBUSY while QPs use it */

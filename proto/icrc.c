@@ -68,12 +68,12 @@ void icrc_flow_init(struct icrc_flow *f, const uint8_t sgid[16], const uint8_t d
 	f->len = f->ipv6 ? ICRC_IP6_LEN : ICRC_IP4_LEN;
 }
 
-uint32_t icrc_head(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len, const uint8_t *hdr, size_t hdr_len)
+/* The CRC of the IP and UDP headers. */
+static uint32_t flow_crc(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len)
 {
-	uint8_t buf[ICRC_IP6_LEN + PKT_HDR_MAX];
+	uint8_t buf[ICRC_IP6_LEN];
 	uint32_t udp_total = UDP_LEN + (uint32_t)udp_len;
 
-	assert(hdr_len >= BTH_LEN && hdr_len <= PKT_HDR_MAX);
 	memcpy(buf, f->head, sizeof(f->head));
 	if (f->ipv6) {
 		be16_put(buf + IP6_PAYLOAD, udp_total);
@@ -82,9 +82,17 @@ uint32_t icrc_head(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len, co
 		be16_put(buf + IP4_ID, ip_id);
 	}
 	be16_put(buf + f->len - UDP_LEN_BACK, udp_total);
-	memcpy(buf + f->len, hdr, hdr_len);
-	buf[f->len + BTH_ECN] = 0xff;
-	return crc32_gzip_refl(CRC_AFTER_LRH, buf, f->len + hdr_len);
+	return crc32_gzip_refl(CRC_AFTER_LRH, buf, f->len);
+}
+
+uint32_t icrc_head(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len, const uint8_t *hdr, size_t hdr_len)
+{
+	uint8_t buf[PKT_HDR_MAX];
+
+	assert(hdr_len >= BTH_LEN && hdr_len <= PKT_HDR_MAX);
+	memcpy(buf, hdr, hdr_len);
+	buf[BTH_ECN] = 0xff;
+	return crc32_gzip_refl(flow_crc(f, ip_id, udp_len), buf, hdr_len);
 }
 
 uint32_t icrc_data(uint32_t crc, const void *data, size_t len)
@@ -99,11 +107,47 @@ uint32_t icrc_pad(uint32_t crc, unsigned n)
 	return icrc_data(crc, zero, n);
 }
 
-uint32_t icrc_pkt(const struct icrc_flow *f, uint16_t ip_id, const uint8_t *pkt, size_t len)
-{
-	size_t n = len <= PKT_HDR_MAX ? len : BTH_LEN;	/* a short packet in one go */
+/* What bit i of the identification changes in the CRC of an IPv4 and a UDP header. */
+static const uint32_t id_bit[16] = {
+	0x9b73ead4, 0xed96d3e9, 0x005ca193, 0x00b94326, 0x0172864c, 0x02e50c98, 0x05ca1930, 0x0b943260,
+	0x81256527, 0xd93bcc0f, 0x69069e5f, 0xd20d3cbe, 0x7f6b7f3d, 0xfed6fe7a, 0x26dcfab5, 0x4db9f56a,
+};
 
-	return icrc_data(icrc_head(f, ip_id, len + ICRC_LEN, pkt, n), pkt + n, len - n);
+static uint32_t id_change(uint16_t id)
+{
+	uint32_t crc = 0;
+
+	for (; id; id &= id - 1)
+		crc ^= id_bit[__builtin_ctz(id)];
+	return crc;
+}
+
+/* The CRC of the packet with byte 4 of the BTH masked, by the letter. */
+static uint32_t pkt_masked(uint32_t head, const uint8_t *pkt, size_t len)
+{
+	static const uint8_t ones = 0xff;
+
+	head = crc32_gzip_refl(head, pkt, BTH_ECN);
+	head = crc32_gzip_refl(head, &ones, 1);
+	return crc32_gzip_refl(head, pkt + BTH_ECN + 1, len - BTH_ECN - 1);
+}
+
+uint32_t icrc_pkt(struct icrc_flow *f, uint16_t ip_id, const uint8_t *pkt, size_t len)
+{
+	struct icrc_same *same = &f->same[(len >> 2) % ICRC_SAME];
+	uint32_t head, crc;
+
+	assert(len >= BTH_LEN);
+	if (same->len != len) {
+		same->head = flow_crc(f, 0, len + ICRC_LEN);
+		same->mask = pkt_masked(same->head, pkt, len) ^ crc32_gzip_refl(same->head, pkt, len);
+		same->len = pkt[BTH_ECN] ? 0 : (uint32_t)len;
+	}
+	head = same->head ^ (f->ipv6 ? 0 : id_change(ip_id));
+	if (pkt[BTH_ECN])
+		return pkt_masked(head, pkt, len);
+	crc = crc32_gzip_refl(head, pkt, len);
+	return crc ^ same->mask;
 }
 
 /* ---- the unknown identification ------------------------------------------ */
@@ -154,7 +198,7 @@ static const struct icrc_way *way_get(struct icrc_rx *rx, uint32_t dist)
 	return way;
 }
 
-bool icrc_check(struct icrc_rx *rx, const struct icrc_flow *f, const uint8_t *pkt, size_t len, uint16_t *ip_id)
+bool icrc_check(struct icrc_rx *rx, struct icrc_flow *f, const uint8_t *pkt, size_t len, uint16_t *ip_id)
 {
 	const struct icrc_way *way;
 	uint32_t diff, id = 0;

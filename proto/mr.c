@@ -36,17 +36,23 @@ int hca_pd_free(struct hca *h, uint32_t pdn)
 	return 0;
 }
 
+static int attr_check(const struct mr_attr *a)
+{
+	if ((a->access & ~(ACC_KNOWN | ACC_OPTIONAL)) || a->addr + a->len < a->addr || a->iova + a->len < a->iova)
+		return EINVAL;
+	/* Who lets others write must be able to write itself (ib_check_mr_access). */
+	if ((a->access & (ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC)) && !(a->access & ACC_LOCAL_WRITE))
+		return EINVAL;
+	return 0;
+}
+
 int hca_mr_reg(struct hca *h, const struct mr_attr *a, uint32_t *key)
 {
 	struct pd *pd = slots_get(&h->pd, a->pdn);
 	struct mr *mr;
 	uint32_t index;
 
-	if (!pd || (a->access & ~(ACC_KNOWN | ACC_OPTIONAL)) || a->addr + a->len < a->addr ||
-	    a->iova + a->len < a->iova)
-		return EINVAL;
-	/* Who lets others write must be able to write itself (ib_check_mr_access). */
-	if ((a->access & (ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC)) && !(a->access & ACC_LOCAL_WRITE))
+	if (!pd || attr_check(a))
 		return EINVAL;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr || slots_add(&h->mr, mr, &index)) {
@@ -69,6 +75,20 @@ int hca_mr_dereg(struct hca *h, uint32_t key)
 	mr->owner->users--;
 	slots_del(&h->mr, key >> 8);
 	free(mr);
+	return 0;
+}
+
+int hca_mr_rereg(struct hca *h, uint32_t key, const struct mr_attr *a)
+{
+	struct mr *mr = slots_get(&h->mr, key >> 8);
+	struct pd *pd = slots_get(&h->pd, a->pdn);
+
+	if (!mr || mr->key != key || !pd || attr_check(a))
+		return EINVAL;
+	mr->owner->users--;
+	pd->users++;
+	*mr = (struct mr){ .key = key, .access = a->access, .pd = pd, .owner = pd, .iova = a->iova,
+			   .len = a->len, .addr = a->addr, .region = a->region };
 	return 0;
 }
 

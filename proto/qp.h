@@ -43,6 +43,12 @@ struct req {
 	bool rnr_wait;		/* the timer runs for an RNR NAK */
 	bool implied;		/* fell back for a lost response; once is enough until something arrives */
 	bool drained;		/* SQD: nothing begun is unfinished, and it was said */
+	uint8_t early;		/* early retransmissions since something was acknowledged */
+	bool rtt_on;		/* rtt_psn, sent at rtt_at, is being timed */
+	psn_t rtt_psn;
+	mono_t rtt_at;
+	uint64_t rtt_ns;	/* smoothed; 0: not known */
+	mono_t patience;	/* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
 	uint64_t inflight;	/* our share of path.inflight, if path.epoch is epoch */
 	uint32_t epoch;
 	uint64_t unasked;	/* bytes sent since the last AckReq */
@@ -142,6 +148,8 @@ void recv_drop(struct qp *);			/* it, without a completion */
 bool req_tx(struct hca *, struct qp *, struct burst *);
 void req_progress(struct hca *, struct qp *);	/* after sq.head moved: faults and the drained state come up */
 void req_restart(struct hca *, struct qp *, bool loss, bool timeout);
+void req_watch(struct hca *, struct qp *);	/* starts the timer for what is in flight */
+void req_timed(struct hca *, struct qp *);	/* una moved: how long did it take? */
 void req_timer(struct hca *, struct qp *);	/* it fired */
 void req_stop(struct hca *, struct qp *);	/* takes everything out of flight */
 void req_tx_fault(struct hca *, struct qp *, uint32_t index);

@@ -118,7 +118,12 @@ static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 {
 	if (mask & QPA_SQ_PSN) {
 		qp->attr.sq_psn = a->sq_psn & PSN_MASK;
-		qp->req.una = qp->req.next = qp->req.max = qp->req.restart = psn(a->sq_psn);
+		qp->req.una = qp->req.next = qp->req.max = psn(a->sq_psn);
+		qp->req.restart = psn_sub(qp->req.una, 1);	/* nowhere yet */
+		qp->req.patience = MONO_NEVER;
+		qp->req.early = 0;
+		qp->req.rtt_on = false;
+		qp->req.rtt_ns = 0;
 	}
 	if (mask & QPA_RQ_PSN) {
 		qp->attr.rq_psn = a->rq_psn & PSN_MASK;

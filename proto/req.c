@@ -18,6 +18,10 @@
 
 #define PKT_COST	256u	/* what a packet weighs in the window besides its payload */
 #define ASK_PSNS	(PSN_WINDOW / 4)
+#define EARLY_RTTS	4u		/* round trips without an answer before packets are sent again */
+#define EARLY_MIN_NS	2000000u	/* a busy host answers late */
+#define EARLY_FIRST_NS	8000000u	/* before a round trip was timed */
+#define EARLY_MAX	10u
 
 static uint32_t distance(psn_t from, psn_t to) { return (to.v - from.v) & PSN_MASK; }
 
@@ -268,8 +272,13 @@ static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct b
 		q->unasked = 0;
 	if (psn_before(q->next, q->max))
 		qp->retrans += b->n;
+	if (b->ackreq && !q->rtt_on && psn_eq(q->next, q->max)) {
+		q->rtt_on = true;
+		q->rtt_psn = end;
+		q->rtt_at = h->now;
+	}
 	if (mono_is_never(qp->timer.at) && qp->attr.timeout)
-		timer_set(&h->timers, &qp->timer, mono_add(h->now, ack_timeout_ns(qp->attr.timeout)));
+		req_watch(h, qp);
 }
 
 static void advance(struct qp *qp, const struct swqe *w, uint32_t n)
@@ -330,6 +339,40 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	return true;
 }
 
+/* ---- the timer --------------------------------------------------------- */
+
+/*
+ * The ACK timeout is made for the worst of networks.  When the tail of what was sent is lost, nobody says
+ * NAK; so what is in flight is sent again earlier, as NICs do: after some round trips, then after twice that
+ * and so on, until the ACK timeout comes, which alone counts as a retry (rule 4.5).
+ */
+void req_watch(struct hca *h, struct qp *qp)
+{
+	struct req *q = &qp->req;
+	uint64_t base = q->rtt_ns ? EARLY_RTTS * q->rtt_ns : EARLY_FIRST_NS;
+	mono_t at;
+
+	if (mono_is_never(q->patience))
+		q->patience = mono_add(h->now, ack_timeout_ns(qp->attr.timeout));
+	at = q->patience;
+	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX)
+		at = mono_min(at, mono_add(h->now, (base > EARLY_MIN_NS ? base : EARLY_MIN_NS) << q->early));
+	timer_set(&h->timers, &qp->timer, at);
+}
+
+void req_timed(struct hca *h, struct qp *qp)
+{
+	struct req *q = &qp->req;
+	uint64_t took = h->now.ns - q->rtt_at.ns;
+
+	q->early = 0;
+	q->patience = MONO_NEVER;
+	if (!q->rtt_on || psn_before(q->una, q->rtt_psn))
+		return;
+	q->rtt_on = false;
+	q->rtt_ns = q->rtt_ns ? (7 * q->rtt_ns + took) / 8 : took;
+}
+
 /* ---- falling back ------------------------------------------------------ */
 
 void req_stop(struct hca *h, struct qp *qp)
@@ -337,6 +380,7 @@ void req_stop(struct hca *h, struct qp *qp)
 	struct req *q = &qp->req;
 
 	timer_stop(&qp->timer);
+	q->patience = MONO_NEVER;
 	link_del(&qp->waiter);
 	q->rnr_wait = false;
 	q->rd_head = q->rd_tail;
@@ -354,6 +398,7 @@ void req_restart(struct hca *h, struct qp *qp, bool loss, bool timeout)
 	q->next = q->restart = q->una;
 	q->pos = s->head == s->begun ? 0 : distance(sq_at(s, s->head)->psn, q->una);
 	q->unasked = 0;
+	q->rtt_on = false;	/* of what is sent twice nobody can say which one was answered */
 	if (loss) {
 		path_loss(h, qp->path, timeout);
 		count(h, HCA_STAT_COMPLETER_RETRY_ERR, 1);
@@ -372,6 +417,15 @@ void req_timer(struct hca *h, struct qp *qp)
 	}
 	if (psn_eq(q->una, q->next))
 		return;
+	if (mono_before(h->now, q->patience)) {
+		mono_t patience = q->patience;
+
+		q->early++;
+		count(h, HCA_STAT_EARLY_RETRANS, 1);
+		req_restart(h, qp, true, false);
+		q->patience = patience;
+		return;
+	}
 	count(h, HCA_STAT_LOCAL_ACK_TIMEOUT, 1);
 	if (!q->retry_left) {
 		fault_act(h, qp, FAULT_REQ_RETRY_EXC);

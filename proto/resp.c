@@ -291,7 +291,8 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 		refuse(h, qp, b, f);
 		return;
 	}
-	for (uint32_t i = 0; i < b->n; i++) {
+	/* (A packet whose payload was lost does not move epsn: what follows it is behind a gap.) */
+	for (uint32_t i = 0; i < b->n && psn_eq(psn_add(b->psn, i), r->epsn); i++) {
 		burst_slice(b, i, 1, &one, h->slice);
 		f = execute(h, qp, &one);
 		if (f) {

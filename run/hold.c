@@ -38,7 +38,7 @@
 #include <rdmad/msg.h>
 
 #define START_PATIENCE_MS 15000
-#define ANSWER_PATIENCE_S 5
+#define ANSWER_PATIENCE_S 10
 #define HOLD_FD_MIN	200	/* above the descriptors that shell scripts and programs count on */
 
 enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };

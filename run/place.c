@@ -148,10 +148,10 @@ static const char *getenv_or_empty(const char *name)
 	return value ? value : "";
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static int runtime_find(struct dl_phdr_info *info, size_t size, void *out)
 {
-	if (strstr(info->dlpi_name, "/libasan.so"))
+	if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
 		*(const char **)out = info->dlpi_name;
 	return 0;
 }
@@ -162,7 +162,7 @@ static const char *sanitizer(void)
 {
 	const char *path = "";
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	dl_iterate_phdr(runtime_find, &path);
 #endif
 	return path;

@@ -38,6 +38,7 @@ enum msg_op {
 	MSG_PD_FREE,
 	MSG_MR_REG,		/* fd with it (optional): a memfd sealed against shrinking that holds the memory */
 	MSG_MR_DEREG,
+	MSG_MR_REREG,		/* as MSG_MR_REG, for the MR mr.handle, which keeps its keys */
 	MSG_CHANNEL_CREATE,	/* fd back: a pipe's read end; each event is the 8 bytes of the CQ's cookie */
 	MSG_CHANNEL_DESTROY,
 	MSG_CQ_CREATE,		/* fd back: memfd with the ring */
@@ -107,7 +108,8 @@ struct msg_req {
 		struct { char name[RDMAD_NAME_LEN]; } open;
 		struct { uint32_t port; uint32_t index; } gid;
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;
-			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */ } mr;
+			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */
+			 uint32_t handle, rsv; } mr;
 		struct { uint32_t handle; uint32_t rsv; } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
 		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, rsv; } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
@@ -130,7 +132,7 @@ static inline size_t msg_req_len(uint32_t op)
 		return offsetof(struct msg_req, hello);
 	case MSG_OPEN: return ROW(open);
 	case MSG_QUERY_PORT: case MSG_QUERY_GID: return ROW(gid);
-	case MSG_MR_REG: return ROW(mr);
+	case MSG_MR_REG: case MSG_MR_REREG: return ROW(mr);
 	case MSG_PD_FREE: case MSG_MR_DEREG: case MSG_CHANNEL_DESTROY: case MSG_CQ_DESTROY: case MSG_SRQ_QUERY:
 	case MSG_SRQ_DESTROY: case MSG_QP_QUERY: case MSG_QP_DESTROY:
 		return ROW(id);

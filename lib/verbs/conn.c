@@ -11,6 +11,7 @@
 #include "conn.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,13 @@ void conn_close(struct conn *c)
 bool conn_mine(const struct conn *c)
 {
 	return c->owner == getpid();
+}
+
+bool conn_gone(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
 static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd)

@@ -31,6 +31,9 @@ void conn_close(struct conn *);
 /* Is this the process that opened it? */
 bool conn_mine(const struct conn *);
 
+/* Has the daemon closed its end (it died, or ended us)?  Asks the kernel. */
+bool conn_gone(const struct conn *);
+
 /*
  * Sends req (op and row filled in) and waits for the reply.  send_fd >= 0 goes along.  Exactly fd_n
  * descriptors must come back with a success and are stored in fds (close-on-exec).  0 or a positive errno:

@@ -54,7 +54,9 @@ int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
 	struct msg_req req = { .op = op, .id.handle = handle };
 	struct msg_rep rep;
 
-	return conn_mine(&c->conn) ? ctx_call(c, &req, &rep) : 0;
+	int err = conn_mine(&c->conn) ? ctx_call(c, &req, &rep) : 0;
+
+	return err == EIO && conn_gone(&c->conn) ? 0 : err;
 }
 
 /* ---- objects by cookie ------------------------------------------------------ */

@@ -2,10 +2,10 @@
 /*
  * cq.c - completion queues and their channels.
  *
- * A resize leaves two rings: what was published before it lies in the old one, and is polled first.
+ * A resize adds a ring: what was published before it lies in the old one, and is polled first.
  *
- *	cur  ...eeeee|          cur gets no more; when it is empty next takes its place
- *	next         |eee.....
+ *	cur  ...eeeee|          gets no more; when it is empty the next takes its place
+ *	last         |eee.....
  */
 #include "objects.h"
 
@@ -61,23 +61,65 @@ static void channel_ref(struct ibv_comp_channel *ch, int n)
 	pthread_mutex_unlock(&ch->context->mutex);
 }
 
+/* Slots to read; 0 also if the daemon's index is nonsense, from then on for ever. */
+static uint32_t ring_ahead(struct ring *r)
+{
+	uint32_t n = ring_used(r);
+
+	if (n == UINT32_MAX)
+		r->seen = r->pos;
+	return n == UINT32_MAX ? 0 : n;
+}
+
 /* ---- create, resize, destroy ---------------------------------------------------- */
 
-static int cq_ring_map(struct cq_ring *r, const struct msg_rep *rep, int fd)
+static void cq_ring_free(struct cq_ring *r)
+{
+	munmap(r->mem, r->len);
+	free(r);
+}
+
+/* The ring that came with a reply, behind those that the CQ has. */
+static int cq_ring_add(struct rd_cq *cq, const struct msg_rep *rep, int fd)
 {
 	uint32_t slots = rep->cq.slots, stride = rep->cq.stride;
+	struct cq_ring *r;
 
 	if (!slots || slots & (slots - 1) || stride < sizeof(struct cqe) ||
 	    rep->cq.map_len < ring_bytes(slots, stride)) {
 		close(fd);
 		return EPROTO;
 	}
+	r = calloc(1, sizeof(*r));
+	if (!r) {
+		close(fd);
+		return ENOMEM;
+	}
 	r->len = rep->cq.map_len;
 	r->mem = ctx_map(fd, r->len);
-	if (!r->mem)
+	if (!r->mem) {
+		free(r);
 		return ENOMEM;
+	}
 	ring_attach(&r->ring, r->mem, slots, stride);
+	if (cq->last)
+		cq->last->next = r;
+	else
+		cq->cur = r;
+	cq->last = r;
 	return 0;
+}
+
+/* The oldest ring is empty, for good if there is a newer one.  false: there is none. */
+static bool cq_ring_next(struct rd_cq *cq)
+{
+	struct cq_ring *r = cq->cur;
+
+	if (!r->next)
+		return false;
+	cq->cur = r->next;
+	cq_ring_free(r);
+	return true;
 }
 
 static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *a)
@@ -101,7 +143,7 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	if (err)
 		goto fail;
 	cq->cq.handle = rep.cq.handle;
-	err = cq_ring_map(&cq->cur, &rep, fd);
+	err = cq_ring_add(cq, &rep, fd);
 	if (err) {
 		ctx_call_id(c, MSG_CQ_DESTROY, cq->cq.handle);
 		goto fail;
@@ -153,38 +195,40 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	return &cq->ex;
 }
 
+/*
+ * The daemon goes once round: requests run between two turns of its loop, so when the second is answered a
+ * whole turn lies behind us, in which what was posted before was taken, and what could be completed at once
+ * was.  Whether the request makes sense does not matter.
+ */
+static void daemon_turn(struct rd_ctx *c)
+{
+	for (int i = 0; i < 2; i++)
+		ctx_call_id(c, MSG_QP_QUERY, 0);
+}
+
 EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct rd_ctx *c = to_ctx(ibcq->context);
 	struct rd_cq *cq = to_cq(ibcq);
 	struct msg_req req = { .op = MSG_CQ_RESIZE, .cq_resize = { ibcq->handle, (uint32_t)cqe } };
 	struct msg_rep rep;
+	uint32_t held = 0;
 	int fd, err;
 
 	if (cqe <= 0 || (uint32_t)cqe > c->attr.max_cqe)
 		return EINVAL;
+	if (cqe < ibcq->cqe)
+		daemon_turn(c);
 	cq_lock(cq);
-	err = EINVAL;
-	if (ring_used(&cq->cur.ring) > (uint32_t)cqe)
-		goto out;
-	err = EBUSY;	/* the one before has not been polled empty */
-	if (cq->next.mem)
-		goto out;
-	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	for (struct cq_ring *r = cq->cur; r; r = r->next)
+		held += ring_ahead(&r->ring);
+	err = held > (uint32_t)cqe ? EINVAL : conn_call(&c->conn, &req, &rep, -1, &fd, 1);
 	if (!err)
-		err = cq_ring_map(&cq->next, &rep, fd);
+		err = cq_ring_add(cq, &rep, fd);
 	if (!err)
 		ibcq->cqe = (int)rep.cq.cqe;
-out:
 	cq_unlock(cq);
 	return err;
-}
-
-static void cq_ring_unmap(struct cq_ring *r)
-{
-	if (r->mem)
-		munmap(r->mem, r->len);
-	r->mem = NULL;
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
@@ -202,8 +246,9 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
 	channel_ref(ibcq->channel, -1);
-	cq_ring_unmap(&cq->cur);
-	cq_ring_unmap(&cq->next);
+	while (cq_ring_next(cq))
+		;
+	cq_ring_free(cq->cur);
 	pthread_mutex_destroy(&cq->lock);
 	pthread_cond_destroy(&ibcq->cond);
 	pthread_mutex_destroy(&ibcq->mutex);
@@ -222,8 +267,7 @@ int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 	struct rd_cq *cq = to_cq(ibcq);
 
 	cq_lock(cq);
-	cq_arm((cq->next.mem ? &cq->next : &cq->cur)->ring.hdr,
-	       solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
+	cq_arm(cq->last->ring.hdr, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
 	cq_unlock(cq);
 	return 0;
 }
@@ -263,9 +307,9 @@ void cq_del_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 
 static void ring_purge(struct cq_ring *r, uint32_t qpn)
 {
-	uint32_t n = r->mem ? ring_used(&r->ring) : 0;
+	uint32_t n = ring_ahead(&r->ring);
 
-	for (uint32_t i = 0; i < n && n != UINT32_MAX; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct cqe *e = ring_slot(&r->ring, r->ring.pos + i);
 
 		if (e->qpn == qpn)
@@ -276,8 +320,8 @@ static void ring_purge(struct cq_ring *r, uint32_t qpn)
 void cq_purge(struct rd_cq *cq, uint32_t qpn)
 {
 	cq_lock(cq);
-	ring_purge(&cq->cur, qpn);
-	ring_purge(&cq->next, qpn);
+	for (struct cq_ring *r = cq->cur; r; r = r->next)
+		ring_purge(r, qpn);
 	cq_unlock(cq);
 }
 
@@ -307,45 +351,36 @@ static void qp_settle(struct rd_qp *qp, const struct cqe *e)
 }
 
 /* Completions to read; the producer's index is fetched only when those seen last time are used up. */
-static uint32_t cur_used(struct rd_cq *cq)
+static uint32_t cur_used(struct ring *r)
 {
-	struct ring *r = &cq->cur.ring;
 	uint32_t n = r->seen - r->pos;
 
-	if (!n)
-		n = ring_used(r);
-	if (n == UINT32_MAX) {	/* nonsense from the daemon: nothing to read, now and for ever */
-		r->seen = r->pos;
-		n = 0;
-	}
-	return n;
+	return n ? n : ring_ahead(r);
 }
 
 struct cqe *cqe_next(struct rd_cq *cq)
 {
 	for (;;) {
+		struct ring *r = &cq->cur->ring;
 		struct rd_qp *qp;
 		struct cqe *e;
 
-		if (!cur_used(cq)) {
-			if (!cq->next.mem)
+		if (!cur_used(r)) {
+			if (!cq_ring_next(cq))
 				return NULL;
-			cq_ring_unmap(&cq->cur);
-			cq->cur = cq->next;
-			cq->next.mem = NULL;
 			continue;
 		}
-		e = ring_slot(&cq->cur.ring, cq->cur.ring.pos);
+		e = ring_slot(r, r->pos);
 		qp = user_find(cq, e->qpn);
 		if (qp) {
 			qp_settle(qp, e);
 			return e;
 		}
-		ring_consume(&cq->cur.ring, 1);
+		ring_consume(r, 1);
 	}
 }
 
 void cqe_done(struct rd_cq *cq)
 {
-	ring_consume(&cq->cur.ring, 1);
+	ring_consume(&cq->cur->ring, 1);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # -version-info 15:44:14 makes libibverbs.so.1.14.44: SONAME libibverbs.so.1, as the one that it stands in for.
+# nodelete: memory that is mapped by the daemon needs the fork handlers as long as the process lives.
 pkglib_LTLIBRARIES += lib/verbs/libibverbs.la
 lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/abi_check.c \
@@ -28,7 +29,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/wr_build.c \
 	lib/verbs/wr_ex.c
 lib_verbs_libibverbs_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
-lib_verbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 15:44:14 -pthread -Wl,-z,now \
+lib_verbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 15:44:14 -pthread -Wl,-z,now -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/lib/verbs/libibverbs.map
 EXTRA_lib_verbs_libibverbs_la_DEPENDENCIES = lib/verbs/libibverbs.map
 EXTRA_DIST += lib/verbs/libibverbs.map

@@ -39,8 +39,11 @@ static size_t least_len(void)
 
 	if (least == 1) {
 		env = secure_getenv("RDMAD_MAP");
-		least = env && *env ? strtoul(env, NULL, 0) : MAP_LEAST;
-		if (!least || !libc_malloc())
+		if (env && *env)
+			least = strtoul(env, NULL, 0);
+		else
+			least = libc_malloc() ? MAP_LEAST : 0;
+		if (!least)
 			least = SIZE_MAX;
 		else if (least < 2)
 			least = 2;

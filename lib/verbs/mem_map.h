@@ -6,7 +6,8 @@
  * shared with a forked child - is mended at fork.  When there is any doubt nothing is done, and the daemon
  * reaches the memory through the kernel, which is slower and always right.
  *
- * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default MAP_LEAST.
+ * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default: MAP_LEAST with libc's
+ * malloc, 0 with another.
  */
 #ifndef VERBS_MEM_MAP_H
 #define VERBS_MEM_MAP_H

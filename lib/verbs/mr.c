@@ -82,22 +82,25 @@ const void *mr_bytes(struct rd_ctx *c, struct mr_cache *cache, const struct sge 
 
 /* ---- registering --------------------------------------------------------------- */
 
-/* MSG_MR_REG for what mr already says (addr, length, iova, access, pd); fills in its keys. */
-static int mr_reg(struct rd_mr *mr)
+/*
+ * MSG_MR_REG or _REREG for what mr already says (addr, length, iova, access, pd); fills in its keys.  Its
+ * range is entered; after an error it is not.
+ */
+static int mr_reg(struct rd_mr *mr, enum msg_op op)
 {
 	struct rd_ctx *c = to_ctx(mr->mr.context);
-	struct msg_req req = { .op = MSG_MR_REG };
+	struct msg_req req = { .op = op };
 	struct map_pass map;
 	struct msg_rep rep;
 	int err;
 
 	map_reg(&mr->range, mr->mr.addr, mr->mr.length, &map);
-
 	req.mr.pd = mr->mr.pd->handle;
 	req.mr.access = mr->access;
 	req.mr.addr = (uintptr_t)mr->mr.addr;
 	req.mr.len = mr->mr.length;
 	req.mr.iova = mr->iova;
+	req.mr.handle = mr->mr.handle;
 	if (map.fd >= 0) {
 		req.mr.map_addr = map.addr;
 		req.mr.map_len = map.len;
@@ -130,7 +133,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
 	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 	mr->access = access & ACCESS_KNOWN;
-	err = mr_reg(mr);
+	err = mr_reg(mr, MSG_MR_REG);
 	if (err) {
 		free(mr);
 		return err_null(err);
@@ -189,10 +192,7 @@ static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *
 	return 0;
 }
 
-/*
- * The new registration is made before the old one goes, so a failure leaves the MR as it was.  The keys
- * change. A second struct holds the old one for that long: a registered range may not move in memory.
- */
+/* A failure leaves the MR as it was.  A second struct holds the new range until the old one may go. */
 EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                         int access)
 {
@@ -207,14 +207,13 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 		err = rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
 	}
 	if (!err)
-		err = mr_reg(now);
+		err = mr_reg(now, MSG_MR_REREG);
 	if (err) {
 		free(now);
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	mr_remove(c, mr);
-	ctx_call_id(c, MSG_MR_DEREG, ibmr->handle);
 	map_dereg(&mr->range);
 	mr->mr = now->mr;
 	mr->iova = now->iova;

@@ -103,7 +103,10 @@ static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep
 {
 	return conn_call(&c->conn, req, rep, -1, NULL, 0);
 }
-/* For the ..._FREE and _DESTROY ops.  In a forked child, which owns nothing, they do nothing and succeed. */
+/*
+ * For the ..._FREE and _DESTROY ops.  In a forked child, which owns nothing, and when the daemon is gone,
+ * with which all objects went, they do nothing and succeed.
+ */
 int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
 /* Maps a descriptor that came with a reply and closes it.  NULL: errno. */
 void *ctx_map(int fd, size_t len);
@@ -155,8 +158,9 @@ int gid_get(struct rd_ctx *, uint32_t port, uint32_t index, struct msg_gid *);
 
 struct rd_qp;
 
-/* The queue memory of a CQ.  After a resize the old ring is emptied first. */
+/* The queue memory of a CQ.  A resize adds one; the oldest is emptied first. */
 struct cq_ring {
+	struct cq_ring *next;	/* newer */
 	struct ring ring;
 	void *mem;
 	size_t len;
@@ -184,11 +188,13 @@ struct rd_cq {
 	struct map_node node;
 	pthread_mutex_t lock;
 	bool single;		/* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock */
-	struct cq_ring cur, next;	/* next.mem NULL: no resize under way */
+	struct cq_ring *cur, *last;	/* the oldest, to be polled; the newest, where the daemon writes */
 	struct cq_user *users[CQ_BUCKETS];	/* by QPN */
 	struct rd_qp *last_qp;	/* of the last completion */
 	struct cqe *now;	/* start_poll ... end_poll: the current one */
 	uint32_t empty_n;	/* polls in a row that found nothing */
+	uint32_t idle_n;	/* times the core was given away since something was found */
+	bool gone;		/* the daemon is: nothing will come any more */
 };
 
 static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }
@@ -220,8 +226,6 @@ void cqe_done(struct rd_cq *);
 
 int cq_poll(struct ibv_cq *, int n, struct ibv_wc *);
 void cq_ex_ops(struct ibv_cq_ex *);	/* fills in start_poll ... read_* */
-/* An empty poll: gives the core away now and then. */
-void cq_idle(struct rd_cq *);
 
 /* ---- srq, qp --------------------------------------------------------------- */
 

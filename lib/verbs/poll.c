@@ -3,7 +3,8 @@
  * poll.c - completions handed to the program: ibv_poll_cq() and the start_poll family.
  *
  * A program that polls an empty CQ is waiting for the daemon, which may be waiting for the core that the
- * program burns: so an empty poll gives it away now and then (cq_idle).
+ * program burns: so an empty poll gives it away now and then (idle_due).  It may also wait in vain, for a
+ * daemon that died: that ends in an error.
  */
 #include "objects.h"
 
@@ -14,25 +15,38 @@
 
 #define IDLE_SHORT	16u	/* empty polls between two yields where cores are short */
 #define IDLE_LONG	512u
+#define IDLE_LOOK	64u	/* yields between two looks whether the daemon is there */
 #define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
 
-void cq_idle(struct rd_cq *cq)
+static uint32_t idle_every(void)
 {
 	static uint32_t every;	/* the same for all threads, so a race to set it is harmless */
 	uint32_t n = __atomic_load_n(&every, __ATOMIC_RELAXED);
+	cpu_set_t set;
 
-	if (!n) {
-		cpu_set_t set;
+	if (n)
+		return n;
+	n = IDLE_SHORT;
+	if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH)
+		n = IDLE_LONG;
+	__atomic_store_n(&every, n, __ATOMIC_RELAXED);
+	return n;
+}
 
-		n = IDLE_SHORT;
-		if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH)
-			n = IDLE_LONG;
-		__atomic_store_n(&every, n, __ATOMIC_RELAXED);
+/* Counts a poll, with the lock held: true if it is time to give the core away.  Looks after the daemon as
+ * well. */
+static bool idle_due(struct rd_cq *cq, bool empty)
+{
+	if (!empty) {
+		cq->empty_n = cq->idle_n = 0;
+		return false;
 	}
-	if (++cq->empty_n < n)
-		return;
+	if (++cq->empty_n < idle_every())
+		return false;
 	cq->empty_n = 0;
-	sched_yield();
+	if (!(++cq->idle_n % IDLE_LOOK))
+		cq->gone = conn_gone(&to_ctx(cq->cq.context)->conn);
+	return true;
 }
 
 static void wc_fill(struct ibv_wc *wc, const struct cqe *e)
@@ -56,6 +70,7 @@ int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 {
 	struct rd_cq *cq = to_cq(ibcq);
 	struct cqe *e;
+	bool idle;
 	int n = 0;
 
 	cq_lock(cq);
@@ -63,11 +78,12 @@ int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 		wc_fill(&wc[n++], e);
 		cqe_done(cq);
 	}
+	idle = idle_due(cq, !n);
+	if (!n && cq->gone)
+		n = -1;
 	cq_unlock(cq);
-	if (n)
-		cq->empty_n = 0;
-	else
-		cq_idle(cq);
+	if (idle)
+		sched_yield();
 	return n;
 }
 
@@ -86,17 +102,22 @@ static int ex_take(struct rd_cq *cq)
 static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct rd_cq *cq = ex_to_cq(ex);
+	bool idle;
+	int err;
 
 	if (attr->comp_mask)
 		return EINVAL;
 	cq_lock(cq);
-	if (!ex_take(cq)) {
-		cq->empty_n = 0;
+	err = ex_take(cq);
+	idle = idle_due(cq, err);
+	if (!err)
 		return 0;
-	}
+	if (cq->gone)
+		err = EIO;
 	cq_unlock(cq);
-	cq_idle(cq);
-	return ENOENT;
+	if (idle)
+		sched_yield();
+	return err;
 }
 
 static void ex_drop(struct rd_cq *cq)

@@ -56,7 +56,8 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 static void recv_fill(struct recv_wr *w, const struct ibv_recv_wr *wr)
 {
 	*w = (struct recv_wr){ .wr_id = wr->wr_id, .sge_n = (uint32_t)wr->num_sge };
-	memcpy(w + 1, wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	if (wr->num_sge)
+		memcpy(w + 1, wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
 }
 
 int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -69,7 +69,8 @@ int wr_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, size_t 
 	if (n > qp->cap.max_send_sge)
 		return EINVAL;
 	w->sge_n = (uint16_t)n;
-	memcpy(w + 1, s, n * sizeof(*s));
+	if (n)
+		memcpy(w + 1, s, n * sizeof(*s));
 	return 0;
 }
 

@@ -2,7 +2,8 @@
 # Each starts ./rdmad for itself, at an abstract socket of its own.
 CTL_TESTS = t/ctl/hostile_msg t/ctl/hostile_ring t/ctl/killed t/ctl/cm t/ctl/cm_id
 check_PROGRAMS += $(CTL_TESTS)
-TESTS += $(CTL_TESTS)
+TESTS += $(CTL_TESTS) t/ctl/cli.test
+dist_check_SCRIPTS += t/ctl/cli.test
 noinst_HEADERS += t/ctl/client.h t/ctl/cm_client.h
 
 CTL_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)

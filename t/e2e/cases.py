@@ -14,7 +14,7 @@ SMALL = 5	# perftest's fewest iterations
 
 # ---- pingpongs -------------------------------------------------------------------
 
-def _pingpong(a, b, tool, options, iters, limit=20):
+def pingpong(a, b, tool, options, iters, limit=20):
     def argv(end, port, peer):
         return ([tool, "-d", end.device, "-g", str(end.gid_index), "-p", str(port), "-n", str(iters)]
                 + options + ([peer] if peer else []))
@@ -39,12 +39,12 @@ def pingpongs(tally, where, a, b, full, iters=200):
         rows += [("ibv_rc_pingpong", ["-c", "-s", "4194304", "-r", "8"]), ("ibv_rc_pingpong", ["-t", "-c"])]
     for tool, options in rows:
         n = 20 if "4194304" in options else iters
-        tally.case("%s: %s %s" % (where, tool, " ".join(options)), _pingpong, a, b, tool, options, n)
+        tally.case("%s: %s %s" % (where, tool, " ".join(options)), pingpong, a, b, tool, options, n)
 
 
 # ---- perftest ---------------------------------------------------------------------
 
-def _perftest(a, b, tool, options, rows=1, limit=30):
+def perftest(a, b, tool, options, rows=1, limit=30):
     """rows: how many lines of results it must print."""
     def argv(end, port, peer):
         return ([tool, "-d", end.device, "-x", str(end.gid_index), "-p", str(port), "-F"]
@@ -126,9 +126,21 @@ def _rows_full(mtu, few):
     return rows
 
 
-def perftests(tally, where, a, b, full, mtu, sweep):
-    for tool, options, rows in perftest_rows(mtu, full, sweep):
-        tally.case("%s: %s %s" % (where, tool, " ".join(options)), _perftest, a, b, tool, options, rows)
+def perftest_brief(mtu, sweep):
+    """Each tool, each service and each option once, where the place is a variation of another."""
+    few = ["-n", "100"]
+    rows = [(LAT[verb], few + ["-s", "4097"], 1) for verb in ("send", "write", "read")]
+    rows += [(BW["send"], few + ["-s", "100001", "-q", "8", "-b"], 1), (BW["read"], few + ["-s", "8388608", "-n", "10"], 1),
+             (BW["atomic"], few + ["-q", "3"], 1), (LAT["atomic"], few, 1), (BW["send"], few + ["-c", "UC", "-s", "20000"], 1),
+             (BW["write"], few + ["-c", "UC", "-s", "20000"], 1), (BW["send"], few + ["-c", "UD", "-s", str(mtu)], 1),
+             (LAT["send"], few + ["-e", "--use-srq"], 1), (BW["send"], few + ["-m", "256", "-s", "100001"], 1)]
+    return rows + [(tool, ["-a", "-n", str(SMALL)], ALL_SIZES) for tool in sweep]
+
+
+def perftests(tally, where, a, b, full, mtu, sweep, brief=False):
+    for tool, options, rows in perftest_brief(mtu, sweep) if brief and not full else perftest_rows(mtu, full, sweep):
+        tally.case("%s: %s %s" % (where, tool, " ".join(options)), perftest, a, b, tool, options, rows,
+                   30 if rows == 1 else 180)	# for each row perftest measures the clock anew
 
 
 # ---- vdata --------------------------------------------------------------------------
@@ -140,8 +152,8 @@ def vdata_argv(options):
     return argv
 
 
-def _vdata(a, b, options, limit=60):
-    lab.pair(a, b, vdata_argv(options), limit)
+def vdata_pair(a, b, options, limit=60, **env):
+    lab.pair(a, b, vdata_argv(options), limit, **env)
 
 
 def vdata(tally, where, a, b, full, seed=1):
@@ -154,7 +166,10 @@ def vdata(tally, where, a, b, full, seed=1):
                  ["-t", "ud", "-n", "50", "-T", "4", "-m", "256"]]
     for n, options in enumerate(rows):
         options = options + ["-S", str(seed + n)]
-        tally.case("%s: vdata %s" % (where, " ".join(options)), _vdata, a, b, options)
+        tally.case("%s: vdata %s" % (where, " ".join(options)), vdata_pair, a, b, options)
+    # The other way into the programs' memory.
+    for options in rows if full else rows[:1]:
+        tally.case("%s: RDMAD_MAP=0 vdata %s" % (where, " ".join(options)), vdata_pair, a, b, options, RDMAD_MAP="0")
 
 
 def error_names():
@@ -163,7 +178,7 @@ def error_names():
 
 def errors(tally, where, a, b):
     for name in error_names():
-        tally.case("%s: vdata -E %s" % (where, name), _vdata, a, b, ["-E", name], limit=30)
+        tally.case("%s: vdata -E %s" % (where, name), vdata_pair, a, b, ["-E", name], limit=30)
 
 
 # ---- listing ---------------------------------------------------------------------------
@@ -184,10 +199,19 @@ def listing(tally, where, daemon, devices):
     tally.case("%s: ibv_devices, ibv_devinfo -v" % where, _listing, daemon, devices)
 
 
+def empty(daemon, limit):
+    """Waits until no object is left in it."""
+    try:
+        lab.until("no object to be left", lambda: not any(daemon.objects().values()), limit)
+    except lab.Failed:
+        raise lab.Failed("left: %s\n%s\n%s\n%s" % (daemon.objects(), daemon.ctl("qps"), sorted(daemon.fd_names()),
+                                                  daemon.prog.output()[-2000:]))
+
+
 def clean(tally, where, daemons):
     """After all of it no object is left, and the daemon ends as asked."""
     def check():
         for d in daemons:
-            lab.until("no object to be left", lambda d=d: not any(d.objects().values()), 5)
+            empty(d, 5)
             d.stop()
     tally.case("%s: nothing is left" % where, check)

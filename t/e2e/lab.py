@@ -22,7 +22,11 @@ PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))	# scales every limit: sani
 
 
 class Failed(Exception):
-    """A case did not go as it must."""
+    """A case did not go as it must. progs: whose output tells more."""
+
+    def __init__(self, text, progs=()):
+        super().__init__(text)
+        self.progs = progs
 
 
 def until(what, cond, limit=10.0, pause=0.005):
@@ -295,6 +299,10 @@ class Daemon:
     def fds(self):
         return len(os.listdir("/proc/%d/fd" % self.prog.pid))
 
+    def fd_names(self):
+        where = "/proc/%d/fd" % self.prog.pid
+        return ["%s:%s" % (n, os.readlink(os.path.join(where, n))) for n in os.listdir(where)]
+
     def maps(self):
         """Mapped memory of clients: memfds, each once however often the kernel splits it."""
         with open("/proc/%d/maps" % self.prog.pid) as f:
@@ -350,7 +358,7 @@ def pair(server, client, argv_of, limit=60.0, **env):
                 raise Failed("%s; the other: %s" % (e, (s if p is c else c).describe()))
             if status:
                 raise Failed("the %s ended with %d: %s\n    the other: %s" % (
-                    role, status, p.describe(), (s if p is c else c).describe()))
+                    role, status, p.describe(), (s if p is c else c).describe()), (s, c))
         return s, c
     finally:
         s.kill()

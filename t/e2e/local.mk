@@ -14,10 +14,21 @@ t_e2e_vdata_CPPFLAGS =
 t_e2e_vdata_LDADD = -libverbs -lpthread
 
 E2E_TESTS = \
-	t/e2e/icrc.test
+	t/e2e/capture.test \
+	t/e2e/icrc.test \
+	t/e2e/ipv6.test \
+	t/e2e/kill.test \
+	t/e2e/loss.test \
+	t/e2e/one.test \
+	t/e2e/run.test \
+	t/e2e/two.test \
+	t/e2e/wire-1500.test \
+	t/e2e/wire-9000.test
 TESTS += $(E2E_TESTS)
 dist_check_SCRIPTS += $(E2E_TESTS)
 EXTRA_DIST += \
+	t/e2e/cases.py \
 	t/e2e/icrc.py \
 	t/e2e/lab.py \
+	t/e2e/places.py \
 	t/e2e/sandbox.py

@@ -30,14 +30,14 @@ def ios(quick):
     return [only] if only else ["uring", "epoll"] if FULL else [quick]
 
 
-def everything(tally, where, a, b, mtu, sweep):
+def everything(tally, where, a, b, mtu, sweep, brief):
     cases.pingpongs(tally, where, a, b, FULL)
-    cases.perftests(tally, where, a, b, FULL, mtu, sweep)
+    cases.perftests(tally, where, a, b, FULL, mtu, sweep, brief)
     cases.vdata(tally, where, a, b, FULL)
     cases.errors(tally, where, a, b)
 
 
-def one_device(tally, gids=("127.0.0.1",), quick_io="uring", sweep=("ib_write_bw",)):
+def one_device(tally, gids=("127.0.0.1",), quick_io="uring", sweep=("ib_write_bw",), brief=False):
     host = lab.host_here()
     for io in ios(quick_io):
         daemon = lab.Daemon(host, io=io)
@@ -45,11 +45,11 @@ def one_device(tally, gids=("127.0.0.1",), quick_io="uring", sweep=("ib_write_bw
         cases.listing(tally, where, daemon, ["rdmad0"])
         for gid in gids:
             end = lab.End(daemon, "rdmad0", gid, "127.0.0.1")
-            everything(tally, "%s, %s" % (where, gid), end, end, 4096, sweep)
+            everything(tally, "%s, %s" % (where, gid), end, end, 4096, sweep, brief)
         cases.clean(tally, where, [daemon])
 
 
-def two_devices(tally, gids=(("127.0.0.2", "127.0.0.3"),), quick_io="epoll", sweep=("ib_read_bw",)):
+def two_devices(tally, gids=(("127.0.0.2", "127.0.0.3"),), quick_io="epoll", sweep=("ib_read_bw",), brief=False):
     host = lab.host_here()
     for address in ("fd77::a/128", "fd77::b/128"):
         host.run("ip", "addr", "replace", address, "dev", "lo")
@@ -60,7 +60,7 @@ def two_devices(tally, gids=(("127.0.0.2", "127.0.0.3"),), quick_io="epoll", swe
         for ga, gb in gids:
             a = lab.End(daemon, "left", ga, "127.0.0.1")
             b = lab.End(daemon, "right", gb, "127.0.0.1")
-            everything(tally, "%s, %s" % (where, ga), a, b, 4096, sweep)
+            everything(tally, "%s, %s" % (where, ga), a, b, 4096, sweep, brief)
         cases.clean(tally, where, [daemon])
 
 
@@ -81,7 +81,7 @@ def wire_close(hosts):
     hosts[1].close()
 
 
-def wire(mtu, v6=False, quick_io="uring", sweep=()):
+def wire(mtu, v6=False, quick_io="uring", sweep=(), brief=False):
     def place(tally):
         for io in ios(quick_io):
             hosts, daemons = wire_open(mtu, io)
@@ -90,7 +90,7 @@ def wire(mtu, v6=False, quick_io="uring", sweep=()):
                 cases.listing(tally, where, d, ["rdmad0"])
             # The server on the other host, so that both ends of the wire see a client.
             b, a = wire_ends(daemons, v6)
-            everything(tally, where, a, b, 4096 if mtu >= 4176 else 1024, sweep)
+            everything(tally, where, a, b, 4096 if mtu >= 4176 else 1024, sweep, brief)
             cases.clean(tally, where, daemons)
             wire_close(hosts)
     return place

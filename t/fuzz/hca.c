@@ -4,8 +4,8 @@
  *
  * Input: a script.  Each step is a byte that says what happens - packets for QPs in all states, posts, time,
  * modify, destroy, dereg, faults of the host - and the bytes that it needs; after each one hca_verify().
- * QPs 0 and 1 are RC and connected, 2 and 6 (on an SRQ) RC with themselves, 3 and 4 UC, 5 UD; what the HCA sends goes back
- * into it or is lost, as the script says.
+ * QPs 0 and 1 are RC and connected, 2 and 6 (on an SRQ) RC with themselves, 3 and 4 UC, 5 UD; what the HCA
+ * sends goes back into it or is lost, as the script says.
  *
  * The memory is an array; the core may touch only what is registered now.
  */
@@ -60,7 +60,8 @@ static uint8_t *bytes_of(struct world *w, const struct span *s)
 	return w->mem[i] + s->addr;
 }
 
-static int copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t off)
+static int copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+                uint64_t off)
 {
 	unsigned k = 0;
 
@@ -124,9 +125,18 @@ static void qp_state(struct world *w, unsigned i, uint8_t state)
 	static const uint32_t rtr = QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN,
 			      rts = QPA_STATE | QPA_SQ_PSN;
 	unsigned to = i < 2 ? 1 - i : i == 3 || i == 4 ? 7 - i : i;
-	struct qp_attr a = { .state = state, .port = 1, .path_mtu = 1, .timeout = 8, .retry_cnt = 2, .rnr_retry = 1,
-			     .min_rnr_timer = 1, .max_rd_atomic = 2, .max_dest_rd_atomic = 2, .access = 15,
-			     .qkey = 0x1111, .en_sqd_async_notify = 1 };
+	struct qp_attr a = {.state = state,
+	                    .port = 1,
+	                    .path_mtu = 1,
+	                    .timeout = 8,
+	                    .retry_cnt = 2,
+	                    .rnr_retry = 1,
+	                    .min_rnr_timer = 1,
+	                    .max_rd_atomic = 2,
+	                    .max_dest_rd_atomic = 2,
+	                    .access = 15,
+	                    .qkey = 0x1111,
+	                    .en_sqd_async_notify = 1};
 	uint32_t mask = QPA_STATE;
 
 	a.dest_qpn = w->qpn[to];
@@ -138,24 +148,42 @@ static void qp_state(struct world *w, unsigned i, uint8_t state)
 	if (state == QPS_RTR && i != 5)
 		mask = i == 3 || i == 4 ? rtr : rtr | QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
 	if (state == QPS_RTS)
-		mask = i >= 3 && i < 6 ? rts : rts | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
+		mask = i >= 3 && i < 6
+		               ? rts
+		               : rts | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
 	if (hca_qp_modify(w->h, w->qpn[i], &a, mask, w->now) && state == QPS_RTS)
 		hca_qp_modify(w->h, w->qpn[i], &a, QPA_STATE, w->now);	/* from SQD or SQE */
 }
 
 static void qp_new(struct world *w, unsigned i)
 {
-	struct qp_init q = { .type = i == 5 ? QPT_UD : i == 3 || i == 4 ? QPT_UC : QPT_RC, .sq_sig_all = i == 1,
-			     .pdn = w->pdn, .send_cqn = w->cqn, .recv_cqn = w->cqn, .srqn = i == 6 ? w->srqn : 0,
-			     .cap = { 8, i == 6 ? 0 : 8, 3, 3, 64 } };
+	struct qp_init q = {.type = i == 5             ? QPT_UD
+	                            : i == 3 || i == 4 ? QPT_UC
+	                                               : QPT_RC,
+	                    .sq_sig_all = i == 1,
+	                    .pdn = w->pdn,
+	                    .send_cqn = w->cqn,
+	                    .recv_cqn = w->cqn,
+	                    .srqn = i == 6 ? w->srqn : 0,
+	                    .cap = {8, i == 6 ? 0 : 8, 3, 3, 64}};
 
 	must(!hca_qp_create(w->h, &q, &w->qpn[i]));
 }
 
 static void world_new(struct world *w)
 {
-	struct hca_cfg c = { .mem = &ops, .mem_host = w, .seed = 1, .mtu = 3, .train_len = 2048, .local_train_len = 4096,
-			     .window_len = 8192, .max_qp = 16, .max_cq = 4, .max_srq = 4, .max_mr = 8, .max_pd = 4 };
+	struct hca_cfg c = {.mem = &ops,
+	                    .mem_host = w,
+	                    .seed = 1,
+	                    .mtu = 3,
+	                    .train_len = 2048,
+	                    .local_train_len = 4096,
+	                    .window_len = 8192,
+	                    .max_qp = 16,
+	                    .max_cq = 4,
+	                    .max_srq = 4,
+	                    .max_mr = 8,
+	                    .max_pd = 4};
 	struct srq_init s = { .max_wr = 8, .max_sge = 3 };
 
 	w->h = hca_new(&c);
@@ -188,7 +216,8 @@ static void step_packet(struct world *w)
 	uint32_t n = w->qpn[i] - 1;
 	struct qp_info info = { 0 };
 	uint8_t op = u8(in), how = u8(in);
-	struct burst b = { .op_first = op, .op_last = op, .n = 1, .mtu = 256, .pkey = 0xffff, .dqpn = w->qpn[i] };
+	struct burst b = {
+		.op_first = op, .op_last = op, .n = 1, .mtu = 256, .pkey = 0xffff, .dqpn = w->qpn[i]};
 	struct span s = { NULL, (uintptr_t)payload, 0 };
 
 	if (!opcode_get(op)->name)

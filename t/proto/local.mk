@@ -6,7 +6,12 @@ PROTO_TESTS = \
 	t/proto/cm_golden \
 	t/proto/cm_state \
 	t/proto/cm_strange \
+	t/proto/core_fault \
+	t/proto/core_loss \
 	t/proto/core_ops \
+	t/proto/core_path \
+	t/proto/core_mr \
+	t/proto/core_qp \
 	t/proto/golden \
 	t/proto/gsi \
 	t/proto/icrc \
@@ -37,6 +42,21 @@ t_proto_cm_state_LDADD = $(PROTO_TEST_LIBS)
 t_proto_cm_strange_SOURCES = t/proto/cm_strange.c t/proto/cm_duo.c t/cm_net.c
 t_proto_cm_strange_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_cm_strange_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_fault_SOURCES = t/proto/core_fault.c t/proto/rig.c
+t_proto_core_fault_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_fault_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_loss_SOURCES = t/proto/core_loss.c t/proto/rig.c
+t_proto_core_loss_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_loss_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_mr_SOURCES = t/proto/core_mr.c t/proto/rig.c
+t_proto_core_mr_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_mr_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
+t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
+t_proto_core_path_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
 t_proto_core_ops_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)

@@ -3,7 +3,7 @@
 #include "rig.h"
 
 const struct link_conf conf_rc = {
-	.type = QPT_RC, .mtu = 3, .timeout = 14, .retry = 7, .rnr_retry = 7, .min_rnr = 12, .rd_atomic = 16,
+	.type = QPT_RC, .mtu = 2, .timeout = 14, .retry = 7, .rnr_retry = 7, .min_rnr = 12, .rd_atomic = 16,
 	.dest_rd_atomic = 16, .psn = 0xfffff0, .sq_depth = 64, .rq_depth = 64,
 	.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC,
 };
@@ -70,10 +70,11 @@ static const struct mem_ops mem = { mem_copy, mem_cmp_swap, mem_fetch_add };
 
 /* ---- making --------------------------------------------------------------- */
 
-static void host_init(struct host *x, unsigned number, uint64_t seed)
+static void host_init(struct host *x, enum link_mode mode, unsigned number, uint64_t seed)
 {
 	struct hca_cfg cfg = { .mem = &mem, .seed = seed, .qpn_low = number, .qpn_low_bits = 1, .mtu = 5,
-			       .train_len = 61440, .local_train_len = 1 << 20, .window_len = 1 << 20 };
+			       .train_len = 61440, .local_train_len = 1 << 20, .window_len = 1 << 20,
+			       .early_retrans = mode == LINK_EARLY };
 	struct mr_attr mr;
 
 	x->h = hca_new(&cfg);
@@ -95,8 +96,8 @@ void rig_init(struct rig *r, enum link_mode mode)
 	memset(r, 0, sizeof(*r));
 	r->mode = mode;
 	r->now.ns = 1;
-	host_init(&r->a, 0, 11);
-	host_init(&r->b, 1, 22);
+	host_init(&r->a, mode, 0, 11);
+	host_init(&r->b, mode, 1, 22);
 	if (mode == LINK_LOCAL) {
 		hca_local_set(r->a.h, r->b.gid, true);
 		hca_local_set(r->b.h, r->a.gid, true);

@@ -37,7 +37,7 @@ struct host {
 	unsigned ev_n;
 };
 
-enum link_mode { LINK_WIRE, LINK_LOCAL };
+enum link_mode { LINK_WIRE, LINK_EARLY /* and early retransmission */, LINK_LOCAL };
 
 struct rig {
 	struct host a, b;

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/run/fake
 t_run_fake_SOURCES = t/run/fake.c
-dist_check_SCRIPTS += t/run/run.test
-TESTS += t/run/run.test
+RUN_TESTS = \
+	t/run/real.test \
+	t/run/run.test
+dist_check_SCRIPTS += $(RUN_TESTS)
+TESTS += $(RUN_TESTS)
+EXTRA_DIST += t/run/lib.sh

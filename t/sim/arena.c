@@ -149,7 +149,8 @@ void piece_content(struct piece *p, struct content *c, uint32_t c_off)
 	p->c_off = c_off;
 	p->ver_min = c->ver_n - 1;
 	if (p->kind == PIECE_SRC || p->kind == PIECE_DST)
-		memcpy(p->r->node->mem.bytes + (p->va - p->r->node->mem.va), c->ver[c->ver_n - 1] + c_off, p->len);
+		memcpy(p->r->node->mem.bytes + (p->va - p->r->node->mem.va), c->ver[c->ver_n - 1] + c_off,
+		       p->len);
 }
 
 void piece_put(struct piece *p)
@@ -228,12 +229,14 @@ static void store_check(struct sim *s, struct node *host, const struct span *at,
 	unsigned v;
 
 	if (((struct region *)at->region)->node != host)
-		sim_fail(s, "node %u writes memory of node %u", host->i, ((struct region *)at->region)->node->i);
+		sim_fail(s, "node %u writes memory of node %u", host->i,
+		         ((struct region *)at->region)->node->i);
 	if (!at->len)
 		return;
 	if (!p || at->addr < p->va || at->len > p->len || at->addr - p->va > p->len - at->len)
 		sim_fail(s, "stray store of %u bytes at 0x%llx of node %u (%s)", at->len,
-			 (unsigned long long)at->addr, host->i, p ? "across the end of a buffer" : "no work there");
+		         (unsigned long long)at->addr, host->i,
+		         p ? "across the end of a buffer" : "no work there");
 	off = at->addr - p->va;
 	if (p->kind == PIECE_DST) {
 		for (v = p->ver_min; v < p->c->ver_n; v++)
@@ -280,8 +283,8 @@ static void cursor_skip(struct sim *s, struct cursor *c, uint64_t n)
 	}
 }
 
-static int arena_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
-		      uint64_t src_off)
+static int arena_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src,
+                      unsigned src_n, uint64_t src_off)
 {
 	struct node *node = host;
 	struct sim *s = node->sim;
@@ -306,7 +309,7 @@ static int arena_copy(void *host, const struct span *dst, unsigned dst_n, const 
 			f = span_bytes(s, &from);
 			t = span_bytes(s, &to);
 			if (!f || !t)
-				return EFAULT;
+				return f ? EFAULT : EIO;
 			if (to.region)
 				store_check(s, node, &to, f);
 			memmove(t, f, from.len);

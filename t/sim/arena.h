@@ -34,12 +34,12 @@ struct content {
 };
 
 enum piece_kind {
-	PIECE_SRC,		/* read only */
-	PIECE_DST,		/* may become a version of its content, in rising order */
-	PIECE_READ,		/* may become what a READ finds: any version from ver_min on */
-	PIECE_RECV,		/* open for whatever comes */
-	PIECE_WORD,		/* atomics and nothing else; the result goes to a piece of kind OPEN */
-	PIECE_OPEN,		/* 8 bytes for the result of an atomic; written once or more, with the same value */
+	PIECE_SRC,  /* read only */
+	PIECE_DST,  /* may become a version of its content, in rising order */
+	PIECE_READ, /* may become what a READ finds: any version from ver_min on */
+	PIECE_RECV, /* open for whatever comes */
+	PIECE_WORD, /* atomics and nothing else; the result goes to a piece of kind OPEN */
+	PIECE_OPEN, /* 8 bytes for the result of an atomic; written once or more, with the same value */
 };
 
 struct region {

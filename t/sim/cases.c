@@ -5,7 +5,7 @@
 #include "cases.h"
 #include "runs.h"
 
-static const struct sim_case *const groups[] = { cases_state, cases_rc, cases_ud, cases_wire };
+static const struct sim_case *const groups[] = { cases_state, cases_rc, cases_ud, cases_wire, cases_replay };
 
 static const struct sim_case *case_get(unsigned i)
 {
@@ -31,8 +31,12 @@ uint64_t cases_run(uint64_t i, bool trace)
 {
 	static struct model model;
 	struct model *m = &model;
-	struct model_cfg c = { .kind = "cases", .seed = i, .nodes = 2, .arena_len = 1 << 20, .hca = model_hca(),
-			       .trace = trace };
+	struct model_cfg c = {.kind = "cases",
+	                      .seed = i,
+	                      .nodes = 2,
+	                      .arena_len = 1 << 20,
+	                      .hca = model_hca(),
+	                      .trace = trace};
 	struct link link = { .delay_ns = 2 * USEC };
 	const struct sim_case *k = case_get(i);
 
@@ -121,10 +125,32 @@ void run_for(struct model *m, uint64_t ns)
 
 uint64_t stat_of(const struct node *n, enum hca_stat stat) { return hca_stat(n->hca, stat); }
 
+uint32_t psn_of(const struct mqp *q)
+{
+	uint32_t n = q->qpn - 1;
+	struct qp_info i;
+
+	if (!hca_qp_next(q->node->hca, &n, &i) || i.qpn != q->qpn)
+		sim_fail(&q->m->s, "hca_qp_next does not find QP 0x%x", q->qpn);
+	return i.rq_psn;
+}
+
+bool in_err(struct mqp *q)
+{
+	model_watch(q);
+	return q->state == QPS_ERR;
+}
+
 struct burst burst_to(const struct mqp *b, uint8_t opcode, uint32_t at)
 {
-	struct burst x = { .op_first = opcode, .op_last = opcode, .pkey = 0xffff, .dqpn = b->qpn, .psn = psn(at),
-			   .n = 1, .ackreq = true, .syndrome = 0x1f };
+	struct burst x = {.op_first = opcode,
+	                  .op_last = opcode,
+	                  .pkey = 0xffff,
+	                  .dqpn = b->qpn,
+	                  .psn = psn(at),
+	                  .n = 1,
+	                  .ackreq = true,
+	                  .syndrome = 0x1f};
 	const struct node *from = b->peer ? b->peer->node : &b->node->sim->node[!b->node->i];
 
 	memcpy(x.route.sgid, from->gid[b->attr.av.sgid_index], 16);

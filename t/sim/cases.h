@@ -16,7 +16,8 @@ struct sim_case {
 	void (*run)(struct model *);	/* nodes are there; model_end() follows */
 };
 
-extern const struct sim_case cases_state[], cases_rc[], cases_ud[], cases_wire[];	/* each ends with name NULL */
+extern const struct sim_case cases_state[], cases_rc[], cases_ud[], cases_wire[],
+	cases_replay[]; /* each ends with name NULL */
 
 struct duo { struct mqp *a, *b; };
 
@@ -32,6 +33,8 @@ void must(struct model *, bool, const char *what);
 void send_ok(struct mqp *, const struct post *);
 void recv_ok(struct mqp *, uint32_t len);
 void run_for(struct model *, uint64_t ns);	/* so much virtual time */
+uint32_t psn_of(const struct mqp *);	/* the PSN that its responder expects */
+bool in_err(struct mqp *);
 uint64_t stat_of(const struct node *, enum hca_stat);
 
 /* A burst of one packet as b's peer would send it; what is to be wrong with it is changed by the caller. */

@@ -16,7 +16,8 @@ static void wrong_ones(struct model *m, uint8_t op, enum bad from, enum bad to)
 		recv_ok(d.b, 4096);
 		recv_ok(d.a, 64);
 		send_ok(d.a, &(struct post){ .op = WR_WRITE, .len = 40 });
-		send_ok(d.a, &(struct post){ .op = op, .flags = S, .len = op_is_atomic(op) ? 8 : 700, .bad = bad });
+		send_ok(d.a,
+		        &(struct post){.op = op, .flags = S, .len = op_is_atomic(op) ? 8 : 700, .bad = bad});
 		send_ok(d.a, &(struct post){ .op = WR_SEND, .len = 100 });
 		model_settle(m);
 		run_for(m, SEC);
@@ -53,7 +54,8 @@ static void no_access(struct model *m)
 	for (unsigned i = 0; i < 3; i++) {
 		struct duo d = duo_rc(m, &attr);
 
-		send_ok(d.a, &(struct post){ .op = ops[i], .flags = S, .len = 8, .expect = BIT(WC_REM_INV_REQ_ERR) });
+		send_ok(d.a, &(struct post){
+				     .op = ops[i], .flags = S, .len = 8, .expect = BIT(WC_REM_INV_REQ_ERR)});
 		model_settle(m);
 		model_watch(d.b);
 		MUST(m, d.b->state == QPS_ERR);
@@ -68,7 +70,8 @@ static void no_rd_atomic(struct model *m)
 
 	attr.max_dest_rd_atomic = 0;
 	d = duo_rc(m, &attr);
-	send_ok(d.a, &(struct post){ .op = WR_READ, .flags = S, .len = 100, .expect = BIT(WC_REM_INV_REQ_ERR) });
+	send_ok(d.a,
+	        &(struct post){.op = WR_READ, .flags = S, .len = 100, .expect = BIT(WC_REM_INV_REQ_ERR)});
 	model_settle(m);
 	MUST(m, m->seen[WC_REM_INV_REQ_ERR] == 1);
 }
@@ -80,7 +83,10 @@ static void send_too_long(struct model *m)
 
 		recv_ok(d.b, 99);
 		recv_ok(d.b, 99);
-		send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = i ? 1000 : 100, .expect = BIT(WC_REM_INV_REQ_ERR) });
+		send_ok(d.a, &(struct post){.op = WR_SEND,
+		                            .flags = S,
+		                            .len = i ? 1000 : 100,
+		                            .expect = BIT(WC_REM_INV_REQ_ERR)});
 		model_settle(m);
 		run_for(m, MSEC);
 		MUST(m, m->seen[WC_LOC_LEN_ERR] == i + 1 && m->seen[WC_WR_FLUSH_ERR] == i + 1);
@@ -99,7 +105,8 @@ static void recv_wrong(struct model *m)
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 300, .expect = BIT(WC_REM_OP_ERR) });
 	model_settle(m);
 	run_for(m, MSEC);
-	MUST(m, m->seen[WC_LOC_PROT_ERR] == 1 && m->seen[WC_REM_OP_ERR] == 1 && m->seen[WC_WR_FLUSH_ERR] == 1);
+	MUST(m,
+	     m->seen[WC_LOC_PROT_ERR] == 1 && m->seen[WC_REM_OP_ERR] == 1 && m->seen[WC_WR_FLUSH_ERR] == 1);
 }
 
 /* ---- patience ----------------------------------------------------------------------- */
@@ -161,6 +168,25 @@ static void rnr_exhausted(struct model *m)
 	MUST(m, d.b->state == QPS_RTS);
 }
 
+/* Progress gives the RNR retries back as well. */
+static void late_recv(struct sim *s, void *q) { recv_ok(q, 100); }
+
+static void rnr_reloads(struct model *m)
+{
+	struct qp_attr attr = model_attr();
+	struct duo d;
+
+	attr.rnr_retry = 1;
+	attr.min_rnr_timer = 12;	/* 0.64 ms */
+	d = duo_rc(m, &attr);
+	for (unsigned i = 0; i < 4; i++) {
+		send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 100 });
+		sim_at(&m->s, m->s.now + 100 * USEC, late_recv, d.b);
+		model_settle(m);
+	}
+	MUST(m, m->seen[WC_SUCCESS] == 8 && stat_of(d.a->node, HCA_STAT_RCVD_RNR_ERR) == 4);
+}
+
 static void rnr_waits(struct model *m)
 {
 	struct qp_attr attr = model_attr();
@@ -204,6 +230,11 @@ static void read_gap_is_fast(struct model *m)
 	model_settle(m);
 	MUST(m, m->s.now < 4096ull << 10);
 	MUST(m, stat_of(d.a->node, HCA_STAT_IMPLIED_NAK) == 1);
+	m->s.link[1][0].pkt_n = 0;
+	send_ok(d.a, &(struct post){ .op = WR_READ, .flags = S, .len = 2000 });
+	model_settle(m);
+	MUST(m, stat_of(d.a->node, HCA_STAT_IMPLIED_NAK) == 2);
+	MUST(m, stat_of(d.a->node, HCA_STAT_LOCAL_ACK_TIMEOUT) == 0);
 }
 
 /* Timeout 0: never. */
@@ -231,12 +262,15 @@ static void gone(struct model *m, unsigned node, bool is)
 
 static void unmapped(struct model *m)
 {
-	static const struct { uint8_t op; unsigned where; uint32_t status; } t[] = {
-		{ WR_SEND, 0, BIT(WC_LOC_PROT_ERR) }, { WR_READ, 0, BIT(WC_LOC_PROT_ERR) },
-		{ WR_FETCH_ADD, 0, BIT(WC_LOC_PROT_ERR) },
-		{ WR_SEND, 1, BIT(WC_REM_OP_ERR) }, { WR_WRITE, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
-		{ WR_READ, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
-		{ WR_FETCH_ADD, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
+	static const struct { uint8_t op; unsigned where; uint32_t status;
+	} t[] = {
+		{WR_SEND, 0, BIT(WC_LOC_PROT_ERR)},
+		{WR_READ, 0, BIT(WC_LOC_PROT_ERR)},
+		{WR_FETCH_ADD, 0, BIT(WC_LOC_PROT_ERR)},
+		{WR_SEND, 1, BIT(WC_REM_OP_ERR)},
+		{WR_WRITE, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
+		{WR_READ, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
+		{WR_FETCH_ADD, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
@@ -245,8 +279,10 @@ static void unmapped(struct model *m)
 		recv_ok(d.b, 2048);
 		d.a->cause = d.b->cause = true;
 		d.b->rq_may = BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_QP_OP_ERR);
-		send_ok(d.a, &(struct post){ .op = t[i].op, .flags = S, .len = t[i].op == WR_FETCH_ADD ? 8 : 1500,
-					     .expect = t[i].status });
+		send_ok(d.a, &(struct post){.op = t[i].op,
+		                            .flags = S,
+		                            .len = t[i].op == WR_FETCH_ADD ? 8 : 1500,
+		                            .expect = t[i].status});
 		gone(m, t[i].where, true);
 		model_settle(m);
 		run_for(m, MSEC);
@@ -254,6 +290,28 @@ static void unmapped(struct model *m)
 		model_watch(d.a);
 		MUST(m, d.a->state == QPS_ERR);
 	}
+}
+
+/* A train between local devices that is taken packet by packet, and whose source cannot be read: lost, not
+ * refused. */
+static void local_source_gone(struct model *m)
+{
+	struct link local = { .local = true };
+	struct duo d = duo_rc(m, NULL);
+
+	sim_link(&m->s, 0, 1, &local);
+	m->mem_lost = true;
+	for (unsigned i = 0; i < 8; i++) {	/* the host of the link may say what happened, or not */
+		send_ok(d.a, &(struct post){ .op = WR_WRITE_IMM, .flags = S, .len = 1000 });
+		gone(m, 0, true);
+		run_for(m, MSEC);
+		gone(m, 0, false);
+		model_watch(d.b);
+		MUST(m, d.b->state == QPS_RTS);
+		MUST(m, m->seen[WC_REM_INV_REQ_ERR] == 0);
+	}
+	recv_ok(d.b, 0);
+	model_settle(m);
 }
 
 /* Dereg while work is outstanding: the core must notice, and touch nothing (the arena checks). */
@@ -313,6 +371,8 @@ static void queue_full(struct model *m)
 	for (n = 0; n < 1000 && !model_recv(d.a, 8, 1); n++)
 		;
 	MUST(m, n >= 16 && n < 1000 && model_recv(d.a, 8, 1) == ENOMEM);
+	MUST(m, model_send(d.b, &(struct post){.op = WR_WRITE, .flags = S, .len = 8, .sge_n = 5}) == EINVAL);
+	MUST(m, model_recv(d.b, 8, 5) == EINVAL);
 	m->s.link[0][1].dark = false;
 	model_settle(m);
 }
@@ -385,11 +445,13 @@ const struct sim_case cases_rc[] = {
 	{ "retry_exhausted", retry_exhausted },
 	{ "retry_reloads", retry_reloads },
 	{ "rnr_exhausted", rnr_exhausted },
+	{ "rnr_reloads", rnr_reloads },
 	{ "rnr_waits", rnr_waits },
 	{ "nak_is_fast", nak_is_fast },
 	{ "read_gap_is_fast", read_gap_is_fast },
 	{ "timeout_never", timeout_never },
 	{ "unmapped", unmapped },
+	{ "local_source_gone", local_source_gone },
 	{ "dereg_source", dereg_source },
 	{ "dereg_target", dereg_target },
 	{ "self_connected", self_connected },

@@ -78,8 +78,9 @@ static void every_edge(struct model *m)
 				q = model_qp(m, 0, &c);
 				bring(q, from);
 				if ((change(q, to) == 0) != legal)
-					sim_fail(&m->s, "type %u: %s to %s must be %s", q->type, qp_state_name(from),
-						 qp_state_name(to), legal ? "legal" : "refused");
+					sim_fail(&m->s, "type %u: %s to %s must be %s", q->type,
+					         qp_state_name(from), qp_state_name(to),
+					         legal ? "legal" : "refused");
 				MUST(m, !hca_qp_query(q->node->hca, q->qpn, &got, &init));
 				MUST(m, got.state == (legal ? to : from));
 				MUST(m, init.type == q->type && init.cap.max_send_wr >= 4);

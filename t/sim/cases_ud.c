@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cases_ud.c - datagrams and unreliable connections: what may be lost is lost whole, and nobody else notices. */
+/* cases_ud.c - datagrams and unreliable connections: what may be lost is lost whole, and nobody else notices.
+ */
 #include "cases.h"
 
 #define S	WR_SIGNALED
@@ -27,17 +28,23 @@ static void grh(struct model *m)
 
 		recv_ok(d.b, 140);
 		h = piece_bytes(d.b->rq->loc[0]);
-		send_ok(d.a, &(struct post){ .op = WR_SEND_IMM, .flags = S | WR_SOLICITED, .len = 100, .to = d.b, .gid = gid });
+		send_ok(d.a, &(struct post){.op = WR_SEND_IMM,
+		                            .flags = S | WR_SOLICITED,
+		                            .len = 100,
+		                            .to = d.b,
+		                            .gid = gid});
 		model_settle(m);
 		run_for(m, MSEC);
 		MUST(m, m->seen_op[WC_OP_RECV] == gid + 1);
 		if (gid == 0) {
 			MUST(m, !memcmp(h, zero, 20));
 			MUST(m, h[20] == 0x45 && h[29] == 17 && ip4_sum(h + 20) == 0xffff);
-			MUST(m, !memcmp(h + 32, d.a->node->gid[0] + 12, 4) && !memcmp(h + 36, d.b->node->gid[0] + 12, 4));
+			MUST(m, !memcmp(h + 32, d.a->node->gid[0] + 12, 4) &&
+			                !memcmp(h + 36, d.b->node->gid[0] + 12, 4));
 		} else {
 			MUST(m, h[0] >> 4 == 6 && h[6] == 17);
-			MUST(m, !memcmp(h + 8, d.a->node->gid[1], 16) && !memcmp(h + 24, d.b->node->gid[1], 16));
+			MUST(m,
+			     !memcmp(h + 8, d.a->node->gid[1], 16) && !memcmp(h + 24, d.b->node->gid[1], 16));
 		}
 	}
 }
@@ -75,7 +82,7 @@ static void ud_no_room(struct model *m)
 	recv_ok(d.b, 140);
 	recv_ok(d.b, 140);
 	for (unsigned i = 0; i < 3; i++)
-		send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = i == 1 ? 50 : 100, .to = d.b });
+		send_ok(d.a, &(struct post){.op = WR_SEND, .flags = S, .len = i == 1 ? 50 : 100, .to = d.b});
 	model_settle(m);
 	run_for(m, MSEC);
 	model_watch(d.b);
@@ -89,7 +96,9 @@ static void ud_too_long(struct model *m)
 	struct duo d = duo_ud(m);
 
 	recv_ok(d.b, 5000);
-	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 4097, .to = d.b, .expect = 1u << WC_LOC_LEN_ERR });
+	send_ok(d.a,
+	        &(struct post){
+			.op = WR_SEND, .flags = S, .len = 4097, .to = d.b, .expect = 1u << WC_LOC_LEN_ERR});
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .len = 1, .to = d.b });
 	model_settle(m);
 	model_watch(d.a);
@@ -108,7 +117,9 @@ static void ud_unmapped(struct model *m)
 
 	d.a->cause = true;
 	recv_ok(d.b, 200);
-	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 100, .to = d.b, .expect = 1u << WC_LOC_PROT_ERR });
+	send_ok(d.a,
+	        &(struct post){
+			.op = WR_SEND, .flags = S, .len = 100, .to = d.b, .expect = 1u << WC_LOC_PROT_ERR});
 	for (unsigned i = 0; i < 5; i++)
 		d.a->node->mem.region[i].gone = true;
 	model_settle(m);

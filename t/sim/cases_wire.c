@@ -17,23 +17,8 @@ static uint8_t data[8192];
 static void expect_err(struct mqp *q)
 {
 	q->cause = true;
-	q->rq_may = BIT(WC_REM_INV_REQ_ERR) | BIT(WC_REM_ACCESS_ERR) | BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_LEN_ERR);
-}
-
-static uint32_t psn_of(const struct mqp *q)
-{
-	uint32_t n = q->qpn - 1;
-	struct qp_info i;
-
-	if (!hca_qp_next(q->node->hca, &n, &i) || i.qpn != q->qpn)
-		sim_fail(&q->m->s, "hca_qp_next does not find QP 0x%x", q->qpn);
-	return i.rq_psn;
-}
-
-static bool in_err(struct mqp *q)
-{
-	model_watch(q);
-	return q->state == QPS_ERR;
+	q->rq_may =
+		BIT(WC_REM_INV_REQ_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_LEN_ERR);
 }
 
 /* ---- packets for nobody ------------------------------------------------------ */
@@ -121,27 +106,33 @@ static void raw(struct model *m)
 /* Each is one request, sent in sequence to a fresh QP; second is a packet behind it. */
 static void offences(struct model *m)
 {
-	static const struct { uint8_t first; uint32_t len; uint8_t second; uint32_t len2; uint32_t dma; } t[] = {
-		{ RC(SEND_MIDDLE), 256, 0, 0, 0 },
-		{ RC(SEND_LAST), 10, 0, 0, 0 },
-		{ RC(WRITE_MIDDLE), 256, 0, 0, 0 },
-		{ RC(WRITE_LAST_IMM), 10, 0, 0, 0 },
-		{ RC(SEND_FIRST), 256, RC(WRITE_MIDDLE), 256, 0 },
-		{ RC(SEND_FIRST), 256, RC(SEND_ONLY), 5, 0 },
-		{ RC(SEND_FIRST), 256, RC(READ_REQUEST), 0, 8 },
-		{ RC(WRITE_FIRST), 256, RC(SEND_LAST), 8, 300 },
-		{ RC(SEND_FIRST), 100, 0, 0, 0 },
-		{ RC(SEND_ONLY), 257, 0, 0, 0 },
-		{ RC(WRITE_ONLY), 16, 0, 0, 17 },
-		{ RC(WRITE_ONLY), 16, 0, 0, 15 },
-		{ RC(WRITE_FIRST), 256, 0, 0, 256 },
-		{ RC(WRITE_FIRST), 256, RC(WRITE_LAST), 43, 300 },
-		{ RC(WRITE_FIRST), 256, RC(WRITE_LAST), 45, 300 },
-		{ RC(READ_REQUEST), 0, 0, 0, 0x80000001 },
-		{ RC(WRITE_FIRST), 256, 0, 0, 0x80000001 },
-		{ RC(SEND_ONLY_INV), 8, 0, 0, 0 },
-		{ RC(FLUSH), 0, 0, 0, 8 },
-		{ RC(ATOMIC_WRITE), 8, 0, 0, 8 },
+	static const struct {
+		uint8_t first;
+		uint32_t len;
+		uint8_t second;
+		uint32_t len2;
+		uint32_t dma;
+	} t[] = {
+		{RC(SEND_MIDDLE), 256, 0, 0, 0},
+		{RC(SEND_LAST), 10, 0, 0, 0},
+		{RC(WRITE_MIDDLE), 256, 0, 0, 0},
+		{RC(WRITE_LAST_IMM), 10, 0, 0, 0},
+		{RC(SEND_FIRST), 256, RC(WRITE_MIDDLE), 256, 0},
+		{RC(SEND_FIRST), 256, RC(SEND_ONLY), 5, 0},
+		{RC(SEND_FIRST), 256, RC(READ_REQUEST), 0, 8},
+		{RC(WRITE_FIRST), 256, RC(SEND_LAST), 8, 300},
+		{RC(SEND_FIRST), 100, 0, 0, 0},
+		{RC(SEND_ONLY), 257, 0, 0, 0},
+		{RC(WRITE_ONLY), 16, 0, 0, 17},
+		{RC(WRITE_ONLY), 16, 0, 0, 15},
+		{RC(WRITE_FIRST), 256, 0, 0, 256},
+		{RC(WRITE_FIRST), 256, RC(WRITE_LAST), 43, 300},
+		{RC(WRITE_FIRST), 256, RC(WRITE_LAST), 45, 300},
+		{RC(READ_REQUEST), 0, 0, 0, 0x80000001},
+		{RC(WRITE_FIRST), 256, 0, 0, 0x80000001},
+		{RC(SEND_ONLY_INV), 8, 0, 0, 0},
+		{RC(FLUSH), 0, 0, 0, 8},
+		{RC(ATOMIC_WRITE), 8, 0, 0, 8},
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
@@ -249,7 +240,8 @@ static void nak_codes(struct model *m)
 		struct burst x = burst_to(d.a, RC(ACKNOWLEDGE), d.a->attr.sq_psn);
 
 		m->s.link[0][1].dark = true;
-		send_ok(d.a, &(struct post){ .op = WR_WRITE, .flags = S, .len = 8, .expect = BIT(t[i].status) });
+		send_ok(d.a,
+		        &(struct post){.op = WR_WRITE, .flags = S, .len = 8, .expect = BIT(t[i].status)});
 		sim_turns(&m->s);
 		x.syndrome = t[i].syndrome;
 		inject(d.a, &x, NULL, 0);
@@ -282,7 +274,9 @@ static void bad_responses(struct model *m)
 
 		m->s.link[0][1].dark = true;
 		m->s.strange = true;	/* a READ of a liar may store what it likes */
-		send_ok(d.a, &(struct post){ .op = t[i].wr, .flags = S, .len = t[i].want, .expect = BIT(WC_BAD_RESP_ERR) });
+		send_ok(d.a,
+		        &(struct post){
+				.op = t[i].wr, .flags = S, .len = t[i].want, .expect = BIT(WC_BAD_RESP_ERR)});
 		sim_turns(&m->s);
 		inject(d.a, &x, data, t[i].len);
 		model_settle(m);
@@ -320,7 +314,8 @@ static void uc_strange(struct model *m)
 	recv_ok(d.b, 1000);
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
 		struct burst x = burst_to(d.b, t[i].op, psn_of(d.b));
-		struct piece *p = piece_new(&d.b->node->mem.region[REGION_ALL], &m->s.rng, PIECE_RECV, 1024, 0);
+		struct piece *p =
+			piece_new(&d.b->node->mem.region[REGION_ALL], &m->s.rng, PIECE_RECV, 1024, 0);
 
 		x.va = piece_iova(p);
 		x.rkey = p->r->key;
@@ -401,8 +396,13 @@ static void ud_no_source(struct model *m)
 {
 	struct duo d = duo_ud(m);
 
-	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 5, .to = d.b, .gid = 0, .no_source = true,
-				     .expect = BIT(WC_LOC_QP_OP_ERR) });
+	send_ok(d.a, &(struct post){.op = WR_SEND,
+	                            .flags = S,
+	                            .len = 5,
+	                            .to = d.b,
+	                            .gid = 0,
+	                            .no_source = true,
+	                            .expect = BIT(WC_LOC_QP_OP_ERR)});
 	model_settle(m);
 	MUST(m, m->seen[WC_LOC_QP_OP_ERR] == 1);
 }

@@ -63,8 +63,11 @@ static unsigned name_report(FILE *f, bool all, const char *what, const char *nam
 	const char *why = excuse(name);
 
 	if (all || (!n && !why))
-		fprintf(f, "%-8s %-28s %12llu%s%s\n", what, name, (unsigned long long)n, why ? "  " : n ? "" : "  NEVER",
-			why ? why : "");
+		fprintf(f, "%-8s %-28s %12llu%s%s\n", what, name, (unsigned long long)n,
+		        why ? "  "
+		        : n ? ""
+		            : "  NEVER",
+		        why ? why : "");
 	return !n && !why;
 }
 
@@ -87,7 +90,8 @@ unsigned cover_report(FILE *f, bool all)
 					continue;
 				snprintf(name, sizeof name, "%s %s->%s", types[t].name, qp_state_name(from),
 					 qp_state_name(to));
-				missing += name_report(f, all, "edge", name, cover->edge[types[t].type][from][to]);
+				missing += name_report(f, all, "edge", name,
+				                       cover->edge[types[t].type][from][to]);
 			}
 	return missing;
 }

@@ -201,6 +201,7 @@ void link_tx(struct sim *s, struct node *from, const struct burst *b)
 {
 	struct node *to = node_by_gid(s, b->route.dgid);
 	struct link *l;
+	uint64_t before;
 
 	burst_sane(s, b);
 	if (!to || !s->link[from->i][to->i].local) {
@@ -211,8 +212,12 @@ void link_tx(struct sim *s, struct node *from, const struct burst *b)
 	l->pkt_n += b->n;
 	trace_mix(s, &b->psn, sizeof b->psn);
 	trace_burst(s, from, to, b, "local");
+	before = from->mem.faults;
 	hca_rx_burst(to->hca, b, sim_now(s));
 	sim_dirty(to);
+	/* A host that saw it may say that the source was not readable; else it counts as lost. */
+	if (from->mem.faults != before && from != to && rng_one_in(&s->rng, 2))
+		hca_tx_fault(from->hca, b, sim_now(s));
 }
 
 /* ---- receiving --------------------------------------------------------- */

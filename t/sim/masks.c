@@ -23,29 +23,45 @@ struct script {
 
 static const struct script scripts[] = {
 	{ .name = "send", .post = {
-		{ .op = WR_SEND, .flags = S, .len = 3 * MTU + 7 }, { .op = WR_SEND, .flags = S, .len = 0 },
-		{ .op = WR_SEND_IMM, .flags = S | WR_SOLICITED, .len = 2 * MTU }, { .op = WR_SEND, .flags = S, .len = 1 } } },
+		{ .op = WR_SEND, .flags = S, .len = 3 * MTU + 7 },
+		{ .op = WR_SEND, .flags = S, .len = 0 },
+		{ .op = WR_SEND_IMM, .flags = S | WR_SOLICITED, .len = 2 * MTU },
+		{ .op = WR_SEND, .flags = S, .len = 1 } } },
 	{ .name = "write_imm", .post = {
-		{ .op = WR_WRITE, .flags = 0, .len = 4 * MTU }, { .op = WR_WRITE, .flags = S, .len = 4 * MTU, .again = true },
-		{ .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU + 1 }, { .op = WR_WRITE_IMM, .flags = S, .len = 0 } } },
+		{ .op = WR_WRITE, .flags = 0, .len = 4 * MTU },
+		{ .op = WR_WRITE, .flags = S, .len = 4 * MTU, .again = true },
+		{ .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU + 1 },
+		{ .op = WR_WRITE_IMM, .flags = S, .len = 0 } } },
 	{ .name = "read", .post = {
-		{ .op = WR_READ, .flags = S, .len = 5 * MTU + 3 }, { .op = WR_READ, .flags = S, .len = 0 },
-		{ .op = WR_READ, .flags = S, .len = MTU }, { .op = WR_READ, .flags = S, .len = 2 * MTU },
+		{ .op = WR_READ, .flags = S, .len = 5 * MTU + 3 },
+		{ .op = WR_READ, .flags = S, .len = 0 },
+		{ .op = WR_READ, .flags = S, .len = MTU },
+		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
 		{ .op = WR_READ, .flags = S, .len = 17 } } },
 	{ .name = "atomic", .post = {
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 }, { .op = WR_CMP_SWP, .flags = S, .len = 8 },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 }, { .op = WR_WRITE, .flags = S, .len = 8 },
-		{ .op = WR_CMP_SWP, .flags = S, .len = 8 }, { .op = WR_FETCH_ADD, .flags = S, .len = 8, .word = 1 } } },
+		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		{ .op = WR_CMP_SWP, .flags = S, .len = 8 },
+		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		{ .op = WR_WRITE, .flags = S, .len = 8 },
+		{ .op = WR_CMP_SWP, .flags = S, .len = 8 },
+		{ .op = WR_FETCH_ADD, .flags = S, .len = 8, .word = 1 } } },
 	{ .name = "mixed", .post = {
-		{ .op = WR_WRITE, .flags = 0, .len = 2 * MTU }, { .op = WR_READ, .flags = S, .len = 2 * MTU, .again = true },
-		{ .op = WR_SEND, .flags = S | WR_FENCE, .len = MTU + 1 }, { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
-		{ .op = WR_WRITE_IMM, .flags = S | WR_FENCE, .len = MTU }, { .op = WR_READ, .flags = S, .len = 3 * MTU } } },
+		{ .op = WR_WRITE, .flags = 0, .len = 2 * MTU },
+		{ .op = WR_READ, .flags = S, .len = 2 * MTU, .again = true },
+		{ .op = WR_SEND, .flags = S | WR_FENCE, .len = MTU + 1 },
+		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		{ .op = WR_WRITE_IMM, .flags = S | WR_FENCE, .len = MTU },
+		{ .op = WR_READ, .flags = S, .len = 3 * MTU } } },
 	{ .name = "rnr", .late = 300, .post = {
-		{ .op = WR_SEND, .flags = S, .len = 2 * MTU }, { .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU },
-		{ .op = WR_READ, .flags = S, .len = 2 * MTU }, { .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
+		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
+		{ .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU },
+		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
+		{ .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
 	{ .name = "both", .both = true, .post = {
-		{ .op = WR_SEND, .flags = S, .len = 2 * MTU }, { .op = WR_READ, .flags = S, .len = 2 * MTU },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 }, { .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
+		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
+		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
+		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		{ .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
 };
 
 unsigned masks_scripts(void) { return sizeof scripts / sizeof scripts[0]; }
@@ -82,8 +98,8 @@ uint64_t masks_run(uint64_t seed, bool trace)
 {
 	static struct masks masks;
 	struct masks *k = &masks;
-	struct model_cfg c = { .kind = "masks", .seed = seed, .nodes = 2, .arena_len = 128 << 10, .hca = model_hca(),
-			       .trace = trace };
+	struct model_cfg c = { .kind = "masks", .seed = seed, .nodes = 2, .arena_len = 128 << 10,
+			       .hca = model_hca(), .trace = trace };
 	const struct mqp_cfg qc = { .type = QPT_RC, .max_send_wr = 16, .max_recv_wr = 16, .max_sge = 4 };
 	struct link link = { .delay_ns = 2 * USEC, .rate = 10000000000 };
 	struct qp_attr attr = model_attr();

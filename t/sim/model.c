@@ -28,7 +28,8 @@ struct qp_attr model_attr(void)
 
 /* ---- nodes -------------------------------------------------------------- */
 
-static void region_new(struct model *m, struct node *n, unsigned share, uint32_t access, uint32_t pdn, bool iova)
+static void region_new(struct model *m, struct node *n, unsigned share, uint32_t access, uint32_t pdn,
+                       bool iova)
 {
 	struct region *r = arena_region(&n->mem, (uint64_t)n->mem.len * share / (REGION_SHARES + 1));
 	struct mr_attr a;
@@ -38,7 +39,8 @@ static void region_new(struct model *m, struct node *n, unsigned share, uint32_t
 	r->iova = iova ? rng_next(&m->s.rng) >> 8 << 4 : r->va;
 	r->access = access;
 	r->pdn = pdn;
-	a = (struct mr_attr){ .pdn = pdn, .access = access, .addr = r->va, .len = r->len, .iova = r->iova, .region = r };
+	a = (struct mr_attr){
+		.pdn = pdn, .access = access, .addr = r->va, .len = r->len, .iova = r->iova, .region = r};
 	if (hca_mr_reg(n->hca, &a, &r->key))
 		sim_fail(&m->s, "hca_mr_reg");
 	r->alive = true;
@@ -135,7 +137,8 @@ int model_modify(struct mqp *q, const struct qp_attr *a, uint32_t mask)
 
 	model_watch(q);
 	e = hca_qp_modify(q->node->hca, q->qpn, a, mask, sim_now(&q->m->s));
-	trace_note(&q->m->s, "%c QP 0x%x modify %u to %u: %d", 'A' + q->node->i, q->qpn, q->state, a->state, e);
+	trace_note(&q->m->s, "%c QP 0x%x modify %u to %u: %d", 'A' + q->node->i, q->qpn, q->state, a->state,
+	           e);
 	sim_dirty(q->node);
 	if (e || !(mask & QPA_STATE))
 		return e;
@@ -159,7 +162,9 @@ void model_to_init(struct mqp *q)
 
 	a.state = QPS_INIT;
 	a.port = 1;
-	if (model_modify(q, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | (q->type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS)))
+	if (model_modify(q, &a,
+	                 QPA_STATE | QPA_PKEY_INDEX | QPA_PORT |
+	                         (q->type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS)))
 		sim_fail(&q->m->s, "RESET to INIT is refused");
 }
 
@@ -292,7 +297,8 @@ void model_overrun(struct model *m, struct node *n, uint32_t cqn)
 
 /* ---- the end ------------------------------------------------------------ */
 
-/* An upper bound of the time in which a QP must do something: all its retries and the longest RNR timer, many times. */
+/* An upper bound of the time in which a QP must do something: all its retries and the longest RNR timer, many
+ * times. */
 static uint64_t patience(const struct model *m)
 {
 	uint64_t t = 20 * SEC;
@@ -307,10 +313,24 @@ static uint64_t patience(const struct model *m)
 static struct mqp *model_busy(struct model *m)
 {
 	for (unsigned i = 0; i < m->qp_n; i++)
-		for (struct mwr *w = m->qp[i].exists && !m->qp[i].overrun ? m->qp[i].sq : NULL; w; w = w->next)
+		for (struct mwr *w = m->qp[i].exists && !m->qp[i].overrun ? m->qp[i].sq : NULL; w;
+		     w = w->next)
 			if (w->signaled || m->qp[i].sq_err)
 				return &m->qp[i];
 	return NULL;
+}
+
+/* What senders were told is delivered has been received. */
+static void model_delivered(struct model *m)
+{
+	for (unsigned i = 0; i < m->s.node_n; i++)
+		sim_reap(&m->s, &m->s.node[i]);
+	for (unsigned i = 0; i < m->qp_n; i++)
+		for (struct msg *g = m->qp[i].type == QPT_RC ? m->qp[i].msg : NULL; g; g = g->next)
+			if (g->ok && !g->delivered && g->to && g->to->exists && !g->to->orphaned &&
+			    !g->to->overrun)
+				sim_fail(&m->s, "a SEND of QP 0x%x succeeded and never arrived",
+				         m->qp[i].qpn);
 }
 
 void model_settle(struct model *m)
@@ -322,16 +342,19 @@ void model_settle(struct model *m)
 	for (;;) {
 		sim_turns(s);
 		q = model_busy(m);
-		if (!q)
+		if (!q) {
+			model_delivered(m);
 			break;
+		}
 		if (m->on_settle)
 			m->on_settle(m);
 		if (!sim_step(s))
-			sim_fail(s, "deadlock: QP 0x%x of %c has %u send WRs, and nothing will happen", q->qpn,
-				 'A' + q->node->i, q->sq_n);
+			sim_fail(s, "deadlock: QP 0x%x of %c has %u send WRs, and nothing will happen",
+			         q->qpn, 'A' + q->node->i, q->sq_n);
 		if (s->now - m->progress > patience(m))
-			sim_fail(s, "no liveness: QP 0x%x of %c has %u send WRs, none completed for %llu ms", q->qpn,
-				 'A' + q->node->i, q->sq_n, (unsigned long long)((s->now - m->progress) / MSEC));
+			sim_fail(s, "no liveness: QP 0x%x of %c has %u send WRs, none completed for %llu ms",
+			         q->qpn, 'A' + q->node->i, q->sq_n,
+			         (unsigned long long)((s->now - m->progress) / MSEC));
 	}
 }
 
@@ -357,7 +380,8 @@ static void node_clear(struct model *m, struct node *n)
 	hca_verify(h);
 	hca_objects(h, &k);
 	if (k.pd || k.mr || k.cq || k.srq || k.qp)
-		sim_fail(&m->s, "left over: %u PDs, %u MRs, %u CQs, %u SRQs, %u QPs", k.pd, k.mr, k.cq, k.srq, k.qp);
+		sim_fail(&m->s, "left over: %u PDs, %u MRs, %u CQs, %u SRQs, %u QPs", k.pd, k.mr, k.cq, k.srq,
+		         k.qp);
 }
 
 void model_end(struct model *m)

@@ -34,7 +34,7 @@ struct msg {
 	struct content *c;
 	uint32_t len, imm;
 	bool has_imm, solicited, write;
-	bool known;		/* its sender has been told */
+	bool known, ok;		/* its sender has been told, and that it arrived */
 	unsigned delivered;
 };
 
@@ -145,7 +145,8 @@ struct mqp_cfg {
 };
 struct mqp *model_qp(struct model *, unsigned node, const struct mqp_cfg *);
 struct msrq *model_srq(struct model *, unsigned node, uint32_t max_wr);
-/* INIT, RTR, RTS of both ends; attr has what they share: mtu, timeouts, retries, rd_atomic ...; PSNs by seed, near 2^24 if wrap. */
+/* INIT, RTR, RTS of both ends; attr has what they share: mtu, timeouts, retries, rd_atomic ...; PSNs by seed,
+ * near 2^24 if wrap. */
 void model_connect(struct mqp *, struct mqp *, const struct qp_attr *, bool wrap, unsigned gid);
 void model_ready(struct mqp *, uint32_t qkey);	/* UD */
 struct qp_attr model_attr(void);		/* what a patient program would choose */

@@ -20,7 +20,8 @@ struct mqp *model_find(struct model *m, const struct node *n, uint32_t qpn)
 	return NULL;
 }
 
-/* The memory of a WR that is over, well or not, is the program's again; only the far end may still be written. */
+/* The memory of a WR that is over, well or not, is the program's again; only the far end may still be
+ * written. */
 void wr_free(struct mwr *w, bool remote)
 {
 	for (unsigned i = 0; i < w->loc_n; i++) {
@@ -73,7 +74,8 @@ static void wr_done_rc(struct mwr *w)
 	struct sim *s = &w->qp->m->s;
 	unsigned long long id = w->id;
 
-	if (w->msg && w->msg->delivered != 1)
+	/* A slow host may not have looked yet: model_settle() asks again. */
+	if (w->msg && w->msg->delivered != 1 && (w->msg->delivered || !w->qp->peer->node->lazy))
 		sim_fail(s, "WR %llu succeeded, its message was delivered %u times", id, w->msg->delivered);
 	if ((w->op == WR_WRITE || w->op == WR_WRITE_IMM || w->op == WR_ATOMIC_WRITE) && w->len &&
 	    !piece_has(w->remote, w->ver))
@@ -113,8 +115,10 @@ static void wr_pop(struct mqp *q, bool ok)
 		sim_fail(&q->m->s, "WR %llu is wrong and succeeded", (unsigned long long)w->id);
 	if (ok && q->type == QPT_RC)
 		wr_done_rc(w);
-	if (w->msg)
+	if (w->msg) {
 		w->msg->known = true;
+		w->msg->ok = ok;
+	}
 	q->sq = w->next;
 	if (!q->sq)
 		q->sq_tail = &q->sq;
@@ -135,7 +139,8 @@ static bool retry_possible(const struct mqp *q, const struct mwr *w)
 
 	if (q->type != QPT_RC || !p)
 		return false;
-	if (q->m->lenient || q->m->mem_lost || !p->exists || p->cause || p->sq_err || p->rq_err || p->state < QPS_RTR || p->state == QPS_ERR)
+	if (q->m->lenient || q->m->mem_lost || !p->exists || p->cause || p->sq_err || p->rq_err ||
+	    p->state < QPS_RTR || p->state == QPS_ERR)
 		return true;
 	harm = sim_harm(&q->m->s, q->node, p->node) - w->harm;
 	return harm > q->attr.retry_cnt;
@@ -152,7 +157,8 @@ static uint32_t first_errors(const struct mqp *q, const struct mwr *w)
 	if (q->cause)
 		may |= BIT(WC_WR_FLUSH_ERR);
 	if (q->m->mem_lost)
-		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR) | BIT(WC_REM_OP_ERR) | BIT(WC_WR_FLUSH_ERR);
+		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR) | BIT(WC_REM_OP_ERR) |
+		       BIT(WC_WR_FLUSH_ERR);
 	return may;
 }
 
@@ -177,7 +183,8 @@ static void send_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 
 	while (q->sq && q->sq->id != c->wr_id) {
 		if (q->sq->signaled || q->sq_err)
-			sim_fail(&m->s, "WR %llu completes before WR %llu, or twice", id, (unsigned long long)q->sq->id);
+			sim_fail(&m->s, "WR %llu completes before WR %llu, or twice", id,
+			         (unsigned long long)q->sq->id);
 		wr_pop(q, true);
 	}
 	if (!q->sq)
@@ -211,8 +218,8 @@ static void send_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 
 static void recv_mismatch(struct model *m, const struct mqp *q, const struct cqe *c)
 {
-	sim_fail(&m->s, "QP 0x%x receives %u bytes (op %u, imm 0x%x) that nobody sent, or not now", q->qpn, c->byte_len,
-		 c->op, c->imm);
+	sim_fail(&m->s, "QP 0x%x receives %u bytes (op %u, imm 0x%x) that nobody sent, or not now", q->qpn,
+	         c->byte_len, c->op, c->imm);
 }
 
 /* Are the bytes of the receive, from skip on, those of c? */
@@ -225,7 +232,8 @@ static bool recv_has(const struct mwr *w, const struct content *c, uint32_t len,
 		uint32_t from = off < skip ? skip - off : 0;
 		uint32_t to = off + p->len > skip + len ? skip + len - off : p->len;
 
-		if (from < to && memcmp(piece_bytes(p) + from, c->ver[c->ver_n - 1] + off + from - skip, to - from))
+		if (from < to &&
+		    memcmp(piece_bytes(p) + from, c->ver[c->ver_n - 1] + off + from - skip, to - from))
 			return false;
 		off += p->len;
 	}
@@ -236,7 +244,8 @@ static bool msg_fits(const struct msg *g, const struct mqp *q, const struct mwr 
 {
 	uint32_t grh = q->type == QPT_UD ? 40 : 0;
 
-	if ((g->to != q && (!g->to || !g->to->group || g->to->group != q->group)) || c->byte_len != g->len + grh || c->op != (g->write ? WC_OP_RECV_IMM : WC_OP_RECV))
+	if ((g->to != q && (!g->to || !g->to->group || g->to->group != q->group)) ||
+	    c->byte_len != g->len + grh || c->op != (g->write ? WC_OP_RECV_IMM : WC_OP_RECV))
 		return false;
 	if (!(c->flags & WC_WITH_IMM) != !g->has_imm || (g->has_imm && c->imm != g->imm))
 		return false;
@@ -260,7 +269,8 @@ static struct msg *msg_first(const struct model *m, struct mqp *from, const stru
 	return first;
 }
 
-/* RC: exactly the next message.  UC: a later one.  UD: any; UC and UD twice or late only if packets are so. */
+/* RC: exactly the next message.  UC: a later one.  UD: any; UC and UD twice or late only if packets are so.
+ */
 static struct msg *msg_match(struct model *m, struct mqp *q, const struct mwr *w, const struct cqe *c)
 {
 	struct msg *g;
@@ -284,17 +294,22 @@ static void recv_bytes_once(struct model *m, const struct mwr *w, const struct c
 		const struct piece *p = w->loc[i];
 
 		if (p->high > (len > off ? len - off : 0))
-			sim_fail(&m->s, "receive %llu was written behind its message", (unsigned long long)w->id);
+			sim_fail(&m->s, "receive %llu was written behind its message",
+			         (unsigned long long)w->id);
 		stored += p->stored;
 		off += p->len;
 	}
 	if (stored != len)
-		sim_fail(&m->s, "receive %llu of %u bytes: %u were written", (unsigned long long)w->id, len, stored);
+		sim_fail(&m->s, "receive %llu of %u bytes: %u were written", (unsigned long long)w->id, len,
+		         stored);
 }
 
-/* A UC message that was lost, a QP that is reset, give a receive WR back to the SRQ, with what was written there. */
+/* A UC message that was lost, a QP that is reset, give a receive WR back to the SRQ, with what was written
+ * there. */
 static bool recv_fresh(const struct model *m, const struct mqp *q)
 {
+	if (m->mem_lost)
+		return false;	/* a store may have ended in the middle, and was made again */
 	for (unsigned i = 0; q->srq && i < m->qp_n; i++)
 		if (m->qp[i].srq == q->srq && (m->qp[i].type == QPT_UC || m->qp[i].orphaned))
 			return false;
@@ -355,14 +370,14 @@ static void recv_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	if (q->type != QPT_UD && q->state != QPS_ERR && q->state != QPS_RESET)
 		sim_fail(&m->s, "a receive fails and QP 0x%x is in state %u", q->qpn, q->state);
 	if (m->mem_lost)
-		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR);
+		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_ACCESS_ERR);
 	if (q->rq_err || q->cause || q->sq_err || m->mem_lost)
 		may |= BIT(WC_WR_FLUSH_ERR);
 	if (q->rq_err)
 		may = BIT(WC_WR_FLUSH_ERR);
 	if (!(may & BIT(c->status)))
-		sim_fail(&m->s, "receive %llu fails with status %u and nobody gave cause", (unsigned long long)w->id,
-			 c->status);
+		sim_fail(&m->s, "receive %llu fails with status %u and nobody gave cause",
+		         (unsigned long long)w->id, c->status);
 	if (q->state == QPS_ERR)
 		q->rq_err = q->cause = true;
 	wr_free(w, false);
@@ -472,7 +487,8 @@ static void tx_read(struct sim *s, struct node *n, const struct burst *b)
 	bool found = false;
 
 	for (unsigned i = 0; i < m->qp_n && !q; i++)
-		if (m->qp[i].exists && m->qp[i].node == n && m->qp[i].type == QPT_RC && m->qp[i].attr.dest_qpn == b->dqpn)
+		if (m->qp[i].exists && m->qp[i].node == n && m->qp[i].type == QPT_RC &&
+		    m->qp[i].attr.dest_qpn == b->dqpn)
 			q = &m->qp[i];
 	for (struct mwr *w = q ? q->sq : NULL; w; w = w->next) {
 		uint64_t va;

@@ -22,11 +22,13 @@ static struct region *region_of(struct node *n, struct rng *r, enum piece_kind k
 {
 	if (kind == PIECE_RECV)
 		return &n->mem.region[REGION_LOCAL];
-	return &n->mem.region[rng_one_in(r, 3) && n->mem.region[REGION_IOVA].alive ? REGION_IOVA : REGION_ALL];
+	return &n->mem.region[rng_one_in(r, 3) && n->mem.region[REGION_IOVA].alive ? REGION_IOVA
+	                                                                           : REGION_ALL];
 }
 
 /* The message in n pieces of memory; false: no room. */
-static bool wr_pieces(struct mwr *w, struct node *n, enum piece_kind kind, uint32_t len, unsigned k, uint32_t align)
+static bool wr_pieces(struct mwr *w, struct node *n, enum piece_kind kind, uint32_t len, unsigned k,
+                      uint32_t align)
 {
 	struct rng *r = &w->qp->m->s.rng;
 	uint32_t left = len;
@@ -84,7 +86,8 @@ static bool remote_piece(struct mwr *w, const struct post *p, enum piece_kind ki
 	struct mqp *q = w->qp;
 	struct rng *r = &q->m->s.rng;
 
-	w->remote = piece_new(region_of(q->peer->node, r, kind), r, kind, p->len, p->op == WR_ATOMIC_WRITE ? 8 : 0);
+	w->remote = piece_new(region_of(q->peer->node, r, kind), r, kind, p->len,
+	                      p->op == WR_ATOMIC_WRITE ? 8 : 0);
 	if (!w->remote)
 		return false;
 	piece_content(w->remote, c, 0);
@@ -248,8 +251,9 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 		w->loc[i]->kind = PIECE_RECV;	/* part of it may be right, but is of another place */
 	if (w->qp->peer && w->qp->type == QPT_RC) {
 		w->qp->peer->cause = true;
-		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR | 1u << WC_REM_ACCESS_ERR |
-				       1u << WC_LOC_PROT_ERR | 1u << WC_LOC_QP_OP_ERR | 1u << WC_REM_OP_ERR;
+		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR |
+		                       1u << WC_LOC_ACCESS_ERR | 1u << WC_LOC_PROT_ERR |
+		                       1u << WC_LOC_QP_OP_ERR | 1u << WC_REM_OP_ERR;
 	}
 }
 
@@ -328,6 +332,22 @@ static void msg_new(struct mwr *w, const struct post *p)
 	w->msg = g;
 }
 
+/* A WR that is not posted after all: what it would have written will never be there to be read. */
+static void wr_undo(struct mwr *w)
+{
+	struct mqp *q = w->qp;
+
+	if (q->target && w->op != WR_READ)
+		piece_put(q->target);
+	if (w->op != WR_READ)
+		q->target = NULL;
+	if (w->msg) {
+		content_put(w->msg->c);
+		free(w->msg);
+	}
+	wr_free(w, true);
+}
+
 int model_send(struct mqp *q, const struct post *given)
 {
 	struct post p = *given;
@@ -341,7 +361,7 @@ int model_send(struct mqp *q, const struct post *given)
 	w->signaled = q->sig_all || p.flags & WR_SIGNALED;
 	w->fence = p.flags & WR_FENCE;
 	if (!prepare(w, &p)) {
-		wr_free(w, true);
+		wr_undo(w);
 		return ENOBUFS;
 	}
 	if (op_takes_recv(p.op))
@@ -354,14 +374,11 @@ int model_send(struct mqp *q, const struct post *given)
 			slot_copy(&x, w);
 	}
 	e = hca_post_send(q->node->hca, q->qpn, &x.wr, sim_now(&q->m->s));
-	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i, q->qpn,
-		   (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "", e);
+	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i,
+	           q->qpn, (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "",
+	           e);
 	if (e) {
-		if (w->msg) {
-			content_put(w->msg->c);
-			free(w->msg);
-		}
-		wr_free(w, true);
+		wr_undo(w);
 		return e;
 	}
 	w->harm = q->peer ? sim_harm(&q->m->s, q->node, q->peer->node) : 0;
@@ -382,7 +399,8 @@ struct rslot {
 	struct sge sge[RD_MAX_SGE];
 };
 
-static struct mwr *recv_make(struct mqp *pseudo, struct node *n, struct rslot *x, uint32_t len, unsigned sge_n)
+static struct mwr *recv_make(struct mqp *pseudo, struct node *n, struct rslot *x, uint32_t len,
+                             unsigned sge_n)
 {
 	struct mwr *w = wr_new(pseudo, len);
 

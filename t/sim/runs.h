@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* runs.h - the three kinds of run.  Each aborts with its seed if something is wrong, and returns the trace's hash. */
+/* runs.h - the three kinds of run.  Each aborts with its seed if something is wrong, and returns the trace's
+ * hash. */
 #ifndef SIM_RUNS_H
 #define SIM_RUNS_H
 

@@ -61,7 +61,8 @@ static void node_init(struct sim *s, unsigned i, const struct hca_cfg *cfg, uint
 			sim_fail(s, "hca_gid_set");
 }
 
-void sim_init(struct sim *s, const char *kind, uint64_t seed, unsigned nodes, const struct hca_cfg *cfg, uint32_t arena_len)
+void sim_init(struct sim *s, const char *kind, uint64_t seed, unsigned nodes, const struct hca_cfg *cfg,
+              uint32_t arena_len)
 {
 	memset(s, 0, sizeof *s);
 	sim_current = s;
@@ -185,7 +186,8 @@ static struct sim_ev heap_pop(struct sim *s)
 
 void sim_at(struct sim *s, uint64_t t, void (*call)(struct sim *, void *), void *arg)
 {
-	heap_push(s, (struct sim_ev){ .t = t < s->now ? s->now : t, .kind = SIM_CALL, .call = call, .arg = arg });
+	heap_push(s,
+	          (struct sim_ev){.t = t < s->now ? s->now : t, .kind = SIM_CALL, .call = call, .arg = arg});
 }
 
 void sim_push(struct sim *s, uint64_t t, enum sim_ev_kind kind, struct node *n, struct pkt *p)
@@ -197,7 +199,7 @@ void sim_push(struct sim *s, uint64_t t, enum sim_ev_kind kind, struct node *n, 
 
 void sim_dirty(struct node *n) { n->dirty = true; }
 
-static void node_reap(struct sim *s, struct node *n)
+void sim_reap(struct sim *s, struct node *n)
 {
 	struct cqe cqe[16];
 	struct hca_event ev[4];
@@ -219,23 +221,43 @@ static void node_reap(struct sim *s, struct node *n)
 		}
 }
 
+/* A turn at this time, or before. */
+static void node_later(struct sim *s, struct node *n, uint64_t t)
+{
+	if (t >= n->tick_at)
+		return;
+	n->tick_at = t;
+	sim_push(s, t, SIM_TICK, n, NULL);
+}
+
 static void node_turn(struct sim *s, struct node *n)
 {
 	unsigned bursts = 0;
+	bool stop = false;
 	struct burst b;
 	mono_t d;
 
 	n->dirty = false;
+	if (n->tick_at <= s->now)
+		n->tick_at = UINT64_MAX;
 	if (mono_reached(sim_now(s), hca_deadline(n->hca)))
 		hca_tick(n->hca, sim_now(s));
 	while (hca_tx(n->hca, &b, sim_now(s))) {
 		if (++bursts > TURN_BURSTS)
 			sim_fail(s, "node %u never stops sending", n->i);
+		stop = rng_ppm(&s->rng, n->lazy);
 		if (s->ops && s->ops->tx)
 			s->ops->tx(s, n, &b);
 		link_tx(s, n, &b);
+		if (stop)
+			break;
 	}
-	node_reap(s, n);
+	if (stop || rng_ppm(&s->rng, n->lazy)) {
+		node_later(s, n, s->now + rng_below(&s->rng, n->late_ns));
+		if (rng_one_in(&s->rng, 2))
+			return;
+	}
+	sim_reap(s, n);
 	d = hca_deadline(n->hca);
 	if (mono_is_never(d))
 		return;
@@ -243,10 +265,7 @@ static void node_turn(struct sim *s, struct node *n)
 		n->dirty = true;
 		return;
 	}
-	if (d.ns < n->tick_at) {
-		n->tick_at = d.ns;
-		sim_push(s, d.ns, SIM_TICK, n, NULL);
-	}
+	node_later(s, n, d.ns + rng_below(&s->rng, n->late_ns));
 }
 
 void sim_turns(struct sim *s)
@@ -285,8 +304,6 @@ bool sim_step(struct sim *s)
 		sim_dirty(e.node);
 		break;
 	case SIM_TICK:
-		if (e.node->tick_at == e.t)
-			e.node->tick_at = UINT64_MAX;
 		sim_dirty(e.node);
 		break;
 	case SIM_CALL:
@@ -305,8 +322,9 @@ static void on_signal(int sig)
 {
 	if (sim_current) {
 		char text[160];
-		int n = snprintf(text, sizeof text, "signal %d in %s seed %llu at %llu ns\n", sig, sim_current->kind,
-				 (unsigned long long)sim_current->seed, (unsigned long long)sim_current->now);
+		int n = snprintf(text, sizeof text, "signal %d in %s seed %llu at %llu ns\n", sig,
+		                 sim_current->kind, (unsigned long long)sim_current->seed,
+		                 (unsigned long long)sim_current->now);
 
 		if (write(STDERR_FILENO, text, n) < 0)
 			_exit(1);
@@ -327,7 +345,8 @@ void sim_fail(struct sim *s, const char *fmt, ...)
 
 	fflush(stdout);
 	trace_last(s);
-	fprintf(stderr, "\n%s seed %llu%s%s, t %.6f ms: ", s->kind, (unsigned long long)s->seed, s->about ? " " : "", s->about ? s->about : "", s->now / 1e6);
+	fprintf(stderr, "\n%s seed %llu%s%s, t %.6f ms: ", s->kind, (unsigned long long)s->seed,
+	        s->about ? " " : "", s->about ? s->about : "", s->now / 1e6);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);

@@ -2,7 +2,8 @@
 /*
  * sim.h - HCAs, links between them and a clock, all of one seed.
  *
- *	node 0 [hca|arena] ==link==> edge: bytes + ICRC, loss, delay ... ==> edge: ICRC, parse, join ==> node 1
+ *	node 0 [hca|arena] ==link==> edge: bytes + ICRC, loss, delay ... ==> edge: ICRC, parse, join ==> node
+ *1
  *	                   --local-> the burst as it is ------------------------------------------->
  *
  * Virtual time; nothing here reads a clock or an address of this process, so that the same
@@ -74,6 +75,8 @@ struct node {
 	bool rx_due;
 	uint64_t gro_ns;	/* packets wait so long for others to be joined with, at most */
 	uint32_t join;		/* chance, per million, to join what can be joined */
+	uint32_t lazy;		/* chance, per million, that a turn ends before all was sent or reaped */
+	uint64_t late_ns;	/* what a host's timer is late, at most */
 	uint64_t tick_at;
 	bool dirty;
 };
@@ -110,7 +113,8 @@ struct sim {
 };
 
 /* Node 0..n-1 with HCAs of cfg (mem, mem_host, seed and qpn_low are set here), memory of arena_len each. */
-void sim_init(struct sim *, const char *kind, uint64_t seed, unsigned nodes, const struct hca_cfg *, uint32_t arena_len);
+void sim_init(struct sim *, const char *kind, uint64_t seed, unsigned nodes, const struct hca_cfg *,
+              uint32_t arena_len);
 void sim_free(struct sim *);
 static inline mono_t sim_now(const struct sim *s) { return (mono_t){ s->now }; }
 
@@ -118,11 +122,12 @@ static inline mono_t sim_now(const struct sim *s) { return (mono_t){ s->now }; }
 void sim_link(struct sim *, unsigned a, unsigned b, const struct link *);
 void sim_local(struct sim *, unsigned a, unsigned b);	/* tells both HCAs whether their link is local */
 void sim_heal(struct sim *);		/* all faults stop */
-uint64_t sim_harm(const struct sim *, const struct node *, const struct node *);	/* of both directions */
+uint64_t sim_harm(const struct sim *, const struct node *, const struct node *); /* of both directions */
 
 void sim_at(struct sim *, uint64_t t, void (*call)(struct sim *, void *), void *arg);
 void sim_dirty(struct node *);		/* it was posted to: takes its turn after this event */
 bool sim_step(struct sim *);		/* one event; false: none is left */
+void sim_reap(struct sim *, struct node *);	/* completions and events */
 void sim_turns(struct sim *);		/* the turns of all nodes that are dirty */
 
 /* Says what is wrong, with the seed that shows it, and aborts. */
@@ -142,7 +147,8 @@ void pkt_put(struct sim *, struct pkt *);
 /* ---- trace.c ------------------------------------------------------------ */
 
 void trace_note(struct sim *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void trace_burst(struct sim *, const struct node *from, const struct node *to, const struct burst *, const char *what);
+void trace_burst(struct sim *, const struct node *from, const struct node *to, const struct burst *,
+                 const char *what);
 void trace_cqe(struct sim *, const struct node *, const struct cqe *);
 void trace_mix(struct sim *, const void *, size_t);	/* into the hash */
 void trace_last(struct sim *);		/* the last lines, to stderr */

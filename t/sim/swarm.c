@@ -38,7 +38,7 @@ static void link_random(struct swarm *w, struct link *l)
 	l->local = rng_one_in(r, 4);
 	l->delay_ns = PICK(r, 0, 1 * USEC, 5 * USEC, 50 * USEC);
 	l->rate = PICK(r, 0, 0, 1000000000, 10000000000);
-	l->reorder_ns = PICK(r, 1 * USEC, 30 * USEC, 500 * USEC);
+	l->reorder_ns = PICK(r, 1 * USEC, 30 * USEC, 500 * USEC, 20 * MSEC);
 	if (rng_one_in(r, 3))
 		return;		/* a good link */
 	if (rng_one_in(r, 2))
@@ -64,11 +64,16 @@ static void link_random(struct swarm *w, struct link *l)
 static void links_random(struct swarm *w)
 {
 	struct sim *s = &w->m.s;
+	bool slow = rng_one_in(&s->rng, 3);
 	struct link l;
 
+	w->m.lenient |= slow;
 	for (unsigned a = 0; a < s->node_n; a++) {
 		struct node *n = &s->node[a];
 
+		if (slow)
+			n->lazy = PICK(&s->rng, 0, 10000, 300000);
+		n->late_ns = slow ? PICK(&s->rng, 1, 1 * USEC, 100 * USEC) : 0;
 		n->join = PICK(&s->rng, 0, 500000, 1000000);
 		n->gro_ns = PICK(&s->rng, 0, 0, 5 * USEC, 50 * USEC);
 		for (unsigned b = a; b < s->node_n; b++) {
@@ -109,8 +114,11 @@ static void qps_random(struct swarm *w)
 		unsigned a = rng_below(r, m->s.node_n), b = rng_below(r, m->s.node_n);
 		struct mqp_cfg c = {
 			.type = PICK(r, QPT_RC, QPT_RC, QPT_RC, QPT_RC, QPT_UC, QPT_UD),
-			.max_send_wr = PICK(r, 1, 2, 16, 64), .max_recv_wr = PICK(r, 1, 2, 16, 64), .max_sge = 4,
-			.sig_all = rng_one_in(r, 4), .cq = rng_below(r, MODEL_CQS * MODEL_CQS),
+			.max_send_wr = PICK(r, 1, 2, 16, 64),
+			.max_recv_wr = PICK(r, 1, 2, 16, 64),
+			.max_sge = 4,
+			.sig_all = rng_one_in(r, 4),
+			.cq = rng_below(r, MODEL_CQS * MODEL_CQS),
 		};
 		struct qp_attr attr = attr_random(w);
 		struct mqp *p, *q;
@@ -158,7 +166,8 @@ static uint32_t len_random(struct swarm *w, uint32_t mtu)
 static void send_random(struct swarm *w, struct mqp *q)
 {
 	static const uint64_t rc_ops[] = {
-		WR_SEND, WR_SEND_IMM, WR_WRITE, WR_WRITE, WR_WRITE_IMM, WR_READ, WR_READ, WR_CMP_SWP, WR_FETCH_ADD,
+		WR_SEND, WR_SEND_IMM, WR_WRITE,   WR_WRITE,     WR_WRITE_IMM,
+		WR_READ, WR_READ,     WR_CMP_SWP, WR_FETCH_ADD,
 	};
 	struct model *m = &w->m;
 	struct rng *r = &m->s.rng;
@@ -166,7 +175,9 @@ static void send_random(struct swarm *w, struct mqp *q)
 	struct post p = { 0 };
 	int e;
 
-	p.op = q->type == QPT_RC ? pick(r, rc_ops, 9) : q->type == QPT_UC ? pick(r, rc_ops, 5) : pick(r, rc_ops, 2);
+	p.op = q->type == QPT_RC   ? pick(r, rc_ops, 9)
+	       : q->type == QPT_UC ? pick(r, rc_ops, 5)
+	                           : pick(r, rc_ops, 2);
 	p.flags = (rng_below(r, 3) ? WR_SIGNALED : 0) | (rng_one_in(r, 4) ? WR_SOLICITED : 0) |
 		  (rng_one_in(r, 4) ? WR_FENCE : 0);
 	p.len = len_random(w, mtu);
@@ -195,12 +206,13 @@ static void send_random(struct swarm *w, struct mqp *q)
 	/* one in the queue is always signaled, so that a full queue becomes free again */
 	if (q->sq_n + 2 > q->cap.max_send_wr)
 		p.flags |= WR_SIGNALED;
-	if (q->sq_n >= q->cap.max_send_wr || (q->type != QPT_RC && q->sq_n + 1 >= q->cap.max_send_wr && q->sq_n))
+	if (q->sq_n >= q->cap.max_send_wr ||
+	    (q->type != QPT_RC && q->sq_n + 1 >= q->cap.max_send_wr && q->sq_n))
 		return;
 	e = model_send(q, &p);
 	if (e && e != ENOBUFS)
-		sim_fail(&m->s, "hca_post_send of op %u to QP 0x%x: %s (%u of %u)", p.op, q->qpn, strerror(e), q->sq_n,
-			 q->cap.max_send_wr);
+		sim_fail(&m->s, "hca_post_send of op %u to QP 0x%x: %s (%u of %u)", p.op, q->qpn, strerror(e),
+		         q->sq_n, q->cap.max_send_wr);
 }
 
 static void recv_random(struct swarm *w, struct mqp *q)
@@ -254,10 +266,11 @@ static void churn_random(struct swarm *w, struct mqp *q)
 static void upset_random(struct swarm *w)
 {
 	struct sim *s = &w->m.s;
-	struct node *n = &s->node[rng_below(&s->rng, s->node_n)], *o = &s->node[rng_below(&s->rng, s->node_n)];
+	struct node *n = &s->node[rng_below(&s->rng, s->node_n)],
+		    *o = &s->node[rng_below(&s->rng, s->node_n)];
 	struct region *r = &n->mem.region[REGION_IOVA];
 	struct msrq *srq = &w->m.srq[rng_below(&s->rng, w->m.srq_n)];
-	unsigned cq;
+	unsigned cq, e;
 
 	switch (rng_below(&s->rng, 12)) {
 	case 0:
@@ -278,7 +291,8 @@ static void upset_random(struct swarm *w)
 	case 2: case 3: case 4:
 		r = &n->mem.region[rng_below(&s->rng, n->mem.region_n)];
 		r->gone = !r->gone;
-		trace_note(s, "%c memory of key 0x%x %s", 'A' + n->i, r->key, r->gone ? "vanishes" : "is back");
+		trace_note(s, "%c memory of key 0x%x %s", 'A' + n->i, r->key,
+		           r->gone ? "vanishes" : "is back");
 		w->m.mem_lost = true;
 		break;
 	case 5: case 6:
@@ -290,6 +304,13 @@ static void upset_random(struct swarm *w)
 			   s->link[n->i][o->i].local ? "local" : "apart");
 		w->m.lenient = w->m.copies = true;
 		sim_local(s, n->i, o->i);
+		break;
+	case 7:
+		e = w->m.srq_n ? rng_range(&s->rng, 16, 128) : 0;
+		if (e && !hca_srq_resize(srq->node->hca, srq->srqn, e))
+			srq->max_wr = e;
+		else if (e && e >= srq->n)
+			sim_fail(s, "hca_srq_resize to %u of an SRQ with %u", e, srq->n);
 		break;
 	default:
 		if (!w->m.srq_n)
@@ -349,7 +370,7 @@ static void close_queues(struct swarm *w)
 	for (unsigned i = 0; i < w->m.qp_n; i++) {
 		struct mqp *q = &w->m.qp[i];
 		struct mwr *last = q->exists && !q->overrun ? q->sq : NULL;
-		struct post p = { .op = q->type == QPT_UD ? WR_SEND : WR_WRITE, .flags = WR_SIGNALED, .to = q };
+		struct post p = {.op = q->type == QPT_UD ? WR_SEND : WR_WRITE, .flags = WR_SIGNALED, .to = q};
 
 		while (last && last->next)
 			last = last->next;
@@ -379,13 +400,14 @@ static void top_up(struct model *m)
 /* Where nothing is lost or late, and no receive is missing, nothing is sent twice. */
 static void quiet_check(struct swarm *w)
 {
-	static const enum hca_stat stats[] = { HCA_STAT_DUPLICATE_REQUEST, HCA_STAT_OUT_OF_SEQ_REQUEST, HCA_STAT_IMPLIED_NAK,
-					       HCA_STAT_RCVD_SEQ_ERR, HCA_STAT_COMPLETER_RETRY_ERR,
-					       HCA_STAT_LOCAL_ACK_TIMEOUT };
+	static const enum hca_stat stats[] = {HCA_STAT_DUPLICATE_REQUEST,   HCA_STAT_OUT_OF_SEQ_REQUEST,
+	                                      HCA_STAT_IMPLIED_NAK,         HCA_STAT_RCVD_SEQ_ERR,
+	                                      HCA_STAT_COMPLETER_RETRY_ERR, HCA_STAT_LOCAL_ACK_TIMEOUT};
 	struct sim *s = &w->m.s;
 
 	for (unsigned i = 0; i < s->node_n; i++) {
-		if (w->churn || w->errors || w->upset || hca_stat(s->node[i].hca, HCA_STAT_SEND_RNR_ERR))
+		if (w->churn || w->errors || w->upset || s->node[i].late_ns ||
+		    hca_stat(s->node[i].hca, HCA_STAT_SEND_RNR_ERR))
 			return;
 		for (unsigned k = 0; k < s->node_n; k++)
 			if (s->link[i][k].harm_n || s->link[i][k].jitter_ns || s->link[i][k].rate)
@@ -394,8 +416,9 @@ static void quiet_check(struct swarm *w)
 	for (unsigned i = 0; i < s->node_n; i++)
 		for (unsigned k = 0; k < sizeof stats / sizeof stats[0]; k++)
 			if (hca_stat(s->node[i].hca, stats[k]))
-				sim_fail(s, "%s is %llu on %c, and nothing was ever lost", hca_stat_name(stats[k]),
-					 (unsigned long long)hca_stat(s->node[i].hca, stats[k]), 'A' + i);
+				sim_fail(s, "%s is %llu on %c, and nothing was ever lost",
+				         hca_stat_name(stats[k]),
+				         (unsigned long long)hca_stat(s->node[i].hca, stats[k]), 'A' + i);
 }
 
 uint64_t swarm_run(uint64_t seed, bool trace)
@@ -410,6 +433,7 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	c.nodes = rng_range(&pre, 2, 3);
 	c.hca.train_len = PICK(&pre, 4096, 16384, 61440);
 	c.hca.local_train_len = PICK(&pre, 4096, 65536, 1 << 20);
+	c.hca.early_retrans = seed & 1;
 	c.hca.window_len = PICK(&pre, 1, 4096, 8192, 65536, 1 << 20);
 	w->size_max = PICK(&pre, 600, 5000, 20000, 70000);
 	c.arena_len = w->size_max > 5000 ? 8 << 20 : 2 << 20;

@@ -6,6 +6,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static int readable(int fd, int ms)
@@ -249,7 +253,73 @@ START_TEST(async_empty)
 }
 END_TEST
 
+/* ---- a daemon that dies ------------------------------------------------------------------- */
+
+/* A second daemon of our own. */
+static pid_t daemon_start(void)
+{
+	char name[64];
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "@rdmad-test.%d", (int)getpid());
+	ck_assert_int_eq(setenv("RDMAD_SOCKET", name, 1), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		execl("./rdmad", "rdmad", "--private", "--socket", name, "--log-level", "error", NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 1000; i++) {
+		struct ibv_device **list = ibv_get_device_list(NULL);
+
+		if (list) {
+			ibv_free_device_list(list);
+			return pid;
+		}
+		ck_assert_int_eq(errno, ENOSYS);
+		usleep(10000);
+	}
+	ck_abort_msg("the daemon does not listen");
+}
+
+/* Everyone who waits gets an error, and everything can be destroyed. */
+START_TEST(daemon_gone)
+{
+	pid_t pid = daemon_start();
+	time_t end = time(NULL) + 20;
+	struct ibv_async_event ev;
+	struct scene s;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *context;
+	int n;
+
+	scene_open(&s);
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 0), 0);
+	send_one(&s, 0);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	/* What came before is still there. */
+	fix_wait_ok(s.rcq);
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	while (!(n = ibv_poll_cq(s.f.cq, 1, &wc)))
+		ck_assert_msg(time(NULL) <= end, "no error from an empty CQ");
+	ck_assert_int_lt(n, 0);
+	errno = 0;
+	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), -1);
+	ck_assert_int_eq(errno, EIO);
+	ck_assert_int_eq(ibv_get_async_event(s.f.ctx, &ev), 0);
+	ck_assert_int_eq(ev.event_type, IBV_EVENT_DEVICE_FATAL);
+	ibv_ack_async_event(&ev);
+	ck_assert_int_eq(ibv_get_async_event(s.f.ctx, &ev), -1);
+	ck_assert_ptr_eq(ibv_alloc_pd(s.f.ctx), NULL);
+	ck_assert_int_eq(errno, EIO);
+	scene_close(&s);
+}
+END_TEST
+
 void api_event(Suite *s)
 {
-	SUITE_ADD(s, completion, armed, ack_cq, stale, srq_limit, async_empty);
+	SUITE_ADD(s, completion, armed, ack_cq, stale, srq_limit, async_empty, daemon_gone);
 }

@@ -226,7 +226,7 @@ START_TEST(heap)
 		move(&f, m, 0, src, 0, (uint32_t)(len < LEN ? len : LEN));
 		ck_assert(p[0] == 0xaa && p[len / 2] == 0xaa);
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
-		if (i > 30 && i % 3 == 0) {	/* from here on malloc() takes large pieces from the heap, too */
+		if (i > 30 && i % 3 == 0) { /* from here on malloc() takes large pieces from the heap, too */
 			p = realloc(p, len * 3);
 			ck_assert(p && p[0] == 0xaa && p[len / 2] == 0xaa);
 			memset(p, 1, len * 3);

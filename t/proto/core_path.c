@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* core_path.c - how much is in flight: windows, AckReq, loss, QPs that hold their share for ever; and the longest message. */
+#include "proto/opcode.h"
+#include "rig.h"
+#include "t/suite.h"
+
+#define WINDOW	(1u << 20)	/* as rig.c sets it */
+#define TRAIN	61440u
+
+/* A sender without an answer stops at the window, and has asked for ACKs on the way. */
+START_TEST(window_and_ackreq)
+{
+	struct rig r;
+	struct burst b;
+	uint64_t bytes = 0, unasked = 0;
+	psn_t end = psn(0);
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < 4; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = BUF_LEN);
+	while (take(&r, &r.a, &b)) {
+		ck_assert_uint_le(b.payload_len, TRAIN);
+		bytes += b.payload_len;
+		unasked = b.ackreq ? 0 : unasked + b.payload_len;
+		ck_assert_uint_le(unasked, WINDOW / 4);
+		end = psn_add(b.psn, b.n);
+	}
+	ck_assert_uint_le(bytes, WINDOW);
+	ck_assert_uint_ge(bytes, WINDOW / 2);
+	ck_assert_uint_eq(unasked, 0);		/* the last before standing still asks */
+	/* Half of it is acknowledged: about as much follows. */
+	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + ((end.v - conf_rc.psn) & PSN_MASK) / 2);
+	pkt_give(&r, &r.a, &b, NULL, 0);
+	for (bytes = 0; take(&r, &r.a, &b);)
+		bytes += b.payload_len;
+	ck_assert_uint_ge(bytes, WINDOW / 4);
+	ck_assert_uint_le(bytes, WINDOW / 2 + TRAIN);
+	rig_fini(&r);
+}
+END_TEST
+
+/* A READ is asked for in parts that fit the window, at fixed places of the message. */
+START_TEST(read_in_parts)
+{
+	struct rig r;
+	struct burst b;
+	uint64_t bytes = 0;
+	uint32_t part = 0;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = BUF_LEN);
+	while (take(&r, &r.a, &b)) {
+		ck_assert_uint_eq(b.op_first, OP_READ_REQUEST);
+		ck_assert_uint_eq(b.va, (uintptr_t)r.b.buf + bytes);
+		ck_assert(!part || b.dma_len == part);
+		part = b.dma_len;
+		bytes += part;
+	}
+	ck_assert_uint_le(bytes, WINDOW);
+	ck_assert_uint_ge(bytes, WINDOW / 4);
+	ck_assert_uint_eq(part % 512, 0);
+	rig_fini(&r);
+
+	/* And all of it arrives. */
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	fill(r.b.buf, BUF_LEN, 3);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = BUF_LEN);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(wc_of(&r.a, 1)->byte_len, BUF_LEN);
+	check_fill(r.a.buf, BUF_LEN, 3);
+	rig_fini(&r);
+}
+END_TEST
+
+static uint64_t burst_until_full(struct rig *r)
+{
+	struct burst b;
+	uint64_t bytes = 0;
+
+	while (take(r, &r->a, &b))
+		bytes += b.payload_len;
+	return bytes;
+}
+
+/* Loss halves the window; ACKs bring it back. */
+START_TEST(loss_halves)
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+	uint64_t full, half;
+
+	c.timeout = 10;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	for (unsigned i = 0; i < 8; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = BUF_LEN);
+	full = burst_until_full(&r);
+	r.now = hca_deadline(r.a.h);
+	hca_tick(r.a.h, r.now);
+	half = burst_until_full(&r);
+	ck_assert_uint_le(half, full / 2 + TRAIN);
+	ck_assert_uint_ge(half, full / 4);
+	rig_settle(&r, 3);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	for (unsigned i = 0; i < 60; i++) {
+		SEND_WR(&r, &r.a, .id = 100 + i, .op = WR_WRITE, .len = BUF_LEN);
+		rig_run(&r);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		SEND_WR(&r, &r.a, .id = 200 + i, .op = WR_WRITE, .len = BUF_LEN);
+	ck_assert_uint_ge(burst_until_full(&r), full - TRAIN);
+	rig_fini(&r);
+}
+END_TEST
+
+/* One QP's peer is dead and its timeout is hours: the others to that host go on. */
+START_TEST(dead_qp_does_not_starve)
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+	uint32_t dead;
+
+	c.timeout = 31;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	dead = r.a.qpn;
+	for (unsigned i = 0; i < 4; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = BUF_LEN);
+	burst_until_full(&r);			/* all lost */
+	ck_assert_int_eq(hca_qp_destroy(r.b.h, r.b.qpn), 0);
+	rig_connect(&r, &c);
+	fill(r.a.buf, BUF_LEN, 1);
+	SEND_WR(&r, &r.a, .id = 50, .op = WR_WRITE, .len = BUF_LEN);
+	rig_run(&r);
+	while (wc_status(&r.a, 50) == 255 && r.now.ns < 10000 * MS)
+		ck_assert(rig_tick(&r));
+	ck_assert_uint_eq(wc_status(&r.a, 50), WC_SUCCESS);
+	check_fill(r.b.buf, BUF_LEN, 1);
+	ck_assert_int_eq(hca_qp_destroy(r.a.h, dead), 0);
+	rig_fini(&r);
+}
+END_TEST
+
+/* ---- 2^31 bytes ---------------------------------------------------------------- */
+
+static uint64_t copied;
+
+static int counting_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+			 uint64_t off)
+{
+	uint64_t want = 0, have = 0;
+
+	for (unsigned i = 0; i < dst_n; i++)
+		want += dst[i].len;
+	for (unsigned i = 0; i < src_n; i++)
+		have += src[i].len;
+	ck_assert_uint_eq(want, have);
+	/* Bytes go where they belong: both regions begin at 0. */
+	ck_assert_uint_eq(dst[0].addr, copied);
+	ck_assert_uint_eq(src[0].addr, copied);
+	copied += want;
+	return 0;
+}
+
+static const struct mem_ops counting = { counting_copy, NULL, NULL };
+
+static void longest(enum wr_op op, bool local, uint8_t mtu, uint32_t first_psn)
+{
+	struct hca_cfg cfg = { .mem = &counting, .qpn_low_bits = 1, .mtu = 5, .train_len = 61440,
+			       .local_train_len = 1 << 20, .window_len = 1 << 22 };
+	struct mr_attr mr = { .access = 0xf, .len = 1ull << 32, .region = &copied };
+	struct link_conf c = conf_rc;
+	struct rig r;
+	struct { struct send_wr wr; struct sge sge[2]; } w;
+	struct host *x = &r.a;
+
+	memset(&r, 0, sizeof(r));
+	c.mtu = mtu;
+	c.psn = first_psn;
+	c.timeout = 0;
+	r.now.ns = 1;
+	for (unsigned i = 0; i < 2; i++, x = &r.b) {
+		cfg.qpn_low = i;
+		x->h = hca_new(&cfg);
+		x->gid[15] = (uint8_t)(i + 1);
+		hca_gid_set(x->h, 1, x->gid);
+		hca_pd_alloc(x->h, &x->pdn);
+		mr.pdn = x->pdn;
+		hca_cq_create(x->h, 64, &x->cqn);
+		ck_assert_int_eq(hca_mr_reg(x->h, &mr, &x->key), 0);
+	}
+	if (local) {
+		hca_local_set(r.a.h, r.b.gid, true);
+		hca_local_set(r.b.h, r.a.gid, true);
+	}
+	rig_connect(&r, &c);
+	copied = 0;
+	w.wr = (struct send_wr){ .op = op, .flags = WR_SIGNALED, .sge_n = 2, .rkey = r.b.key };
+	w.sge[0] = (struct sge){ 0, 1u << 30, r.a.key };
+	w.sge[1] = (struct sge){ 1u << 30, 1u << 30, r.a.key };
+	ck_assert_int_eq(hca_post_send(r.a.h, r.a.qpn, &w.wr, r.now), 0);
+	for (bool more = true; more;) {
+		struct burst b;
+
+		more = false;
+		while (hca_tx(r.a.h, &b, r.now)) {
+			hca_rx_burst(r.b.h, &b, r.now);
+			more = true;
+		}
+		while (hca_tx(r.b.h, &b, r.now)) {
+			hca_rx_burst(r.a.h, &b, r.now);
+			more = true;
+		}
+	}
+	ck_assert_uint_eq(copied, 1ull << 31);
+	r.a.wc_n = hca_completions(r.a.h, r.a.wc, WCS);
+	ck_assert_uint_eq(r.a.wc_n, 1);
+	ck_assert_uint_eq(r.a.wc[0].status, WC_SUCCESS);
+	rig_fini(&r);
+}
+
+START_TEST(longest_message)
+{
+	longest(WR_WRITE, true, 5, 0xffff00);
+	longest(WR_WRITE, true, 1, 5);		/* 2^23 packets */
+	longest(WR_READ, true, 1, 0x7ffff0);
+	longest(WR_WRITE, false, 1, 0xfffff0);
+	longest(WR_READ, false, 1, 0xfffff0);
+}
+END_TEST
+
+TEST_MAIN("core_path", window_and_ackreq, read_in_parts, loss_halves, dead_qp_does_not_starve, longest_message)

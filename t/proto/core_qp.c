@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT */
+/* core_qp.c - objects and states: what the verbs grant and refuse, and what each state does with traffic. */
+#include <errno.h>
+
+#include "proto/opcode.h"
+#include "proto/qp_state.h"
+#include "rig.h"
+#include "t/suite.h"
+
+static struct qp_attr attr_of(const struct host *x)
+{
+	struct qp_attr a;
+	struct qp_init i;
+
+	ck_assert_int_eq(hca_qp_query(x->h, x->qpn, &a, &i), 0);
+	return a;
+}
+
+static int to_state(struct rig *r, struct host *x, uint8_t state)
+{
+	struct qp_attr a = { .state = state };
+
+	return hca_qp_modify(x->h, x->qpn, &a, QPA_STATE, r->now);
+}
+
+/* ---- objects ---------------------------------------------------------------- */
+
+START_TEST(busy_and_gone)
+{
+	struct link_conf c = conf_rc;
+	struct srq_init si = { .max_wr = 4, .max_sge = 2 };
+	struct hca_count n;
+	struct rig r;
+	uint32_t srqn;
+
+	rig_init(&r, LINK_WIRE);
+	si.pdn = r.b.pdn;
+	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &srqn), 0);
+	c.srqn_b = srqn;
+	rig_connect(&r, &c);
+	ck_assert_int_eq(hca_pd_free(r.b.h, r.b.pdn), EBUSY);
+	ck_assert_int_eq(hca_cq_destroy(r.b.h, r.b.cqn), EBUSY);
+	ck_assert_int_eq(hca_srq_destroy(r.b.h, srqn), EBUSY);
+	ck_assert_int_eq(hca_qp_destroy(r.b.h, r.b.qpn), 0);
+	ck_assert_int_eq(hca_qp_destroy(r.b.h, r.b.qpn), EINVAL);
+	ck_assert_int_eq(hca_srq_destroy(r.b.h, srqn), 0);
+	ck_assert_int_eq(hca_cq_destroy(r.b.h, r.b.cqn), 0);
+	ck_assert_int_eq(hca_pd_free(r.b.h, r.b.pdn), EBUSY);
+	ck_assert_int_eq(hca_mr_dereg(r.b.h, r.b.key), 0);
+	ck_assert_int_eq(hca_mr_dereg(r.b.h, r.b.key), EINVAL);
+	ck_assert_int_eq(hca_pd_free(r.b.h, r.b.pdn), 0);
+	hca_objects(r.b.h, &n);
+	ck_assert_uint_eq(n.pd + n.mr + n.cq + n.srq + n.qp, 0);
+	rig_fini(&r);
+}
+END_TEST
+
+START_TEST(qpns_rise)
+{
+	struct hca_cfg cfg = { .seed = 5, .qpn_low = 3, .qpn_low_bits = 9, .mtu = 5 };
+	struct hca *h = hca_new(&cfg);
+	struct qp_init init = { .type = QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+	uint32_t qpn[300], last = 0, all = 0;
+	struct qp_info info;
+
+	ck_assert_int_eq(hca_pd_alloc(h, &init.pdn), 0);
+	ck_assert_int_eq(hca_cq_create(h, 1, &init.send_cqn), 0);
+	init.recv_cqn = init.send_cqn;
+	for (unsigned i = 0; i < 300; i++) {
+		ck_assert_int_eq(hca_qp_create(h, &init, &qpn[i]), 0);
+		ck_assert_uint_eq(qpn[i] & 0x1ff, 3);
+		ck_assert_uint_ge(qpn[i], 16);
+		ck_assert_uint_lt(qpn[i], 0xffffff);
+	}
+	hca_verify(h);
+	while (hca_qp_next(h, &last, &info)) {
+		ck_assert_uint_eq(info.qpn, last);
+		all++;
+	}
+	ck_assert_uint_eq(all, 300);
+	/* One number is not given again while the others are not used up. */
+	for (unsigned i = 0; i < 5000; i++) {
+		uint32_t n;
+
+		ck_assert_int_eq(hca_qp_destroy(h, qpn[i % 300]), 0);
+		ck_assert_int_eq(hca_qp_create(h, &init, &n), 0);
+		ck_assert_uint_ne(n, qpn[i % 300]);
+		qpn[i % 300] = n;
+	}
+	hca_verify(h);
+	hca_free(h);
+}
+END_TEST
+
+/* ---- states ------------------------------------------------------------------- */
+
+START_TEST(attributes_refused)
+{
+	static const struct { uint32_t mask; struct qp_attr a; } bad[] = {
+		{ QPA_PORT, { .port = 2 } }, { QPA_PKEY_INDEX, { .pkey_index = 1, .port = 1 } },
+		{ QPA_ACCESS_FLAGS, { .access = 1 << 20, .port = 1 } } };
+	struct link_conf c = conf_rc;
+	struct rig r;
+	struct qp_attr a;
+	uint32_t mask;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_RESET), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		a = bad[i].a;
+		a.state = QPS_INIT;
+		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX |
+					       QPA_ACCESS_FLAGS, r.now), EINVAL);
+	}
+	ck_assert_uint_eq(attr_of(&r.a).state, QPS_RESET);
+	a = (struct qp_attr){ .state = QPS_INIT, .port = 1, .access = 7 };
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_ACCESS_FLAGS,
+				       r.now), 0);
+	mask = QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_MAX_DEST_RD_ATOMIC |
+	       QPA_MIN_RNR_TIMER;
+	for (unsigned i = 0; i < 7; i++) {
+		a = (struct qp_attr){ .state = QPS_RTR, .av = { .sgid_index = 1 }, .path_mtu = 3, .dest_qpn = 7 };
+		switch (i) {
+		case 0: a.path_mtu = 0; break;
+		case 1: a.path_mtu = 6; break;
+		case 2: a.av.sgid_index = 2; break;	/* an empty row */
+		case 3: a.av.sgid_index = 200; break;
+		case 4: a.min_rnr_timer = 32; break;
+		case 5: a.max_dest_rd_atomic = 129; break;
+		case 6: a.dest_qpn = 1 << 24; break;
+		}
+		ck_assert_msg(hca_qp_modify(r.a.h, r.a.qpn, &a, mask, r.now) == EINVAL, "case %u", i);
+	}
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE, r.now), EINVAL);
+	ck_assert_uint_eq(attr_of(&r.a).state, QPS_INIT);
+	rig_fini(&r);
+}
+END_TEST
+
+START_TEST(posting_by_state)
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+	struct { struct recv_wr wr; struct sge sge; } rw = { { .wr_id = 5, .sge_n = 1 }, { 0 } };
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_RESET), 0);
+	ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4), EINVAL);
+	ck_assert_int_eq(hca_post_recv(r.a.h, r.a.qpn, &rw.wr, r.now), EINVAL);
+	/* INIT: receives may be posted, packets are dropped. */
+	{
+		struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c.access };
+		struct burst b = pkt_from(&r, &r.b, OP_SEND_ONLY, c.psn + 77);
+
+		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX |
+					       QPA_ACCESS_FLAGS, r.now), 0);
+		ck_assert_int_eq(hca_post_recv(r.a.h, r.a.qpn, &rw.wr, r.now), 0);
+		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4), EINVAL);
+		pkt_give(&r, &r.a, &b, NULL, 0);
+		ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_BAD_STATE), 1);
+	}
+	/* RTR: receives and answers; the first packet is an event; sends are refused. */
+	rig_to_rtr(&r, &r.a, &r.b, &c);
+	ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4), EINVAL);
+	ck_assert(!has_event(&r.a, EV_COMM_EST));
+	SEND_WR(&r, &r.b, .id = 9, .op = WR_SEND, .len = 0);
+	SEND_WR(&r, &r.b, .id = 10, .op = WR_WRITE, .len = 0);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.b, 9), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.a, 5), WC_SUCCESS);
+	ck_assert(has_event(&r.a, EV_COMM_EST));
+	ck_assert_uint_eq(r.a.ev_n, 1);
+	rig_to_rts(&r, &r.a, &c);
+	ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4), 0);
+	ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_TSO, .len = 4), EINVAL);
+	ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_BIND_MW, .len = 4), EOPNOTSUPP);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
+/* SQD: what was begun ends, what was not waits; then the event; RTS goes on. */
+START_TEST(drained)
+{
+	struct rig r;
+	struct burst b;
+	struct qp_attr a = { .state = QPS_SQD, .en_sqd_async_notify = 1 };
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 200000);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 4);
+	ck_assert(take(&r, &r.a, &b));		/* a first train; it is lost */
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_EN_SQD_ASYNC_NOTIFY, r.now), 0);
+	ck_assert_uint_eq(attr_of(&r.a).sq_draining, 1);
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_WRITE, .len = 4);
+	rig_settle(&r, 3);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.a, 2), 255);
+	ck_assert(has_event(&r.a, EV_SQ_DRAINED));
+	ck_assert_uint_eq(attr_of(&r.a).sq_draining, 0);
+	/* It still receives. */
+	rig_recv(&r, &r.a, 70, 0, 16);
+	SEND_WR(&r, &r.b, .id = 71, .op = WR_SEND, .len = 3);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 70), WC_SUCCESS);
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_RTS), 0);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 2), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.a, 3), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
+/* RESET forgets everything, also completions not yet handed out; the QP works again after it. */
+START_TEST(reset_clears)
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+	struct burst b;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	for (unsigned i = 0; i < c.sq_depth; i++)
+		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 4), 0);
+	ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 99, .op = WR_WRITE, .len = 4), ENOMEM);
+	rig_recv(&r, &r.a, 50, 0, 64);
+	ck_assert(hca_tx(r.a.h, &b, r.now));
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_ERR), 0);
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_RESET), 0);
+	rig_run(&r);
+	ck_assert_uint_eq(r.a.wc_n, 0);
+	ck_assert_int_eq(to_state(&r, &r.b, QPS_RESET), 0);
+	for (struct host *x = &r.a; x; x = x == &r.a ? &r.b : NULL) {
+		struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c.access };
+
+		ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX |
+					       QPA_ACCESS_FLAGS, r.now), 0);
+		rig_to_rtr(&r, x, x == &r.a ? &r.b : &r.a, &c);
+		rig_to_rts(&r, x, &c);
+	}
+	for (unsigned i = 0; i < c.sq_depth; i++)
+		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 100 + i, .op = WR_WRITE, .len = 4), 0);
+	rig_run(&r);
+	ck_assert_uint_eq(r.a.wc_n, c.sq_depth);
+	ck_assert_uint_eq(r.a.wc[0].wqe, c.sq_depth + 1);
+	rig_fini(&r);
+}
+END_TEST
+
+/* ERR by modify: all flushes, in order; the last WQE event if there is an SRQ. */
+START_TEST(err_flushes)
+{
+	struct rig r;
+	struct burst b;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < 5; i++) {
+		SEND_WR(&r, &r.a, .id = i, .op = i & 1 ? WR_READ : WR_WRITE, .len = 4, .quiet = true);
+		rig_recv(&r, &r.a, 10 + i, 0, 64);
+	}
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_ERR), 0);
+	ck_assert(!take(&r, &r.a, &b));
+	ck_assert_uint_eq(r.a.wc_n, 10);
+	for (unsigned i = 0; i < 10; i++) {
+		ck_assert_uint_eq(r.a.wc[i].wr_id, i < 5 ? i : 10 + i - 5);
+		ck_assert_uint_eq(r.a.wc[i].status, WC_WR_FLUSH_ERR);
+		ck_assert_uint_eq(r.a.wc[i].solicited, 1);
+	}
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_ERR), 0);
+	ck_assert_int_eq(to_state(&r, &r.a, QPS_RTS), EINVAL);
+	rig_fini(&r);
+}
+END_TEST
+
+/* ---- what else an SRQ is ----------------------------------------------------------- */
+
+START_TEST(srq)
+{
+	struct link_conf c = conf_rc;
+	struct srq_init si = { .max_wr = 8, .max_sge = 1 }, q;
+	struct { struct recv_wr wr; struct sge sge; } rw = { { .sge_n = 1 }, { 0 } };
+	struct rig r;
+	uint32_t srqn;
+
+	rig_init(&r, LINK_WIRE);
+	si.pdn = r.b.pdn;
+	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &srqn), 0);
+	c.srqn_b = srqn;
+	rig_connect(&r, &c);
+	rw.sge = (struct sge){ (uintptr_t)r.b.buf, 64, r.b.key };
+	ck_assert_int_eq(hca_post_recv(r.b.h, r.b.qpn, &rw.wr, r.now), EINVAL);
+	for (unsigned i = 0; i < 8; i++) {
+		rw.wr.wr_id = 50 + i;
+		ck_assert_int_eq(hca_post_srq_recv(r.b.h, srqn, &rw.wr, r.now), 0);
+	}
+	ck_assert_int_eq(hca_post_srq_recv(r.b.h, srqn, &rw.wr, r.now), ENOMEM);
+	ck_assert_int_eq(hca_srq_resize(r.b.h, srqn, 7), EINVAL);
+	ck_assert_int_eq(hca_srq_resize(r.b.h, srqn, 16), 0);
+	ck_assert_int_eq(hca_srq_limit(r.b.h, srqn, 17), EINVAL);
+	ck_assert_int_eq(hca_srq_limit(r.b.h, srqn, 7), 0);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 5);
+	rig_run(&r);
+	ck_assert(!has_event(&r.b, EV_SRQ_LIMIT));
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_SEND, .len = 5);
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_SEND, .len = 5);
+	rig_run(&r);
+	ck_assert(has_event(&r.b, EV_SRQ_LIMIT));
+	ck_assert_uint_eq(r.b.ev_n, 1);
+	ck_assert_uint_eq(r.b.ev[0].number, srqn);
+	ck_assert_int_eq(hca_srq_query(r.b.h, srqn, &q), 0);
+	ck_assert_uint_eq(q.limit, 0);
+	ck_assert_uint_eq(q.max_wr, 16);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(wc_status(&r.b, 50 + i), WC_SUCCESS);
+		ck_assert_uint_eq(wc_of(&r.b, 50 + i)->srq, 1);
+	}
+	/* In ERR the QP has its last one behind it; those of the SRQ stay for others. */
+	ck_assert_int_eq(to_state(&r, &r.b, QPS_ERR), 0);
+	rig_run(&r);
+	ck_assert(has_event(&r.b, EV_QP_LAST_WQE));
+	ck_assert_uint_eq(r.b.wc_n, 3);
+	rig_fini(&r);
+}
+END_TEST
+
+/* ---- who may speak to a QP ----------------------------------------------------------- */
+
+START_TEST(strangers_are_dropped)
+{
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	b.route.sgid[15] ^= 8;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_ROUTE), 1);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	b.route.dgid[15] ^= 8;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_ROUTE), 2);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	b.pkey = 0x8001;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_PKEY), 1);
+	b = pkt_from(&r, &r.a, SVC_UC | OP_WRITE_ONLY, conf_rc.psn);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	b.dqpn += 2;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_QPN), 2);
+	ck_assert(!take(&r, &r.b, &b));
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	b.pkey = 0x7fff;	/* a limited member may speak to a full one */
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert(take(&r, &r.b, &b));
+	rig_fini(&r);
+}
+END_TEST
+
+START_TEST(multicast)
+{
+	static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 7 };
+	struct link_conf c = conf_rc;
+	struct qp_init init;
+	struct qp_attr a;
+	struct burst b;
+	struct rig r;
+	uint32_t other;
+
+	c.type = QPT_UD;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	ck_assert_int_eq(hca_qp_query(r.b.h, r.b.qpn, &a, &init), 0);
+	ck_assert_int_eq(hca_qp_create(r.b.h, &init, &other), 0);
+	ck_assert_int_eq(hca_mcast_attach(r.b.h, r.b.qpn, mgid), 0);
+	ck_assert_int_eq(hca_mcast_attach(r.b.h, other, mgid), 0);
+	ck_assert_int_eq(hca_mcast_detach(r.b.h, other, r.a.gid), EINVAL);
+	rig_recv(&r, &r.b, 1, 0, 100);
+	b = pkt_from(&r, &r.a, SVC_UD | OP_SEND_ONLY, 0);
+	b.dqpn = QPN_MCAST;
+	memcpy(b.route.dgid, mgid, 16);
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(wc_status(&r.b, 1), WC_SUCCESS);
+	ck_assert_mem_eq(r.b.buf + 40, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_STATE), 1);	/* other is in RESET */
+	ck_assert_int_eq(hca_qp_destroy(r.b.h, other), 0);
+	ck_assert_int_eq(hca_mcast_detach(r.b.h, r.b.qpn, mgid), 0);
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_QPN), 1);
+	rig_fini(&r);
+}
+END_TEST
+
+/* A Q_Key with bit 31 in the WR: the QP's own is sent. */
+START_TEST(controlled_qkey)
+{
+	struct link_conf c = conf_rc;
+	struct { struct send_wr wr; } w = { .wr = { .op = WR_SEND, .ud = { .dqpn = 1, .av = { .sgid_index = 1 } } } };
+	struct burst b;
+	struct rig r;
+
+	c.type = QPT_UD;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	for (unsigned i = 0; i < 2; i++) {
+		w.wr.ud.qkey = i ? 0x80000000 : 0x7fffffff;
+		ck_assert_int_eq(hca_post_send(r.a.h, r.a.qpn, &w.wr, r.now), 0);
+		ck_assert(take(&r, &r.a, &b));
+		ck_assert_uint_eq(b.qkey, i ? 0x1234 : 0x7fffffff);
+	}
+	rig_fini(&r);
+}
+END_TEST
+
+/* READ, atomic, then a fenced WRITE: it does not leave before they are answered. */
+START_TEST(fence)
+{
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 4);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 4);
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_WRITE, .len = 4, .flags = WR_FENCE);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(b.op_first, OP_WRITE_ONLY);
+	ck_assert(!take(&r, &r.a, &b));
+	b = pkt_from(&r, &r.b, OP_READ_RESP_ONLY, conf_rc.psn);
+	pkt_give(&r, &r.a, &b, "abcd", 4);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(b.psn.v, conf_rc.psn + 2);
+	rig_fini(&r);
+}
+END_TEST
+
+/* No more READs under way than max_rd_atomic. */
+START_TEST(rd_atomic_window)
+{
+	struct link_conf c = conf_rc;
+	struct burst b;
+	struct rig r;
+
+	c.rd_atomic = 2;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	for (unsigned i = 1; i <= 3; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_READ, .len = 4);
+	SEND_WR(&r, &r.a, .id = 4, .op = WR_WRITE, .len = 4);
+	ck_assert(take(&r, &r.a, &b) && take(&r, &r.a, &b));
+	ck_assert(!take(&r, &r.a, &b));
+	b = pkt_from(&r, &r.b, OP_READ_RESP_ONLY, c.psn);
+	pkt_give(&r, &r.a, &b, "abcd", 4);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(b.op_first, OP_READ_REQUEST);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(b.op_first, OP_WRITE_ONLY);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_qp", busy_and_gone, qpns_rise, attributes_refused,
+	  posting_by_state, drained, reset_clears, err_flushes, srq, strangers_are_dropped, multicast,
+	  controlled_qkey, fence, rd_atomic_window)

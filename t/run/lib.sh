@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+# lib.sh - for the tests of rdmad-run: a place of their own, and TAP.  Each sources it first, with its arguments.
+
+build=${RDMAD_BUILD:-$PWD}
+if [ "${1-}" != inside ]; then
+	# Names of abstract sockets belong to a network namespace: a test wants them for itself.
+	if unshare -Urnm true 2>/dev/null; then
+		exec timeout 300 unshare -Urnm sh "$0" inside
+	fi
+	grep -q "@rdmad\.$(id -u)" /proc/net/unix && { echo "# a daemon runs, and there is no namespace without it"; exit 77; }
+fi
+mount -t tmpfs none /run/rdmad 2>/dev/null	# hides the daemon of the system, if one runs
+ip link set lo up 2>/dev/null
+unset RDMAD_SOCKET LD_LIBRARY_PATH LD_PRELOAD
+# The programs are not ours, and neither are their leaks.
+export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
+
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+n=0
+failed=0
+
+ok() {	# NAME: what the command before it returned
+	status=$?
+	n=$((n + 1))
+	if [ $status -eq 0 ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; failed=$((failed + 1)); fi
+}
+
+is() {	# GOT WANTED NAME
+	[ "$1" = "$2" ] || { echo "# got:    $1"; echo "# wanted: $2"; false; }
+	ok "$3"
+}
+
+has() {	# TEXT PATTERN NAME
+	case $1 in *"$2"*) true;; *) echo "# got:    $1"; echo "# wanted: ...$2..."; false;; esac
+	ok "$3"
+}
+
+gone() {	# PID: within 10 s
+	timeout 10 tail --pid="$1" -f /dev/null
+}
+
+until_true() {	# SECONDS COMMAND...
+	limit=$1; shift
+	timeout "$limit" sh -c 'until "$@" 2>/dev/null; do sleep 0.02; done' sh "$@"
+}
+
+# Programs that wait for `read x <gate` until release lets N of them go: one byte for each, whenever it comes to read it.
+gate_make() {
+	mkfifo gate && exec 9<>gate
+}
+
+release() {	# N
+	i=0
+	while [ $i -lt "$1" ]; do
+		echo >&9
+		i=$((i + 1))
+	done
+}
+
+done_testing() {
+	echo "1..$n"
+	[ $failed -eq 0 ]
+	exit
+}
