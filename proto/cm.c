@@ -97,7 +97,6 @@ void send_dreq(struct cm *c, struct cm_id *i, const uint8_t *data)
 	m.dreq.remote_id = i->remote_id;
 	m.dreq.qpn = i->qp.dest_qpn;
 	data_set(m.dreq.data, data, CM_DREQ_DATA);
-	i->tid = m.tid;
 	id_state(c, i, CM_DREQ_SENT);
 	id_send(c, i, &m);
 	id_repeat(c, i);

@@ -146,7 +146,7 @@ struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid
 
 	for (struct link *l = head->next; l != head; l = l->next)
 		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid &&
-		    !BY_PEER(l)->sidr && BY_PEER(l)->state != CM_LISTEN)
+		    !BY_PEER(l)->sidr)
 			return BY_PEER(l);
 	return NULL;
 }

@@ -342,7 +342,7 @@ static struct cm_id *by_ids(struct cm *c, const struct cm_msg *m)
 {
 	struct cm_id *i = id_find(c, m->rtu.remote_id);	/* MRA to DREP: both ids stand first */
 
-	if (!i || i->state == CM_LISTEN || i->state == CM_DEAD || i->sidr || i->state == CM_SIDR_REQ_SENT)
+	if (!i || i->state == CM_DEAD || i->sidr || i->state == CM_SIDR_REQ_SENT)
 		return NULL;
 	if (i->remote_id == m->rtu.local_id)
 		return i;

@@ -45,6 +45,108 @@ START_TEST(unknown_connections)
 }
 END_TEST
 
+/* What the end sent in answer to m: its attribute; 0: nothing. */
+static unsigned answer_to(struct cm_end *to, const struct cm_msg *m, struct cm_msg *got)
+{
+	struct gsi g;
+
+	give(to, m);
+	if (!cm_tx(to->cm, &g))
+		return 0;
+	ck_assert(cm_msg_get(got, g.mad));
+	ck_assert(!cm_tx(to->cm, &g));
+	return got->attr;
+}
+
+START_TEST(repetitions_answered)
+{
+	struct cm_msg req = { .attr = CM_REQ, .tid = 5 }, rep = { .attr = CM_REP }, rej = { .attr = CM_REJ };
+	struct cm_msg dreq = { .attr = CM_DREQ, .tid = 9 }, got;
+
+	begin();
+	called();
+	req.req = net_req(a, 0x11).req;
+	req.req.local_id = ida;
+	req.req.ca_guid = a->guid;
+	rep.rep = (struct cm_rep){ .local_id = idb, .remote_id = ida, .qpn = 0x22, .ca_guid = b->guid };
+	dreq.dreq = (struct cm_dreq){ .local_id = ida, .remote_id = idb, .qpn = 0x22 };
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_MRA);
+	ck_assert(got.mra.msg == REJ_OF_REQ && got.mra.timeout == 24 && got.mra.remote_id == ida);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_MRA);
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REP);
+	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_MRA);
+	ck_assert(got.mra.msg == REJ_OF_REP && got.mra.remote_id == idb);
+	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_MRA);
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
+	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_RTU);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &dreq, &got), 0);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, (const uint8_t[CM_DREQ_DATA]){ 7 }, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &dreq, &got), CM_DREP);
+	ck_assert_uint_eq(got.drep.data[0], 7);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	ck_assert(got.rej.reason == REJ_STALE && got.rej.remote_id == ida);
+	ck_assert_int_eq(sb(), CM_TIMEWAIT);
+	end();
+
+	begin();		/* who closed is asked to close */
+	connected();
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &(struct cm_msg){ .attr = CM_DREQ, .tid = 9, .dreq = {
+		.local_id = ida, .remote_id = idb, .qpn = 0x22 } }, &got), CM_DREP);
+	ck_assert(got.tid == 9 && got.drep.local_id == idb && got.drep.remote_id == ida);
+	end();
+
+	begin();
+	connected();
+	lose[0] = 1;
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	rej.rej = (struct cm_rej){ .local_id = idb, .remote_id = ida, .msg = REJ_OF_OTHER, .reason = 6 };
+	ck_assert_uint_eq(answer_to(a, &rej, &got), 0);
+	ck_assert_int_eq(sa(), CM_TIMEWAIT);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_DREP);
+	ck_assert_uint_eq(a->note[a->notes - 1].msg.attr, CM_REJ);
+	end();
+}
+END_TEST
+
+/* Two connections without QPs have nothing to do with each other. */
+START_TEST(no_qp)
+{
+	struct cm_connect req;
+	uint32_t id[2];
+
+	begin();
+	req = net_req(a, 0);
+	for (unsigned k = 0; k < 2; k++) {
+		ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &id[k], net.now), 0);
+		net_run(&net);
+		ck_assert_int_eq(note_last(b), CM_EV_REQ);
+		idb = b->note[b->notes - 1].id;
+		ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ 0 }, net.now), 0);
+		net_run(&net);
+		ck_assert_int_eq(cm_state(a->cm, id[k]), CM_REP_RCVD);
+	}
+	ck_assert_uint_eq(a->notes, 2);
+	cm_id_free(a->cm, id[0], net.now);
+	cm_id_free(a->cm, id[1], net.now);
+	net_run(&net);
+	cm_id_free(b->cm, b->note[0].id, net.now);
+	end();
+}
+END_TEST
+
 /* Right ids, but from elsewhere, of another peer, or about another QP. */
 START_TEST(forgeries)
 {
@@ -145,4 +247,4 @@ START_TEST(stale_early)
 }
 END_TEST
 
-TEST_MAIN("cm_strange", unknown_connections, forgeries, stale, stale_early)
+TEST_MAIN("cm_strange", unknown_connections, repetitions_answered, no_qp, forgeries, stale, stale_early)
