@@ -12,7 +12,8 @@ t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -lpthread
 
 RDMACM_TESTS = \
 	t/rdmacm/api.test \
-	t/rdmacm/symbols.test
+	t/rdmacm/symbols.test \
+	t/rdmacm/tools.test
 TESTS += $(RDMACM_TESTS)
 dist_check_SCRIPTS += $(RDMACM_TESTS)
 EXTRA_DIST += t/rdmacm/symbols.txt
