@@ -3,6 +3,9 @@
  * cma_agent.c - the thread of shard 0 turns the CM agents; what they say goes to the control thread in a list.
  *
  *	hca_gsi_rx -> cm_rx	cm_tick		cm_tx -> hca_gsi_send	cm_event -> list, wake()
+ *
+ * A request for a service that nobody listens to waits a moment before it is refused: programs that talk over one
+ * connection and then make another one run for it, and with a kernel in between the listener wins.
  */
 #include "cma_agent.h"
 
@@ -17,6 +20,18 @@
 
 #define IDS_MAX 65536u
 
+#define GRACE_NS	50000000u
+#define EARLY_MAX	64u		/* of all devices; more are refused at once */
+
+/* A request that came before its listener; the first is the oldest. */
+struct early {
+	struct early *next;
+	unsigned d;
+	mono_t until;
+	uint64_t service_id;
+	struct gsi gsi;
+};
+
 struct note {
 	struct note *next;
 	struct device *dev;
@@ -27,6 +42,8 @@ struct note {
 static struct cm *agent[DEVICES_MAX];
 static struct gsi unsent[DEVICES_MAX];		/* a MAD that hca_gsi_send() had no room for */
 static bool unsent_is[DEVICES_MAX];
+static struct early *early;
+static unsigned early_n;
 
 static struct {
 	pthread_mutex_t lock;
@@ -34,7 +51,7 @@ static struct {
 	void (*wake)(void);
 } notes = { .lock = PTHREAD_MUTEX_INITIALIZER, .end = &notes.first };
 
-/* ---- a turn ------------------------------------------------------------------- */
+/* ---- what is to be told --------------------------------------------------------- */
 
 static void notes_put(struct device *dev, const struct cm_event *ev)
 {
@@ -55,6 +72,65 @@ static void notes_put(struct device *dev, const struct cm_event *ev)
 		notes.wake();
 }
 
+/* ---- early requests ------------------------------------------------------------ */
+
+static bool service_get(const struct gsi *g, uint64_t *service_id)
+{
+	struct cm_msg m;
+
+	if (!cm_msg_get(&m, g->mad) || (m.attr != CM_REQ && m.attr != CM_SIDR_REQ))
+		return false;
+	*service_id = m.attr == CM_REQ ? m.req.service_id : m.sidr_req.service_id;
+	return true;
+}
+
+static bool early_put(unsigned d, const struct gsi *g, mono_t now)
+{
+	struct early *e, **end = &early;
+	uint64_t service_id;
+
+	if (early_n >= EARLY_MAX || !service_get(g, &service_id) || cm_listening(agent[d], service_id))
+		return false;
+	e = malloc(sizeof(*e));
+	if (!e)
+		return false;
+	*e = (struct early){ .d = d, .until = mono_add(now, GRACE_NS), .service_id = service_id, .gsi = *g };
+	while (*end)
+		end = &(*end)->next;
+	*end = e;
+	early_n++;
+	return true;
+}
+
+static bool early_take(mono_t now)
+{
+	bool any = false;
+
+	for (struct early **p = &early, *e; (e = *p);) {
+		if (!mono_reached(now, e->until) && !cm_listening(agent[e->d], e->service_id)) {
+			p = &e->next;
+			continue;
+		}
+		*p = e->next;
+		early_n--;
+		cm_rx(agent[e->d], &e->gsi, now);
+		free(e);
+		any = true;
+	}
+	return any;
+}
+
+static void early_drop(void)
+{
+	for (struct early *e; (e = early);) {
+		early = e->next;
+		free(e);
+	}
+	early_n = 0;
+}
+
+/* ---- a turn ---------------------------------------------------------------------- */
+
 static bool agent_tx(struct cm *cm, struct hca *hca, unsigned d)
 {
 	bool any = false;
@@ -72,7 +148,7 @@ bool agents_turn(struct shard *s, mono_t now)
 {
 	struct cm_event ev;
 	struct gsi g;
-	bool any = false;
+	bool any = early_take(now);
 
 	for (unsigned d = 0; d < devices_n; d++) {
 		struct cm *cm = agent[d];
@@ -80,7 +156,8 @@ bool agents_turn(struct shard *s, mono_t now)
 		if (!cm)
 			continue;
 		while (hca_gsi_rx(s->hca[d], &g)) {
-			cm_rx(cm, &g, now);
+			if (!early_put(d, &g, now))
+				cm_rx(cm, &g, now);
 			any = true;
 		}
 		if (mono_reached(now, cm_deadline(cm))) {
@@ -98,7 +175,7 @@ bool agents_turn(struct shard *s, mono_t now)
 
 mono_t agents_deadline(void)
 {
-	mono_t t = MONO_NEVER;
+	mono_t t = early ? early->until : MONO_NEVER;
 
 	for (unsigned d = 0; d < devices_n; d++)
 		if (agent[d])
@@ -176,6 +253,7 @@ static void agents_set(struct shard *s, void *arg)
 {
 	struct cm **v = arg;
 
+	early_drop();
 	for (unsigned d = 0; d < devices_n; d++) {
 		struct cm *old = agent[d];
 

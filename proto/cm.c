@@ -138,6 +138,11 @@ int cm_listen(struct cm *c, uint64_t service_id, void *host, uint32_t *id)
 	return 0;
 }
 
+bool cm_listening(const struct cm *c, uint64_t service_id)
+{
+	return id_find_service(c, service_id);
+}
+
 int cm_connect(struct cm *c, const struct cm_connect *a, void *host, uint32_t *id, mono_t now)
 {
 	struct cm_id *i = id_new(c, CM_REQ_SENT);

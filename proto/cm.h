@@ -76,6 +76,9 @@ enum cm_state {
  */
 int cm_listen(struct cm *, uint64_t service_id, void *host, uint32_t *id);
 
+/* Does some id listen for it? */
+bool cm_listening(const struct cm *, uint64_t service_id);
+
 /*
  * Sends a REQ.  req: all but local_id and ca_guid; data with the RDMA IP CM header, if that is spoken.
  * route: of all MADs of the connection, from here to the peer.  The REQ is repeated every 2 x packet life
