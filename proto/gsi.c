@@ -12,8 +12,6 @@
 
 #define OP_UD_SEND_ONLY	(SVC_UD | OP_SEND_ONLY)
 
-#define GSI_FIFO	256u	/* a power of two */
-
 static struct gsi *at(struct gsi_fifo *f, uint32_t i) { return &f->v[i % GSI_FIFO]; }
 
 int gsi_init(struct hca *h)

@@ -16,6 +16,7 @@
 #define MAD_LEN		256u
 #define QPN_GSI		1u
 #define QKEY_GSI	0x80010000u
+#define GSI_FIFO	256u	/* MADs; a power of two */
 
 /* A MAD and its way: received, route.sgid is the peer's; to be sent, route.dgid is. */
 struct gsi {

@@ -217,6 +217,51 @@ START_TEST(listener_freed)
 }
 END_TEST
 
+/* A device that calls itself: one agent has both ends. */
+START_TEST(oneself)
+{
+	static const enum cm_event_type want[] = { CM_EV_REQ, CM_EV_REP, CM_EV_RTU, CM_EV_DREQ, CM_EV_DREP,
+						   CM_EV_TIMEWAIT_EXIT, CM_EV_TIMEWAIT_EXIT };
+	struct cm_connect req;
+	struct cm_event ev;
+	struct gsi g;
+
+	net_init(&net, 1);
+	req = net_req(a, 0x11);
+	memcpy(req.route.dgid, a->gid, 16);
+	memcpy(req.req.path.dgid, a->gid, 16);
+	ck_assert_int_eq(cm_listen(a->cm, SERVICE, NULL, &listener), 0);
+	ck_assert_int_eq(cm_connect(a->cm, &req, &ida, &ida, net.now), 0);
+	for (unsigned k = 0; k < sizeof(want) / sizeof(*want); k++) {
+		while (cm_tx(a->cm, &g))
+			cm_rx(a->cm, &g, net.now);
+		cm_verify(a->cm);
+		if (want[k] == CM_EV_TIMEWAIT_EXIT) {
+			net.now = mono_add(net.now, S_NS);
+			cm_tick(a->cm, net.now);
+		}
+		ck_assert(cm_event(a->cm, &ev));
+		ck_assert_msg(ev.type == want[k], "%s, not %s", cm_event_name(ev.type), cm_event_name(want[k]));
+		if (k == 0) {
+			idb = ev.id;
+			ck_assert_int_eq(cm_accept(a->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+		} else if (k == 1) {
+			ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+		} else if (k == 2) {
+			ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+		} else if (k == 3) {
+			ck_assert_uint_eq(ev.id, idb);
+			ck_assert_int_eq(cm_disconnect(a->cm, idb, NULL, net.now), 0);
+		}
+	}
+	cm_id_free(a->cm, ida, net.now);
+	cm_id_free(a->cm, idb, net.now);
+	cm_id_free(a->cm, listener, net.now);
+	ck_assert_uint_eq(ids(a), 0);
+	net_fini(&net);
+}
+END_TEST
+
 /* ---- UD ----------------------------------------------------------------------------- */
 
 static void ask(uint64_t service)
@@ -320,5 +365,5 @@ START_TEST(sidr_unanswered)
 }
 END_TEST
 
-TEST_MAIN("cm_end", freed_in_each_state, freed_and_unheard, freed_with_events, listener_freed, sidr,
+TEST_MAIN("cm_end", freed_in_each_state, freed_and_unheard, freed_with_events, listener_freed, oneself, sidr,
 	  sidr_answer_lost, sidr_refused, sidr_unanswered)
