@@ -408,7 +408,7 @@ static void attr_init(struct cma_id *id, struct qp_attr *a, uint32_t *mask)
 	a->port = 1;
 	*mask = QPA_STATE | QPA_PKEY_INDEX | QPA_PORT;
 	if (id->qp_type == QPT_UD) {
-		if (!id->qkey && id->ps == CM_PS_UDP)
+		if (!id->qkey)
 			id->qkey = CMA_UDP_QKEY;
 		a->qkey = id->qkey;
 		*mask |= QPA_QKEY;
