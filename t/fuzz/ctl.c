@@ -60,6 +60,7 @@ void ctl_ctx_going(struct ctx *c) {}
 void ctl_session_ended(bool used) {}
 int cma_call(struct ev_loop *l, struct session *s, const struct cmm_req *q, struct cmm_rep *p, int *fd) { return ENOSYS; }
 void cma_channel_end(struct session *s) {}
+struct cma_count cma_count;
 
 struct region {
 	uint64_t addr, len;
