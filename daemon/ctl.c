@@ -24,7 +24,7 @@
 #include "log.h"
 #include "session.h"
 
-#define START_GRACE_S	10.0
+#define START_GRACE_S	3.0
 #define END_GRACE_S	0.5
 #define SESSIONS_MAX	8192u
 

@@ -50,10 +50,11 @@ void rq_fini(struct rq *q)
 struct swqe *sq_put(struct sq *q, const struct send_wr *wr)
 {
 	uint32_t len = (uint32_t)(wr->sge_n * sizeof(struct sge)) + wr->inline_len;
-	struct swqe *w = sq_at(q, q->tail);
+	struct swqe *w;
 
 	if (q->tail - q->head + q->waiting >= q->depth)
 		return NULL;
+	w = sq_at(q, q->tail);	/* a queue of depth 0 has no memory */
 	memcpy(&w->wr, wr, sizeof(*wr));
 	memcpy(w + 1, wr + 1, len);
 	return w;
