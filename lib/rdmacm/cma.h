@@ -99,6 +99,7 @@ struct cma_id {
 	uint32_t handle;	/* the daemon's */
 	bool cookie_told;	/* the daemon knows the cookie; not so for a request that is not accepted */
 	bool sync;		/* every call waits; the channel is the id's own */
+	bool removed;		/* its DEVICE_REMOVAL was given */
 	bool broken;		/* its QP could not be connected: what else comes of that connection is not shown */
 	struct dev *dev;	/* NULL: bound to none */
 	uint8_t resp, init;	/* what the peer's request allows at most */
@@ -143,6 +144,8 @@ struct cma_event {
 
 /* Finds the id, and counts an event as given.  NULL: it is gone. */
 struct cma_id *id_find_got(uint64_t cookie, uint64_t group_cookie, struct group **);
+/* The same for an id of the channel that has not been told yet that its device is gone. */
+struct cma_id *id_find_removed(const struct rdma_event_channel *);
 /* The counts of an event that was given back. */
 void id_acked(struct cma_id *, struct group *);
 /* Takes the id out of the map and waits until all its events were given back. */

@@ -8,6 +8,8 @@
  *	REJECTED		the id's QP to ERR
  *	MULTICAST_JOIN		the id's QP is attached
  *
+ * When the daemon is gone each id that was bound to a device has one more event, DEVICE_REMOVAL; then there is EIO.
+ *
  * The descriptor of a channel is readable while an event is queued, but the event itself comes as the reply to
  * a request.
  */
@@ -213,6 +215,19 @@ static bool event_process(struct cma_event *e, const struct cmm_event *m)
 	return true;
 }
 
+/* Instead of an event of a daemon that is gone.  0 or EIO. */
+static int removal(struct chan *c, struct cma_event *e)
+{
+	if (__atomic_load_n(&c->destroyed, __ATOMIC_ACQUIRE) || !conn_mine(&c->conn))
+		return EIO;
+	e->owner = id_find_removed(&c->ch);
+	if (!e->owner)
+		return EIO;
+	e->event.id = &e->owner->id;
+	e->event.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+	return 0;
+}
+
 /* ---- get and give back ------------------------------------------------------------------- */
 
 EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
@@ -231,6 +246,8 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	for (;;) {
 		memset(e, 0, sizeof(*e));
 		err = event_fetch(c, &rep);
+		if (err == EIO && !removal(c, e))
+			break;
 		if (err) {
 			free(e);
 			return get_end(c, err);

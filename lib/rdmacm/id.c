@@ -76,6 +76,32 @@ struct cma_id *id_find_got(uint64_t cookie, uint64_t group_cookie, struct group 
 	return id;
 }
 
+static bool removed_now(struct cma_id *id, const struct rdma_event_channel *ch)
+{
+	bool now;
+
+	pthread_mutex_lock(&id->lock);
+	now = id->id.channel == ch && id->dev && !id->removed;
+	if (now) {
+		id->removed = true;
+		id->got++;
+	}
+	pthread_mutex_unlock(&id->lock);
+	return now;
+}
+
+struct cma_id *id_find_removed(const struct rdma_event_channel *ch)
+{
+	struct cma_id *id = NULL;
+
+	pthread_mutex_lock(&ids_lock);
+	for (unsigned i = 0; i < BUCKETS && !id; i++)
+		for (id = ids[i]; id && !removed_now(id, ch); id = id->next)
+			;
+	pthread_mutex_unlock(&ids_lock);
+	return id;
+}
+
 void id_acked(struct cma_id *id, struct group *g)
 {
 	pthread_mutex_lock(&id->lock);

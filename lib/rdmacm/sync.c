@@ -8,6 +8,8 @@
 
 static int status_errno(const struct rdma_cm_event *e)
 {
+	if (e->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return ENODEV;
 	if (e->status < 0)
 		return -e->status;
 	/* A reason of the peer's: it said no. */

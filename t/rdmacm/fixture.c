@@ -145,6 +145,7 @@ int main(void)
 	api_sync(s);
 	api_ud(s);
 	api_misc(s);
+	api_end(s);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -2,6 +2,7 @@
 check_PROGRAMS += t/rdmacm/api
 t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_conn.c \
+	t/rdmacm/api_end.c \
 	t/rdmacm/api_misc.c \
 	t/rdmacm/api_sync.c \
 	t/rdmacm/api_ud.c \
