@@ -5,7 +5,6 @@
 #include "cma.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@
 
 struct cma_count cma_count;
 
-static struct ev_loop *the_loop;
+struct ev_loop *cma_loop;
 static ev_async agents_spoke;
 
 /* ---- the agents ----------------------------------------------------------------- */
@@ -36,14 +35,14 @@ static void on_agents(struct ev_loop *loop, ev_async *w, int revents)
 
 static void wake(void)
 {
-	ev_async_send(the_loop, &agents_spoke);
+	ev_async_send(cma_loop, &agents_spoke);
 }
 
 int cma_start(struct ev_loop *loop)
 {
 	int err;
 
-	the_loop = loop;
+	cma_loop = loop;
 	ev_async_init(&agents_spoke, on_agents);
 	ev_async_start(loop, &agents_spoke);
 	err = agents_start(wake);
@@ -166,7 +165,7 @@ static int call_get_event(struct cma_call *c) { return cma_event_get(c->ch, &c->
 
 static int call_resolve(struct cma_call *c)
 {
-	return cma_resolve_addr(c->id, &c->req->resolve.src, &c->req->resolve.dst);
+	return cma_resolve_addr(c->id, &c->req->resolve.src, &c->req->resolve.dst, c->req->resolve.timeout_ms);
 }
 
 /* Events may come as soon as the REP is out: they need the cookie. */

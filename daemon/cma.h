@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ev.h>
+
 #include <rdmad/cmmsg.h>
 
 #include "../proto/cm.h"
@@ -22,12 +24,12 @@
 #include "../proto/slots.h"
 #include "device.h"
 
-struct ev_loop;
 struct session;
 
 enum cma_state {
 	CMA_IDLE,
 	CMA_BOUND,
+	CMA_ADDR_QUERY,		/* the next hop is being asked for */
 	CMA_ADDR_RESOLVED,
 	CMA_ROUTE_RESOLVED,
 	CMA_CONNECT,		/* from the REQ (or SIDR_REQ) on, sent or received, to the end of the connection */
@@ -78,8 +80,12 @@ struct cma_id {
 	uint8_t sgid[16], dgid[16];	/* with dev; dgid from ADDR_RESOLVED on */
 	struct cma_port *port;
 	struct link in_port;
+	bool src_chosen;		/* bound to any address: src and dev are what the routes say */
 	bool reuse, afonly, afonly_set, tos_set, timeout_set;
 	uint8_t tos, timeout;
+
+	ev_timer asking;		/* CMA_ADDR_QUERY */
+	ev_tstamp ask_until;
 
 	bool routed;			/* the path is known: */
 	uint32_t flow_label;
@@ -124,6 +130,7 @@ struct cma_group {
 int cma_start(struct ev_loop *);
 /* All sessions have ended, the shards have not. */
 void cma_stop(struct ev_loop *);
+extern struct ev_loop *cma_loop;
 /* A request of cmmsg.h, its length checked.  *fd: goes with the reply; -1: none.  0 or errno. */
 int cma_call(struct ev_loop *, struct session *, const struct cmm_req *, struct cmm_rep *, int *fd);
 /* The session ends: its ids go, with DREQs and REJs as their states demand. */
@@ -175,7 +182,8 @@ bool cma_addr_ok(const union cmm_addr *);	/* an IPv4 or IPv6 address */
 void cma_addr_gid(const union cmm_addr *, uint8_t *gid);
 void cma_addr_of_gid(union cmm_addr *, int family, const uint8_t *gid, uint16_t port, unsigned scope);
 int cma_bind(struct cma_id *, const union cmm_addr *);
-int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm_addr *dst);
+int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms);
+void cma_resolve_stop(struct cma_id *);
 int cma_resolve_route(struct cma_id *);
 /* Row of the device's table, or -1. */
 int cma_row(const struct device *, const uint8_t *gid);

@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #include "cma.h"
-#include "log.h"
+#include "neigh.h"
+
+#define ASK_MIN_S	0.001
+#define ASK_MAX_S	0.050
 
 static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
 static const uint8_t zero[16];
@@ -246,14 +249,65 @@ static int place(struct cma_id *id, union cmm_addr *dst)
 			return err;
 	}
 	scope = id->dev->gid[id->sgid_index].ifindex;
-	if (cma_addr_any(&id->src))
+	id->src_chosen = cma_addr_any(&id->src);
+	if (id->src_chosen)
 		cma_addr_of_gid(&id->src, cma_family(dst), id->sgid, port, scope);
 	cma_addr_gid(dst, gid);
 	memcpy(id->dgid, gid, 16);
 	return 0;
 }
 
-int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union cmm_addr *dst)
+static bool resolved(struct cma_id *id, int err)
+{
+	id->state = err ? CMA_BOUND : CMA_ADDR_RESOLVED;
+	if (err && id->src_chosen) {	/* it may try elsewhere, from another address */
+		union cmm_addr any = { .sa.sa_family = (sa_family_t)cma_family(&id->src) };
+
+		cma_addr_port_set(&any, cma_addr_port(&id->src));
+		id->src = any;
+		id->dev = NULL;
+		id->src_chosen = false;
+	}
+	return cma_event_put(id, err ? CMA_EV_ADDR_ERROR : CMA_EV_ADDR_RESOLVED, -err);
+}
+
+static void on_asking(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct cma_id *id = w->data;
+
+	if (neigh_answers(&id->src, &id->dst)) {
+		cma_resolve_stop(id);
+		resolved(id, 0);
+	} else if (ev_now(loop) >= id->ask_until) {
+		cma_resolve_stop(id);
+		resolved(id, ETIMEDOUT);
+	} else if (w->repeat < ASK_MAX_S) {
+		w->repeat *= 2;
+		ev_timer_again(loop, w);
+	}
+}
+
+void cma_resolve_stop(struct cma_id *id)
+{
+	if (id->state == CMA_ADDR_QUERY)
+		ev_timer_stop(cma_loop, &id->asking);
+}
+
+/* As kernels do: an address whose host does not answer is not resolved. */
+static int ask_neigh(struct cma_id *id, uint32_t timeout_ms)
+{
+	if (neigh_answers(&id->src, &id->dst))
+		return resolved(id, 0) ? 0 : ENOMEM;
+	id->state = CMA_ADDR_QUERY;
+	ev_now_update(cma_loop);
+	id->ask_until = ev_now(cma_loop) + timeout_ms / 1e3;
+	ev_timer_init(&id->asking, on_asking, ASK_MIN_S, ASK_MIN_S);
+	id->asking.data = id;
+	ev_timer_start(cma_loop, &id->asking);
+	return 0;
+}
+
+int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms)
 {
 	union cmm_addr any = { 0 };
 	int err;
@@ -271,8 +325,8 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 	id->dst = *dst;
 	err = place(id, &id->dst);
 	if (!err)
-		id->state = CMA_ADDR_RESOLVED;
-	return cma_event_put(id, err ? CMA_EV_ADDR_ERROR : CMA_EV_ADDR_RESOLVED, -err) ? 0 : ENOMEM;
+		return ask_neigh(id, timeout_ms);
+	return resolved(id, err) ? 0 : ENOMEM;
 }
 
 /* ---- the path ------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@ noinst_HEADERS += \
 	daemon/log.h \
 	daemon/mem_map.h \
 	daemon/mem_vm.h \
+	daemon/neigh.h \
 	daemon/net.h \
 	daemon/net_priv.h \
 	daemon/peer.h \
@@ -46,6 +47,7 @@ libdaemon_a_SOURCES = \
 	daemon/log.c \
 	daemon/mem_map.c \
 	daemon/mem_vm.c \
+	daemon/neigh.c \
 	daemon/net.c \
 	daemon/net_group.c \
 	daemon/net_rx.c \

@@ -171,6 +171,7 @@ long host_stat(const struct host *h, const char *group, const char *name)
 
 	hello(fd);
 	exchange(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &got);
+	ck_assert_int_eq(rep.err, 0);
 	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, got, 0);
 	ck_assert(text != MAP_FAILED);
 	j = json_loadb(text, rep.dump.len, 0, NULL);

@@ -318,4 +318,81 @@ START_TEST(groups)
 }
 END_TEST
 
-TEST_MAIN("ctl: ids of connections", ports, addresses, out_of_turn, options, migrate, groups)
+static uint64_t dice = 0x9e3779b97f4a7c15u;
+
+static unsigned draw(unsigned n)
+{
+	dice ^= dice << 13;
+	dice ^= dice >> 7;
+	dice ^= dice << 17;
+	return (unsigned)(dice >> 33) % n;
+}
+
+static union cmm_addr draw_addr(void)
+{
+	static const char *const odd[] = { "0.0.0.0", "::", "::1", "127.0.0.1", "239.0.0.1", "ff02::77", "fe80::1" };
+	union cmm_addr a = draw(3) ? addr(draw(3), (uint16_t)(PORT + draw(4))) : addr_text(odd[draw(7)], (uint16_t)draw(3));
+
+	if (!draw(20))
+		a.sa.sa_family = (sa_family_t)draw(12);
+	return a;
+}
+
+/* Any request with any content, on two channels; what it means is the daemon's to judge.  Groups stay on this host. */
+static void draw_request(struct cmm_req *r)
+{
+	for (size_t i = 0; i < sizeof(*r); i++)
+		((uint8_t *)r)[i] = draw(4) ? 0 : (uint8_t)draw(256);
+	r->op = CMM_OPEN + draw(CMM_OPS - CMM_OPEN);
+	r->id = draw(60);
+	switch (r->op) {
+	case CMM_CREATE_ID:
+		r->create.ps = draw(2) ? RDMA_PS_TCP : RDMA_PS_UDP;
+		r->create.cookie = 1 + draw(2);
+		break;
+	case CMM_BIND: r->bind.addr = draw_addr(); break;
+	case CMM_RESOLVE_ADDR:
+		r->resolve.src = draw_addr();
+		r->resolve.dst = draw_addr();
+		if (draw(2))
+			memset(&r->resolve.src, 0, sizeof(r->resolve.src));
+		break;
+	case CMM_JOIN:
+		r->join.addr = draw_addr();
+		r->join.flags = draw(3);
+		break;
+	case CMM_CONNECT: r->conn.conn.data_len = (uint8_t)draw(60); break;
+	case CMM_ACCEPT: r->conn.cookie = draw(3); break;
+	case CMM_LEAVE: r->leave.group = draw(10); break;
+	case CMM_INIT_QP_ATTR: r->qp.state = draw(8); break;
+	case CMM_MIGRATE: r->migrate.cookie = 1 + draw(2); break;
+	}
+}
+
+START_TEST(anything)
+{
+	unsigned done[CMM_OPS] = { 0 };
+	struct cmm_req req;
+	struct chan other;
+
+	begin();
+	for (unsigned round = 0; round < 20; round++) {
+		chan_open(&other, &host);
+		for (unsigned i = 0; i < 2000; i++) {
+			draw_request(&req);
+			if (req.op != CMM_OPEN && !chan_call(draw(2) ? &c : &other, &req, NULL))
+				done[req.op]++;
+		}
+		chan_close(&other);
+	}
+	for (unsigned op = CMM_OPEN + 1; op < CMM_OPS; op++)
+		ck_assert_msg(done[op] || op == CMM_ESTABLISH || op == CMM_NOTIFY, "op %u never did anything", op);
+	chan_close(&c);
+	while (host_stat(&host, "cm", "agent_ids"))	/* connections that were made end, or time out */
+		;
+	chan_open(&c, &host);
+	end();
+}
+END_TEST
+
+TEST_MAIN("ctl: ids of connections", ports, addresses, out_of_turn, options, migrate, groups, anything)
