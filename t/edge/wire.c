@@ -185,7 +185,7 @@ static void connect_qp(struct shard *s, void *arg)
 	memcpy(a.av.dgid, you.gid, 16);
 	must(hca_qp_modify(s->hca[0], qpn, &a, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
 			   QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER, now), "RTR");
-	a = (struct qp_attr){ .state = QPS_RTS, .sq_psn = 0xfffff0, .timeout = 10, .retry_cnt = 7, .rnr_retry = 7,
+	a = (struct qp_attr){ .state = QPS_RTS, .sq_psn = 0xfffff0, .timeout = 16, .retry_cnt = 7, .rnr_retry = 7,
 			      .max_rd_atomic = 4 };
 	must(hca_qp_modify(s->hca[0], qpn, &a, QPA_STATE | QPA_SQ_PSN | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
 			   QPA_MAX_QP_RD_ATOMIC, now), "RTS");
