@@ -129,7 +129,8 @@ static int call_create(struct cma_call *c)
 	case CM_PS_IB: break;
 	default: return EINVAL;
 	}
-	if (type != QPT_RC && type != QPT_UC && type != QPT_UD && type != QPT_XRC_SEND && type != QPT_XRC_RECV)
+	if (type != QPT_RC && type != QPT_UC && type != QPT_UD && type != QPT_XRC_SEND &&
+	    type != QPT_XRC_RECV)
 		return EINVAL;
 	id = cma_id_new(c->ch, (uint16_t)ps, (uint8_t)type);
 	if (!id)
@@ -165,7 +166,8 @@ static int call_get_event(struct cma_call *c) { return cma_event_get(c->ch, &c->
 
 static int call_resolve(struct cma_call *c)
 {
-	return cma_resolve_addr(c->id, &c->req->resolve.src, &c->req->resolve.dst, c->req->resolve.timeout_ms);
+	return cma_resolve_addr(c->id, &c->req->resolve.src, &c->req->resolve.dst,
+				c->req->resolve.timeout_ms);
 }
 
 /* Events may come as soon as the REP is out: they need the cookie. */
@@ -188,7 +190,8 @@ static int call_reject(struct cma_call *c)
 
 	if (reason && reason != REJ_CONSUMER && reason != REJ_VENDOR)
 		return EINVAL;
-	return cma_reject(c->id, reason ? reason : REJ_CONSUMER, c->req->reject.data, c->req->reject.data_len);
+	return cma_reject(c->id, reason ? reason : REJ_CONSUMER, c->req->reject.data,
+			  c->req->reject.data_len);
 }
 
 static int call_qp(struct cma_call *c)
@@ -241,7 +244,8 @@ static int call_option(struct cma_call *c)
 
 static int call_join(struct cma_call *c)
 {
-	return cma_join(c->id, &c->req->join.addr, c->req->join.flags, c->req->join.cookie, &c->rep->join.group);
+	return cma_join(c->id, &c->req->join.addr, c->req->join.flags, c->req->join.cookie,
+			&c->rep->join.group);
 }
 
 static int call_leave(struct cma_call *c)
@@ -254,7 +258,8 @@ static int call_migrate(struct cma_call *c)
 {
 	struct cma_id *id = cma_id_get(c->req->id);
 
-	if (!id || id->ch->s->pid != c->s->pid || id->ch->s->uid != c->s->uid || id->cookie != c->req->migrate.cookie)
+	if (!id || id->ch->s->pid != c->s->pid || id->ch->s->uid != c->s->uid ||
+	    id->cookie != c->req->migrate.cookie)
 		return ENOENT;
 	c->rep->gone.events = id->told;
 	cma_id_move(id, c->ch);

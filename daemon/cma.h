@@ -32,17 +32,17 @@ enum cma_state {
 	CMA_ADDR_QUERY,		/* the next hop is being asked for */
 	CMA_ADDR_RESOLVED,
 	CMA_ROUTE_RESOLVED,
-	CMA_CONNECT,		/* from the REQ (or SIDR_REQ) on, sent or received, to the end of the connection */
+	CMA_CONNECT,		/* from the REQ or SIDR_REQ on, sent or received, to the connection's end */
 	CMA_DISCONNECT,		/* DISCONNECTED was told */
 	CMA_LISTEN,
 };
 
 /* Numbers of enum rdma_cm_event_type, which is the library's header. */
 enum cma_event_type {
-	CMA_EV_ADDR_RESOLVED, CMA_EV_ADDR_ERROR, CMA_EV_ROUTE_RESOLVED, CMA_EV_ROUTE_ERROR, CMA_EV_CONNECT_REQUEST,
-	CMA_EV_CONNECT_RESPONSE, CMA_EV_CONNECT_ERROR, CMA_EV_UNREACHABLE, CMA_EV_REJECTED, CMA_EV_ESTABLISHED,
-	CMA_EV_DISCONNECTED, CMA_EV_DEVICE_REMOVAL, CMA_EV_MULTICAST_JOIN, CMA_EV_MULTICAST_ERROR, CMA_EV_ADDR_CHANGE,
-	CMA_EV_TIMEWAIT_EXIT,
+	CMA_EV_ADDR_RESOLVED, CMA_EV_ADDR_ERROR, CMA_EV_ROUTE_RESOLVED, CMA_EV_ROUTE_ERROR,
+	CMA_EV_CONNECT_REQUEST, CMA_EV_CONNECT_RESPONSE, CMA_EV_CONNECT_ERROR, CMA_EV_UNREACHABLE,
+	CMA_EV_REJECTED, CMA_EV_ESTABLISHED, CMA_EV_DISCONNECTED, CMA_EV_DEVICE_REMOVAL,
+	CMA_EV_MULTICAST_JOIN, CMA_EV_MULTICAST_ERROR, CMA_EV_ADDR_CHANGE, CMA_EV_TIMEWAIT_EXIT,
 };
 
 #define CMA_UDP_QKEY	0x01234567u	/* RDMA_UDP_QKEY */
@@ -53,8 +53,9 @@ enum cma_event_type {
 struct cma_channel {
 	struct session *s;
 	/*
-	 * A pair: the far end is the program's too, and readable while there is a record in near's direction.  Both are held here,
-	 * so that the token can be taken back, and a program that reads it harms itself only.
+	 * A pair: the far end is the program's too, and readable while there is a record in near's
+	 * direction.  Both are held here, so that the token can be taken back, and a program that reads it
+	 * harms itself only.
 	 */
 	int near, far;
 	bool lit;
@@ -164,7 +165,10 @@ void cma_event_from_agent(struct device *, const struct cm_event *);
 
 /* ---- cma_port.c ------------------------------------------------------------------ */
 
-/* By src: takes that port, or with 0 an ephemeral one (then written to src).  EADDRINUSE, EADDRNOTAVAIL, EACCES. */
+/*
+ * By src: takes that port, or with 0 an ephemeral one (then written to src).  EADDRINUSE, EADDRNOTAVAIL,
+ * EACCES.
+ */
 int cma_port_bind(struct cma_id *);
 void cma_port_leave(struct cma_id *);
 /* May it listen besides the others of its port? */
@@ -182,7 +186,8 @@ bool cma_addr_ok(const union cmm_addr *);	/* an IPv4 or IPv6 address */
 void cma_addr_gid(const union cmm_addr *, uint8_t *gid);
 void cma_addr_of_gid(union cmm_addr *, int family, const uint8_t *gid, uint16_t port, unsigned scope);
 int cma_bind(struct cma_id *, const union cmm_addr *);
-int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms);
+int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm_addr *dst,
+		     uint32_t timeout_ms);
 void cma_resolve_stop(struct cma_id *);
 int cma_resolve_route(struct cma_id *);
 /* Row of the device's table, or -1. */

@@ -2,9 +2,9 @@
 /*
  * cma_addr.c - which device, GID and path an address stands for.
  *
- * The source address is what the program bound, or what the host's routes say: a connected UDP socket knows it
- * without a packet.  The device is the one with a GID for that address.  Loopback has so many addresses that a
- * device may well have another one than the routes choose: there any of the device's own will do.
+ * The source address is what the program bound, or what the host's routes say: a connected UDP socket knows
+ * it without a packet.  The device is the one with a GID for that address.  Loopback has so many addresses
+ * that a device may well have another one than the routes choose: there any of the device's own will do.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -242,7 +242,8 @@ static int place(struct cma_id *id, union cmm_addr *dst)
 	if (cma_addr_any(dst)) {
 		if (!id->dev && !place_loopback(id, cma_family(dst) == AF_INET))
 			return ENODEV;
-		cma_addr_of_gid(dst, cma_family(dst), id->sgid, cma_addr_port(dst), id->dev->gid[id->sgid_index].ifindex);
+		cma_addr_of_gid(dst, cma_family(dst), id->sgid, cma_addr_port(dst),
+				id->dev->gid[id->sgid_index].ifindex);
 	} else if (!id->dev) {
 		err = place_by_route(id, dst);
 		if (err)
@@ -307,7 +308,8 @@ static int ask_neigh(struct cma_id *id, uint32_t timeout_ms)
 	return 0;
 }
 
-int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms)
+int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union cmm_addr *dst,
+		     uint32_t timeout_ms)
 {
 	union cmm_addr any = { 0 };
 	int err;
@@ -331,7 +333,10 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 
 /* ---- the path ------------------------------------------------------------------------------- */
 
-/* The smaller one of both ports, where the other is ours as well; else what a REQ says is the peer's to refuse. */
+/*
+ * The smaller one of both ports, where the other is ours as well; else what a REQ says is the peer's to
+ * refuse.
+ */
 static uint8_t path_mtu(const struct cma_id *id)
 {
 	uint8_t mtu = id->dev->mtu;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_agent.c - the thread of shard 0 turns the CM agents; what they say goes to the control thread in a list.
+ * cma_agent.c - the thread of shard 0 turns the CM agents; what they say goes to the control thread in a
+ * list.
  *
  *	hca_gsi_rx -> cm_rx	cm_tick		cm_tx -> hca_gsi_send	cm_event -> list, wake()
  *
- * A request for a service that nobody listens to waits a moment before it is refused: programs that talk over one
- * connection and then make another one run for it, and with a kernel in between the listener wins.
+ * A request for a service that nobody listens to waits a moment before it is refused: programs that talk over
+ * one connection and then make another one run for it, and with a kernel in between the listener wins.
  */
 #include "cma_agent.h"
 
@@ -270,7 +271,8 @@ int agents_start(void (*wake)(void))
 
 	notes.wake = wake;
 	for (unsigned d = 0; d < devices_n && !err; d++) {
-		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY, .max_ids = IDS_MAX };
+		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY,
+				      .max_ids = IDS_MAX };
 
 		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1)
 			err = EIO;

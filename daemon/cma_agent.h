@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_agent.h - the CM agents of the devices: struct cm of proto/cm.h, in the thread of shard 0, which QP1 belongs to.
+ * cma_agent.h - the CM agents of the devices: struct cm of proto/cm.h, in the thread of shard 0, which QP1
+ * belongs to.
  */
 #ifndef DAEMON_CMA_AGENT_H
 #define DAEMON_CMA_AGENT_H
@@ -12,7 +13,7 @@
 #define AGENT_ACK_DELAY	15u	/* local_ca_ack_delay, as rxe has it */
 
 /* Control thread. */
-int agents_start(void (*wake)(void));	/* wake: any thread; agent_event() has something to say.  0 or errno */
+int agents_start(void (*wake)(void));	/* wake: any thread; agent_event() has something.  0 or errno */
 void agents_stop(void);
 bool agent_event(struct device **, struct cm_event *);		/* false: nothing more */
 /* Runs fn in the agent's thread, returns what it returns. */

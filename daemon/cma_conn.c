@@ -155,7 +155,8 @@ void cma_path_av(const struct cma_id *id, struct av *av)
 
 static void header_put(const struct cma_id *id, uint8_t *data)
 {
-	struct cm_ip ip = { .version = cma_family(&id->src) == AF_INET ? 4 : 6, .sport = cma_addr_port(&id->src) };
+	struct cm_ip ip = { .version = cma_family(&id->src) == AF_INET ? 4 : 6,
+			    .sport = cma_addr_port(&id->src) };
 
 	cma_addr_gid(&id->src, ip.src);
 	cma_addr_gid(&id->dst, ip.dst);
@@ -201,10 +202,12 @@ static void req_fill(struct cm_req *r, const struct cma_id *id, const struct cmm
 	*r = (struct cm_req){
 		.service_id = cm_service_id(id->ps, cma_addr_port(&id->dst)),
 		.qpn = c->qp_num & 0xffffff, .resp_res = id->resp_res, .init_depth = id->init_depth,
-		.remote_timeout = RESPONSE_TIMEOUT, .local_timeout = RESPONSE_TIMEOUT, .flow_ctrl = c->flow_control,
+		.remote_timeout = RESPONSE_TIMEOUT, .local_timeout = RESPONSE_TIMEOUT,
+		.flow_ctrl = c->flow_control,
 		.transport = id->qp_type == QPT_UC ? CM_UC : id->qp_type == QPT_XRC_SEND ? CM_XRC : CM_RC,
 		.ext_transport = id->qp_type == QPT_XRC_SEND,
-		.psn = id->psn, .retry_cnt = least(c->retry_count, 7), .rnr_retry = least(c->rnr_retry_count, 7),
+		.psn = id->psn, .retry_cnt = least(c->retry_count, 7),
+		.rnr_retry = least(c->rnr_retry_count, 7),
 		.pkey = 0xffff, .mtu = id->mtu, .max_retries = MAX_CM_RETRIES, .srq = c->srq,
 		.path = { .slid = 0xffff, .dlid = 0xffff, .flow_label = id->flow_label, .tclass = id->tos,
 			  .hop_limit = CMA_HOPS, .ack_timeout = cm_ack_timeout(AGENT_ACK_DELAY, id->life) },
@@ -308,8 +311,8 @@ int cma_accept(struct cma_id *id, const struct cmm_conn *c)
 		.qpn = xrc ? 0 : c->qp_num & 0xffffff, .eecn = xrc ? c->qp_num & 0xffffff : 0, .psn = id->psn,
 		.resp_res = depth(c->responder_resources, least(id->resp_res, RD_MAX_RD_ATOM)),
 		.init_depth = depth(c->initiator_depth, least(id->init_depth, RD_MAX_RD_ATOM)),
-		.ack_delay = AGENT_ACK_DELAY, .flow_ctrl = c->flow_control, .rnr_retry = least(c->rnr_retry_count, 7),
-		.srq = c->srq,
+		.ack_delay = AGENT_ACK_DELAY, .flow_ctrl = c->flow_control,
+		.rnr_retry = least(c->rnr_retry_count, 7), .srq = c->srq,
 	};
 	memcpy(j.rep.data, c->data, c->data_len);
 	return agent_call(id->dev, job_accept, &j);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_event.c - what happens to ids, told to their programs: a list per channel, and a descriptor that is readable while
- * there is something in it.
+ * cma_event.c - what happens to ids, told to their programs: a list per channel, and a descriptor that is
+ * readable while there is something in it.
  *
  *	agent			id			told
  *	REQ, SIDR_REQ		(a new one)		CONNECT_REQUEST, to the listener
@@ -146,8 +146,8 @@ static bool caller_get(struct caller *c, const struct cm_event *ev)
 		}
 	}
 	/* Rule 7.9: the addresses that are said are those that the MAD has. */
-	return (pkey & 0x7fff) == 0x7fff && cm_ip_get(&c->ip, data) && !memcmp(c->ip.src, ev->route.dgid, 16) &&
-	       !memcmp(c->ip.dst, ev->route.sgid, 16);
+	return (pkey & 0x7fff) == 0x7fff && cm_ip_get(&c->ip, data) &&
+	       !memcmp(c->ip.src, ev->route.dgid, 16) && !memcmp(c->ip.dst, ev->route.sgid, 16);
 }
 
 static void conn_of_req(struct cmm_conn *c, const struct cm_req *r)
@@ -206,9 +206,10 @@ static bool request(struct device *dev, const struct cm_event *ev)
 	if (!caller_get(&c, ev))
 		return false;
 	row = cma_row(dev, ev->route.sgid);
-	listener = cma_port_find((uint16_t)(c.service_id >> 16), c.port, c.ip.dst, c.ip.version == 4 ? AF_INET : AF_INET6);
-	if (row < 0 || !listener || (listener->dev && listener->dev != dev) || listener->qp_type != c.qp_type ||
-	    listener->waiting >= listener->backlog)
+	listener = cma_port_find((uint16_t)(c.service_id >> 16), c.port, c.ip.dst,
+				 c.ip.version == 4 ? AF_INET : AF_INET6);
+	if (row < 0 || !listener || (listener->dev && listener->dev != dev) ||
+	    listener->qp_type != c.qp_type || listener->waiting >= listener->backlog)
 		return false;
 	id = cma_id_new(listener->ch, listener->ps, c.qp_type);
 	if (!id)
@@ -265,9 +266,12 @@ static void rejected(struct cma_id *id, const struct cm_rej *rej)
 static void found(struct cma_id *id, const struct cm_sidr_rep *rep)
 {
 	bool ok = rep->status == SIDR_OK, fits = !id->qkey || id->qkey == rep->qkey;
-	struct cma_record *r = cma_event_put(id, !ok ? CMA_EV_UNREACHABLE : fits ? CMA_EV_ESTABLISHED : CMA_EV_ADDR_ERROR,
-					     !ok ? rep->status : fits ? 0 : -EINVAL);
+	struct cma_record *r;
 
+	if (!ok)
+		r = cma_event_put(id, CMA_EV_UNREACHABLE, rep->status);
+	else
+		r = cma_event_put(id, fits ? CMA_EV_ESTABLISHED : CMA_EV_ADDR_ERROR, fits ? 0 : -EINVAL);
 	if (!r)
 		return;
 	r->ev.conn.data_len = CM_SIDR_REP_DATA;

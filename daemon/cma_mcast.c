@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_mcast.c - ids in multicast groups.  There is nobody to ask on Ethernet: the host joins the IP group on the id's
- * interface (protocol 7.12), and what comes in goes to the QPs that are attached to the MGID.
+ * cma_mcast.c - ids in multicast groups.  There is nobody to ask on Ethernet: the host joins the IP group on
+ * the id's interface (protocol 7.12), and what comes in goes to the QPs that are attached to the MGID.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 /*
  * cma_port.c - the ports of the four port spaces, and who may have them.
  *
- * A port is taken by bind and by resolve_addr, until the id is destroyed; an id that a request made has none of its
- * own.  Several ids have one port if their addresses differ, or if all of them asked for it (REUSEADDR) and
- * none but one listens.
+ * A port is taken by bind and by resolve_addr, until the id is destroyed; an id that a request made has none
+ * of its own.  Several ids have one port if their addresses differ, or if all of them asked for it
+ * (REUSEADDR) and none but one listens.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -59,7 +59,10 @@ static bool privileged(const struct cma_id *id, uint16_t port)
 	return port < start;
 }
 
-/* 0, or why id may not be among those who have the port: a wildcard in the way is told as EADDRNOTAVAIL, as kernels do. */
+/*
+ * 0, or why id may not be among those who have the port: a wildcard in the way is told as EADDRNOTAVAIL, as
+ * kernels do.
+ */
 static int conflict(const struct cma_port *p, const struct cma_id *id, bool reuse)
 {
 	uint8_t a[16], b[16];
@@ -105,7 +108,8 @@ static int ephemeral(struct cma_id *id, unsigned space)
 {
 	unsigned low = 32768, high = 60999, n, at = 0;
 
-	if (!sysctl_read("/proc/sys/net/ipv4/ip_local_port_range", &low, &high) || high > 65535 || low > high || !low) {
+	if (!sysctl_read("/proc/sys/net/ipv4/ip_local_port_range", &low, &high) || high > 65535 ||
+	    low > high || !low) {
 		low = 32768;
 		high = 60999;
 	}
@@ -155,7 +159,10 @@ int cma_port_listen(struct cma_id *id)
 	return conflict(id->port, id, false);
 }
 
-/* An address of its own goes before a wildcard of the family, and that before one of IPv6 that takes IPv4 as well. */
+/*
+ * An address of its own goes before a wildcard of the family, and that before one of IPv6 that takes IPv4 as
+ * well.
+ */
 struct cma_id *cma_port_find(uint16_t ps, uint16_t port, const uint8_t *gid, int family)
 {
 	const struct cma_port *p = ports[space_of(ps)][port];

@@ -90,7 +90,8 @@ static bool hop_get(const union cmm_addr *src, const union cmm_addr *dst, struct
 	struct msg m = { .h = { .nlmsg_len = NLMSG_LENGTH(sizeof(m.rt)), .nlmsg_type = RTM_GETROUTE } };
 	const struct rtmsg *rt;
 
-	m.rt = (struct rtmsg){ .rtm_family = (unsigned char)dst->sa.sa_family, .rtm_dst_len = (unsigned char)(8 * len),
+	m.rt = (struct rtmsg){ .rtm_family = (unsigned char)dst->sa.sa_family,
+			       .rtm_dst_len = (unsigned char)(8 * len),
 			       .rtm_src_len = (unsigned char)(8 * len) };
 	attr_put(&m, RTA_DST, to, len);
 	attr_put(&m, RTA_SRC, from, len);

@@ -3,8 +3,8 @@
  * net_group.c - IP multicast groups: a socket of shard 0 for each group, interface and device.
  *
  * It is bound to the group's address, so that its packets have the GID of the group, and in the group on that
- * interface only.  Other devices and daemons of the host have sockets of their own at the same address: each gets
- * each datagram, those that the host sends itself included.
+ * interface only.  Other devices and daemons of the host have sockets of their own at the same address: each
+ * gets each datagram, those that the host sends itself included.
  */
 #include "net_priv.h"
 
@@ -94,7 +94,8 @@ static int group_set(struct net *net, struct device *dev, const uint8_t *mgid, u
 	struct net_group **p = &net->groups, *g;
 	int err;
 
-	while (*p && ((*p)->sock->dev != dev || (*p)->sock->ifindex != ifindex || memcmp((*p)->sock->gid, mgid, 16)))
+	while (*p && ((*p)->sock->dev != dev || (*p)->sock->ifindex != ifindex ||
+		      memcmp((*p)->sock->gid, mgid, 16)))
 		p = &(*p)->next;
 	g = *p;
 	if (!in) {

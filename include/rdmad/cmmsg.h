@@ -6,22 +6,22 @@
  * struct cmm_req of exactly cmm_req_len() bytes, answered by a whole struct cmm_rep.  MSG_HOLD and the like
  * may be said on it too, MSG_OPEN may not.
  *
- * CMM_OPEN hands back a socket that is rdma_event_channel.fd.  It is readable exactly while an event is queued, and
- * nothing but that: the program may poll it and set O_NONBLOCK, nobody reads it.  An event is fetched by
- * CMM_GET_EVENT, which never waits: EAGAIN if there is none; then a library whose channel is not O_NONBLOCK polls
- * the socket and asks again.
+ * CMM_OPEN hands back a socket that is rdma_event_channel.fd.  It is readable exactly while an event is
+ * queued, and nothing but that: the program may poll it and set O_NONBLOCK, nobody reads it.  An event is
+ * fetched by CMM_GET_EVENT, which never waits: EAGAIN if there is none; then a library whose channel is not
+ * O_NONBLOCK polls the socket and asks again.
  *
- * No request waits for the network.  The answer to CMM_RESOLVE_ADDR, _RESOLVE_ROUTE, _CONNECT, _JOIN is an event;
- * it may be queued before the reply is read.
+ * No request waits for the network.  The answer to CMM_RESOLVE_ADDR, _RESOLVE_ROUTE, _CONNECT, _JOIN is an
+ * event; it may be queued before the reply is read.
  *
  *	CREATE_ID [BIND] RESOLVE_ADDR	 ADDR_RESOLVED	   RESOLVE_ROUTE  ROUTE_RESOLVED
  *	CONNECT		  CONNECT_RESPONSE  ESTABLISH	   (nothing more: the id is connected)
  *	CREATE_ID BIND LISTEN		 CONNECT_REQUEST (info, a new id)  ACCEPT | REJECT  ESTABLISHED
  *
- * Ids are numbers of the daemon; an id belongs to the channel that made it (or whose listener got the request) until
- * CMM_MIGRATE.  Every request that names an id must come on its channel's connection, else ENOENT.  Events say the
- * cookie that the program gave its id.  An id made by CONNECT_REQUEST has cookie 0 until CMM_ACCEPT gives
- * it one; while it has none, it has no events.
+ * Ids are numbers of the daemon; an id belongs to the channel that made it (or whose listener got the
+ * request) until CMM_MIGRATE.  Every request that names an id must come on its channel's connection, else
+ * ENOENT.  Events say the cookie that the program gave its id.  An id made by CONNECT_REQUEST has cookie 0
+ * until CMM_ACCEPT gives it one; while it has none, it has no events.
  *
  * QPs are the library's: it makes them in a verbs context (device: name) and moves them by CMM_INIT_QP_ATTR.
  */
@@ -39,7 +39,7 @@
 enum cmm_op {
 	CMM_OPEN = 64,		/* makes this connection an event channel.  fd back: rdma_event_channel.fd */
 	CMM_CREATE_ID,
-	CMM_DESTROY_ID,		/* events not fetched are dropped; rep.gone.events: how many were fetched, in its whole life */
+	CMM_DESTROY_ID,		/* events not fetched are dropped; rep.gone.events: those fetched in its life */
 	CMM_BIND,		/* rep.info */
 	CMM_RESOLVE_ADDR,	/* ADDR_RESOLVED or ADDR_ERROR (status -errno).  src.family 0: none */
 	CMM_RESOLVE_ROUTE,	/* ROUTE_RESOLVED or ROUTE_ERROR */
@@ -53,14 +53,14 @@ enum cmm_op {
 	CMM_INIT_QP_ATTR,	/* rep.qp: what rdma_init_qp_attr() says for the state */
 	CMM_SET_OPTION,
 	CMM_NOTIFY,		/* of enum event_type only EV_COMM_EST means something; others: EINVAL */
-	CMM_JOIN,		/* MULTICAST_JOIN or MULTICAST_ERROR, with req.join.cookie in group_cookie.  rep.join.group */
+	CMM_JOIN,		/* MULTICAST_JOIN or _ERROR, req.join.cookie in group_cookie.  rep.join.group */
 	CMM_LEAVE,		/* rep.gone.events: of this group.  The QP's detaching is the library's */
-	CMM_MIGRATE,		/* said on the new channel; events not fetched move too.  rep.gone.events: fetched on the old */
+	CMM_MIGRATE,		/* said on the new channel; events not fetched move too.  rep.gone.events */
 	CMM_GET_EVENT,		/* rep.event; EAGAIN: there is none */
 	CMM_OPS
 };
 
-#define CMM_DATA	256u	/* private data; the messages have room for less: EINVAL above that (protocol 7.4) */
+#define CMM_DATA	256u	/* private data; messages have room for less, EINVAL above that (protocol 7.4) */
 
 /* An address as sockets have it; sa.sa_family 0: none. */
 union cmm_addr {
@@ -90,7 +90,7 @@ struct cmm_info {
 	uint8_t gid_index;
 	uint16_t pkey;			/* host order */
 	uint8_t sgid[16], dgid[16];	/* rdma_ib_addr, path record */
-	uint32_t paths;			/* route.num_paths: 1 once the route is resolved (or came with a request) */
+	uint32_t paths;			/* route.num_paths: 1 once the route is resolved, or came with a request */
 	/* The path record. */
 	uint32_t flow_label;
 	uint64_t service_id;
@@ -108,8 +108,8 @@ struct cmm_event {
 	uint32_t group;			/* MULTICAST_JOIN, _ERROR: rep.join.group */
 	uint64_t group_cookie;
 	/*
-	 * UD (and multicast): qp_num, qkey, data and av are param.ud; else all but av is param.conn.  data_len is that of the
-	 * whole field of the message (protocol 7.11).
+	 * UD (and multicast): qp_num, qkey, data and av are param.ud; else all but av is param.conn.
+	 * data_len is that of the whole field of the message (protocol 7.11).
 	 */
 	uint32_t ud;			/* 1: param.ud */
 	uint32_t left;			/* more events wait */
@@ -124,19 +124,22 @@ struct cmm_req {
 	uint32_t id;			/* what the request is about; OPEN, CREATE_ID, GET_EVENT: 0 */
 	uint32_t rsv;
 	union {
-		struct { uint64_t cookie; uint32_t ps /* enum rdma_port_space */, qp_type /* enum qp_type */; } create;
+		struct { uint64_t cookie;
+			 uint32_t ps /* enum rdma_port_space */, qp_type /* enum qp_type */; } create;
 		struct { union cmm_addr addr; } bind;
 		struct { union cmm_addr src, dst; uint32_t timeout_ms; } resolve;
 		struct { uint32_t timeout_ms; } route;
 		struct { uint32_t backlog; } listen;
 		struct { uint64_t cookie; /* ACCEPT: the id's from now on; else ignored */
 			 struct cmm_conn conn; } conn;	/* CONNECT, ACCEPT */
-		struct { uint8_t data_len, reason /* 0: 28, consumer defined; else 35, vendor option (ECE) */, rsv[2];
+		struct { uint8_t data_len, reason /* 0: 28, consumer defined; or 35, vendor option (ECE) */;
+			 uint8_t rsv[2];
 			 uint8_t data[CMM_DATA]; } reject;
 		struct { uint32_t state; /* enum qp_state: INIT, RTR, RTS */ } qp;
 		struct { uint32_t level, name, len /* of value */; uint8_t value[16]; } option;
 		struct { uint32_t event; } notify;
-		struct { uint64_t cookie; union cmm_addr addr; uint32_t flags; /* enum rdma_cm_mc_join_flags */ } join;
+		struct { uint64_t cookie; union cmm_addr addr;
+			 uint32_t flags; /* enum rdma_cm_mc_join_flags */ } join;
 		struct { uint32_t group; } leave;
 		struct { uint64_t cookie; /* the id's, as a proof */ } migrate;
 	};
@@ -147,7 +150,8 @@ static inline size_t cmm_req_len(uint32_t op)
 {
 #define ROW(row) (offsetof(struct cmm_req, row) + sizeof(((struct cmm_req *)0)->row))
 	switch (op) {
-	case CMM_OPEN: case CMM_DESTROY_ID: case CMM_QUERY: case CMM_ESTABLISH: case CMM_DISCONNECT: case CMM_GET_EVENT:
+	case CMM_OPEN: case CMM_DESTROY_ID: case CMM_QUERY: case CMM_ESTABLISH: case CMM_DISCONNECT:
+	case CMM_GET_EVENT:
 		return offsetof(struct cmm_req, create);
 	case CMM_CREATE_ID: return ROW(create);
 	case CMM_BIND: return ROW(bind);

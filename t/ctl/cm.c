@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cm.c - the RDMA CM of the daemon as a library meets it: connections within one daemon and between two, refusals, and
- * ends of every kind.
+ * cm.c - the RDMA CM of the daemon as a library meets it: connections within one daemon and between two,
+ * refusals, and ends of every kind.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -267,7 +267,10 @@ START_TEST(backlog)
 }
 END_TEST
 
-/* A listener that comes a moment after the request gets it.  How long a moment is on a busy machine nobody knows: one in 50. */
+/*
+ * A listener that comes a moment after the request gets it.  How long a moment is on a busy machine nobody
+ * knows: one in 50.
+ */
 START_TEST(early)
 {
 	struct cmm_req get = { .op = CMM_GET_EVENT };

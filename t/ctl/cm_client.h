@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cm_client.h - programs of the RDMA CM without the library: daemons with loopback addresses of their own, event channels, and
- * what is said on them.
+ * cm_client.h - programs of the RDMA CM without the library: daemons with loopback addresses of their own,
+ * event channels, and what is said on them.
  */
 #ifndef T_CTL_CM_CLIENT_H
 #define T_CTL_CM_CLIENT_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cm_id.c - ids of the RDMA CM by themselves: ports, addresses, options, channels, groups, and what is out of turn.
+ * cm_id.c - ids of the RDMA CM by themselves: ports, addresses, options, channels, groups, and what is out of
+ * turn.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,7 +21,9 @@ static void begin(void)
 	chan_open(&c, &host);
 }
 
-/* Nothing is left of what programs made.  Agents keep what was answered for as long as it may be asked again. */
+/*
+ * Nothing is left of what programs made.  Agents keep what was answered for as long as it may be asked again.
+ */
 static void end(void)
 {
 	chan_close(&c);
@@ -341,7 +344,10 @@ static union cmm_addr draw_addr(void)
 #define SEEN 24u
 static uint32_t seen[SEEN];	/* ids made last */
 
-/* Any request with any content, on two channels; what it means is the daemon's to judge.  Groups stay on this host. */
+/*
+ * Any request with any content, on two channels; what it means is the daemon's to judge.  Groups stay on this
+ * host.
+ */
 static void draw_request(struct cmm_req *r)
 {
 	static const uint8_t often[] = { CMM_GET_EVENT, CMM_RESOLVE_ADDR, CMM_RESOLVE_ROUTE, CMM_CONNECT, CMM_ACCEPT };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cm_mcast.c - datagrams to a group: each QP that is attached gets each of them once, whatever context, device, shard
- * or daemon it belongs to, and nobody else does.
+ * cm_mcast.c - datagrams to a group: each QP that is attached gets each of them once, whatever context,
+ * device, shard or daemon it belongs to, and nobody else does.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
