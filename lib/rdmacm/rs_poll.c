@@ -62,7 +62,8 @@ short rs_ready(struct rsock *rs, short events)
 	if (rs->peer_shut)
 		r |= POLLRDHUP;
 	r &= events;
-	if (rs->state == RS_CLOSED)
+	/* What came before the end is to be read first: there are programs that look no further than POLLHUP. */
+	if (rs->state == RS_CLOSED && !rs->link.recv.used)
 		r |= rs->err ? POLLHUP | POLLERR : POLLHUP;
 	return r;
 }
@@ -156,7 +157,7 @@ static void sleep_end(struct set *s)
 /* until: in us, or -1.  0 or an errno. */
 static int sleep_all(struct set *s, const struct pollfd *fds, int64_t until)
 {
-	struct timespec t = { 0 }, *timeout = NULL;
+	struct timespec t = { 0 }, none = { 0 }, *timeout = NULL;
 	int64_t left = until < 0 ? 0 : until - now_us();
 	int err = 0;
 
@@ -166,7 +167,7 @@ static int sleep_all(struct set *s, const struct pollfd *fds, int64_t until)
 		timeout = &t;
 	}
 	if (!sleep_begin(s, fds))
-		timeout = &(struct timespec){ 0 };
+		timeout = &none;
 	if (ppoll(s->p, s->n * RS_FDS, timeout, NULL) < 0) {
 		err = errno;
 		for (nfds_t i = 0; i < s->n * RS_FDS; i++)
