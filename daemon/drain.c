@@ -7,7 +7,8 @@
  *	3  post the sends noted in 1
  *
  * A program that posts a receive and then lets its peer know sends finds the receive there when the send is
- * looked at: what was posted before the sends of step 1 is seen by step 2, also between two contexts.
+ * looked at: what was posted before the sends of step 1 is seen by step 2, also between two contexts.  The same
+ * holds for a send that comes as a datagram: between reading it and looking at it, ctx_drain_recvs().
  *
  * Nothing in shared memory is trusted.  A slot is copied once, then checked, then used.  A queue whose indices
  * make no sense, or whose slots are nothing that the library writes, is not looked at again until the QP is reset,
@@ -309,6 +310,14 @@ bool ctx_drain(struct shard *s, mono_t now)
 	for (struct ctx *c = s->ctxs; c; c = c->next)
 		any |= ctx_sends(c, now);
 	return any;
+}
+
+void ctx_drain_recvs(struct shard *s, mono_t now)
+{
+	for (struct ctx *c = s->ctxs; c; c = c->next) {
+		bells_collect(c);
+		ctx_recvs(c, now);
+	}
 }
 
 bool ctx_pending(const struct shard *s)

@@ -22,7 +22,7 @@
 
 #include "log.h"
 
-#define RCVBUF		(8 << 20)
+#define RCVBUF		(32 << 20)	/* RC has its window; UC and UD messages wait here while this thread has no core */
 #define SNDBUF		(4 << 20)
 #define WINDOW_MIN	(64u << 10)
 #define WINDOW_MAX	(512u << 10)	/* more does not fill the wire better, and leaves the cache */

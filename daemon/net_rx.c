@@ -152,6 +152,7 @@ bool sock_rx(struct net *net, struct net_sock *s, mono_t now)
 		if (got < 0)
 			break;
 		any = true;
+		ctx_drain_recvs(net->shard, now);
 		len = (size_t)got;
 		route.tclass = 0;
 		seg = cmsgs_read(&msg, &route, len);

@@ -178,6 +178,8 @@ static void mail_read(struct shard_io *io, mono_t now)
 	io->mail_end = &io->mail;
 	io->mail_len = 0;
 	pthread_mutex_unlock(&io->lock);
+	if (m)
+		ctx_drain_recvs(io->shard, now);
 	for (; m; m = next) {
 		next = m->next;
 		hca = io->shard->hca[m->device->index];

@@ -47,6 +47,11 @@ mono_t shard_now(void);
 /* ---- what a turn calls; in ctx.c ---------------------------------------- */
 
 bool ctx_drain(struct shard *, mono_t now);	/* posts what the rings hold (all RQs and SRQs, then SQs); true: there was something */
+/*
+ * Posts the receives only.  Between taking a datagram from its socket and giving it to an HCA: its sender may know of a
+ * receive that was posted after this turn's ctx_drain(), and UC and UD have no second try.
+ */
+void ctx_drain_recvs(struct shard *, mono_t now);
 bool ctx_publish(struct shard *, mono_t now);	/* hca_completions(), hca_events() to rings, channels, event sockets */
 bool ctx_pending(const struct shard *);		/* some bell has work */
 void ctx_sleep(struct shard *);			/* bell_sleep() for all; then ctx_pending() is asked once more */
