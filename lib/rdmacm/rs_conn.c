@@ -292,10 +292,8 @@ EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 
 	if (!rs)
 		return -1;
-	if (rs->state != RS_LISTEN)
-		err = EINVAL;
 	while (!err && !new) {
-		err = accept_take(rs, &new);
+		err = rs->state == RS_LISTEN ? accept_take(rs, &new) : EINVAL;
 		if (err == EAGAIN && !rs->nonblock)
 			err = rs_wait(rs);
 	}
@@ -368,6 +366,8 @@ EXPORT int rclose(int fd)
 	}
 	if (rs->linked)
 		rdma_disconnect(rs->id);
+	rs->state = RS_CLOSED;	/* for threads that sleep on it */
+	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
 	rs_del(rs);
 	rs_put(rs);

@@ -75,7 +75,7 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 	if (!rs)
 		return -1;
 	while (done < len) {
-		err = send_ready(rs, done ? flags : flags);
+		err = send_ready(rs, flags);
 		if (err)
 			break;
 		while (skip >= iov->iov_len) {

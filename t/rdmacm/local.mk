@@ -14,6 +14,7 @@ t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -lpthread
 
 RDMACM_TESTS = \
 	t/rdmacm/api.test \
+	t/rdmacm/rs.test \
 	t/rdmacm/symbols.test \
 	t/rdmacm/tools.test
 TESTS += $(RDMACM_TESTS)
