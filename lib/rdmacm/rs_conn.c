@@ -237,7 +237,8 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 /* ---- accept ------------------------------------------------------------------------------------------ */
 
 /* The request's id moves to a socket of its own.  NULL: it is refused. */
-static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data, size_t len)
+static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data,
+				size_t len)
 {
 	struct rsock *rs = rs_new(listen->domain);
 	struct rdma_conn_param p;
@@ -305,7 +306,7 @@ EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 	return new->fd;
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static void shut_send(struct rsock *rs, enum rs_ctl ctl)
 {

@@ -101,7 +101,8 @@ EXPORT ssize_t rsend(int fd, const void *buf, size_t len, int flags)
 	return sendv(fd, &iov, 1, flags);
 }
 
-EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		       socklen_t to_len)
 {
 	if (to || to_len)
 		return fail(EISCONN);

@@ -26,7 +26,8 @@ static size_t lists_len(const struct rsock *rs)
 
 /* ---- open and close ------------------------------------------------------------------- */
 
-static int memory_make(struct rsock *rs, size_t len, int access, uint8_t **mem, size_t *mem_len, struct ibv_mr **mr)
+static int memory_make(struct rsock *rs, size_t len, int access, uint8_t **mem, size_t *mem_len,
+		       struct ibv_mr **mr)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -43,8 +44,8 @@ static int memory_open(struct rsock *rs)
 	struct rs_link *l = &rs->link;
 	size_t lists = lists_len(rs), ctl = page_up(RS_CTL_N * sizeof(*l->ctl));
 	uint32_t rlen = (uint32_t)page_up(rs->opts.rcvbuf) * 2, slen = (uint32_t)page_up(rs->opts.sndbuf);
-	int err = memory_make(rs, lists + rlen, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &l->in, &l->in_len,
-			      &l->in_mr);
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	int err = memory_make(rs, lists + rlen, access, &l->in, &l->in_len, &l->in_mr);
 
 	if (!err)
 		err = memory_make(rs, ctl + slen, IBV_ACCESS_LOCAL_WRITE, &l->out, &l->out_len, &l->out_mr);
@@ -334,8 +335,8 @@ bool rs_can_send(struct rsock *rs)
 {
 	struct rs_link *l = &rs->link;
 
-	return rs->state == RS_CONNECTED && l->sq_free && l->send.used < l->send.size && l->seq != l->seq_max &&
-	       target_ready(l);
+	return rs->state == RS_CONNECTED && l->sq_free && l->send.used < l->send.size &&
+	       l->seq != l->seq_max && target_ready(l);
 }
 
 bool rs_sent_all(const struct rsock *rs)

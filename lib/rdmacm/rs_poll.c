@@ -62,7 +62,7 @@ short rs_ready(struct rsock *rs, short events)
 	if (rs->peer_shut)
 		r |= POLLRDHUP;
 	r &= events;
-	/* What came before the end is to be read first: there are programs that look no further than POLLHUP. */
+	/* What came before the end is read first: there are programs that look no further than POLLHUP. */
 	if (rs->state == RS_CLOSED && !rs->link.recv.used)
 		r |= rs->err ? POLLHUP | POLLERR : POLLHUP;
 	return r;
@@ -271,7 +271,8 @@ static int bit_keep(int fd, fd_set *s, bool on)
 EXPORT int rselect(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout)
 {
 	struct pollfd fds[FD_SETSIZE];
-	int ms = timeout ? (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000) : -1, ret, bits = 0;
+	int ms = timeout ? (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000) : -1;
+	int ret, bits = 0;
 	nfds_t k;
 
 	if (n < 0 || n > FD_SETSIZE)

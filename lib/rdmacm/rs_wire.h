@@ -17,13 +17,13 @@ enum { RS_VERSION = 1, RS_FLAG_NET = 1, RS_FLAG_IOMAP = 2, RS_SGL_N = 2 };
 
 enum rs_op {
 	RS_OP_DATA = 0,		/* bytes that were written */
-	RS_OP_SGL = 4,		/* how many data messages may be sent in all, modulo 2^16; an entry may be new */
+	RS_OP_SGL = 4,		/* how many data messages may be sent in all (16 bits); an entry may be new */
 	RS_OP_IOMAP = 6,	/* the entry that is new */
 	RS_OP_CTL = 7,
 };
 enum rs_ctl { RS_CTL_DISCONNECT, RS_CTL_KEEPALIVE, RS_CTL_SHUTDOWN };
 
-static inline uint32_t rs_msg(enum rs_op op, uint32_t value) { return (uint32_t)op << 29 | (value & 0x1fffffff); }
+static inline uint32_t rs_msg(enum rs_op op, uint32_t v) { return (uint32_t)op << 29 | (v & 0x1fffffff); }
 static inline enum rs_op rs_msg_op(uint32_t m) { return (enum rs_op)(m >> 29); }
 static inline uint32_t rs_msg_value(uint32_t m) { return m & 0x1fffffff; }
 

@@ -51,7 +51,7 @@ static void streams_open(struct streams *s, int iomaps)
 	fails(rconnect(s->client, lo(rs_port(s->listen)), sizeof(struct sockaddr_in)), EINPROGRESS);
 	/* One thread: the request is sent by the events that polling takes. */
 	for (int i = 0; i < 1000; i++) {
-		struct pollfd p[2] = { { .fd = s->listen, .events = POLLIN }, { .fd = s->client, .events = POLLOUT } };
+		struct pollfd p[2] = { { s->listen, POLLIN, 0 }, { s->client, POLLOUT, 0 } };
 
 		ck_assert_int_ge(rpoll(p, 2, 10000), 1);
 		if (p[0].revents)
@@ -294,5 +294,6 @@ END_TEST
 
 void api_rs(Suite *s)
 {
-	SUITE_ADD(s, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
+	SUITE_ADD(s, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap,
+		  rs_mixed);
 }

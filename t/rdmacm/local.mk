@@ -20,3 +20,9 @@ RDMACM_TESTS = \
 TESTS += $(RDMACM_TESTS)
 dist_check_SCRIPTS += $(RDMACM_TESTS)
 EXTRA_DIST += t/rdmacm/symbols.txt
+
+check_PROGRAMS += t/rdmacm/rs_hello
+t_rdmacm_rs_hello_SOURCES = t/rdmacm/rs_hello.c lib/rdmacm/rs_wire.c
+t_rdmacm_rs_hello_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
+t_rdmacm_rs_hello_LDADD = $(CHECK_LIBS)
+TESTS += t/rdmacm/rs_hello
