@@ -7,7 +7,8 @@
  *	ref gso-recv PORT		GB/s of payload that arrive in UDP_GRO trains (the server of the next)
  *	ref gso-send HOST PORT SEG N	sends UDP_SEGMENT trains of N segments of SEG bytes for a second
  *	ref pong-serve PORT		answers datagrams, spinning
- *	ref pong HOST PORT LEN		one-way microseconds of a ping-pong of LEN bytes, both ends spinning: median
+ *	ref pong HOST PORT LEN [N]	one-way microseconds of a ping-pong of LEN bytes, both ends spinning: the median; with N
+ *					the mean of N, which tells more where many share a core
  *
  * Each prints one number.  GB is 10^9 bytes.
  */
@@ -16,6 +17,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,18 +216,20 @@ static int cmp_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int run_pong(const char *host, const char *port, size_t len)
+static int run_pong(const char *host, const char *port, size_t len, unsigned n)
 {
 	struct sockaddr_in a = address(host, port);
 	static uint64_t took[PINGS];
 	uint8_t buf[9000] = { 0 };
 	int fd = udp_socket();
-	uint64_t start;
+	bool mean = n;
+	uint64_t start, sum = 0;
 	unsigned i;
 
-	if (len < 2 || len > sizeof(buf) || connect(fd, (struct sockaddr *)&a, sizeof(a)))
+	n = n ? n : PINGS;
+	if (len < 2 || len > sizeof(buf) || n > PINGS || connect(fd, (struct sockaddr *)&a, sizeof(a)))
 		die("connect");
-	for (i = 0; i < PINGS; i++) {
+	for (i = 0; i < n; i++) {
 		start = now_ns();
 		if (send(fd, buf, len, 0) < 0)
 			die("send");
@@ -233,10 +237,11 @@ static int run_pong(const char *host, const char *port, size_t len)
 			if (now_ns() - start > 2000000000u)
 				die("no answer");
 		took[i] = now_ns() - start;
+		sum += took[i];
 	}
 	send(fd, buf, 1, 0);
-	qsort(took, PINGS, sizeof(took[0]), cmp_u64);
-	printf("%.3f\n", (double)took[PINGS / 2] / 2000.0);
+	qsort(took, n, sizeof(took[0]), cmp_u64);
+	printf("%.3f\n", (mean ? (double)sum / n : (double)took[n / 2]) / 2000.0);
 	return 0;
 }
 
@@ -254,9 +259,9 @@ int main(int argc, char **argv)
 		return run_gso_send(argv[2], argv[3], (unsigned)atoi(argv[4]), (unsigned)atoi(argv[5]));
 	if (!strcmp(what, "pong-serve") && argc == 3)
 		return run_pong_serve(argv[2]);
-	if (!strcmp(what, "pong") && argc == 5)
-		return run_pong(argv[2], argv[3], strtoul(argv[4], NULL, 0));
-	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT | pong HOST PORT LEN\n",
+	if (!strcmp(what, "pong") && (argc == 5 || argc == 6))
+		return run_pong(argv[2], argv[3], strtoul(argv[4], NULL, 0), argc == 6 ? (unsigned)atoi(argv[5]) : 0);
+	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT | pong HOST PORT LEN [N]\n",
 	      stderr);
 	return 2;
 }
