@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cma.h"
 #include "log.h"
 #include "session.h"
 
@@ -322,7 +323,7 @@ static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
 
 static void on_grace(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	if (!holds_n && !ctx_n) {
+	if (!holds_n && !ctx_n && !cma_count.channels) {
 		log_note("private daemon: not used any more, shutting down");
 		ev_break(loop, EVBREAK_ALL);
 	}
@@ -330,7 +331,7 @@ static void on_grace(struct ev_loop *loop, ev_timer *w, int revents)
 
 void ctl_session_ended(bool used)
 {
-	if (!used || !ctl.private || holds_n || ctx_n)
+	if (!used || !ctl.private || holds_n || ctx_n || cma_count.channels)
 		return;
 	ev_timer_stop(ctl.loop, &ctl.grace);
 	ev_timer_set(&ctl.grace, END_GRACE_S, 0.);

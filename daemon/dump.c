@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cma.h"
+#include "cma_agent.h"
 #include "config.h"
 #include "session.h"
 
@@ -257,6 +259,22 @@ static unsigned maps_count(void)
 	return n;
 }
 
+/* Of programs, and of the agents, which keep a connection for a while after its end. */
+static json_t *cm_json(void)
+{
+	unsigned agents = 0;
+
+	for (unsigned d = 0; d < devices_n; d++) {
+		struct cm_count n;
+
+		agent_counts(&devices[d], &n);
+		agents += n.ids;
+	}
+	return json_pack("{s:i s:i s:i s:i s:i s:i s:i}", "channels", (int)cma_count.channels, "ids", (int)cma_count.ids,
+			 "listeners", (int)cma_count.listeners, "ports", (int)cma_count.ports, "groups",
+			 (int)cma_count.groups, "events", (int)cma_count.events, "agent_ids", (int)agents);
+}
+
 static json_t *stats_json(void)
 {
 	struct counts *n = calloc(1, sizeof(*n));
@@ -284,9 +302,9 @@ static json_t *stats_json(void)
 							 (json_int_t)n->turns[i], "sleeps", (json_int_t)n->sleeps[i], "kicks",
 							 (json_int_t)n->kicks[i]));
 	free(n);
-	return json_pack("{s:o s:o s:{s:s s:i s:i s:i s:i s:i}}", "devices", list, "shards", threads, "daemon", "version",
+	return json_pack("{s:o s:o s:{s:s s:i s:i s:i s:i s:i s:o}}", "devices", list, "shards", threads, "daemon", "version",
 			 PACKAGE_VERSION, "pid", (int)getpid(), "sessions", (int)sessions_n, "holds", (int)holds_n, "fds",
-			 (int)fds_count(), "shared_maps", (int)maps_count());
+			 (int)fds_count(), "shared_maps", (int)maps_count(), "cm", cm_json());
 }
 
 /* ---- the message ------------------------------------------------------------------------------ */

@@ -14,7 +14,7 @@
 #include "../proto/mono.h"
 #include "shard.h"
 
-#define IO_FILES	2112u	/* DEVICES_MAX * RDMAD_GIDS and some */
+#define IO_FILES	3072u	/* DEVICES_MAX * RDMAD_GIDS, multicast groups, and some */
 
 struct io;
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 noinst_HEADERS += \
+	daemon/cma.h \
+	daemon/cma_agent.h \
 	daemon/conf.h \
 	daemon/ctl.h \
 	daemon/ctx.h \
@@ -10,6 +12,7 @@ noinst_HEADERS += \
 	daemon/log.h \
 	daemon/mem_map.h \
 	daemon/mem_vm.h \
+	daemon/neigh.h \
 	daemon/net.h \
 	daemon/net_priv.h \
 	daemon/peer.h \
@@ -21,6 +24,14 @@ noinst_HEADERS += \
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
+	daemon/cma.c \
+	daemon/cma_addr.c \
+	daemon/cma_agent.c \
+	daemon/cma_conn.c \
+	daemon/cma_event.c \
+	daemon/cma_id.c \
+	daemon/cma_mcast.c \
+	daemon/cma_port.c \
 	daemon/conf.c \
 	daemon/ctl.c \
 	daemon/ctx.c \
@@ -36,7 +47,9 @@ libdaemon_a_SOURCES = \
 	daemon/log.c \
 	daemon/mem_map.c \
 	daemon/mem_vm.c \
+	daemon/neigh.c \
 	daemon/net.c \
+	daemon/net_group.c \
 	daemon/net_rx.c \
 	daemon/net_tx.c \
 	daemon/peer.c \

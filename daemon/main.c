@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cma.h"
 #include "conf.h"
 #include "config.h"
 #include "ctl.h"
@@ -195,7 +196,14 @@ static int serve(const struct conf *conf, bool private)
 	}
 	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
 		 shards_n == 1 ? "" : "s");
+	err = cma_start(loop);
+	if (err) {
+		log_err("cannot start the connection manager: %s", strerror(err));
+		gid_stop(loop);
+		goto out_shards;
+	}
 	ctl_run(loop);
+	cma_stop(loop);
 	status = 0;
 	gid_stop(loop);
 out_shards:

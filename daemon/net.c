@@ -146,24 +146,27 @@ static int steer(int fd)
  * A GSO send needs the UDP checksum (the kernel refuses UDP_SEGMENT without), so only sockets that do
  * without GSO leave it out as other RoCE senders do.
  */
-static int options_set(const struct net *net, const struct net_sock *s)
+int sock_options(const struct net *net, const struct net_sock *s)
 {
 	int err = 0;
 
 	buffers_set(s->fd);
 	set(s->fd, SOL_UDP, UDP_GRO, 1);
-	if (shards_n > 1)
+	if (shards_n > 1 && !s->group)
 		err = set(s->fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (s->ipv6) {
 		err = err ? err : set(s->fd, SOL_IPV6, IPV6_V6ONLY, 1);
 		err = err ? err : set(s->fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
 		set(s->fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
 		set(s->fd, SOL_IPV6, IPV6_UNICAST_HOPS, NET_TTL);
+		set(s->fd, SOL_IPV6, IPV6_MULTICAST_HOPS, NET_TTL);
+		set(s->fd, SOL_IPV6, IPV6_MULTICAST_IF, (int)s->ifindex);
 		set(s->fd, SOL_IPV6, IPV6_RECVTCLASS, 1);
 		set(s->fd, SOL_IPV6, IPV6_RECVHOPLIMIT, 1);
 	} else {
 		err = err ? err : set(s->fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 		set(s->fd, SOL_IP, IP_TTL, NET_TTL);
+		set(s->fd, SOL_IP, IP_MULTICAST_TTL, NET_TTL);
 		set(s->fd, SOL_IP, IP_RECVTOS, 1);
 		set(s->fd, SOL_IP, IP_RECVTTL, 1);
 		if (!net->gso4)
@@ -187,7 +190,7 @@ static int sock_bind(const struct net_sock *s)
 	return bind(s->fd, (struct sockaddr *)&in6, sizeof(in6)) < 0 ? errno : 0;
 }
 
-static void sock_close(struct net *net, struct net_sock *s)
+void sock_close(struct net *net, struct net_sock *s)
 {
 	net_tx_drop(net, s);
 	if (net->by_slot[s->slot] == s) {
@@ -200,6 +203,17 @@ static void sock_close(struct net *net, struct net_sock *s)
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s);
+}
+
+int sock_add(struct net *net, struct net_sock *s)
+{
+	int err = io_add(net->io, s->slot, s->fd);
+
+	if (err)
+		return err;
+	net->by_slot[s->slot] = s;
+	net->sock[net->sock_n++] = s;
+	return 0;
 }
 
 static int sock_open(struct net *net, struct device *dev, unsigned row)
@@ -216,20 +230,16 @@ static int sock_open(struct net *net, struct device *dev, unsigned row)
 	s->ifindex = dev->gid[row].ifindex;
 	s->ipv6 = !gid_is_v4(s->gid);
 	s->fd = socket(s->ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	err = s->fd < 0 ? errno : options_set(net, s);
+	err = s->fd < 0 ? errno : sock_options(net, s);
 	if (!err)
 		err = sock_bind(s);
 	if (!err && shards_n > 1 && net->shard->index == 0)
 		err = steer(s->fd);
 	if (!err)
-		err = io_add(net->io, s->slot, s->fd);
-	if (err) {
+		err = sock_add(net, s);
+	if (err)
 		sock_close(net, s);
-		return err;
-	}
-	net->by_slot[s->slot] = s;
-	net->sock[net->sock_n++] = s;
-	return 0;
+	return err;
 }
 
 /*
@@ -286,7 +296,7 @@ bool net_rx(struct net *net, bool all, mono_t now)
 
 void net_ready(struct net *net, unsigned slot)
 {
-	struct net_sock *s = slot < DEVICES_MAX * RDMAD_GIDS ? net->by_slot[slot] : NULL;
+	struct net_sock *s = slot < NET_SOCKS ? net->by_slot[slot] : NULL;
 
 	if (!s)
 		return;
@@ -315,6 +325,7 @@ void net_free(struct net *net)
 {
 	if (!net)
 		return;
+	net_groups_free(net);
 	while (net->sock_n)
 		sock_close(net, net->sock[0]);
 	free(net);

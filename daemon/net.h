@@ -27,6 +27,9 @@ void net_free(struct net *);
 /* Row of the device's table as it is now: opens, closes or leaves its socket. */
 int net_row_set(struct net *, struct device *, unsigned row);
 
+/* Control thread: a member more (in) or less of a multicast group, on this interface.  0 or errno. */
+int net_group(struct device *, const uint8_t *mgid, unsigned ifindex, bool in);
+
 /* Which device of this daemon has this GID; NULL: none. */
 struct device *net_device(const struct net *, const uint8_t gid[16]);
 
@@ -50,6 +53,8 @@ void net_tx_late(struct net *, mono_t now);
 uint32_t net_window(void);
 
 /* ---- shard.c ------------------------------------------------------------- */
+
+struct net *shard_net(const struct shard *);
 
 /* QPN: ... | device | shard */
 unsigned shard_bits(void);

@@ -14,6 +14,7 @@
 #define NET_TTL		64	/* of a socket, unless a route asks for another */
 #define TRAIN_PKTS	64u	/* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
 #define TRAIN_BYTES	65464u	/* a UDP payload's most, over IPv4 and IPv6 */
+#define NET_SOCKS	(IO_FILES - 1)	/* slots: one per GID, then groups; the last one is the shard's */
 #define GIDS_HASH	4096u	/* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A GID on the wire. */
@@ -25,6 +26,7 @@ struct net_sock {
 	uint8_t gid[16];
 	unsigned ifindex;
 	bool ipv6;
+	bool group;			/* gid is a multicast group's */
 	mono_t hot_until;		/* something came lately: read it each turn */
 
 	/* Receiving: the last sender. */
@@ -70,8 +72,9 @@ struct net {
 	struct io *io;
 	bool gso4;			/* IPv4 identifications of GSO sends are as we want them */
 	unsigned sock_n;
-	struct net_sock *sock[DEVICES_MAX * RDMAD_GIDS];	/* the first sock_n */
-	struct net_sock *by_slot[DEVICES_MAX * RDMAD_GIDS];
+	struct net_sock *sock[NET_SOCKS];	/* the first sock_n */
+	struct net_sock *by_slot[NET_SOCKS];
+	struct net_group *groups;
 	struct gid_slot gids[GIDS_HASH];
 
 	/* net_tx.c */
@@ -90,6 +93,13 @@ struct net {
 
 const struct gid_slot *net_gid_find(const struct net *, const uint8_t gid[16]);
 bool gid_is_v4(const uint8_t gid[16]);
+
+/* net.c: options of a new socket; into the tables, and out of them, closed and freed. */
+int sock_options(const struct net *, const struct net_sock *);
+int sock_add(struct net *, struct net_sock *);
+void sock_close(struct net *, struct net_sock *);
+
+void net_groups_free(struct net *);
 
 void net_tx_init(struct net *);
 /* The socket is going away: what waits for it is dropped. */

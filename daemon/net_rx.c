@@ -56,6 +56,10 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 				shard_inbox_put(shards[owner], s->dev, route, data, len);
 			return;
 		}
+		/* To a group: each shard may have members. */
+		for (unsigned i = 1; i < shards_n && qpn == QPN_MCAST; i++)
+			if (shards[i])
+				shard_inbox_put(shards[i], s->dev, route, data, len);
 	}
 	p->route = *route;
 	if (burst_parse(p, &span, data, len)) {

@@ -211,7 +211,7 @@ static void show_object(const json_t *j)
 	json_object_foreach((json_t *)j, key, v) {
 		if (json_is_string(v))
 			printf("  %-24s %s\n", key, json_string_value(v));
-		else
+		else if (json_is_integer(v))
 			printf("  %-24s %lld\n", key, (long long)json_integer_value(v));
 	}
 }
@@ -232,6 +232,8 @@ static void show_stats(const json_t *j)
 	}
 	puts("daemon");
 	show_object(json_object_get(j, "daemon"));
+	puts("connection manager");
+	show_object(json_object_get(json_object_get(j, "daemon"), "cm"));
 }
 
 static const struct command {

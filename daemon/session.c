@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cma.h"
 #include "ctl.h"
 #include "log.h"
 
@@ -52,13 +53,15 @@ struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *wh
 
 void session_end(struct ev_loop *loop, struct session *s)
 {
-	bool used = s->hold || s->ctx;
+	bool used = s->hold || s->ctx || s->cma;
 
 	ev_io_stop(loop, &s->io);
 	if (s->pidfd >= 0) {
 		ev_io_stop(loop, &s->gone);
 		close(s->pidfd);
 	}
+	if (s->cma)
+		cma_channel_end(s);
 	if (s->ctx) {
 		log_info("context %u of %s (pid %d) ends", s->ctx->id, s->prog, (int)s->pid);
 		ctl_ctx_going(s->ctx);
@@ -132,9 +135,9 @@ static int fds_take(struct msghdr *mh, bool *many)
 	return fd;
 }
 
-static bool reply_send(struct session *s, struct msg_rep *rep, const int *fds, unsigned fd_n)
+static bool reply_send(struct session *s, void *rep, size_t len, const int *fds, unsigned fd_n)
 {
-	struct iovec iov = { .iov_base = rep, .iov_len = sizeof(*rep) };
+	struct iovec iov = { .iov_base = rep, .iov_len = len };
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(REPLY_FDS * sizeof(int))];
@@ -191,7 +194,7 @@ static bool request_serve(struct ev_loop *loop, struct session *s, const struct 
 	rep.fd_n = call.fd_n;
 	log_debug("%s (pid %d): op %u, %zu bytes: %s", s->prog, (int)s->pid, rep.op, len,
 		  rep.err ? strerror(rep.err) : "done");
-	ok = reply_send(s, &rep, call.fds, call.fd_n);
+	ok = reply_send(s, &rep, sizeof(rep), call.fds, call.fd_n);
 	for (unsigned i = 0; i < call.fd_n; i++)
 		close(call.fds[i]);
 	if (call.fd_in >= 0)
@@ -199,11 +202,39 @@ static bool request_serve(struct ev_loop *loop, struct session *s, const struct 
 	return ok;
 }
 
+/* The same for the requests of cmmsg.h. */
+static bool cm_request_serve(struct ev_loop *loop, struct session *s, const struct cmm_req *req, size_t len, int fd_in,
+			     bool bad)
+{
+	struct cmm_rep rep = { 0 };
+	int fd = -1, err;
+	bool ok;
+
+	err = bad || fd_in >= 0 || len != cmm_req_len(req->op) ? EINVAL : cma_call(loop, s, req, &rep, &fd);
+	if (err)
+		memset(&rep, 0, sizeof(rep));
+	rep.op = req->op;
+	rep.seq = req->seq;
+	rep.err = err;
+	rep.fd_n = fd >= 0;
+	log_debug("%s (pid %d): CM op %u, id %u: %s", s->prog, (int)s->pid, rep.op, req->id, err ? strerror(err) : "done");
+	ok = reply_send(s, &rep, sizeof(rep), &fd, rep.fd_n);
+	if (fd >= 0)
+		close(fd);
+	if (fd_in >= 0)
+		close(fd_in);
+	return ok;
+}
+
 /* One request.  1: served, 0: none there, -1: the connection is over. */
 static int session_turn(struct ev_loop *loop, struct session *s)
 {
 	/* One byte more than the longest request shows that one is too long. */
-	union { struct msg_req req; uint8_t bytes[sizeof(struct msg_req) + 1]; } in = { 0 };
+	union {
+		struct msg_req req;
+		struct cmm_req cm;
+		uint8_t bytes[(sizeof(struct msg_req) > sizeof(struct cmm_req) ? sizeof(struct msg_req) : sizeof(struct cmm_req)) + 1];
+	} in = { 0 };
 	struct iovec iov = { .iov_base = &in, .iov_len = sizeof(in.bytes) };
 	union fds_in ctl;
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
@@ -220,7 +251,10 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 			close(fd);
 		return -1;
 	}
-	return request_serve(loop, s, &in.req, (size_t)n, fd, many || (mh.msg_flags & MSG_TRUNC)) ? 1 : -1;
+	many |= (mh.msg_flags & MSG_TRUNC) != 0;
+	if ((size_t)n >= sizeof(in.req.op) && in.req.op >= CMM_OPEN && in.req.op < CMM_OPS)
+		return cm_request_serve(loop, s, &in.cm, (size_t)n, fd, many) ? 1 : -1;
+	return request_serve(loop, s, &in.req, (size_t)n, fd, many) ? 1 : -1;
 }
 
 static void session_readable(struct ev_loop *loop, ev_io *w, int revents)

@@ -11,6 +11,8 @@
 
 #define REPLY_FDS 3u
 
+struct cma_channel;
+
 struct session {
 	struct session *next, *prev;
 	ev_io io;
@@ -22,6 +24,7 @@ struct session {
 	char prog[RDMAD_NAME_LEN];	/* as the client calls itself; printable */
 	bool hello, hold;
 	struct ctx *ctx;	/* after MSG_OPEN */
+	struct cma_channel *cma;	/* after CMM_OPEN */
 };
 
 /* A request that is being answered. */

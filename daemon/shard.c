@@ -2,7 +2,7 @@
 /*
  * shard.c - the thread and its turn.
  *
- *	calls -> ctx_drain -> UDP in -> ticks -> bursts out (wire, local) -> ctx_publish
+ *	calls -> ctx_drain -> UDP in -> ticks -> CM -> bursts out (wire, local) -> ctx_publish
  *	  ^                                                                       |
  *	  +----------------- spin a little, or sleep <----------------------------+
  *
@@ -24,6 +24,7 @@
 #include <openssl/rand.h>
 
 #include "../proto/hca.h"
+#include "cma_agent.h"
 #include "io.h"
 #include "log.h"
 #include "net.h"
@@ -94,6 +95,8 @@ static unsigned log2_up(unsigned n)
 		bits++;
 	return bits;
 }
+
+struct net *shard_net(const struct shard *s) { return s->io->net; }
 
 unsigned shard_bits(void) { return log2_up(shards_n); }
 unsigned device_bits(void) { return log2_up(devices_n); }
@@ -269,6 +272,8 @@ static mono_t shard_deadline(const struct shard *s)
 {
 	mono_t t = net_deadline(s->io->net);
 
+	if (s->index == 0)
+		t = mono_min(t, agents_deadline());
 	for (unsigned i = 0; i < devices_n; i++)
 		t = mono_min(t, hca_deadline(s->hca[i]));
 	return t;
@@ -323,6 +328,8 @@ static void turn(struct shard *s)
 	busy |= ctx_drain(s, now);
 	busy |= net_rx(io->net, false, now);
 	busy |= turn_tick(s, now);
+	if (s->index == 0)
+		busy |= agents_turn(s, now);
 	busy |= turn_tx(s, now);
 	busy |= ctx_publish(s, now);
 	if (busy)

@@ -72,7 +72,7 @@ static int verb_open(struct call *call)
 	struct device *dev;
 	int err, kick, event;
 
-	if (s->ctx)
+	if (s->ctx || s->cma)
 		return EBUSY;
 	memcpy(name, call->req->open.name, sizeof(name));
 	name[sizeof(name) - 1] = 0;

@@ -27,8 +27,8 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	link_init(&h->events);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
-	if (!h->qp.v) {
-		free(h);
+	if (!h->qp.v || gsi_init(h)) {
+		hca_free(h);
 		return NULL;
 	}
 	h->qp.last = (uint32_t)rng_next(&h->rng) & ((1u << (24 - cfg->qpn_low_bits)) - 1);
@@ -55,6 +55,7 @@ void hca_free(struct hca *h)
 	slots_fini(&h->mr);
 	slots_fini(&h->pd);
 	mcast_fini(h);
+	gsi_fini(h);
 	paths_fini(h);
 	heap_fini(&h->timers);
 	free(h->comp.v);
@@ -204,6 +205,10 @@ void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 		mcast_rx(h, b);
 		return;
 	}
+	if (b->dqpn == QPN_GSI) {
+		gsi_rx(h, b);
+		return;
+	}
 	qp = qp_get(h, b->dqpn);
 	if (!may_have(h, qp, b))
 		return;
@@ -276,10 +281,21 @@ static bool qp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	return sent;
 }
 
+static void count_tx(struct hca *h, const struct burst *b)
+{
+	count(h, HCA_STAT_SENT_PKTS, b->n);
+	count(h, HCA_STAT_SENT_BYTES, b->payload_len);
+	count(h, HCA_STAT_SENT_TRAINS, 1);
+}
+
 bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 {
 	h->now = now;
 	hca_settle(h);
+	if (gsi_tx(h, b)) {
+		count_tx(h, b);
+		return true;
+	}
 	while (!link_empty(&h->ready)) {
 		struct qp *qp = LINK_OF(h->ready.next, struct qp, ready);
 
@@ -289,9 +305,7 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		qp_ready(h, qp);
 		qp->tx_pkts += b->n;
 		qp->tx_bytes += b->payload_len;
-		count(h, HCA_STAT_SENT_PKTS, b->n);
-		count(h, HCA_STAT_SENT_BYTES, b->payload_len);
-		count(h, HCA_STAT_SENT_TRAINS, 1);
+		count_tx(h, b);
 		if (qp->path && qp->path->local)
 			count(h, HCA_STAT_LOCAL_TRAINS, 1);
 		return true;

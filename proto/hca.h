@@ -25,6 +25,7 @@
 #include <rdmad/abi.h>
 
 #include "burst.h"
+#include "gsi.h"
 #include "mem.h"
 #include "mono.h"
 
@@ -133,6 +134,13 @@ struct hca_event {
 	uint32_t number;	/* qpn, cqn or srqn, as the type says */
 };
 unsigned hca_events(struct hca *, struct hca_event *, unsigned max);
+
+/* ---- QP1 ---------------------------------------------------------------- */
+
+/* The next MAD that came in; false: none.  What nobody takes is dropped once some tens wait. */
+bool hca_gsi_rx(struct hca *, struct gsi *);
+/* Copies a MAD; hca_tx() sends it, before anything else.  ENOMEM: too many wait, repeat it later. */
+int hca_gsi_send(struct hca *, const struct gsi *);
 
 /* ---- looking in -------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "cq.h"
 #include "event.h"
 #include "fault.h"
+#include "gsi.h"
 #include "heap.h"
 #include "link.h"
 #include "mcast.h"
@@ -40,6 +41,7 @@ struct hca {
 	struct qp_tab qp;
 	struct paths paths;
 	struct mcasts mcast;
+	struct gsi_qp gsi;
 	struct link ready;	/* QPs that may have something to send, in turn */
 	struct heap timers;
 	struct link events;

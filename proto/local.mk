@@ -4,10 +4,16 @@ libproto_a_SOURCES = \
 	proto/ack.c \
 	proto/aeth.c \
 	proto/burst.c \
+	proto/cm.c \
+	proto/cm_id.c \
+	proto/cm_msg.c \
+	proto/cm_rx.c \
+	proto/cm_verify.c \
 	proto/cq.c \
 	proto/cqe.c \
 	proto/event.c \
 	proto/fault.c \
+	proto/gsi.c \
 	proto/hca.c \
 	proto/heap.c \
 	proto/icrc.c \
@@ -33,10 +39,14 @@ noinst_HEADERS += \
 	proto/aeth.h \
 	proto/burst.h \
 	proto/bytes.h \
+	proto/cm.h \
+	proto/cm_in.h \
+	proto/cm_msg.h \
 	proto/cq.h \
 	proto/event.h \
 	proto/fault.def \
 	proto/fault.h \
+	proto/gsi.h \
 	proto/hca.h \
 	proto/hca_in.h \
 	proto/hdr.h \

@@ -167,7 +167,7 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 
 void qps_fini(struct hca *h)
 {
-	for (uint32_t i = 0; i <= h->qp.mask; i++)
+	for (uint32_t i = 0; h->qp.v && i <= h->qp.mask; i++)
 		if (h->qp.v[i])
 			hca_qp_destroy(h, h->qp.v[i]->qpn);
 	free(h->qp.v);

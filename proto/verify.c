@@ -190,6 +190,7 @@ void hca_verify(const struct hca *h)
 		verify_qp(h, qp);
 	}
 	HOLDS(live == h->qp.live);
+	HOLDS(h->gsi.rx.tail - h->gsi.rx.head <= GSI_FIFO && h->gsi.tx.tail - h->gsi.tx.head <= GSI_FIFO);
 	for (uint32_t i = 0; i < h->srq.size; i++) {
 		if (!h->srq.v[i])
 			continue;

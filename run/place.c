@@ -70,17 +70,29 @@ static bool daemon_find(struct places *p, const char *dir, const char *stage)
 	return join(p->daemon, stage, RUN_SBINDIR, "/rdmad") && access(p->daemon, X_OK) == 0;
 }
 
+static bool cm_find(struct places *p, const char *dir)
+{
+	char lib[PATH_MAX];
+
+	if (!join(p->cm_dir, dir, "/lib/rdmacm/.libs", "") || !join(lib, p->cm_dir, "/", "librdmacm.so.1"))
+		return false;
+	if (access(lib, R_OK))
+		p->cm_dir[0] = '\0';	/* a build of libibverbs only */
+	return true;
+}
+
 bool places_find(struct places *p)
 {
 	char dir[PATH_MAX], stage[PATH_MAX] = "";
 	size_t n, bin_n = strlen(RUN_BINDIR);
 
+	p->cm_dir[0] = '\0';
 	if (!own_dir(dir))
 		return false;
 	if (!daemon_find(p, dir, ""))
 		p->daemon[0] = '\0';	/* hold.c complains, if one is needed */
 	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir))
-		return true;
+		return cm_find(p, dir);
 	n = strlen(dir);
 	if (n >= bin_n && !strcmp(dir + n - bin_n, RUN_BINDIR)) {
 		memcpy(stage, dir, n - bin_n);
@@ -156,11 +168,13 @@ static const char *sanitizer(void)
 	return path;
 }
 
+/* Of libibverbs, and in the build directory of librdmacm. */
 static char *library_path(const struct places *p)
 {
 	const char *old = getenv_or_empty("LD_LIBRARY_PATH");
 
-	return list_make(list_has(old, ":;", p->lib_dir) ? "" : p->lib_dir, old, "");
+	return list_make(list_has(old, ":;", p->lib_dir) ? "" : p->lib_dir,
+			 list_has(old, ":;", p->cm_dir) ? "" : p->cm_dir, old);
 }
 
 /* What the user preloads stays in front of ours: it may want to look at the calls. */

@@ -31,6 +31,7 @@ struct options {
 
 struct places {
 	char lib_dir[PATH_MAX];	/* holds libibverbs.so.1 */
+	char cm_dir[PATH_MAX];	/* holds librdmacm.so.1; empty: lib_dir does */
 	char daemon[PATH_MAX];	/* the rdmad that belongs to this rdmad-run */
 };
 

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,9 +122,9 @@ bool conn_gone(const struct conn *c)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
-static int send_req(struct conn *c, const struct msg_req *req, int send_fd)
+static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd)
 {
-	struct iovec iov = { .iov_base = (void *)req, .iov_len = msg_req_len(req->op) };
+	struct iovec iov = { .iov_base = (void *)req, .iov_len = req_len };
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(int))];
@@ -149,9 +150,9 @@ static int send_req(struct conn *c, const struct msg_req *req, int send_fd)
 }
 
 /* One reply; the descriptors that came with it are in fds, *n of them. */
-static int recv_rep(struct conn *c, struct msg_rep *rep, int *fds, unsigned *n)
+static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigned *n)
 {
-	struct iovec iov = { .iov_base = rep, .iov_len = sizeof(*rep) };
+	struct iovec iov = { .iov_base = rep, .iov_len = rep_len };
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
@@ -171,26 +172,30 @@ static int recv_rep(struct conn *c, struct msg_rep *rep, int *fds, unsigned *n)
 		*n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(fds, CMSG_DATA(cm), *n * sizeof(int));
 	}
-	return len == sizeof(*rep) ? 0 : EIO;
+	return len == (ssize_t)rep_len ? 0 : EIO;
 }
 
-int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n)
+int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
+	      unsigned fd_n)
 {
+	struct { uint32_t op, seq; int32_t err; } head;
 	int got[FDS_MAX], err;
+	uint32_t seq;
 	unsigned n = 0;
 
 	if (!conn_mine(c))
 		return EIO;
 	pthread_mutex_lock(&c->lock);
-	req->seq = ++c->seq;
-	err = send_req(c, req, send_fd);
+	seq = ++c->seq;
+	memcpy((char *)req + offsetof(struct msg_req, seq), &seq, sizeof(seq));
+	err = send_req(c, req, req_len, send_fd);
 	if (!err)
-		err = recv_rep(c, rep, got, &n);
+		err = recv_rep(c, rep, rep_len, got, &n);
 	pthread_mutex_unlock(&c->lock);
-	if (!err && (rep->seq != req->seq || rep->err < 0))
-		err = EIO;
-	if (!err)
-		err = rep->err;
+	if (!err) {
+		memcpy(&head, rep, sizeof(head));
+		err = head.seq != seq || head.err < 0 ? EIO : head.err;
+	}
 	if (!err && n == fd_n) {
 		if (n)
 			memcpy(fds, got, n * sizeof(int));
@@ -199,4 +204,9 @@ int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send
 	while (n)
 		close(got[--n]);
 	return err ? err : EIO;
+}
+
+int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n)
+{
+	return conn_swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fds, fd_n);
 }

@@ -41,4 +41,8 @@ bool conn_gone(const struct conn *);
  */
 int conn_call(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n);
 
+/* The same with messages of another header; they begin as these do: op, seq; op, seq, err. */
+int conn_swap(struct conn *, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
+	      unsigned fd_n);
+
 #endif

@@ -130,6 +130,9 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 	req->qp.cap =
 		(struct qp_cap){a->cap.max_send_wr, a->srq ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
 	                        a->srq ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data};
+	/* What a slot holds anyway.  rxe gives as much, and rdma_xclient relies on it. */
+	if (req->qp.cap.max_inline < a->cap.max_send_sge * sizeof(struct sge))
+		req->qp.cap.max_inline = a->cap.max_send_sge * (uint32_t)sizeof(struct sge);
 	req->qp.type = a->qp_type;
 	req->qp.sq_sig_all = !!a->sq_sig_all;
 }
@@ -350,12 +353,20 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 
 /* ---- multicast, and small things -------------------------------------------------- */
 
+/* ff00::/8, or 224.0.0.0/4 as an IPv4-mapped address, which RoCE v2 uses. */
+static bool is_group(const uint8_t *gid)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+
+	return gid[0] == 0xff || (!memcmp(gid, v4, sizeof(v4)) && (gid[12] & 0xf0) == 0xe0);
+}
+
 static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid, enum msg_op op)
 {
 	struct msg_req req = { .op = op };
 	struct msg_rep rep;
 
-	if (qp->qp_type != IBV_QPT_UD || gid->raw[0] != 0xff)
+	if (qp->qp_type != IBV_QPT_UD || !is_group(gid->raw))
 		return EINVAL;
 	req.mcast.qpn = qp->qp_num;
 	req.mcast.lid = lid;

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/cma.h"
 #include "daemon/ctl.h"
 #include "daemon/session.h"
 
@@ -57,6 +58,9 @@ void ctl_outlet_stuck(void) {}
 void ctl_outlet_going(struct outlet *o) {}
 void ctl_ctx_going(struct ctx *c) {}
 void ctl_session_ended(bool used) {}
+int cma_call(struct ev_loop *l, struct session *s, const struct cmm_req *q, struct cmm_rep *p, int *fd) { return ENOSYS; }
+void cma_channel_end(struct session *s) {}
+struct cma_count cma_count;
 
 struct region {
 	uint64_t addr, len;

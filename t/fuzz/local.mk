@@ -17,6 +17,13 @@ t_fuzz_hca_replay_CPPFLAGS = $(FUZZ_CPPFLAGS) -DCORPUS='"hca"'
 t_fuzz_hca_replay_LDADD = libproto.a $(ISAL_LIBS)
 EXTRA_DIST += t/fuzz/corpus/hca
 
+check_PROGRAMS += t/fuzz/mad_replay
+TESTS += t/fuzz/mad_replay
+t_fuzz_mad_replay_SOURCES = t/fuzz/mad.c t/fuzz/replay.c
+t_fuzz_mad_replay_CPPFLAGS = $(FUZZ_CPPFLAGS) -DCORPUS='"mad"'
+t_fuzz_mad_replay_LDADD = libproto.a
+EXTRA_DIST += t/fuzz/corpus/mad
+
 if FUZZ
 noinst_PROGRAMS += t/fuzz/burst_fuzz
 t_fuzz_burst_fuzz_SOURCES = t/fuzz/burst.c
@@ -28,6 +35,11 @@ t_fuzz_hca_fuzz_SOURCES = t/fuzz/hca.c
 t_fuzz_hca_fuzz_CPPFLAGS = $(FUZZ_CPPFLAGS)
 t_fuzz_hca_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
 t_fuzz_hca_fuzz_LDADD = libproto.a $(ISAL_LIBS)
+noinst_PROGRAMS += t/fuzz/mad_fuzz
+t_fuzz_mad_fuzz_SOURCES = t/fuzz/mad.c
+t_fuzz_mad_fuzz_CPPFLAGS = $(FUZZ_CPPFLAGS)
+t_fuzz_mad_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
+t_fuzz_mad_fuzz_LDADD = libproto.a
 endif
 
 CTL_FUZZ_LIBS = libdaemon.a libproto.a $(EV_LIBS) $(CONFUSE_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread

@@ -2,6 +2,10 @@
 PROTO_TESTS = \
 	t/proto/aeth \
 	t/proto/burst \
+	t/proto/cm_end \
+	t/proto/cm_golden \
+	t/proto/cm_state \
+	t/proto/cm_strange \
 	t/proto/core_fault \
 	t/proto/core_loss \
 	t/proto/core_ops \
@@ -9,13 +13,14 @@ PROTO_TESTS = \
 	t/proto/core_mr \
 	t/proto/core_qp \
 	t/proto/golden \
+	t/proto/gsi \
 	t/proto/icrc \
 	t/proto/qp_state \
 	t/proto/seq
 check_PROGRAMS += $(PROTO_TESTS)
 TESTS += $(PROTO_TESTS)
 
-noinst_HEADERS += t/pcap.h t/suite.h t/proto/rig.h
+noinst_HEADERS += t/cm_net.h t/pcap.h t/suite.h t/proto/cm_duo.h t/proto/rig.h
 PROTO_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
 PROTO_TEST_LIBS = libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 
@@ -25,6 +30,18 @@ t_proto_aeth_LDADD = $(PROTO_TEST_LIBS) -lm
 t_proto_burst_SOURCES = t/proto/burst.c
 t_proto_burst_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_burst_LDADD = $(PROTO_TEST_LIBS)
+t_proto_cm_end_SOURCES = t/proto/cm_end.c t/cm_net.c
+t_proto_cm_end_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_cm_end_LDADD = $(PROTO_TEST_LIBS)
+t_proto_cm_golden_SOURCES = t/proto/cm_golden.c t/pcap.c
+t_proto_cm_golden_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_cm_golden_LDADD = $(PROTO_TEST_LIBS)
+t_proto_cm_state_SOURCES = t/proto/cm_state.c t/proto/cm_duo.c t/cm_net.c
+t_proto_cm_state_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_cm_state_LDADD = $(PROTO_TEST_LIBS)
+t_proto_cm_strange_SOURCES = t/proto/cm_strange.c t/proto/cm_duo.c t/cm_net.c
+t_proto_cm_strange_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_cm_strange_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_fault_SOURCES = t/proto/core_fault.c t/proto/rig.c
 t_proto_core_fault_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_fault_LDADD = $(PROTO_TEST_LIBS)
@@ -46,6 +63,9 @@ t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)
 t_proto_golden_SOURCES = t/proto/golden.c t/pcap.c
 t_proto_golden_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_golden_LDADD = $(PROTO_TEST_LIBS)
+t_proto_gsi_SOURCES = t/proto/gsi.c t/proto/rig.c
+t_proto_gsi_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_gsi_LDADD = $(PROTO_TEST_LIBS)
 t_proto_icrc_SOURCES = t/proto/icrc.c
 t_proto_icrc_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_icrc_LDADD = $(PROTO_TEST_LIBS)

@@ -34,3 +34,10 @@ t_sim_check_sim_SOURCES = t/sim/check_sim.c $(sim_sources)
 t_sim_check_sim_CPPFLAGS = $(sim_cppflags)
 t_sim_check_sim_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 t_sim_check_sim_LDADD = libproto.a $(ISAL_LIBS) $(CHECK_LIBS)
+
+check_PROGRAMS += t/sim/check_cm
+TESTS += t/sim/check_cm
+t_sim_check_cm_SOURCES = t/sim/check_cm.c t/sim/cm_prog.c t/sim/cm_prog.h t/cm_net.c
+t_sim_check_cm_CPPFLAGS = $(sim_cppflags)
+t_sim_check_cm_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+t_sim_check_cm_LDADD = libproto.a $(CHECK_LIBS)

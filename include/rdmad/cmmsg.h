@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmmsg.h - the messages between librdmacm and the daemon: what the RDMA CM of a kernel does for its users.
+ *
+ * One connection of msg.h per event channel: MSG_HELLO, then CMM_OPEN, then the requests below, in turn: a
+ * struct cmm_req of exactly cmm_req_len() bytes, answered by a whole struct cmm_rep.  MSG_HOLD and the like
+ * may be said on it too, MSG_OPEN may not.
+ *
+ * CMM_OPEN hands back a socket that is rdma_event_channel.fd.  It is readable exactly while an event is
+ * queued, and nothing but that: the program may poll it and set O_NONBLOCK, nobody reads it.  An event is
+ * fetched by CMM_GET_EVENT, which never waits: EAGAIN if there is none; then a library whose channel is not
+ * O_NONBLOCK polls the socket and asks again.
+ *
+ * No request waits for the network.  The answer to CMM_RESOLVE_ADDR, _RESOLVE_ROUTE, _CONNECT, _JOIN is an
+ * event; it may be queued before the reply is read.
+ *
+ *	CREATE_ID [BIND] RESOLVE_ADDR	 ADDR_RESOLVED	   RESOLVE_ROUTE  ROUTE_RESOLVED
+ *	CONNECT		  CONNECT_RESPONSE  ESTABLISH	   (nothing more: the id is connected)
+ *	CREATE_ID BIND LISTEN		 CONNECT_REQUEST (info, a new id)  ACCEPT | REJECT  ESTABLISHED
+ *
+ * Ids are numbers of the daemon; an id belongs to the channel that made it (or whose listener got the
+ * request) until CMM_MIGRATE.  Every request that names an id must come on its channel's connection, else
+ * ENOENT.  Events say the cookie that the program gave its id.  An id made by CONNECT_REQUEST has cookie 0
+ * until CMM_ACCEPT gives it one; while it has none, it has no events.
+ *
+ * QPs are the library's: it makes them in a verbs context (device: name) and moves them by CMM_INIT_QP_ATTR.
+ */
+#ifndef RDMAD_CMMSG_H
+#define RDMAD_CMMSG_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <rdmad/abi.h>
+#include <rdmad/msg.h>
+
+enum cmm_op {
+	CMM_OPEN = 64,		/* makes this connection an event channel.  fd back: rdma_event_channel.fd */
+	CMM_CREATE_ID,
+	CMM_DESTROY_ID,		/* events not fetched are dropped; rep.gone.events: those fetched in its life */
+	CMM_BIND,		/* rep.info */
+	CMM_RESOLVE_ADDR,	/* ADDR_RESOLVED or ADDR_ERROR (status -errno).  src.family 0: none */
+	CMM_RESOLVE_ROUTE,	/* ROUTE_RESOLVED or ROUTE_ERROR */
+	CMM_QUERY,		/* rep.info */
+	CMM_LISTEN,		/* binds to an ephemeral port of any address if not bound.  rep.info */
+	CMM_CONNECT,		/* CONNECT_RESPONSE, REJECTED, UNREACHABLE.  UD: ESTABLISHED, UNREACHABLE */
+	CMM_ACCEPT,		/* passive side; the QP is in RTS (or RTR) by now.  UD: sends QPN and Q_Key */
+	CMM_ESTABLISH,		/* active side, after CONNECT_RESPONSE, the QP is in RTS: sends the RTU */
+	CMM_REJECT,		/* passive side, or active side after CONNECT_RESPONSE */
+	CMM_DISCONNECT,		/* the library has moved its QP to ERR */
+	CMM_INIT_QP_ATTR,	/* rep.qp: what rdma_init_qp_attr() says for the state */
+	CMM_SET_OPTION,
+	CMM_NOTIFY,		/* of enum event_type only EV_COMM_EST means something; others: EINVAL */
+	CMM_JOIN,		/* MULTICAST_JOIN or _ERROR, req.join.cookie in group_cookie.  rep.join.group */
+	CMM_LEAVE,		/* rep.gone.events: of this group.  The QP's detaching is the library's */
+	CMM_MIGRATE,		/* said on the new channel; events not fetched move too.  rep.gone.events */
+	CMM_GET_EVENT,		/* rep.event; EAGAIN: there is none */
+	CMM_OPS
+};
+
+#define CMM_DATA	256u	/* private data; messages have room for less, EINVAL above that (protocol 7.4) */
+
+/* An address as sockets have it; sa.sa_family 0: none. */
+union cmm_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+/* rdma_conn_param; the program's, or an event's. */
+struct cmm_conn {
+	uint32_t qp_num;
+	uint32_t qkey;			/* UD: 0 is RDMA_UDP_QKEY (or what a group joined before has) */
+	uint8_t data_len;
+	uint8_t srq;
+	uint8_t responder_resources, initiator_depth;	/* 255: as much as the device, or the event, has */
+	uint8_t flow_control, retry_count, rnr_retry_count;
+	uint8_t rsv;
+	uint8_t data[CMM_DATA];
+};
+
+/* Of an id: route.addr, the device, the path.  What is not known yet is 0. */
+struct cmm_info {
+	union cmm_addr src, dst;	/* ports included */
+	char dev[RDMAD_NAME_LEN];	/* empty: bound to no device (a wildcard address) */
+	uint64_t guid;
+	uint8_t port;			/* id->port_num */
+	uint8_t gid_index;
+	uint16_t pkey;			/* host order */
+	uint8_t sgid[16], dgid[16];	/* rdma_ib_addr, path record */
+	uint32_t paths;			/* route.num_paths: 1 once the route is resolved, or came with a request */
+	/* The path record. */
+	uint32_t flow_label;
+	uint64_t service_id;
+	uint8_t mtu;			/* enum ibv_mtu */
+	uint8_t hop_limit, tclass, sl, rate, life;	/* life: packet life time */
+	uint8_t rsv[2];
+};
+
+/* What the numbers of struct rdma_cm_event are. */
+struct cmm_event {
+	uint64_t cookie;		/* the id's; CONNECT_REQUEST: the listener's */
+	uint32_t id;			/* CONNECT_REQUEST: the new id */
+	uint32_t type;			/* enum rdma_cm_event_type */
+	int32_t status;
+	uint32_t group;			/* MULTICAST_JOIN, _ERROR: rep.join.group */
+	uint64_t group_cookie;
+	/*
+	 * UD (and multicast): qp_num, qkey, data and av are param.ud; else all but av is param.conn.
+	 * data_len is that of the whole field of the message (protocol 7.11).
+	 */
+	uint32_t ud;			/* 1: param.ud */
+	uint32_t left;			/* more events wait */
+	struct av av;			/* sgid_index is that of info's device */
+	struct cmm_conn conn;
+	struct cmm_info info;		/* as CMM_QUERY of id would have it now */
+};
+
+struct cmm_req {
+	uint32_t op;			/* enum cmm_op */
+	uint32_t seq;			/* echoed */
+	uint32_t id;			/* what the request is about; OPEN, CREATE_ID, GET_EVENT: 0 */
+	uint32_t rsv;
+	union {
+		struct { uint64_t cookie;
+			 uint32_t ps /* enum rdma_port_space */, qp_type /* enum qp_type */; } create;
+		struct { union cmm_addr addr; } bind;
+		struct { union cmm_addr src, dst; uint32_t timeout_ms; } resolve;
+		struct { uint32_t timeout_ms; } route;
+		struct { uint32_t backlog; } listen;
+		struct { uint64_t cookie; /* ACCEPT: the id's from now on; else ignored */
+			 struct cmm_conn conn; } conn;	/* CONNECT, ACCEPT */
+		struct { uint8_t data_len, reason /* 0: 28, consumer defined; or 35, vendor option (ECE) */;
+			 uint8_t rsv[2];
+			 uint8_t data[CMM_DATA]; } reject;
+		struct { uint32_t state; /* enum qp_state: INIT, RTR, RTS */ } qp;
+		struct { uint32_t level, name, len /* of value */; uint8_t value[16]; } option;
+		struct { uint32_t event; } notify;
+		struct { uint64_t cookie; union cmm_addr addr;
+			 uint32_t flags; /* enum rdma_cm_mc_join_flags */ } join;
+		struct { uint32_t group; } leave;
+		struct { uint64_t cookie; /* the id's, as a proof */ } migrate;
+	};
+};
+
+/* Bytes of a request of this op.  0: no such op. */
+static inline size_t cmm_req_len(uint32_t op)
+{
+#define ROW(row) (offsetof(struct cmm_req, row) + sizeof(((struct cmm_req *)0)->row))
+	switch (op) {
+	case CMM_OPEN: case CMM_DESTROY_ID: case CMM_QUERY: case CMM_ESTABLISH: case CMM_DISCONNECT:
+	case CMM_GET_EVENT:
+		return offsetof(struct cmm_req, create);
+	case CMM_CREATE_ID: return ROW(create);
+	case CMM_BIND: return ROW(bind);
+	case CMM_RESOLVE_ADDR: return ROW(resolve);
+	case CMM_RESOLVE_ROUTE: return ROW(route);
+	case CMM_LISTEN: return ROW(listen);
+	case CMM_CONNECT: case CMM_ACCEPT: return ROW(conn);
+	case CMM_REJECT: return ROW(reject);
+	case CMM_INIT_QP_ATTR: return ROW(qp);
+	case CMM_SET_OPTION: return ROW(option);
+	case CMM_NOTIFY: return ROW(notify);
+	case CMM_JOIN: return ROW(join);
+	case CMM_LEAVE: return ROW(leave);
+	case CMM_MIGRATE: return ROW(migrate);
+	}
+#undef ROW
+	return 0;
+}
+
+struct cmm_rep {
+	uint32_t op, seq;
+	int32_t err;			/* 0 or a positive errno; the rest is valid with 0 only */
+	uint32_t fd_n;
+	union {
+		struct { uint32_t id; } create;
+		struct { uint32_t events; } gone;
+		struct cmm_info info;
+		struct { struct qp_attr attr; uint32_t mask; /* enum qp_attr_bit */ } qp;
+		struct { uint32_t group; } join;
+		struct cmm_event event;
+	};
+};
+
+#endif

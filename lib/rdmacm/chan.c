@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan.c - event channels: each is a connection to the daemon and a descriptor that the program polls.
+ */
+#include "cma.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+extern const uint32_t rdmad_verbs_abi;
+
+int chan_call(struct chan *c, struct cmm_req *req, struct cmm_rep *rep)
+{
+	return conn_swap(&c->conn, req, cmm_req_len(req->op), -1, rep, sizeof(*rep), NULL, 0);
+}
+
+EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct cmm_req req = { .op = CMM_OPEN };
+	struct cmm_rep rep;
+	struct chan *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	/* What is shared with the daemon has one version; a QP comes from the other library. */
+	err = rdmad_verbs_abi == RDMAD_ABI ? conn_open(&c->conn) : EPROTONOSUPPORT;
+	if (err)
+		goto fail;
+	err = conn_swap(&c->conn, &req, cmm_req_len(req.op), -1, &rep, sizeof(rep), &c->ch.fd, 1);
+	if (!err) {
+		c->users = 1;
+		return &c->ch;
+	}
+	conn_close(&c->conn);
+fail:
+	free(c);
+	errno = err == ENOSYS ? ENODEV : err;
+	return NULL;
+}
+
+void chan_drop(struct chan *c)
+{
+	if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL))
+		return;
+	close(c->ch.fd);
+	conn_close(&c->conn);
+	free(c);
+}
+
+/* The daemon sees the connection end, and so a thread that still waits for events wakes up, and is the last. */
+EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct chan *c = to_chan(channel);
+
+	__atomic_store_n(&c->destroyed, true, __ATOMIC_RELEASE);
+	if (conn_mine(&c->conn))
+		shutdown(c->conn.fd, SHUT_RDWR);
+	chan_drop(c);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * devices.c - the devices that ids are bound to, each opened once.
+ *
+ * A context stays open when its last id is gone, since the program may still hold what it made in it.  It is
+ * opened anew in a forked child, and when nobody uses it and its daemon is gone.
+ */
+#include "cma.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct dev *devs;
+
+static bool is_dead(const struct dev *d)
+{
+	struct pollfd p = { .fd = d->verbs->cmd_fd };
+
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+}
+
+static uint8_t depth(int n)
+{
+	return (uint8_t)(n < RDMA_MAX_RESP_RES ? n : RDMA_MAX_RESP_RES - 1);
+}
+
+static struct dev *dev_open(struct ibv_device *ibdev)
+{
+	struct dev *d = calloc(1, sizeof(*d));
+	struct ibv_device_attr attr;
+	int err = ENOMEM;
+
+	if (!d)
+		goto fail;
+	d->verbs = ibv_open_device(ibdev);
+	if (!d->verbs) {
+		err = errno;
+		goto fail;
+	}
+	d->pd = ibv_alloc_pd(d->verbs);
+	err = d->pd ? ibv_query_device(d->verbs, &attr) : errno;
+	if (err) {
+		ibv_close_device(d->verbs);
+		goto fail;
+	}
+	memcpy(d->name, ibdev->name, sizeof(d->name) - 1);
+	d->owner = getpid();
+	d->max_resp = depth(attr.max_qp_rd_atom);
+	d->max_init = depth(attr.max_qp_init_rd_atom);
+	d->next = devs;
+	devs = d;
+	return d;
+fail:
+	free(d);
+	errno = err;
+	return NULL;
+}
+
+/* Forgets devices that are no use any more.  In a child the parent's are left as they are: they are its. */
+static void devs_tidy(void)
+{
+	struct dev **p = &devs, *d;
+
+	while ((d = *p)) {
+		if (d->owner == getpid() && (d->refs || !is_dead(d))) {
+			p = &d->next;
+			continue;
+		}
+		*p = d->next;
+		if (d->owner != getpid())
+			continue;
+		ibv_dealloc_pd(d->pd);
+		ibv_close_device(d->verbs);
+		free(d);
+	}
+}
+
+static struct dev *dev_of(struct ibv_device *ibdev)
+{
+	struct dev *d;
+
+	for (d = devs; d && strcmp(d->name, ibdev->name); d = d->next)
+		;
+	return d ? d : dev_open(ibdev);
+}
+
+static struct dev *dev_find(const char *name)
+{
+	struct ibv_device **list;
+	struct dev *d;
+	int i, n;
+
+	for (d = devs; d; d = d->next)
+		if (!strcmp(d->name, name))
+			return d;
+	list = ibv_get_device_list(&n);
+	if (!list)
+		return NULL;
+	for (i = 0; i < n && strcmp(list[i]->name, name); i++)
+		;
+	if (i < n)
+		d = dev_open(list[i]);
+	else
+		errno = ENODEV;
+	ibv_free_device_list(list);
+	return d;
+}
+
+struct dev *dev_get(const char *name)
+{
+	struct dev *d;
+
+	pthread_mutex_lock(&devs_lock);
+	devs_tidy();
+	d = dev_find(name);
+	if (d)
+		d->refs++;
+	pthread_mutex_unlock(&devs_lock);
+	return d;
+}
+
+void dev_put(struct dev *d)
+{
+	pthread_mutex_lock(&devs_lock);
+	d->refs--;
+	pthread_mutex_unlock(&devs_lock);
+}
+
+EXPORT struct ibv_context **rdma_get_devices(int *num)
+{
+	struct ibv_device **list;
+	struct ibv_context **out;
+	int n, open = 0;
+
+	if (num)
+		*num = 0;
+	list = ibv_get_device_list(&n);
+	if (!list)
+		return NULL;
+	out = calloc((size_t)n + 1, sizeof(*out));
+	pthread_mutex_lock(&devs_lock);
+	devs_tidy();
+	for (int i = 0; out && i < n; i++) {
+		struct dev *d = dev_of(list[i]);
+
+		if (d)
+			out[open++] = d->verbs;
+	}
+	pthread_mutex_unlock(&devs_lock);
+	ibv_free_device_list(list);
+	if (out && !open) {
+		free(out);
+		out = NULL;
+		errno = ENODEV;
+	}
+	if (out && num)
+		*num = open;
+	return out;
+}
+
+/* The devices stay open. */
+EXPORT void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

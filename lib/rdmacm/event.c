@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * event.c - what the daemon reports becomes the program's events, once the library has done its share:
+ *
+ *	ADDR_, ROUTE_RESOLVED	the id learns its device, addresses and path
+ *	CONNECT_REQUEST		a new id is made
+ *	CONNECT_RESPONSE	the id's QP to RTR and RTS, then the RTU is sent: ESTABLISHED.  No QP: as it is
+ *	REJECTED		the id's QP to ERR
+ *	MULTICAST_JOIN		the id's QP is attached
+ *
+ * When the daemon is gone each id that was bound to a device has one more event, DEVICE_REMOVAL; then there is EIO.
+ *
+ * The descriptor of a channel is readable while an event is queued, but the event itself comes as the reply to
+ * a request.
+ */
+#include "cma.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Waits as a read would: not with O_NONBLOCK, and interrupted by signals whose handlers say so. */
+static int readable_wait(struct chan *c)
+{
+	char byte;
+	ssize_t n = recv(c->ch.fd, &byte, sizeof(byte), MSG_PEEK);
+
+	if (n > 0)
+		return 0;
+	return n < 0 ? errno : EIO;	/* 0: the daemon is gone */
+}
+
+static int event_fetch(struct chan *c, struct cmm_rep *rep)
+{
+	struct cmm_req req = { .op = CMM_GET_EVENT };
+	int err;
+
+	for (;;) {
+		err = chan_call(c, &req, rep);
+		if (err != EAGAIN)
+			return err;
+		err = readable_wait(c);
+		if (err)
+			return err;
+	}
+}
+
+/* Lets go of the channel.  Who waits for an event of one that another thread destroys waits for ever, as with a kernel. */
+static int get_end(struct chan *c, int err)
+{
+	bool never = err && __atomic_load_n(&c->destroyed, __ATOMIC_ACQUIRE);
+
+	chan_drop(c);
+	while (never)
+		pause();
+	return result(err);
+}
+
+/* ---- the program's view of a message -------------------------------------------------- */
+
+void av_to_attr(const struct av *av, uint8_t port, struct ibv_ah_attr *a)
+{
+	memset(a, 0, sizeof(*a));
+	memcpy(a->grh.dgid.raw, av->dgid, sizeof(av->dgid));
+	a->grh.flow_label = av->flow_label;
+	a->grh.sgid_index = av->sgid_index;
+	a->grh.hop_limit = av->hop_limit;
+	a->grh.traffic_class = av->tclass;
+	a->sl = av->sl;
+	a->is_global = 1;
+	a->port_num = port;
+}
+
+static void param_fill(struct cma_event *e, const struct cmm_event *m)
+{
+	struct rdma_ud_param *ud = &e->event.param.ud;
+	struct rdma_conn_param *conn = &e->event.param.conn;
+	const void *data = m->conn.data_len ? e->data : NULL;
+
+	memcpy(e->data, m->conn.data, m->conn.data_len);
+	if (m->ud) {
+		ud->private_data = data;
+		ud->private_data_len = m->conn.data_len;
+		ud->qp_num = m->conn.qp_num;
+		ud->qkey = m->conn.qkey;
+		av_to_attr(&m->av, m->info.port, &ud->ah_attr);
+		return;
+	}
+	*conn = (struct rdma_conn_param){
+		.private_data = data,
+		.private_data_len = m->conn.data_len,
+		.responder_resources = m->conn.responder_resources,
+		.initiator_depth = m->conn.initiator_depth,
+		.flow_control = m->conn.flow_control,
+		.retry_count = m->conn.retry_count,
+		.rnr_retry_count = m->conn.rnr_retry_count,
+		.srq = m->conn.srq,
+		.qp_num = m->conn.qp_num,
+	};
+}
+
+static void event_fail(struct cma_event *e, enum rdma_cm_event_type type, int err)
+{
+	e->event.event = type;
+	e->event.status = -err;
+}
+
+/* ---- what the library does -------------------------------------------------------------- */
+
+/* A request for a listener that waits synchronously: so does the new id. */
+static int request_id(struct cma_id *listen, const struct cmm_event *m, struct rdma_cm_id **out)
+{
+	struct cma_id *id = id_new(listen->id.channel, listen->id.context, listen->id.ps, listen->id.qp_type);
+	int err;
+
+	if (!id)
+		return ENOMEM;
+	id->handle = m->id;
+	id->resp = m->conn.responder_resources;
+	id->init = m->conn.initiator_depth;
+	err = id_update(id, &m->info);
+	if (!err && listen->sync && rdma_migrate_id(&id->id, NULL))
+		err = errno;
+	if (!err) {
+		*out = &id->id;
+		return 0;
+	}
+	id_retire(id);
+	id_free(id);
+	return err;
+}
+
+static bool on_request(struct cma_event *e, const struct cmm_event *m)
+{
+	e->event.listen_id = &e->owner->id;
+	if (!request_id(e->owner, m, &e->event.id))
+		return true;
+	handle_drop(to_chan(e->owner->id.channel), m->id);
+	return false;
+}
+
+static void on_response(struct cma_event *e)
+{
+	struct cma_id *id = e->owner;
+	struct cmm_req rej = { .op = CMM_REJECT };
+	int err;
+
+	if (!id->id.qp)
+		return;
+	err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+	if (!err)
+		err = id_call_op(id, CMM_ESTABLISH);
+	if (!err) {
+		e->event.event = RDMA_CM_EVENT_ESTABLISHED;
+		return;
+	}
+	id->broken = true;
+	event_fail(e, RDMA_CM_EVENT_CONNECT_ERROR, err);
+	qp_to_err(id);
+	id_call(id, &rej, NULL);
+}
+
+static void on_update(struct cma_event *e, const struct cmm_event *m, enum rdma_cm_event_type bad)
+{
+	int err = id_update(e->owner, &m->info);
+
+	if (err)
+		event_fail(e, bad, err);
+}
+
+static void on_join(struct cma_event *e, const struct cmm_event *m)
+{
+	int err;
+
+	if (!e->group)
+		return;
+	e->event.param.ud.private_data = e->group->context;
+	err = m->status ? 0 : group_joined(e->owner, e->group, m->av.dgid);
+	if (err)
+		event_fail(e, RDMA_CM_EVENT_MULTICAST_ERROR, err);
+}
+
+/* Whether the program shall see the event. */
+static bool event_process(struct cma_event *e, const struct cmm_event *m)
+{
+	struct cma_id *id = e->owner;
+
+	e->event.id = &id->id;
+	e->event.event = m->type;
+	e->event.status = m->status;
+	param_fill(e, m);
+	switch (m->type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		on_update(e, m, RDMA_CM_EVENT_ADDR_ERROR);
+		return true;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		on_update(e, m, RDMA_CM_EVENT_ROUTE_ERROR);
+		return true;
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return on_request(e, m);
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		on_response(e);
+		return true;
+	case RDMA_CM_EVENT_REJECTED:
+		if (id->broken)
+			return false;
+		qp_to_err(id);
+		return true;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return !id->broken;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+		on_join(e, m);
+		return true;
+	}
+	return true;
+}
+
+/* Instead of an event of a daemon that is gone.  0 or EIO. */
+static int removal(struct chan *c, struct cma_event *e)
+{
+	if (__atomic_load_n(&c->destroyed, __ATOMIC_ACQUIRE) || !conn_mine(&c->conn))
+		return EIO;
+	e->owner = id_find_removed(&c->ch);
+	if (!e->owner)
+		return EIO;
+	e->event.id = &e->owner->id;
+	e->event.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+	return 0;
+}
+
+/* ---- get and give back ------------------------------------------------------------------- */
+
+EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct chan *c = to_chan(channel);
+	struct cma_event *e;
+	struct cmm_rep rep;
+	int err;
+
+	if (!event)
+		return fail(EINVAL);
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return fail(ENOMEM);
+	chan_hold(c);
+	for (;;) {
+		memset(e, 0, sizeof(*e));
+		err = event_fetch(c, &rep);
+		if (err == EIO && !removal(c, e))
+			break;
+		if (err) {
+			free(e);
+			return get_end(c, err);
+		}
+		e->owner = id_find_got(rep.event.cookie, rep.event.group_cookie, &e->group);
+		if (!e->owner) {
+			if (rep.event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+				handle_drop(c, rep.event.id);
+			continue;
+		}
+		if (event_process(e, &rep.event))
+			break;
+		id_acked(e->owner, e->group);
+	}
+	*event = &e->event;
+	return get_end(c, 0);
+}
+
+EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct cma_event *e = (struct cma_event *)event;
+
+	if (!event)
+		return fail(EINVAL);
+	id_acked(e->owner, e->group);
+	free(e);
+	return 0;
+}

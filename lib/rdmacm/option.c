@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* option.c - options of an id, what the program has noticed of its QP, and ECE. */
+#include "cma.h"
+
+EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *val, size_t len)
+{
+	struct cmm_req req = { .op = CMM_SET_OPTION };
+
+	/* A path that somebody else resolved: on RoCE it says nothing that the daemon would not find. */
+	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH)
+		return len && !(len % sizeof(struct ibv_path_data)) ? rdma_resolve_route(id, 0) : fail(EINVAL);
+	if (!val || len > sizeof(req.option.value))
+		return fail(EINVAL);
+	req.option.level = (uint32_t)level;
+	req.option.name = (uint32_t)name;
+	req.option.len = (uint32_t)len;
+	memcpy(req.option.value, val, len);
+	return result(id_call(to_id(id), &req, NULL));
+}
+
+EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+	struct cmm_req req = { .op = CMM_NOTIFY };
+
+	req.notify.event = event;
+	return result(id_call(to_id(id), &req, NULL));
+}
+
+/* ---- enhanced connection establishment: vendors' options, of which no device of ours has any ---- */
+
+EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
+		return fail(EINVAL);
+	to_id(id)->ece = *ece;
+	return 0;
+}
+
+EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece)
+		return fail(EINVAL);
+	memset(ece, 0, sizeof(*ece));
+	return 0;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * qp.c - the QP and the SRQ of an id, and the CQs that are made for them when the program names none.
+ *
+ * What each state takes is the daemon's to say, since it knows what REQ and REP agreed on.
+ */
+#include "cma.h"
+
+static void attr_from(struct ibv_qp_attr *a, const struct qp_attr *m)
+{
+	enum ibv_qp_state state = a->qp_state;
+
+	memset(a, 0, sizeof(*a));
+	a->qp_state = state;
+	a->path_mtu = m->path_mtu;
+	a->path_mig_state = IBV_MIG_MIGRATED;
+	a->qkey = m->qkey;
+	a->rq_psn = m->rq_psn;
+	a->sq_psn = m->sq_psn;
+	a->dest_qp_num = m->dest_qpn;
+	a->qp_access_flags = m->access;
+	a->pkey_index = m->pkey_index;
+	a->max_rd_atomic = m->max_rd_atomic;
+	a->max_dest_rd_atomic = m->max_dest_rd_atomic;
+	a->min_rnr_timer = m->min_rnr_timer;
+	a->port_num = m->port;
+	a->timeout = m->timeout;
+	a->retry_cnt = m->retry_cnt;
+	a->rnr_retry = m->rnr_retry;
+}
+
+static int attr_ask(struct cma_id *id, enum ibv_qp_state state, struct ibv_qp_attr *a, int *mask)
+{
+	struct cmm_req req = { .op = CMM_INIT_QP_ATTR };
+	struct cmm_rep rep;
+	int err;
+
+	req.qp.state = state;
+	err = id_call(id, &req, &rep);
+	if (err)
+		return err;
+	a->qp_state = state;
+	attr_from(a, &rep.qp.attr);
+	if (rep.qp.mask & QPA_AV)
+		av_to_attr(&rep.qp.attr.av, id->id.port_num, &a->ah_attr);
+	*mask = (int)rep.qp.mask;
+	return 0;
+}
+
+EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	return result(attr_ask(to_id(id), attr->qp_state, attr, mask));
+}
+
+/* ---- through the states ----------------------------------------------------------- */
+
+static int qp_step(struct cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state, int depth)
+{
+	struct ibv_qp_attr a;
+	int mask, err = attr_ask(id, state, &a, &mask);
+
+	if (err)
+		return err;
+	if (state == IBV_QPS_RTR && depth >= 0 && mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		a.max_dest_rd_atomic = (uint8_t)depth;
+	if (state == IBV_QPS_RTS && depth >= 0 && mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		a.max_rd_atomic = (uint8_t)depth;
+	return ibv_modify_qp(qp, &a, mask);
+}
+
+/* INIT once more: the rights to reads and atomics are known only now. */
+int qp_connect(struct cma_id *id, uint8_t resp, uint8_t init)
+{
+	struct ibv_qp *qp = id->id.qp;
+	int err = qp_step(id, qp, IBV_QPS_INIT, -1);
+
+	if (!err)
+		err = qp_step(id, qp, IBV_QPS_RTR, resp == RDMA_MAX_RESP_RES ? -1 : resp);
+	if (!err)
+		err = qp_step(id, qp, IBV_QPS_RTS, init == RDMA_MAX_INIT_DEPTH ? -1 : init);
+	return err;
+}
+
+/* A new QP: ready for receives; for datagrams ready altogether. */
+int qp_init(struct cma_id *id, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR };
+	int err = qp_step(id, qp, IBV_QPS_INIT, -1);
+
+	if (err || qp->qp_type != IBV_QPT_UD)
+		return err;
+	err = ibv_modify_qp(qp, &a, IBV_QP_STATE);
+	if (err)
+		return err;
+	a.qp_state = IBV_QPS_RTS;
+	a.sq_psn = 0;
+	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+void qp_to_err(struct cma_id *id)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+
+	if (id->id.qp && id->id.qp->qp_type != IBV_QPT_UD)
+		ibv_modify_qp(id->id.qp, &a, IBV_QP_STATE);
+}
+
+/* ---- default CQs -------------------------------------------------------------------- */
+
+static void cq_free(struct ibv_cq **cq, struct ibv_comp_channel **ch)
+{
+	if (*cq)
+		ibv_destroy_cq(*cq);
+	if (*ch)
+		ibv_destroy_comp_channel(*ch);
+	*cq = NULL;
+	*ch = NULL;
+}
+
+static int cq_make(struct cma_id *id, uint32_t wrs, struct ibv_cq **cq, struct ibv_comp_channel **ch)
+{
+	int err;
+
+	*ch = ibv_create_comp_channel(id->id.verbs);
+	if (!*ch)
+		return errno;
+	*cq = ibv_create_cq(id->id.verbs, wrs ? (int)wrs : 1, id, *ch, 0);
+	if (*cq)
+		return 0;
+	err = errno;
+	cq_free(cq, ch);
+	return err;
+}
+
+static void cqs_free(struct cma_id *id)
+{
+	cq_free(&id->id.send_cq, &id->id.send_cq_channel);
+	cq_free(&id->id.recv_cq, &id->id.recv_cq_channel);
+}
+
+/* Those that the program does not name, if the QP needs them. */
+static int cqs_make(struct cma_id *id, struct ibv_qp_init_attr_ex *a)
+{
+	int err = 0;
+
+	if (!a->send_cq) {
+		err = cq_make(id, a->cap.max_send_wr, &id->id.send_cq, &id->id.send_cq_channel);
+		a->send_cq = id->id.send_cq;
+	}
+	if (!err && !a->recv_cq) {
+		err = cq_make(id, a->cap.max_recv_wr, &id->id.recv_cq, &id->id.recv_cq_channel);
+		a->recv_cq = id->id.recv_cq;
+	}
+	if (err)
+		cqs_free(id);
+	return err;
+}
+
+/* ---- create and destroy ---------------------------------------------------------------- */
+
+static int pd_check(const struct cma_id *id, struct ibv_pd **pd)
+{
+	if (!*pd)
+		*pd = id->id.pd;
+	return !*pd || (*pd)->context != id->id.verbs ? EINVAL : 0;
+}
+
+EXPORT int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *attr)
+{
+	struct cma_id *id = to_id(rid);
+	struct ibv_qp_init_attr_ex a = *attr;
+	struct ibv_qp *qp = NULL;
+	int err;
+
+	if (rid->qp || !rid->verbs)
+		return fail(EINVAL);
+	if (!(a.comp_mask & IBV_QP_INIT_ATTR_PD))
+		a.pd = NULL;
+	a.comp_mask |= IBV_QP_INIT_ATTR_PD;
+	if (rid->srq && !a.srq)
+		a.srq = rid->srq;
+	err = pd_check(id, &a.pd);
+	if (!err)
+		err = cqs_make(id, &a);
+	if (err)
+		return fail(err);
+	qp = ibv_create_qp_ex(rid->verbs, &a);
+	err = qp ? qp_init(id, qp) : errno;
+	if (err) {
+		if (qp)
+			ibv_destroy_qp(qp);
+		cqs_free(id);
+		return fail(err);
+	}
+	rid->qp = qp;
+	rid->pd = a.pd;
+	*attr = a;
+	return 0;
+}
+
+EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+
+	if (rdma_create_qp_ex(id, &a))
+		return -1;
+	attr->send_cq = a.send_cq;
+	attr->recv_cq = a.recv_cq;
+	attr->srq = a.srq;
+	attr->cap = a.cap;
+	return 0;
+}
+
+EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+	cqs_free(to_id(id));
+}
+
+/* ---- shared receive queues ---------------------------------------------------------------- */
+
+EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	struct ibv_pd *pd = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attr->pd : NULL;
+
+	if (id->srq || !id->verbs || pd_check(to_id(id), &pd))
+		return fail(EINVAL);
+	attr->pd = pd;
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+	id->srq = ibv_create_srq_ex(id->verbs, attr);
+	if (!id->srq)
+		return -1;
+	id->pd = pd;
+	return 0;
+}
+
+EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex a = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = pd,
+	};
+
+	if (rdma_create_srq_ex(id, &a))
+		return -1;
+	attr->attr = a.attr;
+	return 0;
+}
+
+EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
+{
+	if (id->srq)
+		ibv_destroy_srq(id->srq);
+	id->srq = NULL;
+}

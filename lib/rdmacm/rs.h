@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rs.h - rsockets: the calls of sockets, over an RC connection.
+ *
+ * A socket's descriptor is that of its event channel; a table leads from it to the socket.  All that is in a
+ * socket is under its lock, which is not held while a thread sleeps.
+ *
+ *	rs_table.c	descriptors
+ *	rs_link.c	buffers, QP, messages (rs_wire.h)
+ *	rs_wait.c	sleeping, and the threads that sleep on the same socket
+ *	rs_conn.c	connections
+ *	rs_io.c		data;  rs_iomap.c: data to where the peer says
+ *	rs_poll.c	rpoll, rselect
+ *	rs_opt.c	options, flags, names
+ */
+#ifndef RDMACM_RS_H
+#define RDMACM_RS_H
+
+#include "cma.h"
+#include "rs_wire.h"
+
+#include <poll.h>
+#include <rdma/rsocket.h>
+
+enum rs_state {
+	RS_NEW,
+	RS_LISTEN,
+	RS_ADDR, RS_ROUTE, RS_CONNECTING,	/* of rconnect() */
+	RS_ACCEPTING,		/* the REP is sent; neither RTU nor data has come */
+	RS_CONNECTED,
+	RS_CLOSED,		/* no more from or to the peer; what has come can be read */
+	RS_FAILED,		/* never was connected */
+};
+
+/* A circular buffer: used bytes from tail. */
+struct rs_ring {
+	uint8_t *mem;
+	uint32_t size, used, tail;
+};
+
+/* Options, by rsetsockopt() until the connection is made; values in bytes or pieces. */
+struct rs_opts {
+	uint32_t sq_size, rq_size, inline_max, iomap_n, rcvbuf, sndbuf;
+	int reuse, v6only, nodelay, keepalive, oobinline, keep_idle, keep_intvl, keep_cnt;
+	struct linger linger;
+};
+
+struct rs_iomap_mr;
+
+struct rs_link {
+	struct ibv_comp_channel *cc;
+	struct ibv_cq *cq;
+	bool armed;
+	uint8_t *in, *out;	/* memory that the peer writes; that only this side does */
+	size_t in_len, out_len;
+	struct ibv_mr *in_mr, *out_mr;
+
+	/* to the peer */
+	struct rs_peer peer;
+	volatile struct rs_sge *sgl;	/* RS_SGL_N, written by the peer: where the next data may go */
+	struct rs_sge cur;	/* of these, the one in use */
+	uint32_t sgl_next;
+	uint16_t seq, seq_max;	/* data messages sent; may be sent */
+	struct rs_ring send;
+	uint32_t sq_free, ctl_free, ctl_next;
+	struct rs_iomap *ctl;	/* RS_CTL_N: what is in flight of control messages */
+
+	/* from the peer */
+	struct rs_ring recv;
+	uint32_t freed;		/* bytes that were read and not granted again */
+	uint32_t give_at;	/* the half that is granted next */
+	uint32_t peer_sge;	/* in which entry of the peer's */
+	uint16_t got, told;	/* data messages; how many had come at the last grant */
+
+	volatile struct rs_iomap *iomap;	/* written by the peer; iomap_n */
+	struct rs_iomap_mr *maps;	/* of this side; by entry of the peer's */
+};
+
+struct rsock {
+	int fd;
+	uint32_t refs;		/* atomic: the table, and calls */
+	pthread_mutex_t lock;
+	enum rs_state state;
+	int err;		/* why it failed; shown once by SO_ERROR */
+	bool nonblock;
+	bool rd_shut, wr_shut;	/* by rshutdown() */
+	bool peer_shut;		/* the peer sends no more */
+	int domain;
+	struct rs_opts opts;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	struct rs_link link;
+	bool linked;		/* there is a QP */
+
+	int kick;		/* eventfd: wakes the threads that sleep; -1 */
+	uint32_t gen, sleepers, stale;	/* who sleeps since the last kick; who has not seen it */
+};
+
+enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3 };
+
+/* ---- table */
+struct rsock *rs_new(int domain);	/* not in the table; NULL: errno */
+int rs_add(struct rsock *);
+struct rsock *rs_get(int fd);		/* held; NULL: EBADF */
+struct rsock *rs_lock(int fd);		/* held and locked; NULL: EBADF */
+void rs_put(struct rsock *);
+void rs_unlock_put(struct rsock *);
+void rs_del(struct rsock *);		/* not in the table any more */
+
+/* ---- link; 0 or an errno */
+int rs_link_open(struct rsock *);
+void rs_link_close(struct rsock *);
+void rs_link_hello(const struct rsock *, struct rs_hello *);
+int rs_link_peer(struct rsock *, const void *data, size_t len);
+/* Takes what has completed: how many. */
+int rs_progress(struct rsock *);
+/* Grants what is free; rightly called at any time. */
+void rs_grant(struct rsock *);
+bool rs_can_send(struct rsock *);
+bool rs_sent_all(const struct rsock *);
+/* One message of at most len bytes that are in iov from *skip; how many were taken, or -1, errno. */
+ssize_t rs_push(struct rsock *, const struct iovec *iov, size_t skip, size_t len);
+/* A write of len bytes to where the peer mapped them; without a message. */
+ssize_t rs_push_to(struct rsock *, const void *buf, size_t len, uint64_t addr, uint32_t key);
+int rs_push_ctl(struct rsock *, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key);
+void rs_break(struct rsock *, int err);
+
+/* ---- connections: events that wait are taken; how many */
+int rs_events(struct rsock *);
+
+/* ---- waiting; locked.  0 or an errno (EINTR) */
+int rs_wait(struct rsock *);
+/* Sleeps on several: how many descriptors were set in p (RS_FDS at most), 0 if there is news already. */
+int rs_sleep_begin(struct rsock *, struct pollfd *p, uint32_t *gen);
+void rs_sleep_end(struct rsock *, const struct pollfd *p, int n, uint32_t gen);
+void rs_wake(struct rsock *);
+
+/* ---- poll(): what is true now.  Locked */
+short rs_ready(struct rsock *, short events);
+
+void rs_iomap_free(struct rsock *);
+
+#endif

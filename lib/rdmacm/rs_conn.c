@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rs_conn.c - from rsocket() to rclose().
+ *
+ * A connection is made by events: whoever waits takes them, be it in rconnect() or in rpoll().
+ */
+#include "rs.h"
+
+#include <unistd.h>
+
+enum { RESOLVE_MS = 2000, RETRIES = 7 };	/* 7 RNR retries: for ever */
+
+/* ---- making a connection -------------------------------------------------------------------- */
+
+static void connect_fail(struct rsock *rs, int err)
+{
+	rs->state = RS_FAILED;
+	rs->err = err;
+}
+
+static struct rdma_conn_param param(struct rs_hello *h)
+{
+	return (struct rdma_conn_param){
+		.private_data = h,
+		.private_data_len = sizeof(*h),
+		.flow_control = 1,
+		.retry_count = RETRIES,
+		.rnr_retry_count = RETRIES,
+	};
+}
+
+static int connect_send(struct rsock *rs)
+{
+	struct rdma_conn_param p;
+	struct rs_hello h;
+	int err = rs_link_open(rs);
+
+	if (err)
+		return err;
+	rs_link_hello(rs, &h);
+	p = param(&h);
+	return rdma_connect(rs->id, &p) ? errno : 0;
+}
+
+static int status_err(const struct rdma_cm_event *e, int other)
+{
+	return e->status < 0 ? -e->status : other;
+}
+
+static void on_established(struct rsock *rs, const struct rdma_cm_event *e)
+{
+	int err;
+
+	if (rs->state == RS_CONNECTING) {
+		err = rs_link_peer(rs, e->param.conn.private_data, e->param.conn.private_data_len);
+		if (err) {
+			connect_fail(rs, err);
+			rdma_disconnect(rs->id);
+			return;
+		}
+		rs->state = RS_CONNECTED;
+	} else if (rs->state == RS_ACCEPTING) {
+		rs->state = RS_CONNECTED;
+	}
+	rs_grant(rs);
+}
+
+static void on_event(struct rsock *rs, const struct rdma_cm_event *e)
+{
+	int err = 0;
+
+	switch (e->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		rs->state = RS_ROUTE;
+		err = rdma_resolve_route(rs->id, RESOLVE_MS) ? errno : 0;
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		rs->state = RS_CONNECTING;
+		err = connect_send(rs);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		on_established(rs, e);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		err = status_err(e, EHOSTUNREACH);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		err = status_err(e, ETIMEDOUT);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		err = ECONNREFUSED;
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		err = status_err(e, ECONNRESET);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		rs_progress(rs);	/* what it sent before it went */
+		rs_break(rs, 0);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		rs_break(rs, ENETDOWN);
+		break;
+	default:
+		break;
+	}
+	if (err)
+		connect_fail(rs, err);
+}
+
+int rs_events(struct rsock *rs)
+{
+	struct rdma_cm_event *e;
+	int n = 0;
+
+	while (rs->id && rs->state != RS_LISTEN && !rdma_get_cm_event(rs->ch, &e)) {
+		on_event(rs, e);
+		rdma_ack_cm_event(e);
+		n++;
+	}
+	if (!n && errno == EIO)	/* the daemon is gone */
+		rs_break(rs, EIO);
+	rs_wake(rs);
+	return n;
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------- */
+
+EXPORT int rsocket(int domain, int type, int protocol)
+{
+	struct rsock *rs;
+	int err;
+
+	if (domain != PF_INET && domain != PF_INET6)
+		return fail(EAFNOSUPPORT);
+	if ((type & 0xf) != SOCK_STREAM || (protocol && protocol != IPPROTO_TCP))
+		return fail(EPROTONOSUPPORT);
+	rs = rs_new(domain);
+	if (!rs)
+		return -1;
+	rs->nonblock = type & SOCK_NONBLOCK;
+	err = rdma_create_id(rs->ch, &rs->id, rs, RDMA_PS_TCP) ? errno : 0;
+	if (!err)
+		err = rs_add(rs);
+	if (!err)
+		return rs->fd;
+	rs_put(rs);
+	return fail(err);
+}
+
+EXPORT int rbind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct rsock *rs = rs_lock(fd);
+	int ret;
+
+	(void)len;
+	if (!rs)
+		return -1;
+	ret = rs->state == RS_NEW ? rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr) : fail(EINVAL);
+	rs_unlock_put(rs);
+	return ret;
+}
+
+EXPORT int rlisten(int fd, int backlog)
+{
+	struct rsock *rs = rs_lock(fd);
+	int ret = 0;
+
+	if (!rs)
+		return -1;
+	if (rs->state == RS_NEW)
+		ret = rdma_listen(rs->id, backlog);
+	else if (rs->state != RS_LISTEN)
+		ret = fail(EINVAL);
+	if (!ret)
+		rs->state = RS_LISTEN;
+	rs_unlock_put(rs);
+	return ret;
+}
+
+static bool connect_waits(const struct rsock *rs)
+{
+	return rs->state == RS_ADDR || rs->state == RS_ROUTE || rs->state == RS_CONNECTING;
+}
+
+static int connect_start(struct rsock *rs, const struct sockaddr *addr)
+{
+	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RESOLVE_MS))
+		return errno;
+	rs->state = RS_ADDR;
+	return rs->nonblock ? EINPROGRESS : 0;
+}
+
+static int connect_end(struct rsock *rs)
+{
+	int err = 0;
+
+	while (!err && connect_waits(rs))
+		err = rs_wait(rs);
+	if (err || rs->state == RS_CONNECTED)
+		return err;
+	err = rs->err;
+	rs->err = 0;
+	return err ? err : ECONNABORTED;
+}
+
+EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct rsock *rs = rs_lock(fd);
+	int err = 0;
+
+	(void)len;
+	if (!rs)
+		return -1;
+	if (rs->nonblock && connect_waits(rs))
+		rs_events(rs);
+	switch (rs->state) {
+	case RS_NEW:
+		err = connect_start(rs, addr);
+		break;
+	case RS_ADDR:
+	case RS_ROUTE:
+	case RS_CONNECTING:
+		err = rs->nonblock ? EALREADY : 0;
+		break;
+	case RS_FAILED:
+		break;
+	default:
+		err = EISCONN;
+	}
+	if (!err)
+		err = connect_end(rs);
+	rs_unlock_put(rs);
+	return result(err);
+}
+
+/* ---- accept ------------------------------------------------------------------------------------------ */
+
+/* The request's id moves to a socket of its own.  NULL: it is refused. */
+static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data,
+				size_t len)
+{
+	struct rsock *rs = rs_new(listen->domain);
+	struct rdma_conn_param p;
+	struct rs_hello h;
+
+	if (!rs) {
+		rdma_destroy_id(id);
+		return NULL;
+	}
+	rs->id = id;
+	rs->opts = listen->opts;
+	if (rdma_migrate_id(id, rs->ch) || rs_link_open(rs) || rs_link_peer(rs, data, len))
+		goto refuse;
+	rs_link_hello(rs, &h);
+	p = param(&h);
+	rs->state = RS_ACCEPTING;
+	if (rdma_accept(id, &p) || rs_add(rs))
+		goto refuse;
+	return rs;
+refuse:
+	rdma_reject(id, NULL, 0);
+	rs_put(rs);
+	return NULL;
+}
+
+static int accept_take(struct rsock *listen, struct rsock **out)
+{
+	struct rdma_cm_event *e;
+	uint8_t data[sizeof(struct rs_hello)];
+	size_t len = 0;
+	struct rdma_cm_id *id = NULL;
+
+	if (rdma_get_cm_event(listen->ch, &e))
+		return errno;
+	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		id = e->id;
+		len = e->param.conn.private_data_len;
+		len = len < sizeof(data) ? len : sizeof(data);
+		if (len)
+			memcpy(data, e->param.conn.private_data, len);
+	}
+	rdma_ack_cm_event(e);
+	if (id)
+		*out = accept_one(listen, id, data, len);
+	return 0;
+}
+
+EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct rsock *rs = rs_lock(fd), *new = NULL;
+	int err = 0;
+
+	if (!rs)
+		return -1;
+	while (!err && !new) {
+		err = rs->state == RS_LISTEN ? accept_take(rs, &new) : EINVAL;
+		if (err == EAGAIN && !rs->nonblock)
+			err = rs_wait(rs);
+	}
+	rs_unlock_put(rs);
+	if (err)
+		return fail(err);
+	if (addr)
+		rgetpeername(new->fd, addr, len);
+	return new->fd;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void shut_send(struct rsock *rs, enum rs_ctl ctl)
+{
+	int err = 0;
+
+	/* Neither signals nor O_NONBLOCK end this: what was sent shall arrive. */
+	while (rs->state == RS_CONNECTED && !rs->link.ctl_free && (!err || err == EINTR))
+		err = rs_wait(rs);
+	if (rs->state == RS_CONNECTED)
+		rs_push_ctl(rs, rs_msg(RS_OP_CTL, ctl), NULL, 0, 0, 0);
+	while (rs->state == RS_CONNECTED && !rs_sent_all(rs) && (!err || err == EINTR))
+		err = rs_wait(rs);
+	if (ctl == RS_CTL_DISCONNECT)
+		rs_break(rs, 0);
+}
+
+static void shut(struct rsock *rs, bool rd, bool wr)
+{
+	bool wrote = !rs->wr_shut, had = !rs->rd_shut || !rs->wr_shut;
+
+	rs->rd_shut |= rd;
+	rs->wr_shut |= wr;
+	if (rs->rd_shut && rs->wr_shut && had)
+		shut_send(rs, RS_CTL_DISCONNECT);
+	else if (wr && wrote)
+		shut_send(rs, RS_CTL_SHUTDOWN);
+	rs_wake(rs);
+}
+
+EXPORT int rshutdown(int fd, int how)
+{
+	struct rsock *rs = rs_lock(fd);
+	int err = 0;
+
+	if (!rs)
+		return -1;
+	while (!err && rs->state == RS_ACCEPTING)
+		err = rs_wait(rs);
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		err = EINVAL;
+	else if (rs->state == RS_LISTEN || (rs->state != RS_CONNECTED && rs->state != RS_CLOSED))
+		err = ENOTCONN;
+	if (!err)
+		shut(rs, how != SHUT_WR, how != SHUT_RD);
+	rs_unlock_put(rs);
+	return result(err);
+}
+
+EXPORT int rclose(int fd)
+{
+	struct rsock *rs = rs_lock(fd);
+
+	if (!rs)
+		return -1;
+	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING) {
+		rs->state = RS_CONNECTED;
+		shut(rs, true, true);
+	}
+	if (rs->linked)
+		rdma_disconnect(rs->id);
+	rs->state = RS_CLOSED;	/* for threads that sleep on it */
+	rs_wake(rs);
+	pthread_mutex_unlock(&rs->lock);
+	rs_del(rs);
+	rs_put(rs);
+	return 0;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* rs_io.c - data: sent and received. */
+#include "rs.h"
+
+#include <sys/uio.h>
+
+static bool waits(const struct rsock *rs, int flags)
+{
+	return !rs->nonblock && !(flags & MSG_DONTWAIT);
+}
+
+/* News that a program learns which never polls. */
+static void look(struct rsock *rs)
+{
+	struct pollfd p = { .fd = rs->fd, .events = POLLIN };
+
+	rs_progress(rs);
+	if (ppoll(&p, 1, &(struct timespec){ 0 }, NULL) > 0)
+		rs_events(rs);
+}
+
+static int err_take(struct rsock *rs, int other)
+{
+	int err = rs->err ? rs->err : other;
+
+	rs->err = 0;
+	return err;
+}
+
+static size_t iov_len(const struct iovec *iov, int n)
+{
+	size_t len = 0;
+
+	for (int i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+/* ---- send ------------------------------------------------------------------------------- */
+
+/* 0: it can be sent now. */
+static int send_ready(struct rsock *rs, int flags)
+{
+	for (;;) {
+		int err;
+
+		if (rs->wr_shut)
+			return EPIPE;
+		if (rs_can_send(rs))
+			return 0;
+		rs_progress(rs);
+		if (rs_can_send(rs))
+			return 0;
+		if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
+			return err_take(rs, EPIPE);
+		if (rs->state < RS_ADDR)
+			return ENOTCONN;
+		if (!waits(rs, flags)) {
+			look(rs);
+			return rs_can_send(rs) ? 0 : EAGAIN;
+		}
+		err = rs_wait(rs);
+		if (err)
+			return err;
+	}
+}
+
+static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
+{
+	struct rsock *rs = rs_lock(fd);
+	size_t len = iov_len(iov, n), done = 0, skip = 0;
+	ssize_t part;
+	int err = 0;
+
+	if (!rs)
+		return -1;
+	while (done < len) {
+		err = send_ready(rs, flags);
+		if (err)
+			break;
+		while (skip >= iov->iov_len) {
+			skip -= iov->iov_len;
+			iov++;
+		}
+		part = rs_push(rs, iov, skip, len - done);
+		if (part < 0) {
+			err = errno;
+			break;
+		}
+		done += (size_t)part;
+		skip += (size_t)part;
+	}
+	rs_unlock_put(rs);
+	return done || !err ? (ssize_t)done : fail(err);
+}
+
+EXPORT ssize_t rsend(int fd, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+	return sendv(fd, &iov, 1, flags);
+}
+
+EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		       socklen_t to_len)
+{
+	if (to || to_len)
+		return fail(EISCONN);
+	return rsend(fd, buf, len, flags);
+}
+
+EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	if (msg->msg_controllen)
+		return fail(ENOTSUP);
+	return sendv(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
+}
+
+EXPORT ssize_t rwrite(int fd, const void *buf, size_t len)
+{
+	return rsend(fd, buf, len, 0);
+}
+
+EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n)
+{
+	return sendv(fd, iov, n, 0);
+}
+
+/* ---- receive -------------------------------------------------------------------------------- */
+
+/* 0: there are data, or their end. */
+static int recv_ready(struct rsock *rs, int flags)
+{
+	for (;;) {
+		int err;
+
+		if (rs->link.recv.used || rs->rd_shut)
+			return 0;
+		if (rs_progress(rs) > 0)
+			continue;
+		if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
+			return err_take(rs, rs->state == RS_FAILED ? ENOTCONN : 0);
+		if (rs->peer_shut)
+			return 0;
+		if (rs->state < RS_ADDR)
+			return ENOTCONN;
+		if (!waits(rs, flags)) {
+			look(rs);
+			return rs->link.recv.used || rs->peer_shut ? 0 : EAGAIN;
+		}
+		err = rs_wait(rs);
+		if (err)
+			return err;
+	}
+}
+
+static size_t ring_read(const struct rs_ring *r, uint8_t *to, uint32_t skip, size_t len)
+{
+	uint32_t at = (r->tail + skip) % r->size;
+	size_t n = r->used - skip, first;
+
+	n = n < len ? n : len;
+	first = r->size - at < n ? r->size - at : n;
+	memcpy(to, r->mem + at, first);
+	memcpy(to + first, r->mem, n - first);
+	return n;
+}
+
+static void ring_eat(struct rsock *rs, uint32_t n)
+{
+	struct rs_ring *r = &rs->link.recv;
+
+	r->tail = (r->tail + n) % r->size;
+	r->used -= n;
+	rs->link.freed += n;
+	rs_grant(rs);
+}
+
+/* From byte skip of iov on; how many. */
+static size_t recv_take(struct rsock *rs, const struct iovec *iov, int n, size_t skip, bool peek)
+{
+	size_t got = 0;
+
+	for (int i = 0; i < n && rs->link.recv.used > got; i++) {
+		if (skip >= iov[i].iov_len) {
+			skip -= iov[i].iov_len;
+			continue;
+		}
+		got += ring_read(&rs->link.recv, (uint8_t *)iov[i].iov_base + skip, (uint32_t)got,
+				 iov[i].iov_len - skip);
+		skip = 0;
+	}
+	if (!peek && got)
+		ring_eat(rs, (uint32_t)got);
+	return got;
+}
+
+static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
+{
+	struct rsock *rs = rs_lock(fd);
+	size_t len = iov_len(iov, n), done = 0, part;
+	bool peek = flags & MSG_PEEK, all = flags & MSG_WAITALL && !peek;
+	int err = 0;
+
+	if (!rs)
+		return -1;
+	while (len) {
+		err = recv_ready(rs, flags);
+		if (err)
+			break;
+		part = rs->linked && !rs->rd_shut ? recv_take(rs, iov, n, done, peek) : 0;
+		done += part;
+		if (!part || !all || done == len)
+			break;
+	}
+	rs_unlock_put(rs);
+	return done || !err ? (ssize_t)done : fail(err);
+}
+
+EXPORT ssize_t rrecv(int fd, void *buf, size_t len, int flags)
+{
+	struct iovec iov = { buf, len };
+
+	return recvv(fd, &iov, 1, flags);
+}
+
+EXPORT ssize_t rrecvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
+{
+	ssize_t n = rrecv(fd, buf, len, flags);
+
+	if (n >= 0 && from && from_len)
+		rgetpeername(fd, from, from_len);
+	return n;
+}
+
+EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n = recvv(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
+
+	if (n < 0)
+		return -1;
+	msg->msg_controllen = 0;
+	msg->msg_flags = 0;
+	if (msg->msg_name)
+		rgetpeername(fd, msg->msg_name, &msg->msg_namelen);
+	return n;
+}
+
+EXPORT ssize_t rread(int fd, void *buf, size_t len)
+{
+	return rrecv(fd, buf, len, 0);
+}
+
+EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int n)
+{
+	return recvv(fd, iov, n, 0);
+}

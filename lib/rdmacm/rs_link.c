@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rs_link.c - a connection's memory and QP, and the messages on it.
+ *
+ * Memory that the peer writes: the list of its grants, the iomap, the receive buffer.  Memory of our own: the
+ * send buffer and the control messages in flight.
+ */
+#include "rs.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+enum { WR_DATA = 1, WR_CTL, WR_RECV };	/* in the top bits of a wr_id; below: bytes of the send buffer */
+#define WR_ID(kind, n) ((uint64_t)(kind) << 32 | (n))
+
+static size_t page_up(size_t n)
+{
+	return (n + 4095) & ~(size_t)4095;
+}
+
+static size_t lists_len(const struct rsock *rs)
+{
+	return page_up(RS_SGL_N * sizeof(struct rs_sge) + rs->opts.iomap_n * sizeof(struct rs_iomap));
+}
+
+/* ---- open and close ------------------------------------------------------------------- */
+
+static int memory_make(struct rsock *rs, size_t len, int access, uint8_t **mem, size_t *mem_len,
+		       struct ibv_mr **mr)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return ENOMEM;
+	*mem = p;
+	*mem_len = len;
+	*mr = ibv_reg_mr(rs->id->pd, p, len, access);
+	return *mr ? 0 : errno;
+}
+
+static int memory_open(struct rsock *rs)
+{
+	struct rs_link *l = &rs->link;
+	size_t lists = lists_len(rs), ctl = page_up(RS_CTL_N * sizeof(*l->ctl));
+	uint32_t rlen = (uint32_t)page_up(rs->opts.rcvbuf) * 2, slen = (uint32_t)page_up(rs->opts.sndbuf);
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	int err = memory_make(rs, lists + rlen, access, &l->in, &l->in_len, &l->in_mr);
+
+	if (!err)
+		err = memory_make(rs, ctl + slen, IBV_ACCESS_LOCAL_WRITE, &l->out, &l->out_len, &l->out_mr);
+	if (err)
+		return err;
+	l->sgl = (volatile struct rs_sge *)l->in;
+	l->iomap = (volatile struct rs_iomap *)(l->in + RS_SGL_N * sizeof(struct rs_sge));
+	l->recv = (struct rs_ring){ .mem = l->in + lists, .size = rlen };
+	l->ctl = (struct rs_iomap *)l->out;
+	l->send = (struct rs_ring){ .mem = l->out + ctl, .size = slen };
+	/* The first half is in the greeting. */
+	l->freed = rlen / 2;
+	l->give_at = rlen / 2;
+	l->peer_sge = 1;
+	return 0;
+}
+
+static int recv_post(struct rsock *rs)
+{
+	struct ibv_recv_wr wr = { .wr_id = WR_ID(WR_RECV, 0) }, *bad;
+
+	return ibv_post_recv(rs->id->qp, &wr, &bad);
+}
+
+static int qp_open(struct rsock *rs)
+{
+	struct rs_link *l = &rs->link;
+	uint32_t sq = rs->opts.sq_size + RS_CTL_N, rq = rs->opts.rq_size + 2 * RS_CTL_N;
+	struct ibv_qp_init_attr a = {
+		.cap = { .max_send_wr = sq, .max_recv_wr = rq, .max_send_sge = 2, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+	int err = 0;
+
+	l->cc = ibv_create_comp_channel(rs->id->verbs);
+	if (!l->cc)
+		return errno;
+	fcntl(l->cc->fd, F_SETFL, fcntl(l->cc->fd, F_GETFL) | O_NONBLOCK);
+	l->cq = ibv_create_cq(rs->id->verbs, (int)(sq + rq), rs, l->cc, 0);
+	if (!l->cq)
+		return errno;
+	a.send_cq = a.recv_cq = l->cq;
+	if (rdma_create_qp(rs->id, NULL, &a))
+		return errno;
+	l->sq_free = rs->opts.sq_size;
+	l->ctl_free = RS_CTL_N;
+	for (uint32_t i = 0; i < rq && !err; i++)
+		err = recv_post(rs);
+	return err;
+}
+
+int rs_link_open(struct rsock *rs)
+{
+	int err = memory_open(rs);
+
+	if (!err)
+		err = qp_open(rs);
+	if (err) {
+		rs_link_close(rs);
+		return err;
+	}
+	rs->linked = true;
+	return 0;
+}
+
+void rs_link_close(struct rsock *rs)
+{
+	struct rs_link *l = &rs->link;
+
+	rs->linked = false;
+	if (rs->id && rs->id->qp)
+		rdma_destroy_qp(rs->id);
+	rs_iomap_free(rs);
+	if (l->cq)
+		ibv_destroy_cq(l->cq);
+	if (l->cc)
+		ibv_destroy_comp_channel(l->cc);
+	if (l->in_mr)
+		ibv_dereg_mr(l->in_mr);
+	if (l->out_mr)
+		ibv_dereg_mr(l->out_mr);
+	if (l->in)
+		munmap(l->in, l->in_len);
+	if (l->out)
+		munmap(l->out, l->out_len);
+	memset(l, 0, sizeof(*l));
+}
+
+void rs_link_hello(const struct rsock *rs, struct rs_hello *h)
+{
+	const struct rs_link *l = &rs->link;
+
+	*h = (struct rs_hello){
+		.version = RS_VERSION,
+		.flags = RS_FLAG_IOMAP | (htonl(1) == 1 ? RS_FLAG_NET : 0),
+		.credits = htons((uint16_t)rs->opts.rq_size),
+		.iomap_n = rs_scale(rs->opts.iomap_n),
+		.sgl = { htobe64((uintptr_t)l->in), htonl(l->in_mr->rkey), htonl(RS_SGL_N) },
+		.buf = { htobe64((uintptr_t)l->recv.mem), htonl(l->in_mr->rkey), htonl(l->recv.size / 2) },
+	};
+}
+
+int rs_link_peer(struct rsock *rs, const void *data, size_t len)
+{
+	struct rs_link *l = &rs->link;
+
+	if (!rs_hello_parse(&l->peer, data, len))
+		return EPROTO;
+	l->cur = l->peer.buf;
+	l->sgl_next = 1;
+	l->seq_max = l->peer.credits;
+	return 0;
+}
+
+/* ---- what has completed ------------------------------------------------------------------ */
+
+void rs_break(struct rsock *rs, int err)
+{
+	if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
+		return;
+	rs->err = err;
+	rs->state = RS_CLOSED;
+	rs->peer_shut = true;
+}
+
+static void on_message(struct rsock *rs, uint32_t msg)
+{
+	struct rs_link *l = &rs->link;
+	uint32_t value = rs_msg_value(msg);
+
+	if (rs->state == RS_ACCEPTING)	/* as good as the RTU */
+		rs->state = RS_CONNECTED;
+	switch (rs_msg_op(msg)) {
+	case RS_OP_DATA:
+		if (value > l->recv.size - l->recv.used) {
+			rs_break(rs, EPROTO);
+			return;
+		}
+		l->recv.used += value;
+		l->got++;
+		return;
+	case RS_OP_SGL:
+		l->seq_max = (uint16_t)value;
+		return;
+	case RS_OP_IOMAP:	/* the entry is looked up when it is needed */
+		return;
+	case RS_OP_CTL:
+		if (value == RS_CTL_DISCONNECT && rs->state == RS_CONNECTED)
+			rs->state = RS_CLOSED;
+		if (value == RS_CTL_DISCONNECT || value == RS_CTL_SHUTDOWN)
+			rs->peer_shut = true;
+		return;
+	}
+}
+
+static void on_completion(struct rsock *rs, const struct ibv_wc *wc)
+{
+	struct rs_link *l = &rs->link;
+
+	switch (wc->wr_id >> 32) {
+	case WR_RECV:
+		if (wc->status != IBV_WC_SUCCESS)
+			break;
+		if (wc->wc_flags & IBV_WC_WITH_IMM)
+			on_message(rs, ntohl(wc->imm_data));
+		if (recv_post(rs))
+			rs_break(rs, ECONNRESET);
+		return;
+	case WR_CTL:
+		l->ctl_free++;
+		break;
+	case WR_DATA:
+		l->sq_free++;
+		l->send.used -= (uint32_t)wc->wr_id;
+		break;
+	}
+	if (wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
+		rs_break(rs, ETIMEDOUT);
+	else if (wc->status != IBV_WC_SUCCESS)
+		rs_break(rs, ECONNRESET);
+}
+
+int rs_progress(struct rsock *rs)
+{
+	struct ibv_wc wc[16];
+	int n, all = 0;
+
+	if (!rs->linked)
+		return 0;
+	do {
+		n = ibv_poll_cq(rs->link.cq, ARRAY_N(wc), wc);
+		for (int i = 0; i < n; i++)
+			on_completion(rs, &wc[i]);
+		all += n > 0 ? n : 0;
+	} while (n == ARRAY_N(wc));
+	if (n < 0)
+		rs_break(rs, EIO);
+	if (all) {
+		rs_grant(rs);
+		rs_wake(rs);
+	}
+	return all;
+}
+
+/* ---- what is sent --------------------------------------------------------------------------- */
+
+static int write_post(struct rsock *rs, struct ibv_send_wr *wr, struct ibv_sge *sge, int n, struct rs_sge to)
+{
+	struct ibv_send_wr *bad;
+	int err;
+
+	wr->sg_list = sge;
+	wr->num_sge = n;
+	wr->wr.rdma.remote_addr = to.addr;
+	wr->wr.rdma.rkey = to.key;
+	err = ibv_post_send(rs->id->qp, wr, &bad);
+	if (err)
+		rs_break(rs, ECONNRESET);
+	return err;
+}
+
+int rs_push_ctl(struct rsock *rs, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key)
+{
+	struct rs_link *l = &rs->link;
+	struct rs_iomap *slot = &l->ctl[l->ctl_next % RS_CTL_N];
+	struct ibv_sge sge = { (uintptr_t)slot, (uint32_t)len, l->out_mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = WR_ID(WR_CTL, 0), .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				  .imm_data = htonl(msg) };
+	int err;
+
+	if (len)
+		memcpy(slot, data, len);
+	err = write_post(rs, &wr, &sge, len ? 1 : 0, (struct rs_sge){ addr, key, 0 });
+	if (err)
+		return err;
+	l->ctl_free--;
+	l->ctl_next++;
+	return 0;
+}
+
+/* A half that is free is told in the peer's list; the count of messages goes with it, or alone. */
+void rs_grant(struct rsock *rs)
+{
+	struct rs_link *l = &rs->link;
+	uint32_t half = l->recv.size / 2;
+	uint32_t msg = rs_msg(RS_OP_SGL, (uint16_t)(l->got + rs->opts.rq_size));
+	struct rs_sge sge = { 0 };
+	bool mem = l->freed >= half;
+
+	/* The last place is for rshutdown(). */
+	if (rs->state != RS_CONNECTED || l->ctl_free < 2 || rs->peer_shut)
+		return;
+	if (!mem && (uint16_t)(l->got - l->told) < rs->opts.rq_size / 2)
+		return;
+	if (mem)
+		sge = (struct rs_sge){ (uintptr_t)l->recv.mem + l->give_at, l->in_mr->rkey, half };
+	sge = rs_sge_swap(sge, l->peer.swap);
+	if (rs_push_ctl(rs, msg, &sge, mem ? sizeof(sge) : 0, l->peer.sgl.addr + l->peer_sge * sizeof(sge),
+			l->peer.sgl.key))
+		return;
+	l->told = l->got;
+	if (!mem)
+		return;
+	l->freed -= half;
+	l->give_at = half - l->give_at;
+	l->peer_sge = (l->peer_sge + 1) % l->peer.sgl.len;
+}
+
+/* The entry in use is written down to nothing before the next is taken. */
+static bool target_ready(struct rs_link *l)
+{
+	volatile struct rs_sge *next = &l->sgl[l->sgl_next];
+
+	if (l->cur.len)
+		return true;
+	if (!next->len)
+		return false;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	l->cur = (struct rs_sge){ next->addr, next->key, next->len };
+	next->len = 0;
+	l->sgl_next = (l->sgl_next + 1) % RS_SGL_N;
+	return true;
+}
+
+bool rs_can_send(struct rsock *rs)
+{
+	struct rs_link *l = &rs->link;
+
+	return rs->state == RS_CONNECTED && l->sq_free && l->send.used < l->send.size &&
+	       l->seq != l->seq_max && target_ready(l);
+}
+
+bool rs_sent_all(const struct rsock *rs)
+{
+	const struct rs_link *l = &rs->link;
+
+	return l->sq_free == rs->opts.sq_size && l->ctl_free == RS_CTL_N;
+}
+
+/* Copies to behind what is used, where there is room; the pieces that it is then in. */
+static int ring_fill(struct rs_link *l, const struct iovec *iov, size_t skip, size_t len, struct ibv_sge *sge)
+{
+	struct rs_ring *r = &l->send;
+	uint32_t at = r->tail, first;
+	size_t left = len;
+
+	for (; left; iov++, skip = 0) {
+		size_t n = iov->iov_len - skip;
+		const uint8_t *from = (const uint8_t *)iov->iov_base + skip;
+
+		n = n < left ? n : left;
+		left -= n;
+		while (n) {
+			uint32_t part = r->size - at < n ? r->size - at : (uint32_t)n;
+
+			memcpy(r->mem + at, from, part);
+			at = (at + part) % r->size;
+			from += part;
+			n -= part;
+		}
+	}
+	first = r->size - r->tail < len ? r->size - r->tail : (uint32_t)len;
+	sge[0] = (struct ibv_sge){ (uintptr_t)r->mem + r->tail, first, l->out_mr->lkey };
+	sge[1] = (struct ibv_sge){ (uintptr_t)r->mem, (uint32_t)len - first, l->out_mr->lkey };
+	r->tail = at;
+	r->used += (uint32_t)len;
+	l->sq_free--;
+	return sge[1].length ? 2 : 1;
+}
+
+static size_t room(const struct rs_link *l, size_t len)
+{
+	size_t n = l->send.size - l->send.used;
+
+	n = n < RS_CHUNK ? n : RS_CHUNK;
+	return n < len ? n : len;
+}
+
+ssize_t rs_push(struct rsock *rs, const struct iovec *iov, size_t skip, size_t len)
+{
+	struct rs_link *l = &rs->link;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM };
+	size_t n = room(l, len);
+	struct ibv_sge sge[2];
+	int pieces;
+
+	n = n < l->cur.len ? n : l->cur.len;
+	wr.wr_id = WR_ID(WR_DATA, n);
+	wr.imm_data = htonl(rs_msg(RS_OP_DATA, (uint32_t)n));
+	pieces = ring_fill(l, iov, skip, n, sge);
+	if (write_post(rs, &wr, sge, pieces, l->cur))
+		return fail(ECONNRESET);
+	l->cur.addr += n;
+	l->cur.len -= (uint32_t)n;
+	l->seq++;
+	return (ssize_t)n;
+}
+
+ssize_t rs_push_to(struct rsock *rs, const void *buf, size_t len, uint64_t addr, uint32_t key)
+{
+	struct rs_link *l = &rs->link;
+	size_t n = room(l, len);
+	struct iovec iov = { (void *)(uintptr_t)buf, n };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .wr_id = WR_ID(WR_DATA, n) };
+	struct ibv_sge sge[2];
+	int pieces = ring_fill(l, &iov, 0, n, sge);
+
+	if (write_post(rs, &wr, sge, pieces, (struct rs_sge){ addr, key, 0 }))
+		return fail(ECONNRESET);
+	return (ssize_t)n;
+}

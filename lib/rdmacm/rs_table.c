@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* rs_table.c - from descriptors to rsockets. */
+#include "rs.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rsock **table;
+static int table_n;
+
+static const struct rs_opts opts_default = {
+	.sq_size = 384, .rq_size = 384, .inline_max = 64, .rcvbuf = 128 << 10, .sndbuf = 256 << 10,
+	.keep_idle = 7200, .keep_intvl = 75, .keep_cnt = 9,
+};
+
+struct rsock *rs_new(int domain)
+{
+	struct rsock *rs = calloc(1, sizeof(*rs));
+	int err;
+
+	if (!rs)
+		return NULL;
+	rs->refs = 1;
+	rs->domain = domain;
+	rs->opts = opts_default;
+	pthread_mutex_init(&rs->lock, NULL);
+	rs->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	rs->ch = rs->kick >= 0 ? rdma_create_event_channel() : NULL;
+	if (rs->ch) {
+		rs->fd = rs->ch->fd;
+		fcntl(rs->fd, F_SETFL, fcntl(rs->fd, F_GETFL) | O_NONBLOCK);
+		return rs;
+	}
+	err = errno;
+	rs_put(rs);
+	errno = err;
+	return NULL;
+}
+
+int rs_add(struct rsock *rs)
+{
+	int n = rs->fd + 64, err = 0;
+	struct rsock **t;
+
+	pthread_mutex_lock(&table_lock);
+	if (rs->fd >= table_n) {
+		t = realloc(table, (size_t)n * sizeof(*t));
+		if (t) {
+			memset(t + table_n, 0, (size_t)(n - table_n) * sizeof(*t));
+			table = t;
+			table_n = n;
+		} else {
+			err = ENOMEM;
+		}
+	}
+	if (!err)
+		table[rs->fd] = rs;
+	pthread_mutex_unlock(&table_lock);
+	return err;
+}
+
+struct rsock *rs_get(int fd)
+{
+	struct rsock *rs = NULL;
+
+	pthread_mutex_lock(&table_lock);
+	if (fd >= 0 && fd < table_n)
+		rs = table[fd];
+	if (rs)
+		__atomic_add_fetch(&rs->refs, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&table_lock);
+	if (!rs)
+		errno = EBADF;
+	return rs;
+}
+
+struct rsock *rs_lock(int fd)
+{
+	struct rsock *rs = rs_get(fd);
+
+	if (rs)
+		pthread_mutex_lock(&rs->lock);
+	return rs;
+}
+
+void rs_put(struct rsock *rs)
+{
+	if (__atomic_sub_fetch(&rs->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	rs_link_close(rs);
+	if (rs->id)
+		rdma_destroy_id(rs->id);
+	if (rs->ch)
+		rdma_destroy_event_channel(rs->ch);
+	if (rs->kick >= 0)
+		close(rs->kick);
+	pthread_mutex_destroy(&rs->lock);
+	free(rs);
+}
+
+void rs_unlock_put(struct rsock *rs)
+{
+	int err = errno;
+
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs);
+	errno = err;
+}
+
+void rs_del(struct rsock *rs)
+{
+	pthread_mutex_lock(&table_lock);
+	table[rs->fd] = NULL;
+	pthread_mutex_unlock(&table_lock);
+	rs_put(rs);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rs_wait.c - threads that sleep until there is news of a socket.
+ *
+ * Any of them may take the news of all: then it kicks the others.  The eventfd stays readable until each that
+ * slept at the kick has seen it.
+ */
+#include "rs.h"
+
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { AT_KICK, AT_CM, AT_CQ };
+
+void rs_wake(struct rsock *rs)
+{
+	if (!rs->sleepers)
+		return;
+	rs->stale += rs->sleepers;
+	rs->sleepers = 0;
+	rs->gen++;
+	eventfd_write(rs->kick, 1);
+}
+
+static void sleeper_gone(struct rsock *rs, uint32_t gen)
+{
+	eventfd_t n;
+
+	if (gen == rs->gen)
+		rs->sleepers--;
+	else if (!--rs->stale)
+		eventfd_read(rs->kick, &n);
+}
+
+/* The CQ's event comes only for what completes after arming, so look once more. */
+static bool link_arm(struct rsock *rs)
+{
+	if (!rs->link.armed) {
+		ibv_req_notify_cq(rs->link.cq, 0);
+		rs->link.armed = true;
+	}
+	return !rs_progress(rs);
+}
+
+int rs_sleep_begin(struct rsock *rs, struct pollfd *p, uint32_t *gen)
+{
+	if (rs->linked && !link_arm(rs))
+		return 0;
+	p[AT_KICK] = (struct pollfd){ .fd = rs->kick, .events = POLLIN };
+	p[AT_CM] = (struct pollfd){ .fd = rs->fd, .events = POLLIN };
+	p[AT_CQ] = (struct pollfd){ .fd = rs->linked ? rs->link.cc->fd : -1, .events = POLLIN };
+	rs->sleepers++;
+	*gen = rs->gen;
+	return RS_FDS;
+}
+
+static void cq_event_take(struct rsock *rs)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(rs->link.cc, &cq, &context))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	rs->link.armed = false;
+}
+
+void rs_sleep_end(struct rsock *rs, const struct pollfd *p, int n, uint32_t gen)
+{
+	sleeper_gone(rs, gen);
+	if (n < RS_FDS)
+		return;
+	if (p[AT_CQ].revents && rs->linked)
+		cq_event_take(rs);
+	if (rs->linked)
+		rs_progress(rs);
+	if (p[AT_CM].revents && rs->state != RS_LISTEN)
+		rs_events(rs);
+}
+
+int rs_wait(struct rsock *rs)
+{
+	struct pollfd p[RS_FDS];
+	uint32_t gen;
+	int n = rs_sleep_begin(rs, p, &gen), err = 0;
+
+	if (!n)
+		return 0;
+	pthread_mutex_unlock(&rs->lock);
+	if (ppoll(p, RS_FDS, NULL, NULL) < 0) {
+		err = errno;
+		memset(p, 0, sizeof(p));
+	}
+	pthread_mutex_lock(&rs->lock);
+	rs_sleep_end(rs, p, n, gen);
+	return err;
+}

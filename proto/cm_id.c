@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cm_id.c - ids: what the agent knows of each connection, the tables that find it, and what waits to go out.
+ *
+ * An id is found by our number for it, by the peer's (a repeated REQ knows no other), and by the peer's QP
+ * (which tells a connection that the peer has forgotten).  A peer is known by its CA GUID.
+ */
+#include "cm_in.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BY_ID(l)	LINK_OF(l, struct cm_id, by_id)
+#define BY_PEER(l)	LINK_OF(l, struct cm_id, by_peer)
+#define BY_QPN(l)	LINK_OF(l, struct cm_id, by_qpn)
+
+static uint32_t hash(uint32_t a, uint64_t b)
+{
+	uint64_t h = (a ^ b) * 0x9e3779b97f4a7c15u;
+
+	return (uint32_t)(h >> 40) & (CM_HASH - 1);
+}
+
+struct cm *cm_new(const struct cm_cfg *cfg)
+{
+	struct cm *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->cfg = *cfg;
+	if (!c->cfg.max_ids)
+		c->cfg.max_ids = CM_IDS;
+	c->rng.s = cfg->seed;
+	for (unsigned i = 0; i < CM_HASH; i++) {
+		link_init(&c->by_id[i]);
+		link_init(&c->by_peer[i]);
+		link_init(&c->by_qpn[i]);
+	}
+	link_init(&c->events);
+	return c;
+}
+
+void cm_free(struct cm *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < CM_HASH; i++)
+		while (!link_empty(&c->by_id[i]))
+			id_del(c, BY_ID(c->by_id[i].next));
+	heap_fini(&c->timers);
+	free(c->out);
+	free(c);
+}
+
+void cm_next_id(struct cm *c, uint32_t id)
+{
+	c->next_id = id;
+}
+
+/* ---- making and losing ------------------------------------------------------ */
+
+static uint32_t number(struct cm *c)
+{
+	uint32_t id = c->next_id;
+
+	c->next_id = 0;
+	while (!id || id_find(c, id))
+		id = (uint32_t)rng_next(&c->rng);
+	return id;
+}
+
+struct cm_id *id_new(struct cm *c, enum cm_state state)
+{
+	struct cm_id *i;
+
+	if (c->n.ids >= c->cfg.max_ids || heap_reserve(&c->timers, c->n.ids + 1))
+		return NULL;
+	i = calloc(1, sizeof(*i));
+	if (!i)
+		return NULL;
+	i->id = number(c);
+	i->state = state;
+	link_init(&i->by_id);
+	link_init(&i->by_peer);
+	link_init(&i->by_qpn);
+	timer_init(&i->timer);
+	for (unsigned k = 0; k < CM_EVS; k++)
+		link_init(&i->ev[k].link);
+	link_add_tail(&c->by_id[hash(i->id, 0)], &i->by_id);
+	c->n.ids++;
+	c->n.by_state[state]++;
+	return i;
+}
+
+void id_free_events(struct cm_id *i)
+{
+	for (unsigned k = 0; k < CM_EVS; k++)
+		link_del(&i->ev[k].link);
+}
+
+void id_del(struct cm *c, struct cm_id *i)
+{
+	id_free_events(i);
+	link_del(&i->by_id);
+	link_del(&i->by_peer);
+	link_del(&i->by_qpn);
+	timer_del(&c->timers, &i->timer);
+	c->n.ids--;
+	c->n.by_state[i->state]--;
+	free(i);
+}
+
+void id_state(struct cm *c, struct cm_id *i, enum cm_state state)
+{
+	c->n.by_state[i->state]--;
+	c->n.by_state[state]++;
+	i->state = state;
+	timer_stop(&i->timer);
+}
+
+void id_dead(struct cm *c, struct cm_id *i)
+{
+	id_state(c, i, CM_DEAD);
+	link_del(&i->by_peer);
+	link_del(&i->by_qpn);
+	if (i->freed)
+		id_del(c, i);
+}
+
+/* ---- finding ------------------------------------------------------------------ */
+
+struct cm_id *id_find(const struct cm *c, uint32_t id)
+{
+	const struct link *head = &c->by_id[hash(id, 0)];
+
+	for (struct link *l = head->next; l != head; l = l->next)
+		if (BY_ID(l)->id == id)
+			return BY_ID(l);
+	return NULL;
+}
+
+struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid)
+{
+	const struct link *head = &c->by_peer[hash(remote_id, guid)];
+
+	for (struct link *l = head->next; l != head; l = l->next)
+		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid &&
+		    !BY_PEER(l)->sidr)
+			return BY_PEER(l);
+	return NULL;
+}
+
+struct cm_id *id_find_sidr(const struct cm *c, uint32_t request_id, const uint8_t *gid)
+{
+	const struct link *head = &c->by_peer[hash(request_id, 0)];
+
+	for (struct link *l = head->next; l != head; l = l->next)
+		if (BY_PEER(l)->remote_id == request_id && BY_PEER(l)->sidr &&
+		    !memcmp(BY_PEER(l)->route.dgid, gid, 16))
+			return BY_PEER(l);
+	return NULL;
+}
+
+struct cm_id *id_find_qpn(const struct cm *c, uint32_t qpn, uint64_t guid)
+{
+	const struct link *head = &c->by_qpn[hash(qpn, guid)];
+
+	if (!qpn)
+		return NULL;	/* a connection without a QP takes none from another */
+	for (struct link *l = head->next; l != head; l = l->next)
+		if (BY_QPN(l)->qp.dest_qpn == qpn && BY_QPN(l)->remote_guid == guid)
+			return BY_QPN(l);
+	return NULL;
+}
+
+/* Listeners stand in the table of peers, under their service id: nobody's comm id is 0. */
+struct cm_id *id_find_service(const struct cm *c, uint64_t service_id)
+{
+	const struct link *head = &c->by_peer[hash(0, service_id)];
+
+	for (struct link *l = head->next; l != head; l = l->next)
+		if (BY_PEER(l)->state == CM_LISTEN && BY_PEER(l)->remote_guid == service_id)
+			return BY_PEER(l);
+	return NULL;
+}
+
+void id_peer_set(struct cm *c, struct cm_id *i, uint32_t remote_id, uint64_t guid)
+{
+	link_del(&i->by_peer);
+	i->remote_id = remote_id;
+	i->remote_guid = guid;
+	link_add_tail(&c->by_peer[hash(remote_id, guid)], &i->by_peer);
+}
+
+void id_qpn_set(struct cm *c, struct cm_id *i, uint32_t qpn)
+{
+	i->qp.dest_qpn = qpn;
+	link_del(&i->by_qpn);
+	link_add_tail(&c->by_qpn[hash(qpn, i->remote_guid)], &i->by_qpn);
+}
+
+/* ---- events ---------------------------------------------------------------------- */
+
+void id_event(struct cm *c, struct cm_id *i, enum cm_event_type type, const struct gsi *g)
+{
+	struct cm_ev *e = i->ev;
+
+	if (i->freed)
+		return;
+	while (!link_empty(&e->link))
+		if (++e == i->ev + CM_EVS)
+			abort();	/* no way through the states raises more */
+	e->id = i;
+	e->type = type;
+	e->msg = g;
+	e->route = i->route;
+	if (g) {
+		e->route = route_back(&g->route);
+		memcpy(e->mad, g->mad, MAD_LEN);
+	}
+	link_add_tail(&c->events, &e->link);
+}
+
+bool cm_event(struct cm *c, struct cm_event *e)
+{
+	struct cm_ev *v;
+
+	if (link_empty(&c->events))
+		return false;
+	v = LINK_OF(c->events.next, struct cm_ev, link);
+	link_del(&v->link);
+	memset(e, 0, sizeof(*e));
+	e->type = v->type;
+	e->id = v->id->id;
+	e->host = v->id->host;
+	if (v->type == CM_EV_REQ || v->type == CM_EV_SIDR_REQ)
+		e->listen_id = v->id->listen_id;
+	e->route = v->route;
+	if (v->msg)
+		cm_msg_get(&e->msg, v->mad);
+	return true;
+}
+
+/* ---- sending ------------------------------------------------------------------------ */
+
+static bool out_grow(struct cm *c)
+{
+	uint32_t size = c->out_size ? 2 * c->out_size : 16, n = c->out_tail - c->out_head;
+	struct gsi *v;
+
+	if (size > CM_OUT_MAX)
+		return false;
+	v = calloc(size, sizeof(*v));
+	if (!v)
+		return false;
+	for (uint32_t k = 0; k < n; k++)
+		v[k] = c->out[(c->out_head + k) & (c->out_size - 1)];
+	free(c->out);
+	c->out = v;
+	c->out_size = size;
+	c->out_head = 0;
+	c->out_tail = n;
+	return true;
+}
+
+/* No room: lost, as on the wire. */
+static void put(struct cm *c, const struct route *route, const uint8_t *mad, uint16_t attr)
+{
+	struct gsi *g;
+
+	if (c->out_tail - c->out_head == c->out_size && !out_grow(c)) {
+		c->n.dropped++;
+		return;
+	}
+	g = &c->out[c->out_tail++ & (c->out_size - 1)];
+	g->route = *route;
+	g->sqpn = QPN_GSI;
+	memcpy(g->mad, mad, MAD_LEN);
+	c->n.tx[attr - CM_REQ]++;
+}
+
+void out_put(struct cm *c, const struct route *route, const struct cm_msg *m)
+{
+	uint8_t mad[MAD_LEN];
+
+	cm_msg_put(mad, m);
+	put(c, route, mad, m->attr);
+}
+
+void id_send(struct cm *c, struct cm_id *i, const struct cm_msg *m)
+{
+	cm_msg_put(i->last, m);
+	put(c, &i->route, i->last, m->attr);
+}
+
+void id_again(struct cm *c, struct cm_id *i)
+{
+	put(c, &i->route, i->last, i->last[17]);
+}
+
+void id_repeat(struct cm *c, struct cm_id *i)
+{
+	i->retries_left = i->retries;
+	timer_set(&c->timers, &i->timer, mono_add(c->now, i->timeout_ns));
+}
+
+bool cm_tx(struct cm *c, struct gsi *g)
+{
+	if (c->out_head == c->out_tail)
+		return false;
+	*g = c->out[c->out_head++ & (c->out_size - 1)];
+	return true;
+}

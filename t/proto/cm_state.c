@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/* cm_state.c - each step that a connection can take, each time it waits, and each way it can end. */
+#include "t/proto/cm_duo.h"
+
+#include <string.h>
+
+static void both_out_of_timewait(void)
+{
+	mono_t before = net.now;
+
+	ck_assert_int_eq(sa(), CM_TIMEWAIT);
+	ck_assert_int_eq(sb(), CM_TIMEWAIT);
+	net_settle(&net);
+	ck_assert_uint_eq(net.now.ns - before.ns, 512 * MS_NS);	/* ACK timeout 17 */
+	ck_assert_int_eq(note_last(a), CM_EV_TIMEWAIT_EXIT);
+	ck_assert_int_eq(note_last(b), CM_EV_TIMEWAIT_EXIT);
+	ck_assert_int_eq(sa(), CM_DEAD);
+	ck_assert_int_eq(sb(), CM_DEAD);
+}
+
+/* ---- the straight way -------------------------------------------------------------- */
+
+START_TEST(connect_disconnect)
+{
+	begin();
+	connected();
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, (const uint8_t[CM_DREQ_DATA]){ 1 }, net.now), 0);
+	ck_assert_int_eq(sa(), CM_DREQ_SENT);
+	net_run(&net);
+	ck_assert_int_eq(note_last(b), CM_EV_DREQ);
+	ck_assert_int_eq(sb(), CM_DREQ_RCVD);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), EINVAL);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_DREP);
+	both_out_of_timewait();
+	end();
+}
+END_TEST
+
+START_TEST(passive_disconnects)
+{
+	begin();
+	connected();
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_DREQ);
+	ck_assert_uint_eq(a->note[a->notes - 1].msg.dreq.qpn, 0x11);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(b), CM_EV_DREP);
+	both_out_of_timewait();
+	end();
+}
+END_TEST
+
+START_TEST(crossing_disconnects)
+{
+	begin();
+	connected();
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_DREP);
+	ck_assert_int_eq(note_last(b), CM_EV_DREP);
+	both_out_of_timewait();
+	end();
+}
+END_TEST
+
+START_TEST(qp_attributes)
+{
+	struct cm_qp q;
+
+	begin();
+	ck_assert(!cm_qp_get(a->cm, 1, &q));
+	called();
+	ck_assert(!cm_qp_get(a->cm, ida, &q));
+	ck_assert(cm_qp_get(b->cm, idb, &q));
+	ck_assert(q.dest_qpn == 0x11 && q.sq_psn == 0x100011 && q.max_rd_atomic == 4 &&
+		  q.max_dest_rd_atomic == 3);
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22, .psn = 0x200022, .resp_res = 2,
+								 .init_depth = 1, .ack_delay = 18,
+								 .rnr_retry = 6,
+								 .srq = 1 }, net.now), 0);
+	net_run(&net);
+	ck_assert(cm_qp_get(b->cm, idb, &q));
+	ck_assert(q.rq_psn == 0x200022 && q.max_rd_atomic == 1 && q.max_dest_rd_atomic == 2 &&
+		  q.rnr_retry == 7);
+	ck_assert(q.timeout == 17 && q.retry_cnt == 7 && q.mtu == 3 && !q.srq);
+	ck_assert(!memcmp(q.route.sgid, b->gid, 16) && !memcmp(q.route.dgid, a->gid, 16));
+	ck_assert(cm_qp_get(a->cm, ida, &q));
+	ck_assert(q.dest_qpn == 0x22 && q.rq_psn == 0x100011 && q.sq_psn == 0x200022);
+	ck_assert(q.max_rd_atomic == 2 && q.max_dest_rd_atomic == 1 && q.rnr_retry == 6 && q.srq);
+	ck_assert_uint_eq(q.timeout, cm_ack_timeout(18, 16));
+	ck_assert_uint_eq(q.route.flow_label, 0x12345);
+	end();
+}
+END_TEST
+
+/* Data, or a DREQ, in place of the RTU. */
+START_TEST(up_without_rtu)
+{
+	begin();
+	accepted();
+	lose[0] = 1;
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(sb(), CM_REP_SENT);
+	ck_assert_int_eq(cm_established(b->cm, idb, net.now), 0);
+	ck_assert_int_eq(cm_established(b->cm, idb, net.now), 0);
+	ck_assert_int_eq(sb(), CM_ESTABLISHED);
+	net_run(&net);
+	ck_assert_uint_eq(note_count(b, CM_EV_RTU), 1);
+	end();
+
+	begin();
+	accepted();
+	lose[0] = 1;
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(b->note[b->notes - 2].type, CM_EV_RTU);
+	ck_assert_int_eq(note_last(b), CM_EV_DREQ);
+	end();
+}
+END_TEST
+
+/* ---- refusals ------------------------------------------------------------------------- */
+
+START_TEST(rejects)
+{
+	const uint8_t data[CM_REJ_DATA] = { 3, 2, 1 }, ari[2] = { 9, 9 };
+
+	begin();
+	called();
+	ck_assert_int_eq(cm_reject(b->cm, idb, REJ_CONSUMER, ari, 2, data, net.now), 0);
+	ck_assert_int_eq(sb(), CM_DEAD);
+	net_run(&net);
+	ck_assert_uint_eq(net.last.rej.local_id, 0);
+	ck_assert_int_eq(note_last(a), CM_EV_REJ);
+	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.reason, REJ_CONSUMER);
+	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.data[2], 1);
+	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.ari[1], 9);
+	ck_assert_int_eq(sa(), CM_DEAD);
+	ck_assert_int_eq(cm_reject(a->cm, ida, 28, NULL, 0, NULL, net.now), EINVAL);
+	end();
+
+	begin();		/* the REP */
+	accepted();
+	ck_assert_int_eq(cm_reject(a->cm, ida, REJ_CONSUMER, NULL, 0, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(net.last.rej.msg, REJ_OF_REP);
+	ck_assert_int_eq(note_last(b), CM_EV_REJ);
+	ck_assert_int_eq(sb(), CM_DEAD);
+	end();
+}
+END_TEST
+
+START_TEST(nobody_listens)
+{
+	struct cm_connect req;
+
+	begin();
+	req = net_req(a, 0x11);
+	req.req.service_id++;
+	ck_assert_int_eq(cm_listen(b->cm, SERVICE, NULL, &idb), EADDRINUSE);
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_REJ);
+	ck_assert_int_eq(a->note[0].msg.rej.reason, REJ_SERVICE_ID);
+	end();
+}
+END_TEST
+
+START_TEST(bad_requests)
+{
+	struct cm_connect req;
+
+	begin();
+	req = net_req(a, 0x11);
+	req.req.path.dgid[15] ^= 1;
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(a->note[0].msg.rej.reason, REJ_GID);
+	ck_assert(a->note[0].msg.rej.ari_len == 16 && !memcmp(a->note[0].msg.rej.ari, b->gid, 16));
+	cm_id_free(a->cm, ida, net.now);
+	req = net_req(a, 0x11);
+	req.req.transport = CM_RD;
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(a->note[1].msg.rej.reason, REJ_TRANSPORT);
+	end();
+}
+END_TEST
+
+START_TEST(too_many)
+{
+	struct cm_connect req = { 0 };
+	uint32_t id[4];
+
+	begin();
+	cm_free(b->cm);
+	b->cm = cm_new(&(struct cm_cfg){ .seed = 3, .ca_guid = b->guid, .max_ids = 3 });
+	ck_assert_int_eq(cm_listen(b->cm, SERVICE, NULL, &listener), 0);
+	for (unsigned k = 0; k < 4; k++) {
+		req = net_req(a, 0x11 + k);
+		ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &id[k], net.now), 0);
+	}
+	net_run(&net);
+	ck_assert_uint_eq(ids(b), 3);
+	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 2);
+	ck_assert_uint_eq(note_count(a, CM_EV_REJ), 2);
+	ck_assert_int_eq(a->note[0].msg.rej.reason, REJ_NO_RESOURCES);
+	ck_assert_int_eq(cm_connect(b->cm, &req, NULL, &idb, net.now), ENOMEM);
+	for (unsigned k = 0; k < 4; k++)
+		cm_id_free(a->cm, id[k], net.now);
+	net_run(&net);
+	ck_assert_uint_eq(note_count(b, CM_EV_REJ), 2);
+	cm_id_free(b->cm, b->note[0].id, net.now);
+	cm_id_free(b->cm, b->note[1].id, net.now);
+	end();
+}
+END_TEST
+
+/* ---- times ------------------------------------------------------------------------------- */
+
+START_TEST(req_unanswered)
+{
+	mono_t t0;
+
+	begin();
+	t0 = net.now;
+	lose[0] = 1000;
+	called();
+	net_settle(&net);
+	ck_assert_uint_eq(seen[0][CM_REQ], 16);
+	ck_assert_uint_eq(net.now.ns - t0.ns, 16 * 4608 * MS_NS);
+	ck_assert_int_eq(note_last(a), CM_EV_TIMEOUT);
+	ck_assert_int_eq(sa(), CM_DEAD);
+	end();
+}
+END_TEST
+
+/*
+ * b gives up first, a goes on asking: it is a new call to b then, until a gives up, too, and says so: by its
+ * GUID, as it knows no id of b's.
+ */
+START_TEST(rep_never_arrives)
+{
+	begin();
+	lose[1] = 1000;
+	accepted();
+	net_settle(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_TIMEOUT);
+	ck_assert_int_eq(sb(), CM_DEAD);
+	ck_assert_uint_eq(note_count(b, CM_EV_TIMEOUT), 1);
+	ck_assert_uint_ge(seen[1][CM_REP], 16);
+	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 2);
+	ck_assert_int_eq(note_last(b), CM_EV_REJ);
+	cm_id_free(b->cm, b->note[b->notes - 1].id, net.now);
+	end();
+
+	begin();
+	called();
+	lose[1] = 1000;
+	cm_id_free(a->cm, ida, net.now);
+	net_run(&net);
+	ck_assert_int_eq(note_last(b), CM_EV_REJ);
+	ck_assert_int_eq(b->note[b->notes - 1].msg.rej.reason, REJ_TIMEOUT);
+	ck_assert_int_eq(sb(), CM_DEAD);
+	end();
+}
+END_TEST
+
+START_TEST(rep_repeated_every_4096_ms)
+{
+	mono_t t0;
+
+	begin();
+	lose[0] = 0;
+	called();
+	lose[0] = 1000;		/* from the REQ on a is not heard */
+	t0 = net.now;
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_until(&net, mono_add(t0, 16 * 4096 * MS_NS - 1));
+	ck_assert_int_eq(sb(), CM_REP_SENT);
+	net_until(&net, mono_add(t0, 16 * 4096 * MS_NS));
+	ck_assert_int_eq(note_last(b), CM_EV_TIMEOUT);
+	ck_assert_uint_eq(seen[1][CM_REP], 16);
+	ck_assert_uint_eq(seen[0][CM_RTU], 16);		/* one for each */
+	/* What a thought was a connection is none. */
+	ck_assert_int_eq(note_last(a), CM_EV_REJ);
+	ck_assert_int_eq(sa(), CM_TIMEWAIT);
+	net_settle(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_TIMEWAIT_EXIT);
+	end();
+}
+END_TEST
+
+START_TEST(dreq_unanswered)
+{
+	mono_t t0;
+
+	begin();
+	connected();
+	lose[0] = 1000;
+	t0 = net.now;
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_until(&net, mono_add(t0, 16 * 4608 * MS_NS));
+	ck_assert_uint_eq(seen[0][CM_DREQ], 16);
+	ck_assert_int_eq(note_last(a), CM_EV_DREQ_TIMEOUT);
+	ck_assert_int_eq(sa(), CM_TIMEWAIT);
+	net_settle(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_TIMEWAIT_EXIT);
+	lose[0] = 0;
+	end();
+}
+END_TEST
+
+START_TEST(patience)
+{
+	mono_t t0;
+
+	begin();			/* asked for by the program */
+	t0 = net.now;
+	called();
+	ck_assert_int_eq(cm_mra(b->cm, idb, 24, net.now), 0);
+	ck_assert_int_eq(cm_mra(b->cm, idb, 24, net.now), EINVAL);
+	net_run(&net);
+	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
+	ck_assert_int_eq(sb(), CM_MRA_REQ_SENT);
+	net_until(&net, mono_add(t0, 65536 * MS_NS));
+	ck_assert_uint_eq(seen[0][CM_REQ], 1);
+	net_until(&net, mono_add(t0, (65536 + 4608) * MS_NS));
+	ck_assert_uint_eq(seen[0][CM_REQ], 2);
+	ck_assert_uint_eq(seen[1][CM_MRA], 2);
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(sa(), CM_REP_RCVD);
+	end();
+
+	begin();			/* by the agent, when the peer repeats itself: REQ, then REP */
+	called();
+	net_until(&net, mono_add(net.now, 5 * S_NS));
+	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
+	ck_assert_int_eq(sb(), CM_MRA_REQ_SENT);
+	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 1);
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_until(&net, mono_add(net.now, 5 * S_NS));
+	ck_assert_int_eq(sa(), CM_MRA_REP_SENT);
+	ck_assert_int_eq(sb(), CM_MRA_REP_RCVD);
+	ck_assert_uint_eq(note_count(a, CM_EV_REP), 1);
+	ck_assert_uint_eq(seen[1][CM_REP], 2);
+	net_until(&net, mono_add(net.now, 75 * S_NS));
+	ck_assert_uint_eq(seen[1][CM_REP], 4);		/* at last it asks again, and again */
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(sb(), CM_ESTABLISHED);
+	end();
+}
+END_TEST
+
+/* ---- repetitions ---------------------------------------------------------------------------- */
+
+START_TEST(each_message_lost_once)
+{
+	begin();
+	lose[0] = 1;
+	called();
+	ck_assert_int_eq(sa(), CM_REQ_SENT);
+	net_until(&net, mono_add(net.now, 5 * S_NS));
+	idb = b->note[0].id;
+	lose[1] = 1;		/* the REP */
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(sa(), CM_REQ_SENT);
+	net_until(&net, mono_add(net.now, 5 * S_NS));
+	ck_assert_int_eq(sa(), CM_REP_RCVD);
+	lose[0] = 1;		/* the RTU */
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(sb(), CM_REP_SENT);
+	net_until(&net, mono_add(net.now, 5 * S_NS));
+	ck_assert_int_eq(sb(), CM_ESTABLISHED);
+	lose[1] = 1;		/* the DREP, to a side that has gone on */
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(sa(), CM_DREQ_SENT);
+	net_settle(&net);
+	ck_assert_uint_eq(seen[1][CM_DREP], 2);
+	ck_assert_uint_eq(note_count(a, CM_EV_DREP), 1);
+	ck_assert_uint_eq(note_count(b, CM_EV_DREQ), 1);
+	end();
+}
+END_TEST
+
+/* A copy of every message that was sent, after each step: nothing happens twice. */
+static struct gsi copy[64];
+static unsigned copies;
+
+static struct fate keep(struct cm_net *n, unsigned from, const struct cm_msg *m)
+{
+	if (copies < 64) {
+		copy[copies].route = net_route(&n->end[from]);
+		cm_msg_put(copy[copies++].mad, m);
+	}
+	return (struct fate){ 0 };
+}
+
+static void repeat_all(void)
+{
+	unsigned n = copies, notes = a->notes + b->notes;
+	enum cm_state was[2] = { sa(), sb() };
+
+	for (unsigned k = 0; k < n; k++) {
+		cm_rx(memcmp(copy[k].route.sgid, a->gid, 16) ? a->cm : b->cm, &copy[k], net.now);
+		net.fate = NULL;
+		net_run(&net);
+		net.fate = keep;
+	}
+	ck_assert_uint_eq(a->notes + b->notes, notes);
+	/* A repeated first message may say: be patient. */
+	ck_assert(sa() == was[0] || sa() == CM_MRA_REQ_RCVD || sa() == CM_MRA_REP_SENT);
+	ck_assert(sb() == was[1] || sb() == CM_MRA_REQ_SENT || sb() == CM_MRA_REP_RCVD);
+}
+
+START_TEST(nothing_happens_twice)
+{
+	begin();
+	copies = 0;
+	net.fate = keep;
+	called();
+	repeat_all();
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	repeat_all();
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	repeat_all();
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	repeat_all();
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	repeat_all();
+	ck_assert_uint_ge(copies, 5);
+	net.fate = NULL;
+	end();
+}
+END_TEST
+
+TEST_MAIN("cm_state", connect_disconnect, passive_disconnects, crossing_disconnects, qp_attributes,
+	  up_without_rtu,
+	  rejects, nobody_listens, bad_requests, too_many, req_unanswered, rep_never_arrives,
+	  rep_repeated_every_4096_ms, dreq_unanswered, patience, each_message_lost_once,
+	  nothing_happens_twice)

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cm_strange.c - messages about connections that are not, or no longer, and from who has no business with
+ * them.
+ */
+#include "t/proto/cm_duo.h"
+
+#include <string.h>
+
+static void give(struct cm_end *to, const struct cm_msg *m)
+{
+	struct gsi g = { .route = net_route(&net.end[to == a]) };
+
+	cm_msg_put(g.mad, m);
+	cm_rx(to->cm, &g, net.now);
+}
+
+START_TEST(unknown_connections)
+{
+	struct cm_msg m = { .attr = CM_DREQ, .tid = 77, .dreq = { .local_id = 5, .remote_id = 6, .qpn = 7 } };
+	struct cm_count n;
+	struct gsi g;
+
+	begin();
+	give(b, &m);
+	ck_assert(cm_tx(b->cm, &g) && cm_msg_get(&m, g.mad));
+	ck_assert(m.attr == CM_DREP && m.tid == 77 && m.drep.local_id == 6 && m.drep.remote_id == 5);
+	for (unsigned attr = CM_MRA; attr <= CM_APR; attr++) {
+		if (attr == CM_DREQ || attr == CM_SIDR_REQ)
+			continue;
+		m = (struct cm_msg){ .attr = (uint16_t)attr, .rtu = { .local_id = 5, .remote_id = 6 } };
+		give(b, &m);
+		ck_assert(!cm_tx(b->cm, &g));
+	}
+	m = (struct cm_msg){ .attr = CM_REQ, .req = { .service_id = SERVICE } };	/* comm id 0 */
+	give(b, &m);
+	m = (struct cm_msg){ .attr = CM_REJ, .rej = { .reason = REJ_CONSUMER } };
+	give(b, &m);
+	ck_assert(!cm_tx(b->cm, &g));
+	ck_assert_uint_eq(ids(b), 1);
+	cm_counts(b->cm, &n);
+	ck_assert_uint_eq(n.dropped, 10);
+	ck_assert_uint_eq(n.rx[CM_LAP - CM_REQ], 1);
+	end();
+}
+END_TEST
+
+/* What the end sent in answer to m: its attribute; 0: nothing. */
+static unsigned answer_to(struct cm_end *to, const struct cm_msg *m, struct cm_msg *got)
+{
+	struct gsi g;
+
+	give(to, m);
+	if (!cm_tx(to->cm, &g))
+		return 0;
+	ck_assert(cm_msg_get(got, g.mad));
+	ck_assert(!cm_tx(to->cm, &g));
+	return got->attr;
+}
+
+START_TEST(repetitions_answered)
+{
+	struct cm_msg req = { .attr = CM_REQ, .tid = 5 }, rep = { .attr = CM_REP }, rej = { .attr = CM_REJ };
+	struct cm_msg dreq = { .attr = CM_DREQ, .tid = 9 }, got;
+
+	begin();
+	called();
+	req.req = net_req(a, 0x11).req;
+	req.req.local_id = ida;
+	req.req.ca_guid = a->guid;
+	rep.rep = (struct cm_rep){ .local_id = idb, .remote_id = ida, .qpn = 0x22, .ca_guid = b->guid };
+	dreq.dreq = (struct cm_dreq){ .local_id = ida, .remote_id = idb, .qpn = 0x22 };
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_MRA);
+	ck_assert(got.mra.msg == REJ_OF_REQ && got.mra.timeout == 24 && got.mra.remote_id == ida);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_MRA);
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REP);
+	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_MRA);
+	ck_assert(got.mra.msg == REJ_OF_REP && got.mra.remote_id == idb);
+	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_MRA);
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
+	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_RTU);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &dreq, &got), 0);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, (const uint8_t[CM_DREQ_DATA]){ 7 }, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &dreq, &got), CM_DREP);
+	ck_assert_uint_eq(got.drep.data[0], 7);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	ck_assert(got.rej.reason == REJ_STALE && got.rej.remote_id == ida);
+	ck_assert_int_eq(sb(), CM_TIMEWAIT);
+	end();
+
+	begin();		/* who closed is asked to close */
+	connected();
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &(struct cm_msg){ .attr = CM_DREQ, .tid = 9, .dreq = {
+		.local_id = ida, .remote_id = idb, .qpn = 0x22 } }, &got), CM_DREP);
+	ck_assert(got.tid == 9 && got.drep.local_id == idb && got.drep.remote_id == ida);
+	end();
+
+	begin();
+	connected();
+	lose[0] = 1;
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	rej.rej = (struct cm_rej){ .local_id = idb, .remote_id = ida, .msg = REJ_OF_OTHER, .reason = 6 };
+	ck_assert_uint_eq(answer_to(a, &rej, &got), 0);
+	ck_assert_int_eq(sa(), CM_TIMEWAIT);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_DREP);
+	ck_assert_uint_eq(a->note[a->notes - 1].msg.attr, CM_REJ);
+	end();
+}
+END_TEST
+
+/* Two connections without QPs have nothing to do with each other. */
+START_TEST(no_qp)
+{
+	struct cm_connect req;
+	uint32_t id[2];
+
+	begin();
+	req = net_req(a, 0);
+	for (unsigned k = 0; k < 2; k++) {
+		ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &id[k], net.now), 0);
+		net_run(&net);
+		ck_assert_int_eq(note_last(b), CM_EV_REQ);
+		idb = b->note[b->notes - 1].id;
+		ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ 0 }, net.now), 0);
+		net_run(&net);
+		ck_assert_int_eq(cm_state(a->cm, id[k]), CM_REP_RCVD);
+	}
+	ck_assert_uint_eq(a->notes, 2);
+	cm_id_free(a->cm, id[0], net.now);
+	cm_id_free(a->cm, id[1], net.now);
+	net_run(&net);
+	cm_id_free(b->cm, b->note[0].id, net.now);
+	end();
+}
+END_TEST
+
+/* Right ids, but from elsewhere, of another peer, or about another QP. */
+START_TEST(forgeries)
+{
+	struct cm_msg m = { .attr = CM_DREQ };
+	struct gsi g = { 0 };
+
+	begin();
+	connected();
+	m.dreq = (struct cm_dreq){ .local_id = ida, .remote_id = idb, .qpn = 0x23 };
+	give(b, &m);
+	m.dreq = (struct cm_dreq){ .local_id = ida + 1, .remote_id = idb, .qpn = 0x22 };
+	give(b, &m);
+	m.dreq = (struct cm_dreq){ .local_id = ida, .remote_id = idb, .qpn = 0x22 };
+	g.route = net_route(a);
+	g.route.sgid[15] = 99;
+	cm_msg_put(g.mad, &m);
+	cm_rx(b->cm, &g, net.now);
+	while (cm_tx(b->cm, &g))
+		;
+	m = (struct cm_msg){ .attr = CM_REP, .rep = { .local_id = ida, .remote_id = idb, .qpn = 0x11 } };
+	give(b, &m);		/* who was connected to gets no REP */
+	ck_assert(!cm_tx(b->cm, &g));
+	m = (struct cm_msg){ .attr = CM_MRA, .mra = { .local_id = ida, .remote_id = listener } };
+	give(b, &m);
+	m = (struct cm_msg){ .attr = CM_SIDR_REP, .sidr_rep = { .request_id = idb } };
+	give(b, &m);
+	m = (struct cm_msg){ .attr = CM_REJ, .rej = { .remote_id = idb, .reason = REJ_CONSUMER } };
+	give(b, &m);
+	ck_assert_int_eq(sb(), CM_ESTABLISHED);
+	ck_assert_int_eq(note_last(b), CM_EV_RTU);
+	end();
+}
+END_TEST
+
+/* a was restarted: it knows nothing, and has the same QP number again. */
+START_TEST(stale)
+{
+	struct cm_connect req;
+
+	begin();
+	connected();
+	cm_free(a->cm);
+	a->cm = cm_new(&(struct cm_cfg){ .seed = 77, .ca_guid = a->guid });
+	req = net_req(a, 0x11);
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_REJ);
+	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.reason, REJ_STALE);
+	ck_assert_uint_eq(seen[1][CM_DREQ], 1);
+	ck_assert_int_eq(note_last(b), CM_EV_DREP);	/* a knows nothing, and says so */
+	ck_assert_int_eq(sb(), CM_TIMEWAIT);
+	cm_id_free(a->cm, ida, net.now);
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);					/* still too early */
+	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.reason, REJ_STALE);
+	cm_id_free(a->cm, ida, net.now);
+	net_settle(&net);
+	cm_id_free(b->cm, idb, net.now);
+	connected();
+	end();
+}
+END_TEST
+
+/* The same before b has answered; and b itself in the REP. */
+START_TEST(stale_early)
+{
+	struct cm_connect req;
+	uint32_t other, idb2;
+
+	begin();
+	called();
+	lose[0] = 1;
+	cm_id_free(a->cm, ida, net.now);		/* its REJ is lost */
+	req = net_req(a, 0x11);
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(b), CM_EV_REJ);
+	ck_assert_int_eq(b->note[b->notes - 1].msg.rej.reason, REJ_STALE);
+	ck_assert_int_eq(sb(), CM_DEAD);
+	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.reason, REJ_STALE);
+	end();
+
+	begin();
+	connected();
+	req = net_req(a, 0x12);
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &other, net.now), 0);
+	net_run(&net);
+	idb2 = b->note[b->notes - 1].id;
+	ck_assert_int_eq(cm_accept(b->cm, idb2, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(b->note[b->notes - 2].msg.rej.reason, REJ_STALE);
+	ck_assert_int_eq(b->note[b->notes - 2].id, idb2);
+	ck_assert_int_eq(note_last(b), CM_EV_DREQ);	/* of the first connection */
+	ck_assert_int_eq(cm_state(a->cm, other), CM_REQ_SENT);
+	cm_id_free(b->cm, idb2, net.now);
+	cm_id_free(a->cm, other, net.now);
+	end();
+}
+END_TEST
+
+TEST_MAIN("cm_strange", unknown_connections, repetitions_answered, no_qp, forgeries, stale, stale_early)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* api_conn.c - connections: their events, private data, ends. */
+#include "fixture.h"
+
+START_TEST(connected)
+{
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	pair_connect(&p, 1);
+	ck_assert_str_eq(p.server->context, "listen");
+	ck_assert_ptr_eq(p.server->verbs, p.client->verbs);
+	ck_assert_uint_eq(ntohs(rdma_get_dst_port(p.client)), p.port);
+	ck_assert_uint_eq(ntohs(rdma_get_src_port(p.server)), p.port);
+	ck_assert_uint_eq(rdma_get_dst_port(p.server), rdma_get_src_port(p.client));
+	message_move(p.client, p.server, 5000);
+	message_move(p.server, p.client, 1);
+	ok(rdma_disconnect(p.client));
+	event_eat(p.sch, RDMA_CM_EVENT_DISCONNECTED);
+	ok(rdma_disconnect(p.server));
+	event_eat(p.cch, RDMA_CM_EVENT_DISCONNECTED);
+	event_eat(p.cch, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	pair_close(&p);
+}
+END_TEST
+
+static void filled(const struct rdma_conn_param *c, const char *text, unsigned len)
+{
+	ck_assert_uint_eq(c->private_data_len, len);
+	ck_assert_str_eq(c->private_data, text);
+	for (unsigned i = strlen(text); i < len; i++)
+		ck_assert_uint_eq(((const unsigned char *)c->private_data)[i], 0);
+}
+
+START_TEST(private_data)
+{
+	struct rdma_conn_param cp = { .private_data = "ask", .private_data_len = 4, .responder_resources = 3,
+				      .initiator_depth = 5, .retry_count = 6, .rnr_retry_count = 4 };
+	struct rdma_conn_param sp = { .private_data = "tell", .private_data_len = 5, .responder_resources = 2,
+				      .initiator_depth = 1, .rnr_retry_count = 5 };
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC), init;
+	struct ibv_qp_attr q;
+	struct rdma_cm_event *e;
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	ok(rdma_create_qp(p.client, NULL, &a));
+	ok(rdma_connect(p.client, &cp));
+	e = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ck_assert_ptr_eq(e->listen_id, p.listen);
+	filled(&e->param.conn, "ask", 56);
+	ck_assert_uint_eq(e->param.conn.responder_resources, 5);
+	ck_assert_uint_eq(e->param.conn.initiator_depth, 3);
+	ck_assert_uint_eq(e->param.conn.retry_count, 6);
+	ck_assert_uint_eq(e->param.conn.rnr_retry_count, 4);
+	ck_assert_uint_eq(e->param.conn.qp_num, p.client->qp->qp_num);
+	p.server = e->id;
+	a = qp_attr(IBV_QPT_RC);
+	ok(rdma_create_qp(p.server, NULL, &a));
+	ok(rdma_accept(p.server, &sp));
+	ok(rdma_ack_cm_event(e));
+	e = event_get(p.cch, RDMA_CM_EVENT_ESTABLISHED);
+	filled(&e->param.conn, "tell", 196);
+	ck_assert_uint_eq(e->param.conn.qp_num, p.server->qp->qp_num);
+	ok(rdma_ack_cm_event(e));
+	event_eat(p.sch, RDMA_CM_EVENT_ESTABLISHED);
+	ok(ibv_query_qp(p.client->qp, &q, IBV_QP_STATE, &init));
+	ck_assert_int_eq(q.qp_state, IBV_QPS_RTS);
+	ck_assert_uint_eq(q.max_rd_atomic, 2);
+	ck_assert_uint_eq(q.max_dest_rd_atomic, 1);
+	ck_assert_uint_eq(q.retry_cnt, 6);
+	ck_assert_uint_eq(q.rnr_retry, 5);
+	ok(ibv_query_qp(p.server->qp, &q, IBV_QP_STATE, &init));
+	ck_assert_uint_eq(q.max_rd_atomic, 1);
+	ck_assert_uint_eq(q.max_dest_rd_atomic, 2);
+	ck_assert_uint_eq(q.rnr_retry, 4);
+	pair_close(&p);
+}
+END_TEST
+
+START_TEST(too_much_data)
+{
+	static char data[255];
+	struct rdma_conn_param cp = { .private_data = data, .private_data_len = 57 };
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	fails(rdma_connect(p.client, NULL), EINVAL);	/* neither a QP nor its number */
+	ok(rdma_create_qp(p.client, NULL, &a));
+	fails(rdma_create_qp(p.client, NULL, &a), EINVAL);
+	fails(rdma_connect(p.client, &cp), EINVAL);
+	cp.private_data_len = 0;
+	cp.responder_resources = 200;	/* more than the device has, and not RDMA_MAX_RESP_RES */
+	fails(rdma_connect(p.client, &cp), EINVAL);
+	ok(rdma_connect(p.client, NULL));
+	event_eat(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	fails(rdma_connect(p.client, NULL), EINVAL);
+	pair_close(&p);
+}
+END_TEST
+
+START_TEST(rejected)
+{
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+	struct rdma_cm_event *e;
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	ok(rdma_create_qp(p.client, NULL, &a));
+	ok(rdma_connect(p.client, NULL));
+	e = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	p.server = e->id;
+	ok(rdma_reject(p.server, "no", 3));
+	ok(rdma_ack_cm_event(e));
+	e = event_get(p.cch, RDMA_CM_EVENT_REJECTED);
+	ck_assert_int_eq(e->status, 28);
+	filled(&e->param.conn, "no", 148);
+	ok(rdma_ack_cm_event(e));
+	ck_assert_int_eq(p.client->qp->state, IBV_QPS_ERR);
+	pair_close(&p);
+}
+END_TEST
+
+/* A request that is not answered is refused when its id goes; one that was not even fetched, with the listener. */
+START_TEST(dropped)
+{
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+	struct rdma_cm_event *e;
+	struct pair p;
+
+	for (int fetched = 0; fetched < 2; fetched++) {
+		pair_open(&p, RDMA_PS_TCP);
+		a = qp_attr(IBV_QPT_RC);
+		ok(rdma_create_qp(p.client, NULL, &a));
+		ok(rdma_connect(p.client, NULL));
+		if (fetched) {
+			e = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+			p.server = e->id;
+			ok(rdma_ack_cm_event(e));
+			ok(rdma_destroy_id(p.server));
+			p.server = NULL;
+		} else {
+			struct pollfd f = { .fd = p.sch->fd, .events = POLLIN };
+
+			ck_assert_int_eq(poll(&f, 1, 10000), 1);
+			ok(rdma_destroy_id(p.listen));
+			p.listen = NULL;
+		}
+		e = event_get(p.cch, RDMA_CM_EVENT_REJECTED);
+		ck_assert_int_eq(e->status, 28);
+		ok(rdma_ack_cm_event(e));
+		pair_close(&p);
+	}
+}
+END_TEST
+
+START_TEST(nobody_listens)
+{
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+	struct rdma_cm_event *e;
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	ok(rdma_destroy_id(p.listen));
+	p.listen = NULL;
+	ok(rdma_create_qp(p.client, NULL, &a));
+	ok(rdma_connect(p.client, NULL));
+	e = event_get(p.cch, RDMA_CM_EVENT_REJECTED);
+	ck_assert_int_eq(e->status, 8);
+	ok(rdma_ack_cm_event(e));
+	pair_close(&p);
+}
+END_TEST
+
+/* The program's own QPs: it moves them with rdma_init_qp_attr() and says when. */
+static struct ibv_qp *own_qp(struct rdma_cm_id *id, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+
+	a.send_cq = a.recv_cq = cq;
+	return ibv_create_qp(id->pd, &a);
+}
+
+static void own_move(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = { .qp_state = state };
+	int mask;
+
+	ok(rdma_init_qp_attr(id, &a, &mask));
+	ck_assert_int_eq(a.qp_state, state);
+	ok(ibv_modify_qp(qp, &a, mask));
+}
+
+START_TEST(own_qps)
+{
+	struct rdma_conn_param c = { .responder_resources = 1, .initiator_depth = 1, .retry_count = 7 };
+	struct ibv_qp *cqp, *sqp;
+	struct rdma_cm_event *e;
+	struct ibv_cq *cq;
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	cq = ibv_create_cq(p.client->verbs, 64, NULL, NULL, 0);
+	cqp = own_qp(p.client, cq);
+	sqp = own_qp(p.client, cq);
+	ck_assert(cq && cqp && sqp);
+	c.qp_num = cqp->qp_num;
+	ok(rdma_connect(p.client, &c));
+	e = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	p.server = e->id;
+	ck_assert_uint_eq(e->param.conn.qp_num, cqp->qp_num);
+	ok(rdma_ack_cm_event(e));
+	for (int s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
+		own_move(p.server, sqp, s);
+	c.qp_num = sqp->qp_num;
+	ok(rdma_accept(p.server, &c));
+	e = event_get(p.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	ck_assert_uint_eq(e->param.conn.qp_num, sqp->qp_num);
+	ok(rdma_ack_cm_event(e));
+	for (int s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
+		own_move(p.client, cqp, s);
+	ok(rdma_establish(p.client));
+	event_eat(p.sch, RDMA_CM_EVENT_ESTABLISHED);
+	ck_assert(!event_waits(p.cch));
+	ok(ibv_destroy_qp(cqp));
+	ok(ibv_destroy_qp(sqp));
+	ok(ibv_destroy_cq(cq));
+	pair_close(&p);
+}
+END_TEST
+
+void api_conn(Suite *s)
+{
+	SUITE_ADD(s, connected, private_data, too_much_data, rejected, dropped, nobody_listens, own_qps);
+}

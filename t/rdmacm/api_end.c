@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* api_end.c - the end of a peer, of the daemon, of a channel: what others see of it. */
+#include "fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A process that connects to port and then does nothing. */
+static pid_t client_fork(uint16_t port)
+{
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+	struct rdma_cm_id *id;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) || rdma_resolve_addr(id, NULL, lo(port), 2000) ||
+	    rdma_resolve_route(id, 2000) || rdma_create_qp(id, NULL, &a) || rdma_connect(id, NULL))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+START_TEST(peer_killed)
+{
+	struct rdma_event_channel *ch = channel_new();
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+	struct rdma_cm_id *listen, *id;
+	struct rdma_cm_event *e;
+	pid_t pid;
+
+	ok(rdma_create_id(ch, &listen, NULL, RDMA_PS_TCP));
+	ok(rdma_bind_addr(listen, lo(0)));
+	ok(rdma_listen(listen, 1));
+	pid = client_fork(ntohs(rdma_get_src_port(listen)));
+	e = event_get(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	id = e->id;
+	ok(rdma_create_qp(id, NULL, &a));
+	ok(rdma_accept(id, NULL));
+	ok(rdma_ack_cm_event(e));
+	event_eat(ch, RDMA_CM_EVENT_ESTABLISHED);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	event_eat(ch, RDMA_CM_EVENT_DISCONNECTED);
+	rdma_destroy_qp(id);
+	ok(rdma_destroy_id(id));
+	ok(rdma_destroy_id(listen));
+	rdma_destroy_event_channel(ch);
+}
+END_TEST
+
+/* A second daemon of our own. */
+static pid_t daemon_start(void)
+{
+	struct rdma_event_channel *ch;
+	char name[64];
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "@rdmad-cm-test.%d", (int)getpid());
+	ck_assert_int_eq(setenv("RDMAD_SOCKET", name, 1), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		execl("./rdmad", "rdmad", "--private", "--socket", name, "--log-level", "error", NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 1000; i++) {
+		ch = rdma_create_event_channel();
+		if (ch) {
+			rdma_destroy_event_channel(ch);
+			return pid;
+		}
+		ck_assert_int_eq(errno, ENODEV);
+		usleep(10000);
+	}
+	ck_abort_msg("the daemon does not listen");
+}
+
+static void *request_wait(void *arg)
+{
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(rdma_get_request(arg, &id), -1);
+	return (void *)(intptr_t)errno;
+}
+
+/* Ids on a device are told that it is gone, once; then there is an error.  All can be destroyed. */
+START_TEST(daemon_killed)
+{
+	pid_t pid = daemon_start();
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *sync;
+	struct pair p;
+	pthread_t t;
+	void *err;
+
+	pair_open(&p, RDMA_PS_TCP);
+	pair_connect(&p, 1);
+	ok(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP));
+	ok(rdma_bind_addr(sync, lo(0)));
+	ok(rdma_listen(sync, 1));
+	ck_assert_int_eq(pthread_create(&t, NULL, request_wait, sync), 0);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	event_eat(p.cch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	fails(rdma_get_cm_event(p.cch, &e), EIO);
+	event_eat(p.sch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	event_eat(p.sch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	fails(rdma_get_cm_event(p.sch, &e), EIO);
+	ck_assert_int_eq(pthread_join(t, &err), 0);
+	ck_assert_int_eq((intptr_t)err, ENODEV);
+	fails(rdma_disconnect(p.client), EIO);
+	ok(rdma_destroy_id(sync));
+	pair_close(&p);
+	ck_assert_ptr_null(rdma_create_event_channel());
+	ck_assert_int_eq(errno, ENODEV);
+}
+END_TEST
+
+static void *event_wait(void *arg)
+{
+	struct rdma_cm_event *e;
+
+	rdma_get_cm_event(arg, &e);
+	return NULL;
+}
+
+/* A thread that waits for events of it does no harm, and is not woken. */
+START_TEST(channel_destroyed)
+{
+	struct rdma_event_channel *ch = channel_new();
+	struct pair p;
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, event_wait, ch), 0);
+	usleep(20000);
+	rdma_destroy_event_channel(ch);
+	pair_open(&p, RDMA_PS_TCP);
+	pair_connect(&p, 1);
+	pair_close(&p);
+	ck_assert_int_eq(pthread_tryjoin_np(t, NULL), EBUSY);
+	ck_assert_int_eq(pthread_cancel(t), 0);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+}
+END_TEST
+
+/* The child of a fork has nothing of its parent's, and can have its own. */
+START_TEST(forked)
+{
+	struct pair p;
+	int status;
+	pid_t pid;
+
+	pair_open(&p, RDMA_PS_TCP);
+	pair_connect(&p, 1);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		struct pair own;
+
+		fails(rdma_disconnect(p.client), EIO);
+		pair_open(&own, RDMA_PS_TCP);
+		ck_assert_ptr_ne(own.client->verbs, p.client->verbs);
+		pair_connect(&own, 1);
+		message_move(own.client, own.server, 100);
+		pair_close(&own);
+		pair_close(&p);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	message_move(p.client, p.server, 100);
+	pair_close(&p);
+}
+END_TEST
+
+void api_end(Suite *s)
+{
+	SUITE_ADD(s, peer_killed, daemon_killed, channel_destroyed, forked);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* api_misc.c - addresses and ports, descriptors, counts of events, devices, names. */
+#include "fixture.h"
+
+#include <netdb.h>
+#include <time.h>
+
+START_TEST(ports)
+{
+	struct rdma_event_channel *ch = channel_new();
+	struct rdma_cm_id *a, *b;
+	int one = 1;
+	uint16_t port;
+
+	ok(rdma_create_id(ch, &a, NULL, RDMA_PS_TCP));
+	ok(rdma_create_id(ch, &b, NULL, RDMA_PS_TCP));
+	ok(rdma_bind_addr(a, lo(0)));
+	port = ntohs(rdma_get_src_port(a));
+	fails(rdma_bind_addr(a, lo(0)), EINVAL);
+	fails(rdma_bind_addr(b, lo(port)), EADDRINUSE);
+	ok(rdma_destroy_id(a));
+	ok(rdma_bind_addr(b, lo(port)));	/* free at once */
+	ck_assert_uint_eq(ntohs(rdma_get_src_port(b)), port);
+	ok(rdma_listen(b, 1));
+	fails(rdma_resolve_route(b, 100), EINVAL);
+	ok(rdma_create_id(ch, &a, NULL, RDMA_PS_UDP));
+	ok(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)));
+	fails(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, 1), EINVAL);
+	ok(rdma_bind_addr(a, lo(port)));	/* another port space */
+	ok(rdma_destroy_id(a));
+	ok(rdma_destroy_id(b));
+	rdma_destroy_event_channel(ch);
+}
+END_TEST
+
+START_TEST(wrong_addresses)
+{
+	struct sockaddr un = { .sa_family = AF_UNIX };
+	struct sockaddr_in far = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201) };	/* 192.0.2.1 */
+	struct rdma_event_channel *ch = channel_new();
+	struct rdma_cm_id *id;
+
+	ok(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	fails(rdma_bind_addr(id, &un), EAFNOSUPPORT);
+	fails(rdma_bind_addr(id, NULL), EINVAL);
+	fails(rdma_bind_addr(id, (struct sockaddr *)&far), EADDRNOTAVAIL);
+	fails(rdma_connect(id, NULL), EINVAL);
+	fails(rdma_accept(id, NULL), EINVAL);
+	ck_assert_int_eq(rdma_disconnect(id), -1);
+	ck_assert_ptr_null(id->verbs);
+	ok(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+END_TEST
+
+START_TEST(descriptor)
+{
+	struct rdma_cm_event *e;
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	ck_assert(!event_waits(p.cch));
+	ck_assert_int_eq(fcntl(p.cch->fd, F_SETFL, O_NONBLOCK), 0);
+	fails(rdma_get_cm_event(p.cch, &e), EAGAIN);
+	fails(rdma_get_cm_event(p.cch, NULL), EINVAL);
+	fails(rdma_ack_cm_event(NULL), EINVAL);
+	pair_connect(&p, 1);
+	fails(rdma_get_cm_event(p.cch, &e), EAGAIN);
+	ck_assert(!event_waits(p.cch) && !event_waits(p.sch));
+	pair_close(&p);
+}
+END_TEST
+
+struct destroyer {
+	struct rdma_cm_id *id;
+	int done;
+};
+
+static void *destroy_run(void *arg)
+{
+	struct destroyer *d = arg;
+
+	ok(rdma_destroy_id(d->id));
+	__atomic_store_n(&d->done, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* An id goes when all its events were given back, not before. */
+START_TEST(acks)
+{
+	struct rdma_event_channel *ch = channel_new();
+	struct destroyer d = { 0 };
+	struct rdma_cm_event *e;
+	struct pair p;
+	pthread_t t;
+
+	pair_open(&p, RDMA_PS_TCP);
+	ok(rdma_create_id(ch, &d.id, NULL, RDMA_PS_TCP));
+	ok(rdma_resolve_addr(d.id, NULL, lo(p.port), 2000));
+	e = event_get(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_int_eq(pthread_create(&t, NULL, destroy_run, &d), 0);
+	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+	ck_assert_int_eq(__atomic_load_n(&d.done, __ATOMIC_SEQ_CST), 0);
+	ok(rdma_ack_cm_event(e));
+	pthread_join(t, NULL);
+	rdma_destroy_event_channel(ch);
+	pair_close(&p);
+}
+END_TEST
+
+START_TEST(devices)
+{
+	struct ibv_context **list;
+	struct pair p;
+	int n = 0, found = 0;
+
+	list = rdma_get_devices(&n);
+	ck_assert(list && n >= 1 && !list[n]);
+	pair_open(&p, RDMA_PS_TCP);
+	for (int i = 0; i < n; i++)
+		found += list[i] == p.client->verbs;
+	ck_assert_int_eq(found, 1);
+	rdma_free_devices(list);
+	pair_close(&p);
+}
+END_TEST
+
+START_TEST(names)
+{
+	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST }, *r;
+
+	ck_assert_str_eq(rdma_event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT), "RDMA_CM_EVENT_TIMEWAIT_EXIT");
+	ck_assert_str_eq(rdma_event_str(99), "UNKNOWN EVENT");
+	fails(rdma_getaddrinfo(NULL, NULL, NULL, &r), EINVAL);
+	ck_assert_int_ne(rdma_getaddrinfo("no.such.name", "1", &hints, &r), 0);
+	ok(rdma_getaddrinfo("127.0.0.1", "7471", NULL, &r));
+	ck_assert_int_eq(r->ai_port_space, RDMA_PS_TCP);
+	ck_assert_int_eq(r->ai_qp_type, IBV_QPT_RC);
+	ck_assert_uint_eq(r->ai_dst_len, sizeof(struct sockaddr_in));
+	ck_assert_uint_eq(((struct sockaddr_in *)r->ai_dst_addr)->sin_port, htons(7471));
+	ck_assert_uint_eq(r->ai_src_len, 0);
+	rdma_freeaddrinfo(r);
+	hints = (struct rdma_addrinfo){ .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_UDP };
+	ok(rdma_getaddrinfo(NULL, "7471", &hints, &r));
+	ck_assert_int_eq(r->ai_qp_type, IBV_QPT_UD);
+	ck_assert(r->ai_src_len && !r->ai_dst_len);
+	rdma_freeaddrinfo(r);
+	hints = (struct rdma_addrinfo){ .ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_UD };
+	ck_assert_int_eq(rdma_getaddrinfo("127.0.0.1", "1", &hints, &r), EAI_SOCKTYPE);
+	hints = (struct rdma_addrinfo){ .ai_flags = RAI_FAMILY, .ai_family = 27 /* AF_IB */ };
+	ck_assert_int_eq(rdma_getaddrinfo("127.0.0.1", "1", &hints, &r), EAI_FAMILY);
+}
+END_TEST
+
+/* One shared queue serves the ids that have it. */
+START_TEST(shared_queue)
+{
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	ok(rdma_create_srq(p.client, NULL, &sa));
+	fails(rdma_create_srq(p.client, NULL, &sa), EINVAL);
+	pair_connect(&p, 1);
+	ck_assert_ptr_eq(p.client->qp->srq, p.client->srq);
+	message_move(p.server, p.client, 2000);
+	rdma_destroy_qp(p.client);
+	rdma_destroy_srq(p.client);
+	ck_assert_ptr_null(p.client->srq);
+	pair_close(&p);
+}
+END_TEST
+
+START_TEST(ece)
+{
+	struct ibv_ece e = { .vendor_id = 1 };
+	struct rdma_cm_event *ev;
+	struct pair p;
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+
+	pair_open(&p, RDMA_PS_TCP);
+	ok(rdma_set_local_ece(p.client, &e));
+	ok(rdma_get_remote_ece(p.client, &e));
+	ck_assert_uint_eq(e.vendor_id, 0);
+	fails(rdma_set_local_ece(p.client, &e), EINVAL);
+	ok(rdma_create_qp(p.client, NULL, &a));
+	fails(rdma_get_remote_ece(p.client, &e), EINVAL);
+	fails(rdma_establish(p.client), EINVAL);
+	ok(rdma_connect(p.client, NULL));
+	ev = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	p.server = ev->id;
+	ok(rdma_reject_ece(p.server, NULL, 0));
+	ok(rdma_ack_cm_event(ev));
+	ev = event_get(p.cch, RDMA_CM_EVENT_REJECTED);
+	ck_assert_int_eq(ev->status, 35);
+	ok(rdma_ack_cm_event(ev));
+	pair_close(&p);
+}
+END_TEST
+
+void api_misc(Suite *s)
+{
+	SUITE_ADD(s, ports, wrong_addresses, descriptor, acks, devices, names, shared_queue, ece);
+}

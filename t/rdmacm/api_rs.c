@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/* api_rs.c - rsockets: streams in both directions, their ends, polling, memory of the program. */
+#include "fixture.h"
+
+#include <rdma/rsocket.h>
+#include <unistd.h>
+
+struct streams {
+	int listen, client, server;
+};
+
+static int rs_open(void)
+{
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	ck_assert_msg(fd >= 0, "rsocket: %s", strerror(errno));
+	return fd;
+}
+
+static uint16_t rs_port(int fd)
+{
+	struct sockaddr_in sin;
+	socklen_t len = sizeof(sin);
+
+	ok(rgetsockname(fd, (struct sockaddr *)&sin, &len));
+	return ntohs(sin.sin_port);
+}
+
+static void rs_ready(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	ck_assert_int_eq(rpoll(&p, 1, 10000), 1);
+	ck_assert_int_eq(p.revents & events, events);
+}
+
+static void streams_open(struct streams *s, int iomaps)
+{
+	int err = -1;
+	socklen_t len = sizeof(err);
+
+	s->listen = rs_open();
+	s->client = rs_open();
+	if (iomaps) {
+		ok(rsetsockopt(s->listen, SOL_RDMA, RDMA_IOMAPSIZE, &iomaps, sizeof(iomaps)));
+		ok(rsetsockopt(s->client, SOL_RDMA, RDMA_IOMAPSIZE, &iomaps, sizeof(iomaps)));
+	}
+	ok(rbind(s->listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(s->listen, 4));
+	ok(rfcntl(s->client, F_SETFL, O_NONBLOCK));
+	fails(rconnect(s->client, lo(rs_port(s->listen)), sizeof(struct sockaddr_in)), EINPROGRESS);
+	/* One thread: the request is sent by the events that polling takes. */
+	for (int i = 0; i < 1000; i++) {
+		struct pollfd p[2] = { { s->listen, POLLIN, 0 }, { s->client, POLLOUT, 0 } };
+
+		ck_assert_int_ge(rpoll(p, 2, 10000), 1);
+		if (p[0].revents)
+			break;
+	}
+	s->server = raccept(s->listen, NULL, NULL);
+	ck_assert_int_ge(s->server, 0);
+	rs_ready(s->client, POLLOUT);
+	ok(rgetsockopt(s->client, SOL_SOCKET, SO_ERROR, &err, &len));
+	ck_assert_int_eq(err, 0);
+	ok(rfcntl(s->client, F_SETFL, 0));
+}
+
+static void streams_close(struct streams *s)
+{
+	if (s->client >= 0)
+		ok(rclose(s->client));
+	if (s->server >= 0)
+		ok(rclose(s->server));
+	ok(rclose(s->listen));
+}
+
+/* A byte of a stream that repeats in no power of two. */
+static unsigned char byte_at(size_t i)
+{
+	return (unsigned char)(i % 251);
+}
+
+struct sender {
+	int fd;
+	size_t len, piece;
+};
+
+static void *sender_run(void *arg)
+{
+	struct sender *s = arg;
+	unsigned char *buf = malloc(s->piece);
+
+	for (size_t at = 0; at < s->len; at += s->piece) {
+		for (size_t i = 0; i < s->piece; i++)
+			buf[i] = byte_at(at + i);
+		if (rsend(s->fd, buf, s->piece, 0) != (ssize_t)s->piece)
+			break;
+	}
+	free(buf);
+	rshutdown(s->fd, SHUT_WR);
+	return NULL;
+}
+
+static void stream_check(int fd, size_t len, size_t piece)
+{
+	unsigned char *buf = malloc(piece);
+	size_t at = 0;
+	ssize_t n;
+
+	while ((n = rrecv(fd, buf, piece, 0)) > 0)
+		for (ssize_t i = 0; i < n; i++, at++)
+			ck_assert_uint_eq(buf[i], byte_at(at));
+	ck_assert_msg(n == 0, "rrecv: %s", strerror(errno));
+	ck_assert_uint_eq(at, len);
+	free(buf);
+}
+
+/* Pieces that fit nothing; more of them than there are credits, and more bytes than any buffer. */
+static void stream_move(int from, int to, size_t piece, size_t pieces, size_t take)
+{
+	struct sender s = { .fd = from, .len = piece * pieces, .piece = piece };
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, sender_run, &s), 0);
+	stream_check(to, s.len, take);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+}
+
+START_TEST(rs_both_ways)
+{
+	struct streams s;
+
+	streams_open(&s, 0);
+	stream_move(s.client, s.server, 7, 3000, 1000);
+	stream_move(s.server, s.client, 99999, 50, 65537);
+	streams_close(&s);
+}
+END_TEST
+
+/* Two threads sleep on the same socket, one for either direction. */
+START_TEST(rs_two_threads)
+{
+	struct sender a, b;
+	struct streams s;
+	pthread_t t[2];
+
+	streams_open(&s, 0);
+	a = (struct sender){ .fd = s.client, .len = 5000000, .piece = 50000 };
+	b = (struct sender){ .fd = s.server, .len = 5000000, .piece = 500 };
+	ck_assert_int_eq(pthread_create(&t[0], NULL, sender_run, &a), 0);
+	ck_assert_int_eq(pthread_create(&t[1], NULL, sender_run, &b), 0);
+	/* Neither sender can end before both receivers have read. */
+	stream_check(s.server, a.len, 4096);
+	stream_check(s.client, b.len, 4096);
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	streams_close(&s);
+}
+END_TEST
+
+START_TEST(rs_flags)
+{
+	struct streams s;
+	char buf[8] = "";
+
+	streams_open(&s, 0);
+	fails((int)rrecv(s.server, buf, sizeof(buf), MSG_DONTWAIT), EAGAIN);
+	ck_assert_int_eq(rsend(s.client, "abc", 3, 0), 3);
+	rs_ready(s.server, POLLIN);
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), MSG_PEEK), 3);
+	ck_assert_int_eq(rsend(s.client, "defgh", 5, 0), 5);
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), MSG_WAITALL), 8);
+	ck_assert_mem_eq(buf, "abcdefgh", 8);
+	streams_close(&s);
+}
+END_TEST
+
+/* A sender that nobody reads stops, and goes on when somebody does. */
+START_TEST(rs_full)
+{
+	static char block[4096];
+	struct streams s;
+	size_t sent = 0, got = 0;
+	ssize_t n;
+
+	streams_open(&s, 0);
+	ok(rfcntl(s.client, F_SETFL, O_NONBLOCK));
+	while (sent < 1u << 26) {
+		n = rsend(s.client, block, sizeof(block), 0);
+		if (n < 0 && errno == EAGAIN) {
+			struct pollfd p = { .fd = s.client, .events = POLLOUT };
+
+			if (!rpoll(&p, 1, 100))	/* nothing is under way any more */
+				break;
+			continue;
+		}
+		ck_assert_int_gt(n, 0);
+		sent += (size_t)n;
+	}
+	ck_assert_uint_lt(sent, 1u << 26);
+	while (got < sent) {
+		n = rrecv(s.server, block, sizeof(block), 0);
+		ck_assert_int_gt(n, 0);
+		got += (size_t)n;
+	}
+	rs_ready(s.client, POLLOUT);
+	streams_close(&s);
+}
+END_TEST
+
+START_TEST(rs_ends)
+{
+	struct streams s;
+	char buf[8];
+
+	streams_open(&s, 0);
+	ck_assert_int_eq(rsend(s.client, "last", 4, 0), 4);
+	ok(rclose(s.client));
+	s.client = -1;
+	rs_ready(s.server, POLLIN);
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 4);
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 0);
+	rs_ready(s.server, POLLHUP);
+	fails((int)rsend(s.server, "x", 1, 0), EPIPE);
+	streams_close(&s);
+}
+END_TEST
+
+START_TEST(rs_refused)
+{
+	int fd = rs_open(), listen = rs_open();
+	uint16_t port;
+
+	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
+	port = rs_port(listen);
+	ok(rclose(listen));
+	fails(rconnect(fd, lo(port), sizeof(struct sockaddr_in)), ECONNREFUSED);
+	fails((int)rsend(fd, "x", 1, 0), EPIPE);
+	ok(rclose(fd));
+	fails(rclose(fd), EBADF);
+	fails(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+}
+END_TEST
+
+START_TEST(rs_iomap)
+{
+	static char mem[10000], data[5000];
+	struct streams s;
+	char c;
+
+	streams_open(&s, 2);
+	memset(data, 'd', sizeof(data));
+	ck_assert_int_eq(riomap(s.server, mem, sizeof(mem), PROT_WRITE, 0, 1000), 1000);
+	ck_assert_int_eq(rsend(s.server, "m", 1, 0), 1);
+	ck_assert_int_eq(rrecv(s.client, &c, 1, 0), 1);
+	ck_assert_uint_eq(riowrite(s.client, data, sizeof(data), 3000, 0), sizeof(data));
+	fails((int)riowrite(s.client, data, 1, 11000, 0), EINVAL);
+	ck_assert_int_eq(rsend(s.client, "w", 1, 0), 1);
+	ck_assert_int_eq(rrecv(s.server, &c, 1, 0), 1);
+	ck_assert_mem_eq(mem + 2000, data, sizeof(data));
+	ck_assert_int_eq(mem[1999] | mem[7000], 0);
+	ok(riounmap(s.server, mem, sizeof(mem)));
+	fails(riounmap(s.server, mem, sizeof(mem)), EINVAL);
+	streams_close(&s);
+}
+END_TEST
+
+/* rselect() and rpoll() with other descriptors among rsockets. */
+START_TEST(rs_mixed)
+{
+	struct streams s;
+	struct timeval t = { .tv_sec = 10 };
+	int p[2];
+	fd_set r;
+
+	streams_open(&s, 0);
+	ok(pipe(p));
+	FD_ZERO(&r);
+	FD_SET(s.server, &r);
+	FD_SET(p[0], &r);
+	ck_assert_int_eq(write(p[1], "x", 1), 1);
+	ck_assert_int_eq(rselect(FD_SETSIZE, &r, NULL, NULL, &t), 1);
+	ck_assert(FD_ISSET(p[0], &r) && !FD_ISSET(s.server, &r));
+	ck_assert_int_eq(rwrite(s.client, "y", 1), 1);
+	FD_ZERO(&r);
+	FD_SET(s.server, &r);
+	ck_assert_int_eq(rselect(FD_SETSIZE, &r, NULL, NULL, &t), 1);
+	ck_assert(FD_ISSET(s.server, &r));
+	close(p[0]);
+	close(p[1]);
+	streams_close(&s);
+}
+END_TEST
+
+void api_rs(Suite *s)
+{
+	SUITE_ADD(s, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap,
+		  rs_mixed);
+}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+check_PROGRAMS += t/rdmacm/api
+t_rdmacm_api_SOURCES = \
+	t/rdmacm/api_conn.c \
+	t/rdmacm/api_end.c \
+	t/rdmacm/api_misc.c \
+	t/rdmacm/api_rs.c \
+	t/rdmacm/api_sync.c \
+	t/rdmacm/api_ud.c \
+	t/rdmacm/fixture.c \
+	t/rdmacm/fixture.h
+t_rdmacm_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
+t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -lpthread
+
+RDMACM_TESTS = \
+	t/rdmacm/api.test \
+	t/rdmacm/rs.test \
+	t/rdmacm/symbols.test \
+	t/rdmacm/tools.test
+TESTS += $(RDMACM_TESTS)
+dist_check_SCRIPTS += $(RDMACM_TESTS)
+EXTRA_DIST += t/rdmacm/symbols.txt
+
+check_PROGRAMS += t/rdmacm/rs_hello
+t_rdmacm_rs_hello_SOURCES = t/rdmacm/rs_hello.c lib/rdmacm/rs_wire.c
+t_rdmacm_rs_hello_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
+t_rdmacm_rs_hello_LDADD = $(CHECK_LIBS)
+TESTS += t/rdmacm/rs_hello
