@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+TESTS += t/pyverbs/pyverbs.test
+dist_check_SCRIPTS += t/pyverbs/pyverbs.test
+EXTRA_DIST += \
+	t/pyverbs/collect.py \
+	t/pyverbs/skips.txt
