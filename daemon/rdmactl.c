@@ -19,6 +19,7 @@
 
 #include <rdmad/msg.h>
 
+#include "../ctl/check.h"
 #include "config.h"
 
 static void usage(FILE *f)
@@ -27,6 +28,7 @@ static void usage(FILE *f)
 	      "  devices   the devices and their GID tables\n"
 	      "  qps       the queue pairs: who owns them, their state and peer\n"
 	      "  stats     the counters, and what the daemon holds\n"
+	      "  check     captures of RoCE traffic against the rules of the transport (rdmactl check --help)\n"
 	      "options:\n"
 	      "  -s, --socket PATH  the daemon's socket; @NAME is an abstract one (default: $RDMAD_SOCKET,\n"
 	      "                     then " RDMAD_SYSTEM_SOCKET ", then your private daemon)\n"
@@ -277,18 +279,35 @@ static int run(const struct command *cmd, const char *socket, bool as_json)
 	return status;
 }
 
+static const struct command *command_named(const char *name)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(name, commands[i].name))
+			return &commands[i];
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "socket", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
 		{ "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' }, { 0 },
 	};
+	const struct command *cmd = NULL;
 	const char *socket = NULL;
 	bool as_json = false;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "s:jVh", longs, NULL)) >= 0) {
+	/* A - in front: words that are no options come as 1, in their place. */
+	while ((c = getopt_long(argc, argv, "-s:jVh", longs, NULL)) >= 0) {
 		switch (c) {
+		case 1:
+			if (!cmd && !strcmp(optarg, "check"))
+				return check_main(argc - optind + 1, argv + optind - 1, as_json);
+			if (!cmd && (cmd = command_named(optarg)))
+				break;
+			usage(stderr);
+			return 2;
 		case 's': socket = optarg; break;
 		case 'j': as_json = true; break;
 		case 'V':
@@ -302,10 +321,8 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind + 1 == argc)
-		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-			if (!strcmp(argv[optind], commands[i].name))
-				return run(&commands[i], socket, as_json);
+	if (cmd && optind == argc)
+		return run(cmd, socket, as_json);
 	usage(stderr);
 	return 2;
 }

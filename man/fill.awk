@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# awk -f fill.awk TABLE.def PAGE.in: the page, with what the code itself says in place of a line @STATS@ or @STUBS@.
+# awk -f fill.awk TABLE.def PAGE.in: the page, with what the code itself says in place of a line @STATS@, @STUBS@ or @RULES@.
 
 # The next string in double quotes of row; takes it off.
 function text_take(    t) {
@@ -14,7 +14,7 @@ function row_keep(    name) {
 	if (row ~ /^STAT\(/) {
 		split(row, part, /, */)
 		rows[++n] = ".It " part[2] "\n" text_take()
-	} else if (row ~ /^STUB_/) {
+	} else if (row ~ /^STUB_|^RULE/) {
 		name = text_take()
 		rows[++n] = ".It " name "\n" text_take()
 	}
@@ -23,7 +23,7 @@ function row_keep(    name) {
 
 # A table's row may run over several lines: it ends with the next one's beginning.
 FNR == NR {
-	if (/^STAT\(|^STUB_/) {
+	if (/^STAT\(|^STUB_|^RULE\(/) {
 		row_keep()
 		row = $0
 	} else if (row != "") {
@@ -32,7 +32,7 @@ FNR == NR {
 	next
 }
 
-/^@(STATS|STUBS)@$/ {
+/^@(STATS|STUBS|RULES)@$/ {
 	row_keep()
 	if (!n)
 		exit 1

@@ -5,12 +5,14 @@ dist_man_MANS += \
 	man/rdmad.7 \
 	man/rdmad.8 \
 	man/rdmad.conf.5
-# These two have lists that come from the code.
+# These have lists that come from the code.
 nodist_man_MANS = \
+	man/rdmactl-check.8 \
 	man/rdmactl.8 \
 	man/rdmad-verbs.7
 EXTRA_DIST += \
 	man/fill.awk \
+	man/rdmactl-check.8.in \
 	man/rdmactl.8.in \
 	man/rdmad-verbs.7.in
 CLEANFILES += $(nodist_man_MANS)
@@ -19,3 +21,5 @@ man/rdmactl.8: man/rdmactl.8.in man/fill.awk proto/stats.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/proto/stats.def $(srcdir)/man/rdmactl.8.in >$@.tmp && mv $@.tmp $@
 man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/stub.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/stub.def $(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@
+man/rdmactl-check.8: man/rdmactl-check.8.in man/fill.awk ctl/rule.def
+	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/ctl/rule.def $(srcdir)/man/rdmactl-check.8.in >$@.tmp && mv $@.tmp $@

@@ -76,6 +76,11 @@ def wire_ends(daemons, v6=False):
     return (lab.End(daemons[0], "rdmad0", name(1), lab.v4(1)), lab.End(daemons[1], "rdmad0", name(2), lab.v4(2)))
 
 
+def wire_address(v6=False):
+    """Of the host that captures."""
+    return (lab.v6 if v6 else lab.v4)(1)
+
+
 def wire_close(hosts):
     lab.unlink(hosts[0])
     hosts[1].close()

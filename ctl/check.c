@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* check.c - files, frames, packets; which rule each is for. */
+#include "check.h"
+
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../proto/gsi.h"
+#include "../proto/icrc.h"
+#include "check_in.h"
+
+struct options {
+	unsigned path;
+	bool has_from, verbose;
+	uint8_t from[16];
+	json_t *json;		/* the array of files; NULL: text */
+};
+
+static void usage(FILE *f)
+{
+	fputs("usage: rdmactl [-j] check [options] FILE...\n"
+	      "Reads captures (pcap, pcapng; - is standard input) of RoCEv2 traffic and says what breaks the rules.\n"
+	      "  -p, --path LIST   what the path may do to packets before they are captured: loss, dup, reorder\n"
+	      "  -f, --from ADDR   judge only what this sender does\n"
+	      "  -r, --rules       print the rules\n"
+	      "  -v, --verbose     print notes, too\n"
+	      "  -j, --json        print JSON\n"
+	      "Exit status: 0 no finding; 1 findings; 2 a file cannot be read, or has no RoCE packet.\n", f);
+}
+
+/* ---- one packet ---------------------------------------------------------------------- */
+
+static const char *const parse_text[] = {
+	[PARSE_SHORT] = "shorter than its headers", [PARSE_TVER] = "transport version is not 0",
+	[PARSE_OPCODE] = "no such opcode", [PARSE_PAD] = "PadCnt and length do not go together",
+	[PARSE_PAYLOAD] = "its opcode allows no such payload", [PARSE_QPN0] = "QP 0 does not exist on RoCE",
+};
+
+static void cnp(struct check *c, const struct packet *p)
+{
+	static const uint8_t zeros[16];
+
+	if (p->len != BTH_LEN + sizeof(zeros) || !(p->data[BTH_ECN] & BTH_BECN) || p->at.psn ||
+	    memcmp(p->data + BTH_LEN, zeros, sizeof(zeros)))
+		find_breach(&c->find, &p->at, RULE_CNP, "%zu bytes, byte 4 of the BTH is %#x", p->len, p->data[BTH_ECN]);
+}
+
+static void connected(struct check *c, const struct packet *p)
+{
+	uint8_t svc = SVC_OF(p->b.op_first);
+	struct stream *s = conv_stream(&c->conv, p->frame, svc, p->b.dqpn);
+
+	if (!s) {
+		c->no_memory = true;
+		return;
+	}
+	if (svc == SVC_UC)
+		check_uc(c, s, p);
+	else if (p->op->kind == KIND_RESP || p->op->kind == KIND_ACK || p->op->kind == KIND_ATOMIC_ACK)
+		check_answer(c, s, p);
+	else
+		check_request(c, s, p);
+}
+
+/* data: from the BTH, with the ICRC. */
+static void packet(struct check *c, const struct frame *f, unsigned i, const uint8_t *data, size_t len)
+{
+	struct packet p = { .frame = f, .at.frame = f, .data = data, .len = len - ICRC_LEN };
+	enum parse_err err;
+	struct span span;
+	uint32_t crc;
+
+	if (len < BTH_LEN + ICRC_LEN) {
+		find_breach(&c->find, &p.at, RULE_HEADER, "%zu bytes behind the UDP header", len);
+		return;
+	}
+	c->packets++;
+	p.op = opcode_get(data[BTH_OPCODE]);
+	p.at.op = p.op->name ? p.op->name : "";
+	p.at.qpn = be24_get(data + BTH_DQPN);
+	p.at.psn = be24_get(data + BTH_PSN);
+	crc = frame_icrc(f, i, data, len);
+	if (crc != le32_get(data + len - ICRC_LEN))
+		find_breach(&c->find, &p.at, RULE_ICRC, "%08x, computed %08x", le32_get(data + len - ICRC_LEN), crc);
+	if (data[BTH_OPCODE] == OPCODE_CNP) {
+		p.at.op = "CNP";
+		cnp(c, &p);
+		return;
+	}
+	err = burst_parse(&p.b, &span, data, p.len);
+	if (err != PARSE_OK) {
+		find_breach(&c->find, &p.at, RULE_HEADER, "opcode %#x, %zu bytes: %s", data[BTH_OPCODE], len, parse_text[err]);
+		return;
+	}
+	if (SVC_OF(data[BTH_OPCODE]) == SVC_UD)
+		check_ud(c, &p, (const uint8_t *)(uintptr_t)span.addr);
+	else
+		connected(c, &p);
+}
+
+static void frame(struct check *c, struct frame *f, int link, const uint8_t *data, size_t len)
+{
+	struct find_at at = { .frame = f };
+	size_t seg, off = 0;
+	unsigned i = 0;
+
+	switch (frame_get(f, link, data, len)) {
+	case FRAME_OTHER:
+		return;
+	case FRAME_CUT:
+		find_note(&c->find, &at, "not whole: capture with -s 0");
+		return;
+	case FRAME_FRAGMENT:
+		find_breach(&c->find, &at, RULE_FRAGMENT, "an IP fragment");
+		return;
+	case FRAME_ROCE:
+		break;
+	}
+	for (seg = frame_segment(f); off < f->len; off += seg, i++)
+		packet(c, f, i, f->data + off, f->len - off < seg ? f->len - off : seg);
+}
+
+/* ---- one file ------------------------------------------------------------------------- */
+
+static bool frames(struct check *c, pcap_t *pcap)
+{
+	struct pcap_pkthdr *head;
+	struct frame f = { 0 };
+	const uint8_t *data;
+	int rc;
+
+	while ((rc = pcap_next_ex(pcap, &head, &data)) == 1) {
+		f.no++;
+		f.ns = (uint64_t)head->ts.tv_sec * 1000000000u + (uint64_t)head->ts.tv_usec;	/* nanoseconds, as asked for */
+		if (f.no == 1)
+			c->find.begin_ns = f.ns;
+		frame(c, &f, pcap_datalink(pcap), data, head->caplen);
+	}
+	c->frames = f.no;
+	for (unsigned i = 0; i < CONV_BUCKETS; i++)
+		for (struct stream *s = c->conv.bucket[i]; s; s = s->next)
+			check_stream_end(c, s, &(struct find_at){ .frame = &f });
+	if (rc == PCAP_ERROR)
+		fprintf(stderr, "rdmactl: %s: packet %llu: %s\n", c->find.file, (unsigned long long)f.no + 1, pcap_geterr(pcap));
+	return rc != PCAP_ERROR;
+}
+
+static void summary(const struct check *c, const struct options *o)
+{
+	if (!o->json) {
+		printf("%s: %llu RoCE packets in %llu frames, %u streams: %llu findings, %llu notes\n", c->find.file,
+		       (unsigned long long)c->packets, (unsigned long long)c->frames, c->conv.streams,
+		       (unsigned long long)c->find.findings, (unsigned long long)c->find.notes);
+		return;
+	}
+	json_array_append_new(o->json, json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:o}", "file", c->find.file, "frames",
+		(json_int_t)c->frames, "packets", (json_int_t)c->packets, "streams", (int)c->conv.streams, "findings",
+		(json_int_t)c->find.findings, "notes", (json_int_t)c->find.notes, "list", c->find.json));
+}
+
+static int file(const char *name, const struct options *o)
+{
+	struct check *c = calloc(1, sizeof(*c));
+	char err[PCAP_ERRBUF_SIZE];
+	pcap_t *pcap;
+	int status = 2;
+
+	pcap = pcap_open_offline_with_tstamp_precision(name, PCAP_TSTAMP_PRECISION_NANO, err);
+	if (!c || !pcap) {
+		fprintf(stderr, "rdmactl: %s: %s\n", name, c ? err : "no memory");
+		goto out;
+	}
+	if (!frame_link_known(pcap_datalink(pcap))) {
+		fprintf(stderr, "rdmactl: %s: link type %d (%s) is not known here; capture on an Ethernet interface\n", name,
+			pcap_datalink(pcap), pcap_datalink_val_to_name(pcap_datalink(pcap)));
+		goto out;
+	}
+	c->find = (struct find){ .file = name, .path = o->path, .has_from = o->has_from, .verbose = o->verbose,
+				 .json = o->json ? json_array() : NULL };
+	memcpy(c->find.from, o->from, sizeof(o->from));
+	if (frames(c, pcap))
+		status = c->find.findings > 0;
+	summary(c, o);
+	if (c->no_memory || !c->packets) {
+		fprintf(stderr, "rdmactl: %s: %s\n", name, c->no_memory ? "not all could be checked: no memory" :
+			"no RoCEv2 packet in it (UDP port 4791)");
+		status = 2;
+	}
+	conv_free(&c->conv);
+	check_cm_free(c);
+out:
+	if (pcap)
+		pcap_close(pcap);
+	free(c);
+	return status;
+}
+
+/* ---- arguments -------------------------------------------------------------------------- */
+
+static bool path_get(unsigned *path, const char *list)
+{
+	static const struct { const char *name; unsigned bit; } kinds[] = {
+		{ "loss", PATH_LOSS }, { "dup", PATH_DUP }, { "reorder", PATH_REORDER },
+	};
+
+	while (*list) {
+		size_t len = strcspn(list, ","), i = 0;
+
+		while (i < 3 && (strlen(kinds[i].name) != len || memcmp(kinds[i].name, list, len)))
+			i++;
+		if (i == 3) {
+			fprintf(stderr, "rdmactl: --path %.*s: say loss, dup or reorder, or several with commas\n", (int)len, list);
+			return false;
+		}
+		*path |= kinds[i].bit;
+		list += len + (list[len] == ',');
+	}
+	return true;
+}
+
+static bool addr_get(uint8_t gid[16], const char *text)
+{
+	memset(gid, 0, 10);
+	memset(gid + 10, 0xff, 2);
+	if (inet_pton(AF_INET, text, gid + 12) == 1 || inet_pton(AF_INET6, text, gid) == 1)
+		return true;
+	fprintf(stderr, "rdmactl: --from %s: not an IPv4 or IPv6 address\n", text);
+	return false;
+}
+
+static int rules(void)
+{
+	for (unsigned i = 0; i < RULES; i++)
+		printf("%-11s %s\n", rule_name(i), rule_text(i));
+	return 0;
+}
+
+int check_main(int argc, char **argv, bool as_json)
+{
+	static const struct option longs[] = {
+		{ "path", required_argument, NULL, 'p' }, { "from", required_argument, NULL, 'f' }, { "rules", no_argument, NULL, 'r' },
+		{ "verbose", no_argument, NULL, 'v' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	struct options o = { 0 };
+	int c, status = 0, one;
+
+	optind = 0;
+	while ((c = getopt_long(argc, argv, "p:f:rvjh", longs, NULL)) >= 0) {
+		switch (c) {
+		case 'p':
+			if (!path_get(&o.path, optarg))
+				return 2;
+			break;
+		case 'f':
+			if (!addr_get(o.from, optarg))
+				return 2;
+			o.has_from = true;
+			break;
+		case 'r': return rules();
+		case 'v': o.verbose = true; break;
+		case 'j': as_json = true; break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind == argc) {
+		usage(stderr);
+		return 2;
+	}
+	o.json = as_json ? json_array() : NULL;
+	for (int i = optind; i < argc; i++) {
+		one = file(argv[i], &o);
+		status = one > status ? one : status;
+	}
+	if (o.json) {
+		json_dumpf(o.json, stdout, JSON_INDENT(1));
+		putchar('\n');
+		json_decref(o.json);
+	}
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("rdmactl: cannot write");
+		return 2;
+	}
+	return status;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_cm.c - datagrams, and the exchanges of the connection manager in them.
+ *
+ * Side 0 is who sent the REQ (or SIDR_REQ), side 1 who got it.  What the two agree on is handed to the streams of
+ * their queue pairs: mates, MTU, first PSNs.
+ */
+#include "check_in.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../proto/bytes.h"
+#include "../proto/cm_msg.h"
+
+#define MSGS		(CM_APR - CM_REQ + 1)
+#define BIT(attr)	(1u << ((attr) - CM_REQ))
+#define MAD_HEAD	24u
+
+struct cm_conv {
+	struct cm_conv *next;
+	uint8_t gid[2][16];
+	uint32_t id[2];		/* 0: not known */
+	bool sidr;
+	unsigned seen[2];	/* BIT()s of what each side sent */
+	uint8_t mad[2][MSGS][MAD_LEN];
+	struct cm_req req;
+	struct cm_rep rep;
+};
+
+void check_cm_free(struct check *c)
+{
+	struct cm_conv *v;
+
+	while ((v = c->cms)) {
+		c->cms = v->next;
+		free(v);
+	}
+}
+
+/* ---- ids --------------------------------------------------------------------------- */
+
+struct ids { uint32_t local, remote; };
+
+static struct ids ids_of(const struct cm_msg *m)
+{
+	switch (m->attr) {
+	case CM_REQ: return (struct ids){ m->req.local_id, 0 };
+	case CM_MRA: return (struct ids){ m->mra.local_id, m->mra.remote_id };
+	case CM_REJ: return (struct ids){ m->rej.local_id, m->rej.remote_id };
+	case CM_REP: return (struct ids){ m->rep.local_id, m->rep.remote_id };
+	case CM_RTU: return (struct ids){ m->rtu.local_id, m->rtu.remote_id };
+	case CM_DREQ: return (struct ids){ m->dreq.local_id, m->dreq.remote_id };
+	case CM_DREP: return (struct ids){ m->drep.local_id, m->drep.remote_id };
+	case CM_SIDR_REQ: return (struct ids){ m->sidr_req.request_id, 0 };
+	case CM_SIDR_REP: return (struct ids){ 0, m->sidr_rep.request_id };
+	}
+	return (struct ids){ 0, 0 };
+}
+
+static bool is_sidr(uint16_t attr) { return attr == CM_SIDR_REQ || attr == CM_SIDR_REP; }
+
+/* Does the conversation have this message sent by side? */
+static bool fits(const struct cm_conv *v, unsigned side, const struct ids *ids, uint16_t attr)
+{
+	uint32_t mine = v->id[side], yours = v->id[!side];
+
+	switch (attr) {
+	case CM_REQ: case CM_SIDR_REQ:
+		return side == 0 && ids->local == mine;
+	case CM_REP: case CM_SIDR_REP:
+		return side == 1 && ids->remote == yours;
+	case CM_REJ:
+		if (!ids->local || !ids->remote)	/* its sender has made no id yet, or knows none of the peer's */
+			return ids->local ? ids->local == mine : ids->remote == yours;
+	}
+	return (ids->local == mine || !mine) && (ids->remote == yours || !yours);
+}
+
+static struct cm_conv *conv_of(struct check *c, const struct packet *p, const struct cm_msg *m, unsigned *side, bool *pair)
+{
+	struct ids ids = ids_of(m);
+
+	*pair = false;
+	for (struct cm_conv *v = c->cms; v; v = v->next)
+		for (*side = 0; *side < 2; ++*side) {
+			if (v->sidr != is_sidr(m->attr) || memcmp(v->gid[*side], p->frame->sgid, 16) ||
+			    memcmp(v->gid[!*side], p->frame->dgid, 16))
+				continue;
+			*pair = true;
+			if (fits(v, *side, &ids, m->attr))
+				return v;
+		}
+	return NULL;
+}
+
+static struct cm_conv *conv_begin(struct check *c, const struct packet *p, const struct cm_msg *m)
+{
+	struct cm_conv *v = calloc(1, sizeof(*v));
+
+	if (!v) {
+		c->no_memory = true;
+		return NULL;
+	}
+	memcpy(v->gid[0], p->frame->sgid, 16);
+	memcpy(v->gid[1], p->frame->dgid, 16);
+	v->id[0] = ids_of(m).local;
+	v->sidr = is_sidr(m->attr);
+	v->next = c->cms;
+	c->cms = v;
+	return v;
+}
+
+/* ---- single messages ------------------------------------------------------------------ */
+
+static void caller(struct check *c, const struct packet *p, uint64_t service, const uint8_t *data)
+{
+	const struct frame *f = p->frame;
+	uint64_t space = service >> 16;
+	struct cm_ip ip;
+
+	if (space != CM_PS_TCP && space != CM_PS_UDP && space != CM_PS_IPOIB)
+		return;		/* not of the RDMA IP CM, or with addresses of another family */
+	if (!cm_ip_get(&ip, data))
+		find_breach(&c->find, &p->at, RULE_CM_FORMAT, "no RDMA IP CM header in the private data");
+	else if (memcmp(ip.src, f->sgid, 16) || memcmp(ip.dst, f->dgid, 16))
+		find_breach(&c->find, &p->at, RULE_CM_ADDR, "the addresses of the private data are others");
+}
+
+static void req_itself(struct check *c, const struct packet *p, const struct cm_req *r)
+{
+	if (!r->local_id || r->mtu < 1 || r->mtu > 5 || (!r->qpn && r->transport != CM_XRC) || r->transport == CM_RD)
+		find_breach(&c->find, &p->at, RULE_CM_FORMAT, "REQ with id %#x, MTU code %u, QPN %#x, transport %u", r->local_id,
+			    r->mtu, r->qpn, r->transport);
+	if (memcmp(r->path.sgid, p->frame->sgid, 16) || memcmp(r->path.dgid, p->frame->dgid, 16))
+		find_breach(&c->find, &p->at, RULE_CM_ADDR, "the path of the REQ is between other addresses");
+	caller(c, p, r->service_id, r->data);
+}
+
+/* ---- in their order ---------------------------------------------------------------------- */
+
+/* What one side must have sent before the other (or the same: own) sends attr. */
+static const struct order { uint16_t attr; unsigned peer, own; } orders[] = {
+	{ CM_REP, BIT(CM_REQ), 0 },
+	{ CM_MRA, BIT(CM_REQ) | BIT(CM_REP) | BIT(CM_LAP), 0 },
+	{ CM_RTU, BIT(CM_REP), BIT(CM_REQ) },
+	{ CM_DREQ, BIT(CM_REP) | BIT(CM_RTU), BIT(CM_REP) | BIT(CM_RTU) },
+	{ CM_DREP, BIT(CM_DREQ), 0 },
+	{ CM_SIDR_REP, BIT(CM_SIDR_REQ), 0 },
+};
+
+static void order(struct check *c, const struct packet *p, const struct cm_conv *v, unsigned side, uint16_t attr)
+{
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		const struct order *o = &orders[i];
+		bool peer = v->seen[!side] & o->peer, own = v->seen[side] & o->own;
+
+		if (o->attr != attr)
+			continue;
+		if (attr == CM_DREQ ? !peer && !own : !peer || (o->own && !own))
+			find_breach(&c->find, &p->at, RULE_CM_ORDER, "%s, though nothing before it asks for one", cm_attr_name(attr));
+	}
+	if ((v->seen[side] & BIT(CM_REJ)) && attr != CM_REJ)
+		find_breach(&c->find, &p->at, RULE_CM_ORDER, "%s behind its sender's own REJ", cm_attr_name(attr));
+}
+
+static uint8_t svc_of(const struct cm_req *r)
+{
+	return r->transport == CM_UC ? SVC_UC : r->transport == CM_XRC ? SVC_XRC : SVC_RC;
+}
+
+static struct stream *agreed(struct check *c, const struct packet *p, const uint8_t *from, const uint8_t *to, uint8_t svc,
+			     uint32_t qpn, uint32_t psn, uint32_t mtu)
+{
+	struct frame f = { 0 };
+	struct stream *s;
+
+	memcpy(f.sgid, from, 16);
+	memcpy(f.dgid, to, 16);
+	s = conv_stream(&c->conv, &f, svc, qpn);
+	if (!s) {
+		c->no_memory = true;
+		return NULL;
+	}
+	check_stream_end(c, s, &p->at);
+	stream_reset(s);
+	s->agreed = true;
+	s->first_psn = psn;
+	s->mtu = mtu;
+	s->msn_state = MSN_EXACT;
+	return s;
+}
+
+/* REQ and REP have made a connection. */
+static void connection(struct check *c, const struct packet *p, const struct cm_conv *v)
+{
+	uint8_t svc = svc_of(&v->req);
+	struct stream *there = agreed(c, p, v->gid[0], v->gid[1], svc, v->rep.qpn ? v->rep.qpn : v->rep.eecn, v->rep.psn,
+				      128u << v->req.mtu);
+	struct stream *back = agreed(c, p, v->gid[1], v->gid[0], svc, v->req.qpn, v->req.psn, 128u << v->req.mtu);
+
+	if (there && back && there != back)
+		conv_marry(there, back);
+}
+
+static void contents(struct check *c, const struct packet *p, struct cm_conv *v, unsigned side, const struct cm_msg *m)
+{
+	uint32_t qpn;
+
+	switch (m->attr) {
+	case CM_REQ:
+		v->req = m->req;
+		req_itself(c, p, &m->req);
+		break;
+	case CM_SIDR_REQ:
+		caller(c, p, m->sidr_req.service_id, m->sidr_req.data);
+		break;
+	case CM_REP:
+		v->rep = m->rep;
+		v->id[1] = m->rep.local_id;
+		if (!m->rep.local_id || (!m->rep.qpn && !m->rep.eecn))
+			find_breach(&c->find, &p->at, RULE_CM_FORMAT, "REP with id %#x, QPN 0", m->rep.local_id);
+		connection(c, p, v);
+		break;
+	case CM_REJ:
+		if (!m->rej.reason || m->rej.reason > 35)
+			find_breach(&c->find, &p->at, RULE_CM_FORMAT, "REJ with reason %u", m->rej.reason);
+		break;
+	case CM_DREQ:
+		qpn = side == 0 ? v->rep.qpn ? v->rep.qpn : v->rep.eecn : v->req.qpn;
+		if (m->dreq.qpn != qpn)
+			find_breach(&c->find, &p->at, RULE_CM_QPN, "DREQ for QP %#x, the receiver's is %#x", m->dreq.qpn, qpn);
+		break;
+	}
+}
+
+static void message(struct check *c, const struct packet *p, const uint8_t *mad)
+{
+	struct cm_conv *v;
+	struct cm_msg m;
+	unsigned side, i;
+	bool pair;
+
+	if (!cm_msg_get(&m, mad)) {
+		find_breach(&c->find, &p->at, RULE_CM_FORMAT, "class %#x version %u, method %#x, attribute %#x", mad[1], mad[2],
+			    mad[3], be16_get(mad + 16));
+		return;
+	}
+	v = conv_of(c, p, &m, &side, &pair);
+	if (!v && (m.attr == CM_REQ || m.attr == CM_SIDR_REQ)) {
+		v = conv_begin(c, p, &m);
+		side = 0;
+	}
+	if (!v && pair)
+		find_breach(&c->find, &p->at, RULE_CM_ID, "%s with ids %#x, %#x: no such exchange", cm_attr_name(m.attr),
+			    ids_of(&m).local, ids_of(&m).remote);
+	else if (!v)
+		find_note(&c->find, &p->at, "%s of an exchange that began before the capture", cm_attr_name(m.attr));
+	if (!v)
+		return;
+	i = m.attr - CM_REQ;
+	if (v->seen[side] & BIT(m.attr)) {
+		if (m.attr != CM_MRA && memcmp(v->mad[side][i] + MAD_HEAD, mad + MAD_HEAD, MAD_LEN - MAD_HEAD))
+			find_breach(&c->find, &p->at, RULE_CM_SAME, "not the %s that was sent before", cm_attr_name(m.attr));
+		return;
+	}
+	order(c, p, v, side, m.attr);
+	v->seen[side] |= BIT(m.attr);
+	memcpy(v->mad[side][i], mad, MAD_LEN);
+	contents(c, p, v, side, &m);
+}
+
+void check_ud(struct check *c, const struct packet *p, const uint8_t *payload)
+{
+	if (p->b.payload_len > 4096)
+		find_breach(&c->find, &p->at, RULE_PAYLOAD, "%llu bytes in a datagram", (unsigned long long)p->b.payload_len);
+	if (p->b.dqpn != QPN_GSI)
+		return;
+	if (p->b.qkey != QKEY_GSI || p->b.sqpn != QPN_GSI || p->b.payload_len != MAD_LEN) {
+		find_breach(&c->find, &p->at, RULE_UD, "Q_Key %#x, from QP %#x, %llu bytes", p->b.qkey, p->b.sqpn,
+			    (unsigned long long)p->b.payload_len);
+		return;
+	}
+	message(c, p, payload);
+}

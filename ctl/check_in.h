@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* check_in.h - what the parts of the checker share: one file that is being read. */
+#ifndef CTL_CHECK_IN_H
+#define CTL_CHECK_IN_H
+
+#include "conv.h"
+#include "find.h"
+
+struct cm_conv;
+
+struct check {
+	struct find find;
+	struct conv conv;
+	struct cm_conv *cms;		/* newest first */
+	uint64_t frames, packets;
+	bool no_memory;
+};
+
+/* A packet with a good head: its frame, what its headers say, its raw bytes without the ICRC. */
+struct packet {
+	struct find_at at;
+	const struct frame *frame;
+	struct burst b;
+	const struct opcode *op;
+	const uint8_t *data;
+	size_t len;
+};
+
+void check_request(struct check *, struct stream *, const struct packet *);	/* RC and XRC */
+void check_uc(struct check *, struct stream *, const struct packet *);
+void check_answer(struct check *, struct stream *, const struct packet *);	/* in the stream of the answers */
+void check_stream_end(struct check *, struct stream *, const struct find_at *);
+void check_ud(struct check *, const struct packet *, const uint8_t *payload);
+void check_cm_free(struct check *);
+
+/* Requests before seq are acknowledged (check_resp.c). */
+void check_advance(struct check *, struct stream *, const struct find_at *, uint64_t seq);
+
+/* The path MTU became known: by what is u, the last READ of unknown length, settled? (check_req.c) */
+void check_mtu(struct stream *, uint32_t mtu);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_req.c - the rules of who asks: PSNs, order of opcodes, lengths, what is sent again and when.
+ *
+ * Not every packet that was sent is in a capture: one may be lost before it came there.  So a missing PSN counts
+ * when it is acknowledged all the same, or not at all.
+ */
+#include "check_in.h"
+
+#include <stdlib.h>
+
+#include "../proto/icrc.h"
+
+#define RESTART		(1 << 20)	/* a PSN this far off is of a queue pair that began anew */
+#define CM_MARGIN_NS	1000u		/* clocks of captures tick in microseconds */
+
+static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
+
+static bool is_read(const struct sent *u) { return opcode_get(u->op)->kind == KIND_READ; }
+
+void check_mtu(struct stream *s, uint32_t mtu)
+{
+	struct sent *u = s->n ? &s->v[s->n - 1] : NULL;
+
+	s->mtu = mtu;
+	if (!u || u->n)
+		return;
+	u->n = packets_of(u->len, mtu);
+	s->next_seq = s->cursor = u->seq + u->n;
+}
+
+/* The next request tells how many responses the READ of unknown MTU has. */
+static void read_settle(struct stream *s, uint64_t seq)
+{
+	struct sent *u = &s->v[s->n - 1];
+
+	for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2)
+		if (u->seq + packets_of(u->len, mtu) == seq) {
+			check_mtu(s, mtu);
+			return;
+		}
+	u->n = 1;
+}
+
+/* ---- messages -------------------------------------------------------------- */
+
+/* Whether b may follow a. */
+static bool in_order(const struct opcode *a, const struct opcode *b)
+{
+	return a->place & PLACE_LAST ? b->place & PLACE_FIRST : !(b->place & PLACE_FIRST) && a->kind == b->kind;
+}
+
+/* What the place in the order of PSNs says of v[i]; at: report, NULL: do not. */
+static void link_up(struct check *c, struct stream *s, size_t i, const struct find_at *at)
+{
+	struct sent *u = &s->v[i], *prev = i ? u - 1 : NULL;
+	const struct opcode *op = opcode_get(u->op);
+	bool write = op->kind == KIND_WRITE, orderly;
+
+	u->linked = prev && prev->seq + prev->n == u->seq;
+	u->msn = (prev ? prev->msn : 0) + sent_ends(u);
+	orderly = !u->linked || in_order(opcode_get(prev->op), op);
+	u->holes = prev ? prev->holes + (!u->linked || !orderly) : 0;
+	if (op->place & PLACE_FIRST) {
+		u->off = 0;
+	} else if (u->linked && !(opcode_get(prev->op)->place & PLACE_LAST) && opcode_get(prev->op)->kind == op->kind) {
+		u->off = prev->off + prev->len;
+		u->total = prev->total;
+	} else {
+		u->total = 0;	/* its FIRST is not in the capture */
+		write = false;
+	}
+	if (!at)
+		return;
+	if (!orderly)
+		find_breach(&c->find, at, RULE_OP_SEQ, "%s follows %s", op->name, opcode_get(prev->op)->name);
+	if (write && u->total && (sent_ends(u) ? u->off + u->len != u->total : u->off + u->len >= u->total))
+		find_breach(&c->find, at, RULE_MSG_LEN, "%llu bytes up to here, the RETH says %llu",
+			    (unsigned long long)(u->off + u->len), (unsigned long long)u->total);
+}
+
+static void payload(struct check *c, struct stream *s, const struct packet *p)
+{
+	uint32_t len = (uint32_t)p->b.payload_len;
+
+	if (p->op->pay == PAY_FULL) {
+		if (!s->mtu && len >= 256 && len <= 4096 && !(len & (len - 1))) {
+			check_mtu(s, len);
+			if (s->mate)
+				s->mate->mtu = len;
+		} else if (len != s->mtu) {
+			find_breach(&c->find, &p->at, RULE_PAYLOAD, "%u bytes, the path MTU is %u", len, s->mtu);
+		}
+	} else if (len > (s->mtu ? s->mtu : 4096)) {
+		find_breach(&c->find, &p->at, RULE_PAYLOAD, "%u bytes, the path MTU is %u", len, s->mtu ? s->mtu : 4096);
+	}
+}
+
+static struct sent sent_of(const struct stream *s, const struct packet *p, uint64_t seq)
+{
+	struct sent u = { .seq = seq, .n = 1, .len = (uint32_t)p->b.payload_len, .op = p->b.op_first, .frame_no = p->frame->no,
+			  .ns = p->frame->ns };
+
+	u.mark = icrc_data(0, p->data + BTH_LEN, p->op->hdr_len - BTH_LEN);
+	if (p->op->hdrs & HDR_RETH) {
+		u.va = p->b.va;
+		u.rkey = p->b.rkey;
+		u.total = p->b.dma_len;
+	}
+	if (p->op->kind == KIND_READ) {
+		u.len = p->b.dma_len;
+		u.n = s->mtu ? packets_of(u.len, s->mtu) : u.len <= 256;
+	}
+	return u;
+}
+
+/* ---- sent again ------------------------------------------------------------- */
+
+static void same(struct check *c, struct stream *s, const struct packet *p, struct sent *u, uint64_t seq)
+{
+	uint64_t skipped = seq - u->seq, bytes = skipped * s->mtu;
+
+	if (is_read(u) && p->op->kind == KIND_READ && SVC_OF(u->op) == SVC_OF(p->b.op_first)) {
+		if (p->b.rkey != u->rkey || p->b.va != u->va + bytes || p->b.dma_len != u->len - bytes)
+			find_breach(&c->find, &p->at, RULE_RETRANS, "READ of %u bytes at %#llx; packet %llu and %llu responses ask for "
+				    "%llu at %#llx", p->b.dma_len, (unsigned long long)p->b.va, (unsigned long long)u->frame_no,
+				    (unsigned long long)skipped, (unsigned long long)(u->len - bytes),
+				    (unsigned long long)(u->va + bytes));
+		u->restart[u->restarts++ % RESTARTS] = (uint32_t)skipped;
+		if (u->have >= skipped)
+			u->passed = false;
+		return;
+	}
+	if (u->op != p->b.op_first || u->len != p->b.payload_len || u->seq != seq ||
+	    u->mark != icrc_data(0, p->data + BTH_LEN, p->op->hdr_len - BTH_LEN))
+		find_breach(&c->find, &p->at, RULE_RETRANS, "not what packet %llu was: %s of %u bytes", (unsigned long long)u->frame_no,
+			    opcode_get(u->op)->name, u->len);
+	u->passed = false;
+}
+
+/* A step back in PSNs. */
+static void back(struct check *c, struct stream *s, const struct packet *p, uint64_t seq)
+{
+	if (s->nak) {
+		if (seq != s->nak_seq && seq != s->nak_una)
+			find_breach(&c->find, &p->at, RULE_NAK_RESUME, "goes on here, though the NAK named PSN %#x",
+				    seq_psn(s->nak_seq).v);
+		s->nak = false;
+	}
+	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + CM_MARGIN_NS < s->rnr_until)
+		find_breach(&c->find, &p->at, RULE_RNR_WAIT, "%llu us too early",
+			    (unsigned long long)(s->rnr_until - p->frame->ns) / 1000);
+	if (seq <= s->rnr_seq)
+		s->rnr = false;
+}
+
+/* ---- a request --------------------------------------------------------------- */
+
+static void first(struct check *c, struct stream *s, const struct packet *p)
+{
+	s->begun = true;
+	if (s->agreed && p->b.psn.v != s->first_psn)
+		find_breach(&c->find, &p->at, RULE_CM_PSN, "the first request should have PSN %#x", s->first_psn);
+	s->next_seq = s->cursor = s->una = seq_near(p->b.psn, 0);
+}
+
+static void insert(struct check *c, struct stream *s, const struct packet *p, uint64_t seq, size_t i)
+{
+	struct sent u = sent_of(s, p, seq);
+	size_t before = s->n;
+
+	if (!stream_put(s, i, &u)) {
+		c->no_memory = true;
+		return;
+	}
+	i -= before + 1 - s->n;
+	link_up(c, s, i, &p->at);
+	for (size_t k = i + 1; k < s->n; k++)
+		link_up(c, s, k, k == i + 1 ? &p->at : NULL);
+}
+
+void check_request(struct check *c, struct stream *s, const struct packet *p)
+{
+	struct sent *u;
+	uint64_t seq;
+	size_t i;
+
+	if (s->begun && (p->op->place & PLACE_FIRST) && abs(psn_diff(p->b.psn, seq_psn(s->next_seq))) > RESTART) {
+		find_note(&c->find, &p->at, "the queue pair begins anew");
+		check_stream_end(c, s, &p->at);
+		stream_reset(s);
+	}
+	if (!s->begun)
+		first(c, s, p);
+	payload(c, s, p);
+	seq = seq_near(p->b.psn, s->next_seq);
+	if (s->n && !s->v[s->n - 1].n && seq > s->v[s->n - 1].seq)
+		read_settle(s, seq);
+	u = stream_at(s, seq, &i);
+	if (!u && s->n && !s->v[s->n - 1].n && s->v[s->n - 1].seq == seq)
+		u = &s->v[s->n - 1];
+	if (seq < s->cursor)
+		back(c, s, p, seq);
+	if (u) {
+		same(c, s, p, u, seq);
+		s->cursor = u->seq + u->n;
+		return;
+	}
+	if (s->n && seq < s->v[0].seq)
+		return;		/* older than the capture */
+	insert(c, s, p, seq, i);
+	u = stream_at(s, seq, NULL);
+	s->cursor = seq + (u ? u->n : 1);
+	if (s->cursor > s->next_seq)
+		s->next_seq = s->cursor;
+}
+
+void check_uc(struct check *c, struct stream *s, const struct packet *p)
+{
+	struct sent u, *prev = s->n ? &s->v[0] : NULL;
+	uint64_t seq;
+
+	if (!s->begun)
+		first(c, s, p);
+	payload(c, s, p);
+	seq = seq_near(p->b.psn, s->next_seq);
+	if (seq < s->next_seq) {
+		find_breach(&c->find, &p->at, RULE_PSN_BACK, "%llu behind the newest", (unsigned long long)(s->next_seq - seq));
+		return;
+	}
+	if (seq > s->next_seq)
+		find_breach(&c->find, &p->at, RULE_PSN_GAP, "%llu packets are missing before it",
+			    (unsigned long long)(seq - s->next_seq));
+	/* The last one alone is kept. */
+	u = sent_of(s, p, seq);
+	s->next_seq = seq + 1;
+	if (!prev) {
+		c->no_memory |= !stream_put(s, 0, &u);
+		return;
+	}
+	if (!stream_put(s, 1, &u)) {
+		c->no_memory = true;
+		return;
+	}
+	link_up(c, s, 1, &p->at);
+	s->v[0] = s->v[1];
+	s->n = 1;
+}

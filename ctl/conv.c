@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* conv.c - streams and the requests in them. */
+#include "conv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SEQ_BEGIN	((uint64_t)4 << 24)	/* room for what is older than the first packet seen */
+#define KEPT		(1u << 17)		/* requests that are kept behind the last acknowledged */
+
+static unsigned bucket_of(const uint8_t *sgid, const uint8_t *dgid, uint32_t dqpn)
+{
+	uint32_t h = 2166136261u ^ dqpn;
+
+	for (unsigned i = 0; i < 16; i++)
+		h = (h ^ sgid[i] ^ (uint32_t)dgid[i] << 8) * 16777619u;
+	return (h ^ h >> 16) % CONV_BUCKETS;
+}
+
+struct stream *conv_find(struct conv *c, const uint8_t *sgid, const uint8_t *dgid, uint8_t svc, uint32_t dqpn)
+{
+	struct stream *s = c->bucket[bucket_of(sgid, dgid, dqpn)];
+
+	while (s && (s->dqpn != dqpn || s->svc != svc || memcmp(s->sgid, sgid, 16) || memcmp(s->dgid, dgid, 16)))
+		s = s->next;
+	return s;
+}
+
+struct stream *conv_stream(struct conv *c, const struct frame *f, uint8_t svc, uint32_t dqpn)
+{
+	struct stream *s = conv_find(c, f->sgid, f->dgid, svc, dqpn), **b;
+
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	memcpy(s->sgid, f->sgid, 16);
+	memcpy(s->dgid, f->dgid, 16);
+	s->svc = svc;
+	s->dqpn = dqpn;
+	b = &c->bucket[bucket_of(s->sgid, s->dgid, dqpn)];
+	s->next = *b;
+	*b = s;
+	c->streams++;
+	return s;
+}
+
+void conv_marry(struct stream *a, struct stream *b)
+{
+	if (a->mate)
+		a->mate->mate = NULL;
+	if (b->mate)
+		b->mate->mate = NULL;
+	a->mate = b;
+	b->mate = a;
+	if (!a->mtu)
+		a->mtu = b->mtu;
+	if (!b->mtu)
+		b->mtu = a->mtu;
+}
+
+/* Of those that fit, the one with the newest requests: a number that is used again has a new stream only if its QP has. */
+struct stream *conv_mate(struct conv *c, struct stream *s, psn_t p)
+{
+	struct stream *best = NULL;
+	uint64_t seq;
+
+	for (unsigned i = 0; i < CONV_BUCKETS; i++)
+		for (struct stream *m = c->bucket[i]; m; m = m->next) {
+			if (m->mate || !m->begun || m->svc != s->svc || memcmp(m->sgid, s->dgid, 16) || memcmp(m->dgid, s->sgid, 16))
+				continue;
+			seq = seq_near(p, m->next_seq);
+			if (!stream_at(m, seq, NULL) && !(m->n && m->v[m->n - 1].n == 0 && seq >= m->v[m->n - 1].seq))
+				continue;
+			if (!best || m->v[m->n - 1].frame_no > best->v[best->n - 1].frame_no)
+				best = m;
+		}
+	return best;
+}
+
+void conv_free(struct conv *c)
+{
+	struct stream *s;
+
+	for (unsigned i = 0; i < CONV_BUCKETS; i++)
+		while ((s = c->bucket[i])) {
+			c->bucket[i] = s->next;
+			free(s->v);
+			free(s);
+		}
+}
+
+void stream_reset(struct stream *s)
+{
+	struct stream old = *s;
+
+	if (s->mate)
+		s->mate->mate = NULL;
+	free(s->v);
+	*s = (struct stream){ .next = old.next, .dqpn = old.dqpn, .svc = old.svc };
+	memcpy(s->sgid, old.sgid, 16);
+	memcpy(s->dgid, old.dgid, 16);
+}
+
+uint64_t seq_near(psn_t p, uint64_t ref)
+{
+	if (!ref)
+		ref = SEQ_BEGIN + p.v;
+	return ref + (uint64_t)(int64_t)psn_diff(p, seq_psn(ref));
+}
+
+struct sent *stream_at(struct stream *s, uint64_t seq, size_t *place)
+{
+	size_t lo = 0, hi = s->n, mid;
+
+	while (lo < hi) {
+		mid = (lo + hi) / 2;
+		if (s->v[mid].seq <= seq)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (place)
+		*place = lo;
+	return lo && seq < s->v[lo - 1].seq + s->v[lo - 1].n ? &s->v[lo - 1] : NULL;
+}
+
+static void trim(struct stream *s)
+{
+	size_t gone;
+
+	if (s->una_i < 2 * KEPT)
+		return;
+	gone = s->una_i - KEPT;
+	memmove(s->v, s->v + gone, (s->n - gone) * sizeof(*s->v));
+	s->n -= gone;
+	s->una_i -= gone;
+}
+
+struct sent *stream_put(struct stream *s, size_t i, const struct sent *u)
+{
+	size_t cap = s->cap ? 2 * s->cap : 64, before = s->n;
+	struct sent *v;
+
+	trim(s);
+	i = i < before - s->n ? 0 : i - (before - s->n);
+	if (s->n == s->cap) {
+		v = realloc(s->v, cap * sizeof(*v));
+		if (!v)
+			return NULL;
+		s->v = v;
+		s->cap = cap;
+	}
+	memmove(s->v + i + 1, s->v + i, (s->n - i) * sizeof(*s->v));
+	s->v[i] = *u;
+	s->n++;
+	if (i < s->una_i)
+		s->una_i++;
+	return &s->v[i];
+}

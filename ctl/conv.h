@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conv.h - the conversations of a capture: for each direction the requests that were sent, in the order of
+ * their PSNs, and what was answered.
+ *
+ * A stream is all that goes from one address to one queue pair of another.  It carries the requests of its sender, and the
+ * answers of its sender to the requests of its mate, the stream of the other direction.  BTHs name the
+ * receiver alone: mates are found by the CM's messages, or by an answer that fits (conv_mate).
+ *
+ * PSNs are unwrapped: a seq counts on where a PSN begins anew.
+ */
+#ifndef CTL_CONV_H
+#define CTL_CONV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../proto/burst.h"
+#include "frame.h"
+
+#define RESTARTS	8u
+
+/* A request packet; a READ stands for all its responses. */
+struct sent {
+	uint64_t seq;
+	uint32_t n;		/* PSNs; 0: a READ of unknown MTU */
+	uint32_t len;		/* payload; of a READ: asked for */
+	uint32_t mark;		/* of the extended headers: equal for equal ones */
+	uint32_t rkey;
+	uint64_t va;
+	uint64_t frame_no, ns;
+	uint32_t msn;		/* messages that end with or before it, since the stream began */
+	uint32_t holes;		/* places before it where packets are missing, or out of order: no MSN can be told */
+	uint64_t off, total;	/* in its message; total of a WRITE as its RETH says */
+	uint32_t have;		/* responses that came, without a gap */
+	uint32_t restart[RESTARTS]; /* the responses from which on a READ was asked for again */
+	uint8_t restarts;	/* the next one to be overwritten */
+	uint8_t op;		/* whole opcode byte */
+	bool linked;		/* the packet before it is known */
+	bool passed;		/* acknowledged, though responses are missing */
+};
+
+struct stream {
+	struct stream *next;	/* in its bucket */
+	struct stream *mate;	/* NULL: not known */
+	uint8_t sgid[16], dgid[16];
+	uint32_t dqpn;
+	uint8_t svc;		/* enum service */
+	uint32_t mtu;		/* 0: not known */
+	bool begun;		/* a request was seen */
+	bool agreed;		/* the first PSN is known from the CM */
+	uint32_t first_psn;
+
+	/* requests */
+	struct sent *v;
+	size_t n, cap;
+	uint64_t next_seq;	/* behind the newest */
+	uint64_t cursor;	/* behind the one sent last, in time */
+
+	/* what the mate answered */
+	uint64_t una;		/* all before it is acknowledged */
+	size_t una_i;		/* first of v that is not behind it */
+	bool acked;
+	uint64_t ack_seq;	/* of the newest ACK */
+	enum { MSN_UNKNOWN, MSN_ABOUT, MSN_EXACT } msn_state;
+	uint32_t msn_base, msn_holes;
+	bool nak, rnr;		/* pending */
+	uint64_t nak_seq, nak_una, rnr_seq, rnr_until;
+};
+
+#define CONV_BUCKETS	1024u
+
+struct conv {
+	struct stream *bucket[CONV_BUCKETS];
+	unsigned streams;
+};
+
+/* Of frame and dqpn; made if it is new.  NULL: no memory. */
+struct stream *conv_stream(struct conv *, const struct frame *, uint8_t svc, uint32_t dqpn);
+struct stream *conv_find(struct conv *, const uint8_t *sgid, const uint8_t *dgid, uint8_t svc, uint32_t dqpn);
+/* The stream whose requests an answer with this PSN in s is for; NULL: none fits. */
+struct stream *conv_mate(struct conv *, struct stream *s, psn_t);
+void conv_marry(struct stream *, struct stream *);
+void conv_free(struct conv *);
+
+/* Forgets everything but the addresses: the queue pair began anew. */
+void stream_reset(struct stream *);
+uint64_t seq_near(psn_t, uint64_t ref);	/* the seq of a PSN that is nearest to ref */
+static inline psn_t seq_psn(uint64_t seq) { return psn((uint32_t)seq); }
+
+/* The request that has this seq; NULL: not in the capture, or long done.  *i: its place, or where it would be put. */
+struct sent *stream_at(struct stream *, uint64_t seq, size_t *i);
+/* Puts one in at i, which stream_at() gave; NULL: no memory. */
+struct sent *stream_put(struct stream *, size_t i, const struct sent *);
+
+/* Requests: the kinds of messages that an AETH counts. */
+static inline bool sent_ends(const struct sent *u) { return opcode_get(u->op)->place & PLACE_LAST; }
+static inline bool sent_waits(const struct sent *u)	/* has responses of its own */
+{
+	uint8_t kind = opcode_get(u->op)->kind;
+
+	return kind != KIND_SEND && kind != KIND_WRITE;
+}
+
+#endif

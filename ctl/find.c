@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* find.c - findings, one line or one JSON object each. */
+#include "find.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN	100u		/* lines of text for a file; the rest is counted */
+
+static const struct { const char *name, *text; unsigned excuse; } rules[] = {
+#define RULE(id, name, excuse, text) { name, text, excuse },
+#include "rule.def"
+#undef RULE
+};
+
+const char *rule_name(enum rule r) { return rules[r].name; }
+const char *rule_text(enum rule r) { return rules[r].text; }
+
+const char *gid_text(char *buf, const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+	if (!memcmp(gid, mapped, sizeof(mapped)))
+		return inet_ntop(AF_INET, gid + 12, buf, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, gid, buf, INET6_ADDRSTRLEN);
+}
+
+static void found(struct find *f, const struct find_at *at, const char *rule, bool note, const char *what)
+{
+	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN];
+	double s = (double)(at->frame->ns - f->begin_ns) / 1e9;
+
+	gid_text(src, at->frame->sgid);
+	gid_text(dst, at->frame->dgid);
+	if (f->json) {
+		json_array_append_new(f->json, json_pack("{s:s, s:s, s:I, s:f, s:s, s:s, s:i, s:i, s:s, s:s}",
+			"kind", note ? "note" : "finding", "rule", rule, "packet", (json_int_t)at->frame->no, "time", s,
+			"from", src, "to", dst, "qpn", (int)at->qpn, "psn", (int)at->psn, "opcode", at->op ? at->op : "",
+			"text", what));
+		return;
+	}
+	if (note ? !f->verbose || f->notes > SHOWN : f->findings > SHOWN)
+		return;
+	printf("%s: packet %llu, %.6f s, %s > %s", f->file, (unsigned long long)at->frame->no, s, src, dst);
+	if (at->op)
+		printf(" QP %#x PSN %#x %s", at->qpn, at->psn, at->op);
+	printf(": %s%s%s: %s\n", note ? "note" : "", note && *rule ? ", " : "", rule, what);
+}
+
+void find_breach(struct find *f, const struct find_at *at, enum rule r, const char *fmt, ...)
+{
+	bool note = (rules[r].excuse & f->path) || (f->has_from && memcmp(f->from, at->frame->sgid, 16));
+	char what[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	if (note)
+		f->notes++;
+	else
+		f->findings++;
+	found(f, at, rules[r].name, note, what);
+}
+
+void find_note(struct find *f, const struct find_at *at, const char *fmt, ...)
+{
+	char what[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	f->notes++;
+	found(f, at, "", true, what);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* find.h - what a check has found in one file: breaches of rules, shown as they come or kept for JSON. */
+#ifndef CTL_FIND_H
+#define CTL_FIND_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frame.h"
+
+enum path_bit { PATH_LOSS = 1, PATH_DUP = 2, PATH_REORDER = 4 };
+
+enum rule {
+#define RULE(id, name, excuse, text) RULE_##id,
+#include "rule.def"
+#undef RULE
+	RULES
+};
+
+const char *rule_name(enum rule);
+const char *rule_text(enum rule);
+
+struct find {
+	const char *file;
+	unsigned path;		/* PATH_ bits: what the path may have done */
+	bool has_from;
+	uint8_t from[16];	/* only what this sender does is judged; the rest are notes */
+	bool verbose;		/* notes are shown */
+	json_t *json;		/* an array; NULL: text on stdout */
+	uint64_t begin_ns;	/* of the first frame */
+	uint64_t findings, notes;
+};
+
+/* A breach of a rule by the packet with these BTH fields in this frame; what: one line, without the end. */
+struct find_at {
+	const struct frame *frame;
+	const char *op;		/* of the packet; NULL: not known */
+	uint32_t qpn, psn;
+};
+void find_breach(struct find *, const struct find_at *, enum rule, const char *what, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Worth to know and no breach. */
+void find_note(struct find *, const struct find_at *, const char *what, ...) __attribute__((format(printf, 3, 4)));
+
+/* An address as people write it; buf of INET6_ADDRSTRLEN. */
+const char *gid_text(char *buf, const uint8_t gid[16]);
+
+#endif

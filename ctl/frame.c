@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* frame.c - link layer, IP and UDP of captured frames; trains. */
+#include "frame.h"
+
+#include <string.h>
+
+#include "../proto/bytes.h"
+#include "../proto/icrc.h"
+
+#define ROCE_UDP_PORT	4791u
+#define UDP_HDR		8u
+#define PROTO_UDP	17u
+#define IPV4_DF		0x4000u
+#define IPV4_FRAG	0x3fffu	/* more fragments, or an offset */
+#define ICRC_MAX_PKT	(PKT_HDR_MAX + 4096u + ICRC_LEN)
+
+enum link { LINK_NULL = 0, LINK_ETHERNET = 1, LINK_RAW_BSD = 12, LINK_RAW = 101, LINK_SLL = 113, LINK_IPV4 = 228, LINK_IPV6 = 229,
+	    LINK_SLL2 = 276 };
+
+bool frame_link_known(int link)
+{
+	switch (link) {
+	case LINK_NULL: case LINK_ETHERNET: case LINK_RAW_BSD: case LINK_RAW: case LINK_SLL: case LINK_IPV4: case LINK_IPV6:
+	case LINK_SLL2:
+		return true;
+	}
+	return false;
+}
+
+/* Where the IP header is; len if there is none. */
+static size_t ip_at(int link, const uint8_t *p, size_t len)
+{
+	size_t at;
+
+	switch (link) {
+	case LINK_ETHERNET:
+		for (at = 12; at + 2 <= len && (be16_get(p + at) == 0x8100 || be16_get(p + at) == 0x88a8); at += 4)
+			;
+		return at + 2 <= len && (be16_get(p + at) == 0x0800 || be16_get(p + at) == 0x86dd) ? at + 2 : len;
+	case LINK_SLL:
+		return 16;
+	case LINK_SLL2:
+		return 20;
+	case LINK_NULL:
+		return 4;
+	}
+	return 0;
+}
+
+static void gid4(uint8_t gid[16], const uint8_t *addr)
+{
+	memset(gid, 0, 10);
+	memset(gid + 10, 0xff, 2);
+	memcpy(gid + 12, addr, 4);
+}
+
+static enum frame_kind udp_get(struct frame *f, const uint8_t *p, size_t len)
+{
+	size_t udp_len;
+
+	if (len < UDP_HDR || be16_get(p + 2) != ROCE_UDP_PORT)
+		return FRAME_OTHER;
+	f->sport = (uint16_t)be16_get(p);
+	udp_len = be16_get(p + 4);
+	if (udp_len < UDP_HDR || udp_len > len)
+		return FRAME_CUT;
+	f->data = p + UDP_HDR;
+	f->len = udp_len - UDP_HDR;
+	return FRAME_ROCE;
+}
+
+static enum frame_kind ipv4_get(struct frame *f, const uint8_t *p, size_t len)
+{
+	size_t head = (size_t)(p[0] & 15) * 4, total;
+
+	if (len < 20 || head < 20 || p[9] != PROTO_UDP)
+		return FRAME_OTHER;
+	gid4(f->sgid, p + 12);
+	gid4(f->dgid, p + 16);
+	f->tos = p[1];
+	f->ttl = p[8];
+	f->ip_id = (uint16_t)be16_get(p + 4);
+	f->df = be16_get(p + 6) & IPV4_DF;
+	if (be16_get(p + 6) & IPV4_FRAG)
+		return FRAME_FRAGMENT;
+	total = be16_get(p + 2);
+	if (total > len || total < head)
+		return len >= head + UDP_HDR && be16_get(p + head + 2) == ROCE_UDP_PORT ? FRAME_CUT : FRAME_OTHER;
+	return udp_get(f, p + head, total - head);
+}
+
+static enum frame_kind ipv6_get(struct frame *f, const uint8_t *p, size_t len)
+{
+	if (len < 40 || p[6] != PROTO_UDP)
+		return FRAME_OTHER;
+	memcpy(f->sgid, p + 8, 16);
+	memcpy(f->dgid, p + 24, 16);
+	f->tos = (uint8_t)(be16_get(p) >> 4);
+	f->ttl = p[7];
+	f->ip_id = 0;
+	f->df = true;
+	if (40 + be16_get(p + 4) > len)
+		return len >= 40 + UDP_HDR && be16_get(p + 42) == ROCE_UDP_PORT ? FRAME_CUT : FRAME_OTHER;
+	return udp_get(f, p + 40, be16_get(p + 4));
+}
+
+enum frame_kind frame_get(struct frame *f, int link, const uint8_t *p, size_t len)
+{
+	size_t at = ip_at(link, p, len);
+
+	if (at + 1 > len)
+		return FRAME_OTHER;
+	switch (p[at] >> 4) {
+	case 4: return ipv4_get(f, p + at, len - at);
+	case 6: return ipv6_get(f, p + at, len - at);
+	}
+	return FRAME_OTHER;
+}
+
+uint32_t frame_icrc(const struct frame *f, unsigned i, const uint8_t *data, size_t len)
+{
+	struct icrc_flow flow;
+
+	icrc_flow_init(&flow, f->sgid, f->dgid, f->sport, ROCE_UDP_PORT, f->df);
+	return icrc_pkt(&flow, (uint16_t)(f->ip_id + i), data, len - ICRC_LEN);
+}
+
+static bool icrc_good(const struct frame *f, size_t len)
+{
+	return le32_get(f->data + len - ICRC_LEN) == frame_icrc(f, 0, f->data, len);
+}
+
+size_t frame_segment(const struct frame *f)
+{
+	if (f->len < BTH_LEN + ICRC_LEN || icrc_good(f, f->len))
+		return f->len;
+	for (size_t len = BTH_LEN + ICRC_LEN; len < f->len && len <= ICRC_MAX_PKT; len += 4)
+		if (icrc_good(f, len))
+			return len;
+	return f->len;
+}

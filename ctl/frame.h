@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * frame.h - a captured frame, down to the UDP payload of RoCEv2.
+ *
+ * Link layers: Ethernet (VLAN tags too), raw IP, the loopback and "cooked" headers of Linux.
+ */
+#ifndef CTL_FRAME_H
+#define CTL_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct frame {
+	uint64_t no;		/* in its file, from 1; set by the caller */
+	uint64_t ns;		/* when; set by the caller */
+	uint8_t sgid[16], dgid[16];
+	bool df;		/* IPv4 */
+	uint16_t ip_id;		/* IPv4 */
+	uint8_t tos, ttl;
+	uint16_t sport;
+	const uint8_t *data;	/* the UDP payload, ICRC included */
+	size_t len;
+};
+
+enum frame_kind {
+	FRAME_OTHER,		/* not UDP to port 4791 */
+	FRAME_ROCE,
+	FRAME_FRAGMENT,		/* of a datagram that may be RoCE: addresses alone are filled in */
+	FRAME_CUT,		/* the capture does not have all of it */
+};
+
+/* Fills in all but no and ns; data points into the frame.  link: a LINKTYPE_ number of the pcap formats. */
+enum frame_kind frame_get(struct frame *, int link, const uint8_t *frame, size_t len);
+bool frame_link_known(int link);
+
+/*
+ * A datagram longer than a packet is a train that was captured before the kernel cut it: all segments have the same length but the last, which
+ * may be shorter.  That length, found by the ICRC of the first; f->len if it is one packet (or nothing fits).
+ * Segment i has IP identification f->ip_id + i.
+ */
+size_t frame_segment(const struct frame *f);
+
+/* The ICRC that segment i of this frame, len bytes from data on with the ICRC, should have. */
+uint32_t frame_icrc(const struct frame *f, unsigned i, const uint8_t *data, size_t len);
+
+#endif
