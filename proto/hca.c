@@ -21,6 +21,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	h->rng.s = cfg->seed;
 	slots_init(&h->pd, or_default(cfg->max_pd, 65536));
 	slots_init(&h->mr, or_default(cfg->max_mr, 524287));
+	slots_init(&h->mw, or_default(cfg->max_mw, 524287));
 	slots_init(&h->cq, or_default(cfg->max_cq, 65536));
 	slots_init(&h->srq, or_default(cfg->max_srq, 65536));
 	link_init(&h->ready);
@@ -48,10 +49,13 @@ void hca_free(struct hca *h)
 			hca_cq_destroy(h, i);
 	for (uint32_t i = 0; i < h->mr.size; i++)
 		free(h->mr.v[i]);
+	for (uint32_t i = 0; i < h->mw.size; i++)
+		free(h->mw.v[i]);
 	for (uint32_t i = 0; i < h->pd.size; i++)
 		free(h->pd.v[i]);
 	slots_fini(&h->srq);
 	slots_fini(&h->cq);
+	slots_fini(&h->mw);
 	slots_fini(&h->mr);
 	slots_fini(&h->pd);
 	mcast_fini(h);
@@ -91,6 +95,9 @@ static const struct {
 	[WR_WRITE_IMM] = { KIND_WRITE, .uc = true, .known = true },
 	[WR_SEND] = { KIND_SEND, .uc = true, .ud = true, .known = true },
 	[WR_SEND_IMM] = { KIND_SEND, .uc = true, .ud = true, .known = true },
+	[WR_SEND_INV] = { KIND_SEND, .uc = true, .known = true },
+	[WR_LOCAL_INV] = { KIND_LOCAL, .uc = true, .known = true },
+	[WR_BIND_MW] = { KIND_LOCAL, .uc = true, .known = true },
 	[WR_READ] = { KIND_READ, .rd = true, .known = true },
 	[WR_CMP_SWP] = { KIND_ATOMIC, .rd = true, .known = true },
 	[WR_FETCH_ADD] = { KIND_ATOMIC, .rd = true, .known = true },
@@ -106,6 +113,8 @@ static int post_check(const struct qp *qp, const struct send_wr *wr)
 	if ((qp->type == QPT_UC && !wr_ops[wr->op].uc) || (qp->type == QPT_UD && !wr_ops[wr->op].ud))
 		return EINVAL;
 	if (wr_ops[wr->op].rd && (wr->inline_len || (wr->flags & WR_INLINE)))
+		return EINVAL;
+	if (wr_ops[wr->op].kind == KIND_LOCAL && (wr->inline_len || wr->sge_n || (wr->flags & WR_INLINE)))
 		return EINVAL;
 	if (wr->sge_n > qp->cap.max_send_sge ||
 	    wr->sge_n * sizeof(struct sge) + (uint64_t)wr->inline_len > qp->sq.room)

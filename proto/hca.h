@@ -44,7 +44,7 @@ struct hca_cfg {
 	uint32_t local_train_len; /* and to a GID of hca_local_set() */
 	bool early_retrans;	/* send again after some round trips, not only at the ACK timeout */
 	uint32_t window_len;	/* bytes in flight to one foreign GID, at the start and at the most */
-	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd;	/* 0: a default */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd;	/* 0: a default */
 };
 
 /* NULL: no memory. */
@@ -62,7 +62,7 @@ void hca_mtu_set(struct hca *, uint8_t mtu);
 /* ---- objects ----------------------------------------------------------- */
 
 int hca_pd_alloc(struct hca *, uint32_t *pdn);
-int hca_pd_free(struct hca *, uint32_t pdn);			/* EBUSY while MRs, QPs, SRQs use it */
+int hca_pd_free(struct hca *, uint32_t pdn);			/* EBUSY while MRs, windows, QPs, SRQs use it */
 
 struct mr_attr {
 	uint32_t pdn;
@@ -73,7 +73,15 @@ struct mr_attr {
 };
 int hca_mr_reg(struct hca *, const struct mr_attr *, uint32_t *key);	/* lkey and rkey are the same */
 int hca_mr_dereg(struct hca *, uint32_t key);			/* EBUSY while a window is bound */
-int hca_mr_rereg(struct hca *, uint32_t key, const struct mr_attr *);	/* all of it anew, under the same key */
+/* All of it anew, under the same key.  EBUSY while a window is bound. */
+int hca_mr_rereg(struct hca *, uint32_t key, const struct mr_attr *);
+
+/*
+ * A window, not bound.  type: 1 or 2.  Of *key the upper 24 bits are the window; the lowest byte is what the program
+ * says when it binds it (WR_BIND_MW).  dealloc unbinds, and does not look at that byte.
+ */
+int hca_mw_alloc(struct hca *, uint32_t pdn, unsigned type, uint32_t *key);
+int hca_mw_dealloc(struct hca *, uint32_t key);
 
 int hca_cq_create(struct hca *, uint32_t cqe, uint32_t *cqn);
 int hca_cq_destroy(struct hca *, uint32_t cqn);			/* EBUSY while QPs use it */
@@ -171,7 +179,7 @@ struct qp_info {
 /* The QP with the smallest number > *qpn; false: none.  Start with *qpn = 0. */
 bool hca_qp_next(const struct hca *, uint32_t *qpn, struct qp_info *);
 /* How many objects there are (for leak checks). */
-struct hca_count { uint32_t pd, mr, cq, srq, qp; };
+struct hca_count { uint32_t pd, mr, cq, srq, qp, mw; };
 void hca_objects(const struct hca *, struct hca_count *);
 
 /* Walks every invariant of every object; aborts with a message if one does not hold.  For tests: slow. */

@@ -13,6 +13,7 @@
 #include "link.h"
 #include "mcast.h"
 #include "mr.h"
+#include "mw.h"
 #include "path.h"
 #include "qp.h"
 #include "rng.h"
@@ -37,7 +38,7 @@ struct hca {
 	struct rng rng;
 	uint8_t gid[HCA_GIDS][16];
 	uint64_t gid_set;	/* bit per row */
-	struct slots pd, mr, cq, srq;
+	struct slots pd, mr, mw, cq, srq;
 	struct qp_tab qp;
 	struct paths paths;
 	struct mcasts mcast;

@@ -19,6 +19,7 @@ libproto_a_SOURCES = \
 	proto/icrc.c \
 	proto/mcast.c \
 	proto/mr.c \
+	proto/mw.c \
 	proto/opcode.c \
 	proto/path.c \
 	proto/qp.c \
@@ -57,6 +58,7 @@ noinst_HEADERS += \
 	proto/mem.h \
 	proto/mono.h \
 	proto/mr.h \
+	proto/mw.h \
 	proto/opcode.def \
 	proto/opcode.h \
 	proto/path.h \

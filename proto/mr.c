@@ -72,6 +72,8 @@ int hca_mr_dereg(struct hca *h, uint32_t key)
 
 	if (!mr || mr->key != key)
 		return EINVAL;
+	if (mr->windows)
+		return EBUSY;
 	mr->owner->users--;
 	slots_del(&h->mr, key >> 8);
 	free(mr);
@@ -85,6 +87,8 @@ int hca_mr_rereg(struct hca *h, uint32_t key, const struct mr_attr *a)
 
 	if (!mr || mr->key != key || !pd || attr_check(a))
 		return EINVAL;
+	if (mr->windows)
+		return EBUSY;
 	mr->owner->users--;
 	pd->users++;
 	*mr = (struct mr){ .key = key, .access = a->access, .pd = pd, .owner = pd, .iova = a->iova,

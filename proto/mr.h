@@ -17,7 +17,7 @@ struct hca;
 
 struct pd {
 	uint32_t number;
-	uint32_t users;		/* MRs, QPs, SRQs */
+	uint32_t users;		/* MRs, windows, QPs, SRQs */
 };
 
 struct mr {
@@ -28,6 +28,7 @@ struct mr {
 	uint64_t addr;
 	void *region;
 	struct pd *owner;	/* pd again, to count */
+	uint32_t windows;	/* bound to it */
 };
 
 /*

@@ -25,7 +25,8 @@ enum op {			/* bits 4-0 */
 #undef OP
 };
 
-enum op_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_RESP, KIND_ACK, KIND_ATOMIC_ACK, KIND_ATOMIC, KIND_FLUSH, KIND_AWRITE };
+enum op_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_RESP, KIND_ACK, KIND_ATOMIC_ACK, KIND_ATOMIC, KIND_FLUSH, KIND_AWRITE,
+	       KIND_LOCAL /* of work requests only: nothing is sent */ };
 enum op_place { PLACE_FIRST = 1, PLACE_MIDDLE = 2, PLACE_LAST = 4, PLACE_ONLY = 5 /* FIRST | LAST */ };
 enum op_pay { PAY_NONE, PAY_FULL, PAY_SOME, PAY_ANY, PAY_8 };
 

@@ -119,6 +119,7 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
 	link_init(&qp->ready);
 	link_init(&qp->waiter);
+	link_init(&qp->mws);
 	timer_init(&qp->timer);
 	if (queues_init(h, qp))
 		goto nomem;
@@ -151,6 +152,7 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 	if (qp->path)
 		path_put(h, qp->path);
 	mcast_leave(h, qp);
+	mw_leave(qp);
 	timer_del(&h->timers, &qp->timer);
 	events_clear(&qp->ev);
 	comp_release(&h->comp, qp->cap.max_send_wr + qp->cap.max_recv_wr);

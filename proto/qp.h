@@ -117,6 +117,7 @@ struct qp {
 	struct rwqe *srq_wqe;	/* the WR taken from the SRQ */
 	struct qp_attr attr;
 	struct qp_cap cap;
+	struct link mws;	/* windows of type 2 bound to it */
 	struct events ev;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
 };

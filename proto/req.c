@@ -120,7 +120,8 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 	uint32_t n = w->pkt_n - q->pos, out = distance(q->una, q->next);
 	uint64_t train;
 
-	if (q->pos == 0 && (w->wr.flags & WR_FENCE) && q->rd_head != q->rd_tail)
+	/* A peer may invalidate at once what earlier READs still read from: SEND_INV is always fenced. */
+	if (q->pos == 0 && ((w->wr.flags & WR_FENCE) || w->wr.op == WR_SEND_INV) && q->rd_head != q->rd_tail)
 		return 0;
 	if (w->rd && rd_full(q))
 		return 0;
@@ -149,6 +150,8 @@ static uint8_t op_send(const struct swqe *w, bool first, bool last)
 {
 	bool imm = w->wr.op == WR_SEND_IMM || w->wr.op == WR_WRITE_IMM;
 
+	if (last && w->wr.op == WR_SEND_INV)
+		return first ? OP_SEND_ONLY_INV : OP_SEND_LAST_INV;
 	if (w->kind == KIND_SEND) {
 		if (last)
 			return first ? (imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY) : (imm ? OP_SEND_LAST_IMM : OP_SEND_LAST);
@@ -208,7 +211,7 @@ static bool cut_message(struct hca *h, struct qp *qp, struct swqe *w, struct bur
 	b->va = w->wr.remote_addr;
 	b->rkey = w->wr.rkey;
 	b->dma_len = (uint32_t)w->len;
-	b->imm = w->wr.imm;
+	b->imm = b->inv_rkey = w->wr.imm;
 	b->se = end && (w->wr.flags & WR_SOLICITED) && (w->kind == KIND_SEND || w->wr.op == WR_WRITE_IMM);
 	return true;
 }
@@ -297,16 +300,50 @@ static void advance(struct qp *qp, const struct swqe *w, uint32_t n)
 	}
 }
 
+/*
+ * What is done without a packet - windows bound and invalidated - is done when all before it is; what is behind it
+ * waits.  false: not yet, or it failed.
+ */
+static bool locals(struct hca *h, struct qp *qp)
+{
+	struct sq *s = &qp->sq;
+
+	while (s->next != s->tail && sq_at(s, s->next)->kind == KIND_LOCAL) {
+		struct swqe *w = sq_at(s, s->next);
+		enum fault f = FAULT_NONE;
+
+		if (s->head != s->next)
+			return false;
+		if (w->wr.op == WR_BIND_MW)
+			f = mw_bind(h, qp, &w->wr);
+		else if (mw_may_inv(h, qp, qp->pd, w->wr.imm))
+			mw_inv(h, w->wr.imm);
+		else
+			f = FAULT_SQ_INV;
+		if (f) {
+			wr_fail(h, qp, w, f);
+			return false;
+		}
+		s->next++;
+		s->begun++;
+		sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
+	}
+	return s->next != s->tail;
+}
+
 bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
 	struct sq *s = &qp->sq;
 	struct req *q = &qp->req;
 	struct swqe *w;
-	uint32_t n, index = s->next;
+	uint32_t n, index;
 
 	if (s->next == s->tail || q->rnr_wait || (qp->state != QPS_RTS && qp->state != QPS_SQD) ||
 	    (qp->state == QPS_SQD && s->next == s->begun))
 		return false;
+	if (!locals(h, qp))
+		return false;
+	index = s->next;
 	w = sq_at(s, index);
 	if (qp->type == QPT_UD)
 		qp->mtu = mtu_bytes(h->cfg.mtu);

@@ -17,6 +17,7 @@ static const struct opcode *first_op(const struct burst *b) { return opcode_get(
 static const struct opcode *last_op(const struct burst *b) { return opcode_get(b->op_last); }
 static bool starts(const struct burst *b) { return first_op(b)->place & PLACE_FIRST; }
 static bool ends(const struct burst *b) { return last_op(b)->place & PLACE_LAST; }
+static bool has_inv(const struct burst *b) { return last_op(b)->hdrs & HDR_IETH; }
 static bool has_imm(const struct burst *b) { return last_op(b)->hdrs & HDR_IMM; }
 
 /* Does the train consume a receive WR, now or (SEND) since its first packet? */
@@ -29,7 +30,7 @@ static enum fault check_sequence(const struct qp *qp, const struct burst *b)
 {
 	const struct opcode *op = first_op(b);
 
-	if (op->kind == KIND_FLUSH || op->kind == KIND_AWRITE || (last_op(b)->hdrs & HDR_IETH))
+	if (op->kind == KIND_FLUSH || op->kind == KIND_AWRITE)
 		return FAULT_RESP_OP_UNSUP;
 	if (starts(b) ? qp->resp.kind != KIND_NONE : qp->resp.kind != op->kind)
 		return FAULT_RESP_OP_SEQ;
@@ -101,7 +102,9 @@ static enum fault check_send(struct hca *h, struct qp *qp, const struct burst *b
 	if (off + b->payload_len > w->len)
 		return FAULT_RESP_RECV_LEN;
 	*spans = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, off, b->payload_len, h->dst);
-	return *spans < 0 ? FAULT_RESP_RECV_PROT : FAULT_NONE;
+	if (*spans < 0)
+		return FAULT_RESP_RECV_PROT;
+	return has_inv(b) && !mw_may_inv(h, qp, qp->pd, b->inv_rkey) ? FAULT_RESP_INV : FAULT_NONE;
 }
 
 /* ---- WRITE ---------------------------------------------------------------- */
@@ -114,11 +117,11 @@ static enum fault check_write(struct hca *h, struct qp *qp, const struct burst *
 
 	*spans = 0;
 	/* All of the message is checked with its first packet; a length of 0 touches nothing. */
-	if (starts(b) && b->dma_len && !mr_span(h, rkey, qp->pd, ACC_REMOTE_WRITE, va, b->dma_len, h->dst))
+	if (starts(b) && b->dma_len && !rkey_span(h, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va, b->dma_len, h->dst))
 		return FAULT_RESP_RKEY;
 	if (!b->payload_len)
 		return FAULT_NONE;
-	if (va + off < va || !mr_span(h, rkey, qp->pd, ACC_REMOTE_WRITE, va + off, b->payload_len, h->dst))
+	if (va + off < va || !rkey_span(h, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va + off, b->payload_len, h->dst))
 		return FAULT_RESP_RKEY;
 	*spans = 1;
 	return FAULT_NONE;
@@ -144,6 +147,11 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 		if (has_imm(b)) {
 			c.flags = WC_WITH_IMM;
 			c.imm = b->imm;
+		}
+		if (has_inv(b)) {
+			mw_inv(h, b->inv_rkey);
+			c.flags = WC_WITH_INV;
+			c.imm = b->inv_rkey;
 		}
 		recv_complete(h, qp, &c);
 	}
@@ -208,7 +216,7 @@ static enum fault exec_read(struct hca *h, struct qp *qp, const struct burst *b)
 	struct span s;
 	struct rd *d;
 
-	if (b->dma_len && !mr_span(h, b->rkey, qp->pd, ACC_REMOTE_READ, b->va, b->dma_len, &s))
+	if (b->dma_len && !rkey_span(h, qp, b->rkey, qp->pd, ACC_REMOTE_READ, b->va, b->dma_len, &s))
 		return FAULT_RESP_RKEY;
 	d = rd_push(qp);
 	*d = (struct rd){ .kind = KIND_READ, .rkey = b->rkey, .va = b->va, .len = b->dma_len, .n = 1 };
@@ -228,7 +236,7 @@ static enum fault exec_atomic(struct hca *h, struct qp *qp, const struct burst *
 	struct rd *d;
 	int err;
 
-	if (!mr_span(h, b->rkey, qp->pd, ACC_REMOTE_ATOMIC, b->va, 8, &s))
+	if (!rkey_span(h, qp, b->rkey, qp->pd, ACC_REMOTE_ATOMIC, b->va, 8, &s))
 		return FAULT_RESP_RKEY;
 	if (s.addr & 7)
 		return FAULT_RESP_ALIGN;

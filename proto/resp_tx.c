@@ -25,7 +25,10 @@ static void resp_init(struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8
 	b->msn = msn & PSN_MASK;
 }
 
-/* The next train of a READ's responses; false: its memory may no longer be read, and the QP is in ERR. */
+/*
+ * The next train of a READ's responses; false: its memory may no longer be read, and the QP is in ERR.  What was answered
+ * before is not: the request may be an old copy, of a READ whose key was given up when it was done.
+ */
 static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, struct burst *b)
 {
 	uint32_t train = qp->path->train_len / qp->mtu, n = d->end - d->at;
@@ -40,7 +43,10 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 	b->payload_len = (last ? d->end_off : off + (uint64_t)n * qp->mtu) - off;
 	b->span = h->tx_span;
 	if (b->payload_len) {
-		if (!mr_span(h, d->rkey, qp->pd, ACC_REMOTE_READ, d->va + off, b->payload_len, h->tx_span)) {
+		if (!rkey_span(h, qp, d->rkey, qp->pd, ACC_REMOTE_READ, d->va + off, b->payload_len, h->tx_span)) {
+			d->want = false;
+			if (d->again)
+				return false;
 			resp_clear(qp);
 			fault_act(h, qp, FAULT_RESP_READ_RKEY);
 			qp->resp.nak_psn = b->psn;
@@ -75,8 +81,13 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 		}
 		if (!d->want)
 			continue;
-		if (d->kind == KIND_READ)
-			return read_tx(h, qp, d, r->rd_cur, b);
+		if (d->kind == KIND_READ) {
+			if (read_tx(h, qp, d, r->rd_cur, b))
+				return true;
+			if (qp->state == QPS_ERR)
+				return false;
+			continue;
+		}
 		d->want = false;
 		resp_init(qp, b, OP_ATOMIC_ACK, d->psn, aeth_ack(), d->msn);
 		b->orig = d->orig;

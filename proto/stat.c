@@ -46,5 +46,5 @@ bool hca_qp_next(const struct hca *h, uint32_t *qpn, struct qp_info *info)
 void hca_objects(const struct hca *h, struct hca_count *c)
 {
 	*c = (struct hca_count){ .pd = h->pd.live, .mr = h->mr.live, .cq = h->cq.live, .srq = h->srq.live,
-				 .qp = h->qp.live };
+				 .qp = h->qp.live, .mw = h->mw.live };
 }

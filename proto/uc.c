@@ -12,6 +12,7 @@
 
 static bool starts(const struct burst *b) { return opcode_get(b->op_first)->place & PLACE_FIRST; }
 static bool ends(const struct burst *b) { return opcode_get(b->op_last)->place & PLACE_LAST; }
+static bool has_inv(const struct burst *b) { return opcode_get(b->op_last)->hdrs & HDR_IETH; }
 static bool has_imm(const struct burst *b) { return opcode_get(b->op_last)->hdrs & HDR_IMM; }
 static uint8_t kind(const struct burst *b) { return opcode_get(b->op_first)->kind; }
 
@@ -52,13 +53,15 @@ static enum fault target(struct hca *h, struct qp *qp, const struct burst *b, in
 		if (r->off + b->payload_len > w->len)
 			return FAULT_UC_RECV_LEN;
 		*n = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, r->off, b->payload_len, h->dst);
-		return *n < 0 ? FAULT_UC_RECV_PROT : FAULT_NONE;
+		if (*n < 0)
+			return FAULT_UC_RECV_PROT;
+		return has_inv(b) && !mw_may_inv(h, qp, qp->pd, b->inv_rkey) ? FAULT_UC_INV : FAULT_NONE;
 	}
-	if (starts(b) && r->dma_len && !mr_span(h, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va, r->dma_len, h->dst))
+	if (starts(b) && r->dma_len && !rkey_span(h, qp, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va, r->dma_len, h->dst))
 		return FAULT_UC_RKEY;
 	if (!b->payload_len)
 		return FAULT_NONE;
-	if (!mr_span(h, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va + r->off, b->payload_len, h->dst))
+	if (!rkey_span(h, qp, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va + r->off, b->payload_len, h->dst))
 		return FAULT_UC_RKEY;
 	*n = 1;
 	return FAULT_NONE;
@@ -102,6 +105,11 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 		c.src_qp = qp->attr.dest_qpn;
 		c.flags = has_imm(b) ? WC_WITH_IMM : 0;
 		c.imm = has_imm(b) ? b->imm : 0;
+		if (has_inv(b)) {
+			mw_inv(h, b->inv_rkey);
+			c.flags = WC_WITH_INV;
+			c.imm = b->inv_rkey;
+		}
 		recv_complete(h, qp, &c);
 	}
 	if (kind(b) == KIND_SEND)

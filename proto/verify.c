@@ -127,6 +127,8 @@ static uint32_t users_of(const struct hca *h, const void *obj)
 	}
 	for (uint32_t i = 0; i < h->mr.size; i++)
 		n += h->mr.v[i] && ((struct mr *)h->mr.v[i])->pd == obj;
+	for (uint32_t i = 0; i < h->mw.size; i++)
+		n += h->mw.v[i] && ((struct mw *)h->mw.v[i])->pd == obj;
 	for (uint32_t i = 0; i < h->srq.size; i++)
 		n += h->srq.v[i] && ((struct srq *)h->srq.v[i])->pd == obj;
 	return n;
@@ -161,6 +163,32 @@ static void verify_srq(const struct hca *h, const struct srq *srq)
 	HOLDS(srq->users == users_of(h, srq));
 	HOLDS(srq->rq.used == used && used <= srq->rq.depth);
 	HOLDS(srq->limit <= srq->rq.depth);
+}
+
+static void verify_mw(const struct hca *h, const struct mw *mw)
+{
+	HOLDS(mw->key & MW_KEY);
+	HOLDS(mw->mr || (!mw->qp && link_empty(&mw->of_qp)));
+	if (!mw->mr)
+		return;
+	HOLDS(slots_get(&h->mr, mw->mr->key >> 8) == mw->mr && mw->mr->pd == mw->pd);
+	HOLDS(mw->va >= mw->mr->iova && mw->len && mw->len <= mw->mr->len - (mw->va - mw->mr->iova));
+	HOLDS(mw->type == 2 ? mw->qp && qp_get(h, mw->qp->qpn) == mw->qp && !link_empty(&mw->of_qp) : !mw->qp);
+}
+
+static void verify_windows(const struct hca *h)
+{
+	uint64_t bound = 0;
+
+	for (uint32_t i = 0; i < h->mw.size; i++) {
+		if (!h->mw.v[i])
+			continue;
+		verify_mw(h, h->mw.v[i]);
+		bound += ((struct mw *)h->mw.v[i])->mr != NULL;
+	}
+	for (uint32_t i = 0; i < h->mr.size; i++)
+		bound -= h->mr.v[i] ? ((struct mr *)h->mr.v[i])->windows : 0;
+	HOLDS(!bound);
 }
 
 static void verify_heap(const struct heap *t)
@@ -204,6 +232,7 @@ void hca_verify(const struct hca *h)
 		HOLDS(!h->pd.v[i] || ((struct pd *)h->pd.v[i])->users == users_of(h, h->pd.v[i]));
 	for (uint32_t i = 0; i < h->cq.size; i++)
 		HOLDS(!h->cq.v[i] || ((struct cq *)h->cq.v[i])->users == users_of(h, h->cq.v[i]));
+	verify_windows(h);
 	verify_paths(h);
 	verify_heap(&h->timers);
 }

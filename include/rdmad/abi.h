@@ -78,7 +78,7 @@ struct send_wr {
 	uint8_t op;		/* enum wr_op */
 	uint8_t flags;		/* enum wr_flag */
 	uint16_t sge_n;
-	uint32_t imm;		/* immediate data as the program gave it (network order), or the rkey to invalidate */
+	uint32_t imm;		/* immediate data as the program gave it (network order), or the key to invalidate */
 	uint32_t inline_len;
 	uint32_t rkey;
 	uint64_t remote_addr;
@@ -92,6 +92,11 @@ struct send_wr {
 			uint32_t qkey;
 			struct av av;
 		} ud;
+		struct {		/* WR_BIND_MW: rkey is the window's new key, remote_addr where it begins */
+			uint64_t len;	/* 0: it is unbound */
+			uint32_t lkey;	/* of the region */
+			uint32_t access; /* enum access_flag */
+		} bind;
 		uint64_t raw[4];
 	};
 };

@@ -63,7 +63,7 @@ static const struct row rc_rows[] = {
 	    { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 2000 }, { .op = OP_READ_REQUEST, .dma_len = 8 } }),
 	ROW("RESP_OP_UNSUP", INV_FLUSH, 4096, { { .op = OP_FLUSH } }),
 	ROW("RESP_OP_UNSUP", INV_FLUSH, 4096, { { .op = OP_ATOMIC_WRITE, .len = 8, .dma_len = 8 } }),
-	ROW("RESP_OP_UNSUP", INV_FLUSH, 4096, { { .op = OP_SEND_ONLY_INV, .len = 8 } }),
+	ROW("RESP_INV", ACC, WC_LOC_ACCESS_ERR, EV_QP_ACCESS_ERR, true, 64, { { .op = OP_SEND_ONLY_INV, .len = 8 } }),
 	ROW("RESP_QP_RIGHT", INV_FLUSH, 64,
 	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .prepare = no_rights),
 	ROW("RESP_QP_RIGHT", INV_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 4 } }, .prepare = no_rights),
@@ -128,6 +128,7 @@ static const struct row uc_rows[] = {
 	ROW("UC_LEN", 0, NONE, NONE, false, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 5 } }),
 	ROW("UC_LEN", 0, NONE, NONE, false, 4096, { { .op = OP_SEND_FIRST, .len = 511 } }),
 	ROW("UC_RECV_LEN", 0, NONE, NONE, false, 64, { { .op = OP_SEND_ONLY, .len = 65 } }),
+	ROW("UC_INV", 0, NONE, NONE, false, 64, { { .op = SVC_UC | OP_SEND_ONLY_INV, .len = 8 } }),
 	ROW("UC_RKEY", 0, NONE, NONE, false, 64,
 	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .rkey_xor = 1 } }),
 	ROW("UC_RKEY", 0, NONE, NONE, false, 64,
@@ -426,6 +427,8 @@ START_TEST(send_queue)
 	static const struct wr_arg big = { .id = 2, .op = WR_SEND, .len = 0xf0000000, };
 	static const struct wr_arg over = { .id = 2, .op = WR_SEND, .len = 4097 };
 	static const struct wr_arg atom = { .id = 2, .op = WR_FETCH_ADD, .len = 4 };
+	static const struct wr_arg bind = { .id = 2, .op = WR_BIND_MW, .len = 4, .rkey = 0x80000100 };
+	static const struct wr_arg inv = { .id = 2, .op = WR_LOCAL_INV, .imm = 0x80000100 };
 	static const struct wr_arg read = { .id = 2, .op = WR_READ, .len = 4, .lkey = 77 };
 
 	for (uint8_t type = QPT_RC; type <= QPT_UD; type++) {
@@ -433,6 +436,10 @@ START_TEST(send_queue)
 		sq_fails(type, &far, "SQ_PROT", WC_LOC_PROT_ERR, false);
 		sq_fails(type, &big, "SQ_LEN", WC_LOC_LEN_ERR, false);
 		sq_fails(type, &plain, "SQ_MEM", WC_LOC_PROT_ERR, true);
+	}
+	for (uint8_t type = QPT_RC; type <= QPT_UC; type++) {
+		sq_fails(type, &bind, "SQ_BIND", WC_MW_BIND_ERR, false);
+		sq_fails(type, &inv, "SQ_INV", WC_MW_BIND_ERR, false);
 	}
 	sq_fails(QPT_UD, &over, "SQ_LEN", WC_LOC_LEN_ERR, false);
 	sq_fails(QPT_RC, &atom, "SQ_LEN", WC_LOC_LEN_ERR, false);
@@ -536,7 +543,7 @@ START_TEST(all_rows_named)
 	static const char *const others[] = {
 		"RESP_READ_MEM", "REQ_NAK_INV", "REQ_NAK_ACCESS", "REQ_NAK_OP", "REQ_NAK_OTHER", "REQ_RETRY_EXC",
 		"REQ_RNR_EXC", "REQ_BAD_RESP", "REQ_RESP_PROT", "REQ_RESP_MEM", "SQ_LEN", "SQ_OP", "SQ_PROT",
-		"SQ_MEM", "UD_QKEY", "UD_NO_RECV", "UD_LEN", "UD_RECV_LEN", "UD_RECV_PROT", "UD_RECV_MEM", "CQ_OVERRUN" };
+		"SQ_MEM", "SQ_BIND", "SQ_INV", "UD_QKEY", "UD_NO_RECV", "UD_LEN", "UD_RECV_LEN", "UD_RECV_PROT", "UD_RECV_MEM", "CQ_OVERRUN" };
 
 	for (unsigned i = 0; i < hca_fault_n(); i++) {
 		const char *name = hca_fault_name(i);

@@ -11,6 +11,7 @@ PROTO_TESTS = \
 	t/proto/core_ops \
 	t/proto/core_path \
 	t/proto/core_mr \
+	t/proto/core_mw \
 	t/proto/core_qp \
 	t/proto/golden \
 	t/proto/gsi \
@@ -51,6 +52,9 @@ t_proto_core_loss_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_mr_SOURCES = t/proto/core_mr.c t/proto/rig.c
 t_proto_core_mr_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_mr_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_mw_SOURCES = t/proto/core_mw.c t/proto/rig.c
+t_proto_core_mw_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_mw_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)

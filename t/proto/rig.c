@@ -86,7 +86,7 @@ static void host_init(struct host *x, enum link_mode mode, unsigned number, uint
 	ck_assert_int_eq(hca_cq_create(x->h, WCS, &x->cqn), 0);
 	x->buf = aligned_alloc(4096, BUF_LEN);
 	memset(x->buf, 0, BUF_LEN);
-	mr = (struct mr_attr){ .pdn = x->pdn, .access = 0xf, .addr = (uintptr_t)x->buf, .len = BUF_LEN,
+	mr = (struct mr_attr){ .pdn = x->pdn, .access = 0x31f, .addr = (uintptr_t)x->buf, .len = BUF_LEN,
 			       .iova = (uintptr_t)x->buf, .region = &x->region };
 	ck_assert_int_eq(hca_mr_reg(x->h, &mr, &x->key), 0);
 }
@@ -269,6 +269,14 @@ int rig_send(struct rig *r, struct host *x, const struct wr_arg *w)
 		slot.wr.atomic.swap = w->swap;
 		slot.wr.atomic.compare_add = w->compare_add;
 	}
+	if (w->op == WR_BIND_MW) {
+		slot.wr.remote_addr = (uintptr_t)x->buf + w->off;
+		slot.wr.bind.len = w->len;
+		slot.wr.bind.lkey = w->lkey ? w->lkey : x->key;
+		slot.wr.bind.access = w->access;
+	}
+	if (w->op == WR_BIND_MW || w->op == WR_LOCAL_INV)
+		return hca_post_send(x->h, x->qpn, &slot.wr, r->now);
 	if (w->inl) {
 		slot.wr.inline_len = w->len;
 		memcpy(slot.room, x->buf + w->off, w->len);

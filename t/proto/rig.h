@@ -84,6 +84,7 @@ struct wr_arg {
 	uint64_t swap, compare_add;
 	uint32_t lkey, rkey;	/* 0: the buffers' */
 	unsigned sge_n;		/* 0: 1.  len is cut into so many */
+	uint32_t access;	/* BIND_MW: of the window rkey, on off .. off + len of the own buffer */
 	bool inl, quiet;	/* inline; unsignaled */
 };
 int rig_send(struct rig *, struct host *from, const struct wr_arg *);

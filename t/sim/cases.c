@@ -5,7 +5,8 @@
 #include "cases.h"
 #include "runs.h"
 
-static const struct sim_case *const groups[] = { cases_state, cases_rc, cases_ud, cases_wire, cases_replay };
+static const struct sim_case *const groups[] = { cases_state, cases_rc, cases_ud, cases_wire, cases_replay,
+						  cases_mw };
 
 static const struct sim_case *case_get(unsigned i)
 {

@@ -17,7 +17,7 @@ struct sim_case {
 };
 
 extern const struct sim_case cases_state[], cases_rc[], cases_ud[], cases_wire[],
-	cases_replay[]; /* each ends with name NULL */
+	cases_replay[], cases_mw[]; /* each ends with name NULL */
 
 struct duo { struct mqp *a, *b; };
 

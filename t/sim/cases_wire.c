@@ -130,7 +130,6 @@ static void offences(struct model *m)
 		{RC(WRITE_FIRST), 256, RC(WRITE_LAST), 45, 300},
 		{RC(READ_REQUEST), 0, 0, 0, 0x80000001},
 		{RC(WRITE_FIRST), 256, 0, 0, 0x80000001},
-		{RC(SEND_ONLY_INV), 8, 0, 0, 0},
 		{RC(FLUSH), 0, 0, 0, 8},
 		{RC(ATOMIC_WRITE), 8, 0, 0, 8},
 	};

@@ -2,6 +2,7 @@
 sim_sources = \
 	t/sim/arena.c t/sim/arena.h \
 	t/sim/cases.c t/sim/cases.h \
+	t/sim/cases_mw.c \
 	t/sim/cases_rc.c \
 	t/sim/cases_replay.c \
 	t/sim/cases_state.c \

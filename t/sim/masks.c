@@ -17,6 +17,7 @@ struct script {
 	struct post post[10];	/* len 0 with op 0 and no flags: the end */
 	unsigned late;		/* receives are posted so many microseconds after the work; 0: before */
 	bool both;		/* B does the same */
+	bool window;		/* through one that B has bound */
 };
 
 #define S	WR_SIGNALED
@@ -62,6 +63,12 @@ static const struct script scripts[] = {
 		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
 		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
 		{ .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
+	{ .name = "window", .window = true, .post = {
+		{ .op = WR_WRITE, .flags = S, .len = 2 * MTU },
+		{ .op = WR_READ, .flags = S, .len = 3 * MTU },
+		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		{ .op = WR_SEND_INV, .flags = S, .len = MTU + 1 },
+		{ .op = WR_SEND, .flags = S, .len = 1 } } },
 };
 
 unsigned masks_scripts(void) { return sizeof scripts / sizeof scripts[0]; }
@@ -71,6 +78,7 @@ struct masks {
 	struct model m;
 	const struct script *script;
 	struct mqp *a, *b;
+	struct mmw *mw;
 };
 
 static void receives(struct sim *s, void *arg)
@@ -89,9 +97,13 @@ static void work(struct masks *k, struct mqp *q)
 {
 	const struct post *p = k->script->post;
 
-	for (unsigned i = 0; i < 10 && (p[i].op || p[i].len); i++)
-		if (model_send(q, &p[i]))
+	for (unsigned i = 0; i < 10 && (p[i].op || p[i].len); i++) {
+		struct post post = p[i];
+
+		post.mw = k->mw;
+		if (model_send(q, &post))
 			sim_fail(&k->m.s, "model_send");
+	}
 }
 
 uint64_t masks_run(uint64_t seed, bool trace)
@@ -115,6 +127,12 @@ uint64_t masks_run(uint64_t seed, bool trace)
 	k->a = model_qp(&k->m, 0, &qc);
 	k->b = model_qp(&k->m, 1, &qc);
 	model_connect(k->a, k->b, &attr, seed & 1, 0);
+	if (k->script->window) {	/* (nothing is sent for this) */
+		k->mw = model_mw(k->b, 2);
+		if (model_send(k->b, &(struct post){ .op = WR_BIND_MW, .flags = S, .mw = k->mw }))
+			sim_fail(&k->m.s, "model_send");
+		model_settle(&k->m);
+	}
 	if (!k->script->late)
 		receives(&k->m.s, k);
 	else

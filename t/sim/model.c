@@ -48,7 +48,8 @@ static void region_new(struct model *m, struct node *n, unsigned share, uint32_t
 
 static void node_setup(struct model *m, struct node *n)
 {
-	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC;
+	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC |
+			     ACC_MW_BIND;
 	uint32_t *pdn = m->pdn[n->i];
 
 	for (unsigned i = 0; i < 2; i++)
@@ -129,6 +130,19 @@ struct mqp *model_qp(struct model *m, unsigned node, const struct mqp_cfg *c)
 	if ((q->qpn & 3) != node || q->qpn < 16 || q->qpn > 0xfffffe)
 		sim_fail(&m->s, "QPN 0x%x of node %u", q->qpn, node);
 	return q;
+}
+
+struct mmw *model_mw(struct mqp *of, uint8_t type)
+{
+	struct model *m = of->m;
+	struct mmw *w = &m->mw[m->mw_n++];
+
+	if (m->mw_n > MODEL_MWS)
+		sim_fail(&m->s, "too many windows for the model");
+	*w = (struct mmw){ .of = of, .type = type, .zero = rng_one_in(&m->s.rng, 2) };
+	if (hca_mw_alloc(of->node->hca, m->pdn[of->node->i][0], type, &w->key))
+		sim_fail(&m->s, "hca_mw_alloc");
+	return w;
 }
 
 int model_modify(struct mqp *q, const struct qp_attr *a, uint32_t mask)
@@ -369,6 +383,9 @@ static void node_clear(struct model *m, struct node *n)
 	for (unsigned i = 0; i < MODEL_CQS; i++)
 		if (hca_cq_destroy(h, m->cqn[n->i][i]))
 			sim_fail(&m->s, "hca_cq_destroy");
+	for (unsigned i = 0; i < m->mw_n; i++)
+		if (m->mw[i].of->node == n && hca_mw_dealloc(h, m->mw[i].key))
+			sim_fail(&m->s, "hca_mw_dealloc");
 	for (unsigned i = 0; i < n->mem.region_n; i++) {
 		if (n->mem.region[i].alive && hca_mr_dereg(h, n->mem.region[i].key))
 			sim_fail(&m->s, "hca_mr_dereg");
@@ -379,9 +396,9 @@ static void node_clear(struct model *m, struct node *n)
 			sim_fail(&m->s, "hca_pd_free");
 	hca_verify(h);
 	hca_objects(h, &k);
-	if (k.pd || k.mr || k.cq || k.srq || k.qp)
-		sim_fail(&m->s, "left over: %u PDs, %u MRs, %u CQs, %u SRQs, %u QPs", k.pd, k.mr, k.cq, k.srq,
-		         k.qp);
+	if (k.pd || k.mr || k.cq || k.srq || k.qp || k.mw)
+		sim_fail(&m->s, "left over: %u PDs, %u MRs, %u CQs, %u SRQs, %u QPs, %u MWs", k.pd, k.mr, k.cq, k.srq,
+		         k.qp, k.mw);
 }
 
 void model_end(struct model *m)

@@ -20,12 +20,14 @@
 #define MODEL_SRQS	4u
 #define MODEL_WORDS	4u
 #define MODEL_CQS	3u	/* of a node */
+#define MODEL_MWS	64u
 
 struct model;
 struct mqp;
 
 /* Ways in which a send WR is wrong on purpose. */
-enum bad { BAD_NONE, BAD_RKEY, BAD_BOUNDS, BAD_PERM, BAD_PD, BAD_LKEY, BAD_LBOUNDS, BAD_ALIGN };
+enum bad { BAD_NONE, BAD_RKEY, BAD_BOUNDS, BAD_PERM, BAD_PD, BAD_LKEY, BAD_LBOUNDS, BAD_ALIGN,
+	   BAD_MW /* of the window concerned */ };
 
 /* A message that takes a receive WR. */
 struct msg {
@@ -33,7 +35,7 @@ struct msg {
 	struct mqp *from, *to;	/* to NULL: lost its receiver */
 	struct content *c;
 	uint32_t len, imm;
-	bool has_imm, solicited, write;
+	bool has_imm, inv /* imm is a key */, solicited, write;
 	bool known, ok;		/* its sender has been told, and that it arrived */
 	unsigned delivered;
 };
@@ -51,10 +53,25 @@ struct mwr {
 	struct piece *remote;
 	unsigned ver;		/* WRITE: which version of the remote content it writes */
 	struct msg *msg;
+	struct mmw *mw;		/* that it goes through, binds or ends */
 	uint64_t harm;		/* of the links, when it was posted */
 	uint32_t expect;	/* statuses that its own wrongness leads to; 0: it is right */
 	unsigned exec_n;	/* atomics: how often it was executed, ... */
 	uint64_t a, b, orig;	/* ... with what, and what it found */
+};
+
+/*
+ * A window on all of a node's REGION_ALL, bound on one of its QPs, for that QP's peer to use.  What the model does not know for
+ * sure - a bind that was flushed, an invalidation that may be lost - is dead.
+ */
+enum mmw_state { MMW_FREE, MMW_BINDING, MMW_BOUND, MMW_ENDING, MMW_DEAD };
+struct mmw {
+	struct mqp *of;
+	uint32_t key;
+	uint8_t type;
+	bool zero;		/* peers count from 0 */
+	enum mmw_state state;
+	unsigned uses;		/* posted WRs that go through it */
 };
 
 struct msrq {
@@ -101,6 +118,8 @@ struct model {
 	unsigned qp_n;
 	struct msrq srq[MODEL_SRQS];
 	unsigned srq_n;
+	struct mmw mw[MODEL_MWS];
+	unsigned mw_n;
 	struct piece *word[SIM_NODES][MODEL_WORDS];
 	uint32_t pdn[SIM_NODES][2], cqn[SIM_NODES][MODEL_CQS];
 	uint64_t next_id;
@@ -170,6 +189,7 @@ struct post {
 	enum bad bad;
 	uint32_t expect;	/* statuses that must follow (bits); bad sets it by itself */
 	unsigned word;		/* atomics */
+	struct mmw *mw;		/* BIND_MW, LOCAL_INV, SEND_INV: this one; else: through it, if it can be */
 	struct mqp *to;		/* UD */
 	uint32_t qkey;
 	unsigned gid;
@@ -187,6 +207,8 @@ unsigned model_owed(const struct mqp *);	/* receives that its peer still needs, 
 extern const struct sim_ops model_ops;
 void model_watch(struct mqp *);		/* notes changes of state that nobody asked for */
 void wr_free(struct mwr *, bool remote);
+struct mmw *model_mw(struct mqp *of, uint8_t type);
+bool mmw_usable(const struct mmw *, const struct mqp *);	/* by this peer, now */
 struct mqp *model_find(struct model *, const struct node *, uint32_t qpn);
 static inline struct model *model_of(struct sim *s) { return s->user; }
 static inline bool op_takes_recv(uint8_t op)
@@ -194,6 +216,7 @@ static inline bool op_takes_recv(uint8_t op)
 	return op == WR_SEND || op == WR_SEND_IMM || op == WR_SEND_INV || op == WR_WRITE_IMM;
 }
 static inline bool op_is_atomic(uint8_t op) { return op == WR_CMP_SWP || op == WR_FETCH_ADD; }
+static inline bool op_is_local(uint8_t op) { return op == WR_BIND_MW || op == WR_LOCAL_INV; }
 static inline bool op_waits(uint8_t op) { return op == WR_READ || op_is_atomic(op); }
 
 #endif

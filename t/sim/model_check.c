@@ -20,10 +20,30 @@ struct mqp *model_find(struct model *m, const struct node *n, uint32_t qpn)
 	return NULL;
 }
 
+bool mmw_usable(const struct mmw *mw, const struct mqp *q)
+{
+	return mw->state == MMW_BOUND && mw->of->exists && !mw->of->orphaned && mw->of->peer == q;
+}
+
+/* A WR that has to do with a window is over. */
+static void mw_over(struct mwr *w, bool ok)
+{
+	struct mmw *mw = w->mw;
+
+	w->mw = NULL;
+	if (!mw)
+		return;
+	if (!op_is_local(w->op) && w->op != WR_SEND_INV)
+		mw->uses--;
+	else if (mw->state == MMW_BINDING || mw->state == MMW_ENDING)
+		mw->state = !ok ? MMW_DEAD : w->op == WR_BIND_MW ? MMW_BOUND : MMW_FREE;
+}
+
 /* The memory of a WR that is over, well or not, is the program's again; only the far end may still be
  * written. */
 void wr_free(struct mwr *w, bool remote)
 {
+	mw_over(w, false);
 	for (unsigned i = 0; i < w->loc_n; i++) {
 		w->loc[i]->wr = NULL;
 		piece_put(w->loc[i]);
@@ -115,6 +135,7 @@ static void wr_pop(struct mqp *q, bool ok)
 		sim_fail(&q->m->s, "WR %llu is wrong and succeeded", (unsigned long long)w->id);
 	if (ok && q->type == QPT_RC)
 		wr_done_rc(w);
+	mw_over(w, ok);
 	if (w->msg) {
 		w->msg->known = true;
 		w->msg->ok = ok;
@@ -172,6 +193,7 @@ static uint8_t wc_op_of(uint8_t op)
 	case WR_ATOMIC_WRITE: return WC_OP_ATOMIC_WRITE;
 	case WR_FLUSH: return WC_OP_FLUSH;
 	case WR_LOCAL_INV: return WC_OP_LOCAL_INV;
+	case WR_BIND_MW: return WC_OP_BIND_MW;
 	default: return WC_OP_SEND;
 	}
 }
@@ -247,7 +269,8 @@ static bool msg_fits(const struct msg *g, const struct mqp *q, const struct mwr 
 	if ((g->to != q && (!g->to || !g->to->group || g->to->group != q->group)) ||
 	    c->byte_len != g->len + grh || c->op != (g->write ? WC_OP_RECV_IMM : WC_OP_RECV))
 		return false;
-	if (!(c->flags & WC_WITH_IMM) != !g->has_imm || (g->has_imm && c->imm != g->imm))
+	if (!(c->flags & WC_WITH_IMM) != !g->has_imm || !(c->flags & WC_WITH_INV) != !g->inv ||
+	    ((g->has_imm || g->inv) && c->imm != g->imm))
 		return false;
 	if (!c->solicited != !g->solicited)
 		return false;

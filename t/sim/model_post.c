@@ -182,6 +182,8 @@ static bool prepare(struct mwr *w, const struct post *p)
 		if (p->op == WR_CMP_SWP && rng_one_in(&m->s.rng, 2))
 			memcpy(&w->a, piece_bytes(w->remote), 8);	/* so that some of them swap */
 		return wr_pieces(w, w->qp->node, PIECE_OPEN, 8, 1, 8);
+	case WR_BIND_MW: case WR_LOCAL_INV:
+		return true;
 	default:
 		return prepare_send(w, p);
 	}
@@ -236,6 +238,15 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 		x->sge[0].addr = w->loc[0]->r->iova + w->loc[0]->r->len;
 		w->expect = 1u << WC_LOC_PROT_ERR;
 		break;
+	case BAD_MW:
+		if (p->op == WR_LOCAL_INV || p->op == WR_SEND_INV)
+			x->wr.imm ^= 1;
+		else if (p->op == WR_BIND_MW)
+			x->wr.bind.len++;
+		else
+			x->wr.rkey = p->mw->key ^ 1;
+		w->expect = 1u << (op_is_local(p->op) ? WC_MW_BIND_ERR : WC_REM_ACCESS_ERR);
+		break;
 	case BAD_ALIGN:
 		x->wr.remote_addr += 4;
 		w->expect = 1u << WC_REM_INV_REQ_ERR;
@@ -258,6 +269,31 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 }
 
 /* ---- posting ----------------------------------------------------------------- */
+
+/* What goes through a window, or changes it; note its state. */
+static void mw_fill(struct slot *x, struct mwr *w, const struct post *p)
+{
+	struct mmw *mw = p->mw;
+	struct region *r = mw ? &mw->of->node->mem.region[REGION_ALL] : NULL;
+
+	if (!mw || (w->remote && (w->remote->r != r || !mmw_usable(mw, w->qp))))
+		return;
+	w->mw = mw;
+	if (p->op == WR_BIND_MW) {
+		mw->key ^= 1 + rng_below(&w->qp->m->s.rng, 255);
+		x->wr.rkey = mw->key;
+		x->wr.remote_addr = r->iova;
+		x->wr.bind.len = r->len;
+		x->wr.bind.lkey = r->key;
+		x->wr.bind.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC;
+		x->wr.bind.access |= mw->zero ? ACC_ZERO_BASED : 0;
+	} else if (p->op == WR_LOCAL_INV || p->op == WR_SEND_INV) {
+		x->wr.imm = mw->key;
+	} else {
+		x->wr.rkey = mw->key;
+		x->wr.remote_addr -= mw->zero ? r->iova : 0;
+	}
+}
 
 static void slot_make(struct slot *x, struct mwr *w, const struct post *p, struct mqp *q)
 {
@@ -282,6 +318,7 @@ static void slot_make(struct slot *x, struct mwr *w, const struct post *p, struc
 		if (p->mgid)
 			x->wr.ud.dqpn = QPN_MCAST;
 	}
+	mw_fill(x, w, p);
 	x->wr.sge_n = sge_fill(x->sge, w);
 	spoil(x, w, p);
 }
@@ -323,7 +360,8 @@ static void msg_new(struct mwr *w, const struct post *p)
 	g->to = q->type == QPT_UD ? p->to : q->peer;
 	g->len = p->len;
 	g->write = p->op == WR_WRITE_IMM;
-	g->has_imm = p->op != WR_SEND;
+	g->has_imm = p->op == WR_SEND_IMM || p->op == WR_WRITE_IMM;
+	g->inv = p->op == WR_SEND_INV;
 	g->solicited = p->flags & WR_SOLICITED;
 	g->imm = g->has_imm ? (uint32_t)rng_next(&q->m->s.rng) : 0;
 	g->c = w->loc_n ? w->loc[0]->c : NULL;
@@ -337,6 +375,7 @@ static void wr_undo(struct mwr *w)
 {
 	struct mqp *q = w->qp;
 
+	w->mw = NULL;
 	if (q->target && w->op != WR_READ)
 		piece_put(q->target);
 	if (w->op != WR_READ)
@@ -355,6 +394,8 @@ int model_send(struct mqp *q, const struct post *given)
 	struct slot x;
 	int e;
 
+	if (op_is_local(p.op))
+		w->len = p.len = 0;
 	if (p.bad || !p.sge_n)
 		p.sge_n = 1;
 	w->op = p.op;
@@ -367,12 +408,14 @@ int model_send(struct mqp *q, const struct post *given)
 	if (op_takes_recv(p.op))
 		msg_new(w, &p);
 	slot_make(&x, w, &p, q);
-	if (p.inl && p.len <= 256 && !op_waits(p.op)) {
+	if (p.inl && p.len <= 256 && !op_waits(p.op) && !op_is_local(p.op)) {
 		if (p.bad == BAD_NONE && rng_one_in(&q->m->s.rng, 2))
 			slot_inline(&x, w);
 		else if (p.len <= RD_SMALL)
 			slot_copy(&x, w);
 	}
+	if (w->msg && w->msg->inv)
+		w->msg->imm = x.wr.imm;
 	e = hca_post_send(q->node->hca, q->qpn, &x.wr, sim_now(&q->m->s));
 	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i,
 	           q->qpn, (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "",
@@ -381,6 +424,12 @@ int model_send(struct mqp *q, const struct post *given)
 		wr_undo(w);
 		return e;
 	}
+	if (w->mw && op_is_local(p.op))
+		w->mw->state = p.op == WR_BIND_MW ? MMW_BINDING : MMW_ENDING;
+	else if (w->mw && p.op == WR_SEND_INV)
+		w->mw->state = q->type == QPT_RC ? MMW_ENDING : MMW_DEAD;
+	else if (w->mw)
+		w->mw->uses++;
 	w->harm = q->peer ? sim_harm(&q->m->s, q->node, q->peer->node) : 0;
 	w->idx = q->posted++;
 	*q->sq_tail = w;

@@ -135,6 +135,8 @@ static void qps_random(struct swarm *w)
 			p->peer = q->peer = NULL;
 		} else {
 			model_connect(p, q, &attr, rng_one_in(r, 2), rng_below(r, 2));
+			for (unsigned k = rng_below(r, 4); k; k--)
+				model_mw(k & 1 ? p : q, rng_range(r, 1, 2));
 		}
 	}
 }
@@ -163,6 +165,29 @@ static uint32_t len_random(struct swarm *w, uint32_t mtu)
 	return len < w->size_max ? len : w->size_max;
 }
 
+/* Through a window of the peer, or with one of one's own, now and then. */
+static void window_random(struct mqp *q, struct post *p)
+{
+	struct model *m = q->m;
+	struct mmw *w = m->mw_n ? &m->mw[rng_below(&m->s.rng, m->mw_n)] : NULL;
+
+	if (!w || q->type == QPT_UD)
+		return;
+	if (mmw_usable(w, q)) {
+		p->mw = w;
+		if (w->type == 2 && rng_one_in(&m->s.rng, 8))
+			p->op = WR_SEND_INV;
+	} else if (w->of == q && !q->orphaned && !w->uses && rng_one_in(&m->s.rng, 2)) {
+		p->mw = w;
+		if (w->state == MMW_FREE || (w->state == MMW_BOUND && w->type == 1))
+			p->op = WR_BIND_MW;
+		else if (w->state == MMW_BOUND)
+			p->op = WR_LOCAL_INV;
+		else
+			p->mw = NULL;
+	}
+}
+
 static void send_random(struct swarm *w, struct mqp *q)
 {
 	static const uint64_t rc_ops[] = {
@@ -178,6 +203,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	p.op = q->type == QPT_RC   ? pick(r, rc_ops, 9)
 	       : q->type == QPT_UC ? pick(r, rc_ops, 5)
 	                           : pick(r, rc_ops, 2);
+	window_random(q, &p);
 	p.flags = (rng_below(r, 3) ? WR_SIGNALED : 0) | (rng_one_in(r, 4) ? WR_SOLICITED : 0) |
 		  (rng_one_in(r, 4) ? WR_FENCE : 0);
 	p.len = len_random(w, mtu);
@@ -196,8 +222,10 @@ static void send_random(struct swarm *w, struct mqp *q)
 		p.to = to;
 		p.len = rng_below(r, 513);
 	}
-	if (w->errors && q->type == QPT_RC && rng_one_in(r, 40) && p.len && !q->cause) {
-		if (op_takes_recv(p.op))
+	if (w->errors && q->type == QPT_RC && rng_one_in(r, 40) && p.len && !q->cause && p.op != WR_SEND_INV) {
+		if (op_is_local(p.op))
+			p.bad = BAD_MW;
+		else if (op_takes_recv(p.op))
 			p.bad = p.op == WR_WRITE_IMM ? BAD_RKEY : BAD_LKEY;
 		else
 			p.bad = rng_range(r, BAD_RKEY, op_is_atomic(p.op) ? BAD_RKEY : BAD_LBOUNDS);

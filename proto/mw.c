@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mw.c - memory windows are made, bound, invalidated, and used.
+ *
+ *	MR	addr |------------------------------| (its own rights are not asked for, but LOCAL_WRITE)
+ *	window	         va |---- len ----|           rights of its own
+ *
+ * A region with windows bound to it can neither go nor change: so what was checked at the bind still holds at the access.
+ */
+#include "mw.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "hca_in.h"
+
+#define ACC_WINDOW (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_ZERO_BASED |	\
+		    ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
+
+static uint32_t index_of(uint32_t key) { return (key & ~MW_KEY) >> 8; }
+
+static struct mw *mw_get(const struct hca *h, uint32_t key)
+{
+	return key & MW_KEY ? slots_get(&h->mw, index_of(key)) : NULL;
+}
+
+int hca_mw_alloc(struct hca *h, uint32_t pdn, unsigned type, uint32_t *key)
+{
+	struct pd *pd = slots_get(&h->pd, pdn);
+	struct mw *mw;
+	uint32_t index;
+
+	if (!pd || (type != 1 && type != 2))
+		return EINVAL;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw || slots_add(&h->mw, mw, &index)) {
+		free(mw);
+		return ENOMEM;
+	}
+	mw->key = MW_KEY | index << 8 | (rng_next(&h->rng) & 0xff);
+	mw->type = (uint8_t)type;
+	mw->pd = pd;
+	link_init(&mw->of_qp);
+	pd->users++;
+	*key = mw->key;
+	return 0;
+}
+
+static void unbind(struct mw *mw)
+{
+	if (mw->mr)
+		mw->mr->windows--;
+	mw->mr = NULL;
+	mw->qp = NULL;
+	link_del(&mw->of_qp);
+}
+
+int hca_mw_dealloc(struct hca *h, uint32_t key)
+{
+	struct mw *mw = mw_get(h, key);
+
+	if (!mw)
+		return EINVAL;
+	unbind(mw);
+	mw->pd->users--;
+	slots_del(&h->mw, index_of(key));
+	free(mw);
+	return 0;
+}
+
+void mw_leave(struct qp *qp)
+{
+	while (!link_empty(&qp->mws))
+		unbind(LINK_OF(qp->mws.next, struct mw, of_qp));
+}
+
+/* ---- binding ------------------------------------------------------------ */
+
+static bool region_fits(const struct qp *qp, const struct mr *mr, const struct send_wr *wr)
+{
+	const uint32_t writes = ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC;
+	uint64_t va = wr->remote_addr, len = wr->bind.len;
+
+	if (!mr || mr->key != wr->bind.lkey || mr->pd != qp->pd || !(mr->access & ACC_MW_BIND) ||
+	    (mr->access & ACC_ZERO_BASED) || (wr->bind.access & ~ACC_WINDOW))
+		return false;
+	if ((wr->bind.access & writes) && !(mr->access & ACC_LOCAL_WRITE))
+		return false;
+	return va >= mr->iova && va - mr->iova <= mr->len && len <= mr->len - (va - mr->iova);
+}
+
+enum fault mw_bind(struct hca *h, struct qp *qp, const struct send_wr *wr)
+{
+	struct mw *mw = mw_get(h, wr->rkey);
+	struct mr *mr = slots_get(&h->mr, wr->bind.lkey >> 8);
+
+	if (!mw || mw->pd != qp->pd)
+		return FAULT_SQ_BIND;
+	/* Each bind of type 1 has a new key; type 2 has to be invalidated in between. */
+	if (mw->type == 1 ? wr->rkey == mw->key : mw->mr || !wr->bind.len)
+		return FAULT_SQ_BIND;
+	if (wr->bind.len && !region_fits(qp, mr, wr))
+		return FAULT_SQ_BIND;
+	unbind(mw);
+	mw->key = wr->rkey;
+	if (!wr->bind.len)
+		return FAULT_NONE;
+	mw->mr = mr;
+	mr->windows++;
+	mw->access = wr->bind.access;
+	mw->va = wr->remote_addr;
+	mw->len = wr->bind.len;
+	if (mw->type == 2) {
+		mw->qp = qp;
+		link_add_tail(&qp->mws, &mw->of_qp);
+	}
+	return FAULT_NONE;
+}
+
+/* ---- use ---------------------------------------------------------------- */
+
+/* The window of that key, if it is bound and qp may use it. */
+static struct mw *mw_open(const struct hca *h, const struct qp *qp, const struct pd *pd, uint32_t key)
+{
+	struct mw *mw = mw_get(h, key);
+
+	if (!mw || mw->key != key || !mw->mr || mw->pd != pd)
+		return NULL;
+	if (mw->type == 2 && mw->qp != qp)
+		return NULL;
+	return mw;
+}
+
+bool mw_may_inv(const struct hca *h, const struct qp *qp, const struct pd *pd, uint32_t key)
+{
+	const struct mw *mw = mw_open(h, qp, pd, key);
+
+	return mw && mw->type == 2;
+}
+
+void mw_inv(struct hca *h, uint32_t key)
+{
+	unbind(mw_get(h, key));
+}
+
+bool rkey_span(const struct hca *h, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va, uint64_t len,
+	       struct span *s)
+{
+	const struct mw *mw;
+	uint64_t off;
+
+	if (!(key & MW_KEY))
+		return mr_span(h, key, pd, need, va, len, s);
+	mw = mw_open(h, qp, pd, key);
+	if (!mw || (mw->access & need) != need)
+		return false;
+	off = mw->access & ACC_ZERO_BASED ? va : va - mw->va;
+	if (off > mw->len || len > mw->len - off)
+		return false;
+	*s = (struct span){ .region = mw->mr->region, .addr = mw->mr->addr + (mw->va - mw->mr->iova) + off, .len = (uint32_t)len };
+	return true;
+}
