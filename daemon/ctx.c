@@ -293,7 +293,7 @@ struct ctx_end {
 
 static void ctx_unlink(struct shard *s, void *arg)
 {
-	static const enum obj_kind order[OBJ_KINDS] = { OBJ_QP, OBJ_SRQ, OBJ_CQ, OBJ_CHANNEL, OBJ_MR, OBJ_PD };
+	static const enum obj_kind order[OBJ_KINDS] = { OBJ_QP, OBJ_SRQ, OBJ_CQ, OBJ_CHANNEL, OBJ_MW, OBJ_MR, OBJ_PD };
 	struct ctx_end *end = arg;
 	struct ctx *c = end->ctx;
 

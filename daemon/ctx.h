@@ -23,7 +23,7 @@
 #include "region.h"
 #include "shard.h"
 
-enum obj_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_KINDS };
+enum obj_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_MW, OBJ_KINDS };
 
 struct obj {
 	enum obj_kind kind;
@@ -52,6 +52,8 @@ struct mr {
 	struct obj obj;
 	struct region *region;
 };
+
+struct mw { struct obj obj; };		/* its number is the first key it had */
 
 struct channel {
 	struct obj obj;
@@ -170,6 +172,7 @@ extern unsigned ctx_n;	/* contexts that are open; control thread */
 int pd_make(struct ctx *, struct pd *);
 int mr_make(struct ctx *, struct mr *, const struct msg_req *);
 int mr_change(struct ctx *, const struct msg_req *, struct region **);	/* *region becomes the old one */
+int mw_make(struct ctx *, struct mw *, const struct msg_req *, uint32_t *key);
 int channel_make(struct ctx *, struct channel *);
 int cq_make(struct ctx *, struct cq *, const struct msg_req *, uint32_t slots);
 int cq_swap(struct ctx *, struct cq *, struct shmem *, uint32_t slots);	/* CQ_RESIZE: *shmem becomes the old one */

@@ -63,6 +63,18 @@ int mr_make(struct ctx *c, struct mr *mr, const struct msg_req *req)
 	return err;
 }
 
+int mw_make(struct ctx *c, struct mw *mw, const struct msg_req *req, uint32_t *key)
+{
+	int err = obj_get(c, OBJ_PD, req->mw.pd) ? hca_mw_alloc(c->hca, req->mw.pd, req->mw.type, key) : EINVAL;
+
+	if (err)
+		return err;
+	err = obj_add(c, &mw->obj, OBJ_MW, *key);
+	if (err)
+		hca_mw_dealloc(c->hca, *key);
+	return err;
+}
+
 int channel_make(struct ctx *c, struct channel *ch)
 {
 	while (!++c->channel_last || obj_get(c, OBJ_CHANNEL, c->channel_last))
@@ -232,6 +244,7 @@ int obj_destroy(struct obj *o)
 	switch (o->kind) {
 	case OBJ_PD: err = hca_pd_free(c->hca, o->number); break;
 	case OBJ_MR: err = hca_mr_dereg(c->hca, o->number); break;
+	case OBJ_MW: err = hca_mw_dealloc(c->hca, o->number); break;
 	case OBJ_CHANNEL: err = ((struct channel *)o)->cq_n ? EBUSY : 0; break;
 	case OBJ_CQ: err = hca_cq_destroy(c->hca, o->number); break;
 	case OBJ_SRQ: err = hca_srq_destroy(c->hca, o->number); break;

@@ -112,6 +112,7 @@ struct job {
 	struct call *call;
 	void *obj;
 	struct obj *dead;
+	uint32_t key;
 	int err;
 };
 
@@ -208,6 +209,30 @@ static int verb_mr_rereg(struct call *call)
 	return j.err;
 }
 
+static void mw_alloc_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+
+	j->err = mw_make(j->call->s->ctx, j->obj, j->call->req, &j->key);
+}
+
+static int verb_mw_alloc(struct call *call)
+{
+	struct mw *mw = calloc(1, sizeof(*mw));
+	struct job j = { .call = call, .obj = mw };
+
+	if (!mw)
+		return ENOMEM;
+	shard_call(call->s->ctx->shard, mw_alloc_job, &j);
+	if (j.err) {
+		free(mw);
+		return j.err;
+	}
+	call->rep->obj.handle = mw->obj.number;
+	call->rep->obj.rkey = j.key;
+	return 0;
+}
+
 static void channel_job(struct shard *s, void *arg)
 {
 	struct job *j = arg;
@@ -249,6 +274,7 @@ static void destroy_job(struct shard *s, void *arg)
 	static const enum obj_kind kinds[MSG_OPS] = {
 		[MSG_PD_FREE] = OBJ_PD, [MSG_MR_DEREG] = OBJ_MR, [MSG_CHANNEL_DESTROY] = OBJ_CHANNEL,
 		[MSG_CQ_DESTROY] = OBJ_CQ, [MSG_SRQ_DESTROY] = OBJ_SRQ, [MSG_QP_DESTROY] = OBJ_QP,
+		[MSG_MW_FREE] = OBJ_MW,
 	};
 	struct job *j = arg;
 	const struct msg_req *req = j->call->req;
@@ -310,6 +336,8 @@ static const struct verb {
 	[MSG_MCAST_ATTACH] = { verb_mcast, true },
 	[MSG_MCAST_DETACH] = { verb_mcast, true },
 	[MSG_DUMP] = { verb_dump, false },
+	[MSG_MW_ALLOC] = { verb_mw_alloc, true },
+	[MSG_MW_FREE] = { verb_destroy, true },
 };
 
 int verb_call(struct ev_loop *loop, struct call *call)

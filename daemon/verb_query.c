@@ -20,7 +20,7 @@ int verb_query_device(struct call *call)
 		.guid = call->s->ctx->dev->guid,
 		.max_mr_size = UINT64_MAX,
 		.max_qp = 65536, .max_qp_wr = RD_MAX_WR, .max_sge = RD_MAX_SGE,
-		.max_cq = 65536, .max_cqe = RD_MAX_CQE, .max_mr = 524287, .max_pd = 65536,
+		.max_cq = 65536, .max_cqe = RD_MAX_CQE, .max_mr = 524287, .max_mw = 524287, .max_pd = 65536,
 		.max_rd_atom = RD_MAX_RD_ATOM, .max_res_rd_atom = 65536 * RD_MAX_RD_ATOM,
 		.max_ah = 32767,
 		.max_srq = 65536, .max_srq_wr = RD_MAX_WR, .max_srq_sge = RD_MAX_SGE,

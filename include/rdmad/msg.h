@@ -55,6 +55,8 @@ enum msg_op {
 	MSG_MCAST_ATTACH,
 	MSG_MCAST_DETACH,
 	MSG_DUMP,		/* fd back: a memfd with JSON text */
+	MSG_MW_ALLOC,		/* a memory window, not bound */
+	MSG_MW_FREE,
 	MSG_OPS
 };
 
@@ -74,7 +76,7 @@ struct msg_device_attr {	/* of struct ibv_device_attr what is not a constant of 
 	uint32_t max_rd_atom, max_res_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge;
 	uint32_t max_inline, max_mcast_grp, max_mcast_qp_attach;
 	uint32_t comp_vectors;
-	uint32_t rsv;
+	uint32_t max_mw;
 	char fw_ver[RDMAD_NAME_LEN];
 };
 
@@ -119,6 +121,7 @@ struct msg_req {
 		struct { uint32_t qpn, mask; struct qp_attr attr; } qp_mod;
 		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;
 		struct { uint32_t what; uint32_t rsv; } dump;
+		struct { uint32_t pd; uint32_t type; /* 1 or 2 */ } mw;
 	};
 };
 
@@ -144,6 +147,8 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_QP_MODIFY: return ROW(qp_mod);
 	case MSG_MCAST_ATTACH: case MSG_MCAST_DETACH: return ROW(mcast);
 	case MSG_DUMP: return ROW(dump);
+	case MSG_MW_ALLOC: return ROW(mw);
+	case MSG_MW_FREE: return ROW(id);
 	}
 #undef ROW
 	return 0;

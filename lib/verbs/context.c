@@ -94,21 +94,6 @@ void map_del(struct rd_ctx *c, struct map_node *n)
 typedef void *(*compat_fn)(void);
 #define COMPAT(fn) ((compat_fn)(void (*)(void))(fn))
 
-static struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
-{
-	return err_null(EOPNOTSUPP);
-}
-
-static int mw_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-	return EOPNOTSUPP;
-}
-
-static int mw_dealloc(struct ibv_mw *mw)
-{
-	return EOPNOTSUPP;
-}
-
 static void ops_fill(struct ibv_context_ops *o)
 {
 	*o = (struct ibv_context_ops){

@@ -17,6 +17,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/mem_fork.c \
 	lib/verbs/mem_map.c \
 	lib/verbs/mr.c \
+	lib/verbs/mw.c \
 	lib/verbs/pd.c \
 	lib/verbs/poll.c \
 	lib/verbs/post.c \

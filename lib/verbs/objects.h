@@ -293,6 +293,10 @@ int srq_get_num(struct ibv_srq *, uint32_t *);
 int cq_req_notify(struct ibv_cq *, int solicited_only);
 int cq_modify(struct ibv_cq *, struct ibv_modify_cq_attr *);
 
+struct ibv_mw *mw_alloc(struct ibv_pd *, enum ibv_mw_type);
+int mw_dealloc(struct ibv_mw *);
+int mw_bind(struct ibv_qp *, struct ibv_mw *, struct ibv_mw_bind *);	/* type 1 */
+
 int post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);
 int post_srq_recv(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);

@@ -23,7 +23,13 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 	} else if (w->op == WR_CMP_SWP || w->op == WR_FETCH_ADD) {
 		wr_remote(w, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr);
 		wr_atomic(w, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
-	} else if (w->op != WR_SEND && w->op != WR_SEND_IMM) {
+	} else if (w->op == WR_BIND_MW || w->op == WR_LOCAL_INV) {
+		if (w->op == WR_BIND_MW)
+			err = wr_bind(w, IBV_MW_TYPE_2, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		if (!err)
+			wr_close(qp, w);
+		return err;
+	} else if (w->op != WR_SEND && w->op != WR_SEND_IMM && w->op != WR_SEND_INV) {
 		wr_remote(w, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 	}
 	if (w->flags & WR_INLINE)

@@ -15,16 +15,19 @@
 static uint32_t ops_of_type(enum ibv_qp_type type)
 {
 	const uint32_t ud = BIT(WR_SEND) | BIT(WR_SEND_IMM);
-	const uint32_t uc = ud | BIT(WR_WRITE) | BIT(WR_WRITE_IMM);
+	const uint32_t uc = ud | BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND_INV) | BIT(WR_LOCAL_INV) |
+			    BIT(WR_BIND_MW);
 
 	if (type == IBV_QPT_UD)
 		return ud;
 	return type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD);
 }
 
-static const uint32_t ops_missing = BIT(WR_LOCAL_INV) | BIT(WR_BIND_MW) | BIT(WR_SEND_INV) | BIT(WR_TSO) |
-				    BIT(WR_FLUSH) | BIT(WR_ATOMIC_WRITE);
-static const uint32_t ops_inline = BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND) | BIT(WR_SEND_IMM);
+static const uint32_t ops_missing = BIT(WR_TSO) | BIT(WR_FLUSH) | BIT(WR_ATOMIC_WRITE);
+static const uint32_t ops_inline = BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND) | BIT(WR_SEND_IMM) |
+				   BIT(WR_SEND_INV);
+
+bool wr_has_data(const struct send_wr *w) { return ops_inline & BIT(w->op); }
 
 static int open_check(const struct rd_qp *qp, unsigned op, unsigned flags)
 {
@@ -53,6 +56,18 @@ struct send_wr *wr_open(struct rd_qp *qp, unsigned op, uint64_t wr_id, unsigned 
 	w = ring_slot(&qp->sq, qp->sq.pos + qp->draft.n);
 	*w = (struct send_wr){ .wr_id = wr_id, .op = (uint8_t)op, .flags = (uint8_t)flags, .imm = imm };
 	return w;
+}
+
+int wr_bind(struct send_wr *w, enum ibv_mw_type type, const struct ibv_mw *mw, uint32_t rkey,
+	    const struct ibv_mw_bind_info *info)
+{
+	if (mw->type != type || (mw->rkey ^ rkey) >> 8 || (info->length && !info->mr))
+		return EINVAL;
+	wr_remote(w, rkey, info->addr);
+	w->bind.len = info->length;
+	w->bind.lkey = info->length ? info->mr->lkey : 0;
+	w->bind.access = info->mw_access_flags;
+	return 0;
 }
 
 void wr_ud(struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)

@@ -3,7 +3,7 @@
  * wr_build.h - the one builder of send queue slots, for ibv_post_send() and ibv_wr_*().
  *
  *	wr_open()	a slot for an operation
- *	wr_remote() wr_atomic() wr_ud()		what the operation needs
+ *	wr_remote() wr_atomic() wr_ud() wr_bind()	what the operation needs
  *	wr_sge() or wr_inline()			its data
  *	wr_close()	done with this one; again from the start, or
  *	wr_publish()	all closed ones go to the daemon; or wr_drop(): none does
@@ -33,6 +33,8 @@ static inline void wr_atomic(struct send_wr *w, uint64_t compare_add, uint64_t s
 	w->atomic.swap = swap;
 }
 
+/* 0, or EINVAL: of another type, not a key of this window, no region where one is needed. */
+int wr_bind(struct send_wr *, enum ibv_mw_type, const struct ibv_mw *, uint32_t rkey, const struct ibv_mw_bind_info *);
 void wr_ud(struct send_wr *, struct ibv_ah *, uint32_t qpn, uint32_t qkey);
 
 /* 0, or EINVAL: more than the QP has been made for. */
@@ -41,6 +43,8 @@ int wr_inline(struct rd_qp *, struct send_wr *, const struct ibv_data_buf *, siz
 /* The same with the bytes that the sge name. */
 int wr_inline_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);
 
+/* SEND or WRITE, which may be inline. */
+bool wr_has_data(const struct send_wr *);
 void wr_close(struct rd_qp *, struct send_wr *);
 void wr_publish(struct rd_qp *);
 void wr_drop(struct rd_qp *);

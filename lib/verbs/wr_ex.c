@@ -118,7 +118,11 @@ static void ex_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uin
 static void ex_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
                        const struct ibv_mw_bind_info *info)
 {
-	draft_open(ex, WR_BIND_MW, 0);
+	struct send_wr *w = draft_open(ex, WR_BIND_MW, 0);
+	int err = w ? wr_bind(w, IBV_MW_TYPE_2, mw, rkey, info) : 0;
+
+	if (err)
+		draft_err(ex_to_qp(ex), err);
 }
 
 static void ex_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
@@ -161,7 +165,7 @@ static void ex_set_inline_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_
 {
 	struct rd_qp *qp = ex_to_qp(ex);
 	struct send_wr *w = qp->draft.slot;
-	int err = !w || w->op > WR_SEND_IMM ? EINVAL : wr_inline(qp, w, bufs, n);
+	int err = !w || !wr_has_data(w) ? EINVAL : wr_inline(qp, w, bufs, n);
 
 	if (err)
 		draft_err(qp, err);
@@ -182,7 +186,7 @@ static void ex_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 
 	if (w)
 		w->flags &= (uint8_t)~WR_INLINE;
-	err = w ? wr_sge(qp, w, sge, n) : EINVAL;
+	err = w && w->op != WR_BIND_MW && w->op != WR_LOCAL_INV ? wr_sge(qp, w, sge, n) : EINVAL;
 	if (err)
 		draft_err(qp, err);
 }

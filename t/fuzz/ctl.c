@@ -212,6 +212,8 @@ static void request(struct world *w)
 	case MSG_DUMP: return;		/* costs much, and shows nothing here */
 	case MSG_PD_FREE: req.id.handle = number(w, OBJ_PD); break;
 	case MSG_MR_DEREG: req.id.handle = number(w, OBJ_MR); break;
+	case MSG_MW_FREE: req.id.handle = number(w, OBJ_MW); break;
+	case MSG_MW_ALLOC: req.mw.pd = number(w, OBJ_PD); req.mw.type = 1 + (how & 1); break;
 	case MSG_CHANNEL_DESTROY: req.id.handle = number(w, OBJ_CHANNEL); break;
 	case MSG_CQ_DESTROY: case MSG_CQ_RESIZE: req.cq_resize.handle = number(w, OBJ_CQ); break;
 	case MSG_SRQ_DESTROY: case MSG_SRQ_QUERY: case MSG_SRQ_MODIFY: req.srq_mod.handle = number(w, OBJ_SRQ); break;

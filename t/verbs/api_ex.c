@@ -82,7 +82,7 @@ START_TEST(all_there)
 		ck_assert_ptr_ne(*(void **)((char *)&e.f.ctx->ops + i), NULL);
 	ck_assert_ptr_eq(ibv_qp_to_qp_ex(fix_qp(&e.f, IBV_QPT_RC, 1, NULL)), NULL);
 	errno = 0;
-	ck_assert_ptr_eq(ex_qp(&e, IBV_QP_EX_WITH_BIND_MW), NULL);
+	ck_assert_ptr_eq(ex_qp(&e, IBV_QP_EX_WITH_TSO), NULL);
 	ck_assert_int_eq(errno, EOPNOTSUPP);
 }
 END_TEST
@@ -183,7 +183,7 @@ START_TEST(errors)
 		ibv_wr_send(e.x);
 		ibv_wr_set_sge(e.x, e.f.mr->lkey, (uintptr_t)e.f.buf, 8);
 		if (round % 4 == 0) {
-			ibv_wr_local_inv(e.x, 1);
+			ibv_wr_send_tso(e.x, e.f.buf, 8, 8);
 			ck_assert_int_eq(ibv_wr_complete(e.x), EOPNOTSUPP);
 		} else if (round % 4 == 1) {
 			ibv_wr_send(e.x);

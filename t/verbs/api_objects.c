@@ -260,9 +260,6 @@ START_TEST(refused)
 	errno = 0;
 	ck_assert_ptr_eq(ibv_open_xrcd(f.ctx, &x), NULL);
 	ck_assert_int_eq(errno, EOPNOTSUPP);
-	errno = 0;
-	ck_assert_ptr_eq(ibv_alloc_mw(f.pd, IBV_MW_TYPE_1), NULL);
-	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_int_eq(ibv_fork_init(), 0);
 	ck_assert_int_eq(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	fix_close(&f);

@@ -192,6 +192,8 @@ int main(void)
 	api_post(s);
 	api_event(s);
 	api_ex(s);
+	api_mw(s);
+	api_ops(s);
 #ifndef __SANITIZE_THREAD__	/* which has a thread of its own: nothing would be converted */
 	api_map(s);
 #endif

@@ -52,6 +52,8 @@ void api_objects(Suite *);
 void api_post(Suite *);
 void api_event(Suite *);
 void api_ex(Suite *);
+void api_mw(Suite *);
+void api_ops(Suite *);
 void api_map(Suite *);
 
 #define SUITE_ADD(suite, ...)							\

@@ -4,7 +4,9 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_event.c \
 	t/verbs/api_ex.c \
 	t/verbs/api_map.c \
+	t/verbs/api_mw.c \
 	t/verbs/api_objects.c \
+	t/verbs/api_ops.c \
 	t/verbs/api_post.c \
 	t/verbs/fixture.c \
 	t/verbs/fixture.h
