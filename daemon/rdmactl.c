@@ -20,6 +20,8 @@
 #include <rdmad/msg.h>
 
 #include "../ctl/check.h"
+#include "../ctl/daemon.h"
+#include "../ctl/doctor.h"
 #include "config.h"
 
 static void usage(FILE *f)
@@ -29,6 +31,7 @@ static void usage(FILE *f)
 	      "  qps       the queue pairs: who owns them, their state and peer\n"
 	      "  stats     the counters, and what the daemon holds\n"
 	      "  check     captures of RoCE traffic against the rules of the transport (rdmactl check --help)\n"
+	      "  doctor    the path to a peer, step by step (rdmactl doctor --help)\n"
 	      "options:\n"
 	      "  -s, --socket PATH  the daemon's socket; @NAME is an abstract one (default: $RDMAD_SOCKET,\n"
 	      "                     then " RDMAD_SYSTEM_SOCKET ", then your private daemon)\n"
@@ -79,7 +82,7 @@ static int daemon_named(const char *name, const char *where)
 	return fd;
 }
 
-static int daemon_find(const char *name)
+int daemon_find(const char *name, bool quiet)
 {
 	const char *env = getenv("RDMAD_SOCKET");
 	char own[64];
@@ -96,6 +99,8 @@ static int daemon_find(const char *name)
 	fd = daemon_at(own);
 	if (fd >= 0)
 		return fd;
+	if (quiet)
+		return -1;
 	fprintf(stderr, "rdmactl: no rdmad answers: %s: %s; %s (a private one of yours): %s\n"
 		"rdmactl: start one (systemctl start rdmad, or rdmad --private), or run this inside rdmad-run\n",
 		RDMAD_SYSTEM_SOCKET, strerror(-sys), own, strerror(-fd));
@@ -130,32 +135,43 @@ static bool request(int fd, struct msg_req *req, struct msg_rep *rep, int *fd_ba
 	return !rep->err;
 }
 
-/* The text of the dump; the caller unmaps it. */
-static char *dump_get(int fd, uint32_t what, size_t *len)
+bool daemon_hello(int fd)
 {
 	struct msg_req req = { .op = MSG_HELLO, .hello = { .abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmactl" } };
 	struct msg_rep rep;
-	int mem = -1;
-	char *text;
 
 	if (!request(fd, &req, &rep, NULL))
-		return NULL;
-	if (rep.hello.abi != RDMAD_ABI) {
-		rep.hello.version[sizeof(rep.hello.version) - 1] = 0;
-		fprintf(stderr, "rdmactl: the daemon is of version %s, this is %s; restart it after the update\n",
-			rep.hello.version, PACKAGE_VERSION);
-		return NULL;
-	}
-	req = (struct msg_req){ .op = MSG_DUMP, .dump.what = what };
+		return false;
+	if (rep.hello.abi == RDMAD_ABI)
+		return true;
+	rep.hello.version[sizeof(rep.hello.version) - 1] = 0;
+	fprintf(stderr, "rdmactl: the daemon is of version %s, this is %s; restart it after the update\n", rep.hello.version,
+		PACKAGE_VERSION);
+	return false;
+}
+
+json_t *daemon_dump(int fd, uint32_t what)
+{
+	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
+	struct msg_rep rep;
+	json_error_t err;
+	int mem = -1;
+	char *text;
+	json_t *j;
+
 	if (!request(fd, &req, &rep, &mem) || mem < 0)
 		return NULL;
-	*len = rep.dump.len;
-	text = mmap(NULL, *len, PROT_READ, MAP_PRIVATE, mem, 0);
+	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
 	close(mem);
-	if (text != MAP_FAILED)
-		return text;
-	fprintf(stderr, "rdmactl: cannot map the answer: %s\n", strerror(errno));
-	return NULL;
+	if (text == MAP_FAILED) {
+		fprintf(stderr, "rdmactl: cannot map the answer: %s\n", strerror(errno));
+		return NULL;
+	}
+	j = json_loadb(text, rep.dump.len, 0, &err);
+	if (!j)
+		fprintf(stderr, "rdmactl: the answer is no JSON: %s\n", err.text);
+	munmap(text, rep.dump.len);
+	return j;
 }
 
 /* ---- tables ---------------------------------------------------------------------------- */
@@ -250,32 +266,23 @@ static const struct command {
 
 static int run(const struct command *cmd, const char *socket, bool as_json)
 {
-	int fd = daemon_find(socket), status = 1;
-	json_error_t err;
-	char *text;
-	size_t len;
+	int fd = daemon_find(socket, false), status = 1;
 	json_t *j;
 
 	if (fd < 0)
 		return 1;
-	text = dump_get(fd, cmd->what, &len);
+	j = daemon_hello(fd) ? daemon_dump(fd, cmd->what) : NULL;
 	close(fd);
-	if (!text)
+	if (!j)
 		return 1;
-	j = json_loadb(text, len, 0, &err);
-	if (!j) {
-		fprintf(stderr, "rdmactl: the answer is no JSON: %s\n", err.text);
-	} else {
-		if (as_json)
-			printf("%.*s\n", (int)len, text);
-		else
-			cmd->show(j);
-		status = fflush(stdout) || ferror(stdout);
-		if (status)
-			fprintf(stderr, "rdmactl: cannot write: %s\n", strerror(errno));
-	}
+	if (!as_json)
+		cmd->show(j);
+	else if (!json_dumpf(j, stdout, JSON_INDENT(1)))
+		putchar('\n');
+	status = fflush(stdout) || ferror(stdout);
+	if (status)
+		fprintf(stderr, "rdmactl: cannot write: %s\n", strerror(errno));
 	json_decref(j);
-	munmap(text, len);
 	return status;
 }
 
@@ -304,6 +311,8 @@ int main(int argc, char **argv)
 		case 1:
 			if (!cmd && !strcmp(optarg, "check"))
 				return check_main(argc - optind + 1, argv + optind - 1, as_json);
+			if (!cmd && !strcmp(optarg, "doctor"))
+				return doctor_main(argc - optind + 1, argv + optind - 1, socket, as_json);
 			if (!cmd && (cmd = command_named(optarg)))
 				break;
 			usage(stderr);

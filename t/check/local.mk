@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: MIT
-TESTS += t/check/check.test
-dist_check_SCRIPTS += t/check/check.test
+CHECK_TESTS = \
+	t/check/check.test \
+	t/check/doctor.test
+TESTS += $(CHECK_TESTS)
+dist_check_SCRIPTS += $(CHECK_TESTS)
 EXTRA_DIST += t/check/story.py

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon.h - a daemon as rdmactl talks to it.  Errors are told on stderr, in words. */
+#ifndef CTL_DAEMON_H
+#define CTL_DAEMON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmad/msg.h>
+
+/*
+ * A connection to the daemon that answers at name, an address of --socket; NULL: wherever programs look.  -1: none.
+ * quiet: nothing is said if there is none, unless a name was given.
+ */
+int daemon_find(const char *name, bool quiet);
+/* Says hello; false: not of this version. */
+bool daemon_hello(int fd);
+/* What MSG_DUMP tells of enum dump_what; NULL: nothing.  After daemon_hello(). */
+json_t *daemon_dump(int fd, uint32_t what);
+
+#endif

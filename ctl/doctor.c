@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* doctor.c - the steps in their order, and the daemon's part of them. */
+#include "doctor.h"
+
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon.h"
+
+#define AGAIN	"RDMACTL_DOCTOR_AGAIN"	/* set: rdmad-run has started us, with a daemon */
+
+static void usage(FILE *f)
+{
+	fputs("usage: rdmactl [-j] [-s SOCKET] doctor PEER\n"
+	      "Tries the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU, the\n"
+	      "peer's connection manager, the ICRC of what comes back. Says what is wrong and what to do.\n"
+	      "Without a daemon it starts a private one for itself.\n"
+	      "Exit status: 0 all well; 1 something is wrong; 2 the command line.\n", f);
+}
+
+enum verdict doctor_say(struct doctor *d, enum verdict v, const char *step, const char *help, const char *fmt, ...)
+{
+	static const char *const verdicts[] = { [STEP_OK] = "ok", [STEP_UNKNOWN] = "?", [STEP_FAILED] = "FAILED" };
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (d->mute)
+		return v;
+	if (d->json) {
+		json_array_append_new(d->json, json_pack("{s:s, s:s, s:s, s:s}", "step", step, "verdict",
+			v == STEP_OK ? "ok" : v == STEP_UNKNOWN ? "unknown" : "failed", "text", text, "help", help ? help : ""));
+		return v;
+	}
+	printf("%-7s %-9s %s\n", verdicts[v], step, text);
+	if (help)
+		printf("        -> %s\n", help);
+	fflush(stdout);
+	return v;
+}
+
+static enum verdict name(struct doctor *d)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_DGRAM }, *ai;
+	char text[INET6_ADDRSTRLEN] = "";
+	int err = getaddrinfo(d->peer_name, "4791", &hints, &ai);
+
+	if (err)
+		return doctor_say(d, STEP_FAILED, "name", "give an IPv4 or IPv6 address, or a name that getent hosts knows",
+				  "%s: %s", d->peer_name, gai_strerror(err));
+	memcpy(&d->peer, ai->ai_addr, ai->ai_addrlen);
+	getnameinfo(ai->ai_addr, ai->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST);
+	freeaddrinfo(ai);
+	return doctor_say(d, STEP_OK, "name", NULL, "%s is %s", d->peer_name, text);
+}
+
+/* ---- the daemon ------------------------------------------------------------------------ */
+
+/* Runs this program again below rdmad-run, which is beside it; returns if that cannot be done. */
+static void again(const struct doctor *d)
+{
+	char self[4096], run[4200];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n <= 0 || getenv(AGAIN))
+		return;
+	self[n] = 0;
+	snprintf(run, sizeof(run), "%s", self);
+	slash = strrchr(run, '/');
+	if (!slash)
+		return;
+	snprintf(slash + 1, sizeof(run) - (size_t)(slash + 1 - run), "rdmad-run");
+	setenv(AGAIN, "1", 1);
+	if (d->json)
+		execl(run, run, self, "--json", "doctor", d->peer_name, (char *)NULL);
+	execl(run, run, self, "doctor", d->peer_name, (char *)NULL);
+	unsetenv(AGAIN);
+}
+
+/* The row of the GID table that has self. */
+static json_t *row_of(struct doctor *d, json_t *dump, json_t **device)
+{
+	json_t *dev, *gid;
+	union cmm_addr a;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(dump, "devices"), i, dev)
+		json_array_foreach(json_object_get(dev, "gids"), k, gid) {
+			const char *text = json_string_value(json_object_get(gid, "address"));
+			uint8_t v4[16];
+
+			*device = dev;
+			if (!text || !json_integer_value(json_object_get(gid, "index")))
+				continue;
+			if (d->self.sa.sa_family == AF_INET && (inet_pton(AF_INET, text, &a.in.sin_addr) == 1 ||
+			    (inet_pton(AF_INET6, text, v4) == 1 && memcpy(&a.in.sin_addr, v4 + 12, 4))) &&
+			    !memcmp(&a.in.sin_addr, &d->self.in.sin_addr, 4))
+				return gid;
+			if (d->self.sa.sa_family == AF_INET6 && inet_pton(AF_INET6, text, &a.in6.sin6_addr) == 1 &&
+			    !memcmp(&a.in6.sin6_addr, &d->self.in6.sin6_addr, 16))
+				return gid;
+		}
+	return NULL;
+}
+
+static enum verdict port(struct doctor *d)
+{
+	json_t *dump = daemon_dump(d->fd, DUMP_DEVICES), *dev = NULL, *gid = dump ? row_of(d, dump, &dev) : NULL;
+	char who[160], self[INET6_ADDRSTRLEN];
+	enum verdict v;
+
+	getnameinfo(&d->self.sa, sizeof(d->self), self, sizeof(self), NULL, 0, NI_NUMERICHOST);
+	if (!gid) {
+		v = doctor_say(d, STEP_FAILED, "GID", "give the daemon that address (rdmad.conf(5), or rdmad-run --own=ADDRESS), or take "
+			       "the address off the interface", "packets to the peer leave from %s, which no device of the daemon has", self);
+		goto out;
+	}
+	snprintf(d->device, sizeof(d->device), "%s", json_string_value(json_object_get(dev, "name")));
+	d->gid_index = (int)json_integer_value(json_object_get(gid, "index"));
+	d->roce_mtu = (int)json_integer_value(json_object_get(dev, "mtu"));
+	if (!json_is_true(json_object_get(gid, "wire"))) {
+		doctor_port_taken(d, who, sizeof(who));
+		v = doctor_say(d, STEP_FAILED, "port", "end what has it (if it is the kernel: rmmod rdma_rxe), then start rdmad anew",
+			       "UDP port 4791 of %s is taken: %s", self, who);
+		goto out;
+	}
+	doctor_say(d, STEP_OK, "port", NULL, "UDP port 4791 of %s is rdmad's", self);
+	v = doctor_say(d, STEP_OK, "GID", NULL, "device %s, GID index %d (perftest: -x %d, pingpongs: -g %d), path MTU %d", d->device,
+		       d->gid_index, d->gid_index, d->gid_index, d->roce_mtu);
+out:
+	json_decref(dump);
+	return v;
+}
+
+static enum verdict daemon_step(struct doctor *d)
+{
+	char who[160];
+
+	d->fd = daemon_find(d->socket, true);
+	if (d->fd >= 0)
+		return daemon_hello(d->fd) ? STEP_OK :
+		       doctor_say(d, STEP_FAILED, "daemon", "restart rdmad after an update", "rdmad does not understand this rdmactl");
+	if (doctor_port_taken(d, who, sizeof(who)))
+		return doctor_say(d, STEP_FAILED, "port", "end what has it (if it is the kernel: rmmod rdma_rxe), and try again",
+				  "no rdmad runs, and UDP port 4791 is taken: %s", who);
+	return doctor_say(d, STEP_FAILED, "daemon", "start one: systemctl start rdmad, or run this inside rdmad-run", "no rdmad answers");
+}
+
+/* If there is no daemon and one can be had, this is run again below rdmad-run, and does not return. */
+static void daemon_get(struct doctor *d)
+{
+	int fd = daemon_find(d->socket, true);
+	char who[160];
+
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0 || d->socket)
+		return;
+	d->mute = true;
+	if (name(d) == STEP_OK && doctor_route(d) == STEP_OK && !doctor_port_taken(d, who, sizeof(who)))
+		again(d);
+	d->mute = false;
+}
+
+/* ---- all ----------------------------------------------------------------------------------- */
+
+static const struct {
+	enum verdict (*step)(struct doctor *);
+	bool needed;		/* what follows makes no sense without it */
+} steps[] = {
+	{ name, true }, { doctor_route, true }, { daemon_step, true }, { port, true }, { doctor_reach, true }, { doctor_mtu, false },
+	{ doctor_cm, true },
+};
+
+int doctor_main(int argc, char **argv, const char *socket, bool as_json)
+{
+	static const struct option longs[] = {
+		{ "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	struct doctor d = { .socket = socket, .fd = -1 };
+	bool failed = false;
+	int c;
+
+	optind = 0;
+	while ((c = getopt_long(argc, argv, "jh", longs, NULL)) >= 0) {
+		if (c == 'j')
+			as_json = true;
+		else {
+			usage(c == 'h' ? stdout : stderr);
+			return c == 'h' ? 0 : 2;
+		}
+	}
+	if (optind + 1 != argc) {
+		usage(stderr);
+		return 2;
+	}
+	d.peer_name = argv[optind];
+	d.json = as_json ? json_array() : NULL;
+	daemon_get(&d);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		if (steps[i].step(&d) == STEP_FAILED) {
+			failed = true;
+			if (steps[i].needed)
+				break;
+		}
+	if (d.json) {
+		json_dumpf(d.json, stdout, JSON_INDENT(1));
+		putchar('\n');
+		json_decref(d.json);
+	} else if (!failed) {
+		puts("All is well.");
+	}
+	if (d.fd >= 0)
+		close(d.fd);
+	return failed || fflush(stdout) ? 1 : 0;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * doctor_net.c - route, neighbour, port and MTU, with sockets that anyone may open.
+ *
+ * A datagram to a port where nobody listens comes back as an ICMP message: that is how a host shows that it is there, and
+ * that a datagram of some size came to it whole.  A host that sends no ICMP leaves this unknown.
+ */
+#include "doctor.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/errqueue.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define ROCE_UDP_PORT	4791u
+#define CLOSED_PORT	33434u		/* where traceroute begins: nobody listens */
+#define TRIES		2
+#define TRIES_NEIGH	9		/* longer than the kernel looks for a neighbour */
+#define WAIT_MS		400
+#define ROCE_HEADERS	(8 + 12 + 16 + 4)	/* UDP, BTH, RETH, ICRC */
+
+static socklen_t addr_len(const union cmm_addr *a) { return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6); }
+
+static union cmm_addr with_port(const union cmm_addr *a, unsigned port)
+{
+	union cmm_addr b = *a;
+
+	if (a->sa.sa_family == AF_INET)
+		b.in.sin_port = htons((uint16_t)port);
+	else
+		b.in6.sin6_port = htons((uint16_t)port);
+	return b;
+}
+
+static bool same_host(const union cmm_addr *a, const struct sockaddr *b)
+{
+	if (!b || a->sa.sa_family != b->sa_family)
+		return false;
+	if (b->sa_family == AF_INET)
+		return a->in.sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+	return !memcmp(&a->in6.sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr, 16);
+}
+
+/* ---- route ------------------------------------------------------------------------- */
+
+static void interface(struct doctor *d)
+{
+	struct ifaddrs *list, *i;
+	struct ifreq ifr = { 0 };
+	int fd;
+
+	if (getifaddrs(&list))
+		return;
+	for (i = list; i && !same_host(&d->self, i->ifa_addr); i = i->ifa_next)
+		;
+	if (i)
+		snprintf(d->ifname, sizeof(d->ifname), "%s", i->ifa_name);
+	freeifaddrs(list);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", d->ifname);
+	if (fd >= 0 && !ioctl(fd, SIOCGIFMTU, &ifr))
+		d->if_mtu = ifr.ifr_mtu;
+	close(fd);
+}
+
+enum verdict doctor_route(struct doctor *d)
+{
+	union cmm_addr to = with_port(&d->peer, ROCE_UDP_PORT);
+	int fd = socket(to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+	socklen_t len = sizeof(d->self);
+	char self[INET6_ADDRSTRLEN] = "";
+
+	if (fd < 0 || connect(fd, &to.sa, addr_len(&to)) || getsockname(fd, &d->self.sa, &len))
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		return doctor_say(d, STEP_FAILED, "route", "look at ip addr and ip route: is the interface up, has it an address in the "
+				  "peer's network, is there a default route?", "there is no way to the peer: %s", strerror(err));
+	interface(d);
+	getnameinfo(&d->self.sa, len, self, sizeof(self), NULL, 0, NI_NUMERICHOST);
+	return doctor_say(d, STEP_OK, "route", NULL, "from %s by %s, MTU %d", self, d->ifname, d->if_mtu);
+}
+
+bool doctor_port_taken(const struct doctor *d, char *who, size_t len)
+{
+	union cmm_addr at = with_port(&d->self, ROCE_UDP_PORT);
+	int fd = socket(at.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool taken = fd >= 0 && bind(fd, &at.sa, addr_len(&at)) && errno == EADDRINUSE;
+
+	if (fd >= 0)
+		close(fd);
+	snprintf(who, len, !access("/sys/module/rdma_rxe", F_OK) ? "the kernel's rdma_rxe is loaded" :
+		 "by another program (ss -ulpn 'sport = :4791' names it)");
+	return taken;
+}
+
+/* ---- probes -------------------------------------------------------------------------- */
+
+/* What comes back for a datagram of len bytes to this port: ECONNREFUSED, another errno, or 0: nothing. */
+static int probe(const struct doctor *d, unsigned port, size_t len, int tries)
+{
+	static const uint8_t zeros[8192];
+	union cmm_addr to = with_port(&d->peer, port);
+	bool v6 = to.sa.sa_family == AF_INET6;
+	int fd = socket(to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), how = IP_PMTUDISC_PROBE, on = 1, err = 0;
+	socklen_t err_len = sizeof(err);
+	struct pollfd p = { .fd = fd };
+
+	if (fd < 0)
+		return errno;
+	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &how, sizeof(how));
+	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on, sizeof(on));	/* no neighbour: told, too */
+	if (connect(fd, &to.sa, addr_len(&to)))
+		err = errno;
+	for (int i = 0; i < tries && !err; i++) {
+		if (send(fd, zeros, len, 0) < 0)
+			err = errno;
+		else if (poll(&p, 1, WAIT_MS) > 0)
+			getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &err_len);
+	}
+	close(fd);
+	return err;
+}
+
+enum verdict doctor_reach(struct doctor *d)
+{
+	int err = probe(d, CLOSED_PORT, 1, TRIES_NEIGH);
+
+	d->icmp = err == ECONNREFUSED;
+	if (d->icmp || !err)
+		err = probe(d, ROCE_UDP_PORT, 1, TRIES);
+	switch (err) {
+	case 0:
+		return doctor_say(d, STEP_OK, "peer", NULL, "no ICMP message against UDP port 4791: it is open, or silently filtered");
+	case ECONNREFUSED:
+		return doctor_say(d, STEP_FAILED, "peer", "start rdmad there, or an RDMA program below rdmad-run; for rdma_rxe: rdma link add",
+				  "the host is there, but nobody listens on its UDP port 4791");
+	case EHOSTUNREACH:
+		return doctor_say(d, STEP_FAILED, "peer", "is the host up, the cable in, the address right? ip neigh shows who answered",
+				  "no host answers to that address (%s)", strerror(err));
+	case EPERM: case EACCES:
+		return doctor_say(d, STEP_FAILED, "peer", "let UDP port 4791 out: nft list ruleset, iptables -S", "a firewall of this host "
+				  "forbids it: %s", strerror(err));
+	}
+	return doctor_say(d, STEP_FAILED, "peer", "a firewall or a router on the way refuses: let UDP port 4791 through", "%s", strerror(err));
+}
+
+static bool comes_whole(const struct doctor *d, int roce_mtu)
+{
+	return probe(d, CLOSED_PORT, (size_t)roce_mtu + ROCE_HEADERS - 8, TRIES) == ECONNREFUSED;
+}
+
+enum verdict doctor_mtu(struct doctor *d)
+{
+	int mtu = d->roce_mtu, head = d->peer.sa.sa_family == AF_INET ? 20 : 40;
+	char help[200];
+
+	if (!d->icmp)
+		return doctor_say(d, STEP_UNKNOWN, "MTU", NULL, "not known: the peer sends no ICMP messages; packets have up to %d bytes",
+				  mtu + head + ROCE_HEADERS);
+	if (comes_whole(d, mtu))
+		return doctor_say(d, STEP_OK, "MTU", NULL, "packets of %d bytes (path MTU %d) come through whole",
+				  mtu + head + ROCE_HEADERS, mtu);
+	for (mtu /= 2; mtu >= 256 && !comes_whole(d, mtu); mtu /= 2)
+		;
+	if (mtu < 256)
+		return doctor_say(d, STEP_FAILED, "MTU", "look at the MTU of both interfaces and of the switch", "not even packets of 256 "
+				  "bytes of payload come through");
+	snprintf(help, sizeof(help), "give all interfaces on the way the same MTU, or use path MTU %d (perftest: -m %d, pingpongs: -m %d)",
+		 mtu, mtu, mtu);
+	return doctor_say(d, STEP_FAILED, "MTU", help, "packets of %d bytes get lost, %d bytes come through",
+			  d->roce_mtu + head + ROCE_HEADERS, mtu + head + ROCE_HEADERS);
+}
