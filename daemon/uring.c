@@ -21,13 +21,15 @@
 struct file {
 	int fd;			/* -1: unused */
 	bool armed, write;
+	bool listed;		/* in idle */
 	uint32_t life;		/* tells answers to an earlier poll of this slot */
 };
 
 struct uring {
 	struct io_uring ring;
-	unsigned file_n;	/* slots in use are below */
 	struct file file[IO_FILES];
+	unsigned idle_n;
+	unsigned idle[IO_FILES];	/* slots to be armed; one that is not used any more may be among them */
 };
 
 /* Newer kernels first: work is then done when this thread asks for it, not by interrupting it. */
@@ -93,6 +95,14 @@ static uint64_t poll_name(const struct uring *u, unsigned slot)
 	return (uint64_t)u->file[slot].life << 32 | slot;
 }
 
+static void idle_put(struct uring *u, unsigned slot)
+{
+	u->file[slot].armed = false;
+	if (!u->file[slot].listed)
+		u->idle[u->idle_n++] = slot;
+	u->file[slot].listed = true;
+}
+
 static void file_disarm(struct uring *u, unsigned slot)
 {
 	struct io_uring_sqe *sqe;
@@ -104,7 +114,7 @@ static void file_disarm(struct uring *u, unsigned slot)
 			sqe->user_data = NO_SLOT;
 		}
 	}
-	u->file[slot].armed = false;
+	idle_put(u, slot);
 	u->file[slot].life++;
 }
 
@@ -113,10 +123,9 @@ static int uring_add(void *state, unsigned slot, int fd)
 	struct uring *u = state;
 
 	u->file[slot].fd = fd;
-	u->file[slot].armed = u->file[slot].write = false;
+	u->file[slot].write = false;
 	u->file[slot].life++;
-	if (slot >= u->file_n)
-		u->file_n = slot + 1;
+	idle_put(u, slot);
 	return 0;
 }
 
@@ -143,16 +152,20 @@ static void files_arm(struct uring *u)
 {
 	struct io_uring_sqe *sqe;
 	struct file *f;
+	unsigned slot;
 
-	for (unsigned i = 0; i < u->file_n; i++) {
-		f = &u->file[i];
-		if (f->fd < 0 || f->armed)
-			continue;
-		sqe = sqe_get(u);
-		if (!sqe)
+	while (u->idle_n) {
+		slot = u->idle[u->idle_n - 1];
+		f = &u->file[slot];
+		sqe = f->fd < 0 ? NULL : sqe_get(u);
+		if (f->fd >= 0 && !sqe)
 			return;
+		u->idle_n--;
+		f->listed = false;
+		if (!sqe)
+			continue;
 		io_uring_prep_poll_add(sqe, f->fd, f->write ? POLLIN | POLLOUT : POLLIN);
-		sqe->user_data = poll_name(u, i);
+		sqe->user_data = poll_name(u, slot);
 		f->armed = true;
 	}
 }
@@ -164,8 +177,8 @@ static unsigned ready_take(struct uring *u, unsigned *ready, unsigned max)
 
 	while (n < max && io_uring_peek_cqe(&u->ring, &cqe) == 0) {
 		slot = (unsigned)(cqe->user_data & UINT32_MAX);
-		if (cqe->user_data != NO_SLOT && slot < u->file_n && poll_name(u, slot) == cqe->user_data) {
-			u->file[slot].armed = false;
+		if (cqe->user_data != NO_SLOT && slot < IO_FILES && poll_name(u, slot) == cqe->user_data) {
+			idle_put(u, slot);
 			ready[n++] = slot;
 		}
 		io_uring_cqe_seen(&u->ring, cqe);
