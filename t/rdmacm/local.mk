@@ -16,10 +16,11 @@ RDMACM_TESTS = \
 	t/rdmacm/api.test \
 	t/rdmacm/rs.test \
 	t/rdmacm/symbols.test \
-	t/rdmacm/tools.test
+	t/rdmacm/tools.test \
+	t/rdmacm/wire.test
 TESTS += $(RDMACM_TESTS)
 dist_check_SCRIPTS += $(RDMACM_TESTS)
-EXTRA_DIST += t/rdmacm/symbols.txt
+EXTRA_DIST += t/rdmacm/progs.py t/rdmacm/symbols.txt
 
 check_PROGRAMS += t/rdmacm/rs_hello
 t_rdmacm_rs_hello_SOURCES = t/rdmacm/rs_hello.c lib/rdmacm/rs_wire.c
