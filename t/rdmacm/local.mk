@@ -14,6 +14,8 @@ t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -lpthread
 
 RDMACM_TESTS = \
 	t/rdmacm/api.test \
+	t/rdmacm/loss.test \
+	t/rdmacm/many.test \
 	t/rdmacm/rs.test \
 	t/rdmacm/symbols.test \
 	t/rdmacm/tools.test \
