@@ -104,14 +104,15 @@ static void *sender_run(void *arg)
 static void stream_check(int fd, size_t len, size_t piece)
 {
 	unsigned char *buf = malloc(piece);
-	size_t at = 0;
+	size_t at = 0, wrong = 0;
 	ssize_t n;
 
 	while ((n = rrecv(fd, buf, piece, 0)) > 0)
 		for (ssize_t i = 0; i < n; i++, at++)
-			ck_assert_uint_eq(buf[i], byte_at(at));
+			wrong += buf[i] != byte_at(at);	/* an assertion for each would take its time */
 	ck_assert_msg(n == 0, "rrecv: %s", strerror(errno));
 	ck_assert_uint_eq(at, len);
+	ck_assert_uint_eq(wrong, 0);
 	free(buf);
 }
 
