@@ -15,11 +15,16 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/option.c \
 	lib/rdmacm/qp.c \
 	lib/rdmacm/rs_conn.c \
+	lib/rdmacm/rs_ds.c \
+	lib/rdmacm/rs_ds_dest.c \
+	lib/rdmacm/rs_ds_qp.c \
+	lib/rdmacm/rs_ds_wire.c \
 	lib/rdmacm/rs_io.c \
 	lib/rdmacm/rs_iomap.c \
 	lib/rdmacm/rs_link.c \
 	lib/rdmacm/rs_opt.c \
 	lib/rdmacm/rs_poll.c \
+	lib/rdmacm/rs_svc.c \
 	lib/rdmacm/rs_table.c \
 	lib/rdmacm/rs_wait.c \
 	lib/rdmacm/rs_wire.c \
@@ -31,4 +36,4 @@ lib_rdmacm_librdmacm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 4:44:3 -pthread -W
 lib_rdmacm_librdmacm_la_LIBADD = lib/verbs/libibverbs.la
 EXTRA_lib_rdmacm_librdmacm_la_DEPENDENCIES = lib/rdmacm/librdmacm.map
 EXTRA_DIST += lib/rdmacm/librdmacm.map
-noinst_HEADERS += lib/rdmacm/cma.h lib/rdmacm/rs.h lib/rdmacm/rs_wire.h
+noinst_HEADERS += lib/rdmacm/cma.h lib/rdmacm/rs.h lib/rdmacm/rs_ds.h lib/rdmacm/rs_ds_wire.h lib/rdmacm/rs_wire.h

@@ -12,6 +12,8 @@
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
  *	rs_poll.c	rpoll, rselect
  *	rs_opt.c	options, flags, names
+ *	rs_svc.c	the thread that serves when no call of the program's does
+ *	rs_ds.c		datagram sockets (rs_ds.h)
  */
 #ifndef RDMACM_RS_H
 #define RDMACM_RS_H
@@ -46,6 +48,14 @@ struct rs_opts {
 };
 
 struct rs_iomap_mr;
+struct ds;
+
+/* Of rs_svc.c, under its lock. */
+struct rs_svc {
+	struct rsock *next;
+	bool on;		/* in the list */
+	int64_t due;		/* atomic; of rs_now_ms(): when to say that we are alive; INT64_MAX: never */
+};
 
 struct rs_link {
 	struct ibv_comp_channel *cc;
@@ -91,6 +101,8 @@ struct rsock {
 	struct rdma_cm_id *id;
 	struct rs_link link;
 	bool linked;		/* there is a QP */
+	struct ds *ds;		/* of a datagram socket, which has neither ch nor id; of a stream NULL */
+	struct rs_svc svc;
 
 	int kick;		/* eventfd: wakes the threads that sleep; -1 */
 	uint32_t gen, sleepers, stale;	/* who sleeps since the last kick; who has not seen it */
@@ -99,10 +111,11 @@ struct rsock {
 enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3 };
 
 /* ---- table */
-struct rsock *rs_new(int domain);	/* not in the table; NULL: errno */
+struct rsock *rs_new(int domain, int type);	/* not in the table; NULL: errno */
 int rs_add(struct rsock *);
 struct rsock *rs_get(int fd);		/* held; NULL: EBADF */
 struct rsock *rs_lock(int fd);		/* held and locked; NULL: EBADF */
+static inline void rs_hold(struct rsock *rs) { __atomic_add_fetch(&rs->refs, 1, __ATOMIC_RELAXED); }
 void rs_put(struct rsock *);
 void rs_unlock_put(struct rsock *);
 void rs_del(struct rsock *);		/* not in the table any more */
@@ -123,6 +136,7 @@ ssize_t rs_push(struct rsock *, const struct iovec *iov, size_t skip, size_t len
 /* A write of len bytes to where the peer mapped them; without a message. */
 ssize_t rs_push_to(struct rsock *, const void *buf, size_t len, uint64_t addr, uint32_t key);
 int rs_push_ctl(struct rsock *, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key);
+void rs_push_alive(struct rsock *);	/* a write of nothing: an answer has to come */
 void rs_break(struct rsock *, int err);
 
 /* ---- connections: events that wait are taken; how many */
@@ -139,5 +153,27 @@ void rs_wake(struct rsock *);
 short rs_ready(struct rsock *, short events);
 
 void rs_iomap_free(struct rsock *);
+
+/* ---- the thread: reads what comes by UDP (ds_udp_work), says that we are alive at due.  0 or an errno */
+int64_t rs_now_ms(void);
+int rs_svc_add(struct rsock *, int64_t due);
+void rs_svc_del(struct rsock *);	/* not locked; the thread is done with it */
+void rs_keep_update(struct rsock *);	/* options have changed */
+void rs_keep_work(struct rsock *, int64_t now);
+
+/* ---- datagrams: what each call does for such a socket.  Locked, but for ds_open, ds_free and ds_udp_work */
+int ds_open(struct rsock *);		/* 0 or an errno; rs->fd is made */
+void ds_free(struct rsock *);
+void ds_close(struct rsock *);
+int ds_connect(struct rsock *, const struct sockaddr *, socklen_t);	/* 0 or an errno */
+ssize_t ds_send(struct rsock *, const struct msghdr *, int flags);
+ssize_t ds_recv(struct rsock *, struct msghdr *, int flags);
+int ds_progress(struct rsock *);
+short ds_ready(struct rsock *, short events);
+bool ds_arm(struct rsock *);		/* false: there was news */
+void ds_event_take(struct rsock *);
+int ds_sleep_fd(const struct rsock *);
+bool ds_has_qp(const struct rsock *);	/* sizes are fixed */
+void ds_udp_work(struct rsock *);
 
 #endif

@@ -126,22 +126,37 @@ int rs_events(struct rsock *rs)
 
 /* ---- the calls ----------------------------------------------------------------------------------- */
 
+static bool protocol_fits(int type, int protocol)
+{
+	if (type == SOCK_STREAM)
+		return !protocol || protocol == IPPROTO_TCP;
+	return type == SOCK_DGRAM && (!protocol || protocol == IPPROTO_UDP);
+}
+
 EXPORT int rsocket(int domain, int type, int protocol)
 {
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), err = 0;
 	struct rsock *rs;
-	int err;
 
 	if (domain != PF_INET && domain != PF_INET6)
 		return fail(EAFNOSUPPORT);
-	if ((type & 0xf) != SOCK_STREAM || (protocol && protocol != IPPROTO_TCP))
+	if (!protocol_fits(kind, protocol))
 		return fail(EPROTONOSUPPORT);
-	rs = rs_new(domain);
+	rs = rs_new(domain, kind);
 	if (!rs)
 		return -1;
 	rs->nonblock = type & SOCK_NONBLOCK;
-	err = rdma_create_id(rs->ch, &rs->id, rs, RDMA_PS_TCP) ? errno : 0;
+	if (!rs->ds)
+		err = rdma_create_id(rs->ch, &rs->id, rs, RDMA_PS_TCP) ? errno : 0;
 	if (!err)
 		err = rs_add(rs);
+	if (!err && rs->ds) {
+		err = rs_svc_add(rs, INT64_MAX);
+		if (err) {
+			rs_del(rs);	/* which drops it */
+			return fail(err);
+		}
+	}
 	if (!err)
 		return rs->fd;
 	rs_put(rs);
@@ -153,10 +168,12 @@ EXPORT int rbind(int fd, const struct sockaddr *addr, socklen_t len)
 	struct rsock *rs = rs_lock(fd);
 	int ret;
 
-	(void)len;
 	if (!rs)
 		return -1;
-	ret = rs->state == RS_NEW ? rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr) : fail(EINVAL);
+	if (rs->ds)
+		ret = bind(fd, addr, len);
+	else
+		ret = rs->state == RS_NEW ? rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr) : fail(EINVAL);
 	rs_unlock_put(rs);
 	return ret;
 }
@@ -168,7 +185,9 @@ EXPORT int rlisten(int fd, int backlog)
 
 	if (!rs)
 		return -1;
-	if (rs->state == RS_NEW)
+	if (rs->ds)
+		ret = fail(EOPNOTSUPP);
+	else if (rs->state == RS_NEW)
 		ret = rdma_listen(rs->id, backlog);
 	else if (rs->state != RS_LISTEN)
 		ret = fail(EINVAL);
@@ -209,9 +228,13 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 	struct rsock *rs = rs_lock(fd);
 	int err = 0;
 
-	(void)len;
 	if (!rs)
 		return -1;
+	if (rs->ds) {
+		err = ds_connect(rs, addr, len);
+		rs_unlock_put(rs);
+		return result(err);
+	}
 	if (rs->nonblock && connect_waits(rs))
 		rs_events(rs);
 	switch (rs->state) {
@@ -240,7 +263,7 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data,
 				size_t len)
 {
-	struct rsock *rs = rs_new(listen->domain);
+	struct rsock *rs = rs_new(listen->domain, SOCK_STREAM);
 	struct rdma_conn_param p;
 	struct rs_hello h;
 
@@ -257,6 +280,8 @@ static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *i
 	rs->state = RS_ACCEPTING;
 	if (rdma_accept(id, &p) || rs_add(rs))
 		goto refuse;
+	if (rs->opts.keepalive)
+		rs_keep_update(rs);
 	return rs;
 refuse:
 	rdma_reject(id, NULL, 0);
@@ -294,7 +319,7 @@ EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 	if (!rs)
 		return -1;
 	while (!err && !new) {
-		err = rs->state == RS_LISTEN ? accept_take(rs, &new) : EINVAL;
+		err = rs->ds ? EOPNOTSUPP : rs->state == RS_LISTEN ? accept_take(rs, &new) : EINVAL;
 		if (err == EAGAIN && !rs->nonblock)
 			err = rs_wait(rs);
 	}
@@ -336,6 +361,13 @@ static void shut(struct rsock *rs, bool rd, bool wr)
 	rs_wake(rs);
 }
 
+static void ds_shut(struct rsock *rs, bool rd, bool wr)
+{
+	rs->rd_shut |= rd;
+	rs->wr_shut |= wr;
+	rs_wake(rs);
+}
+
 EXPORT int rshutdown(int fd, int how)
 {
 	struct rsock *rs = rs_lock(fd);
@@ -347,9 +379,11 @@ EXPORT int rshutdown(int fd, int how)
 		err = rs_wait(rs);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		err = EINVAL;
+	else if (rs->ds)
+		ds_shut(rs, how != SHUT_WR, how != SHUT_RD);
 	else if (rs->state == RS_LISTEN || (rs->state != RS_CONNECTED && rs->state != RS_CLOSED))
 		err = ENOTCONN;
-	if (!err)
+	else
 		shut(rs, how != SHUT_WR, how != SHUT_RD);
 	rs_unlock_put(rs);
 	return result(err);
@@ -365,11 +399,14 @@ EXPORT int rclose(int fd)
 		rs->state = RS_CONNECTED;
 		shut(rs, true, true);
 	}
+	if (rs->ds)
+		ds_close(rs);
 	if (rs->linked)
 		rdma_disconnect(rs->id);
 	rs->state = RS_CLOSED;	/* for threads that sleep on it */
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
+	rs_svc_del(rs);
 	rs_del(rs);
 	rs_put(rs);
 	return 0;

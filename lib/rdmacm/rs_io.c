@@ -65,15 +65,34 @@ static int send_ready(struct rsock *rs, int flags)
 	}
 }
 
+/* A message to a name: of datagrams. */
+static ssize_t sendm(int fd, const struct msghdr *m, int flags)
+{
+	struct rsock *rs = rs_lock(fd);
+	ssize_t n;
+
+	if (!rs)
+		return -1;
+	n = rs->ds ? ds_send(rs, m, flags) : fail(EISCONN);
+	rs_unlock_put(rs);
+	return n;
+}
+
 static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 {
 	struct rsock *rs = rs_lock(fd);
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 	size_t len = iov_len(iov, n), done = 0, skip = 0;
 	ssize_t part;
 	int err = 0;
 
 	if (!rs)
 		return -1;
+	if (rs->ds) {
+		part = ds_send(rs, &m, flags);
+		rs_unlock_put(rs);
+		return part;
+	}
 	while (done < len) {
 		err = send_ready(rs, flags);
 		if (err)
@@ -104,8 +123,12 @@ EXPORT ssize_t rsend(int fd, const void *buf, size_t len, int flags)
 EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
 		       socklen_t to_len)
 {
+	struct iovec iov = { (void *)(uintptr_t)buf, len };
+	struct msghdr m = { .msg_name = (void *)(uintptr_t)to, .msg_namelen = to_len,
+			    .msg_iov = &iov, .msg_iovlen = 1 };
+
 	if (to || to_len)
-		return fail(EISCONN);
+		return sendm(fd, &m, flags);
 	return rsend(fd, buf, len, flags);
 }
 
@@ -113,6 +136,8 @@ EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	if (msg->msg_controllen)
 		return fail(ENOTSUP);
+	if (msg->msg_name)
+		return sendm(fd, msg, flags);
 	return sendv(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
 }
 
@@ -127,6 +152,19 @@ EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n)
 }
 
 /* ---- receive -------------------------------------------------------------------------------- */
+
+/* Of datagrams.  -2: it is a stream. */
+static ssize_t recvm(int fd, struct msghdr *m, int flags)
+{
+	struct rsock *rs = rs_lock(fd);
+	ssize_t n;
+
+	if (!rs)
+		return -1;
+	n = rs->ds ? ds_recv(rs, m, flags) : -2;
+	rs_unlock_put(rs);
+	return n;
+}
 
 /* 0: there are data, or their end. */
 static int recv_ready(struct rsock *rs, int flags)
@@ -200,10 +238,17 @@ static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
 	struct rsock *rs = rs_lock(fd);
 	size_t len = iov_len(iov, n), done = 0, part;
 	bool peek = flags & MSG_PEEK, all = flags & MSG_WAITALL && !peek;
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 	int err = 0;
 
 	if (!rs)
 		return -1;
+	if (rs->ds) {
+		ssize_t got = ds_recv(rs, &m, flags);
+
+		rs_unlock_put(rs);
+		return got;
+	}
 	while (len) {
 		err = recv_ready(rs, flags);
 		if (err)
@@ -226,8 +271,18 @@ EXPORT ssize_t rrecv(int fd, void *buf, size_t len, int flags)
 
 EXPORT ssize_t rrecvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
 {
-	ssize_t n = rrecv(fd, buf, len, flags);
+	struct iovec iov = { buf, len };
+	struct msghdr m = { .msg_name = from, .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
 
+	m.msg_namelen = from && from_len ? *from_len : 0;
+	n = recvm(fd, &m, flags);
+
+	if (n >= 0 && from && from_len)
+		*from_len = m.msg_namelen;
+	if (n != -2)
+		return n;
+	n = rrecv(fd, buf, len, flags);
 	if (n >= 0 && from && from_len)
 		rgetpeername(fd, from, from_len);
 	return n;
@@ -235,8 +290,11 @@ EXPORT ssize_t rrecvfrom(int fd, void *buf, size_t len, int flags, struct sockad
 
 EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 {
-	ssize_t n = recvv(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
+	ssize_t n = recvm(fd, msg, flags);
 
+	if (n != -2)
+		return n;
+	n = recvv(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
 	if (n < 0)
 		return -1;
 	msg->msg_controllen = 0;

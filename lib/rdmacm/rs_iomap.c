@@ -88,7 +88,7 @@ EXPORT off_t riomap(int fd, void *buf, size_t len, int prot, int flags, off_t of
 	}
 	m->buf = buf;
 	m->len = len;
-	err = map(rs, m, prot & PROT_WRITE, &offset);
+	err = rs->ds ? EOPNOTSUPP : map(rs, m, prot & PROT_WRITE, &offset);
 	if (!err) {
 		m->next = rs->link.maps;
 		rs->link.maps = m;
@@ -180,6 +180,8 @@ EXPORT size_t riowrite(int fd, const void *buf, size_t n, off_t offset, int flag
 
 	if (!rs)
 		return (size_t)-1;
+	if (rs->ds)
+		err = EOPNOTSUPP;
 	while (done < n && !err) {
 		ssize_t part;
 		size_t len;

@@ -287,6 +287,14 @@ int rs_push_ctl(struct rsock *rs, uint32_t msg, const void *data, size_t len, ui
 	return 0;
 }
 
+void rs_push_alive(struct rsock *rs)
+{
+	struct ibv_send_wr wr = { .wr_id = WR_ID(WR_CTL, 0), .opcode = IBV_WR_RDMA_WRITE };
+
+	if (!write_post(rs, &wr, NULL, 0, (struct rs_sge){ 0 }))
+		rs->link.ctl_free--;
+}
+
 /* A half that is free is told in the peer's list; the count of messages goes with it, or alone. */
 void rs_grant(struct rsock *rs)
 {

@@ -11,7 +11,8 @@
 #include <netinet/tcp.h>
 #include <stdarg.h>
 
-enum { QUEUE_MAX = 8192, IOMAP_MAX = 127 * 256, BUF_MIN = 4096, BUF_MAX = 64 << 20, MAXSEG = 2048 };
+enum { QUEUE_MAX = 8192, IOMAP_MAX = 127 * 256, BUF_MIN = 4096, BUF_MAX = 64 << 20, MAXSEG = 2048,
+       KEEP_MAX = 1 << 20 };
 
 /* An option that is a number: where it is kept. */
 struct opt {
@@ -29,7 +30,7 @@ static const struct opt opts[] = {
 	OPT(SOL_SOCKET, SO_RCVBUF, rcvbuf, BUF_MIN, BUF_MAX, true),
 	OPT(SOL_SOCKET, SO_SNDBUF, sndbuf, BUF_MIN, BUF_MAX, true),
 	OPT(IPPROTO_TCP, TCP_NODELAY, nodelay, 0, 0, false),
-	OPT(IPPROTO_TCP, TCP_KEEPIDLE, keep_idle, 0, 0, false),
+	OPT(IPPROTO_TCP, TCP_KEEPIDLE, keep_idle, 1, KEEP_MAX, false),
 	OPT(IPPROTO_TCP, TCP_KEEPINTVL, keep_intvl, 0, 0, false),
 	OPT(IPPROTO_TCP, TCP_KEEPCNT, keep_cnt, 0, 0, false),
 	OPT(IPPROTO_IPV6, IPV6_V6ONLY, v6only, 0, 0, false),
@@ -61,7 +62,7 @@ static int opt_set(struct rsock *rs, const struct opt *o, int v)
 {
 	int err = 0;
 
-	if (o->fixed && rs->linked)
+	if (o->fixed && (rs->linked || (rs->ds && ds_has_qp(rs))))
 		return o->level == SOL_RDMA ? EINVAL : 0;	/* buffers: a wish, as ever */
 	if (v < 0)
 		return EINVAL;
@@ -74,9 +75,13 @@ static int opt_set(struct rsock *rs, const struct opt *o, int v)
 		err = id_option(rs, RDMA_OPTION_ID_REUSEADDR, v);
 	if (o->level == IPPROTO_IPV6)
 		err = id_option(rs, RDMA_OPTION_ID_AFONLY, v);
-	if (!err)
-		*opt_at(rs, o) = v;
-	return err;
+	if (err)
+		return err;
+	*opt_at(rs, o) = v;
+	if (o->at == offsetof(struct rs_opts, keepalive) ||
+	    (o->at == offsetof(struct rs_opts, keep_idle) && rs->opts.keepalive))
+		rs_keep_update(rs);
+	return 0;
 }
 
 EXPORT int rsetsockopt(int fd, int level, int name, const void *val, socklen_t len)
@@ -87,7 +92,9 @@ EXPORT int rsetsockopt(int fd, int level, int name, const void *val, socklen_t l
 
 	if (!rs)
 		return -1;
-	if (level == SOL_SOCKET && name == SO_LINGER) {
+	if (rs->ds && !(o && o->fixed)) {
+		err = setsockopt(fd, level, name, val, len) ? errno : 0;
+	} else if (level == SOL_SOCKET && name == SO_LINGER) {
 		err = len >= sizeof(rs->opts.linger) ? 0 : EINVAL;
 		if (!err)
 			memcpy(&rs->opts.linger, val, sizeof(rs->opts.linger));
@@ -145,7 +152,9 @@ EXPORT int rgetsockopt(int fd, int level, int name, void *val, socklen_t *len)
 
 	if (!rs)
 		return -1;
-	if (level == SOL_SOCKET && name == SO_LINGER) {
+	if (rs->ds && !(o && o->fixed)) {	/* what the library does not keep is the UDP socket's */
+		err = getsockopt(fd, level, name, val, len) ? errno : 0;
+	} else if (level == SOL_SOCKET && name == SO_LINGER) {
 		err = opt_give(val, len, &rs->opts.linger, sizeof(rs->opts.linger));
 	} else {
 		if (o)
@@ -209,8 +218,11 @@ EXPORT int rgetpeername(int fd, struct sockaddr *addr, socklen_t *len)
 
 	if (!rs)
 		return -1;
-	err = rs->state < RS_ACCEPTING || rs->state == RS_FAILED ? ENOTCONN : 0;
-	if (!err)
+	if (rs->ds)
+		err = getpeername(fd, addr, len) ? errno : 0;
+	else
+		err = rs->state < RS_ACCEPTING || rs->state == RS_FAILED ? ENOTCONN : 0;
+	if (!err && !rs->ds)
 		err = name_give(rdma_get_peer_addr(rs->id), addr, len);
 	rs_unlock_put(rs);
 	return result(err);
@@ -225,9 +237,12 @@ EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *len)
 
 	if (!rs)
 		return -1;
-	from = rdma_get_local_addr(rs->id);
+	from = rs->ds ? NULL : rdma_get_local_addr(rs->id);
 	none.ss_family = (sa_family_t)rs->domain;
-	err = name_give(from->sa_family ? from : (struct sockaddr *)&none, addr, len);
+	if (rs->ds)
+		err = getsockname(fd, addr, len) ? errno : 0;
+	else
+		err = name_give(from->sa_family ? from : (struct sockaddr *)&none, addr, len);
 	rs_unlock_put(rs);
 	return result(err);
 }

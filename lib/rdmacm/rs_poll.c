@@ -40,6 +40,8 @@ short rs_ready(struct rsock *rs, short events)
 {
 	short r = 0;
 
+	if (rs->ds)
+		return ds_ready(rs, events);
 	rs_progress(rs);
 	switch (rs->state) {
 	case RS_LISTEN:
@@ -108,7 +110,7 @@ static void events_take(struct set *s)
 		if (!rs)
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		if (rs->state != RS_LISTEN && cm_waits(rs))
+		if (!rs->ds && rs->state != RS_LISTEN && cm_waits(rs))
 			rs_events(rs);
 		pthread_mutex_unlock(&rs->lock);
 	}

@@ -15,7 +15,17 @@ static const struct rs_opts opts_default = {
 	.keep_idle = 7200, .keep_intvl = 75, .keep_cnt = 9,
 };
 
-struct rsock *rs_new(int domain)
+static int stream_open(struct rsock *rs)
+{
+	rs->ch = rdma_create_event_channel();
+	if (!rs->ch)
+		return errno;
+	rs->fd = rs->ch->fd;
+	fcntl(rs->fd, F_SETFL, fcntl(rs->fd, F_GETFL) | O_NONBLOCK);
+	return 0;
+}
+
+struct rsock *rs_new(int domain, int type)
 {
 	struct rsock *rs = calloc(1, sizeof(*rs));
 	int err;
@@ -26,14 +36,15 @@ struct rsock *rs_new(int domain)
 	rs->domain = domain;
 	rs->opts = opts_default;
 	pthread_mutex_init(&rs->lock, NULL);
+	rs->svc.due = INT64_MAX;
+	rs->fd = -1;
 	rs->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rs->ch = rs->kick >= 0 ? rdma_create_event_channel() : NULL;
-	if (rs->ch) {
-		rs->fd = rs->ch->fd;
-		fcntl(rs->fd, F_SETFL, fcntl(rs->fd, F_GETFL) | O_NONBLOCK);
+	if (rs->kick < 0)
+		err = errno;
+	else
+		err = type == SOCK_DGRAM ? ds_open(rs) : stream_open(rs);
+	if (!err)
 		return rs;
-	}
-	err = errno;
 	rs_put(rs);
 	errno = err;
 	return NULL;
@@ -69,7 +80,7 @@ struct rsock *rs_get(int fd)
 	if (fd >= 0 && fd < table_n)
 		rs = table[fd];
 	if (rs)
-		__atomic_add_fetch(&rs->refs, 1, __ATOMIC_RELAXED);
+		rs_hold(rs);
 	pthread_mutex_unlock(&table_lock);
 	if (!rs)
 		errno = EBADF;
@@ -89,6 +100,8 @@ void rs_put(struct rsock *rs)
 {
 	if (__atomic_sub_fetch(&rs->refs, 1, __ATOMIC_ACQ_REL))
 		return;
+	if (rs->ds)
+		ds_free(rs);
 	rs_link_close(rs);
 	if (rs->id)
 		rdma_destroy_id(rs->id);

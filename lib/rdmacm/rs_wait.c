@@ -45,11 +45,17 @@ static bool link_arm(struct rsock *rs)
 
 int rs_sleep_begin(struct rsock *rs, struct pollfd *p, uint32_t *gen)
 {
-	if (rs->linked && !link_arm(rs))
+	bool quiet = rs->ds ? ds_arm(rs) : !rs->linked || link_arm(rs);
+
+	if (!quiet)
 		return 0;
 	p[AT_KICK] = (struct pollfd){ .fd = rs->kick, .events = POLLIN };
-	p[AT_CM] = (struct pollfd){ .fd = rs->fd, .events = POLLIN };
-	p[AT_CQ] = (struct pollfd){ .fd = rs->linked ? rs->link.cc->fd : -1, .events = POLLIN };
+	p[AT_CM] = (struct pollfd){ .fd = rs->ds ? -1 : rs->fd, .events = POLLIN };
+	p[AT_CQ] = (struct pollfd){ .fd = -1, .events = POLLIN };
+	if (rs->ds)
+		p[AT_CQ].fd = ds_sleep_fd(rs);
+	else if (rs->linked)
+		p[AT_CQ].fd = rs->link.cc->fd;
 	rs->sleepers++;
 	*gen = rs->gen;
 	return RS_FDS;
@@ -71,6 +77,12 @@ void rs_sleep_end(struct rsock *rs, const struct pollfd *p, int n, uint32_t gen)
 	sleeper_gone(rs, gen);
 	if (n < RS_FDS)
 		return;
+	if (rs->ds) {
+		if (p[AT_CQ].revents)
+			ds_event_take(rs);
+		ds_progress(rs);
+		return;
+	}
 	if (p[AT_CQ].revents && rs->linked)
 		cq_event_take(rs);
 	if (rs->linked)

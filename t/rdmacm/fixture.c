@@ -146,6 +146,7 @@ int main(void)
 	api_ud(s);
 	api_misc(s);
 	api_rs(s);
+	api_rsd(s);
 	api_end(s);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

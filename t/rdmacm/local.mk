@@ -5,6 +5,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_end.c \
 	t/rdmacm/api_misc.c \
 	t/rdmacm/api_rs.c \
+	t/rdmacm/api_rsd.c \
 	t/rdmacm/api_sync.c \
 	t/rdmacm/api_ud.c \
 	t/rdmacm/fixture.c \
@@ -29,3 +30,9 @@ t_rdmacm_rs_hello_SOURCES = t/rdmacm/rs_hello.c lib/rdmacm/rs_wire.c
 t_rdmacm_rs_hello_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
 t_rdmacm_rs_hello_LDADD = $(CHECK_LIBS)
 TESTS += t/rdmacm/rs_hello
+
+check_PROGRAMS += t/rdmacm/rs_ds_hdr
+t_rdmacm_rs_ds_hdr_SOURCES = t/rdmacm/rs_ds_hdr.c lib/rdmacm/rs_ds_wire.c
+t_rdmacm_rs_ds_hdr_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
+t_rdmacm_rs_ds_hdr_LDADD = $(CHECK_LIBS)
+TESTS += t/rdmacm/rs_ds_hdr

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rs_svc.c - the thread of the library's own, for what no call of the program's is there to do: to read the
+ * UDP side of datagram sockets, and to say that a stream is alive.
+ *
+ * There is none while no socket wants it.  Locks: a socket's, then svc_lock; the thread holds only one of
+ * them.
+ */
+#include "rs.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t svc_cond = PTHREAD_COND_INITIALIZER;
+static struct rsock *svc_list;
+static bool svc_runs;
+static pid_t svc_pid; /* whose thread it is: a forked child has none */
+static int svc_kick = -1;
+static uint64_t svc_round; /* it has looked at the list anew */
+
+struct round {
+	struct pollfd *p;
+	struct rsock **rs; /* held; p[i + 1] is its */
+	size_t n;
+	int64_t due;
+};
+
+int64_t rs_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+static bool round_begin(struct round *r)
+{
+	int64_t due;
+	size_t n = 0;
+
+	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next)
+		n++;
+	*r = (struct round){.due = INT64_MAX};
+	r->p = calloc(n + 1, sizeof(*r->p));
+	r->rs = calloc(n + 1, sizeof(struct rsock *));
+	if (!r->p || !r->rs)
+		return false;
+	r->p[0] = (struct pollfd){.fd = svc_kick, .events = POLLIN};
+	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next) {
+		rs_hold(rs);
+		r->rs[r->n++] = rs;
+		r->p[r->n] = (struct pollfd){.fd = rs->ds ? rs->fd : -1, .events = POLLIN};
+		due = __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED);
+		r->due = due < r->due ? due : r->due;
+	}
+	return true;
+}
+
+static void round_end(struct round *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		rs_put(r->rs[i]);
+	free(r->p);
+	free(r->rs);
+}
+
+static void round_sleep(struct round *r)
+{
+	int64_t left = r->due == INT64_MAX ? -1 : r->due - rs_now_ms();
+	struct timespec t = {left / 1000, left % 1000 * 1000000};
+	eventfd_t n;
+
+	if (left < 0)
+		t = (struct timespec){0};
+	if (ppoll(r->p, r->n + 1, r->due == INT64_MAX ? NULL : &t, NULL) < 0)
+		return;
+	if (r->p[0].revents)
+		eventfd_read(svc_kick, &n);
+}
+
+static void round_work(struct round *r)
+{
+	int64_t now = rs_now_ms();
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct rsock *rs = r->rs[i];
+
+		if (r->p[i + 1].revents)
+			ds_udp_work(rs);
+		if (__atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED) <= now)
+			rs_keep_work(rs, now);
+	}
+}
+
+static void *svc_run(void *arg)
+{
+	struct round r;
+
+	pthread_mutex_lock(&svc_lock);
+	while (svc_list && round_begin(&r)) {
+		svc_round++;
+		pthread_cond_broadcast(&svc_cond);
+		pthread_mutex_unlock(&svc_lock);
+		round_sleep(&r);
+		round_work(&r);
+		round_end(&r);
+		pthread_mutex_lock(&svc_lock);
+	}
+	svc_runs = false;
+	close(svc_kick);
+	svc_kick = -1;
+	pthread_cond_broadcast(&svc_cond);
+	pthread_mutex_unlock(&svc_lock);
+	return arg;
+}
+
+static int svc_start(void)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t t;
+	int err;
+
+	svc_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (svc_kick < 0)
+		return errno;
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's threads */
+	err = pthread_create(&t, &attr, svc_run, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (err)
+		close(svc_kick);
+	svc_runs = !err;
+	svc_pid = getpid();
+	return err;
+}
+
+/* After fork() neither the thread nor its sockets are this process's. */
+static void svc_check_fork(void)
+{
+	if (!svc_runs || svc_pid == getpid())
+		return;
+	svc_runs = false;
+	svc_list = NULL;
+}
+
+int rs_svc_add(struct rsock *rs, int64_t due)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&svc_lock);
+	svc_check_fork();
+	__atomic_store_n(&rs->svc.due, due, __ATOMIC_RELAXED);
+	if (!rs->svc.on) {
+		rs->svc.next = svc_list;
+		svc_list = rs;
+		rs->svc.on = true;
+	}
+	if (!svc_runs)
+		err = svc_start();
+	else
+		eventfd_write(svc_kick, 1);
+	pthread_mutex_unlock(&svc_lock);
+	return err;
+}
+
+void rs_svc_del(struct rsock *rs)
+{
+	struct rsock **p;
+	uint64_t seen;
+
+	pthread_mutex_lock(&svc_lock);
+	svc_check_fork();
+	for (p = &svc_list; *p && *p != rs; p = &(*p)->svc.next)
+		;
+	if (*p) {
+		*p = rs->svc.next;
+		rs->svc.on = false;
+		seen = svc_round;
+		if (svc_runs)
+			eventfd_write(svc_kick, 1);
+		while (svc_runs && svc_round == seen)
+			pthread_cond_wait(&svc_cond, &svc_lock);
+	}
+	pthread_mutex_unlock(&svc_lock);
+}
+
+/* ---- streams that shall be kept alive ---------------------------------------------------- */
+
+void rs_keep_update(struct rsock *rs)
+{
+	if (rs->opts.keepalive)
+		rs_svc_add(rs, rs_now_ms() + (int64_t)rs->opts.keep_idle * 1000);
+	else
+		__atomic_store_n(&rs->svc.due, INT64_MAX, __ATOMIC_RELAXED);
+}
+
+void rs_keep_work(struct rsock *rs, int64_t now)
+{
+	pthread_mutex_lock(&rs->lock);
+	__atomic_store_n(&rs->svc.due, now + (int64_t)rs->opts.keep_idle * 1000, __ATOMIC_RELAXED);
+	rs_progress(rs);
+	if (rs->state == RS_CONNECTED && rs->opts.keepalive && rs->link.ctl_free >= 2)
+		rs_push_alive(rs);
+	pthread_mutex_unlock(&rs->lock);
+}
