@@ -17,12 +17,14 @@
 #include "../proto/hdr.h"
 
 #define READS_TURN	16u	/* datagram runs from one socket in one turn */
+#define READ_LEN	(192u << 10)	/* and bytes; then ACKs go out, so that the sender does not wait for all of his window to be worked on */
 #define JOIN_PKTS	128u	/* packets that the kernel couples together, at most */
 
 /* A train that grows. */
 struct join {
 	struct hca *hca;		/* NULL: empty */
 	struct burst b;
+	const uint8_t *last;		/* its last packet */
 	struct span span[JOIN_PKTS];
 };
 
@@ -48,6 +50,8 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 		return;
 	}
 	len -= ICRC_LEN;
+	if (j->hca && burst_continue(&j->b, j->last, data, len, j->span, JOIN_PKTS))
+		return;
 	if (shards_n > 1) {
 		qpn = be24_get(data + BTH_DQPN);
 		owner = qpn <= 1 || qpn == QPN_MCAST ? 0 : qpn_shard(qpn, shard_bits());
@@ -67,9 +71,12 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 		hca_rx(hca, route, data, len, now);
 		return;
 	}
-	if (j->hca && burst_join(&j->b, p, j->span, JOIN_PKTS))
+	if (j->hca && burst_join(&j->b, p, j->span, JOIN_PKTS)) {
+		j->last = data;
 		return;
+	}
 	join_end(j, now);
+	j->last = data;
 	j->hca = hca;
 	j->b = *p;
 	j->span[0] = span;
@@ -137,12 +144,12 @@ bool sock_rx(struct net *net, struct net_sock *s, mono_t now)
 	} cmsg;
 	struct iovec iov = { net->rx_buf, sizeof(net->rx_buf) };
 	bool any = false;
-	size_t len, seg;
+	size_t len, seg, sum = 0;
 	ssize_t got;
 
 	join.hca = NULL;
 	memcpy(route.dgid, s->gid, 16);
-	for (unsigned i = 0; i < READS_TURN; i++) {
+	for (unsigned i = 0; i < READS_TURN && sum < READ_LEN; i++) {
 		struct msghdr msg = {
 			.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1,
 			.msg_control = &cmsg, .msg_controllen = sizeof(cmsg),
@@ -154,6 +161,7 @@ bool sock_rx(struct net *net, struct net_sock *s, mono_t now)
 		any = true;
 		ctx_drain_recvs(net->shard, now);
 		len = (size_t)got;
+		sum += len;
 		route.tclass = 0;
 		seg = cmsgs_read(&msg, &route, len);
 		sender_set(s, route.sgid, sender_get(s, &from, route.sgid));

@@ -284,6 +284,20 @@ bool burst_join(struct burst *b, const struct burst *p, struct span *spans, unsi
 	return true;
 }
 
+bool burst_continue(struct burst *b, const uint8_t *prev, const uint8_t *data, size_t len, struct span *spans, unsigned max)
+{
+	if (len != BTH_LEN + b->mtu || b->span_n == max || opcode_get(b->op_last)->place != PLACE_MIDDLE)
+		return false;
+	/* Opcode, flags, P_Key, ECN, QPN: nothing else is in front of the payload of a MIDDLE. */
+	if (memcmp(prev, data, BTH_ACK) || be24_get(data + BTH_PSN) != psn_add(b->psn, b->n).v)
+		return false;
+	spans[b->span_n++] = (struct span){ .region = NULL, .addr = (uintptr_t)data + BTH_LEN, .len = b->mtu };
+	b->payload_len += b->mtu;
+	b->n++;
+	b->ackreq |= !!(data[BTH_ACK] & BTH_ACKREQ);
+	return true;
+}
+
 void burst_slice(const struct burst *b, uint32_t from, uint32_t n, struct burst *out, struct span *spans)
 {
 	uint64_t off = burst_pkt_off(b, from), len, left;

@@ -92,6 +92,13 @@ enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *da
  */
 bool burst_join(struct burst *b, const struct burst *p, struct span *spans, unsigned max);
 
+/*
+ * The quick way for the inside of a train: if the UDP payload data (len bytes, without its ICRC) is a MIDDLE like the
+ * packet at prev, which was parsed and is the last of b, and continues it - as burst_parse() and burst_join() would
+ * find - takes it in and says true.  Same flow; b->span is an array with room for max spans in all.
+ */
+bool burst_continue(struct burst *b, const uint8_t *prev, const uint8_t *data, size_t len, struct span *spans, unsigned max);
+
 /* Packets from..from+n-1 of b as a burst of their own in *out, its spans in spans (max of them; enough: b->span_n). */
 void burst_slice(const struct burst *b, uint32_t from, uint32_t n, struct burst *out, struct span *spans);
 

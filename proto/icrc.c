@@ -227,14 +227,21 @@ bool icrc_check(struct icrc_rx *rx, struct icrc_flow *f, const uint8_t *pkt, siz
 	*ip_id = 0;
 	if (len < BTH_LEN + ICRC_LEN || len > UINT16_MAX)
 		return false;
-	diff = icrc_pkt(f, 0, pkt, len - ICRC_LEN) ^ le32_get(pkt + len - ICRC_LEN);
-	if (diff == 0 || f->ipv6)
+	diff = icrc_pkt(f, rx->guess, pkt, len - ICRC_LEN) ^ le32_get(pkt + len - ICRC_LEN);
+	if (f->ipv6)
 		return diff == 0;
+	if (diff == 0) {
+		*ip_id = rx->guess++;
+		return true;
+	}
 
 	way = way_get(rx, ID_TO_BTH + (uint32_t)(len - ICRC_LEN));
 	for (int i = 0; i < 32; i++)
 		id ^= -(diff >> i & 1) & way->col[i];
 	/* The first byte of a message is its highest powers: of 16 bits, bits 16 to 23 here. */
-	*ip_id = (uint16_t)((id >> 8 & 0xff00) | id >> 24);
-	return !(id & 0xffff);
+	if (id & 0xffff)
+		return false;
+	*ip_id = (uint16_t)((id >> 8 & 0xff00) | id >> 24) ^ rx->guess;
+	rx->guess = (uint16_t)(*ip_id + 1);
+	return true;
 }

@@ -79,6 +79,7 @@ struct icrc_rx {
 		uint32_t dist;			/* bytes between; 0: empty */
 		uint32_t col[32];
 	} way[ICRC_WAYS];
+	uint16_t guess;				/* the next identification, if they are counted, as in a GSO train */
 };
 
 void icrc_rx_init(struct icrc_rx *);

@@ -103,8 +103,8 @@ static size_t wire(const struct burst *b, uint32_t i, uint8_t *out)
 static void there_and_back(const struct burst *b)
 {
 	static uint8_t bytes[MAX_PKTS][PKT_HDR_MAX + MTU + 4];
-	static struct span spans[MAX_PKTS];
-	struct burst back = { 0 };
+	static struct span spans[MAX_PKTS], quick_spans[MAX_PKTS];
+	struct burst back = { 0 }, quick = { 0 };
 
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct burst one = { 0 }, slice;
@@ -125,12 +125,23 @@ static void there_and_back(const struct burst *b)
 			back = one;
 			spans[0] = span;
 			back.span = spans;
+			quick = one;
+			quick_spans[0] = span;
+			quick.span = quick_spans;
 		} else {
+			bool middle = bytes[i][0] == bytes[i - 1][0];	/* and so was the one before */
+
 			ck_assert(burst_join(&back, &one, spans, MAX_PKTS));
+			if (burst_continue(&quick, bytes[i - 1], bytes[i], len, quick_spans, MAX_PKTS))
+				ck_assert(middle);
+			else
+				ck_assert((!middle || slice.se) && burst_join(&quick, &one, quick_spans, MAX_PKTS));
 		}
 	}
 	same_fields(&back, b);
 	same_payload(&back, 0);
+	same_fields(&quick, b);
+	same_payload(&quick, 0);
 }
 
 START_TEST(every_opcode_alone)
@@ -354,6 +365,32 @@ START_TEST(join_refuses)
 }
 END_TEST
 
+/* Two MIDDLEs, of which the second has a bit turned somewhere in the header or another length: only AckReq may differ. */
+START_TEST(continue_refuses)
+{
+	struct burst whole = make(SVC_RC | OP_WRITE_FIRST, SVC_RC | OP_WRITE_LAST, 4, 100), first = { 0 }, b;
+	static uint8_t prev[PKT_HDR_MAX + MTU + 4], next[PKT_HDR_MAX + MTU + 4];
+	struct span spans[2];
+	size_t len = wire(&whole, 1, prev);
+
+	ck_assert_int_eq(burst_parse(&first, spans, prev, len), PARSE_OK);
+	wire(&whole, 2, next);
+	for (unsigned bit = 0; bit < 12 * 8; bit++) {
+		b = first;
+		next[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		ck_assert_msg(burst_continue(&b, prev, next, len, spans, 2) == (bit / 8 == 8), "bit %u", bit);
+		ck_assert_uint_eq(b.n, bit / 8 == 8 ? 2 : 1);
+		ck_assert(b.ackreq == (first.ackreq || bit == 8 * 8 + 7));
+		next[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	b = first;
+	ck_assert(!burst_continue(&b, prev, next, len - 4, spans, 2));
+	ck_assert(!burst_continue(&b, prev, next, len + 4, spans, 2));
+	ck_assert(!burst_continue(&b, prev, next, len, spans, 1));
+	ck_assert(burst_continue(&b, prev, next, len, spans, 2));
+}
+END_TEST
+
 /* An ACK asked for in the middle is asked for at the end; a solicited event is the last packet's alone. */
 START_TEST(join_keeps_ackreq)
 {
@@ -401,4 +438,4 @@ START_TEST(imm_on_the_wire)
 END_TEST
 
 TEST_MAIN("burst", every_opcode_alone, every_train, slices, headers_cut_short, malformed, payload_rules, join_refuses,
-	  join_keeps_ackreq, join_takes_last_aeth, imm_on_the_wire)
+	  continue_refuses, join_keeps_ackreq, join_takes_last_aeth, imm_on_the_wire)
