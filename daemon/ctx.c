@@ -17,6 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <openssl/rand.h>
+
 #include "log.h"
 
 unsigned ctx_n;
@@ -69,12 +71,20 @@ static unsigned map_slot(const struct cq_map *m, enum obj_kind kind, unsigned de
 	return (unsigned)(key * 0x9e3779b97f4a7c15u >> 32) & m->mask;
 }
 
+/* Each context counts its own channels. */
+static unsigned map_space(const struct ctx *c, enum obj_kind kind)
+{
+	return kind == OBJ_CHANNEL ? c->id : c->dev->index;
+}
+
+static bool is_shared(enum obj_kind kind)
+{
+	return kind == OBJ_PD || kind == OBJ_MR || kind == OBJ_DM;
+}
+
 static unsigned map_slot_of(const struct cq_map *m, const struct obj *o)
 {
-	/* Each context counts its own channels. */
-	unsigned device = o->kind == OBJ_CHANNEL ? o->ctx->id : o->ctx->dev->index;
-
-	return map_slot(m, o->kind, device, o->number);
+	return map_slot(m, o->kind, map_space(o->ctx, o->kind), o->number);
 }
 
 static int map_grow(struct cq_map *m)
@@ -113,10 +123,11 @@ struct obj *obj_find(const struct shard *s, enum obj_kind kind, unsigned device,
 struct obj *obj_get(const struct ctx *c, enum obj_kind kind, uint32_t number)
 {
 	const struct cq_map *m = c->shard->cqs;
-	unsigned device = kind == OBJ_CHANNEL ? c->id : c->dev->index;
+	unsigned space = map_space(c, kind);
 
-	for (struct obj *o = m->chain ? m->chain[map_slot(m, kind, device, number)] : NULL; o; o = o->chain)
-		if (o->number == number && o->kind == kind && o->ctx == c)
+	for (struct obj *o = m->chain ? m->chain[map_slot(m, kind, space, number)] : NULL; o; o = o->chain)
+		if (o->number == number && o->kind == kind &&
+		    (o->ctx == c || (is_shared(kind) && o->ctx->family == c->family)))
 			return o;
 	return NULL;
 }
@@ -224,31 +235,85 @@ static void ctx_link(struct shard *s, void *arg)
 	s->ctxs = c;
 }
 
-static int event_pair(int *ours, int *theirs)
+/* Ours does not wait; the client's does, until it asks otherwise: O_NONBLOCK belongs to each end. */
+static int client_pair(int *ours, int *theirs)
 {
 	int sv[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
 		return errno;
-	/* Ours does not wait; the client's does, until it asks otherwise: O_NONBLOCK belongs to each end. */
 	fcntl(sv[0], F_SETFL, O_NONBLOCK);
 	*ours = sv[0];
 	*theirs = sv[1];
 	return 0;
 }
 
-int ctx_open(struct ctx **out, struct device *dev, const struct ucred *who, const char *prog, int *event_fd)
+static int family_join(struct ctx *c, struct ctx *like)
+{
+	if (like) {
+		c->family = like->family;
+	} else {
+		c->family = calloc(1, sizeof(*c->family));
+		if (!c->family)
+			return ENOMEM;
+		if (RAND_bytes(c->family->token.v, sizeof(c->family->token.v)) != 1) {
+			free(c->family);
+			return EIO;
+		}
+	}
+	c->family->n++;
+	return 0;
+}
+
+static void family_leave(struct ctx *c)
+{
+	if (c->family && !--c->family->n)
+		free(c->family);
+}
+
+/* The descriptors of a context; *event_fd and *token_fd are the client's.  On an error the caller closes what there is. */
+static int ctx_fds(struct ctx *c, int *event_fd, int *token_fd)
+{
+	int err = shmem_make(&c->bell_shm, "rdmad-bell", sizeof(struct bell));
+
+	if (err)
+		return err;
+	c->bell = (struct bell *)c->bell_shm.mem;
+	err = client_pair(&c->event_out.fd, event_fd);
+	if (!err)
+		err = client_pair(&c->token_fd, token_fd);
+	if (err)
+		return err;
+	return send(c->token_fd, &c->family->token, sizeof(c->family->token), MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
+static unsigned shard_emptiest(void)
+{
+	unsigned best = 0;
+
+	for (unsigned i = 1; i < shards_n; i++)
+		if (ctxs_on[i] < ctxs_on[best])
+			best = i;
+	return best;
+}
+
+static void fd_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struct ucred *who, const char *prog,
+	     int *event_fd, int *token_fd)
 {
 	static unsigned last_id;
 	struct ctx *c = calloc(1, sizeof(*c));
-	unsigned best = 0;
+	unsigned best = like ? like->shard->index : shard_emptiest();
 	int err;
 
 	if (!c)
 		return ENOMEM;
-	for (unsigned i = 1; i < shards_n; i++)
-		if (ctxs_on[i] < ctxs_on[best])
-			best = i;
+	*event_fd = *token_fd = c->event_out.fd = c->token_fd = c->bell_shm.fd = -1;
 	c->shard = shards[best];
 	c->dev = dev;
 	c->hca = shards[best]->hca[dev->index];
@@ -256,34 +321,30 @@ int ctx_open(struct ctx **out, struct device *dev, const struct ucred *who, cons
 	c->pid = who->pid;
 	c->uid = who->uid;
 	memcpy(c->prog, prog, sizeof(c->prog));
-	err = peer_open(&c->peer, who->pid, who->uid, who->gid);
-	if (err)
-		goto fail;
-	err = shmem_make(&c->bell_shm, "rdmad-bell", sizeof(struct bell));
-	if (err)
-		goto fail;
-	c->bell = (struct bell *)c->bell_shm.mem;
-	err = event_pair(&c->event_out.fd, event_fd);
-	if (err)
-		goto fail_bell;
-	shard_call(c->shard, ctx_link, c);
-	if (!c->shard) {
-		err = ENOMEM;
-		goto fail_event;
+	err = peer_make(&c->peer, who->pid, who->uid, who->gid);
+	if (!err)
+		err = family_join(c, like);
+	if (!err)
+		err = ctx_fds(c, event_fd, token_fd);
+	if (!err) {
+		shard_call(c->shard, ctx_link, c);
+		err = c->shard ? 0 : ENOMEM;
+	}
+	if (err) {
+		fd_close(c->event_out.fd);
+		fd_close(*event_fd);
+		fd_close(c->token_fd);
+		fd_close(*token_fd);
+		shmem_free(&c->bell_shm);
+		family_leave(c);
+		peer_drop(c->peer);
+		free(c);
+		return err;
 	}
 	ctxs_on[best]++;
 	ctx_n++;
 	*out = c;
 	return 0;
-fail_event:
-	close(c->event_out.fd);
-	close(*event_fd);
-fail_bell:
-	shmem_free(&c->bell_shm);
-fail:
-	peer_close(&c->peer);
-	free(c);
-	return err;
 }
 
 struct ctx_end {
@@ -291,17 +352,34 @@ struct ctx_end {
 	struct obj *dead;
 };
 
+static struct ctx *family_other(struct shard *s, const struct ctx *c)
+{
+	for (struct ctx *i = s->ctxs; i; i = i->next)
+		if (i != c && i->family == c->family)
+			return i;
+	return NULL;
+}
+
 static void ctx_unlink(struct shard *s, void *arg)
 {
-	static const enum obj_kind order[OBJ_KINDS] = { OBJ_QP, OBJ_SRQ, OBJ_CQ, OBJ_CHANNEL, OBJ_MW, OBJ_MR, OBJ_PD };
+	static const enum obj_kind order[OBJ_KINDS] = { OBJ_QP, OBJ_SRQ, OBJ_CQ, OBJ_CHANNEL, OBJ_MW, OBJ_MR, OBJ_DM, OBJ_PD };
 	struct ctx_end *end = arg;
 	struct ctx *c = end->ctx;
 
 	for (unsigned i = 0; i < OBJ_KINDS; i++) {
+		struct ctx *heir = is_shared(order[i]) ? family_other(s, c) : NULL;
 		struct obj *o;
 
 		while ((o = c->objs[order[i]])) {
-			int err = obj_destroy(o);
+			int err;
+
+			if (heir) {
+				obj_del(o);
+				if (!obj_add(heir, o, o->kind, o->number))	/* into the place that it had */
+					continue;
+				abort();
+			}
+			err = obj_destroy(o);
 
 			if (err) {	/* nobody else can hold it: the core and this file disagree */
 				log_err("context %u: object %d/%u cannot be destroyed: %s; please report this as a bug",
@@ -334,7 +412,10 @@ void ctx_close(struct ctx *c)
 	ctxs_on[c->shard->index]--;
 	ctx_n--;
 	close(c->event_out.fd);
-	peer_close(&c->peer);
+	close(c->token_fd);
+	__atomic_store_n(&c->peer->gone, true, __ATOMIC_RELAXED);	/* for what an heir has of it */
+	peer_drop(c->peer);
+	family_leave(c);
 	shmem_free(&c->bell_shm);
 	free(c->queue);
 	free(c);

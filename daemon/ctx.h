@@ -5,7 +5,9 @@
  * Everything here is changed in the thread of the context's shard only - the control thread gets there with
  * shard_call(), and while it waits for that it may read it - and so needs no lock.  A handle that a client
  * names is the HCA's number of the object; obj_get() finds it if it is of that kind and of that context, so
- * a client can name any number without reaching what is not its own.
+ * a client can name any number without reaching what is not its own.  PDs, MRs and device memory belong to
+ * the context's family: the contexts that one was imported into, all on one shard.  What a context
+ * leaves behind when it is closed is another one's then.
  *
  *	session.c, verb*.c	control thread: messages; make memory and descriptors, call the rest by shard_call()
  *	ctx.c, ctx_obj.c	shard thread: make, find and destroy
@@ -23,7 +25,7 @@
 #include "region.h"
 #include "shard.h"
 
-enum obj_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_MW, OBJ_KINDS };
+enum obj_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_MW, OBJ_DM, OBJ_KINDS };
 
 struct obj {
 	enum obj_kind kind;
@@ -51,6 +53,15 @@ struct pd { struct obj obj; };
 struct mr {
 	struct obj obj;
 	struct region *region;
+	struct peer *peer;		/* whose memory it is; NULL: nobody's */
+	struct dm *dm;			/* or NULL */
+};
+
+/* Device memory: of the daemon's. */
+struct dm {
+	struct obj obj;
+	struct shmem shm;		/* keeps its descriptor */
+	unsigned users;			/* MRs */
 };
 
 struct mw { struct obj obj; };		/* its number is the first key it had */
@@ -70,8 +81,14 @@ struct cq {
 	uint64_t cookie;
 	uint32_t batch_n;		/* slots written and not yet published */
 	bool solicited;			/* in the batch: one that wakes a CQ armed for those only */
-	bool touched, due, overrun;
-	struct cq *touched_next, *due_next;
+	bool touched, due, overrun, late;
+	struct cq *touched_next, *due_next, *late_next;
+	struct {			/* moderation (ibv_modify_cq) */
+		uint32_t count, n;	/* completions that make an event, and those there are; count 0 or 1: each does */
+		uint64_t period_ns;	/* and how long after the first one it comes at the latest; 0: no such limit */
+		mono_t at;		/* when: late */
+		bool solicited;
+	} mod;
 };
 
 /* A queue that the client posts receives to: of a QP or an SRQ. */
@@ -109,6 +126,13 @@ struct qp {
 /* What a bell number stands for. */
 struct bell_queue { struct qp *qp; struct srq *srq; };
 
+struct family {
+	struct msg_token token;
+	unsigned n;			/* contexts */
+	uint64_t dm_len;		/* bytes of device memory */
+};
+
+#define DM_LEN_MAX (64u << 20)		/* device memory of a family, in all */
 #define EVENTS_MAX 128u			/* async events kept for a client that does not read them */
 
 struct ctx {
@@ -119,7 +143,9 @@ struct ctx {
 	unsigned id;			/* for logs and rdmactl */
 	pid_t pid;
 	uid_t uid;
-	struct peer peer;		/* its memory */
+	struct peer *peer;		/* its memory */
+	struct family *family;
+	int token_fd;			/* our end: holds the token for who peeks */
 	char prog[RDMAD_NAME_LEN];
 
 	struct shmem bell_shm;
@@ -146,8 +172,12 @@ struct ctx {
 
 /* ---- ctx.c ---------------------------------------------------------------- */
 
-/* Control thread: makes it and puts it on a shard; *event_fd: the client's end.  0 or errno. */
-int ctx_open(struct ctx **, struct device *, const struct ucred *, const char *prog, int *event_fd);
+/*
+ * Control thread: makes it and puts it on a shard; like: a context whose family it joins, or NULL.  *event_fd, *token_fd: the
+ * client's ends.  0 or errno.
+ */
+int ctx_open(struct ctx **, struct device *, struct ctx *like, const struct ucred *, const char *prog, int *event_fd,
+	     int *token_fd);
 /* Control thread: destroys all objects (QPs, SRQs, CQs, channels, MRs, PDs), then the context. */
 void ctx_close(struct ctx *);
 
@@ -171,7 +201,8 @@ extern unsigned ctx_n;	/* contexts that are open; control thread */
 
 int pd_make(struct ctx *, struct pd *);
 int mr_make(struct ctx *, struct mr *, const struct msg_req *);
-int mr_change(struct ctx *, const struct msg_req *, struct region **);	/* *region becomes the old one */
+int mr_change(struct ctx *, const struct msg_req *, struct mr *);	/* the memory of the latter becomes the old one */
+int dm_make(struct ctx *, struct dm *);
 int mw_make(struct ctx *, struct mw *, const struct msg_req *, uint32_t *key);
 int channel_make(struct ctx *, struct channel *);
 int cq_make(struct ctx *, struct cq *, const struct msg_req *, uint32_t slots);
@@ -198,6 +229,8 @@ void event_send(struct ctx *, uint32_t type, uint32_t port, uint64_t cookie);
 void outlet_retry(struct ctx *);
 /* Forgets what is kept for a CQ or channel about to go. */
 void publish_forget_cq(struct cq *);
+/* Shard thread: the CQ's events come after so many completions, or so long after the first of them. */
+void publish_moderate(struct cq *, uint32_t count, uint64_t period_ns);
 
 /* ctl.c; any thread: some outlet of this shard is stuck. */
 void ctl_outlet_stuck(void);

@@ -27,22 +27,37 @@ int pd_make(struct ctx *c, struct pd *pd)
 
 static struct mr_attr mr_attr(const struct msg_req *req, struct region *region)
 {
-	return (struct mr_attr){
+	struct mr_attr a = {
 		.pdn = req->mr.pd, .access = req->mr.access,
 		.addr = req->mr.addr, .len = req->mr.len, .iova = req->mr.iova, .region = region,
 	};
+
+	if (req->mr.kind == MR_NULL) {
+		a.addr = a.iova = 0;
+		a.len = UINT64_MAX;
+	} else if (req->mr.kind != MR_MEM) {
+		a.addr = req->mr.map_off;	/* as region_new_fd() was told */
+	}
+	return a;
 }
 
-int mr_change(struct ctx *c, const struct msg_req *req, struct region **region)
+int mr_change(struct ctx *c, const struct msg_req *req, struct mr *with)
 {
 	struct mr *mr = (struct mr *)obj_get(c, OBJ_MR, req->mr.handle);
-	struct mr_attr attr = mr_attr(req, *region);
-	int err = mr && obj_get(c, OBJ_PD, attr.pdn) ? hca_mr_rereg(c->hca, mr->obj.number, &attr) : EINVAL;
+	struct mr_attr attr = mr_attr(req, with->region);
+	struct mr old;
+	int err;
 
+	if (!mr || mr->dm || !obj_get(c, OBJ_PD, attr.pdn))
+		return EINVAL;
+	err = hca_mr_rereg(c->hca, mr->obj.number, &attr);
 	if (err)
 		return err;
-	*region = mr->region;
-	mr->region = attr.region;
+	old = *mr;
+	mr->region = with->region;
+	mr->peer = with->peer;
+	with->region = old.region;
+	with->peer = old.peer;
 	return 0;
 }
 
@@ -60,6 +75,8 @@ int mr_make(struct ctx *c, struct mr *mr, const struct msg_req *req)
 	err = obj_add(c, &mr->obj, OBJ_MR, key);
 	if (err)
 		hca_mr_dereg(c->hca, key);
+	else if (mr->dm)
+		mr->dm->users++;
 	return err;
 }
 
@@ -73,6 +90,22 @@ int mw_make(struct ctx *c, struct mw *mw, const struct msg_req *req, uint32_t *k
 	if (err)
 		hca_mw_dealloc(c->hca, *key);
 	return err;
+}
+
+int dm_make(struct ctx *c, struct dm *dm)
+{
+	static uint32_t last;	/* atomic; of all shards */
+	uint32_t number;
+
+	if (dm->shm.len > DM_LEN_MAX - c->family->dm_len)
+		return ENOMEM;
+	do
+		number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	while (!number || obj_find(c->shard, OBJ_DM, c->dev->index, number));
+	if (obj_add(c, &dm->obj, OBJ_DM, number))
+		return ENOMEM;
+	c->family->dm_len += dm->shm.len;
+	return 0;
 }
 
 int channel_make(struct ctx *c, struct channel *ch)
@@ -245,6 +278,7 @@ int obj_destroy(struct obj *o)
 	case OBJ_PD: err = hca_pd_free(c->hca, o->number); break;
 	case OBJ_MR: err = hca_mr_dereg(c->hca, o->number); break;
 	case OBJ_MW: err = hca_mw_dealloc(c->hca, o->number); break;
+	case OBJ_DM: err = ((struct dm *)o)->users ? EBUSY : 0; break;
 	case OBJ_CHANNEL: err = ((struct channel *)o)->cq_n ? EBUSY : 0; break;
 	case OBJ_CQ: err = hca_cq_destroy(c->hca, o->number); break;
 	case OBJ_SRQ: err = hca_srq_destroy(c->hca, o->number); break;
@@ -254,6 +288,13 @@ int obj_destroy(struct obj *o)
 	if (err)
 		return err;
 	switch (o->kind) {
+	case OBJ_MR:
+		if (((struct mr *)o)->dm)
+			((struct mr *)o)->dm->users--;
+		break;
+	case OBJ_DM:
+		c->family->dm_len -= ((struct dm *)o)->shm.len;
+		break;
 	case OBJ_CQ:
 		cq = (struct cq *)o;
 		publish_forget_cq(cq);
@@ -277,7 +318,11 @@ int obj_destroy(struct obj *o)
 void obj_release(struct obj *o)
 {
 	switch (o->kind) {
-	case OBJ_MR: region_free(((struct mr *)o)->region); break;
+	case OBJ_MR:
+		region_free(((struct mr *)o)->region);
+		peer_drop(((struct mr *)o)->peer);
+		break;
+	case OBJ_DM: shmem_free(&((struct dm *)o)->shm); break;
 	case OBJ_CHANNEL: close(((struct channel *)o)->out.fd); break;
 	case OBJ_CQ: shmem_free(&((struct cq *)o)->shm); break;
 	case OBJ_SRQ: shmem_free(&((struct srq *)o)->shm); break;

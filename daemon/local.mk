@@ -60,6 +60,7 @@ libdaemon_a_SOURCES = \
 	daemon/spin.c \
 	daemon/uring.c \
 	daemon/verb.c \
+	daemon/verb_mem.c \
 	daemon/verb_query.c \
 	daemon/verb_queue.c
 

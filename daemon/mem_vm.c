@@ -87,6 +87,8 @@ static ssize_t mem_fd_move(int fd, bool write, const struct iovec *here, unsigne
 static int vm_read(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
 		   unsigned from_n, size_t len)
 {
+	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
+		return ESRCH;
 	if (peer->mem_fd >= 0)
 		return vm_err(mem_fd_move(peer->mem_fd, false, to, to_n, from, from_n), len);
 	return vm_err(process_vm_readv(peer->pid, to, to_n, from, from_n, 0), len);
@@ -95,6 +97,8 @@ static int vm_read(const struct peer *peer, const struct iovec *to, unsigned to_
 static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
 		    unsigned from_n, size_t len)
 {
+	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
+		return ESRCH;
 	if (peer->mem_fd >= 0)
 		return vm_err(mem_fd_move(peer->mem_fd, true, from, from_n, to, to_n), len);
 	return vm_err(process_vm_writev(peer->pid, from, from_n, to, to_n, 0), len);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -73,4 +74,32 @@ void peer_close(struct peer *p)
 	if (p->mem_fd >= 0)
 		close(p->mem_fd);
 	p->mem_fd = -1;
+}
+
+int peer_make(struct peer **out, pid_t pid, uid_t uid, gid_t gid)
+{
+	struct peer *p = malloc(sizeof(*p));
+	int err = p ? peer_open(p, pid, uid, gid) : ENOMEM;
+
+	if (err) {
+		free(p);
+		return err;
+	}
+	p->users = 1;
+	*out = p;
+	return 0;
+}
+
+struct peer *peer_take(struct peer *p)
+{
+	p->users++;
+	return p;
+}
+
+void peer_drop(struct peer *p)
+{
+	if (!p || --p->users)
+		return;
+	peer_close(p);
+	free(p);
 }

@@ -10,15 +10,23 @@
 #ifndef DAEMON_PEER_H
 #define DAEMON_PEER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct peer {
 	pid_t pid;
 	int mem_fd;		/* -1: by pid */
+	bool gone;		/* atomic: its context is closed, nobody watches the pid any more: ESRCH */
+	unsigned users;		/* peer_make */
 };
 
 /* 0 or a positive errno; EPERM: user uid with group gid may not trace that process. */
 int peer_open(struct peer *, pid_t pid, uid_t uid, gid_t gid);
 void peer_close(struct peer *);
+
+/* The same, allocated, and shared by who takes it; control thread. */
+int peer_make(struct peer **, pid_t pid, uid_t uid, gid_t gid);
+struct peer *peer_take(struct peer *);
+void peer_drop(struct peer *);	/* NULL: nothing */
 
 #endif

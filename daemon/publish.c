@@ -136,16 +136,89 @@ static void events_publish(struct shard *s, unsigned device, const struct hca_ev
 	}
 }
 
+/* ---- moderated events ------------------------------------------------------------------ */
+
+static void late_del(struct cq *cq)
+{
+	struct cq **p = &cq->obj.ctx->shard->late;
+
+	if (!cq->late)
+		return;
+	while (*p != cq)
+		p = &(*p)->late_next;
+	*p = cq->late_next;
+	cq->late = false;
+}
+
+static void cq_fire_late(struct cq *cq)
+{
+	late_del(cq);
+	if (cq_fire(cq->ring.hdr, cq->mod.solicited))
+		cq_event(cq);
+	cq->mod.n = 0;
+	cq->mod.solicited = false;
+}
+
+/* n more completions: the event comes now, or when it is time. */
+static void cq_moderate(struct cq *cq, uint32_t n, mono_t now)
+{
+	struct shard *s = cq->obj.ctx->shard;
+
+	cq->mod.n += n;
+	cq->mod.solicited |= cq->solicited;
+	if (cq->mod.count ? cq->mod.n >= cq->mod.count : !cq->mod.period_ns) {
+		cq_fire_late(cq);
+	} else if (!cq->late && cq->mod.period_ns) {
+		cq->mod.at = mono_add(now, cq->mod.period_ns);
+		cq->late = true;
+		cq->late_next = s->late;
+		s->late = cq;
+	}
+}
+
+mono_t ctx_deadline(const struct shard *s)
+{
+	mono_t t = MONO_NEVER;
+
+	for (const struct cq *cq = s->late; cq; cq = cq->late_next)
+		t = mono_min(t, cq->mod.at);
+	return t;
+}
+
+static bool late_publish(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (struct cq *cq = s->late, *next; cq; cq = next) {
+		next = cq->late_next;
+		if (mono_reached(now, cq->mod.at)) {
+			cq_fire_late(cq);
+			any = true;
+		}
+	}
+	return any;
+}
+
+void publish_moderate(struct cq *cq, uint32_t count, uint64_t period_ns)
+{
+	cq->mod.count = count;
+	cq->mod.period_ns = period_ns;
+	if (cq->mod.n)
+		cq_fire_late(cq);	/* what was put off by the rule before */
+}
+
 /* ---- completions ----------------------------------------------------------------------- */
 
-static void cq_flush(struct cq *cq)
+static void cq_flush(struct cq *cq, mono_t now)
 {
 	if (!cq->batch_n)
 		return;
 	ring_publish(&cq->ring, cq->batch_n);
-	cq->batch_n = 0;
-	if (cq_fire(cq->ring.hdr, cq->solicited))
+	if (cq->mod.count > 1 || cq->mod.period_ns)
+		cq_moderate(cq, cq->batch_n, now);
+	else if (cq_fire(cq->ring.hdr, cq->solicited))
 		cq_event(cq);
+	cq->batch_n = 0;
 	cq->solicited = false;
 }
 
@@ -157,7 +230,7 @@ static bool cq_has_room(struct cq *cq, mono_t now)
 	if (ring_room(&cq->ring) > cq->batch_n)
 		return true;
 	/* What ring_room() knows of the consumer may be old: with the batch published it looks again. */
-	cq_flush(cq);
+	cq_flush(cq, now);
 	if (ring_room(&cq->ring))
 		return true;
 	cq->overrun = true;
@@ -213,7 +286,7 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 	 * (ib_send_lat -e takes the event of its send before that of the answer).
 	 */
 	while (touched) {
-		cq_flush(touched);
+		cq_flush(touched, now);
 		touched->touched = false;
 		touched = touched->touched_next;
 	}
@@ -231,13 +304,14 @@ bool ctx_publish(struct shard *s, mono_t now)
 
 	for (unsigned d = 0; d < devices_n; d++)
 		any |= hca_publish(s, d, now);
-	return any;
+	return any | late_publish(s, now);
 }
 
 void publish_forget_cq(struct cq *cq)
 {
 	struct cq **p;
 
+	late_del(cq);
 	if (!cq->due)
 		return;
 	for (p = &cq->channel->due; *p != cq; p = &(*p)->due_next)

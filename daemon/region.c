@@ -24,7 +24,13 @@ struct region {
 	const struct peer *peer;
 	uint64_t addr, len;
 	struct mem_map map;
+	bool null;
 };
+
+/* What is read of a null region, and where goes what is written; pieces are no longer than that. */
+#define NULL_LEN	65536u
+static const uint8_t zeros[NULL_LEN] __attribute__((aligned(64)));
+static _Thread_local uint8_t sink[NULL_LEN] __attribute__((aligned(64)));
 
 int region_new(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
 	       uint64_t map_len, uint64_t map_off)
@@ -53,6 +59,46 @@ int region_new(struct region **out, const struct peer *peer, uint64_t addr, uint
 	}
 	*out = r;
 	return 0;
+}
+
+static int region_put(struct region **out, const struct region *what)
+{
+	*out = malloc(sizeof(**out));
+	if (!*out)
+		return ENOMEM;
+	**out = *what;
+	return 0;
+}
+
+int region_new_lazy(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len)
+{
+	int err;
+
+	*out = NULL;
+	if (addr + len < addr)
+		return EINVAL;
+	err = vm_probe(peer, addr);
+	if (err && err != EFAULT)
+		return err;
+	return region_put(out, &(struct region){ .peer = peer, .addr = addr, .len = len });
+}
+
+int region_new_fd(struct region **out, uint64_t addr, uint64_t len, int fd, uint64_t off)
+{
+	struct region r = { .addr = addr, .len = len };
+	int err = map_new(&r.map, fd, addr, len, off);
+
+	*out = NULL;
+	if (!err)
+		err = region_put(out, &r);
+	if (err)
+		map_free(&r.map);
+	return err;
+}
+
+int region_new_null(struct region **out)
+{
+	return region_put(out, &(struct region){ .len = UINT64_MAX, .null = true });
 }
 
 void region_free(struct region *r)
@@ -90,11 +136,13 @@ static void walk_on(struct walk *w, uint64_t len)
 		w->off -= (w->span++)->len;
 }
 
-static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t len)
+static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t len, bool dst)
 {
 	const struct mem_map *m = &r->map;
 	uint64_t in = addr - m->addr;
 
+	if (r->null)
+		return (struct piece){ .addr = (uintptr_t)(dst ? sink : zeros), .len = len < NULL_LEN ? len : NULL_LEN };
 	if (in < m->len) {
 		len = len < m->len - in ? len : m->len - in;
 		return (struct piece){ .addr = (uintptr_t)m->ptr + in, .len = len };
@@ -104,13 +152,13 @@ static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t
 	return (struct piece){ .peer = r->peer, .addr = addr, .len = len };
 }
 
-static struct piece walk_piece(const struct walk *w)
+static struct piece walk_piece(const struct walk *w, bool dst)
 {
 	const struct span *s = w->span;
 
 	if (!s->region)
 		return (struct piece){ .addr = s->addr + w->off, .len = s->len - w->off };
-	return region_piece(s->region, s->addr + w->off, s->len - w->off);
+	return region_piece(s->region, s->addr + w->off, s->len - w->off, dst);
 }
 
 static int region_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
@@ -130,8 +178,8 @@ static int region_copy(void *host, const struct span *dst, unsigned dst_n, const
 	while (to.span < to.end) {
 		if (from.span == from.end)
 			return EFAULT;
-		d = walk_piece(&to);
-		s = walk_piece(&from);
+		d = walk_piece(&to, true);
+		s = walk_piece(&from, false);
 		len = d.len < s.len ? d.len : s.len;
 		if (d.peer || s.peer) {
 			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len);
@@ -153,7 +201,7 @@ static uint64_t next_add(uint64_t old, uint64_t add, uint64_t unused) { return o
 
 static int region_cmp_swap(void *host, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old)
 {
-	struct piece p = region_piece(at->region, at->addr, sizeof(*old));
+	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_swap, compare, swap, old);
@@ -165,7 +213,7 @@ static int region_cmp_swap(void *host, const struct span *at, uint64_t compare, 
 
 static int region_fetch_add(void *host, const struct span *at, uint64_t add, uint64_t *old)
 {
-	struct piece p = region_piece(at->region, at->addr, sizeof(*old));
+	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_add, add, 0, old);

@@ -3,7 +3,7 @@
  * region.h - the memory of a client that an MR names, and the two ways into it.
  *
  * mem_vm reaches any memory by process_vm_readv/writev; mem_map has the very pages mapped
- * (a memfd sealed against shrinking, sent with MSG_MR_REG).  A region may be part one, part
+ * (a memfd sealed against shrinking, or a dma-buf, sent with MSG_MR_REG).  A region may be part one, part
  * the other.  The core's struct mem_ops (region_mem_ops) and the UDP edge both work on spans.
  */
 #ifndef DAEMON_REGION_H
@@ -26,6 +26,12 @@ struct peer;
  */
 int region_new(struct region **, const struct peer *, uint64_t addr, uint64_t len,
 	       int map_fd, uint64_t map_addr, uint64_t map_len, uint64_t map_off);
+/* Memory that need not be there yet: it is reached when it is used, by the addresses as they are then. */
+int region_new_lazy(struct region **, const struct peer *, uint64_t addr, uint64_t len);
+/* len bytes of fd from off on, to be known as [addr, addr+len): a memfd with F_SEAL_SHRINK, or a dma-buf; else EINVAL. */
+int region_new_fd(struct region **, uint64_t addr, uint64_t len, int fd, uint64_t off);
+/* All addresses: zeros are read, what is written is dropped. */
+int region_new_null(struct region **);
 void region_free(struct region *);
 
 extern const struct mem_ops region_mem_ops;	/* mem_host is not used */

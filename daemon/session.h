@@ -9,7 +9,7 @@
 
 #include "ctx.h"
 
-#define REPLY_FDS 3u
+#define REPLY_FDS 4u
 
 struct cma_channel;
 
@@ -48,7 +48,12 @@ void session_watch_pid(struct ev_loop *, struct session *);
 int verb_call(struct ev_loop *, struct call *);
 
 /* The handlers in files of their own; 0 or errno. */
+int verb_mr_reg(struct call *);
+int verb_mr_rereg(struct call *);
+int verb_dm_alloc(struct call *);
+int verb_obj_import(struct call *);
 int verb_cq_create(struct call *);
+int verb_cq_moderate(struct call *);
 int verb_cq_resize(struct call *);
 int verb_srq_create(struct call *);
 int verb_srq_modify(struct call *);

@@ -270,7 +270,7 @@ static bool turn_tick(struct shard *s, mono_t now)
 
 static mono_t shard_deadline(const struct shard *s)
 {
-	mono_t t = net_deadline(s->io->net);
+	mono_t t = mono_min(net_deadline(s->io->net), ctx_deadline(s));
 
 	if (s->index == 0)
 		t = mono_min(t, agents_deadline());

@@ -21,6 +21,7 @@ struct shard {
 	int kick_fd;			/* eventfd; clients get a copy of it */
 	struct hca *hca[DEVICES_MAX];	/* by device index */
 	struct ctx *ctxs;		/* list through ctx->next; changed in this shard's thread only */
+	struct cq *late;		/* publish.c's: CQs whose event waits for its time */
 	struct cq_map *cqs;		/* ctx.c's: which CQ ring, QP cookie belongs to a number */
 	struct shard_io *io;		/* shard.c's own */
 	const char *io_name;		/* how it waits */
@@ -53,6 +54,7 @@ bool ctx_drain(struct shard *, mono_t now);	/* posts what the rings hold (all RQ
  */
 void ctx_drain_recvs(struct shard *, mono_t now);
 bool ctx_publish(struct shard *, mono_t now);	/* hca_completions(), hca_events() to rings, channels, event sockets */
+mono_t ctx_deadline(const struct shard *);	/* when ctx_publish() has an event to send that it put off */
 bool ctx_pending(const struct shard *);		/* some bell has work */
 void ctx_sleep(struct shard *);			/* bell_sleep() for all; then ctx_pending() is asked once more */
 void ctx_wake(struct shard *);

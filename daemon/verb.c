@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verb.c - the table of handlers; the session's own ones, PDs, MRs, channels, and destruction.
+ * verb.c - the table of handlers; the session's own ones, PDs, channels, and destruction.
  *
  * A handler runs in the control thread.  It makes memory and descriptors, then goes to the context's shard for
  * the rest, and undoes the first if the second fails.
@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <openssl/crypto.h>
 
 #include "config.h"
 #include "ctl.h"
@@ -49,63 +51,88 @@ static int verb_hold(struct call *call)
 	return 0;
 }
 
+static void device_reply(struct msg_device *m, const struct device *d)
+{
+	memcpy(m->name, d->name, sizeof(m->name));
+	m->guid = d->guid;
+	m->index = d->index;
+	m->ports = 1;
+}
+
 static int verb_device_list(struct call *call)
 {
-	for (unsigned i = 0; i < devices_n; i++) {
-		struct msg_device *d = &call->rep->devices.dev[i];
-
-		memcpy(d->name, devices[i].name, sizeof(d->name));
-		d->guid = devices[i].guid;
-		d->index = devices[i].index;
-		d->ports = 1;
-	}
+	for (unsigned i = 0; i < devices_n; i++)
+		device_reply(&call->rep->devices.dev[i], &devices[i]);
 	call->rep->devices.n = devices_n;
 	return 0;
 }
 
 static int fd_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
-static int verb_open(struct call *call)
+/* The descriptors of a new context, with the reply. */
+static int ctx_reply(struct call *call, int event_fd, int token_fd)
 {
-	struct session *s = call->s;
-	char name[RDMAD_NAME_LEN];
-	struct device *dev;
-	int err, kick, event;
+	struct ctx *c = call->s->ctx;
+	int kick = fd_dup(c->shard->kick_fd);
 
-	if (s->ctx || s->cma)
-		return EBUSY;
-	memcpy(name, call->req->open.name, sizeof(name));
-	name[sizeof(name) - 1] = 0;
-	dev = device_find(name);
-	if (!dev)
-		return ENODEV;
-	err = ctx_open(&s->ctx, dev, &(struct ucred){ s->pid, s->uid, s->gid }, s->prog, &event);
-	if (err == EPERM)
-		log_warn("%s (pid %d, user %u): its user may not reach into its memory (a set-user-ID program, or not dumpable)",
-			 s->prog, (int)s->pid, (unsigned)s->uid);
-	if (err)
-		return err;
-	kick = fd_dup(s->ctx->shard->kick_fd);
 	if (kick < 0) {
-		err = errno;
-		close(event);
-		ctx_close(s->ctx);
-		s->ctx = NULL;
+		int err = errno;
+
+		close(event_fd);
+		close(token_fd);
+		ctx_close(c);
+		call->s->ctx = NULL;
 		return err;
 	}
-	call->rep->open.bell_len = (uint32_t)s->ctx->bell_shm.len;
-	call->rep->open.ctx = s->ctx->id;
-	call->fds[0] = s->ctx->bell_shm.fd;
+	call->rep->open.bell_len = (uint32_t)c->bell_shm.len;
+	call->rep->open.ctx = c->id;
+	call->fds[0] = c->bell_shm.fd;
 	call->fds[1] = kick;
-	call->fds[2] = event;
-	call->fd_n = 3;
-	s->ctx->bell_shm.fd = -1;
-	log_info("context %u on %s for %s (pid %d, user %u)", s->ctx->id, dev->name, s->prog, (int)s->pid,
-		 (unsigned)s->uid);
+	call->fds[2] = event_fd;
+	call->fds[3] = token_fd;
+	call->fd_n = 4;
+	c->bell_shm.fd = -1;
+	device_reply(&call->rep->open.dev, c->dev);
+	log_info("context %u on %s for %s (pid %d, user %u)", c->id, c->dev->name, c->prog, (int)c->pid, (unsigned)c->uid);
 	return 0;
 }
 
-/* ---- pd, mr, channel ----------------------------------------------------------------- */
+static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
+{
+	struct session *s = call->s;
+	int err, event, token;
+
+	if (s->ctx || s->cma)
+		return EBUSY;
+	err = ctx_open(&s->ctx, dev, like, &(struct ucred){ s->pid, s->uid, s->gid }, s->prog, &event, &token);
+	if (err == EPERM)
+		log_warn("%s (pid %d, user %u): its user may not reach into its memory (a set-user-ID program, or not dumpable)",
+			 s->prog, (int)s->pid, (unsigned)s->uid);
+	return err ? err : ctx_reply(call, event, token);
+}
+
+static int verb_open(struct call *call)
+{
+	char name[RDMAD_NAME_LEN];
+	struct device *dev;
+
+	memcpy(name, call->req->open.name, sizeof(name));
+	name[sizeof(name) - 1] = 0;
+	dev = device_find(name);
+	return dev ? ctx_begin(call, dev, NULL) : ENODEV;
+}
+
+static int verb_import(struct call *call)
+{
+	const struct msg_token *t = &call->req->import.token;
+
+	for (struct session *s = sessions; s; s = s->next)
+		if (s->ctx && !CRYPTO_memcmp(t, &s->ctx->family->token, sizeof(*t)))
+			return ctx_begin(call, s->ctx->dev, s->ctx);
+	return EINVAL;
+}
+
+/* ---- pd, channel ----------------------------------------------------------------- */
 
 /* What a function in the shard's thread needs and says. */
 struct job {
@@ -137,76 +164,6 @@ static int verb_pd_alloc(struct call *call)
 	}
 	call->rep->obj.handle = pd->obj.number;
 	return 0;
-}
-
-static void mr_reg_job(struct shard *s, void *arg)
-{
-	struct job *j = arg;
-
-	j->err = mr_make(j->call->s->ctx, j->obj, j->call->req);
-}
-
-/* The memory that MSG_MR_REG and MSG_MR_REREG name. */
-static int mr_region(struct call *call, struct region **region)
-{
-	const struct msg_req *req = call->req;
-
-	if (req->mr.addr + req->mr.len < req->mr.addr || req->mr.iova + req->mr.len < req->mr.iova)
-		return EINVAL;
-	if (call->s->pid <= 0) {
-		log_warn("%s of user %u is in a PID namespace that cannot be seen from here: its memory is out of reach; start "
-			 "rdmad there, or share the PID namespace", call->s->prog, (unsigned)call->s->uid);
-		return EPERM;
-	}
-	return region_new(region, &call->s->ctx->peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
-			  req->mr.map_len, req->mr.map_off);
-}
-
-static int verb_mr_reg(struct call *call)
-{
-	struct mr *mr = calloc(1, sizeof(*mr));
-	struct job j = { .call = call, .obj = mr };
-
-	if (!mr)
-		return ENOMEM;
-	j.err = mr_region(call, &mr->region);
-	if (j.err) {
-		free(mr);
-		return j.err;
-	}
-	shard_call(call->s->ctx->shard, mr_reg_job, &j);
-	if (j.err) {
-		region_free(mr->region);
-		free(mr);
-		return j.err;
-	}
-	call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = mr->obj.number;
-	return 0;
-}
-
-static void mr_rereg_job(struct shard *s, void *arg)
-{
-	struct job *j = arg;
-	struct region *region = j->obj;
-
-	j->err = mr_change(j->call->s->ctx, j->call->req, &region);
-	j->obj = region;
-}
-
-static int verb_mr_rereg(struct call *call)
-{
-	struct job j = { .call = call };
-	struct region *region;
-
-	j.err = mr_region(call, &region);
-	if (j.err)
-		return j.err;
-	j.obj = region;
-	shard_call(call->s->ctx->shard, mr_rereg_job, &j);
-	region_free(j.obj);	/* the one that is not used: the old one, or after a refusal the new one */
-	if (!j.err)
-		call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = call->req->mr.handle;
-	return j.err;
 }
 
 static void mw_alloc_job(struct shard *s, void *arg)
@@ -273,7 +230,7 @@ static void destroy_job(struct shard *s, void *arg)
 {
 	static const enum obj_kind kinds[MSG_OPS] = {
 		[MSG_PD_FREE] = OBJ_PD, [MSG_MR_DEREG] = OBJ_MR, [MSG_CHANNEL_DESTROY] = OBJ_CHANNEL,
-		[MSG_CQ_DESTROY] = OBJ_CQ, [MSG_SRQ_DESTROY] = OBJ_SRQ, [MSG_QP_DESTROY] = OBJ_QP,
+		[MSG_CQ_DESTROY] = OBJ_CQ, [MSG_SRQ_DESTROY] = OBJ_SRQ, [MSG_QP_DESTROY] = OBJ_QP, [MSG_DM_FREE] = OBJ_DM,
 		[MSG_MW_FREE] = OBJ_MW,
 	};
 	struct job *j = arg;
@@ -338,6 +295,13 @@ static const struct verb {
 	[MSG_DUMP] = { verb_dump, false },
 	[MSG_MW_ALLOC] = { verb_mw_alloc, true },
 	[MSG_MW_FREE] = { verb_destroy, true },
+	[MSG_IMPORT] = { verb_import, false },
+	[MSG_PD_IMPORT] = { verb_obj_import, true },
+	[MSG_MR_IMPORT] = { verb_obj_import, true },
+	[MSG_DM_ALLOC] = { verb_dm_alloc, true },
+	[MSG_DM_IMPORT] = { verb_obj_import, true },
+	[MSG_DM_FREE] = { verb_destroy, true },
+	[MSG_CQ_MODERATE] = { verb_cq_moderate, true },
 };
 
 int verb_call(struct ev_loop *loop, struct call *call)

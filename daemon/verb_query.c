@@ -25,6 +25,7 @@ int verb_query_device(struct call *call)
 		.max_ah = 32767,
 		.max_srq = 65536, .max_srq_wr = RD_MAX_WR, .max_srq_sge = RD_MAX_SGE,
 		.max_inline = RD_MAX_INLINE,
+		.max_dm = RD_MAX_DM,
 		.max_mcast_grp = 8192, .max_mcast_qp_attach = 56,
 		.comp_vectors = cores > 0 ? (uint32_t)cores : 1,
 	};

@@ -115,6 +115,25 @@ int verb_cq_resize(struct call *call)
 	return 0;
 }
 
+static void cq_moderate_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+	const struct msg_req *req = j->call->req;
+	struct cq *cq = (struct cq *)obj_get(j->call->s->ctx, OBJ_CQ, req->moderate.handle);
+
+	j->err = cq ? 0 : EINVAL;
+	if (cq)
+		publish_moderate(cq, req->moderate.count, req->moderate.period_us * UINT64_C(1000));
+}
+
+int verb_cq_moderate(struct call *call)
+{
+	struct job j = { .call = call };
+
+	shard_call(call->s->ctx->shard, cq_moderate_job, &j);
+	return j.err;
+}
+
 /* ---- srq --------------------------------------------------------------------------- */
 
 static uint32_t recv_stride(uint32_t max_sge)

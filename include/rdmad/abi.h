@@ -15,13 +15,14 @@
 
 #include <stdint.h>
 
-#define RDMAD_ABI 1u		/* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 2u		/* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE	32u	/* scatter/gather entries of one work request */
 #define RD_MAX_INLINE	1024u	/* bytes of inline data of one work request */
 #define RD_MAX_MSG	(1u << 31)	/* the longest message */
 #define RD_MAX_WR	16384u	/* the deepest send, receive or shared receive queue */
 #define RD_MAX_CQE	(1u << 20)	/* the largest completion queue */
+#define RD_MAX_DM	(1u << 20)	/* the largest piece of device memory */
 #define RD_MAX_RD_ATOM	128u	/* outstanding reads and atomics of a QP, either side */
 
 /* ---- work requests ---------------------------------------------------- */

@@ -30,7 +30,7 @@ enum msg_op {
 	MSG_HELLO = 1,		/* first on every connection; version check */
 	MSG_HOLD,		/* a private daemon lives as long as a connection holds it */
 	MSG_DEVICE_LIST,
-	MSG_OPEN,		/* makes this connection a verbs context.  fds back: bell page, kick eventfd, async event socket */
+	MSG_OPEN,		/* makes this connection a verbs context.  fds back: bell page, kick eventfd, async event socket, token socket */
 	MSG_QUERY_DEVICE,
 	MSG_QUERY_PORT,		/* row gid: port */
 	MSG_QUERY_GID,		/* EINVAL: no such row; an empty row is answered with a GID of zeros */
@@ -57,7 +57,29 @@ enum msg_op {
 	MSG_DUMP,		/* fd back: a memfd with JSON text */
 	MSG_MW_ALLOC,		/* a memory window, not bound */
 	MSG_MW_FREE,
+	MSG_IMPORT,		/* as MSG_OPEN: a context of the family whose token it is (struct msg_token) */
+	MSG_PD_IMPORT,		/* is there such a PD in the family? */
+	MSG_MR_IMPORT,		/* the same; rep.obj: its keys */
+	MSG_DM_ALLOC,		/* device memory.  fd back: a memfd that holds it */
+	MSG_DM_IMPORT,		/* rep.dm.  fd back: the same memfd */
+	MSG_DM_FREE,		/* EBUSY while MRs are on it */
+	MSG_CQ_MODERATE,
 	MSG_OPS
+};
+
+/*
+ * Contexts of a family share their PDs, MRs and device memory (ibv_import_device).  The token socket, which is
+ * ibv_context.cmd_fd, carries one record, the token, which is only peeked at: who has a copy of the
+ * descriptor can join the family.
+ */
+struct msg_token { uint8_t v[16]; };
+
+/* What the memory of an MR is. */
+enum msg_mr_kind {
+	MR_MEM,			/* the program's; with ACC_ON_DEMAND it need not be there yet */
+	MR_NULL,		/* none: reads as zeros, what is written is dropped.  addr, len, iova are not looked at */
+	MR_DM,			/* device memory mr.dm, from mr.map_off on; addr is not looked at */
+	MR_DMABUF,		/* the fd's, a dma-buf or a memfd that cannot shrink, from mr.map_off on; likewise */
 };
 
 enum msg_dump { DUMP_DEVICES = 1, DUMP_QPS, DUMP_STATS };
@@ -77,6 +99,7 @@ struct msg_device_attr {	/* of struct ibv_device_attr what is not a constant of 
 	uint32_t max_inline, max_mcast_grp, max_mcast_qp_attach;
 	uint32_t comp_vectors;
 	uint32_t max_mw;
+	uint32_t max_dm;	/* bytes of device memory, at most, in one piece */
 	char fw_ver[RDMAD_NAME_LEN];
 };
 
@@ -111,7 +134,7 @@ struct msg_req {
 		struct { uint32_t port; uint32_t index; } gid;
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;
 			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */
-			 uint32_t handle, rsv; } mr;
+			 uint32_t handle, kind /* enum msg_mr_kind */, dm, rsv; } mr;
 		struct { uint32_t handle; uint32_t rsv; } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
 		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, rsv; } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
@@ -122,6 +145,9 @@ struct msg_req {
 		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;
 		struct { uint32_t what; uint32_t rsv; } dump;
 		struct { uint32_t pd; uint32_t type; /* 1 or 2 */ } mw;
+		struct { struct msg_token token; } import;
+		struct { uint64_t len; uint32_t log_align, rsv; } dm;
+		struct { uint32_t handle, count, period_us, rsv; } moderate;	/* count 0 or 1, period 0: each completion */
 	};
 };
 
@@ -149,6 +175,10 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_DUMP: return ROW(dump);
 	case MSG_MW_ALLOC: return ROW(mw);
 	case MSG_MW_FREE: return ROW(id);
+	case MSG_IMPORT: return ROW(import);
+	case MSG_PD_IMPORT: case MSG_MR_IMPORT: case MSG_DM_IMPORT: case MSG_DM_FREE: return ROW(id);
+	case MSG_DM_ALLOC: return ROW(dm);
+	case MSG_CQ_MODERATE: return ROW(moderate);
 	}
 #undef ROW
 	return 0;
@@ -163,11 +193,12 @@ struct msg_rep {
 	union {
 		struct { uint32_t abi; uint32_t pid; char version[RDMAD_NAME_LEN]; } hello;
 		struct { uint32_t n; uint32_t rsv; struct msg_device dev[32]; } devices;
-		struct { uint32_t bell_len; uint32_t ctx; } open;
+		struct { uint32_t bell_len; uint32_t ctx; struct msg_device dev; } open;
 		struct msg_device_attr device;
 		struct msg_port_attr port;
 		struct msg_gid gid;
 		struct { uint32_t handle; uint32_t lkey, rkey; uint32_t rsv; } obj;	/* PD, MR, channel */
+		struct { uint32_t handle, rsv; uint64_t len; } dm;
 		struct { uint32_t handle; uint32_t slots, stride; uint32_t cqe; uint64_t map_len; } cq;
 		struct { uint32_t handle; uint32_t slots, stride; uint32_t bell;
 			 uint32_t max_wr, max_sge, limit, rsv; uint64_t map_len; } srq;

@@ -54,7 +54,7 @@ int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
 	struct msg_req req = { .op = op, .id.handle = handle };
 	struct msg_rep rep;
 
-	int err = conn_mine(&c->conn) ? ctx_call(c, &req, &rep) : 0;
+	int err = c->opener == getpid() ? ctx_call(c, &req, &rep) : 0;
 
 	return err == EIO && conn_gone(&c->conn) ? 0 : err;
 }
@@ -132,7 +132,7 @@ static void ops_fill(struct ibv_context_ops *o)
 	};
 }
 
-static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd)
+static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int cmd_fd)
 {
 	struct verbs_context *v = &c->v;
 
@@ -146,53 +146,72 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd)
 	v->create_qp_ex = qp_create_ex;
 	v->create_srq_ex = srq_create_ex;
 	v->get_srq_num = srq_get_num;
+	v->alloc_null_mr = mr_null;
+	v->advise_mr = mr_advise;
+	v->alloc_dm = dm_alloc;
+	v->free_dm = dm_free;
+	v->reg_dm_mr = dm_reg_mr;
+	v->alloc_td = td_alloc;
+	v->dealloc_td = td_dealloc;
+	v->alloc_parent_domain = parent_domain_alloc;
 	ops_fill(&v->context.ops);
 	v->context.device = dev;
-	v->context.cmd_fd = c->conn.fd;
+	v->context.cmd_fd = cmd_fd;
 	v->context.async_fd = async_fd;
+	c->opener = getpid();
 	v->context.num_comp_vectors = c->attr.comp_vectors ? (int)c->attr.comp_vectors : 1;
 	pthread_mutex_init(&v->context.mutex, NULL);
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->map_lock, NULL);
 }
 
+int ctx_begin(struct rd_ctx *c, struct ibv_device *dev, const struct msg_rep *opened, const int *fds)
+{
+	struct msg_req ask = { .op = MSG_QUERY_DEVICE };
+	struct msg_rep rep;
+	int err;
+
+	ptracer_set(c->conn.daemon);
+	c->bell_len = opened->open.bell_len;
+	c->kick_fd = fds[1];
+	c->bell = c->bell_len < sizeof(struct bell) ? err_null(EPROTO) : ctx_map(fds[0], c->bell_len);
+	err = c->bell ? ctx_call(c, &ask, &rep) : errno;
+	if (!err) {
+		c->attr = rep.device;
+		ctx_fill(c, dev, fds[2], fds[3]);
+		return 0;
+	}
+	if (c->bell)
+		munmap(c->bell, c->bell_len);
+	for (unsigned i = 1; i < 4; i++)
+		close(fds[i]);
+	return err;
+}
+
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 {
-	struct msg_req req = { .op = MSG_OPEN }, ask = { .op = MSG_QUERY_DEVICE };
+	struct msg_req req = { .op = MSG_OPEN };
 	struct rd_ctx *c = calloc(1, sizeof(*c));
 	struct msg_rep rep;
-	int fds[3], err;
+	int fds[4], err;
 
 	if (!c)
 		return err_null(ENOMEM);
 	err = conn_open(&c->conn);
-	if (err)
-		goto fail;
-	ptracer_set(c->conn.daemon);
+	if (err) {
+		free(c);
+		return err_null(err);
+	}
 	snprintf(req.open.name, sizeof(req.open.name), "%.*s", RDMAD_NAME_LEN - 1, dev->name);
-	err = conn_call(&c->conn, &req, &rep, -1, fds, 3);
-	if (err)
-		goto fail_conn;
-	c->bell_len = rep.open.bell_len;
-	c->kick_fd = fds[1];
-	c->bell = c->bell_len < sizeof(struct bell) ? err_null(EPROTO) : ctx_map(fds[0], c->bell_len);
-	err = c->bell ? ctx_call(c, &ask, &rep) : errno;
-	if (err)
-		goto fail_fds;
-	c->attr = rep.device;
-	ctx_fill(c, dev, fds[2]);
+	err = conn_call(&c->conn, &req, &rep, -1, fds, 4);
+	if (!err)
+		err = ctx_begin(c, dev, &rep, fds);
+	if (err) {
+		conn_close(&c->conn);
+		free(c);
+		return err_null(err);
+	}
 	return &c->v.context;
-
-fail_fds:
-	if (c->bell)
-		munmap(c->bell, c->bell_len);
-	close(fds[1]);
-	close(fds[2]);
-fail_conn:
-	conn_close(&c->conn);
-fail:
-	free(c);
-	return err_null(err);
 }
 
 /* What the program did not destroy goes with the connection. */
@@ -203,6 +222,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	munmap(c->bell, c->bell_len);
 	close(c->kick_fd);
 	close(context->async_fd);
+	close(context->cmd_fd);
 	conn_close(&c->conn);
 	pthread_mutex_destroy(&c->map_lock);
 	pthread_mutex_destroy(&context->mutex);

@@ -125,16 +125,19 @@ static bool cq_ring_next(struct rd_cq *cq)
 static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *a)
 {
 	struct msg_req req = { .op = MSG_CQ_CREATE };
+	struct ibv_pd *own = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? a->parent_domain : NULL;
 	struct rd_ctx *c = to_ctx(context);
+	struct rd_pd *mem;
 	struct rd_cq *cq;
 	struct msg_rep rep;
 	int fd, err;
 
 	if (!a->cqe || a->cqe > c->attr.max_cqe || a->comp_vector >= (uint32_t)context->num_comp_vectors)
 		return err_null(EINVAL);
-	cq = calloc(1, sizeof(*cq));
+	cq = pd_calloc(own, sizeof(*cq), RES_CQ, &mem);
 	if (!cq)
-		return err_null(ENOMEM);
+		return NULL;
+	cq->mem = mem;
 	req.cq.cqe = a->cqe;
 	req.cq.channel = a->channel ? to_channel(a->channel)->handle : 0;
 	req.cq.vector = a->comp_vector;
@@ -159,7 +162,7 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	return cq;
 fail:
 	map_del(c, &cq->node);
-	free(cq);
+	pd_free(mem, cq, RES_CQ);
 	return err_null(err);
 }
 
@@ -184,9 +187,12 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	uint32_t flags = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
 	struct rd_cq *cq;
 
-	if (a->wc_flags & ~have || a->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
+	if (a->wc_flags & ~have ||
+	    a->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		return err_null(EOPNOTSUPP);
+	if (a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && (!a->parent_domain || !to_pd(a->parent_domain)->base))
+		return err_null(EINVAL);
 	cq = cq_create(context, a);
 	if (!cq)
 		return NULL;
@@ -252,13 +258,21 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 	pthread_mutex_destroy(&cq->lock);
 	pthread_cond_destroy(&ibcq->cond);
 	pthread_mutex_destroy(&ibcq->mutex);
-	free(cq);
+	pd_free(cq->mem, cq, RES_CQ);
 	return 0;
 }
 
-int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *a)
 {
-	return EOPNOTSUPP;	/* no event moderation: max_cq_count is reported as 0 */
+	struct msg_req req = { .op = MSG_CQ_MODERATE };
+	struct msg_rep rep;
+
+	if (a->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return a->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE ? EOPNOTSUPP : EINVAL;
+	req.moderate.handle = cq->handle;
+	req.moderate.count = a->moderate.cq_count;
+	req.moderate.period_us = a->moderate.cq_period;
+	return ctx_call(to_ctx(cq->context), &req, &rep);
 }
 
 /* After a resize the daemon looks at the new ring's word only. */

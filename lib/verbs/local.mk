@@ -9,15 +9,18 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/context.c \
 	lib/verbs/cq.c \
 	lib/verbs/device.c \
+	lib/verbs/dm.c \
 	lib/verbs/enum_str.c \
 	lib/verbs/event.c \
 	lib/verbs/fork.c \
+	lib/verbs/import.c \
 	lib/verbs/later.c \
 	lib/verbs/mem_conv.c \
 	lib/verbs/mem_fork.c \
 	lib/verbs/mem_map.c \
 	lib/verbs/mr.c \
 	lib/verbs/mw.c \
+	lib/verbs/mr_kinds.c \
 	lib/verbs/pd.c \
 	lib/verbs/poll.c \
 	lib/verbs/post.c \

@@ -11,13 +11,12 @@
 
 #define ACCESS_KNOWN                                                                                         \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                         \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |        \
+	 IBV_ACCESS_ON_DEMAND)
 
-static int access_check(unsigned int access)
+int mr_access_check(unsigned int access)
 {
 	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;	/* hints */
-	if (access & IBV_ACCESS_ON_DEMAND)
-		return EOPNOTSUPP;
 	if (access & ~(unsigned int)ACCESS_KNOWN)
 		return EINVAL;
 	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
@@ -48,12 +47,26 @@ static void mr_remove(struct rd_ctx *c, struct rd_mr *mr)
 	struct rd_mr **p;
 
 	pthread_mutex_lock(&c->map_lock);
-	for (p = mr_head(c, mr->mr.lkey); *p && *p != mr; p = &(*p)->next)
+	for (p = mr_head(c, mr->mr.lkey); *p != mr; p = &(*p)->next)
 		;
-	if (*p)
-		*p = mr->next;
+	*p = mr->next;
 	__atomic_fetch_add(&c->mr_gen, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&c->map_lock);
+}
+
+struct rd_mr *mr_find(struct rd_ctx *c, uint32_t lkey)
+{
+	struct rd_mr *mr;
+
+	for (mr = *mr_head(c, lkey); mr && mr->mr.lkey != lkey; mr = mr->next)
+		;
+	return mr;
+}
+
+/* The program's memory is there to be read here: other kinds, and pages that may be missing, are left to the daemon. */
+static bool is_plain(const struct rd_mr *mr)
+{
+	return mr->kind == MR_MEM && !(mr->access & IBV_ACCESS_ON_DEMAND);
 }
 
 static bool cache_load(struct rd_ctx *c, struct mr_cache *cache, uint32_t lkey)
@@ -61,8 +74,9 @@ static bool cache_load(struct rd_ctx *c, struct mr_cache *cache, uint32_t lkey)
 	const struct rd_mr *mr;
 
 	pthread_mutex_lock(&c->map_lock);
-	for (mr = *mr_head(c, lkey); mr && mr->mr.lkey != lkey; mr = mr->next)
-		;
+	mr = mr_find(c, lkey);
+	if (mr && !is_plain(mr))
+		mr = NULL;
 	if (mr)
 		*cache = (struct mr_cache){ lkey, c->mr_gen, mr->iova, mr->mr.length, mr->mr.addr };
 	pthread_mutex_unlock(&c->map_lock);
@@ -82,33 +96,38 @@ const void *mr_bytes(struct rd_ctx *c, struct mr_cache *cache, const struct sge 
 
 /* ---- registering --------------------------------------------------------------- */
 
+static const struct mr_src src_mem = { .kind = MR_MEM, .fd = -1 };
+
 /*
  * MSG_MR_REG or _REREG for what mr already says (addr, length, iova, access, pd); fills in its keys.  Its
- * range is entered; after an error it is not.
+ * range is entered, if it is plain memory; after an error it is not.
  */
-static int mr_reg(struct rd_mr *mr, enum msg_op op)
+static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 {
 	struct rd_ctx *c = to_ctx(mr->mr.context);
+	struct map_pass map = { .fd = src->fd, .off = src->off };
 	struct msg_req req = { .op = op };
-	struct map_pass map;
 	struct msg_rep rep;
 	int err;
 
-	map_reg(&mr->range, mr->mr.addr, mr->mr.length, &map);
+	mr->kind = src->kind;
+	if (is_plain(mr))
+		map_reg(&mr->range, mr->mr.addr, mr->mr.length, &map);
 	req.mr.pd = mr->mr.pd->handle;
 	req.mr.access = mr->access;
 	req.mr.addr = (uintptr_t)mr->mr.addr;
 	req.mr.len = mr->mr.length;
 	req.mr.iova = mr->iova;
 	req.mr.handle = mr->mr.handle;
-	if (map.fd >= 0) {
-		req.mr.map_addr = map.addr;
-		req.mr.map_len = map.len;
-		req.mr.map_off = map.off;
-	}
+	req.mr.kind = src->kind;
+	req.mr.dm = src->dm;
+	req.mr.map_addr = map.addr;
+	req.mr.map_len = map.len;
+	req.mr.map_off = map.off;
 	err = conn_call(&c->conn, &req, &rep, map.fd, NULL, 0);
 	if (err) {
-		map_dereg(&mr->range);
+		if (is_plain(mr))
+			map_dereg(&mr->range);
 		return err;
 	}
 	mr->mr.handle = rep.obj.handle;
@@ -117,29 +136,43 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op)
 	return 0;
 }
 
-EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-                                       unsigned int access)
+struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned int access,
+		       const struct mr_src *src)
 {
-	struct rd_mr *mr;
-	int err = access_check(access);
+	struct rd_mr *mr = calloc(1, sizeof(*mr));
+	int err;
 
-	if (!err && (!length || (uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova))
-		err = EINVAL;
-	if (err)
-		return err_null(err);
-	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return err_null(ENOMEM);
-	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
+	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = len };
 	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 	mr->access = access & ACCESS_KNOWN;
-	err = mr_reg(mr, MSG_MR_REG);
+	err = mr_reg(mr, MSG_MR_REG, src);
 	if (err) {
 		free(mr);
 		return err_null(err);
 	}
 	mr_insert(to_ctx(pd->context), mr);
+	mr->listed = true;
 	return &mr->mr;
+}
+
+/* The whole address space, which only paging on demand can have. */
+static bool is_implicit(const void *addr, size_t length)
+{
+	return !addr && length == SIZE_MAX;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                       unsigned int access)
+{
+	int err = mr_access_check(access);
+
+	if (!err && (!length || (uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova))
+		err = EINVAL;
+	if (!err && is_implicit(addr, length) && (!(access & IBV_ACCESS_ON_DEMAND) || iova))
+		err = EINVAL;
+	return err ? err_null(err) : mr_make(pd, addr, length, iova, access, &src_mem);
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -159,8 +192,10 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 
 	if (err)
 		return err;
-	mr_remove(to_ctx(ibmr->context), mr);
-	map_dereg(&mr->range);
+	if (mr->listed)
+		mr_remove(to_ctx(ibmr->context), mr);
+	if (mr->listed && is_plain(mr))
+		map_dereg(&mr->range);
 	free(mr);
 	return 0;
 }
@@ -177,7 +212,7 @@ static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *
 	    (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != now->mr.context)))
 		return EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
-		err = access_check(access);
+		err = mr_access_check(access);
 		if (err)
 			return err;
 		now->access = access & ACCESS_KNOWN;
@@ -204,21 +239,24 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 		now->mr = mr->mr;
 		now->iova = mr->iova;
 		now->access = mr->access;
-		err = rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
+		err = mr->kind != MR_MEM || !mr->listed ? EOPNOTSUPP :
+			rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
 	}
 	if (!err)
-		err = mr_reg(now, MSG_MR_REREG);
+		err = mr_reg(now, MSG_MR_REREG, &src_mem);
 	if (err) {
 		free(now);
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	mr_remove(c, mr);
-	map_dereg(&mr->range);
+	if (is_plain(mr))
+		map_dereg(&mr->range);
 	mr->mr = now->mr;
 	mr->iova = now->iova;
 	mr->access = now->access;
-	map_move(&mr->range, &now->range);
+	if (is_plain(mr))
+		map_move(&mr->range, &now->range);
 	mr_insert(c, mr);
 	free(now);
 	return 0;

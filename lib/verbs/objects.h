@@ -79,6 +79,7 @@ struct rd_ctx {
 	struct bell *bell;
 	size_t bell_len;
 	int kick_fd;
+	pid_t opener;		/* the process that opened it */
 	bool fatal_told;	/* the program has had IBV_EVENT_DEVICE_FATAL */
 	struct msg_device_attr attr;
 
@@ -108,6 +109,10 @@ static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep
  * with which all objects went, they do nothing and succeed.
  */
 int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
+/* A context from the reply to MSG_OPEN or MSG_IMPORT and its four descriptors; c->conn is open.  On an error they are closed. */
+int ctx_begin(struct rd_ctx *, struct ibv_device *, const struct msg_rep *, const int *fds);
+/* In a forked child: a connection of its own to the same family.  0 or an errno. */
+int ctx_rejoin(struct rd_ctx *);
 /* Maps a descriptor that came with a reply and closes it.  NULL: errno. */
 void *ctx_map(int fd, size_t len);
 
@@ -117,17 +122,68 @@ void map_del(struct rd_ctx *, struct map_node *);
 
 /* ---- pd, mr, ah ------------------------------------------------------------ */
 
+struct rd_td {
+	struct ibv_td td;
+	uint32_t users;			/* atomic; parent domains */
+};
+
+/* A PD, or a parent domain, which names one and has the same handle. */
 struct rd_pd {
 	struct ibv_pd pd;
+	uint32_t users;			/* atomic; parent domains of a PD; objects in memory of a parent domain's allocator */
+	struct rd_pd *base;		/* a parent domain's PD; NULL: this is none */
+	struct rd_td *td;		/* or NULL */
+	void *(*alloc)(struct ibv_pd *, void *, size_t, size_t, uint64_t);
+	void (*free)(struct ibv_pd *, void *, void *, uint64_t);
+	void *context;
 };
+
+static inline struct rd_pd *to_pd(struct ibv_pd *p) { return (struct rd_pd *)p; }
+
+/* What an allocator is told that its memory is for. */
+enum res_type { RES_QP = 1, RES_CQ, RES_SRQ };
+
+/*
+ * Zeroed memory for the struct of an object; pd NULL or without an allocator: libc's.  *from: what pd_free() wants to
+ * have again.  NULL: errno.
+ */
+void *pd_calloc(struct ibv_pd *pd, size_t len, enum res_type, struct rd_pd **from);
+void pd_free(struct rd_pd *from, void *, enum res_type);
+struct ibv_pd *parent_domain_alloc(struct ibv_context *, struct ibv_parent_domain_init_attr *);
+struct ibv_td *td_alloc(struct ibv_context *, struct ibv_td_init_attr *);
+int td_dealloc(struct ibv_td *);
 
 struct rd_mr {
 	struct ibv_mr mr;
 	struct rd_mr *next;
 	uint64_t iova;
 	uint32_t access;
+	uint32_t kind;			/* enum msg_mr_kind */
+	bool listed;			/* in the table by lkey */
 	struct map_range range;
 };
+
+/* Where the bytes of an MR come from. */
+struct mr_src {
+	enum msg_mr_kind kind;
+	int fd;				/* MR_DMABUF */
+	uint32_t dm;			/* MR_DM: its handle */
+	uint64_t off;			/* in either */
+};
+
+/* Registers it: access has been checked.  NULL: errno. */
+struct ibv_mr *mr_make(struct ibv_pd *, void *addr, size_t len, uint64_t iova, unsigned access, const struct mr_src *);
+/* 0 or an errno. */
+int mr_access_check(unsigned access);
+/* The MR of this lkey, or NULL; with ctx->map_lock held. */
+struct rd_mr *mr_find(struct rd_ctx *, uint32_t lkey);
+int mr_advise(struct ibv_pd *, enum ibv_advise_mr_advice, uint32_t flags, struct ibv_sge *, uint32_t n);
+struct ibv_mr *mr_null(struct ibv_pd *);
+
+struct ibv_dm *dm_alloc(struct ibv_context *, struct ibv_alloc_dm_attr *);
+int dm_free(struct ibv_dm *);
+struct ibv_mr *dm_reg_mr(struct ibv_pd *, struct ibv_dm *, uint64_t off, size_t len, unsigned access);
+
 
 /*
  * The bytes that an sge names, if the library may read them: the lkey is of an MR of this context and covers
@@ -185,6 +241,7 @@ struct rd_cq {
 		struct ibv_cq cq;
 		struct ibv_cq_ex ex;
 	};
+	struct rd_pd *mem;	/* pd_free */
 	struct map_node node;
 	pthread_mutex_t lock;
 	bool single;		/* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock */
@@ -231,6 +288,7 @@ void cq_ex_ops(struct ibv_cq_ex *);	/* fills in start_poll ... read_* */
 
 struct rd_srq {
 	struct ibv_srq srq;
+	struct rd_pd *mem_pd;	/* pd_free */
 	struct map_node node;
 	pthread_mutex_t lock;
 	struct ring ring;
@@ -263,6 +321,7 @@ struct rd_qp {
 	};
 	struct map_node node;
 	struct rd_ctx *ctx;
+	struct rd_pd *mem_pd;	/* pd_free */
 	uint32_t bell;
 	void *mem;
 	size_t len;

@@ -146,7 +146,7 @@ static void qp_free(struct rd_qp *qp)
 	pthread_mutex_destroy(&qp->rq_lock);
 	pthread_cond_destroy(&qp->qp.cond);
 	pthread_mutex_destroy(&qp->qp.mutex);
-	free(qp);
+	pd_free(qp->mem_pd, qp, RES_QP);
 }
 
 static void cap_out(const struct qp_cap *c, struct ibv_qp_cap *out)
@@ -159,15 +159,17 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 {
 	struct rd_ctx *c = to_ctx(context);
 	struct msg_req req = { 0 };
+	struct rd_pd *mem;
 	struct rd_qp *qp;
 	struct msg_rep rep;
 	int fd, err = attr_check(c, a);
 
 	if (err)
 		return err_null(err);
-	qp = calloc(1, sizeof(*qp));
+	qp = pd_calloc(a->pd, sizeof(*qp), RES_QP, &mem);
 	if (!qp)
-		return err_null(ENOMEM);
+		return NULL;
+	qp->mem_pd = mem;
 	qp_init(qp, a);
 	qp_req(&req, a);
 	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
@@ -218,6 +220,9 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 
 /* ---- modify and query ---------------------------------------------------------- */
 
+/* Programs give a QP the flags of their MRs; these say nothing about a QP. */
+#define MR_ONLY (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+
 static int attr_in(struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
 {
 	memset(m, 0, sizeof(*m));
@@ -225,7 +230,7 @@ static int attr_in(struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
 	m->rq_psn = a->rq_psn & 0xffffff;
 	m->sq_psn = a->sq_psn & 0xffffff;
 	m->dest_qpn = a->dest_qp_num & 0xffffff;
-	m->access = a->qp_access_flags;
+	m->access = a->qp_access_flags & ~(unsigned int)MR_ONLY;
 	m->rate_limit = a->rate_limit;
 	m->pkey_index = a->pkey_index;
 	m->state = (uint8_t)a->qp_state;

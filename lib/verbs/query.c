@@ -66,6 +66,8 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 {
 	struct ibv_device_attr_ex full = {.completion_timestamp_mask = UINT64_MAX,
 	                                  .hca_core_clock = 1000000 /* kHz */};
+	const uint32_t ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	const uint32_t uc = ud | IBV_ODP_SUPPORT_WRITE, rc = uc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 	int err;
 
 	if (in && in->comp_mask)
@@ -77,6 +79,13 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 		return err;
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+	full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	full.odp_caps.per_transport_caps.rc_odp_caps = rc;
+	full.odp_caps.per_transport_caps.uc_odp_caps = uc;
+	full.odp_caps.per_transport_caps.ud_odp_caps = ud;
+	full.xrc_odp_caps = rc;
+	full.cq_mod_caps.max_cq_count = full.cq_mod_caps.max_cq_period = UINT16_MAX;
+	full.max_dm_size = to_ctx(context)->attr.max_dm;
 	memset(attr, 0, len);
 	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));
 	return 0;

@@ -37,15 +37,17 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	struct rd_ctx *c = to_ctx(pd->context);
 	struct msg_req req = { .op = MSG_SRQ_CREATE };
 	struct rd_srq *s;
+	struct rd_pd *mem;
 	struct msg_rep rep;
 	int fd, err;
 
 	if (!init->attr.max_wr || init->attr.max_wr > c->attr.max_srq_wr ||
 	    init->attr.max_sge > c->attr.max_srq_sge || init->attr.srq_limit > init->attr.max_wr)
 		return err_null(EINVAL);
-	s = calloc(1, sizeof(*s));
+	s = pd_calloc(pd, sizeof(*s), RES_SRQ, &mem);
 	if (!s)
-		return err_null(ENOMEM);
+		return NULL;
+	s->mem_pd = mem;
 	req.srq.pd = pd->handle;
 	req.srq.max_wr = init->attr.max_wr;
 	req.srq.max_sge = init->attr.max_sge ? init->attr.max_sge : 1;
@@ -70,7 +72,7 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	return &s->srq;
 fail:
 	map_del(c, &s->node);
-	free(s);
+	pd_free(mem, s, RES_SRQ);
 	return err_null(err);
 }
 
@@ -149,6 +151,6 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&srq->cond);
 	pthread_mutex_destroy(&srq->mutex);
-	free(s);
+	pd_free(s->mem_pd, s, RES_SRQ);
 	return 0;
 }

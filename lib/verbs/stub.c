@@ -25,20 +25,6 @@ void stub_ops(struct verbs_context *v)
 
 /* ---- exported, and not behind a slot ------------------------------------------------ */
 
-EXPORT struct ibv_context *ibv_import_device(int cmd_fd) { return err_null(EOPNOTSUPP); }
-EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle) { return err_null(EOPNOTSUPP); }
-EXPORT void ibv_unimport_pd(struct ibv_pd *pd) {}
-EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle) { return err_null(EOPNOTSUPP); }
-EXPORT void ibv_unimport_mr(struct ibv_mr *mr) {}
-EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle) { return err_null(EOPNOTSUPP); }
-EXPORT void ibv_unimport_dm(struct ibv_dm *dm) {}
-
-EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd,
-                                        int access)
-{
-	return err_null(EOPNOTSUPP);
-}
-
 EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *a,
                                        uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {

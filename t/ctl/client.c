@@ -97,7 +97,7 @@ bool hear(int fd, struct msg_rep *rep, int *fds)
 	struct cmsghdr *cm;
 	ssize_t n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
 
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < CALL_FDS; i++)
 		fds[i] = -1;
 	if (n <= 0)
 		return false;
@@ -110,13 +110,13 @@ bool hear(int fd, struct msg_rep *rep, int *fds)
 
 int call(int fd, struct msg_req *req, struct msg_rep *rep, int *fds)
 {
-	int got[3];
+	int got[CALL_FDS];
 
 	ck_assert(say(fd, req, msg_req_len(req->op), NULL, 0, 0));
 	ck_assert_msg(hear(fd, rep, got), "op %u: the daemon closed the connection", req->op);
 	ck_assert_uint_eq(rep->op, req->op);
 	ck_assert_uint_eq(rep->seq, req->seq);
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < CALL_FDS; i++) {
 		if (fds)
 			fds[i] = got[i];
 		else if (got[i] >= 0)
@@ -197,7 +197,7 @@ struct counts daemon_counts(void)
 	struct msg_rep rep;
 	struct counts n;
 	json_t *j, *d, *own;
-	int fds[3];
+	int fds[CALL_FDS];
 	char *text;
 
 	ck_assert_int_eq(call(observer, &req, &rep, fds), 0);
@@ -257,7 +257,7 @@ static void cx_queues(struct cx *c)
 {
 	struct msg_req req = { .op = MSG_CQ_CREATE, .cq = { .cqe = 256, .channel = c->channel, .cookie = 7 } };
 	struct msg_rep rep;
-	int fds[3];
+	int fds[CALL_FDS];
 	uint8_t *mem;
 
 	must(c->fd, &req, &rep, fds);
@@ -283,7 +283,7 @@ void cx_open(struct cx *c)
 {
 	struct msg_req req = { .op = MSG_DEVICE_LIST };
 	struct msg_rep rep;
-	int fds[3];
+	int fds[CALL_FDS];
 
 	memset(c, 0, sizeof(*c));
 	c->fd = hail();
@@ -294,6 +294,7 @@ void cx_open(struct cx *c)
 	c->bell = map_fd(fds[0], rep.open.bell_len);
 	c->kick = fds[1];
 	c->event = fds[2];
+	close(fds[3]);		/* the token: nobody joins */
 	req = (struct msg_req){ .op = MSG_PD_ALLOC };
 	must(c->fd, &req, &rep, NULL);
 	c->pd = rep.obj.handle;

@@ -32,6 +32,7 @@ int hail(void);					/* and MSG_HELLO */
 /* Sends len bytes and descriptors; does not wait.  false: the connection is gone, or (flags MSG_DONTWAIT) full. */
 bool say(int fd, const void *req, size_t len, const int *fds, unsigned fd_n, int flags);
 /* One reply; descriptors into fds[3] (-1: none).  false: the connection is gone. */
+#define CALL_FDS 4		/* of a reply, at most */
 bool hear(int fd, struct msg_rep *, int *fds);
 /* A request of the right length and its reply: rep->err.  Descriptors that come back are closed if fds is NULL. */
 int call(int fd, struct msg_req *, struct msg_rep *, int *fds);

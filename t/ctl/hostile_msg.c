@@ -17,11 +17,11 @@
 static int say_hear(int fd, const void *req, size_t len)
 {
 	struct msg_rep rep;
-	int fds[3];
+	int fds[CALL_FDS];
 
 	ck_assert(say(fd, req, len, NULL, 0, 0));
 	ck_assert_msg(hear(fd, &rep, fds), "%zu bytes: the connection was closed", len);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < CALL_FDS; i++)
 		ck_assert_int_eq(fds[i], -1);
 	return rep.err;
 }
@@ -209,7 +209,7 @@ END_TEST
 START_TEST(descriptors)
 {
 	struct cx c;
-	int junk[16], fds[3];
+	int junk[16], fds[CALL_FDS];
 
 	daemon_start();
 	cx_open(&c);

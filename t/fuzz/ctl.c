@@ -64,6 +64,7 @@ struct cma_count cma_count;
 
 struct region {
 	uint64_t addr, len;
+	bool null;
 	uint8_t bytes[REGION];
 };
 
@@ -79,6 +80,27 @@ int region_new(struct region **r, const struct peer *peer, uint64_t addr, uint64
 	return 0;
 }
 
+int region_new_lazy(struct region **r, const struct peer *peer, uint64_t addr, uint64_t len)
+{
+	return region_new(r, peer, addr, len, -1, 0, 0, 0);
+}
+
+/* Device memory is known by its offsets. */
+int region_new_fd(struct region **r, uint64_t addr, uint64_t len, int fd, uint64_t off)
+{
+	if (fd < 0)
+		return EINVAL;
+	return region_new_null(r);
+}
+
+int region_new_null(struct region **r)
+{
+	*r = calloc(1, sizeof(**r));
+	must(*r);
+	(*r)->null = true;
+	return 0;
+}
+
 void region_free(struct region *r) { free(r); }
 
 static uint8_t *bytes_of(const struct span *s, uint64_t off)
@@ -87,6 +109,8 @@ static uint8_t *bytes_of(const struct span *s, uint64_t off)
 
 	if (!r)
 		return (uint8_t *)(uintptr_t)s->addr + off;
+	if (r->null)
+		return r->bytes + (s->addr + off) % (REGION - 8);
 	must(s->addr >= r->addr && s->addr - r->addr <= r->len && s->len <= r->len - (s->addr - r->addr));
 	return r->bytes + (s->addr - BASE) + off;
 }
@@ -211,9 +235,17 @@ static void request(struct world *w)
 	case MSG_OPEN: memcpy(req.open.name, devices[0].name, sizeof(req.open.name)); break;
 	case MSG_DUMP: return;		/* costs much, and shows nothing here */
 	case MSG_PD_FREE: req.id.handle = number(w, OBJ_PD); break;
-	case MSG_MR_DEREG: req.id.handle = number(w, OBJ_MR); break;
 	case MSG_MW_FREE: req.id.handle = number(w, OBJ_MW); break;
 	case MSG_MW_ALLOC: req.mw.pd = number(w, OBJ_PD); req.mw.type = 1 + (how & 1); break;
+	case MSG_MR_DEREG: case MSG_MR_IMPORT: req.id.handle = number(w, OBJ_MR); break;
+	case MSG_DM_FREE: case MSG_DM_IMPORT: req.id.handle = number(w, OBJ_DM); break;
+	case MSG_PD_IMPORT: req.id.handle = number(w, OBJ_PD); break;
+	case MSG_DM_ALLOC: req.dm.len %= 65536; break;
+	case MSG_CQ_MODERATE: req.moderate.handle = number(w, OBJ_CQ); break;
+	case MSG_IMPORT:
+		if (!(how & 2) && w->s->ctx)
+			req.import.token = w->s->ctx->family->token;
+		break;
 	case MSG_CHANNEL_DESTROY: req.id.handle = number(w, OBJ_CHANNEL); break;
 	case MSG_CQ_DESTROY: case MSG_CQ_RESIZE: req.cq_resize.handle = number(w, OBJ_CQ); break;
 	case MSG_SRQ_DESTROY: case MSG_SRQ_QUERY: case MSG_SRQ_MODIFY: req.srq_mod.handle = number(w, OBJ_SRQ); break;
@@ -225,6 +257,8 @@ static void request(struct world *w)
 		req.mr.addr = req.mr.iova = BASE;
 		req.mr.len = REGION;
 		req.mr.access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC;
+		req.mr.kind = how >> 5;
+		req.mr.dm = number(w, OBJ_DM);
 		break;
 	case MSG_CQ_CREATE: req.cq.cqe = req.cq.cqe % 64; req.cq.channel = how & 2 ? number(w, OBJ_CHANNEL) : 0; break;
 	case MSG_SRQ_CREATE: req.srq.pd = number(w, OBJ_PD); req.srq.max_wr %= 32; req.srq.max_sge %= 8; break;

@@ -249,14 +249,23 @@ END_TEST
 /* What is not there says so. */
 START_TEST(refused)
 {
-	struct ibv_td_init_attr td = { 0 };
+	struct ibv_flow_attr flow = { 0 };
+	struct ibv_qp_rate_limit_attr rate = { .rate_limit = 1000 };
+	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_xrcd_init_attr x = { 0 };
+	struct ibv_qp *qp;
 	struct fix f;
 
 	fix_open(&f);
 	errno = 0;
-	ck_assert_ptr_eq(ibv_alloc_td(f.ctx, &td), NULL);
+	ck_assert_ptr_eq(ibv_create_counters(f.ctx, &counters), NULL);
 	ck_assert_int_eq(errno, EOPNOTSUPP);
+	qp = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	errno = 0;
+	ck_assert_ptr_eq(ibv_create_flow(qp, &flow), NULL);
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_int_eq(ibv_modify_qp_rate_limit(qp, &rate), EOPNOTSUPP);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
 	errno = 0;
 	ck_assert_ptr_eq(ibv_open_xrcd(f.ctx, &x), NULL);
 	ck_assert_int_eq(errno, EOPNOTSUPP);

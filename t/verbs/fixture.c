@@ -194,6 +194,8 @@ int main(void)
 	api_ex(s);
 	api_mw(s);
 	api_ops(s);
+	api_memory(s);
+	api_share(s);
 #ifndef __SANITIZE_THREAD__	/* which has a thread of its own: nothing would be converted */
 	api_map(s);
 #endif

@@ -55,6 +55,8 @@ void api_ex(Suite *);
 void api_mw(Suite *);
 void api_ops(Suite *);
 void api_map(Suite *);
+void api_memory(Suite *);
+void api_share(Suite *);
 
 #define SUITE_ADD(suite, ...)							\
 	do {									\

@@ -4,10 +4,12 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_event.c \
 	t/verbs/api_ex.c \
 	t/verbs/api_map.c \
+	t/verbs/api_memory.c \
 	t/verbs/api_mw.c \
 	t/verbs/api_objects.c \
 	t/verbs/api_ops.c \
 	t/verbs/api_post.c \
+	t/verbs/api_share.c \
 	t/verbs/fixture.c \
 	t/verbs/fixture.h
 t_verbs_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
