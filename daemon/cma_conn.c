@@ -445,7 +445,7 @@ static void attr_rts(const struct cma_id *id, const struct cm_qp *q, struct qp_a
 	*mask = QPA_STATE | QPA_SQ_PSN;
 	if (id->qp_type == QPT_UC)
 		return;
-	a->timeout = q->timeout;
+	a->timeout = id->timeout_set ? id->timeout : q->timeout;	/* RDMA_OPTION_ID_ACK_TIMEOUT */
 	a->retry_cnt = q->retry_cnt;
 	a->rnr_retry = q->rnr_retry;
 	a->max_rd_atomic = q->max_rd_atomic;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""collect.py FILE DIRECTORY - runs rdma-core's tests and writes what became of each to FILE (JSON).
+"""collect.py FILE DIRECTORY DEVICE - runs rdma-core's tests and writes what became of each to FILE (JSON).
 
 DIRECTORY takes the unpacked tests: Debian ships them compressed, as documentation.
 collect.py --there - prints what is missing here, if anything is.
@@ -61,12 +61,11 @@ def main():
     if sys.argv[1:] == ["--there"]:
         print(missing())
         return 0
-    out, work = sys.argv[1:3]
+    out, work, device = sys.argv[1:4]
     there = os.path.join(work, "tests")
     if not os.path.isdir(there):
         unpack(there)
     sys.path.insert(0, there)
-    device = os.environ.get("RDMAD_TEST_DEVICE", "rdmad0")
     sys.argv[1:] = ["--dev", device, "--gid", "1"]
     tests = importlib.machinery.SourceFileLoader("tests", os.path.join(there, "__init__.py")).load_module()
     sys.modules["args_parser"].parser.parse_args()
