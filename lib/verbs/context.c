@@ -59,6 +59,12 @@ int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
 	return err == EIO && conn_gone(&c->conn) ? 0 : err;
 }
 
+void ctx_turn(struct rd_ctx *c)
+{
+	for (int i = 0; i < 2; i++)
+		ctx_call_id(c, MSG_QP_QUERY, 0);
+}
+
 /* ---- objects by cookie ------------------------------------------------------ */
 
 uint64_t map_add(struct rd_ctx *c, struct map_node *n, enum map_kind kind)

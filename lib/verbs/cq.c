@@ -201,17 +201,6 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	return &cq->ex;
 }
 
-/*
- * The daemon goes once round: requests run between two turns of its loop, so when the second is answered a
- * whole turn lies behind us, in which what was posted before was taken, and what could be completed at once
- * was.  Whether the request makes sense does not matter.
- */
-static void daemon_turn(struct rd_ctx *c)
-{
-	for (int i = 0; i < 2; i++)
-		ctx_call_id(c, MSG_QP_QUERY, 0);
-}
-
 EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct rd_ctx *c = to_ctx(ibcq->context);
@@ -224,7 +213,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (cqe <= 0 || (uint32_t)cqe > c->attr.max_cqe)
 		return EINVAL;
 	if (cqe < ibcq->cqe)
-		daemon_turn(c);
+		ctx_turn(c);
 	cq_lock(cq);
 	for (struct cq_ring *r = cq->cur; r; r = r->next)
 		held += ring_ahead(&r->ring);

@@ -109,6 +109,12 @@ static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep
  * with which all objects went, they do nothing and succeed.
  */
 int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
+/*
+ * The daemon goes once round: requests run between two turns of its loop, so when the second is answered a
+ * whole turn lies behind us, in which what was posted before was taken, and what could be completed at once
+ * was.  Whether the request makes sense does not matter.
+ */
+void ctx_turn(struct rd_ctx *);
 /* A context from the reply to MSG_OPEN or MSG_IMPORT and its four descriptors; c->conn is open.  On an error they are closed. */
 int ctx_begin(struct rd_ctx *, struct ibv_device *, const struct msg_rep *, const int *fds);
 /* In a forked child: a connection of its own to the same family.  0 or an errno. */

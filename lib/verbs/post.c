@@ -94,25 +94,50 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	return err;
 }
 
+/*
+ * Places that are free.  After a resize the ring may be smaller than the queue, which is the daemon's: when it is full,
+ * the daemon is given the time to take what is in it.
+ */
+static uint32_t srq_room(struct rd_srq *s)
+{
+	uint32_t slots = s->ring.mask + 1, used = ring_behind(&s->ring);
+	uint32_t max = s->max_wr < slots ? s->max_wr : slots;
+
+	if (used >= slots && s->max_wr > slots) {
+		ctx_turn(to_ctx(s->srq.context));
+		used = ring_behind(&s->ring);
+	}
+	return max > used ? max - used : 0;
+}
+
+static void srq_publish(struct rd_srq *s, uint32_t n)
+{
+	if (!n)
+		return;
+	ring_publish(&s->ring, n);
+	ctx_ring(to_ctx(s->srq.context), s->bell);
+}
+
 int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rd_srq *s = to_srq(ibsrq);
-	uint32_t n = 0, room, used;
+	uint32_t n = 0, room;
 	int err = 0;
 
 	pthread_mutex_lock(&s->lock);
-	used = ring_behind(&s->ring);
-	room = s->max_wr > used ? s->max_wr - used : 0;
+	room = srq_room(s);
 	for (; wr; wr = wr->next, n++) {
+		if (n == room && s->max_wr > s->ring.mask + 1) {
+			srq_publish(s, n);
+			n = 0;
+			room = srq_room(s);
+		}
 		err = wr->num_sge < 0 || (uint32_t)wr->num_sge > s->max_sge ? EINVAL : n >= room ? ENOMEM : 0;
 		if (err)
 			break;
 		recv_fill(ring_slot(&s->ring, s->ring.pos + n), wr);
 	}
-	if (n) {
-		ring_publish(&s->ring, n);
-		ctx_ring(to_ctx(ibsrq->context), s->bell);
-	}
+	srq_publish(s, n);
 	pthread_mutex_unlock(&s->lock);
 	if (err)
 		*bad = wr;

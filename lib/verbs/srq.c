@@ -2,7 +2,7 @@
 /*
  * srq.c - shared receive queues.
  *
- * The ring has room for max_wr WRs that the daemon has not taken yet, and it takes only what its own
+ * The ring has room for the max_wr of its creation, WRs that the daemon has not taken yet, and it takes only what its own
  * queue holds: a post fails with ENOMEM when both are full.
  */
 #include "objects.h"
@@ -103,8 +103,6 @@ EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
 
 	if (!mask || mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
-	if (mask & IBV_SRQ_MAX_WR && a->max_wr > s->ring.mask + 1)
-		return EINVAL;	/* the ring stays as it is */
 	req.srq_mod.handle = srq->handle;
 	req.srq_mod.mask = (uint32_t)mask;
 	req.srq_mod.max_wr = a->max_wr;

@@ -191,6 +191,7 @@ int main(void)
 	api_objects(s);
 	api_post(s);
 	api_event(s);
+	api_async(s);
 	api_ex(s);
 	api_mw(s);
 	api_ops(s);

@@ -57,6 +57,7 @@ void api_ops(Suite *);
 void api_map(Suite *);
 void api_memory(Suite *);
 void api_share(Suite *);
+void api_async(Suite *);
 
 #define SUITE_ADD(suite, ...)							\
 	do {									\
