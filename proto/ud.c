@@ -30,6 +30,12 @@ static void put16(uint8_t *p, uint32_t v)
 }
 
 /* udp_len: with the UDP header. */
+/*
+ * RoCE has no service level on the wire.  ConnectX adapters say there what kind of packet it was, and
+ * UCX up to 1.13 looks at that to find the addresses in the GRH.
+ */
+enum { SL_IPV6 = 1, SL_IPV4 = 2 };
+
 static void grh_v4(uint8_t *g, const struct route *r, uint32_t udp_len)
 {
 	uint8_t *ip = g + 20;
@@ -127,6 +133,7 @@ void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 	c.src_qp = b->sqpn;
 	c.solicited = b->se;
 	c.flags = WC_GRH;
+	c.sl = is_v4(b->route.sgid) ? SL_IPV4 : SL_IPV6;
 	if (opcode_get(b->op_first)->hdrs & HDR_IMM) {
 		c.flags |= WC_WITH_IMM;
 		c.imm = b->imm;

@@ -134,7 +134,8 @@ static enum ask ask_connect(const char *addr, struct asked *a)
 	return ASK_HELD;
 }
 
-static enum ask ask(const char *addr, struct asked *a)
+/* hold: so that it stays. */
+static enum ask ask(const char *addr, bool hold, struct asked *a)
 {
 	struct msg_req req = {.op = MSG_HELLO, .hello = {.abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmad-run"}};
 	struct msg_rep rep;
@@ -146,7 +147,7 @@ static enum ask ask(const char *addr, struct asked *a)
 	err = talk(a->fd, &req, &rep);
 	if (!err && (rep.err || rep.hello.abi != RDMAD_ABI))
 		return refused(a, "the daemon there is of another version of rdmad (restart it after an upgrade)");
-	if (!err) {
+	if (!err && hold) {
 		req = (struct msg_req){.op = MSG_HOLD, .seq = 1};
 		err = talk(a->fd, &req, &rep);	/* a system daemon may refuse: it needs no hold */
 	}
@@ -157,6 +158,22 @@ static enum ask ask(const char *addr, struct asked *a)
 	if (err)
 		return refused(a, "it does not answer as rdmad does: %s", strerror(err));
 	return ASK_HELD;
+}
+
+int hold_look(const char *addr)
+{
+	struct asked a = {.fd = -1};
+
+	switch (ask(addr, false, &a)) {
+	case ASK_HELD:
+		return a.fd;
+	case ASK_NOBODY:
+		say("the daemon at %s has gone", addr);
+		return -1;
+	case ASK_REFUSED:
+		say("%s: %s", addr, a.why);
+	}
+	return -1;
 }
 
 /* ---- starting --------------------------------------------------------------- */
@@ -321,7 +338,7 @@ static enum ask start_and_ask(const struct options *opt, const struct places *pl
 	enum ask r;
 	int status;
 
-	while ((r = ask(addr, a)) == ASK_NOBODY) {
+	while ((r = ask(addr, true, a)) == ASK_NOBODY) {
 		if (!s.pid && !starter_start(&s, opt, argv, log)) {
 			refused(a, "it could not be started");
 			break;
@@ -389,7 +406,7 @@ int hold_get(const struct options *opt, const struct places *places, char addr[A
 
 	if (opt->socket) {
 		snprintf(addr, ADDR_LEN, "%s", opt->socket);
-		r = ask(opt->socket, &a);
+		r = ask(opt->socket, true, &a);
 		if (r == ASK_HELD)
 			return keep(a.fd);
 		say("%s %s: %s", opt->socket_from, opt->socket, r == ASK_NOBODY ? "no daemon answers there. Start it, or "
@@ -400,7 +417,7 @@ int hold_get(const struct options *opt, const struct places *places, char addr[A
 		snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET ".%u", (unsigned)geteuid(), (unsigned)getpid());
 	} else {
 		strcpy(addr, RDMAD_SYSTEM_SOCKET);
-		r = ask(addr, &a);
+		r = ask(addr, true, &a);
 		if (r == ASK_HELD)
 			return keep(a.fd);
 		if (r == ASK_REFUSED)

@@ -5,7 +5,11 @@ rdmad_run_SOURCES = \
 	run/place.c \
 	run/prog.c \
 	run/run.c \
-	run/run.h
+	run/run.h \
+	run/sysfs.c \
+	run/sysfs.h \
+	run/tree.c
+rdmad_run_LDADD = $(JANSSON_LIBS)
 rdmad_run_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DRUN_BINDIR='"$(bindir)"' \
 	-DRUN_SBINDIR='"$(sbindir)"' \

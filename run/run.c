@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "run.h"
+#include "sysfs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,6 +25,8 @@ static const char usage_text[] =
 	"                          only, or with one of 127.0.0.0/8 (then it reaches this host only)\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
+	"  -S, --sysfs             the devices in /sys/class/infiniband and /dev/infiniband, for this\n"
+	"                          program and its children (a mount namespace)\n"
 	"  -e, --env               print the shell lines that set the environment; starts nothing\n"
 	"  -h, --help              this text\n"
 	"  -V, --version           the version\n"
@@ -36,6 +39,7 @@ static const struct option long_options[] = {
 	{"own", optional_argument, NULL, 'o'},
 	{"daemon-arg", required_argument, NULL, 'd'},
 	{"log", required_argument, NULL, 'l'},
+	{"sysfs", no_argument, NULL, 'S'},
 	{"env", no_argument, NULL, 'e'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
@@ -75,12 +79,13 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::d:l:ehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::d:l:SehV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
 		case 'd': opt->daemon_args[opt->daemon_arg_n++] = optarg; break;
 		case 'l': opt->log = optarg; break;
+		case 'S': opt->sysfs = true; break;
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);
 		case 'V': puts("rdmad-run " PACKAGE_VERSION); exit(0);
@@ -95,7 +100,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
 		fail_usage();
 	}
-	if (env && (optind < argc || opt->own || opt->log || opt->daemon_arg_n)) {
+	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->daemon_arg_n)) {
 		say("--env prints shell lines and starts nothing; it goes together with --socket only");
 		fail_usage();
 	}
@@ -132,6 +137,8 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
 	if (hold_get(&opt, &places, addr) < 0)
+		return RUN_FAILED;
+	if (opt.sysfs && !sysfs_enter(&places, addr))
 		return RUN_FAILED;
 	env_set(&places, addr);
 	execvp(argv[optind], argv + optind);

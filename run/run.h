@@ -23,7 +23,7 @@ struct options {
 	const char *socket;	/* --socket or $RDMAD_SOCKET; NULL: the usual places */
 	const char *socket_from;	/* who said so, for messages */
 	const char *log;	/* file for a private daemon's messages; NULL: none once it runs */
-	bool own;
+	bool own, sysfs;
 	const char *own_addr;	/* --own=ADDRESS, or NULL */
 	char **daemon_args;
 	unsigned daemon_arg_n;
@@ -50,6 +50,9 @@ void env_print(const struct places *, const char *socket);
  * private one if none answers.  -1: said why.
  */
 int hold_get(const struct options *, const struct places *, char addr[ADDR_LEN]);
+
+/* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
+int hold_look(const char *addr);
 
 /* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns of programs that no library can be slipped under. */
 int prog_check(const char *name);
