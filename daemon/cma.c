@@ -266,6 +266,22 @@ static int call_migrate(struct cma_call *c)
 	return 0;
 }
 
+static int call_put_event(struct cma_call *c)
+{
+	uint32_t type = c->req->put.type;
+	struct cma_record *r;
+
+	if (type < CMA_EV_ADDRINFO_RESOLVED || type > CMA_EV_USER)
+		return EINVAL;
+	if (c->ch->record_n >= CMA_OWN_EVENTS)
+		return ENOBUFS;
+	r = cma_event_put(c->id, type, c->req->put.status);
+	if (!r)
+		return c->id->cookie ? ENOMEM : EINVAL;
+	r->ev.arg = c->req->put.arg;
+	return 0;
+}
+
 /* ---- the table ------------------------------------------------------------------------- */
 
 static const struct {
@@ -292,6 +308,7 @@ static const struct {
 	[CMM_LEAVE] = { call_leave, true, true },
 	[CMM_MIGRATE] = { call_migrate, true, false },
 	[CMM_GET_EVENT] = { call_get_event, true, false },
+	[CMM_PUT_EVENT] = { call_put_event, true, true },
 };
 
 int cma_call(struct ev_loop *loop, struct session *s, const struct cmm_req *req, struct cmm_rep *rep, int *fd)

@@ -204,6 +204,7 @@ static void req_fill(struct cm_req *r, const struct cma_id *id, const struct cmm
 		.qpn = c->qp_num & 0xffffff, .resp_res = id->resp_res, .init_depth = id->init_depth,
 		.remote_timeout = RESPONSE_TIMEOUT, .local_timeout = RESPONSE_TIMEOUT,
 		.flow_ctrl = c->flow_control,
+		.vendor_id = c->ece_vendor, .ece = c->ece_options,
 		.transport = id->qp_type == QPT_UC ? CM_UC : id->qp_type == QPT_XRC_SEND ? CM_XRC : CM_RC,
 		.ext_transport = id->qp_type == QPT_XRC_SEND,
 		.psn = id->psn, .retry_cnt = least(c->retry_count, 7),
@@ -312,7 +313,8 @@ int cma_accept(struct cma_id *id, const struct cmm_conn *c)
 		.resp_res = depth(c->responder_resources, least(id->resp_res, RD_MAX_RD_ATOM)),
 		.init_depth = depth(c->initiator_depth, least(id->init_depth, RD_MAX_RD_ATOM)),
 		.ack_delay = AGENT_ACK_DELAY, .flow_ctrl = c->flow_control,
-		.rnr_retry = least(c->rnr_retry_count, 7), .srq = c->srq,
+		.rnr_retry = least(c->rnr_retry_count, 7), .srq = c->srq, .ece = c->ece_options,
+		.vendor = { (uint8_t)(c->ece_vendor >> 16), (uint8_t)(c->ece_vendor >> 8), (uint8_t)c->ece_vendor },
 	};
 	memcpy(j.rep.data, c->data, c->data_len);
 	return agent_call(id->dev, job_accept, &j);

@@ -159,6 +159,8 @@ static void conn_of_req(struct cmm_conn *c, const struct cm_req *r)
 	c->flow_control = r->flow_ctrl;
 	c->retry_count = r->retry_cnt;
 	c->rnr_retry_count = r->rnr_retry;
+	c->ece_vendor = r->vendor_id;
+	c->ece_options = r->ece;
 	c->data_len = CM_REQ_DATA - CM_IP_LEN;
 	memcpy(c->data, r->data + CM_IP_LEN, c->data_len);
 }
@@ -248,6 +250,8 @@ static void response(struct cma_id *id, const struct cm_rep *rep)
 	c->initiator_depth = rep->resp_res;
 	c->flow_control = rep->flow_ctrl;
 	c->rnr_retry_count = rep->rnr_retry;
+	c->ece_vendor = (uint32_t)rep->vendor[0] << 16 | (uint32_t)rep->vendor[1] << 8 | rep->vendor[2];
+	c->ece_options = rep->ece;
 	c->data_len = CM_REP_DATA;
 	memcpy(c->data, rep->data, CM_REP_DATA);
 }

@@ -180,6 +180,8 @@ static void field_put(uint8_t *wire, const void *msg, const struct field *f)
 
 /* ---- a message ------------------------------------------------------------- */
 
+#define MODIFIER	20u	/* of the attribute: of REQ and REP it has the ECE options */
+
 bool cm_msg_get(struct cm_msg *m, const uint8_t *mad)
 {
 	uint32_t attr = be16_get(mad + 16);
@@ -192,6 +194,10 @@ bool cm_msg_get(struct cm_msg *m, const uint8_t *mad)
 	m->tid = be64_get(mad + 8);
 	for (size_t i = 0; i < msgs[attr - CM_REQ].n; i++)
 		field_get(m, mad + MAD_HDR, &msgs[attr - CM_REQ].fields[i]);
+	if (attr == CM_REQ)
+		m->req.ece = be32_get(mad + MODIFIER);
+	else if (attr == CM_REP)
+		m->rep.ece = be32_get(mad + MODIFIER);
 	return true;
 }
 
@@ -208,6 +214,10 @@ void cm_msg_put(uint8_t *mad, const struct cm_msg *m)
 		return;
 	for (size_t i = 0; i < msgs[m->attr - CM_REQ].n; i++)
 		field_put(mad + MAD_HDR, m, &msgs[m->attr - CM_REQ].fields[i]);
+	if (m->attr == CM_REQ)
+		be32_put(mad + MODIFIER, m->req.ece);
+	else if (m->attr == CM_REP)
+		be32_put(mad + MODIFIER, m->rep.ece);
 }
 
 /* ---- RDMA IP CM ------------------------------------------------------------- */

@@ -53,7 +53,7 @@ struct cm_path {
 /* Comm ids (local_id, remote_id) and the REQ's ca_guid are filled in by the agent (cm.h). */
 struct cm_req {
 	uint32_t local_id;
-	uint32_t vendor_id;		/* ECE; 0 */
+	uint32_t vendor_id, ece;	/* ECE: whose options, and which (the MAD's attribute modifier); 0: none */
 	uint64_t service_id;
 	uint64_t ca_guid;
 	uint32_t qkey, qpn;
@@ -101,7 +101,8 @@ struct cm_rep {
 	uint8_t resp_res, init_depth;
 	uint8_t ack_delay;		/* the sender's target ACK delay */
 	uint8_t failover, flow_ctrl, rnr_retry, srq;
-	uint8_t vendor[3];		/* ECE; 0 */
+	uint8_t vendor[3];		/* as in the REQ, its highest byte first */
+	uint32_t ece;
 	uint64_t ca_guid;
 	uint8_t data[CM_REP_DATA];
 };

@@ -57,6 +57,7 @@ enum cmm_op {
 	CMM_LEAVE,		/* rep.gone.events: of this group.  The QP's detaching is the library's */
 	CMM_MIGRATE,		/* said on the new channel; events not fetched move too.  rep.gone.events */
 	CMM_GET_EVENT,		/* rep.event; EAGAIN: there is none */
+	CMM_PUT_EVENT,		/* an event of the program's own for the id: types from ADDRINFO_RESOLVED (16) on */
 	CMM_OPS
 };
 
@@ -78,6 +79,7 @@ struct cmm_conn {
 	uint8_t responder_resources, initiator_depth;	/* 255: as much as the device, or the event, has */
 	uint8_t flow_control, retry_count, rnr_retry_count;
 	uint8_t rsv;
+	uint32_t ece_vendor, ece_options;	/* enhanced connection establishment; vendor 0: none.  24 bits of it */
 	uint8_t data[CMM_DATA];
 };
 
@@ -113,6 +115,7 @@ struct cmm_event {
 	 */
 	uint32_t ud;			/* 1: param.ud */
 	uint32_t left;			/* more events wait */
+	uint64_t arg;			/* of CMM_PUT_EVENT */
 	struct av av;			/* sgid_index is that of info's device */
 	struct cmm_conn conn;
 	struct cmm_info info;		/* as CMM_QUERY of id would have it now */
@@ -142,6 +145,7 @@ struct cmm_req {
 			 uint32_t flags; /* enum rdma_cm_mc_join_flags */ } join;
 		struct { uint32_t group; } leave;
 		struct { uint64_t cookie; /* the id's, as a proof */ } migrate;
+		struct { uint64_t arg; uint32_t type; int32_t status; } put;
 	};
 };
 
@@ -166,6 +170,7 @@ static inline size_t cmm_req_len(uint32_t op)
 	case CMM_JOIN: return ROW(join);
 	case CMM_LEAVE: return ROW(leave);
 	case CMM_MIGRATE: return ROW(migrate);
+	case CMM_PUT_EVENT: return ROW(put);
 	}
 #undef ROW
 	return 0;

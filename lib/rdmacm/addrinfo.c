@@ -156,7 +156,8 @@ static int from_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo **
 EXPORT int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 			    struct rdma_addrinfo **res)
 {
-	const int known = RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY;
+	const int dns = 1 << 5;		/* RAI_DNS of newer headers: what is done here anyway */
+	const int known = RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | dns;
 	int err;
 
 	*res = NULL;

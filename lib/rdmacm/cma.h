@@ -107,7 +107,9 @@ struct cma_id {
 	void *connect;		/* private data of rdma_getaddrinfo(), or NULL */
 	size_t connect_len;
 	struct ibv_qp_init_attr *qp_attr;	/* of a passive endpoint: for the ids of its requests; or NULL */
-	struct ibv_ece ece;	/* the program's; it is not sent */
+	struct ibv_ece ece, remote_ece;		/* the program's, for REQ or REP; the peer's */
+	struct rdma_addrinfo *resolved;		/* by rdma_resolve_addrinfo(), until it is asked for; or NULL */
+	bool resolving;
 
 	pthread_mutex_t lock;
 	pthread_cond_t cond;

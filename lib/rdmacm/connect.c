@@ -75,6 +75,7 @@ static int conn_fill(const struct cma_id *id, struct cmm_conn *c, const struct r
 	c->flow_control = p ? p->flow_control : 1;
 	c->retry_count = p ? least(p->retry_count, RETRY_MAX) : RETRY_MAX;
 	c->rnr_retry_count = p ? least(p->rnr_retry_count, RETRY_MAX) : RETRY_MAX;
+	c->ece_options = id->ece.options;
 	return data_fill(id, c, p);
 }
 
@@ -84,6 +85,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 	struct cma_id *id = to_id(rid);
 	int err = param_check(id, p);
 
+	req.conn.conn.ece_vendor = id->ece.vendor_id;
 	if (!err)
 		err = conn_fill(id, &req.conn.conn, p, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 	if (!err)
@@ -100,6 +102,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 
 	if (!err)
 		err = conn_fill(id, c, p, id->resp, id->init);
+	c->ece_vendor = id->remote_ece.vendor_id;	/* options answer those of the request */
 	if (!err && rid->qp && !is_ud(id))
 		err = qp_connect(id, c->responder_resources, c->initiator_depth);
 	if (err)

@@ -76,6 +76,10 @@ static void param_fill(struct cma_event *e, const struct cmm_event *m)
 	struct rdma_conn_param *conn = &e->event.param.conn;
 	const void *data = m->conn.data_len ? e->data : NULL;
 
+	if (m->type > RDMA_CM_EVENT_TIMEWAIT_EXIT) {
+		memcpy(&e->event.param, &m->arg, sizeof(m->arg));	/* param.arg of newer headers */
+		return;
+	}
 	memcpy(e->data, m->conn.data, m->conn.data_len);
 	if (m->ud) {
 		ud->private_data = data;
@@ -106,6 +110,11 @@ static void event_fail(struct cma_event *e, enum rdma_cm_event_type type, int er
 
 /* ---- what the library does -------------------------------------------------------------- */
 
+static void ece_learn(struct cma_id *id, const struct cmm_event *m)
+{
+	id->remote_ece = (struct ibv_ece){ .vendor_id = m->conn.ece_vendor, .options = m->conn.ece_options };
+}
+
 /* A request for a listener that waits synchronously: so does the new id. */
 static int request_id(struct cma_id *listen, const struct cmm_event *m, struct rdma_cm_id **out)
 {
@@ -117,6 +126,7 @@ static int request_id(struct cma_id *listen, const struct cmm_event *m, struct r
 	id->handle = m->id;
 	id->resp = m->conn.responder_resources;
 	id->init = m->conn.initiator_depth;
+	ece_learn(id, m);
 	err = id_update(id, &m->info);
 	if (!err && listen->sync && rdma_migrate_id(&id->id, NULL))
 		err = errno;
@@ -138,15 +148,19 @@ static bool on_request(struct cma_event *e, const struct cmm_event *m)
 	return false;
 }
 
-static void on_response(struct cma_event *e)
+/* Options of a QP of ours: it has none, and the peer must not think that some were agreed on. */
+static void on_response(struct cma_event *e, const struct cmm_event *m)
 {
 	struct cma_id *id = e->owner;
 	struct cmm_req rej = { .op = CMM_REJECT };
 	int err;
 
+	ece_learn(id, m);
 	if (!id->id.qp)
 		return;
-	err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+	err = m->conn.ece_vendor && m->conn.ece_vendor != id->ece.vendor_id ? EINVAL : 0;
+	if (!err)
+		err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 	if (!err)
 		err = id_call_op(id, CMM_ESTABLISH);
 	if (!err) {
@@ -198,7 +212,7 @@ static bool event_process(struct cma_event *e, const struct cmm_event *m)
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return on_request(e, m);
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		on_response(e);
+		on_response(e, m);
 		return true;
 	case RDMA_CM_EVENT_REJECTED:
 		if (id->broken)

@@ -237,6 +237,7 @@ void id_free(struct cma_id *id)
 	free(id->id.route.path_rec);
 	free(id->connect);
 	free(id->qp_attr);
+	rdma_freeaddrinfo(id->resolved);
 	pthread_cond_destroy(&id->cond);
 	pthread_mutex_destroy(&id->lock);
 	free(id);

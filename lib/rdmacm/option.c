@@ -26,13 +26,17 @@ EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 	return result(id_call(to_id(id), &req, NULL));
 }
 
-/* ---- enhanced connection establishment: vendors' options, of which no device of ours has any ---- */
+/*
+ * ---- enhanced connection establishment ----
+ *
+ * Options of vendors, which REQ and REP carry for programs whose QPs are not the id's.  Our QPs know none.
+ */
 
 EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return fail(EINVAL);
-	to_id(id)->ece = *ece;
+	to_id(id)->ece = (struct ibv_ece){ .vendor_id = ece->vendor_id, .options = ece->options };
 	return 0;
 }
 
@@ -40,6 +44,6 @@ EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	if (!id || id->qp || !ece)
 		return fail(EINVAL);
-	memset(ece, 0, sizeof(*ece));
+	*ece = to_id(id)->remote_ece;
 	return 0;
 }

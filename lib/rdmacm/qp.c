@@ -194,6 +194,7 @@ EXPORT int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex 
 	}
 	rid->qp = qp;
 	rid->pd = a.pd;
+	id->ece = (struct ibv_ece){ 0 };
 	*attr = a;
 	return 0;
 }

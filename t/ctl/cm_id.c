@@ -385,6 +385,7 @@ static void draw_request(struct cmm_req *r)
 	case CMM_LEAVE: r->leave.group = draw(10); break;
 	case CMM_INIT_QP_ATTR: r->qp.state = draw(8); break;
 	case CMM_MIGRATE: r->migrate.cookie = 1 + draw(2); break;
+	case CMM_PUT_EVENT: r->put.type = 15 + draw(5); break;
 	}
 }
 

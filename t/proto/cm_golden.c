@@ -294,6 +294,26 @@ START_TEST(ip_header)
 END_TEST
 
 /* What is no CM message at all. */
+/* Enhanced connection establishment: a vendor in reserved bytes, its options in the attribute modifier. */
+START_TEST(ece)
+{
+	struct cm_msg m = { .attr = CM_REQ, .req = { .vendor_id = 0x123456, .ece = 0x89abcdef } }, back;
+	uint8_t mad[MAD_LEN];
+
+	cm_msg_put(mad, &m);
+	ck_assert_uint_eq(be32_get(mad + 20), 0x89abcdef);
+	ck_assert_uint_eq(be32_get(mad + 24 + 4), 0x123456);
+	ck_assert(cm_msg_get(&back, mad));
+	ck_assert_mem_eq(&m, &back, sizeof(m));
+	m = (struct cm_msg){ .attr = CM_REP, .rep = { .vendor = { 0x12, 0x34, 0x56 }, .ece = 0xfedcba98, .psn = 0xffffff } };
+	cm_msg_put(mad, &m);
+	ck_assert_uint_eq(be32_get(mad + 20), 0xfedcba98);
+	ck_assert(mad[24 + 15] == 0x12 && mad[24 + 19] == 0x34 && mad[24 + 23] == 0x56);
+	ck_assert(cm_msg_get(&back, mad));
+	ck_assert_mem_eq(&m, &back, sizeof(m));
+}
+END_TEST
+
 START_TEST(not_ours)
 {
 	static const struct { unsigned at; uint8_t v; } wrong[] = { { 0, 2 }, { 1, 4 }, { 2, 1 }, { 3, 1 },
@@ -313,5 +333,5 @@ START_TEST(not_ours)
 }
 END_TEST
 
-TEST_MAIN("cm_golden", every_message_again, rping_read, every_exchange_in_both_roles, times, ip_header,
+TEST_MAIN("cm_golden", every_message_again, rping_read, every_exchange_in_both_roles, times, ip_header, ece,
 	  not_ours)

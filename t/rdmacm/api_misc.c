@@ -2,6 +2,7 @@
 /* api_misc.c - addresses and ports, descriptors, counts of events, devices, names. */
 #include "fixture.h"
 
+#include <dlfcn.h>
 #include <netdb.h>
 #include <time.h>
 
@@ -171,6 +172,7 @@ START_TEST(shared_queue)
 }
 END_TEST
 
+/* The id's own QP has no options; a QP of the program's may. */
 START_TEST(ece)
 {
 	struct ibv_ece e = { .vendor_id = 1 };
@@ -189,6 +191,8 @@ START_TEST(ece)
 	ok(rdma_connect(p.client, NULL));
 	ev = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	p.server = ev->id;
+	ok(rdma_get_remote_ece(p.server, &e));
+	ck_assert_uint_eq(e.vendor_id, 0);
 	ok(rdma_reject_ece(p.server, NULL, 0));
 	ok(rdma_ack_cm_event(ev));
 	ev = event_get(p.cch, RDMA_CM_EVENT_REJECTED);
@@ -198,7 +202,82 @@ START_TEST(ece)
 }
 END_TEST
 
+/* A vendor has 24 bits in REQ and REP, the options 32. */
+START_TEST(ece_told)
+{
+	struct ibv_ece ask = { .vendor_id = 0x123456, .options = 0xfedcba98 }, answer = { .vendor_id = 7, .options = 0x89abcdef };
+	struct rdma_conn_param param = { .qp_num = 0x4711 };
+	struct rdma_cm_event *ev;
+	struct ibv_ece e;
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	ok(rdma_set_local_ece(p.client, &ask));
+	ok(rdma_connect(p.client, &param));
+	ev = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	p.server = ev->id;
+	ok(rdma_get_remote_ece(p.server, &e));
+	ck_assert_uint_eq(e.vendor_id, ask.vendor_id);
+	ck_assert_uint_eq(e.options, ask.options);
+	ok(rdma_set_local_ece(p.server, &answer));
+	param.qp_num = 0x4712;
+	ok(rdma_accept(p.server, &param));
+	ok(rdma_ack_cm_event(ev));
+	event_eat(p.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	ok(rdma_get_remote_ece(p.client, &e));
+	ck_assert_uint_eq(e.vendor_id, ask.vendor_id);	/* the answer is to this vendor's */
+	ck_assert_uint_eq(e.options, answer.options);
+	ok(rdma_establish(p.client));
+	event_eat(p.sch, RDMA_CM_EVENT_ESTABLISHED);
+	pair_close(&p);
+}
+END_TEST
+
+/* Of newer headers, and not in the library that the linker saw. */
+static int (*write_event)(struct rdma_cm_id *, enum rdma_cm_event_type, int status, uint64_t arg);
+static int (*resolve_ai)(struct rdma_cm_id *, const char *, const char *, const struct rdma_addrinfo *);
+static int (*query_ai)(struct rdma_cm_id *, struct rdma_addrinfo **);
+enum { ADDRINFO_RESOLVED = 16, USER = 18 };
+
+START_TEST(own_events)
+{
+	struct rdma_addrinfo hints = { .ai_flags = 1 << 4 /* RAI_SA */ }, *found;
+	struct rdma_event_channel *ch = channel_new();
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	uint64_t arg;
+
+	*(void **)&write_event = dlvsym(RTLD_DEFAULT, "rdma_write_cm_event", "RDMACM_1.4");
+	*(void **)&resolve_ai = dlvsym(RTLD_DEFAULT, "rdma_resolve_addrinfo", "RDMACM_1.4");
+	*(void **)&query_ai = dlvsym(RTLD_DEFAULT, "rdma_query_addrinfo", "RDMACM_1.4");
+	ck_assert(write_event && resolve_ai && query_ai);
+	ok(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	fails(write_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), EINVAL);
+	ok(write_event(id, (enum rdma_cm_event_type)USER, -7, 0x123456789abcdef0));
+	ev = event_get(ch, (enum rdma_cm_event_type)USER);
+	ck_assert_ptr_eq(ev->id, id);
+	ck_assert_int_eq(ev->status, -7);
+	memcpy(&arg, &ev->param, sizeof(arg));
+	ck_assert_uint_eq(arg, 0x123456789abcdef0);
+	ck_assert_str_eq(rdma_event_str(ev->event), "RDMA_CM_EVENT_USER");
+	ok(rdma_ack_cm_event(ev));
+
+	fails(query_ai(id, &found), ENOENT);
+	fails(resolve_ai(id, NULL, "1", &hints), EOPNOTSUPP);
+	ok(resolve_ai(id, "127.0.0.1", "7471", NULL));
+	fails(resolve_ai(id, "127.0.0.1", "7471", NULL), EBUSY);
+	event_eat(ch, (enum rdma_cm_event_type)ADDRINFO_RESOLVED);
+	ok(query_ai(id, &found));
+	ck_assert_uint_eq(((struct sockaddr_in *)found->ai_dst_addr)->sin_port, htons(7471));
+	rdma_freeaddrinfo(found);
+	fails(query_ai(id, &found), ENOENT);
+	ok(resolve_ai(id, "127.0.0.1", "7471", NULL));	/* not asked for: no leak */
+	ok(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+END_TEST
+
 void api_misc(Suite *s)
 {
-	SUITE_ADD(s, ports, wrong_addresses, descriptor, acks, devices, names, shared_queue, ece);
+	SUITE_ADD(s, ports, wrong_addresses, descriptor, acks, devices, names, shared_queue, ece, ece_told, own_events);
 }

@@ -15,6 +15,7 @@ t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -lpthread
 
 RDMACM_TESTS = \
 	t/rdmacm/api.test \
+	t/rdmacm/end.test \
 	t/rdmacm/loss.test \
 	t/rdmacm/many.test \
 	t/rdmacm/rs.test \
