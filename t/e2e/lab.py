@@ -140,9 +140,9 @@ def unlink(a):
 # ---- programs ------------------------------------------------------------------
 
 def library_env():
-    """What makes a program take the library of the build tree, also one built with a sanitizer."""
+    """What makes a program take the libraries of the build tree, also those built with a sanitizer."""
     lib = os.path.join(BUILD, "lib/verbs/.libs")
-    env = dict(os.environ, LD_LIBRARY_PATH=lib)
+    env = dict(os.environ, LD_LIBRARY_PATH="%s:%s" % (lib, os.path.join(BUILD, "lib/rdmacm/.libs")))
     env.pop("RDMAD_SOCKET", None)
     needed = subprocess.run(["ldd", os.path.join(lib, "libibverbs.so.1")], stdout=subprocess.PIPE, text=True).stdout
     san = re.findall(r"=> (\S*lib[at]san\S*)", needed)

@@ -32,23 +32,15 @@ class Place:
         return [a.format(s=self.s, c=self.c) for a in argv.split()]
 
 
-def daemon_ready(d):
-    """Programs that it starts find librdmacm, too."""
-    d.env["LD_LIBRARY_PATH"] += ":%s/lib/rdmacm/.libs" % lab.BUILD
-    return d
-
-
 def one_device():
     """(daemon, places): 127.0.0.1 and ::1 of one device."""
-    d = daemon_ready(lab.Daemon(lab.host_here()))
+    d = lab.Daemon(lab.host_here())
     return d, [Place(a, (d, d), (a, a)) for a in ("127.0.0.1", "::1")]
 
 
 def wire(mtu=1500, options=()):
     """(hosts, daemons, places): two daemons over veth, by IPv4 and IPv6."""
     hosts, daemons = places.wire_open(mtu, options=options)
-    for d in daemons:
-        daemon_ready(d)
     return hosts, daemons, [Place("veth %s" % v(1), daemons, (v(1), v(2))) for v in (lab.v4, lab.v6)]
 
 
