@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# awk -f fill.awk TABLE.def PAGE.in: the page, with what the code itself says in place of a line @STATS@, @STUBS@ or @RULES@.
+# awk -f fill.awk TABLE.def... PAGE.in: the page, with what the code itself says in place of a line @STATS@, @STUBS@,
+# @RULES@ or @VERBS@.
 
 # The next string in double quotes of row; takes it off.
 function text_take(    t) {
@@ -10,6 +11,13 @@ function text_take(    t) {
 	return t
 }
 
+# A row of the table of verbs for each name of the list.
+function verbs_keep(list, what,    i, k, name) {
+	k = split(list, name, /, */)
+	for (i = 1; i <= k; i++)
+		verb[++verbs] = ".It Fn " name[i] " Ta " what
+}
+
 function row_keep(    name) {
 	if (row ~ /^STAT\(/) {
 		split(row, part, /, */)
@@ -18,15 +26,23 @@ function row_keep(    name) {
 		name = text_take()
 		rows[++n] = ".It " name "\n" text_take()
 	}
+	if (row ~ /^SAME/) {
+		verbs_keep(text_take(), "same")
+	} else if (row ~ /^DIFFERS/) {
+		name = text_take()
+		verbs_keep(name, "differs: " text_take())
+	}
 	row = ""
 }
 
 # A table's row may run over several lines: it ends with the next one's beginning.
-FNR == NR {
-	if (/^STAT\(|^STUB_|^RULE\(/) {
+FILENAME ~ /\.def$/ {
+	if (FNR == 1)
+		row_keep()
+	if (/^STAT\(|^STUB_|^RULE\(|^SAME\(|^DIFFERS\(/) {
 		row_keep()
 		row = $0
-	} else if (row != "") {
+	} else if (row != "" && !/^\/\*/) {
 		row = row $0
 	}
 	next
@@ -38,6 +54,15 @@ FNR == NR {
 		exit 1
 	for (i = 1; i <= n; i++)
 		print rows[i]
+	next
+}
+
+/^@VERBS@$/ {
+	row_keep()
+	if (!verbs)
+		exit 1
+	for (i = 1; i <= verbs; i++)
+		print verb[i]
 	next
 }
 

@@ -19,7 +19,8 @@ CLEANFILES += $(nodist_man_MANS)
 
 man/rdmactl.8: man/rdmactl.8.in man/fill.awk proto/stats.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/proto/stats.def $(srcdir)/man/rdmactl.8.in >$@.tmp && mv $@.tmp $@
-man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/stub.def
-	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/stub.def $(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@
+man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/verbs.def lib/verbs/stub.def
+	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/verbs.def $(srcdir)/lib/verbs/stub.def \
+		$(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@
 man/rdmactl-check.8: man/rdmactl-check.8.in man/fill.awk ctl/rule.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/ctl/rule.def $(srcdir)/man/rdmactl-check.8.in >$@.tmp && mv $@.tmp $@

@@ -45,5 +45,6 @@ noinst_HEADERS += \
 	lib/verbs/query.h \
 	lib/verbs/stub.def \
 	lib/verbs/sysfs.h \
+	lib/verbs/verbs.def \
 	lib/verbs/vma.h \
 	lib/verbs/wr_build.h

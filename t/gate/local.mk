@@ -5,6 +5,7 @@ GATES = \
 	t/gate/purity.test \
 	t/gate/sizes.test \
 	t/gate/spdx.test \
+	t/gate/verbs.test \
 	t/gate/words.test
 TESTS += $(GATES)
 dist_check_SCRIPTS += $(GATES)
