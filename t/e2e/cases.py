@@ -10,6 +10,7 @@ import re
 import lab
 
 SMALL = 5	# perftest's fewest iterations
+MTUS = (256, 512, 1024, 2048, 4096)
 
 
 # ---- pingpongs -------------------------------------------------------------------
@@ -27,15 +28,16 @@ def pingpong(a, b, tool, options, iters, limit=20):
             raise lab.Failed("it complains: %s" % p.describe())
 
 
-def pingpongs(tally, where, a, b, full, iters=200):
+def pingpongs(tally, where, a, b, full, mtu, iters=200):
     rows = [("ibv_rc_pingpong", ["-c"]), ("ibv_rc_pingpong", ["-e", "-c", "-s", "40000"]),
             ("ibv_rc_pingpong", ["-N", "-c"]), ("ibv_uc_pingpong", ["-c"]), ("ibv_uc_pingpong", ["-e"]),
             ("ibv_ud_pingpong", ["-c", "-s", "1024"]), ("ibv_ud_pingpong", ["-e", "-s", "1000"]),
             ("ibv_srq_pingpong", ["-c"]), ("ibv_srq_pingpong", ["-e"])]
     if full:
-        for mtu in (256, 512, 1024):
+        for m in MTUS:
             for tool in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"):
-                rows.append((tool, ["-c", "-m", str(mtu), "-s", "10001"]))
+                if m <= mtu:
+                    rows.append((tool, ["-c", "-m", str(m), "-s", "10001"]))
         rows += [("ibv_rc_pingpong", ["-c", "-s", "4194304", "-r", "8"]), ("ibv_rc_pingpong", ["-t", "-c"])]
     for tool, options in rows:
         n = 20 if "4194304" in options else iters
@@ -60,7 +62,7 @@ def perftest(a, b, tool, options, rows=1, limit=30):
         raise lab.Failed("%d rows of results instead of %d: %s" % (len(got), rows, client.describe()))
 
 
-ALL_SIZES = 23		# of -a: 2 bytes to 8 MiB
+ALL_SIZES = 23		# of -a: 2 bytes to 8 MiB; with UD as many as fit a packet
 
 BW = {"send": "ib_send_bw", "write": "ib_write_bw", "read": "ib_read_bw", "atomic": "ib_atomic_bw"}
 LAT = {"send": "ib_send_lat", "write": "ib_write_lat", "read": "ib_read_lat", "atomic": "ib_atomic_lat"}
@@ -98,7 +100,7 @@ def perftest_rows(mtu, full, sweep):
              (BW["send"], few + ["-c", "UD", "-q", "4", "-s", "512"], 1)]
     if full:
         rows += _rows_full(mtu, few)
-    for m in (256, 512, 1024, 2048, 4096):
+    for m in MTUS:
         if m <= mtu and (full or m == 256):
             for verb in ("send", "write", "read"):
                 rows.append((BW[verb], few + ["-m", str(m), "-s", "100001"], 1))
@@ -124,6 +126,26 @@ def _rows_full(mtu, few):
             rows.append((BW[verb], ["-a", "-b", "-n", "20"], ALL_SIZES))
             rows.append((BW[verb], few + ["-s", "8388608", "-n", "10"], 1))
     rows.append((BW["send"], ["-a", "-n", "20", "--use-srq"], ALL_SIZES))
+    rows += [(LAT["send"], ["-a", "-n", "20", "--use-srq"], ALL_SIZES), (LAT["atomic"], few + ["-e"], 1)]
+    return rows + _rows_dgram(mtu, few)
+
+
+def _rows_dgram(mtu, few):
+    """Services without acknowledgements, with every option."""
+    rows = []
+    for verb in ("send", "write"):
+        for m in MTUS:
+            if m <= mtu:
+                rows.append((BW[verb], few + ["-c", "UC", "-m", str(m), "-s", "10001"], 1))
+        rows.append((BW[verb], few + ["-c", "UC", "-q", "8", "-s", "2048"], 1))
+        rows.append((BW[verb], few + ["-c", "UC", "-b", "-s", "4096"], 1))
+    for service, size in (("UC", 4096), ("UD", 1024)):
+        few_sized = few + ["-c", service, "-s", str(size)]
+        rows += [(BW["send"], few_sized + ["-e"], 1), (LAT["send"], few_sized + ["-e"], 1),
+                 (BW["send"], few_sized + ["--use-srq"], 1), (LAT["send"], few_sized + ["--use-srq"], 1)]
+    rows += [(BW["send"], few + ["-c", "UD", "-b", "-s", "512"], 1), (BW["send"], few + ["-c", "UD", "-q", "8", "-s", "512"], 1)]
+    sizes = mtu.bit_length() - 1
+    rows += [(tool, ["-c", "UD", "-a", "-n", str(SMALL)], sizes) for tool in (BW["send"], LAT["send"])]
     return rows
 
 

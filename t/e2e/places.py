@@ -31,7 +31,7 @@ def ios(quick):
 
 
 def everything(tally, where, a, b, mtu, sweep, brief):
-    cases.pingpongs(tally, where, a, b, FULL)
+    cases.pingpongs(tally, where, a, b, FULL, mtu)
     cases.perftests(tally, where, a, b, FULL, mtu, sweep, brief)
     cases.vdata(tally, where, a, b, FULL)
     cases.errors(tally, where, a, b)
