@@ -3,8 +3,9 @@
  * ctx.c - contexts come and go; the map from an HCA's numbers to objects.
  *
  * A context is put on the shard that has the fewest.  When its client is gone - the connection ended, however
- * it ended - all its objects are destroyed in one call between two turns of the shard: nothing is sent,
- * peers find out by their own retries.
+ * it ended - all its objects are destroyed in one call between two turns of the shard.  Nothing is sent;
+ * peers find out by their own retries.  Only if the program said that it ends (MSG_BYE) its QPs end as if it had
+ * destroyed them: what they executed may be acknowledged once more.
  */
 #include "ctx.h"
 
@@ -366,6 +367,7 @@ static void ctx_unlink(struct shard *s, void *arg)
 	struct ctx_end *end = arg;
 	struct ctx *c = end->ctx;
 
+	c->lost = !c->bye;
 	for (unsigned i = 0; i < OBJ_KINDS; i++) {
 		struct ctx *heir = is_shared(order[i]) ? family_other(s, c) : NULL;
 		struct obj *o;

@@ -158,6 +158,8 @@ struct ctx {
 	uint32_t first;			/* the bell number whose sends are taken first: after the last one served */
 	bool recv_left;			/* more receives were posted than one turn takes */
 	bool skips;			/* some QP's sq_skipped is not 0 */
+	bool bye;			/* MSG_BYE: its end is orderly */
+	bool lost;			/* it ends without */
 	unsigned srq_full_n;		/* SRQs whose rq.full is set */
 
 	struct outlet event_out;

@@ -282,7 +282,9 @@ int obj_destroy(struct obj *o)
 	case OBJ_CHANNEL: err = ((struct channel *)o)->cq_n ? EBUSY : 0; break;
 	case OBJ_CQ: err = hca_cq_destroy(c->hca, o->number); break;
 	case OBJ_SRQ: err = hca_srq_destroy(c->hca, o->number); break;
-	case OBJ_QP: err = hca_qp_destroy(c->hca, o->number); break;
+	case OBJ_QP:
+		err = c->lost ? hca_qp_destroy(c->hca, o->number) : hca_qp_retire(c->hca, o->number, shard_now());
+		break;
 	case OBJ_KINDS: return EINVAL;
 	}
 	if (err)

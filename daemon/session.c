@@ -51,6 +51,15 @@ struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *wh
 	return s;
 }
 
+/* That the client is gone may be known before its last request was read.  Nothing but a farewell is of use now. */
+static void last_words(struct session *s)
+{
+	uint32_t op;
+
+	while (recv(s->fd, &op, sizeof(op), MSG_DONTWAIT) == (ssize_t)sizeof(op))
+		s->ctx->bye |= op == MSG_BYE;
+}
+
 void session_end(struct ev_loop *loop, struct session *s)
 {
 	bool used = s->hold || s->ctx || s->cma;
@@ -63,6 +72,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 	if (s->cma)
 		cma_channel_end(s);
 	if (s->ctx) {
+		last_words(s);
 		log_info("context %u of %s (pid %d) ends", s->ctx->id, s->prog, (int)s->pid);
 		ctl_ctx_going(s->ctx);
 		ctx_close(s->ctx);

@@ -132,6 +132,12 @@ static int verb_import(struct call *call)
 	return EINVAL;
 }
 
+static int verb_bye(struct call *call)
+{
+	call->s->ctx->bye = true;
+	return 0;
+}
+
 /* ---- pd, channel ----------------------------------------------------------------- */
 
 /* What a function in the shard's thread needs and says. */
@@ -302,6 +308,7 @@ static const struct verb {
 	[MSG_DM_IMPORT] = { verb_obj_import, true },
 	[MSG_DM_FREE] = { verb_destroy, true },
 	[MSG_CQ_MODERATE] = { verb_cq_moderate, true },
+	[MSG_BYE] = { verb_bye, true },
 };
 
 int verb_call(struct ev_loop *loop, struct call *call)

@@ -28,7 +28,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	link_init(&h->events);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
-	if (!h->qp.v || gsi_init(h)) {
+	if (!h->qp.v || gsi_init(h) || ghosts_init(h)) {
 		hca_free(h);
 		return NULL;
 	}
@@ -60,6 +60,7 @@ void hca_free(struct hca *h)
 	slots_fini(&h->pd);
 	mcast_fini(h);
 	gsi_fini(h);
+	ghosts_fini(h);
 	paths_fini(h);
 	heap_fini(&h->timers);
 	free(h->comp.v);
@@ -219,7 +220,7 @@ void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 		return;
 	}
 	qp = qp_get(h, b->dqpn);
-	if (!may_have(h, qp, b))
+	if ((!qp && ghost_rx(h, b)) || !may_have(h, qp, b))
 		return;
 	qp->rx_pkts += b->n;
 	qp->rx_bytes += b->payload_len;
@@ -301,7 +302,7 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 {
 	h->now = now;
 	hca_settle(h);
-	if (gsi_tx(h, b)) {
+	if (gsi_tx(h, b) || ghost_tx(h, b)) {
 		count_tx(h, b);
 		return true;
 	}

@@ -105,6 +105,11 @@ int hca_qp_create(struct hca *, const struct qp_init *, uint32_t *qpn);
 int hca_qp_modify(struct hca *, uint32_t qpn, const struct qp_attr *, uint32_t mask, mono_t now);
 int hca_qp_query(const struct hca *, uint32_t qpn, struct qp_attr *, struct qp_init *);
 int hca_qp_destroy(struct hca *, uint32_t qpn);		/* its completions not yet handed out are dropped */
+/*
+ * The same by the will of its program: for some time the HCA goes on to acknowledge duplicates of what the QP has
+ * executed, since its last ACK may be lost (ghost.h).  Its number is not given out as long.
+ */
+int hca_qp_retire(struct hca *, uint32_t qpn, mono_t now);
 
 int hca_mcast_attach(struct hca *, uint32_t qpn, const uint8_t *mgid);	/* UD only */
 int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);

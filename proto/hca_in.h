@@ -8,6 +8,7 @@
 #include "cq.h"
 #include "event.h"
 #include "fault.h"
+#include "ghost.h"
 #include "gsi.h"
 #include "heap.h"
 #include "link.h"
@@ -43,6 +44,7 @@ struct hca {
 	struct paths paths;
 	struct mcasts mcast;
 	struct gsi_qp gsi;
+	struct ghosts ghosts;
 	struct link ready;	/* QPs that may have something to send, in turn */
 	struct heap timers;
 	struct link events;

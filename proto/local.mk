@@ -13,6 +13,7 @@ libproto_a_SOURCES = \
 	proto/cqe.c \
 	proto/event.c \
 	proto/fault.c \
+	proto/ghost.c \
 	proto/gsi.c \
 	proto/hca.c \
 	proto/heap.c \
@@ -47,6 +48,7 @@ noinst_HEADERS += \
 	proto/event.h \
 	proto/fault.def \
 	proto/fault.h \
+	proto/ghost.h \
 	proto/gsi.h \
 	proto/hca.h \
 	proto/hca_in.h \

@@ -43,14 +43,14 @@ static int tab_add(struct hca *h, struct qp *qp)
 	struct qp_tab *t = &h->qp;
 	uint32_t numbers = 1u << (24 - h->cfg.qpn_low_bits);
 
-	if (t->live >= h->cfg.max_qp || 2 * t->live >= numbers)
+	if (t->live >= h->cfg.max_qp || 2 * t->live + GHOSTS >= numbers)
 		return ENOMEM;
 	if (2 * t->live > t->mask && t->mask + 1 < numbers && tab_grow(t, h->cfg.qpn_low_bits))
 		return ENOMEM;
 	do {
 		t->last = (t->last + 1) & (numbers - 1);
 		qp->qpn = t->last << h->cfg.qpn_low_bits | h->cfg.qpn_low;
-	} while (qp->qpn < QPN_FIRST || qp->qpn == QPN_MCAST || t->v[t->last & t->mask]);
+	} while (qp->qpn < QPN_FIRST || qp->qpn == QPN_MCAST || t->v[t->last & t->mask] || ghost_has(h, qp->qpn));
 	t->v[t->last & t->mask] = qp;
 	t->live++;
 	return 0;
@@ -165,6 +165,16 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 	h->qp.live--;
 	qp_free(qp);
 	return 0;
+}
+
+int hca_qp_retire(struct hca *h, uint32_t qpn, mono_t now)
+{
+	struct qp *qp = qp_get(h, qpn);
+
+	h->now = now;
+	if (qp)
+		ghost_leave(h, qp);
+	return hca_qp_destroy(h, qpn);
 }
 
 void qps_fini(struct hca *h)

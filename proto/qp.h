@@ -95,6 +95,13 @@ struct resp {
 	uint32_t rd_cur;	/* none before this wants anything */
 };
 
+/* What was executed when the program brought it from a state that receives to ERR: for ghost.h. */
+struct part {
+	bool on;
+	psn_t end;
+	uint32_t msn;
+};
+
 struct qp {
 	uint32_t qpn;
 	uint8_t type, state;
@@ -115,6 +122,7 @@ struct qp {
 	struct resp resp;
 	struct rq rq;
 	struct rwqe *srq_wqe;	/* the WR taken from the SRQ */
+	struct part part;
 	struct qp_attr attr;
 	struct qp_cap cap;
 	struct link mws;	/* windows of type 2 bound to it */

@@ -164,11 +164,13 @@ static void set_values(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_attr *a, uint32_t mask)
 {
 	if (state == QPS_ERR) {
+		qp_part(qp);
 		qp_to_err(h, qp);
 		resp_clear(qp);
 		return;
 	}
 	if (state == QPS_RESET) {
+		qp->part.on = false;
 		qp_reset(h, qp);
 		qp->attr = (struct qp_attr){ 0 };
 		if (qp->path)

@@ -191,6 +191,26 @@ static void verify_windows(const struct hca *h)
 	HOLDS(!bound);
 }
 
+static void verify_ghosts(const struct hca *h)
+{
+	const struct ghosts *t = &h->ghosts;
+	uint32_t ready = 0;
+
+	for (const struct link *l = t->ready.next; l != &t->ready; l = l->next)
+		HOLDS(++ready <= GHOSTS);
+	for (uint32_t i = 0; i < GHOSTS; i++) {
+		const struct ghost *g = &t->v[i];
+
+		if (!g->qpn)
+			continue;
+		HOLDS((g->qpn >> h->cfg.qpn_low_bits & (GHOSTS - 1)) == i);
+		/* A number has one answerer. */
+		HOLDS(!qp_get(h, g->qpn) || mono_reached(h->now, g->until));
+		ready -= !link_empty(&g->ready);
+	}
+	HOLDS(!ready);
+}
+
 static void verify_heap(const struct heap *t)
 {
 	for (uint32_t i = 0; i < t->n; i++) {
@@ -235,4 +255,5 @@ void hca_verify(const struct hca *h)
 	verify_windows(h);
 	verify_paths(h);
 	verify_heap(&h->timers);
+	verify_ghosts(h);
 }

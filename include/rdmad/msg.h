@@ -64,6 +64,7 @@ enum msg_op {
 	MSG_DM_IMPORT,		/* rep.dm.  fd back: the same memfd */
 	MSG_DM_FREE,		/* EBUSY while MRs are on it */
 	MSG_CQ_MODERATE,
+	MSG_BYE,		/* the context ends by the will of its program, not because it was killed; nobody reads the reply */
 	MSG_OPS
 };
 
@@ -157,7 +158,7 @@ static inline size_t msg_req_len(uint32_t op)
 #define ROW(row) (offsetof(struct msg_req, row) + sizeof(((struct msg_req *)0)->row))
 	switch (op) {
 	case MSG_HELLO: return ROW(hello);
-	case MSG_HOLD: case MSG_DEVICE_LIST: case MSG_QUERY_DEVICE: case MSG_PD_ALLOC: case MSG_CHANNEL_CREATE:
+	case MSG_HOLD: case MSG_DEVICE_LIST: case MSG_QUERY_DEVICE: case MSG_PD_ALLOC: case MSG_CHANNEL_CREATE: case MSG_BYE:
 		return offsetof(struct msg_req, hello);
 	case MSG_OPEN: return ROW(open);
 	case MSG_QUERY_PORT: case MSG_QUERY_GID: return ROW(gid);

@@ -185,6 +185,7 @@ int ctx_begin(struct rd_ctx *c, struct ibv_device *dev, const struct msg_rep *op
 	if (!err) {
 		c->attr = rep.device;
 		ctx_fill(c, dev, fds[2], fds[3]);
+		bye_add(c);
 		return 0;
 	}
 	if (c->bell)
@@ -225,6 +226,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	struct rd_ctx *c = to_ctx(context);
 
+	bye_del(c);
 	munmap(c->bell, c->bell_len);
 	close(c->kick_fd);
 	close(context->async_fd);

@@ -5,6 +5,7 @@ pkglib_LTLIBRARIES += lib/verbs/libibverbs.la
 lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/abi_check.c \
 	lib/verbs/ah.c \
+	lib/verbs/bye.c \
 	lib/verbs/conn.c \
 	lib/verbs/context.c \
 	lib/verbs/cq.c \

@@ -80,6 +80,8 @@ struct rd_ctx {
 	size_t bell_len;
 	int kick_fd;
 	pid_t opener;		/* the process that opened it */
+	ino_t socket;		/* of conn.fd; see bye.c */
+	struct rd_ctx *next;	/* of all that are open */
 	bool fatal_told;	/* the program has had IBV_EVENT_DEVICE_FATAL */
 	struct msg_device_attr attr;
 
@@ -97,6 +99,10 @@ static inline struct rd_ctx *to_ctx(struct ibv_context *c)
 {
 	return (struct rd_ctx *)((char *)c - offsetof(struct rd_ctx, v.context));
 }
+
+/* ---- bye.c ---- */
+void bye_add(struct rd_ctx *);	/* it is open: its end will be told */
+void bye_del(struct rd_ctx *);	/* it is being closed */
 
 /* Wakes the shard if it sleeps; q is the queue's bell number. */
 void ctx_ring(struct rd_ctx *, uint32_t q);

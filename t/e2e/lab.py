@@ -202,7 +202,9 @@ class Prog:
 
     def describe(self):
         text = self.output().strip().splitlines()
-        return "`%s`%s" % (" ".join(self.argv), "".join("\n      | " + line for line in text[-12:]))
+        # What is said without a buffer stands above what is not.
+        said = [line for line in text[:-12] if re.search("fail|error|couldn|unable", line, re.I)]
+        return "`%s`%s" % (" ".join(self.argv), "".join("\n      | " + line for line in said[:6] + text[-12:]))
 
     def listening(self, port):
         """Whether a socket of its namespace listens on the port, IPv4 or IPv6."""

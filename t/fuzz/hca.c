@@ -29,6 +29,7 @@ struct world {
 	struct input in;
 	mono_t now;
 	uint32_t pdn, cqn, srqn, qpn[QPS], key[MRS];
+	struct { uint32_t qpn, psn; } gone[QPS];	/* the QPs before these, and what they expected */
 	bool live[MRS];
 	uint8_t mem[MRS][MEM] __attribute__((aligned(64)));
 	uint8_t gid[16], peer[16];
@@ -223,6 +224,10 @@ static void step_packet(struct world *w)
 	if (!opcode_get(op)->name)
 		return;
 	hca_qp_next(w->h, &n, &info);
+	if (how & 64 && w->gone[i].qpn) {
+		b.dqpn = w->gone[i].qpn;
+		info.rq_psn = w->gone[i].psn;
+	}
 	b.psn = psn_add(psn(how & 1 ? info.sq_psn_acked : info.rq_psn), (int8_t)u8(in));
 	b.se = how & 2;
 	b.ackreq = how & 4;
@@ -357,6 +362,16 @@ static void step_reap(struct world *w)
 		;
 }
 
+static void qp_gone(struct world *w, unsigned i)
+{
+	uint32_t n = w->qpn[i] - 1;
+	struct qp_info info = { 0 };
+
+	hca_qp_next(w->h, &n, &info);
+	w->gone[i].qpn = w->qpn[i];
+	w->gone[i].psn = info.rq_psn;
+}
+
 static void step_object(struct world *w, uint8_t how)
 {
 	unsigned i = how % QPS, r = how % MRS;
@@ -364,7 +379,8 @@ static void step_object(struct world *w, uint8_t how)
 
 	switch (how >> 5) {
 	case 0:
-		must(!hca_qp_destroy(w->h, w->qpn[i]));
+		qp_gone(w, i);
+		must(how & 16 ? !hca_qp_retire(w->h, w->qpn[i], w->now) : !hca_qp_destroy(w->h, w->qpn[i]));
 		qp_new(w, i);
 		break;
 	case 1:

@@ -13,6 +13,7 @@ PROTO_TESTS = \
 	t/proto/core_mr \
 	t/proto/core_mw \
 	t/proto/core_qp \
+	t/proto/ghost \
 	t/proto/golden \
 	t/proto/gsi \
 	t/proto/icrc \
@@ -55,6 +56,9 @@ t_proto_core_mr_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_mw_SOURCES = t/proto/core_mw.c t/proto/rig.c
 t_proto_core_mw_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_mw_LDADD = $(PROTO_TEST_LIBS)
+t_proto_ghost_SOURCES = t/proto/ghost.c t/proto/rig.c
+t_proto_ghost_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_ghost_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)

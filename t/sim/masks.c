@@ -18,6 +18,7 @@ struct script {
 	unsigned late;		/* receives are posted so many microseconds after the work; 0: before */
 	bool both;		/* B does the same */
 	bool window;		/* through one that B has bound */
+	bool leave;		/* B is destroyed as soon as it has received all: A must not notice */
 };
 
 #define S	WR_SIGNALED
@@ -58,6 +59,12 @@ static const struct script scripts[] = {
 		{ .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU },
 		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
 		{ .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
+	{ .name = "leave", .leave = true, .post = {
+		{ .op = WR_SEND, .flags = S, .len = 2 * MTU + 9 },
+		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
+		{ .op = WR_WRITE, .flags = S, .len = 2 * MTU },
+		{ .op = WR_SEND_IMM, .flags = S, .len = 3 * MTU },
+		{ .op = WR_WRITE_IMM, .flags = S, .len = 5 } } },
 	{ .name = "both", .both = true, .post = {
 		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
 		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
@@ -106,6 +113,14 @@ static void work(struct masks *k, struct mqp *q)
 	}
 }
 
+static void leave(struct model *m)
+{
+	struct mqp *b = ((struct masks *)m)->b;
+
+	if (b->exists && model_may_leave(b))
+		model_leave(b);
+}
+
 uint64_t masks_run(uint64_t seed, bool trace)
 {
 	static struct masks masks;
@@ -137,6 +152,8 @@ uint64_t masks_run(uint64_t seed, bool trace)
 		receives(&k->m.s, k);
 	else
 		sim_at(&k->m.s, k->script->late * USEC, receives, k);
+	if (k->script->leave)
+		k->m.on_settle = leave;
 	work(k, k->a);
 	if (k->script->both)
 		work(k, k->b);

@@ -269,17 +269,44 @@ void model_orphan(struct mqp *q)
 		q->peer->cause = true;
 }
 
-void model_destroy(struct mqp *q)
+static void qp_end(struct mqp *q, bool orderly)
 {
-	int e = hca_qp_destroy(q->node->hca, q->qpn);
+	struct hca *h = q->node->hca;
+	int e = orderly ? hca_qp_retire(h, q->qpn, sim_now(&q->m->s)) : hca_qp_destroy(h, q->qpn);
 
 	if (e)
 		sim_fail(&q->m->s, "hca_qp_destroy: %s", strerror(e));
-	trace_note(&q->m->s, "%c QP 0x%x destroyed", 'A' + q->node->i, q->qpn);
+	trace_note(&q->m->s, "%c QP 0x%x %s", 'A' + q->node->i, q->qpn, orderly ? "destroyed" : "lost");
 	q->exists = false;
 	q->cause = true;
 	model_orphan(q);
 	sim_dirty(q->node);
+}
+
+void model_destroy(struct mqp *q)
+{
+	qp_end(q, q->qpn & 4);
+}
+
+bool model_may_leave(const struct mqp *q)
+{
+	const struct mwr *last = NULL;
+
+	for (const struct mwr *w = q->peer->sq; w; w = w->next) {
+		if (op_waits(w->op) || w->expect)
+			return false;
+		last = w;
+	}
+	return q->exists && !q->cause && !q->sq && last && last->msg && last->msg->delivered;
+}
+
+void model_leave(struct mqp *q)
+{
+	bool cause = q->peer->cause;
+
+	qp_end(q, true);
+	q->left = true;
+	q->peer->cause = cause;
 }
 
 void model_forget(struct mqp *q)
@@ -362,7 +389,8 @@ void model_settle(struct model *m)
 		}
 		if (m->on_settle)
 			m->on_settle(m);
-		if (!sim_step(s))
+		/* (The turns of that step, by a local link, may have been the last of it.) */
+		if (!sim_step(s) && model_busy(m))
 			sim_fail(s, "deadlock: QP 0x%x of %c has %u send WRs, and nothing will happen",
 			         q->qpn, 'A' + q->node->i, q->sq_n);
 		if (s->now - m->progress > patience(m))

@@ -90,6 +90,7 @@ struct mqp {
 	uint32_t qpn;
 	uint8_t type, state;
 	bool exists, sig_all;
+	bool left;		/* by model_leave() */
 	struct mqp *peer;	/* RC, UC */
 	struct msrq *srq;
 	struct qp_cap cap;
@@ -172,7 +173,13 @@ struct qp_attr model_attr(void);		/* what a patient program would choose */
 int model_modify(struct mqp *, const struct qp_attr *, uint32_t mask);
 int model_state(struct mqp *, uint8_t state);	/* no other attribute */
 void model_to_init(struct mqp *);
-void model_destroy(struct mqp *);
+void model_destroy(struct mqp *);		/* by its program, or because that was killed */
+/*
+ * Has it done all of its own work and received all that its peer has sent, though the peer may not know yet?  Then
+ * its program may destroy it, and the peer must not come to harm by that.
+ */
+bool model_may_leave(const struct mqp *);
+void model_leave(struct mqp *);
 void model_orphan(struct mqp *);		/* its WRs will not complete: RESET, destroy */
 void model_forget(struct mqp *);		/* what it has sent */
 

@@ -95,7 +95,9 @@ static void wr_done_rc(struct mwr *w)
 	unsigned long long id = w->id;
 
 	/* A slow host may not have looked yet: model_settle() asks again. */
-	if (w->msg && w->msg->delivered != 1 && (w->msg->delivered || !w->qp->peer->node->lazy))
+	/* Nor does one that destroys its QP hear of what came last. */
+	if (w->msg && w->msg->delivered != 1 &&
+	    (w->msg->delivered || (!w->qp->peer->node->lazy && !w->qp->peer->orphaned)))
 		sim_fail(s, "WR %llu succeeded, its message was delivered %u times", id, w->msg->delivered);
 	if ((w->op == WR_WRITE || w->op == WR_WRITE_IMM || w->op == WR_ATOMIC_WRITE) && w->len &&
 	    !piece_has(w->remote, w->ver))
@@ -160,8 +162,9 @@ static bool retry_possible(const struct mqp *q, const struct mwr *w)
 
 	if (q->type != QPT_RC || !p)
 		return false;
-	if (q->m->lenient || q->m->mem_lost || !p->exists || p->cause || p->sq_err || p->rq_err ||
-	    p->state < QPS_RTR || p->state == QPS_ERR)
+	if (q->m->lenient || q->m->mem_lost)
+		return true;
+	if (!p->left && (!p->exists || p->cause || p->sq_err || p->rq_err || p->state < QPS_RTR || p->state == QPS_ERR))
 		return true;
 	harm = sim_harm(&q->m->s, q->node, p->node) - w->harm;
 	return harm > q->attr.retry_cnt;

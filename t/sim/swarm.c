@@ -18,6 +18,7 @@ struct swarm {
 	bool healed;
 	bool errors;		/* some WRs are wrong on purpose */
 	bool upset;		/* memory vanishes, CQs overrun, links become local */
+	bool leave;		/* at the end of the work, before that of the faults, QPs go whose peers still wait for ACKs */
 	bool churn;		/* QPs are drained, reset, destroyed ... on the way */
 	uint32_t size_max;
 	uint64_t pace_ns;	/* between two steps, at most */
@@ -392,6 +393,16 @@ static void step(struct sim *s, void *arg)
 	sim_at(s, s->now + rng_below(&s->rng, w->pace_ns), step, w);
 }
 
+static void leave_all(struct model *m)
+{
+	for (unsigned i = 0; i < m->qp_n; i++) {
+		struct mqp *q = &m->qp[i];
+
+		if (q->type == QPT_RC && !q->overrun && q->peer != q && !q->peer->left && model_may_leave(q))
+			model_leave(q);
+	}
+}
+
 /* A signaled WR behind unsignaled ones, so that their end is heard of as well. */
 static void close_queues(struct swarm *w)
 {
@@ -402,7 +413,7 @@ static void close_queues(struct swarm *w)
 
 		while (last && last->next)
 			last = last->next;
-		if (last && !last->signaled && model_send(q, &p))
+		if (last && !last->signaled && !(q->peer && q->peer->left) && model_send(q, &p))
 			sim_fail(&w->m.s, "no room for the last WR of QP 0x%x", q->qpn);
 	}
 }
@@ -475,6 +486,7 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 		w->recv_ahead = 150000 / w->recv_len;
 	w->pace_ns = PICK(&pre, 1, 2 * USEC, 50 * USEC, 1 * MSEC);
 	w->ops_left = rng_range(&pre, 20, 250);
+	w->leave = rng_one_in(&pre, 3);
 	w->m.rnr = true;
 	w->m.on_settle = top_up;
 	links_random(w);
@@ -482,6 +494,8 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	step(&w->m.s, w);
 	while (w->ops_left && sim_step(&w->m.s))
 		;
+	for (unsigned i = 0; w->leave && i < 300 && sim_step(&w->m.s); i++)
+		leave_all(&w->m);
 	sim_heal(&w->m.s);
 	for (unsigned i = 0; i < w->m.s.node_n; i++)
 		for (unsigned k = 0; k < w->m.s.node[i].mem.region_n; k++)
