@@ -203,8 +203,10 @@ static void bus(const char dir[DIR_LEN], const json_t *dev, int i)
 	int fd;
 
 	snprintf(path, sizeof(path), "%.*s/device", DIR_LEN, dir);
-	json_array_foreach(json_object_get(dev, "gids"), k, gid)
-		others |= strcmp(str(gid, "interface"), "lo") != 0;
+	json_array_foreach(json_object_get(dev, "gids"), k, gid) {
+		interface = str(gid, "interface");
+		others |= *interface && strcmp(interface, "lo");
+	}
 	json_array_foreach(json_object_get(dev, "gids"), k, gid) {
 		interface = str(gid, "interface");
 		if (!*interface || (others && !strcmp(interface, "lo")))
