@@ -1,31 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* suite.h - the main() of a Check program: TEST_MAIN("name", test, test...). */
+/*
+ * suite.h - the main() of a Check program: TEST_MAIN("name", test, test...).  One of several files adds its tests by
+ * SUITE_ADD(), and main() returns suite_run().
+ */
 #ifndef T_SUITE_H
 #define T_SUITE_H
 
 #include <check.h>
 #include <stdlib.h>
 
+#define SUITE_ADD(suite, ...)							\
+do {										\
+	const TTest *const tests_[] = { __VA_ARGS__ };				\
+										\
+	for (size_t i_ = 0; i_ < sizeof(tests_) / sizeof(*tests_); i_++) {	\
+		TCase *tc_ = tcase_create(tests_[i_]->name);			\
+										\
+		tcase_set_timeout(tc_, 60);					\
+		tcase_add_test(tc_, tests_[i_]);				\
+		suite_add_tcase(suite, tc_);					\
+	}									\
+} while (0)
+
+static inline int suite_run(Suite *suite)
+{
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner) || !srunner_ntests_run(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 #define TEST_MAIN(suite_name, ...)						\
 int main(void)									\
 {										\
-	const TTest *const tests[] = { __VA_ARGS__ };				\
-	Suite *suite = suite_create(suite_name);					\
-	SRunner *runner;							\
-	int failed;								\
+	Suite *suite = suite_create(suite_name);				\
 										\
-	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++) {		\
-		TCase *tc = tcase_create(tests[i]->name);			\
-										\
-		tcase_set_timeout(tc, 60);					\
-		tcase_add_test(tc, tests[i]);					\
-		suite_add_tcase(suite, tc);					\
-	}									\
-	runner = srunner_create(suite);						\
-	srunner_run_all(runner, CK_NORMAL);					\
-	failed = srunner_ntests_failed(runner) || !srunner_ntests_run(runner);	\
-	srunner_free(runner);							\
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;				\
+	SUITE_ADD(suite, __VA_ARGS__);						\
+	return suite_run(suite);						\
 }
 
 #endif

@@ -6,6 +6,8 @@
  */
 #include "cma.h"
 
+#include "../verbs/attr_ex.h"
+
 static void attr_from(struct ibv_qp_attr *a, const struct qp_attr *m)
 {
 	enum ibv_qp_state state = a->qp_state;
@@ -201,17 +203,7 @@ EXPORT int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex 
 
 EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp_init_attr_ex a = {
-		.qp_context = attr->qp_context,
-		.send_cq = attr->send_cq,
-		.recv_cq = attr->recv_cq,
-		.srq = attr->srq,
-		.cap = attr->cap,
-		.qp_type = attr->qp_type,
-		.sq_sig_all = attr->sq_sig_all,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = pd,
-	};
+	struct ibv_qp_init_attr_ex a = qp_attr_ex(attr, pd);
 
 	if (rdma_create_qp_ex(id, &a))
 		return -1;

@@ -39,6 +39,7 @@ lib_verbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 15:44:14 -pthread 
 EXTRA_lib_verbs_libibverbs_la_DEPENDENCIES = lib/verbs/libibverbs.map
 EXTRA_DIST += lib/verbs/libibverbs.map
 noinst_HEADERS += \
+	lib/verbs/attr_ex.h \
 	lib/verbs/conn.h \
 	lib/verbs/mem_map.h \
 	lib/verbs/mem_map_in.h \

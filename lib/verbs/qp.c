@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* qp.c - queue pairs: made, taken through their states, asked, destroyed. */
+#include "attr_ex.h"
 #include "objects.h"
 
 #include <stdlib.h>
@@ -195,17 +196,7 @@ fail:
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
-	struct ibv_qp_init_attr_ex ex = {
-		.qp_context = a->qp_context,
-		.send_cq = a->send_cq,
-		.recv_cq = a->recv_cq,
-		.srq = a->srq,
-		.cap = a->cap,
-		.qp_type = a->qp_type,
-		.sq_sig_all = a->sq_sig_all,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = pd,
-	};
+	struct ibv_qp_init_attr_ex ex = qp_attr_ex(a, pd);
 	struct ibv_qp *qp = qp_create_ex(pd->context, &ex);
 
 	if (qp)

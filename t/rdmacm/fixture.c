@@ -138,8 +138,6 @@ void message_move(struct rdma_cm_id *a, struct rdma_cm_id *b, size_t len)
 int main(void)
 {
 	Suite *s = suite_create("rdmacm");
-	SRunner *r;
-	int failed;
 
 	api_conn(s);
 	api_sync(s);
@@ -148,9 +146,5 @@ int main(void)
 	api_rs(s);
 	api_rsd(s);
 	api_end(s);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

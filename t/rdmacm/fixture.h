@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
+
 #define ok(call) do {							\
 	int ok_ = (call);						\
 	ck_assert_msg(ok_ == 0, #call ": %d, %s", ok_, strerror(errno));	\
@@ -59,16 +61,5 @@ void api_misc(Suite *);
 void api_rs(Suite *);
 void api_rsd(Suite *);
 void api_end(Suite *);
-
-#define SUITE_ADD(suite, ...)							\
-	do {									\
-		const TTest *const tests_[] = { __VA_ARGS__ };			\
-		for (size_t i_ = 0; i_ < sizeof(tests_) / sizeof(*tests_); i_++) {	\
-			TCase *tc_ = tcase_create(tests_[i_]->name);		\
-			tcase_set_timeout(tc_, 60);				\
-			tcase_add_test(tc_, tests_[i_]);				\
-			suite_add_tcase(suite, tc_);				\
-		}								\
-	} while (0)
 
 #endif

@@ -185,8 +185,6 @@ int fix_filled(const unsigned char *p, size_t len, unsigned seed)
 int main(void)
 {
 	Suite *s = suite_create("verbs");
-	SRunner *r;
-	int failed;
 
 	api_objects(s);
 	api_post(s);
@@ -200,9 +198,5 @@ int main(void)
 #ifndef __SANITIZE_THREAD__	/* which has a thread of its own: nothing would be converted */
 	api_map(s);
 #endif
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r) || !srunner_ntests_run(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

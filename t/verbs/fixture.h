@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
+
 #define BUF_LEN 8192u
 
 struct fix {
@@ -58,16 +60,5 @@ void api_map(Suite *);
 void api_memory(Suite *);
 void api_share(Suite *);
 void api_async(Suite *);
-
-#define SUITE_ADD(suite, ...)							\
-	do {									\
-		const TTest *const tests_[] = { __VA_ARGS__ };			\
-		for (size_t i_ = 0; i_ < sizeof(tests_) / sizeof(*tests_); i_++) {	\
-			TCase *tc_ = tcase_create(tests_[i_]->name);		\
-			tcase_set_timeout(tc_, 60);				\
-			tcase_add_test(tc_, tests_[i_]);				\
-			suite_add_tcase(suite, tc_);				\
-		}								\
-	} while (0)
 
 #endif
