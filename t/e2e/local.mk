@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/e2e/vdata
+check_PROGRAMS += t/e2e/vdata t/e2e/puppet
+t_e2e_puppet_SOURCES = t/e2e/puppet.c
+t_e2e_puppet_CPPFLAGS =
+t_e2e_puppet_LDADD = -libverbs
 t_e2e_vdata_SOURCES = \
 	t/e2e/vdata.c \
 	t/e2e/vdata.h \
@@ -20,6 +23,7 @@ E2E_TESTS = \
 	t/e2e/kill.test \
 	t/e2e/loss.test \
 	t/e2e/one.test \
+	t/e2e/peer.test \
 	t/e2e/run.test \
 	t/e2e/two.test \
 	t/e2e/wire-1500.test \
@@ -31,4 +35,5 @@ EXTRA_DIST += \
 	t/e2e/icrc.py \
 	t/e2e/lab.py \
 	t/e2e/places.py \
+	t/e2e/roce.py \
 	t/e2e/sandbox.py
