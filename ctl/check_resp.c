@@ -93,10 +93,23 @@ static void msn_range(struct check *c, struct stream *r, const struct packet *p,
 
 /* ---- ACK and NAK -------------------------------------------------------------- */
 
+/*
+ * A SEND or WRITE that is repeated is acknowledged up to the next READ or atomic at most, though more was
+ * executed: that one has responses of its own.
+ */
+static bool before_waiting(struct stream *r, uint64_t seq)
+{
+	const struct sent *next = stream_at(r, seq + 1, NULL);
+
+	return next && sent_waits(next);
+}
+
 static void on_ack(struct check *c, struct stream *r, const struct packet *p, uint64_t seq)
 {
 	struct sent *u = stream_at(r, seq, NULL);
 
+	if (r->acked && seq < r->ack_seq && before_waiting(r, seq))
+		return;
 	if (r->acked && seq < r->ack_seq)
 		find_breach(&c->find, &p->at, RULE_ACK_BACK, "PSN %#x was acknowledged before", seq_psn(r->ack_seq).v);
 	if (!r->acked || seq > r->ack_seq)
