@@ -79,7 +79,7 @@ static void setup(void)
 			child_run(i, pipes[1]);
 		ck_assert_int_eq(read(pipes[0], &c, 1), 1);
 		memset(model[i], 'A' + (int)i, LEN);
-		peer[i] = (struct peer){ child[i], -1 };
+		peer[i] = (struct peer){ .pid = child[i], .mem_fd = -1 };
 	}
 	close(pipes[0]);
 	close(pipes[1]);

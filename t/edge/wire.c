@@ -156,7 +156,7 @@ static void objects_make(struct shard *s, void *arg)
 			      .iova = (uintptr_t)mem, .len = 2 * HALF };
 
 	/* The parent's memory is reached by process_vm, the child's is mapped. */
-	self = (struct peer){ getpid(), -1 };
+	self = (struct peer){ .pid = getpid(), .mem_fd = -1 };
 	must(region_new(&region, &self, (uintptr_t)mem, 2 * HALF, parent ? -1 : *(int *)arg, (uintptr_t)mem, 2 * HALF, 0),
 	     "region");
 	must(hca_pd_alloc(h, &q.pdn), "pd");
