@@ -81,6 +81,12 @@ static bool cm_find(struct places *p, const char *dir)
 	return true;
 }
 
+static void rs_find(struct places *p, const char *dir, const char *below)
+{
+	if (!join(p->rs_lib, dir, below, "/librspreload.so") || access(p->rs_lib, R_OK))
+		p->rs_lib[0] = '\0';
+}
+
 bool places_find(struct places *p)
 {
 	char dir[PATH_MAX], stage[PATH_MAX] = "";
@@ -91,8 +97,10 @@ bool places_find(struct places *p)
 		return false;
 	if (!daemon_find(p, dir, ""))
 		p->daemon[0] = '\0';	/* hold.c complains, if one is needed */
-	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir))
+	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir)) {
+		rs_find(p, dir, "/lib/rspreload/.libs");
 		return cm_find(p, dir);
+	}
 	n = strlen(dir);
 	if (n >= bin_n && !strcmp(dir + n - bin_n, RUN_BINDIR)) {
 		memcpy(stage, dir, n - bin_n);
@@ -101,6 +109,7 @@ bool places_find(struct places *p)
 	if (join(p->lib_dir, stage, RUN_PKGLIBDIR, "") && lib_is_in(p->lib_dir)) {
 		if (*stage && !daemon_find(p, dir, stage))
 			p->daemon[0] = '\0';
+		rs_find(p, p->lib_dir, "");
 		return true;
 	}
 	say("there is no %s in %s, nor in %s/lib/verbs/.libs: rdmad is not completely built (make) or installed "
@@ -178,14 +187,18 @@ static char *library_path(const struct places *p)
 }
 
 /* What the user preloads stays in front of ours: it may want to look at the calls. */
-static char *preload(const struct places *p)
+static char *preload(const struct places *p, bool rsockets)
 {
 	const char *old = getenv_or_empty("LD_PRELOAD"), *san = sanitizer();
-	char lib[PATH_MAX];
+	const char *rs = rsockets && !list_has(old, ": ", p->rs_lib) ? p->rs_lib : "";
+	char lib[PATH_MAX], *both, *all;
 
 	if (!join(lib, p->lib_dir, "/", LIB_NAME) || list_has(old, ": ", lib))
-		return list_make("", old, "");
-	return list_make(list_has(old, ": ", san) ? "" : san, old, lib);
+		return list_make("", old, rs);
+	both = list_make(rs, lib, "");
+	all = list_make(list_has(old, ": ", san) ? "" : san, old, both);
+	free(both);
+	return all;
 }
 
 /* LD_PRELOAD has no way to quote its separators. */
@@ -194,9 +207,9 @@ static bool preloadable(const struct places *p)
 	return !strpbrk(p->lib_dir, " :;");
 }
 
-void env_set(const struct places *p, const char *socket)
+void env_set(const struct places *p, const struct options *opt, const char *socket)
 {
-	char *path = library_path(p), *pre = preload(p);
+	char *path = library_path(p), *pre = preload(p, opt->rsockets);
 
 	if (strpbrk(p->lib_dir, ":;"))
 		say("warning: the dynamic loader cannot search %s, for the : or ; in its name", p->lib_dir);
@@ -219,15 +232,15 @@ static void print_export(const char *name, const char *value)
 	puts("'");
 }
 
-void env_print(const struct places *p, const char *socket)
+void env_print(const struct places *p, const struct options *opt)
 {
-	char *path = library_path(p), *pre = preload(p);
+	char *path = library_path(p), *pre = preload(p, opt->rsockets);
 
 	print_export("LD_LIBRARY_PATH", path);
 	if (preloadable(p))
 		print_export("LD_PRELOAD", pre);
-	if (socket)
-		print_export("RDMAD_SOCKET", socket);
+	if (opt->socket)
+		print_export("RDMAD_SOCKET", opt->socket);
 	free(path);
 	free(pre);
 }

@@ -16,7 +16,7 @@
 
 static const char usage_text[] =
 	"Usage: rdmad-run [OPTION]... PROGRAM [ARGUMENT]...\n"
-	"       rdmad-run [--socket ADDRESS] --env\n"
+	"       rdmad-run [--socket ADDRESS] [--rsockets] --env\n"
 	"Runs an RDMA program with rdmad's libibverbs. If no rdmad daemon answers, starts a private\n"
 	"one that is gone when the program and its children are.\n"
 	"\n"
@@ -24,6 +24,7 @@ static const char usage_text[] =
 	"  -o, --own[=IP]          a private daemon of this program's own: a device with that address\n"
 	"                          only, or with one of 127.0.0.0/8 (then it reaches this host only)\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
+	"  -r, --rsockets          the program's TCP connections go by RDMA where the peer's do, too\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
 	"  -S, --sysfs             the devices in /sys/class/infiniband and /dev/infiniband, for this\n"
 	"                          program and its children (a mount namespace)\n"
@@ -38,6 +39,7 @@ static const struct option long_options[] = {
 	{"socket", required_argument, NULL, 's'},
 	{"own", optional_argument, NULL, 'o'},
 	{"daemon-arg", required_argument, NULL, 'd'},
+	{"rsockets", no_argument, NULL, 'r'},
 	{"log", required_argument, NULL, 'l'},
 	{"sysfs", no_argument, NULL, 'S'},
 	{"env", no_argument, NULL, 'e'},
@@ -79,11 +81,12 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::d:l:SehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::d:rl:SehV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
 		case 'd': opt->daemon_args[opt->daemon_arg_n++] = optarg; break;
+		case 'r': opt->rsockets = true; break;
 		case 'l': opt->log = optarg; break;
 		case 'S': opt->sysfs = true; break;
 		case 'e': env = true; break;
@@ -101,7 +104,8 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		fail_usage();
 	}
 	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->daemon_arg_n)) {
-		say("--env prints shell lines and starts nothing; it goes together with --socket only");
+		say("--env prints shell lines and starts nothing; it goes together with --socket and --rsockets "
+		    "only");
 		fail_usage();
 	}
 	if (!env && optind == argc) {
@@ -109,6 +113,13 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		fail_usage();
 	}
 	return !env;
+}
+
+static bool rsockets_there(const struct places *p)
+{
+	if (!*p->rs_lib)
+		say("--rsockets: there is no librspreload.so beside libibverbs.so.1: make it, or install all of rdmad");
+	return *p->rs_lib;
 }
 
 int main(int argc, char **argv)
@@ -121,7 +132,9 @@ int main(int argc, char **argv)
 	if (!options_parse(&opt, argc, argv)) {
 		if (!places_find(&places))
 			return RUN_FAILED;
-		env_print(&places, opt.socket);
+		if (opt.rsockets && !rsockets_there(&places))
+			return RUN_FAILED;
+		env_print(&places, &opt);
 		return 0;
 	}
 	if (!opt.socket && !opt.own) {
@@ -135,12 +148,14 @@ int main(int argc, char **argv)
 		return status;
 	if (!places_find(&places))
 		return RUN_FAILED;
+	if (opt.rsockets && !rsockets_there(&places))
+		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
 	if (hold_get(&opt, &places, addr) < 0)
 		return RUN_FAILED;
 	if (opt.sysfs && !sysfs_enter(&places, addr))
 		return RUN_FAILED;
-	env_set(&places, addr);
+	env_set(&places, &opt, addr);
 	execvp(argv[optind], argv + optind);
 	say("cannot run %s: %s", argv[optind], strerror(errno));
 	return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;

@@ -23,7 +23,7 @@ struct options {
 	const char *socket;	/* --socket or $RDMAD_SOCKET; NULL: the usual places */
 	const char *socket_from;	/* who said so, for messages */
 	const char *log;	/* file for a private daemon's messages; NULL: none once it runs */
-	bool own, sysfs;
+	bool own, sysfs, rsockets;
 	const char *own_addr;	/* --own=ADDRESS, or NULL */
 	char **daemon_args;
 	unsigned daemon_arg_n;
@@ -32,6 +32,7 @@ struct options {
 struct places {
 	char lib_dir[PATH_MAX];	/* holds libibverbs.so.1 */
 	char cm_dir[PATH_MAX];	/* holds librdmacm.so.1; empty: lib_dir does */
+	char rs_lib[PATH_MAX];	/* librspreload.so; empty: not there */
 	char daemon[PATH_MAX];	/* the rdmad that belongs to this rdmad-run */
 };
 
@@ -42,8 +43,8 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 bool places_find(struct places *);
 
 /* LD_LIBRARY_PATH and LD_PRELOAD as the program shall have them: set here, or printed for a shell. */
-void env_set(const struct places *, const char *socket);
-void env_print(const struct places *, const char *socket);
+void env_set(const struct places *, const struct options *, const char *socket);
+void env_print(const struct places *, const struct options *);
 
 /*
  * A connection that holds the daemon, close-on-exec not set, and in addr where that daemon is.  Starts a

@@ -204,9 +204,10 @@ static int name_give(const struct sockaddr *from, struct sockaddr *addr, socklen
 {
 	socklen_t n = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 
-	if (!addr || !len)
+	if (!len || (!addr && *len))
 		return EFAULT;
-	memcpy(addr, from, *len < n ? *len : n);
+	if (addr)	/* who asks for the length only, as librspreload.so does, has none */
+		memcpy(addr, from, *len < n ? *len : n);
 	*len = n;
 	return 0;
 }

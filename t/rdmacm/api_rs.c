@@ -230,6 +230,7 @@ END_TEST
 START_TEST(rs_refused)
 {
 	int fd = rs_open(), listen = rs_open();
+	socklen_t len = 0;
 	uint16_t port;
 
 	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
@@ -240,6 +241,11 @@ START_TEST(rs_refused)
 	ok(rclose(fd));
 	fails(rclose(fd), EBADF);
 	fails(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+	fd = rs_open();
+	ok(rgetsockname(fd, NULL, &len));
+	ck_assert_uint_eq(len, sizeof(struct sockaddr_in));
+	fails(rgetsockname(fd, NULL, &len), EFAULT);
+	ok(rclose(fd));
 }
 END_TEST
 

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* conn.c - from socket() to shutdown(). */
+#include "pre.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+
+/* How long a peer may take to answer before the connection is tried by TCP: a request is repeated after 4.6 s. */
+enum { CONNECT_MS = 6000, SILENT_N = 64, SILENT_MS = 60000 };
+
+/* ---- hosts that did not answer: for a while they are not asked ------------------------------------------ */
+
+static struct silent {
+	struct in6_addr addr;
+	int64_t until;
+} silent[SILENT_N];
+static pthread_mutex_t silent_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct in6_addr host_of(const struct sockaddr *sa)
+{
+	struct in6_addr a = IN6ADDR_ANY_INIT;
+
+	if (sa->sa_family == AF_INET6)
+		return ((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
+	a.s6_addr16[5] = 0xffff;
+	a.s6_addr32[3] = ((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr;
+	return a;
+}
+
+static struct silent *silent_at(const struct in6_addr *a)
+{
+	return &silent[(a->s6_addr32[3] ^ a->s6_addr32[3] >> 16 ^ a->s6_addr32[3] >> 24) % SILENT_N];
+}
+
+static bool is_silent(const struct sockaddr *sa)
+{
+	struct in6_addr a = host_of(sa);
+	struct silent *s = silent_at(&a);
+	bool is;
+
+	pthread_mutex_lock(&silent_lock);
+	is = s->until > now_ms() && IN6_ARE_ADDR_EQUAL(&s->addr, &a);
+	pthread_mutex_unlock(&silent_lock);
+	return is;
+}
+
+static void silent_note(const struct sockaddr *sa)
+{
+	struct in6_addr a = host_of(sa);
+
+	pthread_mutex_lock(&silent_lock);
+	*silent_at(&a) = (struct silent){ a, now_ms() + SILENT_MS };
+	pthread_mutex_unlock(&silent_lock);
+}
+
+/* ---- socket, bind, listen --------------------------------------------------------------------------------- */
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	int fd = real()->socket(domain, type, protocol), rfd, kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), err;
+	struct conn *c;
+
+	if (fd < 0 || (domain != AF_INET && domain != AF_INET6) || kind != SOCK_STREAM ||
+	    (protocol && protocol != IPPROTO_TCP))
+		return fd;
+	err = errno;
+	rfd = rsocket(domain, type, 0);
+	c = rfd < 0 ? NULL : conn_add(fd, rfd, domain, CONN_OPEN);
+	if (c)
+		c->nonblock = type & SOCK_NONBLOCK;
+	errno = err;
+	return fd;
+}
+
+/* A port that is free for TCP may be taken for RDMA; an address that no RDMA device has is for TCP only. */
+static int bind_too(int fd, struct conn *c)
+{
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+
+	if (real()->getsockname(fd, (struct sockaddr *)&a, &len))
+		return -1;
+	if (!rbind(conn_rfd(c), (struct sockaddr *)&a, len))
+		return 0;
+	if (errno == EADDRINUSE)
+		return -1;
+	reg_dropped(fd, c);
+	conn_drop(c);
+	return 0;
+}
+
+EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct conn *c = conn_get(fd);
+	int ret = real()->bind(fd, addr, len);
+
+	if (!ret && c)
+		ret = bind_too(fd, c);
+	if (c)
+		conn_put(c);
+	return ret;
+}
+
+EXPORT int listen(int fd, int backlog)
+{
+	int ret = real()->listen(fd, backlog);
+	struct conn *c = ret ? NULL : conn_get(fd);
+
+	if (!c)
+		return ret;
+	if (!rlisten(conn_rfd(c), backlog)) {
+		__atomic_store_n(&c->state, CONN_LISTEN, __ATOMIC_RELEASE);
+		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
+		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) | O_NONBLOCK);
+		reg_dropped(fd, c);	/* TCP is watched, too */
+	} else {
+		reg_dropped(fd, c);
+		conn_drop(c);
+	}
+	conn_put(c);
+	return ret;
+}
+
+/* ---- accept ----------------------------------------------------------------------------------------------- */
+
+/* A socket of IPv6 has no other addresses. */
+static void name_give(int domain, const struct sockaddr_storage *from, struct sockaddr *addr, socklen_t *len)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = in->sin_port };
+	const void *name = from;
+	socklen_t n = from->ss_family == AF_INET ? sizeof(*in) : sizeof(in6);
+
+	if (domain == AF_INET6 && from->ss_family == AF_INET) {
+		in6.sin6_addr = host_of((const struct sockaddr *)from);
+		name = &in6;
+		n = sizeof(in6);
+	}
+	if (!addr || !len)
+		return;
+	memcpy(addr, name, *len < n ? *len : n);
+	*len = n;
+}
+
+static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct sockaddr_storage from = { 0 };
+	socklen_t n = sizeof(from);
+	int rfd = raccept(conn_rfd(listen), (struct sockaddr *)&from, &n), fd;
+	struct conn *c;
+
+	if (rfd < 0)
+		return -1;
+	fd = real()->socket(listen->domain, SOCK_STREAM | flags, 0);
+	if (fd < 0) {
+		rclose(rfd);
+		return -1;
+	}
+	if (flags & SOCK_NONBLOCK)
+		rfcntl(rfd, F_SETFL, O_NONBLOCK);
+	c = conn_add(fd, rfd, listen->domain, CONN_RDMA);
+	if (!c) {
+		real()->close(fd);
+		return fail(ENOMEM);
+	}
+	c->nonblock = flags & SOCK_NONBLOCK;
+	name_give(c->domain, &from, addr, len);
+	return fd;
+}
+
+EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct conn *c = conn_get(fd);
+	struct pollfd p[2];
+	int new;
+
+	if (!c || conn_state(c) != CONN_LISTEN) {
+		if (c)
+			conn_put(c);
+		return real()->accept4(fd, addr, len, flags);
+	}
+	for (;;) {
+		new = accept_rdma(c, addr, len, flags);
+		if (new < 0 && errno == EAGAIN)
+			new = real()->accept4(fd, addr, len, flags);
+		if (new >= 0 || errno != EAGAIN || c->nonblock)
+			break;
+		p[0] = (struct pollfd){ conn_rfd(c), POLLIN, 0 };
+		p[1] = (struct pollfd){ fd, POLLIN, 0 };
+		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1) <= 0)
+			break;
+	}
+	reg_seen(c, EPOLLIN);
+	conn_put(c);
+	return new;
+}
+
+EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return accept4(fd, addr, len, 0);
+}
+
+/* ---- connect ---------------------------------------------------------------------------------------------- */
+
+/* Locked.  Who waits for a connection has to hear of a failure, which the TCP socket tells only once. */
+static int connect_tcp(int fd, struct conn *c)
+{
+	int ret = real()->connect(fd, (struct sockaddr *)&c->peer, c->peer_len);
+
+	if (!ret || errno == EINPROGRESS) {
+		reg_dropped(fd, c);
+		conn_drop(c);
+		return ret;
+	}
+	c->err = errno;
+	__atomic_store_n(&c->state, CONN_FAILED, __ATOMIC_RELEASE);
+	return -1;
+}
+
+int conn_err_take(struct conn *c)
+{
+	return __atomic_exchange_n(&c->err, 0, __ATOMIC_RELAXED);
+}
+
+/* Locked.  What the rsocket says: 0, EINPROGRESS, or why not. */
+static int connect_ask(struct conn *c)
+{
+	int err = 0;
+	socklen_t len = sizeof(err);
+	struct pollfd p = { conn_rfd(c), POLLOUT, 0 };
+
+	if (rs_poll(&p, 1, 0) <= 0)
+		return c->deadline > now_ms() ? EINPROGRESS : ETIMEDOUT;
+	if (!(p.revents & POLLERR))
+		return 0;
+	rgetsockopt(conn_rfd(c), SOL_SOCKET, SO_ERROR, &err, &len);
+	return err ? err : ECONNREFUSED;
+}
+
+void conn_progress(int fd, struct conn *c)
+{
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	err = c->state == CONN_CONNECTING ? connect_ask(c) : EINPROGRESS;
+	if (err == ETIMEDOUT)
+		silent_note((struct sockaddr *)&c->peer);
+	if (!err) {
+		__atomic_store_n(&c->state, CONN_RDMA, __ATOMIC_RELEASE);
+		rfcntl(conn_rfd(c), F_SETFL, c->nonblock ? O_NONBLOCK : 0);
+	} else if (err != EINPROGRESS) {
+		connect_tcp(fd, c);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int connect_wait(int fd, struct conn *c)
+{
+	while (conn_state(c) == CONN_CONNECTING) {
+		int64_t left = c->deadline - now_ms();
+
+		if (rs_wait_for(conn_rfd(c), POLLOUT, left < 0 ? 0 : (int)left) < 0)
+			return -1;
+		if (conn_state(c) != CONN_CONNECTING)
+			break;
+		conn_progress(fd, c);
+	}
+	return 0;
+}
+
+static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, socklen_t len)
+{
+	int ret;
+
+	memcpy(&c->peer, addr, len);
+	c->peer_len = len;
+	c->deadline = now_ms() + CONNECT_MS;
+	rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
+	ret = is_silent(addr) ? fail(ETIMEDOUT) : rconnect(conn_rfd(c), addr, len);
+	if (ret && errno != EINPROGRESS) {
+		ret = connect_tcp(fd, c);
+		if (conn_state(c) == CONN_FAILED) {	/* it hears it now */
+			c->err = 0;
+			__atomic_store_n(&c->state, CONN_OPEN, __ATOMIC_RELEASE);
+		}
+		return ret;
+	}
+	__atomic_store_n(&c->state, CONN_CONNECTING, __ATOMIC_RELEASE);
+	return fail(EINPROGRESS);
+}
+
+static int connect_end(int fd, struct conn *c)
+{
+	if (connect_wait(fd, c))
+		return -1;
+	if (conn_state(c) == CONN_FAILED)
+		return fail(conn_err_take(c));
+	return 0;
+}
+
+EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct conn *c = conn_get(fd);
+	int ret;
+
+	if (!c)
+		return real()->connect(fd, addr, len);
+	if (conn_state(c) == CONN_CONNECTING)
+		conn_progress(fd, c);
+	if (conn_state(c) == CONN_OPEN && len >= sizeof(struct sockaddr_in) && len <= sizeof(c->peer) &&
+	    (addr->sa_family == AF_INET || addr->sa_family == AF_INET6)) {
+		pthread_mutex_lock(&c->lock);
+		ret = connect_start(fd, c, addr, len);
+		pthread_mutex_unlock(&c->lock);
+	} else {
+		ret = conn_state(c) == CONN_CONNECTING ? fail(EALREADY)
+		      : conn_state(c) == CONN_RDMA     ? fail(EISCONN)
+						       : real()->connect(fd, addr, len);
+	}
+	if (ret && errno == EINPROGRESS && !c->nonblock && conn_state(c) == CONN_CONNECTING)
+		ret = connect_end(fd, c);
+	conn_put(c);
+	return ret;
+}
+
+/* ---- names, the end ------------------------------------------------------------------------------------- */
+
+typedef int (*name_fn)(int, struct sockaddr *, socklen_t *);
+
+static int name(int fd, struct sockaddr *addr, socklen_t *len, name_fn tcp, name_fn rdma)
+{
+	struct conn *c = conn_get(fd);
+	struct sockaddr_storage a = { 0 };
+	socklen_t n = sizeof(a);
+	int ret;
+
+	if (!c || conn_state(c) != CONN_RDMA) {
+		ret = tcp(fd, addr, len);
+	} else {
+		ret = rdma(conn_rfd(c), (struct sockaddr *)&a, &n);
+		if (!ret)
+			name_give(c->domain, &a, addr, len);
+	}
+	if (c)
+		conn_put(c);
+	return ret;
+}
+
+EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return name(fd, addr, len, real()->getsockname, rgetsockname);
+}
+
+EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return name(fd, addr, len, real()->getpeername, rgetpeername);
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+	struct conn *c = conn_get(fd);
+	int ret;
+
+	if (c && conn_state(c) == CONN_RDMA) {
+		ret = rshutdown(conn_rfd(c), how);
+	} else {
+		ret = real()->shutdown(fd, how);
+	}
+	if (c)
+		conn_put(c);
+	return ret;
+}

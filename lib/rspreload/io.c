@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* io.c - data, by whichever call. */
+#include "pre.h"
+
+#include <signal.h>
+
+/* Held, with an rsocket that data go by; NULL: the TCP socket's turn. */
+static struct conn *io_get(int fd)
+{
+	struct conn *c = conn_get(fd);
+
+	if (!c)
+		return NULL;
+	if (conn_state(c) == CONN_CONNECTING)
+		conn_progress(fd, c);
+	if (conn_state(c) == CONN_RDMA)
+		return c;
+	conn_put(c);
+	return NULL;
+}
+
+static bool timed(const struct conn *c, int ms, int flags)
+{
+	return ms && !c->nonblock && !(flags & MSG_DONTWAIT);
+}
+
+/* ---- receive ----------------------------------------------------------------------------------------- */
+
+static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
+{
+	ssize_t n = -1;
+	int ready = timed(c, c->recv_ms, flags) ? rs_wait_for(conn_rfd(c), POLLIN, c->recv_ms) : 1;
+
+	if (ready > 0)
+		n = rrecvmsg(conn_rfd(c), m, flags & (MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL));
+	else if (!ready)
+		errno = EAGAIN;
+	m->msg_controllen = 0;
+	m->msg_namelen = 0;	/* as TCP has it */
+	m->msg_flags = 0;
+	reg_seen(c, EPOLLIN | EPOLLRDHUP | EPOLLHUP);
+	conn_put(c);
+	return n;
+}
+
+static ssize_t recv_buf(struct conn *c, void *buf, size_t len, int flags)
+{
+	struct iovec v = { buf, len };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	return recv_msg(c, &m, flags);
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	struct conn *c = io_get(fd);
+
+	return c ? recv_buf(c, buf, len, 0) : real()->read(fd, buf, len);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	struct conn *c = io_get(fd);
+
+	return c ? recv_buf(c, buf, len, flags) : real()->recv(fd, buf, len, flags);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
+{
+	struct conn *c = io_get(fd);
+
+	if (!c)
+		return real()->recvfrom(fd, buf, len, flags, from, from_len);
+	if (from && from_len)
+		*from_len = 0;
+	return recv_buf(c, buf, len, flags);
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	struct conn *c = io_get(fd);
+	struct msghdr copy = { 0 };
+	ssize_t n;
+
+	if (!c)
+		return real()->recvmsg(fd, m, flags);
+	copy.msg_iov = m->msg_iov;
+	copy.msg_iovlen = m->msg_iovlen;
+	n = recv_msg(c, &copy, flags);
+	m->msg_namelen = 0;
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+	return n;
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
+{
+	struct conn *c = io_get(fd);
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
+
+	return c ? recv_msg(c, &m, 0) : real()->readv(fd, iov, n);
+}
+
+/* What programs call that were compiled with _FORTIFY_SOURCE. */
+ssize_t __read_chk(int fd, void *buf, size_t len, size_t size);
+ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
+ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from,
+		       socklen_t *from_len);
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t size)
+{
+	if (len > size)
+		abort();
+	return read(fd, buf, len);
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
+{
+	if (len > size)
+		abort();
+	return recv(fd, buf, len, flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from,
+			      socklen_t *from_len)
+{
+	if (len > size)
+		abort();
+	return recvfrom(fd, buf, len, flags, from, from_len);
+}
+
+/* ---- send ----------------------------------------------------------------------------------------------- */
+
+static size_t total(const struct msghdr *m)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		len += m->msg_iov[i].iov_len;
+	return len;
+}
+
+static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
+{
+	struct msghdr bare = { .msg_iov = m->msg_iov, .msg_iovlen = m->msg_iovlen };
+	int ready = timed(c, c->send_ms, flags) ? rs_wait_for(conn_rfd(c), POLLOUT, c->send_ms) : 1, err;
+	ssize_t n = -1;
+
+	if (ready > 0)
+		n = rsendmsg(conn_rfd(c), &bare, flags & MSG_DONTWAIT);
+	else if (!ready)
+		errno = EAGAIN;
+	err = errno;
+	if (n < (ssize_t)total(m))
+		reg_seen(c, EPOLLOUT);
+	conn_put(c);
+	if (n < 0 && err == EPIPE && !(flags & MSG_NOSIGNAL))
+		raise(SIGPIPE);
+	errno = err;
+	return n;
+}
+
+static ssize_t send_buf(struct conn *c, const void *buf, size_t len, int flags)
+{
+	struct iovec v = { (void *)(uintptr_t)buf, len };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	return send_msg(c, &m, flags);
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t len)
+{
+	struct conn *c = io_get(fd);
+
+	return c ? send_buf(c, buf, len, 0) : real()->write(fd, buf, len);
+}
+
+EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+	struct conn *c = io_get(fd);
+
+	return c ? send_buf(c, buf, len, flags) : real()->send(fd, buf, len, flags);
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+{
+	struct conn *c = io_get(fd);
+
+	return c ? send_buf(c, buf, len, flags) : real()->sendto(fd, buf, len, flags, to, to_len);
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	struct conn *c = io_get(fd);
+
+	return c ? send_msg(c, m, flags) : real()->sendmsg(fd, m, flags);
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
+{
+	struct conn *c = io_get(fd);
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
+
+	return c ? send_msg(c, &m, 0) : real()->writev(fd, iov, n);
+}

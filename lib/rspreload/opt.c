@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* opt.c - options: the TCP socket keeps them all, the rsocket those that it knows. */
+#include "pre.h"
+
+#include <sys/time.h>
+
+static int ms_of(const void *val, socklen_t len)
+{
+	struct timeval t;
+
+	if (len < sizeof(t))
+		return 0;
+	memcpy(&t, val, sizeof(t));
+	return (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000);
+}
+
+EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
+{
+	struct conn *c = conn_get(fd);
+	int ret = real()->setsockopt(fd, level, name, val, len), err = errno;
+
+	if (!c)
+		return ret;
+	if (!ret && level == SOL_SOCKET && name == SO_RCVTIMEO)
+		c->recv_ms = ms_of(val, len);
+	else if (!ret && level == SOL_SOCKET && name == SO_SNDTIMEO)
+		c->send_ms = ms_of(val, len);
+	else if (!ret)
+		rsetsockopt(conn_rfd(c), level, name, val, len);
+	conn_put(c);
+	errno = err;
+	return ret;
+}
+
+EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
+{
+	struct conn *c = conn_get(fd);
+	int ret;
+
+	if (!c)
+		return real()->getsockopt(fd, level, name, val, len);
+	if (conn_state(c) == CONN_CONNECTING)
+		conn_progress(fd, c);
+	if (level == SOL_SOCKET && name == SO_ERROR && conn_state(c) == CONN_RDMA) {
+		ret = rgetsockopt(conn_rfd(c), level, name, val, len);
+	} else if (level == SOL_SOCKET && name == SO_ERROR && conn_state(c) == CONN_FAILED) {
+		int err = conn_err_take(c);
+
+		*len = *len < sizeof(err) ? *len : sizeof(err);
+		memcpy(val, &err, *len);
+		ret = 0;
+	} else {
+		ret = real()->getsockopt(fd, level, name, val, len);
+	}
+	conn_put(c);
+	return ret;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * poll.c - poll and select: a descriptor with an rsocket is that in rpoll()'s eyes, a listener both.
+ */
+#include "pre.h"
+
+#include <signal.h>
+#include <time.h>
+
+/* What one look waits for; the first n are the program's entries, behind them the TCP sides of listeners. */
+struct look {
+	struct conn **c;	/* held; NULL: an ordinary descriptor */
+	struct pollfd *p;
+	nfds_t n, extra;
+	bool ours;		/* there are conns */
+	int64_t due;		/* when a connection is given up; INT64_MAX */
+	bool failed;		/* one has failed: nobody waits */
+};
+
+/* In rpoll(), which polls what it is given, also TCP sides of listeners: then they are meant. */
+static __thread int inside;
+
+int rs_poll(struct pollfd *p, nfds_t n, int ms)
+{
+	int ret;
+
+	inside++;
+	ret = rpoll(p, n, ms);
+	inside--;
+	return ret;
+}
+
+int rs_wait_for(int rfd, short events, int ms)
+{
+	struct pollfd p = { rfd, events, 0 };
+
+	return rs_poll(&p, 1, ms);
+}
+
+static void look_entry(struct look *l, nfds_t i, const struct pollfd *f)
+{
+	struct conn *c = conn_get(f->fd);
+
+	l->p[i] = (struct pollfd){ f->fd, f->events, 0 };
+	if (c && conn_state(c) == CONN_CONNECTING)
+		conn_progress(f->fd, c);
+	if (c && conn_state(c) == CONN_TCP) {
+		conn_put(c);
+		c = NULL;
+	}
+	l->c[i] = c;
+	if (!c)
+		return;
+	l->ours = true;
+	l->p[i].fd = conn_rfd(c);
+	switch (conn_state(c)) {
+	case CONN_LISTEN:
+		l->p[l->n + l->extra++] = (struct pollfd){ f->fd, f->events, (short)0 };
+		break;
+	case CONN_CONNECTING:
+		l->due = c->deadline < l->due ? c->deadline : l->due;
+		l->p[i].events = POLLOUT;
+		break;
+	case CONN_FAILED:
+		l->failed = true;
+		l->p[i].fd = -1;
+		break;
+	default:
+		break;
+	}
+}
+
+static int look_open(struct look *l, const struct pollfd *fds, nfds_t n)
+{
+	*l = (struct look){ .n = n, .due = INT64_MAX };
+	l->c = calloc(n + 1, sizeof(struct conn *));
+	l->p = calloc(2 * n + 1, sizeof(*l->p));
+	if (!l->c || !l->p)
+		return ENOMEM;
+	for (nfds_t i = 0; i < n; i++)
+		look_entry(l, i, &fds[i]);
+	return 0;
+}
+
+static void look_close(struct look *l)
+{
+	int err = errno;
+
+	for (nfds_t i = 0; l->c && i < l->n; i++)
+		if (l->c[i])
+			conn_put(l->c[i]);
+	free(l->c);
+	free(l->p);
+	errno = err;
+}
+
+/* What it found, as the program sees it. */
+static int look_result(struct look *l, struct pollfd *fds)
+{
+	nfds_t extra = l->n;
+	int ready = 0;
+
+	for (nfds_t i = 0; i < l->n; i++) {
+		struct conn *c = l->c[i];
+		short r = l->p[i].revents;
+
+		if (c && conn_state(c) == CONN_LISTEN && extra < l->n + l->extra && l->p[extra].fd == fds[i].fd)
+			r |= l->p[extra++].revents;
+		if (c && conn_state(c) == CONN_CONNECTING)	/* the next look tells */
+			r = 0;
+		if (c && conn_state(c) == CONN_FAILED)
+			r = (short)((fds[i].events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
+		fds[i].revents = r;
+		ready += r != 0;
+	}
+	return ready;
+}
+
+/* until: of now_ms(), or -1.  *again: something has happened that the program does not see. */
+static int look_once(struct pollfd *fds, nfds_t n, int64_t until, bool *again)
+{
+	struct look l;
+	int ret = look_open(&l, fds, n) ? fail(ENOMEM) : 0;
+	int64_t end = until < 0 ? INT64_MAX : until, now = now_ms();
+
+	*again = false;
+	if (!ret) {
+		end = l.due < end ? l.due : end;
+		if (l.failed)
+			end = now;
+		ret = rs_poll(l.p, l.n + l.extra, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
+		*again = ret > 0 || l.due <= now_ms();
+		if (ret >= 0)
+			ret = look_result(&l, fds);
+	}
+	look_close(&l);
+	return ret;
+}
+
+static bool any_ours(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n && !inside; i++) {
+		struct conn *c = conn_get(fds[i].fd);
+
+		if (c) {
+			conn_put(c);
+			return true;
+		}
+	}
+	return false;
+}
+
+static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms)
+{
+	int64_t until = ms < 0 ? -1 : now_ms() + ms;
+	bool again;
+	int ret;
+
+	for (;;) {
+		ret = look_once(fds, n, until, &again);
+		if (ret)
+			return ret;
+		if (!again && until >= 0 && now_ms() >= until)
+			return 0;
+		if (again && !ms)	/* a last look, for who does not wait */
+			return look_once(fds, n, until, &again);
+	}
+}
+
+EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
+{
+	sigset_t old;
+	int ret, err;
+
+	if (!any_ours(fds, n))
+		return real()->ppoll(fds, n, t, mask);
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, mask, &old);
+	ret = poll_ms(fds, n, t ? t->tv_sec * INT64_C(1000) + (t->tv_nsec + 999999) / 1000000 : -1);
+	err = errno;
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = err;
+	return ret;
+}
+
+EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000L };
+
+	return ppoll(fds, n, ms < 0 ? NULL : &t, NULL);
+}
+
+int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask, size_t size);
+
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
+{
+	if (size / sizeof(*fds) < n)
+		abort();
+	return poll(fds, n, ms);
+}
+
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask, size_t size)
+{
+	if (size / sizeof(*fds) < n)
+		abort();
+	return ppoll(fds, n, t, mask);
+}
+
+/* ---- select ------------------------------------------------------------------------------------------ */
+
+static bool in_set(int fd, const fd_set *s)
+{
+	return s && FD_ISSET(fd, s);
+}
+
+static nfds_t sets_to_fds(int n, const fd_set *r, const fd_set *w, const fd_set *e, struct pollfd *fds)
+{
+	nfds_t k = 0;
+
+	for (int fd = 0; fd < n; fd++) {
+		short events = (short)((in_set(fd, r) ? POLLIN : 0) | (in_set(fd, w) ? POLLOUT : 0) |
+				       (in_set(fd, e) ? POLLPRI : 0));
+
+		if (events)
+			fds[k++] = (struct pollfd){ fd, events, 0 };
+	}
+	return k;
+}
+
+static int keep(int fd, fd_set *s, bool on)
+{
+	if (!in_set(fd, s))
+		return 0;
+	if (!on)
+		FD_CLR(fd, s);
+	return on;
+}
+
+static int sets_from_fds(const struct pollfd *fds, nfds_t k, fd_set *r, fd_set *w, fd_set *e)
+{
+	int bits = 0;
+
+	for (nfds_t i = 0; i < k; i++)
+		if (fds[i].revents & POLLNVAL)
+			return fail(EBADF);
+	for (nfds_t i = 0; i < k; i++) {
+		short v = fds[i].revents;
+
+		bits += keep(fds[i].fd, r, v & (POLLIN | POLLHUP | POLLERR));
+		bits += keep(fds[i].fd, w, v & (POLLOUT | POLLERR));
+		bits += keep(fds[i].fd, e, v & POLLPRI);
+	}
+	return bits;
+}
+
+EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
+{
+	struct pollfd fds[FD_SETSIZE];
+	nfds_t k;
+
+	if (n < 0 || n > FD_SETSIZE)
+		return fail(EINVAL);
+	k = sets_to_fds(n, r, w, e, fds);
+	if (!any_ours(fds, k))
+		return real()->pselect(n, r, w, e, t, mask);
+	if (ppoll(fds, k, t, mask) < 0)
+		return -1;
+	return sets_from_fds(fds, k, r, w, e);
+}
+
+/* As Linux does, it tells how much time is left. */
+EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
+{
+	int64_t start = now_ms(), left;
+	struct timespec ts = { 0 };
+	int ret;
+
+	if (t)
+		ts = (struct timespec){ t->tv_sec + t->tv_usec / 1000000, t->tv_usec % 1000000 * 1000 };
+	ret = pselect(n, r, w, e, t ? &ts : NULL, NULL);
+	if (t) {
+		left = ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000 - (now_ms() - start);
+		left = left < 0 ? 0 : left;
+		*t = (struct timeval){ left / 1000, left % 1000 * 1000 };
+	}
+	return ret;
+}

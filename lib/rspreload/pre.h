@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pre.h - the calls of TCP sockets, over rsockets: a library to be preloaded (rdmad-run --rsockets).
+ *
+ * Each stream socket of the program stays what it is, a TCP socket with the program's descriptor and options; beside
+ * it there is an rsocket.  A listener listens on both.  A connection is an rsocket's if the peer has one
+ * there, and then the TCP socket is only the descriptor's holder; else the rsocket is dropped, and the
+ * descriptor is one as any other.  What is not in the table goes straight to the C library, also the calls of the
+ * RDMA libraries below.
+ *
+ *	real.c		the C library's calls
+ *	table.c		which descriptors have an rsocket; close, dup, fork
+ *	conn.c		socket ... accept, names
+ *	opt.c		options, flags
+ *	io.c		data;  file.c: sendfile, fdopen
+ *	poll.c		poll, select;  epoll.c
+ */
+#ifndef RSPRELOAD_PRE_H
+#define RSPRELOAD_PRE_H
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <rdma/rsocket.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline int fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+/* ---- the C library's */
+struct real {
+	int (*socket)(int, int, int);
+	int (*bind)(int, const struct sockaddr *, socklen_t);
+	int (*listen)(int, int);
+	int (*accept4)(int, struct sockaddr *, socklen_t *, int);
+	int (*connect)(int, const struct sockaddr *, socklen_t);
+	int (*shutdown)(int, int);
+	int (*getsockname)(int, struct sockaddr *, socklen_t *);
+	int (*getpeername)(int, struct sockaddr *, socklen_t *);
+	int (*setsockopt)(int, int, int, const void *, socklen_t);
+	int (*getsockopt)(int, int, int, void *, socklen_t *);
+	int (*fcntl)(int, int, ...);
+	int (*ioctl)(int, unsigned long, ...);
+	int (*close)(int);
+	int (*dup)(int);
+	int (*dup2)(int, int);
+	int (*dup3)(int, int, int);
+	ssize_t (*read)(int, void *, size_t);
+	ssize_t (*write)(int, const void *, size_t);
+	ssize_t (*readv)(int, const struct iovec *, int);
+	ssize_t (*writev)(int, const struct iovec *, int);
+	ssize_t (*recv)(int, void *, size_t, int);
+	ssize_t (*send)(int, const void *, size_t, int);
+	ssize_t (*recvfrom)(int, void *, size_t, int, struct sockaddr *, socklen_t *);
+	ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
+	ssize_t (*recvmsg)(int, struct msghdr *, int);
+	ssize_t (*sendmsg)(int, const struct msghdr *, int);
+	ssize_t (*sendfile)(int, int, off_t *, size_t);
+	ssize_t (*splice)(int, off64_t *, int, off64_t *, size_t, unsigned);
+	FILE *(*fdopen)(int, const char *);
+	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+	int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *);
+	int (*epoll_ctl)(int, int, int, struct epoll_event *);
+	int (*epoll_pwait)(int, struct epoll_event *, int, int, const sigset_t *);
+};
+extern struct real real_calls;
+void real_find(void);
+static inline const struct real *real(void)
+{
+	if (!__atomic_load_n(&real_calls.epoll_pwait, __ATOMIC_ACQUIRE))	/* the last that is found */
+		real_find();
+	return &real_calls;
+}
+
+/* ---- a socket of the program's that has an rsocket */
+enum conn_state {
+	CONN_OPEN,
+	CONN_LISTEN,
+	CONN_CONNECTING,
+	CONN_RDMA,
+	CONN_FAILED,		/* neither way; err says why */
+	CONN_TCP,		/* no rsocket any more */
+};
+
+struct reg;
+
+struct conn {
+	uint32_t refs;		/* atomic: descriptors, calls */
+	uint32_t fds;		/* descriptors; under table_lock */
+	int rfd;		/* atomic; -1: none any more */
+	int domain;
+	pthread_mutex_t lock;	/* of what follows */
+	enum conn_state state;	/* atomic */
+	int err;		/* FAILED: for SO_ERROR, once */
+	bool nonblock;		/* as the program has it */
+	int recv_ms, send_ms;	/* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
+	int64_t deadline;	/* of CONNECTING: then by TCP */
+	struct sockaddr_storage peer;
+	socklen_t peer_len;
+};
+
+/* Held; NULL: the descriptor is none of ours, or its rsocket was dropped. */
+struct conn *conn_get(int fd);
+void conn_put(struct conn *);
+/* The descriptor of a TCP socket gets an rsocket, which is the conn's from then on.  NULL: it has none. */
+struct conn *conn_add(int fd, int rfd, int domain, enum conn_state);
+static inline enum conn_state conn_state(const struct conn *c) { return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE); }
+static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rfd, __ATOMIC_ACQUIRE); }
+/* From here on it is TCP. */
+void conn_drop(struct conn *);
+/* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up. */
+void conn_progress(int fd, struct conn *);
+int conn_err_take(struct conn *);
+int64_t now_ms(void);
+
+/* ---- epoll: what happens to a descriptor that is registered there */
+void reg_close(struct conn *);		/* its last descriptor is closed */
+void reg_close_ep(int fd);		/* a descriptor is closed: it may be an epoll's */
+void reg_dropped(int fd, struct conn *);	/* its TCP socket takes its place */
+/* Edge-triggered: the program has looked. */
+void reg_seen(struct conn *, uint32_t events);
+
+/* rpoll(), and of one: for ms (-1: ever). */
+int rs_poll(struct pollfd *, nfds_t, int ms);
+int rs_wait_for(int rfd, short events, int ms);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * table.c - from descriptors to rsockets, and what is done with descriptors as such.
+ *
+ * An rsocket is the process's that made it: a child, by fork() or vfork(), sees only the TCP sockets.
+ */
+#include "pre.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+enum { FD_MAX = 1 << 16 };
+
+static struct conn *table[FD_MAX];
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static pid_t owner;
+
+int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------------- */
+
+static void fork_before(void) { pthread_mutex_lock(&table_lock); }
+static void fork_parent(void) { pthread_mutex_unlock(&table_lock); }
+
+static void fork_child(void)
+{
+	memset(table, 0, sizeof(table));
+	owner = getpid();
+	pthread_mutex_unlock(&table_lock);
+}
+
+__attribute__((constructor)) static void table_open(void)
+{
+	owner = getpid();
+	pthread_atfork(fork_before, fork_parent, fork_child);
+}
+
+/* ---- conns ------------------------------------------------------------------------------------------ */
+
+static struct conn *peek(int fd)
+{
+	if (fd < 0 || fd >= FD_MAX)
+		return NULL;
+	return __atomic_load_n(&table[fd], __ATOMIC_ACQUIRE);
+}
+
+static void conn_hold(struct conn *c) { __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED); }
+
+struct conn *conn_get(int fd)
+{
+	struct conn *c = peek(fd);
+
+	if (!c || getpid() != owner)	/* a child of vfork() has our memory */
+		return NULL;
+	pthread_mutex_lock(&table_lock);
+	c = table[fd];
+	if (c && conn_state(c) == CONN_TCP)
+		c = NULL;
+	if (c)
+		conn_hold(c);
+	pthread_mutex_unlock(&table_lock);
+	return c;
+}
+
+void conn_put(struct conn *c)
+{
+	int err = errno;
+
+	if (!__atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL)) {
+		if (conn_rfd(c) >= 0)
+			rclose(conn_rfd(c));
+		pthread_mutex_destroy(&c->lock);
+		free(c);
+	}
+	errno = err;
+}
+
+/* Takes what is at fd; the caller puts it. */
+static struct conn *table_take(int fd, bool *last)
+{
+	struct conn *c;
+
+	pthread_mutex_lock(&table_lock);
+	c = table[fd];
+	__atomic_store_n(&table[fd], NULL, __ATOMIC_RELEASE);
+	*last = c && !--c->fds;
+	pthread_mutex_unlock(&table_lock);
+	return c;
+}
+
+static void table_put(int fd, struct conn *c)
+{
+	bool last;
+	struct conn *old = table_take(fd, &last);	/* closed behind our back */
+
+	if (old)
+		conn_put(old);
+	conn_hold(c);
+	pthread_mutex_lock(&table_lock);
+	c->fds++;
+	__atomic_store_n(&table[fd], c, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&table_lock);
+}
+
+struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)
+{
+	struct conn *c = fd < FD_MAX ? calloc(1, sizeof(*c)) : NULL;
+
+	if (!c) {
+		rclose(rfd);
+		return NULL;
+	}
+	c->rfd = rfd;
+	c->domain = domain;
+	c->state = state;
+	pthread_mutex_init(&c->lock, NULL);
+	table_put(fd, c);
+	return c;
+}
+
+void conn_drop(struct conn *c)
+{
+	int rfd = __atomic_exchange_n(&c->rfd, -1, __ATOMIC_ACQ_REL);
+
+	__atomic_store_n(&c->state, CONN_TCP, __ATOMIC_RELEASE);
+	if (rfd >= 0)
+		rclose(rfd);
+}
+
+/* ---- close and dup ------------------------------------------------------------------------------------ */
+
+static void forget(int fd)
+{
+	struct conn *c;
+	bool last;
+
+	if (fd < 0 || fd >= FD_MAX)
+		return;
+	reg_close_ep(fd);
+	if (!peek(fd) || getpid() != owner)
+		return;
+	c = table_take(fd, &last);
+	if (!c)
+		return;
+	if (last)
+		reg_close(c);
+	conn_put(c);
+}
+
+EXPORT int close(int fd)
+{
+	forget(fd);
+	return real()->close(fd);
+}
+
+/* The new descriptor is what the old one is. */
+static int follow(int fd, int new)
+{
+	struct conn *c = new >= 0 && new < FD_MAX ? conn_get(fd) : NULL;
+
+	if (!c)
+		return new;
+	table_put(new, c);
+	conn_put(c);
+	return new;
+}
+
+EXPORT int dup(int fd)
+{
+	return follow(fd, real()->dup(fd));
+}
+
+EXPORT int dup2(int fd, int new)
+{
+	if (fd == new)
+		return real()->dup2(fd, new);
+	forget(new);
+	return follow(fd, real()->dup2(fd, new));
+}
+
+EXPORT int dup3(int fd, int new, int flags)
+{
+	if (fd == new)
+		return real()->dup3(fd, new, flags);
+	forget(new);
+	return follow(fd, real()->dup3(fd, new, flags));
+}
+
+/* ---- flags --------------------------------------------------------------------------------------------- */
+
+/* A listener waits for both kinds, so its sockets never do. */
+static void nonblock_set(int fd, struct conn *c, bool on)
+{
+	pthread_mutex_lock(&c->lock);
+	c->nonblock = on;
+	pthread_mutex_unlock(&c->lock);
+	if (conn_state(c) == CONN_LISTEN)
+		return;
+	rfcntl(conn_rfd(c), F_SETFL, on ? O_NONBLOCK : 0);
+	real()->fcntl(fd, F_SETFL, on ? real()->fcntl(fd, F_GETFL) | O_NONBLOCK : real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+}
+
+static int conn_fcntl(int fd, struct conn *c, int cmd, void *arg)
+{
+	int ret;
+
+	switch (cmd) {
+	case F_GETFL:
+		ret = real()->fcntl(fd, F_GETFL);
+		return ret < 0 ? ret : c->nonblock ? ret | O_NONBLOCK : ret & ~O_NONBLOCK;
+	case F_SETFL:
+		nonblock_set(fd, c, (intptr_t)arg & O_NONBLOCK);
+		return 0;
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+		return follow(fd, real()->fcntl(fd, cmd, arg));
+	default:
+		return real()->fcntl(fd, cmd, arg);
+	}
+}
+
+static int any_fcntl(int fd, int cmd, void *arg)
+{
+	struct conn *c = conn_get(fd);
+	int ret;
+
+	if (!c)
+		return real()->fcntl(fd, cmd, arg);
+	ret = conn_fcntl(fd, c, cmd, arg);
+	conn_put(c);
+	return ret;
+}
+
+EXPORT int fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	return any_fcntl(fd, cmd, arg);
+}
+
+EXPORT int fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	return any_fcntl(fd, cmd, arg);
+}
+
+static int unread(const struct conn *c)
+{
+	char buf[16384];
+	ssize_t n = rrecv(conn_rfd(c), buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+
+	return n < 0 ? 0 : (int)n;
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	struct conn *c = conn_get(fd);
+	va_list ap;
+	void *arg;
+	int ret = 0;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (c && request == FIONBIO)
+		nonblock_set(fd, c, *(int *)arg);
+	else if (c && request == FIONREAD && conn_state(c) == CONN_RDMA)
+		*(int *)arg = unread(c);
+	else
+		ret = real()->ioctl(fd, request, arg);
+	if (c)
+		conn_put(c);
+	return ret;
+}
