@@ -51,6 +51,11 @@ uint32_t burst_pkt_len(const struct burst *b, uint32_t i)
 
 static uint8_t *hdr_put(uint8_t *p, unsigned hdrs, const struct burst *b)
 {
+	if (hdrs & HDR_XRCETH) {
+		p[0] = 0;
+		be24_put(p + XRCETH_SRQN, b->srqn);
+		p += XRCETH_LEN;
+	}
 	if (hdrs & HDR_DETH) {
 		be32_put(p + DETH_QKEY, b->qkey);
 		p[4] = 0;
@@ -96,6 +101,10 @@ static uint8_t *hdr_put(uint8_t *p, unsigned hdrs, const struct burst *b)
 
 static const uint8_t *hdr_get(const uint8_t *p, unsigned hdrs, struct burst *b)
 {
+	if (hdrs & HDR_XRCETH) {
+		b->srqn = be24_get(p + XRCETH_SRQN);
+		p += XRCETH_LEN;
+	}
 	if (hdrs & HDR_DETH) {
 		b->qkey = be32_get(p + DETH_QKEY);
 		b->sqpn = be24_get(p + DETH_SQPN);
@@ -242,7 +251,7 @@ static bool join_fits(const struct burst *b, const struct burst *p)
 
 	if (b->dqpn != p->dqpn || !psn_eq(psn_add(b->psn, b->n), p->psn) || p->n != 1)
 		return false;
-	if (SVC_OF(b->op_last) != SVC_OF(p->op_first) || last->kind != next->kind)
+	if (SVC_OF(b->op_last) != SVC_OF(p->op_first) || last->kind != next->kind || b->srqn != p->srqn)
 		return false;
 	if (last->place != PLACE_FIRST && last->place != PLACE_MIDDLE)
 		return false;

@@ -105,14 +105,18 @@ void comp_put(struct hca *h, const struct cq *cq, struct qp *qp, const struct cq
 }
 
 /* The WR's place in its queue is free again. */
-static void place_free(struct qp *qp, const struct cqe *c)
+static void place_free(struct hca *h, const struct cqe *c)
 {
-	if (c->is_send)
-		qp->sq.waiting--;
-	else if (c->srq)
-		qp->srq->rq.used--;
-	else
-		qp->rq.used--;
+	struct srq *srq;
+
+	if (c->srq) {
+		srq = slots_get(&h->srq, c->srqn);
+		srq->rq.used--;
+	} else if (c->is_send) {
+		qp_get(h, c->qpn)->sq.waiting--;
+	} else {
+		qp_get(h, c->qpn)->rq.used--;
+	}
 }
 
 unsigned hca_completions(struct hca *h, struct cqe *v, unsigned max)
@@ -124,7 +128,7 @@ unsigned hca_completions(struct hca *h, struct cqe *v, unsigned max)
 	while (n < max && f->head < f->tail) {
 		struct cqe *c = &f->v[f->head++];
 
-		place_free(qp_get(h, c->qpn), c);
+		place_free(h, c);
 		v[n++] = *c;
 	}
 	if (f->head == f->tail)
@@ -132,14 +136,15 @@ unsigned hca_completions(struct hca *h, struct cqe *v, unsigned max)
 	return n;
 }
 
-void comp_drop(struct hca *h, struct qp *qp)
+/* All of a QP, or of an SRQ: numbers are never 0. */
+static void drop(struct hca *h, uint32_t qpn, uint32_t srqn)
 {
 	struct comp_fifo *f = &h->comp;
 	uint32_t to = f->head;
 
 	for (uint32_t i = f->head; i < f->tail; i++) {
-		if (f->v[i].qpn == qp->qpn)
-			place_free(qp, &f->v[i]);
+		if (qpn ? f->v[i].qpn == qpn : f->v[i].srqn == srqn)
+			place_free(h, &f->v[i]);
 		else
 			f->v[to++] = f->v[i];
 	}
@@ -147,3 +152,6 @@ void comp_drop(struct hca *h, struct qp *qp)
 	if (f->head == f->tail)
 		f->head = f->tail = 0;
 }
+
+void comp_drop(struct hca *h, struct qp *qp) { drop(h, qp->qpn, 0); }
+void comp_drop_srq(struct hca *h, uint32_t srqn) { drop(h, 0, srqn); }

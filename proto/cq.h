@@ -37,5 +37,6 @@ int comp_reserve(struct comp_fifo *, uint32_t n);	/* n more WRs can complete; 0 
 void comp_release(struct comp_fifo *, uint32_t n);
 void comp_put(struct hca *, const struct cq *, struct qp *, const struct cqe *);
 void comp_drop(struct hca *, struct qp *);		/* what waits of this QP */
+void comp_drop_srq(struct hca *, uint32_t srqn);	/* or of this SRQ */
 
 #endif

@@ -32,7 +32,8 @@ void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 
 struct cqe recv_cqe(const struct hca *h, const struct qp *qp, const struct rwqe *w)
 {
-	return (struct cqe){ .wr_id = w->wr_id, .qpn = qp->qpn, .op = WC_OP_RECV, .srq = !!qp->srq };
+	return (struct cqe){ .wr_id = w->wr_id, .qpn = qp->qpn, .op = WC_OP_RECV,
+			      .srq = qp->type == QPT_XRC_RECV ? 2 : !!qp->srq, .srqn = qp->srq ? qp->srq->number : 0 };
 }
 
 struct rwqe *recv_peek(struct qp *qp)

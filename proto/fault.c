@@ -60,7 +60,7 @@ void fault_act(struct hca *h, struct qp *qp, enum fault f)
 	}
 	if (r->event != EV_NONE)
 		events_raise(h, &qp->ev, r->event);
-	if (r->act == ACT_ERR || (r->act == ACT_SQ && qp->type == QPT_RC))
+	if (r->act == ACT_ERR || (r->act == ACT_SQ && qp_reliable(qp)))
 		qp_to_err(h, qp);
 	else if (r->act == ACT_SQ)
 		qp_to_sqe(h, qp);

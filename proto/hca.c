@@ -23,6 +23,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	slots_init(&h->mr, or_default(cfg->max_mr, 524287));
 	slots_init(&h->mw, or_default(cfg->max_mw, 524287));
 	slots_init(&h->cq, or_default(cfg->max_cq, 65536));
+	slots_init(&h->xrcd, or_default(cfg->max_xrcd, 65536));
 	slots_init(&h->srq, or_default(cfg->max_srq, 65536));
 	link_init(&h->ready);
 	link_init(&h->events);
@@ -53,6 +54,9 @@ void hca_free(struct hca *h)
 		free(h->mw.v[i]);
 	for (uint32_t i = 0; i < h->pd.size; i++)
 		free(h->pd.v[i]);
+	for (uint32_t i = 0; i < h->xrcd.size; i++)
+		free(h->xrcd.v[i]);
+	slots_fini(&h->xrcd);
 	slots_fini(&h->srq);
 	slots_fini(&h->cq);
 	slots_fini(&h->mw);
@@ -107,7 +111,7 @@ static const struct {
 
 static int post_check(const struct qp *qp, const struct send_wr *wr)
 {
-	if (qp->state < QPS_RTS)
+	if (qp->state < QPS_RTS || qp->type == QPT_XRC_RECV)
 		return EINVAL;
 	if (wr->op >= WR_OPS || !wr_ops[wr->op].known)
 		return wr->op <= WR_ATOMIC_WRITE && wr->op != WR_TSO ? EOPNOTSUPP : EINVAL;
@@ -165,7 +169,7 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 	int err;
 
 	h->now = now;
-	if (!qp || qp->srq || qp->state == QPS_RESET)
+	if (!qp || qp->srq || qp->state == QPS_RESET || qp->svc == SVC_XRC)
 		return EINVAL;
 	err = rq_put(&qp->rq, wr);
 	if (err || qp->state != QPS_ERR)
@@ -202,6 +206,7 @@ void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 {
 	const struct opcode *op = opcode_get(b->op_first);
 	struct qp *qp;
+	bool resp;
 
 	h->now = now;
 	count(h, HCA_STAT_RCVD_PKTS, b->n);
@@ -222,13 +227,18 @@ void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 	qp = qp_get(h, b->dqpn);
 	if ((!qp && ghost_rx(h, b)) || !may_have(h, qp, b))
 		return;
+	resp = op->kind == KIND_RESP || op->kind == KIND_ACK || op->kind == KIND_ATOMIC_ACK;
+	if (qp->type == (resp ? QPT_XRC_RECV : QPT_XRC_SEND)) {
+		count(h, HCA_STAT_BAD_QPN, b->n);	/* one end asks, the other one answers */
+		return;
+	}
 	qp->rx_pkts += b->n;
 	qp->rx_bytes += b->payload_len;
 	if (qp->type == QPT_UD)
 		ud_rx(h, qp, b);
 	else if (qp->type == QPT_UC)
 		uc_rx(h, qp, b);
-	else if (op->kind == KIND_RESP || op->kind == KIND_ACK || op->kind == KIND_ATOMIC_ACK)
+	else if (resp)
 		ack_rx(h, qp, b);
 	else
 		resp_rx(h, qp, b);

@@ -44,7 +44,7 @@ struct hca_cfg {
 	uint32_t local_train_len; /* and to a GID of hca_local_set() */
 	bool early_retrans;	/* send again after some round trips, not only at the ACK timeout */
 	uint32_t window_len;	/* bytes in flight to one foreign GID, at the start and at the most */
-	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd;	/* 0: a default */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_xrcd;	/* 0: a default */
 };
 
 /* NULL: no memory. */
@@ -88,17 +88,23 @@ int hca_cq_destroy(struct hca *, uint32_t cqn);			/* EBUSY while QPs use it */
 /* The host could not publish a completion: the ring was full.  EV_CQ_ERR, and every QP on it to ERR. */
 void hca_cq_overrun(struct hca *, uint32_t cqn, mono_t now);
 
-struct srq_init { uint32_t pdn, max_wr, max_sge, limit; };
+/* An XRC domain.  free: EBUSY while SRQs or QPs are in it. */
+int hca_xrcd_alloc(struct hca *, uint32_t *xrcdn);
+int hca_xrcd_free(struct hca *, uint32_t xrcdn);
+
+/* xrcdn not 0: an SRQ of XRC, in that domain, whose receives complete on cqn.  Peers name it by its number. */
+struct srq_init { uint32_t pdn, max_wr, max_sge, limit, xrcdn, cqn; };
 int hca_srq_create(struct hca *, const struct srq_init *, uint32_t *srqn);
 int hca_srq_limit(struct hca *, uint32_t srqn, uint32_t limit);	/* arms EV_SRQ_LIMIT; 0 disarms */
 int hca_srq_resize(struct hca *, uint32_t srqn, uint32_t max_wr);
 int hca_srq_query(const struct hca *, uint32_t srqn, struct srq_init *);
-int hca_srq_destroy(struct hca *, uint32_t srqn);		/* EBUSY while QPs use it */
+int hca_srq_destroy(struct hca *, uint32_t srqn);		/* EBUSY while QPs use it; those of XRC do not count */
 
 struct qp_init {
 	uint8_t type;		/* enum qp_type */
 	bool sq_sig_all;
-	uint32_t pdn, send_cqn, recv_cqn, srqn /* 0: none */;
+	/* XRC_SEND has pdn and send_cqn only, XRC_RECV xrcdn only. */
+	uint32_t pdn, send_cqn, recv_cqn, srqn /* 0: none */, xrcdn;
 	struct qp_cap cap;
 };
 int hca_qp_create(struct hca *, const struct qp_init *, uint32_t *qpn);
@@ -184,7 +190,7 @@ struct qp_info {
 /* The QP with the smallest number > *qpn; false: none.  Start with *qpn = 0. */
 bool hca_qp_next(const struct hca *, uint32_t *qpn, struct qp_info *);
 /* How many objects there are (for leak checks). */
-struct hca_count { uint32_t pd, mr, cq, srq, qp, mw; };
+struct hca_count { uint32_t pd, mr, cq, srq, qp, mw, xrcd; };
 void hca_objects(const struct hca *, struct hca_count *);
 
 /* Walks every invariant of every object; aborts with a message if one does not hold.  For tests: slow. */

@@ -39,7 +39,7 @@ struct hca {
 	struct rng rng;
 	uint8_t gid[HCA_GIDS][16];
 	uint64_t gid_set;	/* bit per row */
-	struct slots pd, mr, mw, cq, srq;
+	struct slots pd, mr, mw, cq, srq, xrcd;
 	struct qp_tab qp;
 	struct paths paths;
 	struct mcasts mcast;

@@ -5,7 +5,7 @@
  *	BTH	0 opcode | 1 SE M PadCnt TVer | 2 P_Key | 4 F B rsv | 5 DestQP | 8 A rsv | 9 PSN
  *
  * The extended headers of a packet stand in one order, whatever the opcode:
- * DETH, FETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH.
+ * XRCETH, DETH, FETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH.
  */
 #ifndef PROTO_HDR_H
 #define PROTO_HDR_H
@@ -35,6 +35,9 @@ enum {
 
 /* Extended headers: field offsets and lengths. */
 enum {
+	XRCETH_SRQN = 1,
+	XRCETH_LEN = 4,
+
 	DETH_QKEY = 0,
 	DETH_SQPN = 5,
 	DETH_LEN = 8,

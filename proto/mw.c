@@ -126,7 +126,8 @@ static struct mw *mw_open(const struct hca *h, const struct qp *qp, const struct
 
 	if (!mw || mw->key != key || !mw->mr || mw->pd != pd)
 		return NULL;
-	if (mw->type == 2 && mw->qp != qp)
+	/* A receiving QP of XRC has no queue to bind on: the sending ones' windows are open to it. */
+	if (mw->type == 2 && mw->qp != qp && !(qp->type == QPT_XRC_RECV && mw->qp->type == QPT_XRC_SEND))
 		return NULL;
 	return mw;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* opcode.c - opcode.def as a table indexed by the opcode byte, filled for RC, UC and UD. */
+/* opcode.c - opcode.def as a table indexed by the opcode byte, filled for RC, UC, UD and XRC. */
 #include "opcode.h"
 
 #include <stddef.h>
@@ -8,6 +8,7 @@
 
 /* Header lengths, by HDR_ bit. */
 #define HDRS_LEN(h) (BTH_LEN +				\
+	((h) & HDR_XRCETH ? XRCETH_LEN : 0) +		\
 	((h) & HDR_DETH ? DETH_LEN : 0) +		\
 	((h) & HDR_RETH ? RETH_LEN : 0) +		\
 	((h) & HDR_ATOMIC ? ATOMIC_LEN : 0) +		\
@@ -39,6 +40,14 @@ static const struct opcode ud[32] = {
 	[OP_SEND_ONLY_IMM] = ROW(UD, SEND_ONLY_IMM, SEND, ONLY, HDR_DETH | HDR_IMM, PAY_ANY),
 };
 
+/* Responses are as those of RC. */
+#define XRC_HDRS(kind, hdrs) ((kind) == KIND_RESP || (kind) == KIND_ACK || (kind) == KIND_ATOMIC_ACK ? (hdrs) : (hdrs) | HDR_XRCETH)
+static const struct opcode xrc[32] = {
+#define OP(code, name, kind, place, hdrs, pay, uc) [code] = ROW(XRC, name, kind, place, XRC_HDRS(KIND_##kind, hdrs), pay),
+#include "opcode.def"
+#undef OP
+};
+
 const struct opcode *opcode_get(uint8_t opcode)
 {
 	static const struct opcode none;
@@ -48,6 +57,8 @@ const struct opcode *opcode_get(uint8_t opcode)
 		return &rc[OP_OF(opcode)];
 	case SVC_UC:
 		return &uc[OP_OF(opcode)];
+	case SVC_XRC:
+		return &xrc[OP_OF(opcode)];
 	case SVC_UD:
 		return &ud[OP_OF(opcode)];
 	}

@@ -38,17 +38,18 @@ enum op_pay { PAY_NONE, PAY_FULL, PAY_SOME, PAY_ANY, PAY_8 };
 #define HDR_IMM		0x20
 #define HDR_IETH	0x40
 #define HDR_FETH	0x80
+#define HDR_XRCETH	0x100
 
 struct opcode {
 	const char *name;	/* NULL: no such operation */
 	uint8_t kind;		/* enum op_kind */
 	uint8_t place;		/* enum op_place */
-	uint8_t hdrs;		/* HDR_ bits; for UD with HDR_DETH */
+	uint16_t hdrs;		/* HDR_ bits; for UD with HDR_DETH, for requests of XRC with HDR_XRCETH */
 	uint8_t pay;		/* enum op_pay */
 	uint8_t hdr_len;	/* BTH and all extended headers, bytes */
 };
 
-/* The row of an opcode byte; its name is NULL where no such opcode exists (RD, XRC, CNP and reserved ones, too). */
+/* The row of an opcode byte; its name is NULL where no such opcode exists (RD, CNP and reserved ones, too). */
 const struct opcode *opcode_get(uint8_t opcode);
 
 #endif

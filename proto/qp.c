@@ -56,6 +56,18 @@ static int tab_add(struct hca *h, struct qp *qp)
 	return 0;
 }
 
+/* What the two ends of XRC have: a send queue; nothing but the domain. */
+static bool xrc_ok(const struct qp_init *a, const struct pd *pd, const struct cq *scq, const struct xrcd *xrcd)
+{
+	const struct qp_cap *c = &a->cap;
+
+	if (a->srqn || a->recv_cqn || c->max_recv_wr || c->max_recv_sge)
+		return false;
+	if (a->type == QPT_XRC_RECV)
+		return xrcd && !a->pdn && !a->send_cqn && !c->max_send_wr;
+	return pd && scq && c->max_send_wr <= RD_MAX_WR && c->max_send_sge <= RD_MAX_SGE && c->max_inline <= RD_MAX_INLINE;
+}
+
 static bool init_ok(const struct qp_init *a, const struct pd *pd, const struct cq *scq, const struct cq *rcq,
 		    const struct srq *srq)
 {
@@ -73,8 +85,8 @@ static int queues_init(struct hca *h, struct qp *qp)
 	if (sq_init(&qp->sq, c->max_send_wr, c->max_send_sge, c->max_inline) ||
 	    rq_init(&qp->rq, c->max_recv_wr, c->max_recv_sge))
 		return ENOMEM;
-	if (qp->srq) {
-		qp->srq_wqe = calloc(1, qp->srq->rq.stride);
+	if (qp->srq || qp->xrcd) {
+		qp->srq_wqe = calloc(1, qp->srq ? qp->srq->rq.stride : sizeof(struct rwqe) + RD_MAX_SGE * sizeof(struct sge));
 		if (!qp->srq_wqe)
 			return ENOMEM;
 	}
@@ -93,27 +105,52 @@ static void qp_free(struct qp *qp)
 	free(qp);
 }
 
+/* n: 1 or -1. */
+static void use(struct qp *qp, int n)
+{
+	if (qp->type == QPT_XRC_RECV) {
+		qp->xrcd->users += (uint32_t)n;
+		return;
+	}
+	qp->pd->users += (uint32_t)n;
+	qp->scq->users += (uint32_t)n;
+	if (qp->rcq)
+		qp->rcq->users += (uint32_t)n;
+	if (qp->srq)
+		qp->srq->users += (uint32_t)n;
+}
+
+void qp_xrc_srq(struct qp *qp, struct srq *srq)
+{
+	qp->srq = srq;
+	qp->pd = srq ? srq->pd : NULL;
+	qp->rcq = srq ? srq->cq : NULL;
+}
+
 int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 {
 	struct pd *pd = slots_get(&h->pd, a->pdn);
 	struct cq *scq = slots_get(&h->cq, a->send_cqn), *rcq = slots_get(&h->cq, a->recv_cqn);
 	struct srq *srq = a->srqn ? slots_get(&h->srq, a->srqn) : NULL;
+	struct xrcd *xrcd = a->type == QPT_XRC_RECV ? slots_get(&h->xrcd, a->xrcdn) : NULL;
+	bool xrc = a->type == QPT_XRC_SEND || a->type == QPT_XRC_RECV;
 	struct qp *qp;
 
-	if (a->type != QPT_RC && a->type != QPT_UC && a->type != QPT_UD)
+	if (a->type != QPT_RC && a->type != QPT_UC && a->type != QPT_UD && !xrc)
 		return EOPNOTSUPP;
-	if (!init_ok(a, pd, scq, rcq, srq))
+	if (xrc ? !xrc_ok(a, pd, scq, xrcd) : !init_ok(a, pd, scq, rcq, srq))
 		return EINVAL;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return ENOMEM;
 	qp->type = a->type;
-	qp->svc = a->type == QPT_RC ? SVC_RC : a->type == QPT_UC ? SVC_UC : SVC_UD;
+	qp->svc = xrc ? SVC_XRC : a->type == QPT_RC ? SVC_RC : a->type == QPT_UC ? SVC_UC : SVC_UD;
 	qp->sig_all = a->sq_sig_all;
 	qp->pd = pd;
 	qp->scq = scq;
 	qp->rcq = rcq;
 	qp->srq = srq;
+	qp->xrcd = xrcd;
 	qp->cap = a->cap;
 	if (srq)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
@@ -128,11 +165,7 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 		goto nomem;
 	}
 	events_init(&qp->ev, qp->qpn);
-	pd->users++;
-	scq->users++;
-	rcq->users++;
-	if (srq)
-		srq->users++;
+	use(qp, 1);
 	*qpn = qp->qpn;
 	return 0;
 nomem:
@@ -156,11 +189,7 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 	timer_del(&h->timers, &qp->timer);
 	events_clear(&qp->ev);
 	comp_release(&h->comp, qp->cap.max_send_wr + qp->cap.max_recv_wr);
-	qp->pd->users--;
-	qp->scq->users--;
-	qp->rcq->users--;
-	if (qp->srq)
-		qp->srq->users--;
+	use(qp, -1);
 	h->qp.v[qpn >> h->cfg.qpn_low_bits & h->qp.mask] = NULL;
 	h->qp.live--;
 	qp_free(qp);
@@ -183,6 +212,7 @@ void qps_fini(struct hca *h)
 		if (h->qp.v[i])
 			hca_qp_destroy(h, h->qp.v[i]->qpn);
 	free(h->qp.v);
+	h->qp.v = NULL;
 }
 
 void qp_ready(struct hca *h, struct qp *qp)
@@ -199,6 +229,8 @@ void qp_reset(struct hca *h, struct qp *qp)
 	req_stop(h, qp);
 	comp_drop(h, qp);
 	recv_drop(qp);
+	if (qp->type == QPT_XRC_RECV)
+		qp_xrc_srq(qp, NULL);
 	link_del(&qp->ready);
 	/* What was posted counts as done (struct cqe.wqe goes on counting). */
 	qp->sq.head = qp->sq.next = qp->sq.begun = qp->sq.tail;
@@ -235,7 +267,7 @@ void qp_to_err(struct hca *h, struct qp *qp)
 		c.status = WC_WR_FLUSH_ERR;
 		recv_complete(h, qp, &c);
 	}
-	if (qp->srq)
+	if (qp->srq && !qp->xrcd)
 		events_raise(h, &qp->ev, EV_QP_LAST_WQE);
 	if (!qp->resp.nak_fatal)
 		resp_clear(qp);

@@ -71,6 +71,7 @@ struct rd {
 	uint32_t begin, at, end;/* READ: response packets asked for last, and the next one */
 	uint32_t end_off;	/* bytes where the last of them ends */
 	uint64_t orig;		/* ATOMIC */
+	uint32_t pdn;		/* READ: whose keys are good */
 };
 
 struct resp {
@@ -109,9 +110,11 @@ struct qp {
 	bool yield;		/* it sent a read response: a request may go first */
 	uint8_t svc;		/* enum service */
 	uint32_t mtu;		/* bytes; UD: of the port, when sending */
+	/* XRC_RECV: those of the SRQ that the last request named, or NULL. */
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;
+	struct xrcd *xrcd;	/* XRC_RECV */
 	struct path *path;	/* RC, UC, once the AV is known */
 	struct route route;	/* of packets sent */
 	struct link ready;	/* in hca.ready */
@@ -136,10 +139,14 @@ struct qp_tab {
 	uint32_t last;		/* number given out last, without the low bits */
 };
 
+/* Acknowledged, with PSNs and retries: RC and XRC. */
+static inline bool qp_reliable(const struct qp *qp) { return qp->svc == SVC_RC || qp->svc == SVC_XRC; }
+
 struct qp *qp_get(const struct hca *, uint32_t qpn);
 void qp_ready(struct hca *, struct qp *);	/* it may have something to send */
 void qp_to_err(struct hca *, struct qp *);	/* flushes */
 void qp_to_sqe(struct hca *, struct qp *);
+void qp_xrc_srq(struct qp *, struct srq *);	/* XRC_RECV: requests are for this one now */
 void qp_reset(struct hca *, struct qp *);	/* all queues, PSNs, counters */
 void qps_fini(struct hca *);
 

@@ -228,8 +228,9 @@ int hca_qp_query(const struct hca *h, uint32_t qpn, struct qp_attr *a, struct qp
 	a->rq_psn = qp->resp.epsn.v;
 	a->sq_psn = qp->req.next.v;
 	a->sq_draining = qp->state == QPS_SQD && !qp->req.drained;
-	*init = (struct qp_init){ .type = qp->type, .sq_sig_all = qp->sig_all, .pdn = qp->pd->number,
-				  .send_cqn = qp->scq->number, .recv_cqn = qp->rcq->number,
+	*init = (struct qp_init){ .type = qp->type, .sq_sig_all = qp->sig_all, .pdn = qp->pd ? qp->pd->number : 0,
+				  .send_cqn = qp->scq ? qp->scq->number : 0, .recv_cqn = qp->rcq ? qp->rcq->number : 0,
+				  .xrcdn = qp->xrcd ? qp->xrcd->number : 0,
 				  .srqn = qp->srq ? qp->srq->number : 0, .cap = qp->cap };
 	return 0;
 }

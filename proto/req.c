@@ -291,7 +291,7 @@ static void advance(struct qp *qp, const struct swqe *w, uint32_t n)
 	q->next = psn_add(q->next, n);
 	if (psn_before(q->max, q->next))
 		q->max = q->next;
-	if (qp->type != QPT_RC)
+	if (!qp_reliable(qp))
 		q->una = q->next;
 	q->pos += n;
 	if (q->pos == w->pkt_n) {
@@ -368,11 +368,13 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	}
 	if (qp->type == QPT_UD)
 		cut_ud(h, qp, w, b);
-	if (qp->type == QPT_RC)
+	if (qp->type == QPT_XRC_SEND)
+		b->srqn = w->wr.xrc.srqn & 0xffffff;
+	if (qp_reliable(qp))
 		sent_rc(h, qp, w, b, n);
 	advance(qp, w, n);
 	h->taken = (struct taken){ .qp = qp, .index = index, .psn = b->psn,
-				   .done = qp->type != QPT_RC && s->next != index };
+				   .done = !qp_reliable(qp) && s->next != index };
 	return true;
 }
 

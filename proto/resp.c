@@ -37,6 +37,17 @@ static enum fault check_sequence(const struct qp *qp, const struct burst *b)
 	return FAULT_NONE;
 }
 
+/* XRC: whose receive WRs, and whose keys. */
+static enum fault check_srq(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct srq *srq = slots_get(&h->srq, b->srqn);
+
+	if (!srq || srq->xrcd != qp->xrcd || (qp->resp.kind != KIND_NONE && qp->srq != srq))
+		return FAULT_RESP_XRC_SRQ;
+	qp_xrc_srq(qp, srq);
+	return FAULT_NONE;
+}
+
 static enum fault check_rights(const struct qp *qp, const struct burst *b)
 {
 	static const uint32_t need[] = { [KIND_WRITE] = ACC_REMOTE_WRITE, [KIND_READ] = ACC_REMOTE_READ,
@@ -219,7 +230,7 @@ static enum fault exec_read(struct hca *h, struct qp *qp, const struct burst *b)
 	if (b->dma_len && !rkey_span(h, qp, b->rkey, qp->pd, ACC_REMOTE_READ, b->va, b->dma_len, &s))
 		return FAULT_RESP_RKEY;
 	d = rd_push(qp);
-	*d = (struct rd){ .kind = KIND_READ, .rkey = b->rkey, .va = b->va, .len = b->dma_len, .n = 1 };
+	*d = (struct rd){ .kind = KIND_READ, .pdn = qp->pd->number, .rkey = b->rkey, .va = b->va, .len = b->dma_len, .n = 1 };
 	if (b->dma_len > qp->mtu)
 		d->n = (b->dma_len + qp->mtu - 1) / qp->mtu;
 	d->end = d->n;
@@ -258,6 +269,8 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	enum fault f = check_sequence(qp, b);
 
+	if (!f && qp->type == QPT_XRC_RECV)
+		f = check_srq(h, qp, b);
 	if (!f)
 		f = check_rights(qp, b);
 	if (!f && wants_recv(b) && !recv_peek(qp))
@@ -278,7 +291,8 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 /* The receive WR that the packet would have used completes with what went wrong (rule 4.9). */
 static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
 {
-	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && wants_recv(b))
+	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && f != FAULT_RESP_XRC_SRQ &&
+	    wants_recv(b))
 		recv_take(h, qp);
 	fault_act(h, qp, f);
 }

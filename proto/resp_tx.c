@@ -43,7 +43,7 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 	b->payload_len = (last ? d->end_off : off + (uint64_t)n * qp->mtu) - off;
 	b->span = h->tx_span;
 	if (b->payload_len) {
-		if (!rkey_span(h, qp, d->rkey, qp->pd, ACC_REMOTE_READ, d->va + off, b->payload_len, h->tx_span)) {
+		if (!rkey_span(h, qp, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va + off, b->payload_len, h->tx_span)) {
 			d->want = false;
 			if (d->again)
 				return false;
@@ -100,7 +100,7 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
 	struct resp *r = &qp->resp;
 
-	if (qp->type != QPT_RC)
+	if (!qp_reliable(qp))
 		return false;
 	if (r->rd_cur != r->rd_tail && stored_tx(h, qp, b))
 		return true;

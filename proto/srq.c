@@ -11,11 +11,40 @@
 
 #include "hca_in.h"
 
+int hca_xrcd_alloc(struct hca *h, uint32_t *xrcdn)
+{
+	struct xrcd *x = calloc(1, sizeof(*x));
+
+	if (!x || slots_add(&h->xrcd, x, &x->number)) {
+		free(x);
+		return ENOMEM;
+	}
+	*xrcdn = x->number;
+	return 0;
+}
+
+int hca_xrcd_free(struct hca *h, uint32_t xrcdn)
+{
+	struct xrcd *x = slots_get(&h->xrcd, xrcdn);
+
+	if (!x)
+		return EINVAL;
+	if (x->users)
+		return EBUSY;
+	slots_del(&h->xrcd, xrcdn);
+	free(x);
+	return 0;
+}
+
 int hca_srq_create(struct hca *h, const struct srq_init *a, uint32_t *srqn)
 {
 	struct pd *pd = slots_get(&h->pd, a->pdn);
+	struct xrcd *xrcd = a->xrcdn ? slots_get(&h->xrcd, a->xrcdn) : NULL;
+	struct cq *cq = a->xrcdn ? slots_get(&h->cq, a->cqn) : NULL;
 	struct srq *srq;
 
+	if (a->xrcdn && (!xrcd || !cq))
+		return EINVAL;
 	if (!pd || !a->max_wr || a->max_wr > RD_MAX_WR || a->max_sge > RD_MAX_SGE || a->limit > a->max_wr)
 		return EINVAL;
 	srq = calloc(1, sizeof(*srq));
@@ -29,7 +58,13 @@ int hca_srq_create(struct hca *h, const struct srq_init *a, uint32_t *srqn)
 	}
 	srq->pd = pd;
 	srq->limit = a->limit;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
 	pd->users++;
+	if (xrcd) {
+		xrcd->users++;
+		cq->users++;
+	}
 	events_init(&srq->ev, srq->number);
 	*srqn = srq->number;
 	return 0;
@@ -37,6 +72,23 @@ nomem:
 	rq_fini(&srq->rq);
 	free(srq);
 	return ENOMEM;
+}
+
+/* Receiving QPs of the domain forget it; a message in the middle cannot go on. */
+static void xrc_leave(struct hca *h, struct srq *srq)
+{
+	for (uint32_t i = 0; h->qp.v && i <= h->qp.mask; i++) {
+		struct qp *qp = h->qp.v[i];
+
+		if (!qp || qp->srq != srq)
+			continue;
+		if (qp->resp.kind != KIND_NONE && qp->state != QPS_ERR)
+			fault_act(h, qp, FAULT_RESP_XRC_SRQ);
+		qp_xrc_srq(qp, NULL);
+	}
+	comp_drop_srq(h, srq->number);
+	srq->xrcd->users--;
+	srq->cq->users--;
 }
 
 int hca_srq_destroy(struct hca *h, uint32_t srqn)
@@ -47,6 +99,8 @@ int hca_srq_destroy(struct hca *h, uint32_t srqn)
 		return EINVAL;
 	if (srq->users)
 		return EBUSY;
+	if (srq->xrcd)
+		xrc_leave(h, srq);
 	srq->pd->users--;
 	comp_release(&h->comp, srq->rq.depth);
 	events_clear(&srq->ev);
@@ -97,7 +151,8 @@ int hca_srq_query(const struct hca *h, uint32_t srqn, struct srq_init *a)
 	if (!srq)
 		return EINVAL;
 	*a = (struct srq_init){ .pdn = srq->pd->number, .max_wr = srq->rq.depth, .max_sge = srq->rq.sge_max,
-				.limit = srq->limit };
+				.limit = srq->limit, .xrcdn = srq->xrcd ? srq->xrcd->number : 0,
+				.cqn = srq->cq ? srq->cq->number : 0 };
 	return 0;
 }
 

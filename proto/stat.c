@@ -32,7 +32,8 @@ bool hca_qp_next(const struct hca *h, uint32_t *qpn, struct qp_info *info)
 		return false;
 	*qpn = qp->qpn;
 	*info = (struct qp_info){
-		.qpn = qp->qpn, .pdn = qp->pd->number, .send_cqn = qp->scq->number, .recv_cqn = qp->rcq->number,
+		.qpn = qp->qpn, .pdn = qp->pd ? qp->pd->number : 0,
+		.send_cqn = qp->scq ? qp->scq->number : 0, .recv_cqn = qp->rcq ? qp->rcq->number : 0,
 		.srqn = qp->srq ? qp->srq->number : 0, .type = qp->type, .state = qp->state, .attr = qp->attr,
 		.sq_len = sq_len(&qp->sq), .rq_len = rq_len(&qp->rq) + (!qp->srq && qp->resp.wqe),
 		.sq_psn_next = qp->req.next.v, .sq_psn_acked = qp->req.una.v, .rq_psn = qp->resp.epsn.v,
@@ -46,5 +47,5 @@ bool hca_qp_next(const struct hca *h, uint32_t *qpn, struct qp_info *info)
 void hca_objects(const struct hca *h, struct hca_count *c)
 {
 	*c = (struct hca_count){ .pd = h->pd.live, .mr = h->mr.live, .cq = h->cq.live, .srq = h->srq.live,
-				 .qp = h->qp.live, .mw = h->mw.live };
+				 .qp = h->qp.live, .mw = h->mw.live, .xrcd = h->xrcd.live };
 }

@@ -92,11 +92,11 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 {
 	HOLDS(qp->state <= QPS_ERR);
 	HOLDS(qp->sq.waiting == waiting(h, qp, true));
-	if (!qp->srq)
+	if (!qp->srq && !qp->xrcd)
 		HOLDS(qp->rq.used == rq_len(&qp->rq) + !!qp->resp.wqe + waiting(h, qp, false));
 	HOLDS(qp->rq.used <= qp->rq.depth);
 	verify_sq(h, qp);
-	if (qp->type == QPT_RC) {
+	if (qp_reliable(qp)) {
 		if (qp->state == QPS_RTS || qp->state == QPS_SQD)	/* an ended requester keeps its numbers */
 			verify_req(h, qp);
 		verify_resp(h, qp);
@@ -105,7 +105,9 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 		HOLDS(!qp->sq.waiting && !qp->rq.used && !qp->resp.wqe && mono_is_never(qp->timer.at));
 	if (qp->state == QPS_ERR)
 		HOLDS(!rq_len(&qp->rq) && !qp->resp.wqe && mono_is_never(qp->timer.at));
-	if (qp->type == QPT_RC && qp->state >= QPS_RTR && qp->state != QPS_ERR)	/* ERR can follow INIT */
+	if (qp->xrcd)
+		HOLDS(qp->srq ? qp->srq->xrcd == qp->xrcd && qp->pd == qp->srq->pd && qp->rcq == qp->srq->cq : !qp->pd && !qp->rcq);
+	if (qp_reliable(qp) && qp->state >= QPS_RTR && qp->state != QPS_ERR)	/* ERR can follow INIT */
 		HOLDS(qp->path);
 	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, or for its peer. */
 	if (qp->resp.ack || qp->resp.nak || qp->resp.rd_cur != qp->resp.rd_tail)
@@ -121,7 +123,9 @@ static uint32_t users_of(const struct hca *h, const void *obj)
 	for (uint32_t i = 0; i <= h->qp.mask; i++) {
 		const struct qp *qp = h->qp.v[i];
 
-		if (qp)
+		if (qp && qp->type == QPT_XRC_RECV)
+			n += (qp->xrcd == obj) + ((const void *)qp->path == obj);
+		else if (qp)
 			n += (qp->pd == obj) + (qp->scq == obj) + (qp->rcq == obj) + ((const void *)qp->srq == obj) +
 			     ((const void *)qp->path == obj);
 	}
@@ -130,7 +134,11 @@ static uint32_t users_of(const struct hca *h, const void *obj)
 	for (uint32_t i = 0; i < h->mw.size; i++)
 		n += h->mw.v[i] && ((struct mw *)h->mw.v[i])->pd == obj;
 	for (uint32_t i = 0; i < h->srq.size; i++)
-		n += h->srq.v[i] && ((struct srq *)h->srq.v[i])->pd == obj;
+		if (h->srq.v[i]) {
+			const struct srq *srq = h->srq.v[i];
+
+			n += (srq->pd == obj) + (srq->xrcd == obj) + (srq->cq == obj);
+		}
 	return n;
 }
 
@@ -158,8 +166,10 @@ static void verify_srq(const struct hca *h, const struct srq *srq)
 		const struct qp *qp = h->qp.v[i];
 
 		if (qp && qp->srq == srq)
-			used += !!qp->resp.wqe + waiting(h, qp, false);
+			used += !!qp->resp.wqe;
 	}
+	for (uint32_t i = h->comp.head; i < h->comp.tail; i++)
+		used += h->comp.v[i].srqn == srq->number;
 	HOLDS(srq->users == users_of(h, srq));
 	HOLDS(srq->rq.used == used && used <= srq->rq.depth);
 	HOLDS(srq->limit <= srq->rq.depth);
@@ -252,6 +262,8 @@ void hca_verify(const struct hca *h)
 		HOLDS(!h->pd.v[i] || ((struct pd *)h->pd.v[i])->users == users_of(h, h->pd.v[i]));
 	for (uint32_t i = 0; i < h->cq.size; i++)
 		HOLDS(!h->cq.v[i] || ((struct cq *)h->cq.v[i])->users == users_of(h, h->cq.v[i]));
+	for (uint32_t i = 0; i < h->xrcd.size; i++)
+		HOLDS(!h->xrcd.v[i] || ((struct xrcd *)h->xrcd.v[i])->users == users_of(h, h->xrcd.v[i]));
 	verify_windows(h);
 	verify_paths(h);
 	verify_heap(&h->timers);

@@ -98,6 +98,10 @@ struct send_wr {
 			uint32_t lkey;	/* of the region */
 			uint32_t access; /* enum access_flag */
 		} bind;
+		struct {		/* XRC_SEND: which SRQ of the peer's domain; beside the atomics' operands */
+			uint64_t atomic[2];
+			uint32_t srqn;
+		} xrc;
 		uint64_t raw[4];
 	};
 };
@@ -180,11 +184,12 @@ struct cqe {
 	uint8_t flags;		/* enum wc_flag */
 	uint8_t solicited;	/* wakes a CQ armed for solicited completions only (errors do, too) */
 	uint8_t is_send;	/* of the send queue: wqe is valid */
-	uint8_t srq;		/* receive: the WR came from a shared receive queue */
+	uint8_t srq;		/* receive: the WR came from a shared receive queue; 2: from one of XRC */
 	uint16_t pkey_index;
 	uint32_t cqn;		/* which CQ (of use to the daemon only) */
 	uint32_t sl;
-	uint64_t rsv;
+	uint32_t srqn;		/* with srq: which */
+	uint32_t rsv;
 };
 
 /* ---- objects and their attributes -------------------------------------- */

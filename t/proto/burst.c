@@ -162,7 +162,7 @@ START_TEST(every_opcode_alone)
 			there_and_back(&b);
 		}
 	}
-	ck_assert_uint_eq(n, 25 + 12 + 2);	/* RC, UC, UD */
+	ck_assert_uint_eq(n, 25 + 14 + 2 + 25);	/* RC, UC, UD, XRC */
 }
 END_TEST
 

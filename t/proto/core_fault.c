@@ -543,7 +543,7 @@ START_TEST(all_rows_named)
 	static const char *const others[] = {
 		"RESP_READ_MEM", "REQ_NAK_INV", "REQ_NAK_ACCESS", "REQ_NAK_OP", "REQ_NAK_OTHER", "REQ_RETRY_EXC",
 		"REQ_RNR_EXC", "REQ_BAD_RESP", "REQ_RESP_PROT", "REQ_RESP_MEM", "SQ_LEN", "SQ_OP", "SQ_PROT",
-		"SQ_MEM", "SQ_BIND", "SQ_INV", "UD_QKEY", "UD_NO_RECV", "UD_LEN", "UD_RECV_LEN", "UD_RECV_PROT", "UD_RECV_MEM", "CQ_OVERRUN" };
+		"SQ_MEM", "SQ_BIND", "SQ_INV", "RESP_XRC_SRQ", "UD_QKEY", "UD_NO_RECV", "UD_LEN", "UD_RECV_LEN", "UD_RECV_PROT", "UD_RECV_MEM", "CQ_OVERRUN" };
 
 	for (unsigned i = 0; i < hca_fault_n(); i++) {
 		const char *name = hca_fault_name(i);

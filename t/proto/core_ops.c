@@ -100,6 +100,18 @@ START_TEST(uc_ops)
 }
 END_TEST
 
+START_TEST(xrc_ops)
+{
+	struct link_conf c = conf_rc;
+
+	c.type = QPT_XRC_SEND;
+	both_modes(&c, send_body);
+	both_modes(&c, write_body);
+	both_modes(&c, write_imm_body);
+	both_modes(&c, read_body);
+}
+END_TEST
+
 START_TEST(rc_atomics)
 {
 	struct rig r;
@@ -196,4 +208,4 @@ START_TEST(many)
 }
 END_TEST
 
-TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, rc_atomics, ud_send, many)
+TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, xrc_ops, rc_atomics, ud_send, many)

@@ -114,6 +114,24 @@ void rig_fini(struct rig *r)
 	free(r->b.buf);
 }
 
+/* b's end of XRC. */
+static void create_target(struct host *x, const struct link_conf *c)
+{
+	struct qp_init init = { .type = QPT_XRC_RECV };
+	struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c->access };
+	struct srq_init s = { .pdn = x->pdn, .max_wr = c->rq_depth, .max_sge = 8, .cqn = x->cqn };
+
+	if (!x->xrcdn) {
+		ck_assert_int_eq(hca_xrcd_alloc(x->h, &x->xrcdn), 0);
+		s.xrcdn = x->xrcdn;
+		ck_assert_int_eq(hca_srq_create(x->h, &s, &x->srqn), 0);
+	}
+	init.xrcdn = x->xrcdn;
+	ck_assert_int_eq(hca_qp_create(x->h, &init, &x->qpn), 0);
+	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
+				       (mono_t){ 1 }), 0);
+}
+
 static void create(struct host *x, const struct link_conf *c, uint32_t srqn)
 {
 	struct qp_init init = { .type = c->type, .sq_sig_all = c->sig_all, .pdn = x->pdn, .send_cqn = x->cqn,
@@ -121,6 +139,8 @@ static void create(struct host *x, const struct link_conf *c, uint32_t srqn)
 				.cap = { c->sq_depth, c->rq_depth, 8, 8, 256 } };
 	struct qp_attr a = { .state = QPS_INIT, .port = 1, .qkey = 0x1234, .access = c->access };
 
+	if (c->type == QPT_XRC_SEND)
+		init.recv_cqn = init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
 	ck_assert_int_eq(hca_qp_create(x->h, &init, &x->qpn), 0);
 	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT |
 				       (c->type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS), (mono_t){ 1 }), 0);
@@ -136,7 +156,7 @@ void rig_to_rtr(struct rig *r, struct host *x, struct host *peer, const struct l
 	memcpy(a.av.dgid, peer->gid, 16);
 	if (c->type != QPT_UD)
 		mask |= QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN;
-	if (c->type == QPT_RC)
+	if (c->type == QPT_RC || (c->type == QPT_XRC_SEND && x == &r->b))
 		mask |= QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
 	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, mask, r->now), 0);
 }
@@ -146,15 +166,20 @@ void rig_to_rts(struct rig *r, struct host *x, const struct link_conf *c)
 	struct qp_attr a = { .state = QPS_RTS, .sq_psn = c->psn + (x == &r->b ? 77 : 0), .timeout = c->timeout,
 			     .retry_cnt = c->retry, .rnr_retry = c->rnr_retry, .max_rd_atomic = c->rd_atomic };
 
-	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_SQ_PSN |
-				       (c->type == QPT_RC ? QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
+	bool target = c->type == QPT_XRC_SEND && x == &r->b;
+
+	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_SQ_PSN | (target ? QPA_TIMEOUT : 0) |
+				       (c->type == QPT_RC || (c->type == QPT_XRC_SEND && !target) ? QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
 				       QPA_MAX_QP_RD_ATOMIC : 0), r->now), 0);
 }
 
 void rig_connect(struct rig *r, const struct link_conf *c)
 {
 	create(&r->a, c, 0);
-	create(&r->b, c, c->srqn_b);
+	if (c->type == QPT_XRC_SEND)
+		create_target(&r->b, c);
+	else
+		create(&r->b, c, c->srqn_b);
 	rig_to_rtr(r, &r->a, &r->b, c);
 	rig_to_rtr(r, &r->b, &r->a, c);
 	rig_to_rts(r, &r->a, c);
@@ -268,6 +293,7 @@ int rig_send(struct rig *r, struct host *x, const struct wr_arg *w)
 	} else {
 		slot.wr.atomic.swap = w->swap;
 		slot.wr.atomic.compare_add = w->compare_add;
+		slot.wr.xrc.srqn = w->srqn ? w->srqn : peer_of(r, x)->srqn;
 	}
 	if (w->op == WR_BIND_MW) {
 		slot.wr.remote_addr = (uintptr_t)x->buf + w->off;
@@ -298,7 +324,10 @@ void rig_recv(struct rig *r, struct host *x, uint64_t id, uint64_t off, uint32_t
 		{ .wr_id = id, .sge_n = 2 },
 		{ { (uintptr_t)x->buf + off, len / 2, x->key }, { (uintptr_t)x->buf + off + len / 2, len - len / 2, x->key } } };
 
-	ck_assert_int_eq(hca_post_recv(x->h, x->qpn, &slot.wr, r->now), 0);
+	if (x->srqn)
+		ck_assert_int_eq(hca_post_srq_recv(x->h, x->srqn, &slot.wr, r->now), 0);
+	else
+		ck_assert_int_eq(hca_post_recv(x->h, x->qpn, &slot.wr, r->now), 0);
 }
 
 /* ---- asking --------------------------------------------------------------------- */
@@ -362,7 +391,7 @@ struct burst pkt_from(struct rig *r, struct host *from, uint8_t opcode, uint32_t
 	struct host *to = peer_of(r, from);
 	struct burst b = { .op_first = opcode, .op_last = opcode, .migreq = true, .pkey = 0xffff, .dqpn = to->qpn,
 			   .psn = psn(p), .n = 1, .mtu = 512, .rkey = to->key, .va = (uintptr_t)to->buf,
-			   .sqpn = from->qpn, .qkey = 0x1234, .syndrome = aeth_ack(), .ackreq = true };
+			   .sqpn = from->qpn, .qkey = 0x1234, .srqn = to->srqn, .syndrome = aeth_ack(), .ackreq = true };
 
 	memcpy(b.route.sgid, from->gid, 16);
 	memcpy(b.route.dgid, to->gid, 16);

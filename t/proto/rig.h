@@ -29,6 +29,7 @@ struct host {
 	struct hca *h;
 	uint8_t gid[16];
 	uint32_t pdn, cqn, key, qpn;
+	uint32_t xrcdn, srqn;	/* b, if it is connected by XRC */
 	uint8_t *buf;		/* BUF_LEN bytes, registered as key with all rights */
 	struct region region;
 	struct cqe wc[WCS];
@@ -63,7 +64,7 @@ extern const struct link_conf conf_rc;
 
 void rig_init(struct rig *, enum link_mode);
 void rig_fini(struct rig *);
-/* A QP of each, connected and in RTS; UD: qkey 0x1234. */
+/* A QP of each, connected and in RTS; UD: qkey 0x1234.  QPT_XRC_SEND: a sends, b receives by an SRQ, on which rig_recv() posts. */
 void rig_connect(struct rig *, const struct link_conf *);
 void rig_to_rtr(struct rig *, struct host *, struct host *peer, const struct link_conf *);
 void rig_to_rts(struct rig *, struct host *, const struct link_conf *);
@@ -84,6 +85,7 @@ struct wr_arg {
 	uint64_t swap, compare_add;
 	uint32_t lkey, rkey;	/* 0: the buffers' */
 	unsigned sge_n;		/* 0: 1.  len is cut into so many */
+	uint32_t srqn;		/* XRC; 0: b's */
 	uint32_t access;	/* BIND_MW: of the window rkey, on off .. off + len of the own buffer */
 	bool inl, quiet;	/* inline; unsignaled */
 };

@@ -6,7 +6,7 @@
 #include "runs.h"
 
 static const struct sim_case *const groups[] = { cases_state, cases_rc, cases_ud, cases_wire, cases_replay,
-						  cases_mw };
+						  cases_mw, cases_xrc };
 
 static const struct sim_case *case_get(unsigned i)
 {
@@ -65,7 +65,20 @@ void must(struct model *m, bool ok, const char *what)
 
 struct duo duo_new(struct model *m, uint8_t type)
 {
-	const struct mqp_cfg c = { .type = type, .max_send_wr = 16, .max_recv_wr = 16, .max_sge = 4 };
+	struct mqp_cfg c = { .type = type, .max_send_wr = 16, .max_recv_wr = 16, .max_sge = 4 };
+	struct duo d;
+
+	if (type == QPT_XRC_SEND) {
+		d.a = model_qp(m, 0, &c);
+		c.type = QPT_XRC_RECV;
+	}
+	if (c.type == QPT_XRC_RECV) {
+		c.srq = model_xsrq(m, 1, 16, 0);
+		d.b = model_qp(m, 1, &c);
+		if (type == QPT_XRC_RECV)
+			d.a = model_qp(m, 0, &(struct mqp_cfg){ .type = QPT_XRC_SEND, .max_send_wr = 4, .max_sge = 4 });
+		return d;
+	}
 
 	return (struct duo){ model_qp(m, 0, &c), model_qp(m, 1, &c) };
 }
@@ -73,6 +86,15 @@ struct duo duo_new(struct model *m, uint8_t type)
 struct duo duo_rc(struct model *m, const struct qp_attr *attr)
 {
 	struct duo d = duo_new(m, QPT_RC);
+	struct qp_attr a = attr ? *attr : model_attr();
+
+	model_connect(d.a, d.b, &a, true, 0);
+	return d;
+}
+
+struct duo duo_xrc(struct model *m, const struct qp_attr *attr)
+{
+	struct duo d = duo_new(m, QPT_XRC_SEND);
 	struct qp_attr a = attr ? *attr : model_attr();
 
 	model_connect(d.a, d.b, &a, true, 0);
@@ -107,7 +129,7 @@ void send_ok(struct mqp *q, const struct post *p)
 
 void recv_ok(struct mqp *q, uint32_t len)
 {
-	int e = model_recv(q, len, 1);
+	int e = q->srq ? model_srq_recv(q->srq, len, 1) : model_recv(q, len, 1);
 
 	if (e)
 		sim_fail(&q->m->s, "post_recv: %s", strerror(e));

@@ -17,11 +17,12 @@ struct sim_case {
 };
 
 extern const struct sim_case cases_state[], cases_rc[], cases_ud[], cases_wire[],
-	cases_replay[], cases_mw[]; /* each ends with name NULL */
+	cases_replay[], cases_mw[], cases_xrc[]; /* each ends with name NULL */
 
 struct duo { struct mqp *a, *b; };
 
-struct duo duo_new(struct model *, uint8_t type);				/* not connected */
+struct duo duo_new(struct model *, uint8_t type);	/* not connected; XRC: a sends, b receives by an SRQ */
+struct duo duo_xrc(struct model *, const struct qp_attr *);
 struct duo duo_rc(struct model *, const struct qp_attr *);	/* connected; NULL: model_attr() */
 struct duo duo_uc(struct model *);
 struct duo duo_ud(struct model *);

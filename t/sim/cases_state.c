@@ -4,7 +4,7 @@
 
 #include "cases.h"
 
-static const uint8_t types[] = { QPT_RC, QPT_UC, QPT_UD };
+static const uint8_t types[] = { QPT_RC, QPT_UC, QPT_UD, QPT_XRC_SEND, QPT_XRC_RECV };
 
 /* Attributes that a change to this state needs. */
 static uint32_t needs(uint8_t type, uint8_t from, uint8_t to)
@@ -15,11 +15,13 @@ static uint32_t needs(uint8_t type, uint8_t from, uint8_t to)
 		mask |= QPA_PKEY_INDEX | QPA_PORT | (type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS);
 	if (from == QPS_INIT && to == QPS_RTR && type != QPT_UD)
 		mask |= QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN;
-	if (from == QPS_INIT && to == QPS_RTR && type == QPT_RC)
+	if (from == QPS_INIT && to == QPS_RTR && (type == QPT_RC || type == QPT_XRC_RECV))
 		mask |= QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
 	if (from == QPS_RTR && to == QPS_RTS)
 		mask |= QPA_SQ_PSN;
-	if (from == QPS_RTR && to == QPS_RTS && type == QPT_RC)
+	if (from == QPS_RTR && to == QPS_RTS && type == QPT_XRC_RECV)
+		mask |= QPA_TIMEOUT;
+	if (from == QPS_RTR && to == QPS_RTS && (type == QPT_RC || type == QPT_XRC_SEND))
 		mask |= QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
 	return mask;
 }
@@ -72,7 +74,7 @@ static void every_edge(struct model *m)
 				bool legal = qp_state_edge(types[t], from, to);
 				struct mqp *q;
 
-				if (from == QPS_SQE && types[t] == QPT_RC)
+				if (from == QPS_SQE && types[t] != QPT_UC && types[t] != QPT_UD)
 					continue;	/* never in this state */
 				c.type = types[t];
 				q = model_qp(m, 0, &c);

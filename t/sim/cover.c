@@ -75,6 +75,7 @@ unsigned cover_report(FILE *f, bool all)
 {
 	static const struct { unsigned type; const char *name; } types[] = {
 		{ QPT_RC, "RC" }, { QPT_UC, "UC" }, { QPT_UD, "UD" },
+		{ QPT_XRC_SEND, "XRC_SEND" }, { QPT_XRC_RECV, "XRC_RECV" },
 	};
 	unsigned missing = 0;
 	char name[64];

@@ -8,6 +8,7 @@ sim_sources = \
 	t/sim/cases_state.c \
 	t/sim/cases_ud.c \
 	t/sim/cases_wire.c \
+	t/sim/cases_xrc.c \
 	t/sim/cover.c \
 	t/sim/link.c \
 	t/sim/masks.c \

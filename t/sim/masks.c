@@ -19,6 +19,7 @@ struct script {
 	bool both;		/* B does the same */
 	bool window;		/* through one that B has bound */
 	bool leave;		/* B is destroyed as soon as it has received all: A must not notice */
+	bool xrc;
 };
 
 #define S	WR_SIGNALED
@@ -70,6 +71,12 @@ static const struct script scripts[] = {
 		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
 		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
 		{ .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
+	{ .name = "xrc", .xrc = true, .post = {
+		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
+		{ .op = WR_READ, .flags = S, .len = 3 * MTU },
+		{ .op = WR_CMP_SWP, .flags = S, .len = 8 },
+		{ .op = WR_WRITE_IMM, .flags = S, .len = MTU + 1 },
+		{ .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
 	{ .name = "window", .window = true, .post = {
 		{ .op = WR_WRITE, .flags = S, .len = 2 * MTU },
 		{ .op = WR_READ, .flags = S, .len = 3 * MTU },
@@ -93,7 +100,7 @@ static void receives(struct sim *s, void *arg)
 	struct masks *k = arg;
 
 	for (unsigned i = 0; i < 8; i++) {
-		if (model_recv(k->b, 4 * MTU, 2))
+		if (k->script->xrc ? model_srq_recv(k->b->srq, 4 * MTU, 2) : model_recv(k->b, 4 * MTU, 2))
 			sim_fail(s, "model_recv");
 		if (k->script->both && model_recv(k->a, 4 * MTU, 1))
 			sim_fail(s, "model_recv");
@@ -127,7 +134,7 @@ uint64_t masks_run(uint64_t seed, bool trace)
 	struct masks *k = &masks;
 	struct model_cfg c = { .kind = "masks", .seed = seed, .nodes = 2, .arena_len = 128 << 10,
 			       .hca = model_hca(), .trace = trace };
-	const struct mqp_cfg qc = { .type = QPT_RC, .max_send_wr = 16, .max_recv_wr = 16, .max_sge = 4 };
+	struct mqp_cfg qc = { .type = QPT_RC, .max_send_wr = 16, .max_recv_wr = 16, .max_sge = 4 };
 	struct link link = { .delay_ns = 2 * USEC, .rate = 10000000000 };
 	struct qp_attr attr = model_attr();
 	unsigned dir = seed >> MASKS_BITS & 1;
@@ -139,7 +146,12 @@ uint64_t masks_run(uint64_t seed, bool trace)
 	sim_link(&k->m.s, 0, 1, &link);
 	k->m.s.link[dir][!dir].mask = seed & ((1u << MASKS_BITS) - 1);
 	k->m.s.link[dir][!dir].mask_n = MASKS_BITS;
+	qc.type = k->script->xrc ? QPT_XRC_SEND : QPT_RC;
 	k->a = model_qp(&k->m, 0, &qc);
+	if (k->script->xrc) {
+		qc.type = QPT_XRC_RECV;
+		qc.srq = model_xsrq(&k->m, 1, 16, 1);
+	}
 	k->b = model_qp(&k->m, 1, &qc);
 	model_connect(k->a, k->b, &attr, seed & 1, 0);
 	if (k->script->window) {	/* (nothing is sent for this) */

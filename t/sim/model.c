@@ -99,6 +99,39 @@ struct msrq *model_srq(struct model *m, unsigned node, uint32_t max_wr)
 	return q;
 }
 
+struct msrq *model_xsrq(struct model *m, unsigned node, uint32_t max_wr, unsigned cq)
+{
+	struct msrq *q = m->srq;
+	struct srq_init init = { .pdn = m->pdn[node][0], .max_wr = max_wr, .max_sge = 4, .cqn = m->cqn[node][cq % MODEL_CQS] };
+
+	while (q < m->srq + m->srq_n && q->srqn)	/* the place of one that is gone */
+		q++;
+	if (q == m->srq + m->srq_n && ++m->srq_n > MODEL_SRQS)
+		sim_fail(&m->s, "too many SRQs for the model");
+	if (!m->xrcdn[node] && hca_xrcd_alloc(m->s.node[node].hca, &m->xrcdn[node]))
+		sim_fail(&m->s, "hca_xrcd_alloc");
+	*q = (struct msrq){ .node = &m->s.node[node], .max_wr = max_wr, .max_sge = 4, .cqn = init.cqn };
+	init.xrcdn = m->xrcdn[node];
+	if (hca_srq_create(q->node->hca, &init, &q->srqn))
+		sim_fail(&m->s, "hca_srq_create");
+	return q;
+}
+
+void model_srq_gone(struct msrq *q)
+{
+	if (hca_srq_destroy(q->node->hca, q->srqn))
+		sim_fail(q->node->sim, "hca_srq_destroy");
+	q->srqn = 0;
+	while (q->wr) {
+		struct mwr *w = q->wr;
+
+		q->wr = w->next;
+		wr_free(w, true);
+	}
+	q->n = 0;
+	sim_dirty(q->node);
+}
+
 struct mqp *model_qp(struct model *m, unsigned node, const struct mqp_cfg *c)
 {
 	struct mqp *q = &m->qp[m->qp_n++];
@@ -120,10 +153,20 @@ struct mqp *model_qp(struct model *m, unsigned node, const struct mqp_cfg *c)
 	q->sq_tail = &q->sq;
 	q->rq_tail = &q->rq;
 	q->msg_tail = &q->msg;
+	if (c->type == QPT_XRC_RECV) {
+		q->cap = (struct qp_cap){ 0 };
+		q->recv_cqn = c->srq->cqn;
+	} else if (c->type == QPT_XRC_SEND) {
+		q->cap.max_recv_wr = q->cap.max_recv_sge = 0;
+	}
 	init = (struct qp_init){
 		.type = c->type, .sq_sig_all = c->sig_all, .pdn = m->pdn[node][0], .send_cqn = q->send_cqn,
 		.recv_cqn = q->recv_cqn, .srqn = c->srq ? c->srq->srqn : 0, .cap = q->cap,
 	};
+	if (c->type == QPT_XRC_SEND)
+		init.recv_cqn = 0;
+	if (c->type == QPT_XRC_RECV)
+		init = (struct qp_init){ .type = c->type, .xrcdn = m->xrcdn[node] };
 	e = hca_qp_create(q->node->hca, &init, &q->qpn);
 	if (e)
 		sim_fail(&m->s, "hca_qp_create: %s", strerror(e));
@@ -191,14 +234,16 @@ static void qp_to_rts(struct mqp *q)
 	a.state = QPS_RTR;
 	if (q->type != QPT_UD)
 		mask |= QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN;
-	if (q->type == QPT_RC)
+	if (q->type == QPT_RC || q->type == QPT_XRC_RECV)
 		mask |= QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
 	e = model_modify(q, &a, mask);
 	if (e)
 		sim_fail(&q->m->s, "INIT to RTR: %s", strerror(e));
 	a.state = QPS_RTS;
 	mask = QPA_STATE | QPA_SQ_PSN;
-	if (q->type == QPT_RC)
+	if (q->type == QPT_XRC_RECV)
+		mask |= QPA_TIMEOUT;
+	else if (mqp_rel(q))
 		mask |= QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
 	e = model_modify(q, &a, mask);
 	if (e)
@@ -345,7 +390,7 @@ static uint64_t patience(const struct model *m)
 	uint64_t t = 20 * SEC;
 
 	for (unsigned i = 0; i < m->qp_n; i++)
-		if (m->qp[i].exists && m->qp[i].type == QPT_RC)
+		if (m->qp[i].exists && mqp_rel(&m->qp[i]))
 			t += 4 * 9 * 4 * (4096ull << m->qp[i].attr.timeout);
 	return t;
 }
@@ -367,7 +412,7 @@ static void model_delivered(struct model *m)
 	for (unsigned i = 0; i < m->s.node_n; i++)
 		sim_reap(&m->s, &m->s.node[i]);
 	for (unsigned i = 0; i < m->qp_n; i++)
-		for (struct msg *g = m->qp[i].type == QPT_RC ? m->qp[i].msg : NULL; g; g = g->next)
+		for (struct msg *g = mqp_rel(&m->qp[i]) ? m->qp[i].msg : NULL; g; g = g->next)
 			if (g->ok && !g->delivered && g->to && g->to->exists && !g->to->orphaned &&
 			    !g->to->overrun)
 				sim_fail(&m->s, "a SEND of QP 0x%x succeeded and never arrived",
@@ -406,8 +451,10 @@ static void node_clear(struct model *m, struct node *n)
 	struct hca_count k;
 
 	for (unsigned i = 0; i < m->srq_n; i++)
-		if (m->srq[i].node == n && hca_srq_destroy(h, m->srq[i].srqn))
+		if (m->srq[i].node == n && m->srq[i].srqn && hca_srq_destroy(h, m->srq[i].srqn))
 			sim_fail(&m->s, "hca_srq_destroy");
+	if (m->xrcdn[n->i] && hca_xrcd_free(h, m->xrcdn[n->i]))
+		sim_fail(&m->s, "hca_xrcd_free");
 	for (unsigned i = 0; i < MODEL_CQS; i++)
 		if (hca_cq_destroy(h, m->cqn[n->i][i]))
 			sim_fail(&m->s, "hca_cq_destroy");
@@ -424,7 +471,7 @@ static void node_clear(struct model *m, struct node *n)
 			sim_fail(&m->s, "hca_pd_free");
 	hca_verify(h);
 	hca_objects(h, &k);
-	if (k.pd || k.mr || k.cq || k.srq || k.qp || k.mw)
+	if (k.pd || k.mr || k.cq || k.srq || k.qp || k.mw || k.xrcd)
 		sim_fail(&m->s, "left over: %u PDs, %u MRs, %u CQs, %u SRQs, %u QPs, %u MWs", k.pd, k.mr, k.cq, k.srq,
 		         k.qp, k.mw);
 }

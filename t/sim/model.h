@@ -17,7 +17,7 @@
 #include "sim.h"
 
 #define MODEL_QPS	48u
-#define MODEL_SRQS	4u
+#define MODEL_SRQS	8u
 #define MODEL_WORDS	4u
 #define MODEL_CQS	3u	/* of a node */
 #define MODEL_MWS	64u
@@ -78,6 +78,7 @@ struct msrq {
 	struct node *node;
 	uint32_t srqn;
 	uint32_t max_wr, max_sge;
+	uint32_t cqn;		/* of XRC: where its receives complete; else 0 */
 	struct mwr *wr;
 	unsigned n;
 	bool armed;
@@ -122,7 +123,7 @@ struct model {
 	struct mmw mw[MODEL_MWS];
 	unsigned mw_n;
 	struct piece *word[SIM_NODES][MODEL_WORDS];
-	uint32_t pdn[SIM_NODES][2], cqn[SIM_NODES][MODEL_CQS];
+	uint32_t pdn[SIM_NODES][2], xrcdn[SIM_NODES], cqn[SIM_NODES][MODEL_CQS];
 	uint64_t next_id;
 	uint64_t progress;	/* when something last completed */
 	bool mem_lost;		/* some memory was unmapped or deregistered: whatever used it may fail */
@@ -165,6 +166,8 @@ struct mqp_cfg {
 };
 struct mqp *model_qp(struct model *, unsigned node, const struct mqp_cfg *);
 struct msrq *model_srq(struct model *, unsigned node, uint32_t max_wr);
+struct msrq *model_xsrq(struct model *, unsigned node, uint32_t max_wr, unsigned cq);	/* for QPs of XRC_RECV */
+void model_srq_gone(struct msrq *);	/* destroyed, of XRC or unused; its place in the model stays */
 /* INIT, RTR, RTS of both ends; attr has what they share: mtu, timeouts, retries, rd_atomic ...; PSNs by seed,
  * near 2^24 if wrap. */
 void model_connect(struct mqp *, struct mqp *, const struct qp_attr *, bool wrap, unsigned gid);
@@ -218,6 +221,10 @@ struct mmw *model_mw(struct mqp *of, uint8_t type);
 bool mmw_usable(const struct mmw *, const struct mqp *);	/* by this peer, now */
 struct mqp *model_find(struct model *, const struct node *, uint32_t qpn);
 static inline struct model *model_of(struct sim *s) { return s->user; }
+static inline bool mqp_rel(const struct mqp *q)
+{
+	return q->type == QPT_RC || q->type == QPT_XRC_SEND || q->type == QPT_XRC_RECV;
+}
 static inline bool op_takes_recv(uint8_t op)
 {
 	return op == WR_SEND || op == WR_SEND_IMM || op == WR_SEND_INV || op == WR_WRITE_IMM;

@@ -64,7 +64,7 @@ void model_watch(struct mqp *q)
 		sim_fail(&q->m->s, "hca_qp_query of QP 0x%x", q->qpn);
 	if (a.state == q->state)
 		return;
-	if (a.state != QPS_ERR && !(a.state == QPS_SQE && q->type != QPT_RC))
+	if (a.state != QPS_ERR && !(a.state == QPS_SQE && !mqp_rel(q)))
 		sim_fail(&q->m->s, "QP 0x%x went from state %u to %u by itself", q->qpn, q->state, a.state);
 	cover_edge(q->type, q->state, a.state);
 	q->state = a.state;
@@ -118,7 +118,7 @@ static void wr_done_rc(struct mwr *w)
 /* Messages that were delivered and whose sender knows need not be remembered. */
 static void msg_prune(struct mqp *q)
 {
-	while (q->type == QPT_RC && q->msg && q->msg->delivered && q->msg->known) {
+	while (mqp_rel(q) && q->msg && q->msg->delivered && q->msg->known) {
 		struct msg *g = q->msg;
 
 		q->msg = g->next;
@@ -135,7 +135,7 @@ static void wr_pop(struct mqp *q, bool ok)
 
 	if (ok && w->expect)
 		sim_fail(&q->m->s, "WR %llu is wrong and succeeded", (unsigned long long)w->id);
-	if (ok && q->type == QPT_RC)
+	if (ok && mqp_rel(q))
 		wr_done_rc(w);
 	mw_over(w, ok);
 	if (w->msg) {
@@ -147,7 +147,7 @@ static void wr_pop(struct mqp *q, bool ok)
 		q->sq_tail = &q->sq;
 	q->sq_n--;
 	/* UC: packets may still be on their way to the remote piece; after an error all may be. */
-	wr_free(w, ok && (q->type == QPT_RC || !w->remote));
+	wr_free(w, ok && (mqp_rel(q) || !w->remote));
 	if (ok)
 		msg_prune(q);
 }
@@ -160,7 +160,7 @@ static bool retry_possible(const struct mqp *q, const struct mwr *w)
 	const struct mqp *p = q->peer;
 	uint64_t harm;
 
-	if (q->type != QPT_RC || !p)
+	if (!mqp_rel(q) || !p)
 		return false;
 	if (q->m->lenient || q->m->mem_lost)
 		return true;
@@ -176,7 +176,7 @@ static uint32_t first_errors(const struct mqp *q, const struct mwr *w)
 
 	if (retry_possible(q, w))
 		may |= BIT(WC_RETRY_EXC_ERR);
-	if (q->m->rnr && q->attr.rnr_retry < 7 && q->type == QPT_RC && w->msg)
+	if (q->m->rnr && q->attr.rnr_retry < 7 && mqp_rel(q) && w->msg)
 		may |= BIT(WC_RNR_RETRY_EXC_ERR);
 	if (q->cause)
 		may |= BIT(WC_WR_FLUSH_ERR);
@@ -235,7 +235,7 @@ static void send_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	if (!ok && !q->sq_err) {
 		model_watch(q);
 		q->sq_err = true;
-		q->cause = q->cause || q->type == QPT_RC;
+		q->cause = q->cause || mqp_rel(q);
 	}
 }
 
@@ -301,7 +301,7 @@ static struct msg *msg_match(struct model *m, struct mqp *q, const struct mwr *w
 {
 	struct msg *g;
 
-	if (q->type == QPT_RC) {
+	if (mqp_rel(q)) {
 		g = q->peer ? msg_first(m, q->peer, q) : NULL;
 		return g && msg_fits(g, q, w, c) ? g : NULL;
 	}
@@ -353,7 +353,7 @@ static void recv_good(struct model *m, struct mqp *q, struct mwr *w, const struc
 		return;
 	if (!g)
 		recv_mismatch(m, q, c);
-	if (q->type == QPT_RC && recv_fresh(m, q))
+	if (mqp_rel(q) && recv_fresh(m, q))
 		recv_bytes_once(m, w, c);
 	g->delivered++;
 }
@@ -384,7 +384,7 @@ static void recv_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	struct mwr *w = recv_take(m, q, c);
 	uint32_t may = q->rq_may;
 
-	if (!c->srq != !q->srq || c->cqn != q->recv_cqn)
+	if (c->srq != (q->type == QPT_XRC_RECV ? 2 : q->srq != NULL) || (q->srq && c->srqn != q->srq->srqn) || c->cqn != q->recv_cqn)
 		sim_fail(&m->s, "receive %llu: srq %u, CQ %u", (unsigned long long)w->id, c->srq, c->cqn);
 	if (c->status == WC_SUCCESS) {
 		recv_good(m, q, w, c);
@@ -455,7 +455,7 @@ static void on_event(struct sim *s, struct node *n, const struct hca_event *e)
 			sim_fail(s, "SQ drained, which nobody asked for");
 		q->drained = true;
 	} else if (e->type == EV_QP_LAST_WQE) {
-		if (!q->srq || q->state != QPS_ERR || q->last_wqe)
+		if (!q->srq || q->type == QPT_XRC_RECV || q->state != QPS_ERR || q->last_wqe)
 			sim_fail(s, "last WQE event of QP 0x%x in state %u", q->qpn, q->state);
 		q->last_wqe = true;
 	} else if (e->type != EV_COMM_EST && !q->cause && !q->sq_err && !m->mem_lost) {
@@ -513,7 +513,7 @@ static void tx_read(struct sim *s, struct node *n, const struct burst *b)
 	bool found = false;
 
 	for (unsigned i = 0; i < m->qp_n && !q; i++)
-		if (m->qp[i].exists && m->qp[i].node == n && m->qp[i].type == QPT_RC &&
+		if (m->qp[i].exists && m->qp[i].node == n && mqp_rel(&m->qp[i]) &&
 		    m->qp[i].attr.dest_qpn == b->dqpn)
 			q = &m->qp[i];
 	for (struct mwr *w = q ? q->sq : NULL; w; w = w->next) {

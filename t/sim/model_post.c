@@ -260,7 +260,7 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 	w->qp->cause = true;
 	for (unsigned i = 0; p->bad && p->op == WR_READ && i < w->loc_n; i++)
 		w->loc[i]->kind = PIECE_RECV;	/* part of it may be right, but is of another place */
-	if (w->qp->peer && w->qp->type == QPT_RC) {
+	if (w->qp->peer && mqp_rel(w->qp)) {
 		w->qp->peer->cause = true;
 		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR |
 		                       1u << WC_LOC_ACCESS_ERR | 1u << WC_LOC_PROT_ERR |
@@ -308,6 +308,8 @@ static void slot_make(struct slot *x, struct mwr *w, const struct post *p, struc
 		x->wr.atomic.compare_add = w->a;
 		x->wr.atomic.swap = w->b;
 	}
+	if (q->type == QPT_XRC_SEND)
+		x->wr.xrc.srqn = q->peer->srq ? q->peer->srq->srqn : 0;
 	if (q->type == QPT_UD) {
 		x->wr.ud.dqpn = p->to->qpn;
 		x->wr.ud.qkey = p->qkey ? p->qkey : p->to->attr.qkey;
@@ -427,7 +429,7 @@ int model_send(struct mqp *q, const struct post *given)
 	if (w->mw && op_is_local(p.op))
 		w->mw->state = p.op == WR_BIND_MW ? MMW_BINDING : MMW_ENDING;
 	else if (w->mw && p.op == WR_SEND_INV)
-		w->mw->state = q->type == QPT_RC ? MMW_ENDING : MMW_DEAD;
+		w->mw->state = mqp_rel(q) ? MMW_ENDING : MMW_DEAD;
 	else if (w->mw)
 		w->mw->uses++;
 	w->harm = q->peer ? sim_harm(&q->m->s, q->node, q->peer->node) : 0;
@@ -518,7 +520,7 @@ unsigned model_owed(const struct mqp *q)
 {
 	unsigned n = 0, have = q->srq ? q->srq->n : q->rq_n;
 
-	if (!q->peer || q->type != QPT_RC)
+	if (!q->peer || !mqp_rel(q))
 		return 0;
 	for (const struct msg *g = q->peer->msg; g; g = g->next)
 		n += !g->delivered;

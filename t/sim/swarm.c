@@ -106,7 +106,7 @@ static void qps_random(struct swarm *w)
 	struct model *m = &w->m;
 	struct rng *r = &m->s.rng;
 	unsigned pairs = rng_range(r, 1, 6);
-	struct msrq *srq[SIM_NODES] = { 0 };
+	struct msrq *srq[SIM_NODES] = { 0 }, *xsrq[SIM_NODES] = { 0 };
 
 	for (unsigned i = 0; i < m->s.node_n && i < MODEL_SRQS; i++)
 		if (rng_one_in(r, 2))
@@ -114,7 +114,7 @@ static void qps_random(struct swarm *w)
 	for (unsigned i = 0; i < pairs; i++) {
 		unsigned a = rng_below(r, m->s.node_n), b = rng_below(r, m->s.node_n);
 		struct mqp_cfg c = {
-			.type = PICK(r, QPT_RC, QPT_RC, QPT_RC, QPT_RC, QPT_UC, QPT_UD),
+			.type = PICK(r, QPT_RC, QPT_RC, QPT_RC, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_SEND),
 			.max_send_wr = PICK(r, 1, 2, 16, 64),
 			.max_recv_wr = PICK(r, 1, 2, 16, 64),
 			.max_sge = 4,
@@ -126,9 +126,15 @@ static void qps_random(struct swarm *w)
 
 		if (a == b && rng_one_in(r, 2))
 			b = (a + 1) % m->s.node_n;
-		c.srq = rng_one_in(r, 2) ? srq[a] : NULL;
+		c.srq = rng_one_in(r, 2) && c.type != QPT_XRC_SEND ? srq[a] : NULL;
 		p = model_qp(m, a, &c);
 		c.srq = rng_one_in(r, 2) ? srq[b] : NULL;
+		if (c.type == QPT_XRC_SEND) {
+			if (!xsrq[b])
+				xsrq[b] = model_xsrq(m, b, PICK(r, 16, 32, 128), rng_below(r, MODEL_CQS));
+			c.type = QPT_XRC_RECV;
+			c.srq = xsrq[b];
+		}
 		q = model_qp(m, b, &c);
 		if (c.type == QPT_UD) {
 			model_ready(p, rng_next(r) & 0x7fffffff);
@@ -136,7 +142,7 @@ static void qps_random(struct swarm *w)
 			p->peer = q->peer = NULL;
 		} else {
 			model_connect(p, q, &attr, rng_one_in(r, 2), rng_below(r, 2));
-			for (unsigned k = rng_below(r, 4); k; k--)
+			for (unsigned k = q->type == QPT_XRC_RECV ? 0 : rng_below(r, 4); k; k--)
 				model_mw(k & 1 ? p : q, rng_range(r, 1, 2));
 		}
 	}
@@ -172,7 +178,7 @@ static void window_random(struct mqp *q, struct post *p)
 	struct model *m = q->m;
 	struct mmw *w = m->mw_n ? &m->mw[rng_below(&m->s.rng, m->mw_n)] : NULL;
 
-	if (!w || q->type == QPT_UD)
+	if (!w || q->type == QPT_UD || q->type == QPT_XRC_RECV)
 		return;
 	if (mmw_usable(w, q)) {
 		p->mw = w;
@@ -201,7 +207,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	struct post p = { 0 };
 	int e;
 
-	p.op = q->type == QPT_RC   ? pick(r, rc_ops, 9)
+	p.op = mqp_rel(q)           ? pick(r, rc_ops, 9)
 	       : q->type == QPT_UC ? pick(r, rc_ops, 5)
 	                           : pick(r, rc_ops, 2);
 	window_random(q, &p);
@@ -223,7 +229,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 		p.to = to;
 		p.len = rng_below(r, 513);
 	}
-	if (w->errors && q->type == QPT_RC && rng_one_in(r, 40) && p.len && !q->cause && p.op != WR_SEND_INV) {
+	if (w->errors && mqp_rel(q) && rng_one_in(r, 40) && p.len && !q->cause && p.op != WR_SEND_INV) {
 		if (op_is_local(p.op))
 			p.bad = BAD_MW;
 		else if (op_takes_recv(p.op))
@@ -236,7 +242,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	if (q->sq_n + 2 > q->cap.max_send_wr)
 		p.flags |= WR_SIGNALED;
 	if (q->sq_n >= q->cap.max_send_wr ||
-	    (q->type != QPT_RC && q->sq_n + 1 >= q->cap.max_send_wr && q->sq_n))
+	    (!mqp_rel(q) && q->sq_n + 1 >= q->cap.max_send_wr && q->sq_n))
 		return;
 	e = model_send(q, &p);
 	if (e && e != ENOBUFS)
@@ -373,11 +379,11 @@ static void step(struct sim *s, void *arg)
 	w->ops_left--;
 	if (q->exists && !q->overrun) {
 		resume(w, q);
-		if (rng_one_in(&s->rng, 2))
+		if (w->churn && rng_one_in(&s->rng, 60))
+			churn_random(w, q);
+		else if (rng_one_in(&s->rng, 2) || q->type == QPT_XRC_RECV)
 			for (unsigned i = 0; i < n; i++)
 				recv_random(w, q);
-		else if (w->churn && rng_one_in(&s->rng, 30))
-			churn_random(w, q);
 		else if (q->state == QPS_RTS || q->state == QPS_SQD || q->state == QPS_ERR)
 			for (unsigned i = 0; i < n && w->ops_left; i++)
 				send_random(w, q);
@@ -428,7 +434,7 @@ static void top_up(struct model *m)
 		if (!q->exists || q->overrun)
 			continue;
 		resume(w, q);
-		if (q->type == QPT_RC && model_owed(q))
+		if (mqp_rel(q) && model_owed(q))
 			recv_random(w, q);
 		/* each QP may keep one for a message that was lost in the middle */
 		if (q->srq && q->srq->n < 13)
