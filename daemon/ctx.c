@@ -133,6 +133,15 @@ struct obj *obj_get(const struct ctx *c, enum obj_kind kind, uint32_t number)
 	return NULL;
 }
 
+struct obj *obj_other(const struct obj *o)
+{
+	struct obj *n = o->chain;
+
+	while (n && (n->number != o->number || n->kind != o->kind || n->ctx->dev != o->ctx->dev))
+		n = n->chain;
+	return n;
+}
+
 int obj_add(struct ctx *c, struct obj *o, enum obj_kind kind, uint32_t number)
 {
 	struct cq_map *m = c->shard->cqs;
@@ -309,7 +318,8 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 {
 	static unsigned last_id;
 	struct ctx *c = calloc(1, sizeof(*c));
-	unsigned best = like ? like->shard->index : shard_emptiest();
+	const struct shard *near = like ? like->shard : xrcd_shard(who->uid, dev);
+	unsigned best = near ? near->index : shard_emptiest();
 	int err;
 
 	if (!c)
@@ -363,7 +373,7 @@ static struct ctx *family_other(struct shard *s, const struct ctx *c)
 
 static void ctx_unlink(struct shard *s, void *arg)
 {
-	static const enum obj_kind order[OBJ_KINDS] = { OBJ_QP, OBJ_SRQ, OBJ_CQ, OBJ_CHANNEL, OBJ_MW, OBJ_MR, OBJ_DM, OBJ_PD };
+	static const enum obj_kind order[OBJ_KINDS] = { OBJ_QP, OBJ_SRQ, OBJ_XRCD, OBJ_CQ, OBJ_CHANNEL, OBJ_MW, OBJ_MR, OBJ_DM, OBJ_PD };
 	struct ctx_end *end = arg;
 	struct ctx *c = end->ctx;
 

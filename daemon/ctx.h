@@ -25,7 +25,7 @@
 #include "region.h"
 #include "shard.h"
 
-enum obj_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_MW, OBJ_DM, OBJ_KINDS };
+enum obj_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_MW, OBJ_DM, OBJ_XRCD, OBJ_KINDS };
 
 struct obj {
 	enum obj_kind kind;
@@ -65,6 +65,11 @@ struct dm {
 };
 
 struct mw { struct obj obj; };		/* its number is the first key it had */
+
+struct xrcd {
+	struct obj obj;
+	struct domain *domain;		/* shared; NULL: this program's own */
+};
 
 struct channel {
 	struct obj obj;
@@ -106,6 +111,7 @@ struct srq {
 	struct recv_queue rq;
 	uint64_t cookie;
 	uint32_t bell;
+	uint32_t xrcd;			/* 0: not of XRC */
 };
 
 struct qp {
@@ -115,7 +121,8 @@ struct qp {
 	struct recv_queue rq;
 	struct qp_cap cap;
 	uint64_t cookie;
-	uint32_t bell;
+	uint32_t bell;			/* unless xrcd is set */
+	uint32_t xrcd;			/* XRC_RECV: its domain; such a QP has no rings, and may have more holders */
 	uint32_t sq_slots;
 	uint32_t sq_seen;		/* posted sends up to here are this turn's; see drain.c */
 	uint32_t sq_skipped;		/* sends taken from the ring that the core never saw: cqe.wqe counts them */
@@ -193,6 +200,9 @@ struct obj *obj_get(const struct ctx *, enum obj_kind, uint32_t number);
 int obj_add(struct ctx *, struct obj *, enum obj_kind, uint32_t number);	/* 0 or ENOMEM */
 void obj_del(struct obj *);
 
+/* Another holder of the same object of the HCA, after this one; NULL: none. */
+struct obj *obj_other(const struct obj *);
+
 /* A free bell number; 0 or ENOMEM. */
 int bell_take_number(struct ctx *, uint32_t *);
 void bell_give_back(struct ctx *, uint32_t);
@@ -217,6 +227,10 @@ int qp_change(struct ctx *, struct qp *, const struct qp_attr *, uint32_t mask);
 
 int obj_destroy(struct obj *);		/* in the HCA and from all lists; EBUSY and the like leave it as it was */
 void obj_release(struct obj *);		/* control thread: memory, descriptors, the struct itself */
+
+/* xrcd.c */
+int xrcd_drop(struct xrcd *);		/* EBUSY: the context has something in it */
+struct shard *xrcd_shard(uid_t, const struct device *);	/* where this user shares domains; NULL: nowhere */
 
 /* The QP's state as the core has it now, into the ring headers (a hint for the library). */
 void qp_hint(struct qp *);

@@ -177,17 +177,20 @@ int srq_make(struct ctx *c, struct srq *srq, const struct msg_req *req, uint32_t
 {
 	struct srq_init init = {
 		.pdn = req->srq.pd, .max_wr = req->srq.max_wr, .max_sge = req->srq.max_sge, .limit = req->srq.limit,
+		.xrcdn = req->srq.xrcd, .cqn = req->srq.cq,
 	};
 	uint32_t srqn;
 	int err;
 
-	if (!obj_get(c, OBJ_PD, init.pdn))
+	if (!obj_get(c, OBJ_PD, init.pdn) ||
+	    (init.xrcdn && (!obj_get(c, OBJ_XRCD, init.xrcdn) || !obj_get(c, OBJ_CQ, init.cqn))))
 		return EINVAL;
 	err = bell_take_number(c, &srq->bell);
 	if (err)
 		return err;
 	c->queue[srq->bell].srq = srq;
 	srq->cookie = req->srq.cookie;
+	srq->xrcd = init.xrcdn;
 	recv_queue_make(&srq->rq, srq->shm.mem, slots, stride, init.max_sge);
 	err = hca_srq_create(c->hca, &init, &srqn);
 	if (!err) {
@@ -210,9 +213,27 @@ void qp_hint(struct qp *qp)
 	if (hca_qp_query(qp->obj.ctx->hca, qp->obj.number, &attr, &init))
 		return;
 	qp->state = attr.state;
-	RING_STORE(&qp->sq.hdr->err, attr.state);
+	if (qp->sq.hdr)
+		RING_STORE(&qp->sq.hdr->err, attr.state);
 	if (qp->rq.slots)
 		RING_STORE(&qp->rq.ring.hdr->err, attr.state);
+}
+
+/* A receiving QP of XRC has neither queues nor a PD. */
+static int target_make(struct ctx *c, struct qp *qp, const struct msg_req *req)
+{
+	struct qp_init init = { .type = QPT_XRC_RECV, .xrcdn = req->qp.xrcd };
+	uint32_t qpn;
+	int err = obj_get(c, OBJ_XRCD, init.xrcdn) ? hca_qp_create(c->hca, &init, &qpn) : EINVAL;
+
+	if (err)
+		return err;
+	qp->xrcd = init.xrcdn;
+	qp->cookie = req->qp.cookie;
+	err = obj_add(c, &qp->obj, OBJ_QP, qpn);
+	if (err)
+		hca_qp_destroy(c->hca, qpn);
+	return err;
 }
 
 int qp_make(struct ctx *c, struct qp *qp, const struct msg_req *req, const struct qp_rings *r)
@@ -224,8 +245,10 @@ int qp_make(struct ctx *c, struct qp *qp, const struct msg_req *req, const struc
 	uint32_t qpn;
 	int err;
 
+	if (init.type == QPT_XRC_RECV)
+		return target_make(c, qp, req);
 	if (!obj_get(c, OBJ_PD, init.pdn) || !obj_get(c, OBJ_CQ, init.send_cqn) ||
-	    !obj_get(c, OBJ_CQ, init.recv_cqn) || (init.srqn && !obj_get(c, OBJ_SRQ, init.srqn)))
+	    (init.type == QPT_XRC_SEND ? init.recv_cqn || init.srqn : !obj_get(c, OBJ_CQ, init.recv_cqn)) || (init.srqn && !obj_get(c, OBJ_SRQ, init.srqn)))
 		return EINVAL;
 	err = bell_take_number(c, &qp->bell);
 	if (err)
@@ -259,7 +282,7 @@ int qp_change(struct ctx *c, struct qp *qp, const struct qp_attr *attr, uint32_t
 	bool reset = (mask & QPA_STATE) && attr->state == QPS_RESET;
 	int err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, shard_now());
 
-	if (!err && reset)
+	if (!err && reset && !qp->xrcd)
 		drain_drop(qp);
 	if (!err)
 		qp_hint(qp);
@@ -267,6 +290,23 @@ int qp_change(struct ctx *c, struct qp *qp, const struct qp_attr *attr, uint32_t
 }
 
 /* ---- destruction ----------------------------------------------------------------- */
+
+/* Does another program hold the same QP? */
+static bool qp_held(const struct obj *o)
+{
+	const struct obj *first = ((const struct qp *)o)->xrcd ? obj_find(o->ctx->shard, OBJ_QP, o->ctx->dev->index, o->number) : o;
+
+	return first != o || obj_other(o);
+}
+
+static int qp_end(struct obj *o)
+{
+	struct ctx *c = o->ctx;
+
+	if (qp_held(o))
+		return 0;
+	return c->lost ? hca_qp_destroy(c->hca, o->number) : hca_qp_retire(c->hca, o->number, shard_now());
+}
 
 int obj_destroy(struct obj *o)
 {
@@ -282,9 +322,8 @@ int obj_destroy(struct obj *o)
 	case OBJ_CHANNEL: err = ((struct channel *)o)->cq_n ? EBUSY : 0; break;
 	case OBJ_CQ: err = hca_cq_destroy(c->hca, o->number); break;
 	case OBJ_SRQ: err = hca_srq_destroy(c->hca, o->number); break;
-	case OBJ_QP:
-		err = c->lost ? hca_qp_destroy(c->hca, o->number) : hca_qp_retire(c->hca, o->number, shard_now());
-		break;
+	case OBJ_QP: err = qp_end(o); break;
+	case OBJ_XRCD: err = xrcd_drop((struct xrcd *)o); break;
 	case OBJ_KINDS: return EINVAL;
 	}
 	if (err)
@@ -308,7 +347,8 @@ int obj_destroy(struct obj *o)
 		bell_give_back(c, ((struct srq *)o)->bell);
 		break;
 	case OBJ_QP:
-		bell_give_back(c, ((struct qp *)o)->bell);
+		if (!((struct qp *)o)->xrcd)
+			bell_give_back(c, ((struct qp *)o)->bell);
 		break;
 	default:
 		break;

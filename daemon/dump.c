@@ -139,6 +139,8 @@ static const char *type_name(uint8_t type)
 	case QPT_RC: return "RC";
 	case QPT_UC: return "UC";
 	case QPT_UD: return "UD";
+	case QPT_XRC_SEND: return "XRC_SEND";
+	case QPT_XRC_RECV: return "XRC_RECV";
 	}
 	return "?";
 }

@@ -62,7 +62,8 @@ libdaemon_a_SOURCES = \
 	daemon/verb.c \
 	daemon/verb_mem.c \
 	daemon/verb_query.c \
-	daemon/verb_queue.c
+	daemon/verb_queue.c \
+	daemon/xrcd.c
 
 sbin_PROGRAMS += rdmad
 rdmad_SOURCES = daemon/main.c

@@ -128,11 +128,10 @@ static void events_publish(struct shard *s, unsigned device, const struct hca_ev
 			event_send(o->ctx, ev->type, 0, ((struct srq *)o)->cookie);
 		break;
 	default:
-		o = obj_find(s, OBJ_QP, device, ev->number);
-		if (!o)
-			break;
-		qp_hint((struct qp *)o);
-		event_send(o->ctx, ev->type, 0, ((struct qp *)o)->cookie);
+		for (o = obj_find(s, OBJ_QP, device, ev->number); o; o = obj_other(o)) {
+			qp_hint((struct qp *)o);
+			event_send(o->ctx, ev->type, 0, ((struct qp *)o)->cookie);
+		}
 	}
 }
 

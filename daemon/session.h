@@ -62,6 +62,8 @@ int verb_qp_create(struct call *);
 int verb_qp_modify(struct call *);
 int verb_qp_query(struct call *);
 int verb_mcast(struct call *);
+int verb_xrcd_open(struct call *);
+int verb_qp_open(struct call *);
 int verb_query_device(struct call *);
 int verb_query_port(struct call *);
 int verb_query_gid(struct call *);

@@ -237,7 +237,7 @@ static void destroy_job(struct shard *s, void *arg)
 	static const enum obj_kind kinds[MSG_OPS] = {
 		[MSG_PD_FREE] = OBJ_PD, [MSG_MR_DEREG] = OBJ_MR, [MSG_CHANNEL_DESTROY] = OBJ_CHANNEL,
 		[MSG_CQ_DESTROY] = OBJ_CQ, [MSG_SRQ_DESTROY] = OBJ_SRQ, [MSG_QP_DESTROY] = OBJ_QP, [MSG_DM_FREE] = OBJ_DM,
-		[MSG_MW_FREE] = OBJ_MW,
+		[MSG_MW_FREE] = OBJ_MW, [MSG_XRCD_CLOSE] = OBJ_XRCD,
 	};
 	struct job *j = arg;
 	const struct msg_req *req = j->call->req;
@@ -309,6 +309,9 @@ static const struct verb {
 	[MSG_DM_FREE] = { verb_destroy, true },
 	[MSG_CQ_MODERATE] = { verb_cq_moderate, true },
 	[MSG_BYE] = { verb_bye, true },
+	[MSG_XRCD_OPEN] = { verb_xrcd_open, true },
+	[MSG_XRCD_CLOSE] = { verb_destroy, true },
+	[MSG_QP_OPEN] = { verb_qp_open, true },
 };
 
 int verb_call(struct ev_loop *loop, struct call *call)

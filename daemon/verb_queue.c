@@ -246,7 +246,8 @@ static int qp_caps_check(const struct msg_req *req)
 {
 	const struct qp_cap *cap = &req->qp.cap;
 
-	if (req->qp.type != QPT_RC && req->qp.type != QPT_UC && req->qp.type != QPT_UD)
+	if (req->qp.type != QPT_RC && req->qp.type != QPT_UC && req->qp.type != QPT_UD && req->qp.type != QPT_XRC_SEND &&
+	    req->qp.type != QPT_XRC_RECV)
 		return EOPNOTSUPP;
 	if (cap->max_send_wr > RD_MAX_WR || cap->max_recv_wr > RD_MAX_WR || cap->max_send_sge > RD_MAX_SGE ||
 	    cap->max_recv_sge > RD_MAX_SGE || cap->max_inline > RD_MAX_INLINE)
@@ -259,6 +260,19 @@ static void qp_create_job(struct shard *s, void *arg)
 	struct job *j = arg;
 
 	j->err = qp_make(j->call->s->ctx, j->obj, j->call->req, j->rings);
+}
+
+static int target_create(struct call *call, struct job *j)
+{
+	struct qp *qp = j->obj;
+
+	qp->shm.fd = -1;
+	shard_call(call->s->ctx->shard, qp_create_job, j);
+	if (j->err)
+		free(qp);
+	else
+		call->rep->qp.qpn = qp->obj.number;
+	return j->err;
 }
 
 int verb_qp_create(struct call *call)
@@ -274,11 +288,13 @@ int verb_qp_create(struct call *call)
 	qp = j.obj = calloc(1, sizeof(*qp));
 	if (!qp)
 		return ENOMEM;
+	if (req->qp.type == QPT_XRC_RECV)
+		return target_create(call, &j);
 	qp->cap = req->qp.cap;
 	r.sq_slots = pow2_at_least(qp->cap.max_send_wr);
 	r.sq_stride = (uint32_t)sizeof(struct send_wr) + send_tail_len(qp->cap.max_send_sge, qp->cap.max_inline);
 	r.rq_off = len = align_up((uint32_t)ring_bytes(r.sq_slots, r.sq_stride), 64);
-	if (req->qp.srq) {
+	if (req->qp.srq || req->qp.type == QPT_XRC_SEND) {
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
 	} else {
 		r.rq_slots = pow2_at_least(qp->cap.max_recv_wr);

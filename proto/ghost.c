@@ -60,7 +60,7 @@ static uint64_t life_ns(const struct qp *qp)
 
 void qp_part(struct qp *qp)
 {
-	if (qp->type != QPT_RC || (qp->state != QPS_RTR && qp->state != QPS_RTS && qp->state != QPS_SQD))
+	if (!qp_reliable(qp) || (qp->state != QPS_RTR && qp->state != QPS_RTS && qp->state != QPS_SQD))
 		return;
 	qp->part.on = true;
 	qp->part.end = executed(qp, &qp->part.msn);

@@ -45,7 +45,7 @@ static enum fault check_srq(struct hca *h, struct qp *qp, const struct burst *b)
 	if (!srq || srq->xrcd != qp->xrcd || (qp->resp.kind != KIND_NONE && qp->srq != srq))
 		return FAULT_RESP_XRC_SRQ;
 	qp_xrc_srq(qp, srq);
-	return FAULT_NONE;
+	return srq->cq->overrun ? FAULT_CQ_OVERRUN : FAULT_NONE;
 }
 
 static enum fault check_rights(const struct qp *qp, const struct burst *b)
@@ -292,7 +292,7 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
 {
 	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && f != FAULT_RESP_XRC_SRQ &&
-	    wants_recv(b))
+	    f != FAULT_CQ_OVERRUN && wants_recv(b))
 		recv_take(h, qp);
 	fault_act(h, qp, f);
 }

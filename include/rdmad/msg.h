@@ -65,6 +65,9 @@ enum msg_op {
 	MSG_DM_FREE,		/* EBUSY while MRs are on it */
 	MSG_CQ_MODERATE,
 	MSG_BYE,		/* the context ends by the will of its program, not because it was killed; nobody reads the reply */
+	MSG_XRCD_OPEN,		/* fd with it, if shared: the file that names the domain */
+	MSG_XRCD_CLOSE,		/* id */
+	MSG_QP_OPEN,		/* one more holder of a receiving QP of XRC; MSG_QP_DESTROY gives it up */
 	MSG_OPS
 };
 
@@ -139,9 +142,9 @@ struct msg_req {
 		struct { uint32_t handle; uint32_t rsv; } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
 		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, rsv; } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
-		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; } srq;
+		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; uint32_t xrcd, cq; /* 0: not of XRC */ } srq;
 		struct { uint32_t handle, mask /* 1 max_wr, 2 limit */, max_wr, limit; } srq_mod;
-		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type, sq_sig_all; uint32_t rsv; uint64_t cookie; } qp;
+		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type, sq_sig_all; uint32_t xrcd; /* XRC_RECV */ uint64_t cookie; } qp;
 		struct { uint32_t qpn, mask; struct qp_attr attr; } qp_mod;
 		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;
 		struct { uint32_t what; uint32_t rsv; } dump;
@@ -149,6 +152,8 @@ struct msg_req {
 		struct { struct msg_token token; } import;
 		struct { uint64_t len; uint32_t log_align, rsv; } dm;
 		struct { uint32_t handle, count, period_us, rsv; } moderate;	/* count 0 or 1, period 0: each completion */
+		struct { uint32_t shared; uint32_t oflags; /* O_CREAT, O_EXCL */ } xrcd;
+		struct { uint32_t qpn, xrcd; uint64_t cookie; } qp_open;
 	};
 };
 
@@ -175,11 +180,13 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_MCAST_ATTACH: case MSG_MCAST_DETACH: return ROW(mcast);
 	case MSG_DUMP: return ROW(dump);
 	case MSG_MW_ALLOC: return ROW(mw);
-	case MSG_MW_FREE: return ROW(id);
 	case MSG_IMPORT: return ROW(import);
 	case MSG_PD_IMPORT: case MSG_MR_IMPORT: case MSG_DM_IMPORT: case MSG_DM_FREE: return ROW(id);
 	case MSG_DM_ALLOC: return ROW(dm);
 	case MSG_CQ_MODERATE: return ROW(moderate);
+	case MSG_MW_FREE: case MSG_XRCD_CLOSE: return ROW(id);
+	case MSG_XRCD_OPEN: return ROW(xrcd);
+	case MSG_QP_OPEN: return ROW(qp_open);
 	}
 #undef ROW
 	return 0;

@@ -152,6 +152,9 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int
 	v->create_qp_ex = qp_create_ex;
 	v->create_srq_ex = srq_create_ex;
 	v->get_srq_num = srq_get_num;
+	v->open_xrcd = xrcd_open;
+	v->close_xrcd = xrcd_close;
+	v->open_qp = qp_open;
 	v->alloc_null_mr = mr_null;
 	v->advise_mr = mr_advise;
 	v->alloc_dm = dm_alloc;

@@ -308,25 +308,29 @@ void cq_del_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 	cq_unlock(cq);
 }
 
-static void ring_purge(struct cq_ring *r, uint32_t qpn)
+/* qpn 0: of that SRQ of XRC. */
+static void ring_purge(struct cq_ring *r, uint32_t qpn, uint32_t srqn)
 {
 	uint32_t n = ring_ahead(&r->ring);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct cqe *e = ring_slot(&r->ring, r->ring.pos + i);
 
-		if (e->qpn == qpn)
+		if (qpn ? e->qpn == qpn && e->srq != 2 : e->srq == 2 && e->srqn == srqn)
 			e->qpn = 0;
 	}
 }
 
-void cq_purge(struct rd_cq *cq, uint32_t qpn)
+static void purge(struct rd_cq *cq, uint32_t qpn, uint32_t srqn)
 {
 	cq_lock(cq);
 	for (struct cq_ring *r = cq->cur; r; r = r->next)
-		ring_purge(r, qpn);
+		ring_purge(r, qpn, srqn);
 	cq_unlock(cq);
 }
+
+void cq_purge(struct rd_cq *cq, uint32_t qpn) { purge(cq, qpn, 0); }
+void cq_purge_srq(struct rd_cq *cq, uint32_t srqn) { purge(cq, 0, srqn); }
 
 /* Completions of a QP that is no more (or of QPN 0, see ring_purge) find no user and are passed over. */
 static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
@@ -374,6 +378,8 @@ struct cqe *cqe_next(struct rd_cq *cq)
 			continue;
 		}
 		e = ring_slot(r, r->pos);
+		if (e->srq == 2 && e->qpn)	/* the QP may be another process's */
+			return e;
 		qp = user_find(cq, e->qpn);
 		if (qp) {
 			qp_settle(qp, e);

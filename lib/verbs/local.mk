@@ -32,7 +32,8 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/sysfs.c \
 	lib/verbs/vma.c \
 	lib/verbs/wr_build.c \
-	lib/verbs/wr_ex.c
+	lib/verbs/wr_ex.c \
+	lib/verbs/xrc.c
 lib_verbs_libibverbs_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 lib_verbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 15:44:14 -pthread -Wl,-z,now -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/lib/verbs/libibverbs.map

@@ -222,6 +222,18 @@ void av_to_attr(const struct av *, uint8_t port, struct ibv_ah_attr *);
 /* Row of the GID table as the daemon has it; 0 or an errno (EINVAL: no such row). */
 int gid_get(struct rd_ctx *, uint32_t port, uint32_t index, struct msg_gid *);
 
+/* ---- xrcd ---- */
+
+struct rd_xrcd {
+	struct ibv_xrcd xrcd;
+	uint32_t handle;
+};
+
+static inline struct rd_xrcd *to_xrcd(struct ibv_xrcd *x) { return (struct rd_xrcd *)x; }
+
+struct ibv_xrcd *xrcd_open(struct ibv_context *, struct ibv_xrcd_init_attr *);
+int xrcd_close(struct ibv_xrcd *);
+
 /* ---- cq -------------------------------------------------------------------- */
 
 struct rd_qp;
@@ -285,6 +297,8 @@ void cq_add_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
 void cq_del_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
 /* The QP was reset: its completions that lie in the ring are not shown any more. */
 void cq_purge(struct rd_cq *, uint32_t qpn);
+/* The same for an SRQ of XRC that is no more. */
+void cq_purge_srq(struct rd_cq *, uint32_t srqn);
 
 /*
  * The next completion to show, or NULL; it stays valid until cqe_done().  The QP's accounts are settled.
@@ -308,6 +322,7 @@ struct rd_srq {
 	size_t len;
 	uint32_t bell;
 	uint32_t max_wr, max_sge;
+	struct rd_cq *cq;	/* of XRC: where its receives complete; else NULL */
 };
 
 static inline struct rd_srq *to_srq(struct ibv_srq *s) { return (struct rd_srq *)s; }
@@ -360,6 +375,7 @@ static inline struct rd_qp *ex_to_qp(struct ibv_qp_ex *q) { return (struct rd_qp
 struct ibv_cq_ex *cq_create_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
 struct ibv_qp *qp_create_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 struct ibv_srq *srq_create_ex(struct ibv_context *, struct ibv_srq_init_attr_ex *);
+struct ibv_qp *qp_open(struct ibv_context *, struct ibv_qp_open_attr *);
 int srq_get_num(struct ibv_srq *, uint32_t *);
 int cq_req_notify(struct ibv_cq *, int solicited_only);
 int cq_modify(struct ibv_cq *, struct ibv_modify_cq_attr *);

@@ -32,6 +32,8 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 	} else if (w->op != WR_SEND && w->op != WR_SEND_IMM && w->op != WR_SEND_INV) {
 		wr_remote(w, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 	}
+	if (qp->qp.qp_type == IBV_QPT_XRC_SEND)
+		wr_xrc(w, wr->qp_type.xrc.remote_srqn);
 	if (w->flags & WR_INLINE)
 		err = wr_inline_sge(qp, w, wr->sg_list, (size_t)wr->num_sge);
 	else
@@ -75,7 +77,7 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	pthread_mutex_lock(&qp->rq_lock);
 	for (; wr; wr = wr->next, n++) {
 		err = EINVAL;
-		if (ibqp->srq || __atomic_load_n(&ibqp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET ||
+		if (ibqp->srq || ibqp->qp_type == IBV_QPT_XRC_SEND || ibqp->qp_type == IBV_QPT_XRC_RECV || __atomic_load_n(&ibqp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET ||
 		    wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
 			break;
 		err = ENOMEM;

@@ -15,10 +15,10 @@ static int type_check(enum ibv_qp_type type)
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
 	case IBV_QPT_UD:
-		return 0;
-	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
+		return 0;
+	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_DRIVER:
 		return EOPNOTSUPP;
 	}
@@ -34,6 +34,8 @@ static uint64_t ops_of_type(enum ibv_qp_type type)
 
 	if (type == IBV_QPT_UD)
 		return ud;
+	if (type == IBV_QPT_XRC_RECV)
+		return 0;
 	if (type == IBV_QPT_UC)
 		return uc;
 	return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
@@ -47,7 +49,11 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 
 	if (err)
 		return err;
-	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || (!a->recv_cq && !a->srq))
+	if (a->qp_type == IBV_QPT_XRC_RECV)
+		return !(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd ? EINVAL
+		       : a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD) ? EOPNOTSUPP : 0;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq ||
+	    (!a->recv_cq && !a->srq && a->qp_type != IBV_QPT_XRC_SEND))
 		return EINVAL;
 	if (a->cap.max_send_wr > d->max_qp_wr || a->cap.max_send_sge > d->max_sge ||
 	    a->cap.max_inline_data > d->max_inline)
@@ -101,17 +107,19 @@ static int qp_map(struct rd_qp *qp, const struct msg_rep *rep, int fd)
 	return 0;
 }
 
-static void qp_init(struct rd_qp *qp, const struct ibv_qp_init_attr_ex *a)
+static void qp_init(struct rd_qp *qp, struct ibv_context *context, const struct ibv_qp_init_attr_ex *a)
 {
-	qp->qp.context = a->pd->context;
+	bool target = a->qp_type == IBV_QPT_XRC_RECV;
+
+	qp->qp.context = context;
 	qp->qp.qp_context = a->qp_context;
-	qp->qp.pd = a->pd;
-	qp->qp.send_cq = a->send_cq;
-	qp->qp.recv_cq = a->recv_cq;
-	qp->qp.srq = a->srq;
+	qp->qp.pd = target ? NULL : a->pd;
+	qp->qp.send_cq = target ? NULL : a->send_cq;
+	qp->qp.recv_cq = a->qp_type == IBV_QPT_XRC_SEND || target ? NULL : a->recv_cq;
+	qp->qp.srq = a->qp_type == IBV_QPT_XRC_SEND || target ? NULL : a->srq;
 	qp->qp.qp_type = a->qp_type;
 	qp->qp.state = IBV_QPS_RESET;
-	qp->ctx = to_ctx(a->pd->context);
+	qp->ctx = to_ctx(context);
 	qp->sq_sig_all = a->sq_sig_all;
 	pthread_mutex_init(&qp->qp.mutex, NULL);
 	pthread_cond_init(&qp->qp.cond, NULL);
@@ -124,18 +132,24 @@ static void qp_init(struct rd_qp *qp, const struct ibv_qp_init_attr_ex *a)
 
 static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 {
+	bool xrc = a->qp_type == IBV_QPT_XRC_SEND;
+
 	req->op = MSG_QP_CREATE;
+	req->qp.type = a->qp_type;
+	if (a->qp_type == IBV_QPT_XRC_RECV) {
+		req->qp.xrcd = to_xrcd(a->xrcd)->handle;
+		return;
+	}
 	req->qp.pd = a->pd->handle;
 	req->qp.send_cq = a->send_cq->handle;
-	req->qp.recv_cq = (a->recv_cq ? a->recv_cq : a->send_cq)->handle;
-	req->qp.srq = a->srq ? a->srq->handle : 0;
-	req->qp.cap =
-		(struct qp_cap){a->cap.max_send_wr, a->srq ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
-	                        a->srq ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data};
+	req->qp.recv_cq = xrc ? 0 : (a->recv_cq ? a->recv_cq : a->send_cq)->handle;
+	req->qp.srq = a->srq && !xrc ? a->srq->handle : 0;
+	req->qp.cap = (struct qp_cap){a->cap.max_send_wr, a->srq || xrc ? 0 : a->cap.max_recv_wr,
+	                              a->cap.max_send_sge, a->srq || xrc ? 0 : a->cap.max_recv_sge,
+	                              a->cap.max_inline_data};
 	/* What a slot holds anyway.  rxe gives as much, and rdma_xclient relies on it. */
 	if (req->qp.cap.max_inline < a->cap.max_send_sge * sizeof(struct sge))
 		req->qp.cap.max_inline = a->cap.max_send_sge * (uint32_t)sizeof(struct sge);
-	req->qp.type = a->qp_type;
 	req->qp.sq_sig_all = !!a->sq_sig_all;
 }
 
@@ -171,27 +185,66 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	if (!qp)
 		return NULL;
 	qp->mem_pd = mem;
-	qp_init(qp, a);
+	qp_init(qp, context, a);
 	qp_req(&req, a);
 	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
-	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	err = conn_call(&c->conn, &req, &rep, -1, &fd, a->qp_type == IBV_QPT_XRC_RECV ? 0 : 1);
 	if (err)
 		goto fail;
 	qp->qp.qp_num = qp->qp.handle = rep.qp.qpn;
+	if (a->qp_type == IBV_QPT_XRC_RECV) {
+		a->cap = (struct ibv_qp_cap){ 0 };
+		return &qp->qp;
+	}
 	err = qp_map(qp, &rep, fd);
 	if (err) {
 		ctx_call_id(c, MSG_QP_DESTROY, qp->qp.qp_num);
 		goto fail;
 	}
 	cq_add_qp(to_cq(a->send_cq), &qp->send_user, qp);
-	if (a->recv_cq && a->recv_cq != a->send_cq)
-		cq_add_qp(to_cq(a->recv_cq), &qp->recv_user, qp);
+	if (qp->qp.recv_cq && qp->qp.recv_cq != qp->qp.send_cq)
+		cq_add_qp(to_cq(qp->qp.recv_cq), &qp->recv_user, qp);
 	cap_out(&qp->cap, &a->cap);
 	return &qp->qp;
 fail:
 	map_del(c, &qp->node);
 	qp_free(qp);
 	return err_null(err);
+}
+
+/* One more holder of a receiving QP of XRC, which may be another process's. */
+struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *a)
+{
+	const uint32_t need = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_XRC_RECV };
+	struct msg_req req = { .op = MSG_QP_OPEN };
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr attr;
+	struct msg_rep rep;
+	struct rd_qp *qp;
+	int err;
+
+	if (a->comp_mask & ~(need | IBV_QP_OPEN_ATTR_CONTEXT))
+		return err_null(EOPNOTSUPP);
+	if ((a->comp_mask & need) != need || a->qp_type != IBV_QPT_XRC_RECV || !a->xrcd)
+		return err_null(EINVAL);
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return err_null(ENOMEM);
+	init.qp_context = a->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? a->qp_context : NULL;
+	qp_init(qp, context, &init);
+	req.qp_open.qpn = a->qp_num;
+	req.qp_open.xrcd = to_xrcd(a->xrcd)->handle;
+	req.qp_open.cookie = map_add(qp->ctx, &qp->node, MAP_QP);
+	err = ctx_call(qp->ctx, &req, &rep);
+	if (err) {
+		map_del(qp->ctx, &qp->node);
+		qp_free(qp);
+		return err_null(err);
+	}
+	qp->qp.qp_num = qp->qp.handle = a->qp_num;
+	ibv_query_qp(&qp->qp, &attr, IBV_QP_STATE, &unused);	/* sets the state */
+	return &qp->qp;
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
@@ -245,6 +298,8 @@ static void qp_reset(struct rd_qp *qp)
 {
 	struct ibv_qp *q = &qp->qp;
 
+	if (!q->send_cq)
+		return;
 	cq_purge(to_cq(q->send_cq), q->qp_num);
 	if (q->recv_cq && q->recv_cq != q->send_cq)
 		cq_purge(to_cq(q->recv_cq), q->qp_num);
@@ -256,6 +311,16 @@ static void qp_reset(struct rd_qp *qp)
 	pthread_mutex_unlock(&qp->rq_lock);
 }
 
+/* What one end of XRC has no use for is ignored, as the kernel does: programs set both up like RC. */
+static int mask_of_type(enum ibv_qp_type type, int mask)
+{
+	if (type == IBV_QPT_XRC_SEND)
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (type == IBV_QPT_XRC_RECV)
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	return mask;
+}
+
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct msg_req req = { .op = MSG_QP_MODIFY };
@@ -263,7 +328,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	int err;
 
 	req.qp_mod.qpn = qp->qp_num;
-	req.qp_mod.mask = (uint32_t)mask;
+	req.qp_mod.mask = (uint32_t)mask_of_type(qp->qp_type, mask);
 	err = attr_in(&req.qp_mod.attr, attr, mask);
 	if (!err)
 		err = ctx_call(to_ctx(qp->context), &req, &rep);
@@ -336,7 +401,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 
 	if (err)
 		return err;
-	cq_del_qp(to_cq(qp->send_cq), &q->send_user, q);
+	if (qp->send_cq)
+		cq_del_qp(to_cq(qp->send_cq), &q->send_user, q);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
 		cq_del_qp(to_cq(qp->recv_cq), &q->recv_user, q);
 	map_del(q->ctx, &q->node);

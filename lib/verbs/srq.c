@@ -32,7 +32,8 @@ static int srq_map(struct rd_srq *s, const struct msg_rep *rep, int fd)
 	return 0;
 }
 
-EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+/* xrcd and cq: of XRC; else both NULL. */
+static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
 	struct rd_ctx *c = to_ctx(pd->context);
 	struct msg_req req = { .op = MSG_SRQ_CREATE };
@@ -51,6 +52,9 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	req.srq.pd = pd->handle;
 	req.srq.max_wr = init->attr.max_wr;
 	req.srq.max_sge = init->attr.max_sge ? init->attr.max_sge : 1;
+	req.srq.xrcd = xrcd ? to_xrcd(xrcd)->handle : 0;
+	req.srq.cq = xrcd ? cq->handle : 0;
+	s->cq = xrcd ? to_cq(cq) : NULL;
 	req.srq.cookie = map_add(c, &s->node, MAP_SRQ);
 	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
 	if (err)
@@ -76,11 +80,25 @@ fail:
 	return err_null(err);
 }
 
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	return srq_create(pd, init, NULL, NULL);
+}
+
 /* The inline in verbs.h turns a plain SRQ into ibv_create_srq(): XRC and tag matching are left. */
 struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
 {
 	const uint32_t basic = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 
+	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	if (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type == IBV_SRQT_XRC) {
+		if (a->comp_mask & ~(basic | xrc))
+			return err_null(EOPNOTSUPP);
+		if ((a->comp_mask & (basic | xrc)) != (basic | xrc) || !a->pd || !a->xrcd || !a->cq)
+			return err_null(EINVAL);
+		return srq_create(a->pd, (struct ibv_srq_init_attr *)a, a->xrcd, a->cq);
+	}
 	if (a->comp_mask & ~basic || (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type != IBV_SRQT_BASIC))
 		return err_null(EOPNOTSUPP);
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD))
@@ -91,7 +109,10 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 /* Only an XRC SRQ has a number on the wire. */
 int srq_get_num(struct ibv_srq *srq, uint32_t *num)
 {
-	return EOPNOTSUPP;
+	if (!to_srq(srq)->cq)
+		return EOPNOTSUPP;
+	*num = srq->handle;
+	return 0;
 }
 
 EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
@@ -140,6 +161,8 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 
 	if (err)
 		return err;
+	if (s->cq)
+		cq_purge_srq(s->cq, srq->handle);
 	map_del(c, &s->node);
 	pthread_mutex_lock(&srq->mutex);
 	while (srq->events_completed != s->node.async_got)

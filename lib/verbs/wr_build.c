@@ -20,6 +20,8 @@ static uint32_t ops_of_type(enum ibv_qp_type type)
 
 	if (type == IBV_QPT_UD)
 		return ud;
+	if (type == IBV_QPT_XRC_RECV)
+		return 0;
 	return type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD);
 }
 

@@ -35,6 +35,9 @@ static inline void wr_atomic(struct send_wr *w, uint64_t compare_add, uint64_t s
 
 /* 0, or EINVAL: of another type, not a key of this window, no region where one is needed. */
 int wr_bind(struct send_wr *, enum ibv_mw_type, const struct ibv_mw *, uint32_t rkey, const struct ibv_mw_bind_info *);
+/* QPs of XRC_SEND; after wr_atomic(). */
+static inline void wr_xrc(struct send_wr *w, uint32_t srqn) { w->xrc.srqn = srqn; }
+
 void wr_ud(struct send_wr *, struct ibv_ah *, uint32_t qpn, uint32_t qkey);
 
 /* 0, or EINVAL: more than the QP has been made for. */

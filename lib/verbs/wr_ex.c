@@ -156,7 +156,12 @@ static void ex_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 static void ex_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
-	draft_err(ex_to_qp(ex), EOPNOTSUPP);
+	struct rd_qp *qp = ex_to_qp(ex);
+
+	if (qp->draft.slot && qp->qp.qp_type == IBV_QPT_XRC_SEND)
+		wr_xrc(qp->draft.slot, srqn);
+	else
+		draft_err(qp, EINVAL);
 }
 
 /* With ibv_wr_set_inline_data() the data is inline whatever wr_flags said; wr_set_sge() likewise the other

@@ -246,6 +246,9 @@ static void request(struct world *w)
 		if (!(how & 2) && w->s->ctx)
 			req.import.token = w->s->ctx->family->token;
 		break;
+	case MSG_XRCD_CLOSE: req.id.handle = number(w, OBJ_XRCD); break;
+	case MSG_XRCD_OPEN: req.xrcd.shared &= 1; break;
+	case MSG_QP_OPEN: req.qp_open.qpn = number(w, OBJ_QP); req.qp_open.xrcd = number(w, OBJ_XRCD); break;
 	case MSG_CHANNEL_DESTROY: req.id.handle = number(w, OBJ_CHANNEL); break;
 	case MSG_CQ_DESTROY: case MSG_CQ_RESIZE: req.cq_resize.handle = number(w, OBJ_CQ); break;
 	case MSG_SRQ_DESTROY: case MSG_SRQ_QUERY: case MSG_SRQ_MODIFY: req.srq_mod.handle = number(w, OBJ_SRQ); break;
@@ -261,7 +264,10 @@ static void request(struct world *w)
 		req.mr.dm = number(w, OBJ_DM);
 		break;
 	case MSG_CQ_CREATE: req.cq.cqe = req.cq.cqe % 64; req.cq.channel = how & 2 ? number(w, OBJ_CHANNEL) : 0; break;
-	case MSG_SRQ_CREATE: req.srq.pd = number(w, OBJ_PD); req.srq.max_wr %= 32; req.srq.max_sge %= 8; break;
+	case MSG_SRQ_CREATE: req.srq.pd = number(w, OBJ_PD); req.srq.max_wr %= 32; req.srq.max_sge %= 8;
+		req.srq.xrcd = how & 4 ? number(w, OBJ_XRCD) : 0;
+		req.srq.cq = how & 4 ? number(w, OBJ_CQ) : 0;
+		break;
 	case MSG_QP_CREATE:
 		req.qp.pd = number(w, OBJ_PD);
 		req.qp.send_cq = number(w, OBJ_CQ);
@@ -270,6 +276,11 @@ static void request(struct world *w)
 		if (!(how & 2))
 			req.qp.cap = (struct qp_cap){ 8, 8, 2, 2, 32 };
 		req.qp.type = how & 8 ? QPT_UD : QPT_RC;
+		if (how & 32) {
+			req.qp.type = how & 64 ? QPT_XRC_RECV : QPT_XRC_SEND;
+			req.qp.xrcd = number(w, OBJ_XRCD);
+			req.qp.recv_cq = req.qp.srq = 0;
+		}
 		break;
 	}
 	if (how & 16)

@@ -68,7 +68,8 @@ static void every_edge(struct model *m)
 	struct qp_attr got;
 	struct qp_init init;
 
-	for (unsigned t = 0; t < 3; t++)
+	model_xsrq(m, 0, 4, 0);
+	for (size_t t = 0; t < sizeof types; t++)
 		for (uint8_t from = 0; from < QP_STATES; from++)
 			for (uint8_t to = 0; to < QP_STATES; to++) {
 				bool legal = qp_state_edge(types[t], from, to);
@@ -77,6 +78,7 @@ static void every_edge(struct model *m)
 				if (from == QPS_SQE && types[t] != QPT_UC && types[t] != QPT_UD)
 					continue;	/* never in this state */
 				c.type = types[t];
+				c.srq = c.type == QPT_XRC_RECV ? m->srq : NULL;
 				q = model_qp(m, 0, &c);
 				bring(q, from);
 				if ((change(q, to) == 0) != legal)
@@ -85,7 +87,7 @@ static void every_edge(struct model *m)
 					         legal ? "legal" : "refused");
 				MUST(m, !hca_qp_query(q->node->hca, q->qpn, &got, &init));
 				MUST(m, got.state == (legal ? to : from));
-				MUST(m, init.type == q->type && init.cap.max_send_wr >= 4);
+				MUST(m, init.type == q->type && (c.srq || init.cap.max_send_wr >= 4));
 				model_destroy(q);
 				model_forget(q);
 				m->qp_n--;

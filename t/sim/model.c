@@ -155,8 +155,10 @@ struct mqp *model_qp(struct model *m, unsigned node, const struct mqp_cfg *c)
 	q->msg_tail = &q->msg;
 	if (c->type == QPT_XRC_RECV) {
 		q->cap = (struct qp_cap){ 0 };
+		q->send_cqn = 0;
 		q->recv_cqn = c->srq->cqn;
 	} else if (c->type == QPT_XRC_SEND) {
+		q->recv_cqn = 0;
 		q->cap.max_recv_wr = q->cap.max_recv_sge = 0;
 	}
 	init = (struct qp_init){

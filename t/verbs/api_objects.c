@@ -252,7 +252,6 @@ START_TEST(refused)
 	struct ibv_flow_attr flow = { 0 };
 	struct ibv_qp_rate_limit_attr rate = { .rate_limit = 1000 };
 	struct ibv_counters_init_attr counters = { 0 };
-	struct ibv_xrcd_init_attr x = { 0 };
 	struct ibv_qp *qp;
 	struct fix f;
 
@@ -266,9 +265,6 @@ START_TEST(refused)
 	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_int_eq(ibv_modify_qp_rate_limit(qp, &rate), EOPNOTSUPP);
 	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
-	errno = 0;
-	ck_assert_ptr_eq(ibv_open_xrcd(f.ctx, &x), NULL);
-	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_int_eq(ibv_fork_init(), 0);
 	ck_assert_int_eq(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	fix_close(&f);

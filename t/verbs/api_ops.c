@@ -5,28 +5,28 @@
  */
 #include "fixture.h"
 
-enum { RC, UC, UD, TYPES };
+enum { RC, UC, UD, XRC, TYPES };
 
-static const enum ibv_qp_type types[TYPES] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
+static const enum ibv_qp_type types[TYPES] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND };
 
 /* What ibv_post_send() says: 0 it is executed; else the errno. */
 static const struct cell {
 	enum ibv_wr_opcode op;
 	int err[TYPES];
 } table[] = {
-	{ IBV_WR_SEND, { 0, 0, 0 } },
-	{ IBV_WR_SEND_WITH_IMM, { 0, 0, 0 } },
-	{ IBV_WR_RDMA_WRITE, { 0, 0, EINVAL } },
-	{ IBV_WR_RDMA_WRITE_WITH_IMM, { 0, 0, EINVAL } },
-	{ IBV_WR_RDMA_READ, { 0, EINVAL, EINVAL } },
-	{ IBV_WR_ATOMIC_CMP_AND_SWP, { 0, EINVAL, EINVAL } },
-	{ IBV_WR_ATOMIC_FETCH_AND_ADD, { 0, EINVAL, EINVAL } },
-	{ IBV_WR_LOCAL_INV, { 0, 0, EINVAL } },
-	{ IBV_WR_BIND_MW, { 0, 0, EINVAL } },
-	{ IBV_WR_SEND_WITH_INV, { 0, 0, EINVAL } },
-	{ IBV_WR_TSO, { EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP } },
-	{ IBV_WR_DRIVER1, { EINVAL, EINVAL, EINVAL } },
-	{ (enum ibv_wr_opcode)40, { EINVAL, EINVAL, EINVAL } },
+	{ IBV_WR_SEND, { 0, 0, 0, 0 } },
+	{ IBV_WR_SEND_WITH_IMM, { 0, 0, 0, 0 } },
+	{ IBV_WR_RDMA_WRITE, { 0, 0, EINVAL, 0 } },
+	{ IBV_WR_RDMA_WRITE_WITH_IMM, { 0, 0, EINVAL, 0 } },
+	{ IBV_WR_RDMA_READ, { 0, EINVAL, EINVAL, 0 } },
+	{ IBV_WR_ATOMIC_CMP_AND_SWP, { 0, EINVAL, EINVAL, 0 } },
+	{ IBV_WR_ATOMIC_FETCH_AND_ADD, { 0, EINVAL, EINVAL, 0 } },
+	{ IBV_WR_LOCAL_INV, { 0, 0, EINVAL, 0 } },
+	{ IBV_WR_BIND_MW, { 0, 0, EINVAL, 0 } },
+	{ IBV_WR_SEND_WITH_INV, { 0, 0, EINVAL, 0 } },
+	{ IBV_WR_TSO, { EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP } },
+	{ IBV_WR_DRIVER1, { EINVAL, EINVAL, EINVAL, EINVAL } },
+	{ (enum ibv_wr_opcode)40, { EINVAL, EINVAL, EINVAL, EINVAL } },
 };
 
 struct scene {
@@ -35,12 +35,14 @@ struct scene {
 	struct ibv_qp *a, *b;	/* a sends; windows of b for a, and of a */
 	struct ibv_mw *mw, *own;
 	struct ibv_ah *ah;
+	struct fix_xrc x;
 };
 
 static void scene_open(struct scene *s, unsigned t)
 {
 	struct ibv_ah_attr ah = { .is_global = 1, .port_num = 1, .grh.hop_limit = 64 };
 
+	s->x.srqn = 0;
 	fix_open(&s->f);
 	s->mr = ibv_reg_mr(s->f.pd, s->f.buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	s->mw = ibv_alloc_mw(s->f.pd, IBV_MW_TYPE_2);
@@ -48,6 +50,15 @@ static void scene_open(struct scene *s, unsigned t)
 	ah.grh.dgid = s->f.gid;
 	s->ah = ibv_create_ah(s->f.pd, &ah);
 	ck_assert(s->mr && s->mw && s->own && s->ah);
+	if (t == XRC) {
+		fix_xrc_open(&s->f, &s->x);
+		s->a = s->x.send;
+		s->b = fix_qp(&s->f, IBV_QPT_XRC_SEND, 4, NULL);	/* what binds for the receiving end */
+		fix_init(s->b);
+		fix_rtr(&s->f, s->b, s->x.recv);
+		fix_rts(s->b);
+		return;
+	}
 	s->a = fix_qp(&s->f, types[t], 16, NULL);
 	s->b = fix_qp(&s->f, types[t], 16, NULL);
 	fix_connect(&s->f, s->a, s->b);
@@ -55,13 +66,23 @@ static void scene_open(struct scene *s, unsigned t)
 
 static void scene_close(struct scene *s)
 {
-	ck_assert_int_eq(ibv_destroy_qp(s->a), 0);
+	if (s->a->qp_type == IBV_QPT_XRC_SEND)
+		fix_xrc_close(&s->x);
+	else
+		ck_assert_int_eq(ibv_destroy_qp(s->a), 0);
 	ck_assert_int_eq(ibv_destroy_qp(s->b), 0);
 	ck_assert_int_eq(ibv_dealloc_mw(s->mw), 0);
 	ck_assert_int_eq(ibv_dealloc_mw(s->own), 0);
 	ck_assert_int_eq(ibv_destroy_ah(s->ah), 0);
 	ck_assert_int_eq(ibv_dereg_mr(s->mr), 0);
 	fix_close(&s->f);
+}
+
+/* For what a sends. */
+static int recv_ready(struct scene *s)
+{
+	return s->a->qp_type == IBV_QPT_XRC_SEND ? fix_srq_recv(&s->f, s->x.srq, 2, 2048, 64)
+						  : fix_recv(&s->f, s->b, 2, 2048, 64);
 }
 
 static int bind(struct scene *s, struct ibv_qp *qp, struct ibv_mw *mw)
@@ -106,6 +127,7 @@ static struct ibv_send_wr wr_of(struct scene *s, enum ibv_wr_opcode op, struct i
 		wr.wr.rdma.remote_addr = to;
 		wr.wr.rdma.rkey = s->f.mr->rkey;
 	}
+	wr.qp_type.xrc.remote_srqn = s->x.srqn;
 	if (s->a->qp_type == IBV_QPT_UD) {
 		wr.wr.ud.ah = s->ah;
 		wr.wr.ud.remote_qpn = s->b->qp_num;
@@ -133,7 +155,7 @@ START_TEST(matrix)
 	if (!want && c->op == IBV_WR_SEND_WITH_INV)
 		ck_assert_int_eq(bind(&s, s.b, s.mw), 0);
 	if (takes_recv(c->op))
-		ck_assert_int_eq(fix_recv(&s.f, s.b, 2, 2048, 64), 0);
+		ck_assert_int_eq(recv_ready(&s), 0);
 	wr = wr_of(&s, c->op, &sge);
 	ck_assert_msg(ibv_post_send(s.a, &wr, &bad) == want, "op %d on type %d", c->op, s.a->qp_type);
 	if (want)
@@ -143,7 +165,7 @@ START_TEST(matrix)
 	/* The queue is whole, whatever it was. */
 	if (!takes_recv(c->op) || want) {
 		if (!takes_recv(c->op))
-			ck_assert_int_eq(fix_recv(&s.f, s.b, 2, 2048, 64), 0);
+			ck_assert_int_eq(recv_ready(&s), 0);
 		wr = wr_of(&s, IBV_WR_SEND, &sge);
 		ck_assert_int_eq(ibv_post_send(s.a, &wr, &bad), 0);
 		fix_wait_ok(s.f.cq);
@@ -175,7 +197,7 @@ START_TEST(flags)
 		if (c->op == IBV_WR_SEND_WITH_INV)
 			ck_assert_int_eq(bind(&s, s.b, s.mw), 0);
 		if (takes_recv(c->op))
-			ck_assert_int_eq(fix_recv(&s.f, s.b, 2, 2048, 64), 0);
+			ck_assert_int_eq(recv_ready(&s), 0);
 		wr = wr_of(&s, c->op, &sge);
 		wr.send_flags |= all[k];
 		if (all[k] == IBV_SEND_INLINE)

@@ -2,6 +2,8 @@
 /* fixture.c - see fixture.h.  Also main(). */
 #include "fixture.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <time.h>
 
 struct ibv_context *fix_device(void)
@@ -90,7 +92,7 @@ void fix_rtr(struct fix *f, struct ibv_qp *qp, struct ibv_qp *peer)
 
 	if (qp->qp_type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (qp->qp_type == IBV_QPT_RC)
+	if (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_SEND || qp->qp_type == IBV_QPT_XRC_RECV)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	ck_assert_int_eq(ibv_modify_qp(qp, &a, mask), 0);
 }
@@ -107,7 +109,7 @@ void fix_rts(struct ibv_qp *qp)
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (qp->qp_type == IBV_QPT_RC)
+	if (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_SEND || qp->qp_type == IBV_QPT_XRC_RECV)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	ck_assert_int_eq(ibv_modify_qp(qp, &a, mask), 0);
 }
@@ -127,6 +129,65 @@ int fix_state(struct ibv_qp *qp, enum ibv_qp_state s)
 	struct ibv_qp_attr a = { .qp_state = s };
 
 	return ibv_modify_qp(qp, &a, IBV_QP_STATE);
+}
+
+void fix_xrc_open_fd(struct fix *f, struct fix_xrc *x, int fd)
+{
+	struct ibv_xrcd_init_attr xa = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, fd, O_CREAT };
+	struct ibv_qp_init_attr_ex qa = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD };
+	struct ibv_srq_init_attr_ex sa = { .attr = { 32, 2, 0 }, .srq_type = IBV_SRQT_XRC, .pd = f->pd, .cq = f->cq,
+					   .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+							IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ };
+
+	x->xrcd = ibv_open_xrcd(f->ctx, &xa);
+	ck_assert_msg(x->xrcd != NULL, "ibv_open_xrcd: %s", strerror(errno));
+	sa.xrcd = qa.xrcd = x->xrcd;
+	x->srq = ibv_create_srq_ex(f->ctx, &sa);
+	x->recv = ibv_create_qp_ex(f->ctx, &qa);
+	ck_assert(x->srq && x->recv);
+	ck_assert_int_eq(ibv_get_srq_num(x->srq, &x->srqn), 0);
+	x->send = fix_qp(f, IBV_QPT_XRC_SEND, 16, NULL);
+	fix_connect(f, x->send, x->recv);
+}
+
+void fix_xrc_open(struct fix *f, struct fix_xrc *x) { fix_xrc_open_fd(f, x, -1); }
+
+void fix_xrc_close(struct fix_xrc *x)
+{
+	ck_assert_int_eq(ibv_destroy_qp(x->send), 0);
+	if (x->recv)
+		ck_assert_int_eq(ibv_destroy_qp(x->recv), 0);
+	ck_assert_int_eq(ibv_destroy_srq(x->srq), 0);
+	ck_assert_int_eq(ibv_close_xrcd(x->xrcd), 0);
+}
+
+int fix_srq_recv(struct fix *f, struct ibv_srq *srq, uint64_t wr_id, unsigned off, unsigned len)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + off, .length = len, .lkey = f->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
+
+	return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+int fix_write_to(struct fix *f, struct ibv_qp *qp, uint32_t srqn, uint64_t addr, uint32_t rkey, unsigned len)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf, .length = len, .lkey = f->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { addr, rkey },
+					.qp_type.xrc.remote_srqn = srqn };
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+enum ibv_event_type fix_event(struct ibv_context *c)
+{
+	struct pollfd p = { .fd = c->async_fd, .events = POLLIN };
+	struct ibv_async_event ev;
+
+	ck_assert_msg(poll(&p, 1, 10000) == 1, "no event within 10 s");
+	ck_assert_int_eq(ibv_get_async_event(c, &ev), 0);
+	ibv_ack_async_event(&ev);
+	return ev.event_type;
 }
 
 int fix_send(struct fix *f, struct ibv_qp *qp, uint64_t wr_id, unsigned off, unsigned len, unsigned flags)
@@ -193,6 +254,7 @@ int main(void)
 	api_ex(s);
 	api_mw(s);
 	api_ops(s);
+	api_xrc(s);
 	api_memory(s);
 	api_share(s);
 #ifndef __SANITIZE_THREAD__	/* which has a thread of its own: nothing would be converted */

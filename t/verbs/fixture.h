@@ -40,6 +40,22 @@ void fix_rts(struct ibv_qp *);
 void fix_connect(struct fix *, struct ibv_qp *, struct ibv_qp *);	/* both to RTS */
 int fix_state(struct ibv_qp *, enum ibv_qp_state);			/* to RESET or ERR */
 
+/* XRC: a domain (of a file, or of its own), an SRQ on the fixture's CQ, and a connected pair. */
+struct fix_xrc {
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	uint32_t srqn;
+	struct ibv_qp *send, *recv;
+};
+void fix_xrc_open(struct fix *, struct fix_xrc *);
+void fix_xrc_open_fd(struct fix *, struct fix_xrc *, int fd);
+void fix_xrc_close(struct fix_xrc *);
+int fix_srq_recv(struct fix *, struct ibv_srq *, uint64_t wr_id, unsigned off, unsigned len);
+/* WRITE of the first len bytes of the buffer. */
+int fix_write_to(struct fix *, struct ibv_qp *, uint32_t srqn, uint64_t addr, uint32_t rkey, unsigned len);
+/* The next async event, acknowledged; fails after 10 s. */
+enum ibv_event_type fix_event(struct ibv_context *);
+
 int fix_send(struct fix *, struct ibv_qp *, uint64_t wr_id, unsigned off, unsigned len, unsigned flags);
 int fix_recv(struct fix *, struct ibv_qp *, uint64_t wr_id, unsigned off, unsigned len);
 /* The next completion; fails after 10 s. */
@@ -56,6 +72,7 @@ void api_event(Suite *);
 void api_ex(Suite *);
 void api_mw(Suite *);
 void api_ops(Suite *);
+void api_xrc(Suite *);
 void api_map(Suite *);
 void api_memory(Suite *);
 void api_share(Suite *);

@@ -11,6 +11,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_ops.c \
 	t/verbs/api_post.c \
 	t/verbs/api_share.c \
+	t/verbs/api_xrc.c \
 	t/verbs/fixture.c \
 	t/verbs/fixture.h
 t_verbs_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
