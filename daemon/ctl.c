@@ -17,8 +17,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include <rdmad/sock.h>
 
 #include "cma.h"
 #include "log.h"
@@ -42,18 +43,6 @@ static struct {
 } ctl = { .fd = -1, .spare_fd = -1 };
 
 /* ---- listening ---------------------------------------------------------------- */
-
-static socklen_t socket_addr(struct sockaddr_un *sa, const char *name)
-{
-	size_t len = strlen(name);
-
-	memset(sa, 0, sizeof(*sa));
-	sa->sun_family = AF_UNIX;
-	memcpy(sa->sun_path, name, len);
-	if (name[0] == '@')
-		sa->sun_path[0] = 0;
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (name[0] != '@'));
-}
 
 /* A socket file that nobody listens on any more, left by a daemon that was killed. */
 static bool socket_stale(const struct sockaddr_un *sa, socklen_t len)
@@ -84,7 +73,7 @@ static void parent_make(const char *path)
 static int socket_bind(int fd, const char *name, const struct conf *conf)
 {
 	struct sockaddr_un sa;
-	socklen_t len = socket_addr(&sa, name);
+	socklen_t len = sock_addr(name, &sa);
 	bool file = name[0] != '@';
 	mode_t mask;
 	int err;

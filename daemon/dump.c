@@ -94,43 +94,59 @@ struct qp_row {
 
 struct qp_rows {
 	struct qp_row *row;
-	size_t n, room;
+	size_t n;
 	int err;
 };
+
+/* Room for n more; false: no memory. */
+static bool rows_grow(struct qp_rows *rows, size_t n)
+{
+	struct qp_row *r = realloc(rows->row, (rows->n + n) * sizeof(*r));
+
+	if (!r)
+		return false;
+	rows->row = r;
+	return true;
+}
+
+/* The QPs of one HCA. */
+static int qps_of(struct shard *s, unsigned device, struct qp_rows *rows)
+{
+	struct hca_count count;
+	uint32_t *qpn, n;
+
+	hca_objects(s->hca[device], &count);
+	if (!count.qp)
+		return 0;
+	qpn = malloc(count.qp * sizeof(*qpn));
+	if (!qpn || !rows_grow(rows, count.qp)) {
+		free(qpn);
+		return ENOMEM;
+	}
+	n = hca_qp_list(s->hca[device], qpn, count.qp);
+	for (uint32_t i = 0; i < n; i++) {
+		struct obj *o = obj_find(s, OBJ_QP, device, qpn[i]);
+		struct qp_row *r = &rows->row[rows->n++];
+
+		*r = (struct qp_row){ .device = device };
+		hca_qp_info(s->hca[device], qpn[i], &r->info);
+		if (!o)
+			continue;
+		r->ctx = o->ctx->id;
+		r->pid = o->ctx->pid;
+		r->uid = o->ctx->uid;
+		memcpy(r->prog, o->ctx->prog, sizeof(r->prog));
+	}
+	free(qpn);
+	return 0;
+}
 
 static void qps_collect(struct shard *s, void *arg)
 {
 	struct qp_rows *rows = arg;
 
-	for (unsigned d = 0; d < devices_n; d++) {
-		struct qp_info info;
-		uint32_t qpn = 0;
-
-		while (hca_qp_next(s->hca[d], &qpn, &info)) {
-			struct obj *o = obj_find(s, OBJ_QP, d, info.qpn);
-			struct qp_row *r;
-
-			if (rows->n == rows->room) {
-				size_t room = rows->room ? rows->room * 2 : 64;
-
-				r = realloc(rows->row, room * sizeof(*r));
-				if (!r) {
-					rows->err = ENOMEM;
-					return;
-				}
-				rows->row = r;
-				rows->room = room;
-			}
-			r = &rows->row[rows->n++];
-			*r = (struct qp_row){ .info = info, .device = d };
-			if (!o)
-				continue;
-			r->ctx = o->ctx->id;
-			r->pid = o->ctx->pid;
-			r->uid = o->ctx->uid;
-			memcpy(r->prog, o->ctx->prog, sizeof(r->prog));
-		}
-	}
+	for (unsigned d = 0; d < devices_n && !rows->err; d++)
+		rows->err = qps_of(s, d, rows);
 }
 
 static const char *type_name(uint8_t type)

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <rdmad/msg.h>
+#include <rdmad/sock.h>
 
 #include "../ctl/check.h"
 #include "../ctl/daemon.h"
@@ -45,28 +45,9 @@ static void usage(FILE *f)
 /* A connected socket of a daemon that may be trusted, or -errno. */
 static int daemon_at(const char *name)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	struct ucred cred;
-	socklen_t cred_len = sizeof(cred);
-	size_t len = strlen(name);
-	int fd, err;
+	struct ucred who;
 
-	if (!len || len >= sizeof(sa.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(sa.sun_path, name, len);
-	if (name[0] == '@')
-		sa.sun_path[0] = 0;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	err = connect(fd, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (name[0] != '@')))
-	      ? errno : 0;
-	if (!err && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) && cred.uid && cred.uid != geteuid())
-		err = EPERM;
-	if (!err)
-		return fd;
-	close(fd);
-	return -err;
+	return sock_connect(name, 0, &who);
 }
 
 static int daemon_named(const char *name, const char *where)

@@ -187,8 +187,9 @@ struct qp_info {
 	uint32_t retry_left, rnr_left;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
 };
-/* The QP with the smallest number > *qpn; false: none.  Start with *qpn = 0. */
-bool hca_qp_next(const struct hca *, uint32_t *qpn, struct qp_info *);
+bool hca_qp_info(const struct hca *, uint32_t qpn, struct qp_info *);	/* false: no such QP */
+/* The numbers of all QPs, ascending, max of them at most; how many. */
+uint32_t hca_qp_list(const struct hca *, uint32_t *qpn, uint32_t max);
 /* How many objects there are (for leak checks). */
 struct hca_count { uint32_t pd, mr, cq, srq, qp, mw, xrcd; };
 void hca_objects(const struct hca *, struct hca_count *);

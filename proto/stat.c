@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stat.c - looking in: counters, the QPs one by one, how many objects there are. */
+#include <stdlib.h>
+
 #include "hca_in.h"
 
 uint64_t hca_stat(const struct hca *h, enum hca_stat s)
@@ -18,19 +20,30 @@ const char *hca_stat_name(enum hca_stat s)
 	return s < HCA_STATS ? names[s] : NULL;
 }
 
-bool hca_qp_next(const struct hca *h, uint32_t *qpn, struct qp_info *info)
+static int by_number(const void *a, const void *b)
 {
-	const struct qp *qp = NULL;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	for (uint32_t i = 0; i <= h->qp.mask; i++) {
-		const struct qp *q = h->qp.v[i];
+	return x < y ? -1 : x > y;
+}
 
-		if (q && q->qpn > *qpn && (!qp || q->qpn < qp->qpn))
-			qp = q;
-	}
+uint32_t hca_qp_list(const struct hca *h, uint32_t *qpn, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i <= h->qp.mask && n < max; i++)
+		if (h->qp.v[i])
+			qpn[n++] = h->qp.v[i]->qpn;
+	qsort(qpn, n, sizeof(*qpn), by_number);
+	return n;
+}
+
+bool hca_qp_info(const struct hca *h, uint32_t qpn, struct qp_info *info)
+{
+	const struct qp *qp = qp_get(h, qpn);
+
 	if (!qp)
 		return false;
-	*qpn = qp->qpn;
 	*info = (struct qp_info){
 		.qpn = qp->qpn, .pdn = qp->pd ? qp->pd->number : 0,
 		.send_cqn = qp->scq ? qp->scq->number : 0, .recv_cqn = qp->rcq ? qp->rcq->number : 0,

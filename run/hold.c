@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include <rdmad/msg.h>
+#include <rdmad/sock.h>
 
 #define START_PATIENCE_MS 15000
 #define ANSWER_PATIENCE_S 10
@@ -103,38 +104,23 @@ static int talk(int fd, const struct msg_req *req, struct msg_rep *rep)
 /* A connected socket in a->fd, or the reason why not. */
 static enum ask ask_connect(const char *addr, struct asked *a)
 {
-	const struct timeval patience = {.tv_sec = ANSWER_PATIENCE_S};
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	size_t n = strlen(addr);
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
+	struct ucred who;
 
-	a->fd = -1;
-	if (n >= sizeof(sun.sun_path))
-		return refused(a, "its name is too long for a socket (%zu bytes at most)", sizeof(sun.sun_path) - 1);
-	memcpy(sun.sun_path, addr, n + 1);
-	if (addr[0] == '@')
-		sun.sun_path[0] = '\0';
-	else
-		n++;
-	a->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (a->fd < 0)
-		return refused(a, "no socket to be had: %s", strerror(errno));
-	setsockopt(a->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (connect(a->fd, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n))) {
-		if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
-			return nobody(a);
-		return refused(a, "%s", strerror(errno));
+	a->fd = sock_connect(addr, ANSWER_PATIENCE_S, &who);
+	switch (-a->fd) {
+	case ENAMETOOLONG:
+		return refused(a, "its name is too long for a socket (%zu bytes at most)", sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+	case ENOENT:
+	case ECONNREFUSED:
+	case ENOTDIR:
+		a->fd = -1;
+		return ASK_NOBODY;
+	case EPERM:
+		return refused(a, "the process behind it belongs to user %u, not to you or root", (unsigned)who.uid);
 	}
-	if (getsockopt(a->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
-		return refused(a, "SO_PEERCRED: %s", strerror(errno));
-	if (peer.uid != 0 && peer.uid != geteuid())
-		return refused(a, "the process behind it belongs to user %u, not to you or root", (unsigned)peer.uid);
-	return ASK_HELD;
+	return a->fd < 0 ? refused(a, "%s", strerror(-a->fd)) : ASK_HELD;
 }
 
-/* hold: so that it stays. */
 static enum ask ask(const char *addr, bool hold, struct asked *a)
 {
 	struct msg_req req = {.op = MSG_HELLO, .hello = {.abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmad-run"}};

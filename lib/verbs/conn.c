@@ -17,53 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include <rdmad/sock.h>
+
 #define FDS_MAX 4u
-
-/* A name is a path, or begins with @ and is abstract.  The length of the address, 0 if it does not fit. */
-static socklen_t name_addr(const char *name, struct sockaddr_un *sa)
-{
-	size_t len = strlen(name);
-
-	if (!len || len >= sizeof(sa->sun_path))
-		return 0;
-	memset(sa, 0, sizeof(*sa));
-	sa->sun_family = AF_UNIX;
-	memcpy(sa->sun_path, name, len);
-	if (name[0] == '@')
-		sa->sun_path[0] = 0;
-	return offsetof(struct sockaddr_un, sun_path) + len + (name[0] != '@');
-}
 
 /* A connected socket, or -errno. */
 static int name_connect(const char *name, pid_t *pid)
 {
-	struct sockaddr_un sa;
-	struct ucred cred;
-	socklen_t len = name_addr(name, &sa), cred_len = sizeof(cred);
-	int fd, err;
+	struct ucred who;
+	int fd = sock_connect(name, 0, &who);
 
-	if (!len)
-		return -EINVAL;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&sa, len) ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len)) {
-		err = errno;
-		goto fail;
-	}
-	/* An abstract name can be taken by anyone in the namespace. */
-	err = EPERM;
-	if (cred.uid != 0 && cred.uid != geteuid())
-		goto fail;
-	*pid = cred.pid;
-	return fd;
-fail:
-	close(fd);
-	return -err;
+	if (fd >= 0)
+		*pid = who.pid;
+	return fd == -ENAMETOOLONG ? -EINVAL : fd;
 }
 
 static int daemon_connect(pid_t *pid)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The data half of the daemon, without its control half.
-EDGE_TESTS = t/edge/fault t/edge/region
+EDGE_TESTS = t/edge/fault t/edge/region t/edge/rights
 TESTS += t/edge/wire.test
 dist_check_SCRIPTS += t/edge/wire.test
 check_PROGRAMS += $(EDGE_TESTS) t/edge/wire
@@ -13,6 +13,9 @@ t_edge_fault_LDADD = libdaemon.a $(CHECK_LIBS) -lm
 t_edge_region_SOURCES = t/edge/region.c
 t_edge_region_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_region_LDADD = libdaemon.a $(CHECK_LIBS)
+t_edge_rights_SOURCES = t/edge/rights.c
+t_edge_rights_CPPFLAGS = $(EDGE_CPPFLAGS)
+t_edge_rights_LDADD = libdaemon.a $(CHECK_LIBS)
 t_edge_wire_SOURCES = t/edge/wire.c
 t_edge_wire_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 t_edge_wire_LDADD = libdaemon.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread

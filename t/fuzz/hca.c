@@ -214,7 +214,6 @@ static void step_packet(struct world *w)
 	static uint8_t payload[8192];
 	struct input *in = &w->in;
 	unsigned i = u8(in) % QPS;
-	uint32_t n = w->qpn[i] - 1;
 	struct qp_info info = { 0 };
 	uint8_t op = u8(in), how = u8(in);
 	struct burst b = {
@@ -223,7 +222,7 @@ static void step_packet(struct world *w)
 
 	if (!opcode_get(op)->name)
 		return;
-	hca_qp_next(w->h, &n, &info);
+	hca_qp_info(w->h, w->qpn[i], &info);
 	if (how & 64 && w->gone[i].qpn) {
 		b.dqpn = w->gone[i].qpn;
 		info.rq_psn = w->gone[i].psn;
@@ -364,10 +363,9 @@ static void step_reap(struct world *w)
 
 static void qp_gone(struct world *w, unsigned i)
 {
-	uint32_t n = w->qpn[i] - 1;
 	struct qp_info info = { 0 };
 
-	hca_qp_next(w->h, &n, &info);
+	hca_qp_info(w->h, w->qpn[i], &info);
 	w->gone[i].qpn = w->qpn[i];
 	w->gone[i].psn = info.rq_psn;
 }

@@ -60,7 +60,7 @@ START_TEST(qpns_rise)
 	struct hca_cfg cfg = { .seed = 5, .qpn_low = 3, .qpn_low_bits = 9, .mtu = 5 };
 	struct hca *h = hca_new(&cfg);
 	struct qp_init init = { .type = QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
-	uint32_t qpn[300], last = 0, all = 0;
+	uint32_t qpn[300], list[400];
 	struct qp_info info;
 
 	ck_assert_int_eq(hca_pd_alloc(h, &init.pdn), 0);
@@ -73,11 +73,14 @@ START_TEST(qpns_rise)
 		ck_assert_uint_lt(qpn[i], 0xffffff);
 	}
 	hca_verify(h);
-	while (hca_qp_next(h, &last, &info)) {
-		ck_assert_uint_eq(info.qpn, last);
-		all++;
+	ck_assert_uint_eq(hca_qp_list(h, list, 10), 10);
+	ck_assert_uint_eq(hca_qp_list(h, list, 400), 300);
+	for (unsigned i = 0; i < 300; i++) {
+		ck_assert(i == 0 || list[i] > list[i - 1]);
+		ck_assert(hca_qp_info(h, list[i], &info));
+		ck_assert_uint_eq(info.qpn, list[i]);
 	}
-	ck_assert_uint_eq(all, 300);
+	ck_assert(!hca_qp_info(h, list[299] + 1, &info));
 	/* One number is not given again while the others are not used up. */
 	for (unsigned i = 0; i < 5000; i++) {
 		uint32_t n;

@@ -63,7 +63,7 @@ START_TEST(duplicates_only)
 	struct qp_info info;
 	struct burst b;
 	struct rig r;
-	uint32_t q = 0;
+	uint32_t q;
 
 	start(&r);
 	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), 0);
@@ -85,7 +85,8 @@ START_TEST(duplicates_only)
 	/* It is no object. */
 	hca_objects(r.b.h, &n);
 	ck_assert_uint_eq(n.qp, 0);
-	ck_assert(!hca_qp_next(r.b.h, &q, &info));
+	ck_assert_uint_eq(hca_qp_list(r.b.h, &q, 1), 0);
+	ck_assert(!hca_qp_info(r.b.h, r.b.qpn, &info));
 	rig_fini(&r);
 }
 END_TEST

@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <rdmad/msg.h>
+#include <rdmad/sock.h>
 
 #define CONNS 64
 
@@ -74,15 +74,12 @@ static const char *socket_arg(int argc, char **argv)
 
 static int socket_listen(const char *addr)
 {
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	size_t n = strlen(addr);
+	struct sockaddr_un sun;
+	socklen_t len = sock_addr(addr, &sun);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	FILE *f;
 
-	memcpy(sun.sun_path, addr, n);
-	if (*addr == '@')
-		sun.sun_path[0] = 0;
-	if (bind(fd, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)))
+	if (!len || bind(fd, (struct sockaddr *)&sun, len))
 		exit(errno == EADDRINUSE ? 0 : 2);	/* as rdmad --private: another one has it */
 	if (listen(fd, CONNS))
 		exit(2);

@@ -150,11 +150,10 @@ uint64_t stat_of(const struct node *n, enum hca_stat stat) { return hca_stat(n->
 
 uint32_t psn_of(const struct mqp *q)
 {
-	uint32_t n = q->qpn - 1;
 	struct qp_info i;
 
-	if (!hca_qp_next(q->node->hca, &n, &i) || i.qpn != q->qpn)
-		sim_fail(&q->m->s, "hca_qp_next does not find QP 0x%x", q->qpn);
+	if (!hca_qp_info(q->node->hca, q->qpn, &i))
+		sim_fail(&q->m->s, "hca_qp_info does not find QP 0x%x", q->qpn);
 	return i.rq_psn;
 }
 
