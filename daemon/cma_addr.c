@@ -328,6 +328,9 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 	err = place(id, &id->dst);
 	if (!err)
 		return ask_neigh(id, timeout_ms);
+	/* As kernels do: without a route the call fails; a route without a device is an event. */
+	if (err != ENODEV)
+		return err;
 	return resolved(id, err) ? 0 : ENOMEM;
 }
 
