@@ -33,6 +33,7 @@ dist_check_SCRIPTS += $(E2E_TESTS)
 EXTRA_DIST += \
 	t/e2e/cases.py \
 	t/e2e/icrc.py \
+	t/e2e/jail.py \
 	t/e2e/lab.py \
 	t/e2e/places.py \
 	t/e2e/roce.py \
