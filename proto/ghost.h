@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ghost.h - what stays of an RC QP that its program has destroyed: it acknowledges again, and nothing else.
+ * ghost.h - what stays of an RC QP, or an XRC target, that its program has destroyed: it acknowledges again, and
+ * nothing else.
  *
  *	peer    SEND 7 --->		executed, completed; the program is content and destroys its QP
  *		     x-- ACK 7		lost
