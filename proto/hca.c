@@ -326,8 +326,6 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		qp->tx_pkts += b->n;
 		qp->tx_bytes += b->payload_len;
 		count_tx(h, b);
-		if (qp->path && qp->path->local)
-			count(h, HCA_STAT_LOCAL_TRAINS, 1);
 		return true;
 	}
 	return false;

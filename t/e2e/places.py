@@ -37,6 +37,13 @@ def everything(tally, where, a, b, mtu, sweep, brief):
     cases.errors(tally, where, a, b)
 
 
+def counted(daemon):
+    """Nothing leaves a device that talks to itself."""
+    local, sent = daemon.counter("local_trains"), daemon.counter("sent_trains")
+    if not sent or local != sent:
+        raise lab.Failed("%d trains sent, %d of them local" % (sent, local))
+
+
 def one_device(tally, gids=("127.0.0.1",), quick_io="uring", sweep=("ib_write_bw",), brief=False):
     host = lab.host_here()
     for io in ios(quick_io):
@@ -46,6 +53,7 @@ def one_device(tally, gids=("127.0.0.1",), quick_io="uring", sweep=("ib_write_bw
         for gid in gids:
             end = lab.End(daemon, "rdmad0", gid, "127.0.0.1")
             everything(tally, "%s, %s" % (where, gid), end, end, 4096, sweep, brief)
+        tally.case("%s: trains counted" % where, counted, daemon)
         cases.clean(tally, where, [daemon])
 
 

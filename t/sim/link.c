@@ -212,6 +212,7 @@ void link_tx(struct sim *s, struct node *from, const struct burst *b)
 	l->pkt_n += b->n;
 	trace_mix(s, &b->psn, sizeof b->psn);
 	trace_burst(s, from, to, b, "local");
+	hca_count(from->hca, HCA_STAT_LOCAL_TRAINS, 1);
 	before = from->mem.faults;
 	hca_rx_burst(to->hca, b, sim_now(s));
 	sim_dirty(to);
