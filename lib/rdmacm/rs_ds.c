@@ -22,7 +22,7 @@ void ds_close(struct rsock *rs)
 	ds_progress(rs);
 	/* What was sent shall leave; nobody has to be there to take it. */
 	for (struct ds_qp *qp = rs->ds->qps; qp; qp = qp->next)
-		while (qp->free_n != rs->ds->out_n && !rs_wait(rs))
+		while (!rs->ds->gone && qp->free_n != rs->ds->out_n && !rs_wait(rs))
 			;
 	rs->state = RS_CLOSED;
 	rs_wake(rs);
@@ -88,6 +88,8 @@ static int slot_wait(struct rsock *rs, const struct ds_qp *qp, int flags)
 	while (!qp->free_n && !err) {
 		if (rs->state == RS_CLOSED)
 			return EBADF;
+		if (rs->ds->gone)
+			return EIO;
 		err = waits(rs, flags) ? rs_wait(rs) : EAGAIN;
 	}
 	return err;
@@ -146,6 +148,8 @@ static int recv_wait(struct rsock *rs, int flags)
 	while (!rs->ds->first && !rs->rd_shut && !err) {
 		if (rs->state == RS_CLOSED)
 			return EBADF;
+		if (rs->ds->gone)
+			return EIO;
 		err = waits(rs, flags) ? rs_wait(rs) : EAGAIN;
 	}
 	return err;
@@ -210,7 +214,8 @@ short ds_ready(struct rsock *rs, short events)
 		r |= POLLIN | POLLRDNORM;
 	if (rs->wr_shut || can_send(rs->ds))
 		r |= POLLOUT | POLLWRNORM;
-	return r & events;
+	r &= events;
+	return rs->ds->gone ? (short)(r | POLLERR | POLLHUP) : r;
 }
 
 bool ds_has_qp(const struct rsock *rs) { return rs->ds->qps; }

@@ -60,6 +60,7 @@ struct ds {
 	struct ds_dest *dests[DS_BUCKETS];
 	struct ds_dest *peer; /* of rconnect() */
 	struct ds_in *first, **last;
+	bool gone;		/* the daemon is */
 	uint32_t udp_n; /* how many of these came by UDP */
 };
 

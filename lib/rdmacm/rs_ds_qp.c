@@ -300,8 +300,10 @@ void ds_event_take(struct rsock *rs)
 	void *context;
 
 	for (struct ds_qp *qp = rs->ds->qps; qp; qp = qp->next) {
-		if (ibv_get_cq_event(qp->cc, &cq, &context))
+		if (ibv_get_cq_event(qp->cc, &cq, &context)) {
+			rs->ds->gone |= errno == EIO;
 			continue;
+		}
 		ibv_ack_cq_events(cq, 1);
 		qp->armed = false;
 	}

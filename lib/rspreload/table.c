@@ -31,7 +31,9 @@ static void fork_parent(void) { pthread_mutex_unlock(&table_lock); }
 
 static void fork_child(void)
 {
-	memset(table, 0, sizeof(table));
+	for (int i = 0; i < FD_MAX; i++)
+		if (table[i])	/* pages that nothing is written to stay the parent's */
+			table[i] = NULL;
 	owner = getpid();
 	pthread_mutex_unlock(&table_lock);
 }
