@@ -1,4 +1,9 @@
 # SPDX-License-Identifier: MIT
-TESTS += t/apps/apps.test
-dist_check_SCRIPTS += t/apps/apps.test
-EXTRA_DIST += t/apps/mpi.c
+APPS_TESTS = \
+	t/apps/apps.test \
+	t/apps/iser.test
+TESTS += $(APPS_TESTS)
+dist_check_SCRIPTS += $(APPS_TESTS)
+EXTRA_DIST += \
+	t/apps/iser.c \
+	t/apps/mpi.c
