@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 APPS_TESTS = \
 	t/apps/apps.test \
-	t/apps/iser.test
+	t/apps/iser.test \
+	t/apps/rpma.test
 TESTS += $(APPS_TESTS)
 dist_check_SCRIPTS += $(APPS_TESTS)
 EXTRA_DIST += \
 	t/apps/iser.c \
-	t/apps/mpi.c
+	t/apps/mpi.c \
+	t/apps/rpma.c
