@@ -14,3 +14,11 @@ rdmad_run_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DRUN_BINDIR='"$(bindir)"' \
 	-DRUN_SBINDIR='"$(sbindir)"' \
 	-DRUN_PKGLIBDIR='"$(pkglibdir)"'
+
+# rdmad-run finds it beside itself, or installed.
+tooldir = $(pkglibdir)
+tool_SCRIPTS = run/rdma
+EXTRA_DIST += run/rdma.sh
+CLEANFILES += run/rdma
+run/rdma: run/rdma.sh
+	$(AM_V_GEN)$(MKDIR_P) run && cp $(srcdir)/run/rdma.sh $@.tmp && chmod +x $@.tmp && mv $@.tmp $@

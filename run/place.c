@@ -99,7 +99,7 @@ bool places_find(struct places *p)
 		p->daemon[0] = '\0';	/* hold.c complains, if one is needed */
 	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir)) {
 		rs_find(p, dir, "/lib/rspreload/.libs");
-		return cm_find(p, dir);
+		return join(p->tool_dir, dir, "/run", "") && cm_find(p, dir);
 	}
 	n = strlen(dir);
 	if (n >= bin_n && !strcmp(dir + n - bin_n, RUN_BINDIR)) {
@@ -110,7 +110,7 @@ bool places_find(struct places *p)
 		if (*stage && !daemon_find(p, dir, stage))
 			p->daemon[0] = '\0';
 		rs_find(p, p->lib_dir, "");
-		return true;
+		return join(p->tool_dir, p->lib_dir, "", "");
 	}
 	say("there is no %s in %s, nor in %s/lib/verbs/.libs: rdmad is not completely built (make) or installed "
 	    "(make install)", LIB_NAME, RUN_PKGLIBDIR, dir);

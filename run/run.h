@@ -33,6 +33,7 @@ struct places {
 	char lib_dir[PATH_MAX];	/* holds libibverbs.so.1 */
 	char cm_dir[PATH_MAX];	/* holds librdmacm.so.1; empty: lib_dir does */
 	char rs_lib[PATH_MAX];	/* librspreload.so; empty: not there */
+	char tool_dir[PATH_MAX]; /* holds rdma */
 	char daemon[PATH_MAX];	/* the rdmad that belongs to this rdmad-run */
 };
 

@@ -163,8 +163,8 @@ static int libc_find(struct dl_phdr_info *info, size_t size, void *out)
 	return 0;
 }
 
-/* Ours over the system's, for programs that open that by its path. */
-static bool library_cover(const char *dir, const char *lib_dir, const char *name)
+/* A file of ours over the system's, for programs that open that by its path. */
+static bool cover(const char *dir, const char *lib_dir, const char *name)
 {
 	char theirs[PATH_MAX + 64], real[PATH_MAX], mine[PATH_MAX + 64], own[PATH_MAX];
 
@@ -187,8 +187,9 @@ static bool libraries(const struct places *p)
 
 	dl_iterate_phdr(libc_find, libc_dir);
 	for (unsigned i = 0; i < sizeof(dirs) / sizeof(dirs[0]) && good; i++)
-		good = library_cover(dirs[i], p->lib_dir, "libibverbs.so.1") && library_cover(dirs[i], cm_dir, "librdmacm.so.1");
-	return good;
+		good = cover(dirs[i], p->lib_dir, "libibverbs.so.1") && cover(dirs[i], cm_dir, "librdmacm.so.1");
+	/* rdma(8) asks the kernel; ours reads the files. */
+	return good && cover("/usr/bin", p->tool_dir, "rdma") && cover("/sbin", p->tool_dir, "rdma");
 }
 
 /* ---- what changes -------------------------------------------------------------------- */
