@@ -56,7 +56,7 @@ static void progress(struct hca *h, struct qp *qp)
 	}
 	q->retry_left = qp->attr.retry_cnt;
 	q->rnr_left = qp->attr.rnr_retry;
-	q->implied = false;
+	q->implied = q->probe = false;
 	req_timed(h, qp);
 	if (!q->rnr_wait) {
 		if (psn_eq(q->una, q->next) || !qp->attr.timeout)

@@ -44,6 +44,7 @@ struct req {
 	bool implied;		/* fell back for a lost response; once is enough until something arrives */
 	bool drained;		/* SQD: nothing begun is unfinished, and it was said */
 	uint8_t early;		/* early retransmissions since something was acknowledged */
+	bool probe;		/* after one: a single packet, until something is acknowledged */
 	bool rtt_on;		/* rtt_psn, sent at rtt_at, is being timed */
 	psn_t rtt_psn;
 	mono_t rtt_at;

@@ -123,7 +123,7 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 	/* A peer may invalidate at once what earlier READs still read from: SEND_INV is always fenced. */
 	if (q->pos == 0 && ((w->wr.flags & WR_FENCE) || w->wr.op == WR_SEND_INV) && q->rd_head != q->rd_tail)
 		return 0;
-	if (w->rd && rd_full(q))
+	if ((w->rd && rd_full(q)) || (q->probe && out))
 		return 0;
 	if (w->kind == KIND_READ) {
 		if (w->rd_pkts - q->pos % w->rd_pkts < n)
@@ -132,6 +132,8 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 		train = p->train_len / qp->mtu;
 		if (n > train)
 			n = train ? (uint32_t)train : 1;
+		if (q->probe)
+			n = 1;
 	}
 	if (out + n > PSN_WINDOW) {
 		if (w->kind == KIND_READ || out >= PSN_WINDOW)
@@ -268,7 +270,7 @@ static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct b
 
 	path_sent(qp, cost);
 	q->unasked += cost;
-	b->ackreq = w->rd || q->pos + n == w->pkt_n || psn_eq(end, q->max) ||
+	b->ackreq = w->rd || q->probe || q->pos + n == w->pkt_n || psn_eq(end, q->max) ||
 		    distance(q->una, end) % ASK_PSNS < n ||
 		    (!p->local && (q->unasked >= h->cfg.window_len / 4 || p->inflight >= p->window / 2));
 	if (b->ackreq)
@@ -382,8 +384,9 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 
 /*
  * The ACK timeout is made for the worst of networks.  When the tail of what was sent is lost, nobody says
- * NAK; so what is in flight is sent again earlier, as NICs do: after some round trips, then after twice that
- * and so on, until the ACK timeout comes, which alone counts as a retry (rule 4.5).
+ * NAK; so the oldest packet in flight is sent again earlier, as NICs do: after some round trips, then after twice
+ * that and so on, until the ACK timeout comes, which alone counts as a retry (rule 4.5).  Its ACK tells how far the peer
+ * has come, and the rest follows if need be: a peer that is merely slow is not sent all of it again and again.
  */
 void req_watch(struct hca *h, struct qp *qp)
 {
@@ -437,6 +440,7 @@ void req_restart(struct hca *h, struct qp *qp, bool loss, bool timeout)
 	q->next = q->restart = q->una;
 	q->pos = s->head == s->begun ? 0 : distance(sq_at(s, s->head)->psn, q->una);
 	q->unasked = 0;
+	q->probe = false;
 	q->rtt_on = false;	/* of what is sent twice nobody can say which one was answered */
 	if (loss) {
 		path_loss(h, qp->path, timeout);
@@ -463,6 +467,7 @@ void req_timer(struct hca *h, struct qp *qp)
 		count(h, HCA_STAT_EARLY_RETRANS, 1);
 		req_restart(h, qp, true, false);
 		q->patience = patience;
+		q->probe = true;
 		return;
 	}
 	count(h, HCA_STAT_LOCAL_ACK_TIMEOUT, 1);

@@ -528,7 +528,62 @@ START_TEST(each_single_loss)
 }
 END_TEST
 
-TEST_MAIN("core_loss", nak_goes_back_to_the_middle, one_nak_per_gap, timeout_resends, early_costs_no_retry,
+/* Early, one packet asks how far the peer has come: all of it, and nothing follows; or nothing, and all the rest does. */
+START_TEST(early_is_one_packet)
+{
+	static const uint64_t lose[] = { 1 << 5, 0x1f };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct script s = { .lose = lose[i] };
+		struct rig r;
+
+		rig_init(&r, LINK_EARLY);
+		r.hook = by_script;
+		r.hook_arg = &s;
+		rig_connect(&r, &conf_rc);
+		fill(r.a.buf, 2500, 9);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 2500);
+		rig_run(&r);
+		ck_assert_uint_eq(s.n, i ? 5 : 6);
+		ck_assert_uint_eq(wc_status(&r.a, 1), 255);
+		ck_assert(rig_tick(&r));
+		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+		check_fill(r.b.buf, 2500, 9);
+		ck_assert_uint_eq(sent(&s, &r.a, OP_WRITE_FIRST), 2);
+		ck_assert(nth(&s, &r.a, OP_WRITE_FIRST, 1)->ackreq);
+		ck_assert_uint_eq(sent(&s, &r.a, OP_WRITE_LAST), i ? 2 : 1);
+		ck_assert_uint_eq(sent(&s, &r.a, OP_WRITE_MIDDLE), i ? 6 : 3);
+		ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_EARLY_RETRANS), 1);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+/* A peer that says nothing for long is asked by one packet each time, until the ACK timeout. */
+START_TEST(early_does_not_flood)
+{
+	struct script s = { .lose = ~0ull };
+	struct rig r;
+
+	rig_init(&r, LINK_EARLY);
+	r.hook = by_script;
+	r.hook_arg = &s;
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 1; i <= 4; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 2500);
+	rig_run(&r);
+	ck_assert_uint_eq(s.n, 20);
+	while (!stat_n(&r.a, HCA_STAT_LOCAL_ACK_TIMEOUT)) {
+		ck_assert_uint_eq(s.n, 20 + stat_n(&r.a, HCA_STAT_EARLY_RETRANS));
+		ck_assert(rig_tick(&r));
+	}
+	ck_assert_uint_ge(stat_n(&r.a, HCA_STAT_EARLY_RETRANS), 3);
+	ck_assert_uint_eq(s.n, 40 + stat_n(&r.a, HCA_STAT_EARLY_RETRANS));
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_loss", early_is_one_packet, early_does_not_flood, nak_goes_back_to_the_middle, one_nak_per_gap, timeout_resends, early_costs_no_retry,
 	  duplicate_send_is_acked_only,
 	  duplicate_atomic_is_replayed, read_resumes_in_the_middle, resumed_read_takes_any_opcode,
 	  duplicate_read_stays_inside, duplicate_ack_stops_before_read, rnr_waits_its_time, ack_beyond_read_is_a_nak,
