@@ -8,4 +8,5 @@ dist_check_SCRIPTS += $(APPS_TESTS)
 EXTRA_DIST += \
 	t/apps/iser.c \
 	t/apps/mpi.c \
-	t/apps/rpma.c
+	t/apps/rpma.c \
+	t/apps/ucx_cm.c
