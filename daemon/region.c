@@ -221,8 +221,22 @@ static int region_fetch_add(void *host, const struct span *at, uint64_t add, uin
 	return 0;
 }
 
+static uint64_t next_store(uint64_t old, uint64_t value, uint64_t unused) { return value; }
+
+static int region_store(void *host, const struct span *at, uint64_t value)
+{
+	struct piece p = region_piece(at->region, at->addr, sizeof(value), true);
+	uint64_t old;
+
+	if (p.peer)
+		return vm_atomic(p.peer, p.addr, next_store, value, 0, &old);
+	__atomic_store_n((uint64_t *)(uintptr_t)p.addr, value, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
 const struct mem_ops region_mem_ops = {
 	.copy = region_copy,
 	.cmp_swap = region_cmp_swap,
 	.fetch_add = region_fetch_add,
+	.store = region_store,
 };

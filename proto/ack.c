@@ -234,7 +234,12 @@ static void read_resp(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	struct swqe *w = head(qp);
 	bool lost = false;
-	enum fault f = w->kind == KIND_READ ? read_store(h, qp, w, b, head_pos(qp), &lost) : FAULT_REQ_BAD_RESP;
+	enum fault f = FAULT_REQ_BAD_RESP;
+
+	if (w->kind == KIND_READ)
+		f = read_store(h, qp, w, b, head_pos(qp), &lost);
+	else if (w->kind == KIND_FLUSH || w->kind == KIND_AWRITE)	/* done, and nothing to say */
+		f = b->payload_len || OP_OF(b->op_first) != OP_READ_RESP_ONLY ? FAULT_REQ_BAD_RESP : FAULT_NONE;
 
 	if (f) {
 		fault_act(h, qp, f);

@@ -100,6 +100,8 @@ static const struct {
 	[WR_WRITE_IMM] = { KIND_WRITE, .uc = true, .known = true },
 	[WR_SEND] = { KIND_SEND, .uc = true, .ud = true, .known = true },
 	[WR_SEND_IMM] = { KIND_SEND, .uc = true, .ud = true, .known = true },
+	[WR_FLUSH] = { KIND_FLUSH, .rd = true, .known = true },
+	[WR_ATOMIC_WRITE] = { KIND_AWRITE, .rd = true, .known = true },
 	[WR_SEND_INV] = { KIND_SEND, .uc = true, .known = true },
 	[WR_LOCAL_INV] = { KIND_LOCAL, .uc = true, .known = true },
 	[WR_BIND_MW] = { KIND_LOCAL, .uc = true, .known = true },
@@ -117,9 +119,9 @@ static int post_check(const struct qp *qp, const struct send_wr *wr)
 		return wr->op <= WR_ATOMIC_WRITE && wr->op != WR_TSO ? EOPNOTSUPP : EINVAL;
 	if ((qp->type == QPT_UC && !wr_ops[wr->op].uc) || (qp->type == QPT_UD && !wr_ops[wr->op].ud))
 		return EINVAL;
-	if (wr_ops[wr->op].rd && (wr->inline_len || (wr->flags & WR_INLINE)))
+	if (wr_ops[wr->op].rd && wr->op != WR_ATOMIC_WRITE && (wr->inline_len || (wr->flags & WR_INLINE)))
 		return EINVAL;
-	if (wr_ops[wr->op].kind == KIND_LOCAL && (wr->inline_len || wr->sge_n || (wr->flags & WR_INLINE)))
+	if ((wr_ops[wr->op].kind == KIND_LOCAL || wr->op == WR_FLUSH) && (wr->inline_len || wr->sge_n || (wr->flags & WR_INLINE)))
 		return EINVAL;
 	if (wr->sge_n > qp->cap.max_send_sge ||
 	    wr->sge_n * sizeof(struct sge) + (uint64_t)wr->inline_len > qp->sq.room)
@@ -151,7 +153,8 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 		w->len += swqe_sge(w)[i].len;
 	if (wr->inline_len)
 		w->len = wr->inline_len;
-	if (w->len > RD_MAX_MSG || (w->kind == KIND_ATOMIC && w->len != 8))
+	if (w->len > RD_MAX_MSG || ((w->kind == KIND_ATOMIC || w->kind == KIND_AWRITE) && w->len != 8) ||
+	    (w->kind == KIND_FLUSH && !wr->flush.level && wr->flush.len > RD_MAX_MSG))
 		w->fault = FAULT_SQ_LEN;
 	if (qp->state == QPS_ERR || qp->state == QPS_SQE) {
 		sq_complete(h, qp, WC_WR_FLUSH_ERR, FAULT_NONE);

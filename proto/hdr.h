@@ -63,6 +63,13 @@ enum {
 	FETH_LEN = 4,
 };
 
+/* FETH */
+#define FETH_PLT	0x0fu		/* placement */
+#define FETH_GLOBAL	0x01u
+#define FETH_PERSISTENT	0x02u
+#define FETH_SEL_SHIFT	4
+#define FETH_SEL	0x30u		/* 0 the range, 1 the whole region */
+
 #define ICRC_LEN	4u
 
 /* PadCnt of a payload, and the value of the pad bytes is 0. */

@@ -37,6 +37,8 @@ struct mem_ops {
 	/* On the 8 aligned bytes at *at, as a number of the host's byte order; *old gets what was there. */
 	int (*cmp_swap)(void *host, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old);
 	int (*fetch_add)(void *host, const struct span *at, uint64_t add, uint64_t *old);
+	/* All 8 bytes at once, as they lie in *value. */
+	int (*store)(void *host, const struct span *at, uint64_t value);
 };
 
 /* Of copy()'s results: nobody here is to blame, the packets count as lost. */

@@ -161,3 +161,14 @@ bool rkey_span(const struct hca *h, const struct qp *qp, uint32_t key, const str
 	*s = (struct span){ .region = mw->mr->region, .addr = mw->mr->addr + (mw->va - mw->mr->iova) + off, .len = (uint32_t)len };
 	return true;
 }
+
+bool rkey_right(const struct hca *h, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need)
+{
+	const struct mr *mr = slots_get(&h->mr, key >> 8);
+	const struct mw *mw;
+
+	if (!(key & MW_KEY))
+		return mr && mr->key == key && mr->pd == pd && (mr->access & need) == need;
+	mw = mw_open(h, qp, pd, key);
+	return mw && (mw->access & need) == need;
+}

@@ -49,5 +49,7 @@ void mw_leave(struct qp *);	/* the QP goes: its windows are bound no more */
  */
 bool rkey_span(const struct hca *, const struct qp *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,
 	       uint64_t len, struct span *);
+/* The same without a range: all that the key is of. */
+bool rkey_right(const struct hca *, const struct qp *, uint32_t key, const struct pd *, uint32_t need);
 
 #endif

@@ -62,7 +62,7 @@ struct rd {
 	psn_t psn;
 	uint32_t n;		/* PSNs */
 	uint32_t msn;
-	uint8_t kind;		/* KIND_READ or KIND_ATOMIC */
+	uint8_t kind;		/* KIND_READ, KIND_ATOMIC, KIND_FLUSH or KIND_AWRITE */
 	bool want;		/* the response, or the rest of it, is to be sent */
 	bool again;		/* and was before: the peer may have it already */
 	bool ack_before;	/* and an ACK of all before it */

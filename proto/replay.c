@@ -81,7 +81,7 @@ static void atomic_again(struct qp *qp, const struct burst *b)
 	uint32_t i = find(r, b->psn);
 	struct rd *d = rd_at(r, i);
 
-	if (i == r->rd_tail || d->kind != KIND_ATOMIC || !psn_eq(d->psn, b->psn))
+	if (i == r->rd_tail || d->kind != opcode_get(b->op_first)->kind || !psn_eq(d->psn, b->psn))
 		return;
 	d->want = d->again = true;
 	want_from(r, i);
@@ -113,7 +113,7 @@ uint32_t replay(struct hca *h, struct qp *qp, const struct burst *b)
 	case KIND_READ:
 		read_again(qp, b);
 		break;
-	case KIND_ATOMIC:
+	case KIND_ATOMIC: case KIND_FLUSH: case KIND_AWRITE:
 		atomic_again(qp, b);
 		break;
 	default:

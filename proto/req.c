@@ -15,6 +15,7 @@
 
 #include "aeth.h"
 #include "hca_in.h"
+#include "hdr.h"
 
 #define PKT_COST	256u	/* what a packet weighs in the window besides its payload */
 #define ASK_PSNS	(PSN_WINDOW / 4)
@@ -224,7 +225,8 @@ static bool cut_rd(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b
 	uint64_t off = (uint64_t)q->pos * qp->mtu, end = (uint64_t)(q->pos + n) * qp->mtu;
 
 	/* Where the data is to go is checked now as well, so that nothing is asked for in vain. */
-	if (sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, w->len, h->tx_span) < 0)
+	if (w->kind == KIND_AWRITE ? !payload(h, qp, w, b, n) :
+	    sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, w->len, h->tx_span) < 0)
 		return false;
 	b->va = w->wr.remote_addr;
 	b->rkey = w->wr.rkey;
@@ -232,6 +234,13 @@ static bool cut_rd(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b
 		b->op_first = qp->svc | OP_READ_REQUEST;
 		b->va += off;
 		b->dma_len = (uint32_t)((end < w->len ? end : w->len) - off);
+	} else if (w->kind == KIND_AWRITE) {
+		b->op_first = qp->svc | OP_ATOMIC_WRITE;
+		b->dma_len = 8;
+	} else if (w->kind == KIND_FLUSH) {
+		b->op_first = qp->svc | OP_FLUSH;
+		b->feth = (w->wr.flush.type & FETH_PLT) | (w->wr.flush.level << FETH_SEL_SHIFT & FETH_SEL);
+		b->dma_len = w->wr.flush.level ? 0 : (uint32_t)w->wr.flush.len;
 	} else if (w->wr.op == WR_CMP_SWP) {
 		b->op_first = qp->svc | OP_COMPARE_SWAP;
 		b->swap_add = w->wr.atomic.swap;

@@ -12,6 +12,7 @@
 
 #include "aeth.h"
 #include "hca_in.h"
+#include "hdr.h"
 
 static const struct opcode *first_op(const struct burst *b) { return opcode_get(b->op_first); }
 static const struct opcode *last_op(const struct burst *b) { return opcode_get(b->op_last); }
@@ -30,7 +31,8 @@ static enum fault check_sequence(const struct qp *qp, const struct burst *b)
 {
 	const struct opcode *op = first_op(b);
 
-	if (op->kind == KIND_FLUSH || op->kind == KIND_AWRITE)
+	if (op->kind == KIND_FLUSH && (!(b->feth & FETH_PLT) || (b->feth & FETH_PLT) > (FETH_GLOBAL | FETH_PERSISTENT) ||
+				       (b->feth & FETH_SEL) > 1u << FETH_SEL_SHIFT))
 		return FAULT_RESP_OP_UNSUP;
 	if (starts(b) ? qp->resp.kind != KIND_NONE : qp->resp.kind != op->kind)
 		return FAULT_RESP_OP_SEQ;
@@ -48,17 +50,26 @@ static enum fault check_srq(struct hca *h, struct qp *qp, const struct burst *b)
 	return srq->cq->overrun ? FAULT_CQ_OVERRUN : FAULT_NONE;
 }
 
-static enum fault check_rights(const struct qp *qp, const struct burst *b)
+/* The rights that an operation needs, of the QP and of the key. */
+static uint32_t need_of(const struct burst *b)
 {
 	static const uint32_t need[] = { [KIND_WRITE] = ACC_REMOTE_WRITE, [KIND_READ] = ACC_REMOTE_READ,
-					 [KIND_ATOMIC] = ACC_REMOTE_ATOMIC };
+					 [KIND_ATOMIC] = ACC_REMOTE_ATOMIC, [KIND_AWRITE] = ACC_REMOTE_WRITE };
+
+	if (first_op(b)->kind != KIND_FLUSH)
+		return need[first_op(b)->kind];
+	return (b->feth & FETH_GLOBAL ? ACC_FLUSH_GLOBAL : 0) | (b->feth & FETH_PERSISTENT ? ACC_FLUSH_PERSISTENT : 0);
+}
+
+static enum fault check_rights(const struct qp *qp, const struct burst *b)
+{
 	const struct resp *r = &qp->resp;
 	const struct rd *oldest;
 	uint8_t kind = first_op(b)->kind;
 
-	if (starts(b) && kind != KIND_SEND && !(qp->attr.access & need[kind]))
+	if (starts(b) && kind != KIND_SEND && need_of(b) & ~qp->attr.access)
 		return FAULT_RESP_QP_RIGHT;
-	if (kind != KIND_READ && kind != KIND_ATOMIC)
+	if (kind == KIND_SEND || kind == KIND_WRITE)
 		return FAULT_NONE;
 	if (!r->rd_max)
 		return FAULT_RESP_RD_NONE;
@@ -89,7 +100,9 @@ static enum fault check_length(const struct qp *qp, const struct burst *b)
 			return FAULT_RESP_MSG_LEN;
 		return FAULT_NONE;
 	}
-	if (kind == KIND_ATOMIC)
+	if (kind == KIND_AWRITE && (b->payload_len != 8 || b->dma_len != 8))
+		return FAULT_RESP_LEN;
+	if (kind == KIND_ATOMIC || kind == KIND_AWRITE)
 		return b->va & 7 ? FAULT_RESP_ALIGN : FAULT_NONE;
 	if (starts(b) && b->dma_len > RD_MAX_MSG)
 		return FAULT_RESP_MSG_LEN;
@@ -265,6 +278,46 @@ static enum fault exec_atomic(struct hca *h, struct qp *qp, const struct burst *
 	return FAULT_NONE;
 }
 
+/* Everything before it has been executed, and what was stored is there for all to see. */
+static enum fault exec_flush(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct span s;
+	struct rd *d;
+
+	if (b->feth & FETH_SEL ? !rkey_right(h, qp, b->rkey, qp->pd, need_of(b))
+			       : !rkey_span(h, qp, b->rkey, qp->pd, need_of(b), b->va, b->dma_len, &s))
+		return FAULT_RESP_RKEY;
+	d = rd_push(qp);
+	*d = (struct rd){ .kind = KIND_FLUSH, .n = 1 };
+	rd_started(qp, d);
+	return FAULT_NONE;
+}
+
+static enum fault exec_awrite(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	const struct mem_ops *m = h->cfg.mem;
+	uint64_t value;
+	struct span s, here = { NULL, (uint64_t)(uintptr_t)&value, sizeof(value) };
+	struct rd *d;
+	int err;
+
+	if (!rkey_span(h, qp, b->rkey, qp->pd, ACC_REMOTE_WRITE, b->va, sizeof(value), &s))
+		return FAULT_RESP_RKEY;
+	if (s.addr & 7)
+		return FAULT_RESP_ALIGN;
+	err = m->copy(h->cfg.mem_host, &here, 1, b->span, b->span_n, 0);
+	if (!err)
+		err = m->store(h->cfg.mem_host, &s, value);
+	if (mem_lost(err))
+		return FAULT_NONE;
+	if (err)
+		return FAULT_RESP_MEM;
+	d = rd_push(qp);
+	*d = (struct rd){ .kind = KIND_AWRITE, .n = 1 };
+	rd_started(qp, d);
+	return FAULT_NONE;
+}
+
 static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	enum fault f = check_sequence(qp, b);
@@ -284,6 +337,10 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 		return exec_read(h, qp, b);
 	case KIND_ATOMIC:
 		return exec_atomic(h, qp, b);
+	case KIND_FLUSH:
+		return exec_flush(h, qp, b);
+	case KIND_AWRITE:
+		return exec_awrite(h, qp, b);
 	}
 	return exec_payload(h, qp, b);
 }

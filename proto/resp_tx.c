@@ -89,7 +89,7 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 			continue;
 		}
 		d->want = false;
-		resp_init(qp, b, OP_ATOMIC_ACK, d->psn, aeth_ack(), d->msn);
+		resp_init(qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(), d->msn);
 		b->orig = d->orig;
 		return true;
 	}

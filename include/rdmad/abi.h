@@ -102,6 +102,11 @@ struct send_wr {
 			uint64_t atomic[2];
 			uint32_t srqn;
 		} xrc;
+		struct {		/* WR_FLUSH */
+			uint64_t len;	/* of the range */
+			uint32_t type;	/* placement: 1 global visibility, 2 persistence, or both */
+			uint32_t level;	/* 0 the range, 1 the whole region */
+		} flush;
 		uint64_t raw[4];
 	};
 };

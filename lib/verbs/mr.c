@@ -12,11 +12,13 @@
 #define ACCESS_KNOWN                                                                                         \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                         \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |        \
-	 IBV_ACCESS_ON_DEMAND)
+	 IBV_ACCESS_ON_DEMAND | ACC_FLUSH_GLOBAL /* IBV_ACCESS_FLUSH_GLOBAL of rdma-core 45 */)
 
 int mr_access_check(unsigned int access)
 {
 	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;	/* hints */
+	if (access & ACC_FLUSH_PERSISTENT)
+		return EOPNOTSUPP;	/* what a flush does reaches memory, not a medium */
 	if (access & ~(unsigned int)ACCESS_KNOWN)
 		return EINVAL;
 	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&

@@ -11,7 +11,7 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 	struct send_wr *w;
 	int err;
 
-	if (wr->num_sge < 0)
+	if (wr->num_sge < 0 || (unsigned)wr->opcode == WR_FLUSH)	/* struct ibv_send_wr cannot say what to flush */
 		return EINVAL;
 	w = wr_open(qp, (unsigned)wr->opcode, wr->wr_id, wr->send_flags, wr->imm_data, &err);
 	if (!w)

@@ -25,6 +25,8 @@ static int type_check(enum ibv_qp_type type)
 	return EINVAL;
 }
 
+#define QP_EX_WITH_FLUSH	(1u << 11)	/* IBV_QP_EX_WITH_FLUSH of rdma-core 45 */
+
 /* The operations for which ibv_wr_*() can be asked for, by service. */
 static uint64_t ops_of_type(enum ibv_qp_type type)
 {
@@ -39,7 +41,7 @@ static uint64_t ops_of_type(enum ibv_qp_type type)
 	if (type == IBV_QPT_UC)
 		return uc;
 	return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-	       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+	       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH;
 }
 
 static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)

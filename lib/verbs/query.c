@@ -15,6 +15,8 @@
 #include "query.h"
 
 #define PKEY_DEFAULT 0xffff
+#define CAP_FLUSH_GLOBAL	(1ull << 38)	/* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
+#define CAP_ATOMIC_WRITE	(1ull << 40)	/* ... IBV_DEVICE_ATOMIC_WRITE */
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
@@ -77,7 +79,7 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 	err = ibv_query_device(context, &full.orig_attr);
 	if (err)
 		return err;
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.device_cap_flags_ex = (uint32_t)full.orig_attr.device_cap_flags | CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
 	full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	full.odp_caps.per_transport_caps.rc_odp_caps = rc;

@@ -22,12 +22,13 @@ static uint32_t ops_of_type(enum ibv_qp_type type)
 		return ud;
 	if (type == IBV_QPT_XRC_RECV)
 		return 0;
-	return type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD);
+	return type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD) |
+						   BIT(WR_FLUSH) | BIT(WR_ATOMIC_WRITE);
 }
 
-static const uint32_t ops_missing = BIT(WR_TSO) | BIT(WR_FLUSH) | BIT(WR_ATOMIC_WRITE);
+static const uint32_t ops_missing = BIT(WR_TSO);
 static const uint32_t ops_inline = BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND) | BIT(WR_SEND_IMM) |
-				   BIT(WR_SEND_INV);
+				   BIT(WR_SEND_INV) | BIT(WR_ATOMIC_WRITE);
 
 bool wr_has_data(const struct send_wr *w) { return ops_inline & BIT(w->op); }
 
@@ -70,6 +71,12 @@ int wr_bind(struct send_wr *w, enum ibv_mw_type type, const struct ibv_mw *mw, u
 	w->bind.lkey = info->length ? info->mr->lkey : 0;
 	w->bind.access = info->mw_access_flags;
 	return 0;
+}
+
+void wr_value(struct send_wr *w, const void *value)
+{
+	memcpy(w + 1, value, sizeof(uint64_t));
+	w->inline_len = sizeof(uint64_t);
 }
 
 void wr_ud(struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)

@@ -38,6 +38,14 @@ int wr_bind(struct send_wr *, enum ibv_mw_type, const struct ibv_mw *, uint32_t 
 /* QPs of XRC_SEND; after wr_atomic(). */
 static inline void wr_xrc(struct send_wr *w, uint32_t srqn) { w->xrc.srqn = srqn; }
 
+/* The 8 bytes of an atomic WRITE. */
+void wr_value(struct send_wr *, const void *);
+static inline void wr_flush(struct send_wr *w, uint64_t len, uint32_t type, uint32_t level)
+{
+	w->flush.len = len;
+	w->flush.type = type;
+	w->flush.level = level;
+}
 void wr_ud(struct send_wr *, struct ibv_ah *, uint32_t qpn, uint32_t qkey);
 
 /* 0, or EINVAL: more than the QP has been made for. */
@@ -46,7 +54,7 @@ int wr_inline(struct rd_qp *, struct send_wr *, const struct ibv_data_buf *, siz
 /* The same with the bytes that the sge name. */
 int wr_inline_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);
 
-/* SEND or WRITE, which may be inline. */
+/* SEND, WRITE or atomic WRITE, which may be inline. */
 bool wr_has_data(const struct send_wr *);
 void wr_close(struct rd_qp *, struct send_wr *);
 void wr_publish(struct rd_qp *);

@@ -132,14 +132,26 @@ static void ex_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16
 
 static void ex_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *value)
 {
-	draft_open(ex, WR_ATOMIC_WRITE, 0);
+	struct send_wr *w = draft_open(ex, WR_ATOMIC_WRITE, 0);
+
+	if (!w)
+		return;
+	wr_remote(w, rkey, addr);
+	wr_value(w, value);
 }
 
 /* ibv_qp_ex::wr_flush of later headers; placement type and selectivity level are enums there. */
 static void ex_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
                      uint8_t level)
 {
-	draft_open(ex, WR_FLUSH, 0);
+	struct send_wr *w = draft_open(ex, WR_FLUSH, 0);
+
+	if (!w)
+		return;
+	if (!type || type > 3 || level > 1)
+		draft_err(ex_to_qp(ex), EINVAL);
+	wr_remote(w, rkey, addr);
+	wr_flush(w, len, type, level);
 }
 
 /* ---- what belongs to the operation ------------------------------------------------ */
@@ -191,7 +203,7 @@ static void ex_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 
 	if (w)
 		w->flags &= (uint8_t)~WR_INLINE;
-	err = w && w->op != WR_BIND_MW && w->op != WR_LOCAL_INV ? wr_sge(qp, w, sge, n) : EINVAL;
+	err = w && w->op != WR_BIND_MW && w->op != WR_LOCAL_INV && w->op != WR_FLUSH ? wr_sge(qp, w, sge, n) : EINVAL;
 	if (err)
 		draft_err(qp, err);
 }

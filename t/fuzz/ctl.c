@@ -149,7 +149,13 @@ static int mem_fetch_add(void *host, const struct span *at, uint64_t add, uint64
 	return 0;
 }
 
-const struct mem_ops region_mem_ops = { mem_copy, mem_cmp_swap, mem_fetch_add };
+static int mem_store(void *host, const struct span *at, uint64_t value)
+{
+	memcpy(bytes_of(at, 0), &value, 8);
+	return 0;
+}
+
+const struct mem_ops region_mem_ops = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store };
 
 /* ---- the client ---------------------------------------------------------------------- */
 

@@ -105,7 +105,14 @@ static int fetch_add(void *host, const struct span *at, uint64_t add, uint64_t *
 	return 0;
 }
 
-static const struct mem_ops ops = { copy, cmp_swap, fetch_add };
+static int store(void *host, const struct span *at, uint64_t value)
+{
+	must(at->len == 8 && at->addr % 8 == 0);
+	memcpy(bytes_of(host, at), &value, 8);
+	return 0;
+}
+
+static const struct mem_ops ops = { copy, cmp_swap, fetch_add, store };
 
 /* ---- objects ---------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@ PROTO_TESTS = \
 	t/proto/core_ops \
 	t/proto/core_path \
 	t/proto/core_mr \
+	t/proto/core_flush \
 	t/proto/core_mw \
 	t/proto/core_xrc \
 	t/proto/core_qp \
@@ -63,6 +64,9 @@ t_proto_ghost_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_xrc_SOURCES = t/proto/core_xrc.c t/proto/rig.c
 t_proto_core_xrc_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_xrc_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_flush_SOURCES = t/proto/core_flush.c t/proto/rig.c
+t_proto_core_flush_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_flush_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)

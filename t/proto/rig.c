@@ -66,7 +66,15 @@ static int mem_fetch_add(void *host, const struct span *s, uint64_t add, uint64_
 	return 0;
 }
 
-static const struct mem_ops mem = { mem_copy, mem_cmp_swap, mem_fetch_add };
+static int mem_store(void *host, const struct span *s, uint64_t value)
+{
+	if (!at(s))
+		return 14;
+	memcpy(at(s), &value, 8);
+	return 0;
+}
+
+static const struct mem_ops mem = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store };
 
 /* ---- making --------------------------------------------------------------- */
 
@@ -301,7 +309,12 @@ int rig_send(struct rig *r, struct host *x, const struct wr_arg *w)
 		slot.wr.bind.lkey = w->lkey ? w->lkey : x->key;
 		slot.wr.bind.access = w->access;
 	}
-	if (w->op == WR_BIND_MW || w->op == WR_LOCAL_INV)
+	if (w->op == WR_FLUSH) {
+		slot.wr.flush.len = w->len;
+		slot.wr.flush.type = w->access;
+		slot.wr.flush.level = w->imm;
+	}
+	if (w->op == WR_BIND_MW || w->op == WR_LOCAL_INV || w->op == WR_FLUSH)
 		return hca_post_send(x->h, x->qpn, &slot.wr, r->now);
 	if (w->inl) {
 		slot.wr.inline_len = w->len;

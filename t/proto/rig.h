@@ -86,7 +86,7 @@ struct wr_arg {
 	uint32_t lkey, rkey;	/* 0: the buffers' */
 	unsigned sge_n;		/* 0: 1.  len is cut into so many */
 	uint32_t srqn;		/* XRC; 0: b's */
-	uint32_t access;	/* BIND_MW: of the window rkey, on off .. off + len of the own buffer */
+	uint32_t access;	/* FLUSH: placement (and imm: selectivity).  BIND_MW: of the window rkey, on off .. off + len of the own buffer */
 	bool inl, quiet;	/* inline; unsignaled */
 };
 int rig_send(struct rig *, struct host *from, const struct wr_arg *);

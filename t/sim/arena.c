@@ -361,7 +361,22 @@ static int arena_fetch_add(void *host, const struct span *at, uint64_t add, uint
 	return 0;
 }
 
-const struct mem_ops arena_ops = { arena_copy, arena_cmp_swap, arena_fetch_add };
+static int arena_store(void *host, const struct span *at, uint64_t value)
+{
+	struct node *node = host;
+	struct sim *s = node->sim;
+	uint8_t *to = span_bytes(s, at);
+
+	if (at->len != 8 || !at->region || at->addr % 8)
+		sim_fail(s, "an atomic WRITE of %u bytes at 0x%llx", at->len, (unsigned long long)at->addr);
+	if (!to)
+		return EFAULT;
+	store_check(s, node, at, (const uint8_t *)&value);
+	memcpy(to, &value, 8);
+	return 0;
+}
+
+const struct mem_ops arena_ops = { arena_copy, arena_cmp_swap, arena_fetch_add, arena_store };
 
 int arena_gather(struct sim *s, const struct span *sp, unsigned n, uint64_t off, uint32_t len, uint8_t *to)
 {

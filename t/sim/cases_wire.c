@@ -131,7 +131,7 @@ static void offences(struct model *m)
 		{RC(READ_REQUEST), 0, 0, 0, 0x80000001},
 		{RC(WRITE_FIRST), 256, 0, 0, 0x80000001},
 		{RC(FLUSH), 0, 0, 0, 8},
-		{RC(ATOMIC_WRITE), 8, 0, 0, 8},
+		{RC(ATOMIC_WRITE), 8, 0, 0, 9},
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {

@@ -71,6 +71,13 @@ static const struct script scripts[] = {
 		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
 		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
 		{ .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
+	{ .name = "flush", .post = {
+		{ .op = WR_WRITE, .len = 2 * MTU },
+		{ .op = WR_FLUSH, .flags = S },
+		{ .op = WR_ATOMIC_WRITE, .flags = S, .len = 8 },
+		{ .op = WR_FLUSH, .flags = S },
+		{ .op = WR_ATOMIC_WRITE, .flags = S, .len = 8, .inl = true },
+		{ .op = WR_READ, .flags = S, .len = MTU + 1 } } },
 	{ .name = "xrc", .xrc = true, .post = {
 		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
 		{ .op = WR_READ, .flags = S, .len = 3 * MTU },

@@ -21,7 +21,8 @@ struct qp_attr model_attr(void)
 	return (struct qp_attr){
 		.path_mtu = 1, .timeout = 10, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 5,
 		.max_rd_atomic = 4, .max_dest_rd_atomic = 4, .port = 1,
-		.access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC,
+		.access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_FLUSH_GLOBAL |
+			  ACC_FLUSH_PERSISTENT,
 		.av = { .hop_limit = 64 },
 	};
 }
@@ -49,7 +50,7 @@ static void region_new(struct model *m, struct node *n, unsigned share, uint32_t
 static void node_setup(struct model *m, struct node *n)
 {
 	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC |
-			     ACC_MW_BIND;
+			     ACC_MW_BIND | ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT;
 	uint32_t *pdn = m->pdn[n->i];
 
 	for (unsigned i = 0; i < 2; i++)

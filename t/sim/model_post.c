@@ -165,7 +165,8 @@ static bool prepare_send(struct mwr *w, const struct post *p)
 
 static bool prepare(struct mwr *w, const struct post *p)
 {
-	struct model *m = w->qp->m;
+	struct mqp *q = w->qp;
+	struct model *m = q->m;
 
 	switch (p->op) {
 	case WR_WRITE: case WR_WRITE_IMM: case WR_ATOMIC_WRITE:
@@ -183,6 +184,11 @@ static bool prepare(struct mwr *w, const struct post *p)
 			memcpy(&w->a, piece_bytes(w->remote), 8);	/* so that some of them swap */
 		return wr_pieces(w, w->qp->node, PIECE_OPEN, 8, 1, 8);
 	case WR_BIND_MW: case WR_LOCAL_INV:
+		return true;
+	case WR_FLUSH:		/* of the last WRITE's place, or of everything */
+		w->remote = q->target;
+		if (w->remote)
+			w->remote->ref++;
 		return true;
 	default:
 		return prepare_send(w, p);
@@ -276,7 +282,7 @@ static void mw_fill(struct slot *x, struct mwr *w, const struct post *p)
 	struct mmw *mw = p->mw;
 	struct region *r = mw ? &mw->of->node->mem.region[REGION_ALL] : NULL;
 
-	if (!mw || (w->remote && (w->remote->r != r || !mmw_usable(mw, w->qp))))
+	if (!mw || (p->op == WR_FLUSH && !w->remote) || (w->remote && (w->remote->r != r || !mmw_usable(mw, w->qp))))
 		return;
 	w->mw = mw;
 	if (p->op == WR_BIND_MW) {
@@ -285,7 +291,8 @@ static void mw_fill(struct slot *x, struct mwr *w, const struct post *p)
 		x->wr.remote_addr = r->iova;
 		x->wr.bind.len = r->len;
 		x->wr.bind.lkey = r->key;
-		x->wr.bind.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC;
+		x->wr.bind.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_FLUSH_GLOBAL |
+				    ACC_FLUSH_PERSISTENT;
 		x->wr.bind.access |= mw->zero ? ACC_ZERO_BASED : 0;
 	} else if (p->op == WR_LOCAL_INV || p->op == WR_SEND_INV) {
 		x->wr.imm = mw->key;
@@ -303,6 +310,13 @@ static void slot_make(struct slot *x, struct mwr *w, const struct post *p, struc
 	if (w->remote) {
 		x->wr.rkey = w->remote->r->key;
 		x->wr.remote_addr = piece_iova(w->remote);
+	}
+	if (p->op == WR_FLUSH) {
+		x->wr.flush.type = 1 + rng_below(&q->m->s.rng, 3);
+		x->wr.flush.level = !w->remote || (!p->bad && rng_one_in(&q->m->s.rng, 3));
+		x->wr.flush.len = w->remote ? w->remote->len : 0;
+		if (!w->remote)
+			x->wr.rkey = q->peer->node->mem.region[REGION_ALL].key;
 	}
 	if (op_is_atomic(p->op)) {
 		x->wr.atomic.compare_add = w->a;
@@ -396,8 +410,12 @@ int model_send(struct mqp *q, const struct post *given)
 	struct slot x;
 	int e;
 
-	if (op_is_local(p.op))
+	if (op_is_local(p.op) || p.op == WR_FLUSH)
 		w->len = p.len = 0;
+	if (p.op == WR_ATOMIC_WRITE) {
+		w->len = p.len = 8;
+		p.again = false;	/* that place may not be aligned */
+	}
 	if (p.bad || !p.sge_n)
 		p.sge_n = 1;
 	w->op = p.op;
@@ -410,7 +428,7 @@ int model_send(struct mqp *q, const struct post *given)
 	if (op_takes_recv(p.op))
 		msg_new(w, &p);
 	slot_make(&x, w, &p, q);
-	if (p.inl && p.len <= 256 && !op_waits(p.op) && !op_is_local(p.op)) {
+	if (p.inl && p.len <= 256 && !op_waits(p.op) && !op_is_local(p.op) && p.op != WR_FLUSH) {
 		if (p.bad == BAD_NONE && rng_one_in(&q->m->s.rng, 2))
 			slot_inline(&x, w);
 		else if (p.len <= RD_SMALL)

@@ -199,7 +199,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 {
 	static const uint64_t rc_ops[] = {
 		WR_SEND, WR_SEND_IMM, WR_WRITE,   WR_WRITE,     WR_WRITE_IMM,
-		WR_READ, WR_READ,     WR_CMP_SWP, WR_FETCH_ADD,
+		WR_READ, WR_READ,     WR_CMP_SWP, WR_FETCH_ADD, WR_ATOMIC_WRITE, WR_FLUSH,
 	};
 	struct model *m = &w->m;
 	struct rng *r = &m->s.rng;
@@ -207,7 +207,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	struct post p = { 0 };
 	int e;
 
-	p.op = mqp_rel(q)           ? pick(r, rc_ops, 9)
+	p.op = mqp_rel(q)           ? pick(r, rc_ops, 11)
 	       : q->type == QPT_UC ? pick(r, rc_ops, 5)
 	                           : pick(r, rc_ops, 2);
 	window_random(q, &p);
@@ -235,7 +235,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 		else if (op_takes_recv(p.op))
 			p.bad = p.op == WR_WRITE_IMM ? BAD_RKEY : BAD_LKEY;
 		else
-			p.bad = rng_range(r, BAD_RKEY, op_is_atomic(p.op) ? BAD_RKEY : BAD_LBOUNDS);
+			p.bad = rng_range(r, BAD_RKEY, op_is_atomic(p.op) ? BAD_RKEY : p.op == WR_FLUSH ? BAD_RKEY : BAD_LBOUNDS);
 		p.again = p.inl = false;
 	}
 	/* one in the queue is always signaled, so that a full queue becomes free again */

@@ -24,6 +24,8 @@ static const struct cell {
 	{ IBV_WR_LOCAL_INV, { 0, 0, EINVAL, 0 } },
 	{ IBV_WR_BIND_MW, { 0, 0, EINVAL, 0 } },
 	{ IBV_WR_SEND_WITH_INV, { 0, 0, EINVAL, 0 } },
+	{ IBV_WR_ATOMIC_WRITE, { 0, EINVAL, EINVAL, 0 } },
+	{ (enum ibv_wr_opcode)14, { EINVAL, EINVAL, EINVAL, EINVAL } },	/* FLUSH: by ibv_wr_flush() only */
 	{ IBV_WR_TSO, { EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP } },
 	{ IBV_WR_DRIVER1, { EINVAL, EINVAL, EINVAL, EINVAL } },
 	{ (enum ibv_wr_opcode)40, { EINVAL, EINVAL, EINVAL, EINVAL } },
@@ -189,7 +191,7 @@ START_TEST(flags)
 	for (unsigned k = 0; k < sizeof(all) / sizeof(*all); k++) {
 		int want = all[k] == IBV_SEND_FENCE || all[k] == IBV_SEND_SOLICITED ? 0 : EINVAL;
 
-		if (all[k] == IBV_SEND_INLINE && (takes_recv(c->op) || c->op == IBV_WR_RDMA_WRITE))
+		if (all[k] == IBV_SEND_INLINE && (takes_recv(c->op) || c->op == IBV_WR_RDMA_WRITE || c->op == IBV_WR_ATOMIC_WRITE))
 			want = 0;
 		scene_open(&s, (unsigned)_i % TYPES);
 		if (c->op == IBV_WR_LOCAL_INV)

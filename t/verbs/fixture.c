@@ -255,6 +255,7 @@ int main(void)
 	api_mw(s);
 	api_ops(s);
 	api_xrc(s);
+	api_flush(s);
 	api_memory(s);
 	api_share(s);
 #ifndef __SANITIZE_THREAD__	/* which has a thread of its own: nothing would be converted */

@@ -73,6 +73,7 @@ void api_ex(Suite *);
 void api_mw(Suite *);
 void api_ops(Suite *);
 void api_xrc(Suite *);
+void api_flush(Suite *);
 void api_map(Suite *);
 void api_memory(Suite *);
 void api_share(Suite *);
