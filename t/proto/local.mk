@@ -13,6 +13,7 @@ PROTO_TESTS = \
 	t/proto/core_mr \
 	t/proto/core_flush \
 	t/proto/core_mw \
+	t/proto/keys \
 	t/proto/core_xrc \
 	t/proto/core_qp \
 	t/proto/ghost \
@@ -67,6 +68,9 @@ t_proto_core_xrc_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_flush_SOURCES = t/proto/core_flush.c t/proto/rig.c
 t_proto_core_flush_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_flush_LDADD = $(PROTO_TEST_LIBS)
+t_proto_keys_SOURCES = t/proto/keys.c t/proto/rig.c
+t_proto_keys_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_keys_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
