@@ -144,6 +144,7 @@ static void exchange(int fd, const void *req, size_t len, void *rep, size_t rep_
 
 	ck_assert_int_eq(send(fd, req, len, MSG_NOSIGNAL), len);
 	ck_assert_int_eq(recvmsg(fd, &mh, MSG_CMSG_CLOEXEC), rep_len);
+	ck_assert_msg(!(mh.msg_flags & MSG_CTRUNC), "the kernel had no descriptor for what came: flags %#x", mh.msg_flags);
 	*got = -1;
 	cm = CMSG_FIRSTHDR(&mh);
 	if (cm)
@@ -172,8 +173,9 @@ long host_stat(const struct host *h, const char *group, const char *name)
 	hello(fd);
 	exchange(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &got);
 	ck_assert_int_eq(rep.err, 0);
+	ck_assert_msg(got >= 0, "a dump of %llu bytes without its descriptor", (unsigned long long)rep.dump.len);
 	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, got, 0);
-	ck_assert(text != MAP_FAILED);
+	ck_assert_msg(text != MAP_FAILED, "fd %d: %s", got, strerror(errno));
 	j = json_loadb(text, rep.dump.len, 0, NULL);
 	v = json_object_get(json_object_get(json_object_get(j, "daemon"), group), name);
 	ck_assert_msg(json_is_integer(v), "stats have no %s.%s", group, name);
