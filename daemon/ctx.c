@@ -243,6 +243,7 @@ static void ctx_link(struct shard *s, void *arg)
 	if (c->next)
 		c->next->prev = c;
 	s->ctxs = c;
+	c->bell_slot = shard_bell_add(s, c->bell);
 }
 
 /* Ours does not wait; the client's does, until it asks otherwise: O_NONBLOCK belongs to each end. */
@@ -402,6 +403,7 @@ static void ctx_unlink(struct shard *s, void *arg)
 			end->dead = o;
 		}
 	}
+	shard_bell_del(s, c->bell_slot);
 	if (c->prev)
 		c->prev->next = c->next;
 	else

@@ -157,6 +157,7 @@ struct ctx {
 
 	struct shmem bell_shm;
 	struct bell *bell;
+	unsigned bell_slot;		/* of shard_bell_add() */
 	struct bell_queue *queue;	/* queue_n of them, by bell number */
 	uint32_t queue_n, queue_used;
 	/* Bells taken and not worked off.  The private copy of struct bell's words. */

@@ -33,8 +33,8 @@
 
 static void bells_collect(struct ctx *c)
 {
-	for (unsigned i = 0; i < BELL_QUEUES / 4096; i++) {
-		uint64_t sum = bell_take(&c->bell->sum[i]);
+	for (unsigned i = 0; i < bell_sums(c->queue_n); i++) {
+		uint64_t sum = bell_take(bell_sum(c->bell, i));
 
 		while (sum) {
 			unsigned w = i * 64 + (unsigned)__builtin_ctzll(sum);
@@ -64,7 +64,7 @@ static uint32_t pend_next(const struct ctx *c, uint32_t from)
 	i = w >> 6;
 	sum = c->pend_sum[i] & ~0ull << (w & 63);
 	while (!sum) {
-		if (++i == BELL_QUEUES / 4096)
+		if (++i >= bell_sums(c->queue_n))
 			return BELL_QUEUES;
 		sum = c->pend_sum[i];
 	}
@@ -81,7 +81,7 @@ static void pend_clear(struct ctx *c, uint32_t q)
 
 static bool pend_any(const struct ctx *c)
 {
-	for (unsigned i = 0; i < BELL_QUEUES / 4096; i++)
+	for (unsigned i = 0; i < bell_sums(c->queue_n); i++)
 		if (c->pend_sum[i])
 			return true;
 	return false;
@@ -323,7 +323,15 @@ void ctx_drain_recvs(struct shard *s, mono_t now)
 bool ctx_pending(const struct shard *s)
 {
 	for (const struct ctx *c = s->ctxs; c; c = c->next)
-		if (pend_any(c) || bell_any(c->bell))
+		if (pend_any(c) || bell_any(c->bell, c->queue_n))
+			return true;
+	return false;
+}
+
+bool ctx_waits(const struct shard *s)
+{
+	for (const struct ctx *c = s->ctxs; c; c = c->next)
+		if (c->srq_full_n)
 			return true;
 	return false;
 }
@@ -331,7 +339,7 @@ bool ctx_pending(const struct shard *s)
 void ctx_sleep(struct shard *s)
 {
 	for (struct ctx *c = s->ctxs; c; c = c->next)
-		bell_sleep(c->bell);
+		bell_sleep(c->bell, c->bell_slot ? BELL_FUTEX : BELL_FD);
 }
 
 void ctx_wake(struct shard *s)

@@ -55,6 +55,17 @@ void io_want_write(struct io *io, unsigned slot, int fd, bool on)
 	io->way->want_write(io->state, slot, fd, on);
 }
 
+unsigned io_word_add(struct io *io, uint32_t *word, uint32_t value)
+{
+	return io->way->word_add ? io->way->word_add(io->state, word, value) : 0;
+}
+
+void io_word_del(struct io *io, unsigned slot)
+{
+	if (slot)
+		io->way->word_del(io->state, slot);
+}
+
 unsigned io_wait(struct io *io, uint64_t timeout_ns, unsigned *ready, unsigned max)
 {
 	return io->way->wait(io->state, timeout_ns, ready, max);

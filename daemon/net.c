@@ -294,6 +294,14 @@ bool net_rx(struct net *net, bool all, mono_t now)
 	return any;
 }
 
+bool net_hot(const struct net *net, mono_t now)
+{
+	for (unsigned i = 0; i < net->sock_n; i++)
+		if (mono_before(now, net->sock[i]->hot_until))
+			return true;
+	return false;
+}
+
 void net_ready(struct net *net, unsigned slot)
 {
 	struct net_sock *s = slot < NET_SOCKS ? net->by_slot[slot] : NULL;

@@ -35,6 +35,7 @@ struct device *net_device(const struct net *, const uint8_t gid[16]);
 
 /* Reads sockets that had something lately (all: every one) and hands what came to the HCAs.  false: nothing came. */
 bool net_rx(struct net *, bool all, mono_t now);
+bool net_hot(const struct net *, mono_t now);	/* some socket is read in each turn */
 /* io_wait() said that this slot is ready. */
 void net_ready(struct net *, unsigned slot);
 

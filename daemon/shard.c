@@ -23,6 +23,8 @@
 
 #include <openssl/rand.h>
 
+#include <rdmad/ring.h>
+
 #include "../proto/hca.h"
 #include "cma_agent.h"
 #include "io.h"
@@ -32,6 +34,7 @@
 #include "spin.h"
 
 #define LOOK_NS		50000u		/* how often files are looked at while there is no time to sleep */
+#define LIGHT_NS	5000u		/* how long only bells are looked at while spinning */
 #define TX_TURN_LEN	(4u << 20)	/* bytes, before rings are looked at again */
 #define TX_HCA_BURSTS	64u		/* from one HCA, before it is the next one's turn */
 #define TRAIN_LEN	61440u		/* 15 packets of 4096: the most that one GSO send takes */
@@ -236,8 +239,8 @@ static uint64_t tx_hca(struct shard *s, struct hca *hca, mono_t now)
 	return len;
 }
 
-/* A local burst may make its receiver want to send: round and round, until all are silent. */
-static bool turn_tx(struct shard *s, mono_t now)
+/* A local burst may make its receiver want to send: round and round, until all are silent.  Bytes, at least 1 a burst. */
+static uint64_t turn_tx(struct shard *s, mono_t now)
 {
 	uint64_t sum = 0, round;
 
@@ -285,7 +288,9 @@ static void files_look(struct shard_io *io, uint64_t timeout_ns)
 	uint64_t count;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (ready[i] != KICK_SLOT)
+		if (ready[i] >= IO_FILES)
+			io->shard->count.kicks++;
+		else if (ready[i] != KICK_SLOT)
 			net_ready(io->net, ready[i]);
 		else if (read(io->shard->kick_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
 			io->shard->count.kicks += count;
@@ -294,10 +299,13 @@ static void files_look(struct shard_io *io, uint64_t timeout_ns)
 	}
 }
 
+unsigned shard_bell_add(struct shard *s, struct bell *b) { return io_word_add(s->io->io, &b->idle, BELL_FUTEX); }
+void shard_bell_del(struct shard *s, unsigned slot) { io_word_del(s->io->io, slot); }
+
 static void shard_sleep(struct shard *s)
 {
 	struct shard_io *io = s->io;
-	mono_t now, until;
+	mono_t now, until, woken;
 
 	ctx_sleep(s);
 	if (!ctx_pending(s) && !__atomic_load_n(&io->wanted, __ATOMIC_SEQ_CST)) {
@@ -308,16 +316,36 @@ static void shard_sleep(struct shard *s)
 			files_look(io, UINT64_MAX);
 		else
 			files_look(io, mono_reached(now, until) ? 0 : until.ns - now.ns);
-		io->look_at = mono_add(shard_now(), LOOK_NS);
+		woken = shard_now();
+		io->look_at = mono_add(woken, LOOK_NS);
+		spin_slept(&io->spin, now, woken, ctx_pending(s));
 	}
 	ctx_wake(s);
+}
+
+/* Gives the core away until a program rings, or something else may be due. */
+static void shard_spin(struct shard *s, mono_t now)
+{
+	struct shard_io *io = s->io;
+	mono_t until = mono_min(mono_add(now, LIGHT_NS), shard_deadline(s));
+
+	while (!__atomic_load_n(&io->wanted, __ATOMIC_RELAXED)) {
+		if (ctx_pending(s)) {
+			spin_found(&io->spin);
+			break;
+		}
+		now = spin_turn(&io->spin, now);
+		if (mono_reached(now, until) || !spin_may(&io->spin, now) || net_hot(io->net, now))
+			break;
+	}
 }
 
 static void turn(struct shard *s)
 {
 	struct shard_io *io = s->io;
 	mono_t now = shard_now();
-	bool busy = wants_run(io, now);
+	bool again = wants_run(io, now), busy;
+	uint64_t sent;
 
 	s->count.turns++;
 
@@ -325,17 +353,21 @@ static void turn(struct shard *s)
 		io->look_at = mono_add(now, LOOK_NS);
 		files_look(io, 0);
 	}
-	busy |= ctx_drain(s, now);
-	busy |= net_rx(io->net, false, now);
-	busy |= turn_tick(s, now);
+	busy = ctx_drain(s, now);
+	again |= net_rx(io->net, false, now);
+	again |= turn_tick(s, now);
 	if (s->index == 0)
-		busy |= agents_turn(s, now);
-	busy |= turn_tx(s, now);
+		again |= agents_turn(s, now);
+	sent = turn_tx(s, now);
+	busy |= sent != 0;
 	busy |= ctx_publish(s, now);
-	if (busy)
+	if (busy || again)
 		spin_busy(&io->spin, now);
-	else if (spin_may(&io->spin, now))
-		spin_turn(&io->spin, now);
+	/* What was only posted has been carried out; the rest may have made more to do. */
+	if (again || sent >= TX_TURN_LEN || (busy && ctx_waits(s)))
+		return;
+	if (spin_may(&io->spin, now))
+		shard_spin(s, now);
 	else
 		shard_sleep(s);
 }
@@ -394,7 +426,6 @@ static void *thread_main(void *arg)
 		turn(s);
 	net_free(io->net);
 	io_free(io->io);
-	spin_end(&io->spin);
 	return NULL;
 }
 

@@ -14,6 +14,7 @@
 #include "../proto/mono.h"
 #include "device.h"
 
+struct bell;
 struct ctx;			/* a verbs context: ctx.h */
 
 struct shard {
@@ -45,6 +46,10 @@ void shard_call(struct shard *, void (*fn)(struct shard *, void *), void *arg);
 
 mono_t shard_now(void);
 
+/* Shard thread: waits for the futex bell->idle as well; 0: cannot, it must be kicked by its eventfd. */
+unsigned shard_bell_add(struct shard *, struct bell *);
+void shard_bell_del(struct shard *, unsigned slot);
+
 /* ---- what a turn calls; in ctx.c ---------------------------------------- */
 
 bool ctx_drain(struct shard *, mono_t now);	/* posts what the rings hold (all RQs and SRQs, then SQs); true: there was something */
@@ -56,6 +61,7 @@ void ctx_drain_recvs(struct shard *, mono_t now);
 bool ctx_publish(struct shard *, mono_t now);	/* hca_completions(), hca_events() to rings, channels, event sockets */
 mono_t ctx_deadline(const struct shard *);	/* when ctx_publish() has an event to send that it put off */
 bool ctx_pending(const struct shard *);		/* some bell has work */
+bool ctx_waits(const struct shard *);		/* some receives wait for room in the core, which this turn may have made */
 void ctx_sleep(struct shard *);			/* bell_sleep() for all; then ctx_pending() is asked once more */
 void ctx_wake(struct shard *);
 void ctx_end(struct shard *);			/* the thread has ended, all contexts are closed: frees cqs */

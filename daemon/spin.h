@@ -18,15 +18,11 @@ struct spin {
 	mono_t busy_at;		/* the last turn that did something */
 	mono_t sleep_until;	/* no spinning before this */
 	uint64_t penalty_ns;
-	mono_t look_at;		/* when to look at the neighbours next */
-	unsigned yields;	/* since the last look */
-	long switches;		/* of this thread, at the last look */
-	int load_fd;
-	long cores;
+	unsigned vain;		/* how often in a row spinning kept back what came as soon as it ended */
 };
 
 void spin_init(struct spin *);	/* in the thread concerned */
-void spin_end(struct spin *);
+static inline void spin_found(struct spin *s) { s->vain = 0; }	/* spinning was worth it */
 static inline void spin_busy(struct spin *s, mono_t now) { s->busy_at = now; }
 
 /* false: sleep. */
@@ -35,7 +31,10 @@ static inline bool spin_may(const struct spin *s, mono_t now)
 	return mono_before(now, mono_add(s->busy_at, SPIN_NS)) && mono_reached(now, s->sleep_until);
 }
 
-/* One turn of spinning. */
-void spin_turn(struct spin *, mono_t now);
+/* One turn of spinning; what time it is then. */
+mono_t spin_turn(struct spin *, mono_t now);
+
+/* It slept; rung: and was woken by a program. */
+void spin_slept(struct spin *, mono_t from, mono_t to, bool rung);
 
 #endif

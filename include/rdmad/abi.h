@@ -13,9 +13,10 @@
 #ifndef RDMAD_ABI_H
 #define RDMAD_ABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 3u		/* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 4u		/* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE	32u	/* scatter/gather entries of one work request */
 #define RD_MAX_INLINE	1024u	/* bytes of inline data of one work request */
@@ -328,14 +329,21 @@ enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
 /*
  * The bell page of a context: which queues have new work.  Bit q of word[] says
  * that queue q has been posted to; bit w of sum[] says that word[w] is not zero.
- * idle is 1 while the daemon sleeps: who turns it to 0 writes 8 bytes to the
- * shard's eventfd.
+ * idle is not 0 while the daemon sleeps, and tells how: who turns it to 0 kicks
+ * the daemon.  Writing to the eventfd wakes it in any case.
  */
+enum bell_idle {
+	BELL_AWAKE = 0,
+	BELL_FD = 1,		/* 8 bytes to the shard's eventfd */
+	BELL_FUTEX = 2,		/* idle itself is the futex */
+};
 #define BELL_QUEUES	65536u
 struct bell {
-	_Alignas(64) uint32_t idle;
-	_Alignas(64) uint64_t sum[BELL_QUEUES / 4096];
-	_Alignas(64) uint64_t word[BELL_QUEUES / 64];
+	_Alignas(64) uint64_t rsv;
+	uint64_t sum[BELL_QUEUES / 4096];	/* from the last to the first: bell_sum() */
+	uint32_t idle;
+	uint32_t rsv2;
+	uint64_t word[BELL_QUEUES / 64];
 };
 
 _Static_assert(sizeof(struct sge) == 16, "struct sge is struct ibv_sge");
@@ -344,5 +352,7 @@ _Static_assert(sizeof(struct send_wr) == 64, "struct send_wr");
 _Static_assert(sizeof(struct recv_wr) == 16, "struct recv_wr");
 _Static_assert(sizeof(struct cqe) == 64, "a completion is one cache line");
 _Static_assert(sizeof(struct ring_hdr) == 256, "struct ring_hdr");
+_Static_assert(offsetof(struct bell, idle) == 136 && offsetof(struct bell, word) == 144,
+	       "what the first queues use is one cache line");
 
 #endif

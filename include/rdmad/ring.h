@@ -97,18 +97,21 @@ static inline void ring_consume(struct ring *r, uint32_t n)
 
 /* ---- the bell ---------------------------------------------------------- */
 
-/* Program, after ring_publish(): true if the daemon sleeps and must be kicked (8 bytes to the eventfd). */
-static inline bool bell_ring(struct bell *b, uint32_t q)
+static inline uint64_t *bell_sum(struct bell *b, unsigned i) { return &b->sum[BELL_QUEUES / 4096 - 1 - i]; }
+
+/* Program, after ring_publish(): BELL_AWAKE, or the daemon sleeps and how it must be kicked. */
+static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 {
 	uint64_t wbit = 1ull << (q & 63), sbit = 1ull << ((q >> 6) & 63);
-	uint64_t *word = &b->word[q >> 6], *sum = &b->sum[q >> 12];
+	uint64_t *word = &b->word[q >> 6], *sum = bell_sum(b, q >> 12);
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & wbit))
 		__atomic_fetch_or(word, wbit, __ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(sum, __ATOMIC_RELAXED) & sbit))
 		__atomic_fetch_or(sum, sbit, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&b->idle, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&b->idle, 0, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&b->idle, __ATOMIC_SEQ_CST) ?
+	       __atomic_exchange_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST) : BELL_AWAKE;
 }
 
 /* Daemon: takes the set bits of sum[i], then of word[w].  Clear first, look at the rings after. */
@@ -117,24 +120,27 @@ static inline uint64_t bell_take(uint64_t *p)
 	return __atomic_load_n(p, __ATOMIC_RELAXED) ? __atomic_exchange_n(p, 0, __ATOMIC_SEQ_CST) : 0;
 }
 
-/* Daemon: is there anything?  After bell_sleep() this decides whether to sleep. */
-static inline bool bell_any(const struct bell *b)
+/* Words of sum[] that n queues, numbered from 0 on, can set. */
+static inline unsigned bell_sums(uint32_t n) { return (n + 4095) / 4096; }
+
+/* Daemon: is there anything of the first n queues?  After bell_sleep() this decides whether to sleep. */
+static inline bool bell_any(struct bell *b, uint32_t n)
 {
-	for (unsigned i = 0; i < BELL_QUEUES / 4096; i++)
-		if (__atomic_load_n(&b->sum[i], __ATOMIC_SEQ_CST))
+	for (unsigned i = 0; i < bell_sums(n); i++)
+		if (__atomic_load_n(bell_sum(b, i), __ATOMIC_SEQ_CST))
 			return true;
 	return false;
 }
 
-static inline void bell_sleep(struct bell *b)
+static inline void bell_sleep(struct bell *b, enum bell_idle how)
 {
-	__atomic_store_n(&b->idle, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&b->idle, how, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 static inline void bell_wake(struct bell *b)
 {
-	__atomic_store_n(&b->idle, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST);
 }
 
 /* ---- the arm word of a CQ ---------------------------------------------- */

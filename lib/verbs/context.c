@@ -10,10 +10,12 @@
  */
 #include "objects.h"
 
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Yama (ptrace_scope 1) lets only our descendants reach our memory, unless we name the daemon. */
@@ -42,8 +44,14 @@ void ctx_ring(struct rd_ctx *c, uint32_t q)
 	static const uint64_t one = 1;
 	ssize_t n;
 
-	if (!bell_ring(c->bell, q))
+	uint32_t how = bell_ring(c->bell, q);
+
+	if (how == BELL_AWAKE)
 		return;
+	if (how == BELL_FUTEX) {
+		syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
+		return;
+	}
 	do
 		n = write(c->kick_fd, &one, sizeof(one));
 	while (n < 0 && errno == EINTR);

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define IDLE_SHORT	16u	/* empty polls between two yields where cores are short */
+#define IDLE_SHORT	4u	/* empty polls between two yields where cores are short */
 #define IDLE_LONG	512u
 #define IDLE_LOOK	64u	/* yields between two looks whether the daemon is there */
 #define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */

@@ -54,6 +54,8 @@ static mono_t now;
 
 void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg) { fn(s, arg); }
 mono_t shard_now(void) { return now; }
+unsigned shard_bell_add(struct shard *s, struct bell *b) { return 0; }
+void shard_bell_del(struct shard *s, unsigned slot) { }
 void ctl_outlet_stuck(void) {}
 void ctl_outlet_going(struct outlet *o) {}
 void ctl_ctx_going(struct ctx *c) {}

@@ -95,7 +95,7 @@ static void run(const struct litmus *l)
 static void bell_clear(void)
 {
 	bell_wake(&bell);
-	bell_take(&bell.sum[QUEUE >> 12]);
+	bell_take(bell_sum(&bell, QUEUE >> 12));
 	bell_take(&bell.word[QUEUE >> 6]);
 	ring_consume(&cons, ring_used(&cons));
 }
@@ -108,8 +108,8 @@ static void post_and_ring(void)
 
 static void sleep_or_not(void)
 {
-	bell_sleep(&bell);
-	right_saw = bell_any(&bell);
+	bell_sleep(&bell, BELL_FD);
+	right_saw = bell_any(&bell, BELL_QUEUES);
 }
 
 static bool kicked_or_awake(void) { return left_saw || right_saw; }
@@ -132,12 +132,12 @@ static void bell_rung(void)
 
 static void take_and_look(void)
 {
-	bell_take(&bell.sum[QUEUE >> 12]);
+	bell_take(bell_sum(&bell, QUEUE >> 12));
 	bell_take(&bell.word[QUEUE >> 6]);
 	seen = ring_used(&cons);
 }
 
-static bool seen_or_rung(void) { return seen == 1 || bell_any(&bell); }
+static bool seen_or_rung(void) { return seen == 1 || bell_any(&bell, BELL_QUEUES); }
 
 START_TEST(take_against_ring)
 {

@@ -250,7 +250,7 @@ static uint32_t daemon_turn(uint64_t *next)
 	uint32_t all = 0;
 
 	for (uint32_t s = 0; s < BELL_QUEUES / 4096; s++) {
-		for (uint64_t words = bell_take(&bell.sum[s]); words; words &= words - 1) {
+		for (uint64_t words = bell_take(bell_sum(&bell, s)); words; words &= words - 1) {
 			uint32_t w = s * 64 + (uint32_t)__builtin_ctzll(words);
 
 			for (uint64_t bits = bell_take(&bell.word[w]); bits; bits &= bits - 1) {
@@ -287,8 +287,8 @@ START_TEST(bell_is_never_lost)
 		all += n;
 		if (n || all == QUEUES * POSTS)
 			continue;
-		bell_sleep(&bell);
-		if (!bell_any(&bell)) {
+		bell_sleep(&bell, BELL_FD);
+		if (!bell_any(&bell, BELL_QUEUES)) {
 			slept++;
 			lost = !await(bell_fd);
 		}
@@ -312,18 +312,18 @@ START_TEST(one_kick_for_a_sleep)
 	static struct bell b;
 
 	ck_assert(!bell_ring(&b, 7));
-	ck_assert(bell_any(&b));
-	ck_assert_uint_eq(bell_take(&b.sum[0]), 1);
+	ck_assert(bell_any(&b, BELL_QUEUES));
+	ck_assert_uint_eq(bell_take(bell_sum(&b, 0)), 1);
 	ck_assert_uint_eq(bell_take(&b.word[0]), 1 << 7);
-	ck_assert(!bell_any(&b));
-	bell_sleep(&b);
+	ck_assert(!bell_any(&b, BELL_QUEUES));
+	bell_sleep(&b, BELL_FD);
 	ck_assert(bell_ring(&b, 65535));
 	ck_assert(!bell_ring(&b, 65535));
 	ck_assert(!bell_ring(&b, 0));
-	ck_assert_uint_eq(bell_take(&b.sum[15]), 1ull << 63);
+	ck_assert_uint_eq(bell_take(bell_sum(&b, 15)), 1ull << 63);
 	ck_assert_uint_eq(bell_take(&b.word[1023]), 1ull << 63);
-	bell_sleep(&b);
-	ck_assert(bell_any(&b));
+	bell_sleep(&b, BELL_FD);
+	ck_assert(bell_any(&b, BELL_QUEUES));
 	bell_wake(&b);
 	ck_assert(!bell_ring(&b, 1));
 }
