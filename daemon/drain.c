@@ -263,13 +263,14 @@ static uint32_t sends_take(struct ctx *c, struct qp *qp, uint32_t max, mono_t no
 	return n;
 }
 
-static bool ctx_sends(struct ctx *c, mono_t now)
+/* More receives must be taken first: 0, and ctx_pending() stays true. */
+static uint32_t ctx_sends(struct ctx *c, mono_t now)
 {
 	uint32_t left = TURN_SENDS, start = c->first, from = start, q;
-	bool any = false, wrapped = false;
+	bool wrapped = false;
 
 	if (c->recv_left)
-		return true;
+		return 0;
 	while (left) {
 		struct qp *qp;
 		uint32_t n;
@@ -285,19 +286,20 @@ static bool ctx_sends(struct ctx *c, mono_t now)
 		from = c->first = q + 1;
 		qp = queue_of(c, q).qp;
 		n = qp ? sends_take(c, qp, left, now) : 0;
-		any |= n > 0;
 		left -= n;
 		if (!qp || qp->sq_broken || RING_LOAD(&qp->sq.hdr->prod) == qp->sq.pos)
 			pend_clear(c, q);
 	}
-	return any;
+	return TURN_SENDS - left;
 }
 
 /* ---- what a turn calls ------------------------------------------------------------- */
 
-bool ctx_drain(struct shard *s, mono_t now)
+bool ctx_drain(struct shard *s, unsigned *sends, mono_t now)
 {
 	bool any = false;
+
+	*sends = 0;
 
 	for (struct ctx *c = s->ctxs; c; c = c->next) {
 		bells_collect(c);
@@ -308,8 +310,8 @@ bool ctx_drain(struct shard *s, mono_t now)
 		any |= ctx_recvs(c, now);
 	}
 	for (struct ctx *c = s->ctxs; c; c = c->next)
-		any |= ctx_sends(c, now);
-	return any;
+		*sends += ctx_sends(c, now);
+	return any || *sends;
 }
 
 void ctx_drain_recvs(struct shard *s, mono_t now)

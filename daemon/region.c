@@ -25,6 +25,7 @@ struct region {
 	uint64_t addr, len;
 	struct mem_map map;
 	bool null;
+	bool torn;			/* a copy that was put off failed */
 };
 
 /* What is read of a null region, and where goes what is written; pieces are no longer than that. */
@@ -161,6 +162,91 @@ static struct piece walk_piece(const struct walk *w, bool dst)
 	return region_piece(s->region, s->addr + w->off, s->len - w->off, dst);
 }
 
+/* ---- copies that are put off ---------------------------------------------- */
+
+#define DEFER_LEN	256u
+
+static _Thread_local struct defer {
+	bool on;
+	const struct peer *peer;	/* all of one */
+	unsigned n;
+	size_t len;
+	struct { struct region *region; uint64_t addr; uint32_t len; } to[VM_IOVS];
+	uint8_t data[VM_IOVS * DEFER_LEN];
+} defer;
+
+static int defer_write(unsigned from, unsigned n)
+{
+	const uint8_t *data = defer.data;
+	struct vm_batch batch;		/* only its counters need a value */
+	int err = 0;
+
+	batch.dst_peer = batch.src_peer = NULL;
+	batch.dst_n = batch.src_n = 0;
+	batch.len = 0;
+	for (unsigned i = 0; i < from; i++)
+		data += defer.to[i].len;
+	for (unsigned i = from; i < from + n && !err; data += defer.to[i++].len)
+		err = vm_batch_add(&batch, defer.peer, defer.to[i].addr, NULL, (uintptr_t)data, defer.to[i].len);
+	return err ? err : vm_batch_flush(&batch);
+}
+
+static void defer_flush(void)
+{
+	unsigned n = defer.n;
+
+	if (!n)
+		return;
+	/* Once more from the beginning, one by one: the same bytes to the same place. */
+	if (defer_write(0, n))
+		for (unsigned i = 0; i < n; i++)
+			if (defer_write(i, 1))
+				defer.to[i].region->torn = true;
+	defer.n = 0;
+	defer.len = 0;
+}
+
+void region_defer(bool on)
+{
+	defer_flush();
+	defer.on = on;
+}
+
+/* false: it must be made now. */
+static bool defer_copy(const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t src_off)
+{
+	const struct region *r;
+	struct walk from;
+	struct piece d, s;
+	uint64_t left;
+
+	if (dst_n != 1 || !dst->region || dst->len > DEFER_LEN)
+		return false;
+	r = dst->region;
+	d = region_piece(r, dst->addr, dst->len, true);
+	if (r->torn || !d.peer || d.len < dst->len)
+		return false;
+	if (defer.n == VM_IOVS || d.peer != defer.peer)
+		defer_flush();
+	walk_start(&from, src, src_n, src_off);
+	for (left = dst->len; left; left -= s.len) {
+		if (from.span == from.end)
+			return false;
+		s = walk_piece(&from, false);
+		if (s.peer)
+			return false;
+		s.len = s.len < left ? s.len : left;
+		memcpy(defer.data + defer.len + (dst->len - left), (const void *)(uintptr_t)s.addr, s.len);
+		walk_on(&from, s.len);
+	}
+	defer.peer = d.peer;
+	defer.to[defer.n].region = dst->region;
+	defer.to[defer.n].addr = dst->addr;
+	defer.to[defer.n++].len = (uint32_t)dst->len;
+	defer.len += dst->len;
+	return true;
+}
+
 static int region_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
 		       uint64_t src_off)
 {
@@ -170,6 +256,9 @@ static int region_copy(void *host, const struct span *dst, unsigned dst_n, const
 	uint64_t len;
 	int err;
 
+	if (defer.on && defer_copy(dst, dst_n, src, src_n, src_off))
+		return 0;
+	defer_flush();
 	batch.dst_peer = batch.src_peer = NULL;
 	batch.dst_n = batch.src_n = 0;
 	batch.len = 0;
@@ -203,6 +292,7 @@ static int region_cmp_swap(void *host, const struct span *at, uint64_t compare, 
 {
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
+	defer_flush();
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_swap, compare, swap, old);
 	*old = compare;
@@ -215,6 +305,7 @@ static int region_fetch_add(void *host, const struct span *at, uint64_t add, uin
 {
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
+	defer_flush();
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_add, add, 0, old);
 	*old = __atomic_fetch_add((uint64_t *)(uintptr_t)p.addr, add, __ATOMIC_SEQ_CST);

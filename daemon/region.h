@@ -42,4 +42,12 @@ extern const struct mem_ops region_mem_ops;	/* mem_host is not used */
  */
 extern _Thread_local bool region_src_failed;
 
+/*
+ * on: from now on this thread's copies of a few bytes into memory that only a system call reaches may be put off,
+ * in their order and before any other access, so that one call makes many of them.  off: carries them out.  One
+ * that cannot be made any more - the program unmapped memory of an MR it has - is lost as it is with hardware, which
+ * goes on writing to the pages that were there; that region's copies are not put off again, and fail in the open.
+ */
+void region_defer(bool on);
+
 #endif

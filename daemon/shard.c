@@ -345,6 +345,7 @@ static void turn(struct shard *s)
 	struct shard_io *io = s->io;
 	mono_t now = shard_now();
 	bool again = wants_run(io, now), busy;
+	unsigned posted;
 	uint64_t sent;
 
 	s->count.turns++;
@@ -353,12 +354,14 @@ static void turn(struct shard *s)
 		io->look_at = mono_add(now, LOOK_NS);
 		files_look(io, 0);
 	}
-	busy = ctx_drain(s, now);
+	busy = ctx_drain(s, &posted, now);
 	again |= net_rx(io->net, false, now);
 	again |= turn_tick(s, now);
 	if (s->index == 0)
 		again |= agents_turn(s, now);
+	region_defer(posted > 1);
 	sent = turn_tx(s, now);
+	region_defer(false);
 	busy |= sent != 0;
 	busy |= ctx_publish(s, now);
 	if (busy || again)

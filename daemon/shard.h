@@ -52,7 +52,8 @@ void shard_bell_del(struct shard *, unsigned slot);
 
 /* ---- what a turn calls; in ctx.c ---------------------------------------- */
 
-bool ctx_drain(struct shard *, mono_t now);	/* posts what the rings hold (all RQs and SRQs, then SQs); true: there was something */
+/* Posts what the rings hold (all RQs and SRQs, then SQs), *sends of the latter; true: there was something. */
+bool ctx_drain(struct shard *, unsigned *sends, mono_t now);
 /*
  * Posts the receives only.  Between taking a datagram from its socket and giving it to an HCA: its sender may know of a
  * receive that was posted after this turn's ctx_drain(), and UC and UD have no second try.

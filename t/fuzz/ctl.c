@@ -417,9 +417,10 @@ static void turn(struct world *w)
 {
 	struct hca *h = shard.hca[0];
 	struct burst b;
+	unsigned sends;
 
 	now = mono_add(now, (uint64_t)u8(&w->in) * 100000);
-	ctx_drain(&shard, now);
+	ctx_drain(&shard, &sends, now);
 	hca_tick(h, now);
 	for (unsigned i = 0; i < 64 && hca_tx(h, &b, now); i++)
 		if (u8(&w->in) != 77)
