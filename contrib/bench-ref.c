@@ -6,16 +6,23 @@
  *	ref writev LEN			GB/s of process_vm_writev, one call of LEN bytes at a time
  *	ref gso-recv PORT		GB/s of payload that arrive in UDP_GRO trains (the server of the next)
  *	ref gso-send HOST PORT SEG N	sends UDP_SEGMENT trains of N segments of SEG bytes for a second
- *	ref pong-serve PORT		answers datagrams, spinning
- *	ref pong HOST PORT LEN [N]	one-way microseconds of a ping-pong of LEN bytes, both ends spinning: the median; with N
- *					the mean of N, which tells more where many share a core
+ *	ref pong-serve PORT [yield]	answers datagrams, spinning; yield: gives its core away when there is none
+ *	ref pong HOST PORT LEN [MS [yield]]
+ *					one-way microseconds of a ping-pong of LEN bytes, both ends spinning: the median; with MS
+ *					the mean over that time, which tells more where many share a core
+ *	ref relay spin|yield		one-way microseconds (median) from program to program through a third that carries it
+ *					from one to the other in shared memory, and nothing else: what the machine allows a
+ *					daemon.  spin: the programs never give their core away, the third sleeps on a futex;
+ *					yield: all three spin and give their cores away
  *
  * Each prints one number.  GB is 10^9 bytes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +32,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -188,7 +196,7 @@ static int run_gso_send(const char *host, const char *port, unsigned seg, unsign
 	return 0;
 }
 
-static int run_pong_serve(const char *port)
+static int run_pong_serve(const char *port, bool yield)
 {
 	struct sockaddr_in a = address(NULL, port), from;
 	socklen_t from_len;
@@ -201,8 +209,11 @@ static int run_pong_serve(const char *port)
 	for (;;) {
 		from_len = sizeof(from);
 		n = recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
-		if (n < 0)
+		if (n < 0) {
+			if (yield)
+				sched_yield();
 			continue;
+		}
 		sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&from, from_len);
 		if (n == 1)
 			return 0;
@@ -216,20 +227,29 @@ static int cmp_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int run_pong(const char *host, const char *port, size_t len, unsigned n)
+static int pong_socket(const char *host, const char *port)
 {
 	struct sockaddr_in a = address(host, port);
+	int fd = udp_socket();
+
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)))
+		die("connect");
+	return fd;
+}
+
+static double median_us(uint64_t *took, unsigned n)
+{
+	qsort(took, n, sizeof(took[0]), cmp_u64);
+	return (double)took[n / 2] / 2000.0;
+}
+
+static int run_pong(int fd, size_t len)
+{
 	static uint64_t took[PINGS];
 	uint8_t buf[9000] = { 0 };
-	int fd = udp_socket();
-	bool mean = n;
-	uint64_t start, sum = 0;
-	unsigned i;
+	uint64_t start;
 
-	n = n ? n : PINGS;
-	if (len < 2 || len > sizeof(buf) || n > PINGS || connect(fd, (struct sockaddr *)&a, sizeof(a)))
-		die("connect");
-	for (i = 0; i < n; i++) {
+	for (unsigned i = 0; i < PINGS; i++) {
 		start = now_ns();
 		if (send(fd, buf, len, 0) < 0)
 			die("send");
@@ -237,12 +257,155 @@ static int run_pong(const char *host, const char *port, size_t len, unsigned n)
 			if (now_ns() - start > 2000000000u)
 				die("no answer");
 		took[i] = now_ns() - start;
-		sum += took[i];
 	}
 	send(fd, buf, 1, 0);
-	qsort(took, n, sizeof(took[0]), cmp_u64);
-	printf("%.3f\n", (mean ? (double)sum / n : (double)took[n / 2]) / 2000.0);
+	printf("%.3f\n", median_us(took, PINGS));
 	return 0;
+}
+
+static int run_pong_for(int fd, size_t len, uint64_t ms, bool yield)
+{
+	uint64_t start = now_ns(), t = start, end = start + ms * 1000000, n = 0;
+	uint8_t buf[9000] = { 0 };
+
+	while (t < end) {
+		if (send(fd, buf, len, 0) < 0)
+			die("send");
+		while (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) < 0 && (t = now_ns()) < end)
+			if (yield)
+				sched_yield();
+		n += t < end;
+		t = now_ns();
+	}
+	send(fd, buf, 1, 0);
+	if (!n)
+		die("no answer");
+	printf("%.3f\n", (double)(t - start) / (double)n / 2000.0);
+	return 0;
+}
+
+/* ---- three parties ------------------------------------------------------------- */
+
+struct relay_end {
+	_Alignas(64) uint32_t posted;	/* by this program */
+	_Alignas(64) uint32_t sent;	/* of those, carried over */
+	_Alignas(64) uint32_t arrived;	/* from the other program */
+};
+
+struct relay {
+	struct relay_end end[2];
+	_Alignas(64) uint32_t sleeps;	/* the third does: a futex */
+	bool yield;
+};
+
+static uint32_t word(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
+static void word_set(uint32_t *p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }
+
+static _Noreturn void relay_carry(struct relay *r)
+{
+	for (;;) {
+		bool any = false;
+
+		for (int i = 0; i < 2; i++) {
+			uint32_t n = word(&r->end[i].posted);
+
+			if (n == r->end[i].sent)
+				continue;
+			word_set(&r->end[!i].arrived, n);
+			word_set(&r->end[i].sent, n);
+			any = true;
+		}
+		if (any)
+			continue;
+		if (r->yield) {
+			sched_yield();
+			continue;
+		}
+		word_set(&r->sleeps, 1);
+		if (word(&r->end[0].posted) == r->end[0].sent && word(&r->end[1].posted) == r->end[1].sent)
+			syscall(SYS_futex, &r->sleeps, FUTEX_WAIT, 1, NULL, NULL, 0);
+		word_set(&r->sleeps, 0);
+	}
+}
+
+/* As ib_write_lat does it: polls until its own message is gone, then waits for the other's in memory. */
+static void relay_post(struct relay *r, struct relay_end *e, uint32_t n)
+{
+	word_set(&e->posted, n);
+	if (word(&r->sleeps) && __atomic_exchange_n(&r->sleeps, 0, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &r->sleeps, FUTEX_WAKE, 1, NULL, NULL, 0);
+	while (word(&e->sent) != n)
+		sched_yield();
+}
+
+static void relay_await(struct relay *r, struct relay_end *e, uint32_t n)
+{
+	while (word(&e->arrived) != n)
+		if (r->yield)
+			sched_yield();
+}
+
+static pid_t relay_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork");
+	if (!pid)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+static int run_relay(bool yield)
+{
+	struct relay *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static uint64_t took[PINGS];
+	uint64_t start, first = now_ns();
+	pid_t third, other;
+	uint32_t n = 0;
+
+	if (r == MAP_FAILED)
+		die("mmap");
+	r->yield = yield;
+	third = relay_fork();
+	if (!third)
+		relay_carry(r);
+	other = relay_fork();
+	while (!other) {
+		relay_await(r, &r->end[1], ++n);
+		relay_post(r, &r->end[1], n);
+	}
+	while (n < PINGS && now_ns() - first < 4 * RUN_NS) {
+		start = now_ns();
+		relay_post(r, &r->end[0], n + 1);
+		relay_await(r, &r->end[0], n + 1);
+		took[n++] = now_ns() - start;
+	}
+	printf("%.3f\n", median_us(took, n));
+	kill(third, SIGKILL);
+	kill(other, SIGKILL);
+	waitpid(third, NULL, 0);
+	waitpid(other, NULL, 0);
+	return 0;
+}
+
+static int usage(void)
+{
+	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT [yield] |\n"
+	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield\n", stderr);
+	return 2;
+}
+
+/* pong HOST PORT LEN [MS [yield]] */
+static int pong_main(int argc, char **argv)
+{
+	size_t len = strtoul(argv[4], NULL, 0);
+	int fd;
+
+	if (len < 2 || len > 9000)
+		return usage();
+	fd = pong_socket(argv[2], argv[3]);
+	return argc == 5 ? run_pong(fd, len) : run_pong_for(fd, len, strtoul(argv[5], NULL, 0), argc == 7);
 }
 
 int main(int argc, char **argv)
@@ -257,11 +420,11 @@ int main(int argc, char **argv)
 		return run_gso_recv(argv[2]);
 	if (!strcmp(what, "gso-send") && argc == 6)
 		return run_gso_send(argv[2], argv[3], (unsigned)atoi(argv[4]), (unsigned)atoi(argv[5]));
-	if (!strcmp(what, "pong-serve") && argc == 3)
-		return run_pong_serve(argv[2]);
-	if (!strcmp(what, "pong") && (argc == 5 || argc == 6))
-		return run_pong(argv[2], argv[3], strtoul(argv[4], NULL, 0), argc == 6 ? (unsigned)atoi(argv[5]) : 0);
-	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT | pong HOST PORT LEN [N]\n",
-	      stderr);
-	return 2;
+	if (!strcmp(what, "pong-serve") && (argc == 3 || argc == 4))
+		return run_pong_serve(argv[2], argc == 4);
+	if (!strcmp(what, "pong") && argc >= 5 && argc <= 7)
+		return pong_main(argc, argv);
+	if (!strcmp(what, "relay") && argc == 3)
+		return run_relay(!strcmp(argv[2], "yield"));
+	return usage();
 }

@@ -7,7 +7,7 @@ EXTRA_DIST += \
 	contrib/setup \
 	contrib/systemd/rdmad.service \
 	contrib/tally
-check_PROGRAMS += contrib/bench-ref
+noinst_PROGRAMS += contrib/bench-ref
 contrib_bench_ref_SOURCES = contrib/bench-ref.c
 contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE
 EXTRA_DIST += contrib/bench
