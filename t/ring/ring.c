@@ -10,11 +10,15 @@
 
 #include "t/suite.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOST_MS		20000
@@ -198,6 +202,27 @@ static struct bell bell;
 static int bell_fd;
 static struct pair sq[QUEUES];
 static bool program_stop;
+static unsigned kicks;
+
+/* What a program does with what bell_ring() told it. */
+static bool bell_kick(uint32_t how)
+{
+	if (how == BELL_FD)
+		kick(bell_fd);
+	else if (how == BELL_FUTEX)
+		syscall(SYS_futex, &bell.idle, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	return how != BELL_AWAKE;
+}
+
+/* Sleeps until somebody does; false: nobody did. */
+static bool bell_await(enum bell_idle how)
+{
+	static const struct timespec limit = { LOST_MS / 1000, 0 };
+
+	if (how == BELL_FD)
+		return await(bell_fd);
+	return !syscall(SYS_futex, &bell.idle, FUTEX_WAIT_PRIVATE, BELL_FUTEX, &limit, NULL, 0) || errno != ETIMEDOUT;
+}
 
 /* Has all that was posted to this queue been taken? */
 static bool taken(struct ring *r)
@@ -223,8 +248,8 @@ static void *program(void *arg)
 		if (!left)
 			continue;
 		if (put_some(&sq[q].prod, &next[which], left < max ? (uint32_t)left : max) &&
-		    bell_ring(&bell, queues[q]))
-			kick(bell_fd);
+		    bell_kick(bell_ring(&bell, queues[q])))
+			__atomic_fetch_add(&kicks, 1, __ATOMIC_RELAXED);
 		if (rnd(&seed) % 2)
 			while (!taken(&sq[q].prod) && !__atomic_load_n(&program_stop, __ATOMIC_RELAXED))
 				sched_yield();
@@ -266,7 +291,7 @@ static uint32_t daemon_turn(uint64_t *next)
 	return all;
 }
 
-START_TEST(bell_is_never_lost)
+static void bell_rings(enum bell_idle how)
 {
 	pthread_t t[PROGRAMS];
 	uint64_t next[QUEUES] = { 0 };
@@ -274,6 +299,7 @@ START_TEST(bell_is_never_lost)
 	unsigned slept = 0;
 	bool lost = false;
 
+	kicks = 0;
 	bell_fd = eventfd(0, EFD_CLOEXEC);
 	for (unsigned q = 0; q < QUEUES; q++)
 		pair_init(&sq[q], UINT32_MAX - q * 100);
@@ -287,10 +313,10 @@ START_TEST(bell_is_never_lost)
 		all += n;
 		if (n || all == QUEUES * POSTS)
 			continue;
-		bell_sleep(&bell, BELL_FD);
+		bell_sleep(&bell, how);
 		if (!bell_any(&bell, BELL_QUEUES)) {
 			slept++;
-			lost = !await(bell_fd);
+			lost = !bell_await(how);
 		}
 		bell_wake(&bell);
 	}
@@ -300,9 +326,21 @@ START_TEST(bell_is_never_lost)
 	ck_assert_msg(!lost, "asleep with %u of %u posts taken", all, QUEUES * POSTS);
 	ck_assert_uint_eq(all, QUEUES * POSTS);
 	ck_assert_uint_gt(slept, 0);
+	ck_assert_uint_gt(kicks, 0);
 	for (unsigned q = 0; q < QUEUES; q++)
 		free(sq[q].mem);
 	close(bell_fd);
+}
+
+START_TEST(bell_is_never_lost)
+{
+	bell_rings(BELL_FD);
+}
+END_TEST
+
+START_TEST(futex_is_never_lost)
+{
+	bell_rings(BELL_FUTEX);
 }
 END_TEST
 
@@ -453,5 +491,5 @@ START_TEST(arm_rules)
 }
 END_TEST
 
-TEST_MAIN("ring", stream, full_and_empty, nonsense_indices, bell_is_never_lost, one_kick_for_a_sleep,
+TEST_MAIN("ring", stream, full_and_empty, nonsense_indices, bell_is_never_lost, futex_is_never_lost, one_kick_for_a_sleep,
 	  any_event_is_never_lost, solicited_event_is_never_lost, arm_rules)
