@@ -175,6 +175,16 @@ static int check_shards(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+static int check_rcvbuf(cfg_t *cfg, cfg_opt_t *opt)
+{
+	long n = cfg_opt_getnint(opt, 0);
+
+	if (n && (n < (long)CONF_RCVBUF_MIN || n > (long)CONF_RCVBUF_MAX))
+		return wrong(cfg, "receive-buffer is %ld; give %u to %u bytes, or 0 for as much as is allowed", n, CONF_RCVBUF_MIN,
+			     CONF_RCVBUF_MAX);
+	return 0;
+}
+
 static int check_level(cfg_t *cfg, cfg_opt_t *opt)
 {
 	enum log_level level;
@@ -303,6 +313,7 @@ static cfg_opt_t opts[] = {
 	CFG_STR_LIST("users", NULL, CFGF_NODEFAULT),
 	CFG_STR("io", NULL, CFGF_NODEFAULT),
 	CFG_INT("shards", 0, CFGF_NONE),
+	CFG_INT("receive-buffer", 0, CFGF_NONE),
 	CFG_STR("log-level", NULL, CFGF_NODEFAULT),
 	CFG_SEC("device", device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 	CFG_END()
@@ -316,6 +327,7 @@ static void checks_set(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "users", check_users);
 	cfg_set_validate_func(cfg, "io", check_io);
 	cfg_set_validate_func(cfg, "shards", check_shards);
+	cfg_set_validate_func(cfg, "receive-buffer", check_rcvbuf);
 	cfg_set_validate_func(cfg, "log-level", check_level);
 	cfg_set_validate_func(cfg, "device", check_device);
 	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
@@ -360,6 +372,7 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 	if ((s = cfg_getstr(cfg, "io")))
 		conf_io_parse(s, &c->io);
 	c->shards = (unsigned)cfg_getint(cfg, "shards");
+	c->rcvbuf = (uint32_t)cfg_getint(cfg, "receive-buffer");
 	if ((s = cfg_getstr(cfg, "log-level")))
 		log_level_parse(s, &c->log_level);
 	for (unsigned i = 0; i < cfg_size(cfg, "device"); i++)

@@ -26,6 +26,8 @@ struct device_conf {
 extern struct device_conf device_conf[DEVICES_MAX];
 
 #define CONF_USERS	64u
+#define CONF_RCVBUF_MIN	65536u
+#define CONF_RCVBUF_MAX	(1u << 30)
 #define CONF_SOCKET_LEN	108u	/* of sun_path */
 
 struct conf {
@@ -36,6 +38,7 @@ struct conf {
 	unsigned users_n;
 	enum io_kind io;
 	unsigned shards;		/* 0: chosen by the number of cores */
+	uint32_t rcvbuf;		/* of each socket, bytes; 0: as much as is allowed */
 	enum log_level log_level;
 };
 

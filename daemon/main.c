@@ -20,6 +20,7 @@
 #include "ctl.h"
 #include "fault.h"
 #include "log.h"
+#include "net.h"
 
 struct options {
 	const char *config, *socket, *io, *shards, *fault, *level;
@@ -150,6 +151,8 @@ static bool shards_start(const struct conf *conf)
 	sigset_t all, old;
 	int err = 0;
 
+	if (conf->rcvbuf)
+		net_rcvbuf = conf->rcvbuf;
 	shards_n = conf->shards ? conf->shards : shards_chosen();
 	/* Signals are the control thread's. */
 	sigfillset(&all);

@@ -99,27 +99,34 @@ static int set(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? errno : 0;
 }
 
+uint32_t net_rcvbuf = RCVBUF;
+
 /* Beyond net.core.[rw]mem_max for those who may. */
 static void buffers_set(int fd)
 {
-	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, RCVBUF))
-		set(fd, SOL_SOCKET, SO_RCVBUF, RCVBUF);
+	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)net_rcvbuf))
+		set(fd, SOL_SOCKET, SO_RCVBUF, (int)net_rcvbuf);
 	if (set(fd, SOL_SOCKET, SO_SNDBUFFORCE, SNDBUF))
 		set(fd, SOL_SOCKET, SO_SNDBUF, SNDBUF);
 }
 
-uint32_t net_window(void)
+uint32_t net_room(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), room = 0;
 	socklen_t len = sizeof(room);
-	uint32_t window;
 
 	if (fd < 0)
-		return WINDOW_MIN;
+		return 2 * WINDOW_MIN;
 	buffers_set(fd);
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &len);
 	close(fd);
-	window = room > 0 ? (uint32_t)room / 2 : 0;
+	return room > 0 ? (uint32_t)room : 2 * WINDOW_MIN;
+}
+
+uint32_t net_window(uint32_t room)
+{
+	uint32_t window = room / 2;
+
 	if (window < WINDOW_MIN)
 		return WINDOW_MIN;
 	return window < WINDOW_MAX ? window : WINDOW_MAX;

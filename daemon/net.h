@@ -3,7 +3,7 @@
  * net.h - the UDP edge of a shard: bursts to RoCEv2 datagrams and back.
  *
  * One socket per GID that is on the wire, bound to its address and port 4791.  All of it is called in
- * the shard's thread, but net_window().
+ * the shard's thread, but net_room().
  */
 #ifndef DAEMON_NET_H
 #define DAEMON_NET_H
@@ -50,8 +50,11 @@ bool net_blocked(const struct net *);
 mono_t net_deadline(const struct net *);
 void net_tx_late(struct net *, mono_t now);
 
-/* What the largest number of bytes in flight to one peer should be: half of what a socket of ours can take in. */
-uint32_t net_window(void);
+extern uint32_t net_rcvbuf;	/* what is asked for, bytes; set before there are shards */
+
+/* What a socket of ours can take in, in the kernel's reckoning; and the largest number of bytes that should be in flight to a peer. */
+uint32_t net_room(void);
+uint32_t net_window(uint32_t room);
 
 /* ---- shard.c ------------------------------------------------------------- */
 

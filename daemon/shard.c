@@ -440,9 +440,10 @@ static int hcas_new(struct shard *s)
 		.train_len = TRAIN_LEN,
 		.local_train_len = LOCAL_TRAIN_LEN,
 		.early_retrans = true,
-		.window_len = net_window(),
 	};
 
+	cfg.peer_room = net_room();
+	cfg.window_len = net_window(cfg.peer_room);
 	for (unsigned i = 0; i < devices_n; i++) {
 		cfg.qpn_low = i << shard_bits() | s->index;
 		cfg.mtu = devices[i].mtu ? devices[i].mtu : 5;

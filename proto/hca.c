@@ -360,8 +360,10 @@ void hca_tick(struct hca *h, mono_t now)
 	h->now = now;
 	hca_settle(h);
 	while ((t = heap_due(&h->timers, now))) {
-		if (t->path)
+		if (t->of == TIMER_PATH)
 			path_timer(h, LINK_OF(t, struct path, timer));
+		else if (t->of == TIMER_PACE)
+			path_pace_timer(h, LINK_OF(t, struct path, pace.timer));
 		else
 			req_timer(h, LINK_OF(t, struct qp, timer));
 	}

@@ -68,7 +68,7 @@ void timer_init(struct timer *t)
 {
 	t->at = t->key = MONO_NEVER;
 	t->pos = 0;
-	t->path = false;
+	t->of = TIMER_QP;
 }
 
 void timer_set(struct heap *h, struct timer *t, mono_t at)

@@ -13,11 +13,13 @@
 
 #include "mono.h"
 
+enum timer_of { TIMER_QP, TIMER_PATH, TIMER_PACE };
+
 struct timer {
 	mono_t at;		/* when it fires; MONO_NEVER: it does not */
 	mono_t key;		/* place in the heap, <= at */
 	uint32_t pos;		/* index in the heap plus 1; 0: not in it */
-	bool path;		/* of a struct path; else of a struct qp */
+	uint8_t of;		/* enum timer_of: what it is embedded in */
 };
 
 struct heap {

@@ -9,6 +9,7 @@
 #include "hca_in.h"
 
 #define PATIENCE_NS	250000000u	/* longer than a packet lives on the way */
+#define PACE_NS		2000000u	/* how long a receiver may have no core */
 
 static unsigned hash(const uint8_t *gid)
 {
@@ -56,14 +57,18 @@ struct path *path_get(struct hca *h, const uint8_t *dgid)
 	struct path *p = find(h, dgid), **head = &h->paths.head[hash(dgid)];
 
 	if (!p) {
-		p = heap_reserve(&h->timers, h->qp.live + h->paths.n + 1) ? NULL : calloc(1, sizeof(*p));
+		p = heap_reserve(&h->timers, h->qp.live + 2 * (h->paths.n + 1)) ? NULL : calloc(1, sizeof(*p));
 		if (!p)
 			return NULL;
 		h->paths.n++;
 		memcpy(p->dgid, dgid, 16);
 		link_init(&p->waiters);
 		timer_init(&p->timer);
-		p->timer.path = true;
+		link_init(&p->pace.waiters);
+		timer_init(&p->pace.timer);
+		p->timer.of = TIMER_PATH;
+		p->pace.timer.of = TIMER_PACE;
+		p->pace.room = h->cfg.peer_room / 2;
 		set_local(h, p, path_is_local(h, dgid));
 		p->next = *head;
 		*head = p;
@@ -82,6 +87,7 @@ void path_put(struct hca *h, struct path *p)
 		at = &(*at)->next;
 	*at = p->next;
 	timer_del(&h->timers, &p->timer);
+	timer_del(&h->timers, &p->pace.timer);
 	h->paths.n--;
 	free(p);
 }
@@ -202,6 +208,51 @@ void path_timer(struct hca *h, struct path *p)
 	path_wake(h, p);
 	p->acked_epoch = 0;
 	timer_set(&h->timers, &p->timer, mono_add(h->now, PATIENCE_NS));
+}
+
+/* ---- UC -------------------------------------------------------------------- */
+
+/* What arrived before is taken in at pace.room bytes for each PACE_NS. */
+static void pace_drain(const struct hca *h, struct pace *pc)
+{
+	uint64_t ns = h->now.ns - pc->at.ns, gone;
+
+	if (ns > 2 * PACE_NS)
+		ns = 2 * PACE_NS;	/* all of it */
+	gone = pc->room * ns / PACE_NS;
+	if (!gone)
+		return;
+	pc->level = pc->level > gone ? pc->level - gone : 0;
+	pc->at = h->now;
+}
+
+bool path_pace(struct hca *h, struct qp *qp, uint64_t n)
+{
+	struct path *p = qp->path;
+	struct pace *pc = &p->pace;
+
+	if (p->local || !pc->room)
+		return true;
+	pace_drain(h, pc);
+	if (pc->level < pc->room) {
+		pc->level += n;
+		return true;
+	}
+	if (link_empty(&qp->waiter))
+		link_add_tail(&pc->waiters, &qp->waiter);
+	if (mono_is_never(pc->timer.at))
+		timer_set(&h->timers, &pc->timer, mono_add(h->now, 1 + (pc->level - pc->room + p->train_len) * PACE_NS / pc->room));
+	return false;
+}
+
+void path_pace_timer(struct hca *h, struct path *p)
+{
+	while (!link_empty(&p->pace.waiters)) {
+		struct qp *qp = LINK_OF(p->pace.waiters.next, struct qp, waiter);
+
+		link_del(&qp->waiter);
+		qp_ready(h, qp);
+	}
 }
 
 void path_loss(struct hca *h, struct path *p, bool timeout)

@@ -6,6 +6,10 @@
  * sends it all again.  So bytes in flight are bounded by a window that halves on loss and
  * grows back with ACKs.  A local peer loses nothing and has no window.
  *
+ * UC is not acknowledged: nobody says how much of it has arrived.  Its messages fill a bucket of half of what the
+ * peer's socket takes in, which runs out in two milliseconds: so that much may come at once, and the other
+ * half while the peer does not look for as long.  Where the buffers are large that is no limit in effect.
+ *
  * What a dead QP has in flight must not shut the window for the others for as long as its timeout lasts:
  * if QPs wait and little is acknowledged, a new epoch begins, in which nothing is in flight yet.
  */
@@ -21,6 +25,14 @@
 struct hca;
 struct qp;
 
+struct pace {
+	uint64_t room;		/* of the bucket, bytes; 0: it has no end */
+	uint64_t level;		/* at that time */
+	mono_t at;
+	struct timer timer;	/* runs while QPs wait */
+	struct link waiters;	/* UC QPs */
+};
+
 struct path {
 	struct path *next;	/* same hash */
 	uint8_t dgid[16];
@@ -34,6 +46,7 @@ struct path {
 	uint32_t epoch;
 	struct timer timer;	/* runs while QPs wait */
 	struct link waiters;	/* QPs that have more to send than the window allows */
+	struct pace pace;
 };
 
 #define PATH_HASH	256u
@@ -58,6 +71,9 @@ void path_done(struct hca *, struct qp *, uint64_t n, bool acked);
 void path_wait(struct hca *, struct qp *);	/* until there is room */
 void path_wake(struct hca *, struct path *);	/* the next one, if there is room */
 void path_timer(struct hca *, struct path *);	/* it fired */
+/* n bytes of a UC QP are to go: false: not yet, it waits. */
+bool path_pace(struct hca *, struct qp *, uint64_t n);
+void path_pace_timer(struct hca *, struct path *);
 void path_loss(struct hca *, struct path *, bool timeout);
 
 #endif

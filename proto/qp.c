@@ -90,7 +90,7 @@ static int queues_init(struct hca *h, struct qp *qp)
 		if (!qp->srq_wqe)
 			return ENOMEM;
 	}
-	if (heap_reserve(&h->timers, h->qp.live + h->paths.n + 1))
+	if (heap_reserve(&h->timers, h->qp.live + 2 * h->paths.n + 1))
 		return ENOMEM;
 	return comp_reserve(&h->comp, c->max_send_wr + c->max_recv_wr);
 }

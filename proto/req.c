@@ -144,6 +144,8 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 	n = window_fit(qp, w, n);
 	if (!n)
 		path_wait(h, qp);
+	else if (qp->type == QPT_UC && !path_pace(h, qp, req_cost(qp, w, q->pos + n) - req_cost(qp, w, q->pos)))
+		return 0;
 	return n;
 }
 

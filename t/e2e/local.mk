@@ -23,6 +23,7 @@ E2E_TESTS = \
 	t/e2e/kill.test \
 	t/e2e/loss.test \
 	t/e2e/one.test \
+	t/e2e/pace.test \
 	t/e2e/peer.test \
 	t/e2e/run.test \
 	t/e2e/two.test \

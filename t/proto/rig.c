@@ -82,6 +82,7 @@ static void host_init(struct host *x, enum link_mode mode, unsigned number, uint
 {
 	struct hca_cfg cfg = { .mem = &mem, .seed = seed, .qpn_low = number, .qpn_low_bits = 1, .mtu = 5,
 			       .train_len = 61440, .local_train_len = 1 << 20, .window_len = 1 << 20,
+			       .peer_room = RIG_ROOM,
 			       .early_retrans = mode == LINK_EARLY };
 	struct mr_attr mr;
 

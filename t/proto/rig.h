@@ -40,6 +40,8 @@ struct host {
 
 enum link_mode { LINK_WIRE, LINK_EARLY /* and early retransmission */, LINK_LOCAL };
 
+#define RIG_ROOM	(4u << 20)	/* what a host takes in while it does not look */
+
 struct rig {
 	struct host a, b;
 	mono_t now;
