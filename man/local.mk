@@ -2,6 +2,7 @@
 dist_man_MANS += \
 	man/rdmad-run.1 \
 	man/rdmad-cm.7 \
+	man/rdmad-interop.7 \
 	man/rdmad.7 \
 	man/rdmad.8 \
 	man/rdmad.conf.5

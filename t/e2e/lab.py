@@ -270,15 +270,7 @@ class Daemon:
         p = self.start(["ibv_devinfo", "-v"])
         if p.wait():
             raise Failed("ibv_devinfo fails: %s" % p.describe())
-        devices, at = {}, None
-        for line in p.output().splitlines():
-            m = re.match(r"hca_id:\s*(\S+)", line)
-            if m:
-                at = devices.setdefault(m.group(1), {})
-            m = re.match(r"\s*GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)", line)
-            if m and at is not None:
-                at[gid_text(m.group(2))] = int(m.group(1))
-        return devices
+        return gids_of(p.output())
 
     def ctl(self, what):
         """rdmactl WHAT --json, parsed."""
@@ -294,6 +286,10 @@ class Daemon:
             for kind, n in device["objects"].items():
                 total[kind] = total.get(kind, 0) + n
         return total
+
+    def cm(self):
+        """What the connection manager has, by kind"""
+        return self.ctl("stats")["daemon"]["cm"]
 
     def counter(self, name):
         return sum(d["counters"][name] for d in self.ctl("stats")["devices"])
@@ -317,6 +313,19 @@ class Daemon:
         status = self.prog.wait()
         if status:
             raise Failed("rdmad ended with %d: %s" % (status, self.prog.describe()))
+
+
+def gids_of(text):
+    """{device: {gid as text: index}} of what ibv_devinfo -v printed"""
+    devices, at = {}, None
+    for line in text.splitlines():
+        m = re.match(r"hca_id:\s*(\S+)", line)
+        if m:
+            at = devices.setdefault(m.group(1), {})
+        m = re.match(r"\s*GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)", line)
+        if m and at is not None:
+            at[gid_text(m.group(2))] = int(m.group(1))
+    return devices
 
 
 def gid_text(text):

@@ -12,7 +12,8 @@ t_e2e_vdata_SOURCES = \
 	t/e2e/vdata_move.c \
 	t/e2e/vdata_net.c \
 	t/e2e/vdata_scene.c \
-	t/e2e/vdata_scene.h
+	t/e2e/vdata_scene.h \
+	t/e2e/vdata_window.c
 t_e2e_vdata_CPPFLAGS =
 t_e2e_vdata_LDADD = -libverbs -lpthread
 

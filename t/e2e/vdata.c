@@ -142,7 +142,9 @@ static void error_run(struct vd_node *node)
 static _Noreturn void usage(FILE *f)
 {
 	fputs("usage: vdata [-d DEV] [-g GID-INDEX] [-t rc|uc|ud] [-T THREADS] [-n ROUNDS] [-s MAX] [-S SEED] [-m MTU]\n"
-	      "             [-u TIMEOUT] [-e events] [-l loss allowed] [-q shared receive queue] [-E ERROR-CASE] -p PORT [HOST]\n"
+	      "             [-u TIMEOUT] [-e events] [-l loss allowed] [-q shared receive queue] [-E ERROR-CASE [-k]] -p PORT [HOST]\n"
+	      "             [-x LETTERS: leave out e(xtended posting), i(nline), f(ences), s(catter lists), c(hains)]\n"
+	      "             (-k: what goes otherwise than specified is printed as a difference, and the case goes on)\n"
 	      "       vdata -L     lists the error cases\n", f);
 	exit(f == stdout ? 0 : 2);
 }
@@ -165,6 +167,8 @@ static void opt_take(struct vd_opt *opt, int c)
 	case 'e': opt->events = true; break;
 	case 'l': opt->lossy = true; break;
 	case 'q': opt->srq = true; break;
+	case 'x': opt->without = optarg; break;
+	case 'k': opt->lenient = true; break;
 	case 'E': opt->err = optarg; break;
 	case 'L': vd_err_list(); exit(0);
 	case 'h': usage(stdout);
@@ -174,11 +178,12 @@ static void opt_take(struct vd_opt *opt, int c)
 
 int main(int argc, char **argv)
 {
-	struct vd_opt opt = { .type = IBV_QPT_RC, .threads = 1, .rounds = 100, .max = 1 << 20, .seed = 1, .timeout = 14 };
+	struct vd_opt opt = { .type = IBV_QPT_RC, .threads = 1, .rounds = 100, .max = 1 << 20, .seed = 1, .timeout = 14,
+			      .without = "" };
 	struct vd_node node;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:g:t:T:n:s:S:m:u:p:E:elqLh")) != -1)
+	while ((c = getopt(argc, argv, "d:g:t:T:n:s:S:m:u:p:E:x:elqkLh")) != -1)
 		opt_take(&opt, c);
 	if (optind < argc)
 		opt.peer = argv[optind];

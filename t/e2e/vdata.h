@@ -19,6 +19,7 @@
 struct vd_opt {
 	const char *dev;
 	const char *peer;	/* NULL: server */
+	const char *without;	/* what not to do, a letter for each: see usage */
 	const char *err;	/* case of vdata_err.c; NULL: move data */
 	int gid_index;
 	int tcp_port;
@@ -32,6 +33,7 @@ struct vd_opt {
 	bool events;		/* sleep on the completion channel */
 	bool lossy;		/* UC, UD: messages may be missing, what arrives must be right */
 	bool srq;
+	bool lenient;		/* error cases: what is otherwise than specified is told, and the case goes on */
 };
 
 struct vd_node {		/* of this process; read only once the threads run */
@@ -87,6 +89,14 @@ struct vd_qp {
 };
 
 _Noreturn void vd_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static inline bool vd_does(const struct vd_opt *o, char what)
+{
+	for (const char *p = o->without; *p; p++)
+		if (*p == what)
+			return false;
+	return true;
+}
 
 /* Bytes both ways; returns when both have called it, so it is a barrier as well. */
 void vd_swap(int fd, const void *mine, void *theirs, size_t len);

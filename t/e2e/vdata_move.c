@@ -105,7 +105,9 @@ static void cut(struct mover *m, struct vd_piece *p, uint8_t *at, size_t len, ui
 {
 	size_t part;
 
-	for (p->n = 0; p->n < 3 && len > 1 && vd_below(&m->own, 2); p->n++, at += part, len -= part) {
+	bool more = vd_does(m->q.node->opt, 's');
+
+	for (p->n = 0; more && p->n < 3 && len > 1 && vd_below(&m->own, 2); p->n++, at += part, len -= part) {
 		part = 1 + vd_below(&m->own, len - 1);
 		p->sge[p->n] = (struct ibv_sge){ (uintptr_t)at, (uint32_t)part, lkey };
 	}
@@ -175,7 +177,7 @@ static void wr_build(struct mover *m, unsigned i, struct ibv_send_wr *wr, struct
 	wr->opcode = code[op->type];
 	wr->imm_data = op->imm;
 	op->signaled = i == m->op_n - 1 || vd_below(&m->own, 2);
-	wr->send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0u) | (vd_below(&m->own, 8) ? 0u : IBV_SEND_FENCE);
+	wr->send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0u) | (vd_below(&m->own, 8) || !vd_does(m->q.node->opt, 'f') ? 0u : IBV_SEND_FENCE);
 	if (op_is_atomic(op)) {
 		p->sge[0] = (struct ibv_sge){ (uintptr_t)&m->result[i], 8, m->result_mr->lkey };
 		p->n = 1;
@@ -184,7 +186,7 @@ static void wr_build(struct mover *m, unsigned i, struct ibv_send_wr *wr, struct
 		cut(m, p, (into ? m->dst : m->src) + op->off, op->len, into ? m->dst_mr->lkey : m->src_mr->lkey);
 		wr->wr.rdma.remote_addr = (into ? m->q.peer.src.addr : m->q.peer.dst.addr) + op->off;
 		wr->wr.rdma.rkey = into ? m->q.peer.src.rkey : m->q.peer.dst.rkey;
-		if (op->len <= m->q.inline_max && !into && vd_below(&m->own, 2))
+		if (op->len <= m->q.inline_max && !into && vd_below(&m->own, 2) && vd_does(m->q.node->opt, 'i'))
 			wr->send_flags |= IBV_SEND_INLINE;
 	}
 	wr->sg_list = p->sge;
@@ -245,6 +247,7 @@ static void ex_post(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 /* All operations of the round, in chains of random length. */
 static void sends_post(struct mover *m)
 {
+	const struct vd_opt *opt = m->q.node->opt;
 	struct ibv_send_wr wr[OPS], *bad;
 	struct vd_piece p[OPS];
 	unsigned i, first;
@@ -253,11 +256,11 @@ static void sends_post(struct mover *m)
 	for (i = 0; i < m->op_n; i++)
 		wr_build(m, i, &wr[i], &p[i]);
 	for (i = 0; i < m->op_n; i++) {
-		if (vd_below(&m->own, 2)) {
+		if (vd_below(&m->own, 2) && vd_does(opt, 'e')) {
 			ex_post(m->q.ex, &wr[i]);
 			continue;
 		}
-		for (first = i; i + 1 < m->op_n && vd_below(&m->own, 2); i++)
+		for (first = i; i + 1 < m->op_n && vd_below(&m->own, 2) && vd_does(opt, 'c'); i++)
 			wr[i].next = &wr[i + 1];
 		err = ibv_post_send(m->q.qp, &wr[first], &bad);
 		if (err)

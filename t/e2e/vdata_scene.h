@@ -26,13 +26,14 @@ struct vd_case {
 	void (*client)(struct scene *), (*server)(struct scene *);
 };
 
-extern const struct vd_case vd_cases_remote[], vd_cases_local[];	/* the last has no name */
+extern const struct vd_case vd_cases_remote[], vd_cases_local[], vd_cases_window[];	/* the last has no name */
 
 void scene_open_with(struct scene *s, struct vd_want *want, int mr_access);
 void scene_open_usual(struct scene *s);
 struct ibv_send_wr scene_request(struct scene *s, enum ibv_wr_opcode code, struct ibv_sge *sge, uint32_t len);
 void scene_post(struct scene *s, struct ibv_send_wr *wr);
 void scene_recv_post(struct scene *s, uint64_t id, uint32_t len, uint32_t lkey);
+void scene_differs(const struct scene *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void scene_expect(struct scene *s, uint64_t id, enum ibv_wc_status status);
 void scene_expect_none(struct scene *s, int ms);
 void scene_expect_state(struct scene *s, enum ibv_qp_state state);
