@@ -4,6 +4,7 @@
  *
  * Input: a script.  Each step is a byte that says what happens - packets for QPs in all states, posts, time,
  * modify, destroy, dereg, faults of the host - and the bytes that it needs; after each one hca_verify().
+ * Two windows can be bound and invalidated; 7 sends by XRC to 8.
  * QPs 0 and 1 are RC and connected, 2 and 6 (on an SRQ) RC with themselves, 3 and 4 UC, 5 UD; what the HCA
  * sends goes back into it or is lost, as the script says.
  *
@@ -17,7 +18,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-#define QPS	7u
+#define QPS	9u
+#define MWS	2u
 #define MRS	3u
 #define MEM	4096u
 #define STEPS	400u
@@ -28,7 +30,7 @@ struct world {
 	struct hca *h;
 	struct input in;
 	mono_t now;
-	uint32_t pdn, cqn, srqn, qpn[QPS], key[MRS];
+	uint32_t pdn, cqn, srqn, xrcdn, xsrqn, qpn[QPS], key[MRS], mw[MWS];
 	struct { uint32_t qpn, psn; } gone[QPS];	/* the QPs before these, and what they expected */
 	bool live[MRS];
 	uint8_t mem[MRS][MEM] __attribute__((aligned(64)));
@@ -118,7 +120,8 @@ static const struct mem_ops ops = { copy, cmp_swap, fetch_add, store };
 
 static void mr_new(struct world *w, unsigned i)
 {
-	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC;
+	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC |
+			     ACC_MW_BIND | ACC_FLUSH_GLOBAL;
 	struct mr_attr a = { .pdn = w->pdn, .access = i == 2 ? ACC_LOCAL_WRITE : all, .addr = 0, .len = MEM,
 			     .iova = 0, .region = (void *)(uintptr_t)(i + 1) };
 
@@ -132,7 +135,7 @@ static void qp_state(struct world *w, unsigned i, uint8_t state)
 {
 	static const uint32_t rtr = QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN,
 			      rts = QPA_STATE | QPA_SQ_PSN;
-	unsigned to = i < 2 ? 1 - i : i == 3 || i == 4 ? 7 - i : i;
+	unsigned to = i < 2 ? 1 - i : i == 3 || i == 4 ? 7 - i : i >= 7 ? 15 - i : i;
 	struct qp_attr a = {.state = state,
 	                    .port = 1,
 	                    .path_mtu = 1,
@@ -142,7 +145,7 @@ static void qp_state(struct world *w, unsigned i, uint8_t state)
 	                    .min_rnr_timer = 1,
 	                    .max_rd_atomic = 2,
 	                    .max_dest_rd_atomic = 2,
-	                    .access = 15,
+	                    .access = 15 | ACC_FLUSH_GLOBAL,
 	                    .qkey = 0x1111,
 	                    .en_sqd_async_notify = 1};
 	uint32_t mask = QPA_STATE;
@@ -154,9 +157,9 @@ static void qp_state(struct world *w, unsigned i, uint8_t state)
 	if (state == QPS_INIT)
 		mask |= QPA_PKEY_INDEX | QPA_PORT | (i == 5 ? QPA_QKEY : QPA_ACCESS_FLAGS);
 	if (state == QPS_RTR && i != 5)
-		mask = i == 3 || i == 4 ? rtr : rtr | QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
+		mask = i == 3 || i == 4 || i == 7 ? rtr : rtr | QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
 	if (state == QPS_RTS)
-		mask = i >= 3 && i < 6
+		mask = i == 8 ? rts | QPA_TIMEOUT : i >= 3 && i < 6
 		               ? rts
 		               : rts | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
 	if (hca_qp_modify(w->h, w->qpn[i], &a, mask, w->now) && state == QPS_RTS)
@@ -175,6 +178,12 @@ static void qp_new(struct world *w, unsigned i)
 	                    .srqn = i == 6 ? w->srqn : 0,
 	                    .cap = {8, i == 6 ? 0 : 8, 3, 3, 64}};
 
+	if (i == 7) {
+		q.type = QPT_XRC_SEND;
+		q.recv_cqn = q.cap.max_recv_wr = q.cap.max_recv_sge = 0;
+	} else if (i == 8) {
+		q = (struct qp_init){ .type = QPT_XRC_RECV, .xrcdn = w->xrcdn };
+	}
 	must(!hca_qp_create(w->h, &q, &w->qpn[i]));
 }
 
@@ -203,6 +212,12 @@ static void world_new(struct world *w)
 	must(!hca_cq_create(w->h, 64, &w->cqn));
 	s.pdn = w->pdn;
 	must(!hca_srq_create(w->h, &s, &w->srqn));
+	must(!hca_xrcd_alloc(w->h, &s.xrcdn));
+	w->xrcdn = s.xrcdn;
+	s.cqn = w->cqn;
+	must(!hca_srq_create(w->h, &s, &w->xsrqn));
+	for (unsigned i = 0; i < MWS; i++)
+		must(!hca_mw_alloc(w->h, w->pdn, i + 1, &w->mw[i]));
 	for (unsigned i = 0; i < MRS; i++)
 		mr_new(w, i);
 	for (unsigned i = 0; i < QPS; i++)
@@ -240,6 +255,11 @@ static void step_packet(struct world *w)
 	b.va = u16(in) & (how & 8 ? 0xff8 : 0x1fff);
 	b.rkey = w->key[u8(in) % MRS];
 	b.dma_len = u16(in);
+	b.inv_rkey = w->mw[1];
+	b.feth = b.dma_len & 0x33;
+	b.srqn = how & 64 ? w->srqn : w->xsrqn;
+	if (how & 128)
+		b.rkey = w->mw[b.dma_len & 1];
 	b.syndrome = u8(in);
 	b.qkey = 0x1111;
 	b.sqpn = w->qpn[5];
@@ -298,6 +318,29 @@ static void step_send(struct world *w)
 	x.wr.rkey = w->key[to % MRS];
 	x.wr.remote_addr = u16(in) & 0x10f8;
 	x.wr.imm = u8(in);
+	if (x.wr.op == WR_LOCAL_INV || x.wr.op == WR_SEND_INV)
+		x.wr.imm = w->mw[x.wr.imm & 1];
+	if (i != 5)
+		x.wr.xrc.srqn = x.wr.imm & 64 ? w->srqn : w->xsrqn;
+	if (x.wr.op == WR_FLUSH) {
+		x.wr.flush.type = x.wr.imm & 3;
+		x.wr.flush.level = x.wr.imm >> 2 & 1;
+		x.wr.flush.len = x.wr.imm;
+	} else if (x.wr.op == WR_BIND_MW) {
+		unsigned k = x.wr.imm & 1;
+
+		w->mw[k] ^= x.wr.imm >> 1 & 3;
+		x.wr.rkey = w->mw[k];
+		x.wr.bind.len = u8(in) << 4;
+		x.wr.bind.lkey = w->key[to % MRS];
+		x.wr.bind.access = u8(in) & 0x12e;
+	} else if (x.wr.imm & 128) {
+		x.wr.rkey = w->mw[x.wr.imm & 1];
+	}
+	if (x.wr.op == WR_BIND_MW || x.wr.op == WR_LOCAL_INV || x.wr.op == WR_FLUSH) {
+		hca_post_send(w->h, w->qpn[i], &x.wr, w->now);
+		return;
+	}
 	if (i == 5) {
 		x.wr.ud.dqpn = to == 6 ? QPN_MCAST : w->qpn[to];
 		x.wr.ud.qkey = 0x1111;
@@ -321,7 +364,7 @@ static void step_recv(struct world *w, bool srq)
 	x.wr.wr_id = 2;
 	x.wr.sge_n = sges(w, x.sge, u8(&w->in) % 4);
 	if (srq)
-		hca_post_srq_recv(w->h, w->srqn, &x.wr, w->now);
+		hca_post_srq_recv(w->h, i >= 7 ? w->xsrqn : w->srqn, &x.wr, w->now);
 	else
 		hca_post_recv(w->h, w->qpn[i], &x.wr, w->now);
 }
@@ -390,8 +433,10 @@ static void step_object(struct world *w, uint8_t how)
 		break;
 	case 1:
 		if (w->live[r]) {
-			must(!hca_mr_dereg(w->h, w->key[r]));
-			w->live[r] = false;
+			int err = hca_mr_dereg(w->h, w->key[r]);
+
+			must(!err || err == EBUSY);	/* a window is bound to it */
+			w->live[r] = err;
 		} else {
 			mr_new(w, r);
 		}
@@ -433,7 +478,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	for (i = 0; i < QPS; i++)
 		must(!hca_qp_destroy(w->h, w->qpn[i]));
-	must(!hca_srq_destroy(w->h, w->srqn) && !hca_cq_destroy(w->h, w->cqn));
+	must(!hca_srq_destroy(w->h, w->srqn) && !hca_srq_destroy(w->h, w->xsrqn) && !hca_xrcd_free(w->h, w->xrcdn));
+	must(!hca_cq_destroy(w->h, w->cqn));
+	for (i = 0; i < MWS; i++)
+		must(!hca_mw_dealloc(w->h, w->mw[i]));
 	for (i = 0; i < MRS; i++)
 		must(!w->live[i] || !hca_mr_dereg(w->h, w->key[i]));
 	must(!hca_pd_free(w->h, w->pdn));
