@@ -128,6 +128,7 @@ struct qp {
 	uint32_t sq_skipped;		/* sends taken from the ring that the core never saw: cqe.wqe counts them */
 	uint8_t state;			/* as last written to the ring headers */
 	bool sq_broken;			/* as rq.broken */
+	struct raw *raw;		/* RAW_PACKET; raw.h */
 };
 
 /* What a bell number stands for. */

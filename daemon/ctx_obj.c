@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ctx.h"
+#include "raw.h"
 
 int pd_make(struct ctx *c, struct pd *pd)
 {
@@ -269,6 +270,14 @@ int qp_make(struct ctx *c, struct qp *qp, const struct msg_req *req, const struc
 		if (err)
 			hca_qp_destroy(c->hca, qpn);
 	}
+	if (!err && qp->raw) {
+		err = raw_begin(qp);
+		if (err) {
+			raw_end(qp);
+			obj_del(&qp->obj);
+			hca_qp_destroy(c->hca, qpn);
+		}
+	}
 	if (err) {
 		bell_give_back(c, qp->bell);
 		return err;
@@ -347,6 +356,7 @@ int obj_destroy(struct obj *o)
 		bell_give_back(c, ((struct srq *)o)->bell);
 		break;
 	case OBJ_QP:
+		raw_end((struct qp *)o);
 		if (!((struct qp *)o)->xrcd)
 			bell_give_back(c, ((struct qp *)o)->bell);
 		break;
@@ -368,7 +378,10 @@ void obj_release(struct obj *o)
 	case OBJ_CHANNEL: close(((struct channel *)o)->out.fd); break;
 	case OBJ_CQ: shmem_free(&((struct cq *)o)->shm); break;
 	case OBJ_SRQ: shmem_free(&((struct srq *)o)->shm); break;
-	case OBJ_QP: shmem_free(&((struct qp *)o)->shm); break;
+	case OBJ_QP:
+		shmem_free(&((struct qp *)o)->shm);
+		raw_free(((struct qp *)o)->raw);
+		break;
 	default: break;
 	}
 	free(o);

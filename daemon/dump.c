@@ -157,6 +157,7 @@ static const char *type_name(uint8_t type)
 	case QPT_UD: return "UD";
 	case QPT_XRC_SEND: return "XRC_SEND";
 	case QPT_XRC_RECV: return "XRC_RECV";
+	case QPT_RAW: return "RAW";
 	}
 	return "?";
 }

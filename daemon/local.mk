@@ -16,6 +16,7 @@ noinst_HEADERS += \
 	daemon/net.h \
 	daemon/net_priv.h \
 	daemon/peer.h \
+	daemon/raw.h \
 	daemon/region.h \
 	daemon/session.h \
 	daemon/shard.h \
@@ -54,6 +55,7 @@ libdaemon_a_SOURCES = \
 	daemon/net_tx.c \
 	daemon/peer.c \
 	daemon/publish.c \
+	daemon/raw.c \
 	daemon/region.c \
 	daemon/session.c \
 	daemon/shard.c \

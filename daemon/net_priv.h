@@ -14,7 +14,7 @@
 #define NET_TTL		64	/* of a socket, unless a route asks for another */
 #define TRAIN_PKTS	64u	/* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
 #define TRAIN_BYTES	65464u	/* a UDP payload's most, over IPv4 and IPv6 */
-#define NET_SOCKS	(IO_FILES - 1)	/* slots: one per GID, then groups; the last one is the shard's */
+#define NET_SOCKS	(IO_FILES - 1 - 64)	/* slots: one per GID, then groups; behind them RAW_SLOTS, and the shard's */
 #define GIDS_HASH	4096u	/* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A GID on the wire. */

@@ -30,6 +30,7 @@
 #include "io.h"
 #include "log.h"
 #include "net.h"
+#include "raw.h"
 #include "region.h"
 #include "spin.h"
 
@@ -98,6 +99,8 @@ static unsigned log2_up(unsigned n)
 		bits++;
 	return bits;
 }
+
+struct io *shard_files(const struct shard *s) { return s->io->io; }
 
 struct net *shard_net(const struct shard *s) { return s->io->net; }
 
@@ -216,8 +219,9 @@ static struct hca *local_hca(const struct shard *s, const struct burst *b)
 	return s->hca[dev->index];
 }
 
-static uint64_t tx_hca(struct shard *s, struct hca *hca, mono_t now)
+static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 {
+	struct hca *hca = s->hca[device];
 	struct net *net = s->io->net;
 	struct hca *local;
 	struct burst b;
@@ -225,8 +229,10 @@ static uint64_t tx_hca(struct shard *s, struct hca *hca, mono_t now)
 
 	for (unsigned i = 0; i < TX_HCA_BURSTS && len < TX_TURN_LEN && !net_blocked(net) && hca_tx(hca, &b, now); i++) {
 		len += b.payload_len + 1;
-		local = local_hca(s, &b);
-		if (local) {
+		local = b.raw ? NULL : local_hca(s, &b);
+		if (b.raw) {
+			raw_tx(s, hca, device, &b, now);
+		} else if (local) {
 			hca_count(hca, HCA_STAT_LOCAL_TRAINS, 1);
 			region_src_failed = false;
 			hca_rx_burst(local, &b, now);
@@ -247,7 +253,7 @@ static uint64_t turn_tx(struct shard *s, mono_t now)
 	do {
 		round = 0;
 		for (unsigned i = 0; i < devices_n; i++)
-			round += tx_hca(s, s->hca[i], now);
+			round += tx_hca(s, i, now);
 		sum += round;
 	} while (round && sum < TX_TURN_LEN);
 	net_flush(s->io->net, now);
@@ -290,6 +296,8 @@ static void files_look(struct shard_io *io, uint64_t timeout_ns)
 	for (unsigned i = 0; i < n; i++) {
 		if (ready[i] >= IO_FILES)
 			io->shard->count.kicks++;
+		else if (ready[i] != KICK_SLOT && ready[i] >= RAW_SLOT)
+			raw_ready(io->shard, ready[i]);
 		else if (ready[i] != KICK_SLOT)
 			net_ready(io->net, ready[i]);
 		else if (read(io->shard->kick_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
@@ -356,6 +364,7 @@ static void turn(struct shard *s)
 	}
 	busy = ctx_drain(s, &posted, now);
 	again |= net_rx(io->net, false, now);
+	again |= raw_rx(s, now);
 	again |= turn_tick(s, now);
 	if (s->index == 0)
 		again |= agents_turn(s, now);

@@ -22,6 +22,8 @@ struct shard {
 	int kick_fd;			/* eventfd; clients get a copy of it */
 	struct hca *hca[DEVICES_MAX];	/* by device index */
 	struct ctx *ctxs;		/* list through ctx->next; changed in this shard's thread only */
+	struct raw *raw[64];		/* raw.c's: packet sockets, RAW_SLOTS of them, the first raw_n of use */
+	unsigned raw_n;
 	struct cq *late;		/* publish.c's: CQs whose event waits for its time */
 	struct cq_map *cqs;		/* ctx.c's: which CQ ring, QP cookie belongs to a number */
 	struct shard_io *io;		/* shard.c's own */
@@ -49,6 +51,9 @@ mono_t shard_now(void);
 /* Shard thread: waits for the futex bell->idle as well; 0: cannot, it must be kicked by its eventfd. */
 unsigned shard_bell_add(struct shard *, struct bell *);
 void shard_bell_del(struct shard *, unsigned slot);
+
+struct io;
+struct io *shard_files(const struct shard *);	/* shard thread: what it waits for */
 
 /* ---- what a turn calls; in ctx.c ---------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "raw.h"
 #include "session.h"
 
 struct job {
@@ -247,7 +248,7 @@ static int qp_caps_check(const struct msg_req *req)
 	const struct qp_cap *cap = &req->qp.cap;
 
 	if (req->qp.type != QPT_RC && req->qp.type != QPT_UC && req->qp.type != QPT_UD && req->qp.type != QPT_XRC_SEND &&
-	    req->qp.type != QPT_XRC_RECV)
+	    req->qp.type != QPT_XRC_RECV && req->qp.type != QPT_RAW)
 		return EOPNOTSUPP;
 	if (cap->max_send_wr > RD_MAX_WR || cap->max_recv_wr > RD_MAX_WR || cap->max_send_sge > RD_MAX_SGE ||
 	    cap->max_recv_sge > RD_MAX_SGE || cap->max_inline > RD_MAX_INLINE)
@@ -301,13 +302,18 @@ int verb_qp_create(struct call *call)
 		r.rq_stride = recv_stride(qp->cap.max_recv_sge);
 		len += ring_bytes(r.rq_slots, r.rq_stride);
 	}
-	j.err = shmem_make(&qp->shm, "rdmad-qp", len);
+	j.err = req->qp.type == QPT_RAW ? raw_new(&qp->raw, call->fd_in) : 0;
+	if (!j.err && qp->raw)
+		call->fd_in = -1;
+	if (!j.err)
+		j.err = shmem_make(&qp->shm, "rdmad-qp", len);
 	if (!j.err) {
 		shard_call(call->s->ctx->shard, qp_create_job, &j);
 		if (j.err)
 			shmem_free(&qp->shm);
 	}
 	if (j.err) {
+		raw_free(qp->raw);
 		free(qp);
 		return j.err;
 	}

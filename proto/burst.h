@@ -37,6 +37,7 @@ struct route {
 struct burst {
 	struct route route;
 
+	bool raw;		/* of a RAW_PACKET QP, sqpn: the payload is an Ethernet frame, and there is no more to it */
 	uint8_t op_first;	/* the full opcode byte of packet 0 */
 	uint8_t op_last;	/* of packet n-1; equal to op_first if n is 1 */
 	bool se, ackreq;	/* of the last packet (joined: ackreq of any) */

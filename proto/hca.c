@@ -117,6 +117,8 @@ static int post_check(const struct qp *qp, const struct send_wr *wr)
 		return EINVAL;
 	if (wr->op >= WR_OPS || !wr_ops[wr->op].known)
 		return wr->op <= WR_ATOMIC_WRITE && wr->op != WR_TSO ? EOPNOTSUPP : EINVAL;
+	if (qp->type == QPT_RAW && wr->op != WR_SEND)
+		return EINVAL;
 	if ((qp->type == QPT_UC && !wr_ops[wr->op].uc) || (qp->type == QPT_UD && !wr_ops[wr->op].ud))
 		return EINVAL;
 	if (wr_ops[wr->op].rd && wr->op != WR_ATOMIC_WRITE && (wr->inline_len || (wr->flags & WR_INLINE)))

@@ -26,6 +26,7 @@ libproto_a_SOURCES = \
 	proto/qp.c \
 	proto/qp_modify.c \
 	proto/qp_state.c \
+	proto/raw.c \
 	proto/replay.c \
 	proto/req.c \
 	proto/resp.c \

@@ -136,7 +136,7 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	bool xrc = a->type == QPT_XRC_SEND || a->type == QPT_XRC_RECV;
 	struct qp *qp;
 
-	if (a->type != QPT_RC && a->type != QPT_UC && a->type != QPT_UD && !xrc)
+	if (a->type != QPT_RC && a->type != QPT_UC && a->type != QPT_UD && a->type != QPT_RAW && !xrc)
 		return EOPNOTSUPP;
 	if (xrc ? !xrc_ok(a, pd, scq, xrcd) : !init_ok(a, pd, scq, rcq, srq))
 		return EINVAL;
@@ -144,7 +144,10 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	if (!qp)
 		return ENOMEM;
 	qp->type = a->type;
-	qp->svc = xrc ? SVC_XRC : a->type == QPT_RC ? SVC_RC : a->type == QPT_UC ? SVC_UC : SVC_UD;
+	qp->svc = xrc ? SVC_XRC : a->type == QPT_RC ? SVC_RC : a->type == QPT_UC ? SVC_UC :
+		  a->type == QPT_UD ? SVC_UD : SVC_NONE;
+	if (a->type == QPT_RAW)
+		qp->mtu = RAW_MTU;
 	qp->sig_all = a->sq_sig_all;
 	qp->pd = pd;
 	qp->scq = scq;

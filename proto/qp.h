@@ -184,4 +184,9 @@ static inline struct rd *rd_at(const struct resp *r, uint32_t i) { return &r->rd
 void uc_rx(struct hca *, struct qp *, const struct burst *);
 void ud_rx(struct hca *, struct qp *, const struct burst *);
 
+/* ---- raw.c ---- */
+#define RAW_MTU		65535u	/* bytes of a frame, at most: the interface may allow less */
+#define RAW_LEAST	14u	/* an Ethernet header */
+#define SVC_NONE	0xffu	/* qp.svc of RAW_PACKET: no packet of the transport is for it */
+
 #endif

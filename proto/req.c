@@ -44,7 +44,9 @@ static enum fault wr_fault(const struct hca *h, const struct qp *qp, const struc
 {
 	if (w->fault)
 		return w->fault;
-	if (qp->type == QPT_UD && w->len > qp->mtu)
+	if ((qp->type == QPT_UD || qp->type == QPT_RAW) && w->len > qp->mtu)
+		return FAULT_SQ_LEN;
+	if (qp->type == QPT_RAW && w->len < RAW_LEAST)
 		return FAULT_SQ_LEN;
 	if (qp->type == QPT_UD && !has_route(h, &w->wr.ud.av))
 		return FAULT_SQ_OP;
@@ -371,7 +373,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	} else if (w->fault) {
 		return false;
 	}
-	n = qp->type == QPT_UD ? 1 : may_send(h, qp, w);
+	n = qp->type == QPT_UD || qp->type == QPT_RAW ? 1 : may_send(h, qp, w);
 	if (!n)
 		return false;
 	burst_init(h, qp, b);
@@ -383,6 +385,10 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 		cut_ud(h, qp, w, b);
 	if (qp->type == QPT_XRC_SEND)
 		b->srqn = w->wr.xrc.srqn & 0xffffff;
+	if (qp->type == QPT_RAW) {
+		b->raw = true;
+		b->sqpn = qp->qpn;
+	}
 	if (qp_reliable(qp))
 		sent_rc(h, qp, w, b, n);
 	advance(qp, w, n);

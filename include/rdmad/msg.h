@@ -48,7 +48,7 @@ enum msg_op {
 	MSG_SRQ_MODIFY,
 	MSG_SRQ_QUERY,
 	MSG_SRQ_DESTROY,
-	MSG_QP_CREATE,		/* fd back: memfd with the SQ ring and, behind it, the RQ ring */
+	MSG_QP_CREATE,		/* fd back: memfd with the SQ ring and, behind it, the RQ ring.  RAW_PACKET: fd with it, a packet socket */
 	MSG_QP_MODIFY,		/* to RESET: the daemon takes what is in the rings and drops it; cqe.wqe goes on counting as if it was done */
 	MSG_QP_QUERY,
 	MSG_QP_DESTROY,

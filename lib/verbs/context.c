@@ -163,6 +163,11 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int
 	v->open_xrcd = xrcd_open;
 	v->close_xrcd = xrcd_close;
 	v->open_qp = qp_open;
+	v->ibv_create_flow = flow_create;
+	v->ibv_destroy_flow = flow_destroy;
+	/* Programs of rdma-core 1.1.8 look for these two here. */
+	v->ABI_placeholder1 = (void (*)(void))flow_create;
+	v->ABI_placeholder2 = (void (*)(void))flow_destroy;
 	v->alloc_null_mr = mr_null;
 	v->advise_mr = mr_advise;
 	v->alloc_dm = dm_alloc;

@@ -26,6 +26,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/poll.c \
 	lib/verbs/post.c \
 	lib/verbs/qp.c \
+	lib/verbs/raw.c \
 	lib/verbs/query.c \
 	lib/verbs/srq.c \
 	lib/verbs/stub.c \

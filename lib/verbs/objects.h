@@ -334,6 +334,8 @@ struct wr_draft {
 	int err;		/* the first error since wr_start */
 };
 
+struct rd_flow;
+
 typedef void (*flush_fn)(struct ibv_qp_ex *, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
                          uint8_t level);
 
@@ -349,6 +351,8 @@ struct rd_qp {
 	struct map_node node;
 	struct rd_ctx *ctx;
 	struct rd_pd *mem_pd;	/* pd_free */
+	int raw_fd;		/* RAW_PACKET: the packet socket; else -1 */
+	struct rd_flow *flows;	/* of it; by priority; under rq_lock */
 	uint32_t bell;
 	void *mem;
 	size_t len;
@@ -371,6 +375,12 @@ struct rd_qp {
 
 static inline struct rd_qp *to_qp(struct ibv_qp *q) { return (struct rd_qp *)q; }
 static inline struct rd_qp *ex_to_qp(struct ibv_qp_ex *q) { return (struct rd_qp *)q; }
+
+/* 0 or an errno; EPERM: the process may not open a packet socket. */
+int raw_open(struct rd_qp *);
+void raw_close(struct rd_qp *);
+struct ibv_flow *flow_create(struct ibv_qp *, struct ibv_flow_attr *);
+int flow_destroy(struct ibv_flow *);
 
 struct ibv_cq_ex *cq_create_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
 struct ibv_qp *qp_create_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);

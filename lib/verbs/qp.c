@@ -17,8 +17,8 @@ static int type_check(enum ibv_qp_type type)
 	case IBV_QPT_UD:
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
-		return 0;
 	case IBV_QPT_RAW_PACKET:
+		return 0;
 	case IBV_QPT_DRIVER:
 		return EOPNOTSUPP;
 	}
@@ -34,6 +34,8 @@ static uint64_t ops_of_type(enum ibv_qp_type type)
 	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 			    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 
+	if (type == IBV_QPT_RAW_PACKET)
+		return IBV_QP_EX_WITH_SEND;
 	if (type == IBV_QPT_UD)
 		return ud;
 	if (type == IBV_QPT_XRC_RECV)
@@ -123,6 +125,7 @@ static void qp_init(struct rd_qp *qp, struct ibv_context *context, const struct 
 	qp->qp.state = IBV_QPS_RESET;
 	qp->ctx = to_ctx(context);
 	qp->sq_sig_all = a->sq_sig_all;
+	qp->raw_fd = -1;
 	pthread_mutex_init(&qp->qp.mutex, NULL);
 	pthread_cond_init(&qp->qp.cond, NULL);
 	pthread_mutex_init(&qp->sq_lock, NULL);
@@ -157,6 +160,7 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 
 static void qp_free(struct rd_qp *qp)
 {
+	raw_close(qp);
 	if (qp->mem)
 		munmap(qp->mem, qp->len);
 	pthread_mutex_destroy(&qp->sq_lock);
@@ -190,7 +194,9 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	qp_init(qp, context, a);
 	qp_req(&req, a);
 	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
-	err = conn_call(&c->conn, &req, &rep, -1, &fd, a->qp_type == IBV_QPT_XRC_RECV ? 0 : 1);
+	err = a->qp_type == IBV_QPT_RAW_PACKET ? raw_open(qp) : 0;
+	if (!err)
+		err = conn_call(&c->conn, &req, &rep, qp->raw_fd, &fd, a->qp_type == IBV_QPT_XRC_RECV ? 0 : 1);
 	if (err)
 		goto fail;
 	qp->qp.qp_num = qp->qp.handle = rep.qp.qpn;
@@ -399,7 +405,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, s
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct rd_qp *q = to_qp(qp);
-	int err = ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->qp_num);
+	int err = q->flows ? EBUSY : ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->qp_num);
 
 	if (err)
 		return err;

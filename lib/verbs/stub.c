@@ -18,9 +18,6 @@ void stub_ops(struct verbs_context *v)
 #define STUB_INT(slot, args, verb, what) v->slot = stub_##slot;
 #define STUB_PTR(type, slot, args, verb, what) v->slot = stub_##slot;
 #include "stub.def"
-	/* Programs of rdma-core 1.1.8 look for these two here. */
-	v->ABI_placeholder1 = (void (*)(void))stub_ibv_create_flow;
-	v->ABI_placeholder2 = (void (*)(void))stub_ibv_destroy_flow;
 }
 
 /* ---- exported, and not behind a slot ------------------------------------------------ */

@@ -18,6 +18,8 @@ static uint32_t ops_of_type(enum ibv_qp_type type)
 	const uint32_t uc = ud | BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND_INV) | BIT(WR_LOCAL_INV) |
 			    BIT(WR_BIND_MW);
 
+	if (type == IBV_QPT_RAW_PACKET)
+		return BIT(WR_SEND);
 	if (type == IBV_QPT_UD)
 		return ud;
 	if (type == IBV_QPT_XRC_RECV)

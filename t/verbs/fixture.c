@@ -251,6 +251,7 @@ int main(void)
 	api_post(s);
 	api_event(s);
 	api_async(s);
+	api_raw(s);
 	api_ex(s);
 	api_mw(s);
 	api_ops(s);

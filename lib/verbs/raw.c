@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * raw.c - RAW_PACKET QPs: their packet sockets, and flow steering.
+ *
+ * The socket is opened here, so that it takes what the program may; the daemon gets a copy.  A QP's flows
+ * become one filter of the socket, in the order of their priorities:
+ *
+ *	sent by this host?  drop
+ *	flow 1:  word & mask == value?  no: flow 2 ...  take (or drop)
+ *	flow 2:  ...
+ *	drop
+ *
+ * The kernel gives each socket what its filter takes: a frame that flows of two QPs match goes to both.
+ */
+#include "objects.h"
+
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CODE_MAX	4096u		/* BPF_MAXINSNS */
+#define FRAME_ALL	0x40000u
+#define SOCK_BUF	(4 << 20)
+#define ETH_LEN		14u
+#define IP4_FRAG	20u		/* where the fragment offset is in the frame */
+#define IP4_PROTO	23u
+#define IP6_NEXT	20u
+#define IP6_END		54u
+
+struct rd_flow {
+	struct ibv_flow flow;
+	struct rd_flow *next;
+	struct rd_qp *qp;
+	uint16_t priority;
+	uint32_t code_n;
+	struct sock_filter code[];	/* its part of the filter */
+};
+
+struct prog {
+	struct sock_filter code[CODE_MAX];
+	uint32_t n;
+	bool full;
+};
+
+static void emit(struct prog *p, uint16_t code, uint8_t jt, uint8_t jf, uint32_t k)
+{
+	if (p->n == CODE_MAX)
+		p->full = true;
+	else
+		p->code[p->n++] = (struct sock_filter){ code, jt, jf, k };
+}
+
+/* ---- a flow's part: jumps to its end, where the next one begins, have k 0 until they are patched --------- */
+
+/* What was loaded is compared. */
+static void compare(struct prog *p, uint32_t val, uint32_t mask)
+{
+	emit(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, mask);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, val & mask);
+	emit(p, BPF_JMP | BPF_JA, 0, 0, 0);
+}
+
+/* Bytes of the frame from off on, mode BPF_ABS, or BPF_IND behind the IPv4 header. */
+static void match(struct prog *p, uint16_t mode, uint32_t off, const void *val, const void *mask, unsigned n)
+{
+	const uint8_t *v = val, *m = mask;
+
+	for (unsigned i = 0; i < n; i++)
+		if (m[i]) {
+			emit(p, (uint16_t)(BPF_LD | BPF_B | mode), 0, 0, off + i);
+			compare(p, v[i], m[i]);
+		}
+}
+
+static void match16(struct prog *p, uint32_t off, uint16_t val)
+{
+	emit(p, BPF_LD | BPF_H | BPF_ABS, 0, 0, off);
+	compare(p, val, 0xffff);
+}
+
+static void match8(struct prog *p, uint32_t off, uint8_t val)
+{
+	emit(p, BPF_LD | BPF_B | BPF_ABS, 0, 0, off);
+	compare(p, val, 0xff);
+}
+
+static int spec_eth(struct prog *p, const struct ibv_flow_spec_eth *s)
+{
+	if (s->mask.vlan_tag)
+		return EOPNOTSUPP;	/* the kernel takes the tag off before a socket sees the frame */
+	match(p, BPF_ABS, 0, s->val.dst_mac, s->mask.dst_mac, 6);
+	match(p, BPF_ABS, 6, s->val.src_mac, s->mask.src_mac, 6);
+	match(p, BPF_ABS, 12, &s->val.ether_type, &s->mask.ether_type, 2);
+	return 0;
+}
+
+static void spec_ipv4(struct prog *p, const struct ibv_flow_ipv4_ext_filter *v, const struct ibv_flow_ipv4_ext_filter *m)
+{
+	match16(p, 12, ETH_P_IP);
+	match(p, BPF_ABS, ETH_LEN + 1, &v->tos, &m->tos, 1);
+	match(p, BPF_ABS, ETH_LEN + 8, &v->ttl, &m->ttl, 1);
+	match(p, BPF_ABS, IP4_PROTO, &v->proto, &m->proto, 1);
+	match(p, BPF_ABS, ETH_LEN + 12, &v->src_ip, &m->src_ip, 4);
+	match(p, BPF_ABS, ETH_LEN + 16, &v->dst_ip, &m->dst_ip, 4);
+}
+
+static void spec_ipv6(struct prog *p, const struct ibv_flow_spec_ipv6 *s)
+{
+	uint32_t val = s->val.flow_label | htonl((uint32_t)s->val.traffic_class << 20);
+	uint32_t mask = s->mask.flow_label | htonl((uint32_t)s->mask.traffic_class << 20);
+
+	match16(p, 12, ETH_P_IPV6);
+	match(p, BPF_ABS, ETH_LEN, &val, &mask, 4);
+	match(p, BPF_ABS, IP6_NEXT, &s->val.next_hdr, &s->mask.next_hdr, 1);
+	match(p, BPF_ABS, ETH_LEN + 7, &s->val.hop_limit, &s->mask.hop_limit, 1);
+	match(p, BPF_ABS, ETH_LEN + 8, s->val.src_ip, s->mask.src_ip, 16);
+	match(p, BPF_ABS, ETH_LEN + 24, s->val.dst_ip, s->mask.dst_ip, 16);
+}
+
+/* l3: of the spec before it. */
+static int spec_ports(struct prog *p, const struct ibv_flow_spec_tcp_udp *s, uint16_t l3)
+{
+	uint8_t proto = s->type == IBV_FLOW_SPEC_TCP ? IPPROTO_TCP : IPPROTO_UDP;
+	uint16_t mode = BPF_ABS;
+	uint32_t at = IP6_END;
+
+	if (!l3)
+		return EOPNOTSUPP;
+	if (l3 == ETH_P_IPV6) {
+		match8(p, IP6_NEXT, proto);
+	} else {
+		match8(p, IP4_PROTO, proto);
+		emit(p, BPF_LD | BPF_H | BPF_ABS, 0, 0, IP4_FRAG);
+		compare(p, 0, 0x1fff);
+		emit(p, BPF_LDX | BPF_B | BPF_MSH, 0, 0, ETH_LEN);	/* the header's length */
+		mode = BPF_IND;
+		at = ETH_LEN;
+	}
+	match(p, mode, at, &s->val.src_port, &s->mask.src_port, 2);
+	match(p, mode, at + 2, &s->val.dst_port, &s->mask.dst_port, 2);
+	return 0;
+}
+
+/* One specification; *l3, *drop: what it says for those behind it. */
+static int spec(struct prog *p, const struct ibv_flow_spec *s, uint16_t *l3, bool *drop)
+{
+	struct ibv_flow_ipv4_ext_filter val = { 0 }, mask = { 0 };
+
+	switch ((unsigned)s->hdr.type) {
+	case IBV_FLOW_SPEC_ETH:
+		return spec_eth(p, &s->eth);
+	case IBV_FLOW_SPEC_IPV4:
+		val.src_ip = s->ipv4.val.src_ip;
+		val.dst_ip = s->ipv4.val.dst_ip;
+		mask.src_ip = s->ipv4.mask.src_ip;
+		mask.dst_ip = s->ipv4.mask.dst_ip;
+		*l3 = ETH_P_IP;
+		spec_ipv4(p, &val, &mask);
+		return 0;
+	case IBV_FLOW_SPEC_IPV4_EXT:
+		if (s->ipv4_ext.mask.flags)
+			return EOPNOTSUPP;
+		*l3 = ETH_P_IP;
+		spec_ipv4(p, &s->ipv4_ext.val, &s->ipv4_ext.mask);
+		return 0;
+	case IBV_FLOW_SPEC_IPV6:
+		*l3 = ETH_P_IPV6;
+		spec_ipv6(p, &s->ipv6);
+		return 0;
+	case IBV_FLOW_SPEC_TCP:
+	case IBV_FLOW_SPEC_UDP:
+		return spec_ports(p, &s->tcp_udp, *l3);
+	case IBV_FLOW_SPEC_ACTION_DROP:
+		*drop = true;
+		return 0;
+	}
+	return EOPNOTSUPP;
+}
+
+static int compile(struct prog *p, const struct ibv_flow_attr *a)
+{
+	const uint8_t *at = (const uint8_t *)(a + 1), multicast = 1;
+	bool drop = false;
+	uint16_t l3 = 0;
+	int err;
+
+	if (a->type == IBV_FLOW_ATTR_MC_DEFAULT)
+		match(p, BPF_ABS, 0, &multicast, &multicast, 1);
+	for (unsigned i = 0; i < a->num_of_specs; i++) {
+		const struct ibv_flow_spec *s = (const struct ibv_flow_spec *)(const void *)at;
+
+		err = s->hdr.size < sizeof(s->hdr) ? EINVAL : spec(p, s, &l3, &drop);
+		if (err)
+			return err;
+		at += s->hdr.size;
+	}
+	emit(p, BPF_RET | BPF_K, 0, 0, drop ? 0 : FRAME_ALL);
+	if (p->full)
+		return ENOMEM;
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->code[i].code == (BPF_JMP | BPF_JA))
+			p->code[i].k = p->n - i - 1;
+	return 0;
+}
+
+/* ---- the filter of a QP ------------------------------------------------------------------- */
+
+static int filter_set(struct rd_qp *qp)
+{
+	struct prog *p = calloc(1, sizeof(*p));
+	struct sock_fprog prog;
+	int err = 0;
+
+	if (!p)
+		return ENOMEM;
+	emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE));
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PACKET_OUTGOING);
+	emit(p, BPF_RET | BPF_K, 0, 0, 0);
+	for (const struct rd_flow *f = qp->flows; f; f = f->next)
+		for (uint32_t i = 0; i < f->code_n; i++)
+			emit(p, f->code[i].code, f->code[i].jt, f->code[i].jf, f->code[i].k);
+	emit(p, BPF_RET | BPF_K, 0, 0, 0);
+	prog = (struct sock_fprog){ .len = (unsigned short)p->n, .filter = p->code };
+	if (p->full)
+		err = ENOMEM;
+	else if (setsockopt(qp->raw_fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
+		err = errno;
+	free(p);
+	return err;
+}
+
+/* The interface that the first GID with one stands on. */
+static unsigned interface_of(struct rd_ctx *c)
+{
+	struct msg_gid gid;
+
+	for (uint32_t i = 0; i < RDMAD_GIDS && !gid_get(c, 1, i, &gid); i++)
+		if (gid.ndev_ifindex)
+			return gid.ndev_ifindex;
+	return 0;
+}
+
+int raw_open(struct rd_qp *qp)
+{
+	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
+	int len = SOCK_BUF, err;
+
+	qp->raw_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (qp->raw_fd < 0)
+		return errno == EACCES ? EPERM : errno;
+	setsockopt(qp->raw_fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));
+	setsockopt(qp->raw_fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
+	ll.sll_ifindex = (int)interface_of(qp->ctx);
+	err = ll.sll_ifindex ? filter_set(qp) : ENODEV;	/* before it is bound: nothing comes in by mistake */
+	if (!err && bind(qp->raw_fd, (struct sockaddr *)&ll, sizeof(ll)))
+		err = errno;
+	if (err)
+		raw_close(qp);
+	return err;
+}
+
+void raw_close(struct rd_qp *qp)
+{
+	if (qp->raw_fd >= 0)
+		close(qp->raw_fd);
+	qp->raw_fd = -1;
+}
+
+struct ibv_flow *flow_create(struct ibv_qp *ibqp, struct ibv_flow_attr *a)
+{
+	struct rd_qp *qp = to_qp(ibqp);
+	struct rd_flow *f = NULL, **at;
+	struct prog *p;
+	int err;
+
+	if (ibqp->qp_type != IBV_QPT_RAW_PACKET)
+		return err_null(EOPNOTSUPP);
+	if (a->port != 1 || a->comp_mask || (unsigned)a->type > IBV_FLOW_ATTR_SNIFFER)
+		return err_null(EINVAL);
+	if (a->flags & ~(uint32_t)IBV_FLOW_ATTR_FLAGS_DONT_TRAP)
+		return err_null(EOPNOTSUPP);
+	p = calloc(1, sizeof(*p));
+	err = p ? compile(p, a) : ENOMEM;
+	if (!err)
+		f = calloc(1, sizeof(*f) + p->n * sizeof(f->code[0]));
+	if (!err && !f)
+		err = ENOMEM;
+	if (!err) {
+		f->flow.context = ibqp->context;
+		f->qp = qp;
+		f->priority = a->priority;
+		f->code_n = p->n;
+		memcpy(f->code, p->code, p->n * sizeof(f->code[0]));
+		pthread_mutex_lock(&qp->rq_lock);
+		for (at = &qp->flows; *at && (*at)->priority <= f->priority; at = &(*at)->next)
+			;
+		f->next = *at;
+		*at = f;
+		err = filter_set(qp);
+		if (err)
+			*at = f->next;
+		pthread_mutex_unlock(&qp->rq_lock);
+	}
+	free(p);
+	if (!err)
+		return &f->flow;
+	free(f);
+	return err_null(err);
+}
+
+int flow_destroy(struct ibv_flow *flow)
+{
+	struct rd_flow *f = (struct rd_flow *)flow, **at;
+	int err;
+
+	pthread_mutex_lock(&f->qp->rq_lock);
+	for (at = &f->qp->flows; *at != f; at = &(*at)->next)
+		;
+	*at = f->next;
+	err = filter_set(f->qp);
+	pthread_mutex_unlock(&f->qp->rq_lock);
+	free(f);
+	return err;
+}
