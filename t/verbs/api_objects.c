@@ -214,7 +214,7 @@ START_TEST(qp_limits)
 	a.cap = (struct ibv_qp_cap){ 1, 1, (uint32_t)f.attr.max_sge + 1, 1, 0 };
 	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
 	a.cap = (struct ibv_qp_cap){ 1, 1, 1, 1, 0 };
-	a.qp_type = IBV_QPT_RAW_PACKET;
+	a.qp_type = IBV_QPT_DRIVER;
 	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
 	ck_assert_int_eq(errno, EOPNOTSUPP);
 	/* What libfabric does: the largest inline size is found by trying. */
