@@ -18,6 +18,7 @@
 
 #include "daemon/cma.h"
 #include "daemon/ctl.h"
+#include "daemon/raw.h"
 #include "daemon/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -60,6 +61,10 @@ void ctl_outlet_stuck(void) {}
 void ctl_outlet_going(struct outlet *o) {}
 void ctl_ctx_going(struct ctx *c) {}
 void ctl_session_ended(bool used) {}
+int raw_new(struct raw **r, int fd) { return EINVAL; }
+void raw_free(struct raw *r) {}
+int raw_begin(struct qp *qp) { return ENOMEM; }
+void raw_end(struct qp *qp) {}
 int cma_call(struct ev_loop *l, struct session *s, const struct cmm_req *q, struct cmm_rep *p, int *fd) { return ENOSYS; }
 void cma_channel_end(struct session *s) {}
 struct cma_count cma_count;
