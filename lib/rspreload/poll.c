@@ -167,7 +167,7 @@ static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms)
 	}
 }
 
-EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
+static __attribute__((noinline)) int wait_for(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
 {
 	sigset_t old;
 	int ret, err;
@@ -182,6 +182,12 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const s
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = err;
 	return ret;
+}
+
+/* (The C library's header says that ppoll only writes to fds, which a compiler that looks inside takes amiss.) */
+EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
+{
+	return wait_for(fds, n, t, mask);
 }
 
 EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
