@@ -90,6 +90,9 @@ def perftest_rows(mtu, full, sweep):
     rows.append((BW["send"], few + ["-c", "UD", "-s", str(mtu)], 1))
     rows.append((LAT["send"], few + ["-c", "UD", "-s", "64"], 1))
     for verb in BW:
+        rows.append((BW[verb], few + ["-c", "XRC"] + ([] if verb == "atomic" else ["-s", "20000"]), 1))
+    rows.append((LAT["send"], few + ["-c", "XRC", "-s", "64"], 1))
+    for verb in BW:
         size = [] if verb == "atomic" else ["-s", "20000"]
         rows.append((BW[verb], few + size + ["-q", "8"], 1))
         rows.append((BW[verb], few + size + ["-b"], 1))

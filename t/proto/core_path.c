@@ -168,7 +168,7 @@ static int counting_copy(void *host, const struct span *dst, unsigned dst_n, con
 	return 0;
 }
 
-static const struct mem_ops counting = { counting_copy, NULL, NULL };
+static const struct mem_ops counting = { .copy = counting_copy };
 
 static void longest(enum wr_op op, bool local, uint8_t mtu, uint32_t first_psn)
 {
