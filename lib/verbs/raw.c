@@ -192,12 +192,16 @@ static int compile(struct prog *p, const struct ibv_flow_attr *a)
 	if (a->type == IBV_FLOW_ATTR_MC_DEFAULT)
 		match(p, BPF_ABS, 0, &multicast, &multicast, 1);
 	for (unsigned i = 0; i < a->num_of_specs; i++) {
-		const struct ibv_flow_spec *s = (const struct ibv_flow_spec *)(const void *)at;
+		struct ibv_flow_spec s = { 0 };		/* they lie one behind the other as they come: not aligned */
 
-		err = s->hdr.size < sizeof(s->hdr) ? EINVAL : spec(p, s, &l3, &drop);
+		memcpy(&s, at, sizeof(s.hdr));
+		if (s.hdr.size < sizeof(s.hdr))
+			return EINVAL;
+		memcpy(&s, at, s.hdr.size < sizeof(s) ? s.hdr.size : sizeof(s));
+		err = spec(p, &s, &l3, &drop);
 		if (err)
 			return err;
-		at += s->hdr.size;
+		at += s.hdr.size;
 	}
 	emit(p, BPF_RET | BPF_K, 0, 0, drop ? 0 : FRAME_ALL);
 	if (p->full)

@@ -229,20 +229,20 @@ START_TEST(port)
 
 	fix_open(&f);
 	silence(&f);
-	ck_assert_int_eq(system("ip addr add 127.0.0.77/8 dev lo"), 0);
+	ck_assert_int_eq(system("LD_PRELOAD= ip addr add 127.0.0.77/8 dev lo"), 0);
 	ev = event(&f, IBV_EVENT_GID_CHANGE);
 	ck_assert_int_eq(ev.element.port_num, 1);
 	for (int i = 0; i < 64; i++)
 		if (!ibv_query_gid(f.ctx, 1, i, &gid) && !memcmp(&gid, &want, sizeof(gid)))
 			row = i;
 	ck_assert_int_gt(row, 0);
-	ck_assert_int_eq(system("ip addr del 127.0.0.77/8 dev lo"), 0);
+	ck_assert_int_eq(system("LD_PRELOAD= ip addr del 127.0.0.77/8 dev lo"), 0);
 	event(&f, IBV_EVENT_GID_CHANGE);
 	ck_assert_int_eq(ibv_query_gid(f.ctx, 1, row, &gid), 0);
 	ck_assert(memcmp(&gid, &want, sizeof(gid)));
-	ck_assert_int_eq(system("ip link set lo down"), 0);
+	ck_assert_int_eq(system("LD_PRELOAD= ip link set lo down"), 0);
 	port_becomes(&f, IBV_EVENT_PORT_ERR, IBV_PORT_DOWN);
-	ck_assert_int_eq(system("ip link set lo up"), 0);
+	ck_assert_int_eq(system("LD_PRELOAD= ip link set lo up"), 0);
 	port_becomes(&f, IBV_EVENT_PORT_ACTIVE, IBV_PORT_ACTIVE);
 	fix_close(&f);
 }
