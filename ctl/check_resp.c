@@ -256,9 +256,9 @@ void check_answer(struct check *c, struct stream *s, const struct packet *p)
 		return;
 	}
 	if (!r || !r->begun) {
-		r = conv_mate(&c->conv, s, p->b.psn);
+		r = conv_mate(&c->conv, s, p->op->kind, p->b.psn);
 		if (!r) {
-			find_note(&c->find, &p->at, "answers a request that is not in the capture");
+			find_note(&c->find, &p->at, "whose request it answers is not known: it is not in the capture, or several fit");
 			return;
 		}
 		conv_marry(s, r);

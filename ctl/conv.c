@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define SEQ_BEGIN	((uint64_t)4 << 24)	/* room for what is older than the first packet seen */
+#define SILENT_NS	2000000000u
 #define KEPT		(1u << 17)		/* requests that are kept behind the last acknowledged */
 
 static unsigned bucket_of(const uint8_t *sgid, const uint8_t *dgid, uint32_t dqpn)
@@ -60,23 +61,41 @@ void conv_marry(struct stream *a, struct stream *b)
 		b->mtu = a->mtu;
 }
 
-/* Of those that fit, the one with the newest requests: a number that is used again has a new stream only if its QP has. */
-struct stream *conv_mate(struct conv *c, struct stream *s, psn_t p)
+/* May m have asked for an answer of this kind with this PSN? */
+static bool asked(struct stream *m, uint8_t kind, psn_t p)
 {
-	struct stream *best = NULL;
-	uint64_t seq;
+	uint64_t seq = seq_near(p, m->next_seq);
+	const struct sent *u = stream_at(m, seq, NULL), *last = m->n ? &m->v[m->n - 1] : NULL;
+	uint8_t asking;
+
+	if (!u && last && !last->n && seq >= last->seq)
+		u = last;	/* a READ of unknown MTU */
+	if (!u || kind == KIND_ACK)
+		return u;
+	asking = opcode_get(u->op)->kind;
+	return kind == KIND_ATOMIC_ACK ? asking == KIND_ATOMIC : sent_waits(u) && asking != KIND_ATOMIC;
+}
+
+struct stream *conv_mate(struct conv *c, struct stream *s, uint8_t kind, psn_t p)
+{
+	struct stream *found[2] = { NULL };	/* the one with the newest requests, and the next */
 
 	for (unsigned i = 0; i < CONV_BUCKETS; i++)
 		for (struct stream *m = c->bucket[i]; m; m = m->next) {
-			if (m->mate || !m->begun || m->svc != s->svc || memcmp(m->sgid, s->dgid, 16) || memcmp(m->dgid, s->sgid, 16))
+			if (m->mate || !m->begun || m->svc != s->svc || memcmp(m->sgid, s->dgid, 16) || memcmp(m->dgid, s->sgid, 16) ||
+			    !asked(m, kind, p))
 				continue;
-			seq = seq_near(p, m->next_seq);
-			if (!stream_at(m, seq, NULL) && !(m->n && m->v[m->n - 1].n == 0 && seq >= m->v[m->n - 1].seq))
-				continue;
-			if (!best || m->v[m->n - 1].frame_no > best->v[best->n - 1].frame_no)
-				best = m;
+			if (!found[0] || m->v[m->n - 1].ns > found[0]->v[found[0]->n - 1].ns) {
+				found[1] = found[0];
+				found[0] = m;
+			} else if (!found[1] || m->v[m->n - 1].ns > found[1]->v[found[1]->n - 1].ns) {
+				found[1] = m;
+			}
 		}
-	return best;
+	/* One that has been silent for long is not meant. */
+	if (found[1] && found[0]->v[found[0]->n - 1].ns - found[1]->v[found[1]->n - 1].ns < SILENT_NS)
+		return NULL;
+	return found[0];
 }
 
 void conv_free(struct conv *c)

@@ -79,8 +79,8 @@ struct conv {
 /* Of frame and dqpn; made if it is new.  NULL: no memory. */
 struct stream *conv_stream(struct conv *, const struct frame *, uint8_t svc, uint32_t dqpn);
 struct stream *conv_find(struct conv *, const uint8_t *sgid, const uint8_t *dgid, uint8_t svc, uint32_t dqpn);
-/* The stream whose requests an answer with this PSN in s is for; NULL: none fits. */
-struct stream *conv_mate(struct conv *, struct stream *s, psn_t);
+/* The stream whose requests an answer of this kind and PSN in s is for; NULL: none fits, or several. */
+struct stream *conv_mate(struct conv *, struct stream *s, uint8_t kind, psn_t);
 void conv_marry(struct stream *, struct stream *);
 void conv_free(struct conv *);
 
