@@ -40,6 +40,8 @@ static void normalize(uint8_t *h, const struct opcode *op)
 	h[BTH_ACK] &= BTH_ACKREQ;
 	if (op->hdrs & HDR_DETH)
 		h[BTH_LEN + 4] = 0;
+	if (op->hdrs & HDR_XRCETH)
+		h[BTH_LEN] = 0;
 }
 
 /* Of all but the last packet of a joined burst: what moved to the end of it. */
