@@ -347,7 +347,7 @@ static struct shmem *some_shmem(struct world *w, struct ring **ring)
 		return &((struct srq *)o)->shm;
 	}
 	*ring = which == 2 || !((struct qp *)o)->rq.slots ? &((struct qp *)o)->sq : &((struct qp *)o)->rq.ring;
-	return &((struct qp *)o)->shm;
+	return (*ring)->hdr ? &((struct qp *)o)->shm : NULL;	/* a target of XRC has none */
 }
 
 static void write_bytes(struct world *w)
