@@ -15,6 +15,7 @@
 
 #include <rdma/rdma_cma.h>
 #include <rdmad/cmmsg.h>
+#include <rdmad/sock.h>
 
 #include "daemon.h"
 
@@ -40,18 +41,10 @@ static double now_ms(void)
 /* 0 or errno. */
 static int ask(struct agent *a, struct cmm_req *req, struct cmm_rep *rep, int *fd_back)
 {
-	union { struct cmsghdr align; char buf[CMSG_SPACE(4 * sizeof(int))]; } ctl;
-	struct iovec iov = { .iov_base = rep, .iov_len = sizeof(*rep) };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
-	struct cmsghdr *cm;
+	ssize_t n = sock_swap(a->fd, req, cmm_req_len(req->op), rep, sizeof(*rep), fd_back);
 
-	if (send(a->fd, req, cmm_req_len(req->op), MSG_NOSIGNAL) < 0)
-		return errno;
-	if (recvmsg(a->fd, &mh, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(*rep))
-		return ECONNRESET;
-	cm = CMSG_FIRSTHDR(&mh);
-	if (fd_back && cm && cm->cmsg_type == SCM_RIGHTS)
-		memcpy(fd_back, CMSG_DATA(cm), sizeof(int));
+	if (n != (ssize_t)sizeof(*rep))
+		return n < 0 ? errno : ECONNRESET;
 	return rep->err;
 }
 

@@ -90,27 +90,13 @@ int daemon_find(const char *name, bool quiet)
 
 static bool request(int fd, struct msg_req *req, struct msg_rep *rep, int *fd_back)
 {
-	struct iovec iov = { .iov_base = rep, .iov_len = sizeof(*rep) };
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(4 * sizeof(int))];
-	} ctl;
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
-	struct cmsghdr *cm;
-	ssize_t n = send(fd, req, msg_req_len(req->op), MSG_NOSIGNAL);
+	ssize_t n = sock_swap(fd, req, msg_req_len(req->op), rep, sizeof(*rep), fd_back);
 
-	if (n >= 0)
-		n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
 	if (n != (ssize_t)sizeof(*rep)) {
 		fprintf(stderr, "rdmactl: the daemon closed the connection%s%s; its log says why\n", n < 0 ? ": " : "",
 			n < 0 ? strerror(errno) : "");
 		return false;
 	}
-	cm = CMSG_FIRSTHDR(&mh);
-	if (fd_back)
-		*fd_back = -1;
-	if (fd_back && cm && cm->cmsg_type == SCM_RIGHTS)
-		memcpy(fd_back, CMSG_DATA(cm), sizeof(int));
 	if (rep->err)
 		fprintf(stderr, "rdmactl: the daemon answered: %s\n", strerror(rep->err));
 	return !rep->err;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <rdmad/msg.h>
+#include <rdmad/sock.h>
 
 /* Devices have short names: what is below their directories is shorter than these. */
 #define DIR_LEN		128
@@ -90,21 +91,17 @@ static void point(const char *to, const char *fmt, ...)
 static json_t *dump(int fd, uint32_t what)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
-	union { struct cmsghdr align; char buf[CMSG_SPACE(4 * sizeof(int))]; } ctl;
 	struct msg_rep rep;
-	struct iovec iov = { .iov_base = &rep, .iov_len = sizeof(rep) };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
-	struct cmsghdr *cm;
-	json_t *j = NULL;
+	json_t *j;
 	char *text;
 	int mem;
 
-	if (send(fd, &req, msg_req_len(req.op), MSG_NOSIGNAL) < 0 || recvmsg(fd, &mh, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(rep))
+	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &mem) != (ssize_t)sizeof(rep) || mem < 0)
 		return NULL;
-	cm = CMSG_FIRSTHDR(&mh);
-	if (!cm || cm->cmsg_type != SCM_RIGHTS || rep.err)
+	if (rep.err) {
+		close(mem);
 		return NULL;
-	memcpy(&mem, CMSG_DATA(cm), sizeof(mem));
+	}
 	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
 	close(mem);
 	if (text == MAP_FAILED)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sock.h - the address of the daemon's socket, and a connection to a daemon that may be trusted (msg.h has the rules).
+ * sock.h - the address of the daemon's socket, a connection to a daemon that may be trusted, and a request on it (msg.h has the rules).
  */
 #ifndef RDMAD_SOCK_H
 #define RDMAD_SOCK_H
@@ -55,6 +55,31 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 		return fd;
 	close(fd);
 	return -err;
+}
+
+/*
+ * A request, and the whole of its answer: the bytes received, or -1 and errno.  *fd_back, if fd_back is given: the
+ * descriptor that came with it, the caller's to close; -1: none.
+ */
+static inline ssize_t sock_swap(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fd_back)
+{
+	struct iovec iov = { .iov_base = rep, .iov_len = rep_len };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(4 * sizeof(int))];
+	} ctl;
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct cmsghdr *cm;
+	ssize_t n = send(fd, req, req_len, MSG_NOSIGNAL);
+
+	if (fd_back)
+		*fd_back = -1;
+	if (n >= 0)
+		n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
+	cm = n > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
+	if (fd_back && cm && cm->cmsg_type == SCM_RIGHTS)
+		memcpy(fd_back, CMSG_DATA(cm), sizeof(int));
+	return n;
 }
 
 #endif
