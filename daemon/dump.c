@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,6 +295,14 @@ static json_t *cm_json(void)
 			 (int)cma_count.groups, "events", (int)cma_count.events, "agent_ids", (int)agents);
 }
 
+/* Given out by malloc and not yet given back; 0 where a sanitizer has a heap of its own. */
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
 static json_t *stats_json(void)
 {
 	struct counts *n = calloc(1, sizeof(*n));
@@ -321,9 +330,9 @@ static json_t *stats_json(void)
 							 (json_int_t)n->turns[i], "sleeps", (json_int_t)n->sleeps[i], "kicks",
 							 (json_int_t)n->kicks[i]));
 	free(n);
-	return json_pack("{s:o s:o s:{s:s s:i s:i s:i s:i s:i s:o}}", "devices", list, "shards", threads, "daemon", "version",
+	return json_pack("{s:o s:o s:{s:s s:i s:i s:i s:i s:i s:I s:o}}", "devices", list, "shards", threads, "daemon", "version",
 			 PACKAGE_VERSION, "pid", (int)getpid(), "sessions", (int)sessions_n, "holds", (int)holds_n, "fds",
-			 (int)fds_count(), "shared_maps", (int)maps_count(), "cm", cm_json());
+			 (int)fds_count(), "shared_maps", (int)maps_count(), "heap_bytes", (json_int_t)heap_bytes(), "cm", cm_json());
 }
 
 /* ---- the message ------------------------------------------------------------------------------ */
