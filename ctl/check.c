@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* check.c - files, frames, packets; which rule each is for. */
-#include "check.h"
+#include "command.h"
 
 #include <arpa/inet.h>
 #include <getopt.h>
@@ -239,16 +239,17 @@ static int rules(void)
 	return 0;
 }
 
-int check_main(int argc, char **argv, bool as_json)
+/* The exit status: 0 no finding, 1 findings, 2 wrong arguments or a file that cannot be read. */
+int check_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
 		{ "path", required_argument, NULL, 'p' }, { "from", required_argument, NULL, 'f' }, { "rules", no_argument, NULL, 'r' },
 		{ "verbose", no_argument, NULL, 'v' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
 	};
 	struct options o = { 0 };
+	bool as_json = ask->json;
 	int c, status = 0, one;
 
-	optind = 0;
 	while ((c = getopt_long(argc, argv, "p:f:rvjh", longs, NULL)) >= 0) {
 		switch (c) {
 		case 'p':

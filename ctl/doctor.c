@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "daemon.h"
 
 #define AGAIN	"RDMACTL_DOCTOR_AGAIN"	/* set: rdmad-run has started us, with a daemon */
@@ -181,16 +182,15 @@ static const struct {
 	{ doctor_cm, true },
 };
 
-int doctor_main(int argc, char **argv, const char *socket, bool as_json)
+int doctor_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
 		{ "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
 	};
-	struct doctor d = { .socket = socket, .fd = -1 };
-	bool failed = false;
+	struct doctor d = { .socket = ask->socket, .fd = -1 };
+	bool as_json = ask->json, failed = false;
 	int c;
 
-	optind = 0;
 	while ((c = getopt_long(argc, argv, "jh", longs, NULL)) >= 0) {
 		if (c == 'j')
 			as_json = true;

@@ -44,6 +44,4 @@ bool doctor_port_taken(const struct doctor *, char *who, size_t len);
 /* doctor_cm.c: what the peer's CM answers to a REQ for a service that nobody offers. */
 enum verdict doctor_cm(struct doctor *);
 
-int doctor_main(int argc, char **argv, const char *socket, bool as_json);
-
 #endif

@@ -72,7 +72,3 @@ rdmad_SOURCES = daemon/main.c
 rdmad_CPPFLAGS = $(AM_CPPFLAGS) -DSYSCONFDIR='"$(sysconfdir)"'
 rdmad_LDADD = libdaemon.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) \
 	$(CONFUSE_LIBS) -lpthread
-
-bin_PROGRAMS += rdmactl
-rdmactl_SOURCES = daemon/rdmactl.c
-rdmactl_LDADD = $(JANSSON_LIBS)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * command.h - the commands of rdmactl: a row of command.def and a function each, in a file of its own.
+ *
+ * argv[0] is "rdmactl NAME" and optind is 0, so that getopt() begins anew.  What a function returns is the exit
+ * status: 0; 1 there is no daemon, or it did not answer, or nothing could be written; 2 the command line.
+ */
+#ifndef CTL_COMMAND_H
+#define CTL_COMMAND_H
+
+#include <stdbool.h>
+
+/* The options that stood before the command. */
+struct ask {
+	const char *socket;	/* --socket; NULL: wherever programs look */
+	bool json;
+};
+
+#define COMMAND(name, text) int name##_main(int argc, char **argv, const struct ask *);
+#include "command.def"
+#undef COMMAND
+
+/* The usage text of rdmactl; returns status, and goes to stderr if that is not 0. */
+int rdmactl_usage(int status);
+
+#endif

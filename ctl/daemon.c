@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon.c - the daemon that rdmactl asks: where it is, hello, one MSG_DUMP as JSON. */
+#include "daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rdmad/sock.h>
+
+#include "config.h"
+
+/* A connected socket of a daemon that may be trusted, or -errno. */
+static int daemon_at(const char *name)
+{
+	struct ucred who;
+
+	return sock_connect(name, 0, &who);
+}
+
+static int daemon_named(const char *name, const char *where)
+{
+	int fd = daemon_at(name);
+
+	if (fd == -EPERM)
+		fprintf(stderr,
+		        "rdmactl: %s (%s) belongs to another user; rdmactl talks to daemons of root and your "
+		        "own\n",
+		        name, where);
+	else if (fd < 0)
+		fprintf(stderr,
+		        "rdmactl: no rdmad answers at %s (%s): %s; start it, or name its socket with "
+		        "--socket\n",
+		        name, where, strerror(-fd));
+	return fd;
+}
+
+int daemon_find(const char *name, bool quiet)
+{
+	const char *env = getenv("RDMAD_SOCKET");
+	char own[64];
+	int fd, sys;
+
+	if (name)
+		return daemon_named(name, "--socket");
+	if (env && *env)
+		return daemon_named(env, "$RDMAD_SOCKET");
+	sys = daemon_at(RDMAD_SYSTEM_SOCKET);
+	if (sys >= 0)
+		return sys;
+	snprintf(own, sizeof(own), RDMAD_PRIVATE_SOCKET, (unsigned)geteuid());
+	fd = daemon_at(own);
+	if (fd >= 0)
+		return fd;
+	if (quiet)
+		return -1;
+	fprintf(stderr,
+	        "rdmactl: no rdmad answers: %s: %s; %s (a private one of yours): %s\n"
+	        "rdmactl: start one (systemctl start rdmad, or rdmad --private), or run this inside "
+	        "rdmad-run\n",
+	        RDMAD_SYSTEM_SOCKET, strerror(-sys), own, strerror(-fd));
+	return -1;
+}
+
+static bool request(int fd, struct msg_req *req, struct msg_rep *rep, int *fd_back)
+{
+	ssize_t n = sock_swap(fd, req, msg_req_len(req->op), rep, sizeof(*rep), fd_back);
+
+	if (n != (ssize_t)sizeof(*rep)) {
+		fprintf(stderr, "rdmactl: the daemon closed the connection%s%s; its log says why\n",
+		        n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
+		return false;
+	}
+	if (rep->err)
+		fprintf(stderr, "rdmactl: the daemon answered: %s\n", strerror(rep->err));
+	return !rep->err;
+}
+
+bool daemon_hello(int fd)
+{
+	struct msg_req req = {.op = MSG_HELLO,
+	                      .hello = {.abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmactl"}};
+	struct msg_rep rep;
+
+	if (!request(fd, &req, &rep, NULL))
+		return false;
+	if (rep.hello.abi == RDMAD_ABI)
+		return true;
+	rep.hello.version[sizeof(rep.hello.version) - 1] = 0;
+	fprintf(stderr, "rdmactl: the daemon is of version %s, this is %s; restart it after the update\n",
+	        rep.hello.version, PACKAGE_VERSION);
+	return false;
+}
+
+json_t *daemon_dump(int fd, uint32_t what)
+{
+	struct msg_req req = {.op = MSG_DUMP, .dump.what = what};
+	struct msg_rep rep;
+	json_error_t err;
+	int mem = -1;
+	char *text;
+	json_t *j;
+
+	if (!request(fd, &req, &rep, &mem) || mem < 0)
+		return NULL;
+	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
+	close(mem);
+	if (text == MAP_FAILED) {
+		fprintf(stderr, "rdmactl: cannot map the answer: %s\n", strerror(errno));
+		return NULL;
+	}
+	j = json_loadb(text, rep.dump.len, 0, &err);
+	if (!j)
+		fprintf(stderr, "rdmactl: the answer is no JSON: %s\n", err.text);
+	munmap(text, rep.dump.len);
+	return j;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* show.c - commands that show one dump. */
+#include "show.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon.h"
+
+const char *show_str(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+long long show_num(const json_t *j, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(j, key));
+}
+
+int show_end(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	fprintf(stderr, "rdmactl: cannot write: %s\n", strerror(errno));
+	return 1;
+}
+
+int show_json(json_t *j)
+{
+	if (!json_dumpf(j, stdout, JSON_INDENT(1)))
+		putchar('\n');
+	json_decref(j);
+	return show_end();
+}
+
+int show_dump(int argc, char **argv, const struct ask *ask, uint32_t what, void (*show)(const json_t *))
+{
+	static const struct option longs[] = {
+		{ "socket", required_argument, NULL, 's' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct ask a = *ask;
+	json_t *j;
+	int c, fd;
+
+	while ((c = getopt_long(argc, argv, "s:jh", longs, NULL)) >= 0) {
+		switch (c) {
+		case 's':
+			a.socket = optarg;
+			break;
+		case 'j':
+			a.json = true;
+			break;
+		case 'h':
+			return rdmactl_usage(0);
+		default:
+			return rdmactl_usage(2);
+		}
+	}
+	if (optind != argc)
+		return rdmactl_usage(2);
+	fd = daemon_find(a.socket, false);
+	if (fd < 0)
+		return 1;
+	j = daemon_hello(fd) ? daemon_dump(fd, what) : NULL;
+	close(fd);
+	if (!j)
+		return 1;
+	if (a.json)
+		return show_json(j);
+	show(j);
+	json_decref(j);
+	return show_end();
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* show.h - a dump of the daemon, shown as a table or as it came. */
+#ifndef CTL_SHOW_H
+#define CTL_SHOW_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include <rdmad/msg.h>
+
+#include "command.h"
+
+/* All of a command that has no options of its own: what is an enum dump_what. */
+int show_dump(int argc, char **argv, const struct ask *, uint32_t what, void (*show)(const json_t *));
+
+/* Prints j, takes it, and flushes stdout: the exit status. */
+int show_json(json_t *j);
+int show_end(void); /* flushes stdout */
+
+/* Of an object; "" and 0 if there is no such key. */
+const char *show_str(const json_t *, const char *key);
+long long show_num(const json_t *, const char *key);
+
+#endif
