@@ -67,6 +67,7 @@ struct dev {
 	pid_t owner;		/* who opened it: after fork() the child opens its own */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;	/* of ids of XRC whose programs name none; NULL: not yet asked for */
 	uint32_t refs;		/* ids on it */
 	uint8_t max_resp, max_init;	/* RDMA_MAX_... means these */
 };
@@ -74,6 +75,7 @@ struct dev {
 /* NULL: errno.  The name is the daemon's. */
 struct dev *dev_get(const char *name);
 void dev_put(struct dev *);
+struct ibv_xrcd *dev_xrcd(struct dev *);	/* NULL: errno */
 
 /* ---- ids ---------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
  */
 #include "cma.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -70,6 +71,8 @@ static void devs_tidy(void)
 		*p = d->next;
 		if (d->owner != getpid())
 			continue;
+		if (d->xrcd)
+			ibv_close_xrcd(d->xrcd);
 		ibv_dealloc_pd(d->pd);
 		ibv_close_device(d->verbs);
 		free(d);
@@ -125,6 +128,19 @@ void dev_put(struct dev *d)
 	pthread_mutex_lock(&devs_lock);
 	d->refs--;
 	pthread_mutex_unlock(&devs_lock);
+}
+
+struct ibv_xrcd *dev_xrcd(struct dev *d)
+{
+	struct ibv_xrcd_init_attr a = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT,
+	};
+
+	pthread_mutex_lock(&devs_lock);
+	if (!d->xrcd)
+		d->xrcd = ibv_open_xrcd(d->verbs, &a);
+	pthread_mutex_unlock(&devs_lock);
+	return d->xrcd;
 }
 
 EXPORT struct ibv_context **rdma_get_devices(int *num)

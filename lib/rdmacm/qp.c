@@ -134,8 +134,11 @@ static int cq_make(struct cma_id *id, uint32_t wrs, struct ibv_cq **cq, struct i
 	return err;
 }
 
+/* An SRQ of XRC completes on the CQ for receives: while it is there, so are they. */
 static void cqs_free(struct cma_id *id)
 {
+	if (id->id.qp_type == IBV_QPT_XRC_RECV && id->id.srq)
+		return;
 	cq_free(&id->id.send_cq, &id->id.send_cq_channel);
 	cq_free(&id->id.recv_cq, &id->id.recv_cq_channel);
 }
@@ -145,11 +148,13 @@ static int cqs_make(struct cma_id *id, struct ibv_qp_init_attr_ex *a)
 {
 	int err = 0;
 
+	if (a->qp_type == IBV_QPT_XRC_RECV)
+		return 0;
 	if (!a->send_cq) {
 		err = cq_make(id, a->cap.max_send_wr, &id->id.send_cq, &id->id.send_cq_channel);
 		a->send_cq = id->id.send_cq;
 	}
-	if (!err && !a->recv_cq) {
+	if (!err && !a->recv_cq && a->qp_type != IBV_QPT_XRC_SEND) {
 		err = cq_make(id, a->cap.max_recv_wr, &id->id.recv_cq, &id->id.recv_cq_channel);
 		a->recv_cq = id->id.recv_cq;
 	}
@@ -167,6 +172,14 @@ static int pd_check(const struct cma_id *id, struct ibv_pd **pd)
 	return !*pd || (*pd)->context != id->id.verbs ? EINVAL : 0;
 }
 
+static int xrcd_check(struct cma_id *id, uint32_t named, uint32_t *mask, struct ibv_xrcd **xrcd)
+{
+	if (!(*mask & named) || !*xrcd)
+		*xrcd = dev_xrcd(id->dev);
+	*mask |= named;
+	return *xrcd ? 0 : errno;
+}
+
 EXPORT int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *attr)
 {
 	struct cma_id *id = to_id(rid);
@@ -182,6 +195,8 @@ EXPORT int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex 
 	if (rid->srq && !a.srq)
 		a.srq = rid->srq;
 	err = pd_check(id, &a.pd);
+	if (!err && a.qp_type == IBV_QPT_XRC_RECV)
+		err = xrcd_check(id, IBV_QP_INIT_ATTR_XRCD, &a.comp_mask, &a.xrcd);
 	if (!err)
 		err = cqs_make(id, &a);
 	if (err)
@@ -224,17 +239,40 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 
 /* ---- shared receive queues ---------------------------------------------------------------- */
 
+/* The domain and the CQ of an SRQ of XRC. */
+static int srq_xrc(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	int err = xrcd_check(id, IBV_SRQ_INIT_ATTR_XRCD, &attr->comp_mask, &attr->xrcd);
+
+	if (err || (attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ && attr->cq))
+		return err;
+	if (!id->id.recv_cq)
+		err = cq_make(id, attr->attr.max_wr, &id->id.recv_cq, &id->id.recv_cq_channel);
+	attr->cq = id->id.recv_cq;
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
+	return err;
+}
+
 EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	struct ibv_pd *pd = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attr->pd : NULL;
+	bool xrc = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC;
+	int err;
 
 	if (id->srq || !id->verbs || pd_check(to_id(id), &pd))
 		return fail(EINVAL);
 	attr->pd = pd;
 	attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+	err = xrc ? srq_xrc(to_id(id), attr) : 0;
+	if (err)
+		return fail(err);
 	id->srq = ibv_create_srq_ex(id->verbs, attr);
-	if (!id->srq)
-		return -1;
+	if (!id->srq) {
+		err = errno;
+		if (xrc)
+			cqs_free(to_id(id));
+		return fail(err);
+	}
 	id->pd = pd;
 	return 0;
 }
@@ -245,7 +283,7 @@ EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_
 		.srq_context = attr->srq_context,
 		.attr = attr->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = IBV_SRQT_BASIC,
+		.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
 		.pd = pd,
 	};
 
@@ -260,4 +298,6 @@ EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 	if (id->srq)
 		ibv_destroy_srq(id->srq);
 	id->srq = NULL;
+	if (id->qp_type == IBV_QPT_XRC_RECV)
+		cqs_free(to_id(id));
 }

@@ -46,6 +46,12 @@ def pingpongs(tally, where, a, b, full, mtu, iters=200):
 
 # ---- perftest ---------------------------------------------------------------------
 
+def rows_of(text):
+    """perftest's lines of results. Remarks on the machine's clocks can come in the middle of one."""
+    text = re.sub(r"(Correlation coefficient|Conflicting CPU frequency)[^\n]*\n", "", text)
+    return re.findall(r"^\s*\d+\s+\d+\s+[0-9.]+\s+.*$", text, re.M)
+
+
 def perftest(a, b, tool, options, rows=1, limit=30):
     """rows: how many lines of results it must print."""
     def argv(end, port, peer):
@@ -57,9 +63,7 @@ def perftest(a, b, tool, options, rows=1, limit=30):
         text = p.output()
         if re.search(r"Failed|failed|Couldn't|Completion with error|Unable", text):
             raise lab.Failed("it complains: %s" % p.describe())
-    # Remarks on the machine's clocks can come in the middle of a line of results.
-    text = re.sub(r"(Correlation coefficient|Conflicting CPU frequency)[^\n]*\n", "", client.output())
-    got = re.findall(r"^\s*\d+\s+\d+\s+[0-9.]+\s+.*$", text, re.M)
+    got = rows_of(client.output())
     if len(got) != rows:
         raise lab.Failed("%d rows of results instead of %d: %s" % (len(got), rows, client.describe()))
 

@@ -11,6 +11,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+import cases
 import lab
 import places
 import sandbox
@@ -112,7 +113,7 @@ def rows_have(n):
     def check(server, client):
         if re.search(r"Failed|failed|Couldn't|Completion with error|Unable", client + server):
             raise lab.Failed("it complains: %s%s" % (server, client))
-        if len(re.findall(r"^\s*\d+\s+\d+\s+[0-9.]+\s+.*$", client, re.M)) != n:
+        if len(cases.rows_of(client)) != n:
             raise lab.Failed("not %d rows: %s" % (n, client))
     return check
 
@@ -167,6 +168,7 @@ SIMPLE = (
     ("rdma_server", "rdma_client -s {s}", both_say(r": end 0$"), False),
     ("rdma_server -s {s}", "rdma_client -s {s}", both_say(r": end 0$"), True),
     ("rdma_xserver -c r", "rdma_xclient -s {s} -c r", both_say(r": end 0$"), False),
+    ("rdma_xserver -c x", "rdma_xclient -s {s} -c x", both_say(r": end 0$"), False),
     ("udaddy -b {s}", "udaddy -s {s}", both_say(r"^return status 0$"), True),
     ("udaddy -b {s} -c 10 -C 20 -S 100", "udaddy -s {s} -c 10 -C 20 -S 100", both_say(r"^return status 0$"), True),
     ("udaddy -b {s} -p 0x0002", "udaddy -s {s} -p 0x0002", both_say(r"^return status 0$"), True),
