@@ -24,6 +24,13 @@ t_fuzz_mad_replay_CPPFLAGS = $(FUZZ_CPPFLAGS) -DCORPUS='"mad"'
 t_fuzz_mad_replay_LDADD = libproto.a
 EXTRA_DIST += t/fuzz/corpus/mad
 
+check_PROGRAMS += t/fuzz/pcapng_replay
+TESTS += t/fuzz/pcapng_replay
+t_fuzz_pcapng_replay_SOURCES = t/fuzz/pcapng.c t/fuzz/replay.c
+t_fuzz_pcapng_replay_CPPFLAGS = $(FUZZ_CPPFLAGS) -DCORPUS='"pcapng"'
+t_fuzz_pcapng_replay_LDADD = liblab.a
+EXTRA_DIST += t/fuzz/corpus/pcapng
+
 if FUZZ
 noinst_PROGRAMS += t/fuzz/burst_fuzz
 t_fuzz_burst_fuzz_SOURCES = t/fuzz/burst.c
@@ -40,6 +47,11 @@ t_fuzz_mad_fuzz_SOURCES = t/fuzz/mad.c
 t_fuzz_mad_fuzz_CPPFLAGS = $(FUZZ_CPPFLAGS)
 t_fuzz_mad_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
 t_fuzz_mad_fuzz_LDADD = libproto.a
+noinst_PROGRAMS += t/fuzz/pcapng_fuzz
+t_fuzz_pcapng_fuzz_SOURCES = t/fuzz/pcapng.c
+t_fuzz_pcapng_fuzz_CPPFLAGS = $(FUZZ_CPPFLAGS)
+t_fuzz_pcapng_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
+t_fuzz_pcapng_fuzz_LDADD = liblab.a
 endif
 
 CTL_FUZZ_LIBS = libdaemon.a libproto.a $(EV_LIBS) $(CONFUSE_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread
