@@ -7,7 +7,7 @@
  * peers find out by their own retries.  Only if the program said that it ends (MSG_BYE) its QPs end as if it had
  * destroyed them: what they executed may be acknowledged once more.
  */
-#include "ctx.h"
+#include "ends.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -379,6 +379,7 @@ static void ctx_unlink(struct shard *s, void *arg)
 	struct ctx *c = end->ctx;
 
 	c->lost = !c->bye;
+	ends_ctx(c, family_other(s, c));
 	for (unsigned i = 0; i < OBJ_KINDS; i++) {
 		struct ctx *heir = is_shared(order[i]) ? family_other(s, c) : NULL;
 		struct obj *o;

@@ -55,6 +55,7 @@ struct mr {
 	struct region *region;
 	struct peer *peer;		/* whose memory it is; NULL: nobody's */
 	struct dm *dm;			/* or NULL */
+	uint64_t addr, len;		/* as the program has them */
 };
 
 /* Device memory: of the daemon's. */
@@ -151,6 +152,7 @@ struct ctx {
 	unsigned id;			/* for logs and rdmactl */
 	pid_t pid;
 	uid_t uid;
+	uint64_t run;			/* which rdmad-run it belongs to; 0: none */
 	struct peer *peer;		/* its memory */
 	struct family *family;
 	int token_fd;			/* our end: holds the token for who peeks */

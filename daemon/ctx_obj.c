@@ -57,6 +57,8 @@ int mr_change(struct ctx *c, const struct msg_req *req, struct mr *with)
 	old = *mr;
 	mr->region = with->region;
 	mr->peer = with->peer;
+	mr->addr = attr.addr;
+	mr->len = attr.len;
 	with->region = old.region;
 	with->peer = old.peer;
 	return 0;
@@ -73,6 +75,8 @@ int mr_make(struct ctx *c, struct mr *mr, const struct msg_req *req)
 	err = hca_mr_reg(c->hca, &attr, &key);
 	if (err)
 		return err;
+	mr->addr = attr.addr;
+	mr->len = attr.len;
 	err = obj_add(c, &mr->obj, OBJ_MR, key);
 	if (err)
 		hca_mr_dereg(c->hca, key);

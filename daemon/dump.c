@@ -19,6 +19,7 @@
 #include "cma.h"
 #include "cma_agent.h"
 #include "config.h"
+#include "ends.h"
 #include "session.h"
 
 static void gid_text(const uint8_t *gid, char *buf, size_t len)
@@ -85,14 +86,6 @@ static json_t *devices_json(void)
 
 /* ---- qps ------------------------------------------------------------------------------ */
 
-struct qp_row {
-	struct qp_info info;
-	unsigned device, ctx;
-	pid_t pid;
-	uid_t uid;
-	char prog[RDMAD_NAME_LEN];
-};
-
 struct qp_rows {
 	struct qp_row *row;
 	size_t n;
@@ -110,6 +103,21 @@ static bool rows_grow(struct qp_rows *rows, size_t n)
 	return true;
 }
 
+void qp_row_fill(struct qp_row *r, struct shard *s, unsigned device, uint32_t qpn)
+{
+	struct obj *o = obj_find(s, OBJ_QP, device, qpn);
+
+	*r = (struct qp_row){ .device = device };
+	hca_qp_info(s->hca[device], qpn, &r->info);
+	if (!o)
+		return;
+	r->ctx = o->ctx->id;
+	r->pid = o->ctx->pid;
+	r->uid = o->ctx->uid;
+	r->run = o->ctx->run;
+	memcpy(r->prog, o->ctx->prog, sizeof(r->prog));
+}
+
 /* The QPs of one HCA. */
 static int qps_of(struct shard *s, unsigned device, struct qp_rows *rows)
 {
@@ -125,19 +133,8 @@ static int qps_of(struct shard *s, unsigned device, struct qp_rows *rows)
 		return ENOMEM;
 	}
 	n = hca_qp_list(s->hca[device], qpn, count.qp);
-	for (uint32_t i = 0; i < n; i++) {
-		struct obj *o = obj_find(s, OBJ_QP, device, qpn[i]);
-		struct qp_row *r = &rows->row[rows->n++];
-
-		*r = (struct qp_row){ .device = device };
-		hca_qp_info(s->hca[device], qpn[i], &r->info);
-		if (!o)
-			continue;
-		r->ctx = o->ctx->id;
-		r->pid = o->ctx->pid;
-		r->uid = o->ctx->uid;
-		memcpy(r->prog, o->ctx->prog, sizeof(r->prog));
-	}
+	for (uint32_t i = 0; i < n; i++)
+		qp_row_fill(&rows->row[rows->n++], s, device, qpn[i]);
 	free(qpn);
 	return 0;
 }
@@ -170,7 +167,7 @@ static const char *state_name(uint8_t state)
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
-static json_t *qp_json(const struct qp_row *r)
+json_t *qp_json(const struct qp_row *r)
 {
 	const struct qp_info *i = &r->info;
 	char peer[INET6_ADDRSTRLEN] = "";
@@ -181,6 +178,7 @@ static json_t *qp_json(const struct qp_row *r)
 	j = json_pack("{s:s s:I s:s s:s s:i s:s s:i s:i}", "device", devices[r->device].name, "qpn", (json_int_t)i->qpn,
 		      "type", type_name(i->type), "state", state_name(i->state), "pid", (int)r->pid, "program", r->prog,
 		      "uid", (int)r->uid, "context", (int)r->ctx);
+	json_object_set_new(j, "run", json_integer((json_int_t)r->run));
 	json_object_set_new(j, "peer", json_string(peer));
 	json_object_set_new(j, "dest_qpn", json_integer(i->attr.dest_qpn));
 	json_object_set_new(j, "sgid_index", json_integer(i->attr.av.sgid_index));
@@ -348,6 +346,7 @@ int verb_dump(struct call *call)
 	case DUMP_DEVICES: j = devices_json(); break;
 	case DUMP_QPS: j = qps_json(); break;
 	case DUMP_STATS: j = stats_json(); break;
+	case DUMP_ENDS: j = ends_json(); break;
 	default: return EINVAL;
 	}
 	text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;

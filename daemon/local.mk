@@ -6,6 +6,7 @@ noinst_HEADERS += \
 	daemon/ctl.h \
 	daemon/ctx.h \
 	daemon/device.h \
+	daemon/ends.h \
 	daemon/fault.h \
 	daemon/host.h \
 	daemon/io.h \
@@ -39,6 +40,7 @@ libdaemon_a_SOURCES = \
 	daemon/ctx_obj.c \
 	daemon/drain.c \
 	daemon/dump.c \
+	daemon/ends.c \
 	daemon/epoll.c \
 	daemon/fault.c \
 	daemon/gid.c \

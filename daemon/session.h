@@ -22,6 +22,7 @@ struct session {
 	uid_t uid;
 	gid_t gid;
 	char prog[RDMAD_NAME_LEN];	/* as the client calls itself; printable */
+	uint64_t run;		/* of $RDMAD_RUN */
 	bool hello, hold;
 	struct ctx *ctx;	/* after MSG_OPEN */
 	struct cma_channel *cma;	/* after CMM_OPEN */

@@ -17,6 +17,7 @@
 
 #include "config.h"
 #include "ctl.h"
+#include "ends.h"
 #include "log.h"
 #include "session.h"
 
@@ -37,8 +38,9 @@ static int verb_hello(struct call *call)
 			 (unsigned)s->uid, (int)s->pid, call->req->hello.abi, RDMAD_ABI);
 		return 0;
 	}
-	for (unsigned i = 0; i + 1 < sizeof(s->prog) && prog[i]; i++)
+	for (unsigned i = 0; i < sizeof(call->req->hello.prog) && prog[i]; i++)
 		s->prog[i] = isgraph((unsigned char)prog[i]) ? prog[i] : '?';
+	s->run = call->req->hello.run & INT64_MAX;	/* JSON has no more */
 	s->hello = true;
 	return 0;
 }
@@ -108,7 +110,10 @@ static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
 	if (err == EPERM)
 		log_warn("%s (pid %d, user %u): its user may not reach into its memory (a set-user-ID program, or not dumpable)",
 			 s->prog, (int)s->pid, (unsigned)s->uid);
-	return err ? err : ctx_reply(call, event, token);
+	if (err)
+		return err;
+	s->ctx->run = s->run;
+	return ctx_reply(call, event, token);
 }
 
 static int verb_open(struct call *call)
@@ -242,14 +247,20 @@ static void destroy_job(struct shard *s, void *arg)
 	struct job *j = arg;
 	const struct msg_req *req = j->call->req;
 	struct obj *o = obj_get(j->call->s->ctx, kinds[req->op], req->id.handle);
+	struct qp_row row;
 
 	if (!o) {
 		j->err = EINVAL;
 		return;
 	}
+	if (o->kind == OBJ_QP)
+		qp_row_fill(&row, s, o->ctx->dev->index, o->number);
 	j->err = obj_destroy(o);
-	if (!j->err)
-		j->dead = o;
+	if (j->err)
+		return;
+	j->dead = o;
+	if (o->kind == OBJ_QP)
+		ends_qp(&row);
 }
 
 static int verb_destroy(struct call *call)

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -162,6 +163,26 @@ int hold_look(const char *addr)
 	return -1;
 }
 
+json_t *hold_dump(int fd, uint32_t what)
+{
+	struct msg_req req = {.op = MSG_DUMP, .dump.what = what};
+	struct msg_rep rep;
+	json_t *j = NULL;
+	int mem = -1;
+	void *text;
+
+	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &mem) == sizeof(rep) && !rep.err && mem >= 0) {
+		text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
+		if (text != MAP_FAILED) {
+			j = json_loadb(text, rep.dump.len, 0, NULL);
+			munmap(text, rep.dump.len);
+		}
+	}
+	if (mem >= 0)
+		close(mem);
+	return j;
+}
+
 /* ---- starting --------------------------------------------------------------- */
 
 /*
@@ -301,9 +322,9 @@ static char **daemon_argv(const struct options *opt, const struct places *places
 	argv[n++] = (char *)"--private";
 	argv[n++] = (char *)"--socket";
 	argv[n++] = (char *)addr;
-	if (!opt->log) {
+	if (!opt->log || opt->report) {
 		argv[n++] = (char *)"--log-level";
-		argv[n++] = (char *)"warning";
+		argv[n++] = (char *)(opt->report ? "info" : "warning");
 	}
 	if (opt->own) {
 		argv[n++] = (char *)"--config";

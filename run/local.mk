@@ -4,11 +4,15 @@ rdmad_run_SOURCES = \
 	run/hold.c \
 	run/place.c \
 	run/prog.c \
+	run/report.c \
+	run/report.h \
 	run/run.c \
 	run/run.h \
 	run/sysfs.c \
 	run/sysfs.h \
-	run/tree.c
+	run/tree.c \
+	run/watch.c \
+	run/watch.h
 rdmad_run_LDADD = $(JANSSON_LIBS)
 rdmad_run_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DRUN_BINDIR='"$(bindir)"' \

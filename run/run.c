@@ -2,16 +2,20 @@
 /* run.c - rdmad-run: the command line. */
 #include "config.h"
 
+#include "report.h"
 #include "run.h"
 #include "sysfs.h"
+#include "watch.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 static const char usage_text[] =
@@ -28,11 +32,16 @@ static const char usage_text[] =
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
 	"  -S, --sysfs             the devices in /sys/class/infiniband and /dev/infiniband, for this\n"
 	"                          program and its children (a mount namespace)\n"
+	"  -t, --timeout SECONDS   ends the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
+	"  -R, --report DIR        leaves a report there: how it ended, the daemon's log, counters, leaks\n"
+	"  -L, --leaks[=STATUS]    names the verbs objects that the program did not destroy; with STATUS that\n"
+	"                          is the exit status then, if it would be 0\n"
 	"  -e, --env               print the shell lines that set the environment; starts nothing\n"
 	"  -h, --help              this text\n"
 	"  -V, --version           the version\n"
 	"\n"
-	"The exit status is the program's; 127: not found, 126: not executable, 125: rdmad-run failed.\n"
+	"The exit status is the program's, 128+N if signal N killed it; 127: not found, 126: not executable,\n"
+	"125: rdmad-run failed, 124: --timeout.\n"
 	"See rdmad-run(1).\n";
 
 static const struct option long_options[] = {
@@ -42,6 +51,9 @@ static const struct option long_options[] = {
 	{"rsockets", no_argument, NULL, 'r'},
 	{"log", required_argument, NULL, 'l'},
 	{"sysfs", no_argument, NULL, 'S'},
+	{"timeout", required_argument, NULL, 't'},
+	{"report", required_argument, NULL, 'R'},
+	{"leaks", optional_argument, NULL, 'L'},
 	{"env", no_argument, NULL, 'e'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
@@ -72,6 +84,40 @@ static bool is_address(const char *text)
 	return inet_pton(AF_INET, text, &a) == 1 || inet_pton(AF_INET6, text, &a) == 1;
 }
 
+/* Whether something is to be done behind the program's end: watch.h. */
+static bool is_watched(const struct options *opt)
+{
+	return opt->timeout_ms || opt->report || opt->leaks;
+}
+
+/* Seconds, as timeout(1) has them: fractions, and s, m, h, d behind. */
+static int64_t timeout_parse(const char *text)
+{
+	static const char units[] = "smhd";
+	static const double ms[] = {1e3, 6e4, 3.6e6, 8.64e7};
+	char *end;
+	double n = strtod(text, &end);
+	const char *unit = *end ? strchr(units, *end) : units;
+
+	if (end == text || !unit || (*end && end[1]) || !(n > 0) || n * ms[unit - units] > 1e12) {
+		say("--timeout %s: give seconds, or a number with s, m, h or d", text);
+		fail_usage();
+	}
+	return (int64_t)(n * ms[unit - units]) + 1;
+}
+
+static int leak_status_parse(const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (end == text || *end || n < 0 || n > 255) {
+		say("--leaks=%s: an exit status is 0 to 255", text);
+		fail_usage();
+	}
+	return (int)n;
+}
+
 /* False for --env. */
 static bool options_parse(struct options *opt, int argc, char **argv)
 {
@@ -81,7 +127,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::d:rl:SehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:L::ehV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
@@ -89,6 +135,9 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'r': opt->rsockets = true; break;
 		case 'l': opt->log = optarg; break;
 		case 'S': opt->sysfs = true; break;
+		case 't': opt->timeout_ms = timeout_parse(optarg); break;
+		case 'R': opt->report = optarg; break;
+		case 'L': opt->leaks = true; opt->leak_status = optarg ? leak_status_parse(optarg) : 0; break;
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);
 		case 'V': puts("rdmad-run " PACKAGE_VERSION); exit(0);
@@ -103,7 +152,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
 		fail_usage();
 	}
-	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->daemon_arg_n)) {
+	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->daemon_arg_n || is_watched(opt))) {
 		say("--env prints shell lines and starts nothing; it goes together with --socket and --rsockets "
 		    "only");
 		fail_usage();
@@ -120,6 +169,35 @@ static bool rsockets_there(const struct places *p)
 	if (!*p->rs_lib)
 		say("--rsockets: there is no librspreload.so beside libibverbs.so.1: make it, or install all of rdmad");
 	return *p->rs_lib;
+}
+
+/* Before a daemon is started: where its log goes, and the number that the program has. */
+static bool watch_prepare(struct options *opt)
+{
+	char text[20];
+
+	if (!is_watched(opt))
+		return true;
+	if (opt->report && !report_place(opt))
+		return false;
+	if (opt->report && !opt->log)
+		opt->log = report_file(opt, "daemon.log");
+	if (getrandom(&opt->run, sizeof(opt->run), 0) != sizeof(opt->run))
+		abort();
+	opt->run = (opt->run & INT64_MAX) | 1;
+	snprintf(text, sizeof(text), "%" PRIx64, opt->run);
+	return !setenv("RDMAD_RUN", text, 1);
+}
+
+static int watch(const struct options *opt, const char *addr, char **argv)
+{
+	struct outcome o;
+	struct report r;
+
+	if (!report_begin(&r, opt, addr, argv))
+		return RUN_FAILED;
+	watch_program(argv, opt->timeout_ms, &o);
+	return report_end(&r, &o);
 }
 
 int main(int argc, char **argv)
@@ -150,12 +228,16 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if (opt.rsockets && !rsockets_there(&places))
 		return RUN_FAILED;
+	if (!watch_prepare(&opt))
+		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
 	if (hold_get(&opt, &places, addr) < 0)
 		return RUN_FAILED;
 	if (opt.sysfs && !sysfs_enter(&places, addr))
 		return RUN_FAILED;
 	env_set(&places, &opt, addr);
+	if (is_watched(&opt))
+		return watch(&opt, addr, argv + optind);
 	execvp(argv[optind], argv + optind);
 	say("cannot run %s: %s", argv[optind], strerror(errno));
 	return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;

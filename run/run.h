@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h - the rooms of rdmad-run: where things are (place), the daemon (hold), the program (prog).
+ * run.h - the rooms of rdmad-run: where things are (place), the daemon (hold), the program (prog), its parent (watch, report).
  *
  * rdmad-run becomes the program: it execs it in its own process.  So the exit status, signals, job
- * control and the process id are the program's without any forwarding.  What keeps a private daemon alive is
+ * control and the process id are the program's without any forwarding.  Only where something is to be done behind its
+ * end (watch.h) it is a child.  What keeps a private daemon alive is
  * an open connection that the program and its children inherit.
  */
 #ifndef RUN_RUN_H
@@ -11,8 +12,10 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/un.h>
 
+#define RUN_TIMED_OUT	124	/* --timeout */
 #define RUN_FAILED	125	/* exit statuses as env(1), timeout(1) and the shells have them */
 #define RUN_NOT_EXECUTABLE 126
 #define RUN_NOT_FOUND	127
@@ -27,6 +30,11 @@ struct options {
 	const char *own_addr;	/* --own=ADDRESS, or NULL */
 	char **daemon_args;
 	unsigned daemon_arg_n;
+	int64_t timeout_ms;	/* 0: none */
+	const char *report;	/* directory, or NULL */
+	bool leaks;
+	int leak_status;	/* instead of 0, if something was left */
+	uint64_t run;		/* our number, in the program's environment: what of the daemon's is ours; 0: none */
 };
 
 struct places {
@@ -55,6 +63,9 @@ int hold_get(const struct options *, const struct places *, char addr[ADDR_LEN])
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);
+
+/* What the daemon says (MSG_DUMP), on a connection of hold_look(); NULL: nothing that we understand. */
+struct json_t *hold_dump(int fd, uint32_t what);
 
 /* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns of programs that no library can be slipped under. */
 int prog_check(const char *name);

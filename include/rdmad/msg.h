@@ -86,7 +86,7 @@ enum msg_mr_kind {
 	MR_DMABUF,		/* the fd's, a dma-buf or a memfd that cannot shrink, from mr.map_off on; likewise */
 };
 
-enum msg_dump { DUMP_DEVICES = 1, DUMP_QPS, DUMP_STATS };
+enum msg_dump { DUMP_DEVICES = 1, DUMP_QPS, DUMP_STATS, DUMP_ENDS /* contexts and QPs that are no more */ };
 
 struct msg_device {
 	char name[RDMAD_NAME_LEN];
@@ -133,7 +133,7 @@ struct msg_req {
 	uint32_t op;		/* enum msg_op */
 	uint32_t seq;		/* echoed */
 	union {
-		struct { uint32_t abi; uint32_t pid; char prog[RDMAD_NAME_LEN]; } hello;
+		struct { uint32_t abi; uint32_t pid; char prog[56]; uint64_t run; /* $RDMAD_RUN: which rdmad-run it belongs to; 0: none */ } hello;
 		struct { char name[RDMAD_NAME_LEN]; } open;
 		struct { uint32_t port; uint32_t index; } gid;
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;

@@ -51,6 +51,7 @@ static int daemon_connect(pid_t *pid)
 
 int conn_open(struct conn *c)
 {
+	const char *env_run = secure_getenv("RDMAD_RUN");
 	struct msg_req req = { .op = MSG_HELLO };
 	struct msg_rep rep;
 	int err;
@@ -63,7 +64,8 @@ int conn_open(struct conn *c)
 	pthread_mutex_init(&c->lock, NULL);
 	req.hello.abi = RDMAD_ABI;
 	req.hello.pid = (uint32_t)c->owner;
-	snprintf(req.hello.prog, sizeof(req.hello.prog), "%.60s", program_invocation_short_name);
+	req.hello.run = env_run && *env_run ? strtoull(env_run, NULL, 16) : 0;
+	snprintf(req.hello.prog, sizeof(req.hello.prog), "%.55s", program_invocation_short_name);
 	err = conn_call(c, &req, &rep, -1, NULL, 0);
 	if (!err && rep.hello.abi != RDMAD_ABI)
 		err = EPROTONOSUPPORT;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ends.h - what is no more: the last contexts and queue pairs, and what contexts left undestroyed.
+ *
+ * For who looks when the program has ended (rdmad-run --report).  So many rows and no more; the oldest go.  Written in
+ * shard threads while the control thread waits for them, read in the control thread.
+ */
+#ifndef DAEMON_ENDS_H
+#define DAEMON_ENDS_H
+
+#include <jansson.h>
+
+#include "ctx.h"
+
+/* A queue pair as rdmactl shows it. */
+struct qp_row {
+	struct qp_info info;
+	unsigned device, ctx;
+	pid_t pid;
+	uid_t uid;
+	uint64_t run;
+	char prog[RDMAD_NAME_LEN];
+	bool left;		/* it is no more, and its program did not destroy it */
+};
+
+/* dump.c */
+void qp_row_fill(struct qp_row *, struct shard *, unsigned device, uint32_t qpn);
+json_t *qp_json(const struct qp_row *);
+
+/* Shard thread: a QP as it was before its program destroyed it. */
+void ends_qp(const struct qp_row *);
+/* Shard thread: this context is about to end; shared: PDs and MRs go on in another context. */
+void ends_ctx(const struct ctx *, bool shared);
+
+json_t *ends_json(void);
+
+#endif

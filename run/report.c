@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/* report.c - the daemon asked when the program has ended, and what it says sorted out. */
+#include "config.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdmad/msg.h>
+
+#define SETTLE_MS 2000	/* for the daemon to notice that the program has gone */
+
+static const char *const files[] = {"report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json", "qps.json"};
+
+/* Kinds of objects, as the daemon names their number, and for people. */
+static const struct kind {
+	const char *many, *name;
+} kinds[] = {
+	{"qps", "QP"}, {"mrs", "MR"}, {"cqs", "CQ"}, {"pds", "PD"}, {"srqs", "SRQ"}, {"mws", "MW"}, {"dms", "DM"},
+	{"channels", "completion channel"}, {"xrcds", "XRC domain"},
+};
+
+static const char *str(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+static long long num(const json_t *j, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(j, key));
+}
+
+/* ---- files ------------------------------------------------------------------------- */
+
+char *report_file(const struct options *opt, const char *name)
+{
+	char *path = NULL;
+
+	if (asprintf(&path, "%s/%s", opt->report, name) < 0)
+		abort();
+	return path;
+}
+
+bool report_place(const struct options *opt)
+{
+	bool good = true;
+
+	if (mkdir(opt->report, 0777) && errno != EEXIST) {
+		say("--report %s: %s", opt->report, strerror(errno));
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && good; i++) {
+		char *path = report_file(opt, files[i]);
+
+		good = !unlink(path) || errno == ENOENT;
+		if (!good)
+			say("--report %s: cannot remove the old one: %s", path, strerror(errno));
+		free(path);
+	}
+	if (good && access(opt->report, W_OK | X_OK)) {
+		say("--report %s: cannot write there: %s", opt->report, strerror(errno));
+		good = false;
+	}
+	return good;
+}
+
+static void put_json(const struct report *r, const char *name, const json_t *j)
+{
+	char *path = report_file(r->opt, name);
+	FILE *f = j ? fopen(path, "we") : NULL;
+
+	if (f) {
+		json_dumpf(j, f, JSON_INDENT(1));
+		fputc('\n', f);
+	}
+	if (j && (!f || fclose(f)))
+		say("--report %s: %s", path, strerror(errno));
+	free(path);
+}
+
+/* ---- what is ours -------------------------------------------------------------------- */
+
+/* The rows of a list that belong to this run. */
+static json_t *ours(const struct report *r, const json_t *list)
+{
+	json_t *out = json_array(), *row;
+	size_t i;
+
+	json_array_foreach(list, i, row)
+		if (num(row, "run") == (long long)r->opt->run)
+			json_array_append(out, row);
+	return out;
+}
+
+/* Contexts whose process is gone will end as soon as the daemon looks. */
+static bool settled(const json_t *live)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(live, i, row)
+		if (kill((pid_t)num(row, "pid"), 0) && errno == ESRCH)
+			return false;
+	return true;
+}
+
+static json_t *ends_get(const struct report *r)
+{
+	struct timespec pause = {.tv_nsec = 5000000};
+	json_t *ends = NULL, *live = NULL;
+
+	for (unsigned i = 0; i < SETTLE_MS / 5; i++) {
+		json_decref(live);
+		json_decref(ends);
+		ends = hold_dump(r->daemon, DUMP_ENDS);
+		live = ends ? ours(r, json_object_get(ends, "live")) : NULL;
+		if (!ends || settled(live))
+			break;
+		nanosleep(&pause, NULL);
+	}
+	json_decref(live);
+	return ends;
+}
+
+/* Of contexts that ended: those that left something. */
+static json_t *leaks_of(const struct report *r, const json_t *ends)
+{
+	json_t *mine = ours(r, json_object_get(ends, "contexts")), *out = json_array(), *ctx, *n;
+	const char *key;
+	size_t i;
+
+	json_array_foreach(mine, i, ctx) {
+		long long left = 0;
+
+		json_object_foreach(json_object_get(ctx, "left"), key, n)
+			left += json_integer_value(n);
+		if (left)
+			json_array_append(out, ctx);
+	}
+	json_decref(mine);
+	return out;
+}
+
+/* Of the QPs that are no more the last in which that one was. */
+static const json_t *qp_of(const json_t *qps, long long ctx, long long qpn)
+{
+	const json_t *found = NULL;
+	json_t *q;
+	size_t i;
+
+	json_array_foreach(qps, i, q)
+		if (num(q, "context") == ctx && num(q, "qpn") == qpn)
+			found = q;
+	return found;
+}
+
+/* ---- leaks, for people ------------------------------------------------------------------ */
+
+static void leak_object(FILE *f, const json_t *ctx, const json_t *o, const json_t *qps)
+{
+	const char *kind = str(o, "kind");
+	const json_t *q = !strcmp(kind, "qp") ? qp_of(qps, num(ctx, "context"), num(o, "number")) : NULL;
+
+	if (q)
+		fprintf(f, "    QP %#llx  %s, %s, peer %s %#llx, %lld sends and %lld receives outstanding\n", num(o, "number"), str(q, "type"),
+			str(q, "state"), *str(q, "peer") ? str(q, "peer") : "none", num(q, "dest_qpn"), num(q, "sq_len"), num(q, "rq_len"));
+	else if (!strcmp(kind, "mr"))
+		fprintf(f, "    MR key %#llx  %lld bytes at %s\n", num(o, "number"), num(o, "length"), str(o, "address"));
+	else
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+			if (!strncmp(kinds[i].many, kind, strlen(kind)) && kinds[i].many[strlen(kind)] == 's')
+				fprintf(f, "    %s %lld\n", kinds[i].name, num(o, "number"));
+}
+
+static void leak_show(FILE *f, const json_t *ctx, const json_t *qps)
+{
+	const json_t *left = json_object_get(ctx, "left");
+	const char *comma = " ";
+	json_t *o;
+	size_t i;
+
+	fprintf(f, "%s (pid %lld) %s on %s without destroying", str(ctx, "program"), num(ctx, "pid"),
+		json_is_true(json_object_get(ctx, "orderly")) ? "ended" : "was killed, or ended by _exit,", str(ctx, "device"));
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		long long n = num(left, kinds[i].many);
+
+		if (n) {
+			fprintf(f, "%s%lld %s%s", comma, n, kinds[i].name, n == 1 ? "" : "s");
+			comma = ", ";
+		}
+	}
+	fputc('\n', f);
+	json_array_foreach(json_object_get(ctx, "objects"), i, o)
+		leak_object(f, ctx, o, qps);
+}
+
+/* ---- the report ---------------------------------------------------------------------------- */
+
+static void ended_text(char *buf, size_t len, const struct outcome *o)
+{
+	if (o->timed_out)
+		snprintf(buf, len, "time was up: ended by rdmad-run");
+	else if (WIFSIGNALED(o->status))
+		snprintf(buf, len, "killed by signal %d (%s)", WTERMSIG(o->status), strsignal(WTERMSIG(o->status)));
+	else
+		snprintf(buf, len, "exit status %d", WEXITSTATUS(o->status));
+}
+
+/* Counters of a device that differ, from the stats of before and after. */
+static json_t *changes(const json_t *before, const json_t *after)
+{
+	json_t *out = json_object(), *dev, *v;
+	const char *key;
+	size_t i;
+
+	json_array_foreach(json_object_get(after, "devices"), i, dev) {
+		const json_t *was = json_object_get(json_array_get(json_object_get(before, "devices"), i), "counters");
+		json_t *diff = json_object();
+
+		json_object_foreach(json_object_get(dev, "counters"), key, v)
+			if (json_integer_value(v) != num(was, key))
+				json_object_set_new(diff, key, json_integer(json_integer_value(v) - num(was, key)));
+		json_object_set_new(out, str(dev, "name"), diff);
+	}
+	return out;
+}
+
+static void left_add(pid_t pid, void *list)
+{
+	char path[64], name[32] = "?";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fgets(name, sizeof(name), f))
+		name[strcspn(name, "\n")] = 0;
+	fclose(f);
+	if (strcmp(name, "rdmad") && strcmp(name, "rdmad-run"))	/* of an rdmad-run below: they know themselves when to end */
+		json_array_append_new(list, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
+}
+
+static json_t *words(char **argv)
+{
+	json_t *list = json_array();
+
+	for (; *argv; argv++) {
+		json_t *s = json_string(*argv);
+
+		json_array_append_new(list, s ? s : json_string("(not UTF-8)"));
+	}
+	return list;
+}
+
+static json_t *report_json(const struct report *r, const struct outcome *o, int status, const json_t *ends, json_t *leaks, json_t *after)
+{
+	char text[128];
+	json_t *left = json_array(), *j;
+
+	ended_text(text, sizeof(text), o);
+	watch_left(left_add, left);
+	j = json_pack("{s:o s:s s:i s:b s:f s:s s:b}", "command", words(r->argv), "ended", text, "exit_status", status, "timed_out",
+		      (int)o->timed_out, "seconds", (double)o->took_ms / 1000, "daemon", r->addr, "daemon_alive", (int)(ends != NULL));
+	json_object_set_new(j, "signal", WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
+	json_object_set(j, "leaks", leaks);
+	json_object_set_new(j, "processes_left", left);
+	json_object_set_new(j, "counters", changes(r->before, after));
+	return j;
+}
+
+static void report_text(const struct report *r, FILE *f, const json_t *j, const json_t *qps)
+{
+	json_t *row, *v;
+	const char *key, *name;
+	size_t i;
+
+	fputs("program:", f);
+	json_array_foreach(json_object_get(j, "command"), i, row)
+		fprintf(f, " %s", json_string_value(row));
+	fprintf(f, "\nended:   %s, after %.3f s (rdmad-run's exit status: %lld)\ndaemon:  %s%s\n", str(j, "ended"),
+		json_real_value(json_object_get(j, "seconds")), num(j, "exit_status"), r->addr,
+		json_is_true(json_object_get(j, "daemon_alive")) ? "" : ", which DIED before the program's end: see daemon.log");
+	fprintf(f, "\nleft undestroyed%s\n", json_array_size(json_object_get(j, "leaks")) ? ":" : ": nothing");
+	json_array_foreach(json_object_get(j, "leaks"), i, row) {
+		fputs("  ", f);
+		leak_show(f, row, qps);
+	}
+	json_array_foreach(json_object_get(j, "processes_left"), i, row)
+		fprintf(f, "still running: %s (pid %lld)\n", str(row, "name"), num(row, "pid"));
+	json_object_foreach(json_object_get(j, "counters"), name, row) {
+		fprintf(f, "\ncounters of %s that changed\n", name);
+		json_object_foreach(row, key, v)
+			fprintf(f, "  %-24s %+lld\n", key, (long long)json_integer_value(v));
+	}
+	fputs("\nqueue pairs at their end\n", f);
+	json_array_foreach(qps, i, row)
+		fprintf(f, "  %#llx  %s, %s%s, %s (pid %lld), peer %s %#llx, %lld bytes out, %lld in, %lld packets sent again\n",
+			num(row, "qpn"), str(row, "type"), str(row, "state"),
+			json_is_true(json_object_get(row, "live")) ? ", open still" : json_is_true(json_object_get(row, "left")) ? ", left" : "",
+			str(row, "program"), num(row, "pid"), *str(row, "peer") ? str(row, "peer") : "none", num(row, "dest_qpn"),
+			num(row, "tx_bytes"), num(row, "rx_bytes"), num(row, "retrans"));
+}
+
+static void report_write(const struct report *r, const json_t *j, const json_t *qps, const json_t *after)
+{
+	char *path = report_file(r->opt, "report.txt"), *log = report_file(r->opt, "daemon.log");
+	FILE *f = fopen(path, "we");
+	struct stat st;
+
+	put_json(r, "report.json", j);
+	put_json(r, "stats-before.json", r->before);
+	put_json(r, "stats-after.json", after);
+	put_json(r, "qps.json", qps);
+	if (f)
+		report_text(r, f, j, qps);
+	if (!f || fclose(f))
+		say("--report %s: %s", path, strerror(errno));
+	if (!stat(log, &st) && !st.st_size)
+		unlink(log);	/* of a daemon that ran already: its log is not here */
+	free(path);
+	free(log);
+}
+
+/* Those that are no more, and those of processes that run still. */
+static json_t *qps_get(const struct report *r, const json_t *ends)
+{
+	json_t *list = ours(r, json_object_get(ends, "qps")), *all = hold_dump(r->daemon, DUMP_QPS), *live, *q;
+	size_t i;
+
+	live = ours(r, json_object_get(all, "qps"));
+	json_array_foreach(live, i, q)
+		json_object_set_new(q, "live", json_true());
+	json_array_extend(list, live);
+	json_decref(live);
+	json_decref(all);
+	return list;
+}
+
+bool report_begin(struct report *r, const struct options *opt, const char *addr, char **argv)
+{
+	*r = (struct report){.opt = opt, .addr = addr, .argv = argv, .daemon = hold_look(addr)};
+	if (r->daemon < 0)
+		return false;
+	r->before = hold_dump(r->daemon, DUMP_STATS);
+	return true;
+}
+
+int report_end(struct report *r, const struct outcome *o)
+{
+	json_t *ends = ends_get(r), *after = hold_dump(r->daemon, DUMP_STATS), *leaks = leaks_of(r, ends), *qps = qps_get(r, ends), *ctx;
+	int status = outcome_status(o);
+	size_t i;
+
+	if (r->opt->leaks) {
+		json_array_foreach(leaks, i, ctx) {
+			fputs("rdmad-run: ", stderr);
+			leak_show(stderr, ctx, qps);
+		}
+		if (!ends)
+			say("the daemon at %s died before the program's end", r->addr);
+		if (!status && json_array_size(leaks))
+			status = r->opt->leak_status;
+	}
+	if (r->opt->report) {
+		json_t *j = report_json(r, o, status, ends, leaks, after);
+
+		report_write(r, j, qps, after);
+		json_decref(j);
+	}
+	json_decref(ends);
+	json_decref(after);
+	json_decref(leaks);
+	json_decref(qps);
+	json_decref(r->before);
+	close(r->daemon);
+	return status;
+}

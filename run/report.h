@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report.h - what is told behind the program's end: --report DIR, --leaks.
+ *
+ *	DIR/report.txt		for people: how it ended, what it left, counters that changed
+ *	DIR/report.json		the same for programs, with all of it
+ *	DIR/daemon.log		of the private daemon, if we started it
+ *	DIR/stats-before.json, stats-after.json, qps.json	as rdmactl --json has them
+ *
+ * Others add theirs: report_file() names a file there.
+ */
+#ifndef RUN_REPORT_H
+#define RUN_REPORT_H
+
+#include "run.h"
+#include "watch.h"
+
+struct json_t;
+
+struct report {
+	const struct options *opt;
+	const char *addr;		/* the daemon's */
+	char **argv;
+	int daemon;			/* hold_look() */
+	struct json_t *before;		/* stats */
+};
+
+/* Before the program starts: the directory is made, the old report in it removed.  False: said why. */
+bool report_place(const struct options *);
+/* DIR/name, for opt->report; the caller frees it. */
+char *report_file(const struct options *, const char *name);
+
+bool report_begin(struct report *, const struct options *, const char *addr, char **argv);
+/* The program has ended.  The exit status of rdmad-run. */
+int report_end(struct report *, const struct outcome *);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * watch.c - one program, watched.
+ *
+ * It stays in our process group, so the terminal's signals reach it as if we were not there; others that are sent to us
+ * are passed on.  We are the reaper of what it leaves behind, so all of its descendants can be found below us.
+ */
+#include "config.h"
+
+#include "watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GRACE_MS	5000	/* between SIGTERM and SIGKILL */
+#define KILL_MS		5000	/* for what is killed to be gone; only a process stuck in the kernel is not */
+
+static const int passed_on[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* ---- descendants -------------------------------------------------------------- */
+
+struct proc { pid_t pid, parent; bool below; };
+
+/* The parent of a process that runs; 0: none such. */
+static pid_t parent_of(const char *pid)
+{
+	char path[64], text[512], *p;
+	int parent = 0;
+	char state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	p = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+	fclose(f);
+	return p && sscanf(p + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
+}
+
+/* All processes; *n of them. */
+static struct proc *procs(size_t *n)
+{
+	DIR *dir = opendir("/proc");
+	struct proc *all = NULL;
+	struct dirent *e;
+	size_t room = 0;
+
+	*n = 0;
+	while (dir && (e = readdir(dir))) {
+		pid_t parent = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? parent_of(e->d_name) : 0;
+
+		if (!parent)
+			continue;
+		if (*n == room) {
+			room = room ? 2 * room : 256;
+			all = realloc(all, room * sizeof(*all));
+			if (!all)
+				abort();
+		}
+		all[(*n)++] = (struct proc){.pid = atoi(e->d_name), .parent = parent};
+	}
+	if (dir)
+		closedir(dir);
+	return all;
+}
+
+/* One pass down the tree; false: it brought nothing new. */
+static bool mark_below(struct proc *all, size_t n)
+{
+	const pid_t us = getpid();
+	bool more = false;
+
+	for (size_t i = 0; i < n; i++) {
+		bool below = all[i].parent == us;
+
+		for (size_t k = 0; k < n && !below; k++)
+			below = all[k].below && all[k].pid == all[i].parent;
+		more |= below && !all[i].below;
+		all[i].below |= below;
+	}
+	return more;
+}
+
+void watch_left(void (*each)(pid_t, void *), void *arg)
+{
+	size_t n;
+	struct proc *all = procs(&n);
+
+	while (mark_below(all, n))
+		;
+	for (size_t i = 0; i < n; i++)
+		if (all[i].below)
+			each(all[i].pid, arg);
+	free(all);
+}
+
+struct blow { int sig; unsigned n; };
+
+static void strike(pid_t pid, void *arg)
+{
+	struct blow *b = arg;
+
+	b->n += kill(pid, b->sig) == 0;
+	if (b->sig == SIGTERM)
+		kill(pid, SIGCONT);	/* one that is stopped would not see it */
+}
+
+/* How many processes it went to; 0: none runs any more. */
+static unsigned strike_all(int sig)
+{
+	struct blow b = {.sig = sig};
+
+	watch_left(strike, &b);
+	return b.n;
+}
+
+/* ---- the program --------------------------------------------------------------- */
+
+static void reap(struct outcome *o, bool *ended)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != o->pid)
+			continue;
+		o->status = status;
+		*ended = true;
+	}
+}
+
+/* Whatever came; to whom it has come already: the terminal's go to all of the process group. */
+static void signals_take(int fd, struct outcome *o, bool *ended)
+{
+	struct signalfd_siginfo si;
+
+	while (read(fd, &si, sizeof(si)) == sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD)
+			reap(o, ended);
+		else if (si.ssi_code <= 0 && !*ended && (pid_t)si.ssi_pid != o->pid)
+			kill(o->pid, (int)si.ssi_signo);
+	}
+}
+
+/* Until that time (0: for ever), or until the program has ended. */
+static void wait_until(int fd, int64_t end, struct outcome *o, bool *ended)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	while (!*ended) {
+		int64_t left = end ? end - now_ms() : -1;
+
+		if (end && left <= 0)
+			return;
+		poll(&p, 1, left > 1000000 ? 1000000 : (int)left);
+		signals_take(fd, o, ended);
+	}
+}
+
+/* Until all of them are gone; false: some are left at that time. */
+static bool all_gone(int fd, int sig, int64_t patience_ms, struct outcome *o, bool *ended)
+{
+	const int64_t end = now_ms() + patience_ms;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	strike_all(sig);
+	do {
+		poll(&p, 1, 20);
+		signals_take(fd, o, ended);
+		if (*ended && !strike_all(sig == SIGKILL ? SIGKILL : 0))
+			return true;
+	} while (now_ms() < end);
+	return false;
+}
+
+static void time_up(int fd, struct outcome *o, bool *ended)
+{
+	o->timed_out = true;
+	if (!all_gone(fd, SIGTERM, GRACE_MS, o, ended) && !all_gone(fd, SIGKILL, KILL_MS, o, ended))
+		say("some processes are stuck in the kernel and do not end, not by SIGKILL either");
+}
+
+static void become(char **argv, const sigset_t *mask)
+{
+	int err;
+
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	execvp(argv[0], argv);
+	err = errno;
+	say("cannot run %s: %s", argv[0], strerror(err));
+	_exit(err == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
+}
+
+void watch_program(char **argv, int64_t limit_ms, struct outcome *o)
+{
+	const int64_t start = now_ms();
+	bool ended = false;
+	sigset_t mask, old;
+	int fd;
+
+	*o = (struct outcome){.status = RUN_FAILED << 8};
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
+		sigaddset(&mask, passed_on[i]);
+	signal(SIGCHLD, SIG_DFL);	/* ignored by who started us, there would be no status to wait for */
+	sigprocmask(SIG_BLOCK, &mask, &old);
+	fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) || (o->pid = fork()) < 0) {
+		say("cannot start %s: %s", argv[0], strerror(errno));
+		return;
+	}
+	if (o->pid == 0)
+		become(argv, &old);
+	wait_until(fd, limit_ms ? start + limit_ms : 0, o, &ended);
+	if (!ended)
+		time_up(fd, o, &ended);
+	o->took_ms = now_ms() - start;
+	close(fd);
+}
+
+int outcome_status(const struct outcome *o)
+{
+	if (o->timed_out)
+		return RUN_TIMED_OUT;
+	return WIFSIGNALED(o->status) ? 128 + WTERMSIG(o->status) : WEXITSTATUS(o->status);
+}
