@@ -21,7 +21,8 @@ noinst_HEADERS += \
 	daemon/region.h \
 	daemon/session.h \
 	daemon/shard.h \
-	daemon/spin.h
+	daemon/spin.h \
+	daemon/tap.h
 
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
@@ -62,6 +63,7 @@ libdaemon_a_SOURCES = \
 	daemon/session.c \
 	daemon/shard.c \
 	daemon/spin.c \
+	daemon/tap.c \
 	daemon/uring.c \
 	daemon/verb.c \
 	daemon/verb_mem.c \
@@ -72,5 +74,5 @@ libdaemon_a_SOURCES = \
 sbin_PROGRAMS += rdmad
 rdmad_SOURCES = daemon/main.c
 rdmad_CPPFLAGS = $(AM_CPPFLAGS) -DSYSCONFDIR='"$(sysconfdir)"'
-rdmad_LDADD = libdaemon.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) \
+rdmad_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) \
 	$(CONFUSE_LIBS) -lpthread

@@ -44,6 +44,8 @@ void net_ready(struct net *, unsigned slot);
  * After either, if net_blocked(), no burst may be handed in before it is over.
  */
 void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
+/* One packet as bytes with its ICRC, for an IP identification of 0: while the tap is on (tap.h). */
+void net_tx_bytes(struct net *, struct hca *, const struct route *, const uint8_t *data, size_t len, mono_t now);
 void net_flush(struct net *, mono_t now);
 bool net_blocked(const struct net *);
 /* When net_tx_late() has something to do: datagrams that a fault holds back. */

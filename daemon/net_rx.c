@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "../proto/hdr.h"
+#include "tap.h"
 
 #define READS_TURN	16u	/* datagram runs from one socket in one turn */
 #define READ_LEN	(192u << 10)	/* and bytes; then ACKs go out, so that the sender does not wait for all of his window to be worked on */
@@ -35,6 +36,23 @@ static void join_end(struct join *j, mono_t now)
 	j->hca = NULL;
 }
 
+/* Is a packet (without its ICRC) another shard's?  Then it is on its way there.  One to a group goes to all, and is ours, too. */
+static bool pkt_forward(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len)
+{
+	uint32_t qpn = be24_get(data + BTH_DQPN);
+	unsigned owner = qpn <= 1 || qpn == QPN_MCAST ? 0 : qpn_shard(qpn, shard_bits());
+
+	if (owner != net->shard->index) {
+		if (owner < shards_n && shards[owner])
+			shard_inbox_put(shards[owner], s->dev, route, data, len);
+		return true;
+	}
+	for (unsigned i = 1; i < shards_n && qpn == QPN_MCAST; i++)
+		if (shards[i])
+			shard_inbox_put(shards[i], s->dev, route, data, len);
+	return false;
+}
+
 static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const struct route *route,
 		   const uint8_t *data, size_t len, mono_t now)
 {
@@ -42,8 +60,6 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 	struct burst *p = &net->pkt;
 	struct span span;
 	uint16_t id;
-	uint32_t qpn;
-	unsigned owner;
 
 	if (!icrc_check(&net->icrc, &s->flow, data, len, &id)) {
 		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
@@ -52,19 +68,8 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 	len -= ICRC_LEN;
 	if (j->hca && burst_continue(&j->b, j->last, data, len, j->span, JOIN_PKTS))
 		return;
-	if (shards_n > 1) {
-		qpn = be24_get(data + BTH_DQPN);
-		owner = qpn <= 1 || qpn == QPN_MCAST ? 0 : qpn_shard(qpn, shard_bits());
-		if (owner != net->shard->index) {
-			if (owner < shards_n && shards[owner])
-				shard_inbox_put(shards[owner], s->dev, route, data, len);
-			return;
-		}
-		/* To a group: each shard may have members. */
-		for (unsigned i = 1; i < shards_n && qpn == QPN_MCAST; i++)
-			if (shards[i])
-				shard_inbox_put(shards[i], s->dev, route, data, len);
-	}
+	if (shards_n > 1 && pkt_forward(net, s, route, data, len))
+		return;
 	p->route = *route;
 	if (burst_parse(p, &span, data, len)) {
 		join_end(j, now);
@@ -81,6 +86,20 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 	j->b = *p;
 	j->span[0] = span;
 	j->b.span = j->span;
+}
+
+/* The same, looked at one by one. */
+static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len, mono_t now)
+{
+	bool good;
+	uint16_t id;
+
+	good = icrc_check(&net->icrc, &s->flow, data, len, &id);
+	if (!good)
+		hca_count(net->shard->hca[s->dev->index], HCA_STAT_ICRC_ERR, 1);
+	else if (shards_n > 1 && pkt_forward(net, s, route, data, len - ICRC_LEN))
+		return;
+	tap_rx(net->shard, s->dev, route, data, len, good, now);
 }
 
 /* ---- one recvmsg --------------------------------------------------------- */
@@ -143,7 +162,7 @@ bool sock_rx(struct net *net, struct net_sock *s, mono_t now)
 		uint8_t buf[CMSG_SPACE(sizeof(int)) * 4];
 	} cmsg;
 	struct iovec iov = { net->rx_buf, sizeof(net->rx_buf) };
-	bool any = false;
+	bool any = false, tapped = tap_on(net->shard, s->dev->index);
 	size_t len, seg, sum = 0;
 	ssize_t got;
 
@@ -165,7 +184,9 @@ bool sock_rx(struct net *net, struct net_sock *s, mono_t now)
 		route.tclass = 0;
 		seg = cmsgs_read(&msg, &route, len);
 		sender_set(s, route.sgid, sender_get(s, &from, route.sgid));
-		for (size_t off = 0; off < len; off += seg)
+		for (size_t off = 0; tapped && off < len; off += seg)
+			pkt_rx_tap(net, s, &route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
+		for (size_t off = 0; !tapped && off < len; off += seg)
 			pkt_rx(net, s, &join, &route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
 		join_end(&join, now);
 	}

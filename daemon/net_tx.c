@@ -353,7 +353,7 @@ static bool train_start(struct net *net, struct hca *hca, const struct route *ro
 		icrc_flow_init(&net->flow, route->sgid, route->dgid, ROCE_PORT, ROCE_PORT, true);
 	}
 	t->hca = hca;
-	t->gso = !fault_conf.on && (t->sock->ipv6 || net->gso4);
+	t->gso = !fault_conf.on && !net->shard->tap && (t->sock->ipv6 || net->gso4);
 	t->closed = false;
 	t->n = 0;
 	t->len = 0;
@@ -434,4 +434,19 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 		if (i + (uint32_t)n < b->n)
 			net_flush(net, now);
 	}
+}
+
+void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, const uint8_t *data, size_t len, mono_t now)
+{
+	struct batch *t = &net->train;
+
+	if (t->n && (!route_same(&t->route, route) || !train_fits(t, len)))
+		net_flush(net, now);
+	if (!t->n && !train_start(net, hca, route)) {
+		hca_count(hca, HCA_STAT_SEND_ERR, 1);
+		return;
+	}
+	memcpy(net->tx_buf + t->len, data, len);
+	t->pkt_len[t->n++] = (uint16_t)len;
+	t->len += len;
 }

@@ -33,6 +33,7 @@
 #include "raw.h"
 #include "region.h"
 #include "spin.h"
+#include "tap.h"
 
 #define LOOK_NS		50000u		/* how often files are looked at while there is no time to sleep */
 #define LIGHT_NS	5000u		/* how long only bells are looked at while spinning */
@@ -190,7 +191,10 @@ static void mail_read(struct shard_io *io, mono_t now)
 		next = m->next;
 		hca = io->shard->hca[m->device->index];
 		hca_count(hca, HCA_STAT_STRANGERS, 1);
-		hca_rx(hca, &m->route, m->data, m->len, now);
+		if (tap_on(io->shard, m->device->index))
+			tap_rx_mail(io->shard, m->device, &m->route, m->data, m->len, now);
+		else
+			hca_rx(hca, &m->route, m->data, m->len, now);
 		free(m);
 	}
 }
@@ -207,35 +211,38 @@ static bool wants_run(struct shard_io *io, mono_t now)
 
 /* ---- the turn ------------------------------------------------------------ */
 
-/* The HCA of this shard that a burst goes to without a wire; NULL: there is none. */
-static struct hca *local_hca(const struct shard *s, const struct burst *b)
+/* The device whose HCA of this shard a burst goes to without a wire; NULL: there is none. */
+static struct device *local_device(const struct shard *s, const struct burst *b)
 {
-	const struct device *dev = net_device(s->io->net, b->route.dgid);
+	struct device *dev = net_device(s->io->net, b->route.dgid);
 
 	if (!dev || b->dqpn == QPN_MCAST)
 		return NULL;
 	if (shards_n > 1 && (b->dqpn <= 1 ? 0 : qpn_shard(b->dqpn, shard_bits())) != s->index)
 		return NULL;
-	return s->hca[dev->index];
+	return dev;
 }
 
 static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 {
 	struct hca *hca = s->hca[device];
 	struct net *net = s->io->net;
-	struct hca *local;
+	struct device *local;
 	struct burst b;
 	uint64_t len = 0;
 
 	for (unsigned i = 0; i < TX_HCA_BURSTS && len < TX_TURN_LEN && !net_blocked(net) && hca_tx(hca, &b, now); i++) {
 		len += b.payload_len + 1;
-		local = b.raw ? NULL : local_hca(s, &b);
+		local = b.raw ? NULL : local_device(s, &b);
+		if (local)
+			hca_count(hca, HCA_STAT_LOCAL_TRAINS, 1);
 		if (b.raw) {
 			raw_tx(s, hca, device, &b, now);
+		} else if (tap_on(s, device)) {
+			tap_tx(s, device, hca, &b, local, now);
 		} else if (local) {
-			hca_count(hca, HCA_STAT_LOCAL_TRAINS, 1);
 			region_src_failed = false;
-			hca_rx_burst(local, &b, now);
+			hca_rx_burst(s->hca[local->index], &b, now);
 			if (region_src_failed)
 				hca_tx_fault(hca, &b, now);
 		} else {
@@ -503,6 +510,7 @@ static void shard_free(struct shard *s)
 		free(m);
 	}
 	ctx_end(s);
+	tap_end(s);
 	if (s->kick_fd >= 0)
 		close(s->kick_fd);
 	pthread_mutex_destroy(&s->io->lock);

@@ -16,6 +16,7 @@
 
 struct bell;
 struct ctx;			/* a verbs context: ctx.h */
+struct tap;
 
 struct shard {
 	unsigned index;
@@ -24,6 +25,7 @@ struct shard {
 	struct ctx *ctxs;		/* list through ctx->next; changed in this shard's thread only */
 	struct raw *raw[64];		/* raw.c's: packet sockets, RAW_SLOTS of them, the first raw_n of use */
 	unsigned raw_n;
+	struct tap *tap;		/* tap.c's; NULL: nobody wants to see packets */
 	struct cq *late;		/* publish.c's: CQs whose event waits for its time */
 	struct cq_map *cqs;		/* ctx.c's: which CQ ring, QP cookie belongs to a number */
 	struct shard_io *io;		/* shard.c's own */

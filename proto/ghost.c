@@ -116,7 +116,7 @@ bool ghost_tx(struct hca *h, struct burst *b)
 	count(h, HCA_STAT_GHOST_ACKS, 1);
 	*b = (struct burst){
 		.route = g->route, .op_first = g->svc | OP_ACKNOWLEDGE, .op_last = g->svc | OP_ACKNOWLEDGE,
-		.migreq = true, .pkey = 0xffff, .dqpn = g->dqpn, .psn = psn_sub(g->end, 1), .n = 1,
+		.migreq = true, .pkey = 0xffff, .dqpn = g->dqpn, .sqpn = g->qpn, .psn = psn_sub(g->end, 1), .n = 1,
 		.syndrome = aeth_ack(), .msn = g->msn, .span = h->tx_span,
 	};
 	return true;

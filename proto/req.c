@@ -176,6 +176,7 @@ static void burst_init(struct hca *h, struct qp *qp, struct burst *b)
 	b->migreq = true;
 	b->pkey = 0xffff;
 	b->dqpn = qp->attr.dest_qpn;
+	b->sqpn = qp->qpn;
 	b->psn = qp->req.next;
 	b->n = 1;
 	b->mtu = qp->mtu;
@@ -270,7 +271,6 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 	b->dqpn = w->wr.ud.dqpn & 0xffffff;
 	/* A controlled Q_Key (bit 31) in the WR means the QP's own. */
 	b->qkey = w->wr.ud.qkey & 0x80000000u ? qp->attr.qkey : w->wr.ud.qkey;
-	b->sqpn = qp->qpn;
 }
 
 /* RC: counts what is in flight, asks for ACKs, starts the timer. */
@@ -385,10 +385,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 		cut_ud(h, qp, w, b);
 	if (qp->type == QPT_XRC_SEND)
 		b->srqn = w->wr.xrc.srqn & 0xffffff;
-	if (qp->type == QPT_RAW) {
-		b->raw = true;
-		b->sqpn = qp->qpn;
-	}
+	b->raw = qp->type == QPT_RAW;
 	if (qp_reliable(qp))
 		sent_rc(h, qp, w, b, n);
 	advance(qp, w, n);

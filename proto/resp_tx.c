@@ -18,6 +18,7 @@ static void resp_init(struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8
 	b->migreq = true;
 	b->pkey = 0xffff;
 	b->dqpn = qp->attr.dest_qpn;
+	b->sqpn = qp->qpn;
 	b->psn = p;
 	b->n = 1;
 	b->mtu = qp->mtu;

@@ -18,4 +18,4 @@ t_edge_rights_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_rights_LDADD = libdaemon.a $(CHECK_LIBS)
 t_edge_wire_SOURCES = t/edge/wire.c
 t_edge_wire_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
-t_edge_wire_LDADD = libdaemon.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread
+t_edge_wire_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread

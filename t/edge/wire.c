@@ -6,7 +6,10 @@
  *
  * What ctx.c is to the daemon is here a few lines that post to the HCA and take its completions.
  *
- *	wire [uring|epoll] [FAULTS]
+ *	wire [uring|epoll] [tap] [alone] [FAULTS]
+ *
+ * tap: packets are looked at one by one, and each must be what it should.  alone: one process, whose QP is connected to
+ * itself, so that nothing goes by UDP.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +31,9 @@
 #include "daemon/peer.h"
 #include "daemon/region.h"
 #include "daemon/shard.h"
+#include "daemon/tap.h"
 #include "proto/hca.h"
+#include "proto/icrc.h"
 
 #define HALF	(4u << 20)		/* what is sent; behind it, what is received */
 #define ROUNDS	60u
@@ -43,7 +48,7 @@ struct party {				/* what the other one must know */
 };
 
 static struct party me, you;
-static bool parent;
+static bool parent, tapped, alone;
 static uint8_t *mem;
 static uint32_t qpn, key;
 static unsigned posted, done, got;	/* the shard's thread; got: receives */
@@ -176,7 +181,7 @@ static void connect_qp(struct shard *s, void *arg)
 	struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = ACC_REMOTE_WRITE | ACC_REMOTE_READ };
 
 	must(hca_qp_modify(s->hca[0], qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, now), "INIT");
-	for (unsigned n = 0; !parent && n < ROUNDS; n++) {
+	for (unsigned n = 0; (!parent || alone) && n < ROUNDS; n++) {
 		struct message m = message(n);
 		struct { struct recv_wr wr; struct sge sge; } w = {
 			{ n, 1, 0 }, { (uintptr_t)mem + HALF + m.off, m.len, key },
@@ -198,10 +203,62 @@ static void connect_qp(struct shard *s, void *arg)
 
 static void begin(struct shard *s, void *arg) { running = true; }
 
+/* ---- the tap ------------------------------------------------------------------ */
+
+static unsigned long seen[2], bytes_seen[2];
+
+static void tap_look(struct tap_listener *l, struct tap_pkt *p, const struct tap_fate *fate)
+{
+	static uint8_t odd;
+	static struct icrc_rx rx;
+	struct icrc_flow flow;
+	struct burst b = { 0 };
+	struct span span;
+	uint16_t id;
+
+	if (!rx.lo[0])
+		icrc_rx_init(&rx);
+	if (fate->dropped && !p->b && p->data && fate->comment)
+		return;		/* damaged on its way */
+	seen[p->dir]++;
+	if (!p->b || p->local != alone || (p->dir == TAP_OUT && p->qpn != qpn))
+		die("tap: a strange packet");
+	if (p->local && p->dir == TAP_OUT && odd++ & 1)
+		return;		/* some stay spans */
+	must(tap_bytes(p), "tap_bytes");
+	icrc_flow_init(&flow, p->route->sgid, p->route->dgid, 4791, 4791, true);
+	if (!icrc_check(&rx, &flow, p->data, p->len, &id) || id)
+		die("tap: the ICRC is not that of identification 0");
+	if (burst_parse(&b, &span, p->data, p->len - 4) || !psn_eq(b.psn, p->b->psn) || b.dqpn != p->b->dqpn ||
+	    b.payload_len != p->b->payload_len)
+		die("tap: the bytes are not those of the packet");
+	bytes_seen[p->dir] += b.payload_len;
+}
+
+static struct tap_listener look = { .devices = 1, .see = tap_look };
+
+/* As many bytes were seen as there were sent, at least: some more than once, perhaps, or as responses. */
+static void look_end(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned n = 0; n < ROUNDS; n++)
+		sum += message(n).len;
+	tap_unlisten(&look);
+	if (shards[0]->tap)
+		die("tap: it is still there");
+	if (!seen[TAP_OUT] || bytes_seen[TAP_IN] + (alone ? 0 : bytes_seen[TAP_OUT]) < sum)
+		die("tap: packets were not seen");
+}
+
 /* ---- two processes ------------------------------------------------------------ */
 
 static void tell_and_hear(int fd, const void *tell, void *hear, size_t len)
 {
+	if (alone) {
+		memcpy(hear, tell, len);
+		return;
+	}
 	if (write(fd, tell, len) != (ssize_t)len || read(fd, hear, len) != (ssize_t)len)
 		die("the other one is gone");
 }
@@ -228,8 +285,9 @@ static void check(unsigned n)
 	struct message m = message(n);
 	bool here = m.op == WR_READ ? parent : !parent;
 
+	here |= alone;
 	for (uint32_t i = 0; here && i < m.len; i++) {
-		if (mem[HALF + m.off + i] != pattern(m.off + i, !parent)) {
+		if (mem[HALF + m.off + i] != pattern(m.off + i, alone || !parent)) {
 			fprintf(stderr, "wire: message %u (op %u, %u bytes): byte %u is wrong\n", n, m.op, m.len, i);
 			die("data differs");
 		}
@@ -260,6 +318,8 @@ static void run(int fd, enum io_kind kind)
 	shard_call(shards[0], objects_make, &memfd);
 	tell_and_hear(fd, &me, &you, sizeof(me));
 	shard_call(shards[0], connect_qp, NULL);
+	if (tapped)
+		must(tap_listen(&look), "tap_listen");
 	tell_and_hear(fd, "c", &c, 1);
 
 	alarm(GIVE_UP_S);
@@ -269,6 +329,8 @@ static void run(int fd, enum io_kind kind)
 			die("pipe");
 	}
 	tell_and_hear(fd, "d", &c, 1);
+	if (tapped)
+		look_end();
 	shard_stop(shards[0]);
 	gid_stop(loop);
 	for (unsigned n = 0; n < ROUNDS; n++)
@@ -282,23 +344,31 @@ static void run(int fd, enum io_kind kind)
 int main(int argc, char **argv)
 {
 	enum io_kind kind = argc > 1 && !strcmp(argv[1], "epoll") ? IO_EPOLL : IO_URING;
-	const char *wrong = argc > 2 ? fault_parse(argv[2]) : NULL;
+	const char *wrong = NULL;
 	int sv[2], status = 1;
 	pid_t pid;
 
+	for (int i = 2; i < argc && !wrong; i++) {
+		if (!strcmp(argv[i], "tap"))
+			tapped = true;
+		else if (!strcmp(argv[i], "alone"))
+			alone = true;
+		else
+			wrong = fault_parse(argv[i]);
+	}
 	if (wrong) {
 		fprintf(stderr, "wire: %s\n", wrong);
 		return 2;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) || pipe(finished))
 		return 1;
-	pid = fork();
+	pid = alone ? getpid() : fork();
 	parent = pid != 0;
 	if (!parent)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(sv[parent]);
 	run(sv[!parent], kind);
-	if (parent && waitpid(pid, &status, 0) == pid && (!WIFEXITED(status) || WEXITSTATUS(status)))
+	if (parent && !alone && waitpid(pid, &status, 0) == pid && (!WIFEXITED(status) || WEXITSTATUS(status)))
 		return 1;
 	return 0;
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tap.h - the place in the daemon where packets are looked at one by one: lab/tap.h says what is seen there.
+ *
+ * While somebody wants the packets of a device its bursts are cut into packets of their own.  Those to the wire are made
+ * into bytes here and sent one by one, not as a GSO train, so that each has the IP identification 0
+ * and what was looked at is what is sent.  Those to a device of this daemon stay spans, unless bytes are wanted.
+ *
+ * While nobody does, shard->tap is NULL, and that is all there is of it on the data path.
+ */
+#ifndef DAEMON_TAP_H
+#define DAEMON_TAP_H
+
+#include "../lab/tap.h"
+#include "shard.h"
+
+struct hca;
+
+/* Control thread.  After tap_unlisten() no shard is in listener->see() any more.  0, ENOMEM, or EBUSY: there are too many. */
+int tap_listen(struct tap_listener *);
+void tap_unlisten(struct tap_listener *);
+
+/* ---- shard thread ---------------------------------------------------------------------- */
+
+bool tap_wants(const struct tap *, unsigned device);
+
+#ifdef WITHOUT_LAB
+static inline bool tap_on(const struct shard *s, unsigned device) { return false; }
+#else
+static inline bool tap_on(const struct shard *s, unsigned device)
+{
+	return __builtin_expect(s->tap != NULL, false) && tap_wants(s->tap, device);
+}
+#endif
+
+/* A burst of hca, just taken by hca_tx(); to: the device of this shard that it goes to without a wire, or NULL. */
+void tap_tx(struct shard *, unsigned device, struct hca *, const struct burst *, const struct device *to, mono_t now);
+
+/* A UDP payload, len bytes with its ICRC, which is good or not; it is this shard's. */
+void tap_rx(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len, bool good,
+	    mono_t now);
+/* The same without an ICRC: another shard took it from its socket, and found it good. */
+void tap_rx_mail(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len, mono_t now);
+
+void tap_end(struct shard *);		/* its thread has ended */
+
+#endif

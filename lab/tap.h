@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tap.h - one packet on its way, as those see it who disturb and who write down.
+ *
+ *	HCA --burst--> [cut into packets] --> tap_out --+--> wire ------------+--> tap_in --> HCA
+ *	                                                +--> same daemon -----+
+ *
+ * A packet passes tap_out where it leaves a device and tap_in where it arrives at one, so one between two
+ * devices of a daemon (or of a device to itself) passes both there.  At each place its fate is decided first; then
+ * every listener sees the packet as it goes on from there (bytes changed, time of departure), or that it does not.
+ */
+#ifndef LAB_TAP_H
+#define LAB_TAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../proto/burst.h"
+#include "../proto/mono.h"
+
+#define TAP_PKT_MAX	4224u	/* bytes of a UDP payload: headers, 4096, pad, ICRC; rounded up */
+
+enum tap_dir { TAP_OUT, TAP_IN };
+
+struct tap_pkt {
+	unsigned device;		/* index: who sends (out), whom it is for (in) */
+	unsigned shard;			/* whose thread this is */
+	enum tap_dir dir;
+	bool local;			/* from and to devices of one daemon, without a wire */
+	mono_t now;
+	uint32_t qpn;			/* of this device: who sends it, or whom it is for; 0: nobody knows */
+	const struct route *route;
+	/*
+	 * One packet (n is 1), with the payload as spans, good as long as this call lasts.  NULL: what came in is no packet of
+	 * ours (malformed, wrong ICRC); then there are bytes.
+	 */
+	const struct burst *b;
+	/*
+	 * The UDP payload: BTH to ICRC.  NULL: nobody needed it yet; tap_bytes().  Packets from the wire have the ICRC that they
+	 * came with; all others that of an IP identification of 0, which is what is sent while the tap is on.
+	 */
+	const uint8_t *data;
+	size_t len;
+	/* For tap_bytes(). */
+	const struct mem_ops *mem;
+	void *mem_host;
+	uint8_t *room;			/* TAP_PKT_MAX of it */
+};
+
+/* Makes data and len if they are not there.  0 or an errno: the program's memory cannot be read. */
+int tap_bytes(struct tap_pkt *);
+
+/* Puts the right ICRC behind the len bytes of a packet: identification 0. */
+void tap_icrc(const struct route *, uint8_t *pkt, size_t len);
+
+/* What became of a packet at this place. */
+struct tap_fate {
+	bool dropped;			/* it does not go on */
+	bool made;			/* no HCA sent it: a copy, or an answer that a rule gave */
+	const char *comment;		/* one line, e.g. "dropped by rule 2"; NULL: nothing is remarkable */
+};
+
+/* Called in the thread of pkt->shard; several shards may call at once. */
+struct tap_listener {
+	uint32_t devices;		/* bit per device index: whose packets it is to see */
+	void (*see)(struct tap_listener *, struct tap_pkt *, const struct tap_fate *);
+};
+
+#define TAP_LISTENERS	16u
+
+void tap_see(struct tap_listener *const *listener, unsigned n, struct tap_pkt *, const struct tap_fate *);
+
+#endif
