@@ -151,11 +151,11 @@ struct set { int err; };
 static void shard_set(struct shard *s, void *arg)
 {
 	struct set *set = arg;
-	uint32_t devices = 0;
+	uint32_t mask = 0;
 
 	for (unsigned i = 0; i < all.n; i++)
-		devices |= all.v[i]->devices;
-	if (!devices) {
+		mask |= all.v[i]->devices;
+	if (!mask) {
 		tap_end(s);
 		return;
 	}
@@ -165,7 +165,7 @@ static void shard_set(struct shard *s, void *arg)
 		set->err = ENOMEM;
 		return;
 	}
-	s->tap->devices = devices;
+	s->tap->devices = mask;
 	memcpy(s->tap->listener, all.v, sizeof(all.v));
 	s->tap->listener_n = all.n;
 }
