@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -41,6 +42,7 @@
 
 #define START_PATIENCE_MS 15000
 #define ANSWER_PATIENCE_S 10
+#define ROCE_PORT	4791
 #define HOLD_FD_MIN	200	/* above the descriptors that shell scripts and programs count on */
 
 enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };
@@ -185,13 +187,35 @@ json_t *hold_dump(int fd, uint32_t what)
 
 /* ---- starting --------------------------------------------------------------- */
 
-/*
- * The configuration of --own's daemon, as a file to read from: one device with one address.  Without a given address
- * it is one of the loopback network (127.64.0.0 and up, by our process id), so it meets no other daemon's.
- */
+/* Nobody has the port of RoCEv2 there. */
+static bool addr_free(uint32_t addr)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(addr)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is_free = fd >= 0 && !bind(fd, (struct sockaddr *)&in, sizeof(in));
+
+	if (fd >= 0)
+		close(fd);
+	return is_free;
+}
+
+/* One of the loopback network, 127.64.0.0/10: by our process id, so that two of us do not try the same; in another PID namespace one may. */
+static uint32_t own_addr(void)
+{
+	uint32_t pid = (uint32_t)getpid(), addr = 0;
+
+	for (uint32_t i = 0; i < 64; i++) {
+		addr = 0x7f400000 | ((pid + i * 65521) & 0x3fffff);
+		if (addr_free(addr))
+			break;
+	}
+	return addr;
+}
+
+/* The configuration of --own's daemon, as a file to read from: one device with one address, which no other daemon has. */
 static int own_config(const struct options *opt)
 {
-	unsigned pid = (unsigned)getpid();
+	uint32_t a = opt->own_addr ? 0 : own_addr();
 	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
 
 	if (fd < 0)
@@ -199,7 +223,7 @@ static int own_config(const struct options *opt)
 	if (opt->own_addr)
 		dprintf(fd, "device rdmad0 { addresses = { \"%s\" } }\n", opt->own_addr);
 	else
-		dprintf(fd, "device rdmad0 { addresses = { \"127.%u.%u.%u\" } }\n", 64 + (pid >> 16 & 63), pid >> 8 & 255, pid & 255);
+		dprintf(fd, "device rdmad0 { addresses = { \"%u.%u.%u.%u\" } }\n", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
 	lseek(fd, 0, SEEK_SET);
 	return fd;
 }
@@ -406,6 +430,19 @@ static int keep(int fd)
 	return high;
 }
 
+/* A name that nobody listens at; a process of another PID namespace may have our number. */
+static void own_socket(char addr[ADDR_LEN])
+{
+	struct asked a = {.fd = -1};
+	int len = snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET ".%u", (unsigned)geteuid(), (unsigned)getpid());
+
+	for (unsigned i = 1; i < 100 && ask_connect(addr, &a) != ASK_NOBODY; i++) {
+		if (a.fd >= 0)
+			close(a.fd);
+		snprintf(addr + len, ADDR_LEN - (size_t)len, ".%u", i);
+	}
+}
+
 int hold_get(const struct options *opt, const struct places *places, char addr[ADDR_LEN])
 {
 	struct asked a = {.fd = -1};
@@ -421,7 +458,7 @@ int hold_get(const struct options *opt, const struct places *places, char addr[A
 		return -1;
 	}
 	if (opt->own) {
-		snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET ".%u", (unsigned)geteuid(), (unsigned)getpid());
+		own_socket(addr);
 	} else {
 		strcpy(addr, RDMAD_SYSTEM_SOCKET);
 		r = ask(addr, true, &a);

@@ -56,10 +56,18 @@ static pid_t parent_of(const char *pid)
 	return p && sscanf(p + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
 }
 
+/* /proc may be that of another PID namespace, whose numbers mean others here. */
+static bool proc_is_ours(void)
+{
+	char self[32] = "";
+
+	return readlink("/proc/self", self, sizeof(self) - 1) > 0 && atoi(self) == getpid();
+}
+
 /* All processes; *n of them. */
 static struct proc *procs(size_t *n)
 {
-	DIR *dir = opendir("/proc");
+	DIR *dir = proc_is_ours() ? opendir("/proc") : NULL;
 	struct proc *all = NULL;
 	struct dirent *e;
 	size_t room = 0;
@@ -125,11 +133,13 @@ static void strike(pid_t pid, void *arg)
 }
 
 /* How many processes it went to; 0: none runs any more. */
-static unsigned strike_all(int sig)
+static unsigned strike_all(int sig, const struct outcome *o, bool ended)
 {
 	struct blow b = {.sig = sig};
 
 	watch_left(strike, &b);
+	if (!b.n && !ended)
+		strike(o->pid, &b);
 	return b.n;
 }
 
@@ -182,12 +192,14 @@ static bool all_gone(int fd, int sig, int64_t patience_ms, struct outcome *o, bo
 	const int64_t end = now_ms() + patience_ms;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
-	strike_all(sig);
+	strike_all(sig, o, *ended);
 	do {
 		poll(&p, 1, 20);
 		signals_take(fd, o, ended);
-		if (*ended && !strike_all(sig == SIGKILL ? SIGKILL : 0))
+		if (*ended && !strike_all(sig == SIGKILL ? SIGKILL : 0, o, true)) {
+			reap(o, ended);
 			return true;
+		}
 	} while (now_ms() < end);
 	return false;
 }

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/run/fake
+check_PROGRAMS += t/run/fake t/run/leaky
 t_run_fake_SOURCES = t/run/fake.c
+t_run_leaky_SOURCES = t/run/leaky.c
+t_run_leaky_LDADD = -libverbs
 RUN_TESTS = \
 	t/run/real.test \
 	t/run/run.test \
-	t/run/sysfs.test
+	t/run/sysfs.test \
+	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += t/run/lib.sh
