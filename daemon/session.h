@@ -55,6 +55,7 @@ int verb_dm_alloc(struct call *);
 int verb_obj_import(struct call *);
 int verb_cq_create(struct call *);
 int verb_cq_moderate(struct call *);
+int verb_qp_rate(struct call *);
 int verb_cq_resize(struct call *);
 int verb_srq_create(struct call *);
 int verb_srq_modify(struct call *);

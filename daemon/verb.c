@@ -323,6 +323,7 @@ static const struct verb {
 	[MSG_XRCD_OPEN] = { verb_xrcd_open, true },
 	[MSG_XRCD_CLOSE] = { verb_destroy, true },
 	[MSG_QP_OPEN] = { verb_qp_open, true },
+	[MSG_QP_RATE] = { verb_qp_rate, true },
 };
 
 int verb_call(struct ev_loop *loop, struct call *call)

@@ -370,6 +370,24 @@ int verb_qp_query(struct call *call)
 	return j.err;
 }
 
+static void qp_rate_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+	const struct msg_req *req = j->call->req;
+	struct ctx *c = j->call->s->ctx;
+	struct qp *qp = (struct qp *)obj_get(c, OBJ_QP, req->rate.qpn);
+
+	j->err = qp ? hca_qp_rate(c->hca, qp->obj.number, req->rate.kbps, req->rate.burst, shard_now()) : EINVAL;
+}
+
+int verb_qp_rate(struct call *call)
+{
+	struct job j = { .call = call };
+
+	shard_call(call->s->ctx->shard, qp_rate_job, &j);
+	return j.err;
+}
+
 static void mcast_job(struct shard *s, void *arg)
 {
 	struct job *j = arg;

@@ -330,6 +330,7 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		qp_ready(h, qp);
 		qp->tx_pkts += b->n;
 		qp->tx_bytes += b->payload_len;
+		rate_sent(h, qp, b->n, b->payload_len);
 		count_tx(h, b);
 		return true;
 	}
@@ -366,6 +367,8 @@ void hca_tick(struct hca *h, mono_t now)
 			path_timer(h, LINK_OF(t, struct path, timer));
 		else if (t->of == TIMER_PACE)
 			path_pace_timer(h, LINK_OF(t, struct path, pace.timer));
+		else if (t->of == TIMER_RATE)
+			rate_timer(h, LINK_OF(t, struct qp, rate.timer));
 		else
 			req_timer(h, LINK_OF(t, struct qp, timer));
 	}

@@ -110,6 +110,11 @@ struct qp_init {
 };
 int hca_qp_create(struct hca *, const struct qp_init *, uint32_t *qpn);
 int hca_qp_modify(struct hca *, uint32_t qpn, const struct qp_attr *, uint32_t mask, mono_t now);
+/*
+ * What the QP sends is slowed down to kbps (kbit/s, of all bytes on the wire; 0: not), in bursts of so many bytes (0: a
+ * millisecond's worth).  In RTS and SQD.
+ */
+int hca_qp_rate(struct hca *, uint32_t qpn, uint32_t kbps, uint32_t burst, mono_t now);
 int hca_qp_query(const struct hca *, uint32_t qpn, struct qp_attr *, struct qp_init *);
 int hca_qp_destroy(struct hca *, uint32_t qpn);		/* its completions not yet handed out are dropped */
 /*

@@ -13,7 +13,7 @@
 
 #include "mono.h"
 
-enum timer_of { TIMER_QP, TIMER_PATH, TIMER_PACE };
+enum timer_of { TIMER_QP, TIMER_PATH, TIMER_PACE, TIMER_RATE };
 
 struct timer {
 	mono_t at;		/* when it fires; MONO_NEVER: it does not */

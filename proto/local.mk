@@ -26,6 +26,7 @@ libproto_a_SOURCES = \
 	proto/qp.c \
 	proto/qp_modify.c \
 	proto/qp_state.c \
+	proto/rate.c \
 	proto/raw.c \
 	proto/replay.c \
 	proto/req.c \
@@ -67,6 +68,7 @@ noinst_HEADERS += \
 	proto/path.h \
 	proto/qp.h \
 	proto/qp_state.h \
+	proto/rate.h \
 	proto/rng.h \
 	proto/seq.h \
 	proto/slots.h \

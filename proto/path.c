@@ -57,7 +57,7 @@ struct path *path_get(struct hca *h, const uint8_t *dgid)
 	struct path *p = find(h, dgid), **head = &h->paths.head[hash(dgid)];
 
 	if (!p) {
-		p = heap_reserve(&h->timers, h->qp.live + 2 * (h->paths.n + 1)) ? NULL : calloc(1, sizeof(*p));
+		p = heap_reserve(&h->timers, 2 * (h->qp.live + h->paths.n + 1)) ? NULL : calloc(1, sizeof(*p));
 		if (!p)
 			return NULL;
 		h->paths.n++;

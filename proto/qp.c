@@ -90,7 +90,7 @@ static int queues_init(struct hca *h, struct qp *qp)
 		if (!qp->srq_wqe)
 			return ENOMEM;
 	}
-	if (heap_reserve(&h->timers, h->qp.live + 2 * h->paths.n + 1))
+	if (heap_reserve(&h->timers, 2 * (h->qp.live + h->paths.n + 1)))
 		return ENOMEM;
 	return comp_reserve(&h->comp, c->max_send_wr + c->max_recv_wr);
 }
@@ -161,6 +161,8 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	link_init(&qp->waiter);
 	link_init(&qp->mws);
 	timer_init(&qp->timer);
+	timer_init(&qp->rate.timer);
+	qp->rate.timer.of = TIMER_RATE;
 	if (queues_init(h, qp))
 		goto nomem;
 	if (tab_add(h, qp)) {
@@ -190,6 +192,7 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 	mcast_leave(h, qp);
 	mw_leave(qp);
 	timer_del(&h->timers, &qp->timer);
+	timer_del(&h->timers, &qp->rate.timer);
 	events_clear(&qp->ev);
 	comp_release(&h->comp, qp->cap.max_send_wr + qp->cap.max_recv_wr);
 	use(qp, -1);
@@ -230,6 +233,8 @@ void qp_reset(struct hca *h, struct qp *qp)
 	struct resp *r = &qp->resp;
 
 	req_stop(h, qp);
+	rate_limit(h, qp, 0, 0);
+	rate_cut(h, qp, 0);
 	comp_drop(h, qp);
 	recv_drop(qp);
 	if (qp->type == QPT_XRC_RECV)

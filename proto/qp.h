@@ -25,6 +25,7 @@
 #include "heap.h"
 #include "link.h"
 #include "mr.h"
+#include "rate.h"
 #include "seq.h"
 #include "srq.h"
 #include "wqe.h"
@@ -121,6 +122,7 @@ struct qp {
 	struct link ready;	/* in hca.ready */
 	struct link waiter;	/* in path.waiters */
 	struct timer timer;	/* RC: ACK timeout or RNR */
+	struct rate rate;
 	struct sq sq;
 	struct req req;
 	struct resp resp;

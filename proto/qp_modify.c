@@ -29,7 +29,9 @@ static bool values_ok(const struct hca *h, const struct qp_attr *a, uint32_t mas
 	if (mask & QPA_DEST_QPN && a->dest_qpn > 0xffffff)
 		return false;
 	/* RoCE ports have no alternate path (rule 1.8). */
-	return !(mask & QPA_ALT_PATH);
+	if (mask & QPA_ALT_PATH)
+		return false;
+	return !(mask & QPA_RATE_LIMIT) || !a->rate_limit || a->rate_limit >= RD_RATE_MIN;
 }
 
 static uint32_t pow2_mask(uint32_t n)
@@ -132,7 +134,7 @@ static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 }
 
 /* The plain values. */
-static void set_values(struct qp *qp, const struct qp_attr *a, uint32_t mask)
+static void set_values(struct hca *h, struct qp *qp, const struct qp_attr *a, uint32_t mask)
 {
 	struct qp_attr *at = &qp->attr;
 
@@ -156,6 +158,8 @@ static void set_values(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 		qp->mtu = mtu_bytes(a->path_mtu);
 	if (mask & QPA_RETRY_CNT)
 		qp->req.retry_left = a->retry_cnt;
+	if (mask & QPA_RATE_LIMIT)
+		rate_limit(h, qp, a->rate_limit, 0);
 	if (mask & QPA_RNR_RETRY)
 		qp->req.rnr_left = a->rnr_retry;
 	set_psn(qp, a, mask);
@@ -211,9 +215,24 @@ int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t
 		err = set_path(h, qp, &a->av);
 	if (err)
 		return err;
-	set_values(qp, a, mask);
+	set_values(h, qp, a, mask);
 	if (to != qp->state || to == QPS_RESET)
 		enter(h, qp, to, a, mask);
+	return 0;
+}
+
+int hca_qp_rate(struct hca *h, uint32_t qpn, uint32_t kbps, uint32_t burst, mono_t now)
+{
+	struct qp *qp = qp_get(h, qpn);
+
+	h->now = now;
+	if (!qp || qp->type == QPT_XRC_RECV || (kbps ? kbps < RD_RATE_MIN : burst))
+		return EINVAL;
+	if (qp->state != QPS_RTS && qp->state != QPS_SQD)
+		return EINVAL;
+	hca_settle(h);
+	qp->attr.rate_limit = kbps;
+	rate_limit(h, qp, kbps, burst);
 	return 0;
 }
 

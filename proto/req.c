@@ -135,6 +135,7 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 		train = p->train_len / qp->mtu;
 		if (n > train)
 			n = train ? (uint32_t)train : 1;
+		n = rate_fit(qp, n);
 		if (q->probe)
 			n = 1;
 	}
@@ -283,7 +284,7 @@ static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct b
 
 	path_sent(qp, cost);
 	q->unasked += cost;
-	b->ackreq = w->rd || q->probe || q->pos + n == w->pkt_n || psn_eq(end, q->max) ||
+	b->ackreq = w->rd || q->probe || rate_kbps(&qp->rate) || q->pos + n == w->pkt_n || psn_eq(end, q->max) ||
 		    distance(q->una, end) % ASK_PSNS < n ||
 		    (!p->local && (q->unasked >= h->cfg.window_len / 4 || p->inflight >= p->window / 2));
 	if (b->ackreq)
@@ -356,7 +357,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	if (s->next == s->tail || q->rnr_wait || (qp->state != QPS_RTS && qp->state != QPS_SQD) ||
 	    (qp->state == QPS_SQD && s->next == s->begun))
 		return false;
-	if (!locals(h, qp))
+	if (!locals(h, qp) || !rate_may(h, qp))
 		return false;
 	index = s->next;
 	w = sq_at(s, index);

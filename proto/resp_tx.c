@@ -38,6 +38,7 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 
 	if (n > train)
 		n = train ? train : 1;
+	n = rate_fit(qp, n);
 	last = d->at + n == d->end;
 	resp_init(qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
 	b->n = n;
@@ -102,6 +103,9 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	struct resp *r = &qp->resp;
 
 	if (!qp_reliable(qp))
+		return false;
+	/* An ACK behind a response would say that it was sent. */
+	if (r->rd_cur != r->rd_tail && !rate_may(h, qp))
 		return false;
 	if (r->rd_cur != r->rd_tail && stored_tx(h, qp, b))
 		return true;

@@ -109,9 +109,9 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 		HOLDS(qp->srq ? qp->srq->xrcd == qp->xrcd && qp->pd == qp->srq->pd && qp->rcq == qp->srq->cq : !qp->pd && !qp->rcq);
 	if (qp_reliable(qp) && qp->state >= QPS_RTR && qp->state != QPS_ERR)	/* ERR can follow INIT */
 		HOLDS(qp->path);
-	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, or for its peer. */
+	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, its rate, or for its peer. */
 	if (qp->resp.ack || qp->resp.nak || qp->resp.rd_cur != qp->resp.rd_tail)
-		HOLDS(!link_empty(&qp->ready));
+		HOLDS(!link_empty(&qp->ready) || !mono_is_never(qp->rate.timer.at));
 }
 
 /* ---- what QPs share ------------------------------------------------------ */
@@ -244,6 +244,7 @@ void hca_verify(const struct hca *h)
 		live++;
 		HOLDS(qp_get(h, qp->qpn) == qp);
 		HOLDS(qp->timer.pos || mono_is_never(qp->timer.at));
+		HOLDS(qp->rate.timer.pos || mono_is_never(qp->rate.timer.at));
 		depth += qp->sq.depth + qp->rq.depth;
 		verify_qp(h, qp);
 	}

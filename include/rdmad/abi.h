@@ -24,6 +24,7 @@
 #define RD_MAX_WR	16384u	/* the deepest send, receive or shared receive queue */
 #define RD_MAX_CQE	(1u << 20)	/* the largest completion queue */
 #define RD_MAX_DM	(1u << 20)	/* the largest piece of device memory */
+#define RD_RATE_MIN	64u	/* the lowest rate limit of a QP, kbit/s */
 #define RD_MAX_RD_ATOM	128u	/* outstanding reads and atomics of a QP, either side */
 
 /* ---- work requests ---------------------------------------------------- */

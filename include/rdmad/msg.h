@@ -68,6 +68,7 @@ enum msg_op {
 	MSG_XRCD_OPEN,		/* fd with it, if shared: the file that names the domain */
 	MSG_XRCD_CLOSE,		/* id */
 	MSG_QP_OPEN,		/* one more holder of a receiving QP of XRC; MSG_QP_DESTROY gives it up */
+	MSG_QP_RATE,		/* rate limit */
 	MSG_OPS
 };
 
@@ -154,6 +155,7 @@ struct msg_req {
 		struct { uint32_t handle, count, period_us, rsv; } moderate;	/* count 0 or 1, period 0: each completion */
 		struct { uint32_t shared; uint32_t oflags; /* O_CREAT, O_EXCL */ } xrcd;
 		struct { uint32_t qpn, xrcd; uint64_t cookie; } qp_open;
+		struct { uint32_t qpn, kbps, burst /* bytes */, rsv; } rate;
 	};
 };
 
@@ -187,6 +189,7 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_MW_FREE: case MSG_XRCD_CLOSE: return ROW(id);
 	case MSG_XRCD_OPEN: return ROW(xrcd);
 	case MSG_QP_OPEN: return ROW(qp_open);
+	case MSG_QP_RATE: return ROW(rate);
 	}
 #undef ROW
 	return 0;

@@ -157,6 +157,7 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int
 	v->query_rt_values = rt_values_query;
 	v->create_cq_ex = cq_create_ex;
 	v->modify_cq = cq_modify;
+	v->modify_qp_rate_limit = rate_modify;
 	v->create_qp_ex = qp_create_ex;
 	v->create_srq_ex = srq_create_ex;
 	v->get_srq_num = srq_get_num;

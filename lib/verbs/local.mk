@@ -11,6 +11,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/cq.c \
 	lib/verbs/device.c \
 	lib/verbs/dm.c \
+	lib/verbs/ece.c \
 	lib/verbs/enum_str.c \
 	lib/verbs/event.c \
 	lib/verbs/fork.c \
@@ -26,8 +27,9 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/poll.c \
 	lib/verbs/post.c \
 	lib/verbs/qp.c \
-	lib/verbs/raw.c \
 	lib/verbs/query.c \
+	lib/verbs/rate.c \
+	lib/verbs/raw.c \
 	lib/verbs/srq.c \
 	lib/verbs/stub.c \
 	lib/verbs/sysfs.c \

@@ -392,6 +392,7 @@ int cq_modify(struct ibv_cq *, struct ibv_modify_cq_attr *);
 
 struct ibv_mw *mw_alloc(struct ibv_pd *, enum ibv_mw_type);
 int mw_dealloc(struct ibv_mw *);
+int rate_modify(struct ibv_qp *, struct ibv_qp_rate_limit_attr *);
 int mw_bind(struct ibv_qp *, struct ibv_mw *, struct ibv_mw_bind *);	/* type 1 */
 
 int post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad);
@@ -403,6 +404,8 @@ int device_query_ex(struct ibv_context *, const struct ibv_query_device_ex_input
                     struct ibv_device_attr_ex *, size_t len);
 int port_query(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);
 int rt_values_query(struct ibv_context *, struct ibv_values_ex *);
+
+#define VENDOR_ID	0xffffffu	/* software */
 
 /* ---- device, stub ------------------------------------------------------------ */
 

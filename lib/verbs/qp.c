@@ -461,14 +461,3 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 {
 	return 0;
 }
-
-EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	memset(ece, 0, sizeof(*ece));
-	return EOPNOTSUPP;
-}
-
-EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return EOPNOTSUPP;
-}

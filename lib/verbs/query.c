@@ -27,7 +27,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.sys_image_guid = htobe64(m->guid),
 		.max_mr_size = m->max_mr_size,
 		.page_size_cap = 0xfffff000,
-		.vendor_id = 0xffffff, /* software */
+		.vendor_id = VENDOR_ID,
 		.vendor_part_id = 1,
 		.hw_ver = 1,
 		.max_qp = (int)m->max_qp,
@@ -87,6 +87,12 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 	full.odp_caps.per_transport_caps.ud_odp_caps = ud;
 	full.xrc_odp_caps = rc;
 	full.cq_mod_caps.max_cq_count = full.cq_mod_caps.max_cq_period = UINT16_MAX;
+	full.packet_pacing_caps = (struct ibv_packet_pacing_caps){
+		.qp_rate_limit_min = RD_RATE_MIN,
+		.qp_rate_limit_max = UINT32_MAX,
+		.supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD | 1u << IBV_QPT_RAW_PACKET |
+				  1u << IBV_QPT_XRC_SEND,
+	};
 	full.max_dm_size = to_ctx(context)->attr.max_dm;
 	memset(attr, 0, len);
 	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));

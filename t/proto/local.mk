@@ -10,6 +10,7 @@ PROTO_TESTS = \
 	t/proto/core_loss \
 	t/proto/core_ops \
 	t/proto/core_path \
+	t/proto/core_rate \
 	t/proto/core_mr \
 	t/proto/core_flush \
 	t/proto/core_mw \
@@ -77,6 +78,9 @@ t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
 t_proto_core_path_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_rate_SOURCES = t/proto/core_rate.c t/proto/rig.c
+t_proto_core_rate_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_rate_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
 t_proto_core_ops_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)

@@ -101,6 +101,25 @@ static struct qp_attr attr_random(struct swarm *w)
 	return a;
 }
 
+/* Some are slowed down; of a source of chance of its own, so that old seeds stay what they were. */
+static void rates_random(struct swarm *w)
+{
+	struct model *m = &w->m;
+	struct rng r = { m->s.seed ^ 0x7261746573 };
+
+	if (!rng_one_in(&r, 4))
+		return;
+	for (unsigned i = 0; i < m->qp_n; i++) {
+		struct mqp *q = &m->qp[i];
+
+		if (q->type == QPT_XRC_RECV || !rng_one_in(&r, 2))
+			continue;
+		if (hca_qp_rate(q->node->hca, q->qpn, PICK(&r, 50000, 1000000, 10000000), PICK(&r, 0, 0, 1, 5000, 100000), sim_now(&m->s)))
+			sim_fail(&m->s, "hca_qp_rate");
+		m->lenient = true;	/* late is not counted as lost */
+	}
+}
+
 static void qps_random(struct swarm *w)
 {
 	struct model *m = &w->m;
@@ -497,6 +516,7 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	w->m.on_settle = top_up;
 	links_random(w);
 	qps_random(w);
+	rates_random(w);
 	step(&w->m.s, w);
 	while (w->ops_left && sim_step(&w->m.s))
 		;

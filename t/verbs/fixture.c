@@ -252,6 +252,7 @@ int main(void)
 	api_event(s);
 	api_async(s);
 	api_raw(s);
+	api_rate(s);
 	api_ex(s);
 	api_mw(s);
 	api_ops(s);

@@ -78,6 +78,7 @@ void api_map(Suite *);
 void api_memory(Suite *);
 void api_share(Suite *);
 void api_async(Suite *);
+void api_rate(Suite *);
 void api_raw(Suite *);
 
 #endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* rate.c - one QP's rate: a bucket kept as a time. */
+#include "rate.h"
+
+#include "hca_in.h"
+
+#define SLICE_NS	1000000u	/* what goes at once, where nothing else is said */
+#define PKT_HEAD	62u		/* Ethernet, IPv4, UDP, BTH, ICRC, FCS */
+
+static uint64_t ns_of(uint64_t bytes, uint32_t kbps) { return bytes * 8000000 / kbps; }
+
+static uint64_t bytes_of(uint64_t ns, uint32_t kbps) { return ns * kbps / 8000000; }
+
+/* How far next may be behind. */
+static uint64_t depth_ns(const struct rate *r, uint32_t kbps)
+{
+	return r->burst ? ns_of(r->burst, kbps) : SLICE_NS;
+}
+
+bool rate_may(struct hca *h, struct qp *qp)
+{
+	struct rate *r = &qp->rate;
+
+	if (!rate_kbps(r) || !mono_before(h->now, r->next))
+		return true;
+	if (mono_is_never(r->timer.at))
+		timer_set(&h->timers, &r->timer, r->next);
+	return false;
+}
+
+uint32_t rate_fit(const struct qp *qp, uint32_t n)
+{
+	const struct rate *r = &qp->rate;
+	uint32_t kbps = rate_kbps(r);
+	uint64_t most;
+
+	if (!kbps)
+		return n;
+	most = (r->burst ? r->burst : bytes_of(SLICE_NS, kbps)) / (qp->mtu + PKT_HEAD);
+	if (n > most)
+		n = (uint32_t)most;
+	return n ? n : 1;
+}
+
+void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
+{
+	struct rate *r = &qp->rate;
+	uint32_t kbps = rate_kbps(r);
+	uint64_t depth;
+
+	if (!kbps)
+		return;
+	if (qp->type != QPT_RAW)
+		len += (uint64_t)n * PKT_HEAD;
+	depth = depth_ns(r, kbps);
+	if (h->now.ns > depth && r->next.ns < h->now.ns - depth)
+		r->next.ns = h->now.ns - depth;
+	r->next = mono_add(r->next, ns_of(len, kbps));
+}
+
+/* What waits was told a time by the old rate; a debt made by a lower one is not paid for long. */
+static void changed(struct hca *h, struct qp *qp)
+{
+	struct rate *r = &qp->rate;
+	uint32_t kbps = rate_kbps(r);
+
+	r->next = mono_min(r->next, kbps ? mono_add(h->now, depth_ns(r, kbps)) : h->now);
+	if (!mono_is_never(r->timer.at))
+		timer_set(&h->timers, &r->timer, h->now);
+}
+
+void rate_limit(struct hca *h, struct qp *qp, uint32_t kbps, uint32_t burst)
+{
+	qp->rate.limit = kbps;
+	qp->rate.burst = burst;
+	changed(h, qp);
+}
+
+void rate_cut(struct hca *h, struct qp *qp, uint32_t kbps)
+{
+	if (qp->rate.cut == kbps)
+		return;
+	qp->rate.cut = kbps;
+	changed(h, qp);
+}
+
+void rate_timer(struct hca *h, struct qp *qp)
+{
+	qp_ready(h, qp);
+}
