@@ -13,19 +13,20 @@ enum { ACT_KEEP, ACT_ERR, ACT_SQ };
 enum { NAKROW_NONE, NAKROW_RNR, NAKROW_PSN_SEQ = 16, NAKROW_INV_REQ, NAKROW_REM_ACCESS, NAKROW_REM_OP };
 
 struct row {
-	const char *name;
+	const char *name, *text;
 	uint8_t nak, send_wc, recv_wc, act, event, stat;
 };
 
 static const struct row rows[FAULT_END] = {
 #define FAULT(name, nak, swc, rwc, act, event, stat, text) \
-	[FAULT_##name] = { #name, NAKROW_##nak, WC_##swc, WC_##rwc, ACT_##act, EV_##event, HCA_STAT_##stat },
+	[FAULT_##name] = { #name, text, NAKROW_##nak, WC_##swc, WC_##rwc, ACT_##act, EV_##event, HCA_STAT_##stat },
 #include "fault.def"
 #undef FAULT
 };
 
 unsigned hca_fault_n(void) { return FAULT_N; }
 const char *hca_fault_name(unsigned row) { return row < FAULT_N ? rows[row + 1].name : NULL; }
+const char *hca_fault_text(unsigned row) { return row < FAULT_N ? rows[row + 1].text : NULL; }
 uint64_t hca_fault_count(const struct hca *h, unsigned row) { return row < FAULT_N ? h->fault[row + 1] : 0; }
 
 static void nak(struct qp *qp, const struct row *r)

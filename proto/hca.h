@@ -183,6 +183,7 @@ const char *hca_stat_name(enum hca_stat);	/* lower case, as rxe's hw_counters wh
 /* How often each row of fault.def was taken; for tests that want every rule reached. */
 unsigned hca_fault_n(void);
 const char *hca_fault_name(unsigned row);
+const char *hca_fault_text(unsigned row);
 uint64_t hca_fault_count(const struct hca *, unsigned row);
 
 /* What a person wants to know of a QP. */

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 LAB_TESTS = \
-	t/lab/pcapng
+	t/lab/dress \
+	t/lab/pcapng \
+	t/lab/remark \
+	t/lab/spool
 check_PROGRAMS += $(LAB_TESTS)
 TESTS += $(LAB_TESTS)
 LAB_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
@@ -9,3 +12,12 @@ LAB_TEST_LIBS = liblab.a libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 t_lab_pcapng_SOURCES = t/lab/pcapng.c t/pcap.c
 t_lab_pcapng_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_pcapng_LDADD = $(LAB_TEST_LIBS) $(PCAP_LIBS)
+t_lab_dress_SOURCES = t/lab/dress.c t/pcap.c
+t_lab_dress_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
+t_lab_dress_LDADD = $(LAB_TEST_LIBS)
+t_lab_remark_SOURCES = t/lab/remark.c t/proto/rig.c
+t_lab_remark_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
+t_lab_remark_LDADD = $(LAB_TEST_LIBS)
+t_lab_spool_SOURCES = t/lab/spool.c
+t_lab_spool_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
+t_lab_spool_LDADD = $(LAB_TEST_LIBS) -lpthread
