@@ -91,15 +91,14 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 /* The same, looked at one by one. */
 static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len, mono_t now)
 {
-	bool good;
-	uint16_t id;
+	struct tap_wire w = { .sport = s->peer_port };
 
-	good = icrc_check(&net->icrc, &s->flow, data, len, &id);
-	if (!good)
+	w.good = icrc_check(&net->icrc, &s->flow, data, len, &w.ip_id);
+	if (!w.good)
 		hca_count(net->shard->hca[s->dev->index], HCA_STAT_ICRC_ERR, 1);
 	else if (shards_n > 1 && pkt_forward(net, s, route, data, len - ICRC_LEN))
 		return;
-	tap_rx(net->shard, s->dev, route, data, len, good, now);
+	tap_rx(net->shard, s->dev, route, data, len, &w, now);
 }
 
 /* ---- one recvmsg --------------------------------------------------------- */

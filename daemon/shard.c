@@ -238,7 +238,7 @@ static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 			hca_count(hca, HCA_STAT_LOCAL_TRAINS, 1);
 		if (b.raw) {
 			raw_tx(s, hca, device, &b, now);
-		} else if (tap_on(s, device)) {
+		} else if (tap_on(s, device) || (local && tap_on(s, local->index))) {
 			tap_tx(s, device, hca, &b, local, now);
 		} else if (local) {
 			region_src_failed = false;

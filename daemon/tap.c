@@ -29,7 +29,7 @@ static struct tap_pkt pkt_in(struct shard *s, unsigned device, const struct burs
 {
 	return (struct tap_pkt){
 		.device = device, .shard = s->index, .dir = TAP_IN, .now = now, .qpn = b ? b->dqpn : 0, .b = b, .route = route,
-		.mem = &region_mem_ops, .room = s->tap->in_room,
+		.sport = TAP_PORT, .mem = &region_mem_ops, .room = s->tap->in_room,
 	};
 }
 
@@ -39,6 +39,7 @@ static void arrive(struct shard *s, struct tap_pkt *p)
 
 	tap_see(s->tap->listener, s->tap->listener_n, p, &fate);
 	hca_rx_burst(s->hca[p->device], p->b, p->now);
+	tap_after(s->tap->listener, s->tap->listener_n, p, &fate);
 }
 
 /* What is not a packet for any QP. */
@@ -50,15 +51,17 @@ static void arrive_bad(struct shard *s, struct tap_pkt *p, const char *why)
 	tap_see(s->tap->listener, s->tap->listener_n, p, &fate);
 }
 
-void tap_rx(struct shard *s, const struct device *dev, const struct route *route, const uint8_t *data, size_t len, bool good,
-	    mono_t now)
+void tap_rx(struct shard *s, const struct device *dev, const struct route *route, const uint8_t *data, size_t len,
+	    const struct tap_wire *w, mono_t now)
 {
 	struct tap_pkt p = pkt_in(s, dev->index, NULL, route, now);
 	struct span span;
 
 	p.data = data;
 	p.len = len;
-	if (!good) {
+	p.sport = w->sport;
+	p.ip_id = w->ip_id;
+	if (!w->good) {
 		arrive_bad(s, &p, "the ICRC is wrong");
 		return;
 	}
@@ -125,7 +128,7 @@ void tap_tx(struct shard *s, unsigned device, struct hca *hca, const struct burs
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct tap_pkt p = {
 			.device = device, .shard = s->index, .dir = TAP_OUT, .local = to, .now = now, .qpn = b->sqpn, .b = &one,
-			.route = &b->route, .mem = &region_mem_ops, .room = s->tap->out_room,
+			.route = &b->route, .sport = TAP_PORT, .mem = &region_mem_ops, .room = s->tap->out_room,
 		};
 
 		burst_slice(b, i, 1, &one, span);

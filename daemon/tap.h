@@ -37,8 +37,12 @@ static inline bool tap_on(const struct shard *s, unsigned device)
 void tap_tx(struct shard *, unsigned device, struct hca *, const struct burst *, const struct device *to, mono_t now);
 
 /* A UDP payload, len bytes with its ICRC, which is good or not; it is this shard's. */
-void tap_rx(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len, bool good,
-	    mono_t now);
+struct tap_wire {
+	bool good;
+	uint16_t sport, ip_id;		/* what the ICRC was checked with */
+};
+void tap_rx(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len,
+	    const struct tap_wire *, mono_t now);
 /* The same without an ICRC: another shard took it from its socket, and found it good. */
 void tap_rx_mail(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len, mono_t now);
 

@@ -8,13 +8,12 @@
 #include "../proto/hdr.h"
 #include "../proto/icrc.h"
 
-#define PORT 4791u
 
 void tap_icrc(const struct route *route, uint8_t *pkt, size_t len)
 {
 	struct icrc_flow flow;
 
-	icrc_flow_init(&flow, route->sgid, route->dgid, PORT, PORT, true);
+	icrc_flow_init(&flow, route->sgid, route->dgid, TAP_PORT, TAP_PORT, true);
 	icrc_put(pkt + len, icrc_pkt(&flow, 0, pkt, len));
 }
 
@@ -49,4 +48,11 @@ void tap_see(struct tap_listener *const *listener, unsigned n, struct tap_pkt *p
 	for (unsigned i = 0; i < n; i++)
 		if (listener[i]->devices >> p->device & 1)
 			listener[i]->see(listener[i], p, fate);
+}
+
+void tap_after(struct tap_listener *const *listener, unsigned n, struct tap_pkt *p, const struct tap_fate *fate)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (listener[i]->after && listener[i]->devices >> p->device & 1)
+			listener[i]->after(listener[i], p, fate);
 }

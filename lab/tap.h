@@ -19,6 +19,7 @@
 #include "../proto/burst.h"
 #include "../proto/mono.h"
 
+#define TAP_PORT	4791u
 #define TAP_PKT_MAX	4224u	/* bytes of a UDP payload: headers, 4096, pad, ICRC; rounded up */
 
 enum tap_dir { TAP_OUT, TAP_IN };
@@ -42,6 +43,7 @@ struct tap_pkt {
 	 */
 	const uint8_t *data;
 	size_t len;
+	uint16_t sport, ip_id;		/* as the ICRC of data has them */
 	/* For tap_bytes(). */
 	const struct mem_ops *mem;
 	void *mem_host;
@@ -65,10 +67,13 @@ struct tap_fate {
 struct tap_listener {
 	uint32_t devices;		/* bit per device index: whose packets it is to see */
 	void (*see)(struct tap_listener *, struct tap_pkt *, const struct tap_fate *);
+	/* Or NULL.  Right after the HCA got a packet that came in and was seen, and before anything else; the same arguments. */
+	void (*after)(struct tap_listener *, struct tap_pkt *, const struct tap_fate *);
 };
 
 #define TAP_LISTENERS	16u
 
 void tap_see(struct tap_listener *const *listener, unsigned n, struct tap_pkt *, const struct tap_fate *);
+void tap_after(struct tap_listener *const *listener, unsigned n, struct tap_pkt *, const struct tap_fate *);
 
 #endif
