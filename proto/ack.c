@@ -57,6 +57,9 @@ static void progress(struct hca *h, struct qp *qp)
 	q->retry_left = qp->attr.retry_cnt;
 	q->rnr_left = qp->attr.rnr_retry;
 	q->implied = q->probe = false;
+	qp->why.rx_pkts = qp->rx_pkts;
+	if (qp->why.timeouts | qp->why.naks | qp->why.rnrs | qp->why.early)
+		why_progress(qp);
 	req_timed(h, qp);
 	if (!q->rnr_wait) {
 		if (psn_eq(q->una, q->next) || !qp->attr.timeout)
@@ -92,9 +95,12 @@ static bool ack_to(struct hca *h, struct qp *qp, psn_t to)
 }
 
 /* Sends again from una on, if there are retries left. */
-static void retry(struct hca *h, struct qp *qp)
+static void retry(struct hca *h, struct qp *qp, bool implied)
 {
 	struct req *q = &qp->req;
+
+	qp->why.naks++;
+	TRACE_PUT(h, qp, AGAIN, .psn = q->una.v, .op = implied, .a = q->retry_left, .b = (q->next.v - q->una.v) & PSN_MASK);
 
 	if (!q->retry_left) {
 		fault_act(h, qp, FAULT_REQ_RETRY_EXC);
@@ -112,7 +118,7 @@ static void implied_nak(struct hca *h, struct qp *qp)
 		return;
 	}
 	count(h, HCA_STAT_IMPLIED_NAK, 1);
-	retry(h, qp);
+	retry(h, qp, true);
 	qp->req.implied = true;
 }
 
@@ -127,6 +133,8 @@ static void rnr_nak(struct hca *h, struct qp *qp, uint8_t code)
 	count(h, HCA_STAT_RCVD_RNR_ERR, 1);
 	if (q->rnr_wait)
 		return;
+	qp->why.rnrs++;
+	TRACE_PUT(h, qp, RNR_RX, .psn = q->una.v, .op = (uint8_t)(0x20 | code), .a = q->rnr_left);
 	if (qp->attr.rnr_retry != 7) {
 		if (!q->rnr_left) {
 			fault_act(h, qp, FAULT_REQ_RNR_EXC);
@@ -141,12 +149,13 @@ static void rnr_nak(struct hca *h, struct qp *qp, uint8_t code)
 
 static void nak(struct hca *h, struct qp *qp, uint8_t code)
 {
+	TRACE_PUT(h, qp, NAK_RX, .psn = qp->req.una.v, .op = (uint8_t)(0x60 | code));
 	switch (code) {
 	case NAK_PSN_SEQ:
 		count(h, HCA_STAT_RCVD_SEQ_ERR, 1);
 		/* Packets that followed the one refused with RNR; the timer is not cut short. */
 		if (!qp->req.rnr_wait)
-			retry(h, qp);
+			retry(h, qp, false);
 		return;
 	case NAK_INV_REQ:
 		fault_act(h, qp, FAULT_REQ_NAK_INV);

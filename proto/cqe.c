@@ -18,6 +18,8 @@ void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 	struct cqe c;
 
 	q->head++;
+	if (status != WC_SUCCESS && status != WC_WR_FLUSH_ERR)
+		TRACE_PUT(h, qp, WC, .a = status, .op = w->wr.op, .b = (uint32_t)w->wr.wr_id);
 	if (status == WC_SUCCESS && w->kind == KIND_SEND)
 		count(h, HCA_STAT_RDMA_SENDS, 1);
 	if (qp->scq->overrun || (status == WC_SUCCESS && !qp->sig_all && !(w->wr.flags & WR_SIGNALED)))
@@ -75,6 +77,8 @@ void recv_complete(struct hca *h, struct qp *qp, struct cqe *c)
 	}
 	if (c->status != WC_SUCCESS)
 		c->solicited = 1;
+	if (c->status != WC_SUCCESS && c->status != WC_WR_FLUSH_ERR)
+		TRACE_PUT(h, qp, WC, .a = c->status, .op = 255, .b = (uint32_t)c->wr_id);
 	comp_put(h, qp->rcq, qp, c);
 }
 

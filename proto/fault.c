@@ -29,7 +29,7 @@ const char *hca_fault_name(unsigned row) { return row < FAULT_N ? rows[row + 1].
 const char *hca_fault_text(unsigned row) { return row < FAULT_N ? rows[row + 1].text : NULL; }
 uint64_t hca_fault_count(const struct hca *h, unsigned row) { return row < FAULT_N ? h->fault[row + 1] : 0; }
 
-static void nak(struct qp *qp, const struct row *r)
+static void nak(struct hca *h, struct qp *qp, const struct row *r)
 {
 	struct resp *p = &qp->resp;
 
@@ -40,7 +40,29 @@ static void nak(struct qp *qp, const struct row *r)
 	p->nak_fatal = r->act == ACT_ERR;
 	p->silent = true;
 	p->ack = false;		/* a NAK acknowledges all before it */
+	if (r->nak == NAKROW_RNR)
+		TRACE_PUT(h, qp, RNR_TX, .psn = p->epsn.v, .op = p->nak);
+	else
+		TRACE_PUT(h, qp, NAK_TX, .psn = p->epsn.v, .op = p->nak, .a = (uint32_t)(r - rows));
 }
+
+uint8_t fault_to(const struct qp *qp, enum fault f)
+{
+	switch (rows[f].act) {
+	case ACT_ERR: return QPS_ERR;
+	case ACT_SQ: return qp_reliable(qp) ? QPS_ERR : QPS_SQE;
+	}
+	return qp->state;
+}
+
+uint8_t fault_status(enum fault f)
+{
+	const struct row *r = &rows[f];
+
+	return r->send_wc != WC_NONE ? r->send_wc : r->recv_wc != WC_NONE && r->recv_wc != WC_WR_FLUSH_ERR ? r->recv_wc : WC_SUCCESS;
+}
+
+const char *fault_text(enum fault f) { return f < FAULT_END ? rows[f].text : NULL; }
 
 void fault_act(struct hca *h, struct qp *qp, enum fault f)
 {
@@ -49,7 +71,8 @@ void fault_act(struct hca *h, struct qp *qp, enum fault f)
 	h->fault[f]++;
 	if (r->stat != HCA_STAT_NONE)
 		count(h, r->stat, 1);
-	nak(qp, r);
+	why_fault(h, qp, f);
+	nak(h, qp, r);
 	if (r->send_wc != WC_NONE && sq_len(&qp->sq))
 		sq_complete(h, qp, r->send_wc, f);
 	if (r->recv_wc != WC_NONE && qp->resp.wqe) {
@@ -59,8 +82,10 @@ void fault_act(struct hca *h, struct qp *qp, enum fault f)
 		c.vendor_err = f;
 		recv_complete(h, qp, &c);
 	}
-	if (r->event != EV_NONE)
+	if (r->event != EV_NONE) {
+		TRACE_PUT(h, qp, EVENT, .a = r->event);
 		events_raise(h, &qp->ev, r->event);
+	}
 	if (r->act == ACT_ERR || (r->act == ACT_SQ && qp_reliable(qp)))
 		qp_to_err(h, qp);
 	else if (r->act == ACT_SQ)

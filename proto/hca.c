@@ -29,7 +29,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	link_init(&h->events);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
-	if (!h->qp.v || gsi_init(h) || ghosts_init(h)) {
+	if (!h->qp.v || gsi_init(h) || ghosts_init(h) || trace_init(h) || whys_init(h)) {
 		hca_free(h);
 		return NULL;
 	}
@@ -65,6 +65,8 @@ void hca_free(struct hca *h)
 	mcast_fini(h);
 	gsi_fini(h);
 	ghosts_fini(h);
+	trace_fini(h);
+	whys_fini(h);
 	paths_fini(h);
 	heap_fini(&h->timers);
 	free(h->comp.v);
@@ -159,6 +161,7 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 	    (w->kind == KIND_FLUSH && !wr->flush.level && wr->flush.len > RD_MAX_MSG))
 		w->fault = FAULT_SQ_LEN;
 	if (qp->state == QPS_ERR || qp->state == QPS_SQE) {
+		why_late(h, qp);
 		sq_complete(h, qp, WC_WR_FLUSH_ERR, FAULT_NONE);
 		qp->sq.next = qp->sq.begun = qp->sq.head;
 	} else {
@@ -179,6 +182,7 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 	err = rq_put(&qp->rq, wr);
 	if (err || qp->state != QPS_ERR)
 		return err;
+	why_late(h, qp);
 	c = recv_cqe(h, qp, recv_take(h, qp));
 	c.status = WC_WR_FLUSH_ERR;
 	recv_complete(h, qp, &c);
@@ -204,16 +208,27 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 	else
 		return true;
 	count(h, why, b->n);
+	if (why == HCA_STAT_BAD_STATE || why == HCA_STAT_BAD_ROUTE)
+		why_drop(h, qp, why == HCA_STAT_BAD_ROUTE ? WHY_RX_ROUTE : WHY_RX_STATE, b);
 	return false;
 }
 
-void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
+/* What its causes want to know. */
+static void rx_note(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	qp->why.rx_last = h->now;
+	if (qp->rx_pkts == qp->why.rx_base)
+		TRACE_PUT(h, qp, FIRST_RX, .psn = b->psn.v, .op = b->op_first, .n = b->n);
+	if (h->trace.trains)
+		TRACE_PUT(h, qp, RX, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = (uint32_t)b->payload_len, .b = b->syndrome);
+}
+
+static void burst_take(struct hca *h, const struct burst *b)
 {
 	const struct opcode *op = opcode_get(b->op_first);
 	struct qp *qp;
 	bool resp;
 
-	h->now = now;
 	count(h, HCA_STAT_RCVD_PKTS, b->n);
 	count(h, HCA_STAT_RCVD_BYTES, b->payload_len);
 	count(h, HCA_STAT_RCVD_TRAINS, 1);
@@ -237,6 +252,7 @@ void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 		count(h, HCA_STAT_BAD_QPN, b->n);	/* one end asks, the other one answers */
 		return;
 	}
+	rx_note(h, qp, b);
 	qp->rx_pkts += b->n;
 	qp->rx_bytes += b->payload_len;
 	if (qp->type == QPT_UD)
@@ -247,6 +263,14 @@ void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 		ack_rx(h, qp, b);
 	else
 		resp_rx(h, qp, b);
+}
+
+void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
+{
+	h->now = now;
+	h->rx = b;
+	burst_take(h, b);
+	h->rx = NULL;
 }
 
 void hca_rx(struct hca *h, const struct route *route, const uint8_t *data, size_t len, mono_t now)
@@ -313,6 +337,14 @@ static void count_tx(struct hca *h, const struct burst *b)
 	count(h, HCA_STAT_SENT_TRAINS, 1);
 }
 
+static void tx_note(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	if (qp->tx_pkts == qp->why.tx_base)
+		TRACE_PUT(h, qp, FIRST_TX, .psn = b->psn.v, .op = b->op_first, .n = b->n);
+	if (h->trace.trains)
+		TRACE_PUT(h, qp, TX, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = (uint32_t)b->payload_len, .b = b->syndrome);
+}
+
 bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 {
 	h->now = now;
@@ -328,6 +360,7 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		if (!qp_tx(h, qp, b))
 			continue;
 		qp_ready(h, qp);
+		tx_note(h, qp, b);
 		qp->tx_pkts += b->n;
 		qp->tx_bytes += b->payload_len;
 		rate_sent(h, qp, b->n, b->payload_len);

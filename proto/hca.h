@@ -30,6 +30,8 @@
 #include "mono.h"
 
 struct hca;
+struct trace_rec;
+struct why;
 
 #define HCA_GIDS	64u
 
@@ -116,6 +118,8 @@ int hca_qp_modify(struct hca *, uint32_t qpn, const struct qp_attr *, uint32_t m
  */
 int hca_qp_rate(struct hca *, uint32_t qpn, uint32_t kbps, uint32_t burst, mono_t now);
 int hca_qp_query(const struct hca *, uint32_t qpn, struct qp_attr *, struct qp_init *);
+/* To ERR, since the host has found something wrong: enum why_cause. */
+void hca_qp_fail(struct hca *, uint32_t qpn, unsigned cause, mono_t now);
 int hca_qp_destroy(struct hca *, uint32_t qpn);		/* its completions not yet handed out are dropped */
 /*
  * The same by the will of its program: for some time the HCA goes on to acknowledge duplicates of what the QP has
@@ -185,6 +189,15 @@ unsigned hca_fault_n(void);
 const char *hca_fault_name(unsigned row);
 const char *hca_fault_text(unsigned row);
 uint64_t hca_fault_count(const struct hca *, unsigned row);
+
+/* The next cause (why.h); false: none.  And how many there was no room for. */
+bool hca_why(struct hca *, struct why *);
+uint64_t hca_why_lost(const struct hca *);
+
+/* Records (trace.h) from number *from on, which moves; how many.  *lost: numbers from there on that are gone. */
+uint32_t hca_trace(const struct hca *, uint64_t *from, struct trace_rec *, uint32_t max, uint64_t *lost);
+/* Each train sent and received is a record, too.  0 or ENOMEM. */
+int hca_trace_trains(struct hca *, bool on);
 
 /* What a person wants to know of a QP. */
 struct qp_info {

@@ -20,6 +20,8 @@
 #include "rng.h"
 #include "slots.h"
 #include "srq.h"
+#include "trace.h"
+#include "why.h"
 
 #define HCA_SPANS	1024u	/* spans of a burst, at most */
 #define GRH_LEN		40u
@@ -50,6 +52,9 @@ struct hca {
 	struct link events;
 	struct comp_fifo comp;
 	struct taken taken;
+	struct trace trace;
+	struct whys whys;
+	const struct burst *rx;	/* the packet or train that is being looked at, for causes; NULL: none */
 	uint64_t stat[HCA_STATS];
 	uint64_t fault[FAULT_END];
 	uint8_t grh[GRH_LEN];

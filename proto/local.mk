@@ -35,9 +35,12 @@ libproto_a_SOURCES = \
 	proto/slots.c \
 	proto/srq.c \
 	proto/stat.c \
+	proto/trace.c \
 	proto/uc.c \
 	proto/ud.c \
 	proto/verify.c \
+	proto/why.c \
+	proto/why_key.c \
 	proto/wqe.c
 noinst_HEADERS += \
 	proto/aeth.h \
@@ -74,4 +77,8 @@ noinst_HEADERS += \
 	proto/slots.h \
 	proto/srq.h \
 	proto/stats.def \
+	proto/trace.def \
+	proto/trace.h \
+	proto/why.def \
+	proto/why.h \
 	proto/wqe.h

@@ -248,6 +248,16 @@ void qp_reset(struct hca *h, struct qp *qp)
 	*r = (struct resp){ .rd = r->rd, .rd_max = r->rd_max, .rd_mask = r->rd_mask };
 }
 
+/* It leaves a state in which it works, and what is posted ends with that. */
+static void flush_note(struct hca *h, struct qp *qp, uint8_t to)
+{
+	uint32_t sends = sq_len(&qp->sq), recvs = to == QPS_ERR && !qp->srq ? rq_len(&qp->rq) + !!qp->resp.wqe : 0;
+
+	TRACE_PUT(h, qp, STATE, .a = qp->state, .b = to, .n = qp->why.err_cause == WHY_PROGRAM_ERR);
+	if (sends || recvs)
+		TRACE_PUT(h, qp, FLUSH, .a = sends, .b = recvs);
+}
+
 static void flush_sq(struct hca *h, struct qp *qp)
 {
 	while (sq_len(&qp->sq))
@@ -262,6 +272,7 @@ void qp_to_err(struct hca *h, struct qp *qp)
 		return;
 	if (h->taken.qp == qp)
 		hca_settle(h);
+	flush_note(h, qp, QPS_ERR);
 	qp->state = QPS_ERR;
 	req_stop(h, qp);
 	flush_sq(h, qp);
@@ -285,6 +296,7 @@ void qp_to_sqe(struct hca *h, struct qp *qp)
 {
 	if (qp->state != QPS_RTS && qp->state != QPS_SQD)
 		return;
+	flush_note(h, qp, QPS_SQE);
 	qp->state = QPS_SQE;
 	req_stop(h, qp);
 	flush_sq(h, qp);

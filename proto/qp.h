@@ -28,6 +28,8 @@
 #include "rate.h"
 #include "seq.h"
 #include "srq.h"
+#include "trace.h"
+#include "why.h"
 #include "wqe.h"
 
 struct hca;
@@ -134,6 +136,8 @@ struct qp {
 	struct link mws;	/* windows of type 2 bound to it */
 	struct events ev;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
+	struct qp_why why;
+	struct qp_log log;
 };
 
 struct qp_tab {

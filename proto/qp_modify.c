@@ -10,28 +10,70 @@
 #define ACC_QP (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |	\
 		ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
 
-static bool values_ok(const struct hca *h, const struct qp_attr *a, uint32_t mask)
+static bool is_v4(const uint8_t *gid)
 {
-	if ((mask & QPA_PORT && a->port != 1) || (mask & QPA_PKEY_INDEX && a->pkey_index))
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+/* Packets of IPv4 do not come from an address of IPv6, nor the reverse; within the daemon there are no packets. */
+static bool av_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t to, uint32_t mask)
+{
+	enum why_cause why = WHY_NONE;
+
+	if (a->av.sgid_index >= HCA_GIDS || !(h->gid_set >> a->av.sgid_index & 1))
+		why = WHY_MODIFY_GID;
+	else if (is_v4(h->gid[a->av.sgid_index]) != is_v4(a->av.dgid) && !path_is_local(h, a->av.dgid))
+		why = WHY_MODIFY_ROUTE;
+	if (why)
+		why_modify(h, qp, why, to, mask, a);
+	return !why;
+}
+
+/* The plain ones: the bit, what it says, and the least and the most that it may say. */
+static bool numbers_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t to, uint32_t mask)
+{
+	const struct { uint32_t bit, got, min, max; } v[] = {
+		{ QPA_PORT, a->port, 1, 1 },
+		{ QPA_PKEY_INDEX, a->pkey_index, 0, 0 },
+		{ QPA_PATH_MTU, a->path_mtu, 1, h->cfg.mtu },
+		{ QPA_TIMEOUT, a->timeout, 0, 31 },
+		{ QPA_RETRY_CNT, a->retry_cnt, 0, 7 },
+		{ QPA_RNR_RETRY, a->rnr_retry, 0, 7 },
+		{ QPA_MIN_RNR_TIMER, a->min_rnr_timer, 0, 31 },
+		{ QPA_MAX_QP_RD_ATOMIC, a->max_rd_atomic, 0, RD_MAX_RD_ATOM },
+		{ QPA_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic, 0, RD_MAX_RD_ATOM },
+		{ QPA_DEST_QPN, a->dest_qpn, 0, 0xffffff },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		if (!(mask & v[i].bit) || (v[i].got >= v[i].min && v[i].got <= v[i].max))
+			continue;
+		why_value(h, qp, to, v[i].bit, v[i].got, v[i].max);
 		return false;
-	if (mask & QPA_ACCESS_FLAGS && a->access & ~ACC_QP)
+	}
+	return true;
+}
+
+static bool values_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t to, uint32_t mask)
+{
+	if (!numbers_ok(h, qp, a, to, mask))
 		return false;
-	if (mask & QPA_AV && (a->av.sgid_index >= HCA_GIDS || !(h->gid_set >> a->av.sgid_index & 1)))
+	if (mask & QPA_ACCESS_FLAGS && a->access & ~ACC_QP) {
+		why_value(h, qp, to, QPA_ACCESS_FLAGS, a->access, ACC_QP);
 		return false;
-	if (mask & QPA_PATH_MTU && (!a->path_mtu || a->path_mtu > h->cfg.mtu))
+	}
+	if (mask & QPA_AV && !av_ok(h, qp, a, to, mask))
 		return false;
-	if ((mask & QPA_TIMEOUT && a->timeout > 31) || (mask & QPA_RETRY_CNT && a->retry_cnt > 7) ||
-	    (mask & QPA_RNR_RETRY && a->rnr_retry > 7) || (mask & QPA_MIN_RNR_TIMER && a->min_rnr_timer > 31))
+	if (mask & QPA_ALT_PATH) {	/* RoCE ports have no alternate path (rule 1.8). */
+		why_value(h, qp, to, QPA_ALT_PATH, 1, 0);
 		return false;
-	if ((mask & QPA_MAX_QP_RD_ATOMIC && a->max_rd_atomic > RD_MAX_RD_ATOM) ||
-	    (mask & QPA_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > RD_MAX_RD_ATOM))
-		return false;
-	if (mask & QPA_DEST_QPN && a->dest_qpn > 0xffffff)
-		return false;
-	/* RoCE ports have no alternate path (rule 1.8). */
-	if (mask & QPA_ALT_PATH)
-		return false;
-	return !(mask & QPA_RATE_LIMIT) || !a->rate_limit || a->rate_limit >= RD_RATE_MIN;
+	}
+	if (!(mask & QPA_RATE_LIMIT) || !a->rate_limit || a->rate_limit >= RD_RATE_MIN)
+		return true;
+	why_value(h, qp, to, QPA_RATE_LIMIT, a->rate_limit, RD_RATE_MIN);
+	return false;
 }
 
 static uint32_t pow2_mask(uint32_t n)
@@ -169,6 +211,8 @@ static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_a
 {
 	if (state == QPS_ERR) {
 		qp_part(qp);
+		if (qp->state != QPS_ERR)
+			why_program(h, qp);
 		qp_to_err(h, qp);
 		resp_clear(qp);
 		return;
@@ -185,11 +229,26 @@ static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_a
 		qp->attr.en_sqd_async_notify = mask & QPA_EN_SQD_ASYNC_NOTIFY && a->en_sqd_async_notify;
 		qp->req.drained = false;
 	}
-	if (state == QPS_RTR && qp->state != QPS_RTR)
+	if (state == QPS_RTR && qp->state != QPS_RTR) {
 		qp->resp.est = false;
+		why_begin(h, qp);
+	}
+	if (state == QPS_RESET)
+		qp->why = (struct qp_why){ 0 };
+	TRACE_PUT(h, qp, STATE, .a = qp->state, .b = state, .n = 1);
 	qp->state = state;
 	req_progress(h, qp);
 	qp_ready(h, qp);
+}
+
+/* What qp_state_check() has found. */
+static enum why_cause edge_why(const struct qp *qp, uint8_t to, uint32_t mask)
+{
+	uint32_t required = qp_state_attrs(qp->type, qp->state, to, true);
+
+	if (!qp_state_edge(qp->type, qp->state, to) || (!(mask & QPA_STATE) && qp->state != to))
+		return WHY_MODIFY_EDGE;
+	return (mask & required) != required ? WHY_MODIFY_LESS : WHY_MODIFY_MORE;
 }
 
 int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t mask, mono_t now)
@@ -203,18 +262,24 @@ int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t
 		return EINVAL;
 	hca_settle(h);
 	to = mask & QPA_STATE ? a->state : qp->state;
-	if (mask & QPA_CUR_STATE && a->cur_state != qp->state)
+	if (mask & QPA_CUR_STATE && a->cur_state != qp->state) {
+		why_modify(h, qp, WHY_MODIFY_CUR, to, mask, a);
 		return EINVAL;
+	}
 	err = qp_state_check(qp->type, qp->state, to, mask);
-	if (err)
+	if (err) {
+		why_modify(h, qp, edge_why(qp, to, mask), to, mask, a);
 		return err;
-	if (!values_ok(h, a, mask))
+	}
+	if (!values_ok(h, qp, a, to, mask))
 		return EINVAL;
 	err = rings(qp, a, mask);
 	if (!err && mask & QPA_AV)
 		err = set_path(h, qp, &a->av);
-	if (err)
+	if (err) {
+		why_modify(h, qp, err == EBUSY ? WHY_MODIFY_BUSY : WHY_MODIFY_MEM, to, mask, a);
 		return err;
+	}
 	set_values(h, qp, a, mask);
 	if (to != qp->state || to == QPS_RESET)
 		enter(h, qp, to, a, mask);

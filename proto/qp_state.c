@@ -129,6 +129,15 @@ int qp_state_check(uint8_t type, uint8_t from, uint8_t to, uint32_t mask)
 	return mask & ~(row->required | row->optional | QPA_STATE) ? EINVAL : 0;
 }
 
+uint32_t qp_state_attrs(uint8_t type, uint8_t from, uint8_t to, bool required)
+{
+	const struct row *row = row_find(type, from, to);
+
+	if (!row)
+		return 0;
+	return required ? row->required : row->required | row->optional | QPA_STATE;
+}
+
 const char *qp_state_name(uint8_t state)
 {
 	static const char *const names[QP_STATES] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };

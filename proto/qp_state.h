@@ -26,6 +26,9 @@ bool qp_state_edge(uint8_t type, uint8_t from, uint8_t to);
  */
 int qp_state_check(uint8_t type, uint8_t from, uint8_t to, uint32_t mask);
 
+/* The attributes that the change requires (or else: knows at all, QPA_STATE among them); 0: there is no such change. */
+uint32_t qp_state_attrs(uint8_t type, uint8_t from, uint8_t to, bool required);
+
 /* "RESET" ... "ERR"; "?" for anything else. */
 const char *qp_state_name(uint8_t state);
 

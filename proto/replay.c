@@ -109,6 +109,7 @@ uint32_t replay(struct hca *h, struct qp *qp, const struct burst *b)
 	if (old > b->n)
 		old = b->n;
 	count(h, HCA_STAT_DUPLICATE_REQUEST, old);
+	TRACE_PUT(h, qp, DUP, .psn = b->psn.v, .op = b->op_first, .n = old);
 	switch (opcode_get(b->op_first)->kind) {
 	case KIND_READ:
 		read_again(qp, b);

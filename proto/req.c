@@ -390,6 +390,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	if (qp_reliable(qp))
 		sent_rc(h, qp, w, b, n);
 	advance(qp, w, n);
+	qp->why.last_op = b->op_last;
 	h->taken = (struct taken){ .qp = qp, .index = index, .psn = b->psn,
 				   .done = !qp_reliable(qp) && s->next != index };
 	return true;
@@ -479,6 +480,8 @@ void req_timer(struct hca *h, struct qp *qp)
 		mono_t patience = q->patience;
 
 		q->early++;
+		qp->why.early++;
+		TRACE_PUT(h, qp, EARLY, .psn = q->una.v, .a = qp->why.early);
 		count(h, HCA_STAT_EARLY_RETRANS, 1);
 		req_restart(h, qp, true, false);
 		q->patience = patience;
@@ -486,6 +489,8 @@ void req_timer(struct hca *h, struct qp *qp)
 		return;
 	}
 	count(h, HCA_STAT_LOCAL_ACK_TIMEOUT, 1);
+	qp->why.timeouts++;
+	TRACE_PUT(h, qp, TIMEOUT, .psn = q->una.v, .a = q->retry_left, .b = qp->why.timeouts);
 	if (!q->retry_left) {
 		fault_act(h, qp, FAULT_REQ_RETRY_EXC);
 		return;

@@ -348,6 +348,7 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 /* The receive WR that the packet would have used completes with what went wrong (rule 4.9). */
 static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
 {
+	h->rx = b;
 	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && f != FAULT_RESP_XRC_SRQ &&
 	    f != FAULT_CQ_OVERRUN && wants_recv(b))
 		recv_take(h, qp);
@@ -389,6 +390,12 @@ static void established(struct hca *h, struct qp *qp)
 	}
 }
 
+static void gap(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	TRACE_PUT(h, qp, GAP, .psn = b->psn.v, .op = b->op_first, .n = b->n, .b = qp->resp.epsn.v);
+	fault_act(h, qp, FAULT_RESP_GAP);
+}
+
 void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	struct resp *r = &qp->resp;
@@ -401,7 +408,7 @@ void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
 		if (r->silent)
 			count(h, HCA_STAT_OUT_OF_SEQ_REQUEST, b->n);
 		else
-			fault_act(h, qp, FAULT_RESP_GAP);
+			gap(h, qp, b);
 		return;
 	}
 	if (d < 0) {

@@ -269,6 +269,7 @@ START_TEST(windows)
 		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
 					       r.now), 0);
 		a = (struct qp_attr){ .state = QPS_RTR, .path_mtu = 2, .av.sgid_index = 1 };
+		memcpy(a.av.dgid, r.a.gid, 16);
 		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN,
 					       r.now), 0);
 		a = (struct qp_attr){ .state = QPS_RTS, .timeout = 14 };

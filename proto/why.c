@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/* why.c - the numbers of a cause, collected where it happens; and the FIFO in which causes wait for the host. */
+#include "why.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aeth.h"
+#include "hca_in.h"
+#include "qp_state.h"
+
+static const uint8_t cause_of[FAULT_END] = {
+#define WHY(name, grade, what, hint)
+#define WHY_KEY(name, what, hint)
+#define WHY_FAULT(name, grade, what, hint) [FAULT_##name] = WHY_##name,
+#include "why.def"
+#undef WHY
+#undef WHY_FAULT
+#undef WHY_KEY
+};
+
+int whys_init(struct hca *h)
+{
+	h->whys.v = calloc(WHYS, sizeof(*h->whys.v));
+	return h->whys.v ? 0 : ENOMEM;
+}
+
+void whys_fini(struct hca *h)
+{
+	free(h->whys.v);
+	h->whys.v = NULL;
+}
+
+bool hca_why(struct hca *h, struct why *w)
+{
+	struct whys *f = &h->whys;
+
+	if (!f->n)
+		return false;
+	*w = f->v[f->head];
+	f->head = (f->head + 1) % WHYS;
+	f->n--;
+	return true;
+}
+
+uint64_t hca_why_lost(const struct hca *h) { return h->whys.lost; }
+
+/* A place in the FIFO with what every cause has; NULL: it is full. */
+static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
+{
+	struct whys *f = &h->whys;
+	const struct qp_why *q = &qp->why;
+	struct why *w;
+
+	if (f->n == WHYS) {
+		f->lost++;
+		return NULL;
+	}
+	w = &f->v[(f->head + f->n++) % WHYS];
+	*w = (struct why){
+		.at = h->now, .cause = cause, .type = qp->type, .from = qp->state, .to = qp->state, .qpn = qp->qpn,
+		.dqpn = qp->attr.dest_qpn, .psn = qp->req.una.v, .key = { .sge = -1 }, .timeouts = q->timeouts, .naks = q->naks,
+		.rnrs = q->rnrs, .early = q->early, .timeout_ns = ack_timeout_ns(qp->attr.timeout),
+		.retry_cnt = qp->attr.retry_cnt, .last_op = q->last_op, .tx_pkts = qp->tx_pkts - q->tx_base, .rx_pkts = qp->rx_pkts - q->rx_base,
+		.rx_pkts_since = qp->rx_pkts - q->rx_pkts, .rx_last = q->rx_last, .since = q->since,
+		.err_cause = q->err_cause, .err_at = q->err_at,
+	};
+	if (qp->path) {
+		memcpy(w->sgid, qp->route.sgid, 16);
+		memcpy(w->dgid, qp->route.dgid, 16);
+	}
+	w->log_n = (uint8_t)trace_log(qp, w->log);
+	return w;
+}
+
+/* ---- faults ---------------------------------------------------------------- */
+
+static void of_wr(struct why *w, const struct swqe *s)
+{
+	w->is_wr = true;
+	w->op = s->wr.op;
+	w->wr_id = s->wr.wr_id;
+	w->len = s->len;
+}
+
+static void of_packet(struct hca *h, struct why *w, struct qp *qp)
+{
+	const struct burst *b = h->rx;
+
+	if (!b)
+		return;
+	w->op = b->op_first;
+	w->psn = b->psn.v;
+	w->len = b->payload_len;
+	if (qp->type == QPT_UD) {
+		w->dqpn = b->sqpn;
+		memcpy(w->sgid, b->route.dgid, 16);
+		memcpy(w->dgid, b->route.sgid, 16);
+	}
+}
+
+/* A receive that was too small or whose sge were wrong. */
+static void of_recv(struct hca *h, struct why *w, struct qp *qp)
+{
+	const struct rwqe *r = recv_peek(qp);
+	uint64_t off = qp->type == QPT_UD ? GRH_LEN : qp->resp.kind == KIND_SEND ? qp->resp.off : 0;
+
+	if (!r)
+		return;
+	w->is_wr = w->is_recv = true;
+	w->wr_id = r->wr_id;
+	w->room = r->len;
+	if (!h->rx)
+		return;
+	w->len = off + h->rx->payload_len;
+	if (w->len > w->room)
+		return;
+	why_sges(h, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, off, h->rx->payload_len);
+	if (!w->key.why && qp->type == QPT_UD)
+		why_sges(h, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN);
+}
+
+/* The rkey of a request, as the responder had it. */
+static void of_rkey(struct hca *h, struct why *w, struct qp *qp)
+{
+	static const uint32_t need[] = { [KIND_WRITE] = ACC_REMOTE_WRITE, [KIND_READ] = ACC_REMOTE_READ,
+					 [KIND_ATOMIC] = ACC_REMOTE_ATOMIC, [KIND_AWRITE] = ACC_REMOTE_WRITE };
+	const struct burst *b = h->rx;
+	const struct resp *r = &qp->resp;
+	const struct opcode *op = b ? opcode_get(b->op_first) : NULL;
+	uint64_t va, len;
+	uint32_t key;
+
+	if (!b)
+		return;
+	if (op->kind == KIND_WRITE && !(op->place & PLACE_FIRST)) {
+		key = r->rkey;
+		va = r->va + r->off;
+		len = b->payload_len;
+	} else {
+		key = b->rkey;
+		va = b->va;
+		len = op->kind == KIND_ATOMIC || op->kind == KIND_AWRITE ? 8 : b->dma_len;
+	}
+	if (op->kind == KIND_FLUSH)
+		why_rkey(h, qp, &w->key, key, qp->pd, (b->feth & 1 ? ACC_FLUSH_GLOBAL : 0) | (b->feth & 2 ? ACC_FLUSH_PERSISTENT : 0), va, len);
+	else
+		why_rkey(h, qp, &w->key, key, qp->pd, need[op->kind], va, len);
+}
+
+static void of_stored(struct hca *h, struct why *w, struct qp *qp)
+{
+	const struct resp *r = &qp->resp;
+	const struct rd *d;
+
+	if (r->rd_cur == r->rd_tail)
+		return;
+	d = rd_at(r, r->rd_cur);
+	w->op = qp->svc | OP_READ_REQUEST;
+	w->psn = d->psn.v;
+	w->len = d->len;
+	why_rkey(h, qp, &w->key, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va, d->len);
+}
+
+static void of_send(struct hca *h, struct why *w, struct qp *qp, enum fault f)
+{
+	struct swqe *s;
+
+	if (!sq_len(&qp->sq))
+		return;
+	s = sq_at(&qp->sq, qp->sq.head);
+	of_wr(w, s);
+	switch (f) {
+	case FAULT_SQ_PROT:
+		why_sges(h, &w->key, swqe_sge(s), s->wr.sge_n, qp->pd, s->rd && s->kind != KIND_AWRITE ? ACC_LOCAL_WRITE : 0, 0, UINT64_MAX);
+		break;
+	case FAULT_REQ_RESP_PROT:
+		why_sges(h, &w->key, swqe_sge(s), s->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, UINT64_MAX);
+		break;
+	case FAULT_SQ_BIND:
+		why_bind(h, qp, &w->key, &s->wr);
+		break;
+	case FAULT_SQ_INV:
+		why_inv(h, qp, &w->key, s->wr.imm);
+		break;
+	case FAULT_SQ_LEN:
+		w->room = qp->type == QPT_UD ? mtu_bytes(h->cfg.mtu) : s->kind == KIND_ATOMIC || s->kind == KIND_AWRITE ? 8 : RD_MAX_MSG;
+		break;
+	case FAULT_SQ_OP:
+		w->got = s->wr.ud.av.sgid_index;
+		break;
+	case FAULT_REQ_NAK_INV: case FAULT_REQ_NAK_ACCESS: case FAULT_REQ_NAK_OP: case FAULT_REQ_NAK_OTHER:
+		w->syndrome = h->rx ? h->rx->syndrome : 0;
+		/* What was asked for, so that it can be compared with what the peer has. */
+		w->key.key = s->wr.rkey;
+		w->key.va = s->wr.remote_addr;
+		w->key.len = s->len;
+		break;
+	default:
+		break;
+	}
+}
+
+static void details(struct hca *h, struct why *w, struct qp *qp, enum fault f)
+{
+	switch (f) {
+	case FAULT_RESP_RECV_LEN: case FAULT_RESP_RECV_PROT: case FAULT_RESP_RECV_MEM:
+	case FAULT_UC_RECV_LEN: case FAULT_UC_RECV_PROT: case FAULT_UC_RECV_MEM:
+	case FAULT_UD_RECV_LEN: case FAULT_UD_RECV_PROT: case FAULT_UD_RECV_MEM:
+		of_packet(h, w, qp);
+		of_recv(h, w, qp);
+		break;
+	case FAULT_RESP_RKEY: case FAULT_UC_RKEY:
+		of_packet(h, w, qp);
+		of_rkey(h, w, qp);
+		break;
+	case FAULT_RESP_INV: case FAULT_UC_INV:
+		of_packet(h, w, qp);
+		if (h->rx)
+			why_inv(h, qp, &w->key, h->rx->inv_rkey);
+		break;
+	case FAULT_RESP_QP_RIGHT:
+		of_packet(h, w, qp);
+		w->allowed = qp->attr.access;
+		break;
+	case FAULT_RESP_RD_MANY: case FAULT_RESP_RD_NONE:
+		of_packet(h, w, qp);
+		w->max = qp->attr.max_dest_rd_atomic;
+		break;
+	case FAULT_RESP_LEN: case FAULT_UC_LEN:
+		of_packet(h, w, qp);
+		w->room = qp->mtu;
+		break;
+	case FAULT_RESP_ALIGN:
+		of_packet(h, w, qp);
+		w->key.va = h->rx ? h->rx->va : 0;
+		break;
+	case FAULT_UD_QKEY:
+		of_packet(h, w, qp);
+		w->got = h->rx ? h->rx->qkey : 0;
+		w->max = qp->attr.qkey;
+		break;
+	case FAULT_RESP_READ_RKEY: case FAULT_RESP_READ_MEM:
+		of_stored(h, w, qp);
+		break;
+	case FAULT_UC_GAP: case FAULT_UC_OP_SEQ: case FAULT_RESP_OP_SEQ:
+		of_packet(h, w, qp);
+		w->max = f == FAULT_RESP_OP_SEQ ? qp->resp.epsn.v : 0;
+		break;
+	case FAULT_CQ_OVERRUN:
+		w->cqn = qp->scq && qp->scq->overrun ? qp->scq->number : qp->rcq ? qp->rcq->number : 0;
+		break;
+	default:
+		if (f >= FAULT_REQ_NAK_INV && f <= FAULT_SQ_MEM)
+			of_send(h, w, qp, f);
+		else
+			of_packet(h, w, qp);
+	}
+}
+
+/* Which of the ways to run out of retries it was. */
+static enum why_cause retries_of(const struct qp *qp)
+{
+	const struct qp_why *q = &qp->why;
+
+	if (qp->rx_pkts == q->rx_base)
+		return WHY_RETRY_SILENT;
+	return qp->rx_pkts == q->rx_pkts || !q->naks ? WHY_RETRY_DEAF : WHY_RETRY_LOSS;
+}
+
+static uint32_t recvs(const struct qp *qp) { return qp->srq ? !!qp->resp.wqe : rq_len(&qp->rq) + !!qp->resp.wqe; }
+
+/* The QP leaves the states in which it works. */
+static void ends(struct hca *h, struct qp *qp, struct why *w, enum why_cause cause, uint8_t to, bool wr_told)
+{
+	uint32_t sends = sq_len(&qp->sq), rs = to == QPS_ERR ? recvs(qp) : 0;
+
+	if (w) {
+		w->to = to;
+		if (w->is_wr && wr_told && w->is_recv && rs)
+			rs--;
+		else if (w->is_wr && wr_told && !w->is_recv && sends)
+			sends--;
+		w->flush_sq = sends;
+		w->flush_rq = rs;
+	}
+	qp->why.err_cause = cause;
+	qp->why.err_at = h->now;
+}
+
+void why_fault(struct hca *h, struct qp *qp, enum fault f)
+{
+	enum why_cause cause = f == FAULT_REQ_RETRY_EXC ? retries_of(qp) : cause_of[f];
+	uint8_t to = fault_to(qp, f), status = fault_status(f);
+	struct why *w;
+
+	if (!cause)
+		return;
+	TRACE_PUT(h, qp, FAULT, .a = f, .psn = h->rx ? h->rx->psn.v : qp->req.una.v);
+	if (to == qp->state && status == WC_SUCCESS) {
+		if (qp->why.told >> f & 1)
+			return;
+		qp->why.told |= 1ull << f;
+	}
+	w = begin(h, qp, cause);
+	if (w) {
+		w->fault = f;
+		w->status = status;
+		if (f == FAULT_REQ_RETRY_EXC)
+			of_send(h, w, qp, f);
+		else
+			details(h, w, qp, f);
+	}
+	if (to != qp->state)
+		ends(h, qp, w, cause, to, status != WC_SUCCESS);
+}
+
+void why_begin(struct hca *h, struct qp *qp)
+{
+	qp->why = (struct qp_why){ .since = h->now, .rx_last = h->now, .rx_pkts = qp->rx_pkts, .rx_base = qp->rx_pkts, .tx_base = qp->tx_pkts };
+}
+
+void why_progress(struct qp *qp)
+{
+	struct qp_why *q = &qp->why;
+
+	q->timeouts = q->naks = q->rnrs = q->early = 0;
+}
+
+/* ---- the rest ---------------------------------------------------------------- */
+
+void why_program(struct hca *h, struct qp *qp)
+{
+	struct why *w = sq_len(&qp->sq) || recvs(qp) ? begin(h, qp, WHY_PROGRAM_ERR) : NULL;
+
+	ends(h, qp, w, WHY_PROGRAM_ERR, QPS_ERR, false);
+}
+
+void hca_qp_fail(struct hca *h, uint32_t qpn, unsigned cause, mono_t now)
+{
+	struct qp *qp = qp_get(h, qpn);
+
+	h->now = now;
+	if (!qp || qp->state == QPS_ERR)
+		return;
+	hca_settle(h);
+	ends(h, qp, begin(h, qp, cause), cause, QPS_ERR, false);
+	qp_to_err(h, qp);
+	resp_clear(qp);
+}
+
+void why_late(struct hca *h, struct qp *qp)
+{
+	if (qp->why.told_late)
+		return;
+	qp->why.told_late = true;
+	begin(h, qp, WHY_FLUSH_LATE);
+}
+
+void why_drop(struct hca *h, struct qp *qp, enum why_cause cause, const struct burst *b)
+{
+	bool *told = cause == WHY_RX_ROUTE ? &qp->why.told_route : &qp->why.told_state;
+	struct why *w;
+
+	TRACE_PUT(h, qp, DROP, .psn = b->psn.v, .op = b->op_first, .n = b->n,
+		  .a = cause == WHY_RX_ROUTE ? HCA_STAT_BAD_ROUTE : HCA_STAT_BAD_STATE);
+	if (*told)
+		return;
+	*told = true;
+	w = begin(h, qp, cause);
+	if (!w)
+		return;
+	w->op = b->op_first;
+	w->psn = b->psn.v;
+	memcpy(w->other, b->route.sgid, 16);
+	if (!qp->path)
+		memcpy(w->dgid, b->route.sgid, 16);
+}
+
+void why_modify(struct hca *h, struct qp *qp, enum why_cause cause, uint8_t to, uint32_t mask, const struct qp_attr *a)
+{
+	struct why *w = begin(h, qp, cause);
+
+	if (!w)
+		return;
+	w->to = to;
+	w->mask = mask;
+	w->allowed = qp_state_attrs(qp->type, qp->state, to, cause == WHY_MODIFY_LESS);
+	if (cause == WHY_MODIFY_EDGE) {
+		w->allowed = 0;
+		for (uint8_t s = 0; s < QP_STATES; s++)
+			w->allowed |= (uint32_t)qp_state_edge(qp->type, qp->state, s) << s;
+	}
+	w->got = cause == WHY_MODIFY_CUR ? a->cur_state : a->av.sgid_index;
+	if (cause != WHY_MODIFY_ROUTE)
+		return;
+	memcpy(w->sgid, h->gid[a->av.sgid_index], 16);
+	memcpy(w->dgid, a->av.dgid, 16);
+}
+
+void why_value(struct hca *h, struct qp *qp, uint8_t to, uint32_t bit, uint64_t got, uint64_t max)
+{
+	struct why *w = begin(h, qp, WHY_MODIFY_VALUE);
+
+	if (!w)
+		return;
+	w->to = to;
+	w->mask = bit;
+	w->got = got;
+	w->max = max;
+}
