@@ -190,6 +190,10 @@ static void of_send(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 	case FAULT_SQ_OP:
 		w->got = s->wr.ud.av.sgid_index;
 		break;
+	case FAULT_REQ_RNR_EXC:
+		w->syndrome = h->rx ? h->rx->syndrome : 0;
+		w->max = qp->attr.rnr_retry;
+		break;
 	case FAULT_REQ_NAK_INV: case FAULT_REQ_NAK_ACCESS: case FAULT_REQ_NAK_OP: case FAULT_REQ_NAK_OTHER:
 		w->syndrome = h->rx ? h->rx->syndrome : 0;
 		/* What was asked for, so that it can be compared with what the peer has. */
@@ -374,8 +378,6 @@ void why_drop(struct hca *h, struct qp *qp, enum why_cause cause, const struct b
 	w->op = b->op_first;
 	w->psn = b->psn.v;
 	memcpy(w->other, b->route.sgid, 16);
-	if (!qp->path)
-		memcpy(w->dgid, b->route.sgid, 16);
 }
 
 void why_modify(struct hca *h, struct qp *qp, enum why_cause cause, uint8_t to, uint32_t mask, const struct qp_attr *a)

@@ -43,7 +43,7 @@ static void bring(struct mqp *q, uint8_t state)
 
 	q->attr = model_attr();
 	q->attr.dest_qpn = 0x1234;
-	q->attr.av.dgid[15] = 7;
+	memcpy(q->attr.av.dgid, q->node->gid[0], 16);
 	if (state == QPS_RESET)
 		return;
 	for (unsigned i = 0; i < 3; i++) {
@@ -103,6 +103,7 @@ static void attributes(struct model *m)
 
 	q->attr = model_attr();
 	q->attr.dest_qpn = 77;
+	memcpy(q->attr.av.dgid, q->node->gid[0], 16);
 	for (unsigned i = 0; i < 3; i++) {
 		uint32_t mask = needs(QPT_RC, q->state, way[i]);
 		struct qp_attr a = q->attr;
