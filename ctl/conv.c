@@ -43,7 +43,7 @@ struct stream *conv_stream(struct conv *c, const struct frame *f, uint8_t svc, u
 	b = &c->bucket[bucket_of(s->sgid, s->dgid, dqpn)];
 	s->next = *b;
 	*b = s;
-	c->streams++;
+	s->id = c->streams++;
 	return s;
 }
 
@@ -117,7 +117,7 @@ void stream_reset(struct stream *s)
 	if (s->mate)
 		s->mate->mate = NULL;
 	free(s->v);
-	*s = (struct stream){ .next = old.next, .dqpn = old.dqpn, .svc = old.svc };
+	*s = (struct stream){ .next = old.next, .dqpn = old.dqpn, .svc = old.svc, .id = old.id };
 	memcpy(s->sgid, old.sgid, 16);
 	memcpy(s->dgid, old.dgid, 16);
 }

@@ -47,6 +47,7 @@ struct stream {
 	uint8_t sgid[16], dgid[16];
 	uint32_t dqpn;
 	uint8_t svc;		/* enum service */
+	uint32_t id;		/* 0 for the first of its conv, and so on */
 	uint32_t mtu;		/* 0: not known */
 	bool begun;		/* a request was seen */
 	bool agreed;		/* the first PSN is known from the CM */

@@ -10,8 +10,12 @@ noinst_HEADERS += \
 	ctl/doctor.h \
 	ctl/find.h \
 	ctl/frame.h \
+	ctl/ladder.h \
+	ctl/ladder_fold.h \
+	ctl/ladder_text.h \
 	ctl/rule.def \
-	ctl/show.h
+	ctl/show.h \
+	ctl/source.h
 rdmactl_SOURCES = \
 	ctl/check.c \
 	ctl/check_cm.c \
@@ -25,8 +29,35 @@ rdmactl_SOURCES = \
 	ctl/doctor_net.c \
 	ctl/find.c \
 	ctl/frame.c \
+	ctl/ladder.c \
+	ctl/ladder_cm.c \
+	ctl/ladder_conn.c \
+	ctl/ladder_fate.c \
+	ctl/ladder_fold.c \
+	ctl/ladder_json.c \
+	ctl/ladder_map.c \
+	ctl/ladder_page.c \
+	ctl/ladder_read.c \
+	ctl/ladder_svg.c \
 	ctl/qps.c \
 	ctl/rdmactl.c \
 	ctl/show.c \
+	ctl/source.c \
 	ctl/stats.c
-rdmactl_LDADD = libproto.a $(ISAL_LIBS) $(PCAP_LIBS) $(JANSSON_LIBS)
+rdmactl_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(PCAP_LIBS) $(JANSSON_LIBS) -lm
+
+# The page of ladder is made of these.
+PAGE_PARTS = \
+	ctl/page/picture.css \
+	ctl/page/page.css \
+	ctl/page/page.html \
+	ctl/page/model.js \
+	ctl/page/draw.js \
+	ctl/page/ui.js
+EXTRA_DIST += $(PAGE_PARTS) ctl/page/text.sh
+BUILT_SOURCES += ctl/page_text.h
+CLEANFILES += ctl/page_text.h
+ctl/page_text.h: $(PAGE_PARTS) ctl/page/text.sh
+	$(AM_V_GEN)$(MKDIR_P) ctl && parts=; for p in $(PAGE_PARTS); do parts="$$parts $(srcdir)/$$p"; done; \
+		sh $(srcdir)/ctl/page/text.sh $$parts >$@.tmp && mv $@.tmp $@
+ctl/ladder_page.$(OBJEXT): ctl/page_text.h

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* ladder_fold.h - the rows of the picture, as page/model.js has them for the page: trains and quiet stretches are one row each. */
+#ifndef CTL_LADDER_FOLD_H
+#define CTL_LADDER_FOLD_H
+
+#include "ladder.h"
+
+enum row_kind { ROW_RUNG, ROW_TRAIN, ROW_QUIET };
+
+struct row {
+	enum row_kind kind;
+	uint32_t first, last;	/* rungs */
+	uint32_t packets;
+	uint64_t bytes;
+	double y, h;
+	uint64_t gap;		/* silence before it that is worth a place; 0: none */
+};
+
+struct rows {
+	struct row *v;
+	uint32_t n;
+	double height;
+};
+
+bool rows_fold(struct rows *, const struct ladder *, bool unfold);	/* false: no memory */
+/* Where a time is, between the rows. */
+double rows_place(const struct rows *, const struct ladder *, uint64_t ns);
+
+/* Of both: pixels. */
+enum { ROW_HEIGHT = 27, SLOPE = 10, COLUMN = 560, RAIL_AT = 104, MARGIN_LEFT = 96, MARGIN_TOP = 18, GAP_HEIGHT = 34 };
+
+#endif

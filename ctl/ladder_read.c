@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* ladder_read.c - frames to rungs: what each packet says of itself; packets that were captured at both ends. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../proto/aeth.h"
+#include "../proto/bytes.h"
+#include "../proto/gsi.h"
+#include "../proto/hdr.h"
+#include "ladder.h"
+
+#define ON_ITS_WAY_NS	10000000000u	/* a packet is not longer on its way */
+#define KEY_OF_BYTES	(1ull << 63)
+
+struct rung *ladder_rung(struct ladder *l, uint64_t ns, uint64_t no)
+{
+	uint32_t cap = l->cap ? 2 * l->cap : 256;
+	struct rung *r;
+
+	if (l->n >= l->max) {
+		l->skipped++;
+		return NULL;
+	}
+	if (l->n == l->cap) {
+		r = realloc(l->rung, cap * sizeof(*r));
+		if (!r) {
+			l->no_memory = true;
+			return NULL;
+		}
+		l->rung = r;
+		l->cap = cap;
+	}
+	r = &l->rung[l->n++];
+	*r = (struct rung){ .ns = ns, .no = no, .stream = NOWHERE, .conn = NOWHERE, .n = 1, .name = "" };
+	return r;
+}
+
+struct rail *ladder_rail(struct ladder *l, struct stream *s)
+{
+	uint32_t n = s->id + 1;
+	struct rail *r;
+
+	if (n > l->rails) {
+		r = realloc(l->rail, n * sizeof(*r));
+		if (!r) {
+			l->no_memory = true;
+			return NULL;
+		}
+		memset(r + l->rails, 0, (n - l->rails) * sizeof(*r));
+		l->rail = r;
+		l->rails = n;
+	}
+	l->rail[s->id].stream = s;
+	return &l->rail[s->id];
+}
+
+/* ---- words ---------------------------------------------------------------------- */
+
+static void text_add(char **text, const char *between, const char *fmt, va_list ap)
+{
+	size_t old = *text ? strlen(*text) : 0;
+	char add[256], *t;
+
+	vsnprintf(add, sizeof(add), fmt, ap);
+	t = realloc(*text, old + strlen(between) + strlen(add) + 1);
+	if (!t)
+		return;
+	strcpy(t + old, old ? between : "");
+	strcat(t + old, add);
+	*text = t;
+}
+
+void rung_note(struct rung *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_add(&r->note, "; ", fmt, ap);
+	va_end(ap);
+}
+
+static void detail(struct rung *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void detail(struct rung *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_add(&r->detail, "\n", fmt, ap);
+	va_end(ap);
+}
+
+static void headers(struct rung *r, const struct packet *p)
+{
+	const struct burst *b = &p->b;
+	uint16_t h = p->op->hdrs;
+
+	detail(r, "destination QP\t%#x", b->dqpn);
+	if (h & HDR_DETH)
+		detail(r, "source QP\t%#x\nQ_Key\t%#x", b->sqpn, b->qkey);
+	if (h & HDR_XRCETH)
+		detail(r, "SRQ\t%#x", b->srqn);
+	if (h & HDR_RETH)
+		detail(r, "address\t%#llx\nrkey\t%#x\nlength of all\t%u B", (unsigned long long)b->va, b->rkey, b->dma_len);
+	if (h & HDR_ATOMIC)
+		detail(r, "address\t%#llx\nrkey\t%#x\nswap, add\t%#llx\ncompare\t%#llx", (unsigned long long)b->va, b->rkey,
+		       (unsigned long long)b->swap_add, (unsigned long long)b->compare);
+	if (h & HDR_AETH)
+		detail(r, "syndrome\t%#04x %s\nMSN\t%u", b->syndrome, aeth_name(b->syndrome), b->msn);
+	if (h & HDR_ATOMIC_ACK)
+		detail(r, "value before\t%#llx", (unsigned long long)b->orig);
+	if (h & HDR_IMM)
+		detail(r, "immediate\t%#x", be32_get((const uint8_t *)&b->imm));
+	if (h & HDR_IETH)
+		detail(r, "invalidates rkey\t%#x", b->inv_rkey);
+	if (b->ackreq || b->se)
+		detail(r, "flags\t%s%s%s", b->ackreq ? "AckReq" : "", b->ackreq && b->se ? ", " : "", b->se ? "solicited" : "");
+	if (b->route.tclass & 3)
+		detail(r, "ECN\t%s", (b->route.tclass & 3) == 3 ? "congestion experienced" : "capable");
+}
+
+/* ---- kinds ------------------------------------------------------------------------ */
+
+static enum rung_class class_of(const struct packet *p)
+{
+	if (SVC_OF(p->b.op_first) == SVC_UD)
+		return RUNG_UD;
+	switch (p->op->kind) {
+	case KIND_SEND: return RUNG_SEND;
+	case KIND_WRITE: case KIND_AWRITE: return RUNG_WRITE;
+	case KIND_READ: case KIND_RESP: return RUNG_READ;
+	case KIND_ATOMIC: case KIND_ATOMIC_ACK: return RUNG_ATOMIC;
+	case KIND_ACK:
+		switch (aeth_type(p->b.syndrome)) {
+		case AETH_ACK: return RUNG_ACK;
+		case AETH_RNR_NAK: return RUNG_RNR;
+		default: return RUNG_NAK;
+		}
+	}
+	return RUNG_OTHER;
+}
+
+static void connected(struct ladder *l, uint32_t i, const struct packet *p)
+{
+	struct stream *s = conv_stream(&l->check.conv, p->frame, SVC_OF(p->b.op_first), p->b.dqpn);
+
+	if (!s || !ladder_rail(l, s)) {
+		l->no_memory = true;
+		return;
+	}
+	l->rung[i].stream = s->id;
+	if (s->svc == SVC_UC)
+		fate_uc(l, i, s, p);
+	else if (p->op->kind == KIND_RESP || p->op->kind == KIND_ACK || p->op->kind == KIND_ATOMIC_ACK)
+		fate_answer(l, i, s, p);
+	else
+		fate_request(l, i, s, p);
+}
+
+/* Datagrams name both queue pairs: the streams of both directions are mates at once. */
+static void datagram(struct ladder *l, uint32_t i, const struct packet *p, const uint8_t *payload)
+{
+	struct stream *s, *back;
+	struct frame f = *p->frame;
+
+	if (p->b.dqpn == QPN_GSI && p->b.payload_len == MAD_LEN) {
+		ladder_cm(l, i, p, payload);
+		return;
+	}
+	s = conv_stream(&l->check.conv, p->frame, SVC_UD, p->b.dqpn);
+	memcpy(f.sgid, p->frame->dgid, 16);
+	memcpy(f.dgid, p->frame->sgid, 16);
+	back = conv_stream(&l->check.conv, &f, SVC_UD, p->b.sqpn);
+	if (!s || !back || !ladder_rail(l, s) || !ladder_rail(l, back)) {
+		l->no_memory = true;
+		return;
+	}
+	if (!s->mate && !back->mate && s != back)
+		conv_marry(s, back);
+	l->rung[i].stream = s->id;
+	fate_uc(l, i, s, p);
+}
+
+/* ---- both ends ----------------------------------------------------------------------- */
+
+static uint64_t id_of(const struct packet *p, size_t len)
+{
+	uint64_t h = 14695981039346656037u;
+
+	for (unsigned i = 0; i < 16; i++)
+		h = (h ^ p->frame->sgid[i] ^ (uint64_t)p->frame->dgid[i] << 8) * 1099511628211u;
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ p->data[i]) * 1099511628211u;
+	return h | KEY_OF_BYTES;
+}
+
+/* The rung of a packet that leaves, and now arrives; true: it was one. */
+static bool arrives(struct ladder *l, const struct taken *t, uint64_t id)
+{
+	uint32_t i = map_get(l, id);
+	struct rung *r = i == NOWHERE ? NULL : &l->rung[i];
+
+	if (!r || !r->out || r->arrived || r->fate == FATE_LOST || t->ns < r->ns || t->ns - r->ns > ON_ITS_WAY_NS)
+		return false;
+	r->arrived = t->ns ? t->ns : 1;
+	if (r->stream != NOWHERE)
+		l->rail[r->stream].matched = r->ns;
+	if (t->comment && !r->comment)
+		r->comment = strdup(t->comment);
+	if (t->comment && strstr(t->comment, "drop"))
+		r->fate = FATE_LOST;
+	return true;
+}
+
+/* ---- packets and frames ---------------------------------------------------------------- */
+
+static void packet(struct ladder *l, const struct taken *t, const struct frame *f, const uint8_t *data, size_t len)
+{
+	struct packet p = { .frame = f, .at.frame = f, .data = data, .len = len - ICRC_LEN };
+	struct span span;
+	struct rung *r;
+	uint64_t id;
+	uint32_t i;
+
+	if (len < BTH_LEN + ICRC_LEN)
+		return;
+	l->check.packets++;
+	id = id_of(&p, p.len);
+	if (t->dir == TAKEN_IN && arrives(l, t, id))
+		return;
+	r = ladder_rung(l, t->ns, t->no);
+	if (!r)
+		return;
+	i = l->n - 1;
+	r->id = id;
+	r->out = t->dir == TAKEN_OUT;
+	r->op = data[BTH_OPCODE];
+	r->psn = be24_get(data + BTH_PSN);
+	r->comment = t->comment ? strdup(t->comment) : NULL;
+	if (t->comment && strstr(t->comment, "drop"))
+		r->fate = FATE_LOST;
+	p.op = opcode_get(r->op);
+	p.at.op = p.op->name ? p.op->name : "";
+	p.at.qpn = be24_get(data + BTH_DQPN);
+	p.at.psn = r->psn;
+	map_put(l, id, i);
+	r->class = RUNG_OTHER;
+	r->name = r->op == OPCODE_CNP ? "CNP" : "malformed";
+	if (r->op == OPCODE_CNP || burst_parse(&p.b, &span, data, p.len) != PARSE_OK) {
+		struct stream *s = conv_stream(&l->check.conv, f, SVC_RC, p.at.qpn);
+
+		r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
+		rung_note(r, r->op == OPCODE_CNP ? "the path is congested: send slower" : "its headers are not those of any packet");
+		return;
+	}
+	p.b.route.tclass = f->tos;
+	r->name = p.op->name + (SVC_OF(r->op) == SVC_XRC ? 4 : 3);
+	r->class = class_of(&p);
+	r->len = (uint32_t)p.b.payload_len;
+	headers(r, &p);
+	if (SVC_OF(r->op) == SVC_UD)
+		datagram(l, i, &p, (const uint8_t *)(uintptr_t)span.addr);
+	else
+		connected(l, i, &p);
+}
+
+void ladder_frame(struct ladder *l, const struct taken *t)
+{
+	struct frame f = { .no = t->no, .ns = t->ns };
+	size_t seg, off = 0;
+
+	if (!l->frames++ || t->ns < l->begin)
+		l->begin = t->ns;
+	if (t->ns > l->last)
+		l->last = t->ns;
+	if (frame_get(&f, t->link, t->data, t->len) != FRAME_ROCE)
+		return;
+	for (seg = frame_segment(&f); off < f.len; off += seg)
+		packet(l, t, &f, f.data + off, f.len - off < seg ? f.len - off : seg);
+}
+
+void ladder_free(struct ladder *l)
+{
+	for (uint32_t i = 0; i < l->n; i++) {
+		free(l->rung[i].note);
+		free(l->rung[i].comment);
+		free(l->rung[i].detail);
+	}
+	cm_free(l);
+	conv_free(&l->check.conv);
+	check_cm_free(&l->check);
+	free(l->rung);
+	free(l->rail);
+	free(l->conn);
+	free(l->band);
+	free(l->map);
+}
