@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += \
 	.ci/run \
+	contrib/action/action.yml \
+	contrib/action/rdmad-ci \
 	contrib/check \
+	contrib/container/Containerfile \
+	contrib/container/README.md \
 	contrib/installed \
+	contrib/package-test \
 	contrib/quickstart \
 	contrib/setup \
 	contrib/systemd/rdmad.service \
@@ -11,3 +16,17 @@ noinst_PROGRAMS += contrib/bench-ref
 contrib_bench_ref_SOURCES = contrib/bench-ref.c
 contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE
 EXTRA_DIST += contrib/bench
+EXTRA_DIST += \
+	debian/changelog \
+	debian/control \
+	debian/copyright \
+	debian/librdmad-verbs.install \
+	debian/librdmad-verbs.lintian-overrides \
+	debian/not-installed \
+	debian/rdmad-dev.install \
+	debian/rdmad-doc.docs \
+	debian/rdmad.install \
+	debian/rules \
+	debian/source/format \
+	debian/tests/control \
+	debian/tests/pingpong

@@ -4,10 +4,11 @@ t_run_fake_SOURCES = t/run/fake.c
 t_run_leaky_SOURCES = t/run/leaky.c
 t_run_leaky_LDADD = -libverbs
 RUN_TESTS = \
+	t/run/action.test \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sysfs.test \
 	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += t/run/lib.sh
+EXTRA_DIST += t/run/action.py t/run/lib.sh
