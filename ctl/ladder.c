@@ -44,14 +44,14 @@ static void usage(FILE *f)
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-/* All comments of a packet as one line. */
+/* All comments of a packet, a line each. */
 static const char *comment_of(const struct pcapng_item *it, char *buf, size_t room)
 {
 	size_t n = 0;
 
 	for (unsigned i = 0; i < it->comments; i++) {
 		if (i && n + 2 < room)
-			n += (size_t)sprintf(buf + n, "; ");
+			buf[n++] = '\n';
 		for (size_t k = 0; k < it->comment[i].len && n + 1 < room; k++)
 			buf[n++] = (unsigned char)it->comment[i].s[k] < ' ' ? ' ' : it->comment[i].s[k];
 	}

@@ -51,6 +51,7 @@ struct rung {
 	const char *name;	/* opcode, without its service; of a CM message its own */
 	char *note;		/* what it means */
 	char *comment;		/* of the capture */
+	char *say;		/* of it, what the diagram does not show by itself */
 	char *detail;		/* "name\tvalue\n"... of its headers */
 };
 
@@ -117,7 +118,7 @@ struct taken {			/* a frame, and what the capture says of it */
 	const uint8_t *data;
 	size_t len;
 	enum { TAKEN_ANYWHERE, TAKEN_OUT, TAKEN_IN } dir;
-	const char *comment;	/* NULL: none */
+	const char *comment;	/* lines between '\n's; NULL: none */
 };
 void ladder_frame(struct ladder *, const struct taken *);
 /* A new rung, not yet of a stream; NULL: no room. */

@@ -181,6 +181,7 @@ static void drop(struct rung *r)
 {
 	free(r->note);
 	free(r->comment);
+	free(r->say);
 	free(r->detail);
 }
 

@@ -14,13 +14,13 @@ static bool loud(const struct rung *r)
 
 static bool remarkable(const struct rung *r)
 {
-	return r->fate || r->again || r->comment || (r->dup && r->class != RUNG_ACK) || loud(r);
+	return r->fate || r->again || r->say || (r->dup && r->class != RUNG_ACK) || loud(r);
 }
 
 /* What is remarkable about it is so of all its neighbours: they may be one train. */
 static bool common(const struct rung *r)
 {
-	return !r->comment && (r->fate == FATE_OK || r->fate == FATE_DISCARDED) && !loud(r);
+	return !r->say && (r->fate == FATE_OK || r->fate == FATE_DISCARDED) && !loud(r);
 }
 
 /* Does b go on where a was, and look the same? */

@@ -104,6 +104,8 @@ static json_t *rung_json(const struct ladder *l, const struct rung *r)
 		json_object_set_new(j, "note", text(r->note));
 	if (r->comment)
 		json_object_set_new(j, "comment", text(r->comment));
+	if (r->say)
+		json_object_set_new(j, "say", text(r->say));
 	if (r->detail)
 		json_object_set_new(j, "detail", detail_json(r->detail));
 	return j;

@@ -71,6 +71,17 @@ static void text_add(char **text, const char *between, const char *fmt, va_list 
 	*text = t;
 }
 
+static void text_put(char **text, const char *s)
+{
+	size_t old = *text ? strlen(*text) : 0;
+	char *t = realloc(*text, old + strlen(s) + 3);
+
+	if (!t)
+		return;
+	sprintf(t + old, "%s%s", old ? "; " : "", s);
+	*text = t;
+}
+
 void rung_note(struct rung *r, const char *fmt, ...)
 {
 	va_list ap;
@@ -181,6 +192,47 @@ static void datagram(struct ladder *l, uint32_t i, const struct packet *p, const
 	fate_uc(l, i, s, p);
 }
 
+/* ---- comments ---------------------------------------------------------------------------- */
+
+/* What the diagram says without words, as rdmad's captures put it. */
+static const struct {
+	const char *begin;
+	uint8_t fate;
+	bool dup;
+} known[] = {
+	{ "retransmission", FATE_OK, false }, { "repetition", FATE_OK, false }, { "NAK", FATE_OK, false }, { "RNR NAK", FATE_OK, false },
+	{ "duplicate", FATE_OK, true }, { "out of sequence", FATE_DISCARDED, false },
+};
+
+static void one_remark(struct rung *r, const char *s)
+{
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strncmp(s, known[i].begin, strlen(known[i].begin))) {
+			if (known[i].fate)
+				r->fate = known[i].fate;
+			r->dup |= known[i].dup;
+			return;
+		}
+	/* "dropped by rule 3": it goes no further; "dropped: no such queue pair": it came, and that was all. */
+	if (!strncmp(s, "dropped:", 8))
+		r->fate = FATE_DISCARDED;
+	else if (strstr(s, "drop"))
+		r->fate = FATE_LOST;
+	text_put(&r->say, s);
+}
+
+static void remarks(struct rung *r, const char *comment)
+{
+	char one[256];
+
+	for (size_t n; comment && *comment; comment += n, comment += strspn(comment, "\n")) {
+		n = strcspn(comment, "\n");
+		snprintf(one, sizeof(one), "%.*s", (int)n, comment);
+		text_put(&r->comment, one);
+		one_remark(r, one);
+	}
+}
+
 /* ---- both ends ----------------------------------------------------------------------- */
 
 static uint64_t id_of(const struct packet *p, size_t len)
@@ -205,10 +257,7 @@ static bool arrives(struct ladder *l, const struct taken *t, uint64_t id)
 	r->arrived = t->ns ? t->ns : 1;
 	if (r->stream != NOWHERE)
 		l->rail[r->stream].matched = r->ns;
-	if (t->comment && !r->comment)
-		r->comment = strdup(t->comment);
-	if (t->comment && strstr(t->comment, "drop"))
-		r->fate = FATE_LOST;
+	remarks(r, t->comment);
 	return true;
 }
 
@@ -236,9 +285,7 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 	r->out = t->dir == TAKEN_OUT;
 	r->op = data[BTH_OPCODE];
 	r->psn = be24_get(data + BTH_PSN);
-	r->comment = t->comment ? strdup(t->comment) : NULL;
-	if (t->comment && strstr(t->comment, "drop"))
-		r->fate = FATE_LOST;
+	remarks(r, t->comment);
 	p.op = opcode_get(r->op);
 	p.at.op = p.op->name ? p.op->name : "";
 	p.at.qpn = be24_get(data + BTH_DQPN);
@@ -284,6 +331,7 @@ void ladder_free(struct ladder *l)
 	for (uint32_t i = 0; i < l->n; i++) {
 		free(l->rung[i].note);
 		free(l->rung[i].comment);
+		free(l->rung[i].say);
 		free(l->rung[i].detail);
 	}
 	cm_free(l);

@@ -158,9 +158,9 @@ static void label(FILE *f, const struct rung *r, double x, double y, double angl
 	if (r->len && r->class != RUNG_CM)
 		fprintf(f, "<tspan class=\"size\" dx=\"6\">%s</tspan>", size_of(buf, sizeof(buf), r->len));
 	asks(f, r);
-	if (r->comment) {
+	if (r->say) {
 		fputs("<tspan class=\"says\" dx=\"8\">", f);
-		text(f, r->comment, 30);
+		text(f, r->say, 30);
 		fputs("</tspan>", f);
 	}
 	fputs("</text>", f);

@@ -13,9 +13,12 @@ noinst_HEADERS += \
 	ctl/ladder.h \
 	ctl/ladder_fold.h \
 	ctl/ladder_text.h \
+	ctl/metrics.h \
 	ctl/rule.def \
 	ctl/show.h \
-	ctl/source.h
+	ctl/source.h \
+	ctl/term.h \
+	ctl/top.h
 rdmactl_SOURCES = \
 	ctl/check.c \
 	ctl/check_cm.c \
@@ -39,11 +42,16 @@ rdmactl_SOURCES = \
 	ctl/ladder_page.c \
 	ctl/ladder_read.c \
 	ctl/ladder_svg.c \
+	ctl/metrics.c \
 	ctl/qps.c \
 	ctl/rdmactl.c \
 	ctl/show.c \
 	ctl/source.c \
-	ctl/stats.c
+	ctl/stats.c \
+	ctl/term.c \
+	ctl/top.c \
+	ctl/top_take.c \
+	ctl/top_text.c
 rdmactl_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(PCAP_LIBS) $(JANSSON_LIBS) -lm
 
 # The page of ladder is made of these.

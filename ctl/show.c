@@ -38,6 +38,18 @@ int show_json(json_t *j)
 	return show_end();
 }
 
+json_t *show_ask(const struct ask *ask, uint32_t what)
+{
+	int fd = daemon_find(ask->socket, false);
+	json_t *j;
+
+	if (fd < 0)
+		return NULL;
+	j = daemon_hello(fd) ? daemon_dump(fd, what) : NULL;
+	close(fd);
+	return j;
+}
+
 int show_dump(int argc, char **argv, const struct ask *ask, uint32_t what, void (*show)(const json_t *))
 {
 	static const struct option longs[] = {
@@ -48,7 +60,7 @@ int show_dump(int argc, char **argv, const struct ask *ask, uint32_t what, void 
 	};
 	struct ask a = *ask;
 	json_t *j;
-	int c, fd;
+	int c;
 
 	while ((c = getopt_long(argc, argv, "s:jh", longs, NULL)) >= 0) {
 		switch (c) {
@@ -66,11 +78,7 @@ int show_dump(int argc, char **argv, const struct ask *ask, uint32_t what, void 
 	}
 	if (optind != argc)
 		return rdmactl_usage(2);
-	fd = daemon_find(a.socket, false);
-	if (fd < 0)
-		return 1;
-	j = daemon_hello(fd) ? daemon_dump(fd, what) : NULL;
-	close(fd);
+	j = show_ask(&a, what);
 	if (!j)
 		return 1;
 	if (a.json)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stats.c - `rdmactl stats`: the counters, and what the daemon holds. */
+#include <getopt.h>
 #include <stdio.h>
 
 #include "command.h"
+#include "metrics.h"
 #include "show.h"
 
 static void show_object(const json_t *j)
@@ -40,5 +42,34 @@ static void show(const json_t *j)
 
 int stats_main(int argc, char **argv, const struct ask *ask)
 {
-	return show_dump(argc, argv, ask, DUMP_STATS, show);
+	static const struct option longs[] = {
+		{ "socket", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' }, { "openmetrics", no_argument, NULL, 'o' },
+		{ "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	struct ask a = *ask;
+	bool metrics = false;
+	json_t *j;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "s:joh", longs, NULL)) >= 0) {
+		switch (c) {
+		case 's': a.socket = optarg; break;
+		case 'j': a.json = true; break;
+		case 'o': metrics = true; break;
+		case 'h':
+			puts("usage: rdmactl [-s SOCKET] stats [--json | --openmetrics]");
+			return 0;
+		default: return rdmactl_usage(2);
+		}
+	}
+	if (optind != argc)
+		return rdmactl_usage(2);
+	j = show_ask(&a, DUMP_STATS);
+	if (!j)
+		return 1;
+	if (a.json)
+		return show_json(j);
+	(metrics ? metrics_print : show)(j);
+	json_decref(j);
+	return show_end();
 }

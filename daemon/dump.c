@@ -192,6 +192,11 @@ json_t *qp_json(const struct qp_row *r)
 	json_object_set_new(j, "sq_psn_next", json_integer(i->sq_psn_next));
 	json_object_set_new(j, "sq_psn_acked", json_integer(i->sq_psn_acked));
 	json_object_set_new(j, "rq_psn", json_integer(i->rq_psn));
+	json_object_set_new(j, "rnrs", json_integer((json_int_t)i->rnrs));
+	json_object_set_new(j, "window", json_integer((json_int_t)i->window));
+	json_object_set_new(j, "inflight", json_integer((json_int_t)i->inflight));
+	json_object_set_new(j, "retry_cnt", json_integer(i->attr.retry_cnt));
+	json_object_set_new(j, "rnr_retry", json_integer(i->attr.rnr_retry));
 	json_object_set_new(j, "retry_left", json_integer(i->retry_left));
 	json_object_set_new(j, "rnr_left", json_integer(i->rnr_left));
 	json_object_set_new(j, "tx_bytes", json_integer((json_int_t)i->tx_bytes));

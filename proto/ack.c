@@ -131,6 +131,7 @@ static void rnr_nak(struct hca *h, struct qp *qp, uint8_t code)
 	struct req *q = &qp->req;
 
 	count(h, HCA_STAT_RCVD_RNR_ERR, 1);
+	qp->rnrs++;
 	if (q->rnr_wait)
 		return;
 	qp->why.rnrs++;

@@ -208,6 +208,8 @@ struct qp_info {
 	uint32_t sq_psn_next, sq_psn_acked, rq_psn;
 	uint32_t retry_left, rnr_left;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
+	uint64_t rnrs;			/* RNR NAKs received */
+	uint64_t window, inflight;	/* bytes: of all QPs to the same GID, of this one; window 0: there is none */
 };
 bool hca_qp_info(const struct hca *, uint32_t qpn, struct qp_info *);	/* false: no such QP */
 /* The numbers of all QPs, ascending, max of them at most; how many. */

@@ -135,7 +135,7 @@ struct qp {
 	struct qp_cap cap;
 	struct link mws;	/* windows of type 2 bound to it */
 	struct events ev;
-	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
+	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans, rnrs;
 	struct qp_why why;
 	struct qp_log log;
 };

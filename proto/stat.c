@@ -52,7 +52,8 @@ bool hca_qp_info(const struct hca *h, uint32_t qpn, struct qp_info *info)
 		.sq_psn_next = qp->req.next.v, .sq_psn_acked = qp->req.una.v, .rq_psn = qp->resp.epsn.v,
 		.retry_left = qp->req.retry_left, .rnr_left = qp->req.rnr_left,
 		.tx_bytes = qp->tx_bytes, .rx_bytes = qp->rx_bytes, .tx_pkts = qp->tx_pkts, .rx_pkts = qp->rx_pkts,
-		.retrans = qp->retrans,
+		.retrans = qp->retrans, .rnrs = qp->rnrs, .window = qp->path && !qp->path->local ? qp->path->window : 0,
+		.inflight = qp->path && qp->req.epoch == qp->path->epoch ? qp->req.inflight : 0,
 	};
 	return true;
 }

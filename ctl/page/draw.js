@@ -58,8 +58,8 @@ function label(g, r, x, y, angle) {
 		el(t, "tspan", { class: "size", dx: 6 }, size(r.len));
 	if (asks(r))
 		el(t, "tspan", { class: "size", dx: 6 }, asks(r));
-	if (r.comment && !view.scaled)
-		el(t, "tspan", { class: "says", dx: 8 }, r.comment.length > 30 ? r.comment.slice(0, 29) + "…" : r.comment);
+	if (r.say && !view.scaled)
+		el(t, "tspan", { class: "says", dx: 8 }, r.say.length > 30 ? r.say.slice(0, 29) + "…" : r.say);
 }
 
 function chips(g, r, x0, y0, x1, y1, dir) {

@@ -9,13 +9,13 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const view = { zoom: 1, scaled: false, fold: true, open: new Set(), shown: data.connections.map(() => true) };
 
 function remarkable(r) {
-	return !!(r.fate || r.again || r.comment || (r.dup && r.kind !== "ack") || r.n ||
+	return !!(r.fate || r.again || r.say || (r.dup && r.kind !== "ack") || r.n ||
 		["nak", "rnr", "cm", "other"].includes(r.kind));
 }
 
 /* What is remarkable about it is so of all its neighbours: they may be one train. */
 function common(r) {
-	return !r.comment && !r.n && (!r.fate || r.fate === "discarded") && !["nak", "rnr", "cm", "other"].includes(r.kind);
+	return !r.say && !r.n && (!r.fate || r.fate === "discarded") && !["nak", "rnr", "cm", "other"].includes(r.kind);
 }
 
 /* Does b go on where a was, and look the same? */

@@ -227,7 +227,7 @@ function trouble(step) {
 	const bad = laid.list.filter((it) => {
 		const r = data.rungs[it.first];
 
-		return it.kind !== "quiet" && (r.fate || r.again || r.kind === "nak" || r.kind === "rnr" || r.comment);
+		return it.kind !== "quiet" && (r.fate || r.again || r.kind === "nak" || r.kind === "rnr" || r.say);
 	});
 	const at = bad.findIndex((it) => it.first === pinned), here = stage.scrollTop + stage.clientHeight / 2;
 	let k = at + step;
