@@ -66,9 +66,9 @@ int daemon_find(const char *name, bool quiet)
 	return -1;
 }
 
-static bool request(int fd, struct msg_req *req, struct msg_rep *rep, int *fd_back)
+bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds, unsigned fd_n)
 {
-	ssize_t n = sock_swap(fd, req, msg_req_len(req->op), rep, sizeof(*rep), fd_back);
+	ssize_t n = sock_swap_fds(fd, req, msg_req_len(req->op), rep, sizeof(*rep), fds, fd_n);
 
 	if (n != (ssize_t)sizeof(*rep)) {
 		fprintf(stderr, "rdmactl: the daemon closed the connection%s%s; its log says why\n",
@@ -86,7 +86,7 @@ bool daemon_hello(int fd)
 	                      .hello = {.abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmactl"}};
 	struct msg_rep rep;
 
-	if (!request(fd, &req, &rep, NULL))
+	if (!daemon_ask(fd, &req, &rep, NULL, 0))
 		return false;
 	if (rep.hello.abi == RDMAD_ABI)
 		return true;
@@ -105,7 +105,7 @@ json_t *daemon_dump(int fd, uint32_t what)
 	char *text;
 	json_t *j;
 
-	if (!request(fd, &req, &rep, &mem) || mem < 0)
+	if (!daemon_ask(fd, &req, &rep, &mem, 1) || mem < 0)
 		return NULL;
 	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
 	close(mem);

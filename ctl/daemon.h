@@ -16,6 +16,8 @@
 int daemon_find(const char *name, bool quiet);
 /* Says hello; false: not of this version. */
 bool daemon_hello(int fd);
+/* A request and its answer; fds: the descriptors that came with it, -1: none.  false: it was refused. */
+bool daemon_ask(int fd, const struct msg_req *, struct msg_rep *, int *fds, unsigned fd_n);
 /* What MSG_DUMP tells of enum dump_what; NULL: nothing.  After daemon_hello(). */
 json_t *daemon_dump(int fd, uint32_t what);
 

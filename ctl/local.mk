@@ -2,6 +2,7 @@
 # One file a command, and a row in command.def.
 bin_PROGRAMS += rdmactl
 noinst_HEADERS += \
+	ctl/capfile.h \
 	ctl/check_in.h \
 	ctl/command.def \
 	ctl/command.h \
@@ -20,6 +21,8 @@ noinst_HEADERS += \
 	ctl/term.h \
 	ctl/top.h
 rdmactl_SOURCES = \
+	ctl/capfile.c \
+	ctl/capture.c \
 	ctl/check.c \
 	ctl/check_cm.c \
 	ctl/check_req.c \

@@ -73,7 +73,7 @@ static int call_open(struct cma_call *c)
 	struct cma_channel *ch;
 	int sv[2], fd;
 
-	if (c->s->ctx || c->s->cma)
+	if (c->s->ctx || c->s->cma || c->s->capture)
 		return EBUSY;
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 noinst_HEADERS += \
+	daemon/capture.h \
 	daemon/cma.h \
 	daemon/cma_agent.h \
 	daemon/conf.h \
@@ -27,6 +28,7 @@ noinst_HEADERS += \
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
+	daemon/capture.c \
 	daemon/cma.c \
 	daemon/cma_addr.c \
 	daemon/cma_agent.c \

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "capture.h"
 #include "cma.h"
 #include "ctl.h"
 #include "log.h"
@@ -71,6 +72,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 	}
 	if (s->cma)
 		cma_channel_end(s);
+	capture_end(s->capture);
 	if (s->ctx) {
 		last_words(s);
 		log_info("context %u of %s (pid %d) ends", s->ctx->id, s->prog, (int)s->pid);

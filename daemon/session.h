@@ -26,6 +26,7 @@ struct session {
 	bool hello, hold;
 	struct ctx *ctx;	/* after MSG_OPEN */
 	struct cma_channel *cma;	/* after CMM_OPEN */
+	struct capture *capture;	/* after MSG_CAPTURE */
 };
 
 /* A request that is being answered. */
@@ -70,6 +71,7 @@ int verb_query_device(struct call *);
 int verb_query_port(struct call *);
 int verb_query_gid(struct call *);
 int verb_dump(struct call *);
+int verb_capture(struct call *);
 
 extern struct session *sessions;
 extern unsigned sessions_n, holds_n;

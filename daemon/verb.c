@@ -104,7 +104,7 @@ static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
 	struct session *s = call->s;
 	int err, event, token;
 
-	if (s->ctx || s->cma)
+	if (s->ctx || s->cma || s->capture)
 		return EBUSY;
 	err = ctx_open(&s->ctx, dev, like, &(struct ucred){ s->pid, s->uid, s->gid }, s->prog, &event, &token);
 	if (err == EPERM)
@@ -324,6 +324,7 @@ static const struct verb {
 	[MSG_XRCD_CLOSE] = { verb_destroy, true },
 	[MSG_QP_OPEN] = { verb_qp_open, true },
 	[MSG_QP_RATE] = { verb_qp_rate, true },
+	[MSG_CAPTURE] = { verb_capture, false },
 };
 
 int verb_call(struct ev_loop *loop, struct call *call)

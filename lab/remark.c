@@ -70,6 +70,8 @@ static void ecn(const struct burst *b, struct remark_text *t)
 {
 	if ((b->route.tclass & 3) == ECN_CE)
 		remark_add(t, "ECN marked: congestion experienced");
+	if (b->op_first == OPCODE_CNP)
+		remark_add(t, "congestion notification");
 }
 
 static void rnr(const struct burst *b, struct remark_text *t)
@@ -143,7 +145,6 @@ static const struct { enum hca_stat stat; const char *text; } plain[] = {
 	{ HCA_STAT_BAD_ROUTE, "dropped: not from the queue pair's peer, or not to its address" },
 	{ HCA_STAT_BAD_PKEY, "dropped: P_Key" },
 	{ HCA_STAT_BAD_QKEY, "dropped: Q_Key" },
-	{ HCA_STAT_CNP_RCVD, "congestion notification" },
 };
 
 static void duplicate(const struct burst *b, struct remark_text *t)

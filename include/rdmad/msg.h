@@ -69,8 +69,11 @@ enum msg_op {
 	MSG_XRCD_CLOSE,		/* id */
 	MSG_QP_OPEN,		/* one more holder of a receiving QP of XRC; MSG_QP_DESTROY gives it up */
 	MSG_QP_RATE,		/* rate limit */
+	MSG_CAPTURE,		/* this connection captures packets until it ends.  fds back: a memfd, the spool (lab/spool.h); an eventfd: look at it */
 	MSG_OPS
 };
+
+#define MSG_CAPTURE_QPS 16
 
 /*
  * Contexts of a family share their PDs, MRs and device memory (ibv_import_device).  The token socket, which is
@@ -156,6 +159,10 @@ struct msg_req {
 		struct { uint32_t shared; uint32_t oflags; /* O_CREAT, O_EXCL */ } xrcd;
 		struct { uint32_t qpn, xrcd; uint64_t cookie; } qp_open;
 		struct { uint32_t qpn, kbps, burst /* bytes */, rsv; } rate;
+		struct { uint32_t devices;	/* bit per index; 0: all */
+			 uint32_t snaplen;	/* bytes of UDP payload kept of each packet; 0: all */
+			 uint32_t room;		/* bytes for each shard */
+			 uint32_t qpn_n, qpn[MSG_CAPTURE_QPS]; /* only what these send and get; 0: all */ } capture;
 	};
 };
 
@@ -190,6 +197,7 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_XRCD_OPEN: return ROW(xrcd);
 	case MSG_QP_OPEN: return ROW(qp_open);
 	case MSG_QP_RATE: return ROW(rate);
+	case MSG_CAPTURE: return ROW(capture);
 	}
 #undef ROW
 	return 0;
@@ -217,6 +225,7 @@ struct msg_rep {
 			 uint64_t map_len; struct qp_cap cap; uint32_t rsv; } qp;
 		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
 		struct { uint64_t len; } dump;
+		struct { uint64_t len; } capture;
 	};
 };
 

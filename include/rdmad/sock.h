@@ -57,29 +57,45 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 	return -err;
 }
 
+#define SOCK_FDS 4u
+
 /*
- * A request, and the whole of its answer: the bytes received, or -1 and errno.  *fd_back, if fd_back is given: the
- * descriptor that came with it, the caller's to close; -1: none.
+ * A request, and the whole of its answer: the bytes received, or -1 and errno.  fds: the n (SOCK_FDS at most) first
+ * descriptors that came with it, the caller's to close, -1 where none came; further ones are closed.
  */
-static inline ssize_t sock_swap(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fd_back)
+static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fds, unsigned n)
 {
 	struct iovec iov = { .iov_base = rep, .iov_len = rep_len };
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(4 * sizeof(int))];
+		char buf[CMSG_SPACE(SOCK_FDS * sizeof(int))];
 	} ctl;
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
 	struct cmsghdr *cm;
-	ssize_t n = send(fd, req, req_len, MSG_NOSIGNAL);
+	ssize_t got = send(fd, req, req_len, MSG_NOSIGNAL);
+	int one;
 
-	if (fd_back)
-		*fd_back = -1;
-	if (n >= 0)
-		n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
-	cm = n > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
-	if (fd_back && cm && cm->cmsg_type == SCM_RIGHTS)
-		memcpy(fd_back, CMSG_DATA(cm), sizeof(int));
-	return n;
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = -1;
+	if (got >= 0)
+		got = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
+	cm = got > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
+	if (!cm || cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+		return got;
+	for (unsigned i = 0; i < (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+		memcpy(&one, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
+		if (i < n)
+			fds[i] = one;
+		else
+			close(one);
+	}
+	return got;
+}
+
+/* With one descriptor, or NULL. */
+static inline ssize_t sock_swap(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fd_back)
+{
+	return sock_swap_fds(fd, req, req_len, rep, rep_len, fd_back, fd_back ? 1 : 0);
 }
 
 #endif

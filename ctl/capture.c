@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capture.c - `rdmactl capture`: asks the daemon for a spool (lab/spool.h), dresses what comes in it up as frames, and
+ * writes pcapng.
+ *
+ * It sleeps in ppoll() on the eventfd that says that the spool is not empty, on the daemon's connection, whose end is the
+ * end, and for signals.  What the daemon had put into the spool is written even if it is gone.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../lab/dress.h"
+#include "../lab/spool.h"
+#include "capfile.h"
+#include "command.h"
+#include "daemon.h"
+
+#define BATCH		2048u		/* packets between two looks at signals and time */
+#define REST_NS		1000000		/* before it sleeps: so it is woken no more than a thousand times a second */
+#define ROOM_DEFAULT	(16u << 20)
+#define SNAP_LEAST	12u		/* a BTH */
+
+struct options {
+	const char *devices;
+	uint64_t room, count;
+	uint32_t snaplen;
+	double seconds;
+	int ready;			/* descriptor to say on that it has begun; -1: none */
+	uint32_t qpn[MSG_CAPTURE_QPS];
+	unsigned qpn_n;
+	bool quiet, json;
+};
+
+struct cap {
+	struct options o;
+	struct capfile file;
+	int fd, event;
+	uint8_t *mem;
+	size_t len;
+	unsigned strands;
+	struct spool spool[SPOOL_STRANDS];
+	uint8_t iface[SPOOL_DEVICES];	/* by device index */
+	uint8_t device[CAPFILE_IFACES];	/* the reverse */
+	uint64_t packets;
+	uint8_t frame[DRESS_MAX + 65536];
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int sig) { stopped = sig; }
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- beginning ----------------------------------------------------------------------- */
+
+static bool is_listed(const char *list, const char *name)
+{
+	size_t len = strlen(name), n;
+
+	for (; list; list = list[n] ? list + n + 1 : NULL) {
+		n = strcspn(list, ",");
+		if (n == len && !memcmp(list, name, n))
+			return true;
+	}
+	return !len;
+}
+
+/* Which devices, as a mask; 0: it has been said. */
+static uint32_t devices_pick(struct cap *c)
+{
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct msg_rep rep;
+	uint32_t mask = 0, n;
+	char name[RDMAD_NAME_LEN + 1];
+
+	if (!daemon_ask(c->fd, &req, &rep, NULL, 0))
+		return 0;
+	n = rep.devices.n < SPOOL_DEVICES ? rep.devices.n : SPOOL_DEVICES;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct msg_device *d = &rep.devices.dev[i];
+
+		if (d->index >= SPOOL_DEVICES || (c->o.devices && !is_listed(c->o.devices, d->name)))
+			continue;
+		mask |= 1u << d->index;
+		c->iface[d->index] = (uint8_t)c->file.ifaces;
+		c->device[c->file.ifaces] = (uint8_t)d->index;
+		snprintf(c->file.iface[c->file.ifaces++], PCAPNG_NAME_LEN, "%.*s", (int)sizeof(d->name) - 1, d->name);
+	}
+	for (const char *p = c->o.devices; p && *p; p += p[strcspn(p, ",")] ? strcspn(p, ",") + 1 : strcspn(p, ",")) {
+		bool found = false;
+
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(p, ","), p);
+		for (unsigned i = 0; i < c->file.ifaces; i++)
+			found |= !strcmp(name, c->file.iface[i]);
+		if (!found) {
+			fprintf(stderr, "rdmactl: there is no device %s\n", name);
+			return 0;
+		}
+	}
+	return mask;
+}
+
+static bool begin(struct cap *c, const struct ask *ask)
+{
+	struct msg_req req = { .op = MSG_CAPTURE, .capture = { .room = (uint32_t)c->o.room, .qpn_n = c->o.qpn_n,
+		.snaplen = c->o.snaplen } };
+	struct msg_rep rep;
+	int fds[2] = { -1, -1 };
+
+	c->fd = daemon_find(ask->socket, false);
+	if (c->fd < 0 || !daemon_hello(c->fd))
+		return false;
+	req.capture.devices = devices_pick(c);
+	memcpy(req.capture.qpn, c->o.qpn, sizeof(c->o.qpn));
+	if (!req.capture.devices || !daemon_ask(c->fd, &req, &rep, fds, 2))
+		return false;
+	c->event = fds[1];
+	c->len = rep.capture.len;
+	c->mem = fds[0] < 0 ? MAP_FAILED : mmap(NULL, c->len, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	if (fds[0] >= 0)
+		close(fds[0]);
+	c->strands = c->mem == MAP_FAILED ? 0 : spool_strands(c->mem, c->len);
+	if (!c->strands) {
+		fputs("rdmactl: the daemon gave no spool that is one\n", stderr);
+		return false;
+	}
+	for (unsigned i = 0; i < c->strands; i++)
+		spool_reader(&c->spool[i], c->mem, i);
+	return true;
+}
+
+/* ---- packets --------------------------------------------------------------------------- */
+
+/* Each line of the text becomes a comment. */
+static void comments(struct pcapng_item *it, const struct spool_pkt *p)
+{
+	const char *s = p->text, *end = p->text + p->text_n, *nl;
+
+	for (; s < end && it->comments < PCAPNG_COMMENTS; s = nl + 1) {
+		nl = memchr(s, '\n', (size_t)(end - s));
+		if (!nl)
+			nl = end;
+		it->comment[it->comments++] = (struct pcapng_text){ s, (size_t)(nl - s) };
+	}
+}
+
+static bool put(struct cap *c, const struct spool_pkt *p)
+{
+	struct dress d = { .route = &p->route, .sport = p->sport, .ip_id = p->ip_id, .data = p->data, .caplen = p->caplen,
+			   .len = p->len, .sum = p->sum };
+	struct pcapng_item it = { .iface = c->iface[p->device], .ns = p->ns, .flags = p->dir, .drops = p->drops, .data = c->frame };
+
+	if (p->caplen > 65536 || p->caplen > p->len)
+		return true;
+	it.caplen = dress_put(c->frame, &d);
+	it.len = it.caplen + p->len - p->caplen;
+	comments(&it, p);
+	c->packets++;
+	return capfile_put(&c->file, &it);
+}
+
+/* Up to BATCH packets, those of all strands by time; how many. */
+static int batch(struct cap *c)
+{
+	struct spool_pkt p[SPOOL_STRANDS];
+	bool has[SPOOL_STRANDS] = { false };
+	int n;
+
+	for (n = 0; n < (int)BATCH && !(c->o.count && c->packets == c->o.count); n++) {
+		int first = -1;
+
+		for (unsigned i = 0; i < c->strands; i++) {
+			has[i] = has[i] || spool_next(&c->spool[i], &p[i]);
+			if (has[i] && (first < 0 || p[i].ns < p[first].ns))
+				first = (int)i;
+		}
+		if (first < 0)
+			break;
+		if (!put(c, &p[first]))
+			return -1;
+		spool_done(&c->spool[first]);
+		has[first] = false;
+	}
+	return n;
+}
+
+static bool any(struct cap *c)
+{
+	struct spool_pkt p;
+
+	for (unsigned i = 0; i < c->strands; i++)
+		if (spool_next(&c->spool[i], &p))
+			return true;
+	return false;
+}
+
+static void stats(void *arg, unsigned i, struct pcapng_item *it)
+{
+	struct cap *c = arg;
+
+	it->ns = now_ns(CLOCK_REALTIME);
+	it->received = it->dropped = 0;
+	for (unsigned k = 0; k < c->strands; k++) {
+		struct spool_count n = spool_count(&c->spool[k], c->device[i]);
+
+		it->received += n.seen;
+		it->dropped += n.lost;
+	}
+}
+
+/* ---- the loop --------------------------------------------------------------------------- */
+
+enum end { END_NOT, END_ASKED, END_DAEMON, END_ERROR };
+
+/* Until there may be something to read; whether the end has come. */
+static enum end sleep_on(struct cap *c, uint64_t until, const sigset_t *mask)
+{
+	struct pollfd p[2] = { { .fd = c->event, .events = POLLIN }, { .fd = c->fd, .events = POLLIN } };
+	uint64_t now = now_ns(CLOCK_MONOTONIC), left = until > now ? until - now : 0;
+	struct timespec limit = { .tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u) };
+	eventfd_t n;
+
+	if (ppoll(p, 2, until == UINT64_MAX ? NULL : &limit, mask) < 0 && errno != EINTR)
+		return END_ERROR;
+	if (p[0].revents)
+		eventfd_read(c->event, &n);
+	if (stopped)
+		return END_ASKED;
+	return p[1].revents ? END_DAEMON : END_NOT;
+}
+
+/* A packet of the capture comes seldom alone: it waits a little for others before it sleeps. */
+static void rest(void) { nanosleep(&(struct timespec){ .tv_nsec = REST_NS }, NULL); }
+
+/* The end was asked for: the daemon is told, so that what is left to read does not grow. */
+static void hang_up(struct cap *c)
+{
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+}
+
+static enum end loop(struct cap *c, const sigset_t *mask)
+{
+	uint64_t until = c->o.seconds > 0 ? now_ns(CLOCK_MONOTONIC) + (uint64_t)(c->o.seconds * 1e9) : UINT64_MAX;
+	enum end end = END_NOT;
+	int n;
+
+	for (;;) {
+		n = batch(c);
+		if (n < 0 || (n < (int)BATCH && !capfile_flush(&c->file)))
+			return END_ERROR;
+		if (c->o.count && c->packets == c->o.count)
+			return END_ASKED;
+		if (end != END_NOT && n < (int)BATCH)
+			return end;	/* what was there when the end came has been read */
+		if (end != END_NOT)
+			continue;
+		if (n) {
+			end = sleep_on(c, 0, mask);
+			if (n < (int)BATCH && end == END_NOT)
+				rest();
+		} else {
+			spool_sleep(c->mem);
+			if (!any(c))
+				end = sleep_on(c, until, mask);
+			spool_awake(c->mem);
+		}
+		if (end == END_NOT && now_ns(CLOCK_MONOTONIC) >= until)
+			end = END_ASKED;
+		if (end == END_ASKED)
+			hang_up(c);
+	}
+}
+
+static void summary(const struct cap *c, enum end end)
+{
+	struct pcapng_item it;
+	uint64_t dropped = 0;
+
+	for (unsigned i = 0; i < c->file.ifaces; i++) {
+		stats((void *)c, i, &it);
+		dropped += it.dropped;
+	}
+	if (c->o.json) {
+		printf("{\"packets\": %llu, \"dropped\": %llu, \"files\": %u}\n", (unsigned long long)c->packets,
+		       (unsigned long long)dropped, c->file.file_n);
+		return;
+	}
+	if (end == END_DAEMON && !c->o.quiet)
+		fputs("rdmactl: the daemon has ended\n", stderr);
+	if (!c->o.quiet || dropped)
+		fprintf(stderr, "rdmactl: %llu packets captured, %llu dropped%s\n", (unsigned long long)c->packets,
+			(unsigned long long)dropped, dropped ? " for want of room: --buffer, or a faster disk" : "");
+}
+
+static bool ready(struct cap *c)
+{
+	if (c->o.ready >= 0) {
+		if (write(c->o.ready, "\n", 1) != 1)
+			return false;
+		close(c->o.ready);
+	}
+	if (!c->o.quiet) {
+		fputs("rdmactl: capturing on", stderr);
+		for (unsigned i = 0; i < c->file.ifaces; i++)
+			fprintf(stderr, "%s %s", i ? "," : "", c->file.iface[i]);
+		fputs("; stop with ^C\n", stderr);
+	}
+	return true;
+}
+
+static int capture(struct cap *c, const struct ask *ask)
+{
+	struct sigaction act = { .sa_handler = on_signal };
+	sigset_t set, mask;
+	enum end end = END_ERROR;
+	bool good;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, &mask);
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+	sigaction(SIGHUP, &act, NULL);
+	if (!begin(c, ask))
+		return 1;
+	c->file.stats = stats;
+	c->file.arg = c;
+	if (!capfile_open(&c->file))
+		return 1;
+	if (ready(c))
+		end = loop(c, &mask);
+	hang_up(c);
+	good = capfile_close(&c->file) && (end != END_ERROR || c->file.pipe_closed);
+	summary(c, end);
+	return good ? 0 : 1;
+}
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+static void usage(FILE *f)
+{
+	fputs("usage: rdmactl [-s SOCKET] [-j] capture -w FILE [options]\n"
+	      "Writes the packets of the daemon's devices as pcapng, those that stay within the daemon and those that\n"
+	      "rules drop, too; stops at SIGINT, or when the daemon ends.\n"
+	      "  -w, --write FILE     where to; - is standard output: rdmactl capture -w - | wireshark -k -i -\n"
+	      "  -d, --device LIST    these devices only\n"
+	      "  -q, --qp LIST        only packets of and to these queue pairs\n"
+	      "  -l, --snaplen N      keep N bytes of each UDP payload\n"
+	      "  -C, --file-size SIZE begin another file when one has as much (64K, 10M, 1G): FILE-00001, FILE-00002 ...\n"
+	      "  -W, --files N        keep the last N of them\n"
+	      "  -b, --buffer SIZE    memory between each thread of the daemon and this (default 16M)\n"
+	      "  -c, --count N        stop after N packets\n"
+	      "  -T, --seconds S      stop after so long\n"
+	      "  -r, --ready FD       write a byte there when it has begun\n"
+	      "  -Q, --quiet          say nothing but errors and drops\n"
+	      "  -j, --json           print a summary as JSON at the end\n"
+	      "Exit status: 0; 1 no daemon, or it refused, or a file cannot be written; 2 the command line.\n", f);
+}
+
+/* A number with K, M or G behind it; 0: it is none. */
+static uint64_t size_get(const char *s)
+{
+	char *end;
+	unsigned long long v;
+
+	errno = 0;
+	v = *s >= '0' && *s <= '9' ? strtoull(s, &end, 10) : 0;
+	if (!v || errno || v >> 40)
+		return 0;
+	switch (*end) {
+	case 'G': v <<= 10; /* fallthrough */
+	case 'M': v <<= 10; /* fallthrough */
+	case 'K': v <<= 10; end++;
+	}
+	return *end ? 0 : v;
+}
+
+static bool qps_get(struct options *o, const char *list)
+{
+	char *end;
+
+	for (;; list = end + 1) {
+		unsigned long v = strtoul(list, &end, 0);
+
+		if (end == list || (*end && *end != ',') || !v || v > 0xffffff || o->qpn_n == MSG_CAPTURE_QPS)
+			return false;
+		o->qpn[o->qpn_n++] = (uint32_t)v;
+		if (!*end)
+			return true;
+	}
+}
+
+/* One option; false: it makes no sense. */
+static bool option(struct cap *c, int opt, const char *arg)
+{
+	struct options *o = &c->o;
+	char *end = NULL;
+
+	switch (opt) {
+	case 'w': c->file.path = arg; return *arg;
+	case 'd': o->devices = arg; return *arg;
+	case 'q': return qps_get(o, arg);
+	case 'l': o->snaplen = (uint32_t)size_get(arg); return o->snaplen >= SNAP_LEAST;
+	case 'C': return (c->file.size = size_get(arg)) != 0;
+	case 'W': c->file.keep = (unsigned)size_get(arg); return c->file.keep;
+	case 'b': o->room = size_get(arg); return o->room && o->room <= SPOOL_MOST;
+	case 'c': return (o->count = size_get(arg)) != 0;
+	case 'T': o->seconds = strtod(arg, &end); return o->seconds > 0 && o->seconds < 1e9 && !*end;
+	case 'r': o->ready = (int)strtol(arg, &end, 10); return end != arg && !*end && o->ready >= 0;
+	case 'Q': return o->quiet = true;
+	case 'j': return o->json = true;
+	}
+	return false;
+}
+
+int capture_main(int argc, char **argv, const struct ask *ask)
+{
+	static const struct option longs[] = {
+		{ "write", required_argument, NULL, 'w' }, { "device", required_argument, NULL, 'd' },
+		{ "qp", required_argument, NULL, 'q' }, { "snaplen", required_argument, NULL, 'l' },
+		{ "file-size", required_argument, NULL, 'C' }, { "files", required_argument, NULL, 'W' },
+		{ "buffer", required_argument, NULL, 'b' }, { "count", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 'T' }, { "ready", required_argument, NULL, 'r' },
+		{ "socket", required_argument, NULL, 's' }, { "quiet", no_argument, NULL, 'Q' },
+		{ "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	static struct cap c = { .fd = -1, .event = -1, .file.fd = -1 };
+	struct ask a = *ask;
+	int opt;
+
+	c.o = (struct options){ .room = ROOM_DEFAULT, .ready = -1, .json = ask->json };
+	while ((opt = getopt_long(argc, argv, "w:d:q:l:C:W:b:c:T:r:s:Qjh", longs, NULL)) >= 0) {
+		if (opt == 'h') {
+			usage(stdout);
+			return 0;
+		}
+		if (opt == 's') {
+			a.socket = optarg;
+		} else if (!option(&c, opt, optarg)) {
+			if (opt != '?')
+				fprintf(stderr, "rdmactl: capture: -%c %s makes no sense\n", opt, optarg ? optarg : "");
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind != argc || !c.file.path || (c.file.size && !strcmp(c.file.path, "-")) || (c.file.keep && !c.file.size) ||
+	    (c.o.json && !strcmp(c.file.path, "-"))) {
+		usage(stderr);
+		return 2;
+	}
+	if (!strcmp(c.file.path, "-") && isatty(STDOUT_FILENO)) {
+		fputs("rdmactl: a capture is not for a terminal: rdmactl capture -w - | wireshark -k -i -\n", stderr);
+		return 2;
+	}
+	return capture(&c, &a);
+}
