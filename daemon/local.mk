@@ -19,6 +19,7 @@ noinst_HEADERS += \
 	daemon/net_priv.h \
 	daemon/peer.h \
 	daemon/raw.h \
+	daemon/rules.h \
 	daemon/region.h \
 	daemon/session.h \
 	daemon/shard.h \
@@ -61,6 +62,7 @@ libdaemon_a_SOURCES = \
 	daemon/peer.c \
 	daemon/publish.c \
 	daemon/raw.c \
+	daemon/rules.c \
 	daemon/region.c \
 	daemon/session.c \
 	daemon/shard.c \

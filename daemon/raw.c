@@ -2,21 +2,31 @@
 /*
  * raw.c - frames between packet sockets and RAW_PACKET QPs.
  *
- * A frame that the socket has no room for is lost, as any frame may be; one that the interface does not take (too
- * long, link down) as well.
+ * A frame that the socket has no room for - in a millisecond, when it is sent - is lost, as any frame may be; one
+ * that the interface does not take (too long, link down) as well.
  */
 #include "raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../proto/bytes.h"
+#include "../proto/frame.h"
 #include "io.h"
+#include "rules.h"
 
-#define FRAME_MAX	65536u
+#define RAW_MTU		65535u
+#define TAG_LEN		4u
+#define MACS_LEN	12
+#define SEGMENTS	64u	/* in one call */
+#define ROOM_MS		1
 #define RX_TURN		64u	/* frames of one QP, then the others' */
 
 struct raw {
@@ -24,9 +34,10 @@ struct raw {
 	unsigned slot;
 	bool hot;		/* there may be frames */
 	struct qp *qp;
+	struct rules_set *rules;	/* or NULL */
 };
 
-static _Thread_local uint8_t frame[FRAME_MAX];
+static _Thread_local uint8_t frame[RD_MAX_TSO + RD_TSO_HDR + TAG_LEN];
 
 int raw_new(struct raw **out, int fd)
 {
@@ -48,7 +59,16 @@ void raw_free(struct raw *r)
 	if (!r)
 		return;
 	close(r->fd);
+	rules_free(r->rules);
 	free(r);
+}
+
+struct rules_set *raw_rules(struct raw *r, struct rules_set *rules)
+{
+	struct rules_set *old = r->rules;
+
+	r->rules = rules;
+	return old;
 }
 
 int raw_begin(struct qp *qp)
@@ -88,21 +108,81 @@ void raw_ready(struct shard *s, unsigned slot)
 		r->hot = true;
 }
 
+/* What the kernel keeps beside the frame: the VLAN tag, and whether a sender of this host has left the checksums to us. */
+struct meta {
+	struct rules_meta rules;
+	bool unsummed, good;
+};
+
+static void meta_get(struct meta *m, struct msghdr *msg)
+{
+	*m = (struct meta){ 0 };
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		struct tpacket_auxdata aux;
+
+		if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA || c->cmsg_len < CMSG_LEN(sizeof(aux)))
+			continue;
+		memcpy(&aux, CMSG_DATA(c), sizeof(aux));
+		m->rules.vlan = aux.tp_status & TP_STATUS_VLAN_VALID;
+		m->rules.tci = aux.tp_vlan_tci;
+		m->unsummed = aux.tp_status & TP_STATUS_CSUMNOTREADY;
+	}
+}
+
+/* A frame into frame[TAG_LEN ...]; its length, or -1. */
+static ssize_t rx_frame(const struct raw *r, struct meta *m)
+{
+	char control[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
+	struct iovec iov = { frame + TAG_LEN, RAW_MTU };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	ssize_t n;
+
+	do
+		n = recvmsg(r->fd, &msg, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		meta_get(m, &msg);
+	return n;
+}
+
+static void rx_give(struct raw *r, const uint8_t *p, size_t len, bool good, mono_t now)
+{
+	struct ctx *c = r->qp->obj.ctx;
+	uint32_t wq = r->rules ? rules_wq(r->rules, p, len) : 0;
+
+	/* The number of a WQ may be somebody else's by now. */
+	if (!wq)
+		hca_rx_raw(c->hca, r->qp->obj.number, p, len, good, now);
+	else if (obj_get(c, OBJ_QP, wq))
+		hca_rx_raw(c->hca, wq, p, len, good, now);
+}
+
 static void rx_qp(struct raw *r, mono_t now)
 {
-	const struct obj *o = &r->qp->obj;
+	uint8_t *p = frame + TAG_LEN;
+	struct meta m;
 
 	for (unsigned i = 0; i < RX_TURN; i++) {
-		ssize_t n = recv(r->fd, frame, sizeof(frame), MSG_DONTWAIT);
+		ssize_t n = rx_frame(r, &m);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0) {
 			/* ENETDOWN and the like are told once; what comes later makes the socket ready again. */
 			r->hot = errno != EAGAIN;
 			return;
 		}
-		hca_rx_raw(o->ctx->hca, o->number, frame, (size_t)n, now);
+		if (r->rules && !rules_take(r->rules, p, (size_t)n, &m.rules))
+			continue;
+		if (m.unsummed)
+			frame_sum(p, (size_t)n);
+		m.good = frame_sum_ok(p, (size_t)n);
+		if (m.rules.vlan && n >= MACS_LEN) {
+			memmove(frame, p, MACS_LEN);
+			be16_put(frame + MACS_LEN, ETH_P_8021Q);
+			be16_put(frame + MACS_LEN + 2, m.rules.tci);
+			rx_give(r, frame, (size_t)n + TAG_LEN, m.good, now);
+		} else {
+			rx_give(r, p, (size_t)n, m.good, now);
+		}
 	}
 }
 
@@ -121,21 +201,80 @@ bool raw_rx(struct shard *s, mono_t now)
 	return any;
 }
 
+/* ---- sending --------------------------------------------------------------- */
+
+/* The socket's buffer may be full for as long as the interface needs for some frames. */
+static bool room(const struct raw *r)
+{
+	struct pollfd p = { .fd = r->fd, .events = POLLOUT };
+
+	return (errno == EAGAIN || errno == ENOBUFS) && poll(&p, 1, ROOM_MS) == 1 && p.revents & POLLOUT;
+}
+
+static void tx_one(const struct raw *r, struct hca *hca, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = send(r->fd, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && (errno == EINTR || room(r)));
+	if (n < 0)
+		hca_count(hca, HCA_STAT_SEND_ERR, 1);
+}
+
+/* The headers and n segments of what lies behind them. */
+static void tx_segments(const struct raw *r, struct hca *hca, uint32_t hdr, uint32_t mss, size_t len)
+{
+	static _Thread_local uint8_t heads[SEGMENTS][RD_TSO_HDR];
+	struct iovec iov[SEGMENTS][2];
+	struct mmsghdr msg[SEGMENTS];
+	uint32_t off = 0, rest = (uint32_t)len - hdr;
+	unsigned number = 0;
+	bool more = true;
+
+	while (more) {
+		unsigned n = 0, sent = 0;
+
+		while (more && n < SEGMENTS) {
+			uint32_t part = rest - off < mss ? rest - off : mss;
+			uint8_t *data = frame + hdr + off;
+
+			more = off + part < rest;
+			frame_segment(heads[n], frame, hdr, number++, off, data, part, !more);
+			iov[n][0] = (struct iovec){ heads[n], hdr };
+			iov[n][1] = (struct iovec){ data, part };
+			msg[n] = (struct mmsghdr){ .msg_hdr = { .msg_iov = iov[n], .msg_iovlen = 2 } };
+			n++;
+			off += part;
+		}
+		while (sent < n) {
+			int k = sendmmsg(r->fd, msg + sent, n - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+			if (k > 0)
+				sent += (unsigned)k;
+			else if (errno != EINTR && !room(r))
+				break;
+		}
+		hca_count(hca, HCA_STAT_SEND_ERR, n - sent);
+	}
+}
+
 void raw_tx(struct shard *s, struct hca *hca, unsigned device, const struct burst *b, mono_t now)
 {
 	struct span to = { NULL, (uint64_t)(uintptr_t)frame, (uint32_t)b->payload_len };
 	struct qp *qp = (struct qp *)obj_find(s, OBJ_QP, device, b->sqpn);
-	ssize_t n;
 
-	if (!qp || !qp->raw || b->payload_len > FRAME_MAX)
+	if (!qp || !qp->raw || b->payload_len > sizeof(frame))
 		return;
 	if (region_mem_ops.copy(NULL, &to, 1, b->span, b->span_n, 0)) {
 		hca_tx_fault(hca, b, now);
 		return;
 	}
-	do
-		n = send(qp->raw->fd, frame, b->payload_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		hca_count(hca, HCA_STAT_SEND_ERR, 1);
+	if (b->raw_mss) {
+		tx_segments(qp->raw, hca, b->raw_hdr, b->raw_mss, b->payload_len);
+		return;
+	}
+	if (b->raw_sum)
+		frame_sum(frame, b->payload_len);
+	tx_one(qp->raw, hca, b->payload_len);
 }

@@ -17,6 +17,9 @@
 int raw_new(struct raw **, int fd);
 void raw_free(struct raw *);		/* NULL: nothing */
 
+/* Shard thread: these from now on, NULL: none; the old ones. */
+struct rules_set;
+struct rules_set *raw_rules(struct raw *, struct rules_set *);
 /* Shard thread: the QP, which has its number, receives from now on; 0, ENOMEM: too many. */
 int raw_begin(struct qp *);
 void raw_end(struct qp *);

@@ -57,6 +57,7 @@ int verb_obj_import(struct call *);
 int verb_cq_create(struct call *);
 int verb_cq_moderate(struct call *);
 int verb_qp_rate(struct call *);
+int verb_raw_rules(struct call *);
 int verb_cq_resize(struct call *);
 int verb_srq_create(struct call *);
 int verb_srq_modify(struct call *);

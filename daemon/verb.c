@@ -325,6 +325,7 @@ static const struct verb {
 	[MSG_QP_OPEN] = { verb_qp_open, true },
 	[MSG_QP_RATE] = { verb_qp_rate, true },
 	[MSG_CAPTURE] = { verb_capture, false },
+	[MSG_RAW_RULES] = { verb_raw_rules, true },
 };
 
 int verb_call(struct ev_loop *loop, struct call *call)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "raw.h"
+#include "rules.h"
 #include "session.h"
 
 struct job {
@@ -302,7 +303,7 @@ int verb_qp_create(struct call *call)
 		r.rq_stride = recv_stride(qp->cap.max_recv_sge);
 		len += ring_bytes(r.rq_slots, r.rq_stride);
 	}
-	j.err = req->qp.type == QPT_RAW ? raw_new(&qp->raw, call->fd_in) : 0;
+	j.err = req->qp.type == QPT_RAW && !req->qp.wq ? raw_new(&qp->raw, call->fd_in) : 0;
 	if (!j.err && qp->raw)
 		call->fd_in = -1;
 	if (!j.err)
@@ -385,6 +386,30 @@ int verb_qp_rate(struct call *call)
 	struct job j = { .call = call };
 
 	shard_call(call->s->ctx->shard, qp_rate_job, &j);
+	return j.err;
+}
+
+static void raw_rules_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+	struct qp *qp = (struct qp *)obj_get(j->call->s->ctx, OBJ_QP, j->call->req->id.handle);
+
+	j->err = qp && qp->raw ? 0 : EINVAL;
+	if (!j->err)
+		j->obj = raw_rules(qp->raw, j->obj);
+}
+
+int verb_raw_rules(struct call *call)
+{
+	struct job j = { .call = call };
+	struct rules_set *fresh = NULL;
+
+	j.err = call->fd_in >= 0 ? rules_read(&fresh, call->fd_in) : 0;
+	if (j.err)
+		return j.err;
+	j.obj = fresh;
+	shard_call(call->s->ctx->shard, raw_rules_job, &j);
+	rules_free(j.obj);	/* the old ones, or those that nobody took */
 	return j.err;
 }
 

@@ -37,7 +37,9 @@ struct route {
 struct burst {
 	struct route route;
 
-	bool raw;		/* of a RAW_PACKET QP, sqpn: the payload is an Ethernet frame, and there is no more to it */
+	bool raw;		/* of a RAW_PACKET QP, sqpn: the payload is an Ethernet frame, and there is no more to it; but */
+	bool raw_sum;		/* its checksums are to be made */
+	uint32_t raw_hdr, raw_mss; /* raw_mss not 0: it becomes segments of so many bytes, raw_hdr bytes are headers of each */
 	uint8_t op_first;	/* the full opcode byte of packet 0 */
 	uint8_t op_last;	/* of packet n-1; equal to op_first if n is 1 */
 	bool se, ackreq;	/* of the last packet (joined: ackreq of any) */

@@ -8,7 +8,7 @@ static const uint8_t wc_op[] = {
 	[WR_WRITE] = WC_OP_WRITE, [WR_WRITE_IMM] = WC_OP_WRITE, [WR_SEND] = WC_OP_SEND,
 	[WR_SEND_IMM] = WC_OP_SEND, [WR_READ] = WC_OP_READ, [WR_CMP_SWP] = WC_OP_COMP_SWAP,
 	[WR_FETCH_ADD] = WC_OP_FETCH_ADD, [WR_LOCAL_INV] = WC_OP_LOCAL_INV,
-	[WR_FLUSH] = WC_OP_FLUSH, [WR_ATOMIC_WRITE] = WC_OP_ATOMIC_WRITE, [WR_BIND_MW] = WC_OP_BIND_MW, [WR_SEND_INV] = WC_OP_SEND,
+	[WR_FLUSH] = WC_OP_FLUSH, [WR_TSO] = WC_OP_TSO, [WR_ATOMIC_WRITE] = WC_OP_ATOMIC_WRITE, [WR_BIND_MW] = WC_OP_BIND_MW, [WR_SEND_INV] = WC_OP_SEND,
 };
 
 void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)

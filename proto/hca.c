@@ -102,6 +102,7 @@ static const struct {
 	[WR_WRITE_IMM] = { KIND_WRITE, .uc = true, .known = true },
 	[WR_SEND] = { KIND_SEND, .uc = true, .ud = true, .known = true },
 	[WR_SEND_IMM] = { KIND_SEND, .uc = true, .ud = true, .known = true },
+	[WR_TSO] = { KIND_SEND, .known = true },
 	[WR_FLUSH] = { KIND_FLUSH, .rd = true, .known = true },
 	[WR_ATOMIC_WRITE] = { KIND_AWRITE, .rd = true, .known = true },
 	[WR_SEND_INV] = { KIND_SEND, .uc = true, .known = true },
@@ -118,8 +119,10 @@ static int post_check(const struct qp *qp, const struct send_wr *wr)
 	if (qp->state < QPS_RTS || qp->type == QPT_XRC_RECV)
 		return EINVAL;
 	if (wr->op >= WR_OPS || !wr_ops[wr->op].known)
-		return wr->op <= WR_ATOMIC_WRITE && wr->op != WR_TSO ? EOPNOTSUPP : EINVAL;
-	if (qp->type == QPT_RAW && wr->op != WR_SEND)
+		return wr->op <= WR_ATOMIC_WRITE ? EOPNOTSUPP : EINVAL;
+	if (qp->type == QPT_RAW ? wr->op != WR_SEND && wr->op != WR_TSO : wr->op == WR_TSO || wr->flags & WR_IP_CSUM)
+		return EINVAL;
+	if (wr->op == WR_TSO && (!wr->inline_len || wr->inline_len > RD_TSO_HDR || (wr->flags & WR_INLINE)))
 		return EINVAL;
 	if ((qp->type == QPT_UC && !wr_ops[wr->op].uc) || (qp->type == QPT_UD && !wr_ops[wr->op].ud))
 		return EINVAL;
@@ -156,7 +159,7 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 	for (unsigned i = 0; i < wr->sge_n; i++)
 		w->len += swqe_sge(w)[i].len;
 	if (wr->inline_len)
-		w->len = wr->inline_len;
+		w->len = wr->op == WR_TSO ? w->len + wr->inline_len : wr->inline_len;
 	if (w->len > RD_MAX_MSG || ((w->kind == KIND_ATOMIC || w->kind == KIND_AWRITE) && w->len != 8) ||
 	    (w->kind == KIND_FLUSH && !wr->flush.level && wr->flush.len > RD_MAX_MSG))
 		w->fault = FAULT_SQ_LEN;

@@ -144,8 +144,8 @@ int hca_post_srq_recv(struct hca *, uint32_t srqn, const struct recv_wr *, mono_
 void hca_rx_burst(struct hca *, const struct burst *, mono_t now);
 /* Takes one UDP payload without its ICRC: burst_parse() and hca_rx_burst(). */
 void hca_rx(struct hca *, const struct route *, const uint8_t *data, size_t len, mono_t now);
-/* An Ethernet frame for a RAW_PACKET QP: the host steers. */
-void hca_rx_raw(struct hca *, uint32_t qpn, const uint8_t *frame, size_t len, mono_t now);
+/* An Ethernet frame for a RAW_PACKET QP: the host steers.  sum_ok: and has seen that its checksums are right. */
+void hca_rx_raw(struct hca *, uint32_t qpn, const uint8_t *frame, size_t len, bool sum_ok, mono_t now);
 /* The host dropped a datagram before it got here; counted as stat (e.g. HCA_STAT_ICRC_ERR). */
 void hca_count(struct hca *, unsigned stat, uint64_t n);
 

@@ -58,7 +58,7 @@ struct hca {
 	uint64_t stat[HCA_STATS];
 	uint64_t fault[FAULT_END];
 	uint8_t grh[GRH_LEN];
-	struct span tx_span[RD_MAX_SGE];	/* of the burst handed out */
+	struct span tx_span[RD_MAX_SGE + 1];	/* of the burst handed out */
 	struct span dst[RD_MAX_SGE];		/* where received bytes go */
 	struct span slice[HCA_SPANS];		/* a part of the burst being received */
 };

@@ -13,6 +13,7 @@ libproto_a_SOURCES = \
 	proto/cqe.c \
 	proto/event.c \
 	proto/fault.c \
+	proto/frame.c \
 	proto/ghost.c \
 	proto/gsi.c \
 	proto/hca.c \
@@ -53,6 +54,7 @@ noinst_HEADERS += \
 	proto/event.h \
 	proto/fault.def \
 	proto/fault.h \
+	proto/frame.h \
 	proto/ghost.h \
 	proto/gsi.h \
 	proto/hca.h \

@@ -147,7 +147,7 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	qp->svc = xrc ? SVC_XRC : a->type == QPT_RC ? SVC_RC : a->type == QPT_UC ? SVC_UC :
 		  a->type == QPT_UD ? SVC_UD : SVC_NONE;
 	if (a->type == QPT_RAW)
-		qp->mtu = RAW_MTU;
+		qp->mtu = RAW_SEND_MAX;
 	qp->sig_all = a->sq_sig_all;
 	qp->pd = pd;
 	qp->scq = scq;

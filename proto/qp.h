@@ -191,7 +191,11 @@ void uc_rx(struct hca *, struct qp *, const struct burst *);
 void ud_rx(struct hca *, struct qp *, const struct burst *);
 
 /* ---- raw.c ---- */
+enum fault raw_wr_fault(struct swqe *);
+bool raw_tso_payload(struct hca *, struct qp *, struct swqe *, struct burst *);	/* false: an sge is wrong */
+void raw_cut(const struct swqe *, struct burst *);
 #define RAW_MTU		65535u	/* bytes of a frame, at most: the interface may allow less */
+#define RAW_SEND_MAX	(RD_MAX_TSO + RD_TSO_HDR)	/* of what becomes frames */
 #define RAW_LEAST	14u	/* an Ethernet header */
 #define SVC_NONE	0xffu	/* qp.svc of RAW_PACKET: no packet of the transport is for it */
 

@@ -40,13 +40,13 @@ static bool has_route(const struct hca *h, const struct av *av)
 }
 
 /* What can be known to be wrong before anything is sent. */
-static enum fault wr_fault(const struct hca *h, const struct qp *qp, const struct swqe *w)
+static enum fault wr_fault(const struct hca *h, const struct qp *qp, struct swqe *w)
 {
 	if (w->fault)
 		return w->fault;
-	if ((qp->type == QPT_UD || qp->type == QPT_RAW) && w->len > qp->mtu)
-		return FAULT_SQ_LEN;
-	if (qp->type == QPT_RAW && w->len < RAW_LEAST)
+	if (qp->type == QPT_RAW)
+		return raw_wr_fault(w);
+	if (qp->type == QPT_UD && w->len > qp->mtu)
 		return FAULT_SQ_LEN;
 	if (qp->type == QPT_UD && !has_route(h, &w->wr.ud.av))
 		return FAULT_SQ_OP;
@@ -194,6 +194,8 @@ static bool payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst *
 	b->payload_len = qp->req.pos + n == w->pkt_n ? w->len - off : (uint64_t)n * qp->mtu;
 	if (!b->payload_len)
 		return true;
+	if (w->wr.op == WR_TSO)
+		return raw_tso_payload(h, qp, w, b);
 	if (w->wr.inline_len) {
 		/* Copied by the library; the sge, if it left them, still have to be right. */
 		if (w->wr.sge_n && sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, 0, 0, UINT64_MAX, h->tx_span) < 0)
@@ -386,7 +388,8 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 		cut_ud(h, qp, w, b);
 	if (qp->type == QPT_XRC_SEND)
 		b->srqn = w->wr.xrc.srqn & 0xffffff;
-	b->raw = qp->type == QPT_RAW;
+	if (qp->type == QPT_RAW)
+		raw_cut(w, b);
 	if (qp_reliable(qp))
 		sent_rc(h, qp, w, b, n);
 	advance(qp, w, n);

@@ -20,6 +20,8 @@
 
 #define RD_MAX_SGE	32u	/* scatter/gather entries of one work request */
 #define RD_MAX_INLINE	1024u	/* bytes of inline data of one work request */
+#define RD_MAX_TSO	65536u	/* payload of one WR_TSO */
+#define RD_TSO_HDR	176u	/* and the headers in front of it */
 #define RD_MAX_MSG	(1u << 31)	/* the longest message */
 #define RD_MAX_WR	16384u	/* the deepest send, receive or shared receive queue */
 #define RD_MAX_CQE	(1u << 20)	/* the largest completion queue */
@@ -73,7 +75,7 @@ struct av {
  * A send work request.  In a ring slot, and in hca_post_send(), it is followed
  * by sge_n struct sge and then by inline_len bytes of data.
  *
- * With inline_len the data was copied when it was posted and the sge are only
+ * With inline_len - but for WR_TSO - the data was copied when it was posted and the sge are only
  * checked (WR_INLINE: there are none).  Without it the data is where the sge say.
  */
 struct send_wr {
@@ -109,6 +111,9 @@ struct send_wr {
 			uint32_t type;	/* placement: 1 global visibility, 2 persistence, or both */
 			uint32_t level;	/* 0 the range, 1 the whole region */
 		} flush;
+		struct {		/* WR_TSO: of the inline_len bytes, all are headers; the payload is where the sge say */
+			uint32_t mss;
+		} tso;
 		uint64_t raw[4];
 	};
 };
@@ -118,7 +123,7 @@ struct send_wr {
  * library can copy a small send instead of having the daemon fetch it; or the inline data.  The core's
  * queue holds as much.
  */
-#define RD_SMALL	176u
+#define RD_SMALL	RD_TSO_HDR
 static inline uint32_t send_tail_len(uint32_t max_sge, uint32_t max_inline)
 {
 	uint32_t len = max_sge * (uint32_t)sizeof(struct sge) + RD_SMALL;
@@ -163,6 +168,7 @@ enum wc_op {			/* enum ibv_wc_opcode */
 	WC_OP_FETCH_ADD = 4,
 	WC_OP_BIND_MW = 5,
 	WC_OP_LOCAL_INV = 6,
+	WC_OP_TSO = 7,
 	WC_OP_FLUSH = 8,
 	WC_OP_ATOMIC_WRITE = 9,
 	WC_OP_RECV = 128,

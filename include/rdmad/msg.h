@@ -70,6 +70,7 @@ enum msg_op {
 	MSG_QP_OPEN,		/* one more holder of a receiving QP of XRC; MSG_QP_DESTROY gives it up */
 	MSG_QP_RATE,		/* rate limit */
 	MSG_CAPTURE,		/* this connection captures packets until it ends.  fds back: a memfd, the spool (lab/spool.h); an eventfd: look at it */
+	MSG_RAW_RULES,		/* of a RAW_PACKET QP.  fd with it: see rules.h; without one: none any more.  What it replaces is not written to any more */
 	MSG_OPS
 };
 
@@ -148,7 +149,7 @@ struct msg_req {
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
 		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; uint32_t xrcd, cq; /* 0: not of XRC */ } srq;
 		struct { uint32_t handle, mask /* 1 max_wr, 2 limit */, max_wr, limit; } srq_mod;
-		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type, sq_sig_all; uint32_t xrcd; /* XRC_RECV */ uint64_t cookie; } qp;
+		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type, sq_sig_all; uint32_t xrcd; /* XRC_RECV */ uint32_t wq; /* RAW_PACKET: a WQ; it has no packet socket */ uint64_t cookie; } qp;
 		struct { uint32_t qpn, mask; struct qp_attr attr; } qp_mod;
 		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;
 		struct { uint32_t what; uint32_t rsv; } dump;
@@ -196,6 +197,7 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_MW_FREE: case MSG_XRCD_CLOSE: return ROW(id);
 	case MSG_XRCD_OPEN: return ROW(xrcd);
 	case MSG_QP_OPEN: return ROW(qp_open);
+	case MSG_RAW_RULES: return ROW(id);
 	case MSG_QP_RATE: return ROW(rate);
 	case MSG_CAPTURE: return ROW(capture);
 	}

@@ -158,6 +158,15 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int
 	v->create_cq_ex = cq_create_ex;
 	v->modify_cq = cq_modify;
 	v->modify_qp_rate_limit = rate_modify;
+	v->create_wq = wq_create;
+	v->modify_wq = wq_modify;
+	v->destroy_wq = wq_destroy;
+	v->create_rwq_ind_table = table_create;
+	v->destroy_rwq_ind_table = table_destroy;
+	v->create_counters = counters_create;
+	v->destroy_counters = counters_destroy;
+	v->attach_counters_point_flow = counters_attach;
+	v->read_counters = counters_read;
 	v->create_qp_ex = qp_create_ex;
 	v->create_srq_ex = srq_create_ex;
 	v->get_srq_num = srq_get_num;

@@ -69,6 +69,16 @@ static enum map_kind kind_of(uint32_t type)
 	return type == EV_CQ_ERR ? MAP_CQ : type == EV_SRQ_ERR || type == EV_SRQ_LIMIT ? MAP_SRQ : MAP_QP;
 }
 
+static void qp_event(struct ibv_async_event *e, struct rd_qp *qp)
+{
+	if (!qp->wq) {
+		e->element.qp = &qp->qp;
+		return;
+	}
+	e->event_type = IBV_EVENT_WQ_FATAL;
+	e->element.wq = qp->wq;
+}
+
 /* false: the object is gone. */
 static bool event_fill(struct rd_ctx *c, const struct msg_event *m, struct ibv_async_event *e)
 {
@@ -90,7 +100,7 @@ static bool event_fill(struct rd_ctx *c, const struct msg_event *m, struct ibv_a
 		else if (n->kind == MAP_SRQ)
 			e->element.srq = &OBJ(n, struct rd_srq)->srq;
 		else
-			e->element.qp = &OBJ(n, struct rd_qp)->qp;
+			qp_event(e, OBJ(n, struct rd_qp));
 	}
 	pthread_mutex_unlock(&c->map_lock);
 	return n;
@@ -131,6 +141,12 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
 
 	if (is_port_event(e->event_type))
 		return;
+	if (e->event_type == IBV_EVENT_WQ_FATAL) {
+		struct ibv_wq *wq = e->element.wq;
+
+		ack(&wq->mutex, &wq->cond, &wq->events_completed);
+		qp = &wq_qp(wq)->qp;
+	}
 	switch (kind_of(e->event_type)) {
 	case MAP_CQ:
 		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);

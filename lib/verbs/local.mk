@@ -30,10 +30,12 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/query.c \
 	lib/verbs/rate.c \
 	lib/verbs/raw.c \
+	lib/verbs/rules.c \
 	lib/verbs/srq.c \
 	lib/verbs/stub.c \
 	lib/verbs/sysfs.c \
 	lib/verbs/vma.c \
+	lib/verbs/wq.c \
 	lib/verbs/wr_build.c \
 	lib/verbs/wr_ex.c \
 	lib/verbs/xrc.c
@@ -47,6 +49,7 @@ noinst_HEADERS += \
 	lib/verbs/conn.h \
 	lib/verbs/mem_map.h \
 	lib/verbs/mem_map_in.h \
+	lib/verbs/flow.h \
 	lib/verbs/objects.h \
 	lib/verbs/query.h \
 	lib/verbs/stub.def \

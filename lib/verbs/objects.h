@@ -367,6 +367,14 @@ struct rd_qp {
 	                     CQ's lock */
 	struct mr_cache mr_cache;
 	struct wr_draft draft;
+	struct ibv_wq *wq;		/* it is the one behind this WQ; or NULL */
+	struct rules *rules;		/* RAW_PACKET: those in force, shared with the daemon; or NULL */
+	size_t rules_len;
+	struct rd_table *table;		/* RSS; or NULL */
+	uint32_t hash_fields;
+	uint8_t hash_key[40];
+	uint16_t max_tso_header;
+	uint8_t tso_hdr[RD_TSO_HDR];	/* of the WR that is being built */
 
 	pthread_mutex_t rq_lock;
 	struct ring rq;
@@ -381,8 +389,24 @@ int raw_open(struct rd_qp *);
 void raw_close(struct rd_qp *);
 struct ibv_flow *flow_create(struct ibv_qp *, struct ibv_flow_attr *);
 int flow_destroy(struct ibv_flow *);
+struct ibv_counters *counters_create(struct ibv_context *, struct ibv_counters_init_attr *);
+/* RSS */
+#define RSS_FIELDS	0xffu		/* of enum ibv_rx_hash_fields */
+struct ibv_wq *wq_create(struct ibv_context *, struct ibv_wq_init_attr *);
+int wq_destroy(struct ibv_wq *);
+struct rd_qp *wq_qp(struct ibv_wq *);		/* what it is to the daemon */
+int wq_modify(struct ibv_wq *, struct ibv_wq_attr *);
+struct ibv_rwq_ind_table *table_create(struct ibv_context *, struct ibv_rwq_ind_table_init_attr *);
+int table_destroy(struct ibv_rwq_ind_table *);
+struct ibv_qp *rss_create(struct ibv_context *, struct ibv_qp_init_attr_ex *);
+void rss_end(struct rd_qp *);			/* it is no more */
+int counters_destroy(struct ibv_counters *);
+int counters_attach(struct ibv_counters *, struct ibv_counter_attach_attr *, struct ibv_flow *);
+int counters_read(struct ibv_counters *, uint64_t *, uint32_t n, uint32_t flags);
 
 struct ibv_cq_ex *cq_create_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+/* wq: it is the QP behind this WQ.  NULL: errno. */
+struct rd_qp *qp_make(struct ibv_context *, struct ibv_qp_init_attr_ex *, struct ibv_wq *wq);
 struct ibv_qp *qp_create_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 struct ibv_srq *srq_create_ex(struct ibv_context *, struct ibv_srq_init_attr_ex *);
 struct ibv_qp *qp_open(struct ibv_context *, struct ibv_qp_open_attr *);

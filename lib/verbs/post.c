@@ -29,6 +29,10 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 		if (!err)
 			wr_close(qp, w);
 		return err;
+	} else if (w->op == WR_TSO) {
+		err = wr_tso(qp, w, wr->tso.hdr, wr->tso.hdr_sz, wr->tso.mss);
+		if (err)
+			return err;
 	} else if (w->op != WR_SEND && w->op != WR_SEND_IMM && w->op != WR_SEND_INV) {
 		wr_remote(w, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 	}

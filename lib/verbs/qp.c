@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* qp.c - queue pairs: made, taken through their states, asked, destroyed. */
 #include "attr_ex.h"
+#include "flow.h"
 #include "objects.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static uint64_t ops_of_type(enum ibv_qp_type type)
 			    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 
 	if (type == IBV_QPT_RAW_PACKET)
-		return IBV_QP_EX_WITH_SEND;
+		return IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO;
 	if (type == IBV_QPT_UD)
 		return ud;
 	if (type == IBV_QPT_XRC_RECV)
@@ -65,8 +66,14 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 	if (!a->srq && (a->cap.max_recv_wr > d->max_qp_wr || a->cap.max_recv_sge > d->max_sge))
 		return EINVAL;
 	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-	                               IBV_QP_INIT_ATTR_CREATE_FLAGS))
+	                               IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER))
 		return EOPNOTSUPP;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) {
+		if (a->qp_type != IBV_QPT_RAW_PACKET)
+			return EOPNOTSUPP;
+		if (a->max_tso_header > RD_TSO_HDR)
+			return EINVAL;
+	}
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
 		return EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops_of_type(a->qp_type))
@@ -126,6 +133,7 @@ static void qp_init(struct rd_qp *qp, struct ibv_context *context, const struct 
 	qp->ctx = to_ctx(context);
 	qp->sq_sig_all = a->sq_sig_all;
 	qp->raw_fd = -1;
+	qp->max_tso_header = a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER ? a->max_tso_header : 0;
 	pthread_mutex_init(&qp->qp.mutex, NULL);
 	pthread_cond_init(&qp->qp.cond, NULL);
 	pthread_mutex_init(&qp->sq_lock, NULL);
@@ -161,6 +169,7 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 static void qp_free(struct rd_qp *qp)
 {
 	raw_close(qp);
+	rules_end(qp);
 	if (qp->mem)
 		munmap(qp->mem, qp->len);
 	pthread_mutex_destroy(&qp->sq_lock);
@@ -176,7 +185,7 @@ static void cap_out(const struct qp_cap *c, struct ibv_qp_cap *out)
 	                           c->max_inline};
 }
 
-struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a, struct ibv_wq *wq)
 {
 	struct rd_ctx *c = to_ctx(context);
 	struct msg_req req = { 0 };
@@ -193,8 +202,10 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	qp->mem_pd = mem;
 	qp_init(qp, context, a);
 	qp_req(&req, a);
+	qp->wq = wq;
+	req.qp.wq = wq != NULL;
 	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
-	err = a->qp_type == IBV_QPT_RAW_PACKET ? raw_open(qp) : 0;
+	err = a->qp_type == IBV_QPT_RAW_PACKET && !wq ? raw_open(qp) : 0;
 	if (!err)
 		err = conn_call(&c->conn, &req, &rep, qp->raw_fd, &fd, a->qp_type == IBV_QPT_XRC_RECV ? 0 : 1);
 	if (err)
@@ -202,7 +213,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	qp->qp.qp_num = qp->qp.handle = rep.qp.qpn;
 	if (a->qp_type == IBV_QPT_XRC_RECV) {
 		a->cap = (struct ibv_qp_cap){ 0 };
-		return &qp->qp;
+		return qp;
 	}
 	err = qp_map(qp, &rep, fd);
 	if (err) {
@@ -213,11 +224,21 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	if (qp->qp.recv_cq && qp->qp.recv_cq != qp->qp.send_cq)
 		cq_add_qp(to_cq(qp->qp.recv_cq), &qp->recv_user, qp);
 	cap_out(&qp->cap, &a->cap);
-	return &qp->qp;
+	return qp;
 fail:
 	map_del(c, &qp->node);
 	qp_free(qp);
 	return err_null(err);
+}
+
+struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+{
+	struct rd_qp *qp;
+
+	if (a->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
+		return rss_create(context, a);
+	qp = qp_make(context, a, NULL);
+	return qp ? &qp->qp : NULL;
 }
 
 /* One more holder of a receiving QP of XRC, which may be another process's. */
@@ -413,6 +434,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 		cq_del_qp(to_cq(qp->send_cq), &q->send_user, q);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
 		cq_del_qp(to_cq(qp->recv_cq), &q->recv_user, q);
+	rss_end(q);
 	map_del(q->ctx, &q->node);
 	pthread_mutex_lock(&qp->mutex);
 	while (qp->events_completed != q->node.async_got)

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "query.h"
+#include <rdmad/rules.h>
 
 #define PKEY_DEFAULT 0xffff
 #define CAP_FLUSH_GLOBAL	(1ull << 38)	/* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
@@ -35,7 +36,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 	                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 	                            IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_MEM_WINDOW |
-	                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS,
+	                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_RAW_IP_CSUM,
 		.max_sge = (int)m->max_sge,
 		.max_sge_rd = (int)m->max_sge,
 		.max_cq = (int)m->max_cq,
@@ -93,6 +94,16 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 		.supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD | 1u << IBV_QPT_RAW_PACKET |
 				  1u << IBV_QPT_XRC_SEND,
 	};
+	full.tso_caps = (struct ibv_tso_caps){ .max_tso = RD_MAX_TSO, .supported_qpts = 1u << IBV_QPT_RAW_PACKET };
+	full.rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+		.max_rwq_indirection_tables = full.orig_attr.max_qp > 0 ? (uint32_t)full.orig_attr.max_qp : 0,
+		.max_rwq_indirection_table_size = 1u << RULES_WQ_LOG,
+		.rx_hash_fields_mask = RSS_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	full.max_wq_type_rq = full.orig_attr.max_qp > 0 ? (uint32_t)full.orig_attr.max_qp : 0;
+	full.raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM;
 	full.max_dm_size = to_ctx(context)->attr.max_dm;
 	memset(attr, 0, len);
 	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));

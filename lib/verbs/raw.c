@@ -12,10 +12,9 @@
  *
  * The kernel gives each socket what its filter takes: a frame that flows of two QPs match goes to both.
  */
-#include "objects.h"
+#include "flow.h"
 
 #include <arpa/inet.h>
-#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <netinet/in.h>
@@ -31,15 +30,6 @@
 #define IP4_PROTO	23u
 #define IP6_NEXT	20u
 #define IP6_END		54u
-
-struct rd_flow {
-	struct ibv_flow flow;
-	struct rd_flow *next;
-	struct rd_qp *qp;
-	uint16_t priority;
-	uint32_t code_n;
-	struct sock_filter code[];	/* its part of the filter */
-};
 
 struct prog {
 	struct sock_filter code[CODE_MAX];
@@ -91,8 +81,12 @@ static void match8(struct prog *p, uint32_t off, uint8_t val)
 
 static int spec_eth(struct prog *p, const struct ibv_flow_spec_eth *s)
 {
-	if (s->mask.vlan_tag)
-		return EOPNOTSUPP;	/* the kernel takes the tag off before a socket sees the frame */
+	if (s->mask.vlan_tag) {		/* the kernel takes the tag off before a socket sees the frame */
+		emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT));
+		compare(p, 1, 1);
+		emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG));
+		compare(p, ntohs(s->val.vlan_tag), ntohs(s->mask.vlan_tag));
+	}
 	match(p, BPF_ABS, 0, s->val.dst_mac, s->mask.dst_mac, 6);
 	match(p, BPF_ABS, 6, s->val.src_mac, s->mask.src_mac, 6);
 	match(p, BPF_ABS, 12, &s->val.ether_type, &s->mask.ether_type, 2);
@@ -146,8 +140,14 @@ static int spec_ports(struct prog *p, const struct ibv_flow_spec_tcp_udp *s, uin
 	return 0;
 }
 
-/* One specification; *l3, *drop: what it says for those behind it. */
-static int spec(struct prog *p, const struct ibv_flow_spec *s, uint16_t *l3, bool *drop)
+/* What specifications say besides what to match. */
+struct said {
+	uint16_t l3;			/* for those behind it */
+	bool drop;
+	struct rd_counters *counters;
+};
+
+static int spec(struct prog *p, const struct ibv_flow_spec *s, struct said *said)
 {
 	struct ibv_flow_ipv4_ext_filter val = { 0 }, mask = { 0 };
 
@@ -159,34 +159,37 @@ static int spec(struct prog *p, const struct ibv_flow_spec *s, uint16_t *l3, boo
 		val.dst_ip = s->ipv4.val.dst_ip;
 		mask.src_ip = s->ipv4.mask.src_ip;
 		mask.dst_ip = s->ipv4.mask.dst_ip;
-		*l3 = ETH_P_IP;
+		said->l3 = ETH_P_IP;
 		spec_ipv4(p, &val, &mask);
 		return 0;
 	case IBV_FLOW_SPEC_IPV4_EXT:
 		if (s->ipv4_ext.mask.flags)
 			return EOPNOTSUPP;
-		*l3 = ETH_P_IP;
+		said->l3 = ETH_P_IP;
 		spec_ipv4(p, &s->ipv4_ext.val, &s->ipv4_ext.mask);
 		return 0;
 	case IBV_FLOW_SPEC_IPV6:
-		*l3 = ETH_P_IPV6;
+		said->l3 = ETH_P_IPV6;
 		spec_ipv6(p, &s->ipv6);
 		return 0;
 	case IBV_FLOW_SPEC_TCP:
 	case IBV_FLOW_SPEC_UDP:
-		return spec_ports(p, &s->tcp_udp, *l3);
+		return spec_ports(p, &s->tcp_udp, said->l3);
 	case IBV_FLOW_SPEC_ACTION_DROP:
-		*drop = true;
+		said->drop = true;
+		return 0;
+	case IBV_FLOW_SPEC_ACTION_COUNT:
+		if (!s->flow_count.counters || said->counters)
+			return EINVAL;
+		said->counters = (struct rd_counters *)s->flow_count.counters;
 		return 0;
 	}
 	return EOPNOTSUPP;
 }
 
-static int compile(struct prog *p, const struct ibv_flow_attr *a)
+static int compile(struct prog *p, const struct ibv_flow_attr *a, struct said *said)
 {
 	const uint8_t *at = (const uint8_t *)(a + 1), multicast = 1;
-	bool drop = false;
-	uint16_t l3 = 0;
 	int err;
 
 	if (a->type == IBV_FLOW_ATTR_MC_DEFAULT)
@@ -198,12 +201,13 @@ static int compile(struct prog *p, const struct ibv_flow_attr *a)
 		if (s.hdr.size < sizeof(s.hdr))
 			return EINVAL;
 		memcpy(&s, at, s.hdr.size < sizeof(s) ? s.hdr.size : sizeof(s));
-		err = spec(p, &s, &l3, &drop);
+		err = spec(p, &s, said);
 		if (err)
 			return err;
 		at += s.hdr.size;
 	}
-	emit(p, BPF_RET | BPF_K, 0, 0, drop ? 0 : FRAME_ALL);
+	/* The daemon counts what is dropped, too. */
+	emit(p, BPF_RET | BPF_K, 0, 0, said->drop && !said->counters ? 0 : FRAME_ALL);
 	if (p->full)
 		return ENOMEM;
 	for (uint32_t i = 0; i < p->n; i++)
@@ -214,6 +218,18 @@ static int compile(struct prog *p, const struct ibv_flow_attr *a)
 
 /* ---- the filter of a QP ------------------------------------------------------------------- */
 
+const struct sock_filter flow_head[FLOW_HEAD] = {
+	{ BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE) },
+	{ BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PACKET_OUTGOING },
+	{ BPF_RET | BPF_K, 0, 0, 0 },
+};
+
+static void emit_all(struct prog *p, const struct sock_filter *code, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		emit(p, code[i].code, code[i].jt, code[i].jf, code[i].k);
+}
+
 static int filter_set(struct rd_qp *qp)
 {
 	struct prog *p = calloc(1, sizeof(*p));
@@ -222,12 +238,9 @@ static int filter_set(struct rd_qp *qp)
 
 	if (!p)
 		return ENOMEM;
-	emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE));
-	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PACKET_OUTGOING);
-	emit(p, BPF_RET | BPF_K, 0, 0, 0);
+	emit_all(p, flow_head, FLOW_HEAD);
 	for (const struct rd_flow *f = qp->flows; f; f = f->next)
-		for (uint32_t i = 0; i < f->code_n; i++)
-			emit(p, f->code[i].code, f->code[i].jt, f->code[i].jf, f->code[i].k);
+		emit_all(p, f->code, f->code_n);
 	emit(p, BPF_RET | BPF_K, 0, 0, 0);
 	prog = (struct sock_fprog){ .len = (unsigned short)p->n, .filter = p->code };
 	if (p->full)
@@ -252,13 +265,14 @@ static unsigned interface_of(struct rd_ctx *c)
 int raw_open(struct rd_qp *qp)
 {
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
-	int len = SOCK_BUF, err;
+	int len = SOCK_BUF, on = 1, err;
 
 	qp->raw_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (qp->raw_fd < 0)
 		return errno == EACCES ? EPERM : errno;
 	setsockopt(qp->raw_fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));
 	setsockopt(qp->raw_fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
+	setsockopt(qp->raw_fd, SOL_PACKET, PACKET_AUXDATA, &on, sizeof(on));
 	ll.sll_ifindex = (int)interface_of(qp->ctx);
 	err = ll.sll_ifindex ? filter_set(qp) : ENODEV;	/* before it is bound: nothing comes in by mistake */
 	if (!err && bind(qp->raw_fd, (struct sockaddr *)&ll, sizeof(ll)))
@@ -275,10 +289,76 @@ void raw_close(struct rd_qp *qp)
 	qp->raw_fd = -1;
 }
 
+/* ---- flows --------------------------------------------------------------------------------- */
+
+/* Into its place; or out of it. */
+static void flow_link(struct rd_flow *f)
+{
+	struct rd_flow **at = &f->qp->flows;
+
+	while (*at && (*at)->priority <= f->priority)
+		at = &(*at)->next;
+	f->next = *at;
+	*at = f;
+	if (f->counters) {
+		f->counted_next = f->counters->flows;
+		f->counters->flows = f;
+	}
+}
+
+static void flow_unlink(struct rd_flow *f)
+{
+	struct rd_flow **at;
+
+	for (at = &f->qp->flows; *at != f; at = &(*at)->next)
+		;
+	*at = f->next;
+	if (!f->counters)
+		return;
+	for (at = &f->counters->flows; *at != f; at = &(*at)->counted_next)
+		;
+	*at = f->counted_next;
+}
+
+/* The daemon knows a flow before the first frame comes, and until after the last. */
+static int flow_begin(struct rd_flow *f)
+{
+	int err;
+
+	pthread_mutex_lock(&flow_lock);
+	flow_link(f);
+	err = rules_update(f->qp, NULL);
+	if (!err)
+		err = filter_set(f->qp);
+	if (err) {
+		flow_unlink(f);
+		rules_update(f->qp, f);
+	}
+	pthread_mutex_unlock(&flow_lock);
+	return err;
+}
+
+static struct rd_flow *flow_make(struct rd_qp *qp, const struct ibv_flow_attr *a, const struct prog *p, const struct said *said)
+{
+	struct rd_flow *f = calloc(1, sizeof(*f) + p->n * sizeof(f->code[0]));
+
+	if (!f)
+		return NULL;
+	f->flow.context = qp->qp.context;
+	f->qp = qp;
+	f->priority = a->priority;
+	f->drop = said->drop;
+	f->counters = said->counters;
+	f->code_n = p->n;
+	memcpy(f->code, p->code, p->n * sizeof(f->code[0]));
+	return f;
+}
+
 struct ibv_flow *flow_create(struct ibv_qp *ibqp, struct ibv_flow_attr *a)
 {
 	struct rd_qp *qp = to_qp(ibqp);
-	struct rd_flow *f = NULL, **at;
+	struct said said = { 0 };
+	struct rd_flow *f = NULL;
 	struct prog *p;
 	int err;
 
@@ -289,26 +369,10 @@ struct ibv_flow *flow_create(struct ibv_qp *ibqp, struct ibv_flow_attr *a)
 	if (a->flags & ~(uint32_t)IBV_FLOW_ATTR_FLAGS_DONT_TRAP)
 		return err_null(EOPNOTSUPP);
 	p = calloc(1, sizeof(*p));
-	err = p ? compile(p, a) : ENOMEM;
-	if (!err)
-		f = calloc(1, sizeof(*f) + p->n * sizeof(f->code[0]));
-	if (!err && !f)
-		err = ENOMEM;
+	err = p ? compile(p, a, &said) : ENOMEM;
 	if (!err) {
-		f->flow.context = ibqp->context;
-		f->qp = qp;
-		f->priority = a->priority;
-		f->code_n = p->n;
-		memcpy(f->code, p->code, p->n * sizeof(f->code[0]));
-		pthread_mutex_lock(&qp->rq_lock);
-		for (at = &qp->flows; *at && (*at)->priority <= f->priority; at = &(*at)->next)
-			;
-		f->next = *at;
-		*at = f;
-		err = filter_set(qp);
-		if (err)
-			*at = f->next;
-		pthread_mutex_unlock(&qp->rq_lock);
+		f = flow_make(qp, a, p, &said);
+		err = f ? flow_begin(f) : ENOMEM;
 	}
 	free(p);
 	if (!err)
@@ -319,15 +383,14 @@ struct ibv_flow *flow_create(struct ibv_qp *ibqp, struct ibv_flow_attr *a)
 
 int flow_destroy(struct ibv_flow *flow)
 {
-	struct rd_flow *f = (struct rd_flow *)flow, **at;
-	int err;
+	struct rd_flow *f = (struct rd_flow *)flow;
+	int err, gone;
 
-	pthread_mutex_lock(&f->qp->rq_lock);
-	for (at = &f->qp->flows; *at != f; at = &(*at)->next)
-		;
-	*at = f->next;
+	pthread_mutex_lock(&flow_lock);
+	flow_unlink(f);
 	err = filter_set(f->qp);
-	pthread_mutex_unlock(&f->qp->rq_lock);
+	gone = rules_update(f->qp, f);
+	pthread_mutex_unlock(&flow_lock);
 	free(f);
-	return err;
+	return err ? err : gone;
 }

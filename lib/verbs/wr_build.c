@@ -19,7 +19,7 @@ static uint32_t ops_of_type(enum ibv_qp_type type)
 			    BIT(WR_BIND_MW);
 
 	if (type == IBV_QPT_RAW_PACKET)
-		return BIT(WR_SEND);
+		return BIT(WR_SEND) | BIT(WR_TSO);
 	if (type == IBV_QPT_UD)
 		return ud;
 	if (type == IBV_QPT_XRC_RECV)
@@ -28,7 +28,9 @@ static uint32_t ops_of_type(enum ibv_qp_type type)
 						   BIT(WR_FLUSH) | BIT(WR_ATOMIC_WRITE);
 }
 
-static const uint32_t ops_missing = BIT(WR_TSO);
+/* TSO of UD is one of InfiniBand links (IPoIB). */
+static bool op_missing(enum ibv_qp_type type, unsigned op) { return type == IBV_QPT_UD && op == WR_TSO; }
+
 static const uint32_t ops_inline = BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND) | BIT(WR_SEND_IMM) |
 				   BIT(WR_SEND_INV) | BIT(WR_ATOMIC_WRITE);
 
@@ -41,8 +43,10 @@ static int open_check(const struct rd_qp *qp, unsigned op, unsigned flags)
 	if (state < IBV_QPS_RTS)
 		return EINVAL;
 	if (op > 31 || !(ops_of_type(qp->qp.qp_type) & BIT(op)))
-		return op <= 31 && ops_missing & BIT(op) ? EOPNOTSUPP : EINVAL;
-	if (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE))
+		return op_missing(qp->qp.qp_type, op) ? EOPNOTSUPP : EINVAL;
+	if (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE) &&
+	    (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE | WR_IP_CSUM) ||
+	     qp->qp.qp_type != IBV_QPT_RAW_PACKET))
 		return EINVAL;
 	if (flags & WR_INLINE && !(ops_inline & BIT(op)))
 		return EINVAL;
@@ -79,6 +83,16 @@ void wr_value(struct send_wr *w, const void *value)
 {
 	memcpy(w + 1, value, sizeof(uint64_t));
 	w->inline_len = sizeof(uint64_t);
+}
+
+int wr_tso(struct rd_qp *qp, struct send_wr *w, const void *hdr, uint16_t len, uint16_t mss)
+{
+	if (!len || len > qp->max_tso_header || !mss)
+		return EINVAL;
+	memcpy(qp->tso_hdr, hdr, len);
+	w->inline_len = len;
+	w->tso.mss = mss;
+	return 0;
 }
 
 void wr_ud(struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
@@ -167,6 +181,8 @@ void wr_close(struct rd_qp *qp, struct send_wr *w)
 {
 	if (w->sge_n && w->sge_n <= RD_MAX_SGE && ops_inline & BIT(w->op))
 		small_copy(qp, w);
+	if (w->op == WR_TSO)
+		memcpy((struct sge *)(w + 1) + w->sge_n, qp->tso_hdr, w->inline_len);
 	qp->draft.n++;
 }
 

@@ -16,8 +16,8 @@
 #include "objects.h"
 
 /*
- * NULL and *err: EINVAL (state of the QP, operation not of its service, flags), EOPNOTSUPP (operation that
- * we do not do), ENOMEM (queue full: completions must be polled first).
+ * NULL and *err: EINVAL (state of the QP, operation not of its service, flags), EOPNOTSUPP (operation of
+ * its service that we do not do), ENOMEM (queue full: completions must be polled first).
  */
 struct send_wr *wr_open(struct rd_qp *, unsigned op, uint64_t wr_id, unsigned flags, uint32_t imm, int *err);
 
@@ -33,6 +33,8 @@ static inline void wr_atomic(struct send_wr *w, uint64_t compare_add, uint64_t s
 	w->atomic.swap = swap;
 }
 
+/* 0, or EINVAL: longer than the QP has been made for, or a segment of no bytes.  The headers are copied. */
+int wr_tso(struct rd_qp *, struct send_wr *, const void *hdr, uint16_t len, uint16_t mss);
 /* 0, or EINVAL: of another type, not a key of this window, no region where one is needed. */
 int wr_bind(struct send_wr *, enum ibv_mw_type, const struct ibv_mw *, uint32_t rkey, const struct ibv_mw_bind_info *);
 /* QPs of XRC_SEND; after wr_atomic(). */

@@ -127,7 +127,11 @@ static void ex_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 
 static void ex_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-	draft_open(ex, WR_TSO, 0);
+	struct send_wr *w = draft_open(ex, WR_TSO, 0);
+	int err = w ? wr_tso(ex_to_qp(ex), w, hdr, hdr_sz, mss) : 0;
+
+	if (err)
+		draft_err(ex_to_qp(ex), err);
 }
 
 static void ex_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *value)

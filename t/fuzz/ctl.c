@@ -254,6 +254,7 @@ static void request(struct world *w)
 	case MSG_DM_FREE: case MSG_DM_IMPORT: req.id.handle = number(w, OBJ_DM); break;
 	case MSG_PD_IMPORT: req.id.handle = number(w, OBJ_PD); break;
 	case MSG_DM_ALLOC: req.dm.len %= 65536; break;
+	case MSG_RAW_RULES: req.id.handle = number(w, OBJ_QP); break;
 	case MSG_QP_RATE: req.rate.qpn = number(w, OBJ_QP); break;
 	case MSG_CQ_MODERATE: req.moderate.handle = number(w, OBJ_CQ); break;
 	case MSG_IMPORT:

@@ -18,6 +18,7 @@ PROTO_TESTS = \
 	t/proto/core_xrc \
 	t/proto/core_qp \
 	t/proto/ghost \
+	t/proto/frame \
 	t/proto/golden \
 	t/proto/gsi \
 	t/proto/icrc \
@@ -84,6 +85,9 @@ t_proto_core_rate_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
 t_proto_core_ops_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_ops_LDADD = $(PROTO_TEST_LIBS)
+t_proto_frame_SOURCES = t/proto/frame.c
+t_proto_frame_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_frame_LDADD = $(PROTO_TEST_LIBS)
 t_proto_golden_SOURCES = t/proto/golden.c t/pcap.c
 t_proto_golden_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_golden_LDADD = $(PROTO_TEST_LIBS)

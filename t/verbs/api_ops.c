@@ -26,7 +26,7 @@ static const struct cell {
 	{ IBV_WR_SEND_WITH_INV, { 0, 0, EINVAL, 0 } },
 	{ IBV_WR_ATOMIC_WRITE, { 0, EINVAL, EINVAL, 0 } },
 	{ (enum ibv_wr_opcode)14, { EINVAL, EINVAL, EINVAL, EINVAL } },	/* FLUSH: by ibv_wr_flush() only */
-	{ IBV_WR_TSO, { EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP } },
+	{ IBV_WR_TSO, { EINVAL, EINVAL, EOPNOTSUPP, EINVAL } },
 	{ IBV_WR_DRIVER1, { EINVAL, EINVAL, EINVAL, EINVAL } },
 	{ (enum ibv_wr_opcode)40, { EINVAL, EINVAL, EINVAL, EINVAL } },
 };

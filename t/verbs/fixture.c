@@ -252,6 +252,8 @@ int main(void)
 	api_event(s);
 	api_async(s);
 	api_raw(s);
+	api_offload(s);
+	api_rss(s);
 	api_rate(s);
 	api_ex(s);
 	api_mw(s);

@@ -9,10 +9,12 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_memory.c \
 	t/verbs/api_mw.c \
 	t/verbs/api_objects.c \
+	t/verbs/api_offload.c \
 	t/verbs/api_ops.c \
 	t/verbs/api_post.c \
 	t/verbs/api_rate.c \
 	t/verbs/api_raw.c \
+	t/verbs/api_rss.c \
 	t/verbs/api_share.c \
 	t/verbs/api_xrc.c \
 	t/verbs/fixture.c \
