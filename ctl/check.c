@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* check.c - files, frames, packets; which rule each is for. */
 #include "command.h"
+#include "source.h"
 
 #include <arpa/inet.h>
 #include <getopt.h>
-#include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,76 +126,156 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 
 /* ---- one file ------------------------------------------------------------------------- */
 
-static bool frames(struct check *c, pcap_t *pcap)
-{
-	struct pcap_pkthdr *head;
-	struct frame f = { 0 };
-	const uint8_t *data;
-	int rc;
+/* What passed at one interface; another one may have seen the same packets, before or behind. */
+struct view {
+	struct conv conv;
+	struct cm_conv *cms;
+};
 
-	while ((rc = pcap_next_ex(pcap, &head, &data)) == 1) {
-		f.no++;
-		f.ns = (uint64_t)head->ts.tv_sec * 1000000000u + (uint64_t)head->ts.tv_usec;	/* nanoseconds, as asked for */
-		if (f.no == 1)
-			c->find.begin_ns = f.ns;
-		frame(c, &f, pcap_datalink(pcap), data, head->caplen);
-	}
-	c->frames = f.no;
-	for (unsigned i = 0; i < CONV_BUCKETS; i++)
-		for (struct stream *s = c->conv.bucket[i]; s; s = s->next)
-			check_stream_end(c, s, &(struct find_at){ .frame = &f });
-	if (rc == PCAP_ERROR)
-		fprintf(stderr, "rdmactl: %s: packet %llu: %s\n", c->find.file, (unsigned long long)f.no + 1, pcap_geterr(pcap));
-	return rc != PCAP_ERROR;
+struct reading {
+	struct check check;
+	unsigned streams;
+	struct view *now;		/* the one that lies in check */
+	struct source source;
+	struct view *view[PCAPNG_IFACES];
+	struct frame frame;
+};
+
+static bool begins(const struct pcapng_text *t, const char *with)
+{
+	return t->len >= strlen(with) && !memcmp(t->s, with, strlen(with));
 }
 
-static void summary(const struct check *c, const struct options *o)
+/*
+ * Captures of rdmad (rdmactl-capture(8)) tell what was done to packets: those that a rule has dropped count as lost, and are
+ * not judged.  true: it is one.
+ */
+static bool disturbed(struct reading *r, const struct pcapng_item *it)
 {
+	if (it->drops)
+		r->check.find.path |= PATH_LOSS;
+	for (unsigned i = 0; i < it->comments; i++) {
+		const struct pcapng_text *t = &it->comment[i];
+
+		if (begins(t, "dropped by ")) {
+			r->check.find.path |= PATH_LOSS;
+			return true;
+		}
+		if (memmem(t->s, t->len, " by rule ", 9))
+			r->check.find.path |= PATH_LOSS | PATH_DUP | PATH_REORDER;
+	}
+	return false;
+}
+
+/* The view of the packet becomes the check's; false: its link type is not known, or there is no memory. */
+static bool view_take(struct reading *r, unsigned iface)
+{
+	struct view *v = r->view[iface];
+	int link = (int)r->source.reader.iface[iface].link;
+
+	if (!v && !frame_link_known(link)) {
+		fprintf(stderr, "rdmactl: %s: link type %d is not known here; capture on an Ethernet interface\n", r->check.find.file, link);
+		return false;
+	}
+	if (!v && !(v = r->view[iface] = calloc(1, sizeof(*v)))) {
+		fprintf(stderr, "rdmactl: %s: no memory\n", r->check.find.file);
+		return false;
+	}
+	if (v == r->now)
+		return true;
+	if (r->now)
+		*r->now = (struct view){ r->check.conv, r->check.cms };
+	r->check.conv = v->conv;
+	r->check.cms = v->cms;
+	r->now = v;
+	return true;
+}
+
+static void views_end(struct reading *r)
+{
+	struct check *c = &r->check;
+
+	for (unsigned i = 0; i < PCAPNG_IFACES; i++) {
+		if (!r->view[i] || !view_take(r, i))
+			continue;
+		for (unsigned k = 0; k < CONV_BUCKETS; k++)
+			for (struct stream *s = c->conv.bucket[k]; s; s = s->next)
+				check_stream_end(c, s, &(struct find_at){ .frame = &r->frame });
+		r->streams += c->conv.streams;
+		conv_free(&c->conv);
+		check_cm_free(c);
+		free(r->view[i]);
+		r->now = NULL;
+	}
+}
+
+static bool frames(struct reading *r)
+{
+	struct check *c = &r->check;
+	struct frame *f = &r->frame;
+	struct pcapng_item it;
+	enum source_what w;
+	bool good = true;
+
+	while (good && ((w = source_next(&r->source, &it)) == SOURCE_PACKET || w == SOURCE_WAIT)) {
+		if (w == SOURCE_WAIT)
+			continue;
+		f->no++;
+		f->ns = it.ns;
+		if (f->no == 1)
+			c->find.begin_ns = f->ns;
+		good = view_take(r, it.iface);
+		if (good && !disturbed(r, &it))
+			frame(c, f, (int)r->source.reader.iface[it.iface].link, it.data, it.caplen);
+	}
+	c->frames = f->no;
+	views_end(r);
+	if (good && w == SOURCE_ERROR) {
+		fprintf(stderr, "rdmactl: %s: packet %llu: %s\n", c->find.file, (unsigned long long)f->no + 1, r->source.error);
+		good = false;
+	}
+	return good;
+}
+
+static void summary(const struct reading *r, const struct options *o)
+{
+	const struct check *c = &r->check;
+
 	if (!o->json) {
 		printf("%s: %llu RoCE packets in %llu frames, %u streams: %llu findings, %llu notes\n", c->find.file,
-		       (unsigned long long)c->packets, (unsigned long long)c->frames, c->conv.streams,
+		       (unsigned long long)c->packets, (unsigned long long)c->frames, r->streams,
 		       (unsigned long long)c->find.findings, (unsigned long long)c->find.notes);
 		return;
 	}
 	json_array_append_new(o->json, json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:o}", "file", c->find.file, "frames",
-		(json_int_t)c->frames, "packets", (json_int_t)c->packets, "streams", (int)c->conv.streams, "findings",
+		(json_int_t)c->frames, "packets", (json_int_t)c->packets, "streams", (int)r->streams, "findings",
 		(json_int_t)c->find.findings, "notes", (json_int_t)c->find.notes, "list", c->find.json));
 }
 
 static int file(const char *name, const struct options *o)
 {
-	struct check *c = calloc(1, sizeof(*c));
-	char err[PCAP_ERRBUF_SIZE];
-	pcap_t *pcap;
+	struct reading *r = calloc(1, sizeof(*r));
+	struct check *c = &r->check;
 	int status = 2;
 
-	pcap = pcap_open_offline_with_tstamp_precision(name, PCAP_TSTAMP_PRECISION_NANO, err);
-	if (!c || !pcap) {
-		fprintf(stderr, "rdmactl: %s: %s\n", name, c ? err : "no memory");
-		goto out;
-	}
-	if (!frame_link_known(pcap_datalink(pcap))) {
-		fprintf(stderr, "rdmactl: %s: link type %d (%s) is not known here; capture on an Ethernet interface\n", name,
-			pcap_datalink(pcap), pcap_datalink_val_to_name(pcap_datalink(pcap)));
-		goto out;
+	if (!r || !source_open(&r->source, name)) {
+		fprintf(stderr, "rdmactl: %s: %s\n", name, r ? r->source.error : "no memory");
+		free(r);
+		return 2;
 	}
 	c->find = (struct find){ .file = name, .path = o->path, .has_from = o->has_from, .verbose = o->verbose,
 				 .json = o->json ? json_array() : NULL };
 	memcpy(c->find.from, o->from, sizeof(o->from));
-	if (frames(c, pcap))
+	if (frames(r))
 		status = c->find.findings > 0;
-	summary(c, o);
+	summary(r, o);
 	if (c->no_memory || !c->packets) {
 		fprintf(stderr, "rdmactl: %s: %s\n", name, c->no_memory ? "not all could be checked: no memory" :
 			"no RoCEv2 packet in it (UDP port 4791)");
 		status = 2;
 	}
-	conv_free(&c->conv);
-	check_cm_free(c);
-out:
-	if (pcap)
-		pcap_close(pcap);
-	free(c);
+	source_close(&r->source);
+	free(r);
 	return status;
 }
 

@@ -55,7 +55,7 @@ rdmactl_SOURCES = \
 	ctl/top.c \
 	ctl/top_take.c \
 	ctl/top_text.c
-rdmactl_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(PCAP_LIBS) $(JANSSON_LIBS) -lm
+rdmactl_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(JANSSON_LIBS) -lm
 
 # The page of ladder is made of these.
 PAGE_PARTS = \
