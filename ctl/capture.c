@@ -34,7 +34,7 @@ struct options {
 	uint64_t room, count;
 	uint32_t snaplen;
 	double seconds;
-	int ready;			/* descriptor to say on that it has begun; -1: none */
+	int ready;			/* descriptor to say on that it has begun, and that all is written; -1: none */
 	uint32_t qpn[MSG_CAPTURE_QPS];
 	unsigned qpn_n;
 	bool quiet, json;
@@ -230,16 +230,17 @@ enum end { END_NOT, END_ASKED, END_DAEMON, END_ERROR };
 /* Until there may be something to read; whether the end has come. */
 static enum end sleep_on(struct cap *c, uint64_t until, const sigset_t *mask)
 {
-	struct pollfd p[2] = { { .fd = c->event, .events = POLLIN }, { .fd = c->fd, .events = POLLIN } };
+	struct pollfd p[3] = { { .fd = c->event, .events = POLLIN }, { .fd = c->fd, .events = POLLIN },
+			       { .fd = c->o.ready, .events = POLLRDHUP } };
 	uint64_t now = now_ns(CLOCK_MONOTONIC), left = until > now ? until - now : 0;
 	struct timespec limit = { .tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u) };
 	eventfd_t n;
 
-	if (ppoll(p, 2, until == UINT64_MAX ? NULL : &limit, mask) < 0 && errno != EINTR)
+	if (ppoll(p, 3, until == UINT64_MAX ? NULL : &limit, mask) < 0 && errno != EINTR)
 		return END_ERROR;
 	if (p[0].revents)
 		eventfd_read(c->event, &n);
-	if (stopped)
+	if (stopped || p[2].revents)
 		return END_ASKED;
 	return p[1].revents ? END_DAEMON : END_NOT;
 }
@@ -309,13 +310,12 @@ static void summary(const struct cap *c, enum end end)
 			(unsigned long long)dropped, dropped ? " for want of room: --buffer, or a faster disk" : "");
 }
 
+static bool word(const struct cap *c) { return c->o.ready < 0 || write(c->o.ready, "\n", 1) == 1; }
+
 static bool ready(struct cap *c)
 {
-	if (c->o.ready >= 0) {
-		if (write(c->o.ready, "\n", 1) != 1)
-			return false;
-		close(c->o.ready);
-	}
+	if (!word(c))
+		return false;
 	if (!c->o.quiet) {
 		fputs("rdmactl: capturing on", stderr);
 		for (unsigned i = 0; i < c->file.ifaces; i++)
@@ -352,7 +352,7 @@ static int capture(struct cap *c, const struct ask *ask)
 	hang_up(c);
 	good = capfile_close(&c->file) && (end != END_ERROR || c->file.pipe_closed);
 	summary(c, end);
-	return good ? 0 : 1;
+	return good && (word(c) || stopped) ? 0 : 1;
 }
 
 /* ---- arguments ----------------------------------------------------------------------------- */
@@ -371,7 +371,8 @@ static void usage(FILE *f)
 	      "  -b, --buffer SIZE    memory between each thread of the daemon and this (default 16M)\n"
 	      "  -c, --count N        stop after N packets\n"
 	      "  -T, --seconds S      stop after so long\n"
-	      "  -r, --ready FD       write a byte there when it has begun\n"
+	      "  -r, --ready FD       write a byte there when it has begun, and one when all is written; stop when its\n"
+	      "                       other end is closed\n"
 	      "  -Q, --quiet          say nothing but errors and drops\n"
 	      "  -j, --json           print a summary as JSON at the end\n"
 	      "Exit status: 0; 1 no daemon, or it refused, or a file cannot be written; 2 the command line.\n", f);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 bin_PROGRAMS += rdmad-run
 rdmad_run_SOURCES = \
+	run/capture.c \
+	run/capture.h \
 	run/hold.c \
 	run/place.c \
 	run/prog.c \

@@ -95,6 +95,8 @@ bool places_find(struct places *p)
 	p->cm_dir[0] = '\0';
 	if (!own_dir(dir))
 		return false;
+	if (!join(p->ctl, dir, "/", "rdmactl"))
+		return false;
 	if (!daemon_find(p, dir, ""))
 		p->daemon[0] = '\0';	/* hold.c complains, if one is needed */
 	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir)) {

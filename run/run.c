@@ -2,6 +2,7 @@
 /* run.c - rdmad-run: the command line. */
 #include "config.h"
 
+#include "capture.h"
 #include "report.h"
 #include "run.h"
 #include "sysfs.h"
@@ -34,6 +35,7 @@ static const char usage_text[] =
 	"                          program and its children (a mount namespace)\n"
 	"  -t, --timeout SECONDS   ends the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
 	"  -R, --report DIR        leaves a report there: how it ended, the daemon's log, counters, leaks\n"
+	"  -C, --capture FILE      the packets of the daemon's devices while the program runs, as pcapng\n"
 	"  -L, --leaks[=STATUS]    names the verbs objects that the program did not destroy; with STATUS that\n"
 	"                          is the exit status then, if it would be 0\n"
 	"  -e, --env               print the shell lines that set the environment; starts nothing\n"
@@ -53,6 +55,7 @@ static const struct option long_options[] = {
 	{"sysfs", no_argument, NULL, 'S'},
 	{"timeout", required_argument, NULL, 't'},
 	{"report", required_argument, NULL, 'R'},
+	{"capture", required_argument, NULL, 'C'},
 	{"leaks", optional_argument, NULL, 'L'},
 	{"env", no_argument, NULL, 'e'},
 	{"help", no_argument, NULL, 'h'},
@@ -87,7 +90,7 @@ static bool is_address(const char *text)
 /* Whether something is to be done behind the program's end: watch.h. */
 static bool is_watched(const struct options *opt)
 {
-	return opt->timeout_ms || opt->report || opt->leaks;
+	return opt->timeout_ms || opt->report || opt->leaks || opt->capture;
 }
 
 /* Seconds, as timeout(1) has them: fractions, and s, m, h, d behind. */
@@ -127,7 +130,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:L::ehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:C:L::ehV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
@@ -137,6 +140,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'S': opt->sysfs = true; break;
 		case 't': opt->timeout_ms = timeout_parse(optarg); break;
 		case 'R': opt->report = optarg; break;
+		case 'C': opt->capture = optarg; break;
 		case 'L': opt->leaks = true; opt->leak_status = optarg ? leak_status_parse(optarg) : 0; break;
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);
@@ -150,6 +154,10 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	}
 	if (opt->own_addr && !is_address(opt->own_addr)) {
 		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
+		fail_usage();
+	}
+	if (opt->capture && !strcmp(opt->capture, "-")) {
+		say("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
 		fail_usage();
 	}
 	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->daemon_arg_n || is_watched(opt))) {
@@ -189,14 +197,18 @@ static bool watch_prepare(struct options *opt)
 	return !setenv("RDMAD_RUN", text, 1);
 }
 
-static int watch(const struct options *opt, const char *addr, char **argv)
+static int watch(const struct options *opt, const struct places *places, const char *addr, char **argv)
 {
 	struct outcome o;
 	struct report r;
+	int capture = -1;
 
 	if (!report_begin(&r, opt, addr, argv))
 		return RUN_FAILED;
+	if (opt->capture && (capture = capture_begin(places, addr, opt->capture)) < 0)
+		return RUN_FAILED;
 	watch_program(argv, opt->timeout_ms, &o);
+	capture_end(capture, opt->capture);
 	return report_end(&r, &o);
 }
 
@@ -237,7 +249,7 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	env_set(&places, &opt, addr);
 	if (is_watched(&opt))
-		return watch(&opt, addr, argv + optind);
+		return watch(&opt, &places, addr, argv + optind);
 	execvp(argv[optind], argv + optind);
 	say("cannot run %s: %s", argv[optind], strerror(errno));
 	return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;

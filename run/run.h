@@ -32,6 +32,7 @@ struct options {
 	unsigned daemon_arg_n;
 	int64_t timeout_ms;	/* 0: none */
 	const char *report;	/* directory, or NULL */
+	const char *capture;	/* file, or NULL */
 	bool leaks;
 	int leak_status;	/* instead of 0, if something was left */
 	uint64_t run;		/* our number, in the program's environment: what of the daemon's is ours; 0: none */
@@ -42,6 +43,7 @@ struct places {
 	char cm_dir[PATH_MAX];	/* holds librdmacm.so.1; empty: lib_dir does */
 	char rs_lib[PATH_MAX];	/* librspreload.so; empty: not there */
 	char tool_dir[PATH_MAX]; /* holds rdma */
+	char ctl[PATH_MAX];	/* rdmactl */
 	char daemon[PATH_MAX];	/* the rdmad that belongs to this rdmad-run */
 };
 
