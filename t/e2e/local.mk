@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/e2e/vdata t/e2e/puppet
+check_PROGRAMS += t/e2e/vdata t/e2e/puppet t/e2e/rawsend
+t_e2e_rawsend_SOURCES = t/e2e/rawsend.c
+t_e2e_rawsend_CPPFLAGS =
+t_e2e_rawsend_LDADD = -libverbs
 t_e2e_puppet_SOURCES = t/e2e/puppet.c
 t_e2e_puppet_CPPFLAGS =
 t_e2e_puppet_LDADD = -libverbs
@@ -26,6 +29,7 @@ E2E_TESTS = \
 	t/e2e/one.test \
 	t/e2e/pace.test \
 	t/e2e/peer.test \
+	t/e2e/raw.test \
 	t/e2e/run.test \
 	t/e2e/two.test \
 	t/e2e/wire-1500.test \
