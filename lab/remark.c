@@ -145,6 +145,8 @@ static const struct { enum hca_stat stat; const char *text; } plain[] = {
 	{ HCA_STAT_BAD_ROUTE, "dropped: not from the queue pair's peer, or not to its address" },
 	{ HCA_STAT_BAD_PKEY, "dropped: P_Key" },
 	{ HCA_STAT_BAD_QKEY, "dropped: Q_Key" },
+	{ HCA_STAT_RP_CNP_HANDLED, "congestion notification: slower" },
+	{ HCA_STAT_RP_CNP_IGNORED, "congestion notification, ignored" },
 };
 
 static void duplicate(const struct burst *b, struct remark_text *t)

@@ -96,6 +96,10 @@ static uint8_t *hdr_put(uint8_t *p, unsigned hdrs, const struct burst *b)
 		be32_put(p, b->inv_rkey);
 		p += IETH_LEN;
 	}
+	if (hdrs & HDR_CNP) {
+		memset(p, 0, CNP_LEN);
+		p += CNP_LEN;
+	}
 	return p;
 }
 
@@ -144,6 +148,8 @@ static const uint8_t *hdr_get(const uint8_t *p, unsigned hdrs, struct burst *b)
 		b->inv_rkey = be32_get(p);
 		p += IETH_LEN;
 	}
+	if (hdrs & HDR_CNP)
+		p += CNP_LEN;
 	return p;
 }
 
@@ -161,7 +167,7 @@ size_t burst_hdr(const struct burst *b, uint32_t i, uint8_t *hdr)
 	hdr[BTH_FLAGS] = (uint8_t)((last && b->se ? BTH_SE : 0) | (b->migreq ? BTH_MIGREQ : 0) |
 				   pad_len(burst_pkt_len(b, i)) << BTH_PAD_SHIFT);
 	be16_put(hdr + BTH_PKEY, b->pkey);
-	hdr[BTH_ECN] = 0;
+	hdr[BTH_ECN] = op->kind == KIND_CNP ? BTH_BECN : 0;
 	be24_put(hdr + BTH_DQPN, b->dqpn);
 	hdr[BTH_ACK] = last && b->ackreq ? BTH_ACKREQ : 0;
 	be24_put(hdr + BTH_PSN, psn_add(b->psn, i).v);
@@ -211,8 +217,6 @@ enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *da
 		return PARSE_TVER;
 	if (b->dqpn == 0)
 		return PARSE_QPN0;
-	if (b->op_first == OPCODE_CNP)
-		return PARSE_CNP;
 	op = opcode_get(b->op_first);
 	if (!op->name)
 		return PARSE_OPCODE;

@@ -84,7 +84,7 @@ size_t burst_hdr(const struct burst *, uint32_t i, uint8_t *hdr);
  * opcode unknown, too short, TVer not 0, PadCnt or payload against the opcode's rule (PAY_FULL and the
  * upper bounds are checked by the QP, which knows its PMTU).  dqpn, psn and the rest are as in the packet.
  */
-enum parse_err { PARSE_OK, PARSE_SHORT, PARSE_TVER, PARSE_OPCODE, PARSE_PAD, PARSE_PAYLOAD, PARSE_QPN0, PARSE_CNP };
+enum parse_err { PARSE_OK, PARSE_SHORT, PARSE_TVER, PARSE_OPCODE, PARSE_PAD, PARSE_PAYLOAD, PARSE_QPN0 };
 enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *data, size_t len);
 
 /*

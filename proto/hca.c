@@ -235,8 +235,14 @@ static void burst_take(struct hca *h, const struct burst *b)
 	count(h, HCA_STAT_RCVD_PKTS, b->n);
 	count(h, HCA_STAT_RCVD_BYTES, b->payload_len);
 	count(h, HCA_STAT_RCVD_TRAINS, 1);
+	if ((b->route.tclass & ECN_BITS) == ECN_CE)
+		count(h, HCA_STAT_NP_ECN_MARKED_ROCE_PACKETS, b->n);
 	if (!op->name || !opcode_get(b->op_last)->name || b->span_n > HCA_SPANS) {
 		count(h, HCA_STAT_MALFORMED, b->n);
+		return;
+	}
+	if (op->kind == KIND_CNP) {
+		cnp_rx(h, b);
 		return;
 	}
 	if (b->dqpn == QPN_MCAST) {
@@ -258,6 +264,7 @@ static void burst_take(struct hca *h, const struct burst *b)
 	rx_note(h, qp, b);
 	qp->rx_pkts += b->n;
 	qp->rx_bytes += b->payload_len;
+	cnp_note(h, qp, b);
 	if (qp->type == QPT_UD)
 		ud_rx(h, qp, b);
 	else if (qp->type == QPT_UC)
@@ -281,16 +288,11 @@ void hca_rx(struct hca *h, const struct route *route, const uint8_t *data, size_
 	struct burst b = { .route = *route };
 	struct span span;
 
-	switch (burst_parse(&b, &span, data, len)) {
-	case PARSE_OK:
+	if (!burst_parse(&b, &span, data, len)) {
 		hca_rx_burst(h, &b, now);
 		return;
-	case PARSE_CNP:
-		count(h, HCA_STAT_CNP_RCVD, 1);
-		break;
-	default:
-		count(h, HCA_STAT_MALFORMED, 1);
 	}
+	count(h, HCA_STAT_MALFORMED, 1);
 	count(h, HCA_STAT_RCVD_PKTS, 1);
 }
 
@@ -313,11 +315,13 @@ void hca_settle(struct hca *h)
 	req_progress(h, qp);
 }
 
-/* ACKs first; read responses and requests in turn, so that neither side starves the other. */
+/* A CNP and ACKs first; read responses and requests in turn, so that neither side starves the other. */
 static bool qp_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
 	bool sent = false;
 
+	if (cnp_tx(h, qp, b))
+		return true;
 	if (!qp->yield || !req_tx(h, qp, b)) {
 		sent = resp_tx(h, qp, b);
 		if (sent)

@@ -5,6 +5,8 @@
 
 #include "hca.h"
 
+#include "cnp.h"
+#include "cong.h"
 #include "cq.h"
 #include "event.h"
 #include "fault.h"

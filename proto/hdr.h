@@ -61,6 +61,7 @@ enum {
 	IMM_LEN = 4,
 	IETH_LEN = 4,
 	FETH_LEN = 4,
+	CNP_LEN = 16,
 };
 
 /* FETH */

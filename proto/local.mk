@@ -9,6 +9,8 @@ libproto_a_SOURCES = \
 	proto/cm_msg.c \
 	proto/cm_rx.c \
 	proto/cm_verify.c \
+	proto/cnp.c \
+	proto/cong.c \
 	proto/cq.c \
 	proto/cqe.c \
 	proto/event.c \
@@ -50,6 +52,8 @@ noinst_HEADERS += \
 	proto/cm.h \
 	proto/cm_in.h \
 	proto/cm_msg.h \
+	proto/cnp.h \
+	proto/cong.h \
 	proto/cq.h \
 	proto/event.h \
 	proto/fault.def \

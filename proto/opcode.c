@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* opcode.c - opcode.def as a table indexed by the opcode byte, filled for RC, UC, UD and XRC. */
+/* opcode.c - opcode.def as a table indexed by the opcode byte, filled for RC, UC, UD and XRC; and the CNP. */
 #include "opcode.h"
 
 #include <stddef.h>
@@ -16,7 +16,8 @@
 	((h) & HDR_ATOMIC_ACK ? ATOMIC_ACK_LEN : 0) +	\
 	((h) & HDR_IMM ? IMM_LEN : 0) +			\
 	((h) & HDR_IETH ? IETH_LEN : 0) +		\
-	((h) & HDR_FETH ? FETH_LEN : 0))
+	((h) & HDR_FETH ? FETH_LEN : 0) +		\
+	((h) & HDR_CNP ? CNP_LEN : 0))
 
 #define ROW(svc, name, kind, place, hdrs, pay) \
 	{ #svc "_" #name, KIND_##kind, PLACE_##place, (hdrs), (pay), HDRS_LEN(hdrs) }
@@ -48,6 +49,8 @@ static const struct opcode xrc[32] = {
 #undef OP
 };
 
+static const struct opcode cnp = { "CNP", KIND_CNP, PLACE_ONLY, HDR_CNP, PAY_NONE, HDRS_LEN(HDR_CNP) };
+
 const struct opcode *opcode_get(uint8_t opcode)
 {
 	static const struct opcode none;
@@ -61,6 +64,8 @@ const struct opcode *opcode_get(uint8_t opcode)
 		return &xrc[OP_OF(opcode)];
 	case SVC_UD:
 		return &ud[OP_OF(opcode)];
+	case SVC_CNP:
+		return opcode == OPCODE_CNP ? &cnp : &none;
 	}
 	return &none;
 }

@@ -25,7 +25,7 @@ enum op {			/* bits 4-0 */
 #undef OP
 };
 
-enum op_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_RESP, KIND_ACK, KIND_ATOMIC_ACK, KIND_ATOMIC, KIND_FLUSH, KIND_AWRITE,
+enum op_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_RESP, KIND_ACK, KIND_ATOMIC_ACK, KIND_ATOMIC, KIND_FLUSH, KIND_AWRITE, KIND_CNP,
 	       KIND_LOCAL /* of work requests only: nothing is sent */ };
 enum op_place { PLACE_FIRST = 1, PLACE_MIDDLE = 2, PLACE_LAST = 4, PLACE_ONLY = 5 /* FIRST | LAST */ };
 enum op_pay { PAY_NONE, PAY_FULL, PAY_SOME, PAY_ANY, PAY_8 };
@@ -39,6 +39,7 @@ enum op_pay { PAY_NONE, PAY_FULL, PAY_SOME, PAY_ANY, PAY_8 };
 #define HDR_IETH	0x40
 #define HDR_FETH	0x80
 #define HDR_XRCETH	0x100
+#define HDR_CNP		0x200	/* reserved bytes of a CNP */
 
 struct opcode {
 	const char *name;	/* NULL: no such operation */
@@ -49,7 +50,7 @@ struct opcode {
 	uint8_t hdr_len;	/* BTH and all extended headers, bytes */
 };
 
-/* The row of an opcode byte; its name is NULL where no such opcode exists (RD, CNP and reserved ones, too). */
+/* The row of an opcode byte; its name is NULL where no such opcode exists (RD and reserved ones, too). */
 const struct opcode *opcode_get(uint8_t opcode);
 
 #endif

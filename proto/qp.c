@@ -240,6 +240,8 @@ void qp_reset(struct hca *h, struct qp *qp)
 	if (qp->type == QPT_XRC_RECV)
 		qp_xrc_srq(qp, NULL);
 	link_del(&qp->ready);
+	qp->cnp = false;
+	qp->cong = (struct cong){ .limit = 0 };
 	/* What was posted counts as done (struct cqe.wqe goes on counting). */
 	qp->sq.head = qp->sq.next = qp->sq.begun = qp->sq.tail;
 	qp->rq.used -= rq_len(&qp->rq);

@@ -20,6 +20,7 @@
 #include <rdmad/abi.h>
 
 #include "burst.h"
+#include "cong.h"
 #include "event.h"
 #include "fault.h"
 #include "heap.h"
@@ -123,6 +124,9 @@ struct qp {
 	struct route route;	/* of packets sent */
 	struct link ready;	/* in hca.ready */
 	struct link waiter;	/* in path.waiters */
+	bool cnp;		/* is to be sent */
+	mono_t cnp_next;	/* no other one before */
+	struct cong cong;
 	struct timer timer;	/* RC: ACK timeout or RNR */
 	struct rate rate;
 	struct sq sq;

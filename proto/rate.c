@@ -21,6 +21,8 @@ bool rate_may(struct hca *h, struct qp *qp)
 {
 	struct rate *r = &qp->rate;
 
+	if (r->cut)
+		cong_recover(h, qp);
 	if (!rate_kbps(r) || !mono_before(h->now, r->next))
 		return true;
 	if (mono_is_never(r->timer.at))
@@ -48,10 +50,12 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 	uint32_t kbps = rate_kbps(r);
 	uint64_t depth;
 
-	if (!kbps)
-		return;
 	if (qp->type != QPT_RAW)
 		len += (uint64_t)n * PKT_HEAD;
+	if (qp->path && !qp->path->local)
+		cong_sent(&qp->cong, h->now, len);
+	if (!kbps)
+		return;
 	depth = depth_ns(r, kbps);
 	if (h->now.ns > depth && r->next.ns < h->now.ns - depth)
 		r->next.ns = h->now.ns - depth;

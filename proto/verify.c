@@ -112,6 +112,9 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, its rate, or for its peer. */
 	if (qp->resp.ack || qp->resp.nak || qp->resp.rd_cur != qp->resp.rd_tail)
 		HOLDS(!link_empty(&qp->ready) || !mono_is_never(qp->rate.timer.at));
+	if (qp->cnp)
+		HOLDS(!link_empty(&qp->ready));
+	HOLDS(!qp->cong.limit || qp->cong.limit == qp->rate.cut);
 }
 
 /* ---- what QPs share ------------------------------------------------------ */

@@ -6,6 +6,7 @@ PROTO_TESTS = \
 	t/proto/cm_golden \
 	t/proto/cm_state \
 	t/proto/cm_strange \
+	t/proto/core_cnp \
 	t/proto/core_fault \
 	t/proto/core_loss \
 	t/proto/core_ops \
@@ -49,6 +50,9 @@ t_proto_cm_state_LDADD = $(PROTO_TEST_LIBS)
 t_proto_cm_strange_SOURCES = t/proto/cm_strange.c t/proto/cm_duo.c t/cm_net.c
 t_proto_cm_strange_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_cm_strange_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_cnp_SOURCES = t/proto/core_cnp.c t/proto/rig.c
+t_proto_core_cnp_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_cnp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_fault_SOURCES = t/proto/core_fault.c t/proto/rig.c
 t_proto_core_fault_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_fault_LDADD = $(PROTO_TEST_LIBS)

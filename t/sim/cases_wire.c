@@ -97,7 +97,7 @@ static void raw(struct model *m)
 	pkt[4] = 0x40;
 	pkt[5] = d.b->qpn >> 16, pkt[6] = d.b->qpn >> 8, pkt[7] = d.b->qpn;
 	hca_rx(h, &x.route, pkt, 28, sim_now(&m->s));
-	MUST(m, stat_of(d.b->node, HCA_STAT_CNP_RCVD) == 1);
+	MUST(m, stat_of(d.b->node, HCA_STAT_RP_CNP_HANDLED) == 1);
 	MUST(m, !in_err(d.b));
 }
 

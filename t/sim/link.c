@@ -117,6 +117,8 @@ static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct 
 
 	p->from = from;
 	p->to = to;
+	if (rng_ppm(&s->rng, l->ce))
+		p->route.tclass |= 3;
 	trace_mix(s, p->data, p->len);
 	if (link_loses(s, l, b, n) || !link_delay(s, l, p->len, &at)) {
 		trace_burst(s, from, to, b, "LOST");

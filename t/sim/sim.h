@@ -44,6 +44,7 @@ struct link {
 	uint64_t rate;		/* bytes a second; 0: no bound */
 	uint32_t queue_len;	/* bytes that wait at most; 0: no bound */
 	uint32_t loss, dup, corrupt, reorder;	/* per million packets */
+	uint32_t ce;		/* marked as congested, per million packets */
 	uint64_t reorder_ns;	/* what a reordered packet is late, at most */
 	bool dark;		/* blackout */
 	uint64_t mask;		/* bit i: packet i is lost ... */

@@ -52,13 +52,15 @@ static void link_random(struct swarm *w, struct link *l)
 		l->reorder = PICK(r, 1000, 20000, 200000);
 	if (rng_one_in(r, 4))
 		l->jitter_ns = PICK(r, 1 * USEC, 20 * USEC);
+	if (rng_one_in(r, 4))
+		l->ce = PICK(r, 1000, 50000, 1000000);
 	if (rng_one_in(r, 4)) {
 		l->queue_len = PICK(r, 8192, 65536);
 		l->rate = 1000000000;
 	}
 	if (l->dup || l->reorder || l->jitter_ns)
 		w->m.copies = true;
-	if (l->queue_len || l->jitter_ns || l->reorder || l->rate)
+	if (l->queue_len || l->jitter_ns || l->reorder || l->rate || l->ce)
 		w->m.lenient = true;	/* late is not counted as lost */
 }
 

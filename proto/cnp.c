@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* cnp.c - see cnp.h. */
+#include "cnp.h"
+
+#include <string.h>
+
+#include "hca_in.h"
+
+void cnp_note(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	/* UD has no peer who could be slowed; and fewer ACKs help nobody. */
+	if ((b->route.tclass & ECN_BITS) != ECN_CE || !qp->path || !b->payload_len || mono_before(h->now, qp->cnp_next))
+		return;
+	qp->cnp_next = mono_add(h->now, CNP_GAP_NS);
+	qp->cnp = true;
+	qp_ready(h, qp);
+}
+
+bool cnp_tx(struct hca *h, struct qp *qp, struct burst *b)
+{
+	if (!qp->cnp)
+		return false;
+	qp->cnp = false;
+	if (qp->state == QPS_ERR)
+		return false;
+	*b = (struct burst){ .route = qp->route, .op_first = OPCODE_CNP, .op_last = OPCODE_CNP, .pkey = 0xffff,
+			     
+			     .dqpn = qp->attr.dest_qpn, .sqpn = qp->qpn, .n = 1, .span = h->tx_span };
+	b->route.tclass = CNP_TCLASS;
+	count(h, HCA_STAT_NP_CNP_SENT, 1);
+	return true;
+}
+
+void cnp_rx(struct hca *h, const struct burst *b)
+{
+	struct qp *qp = qp_get(h, b->dqpn);
+
+	/* Whoever is not the peer has no say. */
+	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR || (b->pkey & 0x7fff) != 0x7fff ||
+	    memcmp(b->route.sgid, qp->route.dgid, 16) || memcmp(b->route.dgid, qp->route.sgid, 16)) {
+		count(h, HCA_STAT_RP_CNP_IGNORED, b->n);
+		return;
+	}
+	count(h, HCA_STAT_RP_CNP_HANDLED, b->n);
+	cong_cnp(h, qp);
+}
