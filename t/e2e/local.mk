@@ -22,6 +22,7 @@ t_e2e_vdata_LDADD = -libverbs -lpthread
 
 E2E_TESTS = \
 	t/e2e/capture.test \
+	t/e2e/cnp.test \
 	t/e2e/icrc.test \
 	t/e2e/ipv6.test \
 	t/e2e/kill.test \
@@ -42,5 +43,6 @@ EXTRA_DIST += \
 	t/e2e/jail.py \
 	t/e2e/lab.py \
 	t/e2e/places.py \
+	t/e2e/puppet.py \
 	t/e2e/roce.py \
 	t/e2e/sandbox.py

@@ -22,14 +22,18 @@ SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_ONLY = 0, 1, 2, 4
 WRITE_FIRST, WRITE_LAST, WRITE_ONLY = 6, 8, 10
 READ_REQUEST, RESP_FIRST, RESP_MIDDLE, RESP_LAST, RESP_ONLY = 12, 13, 14, 15, 16
 ACK, ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD = 17, 18, 19, 20
-CNP = 0x81
+UD_SEND_ONLY, CNP = 0x64, 0x81
 
 RNR, NAK_SEQ, NAK_INV = 0x20, 0x60, 0x61
-IP_HDRINCL, IPV6_HDRINCL, UDP_NO_CHECK6_RX = 3, 36, 102
+IP_HDRINCL, IP_RECVTOS, IPV6_HDRINCL, UDP_NO_CHECK6_RX = 3, 13, 36, 102
 
 
 def reth(va, rkey, length):
     return struct.pack("!QII", va, rkey, length)
+
+
+def deth(qkey, sqpn):
+    return struct.pack("!II", qkey, sqpn)
 
 
 def aeth(syndrome, msn):
@@ -50,8 +54,8 @@ def pkt(opcode, qpn, psn, ext=b"", payload=b"", ackreq=False, migreq=True, pkey=
 class Heard:
     """A packet of the device, taken apart."""
 
-    def __init__(self, data, sport):
-        self.sport = sport
+    def __init__(self, data, sport, tos):
+        self.data, self.sport, self.tos = data, sport, tos
         self.opcode, flags, self.pkey, qpn, psn = struct.unpack("!BBHII", data[:12])
         self.qpn, self.psn = qpn & 0xffffff, psn & 0xffffff
         self.ackreq, self.migreq = bool(psn >> 31), bool(flags & 0x40)
@@ -85,6 +89,7 @@ class Wire:
         self.rx = socket.socket(family, socket.SOCK_DGRAM)
         if self.v6:
             self.rx.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)
+        self.rx.setsockopt(*((socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS) if self.v6 else (socket.IPPROTO_IP, IP_RECVTOS)), 1)
         self.rx.bind((ours, PORT))
         self.tx = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
         self.tx.setsockopt(socket.IPPROTO_IPV6 if self.v6 else socket.IPPROTO_IP, IPV6_HDRINCL if self.v6 else IP_HDRINCL, 1)
@@ -93,24 +98,36 @@ class Wire:
     def gid(self):
         return self.ours.exploded if self.v6 else "::ffff:%s" % self.ours
 
-    def _ip(self, length, ident, tos):
+    def _ip(self, length, ident, tos, back=False):
         src, dst = self.ours.packed, self.device.packed
+        if back:
+            src, dst = dst, src
         if self.v6:
             return struct.pack("!IHBB", 6 << 28 | tos << 20, length, 17, 64) + src + dst
         return struct.pack("!BBHHHBBH", 0x45, tos, 20 + length, ident, 0x4000, 64, 17, 0) + src + dst
 
-    def send(self, packet, sport=49152, ident=0x718c, checksum=False, flip=False, tos=0):
-        """flip: the ICRC is wrong. checksum: of UDP, else it is 0."""
-        length = 8 + len(packet) + 4
-        ip = self._ip(length, ident, tos)
-        udp = struct.pack("!HHH", sport, PORT, length)
+    def _icrc(self, ip, udp, packet):
         masked = bytearray(ip)
         if self.v6:
             masked[0] |= 0x0f
             masked[1] = masked[2] = masked[3] = masked[7] = 0xff
         else:
             masked[1] = masked[8] = masked[10] = masked[11] = 0xff
-        crc = zlib.crc32(b"\xff" * 8 + bytes(masked) + udp + b"\xff\xff" + packet[:4] + b"\xff" + packet[5:])
+        return zlib.crc32(b"\xff" * 8 + bytes(masked) + udp + b"\xff\xff" + packet[:4] + b"\xff" + packet[5:])
+
+    def icrc_right(self, heard):
+        """Of a single packet of the device: its identification is 0."""
+        length = 8 + len(heard.data)
+        ip = self._ip(length, 0, 0, back=True)
+        crc = self._icrc(ip, struct.pack("!HHH", heard.sport, PORT, length), heard.data[:-4])
+        return heard.data[-4:] == struct.pack("<I", crc)
+
+    def send(self, packet, sport=49152, ident=0x718c, checksum=False, flip=False, tos=0):
+        """flip: the ICRC is wrong. checksum: of UDP, else it is 0."""
+        length = 8 + len(packet) + 4
+        ip = self._ip(length, ident, tos)
+        udp = struct.pack("!HHH", sport, PORT, length)
+        crc = self._icrc(ip, udp, packet)
         body = packet + struct.pack("<I", crc ^ flip << 7)
         pseudo = self.ours.packed + self.device.packed + struct.pack("!II", length, 17)
         udp += struct.pack("!H", _sum(pseudo + udp + b"\0\0" + body) if checksum else 0)
@@ -120,8 +137,8 @@ class Wire:
         """The next packet, if one comes within limit seconds."""
         if not select.select([self.rx], [], [], max(0, limit))[0]:
             return None
-        data, addr = self.rx.recvfrom(9000)
-        return Heard(data, addr[1])
+        data, cmsgs, _, addr = self.rx.recvmsg(9000, 64)
+        return Heard(data, addr[1], cmsgs[0][2][0])
 
     def hear_until(self, what, cond, limit):
         """All packets up to the first for which cond() is true."""
