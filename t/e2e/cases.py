@@ -49,7 +49,8 @@ def pingpongs(tally, where, a, b, full, mtu, iters=200):
 def rows_of(text):
     """perftest's lines of results. Remarks on the machine's clocks can come in the middle of one."""
     text = re.sub(r"(Correlation coefficient|Conflicting CPU frequency)[^\n]*\n", "", text)
-    return re.findall(r"^\s*\d+\s+\d+\s+[0-9.]+\s+.*$", text, re.M)
+    # ("inf": it could not make out how fast the processor is.)
+    return re.findall(r"^\s*\d+\s+\d+\s+(?:[0-9.]+|inf)\s+.*$", text, re.M)
 
 
 def perftest(a, b, tool, options, rows=1, limit=30):

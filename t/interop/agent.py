@@ -5,6 +5,8 @@ Lines of JSON, both ways. Orders:
     {"id": 7, "run": [argv], "env": {...}}	starts a program; many run at once
     {"id": 7, "kill": 9}			sends it a signal
     {"id": 8, "listens": 4711}			is there a TCP listener on the port?
+    {"id": 8, "waits": 7}			does the first thread of program 7 wait for something?
+    {"id": 8, "where": 7}			where in the kernel its threads are, as text
     {"id": 9, "halt": true}			power off
 Answers: {"id": 7, "out": text}..., {"id": 7, "exit": status}; {"id": 8, "answer": ...}. {"hello": true} comes first.
 """
@@ -61,6 +63,27 @@ class Agent:
                     return True
         return False
 
+    def waits(self, ident):
+        if ident not in self.running:
+            return True
+        with open("/proc/%d/stat" % self.running[ident].pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] in "SZ"
+
+    def where(self, ident):
+        text = []
+        if ident in self.running:
+            for task in sorted(glob.glob("/proc/%d/task/*" % self.running[ident].pid)):
+                for name in ("stat", "stack"):
+                    with open("%s/%s" % (task, name), errors="replace") as f:
+                        text.append(f.read(800).strip())
+        return "\n".join(text)
+
+    def ask(self, fn, ident):
+        try:
+            return fn(ident)
+        except OSError as e:	# it ends just now
+            return str(e)
+
     def order(self, o):
         if "run" in o:
             self.start(o["id"], o["run"], o.get("env", {}))
@@ -72,6 +95,10 @@ class Agent:
                     pass
         elif "listens" in o:
             self.say(id=o["id"], answer=self.listens(o["listens"]))
+        elif "waits" in o:
+            self.say(id=o["id"], answer=self.ask(self.waits, o["waits"]))
+        elif "where" in o:
+            self.say(id=o["id"], answer=self.ask(self.where, o["where"]))
         elif "halt" in o:
             ctypes.CDLL(None).reboot(POWER_OFF)
 

@@ -117,9 +117,24 @@ class GuestProg:
             if self.peer.gone():
                 raise lab.Failed("the guest ended under %s\n%s" % (self.describe(), self.peer.console()))
             if time.monotonic() >= self.end:
+                where = self.where()
                 self.kill()
-                raise lab.Failed("%s did not end in time" % self.describe())
+                raise lab.Failed("%s did not end in time; it was here:\n%s" % (self.describe(), where))
         return self.status
+
+    def where(self):
+        """What it does in the kernel, and what that has to say of its neighbours"""
+        try:
+            text = self.peer.ask(where=self.id)
+            for argv in (["rdma", "resource", "show", "qp"], ["rdma", "resource", "show", "cm_id"], ["ip", "neigh"]):
+                text += "\n" + self.peer.run(*argv).strip()
+        except lab.Failed as e:
+            text = str(e)
+        return "\n".join("      : " + line for line in text.splitlines())
+
+    def waits(self):
+        """Its first thread does: what it began before is done."""
+        return self.ended() or self.peer.ask(waits=self.id)
 
     def kill(self, sig=signal.SIGKILL):
         if not self.ended():

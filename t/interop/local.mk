@@ -11,4 +11,5 @@ EXTRA_DIST += \
 	t/interop/image.py \
 	t/interop/matrix \
 	t/interop/peers.py \
+	t/interop/pulse.py \
 	t/interop/rows.py

@@ -16,6 +16,7 @@ import time
 import guest
 import icrc
 import lab
+import pulse
 
 # What `rdmactl check` can judge of a sender whatever the path did to the packets that it got.
 SURE = r": (fragment|header|icrc|payload|op-seq|msg-len|retrans|syndrome|ud|cm-format|cm-addr): "
@@ -74,6 +75,7 @@ class Bench:
         self.wire = guest.Wire(self.host, mtu)
         self.guest = self.daemon = None
         self.oops = None
+        self.pulse = pulse.Pulse()
         try:
             self.daemon = lab.Daemon(self.host)
             self.boot()
@@ -105,19 +107,25 @@ class Bench:
             return
         path = os.path.join(CAPTURES, re.sub(r"[^A-Za-z0-9=.]+", "-", name)[:180] + ".pcap")
         before = self.tally.failed
+        self.name = name
         self.tally.case(name, self._unless_stalled, path, fn, args, kw, damaged, packets)
         if self.tally.failed != before:
             self._sound_again()
 
     def _unless_stalled(self, path, *judged):
         for left in (2, 1, 0):
+            began = time.monotonic()
             try:
                 return self._judged(path, *judged)
             except lab.Failed as e:
-                if not left or not stalled(str(e), path):
+                stood = self.pulse.longest_since(began - pulse.BEFORE)
+                why = "this machine stood still for %.0f s" % stood if stood > pulse.LONG else \
+                      "rxe has forgotten a request" if stalled(str(e), path) else None
+                if not left or not why:
                     raise
-                print("# rxe has forgotten a request; once more", flush=True)
+                print("# %s: %s; once more" % (self.name, why), flush=True)
                 os.rename(path, path + ".stalled")
+                self._sound_again()
 
     def _judged(self, path, fn, args, kw, damaged, packets):
         self.wire.open(path)
@@ -194,6 +202,9 @@ def cm_pair(server, client, server_argv, client_argv, count=listeners, limit=60)
     c = None
     try:
         lab.until("the server to listen: " + s.describe(), lambda: s.ended() or count(server) > before, limit, 0.05)
+        # Linux shows the state of a listener before it can be reached.
+        if count is listeners and not isinstance(server.daemon, lab.Daemon):
+            lab.until("the server to wait for clients: " + s.describe(), s.waits, limit, 0.05)
         c = client.daemon.start(client_argv, limit)
         for p, role in ((c, "client"), (s, "server")):
             try:
