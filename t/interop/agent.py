@@ -5,7 +5,7 @@ Lines of JSON, both ways. Orders:
     {"id": 7, "run": [argv], "env": {...}}	starts a program; many run at once
     {"id": 7, "kill": 9}			sends it a signal
     {"id": 8, "listens": 4711}			is there a TCP listener on the port?
-    {"id": 8, "waits": 7}			does the first thread of program 7 wait for something?
+    {"id": 8, "busy": 7}			for how many ticks of the clock program 7 has run, null if its first thread waits
     {"id": 8, "where": 7}			where in the kernel its threads are, as text
     {"id": 9, "halt": true}			power off
 Answers: {"id": 7, "out": text}..., {"id": 7, "exit": status}; {"id": 8, "answer": ...}. {"hello": true} comes first.
@@ -63,11 +63,12 @@ class Agent:
                     return True
         return False
 
-    def waits(self, ident):
+    def busy(self, ident):
         if ident not in self.running:
-            return True
+            return None
         with open("/proc/%d/stat" % self.running[ident].pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] in "SZ"
+            stat = f.read().rsplit(")", 1)[1].split()
+        return None if stat[0] in "SZ" else int(stat[11]) + int(stat[12])
 
     def where(self, ident):
         text = []
@@ -81,8 +82,8 @@ class Agent:
     def ask(self, fn, ident):
         try:
             return fn(ident)
-        except OSError as e:	# it ends just now
-            return str(e)
+        except OSError:		# it ends just now
+            return None
 
     def order(self, o):
         if "run" in o:
@@ -95,8 +96,8 @@ class Agent:
                     pass
         elif "listens" in o:
             self.say(id=o["id"], answer=self.listens(o["listens"]))
-        elif "waits" in o:
-            self.say(id=o["id"], answer=self.ask(self.waits, o["waits"]))
+        elif "busy" in o:
+            self.say(id=o["id"], answer=self.ask(self.busy, o["busy"]))
         elif "where" in o:
             self.say(id=o["id"], answer=self.ask(self.where, o["where"]))
         elif "halt" in o:

@@ -103,6 +103,7 @@ class GuestProg:
         self.peer, self.argv, self.name = peer, argv, name or os.path.basename(argv[0])
         self.end = time.monotonic() + limit * lab.PATIENCE
         self.text, self.status, self.done = "", None, threading.Event()
+        self.since = None
         self.id = peer.register(self)
         peer.say(id=self.id, run=argv, env=env)
 
@@ -125,16 +126,19 @@ class GuestProg:
     def where(self):
         """What it does in the kernel, and what that has to say of its neighbours"""
         try:
-            text = self.peer.ask(where=self.id)
+            text = self.peer.ask(where=self.id) or "it has ended"
             for argv in (["rdma", "resource", "show", "qp"], ["rdma", "resource", "show", "cm_id"], ["ip", "neigh"]):
                 text += "\n" + self.peer.run(*argv).strip()
         except lab.Failed as e:
             text = str(e)
         return "\n".join("      : " + line for line in text.splitlines())
 
-    def waits(self):
-        """Its first thread does: what it began before is done."""
-        return self.ended() or self.peer.ask(waits=self.id)
+    def settled(self):
+        """What it was doing is done: its first thread waits, or runs for long."""
+        ticks = None if self.ended() else self.peer.ask(busy=self.id)
+        if ticks is not None and self.since is None:
+            self.since = ticks
+        return ticks is None or ticks >= self.since + 5
 
     def kill(self, sig=signal.SIGKILL):
         if not self.ended():

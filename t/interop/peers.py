@@ -204,7 +204,7 @@ def cm_pair(server, client, server_argv, client_argv, count=listeners, limit=60)
         lab.until("the server to listen: " + s.describe(), lambda: s.ended() or count(server) > before, limit, 0.05)
         # Linux shows the state of a listener before it can be reached.
         if count is listeners and not isinstance(server.daemon, lab.Daemon):
-            lab.until("the server to wait for clients: " + s.describe(), s.waits, limit, 0.05)
+            lab.until("the server to wait for clients: " + s.describe(), s.settled, limit, 0.05)
         c = client.daemon.start(client_argv, limit)
         for p, role in ((c, "client"), (s, "server")):
             try:
