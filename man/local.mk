@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 dist_man_MANS += \
+	man/rdmactl-capture.8 \
 	man/rdmad-run.1 \
 	man/rdmad-cm.7 \
 	man/rdmad-interop.7 \
