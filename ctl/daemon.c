@@ -96,9 +96,11 @@ bool daemon_hello(int fd)
 	return false;
 }
 
-json_t *daemon_dump(int fd, uint32_t what)
+json_t *daemon_dump(int fd, uint32_t what) { return daemon_dump_of(fd, what, 0, 0); }
+
+json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags)
 {
-	struct msg_req req = {.op = MSG_DUMP, .dump.what = what};
+	struct msg_req req = {.op = MSG_DUMP, .dump = {.what = what, .qpn = qpn, .flags = flags}};
 	struct msg_rep rep;
 	json_error_t err;
 	int mem = -1;

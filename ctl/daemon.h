@@ -20,5 +20,7 @@ bool daemon_hello(int fd);
 bool daemon_ask(int fd, const struct msg_req *, struct msg_rep *, int *fds, unsigned fd_n);
 /* What MSG_DUMP tells of enum dump_what; NULL: nothing.  After daemon_hello(). */
 json_t *daemon_dump(int fd, uint32_t what);
+/* The same with what msg.h's row dump says besides. */
+json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags);
 
 #endif

@@ -54,7 +54,9 @@ rdmactl_SOURCES = \
 	ctl/term.c \
 	ctl/top.c \
 	ctl/top_take.c \
-	ctl/top_text.c
+	ctl/top_text.c \
+	ctl/trace.c \
+	ctl/why.c
 rdmactl_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(JANSSON_LIBS) -lm
 
 # The page of ladder is made of these.

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +21,17 @@ const char *show_str(const json_t *j, const char *key)
 long long show_num(const json_t *j, const char *key)
 {
 	return (long long)json_integer_value(json_object_get(j, key));
+}
+
+bool show_number(const char *text, uint32_t *n)
+{
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(text, &end, 0);
+	*n = (uint32_t)v;
+	return !errno && *text >= '0' && *text <= '9' && !*end && v <= 0xffffffff;
 }
 
 int show_end(void)

@@ -20,6 +20,9 @@ json_t *show_ask(const struct ask *, uint32_t what);
 int show_json(json_t *j);
 int show_end(void); /* flushes stdout */
 
+/* A number of C, all of the text; false: it is none. */
+bool show_number(const char *text, uint32_t *n);
+
 /* Of an object; "" and 0 if there is no such key. */
 const char *show_str(const json_t *, const char *key);
 long long show_num(const json_t *, const char *key);

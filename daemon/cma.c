@@ -14,6 +14,7 @@
 #include "cma_agent.h"
 #include "log.h"
 #include "session.h"
+#include "why.h"
 
 #define REJ_VENDOR 35u	/* vendor option not supported: what rdma_reject_ece() says */
 
@@ -325,6 +326,8 @@ int cma_call(struct ev_loop *loop, struct session *s, const struct cmm_req *req,
 			return ENOENT;
 	}
 	err = calls[op].fn(&c);
+	if (err)
+		why_cm_call(s, op, err);
 	if (!err && op == CMM_OPEN)
 		session_watch_pid(loop, s);
 	return err;

@@ -20,6 +20,7 @@
 #include "cma.h"
 #include "cma_agent.h"
 #include "log.h"
+#include "why.h"
 
 /* ---- records ----------------------------------------------------------------------- */
 
@@ -41,6 +42,7 @@ struct cma_record *cma_event_put(struct cma_id *id, enum cma_event_type type, in
 {
 	struct cma_record *r;
 
+	why_cm_event(id, type, status);
 	if (id->passive && !id->cookie)
 		return NULL;
 	r = calloc(1, sizeof(*r));

@@ -22,6 +22,10 @@ int ctl_listen(struct ev_loop *, const struct conf *, bool private);
 void ctl_run(struct ev_loop *);
 void ctl_close(struct ev_loop *);
 
+/* why.c: from now on causes are taken from the shards, and no longer. */
+void why_start(struct ev_loop *);
+void why_stop(struct ev_loop *);
+
 /* session.c: a session is gone (used: it was a hold or a context); a context is about to go. */
 void ctl_session_ended(bool used);
 void ctl_ctx_going(struct ctx *);

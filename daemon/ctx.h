@@ -152,6 +152,8 @@ struct ctx {
 	unsigned id;			/* for logs and rdmactl */
 	pid_t pid;
 	uid_t uid;
+	mono_t why_since;		/* why.c's: causes told since then */
+	unsigned why_n;
 	uint64_t run;			/* which rdmad-run it belongs to; 0: none */
 	struct peer *peer;		/* its memory */
 	struct family *family;

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../proto/why.h"
 #include "ctx.h"
 #include "log.h"
 
@@ -98,11 +99,10 @@ static struct bell_queue queue_of(const struct ctx *c, uint32_t q)
 static void qp_break(struct qp *qp, const char *what, mono_t now)
 {
 	struct ctx *c = qp->obj.ctx;
-	struct qp_attr attr = { .state = QPS_ERR };
 
 	log_info("context %u (%s, pid %d): QP %#x: %s; the QP goes to ERR", c->id, c->prog, (int)c->pid,
 		 qp->obj.number, what);
-	hca_qp_modify(c->hca, qp->obj.number, &attr, QPA_STATE, now);
+	hca_qp_fail(c->hca, qp->obj.number, WHY_RING_BROKEN, now);
 	qp_hint(qp);
 	event_send(c, EV_QP_FATAL, 0, qp->cookie);
 }

@@ -21,6 +21,7 @@
 #include "config.h"
 #include "ends.h"
 #include "session.h"
+#include "why.h"
 
 static void gid_text(const uint8_t *gid, char *buf, size_t len)
 {
@@ -145,19 +146,6 @@ static void qps_collect(struct shard *s, void *arg)
 
 	for (unsigned d = 0; d < devices_n && !rows->err; d++)
 		rows->err = qps_of(s, d, rows);
-}
-
-static const char *type_name(uint8_t type)
-{
-	switch (type) {
-	case QPT_RC: return "RC";
-	case QPT_UC: return "UC";
-	case QPT_UD: return "UD";
-	case QPT_XRC_SEND: return "XRC_SEND";
-	case QPT_XRC_RECV: return "XRC_RECV";
-	case QPT_RAW: return "RAW";
-	}
-	return "?";
 }
 
 static const char *state_name(uint8_t state)
@@ -352,6 +340,8 @@ int verb_dump(struct call *call)
 	case DUMP_QPS: j = qps_json(); break;
 	case DUMP_STATS: j = stats_json(); break;
 	case DUMP_ENDS: j = ends_json(); break;
+	case DUMP_WHY: j = why_json(call->s, call->req->dump.qpn); break;
+	case DUMP_TRACE: j = trace_json(call->s, call->req->dump.qpn, call->req->dump.flags & DUMP_TRAINS); break;
 	default: return EINVAL;
 	}
 	text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;

@@ -81,6 +81,17 @@ void ends_ctx(const struct ctx *c, bool shared)
 	}
 }
 
+const struct qp_row *ends_find(unsigned device, uint32_t qpn)
+{
+	for (uint64_t i = qps_n; i && qps_n - i < QPS_KEPT; i--) {
+		const struct qp_row *r = &qps[(i - 1) % QPS_KEPT];
+
+		if (r->device == device && r->info.qpn == qpn)
+			return r;
+	}
+	return NULL;
+}
+
 /* ---- json ------------------------------------------------------------------------ */
 
 static json_t *obj_json(const struct end_obj *o)

@@ -32,6 +32,9 @@ void ends_qp(const struct qp_row *);
 /* Shard thread: this context is about to end; shared: PDs and MRs go on in another context. */
 void ends_ctx(const struct ctx *, bool shared);
 
+/* The last QP of that number that is no more; NULL: not known. */
+const struct qp_row *ends_find(unsigned device, uint32_t qpn);
+
 json_t *ends_json(void);
 
 #endif

@@ -24,7 +24,9 @@ noinst_HEADERS += \
 	daemon/session.h \
 	daemon/shard.h \
 	daemon/spin.h \
-	daemon/tap.h
+	daemon/tap.h \
+	daemon/why.h \
+	daemon/why_text.h
 
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
@@ -73,6 +75,11 @@ libdaemon_a_SOURCES = \
 	daemon/verb_mem.c \
 	daemon/verb_query.c \
 	daemon/verb_queue.c \
+	daemon/why.c \
+	daemon/why_json.c \
+	daemon/why_name.c \
+	daemon/why_text.c \
+	daemon/why_verb.c \
 	daemon/xrcd.c
 
 sbin_PROGRAMS += rdmad

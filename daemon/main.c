@@ -199,6 +199,7 @@ static int serve(const struct conf *conf, bool private)
 	}
 	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
 		 shards_n == 1 ? "" : "s");
+	why_start(loop);
 	err = cma_start(loop);
 	if (err) {
 		log_err("cannot start the connection manager: %s", strerror(err));
@@ -207,6 +208,7 @@ static int serve(const struct conf *conf, bool private)
 	}
 	ctl_run(loop);
 	cma_stop(loop);
+	why_stop(loop);
 	status = 0;
 	gid_stop(loop);
 out_shards:

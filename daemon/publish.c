@@ -14,6 +14,7 @@
 
 #include "ctx.h"
 #include "log.h"
+#include "why.h"
 
 #define BATCH 256u
 
@@ -294,6 +295,7 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 		for (unsigned i = 0; i < n; i++)
 			events_publish(s, device, &ev[i]);
 	}
+	why_collect(s, device);
 	return any;
 }
 

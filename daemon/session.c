@@ -19,6 +19,7 @@
 #include "cma.h"
 #include "ctl.h"
 #include "log.h"
+#include "why.h"
 
 #define REQUESTS_PER_TURN 16u	/* then the other sessions */
 #define FDS_IN_MAX 4u		/* room to receive more than allowed, so that they can be closed */
@@ -76,9 +77,11 @@ void session_end(struct ev_loop *loop, struct session *s)
 	if (s->ctx) {
 		last_words(s);
 		log_info("context %u of %s (pid %d) ends", s->ctx->id, s->prog, (int)s->pid);
+		why_ctx_end(s);
 		ctl_ctx_going(s->ctx);
 		ctx_close(s->ctx);
 	}
+	trace_end(s);
 	close(s->fd);
 	if (s->hold)
 		holds_n--;

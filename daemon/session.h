@@ -27,6 +27,9 @@ struct session {
 	struct ctx *ctx;	/* after MSG_OPEN */
 	struct cma_channel *cma;	/* after CMM_OPEN */
 	struct capture *capture;	/* after MSG_CAPTURE */
+	mono_t said_since;	/* why_verb.c's */
+	unsigned said_n;
+	struct trace_reader *reader;	/* after DUMP_TRACE */
 };
 
 /* A request that is being answered. */
@@ -37,6 +40,8 @@ struct call {
 	int fd_in;		/* came with the request, -1: none.  A handler that keeps it sets -1 */
 	int fds[REPLY_FDS];	/* go with the reply and are closed then */
 	unsigned fd_n;
+	uint8_t cause;		/* of a refusal: enum why_cause, 0: not said; refuse() */
+	char why[192];
 };
 
 /* Takes over fd.  NULL: no memory, fd is closed. */
@@ -73,6 +78,7 @@ int verb_query_port(struct call *);
 int verb_query_gid(struct call *);
 int verb_dump(struct call *);
 int verb_capture(struct call *);
+int verb_refused(struct call *);
 
 extern struct session *sessions;
 extern unsigned sessions_n, holds_n;

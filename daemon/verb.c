@@ -20,6 +20,7 @@
 #include "ends.h"
 #include "log.h"
 #include "session.h"
+#include "why.h"
 
 /* ---- hello, hold, open ------------------------------------------------------------ */
 
@@ -310,6 +311,7 @@ static const struct verb {
 	[MSG_MCAST_ATTACH] = { verb_mcast, true },
 	[MSG_MCAST_DETACH] = { verb_mcast, true },
 	[MSG_DUMP] = { verb_dump, false },
+	[MSG_REFUSED] = { verb_refused, true },
 	[MSG_MW_ALLOC] = { verb_mw_alloc, true },
 	[MSG_MW_FREE] = { verb_destroy, true },
 	[MSG_IMPORT] = { verb_import, false },
@@ -337,6 +339,8 @@ int verb_call(struct ev_loop *loop, struct call *call)
 	if (op >= MSG_OPS || !verbs[op].fn || (op != MSG_HELLO && !call->s->hello) || (verbs[op].ctx && !had_ctx))
 		return EINVAL;
 	err = verbs[op].fn(call);
+	if (err)
+		why_verb(call, err);
 	if (!had_ctx && call->s->ctx)
 		session_watch_pid(loop, call->s);
 	return err;

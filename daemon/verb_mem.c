@@ -14,6 +14,7 @@
 
 #include "log.h"
 #include "session.h"
+#include "why.h"
 
 /* What a function in the shard's thread needs and says. */
 struct job {

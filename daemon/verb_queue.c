@@ -13,6 +13,7 @@
 #include "raw.h"
 #include "rules.h"
 #include "session.h"
+#include "why.h"
 
 struct job {
 	struct call *call;
@@ -57,7 +58,7 @@ int verb_cq_create(struct call *call)
 	struct cq *cq;
 
 	if (!cqe || cqe > RD_MAX_CQE)
-		return EINVAL;
+		return refuse(call, WHY_VERB_LIMIT, EINVAL, "cqe %u is not 1 to %u", cqe, RD_MAX_CQE);
 	j.slots = pow2_at_least(cqe);
 	cq = j.obj = calloc(1, sizeof(*cq));
 	if (!cq)
@@ -158,7 +159,8 @@ int verb_srq_create(struct call *call)
 	struct srq *srq;
 
 	if (!req->srq.max_wr || req->srq.max_wr > RD_MAX_WR || req->srq.max_sge > RD_MAX_SGE)
-		return EINVAL;
+		return refuse(call, WHY_VERB_LIMIT, EINVAL, "max_wr %u is not 1 to %u, or max_sge %u is more than %u", req->srq.max_wr, RD_MAX_WR,
+			      req->srq.max_sge, RD_MAX_SGE);
 	j.slots = pow2_at_least(req->srq.max_wr);
 	j.stride = recv_stride(req->srq.max_sge);
 	srq = j.obj = calloc(1, sizeof(*srq));
@@ -337,7 +339,8 @@ static void qp_modify_job(struct shard *s, void *arg)
 	struct ctx *c = j->call->s->ctx;
 	struct qp *qp = (struct qp *)obj_get(c, OBJ_QP, j->call->req->qp_mod.qpn);
 
-	j->err = qp ? qp_change(c, qp, &j->call->req->qp_mod.attr, j->call->req->qp_mod.mask) : EINVAL;
+	j->err = qp ? qp_change(c, qp, &j->call->req->qp_mod.attr, j->call->req->qp_mod.mask) :
+		 refuse(j->call, WHY_VERB_HANDLE, EINVAL, "there is no QP 0x%x of this program", j->call->req->qp_mod.qpn);
 }
 
 int verb_qp_modify(struct call *call)

@@ -55,11 +55,13 @@ uint8_t fault_to(const struct qp *qp, enum fault f)
 	return qp->state;
 }
 
-uint8_t fault_status(enum fault f)
+uint8_t fault_status(const struct qp *qp, enum fault f)
 {
 	const struct row *r = &rows[f];
 
-	return r->send_wc != WC_NONE ? r->send_wc : r->recv_wc != WC_NONE && r->recv_wc != WC_WR_FLUSH_ERR ? r->recv_wc : WC_SUCCESS;
+	if (r->send_wc != WC_NONE && sq_len(&qp->sq))
+		return r->send_wc;
+	return r->recv_wc != WC_NONE && r->recv_wc != WC_WR_FLUSH_ERR && qp->resp.wqe ? r->recv_wc : WC_SUCCESS;
 }
 
 const char *fault_text(enum fault f) { return f < FAULT_END ? rows[f].text : NULL; }

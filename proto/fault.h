@@ -26,7 +26,7 @@ void fault_act(struct hca *, struct qp *, enum fault);
 
 /* What it will do to this QP: the state that it is in then; the status of the WR concerned, WC_SUCCESS if none is. */
 uint8_t fault_to(const struct qp *, enum fault);
-uint8_t fault_status(enum fault);
+uint8_t fault_status(const struct qp *, enum fault);
 /* Its text in fault.def. */
 const char *fault_text(enum fault);
 

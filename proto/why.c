@@ -296,7 +296,7 @@ static void ends(struct hca *h, struct qp *qp, struct why *w, enum why_cause cau
 void why_fault(struct hca *h, struct qp *qp, enum fault f)
 {
 	enum why_cause cause = f == FAULT_REQ_RETRY_EXC ? retries_of(qp) : cause_of[f];
-	uint8_t to = fault_to(qp, f), status = fault_status(f);
+	uint8_t to = fault_to(qp, f), status = fault_status(qp, f);
 	struct why *w;
 
 	if (!cause)

@@ -3,6 +3,7 @@ bin_PROGRAMS += rdmad-run
 rdmad_run_SOURCES = \
 	run/capture.c \
 	run/capture.h \
+	run/explain.c \
 	run/hold.c \
 	run/place.c \
 	run/prog.c \

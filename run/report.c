@@ -19,7 +19,7 @@
 
 #define SETTLE_MS 2000	/* for the daemon to notice that the program has gone */
 
-static const char *const files[] = {"report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json", "qps.json"};
+static const char *const files[] = {"report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json", "qps.json", "why.txt", "why.json"};
 
 /* Kinds of objects, as the daemon names their number, and for people. */
 static const struct kind {
@@ -348,6 +348,32 @@ static json_t *qps_get(const struct report *r, const json_t *ends)
 	return list;
 }
 
+/* What went wrong for this run. */
+static json_t *causes_get(const struct report *r)
+{
+	json_t *all = hold_dump(r->daemon, DUMP_WHY), *mine = ours(r, json_object_get(all, "causes"));
+
+	json_decref(all);
+	return mine;
+}
+
+static void causes_write(const struct report *r, const json_t *causes)
+{
+	char *path;
+	FILE *f;
+
+	if (!explain_wrong(causes))
+		return;
+	put_json(r, "why.json", causes);
+	path = report_file(r->opt, "why.txt");
+	f = fopen(path, "we");
+	if (f)
+		explain_put(f, causes);
+	if (!f || fclose(f))
+		say("--report %s: %s", path, strerror(errno));
+	free(path);
+}
+
 bool report_begin(struct report *r, const struct options *opt, const char *addr, char **argv)
 {
 	*r = (struct report){.opt = opt, .addr = addr, .argv = argv, .daemon = hold_look(addr)};
@@ -360,9 +386,12 @@ bool report_begin(struct report *r, const struct options *opt, const char *addr,
 int report_end(struct report *r, const struct outcome *o)
 {
 	json_t *ends = ends_get(r), *after = hold_dump(r->daemon, DUMP_STATS), *leaks = leaks_of(r, ends), *qps = qps_get(r, ends), *ctx;
+	json_t *causes = causes_get(r);
 	int status = outcome_status(o);
 	size_t i;
 
+	if (r->opt->explain)
+		explain_put(stderr, causes);
 	if (r->opt->leaks) {
 		json_array_foreach(leaks, i, ctx) {
 			fputs("rdmad-run: ", stderr);
@@ -377,12 +406,14 @@ int report_end(struct report *r, const struct outcome *o)
 		json_t *j = report_json(r, o, status, ends, leaks, after);
 
 		report_write(r, j, qps, after);
+		causes_write(r, causes);
 		json_decref(j);
 	}
 	json_decref(ends);
 	json_decref(after);
 	json_decref(leaks);
 	json_decref(qps);
+	json_decref(causes);
 	json_decref(r->before);
 	close(r->daemon);
 	return status;

@@ -5,12 +5,15 @@
  *	DIR/report.txt		for people: how it ended, what it left, counters that changed
  *	DIR/report.json		the same for programs, with all of it
  *	DIR/daemon.log		of the private daemon, if we started it
+ *	DIR/why.txt, why.json	what went wrong, if something did, as --explain tells it
  *	DIR/stats-before.json, stats-after.json, qps.json	as rdmactl --json has them
  *
  * Others add theirs: report_file() names a file there.
  */
 #ifndef RUN_REPORT_H
 #define RUN_REPORT_H
+
+#include <stdio.h>
 
 #include "run.h"
 #include "watch.h"
@@ -29,6 +32,10 @@ struct report {
 bool report_place(const struct options *);
 /* DIR/name, for opt->report; the caller frees it. */
 char *report_file(const struct options *, const char *name);
+
+/* explain.c: is there an error among the causes (DUMP_WHY)?  And all of them, if there is one. */
+bool explain_wrong(const struct json_t *causes);
+void explain_put(FILE *, const struct json_t *causes);
 
 bool report_begin(struct report *, const struct options *, const char *addr, char **argv);
 /* The program has ended.  The exit status of rdmad-run. */

@@ -36,6 +36,8 @@ static const char usage_text[] =
 	"  -t, --timeout SECONDS   ends the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
 	"  -R, --report DIR        leaves a report there: how it ended, the daemon's log, counters, leaks\n"
 	"  -C, --capture FILE      the packets of the daemon's devices while the program runs, as pcapng\n"
+	"  -x, --explain           when the program has ended: what went wrong for it, if something did, on\n"
+	"                          standard error\n"
 	"  -L, --leaks[=STATUS]    names the verbs objects that the program did not destroy; with STATUS that\n"
 	"                          is the exit status then, if it would be 0\n"
 	"  -e, --env               print the shell lines that set the environment; starts nothing\n"
@@ -56,6 +58,7 @@ static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, 't'},
 	{"report", required_argument, NULL, 'R'},
 	{"capture", required_argument, NULL, 'C'},
+	{"explain", no_argument, NULL, 'x'},
 	{"leaks", optional_argument, NULL, 'L'},
 	{"env", no_argument, NULL, 'e'},
 	{"help", no_argument, NULL, 'h'},
@@ -90,7 +93,7 @@ static bool is_address(const char *text)
 /* Whether something is to be done behind the program's end: watch.h. */
 static bool is_watched(const struct options *opt)
 {
-	return opt->timeout_ms || opt->report || opt->leaks || opt->capture;
+	return opt->timeout_ms || opt->report || opt->leaks || opt->capture || opt->explain;
 }
 
 /* Seconds, as timeout(1) has them: fractions, and s, m, h, d behind. */
@@ -130,7 +133,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:C:L::ehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:C:L::xehV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
@@ -141,6 +144,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 't': opt->timeout_ms = timeout_parse(optarg); break;
 		case 'R': opt->report = optarg; break;
 		case 'C': opt->capture = optarg; break;
+		case 'x': opt->explain = true; break;
 		case 'L': opt->leaks = true; opt->leak_status = optarg ? leak_status_parse(optarg) : 0; break;
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);

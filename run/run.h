@@ -34,6 +34,7 @@ struct options {
 	const char *report;	/* directory, or NULL */
 	const char *capture;	/* file, or NULL */
 	bool leaks;
+	bool explain;
 	int leak_status;	/* instead of 0, if something was left */
 	uint64_t run;		/* our number, in the program's environment: what of the daemon's is ours; 0: none */
 };

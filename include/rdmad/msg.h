@@ -71,6 +71,7 @@ enum msg_op {
 	MSG_QP_RATE,		/* rate limit */
 	MSG_CAPTURE,		/* this connection captures packets until it ends.  fds back: a memfd, the spool (lab/spool.h); an eventfd: look at it */
 	MSG_RAW_RULES,		/* of a RAW_PACKET QP.  fd with it: see rules.h; without one: none any more.  What it replaces is not written to any more */
+	MSG_REFUSED,		/* the library has refused a verb itself: why, for rdmactl why */
 	MSG_OPS
 };
 
@@ -91,7 +92,10 @@ enum msg_mr_kind {
 	MR_DMABUF,		/* the fd's, a dma-buf or a memfd that cannot shrink, from mr.map_off on; likewise */
 };
 
-enum msg_dump { DUMP_DEVICES = 1, DUMP_QPS, DUMP_STATS, DUMP_ENDS /* contexts and QPs that are no more */ };
+#define DUMP_TRAINS 1u	/* TRACE: from now on, as long as this connection is there, each train */
+
+enum msg_dump { DUMP_DEVICES = 1, DUMP_QPS, DUMP_STATS, DUMP_ENDS /* contexts and QPs that are no more */,
+		DUMP_WHY /* what went wrong */, DUMP_TRACE /* the flight recorder, from where this connection left off */ };
 
 struct msg_device {
 	char name[RDMAD_NAME_LEN];
@@ -152,13 +156,14 @@ struct msg_req {
 		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type, sq_sig_all; uint32_t xrcd; /* XRC_RECV */ uint32_t wq; /* RAW_PACKET: a WQ; it has no packet socket */ uint64_t cookie; } qp;
 		struct { uint32_t qpn, mask; struct qp_attr attr; } qp_mod;
 		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;
-		struct { uint32_t what; uint32_t rsv; } dump;
+		struct { uint32_t what; uint32_t qpn; /* WHY, TRACE: of that QP only, 0: of all */ uint32_t flags, rsv; } dump;
 		struct { uint32_t pd; uint32_t type; /* 1 or 2 */ } mw;
 		struct { struct msg_token token; } import;
 		struct { uint64_t len; uint32_t log_align, rsv; } dm;
 		struct { uint32_t handle, count, period_us, rsv; } moderate;	/* count 0 or 1, period 0: each completion */
 		struct { uint32_t shared; uint32_t oflags; /* O_CREAT, O_EXCL */ } xrcd;
 		struct { uint32_t qpn, xrcd; uint64_t cookie; } qp_open;
+		struct { uint32_t qpn, err; char verb[48], text[144]; } refused;	/* qpn: or 0 */
 		struct { uint32_t qpn, kbps, burst /* bytes */, rsv; } rate;
 		struct { uint32_t devices;	/* bit per index; 0: all */
 			 uint32_t snaplen;	/* bytes of UDP payload kept of each packet; 0: all */
@@ -200,6 +205,7 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_RAW_RULES: return ROW(id);
 	case MSG_QP_RATE: return ROW(rate);
 	case MSG_CAPTURE: return ROW(capture);
+	case MSG_REFUSED: return ROW(refused);
 	}
 #undef ROW
 	return 0;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* why.c - `rdmactl why [QP]`: what went wrong lately, with the numbers, what was before it, and a hint. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "daemon.h"
+#include "show.h"
+
+static int why_usage(int status)
+{
+	fputs("usage: rdmactl why [options] [QP]\n"
+	      "What went wrong lately: error completions, queue pairs in ERR, refused verbs, connections that failed.\n"
+	      "  QP                 of this queue pair only (0x12 or 18), with what is no error\n"
+	      "options:\n"
+	      "  -a, --all          also what is no error for certain: dropped datagrams, flushes, killed programs\n"
+	      "  -n, --last N       the last N only\n"
+	      "  -b, --brief        one line each\n"
+	      "  -s, --socket PATH  the daemon's socket\n"
+	      "  -j, --json         print JSON\n"
+	      "  -h, --help         print this\n",
+	      status ? stderr : stdout);
+	return status;
+}
+
+/* Leaves the rows that are asked for. */
+static void sift(json_t *list, bool all, uint32_t last)
+{
+	for (size_t i = json_array_size(list); i-- > 0;)
+		if (!all && strcmp(show_str(json_array_get(list, i), "grade"), "error"))
+			json_array_remove(list, i);
+	while (last && json_array_size(list) > last)
+		json_array_remove(list, 0);
+}
+
+static void print(const json_t *list, bool brief)
+{
+	size_t i;
+	json_t *c;
+
+	json_array_foreach(list, i, c) {
+		if (brief)
+			printf("%s%s%s: %s\n", show_str(c, "program"), *show_str(c, "device") ? " " : "", show_str(c, "device"),
+			       show_str(c, "text"));
+		else
+			printf("%s%s", i ? "\n" : "", show_str(c, "report"));
+	}
+	if (!json_array_size(list))
+		puts("nothing went wrong that the daemon remembers");
+}
+
+int why_main(int argc, char **argv, const struct ask *ask)
+{
+	static const struct option longs[] = {
+		{ "all", no_argument, NULL, 'a' },	 { "last", required_argument, NULL, 'n' },
+		{ "brief", no_argument, NULL, 'b' },	 { "socket", required_argument, NULL, 's' },
+		{ "json", no_argument, NULL, 'j' },	 { "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct ask a = *ask;
+	bool all = false, brief = false;
+	uint32_t last = 0, qpn = 0;
+	json_t *j, *list;
+	int c, fd;
+
+	while ((c = getopt_long(argc, argv, "an:bs:jh", longs, NULL)) >= 0) {
+		switch (c) {
+		case 'a': all = true; break;
+		case 'b': brief = true; break;
+		case 'n':
+			if (!show_number(optarg, &last))
+				return why_usage(2);
+			break;
+		case 's': a.socket = optarg; break;
+		case 'j': a.json = true; break;
+		case 'h': return why_usage(0);
+		default: return why_usage(2);
+		}
+	}
+	if (argc - optind > 1 || (optind < argc && !show_number(argv[optind], &qpn)))
+		return why_usage(2);
+	fd = daemon_find(a.socket, false);
+	if (fd < 0)
+		return 1;
+	j = daemon_hello(fd) ? daemon_dump_of(fd, DUMP_WHY, qpn, 0) : NULL;
+	close(fd);
+	if (!j)
+		return 1;
+	list = json_object_get(j, "causes");
+	sift(list, all || qpn, last);
+	if (a.json)
+		return show_json(j);
+	print(list, brief);
+	json_decref(j);
+	return show_end();
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* why_name.c - names of numbers, and the rows of why.def. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "why_text.h"
+
+/* ---- text ------------------------------------------------------------------- */
+
+struct words words_begin(char *buf, size_t len)
+{
+	buf[0] = 0;
+	return (struct words){ buf, buf + len };
+}
+
+void words_put(struct words *w, const char *fmt, ...)
+{
+	size_t room = (size_t)(w->end - w->at);
+	va_list ap;
+	int n;
+
+	if (room < 2)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(w->at, room, fmt, ap);
+	va_end(ap);
+	w->at += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
+}
+
+void gid_words(struct words *w, const uint8_t *gid)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	if (!memcmp(gid, v4, sizeof(v4)))
+		inet_ntop(AF_INET, gid + 12, text, sizeof(text));
+	else
+		inet_ntop(AF_INET6, gid, text, sizeof(text));
+	words_put(w, "%s", text);
+}
+
+void time_words(struct words *w, uint64_t ns)
+{
+	if (ns < 10000)
+		words_put(w, "%llu ns", (unsigned long long)ns);
+	else if (ns < 10000000)
+		words_put(w, "%llu us", (unsigned long long)ns / 1000);
+	else if (ns < 10000000000)
+		words_put(w, "%llu ms", (unsigned long long)ns / 1000000);
+	else
+		words_put(w, "%llu s", (unsigned long long)ns / 1000000000);
+}
+
+/* ---- the table ----------------------------------------------------------------- */
+
+static const struct row {
+	const char *name, *what, *hint;
+	enum why_grade grade;
+} rows[WHY_CAUSES] = {
+#define WHY(name, grade, what, hint) [WHY_##name] = { #name, what, hint, WHY_##grade },
+#define WHY_FAULT(name, grade, what, hint) [WHY_##name] = { #name, what, hint, WHY_##grade },
+#define WHY_KEY(name, what, hint) [WHY_##name] = { #name, what, hint, WHY_PART },
+#include "../proto/why.def"
+#undef WHY
+#undef WHY_FAULT
+#undef WHY_KEY
+};
+
+const char *why_name(unsigned c) { return c < WHY_CAUSES && rows[c].name ? rows[c].name : ""; }
+const char *why_what(unsigned c) { return c < WHY_CAUSES && rows[c].what ? rows[c].what : ""; }
+const char *why_hint(unsigned c) { return c < WHY_CAUSES && rows[c].hint ? rows[c].hint : ""; }
+enum why_grade why_grade(unsigned c) { return c < WHY_CAUSES ? rows[c].grade : WHY_PART; }
+
+const char *why_advice(const struct why *w)
+{
+	return w->key.why ? why_hint(w->key.why) : why_hint(w->cause);
+}
+
+/* ---- names ------------------------------------------------------------------------ */
+
+const char *status_name(unsigned s)
+{
+	static const char *const names[] = {
+		[WC_SUCCESS] = "SUCCESS", [WC_LOC_LEN_ERR] = "LOC_LEN_ERR", [WC_LOC_QP_OP_ERR] = "LOC_QP_OP_ERR",
+		[WC_LOC_PROT_ERR] = "LOC_PROT_ERR", [WC_WR_FLUSH_ERR] = "WR_FLUSH_ERR", [WC_MW_BIND_ERR] = "MW_BIND_ERR",
+		[WC_BAD_RESP_ERR] = "BAD_RESP_ERR", [WC_LOC_ACCESS_ERR] = "LOC_ACCESS_ERR",
+		[WC_REM_INV_REQ_ERR] = "REM_INV_REQ_ERR", [WC_REM_ACCESS_ERR] = "REM_ACCESS_ERR", [WC_REM_OP_ERR] = "REM_OP_ERR",
+		[WC_RETRY_EXC_ERR] = "RETRY_EXC_ERR", [WC_RNR_RETRY_EXC_ERR] = "RNR_RETRY_EXC_ERR", [WC_FATAL_ERR] = "FATAL_ERR",
+	};
+
+	return s < sizeof(names) / sizeof(*names) && names[s] ? names[s] : "?";
+}
+
+const char *wr_name(unsigned op)
+{
+	static const char *const names[] = {
+		[WR_WRITE] = "RDMA_WRITE", [WR_WRITE_IMM] = "RDMA_WRITE_WITH_IMM", [WR_SEND] = "SEND", [WR_SEND_IMM] = "SEND_WITH_IMM",
+		[WR_READ] = "RDMA_READ", [WR_CMP_SWP] = "ATOMIC_CMP_AND_SWP", [WR_FETCH_ADD] = "ATOMIC_FETCH_AND_ADD",
+		[WR_LOCAL_INV] = "LOCAL_INV", [WR_BIND_MW] = "BIND_MW", [WR_SEND_INV] = "SEND_WITH_INV", [WR_TSO] = "TSO",
+		[WR_FLUSH] = "FLUSH", [WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
+	};
+
+	return op < sizeof(names) / sizeof(*names) && names[op] ? names[op] : "work request";
+}
+
+const char *type_name(uint8_t type)
+{
+	switch (type) {
+	case QPT_RC: return "RC";
+	case QPT_UC: return "UC";
+	case QPT_UD: return "UD";
+	case QPT_XRC_SEND: return "XRC_SEND";
+	case QPT_XRC_RECV: return "XRC_RECV";
+	case QPT_RAW: return "RAW";
+	}
+	return "?";
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* explain.c - --explain: what the daemon says went wrong for this program. */
+#include "config.h"
+
+#include "report.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *str(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+bool explain_wrong(const json_t *causes)
+{
+	json_t *c;
+	size_t i;
+
+	json_array_foreach(causes, i, c)
+		if (!strcmp(str(c, "grade"), "error"))
+			return true;
+	return false;
+}
+
+/* Beside errors the notes may tell more; but each connection that is closed leaves one of this kind. */
+static bool usual(const json_t *c) { return !strcmp(str(c, "cause"), "PROGRAM_ERR"); }
+
+void explain_put(FILE *f, const json_t *causes)
+{
+	const char *prefix = f == stderr ? "rdmad-run: " : "";
+	json_t *c;
+	size_t i;
+
+	if (!explain_wrong(causes))
+		return;
+	fprintf(f, "%swhat went wrong:\n", prefix);
+	json_array_foreach(causes, i, c)
+		if (!usual(c))
+			fprintf(f, "%s", str(c, "report"));
+}
