@@ -25,7 +25,7 @@
 #define RCVBUF		(32 << 20)	/* RC has its window; UC and UD messages wait here while this thread has no core */
 #define SNDBUF		(4 << 20)
 #define WINDOW_MIN	(64u << 10)
-#define WINDOW_MAX	(512u << 10)	/* more does not fill the wire better, and leaves the cache */
+#define WINDOW_MAX	(1u << 20)	/* more does not fill the wire better, and leaves the cache */
 #define HOT_NS		200000u
 
 static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };

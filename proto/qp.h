@@ -56,7 +56,9 @@ struct req {
 	mono_t patience;	/* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
 	uint64_t inflight;	/* our share of path.inflight, if path.epoch is epoch */
 	uint32_t epoch;
-	uint64_t unasked;	/* bytes sent since the last AckReq */
+	uint64_t unasked;	/* weight of what was sent since the last AckReq */
+	uint32_t asked;		/* index of the WR that had it */
+	psn_t ask_end;		/* behind the last packet that ever had one */
 	psn_t *rd_end;		/* ring: the PSN behind each READ request or atomic under way */
 	uint32_t rd_max, rd_mask, rd_head, rd_tail;
 };

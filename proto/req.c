@@ -69,10 +69,18 @@ static void wr_begin(struct qp *qp, struct swqe *w)
 	w->rd_pkts = chunk ? (uint32_t)chunk : 1;
 }
 
+/* Nothing more will be sent until what is in flight is acknowledged: if nobody asked for that, it is sent once more, asking. */
+static void req_ask(struct hca *h, struct qp *qp)
+{
+	if (qp_reliable(qp) && qp->req.unasked && !psn_eq(qp->req.una, qp->req.next))
+		req_restart(h, qp, false, false);
+}
+
 /* The WR at sq.next cannot be sent: it fails once all before it are done. */
 static void wr_fail(struct hca *h, struct qp *qp, struct swqe *w, enum fault f)
 {
 	w->fault = f;
+	req_ask(h, qp);
 	req_progress(h, qp);
 }
 
@@ -276,21 +284,46 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 	b->qkey = w->wr.ud.qkey & 0x80000000u ? qp->attr.qkey : w->wr.ud.qkey;
 }
 
+/*
+ * Is an ACK of the burst wanted?  Each one costs both sides as much as many packets do, so on the wire they are asked for where
+ * nothing more would follow without - the last WR, the window closing - and often enough to keep the window and
+ * the queue moving.  Whatever else stops the requester asks by req_ask().
+ */
+static bool wants_ack(const struct hca *h, const struct qp *qp, const struct swqe *w, uint32_t n, psn_t end)
+{
+	const struct req *q = &qp->req;
+	const struct path *p = qp->path;
+	const struct sq *s = &qp->sq;
+	bool ends = q->pos + n == w->pkt_n;
+	uint32_t next = s->next + 1;
+
+	if (w->rd || q->probe || rate_kbps(&qp->rate) || psn_eq(end, q->max) || distance(q->una, end) % ASK_PSNS < n)
+		return true;
+	if (ends && (p->local || next == s->tail || (qp->state == QPS_SQD && next == s->begun) ||
+		     sq_at(s, next)->kind == KIND_LOCAL || sq_at(s, next)->fault))
+		return true;
+	return (ends && next - q->asked > s->depth / 4) || q->unasked >= h->cfg.window_len / 4 || path_room(p) < p->train_len;
+}
+
 /* RC: counts what is in flight, asks for ACKs, starts the timer. */
 static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct burst *b, uint32_t n)
 {
 	struct req *q = &qp->req;
-	struct path *p = qp->path;
+	const struct path *p = qp->path;
 	uint64_t cost = req_cost(qp, w, q->pos + n) - req_cost(qp, w, q->pos);
 	psn_t end = psn_add(q->next, n);
 
 	path_sent(qp, cost);
 	q->unasked += cost;
-	b->ackreq = w->rd || q->probe || rate_kbps(&qp->rate) || q->pos + n == w->pkt_n || psn_eq(end, q->max) ||
-		    distance(q->una, end) % ASK_PSNS < n ||
-		    (!p->local && (q->unasked >= h->cfg.window_len / 4 || p->inflight >= p->window / 2));
-	if (b->ackreq)
+	b->ackreq = wants_ack(h, qp, w, n, end);
+	if (b->ackreq) {
+		if (!psn_before(q->una, q->ask_end))
+			q->patience = MONO_NEVER;
+		if (psn_before(q->ask_end, end))
+			q->ask_end = end;
 		q->unasked = 0;
+		q->asked = qp->sq.next;
+	}
 	if (psn_before(q->next, q->max))
 		qp->retrans += b->n;
 	if (b->ackreq && !q->rtt_on && psn_eq(q->next, q->max)) {
@@ -298,7 +331,7 @@ static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct b
 		q->rtt_psn = end;
 		q->rtt_at = h->now;
 	}
-	if (mono_is_never(qp->timer.at) && qp->attr.timeout)
+	if (qp->attr.timeout && (mono_is_never(qp->timer.at) || (b->ackreq && !p->local)))
 		req_watch(h, qp);
 }
 
@@ -356,9 +389,12 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	struct swqe *w;
 	uint32_t n, index;
 
-	if (s->next == s->tail || q->rnr_wait || (qp->state != QPS_RTS && qp->state != QPS_SQD) ||
-	    (qp->state == QPS_SQD && s->next == s->begun))
+	if (s->next == s->tail || q->rnr_wait || (qp->state != QPS_RTS && qp->state != QPS_SQD))
 		return false;
+	if (qp->state == QPS_SQD && s->next == s->begun) {
+		req_ask(h, qp);
+		return false;
+	}
 	if (!locals(h, qp) || !rate_may(h, qp))
 		return false;
 	index = s->next;
@@ -406,6 +442,9 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
  * NAK; so the oldest packet in flight is sent again earlier, as NICs do: after some round trips, then after twice
  * that and so on, until the ACK timeout comes, which alone counts as a retry (rule 4.5).  Its ACK tells how far the peer
  * has come, and the rest follows if need be: a peer that is merely slow is not sent all of it again and again.
+ *
+ * Nobody owes an ACK before one was asked for, so the time runs from the last AckReq; the ACK timeout from the first
+ * that is not answered.
  */
 void req_watch(struct hca *h, struct qp *qp)
 {
@@ -416,7 +455,7 @@ void req_watch(struct hca *h, struct qp *qp)
 	if (mono_is_never(q->patience))
 		q->patience = mono_add(h->now, ack_timeout_ns(qp->attr.timeout));
 	at = q->patience;
-	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX)
+	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX && psn_before(q->una, q->ask_end))
 		at = mono_min(at, mono_add(h->now, (base > EARLY_MIN_NS ? base : EARLY_MIN_NS) << q->early));
 	timer_set(&h->timers, &qp->timer, at);
 }
@@ -512,5 +551,6 @@ void req_tx_fault(struct hca *h, struct qp *qp, uint32_t index)
 	/* No packet of it or behind it may follow; what is before it may still be acknowledged. */
 	s->next = index;
 	qp->req.pos = 1;
+	qp->req.unasked++;	/* if it was, then by what has not gone */
 	wr_fail(h, qp, sq_at(s, index), FAULT_SQ_MEM);
 }

@@ -235,6 +235,41 @@ START_TEST(longest_message)
 }
 END_TEST
 
+/* Of messages that follow each other not each one is asked to be acknowledged; but what nothing follows always is. */
+START_TEST(few_ackreqs)
+{
+	struct qp_attr sqd = { .state = QPS_SQD, .en_sqd_async_notify = true };
+	unsigned asked = 0, bursts = 0;
+	struct burst b = { 0 };
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < 8; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 20000);
+	for (; take(&r, &r.a, &b); bursts++)
+		asked += b.ackreq;
+	ck_assert_uint_eq(bursts, 8);
+	ck_assert(b.ackreq);
+	ck_assert_uint_le(asked, 4);
+	rig_fini(&r);
+
+	/* The queue is stopped behind a message that has not asked: it comes once more, at once, and asks. */
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < 2; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 100);
+	ck_assert(hca_tx(r.a.h, &b, r.now) && !b.ackreq);
+	hca_rx_burst(r.b.h, &b, r.now);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &sqd, QPA_STATE | QPA_EN_SQD_ASYNC_NOTIFY, r.now), 0);
+	rig_run(&r);
+	ck_assert(has_event(&r.a, EV_SQ_DRAINED));
+	ck_assert_uint_eq(wc_status(&r.a, 0), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.a, 1), 255);	/* none */
+	rig_fini(&r);
+}
+END_TEST
+
 /* UC, of which nobody says that it arrived: half of the peer's buffer at once, and as much again every two milliseconds. */
 START_TEST(uc_is_paced)
 {
@@ -280,4 +315,4 @@ START_TEST(uc_is_paced)
 }
 END_TEST
 
-TEST_MAIN("core_path", uc_is_paced, window_and_ackreq, read_in_parts, loss_halves, dead_qp_does_not_starve, longest_message)
+TEST_MAIN("core_path", few_ackreqs, uc_is_paced, window_and_ackreq, read_in_parts, loss_halves, dead_qp_does_not_starve, longest_message)
