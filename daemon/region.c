@@ -162,6 +162,18 @@ static struct piece walk_piece(const struct walk *w, bool dst)
 	return region_piece(s->region, s->addr + w->off, s->len - w->off, dst);
 }
 
+const uint8_t *region_look(const struct span *span, unsigned n, uint64_t off, uint64_t len)
+{
+	struct walk w;
+	struct piece p;
+
+	walk_start(&w, span, n, off);
+	if (w.span == w.end)
+		return NULL;
+	p = walk_piece(&w, false);
+	return p.peer || p.len < len ? NULL : (const uint8_t *)(uintptr_t)p.addr;
+}
+
 /* ---- copies that are put off ---------------------------------------------- */
 
 #define DEFER_LEN	256u

@@ -36,6 +36,9 @@ void region_free(struct region *);
 
 extern const struct mem_ops region_mem_ops;	/* mem_host is not used */
 
+/* Where len bytes, off bytes behind the start of the spans, lie in this process in one piece; NULL: they do not. */
+const uint8_t *region_look(const struct span *, unsigned n, uint64_t off, uint64_t len);
+
 /*
  * Set when a copy could not read its source, though the program lives: a burst handed to a local HCA was
  * lost by its sender's doing (hca_tx_fault).  Whoever wants to know clears it before.

@@ -23,6 +23,7 @@
 #define EARLY_MIN_NS	2000000u	/* a busy host answers late */
 #define EARLY_FIRST_NS	8000000u	/* before a round trip was timed */
 #define EARLY_MAX	10u
+#define BUSY_NS		200000000u	/* how long a host may have other things to do */
 
 static uint32_t distance(psn_t from, psn_t to) { return (to.v - from.v) & PSN_MASK; }
 
@@ -444,8 +445,16 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
  * has come, and the rest follows if need be: a peer that is merely slow is not sent all of it again and again.
  *
  * Nobody owes an ACK before one was asked for, so the time runs from the last AckReq; the ACK timeout from the first
- * that is not answered.
+ * that is not answered.  The specification lets that be up to four times as long as it says; we take three where
+ * it is short, because what looks like a dead peer may be one without a core.
  */
+static uint64_t patience_ns(const struct qp *qp)
+{
+	uint64_t ns = ack_timeout_ns(qp->attr.timeout);
+
+	return ns + (2 * ns < BUSY_NS ? 2 * ns : BUSY_NS);
+}
+
 void req_watch(struct hca *h, struct qp *qp)
 {
 	struct req *q = &qp->req;
@@ -453,7 +462,7 @@ void req_watch(struct hca *h, struct qp *qp)
 	mono_t at;
 
 	if (mono_is_never(q->patience))
-		q->patience = mono_add(h->now, ack_timeout_ns(qp->attr.timeout));
+		q->patience = mono_add(h->now, patience_ns(qp));
 	at = q->patience;
 	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX && psn_before(q->una, q->ask_end))
 		at = mono_min(at, mono_add(h->now, (base > EARLY_MIN_NS ? base : EARLY_MIN_NS) << q->early));
