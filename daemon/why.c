@@ -294,10 +294,14 @@ bool why_sees(const struct session *viewer, uid_t uid)
 	return viewer->uid == 0 || viewer->uid == geteuid() || viewer->uid == uid;
 }
 
+static void nothing(struct shard *s, void *arg) { }
+
 void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg)
 {
 	uint64_t after = 0;
 
+	for (unsigned i = 0; i < shards_n; i++)	/* the turn that has shown a completion has ended */
+		shard_call(shards[i], nothing, NULL);
 	queue_drain();
 	/* All rings at once in the order of their numbers: few, and seldom. */
 	for (;;) {

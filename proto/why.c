@@ -149,18 +149,23 @@ static void of_rkey(struct hca *h, struct why *w, struct qp *qp)
 		why_rkey(h, qp, &w->key, key, qp->pd, need[op->kind], va, len);
 }
 
+/* A READ that was taken and could not be answered; which one is not known any more, if the key tells nothing. */
 static void of_stored(struct hca *h, struct why *w, struct qp *qp)
 {
 	const struct resp *r = &qp->resp;
-	const struct rd *d;
 
-	if (r->rd_cur == r->rd_tail)
-		return;
-	d = rd_at(r, r->rd_cur);
-	w->op = qp->svc | OP_READ_REQUEST;
-	w->psn = d->psn.v;
-	w->len = d->len;
-	why_rkey(h, qp, &w->key, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va, d->len);
+	for (uint32_t i = r->rd_tail - r->rd_n; i != r->rd_tail; i++) {
+		const struct rd *d = rd_at(r, i);
+
+		if (d->kind != KIND_READ)
+			continue;
+		w->op = qp->svc | OP_READ_REQUEST;
+		w->psn = d->psn.v;
+		w->len = d->len;
+		why_rkey(h, qp, &w->key, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va, d->len);
+		if (w->key.why)
+			return;
+	}
 }
 
 static void of_send(struct hca *h, struct why *w, struct qp *qp, enum fault f)

@@ -49,7 +49,11 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (!err && !memcmp(gid.gid, zero, sizeof(zero)))
 		err = EINVAL;
 	if (err)
-		return err_null(err);
+		return err_null(refuse(to_ctx(pd->context), 0, "ibv_create_ah", err,
+				       !attr->is_global || attr->port_num != 1 ? "RoCE needs is_global 1 and port_num 1: %u, %u" :
+				       "sgid_index %u is an empty row of the GID table (is_global %u)",
+				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->is_global : (unsigned)attr->grh.sgid_index,
+				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->port_num : (unsigned)attr->is_global));
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return err_null(ENOMEM);

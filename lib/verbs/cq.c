@@ -133,7 +133,8 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	int fd, err;
 
 	if (!a->cqe || a->cqe > c->attr.max_cqe || a->comp_vector >= (uint32_t)context->num_comp_vectors)
-		return err_null(EINVAL);
+		return err_null(refuse(c, 0, "ibv_create_cq", EINVAL, "cqe %u (1 to %u), comp_vector %u (of %d)", a->cqe, c->attr.max_cqe, a->comp_vector,
+				       context->num_comp_vectors));
 	cq = pd_calloc(own, sizeof(*cq), RES_CQ, &mem);
 	if (!cq)
 		return NULL;
@@ -211,7 +212,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	int fd, err;
 
 	if (cqe <= 0 || (uint32_t)cqe > c->attr.max_cqe)
-		return EINVAL;
+		return refuse(c, 0, "ibv_resize_cq", EINVAL, "cqe %d is not 1 to %u", cqe, c->attr.max_cqe);
 	if (cqe < ibcq->cqe)
 		ctx_turn(c);
 	cq_lock(cq);

@@ -30,6 +30,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/query.c \
 	lib/verbs/rate.c \
 	lib/verbs/raw.c \
+	lib/verbs/refuse.c \
 	lib/verbs/rules.c \
 	lib/verbs/srq.c \
 	lib/verbs/stub.c \

@@ -27,6 +27,16 @@ int mr_access_check(unsigned int access)
 	return 0;
 }
 
+static const char *access_why(unsigned int access)
+{
+	switch (mr_access_check(access)) {
+	case 0: return "the range is empty, or runs over the end of the address space";
+	case EOPNOTSUPP: return "there is no persistent memory";
+	}
+	return access & ~(unsigned int)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE) ? "a flag that is not known" :
+		       "remote write and atomics need IBV_ACCESS_LOCAL_WRITE";
+}
+
 /* ---- the table by lkey --------------------------------------------------------- */
 
 static struct rd_mr **mr_head(struct rd_ctx *c, uint32_t lkey)
@@ -174,7 +184,10 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 		err = EINVAL;
 	if (!err && is_implicit(addr, length) && (!(access & IBV_ACCESS_ON_DEMAND) || iova))
 		err = EINVAL;
-	return err ? err_null(err) : mr_make(pd, addr, length, iova, access, &src_mem);
+	if (err)
+		return err_null(refuse(to_ctx(pd->context), 0, "ibv_reg_mr", err, "%zu bytes at %p with access flags 0x%x: %s", length, addr, access,
+				       access_why(access)));
+	return mr_make(pd, addr, length, iova, access, &src_mem);
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)

@@ -80,6 +80,8 @@ struct rd_ctx {
 	size_t bell_len;
 	int kick_fd;
 	pid_t opener;		/* the process that opened it */
+	long refused_s;		/* atomic: refuse.c's */
+	uint32_t refused_n;
 	ino_t socket;		/* of conn.fd; see bye.c */
 	struct rd_ctx *next;	/* of all that are open */
 	bool fatal_told;	/* the program has had IBV_EVENT_DEVICE_FATAL */
@@ -121,6 +123,10 @@ int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
  * was.  Whether the request makes sense does not matter.
  */
 void ctx_turn(struct rd_ctx *);
+/* refuse.c: tells the daemon what the library refuses itself.  qpn: or 0.  Returns err. */
+int refuse(struct rd_ctx *, uint32_t qpn, const char *verb, int err, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+const char *state_str(enum ibv_qp_state);
+
 /* A context from the reply to MSG_OPEN or MSG_IMPORT and its four descriptors; c->conn is open.  On an error they are closed. */
 int ctx_begin(struct rd_ctx *, struct ibv_device *, const struct msg_rep *, const int *fds);
 /* In a forked child: a connection of its own to the same family.  0 or an errno. */

@@ -62,6 +62,10 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	pthread_mutex_unlock(&qp->sq_lock);
 	if (err)
 		*bad = wr;
+	if (err && err != ENOMEM)	/* a full queue is no mistake */
+		refuse(qp->ctx, ibqp->qp_num, "ibv_post_send", err, "opcode %u with %d sge (up to %u), flags 0x%x, in state %s: %s", (unsigned)wr->opcode, wr->num_sge,
+		       qp->cap.max_send_sge, wr->send_flags, state_str(ibqp->state), ibqp->state < IBV_QPS_RTS ? "sends need RTS" :
+		       "not an operation of this QP, too many sge or too much inline data");
 	return err;
 }
 
@@ -97,6 +101,9 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	pthread_mutex_unlock(&qp->rq_lock);
 	if (err)
 		*bad = wr;
+	if (err && err != ENOMEM)
+		refuse(qp->ctx, ibqp->qp_num, "ibv_post_recv", err, "%d sge (up to %u), in state %s%s", wr->num_sge, qp->cap.max_recv_sge, state_str(ibqp->state),
+		       ibqp->srq ? ": the QP has an SRQ" : ibqp->state == IBV_QPS_RESET ? ": receives need INIT" : "");
 	return err;
 }
 

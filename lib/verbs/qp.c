@@ -195,7 +195,9 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 	int fd, err = attr_check(c, a);
 
 	if (err)
-		return err_null(err);
+		return err_null(refuse(c, 0, "ibv_create_qp", err, "max_send_wr %u and max_recv_wr %u (up to %u), sge %u and %u (up to %u), inline %u (up to %u), "
+				       "type %u, comp_mask 0x%x", a->cap.max_send_wr, a->cap.max_recv_wr, c->attr.max_qp_wr, a->cap.max_send_sge,
+				       a->cap.max_recv_sge, c->attr.max_sge, a->cap.max_inline_data, c->attr.max_inline, (unsigned)a->qp_type, a->comp_mask));
 	qp = pd_calloc(a->pd, sizeof(*qp), RES_QP, &mem);
 	if (!qp)
 		return NULL;
@@ -359,6 +361,9 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	req.qp_mod.qpn = qp->qp_num;
 	req.qp_mod.mask = (uint32_t)mask_of_type(qp->qp_type, mask);
 	err = attr_in(&req.qp_mod.attr, attr, mask);
+	if (err)
+		return refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", err, "ah_attr must have is_global 1 and port_num 1 (it has %u and %u), "
+			      "and qp_state a state (%u)", attr->ah_attr.is_global, attr->ah_attr.port_num, (unsigned)attr->qp_state);
 	if (!err)
 		err = ctx_call(to_ctx(qp->context), &req, &rep);
 	if (err)

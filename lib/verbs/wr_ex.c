@@ -54,6 +54,9 @@ static int ex_complete(struct ibv_qp_ex *ex)
 	else
 		wr_publish(qp);
 	pthread_mutex_unlock(&qp->sq_lock);
+	if (err && err != ENOMEM)
+		refuse(qp->ctx, qp->qp.qp_num, "ibv_wr_complete", err, "some request since ibv_wr_start is none of this QP's, or too long; its state is %s",
+		       state_str(qp->qp.state));
 	return err;
 }
 

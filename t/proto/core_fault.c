@@ -4,6 +4,7 @@
  * concerned complete, which event comes, and in which state the QP is then.
  */
 #include "proto/opcode.h"
+#include "proto/why.h"
 #include "rig.h"
 #include "t/suite.h"
 
@@ -152,6 +153,25 @@ static uint8_t state_of(const struct host *x)
 	return a.state;
 }
 
+/* All but what the transport mends by itself leaves a cause, with the key that did not open, where it was one. */
+static void why_told(struct rig *r, const struct row *row)
+{
+	bool mended = !strcmp(row->name, "RESP_GAP") || !strcmp(row->name, "RESP_RNR"), told = false;
+	bool key = strstr(row->name, "RKEY") || strstr(row->name, "_INV") || strstr(row->name, "_PROT");
+	struct why w;
+
+	while (hca_why(r->b.h, &w)) {
+		if (!w.fault || strcmp(hca_fault_name(w.fault - 1u), row->name))
+			continue;
+		told = true;
+		ck_assert_msg(!key || (w.key.why >= WHY_KEY_NONE && w.key.why < WHY_CAUSES), "%s: key %u", row->name, w.key.why);
+		ck_assert_msg((w.to == QPS_ERR) == row->err, "%s: to %u", row->name, w.to);
+		ck_assert_msg(w.log_n > 0 && w.log[w.log_n - 1].event == TR_FAULT, "%s: log", row->name);
+		ck_assert_uint_eq(w.qpn, r->b.qpn);
+	}
+	ck_assert_msg(told != mended, "%s: no cause", row->name);
+}
+
 static void run_row(const struct row *row, uint8_t type)
 {
 	static const uint8_t zeros[1024];
@@ -195,6 +215,7 @@ static void run_row(const struct row *row, uint8_t type)
 	ck_assert_msg(wc_status(&r.b, 1) == row->recv_wc, "%s: recv WC %u", row->name, wc_status(&r.b, 1));
 	ck_assert_msg(row->event == NONE ? !r.b.ev_n : has_event(&r.b, row->event), "%s: event", row->name);
 	ck_assert_msg((state_of(&r.b) == QPS_ERR) == row->err, "%s: state %u", row->name, state_of(&r.b));
+	why_told(&r, row);
 	rig_fini(&r);
 }
 

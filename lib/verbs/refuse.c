@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * refuse.c - what the library refuses without asking the daemon is told to it all the same, for `rdmactl why`.
+ *
+ * Only where a verb fails, and so many times a second at most: a program that posts to a queue pair in a wrong state in
+ * a loop is slowed down, not stopped.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "objects.h"
+
+#define REFUSALS_PER_S 32u
+
+static bool may_say(struct rd_ctx *c)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (__atomic_load_n(&c->refused_s, __ATOMIC_RELAXED) != now.tv_sec) {
+		__atomic_store_n(&c->refused_s, now.tv_sec, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->refused_n, 0, __ATOMIC_RELAXED);
+	}
+	return __atomic_fetch_add(&c->refused_n, 1, __ATOMIC_RELAXED) < REFUSALS_PER_S;
+}
+
+int refuse(struct rd_ctx *c, uint32_t qpn, const char *verb, int err, const char *fmt, ...)
+{
+	struct msg_req req = { .op = MSG_REFUSED, .refused = { .qpn = qpn, .err = (uint32_t)err } };
+	struct msg_rep rep;
+	int before = errno;
+	va_list ap;
+
+	if (!conn_mine(&c->conn) || !may_say(c))
+		return err;
+	snprintf(req.refused.verb, sizeof(req.refused.verb), "%s", verb);
+	va_start(ap, fmt);
+	vsnprintf(req.refused.text, sizeof(req.refused.text), fmt, ap);
+	va_end(ap);
+	conn_call(&c->conn, &req, &rep, -1, NULL, 0);
+	errno = before;
+	return err;
+}
+
+const char *state_str(enum ibv_qp_state s)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return (unsigned)s < ARRAY_N(names) ? names[s] : "?";
+}
