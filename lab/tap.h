@@ -23,6 +23,16 @@
 #define TAP_PKT_MAX	4224u	/* bytes of a UDP payload: headers, 4096, pad, ICRC; rounded up */
 
 enum tap_dir { TAP_OUT, TAP_IN };
+enum tap_kind { TAP_REQUEST, TAP_RESPONSE, TAP_ACK, TAP_KINDS };	/* response: with data, of READs and atomics; ack: NAKs, too */
+
+/* What its host knows of a QP. */
+struct tap_qp {
+	uint32_t nth;			/* how many the device had made with it, since its start */
+	const char *prog;
+	uint8_t type;			/* enum qp_type */
+	psn_t sq_psn, rq_psn;		/* the first PSN that it sends, and that it expects */
+	uint32_t dest_qpn;
+};
 
 struct tap_pkt {
 	unsigned device;		/* index: who sends (out), whom it is for (in) */
@@ -44,6 +54,13 @@ struct tap_pkt {
 	const uint8_t *data;
 	size_t len;
 	uint16_t sport, ip_id;		/* as the ICRC of data has them */
+	/* Filled in by flow_note() (flow.h). */
+	enum tap_kind kind;
+	bool known;			/* qp is valid */
+	bool has_rel;
+	struct tap_qp qp;		/* of this device */
+	int32_t rel;			/* PSNs behind the first one of its direction, if has_rel */
+	unsigned iter;			/* which transmission of this PSN: 1 is the first; 0: nobody counts (UC, UD) */
 	/* For tap_bytes(). */
 	const struct mem_ops *mem;
 	void *mem_host;

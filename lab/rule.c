@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT */
+/* rule.c - which rules a packet meets, and what they do to it. */
+#include "rule.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmad/abi.h>
+
+#include "../proto/aeth.h"
+#include "../proto/opcode.h"
+
+/* ---- dice ------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t state, uint64_t v)
+{
+	uint64_t z = (state ^ v) + 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+/* Of packets that are of no QP we know all that can be said is that it is the n-th. */
+static uint64_t dice_of(const struct rule *r, const struct tap_pkt *p)
+{
+	uint64_t d = mix(r->seed, r->id);
+
+	d = mix(d, (uint64_t)p->dir << 40 | (uint64_t)p->kind << 32 | p->b->op_first);
+	if (!p->has_rel)
+		return mix(d, r->seen);
+	d = mix(d, (uint64_t)(p->qp.nth - r->qp_base[p->device]) << 8 | p->device);
+	return mix(d, (uint64_t)(uint32_t)p->rel << 32 | p->iter);
+}
+
+static uint64_t below(uint64_t *dice, uint64_t n)
+{
+	*dice = mix(*dice, 1);
+	return n ? *dice % n : 0;
+}
+
+/* ---- does a rule mean this packet? ---------------------------------------------------------- */
+
+static bool in_range(const struct rule_range *r, int64_t v) { return r->to < r->from || (v >= r->from && v <= r->to); }
+static bool is_said(const struct rule_range *r) { return r->to >= r->from; }
+
+static unsigned syndrome_bit(uint8_t syndrome)
+{
+	switch (aeth_type(syndrome)) {
+	case AETH_ACK: return 1;
+	case AETH_RNR_NAK: return 4;
+	default: return 2;
+	}
+}
+
+static bool qp_matches(const struct rule *r, unsigned device, uint32_t qpn, const struct tap_qp *qp)
+{
+	if (r->qpn && r->qpn != qpn)
+		return false;
+	if (r->prog[0] && (!qp || strcmp(r->prog, qp->prog)))
+		return false;
+	if (!is_said(&r->nth_qp))
+		return true;
+	return qp && in_range(&r->nth_qp, (int64_t)qp->nth - r->qp_base[device]);
+}
+
+static bool is_cm(const struct tap_pkt *p) { return p->b->dqpn == 1; }
+
+static bool opcode_matches(const struct rule *r, const struct burst *b)
+{
+	unsigned op = OP_OF(b->op_first);
+
+	if (!(r->services >> (b->op_first >> 5) & 1))
+		return false;
+	if (op == OP_ACKNOWLEDGE && r->syndromes)
+		return r->syndromes & syndrome_bit(b->syndrome);
+	return r->ops >> op & 1;
+}
+
+bool rule_matches(const struct rules *rs, const struct rule *r, const struct tap_pkt *p)
+{
+	if (r->timed || !(r->dirs >> p->dir & 1) || !(r->paths & (p->local ? 2 : 1)))
+		return false;
+	if (r->device[0] && (p->device >= rs->device_n || strcmp(r->device, rs->device[p->device])))
+		return false;
+	if (!qp_matches(r, p->device, p->qpn, p->known ? &p->qp : NULL))
+		return false;
+	if (is_cm(p) ? !r->cm : !opcode_matches(r, p->b))
+		return false;
+	if (!in_range(&r->psn, p->b->psn.v) || (is_said(&r->rel) && (!p->has_rel || !in_range(&r->rel, p->rel))))
+		return false;
+	return (!is_said(&r->iter) || (p->iter && in_range(&r->iter, p->iter))) &&
+	       in_range(&r->ns, (int64_t)(p->now.ns - r->added.ns));
+}
+
+/* Of those that match: is it this one's turn? */
+static bool is_chosen(struct rule *r, struct flow *f, uint64_t *dice)
+{
+	uint32_t *own = r->each_qp && f ? flow_count(f, r->id) : NULL;
+	uint64_t n = own ? ++*own : r->seen;
+
+	if (!in_range(&r->nth, (int64_t)n) || (r->every && n % r->every) || (r->times && r->hits >= r->times))
+		return false;
+	return below(dice, 1ull << 53) < r->share;
+}
+
+/* ---- what it does ------------------------------------------------------------------------- */
+
+static void say(struct rule_verdict *v, const struct rule *r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(struct rule_verdict *v, const struct rule *r, const char *fmt, ...)
+{
+	size_t at = strlen(v->text);
+	va_list ap;
+
+	if (at && at + 2 < sizeof(v->text)) {
+		memcpy(v->text + at, "; ", 3);
+		at += 2;
+	}
+	va_start(ap, fmt);
+	vsnprintf(v->text + at, sizeof(v->text) - at, fmt, ap);
+	va_end(ap);
+	at = strlen(v->text);
+	snprintf(v->text + at, sizeof(v->text) - at, " by rule %u%s%s%s", r->id, r->name[0] ? " (" : "", r->name,
+		 r->name[0] ? ")" : "");
+}
+
+static void answer(struct rule_verdict *v, enum rule_answer how, uint8_t syndrome)
+{
+	v->drop = true;
+	v->answer = how;
+	v->syndrome = syndrome;
+}
+
+/* What follows an answered request would be out of order for who gave the answer: it is silent until that comes again. */
+static void mute(struct flow *f, const struct tap_pkt *p, const struct rule *r)
+{
+	struct stream *s = flow_stream(f, p);
+
+	s->muted = true;
+	s->mute = p->b->psn;
+	s->mute_rule = r->id;
+}
+
+static bool is_request(const struct tap_pkt *p) { return p->known && p->iter && p->kind == TAP_REQUEST; }
+
+/* Only of a reliable QP's requests; false: this packet is none. */
+static bool act_answer(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
+{
+	unsigned kind = opcode_get(p->b->op_first)->kind;
+	char ns[32];
+
+	if (!f || !is_request(p))
+		return false;
+	switch (a->kind) {
+	case ACT_RNR:
+		answer(v, ANSWER_RNR, aeth_rnr((uint8_t)a->n));
+		mute(f, p, r);
+		rule_ns_text(ns, sizeof(ns), rnr_timer_ns((uint8_t)a->n));
+		say(v, r, "answered with RNR NAK (%s)", ns);
+		break;
+	case ACT_NAK:
+		answer(v, ANSWER_NAK, aeth_nak((enum nak_code)a->n));
+		mute(f, p, r);
+		say(v, r, "answered with %s", aeth_name(v->syndrome));
+		break;
+	default:
+		if (kind != KIND_SEND && kind != KIND_WRITE)
+			return false;
+		answer(v, ANSWER_ACK, aeth_ack());
+		say(v, r, "acknowledged, and dropped,");
+	}
+	return true;
+}
+
+static bool act_swallow(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
+{
+	if (!f || !is_request(p) || f->swallow_n == FLOW_SWALLOWS)
+		return false;
+	f->swallow[f->swallow_n++] = (struct swallow){
+		.dir = p->dir == TAP_OUT ? TAP_IN : TAP_OUT, .psn = p->b->psn, .n = a->n, .rule = r->id,
+	};
+	say(v, r, "its ACK is to be dropped");
+	return true;
+}
+
+static bool act_rate(struct rule *r, const struct rule_act *a, const struct tap_pkt *p, struct rule_verdict *v)
+{
+	uint64_t bits = (opcode_get(p->b->op_first)->hdr_len + p->b->payload_len + 8) * 8, wait;
+
+	if (mono_before(r->busy_until, p->now))
+		r->busy_until = p->now;
+	wait = r->busy_until.ns - p->now.ns;
+	if (a->queue && (double)wait * (double)a->rate / 8e9 > (double)a->queue) {
+		v->drop = true;
+		say(v, r, "dropped, the queue is full,");
+		return true;
+	}
+	r->busy_until = mono_add(r->busy_until, (uint64_t)((double)bits * 1e9 / (double)a->rate));
+	if (wait) {
+		v->late_ns += wait;
+		say(v, r, "slowed down");
+	}
+	return wait;
+}
+
+static void event_put(struct rules *rs, const struct rule *r, const struct rule_act *a, unsigned device, uint32_t qpn, mono_t now)
+{
+	struct rule_event e = { .kind = a->kind, .rule = r->id, .qpn = qpn };
+
+	for (unsigned i = 0; i < rs->device_n; i++) {
+		if (device < RULE_DEVICES ? i != device : r->device[0] && strcmp(r->device, rs->device[i]))
+			continue;
+		e.devices |= 1u << i;
+		if (a->kind == ACT_PORT_DOWN)
+			rs->port_down[i] = a->ns ? mono_add(now, a->ns) : MONO_NEVER;
+		else if (a->kind == ACT_PORT_UP)
+			rs->port_down[i] = (mono_t){ 0 };
+	}
+	if (rs->event_n < sizeof(rs->event) / sizeof(*rs->event))
+		rs->event[rs->event_n++] = e;
+}
+
+static bool act_corrupt(struct rule *r, const struct rule_act *a, struct rule_verdict *v, uint64_t *dice)
+{
+	static const char *const where[] = { "payload", "header", "ICRC", "packet" };
+
+	v->corrupt = a;
+	v->dice = below(dice, UINT64_MAX);
+	say(v, r, "%s damaged%s", where[a->where], a->fix ? ", ICRC made to fit," : "");
+	return true;
+}
+
+static bool act_late(struct rule *r, const struct rule_act *a, struct rule_verdict *v, uint64_t *dice)
+{
+	uint64_t late = a->ns + below(dice, a->jitter_ns + 1);
+	char ns[32];
+
+	rule_ns_text(ns, sizeof(ns), late);
+	v->late_ns += late;
+	say(v, r, "%s late", ns);
+	return true;
+}
+
+static bool act(struct rules *rs, struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p,
+		struct rule_verdict *v, uint64_t *dice)
+{
+	switch (a->kind) {
+	case ACT_DROP:
+		v->drop = true;
+		say(v, r, "dropped");
+		return true;
+	case ACT_DUPLICATE:
+		v->copies += a->n;
+		v->copy_ns = a->ns;
+		say(v, r, "sent %u times", v->copies + 1);
+		return true;
+	case ACT_DELAY:
+		return act_late(r, a, v, dice);
+	case ACT_REORDER:
+		v->behind = a->n;
+		v->late_ns += a->ns;
+		say(v, r, "put behind the next %u", a->n);
+		return true;
+	case ACT_CORRUPT:
+		return act_corrupt(r, a, v, dice);
+	case ACT_ECN:
+		v->ecn = true;
+		say(v, r, "marked as having met congestion");
+		return true;
+	case ACT_RATE:
+		return act_rate(r, a, p, v);
+	case ACT_BLACKHOLE:
+		r->black_until = a->ns ? mono_add(p->now, a->ns) : MONO_NEVER;
+		v->drop = true;
+		say(v, r, "swallowed");
+		return true;
+	case ACT_RNR:
+	case ACT_NAK:
+	case ACT_GHOST_ACK:
+		return act_answer(r, a, f, p, v);
+	case ACT_SWALLOW_ACK:
+		return act_swallow(r, a, f, p, v);
+	case ACT_HOLD:
+		if (!f || mono_before(p->now, flow_stream(f, p)->hold_until))
+			return false;
+		flow_stream(f, p)->hold_until = mono_add(p->now, a->ns);
+		flow_stream(f, p)->hold_rule = r->id;
+		v->late_ns = a->ns;
+		say(v, r, "held");
+		return true;
+	default:
+		event_put(rs, r, a, p->device, p->qpn, p->now);
+		say(v, r, "%s", rule_act_word(a->kind));
+		return true;
+	}
+}
+
+/* ---- what earlier packets left behind --------------------------------------------------------- */
+
+static const struct rule *rule_get(const struct rules *rs, unsigned id)
+{
+	for (unsigned i = 0; i < rs->n; i++)
+		if (rs->v[i]->id == id)
+			return rs->v[i];
+	return NULL;
+}
+
+/* A rule that was taken away has no hold on anything any more. */
+static const struct rule *behind_answer(const struct rules *rs, struct stream *s, psn_t psn)
+{
+	const struct rule *r = s->muted ? rule_get(rs, s->mute_rule) : NULL;
+
+	if (r && psn_before(s->mute, psn))
+		return r;
+	s->muted = false;
+	return NULL;
+}
+
+static const struct rule *swallows(const struct rules *rs, struct flow *f, const struct tap_pkt *p)
+{
+	const struct rule *r;
+
+	if (p->kind == TAP_ACK && aeth_type(p->b->syndrome) != AETH_ACK)
+		return NULL;
+	for (unsigned i = 0; i < f->swallow_n; i++) {
+		struct swallow *s = &f->swallow[i];
+
+		if (p->kind == TAP_REQUEST || s->dir != p->dir || psn_before(p->b->psn, s->psn))
+			continue;
+		r = rule_get(rs, s->rule);
+		if (!r || !--s->n)
+			*s = f->swallow[--f->swallow_n];
+		if (r)
+			return r;
+		i--;
+	}
+	return NULL;
+}
+
+static const struct rule *left_behind(struct rules *rs, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
+{
+	struct stream *s = flow_stream(f, p);
+	const struct rule *r = p->kind == TAP_REQUEST ? behind_answer(rs, s, p->b->psn) : NULL;
+
+	if (r) {
+		v->drop = true;
+		say(v, r, "dropped behind the NAK");
+		return r;
+	}
+	r = swallows(rs, f, p);
+	if (r) {
+		v->drop = true;
+		say(v, r, "its ACK dropped");
+		return r;
+	}
+	r = mono_before(p->now, s->hold_until) ? rule_get(rs, s->hold_rule) : NULL;
+	if (r) {
+		v->late_ns = s->hold_until.ns - p->now.ns;
+		say(v, r, "held");
+	}
+	return r;
+}
+
+static bool port_is_down(struct rules *rs, const struct tap_pkt *p, struct rule_verdict *v)
+{
+	if (p->device >= RULE_DEVICES || !mono_before(p->now, rs->port_down[p->device]))
+		return false;
+	v->drop = true;
+	snprintf(v->text, sizeof(v->text), "dropped: the port is down by a rule");
+	return true;
+}
+
+/* ---- the decision ------------------------------------------------------------------------------- */
+
+static void rule_take(struct rules *rs, struct rule *r, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
+{
+	size_t before = strlen(v->text);
+	bool did = false;
+	uint64_t dice;
+
+	r->seen++;
+	if (mono_before(p->now, r->black_until)) {
+		v->drop = true;
+		say(v, r, "swallowed");
+		did = true;
+	} else {
+		dice = dice_of(r, p);
+		if (!is_chosen(r, f, &dice))
+			return;
+		for (unsigned i = 0; i < r->act_n && !v->drop; i++)
+			did |= act(rs, r, &r->act[i], f, p, v, &dice);
+	}
+	if (!did)
+		return;
+	r->hits++;
+	rules_log(rs, r, p, p->now, v->text + before + (before ? 2 : 0));
+}
+
+void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct rule_verdict *v)
+{
+	const struct rule *left;
+
+	*v = (struct rule_verdict){ 0 };
+	if (!p->b || port_is_down(rs, p, v))
+		return;
+	left = f ? left_behind(rs, f, p, v) : NULL;
+	if (left)
+		rules_log(rs, left, p, p->now, v->text);
+	for (unsigned i = 0; i < rs->n && !v->drop; i++)
+		if (rule_matches(rs, rs->v[i], p))
+			rule_take(rs, rs->v[i], f, p, v);
+}
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+static void timed_due(struct rules *rs, mono_t now)
+{
+	struct tap_pkt none = { .device = RULE_DEVICES };
+
+	for (unsigned i = 0; i < rs->n; i++) {
+		struct rule *r = rs->v[i];
+
+		if (!r->timed || r->done || mono_before(now, mono_add(r->added, r->at_ns)))
+			continue;
+		r->done = true;
+		r->hits++;
+		for (unsigned k = 0; k < r->act_n; k++) {
+			event_put(rs, r, &r->act[k], RULE_DEVICES, 0, now);
+			rules_log(rs, r, &none, now, rule_act_word(r->act[k].kind));
+		}
+	}
+}
+
+bool rules_event(struct rules *rs, struct rule_event *e, mono_t now)
+{
+	static const struct rule_act up = { .kind = ACT_PORT_UP };
+	static const struct rule nobody;
+
+	timed_due(rs, now);
+	for (unsigned i = 0; i < rs->device_n; i++)
+		if (rs->port_down[i].ns && mono_reached(now, rs->port_down[i]))
+			event_put(rs, &nobody, &up, i, 0, now);
+	if (!rs->event_n)
+		return false;
+	*e = rs->event[0];
+	memmove(rs->event, rs->event + 1, --rs->event_n * sizeof(*e));
+	return true;
+}
+
+mono_t rules_deadline(const struct rules *rs)
+{
+	mono_t t = rs->event_n ? (mono_t){ 0 } : MONO_NEVER;
+
+	for (unsigned i = 0; i < rs->n; i++)
+		if (rs->v[i]->timed && !rs->v[i]->done)
+			t = mono_min(t, mono_add(rs->v[i]->added, rs->v[i]->at_ns));
+	for (unsigned i = 0; i < rs->device_n; i++)
+		if (rs->port_down[i].ns)
+			t = mono_min(t, rs->port_down[i]);
+	return t;
+}
+
+bool rule_about_qp(const struct rules *rs, const struct rule_event *e, unsigned device, uint32_t qpn, const struct tap_qp *qp)
+{
+	const struct rule *r = rule_get(rs, e->rule);
+
+	if (!(e->devices >> device & 1))
+		return false;
+	return e->qpn ? e->qpn == qpn : r && qp_matches(r, device, qpn, qp);
+}

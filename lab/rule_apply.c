@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* rule_apply.c - bytes spoilt, and answers forged. */
+#include "rule.h"
+
+#include <string.h>
+
+#include "../proto/hdr.h"
+#include "../proto/icrc.h"
+
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+/* From *at on len bytes of the packet are meant.  Without a payload it is the header. */
+static void place(enum rule_where where, const uint8_t *pkt, size_t len, size_t *at, size_t *n)
+{
+	const struct opcode *op = opcode_get(pkt[BTH_OPCODE]);
+	size_t hdr = op->name && op->hdr_len + ICRC_LEN <= len ? op->hdr_len : BTH_LEN;
+	size_t pay = len - hdr - ICRC_LEN;
+
+	*at = 0;
+	*n = len;
+	if (where == WHERE_ICRC) {
+		*at = len - ICRC_LEN;
+		*n = ICRC_LEN;
+	} else if (where == WHERE_HEADER || (where == WHERE_PAYLOAD && !pay)) {
+		*n = hdr;
+	} else if (where == WHERE_PAYLOAD) {
+		*at = hdr;
+		*n = pay;
+	}
+}
+
+void rule_corrupt(const struct rule_verdict *v, const struct route *route, uint8_t *pkt, size_t len)
+{
+	const struct rule_act *a = v->corrupt;
+	uint64_t state = v->dice;
+	size_t at, n, i;
+
+	if (len < BTH_LEN + ICRC_LEN)
+		return;
+	place(a->where, pkt, len, &at, &n);
+	if (a->byte >= 0) {
+		pkt[at + (size_t)a->byte % n] ^= (uint8_t)a->n;
+	} else {
+		for (unsigned k = 0; k < a->n; k++) {
+			/* What no ICRC covers would do no harm. */
+			do
+				i = at + draw(&state) % n;
+			while (i == BTH_ECN);
+			pkt[i] ^= (uint8_t)(1u << draw(&state) % 8);
+		}
+	}
+	if (a->fix)
+		tap_icrc(route, pkt, len - ICRC_LEN);
+}
+
+size_t rule_answer(const struct rule_verdict *v, const struct tap_pkt *p, uint32_t to, struct route *back, uint8_t *pkt)
+{
+	struct burst b = {
+		.op_first = (uint8_t)(SVC_OF(p->b->op_first) | OP_ACKNOWLEDGE), .migreq = true, .pkey = p->b->pkey, .dqpn = to,
+		.psn = p->b->psn, .n = 1, .syndrome = v->syndrome,
+	};
+	size_t len;
+
+	*back = *p->route;
+	memcpy(back->sgid, p->route->dgid, 16);
+	memcpy(back->dgid, p->route->sgid, 16);
+	b.op_last = b.op_first;
+	len = burst_hdr(&b, 0, pkt);
+	tap_icrc(back, pkt, len);
+	return len + ICRC_LEN;
+}

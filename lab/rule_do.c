@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* rule_do.c - "do" of a rule: a word, or a mapping of words to what there is to say about them, or a list of these. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rule_yaml.h"
+
+#include "../proto/aeth.h"
+
+#define COPIES_MOST	100u
+#define BEHIND_MOST	10000u
+#define WITHIN_NS	10000000u	/* a packet that none overtakes goes on then */
+#define RNR_TIMER	12u		/* 0.64 ms */
+
+static bool ns_of(struct reader *rd, const struct node *n, void *act) { return get_ns(rd, n, &((struct rule_act *)act)->ns); }
+
+static bool jitter_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_ns(rd, n, &((struct rule_act *)act)->jitter_ns);
+}
+
+/* ---- one function for each action that has more to say -------------------------------------------- */
+
+static bool copies_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_u32(rd, n, 1, COPIES_MOST, "copies", &((struct rule_act *)act)->n);
+}
+
+static bool duplicate(struct reader *rd, const struct node *n, void *act)
+{
+	static const struct key keys[] = { { "copies", copies_of }, { "after", ns_of }, { NULL, NULL } };
+
+	return node_is_map(n) ? node_map(rd, n, "duplicate", keys, act) : copies_of(rd, n, act);
+}
+
+static bool delay(struct reader *rd, const struct node *n, void *act)
+{
+	static const struct key keys[] = { { "time", ns_of }, { "jitter", jitter_of }, { NULL, NULL } };
+
+	return node_is_map(n) ? node_map(rd, n, "delay", keys, act) : ns_of(rd, n, act);
+}
+
+static bool behind_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_u32(rd, n, 1, BEHIND_MOST, "behind", &((struct rule_act *)act)->n);
+}
+
+static bool reorder(struct reader *rd, const struct node *n, void *act)
+{
+	static const struct key keys[] = { { "behind", behind_of }, { "within", ns_of }, { NULL, NULL } };
+
+	return node_is_map(n) ? node_map(rd, n, "reorder", keys, act) : behind_of(rd, n, act);
+}
+
+static bool where_of(struct reader *rd, const struct node *n, void *act)
+{
+	static const char *const words[] = { "payload", "header", "icrc", "any" };
+	unsigned i;
+
+	if (!get_word(rd, n, "part of a packet", words, 4, &i))
+		return false;
+	((struct rule_act *)act)->where = (enum rule_where)i;
+	return true;
+}
+
+static bool bits_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_u32(rd, n, 1, 1000, "bits", &((struct rule_act *)act)->n);
+}
+
+static bool byte_of(struct reader *rd, const struct node *n, void *act)
+{
+	uint32_t v;
+
+	if (!get_u32(rd, n, 0, 4200, "byte", &v))
+		return false;
+	((struct rule_act *)act)->byte = (int32_t)v;
+	return true;
+}
+
+static bool xor_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_u32(rd, n, 1, 255, "xor", &((struct rule_act *)act)->n);
+}
+
+static bool icrc_of(struct reader *rd, const struct node *n, void *act)
+{
+	static const char *const words[] = { "leave", "fix" };
+	unsigned i;
+
+	if (!get_word(rd, n, "way with the ICRC", words, 2, &i))
+		return false;
+	((struct rule_act *)act)->fix = i;
+	return true;
+}
+
+static bool corrupt(struct reader *rd, const struct node *n, void *act)
+{
+	static const struct key keys[] = {
+		{ "where", where_of }, { "bits", bits_of }, { "byte", byte_of }, { "xor", xor_of }, { "icrc", icrc_of },
+		{ NULL, NULL },
+	};
+
+	return node_is_map(n) ? node_map(rd, n, "corrupt", keys, act) : where_of(rd, n, act);
+}
+
+static bool limit_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_rate(rd, n, &((struct rule_act *)act)->rate);
+}
+
+static bool queue_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_size(rd, n, &((struct rule_act *)act)->queue);
+}
+
+static bool rate(struct reader *rd, const struct node *n, void *act)
+{
+	static const struct key keys[] = { { "limit", limit_of }, { "queue", queue_of }, { NULL, NULL } };
+
+	if (!(node_is_map(n) ? node_map(rd, n, "rate", keys, act) : limit_of(rd, n, act)))
+		return false;
+	return ((struct rule_act *)act)->rate || node_bad(rd, n, "rate has a limit");
+}
+
+static bool rnr(struct reader *rd, const struct node *n, void *act)
+{
+	return get_u32(rd, n, 0, 31, "the RNR timer", &((struct rule_act *)act)->n);
+}
+
+static bool nak(struct reader *rd, const struct node *n, void *act)
+{
+	static const char *const words[] = {
+		[NAK_PSN_SEQ] = "sequence", [NAK_INV_REQ] = "invalid-request", [NAK_REM_ACCESS] = "remote-access",
+		[NAK_REM_OP] = "remote-operation", [NAK_INV_RD_REQ] = "invalid-rd-request",
+	};
+
+	return get_word(rd, n, "NAK", words, sizeof(words) / sizeof(*words), &((struct rule_act *)act)->n);
+}
+
+static bool swallow(struct reader *rd, const struct node *n, void *act)
+{
+	return get_u32(rd, n, 1, 1000000, "swallow-ack", &((struct rule_act *)act)->n);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static const struct {
+	bool (*get)(struct reader *, const struct node *, void *);
+	bool alone;			/* the word is enough */
+} how[ACTS] = {
+	[ACT_DROP] = { NULL, true }, [ACT_DUPLICATE] = { duplicate, true }, [ACT_DELAY] = { delay, false },
+	[ACT_REORDER] = { reorder, true }, [ACT_CORRUPT] = { corrupt, true }, [ACT_ECN] = { NULL, true },
+	[ACT_RATE] = { rate, false }, [ACT_BLACKHOLE] = { ns_of, true }, [ACT_RNR] = { rnr, true },
+	[ACT_NAK] = { nak, false }, [ACT_GHOST_ACK] = { NULL, true }, [ACT_SWALLOW_ACK] = { swallow, true },
+	[ACT_HOLD] = { ns_of, false }, [ACT_PORT_DOWN] = { ns_of, true }, [ACT_PORT_UP] = { NULL, true },
+	[ACT_DEVICE_FATAL] = { NULL, true }, [ACT_QP_FATAL] = { NULL, true }, [ACT_CQ_OVERRUN] = { NULL, true },
+	[ACT_GID_CHANGE] = { NULL, true },
+};
+
+static struct rule_act *act_new(struct reader *rd, const struct node *n, struct rule *r)
+{
+	const char *word = node_word(rd, n, "an action");
+	char list[220] = "";
+	struct rule_act *a;
+	size_t at = 0;
+
+	if (!word)
+		return NULL;
+	if (r->act_n == RULE_ACTS) {
+		node_bad(rd, n, "a rule does %u things at most", RULE_ACTS);
+		return NULL;
+	}
+	for (unsigned k = 0; k < ACTS; k++) {
+		if (strcmp(word, rule_act_word((enum rule_act_kind)k)))
+			continue;
+		a = &r->act[r->act_n++];
+		*a = (struct rule_act){ .kind = (enum rule_act_kind)k, .n = 1, .byte = -1 };
+		if (k == ACT_RNR)
+			a->n = RNR_TIMER;
+		if (k == ACT_REORDER)
+			a->ns = WITHIN_NS;
+		return a;
+	}
+	for (unsigned k = 0; k < ACTS && at < sizeof(list); k++)
+		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", k ? " " : "", rule_act_word((enum rule_act_kind)k));
+	node_bad(rd, n, "\"%.40s\" is nothing to do; there are: %s", word, list);
+	return NULL;
+}
+
+static bool act_pair(struct reader *rd, const struct node *key, const struct node *value, void *rule)
+{
+	struct rule_act *a = act_new(rd, key, rule);
+
+	if (!a)
+		return false;
+	if (!how[a->kind].get)
+		return node_bad(rd, value, "%s stands alone: there is nothing more to say about it", rule_act_word(a->kind));
+	return how[a->kind].get(rd, value, a);
+}
+
+static bool one_act(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule_act *a;
+
+	if (!node_is_scalar(n))
+		return node_pairs(rd, n, "an action", act_pair, rule);
+	a = act_new(rd, n, rule);
+	if (!a)
+		return false;
+	return how[a->kind].alone || node_bad(rd, n, "%s needs a value", rule_act_word(a->kind));
+}
+
+bool get_do(struct reader *rd, const struct node *n, void *rule)
+{
+	if (!node_each(rd, n, one_act, rule))
+		return false;
+	return ((struct rule *)rule)->act_n || node_bad(rd, n, "there is nothing to do");
+}

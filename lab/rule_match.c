@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* rule_match.c - "match" and "when" of a rule: which packets, and which of these. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rule_yaml.h"
+
+#include "../proto/opcode.h"
+
+#define PSN_MOST 0xffffff
+#define ALL_OPS UINT32_MAX
+
+/* ---- QPs ---------------------------------------------------------------------------------- */
+
+static bool get_device(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_text(rd, n, "the name of a device", r->device, sizeof(r->device));
+}
+
+static bool get_prog(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_text(rd, n, "the name of a program", r->prog, sizeof(r->prog));
+}
+
+static bool get_qp_number(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_u32(rd, n, 1, 0xfffffe, "the number of a QP", &r->qpn);
+}
+
+static bool get_qp_nth(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_range(rd, n, 1, UINT32_MAX, "a count of QPs", &r->nth_qp);
+}
+
+static bool get_qp(struct reader *rd, const struct node *n, void *rule)
+{
+	static const struct key keys[] = { { "number", get_qp_number }, { "nth", get_qp_nth }, { NULL, NULL } };
+
+	return node_is_scalar(n) ? get_qp_number(rd, n, rule) : node_map(rd, n, "qp", keys, rule);
+}
+
+/* ---- packets -------------------------------------------------------------------------------- */
+
+static bool get_direction(struct reader *rd, const struct node *n, void *rule)
+{
+	static const char *const words[] = { "out", "in", "both" };
+	struct rule *r = rule;
+	unsigned i;
+
+	if (!get_word(rd, n, "direction", words, 3, &i))
+		return false;
+	r->dirs = i + 1;
+	return true;
+}
+
+static bool get_path(struct reader *rd, const struct node *n, void *rule)
+{
+	static const char *const words[] = { "wire", "local", "both" };
+	struct rule *r = rule;
+	unsigned i;
+
+	if (!get_word(rd, n, "path", words, 3, &i))
+		return false;
+	r->paths = i + 1;
+	return true;
+}
+
+static bool one_service(struct reader *rd, const struct node *n, void *rule)
+{
+	static const char *const words[] = { "rc", "uc", "rd", "ud", "cnp", "xrc" };
+	struct rule *r = rule;
+	unsigned i;
+
+	if (!get_word(rd, n, "service", words, 6, &i))
+		return false;
+	if (r->services == 0xff)
+		r->services = 0;
+	r->services |= 1u << i;
+	return true;
+}
+
+static bool get_service(struct reader *rd, const struct node *n, void *rule) { return node_each(rd, n, one_service, rule); }
+
+static const struct {
+	const char *word;
+	unsigned kinds;			/* bit per enum op_kind */
+	unsigned syndromes;
+} classes[] = {
+	{ "request", 1u << KIND_SEND | 1u << KIND_WRITE | 1u << KIND_READ | 1u << KIND_ATOMIC | 1u << KIND_FLUSH | 1u << KIND_AWRITE, 0 },
+	{ "response", 1u << KIND_RESP | 1u << KIND_ATOMIC_ACK, 0 },
+	{ "send", 1u << KIND_SEND, 0 },
+	{ "write", 1u << KIND_WRITE, 0 },
+	{ "read", 1u << KIND_READ, 0 },
+	{ "atomic", 1u << KIND_ATOMIC, 0 },
+	{ "flush", 1u << KIND_FLUSH, 0 },
+	{ "atomic-write", 1u << KIND_AWRITE, 0 },
+	{ "ack", 0, 1 },
+	{ "nak", 0, 2 },
+	{ "rnr", 0, 4 },
+};
+#define CLASSES (sizeof(classes) / sizeof(*classes))
+
+static bool same_word(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++)
+		if (tolower((unsigned char)*a) != tolower((unsigned char)*b) && !(*a == '-' && *b == '_'))
+			return false;
+	return !*a && !*b;
+}
+
+/* The operations of a word: class or opcode; 0: it is neither. */
+static uint32_t ops_of(const char *word, unsigned *syndromes)
+{
+	uint32_t ops = 0;
+	const struct opcode *op;
+
+	*syndromes = 0;
+	for (unsigned i = 0; i < 32; i++) {
+		op = opcode_get((uint8_t)i);
+		if (op->name && same_word(word, op->name))
+			return 1u << i;
+	}
+	for (unsigned c = 0; c < CLASSES; c++) {
+		if (strcmp(word, classes[c].word))
+			continue;
+		*syndromes = classes[c].syndromes;
+		for (unsigned i = 0; i < 32; i++) {
+			op = opcode_get((uint8_t)i);
+			if (op->name && (classes[c].kinds >> op->kind & 1))
+				ops |= 1u << i;
+		}
+	}
+	return ops;
+}
+
+static bool one_packet(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+	const char *word = node_word(rd, n, "a kind of packet");
+	unsigned syndromes;
+	uint32_t ops;
+
+	if (!word)
+		return false;
+	if (r->ops == ALL_OPS) {
+		r->ops = 0;
+		r->cm = false;
+	}
+	if (!strcmp(word, "cm")) {
+		r->cm = true;
+		return true;
+	}
+	ops = ops_of(word, &syndromes);
+	r->ops |= ops;
+	r->syndromes |= syndromes;
+	if (!ops && !syndromes)
+		return node_bad(rd, n, "\"%.40s\" is no kind of packet; there are request, response, send, write, read, atomic, "
+				"flush, atomic-write, ack, nak, rnr, cm, and opcodes such as send_middle", word);
+	return true;
+}
+
+static bool get_packet(struct reader *rd, const struct node *n, void *rule) { return node_each(rd, n, one_packet, rule); }
+
+/* 17, 17..20: as in the packet.  +3, +0..+9: behind the QP's first one. */
+static bool get_psn(struct reader *rd, const struct node *n, void *rule)
+{
+	const char *s = node_word(rd, n, "a PSN"), *dots, *end;
+	struct rule *r = rule;
+	char *e;
+	long long from, to;
+
+	if (!s)
+		return false;
+	if (*s != '+' && *s != '-')
+		return get_range(rd, n, 0, PSN_MOST, "a PSN", &r->psn);
+	dots = strstr(s, "..");
+	from = to = strtoll(s, &e, 10);
+	end = e;
+	if (dots && end == dots) {
+		to = PSN_MOST / 2;
+		end = dots + 2;
+		if (*end == '+' || *end == '-') {
+			to = strtoll(dots + 2, &e, 10);
+			end = e;
+		}
+	}
+	if (*end || !isdigit((unsigned char)s[1]) || from > to || from < -PSN_MOST / 2 || to > PSN_MOST / 2)
+		return node_bad(rd, n, "\"%.40s\" is no PSN; it looks like 17, 17..20, +3 or +0..+9", s);
+	r->rel = (struct rule_range){ from, to };
+	return true;
+}
+
+static bool get_iter(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_range(rd, n, 1, 255, "a number of transmissions", &r->iter);
+}
+
+static bool get_time(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_ns_range(rd, n, &r->ns);
+}
+
+bool get_match(struct reader *rd, const struct node *n, void *rule)
+{
+	static const struct key keys[] = {
+		{ "device", get_device }, { "qp", get_qp }, { "program", get_prog }, { "direction", get_direction },
+		{ "path", get_path }, { "service", get_service }, { "packet", get_packet }, { "psn", get_psn },
+		{ "iter", get_iter }, { "time", get_time }, { NULL, NULL },
+	};
+
+	return node_map(rd, n, "match", keys, rule);
+}
+
+/* ---- which of these ------------------------------------------------------------------------------ */
+
+static bool get_nth(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_range(rd, n, 1, INT64_MAX, "a count of packets", &r->nth);
+}
+
+static bool get_every(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	if (!get_u64(rd, n, &r->every))
+		return false;
+	return r->every || node_bad(rd, n, "every is 1 at least");
+}
+
+static bool get_probability(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_share(rd, n, &r->share);
+}
+
+static bool get_times(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	if (!get_u64(rd, n, &r->times))
+		return false;
+	return r->times || node_bad(rd, n, "times is 1 at least");
+}
+
+static bool get_per(struct reader *rd, const struct node *n, void *rule)
+{
+	static const char *const words[] = { "rule", "qp" };
+	struct rule *r = rule;
+	unsigned i;
+
+	if (!get_word(rd, n, "count", words, 2, &i))
+		return false;
+	r->each_qp = i;
+	return true;
+}
+
+bool get_when(struct reader *rd, const struct node *n, void *rule)
+{
+	static const struct key keys[] = {
+		{ "nth", get_nth }, { "every", get_every }, { "probability", get_probability }, { "times", get_times },
+		{ "per", get_per }, { NULL, NULL },
+	};
+
+	return node_map(rd, n, "when", keys, rule);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* rule_set.c - rules come and go; what they decided is remembered, and told. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rule.h"
+
+#include "../proto/opcode.h"
+
+void rules_fini(struct rules *rs)
+{
+	rules_clear(rs, 0, 0);
+	free(rs->note);
+	rs->note = NULL;
+	rs->note_n = 0;
+	rs->event_n = 0;
+	memset(rs->port_down, 0, sizeof(rs->port_down));
+}
+
+/* ---- coming and going ---------------------------------------------------------------------- */
+
+static bool device_known(const struct rules *rs, const char *name)
+{
+	for (unsigned i = 0; i < rs->device_n; i++)
+		if (!strcmp(rs->device[i], name))
+			return true;
+	return false;
+}
+
+static int fail(struct rule **v, int n, struct rule_error *err, unsigned line, const char *fmt, const char *what)
+{
+	while (n)
+		free(v[--n]);
+	err->line = line;
+	snprintf(err->text, sizeof(err->text), fmt, what);
+	return -1;
+}
+
+int rules_add(struct rules *rs, const char *text, size_t len, const struct rule_host *host, struct rule_error *err)
+{
+	struct rule *v[RULES_MAX];
+	uint64_t seed = 1;
+	int n = rule_parse(text, len, v, RULES_MAX, &seed, err);
+
+	if (n < 0)
+		return -1;
+	for (int i = 0; i < n && rs->device_n; i++)
+		if (v[i]->device[0] && !device_known(rs, v[i]->device))
+			return fail(v, n, err, v[i]->line, "there is no device \"%s\" here; rdmactl devices lists them", v[i]->device);
+	if (rs->n + (unsigned)n > RULES_MAX)
+		return fail(v, n, err, 0, "too many rules: %s", "256 is the most");
+	if (!rs->note)
+		rs->note = calloc(RULES_LOG, sizeof(*rs->note));
+	if (!rs->note)
+		return fail(v, n, err, 0, "out of memory%s", "");
+	for (int i = 0; i < n; i++) {
+		v[i]->id = ++rs->last_id;
+		v[i]->owner = host->owner;
+		v[i]->seed = host->seed ? *host->seed : seed;
+		v[i]->added = host->now;
+		if (host->qp_base)
+			memcpy(v[i]->qp_base, host->qp_base, sizeof(v[i]->qp_base));
+		rs->v[rs->n++] = v[i];
+	}
+	return n;
+}
+
+unsigned rules_clear(struct rules *rs, unsigned id, uint64_t owner)
+{
+	unsigned n = 0, kept = 0;
+
+	for (unsigned i = 0; i < rs->n; i++) {
+		struct rule *r = rs->v[i];
+
+		if ((id && r->id != id) || (owner && r->owner != owner)) {
+			rs->v[kept++] = r;
+			continue;
+		}
+		free(r);
+		n++;
+	}
+	rs->n = kept;
+	/* A port that a rule took down comes up again with the last of them. */
+	for (unsigned i = 0; i < rs->device_n && !kept; i++)
+		if (rs->port_down[i].ns)
+			rs->port_down[i] = (mono_t){ 1 };
+	return n;
+}
+
+/* ---- text ---------------------------------------------------------------------------------------- */
+
+static const char *const words[] = {
+#define ACT(name, word, text) word,
+#include "act.def"
+#undef ACT
+};
+
+const char *rule_act_word(enum rule_act_kind kind) { return kind < ACTS ? words[kind] : "?"; }
+
+void rule_ns_text(char *text, size_t len, uint64_t ns)
+{
+	if (ns >= 1000000000u)
+		snprintf(text, len, "%.3g s", (double)ns / 1e9);
+	else if (ns >= 1000000u)
+		snprintf(text, len, "%.3g ms", (double)ns / 1e6);
+	else if (ns >= 1000u)
+		snprintf(text, len, "%.3g us", (double)ns / 1e3);
+	else
+		snprintf(text, len, "%u ns", (unsigned)ns);
+}
+
+void rule_about(const struct rule *r, char *text, size_t len)
+{
+	size_t at = 0;
+	char ns[32];
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < r->act_n && at < len; i++) {
+		const struct rule_act *a = &r->act[i];
+
+		at += (size_t)snprintf(text + at, len - at, "%s%s", i ? ", " : "", rule_act_word(a->kind));
+		if (!a->ns || at >= len)
+			continue;
+		rule_ns_text(ns, sizeof(ns), a->ns);
+		at += (size_t)snprintf(text + at, len - at, " %s", ns);
+	}
+}
+
+/* ---- the list of decisions ------------------------------------------------------------------------ */
+
+void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, mono_t now, const char *text)
+{
+	struct rule_note *n;
+
+	if (!rs->note)
+		return;
+	n = &rs->note[rs->note_n % RULES_LOG];
+	*n = (struct rule_note){ .n = ++rs->note_n, .at = now, .rule = r->id, .device = p->device, .event = !p->b };
+	if (p->b) {
+		n->dir = p->dir;
+		n->local = p->local;
+		n->known = p->known;
+		n->has_rel = p->has_rel;
+		n->opcode = p->b->op_first;
+		n->nth = p->known ? p->qp.nth - r->qp_base[p->device] : 0;
+		n->qpn = p->qpn;
+		n->dqpn = p->b->dqpn;
+		n->psn = p->b->psn;
+		n->rel = p->rel;
+		n->iter = p->iter;
+	}
+	snprintf(n->text, sizeof(n->text), "%s", text);
+}
+
+bool rules_note(const struct rules *rs, uint64_t i, char *text, size_t len)
+{
+	const struct rule_note *n;
+	char qp[32] = "", rel[40] = "";
+	const char *op;
+
+	if (!rs->note || !i || i > rs->note_n || rs->note_n - i >= RULES_LOG)
+		return false;
+	n = &rs->note[(i - 1) % RULES_LOG];
+	if (n->event) {
+		snprintf(text, len, "rule %u: %s", n->rule, n->text);
+		return true;
+	}
+	op = opcode_get(n->opcode)->name;
+	if (n->known && (int32_t)n->nth > 0)
+		snprintf(qp, sizeof(qp), " QP %u", n->nth);
+	else if (n->qpn == 1)
+		snprintf(qp, sizeof(qp), " CM");
+	if (n->has_rel && n->iter > 1)
+		snprintf(rel, sizeof(rel), " PSN %+d, transmission %u", (int)n->rel, n->iter);
+	else if (n->has_rel)
+		snprintf(rel, sizeof(rel), " PSN %+d", (int)n->rel);
+	snprintf(text, len, "%s%s %s %s%s: %s", n->device < rs->device_n ? rs->device[n->device] : "?", qp,
+		 n->dir == TAP_OUT ? "out" : "in", op ? op : "?", rel, n->text);
+	return true;
+}
