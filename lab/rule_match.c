@@ -127,7 +127,8 @@ static uint32_t ops_of(const char *word, unsigned *syndromes)
 	*syndromes = 0;
 	for (unsigned i = 0; i < 32; i++) {
 		op = opcode_get((uint8_t)i);
-		if (op->name && same_word(word, op->name))
+		/* Without the service in front of the name. */
+		if (op->name && same_word(word, strchr(op->name, '_') + 1))
 			return 1u << i;
 	}
 	for (unsigned c = 0; c < CLASSES; c++) {

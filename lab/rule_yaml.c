@@ -10,6 +10,7 @@
 #include <yaml.h>
 
 #define KEYS_MAX 32u
+#define DEPTH_MAX 64
 
 static const yaml_node_t *as_yaml(const struct node *n) { return (const yaml_node_t *)n; }
 
@@ -117,6 +118,16 @@ bool node_map(struct reader *rd, const struct node *n, const char *what, const s
 	return node_pairs(rd, n, what, table_pair, &t);
 }
 
+/* libyaml's time grows with the square of the depth. */
+static bool too_deep(const char *text, size_t len)
+{
+	int depth = 0;
+
+	for (size_t i = 0; i < len && depth < DEPTH_MAX; i++)
+		depth += (text[i] == '[' || text[i] == '{') - (depth && (text[i] == ']' || text[i] == '}'));
+	return depth == DEPTH_MAX;
+}
+
 /* ---- the document ----------------------------------------------------------------------------- */
 
 bool yaml_read(const char *text, size_t len, struct rule_error *err, bool (*top)(struct reader *, const struct node *, void *), void *to)
@@ -127,6 +138,10 @@ bool yaml_read(const char *text, size_t len, struct rule_error *err, bool (*top)
 	bool ok = false;
 
 	*err = (struct rule_error){ .text = "out of memory" };
+	if (too_deep(text, len)) {
+		*err = (struct rule_error){ .text = "brackets in brackets, more than anybody reads" };
+		return false;
+	}
 	if (!yaml_parser_initialize(&parser))
 		return false;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
 LAB_TESTS = \
+	t/lab/act \
 	t/lab/dress \
 	t/lab/pcapng \
 	t/lab/remark \
-	t/lab/spool
+	t/lab/rule \
+	t/lab/spool \
+	t/lab/yaml
+noinst_HEADERS += t/lab/rig.h
 check_PROGRAMS += $(LAB_TESTS)
 TESTS += $(LAB_TESTS)
 LAB_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
@@ -21,3 +25,12 @@ t_lab_remark_LDADD = $(LAB_TEST_LIBS)
 t_lab_spool_SOURCES = t/lab/spool.c
 t_lab_spool_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_spool_LDADD = $(LAB_TEST_LIBS) -lpthread
+t_lab_act_SOURCES = t/lab/act.c
+t_lab_act_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
+t_lab_act_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
+t_lab_rule_SOURCES = t/lab/rule.c
+t_lab_rule_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
+t_lab_rule_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
+t_lab_yaml_SOURCES = t/lab/yaml.c
+t_lab_yaml_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
+t_lab_yaml_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)

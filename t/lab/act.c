@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/* act.c - each action: what the verdict says, and what becomes of the bytes. */
+#include "rig.h"
+#include "t/suite.h"
+
+static struct lab lab;
+
+#define DO(text) "rules: [{match: {packet: write}, do: " text "}]"
+
+static struct rule_verdict *first(const char *text)
+{
+	lab_begin(&lab, text);
+	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 5);
+	return lab_decide(&lab);
+}
+
+START_TEST(nothing)
+{
+	ck_assert(!first("rules: [{match: {packet: read}, do: drop}]")->drop);
+	ck_assert_str_eq(lab.v.text, "");
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(drop)
+{
+	ck_assert(first(DO("drop"))->drop);
+	ck_assert_int_eq(lab.v.answer, ANSWER_NONE);
+	ck_assert_str_eq(lab.v.text, "dropped by rule 1");
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(duplicate)
+{
+	ck_assert_uint_eq(first(DO("duplicate"))->copies, 1);
+	lab_end(&lab);
+	ck_assert_uint_eq(first(DO("{duplicate: {copies: 3, after: 2us}}"))->copies, 3);
+	ck_assert_uint_eq(lab.v.copy_ns, 2000);
+	ck_assert(!lab.v.drop);
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(delay)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+
+	ck_assert_uint_eq(first(DO("{delay: 1.5ms}"))->late_ns, 1500000);
+	lab_end(&lab);
+	lab_begin(&lab, DO("{delay: {time: 1ms, jitter: 100us}}"));
+	for (int i = 0; i < 1000; i++) {
+		lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, i);
+		lab_decide(&lab);
+		least = lab.v.late_ns < least ? lab.v.late_ns : least;
+		most = lab.v.late_ns > most ? lab.v.late_ns : most;
+	}
+	ck_assert(least >= MS && least < MS + 2000 && most <= MS + 100000 && most > MS + 98000);
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(reorder)
+{
+	ck_assert_uint_eq(first(DO("reorder"))->behind, 1);
+	ck_assert_uint_eq(lab.v.late_ns, 10 * MS);
+	lab_end(&lab);
+	ck_assert_uint_eq(first(DO("{reorder: {behind: 3, within: 1ms}}"))->behind, 3);
+	ck_assert_uint_eq(lab.v.late_ns, MS);
+	lab_end(&lab);
+}
+END_TEST
+
+/* ---- bytes --------------------------------------------------------------------------------- */
+
+static bool icrc_good(void)
+{
+	static struct icrc_rx rx;
+	struct icrc_flow flow;
+	uint16_t id;
+
+	icrc_rx_init(&rx);
+	icrc_flow_init(&flow, lab.route.sgid, lab.route.dgid, 4791, 4791, true);
+	return icrc_check(&rx, &flow, lab.room, lab.p.len, &id) && !id;
+}
+
+/* Which bytes are other ones afterwards: from..to, to not included. */
+static unsigned spoil(const char *text, size_t *from, size_t *to)
+{
+	uint8_t before[TAP_PKT_MAX];
+	unsigned bits = 0;
+
+	ck_assert_ptr_nonnull(first(text)->corrupt);
+	ck_assert_int_eq(tap_bytes(&lab.p), 0);
+	ck_assert(icrc_good());
+	memcpy(before, lab.room, lab.p.len);
+	rule_corrupt(&lab.v, &lab.route, lab.room, lab.p.len);
+	*from = lab.p.len;
+	*to = 0;
+	for (size_t i = 0; i < lab.p.len - (lab.v.corrupt->fix ? 4 : 0); i++) {
+		bits += (unsigned)__builtin_popcount(before[i] ^ lab.room[i]);
+		if (before[i] == lab.room[i])
+			continue;
+		*from = i < *from ? i : *from;
+		*to = i + 1;
+	}
+	return bits;
+}
+
+START_TEST(corrupt)
+{
+	size_t from, to;
+
+	ck_assert_uint_eq(spoil(DO("corrupt"), &from, &to), 1);
+	ck_assert(from >= 28 && to <= 128 && !icrc_good());
+	lab_end(&lab);
+	ck_assert_uint_ge(spoil(DO("{corrupt: {where: header, bits: 9}}"), &from, &to), 1);
+	ck_assert(to <= 28 && !icrc_good());
+	lab_end(&lab);
+	ck_assert_uint_eq(spoil(DO("{corrupt: icrc}"), &from, &to), 1);
+	ck_assert(from >= lab.p.len - 4 && !icrc_good());
+	lab_end(&lab);
+	ck_assert_uint_eq(spoil(DO("{corrupt: {where: payload, byte: 3, xor: 0x81, icrc: fix}}"), &from, &to), 2);
+	ck_assert(from == 31 && to == 32 && icrc_good());
+	lab_end(&lab);
+	ck_assert_uint_eq(spoil(DO("{corrupt: any}"), &from, &to), 1);
+	ck_assert(!icrc_good());
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(ecn)
+{
+	ck_assert(first(DO("ecn"))->ecn);
+	lab_end(&lab);
+}
+END_TEST
+
+/* 140 bytes of 1120 bits at 1 Mbit/s: 1.12 ms each. */
+START_TEST(rate)
+{
+	lab_begin(&lab, DO("{rate: {limit: 1mbit, queue: 500}}"));
+	for (int i = 0; i < 6; i++) {
+		lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, i);
+		lab_decide(&lab);
+		ck_assert_msg(lab.v.drop == (i > 3), "packet %d", i);
+		if (i <= 3)
+			ck_assert_uint_eq(lab.v.late_ns, (uint64_t)i * 1088000);
+	}
+	lab.now += 100 * MS;
+	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 6);
+	ck_assert_uint_eq(lab_decide(&lab)->late_ns, 0);
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(blackhole)
+{
+	lab_begin(&lab, "rules: [{match: {packet: write}, when: {nth: 2}, do: {blackhole: 5ms}}]");
+	ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 1));
+	lab.now += 4 * MS;
+	ck_assert(lab_drops(&lab, QP(2), OP_WRITE_ONLY, 2));
+	ck_assert(!lab_drops(&lab, QP(2), OP_SEND_ONLY, 3));
+	lab.now += MS;
+	ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 4));
+	lab_end(&lab);
+	lab_begin(&lab, DO("blackhole"));
+	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	lab.now += 3600000 * MS;
+	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	lab_end(&lab);
+}
+END_TEST
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static void answered(uint8_t syndrome)
+{
+	uint8_t pkt[TAP_PKT_MAX];
+	struct burst b = { 0 };
+	struct span span;
+	struct route back;
+	size_t len = rule_answer(&lab.v, &lab.p, QP(1), &back, pkt);
+
+	ck_assert(lab.v.drop);
+	ck_assert_int_eq(burst_parse(&b, &span, pkt, len - 4), PARSE_OK);
+	ck_assert_uint_eq(b.op_first, OP_ACKNOWLEDGE);
+	ck_assert_uint_eq(b.syndrome, syndrome);
+	ck_assert_uint_eq(b.dqpn, QP(1));
+	ck_assert(psn_eq(b.psn, lab.b.psn));
+	ck_assert(!memcmp(back.sgid, lab.route.dgid, 16) && !memcmp(back.dgid, lab.route.sgid, 16));
+}
+
+/* What comes behind an answered request is dropped until that is sent again. */
+static void muted(void)
+{
+	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 6));
+	ck_assert(lab_drops(&lab, QP(1), OP_SEND_ONLY, 7));
+	ck_assert(!lab_drops(&lab, QP(2), OP_SEND_ONLY, 7));
+	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 5));
+	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 6));
+}
+
+START_TEST(rnr)
+{
+	first("rules: [{match: {packet: write}, when: {times: 1}, do: {rnr: 14}}]");
+	ck_assert_int_eq(lab.v.answer, ANSWER_RNR);
+	answered(aeth_rnr(14));
+	muted();
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(nak)
+{
+	static const struct { const char *text; uint8_t syndrome; } t[] = {
+		{ DO("{nak: sequence}"), 0x60 }, { DO("{nak: invalid-request}"), 0x61 }, { DO("{nak: remote-access}"), 0x62 },
+		{ DO("{nak: remote-operation}"), 0x63 }, { DO("{nak: invalid-rd-request}"), 0x64 },
+	};
+
+	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		ck_assert_int_eq(first(t[i].text)->answer, ANSWER_NAK);
+		answered(t[i].syndrome);
+		lab_end(&lab);
+	}
+	/* An answer has no answer. */
+	lab_begin(&lab, "rules: [{do: {nak: sequence}}]");
+	ck_assert(!lab_drops(&lab, QP(1), OP_ACKNOWLEDGE, 0));
+	ck_assert_uint_eq(lab.rules.v[0]->hits, 0);
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(ghost_ack)
+{
+	ck_assert_int_eq(first(DO("ghost-ack"))->answer, ANSWER_ACK);
+	answered(aeth_ack());
+	lab_end(&lab);
+	/* Nobody could say what a READ has read. */
+	lab_begin(&lab, "rules: [{do: ghost-ack}]");
+	ck_assert(!lab_drops(&lab, QP(1), OP_READ_REQUEST, 0));
+	lab_end(&lab);
+}
+END_TEST
+
+static bool ack_drops(int rel)
+{
+	lab_pkt(&lab, QP(1), TAP_IN, OP_ACKNOWLEDGE, rel);
+	return lab_decide(&lab)->drop;
+}
+
+START_TEST(swallow_ack)
+{
+	ck_assert(!first("rules: [{match: {packet: write}, when: {nth: 1}, do: {swallow-ack: 2}}]")->drop);
+	ck_assert(!ack_drops(4));
+	ck_assert(ack_drops(5));
+	lab_pkt(&lab, QP(1), TAP_IN, OP_ACKNOWLEDGE, 6);
+	lab.b.syndrome = 0x60;			/* a NAK is no ACK */
+	ck_assert(!lab_decide(&lab)->drop);
+	ck_assert(ack_drops(6));
+	ck_assert(!ack_drops(6));
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(hold_responses)
+{
+	lab_begin(&lab, "rules: [{match: {packet: [response, ack], direction: in}, do: {hold: 4ms}}]");
+	for (unsigned ms = 0; ms < 6; ms++, lab.now += MS) {
+		lab_pkt(&lab, QP(1), TAP_IN, OP_READ_RESP_ONLY, (int)ms);
+		ck_assert_uint_eq(lab_decide(&lab)->late_ns, (ms < 4 ? 4 - ms : 8 - ms) * MS);
+	}
+	lab_end(&lab);
+}
+END_TEST
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+START_TEST(events_at_a_packet)
+{
+	static const struct { const char *text; enum rule_act_kind kind; } t[] = {
+		{ DO("port-up"), ACT_PORT_UP }, { DO("device-fatal"), ACT_DEVICE_FATAL }, { DO("qp-fatal"), ACT_QP_FATAL },
+		{ DO("cq-overrun"), ACT_CQ_OVERRUN }, { DO("gid-change"), ACT_GID_CHANGE },
+	};
+	struct rule_event e;
+
+	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		ck_assert(!first(t[i].text)->drop);
+		ck_assert(mono_reached((mono_t){ lab.now }, rules_deadline(&lab.rules)));
+		ck_assert(rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+		ck_assert_int_eq(e.kind, t[i].kind);
+		ck_assert_uint_eq(e.devices, 1);
+		ck_assert_uint_eq(e.qpn, QP(1));
+		ck_assert(rule_about_qp(&lab.rules, &e, 0, QP(1), NULL) && !rule_about_qp(&lab.rules, &e, 0, QP(2), NULL));
+		ck_assert(!rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+		ck_assert(mono_is_never(rules_deadline(&lab.rules)));
+		lab_end(&lab);
+	}
+}
+END_TEST
+
+START_TEST(events_at_a_time)
+{
+	struct rule_event e;
+	struct tap_qp qp;
+
+	lab_begin(&lab, "rules: [{at: 3ms, match: {device: rdmad1, program: even}, do: qp-fatal}]");
+	ck_assert_uint_eq(rules_deadline(&lab.rules).ns, lab.now + 3 * MS);
+	ck_assert(!rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	lab.now += 3 * MS;
+	ck_assert(rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	ck_assert_uint_eq(e.devices, 2);
+	lab_qp(NULL, 1, QP(2), &qp);
+	ck_assert(rule_about_qp(&lab.rules, &e, 1, QP(2), &qp) && !rule_about_qp(&lab.rules, &e, 0, QP(2), &qp));
+	lab_qp(NULL, 1, QP(3), &qp);
+	ck_assert(!rule_about_qp(&lab.rules, &e, 1, QP(3), &qp));
+	ck_assert(!rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(port_down)
+{
+	struct rule_event e;
+
+	lab_begin(&lab, "rules: [{at: 1ms, match: {device: rdmad0}, do: {port-down: 2ms}}]");
+	ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	lab.now += MS;
+	ck_assert(rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	ck_assert_int_eq(e.kind, ACT_PORT_DOWN);
+	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 1));
+	lab_pkt(&lab, QP(1), TAP_IN, OP_ACKNOWLEDGE, 0);
+	ck_assert(lab_decide(&lab)->drop);
+	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 0)->device = 1;
+	ck_assert(!lab_decide(&lab)->drop);
+	lab.now += 2 * MS;
+	ck_assert(rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	ck_assert_int_eq(e.kind, ACT_PORT_UP);
+	ck_assert(!rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 2));
+	lab_end(&lab);
+}
+END_TEST
+
+/* A port that a rule took down for ever comes up when the rule goes. */
+START_TEST(port_and_rule)
+{
+	struct rule_event e;
+
+	lab_begin(&lab, DO("port-down"));
+	lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0);
+	ck_assert(rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	ck_assert(lab_drops(&lab, QP(1), OP_SEND_ONLY, 1));
+	rules_clear(&lab.rules, 0, 0);
+	ck_assert(rules_event(&lab.rules, &e, (mono_t){ lab.now }));
+	ck_assert_int_eq(e.kind, ACT_PORT_UP);
+	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 2));
+	lab_end(&lab);
+}
+END_TEST
+
+/* ---- what waits ------------------------------------------------------------------------------ */
+
+static void put(struct hold *h, int rel, uint64_t late, unsigned behind)
+{
+	struct parcel *c;
+
+	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, rel);
+	ck_assert_int_eq(tap_bytes(&lab.p), 0);
+	c = parcel_new(h, &lab.p);
+	c->at = mono_add(lab.p.now, late);
+	c->behind = behind;
+	hold_put(h, c);
+}
+
+static int due(struct hold *h)
+{
+	struct parcel *c = hold_due(h, (mono_t){ lab.now });
+	int rel;
+
+	if (!c)
+		return -1;
+	rel = psn_diff(psn(be24_get(c->data + BTH_PSN)), psn(FIRST));
+	free(c);
+	return rel;
+}
+
+START_TEST(held)
+{
+	struct hold h = { 0 };
+
+	lab_begin(&lab, DO("drop"));
+	put(&h, 1, 3 * MS, 0);
+	put(&h, 2, 1 * MS, 0);
+	put(&h, 3, 3 * MS, 0);
+	put(&h, 4, 9 * MS, 2);
+	ck_assert_uint_eq(hold_deadline(&h).ns, lab.now + MS);
+	ck_assert_int_eq(due(&h), -1);
+	lab.now += 3 * MS;
+	ck_assert_int_eq(due(&h), 2);
+	ck_assert_int_eq(due(&h), 1);
+	ck_assert_int_eq(due(&h), 3);
+	ck_assert_int_eq(due(&h), -1);
+	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 5);
+	lab.p.qpn = QP(2);
+	hold_passed(&h, &lab.p);
+	lab.p.qpn = QP(1);
+	hold_passed(&h, &lab.p);
+	ck_assert_int_eq(due(&h), -1);
+	hold_passed(&h, &lab.p);
+	ck_assert_int_eq(due(&h), 4);
+	put(&h, 6, MS, 0);
+	hold_fini(&h);
+	ck_assert_uint_eq(h.len, 0);
+	lab_end(&lab);
+}
+END_TEST
+
+TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, corrupt, ecn, rate, blackhole, rnr, nak, ghost_ack, swallow_ack,
+	  hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, held)
