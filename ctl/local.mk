@@ -33,6 +33,7 @@ rdmactl_SOURCES = \
 	ctl/doctor.c \
 	ctl/doctor_cm.c \
 	ctl/doctor_net.c \
+	ctl/fault.c \
 	ctl/find.c \
 	ctl/frame.c \
 	ctl/ladder.c \
@@ -57,7 +58,7 @@ rdmactl_SOURCES = \
 	ctl/top_text.c \
 	ctl/trace.c \
 	ctl/why.c
-rdmactl_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(JANSSON_LIBS) -lm
+rdmactl_LDADD = liblab.a libproto.a $(YAML_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) -lm
 
 # The page of ladder is made of these.
 PAGE_PARTS = \

@@ -195,6 +195,15 @@ static int check_level(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+static int check_fault(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (s[0] != '/' || strlen(s) >= sizeof(((struct conf *)0)->fault))
+		return wrong(cfg, "fault \"%s\" is no file of rules; give its absolute path", s);
+	return 0;
+}
+
 static int check_netdev(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, 0);
@@ -315,6 +324,7 @@ static cfg_opt_t opts[] = {
 	CFG_INT("shards", 0, CFGF_NONE),
 	CFG_INT("receive-buffer", 0, CFGF_NONE),
 	CFG_STR("log-level", NULL, CFGF_NODEFAULT),
+	CFG_STR("fault", NULL, CFGF_NODEFAULT),
 	CFG_SEC("device", device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 	CFG_END()
 };
@@ -329,6 +339,7 @@ static void checks_set(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "shards", check_shards);
 	cfg_set_validate_func(cfg, "receive-buffer", check_rcvbuf);
 	cfg_set_validate_func(cfg, "log-level", check_level);
+	cfg_set_validate_func(cfg, "fault", check_fault);
 	cfg_set_validate_func(cfg, "device", check_device);
 	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
 	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
@@ -375,6 +386,8 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 	c->rcvbuf = (uint32_t)cfg_getint(cfg, "receive-buffer");
 	if ((s = cfg_getstr(cfg, "log-level")))
 		log_level_parse(s, &c->log_level);
+	if ((s = cfg_getstr(cfg, "fault")))
+		snprintf(c->fault, sizeof(c->fault), "%s", s);
 	for (unsigned i = 0; i < cfg_size(cfg, "device"); i++)
 		device_take(cfg_getnsec(cfg, "device", i));
 }

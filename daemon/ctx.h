@@ -124,6 +124,7 @@ struct qp {
 	uint64_t cookie;
 	uint32_t bell;			/* unless xrcd is set */
 	uint32_t xrcd;			/* XRC_RECV: its domain; such a QP has no rings, and may have more holders */
+	uint32_t nth;			/* of its device, since the start: 1, 2, ... */
 	uint32_t sq_slots;
 	uint32_t sq_seen;		/* posted sends up to here are this turn's; see drain.c */
 	uint32_t sq_skipped;		/* sends taken from the ring that the core never saw: cqe.wqe counts them */
@@ -251,6 +252,8 @@ void event_send(struct ctx *, uint32_t type, uint32_t port, uint64_t cookie);
 void outlet_retry(struct ctx *);
 /* Forgets what is kept for a CQ or channel about to go. */
 void publish_forget_cq(struct cq *);
+/* Shard thread: the CQ takes no more completions; its QPs go to ERR. */
+void publish_overrun(struct cq *, mono_t now);
 /* Shard thread: the CQ's events come after so many completions, or so long after the first of them. */
 void publish_moderate(struct cq *, uint32_t count, uint64_t period_ns);
 

@@ -12,6 +12,7 @@
 
 #include "ctx.h"
 #include "raw.h"
+#include "tap.h"
 
 int pd_make(struct ctx *c, struct pd *pd)
 {
@@ -238,6 +239,8 @@ static int target_make(struct ctx *c, struct qp *qp, const struct msg_req *req)
 	err = obj_add(c, &qp->obj, OBJ_QP, qpn);
 	if (err)
 		hca_qp_destroy(c->hca, qpn);
+	else
+		qp->nth = ++c->dev->qp_made;
 	return err;
 }
 
@@ -286,6 +289,7 @@ int qp_make(struct ctx *c, struct qp *qp, const struct msg_req *req, const struc
 		bell_give_back(c, qp->bell);
 		return err;
 	}
+	qp->nth = ++c->dev->qp_made;
 	qp_hint(qp);
 	return 0;
 }
@@ -295,6 +299,8 @@ int qp_change(struct ctx *c, struct qp *qp, const struct qp_attr *attr, uint32_t
 	bool reset = (mask & QPA_STATE) && attr->state == QPS_RESET;
 	int err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, shard_now());
 
+	if (!err && reset)
+		tap_qp_gone(c->shard, c->dev->index, qp->obj.number);
 	if (!err && reset && !qp->xrcd)
 		drain_drop(qp);
 	if (!err)
@@ -361,6 +367,7 @@ int obj_destroy(struct obj *o)
 		break;
 	case OBJ_QP:
 		raw_end((struct qp *)o);
+		tap_qp_gone(c->shard, c->dev->index, o->number);
 		if (!((struct qp *)o)->xrcd)
 			bell_give_back(c, ((struct qp *)o)->bell);
 		break;

@@ -31,6 +31,8 @@ struct device {
 	uint64_t guid;
 	unsigned index;			/* in devices[] */
 	bool up;			/* port state */
+	bool cut;			/* a rule has taken the port down */
+	uint32_t qp_made;		/* QPs since the start; changed while the control thread waits for a shard */
 	uint8_t mtu;			/* enum ibv_mtu: active */
 	uint32_t link_mbps;
 	struct gid_row gid[RDMAD_GIDS];	/* written by the control thread only */

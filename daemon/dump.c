@@ -20,6 +20,7 @@
 #include "cma_agent.h"
 #include "config.h"
 #include "ends.h"
+#include "fault_verb.h"
 #include "session.h"
 #include "why.h"
 
@@ -342,6 +343,7 @@ int verb_dump(struct call *call)
 	case DUMP_ENDS: j = ends_json(); break;
 	case DUMP_WHY: j = why_json(call->s, call->req->dump.qpn); break;
 	case DUMP_TRACE: j = trace_json(call->s, call->req->dump.qpn, call->req->dump.flags & DUMP_TRAINS); break;
+	case DUMP_FAULTS: j = fault_json(); break;
 	default: return EINVAL;
 	}
 	text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;

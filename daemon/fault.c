@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* fault.c - dice, and the text that says how they are loaded. */
+/* fault.c - the text that says how bad the wire is to be. */
 #include "fault.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define REORDER_NS	200000u		/* an overtaken datagram comes up to this much later */
-
-struct fault_conf fault_conf;
 
 /* ---- the text ------------------------------------------------------------ */
 
@@ -53,7 +49,7 @@ static const char *get_seed(const char *text, uint64_t *to)
 	return end != text && !*end && !errno ? NULL : "a seed is a whole number";
 }
 
-static const char *get_word(struct fault_conf *c, const char *key, const char *value)
+static const char *get_word(struct fault_spec *c, const char *key, const char *value)
 {
 	if (!strcmp(key, "loss"))
 		return get_share(value, &c->loss);
@@ -72,9 +68,9 @@ static const char *get_word(struct fault_conf *c, const char *key, const char *v
 	return "a fault is one of: loss dup reorder corrupt delay jitter seed";
 }
 
-const char *fault_parse(const char *spec)
+const char *fault_spec_parse(const char *spec, struct fault_spec *to)
 {
-	struct fault_conf c = { .on = true, .seed = 1 };
+	struct fault_spec c = { .seed = 1 };
 	const char *wrong = NULL;
 	char *copy = strdup(spec), *rest = copy, *word, *value;
 
@@ -91,40 +87,6 @@ const char *fault_parse(const char *spec)
 	}
 	free(copy);
 	if (!wrong)
-		fault_conf = c;
+		*to = c;
 	return wrong;
-}
-
-/* ---- the dice ------------------------------------------------------------ */
-
-/* splitmix64: every state is good, so is any seed. */
-static uint64_t draw(struct fault *f)
-{
-	uint64_t z = f->state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
-static bool chance(struct fault *f, double share) { return (double)(draw(f) >> 11) * 0x1p-53 < share; }
-static uint64_t below(struct fault *f, uint64_t n) { return n ? draw(f) % n : 0; }
-
-void fault_init(struct fault *f, unsigned shard) { f->state = fault_conf.seed + (uint64_t)shard * 0x100000001b3u; }
-
-/* The same number of draws whatever comes of them, so that one probability does not shift the others' luck. */
-struct fate fault_draw(struct fault *f, size_t len)
-{
-	const struct fault_conf *c = &fault_conf;
-	struct fate fate = { .flip = -1 };
-	uint64_t bit = below(f, len * 8), behind = below(f, REORDER_NS), jitter = below(f, c->jitter_ns);
-
-	fate.lost = chance(f, c->loss);
-	fate.twice = chance(f, c->dup);
-	if (chance(f, c->corrupt))
-		fate.flip = (int)bit;
-	fate.late_ns = c->delay_ns + jitter;
-	if (chance(f, c->reorder))
-		fate.late_ns += behind + 1;
-	return fate;
 }

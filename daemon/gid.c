@@ -327,12 +327,18 @@ static void port_update(struct device *dev)
 			if (shards[i])
 				shard_call(shards[i], mtu_call, dev);
 	}
-	dev->up = p.up;
+	dev->up = p.up && !dev->cut;
 	if (was_up != dev->up) {
 		if (running)
 			log_note("%s: port is %s", dev->name, dev->up ? "up" : "down");
 		tell(dev, dev->up ? EV_PORT_ACTIVE : EV_PORT_ERR);
 	}
+}
+
+void gid_port_cut(struct device *dev, bool cut)
+{
+	dev->cut = cut;
+	port_update(dev);
 }
 
 /* ---- following ----------------------------------------------------------- */

@@ -9,6 +9,8 @@ noinst_HEADERS += \
 	daemon/device.h \
 	daemon/ends.h \
 	daemon/fault.h \
+	daemon/fault_verb.h \
+	daemon/faults.h \
 	daemon/host.h \
 	daemon/io.h \
 	daemon/log.h \
@@ -49,6 +51,8 @@ libdaemon_a_SOURCES = \
 	daemon/ends.c \
 	daemon/epoll.c \
 	daemon/fault.c \
+	daemon/fault_verb.c \
+	daemon/faults.c \
 	daemon/gid.c \
 	daemon/host.c \
 	daemon/idrule.c \
@@ -86,4 +90,4 @@ sbin_PROGRAMS += rdmad
 rdmad_SOURCES = daemon/main.c
 rdmad_CPPFLAGS = $(AM_CPPFLAGS) -DSYSCONFDIR='"$(sysconfdir)"'
 rdmad_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) \
-	$(CONFUSE_LIBS) -lpthread
+	$(CONFUSE_LIBS) $(YAML_LIBS) -lpthread

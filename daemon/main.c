@@ -18,12 +18,12 @@
 #include "conf.h"
 #include "config.h"
 #include "ctl.h"
-#include "fault.h"
+#include "fault_verb.h"
 #include "log.h"
 #include "net.h"
 
 struct options {
-	const char *config, *socket, *io, *shards, *fault, *level;
+	const char *config, *socket, *io, *shards, *fault, *seed, *level;
 	bool private, check;
 };
 
@@ -36,7 +36,8 @@ static void usage(FILE *f)
 	      "  -f, --foreground       nothing: rdmad always stays in the foreground\n"
 	      "      --io KIND          auto (default), uring or epoll\n"
 	      "      --shards N         threads of the data path; 0 (default): chosen by the number of cores\n"
-	      "      --fault SPEC       disturb the wire on purpose (rdmad(8))\n"
+	      "      --fault RULES      disturb packets on purpose: a file (rdmad-fault(5)), or loss=1%,... (rdmad(8))\n"
+	      "      --fault-seed N     instead of the seed in that file\n"
 	      "  -l, --log-level LEVEL  error, warning, notice (default), info or debug\n"
 	      "  -t, --check-config     read the configuration, say what is wrong with it, and end\n"
 	      "  -V, --version          print the version\n"
@@ -45,12 +46,13 @@ static void usage(FILE *f)
 
 static int options_read(struct options *o, int argc, char **argv)
 {
-	enum { OPT_IO = 256, OPT_SHARDS, OPT_FAULT };
+	enum { OPT_IO = 256, OPT_SHARDS, OPT_FAULT, OPT_SEED };
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' }, { "socket", required_argument, NULL, 's' },
 		{ "private", no_argument, NULL, 'p' }, { "foreground", no_argument, NULL, 'f' },
 		{ "io", required_argument, NULL, OPT_IO }, { "shards", required_argument, NULL, OPT_SHARDS },
-		{ "fault", required_argument, NULL, OPT_FAULT }, { "log-level", required_argument, NULL, 'l' },
+		{ "fault", required_argument, NULL, OPT_FAULT }, { "fault-seed", required_argument, NULL, OPT_SEED },
+		 { "log-level", required_argument, NULL, 'l' },
 		{ "check-config", no_argument, NULL, 't' }, { "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' }, { 0 },
 	};
@@ -65,6 +67,7 @@ static int options_read(struct options *o, int argc, char **argv)
 		case OPT_IO: o->io = optarg; break;
 		case OPT_SHARDS: o->shards = optarg; break;
 		case OPT_FAULT: o->fault = optarg; break;
+		case OPT_SEED: o->seed = optarg; break;
 		case 'l': o->level = optarg; break;
 		case 't': o->check = true; break;
 		case 'V':
@@ -91,10 +94,27 @@ static bool bad_option(const char *name, const char *value, const char *advice)
 	return false;
 }
 
+static bool faults_apply(const struct options *o, const struct conf *conf)
+{
+	const char *rules = o->fault ? o->fault : conf->fault, *wrong;
+	uint64_t seed = 0;
+	char *end;
+
+	if (o->seed) {
+		errno = 0;
+		seed = strtoull(o->seed, &end, 0);
+		if (errno || end == o->seed || *end || o->seed[0] == '-')
+			return bad_option("fault-seed", o->seed, "a seed is a whole number");
+	}
+	wrong = *rules ? faults_read(rules, o->seed ? &seed : NULL) : NULL;
+	if (wrong && !o->fault)
+		fprintf(stderr, "rdmad: the rules of the configuration, %s: %s\n", rules, wrong);
+	return !wrong || (o->fault && bad_option("fault", o->fault, wrong));
+}
+
 /* The command line goes before the file. */
 static bool options_apply(const struct options *o, struct conf *conf)
 {
-	const char *wrong;
 	char *end;
 
 	if (o->socket) {
@@ -113,8 +133,7 @@ static bool options_apply(const struct options *o, struct conf *conf)
 			return bad_option("shards", o->shards, "give 1 to 16, or 0 to have it chosen");
 		conf->shards = (unsigned)n;
 	}
-	wrong = o->fault ? fault_parse(o->fault) : NULL;
-	return !wrong || bad_option("fault", o->fault, wrong);
+	return faults_apply(o, conf);
 }
 
 /* A private daemon needs no file, and that of the system is not meant for it. */
@@ -206,7 +225,9 @@ static int serve(const struct conf *conf, bool private)
 		gid_stop(loop);
 		goto out_shards;
 	}
+	faults_start(loop, fault_event_do);
 	ctl_run(loop);
+	faults_stop(loop);
 	cma_stop(loop);
 	why_stop(loop);
 	status = 0;

@@ -330,7 +330,6 @@ int net_new(struct net **out, struct shard *shard, struct io *io)
 	net->io = io;
 	net->gso4 = id_rule_holds();
 	icrc_rx_init(&net->icrc);
-	fault_init(&net->fault, shard->index);
 	net_tx_init(net);
 	*out = net;
 	return 0;

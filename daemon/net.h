@@ -46,11 +46,8 @@ void net_ready(struct net *, unsigned slot);
 void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
 /* One packet as bytes with its ICRC, for an IP identification of 0: while the tap is on (tap.h). */
 void net_tx_bytes(struct net *, struct hca *, const struct route *, const uint8_t *data, size_t len, mono_t now);
-void net_flush(struct net *, mono_t now);
+void net_flush(struct net *);
 bool net_blocked(const struct net *);
-/* When net_tx_late() has something to do: datagrams that a fault holds back. */
-mono_t net_deadline(const struct net *);
-void net_tx_late(struct net *, mono_t now);
 
 extern uint32_t net_rcvbuf;	/* what is asked for, bytes; set before there are shards */
 

@@ -8,7 +8,6 @@
 
 #include "../proto/hca.h"
 #include "../proto/icrc.h"
-#include "fault.h"
 #include "net.h"
 
 #define NET_TTL		64	/* of a socket, unless a route asks for another */
@@ -53,10 +52,9 @@ struct batch {
 	uint16_t pkt_len[TRAIN_PKTS];
 };
 
-/* A batch that the socket had no room for, or that a fault delays. */
+/* A batch that the socket had no room for. */
 struct late {
 	struct late *next;
-	mono_t at;
 	struct batch b;
 	uint8_t data[];
 };
@@ -81,8 +79,6 @@ struct net {
 	struct batch train;
 	struct icrc_flow flow;		/* of train */
 	struct late *backlog, **backlog_end;	/* EAGAIN: in order */
-	struct late *held;		/* faults: by time */
-	struct fault fault;
 	_Alignas(64) uint8_t tx_buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
 
 	/* net_rx.c */

@@ -34,8 +34,6 @@ void net_tx_init(struct net *net)
 
 bool net_blocked(const struct net *net) { return net->backlog; }
 
-mono_t net_deadline(const struct net *net) { return net->held ? net->held->at : MONO_NEVER; }
-
 /* ---- one system call ----------------------------------------------------- */
 
 static void cmsg_put(struct msghdr *msg, int level, int type, const void *value, size_t len)
@@ -167,7 +165,6 @@ static struct late *late_new(const struct batch *b, const uint8_t *data)
 		return NULL;
 	}
 	l->next = NULL;
-	l->at = MONO_NEVER;
 	l->b = *b;
 	memcpy(l->data, data, b->len);
 	return l;
@@ -233,81 +230,20 @@ void net_tx_drop(struct net *net, const struct net_sock *s)
 		net->train.sock = NULL;
 		net->train.n = 0;
 	}
-	net->held = late_drop(net->held, s);
 	net->backlog = late_drop(net->backlog, s);
 	for (net->backlog_end = &net->backlog; *net->backlog_end; )
 		net->backlog_end = &(*net->backlog_end)->next;
 }
 
-/* ---- faults -------------------------------------------------------------- */
-
-static void hold(struct net *net, const struct batch *b, const uint8_t *data, mono_t at)
-{
-	struct late *l = late_new(b, data), **p = &net->held;
-
-	if (!l)
-		return;
-	l->at = at;
-	while (*p && !mono_before(at, (*p)->at))
-		p = &(*p)->next;
-	l->next = *p;
-	*p = l;
-}
-
-/* b is one datagram. */
-static void fated_out(struct net *net, struct batch *b, uint8_t *data, mono_t now)
-{
-	struct fate fate = fault_draw(&net->fault, b->len);
-	struct batch copy = *b;
-
-	if (fate.lost)
-		return;
-	if (fate.twice)
-		batch_out(net, &copy, data);
-	if (fate.flip >= 0)
-		data[fate.flip / 8] ^= (uint8_t)(1u << fate.flip % 8);
-	if (fate.late_ns)
-		hold(net, b, data, mono_add(now, fate.late_ns));
-	else
-		batch_out(net, b, data);
-}
-
-static void faults_out(struct net *net, struct batch *b, uint8_t *data, mono_t now)
-{
-	struct batch one;
-
-	for (unsigned i = 0; i < b->n; i++) {
-		one = *b;
-		one.n = 1;
-		one.len = one.pkt_len[0] = b->pkt_len[i];
-		fated_out(net, &one, data, now);
-		data += b->pkt_len[i];
-	}
-}
-
-void net_tx_late(struct net *net, mono_t now)
-{
-	struct late *l;
-
-	while ((l = net->held) && mono_reached(now, l->at)) {
-		net->held = l->next;
-		batch_out(net, &l->b, l->data);
-		free(l);
-	}
-}
-
 /* ---- the train ----------------------------------------------------------- */
 
-void net_flush(struct net *net, mono_t now)
+void net_flush(struct net *net)
 {
 	struct batch *t = &net->train;
 
 	if (!t->n)
 		return;
-	if (fault_conf.on)
-		faults_out(net, t, net->tx_buf, now);
-	else
-		batch_out(net, t, net->tx_buf);
+	batch_out(net, t, net->tx_buf);
 	t->n = 0;
 }
 
@@ -353,7 +289,7 @@ static bool train_start(struct net *net, struct hca *hca, const struct route *ro
 		icrc_flow_init(&net->flow, route->sgid, route->dgid, ROCE_PORT, ROCE_PORT, true);
 	}
 	t->hca = hca;
-	t->gso = !fault_conf.on && !net->shard->tap && (t->sock->ipv6 || net->gso4);
+	t->gso = !net->shard->tap && (t->sock->ipv6 || net->gso4);
 	t->closed = false;
 	t->n = 0;
 	t->len = 0;
@@ -423,7 +359,7 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 	int n;
 
 	if (t->n && !route_same(&t->route, &b->route))
-		net_flush(net, now);
+		net_flush(net);
 	for (uint32_t i = 0; i < b->n; i += (uint32_t)n) {
 		if (!t->n && !train_start(net, hca, &b->route)) {
 			hca_count(hca, HCA_STAT_SEND_ERR, b->n);
@@ -436,7 +372,7 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 			return;
 		}
 		if (i + (uint32_t)n < b->n)
-			net_flush(net, now);
+			net_flush(net);
 	}
 }
 
@@ -445,7 +381,7 @@ void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, c
 	struct batch *t = &net->train;
 
 	if (t->n && (!route_same(&t->route, route) || !train_fits(t, len)))
-		net_flush(net, now);
+		net_flush(net);
 	if (!t->n && !train_start(net, hca, route)) {
 		hca_count(hca, HCA_STAT_SEND_ERR, 1);
 		return;

@@ -222,6 +222,13 @@ static void cq_flush(struct cq *cq, mono_t now)
 	cq->solicited = false;
 }
 
+void publish_overrun(struct cq *cq, mono_t now)
+{
+	cq->overrun = true;
+	RING_STORE(&cq->ring.hdr->err, 1);
+	hca_cq_overrun(cq->obj.ctx->hca, cq->obj.number, now);
+}
+
 /* Room for one more, or the CQ has overrun. */
 static bool cq_has_room(struct cq *cq, mono_t now)
 {
@@ -233,9 +240,7 @@ static bool cq_has_room(struct cq *cq, mono_t now)
 	cq_flush(cq, now);
 	if (ring_room(&cq->ring))
 		return true;
-	cq->overrun = true;
-	RING_STORE(&cq->ring.hdr->err, 1);
-	hca_cq_overrun(cq->obj.ctx->hca, cq->obj.number, now);
+	publish_overrun(cq, now);
 	return false;
 }
 

@@ -18,6 +18,7 @@
 #include "capture.h"
 #include "cma.h"
 #include "ctl.h"
+#include "fault_verb.h"
 #include "log.h"
 #include "why.h"
 
@@ -82,6 +83,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 		ctx_close(s->ctx);
 	}
 	trace_end(s);
+	fault_session_end((uintptr_t)s);
 	close(s->fd);
 	if (s->hold)
 		holds_n--;

@@ -263,7 +263,7 @@ static uint64_t turn_tx(struct shard *s, mono_t now)
 			round += tx_hca(s, i, now);
 		sum += round;
 	} while (round && sum < TX_TURN_LEN);
-	net_flush(s->io->net, now);
+	net_flush(s->io->net);
 	return sum;
 }
 
@@ -277,8 +277,10 @@ static bool turn_tick(struct shard *s, mono_t now)
 			any = true;
 		}
 	}
-	if (mono_reached(now, net_deadline(s->io->net)))
-		net_tx_late(s->io->net, now);
+	if (mono_reached(now, tap_deadline(s))) {
+		tap_late(s, now);
+		any = true;
+	}
 	return any;
 }
 
@@ -286,7 +288,7 @@ static bool turn_tick(struct shard *s, mono_t now)
 
 static mono_t shard_deadline(const struct shard *s)
 {
-	mono_t t = mono_min(net_deadline(s->io->net), ctx_deadline(s));
+	mono_t t = mono_min(tap_deadline(s), ctx_deadline(s));
 
 	if (s->index == 0)
 		t = mono_min(t, agents_deadline());

@@ -84,6 +84,8 @@ struct ev_loop;
  */
 int gid_start(struct ev_loop *);
 void gid_stop(struct ev_loop *);
+/* Control thread: the port is taken down, or no longer, whatever its interfaces are. */
+void gid_port_cut(struct device *, bool cut);
 /* Called for each change with EV_GID_CHANGE, EV_PORT_ACTIVE or EV_PORT_ERR; may be NULL. */
 extern void (*gid_notify)(struct device *, unsigned event_type);
 

@@ -1,60 +1,226 @@
 /* SPDX-License-Identifier: MIT */
-/* tap.c - bursts cut into packets, and each packet shown to those who listen. */
+/*
+ * tap.c - bursts cut into packets; each packet decided on by rules, and shown to those who listen.
+ *
+ *	tap_tx --> out_pkt: decide --> out_go: seen --> wire
+ *	             |                          `-----> in_pkt: decide --> in_go: seen --> HCA
+ *	             v hold (late, a copy, an answer)     ^  |                ^
+ *	           tap_late -----> out_go            tap_rx  v hold --> tap_late
+ */
 #include "tap.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lab/hold.h"
 #include "../proto/hca.h"
 #include "../proto/hdr.h"
+#include "faults.h"
 #include "net.h"
 #include "region.h"
 
 #define SPANS_MAX	(RD_MAX_SGE + 1u)
+#define ECN_CE		3u
+
+struct place {			/* of a packet that was altered */
+	struct burst b;
+	struct route route;
+	struct span span;
+	uint8_t room[TAP_PKT_MAX];
+};
 
 struct tap {
 	uint32_t devices;		/* bit per index: somebody listens */
 	struct tap_listener *listener[TAP_LISTENERS];
 	unsigned listener_n;
+	bool faults;			/* there are rules */
+	struct flows flows;
+	struct hold hold;
 	struct burst in;		/* the packet that came in */
-	uint8_t out_room[TAP_PKT_MAX], in_room[TAP_PKT_MAX];
+	struct place place[2];		/* per enum tap_dir */
 };
 
 bool tap_wants(const struct tap *t, unsigned device) { return t->devices >> device & 1; }
 
-/* ---- in ---------------------------------------------------------------------------------- */
+static void see(struct shard *s, struct tap_pkt *p, const struct tap_fate *fate)
+{
+	tap_see(s->tap->listener, s->tap->listener_n, p, fate);
+}
 
-static struct tap_pkt pkt_in(struct shard *s, unsigned device, const struct burst *b, const struct route *route, mono_t now)
+static struct tap_pkt pkt_new(struct shard *s, unsigned device, enum tap_dir dir, const struct burst *b, const struct route *route,
+			      mono_t now)
 {
 	return (struct tap_pkt){
-		.device = device, .shard = s->index, .dir = TAP_IN, .now = now, .qpn = b ? b->dqpn : 0, .b = b, .route = route,
-		.sport = TAP_PORT, .mem = &region_mem_ops, .room = s->tap->in_room,
+		.device = device, .shard = s->index, .dir = dir, .now = now, .b = b, .route = route,
+		.qpn = !b ? 0 : dir == TAP_OUT ? b->sqpn : b->dqpn, .sport = TAP_PORT, .mem = &region_mem_ops,
+		.room = s->tap->place[dir].room,
 	};
 }
 
-static void arrive(struct shard *s, struct tap_pkt *p)
+/* What the bytes are now; b NULL: nothing. */
+static void reparse(struct shard *s, struct tap_pkt *p)
 {
-	struct tap_fate fate = { 0 };
+	struct place *at = &s->tap->place[p->dir];
+	uint32_t sender = p->qpn;
 
-	tap_see(s->tap->listener, s->tap->listener_n, p, &fate);
-	hca_rx_burst(s->hca[p->device], p->b, p->now);
-	tap_after(s->tap->listener, s->tap->listener_n, p, &fate);
+	at->b.route = *p->route;
+	p->b = burst_parse(&at->b, &at->span, p->data, p->len - ICRC_LEN) ? NULL : &at->b;
+	if (p->dir == TAP_OUT)
+		at->b.sqpn = opcode_get(at->b.op_first)->hdrs & HDR_DETH && SVC_OF(at->b.op_first) == SVC_UD ? at->b.sqpn : sender;
+	else if (p->b)
+		p->qpn = p->b->dqpn;
 }
 
+/* ---- what a verdict asks for ----------------------------------------------------------------- */
+
+static int own_bytes(struct tap_pkt *p)
+{
+	int err = tap_bytes(p);
+
+	if (err || p->data == p->room)
+		return err;
+	if (p->len > TAP_PKT_MAX)
+		return EMSGSIZE;
+	memcpy(p->room, p->data, p->len);
+	p->data = p->room;
+	return 0;
+}
+
+static void put(struct shard *s, struct tap_pkt *p, const struct device *to, uint64_t late, unsigned behind, bool made, const char *text)
+{
+	struct parcel *c = parcel_new(&s->tap->hold, p);
+
+	if (!c)
+		return;		/* lost: that, too, is a fault of a network */
+	c->at = mono_add(p->now, late);
+	c->behind = behind;
+	c->made = made;
+	c->to = to ? (int)to->index : -1;
+	c->bad = p->bad;
+	memcpy(c->text, text, sizeof(c->text));
+	hold_put(&s->tap->hold, c);
+}
+
+/* To the QP that sent p, as if from the one that it is for: it arrives here, or leaves from here. */
+static void answer(struct shard *s, const struct tap_pkt *p, const struct rule_verdict *v)
+{
+	uint8_t data[TAP_PKT_MAX];
+	struct tap_pkt a = *p;
+	struct route back;
+
+	a.len = rule_answer(v, p, p->dir == TAP_OUT ? p->qpn : p->qp.dest_qpn, &back, data);
+	a.data = data;
+	a.route = &back;
+	a.kind = TAP_ACK;
+	a.dir = p->dir == TAP_OUT ? TAP_IN : TAP_OUT;
+	a.bad = false;
+	put(s, &a, a.dir == TAP_OUT && p->local ? net_device(shard_net(s), back.dgid) : NULL, 0, 0, true, v->text);
+}
+
+static int alter(struct shard *s, struct tap_pkt *p, const struct rule_verdict *v)
+{
+	struct place *at = &s->tap->place[p->dir];
+	int err;
+
+	if (v->ecn) {
+		at->route = *p->route;
+		at->route.tclass |= ECN_CE;
+		at->b = *p->b;
+		at->b.route = at->route;
+		p->route = &at->route;
+		p->b = &at->b;
+	}
+	if (!v->corrupt)
+		return 0;
+	err = own_bytes(p);
+	if (err)
+		return err;
+	rule_corrupt(v, p->route, p->room, p->len);
+	p->bad = !v->corrupt->fix;
+	if (!p->bad)
+		reparse(s, p);
+	return 0;
+}
+
+/*
+ * 0: it goes on now, and what is to be said of it is in v->text.  -1: not now, or not at all.  Or an errno: it cannot be read.
+ */
+static int decide(struct shard *s, struct tap_pkt *p, const struct device *to, struct rule_verdict *v)
+{
+	struct flow *f = flow_note(&s->tap->flows, p);
+	struct tap_fate fate = { .dropped = true, .comment = v->text };
+	int err;
+
+	v->text[0] = '\0';
+	if (!s->tap->faults)
+		return 0;
+	faults_decide(f, p, v);
+	if (!v->text[0])
+		return 0;
+	if (v->answer)
+		answer(s, p, v);
+	if (v->drop) {
+		see(s, p, &fate);
+		return -1;
+	}
+	err = alter(s, p, v);
+	if (!err && (v->copies || v->late_ns || v->behind))
+		err = tap_bytes(p);
+	if (err)
+		return err;
+	for (unsigned i = 1; i <= v->copies; i++)
+		put(s, p, to, v->late_ns + i * v->copy_ns, 0, true, v->text);
+	if (!v->late_ns && !v->behind)
+		return 0;
+	put(s, p, to, v->late_ns, v->behind, false, v->text);
+	return -1;
+}
+
+/* ---- in ---------------------------------------------------------------------------------- */
+
 /* What is not a packet for any QP. */
-static void arrive_bad(struct shard *s, struct tap_pkt *p, const char *why)
+static void in_bad(struct shard *s, struct tap_pkt *p, const char *why)
 {
 	struct tap_fate fate = { .dropped = true, .comment = why };
 
 	p->b = NULL;
-	tap_see(s->tap->listener, s->tap->listener_n, p, &fate);
+	see(s, p, &fate);
+}
+
+static void in_go(struct shard *s, struct tap_pkt *p, const struct tap_fate *fate)
+{
+	struct hca *hca = s->hca[p->device];
+
+	if (p->bad) {
+		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
+		in_bad(s, p, "the ICRC is wrong");
+		return;
+	}
+	if (!p->b) {
+		in_bad(s, p, "malformed");
+		hca_rx(hca, p->route, p->data, p->len - ICRC_LEN, p->now);
+		return;
+	}
+	see(s, p, fate);
+	hca_rx_burst(hca, p->b, p->now);
+	tap_after(s->tap->listener, s->tap->listener_n, p, fate);
+	hold_passed(&s->tap->hold, p);
+}
+
+static void in_pkt(struct shard *s, struct tap_pkt *p)
+{
+	struct rule_verdict v;
+
+	if (decide(s, p, NULL, &v))
+		return;
+	in_go(s, p, &(struct tap_fate){ .comment = v.text[0] ? v.text : NULL });
 }
 
 void tap_rx(struct shard *s, const struct device *dev, const struct route *route, const uint8_t *data, size_t len,
 	    const struct tap_wire *w, mono_t now)
 {
-	struct tap_pkt p = pkt_in(s, dev->index, NULL, route, now);
+	struct tap_pkt p = pkt_new(s, dev->index, TAP_IN, NULL, route, now);
 	struct span span;
 
 	p.data = data;
@@ -62,18 +228,18 @@ void tap_rx(struct shard *s, const struct device *dev, const struct route *route
 	p.sport = w->sport;
 	p.ip_id = w->ip_id;
 	if (!w->good) {
-		arrive_bad(s, &p, "the ICRC is wrong");
+		in_bad(s, &p, "the ICRC is wrong");
 		return;
 	}
 	s->tap->in.route = *route;
 	if (burst_parse(&s->tap->in, &span, data, len - ICRC_LEN)) {
-		arrive_bad(s, &p, "malformed");
+		in_bad(s, &p, "malformed");
 		hca_rx(s->hca[dev->index], route, data, len - ICRC_LEN, now);
 		return;
 	}
 	p.b = &s->tap->in;
 	p.qpn = p.b->dqpn;
-	arrive(s, &p);
+	in_pkt(s, &p);
 }
 
 void tap_rx_mail(struct shard *s, const struct device *dev, const struct route *route, const uint8_t *data, size_t len, mono_t now)
@@ -86,59 +252,100 @@ void tap_rx_mail(struct shard *s, const struct device *dev, const struct route *
 		hca_rx(s->hca[dev->index], route, data, len, now);
 		return;
 	}
-	p = pkt_in(s, dev->index, &s->tap->in, route, now);
-	arrive(s, &p);
+	p = pkt_new(s, dev->index, TAP_IN, &s->tap->in, route, now);
+	in_pkt(s, &p);
 }
 
 /* ---- out --------------------------------------------------------------------------------- */
 
 /* 0 or an errno: the payload cannot be read. */
-static int leave(struct shard *s, struct hca *hca, struct tap_pkt *p, const struct device *to)
+static int out_go(struct shard *s, struct tap_pkt *p, const struct device *to, const struct tap_fate *fate)
 {
-	struct tap_fate fate = { 0 };
 	struct tap_pkt q;
 	int err = to ? 0 : tap_bytes(p);
 
 	if (err)
 		return err;
-	tap_see(s->tap->listener, s->tap->listener_n, p, &fate);
+	see(s, p, fate);
+	hold_passed(&s->tap->hold, p);
 	if (!to) {
-		net_tx_bytes(shard_net(s), hca, p->route, p->data, p->len, p->now);
+		net_tx_bytes(shard_net(s), s->hca[p->device], p->route, p->data, p->len, p->now);
 		return 0;
 	}
 	region_src_failed = false;
-	if (tap_wants(s->tap, to->index)) {
-		q = pkt_in(s, to->index, p->b, p->route, p->now);
-		q.local = true;
-		q.data = p->data;
-		q.len = p->len;
-		arrive(s, &q);
-	} else {
-		hca_rx_burst(s->hca[to->index], p->b, p->now);
-	}
+	q = pkt_new(s, to->index, TAP_IN, p->b, p->route, p->now);
+	q.local = true;
+	q.data = p->data;
+	q.len = p->len;
+	q.bad = p->bad;
+	if (q.bad || !q.b)
+		in_go(s, &q, &(struct tap_fate){ 0 });
+	else
+		in_pkt(s, &q);
 	return region_src_failed ? EFAULT : 0;
+}
+
+static int out_pkt(struct shard *s, struct tap_pkt *p, const struct device *to)
+{
+	struct rule_verdict v;
+	int err = decide(s, p, to, &v);
+
+	if (err)
+		return err < 0 ? 0 : err;
+	return out_go(s, p, to, &(struct tap_fate){ .comment = v.text[0] ? v.text : NULL });
 }
 
 void tap_tx(struct shard *s, unsigned device, struct hca *hca, const struct burst *b, const struct device *to, mono_t now)
 {
 	struct span span[SPANS_MAX];
+	struct tap_pkt p;
 	struct burst one;
 	int err;
 
 	for (uint32_t i = 0; i < b->n; i++) {
-		struct tap_pkt p = {
-			.device = device, .shard = s->index, .dir = TAP_OUT, .local = to, .now = now, .qpn = b->sqpn, .b = &one,
-			.route = &b->route, .sport = TAP_PORT, .mem = &region_mem_ops, .room = s->tap->out_room,
-		};
-
 		burst_slice(b, i, 1, &one, span);
-		err = leave(s, hca, &p, to);
+		p = pkt_new(s, device, TAP_OUT, &one, &b->route, now);
+		p.local = to;
+		err = out_pkt(s, &p, to);
 		if (!err)
 			continue;
 		if (err != ESRCH)	/* the program has ended: silence, its QPs are about to go */
 			hca_tx_fault(hca, b, now);
 		return;
 	}
+}
+
+/* ---- later ------------------------------------------------------------------------------- */
+
+void tap_late(struct shard *s, mono_t now)
+{
+	struct parcel *c;
+
+	while (s->tap && (c = hold_due(&s->tap->hold, now))) {
+		struct tap_pkt p = pkt_new(s, c->device, c->dir, NULL, &c->route, now);
+		struct tap_fate fate = { .made = c->made, .comment = c->text };
+
+		p.data = c->data;
+		p.len = c->len;
+		p.local = c->local;
+		p.qpn = c->qpn;
+		p.bad = c->bad;
+		p.kind = c->kind;
+		reparse(s, &p);
+		if (c->dir == TAP_OUT)
+			out_go(s, &p, c->to < 0 ? NULL : &devices[c->to], &fate);
+		else
+			in_go(s, &p, &fate);
+		free(c);
+	}
+}
+
+mono_t tap_deadline(const struct shard *s) { return s->tap ? hold_deadline(&s->tap->hold) : MONO_NEVER; }
+
+void tap_qp_gone(struct shard *s, unsigned device, uint32_t qpn)
+{
+	if (s->tap)
+		flow_gone(&s->tap->flows, device, qpn);
 }
 
 /* ---- who listens ------------------------------------------------------------------------ */
@@ -154,11 +361,12 @@ struct set { int err; };
 static void shard_set(struct shard *s, void *arg)
 {
 	struct set *set = arg;
-	uint32_t mask = 0;
+	uint32_t mask = faults_on ? UINT32_MAX : 0;
 
 	for (unsigned i = 0; i < all.n; i++)
 		mask |= all.v[i]->devices;
 	if (!mask) {
+		tap_late(s, MONO_NEVER);	/* what was held goes now */
 		tap_end(s);
 		return;
 	}
@@ -168,12 +376,15 @@ static void shard_set(struct shard *s, void *arg)
 		set->err = ENOMEM;
 		return;
 	}
+	s->tap->faults = faults_on;
+	s->tap->flows.qp = faults_qp;
+	s->tap->flows.host = s;
 	s->tap->devices = mask;
 	memcpy(s->tap->listener, all.v, sizeof(all.v));
 	s->tap->listener_n = all.n;
 }
 
-static int set_all(void)
+int tap_update(void)
 {
 	struct set set = { 0 };
 
@@ -190,7 +401,7 @@ int tap_listen(struct tap_listener *l)
 	if (all.n == TAP_LISTENERS)
 		return EBUSY;
 	all.v[all.n++] = l;
-	err = set_all();
+	err = tap_update();
 	if (err)
 		tap_unlisten(l);
 	return err;
@@ -205,11 +416,15 @@ void tap_unlisten(struct tap_listener *l)
 		all.v[all.n] = NULL;
 		break;
 	}
-	set_all();
+	tap_update();
 }
 
 void tap_end(struct shard *s)
 {
+	if (!s->tap)
+		return;
+	hold_fini(&s->tap->hold);
+	flows_fini(&s->tap->flows);
 	free(s->tap);
 	s->tap = NULL;
 }

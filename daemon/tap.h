@@ -19,6 +19,8 @@ struct hca;
 /* Control thread.  After tap_unlisten() no shard is in listener->see() any more.  0, ENOMEM, or EBUSY: there are too many. */
 int tap_listen(struct tap_listener *);
 void tap_unlisten(struct tap_listener *);
+/* faults_on has changed. */
+int tap_update(void);
 
 /* ---- shard thread ---------------------------------------------------------------------- */
 
@@ -45,6 +47,12 @@ void tap_rx(struct shard *, const struct device *, const struct route *, const u
 	    const struct tap_wire *, mono_t now);
 /* The same without an ICRC: another shard took it from its socket, and found it good. */
 void tap_rx_mail(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len, mono_t now);
+
+/* Packets that rules have held back go on when it is time. */
+void tap_late(struct shard *, mono_t now);
+mono_t tap_deadline(const struct shard *);
+/* The QP was reset or destroyed. */
+void tap_qp_gone(struct shard *, unsigned device, uint32_t qpn);
 
 void tap_end(struct shard *);		/* its thread has ended */
 

@@ -18,6 +18,7 @@
 #include "config.h"
 #include "ctl.h"
 #include "ends.h"
+#include "fault_verb.h"
 #include "log.h"
 #include "session.h"
 #include "why.h"
@@ -325,6 +326,7 @@ static const struct verb {
 	[MSG_XRCD_OPEN] = { verb_xrcd_open, true },
 	[MSG_XRCD_CLOSE] = { verb_destroy, true },
 	[MSG_QP_OPEN] = { verb_qp_open, true },
+	[MSG_FAULT] = { verb_fault, false },
 	[MSG_QP_RATE] = { verb_qp_rate, true },
 	[MSG_CAPTURE] = { verb_capture, false },
 	[MSG_RAW_RULES] = { verb_raw_rules, true },

@@ -54,6 +54,7 @@ struct tap_pkt {
 	const uint8_t *data;
 	size_t len;
 	uint16_t sport, ip_id;		/* as the ICRC of data has them */
+	bool bad;			/* a rule has damaged data, and its ICRC is wrong; b is as it was */
 	/* Filled in by flow_note() (flow.h). */
 	enum tap_kind kind;
 	bool known;			/* qp is valid */

@@ -72,6 +72,7 @@ enum msg_op {
 	MSG_CAPTURE,		/* this connection captures packets until it ends.  fds back: a memfd, the spool (lab/spool.h); an eventfd: look at it */
 	MSG_RAW_RULES,		/* of a RAW_PACKET QP.  fd with it: see rules.h; without one: none any more.  What it replaces is not written to any more */
 	MSG_REFUSED,		/* the library has refused a verb itself: why, for rdmactl why */
+	MSG_FAULT,		/* rules for packets come or go (rdmad-fault(5)).  FAULT_ADD: fd with it, a memfd with their text */
 	MSG_OPS
 };
 
@@ -92,10 +93,13 @@ enum msg_mr_kind {
 	MR_DMABUF,		/* the fd's, a dma-buf or a memfd that cannot shrink, from mr.map_off on; likewise */
 };
 
+enum msg_fault { FAULT_ADD = 1, FAULT_CLEAR };
+
 #define DUMP_TRAINS 1u	/* TRACE: from now on, as long as this connection is there, each train */
 
 enum msg_dump { DUMP_DEVICES = 1, DUMP_QPS, DUMP_STATS, DUMP_ENDS /* contexts and QPs that are no more */,
-		DUMP_WHY /* what went wrong */, DUMP_TRACE /* the flight recorder, from where this connection left off */ };
+		DUMP_WHY /* what went wrong */, DUMP_TRACE /* the flight recorder, from where this connection left off */,
+		DUMP_FAULTS };
 
 struct msg_device {
 	char name[RDMAD_NAME_LEN];
@@ -164,6 +168,7 @@ struct msg_req {
 		struct { uint32_t shared; uint32_t oflags; /* O_CREAT, O_EXCL */ } xrcd;
 		struct { uint32_t qpn, xrcd; uint64_t cookie; } qp_open;
 		struct { uint32_t qpn, err; char verb[48], text[144]; } refused;	/* qpn: or 0 */
+		struct { uint32_t what, id /* CLEAR: 0 all */; uint32_t keep /* they stay when this connection ends */, seeded; uint64_t seed; } fault;
 		struct { uint32_t qpn, kbps, burst /* bytes */, rsv; } rate;
 		struct { uint32_t devices;	/* bit per index; 0: all */
 			 uint32_t snaplen;	/* bytes of UDP payload kept of each packet; 0: all */
@@ -203,6 +208,7 @@ static inline size_t msg_req_len(uint32_t op)
 	case MSG_XRCD_OPEN: return ROW(xrcd);
 	case MSG_QP_OPEN: return ROW(qp_open);
 	case MSG_RAW_RULES: return ROW(id);
+	case MSG_FAULT: return ROW(fault);
 	case MSG_QP_RATE: return ROW(rate);
 	case MSG_CAPTURE: return ROW(capture);
 	case MSG_REFUSED: return ROW(refused);
@@ -234,6 +240,7 @@ struct msg_rep {
 		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
 		struct { uint64_t len; } dump;
 		struct { uint64_t len; } capture;
+		struct { uint32_t n, wrong, line; char text[240]; } fault;	/* wrong: nothing was added, for this reason */
 	};
 };
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -96,6 +97,24 @@ static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, voi
 static inline ssize_t sock_swap(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fd_back)
 {
 	return sock_swap_fds(fd, req, req_len, rep, rep_len, fd_back, fd_back ? 1 : 0);
+}
+
+/* sock_swap() with a descriptor that goes with the request (-1: none) and none that comes back. */
+static inline ssize_t sock_swap_fd(int fd, const void *req, size_t req_len, int with, void *rep, size_t rep_len)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)req, .iov_len = req_len };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} ctl = { .align = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) } };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+
+	if (with < 0)
+		return sock_swap(fd, req, req_len, rep, rep_len, NULL);
+	memcpy(CMSG_DATA(&ctl.align), &with, sizeof(with));
+	if (sendmsg(fd, &mh, MSG_NOSIGNAL) < 0)
+		return -1;
+	return recv(fd, rep, rep_len, 0);
 }
 
 #endif

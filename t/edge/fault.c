@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* fault.c - the text of --fault, and whether the dice do what it says. */
+/* fault.c - the text of --fault, and whether the dice of t/interop do what it says. */
 #include <math.h>
 #include <string.h>
 
 #include "daemon/fault.h"
+#include "t/interop/dice.h"
 #include "t/suite.h"
 
 #define DRAWS 200000
 
 START_TEST(text)
 {
-	ck_assert_ptr_null(fault_parse("loss=1%,dup=0.02,reorder=3%,corrupt=0.4%,delay=2ms,jitter=100us,seed=0x7"));
-	ck_assert(fault_conf.on);
-	ck_assert_double_eq_tol(fault_conf.loss, 0.01, 1e-9);
-	ck_assert_double_eq_tol(fault_conf.dup, 0.02, 1e-9);
-	ck_assert_double_eq_tol(fault_conf.reorder, 0.03, 1e-9);
-	ck_assert_double_eq_tol(fault_conf.corrupt, 0.004, 1e-9);
-	ck_assert_uint_eq(fault_conf.delay_ns, 2000000);
-	ck_assert_uint_eq(fault_conf.jitter_ns, 100000);
-	ck_assert_uint_eq(fault_conf.seed, 7);
+	struct fault_spec c;
+
+	ck_assert_ptr_null(fault_spec_parse("loss=1%,dup=0.02,reorder=3%,corrupt=0.4%,delay=2ms,jitter=100us,seed=0x7", &c));
+	ck_assert_double_eq_tol(c.loss, 0.01, 1e-9);
+	ck_assert_double_eq_tol(c.dup, 0.02, 1e-9);
+	ck_assert_double_eq_tol(c.reorder, 0.03, 1e-9);
+	ck_assert_double_eq_tol(c.corrupt, 0.004, 1e-9);
+	ck_assert_uint_eq(c.delay_ns, 2000000);
+	ck_assert_uint_eq(c.jitter_ns, 100000);
+	ck_assert_uint_eq(c.seed, 7);
 }
 END_TEST
 
@@ -28,11 +30,9 @@ START_TEST(nonsense)
 		"", "loss", "loss=", "loss=x", "loss=1%%", "loss=101%", "loss=-1", "loss=2", "lost=1%", "delay=5",
 		"delay=-1ms", "delay=ms", "seed=", "seed=x", "loss=1%,", "jitter=1h", "loss=nan",
 	};
-
-	fault_conf.on = false;
+	struct fault_spec c;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		ck_assert_msg(fault_parse(bad[i]) != NULL, "\"%s\" was taken", bad[i]);
-	ck_assert(!fault_conf.on);
+		ck_assert_msg(fault_spec_parse(bad[i], &c) != NULL, "\"%s\" was taken", bad[i]);
 }
 END_TEST
 
@@ -41,18 +41,19 @@ static bool is_about(unsigned n, double share) { return fabs((double)n / DRAWS -
 START_TEST(dice)
 {
 	unsigned lost = 0, twice = 0, late = 0, flip = 0;
-	struct fault f, g, h;
+	struct fault_spec c;
+	struct dice f, g, h;
 	struct fate fate, same, other;
 	bool differs = false;
 
-	ck_assert_ptr_null(fault_parse("loss=1%,dup=2%,reorder=3%,corrupt=4%,seed=11"));
-	fault_init(&f, 0);
-	fault_init(&g, 0);
-	fault_init(&h, 1);
+	ck_assert_ptr_null(fault_spec_parse("loss=1%,dup=2%,reorder=3%,corrupt=4%,seed=11", &c));
+	dice_init(&f, c.seed, 0);
+	dice_init(&g, c.seed, 0);
+	dice_init(&h, c.seed, 1);
 	for (unsigned i = 0; i < DRAWS; i++) {
-		fate = fault_draw(&f, 100);
-		same = fault_draw(&g, 100);
-		other = fault_draw(&h, 100);
+		fate = dice_throw(&f, &c, 100);
+		same = dice_throw(&g, &c, 100);
+		other = dice_throw(&h, &c, 100);
 		ck_assert(fate.lost == same.lost && fate.twice == same.twice && fate.flip == same.flip &&
 			  fate.late_ns == same.late_ns);
 		differs |= fate.lost != other.lost;

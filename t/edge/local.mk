@@ -7,7 +7,7 @@ check_PROGRAMS += $(EDGE_TESTS) t/edge/wire
 TESTS += $(EDGE_TESTS)
 EDGE_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
 
-t_edge_fault_SOURCES = t/edge/fault.c
+t_edge_fault_SOURCES = t/edge/fault.c t/interop/dice.c
 t_edge_fault_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_fault_LDADD = libdaemon.a $(CHECK_LIBS) -lm
 t_edge_region_SOURCES = t/edge/region.c
@@ -18,4 +18,4 @@ t_edge_rights_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_rights_LDADD = libdaemon.a $(CHECK_LIBS)
 t_edge_wire_SOURCES = t/edge/wire.c
 t_edge_wire_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
-t_edge_wire_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread
+t_edge_wire_LDADD = libdaemon.a liblab.a libproto.a $(YAML_LIBS) $(JANSSON_LIBS) $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread

@@ -27,7 +27,7 @@
 
 #include "daemon/ctx.h"
 #include "daemon/conf.h"
-#include "daemon/fault.h"
+#include "daemon/faults.h"
 #include "daemon/peer.h"
 #include "daemon/region.h"
 #include "daemon/shard.h"
@@ -220,6 +220,8 @@ static void tap_look(struct tap_listener *l, struct tap_pkt *p, const struct tap
 		icrc_rx_init(&rx);
 	if (fate->dropped && !p->b && p->data && fate->comment)
 		return;		/* damaged on its way */
+	if (p->bad && fate->comment)
+		return;		/* about to be */
 	seen[p->dir]++;
 	if (!p->b || p->local != alone || (p->dir == TAP_OUT && p->qpn != qpn))
 		die("tap: a strange packet");
@@ -245,8 +247,6 @@ static void look_end(void)
 	for (unsigned n = 0; n < ROUNDS; n++)
 		sum += message(n).len;
 	tap_unlisten(&look);
-	if (shards[0]->tap)
-		die("tap: it is still there");
 	if (!seen[TAP_OUT] || bytes_seen[TAP_IN] + (alone ? 0 : bytes_seen[TAP_OUT]) < sum)
 		die("tap: packets were not seen");
 }
@@ -310,6 +310,7 @@ static void run(int fd, enum io_kind kind)
 	device_make();
 	shards_n = 1;
 	must(shard_start(0, kind), "shard");
+	faults_start(NULL, NULL);
 	must(gid_start(loop), "addresses");
 	if (!devices[0].gid[1].wire) {
 		fprintf(stderr, "wire: UDP port 4791 is not to be had here\n");
@@ -331,6 +332,9 @@ static void run(int fd, enum io_kind kind)
 	tell_and_hear(fd, "d", &c, 1);
 	if (tapped)
 		look_end();
+	faults_stop(NULL);
+	if (shards[0]->tap)
+		die("tap: it is still there");
 	shard_stop(shards[0]);
 	gid_stop(loop);
 	for (unsigned n = 0; n < ROUNDS; n++)
@@ -354,7 +358,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "alone"))
 			alone = true;
 		else
-			wrong = fault_parse(argv[i]);
+			wrong = faults_read(argv[i], NULL);
 	}
 	if (wrong) {
 		fprintf(stderr, "wire: %s\n", wrong);

@@ -54,7 +54,7 @@ t_fuzz_pcapng_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
 t_fuzz_pcapng_fuzz_LDADD = liblab.a
 endif
 
-CTL_FUZZ_LIBS = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(CONFUSE_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread
+CTL_FUZZ_LIBS = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(CONFUSE_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread
 check_PROGRAMS += t/fuzz/ctl_replay
 TESTS += t/fuzz/ctl_replay
 t_fuzz_ctl_replay_SOURCES = t/fuzz/ctl.c t/fuzz/replay.c

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Not among TESTS: it takes minutes and a virtual machine. t/interop/matrix runs it.
 check_PROGRAMS += t/interop/relay
-t_interop_relay_SOURCES = t/interop/relay.c
+t_interop_relay_SOURCES = t/interop/relay.c t/interop/dice.c t/interop/dice.h
 t_interop_relay_LDADD = libdaemon.a
 
 EXTRA_DIST += \

@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../daemon/fault.h"
+#include "dice.h"
 
 #define FRAME_MAX	65536
 #define BURST		64		/* frames of one side before the other is looked at */
@@ -46,8 +46,9 @@ struct late {			/* a frame that is on its way */
 
 static struct {
 	int fd[WAYS];		/* where frames of that way go */
-	struct fault_conf conf[WAYS];
-	struct fault dice[WAYS];
+	struct fault_spec conf[WAYS];
+	bool on[WAYS];
+	struct dice dice[WAYS];
 	struct late *late;	/* the earliest first */
 	FILE *pcap;
 	bool cut;
@@ -138,8 +139,7 @@ static void suffer(int way, uint8_t *f, size_t len, size_t at)
 {
 	struct fate fate;
 
-	fault_conf = relay.conf[way];
-	fate = fault_draw(&relay.dice[way], len - at);
+	fate = dice_throw(&relay.dice[way], &relay.conf[way], len - at);
 	if (fate.lost) {
 		relay.lost++;
 		return;
@@ -177,7 +177,7 @@ static void pass(int from, int way)
 			record(f, (size_t)n);
 		if (at && relay.cut)
 			relay.lost++;
-		else if (at && relay.conf[way].on)
+		else if (at && relay.on[way])
 			suffer(way, f, (size_t)n, at);
 		else
 			deliver(way, f, (size_t)n);
@@ -192,16 +192,16 @@ static const char *order_fault(char *text)
 	const char *wrong;
 
 	if (!strcmp(text, "off")) {
-		relay.conf[OUT].on = relay.conf[IN].on = false;
+		relay.on[OUT] = relay.on[IN] = false;
 		return NULL;
 	}
 	if (way == IN && strncmp(text, "in ", 3))
 		return "fault out SPEC, fault in SPEC, or fault off";
-	wrong = fault_parse(strchr(text, ' ') + 1);
+	wrong = fault_spec_parse(strchr(text, ' ') + 1, &relay.conf[way]);
 	if (wrong)
 		return wrong;
-	relay.conf[way] = fault_conf;
-	fault_init(&relay.dice[way], (unsigned)way);
+	relay.on[way] = true;
+	dice_init(&relay.dice[way], relay.conf[way].seed, (unsigned)way);
 	return NULL;
 }
 

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* fault.c - `rdmactl fault add|list|clear|check`: rules for packets, in a daemon that runs. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rdmad/sock.h>
+
+#include "command.h"
+#include "daemon.h"
+#include "show.h"
+
+#include "../lab/rule.h"
+
+#define TEXT_MOST (1u << 20)
+
+struct options {
+	bool log;
+	bool seeded;
+	uint64_t seed;
+};
+
+static int usage(int status)
+{
+	fputs("usage: rdmactl fault add [--seed N] FILE   rules of that file (rdmad-fault(5)) from now on; -: standard input\n"
+	      "       rdmactl fault list [--log]          the rules, and how often each matched and acted; --log: what was\n"
+	      "                                           decided, packet by packet\n"
+	      "       rdmactl fault clear [ID]            takes one away, or all\n"
+	      "       rdmactl fault check FILE            is it right? Asks no daemon\n", status ? stderr : stdout);
+	return status;
+}
+
+static char *text_read(const char *path, size_t *len)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	char *text = malloc(TEXT_MOST + 2);
+
+	if (f && text) {
+		*len = fread(text, 1, TEXT_MOST + 1, f);
+		if (!ferror(f)) {
+			if (f != stdin)
+				fclose(f);
+			return text;
+		}
+	}
+	fprintf(stderr, "rdmactl: %s: %s\n", path, strerror(errno));
+	if (f && f != stdin)
+		fclose(f);
+	free(text);
+	return NULL;
+}
+
+/* A file is one that rules are read from if rules can be read from it. */
+static int check(const char *path)
+{
+	struct rules rules = { 0 };
+	struct rule_error err;
+	size_t len;
+	char *text = text_read(path, &len);
+	int n;
+
+	if (!text)
+		return 1;
+	n = rules_add(&rules, text, len, &(struct rule_host){ 0 }, &err);
+	rules_fini(&rules);
+	free(text);
+	if (n < 0)
+		fprintf(stderr, "%s:%u: %s\n", path, err.line, err.text);
+	else
+		printf("%s: %d rule%s\n", path, n, n == 1 ? "" : "s");
+	return n < 0;
+}
+
+static int connected(const struct ask *ask)
+{
+	int fd = daemon_find(ask->socket, false);
+
+	if (fd >= 0 && !daemon_hello(fd)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool swap(int fd, const struct msg_req *req, int with, struct msg_rep *rep)
+{
+	if (sock_swap_fd(fd, req, msg_req_len(req->op), with, rep, sizeof(*rep)) != (ssize_t)sizeof(*rep)) {
+		fprintf(stderr, "rdmactl: the daemon closed the connection; its log says why\n");
+		return false;
+	}
+	if (rep->err == EPERM)
+		fprintf(stderr, "rdmactl: rules are for root and for the user whom the daemon belongs to\n");
+	else if (rep->err == EOPNOTSUPP)
+		fprintf(stderr, "rdmactl: this daemon was built without faults (--disable-lab)\n");
+	else if (rep->err == ENOENT)
+		fprintf(stderr, "rdmactl: there is no such rule; rdmactl fault list shows them\n");
+	else if (rep->err)
+		fprintf(stderr, "rdmactl: the daemon answered: %s\n", strerror(rep->err));
+	return !rep->err;
+}
+
+static int add(const struct ask *ask, const char *path, const struct options *opt)
+{
+	struct msg_req req = { .op = MSG_FAULT, .fault = { .what = FAULT_ADD, .keep = 1, .seeded = opt->seeded, .seed = opt->seed } };
+	struct msg_rep rep;
+	size_t len;
+	char *text = text_read(path, &len);
+	int fd, mem, status = 1;
+
+	if (!text)
+		return 1;
+	fd = connected(ask);
+	mem = memfd_create("rules", MFD_CLOEXEC);
+	if (fd >= 0 && (mem < 0 || write(mem, text, len) != (ssize_t)len)) {
+		fprintf(stderr, "rdmactl: %s\n", strerror(errno));
+	} else if (fd >= 0 && swap(fd, &req, mem, &rep)) {
+		status = rep.fault.wrong != 0;
+		rep.fault.text[sizeof(rep.fault.text) - 1] = '\0';
+		if (status)
+			fprintf(stderr, "%s:%u: %s\n", path, rep.fault.line, rep.fault.text);
+		else
+			printf("%u rule%s added\n", rep.fault.n, rep.fault.n == 1 ? "" : "s");
+	}
+	if (mem >= 0)
+		close(mem);
+	if (fd >= 0)
+		close(fd);
+	free(text);
+	return status;
+}
+
+static int clear(const struct ask *ask, const char *id)
+{
+	struct msg_req req = { .op = MSG_FAULT, .fault = { .what = FAULT_CLEAR } };
+	struct msg_rep rep;
+	char *end;
+	bool ok;
+	int fd;
+
+	if (id) {
+		req.fault.id = (uint32_t)strtoul(id, &end, 10);
+		if (!req.fault.id || *end) {
+			fprintf(stderr, "rdmactl: \"%s\" is no number of a rule; rdmactl fault list shows them\n", id);
+			return 2;
+		}
+	}
+	fd = connected(ask);
+	if (fd < 0)
+		return 1;
+	ok = swap(fd, &req, -1, &rep);
+	close(fd);
+	if (ok)
+		printf("%u rule%s gone\n", rep.fault.n, rep.fault.n == 1 ? "" : "s");
+	return !ok;
+}
+
+static void show_rules(const json_t *j)
+{
+	json_t *r;
+	size_t i;
+
+	printf("%4s %10s %10s  %-32s %s\n", "ID", "MATCHES", "HITS", "DOES", "NAME");
+	json_array_foreach(json_object_get(j, "rules"), i, r)
+		printf("%4lld %10lld %10lld  %-32s %s\n", show_num(r, "id"), show_num(r, "matches"), show_num(r, "hits"), show_str(r, "do"),
+		       show_str(r, "name"));
+}
+
+static int list(const struct ask *ask, bool log)
+{
+	int fd = connected(ask);
+	json_t *j, *n;
+	size_t i;
+
+	if (fd < 0)
+		return 1;
+	j = daemon_dump(fd, DUMP_FAULTS);
+	close(fd);
+	if (!j)
+		return 1;
+	if (ask->json)
+		return show_json(j);
+	if (!log)
+		show_rules(j);
+	else
+		json_array_foreach(json_object_get(j, "log"), i, n)
+			printf("%s\n", show_str(n, "text"));
+	json_decref(j);
+	return show_end();
+}
+
+static bool options_read(int argc, char **argv, struct options *opt, int *status)
+{
+	static const struct option longs[] = {
+		{ "seed", required_argument, NULL, 's' }, { "log", no_argument, NULL, 'l' }, { "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	char *end;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "s:lh", longs, NULL)) >= 0) {
+		switch (c) {
+		case 's':
+			errno = 0;
+			opt->seeded = true;
+			opt->seed = strtoull(optarg, &end, 0);
+			if (!errno && end != optarg && !*end && optarg[0] != '-')
+				break;
+			fprintf(stderr, "rdmactl: --seed %s: a seed is a whole number\n", optarg);
+			*status = 2;
+			return false;
+		case 'l': opt->log = true; break;
+		case 'h':
+			*status = usage(0);
+			return false;
+		default:
+			*status = usage(2);
+			return false;
+		}
+	}
+	return true;
+}
+
+int fault_main(int argc, char **argv, const struct ask *ask)
+{
+	struct options opt = { 0 };
+	int status = 0, n;
+	const char *what, *arg;
+
+	if (!options_read(argc, argv, &opt, &status))
+		return status;
+	n = argc - optind;
+	what = n > 0 ? argv[optind] : "";
+	arg = n > 1 ? argv[optind + 1] : NULL;
+	if (!strcmp(what, "add") && n == 2)
+		return add(ask, arg, &opt);
+	if (!strcmp(what, "check") && n == 2)
+		return check(arg);
+	if (!strcmp(what, "list") && n == 1)
+		return list(ask, opt.log);
+	if (!strcmp(what, "clear") && n <= 2)
+		return clear(ask, arg);
+	return usage(2);
+}
