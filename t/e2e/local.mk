@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/e2e/vdata t/e2e/puppet t/e2e/rawsend
+check_PROGRAMS += t/e2e/rawsend
 t_e2e_rawsend_SOURCES = t/e2e/rawsend.c
 t_e2e_rawsend_CPPFLAGS =
 t_e2e_rawsend_LDADD = -libverbs
+check_PROGRAMS += t/e2e/fate t/e2e/vdata t/e2e/puppet
+t_e2e_fate_SOURCES = t/e2e/fate.c
+t_e2e_fate_CPPFLAGS =
+t_e2e_fate_LDADD = -libverbs
 t_e2e_puppet_SOURCES = t/e2e/puppet.c
 t_e2e_puppet_CPPFLAGS =
 t_e2e_puppet_LDADD = -libverbs
@@ -23,6 +27,7 @@ t_e2e_vdata_LDADD = -libverbs -lpthread
 E2E_TESTS = \
 	t/e2e/capture.test \
 	t/e2e/cnp.test \
+	t/e2e/fault.test \
 	t/e2e/icrc.test \
 	t/e2e/ipv6.test \
 	t/e2e/kill.test \
