@@ -138,6 +138,7 @@ static enum tap_kind kind_of(uint8_t opcode)
 	case KIND_ATOMIC_ACK:
 		return TAP_RESPONSE;
 	case KIND_ACK:
+	case KIND_CNP:
 		return TAP_ACK;
 	}
 	return TAP_REQUEST;
@@ -159,6 +160,8 @@ struct flow *flow_note(struct flows *fs, struct tap_pkt *p)
 		return NULL;
 	/* Requests that it sends, and what comes back, count from sq_psn. */
 	mine = (p->kind == TAP_REQUEST) == (p->dir == TAP_OUT);
+	if (p->b->op_first == OPCODE_CNP)
+		return f;
 	p->has_rel = p->qp.type != QPT_UD || p->dir == TAP_OUT;
 	p->rel = psn_diff(p->b->psn, mine ? p->qp.sq_psn : p->qp.rq_psn);
 	if (p->qp.type != QPT_UD && p->qp.type != QPT_UC)

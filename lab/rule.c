@@ -72,6 +72,8 @@ static bool opcode_matches(const struct rule *r, const struct burst *b)
 {
 	unsigned op = OP_OF(b->op_first);
 
+	if (b->op_first == OPCODE_CNP)
+		return r->cnp;
 	if (!(r->services >> (b->op_first >> 5) & 1))
 		return false;
 	if (op == OP_ACKNOWLEDGE && r->syndromes)

@@ -63,6 +63,7 @@ struct rule {
 	unsigned services;		/* bit per service (opcode >> 5) */
 	unsigned syndromes;		/* of acknowledgements: 1 ACK, 2 NAK, 4 RNR NAK */
 	bool cm;			/* those of QP 1 */
+	bool cnp;
 
 	/* Which of these. */
 	struct rule_range nth;		/* 1 is the first */

@@ -31,7 +31,7 @@ static bool get_at(struct reader *rd, const struct node *n, void *rule)
 
 static const struct rule nothing = {
 	.nth_qp = { 0, -1 }, .psn = { 0, -1 }, .rel = { 0, -1 }, .iter = { 0, -1 }, .nth = { 0, -1 }, .ns = { 0, -1 },
-	.dirs = 1u << TAP_OUT, .paths = 3, .ops = UINT32_MAX, .services = 0xff, .cm = true, .share = 1ull << 53,
+	.dirs = 1u << TAP_OUT, .paths = 3, .ops = UINT32_MAX, .services = 0xff, .cm = true, .cnp = true, .share = 1ull << 53,
 };
 
 /* Of a moment only devices and QPs can be said, and only what happens to these can happen. */

@@ -155,10 +155,10 @@ static bool one_packet(struct reader *rd, const struct node *n, void *rule)
 		return false;
 	if (r->ops == ALL_OPS) {
 		r->ops = 0;
-		r->cm = false;
+		r->cm = r->cnp = false;
 	}
-	if (!strcmp(word, "cm")) {
-		r->cm = true;
+	if (!strcmp(word, "cm") || !strcmp(word, "cnp")) {
+		*(word[2] ? &r->cnp : &r->cm) = true;
 		return true;
 	}
 	ops = ops_of(word, &syndromes);
@@ -166,7 +166,7 @@ static bool one_packet(struct reader *rd, const struct node *n, void *rule)
 	r->syndromes |= syndromes;
 	if (!ops && !syndromes)
 		return node_bad(rd, n, "\"%.40s\" is no kind of packet; there are request, response, send, write, read, atomic, "
-				"flush, atomic-write, ack, nak, rnr, cm, and opcodes such as send_middle", word);
+				"flush, atomic-write, ack, nak, rnr, cm, cnp, and opcodes such as send_middle", word);
 	return true;
 }
 

@@ -177,6 +177,18 @@ START_TEST(service_and_cm)
 }
 END_TEST
 
+START_TEST(cnp)
+{
+	lab_begin(&lab, RULE("packet: [send, ack]", ""));
+	ck_assert(!lab_drops(&lab, QP(1), OPCODE_CNP, 0));
+	lab_end(&lab);
+	lab_begin(&lab, RULE("packet: cnp", ""));
+	ck_assert(lab_drops(&lab, QP(1), OPCODE_CNP, 0));
+	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_MIDDLE, 0));
+	lab_end(&lab);
+}
+END_TEST
+
 START_TEST(psns)
 {
 	ck_assert_uint_eq(dropped(RULE("psn: 0xfffff2", ""), 32), 1u << 2);
@@ -342,5 +354,5 @@ START_TEST(long_log)
 }
 END_TEST
 
-TEST_MAIN("rule", by_default_what_leaves, direction, device, path, queue_pairs, packets, acknowledgements, service_and_cm, psns,
+TEST_MAIN("rule", by_default_what_leaves, direction, device, path, queue_pairs, packets, acknowledgements, service_and_cm, cnp, psns,
 	  transmissions, time_window, counts, counts_per_qp, probability, seeds, in_turn, come_and_go, long_log)
