@@ -145,6 +145,7 @@ bool ctx_publish(struct shard *s, mono_t now)
 }
 
 struct obj *obj_find(const struct shard *s, enum obj_kind kind, unsigned device, uint32_t number) { return NULL; }
+struct obj *obj_get(const struct ctx *c, enum obj_kind kind, uint32_t number) { return NULL; }
 mono_t ctx_deadline(const struct shard *s) { return MONO_NEVER; }
 bool ctx_pending(const struct shard *s) { return false; }
 void ctx_sleep(struct shard *s) { (void)s; }
