@@ -43,6 +43,7 @@ struct rung {
 	bool request;		/* of a connected service */
 	bool dup;		/* the receiver had it already */
 	bool out;		/* seen where it left */
+	bool asked;		/* FATE_MISSING: a NAK asks for it */
 	uint16_t again;		/* k-th repetition */
 	uint32_t n;		/* packets; of a FATE_MISSING */
 	int64_t rel;		/* PSN, counted from the first of its direction; answers: of the other one */

@@ -217,7 +217,6 @@ void ladder_end(struct ladder *l, const uint32_t *qpn, unsigned qpns)
 {
 	uint32_t n = 0;
 
-	fate_end(l);
 	connect_all(l);
 	for (uint32_t i = 0; i < l->n; i++) {
 		struct rung *r = &l->rung[i];
@@ -226,11 +225,13 @@ void ladder_end(struct ladder *l, const uint32_t *qpn, unsigned qpns)
 			drop(r);
 			continue;
 		}
-		count(&l->conn[r->conn], r);
 		l->rung[n++] = *r;
 	}
 	l->n = n;
 	if (n)
 		qsort(l->rung, n, sizeof(*l->rung), by_time);
+	fate_end(l);
+	for (uint32_t i = 0; i < n; i++)
+		count(&l->conn[l->rung[i].conn], &l->rung[i]);
 	tidy(l);
 }

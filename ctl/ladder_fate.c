@@ -13,6 +13,7 @@
 #include "ladder.h"
 
 #define GAP_MAX		4096u	/* packets that are missed one by one */
+#define LOOK_BACK	16384u	/* rungs that are looked at again */
 
 static const char *duration(char *buf, size_t len, uint64_t ns)
 {
@@ -39,6 +40,8 @@ static uint32_t newest(const struct ladder *l, const struct stream *s, uint64_t 
 
 	return i == NOWHERE || i < l->rail[s->id].since ? NOWHERE : i;
 }
+
+static uint32_t recent(uint32_t first, uint32_t end) { return end > LOOK_BACK && first < end - LOOK_BACK ? end - LOOK_BACK : first; }
 
 /* Packets seq .. seq+n-1 of a stream are not in the capture, seen at rung i. */
 static void missing(struct ladder *l, uint32_t i, const struct stream *of, const struct stream *base, uint64_t seq, uint64_t n,
@@ -90,7 +93,7 @@ static void in_vain(struct ladder *l, uint32_t i, uint32_t prev, const struct st
 	}
 	if (!acked || !s->mate)
 		return;
-	for (uint32_t k = prev + 1; k < i; k++)
+	for (uint32_t k = recent(prev + 1, i); k < i; k++)
 		if (l->rung[k].stream == s->mate->id && l->rung[k].class == RUNG_ACK && l->rung[k].rel >= r->rel)
 			lost(&l->rung[k], "lost: what it acknowledges was sent again, as packet %llu", r->no);
 }
@@ -108,7 +111,7 @@ static void read_again(struct ladder *l, uint32_t i, const struct stream *s, con
 	if (k == NOWHERE || l->rung[k].fate == FATE_MISSING)
 		return;
 	lost(&l->rung[k], "lost: packet %llu asks for it again", r->no);
-	for (k++; k < i; k++)
+	for (k = recent(k + 1, i); k < i; k++)
 		if (l->rung[k].stream == s->mate->id && !l->rung[k].request && l->rung[k].class == RUNG_READ && l->rung[k].seq > seq &&
 		    l->rung[k].fate == FATE_OK)
 			l->rung[k].fate = FATE_DISCARDED;
@@ -134,7 +137,7 @@ static void repeated(struct ladder *l, uint32_t i, const struct stream *s, const
 	if (prev == NOWHERE)
 		return;
 	if (l->rung[prev].fate == FATE_MISSING) {
-		r->again = b->nak && seq >= b->nak_seq;
+		r->again = l->rung[prev].asked;
 		rung_note(r, r->again ? "what was missing, sent again" : "what was missing comes late");
 		return;
 	}
@@ -213,10 +216,13 @@ void fate_uc(struct ladder *l, uint32_t i, struct stream *s, const struct packet
 /* From rung first of stream s on, what is not before seq was in vain. */
 static void all_discarded(struct ladder *l, uint32_t first, const struct stream *s, uint64_t seq, const char *why, uint64_t no)
 {
-	for (uint32_t k = first; k < l->n; k++) {
+	for (uint32_t k = recent(first, l->n); k < l->n; k++) {
 		struct rung *r = &l->rung[k];
 
-		if (r->stream != s->id || !r->request || r->seq < seq || r->fate != FATE_OK)
+		if (r->stream != s->id || !r->request || (r->seq < seq && r->fate != FATE_MISSING))
+			continue;
+		r->asked = true;
+		if (r->fate != FATE_OK)
 			continue;
 		r->fate = FATE_DISCARDED;
 		rung_note(r, why, (unsigned long long)no);
@@ -274,8 +280,9 @@ static void acknowledge(struct ladder *l, uint32_t i, const struct stream *r, co
 		rung_note(a, "expected %" PRId64 ", and got one behind it: go back to %" PRId64, a->rel, a->rel);
 		if (what)
 			lost(what, "lost: the NAK, packet %llu, asks for it", a->no);
+		/* A rung of what is missing stands behind the one that was seen instead. */
 		if (k != NOWHERE)
-			all_discarded(l, k + 1, r, a->seq + 1, "discarded: one before it was missing (NAK, packet %llu)", a->no);
+			all_discarded(l, what || !k ? k + 1 : k - 1, r, a->seq + 1, "discarded: one before it was missing (NAK, packet %llu)", a->no);
 		break;
 	case AETH_RESERVED:
 		break;

@@ -15,6 +15,7 @@ struct svg {
 	FILE *f;
 	const struct ladder *l;
 	struct rows rows;
+	bool both_ends;		/* some packets were captured where they arrive, too */
 };
 
 static double left_of(uint32_t conn) { return MARGIN_LEFT + (double)COLUMN * conn + RAIL_AT; }
@@ -166,6 +167,15 @@ static void label(FILE *f, const struct rung *r, double x, double y, double angl
 	fputs("</text>", f);
 }
 
+static double letters(const struct rung *r)
+{
+	size_t say = r->say ? strlen(r->say) : 0;
+	char buf[64];
+
+	return (double)(strlen(opcode(buf, sizeof(buf), r, true)) + (r->class == RUNG_CM ? 0 : 4) + (r->len ? 6 : 0) +
+			(say ? (say > 30 ? 30 : say) + 2 : 0));
+}
+
 static void group(FILE *f, const struct rung *r, const char *more)
 {
 	fprintf(f, "<g class=\"rung %s%s%s%s%s%s\">", class_name(r->class), r->fate ? " " : "", r->fate ? fate_name(r->fate) : "",
@@ -205,7 +215,8 @@ static void rung(const struct svg *s, const struct row *row)
 		arrow(f, xe, ye, dir, angle);
 	if (r->fate == FATE_UNANSWERED)
 		fprintf(f, "<text class=\"mark\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">?</text>", x1 - dir * 18, y1 - 7);
-	part = part < 1 ? part / 2 : 0.5;
+	/* Captured at both ends they cross: what they are stands near where they begin, beside the head of what ends there. */
+	part = fmax(s->both_ends ? 0.24 : part / 2, fmin(0.6, (18 + letters(r) * 2.9) / fabs(x1 - x0)));
 	label(f, r, x0 + (x1 - x0) * part, y0 + (y1 - y0) * part, dir * angle);
 	chips(f, r, x0, y0, x1, y1, dir);
 	fputs("</g>\n", f);
@@ -355,6 +366,8 @@ bool ladder_svg(const struct ladder *l, const struct ladder_style *style, FILE *
 	struct svg s = { .f = f, .l = l };
 	double width = MARGIN_LEFT + (double)COLUMN * l->conns;
 
+	for (uint32_t i = 0; i < l->n; i++)
+		s.both_ends |= l->rung[i].arrived;
 	if (!rows_fold(&s.rows, l, style->unfold))
 		return false;
 	fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"pic%s\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n<style>\n",

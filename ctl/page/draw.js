@@ -2,6 +2,7 @@
 /* draw.js - rows as SVG. */
 "use strict";
 
+const bothEnds = data.rungs.some((r) => r.at);
 const NS = "http://www.w3.org/2000/svg";
 
 function el(parent, name, attrs, text) {
@@ -62,6 +63,12 @@ function label(g, r, x, y, angle) {
 		el(t, "tspan", { class: "says", dx: 8 }, r.say.length > 30 ? r.say.slice(0, 29) + "…" : r.say);
 }
 
+function letters(r) {
+	const say = Math.min(30, (r.say || "").length);
+
+	return opcode(r).length + (r.rel === undefined ? 0 : 4) + (r.len ? 6 : 0) + (say ? say + 2 : 0);
+}
+
 function chips(g, r, x0, y0, x1, y1, dir) {
 	if (r.again)
 		chip(g, x0, y0, -dir, r.again > 1 ? "again ×" + r.again : "again", "warn");
@@ -96,7 +103,8 @@ function rung(g, it, col, points, quietly) {
 		return;
 	if (r.fate === "unanswered")
 		el(g, "text", { class: "mark", x: x1 - dir * 18, y: y1 - 7, "text-anchor": "middle" }, "?");
-	const mid = part < 1 ? part / 2 : 0.5;
+	/* Captured at both ends they cross: what they are stands near where they begin, beside the head of what ends there. */
+	const mid = Math.max(bothEnds ? 0.24 : part / 2, Math.min(0.6, (18 + letters(r) * 2.9) / Math.abs(x1 - x0)));
 
 	label(g, r, x0 + (x1 - x0) * mid, y0 + (y1 - y0) * mid, dir * angle);
 	chips(g, r, x0, y0, x1, y1, dir);

@@ -229,7 +229,7 @@ function trouble(step) {
 
 		return it.kind !== "quiet" && (r.fate || r.again || r.kind === "nak" || r.kind === "rnr" || r.say);
 	});
-	const at = bad.findIndex((it) => it.first === pinned), here = stage.scrollTop + stage.clientHeight / 2;
+	const at = bad.findIndex((it) => it.first === pinned), here = stage.scrollTop;
 	let k = at + step;
 
 	if (!bad.length)
