@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ladder_live.h"
 #include "show.h"
 #include "source.h"
 
@@ -24,18 +25,23 @@ struct options {
 	uint64_t first, last;	/* packets of the file */
 	struct ladder_style style;
 	bool json;
+	const char *count, *seconds;	/* of a live one */
+	const struct ask *ask;
 };
 
 static void usage(FILE *f)
 {
-	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE\n"
-	      "Draws a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram.\n"
+	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE|live\n"
+	      "Draws a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: what passes\n"
+	      "the daemon from now on, until ^C.\n"
 	      "  -o, --output FILE      what is made, by its ending: a page (.html) or a picture (.svg)\n"
 	      "  -f, --format KIND      html or svg, whatever the name; - is standard output\n"
 	      "  -q, --qp QPN,...       only connections of these queue pairs, of either end\n"
 	      "  -p, --packets A[-B]    only these packets of the file\n"
 	      "  -u, --unfold           a picture in which each packet has its line\n"
 	      "  -m, --max N            stop after N packets (default: 200000)\n"
+	      "  -c, --count N          live: stop after N packets\n"
+	      "  -T, --seconds S        live: stop after so long\n"
 	      "  -t, --title TEXT       instead of the file's name\n"
 	      "      --theme KIND       auto (the viewer's), light or dark\n"
 	      "With rdmactl --json: what was found, on standard output; no -o is needed.\n"
@@ -70,6 +76,15 @@ static void take(struct ladder *l, const struct source *s, const struct pcapng_i
 	t.dir = dir == PCAPNG_OUT ? TAKEN_OUT : dir == PCAPNG_IN ? TAKEN_IN : TAKEN_ANYWHERE;
 	t.comment = comment_of(it, comment, sizeof(comment));
 	ladder_frame(l, &t);
+}
+
+struct live_arg { struct ladder *l; const struct options *o; };
+
+static void take_live(void *arg, const struct source *s, const struct pcapng_item *it, uint64_t no)
+{
+	const struct live_arg *a = arg;
+
+	take(a->l, s, it, no, a->o);
 }
 
 /* false: it is no capture; a file that is cut is told of, and what is there is drawn. */
@@ -161,11 +176,16 @@ static int file(const char *name, struct options *o, uint32_t max)
 	l->name = name;
 	l->title = o->title ? o->title : slash ? slash + 1 : name;
 	l->check.find.has_from = true;	/* nobody's: nothing is a finding, and nothing is told */
-	if (!source_open(&s, name))
-		fprintf(stderr, "rdmactl: %s: %s\n", name, s.error);
-	else if (read_all(l, &s, o))
-		status = draw(l, o);
-	source_close(&s);
+	if (!strcmp(name, "live")) {
+		status = ladder_live(l, o->ask, o->count, o->seconds, take_live, &(struct live_arg){ l, o });
+		status = status ? status : draw(l, o);
+	} else {
+		if (!source_open(&s, name))
+			fprintf(stderr, "rdmactl: %s: %s\n", name, s.error);
+		else if (read_all(l, &s, o))
+			status = draw(l, o);
+		source_close(&s);
+	}
 	ladder_free(l);
 	free(l);
 	return status;
@@ -244,8 +264,10 @@ static bool option(struct options *o, int c, uint32_t *max)
 		if (*end || !*max)
 			fprintf(stderr, "rdmactl: --max %s: a number of packets\n", optarg);
 		return !*end && *max;
+	case 'c': o->count = optarg; return true;
+	case 'T': o->seconds = optarg; return true;
 	case 't': o->title = optarg; return true;
-	case 'T': return theme_get(o, optarg);
+	case 'k': return theme_get(o, optarg);
 	case 'j': o->json = true; return true;
 	}
 	usage(stderr);
@@ -258,14 +280,15 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 		{ "output", required_argument, NULL, 'o' }, { "format", required_argument, NULL, 'f' },
 		{ "qp", required_argument, NULL, 'q' }, { "packets", required_argument, NULL, 'p' },
 		{ "unfold", no_argument, NULL, 'u' }, { "max", required_argument, NULL, 'm' }, { "title", required_argument, NULL, 't' },
-		{ "theme", required_argument, NULL, 'T' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "theme", required_argument, NULL, 'k' }, { "count", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 'T' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
 	};
-	struct options o = { .json = ask->json, .first = 1, .last = UINT64_MAX };
+	struct options o = { .ask = ask, .json = ask->json, .first = 1, .last = UINT64_MAX };
 	uint32_t max = PACKETS_MAX;
 	const char *dot;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "o:f:q:p:um:t:jh", longs, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "o:f:q:p:um:t:c:T:jh", longs, NULL)) >= 0) {
 		if (c == 'h') {
 			usage(stdout);
 			return 0;

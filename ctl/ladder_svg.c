@@ -267,9 +267,14 @@ static void gap(const struct svg *s, const struct row *row)
 	double y = row->y - GAP_HEIGHT / 2 - 9;
 	char buf[32];
 
-	for (uint32_t c = 0; c < s->l->conns; c++)
+	for (uint32_t c = 0; c < s->l->conns; c++) {
+		uint64_t ns = s->l->rung[row->first].ns;
+
+		if (ns <= s->l->conn[c].begin || ns - row->gap >= s->l->conn[c].end)
+			continue;
 		fprintf(s->f, "<path class=\"break\" d=\"M%.1f %.1fv16M%.1f %.1fv16\"/><text class=\"gap\" x=\"%.1f\" y=\"%.1f\">%s of silence</text>\n",
 			left_of(c), y - 7, right_of(c), y - 7, (left_of(c) + right_of(c)) / 2, y + 4, duration(buf, sizeof(buf), row->gap));
+	}
 }
 
 static void row(const struct svg *s, const struct row *r)
@@ -291,8 +296,10 @@ static void row(const struct svg *s, const struct row *r)
 
 static void bar(const struct svg *s, double x, double y, double y2, const char *state, const char *why)
 {
+	if (y2 <= y)
+		return;
 	fprintf(s->f, "<rect class=\"rail %s\" x=\"%.1f\" y=\"%.1f\" width=\"8\" height=\"%.1f\" rx=\"3\"><title>%s</title></rect>", state, x - 4,
-		y, fmax(1, y2 - y), why);
+		y, y2 - y, why);
 }
 
 static const struct band *band_next(const struct ladder *l, const struct conn_side *at, const struct band *b)
@@ -303,21 +310,23 @@ static const struct band *band_next(const struct ladder *l, const struct conn_si
 	return NULL;
 }
 
+/* Rails last as long as their connection. */
 static void rail(const struct svg *s, double x, uint32_t conn, unsigned side)
 {
 	const struct conn_side *at = &s->l->conn[conn].side[side];
 	const struct band *b = s->l->bands ? band_next(s->l, at, NULL) : NULL, *next;
-	double y, end = s->rows.height, named = -100;
+	double begin = fmax(0, rows_place(&s->rows, s->l, s->l->conn[conn].begin) - MARGIN_TOP);
+	double y, end = fmin(s->rows.height, rows_place(&s->rows, s->l, s->l->conn[conn].end) + ROW_HEIGHT + 12), named = -100;
 
 	if (!b)
-		bar(s, x, 0, end, "RTS rest", "its state is not known: it sends and receives");
+		bar(s, x, begin, end, "RTS rest", "its state is not known: it sends and receives");
 	else
-		bar(s, x, 0, rows_place(&s->rows, s->l, b->ns) - 4, "rest", "before: not known");
+		bar(s, x, begin, rows_place(&s->rows, s->l, b->ns) - 4, "rest", "before: not known");
 	for (; b; b = next) {
 		next = band_next(s->l, at, b);
 		if (next && next->ns == b->ns)
 			continue;
-		y = rows_place(&s->rows, s->l, b->ns) - 4;
+		y = fmax(begin, rows_place(&s->rows, s->l, b->ns) - 4);
 		bar(s, x, y, next ? rows_place(&s->rows, s->l, next->ns) - 4 : end, b->state, b->why);
 		if (y - named > 12)
 			fprintf(s->f, "<text class=\"state\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>", x + (side ? 10 : -10), y + 9,

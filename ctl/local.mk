@@ -13,6 +13,7 @@ noinst_HEADERS += \
 	ctl/frame.h \
 	ctl/ladder.h \
 	ctl/ladder_fold.h \
+	ctl/ladder_live.h \
 	ctl/ladder_text.h \
 	ctl/metrics.h \
 	ctl/rule.def \
@@ -42,6 +43,7 @@ rdmactl_SOURCES = \
 	ctl/ladder_fate.c \
 	ctl/ladder_fold.c \
 	ctl/ladder_json.c \
+	ctl/ladder_live.c \
 	ctl/ladder_map.c \
 	ctl/ladder_page.c \
 	ctl/ladder_read.c \

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 dist_man_MANS += \
 	man/rdmactl-capture.8 \
+	man/rdmactl-ladder.8 \
 	man/rdmad-run.1 \
 	man/rdmad-cm.7 \
 	man/rdmad-interop.7 \
@@ -13,6 +14,7 @@ nodist_man_MANS = \
 	man/rdmactl.8 \
 	man/rdmad-verbs.7
 EXTRA_DIST += \
+	man/ladder.svg \
 	man/fill.awk \
 	man/rdmactl-check.8.in \
 	man/rdmactl.8.in \

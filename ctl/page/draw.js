@@ -160,21 +160,25 @@ function segments(c, side) {
 	return c.states.filter((s) => s[0] === side).sort((a, b) => a[2] - b[2]);
 }
 
-function rail(svg, x, side, c, points, height) {
+/* Rails last as long as their connection. */
+function rail(svg, x, side, c, points, all) {
 	const list = segments(c, side), outside = side ? 1 : -1;
+	const begin = Math.max(0, place(points, c.begin) - TOP), height = Math.min(all, place(points, c.end) + ROW + 12);
 	const bar = (y, y2, state, why) => {
-		const e = el(svg, "rect", { class: "rail " + state, x: x - 4, y, width: 8, height: Math.max(1, y2 - y), rx: 3 });
+		if (y2 <= y)
+			return;
+		const e = el(svg, "rect", { class: "rail " + state, x: x - 4, y, width: 8, height: y2 - y, rx: 3 });
 
 		el(e, "title", {}, why);
 	};
-	const first = list.length ? place(points, list[0][2]) - 4 : height;
+	const first = list.length ? Math.max(begin, place(points, list[0][2]) - 4) : height;
 
 	let named = -100;
 
-	bar(0, list.length ? first : height, list.length ? "rest" : "RTS rest", list.length ? "before: not known" :
+	bar(begin, list.length ? first : height, list.length ? "rest" : "RTS rest", list.length ? "before: not known" :
 	    "its state is not known: it sends and receives");
 	list.forEach((s, i) => {
-		const y = place(points, s[2]) - 4, y2 = i + 1 < list.length ? place(points, list[i + 1][2]) - 4 : height;
+		const y = Math.max(begin, place(points, s[2]) - 4), y2 = i + 1 < list.length ? place(points, list[i + 1][2]) - 4 : height;
 
 		if (i + 1 < list.length && list[i + 1][2] === s[2])
 			return;
@@ -195,8 +199,9 @@ function rails(svg, cols, points, height) {
 	});
 }
 
-function gap(svg, it, cols) {
-	const y = it.y - GAP / 2 - 9;
+function gap(svg, it, all) {
+	const y = it.y - GAP / 2 - 9, t = data.rungs[it.first].t;
+	const cols = all.map((col, i) => t > data.connections[i].begin && t - it.gap < data.connections[i].end ? col : null);
 
 	for (const col of cols)
 		if (col)

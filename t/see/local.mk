@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 SEE_TESTS = \
 	t/see/ladder.test \
+	t/see/live.test \
 	t/see/page.test \
 	t/see/top.test
 TESTS += $(SEE_TESTS)
