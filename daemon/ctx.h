@@ -131,6 +131,7 @@ struct qp {
 	uint8_t state;			/* as last written to the ring headers */
 	bool sq_broken;			/* as rq.broken */
 	struct raw *raw;		/* RAW_PACKET; raw.h */
+	struct qp_group *groups;	/* that the host is in for it; verb_mcast.c */
 };
 
 /* What a bell number stands for. */
@@ -234,6 +235,9 @@ int qp_change(struct ctx *, struct qp *, const struct qp_attr *, uint32_t mask);
 
 int obj_destroy(struct obj *);		/* in the HCA and from all lists; EBUSY and the like leave it as it was */
 void obj_release(struct obj *);		/* control thread: memory, descriptors, the struct itself */
+
+/* verb_mcast.c, control thread: the QP is no more, the host leaves its groups. */
+void mcast_forget(struct qp *);
 
 /* xrcd.c */
 int xrcd_drop(struct xrcd *);		/* EBUSY: the context has something in it */

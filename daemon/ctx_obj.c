@@ -392,6 +392,7 @@ void obj_release(struct obj *o)
 	case OBJ_QP:
 		shmem_free(&((struct qp *)o)->shm);
 		raw_free(((struct qp *)o)->raw);
+		mcast_forget((struct qp *)o);
 		break;
 	default: break;
 	}

@@ -76,6 +76,7 @@ libdaemon_a_SOURCES = \
 	daemon/tap.c \
 	daemon/uring.c \
 	daemon/verb.c \
+	daemon/verb_mcast.c \
 	daemon/verb_mem.c \
 	daemon/verb_query.c \
 	daemon/verb_queue.c \

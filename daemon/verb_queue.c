@@ -415,25 +415,3 @@ int verb_raw_rules(struct call *call)
 	rules_free(j.obj);	/* the old ones, or those that nobody took */
 	return j.err;
 }
-
-static void mcast_job(struct shard *s, void *arg)
-{
-	struct job *j = arg;
-	struct ctx *c = j->call->s->ctx;
-	const struct msg_req *req = j->call->req;
-
-	if (!obj_get(c, OBJ_QP, req->mcast.qpn))
-		j->err = EINVAL;
-	else if (req->op == MSG_MCAST_ATTACH)
-		j->err = hca_mcast_attach(c->hca, req->mcast.qpn, req->mcast.gid);
-	else
-		j->err = hca_mcast_detach(c->hca, req->mcast.qpn, req->mcast.gid);
-}
-
-int verb_mcast(struct call *call)
-{
-	struct job j = { .call = call };
-
-	shard_call(call->s->ctx->shard, mcast_job, &j);
-	return j.err;
-}

@@ -2,7 +2,8 @@
 APPS_TESTS = \
 	t/apps/apps.test \
 	t/apps/iser.test \
-	t/apps/rpma.test
+	t/apps/rpma.test \
+	t/apps/verbs.test
 TESTS += $(APPS_TESTS)
 dist_check_SCRIPTS += $(APPS_TESTS)
 EXTRA_DIST += \

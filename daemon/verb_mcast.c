@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verb_mcast.c - UD QPs in multicast groups.  An adapter takes in what is sent to a group when a QP is attached, without
+ * any RDMA CM; here the host joins the IP group for it, on each interface where the device has an address of that family.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "net.h"
+#include "session.h"
+
+#define JOINS 8u
+
+/* Control thread's. */
+struct qp_group {
+	struct qp_group *next;
+	struct device *dev;
+	uint8_t mgid[16];
+	unsigned n;
+	unsigned ifindex[JOINS];	/* of those that it has joined on */
+};
+
+struct job {
+	struct call *call;
+	struct qp *qp;
+	int err;
+};
+
+static bool is_v4(const uint8_t *gid)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid, v4, sizeof(v4));
+}
+
+static bool has(const struct qp_group *g, unsigned ifindex)
+{
+	for (unsigned i = 0; i < g->n; i++)
+		if (g->ifindex[i] == ifindex)
+			return true;
+	return false;
+}
+
+static struct qp_group **find(struct qp *qp, const uint8_t *mgid)
+{
+	struct qp_group **g = &qp->groups;
+
+	while (*g && memcmp((*g)->mgid, mgid, 16))
+		g = &(*g)->next;
+	return g;
+}
+
+static void drop(struct qp_group **at)
+{
+	struct qp_group *g = *at;
+
+	*at = g->next;
+	for (unsigned i = 0; i < g->n; i++)
+		net_group(g->dev, g->mgid, g->ifindex[i], false);
+	free(g);
+}
+
+/* The program is attached all the same where the host cannot be in the group. */
+static int join(struct qp *qp, const uint8_t *mgid)
+{
+	struct qp_group *g;
+	int err = ENODEV;
+
+	if (*find(qp, mgid))
+		return 0;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return ENOMEM;
+	g->dev = qp->obj.ctx->dev;
+	memcpy(g->mgid, mgid, 16);
+	for (unsigned i = 0; i < RDMAD_GIDS && g->n < JOINS; i++) {
+		const struct gid_row *r = &g->dev->gid[i];
+
+		if (!r->ifindex || !r->wire || is_v4(r->gid) != is_v4(mgid) || has(g, r->ifindex))
+			continue;
+		err = net_group(g->dev, mgid, r->ifindex, true);
+		if (!err)
+			g->ifindex[g->n++] = r->ifindex;
+	}
+	if (!g->n)
+		log_info("%s: a QP is in a multicast group that the host is not in: %s", g->dev->name, strerror(err));
+	g->next = qp->groups;
+	qp->groups = g;
+	return 0;
+}
+
+static void mcast_job(struct shard *s, void *arg)
+{
+	struct job *j = arg;
+	struct ctx *c = j->call->s->ctx;
+	const struct msg_req *req = j->call->req;
+
+	j->qp = (struct qp *)obj_get(c, OBJ_QP, req->mcast.qpn);
+	if (!j->qp)
+		j->err = EINVAL;
+	else if (req->op == MSG_MCAST_ATTACH)
+		j->err = hca_mcast_attach(c->hca, req->mcast.qpn, req->mcast.gid);
+	else
+		j->err = hca_mcast_detach(c->hca, req->mcast.qpn, req->mcast.gid);
+}
+
+int verb_mcast(struct call *call)
+{
+	struct job j = { .call = call };
+	const uint8_t *mgid = call->req->mcast.gid;
+
+	shard_call(call->s->ctx->shard, mcast_job, &j);
+	if (j.err)
+		return j.err;
+	if (call->req->op == MSG_MCAST_ATTACH)
+		return join(j.qp, mgid);
+	if (*find(j.qp, mgid))
+		drop(find(j.qp, mgid));
+	return 0;
+}
+
+void mcast_forget(struct qp *qp)
+{
+	while (qp->groups)
+		drop(&qp->groups);
+}
