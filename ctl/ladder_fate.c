@@ -146,6 +146,8 @@ static void repeated(struct ladder *l, uint32_t i, const struct stream *s, const
 		rung_note(r, "packet %" PRIu64 " again, as the NAK asks", l->rung[prev].no);
 	else if (b->rnr && seq >= b->rnr_seq)
 		rung_note(r, "packet %" PRIu64 " again, the time that the RNR NAK asked for has passed", l->rung[prev].no);
+	else if (l->rung[prev].fate == FATE_LOST || l->rung[prev].fate == FATE_DISCARDED)
+		rung_note(r, "packet %" PRIu64 " again, which was %s", l->rung[prev].no, fate_name(l->rung[prev].fate));
 	else
 		in_vain(l, i, prev, s, b->una > seq);
 }

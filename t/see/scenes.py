@@ -159,3 +159,15 @@ def both_ends():
             (9000, 0, IN, ack, []), (40000, 1, IN, c, ["out of sequence, dropped: expected 41, got 42"]), (41000, 1, OUT, nak, ["NAK: expected 41, got 42"]),
             (45000, 0, IN, nak, []), (46000, 0, OUT, again, ["retransmission 1 of PSN 41"]), (50000, 1, IN, again, ["dropped by rule 3"]),
             (90000, 0, OUT, to_b(SEND_ONLY, 43), ["held back by rule 4"]), (95000, 1, IN, to_b(SEND_ONLY, 43), [])]
+
+
+def at_both(story, lost=()):
+    """A conversation captured at both ends, 5 us apart; lost: places of packets that do not arrive."""
+    out, now = [], 0
+    for i, x in enumerate(story):
+        now += x.us * 1000
+        near = 0 if x.src == A else 1
+        out.append((now, near, OUT, x, []))
+        if i not in lost:
+            out.append((now + 5000, 1 - near, IN, x, []))
+    return sorted(out, key=lambda item: item[0])
