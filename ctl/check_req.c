@@ -29,17 +29,21 @@ void check_mtu(struct stream *s, uint32_t mtu)
 	s->next_seq = s->cursor = u->seq + u->n;
 }
 
-/* The next request tells how many responses the READ of unknown MTU has. */
+/* The next request tells how many responses the READ of unknown MTU has, and so the MTU, if no other gives as many. */
 static void read_settle(struct stream *s, uint64_t seq)
 {
 	struct sent *u = &s->v[s->n - 1];
+	uint32_t fits = 0, found = 0;
 
 	for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2)
 		if (u->seq + packets_of(u->len, mtu) == seq) {
-			check_mtu(s, mtu);
-			return;
+			fits++;
+			found = mtu;
 		}
-	u->n = 1;
+	if (fits == 1)
+		check_mtu(s, found);
+	else
+		u->n = fits ? packets_of(u->len, found) : 1;
 }
 
 /* ---- messages -------------------------------------------------------------- */

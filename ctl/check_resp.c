@@ -219,7 +219,7 @@ static void response(struct check *c, struct stream *r, const struct packet *p, 
 	if (!last->n && p->op->kind == KIND_RESP && seq >= last->seq) {
 		uint32_t len = (uint32_t)p->b.payload_len;
 
-		if (p->op->place != PLACE_ONLY && len >= 256 && len <= 4096 && !(len & (len - 1)))
+		if (!(p->op->place & PLACE_LAST) && len >= 256 && len <= 4096 && !(len & (len - 1)))
 			check_mtu(r, len);
 		else
 			last->n = 1;
