@@ -4,6 +4,7 @@ rdmad_run_SOURCES = \
 	run/capture.c \
 	run/capture.h \
 	run/explain.c \
+	run/fault.c \
 	run/hold.c \
 	run/place.c \
 	run/prog.c \

@@ -35,6 +35,8 @@ static const char usage_text[] =
 	"                          program and its children (a mount namespace)\n"
 	"  -t, --timeout SECONDS   ends the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
 	"  -R, --report DIR        leaves a report there: how it ended, the daemon's log, counters, leaks\n"
+	"  -F, --fault FILE        rules that disturb packets (rdmad-fault(5)), as long as the program runs\n"
+	"      --seed N            with this seed instead of the one in that file\n"
 	"  -C, --capture FILE      the packets of the daemon's devices while the program runs, as pcapng\n"
 	"  -x, --explain           when the program has ended: what went wrong for it, if something did, on\n"
 	"                          standard error\n"
@@ -48,6 +50,8 @@ static const char usage_text[] =
 	"125: rdmad-run failed, 124: --timeout.\n"
 	"See rdmad-run(1).\n";
 
+#define OPT_SEED 256
+
 static const struct option long_options[] = {
 	{"socket", required_argument, NULL, 's'},
 	{"own", optional_argument, NULL, 'o'},
@@ -57,6 +61,8 @@ static const struct option long_options[] = {
 	{"sysfs", no_argument, NULL, 'S'},
 	{"timeout", required_argument, NULL, 't'},
 	{"report", required_argument, NULL, 'R'},
+	{"fault", required_argument, NULL, 'F'},
+	{"seed", required_argument, NULL, OPT_SEED},
 	{"capture", required_argument, NULL, 'C'},
 	{"explain", no_argument, NULL, 'x'},
 	{"leaks", optional_argument, NULL, 'L'},
@@ -124,6 +130,20 @@ static int leak_status_parse(const char *text)
 	return (int)n;
 }
 
+static uint64_t seed_parse(const char *text)
+{
+	char *end;
+	uint64_t n;
+
+	errno = 0;
+	n = strtoull(text, &end, 0);
+	if (errno || end == text || *end || *text == '-') {
+		say("--seed %s: a seed is a whole number", text);
+		fail_usage();
+	}
+	return n;
+}
+
 /* False for --env. */
 static bool options_parse(struct options *opt, int argc, char **argv)
 {
@@ -133,8 +153,10 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:C:L::xehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:C:F:L::xehV", long_options, NULL)) != -1) {
 		switch (c) {
+		case 'F': opt->fault = optarg; break;
+		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
 		case 'd': opt->daemon_args[opt->daemon_arg_n++] = optarg; break;
@@ -156,6 +178,10 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		say("--own starts a daemon on a socket of its own; it does not go together with --socket");
 		fail_usage();
 	}
+	if (opt->seeded && !opt->fault) {
+		say("--seed is for --fault");
+		fail_usage();
+	}
 	if (opt->own_addr && !is_address(opt->own_addr)) {
 		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
 		fail_usage();
@@ -164,7 +190,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		say("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
 		fail_usage();
 	}
-	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->daemon_arg_n || is_watched(opt))) {
+	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->fault || opt->daemon_arg_n || is_watched(opt))) {
 		say("--env prints shell lines and starts nothing; it goes together with --socket and --rsockets "
 		    "only");
 		fail_usage();
@@ -221,7 +247,7 @@ int main(int argc, char **argv)
 	struct options opt = {0};
 	struct places places;
 	char addr[ADDR_LEN];
-	int status;
+	int status, hold;
 
 	if (!options_parse(&opt, argc, argv)) {
 		if (!places_find(&places))
@@ -247,7 +273,8 @@ int main(int argc, char **argv)
 	if (!watch_prepare(&opt))
 		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
-	if (hold_get(&opt, &places, addr) < 0)
+	hold = hold_get(&opt, &places, addr);
+	if (hold < 0 || (opt.fault && !fault_give(hold, &opt)))
 		return RUN_FAILED;
 	if (opt.sysfs && !sysfs_enter(&places, addr))
 		return RUN_FAILED;

@@ -33,6 +33,9 @@ struct options {
 	int64_t timeout_ms;	/* 0: none */
 	const char *report;	/* directory, or NULL */
 	const char *capture;	/* file, or NULL */
+	const char *fault;	/* file of rules, or NULL */
+	bool seeded;		/* with this seed instead of its own */
+	uint64_t seed;
 	bool leaks;
 	bool explain;
 	int leak_status;	/* instead of 0, if something was left */
@@ -66,6 +69,9 @@ int hold_get(const struct options *, const struct places *, char addr[ADDR_LEN])
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);
+
+/* --fault, on the connection that holds the daemon: the rules go with it.  False: said why. */
+bool fault_give(int hold, const struct options *);
 
 /* What the daemon says (MSG_DUMP), on a connection of hold_look(); NULL: nothing that we understand. */
 struct json_t *hold_dump(int fd, uint32_t what);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* fault.c - --fault: rules for packets are given to the daemon, for as long as the program and its children hold it. */
+#include "run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rdmad/msg.h>
+#include <rdmad/sock.h>
+
+#define TEXT_MOST (1u << 20)
+
+/* The text of a file in a memfd, or -1. */
+static int text_fd(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	int fd = memfd_create("rules", MFD_CLOEXEC);
+	char part[4096];
+	size_t n, sum = 0;
+	bool ok = f && fd >= 0;
+
+	while (ok && (n = fread(part, 1, sizeof(part), f)) > 0) {
+		sum += n;
+		if (sum > TEXT_MOST)
+			errno = EFBIG;
+		ok = sum <= TEXT_MOST && write(fd, part, n) == (ssize_t)n;
+	}
+	if (!ok || ferror(f)) {
+		say("--fault %s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	if (f)
+		fclose(f);
+	return fd;
+}
+
+bool fault_give(int hold, const struct options *opt)
+{
+	struct msg_req req = { .op = MSG_FAULT, .fault = { .what = FAULT_ADD, .seeded = opt->seeded, .seed = opt->seed } };
+	struct msg_rep rep;
+	int fd = text_fd(opt->fault);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = sock_swap_fd(hold, &req, msg_req_len(req.op), fd, &rep, sizeof(rep));
+	close(fd);
+	if (n != (ssize_t)sizeof(rep))
+		say("--fault: the daemon does not answer: %s", n < 0 ? strerror(errno) : "it has ended");
+	else if (rep.err == EPERM)
+		say("--fault: that daemon takes rules from root and its own user only; --own starts one for this program");
+	else if (rep.err)
+		say("--fault: the daemon refuses: %s", strerror(rep.err));
+	else if (rep.fault.wrong)
+		say("%s:%u: %.*s", opt->fault, rep.fault.line, (int)sizeof(rep.fault.text), rep.fault.text);
+	else
+		return true;
+	return false;
+}
