@@ -74,10 +74,9 @@ bool conv_suits(uintptr_t start, uintptr_t end)
 			ok = false;
 		if (v.end <= at || v.start >= end)
 			continue;
-		/* Heap and stack have neighbours that must not be torn; "[anon:...]" is a name given by
-		 * prctl(). */
+		/* The stack has neighbours that must not be torn; "[anon:...]" is a name given by prctl(). */
 		if (v.start > at || strcmp(v.perm, "rw-p") || v.ino ||
-		    (*v.name && strncmp(v.name, "[anon:", 6)))
+		    (*v.name && strncmp(v.name, "[anon:", 6) && strcmp(v.name, "[heap]")))
 			ok = false;
 		at = v.end;
 	}

@@ -3,7 +3,7 @@
  * mem_map.c - which registered ranges can be mapped by the daemon.
  *
  *	map_reg		inside a converted range?  pass that.  Else convert, if
- *				- it is large enough, and not too large
+ *				- it is large enough, and not too large; a small one is among the first
  *				- it overlaps no registered range (the daemon might be writing there)
  *				- nothing else can write there while it is copied (conv_alone, conv_suits)
  *	map_dereg	the last user of a converted range is gone: turn the pages back, if that can be done
@@ -68,14 +68,22 @@ static struct conv *conv_find(uintptr_t start, uintptr_t end)
 	return c;
 }
 
+static bool len_suits(size_t len)
+{
+	static unsigned small_n;	/* under the lock */
+
+	if (len < least_len() || len > MAP_MOST)
+		return false;
+	return len >= MAP_SMALL || small_n++ < MAP_SMALL_TRIES;
+}
+
 static struct conv *conv_new(const struct map_range *r)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t start = (r->start + page - 1) & ~(page - 1), end = r->end & ~(page - 1);
 	struct conv *c;
 
-	if (r->end - r->start < least_len() || r->end - r->start > MAP_MOST || start >= end ||
-	    maps.conv_n >= MAP_CONVS)
+	if (start >= end || maps.conv_n >= MAP_CONVS || !len_suits(r->end - r->start))
 		return NULL;
 	if (overlaps_range(r->start, r->end) || !conv_alone() || !conv_suits(start, end))
 		return NULL;

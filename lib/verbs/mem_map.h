@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAP_LEAST	65536u
+#define MAP_LEAST	4096u
+#define MAP_SMALL	65536u		/* registering less than that takes several times as long with it, ... */
+#define MAP_SMALL_TRIES	32u		/* ... so a program that does so again and again is spared */
 #define MAP_MOST	(1ull << 30)	/* a region beyond is not copied: it would take a second */
 #define MAP_CONVS	128u		/* at most; each has a descriptor */
 

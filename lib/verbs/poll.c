@@ -5,6 +5,10 @@
  * A program that polls an empty CQ is waiting for the daemon, which may be waiting for the core that the
  * program burns: so an empty poll gives it away now and then (idle_due).  It may also wait in vain, for a
  * daemon that died: that ends in an error.
+ *
+ * Where another program spins and never gives its core away (one that waits on memory does), a yield lasts for a time
+ * slice, and each message would wait for that: after a long one, in which all that was posted has been
+ * carried out, the thread keeps its core for 4 ms, doubling up to 128 ms while it recurs.
  */
 #include "objects.h"
 
@@ -16,6 +20,9 @@
 #define IDLE_SHORT	4u	/* empty polls between two yields where cores are short */
 #define IDLE_LONG	512u
 #define IDLE_LOOK	64u	/* yields between two looks whether the daemon is there */
+#define YIELD_LONG_NS	1000000u
+#define KEEP_MIN_NS	4000000u
+#define KEEP_MAX_NS	128000000u
 #define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
 
 static uint32_t idle_every(void)
@@ -33,12 +40,53 @@ static uint32_t idle_every(void)
 	return n;
 }
 
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static _Thread_local struct {
+	uint64_t until, ns;		/* the core is kept until then; for how long that was */
+	const struct rd_cq *cq;		/* the last yield was a long one, for this CQ; NULL: it was not */
+} keep;
+
+static void idle_yield(const struct rd_cq *cq)
+{
+	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+
+	if (start < keep.until)
+		return;
+	sched_yield();
+	keep.cq = clock_ns(CLOCK_MONOTONIC) - start >= YIELD_LONG_NS ? cq : NULL;
+}
+
+/* Something was there when a long yield came back, with the lock held. */
+static void long_yield_end(const struct rd_cq *cq)
+{
+	const struct rd_qp *qp = cq->last_qp;
+	uint64_t now;
+
+	keep.cq = NULL;
+	if (!qp || RING_LOAD(&qp->sq.hdr->prod) != __atomic_load_n(&qp->sq_done, __ATOMIC_RELAXED))
+		return;
+	now = clock_ns(CLOCK_MONOTONIC);
+	keep.ns = now < keep.until + 4 * keep.ns ? 2 * keep.ns : KEEP_MIN_NS;
+	if (keep.ns > KEEP_MAX_NS)
+		keep.ns = KEEP_MAX_NS;
+	keep.until = now + keep.ns;
+}
+
 /* Counts a poll, with the lock held: true if it is time to give the core away.  Looks after the daemon as
  * well. */
 static bool idle_due(struct rd_cq *cq, bool empty)
 {
 	if (!empty) {
 		cq->empty_n = cq->idle_n = 0;
+		if (keep.cq == cq)
+			long_yield_end(cq);
 		return false;
 	}
 	if (++cq->empty_n < idle_every())
@@ -83,7 +131,7 @@ int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 		n = -1;
 	cq_unlock(cq);
 	if (idle)
-		sched_yield();
+		idle_yield(cq);
 	return n;
 }
 
@@ -116,7 +164,7 @@ static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 		err = EIO;
 	cq_unlock(cq);
 	if (idle)
-		sched_yield();
+		idle_yield(cq);
 	return err;
 }
 
@@ -168,14 +216,6 @@ static uint32_t read_flow_tag(struct ibv_cq_ex *ex) { return 0; }
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
 	memset(info, 0, sizeof(*info));
-}
-
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)

@@ -238,6 +238,39 @@ START_TEST(heap)
 }
 END_TEST
 
+/* A small piece of the heap: its whole pages, and only of the first such regions. */
+START_TEST(small)
+{
+	unsigned char *p[40];
+	struct ibv_mr *m, *src;
+	unsigned shared = 0;
+	struct fix f;
+
+	setenv("RDMAD_MAP", "4096", 1);
+	fix_open(&f);
+	src = reg(&f, pages(LEN), LEN);
+	memset(src->addr, 0xaa, LEN);
+	for (unsigned i = 0; i < 40; i++) {
+		p[i] = malloc(12000);
+		ck_assert(p[i] != NULL);
+		memset(p[i], 1, 12000);
+		m = reg(&f, p[i], 12000);
+		shared += is_shared(p[i] + 6000);
+		ck_assert(!i == is_shared(p[0] + 6000));	/* turned back when it is given up */
+		move(&f, m, 0, src, 0, 12000);
+		ck_assert(p[i][0] == 0xaa && !memcmp(p[i], p[i] + 1, 11999));
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert(p[i][0] == 0xaa && !memcmp(p[i], p[i] + 1, 11999));
+	}
+	ck_assert_uint_gt(shared, 16);
+	ck_assert_uint_le(shared, 32);
+	for (unsigned i = 0; i < 40; i++)
+		free(p[i]);
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	fix_close(&f);
+}
+END_TEST
+
 static void *scribble(void *arg)
 {
 	volatile unsigned char **p = arg;
@@ -317,5 +350,5 @@ END_TEST
 
 void api_map(Suite *s)
 {
-	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, other_thread, left_alone);
+	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, other_thread, left_alone);
 }
