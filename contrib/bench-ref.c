@@ -10,10 +10,11 @@
  *	ref pong HOST PORT LEN [MS [yield]]
  *					one-way microseconds of a ping-pong of LEN bytes, both ends spinning: the median; with MS
  *					the mean over that time, which tells more where many share a core
- *	ref relay spin|yield		one-way microseconds (median) from program to program through a third that carries it
+ *	ref relay spin|yield [N MS]	one-way microseconds (median) from program to program through a third that carries it
  *					from one to the other in shared memory, and nothing else: what the machine allows a
  *					daemon.  spin: the programs never give their core away, the third sleeps on a futex;
- *					yield: all three spin and give their cores away
+ *					yield: all three spin and give their cores away.  With N and MS: the mean of N pairs
+ *					at once with one third
  *
  * Each prints one number.  GB is 10^9 bytes.
  */
@@ -294,54 +295,70 @@ struct relay_end {
 
 struct relay {
 	struct relay_end end[2];
-	_Alignas(64) uint32_t sleeps;	/* the third does: a futex */
+};
+
+#define RELAYS	16u
+
+struct third {
+	_Alignas(64) uint32_t sleeps;	/* it does: a futex */
 	bool yield;
+	unsigned n;
+	struct relay pair[RELAYS];
 };
 
 static uint32_t word(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
 static void word_set(uint32_t *p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }
 
-static _Noreturn void relay_carry(struct relay *r)
+/* One round: whether there was anything, and with carry, to the other end with it. */
+static bool relay_look(struct third *t, bool carry)
+{
+	bool any = false;
+
+	for (unsigned k = 0; k < 2 * t->n; k++) {
+		struct relay_end *from = &t->pair[k / 2].end[k & 1], *to = &t->pair[k / 2].end[!(k & 1)];
+		uint32_t n = word(&from->posted);
+
+		if (n == from->sent)
+			continue;
+		any = true;
+		if (!carry)
+			break;
+		word_set(&to->arrived, n);
+		word_set(&from->sent, n);
+	}
+	return any;
+}
+
+static _Noreturn void relay_carry(struct third *t)
 {
 	for (;;) {
-		bool any = false;
-
-		for (int i = 0; i < 2; i++) {
-			uint32_t n = word(&r->end[i].posted);
-
-			if (n == r->end[i].sent)
-				continue;
-			word_set(&r->end[!i].arrived, n);
-			word_set(&r->end[i].sent, n);
-			any = true;
-		}
-		if (any)
+		if (relay_look(t, true))
 			continue;
-		if (r->yield) {
+		if (t->yield) {
 			sched_yield();
 			continue;
 		}
-		word_set(&r->sleeps, 1);
-		if (word(&r->end[0].posted) == r->end[0].sent && word(&r->end[1].posted) == r->end[1].sent)
-			syscall(SYS_futex, &r->sleeps, FUTEX_WAIT, 1, NULL, NULL, 0);
-		word_set(&r->sleeps, 0);
+		word_set(&t->sleeps, 1);
+		if (!relay_look(t, false))
+			syscall(SYS_futex, &t->sleeps, FUTEX_WAIT, 1, NULL, NULL, 0);
+		word_set(&t->sleeps, 0);
 	}
 }
 
 /* As ib_write_lat does it: polls until its own message is gone, then waits for the other's in memory. */
-static void relay_post(struct relay *r, struct relay_end *e, uint32_t n)
+static void relay_post(struct third *t, struct relay_end *e, uint32_t n)
 {
 	word_set(&e->posted, n);
-	if (word(&r->sleeps) && __atomic_exchange_n(&r->sleeps, 0, __ATOMIC_SEQ_CST))
-		syscall(SYS_futex, &r->sleeps, FUTEX_WAKE, 1, NULL, NULL, 0);
+	if (word(&t->sleeps) && __atomic_exchange_n(&t->sleeps, 0, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &t->sleeps, FUTEX_WAKE, 1, NULL, NULL, 0);
 	while (word(&e->sent) != n)
 		sched_yield();
 }
 
-static void relay_await(struct relay *r, struct relay_end *e, uint32_t n)
+static void relay_await(struct third *t, struct relay_end *e, uint32_t n)
 {
 	while (word(&e->arrived) != n)
-		if (r->yield)
+		if (t->yield)
 			sched_yield();
 }
 
@@ -356,29 +373,53 @@ static pid_t relay_fork(void)
 	return pid;
 }
 
+static struct third *third_new(bool yield, unsigned n)
+{
+	struct third *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (t == MAP_FAILED)
+		die("mmap");
+	t->yield = yield;
+	t->n = n;
+	return t;
+}
+
+static _Noreturn void relay_answer(struct third *t, struct relay_end *e)
+{
+	for (uint32_t n = 1;; n++) {
+		relay_await(t, e, n);
+		relay_post(t, e, n);
+	}
+}
+
+static _Noreturn void relay_ask(struct third *t, struct relay_end *e)
+{
+	for (uint32_t n = 1;; n++) {
+		relay_post(t, e, n);
+		relay_await(t, e, n);
+	}
+}
+
+/* The median of one pair. */
 static int run_relay(bool yield)
 {
-	struct relay *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct third *t = third_new(yield, 1);
+	struct relay_end *e = &t->pair[0].end[0];
 	static uint64_t took[PINGS];
 	uint64_t start, first = now_ns();
 	pid_t third, other;
 	uint32_t n = 0;
 
-	if (r == MAP_FAILED)
-		die("mmap");
-	r->yield = yield;
 	third = relay_fork();
 	if (!third)
-		relay_carry(r);
+		relay_carry(t);
 	other = relay_fork();
-	while (!other) {
-		relay_await(r, &r->end[1], ++n);
-		relay_post(r, &r->end[1], n);
-	}
+	if (!other)
+		relay_answer(t, &t->pair[0].end[1]);
 	while (n < PINGS && now_ns() - first < 4 * RUN_NS) {
 		start = now_ns();
-		relay_post(r, &r->end[0], n + 1);
-		relay_await(r, &r->end[0], n + 1);
+		relay_post(t, e, n + 1);
+		relay_await(t, e, n + 1);
 		took[n++] = now_ns() - start;
 	}
 	printf("%.3f\n", median_us(took, n));
@@ -389,10 +430,40 @@ static int run_relay(bool yield)
 	return 0;
 }
 
+/* The mean over all messages of n pairs, for so long. */
+static int run_relays(bool yield, unsigned n, uint64_t ms)
+{
+	struct third *t = third_new(yield, n);
+	pid_t pid[2 * RELAYS + 1];
+	uint64_t sum = 0, start = now_ns(), took;
+
+	for (unsigned k = 0; k <= 2 * n; k++) {
+		pid[k] = relay_fork();
+		if (!pid[k] && k == 2 * n)
+			relay_carry(t);
+		if (!pid[k] && k & 1)
+			relay_ask(t, &t->pair[k / 2].end[1]);
+		if (!pid[k])
+			relay_answer(t, &t->pair[k / 2].end[0]);
+	}
+	usleep((useconds_t)ms * 1000);
+	took = now_ns() - start;
+	for (unsigned k = 0; k < 2 * n; k++)
+		sum += word(&t->pair[k / 2].end[k & 1].sent);
+	for (unsigned k = 0; k <= 2 * n; k++) {
+		kill(pid[k], SIGKILL);
+		waitpid(pid[k], NULL, 0);
+	}
+	if (!sum)
+		die("nothing arrived");
+	printf("%.3f\n", (double)took * n / (double)sum / 1000.0);
+	return 0;
+}
+
 static int usage(void)
 {
 	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT [yield] |\n"
-	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield\n", stderr);
+	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield [N MS]\n", stderr);
 	return 2;
 }
 
@@ -406,6 +477,17 @@ static int pong_main(int argc, char **argv)
 		return usage();
 	fd = pong_socket(argv[2], argv[3]);
 	return argc == 5 ? run_pong(fd, len) : run_pong_for(fd, len, strtoul(argv[5], NULL, 0), argc == 7);
+}
+
+/* relay spin|yield [N MS] */
+static int relay_main(int argc, char **argv)
+{
+	bool yield = !strcmp(argv[2], "yield");
+	unsigned long n = argc == 5 ? strtoul(argv[3], NULL, 0) : 1;
+
+	if (!n || n > RELAYS)
+		return usage();
+	return argc == 3 ? run_relay(yield) : run_relays(yield, (unsigned)n, strtoul(argv[4], NULL, 0));
 }
 
 int main(int argc, char **argv)
@@ -424,7 +506,7 @@ int main(int argc, char **argv)
 		return run_pong_serve(argv[2], argc == 4);
 	if (!strcmp(what, "pong") && argc >= 5 && argc <= 7)
 		return pong_main(argc, argv);
-	if (!strcmp(what, "relay") && argc == 3)
-		return run_relay(!strcmp(argv[2], "yield"));
+	if (!strcmp(what, "relay") && (argc == 3 || argc == 5))
+		return relay_main(argc, argv);
 	return usage();
 }
