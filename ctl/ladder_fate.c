@@ -141,6 +141,11 @@ static void repeated(struct ladder *l, uint32_t i, const struct stream *s, const
 		rung_note(r, r->again ? "what was missing, sent again" : "what was missing comes late");
 		return;
 	}
+	if (r->say && l->rung[prev].say && !strncmp(r->say, "sent ", 5) && !strcmp(r->say, l->rung[prev].say)) {
+		r->dup = true;
+		rung_note(r, "a copy of packet %" PRIu64 ": nobody sent it twice", l->rung[prev].no);
+		return;
+	}
 	r->again = l->rung[prev].again + 1;
 	if (b->nak && seq >= b->nak_seq)
 		rung_note(r, "packet %" PRIu64 " again, as the NAK asks", l->rung[prev].no);

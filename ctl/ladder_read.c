@@ -194,14 +194,19 @@ static void datagram(struct ladder *l, uint32_t i, const struct packet *p, const
 
 /* ---- comments ---------------------------------------------------------------------------- */
 
-/* What the diagram says without words, as rdmad's captures put it. */
+/* What captures of rdmad say (lab/remark.c, lab/rule.c), by its beginning; mute: the diagram says it without words. */
 static const struct {
 	const char *begin;
 	uint8_t fate;
-	bool dup;
+	bool dup, mute;
 } known[] = {
-	{ "retransmission", FATE_OK, false }, { "repetition", FATE_OK, false }, { "NAK", FATE_OK, false }, { "RNR NAK", FATE_OK, false },
-	{ "duplicate", FATE_OK, true }, { "out of sequence", FATE_DISCARDED, false },
+	{ "retransmission", FATE_OK, false, true }, { "repetition", FATE_OK, false, true }, { "NAK", FATE_OK, false, true },
+	{ "RNR NAK", FATE_OK, false, true }, { "duplicate", FATE_OK, true, true }, { "out of sequence", FATE_DISCARDED, false, true },
+	/* It came, and that was all. */
+	{ "dropped:", FATE_DISCARDED, false, false }, { "the ICRC is wrong", FATE_DISCARDED, false, false },
+	/* By a rule: it does not go on. */
+	{ "dropped", FATE_LOST, false, false }, { "swallowed", FATE_LOST, false, false }, { "answered with", FATE_LOST, false, false },
+	{ "acknowledged, and dropped", FATE_LOST, false, false },
 };
 
 static void one_remark(struct rung *r, const char *s)
@@ -211,13 +216,10 @@ static void one_remark(struct rung *r, const char *s)
 			if (known[i].fate)
 				r->fate = known[i].fate;
 			r->dup |= known[i].dup;
-			return;
+			if (known[i].mute)
+				return;
+			break;
 		}
-	/* "dropped by rule 3": it goes no further; "dropped: no such queue pair": it came, and that was all. */
-	if (!strncmp(s, "dropped:", 8))
-		r->fate = FATE_DISCARDED;
-	else if (strstr(s, "drop"))
-		r->fate = FATE_LOST;
 	text_put(&r->say, s);
 }
 
@@ -225,8 +227,11 @@ static void remarks(struct rung *r, const char *comment)
 {
 	char one[256];
 
-	for (size_t n; comment && *comment; comment += n, comment += strspn(comment, "\n")) {
+	for (size_t n; comment && *comment; comment += n, comment += strspn(comment, "\n; ")) {
+		const char *semi = strstr(comment, "; ");
+
 		n = strcspn(comment, "\n");
+		n = semi && (size_t)(semi - comment) < n ? (size_t)(semi - comment) : n;
 		snprintf(one, sizeof(one), "%.*s", (int)n, comment);
 		text_put(&r->comment, one);
 		one_remark(r, one);
@@ -305,6 +310,13 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 	r->class = class_of(&p);
 	r->len = (uint32_t)p.b.payload_len;
 	headers(r, &p);
+	if (r->say && (strstr(r->say, "header damaged") || strstr(r->say, "packet damaged"))) {
+		struct stream *s = conv_stream(&l->check.conv, f, SVC_OF(r->op), p.at.qpn);
+
+		r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
+		r->class = RUNG_OTHER;
+		return;		/* what its headers say is not so */
+	}
 	if (SVC_OF(r->op) == SVC_UD)
 		datagram(l, i, &p, (const uint8_t *)(uintptr_t)span.addr);
 	else
