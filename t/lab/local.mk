@@ -34,3 +34,8 @@ t_lab_rule_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_yaml_SOURCES = t/lab/yaml.c
 t_lab_yaml_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_yaml_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
+
+# Programs and daemons; the harness is that of t/e2e.
+TESTS += t/lab/capture.test
+dist_check_SCRIPTS += t/lab/capture.test
+EXTRA_DIST += t/lab/ng.py
