@@ -147,8 +147,8 @@ static bool begins(const struct pcapng_text *t, const char *with)
 }
 
 /*
- * Captures of rdmad (rdmactl-capture(8)) tell what was done to packets: those that a rule has dropped count as lost, and are
- * not judged.  true: it is one.
+ * Captures of rdmad (rdmactl-capture(8)) tell what was done to packets: those that a rule has dropped or damaged count as
+ * lost, and are not judged.  true: it is one.
  */
 static bool disturbed(struct reading *r, const struct pcapng_item *it)
 {
@@ -157,12 +157,11 @@ static bool disturbed(struct reading *r, const struct pcapng_item *it)
 	for (unsigned i = 0; i < it->comments; i++) {
 		const struct pcapng_text *t = &it->comment[i];
 
-		if (begins(t, "dropped by ")) {
-			r->check.find.path |= PATH_LOSS;
-			return true;
-		}
-		if (memmem(t->s, t->len, " by rule ", 9))
+		if (memmem(t->s, t->len, " by rule ", 9) || memmem(t->s, t->len, " by a rule", 10)) {
 			r->check.find.path |= PATH_LOSS | PATH_DUP | PATH_REORDER;
+			if (begins(t, "dropped") || memmem(t->s, t->len, " damaged", 8) || begins(t, "the ICRC is wrong"))
+				return true;
+		}
 	}
 	return false;
 }

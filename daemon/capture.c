@@ -151,14 +151,23 @@ static void put(struct capture *c, struct lane *l, const struct tap_pkt *p, cons
 		log_debug("capture: no wake-up");
 }
 
+/* What a rule has done.  A packet that goes no further says so first: who reads the file looks for that. */
+static void say_fate(struct remark_text *t, const struct tap_pkt *p, const struct tap_fate *fate)
+{
+	if (!fate->comment)
+		return;
+	if (fate->dropped && p->b && strncmp(fate->comment, "dropped", 7))
+		remark_add(t, "dropped by a rule");
+	remark_add(t, "%s", fate->comment);
+}
+
 static void see_out(struct capture *c, struct lane *l, struct tap_pkt *p, const struct tap_fate *fate)
 {
 	struct remark_text t = { .n = 0 };
 
-	if (fate->comment)
-		remark_add(&t, "%s", fate->comment);
+	say_fate(&t, p, fate);
 	if (p->b && !fate->made)
-		remark_out(l->remark, shards[p->shard]->hca[p->device], p->device, p->qpn, p->b, 0, &t);
+		remark_out(l->remark, shards[p->shard]->hca[p->device], p->device, p->qpn, p->b, p->iter ? p->iter - 1 : 0, &t);
 	if (!fate->dropped && to_itself(p)) {
 		if (t.n)
 			carry(c, p, &t);
@@ -181,8 +190,7 @@ static void see(struct tap_listener *listener, struct tap_pkt *p, const struct t
 	l->text.n = 0;
 	if (to_itself(p))
 		fetch(c, p, &l->text);
-	if (fate->comment)
-		remark_add(&l->text, "%s", fate->comment);
+	say_fate(&l->text, p, fate);
 	l->ready = !tap_bytes(p);
 	if (!l->ready)
 		return;

@@ -194,7 +194,7 @@ static void in_go(struct shard *s, struct tap_pkt *p, const struct tap_fate *fat
 
 	if (p->bad) {
 		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
-		in_bad(s, p, "the ICRC is wrong");
+		in_bad(s, p, "the ICRC is wrong, by a rule");
 		return;
 	}
 	if (!p->b) {

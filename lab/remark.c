@@ -25,6 +25,18 @@ struct remark { struct about qp[QPS]; };
 struct remark *remark_new(void) { return calloc(1, sizeof(struct remark)); }
 void remark_free(struct remark *r) { free(r); }
 
+/* Does a line of it begin so? */
+static bool says(const struct remark_text *t, const char *line, size_t n)
+{
+	for (size_t at = 0, end; at < t->n; at = end + 1) {
+		for (end = at; end < t->n && t->s[end] != '\n'; end++)
+			;
+		if (end - at >= n && !memcmp(t->s + at, line, n))
+			return true;
+	}
+	return false;
+}
+
 void remark_add(struct remark_text *t, const char *fmt, ...)
 {
 	char line[REMARK_LEN];
@@ -36,6 +48,8 @@ void remark_add(struct remark_text *t, const char *fmt, ...)
 	va_end(ap);
 	if (n >= sizeof(line))
 		n = sizeof(line) - 1;
+	if (says(t, line, n))
+		return;
 	if (t->n && t->n < REMARK_LEN)
 		t->s[t->n++] = '\n';
 	if (n > REMARK_LEN - t->n)

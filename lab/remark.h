@@ -23,7 +23,7 @@ struct remark_text {
 	size_t n;
 };
 
-/* One more line; what does not fit is cut. */
+/* One more line, if none begins so already; what does not fit is cut. */
 void remark_add(struct remark_text *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The counters of an HCA at a moment. */

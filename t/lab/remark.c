@@ -182,8 +182,12 @@ START_TEST(text)
 	remark_add(&t, "two");
 	ck_assert_uint_eq(t.n, 9);
 	ck_assert_mem_eq(t.s, "one 1\ntwo", 9);
+	remark_add(&t, "on");
+	ck_assert_uint_eq(t.n, 9);
+	remark_add(&t, "one 12");
+	ck_assert_uint_eq(t.n, 16);
 	for (unsigned i = 0; i < 100; i++)
-		remark_add(&t, "a line that is rather long, so that not all of them fit");
+		remark_add(&t, "%u: a line that is rather long, so that not all of them fit", i);
 	ck_assert_uint_eq(t.n, REMARK_LEN);
 }
 END_TEST
