@@ -7,6 +7,7 @@
  */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runs.h"
 #include "sim.h"
@@ -53,6 +54,27 @@ START_TEST(same_seed_same_trace)
 }
 END_TEST
 
+/* Other chances for all but the rules: the same decisions.  The same for all: the same packets, too. */
+START_TEST(same_seed_same_faults)
+{
+	static char log[4][65536];
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		uint64_t hash = fault_run(1, seed, log[0], sizeof log[0]);
+
+		ck_assert_uint_eq(fault_run(1, seed, log[1], sizeof log[1]), hash);
+		ck_assert_uint_ne(fault_run(2, seed, log[2], sizeof log[2]), hash);
+		fault_run(1, seed + 1, log[3], sizeof log[3]);
+		ck_assert_str_eq(log[0], log[1]);
+		ck_assert_str_eq(log[0], log[2]);
+		ck_assert_str_ne(log[0], log[3]);
+		ck_assert_ptr_nonnull(strstr(log[0], "(loss)"));
+		ck_assert_ptr_nonnull(strstr(log[0], "(twice)"));
+		ck_assert_ptr_nonnull(strstr(log[0], "transmission 2: 3 us late by rule 3 (slow)"));
+	}
+}
+END_TEST
+
 START_TEST(cases)
 {
 	cases_run(_i, false);
@@ -79,6 +101,7 @@ int main(void)
 	tcase_add_loop_test(t_cases, cases, 0, cases_n());
 	tcase_add_loop_test(t_masks, masks, 0, masks_scripts());
 	tcase_add_test(t_swarm, same_seed_same_trace);
+	tcase_add_test(t_swarm, same_seed_same_faults);
 	tcase_add_test(t_swarm, swarm);
 	tcase_add_test(t_cover, all_reached);
 	suite_add_tcase(suite, t_cases);

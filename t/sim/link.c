@@ -19,7 +19,7 @@
 
 /* ---- packets ----------------------------------------------------------- */
 
-static struct pkt *pkt_get(struct sim *s)
+struct pkt *pkt_get(struct sim *s)
 {
 	struct pkt *p = s->spare;
 
@@ -68,7 +68,7 @@ static int pkt_write(struct sim *s, struct pkt *p, const struct burst *b, uint32
 	memset(p->data + hdr_len + len, 0, pad);
 	p->len = hdr_len + len + pad + 4;
 	p->route = b->route;
-	p->corrupt = false;
+	p->corrupt = p->ruled = false;
 	p->ip_id = rng_next(&s->rng);
 	icrc_flow_init(&flow, b->route.sgid, b->route.dgid, 4791, 4791, true);
 	if (flow.ipv6)
@@ -113,10 +113,14 @@ static bool link_delay(struct sim *s, struct link *l, uint32_t len, uint64_t *at
 static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct pkt *p, const struct burst *b)
 {
 	struct link *l = &s->link[from->i][to->i];
-	uint64_t n = l->pkt_n++, at;
+	uint64_t n = l->pkt_n++, at, late = 0;
 
 	p->from = from;
 	p->to = to;
+	if (s->rules && !faults_pkt(s, p, b, TAP_OUT, &late)) {
+		pkt_put(s, p);
+		return;
+	}
 	if (rng_ppm(&s->rng, l->ce))
 		p->route.tclass |= 3;
 	trace_mix(s, p->data, p->len);
@@ -140,7 +144,7 @@ static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct 
 		l->harm_n++;
 		pkt_flip(s, p);
 	}
-	sim_push(s, at, SIM_ARRIVE, to, p);
+	sim_push(s, at + late, SIM_ARRIVE, to, p);
 }
 
 static void link_tx_wire(struct sim *s, struct node *from, const struct burst *b)
@@ -225,10 +229,31 @@ void link_tx(struct sim *s, struct node *from, const struct burst *b)
 
 /* ---- receiving --------------------------------------------------------- */
 
+/* false: it is not there yet, or will never be. */
+static bool rules_let(struct sim *s, struct pkt *p)
+{
+	struct burst b = { .route = p->route };
+	struct span span;
+	uint64_t late;
+
+	if (!s->rules || p->ruled || p->corrupt || burst_parse(&b, &span, p->data, p->len - 4) != PARSE_OK)
+		return true;
+	p->ruled = true;
+	if (!faults_pkt(s, p, &b, TAP_IN, &late)) {
+		pkt_put(s, p);
+		return false;
+	}
+	if (late)
+		sim_push(s, s->now + late, SIM_ARRIVE, p->to, p);
+	return !late;
+}
+
 void link_arrive(struct sim *s, struct pkt *p)
 {
 	struct node *n = p->to;
 
+	if (!rules_let(s, p))
+		return;
 	p->next = NULL;
 	if (!n->inbox)
 		n->inbox_tail = &n->inbox;

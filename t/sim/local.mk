@@ -2,6 +2,7 @@
 sim_sources = \
 	t/sim/arena.c t/sim/arena.h \
 	t/sim/cases.c t/sim/cases.h \
+	t/sim/cases_fault.c \
 	t/sim/cases_mw.c \
 	t/sim/cases_rc.c \
 	t/sim/cases_replay.c \
@@ -10,6 +11,7 @@ sim_sources = \
 	t/sim/cases_wire.c \
 	t/sim/cases_xrc.c \
 	t/sim/cover.c \
+	t/sim/faults.c \
 	t/sim/link.c \
 	t/sim/masks.c \
 	t/sim/model.c t/sim/model.h \
@@ -28,14 +30,14 @@ endif
 noinst_PROGRAMS += t/sim/rdmad-sim
 t_sim_rdmad_sim_SOURCES = t/sim/rdmad-sim.c $(sim_sources)
 t_sim_rdmad_sim_CPPFLAGS = $(sim_cppflags)
-t_sim_rdmad_sim_LDADD = libproto.a $(ISAL_LIBS)
+t_sim_rdmad_sim_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(YAML_LIBS)
 
 check_PROGRAMS += t/sim/check_sim
 TESTS += t/sim/check_sim
 t_sim_check_sim_SOURCES = t/sim/check_sim.c $(sim_sources)
 t_sim_check_sim_CPPFLAGS = $(sim_cppflags)
 t_sim_check_sim_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-t_sim_check_sim_LDADD = libproto.a $(ISAL_LIBS) $(CHECK_LIBS)
+t_sim_check_sim_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(YAML_LIBS) $(CHECK_LIBS)
 
 check_PROGRAMS += t/sim/check_cm
 TESTS += t/sim/check_cm

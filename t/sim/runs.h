@@ -5,6 +5,7 @@
 #define SIM_RUNS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MASKS_BITS	12u
@@ -19,5 +20,11 @@ uint64_t masks_run(uint64_t seed, bool trace);
 unsigned cases_n(void);
 const char *cases_name(unsigned i);
 uint64_t cases_run(uint64_t i, bool trace);
+
+/*
+ * A hundred messages under rules that lose, repeat and delay.  sim_seed is of everything but the rules, whose seed is seed.  What
+ * was decided goes to log, a line each, but nothing about acknowledgements, of which chance makes more or fewer.
+ */
+uint64_t fault_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len);
 
 #endif

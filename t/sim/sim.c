@@ -100,6 +100,7 @@ void sim_free(struct sim *s)
 		s->spare = p->next;
 		free(p);
 	}
+	flows_fini(&s->flows);
 	free(s->heap);
 	s->heap = NULL;
 	s->heap_n = s->heap_max = 0;

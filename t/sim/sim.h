@@ -16,6 +16,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 
+#include "lab/rule.h"
 #include "proto/hca.h"
 
 #include "arena.h"
@@ -61,6 +62,7 @@ struct pkt {
 	struct node *from, *to;
 	struct route route;
 	bool corrupt;
+	bool ruled;		/* rules have decided on its arrival, or have made it */
 	uint16_t ip_id;
 	uint32_t len;		/* with the ICRC */
 	uint8_t data[SIM_PKT_MAX];
@@ -111,6 +113,8 @@ struct sim {
 	bool trace;
 	bool strange;		/* stores to a READ's place are not judged */
 	uint64_t completions;	/* handed out so far */
+	struct rules *rules;	/* NULL: none */
+	struct flows flows;
 };
 
 /* Node 0..n-1 with HCAs of cfg (mem, mem_host, seed and qpn_low are set here), memory of arena_len each. */
@@ -143,7 +147,15 @@ void sim_push(struct sim *, uint64_t t, enum sim_ev_kind, struct node *, struct 
 void link_tx(struct sim *, struct node *from, const struct burst *);
 void link_arrive(struct sim *, struct pkt *);
 void link_rx(struct sim *, struct node *);	/* the inbox, joined or not */
+struct pkt *pkt_get(struct sim *);
 void pkt_put(struct sim *, struct pkt *);
+
+/* ---- faults.c ----------------------------------------------------------- */
+
+/* From now on these rules hold; *r is the caller's to rules_fini() after sim_free(). */
+void faults_set(struct sim *, struct rules *r, const char *text, const uint64_t *seed);
+/* false: the packet does not go on; else it does after *late. */
+bool faults_pkt(struct sim *, struct pkt *, const struct burst *, enum tap_dir, uint64_t *late);
 
 /* ---- trace.c ------------------------------------------------------------ */
 
