@@ -3,7 +3,8 @@
  * devices.c - the devices that ids are bound to, each opened once.
  *
  * A context stays open when its last id is gone, since the program may still hold what it made in it.  It is
- * opened anew in a forked child, and when nobody uses it and its daemon is gone.
+ * opened anew in a forked child, and when nobody uses it and its daemon is gone.  Its PD and XRC domain go with the last id,
+ * unless the program has something in them.
  */
 #include "cma.h"
 
@@ -39,8 +40,7 @@ static struct dev *dev_open(struct ibv_device *ibdev)
 		err = errno;
 		goto fail;
 	}
-	d->pd = ibv_alloc_pd(d->verbs);
-	err = d->pd ? ibv_query_device(d->verbs, &attr) : errno;
+	err = ibv_query_device(d->verbs, &attr);
 	if (err) {
 		ibv_close_device(d->verbs);
 		goto fail;
@@ -58,6 +58,14 @@ fail:
 	return NULL;
 }
 
+static void objects_free(struct dev *d)
+{
+	if (d->xrcd && !ibv_close_xrcd(d->xrcd))
+		d->xrcd = NULL;
+	if (d->pd && !ibv_dealloc_pd(d->pd))
+		d->pd = NULL;
+}
+
 /* Forgets devices that are no use any more.  In a child the parent's are left as they are: they are its. */
 static void devs_tidy(void)
 {
@@ -71,9 +79,7 @@ static void devs_tidy(void)
 		*p = d->next;
 		if (d->owner != getpid())
 			continue;
-		if (d->xrcd)
-			ibv_close_xrcd(d->xrcd);
-		ibv_dealloc_pd(d->pd);
+		objects_free(d);
 		ibv_close_device(d->verbs);
 		free(d);
 	}
@@ -117,6 +123,10 @@ struct dev *dev_get(const char *name)
 	pthread_mutex_lock(&devs_lock);
 	devs_tidy();
 	d = dev_find(name);
+	if (d && !d->pd)
+		d->pd = ibv_alloc_pd(d->verbs);
+	if (d && !d->pd)
+		d = NULL;
 	if (d)
 		d->refs++;
 	pthread_mutex_unlock(&devs_lock);
@@ -126,7 +136,8 @@ struct dev *dev_get(const char *name)
 void dev_put(struct dev *d)
 {
 	pthread_mutex_lock(&devs_lock);
-	d->refs--;
+	if (!--d->refs && d->owner == getpid())
+		objects_free(d);
 	pthread_mutex_unlock(&devs_lock);
 }
 
