@@ -12,7 +12,7 @@
 #include "../proto/icrc.h"
 
 #define RESTART		(1 << 20)	/* a PSN this far off is of a queue pair that began anew */
-#define CM_MARGIN_NS	1000u		/* clocks of captures tick in microseconds */
+#define RNR_MARGIN_NS	20000u		/* captures within one daemon are stamped in the turn that the timer began in, but later */
 
 static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
 
@@ -151,7 +151,7 @@ static void back(struct check *c, struct stream *s, const struct packet *p, uint
 				    seq_psn(s->nak_seq).v);
 		s->nak = false;
 	}
-	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + CM_MARGIN_NS < s->rnr_until)
+	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until)
 		find_breach(&c->find, &p->at, RULE_RNR_WAIT, "%llu us too early",
 			    (unsigned long long)(s->rnr_until - p->frame->ns) / 1000);
 	if (seq <= s->rnr_seq)
