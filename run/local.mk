@@ -6,6 +6,7 @@ rdmad_run_SOURCES = \
 	run/explain.c \
 	run/fault.c \
 	run/hold.c \
+	run/lesson.c \
 	run/place.c \
 	run/prog.c \
 	run/report.c \
@@ -21,7 +22,8 @@ rdmad_run_LDADD = $(JANSSON_LIBS)
 rdmad_run_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DRUN_BINDIR='"$(bindir)"' \
 	-DRUN_SBINDIR='"$(sbindir)"' \
-	-DRUN_PKGLIBDIR='"$(pkglibdir)"'
+	-DRUN_PKGLIBDIR='"$(pkglibdir)"' \
+	-DRUN_PKGDATADIR='"$(pkgdatadir)"'
 
 # rdmad-run finds it beside itself, or installed.
 tooldir = $(pkglibdir)

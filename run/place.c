@@ -101,7 +101,8 @@ bool places_find(struct places *p)
 		p->daemon[0] = '\0';	/* hold.c complains, if one is needed */
 	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir)) {
 		rs_find(p, dir, "/lib/rspreload/.libs");
-		return join(p->tool_dir, dir, "/run", "") && cm_find(p, dir);
+		return join(p->tool_dir, dir, "/run", "") && join(p->lab_dir, dir, "/contrib/labs", "") &&
+		       join(p->lesson, p->lab_dir, "/rdmad-lesson", "") && cm_find(p, dir);
 	}
 	n = strlen(dir);
 	if (n >= bin_n && !strcmp(dir + n - bin_n, RUN_BINDIR)) {
@@ -112,7 +113,8 @@ bool places_find(struct places *p)
 		if (*stage && !daemon_find(p, dir, stage))
 			p->daemon[0] = '\0';
 		rs_find(p, p->lib_dir, "");
-		return join(p->tool_dir, p->lib_dir, "", "");
+		return join(p->tool_dir, p->lib_dir, "", "") && join(p->lab_dir, stage, RUN_PKGDATADIR, "/labs") &&
+		       join(p->lesson, p->lib_dir, "/rdmad-lesson", "");
 	}
 	say("there is no %s in %s, nor in %s/lib/verbs/.libs: rdmad is not completely built (make) or installed "
 	    "(make install)", LIB_NAME, RUN_PKGLIBDIR, dir);

@@ -22,6 +22,7 @@
 static const char usage_text[] =
 	"Usage: rdmad-run [OPTION]... PROGRAM [ARGUMENT]...\n"
 	"       rdmad-run [--socket ADDRESS] [--rsockets] --env\n"
+	"       rdmad-run --lesson NAME [DIR]\n"
 	"Runs an RDMA program with rdmad's libibverbs. If no rdmad daemon answers, starts a private\n"
 	"one that is gone when the program and its children are.\n"
 	"\n"
@@ -42,6 +43,8 @@ static const char usage_text[] =
 	"                          standard error\n"
 	"  -L, --leaks[=STATUS]    names the verbs objects that the program did not destroy; with STATUS that\n"
 	"                          is the exit status then, if it would be 0\n"
+	"      --lesson NAME       what happens when a packet is lost, and the like: explained and shown; \"list\"\n"
+	"                          names the lessons; results go to DIR (./lesson-NAME)\n"
 	"  -e, --env               print the shell lines that set the environment; starts nothing\n"
 	"  -h, --help              this text\n"
 	"  -V, --version           the version\n"
@@ -50,7 +53,7 @@ static const char usage_text[] =
 	"125: rdmad-run failed, 124: --timeout.\n"
 	"See rdmad-run(1).\n";
 
-#define OPT_SEED 256
+enum { OPT_SEED = 256, OPT_LESSON };	/* those without a letter */
 
 static const struct option long_options[] = {
 	{"socket", required_argument, NULL, 's'},
@@ -66,6 +69,7 @@ static const struct option long_options[] = {
 	{"capture", required_argument, NULL, 'C'},
 	{"explain", no_argument, NULL, 'x'},
 	{"leaks", optional_argument, NULL, 'L'},
+	{"lesson", required_argument, NULL, OPT_LESSON},
 	{"env", no_argument, NULL, 'e'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
@@ -168,6 +172,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'C': opt->capture = optarg; break;
 		case 'x': opt->explain = true; break;
 		case 'L': opt->leaks = true; opt->leak_status = optarg ? leak_status_parse(optarg) : 0; break;
+		case OPT_LESSON: opt->lesson = optarg; break;
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);
 		case 'V': puts("rdmad-run " PACKAGE_VERSION); exit(0);
@@ -195,7 +200,11 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		    "only");
 		fail_usage();
 	}
-	if (!env && optind == argc) {
+	if (opt->lesson && (env || optind + 1 < argc)) {
+		say("--lesson NAME: give nothing else but a directory for the results");
+		fail_usage();
+	}
+	if (!env && optind == argc && !opt->lesson) {
 		say("which program?");
 		fail_usage();
 	}
@@ -257,6 +266,8 @@ int main(int argc, char **argv)
 		env_print(&places, &opt);
 		return 0;
 	}
+	if (opt.lesson)
+		return places_find(&places) ? lesson_become(&places, opt.lesson, argv[optind]) : RUN_FAILED;
 	if (!opt.socket && !opt.own) {
 		opt.socket = getenv("RDMAD_SOCKET");
 		opt.socket_from = "$RDMAD_SOCKET";

@@ -31,6 +31,7 @@ struct options {
 	char **daemon_args;
 	unsigned daemon_arg_n;
 	int64_t timeout_ms;	/* 0: none */
+	const char *lesson;	/* --lesson: its name, or NULL */
 	const char *report;	/* directory, or NULL */
 	const char *capture;	/* file, or NULL */
 	const char *fault;	/* file of rules, or NULL */
@@ -46,6 +47,8 @@ struct places {
 	char lib_dir[PATH_MAX];	/* holds libibverbs.so.1 */
 	char cm_dir[PATH_MAX];	/* holds librdmacm.so.1; empty: lib_dir does */
 	char rs_lib[PATH_MAX];	/* librspreload.so; empty: not there */
+	char lab_dir[PATH_MAX];	/* the lessons */
+	char lesson[PATH_MAX];	/* their program */
 	char tool_dir[PATH_MAX]; /* holds rdma */
 	char ctl[PATH_MAX];	/* rdmactl */
 	char daemon[PATH_MAX];	/* the rdmad that belongs to this rdmad-run */
@@ -75,6 +78,9 @@ bool fault_give(int hold, const struct options *);
 
 /* What the daemon says (MSG_DUMP), on a connection of hold_look(); NULL: nothing that we understand. */
 struct json_t *hold_dump(int fd, uint32_t what);
+
+/* Becomes the lesson of that name; dir: where its results go, or NULL.  Returns RUN_FAILED: said why. */
+int lesson_become(const struct places *, const char *name, char *dir);
 
 /* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns of programs that no library can be slipped under. */
 int prog_check(const char *name);

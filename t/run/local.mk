@@ -5,10 +5,11 @@ t_run_leaky_SOURCES = t/run/leaky.c
 t_run_leaky_LDADD = -libverbs
 RUN_TESTS = \
 	t/run/action.test \
+	t/run/lesson.test \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sysfs.test \
 	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += t/run/action.py t/run/lib.sh
+EXTRA_DIST += t/run/action.py t/run/lesson.py t/run/lib.sh
