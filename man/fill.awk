@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # awk -f fill.awk TABLE.def... PAGE.in: the page, with what the code itself says in place of a line @STATS@, @STUBS@,
-# @RULES@ or @VERBS@.
+# @RULES@, @VERBS@, @CAUSES@, @KEYS@ or @RECORDS@.
 
 # The next string in double quotes of row; takes it off.
 function text_take(    t) {
@@ -18,13 +18,40 @@ function verbs_keep(list, what,    i, k, name) {
 		verb[++verbs] = ".It Fn " name[i] " Ta " what
 }
 
-function row_keep(    name) {
+# What it is, and what to do.
+function why_text(name, grade,    what, hint) {
+	what = text_take()
+	hint = text_take()
+	return ".It " name grade "\n" what "." (hint == "" ? "" : "\n.Em Hint :\n" hint ".")
+}
+
+function list_print(v, n,    i) {
+	row_keep()
+	if (!n)
+		exit 1
+	for (i = 1; i <= n; i++)
+		print v[i]
+}
+
+function row_keep(    name, grade) {
 	if (row ~ /^STAT\(/) {
 		split(row, part, /, */)
 		rows[++n] = ".It " part[2] "\n" text_take()
 	} else if (row ~ /^STUB_|^RULE/) {
 		name = text_take()
 		rows[++n] = ".It " name "\n" text_take()
+	}
+	if (row ~ /^WHY/) {
+		match(row, /\([A-Z_]+/)
+		name = substr(row, RSTART + 1, RLENGTH - 1)
+		grade = row ~ /^[A-Z_]+\([A-Z_]+, NOTE/ ? " Pq note" : ""
+		if (row ~ /^WHY_KEY/)
+			key[++keys] = why_text(name, "")
+		else
+			cause[++causes] = why_text(name, grade)
+	} else if (row ~ /^TRACE/) {
+		name = text_take()
+		record[++records] = ".It " name "\n" text_take()
 	}
 	if (row ~ /^SAME/) {
 		verbs_keep(text_take(), "same")
@@ -39,7 +66,7 @@ function row_keep(    name) {
 FILENAME ~ /\.def$/ {
 	if (FNR == 1)
 		row_keep()
-	if (/^STAT\(|^STUB_|^RULE\(|^SAME\(|^DIFFERS\(/) {
+	if (/^STAT\(|^WHY|^TRACE\(|^STUB_|^RULE\(|^SAME\(|^DIFFERS\(/) {
 		row_keep()
 		row = $0
 	} else if (row != "" && !/^\/\*/) {
@@ -65,5 +92,9 @@ FILENAME ~ /\.def$/ {
 		print verb[i]
 	next
 }
+
+/^@CAUSES@$/ { row_keep(); list_print(cause, causes); next }
+/^@KEYS@$/ { row_keep(); list_print(key, keys); next }
+/^@RECORDS@$/ { row_keep(); list_print(record, records); next }
 
 { print }

@@ -13,17 +13,22 @@ dist_man_MANS += \
 nodist_man_MANS = \
 	man/rdmactl-check.8 \
 	man/rdmactl.8 \
-	man/rdmad-verbs.7
+	man/rdmad-verbs.7 \
+	man/rdmad-why.7
 EXTRA_DIST += \
 	man/ladder.svg \
 	man/fill.awk \
 	man/rdmactl-check.8.in \
 	man/rdmactl.8.in \
-	man/rdmad-verbs.7.in
+	man/rdmad-verbs.7.in \
+	man/rdmad-why.7.in
 CLEANFILES += $(nodist_man_MANS)
 
 man/rdmactl.8: man/rdmactl.8.in man/fill.awk proto/stats.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/proto/stats.def $(srcdir)/man/rdmactl.8.in >$@.tmp && mv $@.tmp $@
+man/rdmad-why.7: man/rdmad-why.7.in man/fill.awk proto/why.def proto/trace.def
+	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/proto/why.def $(srcdir)/proto/trace.def \
+		$(srcdir)/man/rdmad-why.7.in >$@.tmp && mv $@.tmp $@
 man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/verbs.def lib/verbs/stub.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/verbs.def $(srcdir)/lib/verbs/stub.def \
 		$(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@

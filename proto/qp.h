@@ -178,6 +178,7 @@ bool req_tx(struct hca *, struct qp *, struct burst *);
 void req_progress(struct hca *, struct qp *);	/* after sq.head moved: faults and the drained state come up */
 void req_restart(struct hca *, struct qp *, bool loss, bool timeout);
 void req_watch(struct hca *, struct qp *);	/* starts the timer for what is in flight */
+uint64_t req_patience_ns(const struct qp *qp);	/* how long it waits for an ACK */
 void req_timed(struct hca *, struct qp *);	/* una moved: how long did it take? */
 void req_timer(struct hca *, struct qp *);	/* it fired */
 void req_stop(struct hca *, struct qp *);	/* takes everything out of flight */

@@ -448,7 +448,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
  * that is not answered.  The specification lets that be up to four times as long as it says; we take three where
  * it is short, because what looks like a dead peer may be one without a core.
  */
-static uint64_t patience_ns(const struct qp *qp)
+uint64_t req_patience_ns(const struct qp *qp)
 {
 	uint64_t ns = ack_timeout_ns(qp->attr.timeout);
 
@@ -462,7 +462,7 @@ void req_watch(struct hca *h, struct qp *qp)
 	mono_t at;
 
 	if (mono_is_never(q->patience))
-		q->patience = mono_add(h->now, patience_ns(qp));
+		q->patience = mono_add(h->now, req_patience_ns(qp));
 	at = q->patience;
 	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX && psn_before(q->una, q->ask_end))
 		at = mono_min(at, mono_add(h->now, (base > EARLY_MIN_NS ? base : EARLY_MIN_NS) << q->early));

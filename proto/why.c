@@ -61,7 +61,7 @@ static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
 	*w = (struct why){
 		.at = h->now, .cause = cause, .type = qp->type, .from = qp->state, .to = qp->state, .qpn = qp->qpn,
 		.dqpn = qp->attr.dest_qpn, .psn = qp->req.una.v, .key = { .sge = -1 }, .timeouts = q->timeouts, .naks = q->naks,
-		.rnrs = q->rnrs, .early = q->early, .timeout_ns = ack_timeout_ns(qp->attr.timeout),
+		.rnrs = q->rnrs, .early = q->early, .timeout_ns = req_patience_ns(qp),
 		.retry_cnt = qp->attr.retry_cnt, .last_op = q->last_op, .tx_pkts = qp->tx_pkts - q->tx_base, .rx_pkts = qp->rx_pkts - q->rx_base,
 		.rx_pkts_since = qp->rx_pkts - q->rx_pkts, .rx_last = q->rx_last, .since = q->since,
 		.err_cause = q->err_cause, .err_at = q->err_at,

@@ -6,6 +6,7 @@ GATES = \
 	t/gate/sizes.test \
 	t/gate/spdx.test \
 	t/gate/verbs.test \
+	t/gate/why.test \
 	t/gate/words.test
 TESTS += $(GATES)
 dist_check_SCRIPTS += $(GATES)

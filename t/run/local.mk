@@ -6,6 +6,7 @@ t_run_leaky_LDADD = -libverbs
 RUN_TESTS = \
 	t/run/action.test \
 	t/run/lesson.test \
+	t/run/explain.test \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sysfs.test \
