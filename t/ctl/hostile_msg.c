@@ -100,6 +100,52 @@ START_TEST(order)
 }
 END_TEST
 
+/* A connection captures once, and does nothing else. */
+START_TEST(captures)
+{
+	struct msg_req req = { .op = MSG_CAPTURE, .capture = { .devices = 1u << 31, .room = 1 } };
+	struct msg_rep rep;
+	int fds[4], fd;
+	struct cx c;
+
+	daemon_start();
+	cx_open(&c);
+	ck_assert_int_eq(call(c.fd, &req, &rep, fds), EBUSY);
+	fd = hail();
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EINVAL);
+	req.capture.devices = 0;
+	req.capture.qpn_n = MSG_CAPTURE_QPS + 1;
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EINVAL);
+	req.capture.qpn_n = 0;
+	req.capture.room = UINT32_MAX;
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EINVAL);
+	req.capture.room = 1;
+	ck_assert_int_eq(call(fd, &req, &rep, fds), 0);
+	ck_assert(fds[0] >= 0 && fds[1] >= 0 && fds[2] == -1);
+	ck_assert_int_eq(ftruncate(fds[0], 0), -1);	/* sealed */
+	ck_assert_int_eq(ftruncate(fds[0], 1 << 30), -1);
+	cx_connect(&c, &c);
+	cx_ping(&c);
+	/* All of it overwritten, and gone on with. */
+	for (off_t at = 0; at < (off_t)rep.capture.len; at += sizeof(rep))
+		ck_assert_int_gt(pwrite(fds[0], &rep, sizeof(rep), at), 0);
+	cx_ping(&c);
+	close(fds[0]);
+	close(fds[1]);
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EBUSY);
+	req = (struct msg_req){ .op = MSG_DEVICE_LIST };
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), EBUSY);
+	close(fd);
+	cx_ping(&c);
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
 /* Every handle of another context, in every place where one can be named. */
 START_TEST(foreign)
 {
@@ -272,4 +318,4 @@ START_TEST(flood)
 }
 END_TEST
 
-TEST_MAIN("ctl: hostile messages", lengths, order, foreign, limits, busy, descriptors, flood)
+TEST_MAIN("ctl: hostile messages", lengths, order, captures, foreign, limits, busy, descriptors, flood)

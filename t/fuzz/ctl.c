@@ -16,10 +16,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/capture.h"
 #include "daemon/cma.h"
 #include "daemon/ctl.h"
+#include "daemon/fault_verb.h"
+#include "daemon/net.h"
 #include "daemon/raw.h"
 #include "daemon/session.h"
+#include "daemon/tap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -65,6 +69,18 @@ int raw_new(struct raw **r, int fd) { return EINVAL; }
 void raw_free(struct raw *r) {}
 int raw_begin(struct qp *qp) { return ENOMEM; }
 void raw_end(struct qp *qp) {}
+int verb_capture(struct call *call) { return EPERM; }	/* its own tests: t/lab, t/ctl/hostile_msg.c */
+void capture_end(struct capture *c) {}
+int verb_fault(struct call *call) { return EPERM; }
+void fault_session_end(uint64_t owner) {}
+json_t *fault_json(void) { return NULL; }
+void tap_qp_gone(struct shard *s, unsigned device, uint32_t qpn) {}
+struct rules_set *raw_rules(struct raw *r, struct rules_set *set) { return set; }
+unsigned shard_bits(void) { return 0; }
+bool cma_addr_ok(const union cmm_addr *a) { return false; }
+void cma_addr_gid(const union cmm_addr *a, uint8_t *gid) {}
+uint16_t cma_addr_port(const union cmm_addr *a) { return 0; }
+int net_group(struct device *d, const uint8_t *mgid, unsigned ifindex, bool in) { return 0; }
 int cma_call(struct ev_loop *l, struct session *s, const struct cmm_req *q, struct cmm_rep *p, int *fd) { return ENOSYS; }
 void cma_channel_end(struct session *s) {}
 struct cma_count cma_count;
