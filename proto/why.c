@@ -275,7 +275,7 @@ static enum why_cause retries_of(const struct qp *qp)
 
 	if (qp->rx_pkts == q->rx_base)
 		return WHY_RETRY_SILENT;
-	return qp->rx_pkts == q->rx_pkts || !q->naks ? WHY_RETRY_DEAF : WHY_RETRY_LOSS;
+	return q->naks ? WHY_RETRY_LOSS : WHY_RETRY_DEAF;
 }
 
 static uint32_t recvs(const struct qp *qp) { return qp->srq ? !!qp->resp.wqe : rq_len(&qp->rq) + !!qp->resp.wqe; }

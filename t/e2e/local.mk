@@ -35,6 +35,7 @@ E2E_TESTS = \
 	t/e2e/one.test \
 	t/e2e/pace.test \
 	t/e2e/peer.test \
+	t/e2e/why.test \
 	t/e2e/raw.test \
 	t/e2e/run.test \
 	t/e2e/two.test \

@@ -24,7 +24,8 @@ PROTO_TESTS = \
 	t/proto/gsi \
 	t/proto/icrc \
 	t/proto/qp_state \
-	t/proto/seq
+	t/proto/seq \
+	t/proto/why
 check_PROGRAMS += $(PROTO_TESTS)
 TESTS += $(PROTO_TESTS)
 
@@ -122,3 +123,6 @@ EXTRA_DIST += \
 	t/data/uc-pingpong.pcap \
 	t/data/ud-pingpong.pcap \
 	t/data/vectors.txt
+t_proto_why_SOURCES = t/proto/why.c t/proto/rig.c
+t_proto_why_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_why_LDADD = $(PROTO_TEST_LIBS)

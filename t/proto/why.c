@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* why.c - causes of the requester in virtual time, and the flight recorder: what is written, read, and lost. */
+#include "proto/opcode.h"
+#include "proto/trace.h"
+#include "proto/why.h"
+#include "rig.h"
+#include "t/suite.h"
+
+static bool from_a(struct rig *r, struct host *from, const struct burst *b) { return from == &r->a; }
+
+/* One packet never comes through, all others do. */
+static bool third(struct rig *r, struct host *from, const struct burst *b)
+{
+	return from == &r->a && b->psn.v == ((conf_rc.psn + 2) & PSN_MASK);
+}
+
+static struct why cause_of(struct host *x, unsigned cause)
+{
+	struct why w;
+
+	while (hca_why(x->h, &w))
+		if (w.cause == cause)
+			return w;
+	ck_abort_msg("no cause %u", cause);
+}
+
+static unsigned records(const struct why *w, unsigned event)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->log_n; i++)
+		n += w->log[i].event == event;
+	return n;
+}
+
+static struct why run_out(struct rig *r, bool (*hook)(struct rig *, struct host *, const struct burst *), bool first, unsigned cause)
+{
+	struct link_conf c = conf_rc;
+
+	c.retry = 2;
+	rig_init(r, LINK_WIRE);
+	rig_connect(r, &c);
+	if (first) {
+		SEND_WR(r, &r->a, .id = 1, .op = WR_WRITE, .len = 8);
+		rig_settle(r, 10);
+		ck_assert_uint_eq(wc_status(&r->a, 1), WC_SUCCESS);
+	}
+	r->hook = hook;
+	SEND_WR(r, &r->a, .id = 2, .op = WR_WRITE, .len = 4096);
+	rig_recv(r, &r->a, 7, 0, 64);
+	rig_settle(r, 1000);
+	ck_assert_uint_eq(wc_status(&r->a, 2), WC_RETRY_EXC_ERR);
+	return cause_of(&r->a, cause);
+}
+
+START_TEST(silent)
+{
+	struct rig r;
+	struct why w = run_out(&r, from_a, false, WHY_RETRY_SILENT);
+
+	ck_assert_uint_eq(w.timeouts, 3);
+	ck_assert_uint_eq(w.retry_cnt, 2);
+	ck_assert_uint_eq(w.psn, conf_rc.psn);
+	ck_assert_uint_eq(w.rx_pkts, 0);
+	ck_assert_uint_eq(w.wr_id, 2);
+	ck_assert(w.is_wr && w.from == QPS_RTS && w.to == QPS_ERR && w.status == WC_RETRY_EXC_ERR);
+	ck_assert_uint_eq(w.flush_sq, 0);
+	ck_assert_uint_eq(w.flush_rq, 1);
+	ck_assert_uint_ge(w.at.ns - w.since.ns, 3 * w.timeout_ns);
+	ck_assert_uint_eq(records(&w, TR_TIMEOUT), 3);
+	ck_assert_uint_eq(records(&w, TR_FIRST_TX), 1);
+	ck_assert_uint_eq(records(&w, TR_FIRST_RX), 0);
+	rig_fini(&r);
+}
+END_TEST
+
+START_TEST(deaf)
+{
+	struct rig r;
+	struct why w = run_out(&r, from_a, true, WHY_RETRY_DEAF);
+
+	ck_assert_uint_eq(w.timeouts, 3);
+	ck_assert_uint_eq(w.psn, (conf_rc.psn + 1) & PSN_MASK);
+	ck_assert_uint_eq(w.rx_pkts, 1);
+	ck_assert_uint_eq(w.rx_pkts_since, 0);
+	ck_assert_uint_lt(w.rx_last.ns, w.at.ns);
+	rig_fini(&r);
+}
+END_TEST
+
+START_TEST(loss)
+{
+	struct rig r;
+	struct why w = run_out(&r, third, false, WHY_RETRY_LOSS);
+
+	ck_assert_uint_ge(w.naks, 1);
+	ck_assert_uint_eq(w.psn, (conf_rc.psn + 2) & PSN_MASK);
+	ck_assert_uint_ge(records(&w, TR_NAK_RX), 1);
+	ck_assert_uint_ge(records(&w, TR_AGAIN), 1);
+	rig_fini(&r);
+}
+END_TEST
+
+/* What was wrong before the last ACK counts no more. */
+START_TEST(progress)
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+	struct why w;
+
+	c.retry = 2;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	r.hook = from_a;
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
+	rig_run(&r);
+	rig_tick(&r);		/* one timeout */
+	r.hook = NULL;
+	rig_settle(&r, 10);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert(!hca_why(r.a.h, &w) && !hca_why(r.b.h, &w));
+	r.hook = from_a;
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 8);
+	rig_settle(&r, 100);
+	ck_assert_uint_eq(cause_of(&r.a, WHY_RETRY_DEAF).timeouts, 3);
+	rig_fini(&r);
+}
+END_TEST
+
+/* The FIFO is bounded: what it has no room for is counted. */
+START_TEST(fifo)
+{
+	struct rig r;
+	struct why w;
+	unsigned n = 0;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < WHYS + 5; i++)
+		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &(struct qp_attr){ .state = QPS_INIT }, QPA_STATE, r.now), EINVAL);
+	while (hca_why(r.a.h, &w)) {
+		ck_assert_uint_eq(w.cause, WHY_MODIFY_EDGE);
+		n++;
+	}
+	ck_assert_uint_eq(n, WHYS);
+	ck_assert_uint_eq(hca_why_lost(r.a.h), 5);
+	rig_fini(&r);
+}
+END_TEST
+
+START_TEST(trains)
+{
+	struct trace_rec rec[256];
+	uint64_t from = 0, lost;
+	unsigned tx = 0, all = 0;
+	struct rig r;
+	uint32_t n;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	while ((n = hca_trace(r.a.h, &from, rec, 256, &lost)))
+		ck_assert_uint_eq(lost, 0);
+	for (unsigned i = 0; i < 20; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 8);
+	rig_settle(&r, 10);
+	while ((n = hca_trace(r.a.h, &from, rec, 256, &lost)))
+		all += n;
+	ck_assert_uint_le(all, 2);	/* the first packets only: nothing for each */
+	ck_assert_int_eq(hca_trace_trains(r.a.h, true), 0);
+	for (unsigned i = 0; i < 20; i++)
+		SEND_WR(&r, &r.a, .id = 100 + i, .op = WR_WRITE, .len = 8);
+	rig_settle(&r, 10);
+	while ((n = hca_trace(r.a.h, &from, rec, 256, &lost)))
+		for (uint32_t i = 0; i < n; i++)
+			tx += rec[i].event == TR_TX ? rec[i].n : 0;
+	ck_assert_uint_ge(tx, 20);
+	hca_trace_trains(r.a.h, false);
+	rig_fini(&r);
+}
+END_TEST
+
+/* A reader that comes too late is told how many it has missed; one that starts anew gets what is there. */
+START_TEST(ring)
+{
+	struct trace_rec rec[64];
+	uint64_t from = 0, lost, missed = 0;
+	uint32_t n, got = 0;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < 2 * TRACE_RING; i++) {
+		struct burst b = pkt_from(&r, &r.a, SVC_RC | OP_WRITE_ONLY, conf_rc.psn - 1);
+
+		pkt_give(&r, &r.b, &b, NULL, 0);	/* a duplicate: one record */
+		while (take(&r, &r.b, &b))
+			;
+	}
+	while ((n = hca_trace(r.b.h, &from, rec, 64, &lost))) {
+		missed += lost;
+		got += n;
+	}
+	ck_assert_uint_eq(got, TRACE_RING);
+	ck_assert_uint_ge(missed, TRACE_RING);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("why", silent, deaf, loss, progress, fifo, trains, ring)
