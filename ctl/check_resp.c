@@ -125,13 +125,15 @@ static void on_rnr(struct check *c, struct stream *r, const struct packet *p, ui
 	struct sent *u = stream_at(r, seq - 1, NULL);
 
 	check_advance(c, r, &p->at, seq);
+	if (u)
+		msn_exact(c, r, p, u);
 	/* Of a packet that was sent twice the second NAK comes while the first is waited for: it makes the wait no longer. */
+	if (r->nak && r->nak_seq == seq)
+		return;		/* what is sent again next may be for the NAK before this one: they cross on the way */
 	if (!r->rnr || r->rnr_seq != seq)
 		r->rnr_until = p->frame->ns + rnr_timer_ns(aeth_code(p->b.syndrome));
 	r->rnr = true;
 	r->rnr_seq = seq;
-	if (u)
-		msn_exact(c, r, p, u);
 }
 
 static void on_nak(struct check *c, struct stream *r, const struct packet *p, uint64_t seq)
