@@ -33,8 +33,10 @@ device client { addresses = { "$(at $n)" } }
 device server { addresses = { "$(at $((n + 1)))" } }
 END
 set -- --own --daemon-arg --config --daemon-arg "$dir/rdmad.conf" --timeout 60 --explain --capture "$dir/capture.pcapng"
-if [ -e "$labs/$name.yaml" ]; then
-	cp "${RDMAD_LESSON_FAULTS-$labs/$name.yaml}" "$dir/faults.yaml" && set -- "$@" --fault "$dir/faults.yaml" --seed 1
+faults=${RDMAD_LESSON_FAULTS-$labs/$name.yaml}
+if [ -n "${RDMAD_LESSON_FAULTS-}" ] || [ -e "$faults" ]; then
+	cp "$faults" "$dir/faults.yaml" || exit 125
+	set -- "$@" --fault "$dir/faults.yaml" --seed 1
 fi
 
 page "$name"
@@ -49,6 +51,6 @@ echo
 echo "  $dir/ladder.html      for a browser (ladder.svg: the picture)"
 echo "    (it counts PSNs from the first one of each queue pair on)"
 echo "  $dir/capture.pcapng   for Wireshark; rdmactl check $dir/capture.pcapng judges it"
-[ ! -e "$dir/faults.yaml" ] ||
-	echo "Change $dir/faults.yaml and run: RDMAD_LESSON_FAULTS=$dir/faults.yaml rdmad-run --lesson $name $dir.2"
+echo "With faults of your own (rdmad-fault(5); $labs has those of the lessons):"
+echo "  RDMAD_LESSON_FAULTS=my.yaml rdmad-run --lesson $name"
 exit $status

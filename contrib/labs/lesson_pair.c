@@ -30,7 +30,7 @@ void expect(bool good, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	fputs(good ? "  " : "  NOT SO: ", stdout);
+	fputs(good ? "  " : "  not as the page has it - ", stdout);
 	vprintf(fmt, ap);
 	putchar('\n');
 	va_end(ap);
