@@ -202,6 +202,7 @@ static const struct {
 } known[] = {
 	{ "retransmission", FATE_OK, false, true }, { "repetition", FATE_OK, false, true }, { "NAK", FATE_OK, false, true },
 	{ "RNR NAK", FATE_OK, false, true }, { "duplicate", FATE_OK, true, true }, { "out of sequence", FATE_DISCARDED, false, true },
+	{ "old or out of order", FATE_DISCARDED, false, true },
 	/* It came, and that was all. */
 	{ "dropped:", FATE_DISCARDED, false, false }, { "the ICRC is wrong", FATE_DISCARDED, false, false },
 	/* By a rule: it does not go on. */

@@ -159,21 +159,20 @@ static void label(FILE *f, const struct rung *r, double x, double y, double angl
 	if (r->len && r->class != RUNG_CM)
 		fprintf(f, "<tspan class=\"size\" dx=\"6\">%s</tspan>", size_of(buf, sizeof(buf), r->len));
 	asks(f, r);
-	if (r->say) {
-		fputs("<tspan class=\"says\" dx=\"8\">", f);
-		text(f, r->say, 30);
-		fputs("</tspan>", f);
-	}
+	fputs("</text>", f);
+	if (!r->say)
+		return;
+	fprintf(f, "<text class=\"label says\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\">", x, y + 10.5, angle, x, y);
+	text(f, r->say, 38);
 	fputs("</text>", f);
 }
 
 static double letters(const struct rung *r)
 {
-	size_t say = r->say ? strlen(r->say) : 0;
+	double says = r->say ? fmin(38, (double)strlen(r->say)) * 0.76 : 0;	/* a smaller line of its own */
 	char buf[64];
 
-	return (double)(strlen(opcode(buf, sizeof(buf), r, true)) + (r->class == RUNG_CM ? 0 : 4) + (r->len ? 6 : 0) +
-			(say ? (say > 30 ? 30 : say) + 2 : 0));
+	return fmax(says, (double)(strlen(opcode(buf, sizeof(buf), r, true)) + (r->class == RUNG_CM ? 0 : 4) + (r->len ? 6 : 0)));
 }
 
 static void group(FILE *f, const struct rung *r, const char *more)
@@ -270,7 +269,7 @@ static void gap(const struct svg *s, const struct row *row)
 	for (uint32_t c = 0; c < s->l->conns; c++) {
 		uint64_t ns = s->l->rung[row->first].ns;
 
-		if (ns <= s->l->conn[c].begin || ns - row->gap >= s->l->conn[c].end)
+		if (ns <= s->l->conn[c].begin || ns > s->l->conn[c].end)
 			continue;
 		fprintf(s->f, "<path class=\"break\" d=\"M%.1f %.1fv16M%.1f %.1fv16\"/><text class=\"gap\" x=\"%.1f\" y=\"%.1f\">%s of silence</text>\n",
 			left_of(c), y - 7, right_of(c), y - 7, (left_of(c) + right_of(c)) / 2, y + 4, duration(buf, sizeof(buf), row->gap));

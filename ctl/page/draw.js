@@ -60,13 +60,14 @@ function label(g, r, x, y, angle) {
 	if (asks(r))
 		el(t, "tspan", { class: "size", dx: 6 }, asks(r));
 	if (r.say && !view.scaled)
-		el(t, "tspan", { class: "says", dx: 8 }, r.say.length > 30 ? r.say.slice(0, 29) + "…" : r.say);
+		el(g, "text", { class: "label says", x, y: y + 10.5, transform: `rotate(${angle} ${x} ${y})` },
+		   r.say.length > 38 ? r.say.slice(0, 37) + "…" : r.say);
 }
 
 function letters(r) {
-	const say = Math.min(30, (r.say || "").length);
+	const says = Math.min(38, (r.say || "").length) * 0.76;	/* a smaller line of its own */
 
-	return opcode(r).length + (r.rel === undefined ? 0 : 4) + (r.len ? 6 : 0) + (say ? say + 2 : 0);
+	return Math.max(says, opcode(r).length + (r.rel === undefined ? 0 : 4) + (r.len ? 6 : 0));
 }
 
 function chips(g, r, x0, y0, x1, y1, dir) {
@@ -201,7 +202,7 @@ function rails(svg, cols, points, height) {
 
 function gap(svg, it, all) {
 	const y = it.y - GAP / 2 - 9, t = data.rungs[it.first].t;
-	const cols = all.map((col, i) => t > data.connections[i].begin && t - it.gap < data.connections[i].end ? col : null);
+	const cols = all.map((col, i) => t > data.connections[i].begin && t <= data.connections[i].end ? col : null);
 
 	for (const col of cols)
 		if (col)
