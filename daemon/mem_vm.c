@@ -30,11 +30,11 @@ static bool iov_extends(const struct iovec *v, unsigned n, const void *p)
 	return n && (const uint8_t *)v[n - 1].iov_base + v[n - 1].iov_len == p;
 }
 
-static void iov_put(struct iovec *v, unsigned *n, uint64_t addr, size_t len)
+static void iov_put(struct iovec *v, unsigned *n, uint64_t addr, size_t len, bool apart)
 {
 	void *p = (void *)(uintptr_t)addr;
 
-	if (iov_extends(v, *n, p))
+	if (!apart && iov_extends(v, *n, p))
 		v[*n - 1].iov_len += len;
 	else
 		v[(*n)++] = (struct iovec){ p, len };
@@ -149,8 +149,9 @@ int vm_batch_add(struct vm_batch *b, const struct peer *dst_peer, uint64_t dst, 
 		part = len < room - b->len ? len : room - b->len;
 		b->dst_peer = dst_peer;
 		b->src_peer = src_peer;
-		iov_put(b->dst, &b->dst_n, dst, part);
-		iov_put(b->src, &b->src_n, src, part);
+		iov_put(b->dst, &b->dst_n, dst, part, b->apart);
+		iov_put(b->src, &b->src_n, src, part, false);
+		b->apart = false;
 		b->len += part;
 		dst += part;
 		src += part;

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "peer.h"
@@ -23,6 +24,7 @@ struct vm_batch {
 	const struct peer *dst_peer, *src_peer;
 	unsigned dst_n, src_n;
 	size_t len;
+	bool apart;		/* the next piece is written behind all before it, even if it touches them */
 	struct iovec dst[VM_IOVS], src[VM_IOVS];
 };
 

@@ -196,6 +196,7 @@ static int defer_write(unsigned from, unsigned n)
 	batch.dst_peer = batch.src_peer = NULL;
 	batch.dst_n = batch.src_n = 0;
 	batch.len = 0;
+	batch.apart = false;
 	for (unsigned i = 0; i < from; i++)
 		data += defer.to[i].len;
 	for (unsigned i = from; i < from + n && !err; data += defer.to[i++].len)
@@ -259,13 +260,37 @@ static bool defer_copy(const struct span *dst, unsigned dst_n, const struct span
 	return true;
 }
 
+/*
+ * Programs wait for the last byte of a WRITE, as adapters write it last.  memcpy() and the kernel's copying do not: where it
+ * might matter, the last word goes by itself.
+ */
+#define ORDER_LEN	256u
+
+static uint64_t last_word(const struct piece *d, uint64_t len)
+{
+	return len < ORDER_LEN ? 0 : ((d->addr + len - 1) & 7) + 1;
+}
+
+static void move(const struct piece *d, const struct piece *s, uint64_t len, uint64_t apart)
+{
+	volatile uint8_t *to = (volatile uint8_t *)(uintptr_t)d->addr;
+	const uint8_t *from = (const uint8_t *)(uintptr_t)s->addr;
+	uint8_t last[8];		/* the two may overlap */
+
+	memcpy(last, from + len - apart, apart);
+	memmove((void *)(uintptr_t)d->addr, from, len - apart);
+	__asm__ volatile("" ::: "memory");
+	for (uint64_t i = 0; i < apart; i++)
+		to[len - apart + i] = last[i];
+}
+
 static int region_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
 		       uint64_t src_off)
 {
 	struct vm_batch batch;		/* only its counters need a value */
 	struct walk to, from;
 	struct piece d, s;
-	uint64_t len;
+	uint64_t len, apart;
 	int err;
 
 	if (defer.on && defer_copy(dst, dst_n, src, src_n, src_off))
@@ -274,6 +299,7 @@ static int region_copy(void *host, const struct span *dst, unsigned dst_n, const
 	batch.dst_peer = batch.src_peer = NULL;
 	batch.dst_n = batch.src_n = 0;
 	batch.len = 0;
+	batch.apart = false;
 	walk_start(&to, dst, dst_n, 0);
 	walk_start(&from, src, src_n, src_off);
 	while (to.span < to.end) {
@@ -282,12 +308,17 @@ static int region_copy(void *host, const struct span *dst, unsigned dst_n, const
 		d = walk_piece(&to, true);
 		s = walk_piece(&from, false);
 		len = d.len < s.len ? d.len : s.len;
+		apart = to.span + 1 == to.end && to.off + len == to.span->len ? last_word(&d, len) : 0;
 		if (d.peer || s.peer) {
-			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len);
+			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len - apart);
+			batch.apart = true;
+			if (!err && apart)
+				err = vm_batch_add(&batch, d.peer, d.addr + len - apart, s.peer, s.addr + len - apart, apart);
+			batch.apart = false;
 			if (err)
 				return err;
 		} else {
-			memmove((void *)(uintptr_t)d.addr, (const void *)(uintptr_t)s.addr, len);
+			move(&d, &s, len, apart);
 		}
 		walk_on(&to, len);
 		walk_on(&from, len);

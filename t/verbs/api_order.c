@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * api_order.c - the last byte of a WRITE is the last that its target sees.  No specification says so, but adapters do it, and
+ * programs wait for it instead of a completion (dtest -W, perftest's write_lat, MPI libraries).
+ */
+#include "fixture.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define LEN	4096u
+#define ROUNDS	200u
+
+static void wait_last(volatile unsigned char *p, unsigned char v)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (unsigned i = 1; *p != v; i++)
+		if (i % 256 == 0) {
+			sched_yield();
+			clock_gettime(CLOCK_MONOTONIC, &now);
+			ck_assert_msg(now.tv_sec - from.tv_sec < 20, "the last byte did not come");
+		}
+}
+
+/* buf_len from 64 KiB on: memory that the daemon maps. */
+static void order(size_t buf_len)
+{
+	unsigned char *to = aligned_alloc(4096, buf_len);
+	struct ibv_qp *a, *b;
+	struct ibv_mr *mr;
+	struct fix f;
+
+	ck_assert(to != NULL);
+	memset(to, 0, buf_len);
+	fix_open(&f);
+	a = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	fix_connect(&f, a, b);
+	mr = ibv_reg_mr(f.pd, to, buf_len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	ck_assert(mr != NULL);
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		memset(f.buf, (int)(i & 255), LEN);
+		ck_assert_int_eq(fix_write_to(&f, a, 0, (uintptr_t)to, mr->rkey, LEN), 0);
+		wait_last(to + LEN - 1, (unsigned char)i);
+		for (unsigned k = 0; k < LEN; k++)
+			ck_assert_msg(((volatile unsigned char *)to)[k] == (i & 255), "round %u: byte %u came behind the last one", i, k);
+		fix_wait_ok(f.cq);
+	}
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_close(&f);
+	free(to);
+}
+
+START_TEST(last_byte)
+{
+	order(8192);
+}
+END_TEST
+
+START_TEST(last_byte_mapped)
+{
+	order(1 << 17);
+}
+END_TEST
+
+void api_order(Suite *s)
+{
+	SUITE_ADD(s, last_byte, last_byte_mapped);
+}
