@@ -150,6 +150,9 @@ static int draw(struct ladder *l, const struct options *o)
 		fprintf(stderr, "rdmactl: %s: no memory\n", l->name);
 		return 1;
 	}
+	if (l->cut)
+		fprintf(stderr, "rdmactl: %s: %llu packets are not whole, and left out: capture all of each (no snaplen)\n", l->name,
+			(unsigned long long)l->cut);
 	if (!l->n) {
 		fprintf(stderr, "rdmactl: %s: %s\n", l->name, l->check.packets ? "no packet of these queue pairs in it" :
 			"no RoCEv2 packet in it (UDP port 4791)");

@@ -106,6 +106,7 @@ struct ladder {
 	uint64_t frames, begin, last;
 	uint64_t skipped;		/* beyond max */
 	uint64_t drops;
+	uint64_t cut;			/* frames that the capture does not have whole */
 	uint32_t max;
 	const char *name, *title;
 	bool no_memory;

@@ -327,13 +327,16 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 void ladder_frame(struct ladder *l, const struct taken *t)
 {
 	struct frame f = { .no = t->no, .ns = t->ns };
+	enum frame_kind kind;
 	size_t seg, off = 0;
 
 	if (!l->frames++ || t->ns < l->begin)
 		l->begin = t->ns;
 	if (t->ns > l->last)
 		l->last = t->ns;
-	if (frame_get(&f, t->link, t->data, t->len) != FRAME_ROCE)
+	kind = frame_get(&f, t->link, t->data, t->len);
+	l->cut += kind == FRAME_CUT;
+	if (kind != FRAME_ROCE)
 		return;
 	for (seg = frame_segment(&f); off < f.len; off += seg)
 		packet(l, t, &f, f.data + off, f.len - off < seg ? f.len - off : seg);
