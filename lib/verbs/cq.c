@@ -347,12 +347,28 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 	return u ? u->qp : NULL;
 }
 
+#define DEEP_NS		300000u
+#define DEEP_WRS	8u
+#define PACE_NS		10000000u	/* for one: slower than that was a pause of the program */
+
+/* At the pace of the last ones, the sends behind this one take longer than a program could sleep by mistake. */
+static bool is_deep(const struct rd_qp *qp, const struct cqe *e, uint32_t done)
+{
+	uint32_t left = RING_LOAD(&qp->sq.hdr->prod) - e->wqe;
+	uint64_t took = e->time_ns - qp->done_ns;
+
+	return left >= DEEP_WRS && took < done * (uint64_t)PACE_NS && left * took >= DEEP_NS * (uint64_t)done;
+}
+
 /* What the completion says of the queue its WR came from. */
-static void qp_settle(struct rd_qp *qp, const struct cqe *e)
+static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 {
 	if (e->is_send) {
-		if ((int32_t)(e->wqe - qp->sq_done) > 0)
+		if ((int32_t)(e->wqe - qp->sq_done) > 0) {
+			__atomic_store_n(&cq->deep, is_deep(qp, e, e->wqe - qp->sq_done), __ATOMIC_RELAXED);
+			qp->done_ns = e->time_ns;
 			__atomic_store_n(&qp->sq_done, e->wqe, __ATOMIC_RELEASE);
+		}
 	} else if (!e->srq) {
 		__atomic_store_n(&qp->rq_done, qp->rq_done + 1, __ATOMIC_RELEASE);
 	}
@@ -383,7 +399,7 @@ struct cqe *cqe_next(struct rd_cq *cq)
 			return e;
 		qp = user_find(cq, e->qpn);
 		if (qp) {
-			qp_settle(qp, e);
+			qp_settle(cq, qp, e);
 			return e;
 		}
 		ring_consume(r, 1);

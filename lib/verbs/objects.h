@@ -282,6 +282,7 @@ struct rd_cq {
 	uint32_t empty_n;	/* polls in a row that found nothing */
 	uint32_t idle_n;	/* times the core was given away since something was found */
 	bool gone;		/* the daemon is: nothing will come any more */
+	bool deep;		/* atomic; behind the last send that was done there is work for a while */
 };
 
 static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }
@@ -369,6 +370,7 @@ struct rd_qp {
 
 	pthread_mutex_t sq_lock;
 	struct ring sq;
+	uint64_t done_ns;	/* when the last of them was done; of the poller, under the lock of the send CQ */
 	uint32_t sq_done; /* atomic; WRs whose completion, or a later one, was polled; written under the send
 	                     CQ's lock */
 	struct mr_cache mr_cache;

@@ -9,6 +9,9 @@
  * Where another program spins and never gives its core away (one that waits on memory does), a yield lasts for a time
  * slice, and each message would wait for that: after a long one, in which all that was posted has been
  * carried out, the thread keeps its core for 4 ms, doubling up to 128 ms while it recurs.
+ *
+ * And whoever yields is given a fair share all the same: half of the core of a daemon that has enough to do.  So where
+ * the sends that are still to be carried out take long (rd_cq.deep), the thread naps instead.
  */
 #include "objects.h"
 
@@ -23,6 +26,8 @@
 #define YIELD_LONG_NS	1000000u
 #define KEEP_MIN_NS	4000000u
 #define KEEP_MAX_NS	128000000u
+#define NAP_AFTER_NS	10000u		/* without a completion */
+#define NAP_NS		100000		/* besides the timer slack of the thread, mostly 50 us */
 #define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
 
 static uint32_t idle_every(void)
@@ -51,12 +56,19 @@ static uint64_t clock_ns(clockid_t id)
 static _Thread_local struct {
 	uint64_t until, ns;		/* the core is kept until then; for how long that was */
 	const struct rd_cq *cq;		/* the last yield was a long one, for this CQ; NULL: it was not */
+	uint64_t empty_at;		/* the first yield since something was found */
 } keep;
 
 static void idle_yield(const struct rd_cq *cq)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 
+	if (cq->idle_n == 1)
+		keep.empty_at = start;
+	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - keep.empty_at >= NAP_AFTER_NS) {
+		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
+		return;
+	}
 	if (start < keep.until)
 		return;
 	sched_yield();
