@@ -12,7 +12,7 @@
 #include "../proto/icrc.h"
 
 #define RESTART		(1 << 20)	/* a PSN this far off is of a queue pair that began anew */
-#define RNR_MARGIN_NS	20000u		/* captures within one daemon are stamped in the turn that the timer began in, but later */
+#define RNR_MARGIN_NS	1000u		/* clocks of captures tick in microseconds */
 
 static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
 

@@ -122,6 +122,8 @@ static void on_ack(struct check *c, struct stream *r, const struct packet *p, ui
 
 static void on_rnr(struct check *c, struct stream *r, const struct packet *p, uint64_t seq)
 {
+	/* A little less: what is captured within a host is stamped later than the moment in which its timers begin. */
+	const uint64_t wait = rnr_timer_ns(aeth_code(p->b.syndrome));
 	struct sent *u = stream_at(r, seq - 1, NULL);
 
 	check_advance(c, r, &p->at, seq);
@@ -131,7 +133,7 @@ static void on_rnr(struct check *c, struct stream *r, const struct packet *p, ui
 	if (r->nak && r->nak_seq == seq)
 		return;		/* what is sent again next may be for the NAK before this one: they cross on the way */
 	if (!r->rnr || r->rnr_seq != seq)
-		r->rnr_until = p->frame->ns + rnr_timer_ns(aeth_code(p->b.syndrome));
+		r->rnr_until = p->frame->ns + wait - wait / 64;
 	r->rnr = true;
 	r->rnr_seq = seq;
 }

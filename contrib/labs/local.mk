@@ -14,7 +14,6 @@ LAB_FILES = \
 	contrib/labs/bad-rkey.txt \
 	contrib/labs/cm.svg \
 	contrib/labs/cm.txt \
-	contrib/labs/lesson.sh \
 	contrib/labs/lost-ack.svg \
 	contrib/labs/lost-ack.txt \
 	contrib/labs/lost-ack.yaml \
@@ -39,14 +38,15 @@ LAB_FILES = \
 	contrib/labs/uc-rc.yaml
 labsdir = $(pkgdatadir)/labs
 dist_labs_DATA = $(LAB_FILES)
+dist_labs_SCRIPTS = contrib/labs/lesson.sh
 
 # rdmad-run finds them beside itself in a build directory, too. (Not $(LAB_FILES): make would find the copies.)
 noinst_DATA = contrib/labs/copied
-contrib/labs/copied: $(LAB_FILES:%=$(srcdir)/%)
+contrib/labs/copied: $(LAB_FILES:%=$(srcdir)/%) $(srcdir)/contrib/labs/lesson.sh
 	$(AM_V_GEN)$(MKDIR_P) contrib/labs && \
-	for f in $(LAB_FILES); do \
+	for f in $(LAB_FILES) contrib/labs/lesson.sh; do \
 		test "$(srcdir)/$$f" -ef "$$f" || cp "$(srcdir)/$$f" "$$f" || exit 1; \
 	done && touch $@
 clean-local:
 	rm -f contrib/labs/copied
-	test "$(srcdir)" -ef . || rm -f $(LAB_FILES)
+	test "$(srcdir)" -ef . || rm -f $(LAB_FILES) contrib/labs/lesson.sh
