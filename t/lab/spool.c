@@ -56,8 +56,8 @@ START_TEST(order_and_room)
 			ck_assert_uint_eq(p.caplen, want.caplen);
 			ck_assert_uint_eq(p.text_n, want.text_n);
 			ck_assert_uint_eq(p.device, want.device);
-			for (uint32_t i = 0; i < p.caplen; i++)
-				ck_assert_uint_eq(p.data[i], p.ns & 0xff);
+			memset(data, (int)p.ns, sizeof(data));
+			ck_assert(!memcmp(p.data, data, p.caplen));
 			ck_assert_mem_eq(p.text, want.text, want.text_n);
 			spool_done(&r);
 		}
@@ -136,7 +136,7 @@ START_TEST(nonsense)
 	struct spool_pkt p;
 	uint32_t seed = 1;
 
-	for (unsigned round = 0; round < 2000; round++) {
+	for (unsigned round = 0; round < 300; round++) {
 		make(1, SPOOL_LEAST);
 		for (unsigned i = 0; i < 30; i++) {
 			p = pkt(i, data);
@@ -159,7 +159,7 @@ START_TEST(nonsense)
 }
 END_TEST
 
-#define MANY	200000u
+#define MANY	50000u
 
 static void *write_all(void *arg)
 {
