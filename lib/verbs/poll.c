@@ -6,11 +6,7 @@
  * program burns: so an empty poll gives it away now and then (idle_due).  It may also wait in vain, for a
  * daemon that died: that ends in an error.
  *
- * Where another program spins and never gives its core away (one that waits on memory does), a yield lasts for a time
- * slice, and each message would wait for that: after a long one, in which all that was posted has been
- * carried out, the thread keeps its core for 4 ms, doubling up to 128 ms while it recurs.
- *
- * And whoever yields is given a fair share all the same: half of the core of a daemon that has enough to do.  So where
+ * Whoever yields is given a fair share all the same: half of the core of a daemon that has enough to do.  So where
  * the sends that are still to be carried out take long (rd_cq.deep), the thread naps instead.
  */
 #include "objects.h"
@@ -23,9 +19,6 @@
 #define IDLE_SHORT	4u	/* empty polls between two yields where cores are short */
 #define IDLE_LONG	512u
 #define IDLE_LOOK	64u	/* yields between two looks whether the daemon is there */
-#define YIELD_LONG_NS	1000000u
-#define KEEP_MIN_NS	4000000u
-#define KEEP_MAX_NS	128000000u
 #define NAP_AFTER_NS	10000u		/* without a completion */
 #define NAP_NS		100000		/* besides the timer slack of the thread, mostly 50 us */
 #define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
@@ -53,42 +46,18 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static _Thread_local struct {
-	uint64_t until, ns;		/* the core is kept until then; for how long that was */
-	const struct rd_cq *cq;		/* the last yield was a long one, for this CQ; NULL: it was not */
-	uint64_t empty_at;		/* the first yield since something was found */
-} keep;
+static _Thread_local uint64_t empty_at;	/* the first yield since something was found; 0: none yet */
 
 static void idle_yield(const struct rd_cq *cq)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 
-	if (cq->idle_n == 1)
-		keep.empty_at = start;
-	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - keep.empty_at >= NAP_AFTER_NS) {
+	if (!empty_at)
+		empty_at = start;
+	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - empty_at >= NAP_AFTER_NS)
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
-		return;
-	}
-	if (start < keep.until)
-		return;
-	sched_yield();
-	keep.cq = clock_ns(CLOCK_MONOTONIC) - start >= YIELD_LONG_NS ? cq : NULL;
-}
-
-/* Something was there when a long yield came back, with the lock held. */
-static void long_yield_end(const struct rd_cq *cq)
-{
-	const struct rd_qp *qp = cq->last_qp;
-	uint64_t now;
-
-	keep.cq = NULL;
-	if (!qp || RING_LOAD(&qp->sq.hdr->prod) != __atomic_load_n(&qp->sq_done, __ATOMIC_RELAXED))
-		return;
-	now = clock_ns(CLOCK_MONOTONIC);
-	keep.ns = now < keep.until + 4 * keep.ns ? 2 * keep.ns : KEEP_MIN_NS;
-	if (keep.ns > KEEP_MAX_NS)
-		keep.ns = KEEP_MAX_NS;
-	keep.until = now + keep.ns;
+	else
+		sched_yield();
 }
 
 /* Counts a poll, with the lock held: true if it is time to give the core away.  Looks after the daemon as
@@ -97,8 +66,7 @@ static bool idle_due(struct rd_cq *cq, bool empty)
 {
 	if (!empty) {
 		cq->empty_n = cq->idle_n = 0;
-		if (keep.cq == cq)
-			long_yield_end(cq);
+		empty_at = 0;
 		return false;
 	}
 	if (++cq->empty_n < idle_every())
