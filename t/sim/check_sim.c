@@ -54,6 +54,38 @@ START_TEST(same_seed_same_trace)
 }
 END_TEST
 
+/* What a run with rules leaves as a capture: of *n bytes; the caller frees it. */
+static char *captured(uint64_t seed, size_t *n)
+{
+	static char log[65536];
+	char *bytes = NULL;
+
+	capture_file = open_memstream(&bytes, n);
+	ck_assert_ptr_nonnull(capture_file);
+	fault_run(1, seed, log, sizeof log);
+	fclose(capture_file);
+	capture_file = NULL;
+	return bytes;
+}
+
+START_TEST(same_seed_same_capture)
+{
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		size_t n[3];
+		char *a = captured(seed, &n[0]), *b = captured(seed, &n[1]), *c = captured(seed + 1, &n[2]);
+
+		ck_assert_uint_gt(n[0], 10000);
+		ck_assert_uint_eq(n[0], n[1]);
+		ck_assert_mem_eq(a, b, n[0]);
+		ck_assert(n[2] != n[0] || memcmp(a, c, n[0]));
+		ck_assert_ptr_nonnull(memmem(a, n[0], "(loss)", 6));
+		free(a);
+		free(b);
+		free(c);
+	}
+}
+END_TEST
+
 /* Other chances for all but the rules: the same decisions.  The same for all: the same packets, too. */
 START_TEST(same_seed_same_faults)
 {
@@ -102,6 +134,7 @@ int main(void)
 	tcase_add_loop_test(t_masks, masks, 0, masks_scripts());
 	tcase_add_test(t_swarm, same_seed_same_trace);
 	tcase_add_test(t_swarm, same_seed_same_faults);
+	tcase_add_test(t_swarm, same_seed_same_capture);
 	tcase_add_test(t_swarm, swarm);
 	tcase_add_test(t_cover, all_reached);
 	suite_add_tcase(suite, t_cases);

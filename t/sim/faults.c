@@ -53,8 +53,10 @@ static void answer(struct sim *s, const struct tap_pkt *t, const struct rule_ver
 	a->from = other;
 	a->to = sender;
 	a->corrupt = false;
+	a->said[0] = '\0';
 	a->ruled = true;
 	a->ip_id = 0;
+	capture_pkt(s, a, v->text);
 	sim_push(s, s->now, SIM_ARRIVE, sender, a);
 }
 
@@ -94,6 +96,8 @@ bool faults_pkt(struct sim *s, struct pkt *p, const struct burst *b, enum tap_di
 		return true;
 	trace_burst(s, p->from, p->to, b, v.text);
 	trace_mix(s, v.text, strlen(v.text));
+	if (dir == TAP_OUT)
+		memcpy(p->said, v.text, sizeof(p->said));
 	s->link[p->from->i][p->to->i].harm_n++;
 	if (v.answer)
 		answer(s, &t, &v, p->from, p->to);

@@ -69,6 +69,7 @@ static int pkt_write(struct sim *s, struct pkt *p, const struct burst *b, uint32
 	p->len = hdr_len + len + pad + 4;
 	p->route = b->route;
 	p->corrupt = p->ruled = false;
+	p->said[0] = '\0';
 	p->ip_id = rng_next(&s->rng);
 	icrc_flow_init(&flow, b->route.sgid, b->route.dgid, 4791, 4791, true);
 	if (flow.ipv6)
@@ -118,6 +119,7 @@ static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct 
 	p->from = from;
 	p->to = to;
 	if (s->rules && !faults_pkt(s, p, b, TAP_OUT, &late)) {
+		capture_pkt(s, p, p->said);
 		pkt_put(s, p);
 		return;
 	}
@@ -126,10 +128,12 @@ static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct 
 	trace_mix(s, p->data, p->len);
 	if (link_loses(s, l, b, n) || !link_delay(s, l, p->len, &at)) {
 		trace_burst(s, from, to, b, "LOST");
+		capture_pkt(s, p, "dropped by the link");
 		l->harm_n++;
 		pkt_put(s, p);
 		return;
 	}
+	capture_pkt(s, p, p->said);
 	if (rng_ppm(&s->rng, l->dup)) {
 		struct pkt *q = pkt_get(s);
 

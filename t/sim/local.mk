@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 sim_sources = \
 	t/sim/arena.c t/sim/arena.h \
+	t/sim/capture.c \
 	t/sim/cases.c t/sim/cases.h \
 	t/sim/cases_fault.c \
 	t/sim/cases_mw.c \

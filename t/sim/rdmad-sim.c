@@ -12,9 +12,10 @@
 static _Noreturn void usage(int status)
 {
 	fprintf(status ? stderr : stdout,
-		"usage: rdmad-sim [--kind swarm|masks|cases] [--seed N] [--count N] [--trace] [--cover]\n"
+		"usage: rdmad-sim [--kind swarm|masks|cases] [--seed N] [--count N] [--trace] [--cover] [--pcap FILE]\n"
 		"  --seed N   the run, as a failed test names it (default 1)\n"
 		"  --count N  so many runs, from the seed on (default 1)\n"
+		"  --pcap FILE  the packets as pcapng, in virtual time\n"
 		"  --trace    what happens, line by line\n"
 		"  --cover    how often each rule, counter and state change was reached\n");
 	exit(status);
@@ -39,13 +40,13 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "kind", required_argument, NULL, 'k' }, { "seed", required_argument, NULL, 's' },
 		{ "count", required_argument, NULL, 'n' }, { "trace", no_argument, NULL, 't' },
-		{ "cover", no_argument, NULL, 'c' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "cover", no_argument, NULL, 'c' }, { "pcap", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' }, { 0 },
 	};
 	uint64_t (*run)(uint64_t, bool) = swarm_run, seed = 1, count = 1, hash = 0;
 	bool trace = false, cover = false;
 	int o;
 
-	while ((o = getopt_long(argc, argv, "k:s:n:tch", options, NULL)) != -1) {
+	while ((o = getopt_long(argc, argv, "k:s:n:tp:ch", options, NULL)) != -1) {
 		switch (o) {
 		case 'k':
 			if (strcmp(optarg, "swarm") && strcmp(optarg, "masks") && strcmp(optarg, "cases"))
@@ -56,6 +57,13 @@ int main(int argc, char **argv)
 		case 'n': count = number(optarg); break;
 		case 't': trace = true; break;
 		case 'c': cover = true; break;
+		case 'p':
+			capture_file = fopen(optarg, "wb");
+			if (!capture_file) {
+				fprintf(stderr, "rdmad-sim: cannot write %s: %s\n", optarg, strerror(errno));
+				return 2;
+			}
+			break;
 		case 'h': usage(0);
 		default: usage(2);
 		}
@@ -72,5 +80,9 @@ int main(int argc, char **argv)
 		cover_report(stdout, true);
 	printf("%llu run%s, the last one's hash %016llx\n", (unsigned long long)count, count == 1 ? "" : "s",
 	       (unsigned long long)hash);
+	if (capture_file && fclose(capture_file)) {
+		fprintf(stderr, "rdmad-sim: the capture is not whole: %s\n", strerror(errno));
+		return 1;
+	}
 	return 0;
 }

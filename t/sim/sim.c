@@ -74,6 +74,7 @@ void sim_init(struct sim *s, const char *kind, uint64_t seed, unsigned nodes, co
 	s->hash = 0xcbf29ce484222325u;
 	for (unsigned i = 0; i < nodes; i++)
 		node_init(s, i, cfg, arena_len);
+	capture_begin(s);
 }
 
 void sim_free(struct sim *s)

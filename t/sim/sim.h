@@ -64,6 +64,7 @@ struct pkt {
 	bool corrupt;
 	bool ruled;		/* rules have decided on its arrival, or have made it */
 	uint16_t ip_id;
+	char said[RULE_TEXT];	/* by rules, where it left */
 	uint32_t len;		/* with the ICRC */
 	uint8_t data[SIM_PKT_MAX];
 };
@@ -156,6 +157,12 @@ void pkt_put(struct sim *, struct pkt *);
 void faults_set(struct sim *, struct rules *r, const char *text, const uint64_t *seed);
 /* false: the packet does not go on; else it does after *late. */
 bool faults_pkt(struct sim *, struct pkt *, const struct burst *, enum tap_dir, uint64_t *late);
+
+/* ---- capture.c ---------------------------------------------------------- */
+
+extern FILE *capture_file;		/* NULL: none; what runs from now on goes there */
+void capture_begin(struct sim *);
+void capture_pkt(struct sim *, const struct pkt *, const char *what);
 
 /* ---- trace.c ------------------------------------------------------------ */
 
