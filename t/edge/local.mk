@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The data half of the daemon, without its control half.
-EDGE_TESTS = t/edge/fault t/edge/region t/edge/rights t/edge/why
+EDGE_TESTS = t/edge/fault t/edge/region t/edge/rights t/edge/said t/edge/why
 TESTS += t/edge/wire.test
 dist_check_SCRIPTS += t/edge/wire.test
 check_PROGRAMS += $(EDGE_TESTS) t/edge/wire
@@ -16,6 +16,9 @@ t_edge_region_LDADD = libdaemon.a $(CHECK_LIBS)
 t_edge_rights_SOURCES = t/edge/rights.c
 t_edge_rights_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_rights_LDADD = libdaemon.a $(CHECK_LIBS)
+t_edge_said_SOURCES = t/edge/said.c t/proto/rig.c
+t_edge_said_CPPFLAGS = $(EDGE_CPPFLAGS)
+t_edge_said_LDADD = libdaemon.a libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 t_edge_why_SOURCES = t/edge/why.c
 t_edge_why_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_why_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) $(CONFUSE_LIBS) $(YAML_LIBS) \

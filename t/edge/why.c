@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* why.c - the store of causes: each user sees his own, and nobody's fill the places of another. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/cma.h"
 #include "daemon/why.h"
 #include "t/suite.h"
 
@@ -125,4 +127,101 @@ START_TEST(words)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words)
+/* ---- what the daemon itself says: verbs, connections.  A cause stands before its sentence (t/gate/why.test) ------ */
+
+/* The last that was said to Ann has this cause and this sentence, and a hint but for VERB_REFUSED. */
+static void said(const struct session *ann, unsigned cause, const char *text)
+{
+	json_t *j = why_json(ann, 0), *list = json_object_get(j, "causes"), *c = json_array_get(list, json_array_size(list) - 1);
+
+	ck_assert(c != NULL);
+	ck_assert_str_eq(json_string_value(json_object_get(c, "cause")), why_name(cause));
+	ck_assert_str_eq(json_string_value(json_object_get(c, "text")), text);
+	ck_assert_str_eq(json_string_value(json_object_get(c, "hint")), why_hint(cause));
+	json_decref(j);
+}
+
+START_TEST(verbs)
+{
+	static const struct { uint32_t op; int err; unsigned cause; const char *text; } t[] = {
+#define VERB(op, err, name, sentence) { MSG_##op, err, WHY_##name, sentence }
+		VERB(CQ_CREATE, EINVAL, VERB_REFUSED, "ibv_create_cq refused: Invalid argument"),
+		VERB(PD_ALLOC, ENOMEM, VERB_LIMIT, "ibv_alloc_pd refused: Cannot allocate memory"),
+		VERB(PD_FREE, EBUSY, VERB_BUSY, "ibv_dealloc_pd of 0x0 refused: Device or resource busy"),
+		VERB(QP_DESTROY, EINVAL, VERB_HANDLE, "ibv_destroy_qp of 0x0 refused: Invalid argument"),
+		VERB(QP_RATE, EOPNOTSUPP, VERB_UNKNOWN, "ibv_modify_qp_rate_limit refused: Operation not supported"),
+		VERB(MR_REG, EFAULT, MEM_REACH, "ibv_reg_mr of 0 bytes at 0x0 refused: Bad address"),
+	};
+	struct session ann = of(ANN);
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		struct msg_req req = { .op = t[i].op };
+		struct call call = { .s = &ann, .req = &req };
+
+		why_verb(&call, t[i].err);
+		said(&ann, t[i].cause, t[i].text);
+	}
+	/* The handler knows more. */
+	{
+		struct msg_req req = { .op = MSG_CQ_CREATE };
+		struct call call = { .s = &ann, .req = &req };
+
+		ck_assert_int_eq(refuse(&call, WHY_VERB_LIMIT, EINVAL, "cqe %d", 7), EINVAL);
+		why_verb(&call, EINVAL);
+		said(&ann, WHY_VERB_LIMIT, "ibv_create_cq refused: Invalid argument: cqe 7");
+	}
+}
+END_TEST
+
+START_TEST(connections)
+{
+	static const struct { bool ud; unsigned type; int status; unsigned cause; const char *text; } t[] = {
+#define CM(type, status, name, sentence) { false, CMA_EV_##type, status, WHY_##name, sentence }
+#define SIDR(type, status, name, sentence) { true, CMA_EV_##type, status, WHY_##name, sentence }
+#define TO	"connection to 10.0.0.2:7 (from 10.0.0.1:9)"
+		CM(REJECTED, REJ_CONSUMER, CM_REJECTED, TO " rejected: consumer reject (28)"),
+		CM(REJECTED, REJ_SERVICE_ID, CM_NO_SERVICE, TO " rejected: invalid service id (8)"),
+		CM(REJECTED, REJ_STALE, CM_REJECTED_CM, TO " rejected: stale connection (10)"),
+		CM(REJECTED, REJ_NO_QP, CM_REJECTED_CM, TO " rejected: no queue pair (1)"),
+		CM(REJECTED, REJ_NO_RESOURCES, CM_REJECTED_CM, TO " rejected: no resources (3)"),
+		CM(REJECTED, REJ_TIMEOUT, CM_REJECTED_CM, TO " rejected: timeout (4)"),
+		CM(REJECTED, REJ_UNSUPPORTED, CM_REJECTED_CM, TO " rejected: unsupported request (5)"),
+		CM(REJECTED, REJ_COMM_ID, CM_REJECTED_CM, TO " rejected: invalid communication id (6)"),
+		CM(REJECTED, REJ_COMM_INSTANCE, CM_REJECTED_CM, TO " rejected: invalid communication instance (7)"),
+		CM(REJECTED, REJ_TRANSPORT, CM_REJECTED_CM, TO " rejected: invalid transport (9)"),
+		CM(REJECTED, REJ_GID, CM_REJECTED_CM, TO " rejected: invalid GID (12)"),
+		CM(REJECTED, REJ_MTU, CM_REJECTED_CM, TO " rejected: path MTU not supported (26)"),
+		CM(REJECTED, REJ_DUP_ID, CM_REJECTED_CM, TO " rejected: duplicate communication id (30)"),
+		CM(REJECTED, 35, CM_REJECTED_CM, TO " rejected: vendor option not supported (35)"),
+		CM(REJECTED, 77, CM_REJECTED_CM, TO " rejected: ? (77)"),
+		CM(UNREACHABLE, -ETIMEDOUT, CM_UNREACHABLE, TO " unreachable: Connection timed out"),
+		CM(CONNECT_ERROR, -ETIMEDOUT, CM_UNREACHABLE, TO " failed: Connection timed out"),
+		SIDR(UNREACHABLE, -ETIMEDOUT, CM_UNREACHABLE, TO " unreachable: Connection timed out"),
+		SIDR(UNREACHABLE, SIDR_SERVICE_ID, CM_NO_SERVICE, TO " unreachable: SIDR status 1"),
+		SIDR(UNREACHABLE, SIDR_REJECT, CM_REJECTED, TO " unreachable: SIDR status 2"),
+		CM(ADDR_ERROR, -EHOSTUNREACH, CM_ADDR, "resolving 10.0.0.2:7 failed: No route to host"),
+		CM(ROUTE_ERROR, -ETIMEDOUT, CM_ADDR, "connection to 10.0.0.2:7 failed: Connection timed out"),
+	};
+	struct session ann = of(ANN);
+	struct cma_channel ch = { .s = &ann };
+	struct cma_id id = { .ch = &ch, .src.in = { AF_INET, htons(9), { htonl(0x0a000001) } },
+			     .dst.in = { AF_INET, htons(7), { htonl(0x0a000002) } } };
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		id.qp_type = t[i].ud ? QPT_UD : QPT_RC;
+		why_cm_event(&id, t[i].type, t[i].status);
+		said(&ann, t[i].cause, t[i].text);
+	}
+	id.passive = true;
+	id.dst.in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(7), .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	why_cm_event(&id, CMA_EV_REJECTED, REJ_CONSUMER);
+	said(&ann, WHY_CM_REJECTED, "connection from [::1]:7 (from 10.0.0.1:9) rejected: consumer reject (28)");
+	/* What went well is no cause. */
+	why_cm_event(&id, CMA_EV_ESTABLISHED, 0);
+	ck_assert_uint_eq(count(&ann, 0, "connection "), sizeof(t) / sizeof(*t));
+	why_cm_call(&ann, CMM_RESOLVE_ADDR, ENETUNREACH);
+	said(&ann, WHY_CM_CALL, "rdma_resolve_addr refused: Network is unreachable");
+}
+END_TEST
+
+TEST_MAIN("why", users, bounded, hostile, words, verbs, connections)
