@@ -27,6 +27,7 @@ t_e2e_vdata_LDADD = -libverbs -lpthread
 E2E_TESTS = \
 	t/e2e/capture.test \
 	t/e2e/cnp.test \
+	t/e2e/fault-conf.test \
 	t/e2e/fault.test \
 	t/e2e/icrc.test \
 	t/e2e/ipv6.test \

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/cma.h"
+#include "daemon/ends.h"
 #include "daemon/why.h"
 #include "t/suite.h"
 
@@ -224,4 +225,66 @@ START_TEST(connections)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, verbs, connections)
+/* ---- the flight recorder ------------------------------------------------------------------------------------------ */
+
+static uint32_t qp_n[3];	/* of Ann, of Bob, and of nobody who is known */
+
+/* Changes of state, as the recorder has them, of queue pairs that are no more. */
+static void record(struct shard *s, void *arg)
+{
+	struct hca *h = s->hca[0];
+	uint32_t pdn, cqn;
+
+	ck_assert_int_eq(hca_pd_alloc(h, &pdn), 0);
+	ck_assert_int_eq(hca_cq_create(h, 16, &cqn), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct qp_init init = { .type = QPT_RC, .pdn = pdn, .send_cqn = cqn, .recv_cqn = cqn, .cap = { 4, 4, 1, 1, 0 } };
+		struct qp_row row = { .uid = i ? BOB : ANN };
+
+		ck_assert_int_eq(hca_qp_create(h, &init, &qp_n[i]), 0);
+		ck_assert_int_eq(hca_qp_modify(h, qp_n[i], &(struct qp_attr){ .state = QPS_INIT, .port = 1 },
+					       QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, shard_now()), 0);
+		row.info.qpn = qp_n[i];
+		if (i < 2)
+			ends_qp(&row);
+	}
+}
+
+/* Which of the three a user's trace shows: a bit each. */
+static unsigned seen(uid_t uid, uint32_t qpn)
+{
+	struct session viewer = of(uid);
+	json_t *j = trace_json(&viewer, qpn, false), *r;
+	unsigned set = 0;
+	size_t i;
+
+	ck_assert(j != NULL);
+	json_array_foreach(json_object_get(j, "records"), i, r) {
+		for (unsigned k = 0; k < 3; k++)
+			set |= (unsigned)(json_integer_value(json_object_get(r, "qpn")) == qp_n[k]) << k;
+	}
+	json_decref(j);
+	trace_end(&viewer);
+	return set;
+}
+
+START_TEST(trace)
+{
+	devices_n = shards_n = 1;
+	ck_assert_int_eq(shard_start(0, IO_EPOLL), 0);
+	shard_call(shards[0], record, NULL);
+	ck_assert_uint_eq(seen(ANN, 0), 1);
+	ck_assert_uint_eq(seen(BOB, 0), 2);
+	ck_assert_uint_eq(seen(ANN + 77, 0), 0);
+	ck_assert_uint_eq(seen(0, 0), 7);
+	ck_assert_uint_eq(seen(geteuid(), 0), 7);
+	/* Asking for one by its number shows no more. */
+	ck_assert_uint_eq(seen(ANN, qp_n[0]), 1);
+	ck_assert_uint_eq(seen(ANN, qp_n[1]), 0);
+	ck_assert_uint_eq(seen(ANN, qp_n[2]), 0);
+	ck_assert_uint_eq(seen(0, qp_n[2]), 4);
+	shard_stop(shards[0]);
+}
+END_TEST
+
+TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, trace)
