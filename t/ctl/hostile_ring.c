@@ -61,6 +61,23 @@ static struct msg_event event_of(struct cx *c)
 	return ev;
 }
 
+/* Whoever asks for causes is told of it. */
+static void why_told(uint32_t qpn)
+{
+	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = DUMP_WHY, .qpn = qpn } };
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+	char *text;
+
+	ck_assert_int_eq(call(good.fd, &req, &rep, fds), 0);
+	text = calloc(1, rep.dump.len + 1);
+	ck_assert(text != NULL);
+	ck_assert_int_eq(pread(fds[0], text, rep.dump.len, 0), (ssize_t)rep.dump.len);
+	ck_assert_msg(strstr(text, "\"RING_BROKEN\"") && strstr(text, "to ERR: the program wrote nonsense"), "%s", text);
+	free(text);
+	close(fds[0]);
+}
+
 static void broken_by(void)
 {
 	struct msg_event ev;
@@ -71,6 +88,7 @@ static void broken_by(void)
 	ck_assert_uint_eq(ev.cookie, 9);
 	ck_assert_uint_eq(state_of(&bad), QPS_ERR);
 	ck_assert_uint_eq(RING_LOAD(&bad.sq.hdr->err), QPS_ERR);
+	why_told(bad.qpn);
 }
 
 START_TEST(sq_index)

@@ -118,6 +118,7 @@ START_TEST(rejected)
 	filled(&e->param.conn, "no", 148);
 	ok(rdma_ack_cm_event(e));
 	ck_assert_int_eq(p.client->qp->state, IBV_QPS_ERR);
+	why_says("connection to 127.0.0.1:[0-9]* (from 127.0.0.1:[0-9]*) rejected: consumer reject (28)");
 	pair_close(&p);
 }
 END_TEST

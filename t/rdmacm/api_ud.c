@@ -82,6 +82,7 @@ START_TEST(turned_down)
 	e = event_get(p.cch, RDMA_CM_EVENT_UNREACHABLE);
 	ck_assert_int_eq(e->status, 2);
 	ck_assert_int_eq(p.client->qp->state, IBV_QPS_RTS);
+	why_says("connection to 127.0.0.1:[0-9]* (from 127.0.0.1:[0-9]*) unreachable: SIDR status 2");
 	ok(rdma_ack_cm_event(e));
 	pair_close(&p);
 }

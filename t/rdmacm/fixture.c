@@ -135,6 +135,14 @@ void message_move(struct rdma_cm_id *a, struct rdma_cm_id *b, size_t len)
 	free(to);
 }
 
+void why_says(const char *pattern)
+{
+	char cmd[256];
+
+	snprintf(cmd, sizeof(cmd), "./rdmactl why -a | grep -q '%s'", pattern);
+	ck_assert_msg(system(cmd) == 0, "rdmactl why does not say: %s", pattern);
+}
+
 int main(void)
 {
 	Suite *s = suite_create("rdmacm");

@@ -54,6 +54,9 @@ void pair_close(struct pair *);				/* everything, QPs first */
 /* Both QPs move a message of len bytes from a to b. */
 void message_move(struct rdma_cm_id *a, struct rdma_cm_id *b, size_t len);
 
+/* rdmactl why says so: a basic regular expression, of this test's daemon. */
+void why_says(const char *pattern);
+
 void api_conn(Suite *);
 void api_sync(Suite *);
 void api_ud(Suite *);
