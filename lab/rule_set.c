@@ -29,12 +29,13 @@ static bool device_known(const struct rules *rs, const char *name)
 	return false;
 }
 
+/* what: may be a part of one of the rules. */
 static int fail(struct rule **v, int n, struct rule_error *err, unsigned line, const char *fmt, const char *what)
 {
-	while (n)
-		free(v[--n]);
 	err->line = line;
 	snprintf(err->text, sizeof(err->text), fmt, what);
+	while (n)
+		free(v[--n]);
 	return -1;
 }
 

@@ -253,7 +253,7 @@ static int watch(const struct options *opt, const struct places *places, const c
 
 int main(int argc, char **argv)
 {
-	struct options opt = {0};
+	static struct options opt;
 	struct places places;
 	char addr[ADDR_LEN];
 	int status, hold;

@@ -39,12 +39,14 @@ static struct rdma_cm_id *event(struct rdma_event_channel *ch, const char *who, 
 {
 	struct rdma_cm_event *e;
 	struct rdma_cm_id *id;
+	bool right;
 
 	must(rdma_get_cm_event(ch, &e) ? -1 : 0, "event");
-	expect(e->event == type, "%s: %s", who, rdma_event_str(e->event));
+	right = e->event == type;
+	expect(right, "%s: %s", who, rdma_event_str(e->event));
 	id = e->id;
 	rdma_ack_cm_event(e);
-	if (e->event != type)
+	if (!right)
 		exit(1);
 	return id;
 }

@@ -98,23 +98,40 @@ static struct ibv_sge place(unsigned i, int received)
 	return (struct ibv_sge){ (uintptr_t)mem + ((size_t)received * opt.n + i) * opt.size, opt.size, mr->lkey };
 }
 
-static void post_send(unsigned i)
+static void wr_fill(struct ibv_send_wr *wr, struct ibv_sge *here, unsigned i)
 {
 	int back = opt.op == IBV_WR_RDMA_READ;
-	struct ibv_sge here = place(i, back), there = place(i, !back);
-	struct ibv_send_wr wr = { .wr_id = i, .sg_list = &here, .num_sge = 1, .opcode = opt.op }, *bad;
+	struct ibv_sge there = place(i, !back);
 
-	wr.wr.rdma.remote_addr = there.addr;
-	wr.wr.rdma.rkey = mr->rkey;
+	*here = place(i, back);
+	*wr = (struct ibv_send_wr){ .wr_id = i, .sg_list = here, .num_sge = 1, .opcode = opt.op };
+	wr->wr.rdma.remote_addr = there.addr;
+	wr->wr.rdma.rkey = mr->rkey;
 	if (opt.op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		here.length = 8;
-		wr.wr.atomic.remote_addr = there.addr;
-		wr.wr.atomic.rkey = mr->rkey;
-		wr.wr.atomic.compare_add = i + 1;
+		here->length = 8;
+		wr->wr.atomic.remote_addr = there.addr;
+		wr->wr.atomic.rkey = mr->rkey;
+		wr->wr.atomic.compare_add = i + 1;
 	}
-	errno = ibv_post_send(qp[0], &wr, &bad);
+}
+
+/* n messages from the i-th on, in one call: none is sent before the last is there. */
+static void post_sends(unsigned i, unsigned n)
+{
+	struct ibv_send_wr *wr = calloc(n, sizeof(*wr)), *bad;
+	struct ibv_sge *sge = calloc(n, sizeof(*sge));
+
+	if (!wr || !sge)
+		die("memory");
+	for (unsigned k = 0; k < n; k++) {
+		wr_fill(&wr[k], &sge[k], i + k);
+		wr[k].next = k + 1 < n ? &wr[k + 1] : NULL;
+	}
+	errno = ibv_post_send(qp[0], wr, &bad);
 	if (errno)
 		die("post");
+	free(wr);
+	free(sge);
 }
 
 /* Up to n completions, or until it has been quiet for a while; prints runs of the same status. */
@@ -219,8 +236,8 @@ int main(int argc, char **argv)
 		if ((errno = ibv_post_recv(qp[1], &wr, &bad)))
 			die("post a receive");
 	}
-	for (unsigned i = 0; i < opt.n; i++) {
-		post_send(i);
+	for (unsigned i = 0; i < opt.n; i += opt.single ? 1 : opt.n) {
+		post_sends(i, opt.single ? 1 : opt.n);
 		if (opt.single)
 			got += reap("send", cq[0], 1, PATIENCE_MS, 1);
 	}
