@@ -36,6 +36,7 @@ struct lane {
 	struct remark_mark mark;
 	struct remark_text text;	/* of the packet that the HCA has just now */
 	bool ready;			/* it has bytes, and is wanted */
+	uint64_t turn, behind;		/* of the newest packet: its turn, and how many of it were before */
 };
 
 /* What is to be said of a packet that is on its way to its own device. */
@@ -134,11 +135,27 @@ static void fetch(struct capture *c, const struct tap_pkt *p, struct remark_text
 
 /* ---- shard threads ---------------------------------------------------------------------------- */
 
+/*
+ * When it was: between devices of one shard the time that both HCAs go by, which is that of the turn, so that a wait is as
+ * long in the capture as it was for them; packets of one turn are a nanosecond apart.
+ */
+static uint64_t stamp(struct lane *l, const struct tap_pkt *p)
+{
+	uint64_t now;
+
+	if (!p->local || shards_n > 1) {
+		now = clock_ns(CLOCK_MONOTONIC);
+		return p->now.ns > now ? p->now.ns : now;
+	}
+	l->behind = p->now.ns == l->turn ? l->behind + 1 : 0;
+	l->turn = p->now.ns;
+	return l->turn + l->behind;
+}
+
 static void put(struct capture *c, struct lane *l, const struct tap_pkt *p, const struct remark_text *t)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	struct spool_pkt k = {
-		.ns = c->epoch + (p->now.ns > now ? p->now.ns : now), .route = *p->route, .caplen = (uint32_t)p->len,
+		.ns = c->epoch + stamp(l, p), .route = *p->route, .caplen = (uint32_t)p->len,
 		.len = (uint32_t)p->len, .text_n = (uint32_t)t->n, .sport = p->sport, .ip_id = p->ip_id,
 		.device = (uint8_t)p->device, .dir = p->dir == TAP_IN ? PCAPNG_IN : PCAPNG_OUT, .data = p->data, .text = t->s,
 	};
