@@ -26,6 +26,7 @@
 
 #define BATCH		2048u		/* packets between two looks at signals and time */
 #define REST_NS		1000000		/* before it sleeps: so it is woken no more than a thousand times a second */
+#define SETTLE_NS	5000000u
 #define ROOM_DEFAULT	(16u << 20)
 #define SNAP_LEAST	12u		/* a BTH */
 
@@ -174,9 +175,13 @@ static bool put(struct cap *c, const struct spool_pkt *p)
 	return capfile_put(&c->file, &it);
 }
 
-/* Up to BATCH packets, those of all strands by time; how many. */
-static int batch(struct cap *c)
+/*
+ * Up to BATCH packets, those of all strands by time; how many.  A shard may be about to put one that is older than what another
+ * has put: where there are several, a packet is taken SETTLE_NS later, but at the end.
+ */
+static int batch(struct cap *c, bool ends)
 {
+	uint64_t settled = c->strands > 1 && !ends ? now_ns(CLOCK_REALTIME) - SETTLE_NS : UINT64_MAX;
 	struct spool_pkt p[SPOOL_STRANDS];
 	bool has[SPOOL_STRANDS] = { false };
 	int n;
@@ -189,7 +194,7 @@ static int batch(struct cap *c)
 			if (has[i] && (first < 0 || p[i].ns < p[first].ns))
 				first = (int)i;
 		}
-		if (first < 0)
+		if (first < 0 || p[first].ns > settled)
 			break;
 		if (!put(c, &p[first]))
 			return -1;
@@ -263,7 +268,7 @@ static enum end loop(struct cap *c, const sigset_t *mask)
 	int n;
 
 	for (;;) {
-		n = batch(c);
+		n = batch(c, end != END_NOT);
 		if (n < 0 || (n < (int)BATCH && !capfile_flush(&c->file)))
 			return END_ERROR;
 		if (c->o.count && c->packets == c->o.count)
@@ -278,7 +283,9 @@ static enum end loop(struct cap *c, const sigset_t *mask)
 				rest();
 		} else {
 			spool_sleep(c->mem);
-			if (!any(c))
+			if (any(c))
+				rest();
+			else
 				end = sleep_on(c, until, mask);
 			spool_awake(c->mem);
 		}

@@ -299,7 +299,13 @@ class Daemon:
 
     def fd_names(self):
         where = "/proc/%d/fd" % self.prog.pid
-        return ["%s:%s" % (n, os.readlink(os.path.join(where, n))) for n in os.listdir(where)]
+        names = []
+        for n in os.listdir(where):
+            try:
+                names.append("%s:%s" % (n, os.readlink(os.path.join(where, n))))
+            except FileNotFoundError:	# closed in between
+                pass
+        return names
 
     def maps(self):
         """Mapped memory of clients: memfds, each once however often the kernel splits it."""

@@ -42,6 +42,8 @@ static void normalize(uint8_t *h, const struct opcode *op)
 		h[BTH_LEN + 4] = 0;
 	if (op->hdrs & HDR_XRCETH)
 		h[BTH_LEN] = 0;
+	if (op->hdrs & HDR_CNP)
+		memset(h + BTH_LEN, 0, CNP_LEN);
 }
 
 /* Of all but the last packet of a joined burst: what moved to the end of it. */
