@@ -205,8 +205,8 @@ START_TEST(connections)
 	};
 	struct session ann = of(ANN);
 	struct cma_channel ch = { .s = &ann };
-	struct cma_id id = { .ch = &ch, .src.in = { AF_INET, htons(9), { htonl(0x0a000001) } },
-			     .dst.in = { AF_INET, htons(7), { htonl(0x0a000002) } } };
+	struct cma_id id = { .ch = &ch, .src.in = { .sin_family = AF_INET, .sin_port = htons(9), .sin_addr = { htonl(0x0a000001) } },
+			     .dst.in = { .sin_family = AF_INET, .sin_port = htons(7), .sin_addr = { htonl(0x0a000002) } } };
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
 		id.qp_type = t[i].ud ? QPT_UD : QPT_RC;
