@@ -36,7 +36,7 @@ static void must(bool ok)
 /* The header as a sender that knows nothing of reserved bits would have written it. */
 static void normalize(uint8_t *h, const struct opcode *op)
 {
-	h[BTH_ECN] = 0;
+	h[BTH_ECN] = op->hdrs & HDR_CNP ? BTH_BECN : 0;
 	h[BTH_ACK] &= BTH_ACKREQ;
 	if (op->hdrs & HDR_DETH)
 		h[BTH_LEN + 4] = 0;
