@@ -88,9 +88,6 @@ static void dereg(struct rig *r) { ck_assert_int_eq(hca_mr_dereg(r->b.h, r->b.ke
 
 #define ROW(name, sentence, type_, recv, ...) { .cause = WHY_##name, .text = sentence, .type = (type_), .recv_len = (recv), .step = __VA_ARGS__ }
 
-/* What a row leaves out is 0. */
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-
 static const struct row rows[] = {
 	ROW(RESP_OP_SEQ, ERR "REM_INV_REQ_ERR: opcode does not follow the one before" OF "$", QPT_RC, 4096,
 	    { { OP_SEND_FIRST, 512 }, { OP_SEND_ONLY, 5 } }),
