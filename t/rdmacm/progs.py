@@ -239,7 +239,8 @@ def qperf_datagrams(place):
     try:
         qperf(place, ("ud_lat",), 1)
     except lab.Failed as e:
-        if "failed to create address handle: Invalid argument" not in str(e):
+        # If the server is the first it may be gone before it has told the client all of its words.
+        if "failed to create address handle: Invalid argument" not in str(e) and not re.search(r"(?m)^\W*server: *$", str(e)):
             raise
         return nothing_left(*place.daemons())
     raise lab.Failed("an address handle without a GRH was made")
