@@ -40,28 +40,10 @@ void check_cm_free(struct check *c)
 
 /* ---- ids --------------------------------------------------------------------------- */
 
-struct ids { uint32_t local, remote; };
-
-static struct ids ids_of(const struct cm_msg *m)
-{
-	switch (m->attr) {
-	case CM_REQ: return (struct ids){ m->req.local_id, 0 };
-	case CM_MRA: return (struct ids){ m->mra.local_id, m->mra.remote_id };
-	case CM_REJ: return (struct ids){ m->rej.local_id, m->rej.remote_id };
-	case CM_REP: return (struct ids){ m->rep.local_id, m->rep.remote_id };
-	case CM_RTU: return (struct ids){ m->rtu.local_id, m->rtu.remote_id };
-	case CM_DREQ: return (struct ids){ m->dreq.local_id, m->dreq.remote_id };
-	case CM_DREP: return (struct ids){ m->drep.local_id, m->drep.remote_id };
-	case CM_SIDR_REQ: return (struct ids){ m->sidr_req.request_id, 0 };
-	case CM_SIDR_REP: return (struct ids){ 0, m->sidr_rep.request_id };
-	}
-	return (struct ids){ 0, 0 };
-}
-
 static bool is_sidr(uint16_t attr) { return attr == CM_SIDR_REQ || attr == CM_SIDR_REP; }
 
 /* Does the conversation have this message sent by side? */
-static bool fits(const struct cm_conv *v, unsigned side, const struct ids *ids, uint16_t attr)
+static bool fits(const struct cm_conv *v, unsigned side, const struct cm_ids *ids, uint16_t attr)
 {
 	uint32_t mine = v->id[side], yours = v->id[!side];
 
@@ -79,7 +61,7 @@ static bool fits(const struct cm_conv *v, unsigned side, const struct ids *ids, 
 
 static struct cm_conv *conv_of(struct check *c, const struct packet *p, const struct cm_msg *m, unsigned *side, bool *pair)
 {
-	struct ids ids = ids_of(m);
+	struct cm_ids ids = cm_msg_ids(m);
 
 	*pair = false;
 	for (struct cm_conv *v = c->cms; v; v = v->next)
@@ -104,7 +86,7 @@ static struct cm_conv *conv_begin(struct check *c, const struct packet *p, const
 	}
 	memcpy(v->gid[0], p->frame->sgid, 16);
 	memcpy(v->gid[1], p->frame->dgid, 16);
-	v->id[0] = ids_of(m).local;
+	v->id[0] = cm_msg_ids(m).local;
 	v->sidr = is_sidr(m->attr);
 	v->next = c->cms;
 	c->cms = v;
@@ -253,7 +235,7 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 	}
 	if (!v && pair)
 		find_breach(&c->find, &p->at, RULE_CM_ID, "%s with ids %#x, %#x: no such exchange", cm_attr_name(m.attr),
-			    ids_of(&m).local, ids_of(&m).remote);
+			    cm_msg_ids(&m).local, cm_msg_ids(&m).remote);
 	else if (!v)
 		find_note(&c->find, &p->at, "%s of an exchange that began before the capture", cm_attr_name(m.attr));
 	if (!v)

@@ -51,27 +51,9 @@ void ladder_band(struct ladder *l, uint64_t ns, const uint8_t *gid, uint32_t qpn
 
 /* ---- which exchange ----------------------------------------------------------- */
 
-struct ids { uint32_t local, remote; };
-
-static struct ids ids_of(const struct cm_msg *m)
-{
-	switch (m->attr) {
-	case CM_REQ: return (struct ids){ m->req.local_id, 0 };
-	case CM_MRA: return (struct ids){ m->mra.local_id, m->mra.remote_id };
-	case CM_REJ: return (struct ids){ m->rej.local_id, m->rej.remote_id };
-	case CM_REP: return (struct ids){ m->rep.local_id, m->rep.remote_id };
-	case CM_RTU: return (struct ids){ m->rtu.local_id, m->rtu.remote_id };
-	case CM_DREQ: return (struct ids){ m->dreq.local_id, m->dreq.remote_id };
-	case CM_DREP: return (struct ids){ m->drep.local_id, m->drep.remote_id };
-	case CM_SIDR_REQ: return (struct ids){ m->sidr_req.request_id, 0 };
-	case CM_SIDR_REP: return (struct ids){ 0, m->sidr_rep.request_id };
-	}
-	return (struct ids){ 0, 0 };
-}
-
 static struct exchange *exchange_of(struct ladder *l, const struct packet *p, const struct cm_msg *m, unsigned *side)
 {
-	struct ids ids = ids_of(m);
+	struct cm_ids ids = cm_msg_ids(m);
 	bool sidr = m->attr == CM_SIDR_REQ || m->attr == CM_SIDR_REP;
 
 	for (struct exchange *x = l->exchange; x; x = x->next)
@@ -95,8 +77,8 @@ static struct exchange *exchange_begin(struct ladder *l, const struct packet *p,
 		return NULL;
 	memcpy(x->gid[0], p->frame->sgid, 16);
 	memcpy(x->gid[1], p->frame->dgid, 16);
-	x->id[0] = ids_of(m).local;
-	x->id[1] = ids_of(m).remote;
+	x->id[0] = cm_msg_ids(m).local;
+	x->id[1] = cm_msg_ids(m).remote;
 	x->sidr = m->attr == CM_SIDR_REQ || m->attr == CM_SIDR_REP;
 	x->svc = x->sidr ? SVC_UD : SVC_RC;
 	x->next = l->exchange;
@@ -204,7 +186,7 @@ void ladder_cm(struct ladder *l, uint32_t i, const struct packet *p, const uint8
 	if (!r->again)
 		meaning(l, r, x, &m);
 	if (!x->id[1] && side == 1)
-		x->id[1] = ids_of(&m).local;
+		x->id[1] = cm_msg_ids(&m).local;
 }
 
 /* ---- connections --------------------------------------------------------------------------- */

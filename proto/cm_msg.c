@@ -276,3 +276,19 @@ uint8_t cm_ack_timeout(uint8_t ack_delay, uint8_t plt)
 		t = d + (t + 1 >= d);
 	return (uint8_t)(t < 31 ? t : 31);
 }
+
+struct cm_ids cm_msg_ids(const struct cm_msg *m)
+{
+	switch (m->attr) {
+	case CM_REQ: return (struct cm_ids){ m->req.local_id, 0 };
+	case CM_MRA: return (struct cm_ids){ m->mra.local_id, m->mra.remote_id };
+	case CM_REJ: return (struct cm_ids){ m->rej.local_id, m->rej.remote_id };
+	case CM_REP: return (struct cm_ids){ m->rep.local_id, m->rep.remote_id };
+	case CM_RTU: return (struct cm_ids){ m->rtu.local_id, m->rtu.remote_id };
+	case CM_DREQ: return (struct cm_ids){ m->dreq.local_id, m->dreq.remote_id };
+	case CM_DREP: return (struct cm_ids){ m->drep.local_id, m->drep.remote_id };
+	case CM_SIDR_REQ: return (struct cm_ids){ m->sidr_req.request_id, 0 };
+	case CM_SIDR_REP: return (struct cm_ids){ 0, m->sidr_rep.request_id };
+	}
+	return (struct cm_ids){ 0, 0 };
+}

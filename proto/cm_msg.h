@@ -165,6 +165,10 @@ bool cm_msg_get(struct cm_msg *, const uint8_t *mad);
 void cm_msg_put(uint8_t *mad, const struct cm_msg *);
 const char *cm_attr_name(uint16_t attr);	/* "REQ"; "?" */
 
+/* The communication ids of an exchange as the sender of a message has them; of SIDR the request's; 0: it has none. */
+struct cm_ids { uint32_t local, remote; };
+struct cm_ids cm_msg_ids(const struct cm_msg *);
+
 /* ---- RDMA IP CM (rule 7.4) ---------------------------------------------- */
 
 enum cm_port_space { CM_PS_IPOIB = 0x0002, CM_PS_TCP = 0x0106, CM_PS_UDP = 0x0111, CM_PS_IB = 0x013f };
