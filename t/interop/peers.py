@@ -180,6 +180,9 @@ class Bench:
     def close(self):
         if self.guest:
             self.guest.kill()
+        # The next wire has the same addresses, and this daemon would take them: two of them, and the second has no port.
+        if self.daemon:
+            self.daemon.prog.kill()
         self.wire.stop()
 
     def end(self):
