@@ -2,10 +2,11 @@
 /* find.c - findings, one line or one JSON object each. */
 #include "find.h"
 
-#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <rdmad/gid_text.h>
 
 #define SHOWN	100u		/* lines of text for a file; the rest is counted */
 
@@ -18,22 +19,13 @@ static const struct { const char *name, *text; unsigned excuse; } rules[] = {
 const char *rule_name(enum rule r) { return rules[r].name; }
 const char *rule_text(enum rule r) { return rules[r].text; }
 
-const char *gid_text(char *buf, const uint8_t gid[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
-
-	if (!memcmp(gid, mapped, sizeof(mapped)))
-		return inet_ntop(AF_INET, gid + 12, buf, INET6_ADDRSTRLEN);
-	return inet_ntop(AF_INET6, gid, buf, INET6_ADDRSTRLEN);
-}
-
 static void found(struct find *f, const struct find_at *at, const char *rule, bool note, const char *what)
 {
 	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN];
 	double s = (double)(at->frame->ns - f->begin_ns) / 1e9;
 
-	gid_text(src, at->frame->sgid);
-	gid_text(dst, at->frame->dgid);
+	gid_text(at->frame->sgid, src);
+	gid_text(at->frame->dgid, dst);
 	if (f->json) {
 		json_array_append_new(f->json, json_pack("{s:s, s:s, s:I, s:f, s:s, s:s, s:i, s:i, s:s, s:s}",
 			"kind", note ? "note" : "finding", "rule", rule, "packet", (json_int_t)at->frame->no, "time", s,

@@ -43,7 +43,4 @@ void find_breach(struct find *, const struct find_at *, enum rule, const char *w
 /* Worth to know and no breach. */
 void find_note(struct find *, const struct find_at *, const char *what, ...) __attribute__((format(printf, 3, 4)));
 
-/* An address as people write it; buf of INET6_ADDRSTRLEN. */
-const char *gid_text(char *buf, const uint8_t gid[16]);
-
 #endif

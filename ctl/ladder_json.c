@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ladder_json.c - a ladder as JSON: what `rdmactl --json ladder` prints, and what the page draws. */
-#include <arpa/inet.h>
 #include <string.h>
+
+#include <rdmad/gid_text.h>
 
 #include "ladder.h"
 
@@ -23,7 +24,7 @@ static json_t *side_json(const struct conn_side *s)
 {
 	char buf[INET6_ADDRSTRLEN];
 
-	return json_pack("{s:s, s:I}", "address", gid_text(buf, s->gid), "qpn", (json_int_t)s->qpn);
+	return json_pack("{s:s, s:I}", "address", gid_text(s->gid, buf), "qpn", (json_int_t)s->qpn);
 }
 
 static bool is_at(const struct conn_side *a, const struct conn_side *b)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* ladder_svg.c - the picture: rows, rails and heads as SVG, as page/draw.js draws them on the page. */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <rdmad/gid_text.h>
 
 #include "ladder_fold.h"
 #include "ladder_text.h"
@@ -344,7 +345,7 @@ static void end_box(FILE *f, double x, const struct conn_side *at)
 	if (at->qpn)
 		snprintf(qp, sizeof(qp), "QP %#x", at->qpn);
 	fprintf(f, "<rect class=\"box\" x=\"%.1f\" y=\"56\" width=\"168\" height=\"42\" rx=\"9\"/><text class=\"who\" x=\"%.1f\" y=\"74\">%s</text>"
-		"<text class=\"qp\" x=\"%.1f\" y=\"90\">%s</text>\n", x - 84, x, gid_text(addr, at->gid), x, qp);
+		"<text class=\"qp\" x=\"%.1f\" y=\"90\">%s</text>\n", x - 84, x, gid_text(at->gid, addr), x, qp);
 }
 
 static void heads(const struct svg *s)

@@ -12,13 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdmad/gid.h>
+
 #include "cma.h"
 #include "neigh.h"
 
 #define ASK_MIN_S	0.001
 #define ASK_MAX_S	0.050
 
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
 static const uint8_t zero[16];
 
 /* ---- addresses ------------------------------------------------------------------ */
@@ -51,8 +52,8 @@ bool cma_addr_any(const union cmm_addr *a)
 void cma_addr_gid(const union cmm_addr *a, uint8_t *gid)
 {
 	if (cma_family(a) == AF_INET) {
-		memcpy(gid, v4_mapped, 12);
-		memcpy(gid + 12, &a->in.sin_addr, 4);
+		memcpy(gid, gid_v4_prefix, GID_V4_AT);
+		memcpy(gid + GID_V4_AT, &a->in.sin_addr, 4);
 	} else {
 		memcpy(gid, &a->in6.sin6_addr, 16);
 	}
@@ -76,7 +77,7 @@ static bool gid_loopback(const uint8_t *gid)
 {
 	static const uint8_t v6[16] = { [15] = 1 };
 
-	return !memcmp(gid, v6, 16) || (!memcmp(gid, v4_mapped, 12) && gid[12] == 127);
+	return !memcmp(gid, v6, 16) || (gid_is_v4(gid) && gid[GID_V4_AT] == 127);
 }
 
 static bool gid_link_local(const uint8_t *gid)
@@ -123,7 +124,7 @@ static bool place_loopback(struct cma_id *id, bool v4)
 		for (int row = 0; row < (int)RDMAD_GIDS; row++) {
 			const uint8_t *gid = devices[d].gid[row].gid;
 
-			if (gid_loopback(gid) && !memcmp(gid, v4_mapped, 12) == v4) {
+			if (gid_loopback(gid) && gid_is_v4(gid) == v4) {
 				id_place(id, &devices[d], row);
 				return true;
 			}

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "../proto/burst.h"
 #include "cma.h"
 #include "net.h"
@@ -15,13 +17,6 @@
 #define SEND_ONLY	1u
 
 static struct slots groups;
-
-static bool is_group(const uint8_t *gid)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	return gid[0] == 0xff || (!memcmp(gid, v4, sizeof(v4)) && (gid[12] & 0xf0) == 0xe0);
-}
 
 static void group_free(struct cma_group *g)
 {
@@ -62,7 +57,7 @@ int cma_join(struct cma_id *id, const union cmm_addr *a, uint32_t flags, uint64_
 	if (!g)
 		return ENOMEM;
 	cma_addr_gid(a, g->mgid);
-	if (!is_group(g->mgid)) {
+	if (!gid_is_group(g->mgid)) {
 		free(g);
 		return EINVAL;
 	}

@@ -4,7 +4,6 @@
  *
  * Each shard is asked between two turns and only copies; the text is made in the control thread.
  */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -16,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdmad/gid_text.h>
+
 #include "cma.h"
 #include "cma_agent.h"
 #include "config.h"
@@ -23,16 +24,6 @@
 #include "fault_verb.h"
 #include "session.h"
 #include "why.h"
-
-static void gid_text(const uint8_t *gid, char *buf, size_t len)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (!memcmp(gid, v4, sizeof(v4)))
-		inet_ntop(AF_INET, gid + 12, buf, (socklen_t)len);
-	else
-		inet_ntop(AF_INET6, gid, buf, (socklen_t)len);
-}
 
 /* Eight groups of four digits, as ibv_devinfo writes a GID. */
 static void gid_hex(const uint8_t *gid, char *buf, size_t len)
@@ -63,7 +54,7 @@ static json_t *gids_json(const struct device *dev)
 		if (!memcmp(g->gid, none, sizeof(none)))
 			continue;
 		if_indextoname(g->ifindex, name);
-		gid_text(g->gid, text, sizeof(text));
+		gid_text(g->gid, text);
 		gid_hex(g->gid, hex, sizeof(hex));
 		json_array_append_new(rows, json_pack("{s:i s:s s:s s:s s:s s:b}", "index", (int)i, "gid", hex, "address",
 						      text, "interface", name, "type", "RoCE v2", "wire", (int)g->wire));
@@ -163,7 +154,7 @@ json_t *qp_json(const struct qp_row *r)
 	json_t *j;
 
 	if (i->type != QPT_UD && i->state >= QPS_RTR)
-		gid_text(i->attr.av.dgid, peer, sizeof(peer));
+		gid_text(i->attr.av.dgid, peer);
 	j = json_pack("{s:s s:I s:s s:s s:i s:s s:i s:i}", "device", devices[r->device].name, "qpn", (json_int_t)i->qpn,
 		      "type", type_name(i->type), "state", state_name(i->state), "pid", (int)r->pid, "program", r->prog,
 		      "uid", (int)r->uid, "context", (int)r->ctx);

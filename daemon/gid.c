@@ -17,8 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <arpa/inet.h>
 #include <ev.h>
+
+#include <rdmad/gid_text.h>
 
 #include "../proto/hca.h"
 #include "conf.h"
@@ -56,17 +57,6 @@ static void tell(struct device *dev, unsigned event)
 {
 	if (running && gid_notify)
 		gid_notify(dev, event);
-}
-
-static const char *gid_text(const uint8_t *gid, char *buf)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (!memcmp(gid, v4, 12))
-		inet_ntop(AF_INET, gid + 12, buf, INET6_ADDRSTRLEN);
-	else
-		inet_ntop(AF_INET6, gid, buf, INET6_ADDRSTRLEN);
-	return buf;
 }
 
 /* ---- rows ---------------------------------------------------------------- */

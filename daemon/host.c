@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rdmad/gid.h>
+
 static int if_order(const void *a, const void *b)
 {
 	const struct host_if *x = a, *y = b;
@@ -43,9 +45,7 @@ static void ifs_read(struct host *h, const struct ifaddrs *list)
 
 static unsigned addr_rank(const struct host_addr *a)
 {
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	return (a->dev->flags & IFF_LOOPBACK ? 2 : 0) + (memcmp(a->gid, v4, 12) != 0);
+	return (a->dev->flags & IFF_LOOPBACK ? 2 : 0) + !gid_is_v4(a->gid);
 }
 
 static int addr_order(const void *a, const void *b)
@@ -148,8 +148,7 @@ uint32_t host_if_mbps(const char *name)
 
 bool host_addr_usable(const uint8_t gid[16], unsigned ifindex)
 {
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-	bool is_v4 = !memcmp(gid, v4, 12);
+	bool is_v4 = gid_is_v4(gid);
 	struct sockaddr_in in = { .sin_family = AF_INET };
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
 	int fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;

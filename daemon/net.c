@@ -28,10 +28,6 @@
 #define WINDOW_MAX	(1u << 20)	/* more does not fill the wire better, and leaves the cache */
 #define HOT_NS		200000u
 
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-bool gid_is_v4(const uint8_t gid[16]) { return !memcmp(gid, v4_mapped, sizeof(v4_mapped)); }
-
 /* ---- GIDs ---------------------------------------------------------------- */
 
 static unsigned gid_hash(const uint8_t gid[16])

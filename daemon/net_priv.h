@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <rdmad/gid.h>
+
 #include "../proto/hca.h"
 #include "../proto/icrc.h"
 #include "net.h"
@@ -88,7 +90,6 @@ struct net {
 };
 
 const struct gid_slot *net_gid_find(const struct net *, const uint8_t gid[16]);
-bool gid_is_v4(const uint8_t gid[16]);
 
 /* net.c: options of a new socket; into the tables, and out of them, closed and freed. */
 int sock_options(const struct net *, const struct net_sock *);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "log.h"
 #include "net.h"
 #include "session.h"
@@ -27,13 +29,6 @@ struct job {
 	struct qp *qp;
 	int err;
 };
-
-static bool is_v4(const uint8_t *gid)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid, v4, sizeof(v4));
-}
 
 static bool has(const struct qp_group *g, unsigned ifindex)
 {
@@ -78,7 +73,7 @@ static int join(struct qp *qp, const uint8_t *mgid)
 	for (unsigned i = 0; i < RDMAD_GIDS && g->n < JOINS; i++) {
 		const struct gid_row *r = &g->dev->gid[i];
 
-		if (!r->ifindex || !r->wire || is_v4(r->gid) != is_v4(mgid) || has(g, r->ifindex))
+		if (!r->ifindex || !r->wire || gid_is_v4(r->gid) != gid_is_v4(mgid) || has(g, r->ifindex))
 			continue;
 		err = net_group(g->dev, mgid, r->ifindex, true);
 		if (!err)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* why_name.c - names of numbers, and the rows of why.def. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <rdmad/gid_text.h>
 
 #include "why_text.h"
 
@@ -30,14 +31,9 @@ void words_put(struct words *w, const char *fmt, ...)
 
 void gid_words(struct words *w, const uint8_t *gid)
 {
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN];
 
-	if (!memcmp(gid, v4, sizeof(v4)))
-		inet_ntop(AF_INET, gid + 12, text, sizeof(text));
-	else
-		inet_ntop(AF_INET6, gid, text, sizeof(text));
-	words_put(w, "%s", text);
+	words_put(w, "%s", gid_text(gid, text));
 }
 
 void time_words(struct words *w, uint64_t ns)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "../proto/bytes.h"
 
 #define ETH_LEN		14u
@@ -42,13 +44,6 @@ uint16_t dress_sum(const uint8_t *data, size_t len)
 	w = fold(sum);
 	memcpy(word, &w, 2);
 	return (uint16_t)be16_get(word);
-}
-
-static bool is_v4(const uint8_t gid[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid, mapped, 12);
 }
 
 static void mac_put(uint8_t mac[6], const uint8_t gid[16], bool v4)
@@ -121,7 +116,7 @@ static void udp_put(uint8_t *p, const struct dress *d, const uint8_t *addrs, siz
 size_t dress_put(uint8_t *out, const struct dress *d)
 {
 	const struct route *r = d->route;
-	bool v4 = is_v4(r->sgid) && is_v4(r->dgid);
+	bool v4 = gid_is_v4(r->sgid) && gid_is_v4(r->dgid);
 	uint8_t *ip = out + ETH_LEN, *udp = ip + (v4 ? IP4_LEN : IP6_LEN);
 
 	mac_put(out, r->dgid, v4);

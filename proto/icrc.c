@@ -15,6 +15,8 @@
 
 #include <isa-l/crc.h>
 
+#include <rdmad/gid.h>
+
 #define CRC_POLY	0xedb88320u
 #define CRC_AFTER_LRH	0x2144df1cu	/* the CRC of 8 bytes of ff, which stand for a local route header */
 
@@ -25,8 +27,6 @@
 #define UDP_LEN_BACK	4u		/* the length field, from the end of the UDP header */
 
 #define ID_TO_BTH	(ICRC_IP4_LEN - IP4_ID - 2u)
-
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
 
 /*
  * ISA-L goes on with 512 bits at a time and leaves the upper parts of the vector registers as they are.  Until they are
@@ -81,7 +81,7 @@ void icrc_flow_init(struct icrc_flow *f, const uint8_t sgid[16], const uint8_t d
 	uint8_t *udp;
 
 	memset(f, 0, sizeof(*f));
-	f->ipv6 = memcmp(sgid, v4_mapped, sizeof(v4_mapped)) || memcmp(dgid, v4_mapped, sizeof(v4_mapped));
+	f->ipv6 = !gid_is_v4(sgid) || !gid_is_v4(dgid);
 	udp = f->ipv6 ? ip6_head(f->head, sgid, dgid) : ip4_head(f->head, sgid, dgid, df);
 	be16_put(udp, sport);
 	be16_put(udp + 2, dport);

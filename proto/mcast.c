@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "hca_in.h"
 
 static struct mcast *find(struct mcasts *m, const uint8_t *mgid)
@@ -50,21 +52,13 @@ static uint32_t member(const struct mcast *g, const struct qp *qp)
 	return i;
 }
 
-/* ff00::/8, or 224.0.0.0/4 as an IPv4-mapped address (protocol 7.12). */
-static bool is_group(const uint8_t *gid)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	return gid[0] == 0xff || (!memcmp(gid, v4, sizeof(v4)) && (gid[12] & 0xf0) == 0xe0);
-}
-
 int hca_mcast_attach(struct hca *h, uint32_t qpn, const uint8_t *mgid)
 {
 	struct qp *qp = qp_get(h, qpn);
 	struct mcast *g = find(&h->mcast, mgid);
 	struct qp **v;
 
-	if (!qp || qp->type != QPT_UD || !is_group(mgid))
+	if (!qp || qp->type != QPT_UD || !gid_is_group(mgid))
 		return EINVAL;
 	if (g && member(g, qp) < g->n)
 		return 0;

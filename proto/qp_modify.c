@@ -4,18 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "hca_in.h"
 #include "qp_state.h"
 
 #define ACC_QP (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |	\
 		ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
-
-static bool is_v4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid, mapped, sizeof(mapped));
-}
 
 /* Packets of IPv4 do not come from an address of IPv6, nor the reverse; within the daemon there are no packets. */
 static bool av_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t to, uint32_t mask)
@@ -24,7 +19,7 @@ static bool av_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t
 
 	if (a->av.sgid_index >= HCA_GIDS || !(h->gid_set >> a->av.sgid_index & 1))
 		why = WHY_MODIFY_GID;
-	else if (is_v4(h->gid[a->av.sgid_index]) != is_v4(a->av.dgid) && !path_is_local(h, a->av.dgid))
+	else if (gid_is_v4(h->gid[a->av.sgid_index]) != gid_is_v4(a->av.dgid) && !path_is_local(h, a->av.dgid))
 		why = WHY_MODIFY_ROUTE;
 	if (why)
 		why_modify(h, qp, why, to, mask, a);

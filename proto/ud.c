@@ -11,17 +11,12 @@
  */
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "hca_in.h"
 
 #define IP_UDP		17
 #define IPV4_DF		0x4000
-
-static bool is_v4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid, mapped, sizeof(mapped));
-}
 
 static void put16(uint8_t *p, uint32_t v)
 {
@@ -72,7 +67,7 @@ static void grh_make(uint8_t *g, const struct burst *b)
 {
 	uint32_t udp_len = 8 + opcode_get(b->op_first)->hdr_len + (((uint32_t)b->payload_len + 3) & ~3u) + 4;
 
-	if (is_v4(b->route.sgid))
+	if (gid_is_v4(b->route.sgid))
 		grh_v4(g, &b->route, udp_len);
 	else
 		grh_v6(g, &b->route, udp_len);
@@ -133,7 +128,7 @@ void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 	c.src_qp = b->sqpn;
 	c.solicited = b->se;
 	c.flags = WC_GRH;
-	c.sl = is_v4(b->route.sgid) ? SL_IPV4 : SL_IPV6;
+	c.sl = gid_is_v4(b->route.sgid) ? SL_IPV4 : SL_IPV6;
 	if (opcode_get(b->op_first)->hdrs & HDR_IMM) {
 		c.flags |= WC_WITH_IMM;
 		c.imm = b->imm;

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdmad/gid.h>
+
 /* ---- create ------------------------------------------------------------------- */
 
 static int type_check(enum ibv_qp_type type)
@@ -451,20 +453,12 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 
 /* ---- multicast, and small things -------------------------------------------------- */
 
-/* ff00::/8, or 224.0.0.0/4 as an IPv4-mapped address, which RoCE v2 uses. */
-static bool is_group(const uint8_t *gid)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	return gid[0] == 0xff || (!memcmp(gid, v4, sizeof(v4)) && (gid[12] & 0xf0) == 0xe0);
-}
-
 static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid, enum msg_op op)
 {
 	struct msg_req req = { .op = op };
 	struct msg_rep rep;
 
-	if (qp->qp_type != IBV_QPT_UD || !is_group(gid->raw))
+	if (qp->qp_type != IBV_QPT_UD || !gid_is_group(gid->raw))
 		return EINVAL;
 	req.mcast.qpn = qp->qp_num;
 	req.mcast.lid = lid;

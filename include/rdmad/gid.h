@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gid.h - what a GID of RoCE v2 says: it is an IPv6 address, or an IPv4 one as ::ffff:a.b.c.d.  16 bytes, in network order.
+ */
+#ifndef RDMAD_GID_H
+#define RDMAD_GID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GID_V4_AT	12u		/* where the IPv4 address begins; before it stands gid_v4_prefix */
+
+static const uint8_t gid_v4_prefix[GID_V4_AT] = { [10] = 0xff, [11] = 0xff };
+
+static inline bool gid_is_v4(const uint8_t gid[16]) { return !memcmp(gid, gid_v4_prefix, GID_V4_AT); }
+
+/* A multicast group: ff00::/8, or 224.0.0.0/4. */
+static inline bool gid_is_group(const uint8_t gid[16])
+{
+	return gid[0] == 0xff || (gid_is_v4(gid) && (gid[GID_V4_AT] & 0xf0) == 0xe0);
+}
+
+#endif
