@@ -11,6 +11,7 @@
  *	fault in SPEC		what comes from FD does
  *	fault off
  *	cut, mend		no RoCEv2 packet passes at all; again
+ *	late MS			REQ and SIDR_REQ of the connection manager reach FD so much later; 0: at once
  *	open FILE		records RoCEv2 packets in a pcap file, as the interface sees them: what it sends before the
  *				faults, what it gets behind them
  *	close			ok RECORDED LOST DOUBLED DAMAGED LATE, since open
@@ -52,6 +53,7 @@ static struct {
 	struct late *late;	/* the earliest first */
 	FILE *pcap;
 	bool cut;
+	uint64_t asks_late_ns;	/* see "late" */
 	unsigned long recorded, lost, doubled, damaged, delayed;
 } relay;
 
@@ -158,6 +160,14 @@ static void suffer(int way, uint8_t *f, size_t len, size_t at)
 	}
 }
 
+/* REQ or SIDR_REQ: a MAD of the CM's class to QP 1, after BTH and DETH. */
+static bool asks(const uint8_t *bth, size_t len)
+{
+	const uint8_t *mad = bth + 20;
+
+	return len >= 20 + 256 && !bth[5] && !bth[6] && bth[7] == 1 && mad[1] == 7 && (be16(mad + 16) == 0x10 || be16(mad + 16) == 0x17);
+}
+
 static void pass(int from, int way)
 {
 	static uint8_t f[FRAME_MAX];
@@ -179,6 +189,8 @@ static void pass(int from, int way)
 			relay.lost++;
 		else if (at && relay.on[way])
 			suffer(way, f, (size_t)n, at);
+		else if (at && way == OUT && relay.asks_late_ns && asks(f + at, (size_t)n - at))
+			keep(way, f, (size_t)n, now_ns(CLOCK_MONOTONIC) + relay.asks_late_ns);
 		else
 			deliver(way, f, (size_t)n);
 	}
@@ -235,6 +247,10 @@ static const char *order(char *line)
 		return order_open(line + 5);
 	if (!strcmp(line, "close"))
 		return order_close();
+	if (!strncmp(line, "late ", 5)) {
+		relay.asks_late_ns = strtoull(line + 5, NULL, 10) * 1000000u;
+		return NULL;
+	}
 	if (strcmp(line, "cut") && strcmp(line, "mend"))
 		return "no such order";
 	relay.cut = *line == 'c';
