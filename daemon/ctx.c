@@ -244,6 +244,7 @@ static void ctx_link(struct shard *s, void *arg)
 		c->next->prev = c;
 	s->ctxs = c;
 	c->bell_slot = shard_bell_add(s, c->bell);
+	RING_STORE(&c->bell->core, s->core);
 }
 
 /* Ours does not wait; the client's does, until it asks otherwise: O_NONBLOCK belongs to each end. */

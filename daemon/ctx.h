@@ -21,6 +21,7 @@
 #include <rdmad/ring.h>
 
 #include "../proto/hca.h"
+#include "answer.h"
 #include "peer.h"
 #include "region.h"
 #include "shard.h"
@@ -88,7 +89,16 @@ struct cq {
 	uint32_t batch_n;		/* slots written and not yet published */
 	bool solicited;			/* in the batch: one that wakes a CQ armed for those only */
 	bool touched, due, overrun, late;
-	struct cq *touched_next, *due_next, *late_next;
+	struct cq *touched_next, *due_next, *late_next, *kept_next;
+	struct {			/* the last one written: of a send that succeeded? */
+		uint32_t qpn, wqe;
+		bool sent;
+	} last;
+	struct {			/* the completion that waits for the peer's answer: answer.h */
+		bool on;
+		uint32_t qpn, heard;
+		mono_t until;
+	} kept;
 	struct {			/* moderation (ibv_modify_cq) */
 		uint32_t count, n;	/* completions that make an event, and those there are; count 0 or 1: each does */
 		uint64_t period_ns;	/* and how long after the first one it comes at the latest; 0: no such limit */
@@ -130,6 +140,7 @@ struct qp {
 	uint32_t sq_skipped;		/* sends taken from the ring that the core never saw: cqe.wqe counts them */
 	uint8_t state;			/* as last written to the ring headers */
 	bool sq_broken;			/* as rq.broken */
+	struct answer answer;
 	struct raw *raw;		/* RAW_PACKET; raw.h */
 	struct qp_group *groups;	/* that the host is in for it; verb_mcast.c */
 };
@@ -256,6 +267,9 @@ void event_send(struct ctx *, uint32_t type, uint32_t port, uint64_t cookie);
 void outlet_retry(struct ctx *);
 /* Forgets what is kept for a CQ or channel about to go. */
 void publish_forget_cq(struct cq *);
+/* Shard thread: what is kept back for an answer (answer.h) is published now: of a CQ that gets another ring, of a QP about to change. */
+void publish_kept(struct cq *);
+void publish_kept_of(const struct ctx *, uint32_t qpn);
 /* Shard thread: the CQ takes no more completions; its QPs go to ERR. */
 void publish_overrun(struct cq *, mono_t now);
 /* Shard thread: the CQ's events come after so many completions, or so long after the first of them. */

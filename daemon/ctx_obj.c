@@ -160,6 +160,7 @@ int cq_swap(struct ctx *c, struct cq *cq, struct shmem *shm, uint32_t slots)
 	struct shmem old = cq->shm;
 	struct ring_hdr *was = cq->ring.hdr;
 
+	publish_kept(cq);
 	cq->shm = *shm;
 	*shm = old;
 	cq_ring_make(cq, slots);
@@ -297,7 +298,10 @@ int qp_make(struct ctx *c, struct qp *qp, const struct msg_req *req, const struc
 int qp_change(struct ctx *c, struct qp *qp, const struct qp_attr *attr, uint32_t mask)
 {
 	bool reset = (mask & QPA_STATE) && attr->state == QPS_RESET;
-	int err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, shard_now());
+	int err;
+
+	publish_kept_of(c, qp->obj.number);
+	err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, shard_now());
 
 	if (!err && reset)
 		tap_qp_gone(c->shard, c->dev->index, qp->obj.number);
@@ -341,7 +345,10 @@ int obj_destroy(struct obj *o)
 	case OBJ_CHANNEL: err = ((struct channel *)o)->cq_n ? EBUSY : 0; break;
 	case OBJ_CQ: err = hca_cq_destroy(c->hca, o->number); break;
 	case OBJ_SRQ: err = hca_srq_destroy(c->hca, o->number); break;
-	case OBJ_QP: err = qp_end(o); break;
+	case OBJ_QP:
+		publish_kept_of(c, o->number);
+		err = qp_end(o);
+		break;
 	case OBJ_XRCD: err = xrcd_drop((struct xrcd *)o); break;
 	case OBJ_KINDS: return EINVAL;
 	}

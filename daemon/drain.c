@@ -17,6 +17,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <rdmad/cores.h>
+
 #include "../proto/why.h"
 #include "ctx.h"
 #include "log.h"
@@ -253,8 +255,11 @@ static uint32_t sends_take(struct ctx *c, struct qp *qp, uint32_t max, mono_t no
 		max = QUEUE_SENDS;
 	for (n = 0; n < used && n < max && !wrong; n++)
 		wrong = send_take(c, qp, ring_slot(&qp->sq, qp->sq.pos + n), now);
-	if (n)
+	if (n) {
 		ring_consume(&qp->sq, n);
+		if (qp->answer.open)
+			answer_posted(&qp->answer, hca_qp_heard(c->hca, qp->obj.number), now);
+	}
 	if (wrong) {
 		qp->sq_broken = true;
 		qp->sq_seen = qp->sq.pos;
@@ -342,6 +347,19 @@ void ctx_sleep(struct shard *s)
 {
 	for (struct ctx *c = s->ctxs; c; c = c->next)
 		bell_sleep(c->bell, c->bell_slot ? BELL_FUTEX : BELL_FD);
+}
+
+void ctx_core(struct shard *s)
+{
+	uint32_t core = (uint32_t)(sched_getcpu() + 1);
+
+	if (core == s->core)
+		return;
+	if (!s->core)
+		s->few_cores = cores_few();
+	s->core = core;
+	for (struct ctx *c = s->ctxs; c; c = c->next)
+		RING_STORE(&c->bell->core, core);
 }
 
 void ctx_wake(struct shard *s)

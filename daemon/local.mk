@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 noinst_HEADERS += \
+	daemon/answer.h \
 	daemon/capture.h \
 	daemon/cma.h \
 	daemon/cma_agent.h \
@@ -20,6 +21,7 @@ noinst_HEADERS += \
 	daemon/net.h \
 	daemon/net_priv.h \
 	daemon/peer.h \
+	daemon/place.h \
 	daemon/raw.h \
 	daemon/rules.h \
 	daemon/region.h \
@@ -33,6 +35,7 @@ noinst_HEADERS += \
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
+	daemon/answer.c \
 	daemon/capture.c \
 	daemon/cma.c \
 	daemon/cma_addr.c \
@@ -67,6 +70,7 @@ libdaemon_a_SOURCES = \
 	daemon/net_tx.c \
 	daemon/peer.c \
 	daemon/publish.c \
+	daemon/place.c \
 	daemon/raw.c \
 	daemon/rules.c \
 	daemon/region.c \

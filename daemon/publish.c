@@ -182,6 +182,8 @@ mono_t ctx_deadline(const struct shard *s)
 
 	for (const struct cq *cq = s->late; cq; cq = cq->late_next)
 		t = mono_min(t, cq->mod.at);
+	for (const struct cq *cq = s->kept; cq; cq = cq->kept_next)
+		t = mono_min(t, cq->kept.until);
 	return t;
 }
 
@@ -207,12 +209,50 @@ void publish_moderate(struct cq *cq, uint32_t count, uint64_t period_ns)
 		cq_fire_late(cq);	/* what was put off by the rule before */
 }
 
+/* ---- a completion that waits for the answer (answer.h) ------------------------------------- */
+
+static void kept_del(struct cq *cq)
+{
+	struct cq **p = &cq->obj.ctx->shard->kept;
+
+	if (!cq->kept.on)
+		return;
+	while (*p != cq)
+		p = &(*p)->kept_next;
+	*p = cq->kept_next;
+	cq->kept.on = false;
+}
+
+/* The one completion of the batch is kept back. */
+static bool cq_keep(struct cq *cq, mono_t now)
+{
+	struct ctx *c = cq->obj.ctx;
+	struct qp *qp;
+
+	if (!c->shard->few_cores || cq->batch_n != 1 || !cq->last.sent || cq->kept.on || cq->mod.count > 1 || cq->mod.period_ns ||
+	    RING_LOAD(&cq->ring.hdr->arm) != CQ_ARM_NONE)
+		return false;
+	qp = (struct qp *)obj_find(c->shard, OBJ_QP, c->dev->index, cq->last.qpn);
+	if (!qp || RING_LOAD(&qp->sq.hdr->prod) != cq->last.wqe)
+		return false;
+	cq->kept.qpn = cq->last.qpn;
+	cq->kept.heard = hca_qp_heard(c->hca, cq->last.qpn);
+	if (!answer_awaited(&qp->answer, cq->kept.heard, now))
+		return false;
+	cq->kept.on = true;
+	cq->kept.until = mono_add(now, ANSWER_NS);
+	cq->kept_next = c->shard->kept;
+	c->shard->kept = cq;
+	return true;
+}
+
 /* ---- completions ----------------------------------------------------------------------- */
 
 static void cq_flush(struct cq *cq, mono_t now)
 {
 	if (!cq->batch_n)
 		return;
+	kept_del(cq);
 	ring_publish(&cq->ring, cq->batch_n);
 	if (cq->mod.count > 1 || cq->mod.period_ns)
 		cq_moderate(cq, cq->batch_n, now);
@@ -259,6 +299,9 @@ static void cqe_publish(struct cq *cq, struct cqe *e, struct cq ***touched_end, 
 		return;
 	memcpy(ring_slot(&cq->ring, cq->ring.pos + cq->batch_n), e, sizeof(*e));
 	cq->batch_n++;
+	cq->last.qpn = e->qpn;
+	cq->last.wqe = e->wqe;
+	cq->last.sent = e->is_send && e->status == WC_SUCCESS;
 	cq->solicited |= e->solicited || e->status != WC_SUCCESS;
 	if (!cq->touched) {
 		cq->touched = true;
@@ -291,7 +334,8 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 	 * (ib_send_lat -e takes the event of its send before that of the answer).
 	 */
 	while (touched) {
-		cq_flush(touched, now);
+		if (!cq_keep(touched, now))
+			cq_flush(touched, now);
 		touched->touched = false;
 		touched = touched->touched_next;
 	}
@@ -304,19 +348,45 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 	return any;
 }
 
+static bool kept_publish(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (struct cq *cq = s->kept, *next; cq; cq = next) {
+		next = cq->kept_next;
+		if (hca_qp_heard(cq->obj.ctx->hca, cq->kept.qpn) != cq->kept.heard || mono_reached(now, cq->kept.until)) {
+			cq_flush(cq, now);
+			any = true;
+		}
+	}
+	return any;
+}
+
+void publish_kept(struct cq *cq) { cq_flush(cq, shard_now()); }
+
+void publish_kept_of(const struct ctx *c, uint32_t qpn)
+{
+	for (struct cq *cq = c->shard->kept, *next; cq; cq = next) {
+		next = cq->kept_next;
+		if (cq->obj.ctx->hca == c->hca && cq->kept.qpn == qpn)
+			publish_kept(cq);
+	}
+}
+
 bool ctx_publish(struct shard *s, mono_t now)
 {
 	bool any = false;
 
 	for (unsigned d = 0; d < devices_n; d++)
 		any |= hca_publish(s, d, now);
-	return any | late_publish(s, now);
+	return any | kept_publish(s, now) | late_publish(s, now);
 }
 
 void publish_forget_cq(struct cq *cq)
 {
 	struct cq **p;
 
+	kept_del(cq);
 	late_del(cq);
 	if (!cq->due)
 		return;

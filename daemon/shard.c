@@ -30,6 +30,7 @@
 #include "io.h"
 #include "log.h"
 #include "net.h"
+#include "place.h"
 #include "raw.h"
 #include "region.h"
 #include "spin.h"
@@ -81,6 +82,7 @@ struct shard_io {
 
 	bool stopping;			/* the thread's own from here on */
 	struct spin spin;
+	struct place place;
 	mono_t look_at;
 };
 
@@ -366,7 +368,7 @@ static void turn(struct shard *s)
 	uint64_t sent;
 
 	s->count.turns++;
-
+	ctx_core(s);
 	if (mono_reached(now, io->look_at)) {
 		io->look_at = mono_add(now, LOOK_NS);
 		files_look(io, 0);
@@ -380,10 +382,11 @@ static void turn(struct shard *s)
 	region_defer(posted > 1);
 	sent = turn_tx(s, now);
 	region_defer(false);
-	busy |= sent != 0;
-	busy |= ctx_publish(s, now);
-	if (busy || again)
+	busy |= ctx_publish(s, now) | (sent != 0);
+	if (busy || again) {
 		spin_busy(&io->spin, now);
+		place_busy(&io->place, now);
+	}
 	/* What was only posted has been carried out; the rest may have made more to do. */
 	if (again || sent >= TX_TURN_LEN || (busy && ctx_waits(s)))
 		return;
@@ -436,6 +439,7 @@ static void *thread_main(void *arg)
 	struct shard_io *io = s->io;
 
 	spin_init(&io->spin);
+	place_init(&io->place);
 	pthread_mutex_lock(&io->lock);
 	io->err = thread_begin(s);
 	io->started = true;
@@ -447,6 +451,7 @@ static void *thread_main(void *arg)
 		turn(s);
 	net_free(io->net);
 	io_free(io->io);
+	place_end(&io->place);
 	return NULL;
 }
 

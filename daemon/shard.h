@@ -27,8 +27,11 @@ struct shard {
 	unsigned raw_n;
 	struct tap *tap;		/* tap.c's; NULL: nobody wants to see packets */
 	struct cq *late;		/* publish.c's: CQs whose event waits for its time */
+	struct cq *kept;		/* and those whose last completion waits for an answer */
 	struct cq_map *cqs;		/* ctx.c's: which CQ ring, QP cookie belongs to a number */
 	struct shard_io *io;		/* shard.c's own */
+	uint32_t core;			/* 1 + where it runs, as told to the programs (struct bell) */
+	bool few_cores;
 	const char *io_name;		/* how it waits */
 	struct { uint64_t turns, sleeps, kicks; } count;	/* since its start; this shard's thread only */
 };
@@ -72,6 +75,7 @@ bool ctx_pending(const struct shard *);		/* some bell has work */
 bool ctx_waits(const struct shard *);		/* some receives wait for room in the core, which this turn may have made */
 void ctx_sleep(struct shard *);			/* bell_sleep() for all; then ctx_pending() is asked once more */
 void ctx_wake(struct shard *);
+void ctx_core(struct shard *);			/* tells the programs where the thread runs, if that is news */
 void ctx_end(struct shard *);			/* the thread has ended, all contexts are closed: frees cqs */
 
 /* ---- addresses ------------------------------------------------------------ */

@@ -212,6 +212,8 @@ struct qp_info {
 	uint64_t window, inflight;	/* bytes: of all QPs to the same GID, of this one; window 0: there is none */
 };
 bool hca_qp_info(const struct hca *, uint32_t qpn, struct qp_info *);	/* false: no such QP */
+/* RC, UC: how many requests of its peer are carried out, modulo 2^24; 0: no such QP */
+uint32_t hca_qp_heard(const struct hca *, uint32_t qpn);
 /* The numbers of all QPs, ascending, max of them at most; how many. */
 uint32_t hca_qp_list(const struct hca *, uint32_t *qpn, uint32_t max);
 /* How many objects there are (for leak checks). */

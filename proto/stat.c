@@ -58,6 +58,13 @@ bool hca_qp_info(const struct hca *h, uint32_t qpn, struct qp_info *info)
 	return true;
 }
 
+uint32_t hca_qp_heard(const struct hca *h, uint32_t qpn)
+{
+	const struct qp *qp = qp_get(h, qpn);
+
+	return qp ? qp->resp.msn : 0;
+}
+
 void hca_objects(const struct hca *h, struct hca_count *c)
 {
 	*c = (struct hca_count){ .pd = h->pd.live, .mr = h->mr.live, .cq = h->cq.live, .srq = h->srq.live,

@@ -8,6 +8,9 @@
  *
  * Whoever yields is given a fair share all the same: half of the core of a daemon that has enough to do.  So where
  * the sends that are still to be carried out take long (rd_cq.deep), the thread naps instead.
+ *
+ * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where it might
+ * before: the scheduler can bring it back, and it goes again after WAY_NS.
  */
 #include "objects.h"
 
@@ -16,25 +19,24 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/cores.h>
+
 #define IDLE_SHORT	4u	/* empty polls between two yields where cores are short */
 #define IDLE_LONG	512u
 #define IDLE_LOOK	64u	/* yields between two looks whether the daemon is there */
 #define NAP_AFTER_NS	10000u		/* without a completion */
 #define NAP_NS		100000		/* besides the timer slack of the thread, mostly 50 us */
-#define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
+#define WAY_NS		4000000u
 
 static uint32_t idle_every(void)
 {
 	static uint32_t every;	/* the same for all threads, so a race to set it is harmless */
 	uint32_t n = __atomic_load_n(&every, __ATOMIC_RELAXED);
-	cpu_set_t set;
 
-	if (n)
-		return n;
-	n = IDLE_SHORT;
-	if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) >= CORES_ENOUGH)
-		n = IDLE_LONG;
-	__atomic_store_n(&every, n, __ATOMIC_RELAXED);
+	if (!n) {
+		n = cores_few() ? IDLE_SHORT : IDLE_LONG;
+		__atomic_store_n(&every, n, __ATOMIC_RELAXED);
+	}
 	return n;
 }
 
@@ -48,12 +50,27 @@ static uint64_t clock_ns(clockid_t id)
 
 static _Thread_local uint64_t empty_at;	/* the first yield since something was found; 0: none yet */
 
+static void make_way(const struct rd_ctx *c, uint64_t now)
+{
+	static _Thread_local uint64_t again_at;
+	uint32_t core = RING_LOAD(&c->bell->core);
+	cpu_set_t may;
+
+	if (!core || now < again_at || sched_getcpu() != (int)core - 1)
+		return;
+	again_at = now + WAY_NS;
+	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_leave(&may, (int)core - 1))
+		sched_setaffinity(0, sizeof(may), &may);
+}
+
 static void idle_yield(const struct rd_cq *cq)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 
 	if (!empty_at)
 		empty_at = start;
+	if (idle_every() == IDLE_SHORT)
+		make_way(to_ctx(cq->cq.context), start);
 	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - empty_at >= NAP_AFTER_NS)
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
 	else

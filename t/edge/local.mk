@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: MIT
 # The data half of the daemon, without its control half.
-EDGE_TESTS = t/edge/fault t/edge/region t/edge/rights t/edge/said t/edge/why
+EDGE_TESTS = t/edge/answer t/edge/fault t/edge/place t/edge/region t/edge/rights t/edge/said t/edge/why
 TESTS += t/edge/wire.test
 dist_check_SCRIPTS += t/edge/wire.test
 check_PROGRAMS += $(EDGE_TESTS) t/edge/wire
 TESTS += $(EDGE_TESTS)
 EDGE_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
 
+t_edge_answer_SOURCES = t/edge/answer.c
+t_edge_answer_CPPFLAGS = $(EDGE_CPPFLAGS)
+t_edge_answer_LDADD = libdaemon.a $(CHECK_LIBS)
 t_edge_fault_SOURCES = t/edge/fault.c t/interop/dice.c
 t_edge_fault_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_fault_LDADD = libdaemon.a $(CHECK_LIBS) -lm
+t_edge_place_SOURCES = t/edge/place.c
+t_edge_place_CPPFLAGS = $(EDGE_CPPFLAGS)
+t_edge_place_LDADD = libdaemon.a $(CHECK_LIBS)
 t_edge_region_SOURCES = t/edge/region.c
 t_edge_region_CPPFLAGS = $(EDGE_CPPFLAGS)
 t_edge_region_LDADD = libdaemon.a $(CHECK_LIBS)

@@ -150,6 +150,7 @@ mono_t ctx_deadline(const struct shard *s) { return MONO_NEVER; }
 bool ctx_pending(const struct shard *s) { return false; }
 void ctx_sleep(struct shard *s) { (void)s; }
 void ctx_wake(struct shard *s) { (void)s; }
+void ctx_core(struct shard *s) { (void)s; }
 void ctx_end(struct shard *s) { (void)s; }
 
 /* ---- objects ---------------------------------------------------------------- */

@@ -251,6 +251,7 @@ int main(void)
 	api_post(s);
 	api_event(s);
 	api_async(s);
+	api_answer(s);
 	api_order(s);
 	api_raw(s);
 	api_offload(s);

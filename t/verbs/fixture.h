@@ -79,6 +79,7 @@ void api_memory(Suite *);
 void api_share(Suite *);
 void api_async(Suite *);
 void api_rate(Suite *);
+void api_answer(Suite *);
 void api_order(Suite *);
 void api_raw(Suite *);
 void api_why(Suite *);

@@ -11,6 +11,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_objects.c \
 	t/verbs/api_offload.c \
 	t/verbs/api_ops.c \
+	t/verbs/api_answer.c \
 	t/verbs/api_order.c \
 	t/verbs/api_post.c \
 	t/verbs/api_rate.c \

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * api_answer.c - programs that wait for their peer's answer in memory.  Where cores are few, the daemon keeps completions back for
+ * them, and the library moves the thread that polls; neither may be seen but by the time it takes.
+ */
+#include "fixture.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define ROUNDS	20u
+
+/* An answer that takes long: half a millisecond is (daemon/answer.c). */
+static void take_long(void) { nanosleep(&(struct timespec){ 0, 1000000 }, NULL); }
+
+static void send_to(struct fix *f, struct ibv_qp *qp)
+{
+	ck_assert_int_eq(fix_write_to(f, qp, 0, (uintptr_t)f->buf + BUF_LEN - 8, f->mr->rkey, 8), 0);
+}
+
+/* From then on a completion of a waits for a message of b. */
+static void play(struct fix *f, struct ibv_qp *a, struct ibv_qp *b)
+{
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		send_to(f, a);
+		ck_assert_uint_eq(fix_wait_ok(f->cq).qp_num, a->qp_num);
+		take_long();
+		send_to(f, b);
+		ck_assert_uint_eq(fix_wait_ok(f->cq).qp_num, b->qp_num);
+	}
+}
+
+static void pair_open(struct fix *f, struct ibv_qp **a, struct ibv_qp **b)
+{
+	*a = fix_qp(f, IBV_QPT_RC, 4, NULL);
+	*b = fix_qp(f, IBV_QPT_RC, 4, NULL);
+	fix_connect(f, *a, *b);
+}
+
+static void nothing_left(struct fix *f)
+{
+	struct ibv_wc wc;
+
+	ck_assert_int_eq(ibv_poll_cq(f->cq, 1, &wc), 0);
+}
+
+START_TEST(without_answer)
+{
+	struct ibv_qp *a, *b;
+	struct fix f;
+
+	fix_open(&f);
+	pair_open(&f, &a, &b);
+	play(&f, a, b);
+	for (unsigned i = 0; i < ROUNDS; i++) {	/* a no longer waits */
+		send_to(&f, a);
+		fix_wait_ok(f.cq);
+	}
+	nothing_left(&f);
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* The CQ gets another ring while something is kept. */
+START_TEST(resized)
+{
+	struct ibv_qp *a, *b;
+	struct fix f;
+
+	fix_open(&f);
+	pair_open(&f, &a, &b);
+	for (unsigned i = 0; i < 4; i++) {
+		play(&f, a, b);
+		send_to(&f, a);
+		ck_assert_int_eq(ibv_resize_cq(f.cq, i % 2 ? 64 : 500), 0);
+		ck_assert_uint_eq(fix_wait_ok(f.cq).qp_num, a->qp_num);
+		nothing_left(&f);
+	}
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* What was kept for a QP that is no more is not taken for one of a later QP, which may have its number. */
+START_TEST(destroyed)
+{
+	struct ibv_qp *a, *b;
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned i = 0; i < 4; i++) {
+		pair_open(&f, &a, &b);
+		play(&f, a, b);
+		send_to(&f, a);
+		if (i % 2)
+			ck_assert_int_eq(fix_state(a, IBV_QPS_RESET), 0);
+		ck_assert_int_eq(ibv_destroy_qp(a), 0);
+		ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	}
+	take_long();
+	take_long();
+	nothing_left(&f);
+	fix_close(&f);
+}
+END_TEST
+
+/* Polls in vain for long: the thread may have gone to another core, and may run where it might before. */
+START_TEST(affinity)
+{
+	struct timespec from, now;
+	cpu_set_t may, then;
+	struct fix f;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(may), &may), 0);
+	fix_open(&f);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do {
+		struct ibv_qp *a, *b;
+
+		pair_open(&f, &a, &b);
+		for (unsigned i = 0; i < 100; i++) {
+			send_to(&f, a);
+			fix_wait_ok(f.cq);
+			nothing_left(&f);
+		}
+		ck_assert_int_eq(ibv_destroy_qp(a), 0);
+		ck_assert_int_eq(ibv_destroy_qp(b), 0);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < 200);
+	fix_close(&f);
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(then), &then), 0);
+	ck_assert(CPU_EQUAL(&may, &then));
+}
+END_TEST
+
+void api_answer(Suite *s)
+{
+	SUITE_ADD(s, without_answer, resized, destroyed, affinity);
+}
