@@ -379,7 +379,8 @@ bool ctx_publish(struct shard *s, mono_t now)
 
 	for (unsigned d = 0; d < devices_n; d++)
 		any |= hca_publish(s, d, now);
-	return any | kept_publish(s, now) | late_publish(s, now);
+	any |= kept_publish(s, now);
+	return any | late_publish(s, now);
 }
 
 void publish_forget_cq(struct cq *cq)

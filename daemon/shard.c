@@ -382,7 +382,7 @@ static void turn(struct shard *s)
 	region_defer(posted > 1);
 	sent = turn_tx(s, now);
 	region_defer(false);
-	busy |= ctx_publish(s, now) | (sent != 0);
+	busy |= ctx_publish(s, now) || sent;
 	if (busy || again) {
 		spin_busy(&io->spin, now);
 		place_busy(&io->place, now);
