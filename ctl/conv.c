@@ -82,7 +82,7 @@ struct stream *conv_mate(struct conv *c, struct stream *s, uint8_t kind, psn_t p
 
 	for (unsigned i = 0; i < CONV_BUCKETS; i++)
 		for (struct stream *m = c->bucket[i]; m; m = m->next) {
-			if (m->mate || !m->begun || m->svc != s->svc || memcmp(m->sgid, s->dgid, 16) || memcmp(m->dgid, s->sgid, 16) ||
+			if (m == s || m->mate || !m->begun || m->svc != s->svc || memcmp(m->sgid, s->dgid, 16) || memcmp(m->dgid, s->sgid, 16) ||
 			    !asked(m, kind, p))
 				continue;
 			if (!found[0] || m->v[m->n - 1].ns > found[0]->v[found[0]->n - 1].ns) {
@@ -92,6 +92,9 @@ struct stream *conv_mate(struct conv *c, struct stream *s, uint8_t kind, psn_t p
 				found[1] = m;
 			}
 		}
+	/* Within one address it may be a queue pair that is connected to itself. */
+	if (!found[0] && !s->mate && s->begun && !memcmp(s->sgid, s->dgid, 16) && asked(s, kind, p))
+		return s;
 	/* One that has been silent for long is not meant. */
 	if (found[1] && found[0]->v[found[0]->n - 1].ns - found[1]->v[found[1]->n - 1].ns < SILENT_NS)
 		return NULL;
