@@ -39,9 +39,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RUN_NS 500000000ull
+#define RUN_NS    500000000ull
 #define TRAIN_LEN 65536u
-#define PINGS 20000u
+#define PINGS     20000u
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -101,7 +101,7 @@ static int run_writev(size_t len)
 		die("fork");
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		memset(b, 2, len);	/* its own copy of the pages */
+		memset(b, 2, len); /* its own copy of the pages */
 		for (;;)
 			pause();
 	}
@@ -159,7 +159,7 @@ static int run_gso_recv(const char *port)
 		n = recv(fd, buf, sizeof(buf), 0);
 		if (n < 0)
 			die("recv");
-		if (n == 1)	/* the sender is done */
+		if (n == 1) /* the sender is done */
 			break;
 		last = now_ns();
 		if (first)
@@ -188,7 +188,7 @@ static int run_gso_send(const char *host, const char *port, unsigned seg, unsign
 			die("sendto");
 		bytes += (uint64_t)seg * n;
 	} while ((t = now_ns()) - start < 2 * RUN_NS);
-	for (i = 0; i < 1000; i++) {	/* until one of them finds room */
+	for (i = 0; i < 1000; i++) { /* until one of them finds room */
 		if (sendto(fd, buf, 1, 0, (struct sockaddr *)&a, sizeof(a)) < 0 && errno == ECONNREFUSED)
 			break;
 		usleep(1000);
@@ -288,19 +288,19 @@ static int run_pong_for(int fd, size_t len, uint64_t ms, bool yield)
 /* ---- three parties ------------------------------------------------------------- */
 
 struct relay_end {
-	_Alignas(64) uint32_t posted;	/* by this program */
-	_Alignas(64) uint32_t sent;	/* of those, carried over */
-	_Alignas(64) uint32_t arrived;	/* from the other program */
+	_Alignas(64) uint32_t posted;  /* by this program */
+	_Alignas(64) uint32_t sent;    /* of those, carried over */
+	_Alignas(64) uint32_t arrived; /* from the other program */
 };
 
 struct relay {
 	struct relay_end end[2];
 };
 
-#define RELAYS	16u
+#define RELAYS 16u
 
 struct third {
-	_Alignas(64) uint32_t sleeps;	/* it does: a futex */
+	_Alignas(64) uint32_t sleeps; /* it does: a futex */
 	bool yield;
 	unsigned n;
 	struct relay pair[RELAYS];
@@ -462,8 +462,10 @@ static int run_relays(bool yield, unsigned n, uint64_t ms)
 
 static int usage(void)
 {
-	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT [yield] |\n"
-	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield [N MS]\n", stderr);
+	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT [yield] "
+	      "|\n"
+	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield [N MS]\n",
+	      stderr);
 	return 2;
 }
 

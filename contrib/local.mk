@@ -11,7 +11,8 @@ EXTRA_DIST += \
 	contrib/quickstart \
 	contrib/setup \
 	contrib/systemd/rdmad.service \
-	contrib/tally
+	contrib/tally \
+	contrib/timed
 noinst_PROGRAMS += contrib/bench-ref
 contrib_bench_ref_SOURCES = contrib/bench-ref.c
 contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE

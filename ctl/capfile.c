@@ -12,7 +12,7 @@
 
 #include "config.h"
 
-#define BUF_LEN		(1u << 20)
+#define BUF_LEN (1u << 20)
 
 static bool is_stdout(const struct capfile *f) { return !strcmp(f->path, "-"); }
 
@@ -59,10 +59,7 @@ bool capfile_flush(struct capfile *f)
 }
 
 /* Room for one more block, of any kind. */
-static bool room(struct capfile *f, size_t len)
-{
-	return BUF_LEN - f->buf_n >= len || capfile_flush(f);
-}
+static bool room(struct capfile *f, size_t len) { return BUF_LEN - f->buf_n >= len || capfile_flush(f); }
 
 static bool begin(struct capfile *f)
 {

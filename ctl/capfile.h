@@ -12,13 +12,13 @@
 
 #include "../lab/pcapng.h"
 
-#define CAPFILE_IFACES	32u
+#define CAPFILE_IFACES 32u
 
 struct capfile {
 	/* Set by who opens it. */
-	const char *path;		/* "-": standard output */
-	uint64_t size;			/* bytes of a file before the next one begins; 0: there is one file only */
-	unsigned keep;			/* files; 0: all */
+	const char *path; /* "-": standard output */
+	uint64_t size;    /* bytes of a file before the next one begins; 0: there is one file only */
+	unsigned keep;    /* files; 0: all */
 	unsigned ifaces;
 	char iface[CAPFILE_IFACES][PCAPNG_NAME_LEN];
 	/* Statistics of interface i, for the end of each file. */
@@ -26,11 +26,11 @@ struct capfile {
 	void *arg;
 	/* capfile.c's. */
 	int fd;
-	unsigned file_n;		/* files begun */
-	uint64_t written;		/* bytes of this file */
+	unsigned file_n;  /* files begun */
+	uint64_t written; /* bytes of this file */
 	uint8_t *buf;
 	size_t buf_n;
-	bool pipe_closed;		/* nobody reads any more */
+	bool pipe_closed; /* nobody reads any more */
 };
 
 /* Says what is wrong, then false. */

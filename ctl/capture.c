@@ -4,7 +4,7 @@
  * writes pcapng.
  *
  * It sleeps in ppoll() on the eventfd that says that the spool is not empty, on the daemon's connection, whose end is the
- * end, and for signals.  What the daemon had put into the spool is written even if it is gone.
+ * end, and for signals.  Packets that the daemon had put into the spool are written even if it is gone.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,18 +24,18 @@
 #include "command.h"
 #include "daemon.h"
 
-#define BATCH		2048u		/* packets between two looks at signals and time */
-#define REST_NS		1000000		/* before it sleeps: so it is woken no more than a thousand times a second */
-#define SETTLE_NS	5000000u
-#define ROOM_DEFAULT	(16u << 20)
-#define SNAP_LEAST	12u		/* a BTH */
+#define BATCH        2048u   /* packets between two looks at signals and time */
+#define REST_NS      1000000 /* before it sleeps: so it is woken no more than a thousand times a second */
+#define SETTLE_NS    5000000u
+#define ROOM_DEFAULT (16u << 20)
+#define SNAP_LEAST   12u /* a BTH */
 
 struct options {
 	const char *devices;
 	uint64_t room, count;
 	uint32_t snaplen;
 	double seconds;
-	int ready;			/* descriptor to say on that it has begun, and that all is written; -1: none */
+	int ready; /* descriptor to say on that it has begun, and that all is written; -1: none */
 	uint32_t qpn[MSG_CAPTURE_QPS];
 	unsigned qpn_n;
 	bool quiet, json;
@@ -49,8 +49,8 @@ struct cap {
 	size_t len;
 	unsigned strands;
 	struct spool spool[SPOOL_STRANDS];
-	uint8_t iface[SPOOL_DEVICES];	/* by device index */
-	uint8_t device[CAPFILE_IFACES];	/* the reverse */
+	uint8_t iface[SPOOL_DEVICES];   /* by device index */
+	uint8_t device[CAPFILE_IFACES]; /* the reverse */
 	uint64_t packets;
 	uint8_t frame[DRESS_MAX + 65536];
 };
@@ -118,8 +118,9 @@ static uint32_t devices_pick(struct cap *c)
 
 static bool begin(struct cap *c, const struct ask *ask)
 {
-	struct msg_req req = { .op = MSG_CAPTURE, .capture = { .room = (uint32_t)c->o.room, .qpn_n = c->o.qpn_n,
-		.snaplen = c->o.snaplen } };
+	struct msg_req req = { .op = MSG_CAPTURE,
+			       .capture = {
+				       .room = (uint32_t)c->o.room, .qpn_n = c->o.qpn_n, .snaplen = c->o.snaplen } };
 	struct msg_rep rep;
 	int fds[2] = { -1, -1 };
 
@@ -162,9 +163,16 @@ static void comments(struct pcapng_item *it, const struct spool_pkt *p)
 
 static bool put(struct cap *c, const struct spool_pkt *p)
 {
-	struct dress d = { .route = &p->route, .sport = p->sport, .ip_id = p->ip_id, .data = p->data, .caplen = p->caplen,
-			   .len = p->len, .sum = p->sum };
-	struct pcapng_item it = { .iface = c->iface[p->device], .ns = p->ns, .flags = p->dir, .drops = p->drops, .data = c->frame };
+	struct dress d = { .route = &p->route,
+			   .sport = p->sport,
+			   .ip_id = p->ip_id,
+			   .data = p->data,
+			   .caplen = p->caplen,
+			   .len = p->len,
+			   .sum = p->sum };
+	struct pcapng_item it = {
+		.iface = c->iface[p->device], .ns = p->ns, .flags = p->dir, .drops = p->drops, .data = c->frame
+	};
 
 	if (p->caplen > 65536 || p->caplen > p->len)
 		return true;
@@ -235,7 +243,8 @@ enum end { END_NOT, END_ASKED, END_DAEMON, END_ERROR };
 /* Until there may be something to read; whether the end has come. */
 static enum end sleep_on(struct cap *c, uint64_t until, const sigset_t *mask)
 {
-	struct pollfd p[3] = { { .fd = c->event, .events = POLLIN }, { .fd = c->fd, .events = POLLIN },
+	struct pollfd p[3] = { { .fd = c->event, .events = POLLIN },
+			       { .fd = c->fd, .events = POLLIN },
 			       { .fd = c->o.ready, .events = POLLRDHUP } };
 	uint64_t now = now_ns(CLOCK_MONOTONIC), left = until > now ? until - now : 0;
 	struct timespec limit = { .tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u) };
@@ -274,7 +283,7 @@ static enum end loop(struct cap *c, const sigset_t *mask)
 		if (c->o.count && c->packets == c->o.count)
 			return END_ASKED;
 		if (end != END_NOT && n < (int)BATCH)
-			return end;	/* what was there when the end came has been read */
+			return end; /* what was there when the end came has been read */
 		if (end != END_NOT)
 			continue;
 		if (n) {
@@ -373,16 +382,19 @@ static void usage(FILE *f)
 	      "  -d, --device LIST    these devices only\n"
 	      "  -q, --qp LIST        only packets of and to these queue pairs\n"
 	      "  -l, --snaplen N      keep N bytes of each UDP payload\n"
-	      "  -C, --file-size SIZE begin another file when one has as much (64K, 10M, 1G): FILE-00001, FILE-00002 ...\n"
+	      "  -C, --file-size SIZE begin another file when one has as much (64K, 10M, 1G): FILE-00001, FILE-00002 "
+	      "...\n"
 	      "  -W, --files N        keep the last N of them\n"
 	      "  -b, --buffer SIZE    memory between each thread of the daemon and this (default 16M)\n"
 	      "  -c, --count N        stop after N packets\n"
 	      "  -T, --seconds S      stop after so long\n"
-	      "  -r, --ready FD       write a byte there when it has begun, and one when all is written; stop when its\n"
+	      "  -r, --ready FD       write a byte there when it has begun, and one when all is written; stop when "
+	      "its\n"
 	      "                       other end is closed\n"
 	      "  -Q, --quiet          say nothing but errors and drops\n"
 	      "  -j, --json           print a summary as JSON at the end\n"
-	      "Exit status: 0; 1 no daemon, or it refused, or a file cannot be written; 2 the command line.\n", f);
+	      "Exit status: 0; 1 no daemon, or it refused, or a file cannot be written; 2 the command line.\n",
+	      f);
 }
 
 /* A number with K, M or G behind it; 0: it is none. */
@@ -444,13 +456,21 @@ static bool option(struct cap *c, int opt, const char *arg)
 int capture_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "write", required_argument, NULL, 'w' }, { "device", required_argument, NULL, 'd' },
-		{ "qp", required_argument, NULL, 'q' }, { "snaplen", required_argument, NULL, 'l' },
-		{ "file-size", required_argument, NULL, 'C' }, { "files", required_argument, NULL, 'W' },
-		{ "buffer", required_argument, NULL, 'b' }, { "count", required_argument, NULL, 'c' },
-		{ "seconds", required_argument, NULL, 'T' }, { "ready", required_argument, NULL, 'r' },
-		{ "socket", required_argument, NULL, 's' }, { "quiet", no_argument, NULL, 'Q' },
-		{ "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "write", required_argument, NULL, 'w' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "qp", required_argument, NULL, 'q' },
+		{ "snaplen", required_argument, NULL, 'l' },
+		{ "file-size", required_argument, NULL, 'C' },
+		{ "files", required_argument, NULL, 'W' },
+		{ "buffer", required_argument, NULL, 'b' },
+		{ "count", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 'T' },
+		{ "ready", required_argument, NULL, 'r' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "quiet", no_argument, NULL, 'Q' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	static struct cap c = { .fd = -1, .event = -1, .file.fd = -1 };
 	struct ask a = *ask;
@@ -471,8 +491,8 @@ int capture_main(int argc, char **argv, const struct ask *ask)
 			return 2;
 		}
 	}
-	if (optind != argc || !c.file.path || (c.file.size && !strcmp(c.file.path, "-")) || (c.file.keep && !c.file.size) ||
-	    (c.o.json && !strcmp(c.file.path, "-"))) {
+	if (optind != argc || !c.file.path || (c.file.size && !strcmp(c.file.path, "-")) ||
+	    (c.file.keep && !c.file.size) || (c.o.json && !strcmp(c.file.path, "-"))) {
 		usage(stderr);
 		return 2;
 	}

@@ -17,7 +17,7 @@ struct options {
 	unsigned path;
 	bool has_from, verbose;
 	uint8_t from[16];
-	json_t *json;		/* the array of files; NULL: text */
+	json_t *json; /* the array of files; NULL: text */
 };
 
 static void usage(FILE *f)
@@ -29,15 +29,19 @@ static void usage(FILE *f)
 	      "  -r, --rules       print the rules\n"
 	      "  -v, --verbose     print notes, too\n"
 	      "  -j, --json        print JSON\n"
-	      "Exit status: 0 no finding; 1 findings; 2 a file cannot be read, or has no RoCE packet.\n", f);
+	      "Exit status: 0 no finding; 1 findings; 2 a file cannot be read, or has no RoCE packet.\n",
+	      f);
 }
 
 /* ---- one packet ---------------------------------------------------------------------- */
 
 static const char *const parse_text[] = {
-	[PARSE_SHORT] = "shorter than its headers", [PARSE_TVER] = "transport version is not 0",
-	[PARSE_OPCODE] = "no such opcode", [PARSE_PAD] = "PadCnt and length do not go together",
-	[PARSE_PAYLOAD] = "its opcode allows no such payload", [PARSE_QPN0] = "QP 0 does not exist on RoCE",
+	[PARSE_SHORT] = "shorter than its headers",
+	[PARSE_TVER] = "transport version is not 0",
+	[PARSE_OPCODE] = "no such opcode",
+	[PARSE_PAD] = "PadCnt and length do not go together",
+	[PARSE_PAYLOAD] = "its opcode allows no such payload",
+	[PARSE_QPN0] = "QP 0 does not exist on RoCE",
 };
 
 static void cnp(struct check *c, const struct packet *p)
@@ -46,7 +50,8 @@ static void cnp(struct check *c, const struct packet *p)
 
 	if (p->len != BTH_LEN + sizeof(zeros) || !(p->data[BTH_ECN] & BTH_BECN) || p->at.psn ||
 	    memcmp(p->data + BTH_LEN, zeros, sizeof(zeros)))
-		find_breach(&c->find, &p->at, RULE_CNP, "%zu bytes, byte 4 of the BTH is %#x", p->len, p->data[BTH_ECN]);
+		find_breach(&c->find, &p->at, CHECK_CNP, "%zu bytes, byte 4 of the BTH is %#x", p->len,
+			    p->data[BTH_ECN]);
 }
 
 static void connected(struct check *c, const struct packet *p)
@@ -60,7 +65,7 @@ static void connected(struct check *c, const struct packet *p)
 	}
 	if (svc == SVC_UC)
 		check_uc(c, s, p);
-	else if (p->op->kind == KIND_RESP || p->op->kind == KIND_ACK || p->op->kind == KIND_ATOMIC_ACK)
+	else if (op_answers(p->op))
 		check_answer(c, s, p);
 	else
 		check_request(c, s, p);
@@ -75,7 +80,7 @@ static void packet(struct check *c, const struct frame *f, unsigned i, const uin
 	uint32_t crc;
 
 	if (len < BTH_LEN + ICRC_LEN) {
-		find_breach(&c->find, &p.at, RULE_HEADER, "%zu bytes behind the UDP header", len);
+		find_breach(&c->find, &p.at, CHECK_HEADER, "%zu bytes behind the UDP header", len);
 		return;
 	}
 	c->packets++;
@@ -85,7 +90,7 @@ static void packet(struct check *c, const struct frame *f, unsigned i, const uin
 	p.at.psn = be24_get(data + BTH_PSN);
 	crc = frame_icrc(f, i, data, len);
 	if (crc != le32_get(data + len - ICRC_LEN))
-		find_breach(&c->find, &p.at, RULE_ICRC, "%08x, computed %08x", le32_get(data + len - ICRC_LEN), crc);
+		find_breach(&c->find, &p.at, CHECK_ICRC, "%08x, computed %08x", le32_get(data + len - ICRC_LEN), crc);
 	if (data[BTH_OPCODE] == OPCODE_CNP) {
 		p.at.op = "CNP";
 		cnp(c, &p);
@@ -93,7 +98,8 @@ static void packet(struct check *c, const struct frame *f, unsigned i, const uin
 	}
 	err = burst_parse(&p.b, &span, data, p.len);
 	if (err != PARSE_OK) {
-		find_breach(&c->find, &p.at, RULE_HEADER, "opcode %#x, %zu bytes: %s", data[BTH_OPCODE], len, parse_text[err]);
+		find_breach(&c->find, &p.at, CHECK_HEADER, "opcode %#x, %zu bytes: %s", data[BTH_OPCODE], len,
+			    parse_text[err]);
 		return;
 	}
 	if (SVC_OF(data[BTH_OPCODE]) == SVC_UD)
@@ -109,16 +115,10 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 	unsigned i = 0;
 
 	switch (frame_get(f, link, data, len)) {
-	case FRAME_OTHER:
-		return;
-	case FRAME_CUT:
-		find_note(&c->find, &at, "not whole: capture with -s 0");
-		return;
-	case FRAME_FRAGMENT:
-		find_breach(&c->find, &at, RULE_FRAGMENT, "an IP fragment");
-		return;
-	case FRAME_ROCE:
-		break;
+	case FRAME_OTHER: return;
+	case FRAME_CUT: find_note(&c->find, &at, "not whole: capture with -s 0"); return;
+	case FRAME_FRAGMENT: find_breach(&c->find, &at, CHECK_FRAGMENT, "an IP fragment"); return;
+	case FRAME_ROCE: break;
 	}
 	for (seg = frame_segment(f); off < f->len; off += seg, i++)
 		packet(c, f, i, f->data + off, f->len - off < seg ? f->len - off : seg);
@@ -126,7 +126,7 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 
 /* ---- one file ------------------------------------------------------------------------- */
 
-/* What passed at one interface; another one may have seen the same packets, before or behind. */
+/* The packets of one interface; another one may have seen the same packets, before or after it. */
 struct view {
 	struct conv conv;
 	struct cm_conv *cms;
@@ -135,7 +135,7 @@ struct view {
 struct reading {
 	struct check check;
 	unsigned streams;
-	struct view *now;		/* the one that lies in check */
+	struct view *now; /* the one that lies in check */
 	struct source source;
 	struct view *view[PCAPNG_IFACES];
 	struct frame frame;
@@ -159,7 +159,8 @@ static bool disturbed(struct reading *r, const struct pcapng_item *it)
 
 		if (memmem(t->s, t->len, " by rule ", 9) || memmem(t->s, t->len, " by a rule", 10)) {
 			r->check.find.path |= PATH_LOSS | PATH_DUP | PATH_REORDER;
-			if (begins(t, "dropped") || memmem(t->s, t->len, " damaged", 8) || begins(t, "the ICRC is wrong"))
+			if (begins(t, "dropped") || memmem(t->s, t->len, " damaged", 8) ||
+			    begins(t, "the ICRC is wrong"))
 				return true;
 		}
 	}
@@ -173,7 +174,8 @@ static bool view_take(struct reading *r, unsigned iface)
 	int link = (int)r->source.reader.iface[iface].link;
 
 	if (!v && !frame_link_known(link)) {
-		fprintf(stderr, "rdmactl: %s: link type %d is not known here; capture on an Ethernet interface\n", r->check.find.file, link);
+		fprintf(stderr, "rdmactl: %s: link type %d is not known here; capture on an Ethernet interface\n",
+			r->check.find.file, link);
 		return false;
 	}
 	if (!v && !(v = r->view[iface] = calloc(1, sizeof(*v)))) {
@@ -230,7 +232,8 @@ static bool frames(struct reading *r)
 	c->frames = f->no;
 	views_end(r);
 	if (good && w == SOURCE_ERROR) {
-		fprintf(stderr, "rdmactl: %s: packet %llu: %s\n", c->find.file, (unsigned long long)f->no + 1, r->source.error);
+		fprintf(stderr, "rdmactl: %s: packet %llu: %s\n", c->find.file, (unsigned long long)f->no + 1,
+			r->source.error);
 		good = false;
 	}
 	return good;
@@ -247,8 +250,9 @@ static void summary(const struct reading *r, const struct options *o)
 		return;
 	}
 	json_array_append_new(o->json, json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:o}", "file", c->find.file, "frames",
-		(json_int_t)c->frames, "packets", (json_int_t)c->packets, "streams", (int)r->streams, "findings",
-		(json_int_t)c->find.findings, "notes", (json_int_t)c->find.notes, "list", c->find.json));
+						 (json_int_t)c->frames, "packets", (json_int_t)c->packets, "streams",
+						 (int)r->streams, "findings", (json_int_t)c->find.findings, "notes",
+						 (json_int_t)c->find.notes, "list", c->find.json));
 }
 
 static int file(const char *name, const struct options *o)
@@ -262,15 +266,19 @@ static int file(const char *name, const struct options *o)
 		free(r);
 		return 2;
 	}
-	c->find = (struct find){ .file = name, .path = o->path, .has_from = o->has_from, .verbose = o->verbose,
+	c->find = (struct find){ .file = name,
+				 .path = o->path,
+				 .has_from = o->has_from,
+				 .verbose = o->verbose,
 				 .json = o->json ? json_array() : NULL };
 	memcpy(c->find.from, o->from, sizeof(o->from));
 	if (frames(r))
 		status = c->find.findings > 0;
 	summary(r, o);
 	if (c->no_memory || !c->packets) {
-		fprintf(stderr, "rdmactl: %s: %s\n", name, c->no_memory ? "not all could be checked: no memory" :
-			"no RoCEv2 packet in it (UDP port 4791)");
+		fprintf(stderr, "rdmactl: %s: %s\n", name,
+			c->no_memory ? "not all could be checked: no memory"
+				     : "no RoCEv2 packet in it (UDP port 4791)");
 		status = 2;
 	}
 	source_close(&r->source);
@@ -282,8 +290,13 @@ static int file(const char *name, const struct options *o)
 
 static bool path_get(unsigned *path, const char *list)
 {
-	static const struct { const char *name; unsigned bit; } kinds[] = {
-		{ "loss", PATH_LOSS }, { "dup", PATH_DUP }, { "reorder", PATH_REORDER },
+	static const struct {
+		const char *name;
+		unsigned bit;
+	} kinds[] = {
+		{ "loss", PATH_LOSS },
+		{ "dup", PATH_DUP },
+		{ "reorder", PATH_REORDER },
 	};
 
 	while (*list) {
@@ -292,7 +305,8 @@ static bool path_get(unsigned *path, const char *list)
 		while (i < 3 && (strlen(kinds[i].name) != len || memcmp(kinds[i].name, list, len)))
 			i++;
 		if (i == 3) {
-			fprintf(stderr, "rdmactl: --path %.*s: say loss, dup or reorder, or several with commas\n", (int)len, list);
+			fprintf(stderr, "rdmactl: --path %.*s: say loss, dup or reorder, or several with commas\n",
+				(int)len, list);
 			return false;
 		}
 		*path |= kinds[i].bit;
@@ -313,8 +327,8 @@ static bool addr_get(uint8_t gid[16], const char *text)
 
 static int rules(void)
 {
-	for (unsigned i = 0; i < RULES; i++)
-		printf("%-11s %s\n", rule_name(i), rule_text(i));
+	for (unsigned i = 0; i < CHECKS; i++)
+		printf("%-11s %s\n", check_name(i), check_text(i));
 	return 0;
 }
 
@@ -322,8 +336,13 @@ static int rules(void)
 int check_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "path", required_argument, NULL, 'p' }, { "from", required_argument, NULL, 'f' }, { "rules", no_argument, NULL, 'r' },
-		{ "verbose", no_argument, NULL, 'v' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "path", required_argument, NULL, 'p' },
+		{ "from", required_argument, NULL, 'f' },
+		{ "rules", no_argument, NULL, 'r' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	struct options o = { 0 };
 	bool as_json = ask->json;
@@ -343,12 +362,8 @@ int check_main(int argc, char **argv, const struct ask *ask)
 		case 'r': return rules();
 		case 'v': o.verbose = true; break;
 		case 'j': as_json = true; break;
-		case 'h':
-			usage(stdout);
-			return 0;
-		default:
-			usage(stderr);
-			return 2;
+		case 'h': usage(stdout); return 0;
+		default: usage(stderr); return 2;
 		}
 	}
 	if (optind == argc) {

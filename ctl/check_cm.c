@@ -2,7 +2,7 @@
 /*
  * check_cm.c - datagrams, and the exchanges of the connection manager in them.
  *
- * Side 0 is who sent the REQ (or SIDR_REQ), side 1 who got it.  What the two agree on is handed to the streams of
+ * Side 0 sent the REQ (or SIDR_REQ), side 1 got it.  Whatever the two agree on is handed to the streams of
  * their queue pairs: mates, MTU, first PSNs.
  */
 #include "check_in.h"
@@ -13,16 +13,16 @@
 #include "../proto/bytes.h"
 #include "../proto/cm_msg.h"
 
-#define MSGS		(CM_APR - CM_REQ + 1)
-#define BIT(attr)	(1u << ((attr) - CM_REQ))
-#define MAD_HEAD	24u
+#define MSGS      (CM_APR - CM_REQ + 1)
+#define BIT(attr) (1u << ((attr)-CM_REQ))
+#define MAD_HEAD  24u
 
 struct cm_conv {
 	struct cm_conv *next;
 	uint8_t gid[2][16];
-	uint32_t id[2];		/* 0: not known */
+	uint32_t id[2]; /* 0: not known */
 	bool sidr;
-	unsigned seen[2];	/* BIT()s of what each side sent */
+	unsigned seen[2]; /* BIT()s of what each side sent */
 	uint8_t mad[2][MSGS][MAD_LEN];
 	struct cm_req req;
 	struct cm_rep rep;
@@ -48,18 +48,19 @@ static bool fits(const struct cm_conv *v, unsigned side, const struct cm_ids *id
 	uint32_t mine = v->id[side], yours = v->id[!side];
 
 	switch (attr) {
-	case CM_REQ: case CM_SIDR_REQ:
-		return side == 0 && ids->local == mine;
-	case CM_REP: case CM_SIDR_REP:
-		return side == 1 && ids->remote == yours;
+	case CM_REQ:
+	case CM_SIDR_REQ: return side == 0 && ids->local == mine;
+	case CM_REP:
+	case CM_SIDR_REP: return side == 1 && ids->remote == yours;
 	case CM_REJ:
-		if (!ids->local || !ids->remote)	/* its sender has made no id yet, or knows none of the peer's */
+		if (!ids->local || !ids->remote) /* its sender has made no id yet, or knows none of the peer's */
 			return ids->local ? ids->local == mine : ids->remote == yours;
 	}
 	return (ids->local == mine || !mine) && (ids->remote == yours || !yours);
 }
 
-static struct cm_conv *conv_of(struct check *c, const struct packet *p, const struct cm_msg *m, unsigned *side, bool *pair)
+static struct cm_conv *conv_of(struct check *c, const struct packet *p, const struct cm_msg *m, unsigned *side,
+			       bool *pair)
 {
 	struct cm_ids ids = cm_msg_ids(m);
 
@@ -102,33 +103,33 @@ static void caller(struct check *c, const struct packet *p, uint64_t service, co
 	struct cm_ip ip;
 
 	if (space != CM_PS_TCP && space != CM_PS_UDP && space != CM_PS_IPOIB)
-		return;		/* not of the RDMA IP CM, or with addresses of another family */
+		return; /* not of the RDMA IP CM, or with addresses of another family */
 	if (!cm_ip_get(&ip, data))
-		find_breach(&c->find, &p->at, RULE_CM_FORMAT, "no RDMA IP CM header in the private data");
+		find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "no RDMA IP CM header in the private data");
 	else if (memcmp(ip.src, f->sgid, 16) || memcmp(ip.dst, f->dgid, 16))
-		find_breach(&c->find, &p->at, RULE_CM_ADDR, "the addresses of the private data are others");
+		find_breach(&c->find, &p->at, CHECK_CM_ADDR, "the addresses of the private data are others");
 }
 
 static void req_itself(struct check *c, const struct packet *p, const struct cm_req *r)
 {
 	if (!r->local_id || r->mtu < 1 || r->mtu > 5 || (!r->qpn && r->transport != CM_XRC) || r->transport == CM_RD)
-		find_breach(&c->find, &p->at, RULE_CM_FORMAT, "REQ with id %#x, MTU code %u, QPN %#x, transport %u", r->local_id,
-			    r->mtu, r->qpn, r->transport);
+		find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "REQ with id %#x, MTU code %u, QPN %#x, transport %u",
+			    r->local_id, r->mtu, r->qpn, r->transport);
 	if (memcmp(r->path.sgid, p->frame->sgid, 16) || memcmp(r->path.dgid, p->frame->dgid, 16))
-		find_breach(&c->find, &p->at, RULE_CM_ADDR, "the path of the REQ is between other addresses");
+		find_breach(&c->find, &p->at, CHECK_CM_ADDR, "the path of the REQ is between other addresses");
 	caller(c, p, r->service_id, r->data);
 }
 
 /* ---- in their order ---------------------------------------------------------------------- */
 
-/* What one side must have sent before the other (or the same: own) sends attr. */
-static const struct order { uint16_t attr; unsigned peer, own; } orders[] = {
-	{ CM_REP, BIT(CM_REQ), 0 },
-	{ CM_MRA, BIT(CM_REQ) | BIT(CM_REP) | BIT(CM_LAP), 0 },
-	{ CM_RTU, BIT(CM_REP), BIT(CM_REQ) },
-	{ CM_DREQ, BIT(CM_REP) | BIT(CM_RTU), BIT(CM_REP) | BIT(CM_RTU) },
-	{ CM_DREP, BIT(CM_DREQ), 0 },
-	{ CM_SIDR_REP, BIT(CM_SIDR_REQ), 0 },
+/* The message that one side must have sent before the other (or the same: own) sends attr. */
+static const struct order {
+	uint16_t attr;
+	unsigned peer, own;
+} orders[] = {
+	{ CM_REP, BIT(CM_REQ), 0 },           { CM_MRA, BIT(CM_REQ) | BIT(CM_REP) | BIT(CM_LAP), 0 },
+	{ CM_RTU, BIT(CM_REP), BIT(CM_REQ) }, { CM_DREQ, BIT(CM_REP) | BIT(CM_RTU), BIT(CM_REP) | BIT(CM_RTU) },
+	{ CM_DREP, BIT(CM_DREQ), 0 },         { CM_SIDR_REP, BIT(CM_SIDR_REQ), 0 },
 };
 
 static void order(struct check *c, const struct packet *p, const struct cm_conv *v, unsigned side, uint16_t attr)
@@ -140,10 +141,11 @@ static void order(struct check *c, const struct packet *p, const struct cm_conv 
 		if (o->attr != attr)
 			continue;
 		if (attr == CM_DREQ ? !peer && !own : !peer || (o->own && !own))
-			find_breach(&c->find, &p->at, RULE_CM_ORDER, "%s, though nothing before it asks for one", cm_attr_name(attr));
+			find_breach(&c->find, &p->at, CHECK_CM_ORDER, "%s, though nothing before it asks for one",
+				    cm_attr_name(attr));
 	}
 	if ((v->seen[side] & BIT(CM_REJ)) && attr != CM_REJ)
-		find_breach(&c->find, &p->at, RULE_CM_ORDER, "%s behind its sender's own REJ", cm_attr_name(attr));
+		find_breach(&c->find, &p->at, CHECK_CM_ORDER, "%s behind its sender's own REJ", cm_attr_name(attr));
 }
 
 static uint8_t svc_of(const struct cm_req *r)
@@ -151,8 +153,8 @@ static uint8_t svc_of(const struct cm_req *r)
 	return r->transport == CM_UC ? SVC_UC : r->transport == CM_XRC ? SVC_XRC : SVC_RC;
 }
 
-static struct stream *agreed(struct check *c, const struct packet *p, const uint8_t *from, const uint8_t *to, uint8_t svc,
-			     uint32_t qpn, uint32_t psn, uint32_t mtu)
+static struct stream *agreed(struct check *c, const struct packet *p, const uint8_t *from, const uint8_t *to,
+			     uint8_t svc, uint32_t qpn, uint32_t psn, uint32_t mtu)
 {
 	struct frame f = { 0 };
 	struct stream *s;
@@ -177,8 +179,8 @@ static struct stream *agreed(struct check *c, const struct packet *p, const uint
 static void connection(struct check *c, const struct packet *p, const struct cm_conv *v)
 {
 	uint8_t svc = svc_of(&v->req);
-	struct stream *there = agreed(c, p, v->gid[0], v->gid[1], svc, v->rep.qpn ? v->rep.qpn : v->rep.eecn, v->rep.psn,
-				      128u << v->req.mtu);
+	struct stream *there = agreed(c, p, v->gid[0], v->gid[1], svc, v->rep.qpn ? v->rep.qpn : v->rep.eecn,
+				      v->rep.psn, 128u << v->req.mtu);
 	struct stream *back = agreed(c, p, v->gid[1], v->gid[0], svc, v->req.qpn, v->req.psn, 128u << v->req.mtu);
 
 	if (there && back && there != back)
@@ -194,24 +196,23 @@ static void contents(struct check *c, const struct packet *p, struct cm_conv *v,
 		v->req = m->req;
 		req_itself(c, p, &m->req);
 		break;
-	case CM_SIDR_REQ:
-		caller(c, p, m->sidr_req.service_id, m->sidr_req.data);
-		break;
+	case CM_SIDR_REQ: caller(c, p, m->sidr_req.service_id, m->sidr_req.data); break;
 	case CM_REP:
 		v->rep = m->rep;
 		v->id[1] = m->rep.local_id;
 		if (!m->rep.local_id || (!m->rep.qpn && !m->rep.eecn))
-			find_breach(&c->find, &p->at, RULE_CM_FORMAT, "REP with id %#x, QPN 0", m->rep.local_id);
+			find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "REP with id %#x, QPN 0", m->rep.local_id);
 		connection(c, p, v);
 		break;
 	case CM_REJ:
 		if (!m->rej.reason || m->rej.reason > 35)
-			find_breach(&c->find, &p->at, RULE_CM_FORMAT, "REJ with reason %u", m->rej.reason);
+			find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "REJ with reason %u", m->rej.reason);
 		break;
 	case CM_DREQ:
 		qpn = side == 0 ? v->rep.qpn ? v->rep.qpn : v->rep.eecn : v->req.qpn;
 		if (m->dreq.qpn != qpn)
-			find_breach(&c->find, &p->at, RULE_CM_QPN, "DREQ for QP %#x, the receiver's is %#x", m->dreq.qpn, qpn);
+			find_breach(&c->find, &p->at, CHECK_CM_QPN, "DREQ for QP %#x, the receiver's is %#x",
+				    m->dreq.qpn, qpn);
 		break;
 	}
 }
@@ -224,8 +225,8 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 	bool pair;
 
 	if (!cm_msg_get(&m, mad)) {
-		find_breach(&c->find, &p->at, RULE_CM_FORMAT, "class %#x version %u, method %#x, attribute %#x", mad[1], mad[2],
-			    mad[3], be16_get(mad + 16));
+		find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "class %#x version %u, method %#x, attribute %#x",
+			    mad[1], mad[2], mad[3], be16_get(mad + 16));
 		return;
 	}
 	v = conv_of(c, p, &m, &side, &pair);
@@ -234,8 +235,8 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 		side = 0;
 	}
 	if (!v && pair)
-		find_breach(&c->find, &p->at, RULE_CM_ID, "%s with ids %#x, %#x: no such exchange", cm_attr_name(m.attr),
-			    cm_msg_ids(&m).local, cm_msg_ids(&m).remote);
+		find_breach(&c->find, &p->at, CHECK_CM_ID, "%s with ids %#x, %#x: no such exchange",
+			    cm_attr_name(m.attr), cm_msg_ids(&m).local, cm_msg_ids(&m).remote);
 	else if (!v)
 		find_note(&c->find, &p->at, "%s of an exchange that began before the capture", cm_attr_name(m.attr));
 	if (!v)
@@ -243,7 +244,8 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 	i = m.attr - CM_REQ;
 	if (v->seen[side] & BIT(m.attr)) {
 		if (m.attr != CM_MRA && memcmp(v->mad[side][i] + MAD_HEAD, mad + MAD_HEAD, MAD_LEN - MAD_HEAD))
-			find_breach(&c->find, &p->at, RULE_CM_SAME, "not the %s that was sent before", cm_attr_name(m.attr));
+			find_breach(&c->find, &p->at, CHECK_CM_SAME, "not the %s that was sent before",
+				    cm_attr_name(m.attr));
 		return;
 	}
 	order(c, p, v, side, m.attr);
@@ -255,11 +257,12 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 void check_ud(struct check *c, const struct packet *p, const uint8_t *payload)
 {
 	if (p->b.payload_len > 4096)
-		find_breach(&c->find, &p->at, RULE_PAYLOAD, "%llu bytes in a datagram", (unsigned long long)p->b.payload_len);
+		find_breach(&c->find, &p->at, CHECK_PAYLOAD, "%llu bytes in a datagram",
+			    (unsigned long long)p->b.payload_len);
 	if (p->b.dqpn != QPN_GSI)
 		return;
 	if (p->b.qkey != QKEY_GSI || p->b.sqpn != QPN_GSI || p->b.payload_len != MAD_LEN) {
-		find_breach(&c->find, &p->at, RULE_UD, "Q_Key %#x, from QP %#x, %llu bytes", p->b.qkey, p->b.sqpn,
+		find_breach(&c->find, &p->at, CHECK_UD, "Q_Key %#x, from QP %#x, %llu bytes", p->b.qkey, p->b.sqpn,
 			    (unsigned long long)p->b.payload_len);
 		return;
 	}

@@ -11,7 +11,7 @@ struct cm_conv;
 struct check {
 	struct find find;
 	struct conv conv;
-	struct cm_conv *cms;		/* newest first */
+	struct cm_conv *cms; /* newest first */
 	uint64_t frames, packets;
 	bool no_memory;
 };
@@ -26,9 +26,9 @@ struct packet {
 	size_t len;
 };
 
-void check_request(struct check *, struct stream *, const struct packet *);	/* RC and XRC */
+void check_request(struct check *, struct stream *, const struct packet *); /* RC and XRC */
 void check_uc(struct check *, struct stream *, const struct packet *);
-void check_answer(struct check *, struct stream *, const struct packet *);	/* in the stream of the answers */
+void check_answer(struct check *, struct stream *, const struct packet *); /* in the stream of the answers */
 void check_stream_end(struct check *, struct stream *, const struct find_at *);
 void check_ud(struct check *, const struct packet *, const uint8_t *payload);
 void check_cm_free(struct check *);

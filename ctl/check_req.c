@@ -11,8 +11,8 @@
 
 #include "../proto/icrc.h"
 
-#define RESTART		(1 << 20)	/* a PSN this far off is of a queue pair that began anew */
-#define RNR_MARGIN_NS	1000u		/* clocks of captures tick in microseconds */
+#define RESTART       (1 << 20) /* a PSN this far off is of a queue pair that began anew */
+#define RNR_MARGIN_NS 1000u     /* clocks of captures tick in microseconds */
 
 static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
 
@@ -54,7 +54,7 @@ static bool in_order(const struct opcode *a, const struct opcode *b)
 	return a->place & PLACE_LAST ? b->place & PLACE_FIRST : !(b->place & PLACE_FIRST) && a->kind == b->kind;
 }
 
-/* What the place in the order of PSNs says of v[i]; at: report, NULL: do not. */
+/* Judges v[i] by its place in the order of PSNs; at: report, NULL: do not. */
 static void link_up(struct check *c, struct stream *s, size_t i, const struct find_at *at)
 {
 	struct sent *u = &s->v[i], *prev = i ? u - 1 : NULL;
@@ -71,15 +71,15 @@ static void link_up(struct check *c, struct stream *s, size_t i, const struct fi
 		u->off = prev->off + prev->len;
 		u->total = prev->total;
 	} else {
-		u->total = 0;	/* its FIRST is not in the capture */
+		u->total = 0; /* its FIRST is not in the capture */
 		write = false;
 	}
 	if (!at)
 		return;
 	if (!orderly)
-		find_breach(&c->find, at, RULE_OP_SEQ, "%s follows %s", op->name, opcode_get(prev->op)->name);
+		find_breach(&c->find, at, CHECK_OP_SEQ, "%s follows %s", op->name, opcode_get(prev->op)->name);
 	if (write && u->total && (sent_ends(u) ? u->off + u->len != u->total : u->off + u->len >= u->total))
-		find_breach(&c->find, at, RULE_MSG_LEN, "%llu bytes up to here, the RETH says %llu",
+		find_breach(&c->find, at, CHECK_MSG_LEN, "%llu bytes up to here, the RETH says %llu",
 			    (unsigned long long)(u->off + u->len), (unsigned long long)u->total);
 }
 
@@ -93,16 +93,21 @@ static void payload(struct check *c, struct stream *s, const struct packet *p)
 			if (s->mate)
 				s->mate->mtu = len;
 		} else if (len != s->mtu) {
-			find_breach(&c->find, &p->at, RULE_PAYLOAD, "%u bytes, the path MTU is %u", len, s->mtu);
+			find_breach(&c->find, &p->at, CHECK_PAYLOAD, "%u bytes, the path MTU is %u", len, s->mtu);
 		}
 	} else if (len > (s->mtu ? s->mtu : 4096)) {
-		find_breach(&c->find, &p->at, RULE_PAYLOAD, "%u bytes, the path MTU is %u", len, s->mtu ? s->mtu : 4096);
+		find_breach(&c->find, &p->at, CHECK_PAYLOAD, "%u bytes, the path MTU is %u", len,
+			    s->mtu ? s->mtu : 4096);
 	}
 }
 
 static struct sent sent_of(const struct stream *s, const struct packet *p, uint64_t seq)
 {
-	struct sent u = { .seq = seq, .n = 1, .len = (uint32_t)p->b.payload_len, .op = p->b.op_first, .frame_no = p->frame->no,
+	struct sent u = { .seq = seq,
+			  .n = 1,
+			  .len = (uint32_t)p->b.payload_len,
+			  .op = p->b.op_first,
+			  .frame_no = p->frame->no,
 			  .ns = p->frame->ns };
 
 	u.mark = icrc_data(0, p->data + BTH_LEN, p->op->hdr_len - BTH_LEN);
@@ -126,8 +131,10 @@ static void same(struct check *c, struct stream *s, const struct packet *p, stru
 
 	if (is_read(u) && p->op->kind == KIND_READ && SVC_OF(u->op) == SVC_OF(p->b.op_first)) {
 		if (p->b.rkey != u->rkey || p->b.va != u->va + bytes || p->b.dma_len != u->len - bytes)
-			find_breach(&c->find, &p->at, RULE_RETRANS, "READ of %u bytes at %#llx; packet %llu and %llu responses ask for "
-				    "%llu at %#llx", p->b.dma_len, (unsigned long long)p->b.va, (unsigned long long)u->frame_no,
+			find_breach(&c->find, &p->at, CHECK_RETRANS,
+				    "READ of %u bytes at %#llx; packet %llu and %llu responses ask for "
+				    "%llu at %#llx",
+				    p->b.dma_len, (unsigned long long)p->b.va, (unsigned long long)u->frame_no,
 				    (unsigned long long)skipped, (unsigned long long)(u->len - bytes),
 				    (unsigned long long)(u->va + bytes));
 		u->restart[u->restarts++ % RESTARTS] = (uint32_t)skipped;
@@ -137,22 +144,27 @@ static void same(struct check *c, struct stream *s, const struct packet *p, stru
 	}
 	if (u->op != p->b.op_first || u->len != p->b.payload_len || u->seq != seq ||
 	    u->mark != icrc_data(0, p->data + BTH_LEN, p->op->hdr_len - BTH_LEN))
-		find_breach(&c->find, &p->at, RULE_RETRANS, "not what packet %llu was: %s of %u bytes", (unsigned long long)u->frame_no,
-			    opcode_get(u->op)->name, u->len);
+		find_breach(&c->find, &p->at, CHECK_RETRANS, "not what packet %llu was: %s of %u bytes",
+			    (unsigned long long)u->frame_no, opcode_get(u->op)->name, u->len);
 	u->passed = false;
 }
 
-/* A step back in PSNs. */
+/*
+ * A step back in PSNs.  After a NAK to the PSN that it named, to what was the oldest without an answer, or to a READ or atomic
+ * that the NAK passed by: their responses are missing, whatever it acknowledges.
+ */
 static void back(struct check *c, struct stream *s, const struct packet *p, uint64_t seq)
 {
+	const struct sent *u = stream_at(s, seq, NULL);
+
 	if (s->nak) {
-		if (seq != s->nak_seq && seq != s->nak_una)
-			find_breach(&c->find, &p->at, RULE_NAK_RESUME, "goes on here, though the NAK named PSN %#x",
+		if (seq != s->nak_seq && seq != s->nak_una && !(u && u->passed))
+			find_breach(&c->find, &p->at, CHECK_NAK_RESUME, "goes on here, though the NAK named PSN %#x",
 				    seq_psn(s->nak_seq).v);
 		s->nak = false;
 	}
 	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until)
-		find_breach(&c->find, &p->at, RULE_RNR_WAIT, "%llu us too early",
+		find_breach(&c->find, &p->at, CHECK_RNR_WAIT, "%llu us too early",
 			    (unsigned long long)(s->rnr_until - p->frame->ns) / 1000);
 	if (seq <= s->rnr_seq)
 		s->rnr = false;
@@ -164,7 +176,7 @@ static void first(struct check *c, struct stream *s, const struct packet *p)
 {
 	s->begun = true;
 	if (s->agreed && p->b.psn.v != s->first_psn)
-		find_breach(&c->find, &p->at, RULE_CM_PSN, "the first request should have PSN %#x", s->first_psn);
+		find_breach(&c->find, &p->at, CHECK_CM_PSN, "the first request should have PSN %#x", s->first_psn);
 	s->next_seq = s->cursor = s->una = seq_near(p->b.psn, 0);
 }
 
@@ -211,7 +223,7 @@ void check_request(struct check *c, struct stream *s, const struct packet *p)
 		return;
 	}
 	if (s->n && seq < s->v[0].seq)
-		return;		/* older than the capture */
+		return; /* older than the capture */
 	insert(c, s, p, seq, i);
 	u = stream_at(s, seq, NULL);
 	s->cursor = seq + (u ? u->n : 1);
@@ -229,11 +241,12 @@ void check_uc(struct check *c, struct stream *s, const struct packet *p)
 	payload(c, s, p);
 	seq = seq_near(p->b.psn, s->next_seq);
 	if (seq < s->next_seq) {
-		find_breach(&c->find, &p->at, RULE_PSN_BACK, "%llu behind the newest", (unsigned long long)(s->next_seq - seq));
+		find_breach(&c->find, &p->at, CHECK_PSN_BACK, "%llu behind the newest",
+			    (unsigned long long)(s->next_seq - seq));
 		return;
 	}
 	if (seq > s->next_seq)
-		find_breach(&c->find, &p->at, RULE_PSN_GAP, "%llu packets are missing before it",
+		find_breach(&c->find, &p->at, CHECK_PSN_GAP, "%llu packets are missing before it",
 			    (unsigned long long)(seq - s->next_seq));
 	/* The last one alone is kept. */
 	u = sent_of(s, p, seq);

@@ -11,14 +11,14 @@
 
 #include "../proto/aeth.h"
 
-#define MSN_MASK	0xffffffu
-#define MSN_HALF	0x800000u
+#define MSN_MASK 0xffffffu
+#define MSN_HALF 0x800000u
 
 /* ---- what is acknowledged ----------------------------------------------------- */
 
 /* A finding about an earlier request: said of it, where the reader has to look. */
-static void of_request(struct check *c, const struct stream *r, const struct find_at *at, const struct sent *u, enum rule rule,
-		       const char *what)
+static void of_request(struct check *c, const struct stream *r, const struct find_at *at, const struct sent *u,
+		       enum check_row rule, const char *what)
 {
 	struct frame f = *at->frame;
 	struct find_at where = { .frame = &f, .op = opcode_get(u->op)->name, .qpn = r->dqpn, .psn = seq_psn(u->seq).v };
@@ -38,9 +38,11 @@ void check_advance(struct check *c, struct stream *r, const struct find_at *at, 
 	for (; r->una_i < r->n && r->v[r->una_i].seq < seq; r->una_i++) {
 		u = &r->v[r->una_i];
 		if (r->una_i && !u->linked && u->seq >= r->una) {
-			snprintf(what, sizeof(what), "PSN %#x .. %#x before it were acknowledged (packet %llu), and nobody sent them",
-				 seq_psn(u[-1].seq + u[-1].n).v, seq_psn(u->seq - 1).v, (unsigned long long)at->frame->no);
-			of_request(c, r, at, u, RULE_PSN_GAP, what);
+			snprintf(what, sizeof(what),
+				 "PSN %#x .. %#x before it were acknowledged (packet %llu), and nobody sent them",
+				 seq_psn(u[-1].seq + u[-1].n).v, seq_psn(u->seq - 1).v,
+				 (unsigned long long)at->frame->no);
+			of_request(c, r, at, u, CHECK_PSN_GAP, what);
 		}
 		if (u->seq + u->n > seq)
 			break;
@@ -55,7 +57,7 @@ void check_advance(struct check *c, struct stream *r, const struct find_at *at, 
 		r->rnr = false;
 }
 
-static void msn_learn(struct stream *r, const struct sent *u, uint32_t msn, int state)
+static void msn_learn(struct stream *r, const struct sent *u, uint32_t msn, enum msn_state state)
 {
 	r->msn_base = (msn - (u ? u->msn : 0)) & MSN_MASK;
 	r->msn_holes = u ? u->holes : 0;
@@ -73,7 +75,7 @@ static void msn_exact(struct check *c, struct stream *r, const struct packet *p,
 	}
 	due = (r->msn_base + (u ? u->msn : 0)) & MSN_MASK;
 	if (p->b.msn != due)
-		find_breach(&c->find, &p->at, RULE_MSN, "MSN %#x, by what was executed it is %#x", p->b.msn, due);
+		find_breach(&c->find, &p->at, CHECK_MSN, "MSN %#x, by what was executed it is %#x", p->b.msn, due);
 }
 
 /* A response may have the MSN of when its request was executed or of when it is sent. */
@@ -82,12 +84,13 @@ static void msn_range(struct check *c, struct stream *r, const struct packet *p,
 	const struct sent *last = &r->v[r->n - 1];
 	uint32_t low = (p->b.msn - r->msn_base - u->msn) & MSN_MASK;
 
-	if (r->msn_state == MSN_UNKNOWN || last->holes != r->msn_holes || (r->msn_state == MSN_ABOUT && low >= MSN_HALF)) {
+	if (r->msn_state == MSN_UNKNOWN || last->holes != r->msn_holes ||
+	    (r->msn_state == MSN_ABOUT && low >= MSN_HALF)) {
 		msn_learn(r, u, p->b.msn, MSN_ABOUT);
 		return;
 	}
 	if (low > last->msn - u->msn)
-		find_breach(&c->find, &p->at, RULE_MSN, "MSN %#x, by what was executed it is %#x .. %#x", p->b.msn,
+		find_breach(&c->find, &p->at, CHECK_MSN, "MSN %#x, by what was executed it is %#x .. %#x", p->b.msn,
 			    (r->msn_base + u->msn) & MSN_MASK, (r->msn_base + last->msn) & MSN_MASK);
 }
 
@@ -111,7 +114,7 @@ static void on_ack(struct check *c, struct stream *r, const struct packet *p, ui
 	if (r->acked && seq < r->ack_seq && before_waiting(r, seq))
 		return;
 	if (r->acked && seq < r->ack_seq)
-		find_breach(&c->find, &p->at, RULE_ACK_BACK, "PSN %#x was acknowledged before", seq_psn(r->ack_seq).v);
+		find_breach(&c->find, &p->at, CHECK_ACK_BACK, "PSN %#x was acknowledged before", seq_psn(r->ack_seq).v);
 	if (!r->acked || seq > r->ack_seq)
 		r->ack_seq = seq;
 	r->acked = true;
@@ -131,7 +134,7 @@ static void on_rnr(struct check *c, struct stream *r, const struct packet *p, ui
 		msn_exact(c, r, p, u);
 	/* Of a packet that was sent twice the second NAK comes while the first is waited for: it makes the wait no longer. */
 	if (r->nak && r->nak_seq == seq)
-		return;		/* what is sent again next may be for the NAK before this one: they cross on the way */
+		return; /* what is sent again next may be for the NAK before this one: they cross on the way */
 	if (!r->rnr || r->rnr_seq != seq)
 		r->rnr_until = p->frame->ns + wait - wait / 64;
 	r->rnr = true;
@@ -149,8 +152,9 @@ static void on_nak(struct check *c, struct stream *r, const struct packet *p, ui
 	if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ)
 		return;
 	if (r->nak && r->nak_seq == seq && r->cursor > seq)
-		find_breach(&c->find, &p->at, RULE_NAK_TWICE, "the packet has not been sent again since the first NAK");
-	r->nak = !r->rnr || seq != r->rnr_seq;	/* behind an RNR NAK others may come for what was on its way */
+		find_breach(&c->find, &p->at, CHECK_NAK_TWICE,
+			    "the packet has not been sent again since the first NAK");
+	r->nak = !r->rnr || seq != r->rnr_seq; /* behind an RNR NAK others may come for what was on its way */
 	r->nak_seq = seq;
 	r->nak_una = una;
 }
@@ -158,17 +162,10 @@ static void on_nak(struct check *c, struct stream *r, const struct packet *p, ui
 static void acknowledge(struct check *c, struct stream *r, const struct packet *p, uint64_t seq)
 {
 	switch (aeth_type(p->b.syndrome)) {
-	case AETH_ACK:
-		on_ack(c, r, p, seq);
-		break;
-	case AETH_RNR_NAK:
-		on_rnr(c, r, p, seq);
-		break;
-	case AETH_NAK:
-		on_nak(c, r, p, seq);
-		break;
-	case AETH_RESERVED:
-		find_breach(&c->find, &p->at, RULE_SYNDROME, "syndrome %#x", p->b.syndrome);
+	case AETH_ACK: on_ack(c, r, p, seq); break;
+	case AETH_RNR_NAK: on_rnr(c, r, p, seq); break;
+	case AETH_NAK: on_nak(c, r, p, seq); break;
+	case AETH_RESERVED: find_breach(&c->find, &p->at, CHECK_SYNDROME, "syndrome %#x", p->b.syndrome);
 	}
 }
 
@@ -193,7 +190,7 @@ static bool place_fits(const struct sent *u, uint32_t i, uint8_t place)
 	if (place == PLACE_FIRST)
 		return start && !last;
 	if (place == PLACE_LAST)
-		return last && i;	/* a READ asked for again from its last response on: rdma_rxe says LAST */
+		return last && i; /* a READ asked for again from its last response on: rdma_rxe says LAST */
 	return i && !last;
 }
 
@@ -204,13 +201,13 @@ static void read_response(struct check *c, struct stream *r, const struct packet
 	uint32_t due = r->mtu && left > r->mtu ? r->mtu : (uint32_t)left;
 
 	if (opcode_get(u->op)->kind != KIND_READ)
-		due = 0;	/* FLUSH, ATOMIC_WRITE */
+		due = 0; /* it says no more than that it was done */
 	if (!place_fits(u, i, p->op->place))
-		find_breach(&c->find, &p->at, RULE_READ_RESP, "response %u of %u to packet %llu", i + 1, u->n,
+		find_breach(&c->find, &p->at, CHECK_READ_RESP, "response %u of %u to packet %llu", i + 1, u->n,
 			    (unsigned long long)u->frame_no);
 	else if (len != due)
-		find_breach(&c->find, &p->at, RULE_READ_RESP, "%u bytes, response %u of %u to packet %llu has %u", len, i + 1, u->n,
-			    (unsigned long long)u->frame_no, due);
+		find_breach(&c->find, &p->at, CHECK_READ_RESP, "%u bytes, response %u of %u to packet %llu has %u", len,
+			    i + 1, u->n, (unsigned long long)u->frame_no, due);
 	if (i == u->have)
 		u->have++;
 }
@@ -233,8 +230,8 @@ static void response(struct check *c, struct stream *r, const struct packet *p, 
 		return;
 	kind = opcode_get(u->op)->kind;
 	if (!sent_waits(u) || (kind == KIND_ATOMIC) != (p->op->kind == KIND_ATOMIC_ACK)) {
-		find_breach(&c->find, &p->at, RULE_READ_RESP, "the request, packet %llu, is %s", (unsigned long long)u->frame_no,
-			    opcode_get(u->op)->name);
+		find_breach(&c->find, &p->at, CHECK_READ_RESP, "the request, packet %llu, is %s",
+			    (unsigned long long)u->frame_no, opcode_get(u->op)->name);
 		u->have = u->n;
 		return;
 	}
@@ -248,7 +245,7 @@ static void response(struct check *c, struct stream *r, const struct packet *p, 
 	if (!(p->op->hdrs & HDR_AETH))
 		return;
 	if (aeth_type(p->b.syndrome) != AETH_ACK)
-		find_breach(&c->find, &p->at, RULE_SYNDROME, "syndrome %#x in a response", p->b.syndrome);
+		find_breach(&c->find, &p->at, CHECK_SYNDROME, "syndrome %#x in a response", p->b.syndrome);
 	msn_range(c, r, p, u);
 }
 
@@ -258,22 +255,24 @@ void check_answer(struct check *c, struct stream *s, const struct packet *p)
 	uint64_t seq;
 
 	if (r && !r->begun && r->agreed) {
-		find_breach(&c->find, &p->at, RULE_ACK_GHOST, "there was no request yet");
+		find_breach(&c->find, &p->at, CHECK_ACK_GHOST, "there was no request yet");
 		return;
 	}
 	if (!r || !r->begun) {
 		r = conv_mate(&c->conv, s, p->op->kind, p->b.psn);
 		if (!r) {
-			find_note(&c->find, &p->at, "whose request it answers is not known: it is not in the capture, or several fit");
+			find_note(&c->find, &p->at,
+				  "whose request it answers is not known: it is not in the capture, or several fit");
 			return;
 		}
 		conv_marry(s, r);
 	}
 	seq = seq_near(p->b.psn, r->next_seq);
 	if (seq < r->v[0].seq)
-		return;		/* about what came before the capture */
+		return; /* about what came before the capture */
 	if (seq >= r->next_seq && r->v[r->n - 1].n) {
-		find_breach(&c->find, &p->at, RULE_ACK_GHOST, "the newest request has PSN %#x", seq_psn(r->next_seq - 1).v);
+		find_breach(&c->find, &p->at, CHECK_ACK_GHOST, "the newest request has PSN %#x",
+			    seq_psn(r->next_seq - 1).v);
 		return;
 	}
 	if (p->op->kind == KIND_ACK)
@@ -290,6 +289,6 @@ void check_stream_end(struct check *c, struct stream *s, const struct find_at *a
 		if (!s->v[i].passed)
 			continue;
 		snprintf(what, sizeof(what), "%u of %u responses came", s->v[i].have, s->v[i].n);
-		of_request(c, s, at, &s->v[i], RULE_READ_HOLE, what);
+		of_request(c, s, at, &s->v[i], CHECK_READ_HOLE, what);
 	}
 }

@@ -2,7 +2,7 @@
 /*
  * command.h - the commands of rdmactl: a row of command.def and a function each, in a file of its own.
  *
- * argv[0] is "rdmactl NAME" and optind is 0, so that getopt() begins anew.  What a function returns is the exit
+ * argv[0] is "rdmactl NAME" and optind is 0, so that getopt() begins anew.  A function returns the exit
  * status: 0; 1 there is no daemon, or it did not answer, or nothing could be written; 2 the command line.
  */
 #ifndef CTL_COMMAND_H
@@ -12,7 +12,7 @@
 
 /* The options that stood before the command. */
 struct ask {
-	const char *socket;	/* --socket; NULL: wherever programs look */
+	const char *socket; /* --socket; NULL: wherever programs look */
 	bool json;
 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEQ_BEGIN	((uint64_t)4 << 24)	/* room for what is older than the first packet seen */
-#define SILENT_NS	2000000000u
-#define KEPT		(1u << 17)		/* requests that are kept behind the last acknowledged */
+#define SEQ_BEGIN ((uint64_t)4 << 24) /* room for what is older than the first packet seen */
+#define SILENT_NS 2000000000u
+#define KEPT      (1u << 17) /* requests that are kept behind the last acknowledged */
 
 static unsigned bucket_of(const uint8_t *sgid, const uint8_t *dgid, uint32_t dqpn)
 {
@@ -69,21 +69,27 @@ static bool asked(struct stream *m, uint8_t kind, psn_t p)
 	uint8_t asking;
 
 	if (!u && last && !last->n && seq >= last->seq)
-		u = last;	/* a READ of unknown MTU */
+		u = last; /* a READ of unknown MTU */
 	if (!u || kind == KIND_ACK)
 		return u;
 	asking = opcode_get(u->op)->kind;
 	return kind == KIND_ATOMIC_ACK ? asking == KIND_ATOMIC : sent_waits(u) && asking != KIND_ATOMIC;
 }
 
+/* Of the other direction, nobody's yet, and an answer in s may be for it? */
+static bool may_be_mate(struct stream *m, const struct stream *s, uint8_t kind, psn_t p)
+{
+	return !m->mate && m->begun && m->svc == s->svc && !memcmp(m->sgid, s->dgid, 16) &&
+	       !memcmp(m->dgid, s->sgid, 16) && asked(m, kind, p);
+}
+
 struct stream *conv_mate(struct conv *c, struct stream *s, uint8_t kind, psn_t p)
 {
-	struct stream *found[2] = { NULL };	/* the one with the newest requests, and the next */
+	struct stream *found[2] = { NULL }; /* the one with the newest requests, and the next */
 
 	for (unsigned i = 0; i < CONV_BUCKETS; i++)
 		for (struct stream *m = c->bucket[i]; m; m = m->next) {
-			if (m == s || m->mate || !m->begun || m->svc != s->svc || memcmp(m->sgid, s->dgid, 16) || memcmp(m->dgid, s->sgid, 16) ||
-			    !asked(m, kind, p))
+			if (m == s || !may_be_mate(m, s, kind, p))
 				continue;
 			if (!found[0] || m->v[m->n - 1].ns > found[0]->v[found[0]->n - 1].ns) {
 				found[1] = found[0];
@@ -93,10 +99,10 @@ struct stream *conv_mate(struct conv *c, struct stream *s, uint8_t kind, psn_t p
 			}
 		}
 	/* Within one address it may be a queue pair that is connected to itself. */
-	if (!found[0] && !s->mate && s->begun && !memcmp(s->sgid, s->dgid, 16) && asked(s, kind, p))
+	if (!found[0] && may_be_mate(s, s, kind, p))
 		return s;
 	/* One that has been silent for long is not meant. */
-	if (found[1] && found[0]->v[found[0]->n - 1].ns - found[1]->v[found[1]->n - 1].ns < SILENT_NS)
+	if (found[1] && ns_since(found[0]->v[found[0]->n - 1].ns, found[1]->v[found[1]->n - 1].ns) < SILENT_NS)
 		return NULL;
 	return found[0];
 }

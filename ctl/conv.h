@@ -17,60 +17,61 @@
 #include <stdint.h>
 
 #include "../proto/burst.h"
+#include "../proto/mono.h"
 #include "frame.h"
 
-#define RESTARTS	8u
+#define RESTARTS 8u
 
 /* A request packet; a READ stands for all its responses. */
 struct sent {
 	uint64_t seq;
-	uint32_t n;		/* PSNs; 0: a READ of unknown MTU */
-	uint32_t len;		/* payload; of a READ: asked for */
-	uint32_t mark;		/* of the extended headers: equal for equal ones */
+	uint32_t n;    /* PSNs; 0: a READ of unknown MTU */
+	uint32_t len;  /* payload; of a READ: asked for */
+	uint32_t mark; /* of the extended headers: equal for equal ones */
 	uint32_t rkey;
 	uint64_t va;
 	uint64_t frame_no, ns;
-	uint32_t msn;		/* messages that end with or before it, since the stream began */
-	uint32_t holes;		/* places before it where packets are missing, or out of order: no MSN can be told */
-	uint64_t off, total;	/* in its message; total of a WRITE as its RETH says */
-	uint32_t have;		/* responses that came, without a gap */
+	uint32_t msn;        /* messages that end with or before it, since the stream began */
+	uint32_t holes;      /* places before it where packets are missing, or out of order: no MSN can be told */
+	uint64_t off, total; /* in its message; total of a WRITE as its RETH says */
+	uint32_t have;       /* responses that came, without a gap */
 	uint32_t restart[RESTARTS]; /* the responses from which on a READ was asked for again */
-	uint8_t restarts;	/* the next one to be overwritten */
-	uint8_t op;		/* whole opcode byte */
-	bool linked;		/* the packet before it is known */
-	bool passed;		/* acknowledged, though responses are missing */
+	uint8_t restarts;           /* the next one to be overwritten */
+	uint8_t op;                 /* whole opcode byte */
+	bool linked;                /* the packet before it is known */
+	bool passed;                /* acknowledged, though responses are missing */
 };
 
 struct stream {
-	struct stream *next;	/* in its bucket */
-	struct stream *mate;	/* NULL: not known */
+	struct stream *next; /* in its bucket */
+	struct stream *mate; /* NULL: not known */
 	uint8_t sgid[16], dgid[16];
 	uint32_t dqpn;
-	uint8_t svc;		/* enum service */
-	uint32_t id;		/* 0 for the first of its conv, and so on */
-	uint32_t mtu;		/* 0: not known */
-	bool begun;		/* a request was seen */
-	bool agreed;		/* the first PSN is known from the CM */
+	uint8_t svc;  /* enum service */
+	uint32_t id;  /* 0 for the first of its conv, and so on */
+	uint32_t mtu; /* 0: not known */
+	bool begun;   /* a request was seen */
+	bool agreed;  /* the first PSN is known from the CM */
 	uint32_t first_psn;
 
 	/* requests */
 	struct sent *v;
 	size_t n, cap;
-	uint64_t next_seq;	/* behind the newest */
-	uint64_t cursor;	/* behind the one sent last, in time */
+	uint64_t next_seq; /* behind the newest */
+	uint64_t cursor;   /* behind the one sent last, in time */
 
 	/* what the mate answered */
-	uint64_t una;		/* all before it is acknowledged */
-	size_t una_i;		/* first of v that is not behind it */
+	uint64_t una; /* all before it is acknowledged */
+	size_t una_i; /* first of v that is not behind it */
 	bool acked;
-	uint64_t ack_seq;	/* of the newest ACK */
-	enum { MSN_UNKNOWN, MSN_ABOUT, MSN_EXACT } msn_state;
+	uint64_t ack_seq; /* of the newest ACK */
+	enum msn_state { MSN_UNKNOWN, MSN_ABOUT, MSN_EXACT } msn_state;
 	uint32_t msn_base, msn_holes;
-	bool nak, rnr;		/* pending */
+	bool nak, rnr; /* pending */
 	uint64_t nak_seq, nak_una, rnr_seq, rnr_until;
 };
 
-#define CONV_BUCKETS	1024u
+#define CONV_BUCKETS 1024u
 
 struct conv {
 	struct stream *bucket[CONV_BUCKETS];
@@ -87,7 +88,7 @@ void conv_free(struct conv *);
 
 /* Forgets everything but the addresses: the queue pair began anew. */
 void stream_reset(struct stream *);
-uint64_t seq_near(psn_t, uint64_t ref);	/* the seq of a PSN that is nearest to ref */
+uint64_t seq_near(psn_t, uint64_t ref); /* the seq of a PSN that is nearest to ref */
 static inline psn_t seq_psn(uint64_t seq) { return psn((uint32_t)seq); }
 
 /* The request that has this seq; NULL: not in the capture, or long done.  *i: its place, or where it would be put. */
@@ -97,11 +98,7 @@ struct sent *stream_put(struct stream *, size_t i, const struct sent *);
 
 /* Requests: the kinds of messages that an AETH counts. */
 static inline bool sent_ends(const struct sent *u) { return opcode_get(u->op)->place & PLACE_LAST; }
-static inline bool sent_waits(const struct sent *u)	/* has responses of its own */
-{
-	uint8_t kind = opcode_get(u->op)->kind;
-
-	return kind != KIND_SEND && kind != KIND_WRITE;
-}
+/* It has responses of its own. */
+static inline bool sent_waits(const struct sent *u) { return opcode_get(u->op)->role == ROLE_ASK; }
 
 #endif

@@ -28,14 +28,14 @@ static int daemon_named(const char *name, const char *where)
 
 	if (fd == -EPERM)
 		fprintf(stderr,
-		        "rdmactl: %s (%s) belongs to another user; rdmactl talks to daemons of root and your "
-		        "own\n",
-		        name, where);
+			"rdmactl: %s (%s) belongs to another user; rdmactl talks to daemons of root and your "
+			"own\n",
+			name, where);
 	else if (fd < 0)
 		fprintf(stderr,
-		        "rdmactl: no rdmad answers at %s (%s): %s; start it, or name its socket with "
-		        "--socket\n",
-		        name, where, strerror(-fd));
+			"rdmactl: no rdmad answers at %s (%s): %s; start it, or name its socket with "
+			"--socket\n",
+			name, where, strerror(-fd));
 	return fd;
 }
 
@@ -59,10 +59,10 @@ int daemon_find(const char *name, bool quiet)
 	if (quiet)
 		return -1;
 	fprintf(stderr,
-	        "rdmactl: no rdmad answers: %s: %s; %s (a private one of yours): %s\n"
-	        "rdmactl: start one (systemctl start rdmad, or rdmad --private), or run this inside "
-	        "rdmad-run\n",
-	        RDMAD_SYSTEM_SOCKET, strerror(-sys), own, strerror(-fd));
+		"rdmactl: no rdmad answers: %s: %s; %s (a private one of yours): %s\n"
+		"rdmactl: start one (systemctl start rdmad, or rdmad --private), or run this inside "
+		"rdmad-run\n",
+		RDMAD_SYSTEM_SOCKET, strerror(-sys), own, strerror(-fd));
 	return -1;
 }
 
@@ -71,8 +71,8 @@ bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds
 	ssize_t n = sock_swap_fds(fd, req, msg_req_len(req->op), rep, sizeof(*rep), fds, fd_n);
 
 	if (n != (ssize_t)sizeof(*rep)) {
-		fprintf(stderr, "rdmactl: the daemon closed the connection%s%s; its log says why\n",
-		        n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
+		fprintf(stderr, "rdmactl: the daemon closed the connection%s%s; its log says why\n", n < 0 ? ": " : "",
+			n < 0 ? strerror(errno) : "");
 		return false;
 	}
 	if (rep->err)
@@ -82,8 +82,8 @@ bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds
 
 bool daemon_hello(int fd)
 {
-	struct msg_req req = {.op = MSG_HELLO,
-	                      .hello = {.abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmactl"}};
+	struct msg_req req = { .op = MSG_HELLO,
+			       .hello = { .abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmactl" } };
 	struct msg_rep rep;
 
 	if (!daemon_ask(fd, &req, &rep, NULL, 0))
@@ -92,7 +92,7 @@ bool daemon_hello(int fd)
 		return true;
 	rep.hello.version[sizeof(rep.hello.version) - 1] = 0;
 	fprintf(stderr, "rdmactl: the daemon is of version %s, this is %s; restart it after the update\n",
-	        rep.hello.version, PACKAGE_VERSION);
+		rep.hello.version, PACKAGE_VERSION);
 	return false;
 }
 
@@ -100,7 +100,7 @@ json_t *daemon_dump(int fd, uint32_t what) { return daemon_dump_of(fd, what, 0, 
 
 json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags)
 {
-	struct msg_req req = {.op = MSG_DUMP, .dump = {.what = what, .qpn = qpn, .flags = flags}};
+	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = what, .qpn = qpn, .flags = flags } };
 	struct msg_rep rep;
 	json_error_t err;
 	int mem = -1;

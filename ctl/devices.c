@@ -10,12 +10,14 @@ static void show(const json_t *j)
 	size_t i, k;
 	json_t *dev, *gid;
 
-	json_array_foreach(json_object_get(j, "devices"), i, dev) {
-		printf("%s%s: GUID %s, %s, MTU %lld, %lld Mb/s\n", i ? "\n" : "", show_str(dev, "name"), show_str(dev, "guid"),
-		       show_str(dev, "state"), show_num(dev, "mtu"), show_num(dev, "link_mbps"));
+	json_array_foreach(json_object_get(j, "devices"), i, dev)
+	{
+		printf("%s%s: GUID %s, %s, MTU %lld, %lld Mb/s\n", i ? "\n" : "", show_str(dev, "name"),
+		       show_str(dev, "guid"), show_str(dev, "state"), show_num(dev, "mtu"), show_num(dev, "link_mbps"));
 		printf("  %3s  %-39s  %-15s  %s\n", "GID", "ADDRESS", "INTERFACE", "REACH");
 		json_array_foreach(json_object_get(dev, "gids"), k, gid)
-			printf("  %3lld  %-39s  %-15s  %s\n", show_num(gid, "index"), show_str(gid, "address"), show_str(gid, "interface"),
+			printf("  %3lld  %-39s  %-15s  %s\n", show_num(gid, "index"), show_str(gid, "address"),
+			       show_str(gid, "interface"),
 			       json_is_true(json_object_get(gid, "wire")) ? "network" : "this daemon only");
 	}
 }

@@ -14,15 +14,17 @@
 #include "command.h"
 #include "daemon.h"
 
-#define AGAIN	"RDMACTL_DOCTOR_AGAIN"	/* set: rdmad-run has started us, with a daemon */
+#define AGAIN "RDMACTL_DOCTOR_AGAIN" /* set: rdmad-run has started us, with a daemon */
 
 static void usage(FILE *f)
 {
 	fputs("usage: rdmactl [-j] [-s SOCKET] doctor PEER\n"
-	      "Tries the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU, the\n"
+	      "Tries the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU, "
+	      "the\n"
 	      "peer's connection manager, the ICRC of what comes back. Says what is wrong and what to do.\n"
 	      "Without a daemon it starts a private one for itself.\n"
-	      "Exit status: 0 all well; 1 something is wrong; 2 the command line.\n", f);
+	      "Exit status: 0 all well; 1 something is wrong; 2 the command line.\n",
+	      f);
 }
 
 enum verdict doctor_say(struct doctor *d, enum verdict v, const char *step, const char *help, const char *fmt, ...)
@@ -38,7 +40,10 @@ enum verdict doctor_say(struct doctor *d, enum verdict v, const char *step, cons
 		return v;
 	if (d->json) {
 		json_array_append_new(d->json, json_pack("{s:s, s:s, s:s, s:s}", "step", step, "verdict",
-			v == STEP_OK ? "ok" : v == STEP_UNKNOWN ? "unknown" : "failed", "text", text, "help", help ? help : ""));
+							 v == STEP_OK        ? "ok"
+							 : v == STEP_UNKNOWN ? "unknown"
+									     : "failed",
+							 "text", text, "help", help ? help : ""));
 		return v;
 	}
 	printf("%-7s %-9s %s\n", verdicts[v], step, text);
@@ -55,8 +60,9 @@ static enum verdict name(struct doctor *d)
 	int err = getaddrinfo(d->peer_name, "4791", &hints, &ai);
 
 	if (err)
-		return doctor_say(d, STEP_FAILED, "name", "give an IPv4 or IPv6 address, or a name that getent hosts knows",
-				  "%s: %s", d->peer_name, gai_strerror(err));
+		return doctor_say(d, STEP_FAILED, "name",
+				  "give an IPv4 or IPv6 address, or a name that getent hosts knows", "%s: %s",
+				  d->peer_name, gai_strerror(err));
 	memcpy(&d->peer, ai->ai_addr, ai->ai_addrlen);
 	getnameinfo(ai->ai_addr, ai->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST);
 	freeaddrinfo(ai);
@@ -95,21 +101,23 @@ static json_t *row_of(struct doctor *d, json_t *dump, json_t **device)
 	size_t i, k;
 
 	json_array_foreach(json_object_get(dump, "devices"), i, dev)
-		json_array_foreach(json_object_get(dev, "gids"), k, gid) {
-			const char *text = json_string_value(json_object_get(gid, "address"));
-			uint8_t v4[16];
+		json_array_foreach(json_object_get(dev, "gids"), k, gid)
+	{
+		const char *text = json_string_value(json_object_get(gid, "address"));
+		uint8_t v4[16];
 
-			*device = dev;
-			if (!text || !json_integer_value(json_object_get(gid, "index")))
-				continue;
-			if (d->self.sa.sa_family == AF_INET && (inet_pton(AF_INET, text, &a.in.sin_addr) == 1 ||
-			    (inet_pton(AF_INET6, text, v4) == 1 && memcpy(&a.in.sin_addr, v4 + 12, 4))) &&
-			    !memcmp(&a.in.sin_addr, &d->self.in.sin_addr, 4))
-				return gid;
-			if (d->self.sa.sa_family == AF_INET6 && inet_pton(AF_INET6, text, &a.in6.sin6_addr) == 1 &&
-			    !memcmp(&a.in6.sin6_addr, &d->self.in6.sin6_addr, 16))
-				return gid;
-		}
+		*device = dev;
+		if (!text || !json_integer_value(json_object_get(gid, "index")))
+			continue;
+		if (d->self.sa.sa_family == AF_INET &&
+		    (inet_pton(AF_INET, text, &a.in.sin_addr) == 1 ||
+		     (inet_pton(AF_INET6, text, v4) == 1 && memcpy(&a.in.sin_addr, v4 + 12, 4))) &&
+		    !memcmp(&a.in.sin_addr, &d->self.in.sin_addr, 4))
+			return gid;
+		if (d->self.sa.sa_family == AF_INET6 && inet_pton(AF_INET6, text, &a.in6.sin6_addr) == 1 &&
+		    !memcmp(&a.in6.sin6_addr, &d->self.in6.sin6_addr, 16))
+			return gid;
+	}
 	return NULL;
 }
 
@@ -121,8 +129,10 @@ static enum verdict port(struct doctor *d)
 
 	getnameinfo(&d->self.sa, sizeof(d->self), self, sizeof(self), NULL, 0, NI_NUMERICHOST);
 	if (!gid) {
-		v = doctor_say(d, STEP_FAILED, "GID", "give the daemon that address (rdmad.conf(5), or rdmad-run --own=ADDRESS), or take "
-			       "the address off the interface", "packets to the peer leave from %s, which no device of the daemon has", self);
+		v = doctor_say(d, STEP_FAILED, "GID",
+			       "give the daemon that address (rdmad.conf(5), or rdmad-run --own=ADDRESS), or take "
+			       "the address off the interface",
+			       "packets to the peer leave from %s, which no device of the daemon has", self);
 		goto out;
 	}
 	snprintf(d->device, sizeof(d->device), "%s", json_string_value(json_object_get(dev, "name")));
@@ -130,12 +140,14 @@ static enum verdict port(struct doctor *d)
 	d->roce_mtu = (int)json_integer_value(json_object_get(dev, "mtu"));
 	if (!json_is_true(json_object_get(gid, "wire"))) {
 		doctor_port_taken(d, who, sizeof(who));
-		v = doctor_say(d, STEP_FAILED, "port", "end what has it (if it is the kernel: rmmod rdma_rxe), then start rdmad anew",
+		v = doctor_say(d, STEP_FAILED, "port",
+			       "end what has it (if it is the kernel: rmmod rdma_rxe), then start rdmad anew",
 			       "UDP port 4791 of %s is taken: %s", self, who);
 		goto out;
 	}
 	doctor_say(d, STEP_OK, "port", NULL, "UDP port 4791 of %s is rdmad's", self);
-	v = doctor_say(d, STEP_OK, "GID", NULL, "device %s, GID index %d (perftest: -x %d, pingpongs: -g %d), path MTU %d", d->device,
+	v = doctor_say(d, STEP_OK, "GID", NULL,
+		       "device %s, GID index %d (perftest: -x %d, pingpongs: -g %d), path MTU %d", d->device,
 		       d->gid_index, d->gid_index, d->gid_index, d->roce_mtu);
 out:
 	json_decref(dump);
@@ -148,12 +160,15 @@ static enum verdict daemon_step(struct doctor *d)
 
 	d->fd = daemon_find(d->socket, true);
 	if (d->fd >= 0)
-		return daemon_hello(d->fd) ? STEP_OK :
-		       doctor_say(d, STEP_FAILED, "daemon", "restart rdmad after an update", "rdmad does not understand this rdmactl");
+		return daemon_hello(d->fd) ? STEP_OK
+					   : doctor_say(d, STEP_FAILED, "daemon", "restart rdmad after an update",
+							"rdmad does not understand this rdmactl");
 	if (doctor_port_taken(d, who, sizeof(who)))
-		return doctor_say(d, STEP_FAILED, "port", "end what has it (if it is the kernel: rmmod rdma_rxe), and try again",
+		return doctor_say(d, STEP_FAILED, "port",
+				  "end what has it (if it is the kernel: rmmod rdma_rxe), and try again",
 				  "no rdmad runs, and UDP port 4791 is taken: %s", who);
-	return doctor_say(d, STEP_FAILED, "daemon", "start one: systemctl start rdmad, or run this inside rdmad-run", "no rdmad answers");
+	return doctor_say(d, STEP_FAILED, "daemon", "start one: systemctl start rdmad, or run this inside rdmad-run",
+			  "no rdmad answers");
 }
 
 /* If there is no daemon and one can be had, this is run again below rdmad-run, and does not return. */
@@ -176,16 +191,18 @@ static void daemon_get(struct doctor *d)
 
 static const struct {
 	enum verdict (*step)(struct doctor *);
-	bool needed;		/* what follows makes no sense without it */
+	bool needed; /* what follows makes no sense without it */
 } steps[] = {
-	{ name, true }, { doctor_route, true }, { daemon_step, true }, { port, true }, { doctor_reach, true }, { doctor_mtu, false },
-	{ doctor_cm, true },
+	{ name, true },         { doctor_route, true }, { daemon_step, true }, { port, true },
+	{ doctor_reach, true }, { doctor_mtu, false },  { doctor_cm, true },
 };
 
 int doctor_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	struct doctor d = { .socket = ask->socket, .fd = -1 };
 	bool as_json = ask->json, failed = false;

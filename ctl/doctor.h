@@ -17,17 +17,17 @@ enum verdict { STEP_OK, STEP_UNKNOWN, STEP_FAILED };
 
 struct doctor {
 	const char *peer_name;
-	const char *socket;		/* --socket; NULL: wherever programs look */
-	bool mute;			/* steps are tried, not told */
-	json_t *json;			/* an array of steps; NULL: text */
-	union cmm_addr peer, self;		/* self: the source address towards the peer, once the route is known */
+	const char *socket;        /* --socket; NULL: wherever programs look */
+	bool mute;                 /* steps are tried, not told */
+	json_t *json;              /* an array of steps; NULL: text */
+	union cmm_addr peer, self; /* self: the source address towards the peer, once the route is known */
 	char ifname[64];
 	int if_mtu;
-	int fd;				/* a connection to the daemon */
-	char device[64];		/* that has self */
+	int fd;          /* a connection to the daemon */
+	char device[64]; /* that has self */
 	int gid_index;
-	int roce_mtu;			/* the device's */
-	bool icmp;			/* the peer says where nobody listens */
+	int roce_mtu; /* the device's */
+	bool icmp;    /* the peer says where nobody listens */
 };
 
 /* Tells a step; help: what to do, NULL if nothing.  Returns verdict. */

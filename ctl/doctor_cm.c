@@ -19,14 +19,14 @@
 
 #include "daemon.h"
 
-#define ROUNDS		3
-#define ROUND_MS	1500
-#define RESOLVE_MS	2000
-#define UNUSED_PORT	1u		/* tcpmux: no RDMA service has it */
-#define REJ_SERVICE	8		/* invalid service id */
+#define ROUNDS      3
+#define ROUND_MS    1500
+#define RESOLVE_MS  2000
+#define UNUSED_PORT 1u /* tcpmux: no RDMA service has it */
+#define REJ_SERVICE 8  /* invalid service id */
 
 struct agent {
-	int fd, events;			/* events: readable while one is queued */
+	int fd, events; /* events: readable while one is queued */
 	uint32_t id;
 };
 
@@ -95,8 +95,12 @@ static int call(struct agent *a, const struct doctor *d, double until, struct cm
 	err = step(a, &req, until, e);
 	if (err || e->type != RDMA_CM_EVENT_ROUTE_RESOLVED)
 		return err;
-	req = (struct cmm_req){ .op = CMM_CONNECT, .conn.conn = { .qp_num = 0xd0c, .retry_count = 7, .rnr_retry_count = 7,
-		.responder_resources = 1, .initiator_depth = 1 } };
+	req = (struct cmm_req){ .op = CMM_CONNECT,
+				.conn.conn = { .qp_num = 0xd0c,
+					       .retry_count = 7,
+					       .rnr_retry_count = 7,
+					       .responder_resources = 1,
+					       .initiator_depth = 1 } };
 	return step(a, &req, until, e);
 }
 
@@ -125,10 +129,12 @@ static long long icrc_errors(struct doctor *d)
 static enum verdict silent(struct doctor *d, long long bad)
 {
 	if (bad)
-		return doctor_say(d, STEP_FAILED, "ICRC", "something on the way changes packets (a middlebox, a broken adapter), or the peer's "
-				  "ICRC is wrong: capture and rdmactl check tell which", "the peer answers, but the ICRC of %lld packets was wrong",
-				  bad);
-	return doctor_say(d, STEP_FAILED, "CM", "let UDP port 4791 through in both directions (firewalls here, there and between); is the "
+		return doctor_say(d, STEP_FAILED, "ICRC",
+				  "something on the way changes packets (a middlebox, a broken adapter), or the peer's "
+				  "ICRC is wrong: capture and rdmactl check tell which",
+				  "the peer answers, but the ICRC of %lld packets was wrong", bad);
+	return doctor_say(d, STEP_FAILED, "CM",
+			  "let UDP port 4791 through in both directions (firewalls here, there and between); is the "
 			  "peer's RDMA device up and does it have this address?",
 			  "the peer is silent: no answer to %d connection requests", ROUNDS);
 }
@@ -136,15 +142,18 @@ static enum verdict silent(struct doctor *d, long long bad)
 static enum verdict judge(struct doctor *d, const struct cmm_event *e, double ms, long long bad)
 {
 	if (e->type == RDMA_CM_EVENT_ADDR_ERROR)
-		return doctor_say(d, STEP_FAILED, "CM", "ip neigh shows who answered", "the daemon cannot find the peer's hardware address: %s",
-				  strerror(-e->status));
+		return doctor_say(d, STEP_FAILED, "CM", "ip neigh shows who answered",
+				  "the daemon cannot find the peer's hardware address: %s", strerror(-e->status));
 	if (e->type == RDMA_CM_EVENT_UNREACHABLE || e->type == RDMA_CM_EVENT_ROUTE_ERROR)
 		return silent(d, bad);
-	doctor_say(d, STEP_OK, "CM", NULL, e->type == RDMA_CM_EVENT_REJECTED && e->status == REJ_SERVICE ?
-		   "the peer rejects a service that it does not have, as it should, after %.1f ms" :
-		   "the peer answers after %.1f ms", ms);
+	doctor_say(d, STEP_OK, "CM", NULL,
+		   e->type == RDMA_CM_EVENT_REJECTED && e->status == REJ_SERVICE
+			   ? "the peer rejects a service that it does not have, as it should, after %.1f ms"
+			   : "the peer answers after %.1f ms",
+		   ms);
 	if (bad)
-		return doctor_say(d, STEP_FAILED, "ICRC", "something on the way damages packets now and then: capture, and rdmactl check",
+		return doctor_say(d, STEP_FAILED, "ICRC",
+				  "something on the way damages packets now and then: capture, and rdmactl check",
 				  "%lld packets came with a wrong ICRC", bad);
 	return doctor_say(d, STEP_OK, "ICRC", NULL, "what came back had the right one");
 }
@@ -163,7 +172,8 @@ enum verdict doctor_cm(struct doctor *d)
 	if (a.fd >= 0 && daemon_hello(a.fd))
 		err = ask(&a, &req, &rep, &a.events);
 	if (err) {
-		v = doctor_say(d, STEP_FAILED, "CM", "its log says why", "the daemon does not let us ask: %s", strerror(err));
+		v = doctor_say(d, STEP_FAILED, "CM", "its log says why", "the daemon does not let us ask: %s",
+			       strerror(err));
 		goto out;
 	}
 	for (int i = 0; i < ROUNDS; i++) {

@@ -19,14 +19,17 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define ROCE_UDP_PORT	4791u
-#define CLOSED_PORT	33434u		/* where traceroute begins: nobody listens */
-#define TRIES		2
-#define TRIES_NEIGH	9		/* longer than the kernel looks for a neighbour */
-#define WAIT_MS		400
-#define ROCE_HEADERS	(8 + 12 + 16 + 4)	/* UDP, BTH, RETH, ICRC */
+#define ROCE_UDP_PORT 4791u
+#define CLOSED_PORT   33434u /* where traceroute begins: nobody listens */
+#define TRIES         2
+#define TRIES_NEIGH   9 /* longer than the kernel looks for a neighbour */
+#define WAIT_MS       400
+#define ROCE_HEADERS  (8 + 12 + 16 + 4) /* UDP, BTH, RETH, ICRC */
 
-static socklen_t addr_len(const union cmm_addr *a) { return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6); }
+static socklen_t addr_len(const union cmm_addr *a)
+{
+	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
+}
 
 static union cmm_addr with_port(const union cmm_addr *a, unsigned port)
 {
@@ -82,8 +85,10 @@ enum verdict doctor_route(struct doctor *d)
 	if (fd >= 0)
 		close(fd);
 	if (err)
-		return doctor_say(d, STEP_FAILED, "route", "look at ip addr and ip route: is the interface up, has it an address in the "
-				  "peer's network, is there a default route?", "there is no way to the peer: %s", strerror(err));
+		return doctor_say(d, STEP_FAILED, "route",
+				  "look at ip addr and ip route: is the interface up, has it an address in the "
+				  "peer's network, is there a default route?",
+				  "there is no way to the peer: %s", strerror(err));
 	interface(d);
 	getnameinfo(&d->self.sa, len, self, sizeof(self), NULL, 0, NI_NUMERICHOST);
 	return doctor_say(d, STEP_OK, "route", NULL, "from %s by %s, MTU %d", self, d->ifname, d->if_mtu);
@@ -97,14 +102,15 @@ bool doctor_port_taken(const struct doctor *d, char *who, size_t len)
 
 	if (fd >= 0)
 		close(fd);
-	snprintf(who, len, !access("/sys/module/rdma_rxe", F_OK) ? "the kernel's rdma_rxe is loaded" :
-		 "by another program (ss -ulpn 'sport = :4791' names it)");
+	snprintf(who, len,
+		 !access("/sys/module/rdma_rxe", F_OK) ? "the kernel's rdma_rxe is loaded"
+						       : "by another program (ss -ulpn 'sport = :4791' names it)");
 	return taken;
 }
 
 /* ---- probes -------------------------------------------------------------------------- */
 
-/* What comes back for a datagram of len bytes to this port: ECONNREFUSED, another errno, or 0: nothing. */
+/* The answer to a datagram of len bytes to this port: ECONNREFUSED, another errno, or 0: nothing. */
 static int probe(const struct doctor *d, unsigned port, size_t len, int tries)
 {
 	static const uint8_t zeros[8192];
@@ -117,7 +123,8 @@ static int probe(const struct doctor *d, unsigned port, size_t len, int tries)
 	if (fd < 0)
 		return errno;
 	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &how, sizeof(how));
-	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on, sizeof(on));	/* no neighbour: told, too */
+	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on,
+		   sizeof(on)); /* no neighbour: told, too */
 	if (connect(fd, &to.sa, addr_len(&to)))
 		err = errno;
 	for (int i = 0; i < tries && !err; i++) {
@@ -139,18 +146,25 @@ enum verdict doctor_reach(struct doctor *d)
 		err = probe(d, ROCE_UDP_PORT, 1, TRIES);
 	switch (err) {
 	case 0:
-		return doctor_say(d, STEP_OK, "peer", NULL, "no ICMP message against UDP port 4791: it is open, or silently filtered");
+		return doctor_say(d, STEP_OK, "peer", NULL,
+				  "no ICMP message against UDP port 4791: it is open, or silently filtered");
 	case ECONNREFUSED:
-		return doctor_say(d, STEP_FAILED, "peer", "start rdmad there, or an RDMA program below rdmad-run; for rdma_rxe: rdma link add",
+		return doctor_say(d, STEP_FAILED, "peer",
+				  "start rdmad there, or an RDMA program below rdmad-run; for rdma_rxe: rdma link add",
 				  "the host is there, but nobody listens on its UDP port 4791");
 	case EHOSTUNREACH:
-		return doctor_say(d, STEP_FAILED, "peer", "is the host up, the cable in, the address right? ip neigh shows who answered",
+		return doctor_say(d, STEP_FAILED, "peer",
+				  "is the host up, the cable in, the address right? ip neigh shows who answered",
 				  "no host answers to that address (%s)", strerror(err));
-	case EPERM: case EACCES:
-		return doctor_say(d, STEP_FAILED, "peer", "let UDP port 4791 out: nft list ruleset, iptables -S", "a firewall of this host "
-				  "forbids it: %s", strerror(err));
+	case EPERM:
+	case EACCES:
+		return doctor_say(d, STEP_FAILED, "peer", "let UDP port 4791 out: nft list ruleset, iptables -S",
+				  "a firewall of this host "
+				  "forbids it: %s",
+				  strerror(err));
 	}
-	return doctor_say(d, STEP_FAILED, "peer", "a firewall or a router on the way refuses: let UDP port 4791 through", "%s", strerror(err));
+	return doctor_say(d, STEP_FAILED, "peer",
+			  "a firewall or a router on the way refuses: let UDP port 4791 through", "%s", strerror(err));
 }
 
 static bool comes_whole(const struct doctor *d, int roce_mtu)
@@ -164,7 +178,8 @@ enum verdict doctor_mtu(struct doctor *d)
 	char help[200];
 
 	if (!d->icmp)
-		return doctor_say(d, STEP_UNKNOWN, "MTU", NULL, "not known: the peer sends no ICMP messages; packets have up to %d bytes",
+		return doctor_say(d, STEP_UNKNOWN, "MTU", NULL,
+				  "not known: the peer sends no ICMP messages; packets have up to %d bytes",
 				  mtu + head + ROCE_HEADERS);
 	if (comes_whole(d, mtu))
 		return doctor_say(d, STEP_OK, "MTU", NULL, "packets of %d bytes (path MTU %d) come through whole",
@@ -172,9 +187,11 @@ enum verdict doctor_mtu(struct doctor *d)
 	for (mtu /= 2; mtu >= 256 && !comes_whole(d, mtu); mtu /= 2)
 		;
 	if (mtu < 256)
-		return doctor_say(d, STEP_FAILED, "MTU", "look at the MTU of both interfaces and of the switch", "not even packets of 256 "
+		return doctor_say(d, STEP_FAILED, "MTU", "look at the MTU of both interfaces and of the switch",
+				  "not even packets of 256 "
 				  "bytes of payload come through");
-	snprintf(help, sizeof(help), "give all interfaces on the way the same MTU, or use path MTU %d (perftest: -m %d, pingpongs: -m %d)",
+	snprintf(help, sizeof(help),
+		 "give all interfaces on the way the same MTU, or use path MTU %d (perftest: -m %d, pingpongs: -m %d)",
 		 mtu, mtu, mtu);
 	return doctor_say(d, STEP_FAILED, "MTU", help, "packets of %d bytes get lost, %d bytes come through",
 			  d->roce_mtu + head + ROCE_HEADERS, mtu + head + ROCE_HEADERS);

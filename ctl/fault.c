@@ -27,11 +27,14 @@ struct options {
 
 static int usage(int status)
 {
-	fputs("usage: rdmactl fault add [--seed N] FILE   rules of that file (rdmad-fault(5)) from now on; -: standard input\n"
-	      "       rdmactl fault list [--log]          the rules, and how often each matched and acted; --log: what was\n"
+	fputs("usage: rdmactl fault add [--seed N] FILE   rules of that file (rdmad-fault(5)) from now on; -: standard "
+	      "input\n"
+	      "       rdmactl fault list [--log]          the rules, and how often each matched and acted; --log: what "
+	      "was\n"
 	      "                                           decided, packet by packet\n"
 	      "       rdmactl fault clear [ID]            takes one away, or all\n"
-	      "       rdmactl fault check FILE            is it right? Asks no daemon\n", status ? stderr : stdout);
+	      "       rdmactl fault check FILE            is it right? Asks no daemon\n",
+	      status ? stderr : stdout);
 	return status;
 }
 
@@ -106,7 +109,8 @@ static bool swap(int fd, const struct msg_req *req, int with, struct msg_rep *re
 
 static int add(const struct ask *ask, const char *path, const struct options *opt)
 {
-	struct msg_req req = { .op = MSG_FAULT, .fault = { .what = FAULT_ADD, .keep = 1, .seeded = opt->seeded, .seed = opt->seed } };
+	struct msg_req req = { .op = MSG_FAULT,
+			       .fault = { .what = FAULT_ADD, .keep = 1, .seeded = opt->seeded, .seed = opt->seed } };
 	struct msg_rep rep;
 	size_t len;
 	char *text = text_read(path, &len);
@@ -166,8 +170,8 @@ static void show_rules(const json_t *j)
 
 	printf("%4s %10s %10s  %-32s %s\n", "ID", "MATCHES", "HITS", "DOES", "NAME");
 	json_array_foreach(json_object_get(j, "rules"), i, r)
-		printf("%4lld %10lld %10lld  %-32s %s\n", show_num(r, "id"), show_num(r, "matches"), show_num(r, "hits"), show_str(r, "do"),
-		       show_str(r, "name"));
+		printf("%4lld %10lld %10lld  %-32s %s\n", show_num(r, "id"), show_num(r, "matches"),
+		       show_num(r, "hits"), show_str(r, "do"), show_str(r, "name"));
 }
 
 static int list(const struct ask *ask, bool log)
@@ -187,8 +191,7 @@ static int list(const struct ask *ask, bool log)
 	if (!log)
 		show_rules(j);
 	else
-		json_array_foreach(json_object_get(j, "log"), i, n)
-			printf("%s\n", show_str(n, "text"));
+		json_array_foreach(json_object_get(j, "log"), i, n) printf("%s\n", show_str(n, "text"));
 	json_decref(j);
 	return show_end();
 }
@@ -196,7 +199,10 @@ static int list(const struct ask *ask, bool log)
 static bool options_read(int argc, char **argv, struct options *opt, int *status)
 {
 	static const struct option longs[] = {
-		{ "seed", required_argument, NULL, 's' }, { "log", no_argument, NULL, 'l' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "seed", required_argument, NULL, 's' },
+		{ "log", no_argument, NULL, 'l' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	char *end;
 	int c;
@@ -213,12 +219,8 @@ static bool options_read(int argc, char **argv, struct options *opt, int *status
 			*status = 2;
 			return false;
 		case 'l': opt->log = true; break;
-		case 'h':
-			*status = usage(0);
-			return false;
-		default:
-			*status = usage(2);
-			return false;
+		case 'h': *status = usage(0); return false;
+		default: *status = usage(2); return false;
 		}
 	}
 	return true;

@@ -8,29 +8,33 @@
 
 #include <rdmad/gid_text.h>
 
-#define SHOWN	100u		/* lines of text for a file; the rest is counted */
+#define SHOWN 100u /* lines of text for a file; the rest is counted */
 
-static const struct { const char *name, *text; unsigned excuse; } rules[] = {
-#define RULE(id, name, excuse, text) { name, text, excuse },
-#include "rule.def"
-#undef RULE
+static const struct {
+	const char *name, *text;
+	unsigned excuse;
+} rules[] = {
+#define CHECK(id, name, excuse, text) { name, text, excuse },
+#include "check.def"
+#undef CHECK
 };
 
-const char *rule_name(enum rule r) { return rules[r].name; }
-const char *rule_text(enum rule r) { return rules[r].text; }
+const char *check_name(enum check_row r) { return rules[r].name; }
+const char *check_text(enum check_row r) { return rules[r].text; }
 
 static void found(struct find *f, const struct find_at *at, const char *rule, bool note, const char *what)
 {
 	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN];
-	double s = (double)(at->frame->ns - f->begin_ns) / 1e9;
+	double s = (double)(ns_since(at->frame->ns, f->begin_ns)) / 1e9;
 
 	gid_text(at->frame->sgid, src);
 	gid_text(at->frame->dgid, dst);
 	if (f->json) {
-		json_array_append_new(f->json, json_pack("{s:s, s:s, s:I, s:f, s:s, s:s, s:i, s:i, s:s, s:s}",
-			"kind", note ? "note" : "finding", "rule", rule, "packet", (json_int_t)at->frame->no, "time", s,
-			"from", src, "to", dst, "qpn", (int)at->qpn, "psn", (int)at->psn, "opcode", at->op ? at->op : "",
-			"text", what));
+		json_array_append_new(f->json, json_pack("{s:s, s:s, s:I, s:f, s:s, s:s, s:i, s:i, s:s, s:s}", "kind",
+							 note ? "note" : "finding", "rule", rule, "packet",
+							 (json_int_t)at->frame->no, "time", s, "from", src, "to", dst,
+							 "qpn", (int)at->qpn, "psn", (int)at->psn, "opcode",
+							 at->op ? at->op : "", "text", what));
 		return;
 	}
 	if (note ? !f->verbose || f->notes > SHOWN : f->findings > SHOWN)
@@ -41,7 +45,7 @@ static void found(struct find *f, const struct find_at *at, const char *rule, bo
 	printf(": %s%s%s: %s\n", note ? "note" : "", note && *rule ? ", " : "", rule, what);
 }
 
-void find_breach(struct find *f, const struct find_at *at, enum rule r, const char *fmt, ...)
+void find_breach(struct find *f, const struct find_at *at, enum check_row r, const char *fmt, ...)
 {
 	bool note = (rules[r].excuse & f->path) || (f->has_from && memcmp(f->from, at->frame->sgid, 16));
 	char what[256];

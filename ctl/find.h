@@ -7,38 +7,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../proto/mono.h"
 #include "frame.h"
 
 enum path_bit { PATH_LOSS = 1, PATH_DUP = 2, PATH_REORDER = 4 };
 
-enum rule {
-#define RULE(id, name, excuse, text) RULE_##id,
-#include "rule.def"
-#undef RULE
-	RULES
+enum check_row {
+#define CHECK(id, name, excuse, text) CHECK_##id,
+#include "check.def"
+#undef CHECK
+	CHECKS
 };
 
-const char *rule_name(enum rule);
-const char *rule_text(enum rule);
+const char *check_name(enum check_row);
+const char *check_text(enum check_row);
 
 struct find {
 	const char *file;
-	unsigned path;		/* PATH_ bits: what the path may have done */
+	unsigned path; /* PATH_ bits: what the path may have done */
 	bool has_from;
-	uint8_t from[16];	/* only what this sender does is judged; the rest are notes */
-	bool verbose;		/* notes are shown */
-	json_t *json;		/* an array; NULL: text on stdout */
-	uint64_t begin_ns;	/* of the first frame */
+	uint8_t from[16];  /* only what this sender does is judged; the rest are notes */
+	bool verbose;      /* notes are shown */
+	json_t *json;      /* an array; NULL: text on stdout */
+	uint64_t begin_ns; /* of the first frame */
 	uint64_t findings, notes;
 };
 
 /* A breach of a rule by the packet with these BTH fields in this frame; what: one line, without the end. */
 struct find_at {
 	const struct frame *frame;
-	const char *op;		/* of the packet; NULL: not known */
+	const char *op; /* of the packet; NULL: not known */
 	uint32_t qpn, psn;
 };
-void find_breach(struct find *, const struct find_at *, enum rule, const char *what, ...)
+void find_breach(struct find *, const struct find_at *, enum check_row, const char *what, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Worth to know and no breach. */
 void find_note(struct find *, const struct find_at *, const char *what, ...) __attribute__((format(printf, 3, 4)));

@@ -7,22 +7,29 @@
 #include "../proto/bytes.h"
 #include "../proto/icrc.h"
 
-#define ROCE_UDP_PORT	4791u
-#define UDP_HDR		8u
-#define PROTO_UDP	17u
-#define IPV4_DF		0x4000u
-#define IPV4_FRAG	0x3fffu	/* more fragments, or an offset */
-#define ICRC_MAX_PKT	(PKT_HDR_MAX + 4096u + ICRC_LEN)
+#define ROCE_UDP_PORT 4791u
+#define UDP_HDR       8u
+#define PROTO_UDP     17u
+#define IPV4_DF       0x4000u
+#define IPV4_FRAG     0x3fffu /* more fragments, or an offset */
+#define ICRC_MAX_PKT  (PKT_HDR_MAX + 4096u + ICRC_LEN)
 
+/* clang-format off */
 enum link { LINK_NULL = 0, LINK_ETHERNET = 1, LINK_RAW_BSD = 12, LINK_RAW = 101, LINK_SLL = 113, LINK_IPV4 = 228, LINK_IPV6 = 229,
 	    LINK_SLL2 = 276 };
+/* clang-format on */
 
 bool frame_link_known(int link)
 {
 	switch (link) {
-	case LINK_NULL: case LINK_ETHERNET: case LINK_RAW_BSD: case LINK_RAW: case LINK_SLL: case LINK_IPV4: case LINK_IPV6:
-	case LINK_SLL2:
-		return true;
+	case LINK_NULL:
+	case LINK_ETHERNET:
+	case LINK_RAW_BSD:
+	case LINK_RAW:
+	case LINK_SLL:
+	case LINK_IPV4:
+	case LINK_IPV6:
+	case LINK_SLL2: return true;
 	}
 	return false;
 }
@@ -37,12 +44,9 @@ static size_t ip_at(int link, const uint8_t *p, size_t len)
 		for (at = 12; at + 2 <= len && (be16_get(p + at) == 0x8100 || be16_get(p + at) == 0x88a8); at += 4)
 			;
 		return at + 2 <= len && (be16_get(p + at) == 0x0800 || be16_get(p + at) == 0x86dd) ? at + 2 : len;
-	case LINK_SLL:
-		return 16;
-	case LINK_SLL2:
-		return 20;
-	case LINK_NULL:
-		return 4;
+	case LINK_SLL: return 16;
+	case LINK_SLL2: return 20;
+	case LINK_NULL: return 4;
 	}
 	return 0;
 }

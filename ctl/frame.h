@@ -12,22 +12,22 @@
 #include <stdint.h>
 
 struct frame {
-	uint64_t no;		/* in its file, from 1; set by the caller */
-	uint64_t ns;		/* when; set by the caller */
+	uint64_t no; /* in its file, from 1; set by the caller */
+	uint64_t ns; /* when; set by the caller */
 	uint8_t sgid[16], dgid[16];
-	bool df;		/* IPv4 */
-	uint16_t ip_id;		/* IPv4 */
+	bool df;        /* IPv4 */
+	uint16_t ip_id; /* IPv4 */
 	uint8_t tos, ttl;
 	uint16_t sport;
-	const uint8_t *data;	/* the UDP payload, ICRC included */
+	const uint8_t *data; /* the UDP payload, ICRC included */
 	size_t len;
 };
 
 enum frame_kind {
-	FRAME_OTHER,		/* not UDP to port 4791 */
+	FRAME_OTHER, /* not UDP to port 4791 */
 	FRAME_ROCE,
-	FRAME_FRAGMENT,		/* of a datagram that may be RoCE: addresses alone are filled in */
-	FRAME_CUT,		/* the capture does not have all of it */
+	FRAME_FRAGMENT, /* of a datagram that may be RoCE: addresses alone are filled in */
+	FRAME_CUT,      /* the capture does not have all of it */
 };
 
 /* Fills in all but no and ns; data points into the frame.  link: a LINKTYPE_ number of the pcap formats. */

@@ -11,8 +11,8 @@
 #include "show.h"
 #include "source.h"
 
-#define QPS_MAX		64u
-#define PACKETS_MAX	200000u
+#define QPS_MAX     64u
+#define PACKETS_MAX 200000u
 
 enum format { FORMAT_NONE, FORMAT_SVG, FORMAT_HTML };
 
@@ -22,17 +22,18 @@ struct options {
 	const char *title;
 	uint32_t qpn[QPS_MAX];
 	unsigned qpns;
-	uint64_t first, last;	/* packets of the file */
+	uint64_t first, last; /* packets of the file */
 	struct ladder_style style;
 	bool json;
-	const char *count, *seconds;	/* of a live one */
+	const char *count, *seconds; /* of a live one */
 	const struct ask *ask;
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE|live\n"
-	      "Draws a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: what passes\n"
+	      "Draws a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: what "
+	      "passes\n"
 	      "the daemon from now on, until ^C.\n"
 	      "  -o, --output FILE      what is made, by its ending: a page (.html) or a picture (.svg)\n"
 	      "  -f, --format KIND      html or svg, whatever the name; - is standard output\n"
@@ -45,7 +46,9 @@ static void usage(FILE *f)
 	      "  -t, --title TEXT       instead of the file's name\n"
 	      "      --theme KIND       auto (the viewer's), light or dark\n"
 	      "With rdmactl --json: what was found, on standard output; no -o is needed.\n"
-	      "Exit status: 0; 1 nothing could be written; 2 the command line, a file that cannot be read, or has no RoCE packet.\n", f);
+	      "Exit status: 0; 1 nothing could be written; 2 the command line, a file that cannot be read, or has no "
+	      "RoCE packet.\n",
+	      f);
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -65,11 +68,16 @@ static const char *comment_of(const struct pcapng_item *it, char *buf, size_t ro
 	return n ? buf : NULL;
 }
 
-static void take(struct ladder *l, const struct source *s, const struct pcapng_item *it, uint64_t no, const struct options *o)
+static void take(struct ladder *l, const struct source *s, const struct pcapng_item *it, uint64_t no,
+		 const struct options *o)
 {
 	char comment[512];
 	uint32_t dir = it->flags & PCAPNG_DIR;
-	struct taken t = { .no = no, .ns = it->ns, .link = (int)s->reader.iface[it->iface].link, .data = it->data, .len = it->caplen };
+	struct taken t = { .no = no,
+			   .ns = it->ns,
+			   .link = (int)s->reader.iface[it->iface].link,
+			   .data = it->data,
+			   .len = it->caplen };
 
 	if (no < o->first || no > o->last)
 		return;
@@ -78,7 +86,10 @@ static void take(struct ladder *l, const struct source *s, const struct pcapng_i
 	ladder_frame(l, &t);
 }
 
-struct live_arg { struct ladder *l; const struct options *o; };
+struct live_arg {
+	struct ladder *l;
+	const struct options *o;
+};
 
 static void take_live(void *arg, const struct source *s, const struct pcapng_item *it, uint64_t no)
 {
@@ -136,11 +147,11 @@ static void summary(const struct ladder *l, const struct options *o)
 		naks += l->conn[i].nak + l->conn[i].rnr;
 	}
 	if (l->skipped)
-		fprintf(stderr, "rdmactl: %s: the last %llu packets are left out; see --packets, --qp and --max\n", l->name,
-			(unsigned long long)l->skipped);
+		fprintf(stderr, "rdmactl: %s: the last %llu packets are left out; see --packets, --qp and --max\n",
+			l->name, (unsigned long long)l->skipped);
 	if (strcmp(o->out, "-"))
-		printf("%s: %u connections, %u packets: %llu sent again, %llu lost, %llu NAKs\n", o->out, l->conns, l->n,
-		       (unsigned long long)again, (unsigned long long)gone, (unsigned long long)naks);
+		printf("%s: %u connections, %u packets: %llu sent again, %llu lost, %llu NAKs\n", o->out, l->conns,
+		       l->n, (unsigned long long)again, (unsigned long long)gone, (unsigned long long)naks);
 }
 
 static int draw(struct ladder *l, const struct options *o)
@@ -151,11 +162,13 @@ static int draw(struct ladder *l, const struct options *o)
 		return 1;
 	}
 	if (l->cut)
-		fprintf(stderr, "rdmactl: %s: %llu packets are not whole, and left out: capture all of each (no snaplen)\n", l->name,
-			(unsigned long long)l->cut);
+		fprintf(stderr,
+			"rdmactl: %s: %llu packets are not whole, and left out: capture all of each (no snaplen)\n",
+			l->name, (unsigned long long)l->cut);
 	if (!l->n) {
-		fprintf(stderr, "rdmactl: %s: %s\n", l->name, l->check.packets ? "no packet of these queue pairs in it" :
-			"no RoCEv2 packet in it (UDP port 4791)");
+		fprintf(stderr, "rdmactl: %s: %s\n", l->name,
+			l->check.packets ? "no packet of these queue pairs in it"
+					 : "no RoCEv2 packet in it (UDP port 4791)");
 		return 2;
 	}
 	if (o->json)
@@ -178,7 +191,7 @@ static int file(const char *name, struct options *o, uint32_t max)
 	l->max = max;
 	l->name = name;
 	l->title = o->title ? o->title : slash ? slash + 1 : name;
-	l->check.find.has_from = true;	/* nobody's: nothing is a finding, and nothing is told */
+	l->check.find.has_from = true; /* nobody's: nothing is a finding, and nothing is told */
 	if (!strcmp(name, "live")) {
 		status = ladder_live(l, o->ask, o->count, o->seconds, take_live, &(struct live_arg){ l, o });
 		status = status ? status : draw(l, o);
@@ -204,7 +217,8 @@ static bool qps_get(struct options *o, const char *list)
 		unsigned long q = strtoul(list, &end, 0);
 
 		if (end == list || (*end && *end != ',') || !q || q > 0xffffff || o->qpns == QPS_MAX) {
-			fprintf(stderr, "rdmactl: --qp %s: numbers of queue pairs, with commas, %u at most\n", list, QPS_MAX);
+			fprintf(stderr, "rdmactl: --qp %s: numbers of queue pairs, with commas, %u at most\n", list,
+				QPS_MAX);
 			return false;
 		}
 		o->qpn[o->qpns++] = (uint32_t)q;
@@ -231,7 +245,9 @@ static bool packets_get(struct options *o, const char *range)
 
 static enum format format_named(const char *name)
 {
-	return !strcasecmp(name, "svg") ? FORMAT_SVG : !strcasecmp(name, "html") || !strcasecmp(name, "htm") ? FORMAT_HTML : FORMAT_NONE;
+	return !strcasecmp(name, "svg")                                ? FORMAT_SVG
+	       : !strcasecmp(name, "html") || !strcasecmp(name, "htm") ? FORMAT_HTML
+								       : FORMAT_NONE;
 }
 
 static bool theme_get(struct options *o, const char *name)
@@ -280,11 +296,19 @@ static bool option(struct options *o, int c, uint32_t *max)
 int ladder_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "output", required_argument, NULL, 'o' }, { "format", required_argument, NULL, 'f' },
-		{ "qp", required_argument, NULL, 'q' }, { "packets", required_argument, NULL, 'p' },
-		{ "unfold", no_argument, NULL, 'u' }, { "max", required_argument, NULL, 'm' }, { "title", required_argument, NULL, 't' },
-		{ "theme", required_argument, NULL, 'k' }, { "count", required_argument, NULL, 'c' },
-		{ "seconds", required_argument, NULL, 'T' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "output", required_argument, NULL, 'o' },
+		{ "format", required_argument, NULL, 'f' },
+		{ "qp", required_argument, NULL, 'q' },
+		{ "packets", required_argument, NULL, 'p' },
+		{ "unfold", no_argument, NULL, 'u' },
+		{ "max", required_argument, NULL, 'm' },
+		{ "title", required_argument, NULL, 't' },
+		{ "theme", required_argument, NULL, 'k' },
+		{ "count", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 'T' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	struct options o = { .ask = ask, .json = ask->json, .first = 1, .last = UINT64_MAX };
 	uint32_t max = PACKETS_MAX;
@@ -307,7 +331,9 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 	if (!o.format && dot)
 		o.format = format_named(dot + 1);
 	if (!o.format && !o.json) {
-		fprintf(stderr, "rdmactl: -o %s: is it to be a page or a picture? End it in .html or .svg, or say --format\n", o.out);
+		fprintf(stderr,
+			"rdmactl: -o %s: is it to be a page or a picture? End it in .html or .svg, or say --format\n",
+			o.out);
 		return 2;
 	}
 	return file(argv[optind], &o, max);

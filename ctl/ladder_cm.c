@@ -14,7 +14,7 @@ struct exchange {
 	struct exchange *next;
 	uint8_t gid[2][16];
 	uint32_t id[2];
-	uint32_t qpn[2];	/* 0: not known (yet) */
+	uint32_t qpn[2]; /* 0: not known (yet) */
 	uint8_t svc;
 	bool sidr;
 	uint32_t *rung;
@@ -60,7 +60,8 @@ static struct exchange *exchange_of(struct ladder *l, const struct packet *p, co
 		for (*side = 0; *side < 2; ++*side) {
 			uint32_t mine = x->id[*side], yours = x->id[!*side];
 
-			if (x->sidr != sidr || memcmp(x->gid[*side], p->frame->sgid, 16) || memcmp(x->gid[!*side], p->frame->dgid, 16))
+			if (x->sidr != sidr || memcmp(x->gid[*side], p->frame->sgid, 16) ||
+			    memcmp(x->gid[!*side], p->frame->dgid, 16))
 				continue;
 			if ((ids.local && ids.local == mine) || (ids.remote && ids.remote == yours))
 				return x;
@@ -115,8 +116,8 @@ static void meaning(struct ladder *l, struct rung *r, struct exchange *x, const 
 	case CM_REQ:
 		x->qpn[0] = m->req.qpn;
 		x->svc = m->req.transport == CM_UC ? SVC_UC : m->req.transport == CM_XRC ? SVC_XRC : SVC_RC;
-		rung_note(r, "asks for a connection: its QP is %#x, it expects PSN %#x first, path MTU %u", m->req.qpn, m->req.psn,
-			  128u << m->req.mtu);
+		rung_note(r, "asks for a connection: its QP is %#x, it expects PSN %#x first, path MTU %u", m->req.qpn,
+			  m->req.psn, 128u << m->req.mtu);
 		ladder_band(l, r->ns, x->gid[0], x->qpn[0], "INIT", "it sent a REQ");
 		break;
 	case CM_REP:
@@ -129,28 +130,26 @@ static void meaning(struct ladder *l, struct rung *r, struct exchange *x, const 
 		both(l, r->ns, x, "RTS", "the RTU ends the handshake");
 		break;
 	case CM_REJ:
-		rung_note(r, "rejected, reason %u%s", m->rej.reason, m->rej.reason == REJ_CONSUMER ? ": the program said no" :
-			  m->rej.reason == REJ_SERVICE_ID ? ": nobody listens" : m->rej.reason == REJ_TIMEOUT ? ": timed out" :
-			  m->rej.reason == REJ_STALE ? ": the old connection is still known" : "");
+		rung_note(r, "rejected, reason %u%s", m->rej.reason,
+			  m->rej.reason == REJ_CONSUMER     ? ": the program said no"
+			  : m->rej.reason == REJ_SERVICE_ID ? ": nobody listens"
+			  : m->rej.reason == REJ_TIMEOUT    ? ": timed out"
+			  : m->rej.reason == REJ_STALE      ? ": the old connection is still known"
+							    : "");
 		both(l, r->ns, x, "ERR", "rejected");
 		break;
 	case CM_DREQ:
 		rung_note(r, "ends the connection");
 		both(l, r->ns, x, "closing", "a DREQ ends the connection");
 		break;
-	case CM_DREP:
-		rung_note(r, "agrees to the end");
-		break;
-	case CM_MRA:
-		rung_note(r, "the answer will take longer");
-		break;
+	case CM_DREP: rung_note(r, "agrees to the end"); break;
+	case CM_MRA: rung_note(r, "the answer will take longer"); break;
 	case CM_SIDR_REP:
 		x->qpn[1] = m->sidr_rep.qpn;
-		rung_note(r, m->sidr_rep.status ? "no: status %u" : "datagrams go to this QP (status %u)", m->sidr_rep.status);
+		rung_note(r, m->sidr_rep.status ? "no: status %u" : "datagrams go to this QP (status %u)",
+			  m->sidr_rep.status);
 		break;
-	case CM_SIDR_REQ:
-		rung_note(r, "asks for the QP of a service of datagrams");
-		break;
+	case CM_SIDR_REQ: rung_note(r, "asks for the QP of a service of datagrams"); break;
 	}
 }
 
@@ -194,7 +193,8 @@ void ladder_cm(struct ladder *l, uint32_t i, const struct packet *p, const uint8
 /* The stream to side 1 (dir 0) or to side 0 of an exchange is of connection c. */
 static void join(struct ladder *l, const struct exchange *x, unsigned dir, uint32_t c)
 {
-	struct stream *s = x->qpn[!dir] ? conv_find(&l->check.conv, x->gid[dir], x->gid[!dir], x->svc, x->qpn[!dir]) : NULL;
+	struct stream *s = x->qpn[!dir] ? conv_find(&l->check.conv, x->gid[dir], x->gid[!dir], x->svc, x->qpn[!dir])
+					: NULL;
 
 	if (!s || !ladder_rail(l, s) || l->rail[s->id].conn != NOWHERE)
 		return;
@@ -210,8 +210,8 @@ static uint32_t same_pair(const struct ladder *l, const struct exchange *x, bool
 			const struct conn_side *a = l->conn[c].side;
 
 			*turned = t;
-			if (x->qpn[0] && x->qpn[1] && a[t].qpn == x->qpn[0] && a[!t].qpn == x->qpn[1] && !memcmp(a[t].gid, x->gid[0], 16) &&
-			    !memcmp(a[!t].gid, x->gid[1], 16))
+			if (x->qpn[0] && x->qpn[1] && a[t].qpn == x->qpn[0] && a[!t].qpn == x->qpn[1] &&
+			    !memcmp(a[t].gid, x->gid[0], 16) && !memcmp(a[!t].gid, x->gid[1], 16))
 				return c;
 		}
 	return NOWHERE;

@@ -8,7 +8,8 @@
 
 const char *class_name(enum rung_class c)
 {
-	static const char *const names[RUNG_CLASSES] = { "send", "write", "read", "atomic", "ack", "nak", "rnr", "cm", "ud", "other" };
+	static const char *const names[RUNG_CLASSES] = { "send", "write", "read", "atomic", "ack",
+							 "nak",  "rnr",   "cm",   "ud",     "other" };
 
 	return names[c];
 }

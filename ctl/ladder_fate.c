@@ -3,7 +3,7 @@
  * ladder_fate.c - what became of packets, as far as what follows them tells.
  *
  * A rung begins as "arrived".  A NAK says which packet did not, and that those behind it were discarded.  One that is sent again
- * though the peer said nothing was lost, or its answer was; if an answer is in the capture, that was.  What the capture itself
+ * though the peer said nothing was lost, or its answer was; if an answer is in the capture, that was.  Whatever the capture itself
  * says - a comment, the arrival at the other end - stands above all that.
  */
 #include <inttypes.h>
@@ -12,8 +12,8 @@
 #include "../proto/aeth.h"
 #include "ladder.h"
 
-#define GAP_MAX		4096u	/* packets that are missed one by one */
-#define LOOK_BACK	16384u	/* rungs that are looked at again */
+#define GAP_MAX   4096u  /* packets that are missed one by one */
+#define LOOK_BACK 16384u /* rungs that are looked at again */
 
 static const char *duration(char *buf, size_t len, uint64_t ns)
 {
@@ -41,11 +41,14 @@ static uint32_t newest(const struct ladder *l, const struct stream *s, uint64_t 
 	return i == NOWHERE || i < l->rail[s->id].since ? NOWHERE : i;
 }
 
-static uint32_t recent(uint32_t first, uint32_t end) { return end > LOOK_BACK && first < end - LOOK_BACK ? end - LOOK_BACK : first; }
+static uint32_t recent(uint32_t first, uint32_t end)
+{
+	return end > LOOK_BACK && first < end - LOOK_BACK ? end - LOOK_BACK : first;
+}
 
 /* Packets seq .. seq+n-1 of a stream are not in the capture, seen at rung i. */
-static void missing(struct ladder *l, uint32_t i, const struct stream *of, const struct stream *base, uint64_t seq, uint64_t n,
-		    uint64_t answer)
+static void missing(struct ladder *l, uint32_t i, const struct stream *of, const struct stream *base, uint64_t seq,
+		    uint64_t n, uint64_t answer)
 {
 	struct rung *r = ladder_rung(l, l->rung[i].ns, 0), *seen;
 
@@ -61,8 +64,11 @@ static void missing(struct ladder *l, uint32_t i, const struct stream *of, const
 	r->seq = seq;
 	r->psn = seq_psn(seq).v;
 	r->rel = rel(l, base, seq);
-	rung_note(r, n == 1 ? "a packet is missing here: it was lost before the place of the capture, or comes late" :
-		  "%" PRIu64 " packets are missing here: they were lost before the place of the capture, or come late", n);
+	rung_note(r,
+		  n == 1 ? "a packet is missing here: it was lost before the place of the capture, or comes late"
+			 : "%" PRIu64
+			   " packets are missing here: they were lost before the place of the capture, or come late",
+		  n);
 	for (uint64_t k = 0; k < n && k < GAP_MAX; k++)
 		map_put(l, key_of(of, seq + k) | answer, l->n - 1);
 }
@@ -83,7 +89,7 @@ static void in_vain(struct ladder *l, uint32_t i, uint32_t prev, const struct st
 	struct rung *r = &l->rung[i], *p = &l->rung[prev];
 	char t[32];
 
-	rung_note(r, "sent again, %s after packet %" PRIu64, duration(t, sizeof(t), r->ns - p->ns), p->no);
+	rung_note(r, "sent again, %s after packet %" PRIu64, duration(t, sizeof(t), ns_since(r->ns, p->ns)), p->no);
 	if (acked || p->arrived) {
 		r->dup = true;
 		rung_note(r, "the receiver has it already: it answers again, and does nothing");
@@ -106,18 +112,19 @@ static void read_again(struct ladder *l, uint32_t i, const struct stream *s, con
 
 	if (u->seq < seq) {
 		r->again = 1;
-		rung_note(r, "the READ of packet %" PRIu64 " again, from its response %" PRIu64 " on", u->frame_no, seq - u->seq + 1);
+		rung_note(r, "the READ of packet %" PRIu64 " again, from its response %" PRIu64 " on", u->frame_no,
+			  seq - u->seq + 1);
 	}
 	if (k == NOWHERE || l->rung[k].fate == FATE_MISSING)
 		return;
 	lost(&l->rung[k], "lost: packet %llu asks for it again", r->no);
 	for (k = recent(k + 1, i); k < i; k++)
-		if (l->rung[k].stream == s->mate->id && !l->rung[k].request && l->rung[k].class == RUNG_READ && l->rung[k].seq > seq &&
-		    l->rung[k].fate == FATE_OK)
+		if (l->rung[k].stream == s->mate->id && !l->rung[k].request && l->rung[k].class == RUNG_READ &&
+		    l->rung[k].seq > seq && l->rung[k].fate == FATE_OK)
 			l->rung[k].fate = FATE_DISCARDED;
 }
 
-struct before {		/* of a stream, before a request is put in */
+struct before { /* of a stream, before a request is put in */
 	bool begun, nak, rnr, read_open;
 	uint64_t next, cursor, una, nak_seq, rnr_seq;
 	size_t n;
@@ -125,8 +132,9 @@ struct before {		/* of a stream, before a request is put in */
 
 static struct before before(const struct stream *s)
 {
-	return (struct before){ s->begun, s->nak, s->rnr, s->n && !s->v[s->n - 1].n, s->next_seq, s->cursor, s->una, s->nak_seq,
-				s->rnr_seq, s->n };
+	return (struct before){ s->begun,    s->nak,    s->rnr, s->n && !s->v[s->n - 1].n,
+				s->next_seq, s->cursor, s->una, s->nak_seq,
+				s->rnr_seq,  s->n };
 }
 
 static void repeated(struct ladder *l, uint32_t i, const struct stream *s, const struct before *b, uint64_t seq)
@@ -150,7 +158,8 @@ static void repeated(struct ladder *l, uint32_t i, const struct stream *s, const
 	if (b->nak && seq >= b->nak_seq)
 		rung_note(r, "packet %" PRIu64 " again, as the NAK asks", l->rung[prev].no);
 	else if (b->rnr && seq >= b->rnr_seq)
-		rung_note(r, "packet %" PRIu64 " again, the time that the RNR NAK asked for has passed", l->rung[prev].no);
+		rung_note(r, "packet %" PRIu64 " again, the time that the RNR NAK asked for has passed",
+			  l->rung[prev].no);
 	else if (l->rung[prev].fate == FATE_LOST || l->rung[prev].fate == FATE_DISCARDED)
 		rung_note(r, "packet %" PRIu64 " again, which was %s", l->rung[prev].no, fate_name(l->rung[prev].fate));
 	else
@@ -162,7 +171,8 @@ static void discarded(struct rung *r, const struct before *b, uint64_t seq)
 	if (r->fate != FATE_OK || seq < b->cursor || !((b->nak && seq > b->nak_seq) || (b->rnr && seq >= b->rnr_seq)))
 		return;
 	r->fate = FATE_DISCARDED;
-	rung_note(r, b->nak ? "discarded: the receiver waits for what is missing before it" : "discarded: the receiver was not ready");
+	rung_note(r, b->nak ? "discarded: the receiver waits for what is missing before it"
+			    : "discarded: the receiver was not ready");
 }
 
 void fate_request(struct ladder *l, uint32_t i, struct stream *s, const struct packet *p)
@@ -221,7 +231,8 @@ void fate_uc(struct ladder *l, uint32_t i, struct stream *s, const struct packet
 /* ---- answers -------------------------------------------------------------------------- */
 
 /* From rung first of stream s on, what is not before seq was in vain. */
-static void all_discarded(struct ladder *l, uint32_t first, const struct stream *s, uint64_t seq, const char *why, uint64_t no)
+static void all_discarded(struct ladder *l, uint32_t first, const struct stream *s, uint64_t seq, const char *why,
+			  uint64_t no)
 {
 	for (uint32_t k = recent(first, l->n); k < l->n; k++) {
 		struct rung *r = &l->rung[k];
@@ -269,9 +280,7 @@ static void acknowledge(struct ladder *l, uint32_t i, const struct stream *r, co
 	char t[32];
 
 	switch (aeth_type(p->b.syndrome)) {
-	case AETH_ACK:
-		acked(l, a, r, una);
-		break;
+	case AETH_ACK: acked(l, a, r, una); break;
 	case AETH_RNR_NAK:
 		rung_note(a, "no receive request for %" PRId64 ": send it again in %s", a->rel,
 			  duration(t, sizeof(t), rnr_timer_ns(aeth_code(p->b.syndrome))));
@@ -289,10 +298,10 @@ static void acknowledge(struct ladder *l, uint32_t i, const struct stream *r, co
 			lost(what, "lost: the NAK, packet %llu, asks for it", a->no);
 		/* A rung of what is missing stands behind the one that was seen instead. */
 		if (k != NOWHERE)
-			all_discarded(l, what || !k ? k + 1 : k - 1, r, a->seq + 1, "discarded: one before it was missing (NAK, packet %llu)", a->no);
+			all_discarded(l, what || !k ? k + 1 : k - 1, r, a->seq + 1,
+				      "discarded: one before it was missing (NAK, packet %llu)", a->no);
 		break;
-	case AETH_RESERVED:
-		break;
+	case AETH_RESERVED: break;
 	}
 }
 
@@ -304,7 +313,7 @@ static bool asked_from(const struct sent *u, uint64_t seq)
 	return seq == u->seq;
 }
 
-static void response(struct ladder *l, uint32_t i, struct stream *s, struct stream *r, const struct packet *p)
+static void response(struct ladder *l, uint32_t i, struct stream *s, struct stream *r)
 {
 	struct rung *a = &l->rung[i];
 	uint32_t prev = newest(l, r, key_of(s, a->seq) | KEY_ANSWER);
@@ -319,7 +328,8 @@ static void response(struct ladder *l, uint32_t i, struct stream *s, struct stre
 		rung_note(a, "response %" PRIu64 " of %u to packet %" PRIu64, a->seq - u->seq + 1, u->n, u->frame_no);
 	else if (u)
 		rung_note(a, "the response to packet %" PRIu64, u->frame_no);
-	while (u && gap < GAP_MAX && !asked_from(u, a->seq - gap) && newest(l, r, key_of(s, a->seq - gap - 1) | KEY_ANSWER) == NOWHERE)
+	while (u && gap < GAP_MAX && !asked_from(u, a->seq - gap) &&
+	       newest(l, r, key_of(s, a->seq - gap - 1) | KEY_ANSWER) == NOWHERE)
 		gap++;
 	map_put(l, key_of(s, a->seq) | KEY_ANSWER, i);
 	if (gap)
@@ -345,7 +355,7 @@ void fate_answer(struct ladder *l, uint32_t i, struct stream *s, const struct pa
 	if (p->op->kind == KIND_ACK)
 		acknowledge(l, i, r, p, una);
 	else
-		response(l, i, s, r, p);
+		response(l, i, s, r);
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */

@@ -17,7 +17,7 @@ static bool remarkable(const struct rung *r)
 	return r->fate || r->again || r->say || (r->dup && r->class != RUNG_ACK) || loud(r);
 }
 
-/* What is remarkable about it is so of all its neighbours: they may be one train. */
+/* Its neighbours are remarkable in the same way, so that they may be one train. */
 static bool common(const struct rung *r)
 {
 	return !r->say && (r->fate == FATE_OK || r->fate == FATE_DISCARDED) && !loud(r);
@@ -26,8 +26,9 @@ static bool common(const struct rung *r)
 /* Does b go on where a was, and look the same? */
 static bool follows(const struct rung *a, const struct rung *b)
 {
-	return a->conn == b->conn && a->from == b->from && a->class == b->class && a->request == b->request && b->rel == a->rel + 1 &&
-	       a->fate == b->fate && !a->again == !b->again && a->dup == b->dup && common(a) && common(b);
+	return a->conn == b->conn && a->from == b->from && a->class == b->class && a->request == b->request &&
+	       b->rel == a->rel + 1 && a->fate == b->fate && !a->again == !b->again && a->dup == b->dup && common(a) &&
+	       common(b);
 }
 
 static struct row row_of(const struct ladder *l, enum row_kind kind, uint32_t first, uint32_t last)
@@ -92,7 +93,7 @@ static uint64_t silence(const struct rows *rows, const struct ladder *l)
 	if (!d)
 		return UINT64_MAX;
 	for (uint32_t i = 0; i < n; i++)
-		d[i] = l->rung[rows->v[i + 1].first].ns - l->rung[rows->v[i].last].ns;
+		d[i] = ns_since(l->rung[rows->v[i + 1].first].ns, l->rung[rows->v[i].last].ns);
 	qsort(d, n, sizeof(*d), by_size);
 	if (n)
 		limit = 8 * d[(uint32_t)(n * 0.7)];
@@ -109,7 +110,7 @@ static void places(struct rows *rows, const struct ladder *l)
 		struct row *r = &rows->v[i];
 		uint64_t ns = l->rung[r->first].ns;
 
-		r->gap = i && ns - before > limit ? ns - before : 0;
+		r->gap = i && ns_since(ns, before) > limit ? ns_since(ns, before) : 0;
 		y += r->gap ? GAP_HEIGHT : 0;
 		r->y = y;
 		r->h = r->kind == ROW_TRAIN ? TRAIN_HEIGHT : r->kind == ROW_QUIET ? QUIET_HEIGHT : 0;
@@ -156,7 +157,7 @@ double rows_place(const struct rows *rows, const struct ladder *l, uint64_t ns)
 	to = l->rung[a->last].ns;
 	y0 = a->y;
 	y1 = a->y + a->h;
-	if (ns > to) {		/* behind it */
+	if (ns > to) { /* behind it */
 		if (!b)
 			return y1 + ROW_HEIGHT;
 		from = to;

@@ -9,11 +9,11 @@ enum row_kind { ROW_RUNG, ROW_TRAIN, ROW_QUIET };
 
 struct row {
 	enum row_kind kind;
-	uint32_t first, last;	/* rungs */
+	uint32_t first, last; /* rungs */
 	uint32_t packets;
 	uint64_t bytes;
 	double y, h;
-	uint64_t gap;		/* silence before it that is worth a place; 0: none */
+	uint64_t gap; /* silence before it that is worth a place; 0: none */
 };
 
 struct rows {
@@ -22,7 +22,7 @@ struct rows {
 	double height;
 };
 
-bool rows_fold(struct rows *, const struct ladder *, bool unfold);	/* false: no memory */
+bool rows_fold(struct rows *, const struct ladder *, bool unfold); /* false: no memory */
 /* Where a time is, between the rows. */
 double rows_place(const struct rows *, const struct ladder *, uint64_t ns);
 

@@ -43,19 +43,24 @@ static json_t *bands_json(const struct ladder *l, const struct conn *c)
 		for (int side = 0; side < 2; side++)
 			if (is_at(&b->at, &c->side[side]))
 				json_array_append_new(list, json_pack("[i, s, I, s]", side, b->state,
-					b->ns < l->begin ? 0 : (json_int_t)(b->ns - l->begin), b->why));
+								      (json_int_t)ns_since(b->ns, l->begin), b->why));
 	}
 	return list;
 }
 
 static json_t *conn_json(const struct ladder *l, const struct conn *c)
 {
-	json_t *j = json_pack("{s:s, s:[o, o], s:I, s:I, s:o}", "service", service_name(c->svc), "ends", side_json(&c->side[0]),
-			      side_json(&c->side[1]), "begin", (json_int_t)(c->begin - l->begin), "end",
-			      (json_int_t)(c->end - l->begin), "states", bands_json(l, c));
-	const struct { const char *key; uint64_t n; } counts[] = {
-		{ "packets", c->packets }, { "bytes", c->bytes }, { "again", c->again }, { "lost", c->lost }, { "missing", c->missing },
-		{ "unanswered", c->unanswered }, { "discarded", c->discarded }, { "duplicates", c->dup }, { "naks", c->nak },
+	json_t *j = json_pack("{s:s, s:[o, o], s:I, s:I, s:o}", "service", service_name(c->svc), "ends",
+			      side_json(&c->side[0]), side_json(&c->side[1]), "begin",
+			      (json_int_t)(c->begin - l->begin), "end", (json_int_t)(c->end - l->begin), "states",
+			      bands_json(l, c));
+	const struct {
+		const char *key;
+		uint64_t n;
+	} counts[] = {
+		{ "packets", c->packets },     { "bytes", c->bytes },     { "again", c->again },
+		{ "lost", c->lost },           { "missing", c->missing }, { "unanswered", c->unanswered },
+		{ "discarded", c->discarded }, { "duplicates", c->dup },  { "naks", c->nak },
 		{ "rnr_naks", c->rnr },
 	};
 
@@ -83,11 +88,11 @@ static json_t *detail_json(const char *d)
 	return list;
 }
 
-/* What is 0, or as usual, is left out. */
+/* Values that are 0, or as usual, are left out. */
 static json_t *rung_json(const struct ladder *l, const struct rung *r)
 {
-	json_t *j = json_pack("{s:I, s:i, s:i, s:s, s:s}", "t", (json_int_t)(r->ns - l->begin), "c", (int)r->conn, "from", r->from,
-			      "kind", class_name(r->class), "op", r->name);
+	json_t *j = json_pack("{s:I, s:i, s:i, s:s, s:s}", "t", (json_int_t)ns_since(r->ns, l->begin), "c",
+			      (int)r->conn, "from", r->from, "kind", class_name(r->class), "op", r->name);
 
 	put(j, "no", (int64_t)r->no);
 	put(j, "at", r->arrived > r->ns ? (int64_t)(r->arrived - r->ns) : 0);
@@ -120,7 +125,8 @@ json_t *ladder_json(const struct ladder *l)
 		json_array_append_new(conns, conn_json(l, &l->conn[i]));
 	for (uint32_t i = 0; i < l->n; i++)
 		json_array_append_new(rungs, rung_json(l, &l->rung[i]));
-	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "title", text(l->title), "frames", (json_int_t)l->frames, "packets",
-			 (json_int_t)l->check.packets, "left_out", (json_int_t)l->skipped, "drops", (json_int_t)l->drops, "span",
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "title", text(l->title), "frames",
+			 (json_int_t)l->frames, "packets", (json_int_t)l->check.packets, "left_out",
+			 (json_int_t)l->skipped, "drops", (json_int_t)l->drops, "span",
 			 (json_int_t)(l->last - l->begin), "connections", conns, "rungs", rungs);
 }

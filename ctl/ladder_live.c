@@ -21,7 +21,7 @@
 #include "daemon.h"
 #include "show.h"
 
-#define ASK_MS	50
+#define ASK_MS 50
 
 struct seen {
 	uint8_t gid[16];
@@ -31,11 +31,11 @@ struct seen {
 
 struct live {
 	struct ladder *l;
-	int fd;			/* the daemon */
+	int fd; /* the daemon */
 	json_t *devices;
 	struct seen *v;
 	size_t n;
-	uint64_t asked;		/* when, ms */
+	uint64_t asked; /* when, ms */
 };
 
 static volatile sig_atomic_t stopped;
@@ -84,10 +84,12 @@ static bool gid_of(const json_t *devices, const char *device, long long index, u
 	json_t *d, *g;
 	size_t i, k;
 
-	json_array_foreach(json_object_get(devices, "devices"), i, d) {
+	json_array_foreach(json_object_get(devices, "devices"), i, d)
+	{
 		if (strcmp(show_str(d, "name"), device))
 			continue;
-		json_array_foreach(json_object_get(d, "gids"), k, g) {
+		json_array_foreach(json_object_get(d, "gids"), k, g)
+		{
 			const char *a = show_str(g, "address");
 
 			if (show_num(g, "index") != index)
@@ -140,11 +142,13 @@ static void states(struct live *v)
 	size_t i;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	json_array_foreach(json_object_get(j, "qps"), i, q) {
+	json_array_foreach(json_object_get(j, "qps"), i, q)
+	{
 		const char *name = name_of(show_str(q, "state"));
 
 		if (name && gid_of(v->devices, show_str(q, "device"), show_num(q, "sgid_index"), gid))
-			state(v, (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec, gid, (uint32_t)show_num(q, "qpn"), name);
+			state(v, (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec, gid,
+			      (uint32_t)show_num(q, "qpn"), name);
 	}
 	if (!j && v->fd >= 0) {
 		close(v->fd);
@@ -179,8 +183,8 @@ static void wait_for(struct live *v, const struct source *s, pid_t pid)
 	stopped = 0;
 }
 
-int ladder_live(struct ladder *l, const struct ask *ask, const char *count, const char *seconds, void (*take)(void *, const struct source *,
-		const struct pcapng_item *, uint64_t), void *arg)
+int ladder_live(struct ladder *l, const struct ask *ask, const char *count, const char *seconds,
+		void (*take)(void *, const struct source *, const struct pcapng_item *, uint64_t), void *arg)
 {
 	struct live v = { .l = l, .fd = daemon_find(ask->socket, false) };
 	struct sigaction act = { .sa_handler = on_signal };

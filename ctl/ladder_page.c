@@ -60,10 +60,12 @@ bool ladder_html(const struct ladder *l, const struct ladder_style *style, FILE 
 
 	if (!j)
 		return false;
-	fprintf(f, "<!DOCTYPE html>\n<html lang=\"en\" data-theme=\"%s\">\n<head>\n<meta charset=\"utf-8\">\n"
+	fprintf(f,
+		"<!DOCTYPE html>\n<html lang=\"en\" data-theme=\"%s\">\n<head>\n<meta charset=\"utf-8\">\n"
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
 		"script-src 'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width\">\n"
-		"<title>ladder</title>\n<style>\n", themes[style->theme]);
+		"<title>ladder</title>\n<style>\n",
+		themes[style->theme]);
 	ladder_css(f, false);
 	lines(f, page_css);
 	fputs("</style>\n</head>\n", f);

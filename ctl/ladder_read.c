@@ -8,10 +8,11 @@
 #include "../proto/bytes.h"
 #include "../proto/gsi.h"
 #include "../proto/hdr.h"
+#include "../proto/wr_kind.h"
 #include "ladder.h"
 
-#define ON_ITS_WAY_NS	10000000000u	/* a packet is not longer on its way */
-#define KEY_OF_BYTES	(1ull << 63)
+#define ON_ITS_WAY_NS 10000000000u /* a packet is not longer on its way */
+#define KEY_OF_BYTES  (1ull << 63)
 
 struct rung *ladder_rung(struct ladder *l, uint64_t ns, uint64_t no)
 {
@@ -112,10 +113,11 @@ static void headers(struct rung *r, const struct packet *p)
 	if (h & HDR_XRCETH)
 		detail(r, "SRQ\t%#x", b->srqn);
 	if (h & HDR_RETH)
-		detail(r, "address\t%#llx\nrkey\t%#x\nlength of all\t%u B", (unsigned long long)b->va, b->rkey, b->dma_len);
+		detail(r, "address\t%#llx\nrkey\t%#x\nlength of all\t%u B", (unsigned long long)b->va, b->rkey,
+		       b->dma_len);
 	if (h & HDR_ATOMIC)
-		detail(r, "address\t%#llx\nrkey\t%#x\nswap, add\t%#llx\ncompare\t%#llx", (unsigned long long)b->va, b->rkey,
-		       (unsigned long long)b->swap_add, (unsigned long long)b->compare);
+		detail(r, "address\t%#llx\nrkey\t%#x\nswap, add\t%#llx\ncompare\t%#llx", (unsigned long long)b->va,
+		       b->rkey, (unsigned long long)b->swap_add, (unsigned long long)b->compare);
 	if (h & HDR_AETH)
 		detail(r, "syndrome\t%#04x %s\nMSN\t%u", b->syndrome, aeth_name(b->syndrome), b->msn);
 	if (h & HDR_ATOMIC_ACK)
@@ -125,7 +127,8 @@ static void headers(struct rung *r, const struct packet *p)
 	if (h & HDR_IETH)
 		detail(r, "invalidates rkey\t%#x", b->inv_rkey);
 	if (b->ackreq || b->se)
-		detail(r, "flags\t%s%s%s", b->ackreq ? "AckReq" : "", b->ackreq && b->se ? ", " : "", b->se ? "solicited" : "");
+		detail(r, "flags\t%s%s%s", b->ackreq ? "AckReq" : "", b->ackreq && b->se ? ", " : "",
+		       b->se ? "solicited" : "");
 	if (b->route.tclass & 3)
 		detail(r, "ECN\t%s", (b->route.tclass & 3) == 3 ? "congestion experienced" : "capable");
 }
@@ -138,9 +141,10 @@ static enum rung_class class_of(const struct packet *p)
 		return RUNG_UD;
 	switch (p->op->kind) {
 	case KIND_SEND: return RUNG_SEND;
-	case KIND_WRITE: case KIND_AWRITE: return RUNG_WRITE;
-	case KIND_READ: case KIND_RESP: return RUNG_READ;
-	case KIND_ATOMIC: case KIND_ATOMIC_ACK: return RUNG_ATOMIC;
+	case KIND_READ:
+	case KIND_RESP: return RUNG_READ;
+	case KIND_ATOMIC:
+	case KIND_ATOMIC_ACK: return RUNG_ATOMIC;
 	case KIND_ACK:
 		switch (aeth_type(p->b.syndrome)) {
 		case AETH_ACK: return RUNG_ACK;
@@ -148,7 +152,7 @@ static enum rung_class class_of(const struct packet *p)
 		default: return RUNG_NAK;
 		}
 	}
-	return RUNG_OTHER;
+	return kind_right(p->op->kind) & ACC_REMOTE_WRITE ? RUNG_WRITE : RUNG_OTHER;
 }
 
 static void connected(struct ladder *l, uint32_t i, const struct packet *p)
@@ -162,7 +166,7 @@ static void connected(struct ladder *l, uint32_t i, const struct packet *p)
 	l->rung[i].stream = s->id;
 	if (s->svc == SVC_UC)
 		fate_uc(l, i, s, p);
-	else if (p->op->kind == KIND_RESP || p->op->kind == KIND_ACK || p->op->kind == KIND_ATOMIC_ACK)
+	else if (op_answers(p->op))
 		fate_answer(l, i, s, p);
 	else
 		fate_request(l, i, s, p);
@@ -194,19 +198,26 @@ static void datagram(struct ladder *l, uint32_t i, const struct packet *p, const
 
 /* ---- comments ---------------------------------------------------------------------------- */
 
-/* What captures of rdmad say (lab/remark.c, lab/rule.c), by its beginning; mute: the diagram says it without words. */
+/* Remarks in captures of rdmad (lab/remark.c, lab/rule.c), by its beginning; mute: the diagram says it without words. */
 static const struct {
 	const char *begin;
 	uint8_t fate;
 	bool dup, mute;
 } known[] = {
-	{ "retransmission", FATE_OK, false, true }, { "repetition", FATE_OK, false, true }, { "NAK", FATE_OK, false, true },
-	{ "RNR NAK", FATE_OK, false, true }, { "duplicate", FATE_OK, true, true }, { "out of sequence", FATE_DISCARDED, false, true },
+	{ "retransmission", FATE_OK, false, true },
+	{ "repetition", FATE_OK, false, true },
+	{ "NAK", FATE_OK, false, true },
+	{ "RNR NAK", FATE_OK, false, true },
+	{ "duplicate", FATE_OK, true, true },
+	{ "out of sequence", FATE_DISCARDED, false, true },
 	{ "old or out of order", FATE_DISCARDED, false, true },
 	/* It came, and that was all. */
-	{ "dropped:", FATE_DISCARDED, false, false }, { "the ICRC is wrong", FATE_DISCARDED, false, false },
+	{ "dropped:", FATE_DISCARDED, false, false },
+	{ "the ICRC is wrong", FATE_DISCARDED, false, false },
 	/* By a rule: it does not go on. */
-	{ "dropped", FATE_LOST, false, false }, { "swallowed", FATE_LOST, false, false }, { "answered with", FATE_LOST, false, false },
+	{ "dropped", FATE_LOST, false, false },
+	{ "swallowed", FATE_LOST, false, false },
+	{ "answered with", FATE_LOST, false, false },
 	{ "acknowledged, and dropped", FATE_LOST, false, false },
 };
 
@@ -258,7 +269,8 @@ static bool arrives(struct ladder *l, const struct taken *t, uint64_t id)
 	uint32_t i = map_get(l, id);
 	struct rung *r = i == NOWHERE ? NULL : &l->rung[i];
 
-	if (!r || !r->out || r->arrived || r->fate == FATE_LOST || t->ns < r->ns || t->ns - r->ns > ON_ITS_WAY_NS)
+	if (!r || !r->out || r->arrived || r->fate == FATE_LOST || t->ns < r->ns ||
+	    ns_since(t->ns, r->ns) > ON_ITS_WAY_NS)
 		return false;
 	r->arrived = t->ns ? t->ns : 1;
 	if (r->stream != NOWHERE)
@@ -303,12 +315,13 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 		struct stream *s = conv_stream(&l->check.conv, f, SVC_RC, p.at.qpn);
 
 		r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
-		rung_note(r, r->op == OPCODE_CNP ? "the path is congested: send slower" : "its headers are not those of any packet");
+		rung_note(r, r->op == OPCODE_CNP ? "the path is congested: send slower"
+						 : "its headers are not those of any packet");
 		return;
 	}
 	p.b.route.tclass = f->tos;
 	r->name = p.op->name + (SVC_OF(r->op) == SVC_XRC ? 4 : 3);
-	r->class = class_of(&p);
+	r->class = (uint8_t)class_of(&p);
 	r->len = (uint32_t)p.b.payload_len;
 	headers(r, &p);
 	if (r->say && (strstr(r->say, "header damaged") || strstr(r->say, "packet damaged"))) {
@@ -316,7 +329,7 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 
 		r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
 		r->class = RUNG_OTHER;
-		return;		/* what its headers say is not so */
+		return; /* what its headers say is not so */
 	}
 	if (SVC_OF(r->op) == SVC_UD)
 		datagram(l, i, &p, (const uint8_t *)(uintptr_t)span.addr);

@@ -10,13 +10,13 @@
 #include "ladder_fold.h"
 #include "ladder_text.h"
 
-#define HEAD	112		/* title and the boxes of the ends */
+#define HEAD 112 /* title and the boxes of the ends */
 
 struct svg {
 	FILE *f;
 	const struct ladder *l;
 	struct rows rows;
-	bool both_ends;		/* some packets were captured where they arrive, too */
+	bool both_ends; /* some packets were captured where they arrive, too */
 };
 
 static double left_of(uint32_t conn) { return MARGIN_LEFT + (double)COLUMN * conn + RAIL_AT; }
@@ -44,7 +44,10 @@ static void text(FILE *f, const char *s, size_t max)
 
 static const char *duration(char *buf, size_t len, uint64_t ns)
 {
-	static const struct { uint64_t unit; const char *name; } units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "µs" }, { 1, "ns" } };
+	static const struct {
+		uint64_t unit;
+		const char *name;
+	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "µs" }, { 1, "ns" } };
 	unsigned i = 0;
 
 	while (i < 3 && ns < units[i].unit)
@@ -55,7 +58,7 @@ static const char *duration(char *buf, size_t len, uint64_t ns)
 
 static const char *clock_of(char *buf, size_t len, const struct ladder *l, uint64_t ns)
 {
-	uint64_t t = ns - l->begin, span = l->last - l->begin;
+	uint64_t t = ns_since(ns, l->begin), span = ns_since(l->last, l->begin);
 
 	if (span < 2000000)
 		snprintf(buf, len, "%.2f µs", (double)t / 1e3);
@@ -79,8 +82,10 @@ static const char *size_of(char *buf, size_t len, uint64_t n)
 
 static const char *opcode(char *buf, size_t len, const struct rung *r, bool whole)
 {
-	const char *name = r->class == RUNG_ACK ? "ACK" : r->class == RUNG_RNR ? "RNR NAK" :
-			   r->class == RUNG_NAK && !strcmp(r->name, "ACKNOWLEDGE") ? "NAK" : r->name;
+	const char *name = r->class == RUNG_ACK                                      ? "ACK"
+			   : r->class == RUNG_RNR                                    ? "RNR NAK"
+			   : r->class == RUNG_NAK && !strcmp(r->name, "ACKNOWLEDGE") ? "NAK"
+										     : r->name;
 	static const char *const cut[] = { "_FIRST", "_MIDDLE", "_LAST", "_ONLY", "_REQUEST" };
 	size_t n = 0;
 
@@ -102,8 +107,8 @@ static const char *opcode(char *buf, size_t len, const struct rung *r, bool whol
 
 static void arrow(FILE *f, double x, double y, int dir, double angle)
 {
-	fprintf(f, "<path class=\"head\" d=\"M0 0L-9 -4L-9 4Z\" transform=\"translate(%.1f %.1f) rotate(%.1f)\"/>", x, y,
-		dir > 0 ? angle : 180 - angle);
+	fprintf(f, "<path class=\"head\" d=\"M0 0L-9 -4L-9 4Z\" transform=\"translate(%.1f %.1f) rotate(%.1f)\"/>", x,
+		y, dir > 0 ? angle : 180 - angle);
 }
 
 static void chip(FILE *f, double x, double y, int side, const char *kind, const char *what)
@@ -113,8 +118,11 @@ static void chip(FILE *f, double x, double y, int side, const char *kind, const 
 	for (const char *s = what; *s; s++)
 		w += (*s & 0xc0) == 0x80 ? 0 : 5.9;
 	at = side > 0 ? x + 12 : x - 12 - w;
-	fprintf(f, "<rect class=\"chip %s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"15\" rx=\"7.5\"/><text class=\"chip-text %s\" "
-		"x=\"%.1f\" y=\"%.1f\">%s</text>", kind, at, y - 7.5, w, kind, at + w / 2, y + 3.7, what);
+	fprintf(f,
+		"<rect class=\"chip %s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"15\" rx=\"7.5\"/><text "
+		"class=\"chip-text %s\" "
+		"x=\"%.1f\" y=\"%.1f\">%s</text>",
+		kind, at, y - 7.5, w, kind, at + w / 2, y + 3.7, what);
 }
 
 static void chips(FILE *f, const struct rung *r, double x0, double y0, double x1, double y1, int dir)
@@ -133,7 +141,7 @@ static void chips(FILE *f, const struct rung *r, double x0, double y0, double x1
 		chip(f, x1, y1, dir, "plain", r->class == RUNG_ACK ? "nothing new" : "duplicate");
 }
 
-/* What an answer asks for. */
+/* The packet that an answer asks for. */
 static void asks(FILE *f, const struct rung *r)
 {
 	const char *wait = r->class == RUNG_RNR && r->note ? strstr(r->note, "again in ") : NULL;
@@ -151,8 +159,10 @@ static void label(FILE *f, const struct rung *r, double x, double y, double angl
 {
 	char buf[64];
 
-	fprintf(f, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\"><tspan class=\"what\">%s</tspan>", x,
-		y - 4.5, angle, x, y, r->fate == FATE_MISSING ? "missing" : opcode(buf, sizeof(buf), r, true));
+	fprintf(f,
+		"<text class=\"label\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\"><tspan "
+		"class=\"what\">%s</tspan>",
+		x, y - 4.5, angle, x, y, r->fate == FATE_MISSING ? "missing" : opcode(buf, sizeof(buf), r, true));
 	if (r->class != RUNG_CM && r->n > 1)
 		fprintf(f, "<tspan class=\"num\" dx=\"6\">%" PRId64 "–%" PRId64 "</tspan>", r->rel, r->rel + r->n - 1);
 	else if (r->class != RUNG_CM)
@@ -163,23 +173,26 @@ static void label(FILE *f, const struct rung *r, double x, double y, double angl
 	fputs("</text>", f);
 	if (!r->say)
 		return;
-	fprintf(f, "<text class=\"label says\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\">", x, y + 10.5, angle, x, y);
+	fprintf(f, "<text class=\"label says\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\">", x,
+		y + 10.5, angle, x, y);
 	text(f, r->say, 38);
 	fputs("</text>", f);
 }
 
 static double letters(const struct rung *r)
 {
-	double says = r->say ? fmin(38, (double)strlen(r->say)) * 0.76 : 0;	/* a smaller line of its own */
+	double says = r->say ? fmin(38, (double)strlen(r->say)) * 0.76 : 0; /* a smaller line of its own */
 	char buf[64];
 
-	return fmax(says, (double)(strlen(opcode(buf, sizeof(buf), r, true)) + (r->class == RUNG_CM ? 0 : 4) + (r->len ? 6 : 0)));
+	return fmax(says, (double)(strlen(opcode(buf, sizeof(buf), r, true)) + (r->class == RUNG_CM ? 0 : 4) +
+				   (r->len ? 6 : 0)));
 }
 
 static void group(FILE *f, const struct rung *r, const char *more)
 {
-	fprintf(f, "<g class=\"rung %s%s%s%s%s%s\">", class_name(r->class), r->fate ? " " : "", r->fate ? fate_name(r->fate) : "",
-		r->dup ? " dup" : "", !r->request && r->class <= RUNG_RNR ? " answer" : "", more);
+	fprintf(f, "<g class=\"rung %s%s%s%s%s%s\">", class_name(r->class), r->fate ? " " : "",
+		r->fate ? fate_name(r->fate) : "", r->dup ? " dup" : "",
+		!r->request && r->class <= RUNG_RNR ? " answer" : "", more);
 	fputs("<title>", f);
 	if (r->no)
 		fprintf(f, "packet %" PRIu64 ", PSN %#x", r->no, r->psn);
@@ -196,7 +209,8 @@ static void rung(const struct svg *s, const struct row *row)
 {
 	const struct rung *r = &s->l->rung[row->first];
 	int dir = r->from ? -1 : 1;
-	double x0 = (r->from ? right_of(r->conn) : left_of(r->conn)) + dir * 5, x1 = (r->from ? left_of(r->conn) : right_of(r->conn)) - dir * 5;
+	double x0 = (r->from ? right_of(r->conn) : left_of(r->conn)) + dir * 5,
+	       x1 = (r->from ? left_of(r->conn) : right_of(r->conn)) - dir * 5;
 	double y0 = row->y, y1 = y0 + SLOPE, part, xe, ye, angle;
 	FILE *f = s->f;
 
@@ -207,14 +221,17 @@ static void rung(const struct svg *s, const struct row *row)
 	ye = y0 + (y1 - y0) * part;
 	angle = atan2(y1 - y0, fabs(x1 - x0)) * 180 / M_PI;
 	group(f, r, "");
-	fprintf(f, "<path class=\"wire\" d=\"M%.1f %.1fL%.1f %.1f\"/><circle class=\"tail\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.4\"/>", x0, y0, xe, ye,
-		x0, y0);
+	fprintf(f,
+		"<path class=\"wire\" d=\"M%.1f %.1fL%.1f %.1f\"/><circle class=\"tail\" cx=\"%.1f\" cy=\"%.1f\" "
+		"r=\"2.4\"/>",
+		x0, y0, xe, ye, x0, y0);
 	if (part < 1)
 		fprintf(f, "<path class=\"cross\" d=\"M%.1f %.1fl10 10m0 -10l-10 10\"/>", xe - 5, ye - 5);
 	else
 		arrow(f, xe, ye, dir, angle);
 	if (r->fate == FATE_UNANSWERED)
-		fprintf(f, "<text class=\"mark\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">?</text>", x1 - dir * 18, y1 - 7);
+		fprintf(f, "<text class=\"mark\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">?</text>", x1 - dir * 18,
+			y1 - 7);
 	/* Captured at both ends they cross: what they are stands near where they begin, beside the head of what ends there. */
 	part = fmax(s->both_ends ? 0.24 : part / 2, fmin(0.6, (18 + letters(r) * 2.9) / fabs(x1 - x0)));
 	label(f, r, x0 + (x1 - x0) * part, y0 + (y1 - y0) * part, dir * angle);
@@ -226,24 +243,28 @@ static void train(const struct svg *s, const struct row *row)
 {
 	const struct rung *r = &s->l->rung[row->first], *e = &s->l->rung[row->last];
 	int dir = r->from ? -1 : 1;
-	double x0 = (r->from ? right_of(r->conn) : left_of(r->conn)) + dir * 5, x1 = (r->from ? left_of(r->conn) : right_of(r->conn)) - dir * 5;
+	double x0 = (r->from ? right_of(r->conn) : left_of(r->conn)) + dir * 5,
+	       x1 = (r->from ? left_of(r->conn) : right_of(r->conn)) - dir * 5;
 	unsigned lines = row->packets < 6 ? row->packets : 6;
 	double xm = (x0 + x1) / 2, ym = row->y + (row->h + SLOPE) / 2, y;
 	FILE *f = s->f;
 	char buf[64];
 
 	group(f, r, " train-of");
-	fprintf(f, "<path class=\"train\" d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1fL%.1f %.1fZ\"/>", x0, row->y, x1, row->y + SLOPE, x1,
-		row->y + row->h + SLOPE, x0, row->y + row->h);
+	fprintf(f, "<path class=\"train\" d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1fL%.1f %.1fZ\"/>", x0, row->y, x1,
+		row->y + SLOPE, x1, row->y + row->h + SLOPE, x0, row->y + row->h);
 	for (unsigned k = 0; k <= lines; k++) {
 		y = row->y + row->h * k / lines;
-		fprintf(f, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>", k == 0 || k == lines ? "wire" : "hatch", x0, y, x1, y + SLOPE);
+		fprintf(f, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>", k == 0 || k == lines ? "wire" : "hatch",
+			x0, y, x1, y + SLOPE);
 		if (k == 0 || k == lines)
 			arrow(f, x1, y + SLOPE, dir, atan2(SLOPE, fabs(x1 - x0)) * 180 / M_PI);
 	}
-	fprintf(f, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\"><tspan class=\"what\">%s ×%u</tspan>"
-		"<tspan class=\"num\" dx=\"6\">%" PRId64 "–%" PRId64 "</tspan>", xm, ym + 4, dir * 1.7, xm, ym,
-		opcode(buf, sizeof(buf), r, false), row->packets, r->rel, e->rel);
+	fprintf(f,
+		"<text class=\"label\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(%.2f %.1f %.1f)\"><tspan "
+		"class=\"what\">%s ×%u</tspan>"
+		"<tspan class=\"num\" dx=\"6\">%" PRId64 "–%" PRId64 "</tspan>",
+		xm, ym + 4, dir * 1.7, xm, ym, opcode(buf, sizeof(buf), r, false), row->packets, r->rel, e->rel);
 	if (row->bytes)
 		fprintf(f, "<tspan class=\"size\" dx=\"6\">%s</tspan>", size_of(buf, sizeof(buf), row->bytes));
 	fputs("</text>", f);
@@ -256,10 +277,12 @@ static void quiet(const struct svg *s, const struct row *row)
 	double x = MARGIN_LEFT + 8, w = (double)COLUMN * s->l->conns - 16;
 	char buf[32];
 
-	fprintf(s->f, "<g class=\"quiet-group\"><rect class=\"quiet\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"8\"/>"
-		"<text class=\"quiet-text\" x=\"%.1f\" y=\"%.1f\">%u packets, nothing remarkable · %s</text></g>\n", x, row->y, w, row->h,
-		x + w / 2, row->y + row->h / 2 + 4, row->packets,
-		duration(buf, sizeof(buf), s->l->rung[row->last].ns - s->l->rung[row->first].ns));
+	fprintf(s->f,
+		"<g class=\"quiet-group\"><rect class=\"quiet\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+		"rx=\"8\"/>"
+		"<text class=\"quiet-text\" x=\"%.1f\" y=\"%.1f\">%u packets, nothing remarkable · %s</text></g>\n",
+		x, row->y, w, row->h, x + w / 2, row->y + row->h / 2 + 4, row->packets,
+		duration(buf, sizeof(buf), ns_since(s->l->rung[row->last].ns, s->l->rung[row->first].ns)));
 }
 
 static void gap(const struct svg *s, const struct row *row)
@@ -272,8 +295,11 @@ static void gap(const struct svg *s, const struct row *row)
 
 		if (ns <= s->l->conn[c].begin || ns > s->l->conn[c].end)
 			continue;
-		fprintf(s->f, "<path class=\"break\" d=\"M%.1f %.1fv16M%.1f %.1fv16\"/><text class=\"gap\" x=\"%.1f\" y=\"%.1f\">%s of silence</text>\n",
-			left_of(c), y - 7, right_of(c), y - 7, (left_of(c) + right_of(c)) / 2, y + 4, duration(buf, sizeof(buf), row->gap));
+		fprintf(s->f,
+			"<path class=\"break\" d=\"M%.1f %.1fv16M%.1f %.1fv16\"/><text class=\"gap\" x=\"%.1f\" "
+			"y=\"%.1f\">%s of silence</text>\n",
+			left_of(c), y - 7, right_of(c), y - 7, (left_of(c) + right_of(c)) / 2, y + 4,
+			duration(buf, sizeof(buf), row->gap));
 	}
 }
 
@@ -298,8 +324,10 @@ static void bar(const struct svg *s, double x, double y, double y2, const char *
 {
 	if (y2 <= y)
 		return;
-	fprintf(s->f, "<rect class=\"rail %s\" x=\"%.1f\" y=\"%.1f\" width=\"8\" height=\"%.1f\" rx=\"3\"><title>%s</title></rect>", state, x - 4,
-		y, y2 - y, why);
+	fprintf(s->f,
+		"<rect class=\"rail %s\" x=\"%.1f\" y=\"%.1f\" width=\"8\" height=\"%.1f\" "
+		"rx=\"3\"><title>%s</title></rect>",
+		state, x - 4, y, y2 - y, why);
 }
 
 static const struct band *band_next(const struct ladder *l, const struct conn_side *at, const struct band *b)
@@ -316,7 +344,8 @@ static void rail(const struct svg *s, double x, uint32_t conn, unsigned side)
 	const struct conn_side *at = &s->l->conn[conn].side[side];
 	const struct band *b = s->l->bands ? band_next(s->l, at, NULL) : NULL, *next;
 	double begin = fmax(0, rows_place(&s->rows, s->l, s->l->conn[conn].begin) - MARGIN_TOP);
-	double y, end = fmin(s->rows.height, rows_place(&s->rows, s->l, s->l->conn[conn].end) + ROW_HEIGHT + 12), named = -100;
+	double y, end = fmin(s->rows.height, rows_place(&s->rows, s->l, s->l->conn[conn].end) + ROW_HEIGHT + 12),
+		  named = -100;
 
 	if (!b)
 		bar(s, x, begin, end, "RTS rest", "its state is not known: it sends and receives");
@@ -329,8 +358,8 @@ static void rail(const struct svg *s, double x, uint32_t conn, unsigned side)
 		y = fmax(begin, rows_place(&s->rows, s->l, b->ns) - 4);
 		bar(s, x, y, next ? rows_place(&s->rows, s->l, next->ns) - 4 : end, b->state, b->why);
 		if (y - named > 12)
-			fprintf(s->f, "<text class=\"state\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>", x + (side ? 10 : -10), y + 9,
-				side ? "start" : "end", b->state);
+			fprintf(s->f, "<text class=\"state\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>",
+				x + (side ? 10 : -10), y + 9, side ? "start" : "end", b->state);
 		named = y;
 	}
 	putc('\n', s->f);
@@ -344,8 +373,11 @@ static void end_box(FILE *f, double x, const struct conn_side *at)
 
 	if (at->qpn)
 		snprintf(qp, sizeof(qp), "QP %#x", at->qpn);
-	fprintf(f, "<rect class=\"box\" x=\"%.1f\" y=\"56\" width=\"168\" height=\"42\" rx=\"9\"/><text class=\"who\" x=\"%.1f\" y=\"74\">%s</text>"
-		"<text class=\"qp\" x=\"%.1f\" y=\"90\">%s</text>\n", x - 84, x, gid_text(at->gid, addr), x, qp);
+	fprintf(f,
+		"<rect class=\"box\" x=\"%.1f\" y=\"56\" width=\"168\" height=\"42\" rx=\"9\"/><text class=\"who\" "
+		"x=\"%.1f\" y=\"74\">%s</text>"
+		"<text class=\"qp\" x=\"%.1f\" y=\"90\">%s</text>\n",
+		x - 84, x, gid_text(at->gid, addr), x, qp);
 }
 
 static void heads(const struct svg *s)
@@ -362,12 +394,15 @@ static void heads(const struct svg *s)
 		naks += v->nak + v->rnr;
 		end_box(s->f, left_of(c), &v->side[0]);
 		end_box(s->f, right_of(c), &v->side[1]);
-		fprintf(s->f, "<text class=\"svc\" x=\"%.1f\" y=\"81\">%s</text>\n", (left_of(c) + right_of(c)) / 2, service_name(v->svc));
+		fprintf(s->f, "<text class=\"svc\" x=\"%.1f\" y=\"81\">%s</text>\n", (left_of(c) + right_of(c)) / 2,
+			service_name(v->svc));
 	}
 	fputs("<text class=\"title\" x=\"16\" y=\"28\">", s->f);
 	text(s->f, s->l->title, 70);
-	fprintf(s->f, "</text><text class=\"sub\" x=\"16\" y=\"45\">%" PRIu64 " packets in %s: %" PRIu64 " lost, %" PRIu64 " sent again, %" PRIu64
-		" NAKs</text>\n", packets, duration(buf, sizeof(buf), s->l->last - s->l->begin), gone, again, naks);
+	fprintf(s->f,
+		"</text><text class=\"sub\" x=\"16\" y=\"45\">%" PRIu64 " packets in %s: %" PRIu64 " lost, %" PRIu64
+		" sent again, %" PRIu64 " NAKs</text>\n",
+		packets, duration(buf, sizeof(buf), s->l->last - s->l->begin), gone, again, naks);
 }
 
 bool ladder_svg(const struct ladder *l, const struct ladder_style *style, FILE *f)
@@ -379,7 +414,9 @@ bool ladder_svg(const struct ladder *l, const struct ladder_style *style, FILE *
 		s.both_ends |= l->rung[i].arrived;
 	if (!rows_fold(&s.rows, l, style->unfold))
 		return false;
-	fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"pic%s\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n<style>\n",
+	fprintf(f,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"pic%s\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 "
+		"0 %.0f %.0f\">\n<style>\n",
 		style->theme == THEME_DARK ? " dark" : "", width, s.rows.height + HEAD, width, s.rows.height + HEAD);
 	ladder_css(f, style->theme == THEME_AUTO);
 	fputs("</style>\n<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", f);

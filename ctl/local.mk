@@ -3,6 +3,7 @@
 bin_PROGRAMS += rdmactl
 noinst_HEADERS += \
 	ctl/capfile.h \
+	ctl/check.def \
 	ctl/check_in.h \
 	ctl/command.def \
 	ctl/command.h \
@@ -16,7 +17,6 @@ noinst_HEADERS += \
 	ctl/ladder_live.h \
 	ctl/ladder_text.h \
 	ctl/metrics.h \
-	ctl/rule.def \
 	ctl/show.h \
 	ctl/source.h \
 	ctl/term.h \
@@ -59,6 +59,7 @@ rdmactl_SOURCES = \
 	ctl/top_take.c \
 	ctl/top_text.c \
 	ctl/trace.c \
+	ctl/usage.c \
 	ctl/why.c
 rdmactl_LDADD = liblab.a libproto.a $(YAML_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) -lm
 

@@ -2,7 +2,7 @@
 /*
  * metrics.c - `rdmactl stats --openmetrics`: a family for each counter and each number of objects, with a label for whose it is.
  *
- * What a family is called and means is a row here, or of stats.def; a row whose key the daemon does not tell has no samples, and
+ * The name and the meaning of a family are a row here, or of stats.def; a row whose key the daemon does not tell has no samples, and
  * is left out.
  */
 #include "metrics.h"
@@ -16,7 +16,7 @@
 enum kind { COUNTER, GAUGE };
 
 struct family {
-	const char *key;		/* in the dump */
+	const char *key; /* in the dump */
 	enum kind kind;
 	const char *help;
 };
@@ -90,15 +90,16 @@ static void head(const char *prefix, const struct family *f)
 }
 
 /* Each family with a sample of each member of list: name is the label's, and the member's key that has its value, or its place. */
-static void families(const char *prefix, const struct family *f, size_t n, const json_t *list, const char *name, const char *key,
-		     const char *part)
+static void families(const char *prefix, const struct family *f, size_t n, const json_t *list, const char *name,
+		     const char *key, const char *part)
 {
 	for (; n; n--, f++) {
 		bool first = true;
 		json_t *o;
 		size_t i;
 
-		json_array_foreach(list, i, o) {
+		json_array_foreach(list, i, o)
+		{
 			const json_t *v = json_object_get(part ? json_object_get(o, part) : o, f->key);
 			char place[24];
 

@@ -5,6 +5,6 @@
 
 #include <jansson.h>
 
-void metrics_print(const json_t *stats);	/* on stdout */
+void metrics_print(const json_t *stats); /* on stdout */
 
 #endif

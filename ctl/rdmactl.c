@@ -7,40 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <rdmad/msg.h>
-
 #include "command.h"
 #include "config.h"
 
 static const struct {
-	const char *name, *text;
-	char *full;		/* for what getopt() says */
+	const char *name;
+	char *full; /* for what getopt() says */
 	int (*main)(int argc, char **argv, const struct ask *);
 } commands[] = {
-#define COMMAND(name, text) { #name, text, "rdmactl " #name, name##_main },
+#define COMMAND(name, text) { #name, "rdmactl " #name, name##_main },
 #include "command.def"
 #undef COMMAND
 };
-
-static void usage(FILE *f)
-{
-	fputs("usage: rdmactl [options] COMMAND\n", f);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].text);
-	fputs("options:\n"
-	      "  -s, --socket PATH  the daemon's socket; @NAME is an abstract one (default: $RDMAD_SOCKET,\n"
-	      "                     then " RDMAD_SYSTEM_SOCKET ", then your private daemon)\n"
-	      "  -j, --json         print JSON\n"
-	      "  -V, --version      print the version\n"
-	      "  -h, --help         print this\n",
-	      f);
-}
-
-int rdmactl_usage(int status)
-{
-	usage(status ? stderr : stdout);
-	return status;
-}
 
 int main(int argc, char **argv)
 {
@@ -57,19 +35,11 @@ int main(int argc, char **argv)
 	/* A + in front: what follows the command is the command's. */
 	while ((c = getopt_long(argc, argv, "+s:jVh", longs, NULL)) >= 0) {
 		switch (c) {
-		case 's':
-			ask.socket = optarg;
-			break;
-		case 'j':
-			ask.json = true;
-			break;
-		case 'V':
-			puts("rdmactl " PACKAGE_VERSION);
-			return 0;
-		case 'h':
-			return rdmactl_usage(0);
-		default:
-			return rdmactl_usage(2);
+		case 's': ask.socket = optarg; break;
+		case 'j': ask.json = true; break;
+		case 'V': puts("rdmactl " PACKAGE_VERSION); return 0;
+		case 'h': return rdmactl_usage(0);
+		default: return rdmactl_usage(2);
 		}
 	}
 	argc -= optind;

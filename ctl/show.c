@@ -18,10 +18,7 @@ const char *show_str(const json_t *j, const char *key)
 	return s ? s : "";
 }
 
-long long show_num(const json_t *j, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(j, key));
-}
+long long show_num(const json_t *j, const char *key) { return (long long)json_integer_value(json_object_get(j, key)); }
 
 bool show_number(const char *text, uint32_t *n)
 {
@@ -76,16 +73,10 @@ int show_dump(int argc, char **argv, const struct ask *ask, uint32_t what, void 
 
 	while ((c = getopt_long(argc, argv, "s:jh", longs, NULL)) >= 0) {
 		switch (c) {
-		case 's':
-			a.socket = optarg;
-			break;
-		case 'j':
-			a.json = true;
-			break;
-		case 'h':
-			return rdmactl_usage(0);
-		default:
-			return rdmactl_usage(2);
+		case 's': a.socket = optarg; break;
+		case 'j': a.json = true; break;
+		case 'h': return rdmactl_usage(0);
+		default: return rdmactl_usage(2);
 		}
 	}
 	if (optind != argc)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROOM	(256u << 10)
+#define ROOM (256u << 10)
 
 bool source_open(struct source *s, const char *name)
 {
@@ -21,10 +21,7 @@ bool source_open(struct source *s, const char *name)
 	return fd >= 0;
 }
 
-void source_use(struct source *s, const char *name, int fd)
-{
-	*s = (struct source){ .name = name, .fd = fd };
-}
+void source_use(struct source *s, const char *name, int fd) { *s = (struct source){ .name = name, .fd = fd }; }
 
 void source_close(struct source *s)
 {
@@ -83,14 +80,12 @@ enum source_what source_next(struct source *s, struct pcapng_item *item)
 			if (w != SOURCE_PACKET)
 				return w;
 			continue;
-		case PCAPNG_BAD:
-			return failed(s, item->why ? item->why : "no capture");
+		case PCAPNG_BAD: return failed(s, item->why ? item->why : "no capture");
 		case PCAPNG_PACKET:
 			s->at += item->used;
 			s->drops += item->drops;
 			return SOURCE_PACKET;
-		default:
-			s->at += item->used;
+		default: s->at += item->used;
 		}
 	}
 }

@@ -10,21 +10,21 @@
 #include "../lab/pcapng.h"
 
 struct source {
-	const char *name;	/* for messages */
+	const char *name; /* for messages */
 	int fd;
 	uint8_t *buf;
 	size_t at, end, room;
 	bool ended;
 	struct pcapng_reader reader;
-	char error[160];	/* why source_next() has said SOURCE_ERROR */
-	uint64_t drops;		/* packets that the capture knows to have lost */
+	char error[160]; /* why source_next() has said SOURCE_ERROR */
+	uint64_t drops;  /* packets that the capture knows to have lost */
 };
 
 enum source_what { SOURCE_END, SOURCE_PACKET, SOURCE_WAIT, SOURCE_ERROR };
 
 /* A file's name, - is standard input.  false: it cannot be opened; source.error. */
 bool source_open(struct source *, const char *name);
-void source_use(struct source *, const char *name, int fd);	/* takes fd */
+void source_use(struct source *, const char *name, int fd); /* takes fd */
 void source_close(struct source *);
 
 /*

@@ -12,7 +12,8 @@ static void show_object(const json_t *j)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach((json_t *)j, key, v) {
+	json_object_foreach((json_t *)j, key, v)
+	{
 		if (json_is_string(v))
 			printf("  %-24s %s\n", key, json_string_value(v));
 		else if (json_is_integer(v))
@@ -25,12 +26,14 @@ static void show(const json_t *j)
 	size_t i;
 	json_t *o;
 
-	json_array_foreach(json_object_get(j, "devices"), i, o) {
+	json_array_foreach(json_object_get(j, "devices"), i, o)
+	{
 		printf("%s\n", show_str(o, "name"));
 		show_object(json_object_get(o, "counters"));
 		show_object(json_object_get(o, "objects"));
 	}
-	json_array_foreach(json_object_get(j, "shards"), i, o) {
+	json_array_foreach(json_object_get(j, "shards"), i, o)
+	{
 		printf("shard %zu\n", i);
 		show_object(o);
 	}
@@ -43,8 +46,11 @@ static void show(const json_t *j)
 int stats_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "socket", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' }, { "openmetrics", no_argument, NULL, 'o' },
-		{ "help", no_argument, NULL, 'h' }, { 0 },
+		{ "socket", required_argument, NULL, 's' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "openmetrics", no_argument, NULL, 'o' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	struct ask a = *ask;
 	bool metrics = false;
@@ -56,9 +62,7 @@ int stats_main(int argc, char **argv, const struct ask *ask)
 		case 's': a.socket = optarg; break;
 		case 'j': a.json = true; break;
 		case 'o': metrics = true; break;
-		case 'h':
-			puts("usage: rdmactl [-s SOCKET] stats [--json | --openmetrics]");
-			return 0;
+		case 'h': puts("usage: rdmactl [-s SOCKET] stats [--json | --openmetrics]"); return 0;
 		default: return rdmactl_usage(2);
 		}
 	}

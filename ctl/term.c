@@ -12,8 +12,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define ENTER	"\033[?1049h\033[?25l"		/* the other screen, no cursor */
-#define LEAVE	"\033[0m\033[?25h\033[?1049l"
+#define ENTER "\033[?1049h\033[?25l" /* the other screen, no cursor */
+#define LEAVE "\033[0m\033[?25h\033[?1049l"
 
 static struct termios before;
 static volatile sig_atomic_t taken, ended, stopped;
@@ -56,7 +56,7 @@ static bool enter(void)
 
 static void on_end(int sig) { ended = sig; }
 static void on_stop(int sig) { stopped = sig; }
-static void on_size(int sig) { }
+static void on_size(int) {}
 
 /* A crash shall not leave a terminal behind that shows nothing. */
 static void on_crash(int sig)

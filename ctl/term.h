@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-bool term_begin(void);		/* false: there is no terminal; errno */
+bool term_begin(void); /* false: there is no terminal; errno */
 void term_end(void);
 void term_size(int *columns, int *lines);
 

@@ -14,8 +14,8 @@
 
 struct options {
 	struct ask ask;
-	long rounds;		/* 0: without end */
-	double every;		/* seconds */
+	long rounds;  /* 0: without end */
+	double every; /* seconds */
 	enum top_sort sort;
 };
 
@@ -24,9 +24,11 @@ static void usage(FILE *f)
 	fputs("usage: rdmactl [-s SOCKET] top [options]\n"
 	      "Shows the queue pairs of a running rdmad, the busiest first; q quits.\n"
 	      "  -d, --delay SECONDS   between two rounds (default: 1)\n"
-	      "  -n, --rounds N        N rounds of plain text, for pipes; so it is without end if there is no terminal\n"
+	      "  -n, --rounds N        N rounds of plain text, for pipes; so it is without end if there is no "
+	      "terminal\n"
 	      "  -o, --sort KEY        rate, again, flight, qpn or program\n"
-	      "Exit status: 0; 1 no daemon answered in the last round; 2 the command line.\n", f);
+	      "Exit status: 0; 1 no daemon answered in the last round; 2 the command line.\n",
+	      f);
 }
 
 /* ---- plain text ----------------------------------------------------------------- */
@@ -75,7 +77,7 @@ static int batch(const struct options *o)
 
 /* ---- a terminal --------------------------------------------------------------------- */
 
-/* What daemon_find() and its like say goes into a string while the screen is ours. */
+/* Messages of daemon_find() and its like go into a string while the screen is ours. */
 struct said {
 	char *text;
 	size_t len;
@@ -116,7 +118,7 @@ static void screen(const struct options *o, const struct top_sample *s, bool goo
 	} else {
 		fflush(said->f);
 		fprintf(f, "\3no rdmad answers; trying again every %.3g s, q quits\2\n\n", o->every);
-		for (size_t i = 0, at = 0; i < said->len; i++) {	/* long lines are wrapped */
+		for (size_t i = 0, at = 0; i < said->len; i++) { /* long lines are wrapped */
 			at = said->text[i] == '\n' ? 0 : at + 1;
 			if (at > (size_t)columns) {
 				putc('\n', f);
@@ -133,9 +135,12 @@ static void screen(const struct options *o, const struct top_sample *s, bool goo
 static bool key(struct options *o, int c, bool *paused)
 {
 	switch (c) {
-	case 'q': case 'Q': case 27: return false;
+	case 'q':
+	case 'Q':
+	case 27: return false;
 	case 's': o->sort = (o->sort + 1) % SORTS; break;
-	case 'p': case ' ': *paused = !*paused; break;
+	case 'p':
+	case ' ': *paused = !*paused; break;
 	case '+': o->every = o->every < 30 ? o->every * 2 : o->every; break;
 	case '-': o->every = o->every > 0.2 ? o->every / 2 : o->every; break;
 	}
@@ -151,7 +156,8 @@ static double seconds(void)
 }
 
 /* Of a sample, in the order that is shown; the sample itself stays in that of numbers. */
-static void ordered(const struct options *o, const struct top_sample *s, bool good, bool paused, const struct said *said)
+static void ordered(const struct options *o, const struct top_sample *s, bool good, bool paused,
+		    const struct said *said)
 {
 	struct top_sample shown = *s;
 
@@ -180,7 +186,7 @@ static int live(struct options *o, struct said *said)
 				top_free(&old);
 				old = now;
 			}
-			next = t + (old.at && good && !next ? 0.2 : o->every);	/* rates soon */
+			next = t + (old.at > 0 && good && next <= 0 ? 0.2 : o->every); /* rates soon */
 		}
 		ordered(o, &old, good, paused, said);
 		c = term_key((int)((next > t ? next - t : 0.5) * 1000) + 1);
@@ -231,8 +237,9 @@ static bool option(struct options *o, int c)
 int top_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "socket", required_argument, NULL, 's' }, { "delay", required_argument, NULL, 'd' }, { "rounds", required_argument, NULL, 'n' },
-		{ "sort", required_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "socket", required_argument, NULL, 's' }, { "delay", required_argument, NULL, 'd' },
+		{ "rounds", required_argument, NULL, 'n' }, { "sort", required_argument, NULL, 'o' },
+		{ "help", no_argument, NULL, 'h' },         { 0 },
 	};
 	struct options o = { .ask = *ask, .every = 1 };
 	struct said said = { 0 };

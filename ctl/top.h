@@ -16,23 +16,23 @@ struct top_qp {
 	char device[64], program[32], peer[48], type[12], state[8];
 	uint32_t qpn, dest_qpn;
 	long long pid;
-	uint64_t tx, rx, packets, retrans, rnrs;	/* counters */
+	uint64_t tx, rx, packets, retrans, rnrs; /* counters */
 	double tx_rate, rx_rate, packet_rate, retrans_rate;
 	uint64_t window, inflight;
-	unsigned sends, recvs, retries, retry_max;	/* retries: used since the last answer */
-	bool fresh;					/* was not there in the sample before */
+	unsigned sends, recvs, retries, retry_max; /* retries: used since the last answer */
+	bool fresh;                                /* was not there in the sample before */
 };
 
 struct top_sample {
-	double at;		/* seconds */
+	double at; /* seconds */
 	struct top_qp *qp;
 	size_t n;
 	char version[32];
 	unsigned devices;
-	uint64_t sum[6];	/* top_sums[] over all devices */
+	uint64_t sum[6]; /* top_sums[] over all devices */
 	double rate[6];
 };
-extern const char *const top_sums[6];		/* names of counters */
+extern const char *const top_sums[6]; /* names of counters */
 
 /* Asks the daemon; rates are those since *old, if it is not empty.  false: no answer; why is on stderr. */
 bool top_take(struct top_sample *, int *fd, const struct ask *, const struct top_sample *old);

@@ -9,7 +9,8 @@
 #include "show.h"
 #include "top.h"
 
-const char *const top_sums[6] = { "completer_retry_err", "rcvd_rnr_err", "rcvd_seq_err", "local_ack_timeout", "retry_exceeded_err", "icrc_err" };
+const char *const top_sums[6] = { "completer_retry_err", "rcvd_rnr_err",       "rcvd_seq_err",
+				  "local_ack_timeout",   "retry_exceeded_err", "icrc_err" };
 
 void top_free(struct top_sample *s)
 {
@@ -80,7 +81,7 @@ static void rates(struct top_sample *s, const struct top_sample *old)
 		q->packet_rate = rate(q->packets, o->packets, t);
 		q->retrans_rate = rate(q->retrans, o->retrans, t);
 	}
-	for (unsigned i = 0; i < 6 && old->at; i++)
+	for (unsigned i = 0; i < 6 && old->at > 0; i++)
 		s->rate[i] = rate(s->sum[i], old->sum[i], t);
 }
 
@@ -98,15 +99,13 @@ static bool dumps(struct top_sample *s, json_t *qps, json_t *stats)
 	s->qp = calloc(s->n + 1, sizeof(*s->qp));
 	if (!s->qp)
 		return false;
-	json_array_foreach(list, i, j)
-		qp_get(&s->qp[i], j);
+	json_array_foreach(list, i, j) qp_get(&s->qp[i], j);
 	qsort(s->qp, s->n, sizeof(*s->qp), by_qpn);
 	copy(s->version, sizeof(s->version), json_object_get(stats, "daemon"), "version");
 	list = json_object_get(stats, "devices");
 	s->devices = (unsigned)json_array_size(list);
-	json_array_foreach(list, i, j)
-		for (unsigned k = 0; k < 6; k++)
-			s->sum[k] += (uint64_t)show_num(json_object_get(j, "counters"), top_sums[k]);
+	json_array_foreach(list, i, j) for (unsigned k = 0; k < 6; k++)
+		s->sum[k] += (uint64_t)show_num(json_object_get(j, "counters"), top_sums[k]);
 	return true;
 }
 
@@ -141,7 +140,7 @@ bool top_take(struct top_sample *s, int *fd, const struct ask *ask, const struct
 
 static double busy(const struct top_qp *q) { return q->tx_rate + q->rx_rate; }
 
-#define DOWN(a, b)	((a) > (b) ? -1 : (a) < (b))
+#define DOWN(a, b) ((a) > (b) ? -1 : (a) < (b))
 
 static int by_rate(const void *va, const void *vb)
 {

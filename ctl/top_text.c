@@ -4,7 +4,7 @@
 
 #include "top.h"
 
-#define WIDE	106
+#define WIDE 106
 
 static const char *const sort_names[SORTS] = { "rate", "sent again", "in flight", "QP number", "program" };
 
@@ -37,19 +37,22 @@ static const char *kind(char *buf, size_t len, const struct top_qp *q)
 static void line(const struct top_qp *q, FILE *f, bool wide, bool marks)
 {
 	char tx[16], rx[16], pk[16], fl[16], ag[16], rn[16], wi[16], st[24];
-	bool bad = !strcmp(q->state, "ERR") || !strcmp(q->state, "SQE"), busy = q->packet_rate > 0, worse = q->retrans_rate > 0;
+	bool bad = !strcmp(q->state, "ERR") || !strcmp(q->state, "SQE"), busy = q->packet_rate > 0,
+	     worse = q->retrans_rate > 0;
 	char retry[16] = "-";
 
 	if (q->retry_max)
 		snprintf(retry, sizeof(retry), "%u/%u", q->retries, q->retry_max);
 	if (marks && (bad || worse || !busy))
 		putc(bad || worse ? 3 : 4, f);
-	fprintf(f, "%-11.11s %7lld %#8x %-10.10s %5s %5s %5s %5s %5s %5s %4s", q->program, q->pid, q->qpn, kind(st, sizeof(st), q),
-		q->fresh ? "new" : brief(tx, sizeof(tx), q->tx_rate), q->fresh ? "-" : brief(rx, sizeof(rx), q->rx_rate),
-		q->fresh ? "-" : brief(pk, sizeof(pk), q->packet_rate), brief(fl, sizeof(fl), (double)q->inflight), retry,
-		brief(ag, sizeof(ag), (double)q->retrans), brief(rn, sizeof(rn), (double)q->rnrs));
+	fprintf(f, "%-11.11s %7lld %#8x %-10.10s %5s %5s %5s %5s %5s %5s %4s", q->program, q->pid, q->qpn,
+		kind(st, sizeof(st), q), q->fresh ? "new" : brief(tx, sizeof(tx), q->tx_rate),
+		q->fresh ? "-" : brief(rx, sizeof(rx), q->rx_rate),
+		q->fresh ? "-" : brief(pk, sizeof(pk), q->packet_rate), brief(fl, sizeof(fl), (double)q->inflight),
+		retry, brief(ag, sizeof(ag), (double)q->retrans), brief(rn, sizeof(rn), (double)q->rnrs));
 	if (wide) {
-		fprintf(f, " %6s %5u %5u  ", q->window ? brief(wi, sizeof(wi), (double)q->window) : "-", q->sends, q->recvs);
+		fprintf(f, " %6s %5u %5u  ", q->window ? brief(wi, sizeof(wi), (double)q->window) : "-", q->sends,
+			q->recvs);
 		if (*q->peer)
 			fprintf(f, "%s %#x", q->peer, q->dest_qpn);
 		else
@@ -72,7 +75,8 @@ static void heading(const struct top_sample *s, FILE *f, enum top_sort sort, boo
 		busy += s->qp[i].packet_rate > 0;
 	}
 	fprintf(f, "rdmad %s: %u device%s, %zu QP%s, %u busy; sent %sB/s, received %sB/s\n", s->version, s->devices,
-		s->devices == 1 ? "" : "s", s->n, s->n == 1 ? "" : "s", busy, brief(a, sizeof(a), tx), brief(b, sizeof(b), rx));
+		s->devices == 1 ? "" : "s", s->n, s->n == 1 ? "" : "s", busy, brief(a, sizeof(a), tx),
+		brief(b, sizeof(b), rx));
 	for (unsigned i = 0; i < 4; i++)
 		brief(n[i], sizeof(n[i]), s->rate[i]);
 	fprintf(f, "per second: %s go back, %s RNR NAK, %s NAK, %s timeout; order: %s\n", n[0], n[1], n[2], n[3],
@@ -86,8 +90,9 @@ void top_text(const struct top_sample *s, FILE *f, int columns, int lines, enum 
 	size_t shown = s->n, room = lines > 4 ? (size_t)lines - 4 : 1;
 
 	heading(s, f, sort, marks);
-	fprintf(f, "%-11s %7s %8s %-10s %5s %5s %5s %5s %5s %5s %4s%s%s\n", "PROGRAM", "PID", "QPN", "TYPE STATE", "TX/s", "RX/s", "PKT/s", "FLY",
-		"RETRY", "AGAIN", "RNR", wide ? " WINDOW SENDS RECVS  PEER" : "", marks ? "\2" : "");
+	fprintf(f, "%-11s %7s %8s %-10s %5s %5s %5s %5s %5s %5s %4s%s%s\n", "PROGRAM", "PID", "QPN", "TYPE STATE",
+		"TX/s", "RX/s", "PKT/s", "FLY", "RETRY", "AGAIN", "RNR", wide ? " WINDOW SENDS RECVS  PEER" : "",
+		marks ? "\2" : "");
 	if (lines && shown > room)
 		shown = room - 1;
 	for (size_t i = 0; i < shown; i++)

@@ -2,7 +2,7 @@
 /*
  * trace.c - `rdmactl trace [-f] [-p] [QP]`: the flight recorder, a line a record.
  *
- * One connection: the daemon remembers how far it was read, and records each train as long as it is there.
+ * One connection: the daemon remembers how far it was read, and records each burst as long as it is there.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -13,16 +13,17 @@
 #include "daemon.h"
 #include "show.h"
 
-#define LOOK_MS	50
+#define LOOK_MS 50
 
 static int trace_usage(int status)
 {
 	fputs("usage: rdmactl trace [options] [QP]\n"
-	      "What happened to the queue pairs: changes of state, first packets, timeouts, what was sent again, NAKs, errors.\n"
+	      "What happened to the queue pairs: changes of state, first packets, timeouts, what was sent again, NAKs, "
+	      "errors.\n"
 	      "  QP                 of this queue pair only (0x12 or 18)\n"
 	      "options:\n"
 	      "  -f, --follow       go on until the daemon ends or ^C\n"
-	      "  -p, --packets      with -f: each train of packets, too\n"
+	      "  -p, --packets      with -f: each burst of packets, too\n"
 	      "  -s, --socket PATH  the daemon's socket\n"
 	      "  -j, --json         print JSON, one record a line\n"
 	      "  -h, --help         print this\n",
@@ -38,7 +39,8 @@ static int print(const json_t *j, bool as_json)
 
 	if (lost && !as_json)
 		printf("... %lld records were overwritten before they were read\n", lost);
-	json_array_foreach(json_object_get(j, "records"), i, r) {
+	json_array_foreach(json_object_get(j, "records"), i, r)
+	{
 		if (as_json) {
 			json_dumpf(r, stdout, JSON_COMPACT);
 			putchar('\n');
@@ -55,7 +57,7 @@ static int follow(int fd, uint32_t qpn, bool on, bool packets, bool as_json)
 	int status;
 
 	for (bool first = true;; first = false) {
-		json_t *j = daemon_dump_of(fd, DUMP_TRACE, qpn, packets ? DUMP_TRAINS : 0);
+		json_t *j = daemon_dump_of(fd, DUMP_TRACE, qpn, packets ? DUMP_BURSTS : 0);
 		size_t n = json_array_size(json_object_get(j, "records"));
 
 		if (!j)
@@ -72,9 +74,9 @@ static int follow(int fd, uint32_t qpn, bool on, bool packets, bool as_json)
 int trace_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "follow", no_argument, NULL, 'f' },	 { "packets", no_argument, NULL, 'p' },
+		{ "follow", no_argument, NULL, 'f' },       { "packets", no_argument, NULL, 'p' },
 		{ "socket", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },	 { 0 },
+		{ "help", no_argument, NULL, 'h' },         { 0 },
 	};
 	struct ask a = *ask;
 	bool on = false, packets = false;

@@ -42,10 +42,11 @@ static void print(const json_t *list, bool brief)
 	size_t i;
 	json_t *c;
 
-	json_array_foreach(list, i, c) {
+	json_array_foreach(list, i, c)
+	{
 		if (brief)
-			printf("%s%s%s: %s\n", show_str(c, "program"), *show_str(c, "device") ? " " : "", show_str(c, "device"),
-			       show_str(c, "text"));
+			printf("%s%s%s: %s\n", show_str(c, "program"), *show_str(c, "device") ? " " : "",
+			       show_str(c, "device"), show_str(c, "text"));
 		else
 			printf("%s%s", i ? "\n" : "", show_str(c, "report"));
 	}
@@ -56,9 +57,12 @@ static void print(const json_t *list, bool brief)
 int why_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "all", no_argument, NULL, 'a' },	 { "last", required_argument, NULL, 'n' },
-		{ "brief", no_argument, NULL, 'b' },	 { "socket", required_argument, NULL, 's' },
-		{ "json", no_argument, NULL, 'j' },	 { "help", no_argument, NULL, 'h' },
+		{ "all", no_argument, NULL, 'a' },
+		{ "last", required_argument, NULL, 'n' },
+		{ "brief", no_argument, NULL, 'b' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	struct ask a = *ask;

@@ -14,13 +14,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cma.h"
-#include "conf.h"
+#include "cma/cma.h"
+#include "base/conf.h"
 #include "config.h"
-#include "ctl.h"
-#include "fault_verb.h"
-#include "log.h"
-#include "net.h"
+#include "control/ctl.h"
+#include "control/fault_verb.h"
+#include "control/gid.h"
+#include "control/hooks.h"
+#include "base/held.h"
+#include "base/log.h"
+#include "shard/net.h"
+#include "shard/thread.h"
 
 struct options {
 	const char *config, *socket, *io, *shards, *fault, *seed, *level;
@@ -36,25 +40,33 @@ static void usage(FILE *f)
 	      "  -f, --foreground       nothing: rdmad always stays in the foreground\n"
 	      "      --io KIND          auto (default), uring or epoll\n"
 	      "      --shards N         threads of the data path; 0 (default): chosen by the number of cores\n"
-	      "      --fault RULES      disturb packets on purpose: a file (rdmad-fault(5)), or loss=1%,... (rdmad(8))\n"
+	      "      --fault RULES      disturb packets on purpose: a file (rdmad-fault(5)), or loss=1%,... "
+	      "(rdmad(8))\n"
 	      "      --fault-seed N     instead of the seed in that file\n"
 	      "  -l, --log-level LEVEL  error, warning, notice (default), info or debug\n"
 	      "  -t, --check-config     read the configuration, say what is wrong with it, and end\n"
 	      "  -V, --version          print the version\n"
-	      "  -h, --help             print this\n", f);
+	      "  -h, --help             print this\n",
+	      f);
 }
 
 static int options_read(struct options *o, int argc, char **argv)
 {
 	enum { OPT_IO = 256, OPT_SHARDS, OPT_FAULT, OPT_SEED };
 	static const struct option longs[] = {
-		{ "config", required_argument, NULL, 'c' }, { "socket", required_argument, NULL, 's' },
-		{ "private", no_argument, NULL, 'p' }, { "foreground", no_argument, NULL, 'f' },
-		{ "io", required_argument, NULL, OPT_IO }, { "shards", required_argument, NULL, OPT_SHARDS },
-		{ "fault", required_argument, NULL, OPT_FAULT }, { "fault-seed", required_argument, NULL, OPT_SEED },
-		 { "log-level", required_argument, NULL, 'l' },
-		{ "check-config", no_argument, NULL, 't' }, { "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' }, { 0 },
+		{ "config", required_argument, NULL, 'c' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "private", no_argument, NULL, 'p' },
+		{ "foreground", no_argument, NULL, 'f' },
+		{ "io", required_argument, NULL, OPT_IO },
+		{ "shards", required_argument, NULL, OPT_SHARDS },
+		{ "fault", required_argument, NULL, OPT_FAULT },
+		{ "fault-seed", required_argument, NULL, OPT_SEED },
+		{ "log-level", required_argument, NULL, 'l' },
+		{ "check-config", no_argument, NULL, 't' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	int c;
 
@@ -70,15 +82,9 @@ static int options_read(struct options *o, int argc, char **argv)
 		case OPT_SEED: o->seed = optarg; break;
 		case 'l': o->level = optarg; break;
 		case 't': o->check = true; break;
-		case 'V':
-			puts("rdmad " PACKAGE_VERSION);
-			exit(0);
-		case 'h':
-			usage(stdout);
-			exit(0);
-		default:
-			usage(stderr);
-			return 2;
+		case 'V': puts("rdmad " PACKAGE_VERSION); exit(0);
+		case 'h': usage(stdout); exit(0);
+		default: usage(stderr); return 2;
 		}
 	}
 	if (optind < argc) {
@@ -118,8 +124,10 @@ static bool options_apply(const struct options *o, struct conf *conf)
 	char *end;
 
 	if (o->socket) {
-		if ((o->socket[0] != '/' && o->socket[0] != '@') || !o->socket[1] || strlen(o->socket) >= CONF_SOCKET_LEN)
-			return bad_option("socket", o->socket, "give an absolute path (at most 107 characters), or @NAME");
+		if ((o->socket[0] != '/' && o->socket[0] != '@') || !o->socket[1] ||
+		    strlen(o->socket) >= CONF_SOCKET_LEN)
+			return bad_option("socket", o->socket,
+					  "give an absolute path (at most 107 characters), or @NAME");
 		snprintf(conf->socket, sizeof(conf->socket), "%s", o->socket);
 	}
 	if (o->io && !conf_io_parse(o->io, &conf->io))
@@ -202,7 +210,9 @@ static int serve(const struct conf *conf, bool private)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	held_begin();
 	descriptors_raise();
+	control_hooks();
 	err = ctl_listen(loop, conf, private);
 	if (err) {
 		/* Two were started for the same user at once: the other one serves. */
@@ -234,7 +244,7 @@ static int serve(const struct conf *conf, bool private)
 	gid_stop(loop);
 out_shards:
 	shards_stop();
-	ctl_close(loop);
+	ctl_close();
 out_loop:
 	ev_loop_destroy(loop);
 	return status;

@@ -9,12 +9,12 @@
 
 #include "../proto/bytes.h"
 
-#define ETH_LEN		14u
-#define IP4_LEN		20u
-#define IP6_LEN		40u
-#define UDP_LEN		8u
-#define PORT		4791u
-#define PROTO_UDP	17u
+#define ETH_LEN   14u
+#define IP4_LEN   20u
+#define IP6_LEN   40u
+#define UDP_LEN   8u
+#define PORT      4791u
+#define PROTO_UDP 17u
 
 static uint16_t fold(uint64_t sum)
 {
@@ -78,7 +78,7 @@ static void ip4_put(uint8_t *p, const struct dress *d)
 	p[1] = r->tclass;
 	be16_put(p + 2, (uint32_t)(IP4_LEN + UDP_LEN + d->len));
 	be16_put(p + 4, d->ip_id);
-	p[6] = 0x40;			/* DF */
+	p[6] = 0x40; /* DF */
 	p[8] = r->hop_limit ? r->hop_limit : 64;
 	p[9] = PROTO_UDP;
 	memcpy(p + 12, r->sgid + 12, 4);

@@ -14,15 +14,15 @@
 
 #include "../proto/burst.h"
 
-#define DRESS_MAX	62u		/* bytes of headers, at most */
+#define DRESS_MAX 62u /* bytes of headers, at most */
 
 struct dress {
 	const struct route *route;
 	uint16_t sport, ip_id;
-	const uint8_t *data;		/* the UDP payload ... */
-	size_t caplen;			/* ... as far as it is there ... */
-	size_t len;			/* ... and as long as it was */
-	uint16_t sum;			/* if not all is there: of all of it */
+	const uint8_t *data; /* the UDP payload ... */
+	size_t caplen;       /* ... as far as it is there ... */
+	size_t len;          /* ... and as long as it was */
+	uint16_t sum;        /* if not all is there: of all of it */
 };
 
 /* The frame, caplen and the headers, in out with room for it; its length. */

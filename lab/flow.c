@@ -9,8 +9,8 @@
 
 #include "../proto/opcode.h"
 
-#define COUNT_MIN	1024u
-#define COUNT_MAX	65536u	/* PSNs that are remembered of a stream; of older ones it is said that they came twice */
+#define COUNT_MIN 1024u
+#define COUNT_MAX 65536u /* PSNs that are remembered of a stream; of older ones it is said that they came twice */
 
 static void flow_free(struct flow *f)
 {
@@ -84,7 +84,7 @@ uint32_t *flow_count(struct flow *f, unsigned rule)
 
 /* ---- transmissions ------------------------------------------------------------------------ */
 
-/* What is too far back to be remembered so far has come once. */
+/* A packet too far back to be remembered counts as one that has come once. */
 static bool stream_grow(struct stream *s, uint32_t size)
 {
 	uint8_t *v = calloc(1, size);
@@ -133,13 +133,10 @@ static unsigned stream_note(struct stream *s, psn_t p)
 
 static enum tap_kind kind_of(uint8_t opcode)
 {
-	switch (opcode_get(opcode)->kind) {
-	case KIND_RESP:
-	case KIND_ATOMIC_ACK:
-		return TAP_RESPONSE;
-	case KIND_ACK:
-	case KIND_CNP:
-		return TAP_ACK;
+	switch (opcode_get(opcode)->role) {
+	case ROLE_RESPONSE: return TAP_RESPONSE;
+	case ROLE_ACK:
+	case ROLE_NOTE: return TAP_ACK;
 	}
 	return TAP_REQUEST;
 }

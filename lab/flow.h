@@ -10,16 +10,16 @@
 
 #include "tap.h"
 
-#define FLOW_SWALLOWS	8u
+#define FLOW_SWALLOWS 8u
 
 struct stream {
-	uint8_t *count;		/* ring by PSN: transmissions of those in (max - size, max] */
+	uint8_t *count; /* ring by PSN: transmissions of those in (max - size, max] */
 	uint32_t size;
-	psn_t first, max;	/* seen first; the newest one */
-	bool muted;		/* what is behind mute is dropped, until that comes again */
+	psn_t first, max; /* seen first; the newest one */
+	bool muted;       /* what is behind mute is dropped, until that comes again */
 	psn_t mute;
 	unsigned mute_rule;
-	mono_t hold_until;	/* nothing goes on before */
+	mono_t hold_until; /* nothing goes on before */
 	unsigned hold_rule;
 };
 
@@ -32,13 +32,13 @@ struct swallow {
 };
 
 struct flow {
-	struct flow *next;	/* same hash */
+	struct flow *next; /* same hash */
 	unsigned device;
 	uint32_t qpn;
 	struct stream stream[2][TAP_KINDS];
 	struct swallow swallow[FLOW_SWALLOWS];
 	unsigned swallow_n;
-	uint32_t *count;	/* per rule id: matches, for rules that count each QP on its own */
+	uint32_t *count; /* per rule id: matches, for rules that count each QP on its own */
 	unsigned count_n;
 };
 
@@ -51,7 +51,7 @@ struct flows {
 	void *host;
 };
 
-void flows_fini(struct flows *);	/* it may be used again */
+void flows_fini(struct flows *); /* it may be used again */
 
 /* Fills in what tap_pkt says of its QP.  NULL: the packet is of no QP that is known, or there is no memory. */
 struct flow *flow_note(struct flows *, struct tap_pkt *);
@@ -59,7 +59,10 @@ struct flow *flow_note(struct flows *, struct tap_pkt *);
 void flow_gone(struct flows *, unsigned device, uint32_t qpn);
 
 /* Which of its streams a packet is in. */
-static inline struct stream *flow_stream(struct flow *f, const struct tap_pkt *p) { return &f->stream[p->dir][p->kind]; }
+static inline struct stream *flow_stream(struct flow *f, const struct tap_pkt *p)
+{
+	return &f->stream[p->dir][p->kind];
+}
 
 /* The counter of a rule for this QP; NULL: no memory. */
 uint32_t *flow_count(struct flow *, unsigned rule);

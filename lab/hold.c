@@ -12,8 +12,15 @@ struct parcel *parcel_new(const struct hold *h, const struct tap_pkt *p)
 	if (!c)
 		return NULL;
 	*c = (struct parcel){
-		.at = p->now, .device = p->device, .dir = p->dir, .kind = p->kind, .qpn = p->qpn, .local = p->local, .to = -1,
-		.route = *p->route, .len = p->len,
+		.at = p->now,
+		.device = p->device,
+		.dir = p->dir,
+		.kind = p->kind,
+		.qpn = p->qpn,
+		.local = p->local,
+		.to = -1,
+		.route = *p->route,
+		.len = p->len,
 	};
 	memcpy(c->data, p->data, p->len);
 	return c;
@@ -51,8 +58,8 @@ void hold_passed(struct hold *h, const struct tap_pkt *p)
 
 	while (*at) {
 		c = *at;
-		if (!c->behind || c->device != p->device || c->dir != p->dir || c->kind != p->kind || c->qpn != p->qpn ||
-		    --c->behind) {
+		if (!c->behind || c->device != p->device || c->dir != p->dir || c->kind != p->kind ||
+		    c->qpn != p->qpn || --c->behind) {
 			at = &c->next;
 			continue;
 		}

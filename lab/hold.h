@@ -12,29 +12,29 @@
 struct parcel {
 	struct parcel *next;
 	mono_t at;
-	unsigned behind;		/* so many others are to go first; 0: only the time counts */
+	unsigned behind; /* so many others are to go first; 0: only the time counts */
 	unsigned device;
-	enum tap_dir dir;		/* which tap it has passed */
+	enum tap_dir dir; /* which tap it has passed */
 	enum tap_kind kind;
 	uint32_t qpn;
 	bool local;
-	int to;				/* out, local: the index of the device it goes to; -1: to the wire */
-	bool made;			/* no HCA sent it */
-	bool bad;			/* its ICRC is wrong */
+	int to;    /* out, local: the index of the device it goes to; -1: to the wire */
+	bool made; /* no HCA sent it */
+	bool bad;  /* its ICRC is wrong */
 	struct route route;
 	char text[RULE_TEXT];
 	size_t len;
-	uint8_t data[];			/* with the ICRC */
+	uint8_t data[]; /* with the ICRC */
 };
 
 struct hold {
 	struct parcel *first;
-	size_t len;			/* bytes in all */
+	size_t len; /* bytes in all */
 };
 
 /* Of p's bytes, which tap_bytes() has made.  NULL: no memory, or more than HOLD_LEN is held. */
 struct parcel *parcel_new(const struct hold *, const struct tap_pkt *p);
-#define HOLD_LEN	(64u << 20)
+#define HOLD_LEN (64u << 20)
 
 void hold_put(struct hold *, struct parcel *);
 /* The next one whose time has come, for the caller to free(); NULL: none. */

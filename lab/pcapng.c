@@ -126,8 +126,8 @@ size_t pcapng_put_section(uint8_t *out, size_t room, const char *app, const char
 
 	begin(&o, out, room, BLOCK_SECTION);
 	put32(&o, PCAPNG_ORDER);
-	put32(&o, 1);			/* version 1.0 */
-	put64(&o, UINT64_MAX);		/* length: not known */
+	put32(&o, 1);          /* version 1.0 */
+	put64(&o, UINT64_MAX); /* length: not known */
 	put_opt_text(&o, OPT_COMMENT, comment);
 	put_opt_text(&o, OPT_SHB_APP, app);
 	return end(&o);

@@ -25,8 +25,8 @@ enum {
 	OPT_ISB_DROP = 5,
 };
 
-#define PCAPNG_ORDER	0x1a2b3c4du
-#define PCAP_MICRO	0xa1b2c3d4u
-#define PCAP_NANO	0xa1b23c4du
+#define PCAPNG_ORDER 0x1a2b3c4du
+#define PCAP_MICRO   0xa1b2c3d4u
+#define PCAP_NANO    0xa1b23c4du
 
 #endif

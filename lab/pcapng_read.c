@@ -7,17 +7,14 @@
 #include "../proto/bytes.h"
 #include "pcapng_fmt.h"
 
-#define NS	1000000000u
+#define NS 1000000000u
 
 static uint32_t get16(const struct pcapng_reader *r, const uint8_t *p)
 {
 	return r->big ? be16_get(p) : (uint32_t)(p[0] | p[1] << 8);
 }
 
-static uint32_t get32(const struct pcapng_reader *r, const uint8_t *p)
-{
-	return r->big ? be32_get(p) : le32_get(p);
-}
+static uint32_t get32(const struct pcapng_reader *r, const uint8_t *p) { return r->big ? be32_get(p) : le32_get(p); }
 
 static uint64_t get64(const struct pcapng_reader *r, const uint8_t *p)
 {
@@ -224,7 +221,7 @@ static enum pcapng_kind block(struct pcapng_reader *r, const uint8_t *data, size
 		return more(it, 12);
 	body = data + 8;
 	type = get32(r, data);
-	if (type == BLOCK_SECTION) {		/* the same in both byte orders, and the order of what follows */
+	if (type == BLOCK_SECTION) { /* the same in both byte orders, and the order of what follows */
 		if (le32_get(body) != PCAPNG_ORDER && be32_get(body) != PCAPNG_ORDER)
 			return bad(it, "not a section of pcapng");
 		r->big = be32_get(body) == PCAPNG_ORDER;
@@ -258,7 +255,8 @@ static enum pcapng_kind old_head(struct pcapng_reader *r, const uint8_t *data, s
 	if (len < 24)
 		return more(it, 24);
 	it->used = 24;
-	r->iface[0] = (struct pcapng_iface){ .link = get32(r, data + 20) & 0x0fffffff, .snaplen = get32(r, data + 16),
+	r->iface[0] = (struct pcapng_iface){ .link = get32(r, data + 20) & 0x0fffffff,
+					     .snaplen = get32(r, data + 16),
 					     .tsresol = r->nano ? 9 : 6 };
 	r->begun = true;
 	return PCAPNG_SECTION;
@@ -285,7 +283,7 @@ static enum pcapng_kind old_packet(struct pcapng_reader *r, const uint8_t *data,
 	return PCAPNG_PACKET;
 }
 
-/* What kind of capture it is. */
+/* Finds out which kind of capture it is. */
 static enum pcapng_kind head(struct pcapng_reader *r, const uint8_t *data, size_t len, struct pcapng_item *it)
 {
 	uint32_t le, be;

@@ -9,18 +9,20 @@
 
 #include "../proto/aeth.h"
 
-#define QPS	4096u		/* places for QPs; one that finds its place taken takes it over */
-#define ECN_CE	3u
+#define QPS    4096u /* places for QPs; one that finds its place taken takes it over */
+#define ECN_CE 3u
 
-/* What a responder's next NAK is about. */
+/* The subject of a responder's next NAK. */
 struct about {
 	uint32_t qpn;
 	uint8_t device;
-	uint32_t got;		/* PSN of the packet that was not expected */
-	uint16_t fault;		/* row + 1; 0: none */
+	uint32_t got;   /* PSN of the packet that was not expected */
+	uint16_t fault; /* row + 1; 0: none */
 };
 
-struct remark { struct about qp[QPS]; };
+struct remark {
+	struct about qp[QPS];
+};
 
 struct remark *remark_new(void) { return calloc(1, sizeof(struct remark)); }
 void remark_free(struct remark *r) { free(r); }
@@ -68,17 +70,8 @@ static struct about *about(struct remark *r, unsigned device, uint32_t qpn)
 	return a;
 }
 
-static bool is_answer(const struct burst *b)
-{
-	uint8_t kind = opcode_get(b->op_first)->kind;
-
-	return kind == KIND_RESP || kind == KIND_ACK || kind == KIND_ATOMIC_ACK;
-}
-
-static bool reliable(const struct burst *b)
-{
-	return SVC_OF(b->op_first) == SVC_RC || SVC_OF(b->op_first) == SVC_XRC;
-}
+static bool is_answer(const struct burst *b) { return op_answers(opcode_get(b->op_first)); }
+static bool reliable(const struct burst *b) { return SVC_OF(b->op_first) == SVC_RC || SVC_OF(b->op_first) == SVC_XRC; }
 
 static void ecn(const struct burst *b, struct remark_text *t)
 {
@@ -95,7 +88,7 @@ static void rnr(const struct burst *b, struct remark_text *t)
 	remark_add(t, "RNR NAK: wait %u.%02u ms", (unsigned)(us / 1000), (unsigned)(us % 1000 / 10));
 }
 
-/* What the name of a NAK says but the word itself. */
+/* The name of a NAK without the word NAK. */
 static const char *nak_kind(uint8_t syndrome)
 {
 	const char *name = aeth_name(syndrome);
@@ -112,7 +105,8 @@ static void nak_out(struct remark *r, unsigned device, uint32_t qpn, const struc
 	if (aeth_type(b->syndrome) == AETH_RNR_NAK)
 		rnr(b, t);
 	else if (aeth_code(b->syndrome) != NAK_PSN_SEQ)
-		remark_add(t, "NAK: %s%s%s", nak_kind(b->syndrome), a->fault ? ": " : "", a->fault ? hca_fault_text(a->fault - 1u) : "");
+		remark_add(t, "NAK: %s%s%s", nak_kind(b->syndrome), a->fault ? ": " : "",
+			   a->fault ? hca_fault_text(a->fault - 1u) : "");
 	else if (a->got)
 		remark_add(t, "NAK: expected %u, got %u", b->psn.v, a->got - 1);
 	else
@@ -121,8 +115,8 @@ static void nak_out(struct remark *r, unsigned device, uint32_t qpn, const struc
 	a->fault = 0;
 }
 
-void remark_out(struct remark *r, const struct hca *h, unsigned device, uint32_t qpn, const struct burst *b, unsigned times,
-		struct remark_text *t)
+void remark_out(struct remark *r, const struct hca *h, unsigned device, uint32_t qpn, const struct burst *b,
+		unsigned times, struct remark_text *t)
 {
 	struct qp_info info;
 
@@ -150,7 +144,10 @@ void remark_before(struct remark_mark *m, const struct hca *h)
 }
 
 /* Counters that say all there is to say. */
-static const struct { enum hca_stat stat; const char *text; } plain[] = {
+static const struct {
+	enum hca_stat stat;
+	const char *text;
+} plain[] = {
 	{ HCA_STAT_IMPLIED_NAK, "implied NAK: a response before it was lost" },
 	{ HCA_STAT_STALE_RESP, "old or out of order, ignored" },
 	{ HCA_STAT_MALFORMED, "dropped: malformed" },
@@ -165,13 +162,12 @@ static const struct { enum hca_stat stat; const char *text; } plain[] = {
 
 static void duplicate(const struct burst *b, struct remark_text *t)
 {
-	uint8_t kind = opcode_get(b->op_first)->kind;
-
-	remark_add(t, kind == KIND_SEND || kind == KIND_WRITE ? "duplicate, ignored" : "duplicate, answered as before");
+	remark_add(t, opcode_get(b->op_first)->role == ROLE_MESSAGE ? "duplicate, ignored"
+								    : "duplicate, answered as before");
 }
 
-static void gap(struct remark *r, const struct hca *h, unsigned device, uint32_t qpn, const struct burst *b, struct remark_text *t,
-		bool first)
+static void gap(struct remark *r, const struct hca *h, unsigned device, uint32_t qpn, const struct burst *b,
+		struct remark_text *t, bool first)
 {
 	struct qp_info info;
 
@@ -189,7 +185,8 @@ static void refused(struct remark *r, unsigned device, uint32_t qpn, unsigned fa
 		remark_add(t, "the queue pair goes to ERR: %s", hca_fault_text(fault));
 		return;
 	}
-	remark_add(t, "%s: %s", strncmp(name, "RESP_", 5) || fault + 1 == FAULT_RESP_RNR ? "dropped" : "refused", hca_fault_text(fault));
+	remark_add(t, "%s: %s", strncmp(name, "RESP_", 5) || fault + 1 == FAULT_RESP_RNR ? "dropped" : "refused",
+		   hca_fault_text(fault));
 	about(r, device, qpn)->fault = (uint16_t)(fault + 1);
 }
 
@@ -199,20 +196,15 @@ static void nak_in(const struct burst *b, struct remark_text *t)
 	if (opcode_get(b->op_first)->kind != KIND_ACK || !reliable(b))
 		return;
 	switch (aeth_type(b->syndrome)) {
-	case AETH_RNR_NAK:
-		rnr(b, t);
-		break;
+	case AETH_RNR_NAK: rnr(b, t); break;
 	case AETH_NAK:
 		if (aeth_code(b->syndrome) == NAK_PSN_SEQ)
 			remark_add(t, "NAK: expected %u", b->psn.v);
 		else
 			remark_add(t, "NAK: %s", nak_kind(b->syndrome));
 		break;
-	case AETH_RESERVED:
-		remark_add(t, "a syndrome that does not exist: %#x", b->syndrome);
-		break;
-	case AETH_ACK:
-		break;
+	case AETH_RESERVED: remark_add(t, "a syndrome that does not exist: %#x", b->syndrome); break;
+	case AETH_ACK: break;
 	}
 }
 

@@ -3,7 +3,7 @@
  * remark.h - what is remarkable about a packet, in words: retransmissions, NAKs and why, waits, what the receiver did with a
  * duplicate.
  *
- * What an HCA made of a packet is not asked of it: its counters are looked at before and after, and the one that moved
+ * The HCA is not asked what it made of a packet: its counters are looked at before and after, and the one that moved
  * tells.  So the transport has nothing to do for this, whether anybody looks or not.
  */
 #ifndef LAB_REMARK_H
@@ -16,10 +16,10 @@
 #include "../proto/fault.h"
 #include "../proto/hca.h"
 
-#define REMARK_LEN	512u
+#define REMARK_LEN 512u
 
 struct remark_text {
-	char s[REMARK_LEN];		/* lines between '\n's; not ended by 0 */
+	char s[REMARK_LEN]; /* lines between '\n's; not ended by 0 */
 	size_t n;
 };
 
@@ -32,14 +32,14 @@ struct remark_mark {
 	uint64_t fault[FAULT_END];
 };
 
-struct remark;			/* of one shard: remembers for each QP what the next NAK is about */
+struct remark; /* of one shard: remembers for each QP what the next NAK is about */
 
-struct remark *remark_new(void);	/* NULL: no memory */
+struct remark *remark_new(void); /* NULL: no memory */
 void remark_free(struct remark *);
 
 /* A packet that the HCA sends; times: it was sent so often before. */
-void remark_out(struct remark *, const struct hca *, unsigned device, uint32_t qpn, const struct burst *, unsigned times,
-		struct remark_text *);
+void remark_out(struct remark *, const struct hca *, unsigned device, uint32_t qpn, const struct burst *,
+		unsigned times, struct remark_text *);
 /* A packet that comes in: before the HCA has it, and after. */
 void remark_before(struct remark_mark *, const struct hca *);
 void remark_after(struct remark *, const struct remark_mark *, const struct hca *, unsigned device, uint32_t qpn,

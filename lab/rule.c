@@ -94,7 +94,7 @@ bool rule_matches(const struct rules *rs, const struct rule *r, const struct tap
 	if (!in_range(&r->psn, p->b->psn.v) || (is_said(&r->rel) && (!p->has_rel || !in_range(&r->rel, p->rel))))
 		return false;
 	return (!is_said(&r->iter) || (p->iter && in_range(&r->iter, p->iter))) &&
-	       in_range(&r->ns, (int64_t)(p->now.ns - r->added.ns));
+	       in_range(&r->ns, (int64_t)mono_since(p->now, r->added));
 }
 
 /* Of those that match: is it this one's turn? */
@@ -110,7 +110,8 @@ static bool is_chosen(struct rule *r, struct flow *f, uint64_t *dice)
 
 /* ---- what it does ------------------------------------------------------------------------- */
 
-static void say(struct rule_verdict *v, const struct rule *r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(struct rule_verdict *v, const struct rule *r, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 static void say(struct rule_verdict *v, const struct rule *r, const char *fmt, ...)
 {
 	size_t at = strlen(v->text);
@@ -135,7 +136,10 @@ static void answer(struct rule_verdict *v, enum rule_answer how, uint8_t syndrom
 	v->syndrome = syndrome;
 }
 
-/* What follows an answered request would be out of order for who gave the answer: it is silent until that comes again. */
+/*
+ * Packets behind an answered request would be out of order for the side that gave the answer: it is silent until the
+ * request comes again.
+ */
 static void mute(struct flow *f, const struct tap_pkt *p, const struct rule *r)
 {
 	struct stream *s = flow_stream(f, p);
@@ -147,41 +151,51 @@ static void mute(struct flow *f, const struct tap_pkt *p, const struct rule *r)
 
 static bool is_request(const struct tap_pkt *p) { return p->known && p->iter && p->kind == TAP_REQUEST; }
 
-/* Only of a reliable QP's requests; false: this packet is none. */
-static bool act_answer(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
+/* The next three are for a reliable QP's requests only; false: this packet is none. */
+static bool act_rnr(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p,
+		    struct rule_verdict *v)
 {
-	unsigned kind = opcode_get(p->b->op_first)->kind;
 	char ns[32];
 
 	if (!f || !is_request(p))
 		return false;
-	switch (a->kind) {
-	case ACT_RNR:
-		answer(v, ANSWER_RNR, aeth_rnr((uint8_t)a->n));
-		mute(f, p, r);
-		rule_ns_text(ns, sizeof(ns), rnr_timer_ns((uint8_t)a->n));
-		say(v, r, "answered with RNR NAK (%s)", ns);
-		break;
-	case ACT_NAK:
-		answer(v, ANSWER_NAK, aeth_nak((enum nak_code)a->n));
-		mute(f, p, r);
-		say(v, r, "answered with %s", aeth_name(v->syndrome));
-		break;
-	default:
-		if (kind != KIND_SEND && kind != KIND_WRITE)
-			return false;
-		answer(v, ANSWER_ACK, aeth_ack());
-		say(v, r, "acknowledged, and dropped,");
-	}
+	answer(v, ANSWER_RNR, aeth_rnr((uint8_t)a->n));
+	mute(f, p, r);
+	rule_ns_text(ns, sizeof(ns), rnr_timer_ns((uint8_t)a->n));
+	say(v, r, "answered with RNR NAK (%s)", ns);
 	return true;
 }
 
-static bool act_swallow(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
+static bool act_nak(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p,
+		    struct rule_verdict *v)
+{
+	if (!f || !is_request(p))
+		return false;
+	answer(v, ANSWER_NAK, aeth_nak((enum nak_code)a->n));
+	mute(f, p, r);
+	say(v, r, "answered with %s", aeth_name(v->syndrome));
+	return true;
+}
+
+static bool act_ghost(struct rule *r, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
+{
+	if (!f || !is_request(p) || opcode_get(p->b->op_first)->role != ROLE_MESSAGE)
+		return false;
+	answer(v, ANSWER_ACK, aeth_ack());
+	say(v, r, "acknowledged, and dropped,");
+	return true;
+}
+
+static bool act_swallow(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p,
+			struct rule_verdict *v)
 {
 	if (!f || !is_request(p) || f->swallow_n == FLOW_SWALLOWS)
 		return false;
 	f->swallow[f->swallow_n++] = (struct swallow){
-		.dir = p->dir == TAP_OUT ? TAP_IN : TAP_OUT, .psn = p->b->psn, .n = a->n, .rule = r->id,
+		.dir = p->dir == TAP_OUT ? TAP_IN : TAP_OUT,
+		.psn = p->b->psn,
+		.n = a->n,
+		.rule = r->id,
 	};
 	say(v, r, "its ACK is to be dropped");
 	return true;
@@ -193,7 +207,7 @@ static bool act_rate(struct rule *r, const struct rule_act *a, const struct tap_
 
 	if (mono_before(r->busy_until, p->now))
 		r->busy_until = p->now;
-	wait = r->busy_until.ns - p->now.ns;
+	wait = mono_since(r->busy_until, p->now);
 	if (a->queue && (double)wait * (double)a->rate / 8e9 > (double)a->queue) {
 		v->drop = true;
 		say(v, r, "dropped, the queue is full,");
@@ -207,7 +221,8 @@ static bool act_rate(struct rule *r, const struct rule_act *a, const struct tap_
 	return wait;
 }
 
-static void event_put(struct rules *rs, const struct rule *r, const struct rule_act *a, unsigned device, uint32_t qpn, mono_t now)
+static void event_put(struct rules *rs, const struct rule *r, const struct rule_act *a, unsigned device, uint32_t qpn,
+		      mono_t now)
 {
 	struct rule_event e = { .kind = a->kind, .rule = r->id, .qpn = qpn };
 
@@ -245,6 +260,19 @@ static bool act_late(struct rule *r, const struct rule_act *a, struct rule_verdi
 	return true;
 }
 
+static bool act_hold(struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p,
+		     struct rule_verdict *v)
+{
+	if (!f || mono_before(p->now, flow_stream(f, p)->hold_until))
+		return false;
+	flow_stream(f, p)->hold_until = mono_add(p->now, a->ns);
+	flow_stream(f, p)->hold_rule = r->id;
+	v->late_ns = a->ns;
+	say(v, r, "held");
+	return true;
+}
+
+/* No default: the compiler tells of an action on packets that is not here. */
 static bool act(struct rules *rs, struct rule *r, const struct rule_act *a, struct flow *f, const struct tap_pkt *p,
 		struct rule_verdict *v, uint64_t *dice)
 {
@@ -258,45 +286,40 @@ static bool act(struct rules *rs, struct rule *r, const struct rule_act *a, stru
 		v->copy_ns = a->ns;
 		say(v, r, "sent %u times", v->copies + 1);
 		return true;
-	case ACT_DELAY:
-		return act_late(r, a, v, dice);
+	case ACT_DELAY: return act_late(r, a, v, dice);
 	case ACT_REORDER:
 		v->behind = a->n;
 		v->late_ns += a->ns;
 		say(v, r, "put behind the next %u", a->n);
 		return true;
-	case ACT_CORRUPT:
-		return act_corrupt(r, a, v, dice);
+	case ACT_CORRUPT: return act_corrupt(r, a, v, dice);
 	case ACT_ECN:
 		v->ecn = true;
 		say(v, r, "marked as having met congestion");
 		return true;
-	case ACT_RATE:
-		return act_rate(r, a, p, v);
+	case ACT_RATE: return act_rate(r, a, p, v);
 	case ACT_BLACKHOLE:
 		r->black_until = a->ns ? mono_add(p->now, a->ns) : MONO_NEVER;
 		v->drop = true;
 		say(v, r, "swallowed");
 		return true;
-	case ACT_RNR:
-	case ACT_NAK:
-	case ACT_GHOST_ACK:
-		return act_answer(r, a, f, p, v);
-	case ACT_SWALLOW_ACK:
-		return act_swallow(r, a, f, p, v);
-	case ACT_HOLD:
-		if (!f || mono_before(p->now, flow_stream(f, p)->hold_until))
-			return false;
-		flow_stream(f, p)->hold_until = mono_add(p->now, a->ns);
-		flow_stream(f, p)->hold_rule = r->id;
-		v->late_ns = a->ns;
-		say(v, r, "held");
-		return true;
-	default:
+	case ACT_RNR: return act_rnr(r, a, f, p, v);
+	case ACT_NAK: return act_nak(r, a, f, p, v);
+	case ACT_GHOST_ACK: return act_ghost(r, f, p, v);
+	case ACT_SWALLOW_ACK: return act_swallow(r, a, f, p, v);
+	case ACT_HOLD: return act_hold(r, a, f, p, v);
+#define CASE_PACKET(name)
+#define CASE_DEVICE(name)                      case ACT_##name:
+#define CASE_QP(name)                          case ACT_##name:
+#define ACT(name, about, value, without, word) CASE_##about(name)
+#include "act.def"
+#undef ACT
 		event_put(rs, r, a, p->device, p->qpn, p->now);
 		say(v, r, "%s", rule_act_word(a->kind));
 		return true;
+	case ACTS: break;
 	}
+	return false;
 }
 
 /* ---- what earlier packets left behind --------------------------------------------------------- */
@@ -359,7 +382,7 @@ static const struct rule *left_behind(struct rules *rs, struct flow *f, const st
 	}
 	r = mono_before(p->now, s->hold_until) ? rule_get(rs, s->hold_rule) : NULL;
 	if (r) {
-		v->late_ns = s->hold_until.ns - p->now.ns;
+		v->late_ns = mono_since(s->hold_until, p->now);
 		say(v, r, "held");
 	}
 	return r;
@@ -464,7 +487,8 @@ mono_t rules_deadline(const struct rules *rs)
 	return t;
 }
 
-bool rule_about_qp(const struct rules *rs, const struct rule_event *e, unsigned device, uint32_t qpn, const struct tap_qp *qp)
+bool rule_about_qp(const struct rules *rs, const struct rule_event *e, unsigned device, uint32_t qpn,
+		   const struct tap_qp *qp)
 {
 	const struct rule *r = rule_get(rs, e->rule);
 

@@ -15,113 +15,119 @@
 #include "flow.h"
 #include "tap.h"
 
-#define RULE_NAME	48u
-#define RULE_ACTS	4u
-#define RULE_DEVICES	32u
-#define RULE_TEXT	200u	/* of a comment */
-#define RULES_MAX	256u
-#define RULES_LOG	4096u	/* decisions that are remembered */
+#define RULE_NAME    48u
+#define RULE_ACTS    4u
+#define RULE_DEVICES 32u
+#define RULE_TEXT    200u /* of a comment */
+#define RULES_MAX    256u
+#define RULES_LOG    4096u /* decisions that are remembered */
 
 enum rule_act_kind {
-#define ACT(name, word, text) ACT_##name,
+#define ACT(name, about, value, without, word) ACT_##name,
 #include "act.def"
 #undef ACT
 	ACTS
 };
 
+/* What an action is about. */
+enum rule_about { ABOUT_PACKET, ABOUT_DEVICE, ABOUT_QP };
+
 enum rule_where { WHERE_PAYLOAD, WHERE_HEADER, WHERE_ICRC, WHERE_ANY };
 
 struct rule_act {
 	enum rule_act_kind kind;
-	uint64_t ns, jitter_ns;		/* DELAY; BLACKHOLE, HOLD, PORT_DOWN: how long, 0: for ever; DUPLICATE, REORDER: when at the latest */
-	uint64_t rate, queue;		/* RATE: bits a second; bytes that wait at most, 0: no bound */
-	uint32_t n;			/* DUPLICATE, REORDER, SWALLOW_ACK: how many; CORRUPT: bits; RNR: timer code; NAK: code */
-	enum rule_where where;		/* CORRUPT */
-	int32_t byte;			/* CORRUPT: this one, xor'ed with n; -1: any */
-	bool fix;			/* CORRUPT: the ICRC is made to fit */
+	uint64_t ns,
+		jitter_ns; /* DELAY; BLACKHOLE, HOLD, PORT_DOWN: how long, 0: for ever; DUPLICATE, REORDER: when at the latest */
+	uint64_t rate, queue; /* RATE: bits a second; bytes that wait at most, 0: no bound */
+	uint32_t n;           /* DUPLICATE, REORDER, SWALLOW_ACK: how many; CORRUPT: bits; RNR: timer code; NAK: code */
+	enum rule_where where; /* CORRUPT */
+	int32_t byte;          /* CORRUPT: this one, xor'ed with n; -1: any */
+	bool fix;              /* CORRUPT: the ICRC is made to fit */
 };
 
-struct rule_range { int64_t from, to; };
+struct rule_range {
+	int64_t from, to;
+};
 
 struct rule {
-	unsigned id;			/* 1, 2, ... in the order of coming; never twice */
-	unsigned line;			/* of its text */
+	unsigned id;   /* 1, 2, ... in the order of coming; never twice */
+	unsigned line; /* of its text */
 	char name[RULE_NAME];
-	uint64_t owner;			/* of rules_add() */
+	uint64_t owner; /* of rules_add() */
 	uint64_t seed;
 	mono_t added;
-	uint32_t qp_base[RULE_DEVICES];	/* QPs that the devices had made by then */
+	uint32_t qp_base[RULE_DEVICES]; /* QPs that the devices had made by then */
 
 	/* Which packets. */
-	char device[64];		/* empty: any */
-	char prog[64];			/* empty: any */
-	uint32_t qpn;			/* 0: any */
-	struct rule_range nth_qp, psn, rel, iter;	/* to < from: any */
-	unsigned dirs;			/* bit per enum tap_dir */
-	unsigned paths;			/* 1 wire, 2 local */
-	uint32_t ops;			/* bit per operation; all: not said */
-	unsigned services;		/* bit per service (opcode >> 5) */
-	unsigned syndromes;		/* of acknowledgements: 1 ACK, 2 NAK, 4 RNR NAK */
-	bool cm;			/* those of QP 1 */
+	char device[64];                          /* empty: any */
+	char prog[64];                            /* empty: any */
+	uint32_t qpn;                             /* 0: any */
+	struct rule_range nth_qp, psn, rel, iter; /* to < from: any */
+	unsigned dirs;                            /* bit per enum tap_dir */
+	unsigned paths;                           /* 1 wire, 2 local */
+	uint32_t ops;                             /* bit per operation; all: not said */
+	unsigned services;                        /* bit per service (opcode >> 5) */
+	unsigned syndromes;                       /* of acknowledgements: 1 ACK, 2 NAK, 4 RNR NAK */
+	bool cm;                                  /* those of QP 1 */
 	bool cnp;
 
 	/* Which of these. */
-	struct rule_range nth;		/* 1 is the first */
-	uint64_t every;			/* 0: each */
-	uint64_t share;			/* of 2^53; 2^53: all */
-	struct rule_range ns;		/* since it was added */
-	uint64_t times;			/* at most; 0: any number */
-	bool each_qp;			/* nth and every count for each QP */
+	struct rule_range nth; /* 1 is the first */
+	uint64_t every;        /* 0: each */
+	uint64_t share;        /* of 2^53; 2^53: all */
+	struct rule_range ns;  /* since it was added */
+	uint64_t times;        /* at most; 0: any number */
+	bool each_qp;          /* nth and every count for each QP */
 
-	bool timed;			/* no packets, but a moment: at */
+	bool timed; /* no packets, but a moment: at */
 	uint64_t at_ns;
 	bool done;
 
 	struct rule_act act[RULE_ACTS];
 	unsigned act_n;
 
-	uint64_t seen, hits;		/* packets that match; that it acted on */
+	uint64_t seen, hits; /* packets that match; that it acted on */
 	mono_t black_until;
-	mono_t busy_until;		/* RATE: when the last byte has left */
+	mono_t busy_until; /* RATE: when the last byte has left */
 };
 
-/* What a rule says is to happen besides packets. */
+/* Events other than packets that a rule makes. */
 struct rule_event {
-	enum rule_act_kind kind;	/* PORT_DOWN and what is behind it */
+	enum rule_act_kind kind; /* not one ABOUT_PACKET */
 	unsigned rule;
-	uint32_t devices;		/* bit per index; with a QP, one bit */
-	uint32_t qpn;			/* QP_FATAL, CQ_OVERRUN: of this one; 0: of all that match rule's QP */
+	uint32_t devices; /* bit per index; with a QP, one bit */
+	uint32_t qpn;     /* QP_FATAL, CQ_OVERRUN: of this one; 0: of all that match rule's QP */
 };
 
 enum rule_answer { ANSWER_NONE, ANSWER_RNR, ANSWER_NAK, ANSWER_ACK };
 
 struct rule_verdict {
 	bool drop;
-	unsigned copies;		/* of it, besides, each copy_ns later */
+	unsigned copies; /* of it, besides, each copy_ns later */
 	uint64_t copy_ns;
-	uint64_t late_ns;		/* it goes on so much later */
-	unsigned behind;		/* or once so many others of its stream have: whichever comes first */
+	uint64_t late_ns; /* it goes on so much later */
+	unsigned behind;  /* or once so many others of its stream have: whichever comes first */
 	bool ecn;
 	const struct rule_act *corrupt;
-	uint64_t dice;			/* for rule_corrupt() */
-	enum rule_answer answer;	/* to who sent it; the packet is dropped */
+	uint64_t dice;           /* for rule_corrupt() */
+	enum rule_answer answer; /* to who sent it; the packet is dropped */
 	uint8_t syndrome;
-	char text[RULE_TEXT];		/* what rules did: empty: nothing */
+	char text[RULE_TEXT]; /* what rules did: empty: nothing */
 };
 
 /* One line of the list of decisions. */
 struct rule_note {
-	uint64_t n;			/* 1, 2, ... */
+	uint64_t n; /* 1, 2, ... */
 	mono_t at;
 	unsigned rule, device;
 	enum tap_dir dir;
 	bool local, known, has_rel;
 	uint8_t opcode;
-	uint32_t nth, qpn, dqpn;	/* nth: since the rule was added */
+	uint32_t nth, qpn, dqpn; /* nth: since the rule was added */
 	psn_t psn;
 	int32_t rel;
 	unsigned iter;
-	bool event;			/* no packet: text only */
+	bool event; /* no packet: text only */
 	char text[96];
 };
 
@@ -129,29 +135,29 @@ struct rules {
 	struct rule *v[RULES_MAX];
 	unsigned n;
 	unsigned last_id;
-	const char *device[RULE_DEVICES];	/* names, by the host */
+	const char *device[RULE_DEVICES]; /* names, by the host */
 	unsigned device_n;
-	mono_t port_down[RULE_DEVICES];	/* until then; zero: up */
+	mono_t port_down[RULE_DEVICES]; /* until then; zero: up */
 	struct rule_event event[32];
 	unsigned event_n;
-	struct rule_note *note;		/* ring of RULES_LOG */
-	uint64_t note_n;		/* since the beginning */
+	struct rule_note *note; /* ring of RULES_LOG */
+	uint64_t note_n;        /* since the beginning */
 };
 
-void rules_fini(struct rules *);	/* it may be used again */
+void rules_fini(struct rules *); /* it may be used again */
 
-/* What is wrong with a text. */
+/* An error in a text. */
 struct rule_error {
-	unsigned line;			/* 0: nowhere in particular */
+	unsigned line; /* 0: nowhere in particular */
 	char text[240];
 };
 
-/* What rules are added under. */
+/* The terms under which rules are added. */
 struct rule_host {
-	uint64_t owner;			/* rules_clear() takes all of one */
-	const uint64_t *seed;		/* instead of the text's own; NULL */
+	uint64_t owner;       /* rules_clear() takes all of one */
+	const uint64_t *seed; /* instead of the text's own; NULL */
 	mono_t now;
-	const uint32_t *qp_base;	/* RULE_DEVICES of them; NULL: zeros */
+	const uint32_t *qp_base; /* RULE_DEVICES of them; NULL: zeros */
 };
 
 /* All of a text, or nothing of it: how many rules there are in it, or -1 and *err. */
@@ -167,7 +173,8 @@ bool rules_event(struct rules *, struct rule_event *, mono_t now);
 mono_t rules_deadline(const struct rules *);
 
 /* Does the QP belong to those that the rule of the event is about? */
-bool rule_about_qp(const struct rules *, const struct rule_event *, unsigned device, uint32_t qpn, const struct tap_qp *);
+bool rule_about_qp(const struct rules *, const struct rule_event *, unsigned device, uint32_t qpn,
+		   const struct tap_qp *);
 
 /* Spoils len bytes of a packet, ICRC and all, as the verdict says; afterwards it may or may not be a packet. */
 void rule_corrupt(const struct rule_verdict *, const struct route *, uint8_t *pkt, size_t len);
@@ -180,7 +187,8 @@ size_t rule_answer(const struct rule_verdict *, const struct tap_pkt *p, uint32_
 
 /* Text for people. */
 const char *rule_act_word(enum rule_act_kind);
-void rule_about(const struct rule *, char *text, size_t len);	/* "drop", "delay 5 ms, then ecn" */
+enum rule_about rule_act_about(enum rule_act_kind);
+void rule_about(const struct rule *, char *text, size_t len); /* "drop", "delay 5 ms, then ecn" */
 /* The note n (1 is the first ever) as a line; what differs between two runs of the same packets is left out.  false: forgotten. */
 bool rules_note(const struct rules *, uint64_t n, char *text, size_t len);
 void rules_log(struct rules *, const struct rule *, const struct tap_pkt *, mono_t now, const char *text);

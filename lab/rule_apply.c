@@ -49,7 +49,7 @@ void rule_corrupt(const struct rule_verdict *v, const struct route *route, uint8
 		pkt[at + (size_t)a->byte % n] ^= (uint8_t)a->n;
 	} else {
 		for (unsigned k = 0; k < a->n; k++) {
-			/* What no ICRC covers would do no harm. */
+			/* Damage to bytes that no ICRC covers would do no harm. */
 			do
 				i = at + draw(&state) % n;
 			while (i == BTH_ECN);
@@ -63,8 +63,13 @@ void rule_corrupt(const struct rule_verdict *v, const struct route *route, uint8
 size_t rule_answer(const struct rule_verdict *v, const struct tap_pkt *p, uint32_t to, struct route *back, uint8_t *pkt)
 {
 	struct burst b = {
-		.op_first = (uint8_t)(SVC_OF(p->b->op_first) | OP_ACKNOWLEDGE), .migreq = true, .pkey = p->b->pkey, .dqpn = to,
-		.psn = p->b->psn, .n = 1, .syndrome = v->syndrome,
+		.op_first = (uint8_t)(SVC_OF(p->b->op_first) | OP_ACKNOWLEDGE),
+		.migreq = true,
+		.pkey = p->b->pkey,
+		.dqpn = to,
+		.psn = p->b->psn,
+		.n = 1,
+		.syndrome = v->syndrome,
 	};
 	size_t len;
 

@@ -8,33 +8,36 @@
 
 #include "../proto/aeth.h"
 
-#define COPIES_MOST	100u
-#define BEHIND_MOST	10000u
-#define WITHIN_NS	10000000u	/* a packet that none overtakes goes on then */
-#define RNR_TIMER	12u		/* 0.64 ms */
+#define COPIES_MOST 100u
+#define BEHIND_MOST 10000u
+#define WITHIN_NS   10000000u /* a packet that none overtakes goes on then */
+#define RNR_TIMER   12u       /* 0.64 ms */
 
-static bool ns_of(struct reader *rd, const struct node *n, void *act) { return get_ns(rd, n, &((struct rule_act *)act)->ns); }
+static bool ns_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_ns(rd, n, &((struct rule_act *)act)->ns);
+}
 
 static bool jitter_of(struct reader *rd, const struct node *n, void *act)
 {
 	return get_ns(rd, n, &((struct rule_act *)act)->jitter_ns);
 }
 
-/* ---- one function for each action that has more to say -------------------------------------------- */
+/* ---- values of act.def: what actions have more to say -------------------------------------------- */
 
 static bool copies_of(struct reader *rd, const struct node *n, void *act)
 {
 	return get_u32(rd, n, 1, COPIES_MOST, "copies", &((struct rule_act *)act)->n);
 }
 
-static bool duplicate(struct reader *rd, const struct node *n, void *act)
+static bool value_duplicate(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "copies", copies_of }, { "after", ns_of }, { NULL, NULL } };
 
 	return node_is_map(n) ? node_map(rd, n, "duplicate", keys, act) : copies_of(rd, n, act);
 }
 
-static bool delay(struct reader *rd, const struct node *n, void *act)
+static bool value_delay(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "time", ns_of }, { "jitter", jitter_of }, { NULL, NULL } };
 
@@ -46,7 +49,7 @@ static bool behind_of(struct reader *rd, const struct node *n, void *act)
 	return get_u32(rd, n, 1, BEHIND_MOST, "behind", &((struct rule_act *)act)->n);
 }
 
-static bool reorder(struct reader *rd, const struct node *n, void *act)
+static bool value_reorder(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "behind", behind_of }, { "within", ns_of }, { NULL, NULL } };
 
@@ -95,11 +98,11 @@ static bool icrc_of(struct reader *rd, const struct node *n, void *act)
 	return true;
 }
 
-static bool corrupt(struct reader *rd, const struct node *n, void *act)
+static bool value_corrupt(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = {
-		{ "where", where_of }, { "bits", bits_of }, { "byte", byte_of }, { "xor", xor_of }, { "icrc", icrc_of },
-		{ NULL, NULL },
+		{ "where", where_of }, { "bits", bits_of }, { "byte", byte_of },
+		{ "xor", xor_of },     { "icrc", icrc_of }, { NULL, NULL },
 	};
 
 	return node_is_map(n) ? node_map(rd, n, "corrupt", keys, act) : where_of(rd, n, act);
@@ -115,7 +118,7 @@ static bool queue_of(struct reader *rd, const struct node *n, void *act)
 	return get_size(rd, n, &((struct rule_act *)act)->queue);
 }
 
-static bool rate(struct reader *rd, const struct node *n, void *act)
+static bool value_rate(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "limit", limit_of }, { "queue", queue_of }, { NULL, NULL } };
 
@@ -124,39 +127,41 @@ static bool rate(struct reader *rd, const struct node *n, void *act)
 	return ((struct rule_act *)act)->rate || node_bad(rd, n, "rate has a limit");
 }
 
-static bool rnr(struct reader *rd, const struct node *n, void *act)
+static bool value_rnr(struct reader *rd, const struct node *n, void *act)
 {
 	return get_u32(rd, n, 0, 31, "the RNR timer", &((struct rule_act *)act)->n);
 }
 
-static bool nak(struct reader *rd, const struct node *n, void *act)
+static bool value_nak(struct reader *rd, const struct node *n, void *act)
 {
 	static const char *const words[] = {
-		[NAK_PSN_SEQ] = "sequence", [NAK_INV_REQ] = "invalid-request", [NAK_REM_ACCESS] = "remote-access",
-		[NAK_REM_OP] = "remote-operation", [NAK_INV_RD_REQ] = "invalid-rd-request",
+		[NAK_PSN_SEQ] = "sequence",
+		[NAK_INV_REQ] = "invalid-request",
+		[NAK_REM_ACCESS] = "remote-access",
+		[NAK_REM_OP] = "remote-operation",
+		[NAK_INV_RD_REQ] = "invalid-rd-request",
 	};
 
 	return get_word(rd, n, "NAK", words, sizeof(words) / sizeof(*words), &((struct rule_act *)act)->n);
 }
 
-static bool swallow(struct reader *rd, const struct node *n, void *act)
+static bool value_swallow(struct reader *rd, const struct node *n, void *act)
 {
 	return get_u32(rd, n, 1, 1000000, "swallow-ack", &((struct rule_act *)act)->n);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+#define value_none NULL
+#define value_time ns_of
+
 static const struct {
 	bool (*get)(struct reader *, const struct node *, void *);
-	bool alone;			/* the word is enough */
+	enum { MAY, MUST } without;
 } how[ACTS] = {
-	[ACT_DROP] = { NULL, true }, [ACT_DUPLICATE] = { duplicate, true }, [ACT_DELAY] = { delay, false },
-	[ACT_REORDER] = { reorder, true }, [ACT_CORRUPT] = { corrupt, true }, [ACT_ECN] = { NULL, true },
-	[ACT_RATE] = { rate, false }, [ACT_BLACKHOLE] = { ns_of, true }, [ACT_RNR] = { rnr, true },
-	[ACT_NAK] = { nak, false }, [ACT_GHOST_ACK] = { NULL, true }, [ACT_SWALLOW_ACK] = { swallow, true },
-	[ACT_HOLD] = { ns_of, false }, [ACT_PORT_DOWN] = { ns_of, true }, [ACT_PORT_UP] = { NULL, true },
-	[ACT_DEVICE_FATAL] = { NULL, true }, [ACT_QP_FATAL] = { NULL, true }, [ACT_CQ_OVERRUN] = { NULL, true },
-	[ACT_GID_CHANGE] = { NULL, true },
+#define ACT(name, about, value, without, word) [ACT_##name] = { value_##value, without },
+#include "act.def"
+#undef ACT
 };
 
 static struct rule_act *act_new(struct reader *rd, const struct node *n, struct rule *r)
@@ -184,7 +189,8 @@ static struct rule_act *act_new(struct reader *rd, const struct node *n, struct 
 		return a;
 	}
 	for (unsigned k = 0; k < ACTS && at < sizeof(list); k++)
-		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", k ? " " : "", rule_act_word((enum rule_act_kind)k));
+		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", k ? " " : "",
+				       rule_act_word((enum rule_act_kind)k));
 	node_bad(rd, n, "\"%.40s\" is nothing to do; there are: %s", word, list);
 	return NULL;
 }
@@ -196,7 +202,8 @@ static bool act_pair(struct reader *rd, const struct node *key, const struct nod
 	if (!a)
 		return false;
 	if (!how[a->kind].get)
-		return node_bad(rd, value, "%s stands alone: there is nothing more to say about it", rule_act_word(a->kind));
+		return node_bad(rd, value, "%s stands alone: there is nothing more to say about it",
+				rule_act_word(a->kind));
 	return how[a->kind].get(rd, value, a);
 }
 
@@ -209,7 +216,7 @@ static bool one_act(struct reader *rd, const struct node *n, void *rule)
 	a = act_new(rd, n, rule);
 	if (!a)
 		return false;
-	return how[a->kind].alone || node_bad(rd, n, "%s needs a value", rule_act_word(a->kind));
+	return how[a->kind].without == MAY || node_bad(rd, n, "%s needs a value", rule_act_word(a->kind));
 }
 
 bool get_do(struct reader *rd, const struct node *n, void *rule)

@@ -29,35 +29,42 @@ static bool get_at(struct reader *rd, const struct node *n, void *rule)
 	return get_ns(rd, n, &r->at_ns);
 }
 
+/* clang-format off */
 static const struct rule nothing = {
 	.nth_qp = { 0, -1 }, .psn = { 0, -1 }, .rel = { 0, -1 }, .iter = { 0, -1 }, .nth = { 0, -1 }, .ns = { 0, -1 },
 	.dirs = 1u << TAP_OUT, .paths = 3, .ops = UINT32_MAX, .services = 0xff, .cm = true, .cnp = true, .share = 1ull << 53,
 };
+/* clang-format on */
 
 /* Of a moment only devices and QPs can be said, and only what happens to these can happen. */
 static bool timed_check(struct reader *rd, const struct node *n, const struct rule *r)
 {
 	for (unsigned i = 0; i < r->act_n; i++) {
-		if (r->timed && r->act[i].kind < ACT_PORT_DOWN)
-			return node_bad(rd, n, "%s happens to packets; a rule with \"at\" has none", rule_act_word(r->act[i].kind));
-		if (r->timed && (r->act[i].kind == ACT_QP_FATAL || r->act[i].kind == ACT_CQ_OVERRUN) && !r->qpn && !r->prog[0] &&
-		    r->nth_qp.to < r->nth_qp.from)
-			return node_bad(rd, n, "%s: of which QP? match has qp or program", rule_act_word(r->act[i].kind));
+		enum rule_about about = rule_act_about(r->act[i].kind);
+
+		if (r->timed && about == ABOUT_PACKET)
+			return node_bad(rd, n, "%s happens to packets; a rule with \"at\" has none",
+					rule_act_word(r->act[i].kind));
+		if (r->timed && about == ABOUT_QP && !r->qpn && !r->prog[0] && r->nth_qp.to < r->nth_qp.from)
+			return node_bad(rd, n, "%s: of which QP? match has qp or program",
+					rule_act_word(r->act[i].kind));
 	}
 	if (!r->timed)
 		return true;
 	if (r->ops != UINT32_MAX || r->syndromes || r->services != 0xff || r->psn.to >= 0 || r->rel.to >= r->rel.from ||
-	    r->iter.to >= 0 || r->ns.to >= 0 || r->dirs != 1u || r->paths != 3 || r->nth.to >= 0 || r->every || r->times ||
-	    r->share != 1ull << 53)
-		return node_bad(rd, n, "a rule with \"at\" is about a moment: of match it has device, qp and program only, and no when");
+	    r->iter.to >= 0 || r->ns.to >= 0 || r->dirs != 1u || r->paths != 3 || r->nth.to >= 0 || r->every ||
+	    r->times || r->share != 1ull << 53)
+		return node_bad(rd, n,
+				"a rule with \"at\" is about a moment: of match it has device, qp and program only, "
+				"and no when");
 	return true;
 }
 
 static bool one_rule(struct reader *rd, const struct node *n, void *file)
 {
 	static const struct key keys[] = {
-		{ "name", get_name }, { "match", get_match }, { "when", get_when }, { "at", get_at }, { "do", get_do },
-		{ NULL, NULL },
+		{ "name", get_name }, { "match", get_match }, { "when", get_when },
+		{ "at", get_at },     { "do", get_do },       { NULL, NULL },
 	};
 	struct file *f = file;
 	struct rule *r;
@@ -84,7 +91,10 @@ static bool get_rules(struct reader *rd, const struct node *n, void *file)
 	return node_each(rd, n, one_rule, file);
 }
 
-static bool get_seed(struct reader *rd, const struct node *n, void *file) { return get_u64(rd, n, ((struct file *)file)->seed); }
+static bool get_seed(struct reader *rd, const struct node *n, void *file)
+{
+	return get_u64(rd, n, ((struct file *)file)->seed);
+}
 
 static bool whole(struct reader *rd, const struct node *n, void *file)
 {

@@ -10,7 +10,7 @@
 #include "../proto/opcode.h"
 
 #define PSN_MOST 0xffffff
-#define ALL_OPS UINT32_MAX
+#define ALL_OPS  UINT32_MAX
 
 /* ---- QPs ---------------------------------------------------------------------------------- */
 
@@ -89,24 +89,29 @@ static bool one_service(struct reader *rd, const struct node *n, void *rule)
 	return true;
 }
 
-static bool get_service(struct reader *rd, const struct node *n, void *rule) { return node_each(rd, n, one_service, rule); }
+static bool get_service(struct reader *rd, const struct node *n, void *rule)
+{
+	return node_each(rd, n, one_service, rule);
+}
 
 static const struct {
 	const char *word;
-	unsigned kinds;			/* bit per enum op_kind */
+	unsigned kinds; /* bit per enum op_kind */
+	unsigned roles; /* bit per enum kind_role */
 	unsigned syndromes;
 } classes[] = {
-	{ "request", 1u << KIND_SEND | 1u << KIND_WRITE | 1u << KIND_READ | 1u << KIND_ATOMIC | 1u << KIND_FLUSH | 1u << KIND_AWRITE, 0 },
-	{ "response", 1u << KIND_RESP | 1u << KIND_ATOMIC_ACK, 0 },
-	{ "send", 1u << KIND_SEND, 0 },
-	{ "write", 1u << KIND_WRITE, 0 },
-	{ "read", 1u << KIND_READ, 0 },
-	{ "atomic", 1u << KIND_ATOMIC, 0 },
-	{ "flush", 1u << KIND_FLUSH, 0 },
-	{ "atomic-write", 1u << KIND_AWRITE, 0 },
-	{ "ack", 0, 1 },
-	{ "nak", 0, 2 },
-	{ "rnr", 0, 4 },
+	{ "request", 0, 1u << ROLE_MESSAGE | 1u << ROLE_ASK, 0 },
+	{ "response", 0, 1u << ROLE_RESPONSE, 0 },
+#define KIND(name, role, word) { word, 1u << KIND_##name, 0, 0 },
+#define OP(code, name, kind, place, hdrs, pay, uc)
+#include "../proto/opcode.def"
+#undef KIND
+#undef OP
+	{ "ack", 0, 0, 1 },
+	{ "nak", 0, 0, 2 },
+	{ "rnr", 0, 0, 4 },
+	{ "cm", 0, 0, 0 }, /* these two are no operations */
+	{ "cnp", 0, 0, 0 },
 };
 #define CLASSES (sizeof(classes) / sizeof(*classes))
 
@@ -132,16 +137,29 @@ static uint32_t ops_of(const char *word, unsigned *syndromes)
 			return 1u << i;
 	}
 	for (unsigned c = 0; c < CLASSES; c++) {
-		if (strcmp(word, classes[c].word))
+		if (!*word || strcmp(word, classes[c].word))
 			continue;
 		*syndromes = classes[c].syndromes;
 		for (unsigned i = 0; i < 32; i++) {
 			op = opcode_get((uint8_t)i);
-			if (op->name && (classes[c].kinds >> op->kind & 1))
+			if (op->name && (classes[c].kinds >> op->kind & 1 || classes[c].roles >> op->role & 1))
 				ops |= 1u << i;
 		}
 	}
 	return ops;
+}
+
+/* "\"x\" is no kind of packet; there are ..." */
+static bool no_packet(struct reader *rd, const struct node *n, const char *word)
+{
+	char list[160] = "";
+	size_t at = 0;
+
+	for (unsigned c = 0; c < CLASSES && at < sizeof(list); c++)
+		if (*classes[c].word)
+			at += (size_t)snprintf(list + at, sizeof(list) - at, "%s, ", classes[c].word);
+	return node_bad(rd, n, "\"%.40s\" is no kind of packet; there are %sand opcodes such as send_middle", word,
+			list);
 }
 
 static bool one_packet(struct reader *rd, const struct node *n, void *rule)
@@ -164,13 +182,13 @@ static bool one_packet(struct reader *rd, const struct node *n, void *rule)
 	ops = ops_of(word, &syndromes);
 	r->ops |= ops;
 	r->syndromes |= syndromes;
-	if (!ops && !syndromes)
-		return node_bad(rd, n, "\"%.40s\" is no kind of packet; there are request, response, send, write, read, atomic, "
-				"flush, atomic-write, ack, nak, rnr, cm, cnp, and opcodes such as send_middle", word);
-	return true;
+	return ops || syndromes || no_packet(rd, n, word);
 }
 
-static bool get_packet(struct reader *rd, const struct node *n, void *rule) { return node_each(rd, n, one_packet, rule); }
+static bool get_packet(struct reader *rd, const struct node *n, void *rule)
+{
+	return node_each(rd, n, one_packet, rule);
+}
 
 /* 17, 17..20: as in the packet.  +3, +0..+9: behind the QP's first one. */
 static bool get_psn(struct reader *rd, const struct node *n, void *rule)
@@ -218,9 +236,10 @@ static bool get_time(struct reader *rd, const struct node *n, void *rule)
 bool get_match(struct reader *rd, const struct node *n, void *rule)
 {
 	static const struct key keys[] = {
-		{ "device", get_device }, { "qp", get_qp }, { "program", get_prog }, { "direction", get_direction },
-		{ "path", get_path }, { "service", get_service }, { "packet", get_packet }, { "psn", get_psn },
-		{ "iter", get_iter }, { "time", get_time }, { NULL, NULL },
+		{ "device", get_device },       { "qp", get_qp },     { "program", get_prog },
+		{ "direction", get_direction }, { "path", get_path }, { "service", get_service },
+		{ "packet", get_packet },       { "psn", get_psn },   { "iter", get_iter },
+		{ "time", get_time },           { NULL, NULL },
 	};
 
 	return node_map(rd, n, "match", keys, rule);
@@ -275,8 +294,8 @@ static bool get_per(struct reader *rd, const struct node *n, void *rule)
 bool get_when(struct reader *rd, const struct node *n, void *rule)
 {
 	static const struct key keys[] = {
-		{ "nth", get_nth }, { "every", get_every }, { "probability", get_probability }, { "times", get_times },
-		{ "per", get_per }, { NULL, NULL },
+		{ "nth", get_nth },     { "every", get_every }, { "probability", get_probability },
+		{ "times", get_times }, { "per", get_per },     { NULL, NULL },
 	};
 
 	return node_map(rd, n, "when", keys, rule);

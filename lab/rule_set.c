@@ -49,7 +49,8 @@ int rules_add(struct rules *rs, const char *text, size_t len, const struct rule_
 		return -1;
 	for (int i = 0; i < n && rs->device_n; i++)
 		if (v[i]->device[0] && !device_known(rs, v[i]->device))
-			return fail(v, n, err, v[i]->line, "there is no device \"%s\" here; rdmactl devices lists them", v[i]->device);
+			return fail(v, n, err, v[i]->line, "there is no device \"%s\" here; rdmactl devices lists them",
+				    v[i]->device);
 	if (rs->n + (unsigned)n > RULES_MAX)
 		return fail(v, n, err, 0, "too many rules: %s", "256 is the most");
 	if (!rs->note)
@@ -92,13 +93,17 @@ unsigned rules_clear(struct rules *rs, unsigned id, uint64_t owner)
 
 /* ---- text ---------------------------------------------------------------------------------------- */
 
-static const char *const words[] = {
-#define ACT(name, word, text) word,
+static const struct {
+	const char *word;
+	enum rule_about about;
+} acts[ACTS] = {
+#define ACT(name, about, value, without, word) [ACT_##name] = { word, ABOUT_##about },
 #include "act.def"
 #undef ACT
 };
 
-const char *rule_act_word(enum rule_act_kind kind) { return kind < ACTS ? words[kind] : "?"; }
+const char *rule_act_word(enum rule_act_kind kind) { return kind < ACTS ? acts[kind].word : "?"; }
+enum rule_about rule_act_about(enum rule_act_kind kind) { return acts[kind].about; }
 
 void rule_ns_text(char *text, size_t len, uint64_t ns)
 {

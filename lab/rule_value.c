@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 40	/* characters of a wrong value */
+#define SHOWN 40 /* characters of a wrong value */
 
 static bool whole(const char *s, char **end, int64_t *to)
 {
@@ -40,12 +40,16 @@ bool get_u32(struct reader *rd, const struct node *n, uint64_t least, uint64_t m
 	if (!get_u64(rd, n, &v))
 		return false;
 	if (v < least || v > most)
-		return node_bad(rd, n, "%s is a number from %llu to %llu", what, (unsigned long long)least, (unsigned long long)most);
+		return node_bad(rd, n, "%s is a number from %llu to %llu", what, (unsigned long long)least,
+				(unsigned long long)most);
 	*to = (uint32_t)v;
 	return true;
 }
 
-struct unit { const char *name; double times; };
+struct unit {
+	const char *name;
+	double times;
+};
 
 /* A number with a unit behind it, up to the end or "..". */
 static bool with_unit(const char *s, const char **end, const struct unit *units, double most, double *to)
@@ -81,7 +85,8 @@ static bool with_unit(const char *s, const char **end, const struct unit *units,
 	return false;
 }
 
-static const struct unit times[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "min", 60e9 }, { NULL, 0 } };
+static const struct unit times[] = { { "ns", 1 },  { "us", 1e3 },   { "ms", 1e6 },
+				     { "s", 1e9 }, { "min", 60e9 }, { NULL, 0 } };
 static const struct unit sizes[] = { { "", 1 }, { "k", 1024 }, { "m", 1048576 }, { NULL, 0 } };
 static const struct unit rates[] = { { "bit", 1 }, { "kbit", 1e3 }, { "mbit", 1e6 }, { "gbit", 1e9 }, { NULL, 0 } };
 static const struct unit shares[] = { { "", 1 }, { "%", 0.01 }, { NULL, 0 } };
@@ -157,7 +162,8 @@ bool get_text(struct reader *rd, const struct node *n, const char *what, char *t
 	return true;
 }
 
-bool get_range(struct reader *rd, const struct node *n, int64_t least, int64_t most, const char *what, struct rule_range *to)
+bool get_range(struct reader *rd, const struct node *n, int64_t least, int64_t most, const char *what,
+	       struct rule_range *to)
 {
 	const char *s = node_word(rd, n, what), *at = s;
 	struct rule_range r = { 0, most };
@@ -177,8 +183,8 @@ bool get_range(struct reader *rd, const struct node *n, int64_t least, int64_t m
 		r.to = r.from;
 	}
 	if (r.from < least || r.to > most || r.to < r.from)
-		return node_bad(rd, n, "%s is %lld to %lld, and a range ends behind its beginning", what, (long long)least,
-				(long long)most);
+		return node_bad(rd, n, "%s is %lld to %lld, and a range ends behind its beginning", what,
+				(long long)least, (long long)most);
 	*to = r;
 	return true;
 bad:
@@ -203,7 +209,8 @@ bad:
 	return node_bad(rd, n, "\"%.*s\" is no span of time; it looks like 1s..3s or 500ms..", SHOWN, s);
 }
 
-bool get_word(struct reader *rd, const struct node *n, const char *what, const char *const *words, unsigned count, unsigned *to)
+bool get_word(struct reader *rd, const struct node *n, const char *what, const char *const *words, unsigned count,
+	      unsigned *to)
 {
 	const char *s = node_word(rd, n, what);
 	char list[200] = "";

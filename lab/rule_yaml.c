@@ -9,7 +9,7 @@
 
 #include <yaml.h>
 
-#define KEYS_MAX 32u
+#define KEYS_MAX  32u
 #define DEPTH_MAX 64
 
 static const yaml_node_t *as_yaml(const struct node *n) { return (const yaml_node_t *)n; }
@@ -62,7 +62,8 @@ bool node_pairs(struct reader *rd, const struct node *n, const char *what,
 	return true;
 }
 
-bool node_each(struct reader *rd, const struct node *n, bool (*one)(struct reader *, const struct node *, void *), void *to)
+bool node_each(struct reader *rd, const struct node *n, bool (*one)(struct reader *, const struct node *, void *),
+	       void *to)
 {
 	const yaml_node_t *y = as_yaml(n);
 
@@ -130,7 +131,8 @@ static bool too_deep(const char *text, size_t len)
 
 /* ---- the document ----------------------------------------------------------------------------- */
 
-bool yaml_read(const char *text, size_t len, struct rule_error *err, bool (*top)(struct reader *, const struct node *, void *), void *to)
+bool yaml_read(const char *text, size_t len, struct rule_error *err,
+	       bool (*top)(struct reader *, const struct node *, void *), void *to)
 {
 	struct reader rd = { .err = err };
 	yaml_document_t doc, more;
@@ -147,7 +149,8 @@ bool yaml_read(const char *text, size_t len, struct rule_error *err, bool (*top)
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
 	if (!yaml_parser_load(&parser, &doc)) {
 		err->line = (unsigned)parser.problem_mark.line + 1;
-		snprintf(err->text, sizeof(err->text), "this is no YAML: %s", parser.problem ? parser.problem : "out of memory");
+		snprintf(err->text, sizeof(err->text), "this is no YAML: %s",
+			 parser.problem ? parser.problem : "out of memory");
 		yaml_parser_delete(&parser);
 		return false;
 	}
@@ -159,7 +162,8 @@ bool yaml_read(const char *text, size_t len, struct rule_error *err, bool (*top)
 	yaml_document_delete(&doc);
 	if (ok && yaml_parser_load(&parser, &more)) {
 		if (yaml_document_get_root_node(&more))
-			ok = node_bad(&rd, (const struct node *)yaml_document_get_root_node(&more), "one document is enough");
+			ok = node_bad(&rd, (const struct node *)yaml_document_get_root_node(&more),
+				      "one document is enough");
 		yaml_document_delete(&more);
 	} else if (ok) {
 		err->line = (unsigned)parser.problem_mark.line + 1;

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#define SPOOL_MAGIC	(0x73706f00u + (uint32_t)sizeof(struct spool_pkt))
-#define LINE		64u
+#define SPOOL_MAGIC (0x73706f00u + (uint32_t)sizeof(struct spool_pkt))
+#define LINE        64u
 
 struct spool_strand {
 	_Alignas(LINE) uint64_t prod;
@@ -24,8 +24,8 @@ struct spool_head {
 };
 
 struct record {
-	uint32_t len;			/* of all of it, a multiple of 8 */
-	uint32_t pad;			/* and there is no more to it */
+	uint32_t len; /* of all of it, a multiple of 8 */
+	uint32_t pad; /* and there is no more to it */
 	struct spool_pkt pkt;
 };
 
@@ -107,7 +107,8 @@ bool spool_put(struct spool *s, const struct spool_pkt *p)
 
 bool spool_wake(struct spool *s)
 {
-	return __atomic_load_n(&s->head->idle, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&s->head->idle, 0, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&s->head->idle, __ATOMIC_SEQ_CST) &&
+	       __atomic_exchange_n(&s->head->idle, 0, __ATOMIC_SEQ_CST);
 }
 
 /* ---- reader --------------------------------------------------------------------------- */
@@ -116,8 +117,9 @@ unsigned spool_strands(const void *mem, size_t bytes)
 {
 	const struct spool_head *h = mem;
 
-	if (bytes < sizeof(*h) || h->magic != SPOOL_MAGIC || !h->strands || h->strands > SPOOL_STRANDS || h->len < SPOOL_LEAST ||
-	    h->len > SPOOL_MOST || h->len & (h->len - 1) || bytes < spool_bytes(h->strands, h->len))
+	if (bytes < sizeof(*h) || h->magic != SPOOL_MAGIC || !h->strands || h->strands > SPOOL_STRANDS ||
+	    h->len < SPOOL_LEAST || h->len > SPOOL_MOST || h->len & (h->len - 1) ||
+	    bytes < spool_bytes(h->strands, h->len))
 		return 0;
 	return h->strands;
 }
@@ -179,5 +181,6 @@ struct spool_count spool_count(const struct spool *s, unsigned device)
 {
 	const struct spool_count *n = &s->strand->count[device];
 
-	return (struct spool_count){ __atomic_load_n(&n->seen, __ATOMIC_RELAXED), __atomic_load_n(&n->lost, __ATOMIC_RELAXED) };
+	return (struct spool_count){ __atomic_load_n(&n->seen, __ATOMIC_RELAXED),
+				     __atomic_load_n(&n->lost, __ATOMIC_RELAXED) };
 }

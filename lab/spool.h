@@ -19,27 +19,29 @@
 
 #include "../proto/burst.h"
 
-#define SPOOL_STRANDS	16u	/* shards */
-#define SPOOL_DEVICES	32u
-#define SPOOL_LEAST	(64u << 10)	/* bytes of a strand */
-#define SPOOL_MOST	(1u << 30)
+#define SPOOL_STRANDS 16u /* shards */
+#define SPOOL_DEVICES 32u
+#define SPOOL_LEAST   (64u << 10) /* bytes of a strand */
+#define SPOOL_MOST    (1u << 30)
 
 struct spool_pkt {
-	uint64_t ns;			/* since 1970 */
-	uint64_t drops;			/* of this device and shard, for want of room, since the packet before */
+	uint64_t ns;    /* since 1970 */
+	uint64_t drops; /* of this device and shard, for want of room, since the packet before */
 	struct route route;
-	uint32_t caplen, len;		/* of data, and of the UDP payload as it was */
+	uint32_t caplen, len; /* of data, and of the UDP payload as it was */
 	uint32_t text_n;
 	uint16_t sport, ip_id;
-	uint16_t sum;			/* of all len bytes of data: dress_sum() */
+	uint16_t sum; /* of all len bytes of data: dress_sum() */
 	uint8_t device;
-	uint8_t dir;			/* PCAPNG_IN, PCAPNG_OUT */
-	/* What the reader is given lies in the ring. */
-	const uint8_t *data;		/* UDP payload: BTH to ICRC */
-	const char *text;		/* remarks, one a line; not ended by 0 */
+	uint8_t dir; /* PCAPNG_IN, PCAPNG_OUT */
+	/* Of a record that the reader is given, these two lie in the ring. */
+	const uint8_t *data; /* UDP payload: BTH to ICRC */
+	const char *text;    /* remarks, one a line; not ended by 0 */
 };
 
-struct spool_count { uint64_t seen, lost; };	/* lost ones are seen ones, too */
+struct spool_count {
+	uint64_t seen, lost;
+}; /* lost ones are seen ones, too */
 
 struct spool_head;
 struct spool_strand;
@@ -49,10 +51,10 @@ struct spool {
 	struct spool_head *head;
 	struct spool_strand *strand;
 	uint8_t *data;
-	uint64_t mask;			/* bytes - 1 */
-	uint64_t pos, other;		/* ours; the other side's as last read */
-	uint64_t drops[SPOOL_DEVICES];	/* writer: not told yet */
-	uint32_t taken;			/* reader: bytes of the record handed out */
+	uint64_t mask;                 /* bytes - 1 */
+	uint64_t pos, other;           /* ours; the other side's as last read */
+	uint64_t drops[SPOOL_DEVICES]; /* writer: not told yet */
+	uint32_t taken;                /* reader: bytes of the record handed out */
 };
 
 /* Bytes of shared memory.  len: of a strand, a power of two from SPOOL_LEAST to SPOOL_MOST. */

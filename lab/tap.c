@@ -8,7 +8,6 @@
 #include "../proto/hdr.h"
 #include "../proto/icrc.h"
 
-
 void tap_icrc(const struct route *route, uint8_t *pkt, size_t len)
 {
 	struct icrc_flow flow;

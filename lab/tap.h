@@ -19,28 +19,33 @@
 #include "../proto/burst.h"
 #include "../proto/mono.h"
 
-#define TAP_PORT	4791u
-#define TAP_PKT_MAX	4224u	/* bytes of a UDP payload: headers, 4096, pad, ICRC; rounded up */
+#define TAP_PORT    4791u
+#define TAP_PKT_MAX 4224u /* bytes of a UDP payload: headers, 4096, pad, ICRC; rounded up */
 
 enum tap_dir { TAP_OUT, TAP_IN };
-enum tap_kind { TAP_REQUEST, TAP_RESPONSE, TAP_ACK, TAP_KINDS };	/* response: with data, of READs and atomics; ack: NAKs, too */
+enum tap_kind {
+	TAP_REQUEST,
+	TAP_RESPONSE,
+	TAP_ACK,
+	TAP_KINDS
+}; /* response: with data, of READs and atomics; ack: NAKs, too */
 
-/* What its host knows of a QP. */
+/* A QP as its host knows it. */
 struct tap_qp {
-	uint32_t nth;			/* how many the device had made with it, since its start */
+	uint32_t nth; /* how many the device had made with it, since its start */
 	const char *prog;
-	uint8_t type;			/* enum qp_type */
-	psn_t sq_psn, rq_psn;		/* the first PSN that it sends, and that it expects */
+	uint8_t type;         /* enum qp_type */
+	psn_t sq_psn, rq_psn; /* the first PSN that it sends, and that it expects */
 	uint32_t dest_qpn;
 };
 
 struct tap_pkt {
-	unsigned device;		/* index: who sends (out), whom it is for (in) */
-	unsigned shard;			/* whose thread this is */
+	unsigned device; /* index: who sends (out), whom it is for (in) */
+	unsigned shard;  /* whose thread this is */
 	enum tap_dir dir;
-	bool local;			/* from and to devices of one daemon, without a wire */
+	bool local; /* from and to devices of one daemon, without a wire */
 	mono_t now;
-	uint32_t qpn;			/* of this device: who sends it, or whom it is for; 0: nobody knows */
+	uint32_t qpn; /* of this device: who sends it, or whom it is for; 0: nobody knows */
 	const struct route *route;
 	/*
 	 * One packet (n is 1), with the payload as spans, good as long as this call lasts.  NULL: what came in is no packet of
@@ -53,19 +58,19 @@ struct tap_pkt {
 	 */
 	const uint8_t *data;
 	size_t len;
-	uint16_t sport, ip_id;		/* as the ICRC of data has them */
-	bool bad;			/* a rule has damaged data, and its ICRC is wrong; b is as it was */
+	uint16_t sport, ip_id; /* as the ICRC of data has them */
+	bool bad;              /* a rule has damaged data, and its ICRC is wrong; b is as it was */
 	/* Filled in by flow_note() (flow.h). */
 	enum tap_kind kind;
-	bool known;			/* qp is valid */
+	bool known; /* qp is valid */
 	bool has_rel;
-	struct tap_qp qp;		/* of this device */
-	int32_t rel;			/* PSNs behind the first one of its direction, if has_rel */
-	unsigned iter;			/* which transmission of this PSN: 1 is the first; 0: nobody counts (UC, UD) */
+	struct tap_qp qp; /* of this device */
+	int32_t rel;      /* PSNs behind the first one of its direction, if has_rel */
+	unsigned iter;    /* which transmission of this PSN: 1 is the first; 0: nobody counts (UC, UD) */
 	/* For tap_bytes(). */
 	const struct mem_ops *mem;
 	void *mem_host;
-	uint8_t *room;			/* TAP_PKT_MAX of it */
+	uint8_t *room; /* TAP_PKT_MAX of it */
 };
 
 /* Makes data and len if they are not there.  0 or an errno: the program's memory cannot be read. */
@@ -74,22 +79,22 @@ int tap_bytes(struct tap_pkt *);
 /* Puts the right ICRC behind the len bytes of a packet: identification 0. */
 void tap_icrc(const struct route *, uint8_t *pkt, size_t len);
 
-/* What became of a packet at this place. */
+/* The fate of a packet at this place. */
 struct tap_fate {
-	bool dropped;			/* it does not go on */
-	bool made;			/* no HCA sent it: a copy, or an answer that a rule gave */
-	const char *comment;		/* one line, e.g. "dropped by rule 2"; NULL: nothing is remarkable */
+	bool dropped;        /* it does not go on */
+	bool made;           /* no HCA sent it: a copy, or an answer that a rule gave */
+	const char *comment; /* one line, e.g. "dropped by rule 2"; NULL: nothing is remarkable */
 };
 
 /* Called in the thread of pkt->shard; several shards may call at once. */
 struct tap_listener {
-	uint32_t devices;		/* bit per device index: whose packets it is to see */
+	uint32_t devices; /* bit per device index: whose packets it is to see */
 	void (*see)(struct tap_listener *, struct tap_pkt *, const struct tap_fate *);
 	/* Or NULL.  Right after the HCA got a packet that came in and was seen, and before anything else; the same arguments. */
 	void (*after)(struct tap_listener *, struct tap_pkt *, const struct tap_fate *);
 };
 
-#define TAP_LISTENERS	16u
+#define TAP_LISTENERS 16u
 
 void tap_see(struct tap_listener *const *listener, unsigned n, struct tap_pkt *, const struct tap_fate *);
 void tap_after(struct tap_listener *const *listener, unsigned n, struct tap_pkt *, const struct tap_fate *);

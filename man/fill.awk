@@ -37,7 +37,7 @@ function row_keep(    name, grade) {
 	if (row ~ /^STAT\(/) {
 		split(row, part, /, */)
 		rows[++n] = ".It " part[2] "\n" text_take()
-	} else if (row ~ /^STUB_|^RULE/) {
+	} else if (row ~ /^STUB_|^CHECK/) {
 		name = text_take()
 		rows[++n] = ".It " name "\n" text_take()
 	}
@@ -66,7 +66,7 @@ function row_keep(    name, grade) {
 FILENAME ~ /\.def$/ {
 	if (FNR == 1)
 		row_keep()
-	if (/^STAT\(|^WHY|^TRACE\(|^STUB_|^RULE\(|^SAME\(|^DIFFERS\(/) {
+	if (/^STAT\(|^WHY|^TRACE\(|^STUB_|^CHECK\(|^SAME\(|^DIFFERS\(/) {
 		row_keep()
 		row = $0
 	} else if (row != "" && !/^\/\*/) {

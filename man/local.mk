@@ -32,5 +32,5 @@ man/rdmad-why.7: man/rdmad-why.7.in man/fill.awk proto/why.def proto/trace.def
 man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/verbs.def lib/verbs/stub.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/verbs.def $(srcdir)/lib/verbs/stub.def \
 		$(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@
-man/rdmactl-check.8: man/rdmactl-check.8.in man/fill.awk ctl/rule.def
-	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/ctl/rule.def $(srcdir)/man/rdmactl-check.8.in >$@.tmp && mv $@.tmp $@
+man/rdmactl-check.8: man/rdmactl-check.8.in man/fill.awk ctl/check.def
+	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/ctl/check.def $(srcdir)/man/rdmactl-check.8.in >$@.tmp && mv $@.tmp $@

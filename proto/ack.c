@@ -12,61 +12,26 @@
 #include <string.h>
 
 #include "aeth.h"
+#include "cqe.h"
 #include "hca_in.h"
+#include "req.h"
 
 static struct swqe *head(const struct qp *qp) { return sq_at(&qp->sq, qp->sq.head); }
-
-/* Packets of the WR at the head that are acknowledged. */
-static uint32_t head_pos(const struct qp *qp)
-{
-	return (qp->req.una.v - head(qp)->psn.v) & PSN_MASK;
-}
 
 /* n PSNs of the WR at the head are done. */
 static void head_done(struct hca *h, struct qp *qp, uint32_t n)
 {
-	struct req *q = &qp->req;
-	struct swqe *w = head(qp);
-	uint32_t pos = head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0;
-	uint64_t cost;
-
-	/* What fell back already left the window. */
-	if (flying && psn_diff(q->next, q->una) < (int32_t)n)
-		flying = (uint32_t)psn_diff(q->next, q->una);
-	cost = req_cost(qp, w, pos + flying) - req_cost(qp, w, pos);
-	q->una = psn_add(q->una, n);
-	path_done(h, qp, cost, true);
-	while (q->rd_head != q->rd_tail && !psn_before(q->una, q->rd_end[q->rd_head & q->rd_mask]))
-		q->rd_head++;
-	if (pos + n == w->pkt_n)
+	if (req_acked(h, qp, n))
 		sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
 }
 
 /* What follows once una has moved. */
 static void progress(struct hca *h, struct qp *qp)
 {
-	struct req *q = &qp->req;
-	struct sq *s = &qp->sq;
-
-	if (psn_before(q->next, q->una) || (int32_t)(s->next - s->head) < 0) {
-		/* Responses overtook what was to be cut again: a READ is now asked for from here. */
-		q->next = q->restart = q->una;
-		s->next = s->head;
-		q->pos = s->head == s->begun ? 0 : head_pos(qp);
-	}
-	q->retry_left = qp->attr.retry_cnt;
-	q->rnr_left = qp->attr.rnr_retry;
-	q->implied = q->probe = false;
 	qp->why.rx_pkts = qp->rx_pkts;
 	if (qp->why.timeouts | qp->why.naks | qp->why.rnrs | qp->why.early)
 		why_progress(qp);
-	req_timed(h, qp);
-	if (!q->rnr_wait) {
-		if (psn_eq(q->una, q->next) || !qp->attr.timeout)
-			timer_stop(&qp->timer);
-		else
-			req_watch(h, qp);
-	}
+	req_acked_all(h, qp);
 	qp_ready(h, qp);
 	req_progress(h, qp);
 }
@@ -78,7 +43,7 @@ static bool ack_to(struct hca *h, struct qp *qp, psn_t to)
 	bool clear = true, moved = false;
 
 	while (d > 0) {
-		uint32_t left = head(qp)->pkt_n - head_pos(qp);
+		uint32_t left = head(qp)->pkt_n - req_head_pos(qp);
 
 		clear = !head(qp)->rd;
 		if (!clear)
@@ -95,19 +60,15 @@ static bool ack_to(struct hca *h, struct qp *qp, psn_t to)
 }
 
 /* Sends again from una on, if there are retries left. */
-static void retry(struct hca *h, struct qp *qp, bool implied)
+static void retry(struct hca *h, struct qp *qp, enum req_loss loss)
 {
-	struct req *q = &qp->req;
+	const struct req *q = &qp->req;
 
 	qp->why.naks++;
-	TRACE_PUT(h, qp, AGAIN, .psn = q->una.v, .op = implied, .a = q->retry_left, .b = (q->next.v - q->una.v) & PSN_MASK);
-
-	if (!q->retry_left) {
+	TRACE_PUT(h, qp, AGAIN, .psn = q->una.v, .op = loss == REQ_IMPLIED, .a = q->retry_left,
+		  .b = (q->next.v - q->una.v) & PSN_MASK);
+	if (!req_again(h, qp, loss))
 		fault_act(h, qp, FAULT_REQ_RETRY_EXC);
-		return;
-	}
-	q->retry_left--;
-	req_restart(h, qp, true, false);
 }
 
 /* Responses already under way would say it again and again: once, until one is accepted. */
@@ -118,8 +79,7 @@ static void implied_nak(struct hca *h, struct qp *qp)
 		return;
 	}
 	count(h, HCA_STAT_IMPLIED_NAK, 1);
-	retry(h, qp, true);
-	qp->req.implied = true;
+	retry(h, qp, REQ_IMPLIED);
 }
 
 static bool alive(const struct qp *qp) { return qp->state == QPS_RTS || qp->state == QPS_SQD; }
@@ -128,7 +88,7 @@ static bool alive(const struct qp *qp) { return qp->state == QPS_RTS || qp->stat
 
 static void rnr_nak(struct hca *h, struct qp *qp, uint8_t code)
 {
-	struct req *q = &qp->req;
+	const struct req *q = &qp->req;
 
 	count(h, HCA_STAT_RCVD_RNR_ERR, 1);
 	qp->rnrs++;
@@ -136,16 +96,8 @@ static void rnr_nak(struct hca *h, struct qp *qp, uint8_t code)
 		return;
 	qp->why.rnrs++;
 	TRACE_PUT(h, qp, RNR_RX, .psn = q->una.v, .op = (uint8_t)(0x20 | code), .a = q->rnr_left);
-	if (qp->attr.rnr_retry != 7) {
-		if (!q->rnr_left) {
-			fault_act(h, qp, FAULT_REQ_RNR_EXC);
-			return;
-		}
-		q->rnr_left--;
-	}
-	req_restart(h, qp, false, false);
-	q->rnr_wait = true;
-	timer_set(&h->timers, &qp->timer, mono_add(h->now, rnr_timer_ns(code)));
+	if (!req_rnr(h, qp, rnr_timer_ns(code)))
+		fault_act(h, qp, FAULT_REQ_RNR_EXC);
 }
 
 static void nak(struct hca *h, struct qp *qp, uint8_t code)
@@ -156,19 +108,12 @@ static void nak(struct hca *h, struct qp *qp, uint8_t code)
 		count(h, HCA_STAT_RCVD_SEQ_ERR, 1);
 		/* Packets that followed the one refused with RNR; the timer is not cut short. */
 		if (!qp->req.rnr_wait)
-			retry(h, qp, false);
+			retry(h, qp, REQ_NAK);
 		return;
-	case NAK_INV_REQ:
-		fault_act(h, qp, FAULT_REQ_NAK_INV);
-		return;
-	case NAK_REM_ACCESS:
-		fault_act(h, qp, FAULT_REQ_NAK_ACCESS);
-		return;
-	case NAK_REM_OP:
-		fault_act(h, qp, FAULT_REQ_NAK_OP);
-		return;
-	default:
-		fault_act(h, qp, FAULT_REQ_NAK_OTHER);
+	case NAK_INV_REQ: fault_act(h, qp, FAULT_REQ_NAK_INV); return;
+	case NAK_REM_ACCESS: fault_act(h, qp, FAULT_REQ_NAK_ACCESS); return;
+	case NAK_REM_OP: fault_act(h, qp, FAULT_REQ_NAK_OP); return;
+	default: fault_act(h, qp, FAULT_REQ_NAK_OTHER);
 	}
 }
 
@@ -201,7 +146,7 @@ static void ack_pkt(struct hca *h, struct qp *qp, const struct burst *b)
 
 /* ---- responses with data ------------------------------------------------ */
 
-/* Is a response train that begins at packet pos of w as it has to be? */
+/* Is a response burst that begins at packet pos of w as it has to be? */
 static bool read_fits(const struct qp *qp, const struct swqe *w, const struct burst *b, uint32_t pos)
 {
 	uint32_t part = pos % w->rd_pkts, part_n = w->pkt_n - (pos - part);
@@ -223,7 +168,8 @@ static bool read_fits(const struct qp *qp, const struct swqe *w, const struct bu
 }
 
 /* *lost: as if it had not arrived. */
-static enum fault read_store(struct hca *h, struct qp *qp, struct swqe *w, const struct burst *b, uint32_t pos, bool *lost)
+static enum fault read_store(struct hca *h, struct qp *qp, struct swqe *w, const struct burst *b, uint32_t pos,
+			     bool *lost)
 {
 	int n, err;
 
@@ -231,11 +177,11 @@ static enum fault read_store(struct hca *h, struct qp *qp, struct swqe *w, const
 		return FAULT_REQ_BAD_RESP;
 	if (!b->payload_len)
 		return FAULT_NONE;
-	n = sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, (uint64_t)pos * qp->mtu,
+	n = sge_spans(&h->keys, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, (uint64_t)pos * qp->mtu,
 		      b->payload_len, h->dst);
 	if (n < 0)
 		return FAULT_REQ_RESP_PROT;
-	err = h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0);
+	err = rx_copy(h, h->dst, (unsigned)n, b);
 	*lost = mem_lost(err);
 	return err && !*lost ? FAULT_REQ_RESP_MEM : FAULT_NONE;
 }
@@ -247,8 +193,8 @@ static void read_resp(struct hca *h, struct qp *qp, const struct burst *b)
 	enum fault f = FAULT_REQ_BAD_RESP;
 
 	if (w->kind == KIND_READ)
-		f = read_store(h, qp, w, b, head_pos(qp), &lost);
-	else if (w->kind == KIND_FLUSH || w->kind == KIND_AWRITE)	/* done, and nothing to say */
+		f = read_store(h, qp, w, b, req_head_pos(qp), &lost);
+	else if (w->rd && w->kind != KIND_ATOMIC) /* done, and nothing to say */
 		f = b->payload_len || OP_OF(b->op_first) != OP_READ_RESP_ONLY ? FAULT_REQ_BAD_RESP : FAULT_NONE;
 
 	if (f) {
@@ -272,7 +218,7 @@ static void atomic_resp(struct hca *h, struct qp *qp, const struct burst *b)
 		fault_act(h, qp, FAULT_REQ_BAD_RESP);
 		return;
 	}
-	n = sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, sizeof(orig), h->dst);
+	n = sge_spans(&h->keys, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, sizeof(orig), h->dst);
 	if (n < 0) {
 		fault_act(h, qp, FAULT_REQ_RESP_PROT);
 		return;
@@ -304,7 +250,7 @@ static void data_resp(struct hca *h, struct qp *qp, const struct burst *b)
 
 void ack_rx(struct hca *h, struct qp *qp, const struct burst *b)
 {
-	struct req *q = &qp->req;
+	const struct req *q = &qp->req;
 	struct burst rest;
 	int32_t old = psn_diff(q->una, b->psn);
 

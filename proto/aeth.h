@@ -19,7 +19,7 @@
 enum aeth_type { AETH_RESERVED, AETH_ACK, AETH_RNR_NAK, AETH_NAK };
 
 enum nak_code {
-	NAK_PSN_SEQ = 0,	/* a request is missing: send again from this PSN on */
+	NAK_PSN_SEQ = 0, /* a request is missing: send again from this PSN on */
 	NAK_INV_REQ = 1,
 	NAK_REM_ACCESS = 2,
 	NAK_REM_OP = 3,
@@ -28,8 +28,8 @@ enum nak_code {
 	NAK_CODES
 };
 
-#define AETH_CODE_MASK	0x1fu
-#define AETH_NO_CREDITS	0x1fu	/* what we send: an ACK without end-to-end credits */
+#define AETH_CODE_MASK    0x1fu
+#define AETH_NO_CREDITS   0x1fu /* what we send: an ACK without end-to-end credits */
 #define CREDITS_UNLIMITED UINT32_MAX
 
 static inline uint8_t aeth_ack(void) { return AETH_NO_CREDITS; }

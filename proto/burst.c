@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * burst.c - trains and their packets: headers written and read, packets joined, trains cut.
+ * burst.c - bursts and their packets: headers written and read, packets joined, bursts cut.
  *
  *	burst  --burst_hdr(i)-->  BTH | ext. headers [| payload | pad | ICRC: the edge]
  *	burst <--burst_parse---   UDP payload; burst_join() couples the next one on
@@ -21,13 +21,9 @@ _Static_assert(PKT_HDR_MAX >= BTH_LEN + FETH_LEN + RETH_LEN && PKT_HDR_MAX >= BT
 static uint8_t middle_of(uint8_t opcode)
 {
 	switch (opcode_get(opcode)->kind) {
-	case KIND_SEND:
-		return SVC_OF(opcode) | OP_SEND_MIDDLE;
-	case KIND_WRITE:
-		return SVC_OF(opcode) | OP_WRITE_MIDDLE;
-	default:
-		assert(opcode_get(opcode)->kind == KIND_RESP);
-		return SVC_OF(opcode) | OP_READ_RESP_MIDDLE;
+	case KIND_SEND: return SVC_OF(opcode) | OP_SEND_MIDDLE;
+	case KIND_WRITE: return SVC_OF(opcode) | OP_WRITE_MIDDLE;
+	default: assert(opcode_get(opcode)->kind == KIND_RESP); return SVC_OF(opcode) | OP_READ_RESP_MIDDLE;
 	}
 }
 
@@ -89,7 +85,7 @@ static uint8_t *hdr_put(uint8_t *p, unsigned hdrs, const struct burst *b)
 		p += ATOMIC_ACK_LEN;
 	}
 	if (hdrs & HDR_IMM) {
-		memcpy(p, &b->imm, IMM_LEN);	/* opaque: never swapped */
+		memcpy(p, &b->imm, IMM_LEN); /* opaque: never swapped */
 		p += IMM_LEN;
 	}
 	if (hdrs & HDR_IETH) {
@@ -180,18 +176,14 @@ size_t burst_hdr(const struct burst *b, uint32_t i, uint8_t *hdr)
 static enum parse_err payload_check(const struct opcode *op, size_t len, uint32_t pad)
 {
 	switch ((enum op_pay)op->pay) {
-	case PAY_NONE:
-		return len ? PARSE_PAYLOAD : PARSE_OK;
+	case PAY_NONE: return len ? PARSE_PAYLOAD : PARSE_OK;
 	case PAY_FULL:
 		if (!len)
 			return PARSE_PAYLOAD;
-		return pad ? PARSE_PAD : PARSE_OK;	/* every PMTU is a multiple of 4 */
-	case PAY_SOME:
-		return len ? PARSE_OK : PARSE_PAYLOAD;
-	case PAY_8:
-		return len == 8 ? PARSE_OK : PARSE_PAYLOAD;
-	case PAY_ANY:
-		break;
+		return pad ? PARSE_PAD : PARSE_OK; /* every PMTU is a multiple of 4 */
+	case PAY_SOME: return len ? PARSE_OK : PARSE_PAYLOAD;
+	case PAY_8: return len == 8 ? PARSE_OK : PARSE_PAYLOAD;
+	case PAY_ANY: break;
 	}
 	return PARSE_OK;
 }
@@ -241,7 +233,7 @@ enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *da
 	return PARSE_OK;
 }
 
-/* ---- trains -------------------------------------------------------------- */
+/* ---- bursts -------------------------------------------------------------- */
 
 static bool route_same(const struct route *a, const struct route *b)
 {
@@ -297,7 +289,8 @@ bool burst_join(struct burst *b, const struct burst *p, struct span *spans, unsi
 	return true;
 }
 
-bool burst_continue(struct burst *b, const uint8_t *prev, const uint8_t *data, size_t len, struct span *spans, unsigned max)
+bool burst_continue(struct burst *b, const uint8_t *prev, const uint8_t *data, size_t len, struct span *spans,
+		    unsigned max)
 {
 	if (len != BTH_LEN + b->mtu || b->span_n == max || opcode_get(b->op_last)->place != PLACE_MIDDLE)
 		return false;

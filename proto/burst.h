@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * burst.h - the train: a run of packets of one message with consecutive PSNs.
+ * burst.h - the burst: a run of packets of one message with consecutive PSNs.
  *
  *	packet 0        packet 1         ...      packet n-1
  *	op_first        middle of kind            op_last
@@ -22,48 +22,51 @@
 #include "opcode.h"
 #include "seq.h"
 
-#define PKT_HDR_MAX	60u	/* the longest BTH with extended headers, rounded up */
-#define QPN_MCAST	0xffffffu
+#define PKT_HDR_MAX 60u /* the longest BTH with extended headers, rounded up */
+#define QPN_MCAST   0xffffffu
 
 /* Where a packet comes from and goes to: what the IP header says. */
 struct route {
 	uint8_t sgid[16];
 	uint8_t dgid[16];
 	uint32_t flow_label;
-	uint8_t tclass;		/* with the ECN bits */
+	uint8_t tclass; /* with the ECN bits */
 	uint8_t hop_limit;
 };
 
 struct burst {
 	struct route route;
 
-	bool raw;		/* of a RAW_PACKET QP, sqpn: the payload is an Ethernet frame, and there is no more to it; but */
-	bool raw_sum;		/* its checksums are to be made */
-	uint32_t raw_hdr, raw_mss; /* raw_mss not 0: it becomes segments of so many bytes, raw_hdr bytes are headers of each */
-	uint8_t op_first;	/* the full opcode byte of packet 0 */
-	uint8_t op_last;	/* of packet n-1; equal to op_first if n is 1 */
-	bool se, ackreq;	/* of the last packet (joined: ackreq of any) */
+	bool raw;     /* of a RAW_PACKET QP, sqpn: the payload is an Ethernet frame, and there is no more to it; but */
+	bool raw_sum; /* its checksums are to be made */
+	uint32_t raw_hdr,
+		raw_mss;  /* raw_mss not 0: it becomes segments of so many bytes, raw_hdr bytes are headers of each */
+	uint8_t op_first; /* the full opcode byte of packet 0 */
+	uint8_t op_last;  /* of packet n-1; equal to op_first if n is 1 */
+	bool se, ackreq;  /* of the last packet (joined: ackreq of any) */
 	bool migreq;
 	uint16_t pkey;
 	uint32_t dqpn;
-	psn_t psn;		/* of packet 0 */
-	uint32_t n;		/* packets, >= 1 */
-	uint32_t mtu;		/* payload of each packet but the last */
+	psn_t psn;    /* of packet 0 */
+	uint32_t n;   /* packets, >= 1 */
+	uint32_t mtu; /* payload of each packet but the last */
 
 	/* The extended headers; each valid if the opcode of the packet it stands in has it. */
 	struct {
-		uint32_t srqn;					/* XRCETH: every request packet */
-		uint32_t qkey, sqpn;				/* DETH, packet 0.  sqpn: set in all that hca_tx() gives */
-		uint64_t va; uint32_t rkey, dma_len;		/* RETH, AtomicETH: packet 0 */
-		uint64_t swap_add, compare;			/* AtomicETH */
-		uint8_t syndrome; uint32_t msn;			/* AETH: READ_RESP FIRST and LAST carry the same */
-		uint64_t orig;					/* AtomicAckETH */
-		uint32_t imm;					/* ImmDt, as the program gave it (network order); last packet */
-		uint32_t inv_rkey;				/* IETH; last packet */
+		uint32_t srqn;       /* XRCETH: every request packet */
+		uint32_t qkey, sqpn; /* DETH, packet 0.  sqpn: set in all that hca_tx() gives */
+		uint64_t va;
+		uint32_t rkey, dma_len;     /* RETH, AtomicETH: packet 0 */
+		uint64_t swap_add, compare; /* AtomicETH */
+		uint8_t syndrome;
+		uint32_t msn;      /* AETH: READ_RESP FIRST and LAST carry the same */
+		uint64_t orig;     /* AtomicAckETH */
+		uint32_t imm;      /* ImmDt, as the program gave it (network order); last packet */
+		uint32_t inv_rkey; /* IETH; last packet */
 		uint32_t feth;
 	};
 
-	uint64_t payload_len;	/* of all packets, without pads */
+	uint64_t payload_len;    /* of all packets, without pads */
 	const struct span *span; /* the payload; owned by who made the burst, good until the next call into it */
 	unsigned span_n;
 };
@@ -97,11 +100,12 @@ enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *da
 bool burst_join(struct burst *b, const struct burst *p, struct span *spans, unsigned max);
 
 /*
- * The quick way for the inside of a train: if the UDP payload data (len bytes, without its ICRC) is a MIDDLE like the
+ * The quick way for the inside of a burst: if the UDP payload data (len bytes, without its ICRC) is a MIDDLE like the
  * packet at prev, which was parsed and is the last of b, and continues it - as burst_parse() and burst_join() would
  * find - takes it in and says true.  Same flow; b->span is an array with room for max spans in all.
  */
-bool burst_continue(struct burst *b, const uint8_t *prev, const uint8_t *data, size_t len, struct span *spans, unsigned max);
+bool burst_continue(struct burst *b, const uint8_t *prev, const uint8_t *data, size_t len, struct span *spans,
+		    unsigned max);
 
 /* Packets from..from+n-1 of b as a burst of their own in *out, its spans in spans (max of them; enough: b->span_n). */
 void burst_slice(const struct burst *b, uint32_t from, uint32_t n, struct burst *out, struct span *spans);

@@ -16,12 +16,17 @@
 
 #include "bytes.h"
 
-#define TID_AGENT	2u	/* the upper half of a TID: which agent of its sender; so says Linux's CM */
+enum { RNR_FOR_EVER = 7, RNR_LONG = 0, RNR_SOON = 12 /* 0.64 ms */ };
 
-static uint64_t own_tid(const struct cm_id *i)
-{
-	return (uint64_t)TID_AGENT << 32 | __builtin_bswap32(i->id);
-}
+#define TID_AGENT 2u /* the upper half of a TID: which agent of its sender; so says Linux's CM */
+
+/*
+ * How long the peer waits when we have no receive for it, by how often it tries again, which our REQ or REP says.  Kernels
+ * leave it at 0, 655 ms.  If it tries for ever there is no reason to let it wait that long; else that is its patience.
+ */
+static uint8_t cm_rnr_timer(uint8_t rnr_retry) { return rnr_retry == RNR_FOR_EVER ? RNR_SOON : RNR_LONG; }
+
+static uint64_t own_tid(const struct cm_id *i) { return (uint64_t)TID_AGENT << 32 | __builtin_bswap32(i->id); }
 
 static uint8_t at_most(uint8_t v, uint8_t max) { return v < max ? v : max; }
 
@@ -40,8 +45,7 @@ static struct cm_id *owned(const struct cm *c, uint32_t id)
 
 /* ---- messages of an id ------------------------------------------------------ */
 
-void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
-	      const uint8_t *data)
+void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data)
 {
 	struct cm_msg m = { .attr = CM_REJ, .tid = i->tid };
 
@@ -53,18 +57,13 @@ void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari
 	m.rej.local_id = i->id;
 	switch (i->state) {
 	case CM_REQ_RCVD:
-		m.rej.local_id = 0;	/* rule 7.3: the peer has not heard of it */
+		m.rej.local_id = 0; /* rule 7.3: the peer has not heard of it */
 		m.rej.msg = REJ_OF_REQ;
 		break;
-	case CM_MRA_REQ_SENT:
-		m.rej.msg = REJ_OF_REQ;
-		break;
+	case CM_MRA_REQ_SENT: m.rej.msg = REJ_OF_REQ; break;
 	case CM_REP_RCVD:
-	case CM_MRA_REP_SENT:
-		m.rej.msg = REJ_OF_REP;
-		break;
-	default:
-		m.rej.msg = REJ_OF_OTHER;
+	case CM_MRA_REP_SENT: m.rej.msg = REJ_OF_REP; break;
+	default: m.rej.msg = REJ_OF_OTHER;
 	}
 	out_put(c, &i->route, &m);
 }
@@ -116,8 +115,7 @@ void send_drep(struct cm *c, struct cm_id *i, const uint8_t *data)
 void id_timewait(struct cm *c, struct cm_id *i)
 {
 	id_state(c, i, CM_TIMEWAIT);
-	timer_set(&c->timers, &i->timer,
-		  mono_add(c->now, cm_timeout_ns(at_most(i->qp.timeout, CM_PEER_MAX))));
+	timer_set(&c->timers, &i->timer, mono_add(c->now, cm_timeout_ns(at_most(i->qp.timeout, CM_PEER_MAX))));
 }
 
 /* ---- listening, asking --------------------------------------------------------- */
@@ -138,10 +136,7 @@ int cm_listen(struct cm *c, uint64_t service_id, void *host, uint32_t *id)
 	return 0;
 }
 
-bool cm_listening(const struct cm *c, uint64_t service_id)
-{
-	return id_find_service(c, service_id);
-}
+bool cm_listening(const struct cm *c, uint64_t service_id) { return id_find_service(c, service_id); }
 
 int cm_connect(struct cm *c, const struct cm_connect *a, void *host, uint32_t *id, mono_t now)
 {
@@ -149,7 +144,7 @@ int cm_connect(struct cm *c, const struct cm_connect *a, void *host, uint32_t *i
 	struct cm_msg m = { .attr = CM_REQ };
 	struct cm_qp *q;
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i)
 		return ENOMEM;
 	i->host = host;
@@ -162,13 +157,16 @@ int cm_connect(struct cm *c, const struct cm_connect *a, void *host, uint32_t *i
 	i->plt = at_most(a->plt, 31);
 	i->timeout_ns = 2 * cm_timeout_ns(i->plt) + cm_timeout_ns(at_most(a->req.remote_timeout, 31));
 	i->retries = a->req.max_retries;
+	i->answer_ns = cm_timeout_ns(at_most(a->req.local_timeout, 31));
 	q = &i->qp;
 	q->transport = a->req.transport;
 	q->rq_psn = a->req.psn & PSN_MASK;
 	q->mtu = a->req.mtu;
 	q->timeout = a->req.path.ack_timeout;
 	q->retry_cnt = a->req.retry_cnt;
-	q->route = (struct route){ .flow_label = a->req.path.flow_label, .tclass = a->req.path.tclass,
+	q->min_rnr_timer = cm_rnr_timer(a->req.rnr_retry);
+	q->route = (struct route){ .flow_label = a->req.path.flow_label,
+				   .tclass = a->req.path.tclass,
 				   .hop_limit = a->req.path.hop_limit };
 	memcpy(q->route.sgid, a->req.path.sgid, 16);
 	memcpy(q->route.dgid, a->req.path.dgid, 16);
@@ -187,7 +185,7 @@ int cm_sidr(struct cm *c, const struct cm_sidr_req *req, const struct route *rou
 	struct cm_id *i = id_new(c, CM_SIDR_REQ_SENT);
 	struct cm_msg m = { .attr = CM_SIDR_REQ };
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i)
 		return ENOMEM;
 	i->host = host;
@@ -211,13 +209,14 @@ int cm_accept(struct cm *c, uint32_t id, const struct cm_rep *rep, mono_t now)
 	struct cm_id *i = owned(c, id);
 	struct cm_msg m = { .attr = CM_REP };
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i || (i->state != CM_REQ_RCVD && i->state != CM_MRA_REQ_SENT))
 		return EINVAL;
 	i->local_qpn = i->qp.transport == CM_XRC ? rep->eecn : rep->qpn;
 	i->qp.rq_psn = rep->psn & PSN_MASK;
 	i->qp.max_rd_atomic = rep->init_depth;
 	i->qp.max_dest_rd_atomic = rep->resp_res;
+	i->qp.min_rnr_timer = cm_rnr_timer(rep->rnr_retry);
 	m.tid = i->tid;
 	m.rep = *rep;
 	m.rep.local_id = i->id;
@@ -234,7 +233,7 @@ int cm_rtu(struct cm *c, uint32_t id, const uint8_t *data, mono_t now)
 	struct cm_id *i = owned(c, id);
 	struct cm_msg m = { .attr = CM_RTU };
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i || (i->state != CM_REP_RCVD && i->state != CM_MRA_REP_SENT))
 		return EINVAL;
 	m.tid = i->tid;
@@ -252,7 +251,7 @@ int cm_established(struct cm *c, uint32_t id, mono_t now)
 	struct cm_msg m = { .attr = CM_RTU };
 	struct gsi g;
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i)
 		return EINVAL;
 	if (i->state != CM_REP_SENT && i->state != CM_MRA_REP_RCVD)
@@ -267,29 +266,26 @@ int cm_established(struct cm *c, uint32_t id, mono_t now)
 	return 0;
 }
 
-int cm_reject(struct cm *c, uint32_t id, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
-	      const uint8_t *data, mono_t now)
+int cm_reject(struct cm *c, uint32_t id, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data,
+	      mono_t now)
 {
 	struct cm_id *i = owned(c, id);
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i)
 		return EINVAL;
 	switch (i->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD:
-		send_rej_timeout(c, i);	/* no other reason reaches a peer whose id is not known */
+		send_rej_timeout(c, i); /* no other reason reaches a peer whose id is not known */
 		break;
 	case CM_REP_RCVD:
 	case CM_MRA_REP_SENT:
 	case CM_REQ_RCVD:
 	case CM_MRA_REQ_SENT:
 	case CM_REP_SENT:
-	case CM_MRA_REP_RCVD:
-		send_rej(c, i, reason, ari, ari_len, data);
-		break;
-	default:
-		return EINVAL;
+	case CM_MRA_REP_RCVD: send_rej(c, i, reason, ari, ari_len, data); break;
+	default: return EINVAL;
 	}
 	id_dead(c, i);
 	return 0;
@@ -299,7 +295,7 @@ int cm_disconnect(struct cm *c, uint32_t id, const uint8_t *data, mono_t now)
 {
 	struct cm_id *i = owned(c, id);
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i || (i->state != CM_ESTABLISHED && i->state != CM_DREQ_RCVD))
 		return EINVAL;
 	if (i->state == CM_ESTABLISHED) {
@@ -315,7 +311,7 @@ int cm_mra(struct cm *c, uint32_t id, uint8_t timeout, mono_t now)
 {
 	struct cm_id *i = owned(c, id);
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i || timeout > 31 || (i->state != CM_REQ_RCVD && i->state != CM_REP_RCVD))
 		return EINVAL;
 	send_mra(c, i, timeout);
@@ -323,11 +319,11 @@ int cm_mra(struct cm *c, uint32_t id, uint8_t timeout, mono_t now)
 	return 0;
 }
 
-/* The peer repeats its question if the answer got lost.  If four in a row get lost, it is a new question. */
+/* The peer repeats its question if the answer got lost.  If four in a row get lost, late, it is a new question. */
 void sidr_wait(struct cm *c, struct cm_id *i)
 {
 	id_state(c, i, CM_TIMEWAIT);
-	timer_set(&c->timers, &i->timer, mono_add(c->now, 9 * cm_timeout_ns(CM_SIDR_TIMEOUT) / 2));
+	timer_set(&c->timers, &i->timer, mono_add(c->now, 9 * cm_timeout_ns(CM_SIDR_TIMEOUT)));
 }
 
 static void sidr_answer(struct cm *c, struct cm_id *i, const struct cm_sidr_rep *rep)
@@ -345,7 +341,7 @@ int cm_sidr_reply(struct cm *c, uint32_t id, const struct cm_sidr_rep *rep, mono
 {
 	struct cm_id *i = owned(c, id);
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i || i->state != CM_SIDR_REQ_RCVD)
 		return EINVAL;
 	sidr_answer(c, i, rep);
@@ -366,7 +362,7 @@ static void unheard_free(struct cm *c, uint32_t listen_id)
 		if ((e->type != CM_EV_REQ && e->type != CM_EV_SIDR_REQ) || e->id->listen_id != listen_id)
 			continue;
 		cm_id_free(c, e->id->id, c->now);
-		next = c->events.next;	/* other events of the id may have gone, too */
+		next = c->events.next; /* other events of the id may have gone, too */
 	}
 }
 
@@ -375,42 +371,30 @@ void cm_id_free(struct cm *c, uint32_t id, mono_t now)
 	static const struct cm_sidr_rep no = { .status = SIDR_REJECT };
 	struct cm_id *i = owned(c, id);
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!i)
 		return;
 	id_free_events(i);
 	i->freed = true;
 	switch (i->state) {
 	case CM_REQ_SENT:
-	case CM_MRA_REQ_RCVD:
-		send_rej_timeout(c, i);
-		break;
+	case CM_MRA_REQ_RCVD: send_rej_timeout(c, i); break;
 	case CM_REP_RCVD:
 	case CM_MRA_REP_SENT:
 	case CM_REQ_RCVD:
 	case CM_MRA_REQ_SENT:
 	case CM_REP_SENT:
-	case CM_MRA_REP_RCVD:
-		send_rej(c, i, REJ_CONSUMER, NULL, 0, NULL);
-		break;
-	case CM_ESTABLISHED:
-		send_dreq(c, i, NULL);
-		return;
+	case CM_MRA_REP_RCVD: send_rej(c, i, REJ_CONSUMER, NULL, 0, NULL); break;
+	case CM_ESTABLISHED: send_dreq(c, i, NULL); return;
 	case CM_DREQ_RCVD:
 		send_drep(c, i, NULL);
 		id_timewait(c, i);
 		return;
-	case CM_SIDR_REQ_RCVD:
-		sidr_answer(c, i, &no);
-		return;
+	case CM_SIDR_REQ_RCVD: sidr_answer(c, i, &no); return;
 	case CM_DREQ_SENT:
-	case CM_TIMEWAIT:
-		return;
-	case CM_LISTEN:
-		unheard_free(c, id);
-		break;
-	default:
-		break;
+	case CM_TIMEWAIT: return;
+	case CM_LISTEN: unheard_free(c, id); break;
+	default: break;
 	}
 	id_dead(c, i);
 }
@@ -450,7 +434,7 @@ void cm_tick(struct cm *c, mono_t now)
 {
 	struct timer *t;
 
-	c->now = now;
+	cm_clock(c, now);
 	while ((t = heap_due(&c->timers, now))) {
 		struct cm_id *i = LINK_OF(t, struct cm_id, timer);
 
@@ -458,14 +442,13 @@ void cm_tick(struct cm *c, mono_t now)
 			gave_up(c, i);
 			continue;
 		}
-		i->retries_left--;
+		if (mono_reached(now, i->patient))
+			i->retries_left--;
 		c->n.retries++;
+		i->sent++;
 		id_again(c, i);
-		timer_set(&c->timers, &i->timer, mono_add(now, i->timeout_ns));
+		id_repeat_wait(c, i);
 	}
 }
 
-mono_t cm_deadline(const struct cm *c)
-{
-	return heap_next(&c->timers);
-}
+mono_t cm_deadline(const struct cm *c) { return heap_next(&c->timers); }

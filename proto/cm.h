@@ -37,34 +37,34 @@
 struct cm;
 
 struct cm_cfg {
-	uint64_t seed;		/* of comm ids; to be unguessable */
-	uint64_t ca_guid;	/* unique in the network: peers tell stale connections by it (rule 7.7) */
-	uint8_t ack_delay;	/* of the port, in REPs and for ACK timeouts; rxe: 15 */
-	uint32_t max_ids;	/* more REQs are refused; 0: a default */
+	uint64_t seed;     /* of comm ids; to be unguessable */
+	uint64_t ca_guid;  /* unique in the network: peers tell stale connections by it (rule 7.7) */
+	uint8_t ack_delay; /* of the port, in REPs and for ACK timeouts; rxe: 15 */
+	uint32_t max_ids;  /* more REQs are refused; 0: a default */
 };
 
 /* NULL: no memory. */
 struct cm *cm_new(const struct cm_cfg *);
-void cm_free(struct cm *);	/* with all ids; nothing is sent */
+void cm_free(struct cm *); /* with all ids; nothing is sent */
 
 enum cm_state {
-	CM_NONE,		/* no such id */
+	CM_NONE, /* no such id */
 	CM_LISTEN,
 	CM_REQ_SENT,
-	CM_MRA_REQ_RCVD,	/* REQ sent; the peer asked for patience */
+	CM_MRA_REQ_RCVD, /* REQ sent; the peer asked for patience */
 	CM_REP_RCVD,
-	CM_MRA_REP_SENT,	/* REP received; we asked for patience */
+	CM_MRA_REP_SENT, /* REP received; we asked for patience */
 	CM_REQ_RCVD,
-	CM_MRA_REQ_SENT,	/* REQ received; we asked for patience */
+	CM_MRA_REQ_SENT, /* REQ received; we asked for patience */
 	CM_REP_SENT,
-	CM_MRA_REP_RCVD,	/* REP sent; the peer asked for patience */
+	CM_MRA_REP_RCVD, /* REP sent; the peer asked for patience */
 	CM_ESTABLISHED,
 	CM_DREQ_SENT,
 	CM_DREQ_RCVD,
 	CM_TIMEWAIT,
 	CM_SIDR_REQ_SENT,
 	CM_SIDR_REQ_RCVD,
-	CM_DEAD,		/* over: rejected, timed out, out of timewait; only cm_id_free() is left */
+	CM_DEAD, /* over: rejected, timed out, out of timewait; only cm_id_free() is left */
 	CM_STATES
 };
 
@@ -81,17 +81,17 @@ bool cm_listening(const struct cm *, uint64_t service_id);
 
 /*
  * Sends a REQ.  req: all but local_id and ca_guid; data with the RDMA IP CM header, if that is spoken.
- * route: of all MADs of the connection, from here to the peer.  The REQ is repeated every 2 x packet life
- * time + req.remote_timeout, req.max_retries times; then CM_EV_TIMEOUT.
+ * route: of all MADs of the connection, from here to the peer.  The REQ is repeated req.max_retries times, soon at
+ * first and ever later, and after 2 x packet life time + req.remote_timeout for each that was sent: CM_EV_TIMEOUT.
  */
 struct cm_connect {
 	struct cm_req req;
 	struct route route;
-	uint8_t plt;		/* packet life time, 4.096 us << this; Linux: 16, formerly 18 */
+	uint8_t plt; /* packet life time, 4.096 us << this; Linux: 16, formerly 18 */
 };
 int cm_connect(struct cm *, const struct cm_connect *, void *host, uint32_t *id, mono_t now);
 
-/* Answers CM_EV_REQ.  rep: all but the ids and ca_guid.  Repeated as the REQ said; then CM_EV_TIMEOUT. */
+/* Answers CM_EV_REQ.  rep: all but the ids and ca_guid.  Repeated as often as the REQ said, and as long; then CM_EV_TIMEOUT. */
 int cm_accept(struct cm *, uint32_t id, const struct cm_rep *, mono_t now);
 
 /* Answers CM_EV_REP: established.  data: CM_RTU_DATA bytes, or NULL for zeros. */
@@ -107,8 +107,8 @@ int cm_established(struct cm *, uint32_t id, mono_t now);
  * Answers CM_EV_REQ or CM_EV_REP with a REJ, or gives up a REQ (REJ 4, whatever reason) or REP that was sent;
  * the id is dead.  data: CM_REJ_DATA bytes or NULL; ari: ari_len bytes or NULL.
  */
-int cm_reject(struct cm *, uint32_t id, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
-	      const uint8_t *data, mono_t now);
+int cm_reject(struct cm *, uint32_t id, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data,
+	      mono_t now);
 
 /*
  * Established: DREQ, repeated as the REQ or REP was; then CM_EV_DREP or CM_EV_DREQ_TIMEOUT.  After
@@ -118,14 +118,13 @@ int cm_reject(struct cm *, uint32_t id, uint16_t reason, const uint8_t *ari, uin
 int cm_disconnect(struct cm *, uint32_t id, const uint8_t *data, mono_t now);
 
 /*
- * REQ or REP received: asks the peer for patience, timeout as in struct cm_mra.  The agent does it unasked
- * when the peer repeats itself (rule 7.6).
+ * REQ or REP received: asks the peer for patience, timeout as in struct cm_mra.  The agent does it unasked when the
+ * peer repeats itself and half the time that the peer gives for an answer is over (rule 7.6).
  */
 int cm_mra(struct cm *, uint32_t id, uint8_t timeout, mono_t now);
 
-/* UD: asks for the QP behind a service.  req: all but request_id.  Repeated every 4096 ms, 15 times. */
-int cm_sidr(struct cm *, const struct cm_sidr_req *, const struct route *, void *host, uint32_t *id,
-	    mono_t now);
+/* UD: asks for the QP behind a service.  req: all but request_id.  Repeated 15 times; given up after 16 x 4096 ms. */
+int cm_sidr(struct cm *, const struct cm_sidr_req *, const struct route *, void *host, uint32_t *id, mono_t now);
 /*
  * Answers CM_EV_SIDR_REQ.  rep: all but request_id and service_id.  Nothing more comes of the id; it answers
  * repeated questions for some seconds, even when the host has freed it.
@@ -147,35 +146,36 @@ int cm_host_set(struct cm *, uint32_t id, void *host);
 
 /* Cannot fail: what is no CM message, or not for any id, is answered or dropped as the rules say. */
 void cm_rx(struct cm *, const struct gsi *, mono_t now);
-bool cm_tx(struct cm *, struct gsi *);		/* the next MAD to send; false: none */
+bool cm_tx(struct cm *, struct gsi *); /* the next MAD to send; false: none */
 void cm_tick(struct cm *, mono_t now);
-mono_t cm_deadline(const struct cm *);		/* cm_tick() has nothing to do before; MONO_NEVER */
+mono_t cm_deadline(const struct cm *); /* cm_tick() has nothing to do before; MONO_NEVER */
 
 /* ---- what happens ------------------------------------------------------------ */
 
 enum cm_event_type {
-	CM_EV_REQ,		/* req; id is new, host is the listener's until cm_host_set() */
-	CM_EV_REP,		/* rep */
-	CM_EV_RTU,		/* rtu; all zeros if data or a DREQ came first */
-	CM_EV_REJ,		/* rej.  The id is dead; but if a REP had come, timewait runs */
-	CM_EV_TIMEOUT,		/* no answer to REQ, REP or SIDR_REQ; dead */
-	CM_EV_DREQ,		/* dreq: cm_disconnect() or cm_id_free() answers; CM_EV_RTU has come before */
-	CM_EV_DREP,		/* the peer knows it is over: DREP, DREQ or REJ to our DREQ; timewait runs */
-	CM_EV_DREQ_TIMEOUT,	/* no answer to DREQ; timewait runs */
-	CM_EV_TIMEWAIT_EXIT,	/* dead; the QP number may be used again */
-	CM_EV_SIDR_REQ,		/* sidr_req; id is new, as with CM_EV_REQ */
-	CM_EV_SIDR_REP,		/* sidr_rep, whatever its status; dead */
+	CM_EV_REQ,           /* req; id is new, host is the listener's until cm_host_set() */
+	CM_EV_REP,           /* rep */
+	CM_EV_RTU,           /* rtu; all zeros if data or a DREQ came first */
+	CM_EV_REJ,           /* rej.  The id is dead; but if a REP had come, timewait runs */
+	CM_EV_TIMEOUT,       /* no answer to REQ, REP or SIDR_REQ; dead */
+	CM_EV_DREQ,          /* dreq: cm_disconnect() or cm_id_free() answers; CM_EV_RTU has come before */
+	CM_EV_DREP,          /* the peer knows it is over: DREP, DREQ or REJ to our DREQ; timewait runs */
+	CM_EV_DREQ_TIMEOUT,  /* no answer to DREQ; timewait runs */
+	CM_EV_TIMEWAIT_EXIT, /* dead; the QP number may be used again */
+	CM_EV_SIDR_REQ,      /* sidr_req; id is new, as with CM_EV_REQ */
+	CM_EV_SIDR_REP,      /* sidr_rep, whatever its status; dead */
 };
 
 struct cm_event {
 	enum cm_event_type type;
 	uint32_t id;
 	void *host;
-	uint32_t listen_id;	/* CM_EV_REQ, CM_EV_SIDR_REQ: the listener */
-	struct route route;	/* from here to the peer, as an answer goes */
-	struct cm_msg msg;	/* attr 0 if no message brought it */
+	uint32_t listen_id; /* CM_EV_REQ, CM_EV_SIDR_REQ: the listener */
+	uint32_t sent;      /* how often our last REQ, REP, DREQ or SIDR_REQ was; 0: there was none */
+	struct route route; /* from here to the peer, as an answer goes */
+	struct cm_msg msg;  /* attr 0 if no message brought it */
 };
-bool cm_event(struct cm *, struct cm_event *);	/* false: none */
+bool cm_event(struct cm *, struct cm_event *); /* false: none */
 
 /* ---- looking in ---------------------------------------------------------------- */
 
@@ -184,24 +184,24 @@ bool cm_event(struct cm *, struct cm_event *);	/* false: none */
  * Of REQ received, max_rd_atomic and max_dest_rd_atomic are what the REQ asks for: cm_accept() may say less.
  */
 struct cm_qp {
-	uint8_t transport;		/* enum cm_transport */
+	uint8_t transport; /* enum cm_transport */
 	uint32_t dest_qpn, dest_qkey;
-	uint32_t rq_psn, sq_psn;	/* rq_psn of REQ received: 0 until cm_accept() */
+	uint32_t rq_psn, sq_psn; /* rq_psn of REQ received: 0 until cm_accept() */
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer;
-	uint8_t srq;			/* the peer's QP uses one */
-	struct route route;		/* of data, from here to the peer: the REQ's path */
+	uint8_t srq;        /* the peer's QP uses one */
+	struct route route; /* of data, from here to the peer: the REQ's path */
 };
 bool cm_qp_get(const struct cm *, uint32_t id, struct cm_qp *);
 
-enum cm_state cm_state(const struct cm *, uint32_t id);	/* CM_NONE: unknown, or freed by the host */
+enum cm_state cm_state(const struct cm *, uint32_t id); /* CM_NONE: unknown, or freed by the host */
 const char *cm_state_name(enum cm_state);
 const char *cm_event_name(enum cm_event_type);
 
 struct cm_count {
-	uint32_t ids;		/* the host's and the agent's own */
+	uint32_t ids; /* the host's and the agent's own */
 	uint32_t by_state[CM_STATES];
-	uint64_t rx[CM_APR - CM_REQ + 1], tx[CM_APR - CM_REQ + 1];	/* messages by attribute */
+	uint64_t rx[CM_APR - CM_REQ + 1], tx[CM_APR - CM_REQ + 1]; /* messages by attribute */
 	uint64_t retries, duplicates, dropped;
 };
 void cm_counts(const struct cm *, struct cm_count *);

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BY_ID(l)	LINK_OF(l, struct cm_id, by_id)
-#define BY_PEER(l)	LINK_OF(l, struct cm_id, by_peer)
-#define BY_QPN(l)	LINK_OF(l, struct cm_id, by_qpn)
+#define BY_ID(l)   LINK_OF(l, struct cm_id, by_id)
+#define BY_PEER(l) LINK_OF(l, struct cm_id, by_peer)
+#define BY_QPN(l)  LINK_OF(l, struct cm_id, by_qpn)
 
 static uint32_t hash(uint32_t a, uint64_t b)
 {
@@ -53,10 +53,7 @@ void cm_free(struct cm *c)
 	free(c);
 }
 
-void cm_next_id(struct cm *c, uint32_t id)
-{
-	c->next_id = id;
-}
+void cm_next_id(struct cm *c, uint32_t id) { c->next_id = id; }
 
 /* ---- making and losing ------------------------------------------------------ */
 
@@ -145,8 +142,7 @@ struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid
 	const struct link *head = &c->by_peer[hash(remote_id, guid)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
-		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid &&
-		    !BY_PEER(l)->sidr)
+		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid && !BY_PEER(l)->sidr)
 			return BY_PEER(l);
 	return NULL;
 }
@@ -156,8 +152,7 @@ struct cm_id *id_find_sidr(const struct cm *c, uint32_t request_id, const uint8_
 	const struct link *head = &c->by_peer[hash(request_id, 0)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
-		if (BY_PEER(l)->remote_id == request_id && BY_PEER(l)->sidr &&
-		    !memcmp(BY_PEER(l)->route.dgid, gid, 16))
+		if (BY_PEER(l)->remote_id == request_id && BY_PEER(l)->sidr && !memcmp(BY_PEER(l)->route.dgid, gid, 16))
 			return BY_PEER(l);
 	return NULL;
 }
@@ -167,7 +162,7 @@ struct cm_id *id_find_qpn(const struct cm *c, uint32_t qpn, uint64_t guid)
 	const struct link *head = &c->by_qpn[hash(qpn, guid)];
 
 	if (!qpn)
-		return NULL;	/* a connection without a QP takes none from another */
+		return NULL; /* a connection without a QP takes none from another */
 	for (struct link *l = head->next; l != head; l = l->next)
 		if (BY_QPN(l)->qp.dest_qpn == qpn && BY_QPN(l)->remote_guid == guid)
 			return BY_QPN(l);
@@ -210,10 +205,11 @@ void id_event(struct cm *c, struct cm_id *i, enum cm_event_type type, const stru
 		return;
 	while (!link_empty(&e->link))
 		if (++e == i->ev + CM_EVS)
-			abort();	/* no way through the states raises more */
+			abort(); /* no way through the states raises more */
 	e->id = i;
 	e->type = type;
 	e->msg = g;
+	e->sent = i->sent;
 	e->route = i->route;
 	if (g) {
 		e->route = route_back(&g->route);
@@ -236,6 +232,7 @@ bool cm_event(struct cm *c, struct cm_event *e)
 	e->host = v->id->host;
 	if (v->type == CM_EV_REQ || v->type == CM_EV_SIDR_REQ)
 		e->listen_id = v->id->listen_id;
+	e->sent = v->sent;
 	e->route = v->route;
 	if (v->msg)
 		cm_msg_get(&e->msg, v->mad);
@@ -294,15 +291,50 @@ void id_send(struct cm *c, struct cm_id *i, const struct cm_msg *m)
 	put(c, &i->route, i->last, m->attr);
 }
 
-void id_again(struct cm *c, struct cm_id *i)
+void id_again(struct cm *c, struct cm_id *i) { put(c, &i->route, i->last, i->last[17]); }
+
+/*
+ * What both ends have agreed on is made for a subnet manager that thinks and for programs that sleep: seconds between
+ * repetitions.  A program that waits for its connection waits for one second or two.  So the first half of the repetitions
+ * come early, each after twice the time of the one before; the rest are spread over what is left.  There are no more of them
+ * than agreed, and nobody gives up sooner:
+ *
+ *	agreed   0         T         2T        3T   ...   16T: given up
+ *	sent     0 ... . .   .      .         .     ...   16T: given up
+ */
+void id_repeat_wait(struct cm *c, struct cm_id *i)
 {
-	put(c, &i->route, i->last, i->last[17]);
+	uint64_t left = mono_since(i->give_up, c->now), wait = left / (i->retries_left + 1u);
+
+	if (!mono_reached(c->now, i->patient)) {
+		wait = i->timeout_ns;
+	} else if (i->retries_left > (i->retries + 1u) / 2 && i->pause_ns < wait) {
+		wait = i->pause_ns;
+		i->pause_ns *= 2;
+	}
+	timer_set(&c->timers, &i->timer, i->retries_left ? mono_add(c->now, wait) : i->give_up);
 }
 
 void id_repeat(struct cm *c, struct cm_id *i)
 {
+	i->sent = 1;
 	i->retries_left = i->retries;
-	timer_set(&c->timers, &i->timer, mono_add(c->now, i->timeout_ns));
+	i->pause_ns = CM_FIRST_NS;
+	i->patient = c->now;
+	i->give_up = mono_add(c->now, (i->retries + 1u) * i->timeout_ns);
+	id_repeat_wait(c, i);
+}
+
+/*
+ * Its answer will take time: what it repeats itself may be lost, so it goes on being asked, but in the rhythm agreed on, and
+ * what is asked meanwhile does not count.
+ */
+void id_patient(struct cm *c, struct cm_id *i, uint64_t ns)
+{
+	i->patient = mono_add(c->now, ns);
+	i->pause_ns = i->timeout_ns;
+	i->give_up = mono_add(i->patient, (i->retries_left + 1u) * i->timeout_ns);
+	id_repeat_wait(c, i);
 }
 
 bool cm_tx(struct cm *c, struct gsi *g)

@@ -8,70 +8,85 @@
 #include "link.h"
 #include "rng.h"
 
-#define CM_HASH		1024u	/* a power of two */
-#define CM_OUT_MAX	4096u	/* MADs that wait to be sent; a power of two */
-#define CM_IDS		65536u	/* a default */
-#define CM_EVS		4u	/* request or reply; up or refused; down; out of timewait */
+#define CM_HASH    1024u  /* a power of two */
+#define CM_OUT_MAX 4096u  /* MADs that wait to be sent; a power of two */
+#define CM_IDS     65536u /* a default */
+#define CM_EVS     4u     /* request or reply; up or refused; down; out of timewait */
 
-#define CM_MRA_TIMEOUT	24u	/* what we ask for, unasked, when a peer repeats itself to a slow program */
-#define CM_MRA_MAX	24u	/* and what a peer gets, at most: 67 s */
-#define CM_PEER_MAX	21u	/* other times that a peer sets, at most: 8.6 s */
-#define CM_SIDR_TIMEOUT	20u
-#define CM_SIDR_RETRIES	15u
+#define CM_MRA_TIMEOUT  24u       /* what we ask for, unasked, when a peer repeats itself to a slow program */
+#define CM_MRA_MAX      24u       /* and what a peer gets, at most: 67 s */
+#define CM_PEER_MAX     21u       /* other times that a peer sets, at most: 8.6 s */
+#define CM_FIRST_NS     32000000u /* before the first repetition */
+#define CM_SIDR_TIMEOUT 20u
+#define CM_SIDR_RETRIES 15u
 
 struct cm_ev {
-	struct link link;	/* in cm.events; alone: free */
+	struct link link; /* in cm.events; alone: free */
 	struct cm_id *id;
 	enum cm_event_type type;
-	bool msg;		/* mad holds one */
+	bool msg; /* mad holds one */
+	uint32_t sent;
 	struct route route;
 	uint8_t mad[MAD_LEN];
 };
 
 struct cm_id {
-	struct link by_id;	/* always in the table */
-	struct link by_peer;	/* the peer's comm id and GUID, or SIDR request id; alone: not in it */
-	struct link by_qpn;	/* the peer's QPN and GUID: from REQ or REP received till the id is dead */
-	uint32_t id;		/* our comm id */
-	uint32_t remote_id;	/* 0: not known yet */
+	struct link by_id;   /* always in the table */
+	struct link by_peer; /* the peer's comm id and GUID, or SIDR request id; alone: not in it */
+	struct link by_qpn;  /* the peer's QPN and GUID: from REQ or REP received till the id is dead */
+	uint32_t id;         /* our comm id */
+	uint32_t remote_id;  /* 0: not known yet */
 	uint64_t remote_guid;
 	uint32_t local_qpn;
 	enum cm_state state;
-	bool freed;		/* the host's no more: goes when dead */
+	bool freed; /* the host's no more: goes when dead */
 	bool passive;
-	bool sidr;		/* in timewait: answers what is repeated */
+	bool sidr; /* in timewait: answers what is repeated */
 	void *host;
 	uint32_t listen_id;
 	uint64_t service_id;
 	struct route route;
-	uint64_t tid;		/* of the REQ or SIDR_REQ */
+	uint64_t tid; /* of the REQ or SIDR_REQ */
 	struct cm_qp qp;
 	uint8_t plt;
 	uint8_t own_resp_res, own_init_depth;
-	uint64_t timeout_ns;	/* between repetitions */
+	uint64_t timeout_ns; /* what the peer gets to answer, each time */
+	uint64_t pause_ns;   /* before the next repetition, if it comes early */
+	mono_t give_up;      /* when the last repetition has waited in vain */
+	mono_t patient;      /* the peer asked for patience: till then repetitions do not count */
 	uint8_t retries, retries_left;
+	uint32_t sent;      /* how often, of what is repeated */
+	uint64_t answer_ns; /* what we get to answer */
+	mono_t asked;       /* since when the program has had something to answer */
 	struct timer timer;
-	uint8_t last[MAD_LEN];	/* what is repeated */
+	uint8_t last[MAD_LEN]; /* what is repeated */
 	struct cm_ev ev[CM_EVS];
 };
 
 struct cm {
 	struct cm_cfg cfg;
-	mono_t now;		/* of the call under way */
+	mono_t now; /* of the call under way */
 	struct rng rng;
-	uint32_t next_id;	/* 0: out of rng */
+	uint32_t next_id; /* 0: out of rng */
 	struct link by_id[CM_HASH], by_peer[CM_HASH], by_qpn[CM_HASH];
 	struct heap timers;
 	struct link events;
-	struct gsi *out;	/* a ring, numbered on without end; head is the next to be sent */
+	struct gsi *out; /* a ring, numbered on without end; head is the next to be sent */
 	uint32_t out_size, out_head, out_tail;
 	struct cm_count n;
 };
 
+/* It does not go back, whatever threads call. */
+static inline void cm_clock(struct cm *c, mono_t now)
+{
+	if (mono_before(c->now, now))
+		c->now = now;
+}
+
 /* ---- cm_id.c: ids, their tables, events, what is sent ---- */
 
-struct cm_id *id_new(struct cm *, enum cm_state);	/* NULL: no memory, or too many */
-void id_del(struct cm *, struct cm_id *);		/* at once, with its events */
+struct cm_id *id_new(struct cm *, enum cm_state); /* NULL: no memory, or too many */
+void id_del(struct cm *, struct cm_id *);         /* at once, with its events */
 struct cm_id *id_find(const struct cm *, uint32_t id);
 /* By what the peer calls it. */
 struct cm_id *id_find_peer(const struct cm *, uint32_t remote_id, uint64_t guid);
@@ -80,19 +95,21 @@ struct cm_id *id_find_qpn(const struct cm *, uint32_t qpn, uint64_t guid);
 struct cm_id *id_find_service(const struct cm *, uint64_t service_id);
 void id_peer_set(struct cm *, struct cm_id *, uint32_t remote_id, uint64_t guid);
 void id_qpn_set(struct cm *, struct cm_id *, uint32_t qpn);
-void id_state(struct cm *, struct cm_id *, enum cm_state);	/* its timer is stopped */
-void id_dead(struct cm *, struct cm_id *);		/* goes at once if the host has freed it */
+void id_state(struct cm *, struct cm_id *, enum cm_state); /* its timer is stopped */
+void id_dead(struct cm *, struct cm_id *);                 /* goes at once if the host has freed it */
 
 /* An event of the id; g NULL: no message brought it. */
 void id_event(struct cm *, struct cm_id *, enum cm_event_type, const struct gsi *);
 void id_free_events(struct cm_id *);
 
 void out_put(struct cm *, const struct route *, const struct cm_msg *);
-void id_send(struct cm *, struct cm_id *, const struct cm_msg *);	/* and remembers it */
-void id_again(struct cm *, struct cm_id *);		/* what was remembered */
-void id_repeat(struct cm *, struct cm_id *);		/* from now on, until retries are used up */
+void id_send(struct cm *, struct cm_id *, const struct cm_msg *); /* and remembers it */
+void id_again(struct cm *, struct cm_id *);                       /* what was remembered */
+void id_repeat(struct cm *, struct cm_id *);                      /* from now on, until retries are used up */
+void id_repeat_wait(struct cm *, struct cm_id *);                 /* sets the timer to the next time */
+void id_patient(struct cm *, struct cm_id *, uint64_t ns);        /* the peer needs so much longer */
 
-#define CM_HOPS	64u	/* hop limit of what answers */
+#define CM_HOPS 64u /* hop limit of what answers */
 
 /* The way back: all the hops that there may be, and the peer's traffic class without its congestion marks. */
 static inline struct route route_back(const struct route *r)
@@ -110,8 +127,7 @@ static inline struct route route_back(const struct route *r)
 
 /* ---- cm.c ---- */
 
-void send_rej(struct cm *, struct cm_id *, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
-	      const uint8_t *data);
+void send_rej(struct cm *, struct cm_id *, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data);
 void send_rej_timeout(struct cm *, struct cm_id *);
 void send_mra(struct cm *, struct cm_id *, uint8_t timeout);
 void send_dreq(struct cm *, struct cm_id *, const uint8_t *data);

@@ -15,33 +15,38 @@
 
 #include "bytes.h"
 
-#define MAD_HDR		24u
-#define MAD_BASE	0x01	/* base version */
-#define MAD_CLASS_CM	0x07
-#define MAD_CLASS_VER	0x02
-#define MAD_SEND	0x03	/* method */
+#define MAD_HDR       24u
+#define MAD_BASE      0x01 /* base version */
+#define MAD_CLASS_CM  0x07
+#define MAD_CLASS_VER 0x02
+#define MAD_SEND      0x03 /* method */
 
 struct field {
-	uint16_t off;		/* in the message */
+	uint16_t off; /* in the message */
 	uint8_t bit;
-	uint16_t width;		/* bits; of an array: 8 times its bytes */
-	uint16_t at;		/* in struct cm_msg */
-	uint16_t size;		/* of the member */
+	uint16_t width; /* bits; of an array: 8 times its bytes */
+	uint16_t at;    /* in struct cm_msg */
+	uint16_t size;  /* of the member */
 	bool array;
 };
 
-#define MEMBER(m)	offsetof(struct cm_msg, m), sizeof(((struct cm_msg *)0)->m)
-#define N(off, bit, width, m)	{ off, bit, width, MEMBER(m), false }
-#define A(off, m)	{ off, 0, 8 * sizeof(((struct cm_msg *)0)->m), MEMBER(m), true }
+#define MEMBER(m) offsetof(struct cm_msg, m), sizeof(((struct cm_msg *)0)->m)
+#define N(off, bit, width, m)                     \
+	{                                         \
+		off, bit, width, MEMBER(m), false \
+	}
+#define A(off, m)                                                            \
+	{                                                                    \
+		off, 0, 8 * sizeof(((struct cm_msg *)0)->m), MEMBER(m), true \
+	}
 
-#define PATH(off, p)								\
-	N((off) + 0, 0, 16, p.slid), N((off) + 2, 0, 16, p.dlid),		\
-	A((off) + 4, p.sgid), A((off) + 20, p.dgid),				\
-	N((off) + 36, 0, 20, p.flow_label), N((off) + 39, 2, 6, p.rate),	\
-	N((off) + 40, 0, 8, p.tclass), N((off) + 41, 0, 8, p.hop_limit),	\
-	N((off) + 42, 0, 4, p.sl), N((off) + 42, 4, 1, p.subnet_local),		\
-	N((off) + 43, 0, 5, p.ack_timeout)
+#define PATH(off, p)                                                                                              \
+	N((off) + 0, 0, 16, p.slid), N((off) + 2, 0, 16, p.dlid), A((off) + 4, p.sgid), A((off) + 20, p.dgid),    \
+		N((off) + 36, 0, 20, p.flow_label), N((off) + 39, 2, 6, p.rate), N((off) + 40, 0, 8, p.tclass),   \
+		N((off) + 41, 0, 8, p.hop_limit), N((off) + 42, 0, 4, p.sl), N((off) + 42, 4, 1, p.subnet_local), \
+		N((off) + 43, 0, 5, p.ack_timeout)
 
+/* clang-format off */
 static const struct field req_fields[] = {
 	N(0, 0, 32, req.local_id), N(5, 0, 24, req.vendor_id), N(8, 0, 64, req.service_id),
 	N(16, 0, 64, req.ca_guid), N(28, 0, 32, req.qkey), N(32, 0, 24, req.qpn),
@@ -53,6 +58,7 @@ static const struct field req_fields[] = {
 	N(51, 5, 3, req.ext_transport), PATH(52, req.path), PATH(96, req.alt),
 	N(139, 5, 1, req.alt_sap), A(140, req.data),
 };
+/* clang-format on */
 
 static const struct field mra_fields[] = {
 	N(0, 0, 32, mra.local_id), N(4, 0, 32, mra.remote_id), N(8, 0, 2, mra.msg), N(9, 0, 5, mra.timeout),
@@ -60,36 +66,47 @@ static const struct field mra_fields[] = {
 };
 
 static const struct field rej_fields[] = {
-	N(0, 0, 32, rej.local_id), N(4, 0, 32, rej.remote_id), N(8, 0, 2, rej.msg), N(9, 0, 7, rej.ari_len),
-	N(10, 0, 16, rej.reason), A(12, rej.ari), A(84, rej.data),
+	N(0, 0, 32, rej.local_id), N(4, 0, 32, rej.remote_id), N(8, 0, 2, rej.msg),
+	N(9, 0, 7, rej.ari_len),   N(10, 0, 16, rej.reason),   A(12, rej.ari),
+	A(84, rej.data),
 };
 
 static const struct field rep_fields[] = {
-	N(0, 0, 32, rep.local_id), N(4, 0, 32, rep.remote_id), N(8, 0, 32, rep.qkey),
-	N(12, 0, 24, rep.qpn), N(15, 0, 8, rep.vendor[0]), N(16, 0, 24, rep.eecn),
-	N(19, 0, 8, rep.vendor[1]), N(20, 0, 24, rep.psn), N(23, 0, 8, rep.vendor[2]),
-	N(24, 0, 8, rep.resp_res), N(25, 0, 8, rep.init_depth), N(26, 0, 5, rep.ack_delay),
-	N(26, 5, 2, rep.failover), N(26, 7, 1, rep.flow_ctrl), N(27, 0, 3, rep.rnr_retry),
-	N(27, 3, 1, rep.srq), N(28, 0, 64, rep.ca_guid), A(36, rep.data),
+	N(0, 0, 32, rep.local_id),  N(4, 0, 32, rep.remote_id),  N(8, 0, 32, rep.qkey),
+	N(12, 0, 24, rep.qpn),      N(15, 0, 8, rep.vendor[0]),  N(16, 0, 24, rep.eecn),
+	N(19, 0, 8, rep.vendor[1]), N(20, 0, 24, rep.psn),       N(23, 0, 8, rep.vendor[2]),
+	N(24, 0, 8, rep.resp_res),  N(25, 0, 8, rep.init_depth), N(26, 0, 5, rep.ack_delay),
+	N(26, 5, 2, rep.failover),  N(26, 7, 1, rep.flow_ctrl),  N(27, 0, 3, rep.rnr_retry),
+	N(27, 3, 1, rep.srq),       N(28, 0, 64, rep.ca_guid),   A(36, rep.data),
 };
 
 static const struct field rtu_fields[] = {
-	N(0, 0, 32, rtu.local_id), N(4, 0, 32, rtu.remote_id), A(8, rtu.data),
+	N(0, 0, 32, rtu.local_id),
+	N(4, 0, 32, rtu.remote_id),
+	A(8, rtu.data),
 };
 
 static const struct field dreq_fields[] = {
-	N(0, 0, 32, dreq.local_id), N(4, 0, 32, dreq.remote_id), N(8, 0, 24, dreq.qpn), A(12, dreq.data),
+	N(0, 0, 32, dreq.local_id),
+	N(4, 0, 32, dreq.remote_id),
+	N(8, 0, 24, dreq.qpn),
+	A(12, dreq.data),
 };
 
 static const struct field drep_fields[] = {
-	N(0, 0, 32, drep.local_id), N(4, 0, 32, drep.remote_id), A(8, drep.data),
+	N(0, 0, 32, drep.local_id),
+	N(4, 0, 32, drep.remote_id),
+	A(8, drep.data),
 };
 
 static const struct field sidr_req_fields[] = {
-	N(0, 0, 32, sidr_req.request_id), N(4, 0, 16, sidr_req.pkey), N(8, 0, 64, sidr_req.service_id),
+	N(0, 0, 32, sidr_req.request_id),
+	N(4, 0, 16, sidr_req.pkey),
+	N(8, 0, 64, sidr_req.service_id),
 	A(16, sidr_req.data),
 };
 
+/* clang-format off */
 static const struct field sidr_rep_fields[] = {
 	N(0, 0, 32, sidr_rep.request_id), N(4, 0, 8, sidr_rep.status), N(5, 0, 8, sidr_rep.info_len),
 	N(8, 0, 24, sidr_rep.qpn), N(12, 0, 64, sidr_rep.service_id), N(20, 0, 32, sidr_rep.qkey),
@@ -97,6 +114,7 @@ static const struct field sidr_rep_fields[] = {
 };
 
 #define MSG(name, fields)	{ name, fields, sizeof(fields) / sizeof(fields[0]) }
+/* clang-format on */
 
 static const struct {
 	const char *name;
@@ -118,10 +136,7 @@ static const struct {
 
 static bool known(uint32_t attr) { return attr >= CM_REQ && attr <= CM_APR; }
 
-const char *cm_attr_name(uint16_t attr)
-{
-	return known(attr) ? msgs[attr - CM_REQ].name : "?";
-}
+const char *cm_attr_name(uint16_t attr) { return known(attr) ? msgs[attr - CM_REQ].name : "?"; }
 
 /* ---- one field ------------------------------------------------------------ */
 
@@ -180,7 +195,7 @@ static void field_put(uint8_t *wire, const void *msg, const struct field *f)
 
 /* ---- a message ------------------------------------------------------------- */
 
-#define MODIFIER	20u	/* of the attribute: of REQ and REP it has the ECE options */
+#define MODIFIER 20u /* of the attribute: of REQ and REP it has the ECE options */
 
 bool cm_msg_get(struct cm_msg *m, const uint8_t *mad)
 {

@@ -22,7 +22,7 @@ static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
 
 typedef bool act_fn(struct cm *, struct cm_id *, const struct in *);
 
-static bool again(struct cm *c, struct cm_id *i, const struct in *in)
+static bool again(struct cm *c, struct cm_id *i, const struct in *)
 {
 	c->n.duplicates++;
 	id_again(c, i);
@@ -30,15 +30,14 @@ static bool again(struct cm *c, struct cm_id *i, const struct in *in)
 }
 
 /* The RTU got lost.  Only who connects gets REPs. */
-static bool rtu_again(struct cm *c, struct cm_id *i, const struct in *in)
-{
-	return !i->passive && again(c, i, in);
-}
+static bool rtu_again(struct cm *c, struct cm_id *i, const struct in *in) { return !i->passive && again(c, i, in); }
 
-/* The program is slow: the peer shall not give up. */
-static bool ask_patience(struct cm *c, struct cm_id *i, const struct in *in)
+/* The program is slow: the peer shall not give up.  Not yet if it repeats itself early: that is only for what got lost. */
+static bool ask_patience(struct cm *c, struct cm_id *i, const struct in *)
 {
 	c->n.duplicates++;
+	if (mono_since(c->now, i->asked) < i->answer_ns / 2)
+		return true;
 	send_mra(c, i, CM_MRA_TIMEOUT);
 	id_state(c, i, i->passive ? CM_MRA_REQ_SENT : CM_MRA_REP_SENT);
 	return true;
@@ -51,8 +50,7 @@ static bool be_patient(struct cm *c, struct cm_id *i, const struct in *in)
 	if (m->msg != (i->passive ? REJ_OF_REP : REJ_OF_REQ))
 		return false;
 	id_state(c, i, i->passive ? CM_MRA_REP_RCVD : CM_MRA_REQ_RCVD);
-	timer_set(&c->timers, &i->timer,
-		  mono_add(c->now, cm_timeout_ns(least(m->timeout, CM_MRA_MAX)) + i->timeout_ns));
+	id_patient(c, i, cm_timeout_ns(least(m->timeout, CM_MRA_MAX)));
 	return true;
 }
 
@@ -149,9 +147,7 @@ static void forgotten(struct cm *c, struct cm_id *i)
 	struct gsi g;
 
 	switch (i->state) {
-	case CM_ESTABLISHED:
-		send_dreq(c, i, NULL);
-		break;
+	case CM_ESTABLISHED: send_dreq(c, i, NULL); break;
 	case CM_REQ_RCVD:
 	case CM_MRA_REQ_SENT:
 	case CM_REP_SENT:
@@ -165,15 +161,14 @@ static void forgotten(struct cm *c, struct cm_id *i)
 		id_event(c, i, CM_EV_REJ, &g);
 		id_dead(c, i);
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
 /* ---- REQ, REP: connections begin --------------------------------------------------------------- */
 
-static void rej_stranger(struct cm *c, const struct in *in, uint16_t reason, uint32_t local_id,
-			 uint32_t remote_id, uint8_t msg)
+static void rej_stranger(struct cm *c, const struct in *in, uint16_t reason, uint32_t local_id, uint32_t remote_id,
+			 uint8_t msg)
 {
 	struct cm_msg m = { .attr = CM_REJ, .tid = in->m->tid };
 	struct route back = route_back(&in->g->route);
@@ -210,6 +205,7 @@ static bool replied(struct cm *c, struct cm_id *i, const struct in *in)
 	q->timeout = cm_ack_timeout(rep->ack_delay, i->plt);
 	q->rnr_retry = rep->rnr_retry;
 	q->srq = rep->srq;
+	i->asked = c->now;
 	id_state(c, i, CM_REP_RCVD);
 	id_event(c, i, CM_EV_REP, in->g);
 	return true;
@@ -227,7 +223,8 @@ static void qp_of_req(struct cm_qp *q, const struct cm_req *r)
 	q->retry_cnt = r->retry_cnt;
 	q->rnr_retry = r->rnr_retry;
 	q->srq = r->srq;
-	q->route = (struct route){ .flow_label = r->path.flow_label, .tclass = r->path.tclass,
+	q->route = (struct route){ .flow_label = r->path.flow_label,
+				   .tclass = r->path.tclass,
 				   .hop_limit = r->path.hop_limit };
 	memcpy(q->route.sgid, r->path.dgid, 16);
 	memcpy(q->route.dgid, r->path.sgid, 16);
@@ -243,7 +240,7 @@ static uint16_t refusal(const struct cm_req *r, const struct gsi *g)
 	return 0;
 }
 
-static bool refuse_stale(struct cm *c, struct cm_id *i, const struct in *in)
+static bool refuse_stale(struct cm *c, struct cm_id *, const struct in *in)
 {
 	c->n.duplicates++;
 	rej_stranger(c, in, REJ_STALE, 0, in->m->req.local_id, REJ_OF_REQ);
@@ -272,6 +269,7 @@ static void called(struct cm *c, const struct in *in)
 		return;
 	}
 	i->passive = true;
+	i->asked = c->now;
 	i->host = l->host;
 	i->listen_id = l->id;
 	i->service_id = r->service_id;
@@ -280,6 +278,7 @@ static void called(struct cm *c, const struct in *in)
 	i->route = i->qp.route;
 	i->route.hop_limit = CM_HOPS;
 	i->timeout_ns = cm_timeout_ns(least(r->local_timeout, CM_PEER_MAX));
+	i->answer_ns = cm_timeout_ns(least(r->remote_timeout, CM_PEER_MAX));
 	i->retries = r->max_retries;
 	id_peer_set(c, i, r->local_id, r->ca_guid);
 	id_qpn_set(c, i, r->qpn);
@@ -316,31 +315,28 @@ static void asked(struct cm *c, const struct in *in)
 
 static act_fn *const table[CM_STATES][CM_SIDR_REP - CM_REQ + 1] = {
 #define ON(m) [CM_##m - CM_REQ]
-	[CM_REQ_SENT] =		{ ON(MRA) = be_patient, ON(REJ) = refused, ON(REP) = replied },
-	[CM_MRA_REQ_RCVD] =	{ ON(REJ) = refused, ON(REP) = replied },
-	[CM_REP_RCVD] =		{ ON(REP) = ask_patience, ON(REJ) = torn },
-	[CM_MRA_REP_SENT] =	{ ON(REP) = again, ON(REJ) = torn },
-	[CM_REQ_RCVD] =		{ ON(REQ) = ask_patience, ON(REJ) = refused },
-	[CM_MRA_REQ_SENT] =	{ ON(REQ) = again, ON(REJ) = refused },
-	[CM_REP_SENT] =		{ ON(REQ) = again, ON(MRA) = be_patient, ON(REJ) = refused, ON(RTU) = up,
-				  ON(DREQ) = up_closing },
-	[CM_MRA_REP_RCVD] =	{ ON(REJ) = refused, ON(RTU) = up, ON(DREQ) = up_closing },
-	[CM_ESTABLISHED] =	{ ON(REP) = rtu_again, ON(REJ) = torn, ON(DREQ) = closing },
-	[CM_DREQ_SENT] =	{ ON(REJ) = closed, ON(DREQ) = crossed, ON(DREP) = closed },
-	[CM_TIMEWAIT] =		{ ON(REQ) = refuse_stale, ON(DREQ) = drep_again, ON(SIDR_REQ) = sidr_again },
-	[CM_SIDR_REQ_SENT] =	{ ON(SIDR_REP) = resolved },
+	[CM_REQ_SENT] = { ON(MRA) = be_patient, ON(REJ) = refused, ON(REP) = replied },
+	[CM_MRA_REQ_RCVD] = { ON(REJ) = refused, ON(REP) = replied },
+	[CM_REP_RCVD] = { ON(REP) = ask_patience, ON(REJ) = torn },
+	[CM_MRA_REP_SENT] = { ON(REP) = again, ON(REJ) = torn },
+	[CM_REQ_RCVD] = { ON(REQ) = ask_patience, ON(REJ) = refused },
+	[CM_MRA_REQ_SENT] = { ON(REQ) = again, ON(REJ) = refused },
+	[CM_REP_SENT] = { ON(REQ) = again, ON(MRA) = be_patient, ON(REJ) = refused, ON(RTU) = up,
+			  ON(DREQ) = up_closing },
+	[CM_MRA_REP_RCVD] = { ON(REJ) = refused, ON(RTU) = up, ON(DREQ) = up_closing },
+	[CM_ESTABLISHED] = { ON(REP) = rtu_again, ON(REJ) = torn, ON(DREQ) = closing },
+	[CM_DREQ_SENT] = { ON(REJ) = closed, ON(DREQ) = crossed, ON(DREP) = closed },
+	[CM_TIMEWAIT] = { ON(REQ) = refuse_stale, ON(DREQ) = drep_again, ON(SIDR_REQ) = sidr_again },
+	[CM_SIDR_REQ_SENT] = { ON(SIDR_REP) = resolved },
 #undef ON
 };
 
-static bool from_peer(const struct cm_id *i, const struct gsi *g)
-{
-	return !memcmp(i->route.dgid, g->route.sgid, 16);
-}
+static bool from_peer(const struct cm_id *i, const struct gsi *g) { return !memcmp(i->route.dgid, g->route.sgid, 16); }
 
 /* By both ids; but what answers a REQ comes from a peer whose id is not known yet. */
 static struct cm_id *by_ids(struct cm *c, const struct cm_msg *m)
 {
-	struct cm_id *i = id_find(c, m->rtu.remote_id);	/* MRA to DREP: both ids stand first */
+	struct cm_id *i = id_find(c, m->rtu.remote_id); /* MRA to DREP: both ids stand first */
 
 	if (!i || i->state == CM_DEAD || i->sidr || i->state == CM_SIDR_REQ_SENT)
 		return NULL;
@@ -355,15 +351,11 @@ static struct cm_id *id_of(struct cm *c, const struct in *in)
 	struct cm_id *i = NULL;
 
 	switch (m->attr) {
-	case CM_REQ:
-		return id_find_peer(c, m->req.local_id, m->req.ca_guid);
-	case CM_SIDR_REQ:
-		return id_find_sidr(c, m->sidr_req.request_id, in->g->route.sgid);
-	case CM_SIDR_REP:
-		i = id_find(c, m->sidr_rep.request_id);
-		break;
+	case CM_REQ: return id_find_peer(c, m->req.local_id, m->req.ca_guid);
+	case CM_SIDR_REQ: return id_find_sidr(c, m->sidr_req.request_id, in->g->route.sgid);
+	case CM_SIDR_REP: i = id_find(c, m->sidr_rep.request_id); break;
 	default:
-		/* Who gave up waiting for our first message does not know our id, but says who it is. */
+		/* A peer that timed out waiting for our first message does not know our comm ID: match it by its own and its GUID. */
 		if (m->attr == CM_REJ && m->rej.reason == REJ_TIMEOUT && m->rej.ari_len >= 8)
 			i = id_find_peer(c, m->rej.local_id, be64_get(m->rej.ari));
 		if (!i)
@@ -372,26 +364,25 @@ static struct cm_id *id_of(struct cm *c, const struct in *in)
 	return i && from_peer(i, in->g) ? i : NULL;
 }
 
-/* No id: who asks to be connected, asked or disconnected gets an answer all the same. */
+/*
+ * No id: who asks to be connected, asked or disconnected gets an answer all the same; and who accepts what nobody here asks
+ * for any more (our REJ was lost, or it took a repeated REQ for a new one) would wait for an RTU.
+ */
 static void stranger(struct cm *c, const struct in *in)
 {
 	struct cm_msg m = { .attr = CM_DREP, .tid = in->m->tid };
 	struct route back = route_back(&in->g->route);
 
 	switch (in->m->attr) {
-	case CM_REQ:
-		called(c, in);
-		break;
-	case CM_SIDR_REQ:
-		asked(c, in);
-		break;
+	case CM_REQ: called(c, in); break;
+	case CM_SIDR_REQ: asked(c, in); break;
 	case CM_DREQ:
 		m.drep.local_id = in->m->dreq.remote_id;
 		m.drep.remote_id = in->m->dreq.local_id;
 		out_put(c, &back, &m);
 		break;
-	default:
-		c->n.dropped++;
+	case CM_REP: rej_stranger(c, in, REJ_COMM_ID, in->m->rep.remote_id, in->m->rep.local_id, REJ_OF_REP); break;
+	default: c->n.dropped++;
 	}
 }
 
@@ -408,7 +399,7 @@ void cm_rx(struct cm *c, const struct gsi *g, mono_t now)
 	struct cm_id *i;
 	act_fn *act;
 
-	c->now = now;
+	cm_clock(c, now);
 	if (!cm_msg_get(&m, g->mad)) {
 		c->n.dropped++;
 		return;

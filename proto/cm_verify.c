@@ -26,11 +26,9 @@ enum cm_state cm_state(const struct cm *c, uint32_t id)
 const char *cm_state_name(enum cm_state state)
 {
 	static const char *const name[CM_STATES] = {
-		"none", "listen",
-		"req_sent", "mra_req_rcvd", "rep_rcvd", "mra_rep_sent",
-		"req_rcvd", "mra_req_sent", "rep_sent", "mra_rep_rcvd",
-		"established", "dreq_sent", "dreq_rcvd", "timewait",
-		"sidr_req_sent", "sidr_req_rcvd", "dead",
+		"none",      "listen",       "req_sent",      "mra_req_rcvd",  "rep_rcvd",    "mra_rep_sent",
+		"req_rcvd",  "mra_req_sent", "rep_sent",      "mra_rep_rcvd",  "established", "dreq_sent",
+		"dreq_rcvd", "timewait",     "sidr_req_sent", "sidr_req_rcvd", "dead",
 	};
 
 	return state < CM_STATES ? name[state] : "?";
@@ -39,19 +37,23 @@ const char *cm_state_name(enum cm_state state)
 const char *cm_event_name(enum cm_event_type type)
 {
 	static const char *const name[] = {
-		[CM_EV_REQ] = "req", [CM_EV_REP] = "rep", [CM_EV_RTU] = "rtu", [CM_EV_REJ] = "rej",
-		[CM_EV_TIMEOUT] = "timeout", [CM_EV_DREQ] = "dreq", [CM_EV_DREP] = "drep",
-		[CM_EV_DREQ_TIMEOUT] = "dreq_timeout", [CM_EV_TIMEWAIT_EXIT] = "timewait_exit",
-		[CM_EV_SIDR_REQ] = "sidr_req", [CM_EV_SIDR_REP] = "sidr_rep",
+		[CM_EV_REQ] = "req",
+		[CM_EV_REP] = "rep",
+		[CM_EV_RTU] = "rtu",
+		[CM_EV_REJ] = "rej",
+		[CM_EV_TIMEOUT] = "timeout",
+		[CM_EV_DREQ] = "dreq",
+		[CM_EV_DREP] = "drep",
+		[CM_EV_DREQ_TIMEOUT] = "dreq_timeout",
+		[CM_EV_TIMEWAIT_EXIT] = "timewait_exit",
+		[CM_EV_SIDR_REQ] = "sidr_req",
+		[CM_EV_SIDR_REP] = "sidr_rep",
 	};
 
 	return type < sizeof(name) / sizeof(name[0]) ? name[type] : "?";
 }
 
-void cm_counts(const struct cm *c, struct cm_count *n)
-{
-	*n = c->n;
-}
+void cm_counts(const struct cm *c, struct cm_count *n) { *n = c->n; }
 
 /* ---- invariants ------------------------------------------------------------ */
 

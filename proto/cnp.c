@@ -23,9 +23,15 @@ bool cnp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	qp->cnp = false;
 	if (qp->state == QPS_ERR)
 		return false;
-	*b = (struct burst){ .route = qp->route, .op_first = OPCODE_CNP, .op_last = OPCODE_CNP, .pkey = 0xffff,
-			     
-			     .dqpn = qp->attr.dest_qpn, .sqpn = qp->qpn, .n = 1, .span = h->tx_span };
+	*b = (struct burst){ .route = qp->route,
+			     .op_first = OPCODE_CNP,
+			     .op_last = OPCODE_CNP,
+			     .pkey = 0xffff,
+
+			     .dqpn = qp->attr.dest_qpn,
+			     .sqpn = qp->qpn,
+			     .n = 1,
+			     .span = h->tx_span };
 	b->route.tclass = CNP_TCLASS;
 	count(h, HCA_STAT_NP_CNP_SENT, 1);
 	return true;
@@ -36,11 +42,12 @@ void cnp_rx(struct hca *h, const struct burst *b)
 	struct qp *qp = qp_get(h, b->dqpn);
 
 	/* Whoever is not the peer has no say. */
-	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR || (b->pkey & 0x7fff) != 0x7fff ||
-	    memcmp(b->route.sgid, qp->route.dgid, 16) || memcmp(b->route.dgid, qp->route.sgid, 16)) {
+	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR ||
+	    (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, qp->route.dgid, 16) ||
+	    memcmp(b->route.dgid, qp->route.sgid, 16)) {
 		count(h, HCA_STAT_RP_CNP_IGNORED, b->n);
 		return;
 	}
 	count(h, HCA_STAT_RP_CNP_HANDLED, b->n);
-	cong_cnp(h, qp);
+	rate_cnp(h, qp);
 }

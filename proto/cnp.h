@@ -16,10 +16,10 @@
 struct hca;
 struct qp;
 
-#define ECN_BITS	0x03u		/* of a traffic class */
-#define ECN_CE		0x03u
-#define CNP_GAP_NS	50000u
-#define CNP_TCLASS	0xc2u		/* DSCP 48, ECT(0): as adapters send it */
+#define ECN_BITS   0x03u /* of a traffic class */
+#define ECN_CE     0x03u
+#define CNP_GAP_NS 50000u
+#define CNP_TCLASS 0xc2u /* DSCP 48, ECT(0): as adapters send it */
 
 /* The QP got this, which may be marked. */
 void cnp_note(struct hca *, struct qp *, const struct burst *);

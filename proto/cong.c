@@ -2,13 +2,11 @@
 /* cong.c - see cong.h. */
 #include "cong.h"
 
-#include "hca_in.h"
-
-#define FAST_STEPS	5u
-#define GAIN		16u		/* alpha moves by 1/16 of what is missing */
-#define MORE		64u		/* target grows by 1/64 of start, 2/64, ... */
-#define METER_MIN_NS	100000u		/* a burst is not the rate of a second */
-#define MOST		500000000u	/* kbit/s */
+#define FAST_STEPS   5u
+#define GAIN         16u        /* alpha moves by 1/16 of what is missing */
+#define MORE         64u        /* target grows by 1/64 of start, 2/64, ... */
+#define METER_MIN_NS 100000u    /* a burst is not the rate of a second */
+#define MOST         500000000u /* kbit/s */
 
 static uint32_t kbps_of(uint64_t bytes, uint64_t ns)
 {
@@ -20,7 +18,7 @@ static uint32_t kbps_of(uint64_t bytes, uint64_t ns)
 /* The meter is read anew each step. */
 static uint32_t measured(const struct cong *c, mono_t now)
 {
-	uint64_t ns = now.ns - c->since.ns;
+	uint64_t ns = mono_since(now, c->since);
 	uint32_t kbps = kbps_of(c->sent, ns > METER_MIN_NS ? ns : METER_MIN_NS);
 
 	return kbps > c->seen ? kbps : c->seen;
@@ -28,7 +26,7 @@ static uint32_t measured(const struct cong *c, mono_t now)
 
 void cong_sent(struct cong *c, mono_t now, uint64_t n)
 {
-	uint64_t ns = now.ns - c->since.ns;
+	uint64_t ns = mono_since(now, c->since);
 
 	if (ns >= CONG_STEP_NS) {
 		c->seen = kbps_of(c->sent, ns);
@@ -38,13 +36,9 @@ void cong_sent(struct cong *c, mono_t now, uint64_t n)
 	c->sent += n;
 }
 
-void cong_recover(struct hca *h, struct qp *qp)
+uint32_t cong_recover(struct cong *c, mono_t now)
 {
-	struct cong *c = &qp->cong;
-
-	if (!c->limit)
-		return;
-	while (c->limit && h->now.ns - c->stepped.ns >= CONG_STEP_NS) {
+	while (c->limit && mono_since(now, c->stepped) >= CONG_STEP_NS) {
 		c->stepped = mono_add(c->stepped, CONG_STEP_NS);
 		c->alpha -= c->alpha / GAIN;
 		if (++c->steps > FAST_STEPS)
@@ -53,22 +47,19 @@ void cong_recover(struct hca *h, struct qp *qp)
 		if (c->limit >= 2 * c->start)
 			c->limit = 0;
 	}
-	rate_cut(h, qp, c->limit);
+	return c->limit;
 }
 
-void cong_cnp(struct hca *h, struct qp *qp)
+bool cong_cnp(struct cong *c, mono_t now)
 {
-	struct cong *c = &qp->cong;
-
-	cong_recover(h, qp);
 	if (!c->limit) {
-		c->start = measured(c, h->now);
+		c->start = measured(c, now);
 		if (c->start < CONG_START_MIN)
 			c->start = CONG_START_MIN;
 		c->limit = c->start;
 		c->alpha = CONG_ONE;
-	} else if (!c->steps && h->now.ns - c->stepped.ns < CONG_STEP_NS) {
-		return;
+	} else if (!c->steps && mono_since(now, c->stepped) < CONG_STEP_NS) {
+		return false;
 	}
 	c->target = c->limit;
 	c->limit -= (uint32_t)((uint64_t)c->limit * c->alpha / (2 * CONG_ONE));
@@ -76,9 +67,6 @@ void cong_cnp(struct hca *h, struct qp *qp)
 		c->limit = CONG_MIN;
 	c->alpha += (CONG_ONE - c->alpha) / GAIN;
 	c->steps = 0;
-	c->stepped = h->now;
-	rate_cut(h, qp, c->limit);
-	/* Nothing is saved up: that would be a burst now. */
-	if (mono_before(qp->rate.next, h->now))
-		qp->rate.next = h->now;
+	c->stepped = now;
+	return true;
 }

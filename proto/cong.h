@@ -21,32 +21,30 @@
 #ifndef PROTO_CONG_H
 #define PROTO_CONG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "mono.h"
 
-struct hca;
-struct qp;
-
-#define CONG_STEP_NS	1000000u	/* what is on its way when a CNP comes causes more of them: they count as one */
-#define CONG_START_MIN	100000u		/* kbit/s: who sends less is not slowed below half of it by one CNP */
-#define CONG_MIN	8000u
+#define CONG_STEP_NS   1000000u /* what is on its way when a CNP comes causes more of them: they count as one */
+#define CONG_START_MIN 100000u  /* kbit/s: who sends less is not slowed below half of it by one CNP */
+#define CONG_MIN       8000u
 
 struct cong {
-	uint32_t limit;		/* kbit/s; 0: none */
+	uint32_t limit; /* kbit/s; 0: none */
 	uint32_t target, start;
-	uint32_t alpha;		/* of CONG_ONE */
-	uint32_t steps;		/* since the last CNP */
-	mono_t stepped;		/* when the last one was over */
-	uint64_t sent;		/* bytes since then; kbit/s before */
+	uint32_t alpha; /* of CONG_ONE */
+	uint32_t steps; /* since the last CNP */
+	mono_t stepped; /* when the last one was over */
+	uint64_t sent;  /* bytes since then; kbit/s before */
 	uint32_t seen;
 	mono_t since;
 };
 
-#define CONG_ONE	1024u
+#define CONG_ONE 1024u
 
 void cong_sent(struct cong *, mono_t now, uint64_t n);
-void cong_cnp(struct hca *, struct qp *);
-void cong_recover(struct hca *, struct qp *);	/* if there is a limit */
+uint32_t cong_recover(struct cong *, mono_t now); /* the steps that are over are made up for: the limit now */
+bool cong_cnp(struct cong *, mono_t now);         /* behind cong_recover(); false: it counts as one with the last */
 
 #endif

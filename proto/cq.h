@@ -15,28 +15,24 @@
 #include <rdmad/abi.h>
 
 #include "event.h"
-
-struct hca;
-struct qp;
+#include "mono.h"
 
 struct cq {
 	uint32_t number;
-	uint32_t users;		/* queues of QPs */
-	bool overrun;		/* dead: takes no completion any more */
+	uint32_t users; /* queues of QPs */
+	bool overrun;   /* dead: takes no completion any more */
 	struct events ev;
 };
 
 struct comp_fifo {
 	struct cqe *v;
-	uint32_t head, tail;	/* v[head..tail) waits; both 0 again when empty */
+	uint32_t head, tail; /* v[head..tail) waits; both 0 again when empty */
 	uint32_t max;
-	uint64_t need;		/* sum of the depths of all queues */
+	uint64_t need; /* sum of the depths of all queues */
 };
 
-int comp_reserve(struct comp_fifo *, uint32_t n);	/* n more WRs can complete; 0 or ENOMEM */
+int comp_reserve(struct comp_fifo *, uint32_t n); /* n more WRs can complete; 0 or ENOMEM */
 void comp_release(struct comp_fifo *, uint32_t n);
-void comp_put(struct hca *, const struct cq *, struct qp *, const struct cqe *);
-void comp_drop(struct hca *, struct qp *);		/* what waits of this QP */
-void comp_drop_srq(struct hca *, uint32_t srqn);	/* or of this SRQ */
+void comp_put(struct comp_fifo *, const struct cq *, mono_t now, const struct cqe *);
 
 #endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* cqe.c - work requests become completions: those of the send queue, and the receive WR in use. */
+#include "cqe.h"
+
 #include <string.h>
 
-#include "hca_in.h"
+#include <rdmad/wr.h>
 
-static const uint8_t wc_op[] = {
-	[WR_WRITE] = WC_OP_WRITE, [WR_WRITE_IMM] = WC_OP_WRITE, [WR_SEND] = WC_OP_SEND,
-	[WR_SEND_IMM] = WC_OP_SEND, [WR_READ] = WC_OP_READ, [WR_CMP_SWP] = WC_OP_COMP_SWAP,
-	[WR_FETCH_ADD] = WC_OP_FETCH_ADD, [WR_LOCAL_INV] = WC_OP_LOCAL_INV,
-	[WR_FLUSH] = WC_OP_FLUSH, [WR_TSO] = WC_OP_TSO, [WR_ATOMIC_WRITE] = WC_OP_ATOMIC_WRITE, [WR_BIND_MW] = WC_OP_BIND_MW, [WR_SEND_INV] = WC_OP_SEND,
-};
+#include "hca_in.h"
+#include "srq.h"
 
 void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 {
@@ -24,18 +22,27 @@ void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 		count(h, HCA_STAT_RDMA_SENDS, 1);
 	if (qp->scq->overrun || (status == WC_SUCCESS && !qp->sig_all && !(w->wr.flags & WR_SIGNALED)))
 		return;
-	c = (struct cqe){ .wr_id = w->wr.wr_id, .qpn = qp->qpn, .wqe = q->head, .status = status, .is_send = 1,
-			  .op = wc_op[w->wr.op], .vendor_err = f, .solicited = status != WC_SUCCESS };
+	c = (struct cqe){ .wr_id = w->wr.wr_id,
+			  .qpn = qp->qpn,
+			  .wqe = q->head,
+			  .status = status,
+			  .is_send = 1,
+			  .op = wr_row(w->wr.op)->wc,
+			  .vendor_err = f,
+			  .solicited = status != WC_SUCCESS };
 	if (status == WC_SUCCESS && w->rd)
 		c.byte_len = (uint32_t)w->len;
 	q->waiting++;
-	comp_put(h, qp->scq, qp, &c);
+	comp_put(&h->comp, qp->scq, h->now, &c);
 }
 
-struct cqe recv_cqe(const struct hca *h, const struct qp *qp, const struct rwqe *w)
+struct cqe recv_cqe(const struct qp *qp, const struct rwqe *w)
 {
-	return (struct cqe){ .wr_id = w->wr_id, .qpn = qp->qpn, .op = WC_OP_RECV,
-			      .srq = qp->type == QPT_XRC_RECV ? 2 : !!qp->srq, .srqn = qp->srq ? qp->srq->number : 0 };
+	return (struct cqe){ .wr_id = w->wr_id,
+			     .qpn = qp->qpn,
+			     .op = WC_OP_RECV,
+			     .srq = qp->type == QPT_XRC_RECV ? 2 : !!qp->srq,
+			     .srqn = qp->srq ? qp->srq->number : 0 };
 }
 
 struct rwqe *recv_peek(struct qp *qp)
@@ -45,6 +52,15 @@ struct rwqe *recv_peek(struct qp *qp)
 	if (qp->resp.wqe)
 		return qp->resp.wqe;
 	return q->head == q->tail ? NULL : rq_at(q, q->head);
+}
+
+/* The limit fires once, and has to be armed again. */
+static void srq_took(struct hca *h, struct srq *srq)
+{
+	if (srq->limit && rq_len(&srq->rq) < srq->limit) {
+		srq->limit = 0;
+		events_raise(&h->events, &srq->ev, EV_SRQ_LIMIT);
+	}
 }
 
 struct rwqe *recv_take(struct hca *h, struct qp *qp)
@@ -79,7 +95,7 @@ void recv_complete(struct hca *h, struct qp *qp, struct cqe *c)
 		c->solicited = 1;
 	if (c->status != WC_SUCCESS && c->status != WC_WR_FLUSH_ERR)
 		TRACE_PUT(h, qp, WC, .a = c->status, .op = 255, .b = (uint32_t)c->wr_id);
-	comp_put(h, qp->rcq, qp, c);
+	comp_put(&h->comp, qp->rcq, h->now, c);
 }
 
 void recv_return(struct qp *qp)
@@ -102,3 +118,56 @@ void recv_drop(struct qp *qp)
 		qp->rq.used--;
 	qp->resp.wqe = NULL;
 }
+
+/* ---- handed out ---------------------------------------------------------- */
+
+/* The WR's place in its queue is free again. */
+static void place_free(struct hca *h, const struct cqe *c)
+{
+	struct srq *srq;
+
+	if (c->srq) {
+		srq = slots_get(&h->srq, c->srqn);
+		srq->rq.used--;
+	} else if (c->is_send) {
+		qp_get(h, c->qpn)->sq.waiting--;
+	} else {
+		qp_get(h, c->qpn)->rq.used--;
+	}
+}
+
+unsigned comp_take(struct hca *h, struct cqe *v, unsigned max)
+{
+	struct comp_fifo *f = &h->comp;
+	unsigned n = 0;
+
+	while (n < max && f->head < f->tail) {
+		struct cqe *c = &f->v[f->head++];
+
+		place_free(h, c);
+		v[n++] = *c;
+	}
+	if (f->head == f->tail)
+		f->head = f->tail = 0;
+	return n;
+}
+
+/* All of a QP, or of an SRQ: numbers are never 0. */
+static void drop(struct hca *h, uint32_t qpn, uint32_t srqn)
+{
+	struct comp_fifo *f = &h->comp;
+	uint32_t to = f->head;
+
+	for (uint32_t i = f->head; i < f->tail; i++) {
+		if (qpn ? f->v[i].qpn == qpn : f->v[i].srqn == srqn)
+			place_free(h, &f->v[i]);
+		else
+			f->v[to++] = f->v[i];
+	}
+	f->tail = to;
+	if (f->head == f->tail)
+		f->head = f->tail = 0;
+}
+
+void comp_drop(struct hca *h, struct qp *qp) { drop(h, qp->qpn, 0); }
+void comp_drop_srq(struct hca *h, uint32_t srqn) { drop(h, 0, srqn); }

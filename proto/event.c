@@ -2,10 +2,10 @@
 /* event.c - async events.  A type that is raised twice before it is taken is told once. */
 #include "event.h"
 
-#include "hca_in.h"
+#include "hca.h"
 
 /* The order in which the events of one object are told: as they can follow from each other. */
-static const uint8_t order[] = { EV_COMM_EST, EV_SQ_DRAINED, EV_CQ_ERR, EV_SRQ_LIMIT, EV_SRQ_ERR,
+static const uint8_t order[] = { EV_COMM_EST,   EV_SQ_DRAINED,    EV_CQ_ERR,   EV_SRQ_LIMIT,  EV_SRQ_ERR,
 				 EV_QP_REQ_ERR, EV_QP_ACCESS_ERR, EV_QP_FATAL, EV_QP_LAST_WQE };
 
 void events_init(struct events *e, uint32_t number)
@@ -15,10 +15,10 @@ void events_init(struct events *e, uint32_t number)
 	e->number = number;
 }
 
-void events_raise(struct hca *h, struct events *e, unsigned type)
+void events_raise(struct link *list, struct events *e, unsigned type)
 {
 	if (!e->mask)
-		link_add_tail(&h->events, &e->link);
+		link_add_tail(list, &e->link);
 	e->mask |= 1u << type;
 }
 
@@ -28,12 +28,12 @@ void events_clear(struct events *e)
 	e->mask = 0;
 }
 
-unsigned hca_events(struct hca *h, struct hca_event *v, unsigned max)
+unsigned events_take(struct link *list, struct hca_event *v, unsigned max)
 {
 	unsigned n = 0;
 
-	while (n < max && !link_empty(&h->events)) {
-		struct events *e = LINK_OF(h->events.next, struct events, link);
+	while (n < max && !link_empty(list)) {
+		struct events *e = LINK_OF(list->next, struct events, link);
 
 		for (unsigned i = 0; i < sizeof(order) && n < max; i++) {
 			if (!(e->mask & 1u << order[i]))

@@ -3,11 +3,12 @@
 #include "fault.h"
 
 #include "aeth.h"
+#include "cqe.h"
 #include "hca_in.h"
 
-#define WC_NONE		0xff
-#define EV_NONE		0xff
-#define HCA_STAT_NONE	HCA_STATS
+#define WC_NONE       0xff
+#define EV_NONE       0xff
+#define HCA_STAT_NONE HCA_STATS
 
 enum { ACT_KEEP, ACT_ERR, ACT_SQ };
 enum { NAKROW_NONE, NAKROW_RNR, NAKROW_PSN_SEQ = 16, NAKROW_INV_REQ, NAKROW_REM_ACCESS, NAKROW_REM_OP };
@@ -39,14 +40,15 @@ static void nak(struct hca *h, struct qp *qp, const struct row *r)
 	p->nak_psn = p->epsn;
 	p->nak_fatal = r->act == ACT_ERR;
 	p->silent = true;
-	p->ack = false;		/* a NAK acknowledges all before it */
+	p->ack = false; /* a NAK acknowledges all before it */
 	if (r->nak == NAKROW_RNR)
 		TRACE_PUT(h, qp, RNR_TX, .psn = p->epsn.v, .op = p->nak);
 	else
 		TRACE_PUT(h, qp, NAK_TX, .psn = p->epsn.v, .op = p->nak, .a = (uint32_t)(r - rows));
 }
 
-uint8_t fault_to(const struct qp *qp, enum fault f)
+/* The state that it is in then. */
+static uint8_t leads_to(const struct qp *qp, enum fault f)
 {
 	switch (rows[f].act) {
 	case ACT_ERR: return QPS_ERR;
@@ -55,7 +57,8 @@ uint8_t fault_to(const struct qp *qp, enum fault f)
 	return qp->state;
 }
 
-uint8_t fault_status(const struct qp *qp, enum fault f)
+/* Of the WR concerned; WC_SUCCESS: none is. */
+static uint8_t status_of(const struct qp *qp, enum fault f)
 {
 	const struct row *r = &rows[f];
 
@@ -73,12 +76,12 @@ void fault_act(struct hca *h, struct qp *qp, enum fault f)
 	h->fault[f]++;
 	if (r->stat != HCA_STAT_NONE)
 		count(h, r->stat, 1);
-	why_fault(h, qp, f);
+	why_fault(h, qp, f, leads_to(qp, f), status_of(qp, f));
 	nak(h, qp, r);
 	if (r->send_wc != WC_NONE && sq_len(&qp->sq))
 		sq_complete(h, qp, r->send_wc, f);
 	if (r->recv_wc != WC_NONE && qp->resp.wqe) {
-		struct cqe c = recv_cqe(h, qp, qp->resp.wqe);
+		struct cqe c = recv_cqe(qp, qp->resp.wqe);
 
 		c.status = r->recv_wc;
 		c.vendor_err = f;
@@ -86,7 +89,7 @@ void fault_act(struct hca *h, struct qp *qp, enum fault f)
 	}
 	if (r->event != EV_NONE) {
 		TRACE_PUT(h, qp, EVENT, .a = r->event);
-		events_raise(h, &qp->ev, r->event);
+		events_raise(&h->events, &qp->ev, r->event);
 	}
 	if (r->act == ACT_ERR || (r->act == ACT_SQ && qp_reliable(qp)))
 		qp_to_err(h, qp);

@@ -6,15 +6,15 @@
 
 #include "bytes.h"
 
-#define ETH_LEN		14u
-#define TYPE_IP4	0x0800u
-#define TYPE_IP6	0x86ddu
-#define TYPE_VLAN	0x8100u
-#define TCP_LEAST	20u
-#define UDP_LEN		8u
-#define TCP_FIN		0x01u
-#define TCP_PSH		0x08u
-#define TCP_CWR		0x80u
+#define ETH_LEN   14u
+#define TYPE_IP4  0x0800u
+#define TYPE_IP6  0x86ddu
+#define TYPE_VLAN 0x8100u
+#define TCP_LEAST 20u
+#define UDP_LEN   8u
+#define TCP_FIN   0x01u
+#define TCP_PSH   0x08u
+#define TCP_CWR   0x80u
 
 static void look_ip4(struct frame *f, const uint8_t *p, size_t len)
 {
@@ -29,7 +29,7 @@ static void look_ip4(struct frame *f, const uint8_t *p, size_t len)
 	f->ip = FRAME_IP4;
 	f->l4 = f->l3 + head;
 	f->end = f->l3 + total;
-	if (!(be16_get(p + f->l3 + 6) & 0x3fff))	/* more fragments, and where this one is */
+	if (!(be16_get(p + f->l3 + 6) & 0x3fff)) /* more fragments, and where this one is */
 		f->proto = p[f->l3 + 9];
 }
 
@@ -128,7 +128,7 @@ bool frame_sum_ok(const uint8_t *p, size_t len)
 	if (f.ip != FRAME_IP4 || (f.proto != FRAME_TCP && f.proto != FRAME_UDP) || fold(sum(0, p + f.l3, f.l4 - f.l3)))
 		return false;
 	if (f.proto == FRAME_UDP && !be16_get(p + sum_at(&f)))
-		return true;		/* its sender made none */
+		return true; /* its sender made none */
 	return !fold(sum(pseudo(&f, p, f.end - f.l4), p + f.l4, f.end - f.l4));
 }
 
@@ -169,8 +169,8 @@ bool frame_tso_ok(const uint8_t *hdr, size_t len, uint32_t mss)
 	       len - (f.ip == FRAME_IP4 ? f.l3 : f.l4) + mss <= 0xffff;
 }
 
-void frame_segment(uint8_t *out, const uint8_t *hdr, size_t len, unsigned i, uint32_t off, const uint8_t *data, uint32_t n,
-		   bool last)
+void frame_segment(uint8_t *out, const uint8_t *hdr, size_t len, unsigned i, uint32_t off, const uint8_t *data,
+		   uint32_t n, bool last)
 {
 	struct frame f;
 	uint8_t *tcp;
@@ -189,7 +189,7 @@ void frame_segment(uint8_t *out, const uint8_t *hdr, size_t len, unsigned i, uin
 	}
 	be32_put(tcp + 4, be32_get(hdr + f.l4 + 4) + off);
 	if (!last)
-		tcp[13] &= (uint8_t)~(TCP_FIN | TCP_PSH);
+		tcp[13] &= (uint8_t) ~(TCP_FIN | TCP_PSH);
 	if (i)
 		tcp[13] &= (uint8_t)~TCP_CWR;
 	be16_put(tcp + 16, 0);
@@ -204,7 +204,13 @@ uint32_t frame_hash(const uint8_t *p, size_t len, const uint8_t key[HASH_KEY], u
 	uint32_t n = 0, hash = 0;
 	struct frame f;
 
-#define TAKE(bit, at, bytes) do { if (fields & HASH_##bit) { memcpy(in + n, p + (at), bytes); n += (bytes); } } while (0)
+#define TAKE(bit, at, bytes)                             \
+	do {                                             \
+		if (fields & HASH_##bit) {               \
+			memcpy(in + n, p + (at), bytes); \
+			n += (bytes);                    \
+		}                                        \
+	} while (0)
 	frame_look(&f, p, len);
 	if (f.ip == FRAME_IP4) {
 		TAKE(SRC_IP4, f.l3 + 12, 4);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* ghost.c - see ghost.h. */
+#include "ghost.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aeth.h"
-#include "ghost.h"
 #include "hca_in.h"
 
 /* So many ACK timeouts: a peer's retries, each up to four of them late (rule 4.5). */
-#define LIFE_TIMEOUTS	32u
-#define LIFE_MIN_NS	1000000000ull
-#define LIFE_MAX_NS	60000000000ull
-#define TIMEOUT_UNKNOWN	17u		/* it never was in RTS: what librdmacm would have set */
+#define LIFE_TIMEOUTS   32u
+#define LIFE_MIN_NS     1000000000ull
+#define LIFE_MAX_NS     60000000000ull
+#define TIMEOUT_UNKNOWN 17u /* it never was in RTS: what librdmacm would have set */
 
 static struct ghost *place(const struct hca *h, uint32_t qpn)
 {
@@ -26,10 +27,7 @@ int ghosts_init(struct hca *h)
 	return h->ghosts.v ? 0 : ENOMEM;
 }
 
-void ghosts_fini(struct hca *h)
-{
-	free(h->ghosts.v);
-}
+void ghosts_fini(struct hca *h) { free(h->ghosts.v); }
 
 /*
  * The end of what was executed as a whole and answered: neither a message that came in part, nor what is
@@ -69,15 +67,20 @@ void qp_part(struct qp *qp)
 void ghost_leave(struct hca *h, struct qp *qp)
 {
 	struct ghost *g = place(h, qp->qpn);
-	bool ack = qp->resp.ack;	/* it was too late to be sent */
+	bool ack = qp->resp.ack; /* it was too late to be sent */
 
 	qp_part(qp);
 	if (!qp->part.on || psn_eq(qp->part.end, psn(qp->attr.rq_psn)))
 		return;
 	if (g->qpn)
 		link_del(&g->ready);
-	*g = (struct ghost){ .qpn = qp->qpn, .dqpn = qp->attr.dest_qpn, .svc = qp->svc, .route = qp->route,
-			     .end = qp->part.end, .msn = qp->part.msn, .until = mono_add(h->now, life_ns(qp)) };
+	*g = (struct ghost){ .qpn = qp->qpn,
+			     .dqpn = qp->attr.dest_qpn,
+			     .svc = qp->svc,
+			     .route = qp->route,
+			     .end = qp->part.end,
+			     .msn = qp->part.msn,
+			     .until = mono_add(h->now, life_ns(qp)) };
 	link_init(&g->ready);
 	if (ack)
 		link_add_tail(&h->ghosts.ready, &g->ready);
@@ -96,8 +99,8 @@ bool ghost_rx(struct hca *h, const struct burst *b)
 	struct ghost *g = place(h, b->dqpn);
 
 	if (!ghost_has(h, b->dqpn) || SVC_OF(b->op_first) != g->svc || (kind != KIND_SEND && kind != KIND_WRITE) ||
-	    !psn_before(b->psn, g->end) || (b->pkey & 0x7fff) != 0x7fff ||
-	    memcmp(b->route.sgid, g->route.dgid, 16) || memcmp(b->route.dgid, g->route.sgid, 16))
+	    !psn_before(b->psn, g->end) || (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, g->route.dgid, 16) ||
+	    memcmp(b->route.dgid, g->route.sgid, 16))
 		return false;
 	count(h, HCA_STAT_DUPLICATE_REQUEST, b->n);
 	if (link_empty(&g->ready))
@@ -115,9 +118,18 @@ bool ghost_tx(struct hca *h, struct burst *b)
 	link_del(&g->ready);
 	count(h, HCA_STAT_GHOST_ACKS, 1);
 	*b = (struct burst){
-		.route = g->route, .op_first = g->svc | OP_ACKNOWLEDGE, .op_last = g->svc | OP_ACKNOWLEDGE,
-		.migreq = true, .pkey = 0xffff, .dqpn = g->dqpn, .sqpn = g->qpn, .psn = psn_sub(g->end, 1), .n = 1,
-		.syndrome = aeth_ack(), .msn = g->msn, .span = h->tx_span,
+		.route = g->route,
+		.op_first = g->svc | OP_ACKNOWLEDGE,
+		.op_last = g->svc | OP_ACKNOWLEDGE,
+		.migreq = true,
+		.pkey = 0xffff,
+		.dqpn = g->dqpn,
+		.sqpn = g->qpn,
+		.psn = psn_sub(g->end, 1),
+		.n = 1,
+		.syndrome = aeth_ack(),
+		.msn = g->msn,
+		.span = h->tx_span,
 	};
 	return true;
 }

@@ -30,21 +30,21 @@
 struct hca;
 struct qp;
 
-#define GHOSTS	1024u
+#define GHOSTS 1024u
 
 struct ghost {
-	uint32_t qpn;		/* 0: the place is free */
-	uint32_t dqpn;		/* of the peer */
-	uint8_t svc;		/* enum service */
-	psn_t end;		/* all before it was executed, and answered but for ACKs */
+	uint32_t qpn;  /* 0: the place is free */
+	uint32_t dqpn; /* of the peer */
+	uint8_t svc;   /* enum service */
+	psn_t end;     /* all before it was executed, and answered but for ACKs */
 	uint32_t msn;
-	struct route route;	/* of packets sent */
+	struct route route; /* of packets sent */
 	mono_t until;
-	struct link ready;	/* in ghosts.ready: an ACK is to be sent */
+	struct link ready; /* in ghosts.ready: an ACK is to be sent */
 };
 
 struct ghosts {
-	struct ghost *v;	/* by (qpn >> qpn_low_bits) % GHOSTS */
+	struct ghost *v; /* by (qpn >> qpn_low_bits) % GHOSTS */
 	struct link ready;
 };
 

@@ -10,7 +10,7 @@
 
 #include "hca_in.h"
 
-#define OP_UD_SEND_ONLY	(SVC_UD | OP_SEND_ONLY)
+#define OP_UD_SEND_ONLY (SVC_UD | OP_SEND_ONLY)
 
 static struct gsi *at(struct gsi_fifo *f, uint32_t i) { return &f->v[i % GSI_FIFO]; }
 
@@ -42,8 +42,7 @@ void gsi_rx(struct hca *h, const struct burst *b)
 		why = HCA_STAT_BAD_QKEY;
 	else if (b->n != 1 || b->payload_len != MAD_LEN)
 		why = HCA_STAT_MALFORMED;
-	else if (f->tail - f->head == GSI_FIFO ||
-		 h->cfg.mem->copy(h->cfg.mem_host, &dst, 1, b->span, b->span_n, 0))
+	else if (f->tail - f->head == GSI_FIFO || rx_copy(h, &dst, 1, b))
 		why = HCA_STAT_UD_DROPPED;
 	else {
 		g->route = b->route;
@@ -83,9 +82,20 @@ bool gsi_tx(struct hca *h, struct burst *b)
 	h->gsi.out = *at(f, f->head++);
 	h->tx_span[0] = (struct span){ NULL, (uint64_t)(uintptr_t)h->gsi.out.mad, MAD_LEN };
 	*b = (struct burst){
-		.route = h->gsi.out.route, .op_first = OP_UD_SEND_ONLY, .op_last = OP_UD_SEND_ONLY,
-		.migreq = true, .pkey = 0xffff, .dqpn = QPN_GSI, .psn = h->gsi.psn, .n = 1, .mtu = MAD_LEN,
-		.qkey = QKEY_GSI, .sqpn = QPN_GSI, .payload_len = MAD_LEN, .span = h->tx_span, .span_n = 1,
+		.route = h->gsi.out.route,
+		.op_first = OP_UD_SEND_ONLY,
+		.op_last = OP_UD_SEND_ONLY,
+		.migreq = true,
+		.pkey = 0xffff,
+		.dqpn = QPN_GSI,
+		.psn = h->gsi.psn,
+		.n = 1,
+		.mtu = MAD_LEN,
+		.qkey = QKEY_GSI,
+		.sqpn = QPN_GSI,
+		.payload_len = MAD_LEN,
+		.span = h->tx_span,
+		.span_n = 1,
 	};
 	h->gsi.psn = psn_add(h->gsi.psn, 1);
 	return true;

@@ -13,15 +13,15 @@
 
 #include "burst.h"
 
-#define MAD_LEN		256u
-#define QPN_GSI		1u
-#define QKEY_GSI	0x80010000u
-#define GSI_FIFO	256u	/* MADs; a power of two */
+#define MAD_LEN  256u
+#define QPN_GSI  1u
+#define QKEY_GSI 0x80010000u
+#define GSI_FIFO 256u /* MADs; a power of two */
 
 /* A MAD and its way: received, route.sgid is the peer's; to be sent, route.dgid is. */
 struct gsi {
 	struct route route;
-	uint32_t sqpn;		/* received: who sent it, 1 always for CM; ignored when sent */
+	uint32_t sqpn; /* received: who sent it, 1 always for CM; ignored when sent */
 	uint8_t mad[MAD_LEN];
 };
 
@@ -31,18 +31,18 @@ struct hca;
 
 struct gsi_fifo {
 	struct gsi *v;
-	uint32_t head, tail;	/* numbered on without end; tail is the next to be put in */
+	uint32_t head, tail; /* numbered on without end; tail is the next to be put in */
 };
 
 struct gsi_qp {
 	struct gsi_fifo rx, tx;
-	struct gsi out;		/* in the burst handed out last */
+	struct gsi out; /* in the burst handed out last */
 	psn_t psn;
 };
 
-int gsi_init(struct hca *);			/* 0 or ENOMEM */
+int gsi_init(struct hca *); /* 0 or ENOMEM */
 void gsi_fini(struct hca *);
-void gsi_rx(struct hca *, const struct burst *);	/* a burst to QPN_GSI */
-bool gsi_tx(struct hca *, struct burst *);	/* the next one to send; false: none */
+void gsi_rx(struct hca *, const struct burst *); /* a burst to QPN_GSI */
+bool gsi_tx(struct hca *, struct burst *);       /* the next one to send; false: none */
 
 #endif

@@ -6,7 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cnp.h"
+#include "cqe.h"
 #include "hca_in.h"
+#include "replay.h"
+#include "req.h"
+#include "resp.h"
+#include "wr_kind.h"
 
 static uint32_t or_default(uint32_t v, uint32_t d) { return v ? v : d; }
 
@@ -20,8 +26,8 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	h->cfg.max_qp = or_default(cfg->max_qp, 65536);
 	h->rng.s = cfg->seed;
 	slots_init(&h->pd, or_default(cfg->max_pd, 65536));
-	slots_init(&h->mr, or_default(cfg->max_mr, 524287));
-	slots_init(&h->mw, or_default(cfg->max_mw, 524287));
+	slots_init(&h->keys.mr, or_default(cfg->max_mr, 524287));
+	slots_init(&h->keys.mw, or_default(cfg->max_mw, 524287));
 	slots_init(&h->cq, or_default(cfg->max_cq, 65536));
 	slots_init(&h->xrcd, or_default(cfg->max_xrcd, 65536));
 	slots_init(&h->srq, or_default(cfg->max_srq, 65536));
@@ -29,7 +35,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	link_init(&h->events);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
-	if (!h->qp.v || gsi_init(h) || ghosts_init(h) || trace_init(h) || whys_init(h)) {
+	if (!h->qp.v || gsi_init(h) || ghosts_init(h) || trace_init(&h->trace) || whys_init(h)) {
 		hca_free(h);
 		return NULL;
 	}
@@ -48,10 +54,10 @@ void hca_free(struct hca *h)
 	for (uint32_t i = 0; i < h->cq.size; i++)
 		if (h->cq.v[i])
 			hca_cq_destroy(h, i);
-	for (uint32_t i = 0; i < h->mr.size; i++)
-		free(h->mr.v[i]);
-	for (uint32_t i = 0; i < h->mw.size; i++)
-		free(h->mw.v[i]);
+	for (uint32_t i = 0; i < h->keys.mr.size; i++)
+		free(h->keys.mr.v[i]);
+	for (uint32_t i = 0; i < h->keys.mw.size; i++)
+		free(h->keys.mw.v[i]);
 	for (uint32_t i = 0; i < h->pd.size; i++)
 		free(h->pd.v[i]);
 	for (uint32_t i = 0; i < h->xrcd.size; i++)
@@ -59,13 +65,13 @@ void hca_free(struct hca *h)
 	slots_fini(&h->xrcd);
 	slots_fini(&h->srq);
 	slots_fini(&h->cq);
-	slots_fini(&h->mw);
-	slots_fini(&h->mr);
+	slots_fini(&h->keys.mw);
+	slots_fini(&h->keys.mr);
 	slots_fini(&h->pd);
 	mcast_fini(h);
 	gsi_fini(h);
 	ghosts_fini(h);
-	trace_fini(h);
+	trace_fini(&h->trace);
 	whys_fini(h);
 	paths_fini(h);
 	heap_fini(&h->timers);
@@ -87,51 +93,33 @@ int hca_gid_set(struct hca *h, unsigned i, const uint8_t *gid)
 	return 0;
 }
 
-void hca_mtu_set(struct hca *h, uint8_t mtu)
-{
-	h->cfg.mtu = mtu;
-}
+void hca_mtu_set(struct hca *h, uint8_t mtu) { h->cfg.mtu = mtu; }
 
 /* ---- posting ----------------------------------------------------------- */
 
-static const struct {
-	uint8_t kind;
-	bool rd, uc, ud, known;
-} wr_ops[] = {
-	[WR_WRITE] = { KIND_WRITE, .uc = true, .known = true },
-	[WR_WRITE_IMM] = { KIND_WRITE, .uc = true, .known = true },
-	[WR_SEND] = { KIND_SEND, .uc = true, .ud = true, .known = true },
-	[WR_SEND_IMM] = { KIND_SEND, .uc = true, .ud = true, .known = true },
-	[WR_TSO] = { KIND_SEND, .known = true },
-	[WR_FLUSH] = { KIND_FLUSH, .rd = true, .known = true },
-	[WR_ATOMIC_WRITE] = { KIND_AWRITE, .rd = true, .known = true },
-	[WR_SEND_INV] = { KIND_SEND, .uc = true, .known = true },
-	[WR_LOCAL_INV] = { KIND_LOCAL, .uc = true, .known = true },
-	[WR_BIND_MW] = { KIND_LOCAL, .uc = true, .known = true },
-	[WR_READ] = { KIND_READ, .rd = true, .known = true },
-	[WR_CMP_SWP] = { KIND_ATOMIC, .rd = true, .known = true },
-	[WR_FETCH_ADD] = { KIND_ATOMIC, .rd = true, .known = true },
-};
-#define WR_OPS	(sizeof(wr_ops) / sizeof(wr_ops[0]))
+/* Does the data come the way that the request has it? */
+static bool data_fits(const struct send_wr *wr, const struct wr_row *row)
+{
+	switch ((enum wr_data)row->data) {
+	case WR_DATA_OUT: return true;
+	case WR_DATA_IN: return !wr->inline_len && !(wr->flags & WR_INLINE);
+	case WR_DATA_NONE: return !wr->inline_len && !(wr->flags & WR_INLINE) && !wr->sge_n;
+	case WR_DATA_SPLIT: return wr->inline_len && wr->inline_len <= RD_TSO_HDR && !(wr->flags & WR_INLINE);
+	}
+	return false;
+}
 
 static int post_check(const struct qp *qp, const struct send_wr *wr)
 {
+	const struct wr_row *row = wr_row(wr->op);
+
 	if (qp->state < QPS_RTS || qp->type == QPT_XRC_RECV)
 		return EINVAL;
-	if (wr->op >= WR_OPS || !wr_ops[wr->op].known)
-		return wr->op <= WR_ATOMIC_WRITE ? EOPNOTSUPP : EINVAL;
-	if (qp->type == QPT_RAW ? wr->op != WR_SEND && wr->op != WR_TSO : wr->op == WR_TSO || wr->flags & WR_IP_CSUM)
+	if (!row)
+		return wr->op < WR_CODES ? EOPNOTSUPP : EINVAL;
+	if (!(row->on >> qp->type & 1) || (qp->type != QPT_RAW && wr->flags & WR_IP_CSUM) || !data_fits(wr, row))
 		return EINVAL;
-	if (wr->op == WR_TSO && (!wr->inline_len || wr->inline_len > RD_TSO_HDR || (wr->flags & WR_INLINE)))
-		return EINVAL;
-	if ((qp->type == QPT_UC && !wr_ops[wr->op].uc) || (qp->type == QPT_UD && !wr_ops[wr->op].ud))
-		return EINVAL;
-	if (wr_ops[wr->op].rd && wr->op != WR_ATOMIC_WRITE && (wr->inline_len || (wr->flags & WR_INLINE)))
-		return EINVAL;
-	if ((wr_ops[wr->op].kind == KIND_LOCAL || wr->op == WR_FLUSH) && (wr->inline_len || wr->sge_n || (wr->flags & WR_INLINE)))
-		return EINVAL;
-	if (wr->sge_n > qp->cap.max_send_sge ||
-	    wr->sge_n * sizeof(struct sge) + (uint64_t)wr->inline_len > qp->sq.room)
+	if (wr->sge_n > qp->cap.max_send_sge || wr->sge_n * sizeof(struct sge) + (uint64_t)wr->inline_len > qp->sq.room)
 		return EINVAL;
 	return 0;
 }
@@ -142,7 +130,7 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 	struct swqe *w;
 	int err;
 
-	h->now = now;
+	hca_clock(h, now);
 	if (!qp)
 		return EINVAL;
 	err = post_check(qp, wr);
@@ -152,15 +140,15 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 	if (!w)
 		return ENOMEM;
 	qp->sq.tail++;
-	w->kind = wr_ops[wr->op].kind;
-	w->rd = wr_ops[wr->op].rd;
+	w->kind = wr_kinds[wr->op].kind;
+	w->rd = wr_kinds[wr->op].asks;
 	w->fault = FAULT_NONE;
 	w->len = 0;
 	for (unsigned i = 0; i < wr->sge_n; i++)
 		w->len += swqe_sge(w)[i].len;
 	if (wr->inline_len)
-		w->len = wr->op == WR_TSO ? w->len + wr->inline_len : wr->inline_len;
-	if (w->len > RD_MAX_MSG || ((w->kind == KIND_ATOMIC || w->kind == KIND_AWRITE) && w->len != 8) ||
+		w->len = wr_row(wr->op)->data == WR_DATA_SPLIT ? w->len + wr->inline_len : wr->inline_len;
+	if (w->len > RD_MAX_MSG || (kind_len(w->kind) && w->len != kind_len(w->kind)) ||
 	    (w->kind == KIND_FLUSH && !wr->flush.level && wr->flush.len > RD_MAX_MSG))
 		w->fault = FAULT_SQ_LEN;
 	if (qp->state == QPS_ERR || qp->state == QPS_SQE) {
@@ -179,14 +167,14 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 	struct cqe c;
 	int err;
 
-	h->now = now;
+	hca_clock(h, now);
 	if (!qp || qp->srq || qp->state == QPS_RESET || qp->svc == SVC_XRC)
 		return EINVAL;
 	err = rq_put(&qp->rq, wr);
 	if (err || qp->state != QPS_ERR)
 		return err;
 	why_late(h, qp);
-	c = recv_cqe(h, qp, recv_take(h, qp));
+	c = recv_cqe(qp, recv_take(h, qp));
 	c.status = WC_WR_FLUSH_ERR;
 	recv_complete(h, qp, &c);
 	return 0;
@@ -205,8 +193,8 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 		why = HCA_STAT_BAD_STATE;
 	else if ((b->pkey & 0x7fff) != 0x7fff)
 		why = HCA_STAT_BAD_PKEY;
-	else if (qp->type != QPT_UD && (memcmp(b->route.sgid, qp->route.dgid, 16) ||
-					memcmp(b->route.dgid, qp->route.sgid, 16)))
+	else if (qp->type != QPT_UD &&
+		 (memcmp(b->route.sgid, qp->route.dgid, 16) || memcmp(b->route.dgid, qp->route.sgid, 16)))
 		why = HCA_STAT_BAD_ROUTE;
 	else
 		return true;
@@ -222,8 +210,9 @@ static void rx_note(struct hca *h, struct qp *qp, const struct burst *b)
 	qp->why.rx_last = h->now;
 	if (qp->rx_pkts == qp->why.rx_base)
 		TRACE_PUT(h, qp, FIRST_RX, .psn = b->psn.v, .op = b->op_first, .n = b->n);
-	if (h->trace.trains)
-		TRACE_PUT(h, qp, RX, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = (uint32_t)b->payload_len, .b = b->syndrome);
+	if (h->trace.bursts)
+		TRACE_PUT(h, qp, RX, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = (uint32_t)b->payload_len,
+			  .b = b->syndrome);
 }
 
 static void burst_take(struct hca *h, const struct burst *b)
@@ -256,9 +245,9 @@ static void burst_take(struct hca *h, const struct burst *b)
 	qp = qp_get(h, b->dqpn);
 	if ((!qp && ghost_rx(h, b)) || !may_have(h, qp, b))
 		return;
-	resp = op->kind == KIND_RESP || op->kind == KIND_ACK || op->kind == KIND_ATOMIC_ACK;
+	resp = op_answers(op);
 	if (qp->type == (resp ? QPT_XRC_RECV : QPT_XRC_SEND)) {
-		count(h, HCA_STAT_BAD_QPN, b->n);	/* one end asks, the other one answers */
+		count(h, HCA_STAT_BAD_QPN, b->n); /* one end asks, the other one answers */
 		return;
 	}
 	rx_note(h, qp, b);
@@ -275,12 +264,14 @@ static void burst_take(struct hca *h, const struct burst *b)
 		resp_rx(h, qp, b);
 }
 
-void hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
+int hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 {
-	h->now = now;
+	hca_clock(h, now);
 	h->rx = b;
+	h->rx_lost = false;
 	burst_take(h, b);
 	h->rx = NULL;
+	return h->rx_lost ? EIO : 0;
 }
 
 void hca_rx(struct hca *h, const struct route *route, const uint8_t *data, size_t len, mono_t now)
@@ -303,17 +294,6 @@ void hca_count(struct hca *h, unsigned stat, uint64_t n)
 }
 
 /* ---- sending ----------------------------------------------------------- */
-
-void hca_settle(struct hca *h)
-{
-	struct qp *qp = h->taken.qp;
-
-	h->taken.qp = NULL;
-	if (!qp || !h->taken.done || qp->sq.head != h->taken.index)
-		return;
-	sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
-	req_progress(h, qp);
-}
 
 /* A CNP and ACKs first; read responses and requests in turn, so that neither side starves the other. */
 static bool qp_tx(struct hca *h, struct qp *qp, struct burst *b)
@@ -348,14 +328,14 @@ static void tx_note(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	if (qp->tx_pkts == qp->why.tx_base)
 		TRACE_PUT(h, qp, FIRST_TX, .psn = b->psn.v, .op = b->op_first, .n = b->n);
-	if (h->trace.trains)
-		TRACE_PUT(h, qp, TX, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = (uint32_t)b->payload_len, .b = b->syndrome);
+	if (h->trace.bursts)
+		TRACE_PUT(h, qp, TX, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = (uint32_t)b->payload_len,
+			  .b = b->syndrome);
 }
 
 bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 {
-	h->now = now;
-	hca_settle(h);
+	hca_begin(h, now);
 	if (gsi_tx(h, b) || ghost_tx(h, b)) {
 		count_tx(h, b);
 		return true;
@@ -381,7 +361,7 @@ void hca_tx_fault(struct hca *h, const struct burst *b, mono_t now)
 {
 	struct taken t = h->taken;
 
-	h->now = now;
+	hca_clock(h, now);
 	if (!t.qp || !psn_eq(t.psn, b->psn))
 		return;
 	h->taken.qp = NULL;
@@ -400,8 +380,7 @@ void hca_tick(struct hca *h, mono_t now)
 {
 	struct timer *t;
 
-	h->now = now;
-	hca_settle(h);
+	hca_begin(h, now);
 	while ((t = heap_due(&h->timers, now))) {
 		if (t->of == TIMER_PATH)
 			path_timer(h, LINK_OF(t, struct path, timer));
@@ -414,7 +393,4 @@ void hca_tick(struct hca *h, mono_t now)
 	}
 }
 
-mono_t hca_deadline(const struct hca *h)
-{
-	return heap_next(&h->timers);
-}
+mono_t hca_deadline(const struct hca *h) { return heap_next(&h->timers); }

@@ -33,26 +33,27 @@ struct hca;
 struct trace_rec;
 struct why;
 
-#define HCA_GIDS	64u
+#define HCA_GIDS 64u
 
 struct hca_cfg {
 	const struct mem_ops *mem;
-	void *mem_host;		/* first argument of mem's functions */
-	uint64_t seed;		/* of key bytes, first QPN; same seed and same calls, same behaviour */
-	uint32_t qpn_low;	/* every QPN has these low bits ... */
-	unsigned qpn_low_bits;	/* ... this many of them: so several HCAs share one number space */
-	uint8_t mtu;		/* enum ibv_mtu: the port's largest */
-	uint32_t train_len;	/* payload bytes of a burst to a foreign GID, at most (e.g. 61440) */
-	uint32_t local_train_len; /* and to a GID of hca_local_set() */
-	bool early_retrans;	/* send again after some round trips, not only at the ACK timeout */
-	uint32_t window_len;	/* bytes in flight to one foreign GID, at the start and at the most */
-	uint32_t peer_room;	/* bytes that a peer takes in while it is not looking: UC is sent no faster; 0: as fast as can be */
-	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_xrcd;	/* 0: a default */
+	void *mem_host;           /* first argument of mem's functions */
+	uint64_t seed;            /* of key bytes, first QPN; same seed and same calls, same behaviour */
+	uint32_t qpn_low;         /* every QPN has these low bits ... */
+	unsigned qpn_low_bits;    /* ... this many of them: so several HCAs share one number space */
+	uint8_t mtu;              /* enum ibv_mtu: the port's largest */
+	uint32_t burst_len;       /* payload bytes of a burst to a foreign GID, at most (e.g. 61440) */
+	uint32_t local_burst_len; /* and to a GID of hca_local_set() */
+	bool early_retrans;       /* send again after some round trips, not only at the ACK timeout */
+	uint32_t window_len;      /* bytes in flight to one foreign GID, at the start and at the most */
+	uint32_t
+		peer_room; /* bytes that a peer takes in while it is not looking: UC is sent no faster; 0: as fast as can be */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_xrcd; /* 0: a default */
 };
 
 /* NULL: no memory. */
 struct hca *hca_new(const struct hca_cfg *);
-void hca_free(struct hca *);	/* with all objects, nothing is published */
+void hca_free(struct hca *); /* with all objects, nothing is published */
 
 /* ---- the port ---------------------------------------------------------- */
 
@@ -65,17 +66,17 @@ void hca_mtu_set(struct hca *, uint8_t mtu);
 /* ---- objects ----------------------------------------------------------- */
 
 int hca_pd_alloc(struct hca *, uint32_t *pdn);
-int hca_pd_free(struct hca *, uint32_t pdn);			/* EBUSY while MRs, windows, QPs, SRQs use it */
+int hca_pd_free(struct hca *, uint32_t pdn); /* EBUSY while MRs, windows, QPs, SRQs use it */
 
 struct mr_attr {
 	uint32_t pdn;
-	uint32_t access;	/* enum access_flag */
-	uint64_t addr, len;	/* where it is in the program */
-	uint64_t iova;		/* the address that work requests and peers use for addr */
-	void *region;		/* the host's name for it; put in spans */
+	uint32_t access;    /* enum access_flag */
+	uint64_t addr, len; /* where it is in the program */
+	uint64_t iova;      /* the address that work requests and peers use for addr */
+	void *region;       /* the host's name for it; put in spans */
 };
-int hca_mr_reg(struct hca *, const struct mr_attr *, uint32_t *key);	/* lkey and rkey are the same */
-int hca_mr_dereg(struct hca *, uint32_t key);			/* EBUSY while a window is bound */
+int hca_mr_reg(struct hca *, const struct mr_attr *, uint32_t *key); /* lkey and rkey are the same */
+int hca_mr_dereg(struct hca *, uint32_t key);                        /* EBUSY while a window is bound */
 /* All of it anew, under the same key.  EBUSY while a window is bound. */
 int hca_mr_rereg(struct hca *, uint32_t key, const struct mr_attr *);
 
@@ -87,7 +88,7 @@ int hca_mw_alloc(struct hca *, uint32_t pdn, unsigned type, uint32_t *key);
 int hca_mw_dealloc(struct hca *, uint32_t key);
 
 int hca_cq_create(struct hca *, uint32_t cqe, uint32_t *cqn);
-int hca_cq_destroy(struct hca *, uint32_t cqn);			/* EBUSY while QPs use it */
+int hca_cq_destroy(struct hca *, uint32_t cqn); /* EBUSY while QPs use it */
 /* The host could not publish a completion: the ring was full.  EV_CQ_ERR, and every QP on it to ERR. */
 void hca_cq_overrun(struct hca *, uint32_t cqn, mono_t now);
 
@@ -96,15 +97,17 @@ int hca_xrcd_alloc(struct hca *, uint32_t *xrcdn);
 int hca_xrcd_free(struct hca *, uint32_t xrcdn);
 
 /* xrcdn not 0: an SRQ of XRC, in that domain, whose receives complete on cqn.  Peers name it by its number. */
-struct srq_init { uint32_t pdn, max_wr, max_sge, limit, xrcdn, cqn; };
+struct srq_init {
+	uint32_t pdn, max_wr, max_sge, limit, xrcdn, cqn;
+};
 int hca_srq_create(struct hca *, const struct srq_init *, uint32_t *srqn);
-int hca_srq_limit(struct hca *, uint32_t srqn, uint32_t limit);	/* arms EV_SRQ_LIMIT; 0 disarms */
+int hca_srq_limit(struct hca *, uint32_t srqn, uint32_t limit); /* arms EV_SRQ_LIMIT; 0 disarms */
 int hca_srq_resize(struct hca *, uint32_t srqn, uint32_t max_wr);
 int hca_srq_query(const struct hca *, uint32_t srqn, struct srq_init *);
-int hca_srq_destroy(struct hca *, uint32_t srqn);		/* EBUSY while QPs use it; those of XRC do not count */
+int hca_srq_destroy(struct hca *, uint32_t srqn); /* EBUSY while QPs use it; those of XRC do not count */
 
 struct qp_init {
-	uint8_t type;		/* enum qp_type */
+	uint8_t type; /* enum qp_type */
 	bool sq_sig_all;
 	/* XRC_SEND has pdn and send_cqn only, XRC_RECV xrcdn only. */
 	uint32_t pdn, send_cqn, recv_cqn, srqn /* 0: none */, xrcdn;
@@ -120,14 +123,14 @@ int hca_qp_rate(struct hca *, uint32_t qpn, uint32_t kbps, uint32_t burst, mono_
 int hca_qp_query(const struct hca *, uint32_t qpn, struct qp_attr *, struct qp_init *);
 /* To ERR, since the host has found something wrong: enum why_cause. */
 void hca_qp_fail(struct hca *, uint32_t qpn, unsigned cause, mono_t now);
-int hca_qp_destroy(struct hca *, uint32_t qpn);		/* its completions not yet handed out are dropped */
+int hca_qp_destroy(struct hca *, uint32_t qpn); /* its completions not yet handed out are dropped */
 /*
  * The same by the will of its program: for some time the HCA goes on to acknowledge duplicates of what the QP has
  * executed, since its last ACK may be lost (ghost.h).  Its number is not given out as long.
  */
 int hca_qp_retire(struct hca *, uint32_t qpn, mono_t now);
 
-int hca_mcast_attach(struct hca *, uint32_t qpn, const uint8_t *mgid);	/* UD only */
+int hca_mcast_attach(struct hca *, uint32_t qpn, const uint8_t *mgid); /* UD only */
 int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);
 
 /* ---- the data path ----------------------------------------------------- */
@@ -140,8 +143,11 @@ int hca_post_send(struct hca *, uint32_t qpn, const struct send_wr *, mono_t now
 int hca_post_recv(struct hca *, uint32_t qpn, const struct recv_wr *, mono_t now);
 int hca_post_srq_recv(struct hca *, uint32_t srqn, const struct recv_wr *, mono_t now);
 
-/* Takes one train.  Cannot fail: what is wrong with it is counted, answered or dropped as the rules say. */
-void hca_rx_burst(struct hca *, const struct burst *, mono_t now);
+/*
+ * Takes one burst: what is wrong with it is counted, answered or dropped as the rules say.  0, or EIO: the payload of a burst
+ * that another HCA of the host sent could not be read, by that one's doing: hca_tx_fault() is for it.
+ */
+int hca_rx_burst(struct hca *, const struct burst *, mono_t now);
 /* Takes one UDP payload without its ICRC: burst_parse() and hca_rx_burst(). */
 void hca_rx(struct hca *, const struct route *, const uint8_t *data, size_t len, mono_t now);
 /* An Ethernet frame for a RAW_PACKET QP: the host steers.  sum_ok: and has seen that its checksums are right. */
@@ -155,14 +161,14 @@ bool hca_tx(struct hca *, struct burst *, mono_t now);
 void hca_tx_fault(struct hca *, const struct burst *, mono_t now);
 
 void hca_tick(struct hca *, mono_t now);
-mono_t hca_deadline(const struct hca *);	/* when to call hca_tick() next; MONO_NEVER */
+mono_t hca_deadline(const struct hca *); /* when to call hca_tick() next; MONO_NEVER */
 
 /* Up to max, in order of completion per CQ; how many. */
 unsigned hca_completions(struct hca *, struct cqe *, unsigned max);
 
 struct hca_event {
-	uint32_t type;		/* enum event_type */
-	uint32_t number;	/* qpn, cqn or srqn, as the type says */
+	uint32_t type;   /* enum event_type */
+	uint32_t number; /* qpn, cqn or srqn, as the type says */
 };
 unsigned hca_events(struct hca *, struct hca_event *, unsigned max);
 
@@ -182,7 +188,7 @@ enum hca_stat {
 	HCA_STATS
 };
 uint64_t hca_stat(const struct hca *, enum hca_stat);
-const char *hca_stat_name(enum hca_stat);	/* lower case, as rxe's hw_counters where it has one */
+const char *hca_stat_name(enum hca_stat); /* lower case, as rxe's hw_counters where it has one */
 
 /* How often each row of fault.def was taken; for tests that want every rule reached. */
 unsigned hca_fault_n(void);
@@ -196,29 +202,31 @@ uint64_t hca_why_lost(const struct hca *);
 
 /* Records (trace.h) from number *from on, which moves; how many.  *lost: numbers from there on that are gone. */
 uint32_t hca_trace(const struct hca *, uint64_t *from, struct trace_rec *, uint32_t max, uint64_t *lost);
-/* Each train sent and received is a record, too.  0 or ENOMEM. */
-int hca_trace_trains(struct hca *, bool on);
+/* Each burst sent and received is a record, too.  0 or ENOMEM. */
+int hca_trace_bursts(struct hca *, bool on);
 
 /* What a person wants to know of a QP. */
 struct qp_info {
 	uint32_t qpn, pdn, send_cqn, recv_cqn, srqn;
 	uint8_t type, state;
 	struct qp_attr attr;
-	uint32_t sq_len, rq_len;	/* WRs posted and not completed */
+	uint32_t sq_len, rq_len; /* WRs posted and not completed */
 	uint32_t sq_psn_next, sq_psn_acked, rq_psn;
 	uint32_t retry_left, rnr_left;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
-	uint64_t rnrs;			/* RNR NAKs received */
-	uint64_t window, inflight;	/* bytes: of all QPs to the same GID, of this one; window 0: there is none */
+	uint64_t rnrs;             /* RNR NAKs received */
+	uint64_t window, inflight; /* bytes: of all QPs to the same GID, of this one; window 0: there is none */
 };
-bool hca_qp_info(const struct hca *, uint32_t qpn, struct qp_info *);	/* false: no such QP */
+bool hca_qp_info(const struct hca *, uint32_t qpn, struct qp_info *); /* false: no such QP */
 /* RC, UC: how many requests of its peer are carried out, modulo 2^24; 0: no such QP */
 uint32_t hca_qp_heard(const struct hca *, uint32_t qpn);
 /* The numbers of all QPs, ascending, max of them at most; how many. */
 uint32_t hca_qp_list(const struct hca *, uint32_t *qpn, uint32_t max);
 /* How many objects there are (for leak checks). */
-struct hca_count { uint32_t pd, mr, cq, srq, qp, mw, xrcd; };
-void hca_objects(const struct hca *, struct hca_count *);
+struct hca_live {
+	uint32_t pd, mr, cq, srq, qp, mw, xrcd;
+};
+void hca_objects(const struct hca *, struct hca_live *);
 
 /* Walks every invariant of every object; aborts with a message if one does not hold.  For tests: slow. */
 void hca_verify(const struct hca *);

@@ -5,8 +5,6 @@
 
 #include "hca.h"
 
-#include "cnp.h"
-#include "cong.h"
 #include "cq.h"
 #include "event.h"
 #include "fault.h"
@@ -16,57 +14,87 @@
 #include "link.h"
 #include "mcast.h"
 #include "mr.h"
-#include "mw.h"
 #include "path.h"
 #include "qp.h"
 #include "rng.h"
 #include "slots.h"
-#include "srq.h"
 #include "trace.h"
 #include "why.h"
 
-#define HCA_SPANS	1024u	/* spans of a burst, at most */
-#define GRH_LEN		40u
+#define HCA_SPANS 1024u /* spans of a burst, at most */
+#define GRH_LEN   40u
 
 /* What hca_tx() handed out last: its payload may turn out unreadable until the next call. */
 struct taken {
-	struct qp *qp;		/* NULL: nothing to come back to */
-	bool resp;		/* a read response; else a request */
-	bool done;		/* UC, UD: the WR completes with it */
-	uint32_t index;		/* in the SQ, or the ring of responses */
+	struct qp *qp;  /* NULL: nothing to come back to */
+	bool resp;      /* a read response; else a request */
+	bool done;      /* UC, UD: the WR completes with it */
+	uint32_t index; /* in the SQ, or the ring of responses */
 	psn_t psn;
 };
 
 struct hca {
 	struct hca_cfg cfg;
-	mono_t now;		/* of the call under way */
+	mono_t now; /* of the call under way */
 	struct rng rng;
 	uint8_t gid[HCA_GIDS][16];
-	uint64_t gid_set;	/* bit per row */
-	struct slots pd, mr, mw, cq, srq, xrcd;
+	uint64_t gid_set; /* bit per row */
+	struct slots pd, cq, srq, xrcd;
+	struct keys keys;
 	struct qp_tab qp;
 	struct paths paths;
 	struct mcasts mcast;
 	struct gsi_qp gsi;
 	struct ghosts ghosts;
-	struct link ready;	/* QPs that may have something to send, in turn */
+	struct link ready; /* QPs that may have something to send, in turn */
 	struct heap timers;
 	struct link events;
 	struct comp_fifo comp;
 	struct taken taken;
 	struct trace trace;
 	struct whys whys;
-	const struct burst *rx;	/* the packet or train that is being looked at, for causes; NULL: none */
+	const struct burst *rx; /* the packet or burst that is being looked at, for causes; NULL: none */
+	bool rx_lost;           /* its payload could not be read */
 	uint64_t stat[HCA_STATS];
 	uint64_t fault[FAULT_END];
 	uint8_t grh[GRH_LEN];
-	struct span tx_span[RD_MAX_SGE + 1];	/* of the burst handed out */
-	struct span dst[RD_MAX_SGE];		/* where received bytes go */
-	struct span slice[HCA_SPANS];		/* a part of the burst being received */
+	struct span tx_span[RD_MAX_SGE + 1]; /* of the burst handed out */
+	struct span dst[RD_MAX_SGE];         /* where received bytes go */
+	struct span slice[HCA_SPANS];        /* a part of the burst being received */
 };
 
-static inline void count(struct hca *h, enum hca_stat s, uint64_t n) { h->stat[s] += n; }
-static inline uint32_t mtu_bytes(uint8_t mtu) { return 128u << mtu; }
-void hca_settle(struct hca *);	/* the burst handed out last has gone */
+/* Two threads may have looked at the clock in another order than they call: time does not go back here. */
+static inline void hca_clock(struct hca *h, mono_t now)
+{
+	if (mono_before(h->now, now))
+		h->now = now;
+}
 
+static inline void count(struct hca *h, enum hca_stat s, uint64_t n) { h->stat[s] += n; }
+
+/* NULL: there is none of that number. */
+static inline struct qp *qp_get(const struct hca *h, uint32_t qpn)
+{
+	struct qp *qp = h->qp.v[qpn >> h->cfg.qpn_low_bits & h->qp.mask];
+
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+/* It may have something to send. */
+static inline void qp_ready(struct hca *h, struct qp *qp)
+{
+	if (link_empty(&qp->ready))
+		link_add_tail(&h->ready, &qp->ready);
+}
+
+/* The payload of the burst that is being looked at goes to dst[0..n).  As copy() of mem.h. */
+static inline int rx_copy(struct hca *h, const struct span *dst, unsigned n, const struct burst *b)
+{
+	int err = h->cfg.mem->copy(h->cfg.mem_host, dst, n, b->span, b->span_n, 0);
+
+	h->rx_lost |= err == EIO;
+	return err;
+}
+
+static inline uint32_t mtu_bytes(uint8_t mtu) { return 128u << mtu; }
 #endif

@@ -24,14 +24,14 @@ enum {
 	BTH_LEN = 12,
 };
 
-#define BTH_SE		0x80u	/* of BTH_FLAGS */
-#define BTH_MIGREQ	0x40u
-#define BTH_PAD		0x30u
-#define BTH_PAD_SHIFT	4
-#define BTH_TVER	0x0fu
-#define BTH_FECN	0x80u	/* of BTH_ECN; the whole byte is outside of the ICRC */
-#define BTH_BECN	0x40u
-#define BTH_ACKREQ	0x80u	/* of BTH_ACK */
+#define BTH_SE        0x80u /* of BTH_FLAGS */
+#define BTH_MIGREQ    0x40u
+#define BTH_PAD       0x30u
+#define BTH_PAD_SHIFT 4
+#define BTH_TVER      0x0fu
+#define BTH_FECN      0x80u /* of BTH_ECN; the whole byte is outside of the ICRC */
+#define BTH_BECN      0x40u
+#define BTH_ACKREQ    0x80u /* of BTH_ACK */
 
 /* Extended headers: field offsets and lengths. */
 enum {
@@ -65,13 +65,13 @@ enum {
 };
 
 /* FETH */
-#define FETH_PLT	0x0fu		/* placement */
-#define FETH_GLOBAL	0x01u
-#define FETH_PERSISTENT	0x02u
-#define FETH_SEL_SHIFT	4
-#define FETH_SEL	0x30u		/* 0 the range, 1 the whole region */
+#define FETH_PLT        0x0fu /* placement */
+#define FETH_GLOBAL     0x01u
+#define FETH_PERSISTENT 0x02u
+#define FETH_SEL_SHIFT  4
+#define FETH_SEL        0x30u /* 0 the range, 1 the whole region */
 
-#define ICRC_LEN	4u
+#define ICRC_LEN 4u
 
 /* PadCnt of a payload, and the value of the pad bytes is 0. */
 static inline uint32_t pad_len(uint64_t payload_len) { return (uint32_t)-payload_len & 3; }

@@ -84,10 +84,7 @@ void timer_set(struct heap *h, struct timer *t, mono_t at)
 	}
 }
 
-void timer_stop(struct timer *t)
-{
-	t->at = MONO_NEVER;
-}
+void timer_stop(struct timer *t) { t->at = MONO_NEVER; }
 
 void timer_del(struct heap *h, struct timer *t)
 {

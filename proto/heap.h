@@ -16,10 +16,10 @@
 enum timer_of { TIMER_QP, TIMER_PATH, TIMER_PACE, TIMER_RATE };
 
 struct timer {
-	mono_t at;		/* when it fires; MONO_NEVER: it does not */
-	mono_t key;		/* place in the heap, <= at */
-	uint32_t pos;		/* index in the heap plus 1; 0: not in it */
-	uint8_t of;		/* enum timer_of: what it is embedded in */
+	mono_t at;    /* when it fires; MONO_NEVER: it does not */
+	mono_t key;   /* place in the heap, <= at */
+	uint32_t pos; /* index in the heap plus 1; 0: not in it */
+	uint8_t of;   /* enum timer_of: what it is embedded in */
 };
 
 struct heap {
@@ -27,13 +27,13 @@ struct heap {
 	uint32_t n, max;
 };
 
-int heap_reserve(struct heap *, uint32_t n);	/* room for n timers in all; 0 or ENOMEM */
+int heap_reserve(struct heap *, uint32_t n); /* room for n timers in all; 0 or ENOMEM */
 void heap_fini(struct heap *);
 
 void timer_init(struct timer *);
 void timer_set(struct heap *, struct timer *, mono_t at);
-void timer_stop(struct timer *);		/* it stays in the heap until its key comes up */
-void timer_del(struct heap *, struct timer *);	/* before its memory goes away */
+void timer_stop(struct timer *);               /* it stays in the heap until its key comes up */
+void timer_del(struct heap *, struct timer *); /* before its memory goes away */
 
 /* A timer that is due, stopped by this; NULL: none. */
 struct timer *heap_due(struct heap *, mono_t now);

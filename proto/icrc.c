@@ -17,16 +17,16 @@
 
 #include <rdmad/gid.h>
 
-#define CRC_POLY	0xedb88320u
-#define CRC_AFTER_LRH	0x2144df1cu	/* the CRC of 8 bytes of ff, which stand for a local route header */
+#define CRC_POLY      0xedb88320u
+#define CRC_AFTER_LRH 0x2144df1cu /* the CRC of 8 bytes of ff, which stand for a local route header */
 
-#define IP4_ID		4u		/* offsets in struct icrc_flow.head */
-#define IP4_TOTAL	2u
-#define IP6_PAYLOAD	4u
-#define UDP_LEN		8u
-#define UDP_LEN_BACK	4u		/* the length field, from the end of the UDP header */
+#define IP4_ID       4u /* offsets in struct icrc_flow.head */
+#define IP4_TOTAL    2u
+#define IP6_PAYLOAD  4u
+#define UDP_LEN      8u
+#define UDP_LEN_BACK 4u /* the length field, from the end of the UDP header */
 
-#define ID_TO_BTH	(ICRC_IP4_LEN - IP4_ID - 2u)
+#define ID_TO_BTH (ICRC_IP4_LEN - IP4_ID - 2u)
 
 /*
  * ISA-L goes on with 512 bits at a time and leaves the upper parts of the vector registers as they are.  Until they are
@@ -37,8 +37,9 @@ static void vectors_clear(void)
 {
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("avx"))
-		__asm__ volatile("vzeroupper" ::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-				 "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+		__asm__ volatile("vzeroupper" ::
+					 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+					   "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 #endif
 }
 
@@ -54,11 +55,11 @@ static uint32_t crc32(uint32_t crc, const void *data, size_t len)
 static uint8_t *ip4_head(uint8_t *p, const uint8_t *sgid, const uint8_t *dgid, bool df)
 {
 	p[0] = 0x45;
-	p[1] = 0xff;			/* TOS */
+	p[1] = 0xff; /* TOS */
 	p[6] = df ? 0x40 : 0;
-	p[8] = 0xff;			/* TTL */
+	p[8] = 0xff; /* TTL */
 	p[9] = 17;
-	p[10] = p[11] = 0xff;		/* header checksum */
+	p[10] = p[11] = 0xff; /* header checksum */
 	memcpy(p + 12, sgid + 12, 4);
 	memcpy(p + 16, dgid + 12, 4);
 	return p + 20;
@@ -66,17 +67,17 @@ static uint8_t *ip4_head(uint8_t *p, const uint8_t *sgid, const uint8_t *dgid, b
 
 static uint8_t *ip6_head(uint8_t *p, const uint8_t *sgid, const uint8_t *dgid)
 {
-	p[0] = 0x6f;			/* the version; traffic class and flow label are masked */
+	p[0] = 0x6f; /* the version; traffic class and flow label are masked */
 	p[1] = p[2] = p[3] = 0xff;
 	p[6] = 17;
-	p[7] = 0xff;			/* hop limit */
+	p[7] = 0xff; /* hop limit */
 	memcpy(p + 8, sgid, 16);
 	memcpy(p + 24, dgid, 16);
 	return p + 40;
 }
 
-void icrc_flow_init(struct icrc_flow *f, const uint8_t sgid[16], const uint8_t dgid[16], uint16_t sport,
-		    uint16_t dport, bool df)
+void icrc_flow_init(struct icrc_flow *f, const uint8_t sgid[16], const uint8_t dgid[16], uint16_t sport, uint16_t dport,
+		    bool df)
 {
 	uint8_t *udp;
 
@@ -85,7 +86,7 @@ void icrc_flow_init(struct icrc_flow *f, const uint8_t sgid[16], const uint8_t d
 	udp = f->ipv6 ? ip6_head(f->head, sgid, dgid) : ip4_head(f->head, sgid, dgid, df);
 	be16_put(udp, sport);
 	be16_put(udp + 2, dport);
-	udp[6] = udp[7] = 0xff;		/* checksum */
+	udp[6] = udp[7] = 0xff; /* checksum */
 	f->len = f->ipv6 ? ICRC_IP6_LEN : ICRC_IP4_LEN;
 }
 
@@ -116,10 +117,7 @@ uint32_t icrc_head(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len, co
 	return crc32(flow_crc(f, ip_id, udp_len), buf, hdr_len);
 }
 
-uint32_t icrc_data(uint32_t crc, const void *data, size_t len)
-{
-	return len ? crc32(crc, data, len) : crc;
-}
+uint32_t icrc_data(uint32_t crc, const void *data, size_t len) { return len ? crc32(crc, data, len) : crc; }
 
 uint32_t icrc_pad(uint32_t crc, unsigned n)
 {
@@ -180,7 +178,7 @@ static uint32_t mul(uint32_t a, uint32_t b)
 {
 	uint32_t r = 0;
 
-	for (int i = 31; i >= 0; i--) {		/* from x^0 on */
+	for (int i = 31; i >= 0; i--) { /* from x^0 on */
 		r ^= -(b >> i & 1) & a;
 		a = mul_x(a);
 	}

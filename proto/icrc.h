@@ -24,26 +24,26 @@
 
 /* ---- one direction between two addresses --------------------------------- */
 
-#define ICRC_IP4_LEN	28u	/* IP and UDP header */
-#define ICRC_IP6_LEN	48u
-#define ICRC_SAME	8u
+#define ICRC_IP4_LEN 28u /* IP and UDP header */
+#define ICRC_IP6_LEN 48u
+#define ICRC_SAME    8u
 
 /* The IP and UDP headers of a flow, masked; lengths and identification are filled in per packet. */
 struct icrc_flow {
 	bool ipv6;
-	uint8_t len;		/* of head */
+	uint8_t len; /* of head */
 	uint8_t head[ICRC_IP6_LEN];
 	/* What packets of a length have in common; filled in by icrc_pkt(). */
 	struct icrc_same {
-		uint32_t len;		/* 0: empty */
-		uint32_t head;		/* the CRC of the IP and UDP headers with identification 0 */
-		uint32_t mask;		/* what ones in byte 4 of the BTH change in the CRC, where there are zeros */
+		uint32_t len;  /* 0: empty */
+		uint32_t head; /* the CRC of the IP and UDP headers with identification 0 */
+		uint32_t mask; /* what ones in byte 4 of the BTH change in the CRC, where there are zeros */
 	} same[ICRC_SAME];
 };
 
 /* Both GIDs IPv4-mapped: IPv4, else IPv6.  df: the Don't Fragment bit (every RoCE sender sets it); IPv4 only. */
-void icrc_flow_init(struct icrc_flow *, const uint8_t sgid[16], const uint8_t dgid[16], uint16_t sport,
-		    uint16_t dport, bool df);
+void icrc_flow_init(struct icrc_flow *, const uint8_t sgid[16], const uint8_t dgid[16], uint16_t sport, uint16_t dport,
+		    bool df);
 
 /* ---- computing ----------------------------------------------------------- */
 
@@ -67,19 +67,19 @@ uint32_t icrc_pkt(struct icrc_flow *, uint16_t ip_id, const uint8_t *pkt, size_t
 
 /* ---- checking ------------------------------------------------------------ */
 
-#define ICRC_WAYS	8u
+#define ICRC_WAYS 8u
 
 /*
  * What is worth remembering between two checks: powers of x, and for the last few packet lengths the
  * matrix that undoes the way from the identification to the ICRC.  About 3 KiB; one per thread.
  */
 struct icrc_rx {
-	uint32_t lo[256], hi[258];		/* x^(-8 i) and x^(-8 * 256 i) */
+	uint32_t lo[256], hi[258]; /* x^(-8 i) and x^(-8 * 256 i) */
 	struct icrc_way {
-		uint32_t dist;			/* bytes between; 0: empty */
+		uint32_t dist; /* bytes between; 0: empty */
 		uint32_t col[32];
 	} way[ICRC_WAYS];
-	uint16_t guess;				/* the next identification, if they are counted, as in a GSO train */
+	uint16_t guess; /* the next identification, if they are counted, as in a GSO train */
 };
 
 void icrc_rx_init(struct icrc_rx *);

@@ -10,7 +10,7 @@ struct link {
 	struct link *prev, *next;
 };
 
-#define LINK_OF(l, type, member) ((type *)(void *)((char *)(l) - offsetof(type, member)))
+#define LINK_OF(l, type, member) ((type *)(void *)((char *)(l)-offsetof(type, member)))
 
 static inline void link_init(struct link *l) { l->prev = l->next = l; }
 static inline bool link_empty(const struct link *l) { return l->next == l; }

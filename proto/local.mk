@@ -19,6 +19,8 @@ libproto_a_SOURCES = \
 	proto/ghost.c \
 	proto/gsi.c \
 	proto/hca.c \
+	proto/hca_obj.c \
+	proto/hca_qp.c \
 	proto/heap.c \
 	proto/icrc.c \
 	proto/mcast.c \
@@ -33,10 +35,10 @@ libproto_a_SOURCES = \
 	proto/raw.c \
 	proto/replay.c \
 	proto/req.c \
+	proto/req_flight.c \
 	proto/resp.c \
 	proto/resp_tx.c \
 	proto/slots.c \
-	proto/srq.c \
 	proto/stat.c \
 	proto/trace.c \
 	proto/uc.c \
@@ -44,6 +46,7 @@ libproto_a_SOURCES = \
 	proto/verify.c \
 	proto/why.c \
 	proto/why_key.c \
+	proto/wr_kind.c \
 	proto/wqe.c
 noinst_HEADERS += \
 	proto/aeth.h \
@@ -55,6 +58,7 @@ noinst_HEADERS += \
 	proto/cnp.h \
 	proto/cong.h \
 	proto/cq.h \
+	proto/cqe.h \
 	proto/event.h \
 	proto/fault.def \
 	proto/fault.h \
@@ -78,6 +82,11 @@ noinst_HEADERS += \
 	proto/qp.h \
 	proto/qp_state.h \
 	proto/rate.h \
+	proto/raw.h \
+	proto/replay.h \
+	proto/req.h \
+	proto/req_flight.h \
+	proto/resp.h \
 	proto/rng.h \
 	proto/seq.h \
 	proto/slots.h \
@@ -87,4 +96,5 @@ noinst_HEADERS += \
 	proto/trace.h \
 	proto/why.def \
 	proto/why.h \
-	proto/wqe.h
+	proto/wqe.h \
+	proto/wr_kind.h

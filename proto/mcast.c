@@ -9,6 +9,7 @@
 #include <rdmad/gid.h>
 
 #include "hca_in.h"
+#include "resp.h"
 
 static struct mcast *find(struct mcasts *m, const uint8_t *mgid)
 {
@@ -124,7 +125,4 @@ void mcast_rx(struct hca *h, const struct burst *b)
 	}
 }
 
-void mcast_fini(struct hca *h)
-{
-	free(h->mcast.v);
-}
+void mcast_fini(struct hca *h) { free(h->mcast.v); }

@@ -21,7 +21,7 @@ struct mcasts {
 };
 
 void mcast_rx(struct hca *, const struct burst *);
-void mcast_leave(struct hca *, const struct qp *);	/* all its groups */
+void mcast_leave(struct hca *, const struct qp *); /* all its groups */
 void mcast_fini(struct hca *);
 
 #endif

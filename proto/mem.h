@@ -16,8 +16,8 @@
 
 /* A run of bytes.  region NULL: addr is a pointer of this process (received bytes, inline data). */
 struct span {
-	void *region;		/* the host's name of a memory region (struct mr_attr.region) */
-	uint64_t addr;		/* the program's virtual address (not the iova) */
+	void *region;  /* the host's name of a memory region (struct mr_attr.region) */
+	uint64_t addr; /* the program's virtual address (not the iova) */
 	uint32_t len;
 };
 
@@ -32,8 +32,8 @@ struct mem_ops {
 	 * ESRCH: a program that one side belongs to has ended.  EIO: src cannot be read.  Neither is the fault of
 	 * who receives: the packets count as lost.  Any other error is about dst.
 	 */
-	int (*copy)(void *host, const struct span *dst, unsigned dst_n,
-		    const struct span *src, unsigned src_n, uint64_t src_off);
+	int (*copy)(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+		    uint64_t src_off);
 	/* On the 8 aligned bytes at *at, as a number of the host's byte order; *old gets what was there. */
 	int (*cmp_swap)(void *host, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old);
 	int (*fetch_add)(void *host, const struct span *at, uint64_t add, uint64_t *old);

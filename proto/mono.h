@@ -6,14 +6,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct { uint64_t ns; } mono_t;
+typedef struct {
+	uint64_t ns;
+} mono_t;
 
-#define MONO_NEVER	((mono_t){ UINT64_MAX })
+#define MONO_NEVER ((mono_t){ UINT64_MAX })
 
 static inline mono_t mono_add(mono_t t, uint64_t ns)
 {
 	return t.ns > UINT64_MAX - ns ? MONO_NEVER : (mono_t){ t.ns + ns };
 }
+
+/*
+ * From then to now; 0 if that is still to come: what two threads, or two hosts, have noted may be in either order.  No time is
+ * subtracted from another elsewhere.
+ */
+static inline uint64_t ns_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static inline uint64_t mono_since(mono_t now, mono_t then) { return ns_since(now.ns, then.ns); }
 
 static inline bool mono_before(mono_t a, mono_t b) { return a.ns < b.ns; }
 static inline bool mono_reached(mono_t now, mono_t t) { return now.ns >= t.ns; }

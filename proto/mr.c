@@ -1,89 +1,70 @@
 /* SPDX-License-Identifier: MIT */
-/* mr.c - PDs and MRs, and the checks of every access to a program's memory. */
+/* mr.c - MRs, and the checks of every access to a program's memory. */
 #include "mr.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "hca_in.h"
+#include "hca.h"
+#include "rng.h"
 
-#define ACC_KNOWN (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |	\
-		   ACC_ZERO_BASED | ACC_ON_DEMAND | ACC_HUGETLB | ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
-#define ACC_OPTIONAL	0x3ff00000u	/* hints that may be ignored (IBV_ACCESS_OPTIONAL_RANGE) */
-
-int hca_pd_alloc(struct hca *h, uint32_t *pdn)
-{
-	struct pd *pd = calloc(1, sizeof(*pd));
-
-	if (!pd || slots_add(&h->pd, pd, &pd->number)) {
-		free(pd);
-		return ENOMEM;
-	}
-	*pdn = pd->number;
-	return 0;
-}
-
-int hca_pd_free(struct hca *h, uint32_t pdn)
-{
-	struct pd *pd = slots_get(&h->pd, pdn);
-
-	if (!pd)
-		return EINVAL;
-	if (pd->users)
-		return EBUSY;
-	slots_del(&h->pd, pdn);
-	free(pd);
-	return 0;
-}
+#define ACC_KNOWN                                                                                                  \
+	(ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND | ACC_ZERO_BASED | \
+	 ACC_ON_DEMAND | ACC_HUGETLB | ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
+#define ACC_OPTIONAL 0x3ff00000u /* hints that may be ignored (IBV_ACCESS_OPTIONAL_RANGE) */
 
 static int attr_check(const struct mr_attr *a)
 {
 	if ((a->access & ~(ACC_KNOWN | ACC_OPTIONAL)) || a->addr + a->len < a->addr || a->iova + a->len < a->iova)
 		return EINVAL;
-	/* Who lets others write must be able to write itself (ib_check_mr_access). */
+	/* A region that others may write must be writable by its owner (ib_check_mr_access). */
 	if ((a->access & (ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC)) && !(a->access & ACC_LOCAL_WRITE))
 		return EINVAL;
 	return 0;
 }
 
-int hca_mr_reg(struct hca *h, const struct mr_attr *a, uint32_t *key)
+int mr_reg(struct keys *keys, struct rng *rng, struct pd *pd, const struct mr_attr *a, uint32_t *key)
 {
-	struct pd *pd = slots_get(&h->pd, a->pdn);
 	struct mr *mr;
 	uint32_t index;
 
 	if (!pd || attr_check(a))
 		return EINVAL;
 	mr = calloc(1, sizeof(*mr));
-	if (!mr || slots_add(&h->mr, mr, &index)) {
+	if (!mr || slots_add(&keys->mr, mr, &index)) {
 		free(mr);
 		return ENOMEM;
 	}
-	*mr = (struct mr){ .key = index << 8 | (rng_next(&h->rng) & 0xff), .access = a->access, .pd = pd,
-			   .owner = pd, .iova = a->iova, .len = a->len, .addr = a->addr, .region = a->region };
+	*mr = (struct mr){ .key = index << 8 | (rng_next(rng) & 0xff),
+			   .access = a->access,
+			   .pd = pd,
+			   .owner = pd,
+			   .iova = a->iova,
+			   .len = a->len,
+			   .addr = a->addr,
+			   .region = a->region };
 	pd->users++;
 	*key = mr->key;
 	return 0;
 }
 
-int hca_mr_dereg(struct hca *h, uint32_t key)
+int mr_dereg(struct keys *keys, uint32_t key)
 {
-	struct mr *mr = slots_get(&h->mr, key >> 8);
+	struct mr *mr = slots_get(&keys->mr, key >> 8);
 
 	if (!mr || mr->key != key)
 		return EINVAL;
 	if (mr->windows)
 		return EBUSY;
 	mr->owner->users--;
-	slots_del(&h->mr, key >> 8);
+	slots_del(&keys->mr, key >> 8);
 	free(mr);
 	return 0;
 }
 
-int hca_mr_rereg(struct hca *h, uint32_t key, const struct mr_attr *a)
+int mr_rereg(struct keys *keys, uint32_t key, struct pd *pd, const struct mr_attr *a)
 {
-	struct mr *mr = slots_get(&h->mr, key >> 8);
-	struct pd *pd = slots_get(&h->pd, a->pdn);
+	struct mr *mr = slots_get(&keys->mr, key >> 8);
 
 	if (!mr || mr->key != key || !pd || attr_check(a))
 		return EINVAL;
@@ -91,15 +72,21 @@ int hca_mr_rereg(struct hca *h, uint32_t key, const struct mr_attr *a)
 		return EBUSY;
 	mr->owner->users--;
 	pd->users++;
-	*mr = (struct mr){ .key = key, .access = a->access, .pd = pd, .owner = pd, .iova = a->iova,
-			   .len = a->len, .addr = a->addr, .region = a->region };
+	*mr = (struct mr){ .key = key,
+			   .access = a->access,
+			   .pd = pd,
+			   .owner = pd,
+			   .iova = a->iova,
+			   .len = a->len,
+			   .addr = a->addr,
+			   .region = a->region };
 	return 0;
 }
 
-bool mr_span(const struct hca *h, uint32_t key, const struct pd *pd, uint32_t need,
-	     uint64_t va, uint64_t len, struct span *s)
+bool mr_span(const struct keys *keys, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va, uint64_t len,
+	     struct span *s)
 {
-	const struct mr *mr = slots_get(&h->mr, key >> 8);
+	const struct mr *mr = slots_get(&keys->mr, key >> 8);
 
 	if (!mr || mr->key != key || mr->pd != pd || (mr->access & need) != need)
 		return false;
@@ -109,7 +96,7 @@ bool mr_span(const struct hca *h, uint32_t key, const struct pd *pd, uint32_t ne
 	return true;
 }
 
-int sge_spans(const struct hca *h, const struct sge *sge, unsigned n, const struct pd *pd, uint32_t need,
+int sge_spans(const struct keys *keys, const struct sge *sge, unsigned n, const struct pd *pd, uint32_t need,
 	      uint64_t off, uint64_t len, struct span *s)
 {
 	int k = 0;
@@ -123,7 +110,7 @@ int sge_spans(const struct hca *h, const struct sge *sge, unsigned n, const stru
 		}
 		part = sge[i].len - off < len ? sge[i].len - off : len;
 		if (sge[i].addr + off < sge[i].addr ||
-		    !mr_span(h, sge[i].lkey, pd, need, sge[i].addr + off, part, &s[k]))
+		    !mr_span(keys, sge[i].lkey, pd, need, sge[i].addr + off, part, &s[k]))
 			return -1;
 		k++;
 		len -= part;

@@ -12,12 +12,16 @@
 #include <rdmad/abi.h>
 
 #include "mem.h"
-
-struct hca;
+#include "slots.h"
 
 struct pd {
 	uint32_t number;
-	uint32_t users;		/* MRs, windows, QPs, SRQs */
+	uint32_t users; /* MRs, windows, QPs, SRQs */
+};
+
+/* All of them, by the index in their keys. */
+struct keys {
+	struct slots mr, mw;
 };
 
 struct mr {
@@ -27,22 +31,30 @@ struct mr {
 	uint64_t iova, len;
 	uint64_t addr;
 	void *region;
-	struct pd *owner;	/* pd again, to count */
-	uint32_t windows;	/* bound to it */
+	struct pd *owner; /* pd again, to count */
+	uint32_t windows; /* bound to it */
 };
+
+struct mr_attr;
+struct rng;
+
+/* As hca_mr_reg() and its like (hca.h); the region is pd's. */
+int mr_reg(struct keys *, struct rng *, struct pd *, const struct mr_attr *, uint32_t *key);
+int mr_dereg(struct keys *, uint32_t key);
+int mr_rereg(struct keys *, uint32_t key, struct pd *, const struct mr_attr *);
 
 /*
  * The span of len (not 0) bytes at va, if key, pd, every bit of need and the bounds are right; else false.
  * Local access needs 0 or ACC_LOCAL_WRITE.
  */
-_Bool mr_span(const struct hca *, uint32_t key, const struct pd *, uint32_t need,
-	      uint64_t va, uint64_t len, struct span *);
+_Bool mr_span(const struct keys *, uint32_t key, const struct pd *, uint32_t need, uint64_t va, uint64_t len,
+	      struct span *);
 
 /*
  * The spans of bytes [off, off+len) of a scatter/gather list, at most n of them; sges that are not
  * touched are not checked.  The number of spans, or -1: a key, right or bound is wrong.
  */
-int sge_spans(const struct hca *, const struct sge *, unsigned n, const struct pd *, uint32_t need,
-	      uint64_t off, uint64_t len, struct span *);
+int sge_spans(const struct keys *, const struct sge *, unsigned n, const struct pd *, uint32_t need, uint64_t off,
+	      uint64_t len, struct span *);
 
 #endif

@@ -12,32 +12,33 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "hca_in.h"
+#include "qp.h"
+#include "rng.h"
 
-#define ACC_WINDOW (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_ZERO_BASED |	\
-		    ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
+#define ACC_WINDOW                                                                                   \
+	(ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_ZERO_BASED | \
+	 ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
 
 static uint32_t index_of(uint32_t key) { return (key & ~MW_KEY) >> 8; }
 
-static struct mw *mw_get(const struct hca *h, uint32_t key)
+static struct mw *mw_get(const struct keys *keys, uint32_t key)
 {
-	return key & MW_KEY ? slots_get(&h->mw, index_of(key)) : NULL;
+	return key & MW_KEY ? slots_get(&keys->mw, index_of(key)) : NULL;
 }
 
-int hca_mw_alloc(struct hca *h, uint32_t pdn, unsigned type, uint32_t *key)
+int mw_alloc(struct keys *keys, struct rng *rng, struct pd *pd, unsigned type, uint32_t *key)
 {
-	struct pd *pd = slots_get(&h->pd, pdn);
 	struct mw *mw;
 	uint32_t index;
 
 	if (!pd || (type != 1 && type != 2))
 		return EINVAL;
 	mw = calloc(1, sizeof(*mw));
-	if (!mw || slots_add(&h->mw, mw, &index)) {
+	if (!mw || slots_add(&keys->mw, mw, &index)) {
 		free(mw);
 		return ENOMEM;
 	}
-	mw->key = MW_KEY | index << 8 | (rng_next(&h->rng) & 0xff);
+	mw->key = MW_KEY | index << 8 | (rng_next(rng) & 0xff);
 	mw->type = (uint8_t)type;
 	mw->pd = pd;
 	link_init(&mw->of_qp);
@@ -55,15 +56,15 @@ static void unbind(struct mw *mw)
 	link_del(&mw->of_qp);
 }
 
-int hca_mw_dealloc(struct hca *h, uint32_t key)
+int mw_dealloc(struct keys *keys, uint32_t key)
 {
-	struct mw *mw = mw_get(h, key);
+	struct mw *mw = mw_get(keys, key);
 
 	if (!mw)
 		return EINVAL;
 	unbind(mw);
 	mw->pd->users--;
-	slots_del(&h->mw, index_of(key));
+	slots_del(&keys->mw, index_of(key));
 	free(mw);
 	return 0;
 }
@@ -82,17 +83,17 @@ static bool region_fits(const struct qp *qp, const struct mr *mr, const struct s
 	uint64_t va = wr->remote_addr, len = wr->bind.len;
 
 	if (!mr || mr->key != wr->bind.lkey || mr->pd != qp->pd || !(mr->access & ACC_MW_BIND) ||
-	    (mr->access & ACC_ZERO_BASED) || (wr->bind.access & ~ACC_WINDOW))
+	    (mr->access & ACC_ZERO_BASED) || (wr->bind.access & ~(uint32_t)ACC_WINDOW))
 		return false;
 	if ((wr->bind.access & writes) && !(mr->access & ACC_LOCAL_WRITE))
 		return false;
 	return va >= mr->iova && va - mr->iova <= mr->len && len <= mr->len - (va - mr->iova);
 }
 
-enum fault mw_bind(struct hca *h, struct qp *qp, const struct send_wr *wr)
+enum fault mw_bind(struct keys *keys, struct qp *qp, const struct send_wr *wr)
 {
-	struct mw *mw = mw_get(h, wr->rkey);
-	struct mr *mr = slots_get(&h->mr, wr->bind.lkey >> 8);
+	struct mw *mw = mw_get(keys, wr->rkey);
+	struct mr *mr = slots_get(&keys->mr, wr->bind.lkey >> 8);
 
 	if (!mw || mw->pd != qp->pd)
 		return FAULT_SQ_BIND;
@@ -120,9 +121,9 @@ enum fault mw_bind(struct hca *h, struct qp *qp, const struct send_wr *wr)
 /* ---- use ---------------------------------------------------------------- */
 
 /* The window of that key, if it is bound and qp may use it. */
-static struct mw *mw_open(const struct hca *h, const struct qp *qp, const struct pd *pd, uint32_t key)
+static struct mw *mw_open(const struct keys *keys, const struct qp *qp, const struct pd *pd, uint32_t key)
 {
-	struct mw *mw = mw_get(h, key);
+	struct mw *mw = mw_get(keys, key);
 
 	if (!mw || mw->key != key || !mw->mr || mw->pd != pd)
 		return NULL;
@@ -132,43 +133,42 @@ static struct mw *mw_open(const struct hca *h, const struct qp *qp, const struct
 	return mw;
 }
 
-bool mw_may_inv(const struct hca *h, const struct qp *qp, const struct pd *pd, uint32_t key)
+bool mw_may_inv(const struct keys *keys, const struct qp *qp, const struct pd *pd, uint32_t key)
 {
-	const struct mw *mw = mw_open(h, qp, pd, key);
+	const struct mw *mw = mw_open(keys, qp, pd, key);
 
 	return mw && mw->type == 2;
 }
 
-void mw_inv(struct hca *h, uint32_t key)
-{
-	unbind(mw_get(h, key));
-}
+void mw_inv(struct keys *keys, uint32_t key) { unbind(mw_get(keys, key)); }
 
-bool rkey_span(const struct hca *h, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va, uint64_t len,
-	       struct span *s)
+bool rkey_span(const struct keys *keys, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need,
+	       uint64_t va, uint64_t len, struct span *s)
 {
 	const struct mw *mw;
 	uint64_t off;
 
 	if (!(key & MW_KEY))
-		return mr_span(h, key, pd, need, va, len, s);
-	mw = mw_open(h, qp, pd, key);
+		return mr_span(keys, key, pd, need, va, len, s);
+	mw = mw_open(keys, qp, pd, key);
 	if (!mw || (mw->access & need) != need)
 		return false;
 	off = mw->access & ACC_ZERO_BASED ? va : va - mw->va;
 	if (off > mw->len || len > mw->len - off)
 		return false;
-	*s = (struct span){ .region = mw->mr->region, .addr = mw->mr->addr + (mw->va - mw->mr->iova) + off, .len = (uint32_t)len };
+	*s = (struct span){ .region = mw->mr->region,
+			    .addr = mw->mr->addr + (mw->va - mw->mr->iova) + off,
+			    .len = (uint32_t)len };
 	return true;
 }
 
-bool rkey_right(const struct hca *h, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need)
+bool rkey_right(const struct keys *keys, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need)
 {
-	const struct mr *mr = slots_get(&h->mr, key >> 8);
+	const struct mr *mr = slots_get(&keys->mr, key >> 8);
 	const struct mw *mw;
 
 	if (!(key & MW_KEY))
 		return mr && mr->key == key && mr->pd == pd && (mr->access & need) == need;
-	mw = mw_open(h, qp, pd, key);
+	mw = mw_open(keys, qp, pd, key);
 	return mw && (mw->access & need) == need;
 }

@@ -17,39 +17,43 @@
 #include "link.h"
 #include "mr.h"
 
-struct hca;
 struct qp;
+struct rng;
 struct send_wr;
 
-#define MW_KEY	0x80000000u
+#define MW_KEY 0x80000000u
 
 struct mw {
-	uint32_t key;		/* the one that is valid while it is bound */
-	uint8_t type;		/* 1 or 2 */
+	uint32_t key; /* the one that is valid while it is bound */
+	uint8_t type; /* 1 or 2 */
 	struct pd *pd;
-	struct mr *mr;		/* NULL: not bound */
-	struct qp *qp;		/* type 2: for whom */
-	struct link of_qp;	/* type 2: in qp->mws */
+	struct mr *mr;     /* NULL: not bound */
+	struct qp *qp;     /* type 2: for whom */
+	struct link of_qp; /* type 2: in qp->mws */
 	uint32_t access;
-	uint64_t va, len;	/* of the region's addresses; with ACC_ZERO_BASED peers count from 0 */
+	uint64_t va, len; /* of the region's addresses; with ACC_ZERO_BASED peers count from 0 */
 };
 
+/* As hca_mw_alloc() and hca_mw_dealloc() (hca.h). */
+int mw_alloc(struct keys *, struct rng *, struct pd *, unsigned type, uint32_t *key);
+int mw_dealloc(struct keys *, uint32_t key);
+
 /* A bind request of qp; FAULT_NONE or FAULT_SQ_BIND. */
-enum fault mw_bind(struct hca *, struct qp *, const struct send_wr *);
+enum fault mw_bind(struct keys *, struct qp *, const struct send_wr *);
 
 /* May qp have the window of that key invalidated; and do it. */
-bool mw_may_inv(const struct hca *, const struct qp *, const struct pd *, uint32_t key);
-void mw_inv(struct hca *, uint32_t key);
+bool mw_may_inv(const struct keys *, const struct qp *, const struct pd *, uint32_t key);
+void mw_inv(struct keys *, uint32_t key);
 
-void mw_leave(struct qp *);	/* the QP goes: its windows are bound no more */
+void mw_leave(struct qp *); /* the QP goes: its windows are bound no more */
 
 /*
  * What a peer's request on qp names: the span of len (not 0) bytes at va, if key - of a region or a window - pd, every bit of need
  * and the bounds are right; else false.
  */
-bool rkey_span(const struct hca *, const struct qp *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,
+bool rkey_span(const struct keys *, const struct qp *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,
 	       uint64_t len, struct span *);
 /* The same without a range: all that the key is of. */
-bool rkey_right(const struct hca *, const struct qp *, uint32_t key, const struct pd *, uint32_t need);
+bool rkey_right(const struct keys *, const struct qp *, uint32_t key, const struct pd *, uint32_t need);
 
 #endif

@@ -6,27 +6,55 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum service {			/* bits 7-5 */
-	SVC_RC = 0x00,
-	SVC_UC = 0x20,
-	SVC_RD = 0x40,
-	SVC_UD = 0x60,
-	SVC_CNP = 0x80,
-	SVC_XRC = 0xa0,
+enum service { /* bits 7-5 */
+	       SVC_RC = 0x00,
+	       SVC_UC = 0x20,
+	       SVC_RD = 0x40,
+	       SVC_UD = 0x60,
+	       SVC_CNP = 0x80,
+	       SVC_XRC = 0xa0,
 };
 
-#define SVC_OF(opcode)	((opcode) & 0xe0)
-#define OP_OF(opcode)	((opcode) & 0x1f)
-#define OPCODE_CNP	0x81
+#define SVC_OF(opcode) ((opcode)&0xe0)
+#define OP_OF(opcode)  ((opcode)&0x1f)
+#define OPCODE_CNP     0x81
 
-enum op {			/* bits 4-0 */
+enum op { /* bits 4-0 */
+#define KIND(name, role, word)
 #define OP(code, name, kind, place, hdrs, pay, uc) OP_##name = code,
 #include "opcode.def"
+#undef KIND
+#undef OP
+	  OP_NONE = 0xff
+};
+
+enum op_kind {
+	KIND_NONE,
+#define KIND(name, role, word) KIND_##name,
+#define OP(code, name, kind, place, hdrs, pay, uc)
+#include "opcode.def"
+#undef KIND
+#undef OP
+	KINDS
+};
+
+enum kind_role {
+	ROLE_NONE,
+	ROLE_MESSAGE,
+	ROLE_ASK,
+	ROLE_RESPONSE,
+	ROLE_ACK,
+	ROLE_NOTE,
+	ROLE_LOCAL,
+/* ROLE_OF_x: of each kind. */
+#define KIND(name, role, word) ROLE_OF_##name = ROLE_##role,
+#define OP(code, name, kind, place, hdrs, pay, uc)
+#include "opcode.def"
+#undef KIND
 #undef OP
 };
 
-enum op_kind { KIND_NONE, KIND_SEND, KIND_WRITE, KIND_READ, KIND_RESP, KIND_ACK, KIND_ATOMIC_ACK, KIND_ATOMIC, KIND_FLUSH, KIND_AWRITE, KIND_CNP,
-	       KIND_LOCAL /* of work requests only: nothing is sent */ };
+/* clang-format off */
 enum op_place { PLACE_FIRST = 1, PLACE_MIDDLE = 2, PLACE_LAST = 4, PLACE_ONLY = 5 /* FIRST | LAST */ };
 enum op_pay { PAY_NONE, PAY_FULL, PAY_SOME, PAY_ANY, PAY_8 };
 
@@ -40,17 +68,22 @@ enum op_pay { PAY_NONE, PAY_FULL, PAY_SOME, PAY_ANY, PAY_8 };
 #define HDR_FETH	0x80
 #define HDR_XRCETH	0x100
 #define HDR_CNP		0x200	/* reserved bytes of a CNP */
+/* clang-format on */
 
 struct opcode {
-	const char *name;	/* NULL: no such operation */
-	uint8_t kind;		/* enum op_kind */
-	uint8_t place;		/* enum op_place */
-	uint16_t hdrs;		/* HDR_ bits; for UD with HDR_DETH, for requests of XRC with HDR_XRCETH */
-	uint8_t pay;		/* enum op_pay */
-	uint8_t hdr_len;	/* BTH and all extended headers, bytes */
+	const char *name; /* NULL: no such operation */
+	uint8_t kind;     /* enum op_kind */
+	uint8_t role;     /* enum kind_role, of its kind */
+	uint8_t place;    /* enum op_place */
+	uint16_t hdrs;    /* HDR_ bits; for UD with HDR_DETH, for requests of XRC with HDR_XRCETH */
+	uint8_t pay;      /* enum op_pay */
+	uint8_t hdr_len;  /* BTH and all extended headers, bytes */
 };
 
 /* The row of an opcode byte; its name is NULL where no such opcode exists (RD and reserved ones, too). */
 const struct opcode *opcode_get(uint8_t opcode);
+
+/* Does a responder send it? */
+static inline bool op_answers(const struct opcode *op) { return op->role == ROLE_RESPONSE || op->role == ROLE_ACK; }
 
 #endif

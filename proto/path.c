@@ -8,8 +8,8 @@
 
 #include "hca_in.h"
 
-#define PATIENCE_NS	250000000u	/* longer than a packet lives on the way */
-#define PACE_NS		2000000u	/* how long a receiver may have no core */
+#define PATIENCE_NS 250000000u /* longer than a packet lives on the way */
+#define PACE_NS     2000000u   /* how long a receiver may have no core */
 
 static unsigned hash(const uint8_t *gid)
 {
@@ -30,7 +30,7 @@ bool path_is_local(const struct hca *h, const uint8_t *dgid)
 
 static uint64_t window_min(const struct hca *h)
 {
-	uint64_t min = 2 * (uint64_t)h->cfg.train_len;
+	uint64_t min = 2 * (uint64_t)h->cfg.burst_len;
 
 	return min < h->cfg.window_len ? min : h->cfg.window_len;
 }
@@ -38,7 +38,7 @@ static uint64_t window_min(const struct hca *h)
 static void set_local(const struct hca *h, struct path *p, bool local)
 {
 	p->local = local;
-	p->train_len = local ? h->cfg.local_train_len : h->cfg.train_len;
+	p->burst_len = local ? h->cfg.local_burst_len : h->cfg.burst_len;
 	p->window = local ? UINT64_MAX : h->cfg.window_len ? h->cfg.window_len : 1;
 	p->acked = p->window;
 }
@@ -121,10 +121,7 @@ int hca_local_set(struct hca *h, const uint8_t *gid, bool local)
 	return 0;
 }
 
-void paths_fini(struct hca *h)
-{
-	free(h->paths.local);
-}
+void paths_fini(struct hca *h) { free(h->paths.local); }
 
 uint64_t path_room(const struct path *p)
 {
@@ -151,7 +148,7 @@ void path_sent(struct qp *qp, uint64_t n)
 
 static void grow(const struct hca *h, struct path *p, uint64_t n)
 {
-	uint64_t window = p->window + h->cfg.train_len * n / p->window + 1;
+	uint64_t window = p->window + h->cfg.burst_len * n / p->window + 1;
 
 	p->acked += n;
 	p->acked_epoch += n;
@@ -215,10 +212,10 @@ void path_timer(struct hca *h, struct path *p)
 /* What arrived before is taken in at pace.room bytes for each PACE_NS. */
 static void pace_drain(const struct hca *h, struct pace *pc)
 {
-	uint64_t ns = h->now.ns - pc->at.ns, gone;
+	uint64_t ns = mono_since(h->now, pc->at), gone;
 
 	if (ns > 2 * PACE_NS)
-		ns = 2 * PACE_NS;	/* all of it */
+		ns = 2 * PACE_NS; /* all of it */
 	gone = pc->room * ns / PACE_NS;
 	if (!gone)
 		return;
@@ -241,7 +238,8 @@ bool path_pace(struct hca *h, struct qp *qp, uint64_t n)
 	if (link_empty(&qp->waiter))
 		link_add_tail(&pc->waiters, &qp->waiter);
 	if (mono_is_never(pc->timer.at))
-		timer_set(&h->timers, &pc->timer, mono_add(h->now, 1 + (pc->level - pc->room + p->train_len) * PACE_NS / pc->room));
+		timer_set(&h->timers, &pc->timer,
+			  mono_add(h->now, 1 + (pc->level - pc->room + p->burst_len) * PACE_NS / pc->room));
 	return false;
 }
 

@@ -26,30 +26,30 @@ struct hca;
 struct qp;
 
 struct pace {
-	uint64_t room;		/* of the bucket, bytes; 0: it has no end */
-	uint64_t level;		/* at that time */
+	uint64_t room;  /* of the bucket, bytes; 0: it has no end */
+	uint64_t level; /* at that time */
 	mono_t at;
-	struct timer timer;	/* runs while QPs wait */
-	struct link waiters;	/* UC QPs */
+	struct timer timer;  /* runs while QPs wait */
+	struct link waiters; /* UC QPs */
 };
 
 struct path {
-	struct path *next;	/* same hash */
+	struct path *next; /* same hash */
 	uint8_t dgid[16];
-	uint32_t users;		/* QPs */
+	uint32_t users; /* QPs */
 	bool local;
-	uint32_t train_len;	/* payload bytes of a burst */
-	uint64_t window;	/* bytes that may be in flight */
-	uint64_t inflight;	/* requests not acknowledged; for READs the responses asked for */
-	uint64_t acked;		/* since the window was last cut */
-	uint64_t acked_epoch;	/* since the timer was set */
+	uint32_t burst_len;   /* payload bytes of a burst */
+	uint64_t window;      /* bytes that may be in flight */
+	uint64_t inflight;    /* requests not acknowledged; for READs the responses asked for */
+	uint64_t acked;       /* since the window was last cut */
+	uint64_t acked_epoch; /* since the timer was set */
 	uint32_t epoch;
-	struct timer timer;	/* runs while QPs wait */
-	struct link waiters;	/* QPs that have more to send than the window allows */
+	struct timer timer;  /* runs while QPs wait */
+	struct link waiters; /* QPs that have more to send than the window allows */
 	struct pace pace;
 };
 
-#define PATH_HASH	256u
+#define PATH_HASH 256u
 
 struct paths {
 	struct path *head[PATH_HASH];
@@ -58,7 +58,7 @@ struct paths {
 	uint32_t local_n, local_max;
 };
 
-struct path *path_get(struct hca *, const uint8_t *dgid);	/* one more user; NULL: no memory */
+struct path *path_get(struct hca *, const uint8_t *dgid); /* one more user; NULL: no memory */
 void path_put(struct hca *, struct path *);
 bool path_is_local(const struct hca *, const uint8_t *dgid);
 void paths_fini(struct hca *);
@@ -68,9 +68,9 @@ uint64_t path_room(const struct path *);
 /* n bytes of the QP went out; or are no longer in flight, acked: because they arrived. */
 void path_sent(struct qp *, uint64_t n);
 void path_done(struct hca *, struct qp *, uint64_t n, bool acked);
-void path_wait(struct hca *, struct qp *);	/* until there is room */
-void path_wake(struct hca *, struct path *);	/* the next one, if there is room */
-void path_timer(struct hca *, struct path *);	/* it fired */
+void path_wait(struct hca *, struct qp *);    /* until there is room */
+void path_wake(struct hca *, struct path *);  /* the next one, if there is room */
+void path_timer(struct hca *, struct path *); /* it fired */
 /* n bytes of a UC QP are to go: false: not yet, it waits. */
 bool path_pace(struct hca *, struct qp *, uint64_t n);
 void path_pace_timer(struct hca *, struct path *);

@@ -1,230 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * qp.c - queue pairs are made, numbered, found, stopped and destroyed.
- *
- * Numbers rise from a random start, and one whose place in the table is taken is skipped: so a lookup is one
- * index and one comparison, and a number comes again only after all others.
- */
+/* qp.c - a queue pair is stopped, by a fault or by its program, and made new. */
 #include "qp.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "cqe.h"
 #include "hca_in.h"
-
-#define QPN_FIRST	16u	/* 0 and 1 are management, 2..15 kept free */
-
-struct qp *qp_get(const struct hca *h, uint32_t qpn)
-{
-	struct qp *qp = h->qp.v[qpn >> h->cfg.qpn_low_bits & h->qp.mask];
-
-	return qp && qp->qpn == qpn ? qp : NULL;
-}
-
-static int tab_grow(struct qp_tab *t, unsigned low_bits)
-{
-	uint32_t mask = t->mask * 2 + 1;
-	struct qp **v = calloc((size_t)mask + 1, sizeof(*v));
-
-	if (!v)
-		return ENOMEM;
-	for (uint32_t i = 0; i <= t->mask; i++)
-		if (t->v[i])
-			v[t->v[i]->qpn >> low_bits & mask] = t->v[i];
-	free(t->v);
-	t->v = v;
-	t->mask = mask;
-	return 0;
-}
-
-static int tab_add(struct hca *h, struct qp *qp)
-{
-	struct qp_tab *t = &h->qp;
-	uint32_t numbers = 1u << (24 - h->cfg.qpn_low_bits);
-
-	if (t->live >= h->cfg.max_qp || 2 * t->live + GHOSTS >= numbers)
-		return ENOMEM;
-	if (2 * t->live > t->mask && t->mask + 1 < numbers && tab_grow(t, h->cfg.qpn_low_bits))
-		return ENOMEM;
-	do {
-		t->last = (t->last + 1) & (numbers - 1);
-		qp->qpn = t->last << h->cfg.qpn_low_bits | h->cfg.qpn_low;
-	} while (qp->qpn < QPN_FIRST || qp->qpn == QPN_MCAST || t->v[t->last & t->mask] || ghost_has(h, qp->qpn));
-	t->v[t->last & t->mask] = qp;
-	t->live++;
-	return 0;
-}
-
-/* What the two ends of XRC have: a send queue; nothing but the domain. */
-static bool xrc_ok(const struct qp_init *a, const struct pd *pd, const struct cq *scq, const struct xrcd *xrcd)
-{
-	const struct qp_cap *c = &a->cap;
-
-	if (a->srqn || a->recv_cqn || c->max_recv_wr || c->max_recv_sge)
-		return false;
-	if (a->type == QPT_XRC_RECV)
-		return xrcd && !a->pdn && !a->send_cqn && !c->max_send_wr;
-	return pd && scq && c->max_send_wr <= RD_MAX_WR && c->max_send_sge <= RD_MAX_SGE && c->max_inline <= RD_MAX_INLINE;
-}
-
-static bool init_ok(const struct qp_init *a, const struct pd *pd, const struct cq *scq, const struct cq *rcq,
-		    const struct srq *srq)
-{
-	const struct qp_cap *c = &a->cap;
-
-	return pd && scq && rcq && (srq || !a->srqn) && c->max_send_wr <= RD_MAX_WR &&
-	       (srq || c->max_recv_wr <= RD_MAX_WR) && c->max_send_sge <= RD_MAX_SGE &&
-	       (srq || c->max_recv_sge <= RD_MAX_SGE) && c->max_inline <= RD_MAX_INLINE;
-}
-
-static int queues_init(struct hca *h, struct qp *qp)
-{
-	const struct qp_cap *c = &qp->cap;
-
-	if (sq_init(&qp->sq, c->max_send_wr, c->max_send_sge, c->max_inline) ||
-	    rq_init(&qp->rq, c->max_recv_wr, c->max_recv_sge))
-		return ENOMEM;
-	if (qp->srq || qp->xrcd) {
-		qp->srq_wqe = calloc(1, qp->srq ? qp->srq->rq.stride : sizeof(struct rwqe) + RD_MAX_SGE * sizeof(struct sge));
-		if (!qp->srq_wqe)
-			return ENOMEM;
-	}
-	if (heap_reserve(&h->timers, 2 * (h->qp.live + h->paths.n + 1)))
-		return ENOMEM;
-	return comp_reserve(&h->comp, c->max_send_wr + c->max_recv_wr);
-}
-
-static void qp_free(struct qp *qp)
-{
-	sq_fini(&qp->sq);
-	rq_fini(&qp->rq);
-	free(qp->req.rd_end);
-	free(qp->resp.rd);
-	free(qp->srq_wqe);
-	free(qp);
-}
-
-/* n: 1 or -1. */
-static void use(struct qp *qp, int n)
-{
-	if (qp->type == QPT_XRC_RECV) {
-		qp->xrcd->users += (uint32_t)n;
-		return;
-	}
-	qp->pd->users += (uint32_t)n;
-	qp->scq->users += (uint32_t)n;
-	if (qp->rcq)
-		qp->rcq->users += (uint32_t)n;
-	if (qp->srq)
-		qp->srq->users += (uint32_t)n;
-}
+#include "replay.h"
+#include "req.h"
+#include "req_flight.h"
+#include "srq.h"
 
 void qp_xrc_srq(struct qp *qp, struct srq *srq)
 {
 	qp->srq = srq;
 	qp->pd = srq ? srq->pd : NULL;
 	qp->rcq = srq ? srq->cq : NULL;
-}
-
-int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
-{
-	struct pd *pd = slots_get(&h->pd, a->pdn);
-	struct cq *scq = slots_get(&h->cq, a->send_cqn), *rcq = slots_get(&h->cq, a->recv_cqn);
-	struct srq *srq = a->srqn ? slots_get(&h->srq, a->srqn) : NULL;
-	struct xrcd *xrcd = a->type == QPT_XRC_RECV ? slots_get(&h->xrcd, a->xrcdn) : NULL;
-	bool xrc = a->type == QPT_XRC_SEND || a->type == QPT_XRC_RECV;
-	struct qp *qp;
-
-	if (a->type != QPT_RC && a->type != QPT_UC && a->type != QPT_UD && a->type != QPT_RAW && !xrc)
-		return EOPNOTSUPP;
-	if (xrc ? !xrc_ok(a, pd, scq, xrcd) : !init_ok(a, pd, scq, rcq, srq))
-		return EINVAL;
-	qp = calloc(1, sizeof(*qp));
-	if (!qp)
-		return ENOMEM;
-	qp->type = a->type;
-	qp->svc = xrc ? SVC_XRC : a->type == QPT_RC ? SVC_RC : a->type == QPT_UC ? SVC_UC :
-		  a->type == QPT_UD ? SVC_UD : SVC_NONE;
-	if (a->type == QPT_RAW)
-		qp->mtu = RAW_SEND_MAX;
-	qp->sig_all = a->sq_sig_all;
-	qp->pd = pd;
-	qp->scq = scq;
-	qp->rcq = rcq;
-	qp->srq = srq;
-	qp->xrcd = xrcd;
-	qp->cap = a->cap;
-	if (srq)
-		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
-	link_init(&qp->ready);
-	link_init(&qp->waiter);
-	link_init(&qp->mws);
-	timer_init(&qp->timer);
-	timer_init(&qp->rate.timer);
-	qp->rate.timer.of = TIMER_RATE;
-	if (queues_init(h, qp))
-		goto nomem;
-	if (tab_add(h, qp)) {
-		comp_release(&h->comp, qp->cap.max_send_wr + qp->cap.max_recv_wr);
-		goto nomem;
-	}
-	events_init(&qp->ev, qp->qpn);
-	use(qp, 1);
-	*qpn = qp->qpn;
-	return 0;
-nomem:
-	qp_free(qp);
-	return ENOMEM;
-}
-
-int hca_qp_destroy(struct hca *h, uint32_t qpn)
-{
-	struct qp *qp = qp_get(h, qpn);
-
-	if (!qp)
-		return EINVAL;
-	if (h->taken.qp == qp)
-		h->taken.qp = NULL;
-	qp_reset(h, qp);
-	if (qp->path)
-		path_put(h, qp->path);
-	mcast_leave(h, qp);
-	mw_leave(qp);
-	timer_del(&h->timers, &qp->timer);
-	timer_del(&h->timers, &qp->rate.timer);
-	events_clear(&qp->ev);
-	comp_release(&h->comp, qp->cap.max_send_wr + qp->cap.max_recv_wr);
-	use(qp, -1);
-	h->qp.v[qpn >> h->cfg.qpn_low_bits & h->qp.mask] = NULL;
-	h->qp.live--;
-	qp_free(qp);
-	return 0;
-}
-
-int hca_qp_retire(struct hca *h, uint32_t qpn, mono_t now)
-{
-	struct qp *qp = qp_get(h, qpn);
-
-	h->now = now;
-	if (qp)
-		ghost_leave(h, qp);
-	return hca_qp_destroy(h, qpn);
-}
-
-void qps_fini(struct hca *h)
-{
-	for (uint32_t i = 0; h->qp.v && i <= h->qp.mask; i++)
-		if (h->qp.v[i])
-			hca_qp_destroy(h, h->qp.v[i]->qpn);
-	free(h->qp.v);
-	h->qp.v = NULL;
-}
-
-void qp_ready(struct hca *h, struct qp *qp)
-{
-	if (link_empty(&qp->ready))
-		link_add_tail(&h->ready, &qp->ready);
 }
 
 void qp_reset(struct hca *h, struct qp *qp)
@@ -273,7 +62,7 @@ void qp_to_err(struct hca *h, struct qp *qp)
 	if (qp->state == QPS_ERR)
 		return;
 	if (h->taken.qp == qp)
-		hca_settle(h);
+		req_settle(h);
 	flush_note(h, qp, QPS_ERR);
 	qp->state = QPS_ERR;
 	req_stop(h, qp);
@@ -284,12 +73,12 @@ void qp_to_err(struct hca *h, struct qp *qp)
 
 		if (!w)
 			break;
-		c = recv_cqe(h, qp, w);
+		c = recv_cqe(qp, w);
 		c.status = WC_WR_FLUSH_ERR;
 		recv_complete(h, qp, &c);
 	}
 	if (qp->srq && !qp->xrcd)
-		events_raise(h, &qp->ev, EV_QP_LAST_WQE);
+		events_raise(&h->events, &qp->ev, EV_QP_LAST_WQE);
 	if (!qp->resp.nak_fatal)
 		resp_clear(qp);
 }

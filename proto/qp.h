@@ -37,70 +37,73 @@ struct hca;
 struct cq;
 struct path;
 
-#define PSN_WINDOW	(1u << 22)	/* PSNs in flight, at most: half of what rule 4.1 allows */
+#define PSN_WINDOW (1u << 22) /* PSNs in flight, at most: half of what rule 4.1 allows */
+
+#define SVC_NONE 0xffu /* qp.svc of RAW_PACKET: no packet of the transport is for it */
 
 struct req {
 	psn_t una, next, max;
-	psn_t restart;		/* where it last fell back to: responses may start afresh there */
+	psn_t restart; /* where it last fell back to: responses may start afresh there */
 	uint32_t pos;
 	uint8_t retry_left, rnr_left;
-	bool rnr_wait;		/* the timer runs for an RNR NAK */
-	bool implied;		/* fell back for a lost response; once is enough until something arrives */
-	bool drained;		/* SQD: nothing begun is unfinished, and it was said */
-	uint8_t early;		/* early retransmissions since something was acknowledged */
-	bool probe;		/* after one: a single packet, until something is acknowledged */
-	bool rtt_on;		/* rtt_psn, sent at rtt_at, is being timed */
+	bool rnr_wait; /* the timer runs for an RNR NAK */
+	bool implied;  /* fell back for a lost response; once is enough until something arrives */
+	bool drained;  /* SQD: nothing begun is unfinished, and it was said */
+	uint8_t early; /* early retransmissions since something was acknowledged */
+	bool probe;    /* after one: a single packet, until something is acknowledged */
+	bool rtt_on;   /* rtt_psn, sent at rtt_at, is being timed */
 	psn_t rtt_psn;
 	mono_t rtt_at;
-	uint64_t rtt_ns;	/* smoothed; 0: not known */
-	mono_t patience;	/* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
-	uint64_t inflight;	/* our share of path.inflight, if path.epoch is epoch */
+	uint64_t rtt_ns;    /* smoothed; 0: not known */
+	uint64_t rtt_least; /* about the shortest of late: what the network takes, without the hosts */
+	mono_t patience;    /* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
+	uint64_t inflight;  /* our share of path.inflight, if path.epoch is epoch */
 	uint32_t epoch;
-	uint64_t unasked;	/* weight of what was sent since the last AckReq */
-	uint32_t asked;		/* index of the WR that had it */
-	psn_t ask_end;		/* behind the last packet that ever had one */
-	psn_t *rd_end;		/* ring: the PSN behind each READ request or atomic under way */
+	uint64_t unasked; /* weight of what was sent since the last AckReq */
+	uint32_t asked;   /* index of the WR that had it */
+	psn_t ask_end;    /* behind the last packet that ever had one */
+	psn_t *rd_end;    /* ring: the PSN behind each READ request or atomic under way */
 	uint32_t rd_max, rd_mask, rd_head, rd_tail;
 };
 
 /* A READ or atomic that was executed: its response, and what is needed to make it again (rule 4.2). */
 struct rd {
 	psn_t psn;
-	uint32_t n;		/* PSNs */
+	uint32_t n; /* PSNs */
 	uint32_t msn;
-	uint8_t kind;		/* KIND_READ, KIND_ATOMIC, KIND_FLUSH or KIND_AWRITE */
-	bool want;		/* the response, or the rest of it, is to be sent */
-	bool again;		/* and was before: the peer may have it already */
-	bool ack_before;	/* and an ACK of all before it */
+	uint8_t kind;    /* one of ROLE_ASK */
+	bool want;       /* the response, or the rest of it, is to be sent */
+	bool again;      /* and was before: the peer may have it already */
+	bool ack_before; /* and an ACK of all before it */
 	uint32_t rkey;
 	uint64_t va;
 	uint32_t len;
-	uint32_t begin, at, end;/* READ: response packets asked for last, and the next one */
-	uint32_t end_off;	/* bytes where the last of them ends */
-	uint64_t orig;		/* ATOMIC */
-	uint32_t pdn;		/* READ: whose keys are good */
+	uint32_t begin, at, end; /* READ: response packets asked for last, and the next one */
+	uint32_t end_off;        /* bytes where the last of them ends */
+	uint64_t orig;           /* ATOMIC */
+	uint32_t pdn;            /* READ: whose keys are good */
 };
 
 struct resp {
-	psn_t epsn;		/* expected */
+	psn_t epsn; /* expected */
 	uint32_t msn;
-	uint8_t kind;		/* of the message under way: KIND_NONE, KIND_SEND, KIND_WRITE */
-	uint64_t off;		/* bytes of it that came */
-	uint64_t va;		/* WRITE: its RETH */
+	uint8_t kind; /* of the message under way: KIND_NONE, KIND_SEND, KIND_WRITE */
+	uint64_t off; /* bytes of it that came */
+	uint64_t va;  /* WRITE: its RETH */
 	uint32_t rkey, dma_len;
-	struct rwqe *wqe;	/* receive WR in use; NULL: none */
-	bool silent;		/* NAKed: say nothing until epsn comes */
-	bool dropping;		/* UC: the message under way is lost, and counted */
-	bool est;		/* RTR: a packet came */
-	bool ack;		/* an ACK of all before epsn is to be sent */
-	uint8_t nak;		/* syndrome of a NAK that is to be sent; 0: none */
-	psn_t nak_psn;		/* of a NAK that ended the QP; else epsn */
+	struct rwqe *wqe; /* receive WR in use; NULL: none */
+	bool silent;      /* NAKed: say nothing until epsn comes */
+	bool dropping;    /* UC: the message under way is lost, and counted */
+	bool est;         /* RTR: a packet came */
+	bool ack;         /* an ACK of all before epsn is to be sent */
+	uint8_t nak;      /* syndrome of a NAK that is to be sent; 0: none */
+	psn_t nak_psn;    /* of a NAK that ended the QP; else epsn */
 	bool nak_fatal;
-	struct rd *rd;		/* ring of rd_max */
+	struct rd *rd; /* ring of rd_max */
 	uint32_t rd_max, rd_mask;
-	uint32_t rd_n;		/* valid ones: [rd_tail - rd_n, rd_tail) */
+	uint32_t rd_n; /* valid ones: [rd_tail - rd_n, rd_tail) */
 	uint32_t rd_tail;
-	uint32_t rd_cur;	/* none before this wants anything */
+	uint32_t rd_cur; /* none before this wants anything */
 };
 
 /* What was executed when the program brought it from a state that receives to ERR: for ghost.h. */
@@ -114,32 +117,32 @@ struct qp {
 	uint32_t qpn;
 	uint8_t type, state;
 	bool sig_all;
-	bool yield;		/* it sent a read response: a request may go first */
-	uint8_t svc;		/* enum service */
-	uint32_t mtu;		/* bytes; UD: of the port, when sending */
+	bool yield;   /* it sent a read response: a request may go first */
+	uint8_t svc;  /* enum service */
+	uint32_t mtu; /* bytes; UD: of the port, when sending */
 	/* XRC_RECV: those of the SRQ that the last request named, or NULL. */
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;
-	struct xrcd *xrcd;	/* XRC_RECV */
-	struct path *path;	/* RC, UC, once the AV is known */
-	struct route route;	/* of packets sent */
-	struct link ready;	/* in hca.ready */
-	struct link waiter;	/* in path.waiters */
-	bool cnp;		/* is to be sent */
-	mono_t cnp_next;	/* no other one before */
+	struct xrcd *xrcd;  /* XRC_RECV */
+	struct path *path;  /* RC, UC, once the AV is known */
+	struct route route; /* of packets sent */
+	struct link ready;  /* in hca.ready */
+	struct link waiter; /* in path.waiters */
+	bool cnp;           /* is to be sent */
+	mono_t cnp_next;    /* no other one before */
 	struct cong cong;
-	struct timer timer;	/* RC: ACK timeout or RNR */
+	struct timer timer; /* RC: ACK timeout or RNR */
 	struct rate rate;
 	struct sq sq;
 	struct req req;
 	struct resp resp;
 	struct rq rq;
-	struct rwqe *srq_wqe;	/* the WR taken from the SRQ */
+	struct rwqe *srq_wqe; /* the WR taken from the SRQ */
 	struct part part;
 	struct qp_attr attr;
 	struct qp_cap cap;
-	struct link mws;	/* windows of type 2 bound to it */
+	struct link mws; /* windows of type 2 bound to it */
 	struct events ev;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans, rnrs;
 	struct qp_why why;
@@ -147,63 +150,20 @@ struct qp {
 };
 
 struct qp_tab {
-	struct qp **v;		/* by (qpn >> qpn_low_bits) & mask */
+	struct qp **v; /* by (qpn >> qpn_low_bits) & mask */
 	uint32_t mask, live;
-	uint32_t last;		/* number given out last, without the low bits */
+	uint32_t last; /* number given out last, without the low bits */
 };
+
+static inline struct rd *rd_at(const struct resp *r, uint32_t i) { return &r->rd[i & r->rd_mask]; }
 
 /* Acknowledged, with PSNs and retries: RC and XRC. */
 static inline bool qp_reliable(const struct qp *qp) { return qp->svc == SVC_RC || qp->svc == SVC_XRC; }
 
-struct qp *qp_get(const struct hca *, uint32_t qpn);
-void qp_ready(struct hca *, struct qp *);	/* it may have something to send */
-void qp_to_err(struct hca *, struct qp *);	/* flushes */
+void qp_to_err(struct hca *, struct qp *); /* flushes */
 void qp_to_sqe(struct hca *, struct qp *);
-void qp_xrc_srq(struct qp *, struct srq *);	/* XRC_RECV: requests are for this one now */
-void qp_reset(struct hca *, struct qp *);	/* all queues, PSNs, counters */
+void qp_xrc_srq(struct qp *, struct srq *); /* XRC_RECV: requests are for this one now */
+void qp_reset(struct hca *, struct qp *);   /* all queues, PSNs, counters */
 void qps_fini(struct hca *);
-
-/* ---- completions: cqe.c ---- */
-void sq_complete(struct hca *, struct qp *, uint8_t status, enum fault);	/* the WR at sq.head; advances it */
-struct cqe recv_cqe(const struct hca *, const struct qp *, const struct rwqe *);
-/* The receive WR that is used or would be; NULL: none.  take makes it the one in use. */
-struct rwqe *recv_peek(struct qp *);
-struct rwqe *recv_take(struct hca *, struct qp *);
-void recv_complete(struct hca *, struct qp *, struct cqe *);			/* the one in use */
-void recv_return(struct qp *);			/* the one in use, back to the SRQ if it is from one */
-void recv_drop(struct qp *);			/* it, without a completion */
-
-/* ---- requester: req.c, ack.c ---- */
-bool req_tx(struct hca *, struct qp *, struct burst *);
-void req_progress(struct hca *, struct qp *);	/* after sq.head moved: faults and the drained state come up */
-void req_restart(struct hca *, struct qp *, bool loss, bool timeout);
-void req_watch(struct hca *, struct qp *);	/* starts the timer for what is in flight */
-uint64_t req_patience_ns(const struct qp *qp);	/* how long it waits for an ACK */
-void req_timed(struct hca *, struct qp *);	/* una moved: how long did it take? */
-void req_timer(struct hca *, struct qp *);	/* it fired */
-void req_stop(struct hca *, struct qp *);	/* takes everything out of flight */
-void req_tx_fault(struct hca *, struct qp *, uint32_t index);
-uint64_t req_cost(const struct qp *, const struct swqe *, uint32_t pkts);
-void ack_rx(struct hca *, struct qp *, const struct burst *);
-
-/* ---- responder: resp.c, replay.c, resp_tx.c, uc.c, ud.c ---- */
-void resp_rx(struct hca *, struct qp *, const struct burst *);
-bool resp_tx(struct hca *, struct qp *, struct burst *);
-void resp_clear(struct qp *);			/* nothing is to be sent any more */
-uint32_t replay(struct hca *, struct qp *, const struct burst *);
-struct rd *rd_push(struct qp *);
-void rd_expire(struct qp *);			/* forgets those too far back for PSNs to be compared */
-static inline struct rd *rd_at(const struct resp *r, uint32_t i) { return &r->rd[i & r->rd_mask]; }
-void uc_rx(struct hca *, struct qp *, const struct burst *);
-void ud_rx(struct hca *, struct qp *, const struct burst *);
-
-/* ---- raw.c ---- */
-enum fault raw_wr_fault(struct swqe *);
-bool raw_tso_payload(struct hca *, struct qp *, struct swqe *, struct burst *);	/* false: an sge is wrong */
-void raw_cut(const struct swqe *, struct burst *);
-#define RAW_MTU		65535u	/* bytes of a frame, at most: the interface may allow less */
-#define RAW_SEND_MAX	(RD_MAX_TSO + RD_TSO_HDR)	/* of what becomes frames */
-#define RAW_LEAST	14u	/* an Ethernet header */
-#define SVC_NONE	0xffu	/* qp.svc of RAW_PACKET: no packet of the transport is for it */
 
 #endif

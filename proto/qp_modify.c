@@ -8,9 +8,14 @@
 
 #include "hca_in.h"
 #include "qp_state.h"
+#include "replay.h"
+#include "req.h"
+#include "req_flight.h"
+#include "srq.h"
 
-#define ACC_QP (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |	\
-		ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
+#define ACC_QP                                                                                                       \
+	(ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND | ACC_FLUSH_GLOBAL | \
+	 ACC_FLUSH_PERSISTENT)
 
 /* Packets of IPv4 do not come from an address of IPv6, nor the reverse; within the daemon there are no packets. */
 static bool av_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t to, uint32_t mask)
@@ -29,7 +34,9 @@ static bool av_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t
 /* The plain ones: the bit, what it says, and the least and the most that it may say. */
 static bool numbers_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uint8_t to, uint32_t mask)
 {
-	const struct { uint32_t bit, got, min, max; } v[] = {
+	const struct {
+		uint32_t bit, got, min, max;
+	} v[] = {
 		{ QPA_PORT, a->port, 1, 1 },
 		{ QPA_PKEY_INDEX, a->pkey_index, 0, 0 },
 		{ QPA_PATH_MTU, a->path_mtu, 1, h->cfg.mtu },
@@ -55,13 +62,13 @@ static bool values_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uin
 {
 	if (!numbers_ok(h, qp, a, to, mask))
 		return false;
-	if (mask & QPA_ACCESS_FLAGS && a->access & ~ACC_QP) {
+	if (mask & QPA_ACCESS_FLAGS && a->access & ~(uint32_t)ACC_QP) {
 		why_value(h, qp, to, QPA_ACCESS_FLAGS, a->access, ACC_QP);
 		return false;
 	}
 	if (mask & QPA_AV && !av_ok(h, qp, a, to, mask))
 		return false;
-	if (mask & QPA_ALT_PATH) {	/* RoCE ports have no alternate path (rule 1.8). */
+	if (mask & QPA_ALT_PATH) { /* RoCE ports have no alternate path (rule 1.8). */
 		why_value(h, qp, to, QPA_ALT_PATH, 1, 0);
 		return false;
 	}
@@ -158,11 +165,11 @@ static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 	if (mask & QPA_SQ_PSN) {
 		qp->attr.sq_psn = a->sq_psn & PSN_MASK;
 		qp->req.una = qp->req.next = qp->req.max = qp->req.ask_end = psn(a->sq_psn);
-		qp->req.restart = psn_sub(qp->req.una, 1);	/* nowhere yet */
+		qp->req.restart = psn_sub(qp->req.una, 1); /* nowhere yet */
 		qp->req.patience = MONO_NEVER;
 		qp->req.early = 0;
 		qp->req.rtt_on = false;
-		qp->req.rtt_ns = 0;
+		qp->req.rtt_ns = qp->req.rtt_least = 0;
 	}
 	if (mask & QPA_RQ_PSN) {
 		qp->attr.rq_psn = a->rq_psn & PSN_MASK;
@@ -175,7 +182,11 @@ static void set_values(struct hca *h, struct qp *qp, const struct qp_attr *a, ui
 {
 	struct qp_attr *at = &qp->attr;
 
-#define SET(bit, field) do { if (mask & QPA_##bit) at->field = a->field; } while (0)
+#define SET(bit, field)                       \
+	do {                                  \
+		if (mask & QPA_##bit)         \
+			at->field = a->field; \
+	} while (0)
 	SET(ACCESS_FLAGS, access);
 	SET(PKEY_INDEX, pkey_index);
 	SET(PORT, port);
@@ -252,10 +263,9 @@ int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t
 	uint8_t to;
 	int err;
 
-	h->now = now;
+	hca_begin(h, now);
 	if (!qp)
 		return EINVAL;
-	hca_settle(h);
 	to = mask & QPA_STATE ? a->state : qp->state;
 	if (mask & QPA_CUR_STATE && a->cur_state != qp->state) {
 		why_modify(h, qp, WHY_MODIFY_CUR, to, mask, a);
@@ -285,12 +295,11 @@ int hca_qp_rate(struct hca *h, uint32_t qpn, uint32_t kbps, uint32_t burst, mono
 {
 	struct qp *qp = qp_get(h, qpn);
 
-	h->now = now;
+	hca_begin(h, now);
 	if (!qp || qp->type == QPT_XRC_RECV || (kbps ? kbps < RD_RATE_MIN : burst))
 		return EINVAL;
 	if (qp->state != QPS_RTS && qp->state != QPS_SQD)
 		return EINVAL;
-	hca_settle(h);
 	qp->attr.rate_limit = kbps;
 	rate_limit(h, qp, kbps, burst);
 	return 0;
@@ -307,9 +316,13 @@ int hca_qp_query(const struct hca *h, uint32_t qpn, struct qp_attr *a, struct qp
 	a->rq_psn = qp->resp.epsn.v;
 	a->sq_psn = qp->req.next.v;
 	a->sq_draining = qp->state == QPS_SQD && !qp->req.drained;
-	*init = (struct qp_init){ .type = qp->type, .sq_sig_all = qp->sig_all, .pdn = qp->pd ? qp->pd->number : 0,
-				  .send_cqn = qp->scq ? qp->scq->number : 0, .recv_cqn = qp->rcq ? qp->rcq->number : 0,
+	*init = (struct qp_init){ .type = qp->type,
+				  .sq_sig_all = qp->sig_all,
+				  .pdn = qp->pd ? qp->pd->number : 0,
+				  .send_cqn = qp->scq ? qp->scq->number : 0,
+				  .recv_cqn = qp->rcq ? qp->rcq->number : 0,
 				  .xrcdn = qp->xrcd ? qp->xrcd->number : 0,
-				  .srqn = qp->srq ? qp->srq->number : 0, .cap = qp->cap };
+				  .srqn = qp->srq ? qp->srq->number : 0,
+				  .cap = qp->cap };
 	return 0;
 }

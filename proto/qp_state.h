@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define QP_STATES	7u
+#define QP_STATES 7u
 
 /* May a QP of this enum qp_type be brought from one enum qp_state to the other (or the same) by modify? */
 bool qp_state_edge(uint8_t type, uint8_t from, uint8_t to);

@@ -2,19 +2,23 @@
 /* rate.c - one QP's rate: a bucket kept as a time. */
 #include "rate.h"
 
+#include "cong.h"
 #include "hca_in.h"
 
-#define SLICE_NS	1000000u	/* what goes at once, where nothing else is said */
-#define PKT_HEAD	62u		/* Ethernet, IPv4, UDP, BTH, ICRC, FCS */
+#define SLICE_NS 1000000u /* what goes at once, where nothing else is said */
+#define PKT_HEAD 62u      /* Ethernet, IPv4, UDP, BTH, ICRC, FCS */
 
 static uint64_t ns_of(uint64_t bytes, uint32_t kbps) { return bytes * 8000000 / kbps; }
 
 static uint64_t bytes_of(uint64_t ns, uint32_t kbps) { return ns * kbps / 8000000; }
 
 /* How far next may be behind. */
-static uint64_t depth_ns(const struct rate *r, uint32_t kbps)
+static uint64_t depth_ns(const struct rate *r, uint32_t kbps) { return r->burst ? ns_of(r->burst, kbps) : SLICE_NS; }
+
+static void recover(struct hca *h, struct qp *qp)
 {
-	return r->burst ? ns_of(r->burst, kbps) : SLICE_NS;
+	if (qp->cong.limit)
+		rate_cut(h, qp, cong_recover(&qp->cong, h->now));
 }
 
 bool rate_may(struct hca *h, struct qp *qp)
@@ -22,7 +26,7 @@ bool rate_may(struct hca *h, struct qp *qp)
 	struct rate *r = &qp->rate;
 
 	if (r->cut)
-		cong_recover(h, qp);
+		recover(h, qp);
 	if (!rate_kbps(r) || !mono_before(h->now, r->next))
 		return true;
 	if (mono_is_never(r->timer.at))
@@ -88,7 +92,17 @@ void rate_cut(struct hca *h, struct qp *qp, uint32_t kbps)
 	changed(h, qp);
 }
 
-void rate_timer(struct hca *h, struct qp *qp)
+void rate_cnp(struct hca *h, struct qp *qp)
 {
-	qp_ready(h, qp);
+	struct cong *c = &qp->cong;
+
+	recover(h, qp);
+	if (!cong_cnp(c, h->now))
+		return;
+	rate_cut(h, qp, c->limit);
+	/* Nothing is saved up: that would be a burst now. */
+	if (mono_before(qp->rate.next, h->now))
+		qp->rate.next = h->now;
 }
+
+void rate_timer(struct hca *h, struct qp *qp) { qp_ready(h, qp); }

@@ -21,11 +21,11 @@ struct hca;
 struct qp;
 
 struct rate {
-	uint32_t limit;		/* kbit/s, the program's; 0: none */
-	uint32_t cut;		/* kbit/s, of congestion; 0: none */
-	uint32_t burst;		/* bytes at once, at most; 0: what goes in a millisecond */
+	uint32_t limit; /* kbit/s, the program's; 0: none */
+	uint32_t cut;   /* kbit/s, of congestion; 0: none */
+	uint32_t burst; /* bytes at once, at most; 0: what goes in a millisecond */
 	mono_t next;
-	struct timer timer;	/* runs while something waits */
+	struct timer timer; /* runs while something waits */
 };
 
 /* kbit/s in force; 0: none. */
@@ -43,6 +43,7 @@ void rate_sent(struct hca *, struct qp *, uint32_t n, uint64_t len);
 /* 0: no limit.  What waits for the old one is looked at again. */
 void rate_limit(struct hca *, struct qp *, uint32_t kbps, uint32_t burst);
 void rate_cut(struct hca *, struct qp *, uint32_t kbps);
+void rate_cnp(struct hca *, struct qp *); /* its peer said that the way is congested */
 void rate_timer(struct hca *, struct qp *);
 
 #endif

@@ -3,6 +3,9 @@
  * raw.c - RAW_PACKET QPs: frames as they are, without a transport.  Sending is req.c's, as for UD; here is what is
  * different.  Which frames a QP gets, and how a large one becomes segments, is the host's business.
  */
+#include "raw.h"
+
+#include "cqe.h"
 #include "frame.h"
 #include "hca_in.h"
 
@@ -25,7 +28,7 @@ bool raw_tso_payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst 
 	b->payload_len = w->len;
 	h->tx_span[0] = (struct span){ NULL, (uint64_t)(uintptr_t)swqe_inline(w), hdr };
 	if (w->len > hdr)
-		k = sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, 0, 0, w->len - hdr, h->tx_span + 1);
+		k = sge_spans(&h->keys, swqe_sge(w), w->wr.sge_n, qp->pd, 0, 0, w->len - hdr, h->tx_span + 1);
 	b->span_n = k < 0 ? 0 : 1 + (unsigned)k;
 	return k >= 0;
 }
@@ -46,7 +49,7 @@ static enum fault store(struct hca *h, struct qp *qp, const struct rwqe *w, cons
 
 	if (frame->len > w->len)
 		return FAULT_UD_RECV_LEN;
-	n = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, frame->len, h->dst);
+	n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, frame->len, h->dst);
 	if (n < 0)
 		return FAULT_UD_RECV_PROT;
 	err = h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, frame, 1, 0);
@@ -63,8 +66,9 @@ void hca_rx_raw(struct hca *h, uint32_t qpn, const uint8_t *frame, size_t len, b
 	struct rwqe *w;
 	struct cqe c;
 
-	h->now = now;
-	if (!qp || qp->type != QPT_RAW || qp->state < QPS_RTR || qp->state == QPS_ERR || len < RAW_LEAST || len > RAW_MTU)
+	hca_clock(h, now);
+	if (!qp || qp->type != QPT_RAW || qp->state < QPS_RTR || qp->state == QPS_ERR || len < RAW_LEAST ||
+	    len > RAW_MTU)
 		return;
 	qp->rx_pkts++;
 	qp->rx_bytes += len;
@@ -76,7 +80,7 @@ void hca_rx_raw(struct hca *h, uint32_t qpn, const uint8_t *frame, size_t len, b
 	}
 	if (lost)
 		return;
-	c = recv_cqe(h, qp, w);
+	c = recv_cqe(qp, w);
 	c.byte_len = (uint32_t)len;
 	if (sum_ok)
 		c.flags |= WC_IP_CSUM_OK;

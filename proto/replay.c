@@ -10,6 +10,8 @@
  * A READ is executed again, but only inside what was granted then; an atomic's result was kept; a SEND or
  * WRITE is acknowledged again.  Responses always leave in the order of PSNs, whatever the order of requests.
  */
+#include "replay.h"
+
 #include "hca_in.h"
 
 struct rd *rd_push(struct qp *qp)
@@ -75,7 +77,8 @@ static void read_again(struct qp *qp, const struct burst *b)
 	want_from(r, i);
 }
 
-static void atomic_again(struct qp *qp, const struct burst *b)
+/* What was executed once is answered as it was then. */
+static void once_again(struct qp *qp, const struct burst *b)
 {
 	struct resp *r = &qp->resp;
 	uint32_t i = find(r, b->psn);
@@ -100,9 +103,9 @@ static void ack_again(struct qp *qp, psn_t last)
 	want_from(r, i);
 }
 
-/* The packets of b that are before the expected PSN; how many they were. */
 uint32_t replay(struct hca *h, struct qp *qp, const struct burst *b)
 {
+	const struct opcode *op = opcode_get(b->op_first);
 	struct resp *r = &qp->resp;
 	uint32_t old = (uint32_t)psn_diff(r->epsn, b->psn);
 
@@ -110,16 +113,25 @@ uint32_t replay(struct hca *h, struct qp *qp, const struct burst *b)
 		old = b->n;
 	count(h, HCA_STAT_DUPLICATE_REQUEST, old);
 	TRACE_PUT(h, qp, DUP, .psn = b->psn.v, .op = b->op_first, .n = old);
-	switch (opcode_get(b->op_first)->kind) {
-	case KIND_READ:
+	if (op->kind == KIND_READ)
 		read_again(qp, b);
-		break;
-	case KIND_ATOMIC: case KIND_FLUSH: case KIND_AWRITE:
-		atomic_again(qp, b);
-		break;
-	default:
+	else if (op->role == ROLE_ASK)
+		once_again(qp, b);
+	else
 		ack_again(qp, psn_add(b->psn, old - 1));
-	}
 	qp_ready(h, qp);
 	return old;
+}
+
+void resp_clear(struct qp *qp)
+{
+	struct resp *r = &qp->resp;
+
+	for (; r->rd_cur != r->rd_tail; r->rd_cur++) {
+		rd_at(r, r->rd_cur)->want = false;
+		rd_at(r, r->rd_cur)->ack_before = false;
+	}
+	r->ack = false;
+	r->nak = 0;
+	r->nak_fatal = false;
 }

@@ -1,39 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * req.c - the requester: cuts trains out of the send queue.
+ * req.c - the requester: cuts bursts out of the send queue.
  *
  *	WR at sq.next  | pos packets done |==== one burst ====|  rest  |
  *	                                  ^ req.next
  *
- * A burst ends with the message, with the train length of the path, with its window or where an
+ * A burst ends with the message, with the burst length of the path, with its window or where an
  * AckReq is wanted.  After a loss next and sq.next fall back to una (go-back-N) and the same code cuts the
  * same packets again, in the middle of a message if need be.  A READ takes the PSNs of its responses;
  * to a peer with a window it is asked for in parts that begin at fixed places of the message, so
  * that one asked for again lies inside what the responder has stored (rule 4.6).
  */
+#include "req.h"
+
 #include <string.h>
 
 #include "aeth.h"
+#include "cqe.h"
 #include "hca_in.h"
 #include "hdr.h"
+#include "mw.h"
+#include "raw.h"
+#include "wr_kind.h"
 
-#define PKT_COST	256u	/* what a packet weighs in the window besides its payload */
-#define ASK_PSNS	(PSN_WINDOW / 4)
-#define EARLY_RTTS	4u		/* round trips without an answer before packets are sent again */
-#define EARLY_MIN_NS	2000000u	/* a busy host answers late */
-#define EARLY_FIRST_NS	8000000u	/* before a round trip was timed */
-#define EARLY_MAX	10u
-#define BUSY_NS		200000000u	/* how long a host may have other things to do */
-
-static uint32_t distance(psn_t from, psn_t to) { return (to.v - from.v) & PSN_MASK; }
-
-/* Weight of the first pkts packets of the message. */
-uint64_t req_cost(const struct qp *qp, const struct swqe *w, uint32_t pkts)
-{
-	uint64_t len = (uint64_t)pkts * qp->mtu;
-
-	return (len < w->len ? len : w->len) + (uint64_t)pkts * PKT_COST;
-}
+#define ASK_PSNS (PSN_WINDOW / 4)
 
 static bool has_route(const struct hca *h, const struct av *av)
 {
@@ -80,7 +70,7 @@ static void req_ask(struct hca *h, struct qp *qp)
 /* The WR at sq.next cannot be sent: it fails once all before it are done. */
 static void wr_fail(struct hca *h, struct qp *qp, struct swqe *w, enum fault f)
 {
-	w->fault = f;
+	w->fault = (uint8_t)f;
 	req_ask(h, qp);
 	req_progress(h, qp);
 }
@@ -98,8 +88,19 @@ void req_progress(struct hca *h, struct qp *qp)
 	if (qp->state == QPS_SQD && q->head == q->begun && !qp->req.drained) {
 		qp->req.drained = true;
 		if (qp->attr.en_sqd_async_notify)
-			events_raise(h, &qp->ev, EV_SQ_DRAINED);
+			events_raise(&h->events, &qp->ev, EV_SQ_DRAINED);
 	}
+}
+
+void req_settle(struct hca *h)
+{
+	struct qp *qp = h->taken.qp;
+
+	h->taken.qp = NULL;
+	if (!qp || !h->taken.done || qp->sq.head != h->taken.index)
+		return;
+	sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
+	req_progress(h, qp);
 }
 
 /* ---- what may be sent now ---------------------------------------------- */
@@ -118,7 +119,7 @@ static uint32_t window_fit(const struct qp *qp, const struct swqe *w, uint32_t n
 	room = path_room(p);
 	if (req_cost(qp, w, pos + n) - req_cost(qp, w, pos) <= room)
 		return n;
-	if (w->kind == KIND_READ)	/* its parts are fixed: whole or not at all */
+	if (w->kind == KIND_READ) /* its parts are fixed: whole or not at all */
 		return p->inflight ? 0 : n;
 	n = (uint32_t)(room / (qp->mtu + PKT_COST));
 	return n || p->inflight ? n : 1;
@@ -129,8 +130,8 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 {
 	const struct req *q = &qp->req;
 	const struct path *p = qp->path;
-	uint32_t n = w->pkt_n - q->pos, out = distance(q->una, q->next);
-	uint64_t train;
+	uint32_t n = w->pkt_n - q->pos, out = psn_dist(q->una, q->next);
+	uint64_t burst;
 
 	/* A peer may invalidate at once what earlier READs still read from: SEND_INV is always fenced. */
 	if (q->pos == 0 && ((w->wr.flags & WR_FENCE) || w->wr.op == WR_SEND_INV) && q->rd_head != q->rd_tail)
@@ -141,9 +142,9 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 		if (w->rd_pkts - q->pos % w->rd_pkts < n)
 			n = w->rd_pkts - q->pos % w->rd_pkts;
 	} else {
-		train = p->train_len / qp->mtu;
-		if (n > train)
-			n = train ? (uint32_t)train : 1;
+		burst = p->burst_len / qp->mtu;
+		if (n > burst)
+			n = burst ? (uint32_t)burst : 1;
 		n = rate_fit(qp, n);
 		if (q->probe)
 			n = 1;
@@ -165,18 +166,18 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 
 static uint8_t op_send(const struct swqe *w, bool first, bool last)
 {
-	bool imm = w->wr.op == WR_SEND_IMM || w->wr.op == WR_WRITE_IMM;
-
-	if (last && w->wr.op == WR_SEND_INV)
-		return first ? OP_SEND_ONLY_INV : OP_SEND_LAST_INV;
+	if (first && last)
+		return wr_kinds[w->wr.op].packet;
 	if (w->kind == KIND_SEND) {
-		if (last)
-			return first ? (imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY) : (imm ? OP_SEND_LAST_IMM : OP_SEND_LAST);
-		return first ? OP_SEND_FIRST : OP_SEND_MIDDLE;
+		if (!last)
+			return first ? OP_SEND_FIRST : OP_SEND_MIDDLE;
+		return w->wr.op == WR_SEND_INV   ? OP_SEND_LAST_INV
+		       : w->wr.op == WR_SEND_IMM ? OP_SEND_LAST_IMM
+						 : OP_SEND_LAST;
 	}
-	if (last)
-		return first ? (imm ? OP_WRITE_ONLY_IMM : OP_WRITE_ONLY) : (imm ? OP_WRITE_LAST_IMM : OP_WRITE_LAST);
-	return first ? OP_WRITE_FIRST : OP_WRITE_MIDDLE;
+	if (!last)
+		return first ? OP_WRITE_FIRST : OP_WRITE_MIDDLE;
+	return w->wr.op == WR_WRITE_IMM ? OP_WRITE_LAST_IMM : OP_WRITE_LAST;
 }
 
 static void burst_init(struct hca *h, struct qp *qp, struct burst *b)
@@ -207,14 +208,15 @@ static bool payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst *
 		return raw_tso_payload(h, qp, w, b);
 	if (w->wr.inline_len) {
 		/* Copied by the library; the sge, if it left them, still have to be right. */
-		if (w->wr.sge_n && sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, 0, 0, UINT64_MAX, h->tx_span) < 0)
+		if (w->wr.sge_n &&
+		    sge_spans(&h->keys, swqe_sge(w), w->wr.sge_n, qp->pd, 0, 0, UINT64_MAX, h->tx_span) < 0)
 			return false;
 		h->tx_span[0] = (struct span){ NULL, (uint64_t)(uintptr_t)(swqe_inline(w) + off),
 					       (uint32_t)b->payload_len };
 		b->span_n = 1;
 		return true;
 	}
-	k = sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, 0, off, b->payload_len, h->tx_span);
+	k = sge_spans(&h->keys, swqe_sge(w), w->wr.sge_n, qp->pd, 0, off, b->payload_len, h->tx_span);
 	b->span_n = k < 0 ? 0 : (unsigned)k;
 	return k >= 0;
 }
@@ -242,28 +244,24 @@ static bool cut_rd(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b
 	uint64_t off = (uint64_t)q->pos * qp->mtu, end = (uint64_t)(q->pos + n) * qp->mtu;
 
 	/* Where the data is to go is checked now as well, so that nothing is asked for in vain. */
-	if (w->kind == KIND_AWRITE ? !payload(h, qp, w, b, n) :
-	    sge_spans(h, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, w->len, h->tx_span) < 0)
+	if (wr_row(w->wr.op)->data == WR_DATA_OUT
+		    ? !payload(h, qp, w, b, n)
+		    : sge_spans(&h->keys, swqe_sge(w), w->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, w->len, h->tx_span) < 0)
 		return false;
+	b->op_first = qp->svc | wr_kinds[w->wr.op].packet;
 	b->va = w->wr.remote_addr;
 	b->rkey = w->wr.rkey;
+	b->dma_len = (uint32_t)w->len;
 	if (w->kind == KIND_READ) {
-		b->op_first = qp->svc | OP_READ_REQUEST;
 		b->va += off;
 		b->dma_len = (uint32_t)((end < w->len ? end : w->len) - off);
-	} else if (w->kind == KIND_AWRITE) {
-		b->op_first = qp->svc | OP_ATOMIC_WRITE;
-		b->dma_len = 8;
 	} else if (w->kind == KIND_FLUSH) {
-		b->op_first = qp->svc | OP_FLUSH;
 		b->feth = (w->wr.flush.type & FETH_PLT) | (w->wr.flush.level << FETH_SEL_SHIFT & FETH_SEL);
 		b->dma_len = w->wr.flush.level ? 0 : (uint32_t)w->wr.flush.len;
 	} else if (w->wr.op == WR_CMP_SWP) {
-		b->op_first = qp->svc | OP_COMPARE_SWAP;
 		b->swap_add = w->wr.atomic.swap;
 		b->compare = w->wr.atomic.compare_add;
-	} else {
-		b->op_first = qp->svc | OP_FETCH_ADD;
+	} else if (w->wr.op == WR_FETCH_ADD) {
 		b->swap_add = w->wr.atomic.compare_add;
 	}
 	b->op_last = b->op_first;
@@ -298,12 +296,13 @@ static bool wants_ack(const struct hca *h, const struct qp *qp, const struct swq
 	bool ends = q->pos + n == w->pkt_n;
 	uint32_t next = s->next + 1;
 
-	if (w->rd || q->probe || rate_kbps(&qp->rate) || psn_eq(end, q->max) || distance(q->una, end) % ASK_PSNS < n)
+	if (w->rd || q->probe || rate_kbps(&qp->rate) || psn_eq(end, q->max) || psn_dist(q->una, end) % ASK_PSNS < n)
 		return true;
 	if (ends && (p->local || next == s->tail || (qp->state == QPS_SQD && next == s->begun) ||
 		     sq_at(s, next)->kind == KIND_LOCAL || sq_at(s, next)->fault))
 		return true;
-	return (ends && next - q->asked > s->depth / 4) || q->unasked >= h->cfg.window_len / 4 || path_room(p) < p->train_len;
+	return (ends && next - q->asked > s->depth / 4) || q->unasked >= h->cfg.window_len / 4 ||
+	       path_room(p) < p->burst_len;
 }
 
 /* RC: counts what is in flight, asks for ACKs, starts the timer. */
@@ -367,9 +366,9 @@ static bool locals(struct hca *h, struct qp *qp)
 		if (s->head != s->next)
 			return false;
 		if (w->wr.op == WR_BIND_MW)
-			f = mw_bind(h, qp, &w->wr);
-		else if (mw_may_inv(h, qp, qp->pd, w->wr.imm))
-			mw_inv(h, w->wr.imm);
+			f = mw_bind(&h->keys, qp, &w->wr);
+		else if (mw_may_inv(&h->keys, qp, qp->pd, w->wr.imm))
+			mw_inv(&h->keys, w->wr.imm);
 		else
 			f = FAULT_SQ_INV;
 		if (f) {
@@ -431,90 +430,13 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 		sent_rc(h, qp, w, b, n);
 	advance(qp, w, n);
 	qp->why.last_op = b->op_last;
-	h->taken = (struct taken){ .qp = qp, .index = index, .psn = b->psn,
-				   .done = !qp_reliable(qp) && s->next != index };
+	h->taken = (struct taken){
+		.qp = qp, .index = index, .psn = b->psn, .done = !qp_reliable(qp) && s->next != index
+	};
 	return true;
 }
 
 /* ---- the timer --------------------------------------------------------- */
-
-/*
- * The ACK timeout is made for the worst of networks.  When the tail of what was sent is lost, nobody says
- * NAK; so the oldest packet in flight is sent again earlier, as NICs do: after some round trips, then after twice
- * that and so on, until the ACK timeout comes, which alone counts as a retry (rule 4.5).  Its ACK tells how far the peer
- * has come, and the rest follows if need be: a peer that is merely slow is not sent all of it again and again.
- *
- * Nobody owes an ACK before one was asked for, so the time runs from the last AckReq; the ACK timeout from the first
- * that is not answered.  The specification lets that be up to four times as long as it says; we take three where
- * it is short, because what looks like a dead peer may be one without a core.
- */
-uint64_t req_patience_ns(const struct qp *qp)
-{
-	uint64_t ns = ack_timeout_ns(qp->attr.timeout);
-
-	return ns + (2 * ns < BUSY_NS ? 2 * ns : BUSY_NS);
-}
-
-void req_watch(struct hca *h, struct qp *qp)
-{
-	struct req *q = &qp->req;
-	uint64_t base = q->rtt_ns ? EARLY_RTTS * q->rtt_ns : EARLY_FIRST_NS;
-	mono_t at;
-
-	if (mono_is_never(q->patience))
-		q->patience = mono_add(h->now, req_patience_ns(qp));
-	at = q->patience;
-	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX && psn_before(q->una, q->ask_end))
-		at = mono_min(at, mono_add(h->now, (base > EARLY_MIN_NS ? base : EARLY_MIN_NS) << q->early));
-	timer_set(&h->timers, &qp->timer, at);
-}
-
-void req_timed(struct hca *h, struct qp *qp)
-{
-	struct req *q = &qp->req;
-	uint64_t took = h->now.ns - q->rtt_at.ns;
-
-	q->early = 0;
-	q->patience = MONO_NEVER;
-	if (!q->rtt_on || psn_before(q->una, q->rtt_psn))
-		return;
-	q->rtt_on = false;
-	q->rtt_ns = q->rtt_ns ? (7 * q->rtt_ns + took) / 8 : took;
-}
-
-/* ---- falling back ------------------------------------------------------ */
-
-void req_stop(struct hca *h, struct qp *qp)
-{
-	struct req *q = &qp->req;
-
-	timer_stop(&qp->timer);
-	q->patience = MONO_NEVER;
-	link_del(&qp->waiter);
-	q->rnr_wait = false;
-	q->rd_head = q->rd_tail;
-	if (qp->path)
-		path_done(h, qp, q->inflight, false);
-}
-
-void req_restart(struct hca *h, struct qp *qp, bool loss, bool timeout)
-{
-	struct req *q = &qp->req;
-	struct sq *s = &qp->sq;
-
-	req_stop(h, qp);
-	s->next = s->head;
-	q->next = q->restart = q->una;
-	q->pos = s->head == s->begun ? 0 : distance(sq_at(s, s->head)->psn, q->una);
-	q->unasked = 0;
-	q->probe = false;
-	q->rtt_on = false;	/* of what is sent twice nobody can say which one was answered */
-	if (loss) {
-		path_loss(h, qp->path, timeout);
-		count(h, HCA_STAT_COMPLETER_RETRY_ERR, 1);
-	}
-	qp_ready(h, qp);
-}
 
 void req_timer(struct hca *h, struct qp *qp)
 {
@@ -542,13 +464,8 @@ void req_timer(struct hca *h, struct qp *qp)
 	count(h, HCA_STAT_LOCAL_ACK_TIMEOUT, 1);
 	qp->why.timeouts++;
 	TRACE_PUT(h, qp, TIMEOUT, .psn = q->una.v, .a = q->retry_left, .b = qp->why.timeouts);
-	if (!q->retry_left) {
+	if (!req_again(h, qp, REQ_TIMEOUT))
 		fault_act(h, qp, FAULT_REQ_RETRY_EXC);
-		return;
-	}
-	q->retry_left--;
-	q->implied = false;
-	req_restart(h, qp, true, true);
 }
 
 void req_tx_fault(struct hca *h, struct qp *qp, uint32_t index)
@@ -560,6 +477,6 @@ void req_tx_fault(struct hca *h, struct qp *qp, uint32_t index)
 	/* No packet of it or behind it may follow; what is before it may still be acknowledged. */
 	s->next = index;
 	qp->req.pos = 1;
-	qp->req.unasked++;	/* if it was, then by what has not gone */
+	qp->req.unasked++; /* if it was, then by what has not gone */
 	wr_fail(h, qp, sq_at(s, index), FAULT_SQ_MEM);
 }

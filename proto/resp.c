@@ -4,15 +4,22 @@
  *
  *	PSN -> opcode sequence -> rights of the QP -> receive WR -> length -> key -> execute
  *
- * A train in sequence goes through as a whole.  If something is wrong with it, nothing of it has been done yet,
+ * A burst in sequence goes through as a whole.  If something is wrong with it, nothing of it has been done yet,
  * and it is taken packet by packet: so the packets before the wrong one count, and the NAK has its PSN.
  * Each step says FAULT_NONE or the row of fault.def that applies; fault_act() does the rest.
  */
+#include "resp.h"
+
 #include <string.h>
 
 #include "aeth.h"
+#include "cqe.h"
 #include "hca_in.h"
 #include "hdr.h"
+#include "mw.h"
+#include "replay.h"
+#include "srq.h"
+#include "wr_kind.h"
 
 static const struct opcode *first_op(const struct burst *b) { return opcode_get(b->op_first); }
 static const struct opcode *last_op(const struct burst *b) { return opcode_get(b->op_last); }
@@ -21,18 +28,16 @@ static bool ends(const struct burst *b) { return last_op(b)->place & PLACE_LAST;
 static bool has_inv(const struct burst *b) { return last_op(b)->hdrs & HDR_IETH; }
 static bool has_imm(const struct burst *b) { return last_op(b)->hdrs & HDR_IMM; }
 
-/* Does the train consume a receive WR, now or (SEND) since its first packet? */
-static bool wants_recv(const struct burst *b)
-{
-	return first_op(b)->kind == KIND_SEND || has_imm(b);
-}
+/* Does the burst consume a receive WR, now or (SEND) since its first packet? */
+static bool wants_recv(const struct burst *b) { return first_op(b)->kind == KIND_SEND || has_imm(b); }
 
 static enum fault check_sequence(const struct qp *qp, const struct burst *b)
 {
 	const struct opcode *op = first_op(b);
 
-	if (op->kind == KIND_FLUSH && (!(b->feth & FETH_PLT) || (b->feth & FETH_PLT) > (FETH_GLOBAL | FETH_PERSISTENT) ||
-				       (b->feth & FETH_SEL) > 1u << FETH_SEL_SHIFT))
+	if (op->kind == KIND_FLUSH &&
+	    (!(b->feth & FETH_PLT) || (b->feth & FETH_PLT) > (FETH_GLOBAL | FETH_PERSISTENT) ||
+	     (b->feth & FETH_SEL) > 1u << FETH_SEL_SHIFT))
 		return FAULT_RESP_OP_UNSUP;
 	if (starts(b) ? qp->resp.kind != KIND_NONE : qp->resp.kind != op->kind)
 		return FAULT_RESP_OP_SEQ;
@@ -50,26 +55,14 @@ static enum fault check_srq(struct hca *h, struct qp *qp, const struct burst *b)
 	return srq->cq->overrun ? FAULT_CQ_OVERRUN : FAULT_NONE;
 }
 
-/* The rights that an operation needs, of the QP and of the key. */
-static uint32_t need_of(const struct burst *b)
-{
-	static const uint32_t need[] = { [KIND_WRITE] = ACC_REMOTE_WRITE, [KIND_READ] = ACC_REMOTE_READ,
-					 [KIND_ATOMIC] = ACC_REMOTE_ATOMIC, [KIND_AWRITE] = ACC_REMOTE_WRITE };
-
-	if (first_op(b)->kind != KIND_FLUSH)
-		return need[first_op(b)->kind];
-	return (b->feth & FETH_GLOBAL ? ACC_FLUSH_GLOBAL : 0) | (b->feth & FETH_PERSISTENT ? ACC_FLUSH_PERSISTENT : 0);
-}
-
 static enum fault check_rights(const struct qp *qp, const struct burst *b)
 {
 	const struct resp *r = &qp->resp;
 	const struct rd *oldest;
-	uint8_t kind = first_op(b)->kind;
 
-	if (starts(b) && kind != KIND_SEND && need_of(b) & ~qp->attr.access)
+	if (starts(b) && request_right(b) & ~qp->attr.access)
 		return FAULT_RESP_QP_RIGHT;
-	if (kind == KIND_SEND || kind == KIND_WRITE)
+	if (first_op(b)->role != ROLE_ASK)
 		return FAULT_NONE;
 	if (!r->rd_max)
 		return FAULT_RESP_RD_NONE;
@@ -100,10 +93,10 @@ static enum fault check_length(const struct qp *qp, const struct burst *b)
 			return FAULT_RESP_MSG_LEN;
 		return FAULT_NONE;
 	}
-	if (kind == KIND_AWRITE && (b->payload_len != 8 || b->dma_len != 8))
+	if (first_op(b)->pay == PAY_8 && (b->payload_len != 8 || b->dma_len != 8))
 		return FAULT_RESP_LEN;
-	if (kind == KIND_ATOMIC || kind == KIND_AWRITE)
-		return b->va & 7 ? FAULT_RESP_ALIGN : FAULT_NONE;
+	if (kind_len(kind))
+		return b->va & (kind_len(kind) - 1) ? FAULT_RESP_ALIGN : FAULT_NONE;
 	if (starts(b) && b->dma_len > RD_MAX_MSG)
 		return FAULT_RESP_MSG_LEN;
 	if (kind == KIND_WRITE) {
@@ -125,10 +118,10 @@ static enum fault check_send(struct hca *h, struct qp *qp, const struct burst *b
 	*spans = 0;
 	if (off + b->payload_len > w->len)
 		return FAULT_RESP_RECV_LEN;
-	*spans = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, off, b->payload_len, h->dst);
+	*spans = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, off, b->payload_len, h->dst);
 	if (*spans < 0)
 		return FAULT_RESP_RECV_PROT;
-	return has_inv(b) && !mw_may_inv(h, qp, qp->pd, b->inv_rkey) ? FAULT_RESP_INV : FAULT_NONE;
+	return has_inv(b) && !mw_may_inv(&h->keys, qp, qp->pd, b->inv_rkey) ? FAULT_RESP_INV : FAULT_NONE;
 }
 
 /* ---- WRITE ---------------------------------------------------------------- */
@@ -141,11 +134,11 @@ static enum fault check_write(struct hca *h, struct qp *qp, const struct burst *
 
 	*spans = 0;
 	/* All of the message is checked with its first packet; a length of 0 touches nothing. */
-	if (starts(b) && b->dma_len && !rkey_span(h, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va, b->dma_len, h->dst))
+	if (starts(b) && b->dma_len && !rkey_span(&h->keys, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va, b->dma_len, h->dst))
 		return FAULT_RESP_RKEY;
 	if (!b->payload_len)
 		return FAULT_NONE;
-	if (va + off < va || !rkey_span(h, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va + off, b->payload_len, h->dst))
+	if (va + off < va || !rkey_span(&h->keys, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va + off, b->payload_len, h->dst))
 		return FAULT_RESP_RKEY;
 	*spans = 1;
 	return FAULT_NONE;
@@ -162,7 +155,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 	r->msn = (r->msn + 1) & PSN_MASK;
 	if (wants_recv(b)) {
 		struct rwqe *w = recv_take(h, qp);
-		struct cqe c = recv_cqe(h, qp, w);
+		struct cqe c = recv_cqe(qp, w);
 
 		c.op = send ? WC_OP_RECV : WC_OP_RECV_IMM;
 		c.byte_len = (uint32_t)r->off;
@@ -173,7 +166,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 			c.imm = b->imm;
 		}
 		if (has_inv(b)) {
-			mw_inv(h, b->inv_rkey);
+			mw_inv(&h->keys, b->inv_rkey);
 			c.flags = WC_WITH_INV;
 			c.imm = b->inv_rkey;
 		}
@@ -213,9 +206,9 @@ static enum fault exec_payload(struct hca *h, struct qp *qp, const struct burst 
 
 	if (f)
 		return f;
-	err = n ? h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0) : 0;
+	err = n ? rx_copy(h, h->dst, (unsigned)n, b) : 0;
 	if (mem_lost(err))
-		return FAULT_NONE;	/* as if it had not arrived */
+		return FAULT_NONE; /* as if it had not arrived */
 	if (err)
 		return send ? FAULT_RESP_RECV_MEM : FAULT_RESP_MEM;
 	took_payload(h, qp, b);
@@ -240,10 +233,12 @@ static enum fault exec_read(struct hca *h, struct qp *qp, const struct burst *b)
 	struct span s;
 	struct rd *d;
 
-	if (b->dma_len && !rkey_span(h, qp, b->rkey, qp->pd, ACC_REMOTE_READ, b->va, b->dma_len, &s))
+	if (b->dma_len && !rkey_span(&h->keys, qp, b->rkey, qp->pd, ACC_REMOTE_READ, b->va, b->dma_len, &s))
 		return FAULT_RESP_RKEY;
 	d = rd_push(qp);
-	*d = (struct rd){ .kind = KIND_READ, .pdn = qp->pd->number, .rkey = b->rkey, .va = b->va, .len = b->dma_len, .n = 1 };
+	*d = (struct rd){
+		.kind = KIND_READ, .pdn = qp->pd->number, .rkey = b->rkey, .va = b->va, .len = b->dma_len, .n = 1
+	};
 	if (b->dma_len > qp->mtu)
 		d->n = (b->dma_len + qp->mtu - 1) / qp->mtu;
 	d->end = d->n;
@@ -260,7 +255,7 @@ static enum fault exec_atomic(struct hca *h, struct qp *qp, const struct burst *
 	struct rd *d;
 	int err;
 
-	if (!rkey_span(h, qp, b->rkey, qp->pd, ACC_REMOTE_ATOMIC, b->va, 8, &s))
+	if (!rkey_span(&h->keys, qp, b->rkey, qp->pd, ACC_REMOTE_ATOMIC, b->va, 8, &s))
 		return FAULT_RESP_RKEY;
 	if (s.addr & 7)
 		return FAULT_RESP_ALIGN;
@@ -284,8 +279,8 @@ static enum fault exec_flush(struct hca *h, struct qp *qp, const struct burst *b
 	struct span s;
 	struct rd *d;
 
-	if (b->feth & FETH_SEL ? !rkey_right(h, qp, b->rkey, qp->pd, need_of(b))
-			       : !rkey_span(h, qp, b->rkey, qp->pd, need_of(b), b->va, b->dma_len, &s))
+	if (b->feth & FETH_SEL ? !rkey_right(&h->keys, qp, b->rkey, qp->pd, request_right(b))
+			       : !rkey_span(&h->keys, qp, b->rkey, qp->pd, request_right(b), b->va, b->dma_len, &s))
 		return FAULT_RESP_RKEY;
 	d = rd_push(qp);
 	*d = (struct rd){ .kind = KIND_FLUSH, .n = 1 };
@@ -301,11 +296,11 @@ static enum fault exec_awrite(struct hca *h, struct qp *qp, const struct burst *
 	struct rd *d;
 	int err;
 
-	if (!rkey_span(h, qp, b->rkey, qp->pd, ACC_REMOTE_WRITE, b->va, sizeof(value), &s))
+	if (!rkey_span(&h->keys, qp, b->rkey, qp->pd, ACC_REMOTE_WRITE, b->va, sizeof(value), &s))
 		return FAULT_RESP_RKEY;
 	if (s.addr & 7)
 		return FAULT_RESP_ALIGN;
-	err = m->copy(h->cfg.mem_host, &here, 1, b->span, b->span_n, 0);
+	err = rx_copy(h, &here, 1, b);
 	if (!err)
 		err = m->store(h->cfg.mem_host, &s, value);
 	if (mem_lost(err))
@@ -333,14 +328,10 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 	if (f)
 		return f;
 	switch (first_op(b)->kind) {
-	case KIND_READ:
-		return exec_read(h, qp, b);
-	case KIND_ATOMIC:
-		return exec_atomic(h, qp, b);
-	case KIND_FLUSH:
-		return exec_flush(h, qp, b);
-	case KIND_AWRITE:
-		return exec_awrite(h, qp, b);
+	case KIND_READ: return exec_read(h, qp, b);
+	case KIND_ATOMIC: return exec_atomic(h, qp, b);
+	case KIND_FLUSH: return exec_flush(h, qp, b);
+	case KIND_AWRITE: return exec_awrite(h, qp, b);
 	}
 	return exec_payload(h, qp, b);
 }
@@ -364,7 +355,7 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 	r->silent = false;
 	rd_expire(qp);
 	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK)
-		r->nak = 0;	/* of an earlier try, not yet sent */
+		r->nak = 0; /* of an earlier try, not yet sent */
 	if (!f)
 		return;
 	if (b->n == 1) {
@@ -386,7 +377,7 @@ static void established(struct hca *h, struct qp *qp)
 {
 	if (qp->state == QPS_RTR && !qp->resp.est) {
 		qp->resp.est = true;
-		events_raise(h, &qp->ev, EV_COMM_EST);
+		events_raise(&h->events, &qp->ev, EV_COMM_EST);
 	}
 }
 

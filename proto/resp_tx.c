@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * resp_tx.c - the responder's packets: ACKs, read responses as trains, atomic results, and last a NAK.
+ * resp_tx.c - the responder's packets: ACKs, read responses as bursts, atomic results, and last a NAK.
  *
  *	for each stored READ or atomic that wants it:   [ACK of all before it]  [its response]
  *	then                                            [ACK or NAK with the expected PSN]
@@ -9,6 +9,9 @@
 
 #include "aeth.h"
 #include "hca_in.h"
+#include "mw.h"
+#include "replay.h"
+#include "resp.h"
 
 static void resp_init(struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8_t syndrome, uint32_t msn)
 {
@@ -27,17 +30,17 @@ static void resp_init(struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8
 }
 
 /*
- * The next train of a READ's responses; false: its memory may no longer be read, and the QP is in ERR.  What was answered
+ * The next burst of a READ's responses; false: its memory may no longer be read, and the QP is in ERR.  What was answered
  * before is not: the request may be an old copy, of a READ whose key was given up when it was done.
  */
 static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, struct burst *b)
 {
-	uint32_t train = qp->path->train_len / qp->mtu, n = d->end - d->at;
+	uint32_t burst = qp->path->burst_len / qp->mtu, n = d->end - d->at;
 	uint64_t off = (uint64_t)d->at * qp->mtu;
 	bool first = d->at == d->begin, last;
 
-	if (n > train)
-		n = train ? train : 1;
+	if (n > burst)
+		n = burst ? burst : 1;
 	n = rate_fit(qp, n);
 	last = d->at + n == d->end;
 	resp_init(qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
@@ -45,7 +48,8 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 	b->payload_len = (last ? d->end_off : off + (uint64_t)n * qp->mtu) - off;
 	b->span = h->tx_span;
 	if (b->payload_len) {
-		if (!rkey_span(h, qp, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va + off, b->payload_len, h->tx_span)) {
+		if (!rkey_span(&h->keys, qp, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va + off,
+			       b->payload_len, h->tx_span)) {
 			d->want = false;
 			if (d->again)
 				return false;
@@ -91,7 +95,8 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 			continue;
 		}
 		d->want = false;
-		resp_init(qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(), d->msn);
+		resp_init(qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(),
+			  d->msn);
 		b->orig = d->orig;
 		return true;
 	}
@@ -123,17 +128,4 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 		return true;
 	}
 	return false;
-}
-
-void resp_clear(struct qp *qp)
-{
-	struct resp *r = &qp->resp;
-
-	for (; r->rd_cur != r->rd_tail; r->rd_cur++) {
-		rd_at(r, r->rd_cur)->want = false;
-		rd_at(r, r->rd_cur)->ack_before = false;
-	}
-	r->ack = false;
-	r->nak = 0;
-	r->nak_fatal = false;
 }

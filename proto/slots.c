@@ -5,12 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FREE_WAIT	64u	/* so many freed numbers before the first is used again */
+#define FREE_WAIT 64u /* so many freed numbers before the first is used again */
 
-void slots_init(struct slots *s, uint32_t max)
-{
-	*s = (struct slots){ .max = max, .top = 1 };
-}
+void slots_init(struct slots *s, uint32_t max) { *s = (struct slots){ .max = max, .top = 1 }; }
 
 void slots_fini(struct slots *s)
 {

@@ -10,25 +10,22 @@
 
 struct pd;
 struct cq;
-struct hca;
 
 /* An XRC domain: SRQs and the receiving QPs through which peers reach them. */
 struct xrcd {
 	uint32_t number;
-	uint32_t users;		/* SRQs and QPs */
+	uint32_t users; /* SRQs and QPs */
 };
 
 struct srq {
 	uint32_t number;
-	uint32_t users;		/* QPs; not those of XRC, which come and go with each message */
-	uint32_t limit;		/* EV_SRQ_LIMIT when fewer are queued; 0: not armed */
+	uint32_t users; /* QPs; not those of XRC, which come and go with each message */
+	uint32_t limit; /* EV_SRQ_LIMIT when fewer are queued; 0: not armed */
 	struct pd *pd;
-	struct xrcd *xrcd;	/* NULL: not of XRC; else */
-	struct cq *cq;		/* where its receives complete */
+	struct xrcd *xrcd; /* NULL: not of XRC; else */
+	struct cq *cq;     /* where its receives complete */
 	struct rq rq;
 	struct events ev;
 };
-
-void srq_took(struct hca *, struct srq *);	/* one fewer is queued: the limit */
 
 #endif

@@ -5,45 +5,39 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "hca_in.h"
-
-int trace_init(struct hca *h)
+int trace_init(struct trace *t)
 {
-	h->trace.size = TRACE_RING;
-	h->trace.v = calloc(h->trace.size, sizeof(*h->trace.v));
-	return h->trace.v ? 0 : ENOMEM;
+	t->size = TRACE_RING;
+	t->v = calloc(t->size, sizeof(*t->v));
+	return t->v ? 0 : ENOMEM;
 }
 
-void trace_fini(struct hca *h)
+void trace_fini(struct trace *t)
 {
-	free(h->trace.v);
-	h->trace.v = NULL;
+	free(t->v);
+	t->v = NULL;
 }
 
-void trace_put(struct hca *h, struct qp *qp, const struct trace_rec *r)
+void trace_put(struct trace *t, struct qp_log *log, const struct trace_rec *r)
 {
-	struct trace *t = &h->trace;
 	struct trace_rec *to = &t->v[t->n++ & (t->size - 1)];
 
 	*to = *r;
-	to->at = h->now;
-	to->qpn = qp->qpn;
 	if (r->event != TR_TX && r->event != TR_RX)
-		qp->log.rec[qp->log.n++ % QP_LOG] = *to;
+		log->rec[log->n++ % QP_LOG] = *r;
 }
 
-unsigned trace_log(const struct qp *qp, struct trace_rec *v)
+unsigned trace_log(const struct qp_log *log, struct trace_rec *v)
 {
-	uint32_t n = qp->log.n < QP_LOG ? qp->log.n : QP_LOG;
+	uint32_t n = log->n < QP_LOG ? log->n : QP_LOG;
 
 	for (uint32_t i = 0; i < n; i++)
-		v[i] = qp->log.rec[(qp->log.n - n + i) % QP_LOG];
+		v[i] = log->rec[(log->n - n + i) % QP_LOG];
 	return n;
 }
 
-int hca_trace_trains(struct hca *h, bool on)
+int trace_bursts(struct trace *t, bool on)
 {
-	struct trace *t = &h->trace;
 	struct trace_rec *v;
 
 	if (on && t->size < TRACE_RING_ALL) {
@@ -58,13 +52,12 @@ int hca_trace_trains(struct hca *h, bool on)
 		t->v = v;
 		t->size = TRACE_RING_ALL;
 	}
-	t->trains = on;
+	t->bursts = on;
 	return 0;
 }
 
-uint32_t hca_trace(const struct hca *h, uint64_t *from, struct trace_rec *v, uint32_t max, uint64_t *lost)
+uint32_t trace_read(const struct trace *t, uint64_t *from, struct trace_rec *v, uint32_t max, uint64_t *lost)
 {
-	const struct trace *t = &h->trace;
 	uint64_t old = t->n > t->size ? t->n - t->size : 0;
 	uint32_t n = 0;
 

@@ -8,7 +8,10 @@
  */
 #include <string.h>
 
+#include "cqe.h"
 #include "hca_in.h"
+#include "mw.h"
+#include "resp.h"
 
 static bool starts(const struct burst *b) { return opcode_get(b->op_first)->place & PLACE_FIRST; }
 static bool ends(const struct burst *b) { return opcode_get(b->op_last)->place & PLACE_LAST; }
@@ -52,16 +55,17 @@ static enum fault target(struct hca *h, struct qp *qp, const struct burst *b, in
 
 		if (r->off + b->payload_len > w->len)
 			return FAULT_UC_RECV_LEN;
-		*n = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, r->off, b->payload_len, h->dst);
+		*n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, r->off, b->payload_len, h->dst);
 		if (*n < 0)
 			return FAULT_UC_RECV_PROT;
-		return has_inv(b) && !mw_may_inv(h, qp, qp->pd, b->inv_rkey) ? FAULT_UC_INV : FAULT_NONE;
+		return has_inv(b) && !mw_may_inv(&h->keys, qp, qp->pd, b->inv_rkey) ? FAULT_UC_INV : FAULT_NONE;
 	}
-	if (starts(b) && r->dma_len && !rkey_span(h, qp, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va, r->dma_len, h->dst))
+	if (starts(b) && r->dma_len &&
+	    !rkey_span(&h->keys, qp, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va, r->dma_len, h->dst))
 		return FAULT_UC_RKEY;
 	if (!b->payload_len)
 		return FAULT_NONE;
-	if (!rkey_span(h, qp, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va + r->off, b->payload_len, h->dst))
+	if (!rkey_span(&h->keys, qp, r->rkey, qp->pd, ACC_REMOTE_WRITE, r->va + r->off, b->payload_len, h->dst))
 		return FAULT_UC_RKEY;
 	*n = 1;
 	return FAULT_NONE;
@@ -82,7 +86,7 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 	f = target(h, qp, b, &n);
 	if (f)
 		return f;
-	err = n ? h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0) : 0;
+	err = n ? rx_copy(h, h->dst, (unsigned)n, b) : 0;
 	if (mem_lost(err))
 		return FAULT_UC_GAP;
 	if (err)
@@ -97,7 +101,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 
 	r->kind = KIND_NONE;
 	if (kind(b) == KIND_SEND || has_imm(b)) {
-		struct cqe c = recv_cqe(h, qp, recv_take(h, qp));
+		struct cqe c = recv_cqe(qp, recv_take(h, qp));
 
 		c.op = kind(b) == KIND_SEND ? WC_OP_RECV : WC_OP_RECV_IMM;
 		c.byte_len = (uint32_t)r->off;
@@ -106,7 +110,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 		c.flags = has_imm(b) ? WC_WITH_IMM : 0;
 		c.imm = has_imm(b) ? b->imm : 0;
 		if (has_inv(b)) {
-			mw_inv(h, b->inv_rkey);
+			mw_inv(&h->keys, b->inv_rkey);
 			c.flags = WC_WITH_INV;
 			c.imm = b->inv_rkey;
 		}
@@ -124,7 +128,7 @@ void uc_rx(struct hca *h, struct qp *qp, const struct burst *b)
 
 	if (qp->state == QPS_RTR && !r->est) {
 		r->est = true;
-		events_raise(h, &qp->ev, EV_COMM_EST);
+		events_raise(&h->events, &qp->ev, EV_COMM_EST);
 	}
 	r->epsn = psn_add(b->psn, b->n);
 	if (r->kind != KIND_NONE && (gap || starts(b) || kind(b) != r->kind))

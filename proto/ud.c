@@ -13,10 +13,12 @@
 
 #include <rdmad/gid.h>
 
+#include "cqe.h"
 #include "hca_in.h"
+#include "resp.h"
 
-#define IP_UDP		17
-#define IPV4_DF		0x4000
+#define IP_UDP  17
+#define IPV4_DF 0x4000
 
 static void put16(uint8_t *p, uint32_t v)
 {
@@ -82,16 +84,16 @@ static enum fault store(struct hca *h, struct qp *qp, const struct burst *b, con
 
 	if (GRH_LEN + b->payload_len > w->len)
 		return FAULT_UD_RECV_LEN;
-	n = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, GRH_LEN, b->payload_len, h->dst);
+	n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, GRH_LEN, b->payload_len, h->dst);
 	if (n < 0)
 		return FAULT_UD_RECV_PROT;
-	err = n ? m->copy(h->cfg.mem_host, h->dst, (unsigned)n, b->span, b->span_n, 0) : 0;
+	err = n ? rx_copy(h, h->dst, (unsigned)n, b) : 0;
 	*lost = mem_lost(err);
 	if (*lost)
 		return FAULT_NONE;
 	if (err)
 		return FAULT_UD_RECV_MEM;
-	n = sge_spans(h, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN, h->dst);
+	n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN, h->dst);
 	if (n < 0)
 		return FAULT_UD_RECV_PROT;
 	grh_make(h->grh, b);
@@ -123,7 +125,7 @@ void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 	}
 	if (lost)
 		return;
-	c = recv_cqe(h, qp, w);
+	c = recv_cqe(qp, w);
 	c.byte_len = (uint32_t)(GRH_LEN + b->payload_len);
 	c.src_qp = b->sqpn;
 	c.solicited = b->se;

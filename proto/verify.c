@@ -4,12 +4,14 @@
 #include <assert.h>
 
 #include "hca_in.h"
+#include "mw.h"
+#include "srq.h"
 
 #define HOLDS(x) assert(x)
 
 /* ---- queues ------------------------------------------------------------- */
 
-static void verify_sq(const struct hca *h, const struct qp *qp)
+static void verify_sq(const struct qp *qp)
 {
 	const struct sq *s = &qp->sq;
 
@@ -23,7 +25,7 @@ static void verify_sq(const struct hca *h, const struct qp *qp)
 		HOLDS(sq_at(s, i)->wr.sge_n <= qp->cap.max_send_sge);
 }
 
-static void verify_req(const struct hca *h, const struct qp *qp)
+static void verify_req(const struct qp *qp)
 {
 	const struct req *q = &qp->req;
 	const struct sq *s = &qp->sq;
@@ -58,7 +60,7 @@ static void verify_req(const struct hca *h, const struct qp *qp)
 		HOLDS(q->inflight == 0);
 }
 
-static void verify_resp(const struct hca *h, const struct qp *qp)
+static void verify_resp(const struct qp *qp)
 {
 	const struct resp *r = &qp->resp;
 	psn_t end = r->epsn;
@@ -95,19 +97,20 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 	if (!qp->srq && !qp->xrcd)
 		HOLDS(qp->rq.used == rq_len(&qp->rq) + !!qp->resp.wqe + waiting(h, qp, false));
 	HOLDS(qp->rq.used <= qp->rq.depth);
-	verify_sq(h, qp);
+	verify_sq(qp);
 	if (qp_reliable(qp)) {
-		if (qp->state == QPS_RTS || qp->state == QPS_SQD)	/* an ended requester keeps its numbers */
-			verify_req(h, qp);
-		verify_resp(h, qp);
+		if (qp->state == QPS_RTS || qp->state == QPS_SQD) /* an ended requester keeps its numbers */
+			verify_req(qp);
+		verify_resp(qp);
 	}
 	if (qp->state == QPS_RESET)
 		HOLDS(!qp->sq.waiting && !qp->rq.used && !qp->resp.wqe && mono_is_never(qp->timer.at));
 	if (qp->state == QPS_ERR)
 		HOLDS(!rq_len(&qp->rq) && !qp->resp.wqe && mono_is_never(qp->timer.at));
 	if (qp->xrcd)
-		HOLDS(qp->srq ? qp->srq->xrcd == qp->xrcd && qp->pd == qp->srq->pd && qp->rcq == qp->srq->cq : !qp->pd && !qp->rcq);
-	if (qp_reliable(qp) && qp->state >= QPS_RTR && qp->state != QPS_ERR)	/* ERR can follow INIT */
+		HOLDS(qp->srq ? qp->srq->xrcd == qp->xrcd && qp->pd == qp->srq->pd && qp->rcq == qp->srq->cq
+			      : !qp->pd && !qp->rcq);
+	if (qp_reliable(qp) && qp->state >= QPS_RTR && qp->state != QPS_ERR) /* ERR can follow INIT */
 		HOLDS(qp->path);
 	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, its rate, or for its peer. */
 	if (qp->resp.ack || qp->resp.nak || qp->resp.rd_cur != qp->resp.rd_tail)
@@ -119,6 +122,8 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 
 /* ---- what QPs share ------------------------------------------------------ */
 
+static uint32_t same(const void *a, const void *b) { return a == b; }
+
 static uint32_t users_of(const struct hca *h, const void *obj)
 {
 	uint32_t n = 0;
@@ -127,20 +132,20 @@ static uint32_t users_of(const struct hca *h, const void *obj)
 		const struct qp *qp = h->qp.v[i];
 
 		if (qp && qp->type == QPT_XRC_RECV)
-			n += (qp->xrcd == obj) + ((const void *)qp->path == obj);
+			n += same(qp->xrcd, obj) + same(qp->path, obj);
 		else if (qp)
-			n += (qp->pd == obj) + (qp->scq == obj) + (qp->rcq == obj) + ((const void *)qp->srq == obj) +
-			     ((const void *)qp->path == obj);
+			n += same(qp->pd, obj) + same(qp->scq, obj) + same(qp->rcq, obj) + same(qp->srq, obj) +
+			     same(qp->path, obj);
 	}
-	for (uint32_t i = 0; i < h->mr.size; i++)
-		n += h->mr.v[i] && ((struct mr *)h->mr.v[i])->pd == obj;
-	for (uint32_t i = 0; i < h->mw.size; i++)
-		n += h->mw.v[i] && ((struct mw *)h->mw.v[i])->pd == obj;
+	for (uint32_t i = 0; i < h->keys.mr.size; i++)
+		n += h->keys.mr.v[i] && ((struct mr *)h->keys.mr.v[i])->pd == obj;
+	for (uint32_t i = 0; i < h->keys.mw.size; i++)
+		n += h->keys.mw.v[i] && ((struct mw *)h->keys.mw.v[i])->pd == obj;
 	for (uint32_t i = 0; i < h->srq.size; i++)
 		if (h->srq.v[i]) {
 			const struct srq *srq = h->srq.v[i];
 
-			n += (srq->pd == obj) + (srq->xrcd == obj) + (srq->cq == obj);
+			n += same(srq->pd, obj) + same(srq->xrcd, obj) + same(srq->cq, obj);
 		}
 	return n;
 }
@@ -184,7 +189,7 @@ static void verify_mw(const struct hca *h, const struct mw *mw)
 	HOLDS(mw->mr || (!mw->qp && link_empty(&mw->of_qp)));
 	if (!mw->mr)
 		return;
-	HOLDS(slots_get(&h->mr, mw->mr->key >> 8) == mw->mr && mw->mr->pd == mw->pd);
+	HOLDS(slots_get(&h->keys.mr, mw->mr->key >> 8) == mw->mr && mw->mr->pd == mw->pd);
 	HOLDS(mw->va >= mw->mr->iova && mw->len && mw->len <= mw->mr->len - (mw->va - mw->mr->iova));
 	HOLDS(mw->type == 2 ? mw->qp && qp_get(h, mw->qp->qpn) == mw->qp && !link_empty(&mw->of_qp) : !mw->qp);
 }
@@ -193,14 +198,14 @@ static void verify_windows(const struct hca *h)
 {
 	uint64_t bound = 0;
 
-	for (uint32_t i = 0; i < h->mw.size; i++) {
-		if (!h->mw.v[i])
+	for (uint32_t i = 0; i < h->keys.mw.size; i++) {
+		if (!h->keys.mw.v[i])
 			continue;
-		verify_mw(h, h->mw.v[i]);
-		bound += ((struct mw *)h->mw.v[i])->mr != NULL;
+		verify_mw(h, h->keys.mw.v[i]);
+		bound += ((struct mw *)h->keys.mw.v[i])->mr != NULL;
 	}
-	for (uint32_t i = 0; i < h->mr.size; i++)
-		bound -= h->mr.v[i] ? ((struct mr *)h->mr.v[i])->windows : 0;
+	for (uint32_t i = 0; i < h->keys.mr.size; i++)
+		bound -= h->keys.mr.v[i] ? ((struct mr *)h->keys.mr.v[i])->windows : 0;
 	HOLDS(!bound);
 }
 

@@ -7,8 +7,11 @@
 #include <string.h>
 
 #include "aeth.h"
+#include "cqe.h"
 #include "hca_in.h"
 #include "qp_state.h"
+#include "req_flight.h"
+#include "wr_kind.h"
 
 static const uint8_t cause_of[FAULT_END] = {
 #define WHY(name, grade, what, hint)
@@ -59,18 +62,35 @@ static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
 	}
 	w = &f->v[(f->head + f->n++) % WHYS];
 	*w = (struct why){
-		.at = h->now, .cause = cause, .type = qp->type, .from = qp->state, .to = qp->state, .qpn = qp->qpn,
-		.dqpn = qp->attr.dest_qpn, .psn = qp->req.una.v, .key = { .sge = -1 }, .timeouts = q->timeouts, .naks = q->naks,
-		.rnrs = q->rnrs, .early = q->early, .timeout_ns = req_patience_ns(qp),
-		.retry_cnt = qp->attr.retry_cnt, .last_op = q->last_op, .tx_pkts = qp->tx_pkts - q->tx_base, .rx_pkts = qp->rx_pkts - q->rx_base,
-		.rx_pkts_since = qp->rx_pkts - q->rx_pkts, .rx_last = q->rx_last, .since = q->since,
-		.err_cause = q->err_cause, .err_at = q->err_at,
+		.at = h->now,
+		.cause = (uint8_t)cause,
+		.type = qp->type,
+		.from = qp->state,
+		.to = qp->state,
+		.qpn = qp->qpn,
+		.dqpn = qp->attr.dest_qpn,
+		.psn = qp->req.una.v,
+		.key = { .sge = -1 },
+		.timeouts = q->timeouts,
+		.naks = q->naks,
+		.rnrs = q->rnrs,
+		.early = q->early,
+		.timeout_ns = req_patience_ns(qp),
+		.retry_cnt = qp->attr.retry_cnt,
+		.last_op = q->last_op,
+		.tx_pkts = qp->tx_pkts - q->tx_base,
+		.rx_pkts = qp->rx_pkts - q->rx_base,
+		.rx_pkts_since = qp->rx_pkts - q->rx_pkts,
+		.rx_last = q->rx_last,
+		.since = q->since,
+		.err_cause = q->err_cause,
+		.err_at = q->err_at,
 	};
 	if (qp->path) {
 		memcpy(w->sgid, qp->route.sgid, 16);
 		memcpy(w->dgid, qp->route.dgid, 16);
 	}
-	w->log_n = (uint8_t)trace_log(qp, w->log);
+	w->log_n = (uint8_t)trace_log(&qp->log, w->log);
 	return w;
 }
 
@@ -116,16 +136,14 @@ static void of_recv(struct hca *h, struct why *w, struct qp *qp)
 	w->len = off + h->rx->payload_len;
 	if (w->len > w->room)
 		return;
-	why_sges(h, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, off, h->rx->payload_len);
+	why_sges(&h->keys, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, off, h->rx->payload_len);
 	if (!w->key.why && qp->type == QPT_UD)
-		why_sges(h, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN);
+		why_sges(&h->keys, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN);
 }
 
 /* The rkey of a request, as the responder had it. */
 static void of_rkey(struct hca *h, struct why *w, struct qp *qp)
 {
-	static const uint32_t need[] = { [KIND_WRITE] = ACC_REMOTE_WRITE, [KIND_READ] = ACC_REMOTE_READ,
-					 [KIND_ATOMIC] = ACC_REMOTE_ATOMIC, [KIND_AWRITE] = ACC_REMOTE_WRITE };
 	const struct burst *b = h->rx;
 	const struct resp *r = &qp->resp;
 	const struct opcode *op = b ? opcode_get(b->op_first) : NULL;
@@ -141,12 +159,9 @@ static void of_rkey(struct hca *h, struct why *w, struct qp *qp)
 	} else {
 		key = b->rkey;
 		va = b->va;
-		len = op->kind == KIND_ATOMIC || op->kind == KIND_AWRITE ? 8 : b->dma_len;
+		len = kind_len(op->kind) ? kind_len(op->kind) : b->dma_len;
 	}
-	if (op->kind == KIND_FLUSH)
-		why_rkey(h, qp, &w->key, key, qp->pd, (b->feth & 1 ? ACC_FLUSH_GLOBAL : 0) | (b->feth & 2 ? ACC_FLUSH_PERSISTENT : 0), va, len);
-	else
-		why_rkey(h, qp, &w->key, key, qp->pd, need[op->kind], va, len);
+	why_rkey(&h->keys, qp, &w->key, key, qp->pd, request_right(b), va, len);
 }
 
 /* A READ that was taken and could not be answered; which one is not known any more, if the key tells nothing. */
@@ -162,7 +177,7 @@ static void of_stored(struct hca *h, struct why *w, struct qp *qp)
 		w->op = qp->svc | OP_READ_REQUEST;
 		w->psn = d->psn.v;
 		w->len = d->len;
-		why_rkey(h, qp, &w->key, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va, d->len);
+		why_rkey(&h->keys, qp, &w->key, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va, d->len);
 		if (w->key.why)
 			return;
 	}
@@ -178,66 +193,75 @@ static void of_send(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 	of_wr(w, s);
 	switch (f) {
 	case FAULT_SQ_PROT:
-		why_sges(h, &w->key, swqe_sge(s), s->wr.sge_n, qp->pd, s->rd && s->kind != KIND_AWRITE ? ACC_LOCAL_WRITE : 0, 0, UINT64_MAX);
+		why_sges(&h->keys, &w->key, swqe_sge(s), s->wr.sge_n, qp->pd,
+			 wr_row(s->wr.op)->data == WR_DATA_IN ? ACC_LOCAL_WRITE : 0, 0, UINT64_MAX);
 		break;
 	case FAULT_REQ_RESP_PROT:
-		why_sges(h, &w->key, swqe_sge(s), s->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, UINT64_MAX);
+		why_sges(&h->keys, &w->key, swqe_sge(s), s->wr.sge_n, qp->pd, ACC_LOCAL_WRITE, 0, UINT64_MAX);
 		break;
-	case FAULT_SQ_BIND:
-		why_bind(h, qp, &w->key, &s->wr);
-		break;
-	case FAULT_SQ_INV:
-		why_inv(h, qp, &w->key, s->wr.imm);
-		break;
+	case FAULT_SQ_BIND: why_bind(&h->keys, qp, &w->key, &s->wr); break;
+	case FAULT_SQ_INV: why_inv(&h->keys, qp, &w->key, s->wr.imm); break;
 	case FAULT_SQ_LEN:
-		w->room = qp->type == QPT_UD ? mtu_bytes(h->cfg.mtu) : s->kind == KIND_ATOMIC || s->kind == KIND_AWRITE ? 8 : RD_MAX_MSG;
+		w->room = qp->type == QPT_UD  ? mtu_bytes(h->cfg.mtu)
+			  : kind_len(s->kind) ? kind_len(s->kind)
+					      : RD_MAX_MSG;
 		break;
-	case FAULT_SQ_OP:
-		w->got = s->wr.ud.av.sgid_index;
-		break;
+	case FAULT_SQ_OP: w->got = s->wr.ud.av.sgid_index; break;
 	case FAULT_REQ_RNR_EXC:
 		w->syndrome = h->rx ? h->rx->syndrome : 0;
 		w->max = qp->attr.rnr_retry;
 		break;
-	case FAULT_REQ_NAK_INV: case FAULT_REQ_NAK_ACCESS: case FAULT_REQ_NAK_OP: case FAULT_REQ_NAK_OTHER:
+	case FAULT_REQ_NAK_INV:
+	case FAULT_REQ_NAK_ACCESS:
+	case FAULT_REQ_NAK_OP:
+	case FAULT_REQ_NAK_OTHER:
 		w->syndrome = h->rx ? h->rx->syndrome : 0;
 		/* What was asked for, so that it can be compared with what the peer has. */
 		w->key.key = s->wr.rkey;
 		w->key.va = s->wr.remote_addr;
 		w->key.len = s->len;
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
 static void details(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 {
 	switch (f) {
-	case FAULT_RESP_RECV_LEN: case FAULT_RESP_RECV_PROT: case FAULT_RESP_RECV_MEM:
-	case FAULT_UC_RECV_LEN: case FAULT_UC_RECV_PROT: case FAULT_UC_RECV_MEM:
-	case FAULT_UD_RECV_LEN: case FAULT_UD_RECV_PROT: case FAULT_UD_RECV_MEM:
+	case FAULT_RESP_RECV_LEN:
+	case FAULT_RESP_RECV_PROT:
+	case FAULT_RESP_RECV_MEM:
+	case FAULT_UC_RECV_LEN:
+	case FAULT_UC_RECV_PROT:
+	case FAULT_UC_RECV_MEM:
+	case FAULT_UD_RECV_LEN:
+	case FAULT_UD_RECV_PROT:
+	case FAULT_UD_RECV_MEM:
 		of_packet(h, w, qp);
 		of_recv(h, w, qp);
 		break;
-	case FAULT_RESP_RKEY: case FAULT_UC_RKEY:
+	case FAULT_RESP_RKEY:
+	case FAULT_UC_RKEY:
 		of_packet(h, w, qp);
 		of_rkey(h, w, qp);
 		break;
-	case FAULT_RESP_INV: case FAULT_UC_INV:
+	case FAULT_RESP_INV:
+	case FAULT_UC_INV:
 		of_packet(h, w, qp);
 		if (h->rx)
-			why_inv(h, qp, &w->key, h->rx->inv_rkey);
+			why_inv(&h->keys, qp, &w->key, h->rx->inv_rkey);
 		break;
 	case FAULT_RESP_QP_RIGHT:
 		of_packet(h, w, qp);
 		w->allowed = qp->attr.access;
 		break;
-	case FAULT_RESP_RD_MANY: case FAULT_RESP_RD_NONE:
+	case FAULT_RESP_RD_MANY:
+	case FAULT_RESP_RD_NONE:
 		of_packet(h, w, qp);
 		w->max = qp->attr.max_dest_rd_atomic;
 		break;
-	case FAULT_RESP_LEN: case FAULT_UC_LEN:
+	case FAULT_RESP_LEN:
+	case FAULT_UC_LEN:
 		of_packet(h, w, qp);
 		w->room = qp->mtu;
 		break;
@@ -250,10 +274,11 @@ static void details(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 		w->got = h->rx ? h->rx->qkey : 0;
 		w->max = qp->attr.qkey;
 		break;
-	case FAULT_RESP_READ_RKEY: case FAULT_RESP_READ_MEM:
-		of_stored(h, w, qp);
-		break;
-	case FAULT_UC_GAP: case FAULT_UC_OP_SEQ: case FAULT_RESP_OP_SEQ:
+	case FAULT_RESP_READ_RKEY:
+	case FAULT_RESP_READ_MEM: of_stored(h, w, qp); break;
+	case FAULT_UC_GAP:
+	case FAULT_UC_OP_SEQ:
+	case FAULT_RESP_OP_SEQ:
 		of_packet(h, w, qp);
 		w->max = f == FAULT_RESP_OP_SEQ ? qp->resp.epsn.v : 0;
 		break;
@@ -294,14 +319,13 @@ static void ends(struct hca *h, struct qp *qp, struct why *w, enum why_cause cau
 		w->flush_sq = sends;
 		w->flush_rq = rs;
 	}
-	qp->why.err_cause = cause;
+	qp->why.err_cause = (uint8_t)cause;
 	qp->why.err_at = h->now;
 }
 
-void why_fault(struct hca *h, struct qp *qp, enum fault f)
+void why_fault(struct hca *h, struct qp *qp, enum fault f, uint8_t to, uint8_t status)
 {
 	enum why_cause cause = f == FAULT_REQ_RETRY_EXC ? retries_of(qp) : cause_of[f];
-	uint8_t to = fault_to(qp, f), status = fault_status(qp, f);
 	struct why *w;
 
 	if (!cause)
@@ -314,7 +338,7 @@ void why_fault(struct hca *h, struct qp *qp, enum fault f)
 	}
 	w = begin(h, qp, cause);
 	if (w) {
-		w->fault = f;
+		w->fault = (uint8_t)f;
 		w->status = status;
 		if (f == FAULT_REQ_RETRY_EXC)
 			of_send(h, w, qp, f);
@@ -327,7 +351,11 @@ void why_fault(struct hca *h, struct qp *qp, enum fault f)
 
 void why_begin(struct hca *h, struct qp *qp)
 {
-	qp->why = (struct qp_why){ .since = h->now, .rx_last = h->now, .rx_pkts = qp->rx_pkts, .rx_base = qp->rx_pkts, .tx_base = qp->tx_pkts };
+	qp->why = (struct qp_why){ .since = h->now,
+				   .rx_last = h->now,
+				   .rx_pkts = qp->rx_pkts,
+				   .rx_base = qp->rx_pkts,
+				   .tx_base = qp->tx_pkts };
 }
 
 void why_progress(struct qp *qp)
@@ -346,17 +374,9 @@ void why_program(struct hca *h, struct qp *qp)
 	ends(h, qp, w, WHY_PROGRAM_ERR, QPS_ERR, false);
 }
 
-void hca_qp_fail(struct hca *h, uint32_t qpn, unsigned cause, mono_t now)
+void why_host(struct hca *h, struct qp *qp, enum why_cause cause)
 {
-	struct qp *qp = qp_get(h, qpn);
-
-	h->now = now;
-	if (!qp || qp->state == QPS_ERR)
-		return;
-	hca_settle(h);
 	ends(h, qp, begin(h, qp, cause), cause, QPS_ERR, false);
-	qp_to_err(h, qp);
-	resp_clear(qp);
 }
 
 void why_late(struct hca *h, struct qp *qp)

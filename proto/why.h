@@ -20,14 +20,15 @@
 #include "trace.h"
 
 struct hca;
+struct keys;
 struct pd;
 struct qp;
 
 enum why_cause {
 	WHY_NONE,
-#define WHY(name, grade, what, hint) WHY_##name,
+#define WHY(name, grade, what, hint)       WHY_##name,
 #define WHY_FAULT(name, grade, what, hint) WHY_##name,
-#define WHY_KEY(name, what, hint) WHY_##name,
+#define WHY_KEY(name, what, hint)          WHY_##name,
 #include "why.def"
 #undef WHY
 #undef WHY_FAULT
@@ -39,81 +40,83 @@ enum why_grade { WHY_ERROR, WHY_NOTE, WHY_PART };
 
 /* An access to memory that was refused, and what its key is of. */
 struct why_key {
-	uint8_t why;		/* WHY_KEY_..., or 0: there was none */
-	uint32_t key, need, have;	/* rights: enum access_flag */
+	uint8_t why;              /* WHY_KEY_..., or 0: there was none */
+	uint32_t key, need, have; /* rights: enum access_flag */
 	uint64_t va, len;
-	uint64_t base, size;	/* of the region or window; if it exists */
+	uint64_t base, size; /* of the region or window; if it exists */
 	uint32_t pdn, key_pdn;
-	uint32_t qpn;		/* KEY_QP */
-	int32_t sge;		/* which one of sge_n; -1: it was no sge */
+	uint32_t qpn; /* KEY_QP */
+	int32_t sge;  /* which one of sge_n; -1: it was no sge */
 	uint32_t sge_n;
 };
 
 struct why {
 	mono_t at;
-	uint8_t cause;		/* enum why_cause */
-	uint8_t fault;		/* enum fault, or 0 */
-	uint8_t status;		/* enum wc_status of the WR concerned; WC_SUCCESS: none */
-	uint8_t type, from, to;	/* of the QP: enum qp_type, enum qp_state before and after; MODIFY_...: wanted */
-	uint8_t op;		/* BTH opcode of the packet concerned; of a WR: enum wr_op */
-	bool is_wr;		/* op and wr_id are a WR's */
-	bool is_recv;		/* a receive WR's: op says nothing */
+	uint8_t cause;          /* enum why_cause */
+	uint8_t fault;          /* enum fault, or 0 */
+	uint8_t status;         /* enum wc_status of the WR concerned; WC_SUCCESS: none */
+	uint8_t type, from, to; /* of the QP: enum qp_type, enum qp_state before and after; MODIFY_...: wanted */
+	uint8_t op;             /* BTH opcode of the packet concerned; of a WR: enum wr_op */
+	bool is_wr;             /* op and wr_id are a WR's */
+	bool is_recv;           /* a receive WR's: op says nothing */
 	uint32_t qpn, dqpn;
-	uint8_t sgid[16], dgid[16];	/* all zero: not connected */
-	uint8_t other[16];	/* RX_ROUTE: where the packet came from */
-	uint32_t cqn;		/* CQ_OVERRUN */
+	uint8_t sgid[16], dgid[16]; /* all zero: not connected */
+	uint8_t other[16];          /* RX_ROUTE: where the packet came from */
+	uint32_t cqn;               /* CQ_OVERRUN */
 	uint64_t wr_id;
 	uint32_t psn;
-	uint64_t len, room;	/* of the message; of what it should fit */
+	uint64_t len, room; /* of the message; of what it should fit */
 	struct why_key key;
 	/* The requester. */
-	uint32_t timeouts, naks, rnrs, early;	/* since something was acknowledged last */
+	uint32_t timeouts, naks, rnrs, early; /* since something was acknowledged last */
 	uint64_t timeout_ns;
 	uint32_t retry_cnt;
-	uint8_t last_op;	/* BTH opcode sent last; with tx_pkts */
+	uint8_t last_op; /* BTH opcode sent last; with tx_pkts */
 	uint64_t tx_pkts, rx_pkts;
-	uint64_t rx_pkts_since;	/* since una was sent first */
-	mono_t rx_last, since;	/* when the last packet came; when the QP came to RTR */
+	uint64_t rx_pkts_since; /* since una was sent first */
+	mono_t rx_last, since;  /* when the last packet came; when the QP came to RTR */
 	uint8_t syndrome;
 	/* ibv_modify_qp */
-	uint32_t mask, allowed;	/* bits concerned; all that the change knows */
+	uint32_t mask, allowed; /* bits concerned; all that the change knows */
 	uint64_t got, max;
-	uint8_t err_cause;	/* FLUSH_LATE: what brought the QP there */
+	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
 	mono_t err_at;
-	uint32_t flush_sq, flush_rq;	/* WRs that end with the QP */
+	uint32_t flush_sq, flush_rq; /* WRs that end with the QP */
 	uint8_t log_n;
 	struct trace_rec log[QP_LOG];
 };
 
-#define WHYS	32u
+#define WHYS 32u
 
 struct whys {
-	struct why *v;		/* WHYS of them */
+	struct why *v; /* WHYS of them */
 	uint32_t head, n;
 	uint64_t lost;
 };
 
 /* What a QP remembers for its causes. */
 struct qp_why {
-	uint64_t told;		/* bit per enum fault: of those that do not end it only the first is told */
+	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
 	bool told_state, told_route, told_late;
 	uint8_t last_op;
-	uint8_t err_cause;	/* what brought it to ERR or SQE */
+	uint8_t err_cause; /* what brought it to ERR or SQE */
 	mono_t err_at;
 	mono_t rx_last, since;
-	uint32_t timeouts, naks, rnrs, early;	/* since something was acknowledged last */
-	uint64_t rx_pkts;	/* then */
-	uint64_t rx_base, tx_base;	/* when the QP came to RTR */
+	uint32_t timeouts, naks, rnrs, early; /* since something was acknowledged last */
+	uint64_t rx_pkts;                     /* then */
+	uint64_t rx_base, tx_base;            /* when the QP came to RTR */
 };
 _Static_assert(FAULT_END <= 64, "a bit for each fault");
 
-int whys_init(struct hca *);	/* 0 or ENOMEM */
+int whys_init(struct hca *); /* 0 or ENOMEM */
 void whys_fini(struct hca *);
 
-/* The row is about to be carried out. */
-void why_fault(struct hca *, struct qp *, enum fault);
+/* The row is about to be carried out; the state it leads to, and the status of the WR concerned or WC_SUCCESS. */
+void why_fault(struct hca *, struct qp *, enum fault, uint8_t to, uint8_t status);
 /* The program brings it to ERR. */
 void why_program(struct hca *, struct qp *);
+/* The host does. */
+void why_host(struct hca *, struct qp *, enum why_cause);
 /* A WR is posted to a QP in ERR or SQE. */
 void why_late(struct hca *, struct qp *);
 /* It comes to RTR: what is told of is counted from here. */
@@ -127,12 +130,13 @@ void why_modify(struct hca *, struct qp *, enum why_cause, uint8_t to, uint32_t 
 void why_value(struct hca *, struct qp *, uint8_t to, uint32_t bit, uint64_t got, uint64_t max);
 
 /* why_key.c: why these bytes were not opened.  kind: the checks of a local sge, of a peer's rkey, ... */
-void why_mr(const struct hca *, struct why_key *, uint32_t key, const struct pd *, uint32_t need, uint64_t va, uint64_t len);
-void why_rkey(const struct hca *, const struct qp *, struct why_key *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,
-	      uint64_t len);
-void why_sges(const struct hca *, struct why_key *, const struct sge *, unsigned n, const struct pd *, uint32_t need,
+void why_mr(const struct keys *, struct why_key *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,
+	    uint64_t len);
+void why_rkey(const struct keys *, const struct qp *, struct why_key *, uint32_t key, const struct pd *, uint32_t need,
+	      uint64_t va, uint64_t len);
+void why_sges(const struct keys *, struct why_key *, const struct sge *, unsigned n, const struct pd *, uint32_t need,
 	      uint64_t off, uint64_t len);
-void why_inv(const struct hca *, const struct qp *, struct why_key *, uint32_t key);
-void why_bind(const struct hca *, const struct qp *, struct why_key *, const struct send_wr *);
+void why_inv(const struct keys *, const struct qp *, struct why_key *, uint32_t key);
+void why_bind(const struct keys *, const struct qp *, struct why_key *, const struct send_wr *);
 
 #endif

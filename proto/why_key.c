@@ -4,12 +4,10 @@
  */
 #include <string.h>
 
-#include "hca_in.h"
+#include "mw.h"
+#include "qp.h"
 
-static struct mw *window(const struct hca *h, uint32_t key)
-{
-	return slots_get(&h->mw, (key & ~MW_KEY) >> 8);
-}
+static struct mw *window(const struct keys *keys, uint32_t key) { return slots_get(&keys->mw, (key & ~MW_KEY) >> 8); }
 
 static bool inside(uint64_t base, uint64_t size, uint64_t va, uint64_t len)
 {
@@ -20,20 +18,28 @@ static bool inside(uint64_t base, uint64_t size, uint64_t va, uint64_t len)
 static void judge(struct why_key *k, const struct pd *pd, uint32_t key_of, const struct pd *pd_of)
 {
 	k->key_pdn = pd_of ? pd_of->number : 0;
-	k->why = key_of != k->key ? WHY_KEY_OLD : pd_of != pd ? WHY_KEY_PD :
-		 (k->have & k->need) != k->need ? WHY_KEY_RIGHT :
-		 !inside(k->base, k->size, k->va, k->len) ? WHY_KEY_BOUNDS : WHY_NONE;
+	k->why = key_of != k->key                           ? WHY_KEY_OLD
+		 : pd_of != pd                              ? WHY_KEY_PD
+		 : (k->have & k->need) != k->need           ? WHY_KEY_RIGHT
+		 : !inside(k->base, k->size, k->va, k->len) ? WHY_KEY_BOUNDS
+							    : WHY_NONE;
 }
 
 static void begin(struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va, uint64_t len)
 {
-	*k = (struct why_key){ .why = WHY_KEY_NONE, .key = key, .need = need, .va = va, .len = len,
-			       .pdn = pd ? pd->number : 0, .sge = -1 };
+	*k = (struct why_key){ .why = WHY_KEY_NONE,
+			       .key = key,
+			       .need = need,
+			       .va = va,
+			       .len = len,
+			       .pdn = pd ? pd->number : 0,
+			       .sge = -1 };
 }
 
-void why_mr(const struct hca *h, struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va, uint64_t len)
+void why_mr(const struct keys *keys, struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va,
+	    uint64_t len)
 {
-	const struct mr *mr = slots_get(&h->mr, key >> 8);
+	const struct mr *mr = slots_get(&keys->mr, key >> 8);
 
 	begin(k, key, pd, need, va, len);
 	if (!mr)
@@ -49,13 +55,13 @@ static bool serves(const struct mw *mw, const struct qp *qp)
 	return mw->type != 2 || mw->qp == qp || (qp->type == QPT_XRC_RECV && mw->qp && mw->qp->type == QPT_XRC_SEND);
 }
 
-void why_rkey(const struct hca *h, const struct qp *qp, struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need,
-	      uint64_t va, uint64_t len)
+void why_rkey(const struct keys *keys, const struct qp *qp, struct why_key *k, uint32_t key, const struct pd *pd,
+	      uint32_t need, uint64_t va, uint64_t len)
 {
-	const struct mw *mw = window(h, key);
+	const struct mw *mw = window(keys, key);
 
 	if (!(key & MW_KEY)) {
-		why_mr(h, k, key, pd, need, va, len);
+		why_mr(keys, k, key, pd, need, va, len);
 		return;
 	}
 	begin(k, key, pd, need, va, len);
@@ -73,8 +79,8 @@ void why_rkey(const struct hca *h, const struct qp *qp, struct why_key *k, uint3
 	}
 }
 
-void why_sges(const struct hca *h, struct why_key *k, const struct sge *sge, unsigned n, const struct pd *pd, uint32_t need,
-	      uint64_t off, uint64_t len)
+void why_sges(const struct keys *keys, struct why_key *k, const struct sge *sge, unsigned n, const struct pd *pd,
+	      uint32_t need, uint64_t off, uint64_t len)
 {
 	memset(k, 0, sizeof(*k));
 	for (unsigned i = 0; i < n && len; i++) {
@@ -85,7 +91,7 @@ void why_sges(const struct hca *h, struct why_key *k, const struct sge *sge, uns
 			continue;
 		}
 		part = sge[i].len - off < len ? sge[i].len - off : len;
-		why_mr(h, k, sge[i].lkey, pd, need, sge[i].addr + off, part);
+		why_mr(keys, k, sge[i].lkey, pd, need, sge[i].addr + off, part);
 		if (sge[i].addr + off < sge[i].addr)
 			k->why = WHY_KEY_BOUNDS;
 		k->sge = (int32_t)i;
@@ -98,31 +104,33 @@ void why_sges(const struct hca *h, struct why_key *k, const struct sge *sge, uns
 	memset(k, 0, sizeof(*k));
 }
 
-void why_inv(const struct hca *h, const struct qp *qp, struct why_key *k, uint32_t key)
+void why_inv(const struct keys *keys, const struct qp *qp, struct why_key *k, uint32_t key)
 {
-	const struct mw *mw = window(h, key);
+	const struct mw *mw = window(keys, key);
 
-	why_rkey(h, qp, k, key, qp->pd, 0, mw ? mw->va : 0, 0);
+	why_rkey(keys, qp, k, key, qp->pd, 0, mw ? mw->va : 0, 0);
 	if (!(key & MW_KEY) || (mw && mw->key == key && mw->type != 2))
 		k->why = WHY_KEY_TYPE;
 }
 
-void why_bind(const struct hca *h, const struct qp *qp, struct why_key *k, const struct send_wr *wr)
+void why_bind(const struct keys *keys, const struct qp *qp, struct why_key *k, const struct send_wr *wr)
 {
-	const struct mw *mw = wr->rkey & MW_KEY ? window(h, wr->rkey) : NULL;
+	const struct mw *mw = wr->rkey & MW_KEY ? window(keys, wr->rkey) : NULL;
 	const uint32_t writes = ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC;
 
 	begin(k, wr->rkey, qp->pd, 0, wr->remote_addr, wr->bind.len);
 	if (!mw)
 		return;
 	k->key_pdn = mw->pd->number;
-	k->why = mw->pd != qp->pd ? WHY_KEY_PD : mw->type == 1 && wr->rkey == mw->key ? WHY_KEY_SAME :
-		 mw->type == 2 && mw->mr ? WHY_KEY_BOUND : WHY_NONE;
+	k->why = mw->pd != qp->pd                       ? WHY_KEY_PD
+		 : mw->type == 1 && wr->rkey == mw->key ? WHY_KEY_SAME
+		 : mw->type == 2 && mw->mr              ? WHY_KEY_BOUND
+							: WHY_NONE;
 	if (k->why)
 		return;
 	/* The region then: it is its key that does not open. */
-	why_mr(h, k, wr->bind.lkey, qp->pd, ACC_MW_BIND | (wr->bind.access & writes ? ACC_LOCAL_WRITE : 0), wr->remote_addr,
-	       wr->bind.len);
+	why_mr(keys, k, wr->bind.lkey, qp->pd, ACC_MW_BIND | (wr->bind.access & writes ? ACC_LOCAL_WRITE : 0),
+	       wr->remote_addr, wr->bind.len);
 	if (!k->why || k->why == WHY_KEY_RIGHT)
 		k->why = WHY_KEY_MR;
 }

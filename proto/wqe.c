@@ -54,7 +54,7 @@ struct swqe *sq_put(struct sq *q, const struct send_wr *wr)
 
 	if (q->tail - q->head + q->waiting >= q->depth)
 		return NULL;
-	w = sq_at(q, q->tail);	/* a queue of depth 0 has no memory */
+	w = sq_at(q, q->tail); /* a queue of depth 0 has no memory */
 	memcpy(&w->wr, wr, sizeof(*wr));
 	memcpy(w + 1, wr + 1, len);
 	return w;

@@ -21,27 +21,27 @@
 
 struct swqe {
 	struct send_wr wr;
-	uint64_t len;		/* of the message */
-	uint32_t pkt_n;		/* PSNs it takes; these three are valid once begun */
-	uint32_t rd_pkts;	/* READ: PSNs that one READ_REQUEST covers */
-	psn_t psn;		/* of its first packet */
-	uint8_t fault;		/* enum fault: it cannot be sent, and fails when all before it are done */
-	bool rd;		/* READ or atomic: completed by its response only */
-	uint8_t kind;		/* enum op_kind of its request */
-	/* sge[wr.sge_n], then wr.inline_len bytes */
+	uint64_t len;     /* of the message */
+	uint32_t pkt_n;   /* PSNs it takes; these three are valid once begun */
+	uint32_t rd_pkts; /* READ: PSNs that one READ_REQUEST covers */
+	psn_t psn;        /* of its first packet */
+	uint8_t fault;    /* enum fault: it cannot be sent, and fails when all before it are done */
+	bool rd;          /* READ or atomic: completed by its response only */
+	uint8_t kind;     /* enum op_kind of its request */
+			  /* sge[wr.sge_n], then wr.inline_len bytes */
 };
 
 struct sq {
 	uint8_t *mem;
 	uint32_t stride, mask, depth;
-	uint32_t room;		/* bytes behind a struct swqe */
+	uint32_t room; /* bytes behind a struct swqe */
 	uint32_t head, next, begun, tail;
-	uint32_t waiting;	/* completions in the FIFO */
+	uint32_t waiting; /* completions in the FIFO */
 };
 
 struct rwqe {
 	uint64_t wr_id;
-	uint64_t len;		/* sum of the sge */
+	uint64_t len; /* sum of the sge */
 	uint32_t sge_n;
 	struct sge sge[];
 };
@@ -50,7 +50,7 @@ struct rq {
 	uint8_t *mem;
 	uint32_t stride, mask, depth, sge_max;
 	uint32_t head, tail;
-	uint32_t used;		/* places taken: queued, in use by a QP, or completion in the FIFO */
+	uint32_t used; /* places taken: queued, in use by a QP, or completion in the FIFO */
 };
 
 static inline struct swqe *sq_at(const struct sq *q, uint32_t i)
@@ -75,6 +75,6 @@ void rq_fini(struct rq *);
 
 /* The WR at the tail, not yet counted; NULL: full.  EINVAL is the caller's to find. */
 struct swqe *sq_put(struct sq *, const struct send_wr *);
-int rq_put(struct rq *, const struct recv_wr *);	/* 0, ENOMEM: full, EINVAL: too many sge */
+int rq_put(struct rq *, const struct recv_wr *); /* 0, ENOMEM: full, EINVAL: too many sge */
 
 #endif

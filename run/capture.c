@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "capture.h"
+#include "say.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BEGIN_MS	15000
-#define END_MS		60000	/* what is left to write may be much, and the disk slow */
-#define SOCK_FD		3
+#define BEGIN_MS 15000
+#define END_MS   60000 /* what is left to write may be much, and the disk slow */
+#define SOCK_FD  3
 
 /* In the grandchild: a session of its own, so that the terminal's signals do not end it before the program. */
 static void become(const struct places *places, const char *addr, const char *file, int sock)
@@ -35,9 +36,10 @@ static void become(const struct places *places, const char *addr, const char *fi
 		dup2(sock, SOCK_FD);
 	fcntl(SOCK_FD, F_SETFD, 0);
 	syscall(SYS_close_range, SOCK_FD + 1u, ~0u, 0u);
-	unsetenv("LD_PRELOAD");		/* that is the program's */
+	unsetenv("LD_PRELOAD"); /* that is the program's */
 	snprintf(fd, sizeof(fd), "%d", SOCK_FD);
-	execl(places->ctl, "rdmactl", "--socket", addr, "capture", "--write", file, "--quiet", "--ready", fd, (char *)NULL);
+	execl(places->ctl, "rdmactl", "--socket", addr, "capture", "--write", file, "--quiet", "--ready", fd,
+	      (char *)NULL);
 	say("cannot run %s: %s", places->ctl, strerror(errno));
 	_exit(RUN_FAILED);
 }
@@ -45,7 +47,7 @@ static void become(const struct places *places, const char *addr, const char *fi
 /* A byte in time; false: the other side has ended, or time is up. */
 static bool word(int sock, int patience_ms)
 {
-	struct pollfd p = {.fd = sock, .events = POLLIN};
+	struct pollfd p = { .fd = sock, .events = POLLIN };
 	char c;
 
 	while (poll(&p, 1, patience_ms) < 0 && errno == EINTR)

@@ -20,9 +20,7 @@ bool explain_wrong(const json_t *causes)
 	json_t *c;
 	size_t i;
 
-	json_array_foreach(causes, i, c)
-		if (!strcmp(str(c, "grade"), "error"))
-			return true;
+	json_array_foreach(causes, i, c) if (!strcmp(str(c, "grade"), "error")) return true;
 	return false;
 }
 
@@ -38,7 +36,5 @@ void explain_put(FILE *f, const json_t *causes)
 	if (!explain_wrong(causes))
 		return;
 	fprintf(f, "%swhat went wrong:\n", prefix);
-	json_array_foreach(causes, i, c)
-		if (!usual(c))
-			fprintf(f, "%s", str(c, "report"));
+	json_array_foreach(causes, i, c) if (!usual(c)) fprintf(f, "%s", str(c, "report"));
 }

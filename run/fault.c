@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fault.c - --fault: rules for packets are given to the daemon, for as long as the program and its children hold it. */
 #include "run.h"
+#include "say.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ static int text_fd(const char *path)
 
 bool fault_give(int hold, const struct options *opt)
 {
-	struct msg_req req = { .op = MSG_FAULT, .fault = { .what = FAULT_ADD, .seeded = opt->seeded, .seed = opt->seed } };
+	struct msg_req req = { .op = MSG_FAULT,
+			       .fault = { .what = FAULT_ADD, .seeded = opt->seeded, .seed = opt->seed } };
 	struct msg_rep rep;
 	int fd = text_fd(opt->fault);
 	ssize_t n;
@@ -54,7 +56,8 @@ bool fault_give(int hold, const struct options *opt)
 	if (n != (ssize_t)sizeof(rep))
 		say("--fault: the daemon does not answer: %s", n < 0 ? strerror(errno) : "it has ended");
 	else if (rep.err == EPERM)
-		say("--fault: that daemon takes rules from root and its own user only; --own starts one for this program");
+		say("--fault: that daemon takes rules from root and its own user only; --own starts one for this "
+		    "program");
 	else if (rep.err)
 		say("--fault: the daemon refuses: %s", strerror(rep.err));
 	else if (rep.fault.wrong)

@@ -16,6 +16,7 @@
 #include "config.h"
 
 #include "run.h"
+#include "say.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,20 +43,20 @@
 
 #define START_PATIENCE_MS 15000
 #define ANSWER_PATIENCE_S 10
-#define ROCE_PORT	4791
-#define HOLD_FD_MIN	200	/* above the descriptors that shell scripts and programs count on */
+#define ROCE_PORT         4791
+#define HOLD_FD_MIN       200 /* above the descriptors that shell scripts and programs count on */
 
 enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };
 
 struct asked {
-	int fd;			/* ASK_HELD */
-	char why[160];		/* ASK_REFUSED: a clause */
+	int fd;        /* ASK_HELD */
+	char why[160]; /* ASK_REFUSED: a clause */
 };
 
 struct starter {
-	pid_t pid;		/* 0: none runs */
-	int release;		/* closed: rdmad stays; a byte: rdmad is stopped */
-	int out;		/* what rdmad says */
+	pid_t pid;   /* 0: none runs */
+	int release; /* closed: rdmad stays; a byte: rdmad is stopped */
+	int out;     /* what rdmad says */
 };
 
 static int64_t now_ms(void)
@@ -112,12 +113,11 @@ static enum ask ask_connect(const char *addr, struct asked *a)
 	a->fd = sock_connect(addr, ANSWER_PATIENCE_S, &who);
 	switch (-a->fd) {
 	case ENAMETOOLONG:
-		return refused(a, "its name is too long for a socket (%zu bytes at most)", sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+		return refused(a, "its name is too long for a socket (%zu bytes at most)",
+			       sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
 	case ENOENT:
 	case ECONNREFUSED:
-	case ENOTDIR:
-		a->fd = -1;
-		return ASK_NOBODY;
+	case ENOTDIR: a->fd = -1; return ASK_NOBODY;
 	case EPERM:
 		return refused(a, "the process behind it belongs to user %u, not to you or root", (unsigned)who.uid);
 	}
@@ -126,7 +126,8 @@ static enum ask ask_connect(const char *addr, struct asked *a)
 
 static enum ask ask(const char *addr, bool hold, struct asked *a)
 {
-	struct msg_req req = {.op = MSG_HELLO, .hello = {.abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmad-run"}};
+	struct msg_req req = { .op = MSG_HELLO,
+			       .hello = { .abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmad-run" } };
 	struct msg_rep rep;
 	enum ask r = ask_connect(addr, a);
 	int err;
@@ -137,8 +138,8 @@ static enum ask ask(const char *addr, bool hold, struct asked *a)
 	if (!err && (rep.err || rep.hello.abi != RDMAD_ABI))
 		return refused(a, "the daemon there is of another version of rdmad (restart it after an upgrade)");
 	if (!err && hold) {
-		req = (struct msg_req){.op = MSG_HOLD, .seq = 1};
-		err = talk(a->fd, &req, &rep);	/* a system daemon may refuse: it needs no hold */
+		req = (struct msg_req){ .op = MSG_HOLD, .seq = 1 };
+		err = talk(a->fd, &req, &rep); /* a system daemon may refuse: it needs no hold */
 	}
 	if (err == ECONNRESET)
 		return nobody(a);
@@ -151,23 +152,19 @@ static enum ask ask(const char *addr, bool hold, struct asked *a)
 
 int hold_look(const char *addr)
 {
-	struct asked a = {.fd = -1};
+	struct asked a = { .fd = -1 };
 
 	switch (ask(addr, false, &a)) {
-	case ASK_HELD:
-		return a.fd;
-	case ASK_NOBODY:
-		say("the daemon at %s has gone", addr);
-		return -1;
-	case ASK_REFUSED:
-		say("%s: %s", addr, a.why);
+	case ASK_HELD: return a.fd;
+	case ASK_NOBODY: say("the daemon at %s has gone", addr); return -1;
+	case ASK_REFUSED: say("%s: %s", addr, a.why);
 	}
 	return -1;
 }
 
 json_t *hold_dump(int fd, uint32_t what)
 {
-	struct msg_req req = {.op = MSG_DUMP, .dump.what = what};
+	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
 	struct msg_rep rep;
 	json_t *j = NULL;
 	int mem = -1;
@@ -190,7 +187,7 @@ json_t *hold_dump(int fd, uint32_t what)
 /* Nobody has the port of RoCEv2 there. */
 static bool addr_free(uint32_t addr)
 {
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(addr)};
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(addr) };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool is_free = fd >= 0 && !bind(fd, (struct sockaddr *)&in, sizeof(in));
 
@@ -223,7 +220,8 @@ static int own_config(const struct options *opt)
 	if (opt->own_addr)
 		dprintf(fd, "device rdmad0 { addresses = { \"%s\" } }\n", opt->own_addr);
 	else
-		dprintf(fd, "device rdmad0 { addresses = { \"%u.%u.%u.%u\" } }\n", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
+		dprintf(fd, "device rdmad0 { addresses = { \"%u.%u.%u.%u\" } }\n", a >> 24, a >> 16 & 255, a >> 8 & 255,
+			a & 255);
 	lseek(fd, 0, SEEK_SET);
 	return fd;
 }
@@ -233,7 +231,7 @@ static void daemon_exec(const char *path, char **argv, int in, int out, int log)
 {
 	sigset_t none;
 
-	signal(SIGPIPE, SIG_IGN);	/* nobody reads its messages once the program runs */
+	signal(SIGPIPE, SIG_IGN); /* nobody reads its messages once the program runs */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
@@ -251,7 +249,8 @@ static void daemon_exec(const char *path, char **argv, int in, int out, int log)
 /* The starter: waits for the end of rdmad, whose status it passes on, or for a word from rdmad-run. */
 static void starter_wait(pid_t daemon, int release)
 {
-	struct pollfd p[2] = {{.fd = (int)syscall(SYS_pidfd_open, daemon, 0), .events = POLLIN}, {.fd = release, .events = POLLIN}};
+	struct pollfd p[2] = { { .fd = (int)syscall(SYS_pidfd_open, daemon, 0), .events = POLLIN },
+			       { .fd = release, .events = POLLIN } };
 	int status;
 	char c;
 
@@ -266,7 +265,7 @@ static void starter_wait(pid_t daemon, int release)
 
 static bool starter_start(struct starter *s, const struct options *opt, char **argv, int log)
 {
-	int out[2] = {-1, -1}, release[2] = {-1, -1};
+	int out[2] = { -1, -1 }, release[2] = { -1, -1 };
 	int in = opt->own ? own_config(opt) : open("/dev/null", O_RDONLY | O_CLOEXEC);
 	pid_t daemon;
 
@@ -360,12 +359,13 @@ static char **daemon_argv(const struct options *opt, const struct places *places
 }
 
 /* Asks and starts in turns until somebody answers at addr. */
-static enum ask start_and_ask(const struct options *opt, const struct places *places, const char *addr, int log, struct asked *a)
+static enum ask start_and_ask(const struct options *opt, const struct places *places, const char *addr, int log,
+			      struct asked *a)
 {
 	char **argv = daemon_argv(opt, places, addr);
 	const int64_t end = now_ms() + START_PATIENCE_MS;
-	struct timespec pause = {.tv_nsec = 1000000};
-	struct starter s = {0};
+	struct timespec pause = { .tv_nsec = 1000000 };
+	struct starter s = { 0 };
 	enum ask r;
 	int status;
 
@@ -376,7 +376,8 @@ static enum ask start_and_ask(const struct options *opt, const struct places *pl
 		}
 		starter_relay(&s);
 		if (starter_ended(&s, &status) && status) {
-			refused(a, "it ended at once with status %d%s%s", status, opt->log ? "; see " : "", opt->log ? opt->log : "");
+			refused(a, "it ended at once with status %d%s%s", status, opt->log ? "; see " : "",
+				opt->log ? opt->log : "");
 			r = ASK_REFUSED;
 			break;
 		}
@@ -399,7 +400,8 @@ static int hold_private(const struct options *opt, const struct places *places, 
 	enum ask r;
 
 	if (!places->daemon[0]) {
-		say("no rdmad daemon answers, and there is none to start: no rdmad beside rdmad-run, nor in %s", RUN_SBINDIR);
+		say("no rdmad daemon answers, and there is none to start: no rdmad beside rdmad-run, nor in %s",
+		    RUN_SBINDIR);
 		return -1;
 	}
 	if (opt->log) {
@@ -423,7 +425,7 @@ static int keep(int fd)
 	int high = fcntl(fd, F_DUPFD, HOLD_FD_MIN);
 
 	if (high < 0)
-		high = fcntl(fd, F_DUPFD, 3);	/* RLIMIT_NOFILE is that low */
+		high = fcntl(fd, F_DUPFD, 3); /* RLIMIT_NOFILE is that low */
 	if (high < 0)
 		say("no descriptor left for the connection to the daemon: %s", strerror(errno));
 	close(fd);
@@ -433,7 +435,7 @@ static int keep(int fd)
 /* A name that nobody listens at; a process of another PID namespace may have our number. */
 static void own_socket(char addr[ADDR_LEN])
 {
-	struct asked a = {.fd = -1};
+	struct asked a = { .fd = -1 };
 	int len = snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET ".%u", (unsigned)geteuid(), (unsigned)getpid());
 
 	for (unsigned i = 1; i < 100 && ask_connect(addr, &a) != ASK_NOBODY; i++) {
@@ -445,7 +447,7 @@ static void own_socket(char addr[ADDR_LEN])
 
 int hold_get(const struct options *opt, const struct places *places, char addr[ADDR_LEN])
 {
-	struct asked a = {.fd = -1};
+	struct asked a = { .fd = -1 };
 	enum ask r;
 
 	if (opt->socket) {
@@ -453,8 +455,10 @@ int hold_get(const struct options *opt, const struct places *places, char addr[A
 		r = ask(opt->socket, true, &a);
 		if (r == ASK_HELD)
 			return keep(a.fd);
-		say("%s %s: %s", opt->socket_from, opt->socket, r == ASK_NOBODY ? "no daemon answers there. Start it, or "
-		    "leave the address out for a private one" : a.why);
+		say("%s %s: %s", opt->socket_from, opt->socket,
+		    r == ASK_NOBODY ? "no daemon answers there. Start it, or "
+				      "leave the address out for a private one"
+				    : a.why);
 		return -1;
 	}
 	if (opt->own) {

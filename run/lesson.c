@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "run.h"
+#include "say.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,11 +14,12 @@
 int lesson_become(const struct places *p, const char *name, char *dir)
 {
 	char self[PATH_MAX] = "", script[PATH_MAX + 16];
-	char *argv[] = {(char *)"sh", script, (char *)name, dir, NULL};
+	char *argv[] = { (char *)"sh", script, (char *)name, dir, NULL };
 
 	snprintf(script, sizeof(script), "%s/lesson.sh", p->lab_dir);
 	if (access(script, R_OK)) {
-		say("--lesson: there is no %s: rdmad is not completely built (make) or installed (make install)", script);
+		say("--lesson: there is no %s: rdmad is not completely built (make) or installed (make install)",
+		    script);
 		return RUN_FAILED;
 	}
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 || setenv("RDMAD_LESSON_RUN", self, 1) ||

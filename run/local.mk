@@ -13,6 +13,8 @@ rdmad_run_SOURCES = \
 	run/report.h \
 	run/run.c \
 	run/run.h \
+	run/say.c \
+	run/say.h \
 	run/sysfs.c \
 	run/sysfs.h \
 	run/tree.c \

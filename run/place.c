@@ -13,6 +13,7 @@
 #include "config.h"
 
 #include "run.h"
+#include "say.h"
 
 #include <errno.h>
 #include <link.h>
@@ -77,7 +78,7 @@ static bool cm_find(struct places *p, const char *dir)
 	if (!join(p->cm_dir, dir, "/lib/rdmacm/.libs", "") || !join(lib, p->cm_dir, "/", "librdmacm.so.1"))
 		return false;
 	if (access(lib, R_OK))
-		p->cm_dir[0] = '\0';	/* a build of libibverbs only */
+		p->cm_dir[0] = '\0'; /* a build of libibverbs only */
 	return true;
 }
 
@@ -98,7 +99,7 @@ bool places_find(struct places *p)
 	if (!join(p->ctl, dir, "/", "rdmactl"))
 		return false;
 	if (!daemon_find(p, dir, ""))
-		p->daemon[0] = '\0';	/* hold.c complains, if one is needed */
+		p->daemon[0] = '\0'; /* hold.c complains, if one is needed */
 	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir)) {
 		rs_find(p, dir, "/lib/rspreload/.libs");
 		return join(p->tool_dir, dir, "/run", "") && join(p->lab_dir, dir, "/contrib/labs", "") &&
@@ -117,7 +118,8 @@ bool places_find(struct places *p)
 		       join(p->lesson, p->lib_dir, "/rdmad-lesson", "");
 	}
 	say("there is no %s in %s, nor in %s/lib/verbs/.libs: rdmad is not completely built (make) or installed "
-	    "(make install)", LIB_NAME, RUN_PKGLIBDIR, dir);
+	    "(make install)",
+	    LIB_NAME, RUN_PKGLIBDIR, dir);
 	return false;
 }
 
@@ -141,7 +143,7 @@ static bool list_has(const char *list, const char *seps, const char *entry)
 /* A new string: what is not empty of a, b, c, with colons between. */
 static char *list_make(const char *a, const char *b, const char *c)
 {
-	const char *part[] = {a, b, c};
+	const char *part[] = { a, b, c };
 	char *out = calloc(1, strlen(a) + strlen(b) + strlen(c) + 3);
 
 	if (!out)
@@ -162,7 +164,7 @@ static const char *getenv_or_empty(const char *name)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static int runtime_find(struct dl_phdr_info *info, size_t size, void *out)
+static int runtime_find(struct dl_phdr_info *info, size_t, void *out)
 {
 	if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
 		*(const char **)out = info->dlpi_name;
@@ -190,7 +192,7 @@ static char *library_path(const struct places *p)
 			 list_has(old, ":;", p->cm_dir) ? "" : p->cm_dir, old);
 }
 
-/* What the user preloads stays in front of ours: it may want to look at the calls. */
+/* Libraries that the user preloads stay in front of ours: they may want to see the calls. */
 static char *preload(const struct places *p, bool rsockets)
 {
 	const char *old = getenv_or_empty("LD_PRELOAD"), *san = sanitizer();
@@ -206,10 +208,7 @@ static char *preload(const struct places *p, bool rsockets)
 }
 
 /* LD_PRELOAD has no way to quote its separators. */
-static bool preloadable(const struct places *p)
-{
-	return !strpbrk(p->lib_dir, " :;");
-}
+static bool preloadable(const struct places *p) { return !strpbrk(p->lib_dir, " :;"); }
 
 void env_set(const struct places *p, const struct options *opt, const char *socket)
 {

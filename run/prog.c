@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "run.h"
+#include "say.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -44,7 +45,8 @@ static int search(const char *name, char path[PATH_MAX])
 	for (;;) {
 		size_t len = strcspn(dirs, ":");
 
-		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)len, dirs, len ? "/" : "./", name) < PATH_MAX && is_file(path)) {
+		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)len, dirs, len ? "/" : "./", name) < PATH_MAX &&
+		    is_file(path)) {
 			if (access(path, X_OK) == 0)
 				return 0;
 			err = EACCES;
@@ -77,7 +79,8 @@ static const char *obstacle(const char *path)
 	int fd;
 
 	if (stat(path, &st) == 0) {
-		if ((st.st_mode & S_ISUID && st.st_uid != geteuid()) || (st.st_mode & S_ISGID && st.st_gid != getegid()))
+		if ((st.st_mode & S_ISUID && st.st_uid != geteuid()) ||
+		    (st.st_mode & S_ISGID && st.st_gid != getegid()))
 			return "runs with the rights of another user or group (setuid, setgid)";
 		if (geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
 			return "runs with capabilities of its own (see getcap)";
@@ -101,9 +104,9 @@ int prog_check(const char *name)
 	const char *why;
 
 	switch (search(name, path)) {
-	case 0:
-		break;
-	case ENOENT: case ENOTDIR:
+	case 0: break;
+	case ENOENT:
+	case ENOTDIR:
 		say("%s: no such program%s", name, strchr(name, '/') ? "" : " in $PATH. Is its package installed?");
 		return RUN_NOT_FOUND;
 	default:
@@ -112,6 +115,7 @@ int prog_check(const char *name)
 	}
 	why = obstacle(path);
 	if (why)
-		say("warning: %s %s, so the dynamic loader gives it no library of ours: it will not see rdmad", path, why);
+		say("warning: %s %s, so the dynamic loader gives it no library of ours: it will not see rdmad", path,
+		    why);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "report.h"
+#include "say.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -17,16 +18,18 @@
 
 #include <rdmad/msg.h>
 
-#define SETTLE_MS 2000	/* for the daemon to notice that the program has gone */
+#define SETTLE_MS 2000 /* for the daemon to notice that the program has gone */
 
-static const char *const files[] = {"report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json", "qps.json", "why.txt", "why.json"};
+static const char *const files[] = { "report.txt",       "report.json", "daemon.log", "stats-before.json",
+				     "stats-after.json", "qps.json",    "why.txt",    "why.json" };
 
 /* Kinds of objects, as the daemon names their number, and for people. */
 static const struct kind {
 	const char *many, *name;
 } kinds[] = {
-	{"qps", "QP"}, {"mrs", "MR"}, {"cqs", "CQ"}, {"pds", "PD"}, {"srqs", "SRQ"}, {"mws", "MW"}, {"dms", "DM"},
-	{"channels", "completion channel"}, {"xrcds", "XRC domain"},
+	{ "qps", "QP" },           { "mrs", "MR" }, { "cqs", "CQ" }, { "pds", "PD" },
+	{ "srqs", "SRQ" },         { "mws", "MW" }, { "dms", "DM" }, { "channels", "completion channel" },
+	{ "xrcds", "XRC domain" },
 };
 
 static const char *str(const json_t *j, const char *key)
@@ -97,9 +100,7 @@ static json_t *ours(const struct report *r, const json_t *list)
 	json_t *out = json_array(), *row;
 	size_t i;
 
-	json_array_foreach(list, i, row)
-		if (num(row, "run") == (long long)r->opt->run)
-			json_array_append(out, row);
+	json_array_foreach(list, i, row) if (num(row, "run") == (long long)r->opt->run) json_array_append(out, row);
 	return out;
 }
 
@@ -109,15 +110,13 @@ static bool settled(const json_t *live)
 	json_t *row;
 	size_t i;
 
-	json_array_foreach(live, i, row)
-		if (kill((pid_t)num(row, "pid"), 0) && errno == ESRCH)
-			return false;
+	json_array_foreach(live, i, row) if (kill((pid_t)num(row, "pid"), 0) && errno == ESRCH) return false;
 	return true;
 }
 
 static json_t *ends_get(const struct report *r)
 {
-	struct timespec pause = {.tv_nsec = 5000000};
+	struct timespec pause = { .tv_nsec = 5000000 };
 	json_t *ends = NULL, *live = NULL;
 
 	for (unsigned i = 0; i < SETTLE_MS / 5; i++) {
@@ -140,11 +139,11 @@ static json_t *leaks_of(const struct report *r, const json_t *ends)
 	const char *key;
 	size_t i;
 
-	json_array_foreach(mine, i, ctx) {
+	json_array_foreach(mine, i, ctx)
+	{
 		long long left = 0;
 
-		json_object_foreach(json_object_get(ctx, "left"), key, n)
-			left += json_integer_value(n);
+		json_object_foreach(json_object_get(ctx, "left"), key, n) left += json_integer_value(n);
 		if (left)
 			json_array_append(out, ctx);
 	}
@@ -159,9 +158,7 @@ static const json_t *qp_of(const json_t *qps, long long ctx, long long qpn)
 	json_t *q;
 	size_t i;
 
-	json_array_foreach(qps, i, q)
-		if (num(q, "context") == ctx && num(q, "qpn") == qpn)
-			found = q;
+	json_array_foreach(qps, i, q) if (num(q, "context") == ctx && num(q, "qpn") == qpn) found = q;
 	return found;
 }
 
@@ -173,10 +170,12 @@ static void leak_object(FILE *f, const json_t *ctx, const json_t *o, const json_
 	const json_t *q = !strcmp(kind, "qp") ? qp_of(qps, num(ctx, "context"), num(o, "number")) : NULL;
 
 	if (q)
-		fprintf(f, "    QP %#llx  %s, %s, peer %s %#llx, %lld sends and %lld receives outstanding\n", num(o, "number"), str(q, "type"),
-			str(q, "state"), *str(q, "peer") ? str(q, "peer") : "none", num(q, "dest_qpn"), num(q, "sq_len"), num(q, "rq_len"));
+		fprintf(f, "    QP %#llx  %s, %s, peer %s %#llx, %lld sends and %lld receives outstanding\n",
+			num(o, "number"), str(q, "type"), str(q, "state"), *str(q, "peer") ? str(q, "peer") : "none",
+			num(q, "dest_qpn"), num(q, "sq_len"), num(q, "rq_len"));
 	else if (!strcmp(kind, "mr"))
-		fprintf(f, "    MR key %#llx  %lld bytes at %s\n", num(o, "number"), num(o, "length"), str(o, "address"));
+		fprintf(f, "    MR key %#llx  %lld bytes at %s\n", num(o, "number"), num(o, "length"),
+			str(o, "address"));
 	else
 		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 			if (!strncmp(kinds[i].many, kind, strlen(kind)) && kinds[i].many[strlen(kind)] == 's')
@@ -191,7 +190,8 @@ static void leak_show(FILE *f, const json_t *ctx, const json_t *qps)
 	size_t i;
 
 	fprintf(f, "%s (pid %lld) %s on %s without destroying", str(ctx, "program"), num(ctx, "pid"),
-		json_is_true(json_object_get(ctx, "orderly")) ? "ended" : "was killed, or ended by _exit,", str(ctx, "device"));
+		json_is_true(json_object_get(ctx, "orderly")) ? "ended" : "was killed, or ended by _exit,",
+		str(ctx, "device"));
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		long long n = num(left, kinds[i].many);
 
@@ -201,8 +201,7 @@ static void leak_show(FILE *f, const json_t *ctx, const json_t *qps)
 		}
 	}
 	fputc('\n', f);
-	json_array_foreach(json_object_get(ctx, "objects"), i, o)
-		leak_object(f, ctx, o, qps);
+	json_array_foreach(json_object_get(ctx, "objects"), i, o) leak_object(f, ctx, o, qps);
 }
 
 /* ---- the report ---------------------------------------------------------------------------- */
@@ -224,13 +223,14 @@ static json_t *changes(const json_t *before, const json_t *after)
 	const char *key;
 	size_t i;
 
-	json_array_foreach(json_object_get(after, "devices"), i, dev) {
+	json_array_foreach(json_object_get(after, "devices"), i, dev)
+	{
 		const json_t *was = json_object_get(json_array_get(json_object_get(before, "devices"), i), "counters");
 		json_t *diff = json_object();
 
-		json_object_foreach(json_object_get(dev, "counters"), key, v)
-			if (json_integer_value(v) != num(was, key))
-				json_object_set_new(diff, key, json_integer(json_integer_value(v) - num(was, key)));
+		json_object_foreach(json_object_get(dev, "counters"), key,
+				    v) if (json_integer_value(v) != num(was, key))
+			json_object_set_new(diff, key, json_integer(json_integer_value(v) - num(was, key)));
 		json_object_set_new(out, str(dev, "name"), diff);
 	}
 	return out;
@@ -248,7 +248,8 @@ static void left_add(pid_t pid, void *list)
 	if (fgets(name, sizeof(name), f))
 		name[strcspn(name, "\n")] = 0;
 	fclose(f);
-	if (strcmp(name, "rdmad") && strcmp(name, "rdmad-run"))	/* of an rdmad-run below: they know themselves when to end */
+	if (strcmp(name, "rdmad") &&
+	    strcmp(name, "rdmad-run")) /* of an rdmad-run below: they know themselves when to end */
 		json_array_append_new(list, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
 }
 
@@ -264,16 +265,19 @@ static json_t *words(char **argv)
 	return list;
 }
 
-static json_t *report_json(const struct report *r, const struct outcome *o, int status, const json_t *ends, json_t *leaks, json_t *after)
+static json_t *report_json(const struct report *r, const struct outcome *o, int status, const json_t *ends,
+			   json_t *leaks, json_t *after)
 {
 	char text[128];
 	json_t *left = json_array(), *j;
 
 	ended_text(text, sizeof(text), o);
 	watch_left(left_add, left);
-	j = json_pack("{s:o s:s s:i s:b s:f s:s s:b}", "command", words(r->argv), "ended", text, "exit_status", status, "timed_out",
-		      (int)o->timed_out, "seconds", (double)o->took_ms / 1000, "daemon", r->addr, "daemon_alive", (int)(ends != NULL));
-	json_object_set_new(j, "signal", WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
+	j = json_pack("{s:o s:s s:i s:b s:f s:s s:b}", "command", words(r->argv), "ended", text, "exit_status", status,
+		      "timed_out", (int)o->timed_out, "seconds", (double)o->took_ms / 1000, "daemon", r->addr,
+		      "daemon_alive", (int)(ends != NULL));
+	json_object_set_new(j, "signal",
+			    WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
 	json_object_set(j, "leaks", leaks);
 	json_object_set_new(j, "processes_left", left);
 	json_object_set_new(j, "counters", changes(r->before, after));
@@ -287,30 +291,35 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 	size_t i;
 
 	fputs("program:", f);
-	json_array_foreach(json_object_get(j, "command"), i, row)
-		fprintf(f, " %s", json_string_value(row));
+	json_array_foreach(json_object_get(j, "command"), i, row) fprintf(f, " %s", json_string_value(row));
 	fprintf(f, "\nended:   %s, after %.3f s (rdmad-run's exit status: %lld)\ndaemon:  %s%s\n", str(j, "ended"),
 		json_real_value(json_object_get(j, "seconds")), num(j, "exit_status"), r->addr,
-		json_is_true(json_object_get(j, "daemon_alive")) ? "" : ", which DIED before the program's end: see daemon.log");
+		json_is_true(json_object_get(j, "daemon_alive"))
+			? ""
+			: ", which DIED before the program's end: see daemon.log");
 	fprintf(f, "\nleft undestroyed%s\n", json_array_size(json_object_get(j, "leaks")) ? ":" : ": nothing");
-	json_array_foreach(json_object_get(j, "leaks"), i, row) {
+	json_array_foreach(json_object_get(j, "leaks"), i, row)
+	{
 		fputs("  ", f);
 		leak_show(f, row, qps);
 	}
 	json_array_foreach(json_object_get(j, "processes_left"), i, row)
 		fprintf(f, "still running: %s (pid %lld)\n", str(row, "name"), num(row, "pid"));
-	json_object_foreach(json_object_get(j, "counters"), name, row) {
+	json_object_foreach(json_object_get(j, "counters"), name, row)
+	{
 		fprintf(f, "\ncounters of %s that changed\n", name);
-		json_object_foreach(row, key, v)
-			fprintf(f, "  %-24s %+lld\n", key, (long long)json_integer_value(v));
+		json_object_foreach(row, key, v) fprintf(f, "  %-24s %+lld\n", key, (long long)json_integer_value(v));
 	}
 	fputs("\nqueue pairs at their end\n", f);
-	json_array_foreach(qps, i, row)
-		fprintf(f, "  %#llx  %s, %s%s, %s (pid %lld), peer %s %#llx, %lld bytes out, %lld in, %lld packets sent again\n",
-			num(row, "qpn"), str(row, "type"), str(row, "state"),
-			json_is_true(json_object_get(row, "live")) ? ", open still" : json_is_true(json_object_get(row, "left")) ? ", left" : "",
-			str(row, "program"), num(row, "pid"), *str(row, "peer") ? str(row, "peer") : "none", num(row, "dest_qpn"),
-			num(row, "tx_bytes"), num(row, "rx_bytes"), num(row, "retrans"));
+	json_array_foreach(qps, i, row) fprintf(
+		f,
+		"  %#llx  %s, %s%s, %s (pid %lld), peer %s %#llx, %lld bytes out, %lld in, %lld packets sent again\n",
+		num(row, "qpn"), str(row, "type"), str(row, "state"),
+		json_is_true(json_object_get(row, "live"))   ? ", open still"
+		: json_is_true(json_object_get(row, "left")) ? ", left"
+							     : "",
+		str(row, "program"), num(row, "pid"), *str(row, "peer") ? str(row, "peer") : "none",
+		num(row, "dest_qpn"), num(row, "tx_bytes"), num(row, "rx_bytes"), num(row, "retrans"));
 }
 
 static void report_write(const struct report *r, const json_t *j, const json_t *qps, const json_t *after)
@@ -328,7 +337,7 @@ static void report_write(const struct report *r, const json_t *j, const json_t *
 	if (!f || fclose(f))
 		say("--report %s: %s", path, strerror(errno));
 	if (!stat(log, &st) && !st.st_size)
-		unlink(log);	/* of a daemon that ran already: its log is not here */
+		unlink(log); /* of a daemon that ran already: its log is not here */
 	free(path);
 	free(log);
 }
@@ -340,15 +349,14 @@ static json_t *qps_get(const struct report *r, const json_t *ends)
 	size_t i;
 
 	live = ours(r, json_object_get(all, "qps"));
-	json_array_foreach(live, i, q)
-		json_object_set_new(q, "live", json_true());
+	json_array_foreach(live, i, q) json_object_set_new(q, "live", json_true());
 	json_array_extend(list, live);
 	json_decref(live);
 	json_decref(all);
 	return list;
 }
 
-/* What went wrong for this run. */
+/* Asks the daemon what went wrong for this run. */
 static json_t *causes_get(const struct report *r)
 {
 	json_t *all = hold_dump(r->daemon, DUMP_WHY), *mine = ours(r, json_object_get(all, "causes"));
@@ -376,7 +384,7 @@ static void causes_write(const struct report *r, const json_t *causes)
 
 bool report_begin(struct report *r, const struct options *opt, const char *addr, char **argv)
 {
-	*r = (struct report){.opt = opt, .addr = addr, .argv = argv, .daemon = hold_look(addr)};
+	*r = (struct report){ .opt = opt, .addr = addr, .argv = argv, .daemon = hold_look(addr) };
 	if (r->daemon < 0)
 		return false;
 	r->before = hold_dump(r->daemon, DUMP_STATS);
@@ -385,7 +393,8 @@ bool report_begin(struct report *r, const struct options *opt, const char *addr,
 
 int report_end(struct report *r, const struct outcome *o)
 {
-	json_t *ends = ends_get(r), *after = hold_dump(r->daemon, DUMP_STATS), *leaks = leaks_of(r, ends), *qps = qps_get(r, ends), *ctx;
+	json_t *ends = ends_get(r), *after = hold_dump(r->daemon, DUMP_STATS), *leaks = leaks_of(r, ends),
+	       *qps = qps_get(r, ends), *ctx;
 	json_t *causes = causes_get(r);
 	int status = outcome_status(o);
 	size_t i;
@@ -393,7 +402,8 @@ int report_end(struct report *r, const struct outcome *o)
 	if (r->opt->explain)
 		explain_put(stderr, causes);
 	if (r->opt->leaks) {
-		json_array_foreach(leaks, i, ctx) {
+		json_array_foreach(leaks, i, ctx)
+		{
 			fputs("rdmad-run: ", stderr);
 			leak_show(stderr, ctx, qps);
 		}

@@ -22,10 +22,10 @@ struct json_t;
 
 struct report {
 	const struct options *opt;
-	const char *addr;		/* the daemon's */
+	const char *addr; /* the daemon's */
 	char **argv;
-	int daemon;			/* hold_look() */
-	struct json_t *before;		/* stats */
+	int daemon;            /* hold_look() */
+	struct json_t *before; /* stats */
 };
 
 /* Before the program starts: the directory is made, the old report in it removed.  False: said why. */

@@ -5,6 +5,7 @@
 #include "capture.h"
 #include "report.h"
 #include "run.h"
+#include "say.h"
 #include "sysfs.h"
 #include "watch.h"
 
@@ -12,7 +13,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,39 +53,28 @@ static const char usage_text[] =
 	"125: rdmad-run failed, 124: --timeout.\n"
 	"See rdmad-run(1).\n";
 
-enum { OPT_SEED = 256, OPT_LESSON };	/* those without a letter */
+enum { OPT_SEED = 256, OPT_LESSON }; /* those without a letter */
 
 static const struct option long_options[] = {
-	{"socket", required_argument, NULL, 's'},
-	{"own", optional_argument, NULL, 'o'},
-	{"daemon-arg", required_argument, NULL, 'd'},
-	{"rsockets", no_argument, NULL, 'r'},
-	{"log", required_argument, NULL, 'l'},
-	{"sysfs", no_argument, NULL, 'S'},
-	{"timeout", required_argument, NULL, 't'},
-	{"report", required_argument, NULL, 'R'},
-	{"fault", required_argument, NULL, 'F'},
-	{"seed", required_argument, NULL, OPT_SEED},
-	{"capture", required_argument, NULL, 'C'},
-	{"explain", no_argument, NULL, 'x'},
-	{"leaks", optional_argument, NULL, 'L'},
-	{"lesson", required_argument, NULL, OPT_LESSON},
-	{"env", no_argument, NULL, 'e'},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{NULL, 0, NULL, 0},
+	{ "socket", required_argument, NULL, 's' },
+	{ "own", optional_argument, NULL, 'o' },
+	{ "daemon-arg", required_argument, NULL, 'd' },
+	{ "rsockets", no_argument, NULL, 'r' },
+	{ "log", required_argument, NULL, 'l' },
+	{ "sysfs", no_argument, NULL, 'S' },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "report", required_argument, NULL, 'R' },
+	{ "fault", required_argument, NULL, 'F' },
+	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "capture", required_argument, NULL, 'C' },
+	{ "explain", no_argument, NULL, 'x' },
+	{ "leaks", optional_argument, NULL, 'L' },
+	{ "lesson", required_argument, NULL, OPT_LESSON },
+	{ "env", no_argument, NULL, 'e' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
 };
-
-void say(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	fputs("rdmad-run: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-	va_end(ap);
-}
 
 static void fail_usage(void)
 {
@@ -110,7 +99,7 @@ static bool is_watched(const struct options *opt)
 static int64_t timeout_parse(const char *text)
 {
 	static const char units[] = "smhd";
-	static const double ms[] = {1e3, 6e4, 3.6e6, 8.64e7};
+	static const double ms[] = { 1e3, 6e4, 3.6e6, 8.64e7 };
 	char *end;
 	double n = strtod(text, &end);
 	const char *unit = *end ? strchr(units, *end) : units;
@@ -149,6 +138,7 @@ static uint64_t seed_parse(const char *text)
 }
 
 /* False for --env. */
+/* clang-format off */
 static bool options_parse(struct options *opt, int argc, char **argv)
 {
 	bool env = false;
@@ -180,7 +170,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		}
 	}
 	if (opt->own && opt->socket) {
-		say("--own starts a daemon on a socket of its own; it does not go together with --socket");
+		say("--own starts a daemon on a socket of its own; it cannot be combined with --socket");
 		fail_usage();
 	}
 	if (opt->seeded && !opt->fault) {
@@ -196,20 +186,21 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		fail_usage();
 	}
 	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->fault || opt->daemon_arg_n || is_watched(opt))) {
-		say("--env prints shell lines and starts nothing; it goes together with --socket and --rsockets "
+		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
 		    "only");
 		fail_usage();
 	}
 	if (opt->lesson && (env || optind + 1 < argc)) {
-		say("--lesson NAME: give nothing else but a directory for the results");
+		say("--lesson NAME: the only other argument is a directory for the results");
 		fail_usage();
 	}
 	if (!env && optind == argc && !opt->lesson) {
-		say("which program?");
+		say("no program given: name the program to run");
 		fail_usage();
 	}
 	return !env;
 }
+/* clang-format on */
 
 static bool rsockets_there(const struct places *p)
 {

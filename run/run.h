@@ -4,7 +4,7 @@
  *
  * rdmad-run becomes the program: it execs it in its own process.  So the exit status, signals, job
  * control and the process id are the program's without any forwarding.  Only where something is to be done behind its
- * end (watch.h) it is a child.  What keeps a private daemon alive is
+ * end (watch.h) it is a child.  A private daemon is kept alive by
  * an open connection that the program and its children inherit.
  */
 #ifndef RUN_RUN_H
@@ -15,47 +15,44 @@
 #include <stdint.h>
 #include <sys/un.h>
 
-#define RUN_TIMED_OUT	124	/* --timeout */
-#define RUN_FAILED	125	/* exit statuses as env(1), timeout(1) and the shells have them */
+#define RUN_TIMED_OUT      124 /* --timeout */
+#define RUN_FAILED         125 /* exit statuses as env(1), timeout(1) and the shells have them */
 #define RUN_NOT_EXECUTABLE 126
-#define RUN_NOT_FOUND	127
+#define RUN_NOT_FOUND      127
 
-#define ADDR_LEN	(sizeof(((struct sockaddr_un *)0)->sun_path))
+#define ADDR_LEN (sizeof(((struct sockaddr_un *)0)->sun_path))
 
 struct options {
-	const char *socket;	/* --socket or $RDMAD_SOCKET; NULL: the usual places */
-	const char *socket_from;	/* who said so, for messages */
-	const char *log;	/* file for a private daemon's messages; NULL: none once it runs */
+	const char *socket;      /* --socket or $RDMAD_SOCKET; NULL: the usual places */
+	const char *socket_from; /* where it comes from, for messages */
+	const char *log;         /* file for a private daemon's messages; NULL: none once it runs */
 	bool own, sysfs, rsockets;
-	const char *own_addr;	/* --own=ADDRESS, or NULL */
+	const char *own_addr; /* --own=ADDRESS, or NULL */
 	char **daemon_args;
 	unsigned daemon_arg_n;
-	int64_t timeout_ms;	/* 0: none */
-	const char *lesson;	/* --lesson: its name, or NULL */
-	const char *report;	/* directory, or NULL */
-	const char *capture;	/* file, or NULL */
-	const char *fault;	/* file of rules, or NULL */
-	bool seeded;		/* with this seed instead of its own */
+	int64_t timeout_ms;  /* 0: none */
+	const char *lesson;  /* --lesson: its name, or NULL */
+	const char *report;  /* directory, or NULL */
+	const char *capture; /* file, or NULL */
+	const char *fault;   /* file of rules, or NULL */
+	bool seeded;         /* use this seed instead of that of the file */
 	uint64_t seed;
 	bool leaks;
 	bool explain;
-	int leak_status;	/* instead of 0, if something was left */
-	uint64_t run;		/* our number, in the program's environment: what of the daemon's is ours; 0: none */
+	int leak_status; /* instead of 0, if something was left */
+	uint64_t run;    /* our number, in the program's environment: what of the daemon's is ours; 0: none */
 };
 
 struct places {
-	char lib_dir[PATH_MAX];	/* holds libibverbs.so.1 */
-	char cm_dir[PATH_MAX];	/* holds librdmacm.so.1; empty: lib_dir does */
-	char rs_lib[PATH_MAX];	/* librspreload.so; empty: not there */
-	char lab_dir[PATH_MAX];	/* the lessons */
-	char lesson[PATH_MAX];	/* their program */
+	char lib_dir[PATH_MAX];  /* holds libibverbs.so.1 */
+	char cm_dir[PATH_MAX];   /* holds librdmacm.so.1; empty: lib_dir does */
+	char rs_lib[PATH_MAX];   /* librspreload.so; empty: not there */
+	char lab_dir[PATH_MAX];  /* the lessons */
+	char lesson[PATH_MAX];   /* their program */
 	char tool_dir[PATH_MAX]; /* holds rdma */
-	char ctl[PATH_MAX];	/* rdmactl */
-	char daemon[PATH_MAX];	/* the rdmad that belongs to this rdmad-run */
+	char ctl[PATH_MAX];      /* rdmactl */
+	char daemon[PATH_MAX];   /* the rdmad that belongs to this rdmad-run */
 };
-
-/* Says `rdmad-run: ...` on stderr. */
-void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* False: said what is missing. */
 bool places_find(struct places *);
@@ -76,7 +73,7 @@ int hold_look(const char *addr);
 /* --fault, on the connection that holds the daemon: the rules go with it.  False: said why. */
 bool fault_give(int hold, const struct options *);
 
-/* What the daemon says (MSG_DUMP), on a connection of hold_look(); NULL: nothing that we understand. */
+/* A dump of the daemon (MSG_DUMP), on a connection of hold_look(); NULL: nothing that we understand. */
 struct json_t *hold_dump(int fd, uint32_t what);
 
 /* Becomes the lesson of that name; dir: where its results go, or NULL.  Returns RUN_FAILED: said why. */

@@ -10,6 +10,7 @@
  */
 #include "config.h"
 
+#include "say.h"
 #include "sysfs.h"
 
 #include <dirent.h>
@@ -28,8 +29,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REFRESH_MS	1000
-#define LOOK_EVERY	5	/* refreshes between two looks who else is in the namespace */
+#define REFRESH_MS 1000
+#define LOOK_EVERY 5 /* refreshes between two looks who else is in the namespace */
 
 /* ---- user and mount namespace -------------------------------------------------- */
 
@@ -51,7 +52,8 @@ static bool namespace_new(void)
 	if (!unshare(CLONE_NEWNS))
 		goto private;
 	if (errno != EPERM || unshare(CLONE_NEWUSER | CLONE_NEWNS)) {
-		say("--sysfs: no mount namespace may be made here (%s). It needs unprivileged user namespaces, or root", strerror(errno));
+		say("--sysfs: no mount namespace may be made here (%s). It needs unprivileged user namespaces, or root",
+		    strerror(errno));
 		return false;
 	}
 	if (!line_write("/proc/self/setgroups", "deny", 0) || !line_write("/proc/self/uid_map", "%u %u 1", uid) ||
@@ -59,7 +61,8 @@ static bool namespace_new(void)
 		say("--sysfs: cannot keep user number %u in a user namespace: %s", uid, strerror(errno));
 		return false;
 	}
-private:
+
+      private:
 	if (!mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
 		return true;
 	say("--sysfs: cannot make the mounts private: %s", strerror(errno));
@@ -79,7 +82,7 @@ static bool entry_keep(int old, const char *dir, const struct dirent *e)
 	snprintf(from, sizeof(from), "/proc/self/fd/%d/%s", old, e->d_name);
 	snprintf(to, sizeof(to), "%s/%s", dir, e->d_name);
 	if (fstatat(old, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
-		return true;	/* gone meanwhile */
+		return true; /* gone meanwhile */
 	if (S_ISLNK(st.st_mode)) {
 		n = readlinkat(old, e->d_name, link, sizeof(link) - 1);
 		link[n < 0 ? 0 : n] = 0;
@@ -154,7 +157,7 @@ static bool nodes(int n)
 
 /* ---- libraries --------------------------------------------------------------------- */
 
-static int libc_find(struct dl_phdr_info *info, size_t size, void *out)
+static int libc_find(struct dl_phdr_info *info, size_t, void *out)
 {
 	const char *name = strrchr(info->dlpi_name, '/');
 
@@ -261,7 +264,8 @@ static bool refresher(int daemon)
 
 bool sysfs_enter(const struct places *p, const char *addr)
 {
-	static const char *const classes[] = { "infiniband", "infiniband_verbs", NULL }, *const devs[] = { "infiniband", NULL };
+	static const char *const classes[] = { "infiniband", "infiniband_verbs", NULL }, *const devs[] = { "infiniband",
+													   NULL };
 	int daemon = hold_look(addr), n;
 	bool good;
 

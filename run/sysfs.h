@@ -18,9 +18,9 @@ bool sysfs_enter(const struct places *, const char *addr);
 
 /* ---- tree.c: the files ------------------------------------------------------ */
 
-#define TREE_CLASS	"/sys/class/infiniband"
-#define TREE_VERBS	"/sys/class/infiniband_verbs"
-#define TREE_DEV	"/dev/infiniband"
+#define TREE_CLASS "/sys/class/infiniband"
+#define TREE_VERBS "/sys/class/infiniband_verbs"
+#define TREE_DEV   "/dev/infiniband"
 
 /* Writes what has changed.  False: the daemon has gone, or said nothing that we understand. */
 bool tree_write(int daemon);

@@ -25,10 +25,10 @@
 #include <rdmad/sock.h>
 
 /* Devices have short names: what is below their directories is shorter than these. */
-#define DIR_LEN		128
-#define PATH_LEN	256
+#define DIR_LEN  128
+#define PATH_LEN 256
 
-#define WORD	4	/* port_xmit_data and the like count these */
+#define WORD 4 /* port_xmit_data and the like count these */
 
 /* ---- files --------------------------------------------------------------------- */
 
@@ -41,7 +41,8 @@ static void dirs_make(char *path)
 	}
 }
 
-static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* path_fmt: a %d in it, if any, is i. */
 static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...)
 {
@@ -118,7 +119,10 @@ static const char *str(const json_t *j, const char *key)
 	return s ? s : "";
 }
 
-static long long num(const json_t *j, const char *key) { return (long long)json_integer_value(json_object_get(j, key)); }
+static long long num(const json_t *j, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(j, key));
+}
 
 int tree_devices(int daemon)
 {
@@ -134,9 +138,13 @@ int tree_devices(int daemon)
 /* The kernel's words for a speed, with the width and the generation that make it. */
 static void rate_put(const char *dir, long long mbps)
 {
-	static const struct { int mbps; const char *text; } rates[] = {
-		{ 2500, "2.5 Gb/sec (1X SDR)" }, { 10000, "10 Gb/sec (4X SDR)" }, { 20000, "20 Gb/sec (4X DDR)" }, { 25000, "25 Gb/sec (1X EDR)" },
-		{ 40000, "40 Gb/sec (4X QDR)" }, { 100000, "100 Gb/sec (4X EDR)" }, { 200000, "200 Gb/sec (4X HDR)" },
+	static const struct {
+		int mbps;
+		const char *text;
+	} rates[] = {
+		{ 2500, "2.5 Gb/sec (1X SDR)" },   { 10000, "10 Gb/sec (4X SDR)" }, { 20000, "20 Gb/sec (4X DDR)" },
+		{ 25000, "25 Gb/sec (1X EDR)" },   { 40000, "40 Gb/sec (4X QDR)" }, { 100000, "100 Gb/sec (4X EDR)" },
+		{ 200000, "200 Gb/sec (4X HDR)" },
 	};
 	unsigned i = 0;
 
@@ -150,7 +158,8 @@ static void gids(const char *port, const json_t *dev)
 	json_t *gid;
 	size_t i;
 
-	json_array_foreach(json_object_get(dev, "gids"), i, gid) {
+	json_array_foreach(json_object_get(dev, "gids"), i, gid)
+	{
 		int at = (int)num(gid, "index");
 
 		put("gids/%d", port, at, "%s", str(gid, "gid"));
@@ -185,8 +194,7 @@ static void port(const char dir[DIR_LEN], const json_t *dev, const json_t *count
 	put("counters/link_downed", path, 0, "%lld", num(counters, "link_downed"));
 	snprintf(hw, sizeof(hw), "%s/hw_counters", path);
 	put("lifespan", hw, 0, "10");
-	json_object_foreach((json_t *)counters, key, v)
-		put(key, hw, 0, "%lld", (long long)json_integer_value(v));
+	json_object_foreach((json_t *)counters, key, v) put(key, hw, 0, "%lld", (long long)json_integer_value(v));
 }
 
 /* device/: what the kernel links to, the place of an adapter on its bus. */
@@ -194,17 +202,19 @@ static void bus(const char dir[DIR_LEN], const json_t *dev, int i)
 {
 	char path[PATH_LEN], to[PATH_LEN], numa[16] = "-1";
 	const char *interface;
-	bool others = false;	/* interfaces than loopback */
+	bool others = false; /* interfaces than loopback */
 	json_t *gid;
 	size_t k;
 	int fd;
 
 	snprintf(path, sizeof(path), "%.*s/device", DIR_LEN, dir);
-	json_array_foreach(json_object_get(dev, "gids"), k, gid) {
+	json_array_foreach(json_object_get(dev, "gids"), k, gid)
+	{
 		interface = str(gid, "interface");
 		others |= *interface && strcmp(interface, "lo");
 	}
-	json_array_foreach(json_object_get(dev, "gids"), k, gid) {
+	json_array_foreach(json_object_get(dev, "gids"), k, gid)
+	{
 		interface = str(gid, "interface");
 		if (!*interface || (others && !strcmp(interface, "lo")))
 			continue;

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "say.h"
 #include "watch.h"
 
 #include <dirent.h>
@@ -22,10 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GRACE_MS	5000	/* between SIGTERM and SIGKILL */
-#define KILL_MS		5000	/* for what is killed to be gone; only a process stuck in the kernel is not */
+#define GRACE_MS 5000 /* between SIGTERM and SIGKILL */
+#define KILL_MS  5000 /* for what is killed to be gone; only a process stuck in the kernel is not */
 
-static const int passed_on[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH};
+static const int passed_on[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH };
 
 static int64_t now_ms(void)
 {
@@ -37,7 +38,10 @@ static int64_t now_ms(void)
 
 /* ---- descendants -------------------------------------------------------------- */
 
-struct proc { pid_t pid, parent; bool below; };
+struct proc {
+	pid_t pid, parent;
+	bool below;
+};
 
 /* The parent of a process that runs; 0: none such. */
 static pid_t parent_of(const char *pid)
@@ -84,7 +88,7 @@ static struct proc *procs(size_t *n)
 			if (!all)
 				abort();
 		}
-		all[(*n)++] = (struct proc){.pid = atoi(e->d_name), .parent = parent};
+		all[(*n)++] = (struct proc){ .pid = atoi(e->d_name), .parent = parent };
 	}
 	if (dir)
 		closedir(dir);
@@ -121,7 +125,10 @@ void watch_left(void (*each)(pid_t, void *), void *arg)
 	free(all);
 }
 
-struct blow { int sig; unsigned n; };
+struct blow {
+	int sig;
+	unsigned n;
+};
 
 static void strike(pid_t pid, void *arg)
 {
@@ -129,13 +136,13 @@ static void strike(pid_t pid, void *arg)
 
 	b->n += kill(pid, b->sig) == 0;
 	if (b->sig == SIGTERM)
-		kill(pid, SIGCONT);	/* one that is stopped would not see it */
+		kill(pid, SIGCONT); /* one that is stopped would not see it */
 }
 
 /* How many processes it went to; 0: none runs any more. */
 static unsigned strike_all(int sig, const struct outcome *o, bool ended)
 {
-	struct blow b = {.sig = sig};
+	struct blow b = { .sig = sig };
 
 	watch_left(strike, &b);
 	if (!b.n && !ended)
@@ -174,7 +181,7 @@ static void signals_take(int fd, struct outcome *o, bool *ended)
 /* Until that time (0: for ever), or until the program has ended. */
 static void wait_until(int fd, int64_t end, struct outcome *o, bool *ended)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	while (!*ended) {
 		int64_t left = end ? end - now_ms() : -1;
@@ -190,7 +197,7 @@ static void wait_until(int fd, int64_t end, struct outcome *o, bool *ended)
 static bool all_gone(int fd, int sig, int64_t patience_ms, struct outcome *o, bool *ended)
 {
 	const int64_t end = now_ms() + patience_ms;
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	strike_all(sig, o, *ended);
 	do {
@@ -229,12 +236,12 @@ void watch_program(char **argv, int64_t limit_ms, struct outcome *o)
 	sigset_t mask, old;
 	int fd;
 
-	*o = (struct outcome){.status = RUN_FAILED << 8};
+	*o = (struct outcome){ .status = RUN_FAILED << 8 };
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaddset(&mask, passed_on[i]);
-	signal(SIGCHLD, SIG_DFL);	/* ignored by who started us, there would be no status to wait for */
+	signal(SIGCHLD, SIG_DFL); /* ignored by who started us, there would be no status to wait for */
 	sigprocmask(SIG_BLOCK, &mask, &old);
 	fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) || (o->pid = fork()) < 0) {

@@ -14,7 +14,7 @@
 
 struct outcome {
 	pid_t pid;
-	int status;		/* as wait(2) has it */
+	int status; /* as wait(2) has it */
 	bool timed_out;
 	int64_t took_ms;
 };

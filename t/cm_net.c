@@ -27,8 +27,7 @@ void net_init(struct cm_net *n, uint64_t seed)
 		e->cm = cm_new(&(struct cm_cfg){ .seed = seed * 2 + k, .ca_guid = e->guid, .ack_delay = 15 });
 		if (!e->cm)
 			fail("no memory");
-		memcpy(e->gid, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(1 + k) },
-		       16);
+		memcpy(e->gid, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(1 + k) }, 16);
 	}
 }
 
@@ -94,8 +93,7 @@ static struct flight *next_flight(struct cm_net *n)
 	struct flight *first = NULL;
 
 	for (struct flight *f = n->flight; f < n->flight + n->flights; f++)
-		if (!first || mono_before(f->at, first->at) ||
-		    (f->at.ns == first->at.ns && f->seq < first->seq))
+		if (!first || mono_before(f->at, first->at) || (f->at.ns == first->at.ns && f->seq < first->seq))
 			first = f;
 	return first;
 }
@@ -105,15 +103,9 @@ static enum cm_state found(const struct cm *c, const struct gsi *g, const struct
 	const struct cm_id *i;
 
 	switch (m->attr) {
-	case CM_REQ:
-		i = id_find_peer(c, m->req.local_id, m->req.ca_guid);
-		break;
-	case CM_SIDR_REQ:
-		i = id_find_sidr(c, m->sidr_req.request_id, g->route.sgid);
-		break;
-	case CM_SIDR_REP:
-		i = id_find(c, m->sidr_rep.request_id);
-		break;
+	case CM_REQ: i = id_find_peer(c, m->req.local_id, m->req.ca_guid); break;
+	case CM_SIDR_REQ: i = id_find_sidr(c, m->sidr_req.request_id, g->route.sgid); break;
+	case CM_SIDR_REP: i = id_find(c, m->sidr_rep.request_id); break;
 	default:
 		i = id_find(c, m->rtu.remote_id);
 		if (!i && m->attr == CM_REJ)
@@ -219,7 +211,10 @@ struct cm_connect net_req(const struct cm_end *e, uint32_t qpn)
 	q->pkey = 0xffff;
 	q->mtu = 3;
 	q->max_retries = 15;
-	q->path = (struct cm_path){ .slid = 0xffff, .dlid = 0xffff, .flow_label = 0x12345, .hop_limit = 64,
+	q->path = (struct cm_path){ .slid = 0xffff,
+				    .dlid = 0xffff,
+				    .flow_label = 0x12345,
+				    .hop_limit = 64,
 				    .ack_timeout = cm_ack_timeout(15, 16) };
 	memcpy(q->path.sgid, a.route.sgid, 16);
 	memcpy(q->path.dgid, a.route.dgid, 16);
@@ -229,17 +224,18 @@ struct cm_connect net_req(const struct cm_end *e, uint32_t qpn)
 
 struct cm_rep net_rep(uint32_t qpn)
 {
-	return (struct cm_rep){ .qpn = qpn, .psn = 0x200000 + qpn, .resp_res = 2, .init_depth = 1,
+	return (struct cm_rep){ .qpn = qpn,
+				.psn = 0x200000 + qpn,
+				.resp_res = 2,
+				.init_depth = 1,
 				.ack_delay = 15,
-				.rnr_retry = 6, .data = "welcome" };
+				.rnr_retry = 6,
+				.data = "welcome" };
 }
 
 /* ---- looking ---------------------------------------------------------------------- */
 
-int note_last(const struct cm_end *e)
-{
-	return e->notes ? (int)e->note[e->notes - 1].type : -1;
-}
+int note_last(const struct cm_end *e) { return e->notes ? (int)e->note[e->notes - 1].type : -1; }
 
 unsigned note_count(const struct cm_end *e, enum cm_event_type type)
 {

@@ -12,10 +12,10 @@
 
 #include "proto/cm.h"
 
-#define NOTES	512u
-#define FLIGHTS	4096u
-#define MS_NS	1000000ull
-#define S_NS	(1000 * MS_NS)
+#define NOTES   512u
+#define FLIGHTS 4096u
+#define MS_NS   1000000ull
+#define S_NS    (1000 * MS_NS)
 
 struct cm_net;
 
@@ -25,14 +25,14 @@ struct cm_end {
 	uint8_t gid[16];
 	uint64_t guid;
 	void (*on_event)(struct cm_end *, const struct cm_event *);
-	struct cm_event note[NOTES];	/* the first of them */
+	struct cm_event note[NOTES]; /* the first of them */
 	unsigned notes;
 };
 
 /* What becomes of a MAD. */
 struct fate {
 	bool lost;
-	unsigned copies;		/* besides the first */
+	unsigned copies; /* besides the first */
 	uint64_t delay_ns, copy_delay_ns;
 };
 
@@ -46,27 +46,27 @@ struct flight {
 struct cm_net {
 	struct cm_end end[2];
 	mono_t now;
-	struct fate (*fate)(struct cm_net *, unsigned from, const struct cm_msg *);	/* NULL: at once */
+	struct fate (*fate)(struct cm_net *, unsigned from, const struct cm_msg *); /* NULL: at once */
 	/* A MAD arrives at the end, and finds its id in that state; CM_NONE: there is none. */
 	void (*landing)(struct cm_net *, unsigned to, enum cm_state, const struct cm_msg *);
-	void (*before)(struct cm_net *);	/* each step, at its time: what programs do by themselves */
-	mono_t wake;			/* when before() wants to be called */
+	void (*before)(struct cm_net *); /* each step, at its time: what programs do by themselves */
+	mono_t wake;                     /* when before() wants to be called */
 	void *arg;
-	uint64_t sent;			/* MADs, the lost ones too */
-	struct cm_msg last;		/* the one that was sent last */
+	uint64_t sent;      /* MADs, the lost ones too */
+	struct cm_msg last; /* the one that was sent last */
 	struct flight flight[FLIGHTS];
 	unsigned flights;
 };
 
 void net_init(struct cm_net *, uint64_t seed);
 void net_fini(struct cm_net *);
-void net_run(struct cm_net *);		/* until nothing is under way now; time stands still but for delays */
-bool net_step(struct cm_net *);		/* to the next time that something happens; false: never */
+void net_run(struct cm_net *);  /* until nothing is under way now; time stands still but for delays */
+bool net_step(struct cm_net *); /* to the next time that something happens; false: never */
 void net_until(struct cm_net *, mono_t);
-void net_settle(struct cm_net *);	/* till nothing will ever happen; aborts if that takes too long */
+void net_settle(struct cm_net *); /* till nothing will ever happen; aborts if that takes too long */
 
 /* Requests that are good, from end 0 (or 1) to the other. */
-#define SERVICE		cm_service_id(CM_PS_TCP, 7174)
+#define SERVICE cm_service_id(CM_PS_TCP, 7174)
 struct cm_connect net_req(const struct cm_end *, uint32_t qpn);
 struct cm_rep net_rep(uint32_t qpn);
 struct route net_route(const struct cm_end *);

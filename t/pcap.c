@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCAP_MAGIC	0xa1b2c3d4u
-#define PCAP_ETHERNET	1u
-#define ROCE_PORT	4791u
+#define PCAP_MAGIC    0xa1b2c3d4u
+#define PCAP_ETHERNET 1u
+#define ROCE_PORT     4791u
 
 static void die(const char *name, const char *why)
 {
@@ -22,11 +22,11 @@ static void *must(void *p)
 	return p;
 }
 
-static unsigned be16(const uint8_t *p) { return p[0] << 8 | p[1]; }
+static unsigned be16(const uint8_t *p) { return (unsigned)p[0] << 8 | p[1]; }
 
 static uint32_t le32(const uint8_t *p)
 {
-	return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
 uint8_t *data_read(const char *name, size_t *len)

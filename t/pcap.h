@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 struct pcap {
-	uint8_t *data;		/* the frames, one behind the other */
-	size_t *start;		/* n + 1 of them */
+	uint8_t *data; /* the frames, one behind the other */
+	size_t *start; /* n + 1 of them */
 	size_t n;
 };
 
@@ -26,7 +26,7 @@ struct roce {
 	uint16_t sport, dport;
 	uint16_t ip_id;
 	bool ipv6, df;
-	uint8_t *pkt;		/* the UDP payload, from the BTH to the ICRC */
+	uint8_t *pkt; /* the UDP payload, from the BTH to the ICRC */
 	size_t len;
 };
 

@@ -9,18 +9,18 @@
 #include <check.h>
 #include <stdlib.h>
 
-#define SUITE_ADD(suite, ...)							\
-do {										\
-	const TTest *const tests_[] = { __VA_ARGS__ };				\
-										\
-	for (size_t i_ = 0; i_ < sizeof(tests_) / sizeof(*tests_); i_++) {	\
-		TCase *tc_ = tcase_create(tests_[i_]->name);			\
-										\
-		tcase_set_timeout(tc_, 60);					\
-		tcase_add_test(tc_, tests_[i_]);				\
-		suite_add_tcase(suite, tc_);					\
-	}									\
-} while (0)
+#define SUITE_ADD(suite, ...)                                                      \
+	do {                                                                       \
+		const TTest *const tests_[] = { __VA_ARGS__ };                     \
+                                                                                   \
+		for (size_t i_ = 0; i_ < sizeof(tests_) / sizeof(*tests_); i_++) { \
+			TCase *tc_ = tcase_create(tests_[i_]->name);               \
+                                                                                   \
+			tcase_set_timeout(tc_, 60);                                \
+			tcase_add_test(tc_, tests_[i_]);                           \
+			suite_add_tcase(suite, tc_);                               \
+		}                                                                  \
+	} while (0)
 
 static inline int suite_run(Suite *suite)
 {
@@ -33,13 +33,13 @@ static inline int suite_run(Suite *suite)
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-#define TEST_MAIN(suite_name, ...)						\
-int main(void)									\
-{										\
-	Suite *suite = suite_create(suite_name);				\
-										\
-	SUITE_ADD(suite, __VA_ARGS__);						\
-	return suite_run(suite);						\
-}
+#define TEST_MAIN(suite_name, ...)                       \
+	int main(void)                                   \
+	{                                                \
+		Suite *suite = suite_create(suite_name); \
+                                                         \
+		SUITE_ADD(suite, __VA_ARGS__);           \
+		return suite_run(suite);                 \
+	}
 
 #endif

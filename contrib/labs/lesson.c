@@ -10,7 +10,7 @@ static void write_six(uint32_t psn)
 {
 	struct pair p;
 
-	pair_open(&p, &(struct setup){.client_psn = psn});
+	pair_open(&p, &(struct setup){ .client_psn = psn });
 	fill(p.client.mem, 6 * MTU, 1);
 	post(&p.client, IBV_WR_RDMA_WRITE, 1, 6 * MTU, (uintptr_t)p.server.mem, p.server.mr->rkey);
 	expect_wc(&p.client, 1, IBV_WC_SUCCESS);
@@ -26,7 +26,7 @@ static void lost_ack(void)
 {
 	struct pair p;
 
-	pair_open(&p, &(struct setup){0});
+	pair_open(&p, &(struct setup){ 0 });
 	post_recv(&p.server, 11);
 	post_recv(&p.server, 12);
 	tell("server posts receives 11 and 12");
@@ -44,10 +44,10 @@ static void lost_ack(void)
 
 static void rnr(void)
 {
-	const struct timespec moment = {.tv_nsec = 5000000};
+	const struct timespec moment = { .tv_nsec = 5000000 };
 	struct pair p;
 
-	pair_open(&p, &(struct setup){.min_rnr = 20});
+	pair_open(&p, &(struct setup){ .min_rnr = 20 });
 	fill(p.client.mem, 100, 3);
 	tell("server has posted no receive; its RNR timer is 10.24 ms");
 	post(&p.client, IBV_WR_SEND, 1, 100, 0, 0);
@@ -64,7 +64,7 @@ static void retry(void)
 {
 	struct pair p;
 
-	pair_open(&p, &(struct setup){.timeout = 12, .retry = 3});
+	pair_open(&p, &(struct setup){ .timeout = 12, .retry = 3 });
 	for (uint64_t id = 11; id < 14; id++)
 		post_recv(&p.server, id);
 	tell("the ACK timeout is 16.8 ms, and there are 3 retries");
@@ -85,7 +85,7 @@ static void read_middle(void)
 {
 	struct pair p;
 
-	pair_open(&p, &(struct setup){0});
+	pair_open(&p, &(struct setup){ 0 });
 	fill(p.server.mem, 5 * MTU, 5);
 	post(&p.client, IBV_WR_RDMA_READ, 1, 5 * MTU, (uintptr_t)p.server.mem, p.server.mr->rkey);
 	expect_wc(&p.client, 1, IBV_WC_SUCCESS);
@@ -97,7 +97,7 @@ static void bad_rkey(void)
 {
 	struct pair p;
 
-	pair_open(&p, &(struct setup){0});
+	pair_open(&p, &(struct setup){ 0 });
 	fill(p.client.mem, 100, 6);
 	post(&p.client, IBV_WR_RDMA_WRITE, 1, 100, (uintptr_t)p.server.mem, p.server.mr->rkey);
 	expect_wc(&p.client, 1, IBV_WC_SUCCESS);
@@ -136,9 +136,9 @@ static void uc_rc(void)
 {
 	struct pair uc, rc;
 
-	pair_open(&uc, &(struct setup){.type = IBV_QPT_UC});
+	pair_open(&uc, &(struct setup){ .type = IBV_QPT_UC });
 	two_messages(&uc, false);
-	pair_open(&rc, &(struct setup){0});
+	pair_open(&rc, &(struct setup){ 0 });
 	two_messages(&rc, true);
 	pair_close(&uc);
 	pair_close(&rc);
@@ -148,7 +148,7 @@ static void overrun(void)
 {
 	struct pair p;
 
-	pair_open(&p, &(struct setup){.rnr_retry_1 = 1});
+	pair_open(&p, &(struct setup){ .rnr_retry_1 = 1 });
 	post_recv(&p.server, 11);
 	post_recv(&p.server, 12);
 	tell("server posts two receives; the client, whose rnr_retry is 0, does not know how many");
@@ -171,8 +171,9 @@ static const struct lesson {
 	const char *name;
 	void (*run)(void);
 } lessons[] = {
-	{"lost-packet", lost_packet}, {"lost-ack", lost_ack}, {"rnr", rnr}, {"retry", retry}, {"read-middle", read_middle},
-	{"bad-rkey", bad_rkey}, {"psn-wrap", psn_wrap}, {"uc-rc", uc_rc}, {"overrun", overrun}, {"cm", lesson_cm},
+	{ "lost-packet", lost_packet }, { "lost-ack", lost_ack }, { "rnr", rnr },           { "retry", retry },
+	{ "read-middle", read_middle }, { "bad-rkey", bad_rkey }, { "psn-wrap", psn_wrap }, { "uc-rc", uc_rc },
+	{ "overrun", overrun },         { "cm", lesson_cm },
 };
 
 int main(int argc, char **argv)

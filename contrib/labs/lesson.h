@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MTU		256	/* small, so that messages of a few packets are short */
-#define MEM		8192
-#define CLIENT_PSN	1000
-#define SERVER_PSN	5000
+#define MTU        256 /* small, so that messages of a few packets are short */
+#define MEM        8192
+#define CLIENT_PSN 1000
+#define SERVER_PSN 5000
 
 struct end {
 	const char *name;
@@ -28,14 +28,16 @@ struct end {
 	int gid_index;
 };
 
-struct pair { struct end client, server; };
+struct pair {
+	struct end client, server;
+};
 
 /* How the pair is to be; what is 0 is as here: RC, PSNs as above, timeout 14 (67 ms), 7 retries, 7 RNR retries (no end), RNR timer 12. */
 struct setup {
 	enum ibv_qp_type type;
 	uint32_t client_psn;
 	uint8_t timeout, retry, min_rnr;
-	uint8_t rnr_retry_1;	/* and 1: 1 is none */
+	uint8_t rnr_retry_1; /* and 1: 1 is none */
 };
 
 void pair_open(struct pair *, const struct setup *);
@@ -48,7 +50,7 @@ extern int unexpected;
 /* Ends the program, if err is not 0. */
 void must(int err, const char *what);
 
-void post_recv(struct end *, uint64_t id);	/* all of its memory */
+void post_recv(struct end *, uint64_t id); /* all of its memory */
 void post(struct end *, enum ibv_wr_opcode, uint64_t id, uint32_t len, uint64_t remote, uint32_t rkey);
 /* The next completion within so many ms; false: there is none. */
 bool completion(struct end *, struct ibv_wc *, int ms);
@@ -60,6 +62,6 @@ void expect_state(struct end *, enum ibv_qp_state);
 void fill(unsigned char *, uint32_t len, unsigned seed);
 void expect_data(const struct end *, uint32_t len, unsigned seed);
 
-void lesson_cm(void);	/* lesson_cm.c */
+void lesson_cm(void); /* lesson_cm.c */
 
 #endif

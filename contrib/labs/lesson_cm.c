@@ -16,7 +16,7 @@
 static struct sockaddr_in address_of(const char *device)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 	union ibv_gid gid;
 
 	for (int i = 0; list && list[i]; i++) {
@@ -54,8 +54,11 @@ static struct rdma_cm_id *event(struct rdma_event_channel *ch, const char *who, 
 static void qp_make(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RC, .sq_sig_all = 1, .send_cq = cq, .recv_cq = cq,
-		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 
 	must(rdma_create_qp(id, pd, &init) ? -1 : 0, "QP");
@@ -91,16 +94,24 @@ void lesson_cm(void)
 {
 	struct sockaddr_in to = address_of("server"), from = address_of("client");
 	struct rdma_event_channel *cch = rdma_create_event_channel(), *sch = rdma_create_event_channel();
-	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 7, .responder_resources = 1, .initiator_depth = 1};
+	struct rdma_conn_param param = {
+		.retry_count = 7, .rnr_retry_count = 7, .responder_resources = 1, .initiator_depth = 1
+	};
 	struct rdma_cm_id *listener, *cid, *sid;
-	struct end c = {0}, s = {0};
+	struct end c = { 0 }, s = { 0 };
 
 	from.sin_port = 0;
 	must(!cch || !sch ? -1 : 0, "event channel");
-	must(rdma_create_id(sch, &listener, NULL, RDMA_PS_TCP) || rdma_bind_addr(listener, (struct sockaddr *)&to) || rdma_listen(listener, 1) ? -1 : 0,
+	must(rdma_create_id(sch, &listener, NULL, RDMA_PS_TCP) || rdma_bind_addr(listener, (struct sockaddr *)&to) ||
+			     rdma_listen(listener, 1)
+		     ? -1
+		     : 0,
 	     "listen");
 	tell("server listens on port %d: service ID 0x%016x", PORT, 0x01060000 | PORT);
-	must(rdma_create_id(cch, &cid, NULL, RDMA_PS_TCP) || rdma_resolve_addr(cid, (struct sockaddr *)&from, (struct sockaddr *)&to, 2000) ? -1 : 0,
+	must(rdma_create_id(cch, &cid, NULL, RDMA_PS_TCP) ||
+			     rdma_resolve_addr(cid, (struct sockaddr *)&from, (struct sockaddr *)&to, 2000)
+		     ? -1
+		     : 0,
 	     "resolve");
 	event(cch, "client", RDMA_CM_EVENT_ADDR_RESOLVED);
 	must(rdma_resolve_route(cid, 2000) ? -1 : 0, "route");

@@ -38,6 +38,7 @@ LAB_FILES = \
 	contrib/labs/uc-rc.yaml
 labsdir = $(pkgdatadir)/labs
 dist_labs_DATA = $(LAB_FILES)
+EXTRA_DIST += contrib/labs/README.md
 dist_labs_SCRIPTS = contrib/labs/lesson.sh
 
 # rdmad-run finds them beside itself in a build directory, too. (Not $(LAB_FILES): make would find the copies.)

@@ -16,46 +16,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 7u		/* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 7u /* raised whenever a layout in this file or msg.h changes */
 
-#define RD_MAX_SGE	32u	/* scatter/gather entries of one work request */
-#define RD_MAX_INLINE	1024u	/* bytes of inline data of one work request */
-#define RD_MAX_TSO	65536u	/* payload of one WR_TSO */
-#define RD_TSO_HDR	176u	/* and the headers in front of it */
-#define RD_MAX_MSG	(1u << 31)	/* the longest message */
-#define RD_MAX_WR	16384u	/* the deepest send, receive or shared receive queue */
-#define RD_MAX_CQE	(1u << 20)	/* the largest completion queue */
-#define RD_MAX_DM	(1u << 20)	/* the largest piece of device memory */
-#define RD_RATE_MIN	64u	/* the lowest rate limit of a QP, kbit/s */
-#define RD_MAX_RD_ATOM	128u	/* outstanding reads and atomics of a QP, either side */
+#define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
+#define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
+#define RD_MAX_TSO     65536u     /* payload of one WR_TSO */
+#define RD_TSO_HDR     176u       /* and the headers in front of it */
+#define RD_MAX_MSG     (1u << 31) /* the longest message */
+#define RD_MAX_WR      16384u     /* the deepest send, receive or shared receive queue */
+#define RD_MAX_CQE     (1u << 20) /* the largest completion queue */
+#define RD_MAX_DM      (1u << 20) /* the largest piece of device memory */
+#define RD_RATE_MIN    64u        /* the lowest rate limit of a QP, kbit/s */
+#define RD_MAX_RD_ATOM 128u       /* outstanding reads and atomics of a QP, either side */
 
 /* ---- work requests ---------------------------------------------------- */
 
-enum wr_op {			/* enum ibv_wr_opcode */
-	WR_WRITE = 0,
-	WR_WRITE_IMM = 1,
-	WR_SEND = 2,
-	WR_SEND_IMM = 3,
-	WR_READ = 4,
-	WR_CMP_SWP = 5,
-	WR_FETCH_ADD = 6,
-	WR_LOCAL_INV = 7,
-	WR_BIND_MW = 8,
-	WR_SEND_INV = 9,
-	WR_TSO = 10,
-	WR_FLUSH = 14,
-	WR_ATOMIC_WRITE = 15,
+enum wr_op { /* enum ibv_wr_opcode */
+#define WR(name, code, kind, packet, on, data, len, right, wc, text) WR_##name = code,
+#define WC(name, code, text)
+#include <rdmad/wr.def>
+#undef WR
+#undef WC
 };
 
-enum wr_flag {			/* enum ibv_send_flags */
-	WR_FENCE = 1,
-	WR_SIGNALED = 2,
-	WR_SOLICITED = 4,
-	WR_INLINE = 8,
-	WR_IP_CSUM = 16,
+enum wr_flag { /* enum ibv_send_flags */
+	       WR_FENCE = 1,
+	       WR_SIGNALED = 2,
+	       WR_SOLICITED = 4,
+	       WR_INLINE = 8,
+	       WR_IP_CSUM = 16,
 };
 
-struct sge {			/* struct ibv_sge */
+struct sge { /* struct ibv_sge */
 	uint64_t addr;
 	uint32_t len;
 	uint32_t lkey;
@@ -66,7 +58,7 @@ struct av {
 	uint8_t dgid[16];
 	uint32_t flow_label;
 	uint8_t sgid_index;
-	uint8_t hop_limit;	/* 0 is sent as 64 */
+	uint8_t hop_limit; /* 0 is sent as 64 */
 	uint8_t tclass;
 	uint8_t sl;
 };
@@ -80,10 +72,10 @@ struct av {
  */
 struct send_wr {
 	uint64_t wr_id;
-	uint8_t op;		/* enum wr_op */
-	uint8_t flags;		/* enum wr_flag */
+	uint8_t op;    /* enum wr_op */
+	uint8_t flags; /* enum wr_flag */
 	uint16_t sge_n;
-	uint32_t imm;		/* immediate data as the program gave it (network order), or the key to invalidate */
+	uint32_t imm; /* immediate data as the program gave it (network order), or the key to invalidate */
 	uint32_t inline_len;
 	uint32_t rkey;
 	uint64_t remote_addr;
@@ -97,21 +89,21 @@ struct send_wr {
 			uint32_t qkey;
 			struct av av;
 		} ud;
-		struct {		/* WR_BIND_MW: rkey is the window's new key, remote_addr where it begins */
-			uint64_t len;	/* 0: it is unbound */
-			uint32_t lkey;	/* of the region */
+		struct {                 /* WR_BIND_MW: rkey is the window's new key, remote_addr where it begins */
+			uint64_t len;    /* 0: it is unbound */
+			uint32_t lkey;   /* of the region */
 			uint32_t access; /* enum access_flag */
 		} bind;
-		struct {		/* XRC_SEND: which SRQ of the peer's domain; beside the atomics' operands */
+		struct { /* XRC_SEND: which SRQ of the peer's domain; beside the atomics' operands */
 			uint64_t atomic[2];
 			uint32_t srqn;
 		} xrc;
-		struct {		/* WR_FLUSH */
-			uint64_t len;	/* of the range */
-			uint32_t type;	/* placement: 1 global visibility, 2 persistence, or both */
-			uint32_t level;	/* 0 the range, 1 the whole region */
+		struct {                /* WR_FLUSH */
+			uint64_t len;   /* of the range */
+			uint32_t type;  /* placement: 1 global visibility, 2 persistence, or both */
+			uint32_t level; /* 0 the range, 1 the whole region */
 		} flush;
-		struct {		/* WR_TSO: of the inline_len bytes, all are headers; the payload is where the sge say */
+		struct { /* WR_TSO: of the inline_len bytes, all are headers; the payload is where the sge say */
 			uint32_t mss;
 		} tso;
 		uint64_t raw[4];
@@ -123,7 +115,7 @@ struct send_wr {
  * library can copy a small send instead of having the daemon fetch it; or the inline data.  The core's
  * queue holds as much.
  */
-#define RD_SMALL	RD_TSO_HDR
+#define RD_SMALL RD_TSO_HDR
 static inline uint32_t send_tail_len(uint32_t max_sge, uint32_t max_inline)
 {
 	uint32_t len = max_sge * (uint32_t)sizeof(struct sge) + RD_SMALL;
@@ -140,156 +132,150 @@ struct recv_wr {
 
 /* ---- completions ------------------------------------------------------ */
 
-enum wc_status {		/* enum ibv_wc_status */
-	WC_SUCCESS = 0,
-	WC_LOC_LEN_ERR = 1,
-	WC_LOC_QP_OP_ERR = 2,
-	WC_LOC_EEC_OP_ERR = 3,
-	WC_LOC_PROT_ERR = 4,
-	WC_WR_FLUSH_ERR = 5,
-	WC_MW_BIND_ERR = 6,
-	WC_BAD_RESP_ERR = 7,
-	WC_LOC_ACCESS_ERR = 8,
-	WC_REM_INV_REQ_ERR = 9,
-	WC_REM_ACCESS_ERR = 10,
-	WC_REM_OP_ERR = 11,
-	WC_RETRY_EXC_ERR = 12,
-	WC_RNR_RETRY_EXC_ERR = 13,
-	WC_FATAL_ERR = 19,
-	WC_RESP_TIMEOUT_ERR = 20,
-	WC_GENERAL_ERR = 21,
+enum wc_status { /* enum ibv_wc_status */
+		 WC_SUCCESS = 0,
+		 WC_LOC_LEN_ERR = 1,
+		 WC_LOC_QP_OP_ERR = 2,
+		 WC_LOC_EEC_OP_ERR = 3,
+		 WC_LOC_PROT_ERR = 4,
+		 WC_WR_FLUSH_ERR = 5,
+		 WC_MW_BIND_ERR = 6,
+		 WC_BAD_RESP_ERR = 7,
+		 WC_LOC_ACCESS_ERR = 8,
+		 WC_REM_INV_REQ_ERR = 9,
+		 WC_REM_ACCESS_ERR = 10,
+		 WC_REM_OP_ERR = 11,
+		 WC_RETRY_EXC_ERR = 12,
+		 WC_RNR_RETRY_EXC_ERR = 13,
+		 WC_FATAL_ERR = 19,
+		 WC_RESP_TIMEOUT_ERR = 20,
+		 WC_GENERAL_ERR = 21,
 };
 
-enum wc_op {			/* enum ibv_wc_opcode */
-	WC_OP_SEND = 0,
-	WC_OP_WRITE = 1,
-	WC_OP_READ = 2,
-	WC_OP_COMP_SWAP = 3,
-	WC_OP_FETCH_ADD = 4,
-	WC_OP_BIND_MW = 5,
-	WC_OP_LOCAL_INV = 6,
-	WC_OP_TSO = 7,
-	WC_OP_FLUSH = 8,
-	WC_OP_ATOMIC_WRITE = 9,
-	WC_OP_RECV = 128,
-	WC_OP_RECV_IMM = 129,	/* IBV_WC_RECV_RDMA_WITH_IMM */
+enum wc_op { /* enum ibv_wc_opcode */
+#define WR(name, code, kind, packet, on, data, len, right, wc, text)
+#define WC(name, code, text) WC_OP_##name = code,
+#include <rdmad/wr.def>
+#undef WR
+#undef WC
 };
 
-enum wc_flag {			/* enum ibv_wc_flags */
-	WC_GRH = 1,
-	WC_WITH_IMM = 2,
-	WC_IP_CSUM_OK = 4,
-	WC_WITH_INV = 8,
+enum wc_flag { /* enum ibv_wc_flags */
+	       WC_GRH = 1,
+	       WC_WITH_IMM = 2,
+	       WC_IP_CSUM_OK = 4,
+	       WC_WITH_INV = 8,
 };
 
 /* A completion: a slot of a CQ ring, and what hca_completions() hands out. */
 struct cqe {
 	uint64_t wr_id;
-	uint64_t time_ns;	/* monotonic; when the completion was made */
+	uint64_t time_ns; /* monotonic; when the completion was made */
 	uint32_t qpn;
-	uint32_t byte_len;	/* received bytes (UD: with the 40 of the GRH), or bytes read */
-	uint32_t imm;		/* network order, or the invalidated rkey */
-	uint32_t src_qp;	/* UD */
-	uint32_t wqe;		/* send: how many WRs of this SQ are done with this one, counted from the QP's creation, mod 2^32 */
-	uint32_t vendor_err;	/* 0, or the row of proto/fault.def plus 1 */
-	uint8_t status;		/* enum wc_status */
-	uint8_t op;		/* enum wc_op */
-	uint8_t flags;		/* enum wc_flag */
-	uint8_t solicited;	/* wakes a CQ armed for solicited completions only (errors do, too) */
-	uint8_t is_send;	/* of the send queue: wqe is valid */
-	uint8_t srq;		/* receive: the WR came from a shared receive queue; 2: from one of XRC */
+	uint32_t byte_len; /* received bytes (UD: with the 40 of the GRH), or bytes read */
+	uint32_t imm;      /* network order, or the invalidated rkey */
+	uint32_t src_qp;   /* UD */
+	uint32_t
+		wqe; /* send: how many WRs of this SQ are done with this one, counted from the QP's creation, mod 2^32 */
+	uint32_t vendor_err; /* 0, or the row of proto/fault.def plus 1 */
+	uint8_t status;      /* enum wc_status */
+	uint8_t op;          /* enum wc_op */
+	uint8_t flags;       /* enum wc_flag */
+	uint8_t solicited;   /* wakes a CQ armed for solicited completions only (errors do, too) */
+	uint8_t is_send;     /* of the send queue: wqe is valid */
+	uint8_t srq;         /* receive: the WR came from a shared receive queue; 2: from one of XRC */
 	uint16_t pkey_index;
-	uint32_t cqn;		/* which CQ (of use to the daemon only) */
+	uint32_t cqn; /* which CQ (of use to the daemon only) */
 	uint32_t sl;
-	uint32_t srqn;		/* with srq: which */
+	uint32_t srqn; /* with srq: which */
 	uint32_t rsv;
 };
 
 /* ---- objects and their attributes -------------------------------------- */
 
-enum qp_type {			/* enum ibv_qp_type */
-	QPT_RC = 2,
-	QPT_UC = 3,
-	QPT_UD = 4,
-	QPT_RAW = 8,
-	QPT_XRC_SEND = 9,
-	QPT_XRC_RECV = 10,
+enum qp_type { /* enum ibv_qp_type */
+	       QPT_RC = 2,
+	       QPT_UC = 3,
+	       QPT_UD = 4,
+	       QPT_RAW = 8,
+	       QPT_XRC_SEND = 9,
+	       QPT_XRC_RECV = 10,
 };
 
-enum qp_state {			/* enum ibv_qp_state */
-	QPS_RESET = 0,
-	QPS_INIT = 1,
-	QPS_RTR = 2,
-	QPS_RTS = 3,
-	QPS_SQD = 4,
-	QPS_SQE = 5,
-	QPS_ERR = 6,
+enum qp_state { /* enum ibv_qp_state */
+		QPS_RESET = 0,
+		QPS_INIT = 1,
+		QPS_RTR = 2,
+		QPS_RTS = 3,
+		QPS_SQD = 4,
+		QPS_SQE = 5,
+		QPS_ERR = 6,
 };
 
-enum access_flag {		/* enum ibv_access_flags */
-	ACC_LOCAL_WRITE = 1,
-	ACC_REMOTE_WRITE = 2,
-	ACC_REMOTE_READ = 4,
-	ACC_REMOTE_ATOMIC = 8,
-	ACC_MW_BIND = 16,
-	ACC_ZERO_BASED = 32,
-	ACC_ON_DEMAND = 64,
-	ACC_HUGETLB = 128,
-	ACC_FLUSH_GLOBAL = 256,
-	ACC_FLUSH_PERSISTENT = 512,
-	ACC_RELAXED_ORDERING = 1 << 20,
+enum access_flag { /* enum ibv_access_flags */
+		   ACC_LOCAL_WRITE = 1,
+		   ACC_REMOTE_WRITE = 2,
+		   ACC_REMOTE_READ = 4,
+		   ACC_REMOTE_ATOMIC = 8,
+		   ACC_MW_BIND = 16,
+		   ACC_ZERO_BASED = 32,
+		   ACC_ON_DEMAND = 64,
+		   ACC_HUGETLB = 128,
+		   ACC_FLUSH_GLOBAL = 256,
+		   ACC_FLUSH_PERSISTENT = 512,
+		   ACC_RELAXED_ORDERING = 1 << 20,
 };
 
-enum qp_attr_bit {		/* enum ibv_qp_attr_mask */
-	QPA_STATE = 1 << 0,
-	QPA_CUR_STATE = 1 << 1,
-	QPA_EN_SQD_ASYNC_NOTIFY = 1 << 2,
-	QPA_ACCESS_FLAGS = 1 << 3,
-	QPA_PKEY_INDEX = 1 << 4,
-	QPA_PORT = 1 << 5,
-	QPA_QKEY = 1 << 6,
-	QPA_AV = 1 << 7,
-	QPA_PATH_MTU = 1 << 8,
-	QPA_TIMEOUT = 1 << 9,
-	QPA_RETRY_CNT = 1 << 10,
-	QPA_RNR_RETRY = 1 << 11,
-	QPA_RQ_PSN = 1 << 12,
-	QPA_MAX_QP_RD_ATOMIC = 1 << 13,
-	QPA_ALT_PATH = 1 << 14,
-	QPA_MIN_RNR_TIMER = 1 << 15,
-	QPA_SQ_PSN = 1 << 16,
-	QPA_MAX_DEST_RD_ATOMIC = 1 << 17,
-	QPA_PATH_MIG_STATE = 1 << 18,
-	QPA_CAP = 1 << 19,
-	QPA_DEST_QPN = 1 << 20,
-	QPA_RATE_LIMIT = 1 << 25,
+enum qp_attr_bit { /* enum ibv_qp_attr_mask */
+		   QPA_STATE = 1 << 0,
+		   QPA_CUR_STATE = 1 << 1,
+		   QPA_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+		   QPA_ACCESS_FLAGS = 1 << 3,
+		   QPA_PKEY_INDEX = 1 << 4,
+		   QPA_PORT = 1 << 5,
+		   QPA_QKEY = 1 << 6,
+		   QPA_AV = 1 << 7,
+		   QPA_PATH_MTU = 1 << 8,
+		   QPA_TIMEOUT = 1 << 9,
+		   QPA_RETRY_CNT = 1 << 10,
+		   QPA_RNR_RETRY = 1 << 11,
+		   QPA_RQ_PSN = 1 << 12,
+		   QPA_MAX_QP_RD_ATOMIC = 1 << 13,
+		   QPA_ALT_PATH = 1 << 14,
+		   QPA_MIN_RNR_TIMER = 1 << 15,
+		   QPA_SQ_PSN = 1 << 16,
+		   QPA_MAX_DEST_RD_ATOMIC = 1 << 17,
+		   QPA_PATH_MIG_STATE = 1 << 18,
+		   QPA_CAP = 1 << 19,
+		   QPA_DEST_QPN = 1 << 20,
+		   QPA_RATE_LIMIT = 1 << 25,
 };
 
 struct qp_attr {
 	struct av av;
 	uint32_t qkey;
-	uint32_t rq_psn;	/* 24 bits */
-	uint32_t sq_psn;	/* 24 bits */
+	uint32_t rq_psn; /* 24 bits */
+	uint32_t sq_psn; /* 24 bits */
 	uint32_t dest_qpn;
-	uint32_t access;	/* enum access_flag */
-	uint32_t rate_limit;	/* kbit/s */
+	uint32_t access;     /* enum access_flag */
+	uint32_t rate_limit; /* kbit/s */
 	uint16_t pkey_index;
-	uint8_t state;		/* enum qp_state */
+	uint8_t state; /* enum qp_state */
 	uint8_t cur_state;
-	uint8_t path_mtu;	/* enum ibv_mtu: 1 = 256 ... 5 = 4096 */
+	uint8_t path_mtu; /* enum ibv_mtu: 1 = 256 ... 5 = 4096 */
 	uint8_t port;
-	uint8_t timeout;	/* 4.096 us * 2^timeout; 0: never */
+	uint8_t timeout; /* 4.096 us * 2^timeout; 0: never */
 	uint8_t retry_cnt;
-	uint8_t rnr_retry;	/* 7: for ever */
-	uint8_t min_rnr_timer;	/* code of protocol table 4.4 */
+	uint8_t rnr_retry;     /* 7: for ever */
+	uint8_t min_rnr_timer; /* code of protocol table 4.4 */
 	uint8_t max_rd_atomic;
 	uint8_t max_dest_rd_atomic;
 	uint8_t en_sqd_async_notify;
-	uint8_t sq_draining;	/* query only */
+	uint8_t sq_draining; /* query only */
 	uint8_t rsv[6];
 };
 
-struct qp_cap {			/* struct ibv_qp_cap */
+struct qp_cap { /* struct ibv_qp_cap */
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;
@@ -297,20 +283,20 @@ struct qp_cap {			/* struct ibv_qp_cap */
 	uint32_t max_inline;
 };
 
-enum event_type {		/* enum ibv_event_type */
-	EV_CQ_ERR = 0,
-	EV_QP_FATAL = 1,
-	EV_QP_REQ_ERR = 2,
-	EV_QP_ACCESS_ERR = 3,
-	EV_COMM_EST = 4,
-	EV_SQ_DRAINED = 5,
-	EV_DEVICE_FATAL = 8,
-	EV_PORT_ACTIVE = 9,
-	EV_PORT_ERR = 10,
-	EV_SRQ_ERR = 14,
-	EV_SRQ_LIMIT = 15,
-	EV_QP_LAST_WQE = 16,
-	EV_GID_CHANGE = 18,
+enum event_type { /* enum ibv_event_type */
+		  EV_CQ_ERR = 0,
+		  EV_QP_FATAL = 1,
+		  EV_QP_REQ_ERR = 2,
+		  EV_QP_ACCESS_ERR = 3,
+		  EV_COMM_EST = 4,
+		  EV_SQ_DRAINED = 5,
+		  EV_DEVICE_FATAL = 8,
+		  EV_PORT_ACTIVE = 9,
+		  EV_PORT_ERR = 10,
+		  EV_SRQ_ERR = 14,
+		  EV_SRQ_LIMIT = 15,
+		  EV_QP_LAST_WQE = 16,
+		  EV_GID_CHANGE = 18,
 };
 
 /* ---- queue memory ------------------------------------------------------ */
@@ -322,14 +308,14 @@ enum event_type {		/* enum ibv_event_type */
  * place that touches them.
  */
 struct ring_hdr {
-	uint32_t slots;		/* a power of two; for information: each side keeps its own copy */
-	uint32_t stride;	/* bytes */
+	uint32_t slots;  /* a power of two; for information: each side keeps its own copy */
+	uint32_t stride; /* bytes */
 	uint8_t pad0[56];
 	_Alignas(64) uint32_t prod;
 	_Alignas(64) uint32_t cons;
-	_Alignas(64) uint32_t arm;	/* CQ: enum cq_arm */
-	uint32_t err;		/* CQ: 1 after an overrun.  QP: enum qp_state, as the daemon last set it (a hint) */
-};				/* 256 bytes; slots follow */
+	_Alignas(64) uint32_t arm; /* CQ: enum cq_arm */
+	uint32_t err;              /* CQ: 1 after an overrun.  QP: enum qp_state, as the daemon last set it (a hint) */
+};                                 /* 256 bytes; slots follow */
 
 enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
 
@@ -341,14 +327,14 @@ enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
  */
 enum bell_idle {
 	BELL_AWAKE = 0,
-	BELL_FD = 1,		/* 8 bytes to the shard's eventfd */
-	BELL_FUTEX = 2,		/* idle itself is the futex */
+	BELL_FD = 1,    /* 8 bytes to the shard's eventfd */
+	BELL_FUTEX = 2, /* idle itself is the futex */
 };
-#define BELL_QUEUES	65536u
+#define BELL_QUEUES 65536u
 struct bell {
-	_Alignas(64) uint32_t core;	/* 1 + the core that the shard runs on, a hint; 0: it does not say */
+	_Alignas(64) uint32_t core; /* 1 + the core that the shard runs on, a hint; 0: it does not say */
 	uint32_t rsv;
-	uint64_t sum[BELL_QUEUES / 4096];	/* from the last to the first: bell_sum() */
+	uint64_t sum[BELL_QUEUES / 4096]; /* from the last to the first: bell_sum() */
 	uint32_t idle;
 	uint32_t rsv2;
 	uint64_t word[BELL_QUEUES / 64];

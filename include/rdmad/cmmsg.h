@@ -37,31 +37,14 @@
 #include <rdmad/msg.h>
 
 enum cmm_op {
-	CMM_OPEN = 64,		/* makes this connection an event channel.  fd back: rdma_event_channel.fd */
-	CMM_CREATE_ID,
-	CMM_DESTROY_ID,		/* events not fetched are dropped; rep.gone.events: those fetched in its life */
-	CMM_BIND,		/* rep.info */
-	CMM_RESOLVE_ADDR,	/* ADDR_RESOLVED or ADDR_ERROR (status -errno).  src.family 0: none */
-	CMM_RESOLVE_ROUTE,	/* ROUTE_RESOLVED or ROUTE_ERROR */
-	CMM_QUERY,		/* rep.info */
-	CMM_LISTEN,		/* binds to an ephemeral port of any address if not bound.  rep.info */
-	CMM_CONNECT,		/* CONNECT_RESPONSE, REJECTED, UNREACHABLE.  UD: ESTABLISHED, UNREACHABLE */
-	CMM_ACCEPT,		/* passive side; the QP is in RTS (or RTR) by now.  UD: sends QPN and Q_Key */
-	CMM_ESTABLISH,		/* active side, after CONNECT_RESPONSE, the QP is in RTS: sends the RTU */
-	CMM_REJECT,		/* passive side, or active side after CONNECT_RESPONSE */
-	CMM_DISCONNECT,		/* the library has moved its QP to ERR */
-	CMM_INIT_QP_ATTR,	/* rep.qp: what rdma_init_qp_attr() says for the state */
-	CMM_SET_OPTION,
-	CMM_NOTIFY,		/* of enum event_type only EV_COMM_EST means something; others: EINVAL */
-	CMM_JOIN,		/* MULTICAST_JOIN or _ERROR, req.join.cookie in group_cookie.  rep.join.group */
-	CMM_LEAVE,		/* rep.gone.events: of this group.  The QP's detaching is the library's */
-	CMM_MIGRATE,		/* said on the new channel; events not fetched move too.  rep.gone.events */
-	CMM_GET_EVENT,		/* rep.event; EAGAIN: there is none */
-	CMM_PUT_EVENT,		/* an event of the program's own for the id: types from ADDRINFO_RESOLVED (16) on */
+	CMM_BASE = 63,
+#define CMM(name, row, needs, handler, call) CMM_##name,
+#include <rdmad/cmmsg.def>
+#undef CMM
 	CMM_OPS
 };
 
-#define CMM_DATA	256u	/* private data; messages have room for less, EINVAL above that (protocol 7.4) */
+#define CMM_DATA 256u /* private data; messages have room for less, EINVAL above that (protocol 7.4) */
 
 /* An address as sockets have it; sa.sa_family 0: none. */
 union cmm_addr {
@@ -73,60 +56,62 @@ union cmm_addr {
 /* rdma_conn_param; the program's, or an event's. */
 struct cmm_conn {
 	uint32_t qp_num;
-	uint32_t qkey;			/* UD: 0 is RDMA_UDP_QKEY (or what a group joined before has) */
+	uint32_t qkey; /* UD: 0 is RDMA_UDP_QKEY (or what a group joined before has) */
 	uint8_t data_len;
 	uint8_t srq;
-	uint8_t responder_resources, initiator_depth;	/* 255: as much as the device, or the event, has */
+	uint8_t responder_resources, initiator_depth; /* 255: as much as the device, or the event, has */
 	uint8_t flow_control, retry_count, rnr_retry_count;
 	uint8_t rsv;
-	uint32_t ece_vendor, ece_options;	/* enhanced connection establishment; vendor 0: none.  24 bits of it */
+	uint32_t ece_vendor, ece_options; /* enhanced connection establishment; vendor 0: none.  24 bits of it */
 	uint8_t data[CMM_DATA];
 };
 
-/* Of an id: route.addr, the device, the path.  What is not known yet is 0. */
+/* Of an id: route.addr, the device, the path.  Fields that are not known yet are 0. */
 struct cmm_info {
-	union cmm_addr src, dst;	/* ports included */
-	char dev[RDMAD_NAME_LEN];	/* empty: bound to no device (a wildcard address) */
+	union cmm_addr src, dst;  /* ports included */
+	char dev[RDMAD_NAME_LEN]; /* empty: bound to no device (a wildcard address) */
 	uint64_t guid;
-	uint8_t port;			/* id->port_num */
+	uint8_t port; /* id->port_num */
 	uint8_t gid_index;
-	uint16_t pkey;			/* host order */
-	uint8_t sgid[16], dgid[16];	/* rdma_ib_addr, path record */
-	uint32_t paths;			/* route.num_paths: 1 once the route is resolved, or came with a request */
+	uint16_t pkey;              /* host order */
+	uint8_t sgid[16], dgid[16]; /* rdma_ib_addr, path record */
+	uint32_t paths;             /* route.num_paths: 1 once the route is resolved, or came with a request */
 	/* The path record. */
 	uint32_t flow_label;
 	uint64_t service_id;
-	uint8_t mtu;			/* enum ibv_mtu */
-	uint8_t hop_limit, tclass, sl, rate, life;	/* life: packet life time */
+	uint8_t mtu;                               /* enum ibv_mtu */
+	uint8_t hop_limit, tclass, sl, rate, life; /* life: packet life time */
 	uint8_t rsv[2];
 };
 
-/* What the numbers of struct rdma_cm_event are. */
+/* The numbers of struct rdma_cm_event. */
 struct cmm_event {
-	uint64_t cookie;		/* the id's; CONNECT_REQUEST: the listener's */
-	uint32_t id;			/* CONNECT_REQUEST: the new id */
-	uint32_t type;			/* enum rdma_cm_event_type */
+	uint64_t cookie; /* the id's; CONNECT_REQUEST: the listener's */
+	uint32_t id;     /* CONNECT_REQUEST: the new id */
+	uint32_t type;   /* enum rdma_cm_event_type */
 	int32_t status;
-	uint32_t group;			/* MULTICAST_JOIN, _ERROR: rep.join.group */
+	uint32_t group; /* MULTICAST_JOIN, _ERROR: rep.join.group */
 	uint64_t group_cookie;
 	/*
 	 * UD (and multicast): qp_num, qkey, data and av are param.ud; else all but av is param.conn.
 	 * data_len is that of the whole field of the message (protocol 7.11).
 	 */
-	uint32_t ud;			/* 1: param.ud */
-	uint32_t left;			/* more events wait */
-	uint64_t arg;			/* of CMM_PUT_EVENT */
-	struct av av;			/* sgid_index is that of info's device */
+	uint32_t ud;   /* 1: param.ud */
+	uint32_t left; /* more events wait */
+	uint64_t arg;  /* of CMM_PUT_EVENT */
+	struct av av;  /* sgid_index is that of info's device */
 	struct cmm_conn conn;
-	struct cmm_info info;		/* as CMM_QUERY of id would have it now */
+	struct cmm_info info; /* as CMM_QUERY of id would have it now */
 };
 
+/* clang-format off */
 struct cmm_req {
 	uint32_t op;			/* enum cmm_op */
 	uint32_t seq;			/* echoed */
 	uint32_t id;			/* what the request is about; OPEN, CREATE_ID, GET_EVENT: 0 */
 	uint32_t rsv;
 	union {
+		uint8_t none[0]; /* no more than the id */
 		struct { uint64_t cookie;
 			 uint32_t ps /* enum rdma_port_space */, qp_type /* enum qp_type */; } create;
 		struct { union cmm_addr addr; } bind;
@@ -148,34 +133,22 @@ struct cmm_req {
 		struct { uint64_t arg; uint32_t type; int32_t status; } put;
 	};
 };
+/* clang-format on */
 
 /* Bytes of a request of this op.  0: no such op. */
 static inline size_t cmm_req_len(uint32_t op)
 {
 #define ROW(row) (offsetof(struct cmm_req, row) + sizeof(((struct cmm_req *)0)->row))
-	switch (op) {
-	case CMM_OPEN: case CMM_DESTROY_ID: case CMM_QUERY: case CMM_ESTABLISH: case CMM_DISCONNECT:
-	case CMM_GET_EVENT:
-		return offsetof(struct cmm_req, create);
-	case CMM_CREATE_ID: return ROW(create);
-	case CMM_BIND: return ROW(bind);
-	case CMM_RESOLVE_ADDR: return ROW(resolve);
-	case CMM_RESOLVE_ROUTE: return ROW(route);
-	case CMM_LISTEN: return ROW(listen);
-	case CMM_CONNECT: case CMM_ACCEPT: return ROW(conn);
-	case CMM_REJECT: return ROW(reject);
-	case CMM_INIT_QP_ATTR: return ROW(qp);
-	case CMM_SET_OPTION: return ROW(option);
-	case CMM_NOTIFY: return ROW(notify);
-	case CMM_JOIN: return ROW(join);
-	case CMM_LEAVE: return ROW(leave);
-	case CMM_MIGRATE: return ROW(migrate);
-	case CMM_PUT_EVENT: return ROW(put);
-	}
+#define CMM(name, row, needs, handler, call) \
+	if (op == CMM_##name)                \
+		return ROW(row);
+#include <rdmad/cmmsg.def>
+#undef CMM
 #undef ROW
 	return 0;
 }
 
+/* clang-format off */
 struct cmm_rep {
 	uint32_t op, seq;
 	int32_t err;			/* 0 or a positive errno; the rest is valid with 0 only */
@@ -191,3 +164,4 @@ struct cmm_rep {
 };
 
 #endif
+/* clang-format on */

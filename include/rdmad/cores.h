@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#define CORES_ENOUGH	4	/* two programs and the daemon, each on its own */
+#define CORES_ENOUGH 4 /* two programs and the daemon, each on its own */
 
 static inline bool cores_few(void)
 {
@@ -32,11 +32,11 @@ static inline int cores_leave(const cpu_set_t *may, int core)
 		return -1;
 	do
 		to = (to + 1) % CPU_SETSIZE;
-	while (!CPU_ISSET(to, may));
+	while (!CPU_ISSET((unsigned)to, may));
 	if (to == core)
 		return -1;
 	CPU_ZERO(&one);
-	CPU_SET(to, &one);
+	CPU_SET((unsigned)to, &one);
 	return sched_setaffinity(0, sizeof(one), &one);
 }
 

@@ -11,7 +11,8 @@
 /* buf has INET6_ADDRSTRLEN bytes, and is returned. */
 static inline const char *gid_text(const uint8_t gid[16], char *buf)
 {
-	return gid_is_v4(gid) ? inet_ntop(AF_INET, gid + GID_V4_AT, buf, INET_ADDRSTRLEN) : inet_ntop(AF_INET6, gid, buf, INET6_ADDRSTRLEN);
+	return gid_is_v4(gid) ? inet_ntop(AF_INET, gid + GID_V4_AT, buf, INET_ADDRSTRLEN)
+			      : inet_ntop(AF_INET6, gid, buf, INET6_ADDRSTRLEN);
 }
 
 #endif

@@ -15,17 +15,17 @@
 
 #include <rdmad/abi.h>
 
-#define RING_LOAD(p)		__atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define RING_STORE(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define RING_LOAD(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define RING_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
 /* The private side of a ring: what one process knows without reading shared memory. */
 struct ring {
 	struct ring_hdr *hdr;
 	uint8_t *slot0;
-	uint32_t mask;		/* slots - 1 */
+	uint32_t mask; /* slots - 1 */
 	uint32_t stride;
-	uint32_t pos;		/* producer: next slot to write; consumer: next slot to read */
-	uint32_t seen;		/* the other side's index, as last read */
+	uint32_t pos;  /* producer: next slot to write; consumer: next slot to read */
+	uint32_t seen; /* the other side's index, as last read */
 };
 
 static inline size_t ring_bytes(uint32_t slots, uint32_t stride)
@@ -44,10 +44,7 @@ static inline void ring_attach(struct ring *r, void *mem, uint32_t slots, uint32
 	r->seen = 0;
 }
 
-static inline void *ring_slot(const struct ring *r, uint32_t i)
-{
-	return r->slot0 + (size_t)(i & r->mask) * r->stride;
-}
+static inline void *ring_slot(const struct ring *r, uint32_t i) { return r->slot0 + (size_t)(i & r->mask) * r->stride; }
 
 /* Producer: free slots.  0 also if the consumer's index is nonsense. */
 static inline uint32_t ring_room(struct ring *r)
@@ -110,8 +107,8 @@ static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 		__atomic_fetch_or(word, wbit, __ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(sum, __ATOMIC_RELAXED) & sbit))
 		__atomic_fetch_or(sum, sbit, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&b->idle, __ATOMIC_SEQ_CST) ?
-	       __atomic_exchange_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST) : BELL_AWAKE;
+	return __atomic_load_n(&b->idle, __ATOMIC_SEQ_CST) ? __atomic_exchange_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST)
+							   : BELL_AWAKE;
 }
 
 /* Daemon: takes the set bits of sum[i], then of word[w].  Clear first, look at the rings after. */
@@ -138,10 +135,7 @@ static inline void bell_sleep(struct bell *b, enum bell_idle how)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static inline void bell_wake(struct bell *b)
-{
-	__atomic_store_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST);
-}
+static inline void bell_wake(struct bell *b) { __atomic_store_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST); }
 
 /* ---- the arm word of a CQ ---------------------------------------------- */
 

@@ -48,7 +48,8 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 	if (patience_s && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
 			   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience))))
 		err = errno;
-	else if (connect(fd, (const struct sockaddr *)&sa, len) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &who_len))
+	else if (connect(fd, (const struct sockaddr *)&sa, len) ||
+		 getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &who_len))
 		err = errno == EPERM ? EACCES : errno;
 	else if (who->uid != 0 && who->uid != geteuid())
 		err = EPERM;
@@ -64,14 +65,17 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
  * A request, and the whole of its answer: the bytes received, or -1 and errno.  fds: the n (SOCK_FDS at most) first
  * descriptors that came with it, the caller's to close, -1 where none came; further ones are closed.
  */
-static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fds, unsigned n)
+static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fds,
+				    unsigned n)
 {
 	struct iovec iov = { .iov_base = rep, .iov_len = rep_len };
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(SOCK_FDS * sizeof(int))];
 	} ctl;
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	struct cmsghdr *cm;
 	ssize_t got = send(fd, req, req_len, MSG_NOSIGNAL);
 	int one;
@@ -107,7 +111,9 @@ static inline ssize_t sock_swap_fd(int fd, const void *req, size_t req_len, int 
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(int))];
 	} ctl = { .align = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 
 	if (with < 0)
 		return sock_swap(fd, req, req_len, rep, rep_len, NULL);

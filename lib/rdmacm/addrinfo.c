@@ -32,12 +32,9 @@ EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 	}
 }
 
-static bool is_datagram(int ps)
-{
-	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
-}
+static bool is_datagram(int ps) { return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB; }
 
-/* What kind of endpoint; false: the two do not go together. */
+/* Finds the kind of endpoint; false: the two do not go together. */
 static bool kind_fill(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
 	int ps = hints ? hints->ai_port_space : 0, type = hints ? hints->ai_qp_type : 0;
@@ -156,7 +153,7 @@ static int from_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo **
 EXPORT int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 			    struct rdma_addrinfo **res)
 {
-	const int dns = 1 << 5;		/* RAI_DNS of newer headers: what is done here anyway */
+	const int dns = 1 << 5; /* RAI_DNS of newer headers: what is done here anyway */
 	const int known = RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | dns;
 	int err;
 

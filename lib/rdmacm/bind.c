@@ -11,12 +11,8 @@ static int addr_in(union cmm_addr *to, const struct sockaddr *sa)
 	if (!sa)
 		return 0;
 	switch (sa->sa_family) {
-	case AF_INET:
-		memcpy(&to->in, sa, sizeof(to->in));
-		return 0;
-	case AF_INET6:
-		memcpy(&to->in6, sa, sizeof(to->in6));
-		return 0;
+	case AF_INET: memcpy(&to->in, sa, sizeof(to->in)); return 0;
+	case AF_INET6: memcpy(&to->in6, sa, sizeof(to->in6)); return 0;
 	}
 	return EAFNOSUPPORT;
 }

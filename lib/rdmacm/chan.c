@@ -25,7 +25,7 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 		errno = ENOMEM;
 		return NULL;
 	}
-	/* What is shared with the daemon has one version; a QP comes from the other library. */
+	/* Both libraries share memory with the daemon in one version, and a QP comes from libibverbs. */
 	err = rdmad_verbs_abi == RDMAD_ABI ? conn_open(&c->conn) : EPROTONOSUPPORT;
 	if (err)
 		goto fail;

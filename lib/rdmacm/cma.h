@@ -30,7 +30,7 @@
 
 #include "../verbs/conn.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT     __attribute__((visibility("default")))
 #define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
 
 static inline int fail(int err)
@@ -39,19 +39,16 @@ static inline int fail(int err)
 	return -1;
 }
 
-/* What a function inside returned, as the program sees it. */
-static inline int result(int err)
-{
-	return err ? fail(err) : 0;
-}
+/* The result of an inner function, as the program sees it. */
+static inline int result(int err) { return err ? fail(err) : 0; }
 
 /* ---- channels --------------------------------------------------------------- */
 
 struct chan {
 	struct rdma_event_channel ch;
 	struct conn conn;
-	uint32_t users;		/* atomic; the program, and its threads that wait for events */
-	bool destroyed;		/* atomic */
+	uint32_t users; /* atomic; the program, and its threads that wait for events */
+	bool destroyed; /* atomic */
 };
 
 static inline struct chan *to_chan(struct rdma_event_channel *c) { return (struct chan *)c; }
@@ -64,18 +61,18 @@ void chan_drop(struct chan *);
 struct dev {
 	struct dev *next;
 	char name[RDMAD_NAME_LEN];
-	pid_t owner;		/* who opened it: after fork() the child opens its own */
+	pid_t owner; /* who opened it: after fork() the child opens its own */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
-	struct ibv_xrcd *xrcd;	/* of ids of XRC whose programs name none; NULL: not yet asked for */
-	uint32_t refs;		/* ids on it */
-	uint8_t max_resp, max_init;	/* RDMA_MAX_... means these */
+	struct ibv_xrcd *xrcd;      /* of ids of XRC whose programs name none; NULL: not yet asked for */
+	uint32_t refs;              /* ids on it */
+	uint8_t max_resp, max_init; /* RDMA_MAX_... means these */
 };
 
 /* NULL: errno.  The name is the daemon's. */
 struct dev *dev_get(const char *name);
 void dev_put(struct dev *);
-struct ibv_xrcd *dev_xrcd(struct dev *);	/* NULL: errno */
+struct ibv_xrcd *dev_xrcd(struct dev *); /* NULL: errno */
 
 /* ---- ids ---------------------------------------------------------------------- */
 
@@ -85,37 +82,37 @@ struct cma_id;
 struct group {
 	struct group *next;
 	uint64_t cookie;
-	uint32_t handle;	/* the daemon's */
-	void *context;		/* the program's */
+	uint32_t handle; /* the daemon's */
+	void *context;   /* the program's */
 	struct sockaddr_storage addr;
 	bool send_only;
-	bool attached;		/* the QP, to mgid */
+	bool attached; /* the QP, to mgid */
 	union ibv_gid mgid;
-	uint32_t got, acked;	/* events, as in struct cma_id */
+	uint32_t got, acked; /* events, as in struct cma_id */
 };
 
 struct cma_id {
 	struct rdma_cm_id id;
-	struct cma_id *next;	/* of its bucket */
-	uint64_t cookie;	/* never used twice: a late event finds nothing */
-	uint32_t handle;	/* the daemon's */
-	bool cookie_told;	/* the daemon knows the cookie; not so for a request that is not accepted */
-	bool sync;		/* every call waits; the channel is the id's own */
-	bool removed;		/* its DEVICE_REMOVAL was given */
-	bool broken;		/* its QP could not be connected: what else comes of that connection is not shown */
-	struct dev *dev;	/* NULL: bound to none */
-	uint8_t resp, init;	/* what the peer's request allows at most */
+	struct cma_id *next; /* of its bucket */
+	uint64_t cookie;     /* never used twice: a late event finds nothing */
+	uint32_t handle;     /* the daemon's */
+	bool cookie_told;    /* the daemon knows the cookie; not so for a request that is not accepted */
+	bool sync;           /* every call waits; the channel is the id's own */
+	bool removed;        /* its DEVICE_REMOVAL was given */
+	bool broken;         /* its QP could not be connected: what else comes of that connection is not shown */
+	struct dev *dev;     /* NULL: bound to none */
+	uint8_t resp, init;  /* what the peer's request allows at most */
 	struct group *groups;
-	void *connect;		/* private data of rdma_getaddrinfo(), or NULL */
+	void *connect; /* private data of rdma_getaddrinfo(), or NULL */
 	size_t connect_len;
-	struct ibv_qp_init_attr *qp_attr;	/* of a passive endpoint: for the ids of its requests; or NULL */
-	struct ibv_ece ece, remote_ece;		/* the program's, for REQ or REP; the peer's */
-	struct rdma_addrinfo *resolved;		/* by rdma_resolve_addrinfo(), until it is asked for; or NULL */
+	struct ibv_qp_init_attr *qp_attr; /* of a passive endpoint: for the ids of its requests; or NULL */
+	struct ibv_ece ece, remote_ece;   /* the program's, for REQ or REP; the peer's */
+	struct rdma_addrinfo *resolved;   /* by rdma_resolve_addrinfo(), until it is asked for; or NULL */
 	bool resolving;
 
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	uint32_t got, acked;	/* events given to the program, and given back */
+	uint32_t got, acked; /* events given to the program, and given back */
 };
 
 static inline struct cma_id *to_id(struct rdma_cm_id *id) { return (struct cma_id *)id; }
@@ -123,8 +120,7 @@ static inline struct cma_id *to_id(struct rdma_cm_id *id) { return (struct cma_i
 /* In the map of ids, not yet known to the daemon.  NULL: errno. */
 struct cma_id *id_new(struct rdma_event_channel *, void *context, enum rdma_port_space, enum ibv_qp_type);
 /* rdma_create_id() with a QP type. */
-int id_create(struct rdma_event_channel *, struct rdma_cm_id **, void *context, enum rdma_port_space,
-	      enum ibv_qp_type);
+int id_create(struct rdma_event_channel *, struct rdma_cm_id **, void *context, enum rdma_port_space, enum ibv_qp_type);
 /* Not in the map any more, all events given back: frees what is only the library's. */
 void id_free(struct cma_id *);
 /* An id of the daemon that the library will not have. */
@@ -141,8 +137,8 @@ int chan_call(struct chan *, struct cmm_req *, struct cmm_rep *);
 
 struct cma_event {
 	struct rdma_cm_event event;
-	struct cma_id *owner;	/* whose counts it is in: the id's, for a request the listener's */
-	struct group *group;	/* ... or the group's of the owner */
+	struct cma_id *owner; /* whose counts it is in: the id's, for a request the listener's */
+	struct group *group;  /* ... or the group's of the owner */
 	uint8_t data[CMM_DATA];
 };
 

@@ -12,12 +12,9 @@
  */
 #include "cma.h"
 
-enum { RETRY_MAX = 7 };		/* 3 bits; of RNR NAKs: for ever */
+enum { RETRY_MAX = 7 }; /* 3 bits; of RNR NAKs: for ever */
 
-static bool is_ud(const struct cma_id *id)
-{
-	return id->id.qp_type == IBV_QPT_UD;
-}
+static bool is_ud(const struct cma_id *id) { return id->id.qp_type == IBV_QPT_UD; }
 
 /* 0 or an errno: what a connection must be told if it has no QP of the library's, and what the device cannot. */
 static int param_check(const struct cma_id *id, const struct rdma_conn_param *p)
@@ -35,10 +32,7 @@ static int param_check(const struct cma_id *id, const struct rdma_conn_param *p)
 	return 0;
 }
 
-static uint8_t least(uint8_t a, uint8_t b)
-{
-	return a < b ? a : b;
-}
+static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
 
 /* RDMA_MAX_... of the program: as much as limit and the device allow. */
 static uint8_t depth(uint8_t asked, uint8_t limit, uint8_t device)
@@ -102,7 +96,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 
 	if (!err)
 		err = conn_fill(id, c, p, id->resp, id->init);
-	c->ece_vendor = id->remote_ece.vendor_id;	/* options answer those of the request */
+	c->ece_vendor = id->remote_ece.vendor_id; /* options answer those of the request */
 	if (!err && rid->qp && !is_ud(id))
 		err = qp_connect(id, c->responder_resources, c->initiator_depth);
 	if (err)
@@ -114,7 +108,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 		return fail(err);
 	}
 	id->cookie_told = true;
-	if (is_ud(id)) {	/* answered, and nothing more comes of it */
+	if (is_ud(id)) { /* answered, and nothing more comes of it */
 		id_event_drop(id);
 		return 0;
 	}
@@ -141,10 +135,7 @@ static int reject(struct cma_id *id, const void *data, uint8_t len, uint8_t reas
 	return result(id_call(id, &req, NULL));
 }
 
-EXPORT int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
-{
-	return reject(to_id(id), data, len, 0);
-}
+EXPORT int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len) { return reject(to_id(id), data, len, 0); }
 
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t len)
 {

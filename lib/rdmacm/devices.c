@@ -22,10 +22,7 @@ static bool is_dead(const struct dev *d)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
-static uint8_t depth(int n)
-{
-	return (uint8_t)(n < RDMA_MAX_RESP_RES ? n : RDMA_MAX_RESP_RES - 1);
-}
+static uint8_t depth(int n) { return (uint8_t)(n < RDMA_MAX_RESP_RES ? n : RDMA_MAX_RESP_RES - 1); }
 
 static struct dev *dev_open(struct ibv_device *ibdev)
 {
@@ -144,7 +141,9 @@ void dev_put(struct dev *d)
 struct ibv_xrcd *dev_xrcd(struct dev *d)
 {
 	struct ibv_xrcd_init_attr a = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT,
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
 	};
 
 	pthread_mutex_lock(&devs_lock);
@@ -187,7 +186,4 @@ EXPORT struct ibv_context **rdma_get_devices(int *num)
 }
 
 /* The devices stay open. */
-EXPORT void rdma_free_devices(struct ibv_context **list)
-{
-	free(list);
-}
+EXPORT void rdma_free_devices(struct ibv_context **list) { free(list); }

@@ -2,6 +2,7 @@
 /* enum_str.c - the names of events, as the constants are spelt. */
 #include "cma.h"
 
+/* clang-format off */
 EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 {
 #define NAME(e) [RDMA_CM_EVENT_##e] = "RDMA_CM_EVENT_" #e
@@ -16,3 +17,4 @@ EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 
 	return (unsigned)event < ARRAY_N(names) ? names[event] : "UNKNOWN EVENT";
 }
+/* clang-format on */

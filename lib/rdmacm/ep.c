@@ -17,19 +17,18 @@ static int passive_make(struct cma_id *id, struct rdma_addrinfo *res, struct ibv
 	if (!id->qp_attr)
 		return ENOMEM;
 	*id->qp_attr = *attr;
-	id->qp_attr->qp_type = res->ai_qp_type;
+	id->qp_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
 	id->id.pd = pd;
 	return 0;
 }
 
-static int active_make(struct cma_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
-		       struct ibv_qp_init_attr *attr)
+static int active_make(struct cma_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	if (rdma_resolve_addr(&id->id, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS) ||
 	    rdma_resolve_route(&id->id, RESOLVE_MS))
 		return errno;
 	if (attr) {
-		attr->qp_type = res->ai_qp_type;
+		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
 		if (rdma_create_qp(&id->id, pd, attr))
 			return errno;
 	}
@@ -47,7 +46,8 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, st
 			  struct ibv_qp_init_attr *attr)
 {
 	struct rdma_cm_id *id;
-	int err = id_create(NULL, &id, NULL, res->ai_port_space, res->ai_qp_type);
+	int err = id_create(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space,
+			    (enum ibv_qp_type)res->ai_qp_type);
 
 	if (err)
 		return fail(err);

@@ -26,7 +26,7 @@ static int readable_wait(struct chan *c)
 
 	if (n > 0)
 		return 0;
-	return n < 0 ? errno : EIO;	/* 0: the daemon is gone */
+	return n < 0 ? errno : EIO; /* 0: the daemon is gone */
 }
 
 static int event_fetch(struct chan *c, struct cmm_rep *rep)
@@ -44,7 +44,7 @@ static int event_fetch(struct chan *c, struct cmm_rep *rep)
 	}
 }
 
-/* Lets go of the channel.  Who waits for an event of one that another thread destroys waits for ever, as with a kernel. */
+/* Lets go of the channel.  A thread that waits for an event of a channel that another thread destroys waits for ever, as with a kernel. */
 static int get_end(struct chan *c, int err)
 {
 	bool never = err && __atomic_load_n(&c->destroyed, __ATOMIC_ACQUIRE);
@@ -77,7 +77,7 @@ static void param_fill(struct cma_event *e, const struct cmm_event *m)
 	const void *data = m->conn.data_len ? e->data : NULL;
 
 	if (m->type > RDMA_CM_EVENT_TIMEWAIT_EXIT) {
-		memcpy(&e->event.param, &m->arg, sizeof(m->arg));	/* param.arg of newer headers */
+		memcpy(&e->event.param, &m->arg, sizeof(m->arg)); /* param.arg of newer headers */
 		return;
 	}
 	memcpy(e->data, m->conn.data, m->conn.data_len);
@@ -116,9 +116,9 @@ static void ece_learn(struct cma_id *id, const struct cmm_event *m)
 }
 
 /* A request for a listener that waits synchronously: so does the new id. */
-static int request_id(struct cma_id *listen, const struct cmm_event *m, struct rdma_cm_id **out)
+static int request_id(struct cma_id *listen, struct chan *from, const struct cmm_event *m, struct rdma_cm_id **out)
 {
-	struct cma_id *id = id_new(listen->id.channel, listen->id.context, listen->id.ps, listen->id.qp_type);
+	struct cma_id *id = id_new(&from->ch, listen->id.context, listen->id.ps, listen->id.qp_type);
 	int err;
 
 	if (!id)
@@ -139,12 +139,13 @@ static int request_id(struct cma_id *listen, const struct cmm_event *m, struct r
 	return err;
 }
 
-static bool on_request(struct cma_event *e, const struct cmm_event *m)
+/* The new id is in the channel that told of it, wherever the listener is by now. */
+static bool on_request(struct cma_event *e, struct chan *from, const struct cmm_event *m)
 {
 	e->event.listen_id = &e->owner->id;
-	if (!request_id(e->owner, m, &e->event.id))
+	if (!request_id(e->owner, from, m, &e->event.id))
 		return true;
-	handle_drop(to_chan(e->owner->id.channel), m->id);
+	handle_drop(from, m->id);
 	return false;
 }
 
@@ -194,7 +195,7 @@ static void on_join(struct cma_event *e, const struct cmm_event *m)
 }
 
 /* Whether the program shall see the event. */
-static bool event_process(struct cma_event *e, const struct cmm_event *m)
+static bool event_process(struct cma_event *e, struct chan *from, const struct cmm_event *m)
 {
 	struct cma_id *id = e->owner;
 
@@ -203,28 +204,18 @@ static bool event_process(struct cma_event *e, const struct cmm_event *m)
 	e->event.status = m->status;
 	param_fill(e, m);
 	switch (m->type) {
-	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		on_update(e, m, RDMA_CM_EVENT_ADDR_ERROR);
-		return true;
-	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		on_update(e, m, RDMA_CM_EVENT_ROUTE_ERROR);
-		return true;
-	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		return on_request(e, m);
-	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		on_response(e, m);
-		return true;
+	case RDMA_CM_EVENT_ADDR_RESOLVED: on_update(e, m, RDMA_CM_EVENT_ADDR_ERROR); return true;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED: on_update(e, m, RDMA_CM_EVENT_ROUTE_ERROR); return true;
+	case RDMA_CM_EVENT_CONNECT_REQUEST: return on_request(e, from, m);
+	case RDMA_CM_EVENT_CONNECT_RESPONSE: on_response(e, m); return true;
 	case RDMA_CM_EVENT_REJECTED:
 		if (id->broken)
 			return false;
 		qp_to_err(id);
 		return true;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		return !id->broken;
+	case RDMA_CM_EVENT_DISCONNECTED: return !id->broken;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
-	case RDMA_CM_EVENT_MULTICAST_ERROR:
-		on_join(e, m);
-		return true;
+	case RDMA_CM_EVENT_MULTICAST_ERROR: on_join(e, m); return true;
 	}
 	return true;
 }
@@ -272,7 +263,7 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 				handle_drop(c, rep.event.id);
 			continue;
 		}
-		if (event_process(e, &rep.event))
+		if (event_process(e, c, &rep.event))
 			break;
 		id_acked(e->owner, e->group);
 	}

@@ -154,7 +154,7 @@ static void addr_set(struct sockaddr_storage *to, const union cmm_addr *a)
 		memcpy(to, &a->in6, sizeof(a->in6));
 }
 
-enum { SELECT_EXACTLY = 2 };	/* ..._selector of a path record */
+enum { SELECT_EXACTLY = 2 }; /* ..._selector of a path record */
 
 static int path_set(struct rdma_route *r, const struct cmm_info *m)
 {
@@ -211,8 +211,7 @@ int id_update(struct cma_id *id, const struct cmm_info *m)
 
 /* ---- create and destroy ---------------------------------------------------------------- */
 
-struct cma_id *id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
-		      enum ibv_qp_type type)
+struct cma_id *id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	struct cma_id *id = calloc(1, sizeof(*id));
 
@@ -307,23 +306,15 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *rid)
 static __be16 port_of(const struct sockaddr *sa)
 {
 	switch (sa->sa_family) {
-	case AF_INET:
-		return ((const struct sockaddr_in *)sa)->sin_port;
-	case AF_INET6:
-		return ((const struct sockaddr_in6 *)sa)->sin6_port;
+	case AF_INET: return ((const struct sockaddr_in *)sa)->sin_port;
+	case AF_INET6: return ((const struct sockaddr_in6 *)sa)->sin6_port;
 	}
 	return 0;
 }
 
-EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
-{
-	return port_of(&id->route.addr.src_addr);
-}
+EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id) { return port_of(&id->route.addr.src_addr); }
 
-EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
-{
-	return port_of(&id->route.addr.dst_addr);
-}
+EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id) { return port_of(&id->route.addr.dst_addr); }
 
 /* ---- other channels -------------------------------------------------------------------------- */
 
@@ -337,8 +328,9 @@ static int id_move(struct cma_id *id, struct rdma_event_channel *to)
 	err = chan_call(to_chan(to), &req, &rep);
 	if (err)
 		return err;
+	/* Of those that the old channel gave; what comes from now on is the new one's. */
 	pthread_mutex_lock(&id->lock);
-	while (id->acked != id->got)
+	while ((int32_t)(id->acked - rep.gone.events) < 0)
 		pthread_cond_wait(&id->cond, &id->lock);
 	pthread_mutex_unlock(&id->lock);
 	if (id->sync)

@@ -20,6 +20,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_ds_dest.c \
 	lib/rdmacm/rs_ds_qp.c \
 	lib/rdmacm/rs_ds_wire.c \
+	lib/rdmacm/rs_event.c \
 	lib/rdmacm/rs_io.c \
 	lib/rdmacm/rs_iomap.c \
 	lib/rdmacm/rs_link.c \
@@ -28,6 +29,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_svc.c \
 	lib/rdmacm/rs_table.c \
 	lib/rdmacm/rs_wait.c \
+	lib/rdmacm/rs_wake.c \
 	lib/rdmacm/rs_wire.c \
 	lib/rdmacm/sync.c \
 	lib/verbs/conn.c

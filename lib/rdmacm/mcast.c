@@ -4,11 +4,11 @@
  */
 #include "cma.h"
 
-static uint64_t cookie_last;	/* atomic */
+static uint64_t cookie_last; /* atomic */
 
 static socklen_t addr_len(const struct sockaddr *sa)
 {
-	return sa->sa_family == AF_INET	   ? sizeof(struct sockaddr_in)
+	return sa->sa_family == AF_INET    ? sizeof(struct sockaddr_in)
 	       : sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : 0;
 }

@@ -2,7 +2,7 @@
 /*
  * qp.c - the QP and the SRQ of an id, and the CQs that are made for them when the program names none.
  *
- * What each state takes is the daemon's to say, since it knows what REQ and REP agreed on.
+ * The daemon says which attributes each state takes, since it knows what REQ and REP agreed on.
  */
 #include "cma.h"
 

@@ -7,7 +7,7 @@
 #include "cma.h"
 
 enum { EVENT_ADDRINFO_RESOLVED = 16, EVENT_USER = 18 };
-enum { FLAG_SA = 1 << 4 };	/* RAI_SA: services of a subnet administrator, of which RoCE has none */
+enum { FLAG_SA = 1 << 4 }; /* RAI_SA: services of a subnet administrator, of which RoCE has none */
 
 int rdma_write_cm_event(struct rdma_cm_id *, enum rdma_cm_event_type, int status, uint64_t arg);
 int rdma_resolve_addrinfo(struct rdma_cm_id *, const char *node, const char *service,
@@ -61,7 +61,7 @@ static int resolve(struct cma_id *id, const char *node, const char *service, con
 	if (hints && hints->ai_flags & FLAG_SA)
 		return EOPNOTSUPP;
 	if (rdma_getaddrinfo(node, service, hints, &found))
-		return ENODATA;		/* which EAI_... it was, errno cannot tell */
+		return ENODATA; /* which EAI_... it was, errno cannot tell */
 	pthread_mutex_lock(&id->lock);
 	id->resolved = found;
 	pthread_mutex_unlock(&id->lock);

@@ -7,8 +7,8 @@
  *
  *	rs_table.c	descriptors
  *	rs_link.c	buffers, QP, messages (rs_wire.h)
- *	rs_wait.c	sleeping, and the threads that sleep on the same socket
- *	rs_conn.c	connections
+ *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping
+ *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
  *	rs_poll.c	rpoll, rselect
  *	rs_opt.c	options, flags, names
@@ -27,11 +27,13 @@
 enum rs_state {
 	RS_NEW,
 	RS_LISTEN,
-	RS_ADDR, RS_ROUTE, RS_CONNECTING,	/* of rconnect() */
-	RS_ACCEPTING,		/* the REP is sent; neither RTU nor data has come */
+	RS_ADDR,
+	RS_ROUTE,
+	RS_CONNECTING, /* of rconnect() */
+	RS_ACCEPTING,  /* the REP is sent; neither RTU nor data has come */
 	RS_CONNECTED,
-	RS_CLOSED,		/* no more from or to the peer; what has come can be read */
-	RS_FAILED,		/* never was connected */
+	RS_CLOSED, /* no more from or to the peer; what has come can be read */
+	RS_FAILED, /* never was connected */
 };
 
 /* A circular buffer: used bytes from tail. */
@@ -47,78 +49,86 @@ struct rs_opts {
 	struct linger linger;
 };
 
-struct rs_iomap_mr;
+/* Memory of this side that riomap() opened to the peer. */
+struct rs_iomap_mr {
+	struct rs_iomap_mr *next;
+	struct ibv_mr *mr;
+	void *buf;
+	size_t len;
+	int64_t index; /* of the peer's iomap; -1: for local use only */
+};
+
 struct ds;
 
 /* Of rs_svc.c, under its lock. */
 struct rs_svc {
 	struct rsock *next;
-	bool on;		/* in the list */
-	int64_t due;		/* atomic; of rs_now_ms(): when to say that we are alive; INT64_MAX: never */
+	bool on;     /* in the list */
+	int64_t due; /* atomic; of rs_now_ms(): when to say that we are alive; INT64_MAX: never */
 };
 
 struct rs_link {
 	struct ibv_comp_channel *cc;
 	struct ibv_cq *cq;
 	bool armed;
-	uint8_t *in, *out;	/* memory that the peer writes; that only this side does */
+	uint8_t *in, *out; /* memory that the peer writes; that only this side does */
 	size_t in_len, out_len;
 	struct ibv_mr *in_mr, *out_mr;
 
 	/* to the peer */
 	struct rs_peer peer;
-	volatile struct rs_sge *sgl;	/* RS_SGL_N, written by the peer: where the next data may go */
-	struct rs_sge cur;	/* of these, the one in use */
+	volatile struct rs_sge *sgl; /* RS_SGL_N, written by the peer: where the next data may go */
+	struct rs_sge cur;           /* of these, the one in use */
 	uint32_t sgl_next;
-	uint16_t seq, seq_max;	/* data messages sent; may be sent */
+	uint16_t seq, seq_max; /* data messages sent; may be sent */
 	struct rs_ring send;
 	uint32_t sq_free, ctl_free, ctl_next;
-	struct rs_iomap *ctl;	/* RS_CTL_N: what is in flight of control messages */
+	struct rs_iomap *ctl; /* RS_CTL_N: what is in flight of control messages */
 
 	/* from the peer */
 	struct rs_ring recv;
-	uint32_t freed;		/* bytes that were read and not granted again */
-	uint32_t give_at;	/* the half that is granted next */
-	uint32_t peer_sge;	/* in which entry of the peer's */
-	uint16_t got, told;	/* data messages; how many had come at the last grant */
+	uint32_t freed;     /* bytes that were read and not granted again */
+	uint32_t give_at;   /* the half that is granted next */
+	uint32_t peer_sge;  /* in which entry of the peer's */
+	uint16_t got, told; /* data messages; how many had come at the last grant */
 
-	volatile struct rs_iomap *iomap;	/* written by the peer; iomap_n */
-	struct rs_iomap_mr *maps;	/* of this side; by entry of the peer's */
+	volatile struct rs_iomap *iomap; /* written by the peer; iomap_n */
+	struct rs_iomap_mr *maps;        /* of this side; by entry of the peer's */
 };
 
 struct rsock {
 	int fd;
-	uint32_t refs;		/* atomic: the table, and calls */
+	uint32_t refs; /* atomic: the table, and calls */
 	pthread_mutex_t lock;
 	enum rs_state state;
-	int err;		/* why it failed; shown once by SO_ERROR */
+	int err; /* why it failed; shown once by SO_ERROR */
 	bool nonblock;
-	bool rd_shut, wr_shut;	/* by rshutdown() */
-	bool peer_shut;		/* the peer sends no more */
+	bool rd_shut, wr_shut; /* by rshutdown() */
+	bool peer_shut;        /* the peer sends no more */
 	int domain;
 	struct rs_opts opts;
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *id;
 	struct rs_link link;
-	bool linked;		/* there is a QP */
-	struct ds *ds;		/* of a datagram socket, which has neither ch nor id; of a stream NULL */
+	bool linked;   /* there is a QP */
+	struct ds *ds; /* of a datagram socket, which has neither ch nor id; of a stream NULL */
 	struct rs_svc svc;
 
-	int kick;		/* eventfd: wakes the threads that sleep; -1 */
-	uint32_t gen, sleepers, stale;	/* who sleeps since the last kick; who has not seen it */
+	int kick;                      /* eventfd: wakes the threads that sleep; -1 */
+	uint32_t gen, sleepers, stale; /* who sleeps since the last kick; who has not seen it */
 };
 
-enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3 };
+enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3, RS_RESOLVE_MS = 2000 };
 
 /* ---- table */
-struct rsock *rs_new(int domain, int type);	/* not in the table; NULL: errno */
+struct rsock *rs_new(int domain, int type); /* not in the table; NULL: errno */
 int rs_add(struct rsock *);
-struct rsock *rs_get(int fd);		/* held; NULL: EBADF */
-struct rsock *rs_lock(int fd);		/* held and locked; NULL: EBADF */
+struct rsock *rs_get(int fd);  /* held; NULL: EBADF */
+struct rsock *rs_lock(int fd); /* held and locked; NULL: EBADF */
 static inline void rs_hold(struct rsock *rs) { __atomic_add_fetch(&rs->refs, 1, __ATOMIC_RELAXED); }
 void rs_put(struct rsock *);
 void rs_unlock_put(struct rsock *);
-void rs_del(struct rsock *);		/* not in the table any more */
+void rs_del(struct rsock *); /* not in the table any more */
 
 /* ---- link; 0 or an errno */
 int rs_link_open(struct rsock *);
@@ -136,11 +146,12 @@ ssize_t rs_push(struct rsock *, const struct iovec *iov, size_t skip, size_t len
 /* A write of len bytes to where the peer mapped them; without a message. */
 ssize_t rs_push_to(struct rsock *, const void *buf, size_t len, uint64_t addr, uint32_t key);
 int rs_push_ctl(struct rsock *, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key);
-void rs_push_alive(struct rsock *);	/* a write of nothing: an answer has to come */
+void rs_push_alive(struct rsock *); /* a write of nothing: an answer has to come */
 void rs_break(struct rsock *, int err);
 
 /* ---- connections: events that wait are taken; how many */
 int rs_events(struct rsock *);
+struct rdma_conn_param rs_conn_param(struct rs_hello *); /* for rdma_connect() and rdma_accept(); points to the hello */
 
 /* ---- waiting; locked.  0 or an errno (EINTR) */
 int rs_wait(struct rsock *);
@@ -148,32 +159,32 @@ int rs_wait(struct rsock *);
 int rs_sleep_begin(struct rsock *, struct pollfd *p, uint32_t *gen);
 void rs_sleep_end(struct rsock *, const struct pollfd *p, int n, uint32_t gen);
 void rs_wake(struct rsock *);
+uint32_t rs_sleeper_add(struct rsock *); /* the generation, for rs_sleeper_gone() */
+void rs_sleeper_gone(struct rsock *, uint32_t gen);
 
 /* ---- poll(): what is true now.  Locked */
 short rs_ready(struct rsock *, short events);
 
-void rs_iomap_free(struct rsock *);
-
 /* ---- the thread: reads what comes by UDP (ds_udp_work), says that we are alive at due.  0 or an errno */
 int64_t rs_now_ms(void);
 int rs_svc_add(struct rsock *, int64_t due);
-void rs_svc_del(struct rsock *);	/* not locked; the thread is done with it */
-void rs_keep_update(struct rsock *);	/* options have changed */
+void rs_svc_del(struct rsock *);     /* not locked; the thread is done with it */
+void rs_keep_update(struct rsock *); /* options have changed */
 void rs_keep_work(struct rsock *, int64_t now);
 
 /* ---- datagrams: what each call does for such a socket.  Locked, but for ds_open, ds_free and ds_udp_work */
-int ds_open(struct rsock *);		/* 0 or an errno; rs->fd is made */
+int ds_open(struct rsock *); /* 0 or an errno; rs->fd is made */
 void ds_free(struct rsock *);
 void ds_close(struct rsock *);
-int ds_connect(struct rsock *, const struct sockaddr *, socklen_t);	/* 0 or an errno */
+int ds_connect(struct rsock *, const struct sockaddr *, socklen_t); /* 0 or an errno */
 ssize_t ds_send(struct rsock *, const struct msghdr *, int flags);
 ssize_t ds_recv(struct rsock *, struct msghdr *, int flags);
 int ds_progress(struct rsock *);
 short ds_ready(struct rsock *, short events);
-bool ds_arm(struct rsock *);		/* false: there was news */
+bool ds_arm(struct rsock *); /* false: there was news */
 void ds_event_take(struct rsock *);
 int ds_sleep_fd(const struct rsock *);
-bool ds_has_qp(const struct rsock *);	/* sizes are fixed */
+bool ds_has_qp(const struct rsock *); /* sizes are fixed */
 void ds_udp_work(struct rsock *);
 
 #endif

@@ -1,128 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rs_conn.c - from rsocket() to rclose().
+ * rs_conn.c - from rsocket() to rclose(): the calls.
  *
- * A connection is made by events: whoever waits takes them, be it in rconnect() or in rpoll().
+ * A connection is made by events (rs_event.c).
  */
 #include "rs.h"
 
 #include <unistd.h>
-
-enum { RESOLVE_MS = 2000, RETRIES = 7 };	/* 7 RNR retries: for ever */
-
-/* ---- making a connection -------------------------------------------------------------------- */
-
-static void connect_fail(struct rsock *rs, int err)
-{
-	rs->state = RS_FAILED;
-	rs->err = err;
-}
-
-static struct rdma_conn_param param(struct rs_hello *h)
-{
-	return (struct rdma_conn_param){
-		.private_data = h,
-		.private_data_len = sizeof(*h),
-		.flow_control = 1,
-		.retry_count = RETRIES,
-		.rnr_retry_count = RETRIES,
-	};
-}
-
-static int connect_send(struct rsock *rs)
-{
-	struct rdma_conn_param p;
-	struct rs_hello h;
-	int err = rs_link_open(rs);
-
-	if (err)
-		return err;
-	rs_link_hello(rs, &h);
-	p = param(&h);
-	return rdma_connect(rs->id, &p) ? errno : 0;
-}
-
-static int status_err(const struct rdma_cm_event *e, int other)
-{
-	return e->status < 0 ? -e->status : other;
-}
-
-static void on_established(struct rsock *rs, const struct rdma_cm_event *e)
-{
-	int err;
-
-	if (rs->state == RS_CONNECTING) {
-		err = rs_link_peer(rs, e->param.conn.private_data, e->param.conn.private_data_len);
-		if (err) {
-			connect_fail(rs, err);
-			rdma_disconnect(rs->id);
-			return;
-		}
-		rs->state = RS_CONNECTED;
-	} else if (rs->state == RS_ACCEPTING) {
-		rs->state = RS_CONNECTED;
-	}
-	rs_grant(rs);
-}
-
-static void on_event(struct rsock *rs, const struct rdma_cm_event *e)
-{
-	int err = 0;
-
-	switch (e->event) {
-	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		rs->state = RS_ROUTE;
-		err = rdma_resolve_route(rs->id, RESOLVE_MS) ? errno : 0;
-		break;
-	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		rs->state = RS_CONNECTING;
-		err = connect_send(rs);
-		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		on_established(rs, e);
-		break;
-	case RDMA_CM_EVENT_ADDR_ERROR:
-	case RDMA_CM_EVENT_ROUTE_ERROR:
-		err = status_err(e, EHOSTUNREACH);
-		break;
-	case RDMA_CM_EVENT_UNREACHABLE:
-		err = status_err(e, ETIMEDOUT);
-		break;
-	case RDMA_CM_EVENT_REJECTED:
-		err = ECONNREFUSED;
-		break;
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-		err = status_err(e, ECONNRESET);
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		rs_progress(rs);	/* what it sent before it went */
-		rs_break(rs, 0);
-		break;
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		rs_break(rs, ENETDOWN);
-		break;
-	default:
-		break;
-	}
-	if (err)
-		connect_fail(rs, err);
-}
-
-int rs_events(struct rsock *rs)
-{
-	struct rdma_cm_event *e;
-	int n = 0;
-
-	while (rs->id && rs->state != RS_LISTEN && !rdma_get_cm_event(rs->ch, &e)) {
-		on_event(rs, e);
-		rdma_ack_cm_event(e);
-		n++;
-	}
-	if (!n && errno == EIO)	/* the daemon is gone */
-		rs_break(rs, EIO);
-	rs_wake(rs);
-	return n;
-}
 
 /* ---- the calls ----------------------------------------------------------------------------------- */
 
@@ -153,7 +37,7 @@ EXPORT int rsocket(int domain, int type, int protocol)
 	if (!err && rs->ds) {
 		err = rs_svc_add(rs, INT64_MAX);
 		if (err) {
-			rs_del(rs);	/* which drops it */
+			rs_del(rs); /* which drops it */
 			return fail(err);
 		}
 	}
@@ -204,7 +88,7 @@ static bool connect_waits(const struct rsock *rs)
 
 static int connect_start(struct rsock *rs, const struct sockaddr *addr)
 {
-	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RESOLVE_MS))
+	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RS_RESOLVE_MS))
 		return errno;
 	rs->state = RS_ADDR;
 	return rs->nonblock ? EINPROGRESS : 0;
@@ -238,18 +122,12 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (rs->nonblock && connect_waits(rs))
 		rs_events(rs);
 	switch (rs->state) {
-	case RS_NEW:
-		err = connect_start(rs, addr);
-		break;
+	case RS_NEW: err = connect_start(rs, addr); break;
 	case RS_ADDR:
 	case RS_ROUTE:
-	case RS_CONNECTING:
-		err = rs->nonblock ? EALREADY : 0;
-		break;
-	case RS_FAILED:
-		break;
-	default:
-		err = EISCONN;
+	case RS_CONNECTING: err = rs->nonblock ? EALREADY : 0; break;
+	case RS_FAILED: break;
+	default: err = EISCONN;
 	}
 	if (!err)
 		err = connect_end(rs);
@@ -260,8 +138,7 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 /* ---- accept ------------------------------------------------------------------------------------------ */
 
 /* The request's id moves to a socket of its own.  NULL: it is refused. */
-static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data,
-				size_t len)
+static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data, size_t len)
 {
 	struct rsock *rs = rs_new(listen->domain, SOCK_STREAM);
 	struct rdma_conn_param p;
@@ -276,7 +153,7 @@ static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *i
 	if (rdma_migrate_id(id, rs->ch) || rs_link_open(rs) || rs_link_peer(rs, data, len))
 		goto refuse;
 	rs_link_hello(rs, &h);
-	p = param(&h);
+	p = rs_conn_param(&h);
 	rs->state = RS_ACCEPTING;
 	if (rdma_accept(id, &p) || rs_add(rs))
 		goto refuse;
@@ -403,7 +280,7 @@ EXPORT int rclose(int fd)
 		ds_close(rs);
 	if (rs->linked)
 		rdma_disconnect(rs->id);
-	rs->state = RS_CLOSED;	/* for threads that sleep on it */
+	rs->state = RS_CLOSED; /* for threads that sleep on it */
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
 	rs_svc_del(rs);

@@ -20,7 +20,7 @@ int ds_open(struct rsock *rs)
 void ds_close(struct rsock *rs)
 {
 	ds_progress(rs);
-	/* What was sent shall leave; nobody has to be there to take it. */
+	/* Datagrams that were sent shall leave; nobody has to be there to take them. */
 	for (struct ds_qp *qp = rs->ds->qps; qp; qp = qp->next)
 		while (!rs->ds->gone && qp->free_n != rs->ds->out_n && !rs_wait(rs))
 			;
@@ -101,8 +101,7 @@ static int send_to(struct rsock *rs, struct ds_dest *d, const struct msghdr *m, 
 	int err;
 
 	if (d->qp->hdr_len + len > d->qp->mtu || !d->ah)
-		return ds_udp_send(rs, d, DS_UDP_DATA, m->msg_iov, m->msg_iovlen,
-		                   waits(rs, flags) ? 0 : MSG_DONTWAIT);
+		return ds_udp_send(rs, d, DS_UDP_DATA, m->msg_iov, m->msg_iovlen, waits(rs, flags) ? 0 : MSG_DONTWAIT);
 	err = slot_wait(rs, d->qp, flags);
 	if (err)
 		return err;

@@ -60,7 +60,7 @@ struct ds {
 	struct ds_dest *dests[DS_BUCKETS];
 	struct ds_dest *peer; /* of rconnect() */
 	struct ds_in *first, **last;
-	bool gone;		/* the daemon is */
+	bool gone;      /* the daemon is */
 	uint32_t udp_n; /* how many of these came by UDP */
 };
 
@@ -77,7 +77,6 @@ void ds_in_drop(struct rsock *);
 int ds_dest_get(struct rsock *, const union ds_addr *, struct ds_dest **);
 void ds_dests_free(struct ds *);
 /* 0 or an errno. */
-int ds_udp_send(struct rsock *, struct ds_dest *, enum ds_udp_op, const struct iovec *iov, size_t n,
-                int flags);
+int ds_udp_send(struct rsock *, struct ds_dest *, enum ds_udp_op, const struct iovec *iov, size_t n, int flags);
 
 #endif

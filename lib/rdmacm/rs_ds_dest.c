@@ -107,15 +107,13 @@ void ds_dests_free(struct ds *ds)
 
 /* ---- by UDP ----------------------------------------------------------------------------------------- */
 
-int ds_udp_send(struct rsock *rs, struct ds_dest *d, enum ds_udp_op op, const struct iovec *iov, size_t n,
-                int flags)
+int ds_udp_send(struct rsock *rs, struct ds_dest *d, enum ds_udp_op op, const struct iovec *iov, size_t n, int flags)
 {
 	uint8_t hdr[DS_UDP_HDR_MAX];
 	struct iovec *all = calloc(n + 1, sizeof(*all));
-	struct msghdr m = {.msg_name = &d->addr,
-	                   .msg_namelen = ds_addr_len(&d->addr),
-	                   .msg_iov = all,
-	                   .msg_iovlen = n + 1};
+	struct msghdr m = {
+		.msg_name = &d->addr, .msg_namelen = ds_addr_len(&d->addr), .msg_iov = all, .msg_iovlen = n + 1
+	};
 	int err = 0;
 
 	if (!all)
@@ -182,11 +180,11 @@ static int way_find(const struct ds_qp *qp, const union ds_addr *to, struct ibv_
 
 		*attr = (struct ibv_ah_attr){
 			.is_global = 1,
-			.grh = {.dgid = p->dgid,
-		                .flow_label = be32toh(p->flow_label),
-		                .hop_limit = p->hop_limit,
-		                .traffic_class = p->traffic_class,
-		                .sgid_index = gid_index(qp, &p->sgid)},
+			.grh = { .dgid = p->dgid,
+				 .flow_label = be32toh(p->flow_label),
+				 .hop_limit = p->hop_limit,
+				 .traffic_class = p->traffic_class,
+				 .sgid_index = gid_index(qp, &p->sgid) },
 			.sl = p->sl,
 			.port_num = id->port_num,
 		};
@@ -242,7 +240,7 @@ void ds_udp_work(struct rsock *rs)
 	uint8_t buf[DS_MSG_MAX];
 
 	for (int i = 0; i < WORK_MAX; i++) {
-		union ds_addr from = {0};
+		union ds_addr from = { 0 };
 		socklen_t len = sizeof(from);
 		ssize_t n = recvfrom(rs->fd, buf, sizeof(buf), MSG_DONTWAIT, &from.sa, &len);
 

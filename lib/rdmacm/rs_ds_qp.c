@@ -22,10 +22,10 @@ static uint8_t *out_slot(const struct ds *ds, const struct ds_qp *qp, uint32_t i
 static int recv_post(const struct ds *ds, struct ds_qp *qp, uint32_t slot)
 {
 	struct ibv_sge sge[2] = {
-		{(uintptr_t)out_slot(ds, qp, ds->out_n), GRH_LEN, qp->mr->lkey}, /* nobody reads it */
-		{(uintptr_t)in_slot(qp, slot), DS_MSG_MAX, qp->mr->lkey},
+		{ (uintptr_t)out_slot(ds, qp, ds->out_n), GRH_LEN, qp->mr->lkey }, /* nobody reads it */
+		{ (uintptr_t)in_slot(qp, slot), DS_MSG_MAX, qp->mr->lkey },
 	};
-	struct ibv_recv_wr wr = {.wr_id = WR_ID(0, slot), .sg_list = sge, .num_sge = 2}, *bad;
+	struct ibv_recv_wr wr = { .wr_id = WR_ID(0, slot), .sg_list = sge, .num_sge = 2 }, *bad;
 
 	return ibv_post_recv(qp->id->qp, &wr, &bad);
 }
@@ -51,7 +51,7 @@ static int memory_make(const struct ds *ds, struct ds_qp *qp)
 
 static int cq_make(const struct ds *ds, struct ds_qp *qp)
 {
-	struct epoll_event e = {.events = EPOLLIN, .data.ptr = qp};
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = qp };
 
 	qp->cc = ibv_create_comp_channel(qp->id->verbs);
 	if (!qp->cc)
@@ -70,10 +70,7 @@ static int qp_make(const struct ds *ds, struct ds_qp *qp)
 	struct ibv_qp_init_attr a = {
 		.send_cq = qp->cq,
 		.recv_cq = qp->cq,
-		.cap = {.max_send_wr = ds->out_n,
-	                .max_recv_wr = ds->in_n,
-	                .max_send_sge = 1,
-	                .max_recv_sge = 2},
+		.cap = { .max_send_wr = ds->out_n, .max_recv_wr = ds->in_n, .max_send_sge = 1, .max_recv_sge = 2 },
 		.qp_type = IBV_QPT_UD,
 		.sq_sig_all = 1,
 	};
@@ -138,9 +135,9 @@ int ds_qp_get(struct rsock *rs, const union ds_addr *local, struct ds_qp **out)
 		return 0;
 	if (!ds->qps) { /* from now on the sizes are fixed */
 		ds->in_n = rs->opts.rcvbuf / DS_MSG_MAX < rs->opts.rq_size ? rs->opts.rcvbuf / DS_MSG_MAX
-		                                                           : rs->opts.rq_size;
+									   : rs->opts.rq_size;
 		ds->out_n = rs->opts.sndbuf / DS_MSG_MAX < rs->opts.sq_size ? rs->opts.sndbuf / DS_MSG_MAX
-		                                                            : rs->opts.sq_size;
+									    : rs->opts.sq_size;
 	}
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
@@ -181,7 +178,7 @@ int ds_qp_send(struct rsock *rs, struct ds_dest *d, const struct iovec *iov, siz
 	struct ds_qp *qp = d->qp;
 	uint32_t slot = qp->free[qp->free_n - 1];
 	uint8_t *at = out_slot(rs->ds, qp, slot);
-	struct ibv_sge sge = {(uintptr_t)at, (uint32_t)(qp->hdr_len + len), qp->mr->lkey};
+	struct ibv_sge sge = { (uintptr_t)at, (uint32_t)(qp->hdr_len + len), qp->mr->lkey };
 	struct ibv_send_wr wr =
 				   {
 					   .wr_id = WR_ID(SENT, slot),
@@ -241,7 +238,7 @@ static void on_recv(struct ds *ds, struct ds_qp *qp, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		return;
 	hdr = wc->status == IBV_WC_SUCCESS ? ds_hdr_parse(in_slot(qp, slot), len, &in->from) : 0;
-	/* Who is connected hears its peer only. */
+	/* A connected socket hears its peer only. */
 	if (!hdr || (ds->peer && !ds_addr_same(&in->from, &ds->peer->addr))) {
 		recv_post(ds, qp, slot);
 		return;

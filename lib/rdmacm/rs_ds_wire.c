@@ -30,10 +30,7 @@ static uint32_t get32(const uint8_t *p)
 	return ntohl(v);
 }
 
-socklen_t ds_addr_len(const union ds_addr *a)
-{
-	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
-}
+socklen_t ds_addr_len(const union ds_addr *a) { return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6); }
 
 bool ds_addr_same(const union ds_addr *a, const union ds_addr *b)
 {

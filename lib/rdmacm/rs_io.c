@@ -4,10 +4,7 @@
 
 #include <sys/uio.h>
 
-static bool waits(const struct rsock *rs, int flags)
-{
-	return !rs->nonblock && !(flags & MSG_DONTWAIT);
-}
+static bool waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
 
 /* News that a program learns which never polls. */
 static void look(struct rsock *rs)
@@ -120,12 +117,12 @@ EXPORT ssize_t rsend(int fd, const void *buf, size_t len, int flags)
 	return sendv(fd, &iov, 1, flags);
 }
 
-EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
-		       socklen_t to_len)
+EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
 {
 	struct iovec iov = { (void *)(uintptr_t)buf, len };
-	struct msghdr m = { .msg_name = (void *)(uintptr_t)to, .msg_namelen = to_len,
-			    .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr m = {
+		.msg_name = (void *)(uintptr_t)to, .msg_namelen = to_len, .msg_iov = &iov, .msg_iovlen = 1
+	};
 
 	if (to || to_len)
 		return sendm(fd, &m, flags);
@@ -141,15 +138,9 @@ EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 	return sendv(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
 }
 
-EXPORT ssize_t rwrite(int fd, const void *buf, size_t len)
-{
-	return rsend(fd, buf, len, 0);
-}
+EXPORT ssize_t rwrite(int fd, const void *buf, size_t len) { return rsend(fd, buf, len, 0); }
 
-EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n)
-{
-	return sendv(fd, iov, n, 0);
-}
+EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n) { return sendv(fd, iov, n, 0); }
 
 /* ---- receive -------------------------------------------------------------------------------- */
 
@@ -304,12 +295,6 @@ EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 	return n;
 }
 
-EXPORT ssize_t rread(int fd, void *buf, size_t len)
-{
-	return rrecv(fd, buf, len, 0);
-}
+EXPORT ssize_t rread(int fd, void *buf, size_t len) { return rrecv(fd, buf, len, 0); }
 
-EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int n)
-{
-	return recvv(fd, iov, n, 0);
-}
+EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int n) { return recvv(fd, iov, n, 0); }

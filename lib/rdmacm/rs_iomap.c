@@ -8,14 +8,6 @@
 
 #include <sys/mman.h>
 
-struct rs_iomap_mr {
-	struct rs_iomap_mr *next;
-	struct ibv_mr *mr;
-	void *buf;
-	size_t len;
-	int64_t index;		/* of the peer's iomap; -1: for local use only */
-};
-
 static bool index_used(const struct rs_link *l, int64_t index)
 {
 	for (const struct rs_iomap_mr *m = l->maps; m; m = m->next)
@@ -56,7 +48,8 @@ static int entry_send(struct rsock *rs, const struct rs_iomap_mr *m, uint64_t of
 
 static int map(struct rsock *rs, struct rs_iomap_mr *m, bool remote, off_t *offset)
 {
-	int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0), err = ctl_wait(rs);
+	unsigned access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0u);
+	int err = ctl_wait(rs);
 
 	if (err)
 		return err;
@@ -118,17 +111,6 @@ EXPORT int riounmap(int fd, void *buf, size_t len)
 	}
 	rs_unlock_put(rs);
 	return m ? 0 : fail(EINVAL);
-}
-
-void rs_iomap_free(struct rsock *rs)
-{
-	struct rs_iomap_mr *m;
-
-	while ((m = rs->link.maps)) {
-		rs->link.maps = m->next;
-		ibv_dereg_mr(m->mr);
-		free(m);
-	}
 }
 
 /* ---- the writer's side ----------------------------------------------------------------------- */

@@ -11,13 +11,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-enum { WR_DATA = 1, WR_CTL, WR_RECV };	/* in the top bits of a wr_id; below: bytes of the send buffer */
+enum { WR_DATA = 1, WR_CTL, WR_RECV }; /* in the top bits of a wr_id; below: bytes of the send buffer */
 #define WR_ID(kind, n) ((uint64_t)(kind) << 32 | (n))
 
-static size_t page_up(size_t n)
-{
-	return (n + 4095) & ~(size_t)4095;
-}
+static size_t page_up(size_t n) { return (n + 4095) & ~(size_t)4095; }
 
 static size_t lists_len(const struct rsock *rs)
 {
@@ -26,7 +23,7 @@ static size_t lists_len(const struct rsock *rs)
 
 /* ---- open and close ------------------------------------------------------------------- */
 
-static int memory_make(struct rsock *rs, size_t len, int access, uint8_t **mem, size_t *mem_len,
+static int memory_make(struct rsock *rs, size_t len, unsigned access, uint8_t **mem, size_t *mem_len,
 		       struct ibv_mr **mr)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,7 +41,7 @@ static int memory_open(struct rsock *rs)
 	struct rs_link *l = &rs->link;
 	size_t lists = lists_len(rs), ctl = page_up(RS_CTL_N * sizeof(*l->ctl));
 	uint32_t rlen = (uint32_t)page_up(rs->opts.rcvbuf) * 2, slen = (uint32_t)page_up(rs->opts.sndbuf);
-	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	int err = memory_make(rs, lists + rlen, access, &l->in, &l->in_len, &l->in_mr);
 
 	if (!err)
@@ -112,6 +109,17 @@ int rs_link_open(struct rsock *rs)
 	return 0;
 }
 
+static void maps_free(struct rsock *rs)
+{
+	struct rs_iomap_mr *m;
+
+	while ((m = rs->link.maps)) {
+		rs->link.maps = m->next;
+		ibv_dereg_mr(m->mr);
+		free(m);
+	}
+}
+
 void rs_link_close(struct rsock *rs)
 {
 	struct rs_link *l = &rs->link;
@@ -119,7 +127,7 @@ void rs_link_close(struct rsock *rs)
 	rs->linked = false;
 	if (rs->id && rs->id->qp)
 		rdma_destroy_qp(rs->id);
-	rs_iomap_free(rs);
+	maps_free(rs);
 	if (l->cq)
 		ibv_destroy_cq(l->cq);
 	if (l->cc)
@@ -177,7 +185,7 @@ static void on_message(struct rsock *rs, uint32_t msg)
 	struct rs_link *l = &rs->link;
 	uint32_t value = rs_msg_value(msg);
 
-	if (rs->state == RS_ACCEPTING)	/* as good as the RTU */
+	if (rs->state == RS_ACCEPTING) /* as good as the RTU */
 		rs->state = RS_CONNECTED;
 	switch (rs_msg_op(msg)) {
 	case RS_OP_DATA:
@@ -188,11 +196,8 @@ static void on_message(struct rsock *rs, uint32_t msg)
 		l->recv.used += value;
 		l->got++;
 		return;
-	case RS_OP_SGL:
-		l->seq_max = (uint16_t)value;
-		return;
-	case RS_OP_IOMAP:	/* the entry is looked up when it is needed */
-		return;
+	case RS_OP_SGL: l->seq_max = (uint16_t)value; return;
+	case RS_OP_IOMAP: /* the entry is looked up when it is needed */ return;
 	case RS_OP_CTL:
 		if (value == RS_CTL_DISCONNECT && rs->state == RS_CONNECTED)
 			rs->state = RS_CLOSED;
@@ -215,9 +220,7 @@ static void on_completion(struct rsock *rs, const struct ibv_wc *wc)
 		if (recv_post(rs))
 			rs_break(rs, ECONNRESET);
 		return;
-	case WR_CTL:
-		l->ctl_free++;
-		break;
+	case WR_CTL: l->ctl_free++; break;
 	case WR_DATA:
 		l->sq_free++;
 		l->send.used -= (uint32_t)wc->wr_id;
@@ -273,7 +276,8 @@ int rs_push_ctl(struct rsock *rs, uint32_t msg, const void *data, size_t len, ui
 	struct rs_link *l = &rs->link;
 	struct rs_iomap *slot = &l->ctl[l->ctl_next % RS_CTL_N];
 	struct ibv_sge sge = { (uintptr_t)slot, (uint32_t)len, l->out_mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = WR_ID(WR_CTL, 0), .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+	struct ibv_send_wr wr = { .wr_id = WR_ID(WR_CTL, 0),
+				  .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 				  .imm_data = htonl(msg) };
 	int err;
 
@@ -343,8 +347,8 @@ bool rs_can_send(struct rsock *rs)
 {
 	struct rs_link *l = &rs->link;
 
-	return rs->state == RS_CONNECTED && l->sq_free && l->send.used < l->send.size &&
-	       l->seq != l->seq_max && target_ready(l);
+	return rs->state == RS_CONNECTED && l->sq_free && l->send.used < l->send.size && l->seq != l->seq_max &&
+	       target_ready(l);
 }
 
 bool rs_sent_all(const struct rsock *rs)

@@ -11,17 +11,19 @@
 #include <netinet/tcp.h>
 #include <stdarg.h>
 
-enum { QUEUE_MAX = 8192, IOMAP_MAX = 127 * 256, BUF_MIN = 4096, BUF_MAX = 64 << 20, MAXSEG = 2048,
-       KEEP_MAX = 1 << 20 };
+enum { QUEUE_MAX = 8192, IOMAP_MAX = 127 * 256, BUF_MIN = 4096, BUF_MAX = 64 << 20, MAXSEG = 2048, KEEP_MAX = 1 << 20 };
 
 /* An option that is a number: where it is kept. */
 struct opt {
 	int level, name;
 	size_t at;
-	int min, max;		/* brought to these; max 0: as it is */
-	bool fixed;		/* not once there is a QP */
+	int min, max; /* brought to these; max 0: as it is */
+	bool fixed;   /* not once there is a QP */
 };
-#define OPT(level, name, field, ...) { level, name, offsetof(struct rs_opts, field), __VA_ARGS__ }
+#define OPT(level, name, field, ...)                                      \
+	{                                                                 \
+		level, name, offsetof(struct rs_opts, field), __VA_ARGS__ \
+	}
 
 static const struct opt opts[] = {
 	OPT(SOL_SOCKET, SO_REUSEADDR, reuse, 0, 0, false),
@@ -48,10 +50,7 @@ static const struct opt *opt_find(int level, int name)
 	return NULL;
 }
 
-static int *opt_at(struct rsock *rs, const struct opt *o)
-{
-	return (int *)(void *)((char *)&rs->opts + o->at);
-}
+static int *opt_at(struct rsock *rs, const struct opt *o) { return (int *)(void *)((char *)&rs->opts + o->at); }
 
 static int id_option(struct rsock *rs, int option, int on)
 {
@@ -63,13 +62,13 @@ static int opt_set(struct rsock *rs, const struct opt *o, int v)
 	int err = 0;
 
 	if (o->fixed && (rs->linked || (rs->ds && ds_has_qp(rs))))
-		return o->level == SOL_RDMA ? EINVAL : 0;	/* buffers: a wish, as ever */
+		return o->level == SOL_RDMA ? EINVAL : 0; /* buffers: a wish, as ever */
 	if (v < 0)
 		return EINVAL;
 	v = v < o->min ? o->min : v;
 	if (o->max && v > o->max)
 		v = o->max;
-	if (o->level == SOL_RDMA && o->name == RDMA_IOMAPSIZE)	/* what the greeting can say */
+	if (o->level == SOL_RDMA && o->name == RDMA_IOMAPSIZE) /* what the greeting can say */
 		v = (int)rs_unscale(rs_scale((uint32_t)v + (v > 128 ? 255 : 0)));
 	if (o->level == SOL_SOCKET && o->name == SO_REUSEADDR)
 		err = id_option(rs, RDMA_OPTION_ID_REUSEADDR, v);
@@ -152,7 +151,7 @@ EXPORT int rgetsockopt(int fd, int level, int name, void *val, socklen_t *len)
 
 	if (!rs)
 		return -1;
-	if (rs->ds && !(o && o->fixed)) {	/* what the library does not keep is the UDP socket's */
+	if (rs->ds && !(o && o->fixed)) { /* what the library does not keep is the UDP socket's */
 		err = getsockopt(fd, level, name, val, len) ? errno : 0;
 	} else if (level == SOL_SOCKET && name == SO_LINGER) {
 		err = opt_give(val, len, &rs->opts.linger, sizeof(rs->opts.linger));
@@ -181,18 +180,11 @@ EXPORT int rfcntl(int fd, int cmd, ...)
 	if (!rs)
 		return -1;
 	switch (cmd) {
-	case F_GETFL:
-		ret = O_RDWR | (rs->nonblock ? O_NONBLOCK : 0);
-		break;
-	case F_SETFL:
-		rs->nonblock = arg & O_NONBLOCK;
-		break;
+	case F_GETFL: ret = O_RDWR | (rs->nonblock ? O_NONBLOCK : 0); break;
+	case F_SETFL: rs->nonblock = arg & O_NONBLOCK; break;
 	case F_GETFD:
-	case F_SETFD:
-		ret = fcntl(fd, cmd, (int)arg);
-		break;
-	default:
-		ret = fail(ENOTSUP);
+	case F_SETFD: ret = fcntl(fd, cmd, (int)arg); break;
+	default: ret = fail(ENOTSUP);
 	}
 	rs_unlock_put(rs);
 	return ret;
@@ -206,7 +198,7 @@ static int name_give(const struct sockaddr *from, struct sockaddr *addr, socklen
 
 	if (!len || (!addr && *len))
 		return EFAULT;
-	if (addr)	/* who asks for the length only, as librspreload.so does, has none */
+	if (addr) /* who asks for the length only, as librspreload.so does, has none */
 		memcpy(addr, from, *len < n ? *len : n);
 	*len = n;
 	return 0;

@@ -5,16 +5,16 @@
 #include <signal.h>
 #include <time.h>
 
-/* What each entry of the program's is while we sleep: of a socket up to RS_FDS, of anything else one. */
+/* The entries that each one of the program's becomes while we sleep: of a socket up to RS_FDS, of anything else one. */
 struct slot {
-	struct rsock *rs;	/* held; NULL: not an rsocket */
+	struct rsock *rs; /* held; NULL: not an rsocket */
 	uint32_t gen;
-	int n;			/* 0: does not sleep */
+	int n; /* 0: does not sleep */
 };
 
 struct set {
 	struct slot *slots;
-	struct pollfd *p;	/* RS_FDS for each */
+	struct pollfd *p; /* RS_FDS for each */
 	nfds_t n;
 	nfds_t rsocks;
 };
@@ -44,18 +44,13 @@ short rs_ready(struct rsock *rs, short events)
 		return ds_ready(rs, events);
 	rs_progress(rs);
 	switch (rs->state) {
-	case RS_LISTEN:
-		return events & POLLIN && cm_waits(rs) ? POLLIN : 0;
-	case RS_FAILED:
-		return (short)((events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
-	case RS_NEW:
-		return (short)(POLLHUP | (events & POLLOUT));
+	case RS_LISTEN: return events & POLLIN && cm_waits(rs) ? POLLIN : 0;
+	case RS_FAILED: return (short)((events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
+	case RS_NEW: return (short)(POLLHUP | (events & POLLOUT));
 	case RS_ADDR:
 	case RS_ROUTE:
-	case RS_CONNECTING:
-		return 0;
-	default:
-		break;
+	case RS_CONNECTING: return 0;
+	default: break;
 	}
 	if (rs->link.recv.used || rs->peer_shut || rs->rd_shut || rs->state == RS_CLOSED)
 		r |= POLLIN | POLLRDNORM;
@@ -64,7 +59,7 @@ short rs_ready(struct rsock *rs, short events)
 	if (rs->peer_shut)
 		r |= POLLRDHUP;
 	r &= events;
-	/* What came before the end is read first: there are programs that look no further than POLLHUP. */
+	/* Data that came before the end is read first: some programs look no further than POLLHUP. */
 	if (rs->state == RS_CLOSED && !rs->link.recv.used)
 		r |= rs->err ? POLLHUP | POLLERR : POLLHUP;
 	return r;
@@ -237,10 +232,7 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 	return ret;
 }
 
-static bool in_set(int fd, const fd_set *s)
-{
-	return s && FD_ISSET(fd, s);
-}
+static bool in_set(int fd, const fd_set *s) { return s && FD_ISSET(fd, s); }
 
 static nfds_t sets_to_fds(int n, const fd_set *r, const fd_set *w, const fd_set *e, struct pollfd *fds)
 {

@@ -44,16 +44,16 @@ static bool round_begin(struct round *r)
 
 	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next)
 		n++;
-	*r = (struct round){.due = INT64_MAX};
+	*r = (struct round){ .due = INT64_MAX };
 	r->p = calloc(n + 1, sizeof(*r->p));
 	r->rs = calloc(n + 1, sizeof(struct rsock *));
 	if (!r->p || !r->rs)
 		return false;
-	r->p[0] = (struct pollfd){.fd = svc_kick, .events = POLLIN};
+	r->p[0] = (struct pollfd){ .fd = svc_kick, .events = POLLIN };
 	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next) {
 		rs_hold(rs);
 		r->rs[r->n++] = rs;
-		r->p[r->n] = (struct pollfd){.fd = rs->ds ? rs->fd : -1, .events = POLLIN};
+		r->p[r->n] = (struct pollfd){ .fd = rs->ds ? rs->fd : -1, .events = POLLIN };
 		due = __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED);
 		r->due = due < r->due ? due : r->due;
 	}
@@ -71,11 +71,11 @@ static void round_end(struct round *r)
 static void round_sleep(struct round *r)
 {
 	int64_t left = r->due == INT64_MAX ? -1 : r->due - rs_now_ms();
-	struct timespec t = {left / 1000, left % 1000 * 1000000};
+	struct timespec t = { left / 1000, left % 1000 * 1000000 };
 	eventfd_t n;
 
 	if (left < 0)
-		t = (struct timespec){0};
+		t = (struct timespec){ 0 };
 	if (ppoll(r->p, r->n + 1, r->due == INT64_MAX ? NULL : &t, NULL) < 0)
 		return;
 	if (r->p[0].revents)

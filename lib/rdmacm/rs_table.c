@@ -11,8 +11,14 @@ static struct rsock **table;
 static int table_n;
 
 static const struct rs_opts opts_default = {
-	.sq_size = 384, .rq_size = 384, .inline_max = 64, .rcvbuf = 128 << 10, .sndbuf = 256 << 10,
-	.keep_idle = 7200, .keep_intvl = 75, .keep_cnt = 9,
+	.sq_size = 384,
+	.rq_size = 384,
+	.inline_max = 64,
+	.rcvbuf = 128 << 10,
+	.sndbuf = 256 << 10,
+	.keep_idle = 7200,
+	.keep_intvl = 75,
+	.keep_cnt = 9,
 };
 
 static int stream_open(struct rsock *rs)

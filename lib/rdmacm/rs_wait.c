@@ -2,36 +2,13 @@
 /*
  * rs_wait.c - threads that sleep until there is news of a socket.
  *
- * Any of them may take the news of all: then it kicks the others.  The eventfd stays readable until each that
- * slept at the kick has seen it.
+ * Any of them may take the news of all: then it wakes the others (rs_wake.c).
  */
 #include "rs.h"
 
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 enum { AT_KICK, AT_CM, AT_CQ };
-
-void rs_wake(struct rsock *rs)
-{
-	if (!rs->sleepers)
-		return;
-	rs->stale += rs->sleepers;
-	rs->sleepers = 0;
-	rs->gen++;
-	eventfd_write(rs->kick, 1);
-}
-
-static void sleeper_gone(struct rsock *rs, uint32_t gen)
-{
-	eventfd_t n;
-
-	if (gen == rs->gen)
-		rs->sleepers--;
-	else if (!--rs->stale)
-		eventfd_read(rs->kick, &n);
-}
 
 /* The CQ's event comes only for what completes after arming, so look once more. */
 static bool link_arm(struct rsock *rs)
@@ -56,8 +33,7 @@ int rs_sleep_begin(struct rsock *rs, struct pollfd *p, uint32_t *gen)
 		p[AT_CQ].fd = ds_sleep_fd(rs);
 	else if (rs->linked)
 		p[AT_CQ].fd = rs->link.cc->fd;
-	rs->sleepers++;
-	*gen = rs->gen;
+	*gen = rs_sleeper_add(rs);
 	return RS_FDS;
 }
 
@@ -74,7 +50,7 @@ static void cq_event_take(struct rsock *rs)
 
 void rs_sleep_end(struct rsock *rs, const struct pollfd *p, int n, uint32_t gen)
 {
-	sleeper_gone(rs, gen);
+	rs_sleeper_gone(rs, gen);
 	if (n < RS_FDS)
 		return;
 	if (rs->ds) {

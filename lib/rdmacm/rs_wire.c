@@ -17,10 +17,7 @@ uint8_t rs_scale(uint32_t n)
 	return (uint8_t)(HALF | (units < HALF ? units : HALF - 1));
 }
 
-uint32_t rs_unscale(uint8_t n)
-{
-	return n <= HALF ? n : (n & (HALF - 1)) << 8;
-}
+uint32_t rs_unscale(uint8_t n) { return n <= HALF ? n : (n & (HALF - 1)) << 8; }
 
 struct rs_sge rs_sge_swap(struct rs_sge s, bool swap)
 {

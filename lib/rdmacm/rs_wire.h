@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rs_wire.h - what two rsockets say to each other (the protocol notes of rsockets; t/data/rsocket.pcap).
+ * rs_wire.h - what two rsockets say to each other (t/data/rsocket.pcap).
  *
  * Data are RDMA writes with immediate data into the buffer that the receiver has granted: two halves in turn,
  * each told by a write to an entry of the sender's list.  The immediate data are the message: 3 bits of type,
@@ -16,9 +16,9 @@
 enum { RS_VERSION = 1, RS_FLAG_NET = 1, RS_FLAG_IOMAP = 2, RS_SGL_N = 2 };
 
 enum rs_op {
-	RS_OP_DATA = 0,		/* bytes that were written */
-	RS_OP_SGL = 4,		/* how many data messages may be sent in all (16 bits); an entry may be new */
-	RS_OP_IOMAP = 6,	/* the entry that is new */
+	RS_OP_DATA = 0,  /* bytes that were written */
+	RS_OP_SGL = 4,   /* how many data messages may be sent in all (16 bits); an entry may be new */
+	RS_OP_IOMAP = 6, /* the entry that is new */
 	RS_OP_CTL = 7,
 };
 enum rs_ctl { RS_CTL_DISCONNECT, RS_CTL_KEEPALIVE, RS_CTL_SHUTDOWN };
@@ -45,15 +45,15 @@ struct rs_hello {
 	uint8_t flags;
 	uint16_t credits;
 	uint8_t reserved[3];
-	uint8_t iomap_n;	/* scaled */
-	struct rs_sge sgl;	/* len: entries; the iomap is behind them */
+	uint8_t iomap_n;   /* scaled */
+	struct rs_sge sgl; /* len: entries; the iomap is behind them */
 	struct rs_sge buf;
 };
 _Static_assert(sizeof(struct rs_hello) == 40, "as it is sent");
 
-/* What it says, in our order. */
+/* Its contents, in host byte order. */
 struct rs_peer {
-	bool swap;		/* its lists have the other order of bytes */
+	bool swap; /* its lists have the other order of bytes */
 	uint16_t credits;
 	uint32_t iomap_n;
 	struct rs_sge sgl, buf;

@@ -112,7 +112,7 @@ EXPORT int listen(int fd, int backlog)
 		__atomic_store_n(&c->state, CONN_LISTEN, __ATOMIC_RELEASE);
 		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
 		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) | O_NONBLOCK);
-		reg_dropped(fd, c);	/* TCP is watched, too */
+		reg_dropped(fd, c); /* TCP is watched, too */
 	} else {
 		reg_dropped(fd, c);
 		conn_drop(c);
@@ -195,14 +195,11 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	return new;
 }
 
-EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
-{
-	return accept4(fd, addr, len, 0);
-}
+EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len) { return accept4(fd, addr, len, 0); }
 
 /* ---- connect ---------------------------------------------------------------------------------------------- */
 
-/* Locked.  Who waits for a connection has to hear of a failure, which the TCP socket tells only once. */
+/* Locked.  A thread that waits for a connection has to hear of a failure, which the TCP socket reports only once. */
 static int connect_tcp(int fd, struct conn *c)
 {
 	int ret = real()->connect(fd, (struct sockaddr *)&c->peer, c->peer_len);
@@ -217,12 +214,9 @@ static int connect_tcp(int fd, struct conn *c)
 	return -1;
 }
 
-int conn_err_take(struct conn *c)
-{
-	return __atomic_exchange_n(&c->err, 0, __ATOMIC_RELAXED);
-}
+int conn_err_take(struct conn *c) { return __atomic_exchange_n(&c->err, 0, __ATOMIC_RELAXED); }
 
-/* Locked.  What the rsocket says: 0, EINPROGRESS, or why not. */
+/* Locked.  The state of the rsocket: 0, EINPROGRESS, or why not. */
 static int connect_ask(struct conn *c)
 {
 	int err = 0;
@@ -279,7 +273,7 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	ret = is_silent(addr) ? fail(ETIMEDOUT) : rconnect(conn_rfd(c), addr, len);
 	if (ret && errno != EINPROGRESS) {
 		ret = connect_tcp(fd, c);
-		if (conn_state(c) == CONN_FAILED) {	/* it hears it now */
+		if (conn_state(c) == CONN_FAILED) { /* it hears it now */
 			c->err = 0;
 			__atomic_store_n(&c->state, CONN_OPEN, __ATOMIC_RELEASE);
 		}

@@ -15,25 +15,25 @@
 struct reg {
 	struct reg *next;
 	int fd;
-	struct conn *c;		/* held */
+	struct conn *c; /* held */
 	struct epoll_event want;
-	uint32_t told;		/* edge-triggered */
-	bool off;		/* one-shot, and it has shot */
+	uint32_t told; /* edge-triggered */
+	bool off;      /* one-shot, and it has shot */
 };
 
 struct ep {
 	struct ep *next;
 	int fd;
 	int kick;
-	uint32_t refs;		/* the list of them, and calls */
+	uint32_t refs; /* the list of them, and calls */
 	struct reg *regs;
 	uint32_t n;
 };
 
-static pthread_mutex_t ep_lock = PTHREAD_MUTEX_INITIALIZER;	/* all of them */
+static pthread_mutex_t ep_lock = PTHREAD_MUTEX_INITIALIZER; /* all of them */
 static struct ep *eps;
-static uint32_t ep_count;	/* atomic */
-static uint32_t et_count;	/* atomic: edge-triggered registrations */
+static uint32_t ep_count; /* atomic */
+static uint32_t et_count; /* atomic: edge-triggered registrations */
 
 /* ---- instances ------------------------------------------------------------------------------------------ */
 
@@ -107,7 +107,7 @@ static void ep_kick(const struct ep *ep)
 {
 	uint64_t one = 1;
 
-	if (real()->write(ep->kick, &one, sizeof(one)) < 0)	/* full: it is awake */
+	if (real()->write(ep->kick, &one, sizeof(one)) < 0) /* full: it is awake */
 		return;
 }
 
@@ -188,7 +188,7 @@ void reg_seen(struct conn *c, uint32_t events)
 			if (r->c != c || !(r->told & events))
 				continue;
 			r->told &= ~events;
-			if (ep->refs > 1)	/* somebody waits */
+			if (ep->refs > 1) /* somebody waits */
 				ep_kick(ep);
 		}
 	}
@@ -215,10 +215,7 @@ static int reg_add(struct ep *ep, int fd, struct conn *c, const struct epoll_eve
 }
 
 /* TCP is watched by the instance where it counts, too: of listeners, and of what has become TCP. */
-static bool has_tcp(const struct conn *c)
-{
-	return conn_state(c) == CONN_LISTEN || conn_state(c) == CONN_TCP;
-}
+static bool has_tcp(const struct conn *c) { return conn_state(c) == CONN_LISTEN || conn_state(c) == CONN_TCP; }
 
 static void reg_change(struct reg *r, const struct epoll_event *e)
 {
@@ -251,7 +248,7 @@ static int reg_ctl(struct ep *ep, int op, int fd, struct conn *c, struct epoll_e
 	return ret;
 }
 
-/* What has become TCP since it was registered is the instance's alone. */
+/* An entry that has become TCP since it was registered belongs to the epoll instance alone. */
 static void reg_forget(int epfd, int fd, struct reg **dead)
 {
 	struct ep *ep = ep_find(epfd);
@@ -291,8 +288,8 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *e)
 /* ---- waiting ---------------------------------------------------------------------------------------------- */
 
 struct view {
-	struct pollfd *p;	/* p[0]: the instance; then the regs */
-	struct conn **c;	/* held, of p[i + 1] */
+	struct pollfd *p; /* p[0]: the instance; then the regs */
+	struct conn **c;  /* held, of p[i + 1] */
 	int *fd;
 	uint32_t n;
 	int64_t due;
@@ -354,18 +351,14 @@ static uint32_t view_events(const struct view *v, uint32_t i, const struct reg *
 
 	switch (conn_state(v->c[i])) {
 	case CONN_CONNECTING:
-	case CONN_TCP:
-		return 0;
-	case CONN_FAILED:
-		has = EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT;
-		break;
-	default:
-		break;
+	case CONN_TCP: return 0;
+	case CONN_FAILED: has = EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT; break;
+	default: break;
 	}
 	return has & (r->want.events | EPOLLERR | EPOLLHUP) & ~r->told;
 }
 
-/* Locked.  What the rsockets have, for the program. */
+/* Locked.  The events of the rsockets, for the program. */
 static int view_collect(const struct view *v, struct ep *ep, struct epoll_event *out, int max)
 {
 	int n = 0;
@@ -382,7 +375,7 @@ static int view_collect(const struct view *v, struct ep *ep, struct epoll_event 
 			r->told |= has;
 		if (r->want.events & EPOLLONESHOT)
 			r->off = true;
-		*p = r->next;	/* to the end: next time the others come first */
+		*p = r->next; /* to the end: next time the others come first */
 		r->next = NULL;
 		while (*p)
 			p = &(*p)->next;
@@ -400,7 +393,7 @@ static int events_filter(const struct ep *ep, struct epoll_event *out, int n)
 	for (int i = 0; i < n; i++) {
 		if (out[i].data.ptr != ep)
 			out[kept++] = out[i];
-		else if (real()->read(ep->kick, &count, sizeof(count)) < 0)	/* another thread was first */
+		else if (real()->read(ep->kick, &count, sizeof(count)) < 0) /* another thread was first */
 			continue;
 	}
 	return n < 0 ? n : kept;
@@ -484,7 +477,7 @@ EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const
 
 	if (!ep) {
 		n = real()->epoll_pwait(epfd, out, max, ms, mask);
-		ep = n > 0 ? ep_get(epfd) : NULL;	/* it may be ours since then */
+		ep = n > 0 ? ep_get(epfd) : NULL; /* it may be ours since then */
 		if (ep)
 			n = events_filter(ep, out, n);
 		if (n || !ep) {

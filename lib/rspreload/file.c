@@ -30,15 +30,12 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 	sent = write(out, buf, (size_t)n);
 	if (offset && sent > 0)
 		*offset += sent;
-	if (!offset && sent < n)	/* what was not sent is read again */
+	if (!offset && sent < n) /* what was not sent is read again */
 		lseek(in, (sent < 0 ? 0 : sent) - n, SEEK_CUR);
 	return sent;
 }
 
-EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t len)
-{
-	return sendfile(out, in, offset, len);
-}
+EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t len) { return sendfile(out, in, offset, len); }
 
 /* Programs that splice fall back to reading and writing. */
 EXPORT ssize_t splice(int in, off64_t *off_in, int out, off64_t *off_out, size_t len, unsigned flags)
@@ -50,10 +47,7 @@ EXPORT ssize_t splice(int in, off64_t *off_in, int out, off64_t *off_out, size_t
 
 /* ---- streams of stdio: the C library's do not call us ------------------------------------------------------ */
 
-static ssize_t file_read(void *at, char *buf, size_t len)
-{
-	return read((int)(intptr_t)at, buf, len);
-}
+static ssize_t file_read(void *at, char *buf, size_t len) { return read((int)(intptr_t)at, buf, len); }
 
 static ssize_t file_write(void *at, const char *buf, size_t len)
 {
@@ -62,10 +56,7 @@ static ssize_t file_write(void *at, const char *buf, size_t len)
 	return n < 0 ? 0 : n;
 }
 
-static int file_close(void *at)
-{
-	return close((int)(intptr_t)at);
-}
+static int file_close(void *at) { return close((int)(intptr_t)at); }
 
 EXPORT FILE *fdopen(int fd, const char *mode)
 {

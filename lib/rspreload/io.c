@@ -19,10 +19,7 @@ static struct conn *io_get(int fd)
 	return NULL;
 }
 
-static bool timed(const struct conn *c, int ms, int flags)
-{
-	return ms && !c->nonblock && !(flags & MSG_DONTWAIT);
-}
+static bool timed(const struct conn *c, int ms, int flags) { return ms && !c->nonblock && !(flags & MSG_DONTWAIT); }
 
 /* ---- receive ----------------------------------------------------------------------------------------- */
 
@@ -36,7 +33,7 @@ static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 	else if (!ready)
 		errno = EAGAIN;
 	m->msg_controllen = 0;
-	m->msg_namelen = 0;	/* as TCP has it */
+	m->msg_namelen = 0; /* as TCP has it */
 	m->msg_flags = 0;
 	reg_seen(c, EPOLLIN | EPOLLRDHUP | EPOLLHUP);
 	conn_put(c);
@@ -101,7 +98,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 	return c ? recv_msg(c, &m, 0) : real()->readv(fd, iov, n);
 }
 
-/* What programs call that were compiled with _FORTIFY_SOURCE. */
+/* Called by programs that were compiled with _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *buf, size_t len, size_t size);
 ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from,

@@ -7,14 +7,14 @@
 #include <signal.h>
 #include <time.h>
 
-/* What one look waits for; the first n are the program's entries, behind them the TCP sides of listeners. */
+/* The entries that one look waits for; the first n are the program's entries, behind them the TCP sides of listeners. */
 struct look {
-	struct conn **c;	/* held; NULL: an ordinary descriptor */
+	struct conn **c; /* held; NULL: an ordinary descriptor */
 	struct pollfd *p;
 	nfds_t n, extra;
-	bool ours;		/* there are conns */
-	int64_t due;		/* when a connection is given up; INT64_MAX */
-	bool failed;		/* one has failed: nobody waits */
+	bool ours;   /* there are conns */
+	int64_t due; /* when a connection is given up; INT64_MAX */
+	bool failed; /* one has failed: nobody waits */
 };
 
 /* In rpoll(), which polls what it is given, also TCP sides of listeners: then they are meant. */
@@ -54,9 +54,7 @@ static void look_entry(struct look *l, nfds_t i, const struct pollfd *f)
 	l->ours = true;
 	l->p[i].fd = conn_rfd(c);
 	switch (conn_state(c)) {
-	case CONN_LISTEN:
-		l->p[l->n + l->extra++] = (struct pollfd){ f->fd, f->events, (short)0 };
-		break;
+	case CONN_LISTEN: l->p[l->n + l->extra++] = (struct pollfd){ f->fd, f->events, (short)0 }; break;
 	case CONN_CONNECTING:
 		l->due = c->deadline < l->due ? c->deadline : l->due;
 		l->p[i].events = POLLOUT;
@@ -65,8 +63,7 @@ static void look_entry(struct look *l, nfds_t i, const struct pollfd *f)
 		l->failed = true;
 		l->p[i].fd = -1;
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -94,7 +91,7 @@ static void look_close(struct look *l)
 	errno = err;
 }
 
-/* What it found, as the program sees it. */
+/* The events it found, as the program sees them. */
 static int look_result(struct look *l, struct pollfd *fds)
 {
 	nfds_t extra = l->n;
@@ -106,7 +103,7 @@ static int look_result(struct look *l, struct pollfd *fds)
 
 		if (c && conn_state(c) == CONN_LISTEN && extra < l->n + l->extra && l->p[extra].fd == fds[i].fd)
 			r |= l->p[extra++].revents;
-		if (c && conn_state(c) == CONN_CONNECTING)	/* the next look tells */
+		if (c && conn_state(c) == CONN_CONNECTING) /* the next look tells */
 			r = 0;
 		if (c && conn_state(c) == CONN_FAILED)
 			r = (short)((fds[i].events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
@@ -162,12 +159,13 @@ static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms)
 			return ret;
 		if (!again && until >= 0 && now_ms() >= until)
 			return 0;
-		if (again && !ms)	/* a last look, for who does not wait */
+		if (again && !ms) /* a last look, for who does not wait */
 			return look_once(fds, n, until, &again);
 	}
 }
 
-static __attribute__((noinline)) int wait_for(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
+static __attribute__((noinline)) int wait_for(struct pollfd *fds, nfds_t n, const struct timespec *t,
+					      const sigset_t *mask)
 {
 	sigset_t old;
 	int ret, err;
@@ -216,10 +214,7 @@ EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *t, c
 
 /* ---- select ------------------------------------------------------------------------------------------ */
 
-static bool in_set(int fd, const fd_set *s)
-{
-	return s && FD_ISSET(fd, s);
-}
+static bool in_set(int fd, const fd_set *s) { return s && FD_ISSET(fd, s); }
 
 static nfds_t sets_to_fds(int n, const fd_set *r, const fd_set *w, const fd_set *e, struct pollfd *fds)
 {

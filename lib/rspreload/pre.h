@@ -5,7 +5,7 @@
  * Each stream socket of the program stays what it is, a TCP socket with the program's descriptor and options; beside
  * it there is an rsocket.  A listener listens on both.  A connection is an rsocket's if the peer has one
  * there, and then the TCP socket is only the descriptor's holder; else the rsocket is dropped, and the
- * descriptor is one as any other.  What is not in the table goes straight to the C library, also the calls of the
+ * descriptor is one as any other.  Descriptors that are not in the table go straight to the C library, also the calls of the
  * RDMA libraries below.
  *
  *	real.c		the C library's calls
@@ -36,7 +36,7 @@
 
 #include <rdma/rsocket.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT     __attribute__((visibility("default")))
 #define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
 
 static inline int fail(int err)
@@ -85,7 +85,7 @@ extern struct real real_calls;
 void real_find(void);
 static inline const struct real *real(void)
 {
-	if (!__atomic_load_n(&real_calls.epoll_pwait, __ATOMIC_ACQUIRE))	/* the last that is found */
+	if (!__atomic_load_n(&real_calls.epoll_pwait, __ATOMIC_ACQUIRE)) /* the last that is found */
 		real_find();
 	return &real_calls;
 }
@@ -96,23 +96,23 @@ enum conn_state {
 	CONN_LISTEN,
 	CONN_CONNECTING,
 	CONN_RDMA,
-	CONN_FAILED,		/* neither way; err says why */
-	CONN_TCP,		/* no rsocket any more */
+	CONN_FAILED, /* neither way; err says why */
+	CONN_TCP,    /* no rsocket any more */
 };
 
 struct reg;
 
 struct conn {
-	uint32_t refs;		/* atomic: descriptors, calls */
-	uint32_t fds;		/* descriptors; under table_lock */
-	int rfd;		/* atomic; -1: none any more */
+	uint32_t refs; /* atomic: descriptors, calls */
+	uint32_t fds;  /* descriptors; under table_lock */
+	int rfd;       /* atomic; -1: none any more */
 	int domain;
-	pthread_mutex_t lock;	/* of what follows */
-	enum conn_state state;	/* atomic */
-	int err;		/* FAILED: for SO_ERROR, once */
-	bool nonblock;		/* as the program has it */
-	int recv_ms, send_ms;	/* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
-	int64_t deadline;	/* of CONNECTING: then by TCP */
+	pthread_mutex_t lock;  /* of what follows */
+	enum conn_state state; /* atomic */
+	int err;               /* FAILED: for SO_ERROR, once */
+	bool nonblock;         /* as the program has it */
+	int recv_ms, send_ms;  /* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
+	int64_t deadline;      /* of CONNECTING: then by TCP */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
 };
@@ -132,9 +132,9 @@ int conn_err_take(struct conn *);
 int64_t now_ms(void);
 
 /* ---- epoll: what happens to a descriptor that is registered there */
-void reg_close(struct conn *);		/* its last descriptor is closed */
-void reg_close_ep(int fd);		/* a descriptor is closed: it may be an epoll's */
-void reg_dropped(int fd, struct conn *);	/* its TCP socket takes its place */
+void reg_close(struct conn *);           /* its last descriptor is closed */
+void reg_close_ep(int fd);               /* a descriptor is closed: it may be an epoll's */
+void reg_dropped(int fd, struct conn *); /* its TCP socket takes its place */
 /* Edge-triggered: the program has looked. */
 void reg_seen(struct conn *, uint32_t events);
 

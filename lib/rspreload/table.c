@@ -32,7 +32,7 @@ static void fork_parent(void) { pthread_mutex_unlock(&table_lock); }
 static void fork_child(void)
 {
 	for (int i = 0; i < FD_MAX; i++)
-		if (table[i])	/* pages that nothing is written to stay the parent's */
+		if (table[i]) /* pages that nothing is written to stay the parent's */
 			table[i] = NULL;
 	owner = getpid();
 	pthread_mutex_unlock(&table_lock);
@@ -59,7 +59,7 @@ struct conn *conn_get(int fd)
 {
 	struct conn *c = peek(fd);
 
-	if (!c || getpid() != owner)	/* a child of vfork() has our memory */
+	if (!c || getpid() != owner) /* a child of vfork() has our memory */
 		return NULL;
 	pthread_mutex_lock(&table_lock);
 	c = table[fd];
@@ -100,7 +100,7 @@ static struct conn *table_take(int fd, bool *last)
 static void table_put(int fd, struct conn *c)
 {
 	bool last;
-	struct conn *old = table_take(fd, &last);	/* closed behind our back */
+	struct conn *old = table_take(fd, &last); /* closed behind our back */
 
 	if (old)
 		conn_put(old);
@@ -174,10 +174,7 @@ static int follow(int fd, int new)
 	return new;
 }
 
-EXPORT int dup(int fd)
-{
-	return follow(fd, real()->dup(fd));
-}
+EXPORT int dup(int fd) { return follow(fd, real()->dup(fd)); }
 
 EXPORT int dup2(int fd, int new)
 {
@@ -206,7 +203,8 @@ static void nonblock_set(int fd, struct conn *c, bool on)
 	if (conn_state(c) == CONN_LISTEN)
 		return;
 	rfcntl(conn_rfd(c), F_SETFL, on ? O_NONBLOCK : 0);
-	real()->fcntl(fd, F_SETFL, on ? real()->fcntl(fd, F_GETFL) | O_NONBLOCK : real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	real()->fcntl(fd, F_SETFL,
+		      on ? real()->fcntl(fd, F_GETFL) | O_NONBLOCK : real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 
 static int conn_fcntl(int fd, struct conn *c, int cmd, void *arg)
@@ -217,14 +215,10 @@ static int conn_fcntl(int fd, struct conn *c, int cmd, void *arg)
 	case F_GETFL:
 		ret = real()->fcntl(fd, F_GETFL);
 		return ret < 0 ? ret : c->nonblock ? ret | O_NONBLOCK : ret & ~O_NONBLOCK;
-	case F_SETFL:
-		nonblock_set(fd, c, (intptr_t)arg & O_NONBLOCK);
-		return 0;
+	case F_SETFL: nonblock_set(fd, c, (intptr_t)arg & O_NONBLOCK); return 0;
 	case F_DUPFD:
-	case F_DUPFD_CLOEXEC:
-		return follow(fd, real()->fcntl(fd, cmd, arg));
-	default:
-		return real()->fcntl(fd, cmd, arg);
+	case F_DUPFD_CLOEXEC: return follow(fd, real()->fcntl(fd, cmd, arg));
+	default: return real()->fcntl(fd, cmd, arg);
 	}
 }
 

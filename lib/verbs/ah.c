@@ -2,7 +2,8 @@
 /*
  * ah.c - address handles: nothing but an address vector, copied into each datagram's work request.
  */
-#include "objects.h"
+#include "ah.h"
+#include "query.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -50,10 +51,13 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		err = EINVAL;
 	if (err)
 		return err_null(refuse(to_ctx(pd->context), 0, "ibv_create_ah", err,
-				       !attr->is_global || attr->port_num != 1 ? "RoCE needs is_global 1 and port_num 1: %u, %u" :
-				       "sgid_index %u is an empty row of the GID table (is_global %u)",
-				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->is_global : (unsigned)attr->grh.sgid_index,
-				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->port_num : (unsigned)attr->is_global));
+				       !attr->is_global || attr->port_num != 1
+					       ? "RoCE needs is_global 1 and port_num 1: %u, %u"
+					       : "sgid_index %u is an empty row of the GID table (is_global %u)",
+				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->is_global
+									       : (unsigned)attr->grh.sgid_index,
+				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->port_num
+									       : (unsigned)attr->is_global));
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return err_null(ENOMEM);
@@ -133,8 +137,8 @@ static int gid_find(struct rd_ctx *c, uint32_t port, const uint8_t *gid, uint8_t
 	return err && err != EINVAL ? err : ENOENT;
 }
 
-EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
-                               struct ibv_grh *grh, struct ibv_ah_attr *a)
+EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+			       struct ibv_ah_attr *a)
 {
 	uint8_t own[16];
 	int err;
@@ -155,8 +159,7 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct
 	return 0;
 }
 
-EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
-                                            uint8_t port)
+EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
 {
 	struct ibv_ah_attr a;
 

@@ -9,7 +9,8 @@
 
 /* The old form is how the new one begins, but for the padding at its end. */
 #define QP_ATTR_LEN offsetof(struct ibv_qp_init_attr_ex, comp_mask)
-_Static_assert(offsetof(struct ibv_qp_init_attr, sq_sig_all) + sizeof(int) == QP_ATTR_LEN, "one form begins as the other");
+_Static_assert(offsetof(struct ibv_qp_init_attr, sq_sig_all) + sizeof(int) == QP_ATTR_LEN,
+	       "one form begins as the other");
 
 static inline struct ibv_qp_init_attr_ex qp_attr_ex(const struct ibv_qp_init_attr *a, struct ibv_pd *pd)
 {

@@ -80,10 +80,7 @@ void conn_close(struct conn *c)
 	pthread_mutex_destroy(&c->lock);
 }
 
-bool conn_mine(const struct conn *c)
-{
-	return c->owner == getpid();
-}
+bool conn_mine(const struct conn *c) { return c->owner == getpid(); }
 
 bool conn_gone(const struct conn *c)
 {
@@ -128,7 +125,8 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigne
 		char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	} ctl;
 	struct msghdr mh = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)};
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	struct cmsghdr *cm;
 	ssize_t len;
 
@@ -139,7 +137,7 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigne
 	for (cm = len > 0 ? CMSG_FIRSTHDR(&mh) : NULL; cm; cm = CMSG_NXTHDR(&mh, cm)) {
 		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
 			continue;
-		*n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		*n = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds, CMSG_DATA(cm), *n * sizeof(int));
 	}
 	return len == (ssize_t)rep_len ? 0 : EIO;
@@ -148,7 +146,10 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigne
 int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
 	      unsigned fd_n)
 {
-	struct { uint32_t op, seq; int32_t err; } head;
+	struct {
+		uint32_t op, seq;
+		int32_t err;
+	} head;
 	int got[FDS_MAX], err;
 	uint32_t seq;
 	unsigned n = 0;

@@ -18,8 +18,8 @@
 struct conn {
 	int fd;
 	uint32_t seq;
-	pid_t owner;		/* the process that opened it */
-	pid_t daemon;		/* as this process sees it; 0: it cannot (another PID namespace) */
+	pid_t owner;  /* the process that opened it */
+	pid_t daemon; /* as this process sees it; 0: it cannot (another PID namespace) */
 	pthread_mutex_t lock;
 };
 

@@ -7,7 +7,8 @@
  *	cur  ...eeeee|          gets no more; when it is empty the next takes its place
  *	last         |eee.....
  */
-#include "objects.h"
+#include "cq.h"
+#include "qp.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -133,8 +134,8 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	int fd, err;
 
 	if (!a->cqe || a->cqe > c->attr.max_cqe || a->comp_vector >= (uint32_t)context->num_comp_vectors)
-		return err_null(refuse(c, 0, "ibv_create_cq", EINVAL, "cqe %u (1 to %u), comp_vector %u (of %d)", a->cqe, c->attr.max_cqe, a->comp_vector,
-				       context->num_comp_vectors));
+		return err_null(refuse(c, 0, "ibv_create_cq", EINVAL, "cqe %u (1 to %u), comp_vector %u (of %d)",
+				       a->cqe, c->attr.max_cqe, a->comp_vector, context->num_comp_vectors));
 	cq = pd_calloc(own, sizeof(*cq), RES_CQ, &mem);
 	if (!cq)
 		return NULL;
@@ -188,8 +189,7 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	uint32_t flags = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
 	struct rd_cq *cq;
 
-	if (a->wc_flags & ~have ||
-	    a->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
+	if (a->wc_flags & ~have || a->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		return err_null(EOPNOTSUPP);
 	if (a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && (!a->parent_domain || !to_pd(a->parent_domain)->base))
@@ -237,8 +237,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 		return err;
 	map_del(c, &cq->node);
 	pthread_mutex_lock(&ibcq->mutex);
-	while (ibcq->comp_events_completed != cq->node.comp_got ||
-	       ibcq->async_events_completed != cq->node.async_got)
+	while (ibcq->comp_events_completed != cq->node.comp_got || ibcq->async_events_completed != cq->node.async_got)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
 	channel_ref(ibcq->channel, -1);
@@ -278,10 +277,7 @@ int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 
 /* ---- the QPs it serves ------------------------------------------------------------ */
 
-static struct cq_user **user_head(struct rd_cq *cq, uint32_t qpn)
-{
-	return &cq->users[(qpn ^ qpn >> 6) % CQ_BUCKETS];
-}
+static struct cq_user **user_head(struct rd_cq *cq, uint32_t qpn) { return &cq->users[(qpn ^ qpn >> 6) % CQ_BUCKETS]; }
 
 void cq_add_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 {
@@ -347,9 +343,9 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 	return u ? u->qp : NULL;
 }
 
-#define DEEP_NS		300000u
-#define DEEP_WRS	8u
-#define PACE_NS		10000000u	/* for one: slower than that was a pause of the program */
+#define DEEP_NS  300000u
+#define DEEP_WRS 8u
+#define PACE_NS  10000000u /* for one: slower than that was a pause of the program */
 
 /* At the pace of the last ones, the sends behind this one take longer than a program could sleep by mistake. */
 static bool is_deep(const struct rd_qp *qp, const struct cqe *e, uint32_t done)
@@ -360,7 +356,7 @@ static bool is_deep(const struct rd_qp *qp, const struct cqe *e, uint32_t done)
 	return left >= DEEP_WRS && took < done * (uint64_t)PACE_NS && left * took >= DEEP_NS * (uint64_t)done;
 }
 
-/* What the completion says of the queue its WR came from. */
+/* A completion tells how far the queue of its WR has come. */
 static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 {
 	if (e->is_send) {
@@ -395,7 +391,7 @@ struct cqe *cqe_next(struct rd_cq *cq)
 			continue;
 		}
 		e = ring_slot(r, r->pos);
-		if (e->srq == 2 && e->qpn)	/* the QP may be another process's */
+		if (e->srq == 2 && e->qpn) /* the QP may be another process's */
 			return e;
 		qp = user_find(cq, e->qpn);
 		if (qp) {
@@ -406,7 +402,4 @@ struct cqe *cqe_next(struct rd_cq *cq)
 	}
 }
 
-void cqe_done(struct rd_cq *cq)
-{
-	ring_consume(&cq->cur->ring, 1);
-}
+void cqe_done(struct rd_cq *cq) { ring_consume(&cq->cur->ring, 1); }

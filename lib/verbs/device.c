@@ -4,7 +4,8 @@
  *
  * Nothing is done before the program asks, since the library is loaded into every child of rdmad-run.
  */
-#include "objects.h"
+#include "ctx.h"
+#include "device.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -15,8 +16,7 @@
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rd_device *devices;
 
-_Static_assert(offsetof(struct rd_device, vendor) == sizeof(struct ibv_device),
-               "where vendor libraries look");
+_Static_assert(offsetof(struct rd_device, vendor) == sizeof(struct ibv_device), "where vendor libraries look");
 _Static_assert(sizeof(struct rd_device) >= 704, "what vendor libraries may read");
 
 struct rd_device *device_intern(const struct msg_device *m)
@@ -33,8 +33,8 @@ struct rd_device *device_intern(const struct msg_device *m)
 		snprintf(d->dev.dev_name, sizeof(d->dev.dev_name), "uverbs%u", m->index);
 		snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "%s/class/infiniband_verbs/uverbs%u",
 			 ibv_get_sysfs_path(), m->index);
-		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "%s/class/infiniband/%s",
-			 ibv_get_sysfs_path(), d->dev.name);
+		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "%s/class/infiniband/%s", ibv_get_sysfs_path(),
+			 d->dev.name);
 		d->next = devices;
 		devices = d;
 	}
@@ -78,22 +78,10 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	return list;
 }
 
-EXPORT void ibv_free_device_list(struct ibv_device **list)
-{
-	free(list);
-}
+EXPORT void ibv_free_device_list(struct ibv_device **list) { free(list); }
 
-EXPORT const char *ibv_get_device_name(struct ibv_device *dev)
-{
-	return dev->name;
-}
+EXPORT const char *ibv_get_device_name(struct ibv_device *dev) { return dev->name; }
 
-EXPORT int ibv_get_device_index(struct ibv_device *dev)
-{
-	return (int)((struct rd_device *)dev)->index;
-}
+EXPORT int ibv_get_device_index(struct ibv_device *dev) { return (int)((struct rd_device *)dev)->index; }
 
-EXPORT __be64 ibv_get_device_guid(struct ibv_device *dev)
-{
-	return htobe64(((struct rd_device *)dev)->guid);
-}
+EXPORT __be64 ibv_get_device_guid(struct ibv_device *dev) { return htobe64(((struct rd_device *)dev)->guid); }

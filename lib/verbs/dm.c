@@ -5,7 +5,8 @@
  * The rules of adapters hold: what is copied to and from it begins and ends at a multiple of four bytes, and
  * an MR on it is zero-based.
  */
-#include "objects.h"
+#include "dm.h"
+#include "mr.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -17,7 +18,7 @@ struct rd_dm {
 	struct ibv_dm dm;
 	uint8_t *mem;
 	size_t len;
-	pid_t owner;		/* the process that has made it */
+	pid_t owner; /* the process that has made it */
 };
 
 static struct rd_dm *to_dm(struct ibv_dm *dm) { return (struct rd_dm *)dm; }
@@ -65,8 +66,9 @@ static struct rd_dm *dm_begin(struct ibv_context *context, const struct msg_rep 
 		return err_null(ENOMEM);
 	}
 	dm->owner = getpid();
-	dm->dm = (struct ibv_dm){ .context = context, .memcpy_to_dm = copy_to, .memcpy_from_dm = copy_from,
-				  .handle = rep->dm.handle };
+	dm->dm = (struct ibv_dm){
+		.context = context, .memcpy_to_dm = copy_to, .memcpy_from_dm = copy_from, .handle = rep->dm.handle
+	};
 	return dm;
 }
 
@@ -146,7 +148,21 @@ EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle
 	return dm ? &dm->dm : NULL;
 }
 
-EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
+EXPORT void ibv_unimport_dm(struct ibv_dm *dm) { dm_end(to_dm(dm)); }
+
+/* verbs.h of rdma-core 59 and later declares it.  The memory stays as long as the descriptor, the DM need not. */
+EXPORT int dm_export(struct ibv_dm *) __asm__("ibv_dm_export_dmabuf_fd");
+int dm_export(struct ibv_dm *ibdm)
 {
-	dm_end(to_dm(dm));
+	struct msg_req req = { .op = MSG_DM_IMPORT, .id.handle = ibdm->handle };
+	struct rd_ctx *c = to_ctx(ibdm->context);
+	struct msg_rep rep;
+	int fd, err = ctx_rejoin(c);
+
+	if (!err)
+		err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	if (!err)
+		return fd;
+	errno = err;
+	return -1;
 }

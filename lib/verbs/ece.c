@@ -3,16 +3,17 @@
  * ece.c - enhanced connection establishment: the vendor is the device's, and there are no options that two ends would
  * have to agree on.
  */
-#include "objects.h"
+#include "ctx.h"
+#include "query.h"
 
-EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+EXPORT int ibv_query_ece(struct ibv_qp *, struct ibv_ece *ece)
 {
 	*ece = (struct ibv_ece){ .vendor_id = VENDOR_ID };
 	return 0;
 }
 
 /* Vendor 0: the peer says nothing.  Of the options of our own vendor those are accepted that are known: none. */
-EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+EXPORT int ibv_set_ece(struct ibv_qp *, struct ibv_ece *ece)
 {
 	if (ece->comp_mask || (ece->vendor_id ? ece->vendor_id != VENDOR_ID : ece->options))
 		return EINVAL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* enum_str.c - names of numbers, and InfiniBand rates in other units. */
-#include "objects.h"
+#include "qp.h"
 
 static const char *pick(const char *const *names, size_t n, unsigned i)
 {
@@ -99,30 +99,18 @@ EXPORT const char *ibv_wc_status_str(enum ibv_wc_status s)
 /* ---- rates ------------------------------------------------------------------------ */
 
 /* mult: in units of 2.5 Gb/s; -1 where it is no multiple, or beyond what InfiniBand counted so. */
-static const struct { enum ibv_rate rate; int mult, mbps; } rates[] = {
-	{ IBV_RATE_2_5_GBPS, 1, 2500 },
-	{ IBV_RATE_5_GBPS, 2, 5000 },
-	{ IBV_RATE_10_GBPS, 4, 10000 },
-	{ IBV_RATE_14_GBPS, 6, 14062 },
-	{ IBV_RATE_20_GBPS, 8, 20000 },
-	{ IBV_RATE_25_GBPS, 10, 25781 },
-	{ IBV_RATE_28_GBPS, 11, 28125 },
-	{ IBV_RATE_30_GBPS, 12, 30000 },
-	{ IBV_RATE_40_GBPS, 16, 40000 },
-	{ IBV_RATE_50_GBPS, 20, 53125 },
-	{ IBV_RATE_56_GBPS, 22, 56250 },
-	{ IBV_RATE_60_GBPS, 24, 60000 },
-	{ IBV_RATE_80_GBPS, 32, 80000 },
-	{ IBV_RATE_100_GBPS, 40, 103125 },
-	{ IBV_RATE_112_GBPS, 45, 112500 },
-	{ IBV_RATE_120_GBPS, 48, 120000 },
-	{ IBV_RATE_168_GBPS, 67, 168750 },
-	{ IBV_RATE_200_GBPS, 80, 206250 },
-	{ IBV_RATE_300_GBPS, 120, 309375 },
-	{ IBV_RATE_400_GBPS, 160, 425000 },
-	{ IBV_RATE_600_GBPS, 240, 637500 },
-	{ IBV_RATE_800_GBPS, 320, 850000 },
-	{ IBV_RATE_1200_GBPS, 480, 1275000 },
+static const struct {
+	enum ibv_rate rate;
+	int mult, mbps;
+} rates[] = {
+	{ IBV_RATE_2_5_GBPS, 1, 2500 },     { IBV_RATE_5_GBPS, 2, 5000 },         { IBV_RATE_10_GBPS, 4, 10000 },
+	{ IBV_RATE_14_GBPS, 6, 14062 },     { IBV_RATE_20_GBPS, 8, 20000 },       { IBV_RATE_25_GBPS, 10, 25781 },
+	{ IBV_RATE_28_GBPS, 11, 28125 },    { IBV_RATE_30_GBPS, 12, 30000 },      { IBV_RATE_40_GBPS, 16, 40000 },
+	{ IBV_RATE_50_GBPS, 20, 53125 },    { IBV_RATE_56_GBPS, 22, 56250 },      { IBV_RATE_60_GBPS, 24, 60000 },
+	{ IBV_RATE_80_GBPS, 32, 80000 },    { IBV_RATE_100_GBPS, 40, 103125 },    { IBV_RATE_112_GBPS, 45, 112500 },
+	{ IBV_RATE_120_GBPS, 48, 120000 },  { IBV_RATE_168_GBPS, 67, 168750 },    { IBV_RATE_200_GBPS, 80, 206250 },
+	{ IBV_RATE_300_GBPS, 120, 309375 }, { IBV_RATE_400_GBPS, 160, 425000 },   { IBV_RATE_600_GBPS, 240, 637500 },
+	{ IBV_RATE_800_GBPS, 320, 850000 }, { IBV_RATE_1200_GBPS, 480, 1275000 },
 };
 
 EXPORT int ibv_rate_to_mult(enum ibv_rate rate)

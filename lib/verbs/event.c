@@ -3,10 +3,13 @@
  * event.c - completion events and async events.
  *
  * Both come through descriptors that the program may poll: a pipe with cookies, a socket with struct
- * msg_event.  An event for an object that was destroyed meanwhile is passed over.  What was handed out is
+ * msg_event.  An event for an object that was destroyed meanwhile is passed over.  An event that was handed out is
  * counted with the object; destroying it waits until as many have been acknowledged.
  */
-#include "objects.h"
+#include "cq.h"
+#include "flow.h"
+#include "qp.h"
+#include "srq.h"
 
 #include <unistd.h>
 
@@ -20,7 +23,7 @@ static struct map_node *map_find(struct rd_ctx *c, uint64_t cookie)
 	return n;
 }
 
-#define OBJ(n, type) ((type *)((char *)(n) - offsetof(type, node)))
+#define OBJ(n, type) ((type *)((char *)(n)-offsetof(type, node)))
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
@@ -33,7 +36,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		len = read(channel->fd, &cookie, sizeof(cookie));
 		if (len != sizeof(cookie)) {
 			if (len >= 0)
-				errno = EIO;	/* the daemon is gone */
+				errno = EIO; /* the daemon is gone */
 			return -1;
 		}
 		pthread_mutex_lock(&c->map_lock);
@@ -60,8 +63,7 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 static bool is_port_event(uint32_t type)
 {
-	return type == EV_PORT_ACTIVE || type == EV_PORT_ERR || type == EV_GID_CHANGE ||
-	       type == EV_DEVICE_FATAL;
+	return type == EV_PORT_ACTIVE || type == EV_PORT_ERR || type == EV_GID_CHANGE || type == EV_DEVICE_FATAL;
 }
 
 static enum map_kind kind_of(uint32_t type)
@@ -116,7 +118,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 		len = read(context->async_fd, &m, sizeof(m));
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return -1;
-		if (len != sizeof(m)) {	/* the daemon is gone: said once */
+		if (len != sizeof(m)) { /* the daemon is gone: said once */
 			if (__atomic_exchange_n(&c->fatal_told, true, __ATOMIC_RELAXED))
 				return errno = EIO, -1;
 			m = (struct msg_event){ .type = EV_DEVICE_FATAL, .port = 1 };
@@ -148,14 +150,8 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
 		qp = &wq_qp(wq)->qp;
 	}
 	switch (kind_of(e->event_type)) {
-	case MAP_CQ:
-		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
-		break;
-	case MAP_SRQ:
-		ack(&srq->mutex, &srq->cond, &srq->events_completed);
-		break;
-	case MAP_QP:
-		ack(&qp->mutex, &qp->cond, &qp->events_completed);
-		break;
+	case MAP_CQ: ack(&cq->mutex, &cq->cond, &cq->async_events_completed); break;
+	case MAP_SRQ: ack(&srq->mutex, &srq->cond, &srq->events_completed); break;
+	case MAP_QP: ack(&qp->mutex, &qp->cond, &qp->events_completed); break;
 	}
 }

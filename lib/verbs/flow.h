@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow.h - flows of RAW_PACKET QPs, their counters and RSS.  What is shared by more than one QP's structs is changed with
+ * flow.h - flows of RAW_PACKET QPs, their counters and RSS.  Data that several QPs share is changed with
  * flow_lock held.
  */
 #ifndef VERBS_FLOW_H
 #define VERBS_FLOW_H
 
 #include <linux/filter.h>
-#include <rdmad/rules.h>
+#include <rdmad/steer.h>
 
-#include "objects.h"
+#include "qp.h"
 
 struct rd_counters {
 	struct ibv_counters counters;
-	struct count_point { uint32_t index; enum ibv_counter_description what; } *point;
+	struct count_point {
+		uint32_t index;
+		enum ibv_counter_description what;
+	} * point;
 	uint32_t point_n;
-	struct rd_flow *flows;		/* that have it */
-	struct rule_hit past;		/* of rules that are no more */
+	struct rd_flow *flows; /* that have it */
+	struct steer_hit past; /* of rules that are no more */
 };
 
 struct rd_flow {
@@ -25,22 +28,22 @@ struct rd_flow {
 	struct rd_qp *qp;
 	uint16_t priority;
 	bool drop;
-	struct rd_counters *counters;	/* or NULL */
-	struct rd_flow *counted_next;	/* counters->flows */
-	struct rule_hit *hit;		/* where the daemon counts now */
+	struct rd_counters *counters; /* or NULL */
+	struct rd_flow *counted_next; /* counters->flows */
+	struct steer_hit *hit;        /* where the daemon counts now */
 	uint32_t code_n;
-	struct sock_filter code[];	/* its part of the filter; the last one returns */
+	struct sock_filter code[]; /* its part of the filter; the last one returns */
 };
 
 struct rd_wq {
 	struct ibv_wq wq;
-	struct rd_qp *qp;		/* what it is to the daemon: one without a packet socket */
-	uint32_t users;			/* tables */
+	struct rd_qp *qp; /* what it is to the daemon: one without a packet socket */
+	uint32_t users;   /* tables */
 };
 
 struct rd_table {
 	struct ibv_rwq_ind_table table;
-	uint32_t users;			/* QPs */
+	uint32_t users; /* QPs */
 	uint32_t n;
 	struct rd_wq *wq[];
 };
@@ -52,8 +55,32 @@ extern pthread_mutex_t flow_lock;
 extern const struct sock_filter flow_head[FLOW_HEAD];
 
 /* With flow_lock: tells the daemon what there is to count and to spread.  gone: a flow that is not in qp->flows any more, or NULL. */
-int rules_update(struct rd_qp *, struct rd_flow *gone);
+int steer_update(struct rd_qp *, struct rd_flow *gone);
 /* The QP is no more. */
-void rules_end(struct rd_qp *);
+void steer_end(struct rd_qp *);
+
+/* ---- raw.c */
+
+/* 0 or an errno; EPERM: the process may not open a packet socket. */
+int raw_open(struct rd_qp *);
+void raw_close(struct rd_qp *);
+struct ibv_flow *flow_create(struct ibv_qp *, struct ibv_flow_attr *);
+int flow_destroy(struct ibv_flow *);
+struct ibv_counters *counters_create(struct ibv_context *, struct ibv_counters_init_attr *);
+int counters_destroy(struct ibv_counters *);
+int counters_attach(struct ibv_counters *, struct ibv_counter_attach_attr *, struct ibv_flow *);
+int counters_read(struct ibv_counters *, uint64_t *, uint32_t n, uint32_t flags);
+
+/* ---- wq.c: RSS */
+
+#define RSS_FIELDS 0xffu /* of enum ibv_rx_hash_fields */
+struct ibv_wq *wq_create(struct ibv_context *, struct ibv_wq_init_attr *);
+int wq_destroy(struct ibv_wq *);
+struct rd_qp *wq_qp(struct ibv_wq *); /* what it is to the daemon */
+int wq_modify(struct ibv_wq *, struct ibv_wq_attr *);
+struct ibv_rwq_ind_table *table_create(struct ibv_context *, struct ibv_rwq_ind_table_init_attr *);
+int table_destroy(struct ibv_rwq_ind_table *);
+struct ibv_qp *rss_create(struct ibv_context *, struct ibv_qp_init_attr_ex *);
+void rss_end(struct rd_qp *); /* it is no more */
 
 #endif

@@ -5,7 +5,7 @@
  * The daemon reaches memory by address through the process that registered it, so copy-on-write in a parent
  * does no harm, and nothing need be marked.  Memory that it maps is seen to by mem_fork.c.
  */
-#include "objects.h"
+#include "base.h"
 
 EXPORT int ibv_fork_init(void) { return 0; }
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }
@@ -13,5 +13,5 @@ EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNE
 /* Declared in no public header; vendor libraries call them. */
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
-EXPORT int ibv_dontfork_range(void *base, size_t size) { return 0; }
-EXPORT int ibv_dofork_range(void *base, size_t size) { return 0; }
+EXPORT int ibv_dontfork_range(void *, size_t) { return 0; }
+EXPORT int ibv_dofork_range(void *, size_t) { return 0; }

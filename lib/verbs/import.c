@@ -6,7 +6,10 @@
  * the descriptor - the same process, a child, or who got it by SCM_RIGHTS - shows the token to the daemon on a
  * connection of its own, and has a context of the same family.
  */
-#include "objects.h"
+#include "ctx.h"
+#include "device.h"
+#include "mr.h"
+#include "pd.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -54,7 +57,7 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 		conn_close(&c->conn);
 		goto fail;
 	}
-	close(cmd_fd);		/* it was given away; the context has one of its own */
+	close(cmd_fd); /* it was given away; the context has one of its own */
 	return &c->v.context;
 fail:
 	free(c);
@@ -110,10 +113,7 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
 	return &pd->pd;
 }
 
-EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
-{
-	free(to_pd(pd));
-}
+EXPORT void ibv_unimport_pd(struct ibv_pd *pd) { free(to_pd(pd)); }
 
 /* Its address means something to who has registered it: as with the kernel, it is not told. */
 EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
@@ -126,12 +126,10 @@ EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 		free(mr);
 		return err_null(err);
 	}
-	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .handle = handle, .lkey = rep.obj.lkey,
-				  .rkey = rep.obj.rkey };
+	mr->mr = (struct ibv_mr){
+		.context = pd->context, .pd = pd, .handle = handle, .lkey = rep.obj.lkey, .rkey = rep.obj.rkey
+	};
 	return &mr->mr;
 }
 
-EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
-{
-	free(mr);
-}
+EXPORT void ibv_unimport_mr(struct ibv_mr *mr) { free(mr); }

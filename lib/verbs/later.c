@@ -7,9 +7,11 @@
  * at all.  None of the latter is ever called for a device of ours.  Each is refused.  The C names differ from
  * the symbols, so that newer headers do not clash.
  */
-#include "objects.h"
+#include <rdmad/abi.h>
 
-#define SYMBOL(type, name, args, body) \
+#include "base.h"
+
+#define SYMBOL(type, name, args, body)               \
 	EXPORT type late_##name args __asm__(#name); \
 	type late_##name args body
 
@@ -20,7 +22,6 @@
 REFUSE_PTR(ibv_alloc_dmah)
 REFUSE_INT(ibv_dealloc_dmah)
 REFUSE_PTR(ibv_reg_mr_ex)
-SYMBOL(int, ibv_dm_export_dmabuf_fd, (void), { errno = EOPNOTSUPP; return -1; })
 REFUSE_INT(ibv_query_port_speed)
 REFUSE_PTR(ibv_alloc_buf)
 REFUSE_INT(ibv_free_buf)
@@ -35,28 +36,34 @@ REFUSE_INT(ibv_read_err_comp_cntr)
 REFUSE_INT(ibv_set_comp_cntr)
 REFUSE_INT(ibv_set_err_comp_cntr)
 REFUSE_INT(ibv_qp_attach_comp_cntr)
-SYMBOL(int, ibv_export_buf_dmabuf_fd, (void), { errno = EOPNOTSUPP; return -1; })
+SYMBOL(int, ibv_export_buf_dmabuf_fd, (void), {
+	errno = EOPNOTSUPP;
+	return -1;
+})
 
 /*
  * IBVERBS_1.0, "historical": the real librdmacm's conversions of kernel structures.  There is no
  * kernel behind us; that library stops at its missing device long before.
  */
-SYMBOL(void, ibv_copy_path_rec_from_kern, (void *to, const void *from), {})
-SYMBOL(void, ibv_copy_path_rec_to_kern, (void *to, const void *from), {})
-SYMBOL(void, ibv_copy_qp_attr_from_kern, (void *to, const void *from), {})
-SYMBOL(void, ibv_copy_ah_attr_from_kern, (void *to, const void *from), {})
+SYMBOL(void, ibv_copy_path_rec_from_kern, (void *, const void *), {})
+SYMBOL(void, ibv_copy_path_rec_to_kern, (void *, const void *), {})
+SYMBOL(void, ibv_copy_qp_attr_from_kern, (void *, const void *), {})
+SYMBOL(void, ibv_copy_ah_attr_from_kern, (void *, const void *), {})
 
 /* IBVERBS_PRIVATE_34 */
 EXPORT extern const bool late_allow __asm__("verbs_allow_disassociate_destroy");
 const bool late_allow = false;
 
-SYMBOL(void, verbs_register_driver_34, (const void *ops), {})
-SYMBOL(void, __verbs_log, (void *ctx, uint32_t level, const char *fmt, ...), {})
-SYMBOL(void, verbs_set_ops, (void *ctx, const void *ops), {})
-SYMBOL(void, verbs_uninit_context, (void *ctx), {})
-SYMBOL(void, verbs_init_cq, (void *cq, void *ctx, void *channel, void *cq_context), {})
-SYMBOL(unsigned int, __ioctl_final_num_attrs, (unsigned int n, void *link), { return n; })
-SYMBOL(int, ibv_read_ibdev_sysfs_file, (void), { errno = ENOENT; return -1; })
+SYMBOL(void, verbs_register_driver_34, (const void *), {})
+SYMBOL(void, __verbs_log, (void *, uint32_t, const char *, ...), {})
+SYMBOL(void, verbs_set_ops, (void *, const void *), {})
+SYMBOL(void, verbs_uninit_context, (void *), {})
+SYMBOL(void, verbs_init_cq, (void *, void *, void *, void *), {})
+SYMBOL(unsigned int, __ioctl_final_num_attrs, (unsigned int n, void *), { return n; })
+SYMBOL(int, ibv_read_ibdev_sysfs_file, (void), {
+	errno = ENOENT;
+	return -1;
+})
 REFUSE_PTR(_verbs_init_and_alloc_context)
 REFUSE_PTR(verbs_open_device)
 REFUSE_INT(ibv_cmd_create_flow)

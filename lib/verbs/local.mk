@@ -9,6 +9,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/conn.c \
 	lib/verbs/context.c \
 	lib/verbs/cq.c \
+	lib/verbs/ctx.c \
 	lib/verbs/device.c \
 	lib/verbs/dm.c \
 	lib/verbs/ece.c \
@@ -23,6 +24,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/mr.c \
 	lib/verbs/mw.c \
 	lib/verbs/mr_kinds.c \
+	lib/verbs/ops.c \
 	lib/verbs/pd.c \
 	lib/verbs/poll.c \
 	lib/verbs/post.c \
@@ -31,7 +33,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/rate.c \
 	lib/verbs/raw.c \
 	lib/verbs/refuse.c \
-	lib/verbs/rules.c \
+	lib/verbs/steer.c \
 	lib/verbs/srq.c \
 	lib/verbs/stub.c \
 	lib/verbs/sysfs.c \
@@ -46,15 +48,27 @@ lib_verbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 15:44:14 -pthread 
 EXTRA_lib_verbs_libibverbs_la_DEPENDENCIES = lib/verbs/libibverbs.map
 EXTRA_DIST += lib/verbs/libibverbs.map
 noinst_HEADERS += \
+	lib/verbs/ah.h \
 	lib/verbs/attr_ex.h \
+	lib/verbs/base.h \
 	lib/verbs/conn.h \
+	lib/verbs/cq.h \
+	lib/verbs/ctx.h \
+	lib/verbs/device.h \
+	lib/verbs/dm.h \
+	lib/verbs/flow.h \
 	lib/verbs/mem_map.h \
 	lib/verbs/mem_map_in.h \
-	lib/verbs/flow.h \
-	lib/verbs/objects.h \
+	lib/verbs/mr.h \
+	lib/verbs/mw.h \
+	lib/verbs/newer.h \
+	lib/verbs/pd.h \
+	lib/verbs/qp.h \
 	lib/verbs/query.h \
+	lib/verbs/srq.h \
 	lib/verbs/stub.def \
 	lib/verbs/sysfs.h \
 	lib/verbs/verbs.def \
 	lib/verbs/vma.h \
-	lib/verbs/wr_build.h
+	lib/verbs/wr_build.h \
+	lib/verbs/xrc.h

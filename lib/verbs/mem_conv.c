@@ -22,13 +22,13 @@
 
 #include "vma.h"
 
-#define CHUNK		((size_t)4 << 20)
+#define CHUNK ((size_t)4 << 20)
 /* The file is much longer than what is mapped of it, so that mremap() can make the mapping longer as it could
  * before. */
-#define FILE_LEN	((off_t)1 << 40)
+#define FILE_LEN ((off_t)1 << 40)
 
 #ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL	0x0008u
+#define MFD_NOEXEC_SEAL 0x0008u
 #endif
 
 /* ---- may we? ---------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static bool write_all(int fd, uintptr_t addr, size_t len, off_t off)
 static bool pages_write(int fd, int pagemap, uintptr_t addr, size_t len, off_t off)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), n = len / page;
-	const uint64_t there = 3ull << 62;	/* present, or swapped out */
+	const uint64_t there = 3ull << 62; /* present, or swapped out */
 	uint64_t map[512];
 
 	for (size_t i = 0, got = 0, first; i < n; i = got) {
@@ -143,8 +143,8 @@ static bool pages_write(int fd, int pagemap, uintptr_t addr, size_t len, off_t o
 				;
 			for (k = first; first < ask && map[first] & there; first++)
 				;
-			if (first > k && !write_all(fd, addr + (i + k) * page, (first - k) * page,
-			                            off + (off_t)((i + k) * page)))
+			if (first > k &&
+			    !write_all(fd, addr + (i + k) * page, (first - k) * page, off + (off_t)((i + k) * page)))
 				return false;
 		}
 	}
@@ -154,8 +154,7 @@ static bool pages_write(int fd, int pagemap, uintptr_t addr, size_t len, off_t o
 /* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
 static void piece_rescue(int fd, uintptr_t addr, size_t len, off_t off)
 {
-	void *p = mmap((void *)addr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-	               0);
+	void *p = mmap((void *)addr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 
 	for (size_t done = 0; p != MAP_FAILED && done < len;) {
 		ssize_t n = pread(fd, (void *)(addr + done), len - done, off + (off_t)done);
@@ -166,8 +165,7 @@ static void piece_rescue(int fd, uintptr_t addr, size_t len, off_t off)
 		if (done == len)
 			return;
 	}
-	fprintf(stderr,
-	        "libibverbs (rdmad): out of memory while registering memory; its contents are lost\n");
+	fprintf(stderr, "libibverbs (rdmad): out of memory while registering memory; its contents are lost\n");
 	abort();
 }
 
@@ -185,8 +183,7 @@ static int file_make(uint64_t *ino)
 		fd = memfd_create(CONV_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, FILE_LEN) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) ||
-	    fstat(fd, &st)) {
+	if (ftruncate(fd, FILE_LEN) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) || fstat(fd, &st)) {
 		close(fd);
 		return -1;
 	}
@@ -206,8 +203,7 @@ static uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end)
 
 		if (!pages_write(fd, pagemap, at, len, off))
 			break;
-		if (mmap((void *)at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, off) ==
-		    MAP_FAILED) {
+		if (mmap((void *)at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, off) == MAP_FAILED) {
 			piece_rescue(fd, at, len, off);
 			break;
 		}

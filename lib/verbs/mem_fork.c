@@ -22,9 +22,9 @@
 
 #include "vma.h"
 
-#define WAIT_MS 10000	/* at most: a child stopped by a debugger must not stop its parent for ever */
+#define WAIT_MS 10000 /* at most: a child stopped by a debugger must not stop its parent for ever */
 
-static int done[2] = { -1, -1 };	/* pipe; under the lock */
+static int done[2] = { -1, -1 }; /* pipe; under the lock */
 static bool at_work;
 
 static void fork_prepare(void)
@@ -72,7 +72,7 @@ static void fork_child(void)
 					pages_private(v.start, v.end);
 			vma_close(&r);
 		}
-		pipe_end(1);	/* the parent sees the end */
+		pipe_end(1); /* the parent sees the end */
 	}
 	for (struct map_range *m = maps.ranges; m; m = m->next)
 		m->conv = NULL;
@@ -88,7 +88,7 @@ static void fork_child(void)
 
 void map_fork_guard(void)
 {
-	static bool set;	/* under the lock */
+	static bool set; /* under the lock */
 
 	if (!set && !pthread_atfork(fork_prepare, fork_parent, fork_child))
 		set = true;

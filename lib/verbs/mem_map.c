@@ -34,7 +34,7 @@ static bool libc_malloc(void)
 
 static size_t least_len(void)
 {
-	static size_t least = 1;	/* not asked yet */
+	static size_t least = 1; /* not asked yet */
 	const char *env;
 
 	if (least == 1) {
@@ -70,7 +70,7 @@ static struct conv *conv_find(uintptr_t start, uintptr_t end)
 
 static bool len_suits(size_t len)
 {
-	static unsigned small_n;	/* under the lock */
+	static unsigned small_n; /* under the lock */
 
 	if (len < least_len() || len > MAP_MOST)
 		return false;
@@ -119,8 +119,7 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 	r->conv = c;
 	if (c) {
 		c->users++;
-		*pass = (struct map_pass){
-			.fd = c->fd, .addr = from, .len = to - from, .off = from - c->start};
+		*pass = (struct map_pass){ .fd = c->fd, .addr = from, .len = to - from, .off = from - c->start };
 	}
 	r->next = maps.ranges;
 	r->prev = &maps.ranges;

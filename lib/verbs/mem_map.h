@@ -2,8 +2,8 @@
 /*
  * mem_map.h - memory that the daemon may map: registered pages turned, where they are, into pages of a memfd.
  *
- * The program sees no difference: same addresses, same bytes.  What a memfd would change - the memory is
- * shared with a forked child - is mended at fork.  When there is any doubt nothing is done, and the daemon
+ * The program sees no difference: same addresses, same bytes.  The one thing that a memfd would change - a
+ * forked child would share the memory - is mended at fork.  When there is any doubt nothing is done, and the daemon
  * reaches the memory through the kernel, which is slower and always right.
  *
  * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default: MAP_LEAST with libc's
@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAP_LEAST	4096u
-#define MAP_SMALL	65536u		/* registering less than that takes several times as long with it, ... */
-#define MAP_SMALL_TRIES	32u		/* ... so a program that does so again and again is spared */
-#define MAP_MOST	(1ull << 30)	/* a region beyond is not copied: it would take a second */
-#define MAP_CONVS	128u		/* at most; each has a descriptor */
+#define MAP_LEAST       4096u
+#define MAP_SMALL       65536u       /* registering less than that takes several times as long with it, ... */
+#define MAP_SMALL_TRIES 32u          /* ... so a program that does so again and again is spared */
+#define MAP_MOST        (1ull << 30) /* a region beyond is not copied: it would take a second */
+#define MAP_CONVS       128u         /* at most; each has a descriptor */
 
 struct conv;
 
@@ -27,10 +27,10 @@ struct conv;
 struct map_range {
 	struct map_range *next, **prev;
 	uintptr_t start, end;
-	struct conv *conv;	/* or NULL */
+	struct conv *conv; /* or NULL */
 };
 
-/* What goes with MSG_MR_REG: fd is good until map_dereg(); -1: nothing to map. */
+/* Goes along with MSG_MR_REG: fd is good until map_dereg(); -1: nothing to map. */
 struct map_pass {
 	int fd;
 	uint64_t addr, len, off;

@@ -8,8 +8,8 @@
 
 #include "mem_map.h"
 
-#define CONV_NAME	"rdmad-mr"
-#define CONV_VMA	"/memfd:" CONV_NAME " (deleted)"	/* in /proc/self/maps */
+#define CONV_NAME "rdmad-mr"
+#define CONV_VMA  "/memfd:" CONV_NAME " (deleted)" /* in /proc/self/maps */
 
 /* Pages [start, end) are those of the file from 0 on. */
 struct conv {
@@ -17,7 +17,7 @@ struct conv {
 	uintptr_t start, end;
 	int fd;
 	uint64_t ino;
-	unsigned users;		/* ranges that were passed with it */
+	unsigned users; /* ranges that were passed with it */
 };
 
 struct map_state {
@@ -30,15 +30,15 @@ struct map_state {
 extern struct map_state maps;
 
 /* mem_conv.c; with the lock held. */
-bool conv_alone(void);		/* nobody else can write to our memory now */
+bool conv_alone(void);                           /* nobody else can write to our memory now */
 bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but this thread */
 /* May reach less far than end; NULL: nothing was changed. */
 struct conv *conv_make(uintptr_t start, uintptr_t end);
-bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end);	/* still mapped where it was? */
-bool pages_private(uintptr_t start, uintptr_t end); /* shared ones; false: some are left */
-void conv_free(struct conv *);	/* closes the file; the pages stay as they are */
+bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */
+bool pages_private(uintptr_t start, uintptr_t end);                    /* shared ones; false: some are left */
+void conv_free(struct conv *);                                         /* closes the file; the pages stay as they are */
 
 /* mem_fork.c */
-void map_fork_guard(void);	/* once, before the first conversion */
+void map_fork_guard(void); /* once, before the first conversion */
 
 #endif

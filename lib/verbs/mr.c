@@ -5,24 +5,24 @@
  * The daemon keeps the rights; the library remembers the bounds, so that it may copy a small send into
  * its queue slot (mr_bytes) without reading what the program may not send.
  */
-#include "objects.h"
+#include "mr.h"
+#include "pd.h"
 
 #include <stdlib.h>
 
-#define ACCESS_KNOWN                                                                                         \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                         \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |        \
-	 IBV_ACCESS_ON_DEMAND | ACC_FLUSH_GLOBAL /* IBV_ACCESS_FLUSH_GLOBAL of rdma-core 45 */)
+#define ACCESS_KNOWN                                                                                            \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND |               \
+	 ACC_FLUSH_GLOBAL /* IBV_ACCESS_FLUSH_GLOBAL of rdma-core 45 */)
 
 int mr_access_check(unsigned int access)
 {
-	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;	/* hints */
+	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE; /* hints */
 	if (access & ACC_FLUSH_PERSISTENT)
-		return EOPNOTSUPP;	/* what a flush does reaches memory, not a medium */
+		return EOPNOTSUPP; /* what a flush does reaches memory, not a medium */
 	if (access & ~(unsigned int)ACCESS_KNOWN)
 		return EINVAL;
-	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
-	    !(access & IBV_ACCESS_LOCAL_WRITE))
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
 	return 0;
 }
@@ -33,16 +33,14 @@ static const char *access_why(unsigned int access)
 	case 0: return "the range is empty, or runs over the end of the address space";
 	case EOPNOTSUPP: return "there is no persistent memory";
 	}
-	return access & ~(unsigned int)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE) ? "a flag that is not known" :
-		       "remote write and atomics need IBV_ACCESS_LOCAL_WRITE";
+	return access & ~(unsigned int)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE)
+		       ? "a flag that is not known"
+		       : "remote write and atomics need IBV_ACCESS_LOCAL_WRITE";
 }
 
 /* ---- the table by lkey --------------------------------------------------------- */
 
-static struct rd_mr **mr_head(struct rd_ctx *c, uint32_t lkey)
-{
-	return &c->mrs[(lkey >> 8 ^ lkey) % MAP_BUCKETS];
-}
+static struct rd_mr **mr_head(struct rd_ctx *c, uint32_t lkey) { return &c->mrs[(lkey >> 8 ^ lkey) % MAP_BUCKETS]; }
 
 static void mr_insert(struct rd_ctx *c, struct rd_mr *mr)
 {
@@ -76,10 +74,7 @@ struct rd_mr *mr_find(struct rd_ctx *c, uint32_t lkey)
 }
 
 /* The program's memory is there to be read here: other kinds, and pages that may be missing, are left to the daemon. */
-static bool is_plain(const struct rd_mr *mr)
-{
-	return mr->kind == MR_MEM && !(mr->access & IBV_ACCESS_ON_DEMAND);
-}
+static bool is_plain(const struct rd_mr *mr) { return mr->kind == MR_MEM && !(mr->access & IBV_ACCESS_ON_DEMAND); }
 
 static bool cache_load(struct rd_ctx *c, struct mr_cache *cache, uint32_t lkey)
 {
@@ -99,8 +94,8 @@ const void *mr_bytes(struct rd_ctx *c, struct mr_cache *cache, const struct sge 
 {
 	uint64_t off;
 
-	if ((cache->lkey != s->lkey || !cache->addr ||
-	     cache->gen != __atomic_load_n(&c->mr_gen, __ATOMIC_ACQUIRE)) && !cache_load(c, cache, s->lkey))
+	if ((cache->lkey != s->lkey || !cache->addr || cache->gen != __atomic_load_n(&c->mr_gen, __ATOMIC_ACQUIRE)) &&
+	    !cache_load(c, cache, s->lkey))
 		return NULL;
 	off = s->addr - cache->iova;
 	return off <= cache->len && s->len <= cache->len - off ? cache->addr + off : NULL;
@@ -170,13 +165,9 @@ struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 }
 
 /* The whole address space, which only paging on demand can have. */
-static bool is_implicit(const void *addr, size_t length)
-{
-	return !addr && length == SIZE_MAX;
-}
+static bool is_implicit(const void *addr, size_t length) { return !addr && length == SIZE_MAX; }
 
-EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-                                       unsigned int access)
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
 	int err = mr_access_check(access);
 
@@ -185,7 +176,8 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 	if (!err && is_implicit(addr, length) && (!(access & IBV_ACCESS_ON_DEMAND) || iova))
 		err = EINVAL;
 	if (err)
-		return err_null(refuse(to_ctx(pd->context), 0, "ibv_reg_mr", err, "%zu bytes at %p with access flags 0x%x: %s", length, addr, access,
+		return err_null(refuse(to_ctx(pd->context), 0, "ibv_reg_mr", err,
+				       "%zu bytes at %p with access flags 0x%x: %s", length, addr, access,
 				       access_why(access)));
 	return mr_make(pd, addr, length, iova, access, &src_mem);
 }
@@ -215,9 +207,9 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 	return 0;
 }
 
-/* What the flags change, in a copy of the MR.  0 or an errno. */
+/* Applies the changes that the flags ask for, in a copy of the MR.  0 or an errno. */
 static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *addr, size_t length,
-                         unsigned int access)
+			 unsigned int access)
 {
 	int err;
 
@@ -243,8 +235,7 @@ static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *
 }
 
 /* A failure leaves the MR as it was.  A second struct holds the new range until the old one may go. */
-EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-                        int access)
+EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct rd_mr *mr = (struct rd_mr *)ibmr, *now = calloc(1, sizeof(*now));
 	struct rd_ctx *c = to_ctx(ibmr->context);
@@ -254,8 +245,9 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 		now->mr = mr->mr;
 		now->iova = mr->iova;
 		now->access = mr->access;
-		err = mr->kind != MR_MEM || !mr->listed ? EOPNOTSUPP :
-			rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
+		err = mr->kind != MR_MEM || !mr->listed
+			      ? EOPNOTSUPP
+			      : rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
 	}
 	if (!err)
 		err = mr_reg(now, MSG_MR_REREG, &src_mem);

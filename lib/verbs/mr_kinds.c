@@ -7,7 +7,8 @@
  * What IBV_ACCESS_ON_DEMAND changes: the memory may come, go and change under the MR, none of it is mapped by
  * the daemon or read by the library when a request is posted.
  */
-#include "objects.h"
+#include "mr.h"
+#include "pd.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@ struct ibv_mr *mr_null(struct ibv_pd *pd)
 }
 
 EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd,
-                                        int access)
+					int access)
 {
 	struct mr_src src = { .kind = MR_DMABUF, .fd = fd, .off = offset };
 	int err = mr_access_check((unsigned int)access);

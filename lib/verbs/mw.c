@@ -2,8 +2,11 @@
 /*
  * mw.c - memory windows are allocated, freed, and those of type 1 bound.
  *
- * A bind is a work request like others; type 2 is bound by the program's own.  What is bound where only the daemon knows.
+ * A bind is a work request like others; type 2 is bound by the program's own work requests.
+ * Only the daemon knows what is bound where.
  */
+#include "mw.h"
+#include "pd.h"
 #include "wr_build.h"
 
 #include <stdlib.h>
@@ -26,7 +29,8 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 		return err_null(err);
 	}
 	*mw = (struct ibv_mw){
-		.context = pd->context, .pd = pd, .rkey = rep.obj.rkey, .handle = rep.obj.handle, .type = type};
+		.context = pd->context, .pd = pd, .rkey = rep.obj.rkey, .handle = rep.obj.handle, .type = type
+	};
 	return mw;
 }
 

@@ -6,7 +6,8 @@
  * structs that the library works on while it posts and polls; the queues themselves are shared
  * with the daemon and come from there.  A thread domain is a promise of the program, of which no use is made.
  */
-#include "objects.h"
+#include "ctx.h"
+#include "pd.h"
 
 #include <stdlib.h>
 
@@ -29,15 +30,9 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	return &pd->pd;
 }
 
-static void user_add(uint32_t *users, int n)
-{
-	__atomic_add_fetch(users, (uint32_t)n, __ATOMIC_ACQ_REL);
-}
+static void user_add(uint32_t *users, int n) { __atomic_add_fetch(users, (uint32_t)n, __ATOMIC_ACQ_REL); }
 
-static bool is_used(const uint32_t *users)
-{
-	return __atomic_load_n(users, __ATOMIC_ACQUIRE);
-}
+static bool is_used(const uint32_t *users) { return __atomic_load_n(users, __ATOMIC_ACQUIRE); }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
 {

@@ -12,7 +12,9 @@
  * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where it might
  * before: the scheduler can bring it back, and it goes again after WAY_NS.
  */
-#include "objects.h"
+#include "cq.h"
+#include "qp.h"
+#include "srq.h"
 
 #include <endian.h>
 #include <sched.h>
@@ -21,16 +23,16 @@
 
 #include <rdmad/cores.h>
 
-#define IDLE_SHORT	4u	/* empty polls between two yields where cores are short */
-#define IDLE_LONG	512u
-#define IDLE_LOOK	64u	/* yields between two looks whether the daemon is there */
-#define NAP_AFTER_NS	10000u		/* without a completion */
-#define NAP_NS		100000		/* besides the timer slack of the thread, mostly 50 us */
-#define WAY_NS		4000000u
+#define IDLE_SHORT   4u /* empty polls between two yields where cores are short */
+#define IDLE_LONG    512u
+#define IDLE_LOOK    64u    /* yields between two looks whether the daemon is there */
+#define NAP_AFTER_NS 10000u /* without a completion */
+#define NAP_NS       100000 /* besides the timer slack of the thread, mostly 50 us */
+#define WAY_NS       4000000u
 
 static uint32_t idle_every(void)
 {
-	static uint32_t every;	/* the same for all threads, so a race to set it is harmless */
+	static uint32_t every; /* the same for all threads, so a race to set it is harmless */
 	uint32_t n = __atomic_load_n(&every, __ATOMIC_RELAXED);
 
 	if (!n) {
@@ -48,7 +50,7 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static _Thread_local uint64_t empty_at;	/* the first yield since something was found; 0: none yet */
+static _Thread_local uint64_t empty_at; /* the first yield since something was found; 0: none yet */
 
 static void make_way(const struct rd_ctx *c, uint64_t now)
 {
@@ -203,17 +205,14 @@ static __be32 read_imm_data(struct ibv_cq_ex *ex) { return now(ex)->imm; }
 static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return now(ex)->qpn; }
 static uint32_t read_src_qp(struct ibv_cq_ex *ex) { return now(ex)->src_qp; }
 static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return now(ex)->flags; }
-static uint32_t read_slid(struct ibv_cq_ex *ex) { return 0; }
+static uint32_t read_slid(struct ibv_cq_ex *) { return 0; }
 static uint8_t read_sl(struct ibv_cq_ex *ex) { return (uint8_t)now(ex)->sl; }
-static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex) { return 0; }
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *) { return 0; }
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex) { return now(ex)->time_ns; }
-static uint16_t read_cvlan(struct ibv_cq_ex *ex) { return 0; }
-static uint32_t read_flow_tag(struct ibv_cq_ex *ex) { return 0; }
+static uint16_t read_cvlan(struct ibv_cq_ex *) { return 0; }
+static uint32_t read_flow_tag(struct ibv_cq_ex *) { return 0; }
 
-static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
-{
-	memset(info, 0, sizeof(*info));
-}
+static void read_tm_info(struct ibv_cq_ex *, struct ibv_wc_tm_info *info) { memset(info, 0, sizeof(*info)); }
 
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {

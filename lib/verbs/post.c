@@ -4,14 +4,17 @@
  *
  * Of a list everything up to the first bad WR is posted, and *bad is that one.
  */
+#include "srq.h"
 #include "wr_build.h"
+
+#include <rdmad/wr.h>
 
 static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct send_wr *w;
 	int err;
 
-	if (wr->num_sge < 0 || (unsigned)wr->opcode == WR_FLUSH)	/* struct ibv_send_wr cannot say what to flush */
+	if (wr->num_sge < 0 || (unsigned)wr->opcode == WR_FLUSH) /* struct ibv_send_wr cannot say what to flush */
 		return EINVAL;
 	w = wr_open(qp, (unsigned)wr->opcode, wr->wr_id, wr->send_flags, wr->imm_data, &err);
 	if (!w)
@@ -33,7 +36,7 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 		err = wr_tso(qp, w, wr->tso.hdr, wr->tso.hdr_sz, wr->tso.mss);
 		if (err)
 			return err;
-	} else if (w->op != WR_SEND && w->op != WR_SEND_IMM && w->op != WR_SEND_INV) {
+	} else if (wr_row(w->op)->right) {
 		wr_remote(w, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 	}
 	if (qp->qp.qp_type == IBV_QPT_XRC_SEND)
@@ -62,10 +65,12 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	pthread_mutex_unlock(&qp->sq_lock);
 	if (err)
 		*bad = wr;
-	if (err && err != ENOMEM)	/* a full queue is no mistake */
-		refuse(qp->ctx, ibqp->qp_num, "ibv_post_send", err, "opcode %u with %d sge (up to %u), flags 0x%x, in state %s: %s", (unsigned)wr->opcode, wr->num_sge,
-		       qp->cap.max_send_sge, wr->send_flags, state_str(ibqp->state), ibqp->state < IBV_QPS_RTS ? "sends need RTS" :
-		       "not an operation of this QP, too many sge or too much inline data");
+	if (err && err != ENOMEM) /* a full queue is no mistake */
+		refuse(qp->ctx, ibqp->qp_num, "ibv_post_send", err,
+		       "opcode %u with %d sge (up to %u), flags 0x%x, in state %s: %s", (unsigned)wr->opcode,
+		       wr->num_sge, qp->cap.max_send_sge, wr->send_flags, state_str(ibqp->state),
+		       ibqp->state < IBV_QPS_RTS ? "sends need RTS"
+						 : "not an operation of this QP, too many sge or too much inline data");
 	return err;
 }
 
@@ -85,8 +90,9 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	pthread_mutex_lock(&qp->rq_lock);
 	for (; wr; wr = wr->next, n++) {
 		err = EINVAL;
-		if (ibqp->srq || ibqp->qp_type == IBV_QPT_XRC_SEND || ibqp->qp_type == IBV_QPT_XRC_RECV || __atomic_load_n(&ibqp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET ||
-		    wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
+		if (ibqp->srq || ibqp->qp_type == IBV_QPT_XRC_SEND || ibqp->qp_type == IBV_QPT_XRC_RECV ||
+		    __atomic_load_n(&ibqp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET || wr->num_sge < 0 ||
+		    (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
 			break;
 		err = ENOMEM;
 		if (qp->rq.pos + n - __atomic_load_n(&qp->rq_done, __ATOMIC_ACQUIRE) >= qp->cap.max_recv_wr)
@@ -102,8 +108,11 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	if (err)
 		*bad = wr;
 	if (err && err != ENOMEM)
-		refuse(qp->ctx, ibqp->qp_num, "ibv_post_recv", err, "%d sge (up to %u), in state %s%s", wr->num_sge, qp->cap.max_recv_sge, state_str(ibqp->state),
-		       ibqp->srq ? ": the QP has an SRQ" : ibqp->state == IBV_QPS_RESET ? ": receives need INIT" : "");
+		refuse(qp->ctx, ibqp->qp_num, "ibv_post_recv", err, "%d sge (up to %u), in state %s%s", wr->num_sge,
+		       qp->cap.max_recv_sge, state_str(ibqp->state),
+		       ibqp->srq                      ? ": the QP has an SRQ"
+		       : ibqp->state == IBV_QPS_RESET ? ": receives need INIT"
+						      : "");
 	return err;
 }
 

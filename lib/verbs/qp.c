@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* qp.c - queue pairs: made, taken through their states, asked, destroyed. */
+#include "ah.h"
 #include "attr_ex.h"
 #include "flow.h"
-#include "objects.h"
+#include "newer.h"
+#include "qp.h"
+#include "srq.h"
+#include "xrc.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <rdmad/gid.h>
+#include <rdmad/wr.h>
 
 /* ---- create ------------------------------------------------------------------- */
 
@@ -20,33 +25,25 @@ static int type_check(enum ibv_qp_type type)
 	case IBV_QPT_UD:
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
-	case IBV_QPT_RAW_PACKET:
-		return 0;
-	case IBV_QPT_DRIVER:
-		return EOPNOTSUPP;
+	case IBV_QPT_RAW_PACKET: return 0;
+	case IBV_QPT_DRIVER: return EOPNOTSUPP;
 	}
 	return EINVAL;
 }
 
-#define QP_EX_WITH_FLUSH	(1u << 11)	/* IBV_QP_EX_WITH_FLUSH of rdma-core 45 */
-
-/* The operations for which ibv_wr_*() can be asked for, by service. */
-static uint64_t ops_of_type(enum ibv_qp_type type)
+/* The operations for which ibv_wr_*() can be asked for: IBV_QP_EX_WITH_ bits. */
+static uint64_t ex_ops(enum ibv_qp_type type)
 {
-	const uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-			    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+	uint64_t ops = 0;
 
-	if (type == IBV_QPT_RAW_PACKET)
-		return IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO;
-	if (type == IBV_QPT_UD)
-		return ud;
-	if (type == IBV_QPT_XRC_RECV)
-		return 0;
-	if (type == IBV_QPT_UC)
-		return uc;
-	return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-	       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH;
+#define WR(name, code, kind, packet, on, data, len, right, wc, text) \
+	if ((on) >> type & 1)                                        \
+		ops |= IBV_QP_EX_WITH_##text;
+#define WC(name, code, text)
+#include <rdmad/wr.def>
+#undef WR
+#undef WC
+	return ops;
 }
 
 static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
@@ -57,8 +54,9 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 	if (err)
 		return err;
 	if (a->qp_type == IBV_QPT_XRC_RECV)
-		return !(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd ? EINVAL
-		       : a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD) ? EOPNOTSUPP : 0;
+		return !(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd                       ? EINVAL
+		       : a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD) ? EOPNOTSUPP
+												 : 0;
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq ||
 	    (!a->recv_cq && !a->srq && a->qp_type != IBV_QPT_XRC_SEND))
 		return EINVAL;
@@ -68,7 +66,7 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 	if (!a->srq && (a->cap.max_recv_wr > d->max_qp_wr || a->cap.max_recv_sge > d->max_sge))
 		return EINVAL;
 	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-	                               IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER))
+				       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER))
 		return EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) {
 		if (a->qp_type != IBV_QPT_RAW_PACKET)
@@ -78,7 +76,7 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 	}
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
 		return EOPNOTSUPP;
-	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops_of_type(a->qp_type))
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ex_ops(a->qp_type))
 		return EOPNOTSUPP;
 	return 0;
 }
@@ -100,9 +98,8 @@ static int qp_map(struct rd_qp *qp, const struct msg_rep *rep, int fd)
 		sq_least = sizeof(struct send_wr) + cap->max_inline;
 	if (!ring_sane(rep->qp.sq_slots, rep->qp.sq_stride, 0, rep->qp.map_len, sq_least) ||
 	    rep->qp.sq_slots < cap->max_send_wr ||
-	    (rq &&
-	     (!ring_sane(rep->qp.rq_slots, rep->qp.rq_stride, rep->qp.rq_off, rep->qp.map_len, rq_least) ||
-	      rep->qp.rq_slots < cap->max_recv_wr))) {
+	    (rq && (!ring_sane(rep->qp.rq_slots, rep->qp.rq_stride, rep->qp.rq_off, rep->qp.map_len, rq_least) ||
+		    rep->qp.rq_slots < cap->max_recv_wr))) {
 		close(fd);
 		return EPROTO;
 	}
@@ -159,10 +156,9 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 	req->qp.send_cq = a->send_cq->handle;
 	req->qp.recv_cq = xrc ? 0 : (a->recv_cq ? a->recv_cq : a->send_cq)->handle;
 	req->qp.srq = a->srq && !xrc ? a->srq->handle : 0;
-	req->qp.cap = (struct qp_cap){a->cap.max_send_wr, a->srq || xrc ? 0 : a->cap.max_recv_wr,
-	                              a->cap.max_send_sge, a->srq || xrc ? 0 : a->cap.max_recv_sge,
-	                              a->cap.max_inline_data};
-	/* What a slot holds anyway.  rxe gives as much, and rdma_xclient relies on it. */
+	req->qp.cap = (struct qp_cap){ a->cap.max_send_wr, a->srq || xrc ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
+				       a->srq || xrc ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data };
+	/* As much as a slot holds anyway.  rxe gives as much, and rdma_xclient relies on it. */
 	if (req->qp.cap.max_inline < a->cap.max_send_sge * sizeof(struct sge))
 		req->qp.cap.max_inline = a->cap.max_send_sge * (uint32_t)sizeof(struct sge);
 	req->qp.sq_sig_all = !!a->sq_sig_all;
@@ -171,7 +167,7 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 static void qp_free(struct rd_qp *qp)
 {
 	raw_close(qp);
-	rules_end(qp);
+	steer_end(qp);
 	if (qp->mem)
 		munmap(qp->mem, qp->len);
 	pthread_mutex_destroy(&qp->sq_lock);
@@ -183,8 +179,7 @@ static void qp_free(struct rd_qp *qp)
 
 static void cap_out(const struct qp_cap *c, struct ibv_qp_cap *out)
 {
-	*out = (struct ibv_qp_cap){c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge,
-	                           c->max_inline};
+	*out = (struct ibv_qp_cap){ c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge, c->max_inline };
 }
 
 struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a, struct ibv_wq *wq)
@@ -197,9 +192,13 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 	int fd, err = attr_check(c, a);
 
 	if (err)
-		return err_null(refuse(c, 0, "ibv_create_qp", err, "max_send_wr %u and max_recv_wr %u (up to %u), sge %u and %u (up to %u), inline %u (up to %u), "
-				       "type %u, comp_mask 0x%x", a->cap.max_send_wr, a->cap.max_recv_wr, c->attr.max_qp_wr, a->cap.max_send_sge,
-				       a->cap.max_recv_sge, c->attr.max_sge, a->cap.max_inline_data, c->attr.max_inline, (unsigned)a->qp_type, a->comp_mask));
+		return err_null(refuse(
+			c, 0, "ibv_create_qp", err,
+			"max_send_wr %u and max_recv_wr %u (up to %u), sge %u and %u (up to %u), inline %u (up to %u), "
+			"type %u, comp_mask 0x%x",
+			a->cap.max_send_wr, a->cap.max_recv_wr, c->attr.max_qp_wr, a->cap.max_send_sge,
+			a->cap.max_recv_sge, c->attr.max_sge, a->cap.max_inline_data, c->attr.max_inline,
+			(unsigned)a->qp_type, a->comp_mask));
 	qp = pd_calloc(a->pd, sizeof(*qp), RES_QP, &mem);
 	if (!qp)
 		return NULL;
@@ -276,7 +275,7 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *a)
 		return err_null(err);
 	}
 	qp->qp.qp_num = qp->qp.handle = a->qp_num;
-	ibv_query_qp(&qp->qp, &attr, IBV_QP_STATE, &unused);	/* sets the state */
+	ibv_query_qp(&qp->qp, &attr, IBV_QP_STATE, &unused); /* sets the state */
 	return &qp->qp;
 }
 
@@ -290,10 +289,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	return qp;
 }
 
-EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
-{
-	return to_qp(qp)->is_ex ? &to_qp(qp)->ex : NULL;
-}
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) { return to_qp(qp)->is_ex ? &to_qp(qp)->ex : NULL; }
 
 /* ---- modify and query ---------------------------------------------------------- */
 
@@ -344,7 +340,7 @@ static void qp_reset(struct rd_qp *qp)
 	pthread_mutex_unlock(&qp->rq_lock);
 }
 
-/* What one end of XRC has no use for is ignored, as the kernel does: programs set both up like RC. */
+/* Attributes that one end of XRC has no use for are ignored, as the kernel does: programs set both up like RC. */
 static int mask_of_type(enum ibv_qp_type type, int mask)
 {
 	if (type == IBV_QPT_XRC_SEND)
@@ -364,8 +360,10 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	req.qp_mod.mask = (uint32_t)mask_of_type(qp->qp_type, mask);
 	err = attr_in(&req.qp_mod.attr, attr, mask);
 	if (err)
-		return refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", err, "ah_attr must have is_global 1 and port_num 1 (it has %u and %u), "
-			      "and qp_state a state (%u)", attr->ah_attr.is_global, attr->ah_attr.port_num, (unsigned)attr->qp_state);
+		return refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", err,
+			      "ah_attr must have is_global 1 and port_num 1 (it has %u and %u), "
+			      "and qp_state a state (%u)",
+			      attr->ah_attr.is_global, attr->ah_attr.port_num, (unsigned)attr->qp_state);
 	if (!err)
 		err = ctx_call(to_ctx(qp->context), &req, &rep);
 	if (err)
@@ -404,7 +402,7 @@ static void attr_out(struct ibv_qp_attr *a, const struct qp_attr *m)
 	a->rate_limit = m->rate_limit;
 }
 
-EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct ibv_qp_init_attr *init)
 {
 	struct msg_req req = { .op = MSG_QP_QUERY, .id.handle = qp->qp_num };
 	struct rd_qp *q = to_qp(qp);
@@ -478,7 +476,4 @@ EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 
 /* A message is written by one thread from its first byte to its last, but it may be retried: nothing is
  * promised. */
-EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
-{
-	return 0;
-}
+EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *, enum ibv_wr_opcode, uint32_t) { return 0; }

@@ -5,19 +5,21 @@
  * Limits, addresses and the port's state come from the daemon; the rest says what this implementation is: one
  * Ethernet port, one P_Key, no LIDs, completion times in nanoseconds of the monotonic clock.
  */
-#include "objects.h"
+#include "ctx.h"
+#include "device.h"
+#include "flow.h"
+#include "query.h"
 
 #include <endian.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "query.h"
-#include <rdmad/rules.h>
+#include <rdmad/steer.h>
 
-#define PKEY_DEFAULT 0xffff
-#define CAP_FLUSH_GLOBAL	(1ull << 38)	/* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
-#define CAP_ATOMIC_WRITE	(1ull << 40)	/* ... IBV_DEVICE_ATOMIC_WRITE */
+#define PKEY_DEFAULT     0xffff
+#define CAP_FLUSH_GLOBAL (1ull << 38) /* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
+#define CAP_ATOMIC_WRITE (1ull << 40) /* ... IBV_DEVICE_ATOMIC_WRITE */
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
@@ -34,9 +36,10 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.max_qp = (int)m->max_qp,
 		.max_qp_wr = (int)m->max_qp_wr,
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-	                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-	                            IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_MEM_WINDOW |
-	                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_RAW_IP_CSUM,
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+				    IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_MEM_WINDOW |
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+				    IBV_DEVICE_RAW_IP_CSUM,
 		.max_sge = (int)m->max_sge,
 		.max_sge_rd = (int)m->max_sge,
 		.max_cq = (int)m->max_cq,
@@ -67,8 +70,8 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 int device_query_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
 		    struct ibv_device_attr_ex *attr, size_t len)
 {
-	struct ibv_device_attr_ex full = {.completion_timestamp_mask = UINT64_MAX,
-	                                  .hca_core_clock = 1000000 /* kHz */};
+	struct ibv_device_attr_ex full = { .completion_timestamp_mask = UINT64_MAX,
+					   .hca_core_clock = 1000000 /* kHz */ };
 	const uint32_t ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 	const uint32_t uc = ud | IBV_ODP_SUPPORT_WRITE, rc = uc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 	int err;
@@ -98,7 +101,7 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 	full.rss_caps = (struct ibv_rss_caps){
 		.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
 		.max_rwq_indirection_tables = full.orig_attr.max_qp > 0 ? (uint32_t)full.orig_attr.max_qp : 0,
-		.max_rwq_indirection_table_size = 1u << RULES_WQ_LOG,
+		.max_rwq_indirection_table_size = 1u << STEER_WQ_LOG,
 		.rx_hash_fields_mask = RSS_FIELDS,
 		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
@@ -110,7 +113,7 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 	return 0;
 }
 
-int rt_values_query(struct ibv_context *context, struct ibv_values_ex *v)
+int rt_values_query(struct ibv_context *, struct ibv_values_ex *v)
 {
 	uint32_t asked = v->comp_mask;
 
@@ -152,8 +155,7 @@ int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *
  * byte. */
 EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
-	return port_query(context, port, (struct ibv_port_attr *)attr,
-	                  offsetof(struct ibv_port_attr, flags) + 1);
+	return port_query(context, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, flags) + 1);
 }
 
 /* ---- gids ---------------------------------------------------------------------- */
@@ -196,8 +198,8 @@ static void entry_fill(struct ibv_gid_entry *e, uint32_t port, const struct msg_
 	e->ndev_ifindex = m->ndev_ifindex;
 }
 
-EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
-                             struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+			     uint32_t flags, size_t entry_size)
 {
 	struct msg_gid m;
 	int err;
@@ -237,7 +239,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 		memset(at, 0, entry_size);
 		entry_fill((struct ibv_gid_entry *)at, 1, &m);
 	}
-	return err && err != EINVAL ? -err : (ssize_t)n;	/* EINVAL: the end of a shorter table */
+	return err && err != EINVAL ? -err : (ssize_t)n; /* EINVAL: the end of a shorter table */
 }
 
 /* The type as sysfs has it: 0 is RoCE v1 or InfiniBand, 1 is RoCE v2. */
@@ -254,7 +256,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigne
 
 /* ---- pkeys ------------------------------------------------------------------- */
 
-EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+EXPORT int ibv_query_pkey(struct ibv_context *, uint8_t port, int index, __be16 *pkey)
 {
 	if (port != 1 || index)
 		return errno = EINVAL, -1;
@@ -262,7 +264,7 @@ EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 	return 0;
 }
 
-EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+EXPORT int ibv_get_pkey_index(struct ibv_context *, uint8_t port, __be16 pkey)
 {
 	if (port != 1 || pkey != htobe16(PKEY_DEFAULT))
 		return errno = EINVAL, -1;

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* query.h - what no public header declares, though tools import it (IBVERBS_PRIVATE_34). */
+/* query.h - what the device and its ports are. */
 #ifndef VERBS_QUERY_H
 #define VERBS_QUERY_H
 
-struct ibv_context;
+#include "ctx.h"
+
+int device_query_ex(struct ibv_context *, const struct ibv_query_device_ex_input *, struct ibv_device_attr_ex *,
+		    size_t len);
+int port_query(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);
+int rt_values_query(struct ibv_context *, struct ibv_values_ex *);
+
+#define VENDOR_ID 0xffffffu /* software */
+
+/* Row of the GID table as the daemon has it; 0 or an errno (EINVAL: no such row). */
+int gid_get(struct rd_ctx *, uint32_t port, uint32_t index, struct msg_gid *);
+
+/* Tools import it, though no public header declares it (IBVERBS_PRIVATE_34). */
 int ibv_query_gid_type(struct ibv_context *, uint8_t port, unsigned index, unsigned *type);
 
 #endif

@@ -13,6 +13,7 @@
  * The kernel gives each socket what its filter takes: a frame that flows of two QPs match goes to both.
  */
 #include "flow.h"
+#include "query.h"
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -22,14 +23,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CODE_MAX	4096u		/* BPF_MAXINSNS */
-#define FRAME_ALL	0x40000u
-#define SOCK_BUF	(4 << 20)
-#define ETH_LEN		14u
-#define IP4_FRAG	20u		/* where the fragment offset is in the frame */
-#define IP4_PROTO	23u
-#define IP6_NEXT	20u
-#define IP6_END		54u
+#define CODE_MAX  4096u /* BPF_MAXINSNS */
+#define FRAME_ALL 0x40000u
+#define SOCK_BUF  (4 << 20)
+#define ETH_LEN   14u
+#define IP4_FRAG  20u /* where the fragment offset is in the frame */
+#define IP4_PROTO 23u
+#define IP6_NEXT  20u
+#define IP6_END   54u
 
 struct prog {
 	struct sock_filter code[CODE_MAX];
@@ -47,7 +48,7 @@ static void emit(struct prog *p, uint16_t code, uint8_t jt, uint8_t jf, uint32_t
 
 /* ---- a flow's part: jumps to its end, where the next one begins, have k 0 until they are patched --------- */
 
-/* What was loaded is compared. */
+/* Compares the value that was loaded last. */
 static void compare(struct prog *p, uint32_t val, uint32_t mask)
 {
 	emit(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, mask);
@@ -81,7 +82,7 @@ static void match8(struct prog *p, uint32_t off, uint8_t val)
 
 static int spec_eth(struct prog *p, const struct ibv_flow_spec_eth *s)
 {
-	if (s->mask.vlan_tag) {		/* the kernel takes the tag off before a socket sees the frame */
+	if (s->mask.vlan_tag) { /* the kernel takes the tag off before a socket sees the frame */
 		emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT));
 		compare(p, 1, 1);
 		emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG));
@@ -93,7 +94,8 @@ static int spec_eth(struct prog *p, const struct ibv_flow_spec_eth *s)
 	return 0;
 }
 
-static void spec_ipv4(struct prog *p, const struct ibv_flow_ipv4_ext_filter *v, const struct ibv_flow_ipv4_ext_filter *m)
+static void spec_ipv4(struct prog *p, const struct ibv_flow_ipv4_ext_filter *v,
+		      const struct ibv_flow_ipv4_ext_filter *m)
 {
 	match16(p, 12, ETH_P_IP);
 	match(p, BPF_ABS, ETH_LEN + 1, &v->tos, &m->tos, 1);
@@ -131,7 +133,7 @@ static int spec_ports(struct prog *p, const struct ibv_flow_spec_tcp_udp *s, uin
 		match8(p, IP4_PROTO, proto);
 		emit(p, BPF_LD | BPF_H | BPF_ABS, 0, 0, IP4_FRAG);
 		compare(p, 0, 0x1fff);
-		emit(p, BPF_LDX | BPF_B | BPF_MSH, 0, 0, ETH_LEN);	/* the header's length */
+		emit(p, BPF_LDX | BPF_B | BPF_MSH, 0, 0, ETH_LEN); /* the header's length */
 		mode = BPF_IND;
 		at = ETH_LEN;
 	}
@@ -140,9 +142,9 @@ static int spec_ports(struct prog *p, const struct ibv_flow_spec_tcp_udp *s, uin
 	return 0;
 }
 
-/* What specifications say besides what to match. */
+/* Specifications that say something other than what to match. */
 struct said {
-	uint16_t l3;			/* for those behind it */
+	uint16_t l3; /* for those behind it */
 	bool drop;
 	struct rd_counters *counters;
 };
@@ -152,8 +154,7 @@ static int spec(struct prog *p, const struct ibv_flow_spec *s, struct said *said
 	struct ibv_flow_ipv4_ext_filter val = { 0 }, mask = { 0 };
 
 	switch ((unsigned)s->hdr.type) {
-	case IBV_FLOW_SPEC_ETH:
-		return spec_eth(p, &s->eth);
+	case IBV_FLOW_SPEC_ETH: return spec_eth(p, &s->eth);
 	case IBV_FLOW_SPEC_IPV4:
 		val.src_ip = s->ipv4.val.src_ip;
 		val.dst_ip = s->ipv4.val.dst_ip;
@@ -173,11 +174,8 @@ static int spec(struct prog *p, const struct ibv_flow_spec *s, struct said *said
 		spec_ipv6(p, &s->ipv6);
 		return 0;
 	case IBV_FLOW_SPEC_TCP:
-	case IBV_FLOW_SPEC_UDP:
-		return spec_ports(p, &s->tcp_udp, said->l3);
-	case IBV_FLOW_SPEC_ACTION_DROP:
-		said->drop = true;
-		return 0;
+	case IBV_FLOW_SPEC_UDP: return spec_ports(p, &s->tcp_udp, said->l3);
+	case IBV_FLOW_SPEC_ACTION_DROP: said->drop = true; return 0;
 	case IBV_FLOW_SPEC_ACTION_COUNT:
 		if (!s->flow_count.counters || said->counters)
 			return EINVAL;
@@ -195,7 +193,7 @@ static int compile(struct prog *p, const struct ibv_flow_attr *a, struct said *s
 	if (a->type == IBV_FLOW_ATTR_MC_DEFAULT)
 		match(p, BPF_ABS, 0, &multicast, &multicast, 1);
 	for (unsigned i = 0; i < a->num_of_specs; i++) {
-		struct ibv_flow_spec s = { 0 };		/* they lie one behind the other as they come: not aligned */
+		struct ibv_flow_spec s = { 0 }; /* they lie one behind the other as they come: not aligned */
 
 		memcpy(&s, at, sizeof(s.hdr));
 		if (s.hdr.size < sizeof(s.hdr))
@@ -274,7 +272,7 @@ int raw_open(struct rd_qp *qp)
 	setsockopt(qp->raw_fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
 	setsockopt(qp->raw_fd, SOL_PACKET, PACKET_AUXDATA, &on, sizeof(on));
 	ll.sll_ifindex = (int)interface_of(qp->ctx);
-	err = ll.sll_ifindex ? filter_set(qp) : ENODEV;	/* before it is bound: nothing comes in by mistake */
+	err = ll.sll_ifindex ? filter_set(qp) : ENODEV; /* before it is bound: nothing comes in by mistake */
 	if (!err && bind(qp->raw_fd, (struct sockaddr *)&ll, sizeof(ll)))
 		err = errno;
 	if (err)
@@ -327,18 +325,19 @@ static int flow_begin(struct rd_flow *f)
 
 	pthread_mutex_lock(&flow_lock);
 	flow_link(f);
-	err = rules_update(f->qp, NULL);
+	err = steer_update(f->qp, NULL);
 	if (!err)
 		err = filter_set(f->qp);
 	if (err) {
 		flow_unlink(f);
-		rules_update(f->qp, f);
+		steer_update(f->qp, f);
 	}
 	pthread_mutex_unlock(&flow_lock);
 	return err;
 }
 
-static struct rd_flow *flow_make(struct rd_qp *qp, const struct ibv_flow_attr *a, const struct prog *p, const struct said *said)
+static struct rd_flow *flow_make(struct rd_qp *qp, const struct ibv_flow_attr *a, const struct prog *p,
+				 const struct said *said)
 {
 	struct rd_flow *f = calloc(1, sizeof(*f) + p->n * sizeof(f->code[0]));
 
@@ -389,7 +388,7 @@ int flow_destroy(struct ibv_flow *flow)
 	pthread_mutex_lock(&flow_lock);
 	flow_unlink(f);
 	err = filter_set(f->qp);
-	gone = rules_update(f->qp, f);
+	gone = steer_update(f->qp, f);
 	pthread_mutex_unlock(&flow_lock);
 	free(f);
 	return err ? err : gone;

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "objects.h"
+#include "ctx.h"
+#include "qp.h"
 
 #define REFUSALS_PER_S 32u
 

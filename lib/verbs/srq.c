@@ -5,7 +5,9 @@
  * The ring has room for the max_wr of its creation, WRs that the daemon has not taken yet, and it takes only what its own
  * queue holds: a post fails with ENOMEM when both are full.
  */
-#include "objects.h"
+#include "pd.h"
+#include "srq.h"
+#include "xrc.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,8 +17,7 @@ static int srq_map(struct rd_srq *s, const struct msg_rep *rep, int fd)
 {
 	uint32_t slots = rep->srq.slots, stride = rep->srq.stride;
 
-	if (!slots || slots & (slots - 1) || slots < rep->srq.max_wr ||
-	    rep->srq.map_len < ring_bytes(slots, stride) ||
+	if (!slots || slots & (slots - 1) || slots < rep->srq.max_wr || rep->srq.map_len < ring_bytes(slots, stride) ||
 	    stride < sizeof(struct recv_wr) + rep->srq.max_sge * sizeof(struct sge)) {
 		close(fd);
 		return EPROTO;
@@ -33,7 +34,8 @@ static int srq_map(struct rd_srq *s, const struct msg_rep *rep, int fd)
 }
 
 /* xrcd and cq: of XRC; else both NULL. */
-static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
+static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd,
+				  struct ibv_cq *cq)
 {
 	struct rd_ctx *c = to_ctx(pd->context);
 	struct msg_req req = { .op = MSG_SRQ_CREATE };
@@ -42,10 +44,12 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 	struct msg_rep rep;
 	int fd, err;
 
-	if (!init->attr.max_wr || init->attr.max_wr > c->attr.max_srq_wr ||
-	    init->attr.max_sge > c->attr.max_srq_sge || init->attr.srq_limit > init->attr.max_wr)
-		return err_null(refuse(c, 0, "ibv_create_srq", EINVAL, "max_wr %u (1 to %u), max_sge %u (up to %u), srq_limit %u", init->attr.max_wr,
-				       c->attr.max_srq_wr, init->attr.max_sge, c->attr.max_srq_sge, init->attr.srq_limit));
+	if (!init->attr.max_wr || init->attr.max_wr > c->attr.max_srq_wr || init->attr.max_sge > c->attr.max_srq_sge ||
+	    init->attr.srq_limit > init->attr.max_wr)
+		return err_null(refuse(c, 0, "ibv_create_srq", EINVAL,
+				       "max_wr %u (1 to %u), max_sge %u (up to %u), srq_limit %u", init->attr.max_wr,
+				       c->attr.max_srq_wr, init->attr.max_sge, c->attr.max_srq_sge,
+				       init->attr.srq_limit));
 	s = pd_calloc(pd, sizeof(*s), RES_SRQ, &mem);
 	if (!s)
 		return NULL;
@@ -87,7 +91,7 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 }
 
 /* The inline in verbs.h turns a plain SRQ into ibv_create_srq(): XRC and tag matching are left. */
-struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
+struct ibv_srq *srq_create_ex(struct ibv_context *, struct ibv_srq_init_attr_ex *a)
 {
 	const uint32_t basic = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 

@@ -4,10 +4,12 @@
  *
  * Programs call some operations without looking whether they are there, so every slot holds a function.
  */
-#include "objects.h"
+#include "ctx.h"
 
-#define STUB_INT(slot, args, verb, what) static int stub_##slot args { return EOPNOTSUPP; }
-#define STUB_PTR(type, slot, args, verb, what) static type stub_##slot args { return err_null(EOPNOTSUPP); }
+#define STUB_INT(slot, args, verb, what) \
+	static int stub_##slot args { return EOPNOTSUPP; }
+#define STUB_PTR(type, slot, args, verb, what) \
+	static type stub_##slot args { return err_null(EOPNOTSUPP); }
 #define STUB_TEXT(verb, what)
 #include "stub.def"
 #undef STUB_INT
@@ -15,15 +17,15 @@
 
 void stub_ops(struct verbs_context *v)
 {
-#define STUB_INT(slot, args, verb, what) v->slot = stub_##slot;
+#define STUB_INT(slot, args, verb, what)       v->slot = stub_##slot;
 #define STUB_PTR(type, slot, args, verb, what) v->slot = stub_##slot;
 #include "stub.def"
 }
 
 /* ---- exported, and not behind a slot ------------------------------------------------ */
 
-EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *a,
-                                       uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
+EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *, struct ibv_ah_attr *, uint8_t[ETHERNET_LL_SIZE],
+				       uint16_t *)
 {
 	return EOPNOTSUPP;
 }

@@ -5,14 +5,13 @@
  * Our devices have no directory in /sys, unless one was mounted there (rdmad-run --sysfs): a file that
  * exists is read, and the few that tools ask for are known here otherwise.
  */
-#include "objects.h"
+#include "base.h"
+#include "sysfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include "sysfs.h"
 
 EXPORT const char *ibv_get_sysfs_path(void)
 {
@@ -34,7 +33,9 @@ EXPORT const char *ibv_get_sysfs_path(void)
 	return path;
 }
 
-static const struct { const char *name, *text; } files[] = {
+static const struct {
+	const char *name, *text;
+} files[] = {
 	{ "board_id", "rdmad" },
 	{ "hca_type", "rdmad" },
 	{ "node_type", "1: CA" },

@@ -16,10 +16,7 @@ bool vma_open(struct vma_reader *r)
 	return r->fd >= 0;
 }
 
-void vma_close(struct vma_reader *r)
-{
-	close(r->fd);
-}
+void vma_close(struct vma_reader *r) { close(r->fd); }
 
 /* The next line without its newline, or NULL. */
 static char *line_next(struct vma_reader *r)
@@ -65,10 +62,10 @@ bool vma_next(struct vma_reader *r, struct vma *v)
 	memcpy(v->perm, end + 1, 4);
 	v->perm[4] = 0;
 	v->off = strtoull(end + 6, &end, 16);
-	strtoul(end, &end, 16);		/* major */
+	strtoul(end, &end, 16); /* major */
 	if (*end != ':')
 		return false;
-	strtoul(end + 1, &end, 16);	/* minor */
+	strtoul(end + 1, &end, 16); /* minor */
 	v->ino = strtoull(end, &end, 10);
 	while (*end == ' ')
 		end++;

@@ -13,20 +13,20 @@
 
 struct vma {
 	uintptr_t start, end;
-	char perm[5];		/* "rw-p" */
+	char perm[5]; /* "rw-p" */
 	uint64_t off, ino;
-	const char *name;	/* "": anonymous; good until the next call */
+	const char *name; /* "": anonymous; good until the next call */
 };
 
 struct vma_reader {
 	int fd;
 	size_t pos, len;
 	bool eof;
-	char buf[8192];		/* more than the longest line */
+	char buf[8192]; /* more than the longest line */
 };
 
 bool vma_open(struct vma_reader *);
-bool vma_next(struct vma_reader *, struct vma *);	/* in order of address */
+bool vma_next(struct vma_reader *, struct vma *); /* in order of address */
 void vma_close(struct vma_reader *);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * wq.c - receive side scaling of RAW_PACKET: WQs, tables of them, and QPs whose frames are spread over a table.
  *
- * A WQ is to the daemon a RAW_PACKET QP without a packet socket; the rules of the QP that has the table (rules.c) say which
+ * A WQ is to the daemon a RAW_PACKET QP without a packet socket; the rules of the QP that has the table (steer.c) say which
  * one gets a frame.  States: RESET and ERR are the QP's, RDY is RTR.
  */
 #include "flow.h"
+#include "pd.h"
 
 #include <stdlib.h>
 
@@ -21,9 +22,12 @@ static int wq_post_recv(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_re
 
 struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a)
 {
-	struct ibv_qp_init_attr_ex q = { .send_cq = a->cq, .recv_cq = a->cq, .qp_type = IBV_QPT_RAW_PACKET,
+	struct ibv_qp_init_attr_ex q = { .send_cq = a->cq,
+					 .recv_cq = a->cq,
+					 .qp_type = IBV_QPT_RAW_PACKET,
 					 .cap = { .max_recv_wr = a->max_wr, .max_recv_sge = a->max_sge },
-					 .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = a->pd };
+					 .comp_mask = IBV_QP_INIT_ATTR_PD,
+					 .pd = a->pd };
 	struct rd_wq *w;
 
 	if (a->wq_type != IBV_WQT_RQ || !a->pd || !a->cq)
@@ -38,8 +42,13 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a
 		free(w);
 		return NULL;
 	}
-	w->wq = (struct ibv_wq){ .context = context, .pd = a->pd, .cq = a->cq, .wq_num = w->qp->qp.qp_num,
-				 .handle = w->qp->qp.handle, .state = IBV_WQS_RESET, .wq_type = a->wq_type,
+	w->wq = (struct ibv_wq){ .context = context,
+				 .pd = a->pd,
+				 .cq = a->cq,
+				 .wq_num = w->qp->qp.qp_num,
+				 .handle = w->qp->qp.handle,
+				 .state = IBV_WQS_RESET,
+				 .wq_type = a->wq_type,
 				 .post_recv = wq_post_recv };
 	a->max_wr = q.cap.max_recv_wr;
 	a->max_sge = q.cap.max_recv_sge;
@@ -67,7 +76,8 @@ static int to_state(struct rd_wq *w, enum ibv_wq_state to)
 	if (to == w->wq.state && to == IBV_WQS_RDY)
 		return 0;
 	if (to != IBV_WQS_RDY)
-		return w->wq.state == IBV_WQS_RESET && to == IBV_WQS_ERR ? EINVAL : ibv_modify_qp(&w->qp->qp, &a, IBV_QP_STATE);
+		return w->wq.state == IBV_WQS_RESET && to == IBV_WQS_ERR ? EINVAL
+									 : ibv_modify_qp(&w->qp->qp, &a, IBV_QP_STATE);
 	if (w->wq.state != IBV_WQS_RESET)
 		return EINVAL;
 	a.qp_state = IBV_QPS_INIT;
@@ -102,7 +112,7 @@ struct ibv_rwq_ind_table *table_create(struct ibv_context *context, struct ibv_r
 
 	if (a->comp_mask)
 		return err_null(EOPNOTSUPP);
-	if (a->log_ind_tbl_size > RULES_WQ_LOG)
+	if (a->log_ind_tbl_size > STEER_WQ_LOG)
 		return err_null(EINVAL);
 	t = calloc(1, sizeof(*t) + (sizeof(t->wq[0]) << a->log_ind_tbl_size));
 	if (!t)
@@ -140,20 +150,24 @@ static int rss_check(const struct ibv_qp_init_attr_ex *a)
 	const uint32_t both = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
 	const struct ibv_rx_hash_conf *c = &a->rx_hash_conf;
 
-	if (a->qp_type != IBV_QPT_RAW_PACKET || a->comp_mask & ~(both | IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS))
+	if (a->qp_type != IBV_QPT_RAW_PACKET ||
+	    a->comp_mask & ~(both | IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS))
 		return EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
 		return EOPNOTSUPP;
-	if ((a->comp_mask & both) != both || !(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->rwq_ind_tbl || a->srq)
+	if ((a->comp_mask & both) != both || !(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->rwq_ind_tbl ||
+	    a->srq)
 		return EINVAL;
 	if (c->rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ || c->rx_hash_fields_mask & ~(uint64_t)RSS_FIELDS)
 		return EOPNOTSUPP;
-	return c->rx_hash_key_len == RULES_KEY && c->rx_hash_key ? 0 : EINVAL;
+	return c->rx_hash_key_len == STEER_KEY && c->rx_hash_key ? 0 : EINVAL;
 }
 
 struct ibv_qp *rss_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
 {
-	struct ibv_qp_init_attr_ex q = { .qp_context = a->qp_context, .qp_type = IBV_QPT_RAW_PACKET, .pd = a->pd,
+	struct ibv_qp_init_attr_ex q = { .qp_context = a->qp_context,
+					 .qp_type = IBV_QPT_RAW_PACKET,
+					 .pd = a->pd,
 					 .comp_mask = IBV_QP_INIT_ATTR_PD };
 	struct rd_table *t = to_table(a->rwq_ind_tbl);
 	int err = rss_check(a);
@@ -171,7 +185,7 @@ struct ibv_qp *rss_create(struct ibv_context *context, struct ibv_qp_init_attr_e
 	pthread_mutex_lock(&flow_lock);
 	qp->table = t;
 	t->users++;
-	err = rules_update(qp, NULL);
+	err = steer_update(qp, NULL);
 	pthread_mutex_unlock(&flow_lock);
 	if (!err)
 		return &qp->qp;

@@ -7,48 +7,30 @@
  * A slot is free again when the completion of its WR, or of a later one, has been polled: that is what
  * sq_done counts.  The daemon has taken it long before, so nothing else need be looked at.
  */
+#include "ah.h"
 #include "wr_build.h"
 
-#define BIT(op) (1u << (op))
-
-/* What each service can do; rows by QP type. */
-static uint32_t ops_of_type(enum ibv_qp_type type)
-{
-	const uint32_t ud = BIT(WR_SEND) | BIT(WR_SEND_IMM);
-	const uint32_t uc = ud | BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND_INV) | BIT(WR_LOCAL_INV) |
-			    BIT(WR_BIND_MW);
-
-	if (type == IBV_QPT_RAW_PACKET)
-		return BIT(WR_SEND) | BIT(WR_TSO);
-	if (type == IBV_QPT_UD)
-		return ud;
-	if (type == IBV_QPT_XRC_RECV)
-		return 0;
-	return type == IBV_QPT_UC ? uc : uc | BIT(WR_READ) | BIT(WR_CMP_SWP) | BIT(WR_FETCH_ADD) |
-						   BIT(WR_FLUSH) | BIT(WR_ATOMIC_WRITE);
-}
+#include <rdmad/wr.h>
 
 /* TSO of UD is one of InfiniBand links (IPoIB). */
 static bool op_missing(enum ibv_qp_type type, unsigned op) { return type == IBV_QPT_UD && op == WR_TSO; }
 
-static const uint32_t ops_inline = BIT(WR_WRITE) | BIT(WR_WRITE_IMM) | BIT(WR_SEND) | BIT(WR_SEND_IMM) |
-				   BIT(WR_SEND_INV) | BIT(WR_ATOMIC_WRITE);
-
-bool wr_has_data(const struct send_wr *w) { return ops_inline & BIT(w->op); }
+bool wr_has_data(const struct send_wr *w) { return wr_row(w->op)->data == WR_DATA_OUT; }
 
 static int open_check(const struct rd_qp *qp, unsigned op, unsigned flags)
 {
 	enum ibv_qp_state state = __atomic_load_n(&qp->qp.state, __ATOMIC_ACQUIRE);
+	const struct wr_row *row = wr_row(op);
 
 	if (state < IBV_QPS_RTS)
 		return EINVAL;
-	if (op > 31 || !(ops_of_type(qp->qp.qp_type) & BIT(op)))
+	if (!row || !(row->on >> qp->qp.qp_type & 1))
 		return op_missing(qp->qp.qp_type, op) ? EOPNOTSUPP : EINVAL;
 	if (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE) &&
 	    (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE | WR_IP_CSUM) ||
 	     qp->qp.qp_type != IBV_QPT_RAW_PACKET))
 		return EINVAL;
-	if (flags & WR_INLINE && !(ops_inline & BIT(op)))
+	if (flags & WR_INLINE && row->data != WR_DATA_OUT)
 		return EINVAL;
 	if (qp->sq.pos + qp->draft.n - __atomic_load_n(&qp->sq_done, __ATOMIC_ACQUIRE) >= qp->cap.max_send_wr)
 		return ENOMEM;
@@ -77,12 +59,6 @@ int wr_bind(struct send_wr *w, enum ibv_mw_type type, const struct ibv_mw *mw, u
 	w->bind.lkey = info->length ? info->mr->lkey : 0;
 	w->bind.access = info->mw_access_flags;
 	return 0;
-}
-
-void wr_value(struct send_wr *w, const void *value)
-{
-	memcpy(w + 1, value, sizeof(uint64_t));
-	w->inline_len = sizeof(uint64_t);
 }
 
 int wr_tso(struct rd_qp *qp, struct send_wr *w, const void *hdr, uint16_t len, uint16_t mss)
@@ -179,9 +155,9 @@ static void small_copy(struct rd_qp *qp, struct send_wr *w)
 
 void wr_close(struct rd_qp *qp, struct send_wr *w)
 {
-	if (w->sge_n && w->sge_n <= RD_MAX_SGE && ops_inline & BIT(w->op))
+	if (w->sge_n && w->sge_n <= RD_MAX_SGE && wr_has_data(w))
 		small_copy(qp, w);
-	if (w->op == WR_TSO)
+	if (wr_row(w->op)->data == WR_DATA_SPLIT)
 		memcpy((struct sge *)(w + 1) + w->sge_n, qp->tso_hdr, w->inline_len);
 	qp->draft.n++;
 }
@@ -197,7 +173,4 @@ void wr_publish(struct rd_qp *qp)
 	ctx_ring(qp->ctx, qp->bell);
 }
 
-void wr_drop(struct rd_qp *qp)
-{
-	qp->draft.n = 0;
-}
+void wr_drop(struct rd_qp *qp) { qp->draft.n = 0; }

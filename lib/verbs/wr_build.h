@@ -13,7 +13,7 @@
 #ifndef VERBS_WR_BUILD_H
 #define VERBS_WR_BUILD_H
 
-#include "objects.h"
+#include "qp.h"
 
 /*
  * NULL and *err: EINVAL (state of the QP, operation not of its service, flags), EOPNOTSUPP (operation of
@@ -40,8 +40,6 @@ int wr_bind(struct send_wr *, enum ibv_mw_type, const struct ibv_mw *, uint32_t 
 /* QPs of XRC_SEND; after wr_atomic(). */
 static inline void wr_xrc(struct send_wr *w, uint32_t srqn) { w->xrc.srqn = srqn; }
 
-/* The 8 bytes of an atomic WRITE. */
-void wr_value(struct send_wr *, const void *);
 static inline void wr_flush(struct send_wr *w, uint64_t len, uint32_t type, uint32_t level)
 {
 	w->flush.len = len;
@@ -56,7 +54,7 @@ int wr_inline(struct rd_qp *, struct send_wr *, const struct ibv_data_buf *, siz
 /* The same with the bytes that the sge name. */
 int wr_inline_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);
 
-/* SEND, WRITE or atomic WRITE, which may be inline. */
+/* Its data goes out, and may be inline. */
 bool wr_has_data(const struct send_wr *);
 void wr_close(struct rd_qp *, struct send_wr *);
 void wr_publish(struct rd_qp *);

@@ -7,6 +7,8 @@
  */
 #include "wr_build.h"
 
+#include <rdmad/wr.h>
+
 static void draft_err(struct rd_qp *qp, int err)
 {
 	if (!qp->draft.err)
@@ -55,7 +57,8 @@ static int ex_complete(struct ibv_qp_ex *ex)
 		wr_publish(qp);
 	pthread_mutex_unlock(&qp->sq_lock);
 	if (err && err != ENOMEM)
-		refuse(qp->ctx, qp->qp.qp_num, "ibv_wr_complete", err, "some request since ibv_wr_start is none of this QP's, or too long; its state is %s",
+		refuse(qp->ctx, qp->qp.qp_num, "ibv_wr_complete", err,
+		       "some request since ibv_wr_start is none of this QP's, or too long; its state is %s",
 		       state_str(qp->qp.state));
 	return err;
 }
@@ -79,14 +82,8 @@ static void remote_op(struct ibv_qp_ex *ex, unsigned op, uint32_t rkey, uint64_t
 		wr_remote(w, rkey, addr);
 }
 
-static void ex_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
-{
-	remote_op(ex, WR_WRITE, rkey, addr, 0);
-}
-static void ex_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
-{
-	remote_op(ex, WR_READ, rkey, addr, 0);
-}
+static void ex_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr) { remote_op(ex, WR_WRITE, rkey, addr, 0); }
+static void ex_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr) { remote_op(ex, WR_READ, rkey, addr, 0); }
 static void ex_send(struct ibv_qp_ex *ex) { draft_open(ex, WR_SEND, 0); }
 static void ex_send_imm(struct ibv_qp_ex *ex, __be32 imm) { draft_open(ex, WR_SEND_IMM, imm); }
 static void ex_send_inv(struct ibv_qp_ex *ex, uint32_t rkey) { draft_open(ex, WR_SEND_INV, rkey); }
@@ -98,7 +95,7 @@ static void ex_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __b
 }
 
 static void atomic_op(struct ibv_qp_ex *ex, unsigned op, uint32_t rkey, uint64_t addr, uint64_t compare_add,
-                      uint64_t swap)
+		      uint64_t swap)
 {
 	struct send_wr *w = draft_open(ex, op, 0);
 
@@ -118,8 +115,7 @@ static void ex_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uin
 	atomic_op(ex, WR_FETCH_ADD, rkey, addr, add, 0);
 }
 
-static void ex_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
-                       const struct ibv_mw_bind_info *info)
+static void ex_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
 	struct send_wr *w = draft_open(ex, WR_BIND_MW, 0);
 	int err = w ? wr_bind(w, IBV_MW_TYPE_2, mw, rkey, info) : 0;
@@ -144,12 +140,12 @@ static void ex_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
 	if (!w)
 		return;
 	wr_remote(w, rkey, addr);
-	wr_value(w, value);
+	memcpy(w + 1, value, sizeof(uint64_t));
+	w->inline_len = sizeof(uint64_t);
 }
 
 /* ibv_qp_ex::wr_flush of later headers; placement type and selectivity level are enums there. */
-static void ex_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
-                     uint8_t level)
+static void ex_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level)
 {
 	struct send_wr *w = draft_open(ex, WR_FLUSH, 0);
 
@@ -210,7 +206,7 @@ static void ex_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 
 	if (w)
 		w->flags &= (uint8_t)~WR_INLINE;
-	err = w && w->op != WR_BIND_MW && w->op != WR_LOCAL_INV && w->op != WR_FLUSH ? wr_sge(qp, w, sge, n) : EINVAL;
+	err = w && wr_row(w->op)->data != WR_DATA_NONE ? wr_sge(qp, w, sge, n) : EINVAL;
 	if (err)
 		draft_err(qp, err);
 }
@@ -222,9 +218,8 @@ static void ex_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	ex_set_sge_list(ex, 1, &sge);
 }
 
-_Static_assert(offsetof(struct rd_qp, wr_flush) ==
-                       offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
-               "where later headers have wr_flush");
+_Static_assert(offsetof(struct rd_qp, wr_flush) == offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
+	       "where later headers have wr_flush");
 
 void wr_ex_ops(struct rd_qp *qp)
 {

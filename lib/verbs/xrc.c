@@ -4,7 +4,8 @@
  *
  * A domain is named by a file: who opens the same one shares its SRQs and receiving QPs, through the daemon.
  */
-#include "objects.h"
+#include "ctx.h"
+#include "xrc.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

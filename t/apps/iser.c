@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK	512u
-#define RUN	128u	/* blocks a command */
+#define BLOCK 512u
+#define RUN   128u /* blocks a command */
 
 static struct iscsi_context *iscsi;
 

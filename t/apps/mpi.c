@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAPS	50
-#define LARGEST	(4u << 20)
-#define ROUNDS	5
+#define LAPS    50
+#define LARGEST (4u << 20)
+#define ROUNDS  5
 
 static int rank, ranks;
 

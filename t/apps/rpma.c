@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEN	(1u << 20)
+#define LEN (1u << 20)
 
 static _Alignas(4096) unsigned char mem[LEN], back[LEN];
 
@@ -67,7 +67,8 @@ static void server(const char *addr, const char *port)
 	size_t len;
 
 	must(rpma_ep_listen(peer, addr, port, &ep), "rpma_ep_listen");
-	must(rpma_mr_reg(peer, mem, LEN, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &mr),
+	must(rpma_mr_reg(peer, mem, LEN,
+			 RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &mr),
 	     "rpma_mr_reg");
 	must(rpma_mr_get_descriptor_size(mr, &len), "rpma_mr_get_descriptor_size");
 	require(len <= sizeof(desc), "a longer descriptor than expected");
@@ -109,7 +110,8 @@ static void client(const char *addr, const char *port)
 
 	fill(mem);
 	must(rpma_mr_reg(peer, mem, LEN, RPMA_MR_USAGE_WRITE_SRC, &out), "rpma_mr_reg");
-	must(rpma_mr_reg(peer, back, LEN, RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &in), "rpma_mr_reg");
+	must(rpma_mr_reg(peer, back, LEN, RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &in),
+	     "rpma_mr_reg");
 	must(rpma_conn_req_new(peer, addr, port, NULL, &req), "rpma_conn_req_new");
 	must(rpma_conn_req_connect(&req, NULL, &conn), "rpma_conn_req_connect");
 	event(conn, RPMA_CONN_ESTABLISHED);

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <ucp/api/ucp.h>
 
-#define LEN	300000u
-#define TAG	7u
-#define TURNS	20u
+#define LEN   300000u
+#define TAG   7u
+#define TURNS 20u
 
 static unsigned char out[LEN], in[LEN];
 static ucp_conn_request_h request;
@@ -32,7 +32,8 @@ static void must(ucs_status_t s, const char *what)
 static void begin(void)
 {
 	ucp_params_t p = { .field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG };
-	ucp_worker_params_t w = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE };
+	ucp_worker_params_t w = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+				  .thread_mode = UCS_THREAD_MODE_SINGLE };
 	ucp_config_t *config;
 	ucp_context_h ctx;
 
@@ -81,18 +82,21 @@ static void talk(ucp_ep_h ep)
 	wait_for(ucp_ep_flush_nbx(ep, &none), "flush");
 }
 
-static void called(ucp_conn_request_h r, void *arg) { request = r; }
+static void called(ucp_conn_request_h r, void *) { request = r; }
 
-static void broken(void *arg, ucp_ep_h ep, ucs_status_t s) { *(ucs_status_t *)arg = s; }
+static void broken(void *arg, ucp_ep_h, ucs_status_t s) { *(ucs_status_t *)arg = s; }
 
 int main(int argc, char **argv)
 {
 	static ucs_status_t lost = UCS_OK;
 	struct sockaddr_in sa = { .sin_family = AF_INET };
 	ucp_ep_params_t e = { .field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-			      .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = { broken, &lost } };
-	ucp_listener_params_t l = { .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-				    .sockaddr = { (struct sockaddr *)&sa, sizeof(sa) }, .conn_handler = { called, NULL } };
+			      .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+			      .err_handler = { broken, &lost } };
+	ucp_listener_params_t l = { .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+						  UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+				    .sockaddr = { (struct sockaddr *)&sa, sizeof(sa) },
+				    .conn_handler = { called, NULL } };
 	ucp_listener_h listener;
 	ucp_ep_h ep;
 
@@ -117,7 +121,7 @@ int main(int argc, char **argv)
 	must(ucp_ep_create(worker, &e, &ep), "ucp_ep_create");
 	talk(ep);
 	if (!strcmp(argv[1], "server"))
-		while (lost == UCS_OK)		/* the client closes */
+		while (lost == UCS_OK) /* the client closes */
 			ucp_worker_progress(worker);
 	else
 		wait_for(ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH), "close");

@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_PSN	0xfffff8u	/* so that it wraps */
-#define PATIENCE_MS	20000
-#define QUIET_MS	300		/* nothing more comes, after the last completion */
+#define FIRST_PSN   0xfffff8u /* so that it wraps */
+#define PATIENCE_MS 20000
+#define QUIET_MS    300 /* nothing more comes, after the last completion */
 
 static struct {
 	enum ibv_wr_opcode op;
@@ -30,7 +30,7 @@ static struct ibv_context *ctx;
 static struct ibv_qp *qp[2];
 static struct ibv_cq *cq[2];
 static struct ibv_mr *mr;
-static uint8_t *mem;			/* what is sent, then what is received */
+static uint8_t *mem; /* what is sent, then what is received */
 
 static _Noreturn void die(const char *what)
 {
@@ -55,14 +55,18 @@ static void objects_make(void)
 	if (!list || !list[0] || !(ctx = ibv_open_device(list[0])) || !(pd = ibv_alloc_pd(ctx)))
 		die("device");
 	mem = calloc(2, len);
-	mr = mem ? ibv_reg_mr(pd, mem, 2 * len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			      IBV_ACCESS_REMOTE_ATOMIC) : NULL;
+	mr = mem ? ibv_reg_mr(pd, mem, 2 * len,
+			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				      IBV_ACCESS_REMOTE_ATOMIC)
+		 : NULL;
 	if (!mr)
 		die("memory");
 	for (size_t i = 0; i < len; i++)
 		mem[i] = (uint8_t)(i * 7 + i / 251 + 1);
 	for (unsigned i = 0; i < 2; i++) {
-		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .sq_sig_all = 1, .cap = { opt.n, opt.n, 1, 1, 0 } };
+		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+						 .sq_sig_all = 1,
+						 .cap = { opt.n, opt.n, 1, 1, 0 } };
 
 		init.send_cq = init.recv_cq = cq[i] = ibv_create_cq(ctx, (int)(2 * opt.n), NULL, NULL, 0);
 		qp[i] = cq[i] ? ibv_create_qp(pd, &init) : NULL;
@@ -73,23 +77,36 @@ static void objects_make(void)
 
 static void connect_qp(struct ibv_qp *q, uint32_t peer)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
-				 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT,
+				 .port_num = 1,
+				 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+						    IBV_ACCESS_REMOTE_ATOMIC };
 	union ibv_gid gid;
 
 	if (ibv_query_gid(ctx, 1, 0, &gid) ||
 	    ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		die("INIT");
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .rq_psn = FIRST_PSN,
-				  .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-				  .ah_attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = gid, .hop_limit = 64 } } };
-	if (ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				  .path_mtu = IBV_MTU_1024,
+				  .dest_qp_num = peer,
+				  .rq_psn = FIRST_PSN,
+				  .max_dest_rd_atomic = 4,
+				  .min_rnr_timer = 1,
+				  .ah_attr = {
+					  .is_global = 1, .port_num = 1, .grh = { .dgid = gid, .hop_limit = 64 } } };
+	if (ibv_modify_qp(q, &a,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		die("RTR");
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = FIRST_PSN, .timeout = (uint8_t)opt.timeout,
-				  .retry_cnt = (uint8_t)opt.retries, .rnr_retry = (uint8_t)opt.rnr, .max_rd_atomic = 4 };
-	if (ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			  IBV_QP_MAX_QP_RD_ATOMIC))
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				  .sq_psn = FIRST_PSN,
+				  .timeout = (uint8_t)opt.timeout,
+				  .retry_cnt = (uint8_t)opt.retries,
+				  .rnr_retry = (uint8_t)opt.rnr,
+				  .max_rd_atomic = 4 };
+	if (ibv_modify_qp(q, &a,
+			  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_MAX_QP_RD_ATOMIC))
 		die("RTS");
 }
 
@@ -206,8 +223,10 @@ static void options_read(int argc, char **argv)
 	while ((c = getopt(argc, argv, "o:s:n:u:r:R:1e:")) != -1) {
 		switch (c) {
 		case 'o':
-			opt.op = !strcmp(optarg, "send") ? IBV_WR_SEND : !strcmp(optarg, "write") ? IBV_WR_RDMA_WRITE :
-				 !strcmp(optarg, "read") ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD;
+			opt.op = !strcmp(optarg, "send")    ? IBV_WR_SEND
+				 : !strcmp(optarg, "write") ? IBV_WR_RDMA_WRITE
+				 : !strcmp(optarg, "read")  ? IBV_WR_RDMA_READ
+							    : IBV_WR_ATOMIC_FETCH_AND_ADD;
 			break;
 		case 's': opt.size = (unsigned)atoi(optarg); break;
 		case 'n': opt.n = (unsigned)atoi(optarg); break;

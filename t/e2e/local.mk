@@ -23,6 +23,14 @@ t_e2e_vdata_SOURCES = \
 	t/e2e/vdata_window.c
 t_e2e_vdata_CPPFLAGS =
 t_e2e_vdata_LDADD = -libverbs -lpthread
+check_PROGRAMS += t/e2e/store
+t_e2e_store_SOURCES = \
+	t/e2e/store.c \
+	t/e2e/store.h \
+	t/e2e/store_initiator.c \
+	t/e2e/store_target.c
+t_e2e_store_CPPFLAGS =
+t_e2e_store_LDADD = -lrdmacm -libverbs -lpthread
 
 E2E_TESTS = \
 	t/e2e/capture.test \
@@ -39,6 +47,7 @@ E2E_TESTS = \
 	t/e2e/why.test \
 	t/e2e/raw.test \
 	t/e2e/run.test \
+	t/e2e/store.test \
 	t/e2e/two.test \
 	t/e2e/wire-1500.test \
 	t/e2e/wire-9000.test

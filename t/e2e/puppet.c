@@ -27,8 +27,8 @@
 
 #include <infiniband/verbs.h>
 
-#define LEN	65536u
-#define RECVS	32768u
+#define LEN   65536u
+#define RECVS 32768u
 
 static struct ibv_context *ctx;
 static struct ibv_cq *cq;
@@ -69,8 +69,10 @@ static void setup(const char *device)
 	mem = aligned_alloc(4096, LEN);
 	memset(mem, 0, LEN);
 	pd = ibv_alloc_pd(ctx);
-	mr = pd ? ibv_reg_mr(pd, mem, LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			     IBV_ACCESS_REMOTE_ATOMIC) : NULL;
+	mr = pd ? ibv_reg_mr(pd, mem, LEN,
+			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				     IBV_ACCESS_REMOTE_ATOMIC)
+		: NULL;
 	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
 	init.send_cq = init.recv_cq = cq;
 	qp = mr && cq ? ibv_create_qp(pd, &init) : NULL;
@@ -81,26 +83,43 @@ static void setup(const char *device)
 
 static void connect_to(const char *args)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-				 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT,
+				 .port_num = 1,
+				 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+						    IBV_ACCESS_REMOTE_ATOMIC };
 	unsigned qpn, rq_psn, sq_psn, timeout, tclass;
 	char gid[64];
 
 	if (sscanf(args, "%u %63s %u %u %u %u", &qpn, gid, &rq_psn, &sq_psn, &timeout, &tclass) != 6)
 		die("connect");
 	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_256, .dest_qp_num = qpn, .rq_psn = rq_psn,
-				  .max_dest_rd_atomic = 4, .min_rnr_timer = 12,
-				  .ah_attr = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = (uint8_t)gid_index,
-					       .hop_limit = 64, .traffic_class = (uint8_t)tclass } } };
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				  .path_mtu = IBV_MTU_256,
+				  .dest_qp_num = qpn,
+				  .rq_psn = rq_psn,
+				  .max_dest_rd_atomic = 4,
+				  .min_rnr_timer = 12,
+				  .ah_attr = { .is_global = 1,
+					       .port_num = 1,
+					       .grh = { .sgid_index = (uint8_t)gid_index,
+							.hop_limit = 64,
+							.traffic_class = (uint8_t)tclass } } };
 	if (inet_pton(AF_INET6, gid, &a.ah_attr.grh.dgid) != 1)
 		die(gid);
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = sq_psn, .timeout = (uint8_t)timeout, .retry_cnt = 7,
-				  .rnr_retry = 7, .max_rd_atomic = 4 };
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			   IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+	must(ibv_modify_qp(qp, &a,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				  .sq_psn = sq_psn,
+				  .timeout = (uint8_t)timeout,
+				  .retry_cnt = 7,
+				  .rnr_retry = 7,
+				  .max_rd_atomic = 4 };
+	must(ibv_modify_qp(qp, &a,
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
 }
 
 static void post_recv(unsigned len)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEN	60000u
-#define MSS	1400u
+#define LEN 60000u
+#define MSS 1400u
 
 struct send {
 	struct ibv_context *ctx;
@@ -29,7 +29,9 @@ static void die(const char *what)
 
 static void open_qp(struct send *s)
 {
-	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET, .cap = { 4, 1, 1, 1, 0 }, .max_tso_header = 128,
+	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET,
+					 .cap = { 4, 1, 1, 1, 0 },
+					 .max_tso_header = 128,
 					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER };
 	struct ibv_qp_attr at = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
@@ -115,7 +117,7 @@ int main(int argc, char **argv)
 		struct ibv_send_wr wr = { .opcode = IBV_WR_TSO };
 
 		p = put(put(put(p, 4, 0x10002000), 4, 0xfffff000), 4, 7);
-		p = put(put(p, 4, 0x50191000), 4, 0);	/* ACK PSH FIN */
+		p = put(put(p, 4, 0x50191000), 4, 0); /* ACK PSH FIN */
 		wr.tso.hdr = hdr;
 		wr.tso.hdr_sz = (uint16_t)(p - hdr);
 		wr.tso.mss = MSS;

@@ -18,7 +18,7 @@
 
 /* ---- numbers and bytes that both ends can make ---------------------------- */
 
-uint64_t vd_rand(struct vd_rng *r)	/* splitmix64 */
+uint64_t vd_rand(struct vd_rng *r) /* splitmix64 */
 {
 	uint64_t z = (r->s += 0x9e3779b97f4a7c15u);
 
@@ -49,21 +49,15 @@ void vd_fill(uint8_t *p, size_t len, uint64_t key)
 
 size_t vd_size(struct vd_rng *r, size_t max, unsigned mtu)
 {
-	static const unsigned edge[] = { 0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 65535, 65536 };
+	static const unsigned edge[] = { 0,  1,   2,   3,   4,    5,    7,    8,     63,   64,
+					 65, 127, 128, 129, 4095, 4096, 4097, 65535, 65536 };
 	size_t n;
 
 	switch (vd_below(r, 4)) {
-	case 0:
-		n = edge[vd_below(r, sizeof(edge) / sizeof(edge[0]))];
-		break;
-	case 1:		/* whole packets, one byte more or less */
-		n = mtu * (1 + vd_below(r, 40)) + vd_below(r, 3) - 1;
-		break;
-	case 2:		/* whole words, so that nothing is padded */
-		n = vd_rand(r) >> (40 + vd_below(r, 24)) << 2;
-		break;
-	default:	/* every order of magnitude is as likely */
-		n = vd_rand(r) >> (40 + vd_below(r, 24));
+	case 0: n = edge[vd_below(r, sizeof(edge) / sizeof(edge[0]))]; break;
+	case 1: /* whole packets, one byte more or less */ n = mtu * (1 + vd_below(r, 40)) + vd_below(r, 3) - 1; break;
+	case 2: /* whole words, so that nothing is padded */ n = vd_rand(r) >> (40 + vd_below(r, 24)) << 2; break;
+	default: /* every order of magnitude is as likely */ n = vd_rand(r) >> (40 + vd_below(r, 24));
 	}
 	return n > max ? max - vd_below(r, max < 8 ? max + 1 : 8) : n;
 }
@@ -111,7 +105,7 @@ static void lanes_run(struct vd_node *node)
 	for (i = 0; i < opt->threads; i++)
 		pthread_join(lane[i].thread, NULL);
 	for (i = 0; i < opt->threads; i++) {
-		vd_barrier(lane[i].fd);		/* so nobody's QP goes while the other still waits for an ACK */
+		vd_barrier(lane[i].fd); /* so nobody's QP goes while the other still waits for an ACK */
 		close(lane[i].fd);
 	}
 	if (*node->counter != node->counter_want)
@@ -141,11 +135,14 @@ static void error_run(struct vd_node *node)
 
 static _Noreturn void usage(FILE *f)
 {
-	fputs("usage: vdata [-d DEV] [-g GID-INDEX] [-t rc|uc|ud] [-T THREADS] [-n ROUNDS] [-s MAX] [-S SEED] [-m MTU]\n"
-	      "             [-u TIMEOUT] [-e events] [-l loss allowed] [-q shared receive queue] [-E ERROR-CASE [-k]] -p PORT [HOST]\n"
+	fputs("usage: vdata [-d DEV] [-g GID-INDEX] [-t rc|uc|ud] [-T THREADS] [-n ROUNDS] [-s MAX] [-S SEED] [-m "
+	      "MTU]\n"
+	      "             [-u TIMEOUT] [-e events] [-l loss allowed] [-q shared receive queue] [-E ERROR-CASE [-k]] "
+	      "-p PORT [HOST]\n"
 	      "             [-x LETTERS: leave out e(xtended posting), i(nline), f(ences), s(catter lists), c(hains)]\n"
 	      "             (-k: what goes otherwise than specified is printed as a difference, and the case goes on)\n"
-	      "       vdata -L     lists the error cases\n", f);
+	      "       vdata -L     lists the error cases\n",
+	      f);
 	exit(f == stdout ? 0 : 2);
 }
 
@@ -178,8 +175,9 @@ static void opt_take(struct vd_opt *opt, int c)
 
 int main(int argc, char **argv)
 {
-	struct vd_opt opt = { .type = IBV_QPT_RC, .threads = 1, .rounds = 100, .max = 1 << 20, .seed = 1, .timeout = 14,
-			      .without = "" };
+	struct vd_opt opt = {
+		.type = IBV_QPT_RC, .threads = 1, .rounds = 100, .max = 1 << 20, .seed = 1, .timeout = 14, .without = ""
+	};
 	struct vd_node node;
 	int c;
 

@@ -12,10 +12,10 @@
 
 #include "vdata.h"
 
-#define BATCH	32u
-#define SLOTS	(4 * BATCH)
-#define GRH_LEN	40u
-#define QUIET_MS 100		/* with loss: so long without a message, and the rest of the batch is lost */
+#define BATCH    32u
+#define SLOTS    (4 * BATCH)
+#define GRH_LEN  40u
+#define QUIET_MS 100 /* with loss: so long without a message, and the rest of the batch is lost */
 
 struct dgram {
 	struct vd_qp q;
@@ -24,7 +24,7 @@ struct dgram {
 	size_t max, stride;
 	uint8_t *slots, *out;
 	struct ibv_mr *slots_mr, *out_mr;
-	unsigned next, arrived;	/* next: the number that must come, without loss */
+	unsigned next, arrived; /* next: the number that must come, without loss */
 	unsigned sent;
 };
 
@@ -69,7 +69,7 @@ static void grh_check(struct dgram *d, uint8_t *p, struct ibv_wc *wc)
 		vd_die("ibv_create_ah_from_wc: %s", strerror(errno));
 	if (ibv_destroy_ah(d->q.ah))
 		vd_die("ibv_destroy_ah");
-	d->q.ah = ah;		/* from here on everything goes back to where it came from */
+	d->q.ah = ah; /* from here on everything goes back to where it came from */
 }
 
 static void message_check(struct dgram *d, struct ibv_wc *wc)
@@ -154,7 +154,7 @@ static void batch(struct dgram *d)
 	while (sends < BATCH)
 		if (!step(d, &sends, 10000))
 			vd_die("lane %u: a send does not complete", d->lane);
-	vd_barrier(d->q.fd);	/* all of the peer's messages have left it */
+	vd_barrier(d->q.fd); /* all of the peer's messages have left it */
 	if (d->q.node->opt->lossy)
 		while (d->next != d->sent + BATCH && step(d, &sends, QUIET_MS))
 			;

@@ -25,7 +25,7 @@ static void refused(struct scene *s, struct ibv_send_wr *wr, enum ibv_wc_status 
 	struct ibv_send_wr after = scene_request(s, IBV_WR_SEND, &sge, 8);
 
 	after.wr_id = 2;
-	after.send_flags = 0;		/* errors are reported for unsignaled requests, too */
+	after.send_flags = 0; /* errors are reported for unsignaled requests, too */
 	wr->next = &after;
 	scene_post(s, wr);
 	scene_expect(s, 1, status);
@@ -85,7 +85,7 @@ static void bounds_c(struct scene *s)
 	refused(s, &wr, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void wrap_c(struct scene *s)		/* the end of the range is beyond 2^64 */
+static void wrap_c(struct scene *s) /* the end of the range is beyond 2^64 */
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
@@ -148,7 +148,7 @@ static void plain_c(struct scene *s, enum ibv_wr_opcode code, uint32_t len, enum
 static void no_write_c(struct scene *s) { plain_c(s, IBV_WR_RDMA_WRITE, 100, IBV_WC_REM_ACCESS_ERR); }
 static void no_read_c(struct scene *s) { plain_c(s, IBV_WR_RDMA_READ, 100, IBV_WC_REM_ACCESS_ERR); }
 
-static void qp_no_right_s(struct scene *s)	/* the QP itself does not take RDMA WRITE */
+static void qp_no_right_s(struct scene *s) /* the QP itself does not take RDMA WRITE */
 {
 	struct vd_want want = { .access = IBV_ACCESS_LOCAL_WRITE };
 
@@ -221,7 +221,7 @@ static void too_long_s(struct scene *s)
 static void too_long_c(struct scene *s) { plain_c(s, IBV_WR_SEND, 101, IBV_WC_REM_INV_REQ_ERR); }
 static void too_long_many_c(struct scene *s) { plain_c(s, IBV_WR_SEND, 30000, IBV_WC_REM_INV_REQ_ERR); }
 
-static void bad_recv_s(struct scene *s)		/* the receive's memory is not the program's to write */
+static void bad_recv_s(struct scene *s) /* the receive's memory is not the program's to write */
 {
 	scene_open_usual(s);
 	scene_recv_post(s, 50, 100, s->mr->lkey ^ 0x00010100);

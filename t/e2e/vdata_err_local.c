@@ -79,7 +79,7 @@ static void read_into_readonly_c(struct scene *s)
 	local_fails(s, IBV_WR_RDMA_READ, 0, 100, s->mr->lkey);
 }
 
-static void post_limits_c(struct scene *s)	/* what the verb itself refuses */
+static void post_limits_c(struct scene *s) /* what the verb itself refuses */
 {
 	struct ibv_sge sge[64];
 	struct ibv_send_wr wr, *bad;
@@ -102,7 +102,7 @@ static void post_limits_c(struct scene *s)	/* what the verb itself refuses */
 	wr.send_flags = 0;
 	sge[0].length = 1;
 	wr.opcode = IBV_WR_RDMA_WRITE;
-	for (i = 0; i < 100000 && !err; i++)	/* unsignaled: nothing is ever given back */
+	for (i = 0; i < 100000 && !err; i++) /* unsignaled: nothing is ever given back */
 		err = ibv_post_send(s->q.qp, &wr, &bad);
 	if (err != ENOMEM || bad != &wr || i < 64)
 		vd_die("post %u to a queue of 64: %s", i, strerror(err));
@@ -119,7 +119,7 @@ static void post_limits_s(struct scene *s)
 	scene_done(s);
 }
 
-static void flush_c(struct scene *s)	/* ERR by the program: everything comes back, in order, and so does what follows */
+static void flush_c(struct scene *s) /* ERR by the program: everything comes back, in order, and so does what follows */
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct ibv_sge sge;
@@ -196,7 +196,7 @@ static void rnr_late_s(struct scene *s)
 
 	scene_open_with(s, &want, ALL);
 	vd_barrier(s->fd);
-	vd_barrier(s->fd);	/* the client has waited long enough to be refused */
+	vd_barrier(s->fd); /* the client has waited long enough to be refused */
 	scene_recv_post(s, 50, 40000 > BUF_LEN / 2 - 1024 ? 20000 : 40000, s->mr->lkey);
 	scene_expect(s, 50, IBV_WC_SUCCESS);
 	scene_done(s);
@@ -211,7 +211,7 @@ static void rnr_late_c(struct scene *s)
 	vd_barrier(s->fd);
 	wr = scene_request(s, IBV_WR_SEND, &sge, 20000);
 	scene_post(s, &wr);
-	scene_expect_none(s, 30);	/* some 40 refusals */
+	scene_expect_none(s, 30); /* some 40 refusals */
 	vd_barrier(s->fd);
 	scene_expect(s, 1, IBV_WC_SUCCESS);
 	scene_done(s);
@@ -224,7 +224,7 @@ static void gone_s(struct scene *s)
 		vd_die("ibv_destroy_qp");
 	vd_barrier(s->fd);
 	vd_barrier(s->fd);
-	exit(0);		/* the rest of the cleaning up is the daemon's */
+	exit(0); /* the rest of the cleaning up is the daemon's */
 }
 
 static void gone_c(struct scene *s)
@@ -244,7 +244,7 @@ static void gone_c(struct scene *s)
 	exit(0);
 }
 
-static void killed_s(struct scene *s)	/* dies in the middle of being written to */
+static void killed_s(struct scene *s) /* dies in the middle of being written to */
 {
 	scene_open_usual(s);
 	vd_barrier(s->fd);
@@ -281,7 +281,7 @@ static void killed_c(struct scene *s)
 	exit(0);
 }
 
-static void zero_c(struct scene *s)	/* no byte, no key to check */
+static void zero_c(struct scene *s) /* no byte, no key to check */
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
@@ -360,7 +360,7 @@ static void idle_c(struct scene *s)
 
 /* ---- UC and UD --------------------------------------------------------------------- */
 
-static void uc_rkey_s(struct scene *s)	/* the bad message vanishes, the next one arrives */
+static void uc_rkey_s(struct scene *s) /* the bad message vanishes, the next one arrives */
 {
 	struct vd_want want = { .type = IBV_QPT_UC };
 
@@ -449,7 +449,7 @@ static void ud_long_s(struct scene *s)
 	scene_done(s);
 }
 
-static void ud_long_c(struct scene *s)	/* LOC_LEN_ERR, SQE, and back to RTS */
+static void ud_long_c(struct scene *s) /* LOC_LEN_ERR, SQE, and back to RTS */
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE };
 	struct ibv_sge sge, sge2;
@@ -474,22 +474,13 @@ static void ud_long_c(struct scene *s)	/* LOC_LEN_ERR, SQE, and back to RTS */
 }
 
 const struct vd_case vd_cases_local[] = {
-	{ "send-bad-lkey", lkey_c, unharmed },
-	{ "send-beyond-end", local_bounds_c, unharmed },
-	{ "send-other-pd", local_pd_c, unharmed },
-	{ "read-into-readonly", read_into_readonly_c, unharmed },
-	{ "post-limits", post_limits_c, post_limits_s },
-	{ "flush", flush_c, scene_bystander },
-	{ "cq-overrun", cq_overrun_c, scene_bystander },
-	{ "rnr-exhausted", rnr_c, rnr_s },
-	{ "rnr-late", rnr_late_c, rnr_late_s },
-	{ "peer-gone", gone_c, gone_s },
-	{ "peer-killed", killed_c, killed_s },
-	{ "zero-length-bad-rkey", zero_c, scene_bystander },
-	{ "srq-limit", srq_limit_c, srq_limit_s },
-	{ "last-wqe", idle_c, last_wqe_s },
-	{ "uc-bad-rkey", uc_rkey_c, uc_rkey_s },
-	{ "ud-bad-qkey", ud_qkey_c, ud_qkey_s },
-	{ "ud-too-long", ud_long_c, ud_long_s },
-	{ 0 },
+	{ "send-bad-lkey", lkey_c, unharmed },           { "send-beyond-end", local_bounds_c, unharmed },
+	{ "send-other-pd", local_pd_c, unharmed },       { "read-into-readonly", read_into_readonly_c, unharmed },
+	{ "post-limits", post_limits_c, post_limits_s }, { "flush", flush_c, scene_bystander },
+	{ "cq-overrun", cq_overrun_c, scene_bystander }, { "rnr-exhausted", rnr_c, rnr_s },
+	{ "rnr-late", rnr_late_c, rnr_late_s },          { "peer-gone", gone_c, gone_s },
+	{ "peer-killed", killed_c, killed_s },           { "zero-length-bad-rkey", zero_c, scene_bystander },
+	{ "srq-limit", srq_limit_c, srq_limit_s },       { "last-wqe", idle_c, last_wqe_s },
+	{ "uc-bad-rkey", uc_rkey_c, uc_rkey_s },         { "ud-bad-qkey", ud_qkey_c, ud_qkey_s },
+	{ "ud-too-long", ud_long_c, ud_long_s },         { 0 },
 };

@@ -20,8 +20,8 @@
 
 #include "vdata.h"
 
-#define OPS	16
-#define WORDS	64u		/* for atomics: the first half is added to, the second swapped */
+#define OPS         16
+#define WORDS       64u /* for atomics: the first half is added to, the second swapped */
 #define PATIENCE_MS 60000
 
 enum op_type { OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM, OP_READ, OP_ADD, OP_COUNT, OP_SWAP, OP_TYPES };
@@ -31,33 +31,27 @@ struct op {
 	size_t off, len;
 	uint32_t imm;
 	bool signaled;
-	uint64_t old;		/* atomics: what must come back */
+	uint64_t old; /* atomics: what must come back */
 };
 
 struct mover {
 	struct vd_qp q;
 	unsigned lane;
 	bool client;
-	struct vd_rng own;	/* this end's choices */
+	struct vd_rng own; /* this end's choices */
 	uint8_t *src, *dst;
-	size_t area_len, used;	/* used: of this round */
+	size_t area_len, used; /* used: of this round */
 	uint64_t *words, *result;
 	struct ibv_mr *src_mr, *dst_mr, *words_mr, *result_mr;
-	uint64_t shadow[WORDS];	/* the peer's words, as they must be */
+	uint64_t shadow[WORDS]; /* the peer's words, as they must be */
 	uint64_t count_last, counted;
 	struct op op[OPS];
 	unsigned op_n;
 };
 
-static bool op_takes_recv(const struct op *op)
-{
-	return op->type <= OP_SEND_IMM || op->type == OP_WRITE_IMM;
-}
+static bool op_takes_recv(const struct op *op) { return op->type <= OP_SEND_IMM || op->type == OP_WRITE_IMM; }
 
-static bool op_is_atomic(const struct op *op)
-{
-	return op->type >= OP_ADD;
-}
+static bool op_is_atomic(const struct op *op) { return op->type >= OP_ADD; }
 
 /* ---- the plan -------------------------------------------------------------- */
 
@@ -77,7 +71,7 @@ static void plan(struct mover *m, unsigned round)
 		op->imm = (uint32_t)vd_rand(&r);
 		op->len = op_is_atomic(op) ? 8 : vd_size(&r, opt->max, m->q.mtu);
 		if (!rc && i == n - 1 && op->type == OP_WRITE)
-			op->type = OP_WRITE_IMM;	/* its completion says that all before have arrived */
+			op->type = OP_WRITE_IMM; /* its completion says that all before have arrived */
 		if (off + op->len + 256 > m->area_len)
 			op->len = vd_below(&r, 256);
 		op->off = off;
@@ -126,7 +120,7 @@ static void recvs_post(struct mover *m)
 			continue;
 		if (m->op[i].type == OP_WRITE_IMM)
 			p.n = 0;
-		else	/* at times with more room than needed */
+		else /* at times with more room than needed */
 			cut(m, &p, m->dst + m->op[i].off, m->op[i].len + 16 * vd_below(&m->own, 3), m->dst_mr->lkey);
 		wr.wr_id = 1000 + i;
 		wr.sg_list = p.sge;
@@ -166,8 +160,8 @@ static void atomic_aim(struct mover *m, struct op *op, struct ibv_send_wr *wr)
 static void wr_build(struct mover *m, unsigned i, struct ibv_send_wr *wr, struct vd_piece *p)
 {
 	static const enum ibv_wr_opcode code[OP_TYPES] = {
-		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
-		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,        IBV_WR_RDMA_WRITE,           IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
 	};
 	struct op *op = &m->op[i];
 	bool into = op->type == OP_READ;
@@ -177,7 +171,8 @@ static void wr_build(struct mover *m, unsigned i, struct ibv_send_wr *wr, struct
 	wr->opcode = code[op->type];
 	wr->imm_data = op->imm;
 	op->signaled = i == m->op_n - 1 || vd_below(&m->own, 2);
-	wr->send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0u) | (vd_below(&m->own, 8) || !vd_does(m->q.node->opt, 'f') ? 0u : IBV_SEND_FENCE);
+	wr->send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0u) |
+			 (vd_below(&m->own, 8) || !vd_does(m->q.node->opt, 'f') ? 0u : IBV_SEND_FENCE);
 	if (op_is_atomic(op)) {
 		p->sge[0] = (struct ibv_sge){ (uintptr_t)&m->result[i], 8, m->result_mr->lkey };
 		p->n = 1;
@@ -196,21 +191,13 @@ static void wr_build(struct mover *m, unsigned i, struct ibv_send_wr *wr, struct
 static void ex_opcode(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 {
 	switch (wr->opcode) {
-	case IBV_WR_SEND:
-		ibv_wr_send(ex);
-		break;
-	case IBV_WR_SEND_WITH_IMM:
-		ibv_wr_send_imm(ex, wr->imm_data);
-		break;
-	case IBV_WR_RDMA_WRITE:
-		ibv_wr_rdma_write(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
+	case IBV_WR_SEND: ibv_wr_send(ex); break;
+	case IBV_WR_SEND_WITH_IMM: ibv_wr_send_imm(ex, wr->imm_data); break;
+	case IBV_WR_RDMA_WRITE: ibv_wr_rdma_write(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr); break;
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		ibv_wr_rdma_write_imm(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
 		break;
-	case IBV_WR_RDMA_READ:
-		ibv_wr_rdma_read(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
+	case IBV_WR_RDMA_READ: ibv_wr_rdma_read(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr); break;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		ibv_wr_atomic_fetch_add(ex, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add);
 		break;
@@ -286,8 +273,8 @@ static void recv_done(struct mover *m, const struct ibv_wc *wc, unsigned i)
 static void send_done(struct mover *m, const struct ibv_wc *wc, unsigned i)
 {
 	static const enum ibv_wc_opcode code[OP_TYPES] = {
-		IBV_WC_SEND, IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ,
-		IBV_WC_FETCH_ADD, IBV_WC_FETCH_ADD, IBV_WC_COMP_SWAP,
+		IBV_WC_SEND,      IBV_WC_SEND,      IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE,
+		IBV_WC_RDMA_READ, IBV_WC_FETCH_ADD, IBV_WC_FETCH_ADD,  IBV_WC_COMP_SWAP,
 	};
 
 	if (wc->opcode != code[m->op[i].type])
@@ -316,11 +303,11 @@ static void completions(struct mover *m, unsigned round)
 
 	while (s < m->op_n || r < m->op_n) {
 		if (!vd_poll(&m->q, &wc, PATIENCE_MS))
-			vd_die("lane %u round %u: no completion; waiting for send %u, receive %u of %u", m->lane, round, s, r,
-			       m->op_n);
+			vd_die("lane %u round %u: no completion; waiting for send %u, receive %u of %u", m->lane, round,
+			       s, r, m->op_n);
 		if (wc.status != IBV_WC_SUCCESS)
-			vd_die("lane %u round %u: wr_id %llu: %s (vendor %u)", m->lane, round, (unsigned long long)wc.wr_id,
-			       ibv_wc_status_str(wc.status), wc.vendor_err);
+			vd_die("lane %u round %u: wr_id %llu: %s (vendor %u)", m->lane, round,
+			       (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status), wc.vendor_err);
 		if (wc.qp_num != m->q.qp->qp_num)
 			vd_die("lane %u round %u: completion of QP %u", m->lane, round, wc.qp_num);
 		if (r < m->op_n && wc.wr_id == 1000 + r) {
@@ -363,8 +350,9 @@ static void compare(struct mover *m, unsigned round)
 			at++;
 		for (i = 0; i + 1 < m->op_n && m->op[i + 1].off <= at;)
 			i++;
-		vd_die("lane %u round %u: byte %zu is %02x instead of %02x; operation %u, type %d, is [%zu, %zu)", m->lane,
-		       round, at, m->dst[at], want[at], i, m->op[i].type, m->op[i].off, m->op[i].off + m->op[i].len);
+		vd_die("lane %u round %u: byte %zu is %02x instead of %02x; operation %u, type %d, is [%zu, %zu)",
+		       m->lane, round, at, m->dst[at], want[at], i, m->op[i].type, m->op[i].off,
+		       m->op[i].off + m->op[i].len);
 	}
 	free(want);
 	free(peer);
@@ -387,7 +375,7 @@ static void words_compare(struct mover *m)
 
 /* ---- memory ------------------------------------------------------------------- */
 
-static struct ibv_mr *reg(struct mover *m, void *at, size_t len, int access)
+static struct ibv_mr *reg(struct mover *m, void *at, size_t len, unsigned access)
 {
 	struct ibv_mr *mr = ibv_reg_mr(m->q.node->pd, at, len, access);
 
@@ -425,7 +413,8 @@ static void memory_open(struct mover *m)
 
 static void memory_close(struct mover *m)
 {
-	if (ibv_dereg_mr(m->src_mr) || ibv_dereg_mr(m->dst_mr) || ibv_dereg_mr(m->words_mr) || ibv_dereg_mr(m->result_mr))
+	if (ibv_dereg_mr(m->src_mr) || ibv_dereg_mr(m->dst_mr) || ibv_dereg_mr(m->words_mr) ||
+	    ibv_dereg_mr(m->result_mr))
 		vd_die("ibv_dereg_mr");
 	munmap(m->src, m->area_len);
 	munmap(m->dst, m->area_len);

@@ -26,7 +26,7 @@ void vd_die(const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	fputc('\n', stderr);
 	va_end(ap);
-	_exit(1);		/* the other threads are in the middle of something */
+	_exit(1); /* the other threads are in the middle of something */
 }
 
 uint64_t vd_now_ms(void)
@@ -177,9 +177,16 @@ static void qp_to_init(struct vd_qp *q)
 static void qp_create(struct vd_qp *q)
 {
 	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = q->cq, .recv_cq = q->cq, .srq = q->srq, .qp_type = q->want.type, .pd = q->node->pd,
-		.cap = { .max_send_wr = q->want.depth, .max_recv_wr = q->srq ? 0 : q->want.depth, .max_send_sge = 4,
-			 .max_recv_sge = q->srq ? 0 : 4, .max_inline_data = 128 },
+		.send_cq = q->cq,
+		.recv_cq = q->cq,
+		.srq = q->srq,
+		.qp_type = q->want.type,
+		.pd = q->node->pd,
+		.cap = { .max_send_wr = q->want.depth,
+			 .max_recv_wr = q->srq ? 0 : q->want.depth,
+			 .max_send_sge = 4,
+			 .max_recv_sge = q->srq ? 0 : 4,
+			 .max_inline_data = 128 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
 	};
@@ -247,16 +254,23 @@ void vd_qp_open(struct vd_qp *q, const struct vd_node *node, int fd, const struc
 
 static enum ibv_mtu mtu_enum(unsigned mtu)
 {
-	return mtu >= 4096 ? IBV_MTU_4096 : mtu >= 2048 ? IBV_MTU_2048 : mtu >= 1024 ? IBV_MTU_1024 :
-	       mtu >= 512 ? IBV_MTU_512 : IBV_MTU_256;
+	return mtu >= 4096   ? IBV_MTU_4096
+	       : mtu >= 2048 ? IBV_MTU_2048
+	       : mtu >= 1024 ? IBV_MTU_1024
+	       : mtu >= 512  ? IBV_MTU_512
+			     : IBV_MTU_256;
 }
 
 static void qp_to_rtr(struct vd_qp *q, const struct ibv_ah_attr *ah)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = mtu_enum(q->mtu), .dest_qp_num = q->peer.qpn, .rq_psn = q->peer.psn,
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = mtu_enum(q->mtu),
+		.dest_qp_num = q->peer.qpn,
+		.rq_psn = q->peer.psn,
 		.max_dest_rd_atomic = q->want.no_responder ? 0 : (uint8_t)q->want.rd_atom,
-		.min_rnr_timer = (uint8_t)q->want.min_rnr, .ah_attr = *ah,
+		.min_rnr_timer = (uint8_t)q->want.min_rnr,
+		.ah_attr = *ah,
 	};
 	int mask = IBV_QP_STATE;
 
@@ -271,8 +285,11 @@ static void qp_to_rtr(struct vd_qp *q, const struct ibv_ah_attr *ah)
 static void qp_to_rts(struct vd_qp *q)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS, .sq_psn = q->mine.psn, .timeout = (uint8_t)q->want.timeout,
-		.retry_cnt = (uint8_t)q->want.retry, .rnr_retry = (uint8_t)q->want.rnr_retry,
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = q->mine.psn,
+		.timeout = (uint8_t)q->want.timeout,
+		.retry_cnt = (uint8_t)q->want.retry,
+		.rnr_retry = (uint8_t)q->want.rnr_retry,
 		.max_rd_atomic = (uint8_t)q->want.rd_atom,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;

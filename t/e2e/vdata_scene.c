@@ -10,7 +10,7 @@
 
 #include "vdata_scene.h"
 
-void scene_open_with(struct scene *s, struct vd_want *want, int mr_access)
+void scene_open_with(struct scene *s, struct vd_want *want, unsigned mr_access)
 {
 	want->type = want->type ? want->type : IBV_QPT_RC;
 	vd_qp_open(&s->q, s->node, s->fd, want);
@@ -34,7 +34,11 @@ struct ibv_send_wr scene_request(struct scene *s, enum ibv_wr_opcode code, struc
 {
 	*sge = (struct ibv_sge){ (uintptr_t)s->buf, len, s->mr->lkey };
 	return (struct ibv_send_wr){
-		.wr_id = 1, .opcode = code, .send_flags = IBV_SEND_SIGNALED, .sg_list = sge, .num_sge = 1,
+		.wr_id = 1,
+		.opcode = code,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = sge,
+		.num_sge = 1,
 		.wr.rdma = { s->q.peer.dst.addr, s->q.peer.dst.rkey },
 	};
 }
@@ -70,7 +74,7 @@ void scene_differs(const struct scene *s, const char *fmt, ...)
 	printf("differs: %s\n", text);
 }
 
-/* Who is known to differ is not waited for as long: events come with the completions, if they come. */
+/* An implementation that is known to differ is not waited for as long: events come with the completions, if at all. */
 static int wait_ms(const struct scene *s, int part) { return s->node->opt->lenient ? WAIT_MS / part : WAIT_MS; }
 
 void scene_expect(struct scene *s, uint64_t id, enum ibv_wc_status status)
@@ -78,10 +82,12 @@ void scene_expect(struct scene *s, uint64_t id, enum ibv_wc_status status)
 	struct ibv_wc wc;
 
 	if (!vd_poll(&s->q, &wc, wait_ms(s, 4)))
-		scene_differs(s, "no completion; wr_id %llu should: %s", (unsigned long long)id, ibv_wc_status_str(status));
+		scene_differs(s, "no completion; wr_id %llu should: %s", (unsigned long long)id,
+			      ibv_wc_status_str(status));
 	else if (wc.wr_id != id || wc.status != status || wc.qp_num != s->q.qp->qp_num)
 		scene_differs(s, "wr_id %llu: %s (%d); expected wr_id %llu: %s (%d)", (unsigned long long)wc.wr_id,
-			ibv_wc_status_str(wc.status), wc.status, (unsigned long long)id, ibv_wc_status_str(status), status);
+			      ibv_wc_status_str(wc.status), wc.status, (unsigned long long)id,
+			      ibv_wc_status_str(status), status);
 }
 
 void scene_expect_none(struct scene *s, int ms)
@@ -89,7 +95,8 @@ void scene_expect_none(struct scene *s, int ms)
 	struct ibv_wc wc;
 
 	if (vd_poll(&s->q, &wc, ms))
-		scene_differs(s, "wr_id %llu completes: %s", (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
+		scene_differs(s, "wr_id %llu completes: %s", (unsigned long long)wc.wr_id,
+			      ibv_wc_status_str(wc.status));
 }
 
 void scene_expect_state(struct scene *s, enum ibv_qp_state state)
@@ -126,7 +133,8 @@ void scene_expect_event(struct scene *s, enum ibv_event_type type)
 		ibv_ack_async_event(&ev);
 		/* An overrun CQ takes its QPs with it, and COMM_EST may come at any time. */
 		if (!right && ev.event_type != IBV_EVENT_COMM_EST && ev.event_type != IBV_EVENT_QP_FATAL)
-			scene_differs(s, "event %s; expected %s", ibv_event_type_str(ev.event_type), ibv_event_type_str(type));
+			scene_differs(s, "event %s; expected %s", ibv_event_type_str(ev.event_type),
+				      ibv_event_type_str(type));
 	} while (!right);
 }
 

@@ -5,10 +5,10 @@
 
 #include "vdata.h"
 
-#define BUF_LEN	65536u		/* the first half is registered, all of it holds 0x77 */
-#define WAIT_MS	20000
+#define BUF_LEN 65536u /* the first half is registered, all of it holds 0x77 */
+#define WAIT_MS 20000
 
-#define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define RW  (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define ALL (RW | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct scene {
@@ -17,7 +17,7 @@ struct scene {
 	struct vd_qp q;
 	uint8_t *buf;
 	struct ibv_mr *mr;
-	struct ibv_pd *pd2;	/* another protection domain */
+	struct ibv_pd *pd2; /* another protection domain */
 	struct ibv_mr *mr2;
 };
 
@@ -26,9 +26,9 @@ struct vd_case {
 	void (*client)(struct scene *), (*server)(struct scene *);
 };
 
-extern const struct vd_case vd_cases_remote[], vd_cases_local[], vd_cases_window[];	/* the last has no name */
+extern const struct vd_case vd_cases_remote[], vd_cases_local[], vd_cases_window[]; /* the last has no name */
 
-void scene_open_with(struct scene *s, struct vd_want *want, int mr_access);
+void scene_open_with(struct scene *s, struct vd_want *want, unsigned mr_access);
 void scene_open_usual(struct scene *s);
 struct ibv_send_wr scene_request(struct scene *s, enum ibv_wr_opcode code, struct ibv_sge *sge, uint32_t len);
 void scene_post(struct scene *s, struct ibv_send_wr *wr);

@@ -10,8 +10,8 @@
 
 #include "vdata_scene.h"
 
-#define WINDOW_AT	8192u
-#define WINDOW_LEN	6000u
+#define WINDOW_AT  8192u
+#define WINDOW_LEN 6000u
 
 static void open_bindable(struct scene *s)
 {
@@ -32,7 +32,9 @@ static struct ibv_mw *window_new(struct scene *s, enum ibv_mw_type type)
 static struct ibv_mw_bind_info window_info(struct scene *s)
 {
 	return (struct ibv_mw_bind_info){
-		.mr = s->mr, .addr = (uintptr_t)s->buf + WINDOW_AT, .length = WINDOW_LEN,
+		.mr = s->mr,
+		.addr = (uintptr_t)s->buf + WINDOW_AT,
+		.length = WINDOW_LEN,
 		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 	};
 }
@@ -195,7 +197,7 @@ static void local_inv_c(struct scene *s)
 {
 	window_use(s);
 	vd_barrier(s->fd);
-	vd_barrier(s->fd);	/* the owner has closed it */
+	vd_barrier(s->fd); /* the owner has closed it */
 	window_refuses(s, 0);
 }
 

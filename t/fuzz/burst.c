@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PKTS	64u
+#define MAX_PKTS 64u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 struct packet {
-	uint8_t *data;		/* malloc'd to the byte, for AddressSanitizer */
+	uint8_t *data; /* malloc'd to the byte, for AddressSanitizer */
 	size_t len;
 };
 
-struct train {
+struct run {
 	struct burst b;
 	struct span spans[MAX_PKTS];
 	struct packet of[MAX_PKTS];
@@ -55,7 +55,7 @@ static void drop_moved(uint8_t *h, const struct opcode *op)
 		memset(h + BTH_LEN, 0, AETH_LEN);
 }
 
-static void compare(const struct train *t, uint32_t i)
+static void compare(const struct run *t, uint32_t i)
 {
 	const struct packet *p = &t->of[i];
 	const struct opcode *op = opcode_get(p->data[0]);
@@ -85,7 +85,7 @@ static void compare(const struct train *t, uint32_t i)
 	}
 }
 
-static void flush(struct train *t)
+static void flush(struct run *t)
 {
 	for (uint32_t i = 0; i < t->b.n; i++)
 		compare(t, i);
@@ -94,7 +94,7 @@ static void flush(struct train *t)
 	t->b.n = 0;
 }
 
-static void take(struct train *t, struct packet p)
+static void take(struct run *t, struct packet p)
 {
 	struct burst one = { 0 };
 	struct span span;
@@ -116,7 +116,7 @@ static void take(struct train *t, struct packet p)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	static struct train t;
+	static struct run t;
 
 	while (len >= 2) {
 		struct packet p = { .len = be16_get(data) };

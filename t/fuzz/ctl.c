@@ -16,24 +16,40 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/capture.h"
-#include "daemon/cma.h"
-#include "daemon/ctl.h"
-#include "daemon/fault_verb.h"
-#include "daemon/net.h"
-#include "daemon/raw.h"
-#include "daemon/session.h"
-#include "daemon/tap.h"
+#include "daemon/control/capture.h"
+#include "daemon/cma/cma.h"
+#include "daemon/control/ctl.h"
+#include "daemon/control/fault_verb.h"
+#include "daemon/control/hooks.h"
+#include "daemon/control/sessions.h"
+#include "daemon/base/clock.h"
+#include "daemon/shard/bells.h"
+#include "daemon/shard/drain.h"
+#include "daemon/shard/io.h"
+#include "daemon/shard/net_group.h"
+#include "daemon/shard/publish.h"
+#include "daemon/shard/raw.h"
+#include "daemon/control/call.h"
+#include "daemon/shard/tap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-#define STEPS	300u
-#define REGION	4096u
-#define BASE	0x10000u	/* where the client's memory is, as it says */
+#define STEPS  300u
+#define REGION 4096u
+#define BASE   0x10000u /* where the client's memory is, as it says */
 
-struct input { const uint8_t *p; size_t n; };
+struct input {
+	const uint8_t *p;
+	size_t n;
+};
 
-static uint8_t u8(struct input *in) { return in->n ? in->n--, *in->p++ : 0; }
+static uint8_t u8(struct input *in)
+{
+	if (!in->n)
+		return 0;
+	in->n--;
+	return *in->p++;
+}
 
 static uint32_t u32(struct input *in)
 {
@@ -58,31 +74,31 @@ unsigned shards_n = 1;
 static mono_t now;
 
 void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg) { fn(s, arg); }
-mono_t shard_now(void) { return now; }
-unsigned shard_bell_add(struct shard *s, struct bell *b) { return 0; }
-void shard_bell_del(struct shard *s, unsigned slot) { }
+mono_t clock_now(void) { return now; }
+int bells_add(struct ctx *) { return 0; }
+void bells_del(struct ctx *) {}
 void ctl_outlet_stuck(void) {}
-void ctl_outlet_going(struct outlet *o) {}
-void ctl_ctx_going(struct ctx *c) {}
-void ctl_session_ended(bool used) {}
-int raw_new(struct raw **r, int fd) { return EINVAL; }
-void raw_free(struct raw *r) {}
-int raw_begin(struct qp *qp) { return ENOMEM; }
-void raw_end(struct qp *qp) {}
-int verb_capture(struct call *call) { return EPERM; }	/* its own tests: t/lab, t/ctl/hostile_msg.c */
-void capture_end(struct capture *c) {}
-int verb_fault(struct call *call) { return EPERM; }
-void fault_session_end(uint64_t owner) {}
+void ctl_outlet_going(struct outlet *) {}
+void ctl_ctx_going(struct ctx *) {}
+void ctl_session_ended(bool) {}
+int raw_new(struct raw **, int, uid_t) { return EINVAL; }
+void raw_free(struct raw *) {}
+int raw_begin(struct ctx_qp *) { return ENOMEM; }
+void raw_end(struct ctx_qp *) {}
+int verb_capture(struct call *) { return EPERM; } /* its own tests: t/lab, t/daemon/hostile_msg.c */
+void capture_end(struct capture *) {}
+int verb_fault(struct call *) { return EPERM; }
+void fault_session_end(uint64_t) {}
 json_t *fault_json(void) { return NULL; }
-void tap_qp_gone(struct shard *s, unsigned device, uint32_t qpn) {}
-struct rules_set *raw_rules(struct raw *r, struct rules_set *set) { return set; }
+void tap_qp_gone(struct shard *, unsigned, uint32_t) {}
+struct steer_set *raw_steer(struct raw *, struct steer_set *set) { return set; }
 unsigned shard_bits(void) { return 0; }
-bool cma_addr_ok(const union cmm_addr *a) { return false; }
-void cma_addr_gid(const union cmm_addr *a, uint8_t *gid) {}
-uint16_t cma_addr_port(const union cmm_addr *a) { return 0; }
-int net_group(struct device *d, const uint8_t *mgid, unsigned ifindex, bool in) { return 0; }
-int cma_call(struct ev_loop *l, struct session *s, const struct cmm_req *q, struct cmm_rep *p, int *fd) { return ENOSYS; }
-void cma_channel_end(struct session *s) {}
+bool cma_addr_ok(const union cmm_addr *) { return false; }
+void cma_addr_gid(const union cmm_addr *, uint8_t *) {}
+uint16_t cma_addr_port(const union cmm_addr *) { return 0; }
+int net_group(struct device *, const uint8_t *, unsigned, bool) { return 0; }
+int cma_call(struct ev_loop *, struct session *, const struct cmm_req *, struct cmm_rep *, int *) { return ENOSYS; }
+void cma_channel_end(struct session *) {}
 struct cma_count cma_count;
 
 struct region {
@@ -91,8 +107,7 @@ struct region {
 	uint8_t bytes[REGION];
 };
 
-int region_new(struct region **r, const struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr, uint64_t map_len,
-	       uint64_t map_off)
+int region_new(struct region **r, const struct peer *, uint64_t addr, uint64_t len, int, uint64_t, uint64_t, uint64_t)
 {
 	if (addr < BASE || addr > BASE + REGION || len > BASE + REGION - addr)
 		return EFAULT;
@@ -109,7 +124,7 @@ int region_new_lazy(struct region **r, const struct peer *peer, uint64_t addr, u
 }
 
 /* Device memory is known by its offsets. */
-int region_new_fd(struct region **r, uint64_t addr, uint64_t len, int fd, uint64_t off)
+int region_new_fd(struct region **r, uint64_t, uint64_t, int fd, uint64_t)
 {
 	if (fd < 0)
 		return EINVAL;
@@ -138,7 +153,8 @@ static uint8_t *bytes_of(const struct span *s, uint64_t off)
 	return r->bytes + (s->addr - BASE) + off;
 }
 
-static int mem_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t off)
+static int mem_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+		    uint64_t off)
 {
 	for (unsigned i = 0; i < dst_n; i++) {
 		for (uint32_t k = 0; k < dst[i].len; k++) {
@@ -154,7 +170,7 @@ static int mem_copy(void *host, const struct span *dst, unsigned dst_n, const st
 	return 0;
 }
 
-static int mem_cmp_swap(void *host, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old)
+static int mem_cmp_swap(void *, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old)
 {
 	memcpy(old, bytes_of(at, 0), 8);
 	if (*old == compare)
@@ -162,7 +178,7 @@ static int mem_cmp_swap(void *host, const struct span *at, uint64_t compare, uin
 	return 0;
 }
 
-static int mem_fetch_add(void *host, const struct span *at, uint64_t add, uint64_t *old)
+static int mem_fetch_add(void *, const struct span *at, uint64_t add, uint64_t *old)
 {
 	uint64_t sum;
 
@@ -172,7 +188,7 @@ static int mem_fetch_add(void *host, const struct span *at, uint64_t add, uint64
 	return 0;
 }
 
-static int mem_store(void *host, const struct span *at, uint64_t value)
+static int mem_store(void *, const struct span *at, uint64_t value)
 {
 	memcpy(bytes_of(at, 0), &value, 8);
 	return 0;
@@ -205,8 +221,13 @@ static void replies_read(struct world *w)
 {
 	struct msg_rep rep;
 	struct iovec iov = { &rep, sizeof(rep) };
-	union { struct cmsghdr align; char buf[CMSG_SPACE(REPLY_FDS * sizeof(int))]; } ctl;
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(REPLY_FDS * sizeof(int))];
+	} ctl;
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	struct cmsghdr *cm;
 	ssize_t n;
 
@@ -221,7 +242,7 @@ static void replies_read(struct world *w)
 		}
 		mh.msg_controllen = sizeof(ctl.buf);
 	}
-	if (n == 0) {	/* it has hung up, and so do we */
+	if (n == 0) { /* it has hung up, and so do we */
 		close(w->fd);
 		connect_to(w);
 	}
@@ -251,6 +272,7 @@ static uint32_t number(struct world *w, enum obj_kind kind)
 	return o ? o->number : u32(&w->in);
 }
 
+/* clang-format off */
 static void request(struct world *w)
 {
 	struct msg_req req = { .op = u8(&w->in) % (MSG_OPS + 1) };
@@ -270,7 +292,7 @@ static void request(struct world *w)
 	case MSG_DM_FREE: case MSG_DM_IMPORT: req.id.handle = number(w, OBJ_DM); break;
 	case MSG_PD_IMPORT: req.id.handle = number(w, OBJ_PD); break;
 	case MSG_DM_ALLOC: req.dm.len %= 65536; break;
-	case MSG_RAW_RULES: req.id.handle = number(w, OBJ_QP); break;
+	case MSG_RAW_STEER: req.id.handle = number(w, OBJ_QP); break;
 	case MSG_QP_RATE: req.rate.qpn = number(w, OBJ_QP); break;
 	case MSG_CQ_MODERATE: req.moderate.handle = number(w, OBJ_CQ); break;
 	case MSG_IMPORT:
@@ -319,6 +341,7 @@ static void request(struct world *w)
 	if (len)
 		send_request(w, &req, len);
 }
+/* clang-format on */
 
 /* A QP to RTS, connected to itself. */
 static void connect_qp(struct world *w)
@@ -329,21 +352,33 @@ static void connect_qp(struct world *w)
 
 	if (!o)
 		return;
-	*a = (struct qp_attr){ .state = QPS_INIT, .port = 1, .access = 15, .dest_qpn = o->number, .path_mtu = 1,
-			       .max_rd_atomic = 2, .max_dest_rd_atomic = 2, .timeout = 10, .retry_cnt = 2, .rnr_retry = 2, .qkey = 1 };
+	*a = (struct qp_attr){ .state = QPS_INIT,
+			       .port = 1,
+			       .access = 15,
+			       .dest_qpn = o->number,
+			       .path_mtu = 1,
+			       .max_rd_atomic = 2,
+			       .max_dest_rd_atomic = 2,
+			       .timeout = 10,
+			       .retry_cnt = 2,
+			       .rnr_retry = 2,
+			       .qkey = 1 };
 	a->av.dgid[15] = 1;
 	req.qp_mod.qpn = o->number;
-	bool ud = hca_qp_query(shard.hca[0], o->number, &(struct qp_attr){ 0 }, &(struct qp_init){ 0 }) == 0 && (u8(&w->in) & 1);
+	bool ud = hca_qp_query(shard.hca[0], o->number, &(struct qp_attr){ 0 }, &(struct qp_init){ 0 }) == 0 &&
+		  (u8(&w->in) & 1);
 
 	req.qp_mod.mask = QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | (ud ? QPA_QKEY : QPA_ACCESS_FLAGS);
 	send_request(w, &req, msg_req_len(req.op));
 	a->state = QPS_RTR;
-	req.qp_mod.mask = ud ? QPA_STATE : QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-			  QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
+	req.qp_mod.mask = ud ? QPA_STATE
+			     : QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_MAX_DEST_RD_ATOMIC |
+					  QPA_MIN_RNR_TIMER;
 	send_request(w, &req, msg_req_len(req.op));
 	a->state = QPS_RTS;
-	req.qp_mod.mask = ud ? QPA_STATE | QPA_SQ_PSN : QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN |
-			  QPA_MAX_QP_RD_ATOMIC;
+	req.qp_mod.mask = ud ? QPA_STATE | QPA_SQ_PSN
+			     : QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN |
+					  QPA_MAX_QP_RD_ATOMIC;
 	send_request(w, &req, msg_req_len(req.op));
 }
 
@@ -357,15 +392,16 @@ static struct shmem *some_shmem(struct world *w, struct ring **ring)
 	if (!o)
 		return NULL;
 	if (which == 0) {
-		*ring = &((struct cq *)o)->ring;
-		return &((struct cq *)o)->shm;
+		*ring = &((struct ctx_cq *)o)->ring;
+		return &((struct ctx_cq *)o)->shm;
 	}
 	if (which == 1) {
-		*ring = &((struct srq *)o)->rq.ring;
-		return &((struct srq *)o)->shm;
+		*ring = &((struct ctx_srq *)o)->rq.ring;
+		return &((struct ctx_srq *)o)->shm;
 	}
-	*ring = which == 2 || !((struct qp *)o)->rq.slots ? &((struct qp *)o)->sq : &((struct qp *)o)->rq.ring;
-	return (*ring)->hdr ? &((struct qp *)o)->shm : NULL;	/* a target of XRC has none */
+	*ring = which == 2 || !((struct ctx_qp *)o)->rq.slots ? &((struct ctx_qp *)o)->sq
+							      : &((struct ctx_qp *)o)->rq.ring;
+	return (*ring)->hdr ? &((struct ctx_qp *)o)->shm : NULL; /* a target of XRC has none */
 }
 
 static void write_bytes(struct world *w)
@@ -398,8 +434,12 @@ static void post(struct world *w)
 		memcpy(slot, &(struct recv_wr){ .sge_n = u8(&w->in) % 2 }, sizeof(struct recv_wr));
 		memcpy(slot + sizeof(struct recv_wr), &sge, sizeof(sge));
 	} else {
-		struct send_wr wr = { .op = u8(&w->in) % 16, .flags = u8(&w->in), .sge_n = u8(&w->in) % 2, .rkey = key,
-				      .remote_addr = BASE + u8(&w->in), .inline_len = u8(&w->in) % 3 ? 0 : u8(&w->in) };
+		struct send_wr wr = { .op = u8(&w->in) % 16,
+				      .flags = u8(&w->in),
+				      .sge_n = u8(&w->in) % 2,
+				      .rkey = key,
+				      .remote_addr = BASE + u8(&w->in),
+				      .inline_len = u8(&w->in) % 3 ? 0 : u8(&w->in) };
 
 		memcpy(slot, &wr, sizeof(wr));
 		memcpy(slot + sizeof(wr), &sge, sizeof(sge));
@@ -455,10 +495,14 @@ static void turn(struct world *w)
 static void step(struct world *w)
 {
 	switch (u8(&w->in) % 12) {
-	case 0: case 1: case 2: case 3: request(w); break;
+	case 0:
+	case 1:
+	case 2:
+	case 3: request(w); break;
 	case 4: connect_qp(w); break;
 	case 5: write_bytes(w); break;
-	case 6: case 7: post(w); break;
+	case 6:
+	case 7: post(w); break;
 	case 8: set_index(w); break;
 	case 9: ring_bells(w); break;
 	case 10: turn(w); break;
@@ -484,13 +528,19 @@ static void start(struct world *w, bool open)
 		if (op == MSG_OPEN)
 			memcpy(req.open.name, devices[0].name, sizeof(req.open.name));
 		if (op == MSG_MR_REG)
-			req.mr = (typeof(req.mr)){ .pd = number(w, OBJ_PD), .access = 15, .addr = BASE, .len = REGION, .iova = BASE };
+			req.mr = (typeof(req.mr)){
+				.pd = number(w, OBJ_PD), .access = 15, .addr = BASE, .len = REGION, .iova = BASE
+			};
 		if (op == MSG_CQ_CREATE)
 			req.cq.cqe = 16;
 		if (op == MSG_QP_CREATE)
-			req.qp = (typeof(req.qp)){ .pd = number(w, OBJ_PD), .send_cq = number(w, OBJ_CQ), .recv_cq = number(w, OBJ_CQ),
-						   .cap = { 8, 8, 2, 2, 32 }, .type = QPT_RC };
-		if (op == MSG_OPEN || op == MSG_PD_ALLOC || op == MSG_MR_REG || op == MSG_CQ_CREATE || op == MSG_QP_CREATE)
+			req.qp = (typeof(req.qp)){ .pd = number(w, OBJ_PD),
+						   .send_cq = number(w, OBJ_CQ),
+						   .recv_cq = number(w, OBJ_CQ),
+						   .cap = { 8, 8, 2, 2, 32 },
+						   .type = QPT_RC };
+		if (op == MSG_OPEN || op == MSG_PD_ALLOC || op == MSG_MR_REG || op == MSG_CQ_CREATE ||
+		    op == MSG_QP_CREATE)
 			send_request(w, &req, msg_req_len(op));
 	}
 	connect_qp(w);
@@ -499,10 +549,14 @@ static void start(struct world *w, bool open)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct world w = { .in = { data, len } };
-	struct hca_cfg cfg = { .mem = &region_mem_ops, .seed = 1, .mtu = 1, .train_len = 4096, .local_train_len = 4096,
+	struct hca_cfg cfg = { .mem = &region_mem_ops,
+			       .seed = 1,
+			       .mtu = 1,
+			       .burst_len = 4096,
+			       .local_burst_len = 4096,
 			       .window_len = 65536 };
 	uint8_t gid[16] = { [15] = 1 };
-	struct hca_count left;
+	struct hca_live left;
 
 	log_init(LOG_LV_ERR);
 	devices_n = 1;
@@ -523,7 +577,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	must(!sessions && !sessions_n && !ctx_n && !shard.ctxs);
 	hca_objects(shard.hca[0], &left);
 	must(!left.pd && !left.mr && !left.cq && !left.srq && !left.qp);
-	ctx_end(&shard);
+	objs_end(&shard);
 	hca_free(shard.hca[0]);
 	ev_loop_destroy(w.loop);
 	close(shard.kick_fd);

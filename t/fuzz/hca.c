@@ -18,31 +18,43 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-#define QPS	9u
-#define MWS	2u
-#define MRS	3u
-#define MEM	4096u
-#define STEPS	400u
+#define QPS   9u
+#define MWS   2u
+#define MRS   3u
+#define MEM   4096u
+#define STEPS 400u
 
-struct input { const uint8_t *p; size_t n; };
+struct input {
+	const uint8_t *p;
+	size_t n;
+};
 
 struct world {
 	struct hca *h;
 	struct input in;
 	mono_t now;
 	uint32_t pdn, cqn, srqn, xrcdn, xsrqn, qpn[QPS], key[MRS], mw[MWS];
-	struct { uint32_t qpn, psn; } gone[QPS];	/* the QPs before these, and what they expected */
+	struct {
+		uint32_t qpn, psn;
+	} gone[QPS]; /* the QPs before these, and what they expected */
 	bool live[MRS];
 	uint8_t mem[MRS][MEM] __attribute__((aligned(64)));
 	uint8_t gid[16], peer[16];
 };
 
-static uint8_t u8(struct input *in) { return in->n ? in->n--, *in->p++ : 0; }
+static uint8_t u8(struct input *in)
+{
+	if (!in->n)
+		return 0;
+	in->n--;
+	return *in->p++;
+}
+
 static uint16_t u16(struct input *in)
 {
-	uint16_t hi = u8(in);
+	unsigned hi = u8(in);
 
-	return hi << 8 | u8(in);
+	return (uint16_t)(hi << 8 | u8(in));
 }
 
 static void must(bool ok)
@@ -55,7 +67,7 @@ static void must(bool ok)
 
 static uint8_t *bytes_of(struct world *w, const struct span *s)
 {
-	unsigned i = (uintptr_t)s->region - 1;
+	uintptr_t i = (uintptr_t)s->region - 1;
 
 	if (!s->region)
 		return (uint8_t *)(uintptr_t)s->addr;
@@ -64,23 +76,25 @@ static uint8_t *bytes_of(struct world *w, const struct span *s)
 }
 
 static int copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
-                uint64_t off)
+		uint64_t off)
 {
 	unsigned k = 0;
+	uint32_t skip;
 
 	while (k < src_n && off >= src[k].len)
 		off -= src[k++].len;
+	skip = (uint32_t)off;
 	for (unsigned i = 0; i < dst_n; i++)
 		for (uint32_t at = 0; at < dst[i].len;) {
 			uint32_t n;
 
 			must(k < src_n);
-			n = src[k].len - off < dst[i].len - at ? src[k].len - off : dst[i].len - at;
-			memmove(bytes_of(host, &dst[i]) + at, bytes_of(host, &src[k]) + off, n);
+			n = src[k].len - skip < dst[i].len - at ? src[k].len - skip : dst[i].len - at;
+			memmove(bytes_of(host, &dst[i]) + at, bytes_of(host, &src[k]) + skip, n);
 			at += n;
-			off += n;
-			if (off == src[k].len)
-				k++, off = 0;
+			skip += n;
+			if (skip == src[k].len)
+				k++, skip = 0;
 		}
 	return 0;
 }
@@ -120,10 +134,14 @@ static const struct mem_ops ops = { copy, cmp_swap, fetch_add, store };
 
 static void mr_new(struct world *w, unsigned i)
 {
-	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC |
-			     ACC_MW_BIND | ACC_FLUSH_GLOBAL;
-	struct mr_attr a = { .pdn = w->pdn, .access = i == 2 ? ACC_LOCAL_WRITE : all, .addr = 0, .len = MEM,
-			     .iova = 0, .region = (void *)(uintptr_t)(i + 1) };
+	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |
+			     ACC_FLUSH_GLOBAL;
+	struct mr_attr a = { .pdn = w->pdn,
+			     .access = i == 2 ? ACC_LOCAL_WRITE : all,
+			     .addr = 0,
+			     .len = MEM,
+			     .iova = 0,
+			     .region = (void *)(uintptr_t)(i + 1) };
 
 	must(!hca_mr_reg(w->h, &a, &w->key[i]));
 	w->live[i] = true;
@@ -136,18 +154,18 @@ static void qp_state(struct world *w, unsigned i, uint8_t state)
 	static const uint32_t rtr = QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN,
 			      rts = QPA_STATE | QPA_SQ_PSN;
 	unsigned to = i < 2 ? 1 - i : i == 3 || i == 4 ? 7 - i : i >= 7 ? 15 - i : i;
-	struct qp_attr a = {.state = state,
-	                    .port = 1,
-	                    .path_mtu = 1,
-	                    .timeout = 8,
-	                    .retry_cnt = 2,
-	                    .rnr_retry = 1,
-	                    .min_rnr_timer = 1,
-	                    .max_rd_atomic = 2,
-	                    .max_dest_rd_atomic = 2,
-	                    .access = 15 | ACC_FLUSH_GLOBAL,
-	                    .qkey = 0x1111,
-	                    .en_sqd_async_notify = 1};
+	struct qp_attr a = { .state = state,
+			     .port = 1,
+			     .path_mtu = 1,
+			     .timeout = 8,
+			     .retry_cnt = 2,
+			     .rnr_retry = 1,
+			     .min_rnr_timer = 1,
+			     .max_rd_atomic = 2,
+			     .max_dest_rd_atomic = 2,
+			     .access = 15 | ACC_FLUSH_GLOBAL,
+			     .qkey = 0x1111,
+			     .en_sqd_async_notify = 1 };
 	uint32_t mask = QPA_STATE;
 
 	a.dest_qpn = w->qpn[to];
@@ -159,24 +177,24 @@ static void qp_state(struct world *w, unsigned i, uint8_t state)
 	if (state == QPS_RTR && i != 5)
 		mask = i == 3 || i == 4 || i == 7 ? rtr : rtr | QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
 	if (state == QPS_RTS)
-		mask = i == 8 ? rts | QPA_TIMEOUT : i >= 3 && i < 6
-		               ? rts
-		               : rts | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
+		mask = i == 8            ? rts | QPA_TIMEOUT
+		       : i >= 3 && i < 6 ? rts
+					 : rts | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
 	if (hca_qp_modify(w->h, w->qpn[i], &a, mask, w->now) && state == QPS_RTS)
-		hca_qp_modify(w->h, w->qpn[i], &a, QPA_STATE, w->now);	/* from SQD or SQE */
+		hca_qp_modify(w->h, w->qpn[i], &a, QPA_STATE, w->now); /* from SQD or SQE */
 }
 
 static void qp_new(struct world *w, unsigned i)
 {
-	struct qp_init q = {.type = i == 5             ? QPT_UD
-	                            : i == 3 || i == 4 ? QPT_UC
-	                                               : QPT_RC,
-	                    .sq_sig_all = i == 1,
-	                    .pdn = w->pdn,
-	                    .send_cqn = w->cqn,
-	                    .recv_cqn = w->cqn,
-	                    .srqn = i == 6 ? w->srqn : 0,
-	                    .cap = {8, i == 6 ? 0 : 8, 3, 3, 64}};
+	struct qp_init q = { .type = i == 5             ? QPT_UD
+				     : i == 3 || i == 4 ? QPT_UC
+							: QPT_RC,
+			     .sq_sig_all = i == 1,
+			     .pdn = w->pdn,
+			     .send_cqn = w->cqn,
+			     .recv_cqn = w->cqn,
+			     .srqn = i == 6 ? w->srqn : 0,
+			     .cap = { 8, i == 6 ? 0 : 8, 3, 3, 64 } };
 
 	if (i == 7) {
 		q.type = QPT_XRC_SEND;
@@ -189,18 +207,18 @@ static void qp_new(struct world *w, unsigned i)
 
 static void world_new(struct world *w)
 {
-	struct hca_cfg c = {.mem = &ops,
-	                    .mem_host = w,
-	                    .seed = 1,
-	                    .mtu = 3,
-	                    .train_len = 2048,
-	                    .local_train_len = 4096,
-	                    .window_len = 8192,
-	                    .max_qp = 16,
-	                    .max_cq = 4,
-	                    .max_srq = 4,
-	                    .max_mr = 8,
-	                    .max_pd = 4};
+	struct hca_cfg c = { .mem = &ops,
+			     .mem_host = w,
+			     .seed = 1,
+			     .mtu = 3,
+			     .burst_len = 2048,
+			     .local_burst_len = 4096,
+			     .window_len = 8192,
+			     .max_qp = 16,
+			     .max_cq = 4,
+			     .max_srq = 4,
+			     .max_mr = 8,
+			     .max_pd = 4 };
 	struct srq_init s = { .max_wr = 8, .max_sge = 3 };
 
 	w->h = hca_new(&c);
@@ -238,8 +256,7 @@ static void step_packet(struct world *w)
 	unsigned i = u8(in) % QPS;
 	struct qp_info info = { 0 };
 	uint8_t op = u8(in), how = u8(in);
-	struct burst b = {
-		.op_first = op, .op_last = op, .n = 1, .mtu = 256, .pkey = 0xffff, .dqpn = w->qpn[i]};
+	struct burst b = { .op_first = op, .op_last = op, .n = 1, .mtu = 256, .pkey = 0xffff, .dqpn = w->qpn[i] };
 	struct span s = { NULL, (uintptr_t)payload, 0 };
 
 	if (!opcode_get(op)->name)
@@ -249,7 +266,7 @@ static void step_packet(struct world *w)
 		b.dqpn = w->gone[i].qpn;
 		info.rq_psn = w->gone[i].psn;
 	}
-	b.psn = psn_add(psn(how & 1 ? info.sq_psn_acked : info.rq_psn), (int8_t)u8(in));
+	b.psn = psn_add(psn(how & 1 ? info.sq_psn_acked : info.rq_psn), (uint32_t)(int8_t)u8(in));
 	b.se = how & 2;
 	b.ackreq = how & 4;
 	b.va = u16(in) & (how & 8 ? 0xff8 : 0x1fff);
@@ -309,7 +326,11 @@ static unsigned sges(struct world *w, struct sge *sge, unsigned n)
 static void step_send(struct world *w)
 {
 	struct input *in = &w->in;
-	struct { struct send_wr wr; struct sge sge[4]; uint8_t data[64]; } x = { 0 };
+	struct {
+		struct send_wr wr;
+		struct sge sge[4];
+		uint8_t data[64];
+	} x = { 0 };
 	unsigned i = u8(in) % QPS, to = u8(in) % QPS;
 
 	x.wr.wr_id = 1;
@@ -331,7 +352,7 @@ static void step_send(struct world *w)
 
 		w->mw[k] ^= x.wr.imm >> 1 & 3;
 		x.wr.rkey = w->mw[k];
-		x.wr.bind.len = u8(in) << 4;
+		x.wr.bind.len = (uint64_t)u8(in) << 4;
 		x.wr.bind.lkey = w->key[to % MRS];
 		x.wr.bind.access = u8(in) & 0x12e;
 	} else if (x.wr.imm & 128) {
@@ -347,7 +368,7 @@ static void step_send(struct world *w)
 		memcpy(x.wr.ud.av.dgid, w->gid, 16);
 		x.wr.ud.av.sgid_index = to == 4;
 	}
-	x.wr.sge_n = sges(w, x.sge, u8(in) % 5);
+	x.wr.sge_n = (uint16_t)sges(w, x.sge, u8(in) % 5);
 	if (x.wr.sge_n == 4) {
 		x.wr.sge_n = 0;
 		x.wr.inline_len = u8(in) % 65;
@@ -358,11 +379,14 @@ static void step_send(struct world *w)
 
 static void step_recv(struct world *w, bool srq)
 {
-	struct { struct recv_wr wr; struct sge sge[4]; } x = { 0 };
+	struct {
+		struct recv_wr wr;
+		struct sge sge[4];
+	} x = { 0 };
 	unsigned i = u8(&w->in) % QPS;
 
 	x.wr.wr_id = 2;
-	x.wr.sge_n = sges(w, x.sge, u8(&w->in) % 4);
+	x.wr.sge_n = (uint16_t)sges(w, x.sge, u8(&w->in) % 4);
 	if (srq)
 		hca_post_srq_recv(w->h, i >= 7 ? w->xsrqn : w->srqn, &x.wr, w->now);
 	else
@@ -435,7 +459,7 @@ static void step_object(struct world *w, uint8_t how)
 		if (w->live[r]) {
 			int err = hca_mr_dereg(w->h, w->key[r]);
 
-			must(!err || err == EBUSY);	/* a window is bound to it */
+			must(!err || err == EBUSY); /* a window is bound to it */
 			w->live[r] = err;
 		} else {
 			mr_new(w, r);
@@ -461,13 +485,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	world_new(w);
 	for (unsigned n = 0; w->in.n && n < STEPS; n++) {
 		switch (u8(&w->in) % 12) {
-		case 0: case 1: step_packet(w); break;
+		case 0:
+		case 1: step_packet(w); break;
 		case 2: step_raw(w); break;
-		case 3: case 4: step_send(w); break;
+		case 3:
+		case 4: step_send(w); break;
 		case 5: step_recv(w, false); break;
 		case 6: step_recv(w, true); break;
-		case 7: case 8: step_tx(w, u8(&w->in)); break;
-		case 9: step_time(w, u8(&w->in)); step_reap(w); break;
+		case 7:
+		case 8: step_tx(w, u8(&w->in)); break;
+		case 9:
+			step_time(w, u8(&w->in));
+			step_reap(w);
+			break;
 		case 10:
 			i = u8(&w->in) % QPS;
 			qp_state(w, i, u8(&w->in) % 7);

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IDS	64u
-#define PEERS	8u
-#define OPS	18u
+#define IDS   64u
+#define PEERS 8u
+#define OPS   18u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -23,7 +23,7 @@ struct fuzz {
 	const uint8_t *p, *end;
 	struct cm *cm;
 	mono_t now;
-	uint32_t id[IDS];	/* that the programs hold */
+	uint32_t id[IDS]; /* that the programs hold */
 	unsigned ids;
 	uint32_t freed[IDS];
 	unsigned frees;
@@ -35,10 +35,7 @@ static void must(bool ok)
 		abort();
 }
 
-static uint8_t next(struct fuzz *f)
-{
-	return f->p < f->end ? *f->p++ : 0;
-}
+static uint8_t next(struct fuzz *f) { return f->p < f->end ? *f->p++ : 0; }
 
 static uint32_t pick(struct fuzz *f)
 {
@@ -127,23 +124,15 @@ static void mad_made(struct fuzz *f)
 		m.rep.ca_guid = peer % PEERS;
 		m.rep.qpn = next(f) % 16;
 		break;
-	case CM_DREQ:
-		m.dreq.qpn = next(f) % 16;
-		break;
+	case CM_DREQ: m.dreq.qpn = next(f) % 16; break;
 	case CM_REJ:
 		m.rej.reason = next(f);
 		m.rej.ari_len = 8;
 		m.rej.ari[7] = peer % PEERS;
 		break;
-	case CM_SIDR_REQ:
-		m.sidr_req.service_id = next(f) % 4;
-		break;
-	case CM_SIDR_REP:
-		m.sidr_rep.request_id = pick(f);
-		break;
-	default:
-		m.mra.msg = next(f);
-		m.mra.timeout = next(f);
+	case CM_SIDR_REQ: m.sidr_req.service_id = next(f) % 4; break;
+	case CM_SIDR_REP: m.sidr_rep.request_id = pick(f); break;
+	default: m.mra.msg = next(f); m.mra.timeout = next(f);
 	}
 	cm_msg_put(g.mad, &m);
 	for (n = next(f) % 8; n; n--) {
@@ -229,12 +218,15 @@ static void step(struct fuzz *f)
 	uint32_t id;
 
 	switch (next(f) % OPS) {
-	case 0: case 1: case 2: mad_made(f); break;
+	case 0:
+	case 1:
+	case 2: mad_made(f); break;
 	case 3: mad_raw(f); break;
 	case 4: listen(f); break;
 	case 5: call(f); break;
 	case 6: ask(f); break;
-	case 7: case 8: event(f); break;
+	case 7:
+	case 8: event(f); break;
 	case 9:
 		id = pick(f);
 		rep.qpn = next(f) % 16;

@@ -26,7 +26,8 @@ static bool comments_same(const struct pcapng_item *a, const struct pcapng_item 
 	if (a->comments != b->comments)
 		return false;
 	for (unsigned i = 0; i < a->comments; i++)
-		if (a->comment[i].len != b->comment[i].len || memcmp(a->comment[i].s, b->comment[i].s, a->comment[i].len))
+		if (a->comment[i].len != b->comment[i].len ||
+		    memcmp(a->comment[i].s, b->comment[i].s, a->comment[i].len))
 			return false;
 	return true;
 }
@@ -54,7 +55,7 @@ static void again(const struct pcapng_item *it)
 	must(k == PCAPNG_PACKET && off == n && back.iface == it->iface && back.ns == it->ns);
 	must(back.caplen == it->caplen && !memcmp(back.data, it->data, it->caplen));
 	must(back.len == (it->len ? it->len : it->caplen) && back.flags == it->flags);
-	must(back.drops == (it->drops == PCAPNG_NO_COUNT ? 0 : it->drops));	/* which is not written */
+	must(back.drops == (it->drops == PCAPNG_NO_COUNT ? 0 : it->drops)); /* which is not written */
 	must(comments_same(it, &back));
 	free(out);
 }

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 GATES = \
+	t/gate/circles.test \
+	t/gate/doc.test \
+	t/gate/format.test \
 	t/gate/layers.test \
 	t/gate/man.test \
 	t/gate/purity.test \
+	t/gate/rules.test \
 	t/gate/sizes.test \
 	t/gate/spdx.test \
 	t/gate/verbs.test \
@@ -10,4 +14,4 @@ GATES = \
 	t/gate/words.test
 TESTS += $(GATES)
 dist_check_SCRIPTS += $(GATES)
-EXTRA_DIST += t/gate/lib.sh
+EXTRA_DIST += t/gate/lib.sh t/gate/layers.proto

@@ -2,7 +2,7 @@
 /* dice.c - what becomes of a frame. */
 #include "dice.h"
 
-#define REORDER_NS	200000u		/* an overtaken frame comes up to this much later */
+#define REORDER_NS 200000u /* an overtaken frame comes up to this much later */
 
 /* splitmix64: every state is good, so is any seed. */
 static uint64_t draw(struct dice *f)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../daemon/fault.h"
+#include "../../daemon/control/fault.h"
 
 struct dice {
 	uint64_t state;
@@ -15,7 +15,7 @@ struct dice {
 
 struct fate {
 	bool lost, twice;
-	int flip;		/* the bit to turn over; -1: none */
+	int flip; /* the bit to turn over; -1: none */
 	uint64_t late_ns;
 };
 

@@ -22,6 +22,8 @@ MODULES = ["crc32_generic", "crc32_pclmul", "virtio_pci", "virtio_net", "virtio_
            "udp_tunnel", "ip6_udp_tunnel", "ib_core", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm", "rdma_rxe"]
 NOT_EVERYWHERE = {"crc32_generic", "crc32_pclmul"}
 
+OWN = ("proc", "sys", "dev", "tmp", "run")	# directories of the guest that are not this machine's
+
 INIT = """\
 #!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /lower /rw /new
@@ -35,7 +37,7 @@ done
 /bin/busybox mount -t tmpfs tmpfs /rw
 /bin/busybox mkdir /rw/upper /rw/work
 /bin/busybox mount -t overlay -o lowerdir=/lower,upperdir=/rw/upper,workdir=/rw/work overlay /new
-for at in proc sys dev tmp run; do
+for at in @OWN@; do
 	/bin/busybox mount -t tmpfs tmpfs /new/$at
 done
 /bin/busybox umount /new/proc /new/sys /new/dev
@@ -174,7 +176,7 @@ def _cpio(entries):
 def _initrd(order):
     with open(BUSYBOX, "rb") as f:
         busybox = f.read()
-    init = INIT.replace("@AGENT@", os.path.join(HERE, "agent.py"))
+    init = INIT.replace("@AGENT@", os.path.join(HERE, "agent.py")).replace("@OWN@", " ".join(OWN))
     entries = [("bin", 0o40755, b""), ("modules", 0o40755, b""), ("bin/busybox", 0o100755, busybox), ("init", 0o100755, init.encode()),
                ("modules/order", 0o100644, "\n".join(name for name, _ in order).encode())]
     entries += [("modules/%s.ko" % name, 0o100644, data) for name, data in order]
@@ -183,6 +185,8 @@ def _initrd(order):
 
 def make(package, directory):
     """(path of the kernel, path of the RAM disk, name of the package)"""
+    if HERE.split("/")[1] in OWN:
+        raise Missing("the guest has a /%s of its own, and this checkout is there: it must be in another directory" % HERE.split("/")[1])
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if not shutil.which(tool):
             raise Missing("no %s, so no kernel package of Debian" % tool)

@@ -7,7 +7,7 @@
  * Frames go from a packet socket on INTERFACE to the datagram socket FD and back. It needs no tun device. Orders come as
  * lines on stdin, each answered by a line on stdout, "ok ..." or "no ...":
  *
- *	fault out SPEC		what goes to FD suffers: loss=1%,dup=1%,... (daemon/fault.h); RoCEv2 only
+ *	fault out SPEC		what goes to FD suffers: loss=1%,dup=1%,... (daemon/control/fault.h); RoCEv2 only
  *	fault in SPEC		what comes from FD does
  *	fault off
  *	cut, mend		no RoCEv2 packet passes at all; again
@@ -31,13 +31,13 @@
 
 #include "dice.h"
 
-#define FRAME_MAX	65536
-#define BURST		64		/* frames of one side before the other is looked at */
-#define ROCE_PORT	4791
+#define FRAME_MAX 65536
+#define BURST     64 /* frames of one side before the other is looked at */
+#define ROCE_PORT 4791
 
 enum { OUT, IN, WAYS };
 
-struct late {			/* a frame that is on its way */
+struct late { /* a frame that is on its way */
 	struct late *next;
 	uint64_t due;
 	int way;
@@ -46,14 +46,14 @@ struct late {			/* a frame that is on its way */
 };
 
 static struct {
-	int fd[WAYS];		/* where frames of that way go */
+	int fd[WAYS]; /* where frames of that way go */
 	struct fault_spec conf[WAYS];
 	bool on[WAYS];
 	struct dice dice[WAYS];
-	struct late *late;	/* the earliest first */
+	struct late *late; /* the earliest first */
 	FILE *pcap;
 	bool cut;
-	uint64_t asks_late_ns;	/* see "late" */
+	uint64_t asks_late_ns; /* see "late" */
 	unsigned long recorded, lost, doubled, damaged, delayed;
 } relay;
 
@@ -92,7 +92,8 @@ static size_t roce_at(const uint8_t *f, size_t len)
 static void record(const uint8_t *f, size_t len)
 {
 	uint64_t t = now_ns(CLOCK_REALTIME);
-	uint32_t head[4] = { (uint32_t)(t / 1000000000u), (uint32_t)(t % 1000000000u / 1000), (uint32_t)len, (uint32_t)len };
+	uint32_t head[4] = { (uint32_t)(t / 1000000000u), (uint32_t)(t % 1000000000u / 1000), (uint32_t)len,
+			     (uint32_t)len };
 
 	if (!relay.pcap)
 		return;
@@ -165,7 +166,8 @@ static bool asks(const uint8_t *bth, size_t len)
 {
 	const uint8_t *mad = bth + 20;
 
-	return len >= 20 + 256 && !bth[5] && !bth[6] && bth[7] == 1 && mad[1] == 7 && (be16(mad + 16) == 0x10 || be16(mad + 16) == 0x17);
+	return len >= 20 + 256 && !bth[5] && !bth[6] && bth[7] == 1 && mad[1] == 7 &&
+	       (be16(mad + 16) == 0x10 || be16(mad + 16) == 0x17);
 }
 
 static void pass(int from, int way)
@@ -265,7 +267,7 @@ static void orders(void)
 	char *end;
 
 	if (n <= 0)
-		exit(0);	/* who started it is gone */
+		exit(0); /* who started it is gone */
 	have += (size_t)n;
 	line[have] = '\0';
 	while ((end = strchr(line, '\n'))) {
@@ -276,7 +278,8 @@ static void orders(void)
 		if (wrong)
 			printf("no %s\n", wrong);
 		else
-			printf("ok %lu %lu %lu %lu %lu\n", relay.recorded, relay.lost, relay.doubled, relay.damaged, relay.delayed);
+			printf("ok %lu %lu %lu %lu %lu\n", relay.recorded, relay.lost, relay.doubled, relay.damaged,
+			       relay.delayed);
 		fflush(stdout);
 		have -= (size_t)(end + 1 - line);
 		memmove(line, end + 1, have + 1);
@@ -295,18 +298,21 @@ static int wire_open(const char *name)
 		die(name);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) || bind(fd, (struct sockaddr *)&at, sizeof(at)))
+	if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)))
 		die(name);
 	return fd;
 }
 
-static int patience(void)	/* ms until a frame is due */
+static int patience(void) /* ms until a frame is due */
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
 	if (!relay.late)
 		return -1;
-	return relay.late->due <= now ? 0 : (int)((relay.late->due - now) / 1000000u);	/* the last part of a millisecond it turns */
+	return relay.late->due <= now
+		       ? 0
+		       : (int)((relay.late->due - now) / 1000000u); /* the last part of a millisecond it turns */
 }
 
 int main(int argc, char **argv)

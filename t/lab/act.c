@@ -214,9 +214,13 @@ END_TEST
 
 START_TEST(nak)
 {
-	static const struct { const char *text; uint8_t syndrome; } t[] = {
-		{ DO("{nak: sequence}"), 0x60 }, { DO("{nak: invalid-request}"), 0x61 }, { DO("{nak: remote-access}"), 0x62 },
-		{ DO("{nak: remote-operation}"), 0x63 }, { DO("{nak: invalid-rd-request}"), 0x64 },
+	static const struct {
+		const char *text;
+		uint8_t syndrome;
+	} t[] = {
+		{ DO("{nak: sequence}"), 0x60 },           { DO("{nak: invalid-request}"), 0x61 },
+		{ DO("{nak: remote-access}"), 0x62 },      { DO("{nak: remote-operation}"), 0x63 },
+		{ DO("{nak: invalid-rd-request}"), 0x64 },
 	};
 
 	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
@@ -256,7 +260,7 @@ START_TEST(swallow_ack)
 	ck_assert(!ack_drops(4));
 	ck_assert(ack_drops(5));
 	lab_pkt(&lab, QP(1), TAP_IN, OP_ACKNOWLEDGE, 6);
-	lab.b.syndrome = 0x60;			/* a NAK is no ACK */
+	lab.b.syndrome = 0x60; /* a NAK is no ACK */
 	ck_assert(!lab_decide(&lab)->drop);
 	ck_assert(ack_drops(6));
 	ck_assert(!ack_drops(6));
@@ -279,9 +283,13 @@ END_TEST
 
 START_TEST(events_at_a_packet)
 {
-	static const struct { const char *text; enum rule_act_kind kind; } t[] = {
-		{ DO("port-up"), ACT_PORT_UP }, { DO("device-fatal"), ACT_DEVICE_FATAL }, { DO("qp-fatal"), ACT_QP_FATAL },
-		{ DO("cq-overrun"), ACT_CQ_OVERRUN }, { DO("gid-change"), ACT_GID_CHANGE },
+	static const struct {
+		const char *text;
+		enum rule_act_kind kind;
+	} t[] = {
+		{ DO("port-up"), ACT_PORT_UP },       { DO("device-fatal"), ACT_DEVICE_FATAL },
+		{ DO("qp-fatal"), ACT_QP_FATAL },     { DO("cq-overrun"), ACT_CQ_OVERRUN },
+		{ DO("gid-change"), ACT_GID_CHANGE },
 	};
 	struct rule_event e;
 
@@ -292,7 +300,8 @@ START_TEST(events_at_a_packet)
 		ck_assert_int_eq(e.kind, t[i].kind);
 		ck_assert_uint_eq(e.devices, 1);
 		ck_assert_uint_eq(e.qpn, QP(1));
-		ck_assert(rule_about_qp(&lab.rules, &e, 0, QP(1), NULL) && !rule_about_qp(&lab.rules, &e, 0, QP(2), NULL));
+		ck_assert(rule_about_qp(&lab.rules, &e, 0, QP(1), NULL) &&
+			  !rule_about_qp(&lab.rules, &e, 0, QP(2), NULL));
 		ck_assert(!rules_event(&lab.rules, &e, (mono_t){ lab.now }));
 		ck_assert(mono_is_never(rules_deadline(&lab.rules)));
 		lab_end(&lab);
@@ -418,5 +427,5 @@ START_TEST(held)
 }
 END_TEST
 
-TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, corrupt, ecn, rate, blackhole, rnr, nak, ghost_ack, swallow_ack,
-	  hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, held)
+TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, corrupt, ecn, rate, blackhole, rnr, nak, ghost_ack,
+	  swallow_ack, hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, held)

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-static const char *const files[] = { "rc-write.pcap", "rc-read.pcap", "ud-pingpong.pcap", "ipv6-rc.pcap", "rc-rping.pcap" };
+static const char *const files[] = { "rc-write.pcap", "rc-read.pcap", "ud-pingpong.pcap", "ipv6-rc.pcap",
+				     "rc-rping.pcap" };
 
 static struct route route_of(const uint8_t *frame, const struct roce *p)
 {
@@ -53,13 +54,20 @@ START_TEST(as_recorded)
 			if (!pcap_roce(&pcap, i, &p))
 				continue;
 			r = route_of(frame, &p);
-			d = (struct dress){ .route = &r, .sport = p.sport, .ip_id = p.ip_id, .data = p.pkt, .caplen = p.len, .len = p.len };
+			d = (struct dress){ .route = &r,
+					    .sport = p.sport,
+					    .ip_id = p.ip_id,
+					    .data = p.pkt,
+					    .caplen = p.len,
+					    .len = p.len };
 			n = dress_put(out, &d);
 			ip_len = p.ipv6 ? 40 : 20;
 			ck_assert_uint_eq(n, pcap.start[i + 1] - pcap.start[i]);
 			ck_assert_mem_eq(out + 12, frame + 12, 2 + ip_len + 6);
 			ck_assert_mem_eq(out + 14 + ip_len + 8, p.pkt, p.len);
-			ck_assert_uint_eq(udp_rest(out + 14 + ip_len, p.ipv6 ? out + 22 : out + 26, p.ipv6 ? 32 : 8, 8 + p.len), 0xffff);
+			ck_assert_uint_eq(
+				udp_rest(out + 14 + ip_len, p.ipv6 ? out + 22 : out + 26, p.ipv6 ? 32 : 8, 8 + p.len),
+				0xffff);
 			/* The same, with the end of it cut off. */
 			d.sum = dress_sum(p.pkt, p.len);
 			d.caplen = 12;
@@ -91,7 +99,7 @@ START_TEST(macs)
 	memcpy(r.dgid + 12, "\xe0\x81\x02\x03", 4);
 	dress_put(out, &d);
 	ck_assert_mem_eq(out, "\x01\x00\x5e\x01\x02\x03\x02\x00\x0a\x00\x00\x01\x08\x00", 14);
-	r.sgid[10] = 0x20;		/* one of two is no IPv4 */
+	r.sgid[10] = 0x20; /* one of two is no IPv4 */
 	dress_put(out, &d);
 	ck_assert_mem_eq(out + 12, "\x86\xdd", 2);
 	ck_assert_uint_eq(out[6], 6);

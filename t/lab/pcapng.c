@@ -38,10 +38,20 @@ static void text_eq(unsigned i, const char *s)
 
 static void make(void)
 {
-	struct pcapng_item p = { .iface = 1, .ns = 1700000000123456789u, .data = (const uint8_t *)"0123456789abcde", .caplen = 15,
-		.flags = PCAPNG_OUT, .drops = 3, .comments = 2, .comment = { { "retransmission 2 of PSN 17", 26 }, { "x", 1 } } };
-	struct pcapng_item s = { .iface = 1, .ns = 1700000001000000000u, .received = 5, .dropped = 3, .comments = 1,
-		.comment = { { "end", 3 } } };
+	struct pcapng_item p = { .iface = 1,
+				 .ns = 1700000000123456789u,
+				 .data = (const uint8_t *)"0123456789abcde",
+				 .caplen = 15,
+				 .flags = PCAPNG_OUT,
+				 .drops = 3,
+				 .comments = 2,
+				 .comment = { { "retransmission 2 of PSN 17", 26 }, { "x", 1 } } };
+	struct pcapng_item s = { .iface = 1,
+				 .ns = 1700000001000000000u,
+				 .received = 5,
+				 .dropped = 3,
+				 .comments = 1,
+				 .comment = { { "end", 3 } } };
 
 	buf_n = pcapng_put_section(buf, sizeof(buf), "rdmactl", "all of it");
 	buf_n += pcapng_put_iface(buf + buf_n, sizeof(buf) - buf_n, "rdmad0", "a device");
@@ -96,7 +106,9 @@ END_TEST
 
 START_TEST(room)
 {
-	struct pcapng_item p = { .data = buf, .caplen = 101, .flags = 1, .drops = 1, .comments = 1, .comment = { { "abcde", 5 } } };
+	struct pcapng_item p = {
+		.data = buf, .caplen = 101, .flags = 1, .drops = 1, .comments = 1, .comment = { { "abcde", 5 } }
+	};
 	static uint8_t out[512];
 	size_t n = pcapng_packet_len(&p);
 
@@ -129,7 +141,7 @@ START_TEST(piecemeal)
 			ck_assert_uint_gt(it.want, buf_n - off);
 		}
 	}
-	ck_assert_uint_eq(n, 5);	/* the sixth is one byte short */
+	ck_assert_uint_eq(n, 5); /* the sixth is one byte short */
 	ck_assert_int_eq(next(), PCAPNG_STATS);
 }
 END_TEST
@@ -183,8 +195,10 @@ START_TEST(big_endian)
 	setup();
 	b32(0x0a0d0d0a), b32(28), b32(0x1a2b3c4d), b32(0x00010000), b32(~0u), b32(~0u), b32(28);
 	b32(1), b32(20), b32(0x00010000), b32(0), b32(20);
-	b32(1), b32(40), b32(0x00710000), b32(96), b32(0x00020003), b_bytes("eth", 3), b32(0x00090001), b_bytes("\x8a", 1), b32(0), b32(40);
-	b32(1), b32(44), b32(0x00010000), b32(0), b32(0x00090001), b_bytes("\x0c", 1), b32(0x000e0008), b32(0), b32(100), b32(0), b32(44);
+	b32(1), b32(40), b32(0x00710000), b32(96), b32(0x00020003), b_bytes("eth", 3), b32(0x00090001),
+		b_bytes("\x8a", 1), b32(0), b32(40);
+	b32(1), b32(44), b32(0x00010000), b32(0), b32(0x00090001), b_bytes("\x0c", 1), b32(0x000e0008), b32(0),
+		b32(100), b32(0), b32(44);
 	b32(6), b32(36), b32(0), b32(1), b32(5), b32(1), b32(1), b_bytes("z", 1), b32(36);
 	b32(6), b32(56), b32(1), b32(0), b32(1024 * 7 + 512), b32(1), b32(1), b_bytes("z", 1);
 	b32(0x00010006), b_bytes("dup of", 6), b32(0x00020004), b32(2), b32(56);
@@ -241,9 +255,13 @@ END_TEST
 
 START_TEST(damaged)
 {
-	static const struct { size_t at; uint32_t v; const char *why; } cases[] = {
-		{ 0, 5, "neither" }, { 8, 5, "not a section" }, { 4, 10, "no sense" }, { 4, 0x7ffffffc, "16 MiB" }, { 12, 2, "version" },
-		{ 24, 28, "two lengths" },
+	static const struct {
+		size_t at;
+		uint32_t v;
+		const char *why;
+	} cases[] = {
+		{ 0, 5, "neither" },         { 8, 5, "not a section" }, { 4, 10, "no sense" },
+		{ 4, 0x7ffffffc, "16 MiB" }, { 12, 2, "version" },      { 24, 28, "two lengths" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -11,9 +11,9 @@
 
 struct watch {
 	struct remark *remark;
-	uint64_t lose, twice;	/* packets by number, the first is 0 */
+	uint64_t lose, twice; /* packets by number, the first is 0 */
 	unsigned n;
-	char log[16384];	/* "a SEND_ONLY 100: remark | remark\n" */
+	char log[16384]; /* "a SEND_ONLY 100: remark | remark\n" */
 	size_t log_n;
 };
 
@@ -21,7 +21,8 @@ static void words(struct watch *w, const char *who, const struct burst *b, const
 {
 	const char *op = opcode_get(b->op_first)->name;
 
-	w->log_n += (size_t)snprintf(w->log + w->log_n, sizeof(w->log) - w->log_n, "%s %s %u: ", who, op ? op : "?", b->psn.v);
+	w->log_n += (size_t)snprintf(w->log + w->log_n, sizeof(w->log) - w->log_n, "%s %s %u: ", who, op ? op : "?",
+				     b->psn.v);
 	for (size_t i = 0; i < t->n && w->log_n < sizeof(w->log) - 2; i++)
 		w->log[w->log_n++] = t->s[i] == '\n' ? '|' : t->s[i];
 	w->log[w->log_n++] = '\n';
@@ -77,7 +78,7 @@ static void has(const struct watch *w, const char *fmt, ...)
 	ck_assert_msg(strstr(w->log, line) != NULL, "no \"%s\" in\n%s", line, w->log);
 }
 
-#define P	conf_rc.psn
+#define P conf_rc.psn
 
 START_TEST(gap)
 {
@@ -90,7 +91,8 @@ START_TEST(gap)
 	rig_run(&r);
 	has(&w, "a> RC_WRITE_FIRST %u: \n>b RC_WRITE_FIRST %u: \n", P, P);
 	has(&w, ">b RC_WRITE_MIDDLE %u: out of sequence, dropped: expected %u, got %u\n", P + 3, P + 2, P + 3);
-	has(&w, "b> RC_ACKNOWLEDGE %u: NAK: expected %u, got %u\n>a RC_ACKNOWLEDGE %u: NAK: expected %u\n", P + 2, P + 2, P + 3, P + 2, P + 2);
+	has(&w, "b> RC_ACKNOWLEDGE %u: NAK: expected %u, got %u\n>a RC_ACKNOWLEDGE %u: NAK: expected %u\n", P + 2,
+	    P + 2, P + 3, P + 2, P + 2);
 	end(&r, &w);
 }
 END_TEST
@@ -136,7 +138,8 @@ START_TEST(refusal)
 	rig_run(&r);
 	has(&w, ">b RC_WRITE_ONLY %u: refused: rkey, its PD, rights or bounds\n", P);
 	has(&w, "b> RC_ACKNOWLEDGE %u: NAK: remote access error: rkey, its PD, rights or bounds\n", P);
-	has(&w, ">a RC_ACKNOWLEDGE %u: NAK: remote access error|the queue pair goes to ERR: NAK: remote access error\n", P);
+	has(&w, ">a RC_ACKNOWLEDGE %u: NAK: remote access error|the queue pair goes to ERR: NAK: remote access error\n",
+	    P);
 	end(&r, &w);
 }
 END_TEST

@@ -14,9 +14,9 @@
 #include "proto/hdr.h"
 #include "proto/icrc.h"
 
-#define QP(n)	(0x100u + (n))		/* the n-th of the device: 1, 2, ... */
-#define FIRST	0xfffff0u		/* its first PSN */
-#define MS	1000000ull
+#define QP(n) (0x100u + (n)) /* the n-th of the device: 1, 2, ... */
+#define FIRST 0xfffff0u      /* its first PSN */
+#define MS    1000000ull
 
 struct lab {
 	struct rules rules;
@@ -30,16 +30,20 @@ struct lab {
 	uint64_t now;
 };
 
-static inline bool lab_qp(void *host, unsigned device, uint32_t qpn, struct tap_qp *qp)
+static inline bool lab_qp(void *, unsigned, uint32_t qpn, struct tap_qp *qp)
 {
 	*qp = (struct tap_qp){
-		.nth = qpn - 0x100, .prog = qpn & 1 ? "odd" : "even", .type = QPT_RC, .sq_psn = psn(FIRST), .rq_psn = psn(FIRST),
+		.nth = qpn - 0x100,
+		.prog = qpn & 1 ? "odd" : "even",
+		.type = QPT_RC,
+		.sq_psn = psn(FIRST),
+		.rq_psn = psn(FIRST),
 		.dest_qpn = qpn + 0x1000,
 	};
 	return qpn > 0x100;
 }
 
-static inline int lab_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t off)
+static inline int lab_copy(void *, const struct span *dst, unsigned, const struct span *src, unsigned, uint64_t off)
 {
 	memcpy((void *)(uintptr_t)dst->addr, (const void *)(uintptr_t)(src->addr + off), dst->len);
 	return 0;
@@ -59,8 +63,8 @@ static inline void lab_begin(struct lab *l, const char *text)
 	l->now = 1000 * MS;
 	for (unsigned i = 0; i < sizeof(l->payload); i++)
 		l->payload[i] = (uint8_t)i;
-	ck_assert_msg(rules_add(&l->rules, text, strlen(text), &(struct rule_host){ .now = { l->now } }, &err) > 0, "line %u: %s",
-		      err.line, err.text);
+	ck_assert_msg(rules_add(&l->rules, text, strlen(text), &(struct rule_host){ .now = { l->now } }, &err) > 0,
+		      "line %u: %s", err.line, err.text);
 }
 
 static inline void lab_end(struct lab *l)
@@ -69,6 +73,7 @@ static inline void lab_end(struct lab *l)
 	flows_fini(&l->flows);
 }
 
+/* clang-format off */
 /* The next packet: rel PSNs behind the first of the QP. */
 static inline struct tap_pkt *lab_pkt(struct lab *l, uint32_t qpn, enum tap_dir dir, unsigned op, int rel)
 {
@@ -87,6 +92,7 @@ static inline struct tap_pkt *lab_pkt(struct lab *l, uint32_t qpn, enum tap_dir 
 	};
 	return &l->p;
 }
+/* clang-format on */
 
 static inline struct rule_verdict *lab_decide(struct lab *l)
 {

@@ -93,7 +93,8 @@ START_TEST(queue_pairs)
 	ck_assert_uint_eq(qps(RULE("program: odd, qp: {nth: 1}", "")), 1u << 1);
 	/* Counted since the rule came. */
 	lab_begin(&lab, RULE("packet: cm", ""));
-	ck_assert_int_eq(rules_add(&lab.rules, second, strlen(second), &(struct rule_host){ .qp_base = base }, &err), 1);
+	ck_assert_int_eq(rules_add(&lab.rules, second, strlen(second), &(struct rule_host){ .qp_base = base }, &err),
+			 1);
 	ck_assert(!lab_drops(&lab, QP(2), OP_SEND_ONLY, 0));
 	ck_assert(lab_drops(&lab, QP(4), OP_SEND_ONLY, 0));
 	lab_end(&lab);
@@ -114,10 +115,14 @@ static uint32_t ops(const char *text)
 }
 
 #define BIT(op) (1u << OP_##op)
-#define SENDS (BIT(SEND_FIRST) | BIT(SEND_MIDDLE) | BIT(SEND_LAST) | BIT(SEND_LAST_IMM) | BIT(SEND_ONLY) | BIT(SEND_ONLY_IMM) | \
-	       BIT(SEND_LAST_INV) | BIT(SEND_ONLY_INV))
-#define WRITES (BIT(WRITE_FIRST) | BIT(WRITE_MIDDLE) | BIT(WRITE_LAST) | BIT(WRITE_LAST_IMM) | BIT(WRITE_ONLY) | BIT(WRITE_ONLY_IMM))
-#define RESPONSES (BIT(READ_RESP_FIRST) | BIT(READ_RESP_MIDDLE) | BIT(READ_RESP_LAST) | BIT(READ_RESP_ONLY) | BIT(ATOMIC_ACK))
+#define SENDS                                                                                        \
+	(BIT(SEND_FIRST) | BIT(SEND_MIDDLE) | BIT(SEND_LAST) | BIT(SEND_LAST_IMM) | BIT(SEND_ONLY) | \
+	 BIT(SEND_ONLY_IMM) | BIT(SEND_LAST_INV) | BIT(SEND_ONLY_INV))
+#define WRITES                                                                                            \
+	(BIT(WRITE_FIRST) | BIT(WRITE_MIDDLE) | BIT(WRITE_LAST) | BIT(WRITE_LAST_IMM) | BIT(WRITE_ONLY) | \
+	 BIT(WRITE_ONLY_IMM))
+#define RESPONSES \
+	(BIT(READ_RESP_FIRST) | BIT(READ_RESP_MIDDLE) | BIT(READ_RESP_LAST) | BIT(READ_RESP_ONLY) | BIT(ATOMIC_ACK))
 
 START_TEST(packets)
 {
@@ -128,8 +133,8 @@ START_TEST(packets)
 	ck_assert_uint_eq(ops(RULE("packet: flush", "")), BIT(FLUSH));
 	ck_assert_uint_eq(ops(RULE("packet: atomic-write", "")), BIT(ATOMIC_WRITE));
 	ck_assert_uint_eq(ops(RULE("packet: response", "")), RESPONSES);
-	ck_assert_uint_eq(ops(RULE("packet: request", "")),
-			  SENDS | WRITES | BIT(READ_REQUEST) | BIT(COMPARE_SWAP) | BIT(FETCH_ADD) | BIT(FLUSH) | BIT(ATOMIC_WRITE));
+	ck_assert_uint_eq(ops(RULE("packet: request", "")), SENDS | WRITES | BIT(READ_REQUEST) | BIT(COMPARE_SWAP) |
+								    BIT(FETCH_ADD) | BIT(FLUSH) | BIT(ATOMIC_WRITE));
 	ck_assert_uint_eq(ops(RULE("packet: [send_middle, WRITE-LAST]", "")), BIT(SEND_MIDDLE) | BIT(WRITE_LAST));
 	ck_assert_uint_eq(ops(RULE("packet: ack", "")), BIT(ACKNOWLEDGE));
 	ck_assert_uint_eq(ops(RULE("packet: acknowledge", "")), BIT(ACKNOWLEDGE));
@@ -139,10 +144,14 @@ END_TEST
 
 START_TEST(acknowledgements)
 {
-	static const struct { const char *text; uint8_t syndrome; bool yes; } t[] = {
-		{ RULE("packet: nak", ""), 0x60, true }, { RULE("packet: nak", ""), 0x20, false },
-		{ RULE("packet: nak", ""), 0x1f, false }, { RULE("packet: rnr", ""), 0x2c, true },
-		{ RULE("packet: rnr", ""), 0x62, false }, { RULE("packet: ack", ""), 0x62, false },
+	static const struct {
+		const char *text;
+		uint8_t syndrome;
+		bool yes;
+	} t[] = {
+		{ RULE("packet: nak", ""), 0x60, true },        { RULE("packet: nak", ""), 0x20, false },
+		{ RULE("packet: nak", ""), 0x1f, false },       { RULE("packet: rnr", ""), 0x2c, true },
+		{ RULE("packet: rnr", ""), 0x62, false },       { RULE("packet: ack", ""), 0x62, false },
 		{ RULE("packet: [ack, nak]", ""), 0x62, true }, { RULE("packet: acknowledge", ""), 0x2c, true },
 	};
 
@@ -192,7 +201,7 @@ END_TEST
 START_TEST(psns)
 {
 	ck_assert_uint_eq(dropped(RULE("psn: 0xfffff2", ""), 32), 1u << 2);
-	ck_assert_uint_eq(dropped(RULE("psn: 0..3", ""), 32), 0xf0000u);	/* behind the wrap */
+	ck_assert_uint_eq(dropped(RULE("psn: 0..3", ""), 32), 0xf0000u); /* behind the wrap */
 	ck_assert_uint_eq(dropped(RULE("psn: +3", ""), 32), 1u << 3);
 	ck_assert_uint_eq(dropped(RULE("psn: +0..+2", ""), 32), 7u);
 	ck_assert_uint_eq(dropped(RULE("psn: +14..+17", ""), 32), 0xfu << 14);
@@ -216,7 +225,7 @@ START_TEST(transmissions)
 	lab_begin(&lab, RULE("iter: 2..", ""));
 	for (int i = 0; i < 100000; i++)
 		ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, i));
-	for (int i = 40000; i < 100000; i++)	/* back further than what is counted at first */
+	for (int i = 40000; i < 100000; i++) /* back further than what is counted at first */
 		ck_assert(lab_drops(&lab, QP(1), OP_SEND_ONLY, i));
 	ck_assert_uint_eq(lab.p.iter, 2);
 	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 100000));
@@ -305,15 +314,18 @@ START_TEST(in_turn)
 	char text[RULE_TEXT];
 
 	lab_begin(&lab, "rules:\n"
-		  "- {name: late, match: {packet: write}, do: {delay: 1ms}}\n"
-		  "- {match: {packet: write}, do: [ecn, drop, {delay: 9ms}]}\n"
-		  "- {match: {packet: write}, do: ecn}\n");
+			"- {name: late, match: {packet: write}, do: {delay: 1ms}}\n"
+			"- {match: {packet: write}, do: [ecn, drop, {delay: 9ms}]}\n"
+			"- {match: {packet: write}, do: ecn}\n");
 	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
 	ck_assert_uint_eq(lab.v.late_ns, MS);
-	ck_assert_str_eq(lab.v.text, "1 ms late by rule 1 (late); marked as having met congestion by rule 2; dropped by rule 2");
+	ck_assert_str_eq(lab.v.text,
+			 "1 ms late by rule 1 (late); marked as having met congestion by rule 2; dropped by rule 2");
 	ck_assert_uint_eq(lab.rules.v[2]->seen, 0);
 	ck_assert(rules_note(&lab.rules, 2, text, sizeof(text)));
-	ck_assert_str_eq(text, "rdmad0 QP 1 out RC_WRITE_ONLY PSN +0: marked as having met congestion by rule 2; dropped by rule 2");
+	ck_assert_str_eq(
+		text,
+		"rdmad0 QP 1 out RC_WRITE_ONLY PSN +0: marked as having met congestion by rule 2; dropped by rule 2");
 	ck_assert(!rules_note(&lab.rules, 3, text, sizeof(text)));
 	lab_end(&lab);
 }
@@ -354,5 +366,6 @@ START_TEST(long_log)
 }
 END_TEST
 
-TEST_MAIN("rule", by_default_what_leaves, direction, device, path, queue_pairs, packets, acknowledgements, service_and_cm, cnp, psns,
-	  transmissions, time_window, counts, counts_per_qp, probability, seeds, in_turn, come_and_go, long_log)
+TEST_MAIN("rule", by_default_what_leaves, direction, device, path, queue_pairs, packets, acknowledgements,
+	  service_and_cm, cnp, psns, transmissions, time_window, counts, counts_per_qp, probability, seeds, in_turn,
+	  come_and_go, long_log)

@@ -26,8 +26,13 @@ static void make(unsigned strands, size_t len)
 
 static struct spool_pkt pkt(uint64_t i, const uint8_t *data)
 {
-	struct spool_pkt p = { .ns = i, .caplen = (uint32_t)(i * 7919 % 4200), .text_n = i % 5 ? 0 : 26, .device = i % 3, .sport = 4791,
-			       .data = data, .text = "abcdefghijklmnopqrstuvwxyz" };
+	struct spool_pkt p = { .ns = i,
+			       .caplen = (uint32_t)(i * 7919 % 4200),
+			       .text_n = i % 5 ? 0 : 26,
+			       .device = (uint8_t)(i % 3),
+			       .sport = 4791,
+			       .data = data,
+			       .text = "abcdefghijklmnopqrstuvwxyz" };
 
 	p.len = p.caplen;
 	return p;
@@ -94,7 +99,7 @@ START_TEST(drops_are_told)
 	for (; spool_next(&r, &p); n++)
 		spool_done(&r);
 	ck_assert_uint_eq(n + lost, 100);
-	p = pkt(1, data);	/* another device */
+	p = pkt(1, data); /* another device */
 	ck_assert(spool_put(&w, &p));
 	p = pkt(3, data);
 	ck_assert(spool_put(&w, &p));
@@ -159,9 +164,9 @@ START_TEST(nonsense)
 }
 END_TEST
 
-#define MANY	50000u
+#define MANY 50000u
 
-static void *write_all(void *arg)
+static void *write_all(void *)
 {
 	static uint8_t data[4200];
 

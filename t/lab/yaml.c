@@ -5,7 +5,10 @@
 #include "rig.h"
 #include "t/suite.h"
 
-static const struct { unsigned line; const char *why, *text; } bad[] = {
+static const struct {
+	unsigned line;
+	const char *why, *text;
+} bad[] = {
 	{ 1, "nothing in it", "" },
 	{ 1, "nothing in it", "# only a comment\n" },
 	{ 1, "mapping", "drop" },
@@ -47,7 +50,8 @@ static const struct { unsigned line; const char *why, *text; } bad[] = {
 	{ 2, "from 0 to 31", "rules:\n- do: {rnr: 32}\n" },
 	{ 2, "no NAK; there are: sequence", "rules:\n- do: {nak: none}\n" },
 	{ 2, "1 to 47 characters", "rules:\n- {name: '', do: drop}\n" },
-	{ 2, "1 to 47 characters", "rules:\n- {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, do: drop}\n" },
+	{ 2, "1 to 47 characters",
+	  "rules:\n- {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, do: drop}\n" },
 	{ 2, "one line", "rules:\n- {name: \"a\\nb\", do: drop}\n" },
 	{ 2, "zero byte", "rules:\n- {name: \"a\\0b\", do: drop}\n" },
 	{ 2, "no kind of packet", "rules:\n- {match: {packet: ping}, do: drop}\n" },
@@ -99,8 +103,9 @@ START_TEST(wrong)
 	lab_begin(&lab, "rules: [{do: drop}]");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		ck_assert_msg(add(&lab, bad[i].text, strlen(bad[i].text), &err) < 0, "was taken:\n%s", bad[i].text);
-		ck_assert_msg(strstr(err.text, bad[i].why) && err.line == bad[i].line, "%s\nshould say \"%s\" of line %u, says \"%s\" of %u",
-			      bad[i].text, bad[i].why, bad[i].line, err.text, err.line);
+		ck_assert_msg(strstr(err.text, bad[i].why) && err.line == bad[i].line,
+			      "%s\nshould say \"%s\" of line %u, says \"%s\" of %u", bad[i].text, bad[i].why,
+			      bad[i].line, err.text, err.line);
 	}
 	ck_assert_uint_eq(lab.rules.n, 1);
 	lab_end(&lab);
@@ -140,11 +145,12 @@ START_TEST(too_much)
 	ck_assert_ptr_nonnull(strstr(err.text, "more than 256"));
 	ck_assert_uint_eq(err.line, RULES_MAX + 2);
 	n -= strlen("- do: drop\n");
-	ck_assert_int_lt(add(&lab, text, n, &err), 0);		/* with the one that is there */
+	ck_assert_int_lt(add(&lab, text, n, &err), 0); /* with the one that is there */
 	/* Brackets without end, and a list that contains itself a million times over. */
 	memset(text, '[', 100000);
 	ck_assert_int_lt(add(&lab, text, 100000, &err), 0);
-	strcpy(text, "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nrules: *c\n");
+	strcpy(text, "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c "
+		     "[*b,*b,*b,*b,*b,*b,*b,*b]\nrules: *c\n");
 	ck_assert_int_lt(add(&lab, text, strlen(text), &err), 0);
 	strcpy(text, "rules: &r [*r, *r]\n");
 	ck_assert_int_lt(add(&lab, text, strlen(text), &err), 0);
@@ -155,10 +161,11 @@ END_TEST
 /* Any beginning of a good text, and any byte of it changed: taken or refused, but no more than that. */
 START_TEST(mutilated)
 {
-	static const char text[] =
-		"seed: 7\nrules:\n- name: x\n  match: {qp: {nth: 1..2}, packet: [send, read], psn: +0..+9, iter: 1, time: 1s..2s}\n"
-		"  when: {nth: 1.., probability: 1%}\n  do: [{delay: {time: 1ms, jitter: 2us}}, {corrupt: {byte: 3, xor: 1}}]\n"
-		"- {at: 1s, match: {qp: 0x11}, do: qp-fatal}\n";
+	static const char text[] = "seed: 7\nrules:\n- name: x\n  match: {qp: {nth: 1..2}, packet: [send, read], psn: "
+				   "+0..+9, iter: 1, time: 1s..2s}\n"
+				   "  when: {nth: 1.., probability: 1%}\n  do: [{delay: {time: 1ms, jitter: 2us}}, "
+				   "{corrupt: {byte: 3, xor: 1}}]\n"
+				   "- {at: 1s, match: {qp: 0x11}, do: qp-fatal}\n";
 	struct rule_error err;
 	char copy[sizeof(text)];
 	unsigned taken = 0;

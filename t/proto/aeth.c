@@ -13,8 +13,10 @@ START_TEST(syndromes)
 	for (unsigned s = 0; s < 256; s++) {
 		enum aeth_type t = aeth_type((uint8_t)s);
 
-		ck_assert_int_eq(t, s < 0x20 ? AETH_ACK : s < 0x40 ? AETH_RNR_NAK :
-				    s >= 0x60 && s <= 0x65 ? AETH_NAK : AETH_RESERVED);
+		ck_assert_int_eq(t, s < 0x20                 ? AETH_ACK
+				    : s < 0x40               ? AETH_RNR_NAK
+				    : s >= 0x60 && s <= 0x65 ? AETH_NAK
+							     : AETH_RESERVED);
 		ck_assert_uint_eq(aeth_code((uint8_t)s), s % 32);
 		count[t]++;
 	}

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#define MAX_PKTS	70u
-#define MTU		256u
+#define MAX_PKTS 70u
+#define MTU      256u
 
 static uint64_t state = 7;
 
@@ -27,27 +27,52 @@ static struct span payload_span[5];
 static struct burst make(uint8_t op_first, uint8_t op_last, uint32_t n, uint32_t last_len)
 {
 	struct burst b = {
-		.op_first = op_first, .op_last = op_last, .se = rnd() & 1, .ackreq = rnd() & 1, .migreq = rnd() & 1,
-		.pkey = (uint16_t)rnd(), .dqpn = 1 + rnd() % 0xffffff, .psn = psn(0 - rnd() % 80), .n = n,
-		.mtu = n > 1 ? MTU : last_len, .payload_len = (uint64_t)(n - 1) * MTU + last_len,
+		.op_first = op_first,
+		.op_last = op_last,
+		.se = rnd() & 1,
+		.ackreq = rnd() & 1,
+		.migreq = rnd() & 1,
+		.pkey = (uint16_t)rnd(),
+		.dqpn = 1 + rnd() % 0xffffff,
+		.psn = psn(0 - rnd() % 80),
+		.n = n,
+		.mtu = n > 1 ? MTU : last_len,
+		.payload_len = (uint64_t)(n - 1) * MTU + last_len,
 	};
 	unsigned hdrs = opcode_get(op_first)->hdrs | opcode_get(op_last)->hdrs;
 	uint64_t at = 0;
 
-	if (hdrs & HDR_DETH) { b.qkey = rnd(); b.sqpn = rnd() & 0xffffff; }
-	if (hdrs & HDR_FETH) b.feth = rnd();
-	if (hdrs & HDR_RETH) b.dma_len = rnd();
-	if (hdrs & (HDR_RETH | HDR_ATOMIC)) { b.va = (uint64_t)rnd() << 32 | rnd(); b.rkey = rnd(); }
-	if (hdrs & HDR_ATOMIC) { b.swap_add = (uint64_t)rnd() << 32 | rnd(); b.compare = (uint64_t)rnd() << 32 | rnd(); }
-	if (hdrs & HDR_AETH) { b.syndrome = (uint8_t)rnd(); b.msn = rnd() & 0xffffff; }
-	if (hdrs & HDR_ATOMIC_ACK) b.orig = (uint64_t)rnd() << 32 | rnd();
-	if (hdrs & HDR_IMM) b.imm = rnd();
-	if (hdrs & HDR_IETH) b.inv_rkey = rnd();
+	if (hdrs & HDR_DETH) {
+		b.qkey = rnd();
+		b.sqpn = rnd() & 0xffffff;
+	}
+	if (hdrs & HDR_FETH)
+		b.feth = rnd();
+	if (hdrs & HDR_RETH)
+		b.dma_len = rnd();
+	if (hdrs & (HDR_RETH | HDR_ATOMIC)) {
+		b.va = (uint64_t)rnd() << 32 | rnd();
+		b.rkey = rnd();
+	}
+	if (hdrs & HDR_ATOMIC) {
+		b.swap_add = (uint64_t)rnd() << 32 | rnd();
+		b.compare = (uint64_t)rnd() << 32 | rnd();
+	}
+	if (hdrs & HDR_AETH) {
+		b.syndrome = (uint8_t)rnd();
+		b.msn = rnd() & 0xffffff;
+	}
+	if (hdrs & HDR_ATOMIC_ACK)
+		b.orig = (uint64_t)rnd() << 32 | rnd();
+	if (hdrs & HDR_IMM)
+		b.imm = rnd();
+	if (hdrs & HDR_IETH)
+		b.inv_rkey = rnd();
 
 	for (size_t i = 0; i < sizeof(payload); i++)
 		payload[i] = (uint8_t)rnd();
 	b.span = payload_span;
-	while (at < b.payload_len) {	/* up to five pieces that do not care for packets */
+	while (at < b.payload_len) { /* up to five pieces that do not care for packets */
 		uint64_t left = b.payload_len - at;
 		uint32_t len = b.span_n == 4 ? (uint32_t)left : 1 + rnd() % (uint32_t)left;
 
@@ -129,7 +154,7 @@ static void there_and_back(const struct burst *b)
 			quick_spans[0] = span;
 			quick.span = quick_spans;
 		} else {
-			bool middle = bytes[i][0] == bytes[i - 1][0];	/* and so was the one before */
+			bool middle = bytes[i][0] == bytes[i - 1][0]; /* and so was the one before */
 
 			ck_assert(burst_join(&back, &one, spans, MAX_PKTS));
 			if (burst_continue(&quick, bytes[i - 1], bytes[i], len, quick_spans, MAX_PKTS))
@@ -155,18 +180,23 @@ START_TEST(every_opcode_alone)
 			continue;
 		n++;
 		for (uint32_t k = 0; k < 40; k++) {
-			uint32_t len = op->pay == PAY_NONE ? 0 : op->pay == PAY_8 ? 8 : op->pay == PAY_FULL ? MTU :
-				       op->pay == PAY_SOME ? 1 + rnd() % MTU : k;
+			uint32_t len = op->pay == PAY_NONE   ? 0
+				       : op->pay == PAY_8    ? 8
+				       : op->pay == PAY_FULL ? MTU
+				       : op->pay == PAY_SOME ? 1 + rnd() % MTU
+							     : k;
 			struct burst b = make((uint8_t)code, (uint8_t)code, 1, len);
 
 			there_and_back(&b);
 		}
 	}
-	ck_assert_uint_eq(n, 25 + 14 + 2 + 25 + 1);	/* RC, UC, UD, XRC, CNP */
+	ck_assert_uint_eq(n, 25 + 14 + 2 + 25 + 1); /* RC, UC, UD, XRC, CNP */
 }
 END_TEST
 
-static const struct { uint8_t first, last; } kinds[] = {
+static const struct {
+	uint8_t first, last;
+} kinds[] = {
 	{ SVC_RC | OP_SEND_FIRST, SVC_RC | OP_SEND_LAST },
 	{ SVC_RC | OP_SEND_FIRST, SVC_RC | OP_SEND_LAST_IMM },
 	{ SVC_RC | OP_SEND_FIRST, SVC_RC | OP_SEND_LAST_INV },
@@ -177,7 +207,7 @@ static const struct { uint8_t first, last; } kinds[] = {
 	{ SVC_UC | OP_SEND_FIRST, SVC_UC | OP_SEND_LAST_IMM },
 	{ SVC_UC | OP_WRITE_FIRST, SVC_UC | OP_WRITE_LAST },
 	{ SVC_UC | OP_WRITE_FIRST, SVC_UC | OP_WRITE_LAST_IMM },
-	/* trains that are a part of a message */
+	/* bursts that are a part of a message */
 	{ SVC_RC | OP_SEND_MIDDLE, SVC_RC | OP_SEND_LAST_IMM },
 	{ SVC_RC | OP_WRITE_MIDDLE, SVC_RC | OP_WRITE_LAST },
 	{ SVC_RC | OP_WRITE_FIRST, SVC_RC | OP_WRITE_MIDDLE },
@@ -185,7 +215,7 @@ static const struct { uint8_t first, last; } kinds[] = {
 };
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
-START_TEST(every_train)
+START_TEST(every_burst)
 {
 	for (size_t k = 0; k < KINDS; k++) {
 		bool whole = opcode_get(kinds[k].last)->place == PLACE_LAST;
@@ -217,7 +247,8 @@ START_TEST(slices)
 				ck_assert_uint_eq(s.n, n);
 				ck_assert_uint_eq(s.mtu, MTU);
 				ck_assert_uint_eq(s.psn.v, psn_add(b.psn, from).v);
-				ck_assert_uint_eq(s.payload_len, end ? b.payload_len - (uint64_t)from * MTU : (uint64_t)n * MTU);
+				ck_assert_uint_eq(s.payload_len,
+						  end ? b.payload_len - (uint64_t)from * MTU : (uint64_t)n * MTU);
 				ck_assert(s.ackreq == (end && b.ackreq) && s.se == (end && b.se));
 				for (uint32_t i = 0; i < n; i++) {
 					ck_assert_uint_eq(burst_opcode(&s, i), burst_opcode(&b, from + i));
@@ -274,7 +305,7 @@ START_TEST(malformed)
 	p[1] &= 0xf0;
 	ck_assert_int_eq(parse(p, len - 1), PARSE_PAD);
 	ck_assert_int_eq(parse(p, len - 2), PARSE_PAD);
-	ck_assert_int_eq(parse(p, 12), PARSE_PAD);	/* PadCnt 2 and nothing there */
+	ck_assert_int_eq(parse(p, 12), PARSE_PAD); /* PadCnt 2 and nothing there */
 	p[1] &= 0xcf;
 	ck_assert_int_eq(parse(p, 12), PARSE_OK);
 	memset(p + 5, 0, 3);
@@ -318,9 +349,11 @@ START_TEST(payload_rules)
 }
 END_TEST
 
+/* clang-format off */
 /* FIRST, MIDDLE and the packet to come, as three bursts of one; join_case spoils one thing. */
 enum spoil { NOTHING, PSN, PSN_BACK, DQPN, PKEY, MIGREQ, SGID, DGID, FLOW, TCLASS, HOPS, SERVICE, KIND, FIRST, ONLY, LONGER,
 	     SHORT_MIDDLE, NO_ROOM, NOT_ONE, BEHIND_SHORT, BEHIND_LAST, SPOILS };
+/* clang-format on */
 
 static bool joins(enum spoil what)
 {
@@ -437,5 +470,5 @@ START_TEST(imm_on_the_wire)
 }
 END_TEST
 
-TEST_MAIN("burst", every_opcode_alone, every_train, slices, headers_cut_short, malformed, payload_rules, join_refuses,
+TEST_MAIN("burst", every_opcode_alone, every_burst, slices, headers_cut_short, malformed, payload_rules, join_refuses,
 	  continue_refuses, join_keeps_ackreq, join_takes_last_aeth, imm_on_the_wire)

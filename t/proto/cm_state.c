@@ -11,7 +11,7 @@ static void both_out_of_timewait(void)
 	ck_assert_int_eq(sa(), CM_TIMEWAIT);
 	ck_assert_int_eq(sb(), CM_TIMEWAIT);
 	net_settle(&net);
-	ck_assert_uint_eq(net.now.ns - before.ns, 512 * MS_NS);	/* ACK timeout 17 */
+	ck_assert_uint_eq(net.now.ns - before.ns, 512 * MS_NS); /* ACK timeout 17 */
 	ck_assert_int_eq(note_last(a), CM_EV_TIMEWAIT_EXIT);
 	ck_assert_int_eq(note_last(b), CM_EV_TIMEWAIT_EXIT);
 	ck_assert_int_eq(sa(), CM_DEAD);
@@ -77,21 +77,27 @@ START_TEST(qp_attributes)
 	called();
 	ck_assert(!cm_qp_get(a->cm, ida, &q));
 	ck_assert(cm_qp_get(b->cm, idb, &q));
-	ck_assert(q.dest_qpn == 0x11 && q.sq_psn == 0x100011 && q.max_rd_atomic == 4 &&
-		  q.max_dest_rd_atomic == 3);
-	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22, .psn = 0x200022, .resp_res = 2,
-								 .init_depth = 1, .ack_delay = 18,
-								 .rnr_retry = 6,
-								 .srq = 1 }, net.now), 0);
+	ck_assert(q.dest_qpn == 0x11 && q.sq_psn == 0x100011 && q.max_rd_atomic == 4 && q.max_dest_rd_atomic == 3);
+	ck_assert_int_eq(cm_accept(b->cm, idb,
+				   &(struct cm_rep){ .qpn = 0x22,
+						     .psn = 0x200022,
+						     .resp_res = 2,
+						     .init_depth = 1,
+						     .ack_delay = 18,
+						     .rnr_retry = 6,
+						     .srq = 1 },
+				   net.now),
+			 0);
 	net_run(&net);
 	ck_assert(cm_qp_get(b->cm, idb, &q));
-	ck_assert(q.rq_psn == 0x200022 && q.max_rd_atomic == 1 && q.max_dest_rd_atomic == 2 &&
-		  q.rnr_retry == 7);
+	ck_assert(q.rq_psn == 0x200022 && q.max_rd_atomic == 1 && q.max_dest_rd_atomic == 2 && q.rnr_retry == 7);
 	ck_assert(q.timeout == 17 && q.retry_cnt == 7 && q.mtu == 3 && !q.srq);
+	ck_assert_uint_eq(q.min_rnr_timer, 0); /* a tries 6 times: 655 ms each */
 	ck_assert(!memcmp(q.route.sgid, b->gid, 16) && !memcmp(q.route.dgid, a->gid, 16));
 	ck_assert(cm_qp_get(a->cm, ida, &q));
 	ck_assert(q.dest_qpn == 0x22 && q.rq_psn == 0x100011 && q.sq_psn == 0x200022);
 	ck_assert(q.max_rd_atomic == 2 && q.max_dest_rd_atomic == 1 && q.rnr_retry == 6 && q.srq);
+	ck_assert_uint_eq(q.min_rnr_timer, 12); /* b tries for ever: 0.64 ms */
 	ck_assert_uint_eq(q.timeout, cm_ack_timeout(18, 16));
 	ck_assert_uint_eq(q.route.flow_label, 0x12345);
 	end();
@@ -147,7 +153,7 @@ START_TEST(rejects)
 	ck_assert_int_eq(cm_reject(a->cm, ida, 28, NULL, 0, NULL, net.now), EINVAL);
 	end();
 
-	begin();		/* the REP */
+	begin(); /* the REP */
 	accepted();
 	ck_assert_int_eq(cm_reject(a->cm, ida, REJ_CONSUMER, NULL, 0, NULL, net.now), 0);
 	net_run(&net);
@@ -238,6 +244,7 @@ START_TEST(req_unanswered)
 	ck_assert_uint_eq(seen[0][CM_REQ], 16);
 	ck_assert_uint_eq(net.now.ns - t0.ns, 16 * 4608 * MS_NS);
 	ck_assert_int_eq(note_last(a), CM_EV_TIMEOUT);
+	ck_assert_uint_eq(a->note[a->notes - 1].sent, 16);
 	ck_assert_int_eq(sa(), CM_DEAD);
 	end();
 }
@@ -274,14 +281,14 @@ START_TEST(rep_never_arrives)
 }
 END_TEST
 
-START_TEST(rep_repeated_every_4096_ms)
+START_TEST(rtu_never_arrives)
 {
 	mono_t t0;
 
 	begin();
 	lose[0] = 0;
 	called();
-	lose[0] = 1000;		/* from the REQ on a is not heard */
+	lose[0] = 1000; /* from the REQ on a is not heard */
 	t0 = net.now;
 	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
 	net_run(&net);
@@ -291,7 +298,7 @@ START_TEST(rep_repeated_every_4096_ms)
 	net_until(&net, mono_add(t0, 16 * 4096 * MS_NS));
 	ck_assert_int_eq(note_last(b), CM_EV_TIMEOUT);
 	ck_assert_uint_eq(seen[1][CM_REP], 16);
-	ck_assert_uint_eq(seen[0][CM_RTU], 16);		/* one for each */
+	ck_assert_uint_eq(seen[0][CM_RTU], 16); /* one for each */
 	/* What a thought was a connection is none. */
 	ck_assert_int_eq(note_last(a), CM_EV_REJ);
 	ck_assert_int_eq(sa(), CM_TIMEWAIT);
@@ -325,7 +332,7 @@ START_TEST(patience)
 {
 	mono_t t0;
 
-	begin();			/* asked for by the program */
+	begin(); /* asked for by the program */
 	t0 = net.now;
 	called();
 	ck_assert_int_eq(cm_mra(b->cm, idb, 24, net.now), 0);
@@ -334,16 +341,18 @@ START_TEST(patience)
 	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
 	ck_assert_int_eq(sb(), CM_MRA_REQ_SENT);
 	net_until(&net, mono_add(t0, 65536 * MS_NS));
-	ck_assert_uint_eq(seen[0][CM_REQ], 1);
-	net_until(&net, mono_add(t0, (65536 + 4608) * MS_NS));
-	ck_assert_uint_eq(seen[0][CM_REQ], 2);
-	ck_assert_uint_eq(seen[1][CM_MRA], 2);
+	ck_assert_uint_eq(seen[0][CM_REQ], 1 + 65536 / 4608); /* in the rhythm agreed on, and not counted: */
+	lose[1] = 1000;
+	net_until(&net, mono_add(t0, (65536 + 15 * 4608) * MS_NS));
+	ck_assert_uint_eq(seen[0][CM_REQ], 1 + 65536 / 4608 + 15);
+	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
+	lose[1] = 0;
 	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(sa(), CM_REP_RCVD);
 	end();
 
-	begin();			/* by the agent, when the peer repeats itself: REQ, then REP */
+	begin(); /* by the agent, when the peer repeats itself: REQ, then REP */
 	called();
 	net_until(&net, mono_add(net.now, 5 * S_NS));
 	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
@@ -354,9 +363,9 @@ START_TEST(patience)
 	ck_assert_int_eq(sa(), CM_MRA_REP_SENT);
 	ck_assert_int_eq(sb(), CM_MRA_REP_RCVD);
 	ck_assert_uint_eq(note_count(a, CM_EV_REP), 1);
-	ck_assert_uint_eq(seen[1][CM_REP], 2);
+	ck_assert_uint_eq(seen[1][CM_REP], 8);
 	net_until(&net, mono_add(net.now, 75 * S_NS));
-	ck_assert_uint_eq(seen[1][CM_REP], 4);		/* at last it asks again, and again */
+	ck_assert_uint_eq(seen[1][CM_REP], 8 + 18);
 	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(sb(), CM_ESTABLISHED);
@@ -366,33 +375,81 @@ END_TEST
 
 /* ---- repetitions ---------------------------------------------------------------------------- */
 
+/* A program that waits a second for its connection gets six tries, and the peer, which thinks, is not asked for patience. */
+START_TEST(repeated_soon)
+{
+	static const unsigned at[] = { 0, 32, 96, 224, 480, 992, 2016, 4064 };
+	mono_t t0;
+
+	begin();
+	t0 = net.now;
+	lose[0] = 1000;
+	called();
+	for (unsigned i = 1; i < sizeof(at) / sizeof(*at); i++) {
+		net_until(&net, mono_add(t0, at[i] * MS_NS - 1));
+		ck_assert_uint_eq(seen[0][CM_REQ], i);
+		net_until(&net, mono_add(t0, at[i] * MS_NS));
+		ck_assert_uint_eq(seen[0][CM_REQ], i + 1);
+	}
+	end();
+
+	begin();
+	called();
+	net_until(&net, mono_add(net.now, 2047 * MS_NS));
+	ck_assert_uint_eq(seen[0][CM_REQ], 7);
+	ck_assert_uint_eq(seen[1][CM_MRA], 0);
+	ck_assert_int_eq(sb(), CM_REQ_RCVD);
+	net_until(&net, mono_add(net.now, 2018 * MS_NS)); /* now it is late */
+	ck_assert_uint_eq(seen[1][CM_MRA], 1);
+	end();
+}
+END_TEST
+
+/* b accepts what a has given up, and a's REJ is lost: the REP is refused, too. */
+START_TEST(rej_lost)
+{
+	begin();
+	called();
+	lose[0] = 1;
+	cm_id_free(a->cm, ida, net.now);
+	net_run(&net);
+	ck_assert_int_eq(sb(), CM_REQ_RCVD);
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(b), CM_EV_REJ);
+	ck_assert_int_eq(b->note[b->notes - 1].msg.rej.reason, REJ_COMM_ID);
+	ck_assert_int_eq(sb(), CM_DEAD);
+	end();
+}
+END_TEST
+
 START_TEST(each_message_lost_once)
 {
 	begin();
 	lose[0] = 1;
 	called();
 	ck_assert_int_eq(sa(), CM_REQ_SENT);
-	net_until(&net, mono_add(net.now, 5 * S_NS));
+	net_until(&net, mono_add(net.now, 32 * MS_NS));
 	idb = b->note[0].id;
-	lose[1] = 1;		/* the REP */
+	lose[1] = 1; /* the REP */
 	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(sa(), CM_REQ_SENT);
-	net_until(&net, mono_add(net.now, 5 * S_NS));
+	net_until(&net, mono_add(net.now, 32 * MS_NS));
 	ck_assert_int_eq(sa(), CM_REP_RCVD);
-	lose[0] = 1;		/* the RTU */
+	lose[0] = 1; /* the RTU */
 	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(sb(), CM_REP_SENT);
-	net_until(&net, mono_add(net.now, 5 * S_NS));
+	net_until(&net, mono_add(net.now, 64 * MS_NS)); /* the REP's second repetition */
 	ck_assert_int_eq(sb(), CM_ESTABLISHED);
-	lose[1] = 1;		/* the DREP, to a side that has gone on */
+	lose[1] = 1; /* the DREP, to a side that has gone on */
 	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(sa(), CM_DREQ_SENT);
-	net_settle(&net);
+	net_until(&net, mono_add(net.now, 32 * MS_NS));
 	ck_assert_uint_eq(seen[1][CM_DREP], 2);
 	ck_assert_uint_eq(note_count(a, CM_EV_DREP), 1);
 	ck_assert_uint_eq(note_count(b, CM_EV_DREQ), 1);
@@ -455,8 +512,6 @@ START_TEST(nothing_happens_twice)
 }
 END_TEST
 
-TEST_MAIN("cm_state", connect_disconnect, passive_disconnects, crossing_disconnects, qp_attributes,
-	  up_without_rtu,
-	  rejects, nobody_listens, bad_requests, too_many, req_unanswered, rep_never_arrives,
-	  rep_repeated_every_4096_ms, dreq_unanswered, patience, each_message_lost_once,
-	  nothing_happens_twice)
+TEST_MAIN("cm_state", connect_disconnect, passive_disconnects, crossing_disconnects, qp_attributes, up_without_rtu,
+	  rejects, nobody_listens, bad_requests, too_many, req_unanswered, rep_never_arrives, rtu_never_arrives,
+	  dreq_unanswered, patience, repeated_soon, rej_lost, each_message_lost_once, nothing_happens_twice)

@@ -26,20 +26,25 @@ START_TEST(unknown_connections)
 	ck_assert(cm_tx(b->cm, &g) && cm_msg_get(&m, g.mad));
 	ck_assert(m.attr == CM_DREP && m.tid == 77 && m.drep.local_id == 6 && m.drep.remote_id == 5);
 	for (unsigned attr = CM_MRA; attr <= CM_APR; attr++) {
-		if (attr == CM_DREQ || attr == CM_SIDR_REQ)
+		if (attr == CM_DREQ || attr == CM_SIDR_REQ || attr == CM_REP)
 			continue;
 		m = (struct cm_msg){ .attr = (uint16_t)attr, .rtu = { .local_id = 5, .remote_id = 6 } };
 		give(b, &m);
 		ck_assert(!cm_tx(b->cm, &g));
 	}
-	m = (struct cm_msg){ .attr = CM_REQ, .req = { .service_id = SERVICE } };	/* comm id 0 */
+	m = (struct cm_msg){ .attr = CM_REP, .tid = 78, .rep = { .local_id = 5, .remote_id = 6 } };
+	give(b, &m);
+	ck_assert(cm_tx(b->cm, &g) && cm_msg_get(&m, g.mad));
+	ck_assert(m.attr == CM_REJ && m.tid == 78 && m.rej.local_id == 6 && m.rej.remote_id == 5);
+	ck_assert(m.rej.reason == REJ_COMM_ID && m.rej.msg == REJ_OF_REP);
+	m = (struct cm_msg){ .attr = CM_REQ, .req = { .service_id = SERVICE } }; /* comm id 0 */
 	give(b, &m);
 	m = (struct cm_msg){ .attr = CM_REJ, .rej = { .reason = REJ_CONSUMER } };
 	give(b, &m);
 	ck_assert(!cm_tx(b->cm, &g));
 	ck_assert_uint_eq(ids(b), 1);
 	cm_counts(b->cm, &n);
-	ck_assert_uint_eq(n.dropped, 10);
+	ck_assert_uint_eq(n.dropped, 9);
 	ck_assert_uint_eq(n.rx[CM_LAP - CM_REQ], 1);
 	end();
 }
@@ -70,12 +75,16 @@ START_TEST(repetitions_answered)
 	req.req.ca_guid = a->guid;
 	rep.rep = (struct cm_rep){ .local_id = idb, .remote_id = ida, .qpn = 0x22, .ca_guid = b->guid };
 	dreq.dreq = (struct cm_dreq){ .local_id = ida, .remote_id = idb, .qpn = 0x22 };
+	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
+	net.now = mono_add(net.now, 2048 * MS_NS); /* half the time for an answer */
 	ck_assert_uint_eq(answer_to(b, &req, &got), CM_MRA);
 	ck_assert(got.mra.msg == REJ_OF_REQ && got.mra.timeout == 24 && got.mra.remote_id == ida);
 	ck_assert_uint_eq(answer_to(b, &req, &got), CM_MRA);
 	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
 	net_run(&net);
 	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REP);
+	ck_assert_uint_eq(answer_to(a, &rep, &got), 0);
+	net.now = mono_add(net.now, 2048 * MS_NS);
 	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_MRA);
 	ck_assert(got.mra.msg == REJ_OF_REP && got.mra.remote_id == idb);
 	ck_assert_uint_eq(answer_to(a, &rep, &got), CM_MRA);
@@ -95,14 +104,18 @@ START_TEST(repetitions_answered)
 	ck_assert_int_eq(sb(), CM_TIMEWAIT);
 	end();
 
-	begin();		/* who closed is asked to close */
+	begin(); /* who closed is asked to close */
 	connected();
 	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
 	net_run(&net);
-	ck_assert_uint_eq(answer_to(b, &(struct cm_msg){ .attr = CM_DREQ, .tid = 9, .dreq = {
-		.local_id = ida, .remote_id = idb, .qpn = 0x22 } }, &got), CM_DREP);
+	ck_assert_uint_eq(answer_to(b,
+				    &(struct cm_msg){ .attr = CM_DREQ,
+						      .tid = 9,
+						      .dreq = { .local_id = ida, .remote_id = idb, .qpn = 0x22 } },
+				    &got),
+			  CM_DREP);
 	ck_assert(got.tid == 9 && got.drep.local_id == idb && got.drep.remote_id == ida);
 	end();
 
@@ -167,7 +180,7 @@ START_TEST(forgeries)
 	while (cm_tx(b->cm, &g))
 		;
 	m = (struct cm_msg){ .attr = CM_REP, .rep = { .local_id = ida, .remote_id = idb, .qpn = 0x11 } };
-	give(b, &m);		/* who was connected to gets no REP */
+	give(b, &m); /* who was connected to gets no REP */
 	ck_assert(!cm_tx(b->cm, &g));
 	m = (struct cm_msg){ .attr = CM_MRA, .mra = { .local_id = ida, .remote_id = listener } };
 	give(b, &m);
@@ -196,11 +209,11 @@ START_TEST(stale)
 	ck_assert_int_eq(note_last(a), CM_EV_REJ);
 	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.reason, REJ_STALE);
 	ck_assert_uint_eq(seen[1][CM_DREQ], 1);
-	ck_assert_int_eq(note_last(b), CM_EV_DREP);	/* a knows nothing, and says so */
+	ck_assert_int_eq(note_last(b), CM_EV_DREP); /* a knows nothing, and says so */
 	ck_assert_int_eq(sb(), CM_TIMEWAIT);
 	cm_id_free(a->cm, ida, net.now);
 	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
-	net_run(&net);					/* still too early */
+	net_run(&net); /* still too early */
 	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.reason, REJ_STALE);
 	cm_id_free(a->cm, ida, net.now);
 	net_settle(&net);
@@ -219,7 +232,7 @@ START_TEST(stale_early)
 	begin();
 	called();
 	lose[0] = 1;
-	cm_id_free(a->cm, ida, net.now);		/* its REJ is lost */
+	cm_id_free(a->cm, ida, net.now); /* its REJ is lost */
 	req = net_req(a, 0x11);
 	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
 	net_run(&net);
@@ -239,7 +252,7 @@ START_TEST(stale_early)
 	net_run(&net);
 	ck_assert_int_eq(b->note[b->notes - 2].msg.rej.reason, REJ_STALE);
 	ck_assert_int_eq(b->note[b->notes - 2].id, idb2);
-	ck_assert_int_eq(note_last(b), CM_EV_DREQ);	/* of the first connection */
+	ck_assert_int_eq(note_last(b), CM_EV_DREQ); /* of the first connection */
 	ck_assert_int_eq(cm_state(a->cm, other), CM_REQ_SENT);
 	cm_id_free(b->cm, idb2, net.now);
 	cm_id_free(a->cm, other, net.now);

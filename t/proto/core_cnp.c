@@ -7,7 +7,7 @@
 #include "rig.h"
 #include "t/suite.h"
 
-#define US	1000ull
+#define US 1000ull
 
 /* A packet with data from a to b, marked as told. */
 static void data_rx(struct rig *r, uint8_t op, uint32_t psn, uint8_t ecn)
@@ -94,8 +94,10 @@ static void marked(uint8_t type, uint8_t op)
 	rig_fini(&r);
 }
 
-START_TEST(rc_marked) { marked(QPT_RC, SVC_RC | OP_WRITE_ONLY); } END_TEST
-START_TEST(uc_marked) { marked(QPT_UC, SVC_UC | OP_WRITE_ONLY); } END_TEST
+START_TEST(rc_marked) { marked(QPT_RC, SVC_RC | OP_WRITE_ONLY); }
+END_TEST
+START_TEST(uc_marked) { marked(QPT_UC, SVC_UC | OP_WRITE_ONLY); }
+END_TEST
 
 /* UD is counted only, ACKs too; a QP that is in the error state says nothing. */
 START_TEST(not_answered)
@@ -136,7 +138,7 @@ END_TEST
 
 /* ---- CNPs that come ---------------------------------------------------------- */
 
-#define WRITES	8u
+#define WRITES 8u
 
 /*
  * Virtual time: a's data is taken as it comes, each turn of the clock one timer; what it sent is acknowledged
@@ -145,8 +147,8 @@ END_TEST
 struct flow {
 	struct rig r;
 	uint64_t id;
-	uint64_t line_ns;	/* what a packet takes on the wire */
-	bool read;		/* b asks, a's responses are the flow */
+	uint64_t line_ns; /* what a packet takes on the wire */
+	bool read;        /* b asks, a's responses are the flow */
 };
 
 static void flow_feed(struct flow *f)
@@ -196,7 +198,7 @@ static void flow_init(struct flow *f, uint8_t type, bool read)
 	struct link_conf c = conf_rc;
 
 	c.type = type;
-	*f = (struct flow){ .line_ns = 512, .read = read };	/* 512 bytes each: 1 GB/s */
+	*f = (struct flow){ .line_ns = 512, .read = read }; /* 512 bytes each: 1 GB/s */
 	rig_init(&f->r, LINK_WIRE);
 	rig_connect(&f->r, &c);
 	f->r.now.ns = 1 * MS;
@@ -231,9 +233,12 @@ static void slows(uint8_t type, bool read)
 	rig_fini(&f.r);
 }
 
-START_TEST(rc_slows) { slows(QPT_RC, false); } END_TEST
-START_TEST(read_responses_slow) { slows(QPT_RC, true); } END_TEST
-START_TEST(uc_slows) { slows(QPT_UC, false); } END_TEST
+START_TEST(rc_slows) { slows(QPT_RC, false); }
+END_TEST
+START_TEST(read_responses_slow) { slows(QPT_RC, true); }
+END_TEST
+START_TEST(uc_slows) { slows(QPT_UC, false); }
+END_TEST
 
 /* A volley within a millisecond is one; with one every millisecond it goes down to the lowest rate, and no further; and comes back. */
 START_TEST(many_cnps)
@@ -371,5 +376,5 @@ START_TEST(closed_loop)
 }
 END_TEST
 
-TEST_MAIN("core_cnp", rc_marked, uc_marked, not_answered, rc_slows, read_responses_slow, uc_slows, many_cnps, slow_is_not_lost, ignored,
-      closed_loop)
+TEST_MAIN("core_cnp", rc_marked, uc_marked, not_answered, rc_slows, read_responses_slow, uc_slows, many_cnps,
+	  slow_is_not_lost, ignored, closed_loop)

@@ -8,48 +8,50 @@
 #include "rig.h"
 #include "t/suite.h"
 
-#define NONE	255u
+#define NONE 255u
 
 /* ---- the RC and UC receiver, by packets made by hand --------------------------- */
 
 struct step {
 	uint8_t op;
 	uint32_t len, dma_len;
-	uint64_t va;		/* offset in b's buffer */
+	uint64_t va; /* offset in b's buffer */
 	uint32_t rkey_xor;
-	int psn_off;		/* from where the sequence is */
+	int psn_off; /* from where the sequence is */
 };
 
 struct row {
 	const char *name;
-	uint8_t nak;		/* syndrome of the answer; 0: none */
-	unsigned recv_wc;	/* of receive WR 1; NONE: it stays */
-	unsigned event;		/* NONE: no event */
-	bool err;		/* the QP is in ERR then */
-	uint32_t recv_len;	/* of receive WR 1; 0: none is posted */
+	uint8_t nak;       /* syndrome of the answer; 0: none */
+	unsigned recv_wc;  /* of receive WR 1; NONE: it stays */
+	unsigned event;    /* NONE: no event */
+	bool err;          /* the QP is in ERR then */
+	uint32_t recv_len; /* of receive WR 1; 0: none is posted */
 	struct step step[3];
-	void (*prepare)(struct rig *, struct link_conf *);	/* before connecting */
-	void (*between)(struct rig *);				/* before the last step */
+	void (*prepare)(struct rig *, struct link_conf *); /* before connecting */
+	void (*between)(struct rig *);                     /* before the last step */
 };
 
-static void no_rights(struct rig *r, struct link_conf *c) { c->access = 0; }
-static void no_rd(struct rig *r, struct link_conf *c) { c->dest_rd_atomic = 0; }
-static void one_rd(struct rig *r, struct link_conf *c) { c->dest_rd_atomic = 1; }
+static void no_rights(struct rig *, struct link_conf *c) { c->access = 0; }
+static void no_rd(struct rig *, struct link_conf *c) { c->dest_rd_atomic = 0; }
+static void one_rd(struct rig *, struct link_conf *c) { c->dest_rd_atomic = 1; }
 static void gone(struct rig *r) { r->b.region.gone = true; }
 static void dereg(struct rig *r) { ck_assert_int_eq(hca_mr_dereg(r->b.h, r->b.key), 0); }
 
-#define INV	0x61
-#define ACC	0x62
-#define OPE	0x63
+#define INV 0x61
+#define ACC 0x62
+#define OPE 0x63
 
 /* The usual ends: what is answered, how the receive WR completes, the event, and whether the QP is in ERR. */
-#define INV_FLUSH	INV, WC_WR_FLUSH_ERR, EV_QP_REQ_ERR, true
-#define INV_RECV	INV, WC_REM_INV_REQ_ERR, EV_QP_REQ_ERR, true
-#define ACC_FLUSH	ACC, WC_WR_FLUSH_ERR, EV_QP_ACCESS_ERR, true
+#define INV_FLUSH   INV, WC_WR_FLUSH_ERR, EV_QP_REQ_ERR, true
+#define INV_RECV    INV, WC_REM_INV_REQ_ERR, EV_QP_REQ_ERR, true
+#define ACC_FLUSH   ACC, WC_WR_FLUSH_ERR, EV_QP_ACCESS_ERR, true
 #define ROW(n, ...) ROW_(n, __VA_ARGS__)
-#define ROW_(n, k, rwc, ev, e, rlen, ...) \
-	{ .name = (n), .nak = (k), .recv_wc = (rwc), .event = (ev), .err = (e), .recv_len = (rlen),	\
-	  .step = __VA_ARGS__ }
+#define ROW_(n, k, rwc, ev, e, rlen, ...)                                                                 \
+	{                                                                                                 \
+		.name = (n), .nak = (k), .recv_wc = (rwc), .event = (ev), .err = (e), .recv_len = (rlen), \
+		.step = __VA_ARGS__                                                                       \
+	}
 
 static const struct row rc_rows[] = {
 	ROW("RESP_GAP", 0x60, NONE, NONE, false, 0, { { .op = OP_SEND_ONLY, .len = 4, .psn_off = 1 } }),
@@ -57,8 +59,7 @@ static const struct row rc_rows[] = {
 	ROW("RESP_RNR", 0x2c, NONE, NONE, false, 0, { { .op = OP_WRITE_ONLY_IMM, .len = 4, .dma_len = 4 } }),
 	ROW("RESP_OP_SEQ", INV_RECV, 4096,
 	    { { .op = OP_SEND_FIRST, .len = 512 }, { .op = OP_WRITE_MIDDLE, .len = 512 } }),
-	ROW("RESP_OP_SEQ", INV_RECV, 4096,
-	    { { .op = OP_SEND_FIRST, .len = 512 }, { .op = OP_SEND_ONLY, .len = 5 } }),
+	ROW("RESP_OP_SEQ", INV_RECV, 4096, { { .op = OP_SEND_FIRST, .len = 512 }, { .op = OP_SEND_ONLY, .len = 5 } }),
 	ROW("RESP_OP_SEQ", INV_FLUSH, 4096, { { .op = OP_SEND_LAST, .len = 5 } }),
 	ROW("RESP_OP_SEQ", INV_FLUSH, 4096,
 	    { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 2000 }, { .op = OP_READ_REQUEST, .dma_len = 8 } }),
@@ -67,8 +68,7 @@ static const struct row rc_rows[] = {
 	ROW("RESP_ALIGN", INV_FLUSH, 4096, { { .op = OP_ATOMIC_WRITE, .len = 8, .dma_len = 8, .va = 4 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_ATOMIC_WRITE, .len = 8, .dma_len = 8, .va = BUF_LEN } }),
 	ROW("RESP_INV", ACC, WC_LOC_ACCESS_ERR, EV_QP_ACCESS_ERR, true, 64, { { .op = OP_SEND_ONLY_INV, .len = 8 } }),
-	ROW("RESP_QP_RIGHT", INV_FLUSH, 64,
-	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .prepare = no_rights),
+	ROW("RESP_QP_RIGHT", INV_FLUSH, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .prepare = no_rights),
 	ROW("RESP_QP_RIGHT", INV_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 4 } }, .prepare = no_rights),
 	ROW("RESP_QP_RIGHT", INV_FLUSH, 64, { { .op = OP_FETCH_ADD } }, .prepare = no_rights),
 	ROW("RESP_LEN", INV_FLUSH, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 5 } }),
@@ -79,24 +79,21 @@ static const struct row rc_rows[] = {
 	ROW("RESP_LEN", INV_FLUSH, 64,
 	    { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 700 }, { .op = OP_WRITE_MIDDLE, .len = 512 } }),
 	ROW("RESP_LEN", INV_RECV, 2048, { { .op = OP_SEND_ONLY, .len = 513 } }),
-	ROW("RESP_LEN", INV_RECV, 2048,
-	    { { .op = OP_SEND_FIRST, .len = 512 }, { .op = OP_SEND_LAST, .len = 0 } }),
+	ROW("RESP_LEN", INV_RECV, 2048, { { .op = OP_SEND_FIRST, .len = 512 }, { .op = OP_SEND_LAST, .len = 0 } }),
 	ROW("RESP_MSG_LEN", INV_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 0x80000001 } }),
 	ROW("RESP_MSG_LEN", INV_FLUSH, 64, { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 0xffffffff } }),
 	ROW("RESP_ALIGN", INV_FLUSH, 64, { { .op = OP_COMPARE_SWAP, .va = 4 } }),
 	ROW("RESP_RD_NONE", INV_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 4 } }, .prepare = no_rd),
-	ROW("RESP_RD_MANY", INV_FLUSH, 64,
-	    { { .op = OP_READ_REQUEST, .dma_len = 4 }, { .op = OP_FETCH_ADD } }, .prepare = one_rd),
+	ROW("RESP_RD_MANY", INV_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 4 }, { .op = OP_FETCH_ADD } },
+	    .prepare = one_rd),
 	ROW("RESP_RECV_LEN", INV, WC_LOC_LEN_ERR, NONE, true, 64, { { .op = OP_SEND_ONLY, .len = 65 } }),
 	ROW("RESP_RECV_LEN", INV, WC_LOC_LEN_ERR, NONE, true, 700,
 	    { { .op = OP_SEND_FIRST, .len = 512 }, { .op = OP_SEND_LAST, .len = 189 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .rkey_xor = 1 } }),
-	ROW("RESP_RKEY", ACC_FLUSH, 64,
-	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .rkey_xor = 0x100 } }),
+	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .rkey_xor = 0x100 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .va = BUF_LEN - 3 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .va = -1ull } }),
-	ROW("RESP_RKEY", ACC_FLUSH, 64,
-	    { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 513, .va = BUF_LEN - 512 } }),
+	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 513, .va = BUF_LEN - 512 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 9, .va = BUF_LEN - 8 } }),
 	ROW("RESP_RKEY", ACC_FLUSH, 64, { { .op = OP_FETCH_ADD, .va = BUF_LEN } }),
 	ROW("RESP_RKEY", ACC, WC_LOC_ACCESS_ERR, EV_QP_ACCESS_ERR, true, 64,
@@ -104,12 +101,12 @@ static const struct row rc_rows[] = {
 	ROW("RESP_RKEY", ACC_FLUSH, 64,
 	    { { .op = OP_WRITE_FIRST, .len = 512, .dma_len = 700 }, { .op = OP_WRITE_LAST, .len = 188 } },
 	    .between = dereg),
-	ROW("RESP_READ_RKEY", ACC_FLUSH, 64,
-	    { { .op = OP_READ_REQUEST, .dma_len = 4 }, { .op = OP_ACKNOWLEDGE } }, .between = dereg),
-	ROW("RESP_RECV_PROT", OPE, WC_LOC_PROT_ERR, NONE, true, 64,
-	    { { .op = OP_SEND_ONLY, .len = 4 } }, .between = dereg),
-	ROW("RESP_RECV_MEM", OPE, WC_LOC_PROT_ERR, NONE, true, 64,
-	    { { .op = OP_SEND_ONLY, .len = 4 } }, .between = gone),
+	ROW("RESP_READ_RKEY", ACC_FLUSH, 64, { { .op = OP_READ_REQUEST, .dma_len = 4 }, { .op = OP_ACKNOWLEDGE } },
+	    .between = dereg),
+	ROW("RESP_RECV_PROT", OPE, WC_LOC_PROT_ERR, NONE, true, 64, { { .op = OP_SEND_ONLY, .len = 4 } },
+	    .between = dereg),
+	ROW("RESP_RECV_MEM", OPE, WC_LOC_PROT_ERR, NONE, true, 64, { { .op = OP_SEND_ONLY, .len = 4 } },
+	    .between = gone),
 	ROW("RESP_MEM", OPE, WC_WR_FLUSH_ERR, EV_QP_FATAL, true, 64,
 	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .between = gone),
 	ROW("RESP_MEM", OPE, WC_WR_FLUSH_ERR, EV_QP_FATAL, true, 64, { { .op = OP_FETCH_ADD } }, .between = gone),
@@ -126,22 +123,18 @@ static const struct row uc_rows[] = {
 	ROW("UC_OP_SEQ", 0, NONE, NONE, false, 4096, { { .op = OP_WRITE_MIDDLE, .len = 512 } }),
 	ROW("UC_NO_RECV", 0, NONE, NONE, false, 0, { { .op = OP_SEND_ONLY, .len = 5 } }),
 	ROW("UC_NO_RECV", 0, NONE, NONE, false, 0, { { .op = OP_WRITE_ONLY_IMM, .len = 5, .dma_len = 5 } }),
-	ROW("UC_QP_RIGHT", 0, NONE, NONE, false, 64,
-	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .prepare = no_rights),
+	ROW("UC_QP_RIGHT", 0, NONE, NONE, false, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } },
+	    .prepare = no_rights),
 	ROW("UC_LEN", 0, NONE, NONE, false, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 5 } }),
 	ROW("UC_LEN", 0, NONE, NONE, false, 4096, { { .op = OP_SEND_FIRST, .len = 511 } }),
 	ROW("UC_RECV_LEN", 0, NONE, NONE, false, 64, { { .op = OP_SEND_ONLY, .len = 65 } }),
 	ROW("UC_INV", 0, NONE, NONE, false, 64, { { .op = SVC_UC | OP_SEND_ONLY_INV, .len = 8 } }),
-	ROW("UC_RKEY", 0, NONE, NONE, false, 64,
-	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .rkey_xor = 1 } }),
+	ROW("UC_RKEY", 0, NONE, NONE, false, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .rkey_xor = 1 } }),
 	ROW("UC_RKEY", 0, NONE, NONE, false, 64,
 	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4, .va = BUF_LEN - 3 } }),
-	ROW("UC_RECV_PROT", 0, WC_LOC_PROT_ERR, NONE, true, 64,
-	    { { .op = OP_SEND_ONLY, .len = 4 } }, .between = dereg),
-	ROW("UC_RECV_MEM", 0, WC_LOC_PROT_ERR, NONE, true, 64,
-	    { { .op = OP_SEND_ONLY, .len = 4 } }, .between = gone),
-	ROW("UC_MEM", 0, NONE, NONE, false, 64,
-	    { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .between = gone),
+	ROW("UC_RECV_PROT", 0, WC_LOC_PROT_ERR, NONE, true, 64, { { .op = OP_SEND_ONLY, .len = 4 } }, .between = dereg),
+	ROW("UC_RECV_MEM", 0, WC_LOC_PROT_ERR, NONE, true, 64, { { .op = OP_SEND_ONLY, .len = 4 } }, .between = gone),
+	ROW("UC_MEM", 0, NONE, NONE, false, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .between = gone),
 };
 
 static uint8_t state_of(const struct host *x)
@@ -164,7 +157,8 @@ static void why_told(struct rig *r, const struct row *row)
 		if (!w.fault || strcmp(hca_fault_name(w.fault - 1u), row->name))
 			continue;
 		told = true;
-		ck_assert_msg(!key || (w.key.why >= WHY_KEY_NONE && w.key.why < WHY_CAUSES), "%s: key %u", row->name, w.key.why);
+		ck_assert_msg(!key || (w.key.why >= WHY_KEY_NONE && w.key.why < WHY_CAUSES), "%s: key %u", row->name,
+			      w.key.why);
 		ck_assert_msg((w.to == QPS_ERR) == row->err, "%s: to %u", row->name, w.to);
 		ck_assert_msg(w.log_n > 0 && w.log[w.log_n - 1].event == TR_FAULT, "%s: log", row->name);
 		ck_assert_uint_eq(w.qpn, r->b.qpn);
@@ -193,9 +187,9 @@ static void run_row(const struct row *row, uint8_t type)
 
 		if (row->between && (i == 2 || !row->step[i + 1].op))
 			row->between(&r);
-		if (s->op == OP_ACKNOWLEDGE)	/* not a request: only time passes */
+		if (s->op == OP_ACKNOWLEDGE) /* not a request: only time passes */
 			continue;
-		b = pkt_from(&r, &r.a, (type == QPT_UC ? SVC_UC : SVC_RC) | s->op, p + s->psn_off);
+		b = pkt_from(&r, &r.a, (type == QPT_UC ? SVC_UC : SVC_RC) | s->op, p + (uint32_t)s->psn_off);
 		b.va += s->va;
 		b.rkey ^= s->rkey_xor;
 		b.dma_len = s->dma_len;
@@ -447,7 +441,11 @@ START_TEST(send_queue)
 	static const struct wr_arg prot = { .id = 2, .op = WR_SEND, .len = 9, .lkey = 0x12345 };
 	static const struct wr_arg far = { .id = 2, .op = WR_SEND, .len = 9, .off = BUF_LEN - 8 };
 	static const struct wr_arg plain = { .id = 2, .op = WR_SEND, .len = 9 };
-	static const struct wr_arg big = { .id = 2, .op = WR_SEND, .len = 0xf0000000, };
+	static const struct wr_arg big = {
+		.id = 2,
+		.op = WR_SEND,
+		.len = 0xf0000000,
+	};
 	static const struct wr_arg over = { .id = 2, .op = WR_SEND, .len = 4097 };
 	static const struct wr_arg atom = { .id = 2, .op = WR_FETCH_ADD, .len = 4 };
 	static const struct wr_arg bind = { .id = 2, .op = WR_BIND_MW, .len = 4, .rkey = 0x80000100 };
@@ -506,8 +504,7 @@ END_TEST
 
 /* ---- UD -------------------------------------------------------------------------------- */
 
-static void ud_fault(const char *name, uint32_t recv_len, uint32_t len, uint32_t qkey,
-		     void (*between)(struct rig *),
+static void ud_fault(const char *name, uint32_t recv_len, uint32_t len, uint32_t qkey, void (*between)(struct rig *),
 		     unsigned wc, bool err)
 {
 	static const uint8_t zeros[8192];
@@ -563,10 +560,12 @@ END_TEST
 /* The tables above and the tests name every row there is. */
 START_TEST(all_rows_named)
 {
-	static const char *const others[] = {
-		"RESP_READ_MEM", "REQ_NAK_INV", "REQ_NAK_ACCESS", "REQ_NAK_OP", "REQ_NAK_OTHER", "REQ_RETRY_EXC",
-		"REQ_RNR_EXC", "REQ_BAD_RESP", "REQ_RESP_PROT", "REQ_RESP_MEM", "SQ_LEN", "SQ_OP", "SQ_PROT",
-		"SQ_MEM", "SQ_BIND", "SQ_INV", "RESP_XRC_SRQ", "UD_QKEY", "UD_NO_RECV", "UD_LEN", "UD_RECV_LEN", "UD_RECV_PROT", "UD_RECV_MEM", "CQ_OVERRUN" };
+	static const char *const others[] = { "RESP_READ_MEM", "REQ_NAK_INV",   "REQ_NAK_ACCESS", "REQ_NAK_OP",
+					      "REQ_NAK_OTHER", "REQ_RETRY_EXC", "REQ_RNR_EXC",    "REQ_BAD_RESP",
+					      "REQ_RESP_PROT", "REQ_RESP_MEM",  "SQ_LEN",         "SQ_OP",
+					      "SQ_PROT",       "SQ_MEM",        "SQ_BIND",        "SQ_INV",
+					      "RESP_XRC_SRQ",  "UD_QKEY",       "UD_NO_RECV",     "UD_LEN",
+					      "UD_RECV_LEN",   "UD_RECV_PROT",  "UD_RECV_MEM",    "CQ_OVERRUN" };
 
 	for (unsigned i = 0; i < hca_fault_n(); i++) {
 		const char *name = hca_fault_name(i);

@@ -7,8 +7,8 @@
 #include "rig.h"
 #include "t/suite.h"
 
-#define GLOBAL		FETH_GLOBAL
-#define PERSISTENT	FETH_PERSISTENT
+#define GLOBAL     FETH_GLOBAL
+#define PERSISTENT FETH_PERSISTENT
 
 static const uint8_t types[] = { QPT_RC, QPT_XRC_SEND };
 
@@ -25,8 +25,15 @@ static void start(struct rig *r, enum link_mode mode, uint8_t type, uint32_t acc
 /* Two headers, in this order, and no payload; the answer is a read response without any. */
 START_TEST(headers)
 {
-	struct burst b = { .op_first = OP_FLUSH, .op_last = OP_FLUSH, .n = 1, .dqpn = 5, .feth = 0x12, .va = 0x1122334455667788,
-			   .rkey = 0xa1b2c3d4, .dma_len = 0x100 }, back = { 0 };
+	struct burst b = { .op_first = OP_FLUSH,
+			   .op_last = OP_FLUSH,
+			   .n = 1,
+			   .dqpn = 5,
+			   .feth = 0x12,
+			   .va = 0x1122334455667788,
+			   .rkey = 0xa1b2c3d4,
+			   .dma_len = 0x100 },
+		     back = { 0 };
 	uint8_t d[PKT_HDR_MAX];
 	struct span s;
 
@@ -48,8 +55,9 @@ START_TEST(flush)
 		start(&r, i & 1 ? LINK_WIRE : LINK_LOCAL, types[i / 6 & 1], i < 12 ? 0x30f : 0xf | ACC_FLUSH_GLOBAL);
 		fill(r.a.buf, 3000, 3);
 		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 3000, .roff = 4096);
-		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 2, .op = WR_FLUSH, .len = level ? 0 : 3000, .roff = 4096, .access = place,
-					 .imm = level), 0);
+		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 2, .op = WR_FLUSH, .len = level ? 0 : 3000, .roff = 4096,
+					 .access = place, .imm = level),
+				 0);
 		rig_run(&r);
 		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
 		ck_assert_uint_eq(wc_status(&r.a, 2), i >= 12 && place & PERSISTENT ? WC_REM_INV_REQ_ERR : WC_SUCCESS);
@@ -63,7 +71,11 @@ END_TEST
 /* Rights of the key and bounds; with the whole region the range is not looked at. */
 START_TEST(flush_keys)
 {
-	static const struct { uint32_t access, place, level, len; uint64_t roff; unsigned wc; } t[] = {
+	static const struct {
+		uint32_t access, place, level, len;
+		uint64_t roff;
+		unsigned wc;
+	} t[] = {
 		{ ACC_FLUSH_GLOBAL, GLOBAL, 0, 64, 0, WC_SUCCESS },
 		{ ACC_FLUSH_GLOBAL, GLOBAL, 0, 0, 64, WC_SUCCESS },
 		{ ACC_FLUSH_GLOBAL, GLOBAL, 0, 65, 0, WC_REM_ACCESS_ERR },
@@ -83,8 +95,12 @@ START_TEST(flush_keys)
 		struct rig r;
 
 		start(&r, LINK_WIRE, QPT_RC, 0x30f);
-		a = (struct mr_attr){ .pdn = r.b.pdn, .access = t[i / 2].access | ACC_LOCAL_WRITE, .addr = (uintptr_t)r.b.buf,
-				      .iova = (uintptr_t)r.b.buf, .len = 64, .region = &r.b.region };
+		a = (struct mr_attr){ .pdn = r.b.pdn,
+				      .access = t[i / 2].access | ACC_LOCAL_WRITE,
+				      .addr = (uintptr_t)r.b.buf,
+				      .iova = (uintptr_t)r.b.buf,
+				      .len = 64,
+				      .region = &r.b.region };
 		if (window) {
 			ck_assert_int_eq(hca_mw_alloc(r.b.h, r.b.pdn, 2, &key), 0);
 			SEND_WR(&r, &r.b, .id = 9, .op = WR_BIND_MW, .len = 64, .rkey = key, .access = t[i / 2].access);
@@ -129,7 +145,8 @@ START_TEST(atomic_write)
 
 		start(&r, i & 1 ? LINK_WIRE : LINK_LOCAL, types[i / 2 & 1], ACC_REMOTE_WRITE);
 		memcpy(r.a.buf, &v, 8);
-		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_ATOMIC_WRITE, .len = 8, .roff = 64, .inl = i & 4), 0);
+		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_ATOMIC_WRITE, .len = 8, .roff = 64, .inl = i & 4),
+				 0);
 		rig_run(&r);
 		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
 		ck_assert_uint_eq(wc_of(&r.a, 1)->op, WC_OP_ATOMIC_WRITE);
@@ -142,7 +159,11 @@ END_TEST
 
 START_TEST(atomic_write_wrong)
 {
-	static const struct { uint32_t access, len, key; uint64_t roff; unsigned wc; } t[] = {
+	static const struct {
+		uint32_t access, len, key;
+		uint64_t roff;
+		unsigned wc;
+	} t[] = {
 		{ ACC_REMOTE_READ | ACC_REMOTE_ATOMIC, 8, 0, 64, WC_REM_INV_REQ_ERR },
 		{ ACC_REMOTE_WRITE, 8, 0, 68, WC_REM_INV_REQ_ERR },
 		{ ACC_REMOTE_WRITE, 8, 0x1234, 64, WC_REM_ACCESS_ERR },
@@ -166,7 +187,10 @@ END_TEST
 /* They are not posted with what they do not take, nor where the service has none. */
 START_TEST(posting)
 {
-	struct { struct send_wr wr; struct sge sge; } x = { .wr = { .op = WR_FLUSH, .sge_n = 1 } };
+	struct {
+		struct send_wr wr;
+		struct sge sge;
+	} x = { .wr = { .op = WR_FLUSH, .sge_n = 1 } };
 	struct rig r;
 
 	start(&r, LINK_WIRE, QPT_RC, 0x30f);
@@ -182,14 +206,14 @@ START_TEST(posting)
 END_TEST
 
 /* The answer is lost: asked again it is given again, and nothing is stored a second time. */
-static bool response_lost(struct rig *r, struct host *from, const struct burst *b)
+static bool response_lost(struct rig *r, struct host *, const struct burst *b)
 {
 	uint64_t other = 77;
 
 	if (opcode_get(b->op_first)->kind != KIND_RESP || *(unsigned *)r->hook_arg)
 		return false;
 	++*(unsigned *)r->hook_arg;
-	memcpy(r->b.buf + 64, &other, 8);	/* the program writes there meanwhile */
+	memcpy(r->b.buf + 64, &other, 8); /* the program writes there meanwhile */
 	return true;
 }
 
@@ -204,7 +228,8 @@ START_TEST(once)
 		r.hook = response_lost;
 		r.hook_arg = &lost;
 		memcpy(r.a.buf, &v, 8);
-		SEND_WR(&r, &r.a, .id = 1, .op = i ? WR_FLUSH : WR_ATOMIC_WRITE, .len = 8, .roff = 64, .access = GLOBAL);
+		SEND_WR(&r, &r.a, .id = 1, .op = i ? WR_FLUSH : WR_ATOMIC_WRITE, .len = 8, .roff = 64,
+			.access = GLOBAL);
 		rig_settle(&r, 3);
 		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
 		ck_assert_uint_eq(lost, 1);
@@ -226,7 +251,11 @@ START_TEST(bad_answer)
 		start(&r, LINK_WIRE, QPT_RC, 0x30f);
 		SEND_WR(&r, &r.a, .id = 1, .op = WR_FLUSH, .len = 8, .access = GLOBAL);
 		ck_assert(take(&r, &r.a, &b));
-		p = pkt_from(&r, &r.b, i == 2 ? OP_ATOMIC_ACK : i ? OP_READ_RESP_FIRST : OP_READ_RESP_ONLY, conf_rc.psn);
+		p = pkt_from(&r, &r.b,
+			     i == 2 ? OP_ATOMIC_ACK
+			     : i    ? OP_READ_RESP_FIRST
+				    : OP_READ_RESP_ONLY,
+			     conf_rc.psn);
 		pkt_give(&r, &r.a, &p, r.b.buf, i == 2 ? 0 : i ? 512 : 4);
 		ck_assert_uint_eq(wc_status(&r.a, 1), WC_BAD_RESP_ERR);
 		rig_fini(&r);
@@ -234,4 +263,5 @@ START_TEST(bad_answer)
 }
 END_TEST
 
-TEST_MAIN("core_flush", headers, flush, flush_keys, flush_nonsense, atomic_write, atomic_write_wrong, posting, once, bad_answer)
+TEST_MAIN("core_flush", headers, flush, flush_keys, flush_nonsense, atomic_write, atomic_write_wrong, posting, once,
+	  bad_answer)

@@ -218,7 +218,7 @@ START_TEST(read_resumes_in_the_middle)
 	struct rig r;
 	const struct burst *b;
 
-	start(&r, &s, &conf_rc, 1 << 3);	/* 0: request, 1..6: responses */
+	start(&r, &s, &conf_rc, 1 << 3); /* 0: request, 1..6: responses */
 	fill(r.b.buf + 8192, 3000, 4);
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 3000, .roff = 8192, .sge_n = 2);
 	rig_run(&r);
@@ -254,7 +254,7 @@ START_TEST(resumed_read_takes_any_opcode)
 			;
 		b = pkt_from(&r, &r.b, OP_READ_RESP_FIRST, conf_rc.psn);
 		pkt_give(&r, &r.a, &b, data, 512);
-		if (i & 2) {	/* and the second one, so that one packet is left */
+		if (i & 2) { /* and the second one, so that one packet is left */
 			b = pkt_from(&r, &r.b, OP_READ_RESP_MIDDLE, conf_rc.psn + 1);
 			pkt_give(&r, &r.a, &b, data, 512);
 		}
@@ -284,10 +284,12 @@ END_TEST
 /* A READ asked for again outside of what was granted is not answered; inside it is, even after the window of RETH moved. */
 START_TEST(duplicate_read_stays_inside)
 {
-	static const struct { uint32_t psn, va, len, rkey; bool ok; } dup[] = {
-		{ 0, 0, 2000, 0, true }, { 1, 512, 1488, 0, true }, { 3, 1536, 464, 0, true }, { 1, 512, 500, 0, true },
-		{ 1, 0, 1488, 0, false }, { 1, 512, 1489, 0, false }, { 0, 0, 2001, 0, false }, { 0, 0, 2000, 1, false },
-		{ 0, 512, 100, 0, false } };
+	static const struct {
+		uint32_t psn, va, len, rkey;
+		bool ok;
+	} dup[] = { { 0, 0, 2000, 0, true },  { 1, 512, 1488, 0, true }, { 3, 1536, 464, 0, true },
+		    { 1, 512, 500, 0, true }, { 1, 0, 1488, 0, false },  { 1, 512, 1489, 0, false },
+		    { 0, 0, 2001, 0, false }, { 0, 0, 2000, 1, false },  { 0, 512, 100, 0, false } };
 
 	for (size_t i = 0; i < sizeof(dup) / sizeof(*dup); i++) {
 		struct burst b;
@@ -362,7 +364,7 @@ START_TEST(rnr_waits_its_time)
 	rig_run(&r);
 	ck_assert_uint_eq(fault_n(&r.b, "RESP_RNR"), 1);
 	ck_assert_uint_eq(fault_n(&r.b, "RESP_GAP"), 0);
-	for (unsigned i = 0; i < 3; i++) {	/* as rxe does for the packets behind it */
+	for (unsigned i = 0; i < 3; i++) { /* as rxe does for the packets behind it */
 		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, c.psn);
 		b.syndrome = 0x60;
 		pkt_give(&r, &r.a, &b, NULL, 0);
@@ -371,7 +373,7 @@ START_TEST(rnr_waits_its_time)
 	ck_assert_uint_eq(r.a.wc_n, 0);
 	for (unsigned i = 1; i <= 3; i++)
 		rig_recv(&r, &r.b, 50 + i, 4096, 8);
-	r.now.ns = rnr_timer_ns(c.min_rnr);	/* started at 1 ns: not yet over */
+	r.now.ns = rnr_timer_ns(c.min_rnr); /* started at 1 ns: not yet over */
 	hca_tick(r.a.h, r.now);
 	ck_assert(!take(&r, &r.a, &b));
 	r.now.ns++;
@@ -391,7 +393,7 @@ START_TEST(ack_beyond_read_is_a_nak)
 	struct script s;
 	struct rig r;
 
-	start(&r, &s, &conf_rc, 1 << 1);	/* READ, its response, WRITE, ACK */
+	start(&r, &s, &conf_rc, 1 << 1); /* READ, its response, WRITE, ACK */
 	fill(r.b.buf, 100, 8);
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .off = 4096, .len = 100);
 	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .off = 512, .roff = 512, .len = 4);
@@ -429,18 +431,18 @@ START_TEST(stale_and_ghost)
 	ck_assert_uint_eq(r.a.wc_n, 0);
 	ck_assert(!take(&r, &r.a, &b));
 	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn);
-	b.syndrome = 0x45;	/* reserved: ignored */
+	b.syndrome = 0x45; /* reserved: ignored */
 	pkt_give(&r, &r.a, &b, NULL, 0);
 	ck_assert_uint_eq(r.a.wc_n, 0);
-	b.syndrome = 0;		/* as ConnectX says it: no credits */
+	b.syndrome = 0; /* as ConnectX says it: no credits */
 	pkt_give(&r, &r.a, &b, NULL, 0);
 	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
 	rig_fini(&r);
 }
 END_TEST
 
-/* A train of which a part is known: the rest counts. */
-START_TEST(half_old_train)
+/* A burst of which a part is known: the rest counts. */
+START_TEST(half_old_burst)
 {
 	static uint8_t data[2048];
 	struct burst b;
@@ -466,8 +468,8 @@ START_TEST(half_old_train)
 }
 END_TEST
 
-/* A train with a wrong end: what is before it counts, the NAK names the packet. */
-START_TEST(train_with_a_wrong_packet)
+/* A burst with a wrong end: what is before it counts, the NAK names the packet. */
+START_TEST(burst_with_a_wrong_packet)
 {
 	static uint8_t data[2048];
 	struct burst b;
@@ -583,8 +585,8 @@ START_TEST(early_does_not_flood)
 }
 END_TEST
 
-TEST_MAIN("core_loss", early_is_one_packet, early_does_not_flood, nak_goes_back_to_the_middle, one_nak_per_gap, timeout_resends, early_costs_no_retry,
-	  duplicate_send_is_acked_only,
-	  duplicate_atomic_is_replayed, read_resumes_in_the_middle, resumed_read_takes_any_opcode,
-	  duplicate_read_stays_inside, duplicate_ack_stops_before_read, rnr_waits_its_time, ack_beyond_read_is_a_nak,
-	  stale_and_ghost, half_old_train, train_with_a_wrong_packet, each_single_loss)
+TEST_MAIN("core_loss", early_is_one_packet, early_does_not_flood, nak_goes_back_to_the_middle, one_nak_per_gap,
+	  timeout_resends, early_costs_no_retry, duplicate_send_is_acked_only, duplicate_atomic_is_replayed,
+	  read_resumes_in_the_middle, resumed_read_takes_any_opcode, duplicate_read_stays_inside,
+	  duplicate_ack_stops_before_read, rnr_waits_its_time, ack_beyond_read_is_a_nak, stale_and_ghost,
+	  half_old_burst, burst_with_a_wrong_packet, each_single_loss)

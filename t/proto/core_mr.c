@@ -13,9 +13,9 @@ START_TEST(mr_rights)
 	uint32_t key, again;
 
 	rig_init(&r, LINK_WIRE);
-	ck_assert_int_eq(hca_mr_reg(r.a.h, &a, &key), EINVAL);	/* no PD */
+	ck_assert_int_eq(hca_mr_reg(r.a.h, &a, &key), EINVAL); /* no PD */
 	a.pdn = r.a.pdn;
-	a.access = ACC_REMOTE_WRITE;				/* without LOCAL_WRITE */
+	a.access = ACC_REMOTE_WRITE; /* without LOCAL_WRITE */
 	ck_assert_int_eq(hca_mr_reg(r.a.h, &a, &key), EINVAL);
 	a.access = ACC_REMOTE_ATOMIC;
 	ck_assert_int_eq(hca_mr_reg(r.a.h, &a, &key), EINVAL);
@@ -24,7 +24,7 @@ START_TEST(mr_rights)
 	a.access = ACC_REMOTE_READ | ACC_RELAXED_ORDERING;
 	ck_assert_int_eq(hca_mr_reg(r.a.h, &a, &key), 0);
 	a.addr = UINT64_MAX - 3;
-	ck_assert_int_eq(hca_mr_reg(r.a.h, &a, &again), EINVAL);	/* wraps */
+	ck_assert_int_eq(hca_mr_reg(r.a.h, &a, &again), EINVAL); /* wraps */
 	a.addr = 0;
 	ck_assert_int_eq(hca_mr_dereg(r.a.h, key ^ 1), EINVAL);
 	ck_assert_int_eq(hca_mr_dereg(r.a.h, key), 0);
@@ -48,8 +48,12 @@ START_TEST(pd_is_a_wall)
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &conf_rc);
 	ck_assert_int_eq(hca_pd_alloc(r.b.h, &pdn), 0);
-	a = (struct mr_attr){ .pdn = pdn, .access = 0xf, .addr = (uintptr_t)r.b.buf, .iova = (uintptr_t)r.b.buf,
-			      .len = 4096, .region = &r.b.region };
+	a = (struct mr_attr){ .pdn = pdn,
+			      .access = 0xf,
+			      .addr = (uintptr_t)r.b.buf,
+			      .iova = (uintptr_t)r.b.buf,
+			      .len = 4096,
+			      .region = &r.b.region };
 	ck_assert_int_eq(hca_mr_reg(r.b.h, &a, &key), 0);
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4, .rkey = key);
 	rig_run(&r);
@@ -61,8 +65,10 @@ END_TEST
 /* The rights of an MR, each on its own. */
 START_TEST(mr_access_bits)
 {
-	static const struct { enum wr_op op; uint32_t need; } ops[] = {
-		{ WR_WRITE, ACC_REMOTE_WRITE }, { WR_READ, ACC_REMOTE_READ }, { WR_FETCH_ADD, ACC_REMOTE_ATOMIC } };
+	static const struct {
+		enum wr_op op;
+		uint32_t need;
+	} ops[] = { { WR_WRITE, ACC_REMOTE_WRITE }, { WR_READ, ACC_REMOTE_READ }, { WR_FETCH_ADD, ACC_REMOTE_ATOMIC } };
 
 	for (unsigned i = 0; i < 3; i++) {
 		for (unsigned k = 0; k < 3; k++) {
@@ -72,8 +78,11 @@ START_TEST(mr_access_bits)
 
 			rig_init(&r, LINK_WIRE);
 			rig_connect(&r, &conf_rc);
-			a = (struct mr_attr){ .pdn = r.b.pdn, .access = ops[k].need | ACC_LOCAL_WRITE, .len = 4096,
-					      .addr = (uintptr_t)r.b.buf, .iova = (uintptr_t)r.b.buf,
+			a = (struct mr_attr){ .pdn = r.b.pdn,
+					      .access = ops[k].need | ACC_LOCAL_WRITE,
+					      .len = 4096,
+					      .addr = (uintptr_t)r.b.buf,
+					      .iova = (uintptr_t)r.b.buf,
 					      .region = &r.b.region };
 			ck_assert_int_eq(hca_mr_reg(r.b.h, &a, &key), 0);
 			SEND_WR(&r, &r.a, .id = 1, .op = ops[i].op, .len = 8, .rkey = key);
@@ -95,8 +104,12 @@ START_TEST(mr_iova)
 
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &conf_rc);
-	a = (struct mr_attr){ .pdn = r.b.pdn, .access = 3, .addr = (uintptr_t)r.b.buf + 100, .iova = 0x1000,
-			      .len = 64, .region = &r.b.region };
+	a = (struct mr_attr){ .pdn = r.b.pdn,
+			      .access = 3,
+			      .addr = (uintptr_t)r.b.buf + 100,
+			      .iova = 0x1000,
+			      .len = 64,
+			      .region = &r.b.region };
 	ck_assert_int_eq(hca_mr_reg(r.b.h, &a, &key), 0);
 	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
 	b.va = 0x1000 + 60;
@@ -116,8 +129,12 @@ START_TEST(mr_rereg)
 
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &conf_rc);
-	a = (struct mr_attr){ .pdn = r.b.pdn, .access = 3, .addr = (uintptr_t)r.b.buf + 4096, .len = 4096,
-			      .iova = (uintptr_t)r.b.buf, .region = &r.b.region };
+	a = (struct mr_attr){ .pdn = r.b.pdn,
+			      .access = 3,
+			      .addr = (uintptr_t)r.b.buf + 4096,
+			      .len = 4096,
+			      .iova = (uintptr_t)r.b.buf,
+			      .region = &r.b.region };
 	ck_assert_int_eq(hca_mr_rereg(r.b.h, r.b.key ^ 1, &a), EINVAL);
 	a.access = ACC_REMOTE_WRITE;
 	ck_assert_int_eq(hca_mr_rereg(r.b.h, r.b.key, &a), EINVAL);

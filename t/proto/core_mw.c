@@ -10,7 +10,7 @@
 
 struct scene {
 	struct rig r;
-	uint32_t mw;	/* of b, as allocated */
+	uint32_t mw; /* of b, as allocated */
 	uint64_t id;
 };
 
@@ -27,7 +27,8 @@ static void scene_new(struct scene *s, enum link_mode mode, unsigned type)
 static unsigned bind(struct scene *s, uint32_t key, uint64_t off, uint32_t len, uint32_t access)
 {
 	ck_assert_int_eq(SEND_WR(&s->r, &s->r.b, .id = ++s->id, .op = WR_BIND_MW, .off = off, .len = len, .rkey = key,
-				 .access = access), 0);
+				 .access = access),
+			 0);
 	rig_run(&s->r);
 	return wc_status(&s->r.b, s->id);
 }
@@ -93,7 +94,7 @@ START_TEST(type2)
 		ck_assert_uint_eq(wc_of(&s.r.b, s.id)->op, WC_OP_LOCAL_INV);
 	}
 	ck_assert_uint_eq(bind(&s, s.mw ^ 0x55, 4096, 64, ALL), WC_SUCCESS);
-	ck_assert_uint_eq(bind(&s, s.mw ^ 0x56, 4096, 64, ALL), WC_MW_BIND_ERR);	/* bound already */
+	ck_assert_uint_eq(bind(&s, s.mw ^ 0x56, 4096, 64, ALL), WC_MW_BIND_ERR); /* bound already */
 	rig_fini(&s.r);
 }
 END_TEST
@@ -101,16 +102,21 @@ END_TEST
 /* Whatever a bind asks for wrongly. */
 START_TEST(bad_binds)
 {
-	static const struct { unsigned type; uint64_t off; uint32_t len, access, mr_access; bool other_pd; } t[] = {
-		{ 1, BUF_LEN - 8, 9, ALL, 0x1f, false },	/* bounds */
+	static const struct {
+		unsigned type;
+		uint64_t off;
+		uint32_t len, access, mr_access;
+		bool other_pd;
+	} t[] = {
+		{ 1, BUF_LEN - 8, 9, ALL, 0x1f, false }, /* bounds */
 		{ 2, BUF_LEN, 1, ALL, 0x1f, false },
-		{ 2, 0, 0, ALL, 0x1f, false },			/* type 2 of length 0 */
-		{ 1, 0, 8, ALL, 0xf, false },			/* no MW_BIND */
-		{ 1, 0, 8, ACC_REMOTE_WRITE, ACC_MW_BIND, false },	/* no LOCAL_WRITE */
+		{ 2, 0, 0, ALL, 0x1f, false },                     /* type 2 of length 0 */
+		{ 1, 0, 8, ALL, 0xf, false },                      /* no MW_BIND */
+		{ 1, 0, 8, ACC_REMOTE_WRITE, ACC_MW_BIND, false }, /* no LOCAL_WRITE */
 		{ 2, 0, 8, ACC_REMOTE_ATOMIC, ACC_MW_BIND, false },
 		{ 2, 0, 8, ALL, 0x1f | ACC_ZERO_BASED, false },
 		{ 2, 0, 8, 1 << 30, 0x1f, false },
-		{ 1, 0, 8, ALL, 0x1f, true },			/* region of another PD */
+		{ 1, 0, 8, ALL, 0x1f, true }, /* region of another PD */
 	};
 
 	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
@@ -120,8 +126,12 @@ START_TEST(bad_binds)
 
 		scene_new(&s, LINK_WIRE, t[i].type);
 		ck_assert_int_eq(hca_pd_alloc(s.r.b.h, &pdn), 0);
-		a = (struct mr_attr){ .pdn = t[i].other_pd ? pdn : s.r.b.pdn, .access = t[i].mr_access, .len = BUF_LEN,
-				      .addr = (uintptr_t)s.r.b.buf, .iova = (uintptr_t)s.r.b.buf, .region = &s.r.b.region };
+		a = (struct mr_attr){ .pdn = t[i].other_pd ? pdn : s.r.b.pdn,
+				      .access = t[i].mr_access,
+				      .len = BUF_LEN,
+				      .addr = (uintptr_t)s.r.b.buf,
+				      .iova = (uintptr_t)s.r.b.buf,
+				      .region = &s.r.b.region };
 		ck_assert_int_eq(hca_mr_reg(s.r.b.h, &a, &key), 0);
 		SEND_WR(&s.r, &s.r.b, .id = 1, .op = WR_BIND_MW, .off = t[i].off, .len = t[i].len, .rkey = s.mw ^ 1,
 			.access = t[i].access, .lkey = key);
@@ -151,8 +161,10 @@ END_TEST
 /* The rights are the window's own: more than the region's towards peers, or fewer. */
 START_TEST(rights)
 {
-	static const struct { enum wr_op op; uint32_t need; } ops[] = {
-		{ WR_WRITE, ACC_REMOTE_WRITE }, { WR_READ, ACC_REMOTE_READ }, { WR_FETCH_ADD, ACC_REMOTE_ATOMIC } };
+	static const struct {
+		enum wr_op op;
+		uint32_t need;
+	} ops[] = { { WR_WRITE, ACC_REMOTE_WRITE }, { WR_READ, ACC_REMOTE_READ }, { WR_FETCH_ADD, ACC_REMOTE_ATOMIC } };
 
 	for (unsigned i = 0; i < 9; i++) {
 		struct scene s;
@@ -160,14 +172,19 @@ START_TEST(rights)
 		uint32_t key;
 
 		scene_new(&s, i & 1 ? LINK_WIRE : LINK_LOCAL, 1 + i % 2);
-		a = (struct mr_attr){ .pdn = s.r.b.pdn, .access = ACC_LOCAL_WRITE | ACC_MW_BIND, .len = BUF_LEN,
-				      .addr = (uintptr_t)s.r.b.buf, .iova = (uintptr_t)s.r.b.buf, .region = &s.r.b.region };
+		a = (struct mr_attr){ .pdn = s.r.b.pdn,
+				      .access = ACC_LOCAL_WRITE | ACC_MW_BIND,
+				      .len = BUF_LEN,
+				      .addr = (uintptr_t)s.r.b.buf,
+				      .iova = (uintptr_t)s.r.b.buf,
+				      .region = &s.r.b.region };
 		ck_assert_int_eq(hca_mr_reg(s.r.b.h, &a, &key), 0);
 		SEND_WR(&s.r, &s.r.b, .id = 100, .op = WR_BIND_MW, .off = 64, .len = 64, .rkey = s.mw ^ 1, .lkey = key,
 			.access = ops[i / 3].need);
 		rig_run(&s.r);
 		ck_assert_uint_eq(wc_status(&s.r.b, 100), WC_SUCCESS);
-		ck_assert_uint_eq(use(&s, ops[i % 3].op, s.mw ^ 1, 64, 8), i / 3 == i % 3 ? WC_SUCCESS : WC_REM_ACCESS_ERR);
+		ck_assert_uint_eq(use(&s, ops[i % 3].op, s.mw ^ 1, 64, 8),
+				  i / 3 == i % 3 ? WC_SUCCESS : WC_REM_ACCESS_ERR);
 		rig_fini(&s.r);
 	}
 }
@@ -175,16 +192,20 @@ END_TEST
 
 START_TEST(bounds)
 {
-	static const struct { uint64_t roff; uint32_t len; bool ok; } t[] = {
-		{ 4096, 100, true }, { 4095, 4, false }, { 4097, 100, false }, { 4196, 1, false }, { 4195, 1, true },
-		{ 0, 8, false }, { 4096, 101, false } };
+	static const struct {
+		uint64_t roff;
+		uint32_t len;
+		bool ok;
+	} t[] = { { 4096, 100, true }, { 4095, 4, false }, { 4097, 100, false }, { 4196, 1, false },
+		  { 4195, 1, true },   { 0, 8, false },    { 4096, 101, false } };
 
 	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
 		struct scene s;
 
 		scene_new(&s, LINK_WIRE, 2);
 		ck_assert_uint_eq(bind(&s, s.mw, 4096, 100, ALL), WC_SUCCESS);
-		ck_assert_uint_eq(use(&s, WR_WRITE, s.mw, t[i].roff, t[i].len), t[i].ok ? WC_SUCCESS : WC_REM_ACCESS_ERR);
+		ck_assert_uint_eq(use(&s, WR_WRITE, s.mw, t[i].roff, t[i].len),
+				  t[i].ok ? WC_SUCCESS : WC_REM_ACCESS_ERR);
 		rig_fini(&s.r);
 	}
 }
@@ -201,7 +222,8 @@ START_TEST(zero_based)
 		/* (rig addresses are b's buffer and roff) */
 		ck_assert_uint_eq(use(&s, WR_WRITE, s.mw ^ 1, -(uint64_t)(uintptr_t)s.r.b.buf + 36, 64), WC_SUCCESS);
 		check_fill(s.r.b.buf + 4096 + 36, 64, 9);
-		ck_assert_uint_eq(use(&s, WR_WRITE, s.mw ^ 1, -(uint64_t)(uintptr_t)s.r.b.buf + 37, 64), WC_REM_ACCESS_ERR);
+		ck_assert_uint_eq(use(&s, WR_WRITE, s.mw ^ 1, -(uint64_t)(uintptr_t)s.r.b.buf + 37, 64),
+				  WC_REM_ACCESS_ERR);
 		rig_fini(&s.r);
 	}
 }
@@ -238,7 +260,9 @@ START_TEST(busy)
 	struct mr_attr a;
 
 	scene_new(&s, LINK_WIRE, 1);
-	a = (struct mr_attr){ .pdn = s.r.b.pdn, .access = 0x1f, .len = 64, .addr = (uintptr_t)s.r.b.buf, .region = &s.r.b.region };
+	a = (struct mr_attr){
+		.pdn = s.r.b.pdn, .access = 0x1f, .len = 64, .addr = (uintptr_t)s.r.b.buf, .region = &s.r.b.region
+	};
 	ck_assert_uint_eq(bind(&s, s.mw ^ 1, 0, 64, ALL), WC_SUCCESS);
 	ck_assert_int_eq(hca_mr_dereg(s.r.b.h, s.r.b.key), EBUSY);
 	ck_assert_int_eq(hca_mr_rereg(s.r.b.h, s.r.b.key, &a), EBUSY);
@@ -300,7 +324,7 @@ START_TEST(send_inv_bad)
 		s.id = 1;
 		ck_assert_int_eq(hca_mw_alloc(s.r.b.h, s.r.b.pdn, i / 2 == 0 ? 1 : 2, &s.mw), 0);
 		key = s.mw ^ 1;
-		if (i / 2 != 3)		/* 0: type 1; 1: wrong key byte; 2: a region; 3: not bound */
+		if (i / 2 != 3) /* 0: type 1; 1: wrong key byte; 2: a region; 3: not bound */
 			ck_assert_uint_eq(bind(&s, key, 0, 64, ALL), WC_SUCCESS);
 		key = i / 2 == 1 ? key ^ 2 : i / 2 == 2 ? s.r.b.key : key;
 		memset(s.r.a.buf, 1, 8);
@@ -348,7 +372,10 @@ END_TEST
 /* A window is no key for local memory; requests with sge or inline data are none. */
 START_TEST(no_lkey)
 {
-	struct { struct send_wr wr; struct sge sge; } x = { .wr = { .op = WR_BIND_MW, .sge_n = 1 } };
+	struct {
+		struct send_wr wr;
+		struct sge sge;
+	} x = { .wr = { .op = WR_BIND_MW, .sge_n = 1 } };
 	struct scene s;
 
 	scene_new(&s, LINK_WIRE, 1);
@@ -364,7 +391,7 @@ START_TEST(no_lkey)
 END_TEST
 
 /* What is lost meanwhile is made good, and each bind happens once. */
-static bool third_lost(struct rig *r, struct host *from, const struct burst *b) { return r->pkts % 3 == 0; }
+static bool third_lost(struct rig *r, struct host *, const struct burst *) { return r->pkts % 3 == 0; }
 
 START_TEST(losses)
 {

@@ -8,7 +8,7 @@ static const uint32_t lens[] = { 0, 1, 3, 4, 511, 512, 513, 1024, 1500, 70000, 3
 
 static void both_modes(const struct link_conf *c, void (*body)(struct rig *, uint32_t len))
 {
-	for (int mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
+	for (enum link_mode mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
 		for (size_t i = 0; i < LENS; i++) {
 			struct rig r;
 
@@ -30,7 +30,7 @@ static void write_body(struct rig *r, uint32_t len)
 	ck_assert_uint_eq(r->b.buf[4096 + len], 0);
 	ck_assert_uint_eq(r->b.wc_n, 0);
 	if (r->mode == LINK_LOCAL)
-		ck_assert_uint_eq(r->trains, 2);
+		ck_assert_uint_eq(r->bursts, 2);
 }
 
 static void write_imm_body(struct rig *r, uint32_t len)
@@ -58,8 +58,7 @@ static void send_body(struct rig *r, uint32_t len)
 
 	fill(r->a.buf, len, 5);
 	rig_recv(r, &r->b, 9, 4096, len + 10);
-	SEND_WR(r, &r->a, .id = 1, .op = WR_SEND_IMM, .len = len, .imm = 77, .sge_n = 2,
-		.flags = WR_SOLICITED);
+	SEND_WR(r, &r->a, .id = 1, .op = WR_SEND_IMM, .len = len, .imm = 77, .sge_n = 2, .flags = WR_SOLICITED);
 	rig_run(r);
 	c = wc_of(&r->b, 9);
 	ck_assert_ptr_nonnull(c);
@@ -85,10 +84,14 @@ static void read_body(struct rig *r, uint32_t len)
 	ck_assert_uint_eq(r->a.buf[100 + len], 0);
 }
 
-START_TEST(rc_write) { both_modes(&conf_rc, write_body); } END_TEST
-START_TEST(rc_write_imm) { both_modes(&conf_rc, write_imm_body); } END_TEST
-START_TEST(rc_send) { both_modes(&conf_rc, send_body); } END_TEST
-START_TEST(rc_read) { both_modes(&conf_rc, read_body); } END_TEST
+START_TEST(rc_write) { both_modes(&conf_rc, write_body); }
+END_TEST
+START_TEST(rc_write_imm) { both_modes(&conf_rc, write_imm_body); }
+END_TEST
+START_TEST(rc_send) { both_modes(&conf_rc, send_body); }
+END_TEST
+START_TEST(rc_read) { both_modes(&conf_rc, read_body); }
+END_TEST
 
 START_TEST(uc_ops)
 {
@@ -143,7 +146,7 @@ END_TEST
 
 START_TEST(ud_send)
 {
-	for (int mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
+	for (enum link_mode mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
 		struct link_conf conf = conf_rc;
 		const struct cqe *c;
 		const uint8_t *ip;
@@ -182,7 +185,7 @@ END_TEST
 /* Many messages one after the other: queues wrap, unsignaled ones complete silently, cqe.wqe counts them all. */
 START_TEST(many)
 {
-	for (int mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
+	for (enum link_mode mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
 		struct rig r;
 		unsigned posted = 0;
 
@@ -192,7 +195,8 @@ START_TEST(many)
 			for (unsigned i = 0; i < 50; i++) {
 				rig_recv(&r, &r.b, 100000 + posted, 0, 64);
 				ck_assert_int_eq(SEND_WR(&r, &r.a, .id = posted, .op = WR_SEND, .len = i, .inl = i & 1,
-							 .quiet = i % 10), 0);
+							 .quiet = i % 10),
+						 0);
 				posted++;
 			}
 			rig_run(&r);

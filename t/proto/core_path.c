@@ -4,9 +4,9 @@
 #include "rig.h"
 #include "t/suite.h"
 
-#define WINDOW	(1u << 20)	/* as rig.c sets it */
-#define TRAIN	61440u
-#define MSGS	12u
+#define WINDOW (1u << 20) /* as rig.c sets it */
+#define TRAIN  61440u
+#define MSGS   12u
 
 /* A sender without an answer stops at the window, and has asked for ACKs on the way. */
 START_TEST(window_and_ackreq)
@@ -29,7 +29,7 @@ START_TEST(window_and_ackreq)
 	}
 	ck_assert_uint_le(bytes, WINDOW);
 	ck_assert_uint_ge(bytes, WINDOW / 2);
-	ck_assert_uint_eq(unasked, 0);		/* the last before standing still asks */
+	ck_assert_uint_eq(unasked, 0); /* the last before standing still asks */
 	/* Half of it is acknowledged: about as much follows. */
 	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + ((end.v - conf_rc.psn) & PSN_MASK) / 2);
 	pkt_give(&r, &r.a, &b, NULL, 0);
@@ -132,7 +132,7 @@ START_TEST(dead_qp_does_not_starve)
 	dead = r.a.qpn;
 	for (unsigned i = 0; i < 4; i++)
 		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = BUF_LEN);
-	burst_until_full(&r);			/* all lost */
+	burst_until_full(&r); /* all lost */
 	ck_assert_int_eq(hca_qp_destroy(r.b.h, r.b.qpn), 0);
 	rig_connect(&r, &c);
 	fill(r.a.buf, BUF_LEN, 1);
@@ -151,8 +151,8 @@ END_TEST
 
 static uint64_t copied;
 
-static int counting_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
-			 uint64_t off)
+static int counting_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+			 uint64_t)
 {
 	uint64_t want = 0, have = 0;
 
@@ -172,12 +172,19 @@ static const struct mem_ops counting = { .copy = counting_copy };
 
 static void longest(enum wr_op op, bool local, uint8_t mtu, uint32_t first_psn)
 {
-	struct hca_cfg cfg = { .mem = &counting, .qpn_low_bits = 1, .mtu = 5, .train_len = 61440,
-			       .local_train_len = 1 << 20, .window_len = 1 << 22 };
+	struct hca_cfg cfg = { .mem = &counting,
+			       .qpn_low_bits = 1,
+			       .mtu = 5,
+			       .burst_len = 61440,
+			       .local_burst_len = 1 << 20,
+			       .window_len = 1 << 22 };
 	struct mr_attr mr = { .access = 0xf, .len = 1ull << 32, .region = &copied };
 	struct link_conf c = conf_rc;
 	struct rig r;
-	struct { struct send_wr wr; struct sge sge[2]; } w;
+	struct {
+		struct send_wr wr;
+		struct sge sge[2];
+	} w;
 	struct host *x = &r.a;
 
 	memset(&r, 0, sizeof(r));
@@ -201,7 +208,7 @@ static void longest(enum wr_op op, bool local, uint8_t mtu, uint32_t first_psn)
 	}
 	rig_connect(&r, &c);
 	copied = 0;
-	w.wr = (struct send_wr){ .op = op, .flags = WR_SIGNALED, .sge_n = 2, .rkey = r.b.key };
+	w.wr = (struct send_wr){ .op = (uint8_t)op, .flags = WR_SIGNALED, .sge_n = 2, .rkey = r.b.key };
 	w.sge[0] = (struct sge){ 0, 1u << 30, r.a.key };
 	w.sge[1] = (struct sge){ 1u << 30, 1u << 30, r.a.key };
 	ck_assert_int_eq(hca_post_send(r.a.h, r.a.qpn, &w.wr, r.now), 0);
@@ -228,7 +235,7 @@ static void longest(enum wr_op op, bool local, uint8_t mtu, uint32_t first_psn)
 START_TEST(longest_message)
 {
 	longest(WR_WRITE, true, 5, 0xffff00);
-	longest(WR_WRITE, true, 1, 5);		/* 2^23 packets */
+	longest(WR_WRITE, true, 1, 5); /* 2^23 packets */
 	longest(WR_READ, true, 1, 0x7ffff0);
 	longest(WR_WRITE, false, 1, 0xfffff0);
 	longest(WR_READ, false, 1, 0xfffff0);
@@ -265,7 +272,7 @@ START_TEST(few_ackreqs)
 	rig_run(&r);
 	ck_assert(has_event(&r.a, EV_SQ_DRAINED));
 	ck_assert_uint_eq(wc_status(&r.a, 0), WC_SUCCESS);
-	ck_assert_uint_eq(wc_status(&r.a, 1), 255);	/* none */
+	ck_assert_uint_eq(wc_status(&r.a, 1), 255); /* none */
 	rig_fini(&r);
 }
 END_TEST
@@ -315,4 +322,42 @@ START_TEST(uc_is_paced)
 }
 END_TEST
 
-TEST_MAIN("core_path", few_ackreqs, uc_is_paced, window_and_ackreq, read_in_parts, loss_halves, dead_qp_does_not_starve, longest_message)
+/* The first answer of the peer is late, as its host is busy. */
+static bool answers_late(struct rig *r, struct host *from, const struct burst *)
+{
+	unsigned *n = r->hook_arg;
+
+	if (from == &r->b && (*n)++ % 4)
+		r->now.ns += 150 * MS;
+	return from == &r->a && *n > 40;
+}
+
+/* Of forty round trips three of four take 150 ms, the others nothing: what is lost then is not sent again after 600. */
+START_TEST(early_though_the_peer_is_busy)
+{
+	unsigned answers = 0;
+	struct rig r;
+	mono_t t0;
+
+	rig_init(&r, LINK_EARLY);
+	r.hook = answers_late;
+	r.hook_arg = &answers;
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 1; i <= 41; i++) {
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 4);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	}
+	ck_assert_uint_eq(answers, 41);
+	t0 = r.now;
+	SEND_WR(&r, &r.a, .id = 42, .op = WR_WRITE, .len = 4);
+	rig_run(&r);
+	while (!stat_n(&r.a, HCA_STAT_EARLY_RETRANS))
+		ck_assert(rig_tick(&r));
+	ck_assert_uint_le(mono_since(r.now, t0), 50 * MS);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_path", early_though_the_peer_is_busy, few_ackreqs, uc_is_paced, window_and_ackreq, read_in_parts,
+	  loss_halves, dead_qp_does_not_starve, longest_message)

@@ -29,7 +29,7 @@ START_TEST(busy_and_gone)
 {
 	struct link_conf c = conf_rc;
 	struct srq_init si = { .max_wr = 4, .max_sge = 2 };
-	struct hca_count n;
+	struct hca_live n;
 	struct rig r;
 	uint32_t srqn;
 
@@ -99,9 +99,12 @@ END_TEST
 
 START_TEST(attributes_refused)
 {
-	static const struct { uint32_t mask; struct qp_attr a; } bad[] = {
-		{ QPA_PORT, { .port = 2 } }, { QPA_PKEY_INDEX, { .pkey_index = 1, .port = 1 } },
-		{ QPA_ACCESS_FLAGS, { .access = 1 << 20, .port = 1 } } };
+	static const struct {
+		uint32_t mask;
+		struct qp_attr a;
+	} bad[] = { { QPA_PORT, { .port = 2 } },
+		    { QPA_PKEY_INDEX, { .pkey_index = 1, .port = 1 } },
+		    { QPA_ACCESS_FLAGS, { .access = 1 << 20, .port = 1 } } };
 	struct link_conf c = conf_rc;
 	struct rig r;
 	struct qp_attr a;
@@ -113,13 +116,14 @@ START_TEST(attributes_refused)
 	for (unsigned i = 0; i < 3; i++) {
 		a = bad[i].a;
 		a.state = QPS_INIT;
-		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX |
-					       QPA_ACCESS_FLAGS, r.now), EINVAL);
+		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a,
+					       QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_ACCESS_FLAGS, r.now),
+				 EINVAL);
 	}
 	ck_assert_uint_eq(attr_of(&r.a).state, QPS_RESET);
 	a = (struct qp_attr){ .state = QPS_INIT, .port = 1, .access = 7 };
-	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_ACCESS_FLAGS,
-				       r.now), 0);
+	ck_assert_int_eq(
+		hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_ACCESS_FLAGS, r.now), 0);
 	mask = QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_MAX_DEST_RD_ATOMIC |
 	       QPA_MIN_RNR_TIMER;
 	for (unsigned i = 0; i < 7; i++) {
@@ -127,7 +131,7 @@ START_TEST(attributes_refused)
 		switch (i) {
 		case 0: a.path_mtu = 0; break;
 		case 1: a.path_mtu = 6; break;
-		case 2: a.av.sgid_index = 2; break;	/* an empty row */
+		case 2: a.av.sgid_index = 2; break; /* an empty row */
 		case 3: a.av.sgid_index = 200; break;
 		case 4: a.min_rnr_timer = 32; break;
 		case 5: a.max_dest_rd_atomic = 129; break;
@@ -145,7 +149,10 @@ START_TEST(posting_by_state)
 {
 	struct link_conf c = conf_rc;
 	struct rig r;
-	struct { struct recv_wr wr; struct sge sge; } rw = { { .wr_id = 5, .sge_n = 1 }, { 0 } };
+	struct {
+		struct recv_wr wr;
+		struct sge sge;
+	} rw = { { .wr_id = 5, .sge_n = 1 }, { 0 } };
 
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &c);
@@ -157,8 +164,9 @@ START_TEST(posting_by_state)
 		struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c.access };
 		struct burst b = pkt_from(&r, &r.b, OP_SEND_ONLY, c.psn + 77);
 
-		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX |
-					       QPA_ACCESS_FLAGS, r.now), 0);
+		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a,
+					       QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_ACCESS_FLAGS, r.now),
+				 0);
 		ck_assert_int_eq(hca_post_recv(r.a.h, r.a.qpn, &rw.wr, r.now), 0);
 		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4), EINVAL);
 		pkt_give(&r, &r.a, &b, NULL, 0);
@@ -195,7 +203,7 @@ START_TEST(drained)
 	rig_connect(&r, &conf_rc);
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 200000);
 	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 4);
-	ck_assert(take(&r, &r.a, &b));		/* a first train; it is lost */
+	ck_assert(take(&r, &r.a, &b)); /* a first burst; it is lost */
 	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE | QPA_EN_SQD_ASYNC_NOTIFY, r.now), 0);
 	ck_assert_uint_eq(attr_of(&r.a).sq_draining, 1);
 	SEND_WR(&r, &r.a, .id = 3, .op = WR_WRITE, .len = 4);
@@ -239,8 +247,9 @@ START_TEST(reset_clears)
 	for (struct host *x = &r.a; x; x = x == &r.a ? &r.b : NULL) {
 		struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c.access };
 
-		ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_PORT | QPA_PKEY_INDEX |
-					       QPA_ACCESS_FLAGS, r.now), 0);
+		ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a,
+					       QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_ACCESS_FLAGS, r.now),
+				 0);
 		rig_to_rtr(&r, x, x == &r.a ? &r.b : &r.a, &c);
 		rig_to_rts(&r, x, &c);
 	}
@@ -286,7 +295,10 @@ START_TEST(srq)
 {
 	struct link_conf c = conf_rc;
 	struct srq_init si = { .max_wr = 8, .max_sge = 1 }, q;
-	struct { struct recv_wr wr; struct sge sge; } rw = { { .sge_n = 1 }, { 0 } };
+	struct {
+		struct recv_wr wr;
+		struct sge sge;
+	} rw = { { .sge_n = 1 }, { 0 } };
 	struct rig r;
 	uint32_t srqn;
 
@@ -360,7 +372,7 @@ START_TEST(strangers_are_dropped)
 	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_QPN), 2);
 	ck_assert(!take(&r, &r.b, &b));
 	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
-	b.pkey = 0x7fff;	/* a limited member may speak to a full one */
+	b.pkey = 0x7fff; /* a limited member may speak to a full one */
 	pkt_give(&r, &r.b, &b, NULL, 0);
 	ck_assert(take(&r, &r.b, &b));
 	rig_fini(&r);
@@ -392,7 +404,7 @@ START_TEST(multicast)
 	pkt_give(&r, &r.b, &b, "hello", 5);
 	ck_assert_uint_eq(wc_status(&r.b, 1), WC_SUCCESS);
 	ck_assert_mem_eq(r.b.buf + 40, "hello", 5);
-	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_STATE), 1);	/* other is in RESET */
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_STATE), 1); /* other is in RESET */
 	ck_assert_int_eq(hca_qp_destroy(r.b.h, other), 0);
 	ck_assert_int_eq(hca_mcast_detach(r.b.h, r.b.qpn, mgid), 0);
 	pkt_give(&r, &r.b, &b, "hello", 5);
@@ -405,7 +417,9 @@ END_TEST
 START_TEST(controlled_qkey)
 {
 	struct link_conf c = conf_rc;
-	struct { struct send_wr wr; } w = { .wr = { .op = WR_SEND, .ud = { .dqpn = 1, .av = { .sgid_index = 1 } } } };
+	struct {
+		struct send_wr wr;
+	} w = { .wr = { .op = WR_SEND, .ud = { .dqpn = 1, .av = { .sgid_index = 1 } } } };
 	struct burst b;
 	struct rig r;
 
@@ -470,6 +484,5 @@ START_TEST(rd_atomic_window)
 }
 END_TEST
 
-TEST_MAIN("core_qp", busy_and_gone, qpns_rise, attributes_refused,
-	  posting_by_state, drained, reset_clears, err_flushes, srq, strangers_are_dropped, multicast,
-	  controlled_qkey, fence, rd_atomic_window)
+TEST_MAIN("core_qp", busy_and_gone, qpns_rise, attributes_refused, posting_by_state, drained, reset_clears, err_flushes,
+	  srq, strangers_are_dropped, multicast, controlled_qkey, fence, rd_atomic_window)

@@ -6,8 +6,8 @@
 #include "rig.h"
 #include "t/suite.h"
 
-#define KBPS	80000u			/* 10 bytes a microsecond */
-#define TIME_MS	(BUF_LEN / 10000u)	/* for the buffer, at that rate */
+#define KBPS    80000u             /* 10 bytes a microsecond */
+#define TIME_MS (BUF_LEN / 10000u) /* for the buffer, at that rate */
 
 static struct qp *qp_of(const struct host *s) { return qp_get(s->h, s->qpn); }
 
@@ -25,9 +25,9 @@ static uint64_t done_ns(struct rig *r, struct host *at, uint64_t id)
 
 static void in_time(uint64_t ns, uint64_t least_ms)
 {
-	ck_assert_msg(ns >= least_ms * MS && ns <= least_ms * MS * 6 / 5, "%.3f ms instead of %u", (double)ns / MS, (unsigned)least_ms);
+	ck_assert_msg(ns >= least_ms * MS && ns <= least_ms * MS * 6 / 5, "%.3f ms instead of %u", (double)ns / MS,
+		      (unsigned)least_ms);
 }
-
 
 static void paced(uint8_t type, enum link_mode mode, enum wr_op op)
 {
@@ -35,7 +35,7 @@ static void paced(uint8_t type, enum link_mode mode, enum wr_op op)
 	struct rig r;
 
 	c.type = type;
-	c.timeout = 10;		/* 4 ms: an ACK must be asked for more often than the window alone would */
+	c.timeout = 10; /* 4 ms: an ACK must be asked for more often than the window alone would */
 	rig_init(&r, mode);
 	rig_connect(&r, &c);
 	ck_assert_int_eq(hca_qp_rate(r.a.h, r.a.qpn, KBPS, 0, r.now), 0);
@@ -63,7 +63,7 @@ START_TEST(writes_and_sends)
 }
 END_TEST
 
-/* Who answers a READ sends the data: its limit counts. */
+/* The side that answers a READ sends the data: its limit counts. */
 START_TEST(read_responses)
 {
 	struct rig r;
@@ -87,7 +87,8 @@ START_TEST(datagrams)
 	c.type = QPT_UD;
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &c);
-	ck_assert_int_eq(hca_qp_rate(r.a.h, r.a.qpn, 8 * 562, 0, r.now), 0);	/* a datagram of 500 bytes each millisecond */
+	ck_assert_int_eq(hca_qp_rate(r.a.h, r.a.qpn, 8 * 562, 0, r.now),
+			 0); /* a datagram of 500 bytes each millisecond */
 	for (unsigned i = 0; i < 50; i++) {
 		rig_recv(&r, &r.b, 100 + i, 1024 * i, 1024);
 		SEND_WR(&r, &r.a, .id = i, .op = WR_SEND, .len = 500);
@@ -108,7 +109,7 @@ START_TEST(bursts)
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &conf_rc);
 	ck_assert_int_eq(hca_qp_rate(r.a.h, r.a.qpn, KBPS, 10000, r.now), 0);
-	r.now.ns += 1000 * MS;		/* it was silent */
+	r.now.ns += 1000 * MS; /* it was silent */
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = BUF_LEN);
 	while (take(&r, &r.a, &b)) {
 		ck_assert_uint_le(b.payload_len, 10000);
@@ -148,7 +149,7 @@ START_TEST(two_limits)
 }
 END_TEST
 
-static bool every_ninth(struct rig *r, struct host *from, const struct burst *b)
+static bool every_ninth(struct rig *r, struct host *from, const struct burst *)
 {
 	return from == &r->a && r->pkts % 9 == 0;
 }

@@ -37,8 +37,10 @@ static uint32_t srq_new(struct rig *r, uint32_t xrcdn, uint32_t pdn, uint32_t cq
 
 static void srq_recv(struct rig *r, uint32_t srqn, uint64_t id, uint64_t off, uint32_t len)
 {
-	struct { struct recv_wr wr; struct sge sge; } x = { { .wr_id = id, .sge_n = 1 },
-							    { (uintptr_t)r->b.buf + off, len, r->b.key } };
+	struct {
+		struct recv_wr wr;
+		struct sge sge;
+	} x = { { .wr_id = id, .sge_n = 1 }, { (uintptr_t)r->b.buf + off, len, r->b.key } };
 
 	ck_assert_int_eq(hca_post_srq_recv(r->b.h, srqn, &x.wr, r->now), 0);
 }
@@ -46,14 +48,24 @@ static void srq_recv(struct rig *r, uint32_t srqn, uint64_t id, uint64_t off, ui
 /* On the wire: requests with an XRCETH right behind the BTH, responses without. */
 START_TEST(headers)
 {
-	static const struct { uint8_t op; uint16_t len; } t[] = {
-		{ XRC(SEND_FIRST), 16 }, { XRC(SEND_MIDDLE), 16 }, { XRC(SEND_LAST_IMM), 20 }, { XRC(SEND_ONLY_INV), 20 },
-		{ XRC(WRITE_ONLY_IMM), 36 }, { XRC(READ_REQUEST), 32 }, { XRC(COMPARE_SWAP), 44 }, { XRC(READ_RESP_FIRST), 16 },
-		{ XRC(READ_RESP_MIDDLE), 12 }, { XRC(ACKNOWLEDGE), 16 }, { XRC(ATOMIC_ACK), 24 },
+	static const struct {
+		uint8_t op;
+		uint16_t len;
+	} t[] = {
+		{ XRC(SEND_FIRST), 16 },    { XRC(SEND_MIDDLE), 16 },     { XRC(SEND_LAST_IMM), 20 },
+		{ XRC(SEND_ONLY_INV), 20 }, { XRC(WRITE_ONLY_IMM), 36 },  { XRC(READ_REQUEST), 32 },
+		{ XRC(COMPARE_SWAP), 44 },  { XRC(READ_RESP_FIRST), 16 }, { XRC(READ_RESP_MIDDLE), 12 },
+		{ XRC(ACKNOWLEDGE), 16 },   { XRC(ATOMIC_ACK), 24 },
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
-		struct burst b = { .op_first = t[i].op, .op_last = t[i].op, .n = 1, .dqpn = 0x11, .srqn = 0xabcdef, .rkey = 5 }, back = { 0 };
+		struct burst b = { .op_first = t[i].op,
+				   .op_last = t[i].op,
+				   .n = 1,
+				   .dqpn = 0x11,
+				   .srqn = 0xabcdef,
+				   .rkey = 5 },
+			     back = { 0 };
 		uint8_t d[PKT_HDR_MAX + 256] = { 0 };
 		struct span s;
 		size_t len = burst_hdr(&b, 0, d), pay;
@@ -159,7 +171,7 @@ START_TEST(wrong_srq)
 			SEND_WR(&r, &r.a, .id = 1, .op = i < 4 ? WR_SEND : WR_READ, .len = 8, .srqn = srqn);
 			rig_run(&r);
 			ck_assert_uint_eq(wc_status(&r.a, 1), WC_REM_INV_REQ_ERR);
-			ck_assert_uint_eq(wc_status(&r.b, 9), 255);	/* stays for others */
+			ck_assert_uint_eq(wc_status(&r.b, 9), 255); /* stays for others */
 		}
 		ck_assert_uint_eq(fault_n(&r.b, "RESP_XRC_SRQ"), 1);
 		ck_assert(has_event(&r.b, EV_QP_REQ_ERR));
@@ -171,7 +183,10 @@ END_TEST
 /* The ends: what each is made of, and what it refuses. */
 START_TEST(ends)
 {
-	struct { struct send_wr wr; struct sge sge; } x = { .wr = { .op = WR_SEND } };
+	struct {
+		struct send_wr wr;
+		struct sge sge;
+	} x = { .wr = { .op = WR_SEND } };
 	struct recv_wr rw = { 0 };
 	struct rig r;
 	struct qp_attr a;
@@ -261,20 +276,27 @@ START_TEST(windows)
 	target = r.b.qpn;
 	from = r.a.qpn;
 	ck_assert_int_eq(hca_mw_alloc(r.b.h, r.b.pdn, 2, &key), 0);
-	{	/* the same the other way round, for a QP of b that can bind */
-		struct qp_init init = { .type = QPT_XRC_SEND, .pdn = r.b.pdn, .send_cqn = r.b.cqn, .cap = { 8, 0, 1, 0, 0 } };
+	{ /* the same the other way round, for a QP of b that can bind */
+		struct qp_init init = {
+			.type = QPT_XRC_SEND, .pdn = r.b.pdn, .send_cqn = r.b.cqn, .cap = { 8, 0, 1, 0, 0 }
+		};
 		struct qp_attr a = { .state = QPS_INIT, .port = 1 };
 
 		ck_assert_int_eq(hca_qp_create(r.b.h, &init, &r.b.qpn), 0);
-		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
-					       r.now), 0);
+		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a,
+					       QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, r.now),
+				 0);
 		a = (struct qp_attr){ .state = QPS_RTR, .path_mtu = 2, .av.sgid_index = 1 };
 		memcpy(a.av.dgid, r.a.gid, 16);
-		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN,
-					       r.now), 0);
+		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a,
+					       QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN, r.now),
+				 0);
 		a = (struct qp_attr){ .state = QPS_RTS, .timeout = 14 };
-		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE | QPA_SQ_PSN | QPA_TIMEOUT | QPA_RETRY_CNT |
-					       QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC, r.now), 0);
+		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a,
+					       QPA_STATE | QPA_SQ_PSN | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
+						       QPA_MAX_QP_RD_ATOMIC,
+					       r.now),
+				 0);
 	}
 	SEND_WR(&r, &r.b, .id = 1, .op = WR_BIND_MW, .len = 64, .rkey = key, .access = ACC_REMOTE_WRITE);
 	rig_run(&r);

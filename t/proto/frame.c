@@ -7,12 +7,13 @@
 #include "proto/bytes.h"
 #include "t/suite.h"
 
-#define DATA	5000u
+#define DATA 5000u
 
 /* Key and results: the verification suite of receive side scaling (NDIS). */
 static const uint8_t key[HASH_KEY] = {
-	0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb,
-	0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+	0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+	0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
+	0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 };
 
 /* Headers without lengths and checksums; how many bytes. */
@@ -50,8 +51,8 @@ static size_t head(uint8_t *p, unsigned ip, unsigned proto, bool vlan)
 	if (proto == FRAME_UDP)
 		return at + 8;
 	be32_put(p + at + 4, 0xffffff00);
-	p[at + 12] = 0x80;		/* 12 bytes of options */
-	p[at + 13] = 0x80 | 0x10 | 0x08 | 0x01;	/* CWR ACK PSH FIN */
+	p[at + 12] = 0x80;                      /* 12 bytes of options */
+	p[at + 13] = 0x80 | 0x10 | 0x08 | 0x01; /* CWR ACK PSH FIN */
 	memset(p + at + 20, 1, 12);
 	return at + 32;
 }
@@ -93,7 +94,7 @@ START_TEST(checksums)
 		for (size_t k = len - 100; k < sizeof(p); k++)
 			p[k] = (uint8_t)(k * 7);
 		lengths(p, l3, ip, proto, len);
-		frame_sum(p, len + 9);		/* what is behind the packet does not count */
+		frame_sum(p, len + 9); /* what is behind the packet does not count */
 		ck_assert_uint_eq(l4_sum(p, l3, ip, proto, len), 0xffff);
 		ck_assert(frame_sum_ok(p, len + 9) == (ip == 4));
 		if (ip == 4)
@@ -147,11 +148,13 @@ START_TEST(segments)
 			frame_look(&f, out, len + n);
 			ck_assert(f.ip == ip && f.proto == FRAME_TCP && f.data == len && f.end == len + n);
 			ck_assert_uint_eq(l4_sum(out, l3, ip, FRAME_TCP, len + n), 0xffff);
-			ck_assert(ip == 6 || (frame_sum_ok(out, len + n) && be16_get(out + l3 + 4) == ((0xfffe + number) & 0xffff)));
+			ck_assert(ip == 6 || (frame_sum_ok(out, len + n) &&
+					      be16_get(out + l3 + 4) == ((0xfffe + number) & 0xffff)));
 			ck_assert_uint_eq(be32_get(out + l4 + 4), (uint32_t)(0xffffff00u + off));
 			ck_assert_uint_eq(out[l4 + 13], 0x10 | (number ? 0 : 0x80) | (last ? 0x09 : 0));
 		}
-		ck_assert(!frame_tso_ok(hdr, len - 1, mss) && !frame_tso_ok(hdr, len + 1, mss) && !frame_tso_ok(hdr, len, 0));
+		ck_assert(!frame_tso_ok(hdr, len - 1, mss) && !frame_tso_ok(hdr, len + 1, mss) &&
+			  !frame_tso_ok(hdr, len, 0));
 		ck_assert(!frame_tso_ok(hdr, len, 65536));
 		head(hdr, ip, FRAME_UDP, i & 2);
 		ck_assert(!frame_tso_ok(hdr, len, mss));

@@ -15,18 +15,10 @@ static const struct {
 	const char *name;
 	size_t packets, bursts;
 } files[] = {
-	{ "cm-reject.pcap", 2, 2 },
-	{ "cm-ud.pcap", 6, 6 },
-	{ "ipv6-rc.pcap", 24, 12 },
-	{ "rc-atomic-cs.pcap", 10, 10 },
-	{ "rc-atomic-fa.pcap", 10, 10 },
-	{ "rc-pingpong.pcap", 24, 12 },
-	{ "rc-read.pcap", 30, 10 },
-	{ "rc-rping.pcap", 29, 29 },
-	{ "rc-write.pcap", 30, 10 },
-	{ "rsocket.pcap", 184, 184 },
-	{ "uc-pingpong.pcap", 18, 6 },
-	{ "ud-pingpong.pcap", 6, 6 },
+	{ "cm-reject.pcap", 2, 2 },      { "cm-ud.pcap", 6, 6 },          { "ipv6-rc.pcap", 24, 12 },
+	{ "rc-atomic-cs.pcap", 10, 10 }, { "rc-atomic-fa.pcap", 10, 10 }, { "rc-pingpong.pcap", 24, 12 },
+	{ "rc-read.pcap", 30, 10 },      { "rc-rping.pcap", 29, 29 },     { "rc-write.pcap", 30, 10 },
+	{ "rsocket.pcap", 184, 184 },    { "uc-pingpong.pcap", 18, 6 },   { "ud-pingpong.pcap", 6, 6 },
 	{ "vectors.txt", 23, 0 },
 };
 #define FILES (int)(sizeof(files) / sizeof(*files))

@@ -18,7 +18,7 @@ static struct gsi mad_from(const struct host *from, const struct host *to, unsig
 
 static struct burst seen;
 
-static bool look(struct rig *r, struct host *from, const struct burst *p)
+static bool look(struct rig *, struct host *, const struct burst *p)
 {
 	seen = *p;
 	return false;
@@ -67,8 +67,7 @@ START_TEST(on_the_wire)
 	}
 	ck_assert(seen.op_first == 0x64 && seen.dqpn == 1 && seen.sqpn == 1 && seen.qkey == 0x80010000);
 	ck_assert(seen.pkey == 0xffff && seen.payload_len == 256 && seen.n == 1 && !seen.se);
-	ck_assert(seen.route.flow_label == 0x54321 && seen.route.tclass == 0x20 &&
-		  seen.route.hop_limit == 64);
+	ck_assert(seen.route.flow_label == 0x54321 && seen.route.tclass == 0x20 && seen.route.hop_limit == 64);
 	rig_fini(&rig);
 }
 END_TEST
@@ -116,10 +115,17 @@ START_TEST(not_a_mad)
 	rig_init(&rig, LINK_WIRE);
 	for (unsigned k = 0; k < sizeof(bad) / sizeof(*bad); k++) {
 		struct span span = { NULL, (uint64_t)(uintptr_t)payload, bad[k].len };
-		struct burst p = { .op_first = bad[k].op, .op_last = bad[k].op, .pkey = bad[k].pkey,
-				   .dqpn = 1, .n = 1,
-				   .mtu = 1024, .qkey = bad[k].qkey, .sqpn = bad[k].sqpn,
-				   .payload_len = bad[k].len, .span = &span, .span_n = 1 };
+		struct burst p = { .op_first = bad[k].op,
+				   .op_last = bad[k].op,
+				   .pkey = bad[k].pkey,
+				   .dqpn = 1,
+				   .n = 1,
+				   .mtu = 1024,
+				   .qkey = bad[k].qkey,
+				   .sqpn = bad[k].sqpn,
+				   .payload_len = bad[k].len,
+				   .span = &span,
+				   .span_n = 1 };
 		uint64_t before = stat_n(b, bad[k].counted);
 
 		memcpy(p.route.sgid, a->gid, 16);

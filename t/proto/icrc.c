@@ -58,14 +58,32 @@ static uint32_t by_the_book(bool ipv6, uint16_t id, uint16_t sport, const uint8_
 		p += 40;
 	} else {
 		size_t total = udp + 20;
-		const uint8_t h[20] = { 0x45, 0xff, (uint8_t)(total >> 8), (uint8_t)total, (uint8_t)(id >> 8), (uint8_t)id,
-					0x40, 0, 0xff, 17, 0xff, 0xff, 10, 77, 0, 101, 192, 168, 255, 3 };
+		const uint8_t h[20] = { 0x45,
+					0xff,
+					(uint8_t)(total >> 8),
+					(uint8_t)total,
+					(uint8_t)(id >> 8),
+					(uint8_t)id,
+					0x40,
+					0,
+					0xff,
+					17,
+					0xff,
+					0xff,
+					10,
+					77,
+					0,
+					101,
+					192,
+					168,
+					255,
+					3 };
 
 		memcpy(p, h, 20);
 		p += 20;
 	}
-	const uint8_t u[8] = { (uint8_t)(sport >> 8), (uint8_t)sport, 0x12, 0xb7, (uint8_t)(udp >> 8), (uint8_t)udp,
-			       0xff, 0xff };
+	const uint8_t u[8] = { (uint8_t)(sport >> 8), (uint8_t)sport, 0x12, 0xb7,
+			       (uint8_t)(udp >> 8),   (uint8_t)udp,   0xff, 0xff };
 	memcpy(p, u, 8);
 	p += 8;
 	memcpy(p, pkt, len);
@@ -194,13 +212,13 @@ START_TEST(damage_is_seen)
 		passed += icrc_check(&rx, &f4, pkt, 80, &id);
 		ck_assert(!icrc_check(&rx, &f6, pkt, 80, &id));
 	}
-	ck_assert_uint_ge(passed, 1);	/* else this test does not test what it says */
+	ck_assert_uint_ge(passed, 1); /* else this test does not test what it says */
 	ck_assert_uint_le(passed, 12);
 
 	icrc_put(pkt + sizeof(pkt) - 4, icrc_pkt(&f4, 7, pkt, sizeof(pkt) - 4));
 	for (size_t bit = 0; bit < sizeof(pkt) * 8; bit++) {
 		if (bit / 8 == 4)
-			continue;	/* outside of the ICRC */
+			continue; /* outside of the ICRC */
 		pkt[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		flips += icrc_check(&rx, &f4, pkt, sizeof(pkt), &id);
 		pkt[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -229,5 +247,5 @@ START_TEST(no_length_is_too_wild)
 }
 END_TEST
 
-TEST_MAIN("icrc", by_the_book_in_pieces, one_mapped_gid_is_ipv6, stored_little_endian, every_identification, every_length,
-	  damage_is_seen, no_length_is_too_wild)
+TEST_MAIN("icrc", by_the_book_in_pieces, one_mapped_gid_is_ipv6, stored_little_endian, every_identification,
+	  every_length, damage_is_seen, no_length_is_too_wild)

@@ -11,22 +11,22 @@
 #include "rig.h"
 #include "t/suite.h"
 
-#define AT	4096u		/* where it begins in the buffer */
-#define LEN	64u
-#define ALL	(ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_FLUSH_GLOBAL)
+#define AT  4096u /* where it begins in the buffer */
+#define LEN 64u
+#define ALL (ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_FLUSH_GLOBAL)
 
 enum wrong { RIGHT, OTHER_PD, KEY_BYTE, KEY_INDEX, NO_RIGHT, BEFORE, BEHIND, WRAPS, GONE, WRONGS };
 
 struct use {
 	enum wr_op op;
-	uint32_t need;		/* the right of the key */
+	uint32_t need; /* the right of the key */
 	uint32_t len;
 	bool aligned;
 };
 
 static const struct use ops[] = {
-	{ WR_WRITE, ACC_REMOTE_WRITE, 64, false }, { WR_WRITE_IMM, ACC_REMOTE_WRITE, 64, false },
-	{ WR_READ, ACC_REMOTE_READ, 64, false },   { WR_CMP_SWP, ACC_REMOTE_ATOMIC, 8, true },
+	{ WR_WRITE, ACC_REMOTE_WRITE, 64, false },    { WR_WRITE_IMM, ACC_REMOTE_WRITE, 64, false },
+	{ WR_READ, ACC_REMOTE_READ, 64, false },      { WR_CMP_SWP, ACC_REMOTE_ATOMIC, 8, true },
 	{ WR_FETCH_ADD, ACC_REMOTE_ATOMIC, 8, true }, { WR_ATOMIC_WRITE, ACC_REMOTE_WRITE, 8, true },
 	{ WR_FLUSH, ACC_FLUSH_GLOBAL, 64, false },
 };
@@ -45,8 +45,12 @@ static void start(struct rig *r, uint8_t type)
 
 static uint32_t region(struct host *x, uint32_t access, bool other_pd)
 {
-	struct mr_attr a = { .pdn = x->pdn, .access = access, .addr = (uintptr_t)x->buf + AT, .iova = (uintptr_t)x->buf + AT,
-			     .len = LEN, .region = &x->region };
+	struct mr_attr a = { .pdn = x->pdn,
+			     .access = access,
+			     .addr = (uintptr_t)x->buf + AT,
+			     .iova = (uintptr_t)x->buf + AT,
+			     .len = LEN,
+			     .region = &x->region };
 	uint32_t key;
 
 	if (other_pd)
@@ -62,7 +66,8 @@ static uint32_t window(struct rig *r, unsigned type, uint32_t access)
 
 	ck_assert_int_eq(hca_mw_alloc(r->b.h, r->b.pdn, type, &key), 0);
 	key ^= 1;
-	SEND_WR(r, &r->b, .id = 1000, .op = WR_BIND_MW, .off = AT, .len = LEN, .rkey = key, .access = access & ~ACC_LOCAL_WRITE);
+	SEND_WR(r, &r->b, .id = 1000, .op = WR_BIND_MW, .off = AT, .len = LEN, .rkey = key,
+		.access = access & ~(uint32_t)ACC_LOCAL_WRITE);
 	rig_run(r);
 	ck_assert_uint_eq(wc_status(&r->b, 1000), WC_SUCCESS);
 	return key;
@@ -87,7 +92,7 @@ static uint64_t offset(enum wrong w, const struct use *op, uint64_t buf)
 	switch (w) {
 	case BEFORE: return AT - step;
 	case BEHIND: return AT + LEN - op->len + step;
-	case WRAPS: return -buf - 8;		/* the last 8 bytes of the address space */
+	case WRAPS: return -buf - 8; /* the last 8 bytes of the address space */
 	default: return AT;
 	}
 }
@@ -106,11 +111,14 @@ static void remote(uint8_t qp_type, unsigned type, const struct use *op, enum wr
 	if (op->op == WR_WRITE_IMM)
 		rig_recv(&r, &r.b, 9, 50000, 8);
 	memcpy(before, r.b.buf, sizeof(before));
-	SEND_WR(&r, &r.a, .id = 1, .op = op->op, .len = op->len, .roff = offset(w, op, (uintptr_t)r.b.buf), .access = FETH_GLOBAL,
-		.rkey = w == KEY_BYTE ? key ^ 0x80 : w == KEY_INDEX ? key ^ 0x100 : key);
+	SEND_WR(&r, &r.a, .id = 1, .op = op->op, .len = op->len, .roff = offset(w, op, (uintptr_t)r.b.buf),
+		.access = FETH_GLOBAL,
+		.rkey = w == KEY_BYTE    ? key ^ 0x80
+			: w == KEY_INDEX ? key ^ 0x100
+					 : key);
 	rig_run(&r);
-	ck_assert_msg(wc_status(&r.a, 1) == (w ? WC_REM_ACCESS_ERR : WC_SUCCESS), "op %d, type %u, wrong %d: WC %u", op->op, type, w,
-		      wc_status(&r.a, 1));
+	ck_assert_msg(wc_status(&r.a, 1) == (w ? WC_REM_ACCESS_ERR : WC_SUCCESS), "op %d, type %u, wrong %d: WC %u",
+		      op->op, type, w, wc_status(&r.a, 1));
 	if (w) {
 		ck_assert_mem_eq(before, r.b.buf, sizeof(before));
 		check_fill(r.a.buf, 2 * AT, 1);
@@ -148,8 +156,11 @@ START_TEST(uc_keys)
 				end(&r, key, 0);
 			rig_recv(&r, &r.b, 9, 50000, 8);
 			memcpy(before, r.b.buf, sizeof(before));
-			SEND_WR(&r, &r.a, .id = 1, .op = ops[k].op, .len = ops[k].len, .roff = offset(w, &ops[k], (uintptr_t)r.b.buf),
-				.rkey = w == KEY_BYTE ? key ^ 0x80 : w == KEY_INDEX ? key ^ 0x100 : key);
+			SEND_WR(&r, &r.a, .id = 1, .op = ops[k].op, .len = ops[k].len,
+				.roff = offset(w, &ops[k], (uintptr_t)r.b.buf),
+				.rkey = w == KEY_BYTE    ? key ^ 0x80
+					: w == KEY_INDEX ? key ^ 0x100
+							 : key);
 			rig_run(&r);
 			ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
 			ck_assert_mem_eq(before, r.b.buf, sizeof(before));
@@ -174,7 +185,9 @@ static void local(const struct use *op, enum wrong w)
 		ck_assert_int_eq(hca_mr_dereg(r.a.h, key), 0);
 	rig_recv(&r, &r.b, 9, 50000, 64);
 	SEND_WR(&r, &r.a, .id = 1, .op = op->op, .len = op->len, .off = offset(w, op, (uintptr_t)r.a.buf), .roff = 8192,
-		.lkey = w == KEY_BYTE ? key ^ 0x80 : w == KEY_INDEX ? key ^ 0x100 : key);
+		.lkey = w == KEY_BYTE    ? key ^ 0x80
+			: w == KEY_INDEX ? key ^ 0x100
+					 : key);
 	rig_run(&r);
 	ck_assert_msg(wc_status(&r.a, 1) == (bad ? WC_LOC_PROT_ERR : WC_SUCCESS), "op %d, wrong %d: WC %u", op->op, w,
 		      wc_status(&r.a, 1));
@@ -203,7 +216,10 @@ START_TEST(recv_keys)
 	static const struct use recv = { WR_SEND, 0, 64, false };
 
 	for (enum wrong w = RIGHT; w < WRONGS; w++) {
-		struct { struct recv_wr wr; struct sge sge; } x = { { .wr_id = 9, .sge_n = 1 }, { .len = LEN } };
+		struct {
+			struct recv_wr wr;
+			struct sge sge;
+		} x = { { .wr_id = 9, .sge_n = 1 }, { .len = LEN } };
 		uint32_t key;
 		struct rig r;
 

@@ -25,7 +25,8 @@ PROTO_TESTS = \
 	t/proto/icrc \
 	t/proto/qp_state \
 	t/proto/seq \
-	t/proto/why
+	t/proto/why \
+	t/proto/wr
 check_PROGRAMS += $(PROTO_TESTS)
 TESTS += $(PROTO_TESTS)
 
@@ -123,6 +124,9 @@ EXTRA_DIST += \
 	t/data/uc-pingpong.pcap \
 	t/data/ud-pingpong.pcap \
 	t/data/vectors.txt
+t_proto_wr_SOURCES = t/proto/wr.c t/proto/rig.c
+t_proto_wr_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_wr_LDADD = $(PROTO_TEST_LIBS)
 t_proto_why_SOURCES = t/proto/why.c t/proto/rig.c
 t_proto_why_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_why_LDADD = $(PROTO_TEST_LIBS)

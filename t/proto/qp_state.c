@@ -12,50 +12,52 @@
 
 #include <rdmad/abi.h>
 
-static const struct { const char *name; uint32_t bit; } attrs[] = {
-	{ "CUR", 1 }, { "SQDN", 2 }, { "ACC", 3 }, { "PKEY", 4 }, { "PORT", 5 }, { "QKEY", 6 }, { "AV", 7 },
-	{ "MTU", 8 }, { "TMO", 9 }, { "RETRY", 10 }, { "RNRR", 11 }, { "RQPSN", 12 }, { "RDA", 13 },
-	{ "ALT", 14 }, { "RNRT", 15 }, { "SQPSN", 16 }, { "DRDA", 17 }, { "MIG", 18 }, { "CAP", 19 },
-	{ "DQPN", 20 }, { "RATE", 25 },
+static const struct {
+	const char *name;
+	uint32_t bit;
+} attrs[] = {
+	{ "CUR", 1 },  { "SQDN", 2 },  { "ACC", 3 },   { "PKEY", 4 },   { "PORT", 5 },  { "QKEY", 6 },
+	{ "AV", 7 },   { "MTU", 8 },   { "TMO", 9 },   { "RETRY", 10 }, { "RNRR", 11 }, { "RQPSN", 12 },
+	{ "RDA", 13 }, { "ALT", 14 },  { "RNRT", 15 }, { "SQPSN", 16 }, { "DRDA", 17 }, { "MIG", 18 },
+	{ "CAP", 19 }, { "DQPN", 20 }, { "RATE", 25 },
 };
 
-#define ALWAYS \
+#define ALWAYS                                                                              \
 	"RESET>RESET: ; INIT>RESET: ; RTR>RESET: ; RTS>RESET: ; SQD>RESET: ; ERR>RESET: ; " \
 	"INIT>ERR: ; RTR>ERR: ; RTS>ERR: ; SQD>ERR: ; ERR>ERR: ; "
 #define WITH_SQE "SQE>RESET: ; SQE>ERR: ; "
 
 /* from>to: required / optional; */
-static const struct { uint8_t type; const char *table; } types[] = {
-	{ QPT_RC, ALWAYS
-	  "RESET>INIT: PKEY PORT ACC; INIT>INIT: / PKEY PORT ACC; "
-	  "INIT>RTR: AV MTU DQPN RQPSN DRDA RNRT / ALT ACC PKEY; "
-	  "RTR>RTS: TMO RETRY RNRR SQPSN RDA / CUR ALT ACC MIG RNRT RATE; "
-	  "RTS>RTS: / CUR ALT ACC MIG RNRT RATE; SQD>RTS: / CUR ALT ACC MIG RNRT RATE; RTS>SQD: / SQDN; "
-	  "SQD>SQD: / PORT AV TMO RETRY RNRR RDA DRDA ALT ACC PKEY RNRT MIG; " },
+static const struct {
+	uint8_t type;
+	const char *table;
+} types[] = {
+	{ QPT_RC, ALWAYS "RESET>INIT: PKEY PORT ACC; INIT>INIT: / PKEY PORT ACC; "
+			 "INIT>RTR: AV MTU DQPN RQPSN DRDA RNRT / ALT ACC PKEY; "
+			 "RTR>RTS: TMO RETRY RNRR SQPSN RDA / CUR ALT ACC MIG RNRT RATE; "
+			 "RTS>RTS: / CUR ALT ACC MIG RNRT RATE; SQD>RTS: / CUR ALT ACC MIG RNRT RATE; RTS>SQD: / SQDN; "
+			 "SQD>SQD: / PORT AV TMO RETRY RNRR RDA DRDA ALT ACC PKEY RNRT MIG; " },
 	{ QPT_UC, ALWAYS WITH_SQE
 	  "RESET>INIT: PKEY PORT ACC; INIT>INIT: / PKEY PORT ACC; "
 	  "INIT>RTR: AV MTU DQPN RQPSN / ALT ACC PKEY; "
 	  "RTR>RTS: SQPSN / CUR ALT ACC MIG RATE; RTS>RTS: / CUR ALT ACC MIG RATE; SQD>RTS: / CUR ALT ACC MIG RATE; "
 	  "RTS>SQD: / SQDN; SQD>SQD: / AV ALT ACC PKEY MIG; SQE>RTS: / CUR ACC; " },
-	{ QPT_UD, ALWAYS WITH_SQE
-	  "RESET>INIT: PKEY PORT QKEY; INIT>INIT: / PKEY PORT QKEY; INIT>RTR: / PKEY QKEY; "
-	  "RTR>RTS: SQPSN / CUR QKEY RATE; RTS>RTS: / CUR QKEY RATE; SQD>RTS: / CUR QKEY RATE; "
-	  "RTS>SQD: / SQDN; SQD>SQD: / PKEY QKEY; SQE>RTS: / CUR QKEY; " },
+	{ QPT_UD, ALWAYS WITH_SQE "RESET>INIT: PKEY PORT QKEY; INIT>INIT: / PKEY PORT QKEY; INIT>RTR: / PKEY QKEY; "
+				  "RTR>RTS: SQPSN / CUR QKEY RATE; RTS>RTS: / CUR QKEY RATE; SQD>RTS: / CUR QKEY RATE; "
+				  "RTS>SQD: / SQDN; SQD>SQD: / PKEY QKEY; SQE>RTS: / CUR QKEY; " },
 	{ QPT_RAW, ALWAYS WITH_SQE
 	  "RESET>INIT: PORT; INIT>INIT: / PORT; INIT>RTR: ; RTR>RTS: / RATE; RTS>RTS: / RATE; SQD>RTS: / RATE; "
 	  "RTS>SQD: ; SQD>SQD: ; SQE>RTS: ; " },
-	{ QPT_XRC_SEND, ALWAYS
-	  "RESET>INIT: PKEY PORT ACC; INIT>INIT: / PKEY PORT ACC; "
-	  "INIT>RTR: AV MTU DQPN RQPSN / ALT ACC PKEY; "
-	  "RTR>RTS: TMO RETRY RNRR SQPSN RDA / CUR ALT ACC MIG RATE; "
-	  "RTS>RTS: / CUR ALT ACC MIG RATE; SQD>RTS: / CUR ALT ACC MIG RATE; RTS>SQD: / SQDN; "
-	  "SQD>SQD: / PORT AV TMO RETRY RNRR RDA ALT ACC PKEY MIG; " },
-	{ QPT_XRC_RECV, ALWAYS
-	  "RESET>INIT: PKEY PORT ACC; INIT>INIT: / PKEY PORT ACC; "
-	  "INIT>RTR: AV MTU DQPN RQPSN DRDA RNRT / ALT ACC PKEY; "
-	  "RTR>RTS: TMO SQPSN / CUR ALT ACC MIG RNRT; "
-	  "RTS>RTS: / CUR ALT ACC MIG RNRT; SQD>RTS: / CUR ALT ACC MIG RNRT; RTS>SQD: / SQDN; "
-	  "SQD>SQD: / PORT AV TMO DRDA ALT ACC PKEY RNRT MIG; " },
+	{ QPT_XRC_SEND, ALWAYS "RESET>INIT: PKEY PORT ACC; INIT>INIT: / PKEY PORT ACC; "
+			       "INIT>RTR: AV MTU DQPN RQPSN / ALT ACC PKEY; "
+			       "RTR>RTS: TMO RETRY RNRR SQPSN RDA / CUR ALT ACC MIG RATE; "
+			       "RTS>RTS: / CUR ALT ACC MIG RATE; SQD>RTS: / CUR ALT ACC MIG RATE; RTS>SQD: / SQDN; "
+			       "SQD>SQD: / PORT AV TMO RETRY RNRR RDA ALT ACC PKEY MIG; " },
+	{ QPT_XRC_RECV, ALWAYS "RESET>INIT: PKEY PORT ACC; INIT>INIT: / PKEY PORT ACC; "
+			       "INIT>RTR: AV MTU DQPN RQPSN DRDA RNRT / ALT ACC PKEY; "
+			       "RTR>RTS: TMO SQPSN / CUR ALT ACC MIG RNRT; "
+			       "RTS>RTS: / CUR ALT ACC MIG RNRT; SQD>RTS: / CUR ALT ACC MIG RNRT; RTS>SQD: / SQDN; "
+			       "SQD>SQD: / PORT AV TMO DRDA ALT ACC PKEY RNRT MIG; " },
 };
 
 static const char *const states[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };

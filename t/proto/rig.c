@@ -2,11 +2,13 @@
 /* rig.c - see rig.h. */
 #include "rig.h"
 
+/* clang-format off */
 const struct link_conf conf_rc = {
 	.type = QPT_RC, .mtu = 2, .timeout = 14, .retry = 7, .rnr_retry = 7, .min_rnr = 12, .rd_atomic = 16,
 	.dest_rd_atomic = 16, .psn = 0xfffff0, .sq_depth = 64, .rq_depth = 64,
 	.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC,
 };
+/* clang-format on */
 
 /* ---- memory ------------------------------------------------------------- */
 
@@ -17,7 +19,7 @@ static uint8_t *at(const struct span *s)
 	return r && r->gone ? NULL : (uint8_t *)(uintptr_t)s->addr;
 }
 
-static int mem_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+static int mem_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
 		    uint64_t off)
 {
 	unsigned k = 0;
@@ -44,7 +46,7 @@ static int mem_copy(void *host, const struct span *dst, unsigned dst_n, const st
 	return 0;
 }
 
-static int mem_cmp_swap(void *host, const struct span *s, uint64_t compare, uint64_t swap, uint64_t *old)
+static int mem_cmp_swap(void *, const struct span *s, uint64_t compare, uint64_t swap, uint64_t *old)
 {
 	if (!at(s))
 		return 14;
@@ -54,7 +56,7 @@ static int mem_cmp_swap(void *host, const struct span *s, uint64_t compare, uint
 	return 0;
 }
 
-static int mem_fetch_add(void *host, const struct span *s, uint64_t add, uint64_t *old)
+static int mem_fetch_add(void *, const struct span *s, uint64_t add, uint64_t *old)
 {
 	uint64_t sum;
 
@@ -66,7 +68,7 @@ static int mem_fetch_add(void *host, const struct span *s, uint64_t add, uint64_
 	return 0;
 }
 
-static int mem_store(void *host, const struct span *s, uint64_t value)
+static int mem_store(void *, const struct span *s, uint64_t value)
 {
 	if (!at(s))
 		return 14;
@@ -80,8 +82,14 @@ static const struct mem_ops mem = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_s
 
 static void host_init(struct host *x, enum link_mode mode, unsigned number, uint64_t seed)
 {
-	struct hca_cfg cfg = { .mem = &mem, .seed = seed, .qpn_low = number, .qpn_low_bits = 1, .mtu = 5,
-			       .train_len = 61440, .local_train_len = 1 << 20, .window_len = 1 << 20,
+	struct hca_cfg cfg = { .mem = &mem,
+			       .seed = seed,
+			       .qpn_low = number,
+			       .qpn_low_bits = 1,
+			       .mtu = 5,
+			       .burst_len = 61440,
+			       .local_burst_len = 1 << 20,
+			       .window_len = 1 << 20,
 			       .peer_room = RIG_ROOM,
 			       .early_retrans = mode == LINK_EARLY };
 	struct mr_attr mr;
@@ -95,8 +103,12 @@ static void host_init(struct host *x, enum link_mode mode, unsigned number, uint
 	ck_assert_int_eq(hca_cq_create(x->h, WCS, &x->cqn), 0);
 	x->buf = aligned_alloc(4096, BUF_LEN);
 	memset(x->buf, 0, BUF_LEN);
-	mr = (struct mr_attr){ .pdn = x->pdn, .access = 0x31f, .addr = (uintptr_t)x->buf, .len = BUF_LEN,
-			       .iova = (uintptr_t)x->buf, .region = &x->region };
+	mr = (struct mr_attr){ .pdn = x->pdn,
+			       .access = 0x31f,
+			       .addr = (uintptr_t)x->buf,
+			       .len = BUF_LEN,
+			       .iova = (uintptr_t)x->buf,
+			       .region = &x->region };
 	ck_assert_int_eq(hca_mr_reg(x->h, &mr, &x->key), 0);
 }
 
@@ -138,28 +150,40 @@ static void create_target(struct host *x, const struct link_conf *c)
 	init.xrcdn = x->xrcdn;
 	ck_assert_int_eq(hca_qp_create(x->h, &init, &x->qpn), 0);
 	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
-				       (mono_t){ 1 }), 0);
+				       (mono_t){ 1 }),
+			 0);
 }
 
 static void create(struct host *x, const struct link_conf *c, uint32_t srqn)
 {
-	struct qp_init init = { .type = c->type, .sq_sig_all = c->sig_all, .pdn = x->pdn, .send_cqn = x->cqn,
-				.recv_cqn = x->cqn, .srqn = srqn,
+	struct qp_init init = { .type = c->type,
+				.sq_sig_all = c->sig_all,
+				.pdn = x->pdn,
+				.send_cqn = x->cqn,
+				.recv_cqn = x->cqn,
+				.srqn = srqn,
 				.cap = { c->sq_depth, c->rq_depth, 8, 8, 256 } };
 	struct qp_attr a = { .state = QPS_INIT, .port = 1, .qkey = 0x1234, .access = c->access };
 
 	if (c->type == QPT_XRC_SEND)
 		init.recv_cqn = init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
 	ck_assert_int_eq(hca_qp_create(x->h, &init, &x->qpn), 0);
-	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT |
-				       (c->type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS), (mono_t){ 1 }), 0);
+	ck_assert_int_eq(
+		hca_qp_modify(x->h, x->qpn, &a,
+			      QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | (c->type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS),
+			      (mono_t){ 1 }),
+		0);
 }
 
 void rig_to_rtr(struct rig *r, struct host *x, struct host *peer, const struct link_conf *c)
 {
-	struct qp_attr a = { .state = QPS_RTR, .path_mtu = c->mtu, .dest_qpn = peer->qpn,
-			     .rq_psn = c->psn + (peer == &r->b ? 77 : 0), .max_dest_rd_atomic = c->dest_rd_atomic,
-			     .min_rnr_timer = c->min_rnr, .av = { .sgid_index = 1 } };
+	struct qp_attr a = { .state = QPS_RTR,
+			     .path_mtu = c->mtu,
+			     .dest_qpn = peer->qpn,
+			     .rq_psn = c->psn + (peer == &r->b ? 77 : 0),
+			     .max_dest_rd_atomic = c->dest_rd_atomic,
+			     .min_rnr_timer = c->min_rnr,
+			     .av = { .sgid_index = 1 } };
 	uint32_t mask = QPA_STATE;
 
 	memcpy(a.av.dgid, peer->gid, 16);
@@ -172,14 +196,23 @@ void rig_to_rtr(struct rig *r, struct host *x, struct host *peer, const struct l
 
 void rig_to_rts(struct rig *r, struct host *x, const struct link_conf *c)
 {
-	struct qp_attr a = { .state = QPS_RTS, .sq_psn = c->psn + (x == &r->b ? 77 : 0), .timeout = c->timeout,
-			     .retry_cnt = c->retry, .rnr_retry = c->rnr_retry, .max_rd_atomic = c->rd_atomic };
+	struct qp_attr a = { .state = QPS_RTS,
+			     .sq_psn = c->psn + (x == &r->b ? 77 : 0),
+			     .timeout = c->timeout,
+			     .retry_cnt = c->retry,
+			     .rnr_retry = c->rnr_retry,
+			     .max_rd_atomic = c->rd_atomic };
 
 	bool target = c->type == QPT_XRC_SEND && x == &r->b;
 
-	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_SQ_PSN | (target ? QPA_TIMEOUT : 0) |
-				       (c->type == QPT_RC || (c->type == QPT_XRC_SEND && !target) ? QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
-				       QPA_MAX_QP_RD_ATOMIC : 0), r->now), 0);
+	ck_assert_int_eq(
+		hca_qp_modify(x->h, x->qpn, &a,
+			      QPA_STATE | QPA_SQ_PSN | (target ? QPA_TIMEOUT : 0) |
+				      (c->type == QPT_RC || (c->type == QPT_XRC_SEND && !target)
+					       ? QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC
+					       : 0),
+			      r->now),
+		0);
 }
 
 void rig_connect(struct rig *r, const struct link_conf *c)
@@ -199,7 +232,7 @@ void rig_connect(struct rig *r, const struct link_conf *c)
 
 static struct host *peer_of(struct rig *r, const struct host *x) { return x == &r->a ? &r->b : &r->a; }
 
-static void collect(struct rig *r, struct host *x)
+static void collect(struct host *x)
 {
 	x->wc_n += hca_completions(x->h, x->wc + x->wc_n, WCS - x->wc_n);
 	x->ev_n += hca_events(x->h, x->ev + x->ev_n, 64 - x->ev_n);
@@ -229,7 +262,7 @@ static bool step(struct rig *r, struct host *x)
 
 	if (!hca_tx(x->h, &b, r->now))
 		return false;
-	r->trains++;
+	r->bursts++;
 	if (r->mode == LINK_LOCAL) {
 		r->pkts += b.n;
 		r->last = b;
@@ -253,8 +286,8 @@ void rig_run(struct rig *r)
 	while (more) {
 		more = step(r, &r->a);
 		more |= step(r, &r->b);
-		collect(r, &r->a);
-		collect(r, &r->b);
+		collect(&r->a);
+		collect(&r->b);
 	}
 }
 
@@ -283,10 +316,15 @@ void rig_settle(struct rig *r, unsigned ticks)
 
 int rig_send(struct rig *r, struct host *x, const struct wr_arg *w)
 {
-	struct { struct send_wr wr; uint8_t room[1024]; } slot = { .wr = {
-		.wr_id = w->id, .op = w->op, .flags = w->flags | (w->inl ? WR_INLINE : 0) | (w->quiet ? 0 : WR_SIGNALED), .imm = w->imm,
-		.rkey = w->rkey ? w->rkey : peer_of(r, x)->key,
-		.remote_addr = (uintptr_t)peer_of(r, x)->buf + w->roff } };
+	struct {
+		struct send_wr wr;
+		uint8_t room[1024];
+	} slot = { .wr = { .wr_id = w->id,
+			   .op = (uint8_t)w->op,
+			   .flags = (uint8_t)(w->flags | (w->inl ? WR_INLINE : 0) | (w->quiet ? 0 : WR_SIGNALED)),
+			   .imm = w->imm,
+			   .rkey = w->rkey ? w->rkey : peer_of(r, x)->key,
+			   .remote_addr = (uintptr_t)peer_of(r, x)->buf + w->roff } };
 	struct sge *sge = (struct sge *)(void *)slot.room;
 	unsigned n = w->sge_n ? w->sge_n : 1;
 	uint32_t off = 0;
@@ -334,9 +372,12 @@ int rig_send(struct rig *r, struct host *x, const struct wr_arg *w)
 
 void rig_recv(struct rig *r, struct host *x, uint64_t id, uint64_t off, uint32_t len)
 {
-	struct { struct recv_wr wr; struct sge sge[2]; } slot = {
-		{ .wr_id = id, .sge_n = 2 },
-		{ { (uintptr_t)x->buf + off, len / 2, x->key }, { (uintptr_t)x->buf + off + len / 2, len - len / 2, x->key } } };
+	struct {
+		struct recv_wr wr;
+		struct sge sge[2];
+	} slot = { { .wr_id = id, .sge_n = 2 },
+		   { { (uintptr_t)x->buf + off, len / 2, x->key },
+		     { (uintptr_t)x->buf + off + len / 2, len - len / 2, x->key } } };
 
 	if (x->srqn)
 		ck_assert_int_eq(hca_post_srq_recv(x->h, x->srqn, &slot.wr, r->now), 0);
@@ -403,9 +444,21 @@ void check_fill(const uint8_t *p, size_t len, unsigned seed)
 struct burst pkt_from(struct rig *r, struct host *from, uint8_t opcode, uint32_t p)
 {
 	struct host *to = peer_of(r, from);
-	struct burst b = { .op_first = opcode, .op_last = opcode, .migreq = true, .pkey = 0xffff, .dqpn = to->qpn,
-			   .psn = psn(p), .n = 1, .mtu = 512, .rkey = to->key, .va = (uintptr_t)to->buf,
-			   .sqpn = from->qpn, .qkey = 0x1234, .srqn = to->srqn, .syndrome = aeth_ack(), .ackreq = true };
+	struct burst b = { .op_first = opcode,
+			   .op_last = opcode,
+			   .migreq = true,
+			   .pkey = 0xffff,
+			   .dqpn = to->qpn,
+			   .psn = psn(p),
+			   .n = 1,
+			   .mtu = 512,
+			   .rkey = to->key,
+			   .va = (uintptr_t)to->buf,
+			   .sqpn = from->qpn,
+			   .qkey = 0x1234,
+			   .srqn = to->srqn,
+			   .syndrome = aeth_ack(),
+			   .ackreq = true };
 
 	memcpy(b.route.sgid, from->gid, 16);
 	memcpy(b.route.dgid, to->gid, 16);
@@ -421,13 +474,13 @@ void pkt_give(struct rig *r, struct host *to, struct burst *b, const void *paylo
 	b->span_n = len ? 1 : 0;
 	b->payload_len = len;
 	hca_rx_burst(to->h, b, r->now);
-	collect(r, to);
+	collect(to);
 }
 
 bool take(struct rig *r, struct host *x, struct burst *b)
 {
 	bool got = hca_tx(x->h, b, r->now);
 
-	collect(r, x);
+	collect(x);
 	return got;
 }

@@ -17,20 +17,20 @@
 #include "proto/aeth.h"
 #include "proto/hca.h"
 
-#define MS	1000000ull
-#define BUF_LEN	(1u << 20)
-#define WCS	4096u
+#define MS      1000000ull
+#define BUF_LEN (1u << 20)
+#define WCS     4096u
 
 struct region {
-	bool gone;		/* the program unmapped it */
+	bool gone; /* the program unmapped it */
 };
 
 struct host {
 	struct hca *h;
 	uint8_t gid[16];
 	uint32_t pdn, cqn, key, qpn;
-	uint32_t xrcdn, srqn;	/* b, if it is connected by XRC */
-	uint8_t *buf;		/* BUF_LEN bytes, registered as key with all rights */
+	uint32_t xrcdn, srqn; /* b, if it is connected by XRC */
+	uint8_t *buf;         /* BUF_LEN bytes, registered as key with all rights */
 	struct region region;
 	struct cqe wc[WCS];
 	unsigned wc_n;
@@ -40,7 +40,7 @@ struct host {
 
 enum link_mode { LINK_WIRE, LINK_EARLY /* and early retransmission */, LINK_LOCAL };
 
-#define RIG_ROOM	(4u << 20)	/* what a host takes in while it does not look */
+#define RIG_ROOM (4u << 20) /* what a host takes in while it does not look */
 
 struct rig {
 	struct host a, b;
@@ -49,14 +49,14 @@ struct rig {
 	/* Wire mode: each packet as a burst of one; true: it is lost.  from: a or b. */
 	bool (*hook)(struct rig *, struct host *from, const struct burst *);
 	void *hook_arg;
-	unsigned pkts;		/* sent so far, by both, the lost ones too */
-	unsigned trains;	/* bursts taken */
-	struct burst last;	/* the packet that was sent last (its payload is gone) */
+	unsigned pkts;     /* sent so far, by both, the lost ones too */
+	unsigned bursts;   /* bursts taken */
+	struct burst last; /* the packet that was sent last (its payload is gone) */
 };
 
 struct link_conf {
 	uint8_t type, mtu, timeout, retry, rnr_retry, min_rnr, rd_atomic, dest_rd_atomic;
-	uint32_t psn;		/* first PSN of a; b's is psn + 77 */
+	uint32_t psn; /* first PSN of a; b's is psn + 77 */
 	uint32_t sq_depth, rq_depth;
 	uint32_t access;
 	bool sig_all;
@@ -71,32 +71,33 @@ void rig_connect(struct rig *, const struct link_conf *);
 void rig_to_rtr(struct rig *, struct host *, struct host *peer, const struct link_conf *);
 void rig_to_rts(struct rig *, struct host *, const struct link_conf *);
 
-void rig_run(struct rig *);				/* until neither has anything to send */
-bool rig_tick(struct rig *);				/* to the next deadline, and run; false: none */
-void rig_settle(struct rig *, unsigned ticks);		/* run, and at most so many ticks */
+void rig_run(struct rig *);                    /* until neither has anything to send */
+bool rig_tick(struct rig *);                   /* to the next deadline, and run; false: none */
+void rig_settle(struct rig *, unsigned ticks); /* run, and at most so many ticks */
 
 /* ---- work requests; offsets into the buffers ---- */
 struct wr_arg {
 	uint64_t id;
 	enum wr_op op;
 	unsigned flags;
-	uint64_t off;		/* in the sender's buffer */
+	uint64_t off; /* in the sender's buffer */
 	uint32_t len;
-	uint64_t roff;		/* in the peer's buffer */
+	uint64_t roff; /* in the peer's buffer */
 	uint32_t imm;
 	uint64_t swap, compare_add;
-	uint32_t lkey, rkey;	/* 0: the buffers' */
-	unsigned sge_n;		/* 0: 1.  len is cut into so many */
-	uint32_t srqn;		/* XRC; 0: b's */
-	uint32_t access;	/* FLUSH: placement (and imm: selectivity).  BIND_MW: of the window rkey, on off .. off + len of the own buffer */
-	bool inl, quiet;	/* inline; unsignaled */
+	uint32_t lkey, rkey; /* 0: the buffers' */
+	unsigned sge_n;      /* 0: 1.  len is cut into so many */
+	uint32_t srqn;       /* XRC; 0: b's */
+	uint32_t
+		access; /* FLUSH: placement (and imm: selectivity).  BIND_MW: of the window rkey, on off .. off + len of the own buffer */
+	bool inl, quiet; /* inline; unsignaled */
 };
 int rig_send(struct rig *, struct host *from, const struct wr_arg *);
 #define SEND_WR(rig, from, ...) rig_send((rig), (from), &(struct wr_arg){ __VA_ARGS__ })
 void rig_recv(struct rig *, struct host *, uint64_t id, uint64_t off, uint32_t len);
 
-const struct cqe *wc_of(const struct host *, uint64_t id);	/* NULL: none */
-unsigned wc_status(const struct host *, uint64_t id);		/* 255: none; fails the test if there are two */
+const struct cqe *wc_of(const struct host *, uint64_t id); /* NULL: none */
+unsigned wc_status(const struct host *, uint64_t id);      /* 255: none; fails the test if there are two */
 bool has_event(const struct host *, unsigned type);
 uint64_t fault_n(const struct host *, const char *row);
 uint64_t stat_n(const struct host *, enum hca_stat);

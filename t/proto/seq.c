@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* seq.c - PSNs around their wrap. */
+#include "proto/mono.h"
 #include "proto/seq.h"
 #include "t/suite.h"
 
@@ -41,4 +42,16 @@ START_TEST(diff_is_the_signed_distance)
 }
 END_TEST
 
-TEST_MAIN("seq", add_and_sub_wrap, diff_is_the_signed_distance)
+START_TEST(times_are_never_less_than_nothing)
+{
+	mono_t t = { 1000 }, u = { 1001 };
+
+	ck_assert_uint_eq(mono_since(u, t), 1);
+	ck_assert_uint_eq(mono_since(t, t), 0);
+	ck_assert_uint_eq(mono_since(t, u), 0);
+	ck_assert_uint_eq(ns_since(0, UINT64_MAX), 0);
+	ck_assert_uint_eq(ns_since(UINT64_MAX, 0), UINT64_MAX);
+}
+END_TEST
+
+TEST_MAIN("seq", add_and_sub_wrap, diff_is_the_signed_distance, times_are_never_less_than_nothing)

@@ -6,7 +6,7 @@
 #include "rig.h"
 #include "t/suite.h"
 
-static bool from_a(struct rig *r, struct host *from, const struct burst *b) { return from == &r->a; }
+static bool from_a(struct rig *r, struct host *from, const struct burst *) { return from == &r->a; }
 
 /* One packet never comes through, all others do. */
 static bool third(struct rig *r, struct host *from, const struct burst *b)
@@ -33,7 +33,8 @@ static unsigned records(const struct why *w, unsigned event)
 	return n;
 }
 
-static struct why run_out(struct rig *r, bool (*hook)(struct rig *, struct host *, const struct burst *), bool first, unsigned cause)
+static struct why run_out(struct rig *r, bool (*hook)(struct rig *, struct host *, const struct burst *), bool first,
+			  unsigned cause)
 {
 	struct link_conf c = conf_rc;
 
@@ -114,7 +115,7 @@ START_TEST(progress)
 	r.hook = from_a;
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
 	rig_run(&r);
-	rig_tick(&r);		/* one timeout */
+	rig_tick(&r); /* one timeout */
 	r.hook = NULL;
 	rig_settle(&r, 10);
 	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
@@ -137,7 +138,9 @@ START_TEST(fifo)
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &conf_rc);
 	for (unsigned i = 0; i < WHYS + 5; i++)
-		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &(struct qp_attr){ .state = QPS_INIT }, QPA_STATE, r.now), EINVAL);
+		ck_assert_int_eq(
+			hca_qp_modify(r.a.h, r.a.qpn, &(struct qp_attr){ .state = QPS_INIT }, QPA_STATE, r.now),
+			EINVAL);
 	while (hca_why(r.a.h, &w)) {
 		ck_assert_uint_eq(w.cause, WHY_MODIFY_EDGE);
 		n++;
@@ -148,7 +151,7 @@ START_TEST(fifo)
 }
 END_TEST
 
-START_TEST(trains)
+START_TEST(bursts)
 {
 	struct trace_rec rec[256];
 	uint64_t from = 0, lost;
@@ -165,8 +168,8 @@ START_TEST(trains)
 	rig_settle(&r, 10);
 	while ((n = hca_trace(r.a.h, &from, rec, 256, &lost)))
 		all += n;
-	ck_assert_uint_le(all, 2);	/* the first packets only: nothing for each */
-	ck_assert_int_eq(hca_trace_trains(r.a.h, true), 0);
+	ck_assert_uint_le(all, 2); /* the first packets only: nothing for each */
+	ck_assert_int_eq(hca_trace_bursts(r.a.h, true), 0);
 	for (unsigned i = 0; i < 20; i++)
 		SEND_WR(&r, &r.a, .id = 100 + i, .op = WR_WRITE, .len = 8);
 	rig_settle(&r, 10);
@@ -174,7 +177,7 @@ START_TEST(trains)
 		for (uint32_t i = 0; i < n; i++)
 			tx += rec[i].event == TR_TX ? rec[i].n : 0;
 	ck_assert_uint_ge(tx, 20);
-	hca_trace_trains(r.a.h, false);
+	hca_trace_bursts(r.a.h, false);
 	rig_fini(&r);
 }
 END_TEST
@@ -192,7 +195,7 @@ START_TEST(ring)
 	for (unsigned i = 0; i < 2 * TRACE_RING; i++) {
 		struct burst b = pkt_from(&r, &r.a, SVC_RC | OP_WRITE_ONLY, conf_rc.psn - 1);
 
-		pkt_give(&r, &r.b, &b, NULL, 0);	/* a duplicate: one record */
+		pkt_give(&r, &r.b, &b, NULL, 0); /* a duplicate: one record */
 		while (take(&r, &r.b, &b))
 			;
 	}
@@ -206,4 +209,4 @@ START_TEST(ring)
 }
 END_TEST
 
-TEST_MAIN("why", silent, deaf, loss, progress, fifo, trains, ring)
+TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring)

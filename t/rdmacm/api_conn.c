@@ -28,16 +28,23 @@ static void filled(const struct rdma_conn_param *c, const char *text, unsigned l
 {
 	ck_assert_uint_eq(c->private_data_len, len);
 	ck_assert_str_eq(c->private_data, text);
-	for (unsigned i = strlen(text); i < len; i++)
+	for (size_t i = strlen(text); i < len; i++)
 		ck_assert_uint_eq(((const unsigned char *)c->private_data)[i], 0);
 }
 
 START_TEST(private_data)
 {
-	struct rdma_conn_param cp = { .private_data = "ask", .private_data_len = 4, .responder_resources = 3,
-				      .initiator_depth = 5, .retry_count = 6, .rnr_retry_count = 4 };
-	struct rdma_conn_param sp = { .private_data = "tell", .private_data_len = 5, .responder_resources = 2,
-				      .initiator_depth = 1, .rnr_retry_count = 5 };
+	struct rdma_conn_param cp = { .private_data = "ask",
+				      .private_data_len = 4,
+				      .responder_resources = 3,
+				      .initiator_depth = 5,
+				      .retry_count = 6,
+				      .rnr_retry_count = 4 };
+	struct rdma_conn_param sp = { .private_data = "tell",
+				      .private_data_len = 5,
+				      .responder_resources = 2,
+				      .initiator_depth = 1,
+				      .rnr_retry_count = 5 };
 	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC), init;
 	struct ibv_qp_attr q;
 	struct rdma_cm_event *e;
@@ -86,12 +93,12 @@ START_TEST(too_much_data)
 	struct pair p;
 
 	pair_open(&p, RDMA_PS_TCP);
-	fails(rdma_connect(p.client, NULL), EINVAL);	/* neither a QP nor its number */
+	fails(rdma_connect(p.client, NULL), EINVAL); /* neither a QP nor its number */
 	ok(rdma_create_qp(p.client, NULL, &a));
 	fails(rdma_create_qp(p.client, NULL, &a), EINVAL);
 	fails(rdma_connect(p.client, &cp), EINVAL);
 	cp.private_data_len = 0;
-	cp.responder_resources = 200;	/* more than the device has, and not RDMA_MAX_RESP_RES */
+	cp.responder_resources = 200; /* more than the device has, and not RDMA_MAX_RESP_RES */
 	fails(rdma_connect(p.client, &cp), EINVAL);
 	ok(rdma_connect(p.client, NULL));
 	event_eat(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -212,14 +219,14 @@ START_TEST(own_qps)
 	p.server = e->id;
 	ck_assert_uint_eq(e->param.conn.qp_num, cqp->qp_num);
 	ok(rdma_ack_cm_event(e));
-	for (int s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
 		own_move(p.server, sqp, s);
 	c.qp_num = sqp->qp_num;
 	ok(rdma_accept(p.server, &c));
 	e = event_get(p.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	ck_assert_uint_eq(e->param.conn.qp_num, sqp->qp_num);
 	ok(rdma_ack_cm_event(e));
-	for (int s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
 		own_move(p.client, cqp, s);
 	ok(rdma_establish(p.client));
 	event_eat(p.sch, RDMA_CM_EVENT_ESTABLISHED);

@@ -177,7 +177,4 @@ START_TEST(forked)
 }
 END_TEST
 
-void api_end(Suite *s)
-{
-	SUITE_ADD(s, peer_killed, daemon_killed, channel_destroyed, forked);
-}
+void api_end(Suite *s) { SUITE_ADD(s, peer_killed, daemon_killed, channel_destroyed, forked); }

@@ -20,14 +20,14 @@ START_TEST(ports)
 	fails(rdma_bind_addr(a, lo(0)), EINVAL);
 	fails(rdma_bind_addr(b, lo(port)), EADDRINUSE);
 	ok(rdma_destroy_id(a));
-	ok(rdma_bind_addr(b, lo(port)));	/* free at once */
+	ok(rdma_bind_addr(b, lo(port))); /* free at once */
 	ck_assert_uint_eq(ntohs(rdma_get_src_port(b)), port);
 	ok(rdma_listen(b, 1));
 	fails(rdma_resolve_route(b, 100), EINVAL);
 	ok(rdma_create_id(ch, &a, NULL, RDMA_PS_UDP));
 	ok(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)));
 	fails(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, 1), EINVAL);
-	ok(rdma_bind_addr(a, lo(port)));	/* another port space */
+	ok(rdma_bind_addr(a, lo(port))); /* another port space */
 	ok(rdma_destroy_id(a));
 	ok(rdma_destroy_id(b));
 	rdma_destroy_event_channel(ch);
@@ -37,7 +37,7 @@ END_TEST
 START_TEST(wrong_addresses)
 {
 	struct sockaddr un = { .sa_family = AF_UNIX };
-	struct sockaddr_in far = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201) };	/* 192.0.2.1 */
+	struct sockaddr_in far = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201) }; /* 192.0.2.1 */
 	struct rdma_event_channel *ch = channel_new();
 	struct rdma_cm_id *id;
 
@@ -205,7 +205,8 @@ END_TEST
 /* A vendor has 24 bits in REQ and REP, the options 32. */
 START_TEST(ece_told)
 {
-	struct ibv_ece ask = { .vendor_id = 0x123456, .options = 0xfedcba98 }, answer = { .vendor_id = 7, .options = 0x89abcdef };
+	struct ibv_ece ask = { .vendor_id = 0x123456, .options = 0xfedcba98 },
+		       answer = { .vendor_id = 7, .options = 0x89abcdef };
 	struct rdma_conn_param param = { .qp_num = 0x4711 };
 	struct rdma_cm_event *ev;
 	struct ibv_ece e;
@@ -225,7 +226,7 @@ START_TEST(ece_told)
 	ok(rdma_ack_cm_event(ev));
 	event_eat(p.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	ok(rdma_get_remote_ece(p.client, &e));
-	ck_assert_uint_eq(e.vendor_id, ask.vendor_id);	/* the answer is to this vendor's */
+	ck_assert_uint_eq(e.vendor_id, ask.vendor_id); /* the answer is to this vendor's */
 	ck_assert_uint_eq(e.options, answer.options);
 	ok(rdma_establish(p.client));
 	event_eat(p.sch, RDMA_CM_EVENT_ESTABLISHED);
@@ -271,7 +272,7 @@ START_TEST(own_events)
 	ck_assert_uint_eq(((struct sockaddr_in *)found->ai_dst_addr)->sin_port, htons(7471));
 	rdma_freeaddrinfo(found);
 	fails(query_ai(id, &found), ENOENT);
-	ok(resolve_ai(id, "127.0.0.1", "7471", NULL));	/* not asked for: no leak */
+	ok(resolve_ai(id, "127.0.0.1", "7471", NULL)); /* not asked for: no leak */
 	ok(rdma_destroy_id(id));
 	rdma_destroy_event_channel(ch);
 }

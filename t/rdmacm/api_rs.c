@@ -75,10 +75,7 @@ static void streams_close(struct streams *s)
 }
 
 /* A byte of a stream that repeats in no power of two. */
-static unsigned char byte_at(size_t i)
-{
-	return (unsigned char)(i % 251);
-}
+static unsigned char byte_at(size_t i) { return (unsigned char)(i % 251); }
 
 struct sender {
 	int fd;
@@ -109,7 +106,7 @@ static void stream_check(int fd, size_t len, size_t piece)
 
 	while ((n = rrecv(fd, buf, piece, 0)) > 0)
 		for (ssize_t i = 0; i < n; i++, at++)
-			wrong += buf[i] != byte_at(at);	/* an assertion for each would take its time */
+			wrong += buf[i] != byte_at(at); /* an assertion for each would take its time */
 	ck_assert_msg(n == 0, "rrecv: %s", strerror(errno));
 	ck_assert_uint_eq(at, len);
 	ck_assert_uint_eq(wrong, 0);
@@ -191,7 +188,7 @@ START_TEST(rs_full)
 		if (n < 0 && errno == EAGAIN) {
 			struct pollfd p = { .fd = s.client, .events = POLLOUT };
 
-			if (!rpoll(&p, 1, 100))	/* nothing is under way any more */
+			if (!rpoll(&p, 1, 100)) /* nothing is under way any more */
 				break;
 			continue;
 		}
@@ -301,6 +298,5 @@ END_TEST
 
 void api_rs(Suite *s)
 {
-	SUITE_ADD(s, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap,
-		  rs_mixed);
+	SUITE_ADD(s, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
 }

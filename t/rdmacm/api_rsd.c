@@ -28,7 +28,7 @@ static struct sockaddr_in dgram_bind(int fd)
 
 static short polled(int fd, short events, int ms)
 {
-	struct pollfd p = {.fd = fd, .events = events};
+	struct pollfd p = { .fd = fd, .events = events };
 
 	ck_assert_int_ge(rpoll(&p, 1, ms), 0);
 	return p.revents;
@@ -36,19 +36,19 @@ static short polled(int fd, short events, int ms)
 
 static void send_to(int fd, const void *buf, size_t len, const struct sockaddr_in *to)
 {
-	ck_assert_msg(rsendto(fd, buf, len, 0, (const struct sockaddr *)to, sizeof(*to)) == (ssize_t)len,
-	              "rsendto: %s", strerror(errno));
+	ck_assert_msg(rsendto(fd, buf, len, 0, (const struct sockaddr *)to, sizeof(*to)) == (ssize_t)len, "rsendto: %s",
+		      strerror(errno));
 }
 
 /* What comes is len bytes of it, from there. */
 static struct sockaddr_in receive(int fd, const void *want, size_t len)
 {
-	struct sockaddr_in from = {0};
+	struct sockaddr_in from = { 0 };
 	socklen_t n = sizeof(from);
 	char buf[4096];
 
 	ck_assert_int_eq(polled(fd, POLLIN, 10000), POLLIN);
-	ck_assert_int_eq(rrecvfrom(fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n), len);
+	ck_assert_int_eq(rrecvfrom(fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n), (ssize_t)len);
 	ck_assert_mem_eq(buf, want, len);
 	ck_assert_uint_eq(n, sizeof(from));
 	return from;
@@ -114,11 +114,11 @@ START_TEST(rsd_shapes)
 {
 	int a = dgram_open(), b = dgram_open(), c = dgram_open(), kind = 0;
 	struct sockaddr_in at_b = dgram_bind(b), from;
-	struct iovec v[2] = {{(char[]){'a', 'b', 'c'}, 3}, {(char[]){'d', 'e'}, 2}};
-	struct msghdr m = {.msg_name = &at_b, .msg_namelen = sizeof(at_b), .msg_iov = v, .msg_iovlen = 2};
+	struct iovec v[2] = { { (char[]){ 'a', 'b', 'c' }, 3 }, { (char[]){ 'd', 'e' }, 2 } };
+	struct msghdr m = { .msg_name = &at_b, .msg_namelen = sizeof(at_b), .msg_iov = v, .msg_iovlen = 2 };
 	char buf[4], big[3000] = "";
-	struct iovec out = {buf, sizeof(buf)};
-	struct msghdr in = {.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &out, .msg_iovlen = 1};
+	struct iovec out = { buf, sizeof(buf) };
+	struct msghdr in = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &out, .msg_iovlen = 1 };
 	socklen_t len = sizeof(kind);
 
 	ok(rgetsockopt(a, SOL_SOCKET, SO_TYPE, &kind, &len));

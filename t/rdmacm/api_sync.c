@@ -119,7 +119,7 @@ START_TEST(refused)
 	pthread_join(t, NULL);
 	rdma_destroy_ep(id);
 	rdma_destroy_ep(s.listen);
-	id = client_ep(port);	/* nobody listens any more */
+	id = client_ep(port); /* nobody listens any more */
 	fails(rdma_connect(id, NULL), ECONNREFUSED);
 	rdma_destroy_ep(id);
 }
@@ -156,7 +156,7 @@ START_TEST(migrated)
 	ck_assert_ptr_null(id->event);
 	ok(rdma_resolve_route(id, 2000));
 	ck_assert_ptr_null(id->event);
-	ok(rdma_migrate_id(id, p.cch));	/* the event goes with it */
+	ok(rdma_migrate_id(id, p.cch)); /* the event goes with it */
 	event_eat(p.cch, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	ck_assert(!event_waits(ch));
 	ok(rdma_migrate_id(id, NULL));
@@ -167,7 +167,4 @@ START_TEST(migrated)
 }
 END_TEST
 
-void api_sync(Suite *s)
-{
-	SUITE_ADD(s, echo, refused, not_reached, migrated);
-}
+void api_sync(Suite *s) { SUITE_ADD(s, echo, refused, not_reached, migrated); }

@@ -177,7 +177,4 @@ START_TEST(join_errors)
 }
 END_TEST
 
-void api_ud(Suite *s)
-{
-	SUITE_ADD(s, looked_up, turned_down, group, join_errors);
-}
+void api_ud(Suite *s) { SUITE_ADD(s, looked_up, turned_down, group, join_errors); }

@@ -154,5 +154,6 @@ int main(void)
 	api_rs(s);
 	api_rsd(s);
 	api_end(s);
+	api_order(s);
 	return suite_run(s);
 }

@@ -20,24 +20,26 @@
 
 #include "../suite.h"
 
-#define ok(call) do {							\
-	int ok_ = (call);						\
-	ck_assert_msg(ok_ == 0, #call ": %d, %s", ok_, strerror(errno));	\
-} while (0)
+#define ok(call)                                                                 \
+	do {                                                                     \
+		int ok_ = (call);                                                \
+		ck_assert_msg(ok_ == 0, #call ": %d, %s", ok_, strerror(errno)); \
+	} while (0)
 
-#define fails(call, err) do {						\
-	errno = 0;							\
-	ck_assert_int_eq((call), -1);					\
-	ck_assert_int_eq(errno, (err));					\
-} while (0)
+#define fails(call, err)                        \
+	do {                                    \
+		errno = 0;                      \
+		ck_assert_int_eq((call), -1);   \
+		ck_assert_int_eq(errno, (err)); \
+	} while (0)
 
-struct sockaddr *lo(uint16_t port);		/* 127.0.0.1; one at a time */
+struct sockaddr *lo(uint16_t port); /* 127.0.0.1; one at a time */
 
 struct rdma_event_channel *channel_new(void);
 /* The next event; fails if it is another one, or none comes within 10 s. */
 struct rdma_cm_event *event_get(struct rdma_event_channel *, enum rdma_cm_event_type);
-void event_eat(struct rdma_event_channel *, enum rdma_cm_event_type);	/* with status 0 */
-int event_waits(struct rdma_event_channel *);	/* whether its descriptor is readable now */
+void event_eat(struct rdma_event_channel *, enum rdma_cm_event_type); /* with status 0 */
+int event_waits(struct rdma_event_channel *);                         /* whether its descriptor is readable now */
 
 struct ibv_qp_init_attr qp_attr(enum ibv_qp_type);
 
@@ -47,9 +49,9 @@ struct pair {
 	struct rdma_cm_id *listen, *client, *server;
 	uint16_t port;
 };
-void pair_open(struct pair *, enum rdma_port_space);	/* client: the route is resolved; no QPs yet */
-void pair_connect(struct pair *, int qps);		/* up to ESTABLISHED; qps: one each is made */
-void pair_close(struct pair *);				/* everything, QPs first */
+void pair_open(struct pair *, enum rdma_port_space); /* client: the route is resolved; no QPs yet */
+void pair_connect(struct pair *, int qps);           /* up to ESTABLISHED; qps: one each is made */
+void pair_close(struct pair *);                      /* everything, QPs first */
 
 /* Both QPs move a message of len bytes from a to b. */
 void message_move(struct rdma_cm_id *a, struct rdma_cm_id *b, size_t len);
@@ -64,5 +66,6 @@ void api_misc(Suite *);
 void api_rs(Suite *);
 void api_rsd(Suite *);
 void api_end(Suite *);
+void api_order(Suite *);
 
 #endif

@@ -4,6 +4,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_conn.c \
 	t/rdmacm/api_end.c \
 	t/rdmacm/api_misc.c \
+	t/rdmacm/api_order.c \
 	t/rdmacm/api_rs.c \
 	t/rdmacm/api_rsd.c \
 	t/rdmacm/api_sync.c \

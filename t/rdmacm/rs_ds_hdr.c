@@ -29,12 +29,11 @@ static union ds_addr v6(void)
 	return a;
 }
 
-static const uint8_t hdr4[] = {4, 8, 0x1c, 0x06, 10, 77, 0, 1};
-static const uint8_t hdr6[] = {6, 24, 0x1c, 0x06, 0, 0, 0, 0, 0xfd, 0x77, 0, 0,
-                               0, 0,  0,    0,    0, 0, 0, 0, 0,    0,    0, 1};
-static const uint8_t udp4[] = {0x55, 0x55, 0x55, 0x55, 4, 7, 16, 0, 0, 0x12, 0x34, 0x56, 10, 77, 0, 1};
-static const uint8_t udp6[] = {0x55, 0x55, 0x55, 0x55, 6, 0, 28, 0, 0, 0x12, 0x34, 0x56, 0xfd, 0x77,
-                               0,    0,    0,    0,    0, 0, 0,  0, 0, 0,    0,    0,    0,    1};
+static const uint8_t hdr4[] = { 4, 8, 0x1c, 0x06, 10, 77, 0, 1 };
+static const uint8_t hdr6[] = { 6, 24, 0x1c, 0x06, 0, 0, 0, 0, 0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 };
+static const uint8_t udp4[] = { 0x55, 0x55, 0x55, 0x55, 4, 7, 16, 0, 0, 0x12, 0x34, 0x56, 10, 77, 0, 1 };
+static const uint8_t udp6[] = { 0x55, 0x55, 0x55, 0x55, 6, 0, 28, 0, 0, 0x12, 0x34, 0x56, 0xfd, 0x77,
+				0,    0,    0,    0,    0, 0, 0,  0, 0, 0,    0,    0,    0,    1 };
 
 START_TEST(data)
 {

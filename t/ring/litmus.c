@@ -16,19 +16,19 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define ROUNDS	500000u
-#define QUEUE	77u
+#define ROUNDS 500000u
+#define QUEUE  77u
 
 static struct bell bell;
-static struct ring prod, cons;	/* of the program's and the daemon's side, or the other way round */
+static struct ring prod, cons; /* of the program's and the daemon's side, or the other way round */
 static bool left_saw, right_saw;
 static uint32_t seen;
 
 struct litmus {
-	void (*setup)(void);	/* alone */
-	void (*left)(void);	/* the program */
-	void (*right)(void);	/* the daemon */
-	bool (*ok)(void);	/* alone */
+	void (*setup)(void); /* alone */
+	void (*left)(void);  /* the program */
+	void (*right)(void); /* the daemon */
+	bool (*ok)(void);    /* alone */
 };
 
 /* ---- two threads in step ------------------------------------------------- */

@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOST_MS		20000
-#define SLOTS		64u
+#define LOST_MS 20000
+#define SLOTS   64u
 
 static uint32_t rnd(uint32_t *state)
 {
@@ -100,7 +100,7 @@ static uint32_t take_some(struct ring *r, uint64_t *next, uint32_t max)
 
 /* ---- the ring alone ------------------------------------------------------ */
 
-#define STREAM	2000000u
+#define STREAM 2000000u
 
 static void *stream_producer(void *arg)
 {
@@ -181,7 +181,7 @@ START_TEST(nonsense_indices)
 
 		p.prod.pos = p.prod.seen = 0;
 		p.prod.pos = SLOTS;
-		p.prod.hdr->cons = SLOTS + v;	/* has read what was not written yet */
+		p.prod.hdr->cons = SLOTS + v; /* has read what was not written yet */
 		ck_assert_uint_eq(ring_room(&p.prod), 0);
 		p.prod.hdr->cons = SLOTS - v;
 		ck_assert_uint_le(ring_room(&p.prod), SLOTS);
@@ -194,9 +194,9 @@ END_TEST
 
 /* The first and the last queue, neighbours in a word, in a sum, and in another sum. */
 static const uint32_t queues[] = { 0, 1, 63, 64, 4096, 65535 };
-#define QUEUES		6
-#define PROGRAMS	3	/* threads; each owns two of the queues */
-#define POSTS		30000u	/* per queue */
+#define QUEUES   6
+#define PROGRAMS 3      /* threads; each owns two of the queues */
+#define POSTS    30000u /* per queue */
 
 static struct bell bell;
 static int bell_fd;
@@ -225,10 +225,7 @@ static bool bell_await(enum bell_idle how)
 }
 
 /* Has all that was posted to this queue been taken? */
-static bool taken(struct ring *r)
-{
-	return RING_LOAD(&r->hdr->cons) == r->pos;
-}
+static bool taken(struct ring *r) { return RING_LOAD(&r->hdr->cons) == r->pos; }
 
 /*
  * Posts and rings; after some posts waits until the daemon took everything, which gives it the time to fall asleep
@@ -332,19 +329,13 @@ static void bell_rings(enum bell_idle how)
 	close(bell_fd);
 }
 
-START_TEST(bell_is_never_lost)
-{
-	bell_rings(BELL_FD);
-}
+START_TEST(bell_is_never_lost) { bell_rings(BELL_FD); }
 END_TEST
 
-START_TEST(futex_is_never_lost)
-{
-	bell_rings(BELL_FUTEX);
-}
+START_TEST(futex_is_never_lost) { bell_rings(BELL_FUTEX); }
 END_TEST
 
-/* Who sleeps is kicked once, however many ring; who is awake, not at all. */
+/* A sleeper is kicked once, however many ring; one that is awake, not at all. */
 START_TEST(one_kick_for_a_sleep)
 {
 	static struct bell b;
@@ -369,8 +360,8 @@ END_TEST
 
 /* ---- a CQ's arm word ----------------------------------------------------- */
 
-#define COMPLETIONS	100000u
-#define SOLICITED_EVERY	7u
+#define COMPLETIONS     100000u
+#define SOLICITED_EVERY 7u
 
 static struct pair cq;
 static int cq_fd;
@@ -380,7 +371,7 @@ static bool stop;
 static bool solicited(uint64_t i) { return i % SOLICITED_EVERY == SOLICITED_EVERY - 1 || i == COMPLETIONS - 1; }
 
 /* The daemon: publishes completions in ones and fews, and lets the program catch up now and then. */
-static void *completer(void *arg)
+static void *completer(void *)
 {
 	uint64_t next = 0;
 	uint32_t seed = 5;
@@ -456,16 +447,10 @@ static void arm_and_wait(uint32_t how)
 	close(cq_fd);
 }
 
-START_TEST(any_event_is_never_lost)
-{
-	arm_and_wait(CQ_ARM_ANY);
-}
+START_TEST(any_event_is_never_lost) { arm_and_wait(CQ_ARM_ANY); }
 END_TEST
 
-START_TEST(solicited_event_is_never_lost)
-{
-	arm_and_wait(CQ_ARM_SOLICITED);
-}
+START_TEST(solicited_event_is_never_lost) { arm_and_wait(CQ_ARM_SOLICITED); }
 END_TEST
 
 START_TEST(arm_rules)
@@ -481,7 +466,7 @@ START_TEST(arm_rules)
 	ck_assert(cq_fire(h, true));
 	ck_assert(!cq_fire(h, true));
 	cq_arm(h, CQ_ARM_ANY);
-	cq_arm(h, CQ_ARM_SOLICITED);	/* the stronger request stays */
+	cq_arm(h, CQ_ARM_SOLICITED); /* the stronger request stays */
 	ck_assert(cq_fire(h, false));
 	ck_assert(!cq_fire(h, true));
 	cq_arm(h, CQ_ARM_SOLICITED);
@@ -491,5 +476,5 @@ START_TEST(arm_rules)
 }
 END_TEST
 
-TEST_MAIN("ring", stream, full_and_empty, nonsense_indices, bell_is_never_lost, futex_is_never_lost, one_kick_for_a_sleep,
-	  any_event_is_never_lost, solicited_event_is_never_lost, arm_rules)
+TEST_MAIN("ring", stream, full_and_empty, nonsense_indices, bell_is_never_lost, futex_is_never_lost,
+	  one_kick_for_a_sleep, any_event_is_never_lost, solicited_event_is_never_lost, arm_rules)

@@ -28,9 +28,14 @@
 #include <unistd.h>
 
 #define ok(call) ck_assert_msg((call) == 0, #call ": %s", strerror(errno))
-#define fails(call, err) do { errno = 0; ck_assert_int_eq((call), -1); ck_assert_int_eq(errno, (err)); } while (0)
+#define fails(call, err)                        \
+	do {                                    \
+		errno = 0;                      \
+		ck_assert_int_eq((call), -1);   \
+		ck_assert_int_eq(errno, (err)); \
+	} while (0)
 
-static struct sockaddr_in addr;		/* of the listener */
+static struct sockaddr_in addr; /* of the listener */
 
 static int listener(int flags)
 {
@@ -72,7 +77,7 @@ static void pair_open(int listen, int *client, int *server)
 	ck_assert_int_ne(info.tcpi_state, TCP_ESTABLISHED);
 }
 
-static void say(int fd, const char *text) { ck_assert_int_eq(write(fd, text, strlen(text)), strlen(text)); }
+static void say(int fd, const char *text) { ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text)); }
 
 static void hear(int fd, const char *text)
 {
@@ -255,7 +260,7 @@ static void waiting(int fd, bool is)
 	fd_set r;
 
 	ck_assert_int_eq(poll(&p, 1, is ? 10000 : 0), is);
-	ck_assert_int_eq(p.revents & POLLIN, is ? POLLIN : 0);	/* the end has POLLHUP as well */
+	ck_assert_int_eq(p.revents & POLLIN, is ? POLLIN : 0); /* the end has POLLHUP as well */
 	FD_ZERO(&r);
 	FD_SET(fd, &r);
 	ck_assert_int_eq(select(fd + 1, &r, NULL, NULL, &t), is);
@@ -327,7 +332,7 @@ START_TEST(epolls)
 	hear(pipes[0], "p");
 	say(c, "ab");
 	expect(ep, EPOLLIN, 42);
-	expect(ep, EPOLLIN, 42);	/* level-triggered */
+	expect(ep, EPOLLIN, 42); /* level-triggered */
 	hear(s, "ab");
 	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
 	e = (struct epoll_event){ .events = EPOLLIN | EPOLLONESHOT, .data.u64 = 44 };
@@ -338,7 +343,7 @@ START_TEST(epolls)
 	e = (struct epoll_event){ .events = EPOLLIN | EPOLLET, .data.u64 = 45 };
 	ok(epoll_ctl(ep, EPOLL_CTL_MOD, s, &e));
 	expect(ep, EPOLLIN, 45);
-	ck_assert_int_eq(wait_one(ep, 0, &e), 0);	/* told already */
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0); /* told already */
 	hear(s, "cd");
 	say(c, "ef");
 	expect(ep, EPOLLIN, 45);
@@ -348,7 +353,7 @@ START_TEST(epolls)
 	e = (struct epoll_event){ .events = EPOLLOUT | EPOLLRDHUP, .data.u64 = 46 };
 	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
 	expect(ep, EPOLLOUT, 46);
-	ok(close(s));	/* with it goes what was registered */
+	ok(close(s)); /* with it goes what was registered */
 	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
 	close(pipes[0]);
 	close(pipes[1]);
@@ -428,7 +433,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = { plain, timeouts, dups, files, others, polling, epolls, epoll_threads, pipe_broken };
+	const TTest *const tests[] = {
+		plain, timeouts, dups, files, others, polling, epolls, epoll_threads, pipe_broken
+	};
 	Suite *s = suite_create("rspreload");
 	SRunner *r;
 	int failed;

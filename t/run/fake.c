@@ -26,10 +26,7 @@
 
 static const char *mode;
 
-static bool is(const char *what)
-{
-	return !strcmp(mode, what);
-}
+static bool is(const char *what) { return !strcmp(mode, what); }
 
 static FILE *file_of(const char *variable, const char *how)
 {
@@ -80,7 +77,7 @@ static int socket_listen(const char *addr)
 	FILE *f;
 
 	if (!len || bind(fd, (struct sockaddr *)&sun, len))
-		exit(errno == EADDRINUSE ? 0 : 2);	/* as rdmad --private: another one has it */
+		exit(errno == EADDRINUSE ? 0 : 2); /* as rdmad --private: another one has it */
 	if (listen(fd, CONNS))
 		exit(2);
 	if ((f = file_of("FAKE_UP", "a"))) {
@@ -104,7 +101,7 @@ static bool first_time(void)
 static bool serve(int fd, unsigned *holds, bool *holding)
 {
 	struct msg_req req;
-	struct msg_rep rep = {0};
+	struct msg_rep rep = { 0 };
 	ssize_t n = recv(fd, &req, sizeof(req), 0);
 
 	if (n <= 0) {
@@ -131,7 +128,7 @@ static bool serve(int fd, unsigned *holds, bool *holding)
 int main(int argc, char **argv)
 {
 	struct pollfd p[CONNS + 1];
-	bool holding[CONNS + 1] = {false}, held = false;
+	bool holding[CONNS + 1] = { false }, held = false;
 	unsigned n = 1, holds = 0;
 
 	mode = getenv("FAKE") ? getenv("FAKE") : "";
@@ -141,13 +138,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "fake: the reason\n");
 		return 3;
 	}
-	p[0] = (struct pollfd){.fd = socket_listen(socket_arg(argc, argv)), .events = POLLIN};
+	p[0] = (struct pollfd){ .fd = socket_listen(socket_arg(argc, argv)), .events = POLLIN };
 	fprintf(stderr, "fake: listening\n");
 	while (!held || holds || is("silent") || is("version")) {
 		if (poll(p, n, 30000) <= 0)
-			return 4;	/* a test that has forgotten us */
+			return 4; /* a test that has forgotten us */
 		if (p[0].revents && n <= CONNS) {
-			p[n] = (struct pollfd){.fd = accept(p[0].fd, NULL, NULL), .events = POLLIN};
+			p[n] = (struct pollfd){ .fd = accept(p[0].fd, NULL, NULL), .events = POLLIN };
 			holding[n++] = false;
 			continue;
 		}

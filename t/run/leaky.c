@@ -26,8 +26,11 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "clean";
 	struct ibv_device **list = need(ibv_get_device_list(NULL), "devices");
 	struct ibv_context *c = need(ibv_open_device(list[0]), "open");
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
-	struct ibv_srq_init_attr srq_init = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
+	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
@@ -52,6 +55,8 @@ int main(int argc, char **argv)
 		return ibv_close_device(c) ? 98 : 0;
 	if (!strcmp(how, "return"))
 		return 0;
-	return ibv_destroy_qp(qp) || ibv_destroy_srq(srq) || ibv_destroy_cq(cq) || ibv_dereg_mr(mr) || ibv_dealloc_pd(pd) ||
-	       ibv_close_device(c) ? 97 : 0;
+	return ibv_destroy_qp(qp) || ibv_destroy_srq(srq) || ibv_destroy_cq(cq) || ibv_dereg_mr(mr) ||
+			       ibv_dealloc_pd(pd) || ibv_close_device(c)
+		       ? 97
+		       : 0;
 }

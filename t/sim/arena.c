@@ -43,8 +43,11 @@ struct region *arena_region(struct arena *a, uint32_t len)
 		return NULL;
 	r = &a->region[a->region_n++];
 	*r = (struct region){
-		.node = a->node, .va = a->va + used, .len = len,
-		.grain0 = used / ARENA_GRAIN, .grain_n = len / ARENA_GRAIN,
+		.node = a->node,
+		.va = a->va + used,
+		.len = len,
+		.grain0 = used / ARENA_GRAIN,
+		.grain_n = len / ARENA_GRAIN,
 	};
 	r->cursor = r->grain0;
 	return r;
@@ -123,7 +126,7 @@ struct piece *piece_new(struct region *r, struct rng *rng, enum piece_kind kind,
 	struct piece *p;
 
 	n += n == 0;
-	if (!grains_find(r, n + 1, &at))	/* one more as a guard */
+	if (!grains_find(r, n + 1, &at)) /* one more as a guard */
 		return NULL;
 	p = calloc(1, sizeof *p);
 	if (!p)
@@ -149,8 +152,7 @@ void piece_content(struct piece *p, struct content *c, uint32_t c_off)
 	p->c_off = c_off;
 	p->ver_min = c->ver_n - 1;
 	if (p->kind == PIECE_SRC || p->kind == PIECE_DST)
-		memcpy(p->r->node->mem.bytes + (p->va - p->r->node->mem.va), c->ver[c->ver_n - 1] + c_off,
-		       p->len);
+		memcpy(p->r->node->mem.bytes + (p->va - p->r->node->mem.va), c->ver[c->ver_n - 1] + c_off, p->len);
 }
 
 void piece_put(struct piece *p)
@@ -171,10 +173,7 @@ void piece_put(struct piece *p)
 	free(p);
 }
 
-const uint8_t *piece_bytes(const struct piece *p)
-{
-	return p->r->node->mem.bytes + (p->va - p->r->node->mem.va);
-}
+const uint8_t *piece_bytes(const struct piece *p) { return p->r->node->mem.bytes + (p->va - p->r->node->mem.va); }
 
 struct piece *arena_piece(const struct span *s)
 {
@@ -229,15 +228,13 @@ static void store_check(struct sim *s, struct node *host, const struct span *at,
 	unsigned v;
 
 	if (((struct region *)at->region)->node != host)
-		sim_fail(s, "node %u writes memory of node %u", host->i,
-		         ((struct region *)at->region)->node->i);
+		sim_fail(s, "node %u writes memory of node %u", host->i, ((struct region *)at->region)->node->i);
 	if (!at->len)
 		return;
 	if (!p || at->addr < p->va || at->len > p->len || at->addr - p->va > p->len - at->len)
-		sim_fail(s, "stray store of %u bytes at 0x%llx of node %u (%s)", at->len,
-		         (unsigned long long)at->addr, host->i,
-		         p ? "across the end of a buffer" : "no work there");
-	off = at->addr - p->va;
+		sim_fail(s, "stray store of %u bytes at 0x%llx of node %u (%s)", at->len, (unsigned long long)at->addr,
+			 host->i, p ? "across the end of a buffer" : "no work there");
+	off = (uint32_t)(at->addr - p->va);
 	if (p->kind == PIECE_DST) {
 		for (v = p->ver_min; v < p->c->ver_n; v++)
 			if (!memcmp(p->c->ver[v] + p->c_off + off, from, at->len))
@@ -273,7 +270,7 @@ static void cursor_skip(struct sim *s, struct cursor *c, uint64_t n)
 			sim_fail(s, "a copy needs more bytes than its source has");
 		left = c->sp->len - c->off;
 		if (n < left) {
-			c->off += n;
+			c->off += (uint32_t)n;
 			return;
 		}
 		n -= left;
@@ -283,8 +280,8 @@ static void cursor_skip(struct sim *s, struct cursor *c, uint64_t n)
 	}
 }
 
-static int arena_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src,
-                      unsigned src_n, uint64_t src_off)
+static int arena_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+		      uint64_t src_off)
 {
 	struct node *node = host;
 	struct sim *s = node->sim;

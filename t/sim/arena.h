@@ -19,8 +19,8 @@
 #include "proto/mem.h"
 #include "rng.h"
 
-#define ARENA_GRAIN	64u
-#define ARENA_REGIONS	6u
+#define ARENA_GRAIN   64u
+#define ARENA_REGIONS 6u
 
 struct sim;
 struct node;
@@ -46,9 +46,9 @@ struct region {
 	struct node *node;
 	uint64_t va, iova;
 	uint32_t len, key, access, pdn;
-	uint32_t grain0, grain_n, cursor;	/* in the arena's map */
-	bool alive;				/* between reg and dereg */
-	bool gone;				/* the program unmapped it: every access is EFAULT */
+	uint32_t grain0, grain_n, cursor; /* in the arena's map */
+	bool alive;                       /* between reg and dereg */
+	bool gone;                        /* the program unmapped it: every access is EFAULT */
 };
 
 struct piece {
@@ -61,11 +61,11 @@ struct piece {
 	struct content *c;
 	uint32_t c_off;
 	unsigned ver_min;
-	uint32_t stored;	/* bytes stored so far, repeated ones as well */
-	uint32_t high;		/* end of the highest byte stored */
-	uint64_t value;		/* OPEN: what was stored */
-	void *wr;		/* whose */
-	struct piece *next;	/* of all of the arena */
+	uint32_t stored;    /* bytes stored so far, repeated ones as well */
+	uint32_t high;      /* end of the highest byte stored */
+	uint64_t value;     /* OPEN: what was stored */
+	void *wr;           /* whose */
+	struct piece *next; /* of all of the arena */
 };
 
 struct arena {
@@ -73,14 +73,14 @@ struct arena {
 	uint8_t *bytes;
 	uint32_t len;
 	uint64_t va;
-	struct piece **map;	/* by grain */
+	struct piece **map; /* by grain */
 	struct piece *all;
 	struct region region[ARENA_REGIONS];
 	unsigned region_n;
-	uint64_t faults;	/* accesses that were refused as EFAULT */
+	uint64_t faults; /* accesses that were refused as EFAULT */
 };
 
-extern const struct mem_ops arena_ops;	/* host: struct node */
+extern const struct mem_ops arena_ops; /* host: struct node */
 
 void arena_init(struct arena *, struct node *, uint32_t len, uint64_t va);
 void arena_free(struct arena *);
@@ -89,7 +89,7 @@ void arena_free(struct arena *);
 struct region *arena_region(struct arena *, uint32_t len);
 
 struct content *content_new(struct rng *, uint32_t len);
-unsigned content_version(struct content *, struct rng *);	/* one more version; its number */
+unsigned content_version(struct content *, struct rng *); /* one more version; its number */
 void content_put(struct content *);
 
 /* NULL: the region is full.  align 0: at any byte. */
@@ -102,6 +102,6 @@ static inline uint64_t piece_iova(const struct piece *p) { return p->va - p->r->
 
 /* What an edge does for payload: copies len bytes from off in the spans; EFAULT as the kernel would. */
 int arena_gather(struct sim *, const struct span *, unsigned n, uint64_t off, uint32_t len, uint8_t *to);
-struct piece *arena_piece(const struct span *);	/* the piece a span starts in, NULL: none, or foreign bytes */
+struct piece *arena_piece(const struct span *); /* the piece a span starts in, NULL: none, or foreign bytes */
 
 #endif

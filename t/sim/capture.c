@@ -31,7 +31,9 @@ void capture_begin(struct sim *s)
 void capture_pkt(struct sim *s, const struct pkt *p, const char *what)
 {
 	uint8_t frame[DRESS_MAX + SIM_PKT_MAX], out[sizeof frame + 1024];
-	struct dress d = { .route = &p->route, .sport = 4791, .ip_id = p->ip_id, .data = p->data, .caplen = p->len, .len = p->len };
+	struct dress d = {
+		.route = &p->route, .sport = 4791, .ip_id = p->ip_id, .data = p->data, .caplen = p->len, .len = p->len
+	};
 	struct pcapng_item it = { .iface = p->from->i, .ns = s->now, .flags = PCAPNG_OUT, .data = frame };
 
 	if (!capture_file)

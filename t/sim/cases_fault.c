@@ -3,7 +3,7 @@
 #include "cases.h"
 #include "runs.h"
 
-#define S	WR_SIGNALED
+#define S WR_SIGNALED
 
 static const char rules_text[] =
 	"rules:\n"
@@ -29,7 +29,9 @@ uint64_t fault_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len)
 {
 	static struct model model;
 	struct model *m = &model;
-	struct model_cfg c = { .kind = "faults", .seed = sim_seed, .nodes = 2, .arena_len = 1 << 20, .hca = model_hca() };
+	struct model_cfg c = {
+		.kind = "faults", .seed = sim_seed, .nodes = 2, .arena_len = 1 << 20, .hca = model_hca()
+	};
 	struct link link = { .delay_ns = 2 * USEC };
 	struct rules rules;
 	char line[300];

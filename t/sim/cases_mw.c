@@ -2,8 +2,8 @@
 /* cases_mw.c - memory windows and invalidation. */
 #include "cases.h"
 
-#define BIT(status)	(1u << (status))
-#define S		WR_SIGNALED
+#define BIT(status) (1u << (status))
+#define S           WR_SIGNALED
 
 static void bind_ok(struct mmw *mw)
 {
@@ -37,7 +37,7 @@ static void move(struct model *m, uint8_t type)
 		model_settle(m);
 		run_for(m, MSEC);
 		if (type == QPT_UC && w->type == 2)
-			break;		/* the model does not count on what may be lost */
+			break; /* the model does not count on what may be lost */
 	}
 	if (type == QPT_RC && mw[1]->state == MMW_BOUND) {
 		send_ok(d.b, &(struct post){ .op = WR_LOCAL_INV, .flags = S, .mw = mw[1] });
@@ -52,7 +52,8 @@ static void mw_uc(struct model *m) { move(m, QPT_UC); }
 
 static void mw_wrong(struct model *m)
 {
-	static const uint8_t ops[] = { WR_WRITE, WR_READ, WR_FETCH_ADD, WR_WRITE_IMM, WR_SEND_INV, WR_BIND_MW, WR_LOCAL_INV };
+	static const uint8_t ops[] = { WR_WRITE,    WR_READ,    WR_FETCH_ADD, WR_WRITE_IMM,
+				       WR_SEND_INV, WR_BIND_MW, WR_LOCAL_INV };
 
 	for (size_t i = 0; i < sizeof ops; i++) {
 		struct duo d = duo_rc(m, NULL);
@@ -131,7 +132,9 @@ static void mw_busy(struct model *m)
 	struct duo d = duo_rc(m, NULL);
 	struct mmw *mw = model_mw(d.b, 2);
 	struct region *r = &d.b->node->mem.region[REGION_ALL];
-	struct mr_attr a = { .pdn = r->pdn, .access = r->access, .addr = r->va, .len = r->len, .iova = r->iova, .region = r };
+	struct mr_attr a = {
+		.pdn = r->pdn, .access = r->access, .addr = r->va, .len = r->len, .iova = r->iova, .region = r
+	};
 
 	bind_ok(mw);
 	MUST(m, hca_mr_dereg(r->node->hca, r->key) == EBUSY);

@@ -2,8 +2,8 @@
 /* cases_rc.c - reliable connections: every error by its name, retries, RNR, memory that goes away. */
 #include "cases.h"
 
-#define BIT(status)	(1u << (status))
-#define S		WR_SIGNALED
+#define BIT(status) (1u << (status))
+#define S           WR_SIGNALED
 
 /* ---- wrong requests ------------------------------------------------------------- */
 
@@ -16,8 +16,7 @@ static void wrong_ones(struct model *m, uint8_t op, enum bad from, enum bad to)
 		recv_ok(d.b, 4096);
 		recv_ok(d.a, 64);
 		send_ok(d.a, &(struct post){ .op = WR_WRITE, .len = 40 });
-		send_ok(d.a,
-		        &(struct post){.op = op, .flags = S, .len = op_is_atomic(op) ? 8 : 700, .bad = bad});
+		send_ok(d.a, &(struct post){ .op = op, .flags = S, .len = op_is_atomic(op) ? 8 : 700, .bad = bad });
 		send_ok(d.a, &(struct post){ .op = WR_SEND, .len = 100 });
 		model_settle(m);
 		run_for(m, SEC);
@@ -54,8 +53,7 @@ static void no_access(struct model *m)
 	for (unsigned i = 0; i < 3; i++) {
 		struct duo d = duo_rc(m, &attr);
 
-		send_ok(d.a, &(struct post){
-				     .op = ops[i], .flags = S, .len = 8, .expect = BIT(WC_REM_INV_REQ_ERR)});
+		send_ok(d.a, &(struct post){ .op = ops[i], .flags = S, .len = 8, .expect = BIT(WC_REM_INV_REQ_ERR) });
 		model_settle(m);
 		model_watch(d.b);
 		MUST(m, d.b->state == QPS_ERR);
@@ -70,8 +68,7 @@ static void no_rd_atomic(struct model *m)
 
 	attr.max_dest_rd_atomic = 0;
 	d = duo_rc(m, &attr);
-	send_ok(d.a,
-	        &(struct post){.op = WR_READ, .flags = S, .len = 100, .expect = BIT(WC_REM_INV_REQ_ERR)});
+	send_ok(d.a, &(struct post){ .op = WR_READ, .flags = S, .len = 100, .expect = BIT(WC_REM_INV_REQ_ERR) });
 	model_settle(m);
 	MUST(m, m->seen[WC_REM_INV_REQ_ERR] == 1);
 }
@@ -83,10 +80,9 @@ static void send_too_long(struct model *m)
 
 		recv_ok(d.b, 99);
 		recv_ok(d.b, 99);
-		send_ok(d.a, &(struct post){.op = WR_SEND,
-		                            .flags = S,
-		                            .len = i ? 1000 : 100,
-		                            .expect = BIT(WC_REM_INV_REQ_ERR)});
+		send_ok(d.a,
+			&(struct post){
+				.op = WR_SEND, .flags = S, .len = i ? 1000 : 100, .expect = BIT(WC_REM_INV_REQ_ERR) });
 		model_settle(m);
 		run_for(m, MSEC);
 		MUST(m, m->seen[WC_LOC_LEN_ERR] == i + 1 && m->seen[WC_WR_FLUSH_ERR] == i + 1);
@@ -105,8 +101,7 @@ static void recv_wrong(struct model *m)
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 300, .expect = BIT(WC_REM_OP_ERR) });
 	model_settle(m);
 	run_for(m, MSEC);
-	MUST(m,
-	     m->seen[WC_LOC_PROT_ERR] == 1 && m->seen[WC_REM_OP_ERR] == 1 && m->seen[WC_WR_FLUSH_ERR] == 1);
+	MUST(m, m->seen[WC_LOC_PROT_ERR] == 1 && m->seen[WC_REM_OP_ERR] == 1 && m->seen[WC_WR_FLUSH_ERR] == 1);
 }
 
 /* ---- patience ----------------------------------------------------------------------- */
@@ -131,7 +126,7 @@ static void retry_exhausted(struct model *m)
 }
 
 /* Progress gives all retries back. */
-static bool drop_first_tries(struct sim *s, const struct burst *b, uint64_t n) { return n % 3 != 2; }
+static bool drop_first_tries(struct sim *, const struct burst *, uint64_t n) { return n % 3 != 2; }
 
 static void retry_reloads(struct model *m)
 {
@@ -155,7 +150,7 @@ static void rnr_exhausted(struct model *m)
 	struct duo d;
 
 	attr.rnr_retry = 2;
-	attr.min_rnr_timer = 12;	/* 0.64 ms */
+	attr.min_rnr_timer = 12; /* 0.64 ms */
 	m->rnr = true;
 	d = duo_rc(m, &attr);
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 100 });
@@ -169,7 +164,7 @@ static void rnr_exhausted(struct model *m)
 }
 
 /* Progress gives the RNR retries back as well. */
-static void late_recv(struct sim *s, void *q) { recv_ok(q, 100); }
+static void late_recv(struct sim *, void *q) { recv_ok(q, 100); }
 
 static void rnr_reloads(struct model *m)
 {
@@ -177,7 +172,7 @@ static void rnr_reloads(struct model *m)
 	struct duo d;
 
 	attr.rnr_retry = 1;
-	attr.min_rnr_timer = 12;	/* 0.64 ms */
+	attr.min_rnr_timer = 12; /* 0.64 ms */
 	d = duo_rc(m, &attr);
 	for (unsigned i = 0; i < 4; i++) {
 		send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 100 });
@@ -192,7 +187,7 @@ static void rnr_waits(struct model *m)
 	struct qp_attr attr = model_attr();
 	struct duo d;
 
-	attr.min_rnr_timer = 16;	/* 2.56 ms */
+	attr.min_rnr_timer = 16; /* 2.56 ms */
 	d = duo_rc(m, &attr);
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 1000 });
 	for (unsigned i = 0; i < 4; i++)
@@ -200,14 +195,14 @@ static void rnr_waits(struct model *m)
 	run_for(m, MSEC);
 	recv_ok(d.b, 1000);
 	run_for(m, MSEC);
-	MUST(m, m->seen[WC_SUCCESS] == 0);	/* a NAK behind the RNR NAK must not cut the wait short */
+	MUST(m, m->seen[WC_SUCCESS] == 0); /* a NAK behind the RNR NAK must not cut the wait short */
 	model_settle(m);
 	MUST(m, m->s.now >= 2560 * USEC && m->s.now < 6 * MSEC);
 	MUST(m, stat_of(d.a->node, HCA_STAT_RCVD_RNR_ERR) == 1);
 }
 
 /* A lost packet is noticed by the next one, not by the clock. */
-static bool drop_second(struct sim *s, const struct burst *b, uint64_t n) { return n == 1; }
+static bool drop_second(struct sim *, const struct burst *, uint64_t n) { return n == 1; }
 
 static void nak_is_fast(struct model *m)
 {
@@ -262,15 +257,18 @@ static void gone(struct model *m, unsigned node, bool is)
 
 static void unmapped(struct model *m)
 {
-	static const struct { uint8_t op; unsigned where; uint32_t status;
+	static const struct {
+		uint8_t op;
+		unsigned where;
+		uint32_t status;
 	} t[] = {
-		{WR_SEND, 0, BIT(WC_LOC_PROT_ERR)},
-		{WR_READ, 0, BIT(WC_LOC_PROT_ERR)},
-		{WR_FETCH_ADD, 0, BIT(WC_LOC_PROT_ERR)},
-		{WR_SEND, 1, BIT(WC_REM_OP_ERR)},
-		{WR_WRITE, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
-		{WR_READ, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
-		{WR_FETCH_ADD, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR)},
+		{ WR_SEND, 0, BIT(WC_LOC_PROT_ERR) },
+		{ WR_READ, 0, BIT(WC_LOC_PROT_ERR) },
+		{ WR_FETCH_ADD, 0, BIT(WC_LOC_PROT_ERR) },
+		{ WR_SEND, 1, BIT(WC_REM_OP_ERR) },
+		{ WR_WRITE, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
+		{ WR_READ, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
+		{ WR_FETCH_ADD, 1, BIT(WC_REM_OP_ERR) | BIT(WC_REM_ACCESS_ERR) },
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
@@ -279,10 +277,10 @@ static void unmapped(struct model *m)
 		recv_ok(d.b, 2048);
 		d.a->cause = d.b->cause = true;
 		d.b->rq_may = BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_QP_OP_ERR);
-		send_ok(d.a, &(struct post){.op = t[i].op,
-		                            .flags = S,
-		                            .len = t[i].op == WR_FETCH_ADD ? 8 : 1500,
-		                            .expect = t[i].status});
+		send_ok(d.a, &(struct post){ .op = t[i].op,
+					     .flags = S,
+					     .len = t[i].op == WR_FETCH_ADD ? 8 : 1500,
+					     .expect = t[i].status });
 		gone(m, t[i].where, true);
 		model_settle(m);
 		run_for(m, MSEC);
@@ -292,7 +290,7 @@ static void unmapped(struct model *m)
 	}
 }
 
-/* A train between local devices that is taken packet by packet, and whose source cannot be read: lost, not
+/* A burst between local devices that is taken packet by packet, and whose source cannot be read: lost, not
  * refused. */
 static void local_source_gone(struct model *m)
 {
@@ -301,7 +299,7 @@ static void local_source_gone(struct model *m)
 
 	sim_link(&m->s, 0, 1, &local);
 	m->mem_lost = true;
-	for (unsigned i = 0; i < 8; i++) {	/* the host of the link may say what happened, or not */
+	for (unsigned i = 0; i < 8; i++) { /* the host of the link may say what happened, or not */
 		send_ok(d.a, &(struct post){ .op = WR_WRITE_IMM, .flags = S, .len = 1000 });
 		gone(m, 0, true);
 		run_for(m, MSEC);
@@ -324,7 +322,9 @@ static void dereg_in_flight(struct model *m, bool far)
 	d.a->cause = d.b->cause = true;
 	d.b->rq_may = BIT(WC_LOC_PROT_ERR);
 	m->s.link[0][1].rate = 100000000;
-	send_ok(d.a, &(struct post){ .op = WR_WRITE, .flags = S, .len = 30000,
+	send_ok(d.a, &(struct post){ .op = WR_WRITE,
+				     .flags = S,
+				     .len = 30000,
 				     .expect = far ? BIT(WC_REM_ACCESS_ERR) : BIT(WC_LOC_PROT_ERR) });
 	/* a packet is lost, so that the source is needed again */
 	m->s.link[0][1].mask = 1ull << 40;
@@ -371,7 +371,7 @@ static void queue_full(struct model *m)
 	for (n = 0; n < 1000 && !model_recv(d.a, 8, 1); n++)
 		;
 	MUST(m, n >= 16 && n < 1000 && model_recv(d.a, 8, 1) == ENOMEM);
-	MUST(m, model_send(d.b, &(struct post){.op = WR_WRITE, .flags = S, .len = 8, .sge_n = 5}) == EINVAL);
+	MUST(m, model_send(d.b, &(struct post){ .op = WR_WRITE, .flags = S, .len = 8, .sge_n = 5 }) == EINVAL);
 	MUST(m, model_recv(d.b, 8, 5) == EINVAL);
 	m->s.link[0][1].dark = false;
 	model_settle(m);

@@ -5,8 +5,8 @@
 
 #include "cases.h"
 
-#define S		WR_SIGNALED
-#define RC(op)		(SVC_RC | OP_##op)
+#define S      WR_SIGNALED
+#define RC(op) (SVC_RC | OP_##op)
 
 static uint8_t data[2048];
 
@@ -18,7 +18,7 @@ static void nak_while_rnr(struct model *m)
 	struct burst x;
 	struct duo d;
 
-	attr.min_rnr_timer = 16;	/* 2.56 ms */
+	attr.min_rnr_timer = 16; /* 2.56 ms */
 	attr.retry_cnt = 1;
 	d = duo_rc(m, &attr);
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 100 });
@@ -87,8 +87,8 @@ static void read_resumed_as_rxe(struct model *m)
 	}
 }
 
-/* A train of which some packets were seen and the rest is new: all of the rest counts. */
-static void half_new_train(struct model *m)
+/* A burst of which some packets were seen and the rest is new: all of the rest counts. */
+static void half_new_burst(struct model *m)
 {
 	struct duo d = duo_rc(m, NULL);
 	struct piece *p = piece_new(&d.b->node->mem.region[REGION_ALL], &m->s.rng, PIECE_RECV, 2048, 0);
@@ -116,7 +116,7 @@ static void half_new_train(struct model *m)
 /* The last response that left B. */
 static struct burst heard;
 
-static bool listen(struct sim *s, const struct burst *b, uint64_t n)
+static bool listen(struct sim *, const struct burst *b, uint64_t)
 {
 	heard = *b;
 	return false;
@@ -126,9 +126,12 @@ static bool listen(struct sim *s, const struct burst *b, uint64_t n)
  * or atomic. */
 static void msn(struct model *m)
 {
-	static const struct { uint8_t op; uint32_t len; } t[] = {
-		{ WR_SEND, 600 }, { WR_WRITE, 1 }, { WR_READ, 700 }, { WR_FETCH_ADD, 8 }, { WR_WRITE_IMM, 0 },
-		{ WR_READ, 0 }, { WR_SEND, 0 },
+	static const struct {
+		uint8_t op;
+		uint32_t len;
+	} t[] = {
+		{ WR_SEND, 600 },    { WR_WRITE, 1 }, { WR_READ, 700 }, { WR_FETCH_ADD, 8 },
+		{ WR_WRITE_IMM, 0 }, { WR_READ, 0 },  { WR_SEND, 0 },
 	};
 	struct duo d = duo_rc(m, NULL);
 
@@ -148,8 +151,7 @@ static void ack_before_read(struct model *m)
 	struct duo d = duo_rc(m, NULL);
 	struct piece *p = m->word[1][0];
 	uint32_t first = psn_of(d.b);
-	struct burst send = burst_to(d.b, RC(WRITE_ONLY), first),
-		     read = burst_to(d.b, RC(READ_REQUEST), first + 1);
+	struct burst send = burst_to(d.b, RC(WRITE_ONLY), first), read = burst_to(d.b, RC(READ_REQUEST), first + 1);
 
 	read.va = piece_iova(p);
 	read.rkey = p->r->key;
@@ -204,7 +206,7 @@ const struct sim_case cases_replay[] = {
 	{ "nak_while_rnr", nak_while_rnr },
 	{ "read_behind_replay", read_behind_replay },
 	{ "read_resumed_as_rxe", read_resumed_as_rxe },
-	{ "half_new_train", half_new_train },
+	{ "half_new_burst", half_new_burst },
 	{ "msn", msn },
 	{ "ack_before_read", ack_before_read },
 	{ "replay_inside", replay_inside },

@@ -76,15 +76,14 @@ static void every_edge(struct model *m)
 				struct mqp *q;
 
 				if (from == QPS_SQE && types[t] != QPT_UC && types[t] != QPT_UD)
-					continue;	/* never in this state */
+					continue; /* never in this state */
 				c.type = types[t];
 				c.srq = c.type == QPT_XRC_RECV ? m->srq : NULL;
 				q = model_qp(m, 0, &c);
 				bring(q, from);
 				if ((change(q, to) == 0) != legal)
-					sim_fail(&m->s, "type %u: %s to %s must be %s", q->type,
-					         qp_state_name(from), qp_state_name(to),
-					         legal ? "legal" : "refused");
+					sim_fail(&m->s, "type %u: %s to %s must be %s", q->type, qp_state_name(from),
+						 qp_state_name(to), legal ? "legal" : "refused");
 				MUST(m, !hca_qp_query(q->node->hca, q->qpn, &got, &init));
 				MUST(m, got.state == (legal ? to : from));
 				MUST(m, init.type == q->type && (c.srq || init.cap.max_send_wr >= 4));
@@ -138,7 +137,7 @@ static void values(struct model *m)
 	a.av.sgid_index = 0;
 	MUST(m, model_modify(d.a, &a, mask) == 0);
 	MUST(m, hca_qp_modify(d.a->node->hca, 0xabcd00, &a, mask, sim_now(&m->s)) == EINVAL ||
-		hca_qp_modify(d.a->node->hca, 0xabcd00, &a, mask, sim_now(&m->s)) == ENOENT);
+			hca_qp_modify(d.a->node->hca, 0xabcd00, &a, mask, sim_now(&m->s)) == ENOENT);
 }
 
 /* RESET and INIT: no sends; INIT: receives are taken. */

@@ -3,7 +3,7 @@
  */
 #include "cases.h"
 
-#define S	WR_SIGNALED
+#define S WR_SIGNALED
 
 /* ---- UD ---------------------------------------------------------------------- */
 
@@ -12,10 +12,10 @@ static uint16_t ip4_sum(const uint8_t *h)
 	uint32_t sum = 0;
 
 	for (unsigned i = 0; i < 20; i += 2)
-		sum += h[i] << 8 | h[i + 1];
+		sum += (uint32_t)h[i] << 8 | h[i + 1];
 	while (sum >> 16)
 		sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
+	return (uint16_t)sum;
 }
 
 /* The 40 bytes in front of a datagram (protocol 1.6): what ibv_init_ah_from_wc() wants to find. */
@@ -28,23 +28,19 @@ static void grh(struct model *m)
 
 		recv_ok(d.b, 140);
 		h = piece_bytes(d.b->rq->loc[0]);
-		send_ok(d.a, &(struct post){.op = WR_SEND_IMM,
-		                            .flags = S | WR_SOLICITED,
-		                            .len = 100,
-		                            .to = d.b,
-		                            .gid = gid});
+		send_ok(d.a, &(struct post){
+				     .op = WR_SEND_IMM, .flags = S | WR_SOLICITED, .len = 100, .to = d.b, .gid = gid });
 		model_settle(m);
 		run_for(m, MSEC);
 		MUST(m, m->seen_op[WC_OP_RECV] == gid + 1);
 		if (gid == 0) {
 			MUST(m, !memcmp(h, zero, 20));
 			MUST(m, h[20] == 0x45 && h[29] == 17 && ip4_sum(h + 20) == 0xffff);
-			MUST(m, !memcmp(h + 32, d.a->node->gid[0] + 12, 4) &&
-			                !memcmp(h + 36, d.b->node->gid[0] + 12, 4));
+			MUST(m,
+			     !memcmp(h + 32, d.a->node->gid[0] + 12, 4) && !memcmp(h + 36, d.b->node->gid[0] + 12, 4));
 		} else {
 			MUST(m, h[0] >> 4 == 6 && h[6] == 17);
-			MUST(m,
-			     !memcmp(h + 8, d.a->node->gid[1], 16) && !memcmp(h + 24, d.b->node->gid[1], 16));
+			MUST(m, !memcmp(h + 8, d.a->node->gid[1], 16) && !memcmp(h + 24, d.b->node->gid[1], 16));
 		}
 	}
 }
@@ -78,11 +74,11 @@ static void ud_no_room(struct model *m)
 	run_for(m, MSEC);
 	MUST(m, stat_of(d.b->node, HCA_STAT_UD_DROPPED) == 1);
 	d.b->rq_may = 1u << WC_LOC_LEN_ERR;
-	recv_ok(d.b, 139);	/* one byte too short */
+	recv_ok(d.b, 139); /* one byte too short */
 	recv_ok(d.b, 140);
 	recv_ok(d.b, 140);
 	for (unsigned i = 0; i < 3; i++)
-		send_ok(d.a, &(struct post){.op = WR_SEND, .flags = S, .len = i == 1 ? 50 : 100, .to = d.b});
+		send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = i == 1 ? 50 : 100, .to = d.b });
 	model_settle(m);
 	run_for(m, MSEC);
 	model_watch(d.b);
@@ -97,8 +93,7 @@ static void ud_too_long(struct model *m)
 
 	recv_ok(d.b, 5000);
 	send_ok(d.a,
-	        &(struct post){
-			.op = WR_SEND, .flags = S, .len = 4097, .to = d.b, .expect = 1u << WC_LOC_LEN_ERR});
+		&(struct post){ .op = WR_SEND, .flags = S, .len = 4097, .to = d.b, .expect = 1u << WC_LOC_LEN_ERR });
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .len = 1, .to = d.b });
 	model_settle(m);
 	model_watch(d.a);
@@ -118,8 +113,7 @@ static void ud_unmapped(struct model *m)
 	d.a->cause = true;
 	recv_ok(d.b, 200);
 	send_ok(d.a,
-	        &(struct post){
-			.op = WR_SEND, .flags = S, .len = 100, .to = d.b, .expect = 1u << WC_LOC_PROT_ERR});
+		&(struct post){ .op = WR_SEND, .flags = S, .len = 100, .to = d.b, .expect = 1u << WC_LOC_PROT_ERR });
 	for (unsigned i = 0; i < 5; i++)
 		d.a->node->mem.region[i].gone = true;
 	model_settle(m);
@@ -170,7 +164,7 @@ static void mcast(struct model *m)
 
 /* ---- UC ------------------------------------------------------------------------ */
 
-static bool drop_third(struct sim *s, const struct burst *b, uint64_t n) { return n == 2; }
+static bool drop_third(struct sim *, const struct burst *, uint64_t n) { return n == 2; }
 
 /* A hole in a message: it vanishes, and its receive serves the next one. */
 static void uc_hole(struct model *m)
@@ -186,7 +180,7 @@ static void uc_hole(struct model *m)
 	MUST(m, m->seen_op[WC_OP_RECV] == 1 && stat_of(d.b->node, HCA_STAT_UC_DROPPED) == 1);
 }
 
-static bool drop_last(struct sim *s, const struct burst *b, uint64_t n) { return n == 5; }
+static bool drop_last(struct sim *, const struct burst *, uint64_t n) { return n == 5; }
 
 static void uc_hole_at_end(struct model *m)
 {

@@ -6,19 +6,18 @@
 
 #include "cases.h"
 
-#define BIT(status)	(1u << (status))
-#define S		WR_SIGNALED
-#define RC(op)		(SVC_RC | OP_##op)
-#define UC(op)		(SVC_UC | OP_##op)
-#define UD(op)		(SVC_UD | OP_##op)
+#define BIT(status) (1u << (status))
+#define S           WR_SIGNALED
+#define RC(op)      (SVC_RC | OP_##op)
+#define UC(op)      (SVC_UC | OP_##op)
+#define UD(op)      (SVC_UD | OP_##op)
 
 static uint8_t data[8192];
 
 static void expect_err(struct mqp *q)
 {
 	q->cause = true;
-	q->rq_may =
-		BIT(WC_REM_INV_REQ_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_LEN_ERR);
+	q->rq_may = BIT(WC_REM_INV_REQ_ERR) | BIT(WC_LOC_ACCESS_ERR) | BIT(WC_LOC_PROT_ERR) | BIT(WC_LOC_LEN_ERR);
 }
 
 /* ---- packets for nobody ------------------------------------------------------ */
@@ -35,7 +34,7 @@ static void dropped(struct model *m)
 	inject(d.b, &x, data, 8);
 	MUST(m, stat_of(d.b->node, HCA_STAT_BAD_PKEY) == 1);
 	x = good;
-	x.pkey = 0x7fff;	/* a limited member may talk to a full one */
+	x.pkey = 0x7fff; /* a limited member may talk to a full one */
 	inject(d.b, &x, data, 0);
 	MUST(m, stat_of(d.b->node, HCA_STAT_BAD_PKEY) == 1);
 	x = good;
@@ -66,6 +65,13 @@ static void dropped_all(struct model *m)
 	dropped(m);
 }
 
+static void qpn_put(uint8_t *bth, uint32_t qpn)
+{
+	bth[5] = (uint8_t)(qpn >> 16);
+	bth[6] = (uint8_t)(qpn >> 8);
+	bth[7] = (uint8_t)qpn;
+}
+
 static void raw(struct model *m)
 {
 	struct duo d = duo_rc(m, NULL);
@@ -74,28 +80,28 @@ static void raw(struct model *m)
 	uint8_t pkt[64] = { 0x04, 0x00, 0xff, 0xff };
 	uint64_t before;
 
-	pkt[5] = d.b->qpn >> 16, pkt[6] = d.b->qpn >> 8, pkt[7] = d.b->qpn;
+	qpn_put(pkt, d.b->qpn);
 	for (unsigned len = 0; len < 12; len++)
 		hca_rx(h, &x.route, pkt, len, sim_now(&m->s));
 	before = stat_of(d.b->node, HCA_STAT_MALFORMED);
 	MUST(m, before == 12);
 	for (unsigned op = 0; op < 256; op++) {
-		if (opcode_get(op)->name || op == OPCODE_CNP)
+		if (opcode_get((uint8_t)op)->name || op == OPCODE_CNP)
 			continue;
-		pkt[0] = op;
+		pkt[0] = (uint8_t)op;
 		hca_rx(h, &x.route, pkt, sizeof pkt, sim_now(&m->s));
 		before++;
 	}
 	MUST(m, stat_of(d.b->node, HCA_STAT_MALFORMED) == before);
 	pkt[0] = 0x04;
-	pkt[1] = 0x01;		/* TVer */
+	pkt[1] = 0x01; /* TVer */
 	hca_rx(h, &x.route, pkt, sizeof pkt, sim_now(&m->s));
 	MUST(m, stat_of(d.b->node, HCA_STAT_MALFORMED) == before + 1);
 	memset(pkt, 0, sizeof pkt);
 	pkt[0] = OPCODE_CNP;
 	pkt[2] = pkt[3] = 0xff;
 	pkt[4] = 0x40;
-	pkt[5] = d.b->qpn >> 16, pkt[6] = d.b->qpn >> 8, pkt[7] = d.b->qpn;
+	qpn_put(pkt, d.b->qpn);
 	hca_rx(h, &x.route, pkt, 28, sim_now(&m->s));
 	MUST(m, stat_of(d.b->node, HCA_STAT_RP_CNP_HANDLED) == 1);
 	MUST(m, !in_err(d.b));
@@ -113,25 +119,25 @@ static void offences(struct model *m)
 		uint32_t len2;
 		uint32_t dma;
 	} t[] = {
-		{RC(SEND_MIDDLE), 256, 0, 0, 0},
-		{RC(SEND_LAST), 10, 0, 0, 0},
-		{RC(WRITE_MIDDLE), 256, 0, 0, 0},
-		{RC(WRITE_LAST_IMM), 10, 0, 0, 0},
-		{RC(SEND_FIRST), 256, RC(WRITE_MIDDLE), 256, 0},
-		{RC(SEND_FIRST), 256, RC(SEND_ONLY), 5, 0},
-		{RC(SEND_FIRST), 256, RC(READ_REQUEST), 0, 8},
-		{RC(WRITE_FIRST), 256, RC(SEND_LAST), 8, 300},
-		{RC(SEND_FIRST), 100, 0, 0, 0},
-		{RC(SEND_ONLY), 257, 0, 0, 0},
-		{RC(WRITE_ONLY), 16, 0, 0, 17},
-		{RC(WRITE_ONLY), 16, 0, 0, 15},
-		{RC(WRITE_FIRST), 256, 0, 0, 256},
-		{RC(WRITE_FIRST), 256, RC(WRITE_LAST), 43, 300},
-		{RC(WRITE_FIRST), 256, RC(WRITE_LAST), 45, 300},
-		{RC(READ_REQUEST), 0, 0, 0, 0x80000001},
-		{RC(WRITE_FIRST), 256, 0, 0, 0x80000001},
-		{RC(FLUSH), 0, 0, 0, 8},
-		{RC(ATOMIC_WRITE), 8, 0, 0, 9},
+		{ RC(SEND_MIDDLE), 256, 0, 0, 0 },
+		{ RC(SEND_LAST), 10, 0, 0, 0 },
+		{ RC(WRITE_MIDDLE), 256, 0, 0, 0 },
+		{ RC(WRITE_LAST_IMM), 10, 0, 0, 0 },
+		{ RC(SEND_FIRST), 256, RC(WRITE_MIDDLE), 256, 0 },
+		{ RC(SEND_FIRST), 256, RC(SEND_ONLY), 5, 0 },
+		{ RC(SEND_FIRST), 256, RC(READ_REQUEST), 0, 8 },
+		{ RC(WRITE_FIRST), 256, RC(SEND_LAST), 8, 300 },
+		{ RC(SEND_FIRST), 100, 0, 0, 0 },
+		{ RC(SEND_ONLY), 257, 0, 0, 0 },
+		{ RC(WRITE_ONLY), 16, 0, 0, 17 },
+		{ RC(WRITE_ONLY), 16, 0, 0, 15 },
+		{ RC(WRITE_FIRST), 256, 0, 0, 256 },
+		{ RC(WRITE_FIRST), 256, RC(WRITE_LAST), 43, 300 },
+		{ RC(WRITE_FIRST), 256, RC(WRITE_LAST), 45, 300 },
+		{ RC(READ_REQUEST), 0, 0, 0, 0x80000001 },
+		{ RC(WRITE_FIRST), 256, 0, 0, 0x80000001 },
+		{ RC(FLUSH), 0, 0, 0, 8 },
+		{ RC(ATOMIC_WRITE), 8, 0, 0, 9 },
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
@@ -183,7 +189,7 @@ static void too_many_reads(struct model *m)
 static void key_gone_while_read(struct model *m)
 {
 	struct duo d = duo_rc(m, NULL);
-	struct piece *p = m->word[1][1];	/* in REGION_IOVA */
+	struct piece *p = m->word[1][1]; /* in REGION_IOVA */
 	struct burst x = burst_to(d.b, RC(READ_REQUEST), psn_of(d.b));
 
 	d.a->cause = true;
@@ -206,7 +212,7 @@ static void late_and_ghost(struct model *m)
 	struct duo d = duo_rc(m, NULL);
 	struct burst x = burst_to(d.a, RC(ACKNOWLEDGE), d.a->attr.sq_psn);
 
-	inject(d.a, &x, NULL, 0);		/* nothing was sent */
+	inject(d.a, &x, NULL, 0); /* nothing was sent */
 	x.syndrome = aeth_nak(NAK_REM_ACCESS);
 	inject(d.a, &x, NULL, 0);
 	recv_ok(d.b, 300);
@@ -214,12 +220,12 @@ static void late_and_ghost(struct model *m)
 	send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 300 });
 	sim_turns(&m->s);
 	x.syndrome = 0x1f;
-	x.psn = psn_add(x.psn, 2);		/* two packets were sent: this would be the third */
+	x.psn = psn_add(x.psn, 2); /* two packets were sent: this would be the third */
 	inject(d.a, &x, NULL, 0);
-	x.psn = psn_sub(x.psn, 3);		/* before the first */
+	x.psn = psn_sub(x.psn, 3); /* before the first */
 	inject(d.a, &x, NULL, 0);
 	x.psn = psn_add(x.psn, 1);
-	x.syndrome = 0x40;			/* reserved */
+	x.syndrome = 0x40; /* reserved */
 	inject(d.a, &x, NULL, 0);
 	MUST(m, m->seen[WC_SUCCESS] == 0 && !in_err(d.a));
 	m->s.link[0][1].dark = false;
@@ -229,9 +235,12 @@ static void late_and_ghost(struct model *m)
 
 static void nak_codes(struct model *m)
 {
-	static const struct { uint8_t syndrome; uint8_t status; } t[] = {
+	static const struct {
+		uint8_t syndrome;
+		uint8_t status;
+	} t[] = {
 		{ 0x61, WC_REM_INV_REQ_ERR }, { 0x62, WC_REM_ACCESS_ERR }, { 0x63, WC_REM_OP_ERR },
-		{ 0x64, WC_BAD_RESP_ERR }, { 0x7f, WC_BAD_RESP_ERR },
+		{ 0x64, WC_BAD_RESP_ERR },    { 0x7f, WC_BAD_RESP_ERR },
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
@@ -239,8 +248,7 @@ static void nak_codes(struct model *m)
 		struct burst x = burst_to(d.a, RC(ACKNOWLEDGE), d.a->attr.sq_psn);
 
 		m->s.link[0][1].dark = true;
-		send_ok(d.a,
-		        &(struct post){.op = WR_WRITE, .flags = S, .len = 8, .expect = BIT(t[i].status)});
+		send_ok(d.a, &(struct post){ .op = WR_WRITE, .flags = S, .len = 8, .expect = BIT(t[i].status) });
 		sim_turns(&m->s);
 		x.syndrome = t[i].syndrome;
 		inject(d.a, &x, NULL, 0);
@@ -253,17 +261,17 @@ static void nak_codes(struct model *m)
 /* Responses that do not fit the READ or atomic that waits. */
 static void bad_responses(struct model *m)
 {
-	static const struct { uint8_t wr; uint32_t want; uint8_t op; uint32_t len; } t[] = {
-		{ WR_READ, 100, RC(READ_RESP_ONLY), 99 },
-		{ WR_READ, 100, RC(READ_RESP_ONLY), 101 },
-		{ WR_READ, 100, RC(READ_RESP_FIRST), 256 },
-		{ WR_READ, 100, RC(ATOMIC_ACK), 0 },
-		{ WR_READ, 600, RC(READ_RESP_ONLY), 100 },
-		{ WR_READ, 600, RC(READ_RESP_FIRST), 255 },
-		{ WR_READ, 600, RC(READ_RESP_LAST), 88 },
-		{ WR_READ, 0, RC(READ_RESP_ONLY), 1 },
-		{ WR_FETCH_ADD, 8, RC(READ_RESP_ONLY), 8 },
-		{ WR_WRITE, 8, RC(READ_RESP_ONLY), 8 },
+	static const struct {
+		uint8_t wr;
+		uint32_t want;
+		uint8_t op;
+		uint32_t len;
+	} t[] = {
+		{ WR_READ, 100, RC(READ_RESP_ONLY), 99 },   { WR_READ, 100, RC(READ_RESP_ONLY), 101 },
+		{ WR_READ, 100, RC(READ_RESP_FIRST), 256 }, { WR_READ, 100, RC(ATOMIC_ACK), 0 },
+		{ WR_READ, 600, RC(READ_RESP_ONLY), 100 },  { WR_READ, 600, RC(READ_RESP_FIRST), 255 },
+		{ WR_READ, 600, RC(READ_RESP_LAST), 88 },   { WR_READ, 0, RC(READ_RESP_ONLY), 1 },
+		{ WR_FETCH_ADD, 8, RC(READ_RESP_ONLY), 8 }, { WR_WRITE, 8, RC(READ_RESP_ONLY), 8 },
 		{ WR_WRITE, 8, RC(ATOMIC_ACK), 0 },
 	};
 
@@ -272,10 +280,9 @@ static void bad_responses(struct model *m)
 		struct burst x = burst_to(d.a, t[i].op, d.a->attr.sq_psn);
 
 		m->s.link[0][1].dark = true;
-		m->s.strange = true;	/* a READ of a liar may store what it likes */
+		m->s.strange = true; /* a READ of a liar may store what it likes */
 		send_ok(d.a,
-		        &(struct post){
-				.op = t[i].wr, .flags = S, .len = t[i].want, .expect = BIT(WC_BAD_RESP_ERR)});
+			&(struct post){ .op = t[i].wr, .flags = S, .len = t[i].want, .expect = BIT(WC_BAD_RESP_ERR) });
 		sim_turns(&m->s);
 		inject(d.a, &x, data, t[i].len);
 		model_settle(m);
@@ -304,17 +311,19 @@ static void read_target_gone(struct model *m)
 
 static void uc_strange(struct model *m)
 {
-	static const struct { uint8_t op; uint32_t len, dma; } t[] = {
-		{ UC(SEND_MIDDLE), 256, 0 }, { UC(WRITE_LAST), 7, 0 }, { UC(SEND_FIRST), 100, 0 },
-		{ UC(SEND_ONLY), 300, 0 }, { UC(WRITE_ONLY), 9, 10 }, { UC(WRITE_FIRST), 256, 256 },
+	static const struct {
+		uint8_t op;
+		uint32_t len, dma;
+	} t[] = {
+		{ UC(SEND_MIDDLE), 256, 0 }, { UC(WRITE_LAST), 7, 0 },  { UC(SEND_FIRST), 100, 0 },
+		{ UC(SEND_ONLY), 300, 0 },   { UC(WRITE_ONLY), 9, 10 }, { UC(WRITE_FIRST), 256, 256 },
 	};
 	struct duo d = duo_uc(m);
 
 	recv_ok(d.b, 1000);
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
 		struct burst x = burst_to(d.b, t[i].op, psn_of(d.b));
-		struct piece *p =
-			piece_new(&d.b->node->mem.region[REGION_ALL], &m->s.rng, PIECE_RECV, 1024, 0);
+		struct piece *p = piece_new(&d.b->node->mem.region[REGION_ALL], &m->s.rng, PIECE_RECV, 1024, 0);
 
 		x.va = piece_iova(p);
 		x.rkey = p->r->key;
@@ -395,13 +404,13 @@ static void ud_no_source(struct model *m)
 {
 	struct duo d = duo_ud(m);
 
-	send_ok(d.a, &(struct post){.op = WR_SEND,
-	                            .flags = S,
-	                            .len = 5,
-	                            .to = d.b,
-	                            .gid = 0,
-	                            .no_source = true,
-	                            .expect = BIT(WC_LOC_QP_OP_ERR)});
+	send_ok(d.a, &(struct post){ .op = WR_SEND,
+				     .flags = S,
+				     .len = 5,
+				     .to = d.b,
+				     .gid = 0,
+				     .no_source = true,
+				     .expect = BIT(WC_LOC_QP_OP_ERR) });
 	model_settle(m);
 	MUST(m, m->seen[WC_LOC_QP_OP_ERR] == 1);
 }

@@ -2,8 +2,8 @@
 /* cases_xrc.c - XRC: all operations, what is wrong with them, SRQs that go. */
 #include "cases.h"
 
-#define BIT(status)	(1u << (status))
-#define S		WR_SIGNALED
+#define BIT(status) (1u << (status))
+#define S           WR_SIGNALED
 
 static void xrc_move(struct model *m)
 {
@@ -35,8 +35,9 @@ static void xrc_established(struct model *m)
 	model_to_init(e.b);
 	rtr = e.b->attr;
 	rtr.state = QPS_RTR;
-	MUST(m, model_modify(e.b, &rtr, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-			     QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER) == 0);
+	MUST(m, model_modify(e.b, &rtr,
+			     QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_MAX_DEST_RD_ATOMIC |
+				     QPA_MIN_RNR_TIMER) == 0);
 	send_ok(e.a, &(struct post){ .op = WR_WRITE, .flags = S, .len = 8 });
 	model_settle(m);
 	run_for(m, MSEC);
@@ -71,14 +72,17 @@ static void xrc_srq_gone(struct model *m)
 
 		recv_ok(d.b, 4096);
 		d.a->cause = d.b->cause = true;
-		if (i) {	/* in the middle of a message */
+		if (i) { /* in the middle of a message */
 			m->s.link[0][1].rate = 1000000;
-			send_ok(d.a, &(struct post){ .op = WR_SEND, .flags = S, .len = 4000, .expect = BIT(WC_REM_INV_REQ_ERR) });
+			send_ok(d.a,
+				&(struct post){
+					.op = WR_SEND, .flags = S, .len = 4000, .expect = BIT(WC_REM_INV_REQ_ERR) });
 			run_for(m, 2 * MSEC);
 		}
 		model_srq_gone(d.b->srq);
 		if (!i)
-			send_ok(d.a, &(struct post){ .op = WR_READ, .flags = S, .len = 40, .expect = BIT(WC_REM_INV_REQ_ERR) });
+			send_ok(d.a, &(struct post){
+					     .op = WR_READ, .flags = S, .len = 40, .expect = BIT(WC_REM_INV_REQ_ERR) });
 		model_settle(m);
 		MUST(m, in_err(d.b) && m->seen[WC_REM_INV_REQ_ERR] == i + 1);
 		run_for(m, SEC);

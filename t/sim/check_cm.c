@@ -11,13 +11,14 @@
 #include <string.h>
 
 #ifdef SANITIZED
-#define MASK_STEP	7u
-#define SEEDS		60u
+#define MASK_STEP 7u
+#define SEEDS     60u
 #else
-#define MASK_STEP	1u
-#define SEEDS		400u
+#define MASK_STEP 1u
+#define SEEDS     400u
 #endif
-#define MASKS	(1u << 12)
+#define MASKS      (1u << 12)
+#define WIDE_MASKS (1u << 16)
 
 static struct world w;
 
@@ -37,9 +38,43 @@ START_TEST(masks_connected)
 		for (uint32_t mask = 0; mask < MASKS; mask += MASK_STEP) {
 			run(mask, &(struct plan){ .closer = closer, .retries = 15, .stay_ns = 100 * MS_NS });
 			ck_assert_msg(w.calls == 2 && world_count(&w, true, CLOSED, true) == 1 &&
-				      world_count(&w, false, CLOSED, true) == 1, "closer %d, mask %#x",
-				      closer, mask);
+					      world_count(&w, false, CLOSED, true) == 1,
+				      "closer %d, mask %#x", closer, mask);
 		}
+}
+END_TEST
+
+static void must_close(uint32_t mask, const struct plan *p)
+{
+	run(mask, p);
+	ck_assert_msg(
+		w.calls == 2 && world_count(&w, true, CLOSED, true) == 1 && world_count(&w, false, CLOSED, true) == 1,
+		"mask %#x: retries %d, answer %d, data %d, closer %d", mask, p->retries, p->answer, p->data, p->closer);
+}
+
+/* Data flow from the moment that one end is up: before the RTU, in place of a lost one, while messages are repeated. */
+START_TEST(masks_data)
+{
+	for (uint32_t mask = 0; mask < WIDE_MASKS - 1; mask += 3 * MASK_STEP) /* all 16 of 15 + 1 are too many */
+		must_close(mask, &(struct plan){ .closer = mask % 3, .retries = 15, .stay_ns = 5 * MS_NS, .data = 9 });
+}
+END_TEST
+
+/*
+ * No more losses than retries: every connection comes up, and ends in order - also if who asks leaves the other end little
+ * time to wait for an answer.
+ */
+START_TEST(masks_live)
+{
+	static const uint8_t answers[] = { 0, 8, 12 };
+
+	for (uint32_t mask = 0; mask < WIDE_MASKS; mask++)
+		for (unsigned i = 0; i < 6 && __builtin_popcount(mask) <= 3; i++)
+			must_close(mask, &(struct plan){ .closer = mask % 3,
+							 .retries = 3,
+							 .stay_ns = 50 * MS_NS,
+							 .answer = answers[i / 2],
+							 .data = i % 2 * 9 });
 }
 END_TEST
 
@@ -51,8 +86,7 @@ START_TEST(masks_killed)
 			run(mask, &(struct plan){ .closer = closer, .kill = true, .retries = 15 });
 			ck_assert_uint_eq(w.calls, 2);
 			for (unsigned i = 0; i < 2; i++)
-				ck_assert_msg(w.call[i].up &&
-					      (w.call[i].phase == CLOSED || w.call[i].phase == KILLED),
+				ck_assert_msg(w.call[i].up && (w.call[i].phase == CLOSED || w.call[i].phase == KILLED),
 					      "closer %d, mask %#x", closer, mask);
 		}
 }
@@ -64,7 +98,8 @@ START_TEST(masks_refused)
 		run(mask, &(struct plan){ .refuse = true, .retries = 15 });
 		/* A REJ is not repeated, but the REQ is: then it is a new call. */
 		ck_assert_msg(world_count(&w, true, REFUSED, false) == 1 &&
-			      world_count(&w, false, REFUSED, false) == w.calls - 1, "mask %#x", mask);
+				      world_count(&w, false, REFUSED, false) == w.calls - 1,
+			      "mask %#x", mask);
 	}
 }
 END_TEST
@@ -75,7 +110,8 @@ START_TEST(masks_slow)
 	for (uint32_t mask = 0; mask < MASKS; mask += MASK_STEP) {
 		run(mask, &(struct plan){ .think_ns = 20 * S_NS, .retries = 15 });
 		ck_assert_msg(w.calls == 2 && world_count(&w, true, CLOSED, true) == 1 &&
-			      world_count(&w, false, CLOSED, true) == 1, "mask %#x", mask);
+				      world_count(&w, false, CLOSED, true) == 1,
+			      "mask %#x", mask);
 	}
 }
 END_TEST
@@ -99,8 +135,7 @@ START_TEST(masks_sidr)
 {
 	for (uint32_t mask = 0; mask < MASKS; mask += MASK_STEP) {
 		run(mask, &(struct plan){ .sidr = true, .refuse = mask & 1 });
-		ck_assert_msg(world_count(&w, true, mask & 1 ? REFUSED : CLOSED, false) == 1, "mask %#x",
-			      mask);
+		ck_assert_msg(world_count(&w, true, mask & 1 ? REFUSED : CLOSED, false) == 1, "mask %#x", mask);
 		ck_assert_msg(w.calls == 2 || __builtin_popcount(mask) > 4, "mask %#x: asked twice", mask);
 	}
 }
@@ -110,10 +145,11 @@ END_TEST
 START_TEST(masks_dies)
 {
 	for (uint32_t mask = 0; mask < MASKS; mask += MASK_STEP) {
-		run(mask, &(struct plan){ .retries = 15, .think_ns = mask % 2 * S_NS, .stay_ns = 10 * S_NS,
+		run(mask, &(struct plan){ .retries = 15,
+					  .think_ns = mask % 2 * S_NS,
+					  .stay_ns = 10 * S_NS,
 					  .dies_ns = 1 + mask % 7 * S_NS });
-		ck_assert_uint_eq(world_count(&w, true, KILLED, false) + world_count(&w, true, KILLED, true),
-				  1);
+		ck_assert_uint_eq(world_count(&w, true, KILLED, false) + world_count(&w, true, KILLED, true), 1);
 	}
 }
 END_TEST
@@ -123,11 +159,13 @@ END_TEST
 static void plan_random(struct plan *p, struct rng *r)
 {
 	*p = (struct plan){
-		.sidr = rng_one_in(r, 5), .refuse = rng_one_in(r, 6), .kill = rng_one_in(r, 6),
+		.sidr = rng_one_in(r, 5),
+		.refuse = rng_one_in(r, 6),
+		.kill = rng_one_in(r, 6),
 		.closer = (enum closer)rng_below(r, 3),
-		.think_ns = rng_one_in(r, 3) ? rng_below(r, 30 * S_NS) : 0,
-		.stay_ns = rng_one_in(r, 2) ? rng_below(r, 20 * S_NS) : 0,
-		.dies_ns = rng_one_in(r, 6) ? 1 + rng_below(r, 40 * S_NS) : 0,
+		.think_ns = rng_one_in(r, 3) ? rng_ns(r, 30 * S_NS) : 0,
+		.stay_ns = rng_one_in(r, 2) ? rng_ns(r, 20 * S_NS) : 0,
+		.dies_ns = rng_one_in(r, 6) ? 1 + rng_ns(r, 40 * S_NS) : 0,
 		.retries = rng_one_in(r, 3) ? (uint8_t)rng_below(r, 4) : 15,
 	};
 }
@@ -142,19 +180,22 @@ static uint64_t swarm(uint64_t seed)
 	memcpy(w.reached, reached, sizeof(reached));
 	w.loss_ppm = (uint32_t)rng_below(&w.rng, 400000);
 	w.dup_ppm = (uint32_t)rng_below(&w.rng, 300000);
-	w.delay_ns = rng_one_in(&w.rng, 3) ? 0 : rng_below(&w.rng, 10 * S_NS);
+	w.delay_ns = rng_one_in(&w.rng, 3) ? 0 : rng_ns(&w.rng, 10 * S_NS);
 	n = (unsigned)rng_range(&w.rng, 1, 24);
 	for (unsigned i = 0; i < n; i++) {
 		plan_random(&w.plan[i], &w.rng);
 		world_call(&w, (unsigned)rng_below(&w.rng, 2), i);
-		net_until(&w.net, mono_add(w.net.now, rng_below(&w.rng, 3 * S_NS)));
+		net_until(&w.net, mono_add(w.net.now, rng_ns(&w.rng, 3 * S_NS)));
 	}
 	world_end(&w);
 	return w.hash;
 }
 
 /* Every entry of the table of state and message, and some that are not in it. */
-static const struct { enum cm_state state; uint16_t attr[9]; } must_reach[] = {
+static const struct {
+	enum cm_state state;
+	uint16_t attr[9];
+} must_reach[] = {
 	{ CM_REQ_SENT, { CM_MRA, CM_REJ, CM_REP } },
 	{ CM_MRA_REQ_RCVD, { CM_MRA, CM_REJ, CM_REP } },
 	{ CM_REP_RCVD, { CM_REP, CM_REJ } },
@@ -177,9 +218,8 @@ START_TEST(swarm_ends)
 		swarm(seed);
 	for (unsigned i = 0; i < sizeof(must_reach) / sizeof(*must_reach); i++)
 		for (unsigned k = 0; k < 9 && must_reach[i].attr[k]; k++)
-			ck_assert_msg(w.reached[must_reach[i].state][must_reach[i].attr[k]],
-				      "%s in %s was never seen", cm_attr_name(must_reach[i].attr[k]),
-				      cm_state_name(must_reach[i].state));
+			ck_assert_msg(w.reached[must_reach[i].state][must_reach[i].attr[k]], "%s in %s was never seen",
+				      cm_attr_name(must_reach[i].attr[k]), cm_state_name(must_reach[i].state));
 }
 END_TEST
 
@@ -194,6 +234,5 @@ START_TEST(same_seed_same_run)
 }
 END_TEST
 
-TEST_MAIN("cm", masks_connected, masks_killed, masks_refused, masks_slow, masks_impatient, masks_sidr,
-	  masks_dies,
-	  swarm_ends, same_seed_same_run)
+TEST_MAIN("cm", masks_connected, masks_data, masks_live, masks_killed, masks_refused, masks_slow, masks_impatient,
+	  masks_sidr, masks_dies, swarm_ends, same_seed_same_run)

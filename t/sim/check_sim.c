@@ -13,11 +13,11 @@
 #include "sim.h"
 
 #ifdef SANITIZED
-#define SEEDS	400
-#define STRIDE	37	/* odd, so that every bit of a mask is tried */
+#define SEEDS  400
+#define STRIDE 37 /* odd, so that every bit of a mask is tried */
 #else
-#define SEEDS	5000
-#define STRIDE	1
+#define SEEDS  5000
+#define STRIDE 1
 #endif
 
 static uint64_t env(const char *name, uint64_t otherwise)
@@ -107,31 +107,27 @@ START_TEST(same_seed_same_faults)
 }
 END_TEST
 
-START_TEST(cases)
-{
-	cases_run(_i, false);
-}
+START_TEST(cases) { cases_run((unsigned)_i, false); }
 END_TEST
 
 START_TEST(all_reached)
 {
-	ck_assert_msg(cover_report(stderr, false) == 0,
-	              "some rules, counters or state changes were never reached");
+	ck_assert_msg(cover_report(stderr, false) == 0, "some rules, counters or state changes were never reached");
 }
 END_TEST
 
 int main(void)
 {
 	Suite *suite = suite_create("sim");
-	TCase *t_cases = tcase_create("cases"), *t_masks = tcase_create("masks"),
-	      *t_swarm = tcase_create("swarm"), *t_cover = tcase_create("coverage");
+	TCase *t_cases = tcase_create("cases"), *t_masks = tcase_create("masks"), *t_swarm = tcase_create("swarm"),
+	      *t_cover = tcase_create("coverage");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
 	cover_share();
 	sim_catch();
-	tcase_add_loop_test(t_cases, cases, 0, cases_n());
-	tcase_add_loop_test(t_masks, masks, 0, masks_scripts());
+	tcase_add_loop_test(t_cases, cases, 0, (int)cases_n());
+	tcase_add_loop_test(t_masks, masks, 0, (int)masks_scripts());
 	tcase_add_test(t_swarm, same_seed_same_trace);
 	tcase_add_test(t_swarm, same_seed_same_faults);
 	tcase_add_test(t_swarm, same_seed_same_capture);

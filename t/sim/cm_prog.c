@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IN_VAIN	(1000 * S_NS)	/* no DREQ comes: data would have failed by now, and the program closes */
-#define QPN_OF(plan)	(0x100u + (plan))
+#define IN_VAIN      (1000 * S_NS) /* no DREQ comes: data would have failed by now, and the program closes */
+#define QPN_OF(plan) (0x100u + (plan))
 
-static const char *const phase_name[PHASES] = { "calling", "called", "accepted", "answered", "up", "closing",
-						"closed",
-						"refused", "timed_out", "lost", "killed" };
+static const char *const phase_name[PHASES] = { "calling", "called",  "accepted",  "answered", "up",    "closing",
+						"closed",  "refused", "timed_out", "lost",     "killed" };
 
 static struct world *world_of(const struct cm_end *e) { return e->net->arg; }
 
@@ -35,8 +34,13 @@ static struct call *call_new(struct cm_end *e, bool active, unsigned plan)
 
 	if (w->calls > CALLS)
 		abort();
-	*c = (struct call){ .end = e, .active = active, .plan = w->plan[plan], .act = MONO_NEVER,
-			    .die = MONO_NEVER };
+	*c = (struct call){ .end = e,
+			    .active = active,
+			    .plan = w->plan[plan],
+			    .number = plan,
+			    .act = MONO_NEVER,
+			    .die = MONO_NEVER,
+			    .send = MONO_NEVER };
 	return c;
 }
 
@@ -44,7 +48,7 @@ static void over(struct call *c, enum phase phase)
 {
 	c->phase = phase;
 	c->over = true;
-	c->act = c->die = MONO_NEVER;
+	c->act = c->die = c->send = MONO_NEVER;
 	cm_id_free(c->end->cm, c->id, c->end->net->now);
 }
 
@@ -58,6 +62,8 @@ static void now_up(struct call *c)
 {
 	c->phase = UP;
 	c->up = true;
+	if (c->plan.data && c->active)
+		c->send = c->end->net->now;
 	if (c->plan.closer == CLOSE_BOTH || (c->plan.closer == CLOSE_ACTIVE) == c->active)
 		act_in(c, c->plan.stay_ns);
 	else
@@ -73,8 +79,11 @@ static void answer(struct call *c)
 	struct cm_rep rep = net_rep(QPN_OF((unsigned)(c - world_of(c->end)->call)) + CALLS);
 
 	if (c->plan.sidr) {
-		must(c, !cm_sidr_reply(cm, c->id, &(struct cm_sidr_rep){
-			.status = c->plan.refuse ? SIDR_REJECT : SIDR_OK, .qpn = 9 }, now), "cm_sidr_reply");
+		must(c,
+		     !cm_sidr_reply(cm, c->id,
+				    &(struct cm_sidr_rep){ .status = c->plan.refuse ? SIDR_REJECT : SIDR_OK, .qpn = 9 },
+				    now),
+		     "cm_sidr_reply");
 		over(c, c->plan.refuse ? REFUSED : CLOSED);
 	} else if (c->plan.refuse) {
 		must(c, !cm_reject(cm, c->id, REJ_CONSUMER, NULL, 0, NULL, now), "cm_reject");
@@ -91,9 +100,7 @@ static void act(struct call *c)
 	mono_t now = c->end->net->now;
 
 	switch (c->phase) {
-	case CALLED:
-		answer(c);
-		break;
+	case CALLED: answer(c); break;
 	case ANSWERED:
 		must(c, !cm_rtu(cm, c->id, NULL, now), "cm_rtu");
 		now_up(c);
@@ -106,9 +113,23 @@ static void act(struct call *c)
 		must(c, !cm_disconnect(cm, c->id, NULL, now), "cm_disconnect");
 		c->phase = CLOSING;
 		break;
-	default:
-		fail(c, "nothing to do");
+	default: fail(c, "nothing to do");
 	}
+}
+
+/* A packet of data arrives: who accepted is told so by its QP, if it still waits for the RTU. */
+static void send(struct call *c)
+{
+	struct world *w = world_of(c->end);
+
+	if (c->phase != UP || !c->plan.data--) {
+		c->send = MONO_NEVER;
+		return;
+	}
+	for (struct call *p = w->call; p < w->call + w->calls; p++)
+		if (!p->active && p->number == c->number && p->phase == ACCEPTED)
+			must(p, !cm_established(p->end->cm, p->id, w->net.now), "cm_established");
+	c->send = mono_add(w->net.now, MS_NS);
 }
 
 static void before(struct cm_net *n)
@@ -124,7 +145,9 @@ static void before(struct cm_net *n)
 			c->act = MONO_NEVER;
 			act(c);
 		}
-		n->wake = mono_min(n->wake, mono_min(c->act, c->die));
+		if (mono_reached(n->now, c->send))
+			send(c);
+		n->wake = mono_min(n->wake, mono_min(c->send, mono_min(c->act, c->die)));
 	}
 }
 
@@ -167,7 +190,7 @@ static void told(struct cm_end *e, const struct cm_event *ev)
 		now_up(c);
 		break;
 	case CM_EV_REJ:
-		if (c->active && c->phase != CALLING) {		/* it thought it was connected */
+		if (c->active && c->phase != CALLING) { /* it thought it was connected */
 			must(c, c->phase == ANSWERED || c->phase == UP, "REJ");
 			c->phase = LOST;
 			c->act = MONO_NEVER;
@@ -208,14 +231,13 @@ static void told(struct cm_end *e, const struct cm_event *ev)
 		must(c, c->phase == CALLING && c->plan.sidr, "SIDR_REP");
 		over(c, ev->msg.sidr_rep.status ? REFUSED : CLOSED);
 		break;
-	default:
-		fail(c, "unknown event");
+	default: fail(c, "unknown event");
 	}
 }
 
 /* ---- the network -------------------------------------------------------------------------- */
 
-static struct fate fate(struct cm_net *n, unsigned from, const struct cm_msg *m)
+static struct fate fate(struct cm_net *n, unsigned, const struct cm_msg *)
 {
 	struct world *w = n->arg;
 	struct fate f = { .lost = rng_ppm(&w->rng, w->loss_ppm) };
@@ -225,14 +247,13 @@ static struct fate fate(struct cm_net *n, unsigned from, const struct cm_msg *m)
 	f.copies = rng_ppm(&w->rng, w->dup_ppm);
 	if (w->delay_ns) {
 		/* Most are quick; some take long enough to be overtaken by what repeats them. */
-		f.delay_ns = rng_one_in(&w->rng, 4) ? rng_below(&w->rng, w->delay_ns) : rng_below(&w->rng,
-												  MS_NS);
-		f.copy_delay_ns = rng_below(&w->rng, w->delay_ns);
+		f.delay_ns = rng_one_in(&w->rng, 4) ? rng_ns(&w->rng, w->delay_ns) : rng_ns(&w->rng, MS_NS);
+		f.copy_delay_ns = rng_ns(&w->rng, w->delay_ns);
 	}
 	return f;
 }
 
-static void landing(struct cm_net *n, unsigned to, enum cm_state state, const struct cm_msg *m)
+static void landing(struct cm_net *n, unsigned, enum cm_state state, const struct cm_msg *m)
 {
 	struct world *w = n->arg;
 
@@ -265,8 +286,12 @@ void world_call(struct world *w, unsigned from, unsigned plan)
 	struct cm_sidr_req s = { .service_id = SERVICE, .pkey = (uint16_t)QPN_OF(plan) };
 
 	a.req.max_retries = c->plan.retries;
-	must(c, !(c->plan.sidr ? cm_sidr(e->cm, &s, &a.route, c, &c->id, w->net.now) :
-		  cm_connect(e->cm, &a, c, &c->id, w->net.now)), "cm_connect");
+	if (c->plan.answer)
+		a.req.local_timeout = a.req.remote_timeout = c->plan.answer;
+	must(c,
+	     !(c->plan.sidr ? cm_sidr(e->cm, &s, &a.route, c, &c->id, w->net.now)
+			    : cm_connect(e->cm, &a, c, &c->id, w->net.now)),
+	     "cm_connect");
 	if (!c->plan.dies_ns)
 		return;
 	c->die = mono_add(w->net.now, c->plan.dies_ns);

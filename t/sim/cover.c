@@ -12,16 +12,18 @@
 
 #include "sim.h"
 
-#define FAULTS_MAX	256u
+#define FAULTS_MAX 256u
 
 static struct cover {
 	uint64_t fault[FAULTS_MAX];
 	uint64_t stat[HCA_STATS];
 	uint64_t edge[16][QP_STATES][QP_STATES];
-} *cover;
+} * cover;
 
 /* What a simulation cannot reach, and why. */
-static const struct exempt { const char *name, *why; } exempt[] = {
+static const struct exempt {
+	const char *name, *why;
+} exempt[] = {
 	{ "send_err", "counted by the host when a socket refuses" },
 	{ "link_downed", "counted by the host when the interface goes down" },
 	{ "strangers", "counted by the host: packets for another shard" },
@@ -64,18 +66,24 @@ static unsigned name_report(FILE *f, bool all, const char *what, const char *nam
 
 	if (all || (!n && !why))
 		fprintf(f, "%-8s %-28s %12llu%s%s\n", what, name, (unsigned long long)n,
-		        why ? "  "
-		        : n ? ""
-		            : "  NEVER",
-		        why ? why : "");
+			why ? "  "
+			: n ? ""
+			    : "  NEVER",
+			why ? why : "");
 	return !n && !why;
 }
 
 unsigned cover_report(FILE *f, bool all)
 {
-	static const struct { unsigned type; const char *name; } types[] = {
-		{ QPT_RC, "RC" }, { QPT_UC, "UC" }, { QPT_UD, "UD" },
-		{ QPT_XRC_SEND, "XRC_SEND" }, { QPT_XRC_RECV, "XRC_RECV" },
+	static const struct {
+		uint8_t type;
+		const char *name;
+	} types[] = {
+		{ QPT_RC, "RC" },
+		{ QPT_UC, "UC" },
+		{ QPT_UD, "UD" },
+		{ QPT_XRC_SEND, "XRC_SEND" },
+		{ QPT_XRC_RECV, "XRC_RECV" },
 	};
 	unsigned missing = 0;
 	char name[64];
@@ -85,14 +93,13 @@ unsigned cover_report(FILE *f, bool all)
 	for (unsigned i = 0; i < HCA_STATS; i++)
 		missing += name_report(f, all, "counter", hca_stat_name(i), cover->stat[i]);
 	for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
-		for (unsigned from = 0; from < QP_STATES; from++)
-			for (unsigned to = 0; to < QP_STATES; to++) {
+		for (uint8_t from = 0; from < QP_STATES; from++)
+			for (uint8_t to = 0; to < QP_STATES; to++) {
 				if (!qp_state_edge(types[t].type, from, to))
 					continue;
 				snprintf(name, sizeof name, "%s %s->%s", types[t].name, qp_state_name(from),
 					 qp_state_name(to));
-				missing += name_report(f, all, "edge", name,
-				                       cover->edge[types[t].type][from][to]);
+				missing += name_report(f, all, "edge", name, cover->edge[types[t].type][from][to]);
 			}
 	return missing;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults.c - the rules of lab/rule.h in virtual time, as daemon/tap.c has them in the real one.
+ * faults.c - the rules of lab/rule.h in virtual time, as daemon/shard/tap.c has them in the real one.
  *
  * A packet is decided on where it leaves a node and once more where it arrives.  What is put behind others is only late here;
  * of the events only qp-fatal happens.
@@ -23,8 +23,12 @@ static bool qp_of(void *host, unsigned device, uint32_t qpn, struct tap_qp *out)
 		return false;
 	while (i < n && list[i] != qpn)
 		i++;
-	*out = (struct tap_qp){ .nth = i + 1, .prog = "sim", .type = info.type, .sq_psn = psn(info.attr.sq_psn),
-				.rq_psn = psn(info.attr.rq_psn), .dest_qpn = info.attr.dest_qpn };
+	*out = (struct tap_qp){ .nth = i + 1,
+				.prog = "sim",
+				.type = info.type,
+				.sq_psn = psn(info.attr.sq_psn),
+				.rq_psn = psn(info.attr.rq_psn),
+				.dest_qpn = info.attr.dest_qpn };
 	return true;
 }
 
@@ -43,7 +47,8 @@ void faults_set(struct sim *s, struct rules *r, const char *text, const uint64_t
 		sim_fail(s, "rules, line %u: %s", err.line, err.text);
 }
 
-static void answer(struct sim *s, const struct tap_pkt *t, const struct rule_verdict *v, struct node *sender, struct node *other)
+static void answer(struct sim *s, const struct tap_pkt *t, const struct rule_verdict *v, struct node *sender,
+		   struct node *other)
 {
 	struct pkt *a = pkt_get(s);
 	struct route back;
@@ -85,8 +90,14 @@ static void events(struct sim *s)
 bool faults_pkt(struct sim *s, struct pkt *p, const struct burst *b, enum tap_dir dir, uint64_t *late)
 {
 	struct node *here = dir == TAP_OUT ? p->from : p->to;
-	struct tap_pkt t = { .device = here->i, .dir = dir, .now = sim_now(s), .qpn = dir == TAP_OUT ? b->sqpn : b->dqpn,
-			     .route = &p->route, .b = b, .data = p->data, .len = p->len };
+	struct tap_pkt t = { .device = here->i,
+			     .dir = dir,
+			     .now = sim_now(s),
+			     .qpn = dir == TAP_OUT ? b->sqpn : b->dqpn,
+			     .route = &p->route,
+			     .b = b,
+			     .data = p->data,
+			     .len = p->len };
 	struct rule_verdict v;
 
 	rules_decide(s->rules, flow_note(&s->flows, &t), &t, &v);

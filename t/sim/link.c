@@ -15,7 +15,7 @@
 
 #include "sim.h"
 
-#define JOIN_MAX	64u
+#define JOIN_MAX 64u
 
 /* ---- packets ----------------------------------------------------------- */
 
@@ -66,11 +66,11 @@ static int pkt_write(struct sim *s, struct pkt *p, const struct burst *b, uint32
 	if (e)
 		return e;
 	memset(p->data + hdr_len + len, 0, pad);
-	p->len = hdr_len + len + pad + 4;
+	p->len = (uint32_t)(hdr_len + len + pad + 4);
 	p->route = b->route;
 	p->corrupt = p->ruled = false;
 	p->said[0] = '\0';
-	p->ip_id = rng_next(&s->rng);
+	p->ip_id = (uint16_t)rng_next(&s->rng);
 	icrc_flow_init(&flow, b->route.sgid, b->route.dgid, 4791, 4791, true);
 	if (flow.ipv6)
 		p->ip_id = 0;
@@ -91,7 +91,7 @@ static bool link_loses(struct sim *s, struct link *l, const struct burst *pkt, u
 static void pkt_flip(struct sim *s, struct pkt *p)
 {
 	for (unsigned n = 1 + rng_below(&s->rng, 4); n; n--)
-		p->data[rng_below(&s->rng, p->len)] ^= 1u << rng_below(&s->rng, 8);
+		p->data[rng_below(&s->rng, p->len)] ^= (uint8_t)(1u << rng_below(&s->rng, 8));
 	p->corrupt = true;
 }
 
@@ -103,9 +103,9 @@ static bool link_delay(struct sim *s, struct link *l, uint32_t len, uint64_t *at
 	if (l->queue_len && l->rate && (start - s->now) * l->rate / SEC > l->queue_len)
 		return false;
 	l->busy_ns = start + cost;
-	*at = l->busy_ns + l->delay_ns + rng_below(&s->rng, l->jitter_ns);
+	*at = l->busy_ns + l->delay_ns + rng_ns(&s->rng, l->jitter_ns);
 	if (rng_ppm(&s->rng, l->reorder)) {
-		*at += rng_below(&s->rng, l->reorder_ns);
+		*at += rng_ns(&s->rng, l->reorder_ns);
 		l->harm_n++;
 	}
 	return true;
@@ -140,7 +140,7 @@ static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct 
 		memcpy(q, p, sizeof *p);
 		l->harm_n++;
 		trace_burst(s, from, to, b, "TWICE");
-		sim_push(s, at + rng_below(&s->rng, l->reorder_ns + 2000), SIM_ARRIVE, to, q);
+		sim_push(s, at + rng_ns(&s->rng, l->reorder_ns + 2000), SIM_ARRIVE, to, q);
 	} else {
 		trace_burst(s, from, to, b, "");
 	}
@@ -266,7 +266,7 @@ void link_arrive(struct sim *s, struct pkt *p)
 	if (n->rx_due)
 		return;
 	n->rx_due = true;
-	sim_push(s, s->now + rng_below(&s->rng, n->gro_ns + 1), SIM_RX, n, NULL);
+	sim_push(s, s->now + rng_ns(&s->rng, n->gro_ns + 1), SIM_RX, n, NULL);
 }
 
 static bool pkt_good(struct sim *s, const struct pkt *p)

@@ -10,86 +10,91 @@
 #include "model.h"
 #include "runs.h"
 
-#define MTU	256u
+#define MTU 256u
 
 struct script {
 	const char *name;
-	struct post post[10];	/* len 0 with op 0 and no flags: the end */
-	unsigned late;		/* receives are posted so many microseconds after the work; 0: before */
-	bool both;		/* B does the same */
-	bool window;		/* through one that B has bound */
-	bool leave;		/* B is destroyed as soon as it has received all: A must not notice */
+	struct post post[10]; /* len 0 with op 0 and no flags: the end */
+	unsigned late;        /* receives are posted so many microseconds after the work; 0: before */
+	bool both;            /* B does the same */
+	bool window;          /* through one that B has bound */
+	bool leave;           /* B is destroyed as soon as it has received all: A must not notice */
 	bool xrc;
 };
 
-#define S	WR_SIGNALED
+#define S WR_SIGNALED
 
 static const struct script scripts[] = {
-	{ .name = "send", .post = {
-		{ .op = WR_SEND, .flags = S, .len = 3 * MTU + 7 },
-		{ .op = WR_SEND, .flags = S, .len = 0 },
-		{ .op = WR_SEND_IMM, .flags = S | WR_SOLICITED, .len = 2 * MTU },
-		{ .op = WR_SEND, .flags = S, .len = 1 } } },
-	{ .name = "write_imm", .post = {
-		{ .op = WR_WRITE, .flags = 0, .len = 4 * MTU },
-		{ .op = WR_WRITE, .flags = S, .len = 4 * MTU, .again = true },
-		{ .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU + 1 },
-		{ .op = WR_WRITE_IMM, .flags = S, .len = 0 } } },
-	{ .name = "read", .post = {
-		{ .op = WR_READ, .flags = S, .len = 5 * MTU + 3 },
-		{ .op = WR_READ, .flags = S, .len = 0 },
-		{ .op = WR_READ, .flags = S, .len = MTU },
-		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
-		{ .op = WR_READ, .flags = S, .len = 17 } } },
-	{ .name = "atomic", .post = {
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
-		{ .op = WR_CMP_SWP, .flags = S, .len = 8 },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
-		{ .op = WR_WRITE, .flags = S, .len = 8 },
-		{ .op = WR_CMP_SWP, .flags = S, .len = 8 },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8, .word = 1 } } },
-	{ .name = "mixed", .post = {
-		{ .op = WR_WRITE, .flags = 0, .len = 2 * MTU },
-		{ .op = WR_READ, .flags = S, .len = 2 * MTU, .again = true },
-		{ .op = WR_SEND, .flags = S | WR_FENCE, .len = MTU + 1 },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
-		{ .op = WR_WRITE_IMM, .flags = S | WR_FENCE, .len = MTU },
-		{ .op = WR_READ, .flags = S, .len = 3 * MTU } } },
-	{ .name = "rnr", .late = 300, .post = {
-		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
-		{ .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU },
-		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
-		{ .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
-	{ .name = "leave", .leave = true, .post = {
-		{ .op = WR_SEND, .flags = S, .len = 2 * MTU + 9 },
-		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
-		{ .op = WR_WRITE, .flags = S, .len = 2 * MTU },
-		{ .op = WR_SEND_IMM, .flags = S, .len = 3 * MTU },
-		{ .op = WR_WRITE_IMM, .flags = S, .len = 5 } } },
-	{ .name = "both", .both = true, .post = {
-		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
-		{ .op = WR_READ, .flags = S, .len = 2 * MTU },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
-		{ .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
-	{ .name = "flush", .post = {
-		{ .op = WR_WRITE, .len = 2 * MTU },
-		{ .op = WR_FLUSH, .flags = S },
-		{ .op = WR_ATOMIC_WRITE, .flags = S, .len = 8 },
-		{ .op = WR_FLUSH, .flags = S },
-		{ .op = WR_ATOMIC_WRITE, .flags = S, .len = 8, .inl = true },
-		{ .op = WR_READ, .flags = S, .len = MTU + 1 } } },
-	{ .name = "xrc", .xrc = true, .post = {
-		{ .op = WR_SEND, .flags = S, .len = 2 * MTU },
-		{ .op = WR_READ, .flags = S, .len = 3 * MTU },
-		{ .op = WR_CMP_SWP, .flags = S, .len = 8 },
-		{ .op = WR_WRITE_IMM, .flags = S, .len = MTU + 1 },
-		{ .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
-	{ .name = "window", .window = true, .post = {
-		{ .op = WR_WRITE, .flags = S, .len = 2 * MTU },
-		{ .op = WR_READ, .flags = S, .len = 3 * MTU },
-		{ .op = WR_FETCH_ADD, .flags = S, .len = 8 },
-		{ .op = WR_SEND_INV, .flags = S, .len = MTU + 1 },
-		{ .op = WR_SEND, .flags = S, .len = 1 } } },
+	{ .name = "send",
+	  .post = { { .op = WR_SEND, .flags = S, .len = 3 * MTU + 7 },
+		    { .op = WR_SEND, .flags = S, .len = 0 },
+		    { .op = WR_SEND_IMM, .flags = S | WR_SOLICITED, .len = 2 * MTU },
+		    { .op = WR_SEND, .flags = S, .len = 1 } } },
+	{ .name = "write_imm",
+	  .post = { { .op = WR_WRITE, .flags = 0, .len = 4 * MTU },
+		    { .op = WR_WRITE, .flags = S, .len = 4 * MTU, .again = true },
+		    { .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU + 1 },
+		    { .op = WR_WRITE_IMM, .flags = S, .len = 0 } } },
+	{ .name = "read",
+	  .post = { { .op = WR_READ, .flags = S, .len = 5 * MTU + 3 },
+		    { .op = WR_READ, .flags = S, .len = 0 },
+		    { .op = WR_READ, .flags = S, .len = MTU },
+		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
+		    { .op = WR_READ, .flags = S, .len = 17 } } },
+	{ .name = "atomic",
+	  .post = { { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		    { .op = WR_CMP_SWP, .flags = S, .len = 8 },
+		    { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		    { .op = WR_WRITE, .flags = S, .len = 8 },
+		    { .op = WR_CMP_SWP, .flags = S, .len = 8 },
+		    { .op = WR_FETCH_ADD, .flags = S, .len = 8, .word = 1 } } },
+	{ .name = "mixed",
+	  .post = { { .op = WR_WRITE, .flags = 0, .len = 2 * MTU },
+		    { .op = WR_READ, .flags = S, .len = 2 * MTU, .again = true },
+		    { .op = WR_SEND, .flags = S | WR_FENCE, .len = MTU + 1 },
+		    { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		    { .op = WR_WRITE_IMM, .flags = S | WR_FENCE, .len = MTU },
+		    { .op = WR_READ, .flags = S, .len = 3 * MTU } } },
+	{ .name = "rnr",
+	  .late = 300,
+	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU },
+		    { .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU },
+		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
+		    { .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
+	{ .name = "leave",
+	  .leave = true,
+	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU + 9 },
+		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
+		    { .op = WR_WRITE, .flags = S, .len = 2 * MTU },
+		    { .op = WR_SEND_IMM, .flags = S, .len = 3 * MTU },
+		    { .op = WR_WRITE_IMM, .flags = S, .len = 5 } } },
+	{ .name = "both",
+	  .both = true,
+	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU },
+		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
+		    { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		    { .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
+	{ .name = "flush",
+	  .post = { { .op = WR_WRITE, .len = 2 * MTU },
+		    { .op = WR_FLUSH, .flags = S },
+		    { .op = WR_ATOMIC_WRITE, .flags = S, .len = 8 },
+		    { .op = WR_FLUSH, .flags = S },
+		    { .op = WR_ATOMIC_WRITE, .flags = S, .len = 8, .inl = true },
+		    { .op = WR_READ, .flags = S, .len = MTU + 1 } } },
+	{ .name = "xrc",
+	  .xrc = true,
+	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU },
+		    { .op = WR_READ, .flags = S, .len = 3 * MTU },
+		    { .op = WR_CMP_SWP, .flags = S, .len = 8 },
+		    { .op = WR_WRITE_IMM, .flags = S, .len = MTU + 1 },
+		    { .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
+	{ .name = "window",
+	  .window = true,
+	  .post = { { .op = WR_WRITE, .flags = S, .len = 2 * MTU },
+		    { .op = WR_READ, .flags = S, .len = 3 * MTU },
+		    { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
+		    { .op = WR_SEND_INV, .flags = S, .len = MTU + 1 },
+		    { .op = WR_SEND, .flags = S, .len = 1 } } },
 };
 
 unsigned masks_scripts(void) { return sizeof scripts / sizeof scripts[0]; }
@@ -139,8 +144,9 @@ uint64_t masks_run(uint64_t seed, bool trace)
 {
 	static struct masks masks;
 	struct masks *k = &masks;
-	struct model_cfg c = { .kind = "masks", .seed = seed, .nodes = 2, .arena_len = 128 << 10,
-			       .hca = model_hca(), .trace = trace };
+	struct model_cfg c = {
+		.kind = "masks", .seed = seed, .nodes = 2, .arena_len = 128 << 10, .hca = model_hca(), .trace = trace
+	};
 	struct mqp_cfg qc = { .type = QPT_RC, .max_send_wr = 16, .max_recv_wr = 16, .max_sge = 4 };
 	struct link link = { .delay_ns = 2 * USEC, .rate = 10000000000 };
 	struct qp_attr attr = model_attr();
@@ -161,7 +167,7 @@ uint64_t masks_run(uint64_t seed, bool trace)
 	}
 	k->b = model_qp(&k->m, 1, &qc);
 	model_connect(k->a, k->b, &attr, seed & 1, 0);
-	if (k->script->window) {	/* (nothing is sent for this) */
+	if (k->script->window) { /* (nothing is sent for this) */
 		k->mw = model_mw(k->b, 2);
 		if (model_send(k->b, &(struct post){ .op = WR_BIND_MW, .flags = S, .mw = k->mw }))
 			sim_fail(&k->m.s, "model_send");

@@ -6,21 +6,34 @@
 
 #include "model.h"
 
-#define REGION_SHARES	16u
+#define REGION_SHARES 16u
 
 struct hca_cfg model_hca(void)
 {
 	return (struct hca_cfg){
-		.mtu = 5, .train_len = 61440, .local_train_len = 1 << 20, .window_len = 1 << 20,
-		.max_qp = 64, .max_cq = 16, .max_srq = 8, .max_mr = 32, .max_pd = 8,
+		.mtu = 5,
+		.burst_len = 61440,
+		.local_burst_len = 1 << 20,
+		.window_len = 1 << 20,
+		.max_qp = 64,
+		.max_cq = 16,
+		.max_srq = 8,
+		.max_mr = 32,
+		.max_pd = 8,
 	};
 }
 
 struct qp_attr model_attr(void)
 {
 	return (struct qp_attr){
-		.path_mtu = 1, .timeout = 10, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 5,
-		.max_rd_atomic = 4, .max_dest_rd_atomic = 4, .port = 1,
+		.path_mtu = 1,
+		.timeout = 10,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.min_rnr_timer = 5,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.port = 1,
 		.access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_FLUSH_GLOBAL |
 			  ACC_FLUSH_PERSISTENT,
 		.av = { .hop_limit = 64 },
@@ -29,10 +42,9 @@ struct qp_attr model_attr(void)
 
 /* ---- nodes -------------------------------------------------------------- */
 
-static void region_new(struct model *m, struct node *n, unsigned share, uint32_t access, uint32_t pdn,
-                       bool iova)
+static void region_new(struct model *m, struct node *n, unsigned share, uint32_t access, uint32_t pdn, bool iova)
 {
-	struct region *r = arena_region(&n->mem, (uint64_t)n->mem.len * share / (REGION_SHARES + 1));
+	struct region *r = arena_region(&n->mem, (uint32_t)((uint64_t)n->mem.len * share / (REGION_SHARES + 1)));
 	struct mr_attr a;
 
 	if (!r)
@@ -41,7 +53,8 @@ static void region_new(struct model *m, struct node *n, unsigned share, uint32_t
 	r->access = access;
 	r->pdn = pdn;
 	a = (struct mr_attr){
-		.pdn = pdn, .access = access, .addr = r->va, .len = r->len, .iova = r->iova, .region = r};
+		.pdn = pdn, .access = access, .addr = r->va, .len = r->len, .iova = r->iova, .region = r
+	};
 	if (hca_mr_reg(n->hca, &a, &r->key))
 		sim_fail(&m->s, "hca_mr_reg");
 	r->alive = true;
@@ -49,8 +62,8 @@ static void region_new(struct model *m, struct node *n, unsigned share, uint32_t
 
 static void node_setup(struct model *m, struct node *n)
 {
-	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC |
-			     ACC_MW_BIND | ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT;
+	const uint32_t all = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND |
+			     ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT;
 	uint32_t *pdn = m->pdn[n->i];
 
 	for (unsigned i = 0; i < 2; i++)
@@ -103,9 +116,11 @@ struct msrq *model_srq(struct model *m, unsigned node, uint32_t max_wr)
 struct msrq *model_xsrq(struct model *m, unsigned node, uint32_t max_wr, unsigned cq)
 {
 	struct msrq *q = m->srq;
-	struct srq_init init = { .pdn = m->pdn[node][0], .max_wr = max_wr, .max_sge = 4, .cqn = m->cqn[node][cq % MODEL_CQS] };
+	struct srq_init init = {
+		.pdn = m->pdn[node][0], .max_wr = max_wr, .max_sge = 4, .cqn = m->cqn[node][cq % MODEL_CQS]
+	};
 
-	while (q < m->srq + m->srq_n && q->srqn)	/* the place of one that is gone */
+	while (q < m->srq + m->srq_n && q->srqn) /* the place of one that is gone */
 		q++;
 	if (q == m->srq + m->srq_n && ++m->srq_n > MODEL_SRQS)
 		sim_fail(&m->s, "too many SRQs for the model");
@@ -163,8 +178,13 @@ struct mqp *model_qp(struct model *m, unsigned node, const struct mqp_cfg *c)
 		q->cap.max_recv_wr = q->cap.max_recv_sge = 0;
 	}
 	init = (struct qp_init){
-		.type = c->type, .sq_sig_all = c->sig_all, .pdn = m->pdn[node][0], .send_cqn = q->send_cqn,
-		.recv_cqn = q->recv_cqn, .srqn = c->srq ? c->srq->srqn : 0, .cap = q->cap,
+		.type = c->type,
+		.sq_sig_all = c->sig_all,
+		.pdn = m->pdn[node][0],
+		.send_cqn = q->send_cqn,
+		.recv_cqn = q->recv_cqn,
+		.srqn = c->srq ? c->srq->srqn : 0,
+		.cap = q->cap,
 	};
 	if (c->type == QPT_XRC_SEND)
 		init.recv_cqn = 0;
@@ -197,8 +217,7 @@ int model_modify(struct mqp *q, const struct qp_attr *a, uint32_t mask)
 
 	model_watch(q);
 	e = hca_qp_modify(q->node->hca, q->qpn, a, mask, sim_now(&q->m->s));
-	trace_note(&q->m->s, "%c QP 0x%x modify %u to %u: %d", 'A' + q->node->i, q->qpn, q->state, a->state,
-	           e);
+	trace_note(&q->m->s, "%c QP 0x%x modify %u to %u: %d", 'A' + q->node->i, q->qpn, q->state, a->state, e);
 	sim_dirty(q->node);
 	if (e || !(mask & QPA_STATE))
 		return e;
@@ -223,8 +242,7 @@ void model_to_init(struct mqp *q)
 	a.state = QPS_INIT;
 	a.port = 1;
 	if (model_modify(q, &a,
-	                 QPA_STATE | QPA_PKEY_INDEX | QPA_PORT |
-	                         (q->type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS)))
+			 QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | (q->type == QPT_UD ? QPA_QKEY : QPA_ACCESS_FLAGS)))
 		sim_fail(&q->m->s, "RESET to INIT is refused");
 }
 
@@ -272,7 +290,7 @@ void model_connect(struct mqp *a, struct mqp *b, const struct qp_attr *attr, boo
 		model_forget(q);
 		q->attr = *attr;
 		q->attr.dest_qpn = p->qpn;
-		q->attr.av.sgid_index = gid;
+		q->attr.av.sgid_index = (uint8_t)gid;
 		memcpy(q->attr.av.dgid, p->node->gid[gid], 16);
 	}
 	a->attr.sq_psn = b->attr.rq_psn = psn_first(r, wrap);
@@ -331,10 +349,7 @@ static void qp_end(struct mqp *q, bool orderly)
 	sim_dirty(q->node);
 }
 
-void model_destroy(struct mqp *q)
-{
-	qp_end(q, q->qpn & 4);
-}
+void model_destroy(struct mqp *q) { qp_end(q, q->qpn & 4); }
 
 bool model_may_leave(const struct mqp *q)
 {
@@ -402,8 +417,7 @@ static uint64_t patience(const struct model *m)
 static struct mqp *model_busy(struct model *m)
 {
 	for (unsigned i = 0; i < m->qp_n; i++)
-		for (struct mwr *w = m->qp[i].exists && !m->qp[i].overrun ? m->qp[i].sq : NULL; w;
-		     w = w->next)
+		for (struct mwr *w = m->qp[i].exists && !m->qp[i].overrun ? m->qp[i].sq : NULL; w; w = w->next)
 			if (w->signaled || m->qp[i].sq_err)
 				return &m->qp[i];
 	return NULL;
@@ -416,10 +430,8 @@ static void model_delivered(struct model *m)
 		sim_reap(&m->s, &m->s.node[i]);
 	for (unsigned i = 0; i < m->qp_n; i++)
 		for (struct msg *g = mqp_rel(&m->qp[i]) ? m->qp[i].msg : NULL; g; g = g->next)
-			if (g->ok && !g->delivered && g->to && g->to->exists && !g->to->orphaned &&
-			    !g->to->overrun)
-				sim_fail(&m->s, "a SEND of QP 0x%x succeeded and never arrived",
-				         m->qp[i].qpn);
+			if (g->ok && !g->delivered && g->to && g->to->exists && !g->to->orphaned && !g->to->overrun)
+				sim_fail(&m->s, "a SEND of QP 0x%x succeeded and never arrived", m->qp[i].qpn);
 }
 
 void model_settle(struct model *m)
@@ -439,19 +451,18 @@ void model_settle(struct model *m)
 			m->on_settle(m);
 		/* (The turns of that step, by a local link, may have been the last of it.) */
 		if (!sim_step(s) && model_busy(m))
-			sim_fail(s, "deadlock: QP 0x%x of %c has %u send WRs, and nothing will happen",
-			         q->qpn, 'A' + q->node->i, q->sq_n);
+			sim_fail(s, "deadlock: QP 0x%x of %c has %u send WRs, and nothing will happen", q->qpn,
+				 'A' + q->node->i, q->sq_n);
 		if (s->now - m->progress > patience(m))
-			sim_fail(s, "no liveness: QP 0x%x of %c has %u send WRs, none completed for %llu ms",
-			         q->qpn, 'A' + q->node->i, q->sq_n,
-			         (unsigned long long)((s->now - m->progress) / MSEC));
+			sim_fail(s, "no liveness: QP 0x%x of %c has %u send WRs, none completed for %llu ms", q->qpn,
+				 'A' + q->node->i, q->sq_n, (unsigned long long)((s->now - m->progress) / MSEC));
 	}
 }
 
 static void node_clear(struct model *m, struct node *n)
 {
 	struct hca *h = n->hca;
-	struct hca_count k;
+	struct hca_live k;
 
 	for (unsigned i = 0; i < m->srq_n; i++)
 		if (m->srq[i].node == n && m->srq[i].srqn && hca_srq_destroy(h, m->srq[i].srqn))
@@ -476,7 +487,7 @@ static void node_clear(struct model *m, struct node *n)
 	hca_objects(h, &k);
 	if (k.pd || k.mr || k.cq || k.srq || k.qp || k.mw || k.xrcd)
 		sim_fail(&m->s, "left over: %u PDs, %u MRs, %u CQs, %u SRQs, %u QPs, %u MWs", k.pd, k.mr, k.cq, k.srq,
-		         k.qp, k.mw);
+			 k.qp, k.mw);
 }
 
 void model_end(struct model *m)

@@ -10,7 +10,7 @@
 
 #include "model.h"
 
-#define BIT(status)	(1u << (status))
+#define BIT(status) (1u << (status))
 
 struct mqp *model_find(struct model *m, const struct node *n, uint32_t qpn)
 {
@@ -181,15 +181,15 @@ static uint32_t first_errors(const struct mqp *q, const struct mwr *w)
 	if (q->cause)
 		may |= BIT(WC_WR_FLUSH_ERR);
 	if (q->m->mem_lost)
-		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR) | BIT(WC_REM_OP_ERR) |
-		       BIT(WC_WR_FLUSH_ERR);
+		may |= BIT(WC_LOC_PROT_ERR) | BIT(WC_REM_ACCESS_ERR) | BIT(WC_REM_OP_ERR) | BIT(WC_WR_FLUSH_ERR);
 	return may;
 }
 
 static uint8_t wc_op_of(uint8_t op)
 {
 	switch (op) {
-	case WR_WRITE: case WR_WRITE_IMM: return WC_OP_WRITE;
+	case WR_WRITE:
+	case WR_WRITE_IMM: return WC_OP_WRITE;
 	case WR_READ: return WC_OP_READ;
 	case WR_CMP_SWP: return WC_OP_COMP_SWAP;
 	case WR_FETCH_ADD: return WC_OP_FETCH_ADD;
@@ -209,7 +209,7 @@ static void send_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	while (q->sq && q->sq->id != c->wr_id) {
 		if (q->sq->signaled || q->sq_err)
 			sim_fail(&m->s, "WR %llu completes before WR %llu, or twice", id,
-			         (unsigned long long)q->sq->id);
+				 (unsigned long long)q->sq->id);
 		wr_pop(q, true);
 	}
 	if (!q->sq)
@@ -243,8 +243,8 @@ static void send_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 
 static void recv_mismatch(struct model *m, const struct mqp *q, const struct cqe *c)
 {
-	sim_fail(&m->s, "QP 0x%x receives %u bytes (op %u, imm 0x%x) that nobody sent, or not now", q->qpn,
-	         c->byte_len, c->op, c->imm);
+	sim_fail(&m->s, "QP 0x%x receives %u bytes (op %u, imm 0x%x) that nobody sent, or not now", q->qpn, c->byte_len,
+		 c->op, c->imm);
 }
 
 /* Are the bytes of the receive, from skip on, those of c? */
@@ -257,8 +257,7 @@ static bool recv_has(const struct mwr *w, const struct content *c, uint32_t len,
 		uint32_t from = off < skip ? skip - off : 0;
 		uint32_t to = off + p->len > skip + len ? skip + len - off : p->len;
 
-		if (from < to &&
-		    memcmp(piece_bytes(p) + from, c->ver[c->ver_n - 1] + off + from - skip, to - from))
+		if (from < to && memcmp(piece_bytes(p) + from, c->ver[c->ver_n - 1] + off + from - skip, to - from))
 			return false;
 		off += p->len;
 	}
@@ -269,8 +268,8 @@ static bool msg_fits(const struct msg *g, const struct mqp *q, const struct mwr 
 {
 	uint32_t grh = q->type == QPT_UD ? 40 : 0;
 
-	if ((g->to != q && (!g->to || !g->to->group || g->to->group != q->group)) ||
-	    c->byte_len != g->len + grh || c->op != (g->write ? WC_OP_RECV_IMM : WC_OP_RECV))
+	if ((g->to != q && (!g->to || !g->to->group || g->to->group != q->group)) || c->byte_len != g->len + grh ||
+	    c->op != (g->write ? WC_OP_RECV_IMM : WC_OP_RECV))
 		return false;
 	if (!(c->flags & WC_WITH_IMM) != !g->has_imm || !(c->flags & WC_WITH_INV) != !g->inv ||
 	    ((g->has_imm || g->inv) && c->imm != g->imm))
@@ -320,14 +319,12 @@ static void recv_bytes_once(struct model *m, const struct mwr *w, const struct c
 		const struct piece *p = w->loc[i];
 
 		if (p->high > (len > off ? len - off : 0))
-			sim_fail(&m->s, "receive %llu was written behind its message",
-			         (unsigned long long)w->id);
+			sim_fail(&m->s, "receive %llu was written behind its message", (unsigned long long)w->id);
 		stored += p->stored;
 		off += p->len;
 	}
 	if (stored != len)
-		sim_fail(&m->s, "receive %llu of %u bytes: %u were written", (unsigned long long)w->id, len,
-		         stored);
+		sim_fail(&m->s, "receive %llu of %u bytes: %u were written", (unsigned long long)w->id, len, stored);
 }
 
 /* A UC message that was lost, a QP that is reset, give a receive WR back to the SRQ, with what was written
@@ -335,7 +332,7 @@ static void recv_bytes_once(struct model *m, const struct mwr *w, const struct c
 static bool recv_fresh(const struct model *m, const struct mqp *q)
 {
 	if (m->mem_lost)
-		return false;	/* a store may have ended in the middle, and was made again */
+		return false; /* a store may have ended in the middle, and was made again */
 	for (unsigned i = 0; q->srq && i < m->qp_n; i++)
 		if (m->qp[i].srq == q->srq && (m->qp[i].type == QPT_UC || m->qp[i].orphaned))
 			return false;
@@ -384,7 +381,8 @@ static void recv_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	struct mwr *w = recv_take(m, q, c);
 	uint32_t may = q->rq_may;
 
-	if (c->srq != (q->type == QPT_XRC_RECV ? 2 : q->srq != NULL) || (q->srq && c->srqn != q->srq->srqn) || c->cqn != q->recv_cqn)
+	if (c->srq != (q->type == QPT_XRC_RECV ? 2 : q->srq != NULL) || (q->srq && c->srqn != q->srq->srqn) ||
+	    c->cqn != q->recv_cqn)
 		sim_fail(&m->s, "receive %llu: srq %u, CQ %u", (unsigned long long)w->id, c->srq, c->cqn);
 	if (c->status == WC_SUCCESS) {
 		recv_good(m, q, w, c);
@@ -402,8 +400,8 @@ static void recv_cqe(struct model *m, struct mqp *q, const struct cqe *c)
 	if (q->rq_err)
 		may = BIT(WC_WR_FLUSH_ERR);
 	if (!(may & BIT(c->status)))
-		sim_fail(&m->s, "receive %llu fails with status %u and nobody gave cause",
-		         (unsigned long long)w->id, c->status);
+		sim_fail(&m->s, "receive %llu fails with status %u and nobody gave cause", (unsigned long long)w->id,
+			 c->status);
 	if (q->state == QPS_ERR)
 		q->rq_err = q->cause = true;
 	wr_free(w, false);
@@ -419,7 +417,7 @@ static void on_cqe(struct sim *s, struct node *n, const struct cqe *c)
 	if (!q)
 		sim_fail(s, "a completion of QP 0x%x, which does not exist", c->qpn);
 	if (q->overrun)
-		return;		/* nobody can say what of it still arrives */
+		return; /* nobody can say what of it still arrives */
 	if (c->is_send)
 		send_cqe(m, q, c);
 	else
@@ -443,8 +441,7 @@ static void on_event(struct sim *s, struct node *n, const struct hca_event *e)
 				m->srq[i].limit_events++;
 			}
 		return;
-	case EV_CQ_ERR:
-		return;
+	case EV_CQ_ERR: return;
 	}
 	if (!q)
 		sim_fail(s, "event %u of QP 0x%x, which does not exist", e->type, e->number);
@@ -483,7 +480,7 @@ static void on_atomic(struct sim *s, struct piece *word, bool cmp_swap, uint64_t
 		}
 	for (unsigned i = 0; i < m->qp_n; i++)
 		if (m->qp[i].cause || m->qp[i].sq_err || m->mem_lost)
-			return;		/* perhaps of a WR that was flushed while its packet was on the way */
+			return; /* perhaps of a WR that was flushed while its packet was on the way */
 	sim_fail(s, "an atomic that nobody posted, or that was done");
 }
 
@@ -513,8 +510,7 @@ static void tx_read(struct sim *s, struct node *n, const struct burst *b)
 	bool found = false;
 
 	for (unsigned i = 0; i < m->qp_n && !q; i++)
-		if (m->qp[i].exists && m->qp[i].node == n && mqp_rel(&m->qp[i]) &&
-		    m->qp[i].attr.dest_qpn == b->dqpn)
+		if (m->qp[i].exists && m->qp[i].node == n && mqp_rel(&m->qp[i]) && m->qp[i].attr.dest_qpn == b->dqpn)
 			q = &m->qp[i];
 	for (struct mwr *w = q ? q->sq : NULL; w; w = w->next) {
 		uint64_t va;

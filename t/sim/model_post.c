@@ -11,7 +11,7 @@
 
 #include "model.h"
 
-struct slot {			/* a send WR as it lies in a ring: request, sge, inline bytes */
+struct slot { /* a send WR as it lies in a ring: request, sge, inline bytes */
 	struct send_wr wr;
 	struct sge sge[RD_MAX_SGE];
 	uint8_t data[RD_MAX_INLINE];
@@ -22,13 +22,11 @@ static struct region *region_of(struct node *n, struct rng *r, enum piece_kind k
 {
 	if (kind == PIECE_RECV)
 		return &n->mem.region[REGION_LOCAL];
-	return &n->mem.region[rng_one_in(r, 3) && n->mem.region[REGION_IOVA].alive ? REGION_IOVA
-	                                                                           : REGION_ALL];
+	return &n->mem.region[rng_one_in(r, 3) && n->mem.region[REGION_IOVA].alive ? REGION_IOVA : REGION_ALL];
 }
 
 /* The message in n pieces of memory; false: no room. */
-static bool wr_pieces(struct mwr *w, struct node *n, enum piece_kind kind, uint32_t len, unsigned k,
-                      uint32_t align)
+static bool wr_pieces(struct mwr *w, struct node *n, enum piece_kind kind, uint32_t len, unsigned k, uint32_t align)
 {
 	struct rng *r = &w->qp->m->s.rng;
 	uint32_t left = len;
@@ -60,11 +58,11 @@ static void wr_content(struct mwr *w, struct content *c)
 	}
 }
 
-static unsigned sge_fill(struct sge *sge, const struct mwr *w)
+static uint16_t sge_fill(struct sge *sge, const struct mwr *w)
 {
 	for (unsigned i = 0; i < w->loc_n; i++)
 		sge[i] = (struct sge){ piece_iova(w->loc[i]), w->loc[i]->len, w->loc[i]->r->key };
-	return w->loc_n;
+	return (uint16_t)w->loc_n;
 }
 
 static struct mwr *wr_new(struct mqp *q, uint32_t len)
@@ -86,8 +84,7 @@ static bool remote_piece(struct mwr *w, const struct post *p, enum piece_kind ki
 	struct mqp *q = w->qp;
 	struct rng *r = &q->m->s.rng;
 
-	w->remote = piece_new(region_of(q->peer->node, r, kind), r, kind, p->len,
-	                      p->op == WR_ATOMIC_WRITE ? 8 : 0);
+	w->remote = piece_new(region_of(q->peer->node, r, kind), r, kind, p->len, p->op == WR_ATOMIC_WRITE ? 8 : 0);
 	if (!w->remote)
 		return false;
 	piece_content(w->remote, c, 0);
@@ -169,11 +166,12 @@ static bool prepare(struct mwr *w, const struct post *p)
 	struct model *m = q->m;
 
 	switch (p->op) {
-	case WR_WRITE: case WR_WRITE_IMM: case WR_ATOMIC_WRITE:
-		return prepare_write(w, p);
-	case WR_READ:
-		return prepare_read(w, p);
-	case WR_CMP_SWP: case WR_FETCH_ADD:
+	case WR_WRITE:
+	case WR_WRITE_IMM:
+	case WR_ATOMIC_WRITE: return prepare_write(w, p);
+	case WR_READ: return prepare_read(w, p);
+	case WR_CMP_SWP:
+	case WR_FETCH_ADD:
 		w->remote = m->word[w->qp->peer->node->i][p->word % MODEL_WORDS];
 		if (!w->remote->r->alive)
 			w->remote = m->word[w->qp->peer->node->i][0];
@@ -181,17 +179,16 @@ static bool prepare(struct mwr *w, const struct post *p)
 		w->a = rng_next(&m->s.rng);
 		w->b = rng_next(&m->s.rng);
 		if (p->op == WR_CMP_SWP && rng_one_in(&m->s.rng, 2))
-			memcpy(&w->a, piece_bytes(w->remote), 8);	/* so that some of them swap */
+			memcpy(&w->a, piece_bytes(w->remote), 8); /* so that some of them swap */
 		return wr_pieces(w, w->qp->node, PIECE_OPEN, 8, 1, 8);
-	case WR_BIND_MW: case WR_LOCAL_INV:
-		return true;
-	case WR_FLUSH:		/* of the last WRITE's place, or of everything */
+	case WR_BIND_MW:
+	case WR_LOCAL_INV: return true;
+	case WR_FLUSH: /* of the last WRITE's place, or of everything */
 		w->remote = q->target;
 		if (w->remote)
 			w->remote->ref++;
 		return true;
-	default:
-		return prepare_send(w, p);
+	default: return prepare_send(w, p);
 	}
 }
 
@@ -216,8 +213,7 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 	struct node *there = w->qp->peer ? w->qp->peer->node : NULL;
 
 	switch (p->bad) {
-	case BAD_NONE:
-		break;
+	case BAD_NONE: break;
 	case BAD_RKEY:
 		x->wr.rkey = key_wrong(there, &w->qp->m->s.rng, x->wr.rkey);
 		w->expect = 1u << WC_REM_ACCESS_ERR;
@@ -265,12 +261,11 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 		return;
 	w->qp->cause = true;
 	for (unsigned i = 0; p->bad && p->op == WR_READ && i < w->loc_n; i++)
-		w->loc[i]->kind = PIECE_RECV;	/* part of it may be right, but is of another place */
+		w->loc[i]->kind = PIECE_RECV; /* part of it may be right, but is of another place */
 	if (w->qp->peer && mqp_rel(w->qp)) {
 		w->qp->peer->cause = true;
-		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR |
-		                       1u << WC_LOC_ACCESS_ERR | 1u << WC_LOC_PROT_ERR |
-		                       1u << WC_LOC_QP_OP_ERR | 1u << WC_REM_OP_ERR;
+		w->qp->peer->rq_may |= 1u << WC_LOC_LEN_ERR | 1u << WC_REM_INV_REQ_ERR | 1u << WC_LOC_ACCESS_ERR |
+				       1u << WC_LOC_PROT_ERR | 1u << WC_LOC_QP_OP_ERR | 1u << WC_REM_OP_ERR;
 	}
 }
 
@@ -327,7 +322,7 @@ static void slot_make(struct slot *x, struct mwr *w, const struct post *p, struc
 	if (q->type == QPT_UD) {
 		x->wr.ud.dqpn = p->to->qpn;
 		x->wr.ud.qkey = p->qkey ? p->qkey : p->to->attr.qkey;
-		x->wr.ud.av = (struct av){ .sgid_index = p->gid, .hop_limit = 64 };
+		x->wr.ud.av = (struct av){ .sgid_index = (uint8_t)p->gid, .hop_limit = 64 };
 		memcpy(x->wr.ud.av.dgid, p->mgid ? p->mgid : p->to->node->gid[p->gid], 16);
 		if (p->no_source)
 			x->wr.ud.av.sgid_index = 9;
@@ -414,7 +409,7 @@ int model_send(struct mqp *q, const struct post *given)
 		w->len = p.len = 0;
 	if (p.op == WR_ATOMIC_WRITE) {
 		w->len = p.len = 8;
-		p.again = false;	/* that place may not be aligned */
+		p.again = false; /* that place may not be aligned */
 	}
 	if (p.bad || !p.sge_n)
 		p.sge_n = 1;
@@ -437,9 +432,8 @@ int model_send(struct mqp *q, const struct post *given)
 	if (w->msg && w->msg->inv)
 		w->msg->imm = x.wr.imm;
 	e = hca_post_send(q->node->hca, q->qpn, &x.wr, sim_now(&q->m->s));
-	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i,
-	           q->qpn, (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "",
-	           e);
+	trace_note(&q->m->s, "%c QP 0x%x post wr_id %llu op %u len %u flags 0x%x%s: %d", 'A' + q->node->i, q->qpn,
+		   (unsigned long long)w->id, p.op, p.len, p.flags, p.bad || p.expect ? " BAD" : "", e);
 	if (e) {
 		wr_undo(w);
 		return e;
@@ -468,8 +462,7 @@ struct rslot {
 	struct sge sge[RD_MAX_SGE];
 };
 
-static struct mwr *recv_make(struct mqp *pseudo, struct node *n, struct rslot *x, uint32_t len,
-                             unsigned sge_n)
+static struct mwr *recv_make(struct mqp *pseudo, struct node *n, struct rslot *x, uint32_t len, unsigned sge_n)
 {
 	struct mwr *w = wr_new(pseudo, len);
 

@@ -38,9 +38,10 @@ static uint64_t number(const char *text)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "kind", required_argument, NULL, 'k' }, { "seed", required_argument, NULL, 's' },
+		{ "kind", required_argument, NULL, 'k' },  { "seed", required_argument, NULL, 's' },
 		{ "count", required_argument, NULL, 'n' }, { "trace", no_argument, NULL, 't' },
-		{ "cover", no_argument, NULL, 'c' }, { "pcap", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' }, { 0 },
+		{ "cover", no_argument, NULL, 'c' },       { "pcap", required_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },        { 0 },
 	};
 	uint64_t (*run)(uint64_t, bool) = swarm_run, seed = 1, count = 1, hash = 0;
 	bool trace = false, cover = false;

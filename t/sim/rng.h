@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-struct rng { uint64_t s; };
+struct rng {
+	uint64_t s;
+};
 
 static inline uint64_t rng_next(struct rng *r)
 {
@@ -20,11 +22,9 @@ static inline uint64_t rng_next(struct rng *r)
 }
 
 /* 0 .. n-1; 0 if n is 0 */
-static inline uint64_t rng_below(struct rng *r, uint64_t n) { return n ? rng_next(r) % n : 0; }
-static inline uint64_t rng_range(struct rng *r, uint64_t lo, uint64_t hi)
-{
-	return lo + rng_below(r, hi - lo + 1);
-}
+static inline uint32_t rng_below(struct rng *r, uint32_t n) { return n ? (uint32_t)(rng_next(r) % n) : 0; }
+static inline uint32_t rng_range(struct rng *r, uint32_t lo, uint32_t hi) { return lo + rng_below(r, hi - lo + 1); }
+static inline uint64_t rng_ns(struct rng *r, uint64_t n) { return n ? rng_next(r) % n : 0; } /* a time below n */
 static inline bool rng_ppm(struct rng *r, uint32_t ppm) { return ppm && rng_below(r, 1000000) < ppm; }
 static inline bool rng_one_in(struct rng *r, uint32_t n) { return rng_below(r, n) == 0; }
 

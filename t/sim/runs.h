@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MASKS_BITS	12u
+#define MASKS_BITS 12u
 
 uint64_t swarm_run(uint64_t seed, bool trace);
 

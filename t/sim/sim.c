@@ -15,8 +15,8 @@
 
 #include "sim.h"
 
-#define TURN_BURSTS	200000u		/* of one turn: more is a core that never stops sending */
-#define TURN_ROUNDS	200000u
+#define TURN_BURSTS 200000u /* of one turn: more is a core that never stops sending */
+#define TURN_ROUNDS 200000u
 
 struct sim *sim_current;
 
@@ -25,14 +25,14 @@ static void gid_v4(uint8_t *gid, unsigned i)
 	memset(gid, 0, 16);
 	gid[10] = gid[11] = 0xff;
 	gid[12] = 10;
-	gid[15] = i + 1;
+	gid[15] = (uint8_t)(i + 1);
 }
 
 static void gid_v6(uint8_t *gid, unsigned i)
 {
 	memset(gid, 0, 16);
 	gid[0] = 0xfd;
-	gid[15] = i + 1;
+	gid[15] = (uint8_t)(i + 1);
 }
 
 static void node_init(struct sim *s, unsigned i, const struct hca_cfg *cfg, uint32_t arena_len)
@@ -62,7 +62,7 @@ static void node_init(struct sim *s, unsigned i, const struct hca_cfg *cfg, uint
 }
 
 void sim_init(struct sim *s, const char *kind, uint64_t seed, unsigned nodes, const struct hca_cfg *cfg,
-              uint32_t arena_len)
+	      uint32_t arena_len)
 {
 	memset(s, 0, sizeof *s);
 	sim_current = s;
@@ -188,8 +188,7 @@ static struct sim_ev heap_pop(struct sim *s)
 
 void sim_at(struct sim *s, uint64_t t, void (*call)(struct sim *, void *), void *arg)
 {
-	heap_push(s,
-	          (struct sim_ev){.t = t < s->now ? s->now : t, .kind = SIM_CALL, .call = call, .arg = arg});
+	heap_push(s, (struct sim_ev){ .t = t < s->now ? s->now : t, .kind = SIM_CALL, .call = call, .arg = arg });
 }
 
 void sim_push(struct sim *s, uint64_t t, enum sim_ev_kind kind, struct node *n, struct pkt *p)
@@ -255,7 +254,7 @@ static void node_turn(struct sim *s, struct node *n)
 			break;
 	}
 	if (stop || rng_ppm(&s->rng, n->lazy)) {
-		node_later(s, n, s->now + rng_below(&s->rng, n->late_ns));
+		node_later(s, n, s->now + rng_ns(&s->rng, n->late_ns));
 		if (rng_one_in(&s->rng, 2))
 			return;
 	}
@@ -263,11 +262,11 @@ static void node_turn(struct sim *s, struct node *n)
 	d = hca_deadline(n->hca);
 	if (mono_is_never(d))
 		return;
-	if (mono_reached(sim_now(s), d)) {	/* again in this moment: the loop of sim_turns bounds it */
+	if (mono_reached(sim_now(s), d)) { /* again in this moment: the loop of sim_turns bounds it */
 		n->dirty = true;
 		return;
 	}
-	node_later(s, n, d.ns + rng_below(&s->rng, n->late_ns));
+	node_later(s, n, d.ns + rng_ns(&s->rng, n->late_ns));
 }
 
 void sim_turns(struct sim *s)
@@ -297,20 +296,14 @@ bool sim_step(struct sim *s)
 	e = heap_pop(s);
 	s->now = e.t;
 	switch (e.kind) {
-	case SIM_ARRIVE:
-		link_arrive(s, e.pkt);
-		break;
+	case SIM_ARRIVE: link_arrive(s, e.pkt); break;
 	case SIM_RX:
 		e.node->rx_due = false;
 		link_rx(s, e.node);
 		sim_dirty(e.node);
 		break;
-	case SIM_TICK:
-		sim_dirty(e.node);
-		break;
-	case SIM_CALL:
-		e.call(s, e.arg);
-		break;
+	case SIM_TICK: sim_dirty(e.node); break;
+	case SIM_CALL: e.call(s, e.arg); break;
 	}
 	sim_turns(s);
 	if (s->verify_every && ++s->steps % s->verify_every == 0)
@@ -324,11 +317,10 @@ static void on_signal(int sig)
 {
 	if (sim_current) {
 		char text[160];
-		int n = snprintf(text, sizeof text, "signal %d in %s seed %llu at %llu ns\n", sig,
-		                 sim_current->kind, (unsigned long long)sim_current->seed,
-		                 (unsigned long long)sim_current->now);
+		int n = snprintf(text, sizeof text, "signal %d in %s seed %llu at %llu ns\n", sig, sim_current->kind,
+				 (unsigned long long)sim_current->seed, (unsigned long long)sim_current->now);
 
-		if (write(STDERR_FILENO, text, n) < 0)
+		if (write(STDERR_FILENO, text, (size_t)n) < 0)
 			_exit(1);
 	}
 	signal(sig, SIG_DFL);
@@ -347,8 +339,8 @@ void sim_fail(struct sim *s, const char *fmt, ...)
 
 	fflush(stdout);
 	trace_last(s);
-	fprintf(stderr, "\n%s seed %llu%s%s, t %.6f ms: ", s->kind, (unsigned long long)s->seed,
-	        s->about ? " " : "", s->about ? s->about : "", s->now / 1e6);
+	fprintf(stderr, "\n%s seed %llu%s%s, t %.6f ms: ", s->kind, (unsigned long long)s->seed, s->about ? " " : "",
+		s->about ? s->about : "", (double)s->now / 1e6);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);

@@ -16,18 +16,18 @@ struct swarm {
 	struct model m;
 	unsigned ops_left;
 	bool healed;
-	bool errors;		/* some WRs are wrong on purpose */
-	bool upset;		/* memory vanishes, CQs overrun, links become local */
-	bool leave;		/* at the end of the work, before that of the faults, QPs go whose peers still wait for ACKs */
-	bool churn;		/* QPs are drained, reset, destroyed ... on the way */
+	bool errors; /* some WRs are wrong on purpose */
+	bool upset;  /* memory vanishes, CQs overrun, links become local */
+	bool leave;  /* at the end of the work, before that of the faults, QPs go whose peers still wait for ACKs */
+	bool churn;  /* QPs are drained, reset, destroyed ... on the way */
 	uint32_t size_max;
-	uint64_t pace_ns;	/* between two steps, at most */
+	uint64_t pace_ns; /* between two steps, at most */
 	uint32_t recv_len;
 	unsigned recv_ahead;
 };
 
-static uint64_t pick(struct rng *r, const uint64_t *v, unsigned n) { return v[rng_below(r, n)]; }
-#define PICK(r, ...) pick(r, (const uint64_t[]){ __VA_ARGS__ }, sizeof((const uint64_t[]){ __VA_ARGS__ }) / 8)
+static uint32_t pick(struct rng *r, const uint32_t *v, unsigned n) { return v[rng_below(r, n)]; }
+#define PICK(r, ...) pick(r, (const uint32_t[]){ __VA_ARGS__ }, sizeof((const uint32_t[]){ __VA_ARGS__ }) / 4)
 
 /* ---- the configuration ------------------------------------------------------- */
 
@@ -38,10 +38,10 @@ static void link_random(struct swarm *w, struct link *l)
 	memset(l, 0, sizeof *l);
 	l->local = rng_one_in(r, 4);
 	l->delay_ns = PICK(r, 0, 1 * USEC, 5 * USEC, 50 * USEC);
-	l->rate = PICK(r, 0, 0, 1000000000, 10000000000);
+	l->rate = PICK(r, 0, 0, 1, 10) * UINT64_C(1000000000);
 	l->reorder_ns = PICK(r, 1 * USEC, 30 * USEC, 500 * USEC, 20 * MSEC);
 	if (rng_one_in(r, 3))
-		return;		/* a good link */
+		return; /* a good link */
 	if (rng_one_in(r, 2))
 		l->loss = PICK(r, 1000, 10000, 50000, 200000);
 	if (rng_one_in(r, 3))
@@ -61,7 +61,7 @@ static void link_random(struct swarm *w, struct link *l)
 	if (l->dup || l->reorder || l->jitter_ns)
 		w->m.copies = true;
 	if (l->queue_len || l->jitter_ns || l->reorder || l->rate || l->ce)
-		w->m.lenient = true;	/* late is not counted as lost */
+		w->m.lenient = true; /* late is not counted as lost */
 }
 
 static void links_random(struct swarm *w)
@@ -93,13 +93,13 @@ static struct qp_attr attr_random(struct swarm *w)
 	struct rng *r = &w->m.s.rng;
 	struct qp_attr a = model_attr();
 
-	a.path_mtu = rng_range(r, 1, 5);
-	a.timeout = rng_range(r, 8, 14);
-	a.retry_cnt = PICK(r, 0, 1, 3, 7, 7, 7, 7);
-	a.rnr_retry = PICK(r, 0, 1, 6, 7, 7, 7, 7);
-	a.min_rnr_timer = PICK(r, 1, 5, 12, 16);
-	a.max_rd_atomic = PICK(r, 1, 2, 4, 16);
-	a.max_dest_rd_atomic = rng_range(r, a.max_rd_atomic, 16);
+	a.path_mtu = (uint8_t)rng_range(r, 1, 5);
+	a.timeout = (uint8_t)rng_range(r, 8, 14);
+	a.retry_cnt = (uint8_t)PICK(r, 0, 1, 3, 7, 7, 7, 7);
+	a.rnr_retry = (uint8_t)PICK(r, 0, 1, 6, 7, 7, 7, 7);
+	a.min_rnr_timer = (uint8_t)PICK(r, 1, 5, 12, 16);
+	a.max_rd_atomic = (uint8_t)PICK(r, 1, 2, 4, 16);
+	a.max_dest_rd_atomic = (uint8_t)rng_range(r, a.max_rd_atomic, 16);
 	return a;
 }
 
@@ -116,9 +116,10 @@ static void rates_random(struct swarm *w)
 
 		if (q->type == QPT_XRC_RECV || !rng_one_in(&r, 2))
 			continue;
-		if (hca_qp_rate(q->node->hca, q->qpn, PICK(&r, 50000, 1000000, 10000000), PICK(&r, 0, 0, 1, 5000, 100000), sim_now(&m->s)))
+		if (hca_qp_rate(q->node->hca, q->qpn, PICK(&r, 50000, 1000000, 10000000),
+				PICK(&r, 0, 0, 1, 5000, 100000), sim_now(&m->s)))
 			sim_fail(&m->s, "hca_qp_rate");
-		m->lenient = true;	/* late is not counted as lost */
+		m->lenient = true; /* late is not counted as lost */
 	}
 }
 
@@ -135,7 +136,7 @@ static void qps_random(struct swarm *w)
 	for (unsigned i = 0; i < pairs; i++) {
 		unsigned a = rng_below(r, m->s.node_n), b = rng_below(r, m->s.node_n);
 		struct mqp_cfg c = {
-			.type = PICK(r, QPT_RC, QPT_RC, QPT_RC, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_SEND),
+			.type = (uint8_t)PICK(r, QPT_RC, QPT_RC, QPT_RC, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_SEND),
 			.max_send_wr = PICK(r, 1, 2, 16, 64),
 			.max_recv_wr = PICK(r, 1, 2, 16, 64),
 			.max_sge = 4,
@@ -164,7 +165,7 @@ static void qps_random(struct swarm *w)
 		} else {
 			model_connect(p, q, &attr, rng_one_in(r, 2), rng_below(r, 2));
 			for (unsigned k = q->type == QPT_XRC_RECV ? 0 : rng_below(r, 4); k; k--)
-				model_mw(k & 1 ? p : q, rng_range(r, 1, 2));
+				model_mw(k & 1 ? p : q, (uint8_t)rng_range(r, 1, 2));
 		}
 	}
 }
@@ -177,18 +178,11 @@ static uint32_t len_random(struct swarm *w, uint32_t mtu)
 	uint32_t len;
 
 	switch (rng_below(r, 6)) {
-	case 0:
-		return rng_below(r, 9);
-	case 1:
-		return rng_below(r, 256);
-	case 2:
-		len = mtu * rng_range(r, 1, 4) + rng_below(r, 3) - 1;
-		break;
-	case 3:
-		len = mtu * rng_range(r, 1, 12);
-		break;
-	default:
-		len = rng_below(r, w->size_max + 1);
+	case 0: return rng_below(r, 9);
+	case 1: return rng_below(r, 256);
+	case 2: len = mtu * rng_range(r, 1, 4) + rng_below(r, 3) - 1; break;
+	case 3: len = mtu * rng_range(r, 1, 12); break;
+	default: len = rng_below(r, w->size_max + 1);
 	}
 	return len < w->size_max ? len : w->size_max;
 }
@@ -218,9 +212,9 @@ static void window_random(struct mqp *q, struct post *p)
 
 static void send_random(struct swarm *w, struct mqp *q)
 {
-	static const uint64_t rc_ops[] = {
-		WR_SEND, WR_SEND_IMM, WR_WRITE,   WR_WRITE,     WR_WRITE_IMM,
-		WR_READ, WR_READ,     WR_CMP_SWP, WR_FETCH_ADD, WR_ATOMIC_WRITE, WR_FLUSH,
+	static const uint32_t rc_ops[] = {
+		WR_SEND, WR_SEND_IMM, WR_WRITE,     WR_WRITE,        WR_WRITE_IMM, WR_READ,
+		WR_READ, WR_CMP_SWP,  WR_FETCH_ADD, WR_ATOMIC_WRITE, WR_FLUSH,
 	};
 	struct model *m = &w->m;
 	struct rng *r = &m->s.rng;
@@ -228,9 +222,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	struct post p = { 0 };
 	int e;
 
-	p.op = mqp_rel(q)           ? pick(r, rc_ops, 11)
-	       : q->type == QPT_UC ? pick(r, rc_ops, 5)
-	                           : pick(r, rc_ops, 2);
+	p.op = (uint8_t)pick(r, rc_ops, mqp_rel(q) ? 11 : q->type == QPT_UC ? 5 : 2);
 	window_random(q, &p);
 	p.flags = (rng_below(r, 3) ? WR_SIGNALED : 0) | (rng_one_in(r, 4) ? WR_SOLICITED : 0) |
 		  (rng_one_in(r, 4) ? WR_FENCE : 0);
@@ -238,7 +230,7 @@ static void send_random(struct swarm *w, struct mqp *q)
 	p.sge_n = rng_range(r, 1, 4);
 	p.inl = rng_one_in(r, 3);
 	p.again = rng_one_in(r, 3);
-	p.word = rng_next(r);
+	p.word = (uint32_t)rng_next(r);
 	p.gid = rng_below(r, 2);
 	if (p.again && q->target && (p.op == WR_READ || p.op == WR_WRITE))
 		p.len = q->target->len;
@@ -256,19 +248,21 @@ static void send_random(struct swarm *w, struct mqp *q)
 		else if (op_takes_recv(p.op))
 			p.bad = p.op == WR_WRITE_IMM ? BAD_RKEY : BAD_LKEY;
 		else
-			p.bad = rng_range(r, BAD_RKEY, op_is_atomic(p.op) ? BAD_RKEY : p.op == WR_FLUSH ? BAD_RKEY : BAD_LBOUNDS);
+			p.bad = rng_range(r, BAD_RKEY,
+					  op_is_atomic(p.op) ? BAD_RKEY
+					  : p.op == WR_FLUSH ? BAD_RKEY
+							     : BAD_LBOUNDS);
 		p.again = p.inl = false;
 	}
 	/* one in the queue is always signaled, so that a full queue becomes free again */
 	if (q->sq_n + 2 > q->cap.max_send_wr)
 		p.flags |= WR_SIGNALED;
-	if (q->sq_n >= q->cap.max_send_wr ||
-	    (!mqp_rel(q) && q->sq_n + 1 >= q->cap.max_send_wr && q->sq_n))
+	if (q->sq_n >= q->cap.max_send_wr || (!mqp_rel(q) && q->sq_n + 1 >= q->cap.max_send_wr && q->sq_n))
 		return;
 	e = model_send(q, &p);
 	if (e && e != ENOBUFS)
-		sim_fail(&m->s, "hca_post_send of op %u to QP 0x%x: %s (%u of %u)", p.op, q->qpn, strerror(e),
-		         q->sq_n, q->cap.max_send_wr);
+		sim_fail(&m->s, "hca_post_send of op %u to QP 0x%x: %s (%u of %u)", p.op, q->qpn, strerror(e), q->sq_n,
+			 q->cap.max_send_wr);
 }
 
 static void recv_random(struct swarm *w, struct mqp *q)
@@ -278,7 +272,7 @@ static void recv_random(struct swarm *w, struct mqp *q)
 	int e = 0;
 
 	if (q->state == QPS_RESET || (q->cause && rng_below(r, 8)))
-		return;		/* (what is flushed keeps its memory) */
+		return; /* (what is flushed keeps its memory) */
 	if (q->srq) {
 		if (q->srq->n < q->srq->max_wr && q->srq->n < w->recv_ahead)
 			e = model_srq_recv(q->srq, len, rng_range(r, 1, 4));
@@ -299,12 +293,8 @@ static void churn_random(struct swarm *w, struct mqp *q)
 		if (q->state == QPS_RTS && !q->cause)
 			model_state(q, QPS_ERR);
 		break;
-	case 1:
-		model_state(q, QPS_RESET);
-		break;
-	case 2:
-		model_destroy(q);
-		break;
+	case 1: model_state(q, QPS_RESET); break;
+	case 2: model_destroy(q); break;
 	default:
 		model_watch(q);
 		if (q->state == QPS_RTS && !q->asked_drain) {
@@ -322,8 +312,7 @@ static void churn_random(struct swarm *w, struct mqp *q)
 static void upset_random(struct swarm *w)
 {
 	struct sim *s = &w->m.s;
-	struct node *n = &s->node[rng_below(&s->rng, s->node_n)],
-		    *o = &s->node[rng_below(&s->rng, s->node_n)];
+	struct node *n = &s->node[rng_below(&s->rng, s->node_n)], *o = &s->node[rng_below(&s->rng, s->node_n)];
 	struct region *r = &n->mem.region[REGION_IOVA];
 	struct msrq *srq = &w->m.srq[rng_below(&s->rng, w->m.srq_n)];
 	unsigned cq, e;
@@ -344,14 +333,16 @@ static void upset_random(struct swarm *w)
 			sim_fail(s, "hca_mr_dereg");
 		sim_dirty(n);
 		break;
-	case 2: case 3: case 4:
+	case 2:
+	case 3:
+	case 4:
 		r = &n->mem.region[rng_below(&s->rng, n->mem.region_n)];
 		r->gone = !r->gone;
-		trace_note(s, "%c memory of key 0x%x %s", 'A' + n->i, r->key,
-		           r->gone ? "vanishes" : "is back");
+		trace_note(s, "%c memory of key 0x%x %s", 'A' + n->i, r->key, r->gone ? "vanishes" : "is back");
 		w->m.mem_lost = true;
 		break;
-	case 5: case 6:
+	case 5:
+	case 6:
 		if (n == o)
 			break;
 		s->link[n->i][o->i].local = !s->link[n->i][o->i].local;
@@ -417,7 +408,7 @@ static void step(struct sim *s, void *arg)
 		if (l->loss)
 			l->dark = !l->dark;
 	}
-	sim_at(s, s->now + rng_below(&s->rng, w->pace_ns), step, w);
+	sim_at(s, s->now + rng_ns(&s->rng, w->pace_ns), step, w);
 }
 
 static void leave_all(struct model *m)
@@ -436,7 +427,7 @@ static void close_queues(struct swarm *w)
 	for (unsigned i = 0; i < w->m.qp_n; i++) {
 		struct mqp *q = &w->m.qp[i];
 		struct mwr *last = q->exists && !q->overrun ? q->sq : NULL;
-		struct post p = {.op = q->type == QPT_UD ? WR_SEND : WR_WRITE, .flags = WR_SIGNALED, .to = q};
+		struct post p = { .op = q->type == QPT_UD ? WR_SEND : WR_WRITE, .flags = WR_SIGNALED, .to = q };
 
 		while (last && last->next)
 			last = last->next;
@@ -466,9 +457,9 @@ static void top_up(struct model *m)
 /* Where nothing is lost or late, and no receive is missing, nothing is sent twice. */
 static void quiet_check(struct swarm *w)
 {
-	static const enum hca_stat stats[] = {HCA_STAT_DUPLICATE_REQUEST,   HCA_STAT_OUT_OF_SEQ_REQUEST,
-	                                      HCA_STAT_IMPLIED_NAK,         HCA_STAT_RCVD_SEQ_ERR,
-	                                      HCA_STAT_COMPLETER_RETRY_ERR, HCA_STAT_LOCAL_ACK_TIMEOUT};
+	static const enum hca_stat stats[] = { HCA_STAT_DUPLICATE_REQUEST,   HCA_STAT_OUT_OF_SEQ_REQUEST,
+					       HCA_STAT_IMPLIED_NAK,         HCA_STAT_RCVD_SEQ_ERR,
+					       HCA_STAT_COMPLETER_RETRY_ERR, HCA_STAT_LOCAL_ACK_TIMEOUT };
 	struct sim *s = &w->m.s;
 
 	for (unsigned i = 0; i < s->node_n; i++) {
@@ -482,9 +473,8 @@ static void quiet_check(struct swarm *w)
 	for (unsigned i = 0; i < s->node_n; i++)
 		for (unsigned k = 0; k < sizeof stats / sizeof stats[0]; k++)
 			if (hca_stat(s->node[i].hca, stats[k]))
-				sim_fail(s, "%s is %llu on %c, and nothing was ever lost",
-				         hca_stat_name(stats[k]),
-				         (unsigned long long)hca_stat(s->node[i].hca, stats[k]), 'A' + i);
+				sim_fail(s, "%s is %llu on %c, and nothing was ever lost", hca_stat_name(stats[k]),
+					 (unsigned long long)hca_stat(s->node[i].hca, stats[k]), 'A' + i);
 }
 
 uint64_t swarm_run(uint64_t seed, bool trace)
@@ -497,8 +487,8 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	if (!w)
 		abort();
 	c.nodes = rng_range(&pre, 2, 3);
-	c.hca.train_len = PICK(&pre, 4096, 16384, 61440);
-	c.hca.local_train_len = PICK(&pre, 4096, 65536, 1 << 20);
+	c.hca.burst_len = PICK(&pre, 4096, 16384, 61440);
+	c.hca.local_burst_len = PICK(&pre, 4096, 65536, 1 << 20);
 	c.hca.early_retrans = seed & 1;
 	c.hca.window_len = PICK(&pre, 1, 4096, 8192, 65536, 1 << 20);
 	w->size_max = PICK(&pre, 600, 5000, 20000, 70000);

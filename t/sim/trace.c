@@ -9,7 +9,7 @@
 
 #include "sim.h"
 
-static void stamp(const struct sim *s) { printf("%12.3f us  ", s->now / 1e3); }
+static void stamp(const struct sim *s) { printf("%12.3f us  ", (double)s->now / 1e3); }
 
 void trace_mix(struct sim *s, const void *data, size_t len)
 {
@@ -57,11 +57,7 @@ static void headers_text(const struct burst *b)
 	if (hdrs & HDR_AETH) {
 		unsigned type = b->syndrome >> 5;
 
-		printf(" %s 0x%02x msn %u",
-		       type == 0   ? "ack"
-		       : type == 1 ? "RNR"
-		                   : "NAK",
-		       b->syndrome, b->msn);
+		printf(" %s 0x%02x msn %u", type == 0 ? "ack" : type == 1 ? "RNR" : "NAK", b->syndrome, b->msn);
 	}
 	if (hdrs & HDR_ATOMIC_ACK)
 		printf(" orig 0x%llx", (unsigned long long)b->orig);
@@ -73,8 +69,7 @@ static void headers_text(const struct burst *b)
 		printf(" inv 0x%x", b->inv_rkey);
 }
 
-void trace_burst(struct sim *s, const struct node *from, const struct node *to, const struct burst *b,
-                 const char *what)
+void trace_burst(struct sim *s, const struct node *from, const struct node *to, const struct burst *b, const char *what)
 {
 	char first[40], last[40];
 
@@ -85,8 +80,8 @@ void trace_burst(struct sim *s, const struct node *from, const struct node *to, 
 	       opcode_text(b->op_first, first, sizeof first));
 	if (b->n > 1)
 		printf("..%s x%u", opcode_text(b->op_last, last, sizeof last), b->n);
-	printf(" psn 0x%x len %llu%s%s", b->psn.v, (unsigned long long)b->payload_len,
-	       b->ackreq ? " ackreq" : "", b->se ? " se" : "");
+	printf(" psn 0x%x len %llu%s%s", b->psn.v, (unsigned long long)b->payload_len, b->ackreq ? " ackreq" : "",
+	       b->se ? " se" : "");
 	headers_text(b);
 	printf("%s%s\n", *what ? "   " : "", what);
 }
@@ -99,9 +94,9 @@ void trace_cqe(struct sim *s, const struct node *n, const struct cqe *c)
 	if (!s->trace)
 		return;
 	stamp(s);
-	printf("%c QP 0x%x %s wr_id %llu status %u op %u len %u flags 0x%x imm 0x%x wqe %u%s\n", 'A' + n->i,
-	       c->qpn, c->is_send ? "SEND-CQE" : "RECV-CQE", (unsigned long long)c->wr_id, c->status, c->op,
-	       c->byte_len, c->flags, c->imm, c->wqe, c->solicited ? " solicited" : "");
+	printf("%c QP 0x%x %s wr_id %llu status %u op %u len %u flags 0x%x imm 0x%x wqe %u%s\n", 'A' + n->i, c->qpn,
+	       c->is_send ? "SEND-CQE" : "RECV-CQE", (unsigned long long)c->wr_id, c->status, c->op, c->byte_len,
+	       c->flags, c->imm, c->wqe, c->solicited ? " solicited" : "");
 }
 
 void trace_last(struct sim *s)

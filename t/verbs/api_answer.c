@@ -8,9 +8,9 @@
 #include <sched.h>
 #include <time.h>
 
-#define ROUNDS	20u
+#define ROUNDS 20u
 
-/* An answer that takes long: half a millisecond is (daemon/answer.c). */
+/* An answer that takes long: half a millisecond is (daemon/shard/answer.c). */
 static void take_long(void) { nanosleep(&(struct timespec){ 0, 1000000 }, NULL); }
 
 static void send_to(struct fix *f, struct ibv_qp *qp)
@@ -30,13 +30,6 @@ static void play(struct fix *f, struct ibv_qp *a, struct ibv_qp *b)
 	}
 }
 
-static void pair_open(struct fix *f, struct ibv_qp **a, struct ibv_qp **b)
-{
-	*a = fix_qp(f, IBV_QPT_RC, 4, NULL);
-	*b = fix_qp(f, IBV_QPT_RC, 4, NULL);
-	fix_connect(f, *a, *b);
-}
-
 static void nothing_left(struct fix *f)
 {
 	struct ibv_wc wc;
@@ -50,15 +43,14 @@ START_TEST(without_answer)
 	struct fix f;
 
 	fix_open(&f);
-	pair_open(&f, &a, &b);
+	fix_pair(&f, &a, &b);
 	play(&f, a, b);
-	for (unsigned i = 0; i < ROUNDS; i++) {	/* a no longer waits */
+	for (unsigned i = 0; i < ROUNDS; i++) { /* a no longer waits */
 		send_to(&f, a);
 		fix_wait_ok(f.cq);
 	}
 	nothing_left(&f);
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
 	fix_close(&f);
 }
 END_TEST
@@ -70,7 +62,7 @@ START_TEST(resized)
 	struct fix f;
 
 	fix_open(&f);
-	pair_open(&f, &a, &b);
+	fix_pair(&f, &a, &b);
 	for (unsigned i = 0; i < 4; i++) {
 		play(&f, a, b);
 		send_to(&f, a);
@@ -78,8 +70,7 @@ START_TEST(resized)
 		ck_assert_uint_eq(fix_wait_ok(f.cq).qp_num, a->qp_num);
 		nothing_left(&f);
 	}
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
 	fix_close(&f);
 }
 END_TEST
@@ -92,13 +83,12 @@ START_TEST(destroyed)
 
 	fix_open(&f);
 	for (unsigned i = 0; i < 4; i++) {
-		pair_open(&f, &a, &b);
+		fix_pair(&f, &a, &b);
 		play(&f, a, b);
 		send_to(&f, a);
 		if (i % 2)
 			ck_assert_int_eq(fix_state(a, IBV_QPS_RESET), 0);
-		ck_assert_int_eq(ibv_destroy_qp(a), 0);
-		ck_assert_int_eq(ibv_destroy_qp(b), 0);
+		fix_pair_end(a, b);
 	}
 	take_long();
 	take_long();
@@ -120,14 +110,13 @@ START_TEST(affinity)
 	do {
 		struct ibv_qp *a, *b;
 
-		pair_open(&f, &a, &b);
+		fix_pair(&f, &a, &b);
 		for (unsigned i = 0; i < 100; i++) {
 			send_to(&f, a);
 			fix_wait_ok(f.cq);
 			nothing_left(&f);
 		}
-		ck_assert_int_eq(ibv_destroy_qp(a), 0);
-		ck_assert_int_eq(ibv_destroy_qp(b), 0);
+		fix_pair_end(a, b);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < 200);
 	fix_close(&f);
@@ -136,7 +125,4 @@ START_TEST(affinity)
 }
 END_TEST
 
-void api_answer(Suite *s)
-{
-	SUITE_ADD(s, without_answer, resized, destroyed, affinity);
-}
+void api_answer(Suite *s) { SUITE_ADD(s, without_answer, resized, destroyed, affinity); }

@@ -21,23 +21,25 @@ static struct ibv_async_event event(struct fix *f, enum ibv_event_type type)
 {
 	struct ibv_async_event ev;
 
-	ck_assert_msg(readable(f->ctx->async_fd, 10 * SECOND), "no event within 10 s: wanted %s", ibv_event_type_str(type));
+	ck_assert_msg(readable(f->ctx->async_fd, 10 * SECOND), "no event within 10 s: wanted %s",
+		      ibv_event_type_str(type));
 	ck_assert_int_eq(ibv_get_async_event(f->ctx, &ev), 0);
 	ibv_ack_async_event(&ev);
-	ck_assert_msg(ev.event_type == type, "%s instead of %s", ibv_event_type_str(ev.event_type), ibv_event_type_str(type));
+	ck_assert_msg(ev.event_type == type, "%s instead of %s", ibv_event_type_str(ev.event_type),
+		      ibv_event_type_str(type));
 	return ev;
 }
 
-static void silence(struct fix *f)
-{
-	ck_assert(!readable(f->ctx->async_fd, 0));
-}
+static void silence(struct fix *f) { ck_assert(!readable(f->ctx->async_fd, 0)); }
 
 static enum ibv_wc_status write_to(struct fix *f, struct ibv_qp *qp, uint32_t rkey, uint64_t remote)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)f->buf, .length = 16, .lkey = f->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { .rkey = rkey, .remote_addr = remote } };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.rdma = { .rkey = rkey, .remote_addr = remote } };
 
 	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
 	return fix_wait(f->cq).status;
@@ -69,8 +71,7 @@ START_TEST(comm_est)
 	fix_wait_ok(f.cq);
 	fix_wait_ok(f.cq);
 	silence(&f);
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
 	fix_close(&f);
 }
 END_TEST
@@ -79,14 +80,18 @@ START_TEST(drained)
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 }, got;
 	struct ibv_qp_init_attr init;
-	struct ibv_qp *a, *b;
+	struct ibv_qp *a, *b, *c, *d;
 	struct fix f;
 
 	fix_open(&f);
-	a = fix_qp(&f, IBV_QPT_RC, 4, NULL);
-	b = fix_qp(&f, IBV_QPT_RC, 4, NULL);
-	fix_connect(&f, a, b);
-	ck_assert_int_eq(fix_send(&f, a, 2, 0, 64, IBV_SEND_SIGNALED), 0);	/* nobody receives it yet: it goes on */
+	fix_pair(&f, &a, &b);
+	fix_pair(&f, &c, &d);
+	ck_assert_int_eq(fix_send(&f, a, 2, 0, 64, IBV_SEND_SIGNALED), 0); /* nobody receives it yet: it goes on */
+	/* It has begun when what was posted after it is done: one that has not waits for the end of SQD. */
+	ck_assert_int_eq(fix_recv(&f, d, 3, 4096, 64), 0);
+	ck_assert_int_eq(fix_send(&f, c, 4, 0, 64, IBV_SEND_SIGNALED), 0);
+	fix_wait_ok(f.cq);
+	fix_wait_ok(f.cq);
 	ck_assert_int_eq(ibv_modify_qp(a, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	ck_assert_int_eq(ibv_query_qp(a, &got, IBV_QP_STATE, &init), 0);
 	ck_assert(got.qp_state == IBV_QPS_SQD);
@@ -97,8 +102,8 @@ START_TEST(drained)
 	ck_assert_int_eq(ibv_query_qp(a, &got, IBV_QP_STATE, &init), 0);
 	ck_assert(!got.sq_draining && init.qp_type == IBV_QPT_RC && init.send_cq == f.cq && init.cap.max_send_wr >= 4);
 	silence(&f);
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
+	fix_pair_end(c, d);
 	fix_close(&f);
 }
 END_TEST
@@ -132,9 +137,7 @@ START_TEST(refusals)
 	struct fix f;
 
 	fix_open(&f);
-	a = fix_qp(&f, IBV_QPT_RC, 4, NULL);
-	b = fix_qp(&f, IBV_QPT_RC, 4, NULL);
-	fix_connect(&f, a, b);
+	fix_pair(&f, &a, &b);
 	ck_assert_int_eq(write_to(&f, a, f.mr->rkey ^ 1, (uintptr_t)f.buf), IBV_WC_REM_ACCESS_ERR);
 	ck_assert_ptr_eq(event(&f, IBV_EVENT_QP_ACCESS_ERR).element.qp, b);
 	ck_assert_int_eq(fix_state(a, IBV_QPS_RESET), 0);
@@ -144,8 +147,7 @@ START_TEST(refusals)
 	ck_assert_int_eq(write_to(&f, a, f.mr->rkey, (uintptr_t)f.buf), IBV_WC_REM_INV_REQ_ERR);
 	ck_assert_ptr_eq(event(&f, IBV_EVENT_QP_REQ_ERR).element.qp, b);
 	silence(&f);
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
 	fix_close(&f);
 }
 END_TEST
@@ -169,12 +171,15 @@ START_TEST(overrun)
 	fix_connect(&f, a, b);
 	for (unsigned i = 0; i < 16; i++) {
 		struct ibv_sge sge = { .addr = (uintptr_t)f.buf, .length = 16, .lkey = f.mr->lkey };
-		struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-			.send_flags = IBV_SEND_SIGNALED,
-			.wr.rdma = { .rkey = f.mr->rkey, .remote_addr = (uintptr_t)f.buf + 4096 } };
+		struct ibv_send_wr *bad,
+			wr = { .sg_list = &sge,
+			       .num_sge = 1,
+			       .opcode = IBV_WR_RDMA_WRITE,
+			       .send_flags = IBV_SEND_SIGNALED,
+			       .wr.rdma = { .rkey = f.mr->rkey, .remote_addr = (uintptr_t)f.buf + 4096 } };
 		int err = ibv_post_send(a, &wr, &bad);
 
-		ck_assert(!err || err == EINVAL);	/* EINVAL: it is in error already */
+		ck_assert(!err || err == EINVAL); /* EINVAL: it is in error already */
 	}
 	ck_assert(readable(f.ctx->async_fd, 10 * SECOND));
 	ck_assert_int_eq(ibv_get_async_event(f.ctx, &first), 0);
@@ -192,8 +197,7 @@ START_TEST(overrun)
 	ibv_ack_async_event(&second);
 	ck_assert_int_eq(ibv_query_qp(a, &got, IBV_QP_STATE, &init), 0);
 	ck_assert_int_eq(got.qp_state, IBV_QPS_ERR);
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
 	ck_assert_int_eq(ibv_destroy_cq(small), 0);
 	fix_close(&f);
 }
@@ -331,8 +335,7 @@ START_TEST(moderation)
 	burst(&f, a, rcq, 1);
 	m.attr_mask = 0;
 	ck_assert_int_eq(ibv_modify_cq(rcq, &m), EINVAL);
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
 	ck_assert_int_eq(ibv_destroy_cq(rcq), 0);
 	ck_assert(!readable(ch->fd, 60));
 	ck_assert_int_eq(ibv_destroy_comp_channel(ch), 0);

@@ -125,7 +125,7 @@ END_TEST
 struct late {
 	struct ibv_cq *cq;
 	struct ibv_async_event *ev;
-	int acked;		/* atomic */
+	int acked; /* atomic */
 };
 
 static void *ack_late(void *arg)
@@ -204,7 +204,7 @@ START_TEST(srq_limit)
 	a = fix_qp(&f, IBV_QPT_RC, 16, NULL);
 	b = fix_qp(&f, IBV_QPT_RC, 16, srq);
 	fix_connect(&f, a, b);
-	ck_assert_int_eq(fix_recv(&f, b, 1, 0, 8), EINVAL);	/* it has no queue of its own */
+	ck_assert_int_eq(fix_recv(&f, b, 1, 0, 8), EINVAL); /* it has no queue of its own */
 	for (unsigned i = 0; i < 8; i++) {
 		struct ibv_sge sge = { (uintptr_t)f.buf + 4096, 64, f.mr->lkey };
 		struct ibv_recv_wr *bad, wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 };
@@ -261,7 +261,9 @@ START_TEST(srq_resize)
 	ck_assert_int_eq(ibv_query_srq(srq, &got), 0);
 	ck_assert_uint_eq(got.max_wr, 100);
 	for (unsigned i = 0; i < 100; i++)
-		wr[i] = (struct ibv_recv_wr){ .wr_id = i, .sg_list = &sge, .num_sge = 1, .next = i < 99 ? &wr[i + 1] : NULL };
+		wr[i] = (struct ibv_recv_wr){
+			.wr_id = i, .sg_list = &sge, .num_sge = 1, .next = i < 99 ? &wr[i + 1] : NULL
+		};
 	ck_assert_int_eq(ibv_post_srq_recv(srq, wr, &bad), 0);
 	for (unsigned i = 0; i < 100; i++) {
 		ck_assert_int_eq(fix_send(&f, a, 1000, 0, 32, IBV_SEND_SIGNALED), 0);
@@ -276,7 +278,7 @@ START_TEST(srq_resize)
 	grow.max_wr = (unsigned)f.attr.max_srq_wr + 1;
 	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_MAX_WR), EINVAL);
 	grow.srq_limit = 3;
-	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_LIMIT), EINVAL);	/* more than it holds */
+	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_LIMIT), EINVAL); /* more than it holds */
 	ck_assert_int_eq(ibv_destroy_qp(a), 0);
 	ck_assert_int_eq(ibv_destroy_qp(b), 0);
 	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
@@ -331,7 +333,7 @@ static pid_t daemon_start(void)
 START_TEST(daemon_gone)
 {
 	pid_t pid = daemon_start();
-	time_t end = time(NULL) + 20;
+	time_t end = time(NULL) + PATIENCE_S;
 	struct ibv_async_event ev;
 	struct scene s;
 	struct ibv_cq *cq;

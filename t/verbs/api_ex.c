@@ -29,15 +29,16 @@ static struct ibv_qp *ex_qp(struct ex *e, uint64_t ops)
 static void ex_open(struct ex *e)
 {
 	struct ibv_cq_init_attr_ex ca = {
-		.cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+		.cqe = 64,
+		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
 	};
 
 	fix_open(&e->f);
 	e->cq = ibv_create_cq_ex(e->f.ctx, &ca);
 	ck_assert(e->cq != NULL);
 	e->a = ex_qp(e, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
-			IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-			IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP);
+				IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+				IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP);
 	e->b = ex_qp(e, IBV_QP_EX_WITH_SEND);
 	ck_assert(e->a && e->b);
 	e->x = ibv_qp_to_qp_ex(e->a);
@@ -53,15 +54,15 @@ static void ex_close(struct ex *e)
 	fix_close(&e->f);
 }
 
-/* Starts to poll; the caller reads and ends.  Fails after 10 s. */
+/* Starts to poll; the caller reads and ends.  Fails after PATIENCE_S. */
 static void ex_wait(struct ex *e)
 {
 	struct ibv_poll_cq_attr pa = { 0 };
-	time_t end = time(NULL) + 10;
+	time_t end = time(NULL) + PATIENCE_S;
 	int err;
 
 	while ((err = ibv_start_poll(e->cq, &pa)) == ENOENT)
-		ck_assert_msg(time(NULL) <= end, "no completion within 10 s");
+		ck_assert_msg(time(NULL) <= end, "no completion within %d s", PATIENCE_S);
 	ck_assert_int_eq(err, 0);
 	ck_assert_msg(e->cq->status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(e->cq->status));
 }
@@ -75,8 +76,7 @@ START_TEST(all_there)
 	for (size_t i = offsetof(struct ibv_qp_ex, wr_atomic_cmp_swp); i < sizeof(struct ibv_qp_ex);
 	     i += sizeof(void *))
 		ck_assert_ptr_ne(*(void **)((char *)e.x + i), NULL);
-	for (size_t i = offsetof(struct ibv_cq_ex, start_poll); i < sizeof(struct ibv_cq_ex);
-	     i += sizeof(void *))
+	for (size_t i = offsetof(struct ibv_cq_ex, start_poll); i < sizeof(struct ibv_cq_ex); i += sizeof(void *))
 		ck_assert_ptr_ne(*(void **)((char *)e.cq + i), NULL);
 	for (size_t i = 0; i < sizeof(struct ibv_context_ops); i += sizeof(void *))
 		ck_assert_ptr_ne(*(void **)((char *)&e.f.ctx->ops + i), NULL);
@@ -224,7 +224,4 @@ START_TEST(cq_flags)
 }
 END_TEST
 
-void api_ex(Suite *s)
-{
-	SUITE_ADD(s, all_there, send, one_sided, errors, cq_flags);
-}
+void api_ex(Suite *s) { SUITE_ADD(s, all_there, send, one_sided, errors, cq_flags); }

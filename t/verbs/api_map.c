@@ -8,6 +8,7 @@
 #include "fixture.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -15,17 +16,16 @@
 
 #define LEN ((size_t)1 << 20)
 
-static int is_shared(const void *p)
+static bool is_shared(const void *p)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
 	unsigned long start, end;
 	char line[512];
-	int found = 0;
+	bool found = false;
 
 	ck_assert(f != NULL);
 	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)p >= start &&
-		    (unsigned long)p < end)
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)p >= start && (unsigned long)p < end)
 			found = strstr(line, "/memfd:rdmad-mr") != NULL;
 	fclose(f);
 	return found;
@@ -41,21 +41,23 @@ static unsigned char *pages(size_t len)
 
 static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
 {
-	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				      IBV_ACCESS_REMOTE_READ);
+	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len,
+				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 
 	ck_assert_msg(m != NULL, "%s", strerror(errno));
 	return m;
 }
 
 /* WRITE from one MR to another through a pair of QPs. */
-static void move(struct fix *f, struct ibv_mr *to, size_t to_off, struct ibv_mr *from, size_t from_off,
-                 uint32_t len)
+static void move(struct fix *f, struct ibv_mr *to, size_t to_off, struct ibv_mr *from, size_t from_off, uint32_t len)
 {
 	struct ibv_qp *a = fix_qp(f, IBV_QPT_RC, 4, NULL), *b = fix_qp(f, IBV_QPT_RC, 4, NULL);
 	struct ibv_sge sge = { (uintptr_t)from->addr + from_off, len, from->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = { (uintptr_t)to->addr + to_off, to->rkey },
 	};
 
@@ -71,7 +73,7 @@ START_TEST(contents)
 {
 	static const struct {
 		size_t off, len;
-	} cut[] = {{0, LEN}, {1, LEN - 2}, {4095, LEN - 8000}, {5000, 70000}};
+	} cut[] = { { 0, LEN }, { 1, LEN - 2 }, { 4095, LEN - 8000 }, { 5000, 70000 } };
 	struct fix f;
 
 	fix_open(&f);
@@ -80,7 +82,7 @@ START_TEST(contents)
 		struct ibv_mr *m, *n;
 
 		fix_fill(p, LEN, i);
-		fix_fill(q, 8192, 50);	/* the rest was never touched */
+		fix_fill(q, 8192, 50); /* the rest was never touched */
 		m = reg(&f, p + cut[i].off, cut[i].len);
 		n = reg(&f, q + cut[i].off, cut[i].len);
 		ck_assert(is_shared(p + 8192) && is_shared(q + 8192));
@@ -180,7 +182,7 @@ START_TEST(fork_apart)
 		close(go[1]);
 		if (is_shared(p) || is_shared(to))
 			_exit(1);
-		if (read(go[0], &c, 1) != 1)	/* the parent has written */
+		if (read(go[0], &c, 1) != 1) /* the parent has written */
 			_exit(2);
 		if (!fix_filled(p, LEN, 1) || !fix_filled(to, LEN, 2))
 			_exit(3);
@@ -219,7 +221,7 @@ START_TEST(heap)
 
 		p = i % 2 ? calloc(1, len) : malloc(len);
 		ck_assert(p != NULL);
-		ck_assert(!(i % 2) || (!p[0] && !memcmp(p, p + 1, len - 1)));	/* all zero */
+		ck_assert(!(i % 2) || (!p[0] && !memcmp(p, p + 1, len - 1))); /* all zero */
 		m = reg(&f, p, len);
 		shared += (unsigned)is_shared(p + len / 2);
 		move(&f, m, 0, src, 0, (uint32_t)(len < LEN ? len : LEN));
@@ -256,7 +258,7 @@ START_TEST(small)
 		memset(p[i], 1, 12000);
 		m = reg(&f, p[i], 12000);
 		shared += is_shared(p[i] + 6000);
-		ck_assert(is_shared(p[0] + 6000) == (i == 0));	/* turned back when it is given up */
+		ck_assert(is_shared(p[0] + 6000) == (i == 0)); /* turned back when it is given up */
 		move(&f, m, 0, src, 0, 12000);
 		ck_assert(p[i][0] == 0xaa && !memcmp(p[i], p[i] + 1, 11999));
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
@@ -348,7 +350,4 @@ START_TEST(left_alone)
 }
 END_TEST
 
-void api_map(Suite *s)
-{
-	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, other_thread, left_alone);
-}
+void api_map(Suite *s) { SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, other_thread, left_alone); }

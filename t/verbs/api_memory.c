@@ -2,6 +2,7 @@
 /* api_memory.c - memory that is not simply there: null MRs, paging on demand, device memory, dma-buf; rereg. */
 #include "fixture.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -9,7 +10,7 @@
 
 #include <linux/udmabuf.h>
 
-#define LEN 65536u
+#define LEN    65536u
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct scene {
@@ -37,8 +38,8 @@ static enum ibv_wc_status op(struct scene *s, enum ibv_wr_opcode code, uint32_t 
 			     uint32_t rkey, uint64_t remote)
 {
 	struct ibv_sge sge = { .addr = addr, .length = len, .lkey = lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = code,
-					.send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = code, .send_flags = IBV_SEND_SIGNALED };
 
 	if (code == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = remote;
@@ -70,7 +71,8 @@ START_TEST(null_mr)
 	ck_assert(null != NULL);
 	fix_fill(s.f.buf, BUF_LEN, 1);
 	/* Zeros are read, at any address; also more than one piece of them. */
-	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, null->lkey, 0xdead00000000u, 1000, s.f.mr->rkey, (uintptr_t)s.f.buf), 0);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, null->lkey, 0xdead00000000u, 1000, s.f.mr->rkey, (uintptr_t)s.f.buf),
+			 0);
 	for (unsigned i = 0; i < 1000; i++)
 		ck_assert_uint_eq(s.f.buf[i], 0);
 	ck_assert(s.f.buf[1000] || s.f.buf[1001]);
@@ -80,7 +82,8 @@ START_TEST(null_mr)
 	for (unsigned i = 0; i < 4096; i++)
 		ck_assert_uint_eq(s.f.buf[i], 0);
 	/* It is nothing for others. */
-	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 8, null->rkey, 0), IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 8, null->rkey, 0),
+			 IBV_WC_REM_ACCESS_ERR);
 	ck_assert_int_eq(ibv_dereg_mr(null), 0);
 	scene_close(&s);
 }
@@ -104,7 +107,8 @@ START_TEST(on_demand)
 	ck_assert(all != NULL);
 	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == p);
 	fix_fill(p, LEN, 3);
-	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, m->lkey, (uintptr_t)p + 100, 5000, s.f.mr->rkey, (uintptr_t)s.f.buf), 0);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, m->lkey, (uintptr_t)p + 100, 5000, s.f.mr->rkey, (uintptr_t)s.f.buf),
+			 0);
 	ck_assert_int_eq(memcmp(s.f.buf, p + 100, 5000), 0);
 	/* Other pages in their place are seen. */
 	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
@@ -120,7 +124,7 @@ START_TEST(on_demand)
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dereg_mr(all), 0);
 	errno = 0;
-	ck_assert_ptr_eq(ibv_reg_mr(s.f.pd, NULL, SIZE_MAX, RIGHTS), NULL);	/* only on demand */
+	ck_assert_ptr_eq(ibv_reg_mr(s.f.pd, NULL, SIZE_MAX, RIGHTS), NULL); /* only on demand */
 	ck_assert_int_eq(errno, EINVAL);
 	scene_close(&s);
 }
@@ -146,9 +150,10 @@ START_TEST(advice)
 	ck_assert_int_eq(ibv_advise_mr(f.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, 0, &sge, 1), 0);
 	ck_assert_int_eq(mincore(p, LEN, core), 0);
 	ck_assert(!(core[1] & 1));
-	ck_assert_int_eq(ibv_advise_mr(f.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1), 0);
+	ck_assert_int_eq(ibv_advise_mr(f.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1),
+			 0);
 	ck_assert_int_eq(mincore(p, LEN, core), 0);
-	for (unsigned i = 1; i < LEN / 4096; i++)	/* the first page has been looked at */
+	for (unsigned i = 1; i < LEN / 4096; i++) /* the first page has been looked at */
 		ck_assert_int_eq(core[i] & 1, i <= 6);
 	ck_assert_int_eq(ibv_advise_mr(f.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1), EINVAL);
 	ck_assert_int_eq(ibv_advise_mr(f.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 0), EINVAL);
@@ -188,7 +193,7 @@ START_TEST(device_memory)
 	errno = 0;
 	ck_assert_ptr_eq(ibv_reg_dm_mr(s.f.pd, dm, 4096, 4100, RIGHTS | IBV_ACCESS_ZERO_BASED), NULL);
 	ck_assert_int_eq(errno, EINVAL);
-	ck_assert_ptr_eq(ibv_reg_dm_mr(s.f.pd, dm, 0, 4096, RIGHTS), NULL);	/* there is no address to begin at */
+	ck_assert_ptr_eq(ibv_reg_dm_mr(s.f.pd, dm, 0, 4096, RIGHTS), NULL); /* there is no address to begin at */
 	m = ibv_reg_dm_mr(s.f.pd, dm, 4096, 4096, RIGHTS | IBV_ACCESS_ZERO_BASED);
 	ck_assert(m != NULL);
 	ck_assert_int_eq(ibv_free_dm(dm), EBUSY);
@@ -205,12 +210,14 @@ START_TEST(device_memory)
 	ck_assert(fix_filled(s.f.buf + 6000, 128, 9));
 	ck_assert_int_eq(ibv_memcpy_to_dm(dm, 4096 + 256, &sum, 8), 0);
 	for (unsigned i = 0; i < 3; i++) {
-		ck_assert_int_eq(op(&s, IBV_WR_ATOMIC_FETCH_AND_ADD, s.f.mr->lkey, (uintptr_t)word, 8, m->rkey, 256), 0);
+		ck_assert_int_eq(op(&s, IBV_WR_ATOMIC_FETCH_AND_ADD, s.f.mr->lkey, (uintptr_t)word, 8, m->rkey, 256),
+				 0);
 		ck_assert_uint_eq(*word, 5 * i);
 	}
 	ck_assert_int_eq(ibv_memcpy_from_dm(&sum, dm, 4096 + 256, 8), 0);
 	ck_assert_uint_eq(sum, 15);
-	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 8, m->rkey, 4089), IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 8, m->rkey, 4089),
+			 IBV_WC_REM_ACCESS_ERR);
 
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_free_dm(dm), 0);
@@ -229,7 +236,8 @@ static void dmabuf_use(struct scene *s, int fd, unsigned char *mem)
 
 	ck_assert_msg(m != NULL, "ibv_reg_dmabuf_mr: %s", strerror(errno));
 	fix_fill(s->f.buf, BUF_LEN, 5);
-	ck_assert_int_eq(op(s, IBV_WR_RDMA_WRITE, s->f.mr->lkey, (uintptr_t)s->f.buf, 6000, m->rkey, 0x70000000 + 100), 0);
+	ck_assert_int_eq(op(s, IBV_WR_RDMA_WRITE, s->f.mr->lkey, (uintptr_t)s->f.buf, 6000, m->rkey, 0x70000000 + 100),
+			 0);
 	ck_assert_int_eq(memcmp(mem + LEN / 2 + 100, s->f.buf, 6000), 0);
 	fix_fill(mem, LEN, 6);
 	ck_assert_int_eq(op(s, IBV_WR_RDMA_WRITE, m->lkey, 0x70000000, 16, s->f.mr->rkey, (uintptr_t)s->f.buf), 0);
@@ -242,7 +250,8 @@ static void dmabuf_use(struct scene *s, int fd, unsigned char *mem)
 
 START_TEST(dmabuf)
 {
-	int fd = memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING), dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), buf;
+	int fd = memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING), dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC),
+	    buf;
 	struct udmabuf_create create = { .memfd = (uint32_t)fd, .size = LEN };
 	unsigned char *mem;
 	struct scene s;
@@ -252,7 +261,7 @@ START_TEST(dmabuf)
 	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(mem != MAP_FAILED);
 	errno = 0;
-	ck_assert_ptr_eq(ibv_reg_dmabuf_mr(s.f.pd, 0, LEN, 0, fd, RIGHTS), NULL);	/* it could shrink */
+	ck_assert_ptr_eq(ibv_reg_dmabuf_mr(s.f.pd, 0, LEN, 0, fd, RIGHTS), NULL); /* it could shrink */
 	ck_assert_int_eq(errno, EINVAL);
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	dmabuf_use(&s, fd, mem);
@@ -266,6 +275,67 @@ START_TEST(dmabuf)
 	close(fd);
 	munmap(mem, LEN);
 	scene_close(&s);
+}
+END_TEST
+
+/*
+ * Device memory as a descriptor: for an MR, for mmap() and for whoever is given it, and good for longer than the DM.  The
+ * headers of rdma-core 44 do not know the verb.
+ */
+START_TEST(dm_export)
+{
+	struct ibv_alloc_dm_attr a = { .length = LEN };
+	int (*export)(struct ibv_dm *) = NULL;
+	uint32_t word = 0x12345678;
+	unsigned char *mem;
+	struct ibv_dm *dm;
+	struct scene s;
+	int fd;
+
+	*(void **)&export = dlsym(RTLD_DEFAULT, "ibv_dm_export_dmabuf_fd");
+	ck_assert_msg(export != NULL, "%s", dlerror());
+	scene_open(&s);
+	dm = ibv_alloc_dm(s.f.ctx, &a);
+	ck_assert(dm != NULL);
+	fd = export(dm);
+	ck_assert_msg(fd >= 0, "%s", strerror(errno));
+	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert(mem != MAP_FAILED);
+	ck_assert_int_eq(ibv_memcpy_to_dm(dm, 64, &word, sizeof(word)), 0);
+	ck_assert_int_eq(memcmp(mem + 64, &word, sizeof(word)), 0);
+	dmabuf_use(&s, fd, mem);
+	ck_assert_int_eq(ibv_memcpy_from_dm(&word, dm, LEN / 2, sizeof(word)), 0);
+	ck_assert_int_eq(memcmp(mem + LEN / 2, &word, sizeof(word)), 0);
+	ck_assert_int_eq(ibv_free_dm(dm), 0);
+	dmabuf_use(&s, fd, mem);
+	munmap(mem, LEN);
+	close(fd);
+	scene_close(&s);
+}
+END_TEST
+
+/* What the daemon does not know cannot be exported. */
+START_TEST(dm_export_unknown)
+{
+	struct ibv_alloc_dm_attr a = { .length = LEN };
+	int (*export)(struct ibv_dm *) = NULL;
+	struct ibv_dm *dm;
+	uint32_t handle;
+	struct fix f;
+
+	*(void **)&export = dlsym(RTLD_DEFAULT, "ibv_dm_export_dmabuf_fd");
+	fix_open(&f);
+	dm = ibv_alloc_dm(f.ctx, &a);
+	ck_assert(export && dm);
+	handle = dm->handle;
+	dm->handle += 1000;
+	errno = 0;
+	ck_assert_int_eq(export(dm), -1);
+	ck_assert_int_eq(errno, EINVAL);
+	dm->handle = handle;
+	ck_assert_int_eq(ibv_free_dm(dm), 0);
+	fix_close(&f);
 }
 END_TEST
 
@@ -289,16 +359,22 @@ START_TEST(rereg)
 	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, key, (uintptr_t)q), 0);
 	ck_assert_int_eq(memcmp(q, s.f.buf, 64), 0);
 	ck_assert_uint_eq(p[0] | p[1], 0);
-	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND), 0);
+	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND),
+			 0);
 	ck_assert_int_eq(op(&s, IBV_WR_RDMA_READ, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, key, (uintptr_t)q), 0);
-	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, key, (uintptr_t)q), IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, key, (uintptr_t)q),
+			 IBV_WC_REM_ACCESS_ERR);
 	ck_assert_int_eq(fix_state(s.a, IBV_QPS_RESET), 0);
 	ck_assert_int_eq(fix_state(s.b, IBV_QPS_RESET), 0);
 	fix_connect(&s.f, s.a, s.b);
-	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION,
-				      other, p, LEN / 2, RIGHTS), 0);
+	ck_assert_int_eq(
+		ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION,
+			     other, p, LEN / 2, RIGHTS),
+		0);
 	ck_assert_int_eq(ibv_dealloc_pd(other), EBUSY);
-	ck_assert_int_eq(op(&s, IBV_WR_RDMA_READ, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, key, (uintptr_t)p), IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_READ, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, key, (uintptr_t)p),
+			 IBV_WC_REM_ACCESS_ERR);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dealloc_pd(other), 0);
 	munmap(p, LEN);
@@ -309,5 +385,5 @@ END_TEST
 
 void api_memory(Suite *s)
 {
-	SUITE_ADD(s, null_mr, on_demand, advice, device_memory, dmabuf, rereg);
+	SUITE_ADD(s, null_mr, on_demand, advice, device_memory, dmabuf, dm_export, dm_export_unknown, rereg);
 }

@@ -6,7 +6,7 @@
 
 struct scene {
 	struct fix f;
-	struct ibv_mr *mr;	/* windows can be bound to it */
+	struct ibv_mr *mr; /* windows can be bound to it */
 	struct ibv_qp *a, *b;
 };
 
@@ -32,8 +32,9 @@ static void scene_close(struct scene *s)
 static enum ibv_wc_status use(struct scene *s, enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)s->f.buf, 64, s->f.mr->lkey };
-	struct ibv_send_wr *bad, wr = { .opcode = op, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
-					.wr.rdma = { addr, rkey } };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = op, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED, .wr.rdma = { addr, rkey }
+	};
 
 	ck_assert_int_eq(ibv_post_send(s->a, &wr, &bad), 0);
 	return fix_wait(s->f.cq).status;
@@ -41,7 +42,8 @@ static enum ibv_wc_status use(struct scene *s, enum ibv_wr_opcode op, uint64_t a
 
 static int bind2(struct scene *s, struct ibv_mw *mw, uint32_t rkey, uint64_t addr, uint64_t len, unsigned access)
 {
-	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_BIND_MW,
+					.send_flags = IBV_SEND_SIGNALED,
 					.bind_mw = { mw, rkey, { s->mr, addr, len, access } } };
 
 	return ibv_post_send(s->b, &wr, &bad);
@@ -64,7 +66,7 @@ START_TEST(type1)
 	ck_assert_ptr_ne(mw, NULL);
 	ck_assert_int_eq(ibv_dealloc_pd(s.f.pd), EBUSY);
 	bind.bind_info = (struct ibv_mw_bind_info){ s.mr, at, 64, WIN_RIGHTS };
-	for (int i = 0; i < 300; i++) {		/* the key byte goes round */
+	for (int i = 0; i < 300; i++) { /* the key byte goes round */
 		old = mw->rkey;
 		ck_assert_int_eq(ibv_bind_mw(s.b, mw, &bind), 0);
 		ck_assert_uint_ne(mw->rkey, old);
@@ -110,7 +112,7 @@ START_TEST(type2)
 	ck_assert(s.f.attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 	ck_assert(!(s.f.attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2A));
 	ck_assert_int_eq(ibv_bind_mw(s.b, mw, &(struct ibv_mw_bind){ 0 }), EINVAL);
-	ck_assert_int_eq(bind2(&s, mw, mw->rkey + 256, at, 64, WIN_RIGHTS), EINVAL);	/* another window's */
+	ck_assert_int_eq(bind2(&s, mw, mw->rkey + 256, at, 64, WIN_RIGHTS), EINVAL); /* another window's */
 	key = mw->rkey;
 	for (unsigned i = 0; i < 4; i++) {
 		key = ibv_inc_rkey(key);
@@ -166,7 +168,7 @@ START_TEST(wrong)
 		mw = ibv_alloc_mw(s.f.pd, IBV_MW_TYPE_2);
 		wr.invalidate_rkey = mw->rkey;
 		if (k & 2)
-			ck_assert_int_eq(ibv_post_send(s.b, &wr, &bad), 0);	/* it is not bound */
+			ck_assert_int_eq(ibv_post_send(s.b, &wr, &bad), 0); /* it is not bound */
 		else
 			ck_assert_int_eq(bind2(&s, mw, mw->rkey, (uintptr_t)s.f.buf, BUF_LEN + 1, WIN_RIGHTS), 0);
 		ck_assert_int_eq(fix_wait(s.f.cq).status, IBV_WC_MW_BIND_ERR);
@@ -189,14 +191,16 @@ START_TEST(rereg)
 	pd = ibv_alloc_pd(s.f.ctx);
 	mr = ibv_reg_mr(s.f.pd, s.f.buf, 64, IBV_ACCESS_LOCAL_WRITE);
 	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE), 0);
+				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
+			 0);
 	ck_assert_int_eq(use(&s, IBV_WR_RDMA_WRITE, (uintptr_t)s.f.buf, mr->rkey), IBV_WC_SUCCESS);
 	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, s.f.buf + 4096, 64, 0), 0);
 	fix_fill(s.f.buf, 64, 3);
 	ck_assert_int_eq(use(&s, IBV_WR_RDMA_WRITE, (uintptr_t)s.f.buf + 4096, mr->rkey), IBV_WC_SUCCESS);
 	ck_assert(fix_filled(s.f.buf + 4096, 64, 3));
-	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, s.f.buf, 128,
-				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE), 0);
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, s.f.buf,
+				      128, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE),
+			 0);
 	ck_assert_int_eq(use(&s, IBV_WR_RDMA_READ, (uintptr_t)s.f.buf + 64, mr->rkey), IBV_WC_SUCCESS);
 	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
 	ck_assert_ptr_eq(mr->pd, pd);
@@ -208,7 +212,4 @@ START_TEST(rereg)
 }
 END_TEST
 
-void api_mw(Suite *s)
-{
-	SUITE_ADD(s, type1, type2, wrong, rereg);
-}
+void api_mw(Suite *s) { SUITE_ADD(s, type1, type2, wrong, rereg); }

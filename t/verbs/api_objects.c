@@ -40,8 +40,8 @@ START_TEST(query)
 	int empty = 0;
 
 	fix_open(&f);
-	ck_assert(f.attr.max_qp && f.attr.max_mr_size && f.attr.page_size_cap && f.attr.vendor_id &&
-	          f.attr.max_sge && f.attr.max_pkeys && f.attr.max_cqe);
+	ck_assert(f.attr.max_qp && f.attr.max_mr_size && f.attr.page_size_cap && f.attr.vendor_id && f.attr.max_sge &&
+		  f.attr.max_pkeys && f.attr.max_cqe);
 	ck_assert_int_eq(ibv_query_device_ex(f.ctx, NULL, &ex), 0);
 	ck_assert_int_eq(ex.orig_attr.max_qp, f.attr.max_qp);
 	ck_assert_int_eq(ibv_query_port(f.ctx, 1, &port), 0);
@@ -85,7 +85,7 @@ START_TEST(mr_limits)
 	ck_assert_ptr_eq(ibv_reg_mr(f.pd, f.buf, 64, 1 << 15), NULL);
 	ck_assert_int_eq(errno, EINVAL);
 	ck_assert_ptr_eq(ibv_reg_mr(f.pd, f.buf, 0, 0), NULL);
-	ck_assert_ptr_eq(ibv_reg_mr(f.pd, (void *)8, 4096, 0), NULL);	/* nothing is there */
+	ck_assert_ptr_eq(ibv_reg_mr(f.pd, (void *)8, 4096, 0), NULL); /* nothing is there */
 	m = ibv_reg_mr(f.pd, f.buf, 64, IBV_ACCESS_RELAXED_ORDERING);
 	ck_assert(m != NULL);
 	ck_assert(m->lkey != f.mr->lkey && m->addr == f.buf && m->length == 64);
@@ -113,7 +113,7 @@ START_TEST(ah_limits)
 
 	fix_open(&f);
 	errno = 0;
-	ck_assert_ptr_eq(ibv_create_ah(f.pd, &a), NULL);	/* RoCE: no address without a GRH */
+	ck_assert_ptr_eq(ibv_create_ah(f.pd, &a), NULL); /* RoCE: no address without a GRH */
 	ck_assert_int_eq(errno, EINVAL);
 	a.is_global = 1;
 	a.grh.dgid = f.gid;
@@ -152,7 +152,7 @@ START_TEST(ah_from_wc)
 	ck_assert_int_eq(memcmp(a.grh.dgid.raw + 10, "\xff\xff\x0a\x01\x02\x03", 6), 0);
 	ck_assert_int_eq(ibv_query_gid(f.ctx, 1, a.grh.sgid_index, &g), 0);
 	ck_assert_int_eq(memcmp(g.raw, lo4, 16), 0);
-	grh[31] ^= 1;	/* a wrong checksum: it is not IPv4, and not IPv6 either */
+	grh[31] ^= 1; /* a wrong checksum: it is not IPv4, and not IPv6 either */
 	ck_assert_int_ne(ibv_init_ah_from_wc(f.ctx, 1, &wc, (struct ibv_grh *)grh, &a), 0);
 
 	memset(grh, 0, sizeof(grh));
@@ -204,8 +204,9 @@ START_TEST(qp_limits)
 	struct ibv_qp *qp;
 
 	fix_open(&f);
-	a = (struct ibv_qp_init_attr){ .send_cq = f.cq, .recv_cq = f.cq, .qp_type = IBV_QPT_RC,
-				       .cap = { 1, 1, 1, 1, 1u << 30 } };
+	a = (struct ibv_qp_init_attr){
+		.send_cq = f.cq, .recv_cq = f.cq, .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 1u << 30 }
+	};
 	errno = 0;
 	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
 	ck_assert_int_eq(errno, EINVAL);
@@ -232,10 +233,9 @@ START_TEST(qp_limits)
 	/* An address without GRH on RoCE. */
 	q = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .ah_attr.port_num = 1 };
 	ck_assert_int_eq(ibv_modify_qp(qp, &q,
-	                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-	                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-	                                       IBV_QP_MIN_RNR_TIMER),
-	                 EINVAL);
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 EINVAL);
 	fix_rtr(&f, qp, qp);
 	ck_assert_int_eq(ibv_query_qp(qp, &q, IBV_QP_STATE, &init), 0);
 	ck_assert(q.qp_state == IBV_QPS_RTR && q.ah_attr.is_global && q.path_mtu == IBV_MTU_1024 &&

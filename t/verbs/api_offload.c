@@ -9,22 +9,26 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define MSS	1000u
-#define HDR	54u		/* Ethernet, IPv4, TCP */
-#define SLOT	2048u		/* of a received frame */
+#define MSS  1000u
+#define HDR  54u   /* Ethernet, IPv4, TCP */
+#define SLOT 2048u /* of a received frame */
 
 struct scene {
 	struct fix f;
 	struct ibv_cq *cq[2];
-	struct ibv_qp *qp[2];	/* 0 sends */
-	unsigned char *in;	/* 16 slots */
+	struct ibv_qp *qp[2]; /* 0 sends */
+	unsigned char *in;    /* 16 slots */
 	struct ibv_mr *in_mr;
 };
 
 static struct ibv_qp *raw_qp(struct scene *s, unsigned i, unsigned max_tso)
 {
-	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET, .send_cq = s->cq[i], .recv_cq = s->cq[i],
-					 .cap = { 8, 16, 2, 2, 64 }, .pd = s->f.pd, .max_tso_header = (uint16_t)max_tso,
+	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET,
+					 .send_cq = s->cq[i],
+					 .recv_cq = s->cq[i],
+					 .cap = { 8, 16, 2, 2, 64 },
+					 .pd = s->f.pd,
+					 .max_tso_header = (uint16_t)max_tso,
 					 .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO,
 					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
 						      IBV_QP_INIT_ATTR_MAX_TSO_HEADER };
@@ -75,8 +79,9 @@ static void scene_close(struct scene *s)
 static void head_make(unsigned char *p, unsigned n, bool udp)
 {
 	static const unsigned char head[HDR] = {
-		2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x08, 0x00, 0x45, 0, 0, 0, 0, 7, 0x40, 0, 64, 6, 0, 0, 192, 0, 2, 1, 192, 0, 2, 99,
-		0x10, 0x20, 0x30, 0x40, 0, 0, 0x10, 0, 0, 0, 0, 0, 0x50, 0x19, 1, 0, 0, 0, 0, 0,
+		2,    0,    0,    0, 0,    9, 2, 0, 0,   0, 0,    8,    0x08, 0x00, 0x45, 0,  0,    0,
+		0,    7,    0x40, 0, 64,   6, 0, 0, 192, 0, 2,    1,    192,  0,    2,    99, 0x10, 0x20,
+		0x30, 0x40, 0,    0, 0x10, 0, 0, 0, 0,   0, 0x50, 0x19, 1,    0,    0,    0,  0,    0,
 	};
 
 	memcpy(p, head, HDR);
@@ -111,7 +116,8 @@ static void buf_send(struct scene *s, unsigned len, unsigned flags)
 
 static struct ibv_flow *flow_all(struct ibv_qp *qp)
 {
-	struct ibv_flow *f = ibv_create_flow(qp, &(struct ibv_flow_attr){ .type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1 });
+	struct ibv_flow *f = ibv_create_flow(qp,
+					     &(struct ibv_flow_attr){ .type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1 });
 
 	ck_assert_msg(f != NULL, "%s", strerror(errno));
 	return f;
@@ -121,9 +127,14 @@ static struct ibv_flow *flow_all(struct ibv_qp *qp)
 
 static void tso_post(struct scene *s, bool ex, unsigned len, unsigned hdr)
 {
-	struct ibv_sge sge[2] = { { (uintptr_t)s->f.buf + 128, 100, s->f.mr->lkey }, { (uintptr_t)s->f.buf + 228, len - 100, s->f.mr->lkey } };
-	struct ibv_send_wr *bad, wr = { .wr_id = 3, .opcode = IBV_WR_TSO, .send_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM,
-					.sg_list = sge, .num_sge = 2, .tso = { s->f.buf, (uint16_t)hdr, MSS } };
+	struct ibv_sge sge[2] = { { (uintptr_t)s->f.buf + 128, 100, s->f.mr->lkey },
+				  { (uintptr_t)s->f.buf + 228, len - 100, s->f.mr->lkey } };
+	struct ibv_send_wr *bad, wr = { .wr_id = 3,
+					.opcode = IBV_WR_TSO,
+					.send_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM,
+					.sg_list = sge,
+					.num_sge = 2,
+					.tso = { s->f.buf, (uint16_t)hdr, MSS } };
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(s->qp[0]);
 
 	if (!ex) {
@@ -185,7 +196,9 @@ END_TEST
 
 START_TEST(tso_refused)
 {
-	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET, .cap = { 1, 1, 1, 1, 0 }, .max_tso_header = 1000,
+	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET,
+					 .cap = { 1, 1, 1, 1, 0 },
+					 .max_tso_header = 1000,
 					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER };
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_TSO };
 	struct scene s;
@@ -194,7 +207,7 @@ START_TEST(tso_refused)
 	head_make(s.f.buf, 1, false);
 	wr.tso.hdr = s.f.buf;
 	wr.tso.mss = MSS;
-	for (unsigned len = 0; len <= 65; len += 65) {	/* none; more than the QP was made for */
+	for (unsigned len = 0; len <= 65; len += 65) { /* none; more than the QP was made for */
 		wr.tso.hdr_sz = (uint16_t)len;
 		ck_assert_int_eq(ibv_post_send(s.qp[0], &wr, &bad), EINVAL);
 	}
@@ -230,7 +243,8 @@ START_TEST(checksums)
 	scene_open(&s);
 	all = flow_all(s.qp[1]);
 	ck_assert_int_eq(ibv_query_device_ex(s.f.ctx, NULL, &d), 0);
-	ck_assert(d.raw_packet_caps == IBV_RAW_PACKET_CAP_IP_CSUM && d.orig_attr.device_cap_flags & IBV_DEVICE_RAW_IP_CSUM);
+	ck_assert(d.raw_packet_caps == IBV_RAW_PACKET_CAP_IP_CSUM &&
+		  d.orig_attr.device_cap_flags & IBV_DEVICE_RAW_IP_CSUM);
 	ck_assert(!(d.orig_attr.device_cap_flags & (IBV_DEVICE_UD_IP_CSUM | IBV_DEVICE_RC_IP_CSUM)));
 	udp_make(&s, 1, 301);
 	buf_send(&s, 301, IBV_SEND_IP_CSUM);
@@ -266,9 +280,13 @@ static struct ibv_flow *flow_counted(struct ibv_qp *qp, struct ibv_counters *c, 
 		struct ibv_flow_spec_ipv4 ip;
 		char rest[sizeof(struct ibv_flow_spec_counter_action) + sizeof(struct ibv_flow_spec_action_drop)];
 	} u = { .a = { .num_of_specs = drop ? 3 : 2, .port = 1, .priority = (uint16_t)(n ? 0 : 1) },
-		.ip = { .type = IBV_FLOW_SPEC_IPV4, .size = sizeof(u.ip), .val.src_ip = htonl(0xc0000200 + n),
+		.ip = { .type = IBV_FLOW_SPEC_IPV4,
+			.size = sizeof(u.ip),
+			.val.src_ip = htonl(0xc0000200 + n),
 			.mask.src_ip = n ? UINT32_MAX : 0 } };
-	struct ibv_flow_spec_counter_action count = { .type = IBV_FLOW_SPEC_ACTION_COUNT, .size = sizeof(count), .counters = c };
+	struct ibv_flow_spec_counter_action count = { .type = IBV_FLOW_SPEC_ACTION_COUNT,
+						      .size = sizeof(count),
+						      .counters = c };
 	struct ibv_flow_spec_action_drop dropped = { .type = IBV_FLOW_SPEC_ACTION_DROP, .size = sizeof(dropped) };
 	struct ibv_flow *f;
 
@@ -297,7 +315,8 @@ static void counted(struct ibv_counters *c, uint64_t packets, uint64_t bytes)
 	uint64_t v[3] = { 9, 9, 9 };
 
 	ck_assert_int_eq(ibv_read_counters(c, v, 3, IBV_READ_COUNTERS_ATTR_PREFER_CACHED), 0);
-	ck_assert_msg(v[0] == packets && !v[1] && v[2] == bytes, "%lu packets and %lu bytes instead of %lu and %lu", v[0], v[2], packets, bytes);
+	ck_assert_msg(v[0] == packets && !v[1] && v[2] == bytes, "%lu packets and %lu bytes instead of %lu and %lu",
+		      v[0], v[2], packets, bytes);
 }
 
 /* A frame from each of the first n, and then from 192.0.2.7, whose arrival says that all have been looked at. */

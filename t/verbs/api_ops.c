@@ -25,7 +25,7 @@ static const struct cell {
 	{ IBV_WR_BIND_MW, { 0, 0, EINVAL, 0 } },
 	{ IBV_WR_SEND_WITH_INV, { 0, 0, EINVAL, 0 } },
 	{ IBV_WR_ATOMIC_WRITE, { 0, EINVAL, EINVAL, 0 } },
-	{ (enum ibv_wr_opcode)14, { EINVAL, EINVAL, EINVAL, EINVAL } },	/* FLUSH: by ibv_wr_flush() only */
+	{ (enum ibv_wr_opcode)14, { EINVAL, EINVAL, EINVAL, EINVAL } }, /* FLUSH: by ibv_wr_flush() only */
 	{ IBV_WR_TSO, { EINVAL, EINVAL, EOPNOTSUPP, EINVAL } },
 	{ IBV_WR_DRIVER1, { EINVAL, EINVAL, EINVAL, EINVAL } },
 	{ (enum ibv_wr_opcode)40, { EINVAL, EINVAL, EINVAL, EINVAL } },
@@ -34,7 +34,7 @@ static const struct cell {
 struct scene {
 	struct fix f;
 	struct ibv_mr *mr;
-	struct ibv_qp *a, *b;	/* a sends; windows of b for a, and of a */
+	struct ibv_qp *a, *b; /* a sends; windows of b for a, and of a */
 	struct ibv_mw *mw, *own;
 	struct ibv_ah *ah;
 	struct fix_xrc x;
@@ -55,7 +55,7 @@ static void scene_open(struct scene *s, unsigned t)
 	if (t == XRC) {
 		fix_xrc_open(&s->f, &s->x);
 		s->a = s->x.send;
-		s->b = fix_qp(&s->f, IBV_QPT_XRC_SEND, 4, NULL);	/* what binds for the receiving end */
+		s->b = fix_qp(&s->f, IBV_QPT_XRC_SEND, 4, NULL); /* what binds for the receiving end */
 		fix_init(s->b);
 		fix_rtr(&s->f, s->b, s->x.recv);
 		fix_rts(s->b);
@@ -84,14 +84,16 @@ static void scene_close(struct scene *s)
 static int recv_ready(struct scene *s)
 {
 	return s->a->qp_type == IBV_QPT_XRC_SEND ? fix_srq_recv(&s->f, s->x.srq, 2, 2048, 64)
-						  : fix_recv(&s->f, s->b, 2, 2048, 64);
+						 : fix_recv(&s->f, s->b, 2, 2048, 64);
 }
 
 static int bind(struct scene *s, struct ibv_qp *qp, struct ibv_mw *mw)
 {
-	struct ibv_send_wr *bad, wr = { .wr_id = 99, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
-					.bind_mw = { mw, mw->rkey, { s->mr, (uintptr_t)s->f.buf, 64,
-								     IBV_ACCESS_REMOTE_WRITE } } };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 99,
+		       .opcode = IBV_WR_BIND_MW,
+		       .send_flags = IBV_SEND_SIGNALED,
+		       .bind_mw = { mw, mw->rkey, { s->mr, (uintptr_t)s->f.buf, 64, IBV_ACCESS_REMOTE_WRITE } } };
 	int err = ibv_post_send(qp, &wr, &bad);
 
 	if (!err)
@@ -102,7 +104,9 @@ static int bind(struct scene *s, struct ibv_qp *qp, struct ibv_mw *mw)
 /* The request of an operation on a, 8 bytes long; what it needs is there. */
 static struct ibv_send_wr wr_of(struct scene *s, enum ibv_wr_opcode op, struct ibv_sge *sge)
 {
-	struct ibv_send_wr wr = { .wr_id = 1, .opcode = op, .sg_list = sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .opcode = op, .sg_list = sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED
+	};
 	uint64_t to = (uintptr_t)s->f.buf + 4096;
 
 	*sge = (struct ibv_sge){ (uintptr_t)s->f.buf, 8, s->f.mr->lkey };
@@ -122,12 +126,8 @@ static struct ibv_send_wr wr_of(struct scene *s, enum ibv_wr_opcode op, struct i
 		wr.num_sge = 0;
 		wr.invalidate_rkey = s->own->rkey;
 		break;
-	case IBV_WR_SEND_WITH_INV:
-		wr.invalidate_rkey = s->mw->rkey;
-		break;
-	default:
-		wr.wr.rdma.remote_addr = to;
-		wr.wr.rdma.rkey = s->f.mr->rkey;
+	case IBV_WR_SEND_WITH_INV: wr.invalidate_rkey = s->mw->rkey; break;
+	default: wr.wr.rdma.remote_addr = to; wr.wr.rdma.rkey = s->f.mr->rkey;
 	}
 	wr.qp_type.xrc.remote_srqn = s->x.srqn;
 	if (s->a->qp_type == IBV_QPT_UD) {
@@ -140,7 +140,8 @@ static struct ibv_send_wr wr_of(struct scene *s, enum ibv_wr_opcode op, struct i
 
 static int takes_recv(enum ibv_wr_opcode op)
 {
-	return op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM || op == IBV_WR_SEND_WITH_INV || op == IBV_WR_RDMA_WRITE_WITH_IMM;
+	return op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM || op == IBV_WR_SEND_WITH_INV ||
+	       op == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 START_TEST(matrix)
@@ -180,7 +181,8 @@ END_TEST
 /* Each flag with each operation.  INLINE is for what carries data out, IP_CSUM is not offered. */
 START_TEST(flags)
 {
-	static const unsigned all[] = { IBV_SEND_FENCE, IBV_SEND_SOLICITED, IBV_SEND_INLINE, IBV_SEND_IP_CSUM, 1 << 5, 1 << 30 };
+	static const unsigned all[] = { IBV_SEND_FENCE, IBV_SEND_SOLICITED, IBV_SEND_INLINE, IBV_SEND_IP_CSUM, 1 << 5,
+					1 << 30 };
 	const struct cell *c = &table[_i / TYPES];
 	struct ibv_send_wr wr, *bad = NULL;
 	struct ibv_sge sge;
@@ -191,7 +193,8 @@ START_TEST(flags)
 	for (unsigned k = 0; k < sizeof(all) / sizeof(*all); k++) {
 		int want = all[k] == IBV_SEND_FENCE || all[k] == IBV_SEND_SOLICITED ? 0 : EINVAL;
 
-		if (all[k] == IBV_SEND_INLINE && (takes_recv(c->op) || c->op == IBV_WR_RDMA_WRITE || c->op == IBV_WR_ATOMIC_WRITE))
+		if (all[k] == IBV_SEND_INLINE &&
+		    (takes_recv(c->op) || c->op == IBV_WR_RDMA_WRITE || c->op == IBV_WR_ATOMIC_WRITE))
 			want = 0;
 		scene_open(&s, (unsigned)_i % TYPES);
 		if (c->op == IBV_WR_LOCAL_INV)
@@ -203,8 +206,9 @@ START_TEST(flags)
 		wr = wr_of(&s, c->op, &sge);
 		wr.send_flags |= all[k];
 		if (all[k] == IBV_SEND_INLINE)
-			sge.lkey = 0x1234;	/* is not looked at */
-		ck_assert_msg(ibv_post_send(s.a, &wr, &bad) == want, "op %d on type %d, flag %#x", c->op, s.a->qp_type, all[k]);
+			sge.lkey = 0x1234; /* is not looked at */
+		ck_assert_msg(ibv_post_send(s.a, &wr, &bad) == want, "op %d on type %d, flag %#x", c->op, s.a->qp_type,
+			      all[k]);
 		for (int n = want ? 0 : 1 + takes_recv(c->op); n; n--)
 			fix_wait_ok(s.f.cq);
 		scene_close(&s);
@@ -234,7 +238,7 @@ START_TEST(unsignaled)
 	ck_assert_uint_eq(fix_wait_ok(s.f.cq).wr_id, 77);
 	wr.send_flags = 0;
 	wr.wr_id = 78;
-	ck_assert_int_eq(ibv_post_send(s.a, &wr, &bad), 0);	/* no more bound */
+	ck_assert_int_eq(ibv_post_send(s.a, &wr, &bad), 0); /* no more bound */
 	wc = fix_wait(s.f.cq);
 	ck_assert(wc.wr_id == 78 && wc.status == IBV_WC_MW_BIND_ERR);
 	scene_close(&s);

@@ -8,8 +8,8 @@
 #include <sched.h>
 #include <time.h>
 
-#define LEN	4096u
-#define ROUNDS	200u
+#define LEN    4096u
+#define ROUNDS 200u
 
 static void wait_last(volatile unsigned char *p, unsigned char v)
 {
@@ -35,9 +35,7 @@ static void order(size_t buf_len)
 	ck_assert(to != NULL);
 	memset(to, 0, buf_len);
 	fix_open(&f);
-	a = fix_qp(&f, IBV_QPT_RC, 4, NULL);
-	b = fix_qp(&f, IBV_QPT_RC, 4, NULL);
-	fix_connect(&f, a, b);
+	fix_pair(&f, &a, &b);
 	mr = ibv_reg_mr(f.pd, to, buf_len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	ck_assert(mr != NULL);
 	for (unsigned i = 1; i <= ROUNDS; i++) {
@@ -45,29 +43,20 @@ static void order(size_t buf_len)
 		ck_assert_int_eq(fix_write_to(&f, a, 0, (uintptr_t)to, mr->rkey, LEN), 0);
 		wait_last(to + LEN - 1, (unsigned char)i);
 		for (unsigned k = 0; k < LEN; k++)
-			ck_assert_msg(((volatile unsigned char *)to)[k] == (i & 255), "round %u: byte %u came behind the last one", i, k);
+			ck_assert_msg(((volatile unsigned char *)to)[k] == (i & 255),
+				      "round %u: byte %u came behind the last one", i, k);
 		fix_wait_ok(f.cq);
 	}
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	fix_pair_end(a, b);
 	fix_close(&f);
 	free(to);
 }
 
-START_TEST(last_byte)
-{
-	order(8192);
-}
+START_TEST(last_byte) { order(8192); }
 END_TEST
 
-START_TEST(last_byte_mapped)
-{
-	order(1 << 17);
-}
+START_TEST(last_byte_mapped) { order(1 << 17); }
 END_TEST
 
-void api_order(Suite *s)
-{
-	SUITE_ADD(s, last_byte, last_byte_mapped);
-}
+void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped); }

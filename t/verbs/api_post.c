@@ -57,15 +57,15 @@ START_TEST(bad_wr)
 	pair_open(&p, IBV_QPT_RC, DEPTH);
 	for (int i = 0; i < 3; i++) {
 		sge[i] = (struct ibv_sge){ (uintptr_t)p.f.buf, 16, p.f.mr->lkey };
-		wr[i] = (struct ibv_send_wr){.wr_id = (uint64_t)i,
-		                             .next = i < 2 ? &wr[i + 1] : NULL,
-		                             .sg_list = sge,
-		                             .num_sge = 1,
-		                             .opcode = IBV_WR_SEND,
-		                             .send_flags = IBV_SEND_SIGNALED};
+		wr[i] = (struct ibv_send_wr){ .wr_id = (uint64_t)i,
+					      .next = i < 2 ? &wr[i + 1] : NULL,
+					      .sg_list = sge,
+					      .num_sge = 1,
+					      .opcode = IBV_WR_SEND,
+					      .send_flags = IBV_SEND_SIGNALED };
 	}
 	ck_assert_int_eq(fix_recv(&p.f, p.b, 9, 100, 100), 0);
-	wr[1].num_sge = 3;	/* the QP has 2 */
+	wr[1].num_sge = 3; /* the QP has 2 */
 	ck_assert_int_eq(ibv_post_send(p.a, wr, &bad), EINVAL);
 	ck_assert_ptr_eq(bad, &wr[1]);
 	for (int i = 0; i < 2; i++)
@@ -140,11 +140,9 @@ START_TEST(sizes)
 		unsigned len = lens[i], half = len / 2;
 		struct ibv_sge sge[2] = { { (uintptr_t)p.f.buf, half, p.f.mr->lkey },
 					  { (uintptr_t)p.f.buf + half, len - half, p.f.mr->lkey } };
-		struct ibv_send_wr *bad, wr = {.wr_id = 2,
-		                               .sg_list = sge,
-		                               .num_sge = 2,
-		                               .opcode = IBV_WR_SEND,
-		                               .send_flags = IBV_SEND_SIGNALED};
+		struct ibv_send_wr *bad, wr = {
+			.wr_id = 2, .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
+		};
 
 		for (int way = 0; way < 2; way++) {
 			struct ibv_wc wc;
@@ -160,8 +158,8 @@ START_TEST(sizes)
 				if (wc.wr_id == 1)
 					ck_assert_uint_eq(wc.byte_len, len);
 			}
-			ck_assert_msg(fix_filled(p.f.buf + 4096, len, len + (unsigned)way),
-			              "%u bytes, way %d", len, way);
+			ck_assert_msg(fix_filled(p.f.buf + 4096, len, len + (unsigned)way), "%u bytes, way %d", len,
+				      way);
 		}
 	}
 	pair_close(&p);
@@ -173,11 +171,11 @@ START_TEST(bad_sge)
 {
 	struct pair p;
 	struct ibv_sge sge;
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-					.send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad,
+		wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
 
 	pair_open(&p, IBV_QPT_RC, DEPTH);
-	sge = (struct ibv_sge){ 64, 16, p.f.mr->lkey };		/* no memory there */
+	sge = (struct ibv_sge){ 64, 16, p.f.mr->lkey }; /* no memory there */
 	ck_assert_int_eq(ibv_post_send(p.a, &wr, &bad), 0);
 	ck_assert_int_eq(fix_wait(p.f.cq).status, IBV_WC_LOC_PROT_ERR);
 	pair_close(&p);
@@ -291,12 +289,12 @@ END_TEST
 
 /* ---- threads ----------------------------------------------------------------------------- */
 
-#define THREADS	4
-#define EACH	2000
+#define THREADS 4
+#define EACH    2000
 
 struct crowd {
 	struct pair p;
-	unsigned received;	/* atomic */
+	unsigned received; /* atomic */
 	unsigned char seen[THREADS][EACH];
 };
 
@@ -307,10 +305,10 @@ static void *crowd_send(void *arg)
 	unsigned me = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED);
 
 	for (unsigned i = 0; i < EACH;) {
-		struct ibv_send_wr *bad, wr = {.wr_id = (uint64_t)me << 32 | i,
-		                               .opcode = IBV_WR_SEND_WITH_IMM,
-		                               .imm_data = me << 16 | i,
-		                               .send_flags = IBV_SEND_SIGNALED};
+		struct ibv_send_wr *bad, wr = { .wr_id = (uint64_t)me << 32 | i,
+						.opcode = IBV_WR_SEND_WITH_IMM,
+						.imm_data = me << 16 | i,
+						.send_flags = IBV_SEND_SIGNALED };
 		int err = ibv_post_send(c->p.a, &wr, &bad);
 
 		if (err && err != ENOMEM)
@@ -336,8 +334,7 @@ static void *crowd_poll(void *arg)
 				return (void *)1;
 			if (wc[i].opcode != IBV_WC_RECV)
 				continue;
-			if (from >= THREADS || k >= EACH ||
-			    __atomic_fetch_add(&c->seen[from][k], 1, __ATOMIC_RELAXED))
+			if (from >= THREADS || k >= EACH || __atomic_fetch_add(&c->seen[from][k], 1, __ATOMIC_RELAXED))
 				return (void *)2;
 			if (fix_recv(&c->p.f, c->p.b, 0, 4096, 64))
 				return (void *)3;

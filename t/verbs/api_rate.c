@@ -4,8 +4,8 @@
 
 #include <time.h>
 
-#define KBPS	80000u		/* 10 bytes a microsecond */
-#define WRITES	100u
+#define KBPS   80000u /* 10 bytes a microsecond */
+#define WRITES 100u
 
 static double now_ms(void)
 {
@@ -53,7 +53,7 @@ static double writes_ms(struct pair *p)
 
 static void limited(enum ibv_qp_type type)
 {
-	const double least = WRITES * BUF_LEN / 10000.0 - 2;	/* 2 ms: what went at once */
+	const double least = WRITES * BUF_LEN / 10000.0 - 2; /* 2 ms: what went at once */
 	struct ibv_qp_rate_limit_attr a = { .rate_limit = KBPS, .max_burst_sz = 10000, .typical_pkt_sz = 1000 };
 	struct ibv_qp_attr q = { .rate_limit = KBPS };
 	struct ibv_qp_init_attr init;
@@ -93,18 +93,18 @@ START_TEST(rate_refused)
 	ck_assert_int_eq(ibv_query_device_ex(p.f.ctx, NULL, &d), 0);
 	ck_assert_uint_eq(d.packet_pacing_caps.supported_qpts >> IBV_QPT_RC & 1, 1);
 	ck_assert_uint_eq(d.packet_pacing_caps.supported_qpts >> IBV_QPT_XRC_RECV & 1, 0);
-	ck_assert_int_eq(ibv_modify_qp_rate_limit(p.a, &a), EINVAL);	/* too little */
+	ck_assert_int_eq(ibv_modify_qp_rate_limit(p.a, &a), EINVAL); /* too little */
 	a.rate_limit = d.packet_pacing_caps.qp_rate_limit_min;
 	ck_assert_int_eq(ibv_modify_qp_rate_limit(p.a, &a), 0);
 	a.rate_limit = d.packet_pacing_caps.qp_rate_limit_max;
 	ck_assert_int_eq(ibv_modify_qp_rate_limit(p.a, &a), 0);
 	a = (struct ibv_qp_rate_limit_attr){ .max_burst_sz = 1000 };
-	ck_assert_int_eq(ibv_modify_qp_rate_limit(p.a, &a), EINVAL);	/* a burst of what? */
+	ck_assert_int_eq(ibv_modify_qp_rate_limit(p.a, &a), EINVAL); /* a burst of what? */
 	a = (struct ibv_qp_rate_limit_attr){ .rate_limit = KBPS, .comp_mask = 1 };
 	ck_assert_int_eq(ibv_modify_qp_rate_limit(p.a, &a), EINVAL);
 	a.comp_mask = 0;
 	q = fix_qp(&p.f, IBV_QPT_RC, 4, NULL);
-	ck_assert_int_eq(ibv_modify_qp_rate_limit(q, &a), EINVAL);	/* it does not send yet */
+	ck_assert_int_eq(ibv_modify_qp_rate_limit(q, &a), EINVAL); /* it does not send yet */
 	ck_assert_int_eq(ibv_destroy_qp(q), 0);
 	pair_close(&p);
 }
@@ -121,7 +121,7 @@ START_TEST(ece)
 	ck_assert_int_eq(ibv_set_ece(p.b, &e), 0);
 	e.options = 5;
 	ck_assert_int_eq(ibv_set_ece(p.b, &e), 0);
-	ck_assert_uint_eq(e.options, 0);			/* what was accepted */
+	ck_assert_uint_eq(e.options, 0); /* what was accepted */
 	e = (struct ibv_ece){ 0 };
 	ck_assert_int_eq(ibv_set_ece(p.b, &e), 0);
 	e.options = 1;
@@ -134,7 +134,4 @@ START_TEST(ece)
 }
 END_TEST
 
-void api_rate(Suite *s)
-{
-	SUITE_ADD(s, rate, rate_refused, ece);
-}
+void api_rate(Suite *s) { SUITE_ADD(s, rate, rate_refused, ece); }

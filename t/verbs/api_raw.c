@@ -11,18 +11,20 @@
 
 #include <linux/capability.h>
 
-#define FRAME 128u
-#define ETH_P_TEST 0x88b5	/* for experiments */
+#define FRAME      128u
+#define ETH_P_TEST 0x88b5 /* for experiments */
 
 struct scene {
 	struct fix f;
 	struct ibv_cq *cq[3];
-	struct ibv_qp *qp[3];	/* 0 sends */
+	struct ibv_qp *qp[3]; /* 0 sends */
 };
 
 static struct ibv_qp *raw_qp(struct fix *f, struct ibv_cq *cq)
 {
-	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RAW_PACKET, .send_cq = cq, .recv_cq = cq, .cap = { 8, 8, 2, 2, 64 } };
+	struct ibv_qp_init_attr a = {
+		.qp_type = IBV_QPT_RAW_PACKET, .send_cq = cq, .recv_cq = cq, .cap = { 8, 8, 2, 2, 64 }
+	};
 
 	return ibv_create_qp(f->pd, &a);
 }
@@ -57,9 +59,8 @@ static void scene_close(struct scene *s)
 static void frame_make(unsigned char *p, uint16_t port)
 {
 	static const unsigned char head[] = {
-		2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x08, 0x00,
-		0x46, 0, 0, FRAME - 14, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 1, 1, 1, 1,
-		0x10, 0x20, 0, 0, 0, 80, 0, 0,
+		2,  0, 0, 0,   0, 9, 2, 0,   0, 0, 0, 8, 0x08, 0x00, 0x46, 0,    0,    FRAME - 14, 0, 0, 0,  0, 64,
+		17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 1, 1,    1,    1,    0x10, 0x20, 0,          0, 0, 80, 0, 0,
 	};
 
 	fix_fill(p, FRAME, 3);
@@ -76,20 +77,26 @@ static void frame_send(struct scene *s, unsigned len)
 
 struct attr_udp {
 	struct ibv_flow_attr a;
-	struct ibv_flow_spec_ipv4 ip;		/* each has a size that is a multiple of 4: no gaps */
+	struct ibv_flow_spec_ipv4 ip; /* each has a size that is a multiple of 4: no gaps */
 	struct ibv_flow_spec_tcp_udp udp;
 	struct ibv_flow_spec_action_drop drop;
 };
-_Static_assert(offsetof(struct attr_udp, drop) == offsetof(struct attr_udp, udp) + sizeof(struct ibv_flow_spec_tcp_udp), "no gaps");
+_Static_assert(offsetof(struct attr_udp, drop) == offsetof(struct attr_udp, udp) + sizeof(struct ibv_flow_spec_tcp_udp),
+	       "no gaps");
 _Static_assert(offsetof(struct attr_udp, ip) == sizeof(struct ibv_flow_attr), "no gaps");
 
 static struct ibv_flow *flow_udp(struct ibv_qp *qp, uint16_t port, uint16_t mask, bool drop, uint16_t priority)
 {
 	struct attr_udp u = {
 		.a = { .num_of_specs = drop ? 3 : 2, .port = 1, .priority = priority, .size = sizeof(u) },
-		.ip = { .type = IBV_FLOW_SPEC_IPV4, .size = sizeof(u.ip), .val.dst_ip = htonl(0xc0000202),
+		.ip = { .type = IBV_FLOW_SPEC_IPV4,
+			.size = sizeof(u.ip),
+			.val.dst_ip = htonl(0xc0000202),
 			.mask.dst_ip = UINT32_MAX },
-		.udp = { .type = IBV_FLOW_SPEC_UDP, .size = sizeof(u.udp), .val.dst_port = htons(port), .mask.dst_port = htons(mask) },
+		.udp = { .type = IBV_FLOW_SPEC_UDP,
+			 .size = sizeof(u.udp),
+			 .val.dst_port = htons(port),
+			 .mask.dst_port = htons(mask) },
 		.drop = { .type = IBV_FLOW_SPEC_ACTION_DROP, .size = sizeof(u.drop) },
 	};
 	struct ibv_flow *f = ibv_create_flow(qp, &u.a);
@@ -192,7 +199,7 @@ START_TEST(frames)
 }
 END_TEST
 
-/* Who may open no packet socket gets no QP. */
+/* A process that may open no packet socket gets no QP. */
 START_TEST(unprivileged)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };

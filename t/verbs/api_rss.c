@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define WQS	4u
-#define TABLE	8u
-#define FRAMES	64u
-#define LEN	64u
-#define SLOT	128u
+#define WQS    4u
+#define TABLE  8u
+#define FRAMES 64u
+#define LEN    64u
+#define SLOT   128u
 
 struct scene {
 	struct fix f;
@@ -18,13 +18,13 @@ struct scene {
 	struct ibv_rwq_ind_table *table;
 	struct ibv_qp *rss, *sender;
 	struct ibv_flow *flow;
-	unsigned char *in;		/* FRAMES slots for each WQ */
+	unsigned char *in; /* FRAMES slots for each WQ */
 	struct ibv_mr *in_mr;
 };
 
-static uint8_t key[40] = { 0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
-			   0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
-			   0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa };
+static uint8_t key[40] = { 0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+			   0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
+			   0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa };
 
 static void wq_state(struct ibv_wq *wq, enum ibv_wq_state state, int err)
 {
@@ -36,13 +36,18 @@ static void wq_state(struct ibv_wq *wq, enum ibv_wq_state state, int err)
 
 static struct ibv_qp *rss_qp(struct scene *s, const struct ibv_rx_hash_conf *conf)
 {
-	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET, .pd = s->f.pd, .rwq_ind_tbl = s->table, .rx_hash_conf = *conf,
-					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH };
+	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET,
+					 .pd = s->f.pd,
+					 .rwq_ind_tbl = s->table,
+					 .rx_hash_conf = *conf,
+					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
+						      IBV_QP_INIT_ATTR_RX_HASH };
 
 	return ibv_create_qp_ex(s->f.ctx, &a);
 }
 
-static const struct ibv_rx_hash_conf conf = { IBV_RX_HASH_FUNC_TOEPLITZ, 40, key, IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 };
+static const struct ibv_rx_hash_conf conf = { IBV_RX_HASH_FUNC_TOEPLITZ, 40, key,
+					      IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 };
 
 static void wq_post(struct scene *s, unsigned w, unsigned slot)
 {
@@ -117,8 +122,8 @@ static void scene_close(struct scene *s)
 static void frame_send(struct scene *s, unsigned n)
 {
 	static const unsigned char head[42] = {
-		2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x08, 0x00, 0x45, 0, 0, LEN - 14, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1,
-		192, 0, 2, 99, 0x10, 0x20, 0x30, 0x40, 0, LEN - 34, 0, 0,
+		2, 0,  0,  0, 0, 9,   2, 0, 0, 0,   0, 8, 0x08, 0x00, 0x45, 0,    0,    LEN - 14, 0,        0, 0,
+		0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 99,   0x10, 0x20, 0x30, 0x40, 0,        LEN - 34, 0, 0,
 	};
 
 	memcpy(s->f.buf, head, sizeof(head));
@@ -135,7 +140,8 @@ static unsigned frame_poll(struct scene *s, unsigned *w)
 	for (*w = 0; *w < WQS; ++*w) {
 		if (ibv_poll_cq(s->cq[*w], 1, &wc) != 1)
 			continue;
-		ck_assert(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == LEN && wc.qp_num == s->wq[*w]->wq_num);
+		ck_assert(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == LEN &&
+			  wc.qp_num == s->wq[*w]->wq_num);
 		return s->in[(*w * FRAMES + wc.wr_id) * SLOT + 42];
 	}
 	return UINT32_MAX;
@@ -150,7 +156,8 @@ START_TEST(spread)
 
 	scene_open(&s);
 	ck_assert_int_eq(ibv_query_device_ex(s.f.ctx, NULL, &d), 0);
-	ck_assert(d.rss_caps.supported_qpts == 1u << IBV_QPT_RAW_PACKET && d.rss_caps.rx_hash_function == IBV_RX_HASH_FUNC_TOEPLITZ &&
+	ck_assert(d.rss_caps.supported_qpts == 1u << IBV_QPT_RAW_PACKET &&
+		  d.rss_caps.rx_hash_function == IBV_RX_HASH_FUNC_TOEPLITZ &&
 		  d.rss_caps.max_rwq_indirection_table_size >= TABLE && d.max_wq_type_rq >= WQS);
 	for (unsigned i = 0; i < FRAMES; i++) {
 		unsigned n = i / 2, w, got;
@@ -178,7 +185,10 @@ END_TEST
 
 START_TEST(rss_refused)
 {
-	struct ibv_wq_init_attr a = { .wq_type = IBV_WQT_RQ, .max_wr = 4, .max_sge = 1, .comp_mask = IBV_WQ_INIT_ATTR_FLAGS,
+	struct ibv_wq_init_attr a = { .wq_type = IBV_WQT_RQ,
+				      .max_wr = 4,
+				      .max_sge = 1,
+				      .comp_mask = IBV_WQ_INIT_ATTR_FLAGS,
 				      .create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING };
 	struct ibv_rwq_ind_table_init_attr ta = { .log_ind_tbl_size = 20 };
 	struct ibv_rx_hash_conf c = conf;

@@ -18,7 +18,7 @@ struct store {
 	enum { OWN, USE_DEFAULT, NONE } how;
 };
 
-static void *store_alloc(struct ibv_pd *pd, void *context, size_t len, size_t align, uint64_t type)
+static void *store_alloc(struct ibv_pd *pd, void *context, size_t len, size_t align, uint64_t)
 {
 	struct store *s = context;
 	void *p;
@@ -32,7 +32,7 @@ static void *store_alloc(struct ibv_pd *pd, void *context, size_t len, size_t al
 	return p;
 }
 
-static void store_free(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+static void store_free(struct ibv_pd *pd, void *context, void *p, uint64_t)
 {
 	struct store *s = context;
 
@@ -41,6 +41,7 @@ static void store_free(struct ibv_pd *pd, void *context, void *p, uint64_t type)
 	free(p);
 }
 
+/* clang-format off */
 START_TEST(parent_domain)
 {
 	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -111,6 +112,7 @@ START_TEST(parent_domain)
 	fix_close(&f);
 }
 END_TEST
+/* clang-format on */
 
 /* ---- import ------------------------------------------------------------------------------ */
 
@@ -124,8 +126,13 @@ struct hint {
 static void fd_send(int sock, int fd, const struct hint *h)
 {
 	struct iovec iov = { (void *)h, sizeof(*h) };
-	union { struct cmsghdr align; char buf[CMSG_SPACE(sizeof(int))]; } ctl = { 0 };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	struct cmsghdr *cm = CMSG_FIRSTHDR(&mh);
 
 	cm->cmsg_level = SOL_SOCKET;
@@ -138,8 +145,13 @@ static void fd_send(int sock, int fd, const struct hint *h)
 static int fd_recv(int sock, struct hint *h)
 {
 	struct iovec iov = { h, sizeof(*h) };
-	union { struct cmsghdr align; char buf[CMSG_SPACE(sizeof(int))]; } ctl;
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} ctl;
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	int fd;
 
 	if (recvmsg(sock, &mh, 0) != sizeof(*h) || !CMSG_FIRSTHDR(&mh))
@@ -148,7 +160,11 @@ static int fd_recv(int sock, struct hint *h)
 	return fd;
 }
 
-#define WANT(cond) do { if (!(cond)) _exit(__LINE__ % 250 + 1); } while (0)
+#define WANT(cond)                                 \
+	do {                                       \
+		if (!(cond))                       \
+			_exit(__LINE__ % 250 + 1); \
+	} while (0)
 
 /* A process that has nothing but a descriptor and numbers: it sends from the other's memory through the other's PD. */
 static void guest(int sock)
@@ -181,11 +197,14 @@ static void guest(int sock)
 	fix_rts(qp);
 	h.qpn = qp->qp_num;
 	WANT(send(sock, &h, sizeof(h), 0) == sizeof(h));
-	WANT(recv(sock, &h, sizeof(h), 0) == sizeof(h));	/* the other end is ready */
+	WANT(recv(sock, &h, sizeof(h), 0) == sizeof(h)); /* the other end is ready */
 
 	struct ibv_sge sge = { .addr = h.addr, .length = 100, .lkey = mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { .remote_addr = h.addr + 4096, .rkey = mr->rkey } };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.rdma = { .remote_addr = h.addr + 4096, .rkey = mr->rkey } };
 	WANT(!ibv_post_send(qp, &wr, &bad));
 	WANT(fix_wait(f.cq).status == IBV_WC_SUCCESS);
 	WANT(send(sock, &h, sizeof(h), 0) == sizeof(h));
@@ -206,13 +225,13 @@ START_TEST(import)
 	uint32_t text = 0x12345678;
 	struct hint h = { 0 };
 	int sv[2], status;
-	static struct ibv_dm *dm;	/* static: what is not destroyed before the context is closed is no leak */
+	static struct ibv_dm *dm; /* static: what is not destroyed before the context is closed is no leak */
 	static struct ibv_qp *qp;
 	static struct fix f;
 	pid_t pid;
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
-	pid = fork();		/* before anything is opened: it is a stranger */
+	pid = fork(); /* before anything is opened: it is a stranger */
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
 		close(sv[0]);
@@ -224,8 +243,13 @@ START_TEST(import)
 	ck_assert(dm && !ibv_memcpy_to_dm(dm, 64, &text, 4));
 	qp = fix_qp(&f, IBV_QPT_RC, 4, NULL);
 	fix_fill(f.buf, 100, 7);
-	h = (struct hint){ .pd = f.pd->handle, .mr = f.mr->handle, .lkey = f.mr->lkey, .dm = dm->handle, .qpn = qp->qp_num,
-			   .addr = (uintptr_t)f.buf, .gid = f.gid };
+	h = (struct hint){ .pd = f.pd->handle,
+			   .mr = f.mr->handle,
+			   .lkey = f.mr->lkey,
+			   .dm = dm->handle,
+			   .qpn = qp->qp_num,
+			   .addr = (uintptr_t)f.buf,
+			   .gid = f.gid };
 	fd_send(sv[0], f.ctx->cmd_fd, &h);
 	ck_assert_int_eq(recv(sv[0], &h, sizeof(h), 0), sizeof(h));
 	fix_init(qp);
@@ -284,7 +308,7 @@ START_TEST(child_dm)
 
 		WANT(own && own->handle != dm->handle);
 		WANT(!ibv_free_dm(own));
-		WANT(!ibv_free_dm(dm));		/* the copy in this process */
+		WANT(!ibv_free_dm(dm)); /* the copy in this process */
 		WANT(!ibv_dealloc_pd(f.pd));
 		_exit(0);
 	}
@@ -295,7 +319,4 @@ START_TEST(child_dm)
 }
 END_TEST
 
-void api_share(Suite *s)
-{
-	SUITE_ADD(s, parent_domain, import, strangers, child_dm);
-}
+void api_share(Suite *s) { SUITE_ADD(s, parent_domain, import, strangers, child_dm); }

@@ -38,7 +38,10 @@ static void says(uint32_t qpn, const char *pattern)
 	regfree(&re);
 }
 
-struct duo { struct fix f; struct ibv_qp *a, *b; };
+struct duo {
+	struct fix f;
+	struct ibv_qp *a, *b;
+};
 
 static void duo_open(struct duo *d)
 {
@@ -58,16 +61,23 @@ static void duo_close(struct duo *d)
 /* To RTS with few and short retries. */
 static void rts_brief(struct ibv_qp *qp, uint8_t rnr_retry)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .sq_psn = 0xfffff0, .timeout = 8, .retry_cnt = 3, .rnr_retry = rnr_retry,
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS,
+				 .sq_psn = 0xfffff0,
+				 .timeout = 8,
+				 .retry_cnt = 3,
+				 .rnr_retry = rnr_retry,
 				 .max_rd_atomic = 4 };
 
-	ck_assert_int_eq(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				       IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	ck_assert_int_eq(ibv_modify_qp(qp, &a,
+				       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
 }
 
-static int post(struct fix *f, struct ibv_qp *qp, enum ibv_wr_opcode op, struct ibv_sge *sge, int n, uint64_t addr, uint32_t rkey)
+static int post(struct ibv_qp *qp, enum ibv_wr_opcode op, struct ibv_sge *sge, int n, uint64_t addr, uint32_t rkey)
 {
-	struct ibv_send_wr *bad, wr = { .wr_id = 0x77, .sg_list = sge, .num_sge = n, .opcode = op, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 0x77, .sg_list = sge, .num_sge = n, .opcode = op, .send_flags = IBV_SEND_SIGNALED };
 
 	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = addr;
@@ -80,12 +90,13 @@ static int post(struct fix *f, struct ibv_qp *qp, enum ibv_wr_opcode op, struct 
 }
 
 /* A WR of len bytes, and the status that it ends with. */
-static enum ibv_wc_status ends(struct fix *f, struct ibv_qp *qp, enum ibv_wr_opcode op, unsigned len, uint64_t addr, uint32_t rkey)
+static enum ibv_wc_status ends(struct fix *f, struct ibv_qp *qp, enum ibv_wr_opcode op, unsigned len, uint64_t addr,
+			       uint32_t rkey)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)f->buf, .length = len, .lkey = f->mr->lkey };
 	struct ibv_wc wc;
 
-	ck_assert_int_eq(post(f, qp, op, &sge, len ? 1 : 0, addr, rkey), 0);
+	ck_assert_int_eq(post(qp, op, &sge, len ? 1 : 0, addr, rkey), 0);
 	do
 		wc = fix_wait(f->cq);
 	while (wc.wr_id != 0x77);
@@ -105,15 +116,18 @@ START_TEST(retry_silent)
 	rts_brief(d.a, 7);
 	ck_assert_int_eq(fix_recv(&d.f, d.a, 1, 0, 8), 0);
 	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, 64, 0, 0), IBV_WC_RETRY_EXC_ERR);
-	says(d.a->qp_num, "QP 0x[0-9a-f]+ to ERR: RETRY_EXC after 4 timeouts of [0-9]+ us on PSN 0xfffff0 \\(retry_cnt 3\\), "
-			  "0 packets seen from fe80::[0-9a-f:]+ QP 0x[0-9a-f]+ since RTR [0-9]+ [um]s before, last sent RC_WRITE_ONLY");
+	says(d.a->qp_num,
+	     "QP 0x[0-9a-f]+ to ERR: RETRY_EXC after 4 timeouts of [0-9]+ us on PSN 0xfffff0 \\(retry_cnt 3\\), "
+	     "0 packets seen from fe80::[0-9a-f:]+ QP 0x[0-9a-f]+ since RTR [0-9]+ [um]s before, last sent "
+	     "RC_WRITE_ONLY");
 	says(d.b->qp_num, "RC_WRITE_ONLY with PSN 0xfffff0 came from .* and was dropped: the QP is in INIT");
 	/* All of it, as JSON: the chain, and what is known of the other end. */
 	{
 		char cmd[512];
 
 		snprintf(cmd, sizeof(cmd),
-			 "./rdmactl -j why 0x%x | grep -q '\"there\": \"rdmad0 is a device of this daemon; QP 0x%x of .* is in INIT\"' && "
+			 "./rdmactl -j why 0x%x | grep -q '\"there\": \"rdmad0 is a device of this daemon; QP 0x%x of "
+			 ".* is in INIT\"' && "
 			 "./rdmactl why 0x%x | grep -q 'timeout   no ACK of PSN 0xfffff0; number 4, 0 retries left' && "
 			 "./rdmactl why 0x%x | grep -q 'hint: peer unreachable or its QP not in RTR' && "
 			 "./rdmactl why 0x%x | grep -q 'then: 0 sends and 1 receives'",
@@ -139,13 +153,17 @@ START_TEST(retry_deaf)
 	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, 64, (uintptr_t)d.f.buf, d.f.mr->rkey), IBV_WC_SUCCESS);
 	ck_assert_int_eq(ibv_destroy_qp(d.b), 0);
 	d.b = NULL;
-	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, 64, (uintptr_t)d.f.buf, d.f.mr->rkey), IBV_WC_RETRY_EXC_ERR);
-	says(d.a->qp_num, "RETRY_EXC after 4 timeouts of [0-9]+ us on PSN 0xfffff1 .*, 0 packets seen from .* since the last ACK, "
-			  "the last one [0-9]+ [um]s before \\(1 in all\\)");
+	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, 64, (uintptr_t)d.f.buf, d.f.mr->rkey),
+			 IBV_WC_RETRY_EXC_ERR);
+	says(d.a->qp_num,
+	     "RETRY_EXC after 4 timeouts of [0-9]+ us on PSN 0xfffff1 .*, 0 packets seen from .* since the last ACK, "
+	     "the last one [0-9]+ [um]s before \\(1 in all\\)");
 	{
 		char cmd[128];
 
-		snprintf(cmd, sizeof(cmd), "./rdmactl why 0x%x | grep -q 'there is no QP 0x%x any more: .* destroyed it'", d.a->qp_num, qpn);
+		snprintf(cmd, sizeof(cmd),
+			 "./rdmactl why 0x%x | grep -q 'there is no QP 0x%x any more: .* destroyed it'", d.a->qp_num,
+			 qpn);
 		ck_assert_int_eq(system(cmd), 0);
 	}
 	duo_close(&d);
@@ -163,7 +181,8 @@ START_TEST(rnr)
 	fix_rtr(&d.f, d.b, d.a);
 	rts_brief(d.a, 2);
 	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_SEND, 8, 0, 0), IBV_WC_RNR_RETRY_EXC_ERR);
-	says(d.a->qp_num, "RNR_RETRY_EXC after 3 RNR NAKs on PSN 0xfffff0 \\(rnr_retry 2, the peer's timer 10 us\\): no receive is posted at .*; "
+	says(d.a->qp_num, "RNR_RETRY_EXC after 3 RNR NAKs on PSN 0xfffff0 \\(rnr_retry 2, the peer's timer 10 us\\): "
+			  "no receive is posted at .*; "
 			  "SEND wr_id 0x77");
 	duo_close(&d);
 }
@@ -184,9 +203,11 @@ static void refused_write(uint64_t off, unsigned len, uint32_t rkey_of, unsigned
 	mr = ibv_reg_mr(rkey_of == 1 ? pd : d.f.pd, d.f.buf, 4096, access);
 	ck_assert(pd && mr);
 	rkey = rkey_of == 2 ? mr->rkey ^ 1 : rkey_of == 3 ? 0x7abcde00 : mr->rkey;
-	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, len, (uintptr_t)d.f.buf + off, rkey), IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, len, (uintptr_t)d.f.buf + off, rkey),
+			 IBV_WC_REM_ACCESS_ERR);
 	says(d.b->qp_num, pattern);
-	says(d.a->qp_num, "to ERR: REM_ACCESS_ERR: fe80.* answered PSN 0xfffff0 with NAK remote access error: RDMA_WRITE wr_id 0x77, [0-9]+ bytes at "
+	says(d.a->qp_num, "to ERR: REM_ACCESS_ERR: fe80.* answered PSN 0xfffff0 with NAK remote access error: "
+			  "RDMA_WRITE wr_id 0x77, [0-9]+ bytes at "
 			  "0x[0-9a-f]+ with rkey 0x[0-9a-f]+");
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
@@ -197,11 +218,15 @@ static void refused_write(uint64_t off, unsigned len, uint32_t rkey_of, unsigned
 
 START_TEST(keys)
 {
-	refused_write(0, 64, 1, ALL, "to ERR: rkey 0x[0-9a-f]+ is of another protection domain \\([0-9]+, the QP's is [0-9]+\\); RC_WRITE_ONLY with PSN 0xfffff0");
+	refused_write(0, 64, 1, ALL,
+		      "to ERR: rkey 0x[0-9a-f]+ is of another protection domain \\([0-9]+, the QP's is [0-9]+\\); "
+		      "RC_WRITE_ONLY with PSN 0xfffff0");
 	refused_write(0, 64, 2, ALL, "to ERR: rkey 0x[0-9a-f]+ is not the key of its MR any more");
 	refused_write(0, 64, 3, ALL, "to ERR: rkey 0x7abcde00: no such MR");
-	refused_write(0, 64, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, "rkey 0x[0-9a-f]+ does not have REMOTE_WRITE \\(it has LOCAL_WRITE\\|REMOTE_READ\\)");
-	refused_write(4090, 64, 0, ALL, "0x[0-9a-f]+ \\+ 64 is out of bounds by 58 bytes: the MR of 0x[0-9a-f]+ is 0x[0-9a-f]+ \\+ 4096");
+	refused_write(0, 64, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+		      "rkey 0x[0-9a-f]+ does not have REMOTE_WRITE \\(it has LOCAL_WRITE\\|REMOTE_READ\\)");
+	refused_write(4090, 64, 0, ALL,
+		      "0x[0-9a-f]+ \\+ 64 is out of bounds by 58 bytes: the MR of 0x[0-9a-f]+ is 0x[0-9a-f]+ \\+ 4096");
 }
 END_TEST
 
@@ -229,7 +254,8 @@ START_TEST(rights_of_qp)
 	duo_open(&d);
 	fix_connect(&d.f, d.a, d.b);
 	ck_assert_int_eq(ibv_modify_qp(d.b, &a, IBV_QP_ACCESS_FLAGS), 0);
-	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, 8, (uintptr_t)d.f.buf, d.f.mr->rkey), IBV_WC_REM_INV_REQ_ERR);
+	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_RDMA_WRITE, 8, (uintptr_t)d.f.buf, d.f.mr->rkey),
+			 IBV_WC_REM_INV_REQ_ERR);
 	says(d.b->qp_num, "QP access flags do not have the operation; the QP has no remote access; RC_WRITE_ONLY");
 	says(d.a->qp_num, "REM_INV_REQ_ERR: .* with NAK invalid request");
 	duo_close(&d);
@@ -242,7 +268,8 @@ START_TEST(misaligned)
 
 	duo_open(&d);
 	fix_connect(&d.f, d.a, d.b);
-	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, (uintptr_t)d.f.buf + 4, d.f.mr->rkey), IBV_WC_REM_INV_REQ_ERR);
+	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, (uintptr_t)d.f.buf + 4, d.f.mr->rkey),
+			 IBV_WC_REM_INV_REQ_ERR);
 	says(d.b->qp_num, "atomic not on 8 aligned bytes; 0x[0-9a-f]+4; RC_FETCH_ADD");
 	duo_close(&d);
 }
@@ -258,7 +285,8 @@ START_TEST(recv_short)
 	fix_connect(&d.f, d.a, d.b);
 	ck_assert_int_eq(fix_recv(&d.f, d.b, 0x99, 0, 16), 0);
 	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_SEND, 64, 0, 0), IBV_WC_REM_INV_REQ_ERR);
-	says(d.b->qp_num, "LOC_LEN_ERR: a message of 64 bytes or more from .* does not fit the receive of 16 bytes \\(wr_id 0x99\\)");
+	says(d.b->qp_num, "LOC_LEN_ERR: a message of 64 bytes or more from .* does not fit the receive of 16 bytes "
+			  "\\(wr_id 0x99\\)");
 	duo_close(&d);
 }
 END_TEST
@@ -274,7 +302,8 @@ START_TEST(recv_lkey)
 	fix_connect(&d.f, d.a, d.b);
 	ck_assert_int_eq(ibv_post_recv(d.b, &wr, &bad), 0);
 	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_SEND, 64, 0, 0), IBV_WC_REM_OP_ERR);
-	says(d.b->qp_num, "LOC_PROT_ERR: sge 0 of 1: lkey 0x7abcde00: no such MR; RC_SEND_ONLY with PSN 0xfffff0 of .*; receive wr_id 0x99");
+	says(d.b->qp_num, "LOC_PROT_ERR: sge 0 of 1: lkey 0x7abcde00: no such MR; RC_SEND_ONLY with PSN 0xfffff0 of "
+			  ".*; receive wr_id 0x99");
 	says(d.a->qp_num, "REM_OP_ERR: .* with NAK remote operational error");
 	duo_close(&d);
 }
@@ -291,9 +320,10 @@ START_TEST(send_lkey)
 	fix_connect(&d.f, d.a, d.b);
 	sge[0] = (struct ibv_sge){ (uintptr_t)d.f.buf, 600, d.f.mr->lkey };
 	sge[1] = (struct ibv_sge){ (uintptr_t)d.f.buf + BUF_LEN - 10, 600, d.f.mr->lkey };
-	ck_assert_int_eq(post(&d.f, d.a, IBV_WR_SEND, sge, 2, 0, 0), 0);
+	ck_assert_int_eq(post(d.a, IBV_WR_SEND, sge, 2, 0, 0), 0);
 	ck_assert_int_eq(fix_wait(d.f.cq).status, IBV_WC_LOC_PROT_ERR);
-	says(d.a->qp_num, "to ERR: LOC_PROT_ERR: sge 1 of 2: 0x[0-9a-f]+ \\+ 600 is out of bounds by 590 bytes: .* \\+ 8192; SEND wr_id 0x77");
+	says(d.a->qp_num, "to ERR: LOC_PROT_ERR: sge 1 of 2: 0x[0-9a-f]+ \\+ 600 is out of bounds by 590 bytes: .* \\+ "
+			  "8192; SEND wr_id 0x77");
 	duo_close(&d);
 }
 END_TEST
@@ -304,7 +334,8 @@ START_TEST(send_length)
 
 	duo_open(&d);
 	fix_connect(&d.f, d.a, d.b);
-	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_ATOMIC_FETCH_AND_ADD, 16, (uintptr_t)d.f.buf, d.f.mr->rkey), IBV_WC_LOC_LEN_ERR);
+	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_ATOMIC_FETCH_AND_ADD, 16, (uintptr_t)d.f.buf, d.f.mr->rkey),
+			 IBV_WC_LOC_LEN_ERR);
 	says(d.a->qp_num, "LOC_LEN_ERR: ATOMIC_FETCH_AND_ADD wr_id 0x77 of 16 bytes, not 8");
 	duo_close(&d);
 }
@@ -326,7 +357,8 @@ START_TEST(bind_refused)
 	wr.bind_mw.bind_info = info;
 	ck_assert_int_eq(ibv_post_send(d.a, &wr, &bad), 0);
 	ck_assert_int_eq(fix_wait(d.f.cq).status, IBV_WC_MW_BIND_ERR);
-	says(d.a->qp_num, "MW_BIND_ERR: lkey 0x[0-9a-f]+ of the region has LOCAL_WRITE\\|.*, a window like this needs MW_BIND; BIND_MW wr_id 0x77");
+	says(d.a->qp_num, "MW_BIND_ERR: lkey 0x[0-9a-f]+ of the region has LOCAL_WRITE\\|.*, a window like this needs "
+			  "MW_BIND; BIND_MW wr_id 0x77");
 	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
 	duo_close(&d);
 }
@@ -347,8 +379,7 @@ START_TEST(overrun)
 	fix_connect(&d.f, qp, d.b);
 	for (int i = 0; i < 16; i++)
 		ck_assert_int_eq(fix_write_to(&d.f, qp, 0, (uintptr_t)d.f.buf, d.f.mr->rkey, 8), 0);
-	while (fix_event(d.f.ctx) != IBV_EVENT_QP_FATAL) {
-	}
+	while (fix_event(d.f.ctx) != IBV_EVENT_QP_FATAL) {}
 	says(qp->qp_num, "to ERR: a CQ of the QP overran; CQ [0-9]+");
 	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
 	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
@@ -368,7 +399,8 @@ START_TEST(flushes)
 	says(d.a->qp_num, "to ERR: the program brought the QP to ERR, and what was posted was flushed");
 	ck_assert_int_eq(fix_send(&d.f, d.a, 2, 0, 8, 0), 0);
 	ck_assert_int_eq(fix_wait(d.f.cq).status, IBV_WC_WR_FLUSH_ERR);
-	says(d.a->qp_num, "posted to a QP in ERR, and flushed at once; the QP went there [0-9]+ [num]s before: the program brought the QP to ERR");
+	says(d.a->qp_num, "posted to a QP in ERR, and flushed at once; the QP went there [0-9]+ [num]s before: the "
+			  "program brought the QP to ERR");
 	duo_close(&d);
 }
 END_TEST
@@ -383,23 +415,29 @@ static void refused(struct ibv_qp *qp, struct ibv_qp_attr a, int mask, const cha
 
 START_TEST(modify)
 {
-	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			IBV_QP_MIN_RNR_TIMER;
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = 7,
-				 .ah_attr = { .is_global = 1, .port_num = 1 } }, b;
+	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR,
+				 .path_mtu = IBV_MTU_1024,
+				 .dest_qp_num = 7,
+				 .ah_attr = { .is_global = 1, .port_num = 1 } },
+			   b;
 	struct duo d;
 
 	duo_open(&d);
 	refused(d.a, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS }, IBV_QP_STATE,
 		"RTS refused \\(from RESET\\): there is no such change; from RESET a QP of RC goes to RESET, INIT");
 	refused(d.a, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1 }, IBV_QP_STATE | IBV_QP_PORT,
-		"INIT refused \\(from RESET\\): attr_mask lacks IBV_QP_ ACCESS_FLAGS\\|PKEY_INDEX; required are ACCESS_FLAGS\\|PKEY_INDEX\\|PORT");
+		"INIT refused \\(from RESET\\): attr_mask lacks IBV_QP_ ACCESS_FLAGS\\|PKEY_INDEX; required are "
+		"ACCESS_FLAGS\\|PKEY_INDEX\\|PORT");
 	refused(d.a, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 2 },
-		IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS, "INIT refused .*: PORT 2: the device has port 1 only");
+		IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS,
+		"INIT refused .*: PORT 2: the device has port 1 only");
 	fix_init(d.a);
 	a.ah_attr.grh.dgid = d.f.gid;
 	b = a;
-	refused(d.a, b, rtr | IBV_QP_QKEY, "RTR refused \\(from INIT\\): attr_mask has IBV_QP_ QKEY; a QP of RC may have ");
+	refused(d.a, b, rtr | IBV_QP_QKEY,
+		"RTR refused \\(from INIT\\): attr_mask has IBV_QP_ QKEY; a QP of RC may have ");
 	b.path_mtu = 6;
 	refused(d.a, b, rtr, "PATH_MTU 6 is not 1 to [1-5] \\([0-9]+ bytes\\), the port's active MTU");
 	b = a;
@@ -411,7 +449,8 @@ START_TEST(modify)
 	b = a;
 	memset(&b.ah_attr.grh.dgid, 0, 16);
 	memcpy(b.ah_attr.grh.dgid.raw + 10, "\xff\xff\x0a\x09\x08\x07", 6);
-	refused(d.a, b, rtr, "RTR refused \\(from INIT\\): sgid_index 0 is fe80::[0-9a-f:]+, destination is routed: 10\\.9\\.8\\.7");
+	refused(d.a, b, rtr,
+		"RTR refused \\(from INIT\\): sgid_index 0 is fe80::[0-9a-f:]+, destination is routed: 10\\.9\\.8\\.7");
 	b = a;
 	b.ah_attr.is_global = 0;
 	refused(d.a, b, rtr, "ibv_modify_qp refused: Invalid argument: ah_attr must have is_global 1");
@@ -437,7 +476,8 @@ START_TEST(verbs)
 	ck_assert_int_eq(ibv_dealloc_pd(d.f.pd), EBUSY);
 	says(0, "ibv_dealloc_pd of 0x[0-9a-f]+ refused: Device or resource busy");
 	ck_assert_int_ne(fix_send(&d.f, d.a, 1, 0, 8, 0), 0);
-	says(d.a->qp_num, "ibv_post_send refused: Invalid argument: opcode 2 with 1 sge \\(up to [0-9]+\\), flags 0x0, in state RESET: sends need RTS");
+	says(d.a->qp_num, "ibv_post_send refused: Invalid argument: opcode 2 with 1 sge \\(up to [0-9]+\\), flags 0x0, "
+			  "in state RESET: sends need RTS");
 	duo_close(&d);
 }
 END_TEST
@@ -448,7 +488,9 @@ START_TEST(datagrams)
 {
 	struct ibv_ah_attr aa = { .is_global = 1, .port_num = 1 };
 	struct ibv_sge sge = { .length = 64 };
-	struct ibv_send_wr *bad, wr = { .wr_id = 0x77, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 0x77, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
+	};
 	struct duo d;
 
 	fix_open(&d.f);
@@ -463,14 +505,15 @@ START_TEST(datagrams)
 	wr.wr.ud.remote_qkey = 0x2222;
 	ck_assert_int_eq(ibv_post_send(d.a, &wr, &bad), 0);
 	fix_wait_ok(d.f.cq);
-	says(d.b->qp_num, "Q_Key is not the QP's; 0x2222, the QP's is 0x1111; UD_SEND_ONLY with PSN 0xfffff0 of fe80::");
+	says(d.b->qp_num,
+	     "Q_Key is not the QP's; 0x2222, the QP's is 0x1111; UD_SEND_ONLY with PSN 0xfffff0 of fe80::");
 	wr.wr.ud.remote_qkey = 0x1111;
 	ck_assert_int_eq(ibv_post_send(d.a, &wr, &bad), 0);
 	fix_wait_ok(d.f.cq);
 	says(d.b->qp_num, "no receive WR; UD_SEND_ONLY");
 	ck_assert_int_eq(fix_recv(&d.f, d.b, 0x99, 0, 100), 0);
 	ck_assert_int_eq(ibv_post_send(d.a, &wr, &bad), 0);
-	ck_assert_int_eq(fix_wait(d.f.cq).wr_id | fix_wait(d.f.cq).wr_id, 0x99 | 0x77);
+	ck_assert_uint_eq(fix_wait(d.f.cq).wr_id | fix_wait(d.f.cq).wr_id, 0x99 | 0x77);
 	says(d.b->qp_num, "LOC_LEN_ERR: a message of 104 bytes or more from .* does not fit the receive of 100 bytes");
 	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
 	duo_close(&d);

@@ -27,8 +27,12 @@ static int file_new(void)
 static int post(struct fix *f, struct ibv_qp *qp, enum ibv_wr_opcode op, unsigned len, uint32_t srqn, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)f->buf, len, f->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 1, .opcode = op, .sg_list = &sge, .num_sge = 1,
-					.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { (uintptr_t)f->buf + 4096, rkey },
+	struct ibv_send_wr *bad, wr = { .wr_id = 1,
+					.opcode = op,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.rdma = { (uintptr_t)f->buf + 4096, rkey },
 					.qp_type.xrc.remote_srqn = srqn };
 
 	return ibv_post_send(qp, &wr, &bad);
@@ -57,7 +61,8 @@ START_TEST(alone)
 		for (int n = 0; n < 2; n++) {
 			wc = fix_wait_ok(f.cq);
 			if (wc.wr_id == 2)
-				ck_assert(wc.qp_num == x.recv->qp_num && wc.byte_len == 1000 && wc.opcode == IBV_WC_RECV);
+				ck_assert(wc.qp_num == x.recv->qp_num && wc.byte_len == 1000 &&
+					  wc.opcode == IBV_WC_RECV);
 		}
 		ck_assert(fix_filled(f.buf + 4096, 1000, i));
 	}
@@ -112,9 +117,11 @@ END_TEST
 /* Two contexts, one file: the QP is of the one, the SRQ of the other. */
 START_TEST(shared)
 {
-	struct ibv_qp_open_attr open = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+	struct ibv_qp_open_attr open = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						      IBV_QP_OPEN_ATTR_TYPE,
 					 .qp_type = IBV_QPT_XRC_RECV };
-	struct ibv_srq_init_attr_ex sa = { .attr = { 16, 1, 0 }, .srq_type = IBV_SRQT_XRC,
+	struct ibv_srq_init_attr_ex sa = { .attr = { 16, 1, 0 },
+					   .srq_type = IBV_SRQT_XRC,
 					   .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 							IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ };
 	int fd = file_new(), same = dup(fd);
@@ -158,7 +165,7 @@ START_TEST(shared)
 	fix_wait_ok(f.cq);
 	ck_assert(fix_filled(g.buf + 1000, 500, 5));
 	ck_assert_int_eq(ibv_close_xrcd(xrcd), EBUSY);
-	/* Who made the QP gives it up; it lives on with the other one. */
+	/* The process that made the QP gives it up; it lives on with the other one. */
 	ck_assert_int_eq(ibv_destroy_qp(x.recv), 0);
 	x.recv = NULL;
 	ck_assert_int_eq(fix_srq_recv(&g, srq, 3, 0, 500), 0);
@@ -184,7 +191,8 @@ END_TEST
 START_TEST(refused)
 {
 	struct ibv_qp_init_attr_ex qa = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD };
-	struct ibv_srq_init_attr_ex sa = { .attr = { 16, 1, 0 }, .srq_type = IBV_SRQT_XRC,
+	struct ibv_srq_init_attr_ex sa = { .attr = { 16, 1, 0 },
+					   .srq_type = IBV_SRQT_XRC,
 					   .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD };
 	struct ibv_xrcd_init_attr xa = { 0 };
 	struct fix f;
@@ -203,7 +211,4 @@ START_TEST(refused)
 }
 END_TEST
 
-void api_xrc(Suite *s)
-{
-	SUITE_ADD(s, alone, names, shared, refused);
-}
+void api_xrc(Suite *s) { SUITE_ADD(s, alone, names, shared, refused); }

@@ -48,11 +48,11 @@ struct ibv_qp *fix_qp(struct fix *f, enum ibv_qp_type type, unsigned wr, struct 
 		.send_cq = f->cq,
 		.recv_cq = f->cq,
 		.srq = srq,
-		.cap = {.max_send_wr = wr,
-	                .max_recv_wr = wr,
-	                .max_send_sge = 2,
-	                .max_recv_sge = 2,
-	                .max_inline_data = 64},
+		.cap = { .max_send_wr = wr,
+			 .max_recv_wr = wr,
+			 .max_send_sge = 2,
+			 .max_recv_sge = 2,
+			 .max_inline_data = 64 },
 		.qp_type = type,
 	};
 	struct ibv_qp *qp = ibv_create_qp(f->pd, &a);
@@ -68,8 +68,7 @@ void fix_init(struct ibv_qp *qp)
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 		.qkey = 0x1111,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
@@ -83,7 +82,7 @@ void fix_rtr(struct fix *f, struct ibv_qp *qp, struct ibv_qp *peer)
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = peer->qp_num,
-		.rq_psn = 0xfffff0,
+		.rq_psn = FIX_PSN,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
 		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = f->gid, .hop_limit = 64 } },
@@ -101,7 +100,7 @@ void fix_rts(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = 0xfffff0,
+		.sq_psn = FIX_PSN,
 		.timeout = 14,
 		.retry_cnt = 7,
 		.rnr_retry = 7,
@@ -124,6 +123,19 @@ void fix_connect(struct fix *f, struct ibv_qp *a, struct ibv_qp *b)
 	fix_rts(b);
 }
 
+void fix_pair(struct fix *f, struct ibv_qp **a, struct ibv_qp **b)
+{
+	*a = fix_qp(f, IBV_QPT_RC, 4, NULL);
+	*b = fix_qp(f, IBV_QPT_RC, 4, NULL);
+	fix_connect(f, *a, *b);
+}
+
+void fix_pair_end(struct ibv_qp *a, struct ibv_qp *b)
+{
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+}
+
 int fix_state(struct ibv_qp *qp, enum ibv_qp_state s)
 {
 	struct ibv_qp_attr a = { .qp_state = s };
@@ -135,7 +147,10 @@ void fix_xrc_open_fd(struct fix *f, struct fix_xrc *x, int fd)
 {
 	struct ibv_xrcd_init_attr xa = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, fd, O_CREAT };
 	struct ibv_qp_init_attr_ex qa = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD };
-	struct ibv_srq_init_attr_ex sa = { .attr = { 32, 2, 0 }, .srq_type = IBV_SRQT_XRC, .pd = f->pd, .cq = f->cq,
+	struct ibv_srq_init_attr_ex sa = { .attr = { 32, 2, 0 },
+					   .srq_type = IBV_SRQT_XRC,
+					   .pd = f->pd,
+					   .cq = f->cq,
 					   .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 							IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ };
 
@@ -172,8 +187,12 @@ int fix_srq_recv(struct fix *f, struct ibv_srq *srq, uint64_t wr_id, unsigned of
 int fix_write_to(struct fix *f, struct ibv_qp *qp, uint32_t srqn, uint64_t addr, uint32_t rkey, unsigned len)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)f->buf, .length = len, .lkey = f->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-					.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { addr, rkey },
+	struct ibv_send_wr *bad, wr = { .wr_id = 1,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.rdma = { addr, rkey },
 					.qp_type.xrc.remote_srqn = srqn };
 
 	return ibv_post_send(qp, &wr, &bad);
@@ -184,7 +203,7 @@ enum ibv_event_type fix_event(struct ibv_context *c)
 	struct pollfd p = { .fd = c->async_fd, .events = POLLIN };
 	struct ibv_async_event ev;
 
-	ck_assert_msg(poll(&p, 1, 10000) == 1, "no event within 10 s");
+	ck_assert_msg(poll(&p, 1, PATIENCE_S * 1000) == 1, "no event within %d s", PATIENCE_S);
 	ck_assert_int_eq(ibv_get_async_event(c, &ev), 0);
 	ibv_ack_async_event(&ev);
 	return ev.event_type;
@@ -194,7 +213,11 @@ int fix_send(struct fix *f, struct ibv_qp *qp, uint64_t wr_id, unsigned off, uns
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + off, .length = len, .lkey = f->mr->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags,
+		.wr_id = wr_id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = flags,
 	};
 
 	return ibv_post_send(qp, &wr, &bad);
@@ -210,12 +233,12 @@ int fix_recv(struct fix *f, struct ibv_qp *qp, uint64_t wr_id, unsigned off, uns
 
 struct ibv_wc fix_wait(struct ibv_cq *cq)
 {
-	time_t end = time(NULL) + 10;
+	time_t end = time(NULL) + PATIENCE_S;
 	struct ibv_wc wc;
 	int n;
 
 	while (!(n = ibv_poll_cq(cq, 1, &wc)))
-		ck_assert_msg(time(NULL) <= end, "no completion within 10 s");
+		ck_assert_msg(time(NULL) <= end, "no completion within %d s", PATIENCE_S);
 	ck_assert_int_eq(n, 1);
 	return wc;
 }
@@ -265,7 +288,7 @@ int main(void)
 	api_memory(s);
 	api_share(s);
 	api_why(s);
-#ifndef __SANITIZE_THREAD__	/* which has a thread of its own: nothing would be converted */
+#ifndef __SANITIZE_THREAD__ /* which has a thread of its own: nothing would be converted */
 	api_map(s);
 #endif
 	return suite_run(s);

@@ -16,7 +16,9 @@
 
 #include "../suite.h"
 
-#define BUF_LEN 8192u
+#define BUF_LEN    8192u
+#define FIX_PSN    0xfffff0u /* the first that a QP of fix_connect() sends */
+#define PATIENCE_S 50        /* after which the fixture gives up: less than a test may take */
 
 struct fix {
 	struct ibv_context *ctx;
@@ -30,15 +32,17 @@ struct fix {
 
 struct ibv_context *fix_device(void);
 void fix_open(struct fix *);
-void fix_close(struct fix *);	/* after the test destroyed what it made: each step must succeed */
+void fix_close(struct fix *); /* after the test destroyed what it made: each step must succeed */
 
 /* A QP in RESET; wr: depth of both queues.  srq may be NULL. */
 struct ibv_qp *fix_qp(struct fix *, enum ibv_qp_type, unsigned wr, struct ibv_srq *srq);
 void fix_init(struct ibv_qp *);
 void fix_rtr(struct fix *, struct ibv_qp *, struct ibv_qp *peer);
 void fix_rts(struct ibv_qp *);
-void fix_connect(struct fix *, struct ibv_qp *, struct ibv_qp *);	/* both to RTS */
-int fix_state(struct ibv_qp *, enum ibv_qp_state);			/* to RESET or ERR */
+void fix_connect(struct fix *, struct ibv_qp *, struct ibv_qp *); /* both to RTS */
+void fix_pair(struct fix *, struct ibv_qp **, struct ibv_qp **);  /* two of RC, depth 4, connected */
+void fix_pair_end(struct ibv_qp *, struct ibv_qp *);              /* destroys both */
+int fix_state(struct ibv_qp *, enum ibv_qp_state);                /* to RESET or ERR */
 
 /* XRC: a domain (of a file, or of its own), an SRQ on the fixture's CQ, and a connected pair. */
 struct fix_xrc {

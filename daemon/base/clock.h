@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* clock.h - what time it is.  Any thread. */
+#ifndef DAEMON_CLOCK_H
+#define DAEMON_CLOCK_H
+
+#include "../../proto/mono.h"
+
+mono_t clock_now(void);
+
+#endif

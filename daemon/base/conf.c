@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conf.c - rdmad.conf, read with libconfuse.
+ *
+ * Values are checked where they are parsed, so that an error names its line.
+ */
+#include "conf.h"
+
+#include <arpa/inet.h>
+#include <confuse.h>
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device devices[DEVICES_MAX];
+unsigned devices_n;
+struct device_conf device_conf[DEVICES_MAX];
+
+struct device *device_find(const char *name)
+{
+	for (unsigned i = 0; i < devices_n; i++)
+		if (!strcmp(devices[i].name, name))
+			return &devices[i];
+	return NULL;
+}
+
+bool conf_io_parse(const char *text, enum io_kind *io)
+{
+	static const char *const names[] = { [IO_AUTO] = "auto", [IO_URING] = "uring", [IO_EPOLL] = "epoll" };
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(text, names[i])) {
+			*io = (enum io_kind)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+void conf_default(struct conf *c) { *c = (struct conf){ .mode = 0666, .group = (gid_t)-1, .log_level = LOG_LV_NOTE }; }
+
+/* ---- values -------------------------------------------------------------------------- */
+
+static int wrong(cfg_t *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int wrong(cfg_t *cfg, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "%s:%d: ", cfg->filename ? cfg->filename : "?", cfg->line);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return -1;
+}
+
+/* What libconfuse itself finds: syntax, names, types. */
+static void syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
+{
+	if (cfg && cfg->filename)
+		fprintf(stderr, "%s:%d: ", cfg->filename, cfg->line);
+	vfprintf(stderr, fmt, ap);
+	fputs("; rdmad.conf(5) lists what can be there\n", stderr);
+}
+
+static int check_socket(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if ((s[0] != '/' && s[0] != '@') || !s[1])
+		return wrong(cfg, "socket \"%s\" is no place; give an absolute path, or @NAME for an abstract socket",
+			     s);
+	if (strlen(s) >= CONF_SOCKET_LEN)
+		return wrong(cfg, "socket is longer than %u characters; choose a shorter path", CONF_SOCKET_LEN - 1);
+	return 0;
+}
+
+static bool mode_parse(const char *s, mode_t *mode)
+{
+	char *end;
+	unsigned long m = strtoul(s, &end, 8);
+
+	*mode = (mode_t)m;
+	return isdigit((unsigned char)s[0]) && !*end && m <= 0777;
+}
+
+static int check_mode(cfg_t *cfg, cfg_opt_t *opt)
+{
+	mode_t mode;
+
+	if (!mode_parse(cfg_opt_getnstr(opt, 0), &mode))
+		return wrong(cfg, "socket-mode \"%s\" is no mode; give octal digits, such as \"0660\"",
+			     cfg_opt_getnstr(opt, 0));
+	return 0;
+}
+
+static bool number_parse(const char *s, unsigned *n)
+{
+	char *end;
+	unsigned long v = strtoul(s, &end, 10);
+
+	*n = (unsigned)v;
+	return isdigit((unsigned char)s[0]) && !*end && v < UINT32_MAX;
+}
+
+static bool group_parse(const char *s, gid_t *gid)
+{
+	struct group *g;
+
+	if (number_parse(s, gid))
+		return true;
+	g = getgrnam(s);
+	if (g)
+		*gid = g->gr_gid;
+	return g;
+}
+
+static int check_group(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+	gid_t gid;
+
+	if (!group_parse(s, &gid))
+		return wrong(cfg, "there is no group \"%s\"; create it (groupadd), or give a number", s);
+	return 0;
+}
+
+static bool user_parse(const char *s, uid_t *uid)
+{
+	struct passwd *p;
+
+	if (number_parse(s, uid))
+		return true;
+	p = getpwnam(s);
+	if (p)
+		*uid = p->pw_uid;
+	return p;
+}
+
+static int check_users(cfg_t *cfg, cfg_opt_t *opt)
+{
+	unsigned n = cfg_opt_size(opt);
+	uid_t uid;
+
+	if (n > CONF_USERS)
+		return wrong(cfg, "more than %u users; use socket-group and socket-mode for a group of users",
+			     CONF_USERS);
+	for (unsigned i = 0; i < n; i++)
+		if (!user_parse(cfg_opt_getnstr(opt, i), &uid))
+			return wrong(cfg, "there is no user \"%s\"; create the account, or give a number",
+				     cfg_opt_getnstr(opt, i));
+	return 0;
+}
+
+static int check_io(cfg_t *cfg, cfg_opt_t *opt)
+{
+	enum io_kind io;
+
+	if (!conf_io_parse(cfg_opt_getnstr(opt, 0), &io))
+		return wrong(cfg, "io \"%s\" is unknown; give auto, uring or epoll", cfg_opt_getnstr(opt, 0));
+	return 0;
+}
+
+static int check_shards(cfg_t *cfg, cfg_opt_t *opt)
+{
+	long n = cfg_opt_getnint(opt, 0);
+
+	if (n < 0 || n > (long)SHARDS_MAX)
+		return wrong(cfg, "shards is %ld; give 1 to %u, or 0 to have it chosen", n, SHARDS_MAX);
+	return 0;
+}
+
+static int check_rcvbuf(cfg_t *cfg, cfg_opt_t *opt)
+{
+	long n = cfg_opt_getnint(opt, 0);
+
+	if (n && (n < (long)CONF_RCVBUF_MIN || n > (long)CONF_RCVBUF_MAX))
+		return wrong(cfg, "receive-buffer is %ld; give %u to %u bytes, or 0 for as much as is allowed", n,
+			     CONF_RCVBUF_MIN, CONF_RCVBUF_MAX);
+	return 0;
+}
+
+static int check_level(cfg_t *cfg, cfg_opt_t *opt)
+{
+	enum log_level level;
+
+	if (!log_level_parse(cfg_opt_getnstr(opt, 0), &level))
+		return wrong(cfg, "log-level \"%s\" is unknown; give error, warning, notice, info or debug",
+			     cfg_opt_getnstr(opt, 0));
+	return 0;
+}
+
+static int check_fault(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (s[0] != '/' || strlen(s) >= sizeof(((struct conf *)0)->fault))
+		return wrong(cfg, "fault \"%s\" is no file of rules; give its absolute path", s);
+	return 0;
+}
+
+static int check_netdev(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!s[0] || strlen(s) >= IF_NAMESIZE)
+		return wrong(cfg, "netdev \"%s\" is no name of an interface; \"ip link\" lists them", s);
+	return 0;
+}
+
+static bool address_parse(const char *s, struct in6_addr *a)
+{
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, s, &v4) == 1) {
+		memset(a, 0, sizeof(*a));
+		a->s6_addr[10] = a->s6_addr[11] = 0xff;
+		memcpy(&a->s6_addr[12], &v4, sizeof(v4));
+		return true;
+	}
+	return inet_pton(AF_INET6, s, a) == 1;
+}
+
+static int check_addresses(cfg_t *cfg, cfg_opt_t *opt)
+{
+	unsigned n = cfg_opt_size(opt);
+	struct in6_addr a;
+
+	if (n > RDMAD_GIDS - 1)
+		return wrong(cfg, "more than %u addresses; the GID table is full then", RDMAD_GIDS - 1);
+	for (unsigned i = 0; i < n; i++)
+		if (!address_parse(cfg_opt_getnstr(opt, i), &a))
+			return wrong(cfg, "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length",
+				     cfg_opt_getnstr(opt, i));
+	return 0;
+}
+
+/* 0123:4567:89ab:cdef as ibv_devinfo writes it, or 16 digits. */
+static bool guid_parse(const char *s, uint64_t *guid)
+{
+	unsigned digits = 0;
+
+	*guid = 0;
+	for (; *s; s++) {
+		if (*s == ':')
+			continue;
+		if (!isxdigit((unsigned char)*s) || ++digits > 16)
+			return false;
+		*guid = *guid << 4 | (unsigned)(isdigit((unsigned char)*s) ? *s - '0' : (tolower(*s) - 'a' + 10));
+	}
+	return digits == 16 && *guid;
+}
+
+static int check_guid(cfg_t *cfg, cfg_opt_t *opt)
+{
+	uint64_t guid;
+
+	if (!guid_parse(cfg_opt_getnstr(opt, 0), &guid))
+		return wrong(cfg, "guid \"%s\" is none; give 16 hexadecimal digits, such as \"0200:5eff:fe00:5301\"",
+			     cfg_opt_getnstr(opt, 0));
+	return 0;
+}
+
+/* Each address belongs to one device: else a packet for it would have two receivers. */
+static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
+{
+	const char *na = cfg_getstr(a, "netdev"), *nb = cfg_getstr(b, "netdev");
+	struct in6_addr x, y;
+
+	if ((!na && !cfg_size(a, "addresses")) || (!nb && !cfg_size(b, "addresses")))
+		return wrong(
+			cfg,
+			"of the devices %s and %s one takes all addresses of the host; give both netdev or addresses",
+			cfg_title(a), cfg_title(b));
+	if (na && nb && !strcmp(na, nb) && (!cfg_size(a, "addresses") || !cfg_size(b, "addresses")))
+		return wrong(cfg, "the devices %s and %s are both on %s; say which addresses each has", cfg_title(a),
+			     cfg_title(b), na);
+	for (unsigned i = 0; i < cfg_size(a, "addresses"); i++)
+		for (unsigned k = 0; k < cfg_size(b, "addresses"); k++)
+			if (address_parse(cfg_getnstr(a, "addresses", i), &x) &&
+			    address_parse(cfg_getnstr(b, "addresses", k), &y) && !memcmp(&x, &y, sizeof(x)))
+				return wrong(cfg,
+					     "the devices %s and %s both have the address %s; take it from one of them",
+					     cfg_title(a), cfg_title(b), cfg_getnstr(b, "addresses", k));
+	return 0;
+}
+
+/* Runs when the section is complete. */
+static int check_device(cfg_t *cfg, cfg_opt_t *opt)
+{
+	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
+	const char *name = cfg_title(sec);
+
+	if (!name[0] || strlen(name) >= RDMAD_NAME_LEN)
+		return wrong(cfg, "device without a good name; give 1 to %u characters", RDMAD_NAME_LEN - 1);
+	for (const char *p = name; *p; p++)
+		if (!isalnum((unsigned char)*p) && *p != '_' && *p != '-')
+			return wrong(cfg, "\"%s\" is no name for a device; use letters, digits, _ and - only", name);
+	if (cfg_opt_size(opt) > DEVICES_MAX)
+		return wrong(cfg, "more than %u devices; leave some out", DEVICES_MAX);
+	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++)
+		if (check_overlap(cfg, cfg_opt_getnsec(opt, i), sec))
+			return -1;
+	return 0;
+}
+
+/* ---- the file --------------------------------------------------------------------------- */
+
+static cfg_opt_t device_opts[] = { CFG_STR("netdev", NULL, CFGF_NODEFAULT),
+				   CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
+				   CFG_STR("guid", NULL, CFGF_NODEFAULT), CFG_END() };
+
+static cfg_opt_t opts[] = { CFG_STR("socket", NULL, CFGF_NODEFAULT),
+			    CFG_STR("socket-mode", NULL, CFGF_NODEFAULT),
+			    CFG_STR("socket-group", NULL, CFGF_NODEFAULT),
+			    CFG_STR_LIST("users", NULL, CFGF_NODEFAULT),
+			    CFG_STR("io", NULL, CFGF_NODEFAULT),
+			    CFG_INT("shards", 0, CFGF_NONE),
+			    CFG_INT("receive-buffer", 0, CFGF_NONE),
+			    CFG_STR("log-level", NULL, CFGF_NODEFAULT),
+			    CFG_STR("fault", NULL, CFGF_NODEFAULT),
+			    CFG_SEC("device", device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+			    CFG_END() };
+
+static void checks_set(cfg_t *cfg)
+{
+	cfg_set_validate_func(cfg, "socket", check_socket);
+	cfg_set_validate_func(cfg, "socket-mode", check_mode);
+	cfg_set_validate_func(cfg, "socket-group", check_group);
+	cfg_set_validate_func(cfg, "users", check_users);
+	cfg_set_validate_func(cfg, "io", check_io);
+	cfg_set_validate_func(cfg, "shards", check_shards);
+	cfg_set_validate_func(cfg, "receive-buffer", check_rcvbuf);
+	cfg_set_validate_func(cfg, "log-level", check_level);
+	cfg_set_validate_func(cfg, "fault", check_fault);
+	cfg_set_validate_func(cfg, "device", check_device);
+	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
+	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
+	cfg_set_validate_func(cfg, "device|guid", check_guid);
+}
+
+static void device_take(cfg_t *sec)
+{
+	unsigned i = devices_n++;
+	const char *s;
+
+	devices[i] = (struct device){ .index = i };
+	device_conf[i] = (struct device_conf){ 0 };
+	snprintf(devices[i].name, sizeof(devices[i].name), "%s", sec ? cfg_title(sec) : "rdmad0");
+	if (!sec)
+		return;
+	s = cfg_getstr(sec, "guid");
+	if (s)
+		guid_parse(s, &devices[i].guid);
+	s = cfg_getstr(sec, "netdev");
+	if (s)
+		snprintf(device_conf[i].netdev, sizeof(device_conf[i].netdev), "%s", s);
+	device_conf[i].addr_n = cfg_size(sec, "addresses");
+	for (unsigned n = 0; n < device_conf[i].addr_n; n++)
+		address_parse(cfg_getnstr(sec, "addresses", n), &device_conf[i].addr[n]);
+}
+
+static void conf_take(struct conf *c, cfg_t *cfg)
+{
+	const char *s;
+
+	if ((s = cfg_getstr(cfg, "socket")))
+		snprintf(c->socket, sizeof(c->socket), "%s", s);
+	if ((s = cfg_getstr(cfg, "socket-mode")))
+		mode_parse(s, &c->mode);
+	if ((s = cfg_getstr(cfg, "socket-group")))
+		group_parse(s, &c->group);
+	c->users_n = cfg_size(cfg, "users");
+	for (unsigned i = 0; i < c->users_n; i++)
+		user_parse(cfg_getnstr(cfg, "users", i), &c->users[i]);
+	if ((s = cfg_getstr(cfg, "io")))
+		conf_io_parse(s, &c->io);
+	c->shards = (unsigned)cfg_getint(cfg, "shards");
+	c->rcvbuf = (uint32_t)cfg_getint(cfg, "receive-buffer");
+	if ((s = cfg_getstr(cfg, "log-level")))
+		log_level_parse(s, &c->log_level);
+	if ((s = cfg_getstr(cfg, "fault")))
+		snprintf(c->fault, sizeof(c->fault), "%s", s);
+	for (unsigned i = 0; i < cfg_size(cfg, "device"); i++)
+		device_take(cfg_getnsec(cfg, "device", i));
+}
+
+bool conf_read(struct conf *c, const char *path)
+{
+	bool ok = true;
+	cfg_t *cfg;
+
+	devices_n = 0;
+	if (path) {
+		cfg = cfg_init(opts, CFGF_NONE);
+		cfg_set_error_function(cfg, syntax_error);
+		checks_set(cfg);
+		switch (cfg_parse(cfg, path)) {
+		case CFG_SUCCESS: conf_take(c, cfg); break;
+		case CFG_FILE_ERROR:
+			fprintf(stderr, "%s: cannot be read: %s; check the name given to --config\n", path,
+				strerror(errno));
+			ok = false;
+			break;
+		default: ok = false;
+		}
+		cfg_free(cfg);
+	}
+	if (!devices_n)
+		device_take(NULL);
+	return ok;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conf.h - what the configuration says: of the daemon, and of the devices in the form that gid.c reads.
+ *
+ * device_conf[i] belongs to devices[i]; both are filled before shard_start() and do not change.
+ */
+#ifndef DAEMON_CONF_H
+#define DAEMON_CONF_H
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "device.h"
+#include "log.h"
+
+/* addr_n > 0: just these addresses.  Else netdev: those of this interface.  Neither: all of the host's. */
+struct device_conf {
+	char netdev[IF_NAMESIZE]; /* empty: none named */
+	unsigned addr_n;
+	struct in6_addr addr[RDMAD_GIDS - 1]; /* IPv4 as ::ffff:a.b.c.d, so each is a GID */
+};
+
+enum io_kind { IO_AUTO, IO_URING, IO_EPOLL }; /* how shards wait: io.h */
+
+extern struct device_conf device_conf[DEVICES_MAX];
+
+#define CONF_USERS      64u
+#define CONF_RCVBUF_MIN 65536u
+#define CONF_RCVBUF_MAX (1u << 30)
+#define CONF_SOCKET_LEN 108u /* of sun_path */
+
+struct conf {
+	char socket[CONF_SOCKET_LEN]; /* a path, or @name; empty: the default */
+	mode_t mode;                  /* of a socket with a path */
+	gid_t group;                  /* (gid_t)-1: not changed */
+	uid_t users[CONF_USERS];      /* who may connect; users_n 0: everyone */
+	unsigned users_n;
+	enum io_kind io;
+	unsigned shards; /* 0: chosen by the number of cores */
+	uint32_t rcvbuf; /* of each socket, bytes; 0: as much as is allowed */
+	enum log_level log_level;
+	char fault[4096]; /* a file of rules (rdmad-fault(5)); empty: none */
+};
+
+void conf_default(struct conf *);
+
+/*
+ * Reads a file into *conf and devices[], device_conf[], devices_n.  false: it is wrong, and for each error a
+ * line "file:line: what is wrong; what to do" has gone to stderr.  Without a device section there is one
+ * device, rdmad0, with all addresses of the host; also with path NULL.
+ */
+bool conf_read(struct conf *, const char *path);
+
+/* "auto", "uring", "epoll". */
+bool conf_io_parse(const char *, enum io_kind *);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * device.h - an RDMA device of this daemon: a name, a GUID, addresses, and one HCA per shard.
+ *
+ * Devices are made at start (conf) and live to the end.  The GID table is changed by the
+ * control thread (gid.c follows the host's addresses) through shard_call(); every shard
+ * keeps its own copy in its HCA.
+ */
+#ifndef DAEMON_DEVICE_H
+#define DAEMON_DEVICE_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmad/msg.h>
+
+#define DEVICES_MAX 32u
+#define SHARDS_MAX  16u
+
+struct hca;
+
+struct gid_row {
+	uint8_t gid[16];  /* all zero: empty */
+	unsigned ifindex; /* the interface that has the address */
+	bool wire;        /* bound to UDP 4791: reachable from other hosts; false: same daemon only */
+};
+
+struct device {
+	char name[RDMAD_NAME_LEN];
+	uint64_t guid;
+	unsigned index;   /* in devices[] */
+	bool up;          /* port state */
+	bool cut;         /* a rule has taken the port down */
+	uint32_t qp_made; /* QPs since the start; changed while the control thread waits for a shard */
+	uint8_t mtu;      /* enum ibv_mtu: active */
+	uint32_t link_mbps;
+	struct gid_row gid[RDMAD_GIDS]; /* written by the control thread only */
+	struct hca *hca[SHARDS_MAX];    /* hca[s] belongs to shard s */
+};
+
+extern struct device devices[DEVICES_MAX];
+extern unsigned devices_n;
+
+struct device *device_find(const char *name);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* held.c - the list of mappings, and the handler that looks into it. */
+#include "held.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+
+/* Nobody touches a client's memory with the lock held, so a handler that waits for it is never the one who has it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct held *all;
+
+_Thread_local unsigned held_faults;
+
+static struct held *held_find(const uint8_t *at)
+{
+	struct held *h = all;
+
+	while (h && (at < h->base || (size_t)(at - h->base) >= h->len))
+		h = h->next;
+	return h;
+}
+
+static bool tear(struct held *h)
+{
+	int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+	if (!h || mmap(h->base, h->len, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+		return false;
+	__atomic_store_n(&h->torn, true, __ATOMIC_RELAXED);
+	held_faults++;
+	return true;
+}
+
+static void on_bus(int, siginfo_t *info, void *)
+{
+	int err = errno;
+	bool torn;
+
+	pthread_mutex_lock(&lock);
+	torn = tear(held_find(info->si_addr));
+	pthread_mutex_unlock(&lock);
+	if (!torn) /* not a client's: the access is tried again, and ends the daemon */
+		signal(SIGBUS, SIG_DFL);
+	errno = err;
+}
+
+void held_begin(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
+
+	sigaction(SIGBUS, &sa, NULL);
+}
+
+size_t held_page(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC ? (size_t)fs.f_bsize
+								     : (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int held_map(struct held **out, int fd, uint64_t off, size_t len, int flags)
+{
+	size_t page = held_page(fd);
+	struct held *h;
+
+	if (len > SIZE_MAX - page)
+		return EINVAL;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return ENOMEM;
+	h->len = (len + page - 1) & ~(page - 1);
+	h->base = mmap(NULL, h->len, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, (off_t)off);
+	if (h->base == MAP_FAILED) {
+		free(h);
+		return errno;
+	}
+	pthread_mutex_lock(&lock);
+	h->next = all;
+	if (h->next)
+		h->next->prev = h;
+	all = h;
+	pthread_mutex_unlock(&lock);
+	*out = h;
+	return 0;
+}
+
+void held_unmap(struct held *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&lock);
+	if (h->prev)
+		h->prev->next = h->next;
+	else
+		all = h->next;
+	if (h->next)
+		h->next->prev = h->prev;
+	pthread_mutex_unlock(&lock);
+	munmap(h->base, h->len);
+	free(h);
+}

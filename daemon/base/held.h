@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * held.h - mappings of files that a client has, too, and may take pages out of.
+ *
+ * A seal forbids to shorten a memfd, not to punch holes into it, and there may be no page to fill one (huge pages, a limit of
+ * memory): the next access is SIGBUS.  A mapping in which that happens becomes private zeros as a whole, the access
+ * goes on with these, and the mapping is torn from then on: for one client only.
+ */
+#ifndef DAEMON_HELD_H
+#define DAEMON_HELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct held {
+	uint8_t *base;
+	size_t len;
+	bool torn; /* atomic */
+	struct held *next, *prev;
+};
+
+/* From now on SIGBUS ends only what it should.  Once, before threads. */
+void held_begin(void);
+
+/*
+ * Maps len bytes of fd at off, for reading and writing, with flags beside MAP_SHARED.  off is a multiple of the file's pages, len is
+ * rounded up to it.  0 or errno.
+ */
+int held_map(struct held **, int fd, uint64_t off, size_t len, int flags);
+void held_unmap(struct held *); /* NULL: nothing */
+/* What off and len of mappings of fd are multiples of: a memfd may have huge pages. */
+size_t held_page(int fd);
+
+static inline bool held_is_torn(const struct held *h)
+{
+	return __builtin_expect(__atomic_load_n(&h->torn, __ATOMIC_RELAXED), false);
+}
+
+/* How many mappings this thread has found torn by touching them. */
+extern _Thread_local unsigned held_faults;
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool journal;
+static enum log_level level_max = LOG_LV_NOTE; /* set before there are threads */
+
+static const struct {
+	const char *name;
+	enum log_level level;
+} level_names[] = {
+	{ "error", LOG_LV_ERR }, { "warning", LOG_LV_WARN }, { "notice", LOG_LV_NOTE },
+	{ "info", LOG_LV_INFO }, { "debug", LOG_LV_DEBUG },
+};
+
+/* systemd names device:inode of the journal's socket: a stderr that was sent elsewhere gets no <N>. */
+void log_init(enum log_level max)
+{
+	const char *env = getenv("JOURNAL_STREAM");
+	unsigned long dev, ino;
+	struct stat st;
+
+	journal = env && sscanf(env, "%lu:%lu", &dev, &ino) == 2 && !fstat(STDERR_FILENO, &st) && st.st_dev == dev &&
+		  st.st_ino == ino;
+	level_max = max;
+}
+
+bool log_level_parse(const char *name, enum log_level *level)
+{
+	for (size_t i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+		if (!strcmp(name, level_names[i].name)) {
+			*level = level_names[i].level;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool log_wanted(enum log_level level) { return level <= level_max; }
+
+/* May this call speak?  *held: how often it was held back before.  Counts may be off by a few between threads. */
+static bool site_speaks(struct log_site *s, uint32_t *held)
+{
+	struct timespec ts;
+	uint64_t now, period;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = (uint64_t)ts.tv_sec / LOG_PERIOD_S + 1;
+	period = __atomic_load_n(&s->period, __ATOMIC_RELAXED);
+	*held = 0;
+	if (period != now &&
+	    __atomic_compare_exchange_n(&s->period, &period, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&s->said, 0, __ATOMIC_RELAXED);
+		*held = __atomic_exchange_n(&s->held, 0, __ATOMIC_RELAXED);
+	}
+	if (__atomic_fetch_add(&s->said, 1, __ATOMIC_RELAXED) < LOG_BURST)
+		return true;
+	__atomic_fetch_add(&s->held, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+void log_print(struct log_site *s, enum log_level level, const char *fmt, ...)
+{
+	char line[1024];
+	size_t len, room = sizeof(line) - 64;
+	int err = errno, n;
+	uint32_t held;
+	va_list ap;
+
+	/* A user who asked for everything gets everything. */
+	if (level_max == LOG_LV_DEBUG)
+		held = 0;
+	else if (!site_speaks(s, &held))
+		return;
+	len = (size_t)(journal ? snprintf(line, room, "<%d>", level) : snprintf(line, room, "rdmad: "));
+	va_start(ap, fmt);
+	n = vsnprintf(line + len, room - len, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		len += (size_t)n < room - len ? (size_t)n : room - len - 1;
+	if (held)
+		len += (size_t)snprintf(line + len, sizeof(line) - len, " (held back before: %u alike)", held);
+	line[len++] = '\n';
+	if (write(STDERR_FILENO, line, len) < 0) {
+		/* There is nobody left to tell. */
+	}
+	errno = err;
+}

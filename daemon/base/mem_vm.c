@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mem_vm.c - one system call for many pieces.
+ *
+ *	  dst      src
+ *	   0        p	process_vm_readv: scattered there, scattered here
+ *	   p        0	process_vm_writev
+ *	   p        q	readv to the bounce buffer, writev from it
+ *
+ * Neighbouring pieces that touch become one iovec, each side by itself: what came in
+ * as 15 packets lies in one run of the program's memory.
+ */
+#include "mem_vm.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#define BOUNCE_LEN (128u * 1024)
+#define BATCH_LEN  (1u << 30) /* a call moves less than 2 GiB */
+
+static pthread_mutex_t atomic_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local uint8_t bounce[BOUNCE_LEN] __attribute__((aligned(4096)));
+
+static bool iov_extends(const struct iovec *v, unsigned n, const void *p)
+{
+	return n && (const uint8_t *)v[n - 1].iov_base + v[n - 1].iov_len == p;
+}
+
+static void iov_put(struct iovec *v, unsigned *n, uint64_t addr, size_t len, bool apart)
+{
+	void *p = (void *)(uintptr_t)addr;
+
+	if (!apart && iov_extends(v, *n, p))
+		v[*n - 1].iov_len += len;
+	else
+		v[(*n)++] = (struct iovec){ p, len };
+}
+
+static int vm_err(ssize_t n, size_t len)
+{
+	if (n < 0)
+		return errno;
+	return (size_t)n == len ? 0 : EFAULT;
+}
+
+/* The bytes of two lists, piece by piece, through a descriptor of the foreign side's memory. */
+static ssize_t mem_fd_move(int fd, bool write, const struct iovec *here, unsigned here_n, const struct iovec *there,
+			   unsigned there_n)
+{
+	size_t h_off = 0, t_off = 0, len;
+	ssize_t done = 0, n;
+
+	while (here_n && there_n) {
+		char *p = (char *)here->iov_base + h_off;
+		off_t at = (off_t)((uintptr_t)there->iov_base + t_off);
+
+		len = here->iov_len - h_off < there->iov_len - t_off ? here->iov_len - h_off : there->iov_len - t_off;
+		n = write ? pwrite(fd, p, len, at) : pread(fd, p, len, at);
+		if (n <= 0) {
+			if (n == 0)
+				errno = ESRCH; /* that program is over: it ended, or another one runs in its place */
+			else if (errno == EIO)
+				errno = EFAULT;
+			return -1;
+		}
+		done += n;
+		h_off += (size_t)n;
+		t_off += (size_t)n;
+		if (h_off == here->iov_len) {
+			here++;
+			here_n--;
+			h_off = 0;
+		}
+		if (t_off == there->iov_len) {
+			there++;
+			there_n--;
+			t_off = 0;
+		}
+	}
+	return done;
+}
+
+static int vm_read(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
+		   unsigned from_n, size_t len)
+{
+	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
+		return ESRCH;
+	if (peer->mem_fd >= 0)
+		return vm_err(mem_fd_move(peer->mem_fd, false, to, to_n, from, from_n), len);
+	return vm_err(process_vm_readv(peer->pid, to, to_n, from, from_n, 0), len);
+}
+
+static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
+		    unsigned from_n, size_t len)
+{
+	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
+		return ESRCH;
+	if (peer->mem_fd >= 0)
+		return vm_err(mem_fd_move(peer->mem_fd, true, from, from_n, to, to_n), len);
+	return vm_err(process_vm_writev(peer->pid, from, from_n, to, to_n, 0), len);
+}
+
+/* A source that could not be read is told apart from a destination that could not be written (mem.h). */
+static int src_err(int err) { return !err || err == ESRCH ? err : EIO; }
+
+int vm_batch_flush(struct vm_batch *b)
+{
+	struct iovec mid = { bounce, b->len };
+	int err = 0;
+
+	if (!b->len)
+		return 0;
+	if (!b->dst_peer) {
+		err = src_err(vm_read(b->src_peer, b->dst, b->dst_n, b->src, b->src_n, b->len));
+	} else if (!b->src_peer) {
+		err = vm_write(b->dst_peer, b->dst, b->dst_n, b->src, b->src_n, b->len);
+	} else {
+		err = src_err(vm_read(b->src_peer, &mid, 1, b->src, b->src_n, b->len));
+		if (!err)
+			err = vm_write(b->dst_peer, b->dst, b->dst_n, &mid, 1, b->len);
+	}
+	b->len = b->dst_n = b->src_n = 0;
+	return err;
+}
+
+int vm_batch_add(struct vm_batch *b, const struct peer *dst_peer, uint64_t dst, const struct peer *src_peer,
+		 uint64_t src, size_t len)
+{
+	size_t room = dst_peer && src_peer ? BOUNCE_LEN : BATCH_LEN, part;
+	int err;
+
+	while (len) {
+		if (b->len && (b->dst_peer != dst_peer || b->src_peer != src_peer || b->dst_n == VM_IOVS ||
+			       b->src_n == VM_IOVS || b->len >= room)) {
+			err = vm_batch_flush(b);
+			if (err)
+				return err;
+		}
+		part = len < room - b->len ? len : room - b->len;
+		b->dst_peer = dst_peer;
+		b->src_peer = src_peer;
+		iov_put(b->dst, &b->dst_n, dst, part, b->apart);
+		iov_put(b->src, &b->src_n, src, part, false);
+		b->apart = false;
+		b->len += part;
+		dst += part;
+		src += part;
+		len -= part;
+	}
+	return 0;
+}
+
+int vm_probe(const struct peer *peer, uint64_t addr)
+{
+	uint8_t byte;
+	struct iovec to = { &byte, 1 }, from = { (void *)(uintptr_t)addr, 1 };
+
+	return vm_read(peer, &to, 1, &from, 1, 1);
+}
+
+int vm_atomic(const struct peer *peer, uint64_t addr, uint64_t (*next)(uint64_t old, uint64_t a, uint64_t b),
+	      uint64_t a, uint64_t b, uint64_t *old)
+{
+	uint64_t now;
+	struct iovec here = { old, sizeof(*old) }, there = { (void *)(uintptr_t)addr, sizeof(*old) };
+	int err;
+
+	pthread_mutex_lock(&atomic_lock);
+	err = vm_read(peer, &here, 1, &there, 1, sizeof(*old));
+	if (!err) {
+		now = next(*old, a, b);
+		here.iov_base = &now;
+		err = vm_write(peer, &there, 1, &here, 1, sizeof(now));
+	}
+	pthread_mutex_unlock(&atomic_lock);
+	return err;
+}

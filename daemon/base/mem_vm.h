@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mem_vm.h - memory of other processes by process_vm_readv and process_vm_writev.
+ *
+ * A call costs more than a microsecond whatever its size, so pieces are collected and
+ * moved together.  Between two foreign processes they pass through a small buffer that
+ * stays in the cache.
+ */
+#ifndef DAEMON_MEM_VM_H
+#define DAEMON_MEM_VM_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "peer.h"
+
+#define VM_IOVS 64u
+
+/* Pieces to move from one process to another; NULL is this one.  All zero: empty. */
+struct vm_batch {
+	const struct peer *dst_peer, *src_peer;
+	unsigned dst_n, src_n;
+	size_t len;
+	bool apart; /* the next piece is written behind all before it, even if it touches them */
+	struct iovec dst[VM_IOVS], src[VM_IOVS];
+};
+
+/* One more piece; may move those before it.  0 or a positive errno (EFAULT: memory that is not there). */
+int vm_batch_add(struct vm_batch *, const struct peer *dst_peer, uint64_t dst, const struct peer *src_peer,
+		 uint64_t src, size_t len);
+int vm_batch_flush(struct vm_batch *);
+
+/* The first byte at addr is read to see whether memory of a peer can be reached.  0, EFAULT, EPERM, ESRCH. */
+int vm_probe(const struct peer *, uint64_t addr);
+
+/*
+ * The 8 bytes at addr become next(old, a, b).  Atomic among all callers in this daemon, as IBV_ATOMIC_HCA
+ * promises, not against the program's own instructions.
+ */
+int vm_atomic(const struct peer *, uint64_t addr, uint64_t (*next)(uint64_t old, uint64_t a, uint64_t b), uint64_t a,
+	      uint64_t b, uint64_t *old);
+
+#endif

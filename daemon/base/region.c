@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * region.c - a client's memory, piece by piece as it can be reached.
+ *
+ *	addr        map.addr             map.addr+map.len      addr+len
+ *	 |-- vm ------|====== mapped ========|------- vm ---------|
+ *
+ * A copy walks both lists of spans together and cuts them where either side changes its way:
+ * pointer to pointer is a memcpy at once, everything else is collected in a vm_batch.
+ */
+#include "region.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem_map.h"
+#include "mem_vm.h"
+
+struct region {
+	const struct peer *peer;
+	uint64_t addr, len;
+	struct mem_map map;
+	bool null;
+	bool torn; /* a copy that was put off failed */
+};
+
+/* What is read of a null region, and where goes what is written; pieces are no longer than that. */
+#define NULL_LEN 65536u
+static const uint8_t zeros[NULL_LEN] __attribute__((aligned(64)));
+static _Thread_local uint8_t sink[NULL_LEN] __attribute__((aligned(64)));
+
+int region_new(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
+	       uint64_t map_len, uint64_t map_off)
+{
+	struct region *r;
+	int err = 0;
+
+	*out = NULL;
+	if (addr + len < addr)
+		return EINVAL;
+	if (map_fd >= 0 && (map_addr < addr || map_len > len || map_addr - addr > len - map_len))
+		return EINVAL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return ENOMEM;
+	*r = (struct region){ .peer = peer, .addr = addr, .len = len };
+	if (map_fd >= 0)
+		err = map_new(&r->map, map_fd, map_addr, map_len, map_off);
+	if (!err && r->map.addr > addr)
+		err = vm_probe(peer, addr);
+	else if (!err && r->map.len < len)
+		err = vm_probe(peer, addr + r->map.len);
+	if (err) {
+		region_free(r);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+static int region_put(struct region **out, const struct region *what)
+{
+	*out = malloc(sizeof(**out));
+	if (!*out)
+		return ENOMEM;
+	**out = *what;
+	return 0;
+}
+
+int region_new_lazy(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len)
+{
+	int err;
+
+	*out = NULL;
+	if (addr + len < addr)
+		return EINVAL;
+	err = vm_probe(peer, addr);
+	if (err && err != EFAULT)
+		return err;
+	return region_put(out, &(struct region){ .peer = peer, .addr = addr, .len = len });
+}
+
+int region_new_fd(struct region **out, uint64_t addr, uint64_t len, int fd, uint64_t off)
+{
+	struct region r = { .addr = addr, .len = len };
+	int err = map_new(&r.map, fd, addr, len, off);
+
+	*out = NULL;
+	if (!err)
+		err = region_put(out, &r);
+	if (err)
+		map_free(&r.map);
+	return err;
+}
+
+int region_new_null(struct region **out)
+{
+	return region_put(out, &(struct region){ .len = UINT64_MAX, .null = true });
+}
+
+void region_free(struct region *r)
+{
+	if (!r)
+		return;
+	map_free(&r->map);
+	free(r);
+}
+
+/* ---- walking spans ------------------------------------------------------- */
+
+struct walk {
+	const struct span *span, *end;
+	uint64_t off; /* in *span */
+};
+
+/* A piece that is reached in one way; peer NULL: addr is a pointer of ours. */
+struct piece {
+	const struct peer *peer;
+	uint64_t addr, len;
+};
+
+static void walk_start(struct walk *w, const struct span *span, unsigned n, uint64_t off)
+{
+	*w = (struct walk){ .span = span, .end = span + n, .off = off };
+	while (w->span < w->end && w->off >= w->span->len)
+		w->off -= (w->span++)->len;
+}
+
+static void walk_on(struct walk *w, uint64_t len)
+{
+	w->off += len;
+	while (w->span < w->end && w->off >= w->span->len)
+		w->off -= (w->span++)->len;
+}
+
+/* The owner of memory that is not there any more: what reaches for it fails with EBADF. */
+static const struct peer nobody = { .mem_fd = INT_MAX };
+
+static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t len, bool dst)
+{
+	const struct mem_map *m = &r->map;
+	uint64_t in = addr - m->addr;
+
+	if (r->null)
+		return (struct piece){ .addr = (uintptr_t)(dst ? sink : zeros),
+				       .len = len < NULL_LEN ? len : NULL_LEN };
+	if (in < m->len && held_is_torn(m->held))
+		return (struct piece){ .peer = &nobody, .addr = addr, .len = len };
+	if (in < m->len) {
+		len = len < m->len - in ? len : m->len - in;
+		return (struct piece){ .addr = (uintptr_t)m->ptr + in, .len = len };
+	}
+	if (m->len && addr < m->addr && len > m->addr - addr)
+		len = m->addr - addr;
+	return (struct piece){ .peer = r->peer, .addr = addr, .len = len };
+}
+
+static struct piece walk_piece(const struct walk *w, bool dst)
+{
+	const struct span *s = w->span;
+
+	if (!s->region)
+		return (struct piece){ .addr = s->addr + w->off, .len = s->len - w->off };
+	return region_piece(s->region, s->addr + w->off, s->len - w->off, dst);
+}
+
+const uint8_t *region_look(const struct span *span, unsigned n, uint64_t off, uint64_t len)
+{
+	struct walk w;
+	struct piece p;
+
+	walk_start(&w, span, n, off);
+	if (w.span == w.end)
+		return NULL;
+	p = walk_piece(&w, false);
+	return p.peer || p.len < len ? NULL : (const uint8_t *)(uintptr_t)p.addr;
+}
+
+/* ---- copies that are put off ---------------------------------------------- */
+
+#define DEFER_LEN 256u
+
+static _Thread_local struct defer {
+	bool on;
+	const struct peer *peer; /* all of one */
+	unsigned n;
+	size_t len;
+	struct {
+		struct region *region;
+		uint64_t addr;
+		uint32_t len;
+	} to[VM_IOVS];
+	uint8_t data[VM_IOVS * DEFER_LEN];
+} defer;
+
+static int defer_write(unsigned from, unsigned n)
+{
+	const uint8_t *data = defer.data;
+	struct vm_batch batch; /* only its counters need a value */
+	int err = 0;
+
+	batch.dst_peer = batch.src_peer = NULL;
+	batch.dst_n = batch.src_n = 0;
+	batch.len = 0;
+	batch.apart = false;
+	for (unsigned i = 0; i < from; i++)
+		data += defer.to[i].len;
+	for (unsigned i = from; i < from + n && !err; data += defer.to[i++].len)
+		err = vm_batch_add(&batch, defer.peer, defer.to[i].addr, NULL, (uintptr_t)data, defer.to[i].len);
+	return err ? err : vm_batch_flush(&batch);
+}
+
+static void defer_flush(void)
+{
+	unsigned n = defer.n;
+
+	if (!n)
+		return;
+	/* Once more from the beginning, one by one: the same bytes to the same place. */
+	if (defer_write(0, n))
+		for (unsigned i = 0; i < n; i++)
+			if (defer_write(i, 1))
+				defer.to[i].region->torn = true;
+	defer.n = 0;
+	defer.len = 0;
+}
+
+void region_defer(bool on)
+{
+	defer_flush();
+	defer.on = on;
+}
+
+/* false: it must be made now. */
+static bool defer_copy(const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t src_off)
+{
+	const struct region *r;
+	struct walk from;
+	struct piece d, s;
+	uint64_t left;
+
+	if (dst_n != 1 || !dst->region || dst->len > DEFER_LEN)
+		return false;
+	r = dst->region;
+	d = region_piece(r, dst->addr, dst->len, true);
+	if (r->torn || !d.peer || d.len < dst->len)
+		return false;
+	if (defer.n == VM_IOVS || d.peer != defer.peer)
+		defer_flush();
+	walk_start(&from, src, src_n, src_off);
+	for (left = dst->len; left; left -= s.len) {
+		if (from.span == from.end)
+			return false;
+		s = walk_piece(&from, false);
+		if (s.peer)
+			return false;
+		s.len = s.len < left ? s.len : left;
+		memcpy(defer.data + defer.len + (dst->len - left), (const void *)(uintptr_t)s.addr, s.len);
+		walk_on(&from, s.len);
+	}
+	defer.peer = d.peer;
+	defer.to[defer.n].region = dst->region;
+	defer.to[defer.n].addr = dst->addr;
+	defer.to[defer.n++].len = (uint32_t)dst->len;
+	defer.len += dst->len;
+	return true;
+}
+
+/*
+ * Programs wait for the last byte of a WRITE, as adapters write it last.  memcpy() and the kernel's copying do not: where it
+ * might matter, the last word goes by itself.
+ */
+#define ORDER_LEN 256u
+
+static uint64_t last_word(const struct piece *d, uint64_t len)
+{
+	return len < ORDER_LEN ? 0 : ((d->addr + len - 1) & 7) + 1;
+}
+
+static void move(const struct piece *d, const struct piece *s, uint64_t len, uint64_t apart)
+{
+	volatile uint8_t *to = (volatile uint8_t *)(uintptr_t)d->addr;
+	const uint8_t *from = (const uint8_t *)(uintptr_t)s->addr;
+	uint8_t last[8]; /* the two may overlap */
+
+	memcpy(last, from + len - apart, apart);
+	memmove((void *)(uintptr_t)d->addr, from, len - apart);
+	__asm__ volatile("" ::: "memory");
+	for (uint64_t i = 0; i < apart; i++)
+		to[len - apart + i] = last[i];
+}
+
+/* A mapping was torn by the copy just made: which side's? */
+static int torn_err(const struct span *src, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const struct region *r = src[i].region;
+
+		if (r && r->map.held && held_is_torn(r->map.held))
+			return EIO;
+	}
+	return EFAULT;
+}
+
+static int region_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+		       uint64_t src_off)
+{
+	struct vm_batch batch; /* only its counters need a value */
+	struct walk to, from;
+	struct piece d, s;
+	uint64_t len, apart;
+	unsigned faults = held_faults;
+	int err;
+
+	if (defer.on && defer_copy(dst, dst_n, src, src_n, src_off))
+		return 0;
+	defer_flush();
+	batch.dst_peer = batch.src_peer = NULL;
+	batch.dst_n = batch.src_n = 0;
+	batch.len = 0;
+	batch.apart = false;
+	walk_start(&to, dst, dst_n, 0);
+	walk_start(&from, src, src_n, src_off);
+	while (to.span < to.end) {
+		if (from.span == from.end)
+			return EFAULT;
+		d = walk_piece(&to, true);
+		s = walk_piece(&from, false);
+		len = d.len < s.len ? d.len : s.len;
+		apart = to.span + 1 == to.end && to.off + len == to.span->len ? last_word(&d, len) : 0;
+		if (d.peer || s.peer) {
+			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len - apart);
+			batch.apart = true;
+			if (!err && apart)
+				err = vm_batch_add(&batch, d.peer, d.addr + len - apart, s.peer, s.addr + len - apart,
+						   apart);
+			batch.apart = false;
+			if (err)
+				return err;
+		} else {
+			move(&d, &s, len, apart);
+		}
+		walk_on(&to, len);
+		walk_on(&from, len);
+	}
+	err = vm_batch_flush(&batch);
+	return err || held_faults == faults ? err : torn_err(src, src_n);
+}
+
+/* ---- atomics ------------------------------------------------------------- */
+
+static uint64_t next_swap(uint64_t old, uint64_t compare, uint64_t swap) { return old == compare ? swap : old; }
+static uint64_t next_add(uint64_t old, uint64_t add, uint64_t) { return old + add; }
+
+static int region_cmp_swap(void *, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old)
+{
+	unsigned faults = held_faults;
+	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
+
+	defer_flush();
+	if (p.peer)
+		return vm_atomic(p.peer, p.addr, next_swap, compare, swap, old);
+	*old = compare;
+	__atomic_compare_exchange_n((uint64_t *)(uintptr_t)p.addr, old, swap, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	return held_faults == faults ? 0 : EFAULT;
+}
+
+static int region_fetch_add(void *, const struct span *at, uint64_t add, uint64_t *old)
+{
+	unsigned faults = held_faults;
+	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
+
+	defer_flush();
+	if (p.peer)
+		return vm_atomic(p.peer, p.addr, next_add, add, 0, old);
+	*old = __atomic_fetch_add((uint64_t *)(uintptr_t)p.addr, add, __ATOMIC_SEQ_CST);
+	return held_faults == faults ? 0 : EFAULT;
+}
+
+static uint64_t next_store(uint64_t, uint64_t value, uint64_t) { return value; }
+
+static int region_store(void *, const struct span *at, uint64_t value)
+{
+	unsigned faults = held_faults;
+	struct piece p = region_piece(at->region, at->addr, sizeof(value), true);
+	uint64_t old;
+
+	if (p.peer)
+		return vm_atomic(p.peer, p.addr, next_store, value, 0, &old);
+	__atomic_store_n((uint64_t *)(uintptr_t)p.addr, value, __ATOMIC_SEQ_CST);
+	return held_faults == faults ? 0 : EFAULT;
+}
+
+const struct mem_ops region_mem_ops = {
+	.copy = region_copy,
+	.cmp_swap = region_cmp_swap,
+	.fetch_add = region_fetch_add,
+	.store = region_store,
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* shmem.h - memory shared with a client: a memfd that neither side can make larger or smaller. */
+#ifndef DAEMON_SHMEM_H
+#define DAEMON_SHMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "held.h"
+
+/* The daemon's mapping, and the descriptor until it is sent. */
+struct shmem {
+	uint8_t *mem;
+	struct held *held;
+	size_t len;
+	int fd; /* -1: none */
+};
+
+/* A sealed memfd of len bytes, mapped.  0 or errno. */
+int shmem_make(struct shmem *, const char *name, size_t len);
+void shmem_free(struct shmem *);
+
+#endif

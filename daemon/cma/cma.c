@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cma.c - event channels and the table of their requests.
+ */
+#include "cma.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cma_agent.h"
+#include "../base/log.h"
+#include "../control/session.h"
+#include "../control/why.h"
+
+#define REJ_VENDOR 35u /* vendor option not supported: what rdma_reject_ece() says */
+
+struct cma_count cma_count;
+
+struct ev_loop *cma_loop;
+static ev_async agents_spoke;
+
+/* ---- the agents ----------------------------------------------------------------- */
+
+static void on_agents(struct ev_loop *, ev_async *, int)
+{
+	struct cm_event ev;
+	struct device *dev;
+
+	while (agent_event(&dev, &ev))
+		cma_event_from_agent(dev, &ev);
+}
+
+static void wake(void) { ev_async_send(cma_loop, &agents_spoke); }
+
+int cma_start(struct ev_loop *loop)
+{
+	int err;
+
+	cma_loop = loop;
+	ev_async_init(&agents_spoke, on_agents);
+	ev_async_start(loop, &agents_spoke);
+	err = agents_start(wake);
+	if (err)
+		ev_async_stop(loop, &agents_spoke);
+	return err;
+}
+
+void cma_stop(struct ev_loop *loop)
+{
+	agents_stop();
+	ev_async_stop(loop, &agents_spoke);
+}
+
+/* ---- channels ---------------------------------------------------------------------- */
+
+struct cma_call {
+	struct session *s;
+	struct cma_channel *ch;
+	struct cma_id *id;
+	const struct cmm_req *req;
+	struct cmm_rep *rep;
+	int *fd;
+};
+
+static int call_open(struct cma_call *c)
+{
+	struct cma_channel *ch;
+	int sv[2], fd;
+
+	if (c->s->ctx || c->s->cma || c->s->capture)
+		return EBUSY;
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv)) {
+		free(ch);
+		return errno;
+	}
+	fd = fcntl(sv[1], F_DUPFD_CLOEXEC, 3);
+	if (fd < 0) {
+		int err = errno;
+
+		close(sv[0]);
+		close(sv[1]);
+		free(ch);
+		return err;
+	}
+	ch->s = c->s;
+	ch->near = sv[0];
+	ch->far = sv[1];
+	link_init(&ch->records);
+	link_init(&ch->ids);
+	c->s->cma = ch;
+	*c->fd = fd;
+	cma_count.channels++;
+	return 0;
+}
+
+void cma_channel_end(struct session *s)
+{
+	struct cma_channel *ch = s->cma;
+
+	while (!link_empty(&ch->ids))
+		cma_id_destroy(LINK_OF(ch->ids.next, struct cma_id, in_channel));
+	close(ch->near);
+	close(ch->far);
+	cma_count.channels--;
+	free(ch);
+	s->cma = NULL;
+}
+
+/* ---- requests ------------------------------------------------------------------------ */
+
+static int call_create(struct cma_call *c)
+{
+	uint32_t ps = c->req->create.ps, type = c->req->create.qp_type;
+	struct cma_id *id;
+
+	switch (ps) {
+	case CM_PS_TCP: type = QPT_RC; break;
+	case CM_PS_UDP:
+	case CM_PS_IPOIB: type = QPT_UD; break;
+	case CM_PS_IB: break;
+	default: return EINVAL;
+	}
+	if (type != QPT_RC && type != QPT_UC && type != QPT_UD && type != QPT_XRC_SEND && type != QPT_XRC_RECV)
+		return EINVAL;
+	id = cma_id_new(c->ch, (uint16_t)ps, (uint8_t)type);
+	if (!id)
+		return ENOMEM;
+	id->cookie = c->req->create.cookie;
+	c->rep->create.id = id->number;
+	return 0;
+}
+
+static int call_destroy(struct cma_call *c)
+{
+	c->rep->gone.events = c->id->told;
+	cma_id_destroy(c->id);
+	return 0;
+}
+
+static int info(struct cma_call *c, int err)
+{
+	if (!err)
+		cma_id_info(c->id, &c->rep->info);
+	return err;
+}
+
+static int call_bind(struct cma_call *c) { return info(c, cma_bind(c->id, &c->req->bind.addr)); }
+static int call_query(struct cma_call *c) { return info(c, 0); }
+static int call_listen(struct cma_call *c) { return info(c, cma_listen(c->id, c->req->listen.backlog)); }
+static int call_route(struct cma_call *c) { return cma_resolve_route(c->id); }
+static int call_connect(struct cma_call *c) { return cma_connect(c->id, &c->req->conn.conn); }
+static int call_establish(struct cma_call *c) { return cma_establish(c->id); }
+static int call_disconnect(struct cma_call *c) { return cma_disconnect(c->id); }
+static int call_notify(struct cma_call *c) { return cma_notify(c->id, c->req->notify.event); }
+static int call_get_event(struct cma_call *c) { return cma_event_get(c->ch, &c->rep->event); }
+
+static int call_resolve(struct cma_call *c)
+{
+	return cma_resolve_addr(c->id, &c->req->resolve.src, &c->req->resolve.dst, c->req->resolve.timeout_ms);
+}
+
+/* Events may come as soon as the REP is out: they need the cookie. */
+static int call_accept(struct cma_call *c)
+{
+	uint64_t before = c->id->cookie;
+	int err;
+
+	if (c->id->passive)
+		c->id->cookie = c->req->conn.cookie;
+	err = cma_accept(c->id, &c->req->conn.conn);
+	if (err)
+		c->id->cookie = before;
+	return err;
+}
+
+static int call_reject(struct cma_call *c)
+{
+	uint8_t reason = c->req->reject.reason;
+
+	if (reason && reason != REJ_CONSUMER && reason != REJ_VENDOR)
+		return EINVAL;
+	return cma_reject(c->id, reason ? reason : REJ_CONSUMER, c->req->reject.data, c->req->reject.data_len);
+}
+
+static int call_qp(struct cma_call *c)
+{
+	if (c->req->qp.state > QPS_ERR)
+		return EINVAL;
+	return cma_qp_attr(c->id, (uint8_t)c->req->qp.state, &c->rep->qp.attr, &c->rep->qp.mask);
+}
+
+/* rdma_set_option(); level 0, RDMA_OPTION_ID.  A path (level 1) is the host's here, not the program's. */
+static int call_option(struct cma_call *c)
+{
+	enum { TOS, REUSEADDR, AFONLY, ACK_TIMEOUT };
+	const uint8_t *v = c->req->option.value;
+	uint32_t name = c->req->option.name, len = c->req->option.len;
+	struct cma_id *id = c->id;
+	int on;
+
+	if (c->req->option.level != 0)
+		return ENOSYS;
+	memcpy(&on, v, sizeof(on));
+	if (name > ACK_TIMEOUT)
+		return ENOSYS;
+	if (len != (name == TOS || name == ACK_TIMEOUT ? 1 : sizeof(int)))
+		return EINVAL;
+	switch (name) {
+	case TOS:
+		id->tos = v[0];
+		id->tos_set = true;
+		return 0;
+	case REUSEADDR:
+		if (id->state != CMA_IDLE && (!on || id->state == CMA_LISTEN))
+			return EINVAL;
+		id->reuse = on;
+		return 0;
+	case AFONLY:
+		if (id->state != CMA_IDLE && id->state != CMA_BOUND)
+			return EINVAL;
+		id->afonly = on;
+		id->afonly_set = true;
+		return 0;
+	default:
+		if (id->qp_type == QPT_UD || id->qp_type == QPT_UC || v[0] > 31)
+			return EINVAL;
+		id->timeout = v[0];
+		id->timeout_set = true;
+		return 0;
+	}
+}
+
+static int call_join(struct cma_call *c)
+{
+	return cma_join(c->id, &c->req->join.addr, c->req->join.flags, c->req->join.cookie, &c->rep->join.group);
+}
+
+static int call_leave(struct cma_call *c) { return cma_leave(c->id, c->req->leave.group, &c->rep->gone.events); }
+
+/* From another channel of the same process; the cookie shows that it means this one. */
+static int call_migrate(struct cma_call *c)
+{
+	struct cma_id *id = cma_id_get(c->req->id);
+
+	if (!id || id->ch->s->pid != c->s->pid || id->ch->s->uid != c->s->uid || id->cookie != c->req->migrate.cookie)
+		return ENOENT;
+	c->rep->gone.events = id->told;
+	cma_id_move(id, c->ch);
+	return 0;
+}
+
+static int call_put_event(struct cma_call *c)
+{
+	uint32_t type = c->req->put.type;
+	struct cma_record *r;
+
+	if (type < CMA_EV_ADDRINFO_RESOLVED || type > CMA_EV_USER)
+		return EINVAL;
+	if (c->ch->record_n >= CMA_OWN_EVENTS)
+		return ENOBUFS;
+	r = cma_event_put(c->id, type, c->req->put.status);
+	if (!r)
+		return c->id->cookie ? ENOMEM : EINVAL;
+	r->ev.arg = c->req->put.arg;
+	return 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+enum needs { NEEDS_NONE, NEEDS_CHANNEL, NEEDS_ID };
+
+static const struct {
+	int (*fn)(struct cma_call *);
+	enum needs needs;
+} calls[CMM_OPS] = {
+#define CMM(name, row, needs, handler, call) [CMM_##name] = { call_##handler, NEEDS_##needs },
+#include <rdmad/cmmsg.def>
+#undef CMM
+};
+
+int cma_call(struct ev_loop *loop, struct session *s, const struct cmm_req *req, struct cmm_rep *rep, int *fd)
+{
+	struct cma_call c = { .s = s, .ch = s->cma, .req = req, .rep = rep, .fd = fd };
+	uint32_t op = req->op;
+	int err;
+
+	if (!s->hello || !calls[op].fn || (calls[op].needs != NEEDS_NONE && !s->cma))
+		return EINVAL;
+	if (calls[op].needs == NEEDS_ID) {
+		c.id = cma_id_get(req->id);
+		if (!c.id || c.id->ch != s->cma)
+			return ENOENT;
+	}
+	err = calls[op].fn(&c);
+	if (err)
+		why_cm_call(s, op, err);
+	if (!err && op == CMM_OPEN)
+		session_watch_pid(loop, s);
+	return err;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cma.h - the RDMA CM: ids with addresses and ports, for programs, on top of the CM agents of the devices.
+ *
+ *	program --cmmsg.h--> cma.c, cma_conn.c ... control thread: channels, ids, ports, services
+ *				|  cma_agent.h: shard_call		^  CM events, by a list and ev_async
+ *				v					|
+ *			cma_agent.c, proto/cm.c ... shard 0's thread: one struct cm per device
+ *
+ * All of this file belongs to the control thread.
+ */
+#ifndef DAEMON_CMA_H
+#define DAEMON_CMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <ev.h>
+
+#include <rdmad/cmmsg.h>
+
+#include "../../proto/cm.h"
+#include "../../proto/link.h"
+#include "../../proto/slots.h"
+#include "../base/device.h"
+
+struct session;
+
+enum cma_state {
+	CMA_IDLE,
+	CMA_BOUND,
+	CMA_ADDR_QUERY, /* the next hop is being asked for */
+	CMA_ADDR_RESOLVED,
+	CMA_ROUTE_RESOLVED,
+	CMA_CONNECT,    /* from the REQ or SIDR_REQ on, sent or received, to the connection's end */
+	CMA_DISCONNECT, /* DISCONNECTED was told */
+	CMA_LISTEN,
+};
+
+/* clang-format off */
+/* Numbers of enum rdma_cm_event_type, which is the library's header. */
+enum cma_event_type {
+	CMA_EV_ADDR_RESOLVED, CMA_EV_ADDR_ERROR, CMA_EV_ROUTE_RESOLVED, CMA_EV_ROUTE_ERROR,
+	CMA_EV_CONNECT_REQUEST, CMA_EV_CONNECT_RESPONSE, CMA_EV_CONNECT_ERROR, CMA_EV_UNREACHABLE,
+	CMA_EV_REJECTED, CMA_EV_ESTABLISHED, CMA_EV_DISCONNECTED, CMA_EV_DEVICE_REMOVAL,
+	CMA_EV_MULTICAST_JOIN, CMA_EV_MULTICAST_ERROR, CMA_EV_ADDR_CHANGE, CMA_EV_TIMEWAIT_EXIT,
+	CMA_EV_ADDRINFO_RESOLVED, CMA_EV_ADDRINFO_ERROR, CMA_EV_USER,	/* of the program's own */
+};
+
+#define CMA_OWN_EVENTS	1024u	/* of those, as many as may wait in a channel */
+
+#define CMA_UDP_QKEY	0x01234567u	/* RDMA_UDP_QKEY */
+#define CMA_LIFE	16u		/* packet life time, as newer kernels have it (protocol 7.5) */
+#define CMA_HOPS	64u
+/* clang-format on */
+
+/* An event channel: one session. */
+struct cma_channel {
+	struct session *s;
+	/*
+	 * A pair: the far end is the program's too, and readable while there is a record in near's
+	 * direction.  Both are held here, so that the token can be taken back, and a program that reads it
+	 * harms itself only.
+	 */
+	int near, far;
+	bool lit;
+	struct link records; /* struct cma_record, in order */
+	unsigned record_n;
+	struct link ids;
+};
+
+struct cma_id {
+	uint32_t number;
+	uint64_t cookie; /* 0: a request that was not accepted yet */
+	struct cma_channel *ch;
+	struct link in_channel;
+	enum cma_state state;
+	uint16_t ps; /* enum cm_port_space */
+	uint8_t qp_type;
+	bool passive;  /* made by a request */
+	uint32_t told; /* events fetched */
+
+	union cmm_addr src, dst;
+	struct device *dev; /* NULL: any */
+	uint8_t sgid_index;
+	uint8_t sgid[16], dgid[16]; /* with dev; dgid from ADDR_RESOLVED on */
+	struct cma_port *port;
+	struct link in_port;
+	bool src_chosen; /* bound to any address: src and dev are what the routes say */
+	bool reuse, afonly, afonly_set, tos_set, timeout_set;
+	uint8_t tos, timeout;
+
+	ev_timer asking; /* CMA_ADDR_QUERY */
+	ev_tstamp ask_until;
+
+	bool routed; /* the path is known: */
+	uint32_t flow_label;
+	uint8_t mtu, life;
+
+	uint32_t backlog, waiting; /* listener: requests not fetched yet */
+	uint32_t cm_id;            /* the agent's; 0: none */
+	uint32_t sent;             /* how often its last message was, as the agent's last event says */
+	struct link by_cm;
+	uint32_t psn; /* own starting PSN */
+	uint32_t qpn;
+	bool srq;
+	uint8_t resp_res, init_depth; /* what the request offered, seen from here */
+	uint32_t qkey;                /* UD; 0: none yet */
+	struct link groups;
+};
+
+/* An event that waits to be fetched. */
+struct cma_record {
+	struct link link;
+	struct cma_id *id;       /* which counts it: CONNECT_REQUEST: the listener */
+	struct cma_id *fresh;    /* CONNECT_REQUEST: the new id; else NULL */
+	struct cma_group *group; /* or NULL */
+	struct cmm_event ev;
+};
+
+/* A multicast group that an id is in. */
+struct cma_group {
+	struct link link; /* of the id */
+	struct cma_id *id;
+	uint32_t number;
+	uint64_t cookie;
+	uint32_t told;
+	struct device *dev;
+	unsigned ifindex;
+	uint8_t mgid[16];
+	bool joined; /* a socket is in it for us */
+};
+
+/* ---- cma.c ----------------------------------------------------------------- */
+
+/* After the shards and the devices' addresses are there.  0 or errno. */
+int cma_start(struct ev_loop *);
+/* All sessions have ended, the shards have not. */
+void cma_stop(struct ev_loop *);
+extern struct ev_loop *cma_loop;
+/* A request of cmmsg.h, its length checked.  *fd: goes with the reply; -1: none.  0 or errno. */
+int cma_call(struct ev_loop *, struct session *, const struct cmm_req *, struct cmm_rep *, int *fd);
+/* The session ends: its ids go, with DREQs and REJs as their states demand. */
+void cma_channel_end(struct session *);
+/* How many there are; for stats. */
+extern struct cma_count {
+	unsigned channels, ids, listeners, ports, groups, events;
+} cma_count;
+
+/* ---- cma_id.c -------------------------------------------------------------- */
+
+/* NULL: no memory. */
+struct cma_id *cma_id_new(struct cma_channel *, uint16_t ps, uint8_t qp_type);
+void cma_id_destroy(struct cma_id *);
+struct cma_id *cma_id_get(uint32_t number); /* NULL: no such id */
+void cma_id_info(const struct cma_id *, struct cmm_info *);
+void cma_id_move(struct cma_id *, struct cma_channel *);
+/* This is now the id for the agent's events of cm_id; and its end: the agent's id is freed. */
+void cma_id_tie(struct cma_id *, uint32_t cm_id);
+void cma_id_cut(struct cma_id *);
+struct cma_id *cma_id_by_cm(const struct device *, uint32_t cm_id);
+
+/* ---- cma_event.c ------------------------------------------------------------- */
+
+/* Queues a record; NULL (no memory, or an id that has no events yet): nothing happens. */
+struct cma_record *cma_event_put(struct cma_id *, enum cma_event_type, int status);
+int cma_event_get(struct cma_channel *, struct cmm_event *); /* EAGAIN: none */
+void cma_event_drop(struct cma_record *);
+void cma_events_drop_id(struct cma_id *);
+void cma_channel_light(struct cma_channel *); /* its descriptor follows its list */
+/* What the agent of a device says. */
+void cma_event_from_agent(struct device *, const struct cm_event *);
+
+/* ---- cma_port.c ------------------------------------------------------------------ */
+
+/*
+ * By src: takes that port, or with 0 an ephemeral one (then written to src).  EADDRINUSE, EADDRNOTAVAIL,
+ * EACCES.
+ */
+int cma_port_bind(struct cma_id *);
+void cma_port_leave(struct cma_id *);
+/* May it listen besides the others of its port? */
+int cma_port_listen(struct cma_id *);
+/* The listener for this address on that port; NULL: none. */
+struct cma_id *cma_port_find(uint16_t ps, uint16_t port, const uint8_t *gid, int family);
+
+/* ---- cma_addr.c -------------------------------------------------------------------- */
+
+static inline int cma_family(const union cmm_addr *a) { return a->sa.sa_family; }
+uint16_t cma_addr_port(const union cmm_addr *);
+void cma_addr_port_set(union cmm_addr *, uint16_t);
+bool cma_addr_any(const union cmm_addr *);
+bool cma_addr_ok(const union cmm_addr *); /* an IPv4 or IPv6 address */
+void cma_addr_gid(const union cmm_addr *, uint8_t *gid);
+void cma_addr_of_gid(union cmm_addr *, int family, const uint8_t *gid, uint16_t port, unsigned scope);
+int cma_bind(struct cma_id *, const union cmm_addr *);
+int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms);
+void cma_resolve_stop(struct cma_id *);
+int cma_resolve_route(struct cma_id *);
+/* Row of the device's table, or -1. */
+int cma_row(const struct device *, const uint8_t *gid);
+
+/* ---- cma_conn.c ---------------------------------------------------------------------- */
+
+int cma_listen(struct cma_id *, uint32_t backlog);
+void cma_unlisten(struct cma_id *);
+int cma_connect(struct cma_id *, const struct cmm_conn *);
+int cma_accept(struct cma_id *, const struct cmm_conn *);
+int cma_establish(struct cma_id *);
+int cma_reject(struct cma_id *, uint16_t reason, const uint8_t *data, size_t len);
+int cma_disconnect(struct cma_id *);
+int cma_notify(struct cma_id *, uint32_t event);
+int cma_qp_attr(struct cma_id *, uint8_t state, struct qp_attr *, uint32_t *mask);
+void cma_path_av(const struct cma_id *, struct av *);
+
+/* ---- cma_mcast.c ----------------------------------------------------------------------- */
+
+int cma_join(struct cma_id *, const union cmm_addr *, uint32_t flags, uint64_t cookie, uint32_t *group);
+int cma_leave(struct cma_id *, uint32_t group, uint32_t *told);
+void cma_leave_all(struct cma_id *);
+
+#endif

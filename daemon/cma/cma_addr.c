@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cma_addr.c - which device, GID and path an address stands for.
+ *
+ * The source address is what the program bound, or what the host's routes say: a connected UDP socket knows
+ * it without a packet.  The device is the one with a GID for that address.  Loopback has so many addresses
+ * that a device may well have another one than the routes choose: there any of the device's own will do.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdmad/gid.h>
+
+#include "cma.h"
+#include "neigh.h"
+
+#define ASK_MIN_S 0.001
+#define ASK_MAX_S 0.050
+
+static const uint8_t zero[16];
+
+/* ---- addresses ------------------------------------------------------------------ */
+
+uint16_t cma_addr_port(const union cmm_addr *a)
+{
+	return ntohs(cma_family(a) == AF_INET ? a->in.sin_port : a->in6.sin6_port);
+}
+
+void cma_addr_port_set(union cmm_addr *a, uint16_t port)
+{
+	if (cma_family(a) == AF_INET)
+		a->in.sin_port = htons(port);
+	else
+		a->in6.sin6_port = htons(port);
+}
+
+bool cma_addr_ok(const union cmm_addr *a) { return cma_family(a) == AF_INET || cma_family(a) == AF_INET6; }
+
+bool cma_addr_any(const union cmm_addr *a)
+{
+	if (cma_family(a) == AF_INET)
+		return a->in.sin_addr.s_addr == htonl(INADDR_ANY);
+	return !memcmp(&a->in6.sin6_addr, zero, 16);
+}
+
+void cma_addr_gid(const union cmm_addr *a, uint8_t *gid)
+{
+	if (cma_family(a) == AF_INET) {
+		memcpy(gid, gid_v4_prefix, GID_V4_AT);
+		memcpy(gid + GID_V4_AT, &a->in.sin_addr, 4);
+	} else {
+		memcpy(gid, &a->in6.sin6_addr, 16);
+	}
+}
+
+void cma_addr_of_gid(union cmm_addr *a, int family, const uint8_t *gid, uint16_t port, unsigned scope)
+{
+	memset(a, 0, sizeof(*a));
+	a->sa.sa_family = (sa_family_t)family;
+	if (family == AF_INET) {
+		memcpy(&a->in.sin_addr, gid + 12, 4);
+	} else {
+		memcpy(&a->in6.sin6_addr, gid, 16);
+		if (IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr))
+			a->in6.sin6_scope_id = scope;
+	}
+	cma_addr_port_set(a, port);
+}
+
+static bool gid_loopback(const uint8_t *gid)
+{
+	static const uint8_t v6[16] = { [15] = 1 };
+
+	return !memcmp(gid, v6, 16) || (gid_is_v4(gid) && gid[GID_V4_AT] == 127);
+}
+
+static bool gid_link_local(const uint8_t *gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
+
+/* ---- devices ---------------------------------------------------------------------- */
+
+int cma_row(const struct device *dev, const uint8_t *gid)
+{
+	for (int i = 0; i < (int)RDMAD_GIDS; i++)
+		if (!memcmp(dev->gid[i].gid, gid, 16))
+			return i;
+	return -1;
+}
+
+static void id_place(struct cma_id *id, struct device *dev, int row)
+{
+	id->dev = dev;
+	id->sgid_index = (uint8_t)row;
+	memcpy(id->sgid, dev->gid[row].gid, 16);
+}
+
+/* scope: the interface of a link-local address; 0: any. */
+static bool place_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
+{
+	int row;
+
+	for (unsigned d = 0; d < devices_n; d++) {
+		row = cma_row(&devices[d], gid);
+		if (row < 0 || (scope && gid_link_local(gid) && devices[d].gid[row].ifindex != scope))
+			continue;
+		id_place(id, &devices[d], row);
+		return true;
+	}
+	return false;
+}
+
+/* A loopback address of the wanted family. */
+static bool place_loopback(struct cma_id *id, bool v4)
+{
+	for (unsigned d = 0; d < devices_n; d++) {
+		for (int row = 0; row < (int)RDMAD_GIDS; row++) {
+			const uint8_t *gid = devices[d].gid[row].gid;
+
+			if (gid_loopback(gid) && gid_is_v4(gid) == v4) {
+				id_place(id, &devices[d], row);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* ---- bind --------------------------------------------------------------------------- */
+
+static bool v6only_default(void)
+{
+	FILE *f = fopen("/proc/sys/net/ipv6/bindv6only", "re");
+	int v = 0;
+
+	if (!f)
+		return false;
+	if (fscanf(f, "%d", &v) != 1)
+		v = 0;
+	fclose(f);
+	return v;
+}
+
+/* Is it an address of this host, though no device has it?  Then the fault is ENODEV. */
+static bool host_has(const union cmm_addr *a)
+{
+	union cmm_addr try = *a;
+	int fd = socket(cma_family(a), SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+
+	if (fd < 0)
+		return false;
+	cma_addr_port_set(&try, 0);
+	ret = bind(fd, &try.sa, cma_family(a) == AF_INET ? sizeof(try.in) : sizeof(try.in6));
+	close(fd);
+	return ret == 0;
+}
+
+int cma_bind(struct cma_id *id, const union cmm_addr *a)
+{
+	uint8_t gid[16];
+	int err;
+
+	if (!cma_addr_ok(a))
+		return EAFNOSUPPORT;
+	if (id->state != CMA_IDLE)
+		return EINVAL;
+	cma_addr_gid(a, gid);
+	if (cma_family(a) == AF_INET6 && gid_link_local(gid) && !a->in6.sin6_scope_id)
+		return EINVAL;
+	if (!cma_addr_any(a) && !place_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
+		return host_has(a) ? ENODEV : EADDRNOTAVAIL;
+	id->src = *a;
+	if (!id->afonly_set)
+		id->afonly = cma_family(a) == AF_INET || v6only_default();
+	err = cma_port_bind(id);
+	if (err) {
+		id->dev = NULL;
+		memset(&id->src, 0, sizeof(id->src));
+		return err;
+	}
+	id->state = CMA_BOUND;
+	return 0;
+}
+
+/* ---- resolve ---------------------------------------------------------------------------- */
+
+/* What this host would send from; 0 or errno. */
+static int source_of(const union cmm_addr *dst, union cmm_addr *src)
+{
+	union cmm_addr to = *dst;
+	socklen_t len = cma_family(dst) == AF_INET ? sizeof(to.in) : sizeof(to.in6);
+	int fd = socket(cma_family(dst), SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return errno;
+	if (!cma_addr_port(&to))
+		cma_addr_port_set(&to, 4791);
+	memset(src, 0, sizeof(*src));
+	if (connect(fd, &to.sa, len) < 0)
+		err = errno;
+	else if (len = sizeof(*src), getsockname(fd, &src->sa, &len) < 0)
+		err = errno;
+	close(fd);
+	return err;
+}
+
+/* The id is bound to no address: finds one for dst. */
+static int place_by_route(struct cma_id *id, const union cmm_addr *dst)
+{
+	uint8_t gid[16], to[16];
+	union cmm_addr src;
+	int err = source_of(dst, &src);
+
+	if (err)
+		return err;
+	cma_addr_gid(dst, to);
+	cma_addr_gid(&src, gid);
+	if (place_by_gid(id, gid, cma_family(&src) == AF_INET6 ? src.in6.sin6_scope_id : 0))
+		return 0;
+	/* To oneself: from there, too. */
+	if (place_by_gid(id, to, cma_family(dst) == AF_INET6 ? dst->in6.sin6_scope_id : 0))
+		return 0;
+	if (gid_loopback(to) && place_loopback(id, cma_family(dst) == AF_INET))
+		return 0;
+	return ENODEV;
+}
+
+static int place(struct cma_id *id, union cmm_addr *dst)
+{
+	uint16_t port = cma_addr_port(&id->src);
+	uint8_t gid[16];
+	unsigned scope;
+	int err;
+
+	/* To nowhere is to oneself, as with sockets. */
+	if (cma_addr_any(dst)) {
+		if (!id->dev && !place_loopback(id, cma_family(dst) == AF_INET))
+			return ENODEV;
+		cma_addr_of_gid(dst, cma_family(dst), id->sgid, cma_addr_port(dst),
+				id->dev->gid[id->sgid_index].ifindex);
+	} else if (!id->dev) {
+		err = place_by_route(id, dst);
+		if (err)
+			return err;
+	}
+	scope = id->dev->gid[id->sgid_index].ifindex;
+	id->src_chosen = cma_addr_any(&id->src);
+	if (id->src_chosen)
+		cma_addr_of_gid(&id->src, cma_family(dst), id->sgid, port, scope);
+	cma_addr_gid(dst, gid);
+	memcpy(id->dgid, gid, 16);
+	return 0;
+}
+
+static bool resolved(struct cma_id *id, int err)
+{
+	id->state = err ? CMA_BOUND : CMA_ADDR_RESOLVED;
+	if (err && id->src_chosen) { /* it may try elsewhere, from another address */
+		union cmm_addr any = { .sa.sa_family = (sa_family_t)cma_family(&id->src) };
+
+		cma_addr_port_set(&any, cma_addr_port(&id->src));
+		id->src = any;
+		id->dev = NULL;
+		id->src_chosen = false;
+	}
+	return cma_event_put(id, err ? CMA_EV_ADDR_ERROR : CMA_EV_ADDR_RESOLVED, -err);
+}
+
+static void on_asking(struct ev_loop *loop, ev_timer *w, int)
+{
+	struct cma_id *id = w->data;
+
+	if (neigh_answers(&id->src, &id->dst)) {
+		cma_resolve_stop(id);
+		resolved(id, 0);
+	} else if (ev_now(loop) >= id->ask_until) {
+		cma_resolve_stop(id);
+		resolved(id, ETIMEDOUT);
+	} else if (w->repeat < ASK_MAX_S) {
+		w->repeat *= 2;
+		ev_timer_again(loop, w);
+	}
+}
+
+void cma_resolve_stop(struct cma_id *id)
+{
+	if (id->state == CMA_ADDR_QUERY)
+		ev_timer_stop(cma_loop, &id->asking);
+}
+
+/* As kernels do: an address whose host does not answer is not resolved. */
+static int ask_neigh(struct cma_id *id, uint32_t timeout_ms)
+{
+	if (neigh_answers(&id->src, &id->dst))
+		return resolved(id, 0) ? 0 : ENOMEM;
+	id->state = CMA_ADDR_QUERY;
+	ev_now_update(cma_loop);
+	id->ask_until = ev_now(cma_loop) + timeout_ms / 1e3;
+	ev_timer_init(&id->asking, on_asking, ASK_MIN_S, ASK_MIN_S);
+	id->asking.data = id;
+	ev_timer_start(cma_loop, &id->asking);
+	return 0;
+}
+
+int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms)
+{
+	union cmm_addr any = { 0 };
+	int err;
+
+	if (!cma_addr_ok(dst))
+		return EINVAL;
+	if (id->state == CMA_IDLE) {
+		any.sa.sa_family = (sa_family_t)cma_family(dst);
+		err = cma_bind(id, cma_family(src) ? src : &any);
+		if (err)
+			return err;
+	}
+	if (id->state != CMA_BOUND || cma_family(&id->src) != cma_family(dst))
+		return EINVAL;
+	id->dst = *dst;
+	err = place(id, &id->dst);
+	if (!err)
+		return ask_neigh(id, timeout_ms);
+	/* As kernels do: without a route the call fails; a route without a device is an event. */
+	if (err != ENODEV)
+		return err;
+	return resolved(id, err) ? 0 : ENOMEM;
+}
+
+/* ---- the path ------------------------------------------------------------------------------- */
+
+/*
+ * The smaller one of both ports, where the other is ours as well; else what a REQ says is the peer's to
+ * refuse.
+ */
+static uint8_t path_mtu(const struct cma_id *id)
+{
+	uint8_t mtu = id->dev->mtu;
+
+	for (unsigned d = 0; d < devices_n; d++)
+		if (devices[d].mtu < mtu && cma_row(&devices[d], id->dgid) >= 0)
+			mtu = devices[d].mtu;
+	return mtu;
+}
+
+int cma_resolve_route(struct cma_id *id)
+{
+	uint32_t flow = cma_family(&id->src) == AF_INET6 ? ntohl(id->src.in6.sin6_flowinfo) & 0xfffff : 0;
+
+	if (id->state != CMA_ADDR_RESOLVED)
+		return EINVAL;
+	id->mtu = path_mtu(id);
+	/* Rule 7.5. */
+	id->flow_label = flow ? flow : cm_flow_label(cma_addr_port(&id->src), cma_addr_port(&id->dst));
+	id->life = id->timeout_set && id->timeout ? (uint8_t)(id->timeout - 1) : (uint8_t)CMA_LIFE;
+	id->routed = true;
+	id->state = CMA_ROUTE_RESOLVED;
+	return cma_event_put(id, CMA_EV_ROUTE_RESOLVED, 0) ? 0 : ENOMEM;
+}

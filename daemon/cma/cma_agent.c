@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cma_agent.c - the thread of shard 0 turns the CM agents; what they say goes to the control thread in a
+ * list.
+ *
+ *	hca_gsi_rx -> cm_rx	cm_tick		cm_tx -> hca_gsi_send	cm_event -> list, wake()
+ *
+ * A request for a service that nobody listens to waits a moment before it is refused: programs that talk over
+ * one connection and then make another one run for it, and with a kernel in between the listener wins.
+ */
+#include "cma_agent.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/rand.h>
+
+#include "../../proto/hca.h"
+#include "../base/log.h"
+#include "../shard/hooks.h"
+#include "../shard/inbox.h"
+#include "../base/clock.h"
+
+#define IDS_MAX 65536u
+
+#define GRACE_NS  50000000u
+#define EARLY_MAX 64u /* of all devices; more are refused at once */
+
+/* A request that came before its listener; the first is the oldest. */
+struct early {
+	struct early *next;
+	unsigned d;
+	mono_t until;
+	uint64_t service_id;
+	struct gsi gsi;
+};
+
+struct note {
+	struct note *next;
+	struct device *dev;
+	struct cm_event ev;
+};
+
+/* Shard 0's. */
+static struct cm *agent[DEVICES_MAX];
+static struct gsi unsent[DEVICES_MAX]; /* a MAD that hca_gsi_send() had no room for */
+static bool unsent_is[DEVICES_MAX];
+static struct early *early;
+static unsigned early_n;
+
+static struct {
+	pthread_mutex_t lock;
+	struct note *first, **end;
+	void (*wake)(void);
+} notes = { .lock = PTHREAD_MUTEX_INITIALIZER, .end = &notes.first };
+
+/* ---- what is to be told --------------------------------------------------------- */
+
+static void notes_put(struct device *dev, const struct cm_event *ev)
+{
+	struct note *n = malloc(sizeof(*n));
+	bool first;
+
+	if (!n) {
+		log_warn("no memory for a CM event: a connection will time out");
+		return;
+	}
+	*n = (struct note){ .dev = dev, .ev = *ev };
+	pthread_mutex_lock(&notes.lock);
+	first = !notes.first;
+	*notes.end = n;
+	notes.end = &n->next;
+	pthread_mutex_unlock(&notes.lock);
+	if (first && notes.wake)
+		notes.wake();
+}
+
+/* ---- early requests ------------------------------------------------------------ */
+
+static bool service_get(const struct gsi *g, uint64_t *service_id)
+{
+	struct cm_msg m;
+
+	if (!cm_msg_get(&m, g->mad) || (m.attr != CM_REQ && m.attr != CM_SIDR_REQ))
+		return false;
+	*service_id = m.attr == CM_REQ ? m.req.service_id : m.sidr_req.service_id;
+	return true;
+}
+
+/* A requester that repeats itself meanwhile asks once: its second copy must not outlive the answer to the first. */
+static bool early_has(unsigned d, const struct gsi *g)
+{
+	for (const struct early *e = early; e; e = e->next)
+		if (e->d == d && !memcmp(e->gsi.mad, g->mad, sizeof(g->mad)) &&
+		    !memcmp(e->gsi.route.sgid, g->route.sgid, sizeof(g->route.sgid)))
+			return true;
+	return false;
+}
+
+static bool early_put(unsigned d, const struct gsi *g, mono_t now)
+{
+	struct early *e, **end = &early;
+	uint64_t service_id;
+
+	if (early_has(d, g))
+		return true;
+	if (early_n >= EARLY_MAX || !service_get(g, &service_id) || cm_listening(agent[d], service_id))
+		return false;
+	e = malloc(sizeof(*e));
+	if (!e)
+		return false;
+	*e = (struct early){ .d = d, .until = mono_add(now, GRACE_NS), .service_id = service_id, .gsi = *g };
+	while (*end)
+		end = &(*end)->next;
+	*end = e;
+	early_n++;
+	return true;
+}
+
+static bool early_take(mono_t now)
+{
+	bool any = false;
+
+	for (struct early **p = &early, *e; (e = *p);) {
+		if (!mono_reached(now, e->until) && !cm_listening(agent[e->d], e->service_id)) {
+			p = &e->next;
+			continue;
+		}
+		*p = e->next;
+		early_n--;
+		cm_rx(agent[e->d], &e->gsi, now);
+		free(e);
+		any = true;
+	}
+	return any;
+}
+
+static void early_drop(void)
+{
+	for (struct early *e; (e = early);) {
+		early = e->next;
+		free(e);
+	}
+	early_n = 0;
+}
+
+/* ---- a turn ---------------------------------------------------------------------- */
+
+static bool agent_tx(struct cm *cm, struct hca *hca, unsigned d)
+{
+	bool any = false;
+
+	while (unsent_is[d] || cm_tx(cm, &unsent[d])) {
+		unsent_is[d] = hca_gsi_send(hca, &unsent[d]);
+		if (unsent_is[d])
+			break;
+		any = true;
+	}
+	return any;
+}
+
+static bool agents_turn(struct shard *s, mono_t now)
+{
+	struct cm_event ev;
+	struct gsi g;
+	bool any = early_take(now);
+
+	for (unsigned d = 0; d < devices_n; d++) {
+		struct cm *cm = agent[d];
+
+		if (!cm)
+			continue;
+		while (hca_gsi_rx(s->hca[d], &g)) {
+			if (!early_put(d, &g, now))
+				cm_rx(cm, &g, now);
+			any = true;
+		}
+		if (mono_reached(now, cm_deadline(cm))) {
+			cm_tick(cm, now);
+			any = true;
+		}
+		any |= agent_tx(cm, s->hca[d], d);
+		while (cm_event(cm, &ev)) {
+			notes_put(&devices[d], &ev);
+			any = true;
+		}
+	}
+	return any;
+}
+
+static mono_t agents_deadline(void)
+{
+	mono_t t = early ? early->until : MONO_NEVER;
+
+	for (unsigned d = 0; d < devices_n; d++)
+		if (agent[d])
+			t = mono_min(t, cm_deadline(agent[d]));
+	return t;
+}
+
+/* ---- the control thread ---------------------------------------------------------- */
+
+bool agent_event(struct device **dev, struct cm_event *ev)
+{
+	struct note *n;
+
+	pthread_mutex_lock(&notes.lock);
+	n = notes.first;
+	if (n) {
+		notes.first = n->next;
+		if (!notes.first)
+			notes.end = &notes.first;
+	}
+	pthread_mutex_unlock(&notes.lock);
+	if (!n)
+		return false;
+	*dev = n->dev;
+	*ev = n->ev;
+	free(n);
+	return true;
+}
+
+struct agent_job {
+	unsigned d;
+	int (*fn)(struct cm *, void *, mono_t);
+	void *arg;
+	int err;
+};
+
+static void agent_job(struct shard *, void *arg)
+{
+	struct agent_job *j = arg;
+
+	j->err = j->fn(agent[j->d], j->arg, clock_now());
+}
+
+int agent_call(struct device *dev, int (*fn)(struct cm *, void *arg, mono_t now), void *arg)
+{
+	struct agent_job j = { .d = dev->index, .fn = fn, .arg = arg };
+
+	shard_call(shards[0], agent_job, &j);
+	return j.err;
+}
+
+static int id_free(struct cm *cm, void *arg, mono_t now)
+{
+	cm_id_free(cm, *(uint32_t *)arg, now);
+	return 0;
+}
+
+void agent_id_free(struct device *dev, uint32_t id) { agent_call(dev, id_free, &id); }
+
+static int counts(struct cm *cm, void *arg, mono_t)
+{
+	cm_counts(cm, arg);
+	return 0;
+}
+
+void agent_counts(struct device *dev, struct cm_count *n) { agent_call(dev, counts, n); }
+
+static void agents_set(struct shard *, void *arg)
+{
+	struct cm **v = arg;
+
+	early_drop();
+	hooks.agents_turn = agents_turn;
+	hooks.agents_deadline = agents_deadline;
+	for (unsigned d = 0; d < devices_n; d++) {
+		struct cm *old = agent[d];
+
+		agent[d] = v[d];
+		v[d] = old;
+		unsent_is[d] = false;
+	}
+}
+
+int agents_start(void (*wake)(void))
+{
+	struct cm *v[DEVICES_MAX] = { 0 };
+	int err = 0;
+
+	notes.wake = wake;
+	for (unsigned d = 0; d < devices_n && !err; d++) {
+		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY, .max_ids = IDS_MAX };
+
+		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1)
+			err = EIO;
+		else
+			v[d] = cm_new(&cfg);
+		if (!err && !v[d])
+			err = ENOMEM;
+	}
+	if (!err)
+		shard_call(shards[0], agents_set, v);
+	for (unsigned d = 0; d < devices_n; d++)
+		cm_free(v[d]);
+	return err;
+}
+
+/* MADs that wait are sent in the turn of shard_call(); an answer to them finds nobody. */
+static void agents_last(struct shard *s, void *) { agents_turn(s, clock_now()); }
+
+void agents_stop(void)
+{
+	struct cm *v[DEVICES_MAX] = { 0 };
+	struct cm_event ev;
+	struct device *dev;
+
+	if (!shards[0])
+		return;
+	shard_call(shards[0], agents_last, NULL);
+	shard_call(shards[0], agents_set, v);
+	for (unsigned d = 0; d < devices_n; d++)
+		cm_free(v[d]);
+	while (agent_event(&dev, &ev))
+		;
+	notes.wake = NULL;
+}

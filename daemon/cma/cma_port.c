@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cma_port.c - the ports of the four port spaces, and who may have them.
+ *
+ * A port is taken by bind and by resolve_addr, until the id is destroyed; an id that a request made has none
+ * of its own.  Several ids have one port if their addresses differ, or if all of them asked for it
+ * (REUSEADDR) and none but one listens.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/rand.h>
+
+#include "cma.h"
+#include "../control/session.h"
+
+#define SPACES 4u
+
+struct cma_port {
+	unsigned space;
+	uint16_t port;
+	struct link ids;
+};
+
+static struct cma_port *ports[SPACES][65536];
+
+static unsigned space_of(uint16_t ps)
+{
+	switch (ps) {
+	case CM_PS_TCP: return 0;
+	case CM_PS_UDP: return 1;
+	case CM_PS_IB: return 2;
+	default: return 3; /* IPOIB */
+	}
+}
+
+static bool sysctl_read(const char *path, unsigned *a, unsigned *b)
+{
+	FILE *f = fopen(path, "re");
+	int n;
+
+	if (!f)
+		return false;
+	n = b ? fscanf(f, "%u %u", a, b) : fscanf(f, "%u", a);
+	fclose(f);
+	return n == (b ? 2 : 1);
+}
+
+static bool privileged(const struct cma_id *id, uint16_t port)
+{
+	unsigned start = 1024;
+
+	if (port >= 1024 || id->ch->s->uid == 0)
+		return false;
+	sysctl_read("/proc/sys/net/ipv4/ip_unprivileged_port_start", &start, NULL);
+	return port < start;
+}
+
+/*
+ * 0, or why id may not be among those who have the port: a wildcard in the way is told as EADDRNOTAVAIL, as
+ * kernels do.
+ */
+static int conflict(const struct cma_port *p, const struct cma_id *id, bool reuse)
+{
+	uint8_t a[16], b[16];
+
+	cma_addr_gid(&id->src, a);
+	for (struct link *l = p->ids.next; l != &p->ids; l = l->next) {
+		const struct cma_id *o = LINK_OF(l, struct cma_id, in_port);
+
+		if (o == id || (o->state != CMA_LISTEN && reuse && o->reuse))
+			continue;
+		if (id->afonly && o->afonly && cma_family(&id->src) != cma_family(&o->src))
+			continue;
+		if (cma_addr_any(&id->src) || cma_addr_any(&o->src))
+			return EADDRNOTAVAIL;
+		cma_addr_gid(&o->src, b);
+		if (!memcmp(a, b, 16))
+			return EADDRINUSE;
+	}
+	return 0;
+}
+
+static int port_take(struct cma_id *id, unsigned space, uint16_t port)
+{
+	struct cma_port *p = ports[space][port];
+
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return ENOMEM;
+		p->space = space;
+		p->port = port;
+		link_init(&p->ids);
+		ports[space][port] = p;
+		cma_count.ports++;
+	}
+	link_add_tail(&p->ids, &id->in_port);
+	id->port = p;
+	cma_addr_port_set(&id->src, port);
+	return 0;
+}
+
+static int ephemeral(struct cma_id *id, unsigned space)
+{
+	unsigned low = 32768, high = 60999, n, at = 0;
+
+	if (!sysctl_read("/proc/sys/net/ipv4/ip_local_port_range", &low, &high) || high > 65535 || low > high || !low) {
+		low = 32768;
+		high = 60999;
+	}
+	n = high - low + 1;
+	if (RAND_bytes((uint8_t *)&at, sizeof(at)) != 1)
+		return EIO;
+	for (unsigned i = 0; i < n; i++) {
+		uint16_t port = (uint16_t)(low + (at + i) % n);
+
+		if (!ports[space][port])
+			return port_take(id, space, port);
+	}
+	return EADDRNOTAVAIL;
+}
+
+int cma_port_bind(struct cma_id *id)
+{
+	unsigned space = space_of(id->ps);
+	uint16_t port = cma_addr_port(&id->src);
+	int err;
+
+	if (!port)
+		return ephemeral(id, space);
+	if (privileged(id, port))
+		return EACCES;
+	err = ports[space][port] ? conflict(ports[space][port], id, id->reuse) : 0;
+	return err ? err : port_take(id, space, port);
+}
+
+void cma_port_leave(struct cma_id *id)
+{
+	struct cma_port *p = id->port;
+
+	if (!p)
+		return;
+	link_del(&id->in_port);
+	id->port = NULL;
+	if (!link_empty(&p->ids))
+		return;
+	ports[p->space][p->port] = NULL;
+	cma_count.ports--;
+	free(p);
+}
+
+int cma_port_listen(struct cma_id *id) { return conflict(id->port, id, false); }
+
+/*
+ * An address of its own goes before a wildcard of the family, and that before one of IPv6 that takes IPv4 as
+ * well.
+ */
+struct cma_id *cma_port_find(uint16_t ps, uint16_t port, const uint8_t *gid, int family)
+{
+	const struct cma_port *p = ports[space_of(ps)][port];
+	struct cma_id *best = NULL;
+	int best_rank = 0;
+
+	for (struct link *l = p ? p->ids.next : NULL; p && l != &p->ids; l = l->next) {
+		struct cma_id *id = LINK_OF(l, struct cma_id, in_port);
+		uint8_t own[16];
+		int rank = 0;
+
+		if (id->state != CMA_LISTEN)
+			continue;
+		cma_addr_gid(&id->src, own);
+		if (!cma_addr_any(&id->src))
+			rank = !memcmp(own, gid, 16) ? 3 : 0;
+		else if (cma_family(&id->src) == family)
+			rank = 2;
+		else if (cma_family(&id->src) == AF_INET6 && !id->afonly)
+			rank = 1;
+		if (rank > best_rank) {
+			best = id;
+			best_rank = rank;
+		}
+	}
+	return best;
+}

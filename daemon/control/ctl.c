@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctl.c - the control loop: who may connect, signals, full outlets, and the end of a private daemon.
+ *
+ *	private:	started -- first hold or context --> in use -- the last one gone --> grace -- none came --> end
+ *			   `------------- START_GRACE_S without any ------------------------------------------^
+ */
+#include "ctl.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <rdmad/sock.h>
+
+#include "../cma/cma.h"
+#include "../base/log.h"
+#include "session.h"
+#include "sessions.h"
+#include "../shard/publish.h"
+#include "../shard/inbox.h"
+#include "gid.h"
+
+#define START_GRACE_S 3.0
+#define END_GRACE_S   0.5
+#define SESSIONS_MAX  8192u
+
+static struct {
+	struct ev_loop *loop;
+	const struct conf *conf;
+	bool private;
+	int fd;
+	char path[CONF_SOCKET_LEN]; /* to unlink; empty: abstract */
+	int spare_fd;               /* given up to turn a client away when there are no descriptors left */
+	ev_io accept;
+	ev_signal term, intr;
+	ev_timer grace;
+	ev_async stuck;
+} ctl = { .fd = -1, .spare_fd = -1 };
+
+/* ---- listening ---------------------------------------------------------------- */
+
+/* A socket file that nobody listens on any more, left by a daemon that was killed. */
+static bool socket_stale(const struct sockaddr_un *sa, socklen_t len)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	bool stale = fd >= 0 && connect(fd, (const struct sockaddr *)sa, len) && errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return stale;
+}
+
+static void parent_make(const char *path)
+{
+	char dir[CONF_SOCKET_LEN];
+	char *slash;
+
+	snprintf(dir, sizeof(dir), "%s", path);
+	slash = strrchr(dir, '/');
+	if (!slash || slash == dir)
+		return;
+	*slash = 0;
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		log_warn("cannot make the directory %s: %s", dir, strerror(errno));
+}
+
+/* 0, or an errno that has been told - but that a private daemon found another one in its place, which is nobody's fault. */
+static int socket_bind(int fd, const char *name, const struct conf *conf)
+{
+	struct sockaddr_un sa;
+	socklen_t len = sock_addr(name, &sa);
+	bool file = name[0] != '@';
+	mode_t mask;
+	int err;
+
+	if (file)
+		parent_make(name);
+	/* No moment in which the file has more rights than it should. */
+	mask = umask(file ? 0777 & ~conf->mode : 077);
+	err = bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
+	if (err == EADDRINUSE && file && socket_stale(&sa, len) && !unlink(name))
+		err = bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
+	umask(mask);
+	if (err == EADDRINUSE && ctl.private)
+		log_info("%s is in use: another rdmad was faster", name);
+	else if (err == EADDRINUSE)
+		log_err("%s is in use: another rdmad listens there; stop it, or choose another name with --socket",
+			name);
+	else if (err == EACCES || err == EROFS || err == ENOENT)
+		log_err("cannot make the socket %s: %s; a daemon for one user is started with --private, or choose a "
+			"place with --socket",
+			name, strerror(err));
+	else if (err)
+		log_err("cannot make the socket %s: %s", name, strerror(err));
+	if (err)
+		return err;
+	if (file && conf->group != (gid_t)-1 && chown(name, (uid_t)-1, conf->group))
+		log_warn("cannot give %s to group %u: %s; who is in that group may be turned away", name,
+			 (unsigned)conf->group, strerror(errno));
+	if (file)
+		memcpy(ctl.path, name, strlen(name) + 1);
+	return 0;
+}
+
+/* Root's daemon serves whom the configuration names; that of anyone else can only reach the memory of its own user. */
+static bool uid_allowed(uid_t uid)
+{
+	if (uid == 0 || uid == geteuid())
+		return true;
+	if (ctl.private || geteuid() != 0)
+		return false;
+	for (unsigned i = 0; i < ctl.conf->users_n; i++)
+		if (ctl.conf->users[i] == uid)
+			return true;
+	return ctl.conf->users_n == 0;
+}
+
+/* Out of descriptors the listening socket would stay readable for ever: take the client in, and turn it away. */
+static void client_turn_away(int listen_fd)
+{
+	int fd;
+
+	log_warn("no descriptor left for a new client: it is turned away; raise LimitNOFILE (systemd) or ulimit -n");
+	close(ctl.spare_fd);
+	fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	ctl.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void client_accept(struct ev_loop *loop, ev_io *w, int)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			client_turn_away(w->fd);
+		return;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !uid_allowed(cred.uid) ||
+	    sessions_n >= SESSIONS_MAX) {
+		log_info("client of user %u (pid %d) turned away", (unsigned)cred.uid, (int)cred.pid);
+		close(fd);
+		return;
+	}
+	if (!session_new(loop, fd, &cred))
+		log_warn("no memory for a new client");
+}
+
+int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
+{
+	char name[CONF_SOCKET_LEN];
+	int fd, err;
+
+	ctl.loop = loop;
+	ctl.conf = conf;
+	ctl.private = private;
+	ctl.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (conf->socket[0])
+		memcpy(name, conf->socket, sizeof(name));
+	else if (private)
+		snprintf(name, sizeof(name), RDMAD_PRIVATE_SOCKET, (unsigned)geteuid());
+	else
+		snprintf(name, sizeof(name), "%s", RDMAD_SYSTEM_SOCKET);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0) {
+		err = errno;
+		log_err("cannot make a socket: %s", strerror(err));
+		return err;
+	}
+	err = socket_bind(fd, name, conf);
+	if (!err && listen(fd, 128)) {
+		err = errno;
+		log_err("cannot listen on %s: %s", name, strerror(err));
+	}
+	if (err) {
+		close(fd);
+		return err;
+	}
+	ctl.fd = fd;
+	log_note("listening on %s", name);
+	return 0;
+}
+
+/* ---- outlets ---------------------------------------------------------------------- */
+
+struct retry {
+	ev_io io;
+	struct outlet *out;
+	struct ctx *ctx;
+	struct retry *next;
+};
+static struct retry *retries;
+
+static void retry_end(struct retry *r)
+{
+	struct retry **p = &retries;
+
+	while (*p != r)
+		p = &(*p)->next;
+	*p = r->next;
+	ev_io_stop(ctl.loop, &r->io);
+	free(r);
+}
+
+static void retry_in_shard(struct shard *, void *arg) { outlet_retry(arg); }
+
+static void outlet_writable(struct ev_loop *, ev_io *w, int)
+{
+	struct retry *r = w->data;
+	struct ctx *c = r->ctx;
+
+	/* If it is stuck again, outlet_block() makes a new one. */
+	retry_end(r);
+	shard_call(c->shard, retry_in_shard, c);
+}
+
+static void outlet_watch(struct ctx *c, struct outlet *o)
+{
+	struct retry *r;
+
+	if (!__atomic_load_n(&o->stuck, __ATOMIC_ACQUIRE))
+		return;
+	for (r = retries; r; r = r->next)
+		if (r->out == o)
+			return;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return;
+	r->out = o;
+	r->ctx = c;
+	r->next = retries;
+	retries = r;
+	ev_io_init(&r->io, outlet_writable, o->fd, EV_WRITE);
+	r->io.data = r;
+	ev_io_start(ctl.loop, &r->io);
+}
+
+static void outlets_stuck(struct ev_loop *, ev_async *, int)
+{
+	for (struct session *s = sessions; s; s = s->next) {
+		if (!s->ctx)
+			continue;
+		outlet_watch(s->ctx, &s->ctx->event_out);
+		for (struct obj *o = s->ctx->objs[OBJ_CHANNEL]; o; o = o->next)
+			outlet_watch(s->ctx, &((struct channel *)o)->out);
+	}
+}
+
+void ctl_outlet_stuck(void) { ev_async_send(ctl.loop, &ctl.stuck); }
+
+void ctl_outlet_going(struct outlet *o)
+{
+	for (struct retry *r = retries; r; r = r->next) {
+		if (r->out == o) {
+			retry_end(r);
+			return;
+		}
+	}
+}
+
+void ctl_ctx_going(struct ctx *c)
+{
+	ctl_outlet_going(&c->event_out);
+	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next)
+		ctl_outlet_going(&((struct channel *)o)->out);
+}
+
+/* ---- port events -------------------------------------------------------------------- */
+
+struct port_event {
+	struct device *dev;
+	unsigned type;
+};
+
+static void port_event_in_shard(struct shard *s, void *arg)
+{
+	struct port_event *ev = arg;
+
+	for (struct ctx *c = s->ctxs; c; c = c->next)
+		if (c->dev == ev->dev)
+			event_send(c, ev->type, 1, 0);
+}
+
+static void port_event(struct device *dev, unsigned type)
+{
+	struct port_event ev = { dev, type };
+
+	for (unsigned i = 0; i < shards_n; i++)
+		if (shards[i])
+			shard_call(shards[i], port_event_in_shard, &ev);
+}
+
+/* ---- the end --------------------------------------------------------------------------- */
+
+static void on_signal(struct ev_loop *loop, ev_signal *w, int)
+{
+	log_note("%s: shutting down", w->signum == SIGTERM ? "SIGTERM" : "SIGINT");
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_grace(struct ev_loop *loop, ev_timer *, int)
+{
+	if (!holds_n && !ctx_n && !cma_count.channels) {
+		log_note("private daemon: not used any more, shutting down");
+		ev_break(loop, EVBREAK_ALL);
+	}
+}
+
+void ctl_session_ended(bool used)
+{
+	if (!used || !ctl.private || holds_n || ctx_n || cma_count.channels)
+		return;
+	ev_timer_stop(ctl.loop, &ctl.grace);
+	ev_timer_set(&ctl.grace, END_GRACE_S, 0.);
+	ev_timer_start(ctl.loop, &ctl.grace);
+}
+
+void ctl_run(struct ev_loop *loop)
+{
+	signal(SIGPIPE, SIG_IGN);
+	ev_signal_init(&ctl.term, on_signal, SIGTERM);
+	ev_signal_start(loop, &ctl.term);
+	ev_signal_init(&ctl.intr, on_signal, SIGINT);
+	ev_signal_start(loop, &ctl.intr);
+	ev_async_init(&ctl.stuck, outlets_stuck);
+	ev_async_start(loop, &ctl.stuck);
+	ev_io_init(&ctl.accept, client_accept, ctl.fd, EV_READ);
+	ev_io_start(loop, &ctl.accept);
+	ev_timer_init(&ctl.grace, on_grace, START_GRACE_S, 0.);
+	if (ctl.private)
+		ev_timer_start(loop, &ctl.grace);
+	gid_notify = port_event;
+	ev_run(loop, 0);
+	gid_notify = NULL;
+	ctl.private = false;
+	while (sessions)
+		session_end(loop, sessions);
+	ev_io_stop(loop, &ctl.accept);
+	ev_signal_stop(loop, &ctl.term);
+	ev_signal_stop(loop, &ctl.intr);
+	ev_async_stop(loop, &ctl.stuck);
+}
+
+void ctl_close(void)
+{
+	if (ctl.fd >= 0)
+		close(ctl.fd);
+	if (ctl.spare_fd >= 0)
+		close(ctl.spare_fd);
+	if (ctl.path[0])
+		unlink(ctl.path);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctl.h - the control thread: its socket, its loop, when it ends.
+ */
+#ifndef DAEMON_CTL_H
+#define DAEMON_CTL_H
+
+#include <stdbool.h>
+
+#include "../base/conf.h"
+
+struct ctx;
+struct outlet;
+struct ev_loop;
+
+/*
+ * Listens where conf says (private and nothing said: @rdmad.<uid>); not 0: an errno, and it has been told why not, except
+ * that a private daemon that finds its place taken (EADDRINUSE) is silent.  A private daemon serves its own user (and root) only.
+ */
+int ctl_listen(struct ev_loop *, const struct conf *, bool private);
+/* Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then. */
+void ctl_run(struct ev_loop *);
+void ctl_close(void);
+
+/* why.c: from now on causes are taken from the shards, and no longer. */
+void why_start(struct ev_loop *);
+void why_stop(struct ev_loop *);
+
+/* session.c: a session is gone (used: it was a hold or a context); a context is about to go. */
+void ctl_session_ended(bool used);
+void ctl_ctx_going(struct ctx *);
+void ctl_outlet_going(struct outlet *); /* a channel of it is */
+void ctl_outlet_stuck(void);            /* any thread: a hook (../shard/hooks.h) */
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* ends.c - rings of what is no more; static, so that they are no part of the heap that leak checks look at. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ends.h"
+#include "session.h"
+#include "sessions.h"
+
+#define QPS_KEPT    512u
+#define CTXS_KEPT   256u
+#define OBJS_KEPT   2048u
+#define OBJS_OF_CTX 64u /* of a kind: the rest is a number */
+
+struct end_ctx {
+	uint64_t run;
+	unsigned id, device;
+	pid_t pid;
+	char prog[RDMAD_NAME_LEN];
+	bool bye;
+	unsigned left[OBJ_KINDS];
+};
+
+struct end_obj {
+	unsigned ctx;
+	enum obj_kind kind;
+	uint32_t number;
+	uint64_t addr, len; /* MR */
+};
+
+static struct qp_row qps[QPS_KEPT];
+static struct end_ctx ctxs[CTXS_KEPT];
+static struct end_obj objs[OBJS_KEPT];
+static uint64_t qps_n, ctxs_n, objs_n; /* ever */
+
+static const char *const kind_names[OBJ_KINDS] = {
+	[OBJ_PD] = "pd", [OBJ_MR] = "mr", [OBJ_CHANNEL] = "channel", [OBJ_CQ] = "cq",     [OBJ_SRQ] = "srq",
+	[OBJ_QP] = "qp", [OBJ_MW] = "mw", [OBJ_DM] = "dm",           [OBJ_XRCD] = "xrcd",
+};
+
+void ends_qp(const struct qp_row *r) { qps[qps_n++ % QPS_KEPT] = *r; }
+
+static void qp_left(const struct obj *o)
+{
+	struct qp_row *r = &qps[qps_n++ % QPS_KEPT];
+
+	qp_row_fill(r, o->ctx->shard, o->ctx->dev->index, o->number);
+	r->left = true;
+}
+
+static void obj_keep(const struct obj *o)
+{
+	struct end_obj *e = &objs[objs_n++ % OBJS_KEPT];
+
+	*e = (struct end_obj){ .ctx = o->ctx->id, .kind = o->kind, .number = o->number };
+	if (o->kind == OBJ_MR) {
+		e->addr = ((const struct ctx_mr *)o)->addr;
+		e->len = ((const struct ctx_mr *)o)->len;
+	}
+}
+
+void ends_ctx(const struct ctx *c, bool shared)
+{
+	struct end_ctx *e = &ctxs[ctxs_n++ % CTXS_KEPT];
+
+	*e = (struct end_ctx){ .run = c->run, .id = c->id, .device = c->dev->index, .pid = c->pid, .bye = c->bye };
+	memcpy(e->prog, c->prog, sizeof(e->prog));
+	for (unsigned k = 0; k < OBJ_KINDS; k++) {
+		unsigned n = 0;
+
+		if (shared && (k == OBJ_PD || k == OBJ_MR || k == OBJ_DM))
+			continue;
+		e->left[k] = c->obj_n[k];
+		for (const struct obj *o = c->objs[k]; o && n < OBJS_OF_CTX; o = o->next, n++) {
+			obj_keep(o);
+			if (k == OBJ_QP)
+				qp_left(o);
+		}
+	}
+}
+
+const struct qp_row *ends_find(unsigned device, uint32_t qpn)
+{
+	for (uint64_t i = qps_n; i && qps_n - i < QPS_KEPT; i--) {
+		const struct qp_row *r = &qps[(i - 1) % QPS_KEPT];
+
+		if (r->device == device && r->info.qpn == qpn)
+			return r;
+	}
+	return NULL;
+}
+
+/* ---- json ------------------------------------------------------------------------ */
+
+static json_t *obj_json(const struct end_obj *o)
+{
+	json_t *j = json_pack("{s:s s:I}", "kind", kind_names[o->kind], "number", (json_int_t)o->number);
+
+	if (o->kind == OBJ_MR) {
+		char text[24];
+
+		snprintf(text, sizeof(text), "%#llx", (unsigned long long)o->addr);
+		json_object_set_new(j, "address", json_string(text));
+		json_object_set_new(j, "length", json_integer((json_int_t)o->len));
+	}
+	return j;
+}
+
+static json_t *ctx_json(const struct end_ctx *c)
+{
+	json_t *left = json_object(), *list = json_array();
+	unsigned n = 0;
+	char name[16];
+
+	for (unsigned k = 0; k < OBJ_KINDS; k++) {
+		snprintf(name, sizeof(name), "%ss", kind_names[k]);
+		json_object_set_new(left, name, json_integer(c->left[k]));
+		n += c->left[k];
+	}
+	for (uint64_t i = objs_n > OBJS_KEPT ? objs_n - OBJS_KEPT : 0; n && i < objs_n; i++)
+		if (objs[i % OBJS_KEPT].ctx == c->id)
+			json_array_append_new(list, obj_json(&objs[i % OBJS_KEPT]));
+	return json_pack("{s:i s:I s:s s:s s:i s:b s:o s:o}", "context", (int)c->id, "run", (json_int_t)c->run,
+			 "device", devices[c->device].name, "program", c->prog, "pid", (int)c->pid, "orderly",
+			 (int)c->bye, "left", left, "objects", list);
+}
+
+json_t *ends_json(void)
+{
+	json_t *contexts = json_array(), *list = json_array(), *live = json_array();
+
+	for (uint64_t i = ctxs_n > CTXS_KEPT ? ctxs_n - CTXS_KEPT : 0; i < ctxs_n; i++)
+		json_array_append_new(contexts, ctx_json(&ctxs[i % CTXS_KEPT]));
+	for (uint64_t i = qps_n > QPS_KEPT ? qps_n - QPS_KEPT : 0; i < qps_n; i++) {
+		json_t *q = qp_json(&qps[i % QPS_KEPT]);
+
+		json_object_set_new(q, "left", json_boolean(qps[i % QPS_KEPT].left));
+		json_array_append_new(list, q);
+	}
+	for (const struct session *s = sessions; s; s = s->next)
+		if (s->ctx)
+			json_array_append_new(live, json_pack("{s:i s:I s:i}", "context", (int)s->ctx->id, "run",
+							      (json_int_t)s->ctx->run, "pid", (int)s->pid));
+	return json_pack("{s:o s:o s:o s:I s:I}", "contexts", contexts, "qps", list, "live", live, "contexts_ever",
+			 (json_int_t)ctxs_n, "qps_ever", (json_int_t)qps_n);
+}

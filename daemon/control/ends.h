@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ends.h - what is no more: the last contexts and queue pairs, and what contexts left undestroyed.
+ *
+ * For who looks when the program has ended (rdmad-run --report).  So many rows and no more; the oldest go.  Written in
+ * shard threads while the control thread waits for them, read in the control thread.
+ */
+#ifndef DAEMON_ENDS_H
+#define DAEMON_ENDS_H
+
+#include <jansson.h>
+
+#include "../shard/ctx.h"
+#include "qp_row.h"
+
+/* Shard thread: a QP as it was before its program destroyed it. */
+void ends_qp(const struct qp_row *);
+/* Shard thread: this context is about to end; shared: PDs and MRs go on in another context. */
+void ends_ctx(const struct ctx *, bool shared);
+
+/* The last QP of that number that is no more; NULL: not known. */
+const struct qp_row *ends_find(unsigned device, uint32_t qpn);
+
+json_t *ends_json(void);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* fault_verb.c - what rules do to ports, devices and QPs; what rdmactl asks of them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault_verb.h"
+#include "call.h"
+#include "faults.h"
+#include "../base/foreign.h"
+#include "../base/log.h"
+#include "../shard/tap.h"
+#include "../shard/publish.h"
+#include "../shard/inbox.h"
+#include "../base/clock.h"
+#include "gid.h"
+
+#define TEXT_MOST (1u << 20)
+
+/* ---- events ----------------------------------------------------------------------------- */
+
+struct strike {
+	struct rule_event e;
+	unsigned device;
+	unsigned n; /* QPs */
+};
+
+static bool is_meant(const struct strike *j, const struct shard *s, const struct ctx_qp *qp)
+{
+	struct tap_qp known;
+	bool yes;
+
+	if (j->e.kind == ACT_DEVICE_FATAL)
+		return true;
+	if (!tap_qp_info((void *)(uintptr_t)s, j->device, qp->obj.number, &known))
+		return false;
+	yes = rule_about_qp(faults_lock(), &j->e, j->device, qp->obj.number, &known);
+	faults_unlock();
+	return yes;
+}
+
+static void qp_fatal(struct ctx_qp *qp, bool tell, mono_t now)
+{
+	struct qp_attr attr = { .state = QPS_ERR };
+	struct ctx *c = qp->obj.ctx;
+
+	hca_qp_modify(c->hca, qp->obj.number, &attr, QPA_STATE, now);
+	qp_hint(qp);
+	if (tell)
+		event_send(c, EV_QP_FATAL, 0, qp->cookie);
+}
+
+static void cq_overrun(struct ctx_qp *qp, mono_t now)
+{
+	struct ctx *c = qp->obj.ctx;
+	struct qp_info info;
+	struct obj *cq;
+
+	if (!hca_qp_info(c->hca, qp->obj.number, &info))
+		return;
+	cq = obj_get(c, OBJ_CQ, info.send_cqn);
+	if (cq)
+		publish_overrun((struct ctx_cq *)cq, now);
+}
+
+static void job_in_shard(struct shard *s, void *arg)
+{
+	struct strike *j = arg;
+	mono_t now = clock_now();
+
+	for (struct ctx *c = s->ctxs; c; c = c->next) {
+		if (c->dev->index != j->device)
+			continue;
+		for (struct obj *o = c->objs[OBJ_QP]; o; o = o->next) {
+			struct ctx_qp *qp = (struct ctx_qp *)o;
+
+			if (!is_meant(j, s, qp))
+				continue;
+			j->n++;
+			if (j->e.kind == ACT_CQ_OVERRUN)
+				cq_overrun(qp, now);
+			else
+				qp_fatal(qp, j->e.kind == ACT_QP_FATAL, now);
+		}
+		if (j->e.kind == ACT_DEVICE_FATAL)
+			event_send(c, EV_DEVICE_FATAL, 0, 0);
+	}
+}
+
+void fault_event_do(const struct rule_event *e, unsigned device)
+{
+	struct strike j = { .e = *e, .device = device };
+
+	log_note("%s: %s, by rule %u", devices[device].name, rule_act_word(e->kind), e->rule);
+	switch (e->kind) {
+	case ACT_PORT_DOWN:
+	case ACT_PORT_UP: gid_port_cut(&devices[device], e->kind == ACT_PORT_DOWN); return;
+	case ACT_GID_CHANGE:
+		if (gid_notify)
+			gid_notify(&devices[device], EV_GID_CHANGE);
+		return;
+	case ACT_DEVICE_FATAL:
+	case ACT_QP_FATAL:
+	case ACT_CQ_OVERRUN:
+		for (unsigned i = 0; i < shards_n; i++)
+			if (shards[i])
+				shard_call(shards[i], job_in_shard, &j);
+		return;
+#define CASE_PACKET(name) case ACT_##name:
+#define CASE_DEVICE(name)
+#define CASE_QP(name)
+#define ACT(name, about, value, without, word) CASE_##about(name)
+#include "../../lab/act.def"
+#undef ACT
+	case ACTS: return; /* these do not come here */
+	}
+}
+
+/* ---- rdmactl ----------------------------------------------------------------------------- */
+
+void fault_session_end(uint64_t owner)
+{
+	unsigned n = faults_clear(0, owner);
+
+	if (n)
+		log_info("%u rule%s went with who made %s", n, n == 1 ? "" : "s", n == 1 ? "it" : "them");
+}
+
+/* A descriptor that no client can keep us waiting on: a memfd. */
+static int fd_text(int fd, char **text, size_t *len)
+{
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || !foreign_is_memfd(fd, NULL) || fstat(fd, &st))
+		return EINVAL;
+	if (st.st_size > TEXT_MOST)
+		return EMSGSIZE;
+	*text = malloc((size_t)st.st_size + 1);
+	if (!*text)
+		return ENOMEM;
+	n = pread(fd, *text, (size_t)st.st_size, 0);
+	*len = n < 0 ? 0 : (size_t)n;
+	return 0;
+}
+
+int verb_fault(struct call *call)
+{
+	struct msg_rep *rep = call->rep;
+	struct rule_error err = { 0 };
+	char *text = NULL;
+	size_t len;
+	int n, e;
+
+#ifdef WITHOUT_LAB
+	return EOPNOTSUPP;
+#endif
+	if (call->s->uid && call->s->uid != geteuid())
+		return EPERM;
+	if (call->req->fault.what == FAULT_CLEAR) {
+		rep->fault.n = faults_clear(call->req->fault.id, 0);
+		return call->req->fault.id && !rep->fault.n ? ENOENT : 0;
+	}
+	if (call->req->fault.what != FAULT_ADD)
+		return EINVAL;
+	e = fd_text(call->fd_in, &text, &len);
+	if (e)
+		return e;
+	n = faults_add(text, len, call->req->fault.keep ? 0 : (uintptr_t)call->s,
+		       call->req->fault.seeded ? &call->req->fault.seed : NULL, &err);
+	free(text);
+	if (n < 0) {
+		rep->fault.wrong = 1;
+		rep->fault.line = err.line;
+		snprintf(rep->fault.text, sizeof(rep->fault.text), "%s", err.text);
+		return 0;
+	}
+	rep->fault.n = (uint32_t)n;
+	log_note("%s (pid %d) has added %d rule%s", call->s->prog, (int)call->s->pid, n, n == 1 ? "" : "s");
+	return 0;
+}
+
+static json_t *notes_json(const struct rules *rs)
+{
+	json_t *list = json_array();
+	char text[300];
+	uint64_t n = rs->note_n;
+
+	for (uint64_t i = n > RULES_LOG ? n - RULES_LOG + 1 : 1; i <= n; i++) {
+		const struct rule_note *note = &rs->note[(i - 1) % RULES_LOG];
+
+		if (rules_note(rs, i, text, sizeof(text)))
+			json_array_append_new(list, json_pack("{sI sI si si si ss}", "n", (json_int_t)i, "at_ns",
+							      (json_int_t)note->at.ns, "rule", (int)note->rule, "qpn",
+							      (int)note->qpn, "psn", (int)note->psn.v, "text", text));
+	}
+	return list;
+}
+
+json_t *fault_json(void)
+{
+	json_t *list = json_array(), *j;
+	const struct rules *rs;
+	char does[200];
+
+	rs = faults_lock();
+	for (unsigned i = 0; i < rs->n; i++) {
+		const struct rule *r = rs->v[i];
+
+		rule_about(r, does, sizeof(does));
+		json_array_append_new(list, json_pack("{si ss ss sI sI sI si}", "id", (int)r->id, "name", r->name, "do",
+						      does, "matches", (json_int_t)r->seen, "hits", (json_int_t)r->hits,
+						      "seed", (json_int_t)r->seed, "line", (int)r->line));
+	}
+	j = json_pack("{so so}", "rules", list, "log", notes_json(rs));
+	faults_unlock();
+	return j;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* faults.c - rules come from the command line, a file or rdmactl, and go. */
+#include "faults.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/clock.h"
+#include "../base/log.h"
+#include "../shard/tap.h"
+
+#define TEXT_MOST (1u << 20)
+
+static struct {
+	pthread_mutex_t lock; /* of rules */
+	struct rules rules;
+	struct ev_loop *loop;
+	void (*event_do)(const struct rule_event *, unsigned device);
+	ev_async event; /* a packet has set one off */
+	ev_timer timer; /* rules with a moment of their own */
+	char *text;     /* faults_read(), until faults_start() */
+	bool seeded;
+	uint64_t seed;
+} faults = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+struct rules *faults_lock(void)
+{
+	pthread_mutex_lock(&faults.lock);
+	return &faults.rules;
+}
+
+void faults_unlock(void) { pthread_mutex_unlock(&faults.lock); }
+
+/* ---- shards ask ------------------------------------------------------------------------- */
+
+static void decide(struct flow *f, struct tap_pkt *p, struct rule_verdict *v)
+{
+	bool event;
+
+	pthread_mutex_lock(&faults.lock);
+	rules_decide(&faults.rules, f, p, v);
+	event = faults.rules.event_n;
+	pthread_mutex_unlock(&faults.lock);
+	if (event && faults.loop)
+		ev_async_send(faults.loop, &faults.event);
+}
+
+static const struct tap_judge judge = { decide };
+
+/* ---- events ----------------------------------------------------------------------------- */
+
+static void events_run(void)
+{
+	mono_t at, now = clock_now();
+	struct rule_event e;
+	bool any;
+
+	do {
+		pthread_mutex_lock(&faults.lock);
+		any = rules_event(&faults.rules, &e, now);
+		at = rules_deadline(&faults.rules);
+		pthread_mutex_unlock(&faults.lock);
+		for (unsigned i = 0; any && i < devices_n; i++)
+			if (faults.event_do && e.devices >> i & 1)
+				faults.event_do(&e, i);
+	} while (any);
+	if (!faults.loop)
+		return;
+	ev_timer_stop(faults.loop, &faults.timer);
+	if (mono_is_never(at))
+		return;
+	ev_timer_set(&faults.timer, (double)mono_since(at, now) / 1e9, 0.);
+	ev_timer_start(faults.loop, &faults.timer);
+}
+
+static void on_event(struct ev_loop *, ev_async *, int) { events_run(); }
+static void on_time(struct ev_loop *, ev_timer *, int) { events_run(); }
+
+/* ---- rules come and go -------------------------------------------------------------------- */
+
+static void devices_name(void)
+{
+	for (unsigned i = 0; i < devices_n; i++)
+		faults.rules.device[i] = devices[i].name;
+	faults.rules.device_n = devices_n;
+}
+
+int faults_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *err)
+{
+	uint32_t made[RULE_DEVICES] = { 0 };
+	struct rule_host host = { .owner = owner, .seed = seed, .now = clock_now(), .qp_base = made };
+	int n;
+
+	for (unsigned i = 0; i < devices_n; i++)
+		made[i] = devices[i].qp_made;
+	pthread_mutex_lock(&faults.lock);
+	devices_name();
+	n = rules_add(&faults.rules, text, len, &host, err);
+	pthread_mutex_unlock(&faults.lock);
+	if (n < 0)
+		return n;
+	if (tap_judge(&judge))
+		log_err("no memory to look at packets: not all rules are in force");
+	events_run();
+	return n;
+}
+
+unsigned faults_clear(unsigned id, uint64_t owner)
+{
+	unsigned n, left;
+
+	pthread_mutex_lock(&faults.lock);
+	n = rules_clear(&faults.rules, id, owner);
+	left = faults.rules.n;
+	pthread_mutex_unlock(&faults.lock);
+	if (!n)
+		return 0;
+	events_run();
+	tap_judge(left ? &judge : NULL);
+	return n;
+}
+
+/* "loss=1%,..." is for the wire, and short for these rules. */
+static char *spec_text(const struct fault_spec *c)
+{
+	char *text = NULL;
+
+	if (asprintf(
+		    &text,
+		    "seed: %llu\nrules:\n"
+		    "- {name: loss, match: {path: wire}, when: {probability: %.15f}, do: drop}\n"
+		    "- {name: dup, match: {path: wire}, when: {probability: %.15f}, do: duplicate}\n"
+		    "- {name: corrupt, match: {path: wire}, when: {probability: %.15f}, do: {corrupt: any}}\n"
+		    "- {name: reorder, match: {path: wire}, when: {probability: %.15f}, do: {delay: {jitter: 200us}}}\n"
+		    "- {name: delay, match: {path: wire}, when: {probability: %d}, do: {delay: {time: %lluns, jitter: "
+		    "%lluns}}}\n",
+		    (unsigned long long)c->seed, c->loss, c->dup, c->corrupt, c->reorder, c->delay_ns || c->jitter_ns,
+		    (unsigned long long)c->delay_ns, (unsigned long long)c->jitter_ns) < 0)
+		return NULL;
+	return text;
+}
+
+static char *file_text(const char *path, const char **wrong)
+{
+	FILE *f = fopen(path, "re");
+	char *text = malloc(TEXT_MOST + 1);
+	size_t len = 0;
+
+	*wrong = f ? NULL : strerror(errno);
+	if (f && text) {
+		len = fread(text, 1, TEXT_MOST, f);
+		if (ferror(f))
+			*wrong = strerror(errno);
+		text[len] = '\0';
+	}
+	if (f)
+		fclose(f);
+	if (*wrong || !text) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+const char *faults_read(const char *spec, const uint64_t *seed)
+{
+	static char said[400];
+	struct fault_spec c;
+	struct rules try = { 0 };
+	struct rule_error err;
+	const char *wrong = NULL;
+	int n;
+
+	free(faults.text);
+	faults.text = NULL;
+	if (strchr(spec, '=') && !strchr(spec, '/')) {
+		wrong = fault_spec_parse(spec, &c);
+		faults.text = wrong ? NULL : spec_text(&c);
+	} else {
+		faults.text = file_text(spec, &wrong);
+	}
+	if (!faults.text)
+		return wrong ? wrong : "out of memory";
+	faults.seeded = seed;
+	faults.seed = seed ? *seed : 0;
+	devices_name();
+	memcpy(try.device, faults.rules.device, sizeof(try.device));
+	try.device_n = faults.rules.device_n;
+	n = rules_add(&try, faults.text, strlen(faults.text), &(struct rule_host){ 0 }, &err);
+	rules_fini(&try);
+	if (n > 0)
+		return NULL;
+	snprintf(said, sizeof(said), "line %u: %s", err.line, err.text);
+	return said;
+}
+
+void faults_start(struct ev_loop *loop, void (*event_do)(const struct rule_event *, unsigned device))
+{
+	struct rule_error err;
+
+	faults.loop = loop;
+	faults.event_do = event_do;
+	if (loop) {
+		ev_async_init(&faults.event, on_event);
+		ev_async_start(loop, &faults.event);
+		ev_timer_init(&faults.timer, on_time, 0., 0.);
+	}
+	if (!faults.text)
+		return;
+	if (faults_add(faults.text, strlen(faults.text), 0, faults.seeded ? &faults.seed : NULL, &err) < 0)
+		log_err("faults: line %u: %s", err.line, err.text);
+	free(faults.text);
+	faults.text = NULL;
+}
+
+void faults_stop(struct ev_loop *loop)
+{
+	faults_clear(0, 0);
+	if (loop) {
+		ev_async_stop(loop, &faults.event);
+		ev_timer_stop(loop, &faults.timer);
+	}
+	faults.loop = NULL;
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gid.c - the GID tables of the devices follow the addresses of the host.
+ *
+ *	row 0		fe80::EUI-64 of the interface's MAC; on the wire if the interface has this very address
+ *	row 1 ...	one per address: IPv4, IPv6; loopback last.  A row stays where it is until its
+ *			address goes; a new address takes the first free row.
+ *
+ * Any message of rtnetlink makes the whole picture be taken anew and compared: so no message can be
+ * missed or misunderstood.
+ */
+#include <errno.h>
+#include <linux/rtnetlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <ev.h>
+
+#include <rdmad/gid_text.h>
+
+#include "../../proto/hca.h"
+#include "../base/conf.h"
+#include "../base/device.h"
+#include "host.h"
+#include "../base/log.h"
+#include "../shard/shard.h"
+#include "../shard/net.h"
+#include "../shard/inbox.h"
+#include "gid.h"
+
+#define MTU_HEADROOM 80u    /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
+#define LINK_MBPS    10000u /* of interfaces that do not say */
+
+void (*gid_notify)(struct device *, unsigned event_type);
+
+static struct host host;
+static struct ev_io watcher = { .fd = -1 };
+static bool running; /* after the first picture: changes are told */
+static bool said_port_taken;
+
+/* The addresses that a device is to have: pointers into host, or of conf. */
+struct want {
+	uint8_t gid[16];
+	unsigned ifindex;
+};
+
+static bool gid_same(const uint8_t *a, const uint8_t *b) { return !memcmp(a, b, 16); }
+
+static bool gid_empty(const uint8_t *gid)
+{
+	static const uint8_t zero[16];
+
+	return gid_same(gid, zero);
+}
+
+static void tell(struct device *dev, unsigned event)
+{
+	if (running && gid_notify)
+		gid_notify(dev, event);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsigned ifindex, bool wire)
+{
+	struct gid_row *r = &dev->gid[row];
+	char text[INET6_ADDRSTRLEN];
+	int err;
+
+	*r = (struct gid_row){ .ifindex = ifindex, .wire = wire };
+	if (gid)
+		memcpy(r->gid, gid, 16);
+	err = net_gid_changed(dev, row);
+	if (!err)
+		return;
+	r->wire = false;
+	net_gid_changed(dev, row);
+	if (err != EADDRINUSE)
+		log_warn("%s: cannot use %s: %s", dev->name, gid_text(r->gid, text), strerror(err));
+	else if (!said_port_taken)
+		log_warn("%s: UDP port 4791 of %s is taken (by another rdmad, or the module rdma_rxe): only programs "
+			 "of this daemon reach each other there",
+			 dev->name, gid_text(r->gid, text));
+	said_port_taken |= err == EADDRINUSE;
+}
+
+static int row_find(const struct device *dev, const uint8_t *gid)
+{
+	for (int i = 1; i < RDMAD_GIDS; i++)
+		if (gid_same(dev->gid[i].gid, gid))
+			return i;
+	return -1;
+}
+
+static int row_free(const struct device *dev)
+{
+	static const uint8_t zero[16];
+
+	return row_find(dev, zero);
+}
+
+static bool is_wanted(const struct want *want, unsigned n, const uint8_t *gid)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (gid_same(want[i].gid, gid))
+			return true;
+	return false;
+}
+
+/* Rows 1 and up.  An address that could not be bound (it was taken, or being probed) is tried again each time. */
+static bool rows_update(struct device *dev, const struct want *want, unsigned n)
+{
+	char text[INET6_ADDRSTRLEN];
+	bool changed = false;
+	int row;
+
+	for (unsigned i = 1; i < RDMAD_GIDS; i++) {
+		if (gid_empty(dev->gid[i].gid) || is_wanted(want, n, dev->gid[i].gid))
+			continue;
+		log_note("%s: GID %u (%s) is gone", dev->name, i, gid_text(dev->gid[i].gid, text));
+		row_set(dev, i, NULL, 0, false);
+		changed = true;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		row = row_find(dev, want[i].gid);
+		if (row < 0) {
+			row = row_free(dev);
+			if (row < 0)
+				break;
+			row_set(dev, (unsigned)row, want[i].gid, want[i].ifindex, true);
+			if (running)
+				log_note("%s: GID %d is %s", dev->name, row, gid_text(want[i].gid, text));
+			changed = true;
+		} else if (!dev->gid[row].wire) {
+			row_set(dev, (unsigned)row, want[i].gid, want[i].ifindex, true);
+		}
+	}
+	return changed;
+}
+
+/* ---- what a device is to have -------------------------------------------- */
+
+static void want_put(const struct device *dev, struct want *want, unsigned *n, const uint8_t *gid, unsigned ifindex)
+{
+	if (*n >= RDMAD_GIDS - 1 || is_wanted(want, *n, gid) || gid_same(dev->gid[0].gid, gid) ||
+	    !host_addr_usable(gid, ifindex))
+		return;
+	memcpy(want[*n].gid, gid, 16);
+	want[(*n)++].ifindex = ifindex;
+}
+
+static const struct host_addr *addr_find(const uint8_t *gid)
+{
+	for (unsigned i = 0; i < host.addr_n; i++)
+		if (gid_same(host.addr[i].gid, gid))
+			return &host.addr[i];
+	return NULL;
+}
+
+/* 127.0.0.2 and the like are usable without being listed. */
+static unsigned want_conf(const struct device *dev, const struct device_conf *c, struct want *want)
+{
+	const struct host_addr *a;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->addr_n; i++) {
+		a = addr_find(c->addr[i].s6_addr);
+		want_put(dev, want, &n, c->addr[i].s6_addr, a ? a->dev->index : if_nametoindex("lo"));
+	}
+	return n;
+}
+
+static unsigned want_host(const struct device *dev, const struct device_conf *c, struct want *want)
+{
+	const struct host_addr *a;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < host.addr_n; i++) {
+		a = &host.addr[i];
+		if (!(a->dev->flags & IFF_UP) || (c->netdev[0] && strcmp(a->dev->name, c->netdev)))
+			continue;
+		want_put(dev, want, &n, a->gid, a->dev->index);
+	}
+	return n;
+}
+
+/* ---- row 0 and the GUID -------------------------------------------------- */
+
+static void eui_from_mac(const uint8_t mac[6], uint8_t eui[8])
+{
+	memcpy(eui, mac, 3);
+	eui[0] ^= 2;
+	eui[3] = 0xff;
+	eui[4] = 0xfe;
+	memcpy(eui + 5, mac + 3, 3);
+}
+
+/* For a device that has no interface of its own: locally administered, and the same at each start. */
+static void eui_made_up(const struct device *dev, const struct device_conf *c, uint8_t eui[8])
+{
+	const uint8_t *p = (const uint8_t *)dev->name;
+	uint32_t h = 2166136261u;
+
+	for (size_t i = 0; p[i]; i++)
+		h = (h ^ p[i]) * 16777619u;
+	p = c->addr[0].s6_addr;
+	for (size_t i = 0; i < 16 && c->addr_n; i++)
+		h = (h ^ p[i]) * 16777619u;
+	memcpy(eui, (uint8_t[8]){ 0, 'r', 'd', 0xff, 0xfe, (uint8_t)(h >> 16), (uint8_t)(h >> 8), (uint8_t)h }, 8);
+}
+
+/* Whose MAC names the device: the interface given, or the first one in use. */
+static const struct host_if *main_if(const struct device_conf *c)
+{
+	const struct host_if *f;
+
+	if (c->addr_n)
+		return NULL;
+	if (c->netdev[0]) {
+		f = host_if_find(&host, c->netdev);
+		return f && f->has_mac ? f : NULL;
+	}
+	for (unsigned i = 0; i < host.addr_n; i++) {
+		f = host.addr[i].dev;
+		if (f->has_mac && f->flags & IFF_UP && !(f->flags & IFF_LOOPBACK))
+			return f;
+	}
+	return NULL;
+}
+
+static bool default_update(struct device *dev, const struct device_conf *c)
+{
+	struct gid_row *r = &dev->gid[0];
+	const struct host_if *f = main_if(c);
+	uint8_t gid[16] = { 0xfe, 0x80 };
+	bool fresh = gid_empty(r->gid), wire, changed;
+
+	if (f)
+		eui_from_mac(f->mac, gid + 8);
+	else if (fresh)
+		eui_made_up(dev, c, gid + 8);
+	else
+		memcpy(gid, r->gid, 16); /* its interface may come back */
+	if (!fresh && !f && !r->wire)
+		return false;
+	wire = f && addr_find(gid) && host_addr_usable(gid, f->index);
+	changed = !gid_same(r->gid, gid);
+	if (!changed && r->wire == wire)
+		return false;
+	if (fresh && !dev->guid) {
+		for (unsigned i = 8; i < 16; i++)
+			dev->guid = dev->guid << 8 | gid[i];
+	}
+	row_set(dev, 0, gid, f ? f->index : 0, wire);
+	return changed;
+}
+
+/* ---- the port ------------------------------------------------------------ */
+
+struct port {
+	bool up;
+	uint32_t mtu, mbps;
+};
+
+/* The interfaces that the rows stand on; loopback counts for MTU and speed only if there is nothing else. */
+static struct port port_read(const struct device *dev)
+{
+	struct port p = { .mtu = UINT32_MAX };
+	uint32_t mtu, mbps;
+
+	for (unsigned i = 0; i < host.if_n; i++) {
+		const struct host_if *f = &host.ifs[i];
+		bool used = false;
+
+		for (unsigned row = 0; row < RDMAD_GIDS && !used; row++)
+			used = !gid_empty(dev->gid[row].gid) && dev->gid[row].ifindex == f->index;
+		if (!used)
+			continue;
+		p.up |= (f->flags & IFF_UP) && (f->flags & IFF_RUNNING);
+		if (f->flags & IFF_LOOPBACK)
+			continue;
+		mtu = host_if_mtu(f->name);
+		mbps = host_if_mbps(f->name);
+		if (mtu && mtu < p.mtu)
+			p.mtu = mtu;
+		if (mbps > p.mbps)
+			p.mbps = mbps;
+	}
+	return p;
+}
+
+static uint8_t mtu_code(uint32_t mtu)
+{
+	uint8_t code = 5;
+
+	while (code > 1 && (128u << code) + MTU_HEADROOM > mtu)
+		code--;
+	return code;
+}
+
+static void mtu_call(struct shard *s, void *arg)
+{
+	const struct device *dev = arg;
+
+	hca_mtu_set(s->hca[dev->index], dev->mtu);
+}
+
+static void port_update(struct device *dev)
+{
+	struct port p = port_read(dev);
+	uint8_t mtu = mtu_code(p.mtu);
+	bool was_up = dev->up;
+
+	dev->link_mbps = p.mbps ? p.mbps : LINK_MBPS;
+	if (dev->mtu != mtu) {
+		dev->mtu = mtu;
+		for (unsigned i = 0; i < shards_n; i++)
+			if (shards[i])
+				shard_call(shards[i], mtu_call, dev);
+	}
+	dev->up = p.up && !dev->cut;
+	if (was_up != dev->up) {
+		if (running)
+			log_note("%s: port is %s", dev->name, dev->up ? "up" : "down");
+		tell(dev, dev->up ? EV_PORT_ACTIVE : EV_PORT_ERR);
+	}
+}
+
+void gid_port_cut(struct device *dev, bool cut)
+{
+	dev->cut = cut;
+	port_update(dev);
+}
+
+/* ---- following ----------------------------------------------------------- */
+
+static int picture(void)
+{
+	static struct want want[RDMAD_GIDS];
+	bool changed;
+	unsigned n;
+	int err = host_read(&host);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < devices_n; i++) {
+		struct device *dev = &devices[i];
+		const struct device_conf *c = &device_conf[i];
+
+		changed = default_update(dev, c);
+		n = c->addr_n ? want_conf(dev, c, want) : want_host(dev, c, want);
+		changed |= rows_update(dev, want, n);
+		port_update(dev);
+		if (changed)
+			tell(dev, EV_GID_CHANGE);
+	}
+	return 0;
+}
+
+static void on_message(struct ev_loop *, struct ev_io *w, int)
+{
+	char buf[16384];
+	int err;
+
+	while (recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		; /* that there was something says it all */
+	err = picture();
+	if (err)
+		log_warn("cannot read the host's addresses: %s", strerror(err));
+}
+
+static int netlink_open(void)
+{
+	struct sockaddr_nl nl = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&nl, sizeof(nl)) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		log_warn("changes of the host's addresses are not followed: %s", strerror(errno));
+	return fd;
+}
+
+int gid_start(struct ev_loop *loop)
+{
+	int fd = netlink_open(), err; /* first, so that nothing is missed between */
+
+	err = picture();
+	running = true;
+	if (fd < 0)
+		return err;
+	ev_io_init(&watcher, on_message, fd, EV_READ);
+	ev_io_start(loop, &watcher);
+	return err;
+}
+
+void gid_stop(struct ev_loop *loop)
+{
+	if (watcher.fd < 0)
+		return;
+	ev_io_stop(loop, &watcher);
+	close(watcher.fd);
+	watcher.fd = -1;
+	running = false;
+}

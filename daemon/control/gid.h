@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* gid.h - the GID tables of the devices follow the addresses of the host.  Control thread. */
+#ifndef DAEMON_GID_H
+#define DAEMON_GID_H
+
+#include "../base/device.h"
+
+struct ev_loop;
+
+/*
+ * Fills the devices' GID tables, MTU, speed and state from the host's addresses (device_conf[] says
+ * which), and follows their changes.  Once, before or after the shards are started; 0 or errno.
+ */
+int gid_start(struct ev_loop *);
+void gid_stop(struct ev_loop *);
+/* The port is taken down, or no longer, whatever its interfaces are. */
+void gid_port_cut(struct device *, bool cut);
+/* Called for each change with EV_GID_CHANGE, EV_PORT_ACTIVE or EV_PORT_ERR; may be NULL. */
+extern void (*gid_notify)(struct device *, unsigned event_type);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* hooks.c - which function of the control half is behind which hook. */
+#include "hooks.h"
+
+#include "../shard/hooks.h"
+#include "ctl.h"
+#include "ends.h"
+#include "session.h"
+#include "why.h"
+
+void control_hooks(void)
+{
+	hooks.outlet_stuck = ctl_outlet_stuck;
+	hooks.why_collect = why_collect;
+	hooks.ends_ctx = ends_ctx;
+	hooks.xrcd_drop = xrcd_drop;
+	hooks.xrcd_shard = xrcd_shard;
+	hooks.mcast_forget = mcast_forget;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.c - connections: a request in, its reply out, descriptors with both.
+ *
+ * Nothing waits for a client.  A reply that does not fit into the socket means that the client sends requests
+ * without reading replies, which the protocol has no use for: the connection ends.
+ */
+#include "call.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "capture.h"
+#include "../cma/cma.h"
+#include "ctl.h"
+#include "fault_verb.h"
+#include "../base/foreign.h"
+#include "../base/log.h"
+#include "sessions.h"
+#include "why.h"
+#include "../shard/ctx.h"
+
+#define REQUESTS_PER_TURN 16u /* then the other sessions */
+#define FDS_IN_MAX        4u  /* room to receive more than allowed, so that they can be closed */
+
+static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
+
+struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		close(fd);
+		return NULL;
+	}
+	s->fd = fd;
+	s->pidfd = -1;
+	s->pid = who->pid;
+	s->uid = who->uid;
+	s->gid = who->gid;
+	sessions_add(s);
+	ev_io_init(&s->io, session_readable, fd, EV_READ);
+	s->io.data = s;
+	ev_io_start(loop, &s->io);
+	return s;
+}
+
+/* That the client is gone may be known before its last request was read.  Nothing but a farewell is of use now. */
+static void last_words(struct session *s)
+{
+	uint32_t op;
+
+	while (recv(s->fd, &op, sizeof(op), MSG_DONTWAIT) == (ssize_t)sizeof(op))
+		s->ctx->bye |= op == MSG_BYE;
+}
+
+void session_end(struct ev_loop *loop, struct session *s)
+{
+	bool used = s->hold || s->ctx || s->cma;
+
+	ev_io_stop(loop, &s->io);
+	if (s->pidfd >= 0) {
+		ev_io_stop(loop, &s->gone);
+		close(s->pidfd);
+	}
+	if (s->cma)
+		cma_channel_end(s);
+	capture_end(s->capture);
+	if (s->ctx) {
+		last_words(s);
+		log_info("context %u of %s (pid %d) ends", s->ctx->id, s->prog, (int)s->pid);
+		why_ctx_end(s);
+		ctl_ctx_going(s->ctx);
+		ctx_close(s->ctx);
+	}
+	trace_end(s);
+	fault_session_end((uintptr_t)s);
+	close(s->fd);
+	sessions_del(s);
+	free(s);
+	ctl_session_ended(used);
+}
+
+static void session_pid_gone(struct ev_loop *loop, ev_io *w, int) { session_end(loop, w->data); }
+
+void session_watch_pid(struct ev_loop *loop, struct session *s)
+{
+	int fd = s->pid > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
+
+	if (fd < 0)
+		return;
+	s->pidfd = fd;
+	ev_io_init(&s->gone, session_pid_gone, fd, EV_READ);
+	s->gone.data = s;
+	ev_io_start(loop, &s->gone);
+}
+
+/* ---- messages ------------------------------------------------------------------ */
+
+union fds_in {
+	struct cmsghdr align;
+	char buf[CMSG_SPACE(FDS_IN_MAX * sizeof(int))];
+};
+
+/* The first descriptor that came, or -1; more than one: *many, and all are closed. */
+static int fds_take(struct msghdr *mh, uid_t uid, bool *many)
+{
+	int fd = -1;
+
+	*many = mh->msg_flags & MSG_CTRUNC;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(mh); cm; cm = CMSG_NXTHDR(mh, cm)) {
+		size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(cm) + i * sizeof(int), sizeof(got));
+			if (fd < 0) {
+				fd = got;
+			} else {
+				*many = true;
+				foreign_close(got, uid);
+			}
+		}
+	}
+	if (*many && fd >= 0) {
+		foreign_close(fd, uid);
+		fd = -1;
+	}
+	return fd;
+}
+
+static bool reply_send(struct session *s, void *rep, size_t len, const int *fds, unsigned fd_n)
+{
+	struct iovec iov = { .iov_base = rep, .iov_len = len };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(REPLY_FDS * sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd_n) {
+		struct cmsghdr *cm;
+
+		mh.msg_control = ctl.buf;
+		mh.msg_controllen = CMSG_SPACE(fd_n * sizeof(int));
+		cm = CMSG_FIRSTHDR(&mh);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(fd_n * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, fd_n * sizeof(int));
+	}
+	for (;;) {
+		if (sendmsg(s->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return true;
+		if (errno == EINTR)
+			continue;
+		if (errno != EPIPE && errno != ECONNRESET)
+			log_info("%s (pid %d) does not read its replies: %s; its connection ends", s->prog, (int)s->pid,
+				 strerror(errno));
+		return false;
+	}
+}
+
+/* The messages that a descriptor may come with. */
+static bool takes_fd(uint32_t op)
+{
+	return op == MSG_MR_REG || op == MSG_MR_REREG || op == MSG_QP_CREATE || op == MSG_XRCD_OPEN ||
+	       op == MSG_RAW_STEER || op == MSG_FAULT;
+}
+
+static bool request_serve(struct ev_loop *loop, struct session *s, const struct msg_req *req, size_t len, int fd_in,
+			  bool bad)
+{
+	struct msg_rep rep = { 0 };
+	struct call call = { .s = s, .req = req, .rep = &rep, .fd_in = fd_in };
+	bool ok;
+
+	if (len >= offsetof(struct msg_req, hello)) {
+		rep.op = req->op;
+		rep.seq = req->seq;
+	} else {
+		bad = true;
+	}
+	bad |= fd_in >= 0 && !takes_fd(rep.op);
+	rep.err = bad || len != msg_req_len(req->op) ? EINVAL : verb_call(loop, &call);
+	if (rep.err) {
+		int32_t err = rep.err;
+		uint32_t op = rep.op, seq = rep.seq;
+
+		/* Nothing half made is told. */
+		memset(&rep, 0, sizeof(rep));
+		rep.op = op;
+		rep.seq = seq;
+		rep.err = err;
+	}
+	rep.fd_n = call.fd_n;
+	log_debug("%s (pid %d): op %u, %zu bytes: %s", s->prog, (int)s->pid, rep.op, len,
+		  rep.err ? strerror(rep.err) : "done");
+	ok = reply_send(s, &rep, sizeof(rep), call.fds, call.fd_n);
+	for (unsigned i = 0; i < call.fd_n; i++)
+		close(call.fds[i]);
+	if (call.fd_in >= 0)
+		foreign_close(call.fd_in, s->uid);
+	return ok;
+}
+
+/* The same for the requests of cmmsg.h. */
+static bool cm_request_serve(struct ev_loop *loop, struct session *s, const struct cmm_req *req, size_t len, int fd_in,
+			     bool bad)
+{
+	struct cmm_rep rep = { 0 };
+	int fd = -1, err;
+	bool ok;
+
+	err = bad || fd_in >= 0 || len != cmm_req_len(req->op) ? EINVAL : cma_call(loop, s, req, &rep, &fd);
+	if (err)
+		memset(&rep, 0, sizeof(rep));
+	rep.op = req->op;
+	rep.seq = req->seq;
+	rep.err = err;
+	rep.fd_n = fd >= 0;
+	log_debug("%s (pid %d): CM op %u, id %u: %s", s->prog, (int)s->pid, rep.op, req->id,
+		  err ? strerror(err) : "done");
+	ok = reply_send(s, &rep, sizeof(rep), &fd, rep.fd_n);
+	if (fd >= 0)
+		close(fd);
+	if (fd_in >= 0)
+		foreign_close(fd_in, s->uid);
+	return ok;
+}
+
+/* One request.  1: served, 0: none there, -1: the connection is over. */
+static int session_turn(struct ev_loop *loop, struct session *s)
+{
+	/* One byte more than the longest request shows that one is too long. */
+	union {
+		struct msg_req req;
+		struct cmm_req cm;
+		uint8_t bytes[(sizeof(struct msg_req) > sizeof(struct cmm_req) ? sizeof(struct msg_req)
+									       : sizeof(struct cmm_req)) +
+			      1];
+	} in = { 0 };
+	struct iovec iov = { .iov_base = &in, .iov_len = sizeof(in.bytes) };
+	union fds_in ctl;
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
+	bool many;
+	ssize_t n;
+	int fd;
+
+	if (!foreign_room(s->uid)) /* the kernel drops what comes: MSG_CTRUNC */
+		mh.msg_controllen = 0;
+	n = recvmsg(s->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	fd = fds_take(&mh, s->uid, &many);
+	if (n == 0) { /* the end; an empty record looks the same and is as good a reason */
+		if (fd >= 0)
+			foreign_close(fd, s->uid);
+		return -1;
+	}
+	many |= (mh.msg_flags & MSG_TRUNC) != 0;
+	if ((size_t)n >= sizeof(in.req.op) && in.req.op >= CMM_OPEN && in.req.op < CMM_OPS)
+		return cm_request_serve(loop, s, &in.cm, (size_t)n, fd, many) ? 1 : -1;
+	return request_serve(loop, s, &in.req, (size_t)n, fd, many) ? 1 : -1;
+}
+
+static void session_readable(struct ev_loop *loop, ev_io *w, int)
+{
+	struct session *s = w->data;
+	int got = 1;
+
+	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0; i++)
+		got = session_turn(loop, s);
+	if (got < 0)
+		session_end(loop, s);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - one connection of a client to the control socket.  Control thread only.
+ */
+#ifndef DAEMON_SESSION_H
+#define DAEMON_SESSION_H
+
+#include <ev.h>
+
+#include "../shard/ctx.h"
+
+struct cma_channel;
+
+struct session {
+	struct session *next, *prev;
+	ev_io io;
+	ev_io gone; /* the client's pidfd, once it has a context */
+	int fd, pidfd;
+	pid_t pid; /* SO_PEERCRED: at connect, as this PID namespace sees it; 0: it does not */
+	uid_t uid;
+	gid_t gid;
+	char prog[RDMAD_NAME_LEN]; /* as the client calls itself; printable */
+	uint64_t run;              /* of $RDMAD_RUN */
+	bool hello, hold;
+	struct ctx *ctx;         /* after MSG_OPEN */
+	struct cma_channel *cma; /* after CMM_OPEN */
+	struct capture *capture; /* after MSG_CAPTURE */
+	mono_t said_since;       /* why_verb.c's */
+	unsigned said_n;
+	struct trace_reader *reader; /* after DUMP_TRACE */
+};
+
+/* Takes over fd.  NULL: no memory, fd is closed. */
+struct session *session_new(struct ev_loop *, int fd, const struct ucred *);
+void session_end(struct ev_loop *, struct session *);
+
+/* The pid of the client ends the session even if a child of it holds the connection open. */
+void session_watch_pid(struct ev_loop *, struct session *);
+
+/* xrcd.c: hooks (../shard/hooks.h). */
+int xrcd_drop(struct ctx_xrcd *);
+struct shard *xrcd_shard(uid_t, const struct device *);
+/* verb_mcast.c: the same. */
+void mcast_forget(struct ctx_qp *);
+
+#endif

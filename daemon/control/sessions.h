@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* sessions.h - the list of the sessions there are.  Control thread. */
+#ifndef DAEMON_SESSIONS_H
+#define DAEMON_SESSIONS_H
+
+#include "session.h"
+
+extern struct session *sessions; /* through session->next */
+extern unsigned sessions_n;
+extern unsigned holds_n; /* of them, those that MSG_HOLD keeps a private daemon for */
+
+void sessions_add(struct session *);
+void sessions_del(struct session *);
+
+#endif

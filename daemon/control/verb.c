@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verb.c - the handlers of msg.def as a table; the session's own ones, PDs, channels, and destruction.
+ *
+ * A handler runs in the control thread.  It makes memory and descriptors, then goes to the context's shard for
+ * the rest, and undoes the first if the second fails.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+
+#include "config.h"
+#include "ctl.h"
+#include "ends.h"
+#include "sessions.h"
+#include "fault_verb.h"
+#include "../base/log.h"
+#include "call.h"
+#include "why.h"
+#include "../shard/ctx_obj.h"
+#include "../shard/inbox.h"
+#include "../shard/ctx.h"
+
+/* ---- hello, hold, open ------------------------------------------------------------ */
+
+int verb_hello(struct call *call)
+{
+	struct session *s = call->s;
+	const char *prog = call->req->hello.prog;
+
+	/* Another version is told ours, and that is all it can ask. */
+	call->rep->hello.abi = RDMAD_ABI;
+	call->rep->hello.pid = (uint32_t)getpid();
+	snprintf(call->rep->hello.version, sizeof(call->rep->hello.version), "%s", PACKAGE_VERSION);
+	if (call->req->hello.abi != RDMAD_ABI) {
+		log_warn("a program of user %u (pid %d) was started with the libraries of another version of rdmad "
+			 "(ABI %u, here %u): it is refused; restart the daemon or the program after an update",
+			 (unsigned)s->uid, (int)s->pid, call->req->hello.abi, RDMAD_ABI);
+		return 0;
+	}
+	for (unsigned i = 0; i < sizeof(call->req->hello.prog) && prog[i]; i++)
+		s->prog[i] = isgraph((unsigned char)prog[i]) ? prog[i] : '?';
+	s->run = call->req->hello.run & INT64_MAX; /* JSON has no more */
+	s->hello = true;
+	return 0;
+}
+
+int verb_hold(struct call *call)
+{
+	if (!call->s->hold)
+		holds_n++;
+	call->s->hold = true;
+	return 0;
+}
+
+static void device_reply(struct msg_device *m, const struct device *d)
+{
+	memcpy(m->name, d->name, sizeof(m->name));
+	m->guid = d->guid;
+	m->index = d->index;
+	m->ports = 1;
+}
+
+int verb_device_list(struct call *call)
+{
+	for (unsigned i = 0; i < devices_n; i++)
+		device_reply(&call->rep->devices.dev[i], &devices[i]);
+	call->rep->devices.n = devices_n;
+	return 0;
+}
+
+static int fd_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+
+/* The descriptors of a new context, with the reply. */
+static int ctx_reply(struct call *call, int event_fd, int token_fd)
+{
+	struct ctx *c = call->s->ctx;
+	int kick = c->bell_slot ? c->kick_fd : fd_dup(c->kick_fd); /* here only who waits for it keeps one */
+
+	if (kick < 0) {
+		int err = errno;
+
+		close(event_fd);
+		close(token_fd);
+		ctx_close(c);
+		call->s->ctx = NULL;
+		return err;
+	}
+	if (c->bell_slot)
+		c->kick_fd = -1;
+	call->rep->open.bell_len = (uint32_t)c->bell_shm.len;
+	call->rep->open.ctx = c->id;
+	call->fds[0] = c->bell_shm.fd;
+	call->fds[1] = kick;
+	call->fds[2] = event_fd;
+	call->fds[3] = token_fd;
+	call->fd_n = 4;
+	c->bell_shm.fd = -1;
+	device_reply(&call->rep->open.dev, c->dev);
+	log_info("context %u on %s for %s (pid %d, user %u)", c->id, c->dev->name, c->prog, (int)c->pid,
+		 (unsigned)c->uid);
+	return 0;
+}
+
+static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
+{
+	struct session *s = call->s;
+	int err, event, token;
+
+	if (s->ctx || s->cma || s->capture)
+		return EBUSY;
+	err = ctx_open(&s->ctx, dev, like, &(struct ucred){ s->pid, s->uid, s->gid }, s->prog, &event, &token);
+	if (err == EPERM)
+		log_warn("%s (pid %d, user %u): its user may not reach into its memory (a set-user-ID program, or not "
+			 "dumpable)",
+			 s->prog, (int)s->pid, (unsigned)s->uid);
+	if (err)
+		return err;
+	s->ctx->run = s->run;
+	return ctx_reply(call, event, token);
+}
+
+int verb_open(struct call *call)
+{
+	char name[RDMAD_NAME_LEN];
+	struct device *dev;
+
+	memcpy(name, call->req->open.name, sizeof(name));
+	name[sizeof(name) - 1] = 0;
+	dev = device_find(name);
+	return dev ? ctx_begin(call, dev, NULL) : ENODEV;
+}
+
+int verb_import(struct call *call)
+{
+	const struct msg_token *t = &call->req->import.token;
+
+	for (struct session *s = sessions; s; s = s->next)
+		if (s->ctx && !CRYPTO_memcmp(t, &s->ctx->family->token, sizeof(*t)))
+			return ctx_begin(call, s->ctx->dev, s->ctx);
+	return EINVAL;
+}
+
+int verb_bye(struct call *call)
+{
+	call->s->ctx->bye = true;
+	return 0;
+}
+
+/* ---- pd, channel ----------------------------------------------------------------- */
+
+static int pd_alloc_job(struct job *j) { return pd_make(j->call->s->ctx, j->obj); }
+
+int verb_pd_alloc(struct call *call)
+{
+	struct ctx_pd *pd = calloc(1, sizeof(*pd));
+	struct job j = { .call = call, .obj = pd };
+	int err = pd ? job_run(&j, pd_alloc_job) : ENOMEM;
+
+	if (err)
+		free(pd);
+	else
+		call->rep->obj.handle = pd->obj.number;
+	return err;
+}
+
+static int mw_alloc_job(struct job *j)
+{
+	return mw_make(j->call->s->ctx, j->obj, j->call->req, &j->call->rep->obj.rkey);
+}
+
+int verb_mw_alloc(struct call *call)
+{
+	struct ctx_mw *mw = calloc(1, sizeof(*mw));
+	struct job j = { .call = call, .obj = mw };
+	int err = mw ? job_run(&j, mw_alloc_job) : ENOMEM;
+
+	if (err)
+		free(mw);
+	else
+		call->rep->obj.handle = mw->obj.number;
+	return err;
+}
+
+static int channel_job(struct job *j) { return channel_make(j->call->s->ctx, j->obj); }
+
+int verb_channel_create(struct call *call)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+	struct job j = { .call = call, .obj = ch };
+	int fds[2], err;
+
+	if (!ch)
+		return ENOMEM;
+	if (pipe2(fds, O_CLOEXEC)) {
+		free(ch);
+		return errno;
+	}
+	/* The client's end waits until the client asks otherwise. */
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	ch->out.fd = fds[1];
+	err = job_run(&j, channel_job);
+	if (err) {
+		close(fds[0]);
+		close(fds[1]);
+		free(ch);
+		return err;
+	}
+	call->rep->obj.handle = ch->obj.number;
+	call->fds[call->fd_n++] = fds[0];
+	return 0;
+}
+
+/* ---- destruction -------------------------------------------------------------------------- */
+
+static int destroy_job(struct job *j)
+{
+	static const enum obj_kind kinds[MSG_OPS] = {
+#define MSG(name, row, needs, handler, verb)
+#define MSG_FREE(name, object, verb) [MSG_##name] = OBJ_##object,
+#include <rdmad/msg.def>
+#undef MSG
+#undef MSG_FREE
+	};
+	const struct msg_req *req = j->call->req;
+	struct ctx *c = j->call->s->ctx;
+	struct obj *o = obj_get(c, kinds[req->op], req->id.handle);
+	struct qp_row row;
+	int err;
+
+	if (!o)
+		return EINVAL;
+	if (o->kind == OBJ_QP)
+		qp_row_fill(&row, c->shard, o->ctx->dev->index, o->number);
+	err = obj_destroy(o);
+	if (err)
+		return err;
+	j->obj = o;
+	if (o->kind == OBJ_QP)
+		ends_qp(&row);
+	return 0;
+}
+
+int verb_destroy(struct call *call)
+{
+	struct job j = { .call = call };
+	int err = job_run(&j, destroy_job);
+	struct obj *dead = j.obj;
+
+	if (err)
+		return err;
+	if (dead->kind == OBJ_CHANNEL)
+		ctl_outlet_going(&((struct channel *)dead)->out);
+	obj_release(dead);
+	return 0;
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+enum needs { NEEDS_NONE, NEEDS_CTX, NEEDS_SHARD };
+
+static const struct {
+	int (*fn)(struct call *);
+	enum needs needs;
+} verbs[MSG_OPS] = {
+#define MSG(name, row, needs, handler, verb) [MSG_##name] = { verb_##handler, NEEDS_##needs },
+#define MSG_FREE(name, object, verb)         [MSG_##name] = { verb_destroy, NEEDS_CTX },
+#include <rdmad/msg.def>
+#undef MSG
+#undef MSG_FREE
+};
+
+static int verb_job(struct job *j) { return verbs[j->call->req->op].fn(j->call); }
+
+int verb_call(struct ev_loop *loop, struct call *call)
+{
+	uint32_t op = call->req->op;
+	bool had_ctx = call->s->ctx;
+	struct job j = { .call = call };
+	int err;
+
+	if (op >= MSG_OPS || !verbs[op].fn || (op != MSG_HELLO && !call->s->hello) ||
+	    (verbs[op].needs != NEEDS_NONE && !had_ctx))
+		return EINVAL;
+	err = verbs[op].needs == NEEDS_SHARD ? job_run(&j, verb_job) : verbs[op].fn(call);
+	if (err)
+		why_verb(call, err);
+	if (!had_ctx && call->s->ctx)
+		session_watch_pid(loop, call->s);
+	return err;
+}

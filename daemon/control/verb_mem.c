@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verb_mem.c - memory regions, device memory, and what a family of contexts shares of them.
+ *
+ *	MR_MEM		region_new(), or _lazy() where the program asks for paging on demand
+ *	MR_NULL		region_new_null()
+ *	MR_DM		region_new_fd() on the memfd of the device memory
+ *	MR_DMABUF	region_new_fd() on what came with the request
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../base/log.h"
+#include "call.h"
+#include "why.h"
+#include "../shard/ctx_obj.h"
+#include "../shard/inbox.h"
+
+/* ---- the memory --------------------------------------------------------------------- */
+
+static int region_of_program(struct call *call, struct ctx_mr *mr)
+{
+	const struct msg_req *req = call->req;
+	struct peer *peer = call->s->ctx->peer;
+	int err;
+
+	if (req->mr.addr + req->mr.len < req->mr.addr)
+		return EINVAL;
+	if (call->s->pid <= 0) {
+		log_warn("%s of user %u is in a PID namespace that cannot be seen from here: its memory is out of "
+			 "reach; start "
+			 "rdmad there, or share the PID namespace",
+			 call->s->prog, (unsigned)call->s->uid);
+		return EPERM;
+	}
+	if (req->mr.access & ACC_ON_DEMAND)
+		err = region_new_lazy(&mr->region, peer, req->mr.addr, req->mr.len);
+	else
+		err = region_new(&mr->region, peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
+				 req->mr.map_len, req->mr.map_off);
+	if (!err)
+		mr->peer = peer_take(peer);
+	return err;
+}
+
+static int dm_find_job(struct job *j)
+{
+	j->obj = obj_get(j->call->s->ctx, OBJ_DM, j->call->req->mr.dm);
+	return j->obj ? 0 : EINVAL;
+}
+
+/* Requests are served one by one, so it stays while this one is. */
+static int region_of_dm(struct call *call, struct ctx_mr *mr)
+{
+	const struct msg_req *req = call->req;
+	struct job j = { .call = call };
+	int err = job_run(&j, dm_find_job);
+	struct dm *dm = j.obj;
+
+	if (err || req->mr.map_off > dm->shm.len || req->mr.len > dm->shm.len - req->mr.map_off)
+		return EINVAL;
+	mr->dm = dm;
+	if (!req->mr.len)
+		return region_new_null(&mr->region); /* no byte of it can be reached */
+	return region_new_fd(&mr->region, req->mr.map_off, req->mr.len, dm->shm.fd, req->mr.map_off);
+}
+
+/* The memory that MSG_MR_REG and MSG_MR_REREG name. */
+static int mr_memory(struct call *call, struct ctx_mr *mr)
+{
+	const struct msg_req *req = call->req;
+
+	if (req->mr.iova + req->mr.len < req->mr.iova)
+		return EINVAL;
+	switch (req->mr.kind) {
+	case MR_MEM: return region_of_program(call, mr);
+	case MR_NULL: return region_new_null(&mr->region);
+	case MR_DM: return region_of_dm(call, mr);
+	case MR_DMABUF: return region_new_fd(&mr->region, req->mr.map_off, req->mr.len, call->fd_in, req->mr.map_off);
+	}
+	return EINVAL;
+}
+
+static void mr_drop(struct ctx_mr *mr)
+{
+	region_free(mr->region);
+	peer_drop(mr->peer);
+	free(mr);
+}
+
+/* ---- mr ----------------------------------------------------------------------------- */
+
+static int mr_reg_job(struct job *j) { return mr_make(j->call->s->ctx, j->obj, j->call->req); }
+
+static void keys_reply(struct call *call, uint32_t key)
+{
+	call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = key;
+}
+
+int verb_mr_reg(struct call *call)
+{
+	struct ctx_mr *mr = calloc(1, sizeof(*mr));
+	struct job j = { .call = call, .obj = mr };
+	int err;
+
+	if (!mr)
+		return ENOMEM;
+	err = mr_memory(call, mr);
+	if (!err)
+		err = job_run(&j, mr_reg_job);
+	if (err)
+		mr_drop(mr);
+	else
+		keys_reply(call, mr->obj.number);
+	return err;
+}
+
+static int mr_rereg_job(struct job *j) { return mr_change(j->call->s->ctx, j->call->req, j->obj); }
+
+int verb_mr_rereg(struct call *call)
+{
+	struct job j = { .call = call };
+	struct ctx_mr *mr;
+	int err;
+
+	if (call->req->mr.kind != MR_MEM)
+		return EINVAL;
+	mr = j.obj = calloc(1, sizeof(*mr));
+	if (!mr)
+		return ENOMEM;
+	err = mr_memory(call, mr);
+	if (!err)
+		err = job_run(&j, mr_rereg_job);
+	mr_drop(mr); /* with the memory that is not used: the old one, or after a refusal the new one */
+	if (!err)
+		keys_reply(call, call->req->mr.handle);
+	return err;
+}
+
+/* ---- device memory ---------------------------------------------------------------------- */
+
+static int dm_make_job(struct job *j) { return dm_make(j->call->s->ctx, j->obj); }
+
+static int fd_reply(struct call *call, int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (copy < 0)
+		return errno;
+	call->fds[call->fd_n++] = copy;
+	return 0;
+}
+
+/* Any power of two up to a page is kept as alignment: the memory begins with one. */
+int verb_dm_alloc(struct call *call)
+{
+	uint64_t len = call->req->dm.len;
+	struct job j = { .call = call };
+	struct dm *dm;
+	int err;
+
+	if (!len || call->req->dm.log_align > 12)
+		return EINVAL;
+	if (len > RD_MAX_DM)
+		return ENOMEM;
+	dm = j.obj = calloc(1, sizeof(*dm));
+	if (!dm)
+		return ENOMEM;
+	err = shmem_make(&dm->shm, "rdmad-dm", len);
+	if (!err)
+		err = fd_reply(call, dm->shm.fd);
+	if (!err)
+		err = job_run(&j, dm_make_job);
+	if (err) {
+		while (call->fd_n)
+			close(call->fds[--call->fd_n]);
+		shmem_free(&dm->shm);
+		free(dm);
+		return err;
+	}
+	call->rep->dm.handle = dm->obj.number;
+	call->rep->dm.len = len;
+	return 0;
+}
+
+/* ---- what another context of the family has -------------------------------------------------- */
+
+static int import_job(struct job *j)
+{
+	struct call *call = j->call;
+	uint32_t op = call->req->op, handle = call->req->id.handle;
+	enum obj_kind kind = op == MSG_PD_IMPORT ? OBJ_PD : op == MSG_MR_IMPORT ? OBJ_MR : OBJ_DM;
+	struct obj *o = obj_get(call->s->ctx, kind, handle);
+
+	if (!o)
+		return EINVAL;
+	if (kind == OBJ_DM) {
+		call->rep->dm.handle = handle;
+		call->rep->dm.len = ((struct dm *)o)->shm.len;
+		j->obj = o;
+	} else {
+		keys_reply(call, handle);
+	}
+	return 0;
+}
+
+/* The memory of a DM goes with the reply. */
+int verb_obj_import(struct call *call)
+{
+	struct job j = { .call = call };
+	int err = job_run(&j, import_job);
+
+	return err || !j.obj ? err : fd_reply(call, ((struct dm *)j.obj)->shm.fd);
+}

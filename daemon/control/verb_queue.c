@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verb_queue.c - CQs, SRQs and QPs: sizes checked against the limits, queue memory laid out and shared.
+ *
+ *	a QP's memory	| ring_hdr | SQ slots ...      | ring_hdr | RQ slots ... |
+ *			0                              rq_off
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../shard/raw.h"
+#include "../shard/steer.h"
+#include "call.h"
+#include "why.h"
+#include "../shard/ctx_obj.h"
+#include "../shard/publish.h"
+#include "../shard/inbox.h"
+#include "../base/clock.h"
+
+/* n at most 2^31. */
+static uint32_t pow2_at_least(uint32_t n) { return n < 2 ? 1 : 1u << (32 - __builtin_clz(n - 1)); }
+
+static uint32_t align_up(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
+
+/* The descriptor goes with the reply and is closed then; the mapping stays. */
+static void shm_reply(struct call *call, struct shmem *shm)
+{
+	call->fds[call->fd_n++] = shm->fd;
+	shm->fd = -1;
+}
+
+/* ---- cq -------------------------------------------------------------------------- */
+
+static int cq_create_job(struct job *j)
+{
+	return cq_make(j->call->s->ctx, j->obj, j->call->req, pow2_at_least(j->call->req->cq.cqe));
+}
+
+static void cq_reply(struct call *call, uint32_t handle, uint32_t slots, struct shmem *shm)
+{
+	call->rep->cq.handle = handle;
+	call->rep->cq.slots = call->rep->cq.cqe = slots;
+	call->rep->cq.stride = sizeof(struct cqe);
+	call->rep->cq.map_len = shm->len;
+	shm_reply(call, shm);
+}
+
+int verb_cq_create(struct call *call)
+{
+	uint32_t cqe = call->req->cq.cqe;
+	struct job j = { .call = call };
+	struct ctx_cq *cq;
+	int err;
+
+	if (!cqe || cqe > RD_MAX_CQE)
+		return refuse(call, WHY_VERB_LIMIT, EINVAL, "cqe %u is not 1 to %u", cqe, RD_MAX_CQE);
+	cq = j.obj = calloc(1, sizeof(*cq));
+	if (!cq)
+		return ENOMEM;
+	err = shmem_make(&cq->shm, "rdmad-cq", ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)));
+	if (!err) {
+		err = job_run(&j, cq_create_job);
+		if (err)
+			shmem_free(&cq->shm);
+	}
+	if (err)
+		free(cq);
+	else
+		cq_reply(call, cq->obj.number, pow2_at_least(cqe), &cq->shm);
+	return err;
+}
+
+static int cq_resize_job(struct job *j)
+{
+	struct ctx *c = j->call->s->ctx;
+	const struct msg_req *req = j->call->req;
+	struct ctx_cq *cq = (struct ctx_cq *)obj_get(c, OBJ_CQ, req->cq_resize.handle);
+
+	return cq ? cq_swap(cq, j->arg, pow2_at_least(req->cq_resize.cqe)) : EINVAL;
+}
+
+int verb_cq_resize(struct call *call)
+{
+	uint32_t cqe = call->req->cq_resize.cqe;
+	struct shmem shm, fresh;
+	struct job j = { .call = call, .arg = &shm };
+	int err;
+
+	if (!cqe || cqe > RD_MAX_CQE)
+		return EINVAL;
+	err = shmem_make(&shm, "rdmad-cq", ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)));
+	if (err)
+		return err;
+	fresh = shm;
+	shm.fd = -1;
+	err = job_run(&j, cq_resize_job);
+	shmem_free(&shm); /* the old one, or the new one that nobody took */
+	if (err)
+		close(fresh.fd);
+	else
+		cq_reply(call, call->req->cq_resize.handle, pow2_at_least(cqe), &fresh);
+	return err;
+}
+
+int verb_cq_moderate(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct ctx_cq *cq = (struct ctx_cq *)obj_get(call->s->ctx, OBJ_CQ, req->moderate.handle);
+
+	if (!cq)
+		return EINVAL;
+	publish_moderate(cq, req->moderate.count, req->moderate.period_us * UINT64_C(1000));
+	return 0;
+}
+
+/* ---- srq --------------------------------------------------------------------------- */
+
+static uint32_t recv_stride(uint32_t max_sge)
+{
+	return align_up((uint32_t)(sizeof(struct recv_wr) + max_sge * sizeof(struct sge)), 32);
+}
+
+static int srq_create_job(struct job *j)
+{
+	const struct msg_req *req = j->call->req;
+
+	return srq_make(j->call->s->ctx, j->obj, req, pow2_at_least(req->srq.max_wr), recv_stride(req->srq.max_sge));
+}
+
+int verb_srq_create(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct msg_rep *rep = call->rep;
+	struct job j = { .call = call };
+	struct ctx_srq *srq;
+	int err;
+
+	if (!req->srq.max_wr || req->srq.max_wr > RD_MAX_WR || req->srq.max_sge > RD_MAX_SGE)
+		return refuse(call, WHY_VERB_LIMIT, EINVAL, "max_wr %u is not 1 to %u, or max_sge %u is more than %u",
+			      req->srq.max_wr, RD_MAX_WR, req->srq.max_sge, RD_MAX_SGE);
+	rep->srq.slots = pow2_at_least(req->srq.max_wr);
+	rep->srq.stride = recv_stride(req->srq.max_sge);
+	srq = j.obj = calloc(1, sizeof(*srq));
+	if (!srq)
+		return ENOMEM;
+	err = shmem_make(&srq->shm, "rdmad-srq", ring_bytes(rep->srq.slots, rep->srq.stride));
+	if (!err) {
+		err = job_run(&j, srq_create_job);
+		if (err)
+			shmem_free(&srq->shm);
+	}
+	if (err) {
+		free(srq);
+		return err;
+	}
+	rep->srq.handle = srq->obj.number;
+	rep->srq.bell = srq->bell;
+	rep->srq.max_wr = req->srq.max_wr;
+	rep->srq.max_sge = req->srq.max_sge;
+	rep->srq.limit = req->srq.limit;
+	rep->srq.map_len = srq->shm.len;
+	shm_reply(call, &srq->shm);
+	return 0;
+}
+
+/* The ring keeps its size: receives only pass through it, the queue is in the core. */
+int verb_srq_modify(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	uint32_t handle = req->srq_mod.handle, mask = req->srq_mod.mask;
+	struct ctx *c = call->s->ctx;
+	int err = 0;
+
+	if ((mask & ~3u) || ((mask & 1) && (!req->srq_mod.max_wr || req->srq_mod.max_wr > RD_MAX_WR)) ||
+	    !obj_get(c, OBJ_SRQ, handle))
+		return EINVAL;
+	if (mask & 1)
+		err = hca_srq_resize(c->hca, handle, req->srq_mod.max_wr);
+	if (!err && (mask & 2))
+		err = hca_srq_limit(c->hca, handle, req->srq_mod.limit);
+	return err;
+}
+
+int verb_srq_query(struct call *call)
+{
+	struct ctx *c = call->s->ctx;
+	struct ctx_srq *srq = (struct ctx_srq *)obj_get(c, OBJ_SRQ, call->req->id.handle);
+	struct msg_rep *rep = call->rep;
+	struct srq_init init;
+	int err = srq ? hca_srq_query(c->hca, srq->obj.number, &init) : EINVAL;
+
+	if (err)
+		return err;
+	rep->srq.handle = srq->obj.number;
+	rep->srq.slots = srq->rq.slots;
+	rep->srq.stride = srq->rq.ring.stride;
+	rep->srq.bell = srq->bell;
+	rep->srq.max_wr = init.max_wr;
+	rep->srq.max_sge = init.max_sge;
+	rep->srq.limit = init.limit;
+	rep->srq.map_len = srq->shm.len;
+	return 0;
+}
+
+/* ---- qp ------------------------------------------------------------------------------ */
+
+static int qp_caps_check(const struct msg_req *req)
+{
+	const struct qp_cap *cap = &req->qp.cap;
+
+	if (req->qp.type != QPT_RC && req->qp.type != QPT_UC && req->qp.type != QPT_UD &&
+	    req->qp.type != QPT_XRC_SEND && req->qp.type != QPT_XRC_RECV && req->qp.type != QPT_RAW)
+		return EOPNOTSUPP;
+	if (cap->max_send_wr > RD_MAX_WR || cap->max_recv_wr > RD_MAX_WR || cap->max_send_sge > RD_MAX_SGE ||
+	    cap->max_recv_sge > RD_MAX_SGE || cap->max_inline > RD_MAX_INLINE)
+		return EINVAL;
+	return 0;
+}
+
+static int qp_create_job(struct job *j) { return qp_make(j->call->s->ctx, j->obj, j->call->req, j->arg); }
+
+static int target_create(struct job *j)
+{
+	struct ctx_qp *qp = j->obj;
+	int err;
+
+	qp->shm.fd = -1;
+	err = job_run(j, qp_create_job);
+	if (err)
+		free(qp);
+	else
+		j->call->rep->qp.qpn = qp->obj.number;
+	return err;
+}
+
+/* How its memory is laid out; the bytes of all of it. */
+static size_t qp_layout(const struct msg_req *req, struct ctx_qp *qp, struct qp_rings *r)
+{
+	size_t len;
+
+	qp->cap = req->qp.cap;
+	r->sq_slots = pow2_at_least(qp->cap.max_send_wr);
+	r->sq_stride = (uint32_t)sizeof(struct send_wr) + send_tail_len(qp->cap.max_send_sge, qp->cap.max_inline);
+	r->rq_off = len = align_up((uint32_t)ring_bytes(r->sq_slots, r->sq_stride), 64);
+	if (req->qp.srq || req->qp.type == QPT_XRC_SEND) {
+		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+		return len;
+	}
+	r->rq_slots = pow2_at_least(qp->cap.max_recv_wr);
+	r->rq_stride = recv_stride(qp->cap.max_recv_sge);
+	return len + ring_bytes(r->rq_slots, r->rq_stride);
+}
+
+int verb_qp_create(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct qp_rings r = { 0 };
+	struct job j = { .call = call, .arg = &r };
+	int err = qp_caps_check(req);
+	size_t len;
+	struct ctx_qp *qp;
+
+	if (err)
+		return err;
+	qp = j.obj = calloc(1, sizeof(*qp));
+	if (!qp)
+		return ENOMEM;
+	if (req->qp.type == QPT_XRC_RECV)
+		return target_create(&j);
+	len = qp_layout(req, qp, &r);
+	err = req->qp.type == QPT_RAW && !req->qp.wq ? raw_new(&qp->raw, call->fd_in, call->s->uid) : 0;
+	if (!err && qp->raw)
+		call->fd_in = -1;
+	if (!err)
+		err = shmem_make(&qp->shm, "rdmad-qp", len);
+	if (!err) {
+		err = job_run(&j, qp_create_job);
+		if (err)
+			shmem_free(&qp->shm);
+	}
+	if (err) {
+		raw_free(qp->raw);
+		free(qp);
+		return err;
+	}
+	call->rep->qp.qpn = qp->obj.number;
+	call->rep->qp.bell = qp->bell;
+	call->rep->qp.sq_slots = r.sq_slots;
+	call->rep->qp.sq_stride = r.sq_stride;
+	call->rep->qp.rq_slots = r.rq_slots;
+	call->rep->qp.rq_stride = r.rq_stride;
+	call->rep->qp.rq_off = r.rq_off;
+	call->rep->qp.map_len = len;
+	call->rep->qp.cap = qp->cap;
+	shm_reply(call, &qp->shm);
+	return 0;
+}
+
+int verb_qp_modify(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct ctx *c = call->s->ctx;
+	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, req->qp_mod.qpn);
+
+	return qp ? qp_change(c, qp, &req->qp_mod.attr, req->qp_mod.mask)
+		  : refuse(call, WHY_VERB_HANDLE, EINVAL, "there is no QP 0x%x of this program", req->qp_mod.qpn);
+}
+
+int verb_qp_query(struct call *call)
+{
+	struct ctx *c = call->s->ctx;
+	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, call->req->id.handle);
+	struct msg_rep *rep = call->rep;
+	struct qp_init init;
+	int err = qp ? hca_qp_query(c->hca, qp->obj.number, &rep->qp_query.attr, &init) : EINVAL;
+
+	if (err)
+		return err;
+	rep->qp_query.cap = qp->cap;
+	rep->qp_query.sq_sig_all = init.sq_sig_all;
+	return 0;
+}
+
+int verb_qp_rate(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct ctx *c = call->s->ctx;
+	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, req->rate.qpn);
+
+	return qp ? hca_qp_rate(c->hca, qp->obj.number, req->rate.kbps, req->rate.burst, clock_now()) : EINVAL;
+}
+
+static int raw_steer_job(struct job *j)
+{
+	struct ctx_qp *qp = (struct ctx_qp *)obj_get(j->call->s->ctx, OBJ_QP, j->call->req->id.handle);
+
+	if (!qp || !qp->raw)
+		return EINVAL;
+	j->arg = raw_steer(qp->raw, j->arg);
+	return 0;
+}
+
+int verb_raw_steer(struct call *call)
+{
+	struct job j = { .call = call };
+	struct steer_set *fresh = NULL;
+	int err = call->fd_in >= 0 ? steer_read(&fresh, call->fd_in) : 0;
+
+	if (err)
+		return err;
+	j.arg = fresh;
+	err = job_run(&j, raw_steer_job);
+	steer_free(j.arg); /* the old ones, or those that nobody took */
+	return err;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/* why.c - the queue to the control thread, and the store. */
+#include "why.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <ev.h>
+
+#include "ends.h"
+#include "../base/log.h"
+#include "../shard/net.h"
+#include "../shard/inbox.h"
+#include "../base/clock.h"
+
+#define QUEUE 256u
+
+/* ---- the queue ----------------------------------------------------------------- */
+
+struct item {
+	struct why w;
+	struct why_owner owner;
+	unsigned device;
+};
+
+/* Not on the heap: what it grows by is looked at for leaks. */
+static struct {
+	pthread_mutex_t lock;
+	struct item v[QUEUE];
+	unsigned head, n;
+	bool open;
+} queue = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct ev_loop *why_loop;
+static ev_async woken;
+
+/* One program that fails all the time must not keep the daemon busy with telling it. */
+static bool within_rate(struct ctx *c, mono_t now)
+{
+	if (mono_since(now, c->why_since) > 1000000000u) {
+		c->why_since = now;
+		c->why_n = 0;
+	}
+	return c->why_n++ < WHY_RATE;
+}
+
+static void owner_of(struct why_owner *o, const struct ctx *c)
+{
+	*o = (struct why_owner){ .pid = c->pid, .uid = c->uid, .run = c->run, .ctx = c->id };
+	memcpy(o->prog, c->prog, sizeof(o->prog));
+}
+
+void why_collect(struct shard *s, unsigned device)
+{
+	struct why w;
+
+	while (hca_why(s->hca[device], &w)) {
+		struct obj *o = obj_find(s, OBJ_QP, device, w.qpn);
+		struct item *i;
+
+		if (!o || !within_rate(o->ctx, w.at))
+			continue;
+		pthread_mutex_lock(&queue.lock);
+		if (queue.open && queue.n < QUEUE) {
+			i = &queue.v[(queue.head + queue.n++) % QUEUE];
+			i->w = w;
+			i->device = device;
+			owner_of(&i->owner, o->ctx);
+			ev_async_send(why_loop, &woken);
+		}
+		pthread_mutex_unlock(&queue.lock);
+	}
+}
+
+static bool queue_take(struct item *i)
+{
+	bool any;
+
+	pthread_mutex_lock(&queue.lock);
+	any = queue.n;
+	if (any) {
+		*i = queue.v[queue.head];
+		queue.head = (queue.head + 1) % QUEUE;
+		queue.n--;
+	}
+	pthread_mutex_unlock(&queue.lock);
+	return any;
+}
+
+/* ---- the store ------------------------------------------------------------------- */
+
+static struct user {
+	bool used;
+	uid_t uid;
+	uint64_t n; /* ever */
+	struct why_entry v[WHY_KEPT];
+} users[WHY_USERS];
+static uint64_t entries_n;
+
+static uint64_t last_of(const struct user *u) { return u->n ? u->v[(u->n - 1) % WHY_KEPT].number : 0; }
+
+static struct user *user_get(uid_t uid)
+{
+	struct user *oldest = &users[0];
+
+	for (unsigned i = 0; i < WHY_USERS; i++) {
+		if (users[i].used && users[i].uid == uid)
+			return &users[i];
+		if (last_of(&users[i]) < last_of(oldest))
+			oldest = &users[i];
+	}
+	memset(oldest, 0, sizeof(*oldest));
+	oldest->used = true;
+	oldest->uid = uid;
+	return oldest;
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static struct why_entry *entry_new(const struct why_owner *o, unsigned cause, int device, uint32_t qpn)
+{
+	struct user *u = user_get(o->uid);
+	struct why_entry *e = &u->v[u->n++ % WHY_KEPT];
+
+	*e = (struct why_entry){ .number = ++entries_n,
+				 .when_ns = wall_ns(),
+				 .owner = *o,
+				 .device = device,
+				 .qpn = qpn,
+				 .cause = (uint8_t)cause };
+	return e;
+}
+
+static void entry_log(const struct why_entry *e)
+{
+	const char *hint = e->core ? why_advice(&e->w) : why_hint(e->cause);
+
+	log_info("why: %s (pid %d, user %u)%s%s: %s%s%s", e->owner.prog, (int)e->owner.pid, (unsigned)e->owner.uid,
+		 e->device >= 0 ? " " : "", e->device >= 0 ? devices[e->device].name : "", e->text,
+		 *hint ? "; hint: " : "", hint);
+}
+
+/* ---- the other end, if it is ours ------------------------------------------------- */
+
+struct look {
+	unsigned device;
+	uint32_t qpn;
+	struct qp_row row;
+	bool there;
+};
+
+static void look_job(struct shard *s, void *arg)
+{
+	struct look *l = arg;
+	struct qp_info info;
+
+	l->there = hca_qp_info(s->hca[l->device], l->qpn, &info);
+	if (l->there)
+		qp_row_fill(&l->row, s, l->device, l->qpn);
+}
+
+static int device_of(const uint8_t *gid)
+{
+	for (unsigned d = 0; d < devices_n; d++)
+		for (unsigned i = 0; i < RDMAD_GIDS; i++)
+			if (!memcmp(devices[d].gid[i].gid, gid, 16))
+				return (int)d;
+	return -1;
+}
+
+/* Of programs of others nothing is told that packets do not show. */
+static void who_put(struct words *t, const struct why_entry *e, const struct qp_row *r)
+{
+	if (r->uid == e->owner.uid)
+		words_put(t, " of %s (pid %d)", r->prog, (int)r->pid);
+}
+
+static void other_end(struct why_entry *e)
+{
+	struct words t = words_begin(e->there, sizeof(e->there));
+	int d = device_of(e->w.dgid);
+	struct look l = { .qpn = e->w.dqpn };
+	const struct qp_row *was;
+	struct qp_info *i = &l.row.info;
+
+	if (d < 0 || (e->cause != WHY_RETRY_SILENT && e->cause != WHY_RETRY_DEAF))
+		return;
+	l.device = (unsigned)d;
+	shard_call(shards[shards_n > 1 ? qpn_shard(l.qpn, shard_bits()) : 0], look_job, &l);
+	words_put(&t, "%s is a device of this daemon; ", devices[d].name);
+	if (!l.there) {
+		was = ends_find((unsigned)d, l.qpn);
+		words_put(&t, "there is no QP 0x%x", (unsigned)l.qpn);
+		if (was) {
+			words_put(&t, " any more");
+			if (was->uid == e->owner.uid)
+				words_put(&t, ": %s (pid %d) %s", was->prog, (int)was->pid,
+					  was->left ? "ended" : "destroyed it");
+		}
+		return;
+	}
+	words_put(&t, "QP 0x%x", (unsigned)l.qpn);
+	who_put(&t, e, &l.row);
+	if (i->state < QPS_RTR || i->state == QPS_ERR)
+		words_put(&t, " is in %s", i->state == QPS_RESET ? "RESET" : i->state == QPS_INIT ? "INIT" : "ERR");
+	else if (i->attr.dest_qpn != e->w.qpn)
+		words_put(&t, " is connected to QP 0x%x, not to this one", (unsigned)i->attr.dest_qpn);
+	else
+		words_put(&t, " is in a state to answer");
+}
+
+const struct why_entry *why_other_end(const struct why_entry *e)
+{
+	if (!e->core || e->cause < WHY_REQ_NAK_INV || e->cause > WHY_REQ_NAK_OTHER)
+		return NULL;
+	for (unsigned u = 0; u < WHY_USERS; u++) {
+		if (!users[u].used || users[u].uid != e->owner.uid)
+			continue;
+		for (unsigned i = 0; i < WHY_KEPT; i++) {
+			const struct why_entry *o = &users[u].v[i];
+
+			if (o->number && o->core && o->w.qpn == e->w.dqpn && o->w.dqpn == e->w.qpn &&
+			    o->w.to == QPS_ERR && o->cause >= WHY_RESP_OP_SEQ && o->cause <= WHY_RESP_READ_MEM &&
+			    o->w.at.ns <= e->w.at.ns && mono_since(e->w.at, o->w.at) < 10000000000u)
+				return o;
+		}
+	}
+	return NULL;
+}
+
+/* ---- what comes in ------------------------------------------------------------------ */
+
+static void enter(const struct item *i)
+{
+	struct why_entry *e = entry_new(&i->owner, i->w.cause, (int)i->device, i->w.qpn);
+	struct words t = words_begin(e->text, sizeof(e->text));
+
+	e->core = true;
+	e->w = i->w;
+	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
+	why_words(&t, &e->w);
+	other_end(e);
+	entry_log(e);
+}
+
+static void queue_drain(void)
+{
+	static struct item i; /* a KiB and more */
+
+	while (queue_take(&i))
+		enter(&i);
+}
+
+static void on_woken(struct ev_loop *, ev_async *, int) { queue_drain(); }
+
+static void owner_of_session(struct why_owner *o, const struct session *s)
+{
+	*o = (struct why_owner){ .pid = s->pid, .uid = s->uid, .run = s->run, .ctx = s->ctx ? s->ctx->id : 0 };
+	memcpy(o->prog, s->prog, sizeof(o->prog));
+}
+
+static void say(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *fmt,
+		va_list ap)
+{
+	struct why_owner o;
+	struct why_entry *e;
+
+	queue_drain(); /* what came before is told before */
+	owner_of_session(&o, s);
+	e = entry_new(&o, cause, dev ? (int)dev->index : -1, qpn);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	entry_log(e);
+}
+
+void why_say(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(s, cause, dev, qpn, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- who looks ---------------------------------------------------------------------- */
+
+bool why_sees(const struct session *viewer, uid_t uid)
+{
+	return viewer->uid == 0 || viewer->uid == geteuid() || viewer->uid == uid;
+}
+
+static void nothing(struct shard *, void *) {}
+
+void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg)
+{
+	uint64_t after = 0;
+
+	for (unsigned i = 0; i < shards_n; i++) /* the turn that has shown a completion has ended */
+		shard_call(shards[i], nothing, NULL);
+	queue_drain();
+	/* All rings at once in the order of their numbers: few, and seldom. */
+	for (;;) {
+		const struct why_entry *next = NULL;
+
+		for (unsigned u = 0; u < WHY_USERS; u++) {
+			if (!users[u].used || !why_sees(viewer, users[u].uid))
+				continue;
+			for (unsigned i = 0; i < WHY_KEPT; i++) {
+				const struct why_entry *e = &users[u].v[i];
+
+				if (e->number > after && (!next || e->number < next->number))
+					next = e;
+			}
+		}
+		if (!next)
+			return;
+		after = next->number;
+		if (!qpn || next->qpn == qpn)
+			each(next, arg);
+	}
+}
+
+void why_start(struct ev_loop *loop)
+{
+	why_loop = loop;
+	ev_async_init(&woken, on_woken);
+	ev_async_start(loop, &woken);
+	pthread_mutex_lock(&queue.lock);
+	queue.open = true;
+	pthread_mutex_unlock(&queue.lock);
+}
+
+void why_stop(struct ev_loop *loop)
+{
+	pthread_mutex_lock(&queue.lock);
+	queue.open = false;
+	pthread_mutex_unlock(&queue.lock);
+	queue_drain();
+	ev_async_stop(loop, &woken);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * why.h - what went wrong lately, and for whom: kept beyond the end of the QP and of the program.
+ *
+ *	shard: hca_why() --why_collect()--> queue, ev_async --> control thread: words, log, store
+ *	control thread: refused verbs, CM, ends ---why_say()---------------------^
+ *
+ * The store has so many places for each user and no more; the oldest goes.  Whoever asks sees his own, root and the daemon's
+ * own user see all.
+ */
+#ifndef DAEMON_WHY_H
+#define DAEMON_WHY_H
+
+#include <jansson.h>
+#include <stdarg.h>
+
+#include "ctl.h"
+#include "call.h"
+#include "why_text.h"
+
+#define WHY_USERS 32u
+#define WHY_KEPT  128u /* of a user */
+#define WHY_RATE  64u  /* of a context, in a second; more are counted only */
+
+struct why_owner {
+	pid_t pid;
+	uid_t uid;
+	uint64_t run;
+	unsigned ctx; /* 0: none */
+	char prog[RDMAD_NAME_LEN];
+};
+
+struct why_entry {
+	uint64_t number;  /* counts all of the daemon's; 0: the place is free */
+	uint64_t when_ns; /* of the clock on the wall */
+	struct why_owner owner;
+	int device; /* -1: none */
+	uint32_t qpn;
+	uint8_t cause;
+	bool core; /* w is there */
+	struct why w;
+	char text[WHY_TEXT];
+	char there[160]; /* what is known of the other end when it happens; or "" */
+};
+
+/* Shard thread, each turn: causes of the HCA go to the control thread. */
+void why_collect(struct shard *, unsigned device);
+
+/* Control thread: a cause without a struct why.  device may be NULL, qpn 0. */
+void why_say(const struct session *, unsigned cause, const struct device *, uint32_t qpn, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* A verb is refused: err again.  The handler says why; what says nothing is told in general words. */
+int refuse(struct call *, unsigned cause, int err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void why_verb(struct call *, int err);
+struct cma_id;
+void why_cm_event(const struct cma_id *, unsigned type, int status);
+void why_cm_call(struct session *, unsigned op, int err);
+/* The session's context is about to end. */
+void why_ctx_end(const struct session *);
+
+/* Each entry that viewer may see and that is of that QP (0: any), oldest first. */
+void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg);
+bool why_sees(const struct session *viewer, uid_t);
+/* For an entry whose peer said NAK: why it did, if it is of this daemon and of the same user. */
+const struct why_entry *why_other_end(const struct why_entry *);
+
+/* why_json.c: DUMP_WHY, DUMP_TRACE. */
+json_t *why_json(const struct session *, uint32_t qpn);
+json_t *trace_json(struct session *, uint32_t qpn, bool bursts);
+void trace_end(struct session *);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * why_json.c - DUMP_WHY and DUMP_TRACE: causes and records as JSON, and as text for people in it: who prints them
+ * has nothing to put together.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ends.h"
+#include "why.h"
+#include "../shard/inbox.h"
+#include "../base/clock.h"
+
+#define RECORDS_MAX 16384u /* of an answer */
+#define REPORT_LEN  8192u
+
+/* ---- times ------------------------------------------------------------------------ */
+
+static void clock_put(struct words *t, uint64_t wall_ns)
+{
+	time_t s = (time_t)(wall_ns / 1000000000u);
+	struct tm tm;
+
+	localtime_r(&s, &tm);
+	words_put(t, "%02d:%02d:%02d.%06u", tm.tm_hour, tm.tm_min, tm.tm_sec, (unsigned)(wall_ns % 1000000000u / 1000));
+}
+
+static void before_put(struct words *t, uint64_t ns)
+{
+	words_put(t, "%6llu.%03llu ms before  ", (unsigned long long)ns / 1000000,
+		  (unsigned long long)ns / 1000 % 1000);
+}
+
+/* ---- causes ------------------------------------------------------------------------ */
+
+static void lines_put(struct words *t, const struct why_entry *e, const struct why_entry *other)
+{
+	const struct why *w = &e->w;
+	const char *hint = e->core ? why_advice(w) : why_hint(e->cause);
+
+	clock_put(t, e->when_ns);
+	words_put(t, " %s (pid %d)%s%s\n  %s\n", e->owner.prog, (int)e->owner.pid, e->device >= 0 ? " " : "",
+		  e->device >= 0 ? devices[e->device].name : "", e->text);
+	if (other)
+		words_put(t, "  there: %s\n", other->text);
+	if (*e->there)
+		words_put(t, "  there: %s\n", e->there);
+	if (e->core && (w->flush_sq || w->flush_rq))
+		words_put(t, "  then: %u sends and %u receives that were posted were flushed (WR_FLUSH_ERR)\n",
+			  (unsigned)w->flush_sq, (unsigned)w->flush_rq);
+	for (unsigned i = 0; e->core && w->to != w->from && !w->mask && i < w->log_n; i++) {
+		const struct trace_rec *r = &w->log[i];
+
+		words_put(t, "  ");
+		before_put(t, mono_since(w->at, r->at));
+		words_put(t, "%-9s ", trace_word(r->event));
+		trace_words(t, r);
+		words_put(t, "\n");
+	}
+	/* The reason of the other end is the one to do something about. */
+	if (other)
+		hint = why_advice(&other->w);
+	if (*hint)
+		words_put(t, "  hint: %s\n", hint);
+}
+
+static json_t *log_json(const struct why *w)
+{
+	json_t *list = json_array();
+	char buf[WHY_TEXT];
+
+	for (unsigned i = 0; i < w->log_n; i++) {
+		const struct trace_rec *r = &w->log[i];
+		struct words t = words_begin(buf, sizeof(buf));
+
+		trace_words(&t, r);
+		json_array_append_new(list, json_pack("{s:I s:s s:i s:s}", "before_ns",
+						      (json_int_t)(mono_since(w->at, r->at)), "event",
+						      trace_word(r->event), "psn", (int)r->psn, "text", buf));
+	}
+	return list;
+}
+
+static void core_json(json_t *j, const struct why_entry *e)
+{
+	const struct why *w = &e->w;
+	static const uint8_t none[16];
+	char peer[64] = "";
+	struct words t = words_begin(peer, sizeof(peer));
+
+	if (memcmp(w->dgid, none, 16))
+		gid_words(&t, w->dgid);
+	json_object_set_new(j, "peer", json_string(peer));
+	json_object_set_new(j, "dest_qpn", json_integer(w->dqpn));
+	json_object_set_new(j, "type", json_string(type_name(w->type)));
+	json_object_set_new(j, "status", json_string(w->status ? status_name(w->status) : ""));
+	json_object_set_new(j, "psn", json_integer(w->psn));
+	json_object_set_new(j, "wr_id", w->is_wr ? json_integer((json_int_t)w->wr_id) : json_null());
+	json_object_set_new(j, "timeouts", json_integer(w->timeouts));
+	json_object_set_new(j, "timeout_ns", json_integer((json_int_t)w->timeout_ns));
+	json_object_set_new(j, "flushed_sends", json_integer(w->flush_sq));
+	json_object_set_new(j, "flushed_receives", json_integer(w->flush_rq));
+	json_object_set_new(j, "key", json_string(w->key.why ? why_name(w->key.why) : ""));
+	json_object_set_new(j, "chain", log_json(w));
+}
+
+static void entry_json(const struct why_entry *e, void *arg)
+{
+	static char text[REPORT_LEN]; /* the control thread's */
+	const struct why_entry *other = why_other_end(e);
+	struct words t = words_begin(text, sizeof(text));
+	const char *hint = e->core ? why_advice(&e->w) : why_hint(e->cause);
+	json_t *list = arg, *j;
+
+	lines_put(&t, e, other);
+	j = json_pack("{s:I s:I s:s s:s s:s s:s s:i s:I s:s s:i s:i s:I s:i}", "number", (json_int_t)e->number,
+		      "time_ns", (json_int_t)e->when_ns, "grade", why_grade(e->cause) == WHY_NOTE ? "note" : "error",
+		      "cause", why_name(e->cause), "text", e->text, "device",
+		      e->device >= 0 ? devices[e->device].name : "", "qpn", (int)e->qpn, "run",
+		      (json_int_t)e->owner.run, "program", e->owner.prog, "pid", (int)e->owner.pid, "uid",
+		      (int)e->owner.uid, "context", (json_int_t)e->owner.ctx, "core", (int)e->core);
+	if (!j)
+		return;
+	json_object_set_new(j, "hint", json_string(other ? why_advice(&other->w) : hint));
+	json_object_set_new(j, "there", json_string(other ? other->text : e->there));
+	if (e->core)
+		core_json(j, e);
+	json_object_set_new(j, "report", json_string(text));
+	json_array_append_new(list, j);
+}
+
+json_t *why_json(const struct session *viewer, uint32_t qpn)
+{
+	json_t *list = json_array();
+
+	why_each(viewer, qpn, entry_json, list);
+	return json_pack("{s:o}", "causes", list);
+}
+
+/* ---- records ------------------------------------------------------------------------- */
+
+/* How far a session has read. */
+struct trace_reader {
+	uint64_t from[SHARDS_MAX][DEVICES_MAX];
+	bool bursts;
+};
+
+static unsigned bursts_n; /* sessions that want each burst */
+
+struct got {
+	struct trace_rec rec;
+	unsigned device;
+};
+
+struct fetch {
+	struct trace_reader *reader;
+	const struct session *viewer;
+	uint32_t qpn;
+	struct got *v;
+	uint32_t n;
+	uint64_t lost;
+};
+
+static bool may_see(const struct fetch *f, struct shard *s, unsigned device, uint32_t qpn)
+{
+	const struct obj *o;
+	const struct qp_row *was;
+
+	if (f->qpn && f->qpn != qpn)
+		return false;
+	o = obj_find(s, OBJ_QP, device, qpn);
+	if (o)
+		return why_sees(f->viewer, o->ctx->uid);
+	was = ends_find(device, qpn);
+	return why_sees(f->viewer, was ? was->uid : 0);
+}
+
+static void fetch_job(struct shard *s, void *arg)
+{
+	struct fetch *f = arg;
+	struct trace_rec part[64];
+
+	for (unsigned d = 0; d < devices_n; d++) {
+		uint64_t lost;
+		uint32_t n = 64;
+
+		while (f->n + 64 <= RECORDS_MAX &&
+		       (n = hca_trace(s->hca[d], &f->reader->from[s->index][d], part, 64, &lost))) {
+			f->lost += lost;
+			for (uint32_t i = 0; i < n; i++)
+				if (may_see(f, s, d, part[i].qpn))
+					f->v[f->n++] = (struct got){ part[i], d };
+		}
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct got *x = a, *y = b;
+
+	return x->rec.at.ns < y->rec.at.ns ? -1 : x->rec.at.ns > y->rec.at.ns;
+}
+
+static json_t *record_json(const struct got *g, uint64_t wall_off)
+{
+	char text[WHY_TEXT], line[WHY_TEXT + 128];
+	struct words t = words_begin(text, sizeof(text)), l = words_begin(line, sizeof(line));
+	uint64_t wall = g->rec.at.ns + wall_off;
+
+	trace_words(&t, &g->rec);
+	clock_put(&l, wall);
+	words_put(&l, " %s 0x%06x %-9s %s", devices[g->device].name, (unsigned)g->rec.qpn, trace_word(g->rec.event),
+		  text);
+	return json_pack("{s:I s:s s:i s:s s:i s:s s:s}", "time_ns", (json_int_t)wall, "device",
+			 devices[g->device].name, "qpn", (int)g->rec.qpn, "event", trace_word(g->rec.event), "psn",
+			 (int)g->rec.psn, "text", text, "line", line);
+}
+
+static void bursts_job(struct shard *s, void *arg)
+{
+	for (unsigned d = 0; d < devices_n; d++)
+		hca_trace_bursts(s->hca[d], *(bool *)arg);
+}
+
+static void bursts_set(bool on)
+{
+	for (unsigned i = 0; i < shards_n; i++)
+		shard_call(shards[i], bursts_job, &on);
+}
+
+static struct trace_reader *reader_get(struct session *s, bool bursts)
+{
+	if (!s->reader)
+		s->reader = calloc(1, sizeof(*s->reader));
+	if (s->reader && bursts && !s->reader->bursts) {
+		s->reader->bursts = true;
+		if (!bursts_n++)
+			bursts_set(true);
+	}
+	return s->reader;
+}
+
+void trace_end(struct session *s)
+{
+	if (s->reader && s->reader->bursts && !--bursts_n)
+		bursts_set(false);
+	free(s->reader);
+	s->reader = NULL;
+}
+
+static uint64_t wall_offset(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - clock_now().ns;
+}
+
+json_t *trace_json(struct session *viewer, uint32_t qpn, bool bursts)
+{
+	struct fetch f = { .viewer = viewer, .qpn = qpn, .reader = reader_get(viewer, bursts) };
+	uint64_t off = wall_offset();
+	json_t *list;
+
+	f.v = malloc(RECORDS_MAX * sizeof(*f.v));
+	if (!f.v || !f.reader) {
+		free(f.v);
+		return NULL;
+	}
+	for (unsigned i = 0; i < shards_n; i++)
+		shard_call(shards[i], fetch_job, &f);
+	qsort(f.v, f.n, sizeof(*f.v), by_time);
+	list = json_array();
+	for (uint32_t i = 0; i < f.n; i++)
+		json_array_append_new(list, record_json(&f.v[i], off));
+	free(f.v);
+	return json_pack("{s:o s:I}", "records", list, "lost", (json_int_t)f.lost);
+}

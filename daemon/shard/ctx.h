@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctx.h - a verbs context: what one client has open.
+ *
+ * Everything here is changed in the thread of the context's shard only - the control thread gets there with
+ * shard_call(), and while it waits for that it may read it - and so needs no lock.  What a context leaves behind when it
+ * is closed is another one's then, if it is shared by a family (obj.h).
+ *
+ *	session.c, verb*.c	control thread: messages; make memory and descriptors, call the rest by shard_call()
+ *	ctx_obj.c, obj.c	shard thread: make and destroy objects, find them
+ *	drain.c, publish.c	shard thread: every turn
+ */
+#ifndef DAEMON_CTX_H
+#define DAEMON_CTX_H
+
+#include <sys/socket.h>
+
+#include "../base/peer.h"
+#include "../base/region.h"
+#include "inbox.h"
+#include "obj.h"
+
+/* What a bell number stands for. */
+struct bell_queue {
+	struct ctx_qp *qp;
+	struct ctx_srq *srq;
+};
+
+struct family {
+	struct msg_token token;
+	unsigned n;      /* contexts */
+	uint64_t dm_len; /* bytes of device memory */
+};
+
+#define DM_LEN_MAX (64u << 20) /* device memory of a family, in all */
+#define EVENTS_MAX 128u        /* async events kept for a client that does not read them */
+
+struct ctx {
+	struct ctx *next, *prev; /* of the shard */
+	struct shard *shard;
+	struct device *dev;
+	struct hca *hca;
+	unsigned id; /* for logs and rdmactl */
+	pid_t pid;
+	uid_t uid;
+	mono_t why_since; /* why.c's: causes told since then */
+	unsigned why_n;
+	uint64_t run;      /* which rdmad-run it belongs to; 0: none */
+	struct peer *peer; /* its memory */
+	struct family *family;
+	int token_fd; /* our end: holds the token for who peeks */
+	char prog[RDMAD_NAME_LEN];
+
+	struct shmem bell_shm;
+	struct bell *bell;
+	unsigned bell_slot;       /* bells.c's: of the futex; 0: none */
+	int kick_fd;              /* eventfd of this program only; -1: not needed here any more */
+	struct bell_queue *queue; /* queue_n of them, by bell number */
+	uint32_t queue_n, queue_used;
+	/* Bells taken and not worked off.  The private copy of struct bell's words. */
+	uint64_t pend_sum[BELL_QUEUES / 4096];
+	uint64_t pend_word[BELL_QUEUES / 64];
+	uint32_t first;      /* the bell number whose sends are taken first: after the last one served */
+	bool recv_left;      /* more receives were posted than one turn takes */
+	bool skips;          /* some QP's sq_skipped is not 0 */
+	bool bye;            /* MSG_BYE: its end is orderly */
+	bool lost;           /* it ends without */
+	unsigned srq_full_n; /* SRQs whose rq.full is set */
+
+	struct outlet event_out;
+	struct msg_event event[EVENTS_MAX]; /* did not fit: event_n from event_pos on */
+	unsigned event_pos, event_n;
+	uint64_t events_lost;
+
+	struct obj *objs[OBJ_KINDS];
+	unsigned obj_n[OBJ_KINDS];
+	uint32_t channel_last;
+};
+
+/*
+ * Control thread: makes it and puts it on a shard; like: a context whose family it joins, or NULL.  *event_fd, *token_fd: the
+ * client's ends.  0 or errno.
+ */
+int ctx_open(struct ctx **, struct device *, struct ctx *like, const struct ucred *, const char *prog, int *event_fd,
+	     int *token_fd);
+/* Control thread: destroys all objects (QPs, SRQs, CQs, channels, MRs, PDs), then the context. */
+void ctx_close(struct ctx *);
+
+extern unsigned ctx_n; /* contexts that are open; control thread */
+
+#endif

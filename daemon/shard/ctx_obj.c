@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctx_obj.c - the objects of a context: made in the HCA and entered here, or neither.
+ *
+ * All in the shard's thread.  Other objects that a message names are looked up here, so that what is checked
+ * is what is used.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../base/clock.h"
+#include "ctx_obj.h"
+#include "drain.h"
+#include "hooks.h"
+#include "publish.h"
+#include "raw.h"
+#include "tap.h"
+
+/* ---- bell numbers ------------------------------------------------------------ */
+
+/* A free bell number; 0 or ENOMEM. */
+static int bell_take_number(struct ctx *c, uint32_t *number)
+{
+	uint32_t i = 0;
+
+	if (c->queue_used == c->queue_n) {
+		uint32_t wide = c->queue_n ? c->queue_n * 2 : 64;
+		struct bell_queue *q;
+
+		if (wide > BELL_QUEUES)
+			return ENOMEM;
+		q = realloc(c->queue, wide * sizeof(*q));
+		if (!q)
+			return ENOMEM;
+		memset(q + c->queue_n, 0, (wide - c->queue_n) * sizeof(*q));
+		i = c->queue_n;
+		c->queue = q;
+		c->queue_n = wide;
+	}
+	while (c->queue[i].qp || c->queue[i].srq)
+		i++;
+	c->queue_used++;
+	*number = i;
+	return 0;
+}
+
+static void bell_give_back(struct ctx *c, uint32_t number)
+{
+	c->queue[number] = (struct bell_queue){ 0 };
+	c->queue_used--;
+}
+
+/* ---- pd, mr, mw, dm, channel -------------------------------------------------- */
+
+int pd_make(struct ctx *c, struct ctx_pd *pd)
+{
+	uint32_t pdn;
+	int err = hca_pd_alloc(c->hca, &pdn);
+
+	if (err)
+		return err;
+	err = obj_add(c, &pd->obj, OBJ_PD, pdn);
+	if (err)
+		hca_pd_free(c->hca, pdn);
+	return err;
+}
+
+static struct mr_attr mr_attr(const struct msg_req *req, struct region *region)
+{
+	struct mr_attr a = {
+		.pdn = req->mr.pd,
+		.access = req->mr.access,
+		.addr = req->mr.addr,
+		.len = req->mr.len,
+		.iova = req->mr.iova,
+		.region = region,
+	};
+
+	if (req->mr.kind == MR_NULL) {
+		a.addr = a.iova = 0;
+		a.len = UINT64_MAX;
+	} else if (req->mr.kind != MR_MEM) {
+		a.addr = req->mr.map_off; /* as region_new_fd() was told */
+	}
+	return a;
+}
+
+int mr_change(struct ctx *c, const struct msg_req *req, struct ctx_mr *with)
+{
+	struct ctx_mr *mr = (struct ctx_mr *)obj_get(c, OBJ_MR, req->mr.handle);
+	struct mr_attr attr = mr_attr(req, with->region);
+	struct ctx_mr old;
+	int err;
+
+	if (!mr || mr->dm || !obj_get(c, OBJ_PD, attr.pdn))
+		return EINVAL;
+	err = hca_mr_rereg(c->hca, mr->obj.number, &attr);
+	if (err)
+		return err;
+	old = *mr;
+	mr->region = with->region;
+	mr->peer = with->peer;
+	mr->addr = attr.addr;
+	mr->len = attr.len;
+	with->region = old.region;
+	with->peer = old.peer;
+	return 0;
+}
+
+int mr_make(struct ctx *c, struct ctx_mr *mr, const struct msg_req *req)
+{
+	struct mr_attr attr = mr_attr(req, mr->region);
+	uint32_t key;
+	int err;
+
+	if (!obj_get(c, OBJ_PD, attr.pdn))
+		return EINVAL;
+	err = hca_mr_reg(c->hca, &attr, &key);
+	if (err)
+		return err;
+	mr->addr = attr.addr;
+	mr->len = attr.len;
+	err = obj_add(c, &mr->obj, OBJ_MR, key);
+	if (err)
+		hca_mr_dereg(c->hca, key);
+	else if (mr->dm)
+		mr->dm->users++;
+	return err;
+}
+
+int mw_make(struct ctx *c, struct ctx_mw *mw, const struct msg_req *req, uint32_t *key)
+{
+	int err = obj_get(c, OBJ_PD, req->mw.pd) ? hca_mw_alloc(c->hca, req->mw.pd, req->mw.type, key) : EINVAL;
+
+	if (err)
+		return err;
+	err = obj_add(c, &mw->obj, OBJ_MW, *key);
+	if (err)
+		hca_mw_dealloc(c->hca, *key);
+	return err;
+}
+
+int dm_make(struct ctx *c, struct dm *dm)
+{
+	static uint32_t last; /* atomic; of all shards */
+	uint32_t number;
+
+	if (dm->shm.len > DM_LEN_MAX - c->family->dm_len)
+		return ENOMEM;
+	do
+		number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	while (!number || obj_find(c->shard, OBJ_DM, c->dev->index, number));
+	if (obj_add(c, &dm->obj, OBJ_DM, number))
+		return ENOMEM;
+	c->family->dm_len += dm->shm.len;
+	return 0;
+}
+
+int channel_make(struct ctx *c, struct channel *ch)
+{
+	while (!++c->channel_last || obj_get(c, OBJ_CHANNEL, c->channel_last))
+		;
+	return obj_add(c, &ch->obj, OBJ_CHANNEL, c->channel_last);
+}
+
+/* ---- cq ---------------------------------------------------------------------- */
+
+static void cq_ring_make(struct ctx_cq *cq, uint32_t slots)
+{
+	ring_attach(&cq->ring, cq->shm.mem, slots, sizeof(struct cqe));
+	cq->ring.hdr->slots = slots;
+	cq->ring.hdr->stride = sizeof(struct cqe);
+}
+
+int cq_make(struct ctx *c, struct ctx_cq *cq, const struct msg_req *req, uint32_t slots)
+{
+	uint32_t cqn;
+	int err;
+
+	if (req->cq.channel) {
+		cq->channel = (struct channel *)obj_get(c, OBJ_CHANNEL, req->cq.channel);
+		if (!cq->channel)
+			return EINVAL;
+	}
+	cq->cookie = req->cq.cookie;
+	cq_ring_make(cq, slots);
+	err = hca_cq_create(c->hca, slots, &cqn);
+	if (err)
+		return err;
+	err = obj_add(c, &cq->obj, OBJ_CQ, cqn);
+	if (err) {
+		hca_cq_destroy(c->hca, cqn);
+		return err;
+	}
+	if (cq->channel)
+		cq->channel->cq_n++;
+	return 0;
+}
+
+int cq_swap(struct ctx_cq *cq, struct shmem *shm, uint32_t slots)
+{
+	struct shmem old = cq->shm;
+	struct ring_hdr *was = cq->ring.hdr;
+
+	publish_kept(cq);
+	cq->shm = *shm;
+	*shm = old;
+	cq_ring_make(cq, slots);
+	RING_STORE(&cq->ring.hdr->arm, RING_LOAD(&was->arm));
+	RING_STORE(&cq->ring.hdr->err, RING_LOAD(&was->err));
+	return 0;
+}
+
+/* ---- srq ----------------------------------------------------------------------- */
+
+static void recv_queue_make(struct recv_queue *rq, uint8_t *mem, uint32_t slots, uint32_t stride, uint32_t max_sge)
+{
+	rq->slots = slots;
+	rq->max_sge = max_sge;
+	ring_attach(&rq->ring, mem, slots, stride);
+	rq->ring.hdr->slots = slots;
+	rq->ring.hdr->stride = stride;
+}
+
+int srq_make(struct ctx *c, struct ctx_srq *srq, const struct msg_req *req, uint32_t slots, uint32_t stride)
+{
+	struct srq_init init = {
+		.pdn = req->srq.pd,
+		.max_wr = req->srq.max_wr,
+		.max_sge = req->srq.max_sge,
+		.limit = req->srq.limit,
+		.xrcdn = req->srq.xrcd,
+		.cqn = req->srq.cq,
+	};
+	uint32_t srqn;
+	int err;
+
+	if (!obj_get(c, OBJ_PD, init.pdn) ||
+	    (init.xrcdn && (!obj_get(c, OBJ_XRCD, init.xrcdn) || !obj_get(c, OBJ_CQ, init.cqn))))
+		return EINVAL;
+	err = bell_take_number(c, &srq->bell);
+	if (err)
+		return err;
+	c->queue[srq->bell].srq = srq;
+	srq->cookie = req->srq.cookie;
+	srq->xrcd = init.xrcdn;
+	recv_queue_make(&srq->rq, srq->shm.mem, slots, stride, init.max_sge);
+	err = hca_srq_create(c->hca, &init, &srqn);
+	if (!err) {
+		err = obj_add(c, &srq->obj, OBJ_SRQ, srqn);
+		if (err)
+			hca_srq_destroy(c->hca, srqn);
+	}
+	if (err)
+		bell_give_back(c, srq->bell);
+	return err;
+}
+
+/* ---- qp ------------------------------------------------------------------------ */
+
+/* A receiving QP of XRC has neither queues nor a PD. */
+static int target_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req)
+{
+	struct qp_init init = { .type = QPT_XRC_RECV, .xrcdn = req->qp.xrcd };
+	uint32_t qpn;
+	int err = obj_get(c, OBJ_XRCD, init.xrcdn) ? hca_qp_create(c->hca, &init, &qpn) : EINVAL;
+
+	if (err)
+		return err;
+	qp->xrcd = init.xrcdn;
+	qp->cookie = req->qp.cookie;
+	err = obj_add(c, &qp->obj, OBJ_QP, qpn);
+	if (err)
+		hca_qp_destroy(c->hca, qpn);
+	else
+		qp->nth = ++c->dev->qp_made;
+	return err;
+}
+
+int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const struct qp_rings *r)
+{
+	struct qp_init init = {
+		.type = (uint8_t)req->qp.type,
+		.sq_sig_all = req->qp.sq_sig_all,
+		.pdn = req->qp.pd,
+		.send_cqn = req->qp.send_cq,
+		.recv_cqn = req->qp.recv_cq,
+		.srqn = req->qp.srq,
+		.cap = qp->cap,
+	};
+	uint32_t qpn;
+	int err;
+
+	if (init.type == QPT_XRC_RECV)
+		return target_make(c, qp, req);
+	if (!obj_get(c, OBJ_PD, init.pdn) || !obj_get(c, OBJ_CQ, init.send_cqn) ||
+	    (init.type == QPT_XRC_SEND ? init.recv_cqn || init.srqn : !obj_get(c, OBJ_CQ, init.recv_cqn)) ||
+	    (init.srqn && !obj_get(c, OBJ_SRQ, init.srqn)))
+		return EINVAL;
+	err = bell_take_number(c, &qp->bell);
+	if (err)
+		return err;
+	c->queue[qp->bell].qp = qp;
+	qp->cookie = req->qp.cookie;
+	qp->sq_slots = r->sq_slots;
+	ring_attach(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
+	/* The library may use all of a slot: the core's copies must have as much room. */
+	init.cap.max_inline = r->sq_stride -
+			      (uint32_t)(sizeof(struct send_wr) + init.cap.max_send_sge * sizeof(struct sge));
+	qp->sq.hdr->slots = r->sq_slots;
+	qp->sq.hdr->stride = r->sq_stride;
+	if (r->rq_slots)
+		recv_queue_make(&qp->rq, qp->shm.mem + r->rq_off, r->rq_slots, r->rq_stride, qp->cap.max_recv_sge);
+	err = hca_qp_create(c->hca, &init, &qpn);
+	if (!err) {
+		err = obj_add(c, &qp->obj, OBJ_QP, qpn);
+		if (err)
+			hca_qp_destroy(c->hca, qpn);
+	}
+	if (!err && qp->raw) {
+		err = raw_begin(qp);
+		if (err) {
+			raw_end(qp);
+			obj_del(&qp->obj);
+			hca_qp_destroy(c->hca, qpn);
+		}
+	}
+	if (err) {
+		bell_give_back(c, qp->bell);
+		return err;
+	}
+	qp->nth = ++c->dev->qp_made;
+	qp_hint(qp);
+	return 0;
+}
+
+int qp_change(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *attr, uint32_t mask)
+{
+	bool reset = (mask & QPA_STATE) && attr->state == QPS_RESET;
+	unsigned sends;
+	int err;
+
+	/* What the program posted before it asked for another state was posted in the one before. */
+	if (mask & QPA_STATE)
+		ctx_drain(c->shard, &sends, clock_now());
+	publish_kept_of(c, qp->obj.number);
+	err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, clock_now());
+	if (!err && reset)
+		tap_qp_gone(c->shard, c->dev->index, qp->obj.number);
+	if (!err && reset && !qp->xrcd)
+		drain_drop(qp);
+	if (!err)
+		qp_hint(qp);
+	return err;
+}
+
+/* ---- destruction ----------------------------------------------------------------- */
+
+/* Does another program hold the same QP? */
+static bool qp_held(const struct obj *o)
+{
+	const struct obj *first = ((const struct ctx_qp *)o)->xrcd
+					  ? obj_find(o->ctx->shard, OBJ_QP, o->ctx->dev->index, o->number)
+					  : o;
+
+	return first != o || obj_other(o);
+}
+
+static int qp_end(struct obj *o)
+{
+	struct ctx *c = o->ctx;
+
+	if (qp_held(o))
+		return 0;
+	return c->lost ? hca_qp_destroy(c->hca, o->number) : hca_qp_retire(c->hca, o->number, clock_now());
+}
+
+int obj_destroy(struct obj *o)
+{
+	struct ctx *c = o->ctx;
+	struct ctx_cq *cq;
+	int err = 0;
+
+	switch (o->kind) {
+	case OBJ_PD: err = hca_pd_free(c->hca, o->number); break;
+	case OBJ_MR: err = hca_mr_dereg(c->hca, o->number); break;
+	case OBJ_MW: err = hca_mw_dealloc(c->hca, o->number); break;
+	case OBJ_DM: err = ((struct dm *)o)->users ? EBUSY : 0; break;
+	case OBJ_CHANNEL: err = ((struct channel *)o)->cq_n ? EBUSY : 0; break;
+	case OBJ_CQ: err = hca_cq_destroy(c->hca, o->number); break;
+	case OBJ_SRQ: err = hca_srq_destroy(c->hca, o->number); break;
+	case OBJ_QP:
+		publish_kept_of(c, o->number);
+		err = qp_end(o);
+		break;
+	case OBJ_XRCD: err = hooks.xrcd_drop((struct ctx_xrcd *)o); break;
+	case OBJ_KINDS: return EINVAL;
+	}
+	if (err)
+		return err;
+	switch (o->kind) {
+	case OBJ_MR:
+		if (((struct ctx_mr *)o)->dm)
+			((struct ctx_mr *)o)->dm->users--;
+		break;
+	case OBJ_DM: c->family->dm_len -= ((struct dm *)o)->shm.len; break;
+	case OBJ_CQ:
+		cq = (struct ctx_cq *)o;
+		publish_forget_cq(cq);
+		if (cq->channel)
+			cq->channel->cq_n--;
+		break;
+	case OBJ_SRQ:
+		c->srq_full_n -= ((struct ctx_srq *)o)->rq.full;
+		bell_give_back(c, ((struct ctx_srq *)o)->bell);
+		break;
+	case OBJ_QP:
+		raw_end((struct ctx_qp *)o);
+		tap_qp_gone(c->shard, c->dev->index, o->number);
+		if (!((struct ctx_qp *)o)->xrcd)
+			bell_give_back(c, ((struct ctx_qp *)o)->bell);
+		break;
+	default: break;
+	}
+	obj_del(o);
+	return 0;
+}
+
+void obj_release(struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_MR:
+		region_free(((struct ctx_mr *)o)->region);
+		peer_drop(((struct ctx_mr *)o)->peer);
+		break;
+	case OBJ_DM: shmem_free(&((struct dm *)o)->shm); break;
+	case OBJ_CHANNEL: close(((struct channel *)o)->out.fd); break;
+	case OBJ_CQ: shmem_free(&((struct ctx_cq *)o)->shm); break;
+	case OBJ_SRQ: shmem_free(&((struct ctx_srq *)o)->shm); break;
+	case OBJ_QP:
+		shmem_free(&((struct ctx_qp *)o)->shm);
+		raw_free(((struct ctx_qp *)o)->raw);
+		hooks.mcast_forget((struct ctx_qp *)o);
+		break;
+	default: break;
+	}
+	free(o);
+}

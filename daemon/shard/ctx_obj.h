@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctx_obj.h - objects of contexts are made and destroyed: in the HCA and in the table, or neither.
+ *
+ * Shard thread; 0 or errno.  A destroyed object is handed back for the control thread to release.
+ */
+#ifndef DAEMON_CTX_OBJ_H
+#define DAEMON_CTX_OBJ_H
+
+#include "ctx.h"
+
+int pd_make(struct ctx *, struct ctx_pd *);
+int mr_make(struct ctx *, struct ctx_mr *, const struct msg_req *);
+int mr_change(struct ctx *, const struct msg_req *, struct ctx_mr *); /* the memory of the latter becomes the old one */
+int dm_make(struct ctx *, struct dm *);
+int mw_make(struct ctx *, struct ctx_mw *, const struct msg_req *, uint32_t *key);
+int channel_make(struct ctx *, struct channel *);
+int cq_make(struct ctx *, struct ctx_cq *, const struct msg_req *, uint32_t slots);
+int cq_swap(struct ctx_cq *, struct shmem *, uint32_t slots); /* CQ_RESIZE: *shmem becomes the old one */
+int srq_make(struct ctx *, struct ctx_srq *, const struct msg_req *, uint32_t slots, uint32_t stride);
+
+struct qp_rings {
+	uint32_t sq_slots, sq_stride, rq_slots, rq_stride;
+	uint64_t rq_off;
+};
+int qp_make(struct ctx *, struct ctx_qp *, const struct msg_req *, const struct qp_rings *);
+int qp_change(struct ctx *, struct ctx_qp *, const struct qp_attr *, uint32_t mask);
+
+int obj_destroy(struct obj *);  /* in the HCA and from all lists; EBUSY and the like leave it as it was */
+void obj_release(struct obj *); /* control thread: memory, descriptors, the struct itself */
+
+#endif

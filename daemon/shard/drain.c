@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * drain.c - what programs posted goes from their rings into the HCAs.
+ *
+ *	1  take the bells of all contexts, note how far each send queue reaches
+ *	2  take them once more, post all receives (QPs and SRQs)
+ *	3  post the sends noted in 1
+ *
+ * A program that posts a receive and then lets its peer know sends finds the receive there when the send is
+ * looked at: what was posted before the sends of step 1 is seen by step 2, also between two contexts.  The same
+ * holds for a send that comes as a datagram: between reading it and looking at it, ctx_drain_recvs().
+ *
+ * Nothing in shared memory is trusted.  A slot is copied once, then checked, then used.  A queue whose indices
+ * make no sense, or whose slots are nothing that the library writes, is not looked at again until the QP is reset,
+ * and the QP goes to ERR.
+ */
+#include "drain.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <rdmad/cores.h>
+
+#include "../../proto/why.h"
+#include "../base/log.h"
+#include "ctx.h"
+#include "publish.h"
+
+#define TURN_RECVS  16384u /* of one context in one turn */
+#define TURN_SENDS  1024u
+#define QUEUE_SENDS 128u /* of one queue in one turn */
+
+#define SEND_TAIL_MAX (RD_MAX_SGE * sizeof(struct sge) + RD_MAX_INLINE + 64u)
+
+/* After a copy from shared memory: the compiler must not read the original again. */
+#define COPIED() __asm__ volatile("" ::: "memory")
+
+/* ---- bells --------------------------------------------------------------------- */
+
+static void bells_collect(struct ctx *c)
+{
+	for (unsigned i = 0; i < bell_sums(c->queue_n); i++) {
+		uint64_t sum = bell_take(bell_sum(c->bell, i));
+
+		while (sum) {
+			unsigned w = i * 64 + (unsigned)__builtin_ctzll(sum);
+
+			sum &= sum - 1;
+			c->pend_word[w] |= bell_take(&c->bell->word[w]);
+			if (c->pend_word[w])
+				c->pend_sum[i] |= 1ull << (w & 63);
+		}
+	}
+}
+
+/* The first pending queue with a number >= from; BELL_QUEUES: none. */
+static uint32_t pend_next(const struct ctx *c, uint32_t from)
+{
+	uint64_t bits, sum;
+	unsigned w, i;
+
+	if (from >= BELL_QUEUES)
+		return BELL_QUEUES;
+	w = from >> 6;
+	bits = c->pend_word[w] & ~0ull << (from & 63);
+	if (bits)
+		return w * 64 + (uint32_t)__builtin_ctzll(bits);
+	if (++w >= BELL_QUEUES / 64)
+		return BELL_QUEUES;
+	i = w >> 6;
+	sum = c->pend_sum[i] & ~0ull << (w & 63);
+	while (!sum) {
+		if (++i >= bell_sums(c->queue_n))
+			return BELL_QUEUES;
+		sum = c->pend_sum[i];
+	}
+	w = i * 64 + (unsigned)__builtin_ctzll(sum);
+	return w * 64 + (uint32_t)__builtin_ctzll(c->pend_word[w]);
+}
+
+static void pend_clear(struct ctx *c, uint32_t q)
+{
+	c->pend_word[q >> 6] &= ~(1ull << (q & 63));
+	if (!c->pend_word[q >> 6])
+		c->pend_sum[q >> 12] &= ~(1ull << ((q >> 6) & 63));
+}
+
+static bool pend_any(const struct ctx *c)
+{
+	for (unsigned i = 0; i < bell_sums(c->queue_n); i++)
+		if (c->pend_sum[i])
+			return true;
+	return false;
+}
+
+/* What bell q stands for; empty for a number that no queue has. */
+static struct bell_queue queue_of(const struct ctx *c, uint32_t q)
+{
+	return q < c->queue_n ? c->queue[q] : (struct bell_queue){ 0 };
+}
+
+/* ---- trouble --------------------------------------------------------------------- */
+
+static void qp_break(struct ctx_qp *qp, const char *what, mono_t now)
+{
+	struct ctx *c = qp->obj.ctx;
+
+	log_info("context %u (%s, pid %d): QP %#x: %s; the QP goes to ERR", c->id, c->prog, (int)c->pid, qp->obj.number,
+		 what);
+	hca_qp_fail(c->hca, qp->obj.number, WHY_RING_BROKEN, now);
+	qp_hint(qp);
+	event_send(c, EV_QP_FATAL, 0, qp->cookie);
+}
+
+static void recv_break(struct ctx_qp *qp, struct ctx_srq *srq, const char *what, mono_t now)
+{
+	struct ctx *c;
+
+	if (qp) {
+		qp->rq.broken = true;
+		qp_break(qp, what, now);
+		return;
+	}
+	c = srq->obj.ctx;
+	srq->rq.broken = true;
+	log_info("context %u (%s, pid %d): SRQ %u: %s; it is not served any more", c->id, c->prog, (int)c->pid,
+		 srq->obj.number, what);
+	event_send(c, EV_SRQ_ERR, 0, srq->cookie);
+}
+
+/* ---- receives --------------------------------------------------------------------- */
+
+/* How many were taken.  qp or srq is the owner. */
+static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq, uint32_t max, mono_t now)
+{
+	struct {
+		struct recv_wr wr;
+		struct sge sge[RD_MAX_SGE];
+	} buf;
+	struct recv_queue *rq = qp ? &qp->rq : &srq->rq;
+	uint32_t used, n;
+	int err = 0;
+
+	if (!rq->slots || rq->broken)
+		return 0;
+	used = ring_used(&rq->ring);
+	if (used == UINT32_MAX) {
+		recv_break(qp, srq, "index of the receive ring out of range", now);
+		return 0;
+	}
+	for (n = 0; n < used && n < max; n++) {
+		const uint8_t *slot = ring_slot(&rq->ring, rq->ring.pos + n);
+
+		memcpy(&buf.wr, slot, sizeof(buf.wr));
+		COPIED();
+		if (buf.wr.sge_n > rq->max_sge) {
+			recv_break(qp, srq, "receive with more sge than the queue has", now);
+			break;
+		}
+		memcpy(buf.sge, slot + sizeof(buf.wr), buf.wr.sge_n * sizeof(struct sge));
+		COPIED();
+		err = qp ? hca_post_recv(c->hca, qp->obj.number, &buf.wr, now)
+			 : hca_post_srq_recv(c->hca, srq->obj.number, &buf.wr, now);
+		if (err == ENOMEM)
+			break;
+		/* Other errors: the verb refuses in this state, so there is nobody who waits for a completion. */
+	}
+	ring_consume(&rq->ring, n);
+	if (err == ENOMEM && qp)
+		recv_break(qp, srq, "more receives than the queue has", now);
+	if (srq && rq->full != (err == ENOMEM)) {
+		rq->full = !rq->full;
+		c->srq_full_n += rq->full ? 1u : -1u;
+	}
+	return n;
+}
+
+static bool ctx_recvs(struct ctx *c, mono_t now)
+{
+	uint32_t left = TURN_RECVS;
+	bool any = false;
+
+	c->recv_left = false;
+	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
+		struct bell_queue b = queue_of(c, q);
+		uint32_t n = b.qp || b.srq ? recvs_take(c, b.qp, b.srq, left, now) : 0;
+
+		any |= n > 0;
+		left -= n;
+		if (!left) {
+			c->recv_left = true;
+			return true;
+		}
+		if (!b.qp)
+			pend_clear(c, q);
+	}
+	/* Receives of an SRQ that waited for room: the core may have used some up. */
+	if (c->srq_full_n)
+		for (struct obj *o = c->objs[OBJ_SRQ]; o; o = o->next)
+			if (((struct ctx_srq *)o)->rq.full)
+				any |= recvs_take(c, NULL, (struct ctx_srq *)o, left, now) > 0;
+	return any;
+}
+
+/* ---- sends ------------------------------------------------------------------------- */
+
+static void sends_note(struct ctx *c, mono_t now)
+{
+	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
+		struct ctx_qp *qp = queue_of(c, q).qp;
+
+		if (!qp || qp->sq_broken)
+			continue;
+		if (ring_used(&qp->sq) == UINT32_MAX) {
+			qp->sq_broken = true;
+			qp->sq_seen = qp->sq.pos;
+			qp_break(qp, "index of the send ring out of range", now);
+			continue;
+		}
+		qp->sq_seen = qp->sq.seen;
+	}
+}
+
+/* One slot into the core.  NULL, or why the QP is broken. */
+static const char *send_take(struct ctx *c, struct ctx_qp *qp, const uint8_t *slot, mono_t now)
+{
+	struct {
+		struct send_wr wr;
+		uint8_t tail[SEND_TAIL_MAX];
+	} buf;
+	uint32_t room = qp->sq.stride - (uint32_t)sizeof(buf.wr), sge_len;
+	int err;
+
+	memcpy(&buf.wr, slot, sizeof(buf.wr));
+	COPIED();
+	if (buf.wr.sge_n > qp->cap.max_send_sge)
+		return "send with more sge than the queue has";
+	sge_len = buf.wr.sge_n * (uint32_t)sizeof(struct sge);
+	if (buf.wr.inline_len > room - sge_len)
+		return "send with more inline data than a slot holds";
+	memcpy(buf.tail, slot + sizeof(buf.wr), sge_len + buf.wr.inline_len);
+	COPIED();
+	err = hca_post_send(c->hca, qp->obj.number, &buf.wr, now);
+	if (err == ENOMEM)
+		return "more sends than the queue has";
+	if (!err)
+		return NULL;
+	qp_hint(qp);
+	if (qp->state == QPS_RTS || qp->state == QPS_SQD)
+		return "send of an opcode that this QP does not have";
+	/* The verb refuses it in this state; it came from a race with a change of state. */
+	qp->sq_skipped++;
+	c->skips = true;
+	return NULL;
+}
+
+/* How many were taken; up to sq_seen. */
+static uint32_t sends_take(struct ctx *c, struct ctx_qp *qp, uint32_t max, mono_t now)
+{
+	uint32_t n, used = qp->sq_seen - qp->sq.pos;
+	const char *wrong = NULL;
+
+	if (max > QUEUE_SENDS)
+		max = QUEUE_SENDS;
+	for (n = 0; n < used && n < max && !wrong; n++)
+		wrong = send_take(c, qp, ring_slot(&qp->sq, qp->sq.pos + n), now);
+	if (n) {
+		ring_consume(&qp->sq, n);
+		if (qp->answer.open)
+			answer_posted(&qp->answer, hca_qp_heard(c->hca, qp->obj.number), now);
+	}
+	if (wrong) {
+		qp->sq_broken = true;
+		qp->sq_seen = qp->sq.pos;
+		qp_break(qp, wrong, now);
+	}
+	return n;
+}
+
+/* More receives must be taken first: 0, and ctx_pending() stays true. */
+static uint32_t ctx_sends(struct ctx *c, mono_t now)
+{
+	uint32_t left = TURN_SENDS, start = c->first, from = start, q;
+	bool wrapped = false;
+
+	if (c->recv_left)
+		return 0;
+	while (left) {
+		struct ctx_qp *qp;
+		uint32_t n;
+
+		q = pend_next(c, from);
+		if (q >= BELL_QUEUES && !wrapped) {
+			wrapped = true;
+			from = 0;
+			continue;
+		}
+		if (q >= BELL_QUEUES || (wrapped && q >= start))
+			break;
+		from = c->first = q + 1;
+		qp = queue_of(c, q).qp;
+		n = qp ? sends_take(c, qp, left, now) : 0;
+		left -= n;
+		if (!qp || qp->sq_broken || RING_LOAD(&qp->sq.hdr->prod) == qp->sq.pos)
+			pend_clear(c, q);
+	}
+	return TURN_SENDS - left;
+}
+
+/* ---- what a turn calls ------------------------------------------------------------- */
+
+bool ctx_drain(struct shard *s, unsigned *sends, mono_t now)
+{
+	bool any = false;
+
+	*sends = 0;
+
+	for (struct ctx *c = s->ctxs; c; c = c->next) {
+		bells_collect(c);
+		sends_note(c, now);
+	}
+	for (struct ctx *c = s->ctxs; c; c = c->next) {
+		bells_collect(c);
+		any |= ctx_recvs(c, now);
+	}
+	for (struct ctx *c = s->ctxs; c; c = c->next)
+		*sends += ctx_sends(c, now);
+	return any || *sends;
+}
+
+void ctx_drain_recvs(struct shard *s, mono_t now)
+{
+	for (struct ctx *c = s->ctxs; c; c = c->next) {
+		bells_collect(c);
+		ctx_recvs(c, now);
+	}
+}
+
+bool ctx_pending(const struct shard *s)
+{
+	for (const struct ctx *c = s->ctxs; c; c = c->next)
+		if (pend_any(c) || bell_any(c->bell, c->queue_n))
+			return true;
+	return false;
+}
+
+bool ctx_waits(const struct shard *s)
+{
+	for (const struct ctx *c = s->ctxs; c; c = c->next)
+		if (c->srq_full_n)
+			return true;
+	return false;
+}
+
+void ctx_sleep(struct shard *s)
+{
+	for (struct ctx *c = s->ctxs; c; c = c->next)
+		bell_sleep(c->bell, c->bell_slot ? BELL_FUTEX : BELL_FD);
+}
+
+void ctx_core(struct shard *s)
+{
+	uint32_t core = (uint32_t)(sched_getcpu() + 1);
+
+	if (core == s->core)
+		return;
+	if (!s->core)
+		s->few_cores = cores_few();
+	s->core = core;
+	for (struct ctx *c = s->ctxs; c; c = c->next)
+		RING_STORE(&c->bell->core, core);
+}
+
+void ctx_wake(struct shard *s)
+{
+	for (struct ctx *c = s->ctxs; c; c = c->next)
+		bell_wake(c->bell);
+}
+
+void drain_drop(struct ctx_qp *qp)
+{
+	uint32_t n = RING_LOAD(&qp->sq.hdr->prod) - qp->sq.pos;
+
+	/* After nonsense this takes up the index as it is: the program says itself where it goes on. */
+	ring_consume(&qp->sq, n);
+	qp->sq_seen = qp->sq.pos;
+	qp->sq_broken = false;
+	if (n) {
+		qp->sq_skipped += n;
+		qp->obj.ctx->skips = true;
+	}
+	if (!qp->rq.slots)
+		return;
+	ring_consume(&qp->rq.ring, RING_LOAD(&qp->rq.ring.hdr->prod) - qp->rq.ring.pos);
+	qp->rq.broken = false;
+}

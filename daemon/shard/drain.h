@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* drain.h - what programs posted goes from their rings into the HCAs.  Shard thread, each turn. */
+#ifndef DAEMON_DRAIN_H
+#define DAEMON_DRAIN_H
+
+#include "obj.h"
+
+/* Posts what the rings hold (all RQs and SRQs, then SQs), *sends of the latter; true: there was something. */
+bool ctx_drain(struct shard *, unsigned *sends, mono_t now);
+void ctx_drain_recvs(struct shard *, mono_t now); /* posts the receives only */
+bool ctx_pending(const struct shard *);           /* some bell has work */
+bool ctx_waits(const struct shard *); /* some receives wait for room in the core, which this turn may have made */
+void ctx_sleep(struct shard *);       /* bell_sleep() for all; then ctx_pending() is asked once more */
+void ctx_wake(struct shard *);
+void ctx_core(struct shard *); /* tells the programs where the thread runs, if that is news */
+
+/* Takes what is in the QP's rings and drops it (to RESET). */
+void drain_drop(struct ctx_qp *);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* inbox.c - two lists behind a lock, and a descriptor that wakes the shard. */
+#include "inbox.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../base/log.h"
+
+#define LETTERS_LEN (8u << 20)
+
+struct errand {
+	void (*fn)(struct shard *, void *);
+	void *arg;
+	bool done;
+	struct errand *next;
+};
+
+struct inbox {
+	pthread_mutex_t lock; /* of all but wanted */
+	pthread_cond_t cond;
+	bool stop;
+	struct errand *call, **call_end;
+	struct letter *mail, **mail_end;
+	size_t mail_len;
+	bool wanted; /* atomic: there are calls, mail, or the thread is to stop */
+};
+
+struct inbox *inbox_new(void)
+{
+	struct inbox *in = calloc(1, sizeof(*in));
+
+	if (!in)
+		return NULL;
+	in->call_end = &in->call;
+	in->mail_end = &in->mail;
+	pthread_mutex_init(&in->lock, NULL);
+	pthread_cond_init(&in->cond, NULL);
+	return in;
+}
+
+void inbox_free(struct inbox *in)
+{
+	struct letter *m;
+
+	if (!in)
+		return;
+	while ((m = in->mail)) {
+		in->mail = m->next;
+		free(m);
+	}
+	pthread_mutex_destroy(&in->lock);
+	pthread_cond_destroy(&in->cond);
+	free(in);
+}
+
+/* ---- other threads --------------------------------------------------------- */
+
+static void want(struct inbox *in) { __atomic_store_n(&in->wanted, true, __ATOMIC_RELEASE); }
+
+/* want() was said.  Without the lock: nothing that the kernel does is waited for in it. */
+static void kick(struct shard *s)
+{
+	uint64_t one = 1;
+
+	if (write(s->kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) /* EAGAIN: as readable as it can be */
+		log_err("cannot wake a shard: %s", strerror(errno));
+}
+
+void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg)
+{
+	struct inbox *in = s->inbox;
+	struct errand c = { .fn = fn, .arg = arg };
+
+	pthread_mutex_lock(&in->lock);
+	*in->call_end = &c;
+	in->call_end = &c.next;
+	want(in);
+	pthread_mutex_unlock(&in->lock);
+	kick(s);
+	pthread_mutex_lock(&in->lock);
+	while (!c.done)
+		pthread_cond_wait(&in->cond, &in->lock);
+	pthread_mutex_unlock(&in->lock);
+}
+
+void inbox_put(struct shard *to, struct device *dev, const struct route *route, const uint8_t *data, size_t len)
+{
+	struct inbox *in = to->inbox;
+	struct letter *m = malloc(sizeof(*m) + len);
+	bool fits;
+
+	if (!m)
+		return;
+	*m = (struct letter){ .device = dev, .route = *route, .len = len };
+	memcpy(m->data, data, len);
+	pthread_mutex_lock(&in->lock);
+	fits = in->mail_len + len <= LETTERS_LEN;
+	if (fits) {
+		*in->mail_end = m;
+		in->mail_end = &m->next;
+		in->mail_len += len;
+		want(in);
+	}
+	pthread_mutex_unlock(&in->lock);
+	if (fits)
+		kick(to);
+	else
+		free(m);
+}
+
+void inbox_stop(struct shard *s)
+{
+	pthread_mutex_lock(&s->inbox->lock);
+	s->inbox->stop = true;
+	want(s->inbox);
+	pthread_mutex_unlock(&s->inbox->lock);
+	kick(s);
+}
+
+/* ---- the shard ------------------------------------------------------------- */
+
+bool inbox_wanted(const struct inbox *in) { return __atomic_load_n(&in->wanted, __ATOMIC_SEQ_CST); }
+
+static void calls_run(struct shard *s, struct errand *c)
+{
+	struct inbox *in = s->inbox;
+
+	for (struct errand *next; c; c = next) {
+		c->fn(s, c->arg);
+		pthread_mutex_lock(&in->lock);
+		next = c->next;
+		c->done = true; /* c is gone with the lock */
+		pthread_cond_broadcast(&in->cond);
+		pthread_mutex_unlock(&in->lock);
+	}
+}
+
+struct letter *inbox_open(struct shard *s, bool *stop)
+{
+	struct inbox *in = s->inbox;
+	struct letter *mail;
+	struct errand *calls;
+
+	__atomic_store_n(&in->wanted, false, __ATOMIC_SEQ_CST);
+	pthread_mutex_lock(&in->lock);
+	calls = in->call;
+	in->call = NULL;
+	in->call_end = &in->call;
+	*stop = in->stop;
+	pthread_mutex_unlock(&in->lock);
+	calls_run(s, calls);
+	pthread_mutex_lock(&in->lock);
+	mail = in->mail;
+	in->mail = NULL;
+	in->mail_end = &in->mail;
+	in->mail_len = 0;
+	pthread_mutex_unlock(&in->lock);
+	return mail;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inbox.h - what other threads want of a shard: calls from the control thread, datagrams that another shard took.
+ *
+ * Either is carried out between two turns.
+ */
+#ifndef DAEMON_INBOX_H
+#define DAEMON_INBOX_H
+
+#include <stddef.h>
+
+#include "../../proto/burst.h"
+#include "shard.h"
+
+struct inbox;
+
+/* Control thread: runs fn(s, arg) in the shard's thread between two turns and returns when it is done. */
+void shard_call(struct shard *, void (*fn)(struct shard *, void *), void *arg);
+
+/* Any shard's thread: hands a datagram (without ICRC) to another one.  Dropped if that one is too far behind. */
+void inbox_put(struct shard *to, struct device *, const struct route *, const uint8_t *data, size_t len);
+
+/* ---- the thread of the inbox, and who starts and stops it ------------------------------------ */
+
+struct letter {
+	struct letter *next;
+	struct device *device;
+	struct route route;
+	size_t len;
+	uint8_t data[];
+};
+
+struct inbox *inbox_new(void); /* NULL: no memory */
+void inbox_free(struct inbox *);
+/* The thread is to end. */
+void inbox_stop(struct shard *);
+
+bool inbox_wanted(const struct inbox *); /* there is something: inbox_open() */
+/*
+ * Carries out the calls that there are.  The letters are the caller's from now on, the first one came first; *stop: the
+ * thread is to end.
+ */
+struct letter *inbox_open(struct shard *, bool *stop);
+
+#endif

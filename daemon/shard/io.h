@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io.h - the one place where a shard blocks: until some file is ready or a moment has come.
+ *
+ * Two ways behind it: io_uring (uring.c) and epoll (epoll.c).  Bytes do not pass through here: a
+ * socket that is ready is read and written by plain recvmsg() and sendmsg(), which is faster
+ * while there is traffic.  Belongs to the thread that called io_new().
+ */
+#ifndef DAEMON_IO_H
+#define DAEMON_IO_H
+
+#include <stdbool.h>
+
+#include "../../proto/mono.h"
+#include "../base/conf.h"
+
+#define IO_FILES 3072u /* DEVICES_MAX * RDMAD_GIDS, multicast groups, and some */
+
+#define IO_WORDS 1024u /* contexts of a shard whose bell is waited for itself */
+
+struct io;
+
+/* One way to wait.  slot: 0..IO_FILES-1, the caller's number for a file. */
+struct io_way {
+	const char *name;
+	int (*start)(void **state);
+	void (*stop)(void *state);
+	int (*add)(void *state, unsigned slot, int fd);                    /* for reading */
+	void (*del)(void *state, unsigned slot, int fd);                   /* before fd is closed */
+	void (*want_write)(void *state, unsigned slot, int fd, bool on);   /* and for writing */
+	unsigned (*word_add)(void *state, uint32_t *word, uint32_t value); /* NULL: has no such thing */
+	void (*word_del)(void *state, unsigned slot);
+	/* timeout_ns 0: only looks; UINT64_MAX: for ever.  How many slots were put to ready, which has max. */
+	unsigned (*wait)(void *state, uint64_t timeout_ns, unsigned *ready, unsigned max);
+};
+
+extern const struct io_way io_uring_way, io_epoll_way;
+
+/*
+ * IO_AUTO: io_uring, or epoll where io_uring is refused, with a line in the log.  0 or errno.
+ * A slot may be told as ready when it is not.
+ */
+int io_new(struct io **, enum io_kind);
+void io_free(struct io *);
+const char *io_name(const struct io *);
+int io_add(struct io *, unsigned slot, int fd);
+void io_del(struct io *, unsigned slot, int fd);
+void io_want_write(struct io *, unsigned slot, int fd, bool on);
+/*
+ * Waits also until the word, in memory shared with another process, is not the value any more: who changes it
+ * wakes it as a futex.  The slot (IO_FILES or above) that will be told as ready, or 0: this way cannot.
+ */
+unsigned io_word_add(struct io *, uint32_t *word, uint32_t value);
+void io_word_del(struct io *, unsigned slot); /* before the memory goes */
+unsigned io_wait(struct io *, uint64_t timeout_ns, unsigned *ready, unsigned max);
+
+#endif

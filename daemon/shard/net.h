@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * net.h - the UDP edge of a shard: RoCEv2 datagrams to bursts (net_rx.h) and back (net_tx.h).
+ *
+ * One socket per GID that is on the wire, bound to its address and port 4791.  All of it is called in
+ * the shard's thread, but what says so.
+ */
+#ifndef DAEMON_NET_H
+#define DAEMON_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../proto/burst.h"
+#include "../base/device.h"
+#include "io.h"
+#include "shard.h"
+
+#define ROCE_PORT 4791u
+
+struct net;
+
+int net_new(struct net **, struct shard *, struct io *);
+void net_free(struct net *);
+
+/* Row of the device's table as it is now: opens, closes or leaves its socket. */
+int net_row_set(struct net *, struct device *, unsigned row);
+
+/* Which device of this daemon has this GID; NULL: none. */
+struct device *net_device(const struct net *, const uint8_t gid[16]);
+
+bool net_hot(const struct net *, mono_t now); /* some socket is read in each turn */
+/* io_wait() said that this slot is ready. */
+void net_ready(struct net *, unsigned slot, mono_t now);
+
+extern uint32_t net_rcvbuf; /* what is asked for, bytes; set before there are shards */
+
+/* What a socket of ours can take in, in the kernel's reckoning; and the largest number of bytes that should be in flight to a peer. */
+uint32_t net_room(void);
+uint32_t net_window(uint32_t room);
+
+/* Control thread: row of the device's table changed (already in device->gid): sockets and HCAs of all shards follow. */
+int net_gid_changed(struct device *, unsigned row);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* net_gid.c - which device and socket a GID stands for. */
+#include "net_gid.h"
+
+#include <string.h>
+#include "net.h"
+
+static unsigned gid_hash(const uint8_t gid[16])
+{
+	uint64_t a, b;
+
+	memcpy(&a, gid, 8);
+	memcpy(&b, gid + 8, 8);
+	return (unsigned)(((a ^ b * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u) >> 40) & (GIDS_HASH - 1);
+}
+
+const struct gid_slot *net_gid_find(const struct net *net, const uint8_t gid[16])
+{
+	unsigned i = gid_hash(gid);
+
+	for (; net->gids[i].dev; i = (i + 1) & (GIDS_HASH - 1))
+		if (!memcmp(net->gids[i].gid, gid, 16))
+			return &net->gids[i];
+	return NULL;
+}
+
+bool gid_is_empty(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+
+	return !memcmp(gid, zero, 16);
+}
+
+/* A GID that two rows have is that of the one with a socket. */
+static void gid_insert(struct net *net, struct device *dev, unsigned row)
+{
+	struct net_sock *sock = net->by_slot[dev->index * RDMAD_GIDS + row];
+	const uint8_t *gid = dev->gid[row].gid;
+	unsigned i = gid_hash(gid);
+
+	while (net->gids[i].dev && memcmp(net->gids[i].gid, gid, 16))
+		i = (i + 1) & (GIDS_HASH - 1);
+	if (net->gids[i].sock)
+		return;
+	memcpy(net->gids[i].gid, gid, 16);
+	net->gids[i].dev = dev;
+	net->gids[i].sock = sock;
+}
+
+void net_gids_rebuild(struct net *net)
+{
+	memset(net->gids, 0, sizeof(net->gids));
+	for (unsigned d = 0; d < devices_n; d++)
+		for (unsigned row = 0; row < RDMAD_GIDS; row++)
+			if (!gid_is_empty(devices[d].gid[row].gid))
+				gid_insert(net, &devices[d], row);
+}
+
+struct device *net_device(const struct net *net, const uint8_t gid[16])
+{
+	const struct gid_slot *g = net_gid_find(net, gid);
+
+	return g ? g->dev : NULL;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* net_gid.h - the GIDs of this daemon, by hash.  Shard thread. */
+#ifndef DAEMON_NET_GID_H
+#define DAEMON_NET_GID_H
+
+#include "net_priv.h"
+
+/* NULL: no device of this daemon has this GID. */
+const struct gid_slot *net_gid_find(const struct net *, const uint8_t gid[16]);
+/* The devices' tables, or the sockets, have changed. */
+void net_gids_rebuild(struct net *);
+bool gid_is_empty(const uint8_t gid[16]);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* net_priv.h - what the files of the UDP edge, net*.c, know of it. */
+#ifndef DAEMON_NET_PRIV_H
+#define DAEMON_NET_PRIV_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <rdmad/gid.h>
+
+#include "../../proto/hca.h"
+#include "../../proto/icrc.h"
+#include "net.h"
+
+#define NET_TTL     64     /* of a socket, unless a route asks for another */
+#define TRAIN_PKTS  64u    /* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
+#define TRAIN_BYTES 65464u /* a UDP payload's most, over IPv4 and IPv6 */
+/* Slots: one for each GID, then groups; behind them RAW_SLOTS, BELLS_SLOT and the shard's. */
+#define NET_SOCKS  (IO_FILES - 2 - 64)
+#define NET_HOT_NS 200000u /* how long a socket is read in each turn after something came */
+#define GIDS_HASH  4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
+
+/* A GID on the wire. */
+struct net_sock {
+	int fd;
+	unsigned slot;
+	struct device *dev;
+	unsigned row;
+	uint8_t gid[16];
+	unsigned ifindex;
+	bool ipv6;
+	bool group;       /* gid is a multicast group's */
+	mono_t hot_until; /* something came lately: read it each turn */
+
+	/* Receiving: the last sender. */
+	uint8_t peer[16];
+	uint16_t peer_port;
+	struct icrc_flow flow;
+};
+
+/* Datagrams to one place, not sent yet.  Followed by or pointing to their bytes, which lie one behind the other. */
+struct batch {
+	struct net_sock *sock;
+	struct hca *hca; /* of the first: errors are counted there */
+	struct route route;
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} to;
+	socklen_t to_len;
+	bool gso;    /* one GSO send (packet i has identification i); else one by one (all have 0) */
+	bool closed; /* a shorter packet was the last that fits */
+	unsigned n;
+	size_t len;
+	uint16_t pkt_len[TRAIN_PKTS];
+};
+
+/* A batch that the socket had no room for. */
+struct unsent {
+	struct unsent *next;
+	struct batch b;
+	uint8_t data[];
+};
+
+/* A run of datagrams of one sender: what one recvmsg() reads.  And how far this turn is. */
+struct net_run {
+	unsigned at;    /* whose it is: sock[at] */
+	unsigned reads; /* of that socket in this turn, and their bytes */
+	size_t sum;
+	struct route route;
+	size_t len, seg; /* in rx_buf; each datagram has seg bytes, the last one perhaps fewer */
+};
+
+struct gid_slot {
+	uint8_t gid[16];
+	struct device *dev;    /* NULL: free */
+	struct net_sock *sock; /* NULL: not on the wire */
+};
+
+struct net {
+	struct shard *shard;
+	struct io *io;
+	bool gso4; /* IPv4 identifications of GSO sends are as we want them */
+	unsigned sock_n;
+	struct net_sock *sock[NET_SOCKS]; /* the first sock_n */
+	struct net_sock *by_slot[NET_SOCKS];
+	struct net_group *groups;
+	struct gid_slot gids[GIDS_HASH];
+
+	/* net_tx.c */
+	struct batch train;
+	struct icrc_flow flow;                 /* of train */
+	struct unsent *backlog, **backlog_end; /* EAGAIN: in order */
+	_Alignas(64) uint8_t tx_buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
+
+	/* net_rx.c */
+	struct net_run run;
+	struct burst pkt; /* the packet just parsed: zeroing a new one each time would cost as much as parsing */
+	struct icrc_rx icrc;
+	_Alignas(64) uint8_t rx_buf[65536];
+};
+
+#endif

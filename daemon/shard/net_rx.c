@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * net_rx.c - from a socket to the HCAs.
+ *
+ *	recvmsg (UDP_GRO)	| pkt | pkt | pkt | pk |	equal sizes, the last may be shorter
+ *	icrc_check, burst_parse	  b     b     b    b
+ *	burst_join		 [----- burst ---] [--]		to hca_rx_burst()
+ *
+ * What does not parse goes to hca_rx() alone, which knows how to count it.
+ */
+#include "net_rx.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include "../../proto/hdr.h"
+#include "inbox.h"
+#include "net_priv.h"
+#include "tap.h"
+
+#define READS_TURN 16u /* datagram runs from one socket in one turn */
+#define READ_LEN \
+	(192u    \
+	 << 10) /* and bytes; then ACKs go out, so that the sender does not wait for all of his window to be worked on */
+#define JOIN_PKTS 128u /* packets that the kernel couples together, at most */
+
+/* A burst that grows. */
+struct join {
+	struct hca *hca; /* NULL: empty */
+	struct burst b;
+	const uint8_t *last; /* its last packet */
+	struct span span[JOIN_PKTS];
+};
+
+static void join_end(struct join *j, mono_t now)
+{
+	if (j->hca)
+		hca_rx_burst(j->hca, &j->b, now);
+	j->hca = NULL;
+}
+
+/* Is a packet (without its ICRC) another shard's?  Then it is on its way there.  One to a group goes to all, and is ours, too. */
+static bool pkt_forward(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len)
+{
+	uint32_t qpn = be24_get(data + BTH_DQPN);
+	unsigned owner = qpn <= 1 || qpn == QPN_MCAST ? 0 : qpn_shard(qpn, shard_bits());
+
+	if (owner != net->shard->index) {
+		if (owner < shards_n && shards[owner])
+			inbox_put(shards[owner], s->dev, route, data, len);
+		return true;
+	}
+	for (unsigned i = 1; i < shards_n && qpn == QPN_MCAST; i++)
+		if (shards[i])
+			inbox_put(shards[i], s->dev, route, data, len);
+	return false;
+}
+
+static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const struct route *route, const uint8_t *data,
+		   size_t len, mono_t now)
+{
+	struct hca *hca = net->shard->hca[s->dev->index];
+	struct burst *p = &net->pkt;
+	struct span span;
+	uint16_t id;
+
+	if (!icrc_check(&net->icrc, &s->flow, data, len, &id)) {
+		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
+		return;
+	}
+	len -= ICRC_LEN;
+	if (j->hca && burst_continue(&j->b, j->last, data, len, j->span, JOIN_PKTS))
+		return;
+	if (shards_n > 1 && pkt_forward(net, s, route, data, len))
+		return;
+	p->route = *route;
+	if (burst_parse(p, &span, data, len)) {
+		join_end(j, now);
+		hca_rx(hca, route, data, len, now);
+		return;
+	}
+	if (j->hca && burst_join(&j->b, p, j->span, JOIN_PKTS)) {
+		j->last = data;
+		return;
+	}
+	join_end(j, now);
+	j->last = data;
+	j->hca = hca;
+	j->b = *p;
+	j->span[0] = span;
+	j->b.span = j->span;
+}
+
+/* The same, looked at one by one. */
+static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len,
+		       mono_t now)
+{
+	struct tap_wire w = { .sport = s->peer_port };
+
+	w.good = icrc_check(&net->icrc, &s->flow, data, len, &w.ip_id);
+	if (!w.good)
+		hca_count(net->shard->hca[s->dev->index], HCA_STAT_ICRC_ERR, 1);
+	else if (shards_n > 1 && pkt_forward(net, s, route, data, len - ICRC_LEN))
+		return;
+	tap_rx(net->shard, s->dev, route, data, len, &w, now);
+}
+
+/* ---- one recvmsg --------------------------------------------------------- */
+
+static size_t cmsgs_read(struct msghdr *msg, struct route *route, size_t len)
+{
+	size_t seg = len;
+	int v;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level == SOL_IP && c->cmsg_type == IP_TOS) {
+			route->tclass = *CMSG_DATA(c);
+			continue;
+		}
+		if (c->cmsg_len < CMSG_LEN(sizeof(v)))
+			continue;
+		memcpy(&v, CMSG_DATA(c), sizeof(v));
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO)
+			seg = v > 0 ? (size_t)v : len;
+		else if (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_TCLASS)
+			route->tclass = (uint8_t)v;
+		else if ((c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_HOPLIMIT) ||
+			 (c->cmsg_level == SOL_IP && c->cmsg_type == IP_TTL))
+			route->hop_limit = (uint8_t)v;
+	}
+	return seg;
+}
+
+static uint16_t sender_get(const struct net_sock *s, const struct sockaddr_storage *from, uint8_t gid[16])
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+
+	if (s->ipv6) {
+		memcpy(gid, &in6->sin6_addr, 16);
+		return ntohs(in6->sin6_port);
+	}
+	memset(gid, 0, 10);
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, &in->sin_addr, 4);
+	return ntohs(in->sin_port);
+}
+
+static void sender_set(struct net_sock *s, const uint8_t gid[16], uint16_t port)
+{
+	if (s->flow.len && s->peer_port == port && !memcmp(s->peer, gid, 16))
+		return;
+	memcpy(s->peer, gid, 16);
+	s->peer_port = port;
+	icrc_flow_init(&s->flow, gid, s->gid, port, ROCE_PORT, true);
+}
+
+/* The next run of datagrams of this socket; false: there is none. */
+static bool sock_read(struct net *net, struct net_sock *s)
+{
+	struct net_run *r = &net->run;
+	struct sockaddr_storage from;
+	union {
+		struct cmsghdr align;
+		uint8_t buf[CMSG_SPACE(sizeof(int)) * 4];
+	} cmsg;
+	struct iovec iov = { net->rx_buf, sizeof(net->rx_buf) };
+	struct msghdr msg = {
+		.msg_name = &from,
+		.msg_namelen = sizeof(from),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &cmsg,
+		.msg_controllen = sizeof(cmsg),
+	};
+	ssize_t got = recvmsg(s->fd, &msg, MSG_DONTWAIT);
+
+	if (got < 0)
+		return false;
+	r->len = (size_t)got;
+	r->route.tclass = 0;
+	r->route.hop_limit = NET_TTL;
+	memcpy(r->route.dgid, s->gid, 16);
+	r->seg = cmsgs_read(&msg, &r->route, r->len);
+	sender_set(s, r->route.sgid, sender_get(s, &from, r->route.sgid));
+	return true;
+}
+
+void net_rx_begin(struct net *net) { net->run = (struct net_run){ 0 }; }
+
+bool net_read(struct net *net, mono_t now)
+{
+	struct net_run *r = &net->run;
+
+	while (r->at < net->sock_n) {
+		struct net_sock *s = net->sock[r->at];
+
+		if (!mono_reached(now, s->hot_until) && r->reads < READS_TURN && r->sum < READ_LEN &&
+		    sock_read(net, s)) {
+			s->hot_until = mono_add(now, NET_HOT_NS);
+			r->reads++;
+			r->sum += r->len;
+			return true;
+		}
+		r->at++;
+		r->reads = 0;
+		r->sum = 0;
+	}
+	return false;
+}
+
+void net_give(struct net *net, mono_t now)
+{
+	struct net_sock *s = net->sock[net->run.at];
+	size_t len = net->run.len, seg = net->run.seg;
+	const struct route *route = &net->run.route;
+	bool tapped = tap_on(net->shard, s->dev->index);
+	struct join join;
+
+	join.hca = NULL;
+	for (size_t off = 0; tapped && off < len; off += seg)
+		pkt_rx_tap(net, s, route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
+	for (size_t off = 0; !tapped && off < len; off += seg)
+		pkt_rx(net, s, &join, route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
+	join_end(&join, now);
+}

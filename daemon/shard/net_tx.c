@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * net_tx.c - from bursts to datagrams, many in one system call.
+ *
+ *	tx_buf	| hdr payload pad icrc | hdr payload pad icrc | ... | hdr pay icrc |
+ *		|<------- equal ------>|<------- equal ------>|     |<- may be shorter
+ *
+ * The train: packets to one place lie one behind the other in one buffer that stays in the cache.
+ * Payload is copied there and the CRC computed over it while it is hot; this beats handing the
+ * kernel a list of pointers.  One GSO send takes it all, whatever messages and QPs the packets belong
+ * to.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next
+ * packet, being shorter, ends it.
+ *
+ * Packet i of a GSO send over IPv4 has identification i, any other packet has 0, and the ICRC covers it: so
+ * the ICRC depends on the place in the train.
+ */
+#include "net_tx.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../proto/hdr.h"
+#include "../base/held.h"
+#include "../base/log.h"
+#include "../base/region.h"
+#include "io.h"
+#include "net_gid.h"
+
+#define CMSG_ROOM (CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)))
+
+void net_tx_init(struct net *net) { net->backlog_end = &net->backlog; }
+
+bool net_blocked(const struct net *net) { return net->backlog; }
+
+/* ---- one system call ----------------------------------------------------- */
+
+static void cmsg_put(struct msghdr *msg, int level, int type, const void *value, size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), value, len);
+	msg->msg_controllen += CMSG_SPACE(len);
+}
+
+static void msg_fill(struct msghdr *msg, struct batch *b, uint8_t *cmsg)
+{
+	int tclass = b->route.tclass, hops = b->route.hop_limit;
+	bool v6 = b->sock->ipv6;
+
+	memset(cmsg, 0, CMSG_ROOM);
+	*msg = (struct msghdr){ .msg_name = &b->to, .msg_namelen = b->to_len, .msg_control = cmsg };
+	if (b->gso && b->n > 1)
+		cmsg_put(msg, SOL_UDP, UDP_SEGMENT, &b->pkt_len[0], sizeof(uint16_t));
+	if (tclass)
+		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tclass, sizeof(int));
+	if (hops && hops != NET_TTL)
+		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_HOPLIMIT : IP_TTL, &hops, sizeof(int));
+	if (!msg->msg_controllen)
+		msg->msg_control = NULL;
+}
+
+/* Takes k packets off the front. */
+static void batch_cut(struct batch *b, unsigned k, uint8_t **data)
+{
+	size_t gone = 0;
+
+	for (unsigned i = 0; i < k; i++)
+		gone += b->pkt_len[i];
+	memmove(b->pkt_len, b->pkt_len + k, (b->n - k) * sizeof(*b->pkt_len));
+	b->n -= k;
+	b->len -= gone;
+	*data += gone;
+}
+
+static int send_gso(struct batch *b, uint8_t *data)
+{
+	_Alignas(struct cmsghdr) uint8_t cmsg[CMSG_ROOM];
+	struct iovec iov = { data, b->len };
+	struct msghdr msg;
+
+	msg_fill(&msg, b, cmsg);
+	msg.msg_iov = &iov;
+	msg.msg_iovlen = 1;
+	return sendmsg(b->sock->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
+}
+
+/* On return *b and *data are what was not sent. */
+static int send_each(struct batch *b, uint8_t **data)
+{
+	_Alignas(struct cmsghdr) uint8_t cmsg[CMSG_ROOM];
+	struct mmsghdr mm[TRAIN_PKTS];
+	struct iovec iov[TRAIN_PKTS];
+	struct msghdr msg;
+	size_t off = 0;
+	int sent;
+
+	msg_fill(&msg, b, cmsg);
+	for (unsigned i = 0; i < b->n; i++) {
+		iov[i] = (struct iovec){ *data + off, b->pkt_len[i] };
+		off += b->pkt_len[i];
+		mm[i].msg_hdr = msg;
+		mm[i].msg_hdr.msg_iov = &iov[i];
+		mm[i].msg_hdr.msg_iovlen = 1;
+	}
+	while (b->n) {
+		sent = sendmmsg(b->sock->fd, mm, b->n, MSG_DONTWAIT);
+		if (sent <= 0)
+			return errno;
+		batch_cut(b, (unsigned)sent, data);
+		memmove(mm, mm + sent, b->n * sizeof(*mm));
+	}
+	return 0;
+}
+
+/* The packets of a GSO train, each to be sent on its own: their identification will be 0. */
+static void gso_undo(struct batch *b, struct icrc_flow *flow, uint8_t *data)
+{
+	for (unsigned i = 0; i < b->n; i++) {
+		if (i && !b->sock->ipv6)
+			icrc_put(data + b->pkt_len[i] - ICRC_LEN, icrc_pkt(flow, 0, data, b->pkt_len[i] - ICRC_LEN));
+		data += b->pkt_len[i];
+	}
+	b->gso = false;
+}
+
+static bool is_full(int err) { return err == EAGAIN || err == ENOBUFS; }
+
+/* 0, EAGAIN (*b, *data: what is left), or an error, then counted. */
+static int batch_send(struct batch *b, uint8_t **data)
+{
+	struct icrc_flow flow;
+	int err;
+
+	if (b->gso) {
+		err = send_gso(b, *data);
+		if (err != EIO && err != EINVAL)
+			goto out;
+		icrc_flow_init(&flow, b->route.sgid, b->route.dgid, ROCE_PORT, ROCE_PORT, true);
+		gso_undo(b, &flow, *data);
+	}
+	err = send_each(b, data);
+out:
+	if (is_full(err))
+		return EAGAIN;
+	if (err) {
+		log_debug("cannot send to the network: %s", strerror(err));
+		hca_count(b->hca, HCA_STAT_SEND_ERR, b->n);
+	}
+	return err;
+}
+
+/* ---- what cannot go now -------------------------------------------------- */
+
+static struct unsent *unsent_new(const struct batch *b, const uint8_t *data)
+{
+	struct unsent *l = malloc(sizeof(*l) + b->len);
+
+	if (!l) {
+		hca_count(b->hca, HCA_STAT_SEND_ERR, b->n);
+		return NULL;
+	}
+	l->next = NULL;
+	l->b = *b;
+	memcpy(l->data, data, b->len);
+	return l;
+}
+
+static void backlog_put(struct net *net, const struct batch *b, const uint8_t *data)
+{
+	struct unsent *l = unsent_new(b, data);
+
+	if (!l)
+		return;
+	*net->backlog_end = l;
+	net->backlog_end = &l->next;
+	io_want_write(net->io, b->sock->slot, b->sock->fd, true);
+}
+
+static void batch_out(struct net *net, struct batch *b, uint8_t *data)
+{
+	if (net->backlog || batch_send(b, &data) == EAGAIN)
+		backlog_put(net, b, data);
+}
+
+void net_tx_writable(struct net *net)
+{
+	struct unsent *l;
+	uint8_t *data;
+
+	while ((l = net->backlog)) {
+		data = l->data;
+		if (batch_send(&l->b, &data) == EAGAIN) {
+			memmove(l->data, data, l->b.len);
+			io_want_write(net->io, l->b.sock->slot, l->b.sock->fd, true);
+			return;
+		}
+		io_want_write(net->io, l->b.sock->slot, l->b.sock->fd, false);
+		net->backlog = l->next;
+		if (!net->backlog)
+			net->backlog_end = &net->backlog;
+		free(l);
+	}
+}
+
+static struct unsent *unsent_drop(struct unsent *l, const struct net_sock *s)
+{
+	struct unsent *kept = NULL, **end = &kept, *next;
+
+	for (; l; l = next) {
+		next = l->next;
+		l->next = NULL;
+		if (l->b.sock == s) {
+			free(l);
+		} else {
+			*end = l;
+			end = &l->next;
+		}
+	}
+	return kept;
+}
+
+void net_tx_drop(struct net *net, const struct net_sock *s)
+{
+	if (net->train.sock == s) {
+		net->train.sock = NULL;
+		net->train.n = 0;
+	}
+	net->backlog = unsent_drop(net->backlog, s);
+	for (net->backlog_end = &net->backlog; *net->backlog_end;)
+		net->backlog_end = &(*net->backlog_end)->next;
+}
+
+/* ---- the train ----------------------------------------------------------- */
+
+void net_flush(struct net *net)
+{
+	struct batch *t = &net->train;
+
+	if (!t->n)
+		return;
+	batch_out(net, t, net->tx_buf);
+	t->n = 0;
+}
+
+/* May both be sent by one call?  A socket knows no flow label. */
+static bool goes_along(const struct route *a, const struct route *b)
+{
+	return !memcmp(a->dgid, b->dgid, 16) && !memcmp(a->sgid, b->sgid, 16) && a->tclass == b->tclass &&
+	       a->hop_limit == b->hop_limit;
+}
+
+static void address_set(struct batch *t)
+{
+	const uint8_t *gid = t->route.dgid;
+
+	memset(&t->to, 0, sizeof(t->to));
+	if (t->sock->ipv6) {
+		t->to.in6.sin6_family = AF_INET6;
+		t->to.in6.sin6_port = htons(ROCE_PORT);
+		memcpy(&t->to.in6.sin6_addr, gid, 16);
+		if (IN6_IS_ADDR_LINKLOCAL(&t->to.in6.sin6_addr))
+			t->to.in6.sin6_scope_id = t->sock->ifindex;
+		t->to_len = sizeof(t->to.in6);
+	} else {
+		t->to.in.sin_family = AF_INET;
+		t->to.in.sin_port = htons(ROCE_PORT);
+		memcpy(&t->to.in.sin_addr, gid + 12, 4);
+		t->to_len = sizeof(t->to.in);
+	}
+}
+
+/* The train is empty: which way will the next one go?  false: there is none. */
+static bool train_start(struct net *net, struct hca *hca, const struct route *route)
+{
+	struct batch *t = &net->train;
+	const struct gid_slot *from;
+
+	if (!t->sock || !goes_along(&t->route, route)) {
+		from = net_gid_find(net, route->sgid);
+		if (!from || !from->sock || from->sock->ipv6 == gid_is_v4(route->dgid))
+			return false;
+		t->sock = from->sock;
+		t->route = *route;
+		address_set(t);
+		icrc_flow_init(&net->flow, route->sgid, route->dgid, ROCE_PORT, ROCE_PORT, true);
+	}
+	t->hca = hca;
+	t->gso = !net->shard->tap && (t->sock->ipv6 || net->gso4);
+	t->closed = false;
+	t->n = 0;
+	t->len = 0;
+	return true;
+}
+
+static bool train_fits(const struct batch *t, size_t len)
+{
+	if (!t->n)
+		return true;
+	if (t->n == TRAIN_PKTS || t->len + len > TRAIN_BYTES)
+		return false;
+	return !t->gso || (!t->closed && len <= t->pkt_len[0]);
+}
+
+/* Puts packets of b from the i-th on behind the train's, as many as fit: how many, or -errno of reading the payload. */
+static int train_add(struct net *net, const struct burst *b, uint32_t i)
+{
+	struct batch *t = &net->train, before = *t;
+	uint8_t *draft[TRAIN_PKTS]; /* the packets, until their ICRCs are made */
+	struct span to[TRAIN_PKTS];
+	const uint8_t *from;
+	uint32_t pay, pad;
+	unsigned n = 0, faults;
+	size_t hdr_len, len;
+	uint8_t *pkt;
+	int err;
+
+	for (; i + n < b->n; n++) {
+		pkt = net->tx_buf + t->len;
+		hdr_len = burst_hdr(b, i + n, pkt);
+		pay = burst_pkt_len(b, i + n);
+		pad = pad_len(pay);
+		len = hdr_len + pay + pad + ICRC_LEN;
+		if (!train_fits(t, len))
+			break;
+		memset(pkt + hdr_len + pay, 0, pad);
+		to[n] = (struct span){ .addr = (uintptr_t)pkt + hdr_len, .len = pay };
+		draft[n] = pkt;
+		t->closed = t->n && len < t->pkt_len[0];
+		t->pkt_len[t->n++] = (uint16_t)len;
+		t->len += len;
+	}
+	from = n ? region_look(b->span, b->span_n, burst_pkt_off(b, i), burst_pkt_off(b, n - 1) + to[n - 1].len) : NULL;
+	if (n && b->payload_len && !from) {
+		err = region_mem_ops.copy(NULL, to, n, b->span, b->span_n, burst_pkt_off(b, i));
+		if (err) {
+			*t = before;
+			return -err;
+		}
+	}
+	faults = held_faults;
+	for (unsigned k = 0; k < n; k++) {
+		uint16_t id = t->gso && !t->sock->ipv6 ? (uint16_t)(before.n + k) : 0;
+
+		pkt = draft[k];
+		len = t->pkt_len[before.n + k] - ICRC_LEN;
+		if (from) /* each by itself: the CRC finds it in the nearest cache */
+			memcpy((void *)(uintptr_t)to[k].addr, from + burst_pkt_off(b, k), to[k].len);
+		icrc_put(pkt + len, icrc_pkt(&net->flow, id, pkt, len));
+	}
+	if (held_faults != faults) {
+		*t = before;
+		return -EIO;
+	}
+	return (int)n;
+}
+
+void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
+{
+	struct batch *t = &net->train;
+	int n;
+
+	if (t->n && !goes_along(&t->route, &b->route))
+		net_flush(net);
+	for (uint32_t i = 0; i < b->n; i += (uint32_t)n) {
+		if (!t->n && !train_start(net, hca, &b->route)) {
+			hca_count(hca, HCA_STAT_SEND_ERR, b->n);
+			return;
+		}
+		n = train_add(net, b, i);
+		if (n < 0) {
+			if (n != -ESRCH) /* the program has ended: silence, its QPs are about to go */
+				hca_tx_fault(hca, b, now);
+			return;
+		}
+		if (i + (uint32_t)n < b->n)
+			net_flush(net);
+	}
+}
+
+void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, const uint8_t *data, size_t len)
+{
+	struct batch *t = &net->train;
+
+	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len)))
+		net_flush(net);
+	if (!t->n && !train_start(net, hca, route)) {
+		hca_count(hca, HCA_STAT_SEND_ERR, 1);
+		return;
+	}
+	memcpy(net->tx_buf + t->len, data, len);
+	t->pkt_len[t->n++] = (uint16_t)len;
+	t->len += len;
+}

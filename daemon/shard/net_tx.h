@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* net_tx.h - from bursts to datagrams.  Shard thread. */
+#ifndef DAEMON_NET_TX_H
+#define DAEMON_NET_TX_H
+
+#include "net.h"
+
+struct net_sock;
+
+/*
+ * Sends a burst of hca, or keeps its packets for a train with the next ones until net_flush().
+ * After either, if net_blocked(), no burst may be handed in before it is over.
+ */
+void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
+/* One packet as bytes with its ICRC, for an IP identification of 0: while the tap is on (tap.h). */
+void net_tx_bytes(struct net *, struct hca *, const struct route *, const uint8_t *data, size_t len);
+void net_flush(struct net *);
+bool net_blocked(const struct net *);
+
+void net_tx_init(struct net *);
+/* The socket is going away: what waits for it is dropped. */
+void net_tx_drop(struct net *, const struct net_sock *);
+void net_tx_writable(struct net *);
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * publish.c - completions and events go from the HCAs to the programs.
+ *
+ * Completions are written to the CQ rings and published once per CQ and turn; then, if the CQ is armed, its
+ * cookie goes into the channel's pipe.  A pipe or an event socket that is full is nobody's problem but its
+ * reader's: what did not fit is kept (a CQ's event as one bit, async events up to EVENTS_MAX), and the control
+ * thread calls outlet_retry() when the descriptor can be written.
+ */
+#include "publish.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../base/clock.h"
+#include "../base/log.h"
+#include "hooks.h"
+
+#define BATCH 256u
+
+/* ---- completion channels ----------------------------------------------------------- */
+
+static void outlet_block(struct outlet *o)
+{
+	__atomic_store_n(&o->stuck, true, __ATOMIC_RELEASE);
+	hooks.outlet_stuck();
+}
+
+/* true: written, or nobody will ever read it. */
+static bool cookie_write(struct channel *ch, uint64_t cookie)
+{
+	ssize_t n;
+
+	do
+		n = write(ch->out.fd, &cookie, sizeof(cookie));
+	while (n < 0 && errno == EINTR);
+	return n >= 0 || errno != EAGAIN;
+}
+
+static void cq_event(struct ctx_cq *cq)
+{
+	struct channel *ch = cq->channel;
+
+	if (!ch || cq->due)
+		return;
+	if (!ch->due && cookie_write(ch, cq->cookie))
+		return;
+	cq->due = true;
+	cq->due_next = ch->due;
+	ch->due = cq;
+	outlet_block(&ch->out);
+}
+
+static void channel_retry(struct channel *ch)
+{
+	__atomic_store_n(&ch->out.stuck, false, __ATOMIC_RELAXED);
+	while (ch->due) {
+		struct ctx_cq *cq = ch->due;
+
+		if (!cookie_write(ch, cq->cookie)) {
+			outlet_block(&ch->out);
+			return;
+		}
+		ch->due = cq->due_next;
+		cq->due = false;
+	}
+}
+
+/* ---- async events ------------------------------------------------------------------- */
+
+static bool event_write(struct ctx *c, const struct msg_event *ev)
+{
+	ssize_t n;
+
+	do
+		n = send(c->event_out.fd, ev, sizeof(*ev), MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
+}
+
+void event_send(struct ctx *c, uint32_t type, uint32_t port, uint64_t cookie)
+{
+	struct msg_event ev = { .type = type, .port = port, .cookie = cookie };
+
+	if (!c->event_n && event_write(c, &ev))
+		return;
+	if (c->event_n == EVENTS_MAX) {
+		if (!c->events_lost++)
+			log_info("context %u (%s, pid %d) does not read its async events: some are lost", c->id,
+				 c->prog, (int)c->pid);
+		return;
+	}
+	c->event[(c->event_pos + c->event_n++) % EVENTS_MAX] = ev;
+	outlet_block(&c->event_out);
+}
+
+void outlet_retry(struct ctx *c)
+{
+	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next)
+		if (((struct channel *)o)->out.stuck)
+			channel_retry((struct channel *)o);
+	if (!c->event_out.stuck)
+		return;
+	__atomic_store_n(&c->event_out.stuck, false, __ATOMIC_RELAXED);
+	while (c->event_n) {
+		if (!event_write(c, &c->event[c->event_pos])) {
+			outlet_block(&c->event_out);
+			return;
+		}
+		c->event_pos = (c->event_pos + 1) % EVENTS_MAX;
+		c->event_n--;
+	}
+}
+
+static void events_publish(struct shard *s, unsigned device, const struct hca_event *ev)
+{
+	struct obj *o;
+
+	switch (ev->type) {
+	case EV_CQ_ERR:
+		o = obj_find(s, OBJ_CQ, device, ev->number);
+		if (o)
+			event_send(o->ctx, ev->type, 0, ((struct ctx_cq *)o)->cookie);
+		break;
+	case EV_SRQ_ERR:
+	case EV_SRQ_LIMIT:
+		o = obj_find(s, OBJ_SRQ, device, ev->number);
+		if (o)
+			event_send(o->ctx, ev->type, 0, ((struct ctx_srq *)o)->cookie);
+		break;
+	default:
+		for (o = obj_find(s, OBJ_QP, device, ev->number); o; o = obj_other(o)) {
+			qp_hint((struct ctx_qp *)o);
+			event_send(o->ctx, ev->type, 0, ((struct ctx_qp *)o)->cookie);
+		}
+	}
+}
+
+/* ---- moderated events ------------------------------------------------------------------ */
+
+static void late_del(struct ctx_cq *cq)
+{
+	struct ctx_cq **p = &cq->obj.ctx->shard->late;
+
+	if (!cq->late)
+		return;
+	while (*p != cq)
+		p = &(*p)->late_next;
+	*p = cq->late_next;
+	cq->late = false;
+}
+
+static void cq_fire_late(struct ctx_cq *cq)
+{
+	late_del(cq);
+	if (cq_fire(cq->ring.hdr, cq->mod.solicited))
+		cq_event(cq);
+	cq->mod.n = 0;
+	cq->mod.solicited = false;
+}
+
+/* n more completions: the event comes now, or when it is time. */
+static void cq_moderate(struct ctx_cq *cq, uint32_t n, mono_t now)
+{
+	struct shard *s = cq->obj.ctx->shard;
+
+	cq->mod.n += n;
+	cq->mod.solicited |= cq->solicited;
+	if (cq->mod.count ? cq->mod.n >= cq->mod.count : !cq->mod.period_ns) {
+		cq_fire_late(cq);
+	} else if (!cq->late && cq->mod.period_ns) {
+		cq->mod.at = mono_add(now, cq->mod.period_ns);
+		cq->late = true;
+		cq->late_next = s->late;
+		s->late = cq;
+	}
+}
+
+mono_t ctx_deadline(const struct shard *s)
+{
+	mono_t t = MONO_NEVER;
+
+	for (const struct ctx_cq *cq = s->late; cq; cq = cq->late_next)
+		t = mono_min(t, cq->mod.at);
+	for (const struct ctx_cq *cq = s->kept; cq; cq = cq->kept_next)
+		t = mono_min(t, cq->kept.until);
+	return t;
+}
+
+static bool late_publish(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (struct ctx_cq *cq = s->late, *next; cq; cq = next) {
+		next = cq->late_next;
+		if (mono_reached(now, cq->mod.at)) {
+			cq_fire_late(cq);
+			any = true;
+		}
+	}
+	return any;
+}
+
+void publish_moderate(struct ctx_cq *cq, uint32_t count, uint64_t period_ns)
+{
+	cq->mod.count = count;
+	cq->mod.period_ns = period_ns;
+	if (cq->mod.n)
+		cq_fire_late(cq); /* what was put off by the rule before */
+}
+
+/* ---- a completion that waits for the answer (answer.h) ------------------------------------- */
+
+static void kept_del(struct ctx_cq *cq)
+{
+	struct ctx_cq **p = &cq->obj.ctx->shard->kept;
+
+	if (!cq->kept.on)
+		return;
+	while (*p != cq)
+		p = &(*p)->kept_next;
+	*p = cq->kept_next;
+	cq->kept.on = false;
+}
+
+/* The one completion of the batch is kept back. */
+static bool cq_keep(struct ctx_cq *cq, mono_t now)
+{
+	struct ctx *c = cq->obj.ctx;
+	struct ctx_qp *qp;
+
+	if (!c->shard->few_cores || cq->batch_n != 1 || !cq->last.sent || cq->kept.on || cq->mod.count > 1 ||
+	    cq->mod.period_ns || RING_LOAD(&cq->ring.hdr->arm) != CQ_ARM_NONE)
+		return false;
+	qp = (struct ctx_qp *)obj_find(c->shard, OBJ_QP, c->dev->index, cq->last.qpn);
+	if (!qp || RING_LOAD(&qp->sq.hdr->prod) != cq->last.wqe)
+		return false;
+	cq->kept.qpn = cq->last.qpn;
+	cq->kept.heard = hca_qp_heard(c->hca, cq->last.qpn);
+	if (!answer_awaited(&qp->answer, cq->kept.heard, now))
+		return false;
+	cq->kept.on = true;
+	cq->kept.until = mono_add(now, ANSWER_NS);
+	cq->kept_next = c->shard->kept;
+	c->shard->kept = cq;
+	return true;
+}
+
+/* ---- completions ----------------------------------------------------------------------- */
+
+static void cq_flush(struct ctx_cq *cq, mono_t now)
+{
+	if (!cq->batch_n)
+		return;
+	kept_del(cq);
+	ring_publish(&cq->ring, cq->batch_n);
+	if (cq->mod.count > 1 || cq->mod.period_ns)
+		cq_moderate(cq, cq->batch_n, now);
+	else if (cq_fire(cq->ring.hdr, cq->solicited))
+		cq_event(cq);
+	cq->batch_n = 0;
+	cq->solicited = false;
+}
+
+void publish_overrun(struct ctx_cq *cq, mono_t now)
+{
+	cq->overrun = true;
+	RING_STORE(&cq->ring.hdr->err, 1);
+	hca_cq_overrun(cq->obj.ctx->hca, cq->obj.number, now);
+}
+
+/* Room for one more, or the CQ has overrun. */
+static bool cq_has_room(struct ctx_cq *cq, mono_t now)
+{
+	if (cq->overrun)
+		return false;
+	if (ring_room(&cq->ring) > cq->batch_n)
+		return true;
+	/* What ring_room() knows of the consumer may be old: with the batch published it looks again. */
+	cq_flush(cq, now);
+	if (ring_room(&cq->ring))
+		return true;
+	publish_overrun(cq, now);
+	return false;
+}
+
+static void cqe_publish(struct ctx_cq *cq, struct cqe *e, struct ctx_cq ***touched_end, mono_t now)
+{
+	struct ctx *c = cq->obj.ctx;
+	struct ctx_qp *qp = NULL;
+
+	if (e->status != WC_SUCCESS || (c->skips && e->is_send))
+		qp = (struct ctx_qp *)obj_find(c->shard, OBJ_QP, c->dev->index, e->qpn);
+	if (qp && e->is_send)
+		e->wqe += qp->sq_skipped;
+	if (qp && e->status != WC_SUCCESS && qp->state != QPS_ERR)
+		qp_hint(qp);
+	if (!cq_has_room(cq, now))
+		return;
+	memcpy(ring_slot(&cq->ring, cq->ring.pos + cq->batch_n), e, sizeof(*e));
+	cq->batch_n++;
+	cq->last.qpn = e->qpn;
+	cq->last.wqe = e->wqe;
+	cq->last.sent = e->is_send && e->status == WC_SUCCESS;
+	cq->solicited |= e->solicited || e->status != WC_SUCCESS;
+	if (!cq->touched) {
+		cq->touched = true;
+		cq->touched_next = NULL;
+		**touched_end = cq;
+		*touched_end = &cq->touched_next;
+	}
+}
+
+static bool hca_publish(struct shard *s, unsigned device, mono_t now)
+{
+	struct hca *hca = s->hca[device];
+	struct ctx_cq *touched = NULL, **touched_end = &touched, *cq = NULL;
+	struct cqe batch[BATCH];
+	struct hca_event ev[16];
+	bool any = false;
+	unsigned n;
+
+	while ((n = hca_completions(hca, batch, BATCH))) {
+		any = true;
+		for (unsigned i = 0; i < n; i++) {
+			if (!cq || cq->obj.number != batch[i].cqn)
+				cq = (struct ctx_cq *)obj_find(s, OBJ_CQ, device, batch[i].cqn);
+			if (cq)
+				cqe_publish(cq, &batch[i], &touched_end, now);
+		}
+	}
+	/*
+	 * In the order of their first completions: a program with one channel for several CQs may count on it
+	 * (ib_send_lat -e takes the event of its send before that of the answer).
+	 */
+	while (touched) {
+		if (!cq_keep(touched, now))
+			cq_flush(touched, now);
+		touched->touched = false;
+		touched = touched->touched_next;
+	}
+	while ((n = hca_events(hca, ev, sizeof(ev) / sizeof(ev[0])))) {
+		any = true;
+		for (unsigned i = 0; i < n; i++)
+			events_publish(s, device, &ev[i]);
+	}
+	hooks.why_collect(s, device);
+	return any;
+}
+
+static bool kept_publish(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (struct ctx_cq *cq = s->kept, *next; cq; cq = next) {
+		next = cq->kept_next;
+		if (hca_qp_heard(cq->obj.ctx->hca, cq->kept.qpn) != cq->kept.heard ||
+		    mono_reached(now, cq->kept.until)) {
+			cq_flush(cq, now);
+			any = true;
+		}
+	}
+	return any;
+}
+
+void publish_kept(struct ctx_cq *cq) { cq_flush(cq, clock_now()); }
+
+void publish_kept_of(const struct ctx *c, uint32_t qpn)
+{
+	for (struct ctx_cq *cq = c->shard->kept, *next; cq; cq = next) {
+		next = cq->kept_next;
+		if (cq->obj.ctx->hca == c->hca && cq->kept.qpn == qpn)
+			publish_kept(cq);
+	}
+}
+
+bool ctx_publish(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (unsigned d = 0; d < devices_n; d++)
+		any |= hca_publish(s, d, now);
+	any |= kept_publish(s, now);
+	return any | late_publish(s, now);
+}
+
+void publish_forget_cq(struct ctx_cq *cq)
+{
+	struct ctx_cq **p;
+
+	kept_del(cq);
+	late_del(cq);
+	if (!cq->due)
+		return;
+	for (p = &cq->channel->due; *p != cq; p = &(*p)->due_next)
+		;
+	*p = cq->due_next;
+	cq->due = false;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* publish.h - completions and events go from the HCAs to the programs.  Shard thread. */
+#ifndef DAEMON_PUBLISH_H
+#define DAEMON_PUBLISH_H
+
+#include "ctx.h"
+
+bool ctx_publish(struct shard *, mono_t now); /* hca_completions(), hca_events() to rings, channels, event sockets */
+mono_t ctx_deadline(const struct shard *);    /* when ctx_publish() has an event to send that it put off */
+
+/* an async event for the client. */
+void event_send(struct ctx *, uint32_t type, uint32_t port, uint64_t cookie);
+/* the descriptor can be written again. */
+void outlet_retry(struct ctx *);
+/* Forgets what is kept for a CQ or channel about to go. */
+void publish_forget_cq(struct ctx_cq *);
+/* what is kept back for an answer (answer.h) is published now: of a CQ that gets another ring, of a QP about to change. */
+void publish_kept(struct ctx_cq *);
+void publish_kept_of(const struct ctx *, uint32_t qpn);
+/* the CQ takes no more completions; its QPs go to ERR. */
+void publish_overrun(struct ctx_cq *, mono_t now);
+/* the CQ's events come after so many completions, or so long after the first of them. */
+void publish_moderate(struct ctx_cq *, uint32_t count, uint64_t period_ns);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * raw.h - the packet sockets of RAW_PACKET QPs.
+ *
+ * The client opened the socket, which shows that it may, and steers by the filters that it sets on its own copy of the
+ * descriptor: whatever comes out of it is for the QP.
+ */
+#ifndef DAEMON_RAW_H
+#define DAEMON_RAW_H
+
+#include "ctx.h"
+
+#define RAW_SLOTS 64u /* in a shard; they are the io slots from RAW_SLOT on */
+#define RAW_SLOT  (IO_FILES - 2 - RAW_SLOTS)
+
+/* Control thread: takes over fd.  0, EINVAL: not a packet socket. */
+int raw_new(struct raw **, int fd, uid_t);
+void raw_free(struct raw *); /* NULL: nothing */
+
+/* Shard thread: these from now on, NULL: none; the old ones. */
+struct steer_set;
+struct steer_set *raw_steer(struct raw *, struct steer_set *);
+/* Shard thread: the QP, which has its number, receives from now on; 0, ENOMEM: too many. */
+int raw_begin(struct ctx_qp *);
+void raw_end(struct ctx_qp *);
+void raw_ready(struct shard *, unsigned slot);
+bool raw_hot(const struct shard *); /* there may be frames */
+void raw_rx(struct shard *, mono_t now);
+void raw_tx(struct shard *, struct hca *, unsigned device, const struct burst *, mono_t now);
+
+#endif

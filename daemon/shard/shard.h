@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shard.h - a shard: the HCAs, contexts and rings that belong to one thread (turn.h), and the table of shards.
+ */
+#ifndef DAEMON_SHARD_H
+#define DAEMON_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../base/device.h"
+
+struct ctx; /* a verbs context: ctx.h */
+struct ctx_cq;
+struct tap;
+
+struct shard {
+	unsigned index;
+	int kick_fd;                  /* eventfd; of the daemon's own threads */
+	int bells_fd;                 /* bells.c's: an epoll */
+	struct hca *hca[DEVICES_MAX]; /* by device index */
+	struct inbox *inbox;          /* what other threads want */
+	struct thread *thread;        /* thread.c's */
+	struct io *io;                /* what it waits for; its thread's, as all that follows */
+	struct net *net;
+	struct ctx *ctxs;       /* list through ctx->next */
+	struct obj_table *objs; /* obj.c's: which object belongs to a number; NULL: there was none yet */
+	struct raw *raw[64];    /* raw.c's: packet sockets, RAW_SLOTS of them, the first raw_n of use */
+	unsigned raw_n;
+	struct tap *tap;     /* tap.c's; NULL: nobody wants to see packets */
+	struct ctx_cq *late; /* publish.c's: CQs whose event waits for its time */
+	struct ctx_cq *kept; /* and those whose last completion waits for an answer */
+	uint32_t core;       /* 1 + where it runs, as told to the programs (struct bell) */
+	bool few_cores;
+	const char *io_name; /* how it waits */
+	struct {
+		uint64_t turns, sleeps, kicks;
+	} count; /* since its start */
+};
+
+extern struct shard *shards[SHARDS_MAX];
+extern unsigned shards_n;
+
+/* QPN: ... | device | shard */
+unsigned shard_bits(void);
+unsigned device_bits(void);
+static inline unsigned qpn_shard(uint32_t qpn, unsigned bits) { return qpn & ((1u << bits) - 1); }
+
+#endif

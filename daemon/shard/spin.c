@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * spin.c - two signs that spinning harms, and the penalty: for 4 ms, doubling up to 128 ms while it recurs, the
+ * shard sleeps whenever it has nothing to do.
+ *
+ * 1. A sched_yield() that comes back after more than a millisecond: a neighbour on this core spins and
+ *    never yields, and each turn of ours costs a time slice.
+ *
+ * 2. Nothing came in all the time that it spun, but as soon as it slept, and that several times in a row: its
+ *    neighbour had no core to post from.  The scheduler yields within a group only, and each session
+ *    (autogroup) or service (cgroup) is a group of its own: there a yielding spinner is one that never
+ *    yields.
+ *
+ * A sleeper must be woken fast: a short time slice of its own lets a thread preempt a neighbour in the
+ * middle of his (EEVDF, Linux 6.12; before it the request is ignored).
+ */
+#include "spin.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../base/clock.h"
+
+#define YIELD_LONG_NS  1000000u
+#define SLEEP_SHORT_NS 30000u
+#define VAIN_MAX       4u
+#define PENALTY_MIN_NS 4000000u
+#define PENALTY_MAX_NS 128000000u
+#define SLICE_NS       100000u
+
+/* The kernel's struct sched_attr: its header does not go together with <sched.h>. */
+struct slice_attr {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+void spin_init(struct spin *s)
+{
+	struct slice_attr attr = {
+		.size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SLICE_NS, .nice = getpriority(PRIO_PROCESS, 0)
+	};
+
+	syscall(SYS_sched_setattr, 0, &attr, 0);
+	*s = (struct spin){ 0 };
+}
+
+static void penalty(struct spin *s, mono_t now)
+{
+	bool again = s->penalty_ns && mono_before(now, mono_add(s->sleep_until, 4 * s->penalty_ns));
+
+	s->penalty_ns = again ? 2 * s->penalty_ns : PENALTY_MIN_NS;
+	if (s->penalty_ns > PENALTY_MAX_NS)
+		s->penalty_ns = PENALTY_MAX_NS;
+	s->sleep_until = mono_add(now, s->penalty_ns);
+	s->vain = 0;
+}
+
+mono_t spin_turn(struct spin *s, mono_t now)
+{
+	mono_t after;
+
+	sched_yield();
+	after = clock_now();
+	if (mono_since(after, now) >= YIELD_LONG_NS)
+		penalty(s, after);
+	return after;
+}
+
+void spin_slept(struct spin *s, mono_t from, mono_t to, bool rung)
+{
+	bool spun = mono_reached(from, mono_add(s->busy_at, SPIN_NS));
+
+	if (!spun || !rung || mono_since(to, from) >= SLEEP_SHORT_NS)
+		s->vain = 0;
+	else if (++s->vain == VAIN_MAX)
+		penalty(s, to);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * spin.h - how a shard with nothing to do spends the next moment: spinning or asleep.
+ *
+ * Spinning answers in a microsecond but takes a core.  So it lasts SPIN_NS after traffic, gives the core
+ * away at each turn, and stops at once where that harms a neighbour (spin.c).  One thread.
+ */
+#ifndef DAEMON_SPIN_H
+#define DAEMON_SPIN_H
+
+#include <stdbool.h>
+
+#include "../../proto/mono.h"
+
+#define SPIN_NS 50000u
+
+struct spin {
+	mono_t busy_at;     /* the last turn that did something */
+	mono_t sleep_until; /* no spinning before this */
+	uint64_t penalty_ns;
+	unsigned vain; /* how often in a row spinning kept back what came as soon as it ended */
+};
+
+void spin_init(struct spin *);                                 /* in the thread concerned */
+static inline void spin_found(struct spin *s) { s->vain = 0; } /* spinning was worth it */
+static inline void spin_busy(struct spin *s, mono_t now) { s->busy_at = now; }
+
+/* false: sleep. */
+static inline bool spin_may(const struct spin *s, mono_t now)
+{
+	return mono_before(now, mono_add(s->busy_at, SPIN_NS)) && mono_reached(now, s->sleep_until);
+}
+
+/* One turn of spinning; what time it is then. */
+mono_t spin_turn(struct spin *, mono_t now);
+
+/* It slept; rung: and was woken by a program. */
+void spin_slept(struct spin *, mono_t from, mono_t to, bool rung);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * turn.c - a turn, step by step.
+ *
+ *	calls -> ctx_drain -> UDP in -> ticks -> CM -> bursts out (wire, local) -> ctx_publish
+ *	  ^                                                                       |
+ *	  +----------------- spin a little, or sleep <----------------------------+
+ *
+ * When to spin and when to sleep: spin.h.
+ */
+#include "turn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../proto/hca.h"
+#include "../base/clock.h"
+#include "../base/log.h"
+#include "../base/region.h"
+#include "bells.h"
+#include "drain.h"
+#include "hooks.h"
+#include "inbox.h"
+#include "net_rx.h"
+#include "net_tx.h"
+#include "publish.h"
+#include "raw.h"
+#include "tap.h"
+#include "net.h"
+
+#define LOOK_NS       50000u     /* how often files are looked at while there is no time to sleep */
+#define LIGHT_NS      5000u      /* how long only bells are looked at while spinning */
+#define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
+#define TX_HCA_BURSTS 64u        /* from one HCA, before it is the next one's turn */
+
+/* ---- in -------------------------------------------------------------------- */
+
+/*
+ * A sender may know of a receive that was posted after ctx_drain(), and UC and UD have no second try: so receives are taken
+ * once more between reading a datagram and handing it to an HCA.
+ */
+static bool turn_net_rx(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	net_rx_begin(s->net);
+	while (net_read(s->net, now)) {
+		ctx_drain_recvs(s, now);
+		net_give(s->net, now);
+		any = true;
+	}
+	return any;
+}
+
+static bool turn_raw_rx(struct shard *s, mono_t now)
+{
+	if (!raw_hot(s))
+		return false;
+	ctx_drain_recvs(s, now);
+	raw_rx(s, now);
+	return true;
+}
+
+static void letters_read(struct shard *s, struct letter *m)
+{
+	mono_t now = clock_now();
+
+	if (m)
+		ctx_drain_recvs(s, now);
+	for (struct letter *next; m; m = next) {
+		struct hca *hca = s->hca[m->device->index];
+
+		next = m->next;
+		hca_count(hca, HCA_STAT_STRANGERS, 1);
+		if (tap_on(s, m->device->index))
+			tap_rx_mail(s, m->device, &m->route, m->data, m->len, now);
+		else
+			hca_rx(hca, &m->route, m->data, m->len, now);
+		free(m);
+	}
+}
+
+/* ---- out ------------------------------------------------------------------- */
+
+/* The device whose HCA of this shard a burst goes to without a wire; NULL: there is none. */
+static struct device *local_device(const struct shard *s, const struct burst *b)
+{
+	struct device *dev = net_device(s->net, b->route.dgid);
+
+	if (!dev || b->dqpn == QPN_MCAST)
+		return NULL;
+	if (shards_n > 1 && (b->dqpn <= 1 ? 0 : qpn_shard(b->dqpn, shard_bits())) != s->index)
+		return NULL;
+	return dev;
+}
+
+/* By a packet socket, through the tap, to an HCA of this shard, or to the wire. */
+static void burst_out(struct shard *s, unsigned device, const struct burst *b, mono_t now)
+{
+	struct hca *hca = s->hca[device];
+	struct device *to = b->raw ? NULL : local_device(s, b);
+
+	if (to)
+		hca_count(hca, HCA_STAT_LOCAL_TRAINS, 1);
+	if (b->raw)
+		raw_tx(s, hca, device, b, now);
+	else if (tap_on(s, device) || (to && tap_on(s, to->index)))
+		tap_tx(s, device, hca, b, to, now);
+	else if (!to)
+		net_tx(s->net, hca, b, now);
+	else if (hca_rx_burst(s->hca[to->index], b, now))
+		hca_tx_fault(hca, b, now);
+}
+
+static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
+{
+	struct burst b;
+	uint64_t len = 0;
+
+	for (unsigned i = 0; i < TX_HCA_BURSTS && len < TX_TURN_LEN; i++) {
+		if (net_blocked(s->net) || !hca_tx(s->hca[device], &b, now))
+			break;
+		len += b.payload_len + 1;
+		burst_out(s, device, &b, now);
+	}
+	return len;
+}
+
+/* A local burst may make its receiver want to send: round and round, until all are silent.  Bytes, at least 1 a burst. */
+static uint64_t turn_tx(struct shard *s, mono_t now)
+{
+	uint64_t sum = 0, round;
+
+	do {
+		round = 0;
+		for (unsigned i = 0; i < devices_n; i++)
+			round += tx_hca(s, i, now);
+		sum += round;
+	} while (round && sum < TX_TURN_LEN);
+	net_flush(s->net);
+	return sum;
+}
+
+static bool turn_tick(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < devices_n; i++) {
+		if (mono_reached(now, hca_deadline(s->hca[i]))) {
+			hca_tick(s->hca[i], now);
+			any = true;
+		}
+	}
+	if (mono_reached(now, tap_deadline(s))) {
+		tap_due(s, now);
+		any = true;
+	}
+	return any;
+}
+
+/* ---- waiting --------------------------------------------------------------- */
+
+static mono_t turn_deadline(const struct shard *s)
+{
+	mono_t t = mono_min(tap_deadline(s), ctx_deadline(s));
+
+	if (s->index == 0)
+		t = mono_min(t, hooks.agents_deadline());
+	for (unsigned i = 0; i < devices_n; i++)
+		t = mono_min(t, hca_deadline(s->hca[i]));
+	return t;
+}
+
+static void files_look(struct shard *s, uint64_t timeout_ns)
+{
+	unsigned ready[64], n = io_wait(s->io, timeout_ns, ready, 64);
+	uint64_t count;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (ready[i] >= IO_FILES)
+			s->count.kicks++;
+		else if (ready[i] == BELLS_SLOT)
+			bells_ready(s);
+		else if (ready[i] != KICK_SLOT && ready[i] >= RAW_SLOT)
+			raw_ready(s, ready[i]);
+		else if (ready[i] != KICK_SLOT)
+			net_ready(s->net, ready[i], clock_now());
+		else if (read(s->kick_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+			s->count.kicks += count;
+		else if (errno != EAGAIN)
+			log_err("cannot read the kicks of a shard: %s", strerror(errno));
+	}
+}
+
+static void turn_sleep(struct shard *s, struct turn *t)
+{
+	mono_t now, until, woken;
+
+	ctx_sleep(s);
+	if (!ctx_pending(s) && !inbox_wanted(s->inbox)) {
+		until = turn_deadline(s);
+		now = clock_now();
+		s->count.sleeps++;
+		if (mono_is_never(until))
+			files_look(s, UINT64_MAX);
+		else
+			files_look(s, mono_since(until, now));
+		woken = clock_now();
+		t->look_at = mono_add(woken, LOOK_NS);
+		spin_slept(&t->spin, now, woken, ctx_pending(s));
+	}
+	ctx_wake(s);
+}
+
+/* Gives the core away until a program rings, or something else may be due. */
+static void turn_spin(struct shard *s, struct turn *t, mono_t now)
+{
+	mono_t until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
+
+	while (!inbox_wanted(s->inbox)) {
+		if (ctx_pending(s)) {
+			spin_found(&t->spin);
+			break;
+		}
+		now = spin_turn(&t->spin, now);
+		if (mono_reached(now, until) || !spin_may(&t->spin, now) || net_hot(s->net, now))
+			break;
+	}
+}
+
+/* ---- all of it ------------------------------------------------------------- */
+
+bool turn(struct shard *s, struct turn *t)
+{
+	bool again = inbox_wanted(s->inbox), stop = false, busy;
+	unsigned posted;
+	uint64_t sent;
+	mono_t now;
+
+	if (again)
+		letters_read(s, inbox_open(s, &stop));
+	now = clock_now(); /* no earlier than what calls have said */
+	s->count.turns++;
+	ctx_core(s);
+	if (mono_reached(now, t->look_at)) {
+		t->look_at = mono_add(now, LOOK_NS);
+		files_look(s, 0);
+	}
+	busy = ctx_drain(s, &posted, now);
+	again |= turn_net_rx(s, now);
+	again |= turn_raw_rx(s, now);
+	again |= turn_tick(s, now);
+	if (s->index == 0)
+		again |= hooks.agents_turn(s, now);
+	region_defer(posted > 1);
+	sent = turn_tx(s, now);
+	region_defer(false);
+	busy |= ctx_publish(s, now) || sent;
+	if (busy || again) {
+		spin_busy(&t->spin, now);
+		place_busy(&t->place, now);
+	}
+	/* What was only posted has been carried out; the rest may have made more to do. */
+	if (again || sent >= TX_TURN_LEN || (busy && ctx_waits(s)))
+		return !stop;
+	if (spin_may(&t->spin, now))
+		turn_spin(s, t, now);
+	else
+		turn_sleep(s, t);
+	return !stop;
+}
+
+void turn_init(struct turn *t)
+{
+	*t = (struct turn){ 0 };
+	spin_init(&t->spin);
+	place_init(&t->place);
+}
+
+void turn_end(struct turn *t) { place_end(&t->place); }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * turn.h - what a shard's thread does over and over.
+ *
+ * A turn:  calls of other threads, what programs posted (drain.h), UDP in, timers, CM, bursts out until nothing is left (to
+ * the wire or to a local HCA), completions and events to the programs (publish.h).  With nothing done it spins a little
+ * (spin.h), then waits in io_uring or epoll (io.h) for a descriptor or the next deadline.
+ */
+#ifndef DAEMON_TURN_H
+#define DAEMON_TURN_H
+
+#include "place.h"
+#include "shard.h"
+#include "spin.h"
+
+#define KICK_SLOT (IO_FILES - 1) /* of the shard's io: kick_fd */
+
+struct turn {
+	struct spin spin;
+	struct place place;
+	mono_t look_at; /* when files are looked at next */
+};
+
+/* All in the shard's thread. */
+void turn_init(struct turn *);
+bool turn(struct shard *, struct turn *); /* false: the thread is to end */
+void turn_end(struct turn *);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uring.c - waiting with io_uring.
+ *
+ * Each file has one single-shot poll.  It is armed, together with all others that fired since, by
+ * the very system call that waits; so while the shard is busy and does not come here, a file costs
+ * at most one wake-up, however many datagrams arrive.  Arming looks at the file first: what came in
+ * between is not missed.
+ *
+ * A word is the same with a futex in place of the poll (Linux 6.7): its waker needs one system call, and
+ * the sleeper none to find out.
+ *
+ *	slot	0 ... IO_FILES-1: files	| IO_FILES ... : words
+ *	idle	those to be armed at the next wait
+ */
+#include "io.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRIES 256u
+#define NO_SLOT UINT64_MAX /* user data of what nobody waits for */
+#define SLOTS   (IO_FILES + IO_WORDS)
+
+/* Of Linux 6.7; the headers may be older. */
+#define OP_FUTEX_WAIT 51 /* IORING_OP_FUTEX_WAIT */
+#define FUTEX_U32     2  /* FUTEX2_SIZE_U32, shared between processes */
+
+struct file {
+	int fd; /* -1: unused, or a word */
+	bool armed, write;
+	bool listed;    /* in idle */
+	uint32_t life;  /* tells answers to an earlier poll of this slot */
+	uint32_t *word; /* NULL: unused, or a file */
+	uint32_t value; /* while the word has it there is nothing to wake for */
+};
+
+struct uring {
+	struct io_uring ring;
+	bool words; /* the kernel has them */
+	struct file file[SLOTS];
+	unsigned idle_n;
+	unsigned idle[SLOTS]; /* slots to be armed; one that is not used any more may be among them */
+};
+
+/* Newer kernels first: work is then done when this thread asks for it, not by interrupting it. */
+static int ring_init(struct io_uring *ring)
+{
+	static const unsigned flags[] = { IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+					  IORING_SETUP_COOP_TASKRUN, 0 };
+	struct io_uring_params p;
+	int ret = -EINVAL;
+
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(*flags) && ret == -EINVAL; i++) {
+		memset(&p, 0, sizeof(p));
+		p.flags = flags[i] | IORING_SETUP_CQSIZE;
+		p.cq_entries = 2 * SLOTS;
+		ret = io_uring_queue_init_params(ENTRIES, ring, &p);
+	}
+	if (ret == 0 && !(p.features & IORING_FEAT_EXT_ARG)) { /* waiting with a timeout: Linux 5.11 */
+		io_uring_queue_exit(ring);
+		return ENOSYS;
+	}
+	return -ret;
+}
+
+static bool has_words(struct io_uring *ring)
+{
+	struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
+	bool has = probe && io_uring_opcode_supported(probe, OP_FUTEX_WAIT);
+
+	if (probe)
+		io_uring_free_probe(probe);
+	return has;
+}
+
+static int uring_start(void **state)
+{
+	struct uring *u = calloc(1, sizeof(*u));
+	int err;
+
+	if (!u)
+		return ENOMEM;
+	err = ring_init(&u->ring);
+	if (err) {
+		free(u);
+		return err;
+	}
+	u->words = has_words(&u->ring);
+	for (unsigned i = 0; i < SLOTS; i++)
+		u->file[i].fd = -1;
+	*state = u;
+	return 0;
+}
+
+static void uring_stop(void *state)
+{
+	struct uring *u = state;
+
+	io_uring_queue_exit(&u->ring);
+	free(u);
+}
+
+static struct io_uring_sqe *sqe_get(struct uring *u)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+
+	if (sqe)
+		return sqe;
+	io_uring_submit(&u->ring);
+	return io_uring_get_sqe(&u->ring);
+}
+
+static uint64_t poll_name(const struct uring *u, unsigned slot) { return (uint64_t)u->file[slot].life << 32 | slot; }
+
+static void idle_put(struct uring *u, unsigned slot)
+{
+	if (!u->file[slot].listed)
+		u->idle[u->idle_n++] = slot;
+	u->file[slot].listed = true;
+}
+
+static void file_disarm(struct uring *u, unsigned slot)
+{
+	struct file *f = &u->file[slot];
+	struct io_uring_sqe *sqe;
+
+	if (f->armed) {
+		sqe = sqe_get(u);
+		if (sqe && f->word)
+			io_uring_prep_cancel64(sqe, poll_name(u, slot), 0);
+		else if (sqe)
+			io_uring_prep_poll_remove(sqe, poll_name(u, slot));
+		if (sqe)
+			sqe->user_data = NO_SLOT;
+	}
+	f->armed = false;
+	f->life++;
+}
+
+static int uring_add(void *state, unsigned slot, int fd)
+{
+	struct uring *u = state;
+
+	u->file[slot].fd = fd;
+	u->file[slot].armed = u->file[slot].write = false;
+	u->file[slot].life++;
+	idle_put(u, slot);
+	return 0;
+}
+
+static void uring_del(void *state, unsigned slot, int)
+{
+	struct uring *u = state;
+
+	file_disarm(u, slot);
+	io_uring_submit(&u->ring); /* a poll that is still armed would keep the closed file alive */
+	u->file[slot].fd = -1;
+}
+
+static void uring_want_write(void *state, unsigned slot, int, bool on)
+{
+	struct uring *u = state;
+
+	if (u->file[slot].write == on)
+		return;
+	file_disarm(u, slot);
+	u->file[slot].write = on;
+	idle_put(u, slot);
+}
+
+static unsigned uring_word_add(void *state, uint32_t *word, uint32_t value)
+{
+	struct uring *u = state;
+	unsigned slot = IO_FILES;
+
+	while (slot < SLOTS && u->file[slot].word)
+		slot++;
+	if (!u->words || slot == SLOTS)
+		return 0;
+	u->file[slot].word = word;
+	u->file[slot].value = value;
+	idle_put(u, slot);
+	return slot;
+}
+
+static void uring_word_del(void *state, unsigned slot)
+{
+	struct uring *u = state;
+
+	file_disarm(u, slot);
+	io_uring_submit(&u->ring);
+	u->file[slot].word = NULL;
+}
+
+/* What a wake-up must have in common with the wait is any bit of 32. */
+static void prep_futex_wait(struct io_uring_sqe *sqe, const struct file *f)
+{
+	const uint64_t any = UINT32_MAX;
+
+	io_uring_prep_rw(OP_FUTEX_WAIT, sqe, FUTEX_U32, f->word, 0, f->value);
+	memcpy((uint8_t *)sqe + 48, &any, sizeof(any)); /* addr3 */
+}
+
+/* A word has its value only while the shard sleeps: not looked at otherwise. */
+static void idle_arm(struct uring *u, bool sleeps)
+{
+	unsigned n = u->idle_n, slot;
+	struct io_uring_sqe *sqe;
+	struct file *f;
+
+	u->idle_n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		slot = u->idle[i];
+		f = &u->file[slot];
+		if ((f->fd >= 0 || f->word) && !f->armed) {
+			sqe = f->word && !sleeps ? NULL : sqe_get(u);
+			if (!sqe) {
+				u->idle[u->idle_n++] = slot;
+				continue;
+			}
+			if (f->word)
+				prep_futex_wait(sqe, f);
+			else
+				io_uring_prep_poll_add(sqe, f->fd, f->write ? POLLIN | POLLOUT : POLLIN);
+			sqe->user_data = poll_name(u, slot);
+			f->armed = true;
+		}
+		f->listed = false;
+	}
+}
+
+static unsigned ready_take(struct uring *u, unsigned *ready, unsigned max)
+{
+	struct io_uring_cqe *cqe;
+	unsigned n = 0, slot;
+
+	while (n < max && io_uring_peek_cqe(&u->ring, &cqe) == 0) {
+		slot = (unsigned)(cqe->user_data & UINT32_MAX);
+		if (cqe->user_data != NO_SLOT && slot < SLOTS && poll_name(u, slot) == cqe->user_data) {
+			u->file[slot].armed = false;
+			idle_put(u, slot);
+			ready[n++] = slot;
+		}
+		io_uring_cqe_seen(&u->ring, cqe);
+	}
+	return n;
+}
+
+static unsigned uring_wait(void *state, uint64_t timeout_ns, unsigned *ready, unsigned max)
+{
+	struct uring *u = state;
+	struct __kernel_timespec ts = { (int64_t)(timeout_ns / 1000000000), (int64_t)(timeout_ns % 1000000000) };
+	struct io_uring_cqe *cqe;
+
+	idle_arm(u, timeout_ns != 0);
+	if (timeout_ns == 0)
+		io_uring_submit_and_get_events(&u->ring);
+	else
+		io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, timeout_ns == UINT64_MAX ? NULL : &ts, NULL);
+	return ready_take(u, ready, max);
+}
+
+const struct io_way io_uring_way = {
+	.name = "io_uring",
+	.start = uring_start,
+	.stop = uring_stop,
+	.add = uring_add,
+	.del = uring_del,
+	.want_write = uring_want_write,
+	.word_add = uring_word_add,
+	.word_del = uring_word_del,
+	.wait = uring_wait,
+};

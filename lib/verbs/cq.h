@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* cq.h - completion queues and their channels. */
+#ifndef VERBS_CQ_H
+#define VERBS_CQ_H
+
+#include "ctx.h"
+#include "pd.h"
+
+struct rd_qp;
+
+/* The queue memory of a CQ.  A resize adds one; the oldest is emptied first. */
+struct cq_ring {
+	struct cq_ring *next; /* newer */
+	struct ring ring;
+	void *mem;
+	size_t len;
+};
+
+struct rd_channel {
+	struct ibv_comp_channel ch;
+	uint32_t handle;
+};
+
+static inline struct rd_channel *to_channel(struct ibv_comp_channel *c) { return (struct rd_channel *)c; }
+
+#define CQ_BUCKETS 64u
+
+struct cq_user { /* a QP that completes here; lives in the QP */
+	struct cq_user *next;
+	struct rd_qp *qp;
+};
+
+struct rd_cq {
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	};
+	struct rd_pd *mem; /* pd_free */
+	struct map_node node;
+	pthread_mutex_t lock;
+	bool single;                       /* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock */
+	struct cq_ring *cur, *last;        /* the oldest, to be polled; the newest, where the daemon writes */
+	struct cq_user *users[CQ_BUCKETS]; /* by QPN */
+	struct rd_qp *last_qp;             /* of the last completion */
+	struct cqe *now;                   /* start_poll ... end_poll: the current one */
+	uint32_t empty_n;                  /* polls in a row that found nothing */
+	uint32_t idle_n;                   /* times the core was given away since something was found */
+	bool gone;                         /* the daemon is: nothing will come any more */
+	bool deep;                         /* atomic; behind the last send that was done there is work for a while */
+};
+
+static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }
+static inline struct rd_cq *ex_to_cq(struct ibv_cq_ex *c) { return (struct rd_cq *)c; }
+
+static inline void cq_lock(struct rd_cq *cq)
+{
+	if (!cq->single)
+		pthread_mutex_lock(&cq->lock);
+}
+
+static inline void cq_unlock(struct rd_cq *cq)
+{
+	if (!cq->single)
+		pthread_mutex_unlock(&cq->lock);
+}
+
+void cq_add_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
+void cq_del_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
+/* The QP was reset: its completions that lie in the ring are not shown any more. */
+void cq_purge(struct rd_cq *, uint32_t qpn);
+/* The same for an SRQ of XRC that is no more. */
+void cq_purge_srq(struct rd_cq *, uint32_t srqn);
+
+/*
+ * The next completion to show, or NULL; it stays valid until cqe_done().  The QP's accounts are settled.
+ * With the lock held.
+ */
+struct cqe *cqe_next(struct rd_cq *);
+void cqe_done(struct rd_cq *);
+
+int cq_poll(struct ibv_cq *, int n, struct ibv_wc *);
+void cq_ex_ops(struct ibv_cq_ex *); /* fills in start_poll ... read_* */
+
+struct ibv_cq_ex *cq_create_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+int cq_req_notify(struct ibv_cq *, int solicited_only);
+int cq_modify(struct ibv_cq *, struct ibv_modify_cq_attr *);
+
+#endif

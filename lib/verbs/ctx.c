@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* ctx.c - what objects ask of their context: requests, bells, maps, and to be found by events. */
+#include "ctx.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void *ctx_map(int fd, size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	close(fd);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void ctx_ring(struct rd_ctx *c, uint32_t q)
+{
+	static const uint64_t one = 1;
+	ssize_t n;
+
+	uint32_t how = bell_ring(c->bell, q);
+
+	if (how == BELL_AWAKE)
+		return;
+	if (how == BELL_FUTEX) {
+		syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
+		return;
+	}
+	do
+		n = write(c->kick_fd, &one, sizeof(one));
+	while (n < 0 && errno == EINTR);
+}
+
+int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
+{
+	struct msg_req req = { .op = op, .id.handle = handle };
+	struct msg_rep rep;
+
+	int err = c->opener == getpid() ? ctx_call(c, &req, &rep) : 0;
+
+	return err == EIO && conn_gone(&c->conn) ? 0 : err;
+}
+
+void ctx_turn(struct rd_ctx *c)
+{
+	for (int i = 0; i < 2; i++)
+		ctx_call_id(c, MSG_QP_QUERY, 0);
+}
+
+/* ---- objects by cookie ------------------------------------------------------ */
+
+uint64_t map_add(struct rd_ctx *c, struct map_node *n, enum map_kind kind)
+{
+	struct map_node **head;
+
+	pthread_mutex_lock(&c->map_lock);
+	n->cookie = ++c->cookie_last;
+	n->kind = kind;
+	head = &c->map[n->cookie % MAP_BUCKETS];
+	n->next = *head;
+	*head = n;
+	pthread_mutex_unlock(&c->map_lock);
+	return n->cookie;
+}
+
+void map_del(struct rd_ctx *c, struct map_node *n)
+{
+	struct map_node **p;
+
+	pthread_mutex_lock(&c->map_lock);
+	for (p = &c->map[n->cookie % MAP_BUCKETS]; *p; p = &(*p)->next) {
+		if (*p == n) {
+			*p = n->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&c->map_lock);
+}

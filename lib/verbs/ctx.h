@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctx.h - a verbs context: an open device, its connection and its bell page.
+ *
+ * The public struct is the last member, so that what programs look for in front of it is ours, too (context.c).
+ *
+ * Locks of the library, in the order in which they may nest:
+ *	qp->sq_lock, qp->rq_lock, srq->lock	posting
+ *	cq->lock				polling, and which QPs the CQ serves
+ *	ctx->map_lock				which objects there are (events), which MRs
+ *	conn.lock				one control request at a time
+ */
+#ifndef VERBS_CTX_H
+#define VERBS_CTX_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <infiniband/verbs.h>
+#include <rdmad/ring.h>
+
+#include "base.h"
+#include "conn.h"
+
+enum map_kind { MAP_CQ = 1, MAP_QP, MAP_SRQ };
+
+/* An object that an event can name.  Events carry the cookie: it is never used twice, so a late one finds
+ * nothing. */
+struct map_node {
+	struct map_node *next;
+	uint64_t cookie;
+	enum map_kind kind;
+	uint32_t async_got; /* async events given to the program */
+	uint32_t comp_got;  /* completion events given to the program */
+};
+
+#define MAP_BUCKETS 256u
+
+struct rd_mr;
+
+struct rd_ctx {
+	struct conn conn;
+	struct bell *bell;
+	size_t bell_len;
+	int kick_fd;
+	pid_t opener;   /* the process that opened it */
+	long refused_s; /* atomic: refuse.c's */
+	uint32_t refused_n;
+	ino_t socket;        /* of conn.fd; see bye.c */
+	struct rd_ctx *next; /* of all that are open */
+	bool fatal_told;     /* the program has had IBV_EVENT_DEVICE_FATAL */
+	struct msg_device_attr attr;
+
+	pthread_mutex_t map_lock;
+	uint64_t cookie_last;
+	struct map_node *map[MAP_BUCKETS];
+	struct rd_mr *mrs[MAP_BUCKETS]; /* by lkey */
+	uint32_t mr_gen;                /* atomic; counts deregistrations, so that a cached MR is known to be stale */
+
+	void *newer_ops[16]; /* ops of later headers lie in front of ours: NULL */
+	struct verbs_context v;
+};
+
+static inline struct rd_ctx *to_ctx(struct ibv_context *c)
+{
+	return (struct rd_ctx *)((char *)c - offsetof(struct rd_ctx, v.context));
+}
+
+/* ---- ctx.c: what objects ask of their context */
+
+/* Wakes the shard if it sleeps; q is the queue's bell number. */
+void ctx_ring(struct rd_ctx *, uint32_t q);
+static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep)
+{
+	return conn_call(&c->conn, req, rep, -1, NULL, 0);
+}
+/*
+ * For the ..._FREE and _DESTROY ops.  In a forked child, which owns nothing, and when the daemon is gone,
+ * with which all objects went, they do nothing and succeed.
+ */
+int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
+/*
+ * The daemon goes once round: requests run between two turns of its loop, so when the second is answered a
+ * whole turn lies behind us, in which what was posted before was taken, and what could be completed at once
+ * was.  Whether the request makes sense does not matter.
+ */
+void ctx_turn(struct rd_ctx *);
+/* Maps a descriptor that came with a reply and closes it.  NULL: errno. */
+void *ctx_map(int fd, size_t len);
+
+uint64_t map_add(struct rd_ctx *, struct map_node *, enum map_kind);
+/* No event finds the object from now on; its counts are final. */
+void map_del(struct rd_ctx *, struct map_node *);
+
+/* ---- context.c: open and close */
+
+/* A context from the reply to MSG_OPEN or MSG_IMPORT and its four descriptors; c->conn is open.  On an error they are closed. */
+int ctx_begin(struct rd_ctx *, struct ibv_device *, const struct msg_rep *, const int *fds);
+
+/* ---- import.c */
+
+/* In a forked child: a connection of its own to the same family.  0 or an errno. */
+int ctx_rejoin(struct rd_ctx *);
+
+/* ---- bye.c */
+
+void bye_add(struct rd_ctx *); /* it is open: its end will be told */
+void bye_del(struct rd_ctx *); /* it is being closed */
+
+/* ---- refuse.c */
+
+/* Tells the daemon what the library refuses itself.  qpn: or 0.  Returns err. */
+int refuse(struct rd_ctx *, uint32_t qpn, const char *verb, int err, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* ---- ops.c, stub.c: the functions that programs call through the context */
+
+void ops_fill(struct verbs_context *);
+/* Fills the slots of verbs_context for which there is nothing yet. */
+void stub_ops(struct verbs_context *);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* xrc.h - XRC domains. */
+#ifndef VERBS_XRC_H
+#define VERBS_XRC_H
+
+#include "base.h"
+
+struct rd_xrcd {
+	struct ibv_xrcd xrcd;
+	uint32_t handle;
+};
+
+static inline struct rd_xrcd *to_xrcd(struct ibv_xrcd *x) { return (struct rd_xrcd *)x; }
+
+struct ibv_xrcd *xrcd_open(struct ibv_context *, struct ibv_xrcd_init_attr *);
+int xrcd_close(struct ibv_xrcd *);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* hca_obj.c - what a host asks of the objects of an HCA, by their numbers.  Queue pairs: hca_qp.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cqe.h"
+#include "hca_in.h"
+#include "mw.h"
+#include "req.h"
+#include "srq.h"
+
+/* ---- protection domains -------------------------------------------------- */
+
+int hca_pd_alloc(struct hca *h, uint32_t *pdn)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd || slots_add(&h->pd, pd, &pd->number)) {
+		free(pd);
+		return ENOMEM;
+	}
+	*pdn = pd->number;
+	return 0;
+}
+
+int hca_pd_free(struct hca *h, uint32_t pdn)
+{
+	struct pd *pd = slots_get(&h->pd, pdn);
+
+	if (!pd)
+		return EINVAL;
+	if (pd->users)
+		return EBUSY;
+	slots_del(&h->pd, pdn);
+	free(pd);
+	return 0;
+}
+
+/* ---- memory regions and windows ------------------------------------------ */
+
+int hca_mr_reg(struct hca *h, const struct mr_attr *a, uint32_t *key)
+{
+	return mr_reg(&h->keys, &h->rng, slots_get(&h->pd, a->pdn), a, key);
+}
+
+int hca_mr_dereg(struct hca *h, uint32_t key) { return mr_dereg(&h->keys, key); }
+
+int hca_mr_rereg(struct hca *h, uint32_t key, const struct mr_attr *a)
+{
+	return mr_rereg(&h->keys, key, slots_get(&h->pd, a->pdn), a);
+}
+
+int hca_mw_alloc(struct hca *h, uint32_t pdn, unsigned type, uint32_t *key)
+{
+	return mw_alloc(&h->keys, &h->rng, slots_get(&h->pd, pdn), type, key);
+}
+
+int hca_mw_dealloc(struct hca *h, uint32_t key) { return mw_dealloc(&h->keys, key); }
+
+/* ---- completion queues --------------------------------------------------- */
+
+int hca_cq_create(struct hca *h, uint32_t cqe, uint32_t *cqn)
+{
+	struct cq *cq;
+
+	if (!cqe || cqe > RD_MAX_CQE)
+		return EINVAL;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq || slots_add(&h->cq, cq, &cq->number)) {
+		free(cq);
+		return ENOMEM;
+	}
+	events_init(&cq->ev, cq->number);
+	*cqn = cq->number;
+	return 0;
+}
+
+int hca_cq_destroy(struct hca *h, uint32_t cqn)
+{
+	struct cq *cq = slots_get(&h->cq, cqn);
+
+	if (!cq)
+		return EINVAL;
+	if (cq->users)
+		return EBUSY;
+	events_clear(&cq->ev);
+	slots_del(&h->cq, cqn);
+	free(cq);
+	return 0;
+}
+
+void hca_cq_overrun(struct hca *h, uint32_t cqn, mono_t now)
+{
+	struct cq *cq = slots_get(&h->cq, cqn);
+
+	hca_begin(h, now);
+	if (!cq || cq->overrun)
+		return;
+	cq->overrun = true;
+	count(h, HCA_STAT_CQ_OVERRUN, 1);
+	events_raise(&h->events, &cq->ev, EV_CQ_ERR);
+	for (uint32_t i = 0; i <= h->qp.mask; i++) {
+		struct qp *qp = h->qp.v[i];
+
+		if (qp && (qp->scq == cq || qp->rcq == cq) && qp->state != QPS_RESET && qp->state != QPS_ERR)
+			fault_act(h, qp, FAULT_CQ_OVERRUN);
+	}
+}
+
+unsigned hca_completions(struct hca *h, struct cqe *v, unsigned max)
+{
+	req_settle(h);
+	return comp_take(h, v, max);
+}
+
+/* ---- XRC domains and shared receive queues ------------------------------- */
+
+int hca_xrcd_alloc(struct hca *h, uint32_t *xrcdn)
+{
+	struct xrcd *x = calloc(1, sizeof(*x));
+
+	if (!x || slots_add(&h->xrcd, x, &x->number)) {
+		free(x);
+		return ENOMEM;
+	}
+	*xrcdn = x->number;
+	return 0;
+}
+
+int hca_xrcd_free(struct hca *h, uint32_t xrcdn)
+{
+	struct xrcd *x = slots_get(&h->xrcd, xrcdn);
+
+	if (!x)
+		return EINVAL;
+	if (x->users)
+		return EBUSY;
+	slots_del(&h->xrcd, xrcdn);
+	free(x);
+	return 0;
+}
+
+int hca_srq_create(struct hca *h, const struct srq_init *a, uint32_t *srqn)
+{
+	struct pd *pd = slots_get(&h->pd, a->pdn);
+	struct xrcd *xrcd = a->xrcdn ? slots_get(&h->xrcd, a->xrcdn) : NULL;
+	struct cq *cq = a->xrcdn ? slots_get(&h->cq, a->cqn) : NULL;
+	struct srq *srq;
+
+	if (a->xrcdn && (!xrcd || !cq))
+		return EINVAL;
+	if (!pd || !a->max_wr || a->max_wr > RD_MAX_WR || a->max_sge > RD_MAX_SGE || a->limit > a->max_wr)
+		return EINVAL;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return ENOMEM;
+	if (rq_init(&srq->rq, a->max_wr, a->max_sge) || comp_reserve(&h->comp, a->max_wr))
+		goto nomem;
+	if (slots_add(&h->srq, srq, &srq->number)) {
+		comp_release(&h->comp, a->max_wr);
+		goto nomem;
+	}
+	srq->pd = pd;
+	srq->limit = a->limit;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
+	pd->users++;
+	if (xrcd) {
+		xrcd->users++;
+		cq->users++;
+	}
+	events_init(&srq->ev, srq->number);
+	*srqn = srq->number;
+	return 0;
+nomem:
+	rq_fini(&srq->rq);
+	free(srq);
+	return ENOMEM;
+}
+
+/* Receiving QPs of the domain forget it; a message in the middle cannot go on. */
+static void xrc_leave(struct hca *h, struct srq *srq)
+{
+	for (uint32_t i = 0; h->qp.v && i <= h->qp.mask; i++) {
+		struct qp *qp = h->qp.v[i];
+
+		if (!qp || qp->srq != srq)
+			continue;
+		if (qp->resp.kind != KIND_NONE && qp->state != QPS_ERR)
+			fault_act(h, qp, FAULT_RESP_XRC_SRQ);
+		qp_xrc_srq(qp, NULL);
+	}
+	comp_drop_srq(h, srq->number);
+	srq->xrcd->users--;
+	srq->cq->users--;
+}
+
+int hca_srq_destroy(struct hca *h, uint32_t srqn)
+{
+	struct srq *srq = slots_get(&h->srq, srqn);
+
+	if (!srq)
+		return EINVAL;
+	if (srq->users)
+		return EBUSY;
+	if (srq->xrcd)
+		xrc_leave(h, srq);
+	srq->pd->users--;
+	comp_release(&h->comp, srq->rq.depth);
+	events_clear(&srq->ev);
+	slots_del(&h->srq, srqn);
+	rq_fini(&srq->rq);
+	free(srq);
+	return 0;
+}
+
+int hca_srq_limit(struct hca *h, uint32_t srqn, uint32_t limit)
+{
+	struct srq *srq = slots_get(&h->srq, srqn);
+
+	if (!srq || limit > srq->rq.depth)
+		return EINVAL;
+	srq->limit = limit;
+	return 0;
+}
+
+int hca_srq_resize(struct hca *h, uint32_t srqn, uint32_t max_wr)
+{
+	struct srq *srq = slots_get(&h->srq, srqn);
+	struct rq rq, *old;
+
+	if (!srq || !max_wr || max_wr > RD_MAX_WR || max_wr < srq->limit || max_wr < srq->rq.used)
+		return EINVAL;
+	old = &srq->rq;
+	if (rq_init(&rq, max_wr, old->sge_max))
+		return ENOMEM;
+	if (max_wr > old->depth && comp_reserve(&h->comp, max_wr - old->depth)) {
+		rq_fini(&rq);
+		return ENOMEM;
+	}
+	if (max_wr < old->depth)
+		comp_release(&h->comp, old->depth - max_wr);
+	for (; old->head != old->tail; old->head++)
+		memcpy(rq_at(&rq, rq.tail++), rq_at(old, old->head), old->stride);
+	rq.used = old->used;
+	rq_fini(old);
+	*old = rq;
+	return 0;
+}
+
+int hca_srq_query(const struct hca *h, uint32_t srqn, struct srq_init *a)
+{
+	const struct srq *srq = slots_get(&h->srq, srqn);
+
+	if (!srq)
+		return EINVAL;
+	*a = (struct srq_init){ .pdn = srq->pd->number,
+				.max_wr = srq->rq.depth,
+				.max_sge = srq->rq.sge_max,
+				.limit = srq->limit,
+				.xrcdn = srq->xrcd ? srq->xrcd->number : 0,
+				.cqn = srq->cq ? srq->cq->number : 0 };
+	return 0;
+}
+
+int hca_post_srq_recv(struct hca *h, uint32_t srqn, const struct recv_wr *wr, mono_t now)
+{
+	struct srq *srq = slots_get(&h->srq, srqn);
+
+	hca_clock(h, now);
+	return srq ? rq_put(&srq->rq, wr) : EINVAL;
+}
+
+/* ---- async events --------------------------------------------------------- */
+
+unsigned hca_events(struct hca *h, struct hca_event *v, unsigned max) { return events_take(&h->events, v, max); }

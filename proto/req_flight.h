@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * req_flight.h - what the requester has in flight: its cursors (qp.h), their weight in the window, the time it may take.
+ *
+ * Responses (ack.c) and the timer (req.c) move them by these functions only; what is sent moves next on (req.c).
+ */
+#ifndef PROTO_REQ_FLIGHT_H
+#define PROTO_REQ_FLIGHT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "path.h"
+#include "qp.h"
+
+#define PKT_COST 256u /* what a packet weighs in the window besides its payload */
+
+/* Weight of the first pkts packets of the message. */
+static inline uint64_t req_cost(const struct qp *qp, const struct swqe *w, uint32_t pkts)
+{
+	uint64_t len = (uint64_t)pkts * qp->mtu;
+
+	return (len < w->len ? len : w->len) + (uint64_t)pkts * PKT_COST;
+}
+
+/* Packets of the WR at the head that are acknowledged. */
+static inline uint32_t req_head_pos(const struct qp *qp)
+{
+	return psn_dist(sq_at(&qp->sq, qp->sq.head)->psn, qp->req.una);
+}
+
+/* n PSNs of the WR at the head are acknowledged, and there are as many.  true: it is done. */
+static inline bool req_acked(struct hca *h, struct qp *qp, uint32_t n)
+{
+	struct req *q = &qp->req;
+	const struct swqe *w = sq_at(&qp->sq, qp->sq.head);
+	uint32_t pos = req_head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0;
+	uint64_t cost;
+
+	/* What fell back already left the window. */
+	if (flying && psn_diff(q->next, q->una) < (int32_t)n)
+		flying = (uint32_t)psn_diff(q->next, q->una);
+	cost = req_cost(qp, w, pos + flying) - req_cost(qp, w, pos);
+	q->una = psn_add(q->una, n);
+	path_done(h, qp, cost, true);
+	while (q->rd_head != q->rd_tail && !psn_before(q->una, q->rd_end[q->rd_head & q->rd_mask]))
+		q->rd_head++;
+	return pos + n == w->pkt_n;
+}
+
+/* Behind req_acked() and the completions: all retries are there again, and the timer runs for what is left. */
+void req_acked_all(struct hca *, struct qp *);
+
+void req_watch(struct hca *, struct qp *);     /* starts the timer for what is in flight */
+uint64_t req_patience_ns(const struct qp *qp); /* how long it waits for an ACK */
+void req_stop(struct hca *, struct qp *);      /* takes everything out of flight */
+
+/* Falls back to una: all of it is sent again. */
+void req_restart(struct hca *, struct qp *, bool loss, bool timeout);
+/* The same for a loss that costs a retry; false: there is none left, and nothing was done. */
+enum req_loss { REQ_NAK, REQ_IMPLIED, REQ_TIMEOUT };
+bool req_again(struct hca *, struct qp *, enum req_loss);
+/* The same after so long, for an RNR NAK. */
+bool req_rnr(struct hca *, struct qp *, uint64_t ns);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* say.c - what rdmad-run itself says. */
+#include "say.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fputs("rdmad-run: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* say.h - messages of rdmad-run itself, for whoever started it. */
+#ifndef RUN_SAY_H
+#define RUN_SAY_H
+
+/* Writes one line `rdmad-run: ...` to stderr; any thread. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

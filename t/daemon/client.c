@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+#include "client.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/futex.h>
+
+static pid_t daemon_pid;
+static int observer = -1;
+static struct counts at_start;
+static char socket_name[64];
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void nap(void)
+{
+	struct timespec ts = { .tv_nsec = 1000000 };
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- connection -------------------------------------------------------------------- */
+
+static int dial_once(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	size_t len = strlen(socket_name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_ge(fd, 0);
+	memcpy(sa.sun_path, socket_name, len);
+	sa.sun_path[0] = 0;
+	if (!connect(fd, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int dial(void)
+{
+	int fd = dial_once();
+
+	ck_assert_msg(fd >= 0, "the daemon does not take connections: %s", strerror(errno));
+	return fd;
+}
+
+bool say(int fd, const void *req, size_t len, const int *fds, unsigned fd_n, int flags)
+{
+	struct iovec iov = { .iov_base = (void *)req, .iov_len = len };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(16 * sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cm;
+
+	if (fd_n) {
+		mh.msg_control = ctl.buf;
+		mh.msg_controllen = CMSG_SPACE(fd_n * sizeof(int));
+		cm = CMSG_FIRSTHDR(&mh);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(fd_n * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, fd_n * sizeof(int));
+	}
+	return sendmsg(fd, &mh, MSG_NOSIGNAL | flags) == (ssize_t)len;
+}
+
+bool hear(int fd, struct msg_rep *rep, int *fds)
+{
+	struct iovec iov = { .iov_base = rep, .iov_len = sizeof(*rep) };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(3 * sizeof(int))];
+	} ctl;
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
+	struct cmsghdr *cm;
+	ssize_t n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
+
+	for (unsigned i = 0; i < CALL_FDS; i++)
+		fds[i] = -1;
+	if (n <= 0)
+		return false;
+	ck_assert_int_eq(n, sizeof(*rep));
+	cm = CMSG_FIRSTHDR(&mh);
+	if (cm)
+		memcpy(fds, CMSG_DATA(cm), cm->cmsg_len - CMSG_LEN(0));
+	return true;
+}
+
+int call(int fd, struct msg_req *req, struct msg_rep *rep, int *fds)
+{
+	int got[CALL_FDS];
+
+	ck_assert(say(fd, req, msg_req_len(req->op), NULL, 0, 0));
+	ck_assert_msg(hear(fd, rep, got), "op %u: the daemon closed the connection", req->op);
+	ck_assert_uint_eq(rep->op, req->op);
+	ck_assert_uint_eq(rep->seq, req->seq);
+	for (unsigned i = 0; i < CALL_FDS; i++) {
+		if (fds)
+			fds[i] = got[i];
+		else if (got[i] >= 0)
+			close(got[i]);
+	}
+	return rep->err;
+}
+
+int hail(void)
+{
+	struct msg_req req = { .op = MSG_HELLO, .hello = { .abi = RDMAD_ABI, .prog = "hostile" } };
+	struct msg_rep rep;
+	int fd = dial();
+
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	ck_assert_uint_eq(rep.hello.abi, RDMAD_ABI);
+	return fd;
+}
+
+/* ---- daemon ---------------------------------------------------------------------------- */
+
+void daemon_start(void) { daemon_start_with(NULL); }
+
+void daemon_start_with(const char *option)
+{
+	const char *bin = getenv("RDMAD_BIN");
+	double end = seconds() + 30;
+	int fd;
+
+	snprintf(socket_name, sizeof(socket_name), "@rdmad-t-ctl.%d", (int)getpid());
+	daemon_pid = fork();
+	ck_assert_int_ge(daemon_pid, 0);
+	if (!daemon_pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execl(bin ? bin : "./rdmad", "rdmad", "--socket", socket_name, "--log-level", "error", option,
+		      (char *)NULL);
+		_exit(127);
+	}
+	while ((fd = dial_once()) < 0) {
+		ck_assert_msg(seconds() < end && waitpid(daemon_pid, NULL, WNOHANG) == 0, "rdmad does not start");
+		nap();
+	}
+	close(fd);
+	observer = hail();
+	/* The probe's session ends soon; only then is it quiet. */
+	do
+		at_start = daemon_counts();
+	while (at_start.sessions != 1 && seconds() < end);
+	ck_assert_int_eq(at_start.sessions, 1);
+}
+
+void daemon_stop(void)
+{
+	int status = 0;
+
+	ck_assert_msg(waitpid(daemon_pid, &status, WNOHANG) == 0, "rdmad ended by itself: status %#x", status);
+	close(observer);
+	kill(daemon_pid, SIGTERM);
+	ck_assert_int_eq(waitpid(daemon_pid, &status, 0), daemon_pid);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rdmad: status %#x", status);
+}
+
+static long sum(const json_t *devices, const char *name)
+{
+	long n = 0;
+	size_t i;
+	json_t *d;
+
+	json_array_foreach(devices, i, d)
+	{
+		json_t *v = json_object_get(json_object_get(d, "objects"), name);
+
+		ck_assert(json_is_integer(v));
+		n += (long)json_integer_value(v);
+	}
+	return n;
+}
+
+struct counts daemon_counts(void)
+{
+	struct msg_req req = { .op = MSG_DUMP, .dump.what = DUMP_STATS };
+	struct msg_rep rep;
+	struct counts n;
+	json_t *j, *d, *own;
+	int fds[CALL_FDS];
+	char *text;
+
+	ck_assert_int_eq(call(observer, &req, &rep, fds), 0);
+	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, fds[0], 0);
+	ck_assert(text != MAP_FAILED);
+	j = json_loadb(text, rep.dump.len, 0, NULL);
+	ck_assert(j != NULL);
+	d = json_object_get(j, "devices");
+	own = json_object_get(j, "daemon");
+	n = (struct counts){
+		.contexts = sum(d, "contexts"),
+		.pds = sum(d, "pds"),
+		.mrs = sum(d, "mrs"),
+		.cqs = sum(d, "cqs"),
+		.srqs = sum(d, "srqs"),
+		.qps = sum(d, "qps"),
+		.channels = sum(d, "channels"),
+		.sessions = (long)json_integer_value(json_object_get(own, "sessions")),
+		.fds = (long)json_integer_value(json_object_get(own, "fds")),
+		.maps = (long)json_integer_value(json_object_get(own, "shared_maps")),
+	};
+	json_decref(j);
+	munmap(text, rep.dump.len);
+	close(fds[0]);
+	return n;
+}
+
+void daemon_clean(void)
+{
+	double end = seconds() + 20;
+	struct counts n;
+
+	do
+		n = daemon_counts();
+	while (memcmp(&n, &at_start, sizeof(n)) && seconds() < end);
+	ck_assert_int_eq(n.contexts, 0);
+	ck_assert_int_eq(n.pds + n.mrs + n.cqs + n.srqs + n.qps + n.channels, 0);
+	ck_assert_int_eq(n.sessions, at_start.sessions);
+	ck_assert_int_eq(n.fds, at_start.fds);
+	ck_assert_int_eq(n.maps, at_start.maps);
+}
+
+/* ---- context ------------------------------------------------------------------------------ */
+
+static void *map_fd(int fd, size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	ck_assert_msg(p != MAP_FAILED, "mmap: %s", strerror(errno));
+	close(fd);
+	return p;
+}
+
+static void must(int fd, struct msg_req *req, struct msg_rep *rep, int *fds)
+{
+	int err = call(fd, req, rep, fds);
+
+	ck_assert_msg(!err, "op %u: %s", req->op, strerror(err));
+}
+
+static void cx_queues(struct cx *c)
+{
+	struct msg_req req = { .op = MSG_CQ_CREATE, .cq = { .cqe = 256, .channel = c->channel, .cookie = 7 } };
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+	uint8_t *mem;
+
+	must(c->fd, &req, &rep, fds);
+	c->cq = rep.cq.handle;
+	ring_attach(&c->cq_ring, map_fd(fds[0], rep.cq.map_len), rep.cq.slots, rep.cq.stride);
+	req = (struct msg_req){ .op = MSG_SRQ_CREATE, .srq = { .pd = c->pd, .max_wr = 16, .max_sge = 1, .cookie = 8 } };
+	must(c->fd, &req, &rep, fds);
+	c->srq = rep.srq.handle;
+	c->srq_bell = rep.srq.bell;
+	ring_attach(&c->srq_ring, map_fd(fds[0], rep.srq.map_len), rep.srq.slots, rep.srq.stride);
+	req = (struct msg_req){ .op = MSG_QP_CREATE,
+				.qp = { .pd = c->pd,
+					.send_cq = c->cq,
+					.recv_cq = c->cq,
+					.cap = { 64, 64, 4, 4, 64 },
+					.type = QPT_RC,
+					.sq_sig_all = 1,
+					.cookie = 9 } };
+	must(c->fd, &req, &rep, fds);
+	c->qpn = rep.qp.qpn;
+	c->qp_bell = rep.qp.bell;
+	c->sq_stride = rep.qp.sq_stride;
+	mem = map_fd(fds[0], rep.qp.map_len);
+	ring_attach(&c->sq, mem, rep.qp.sq_slots, rep.qp.sq_stride);
+	ring_attach(&c->rq, mem + rep.qp.rq_off, rep.qp.rq_slots, rep.qp.rq_stride);
+}
+
+void cx_open(struct cx *c)
+{
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+
+	memset(c, 0, sizeof(*c));
+	c->fd = hail();
+	must(c->fd, &req, &rep, NULL);
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	must(c->fd, &req, &rep, fds);
+	c->bell = map_fd(fds[0], rep.open.bell_len);
+	c->kick = fds[1];
+	c->event = fds[2];
+	close(fds[3]); /* the token: nobody joins */
+	req = (struct msg_req){ .op = MSG_PD_ALLOC };
+	must(c->fd, &req, &rep, NULL);
+	c->pd = rep.obj.handle;
+	c->buf = mmap(NULL, CX_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert(c->buf != MAP_FAILED);
+	req = (struct msg_req){ .op = MSG_MR_REG,
+				.mr = { .pd = c->pd,
+					.access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ,
+					.addr = (uintptr_t)c->buf,
+					.len = CX_BUF,
+					.iova = (uintptr_t)c->buf } };
+	must(c->fd, &req, &rep, NULL);
+	c->mr = rep.obj.handle;
+	c->key = rep.obj.lkey;
+	req = (struct msg_req){ .op = MSG_CHANNEL_CREATE };
+	must(c->fd, &req, &rep, fds);
+	c->channel = rep.obj.handle;
+	c->channel_fd = fds[0];
+	cx_queues(c);
+}
+
+static int cx_modify(struct cx *c, const struct qp_attr *a, uint32_t mask)
+{
+	struct msg_req req = { .op = MSG_QP_MODIFY, .qp_mod = { .qpn = c->qpn, .mask = mask, .attr = *a } };
+	struct msg_rep rep;
+
+	return call(c->fd, &req, &rep, NULL);
+}
+
+int cx_state(struct cx *c, uint8_t state) { return cx_modify(c, &(struct qp_attr){ .state = state }, QPA_STATE); }
+
+void cx_connect(struct cx *c, const struct cx *peer)
+{
+	struct msg_req req = { .op = MSG_QUERY_GID, .gid = { .port = 1, .index = 0 } };
+	struct msg_rep rep;
+	struct qp_attr a = {
+		.state = QPS_INIT,
+		.port = 1,
+		.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ,
+		.dest_qpn = peer->qpn,
+		.path_mtu = 3,
+		.rq_psn = 1,
+		.sq_psn = 1,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+	};
+
+	must(c->fd, &req, &rep, NULL);
+	memcpy(a.av.dgid, rep.gid.gid, 16);
+	ck_assert_int_eq(cx_modify(c, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS), 0);
+	a.state = QPS_RTR;
+	ck_assert_int_eq(cx_modify(c, &a,
+				   QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+					   QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER),
+			 0);
+	a.state = QPS_RTS;
+	ck_assert_int_eq(
+		cx_modify(c, &a,
+			  QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_QP_RD_ATOMIC),
+		0);
+}
+
+void cx_kick(struct cx *c)
+{
+	uint64_t one = 1;
+
+	syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
+	ck_assert_int_eq(write(c->kick, &one, sizeof(one)), sizeof(one));
+}
+
+void cx_ring(struct cx *c, uint32_t bell)
+{
+	if (bell_ring(c->bell, bell))
+		cx_kick(c);
+}
+
+void cx_recv(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
+{
+	struct recv_wr *wr = ring_slot(&c->rq, c->rq.pos);
+
+	*wr = (struct recv_wr){ .wr_id = wr_id, .sge_n = 1 };
+	*(struct sge *)(wr + 1) = (struct sge){ (uintptr_t)c->buf + off, len, c->key };
+	ring_publish(&c->rq, 1);
+	cx_ring(c, c->qp_bell);
+}
+
+void cx_send(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
+{
+	struct send_wr *wr = ring_slot(&c->sq, c->sq.pos);
+
+	*wr = (struct send_wr){ .wr_id = wr_id, .op = WR_SEND, .flags = WR_SIGNALED, .sge_n = 1 };
+	*(struct sge *)(wr + 1) = (struct sge){ (uintptr_t)c->buf + off, len, c->key };
+	ring_publish(&c->sq, 1);
+	cx_ring(c, c->qp_bell);
+}
+
+bool cx_poll(struct cx *c, struct cqe *e)
+{
+	double end = seconds() + 10;
+
+	while (!ring_used(&c->cq_ring)) {
+		if (seconds() > end)
+			return false;
+		sched_yield();
+	}
+	memcpy(e, ring_slot(&c->cq_ring, c->cq_ring.pos), sizeof(*e));
+	ring_consume(&c->cq_ring, 1);
+	return true;
+}
+
+void cx_ping(struct cx *c)
+{
+	struct cqe e;
+
+	memset(c->buf, 0, 64);
+	memcpy(c->buf + 1024, "ping", 5);
+	cx_recv(c, 1, 0, 64);
+	cx_send(c, 2, 1024, 5);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_msg(cx_poll(c, &e), "no completion");
+		ck_assert_uint_eq(e.status, WC_SUCCESS);
+		ck_assert_uint_eq(e.qpn, c->qpn);
+	}
+	ck_assert_str_eq((char *)c->buf, "ping");
+}
+
+void cx_close(struct cx *c)
+{
+	close(c->fd);
+	close(c->kick);
+	close(c->event);
+	close(c->channel_fd);
+}

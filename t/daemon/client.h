@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client.h - a client of the control socket without the library: it says what it is told to, right or wrong.
+ */
+#ifndef T_DAEMON_CLIENT_H
+#define T_DAEMON_CLIENT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <rdmad/msg.h>
+#include <rdmad/ring.h>
+
+/* ---- a daemon of the test's own -------------------------------------------- */
+
+struct counts { /* of MSG_DUMP stats; counters summed over the devices */
+	long contexts, pds, mrs, cqs, srqs, qps, channels, sessions, fds, maps;
+};
+
+/* Starts ./rdmad ($RDMAD_BIN) at an abstract socket of its own and waits until it answers. */
+void daemon_start(void);
+void daemon_start_with(const char *option); /* one more of its command line; NULL: none */
+/* It must still run; SIGTERM, and it must end with status 0 (a sanitizer's report is another status). */
+void daemon_stop(void);
+struct counts daemon_counts(void);
+/* Waits until no object, context or session of another client is left, and descriptors and maps are as at the start. */
+void daemon_clean(void);
+
+/* ---- a connection ------------------------------------------------------------ */
+
+int dial(void); /* connected, nothing said */
+int hail(void); /* and MSG_HELLO */
+/* Sends len bytes and descriptors; does not wait.  false: the connection is gone, or (flags MSG_DONTWAIT) full. */
+bool say(int fd, const void *req, size_t len, const int *fds, unsigned fd_n, int flags);
+/* One reply; descriptors into fds[3] (-1: none).  false: the connection is gone. */
+#define CALL_FDS 4 /* of a reply, at most */
+bool hear(int fd, struct msg_rep *, int *fds);
+/* A request of the right length and its reply: rep->err.  Descriptors that come back are closed if fds is NULL. */
+int call(int fd, struct msg_req *, struct msg_rep *, int *fds);
+
+/* ---- a context with one of everything ------------------------------------------- */
+
+#define CX_BUF 65536u
+
+struct cx {
+	int fd;
+	struct bell *bell;
+	int kick, event;
+	uint8_t *buf; /* CX_BUF bytes, the MR */
+	uint32_t pd, mr, key, channel, cq, srq, qpn, qp_bell, srq_bell;
+	int channel_fd;
+	struct ring cq_ring, sq, rq, srq_ring;
+	uint32_t sq_stride;
+};
+
+void cx_open(struct cx *);
+/* The QP to RTS, connected to the QP of peer (which may be cx itself). */
+void cx_connect(struct cx *, const struct cx *peer);
+int cx_state(struct cx *, uint8_t state); /* modifies nothing but the state; errno */
+void cx_recv(struct cx *, uint64_t wr_id, uint32_t off, uint32_t len);
+void cx_send(struct cx *, uint64_t wr_id, uint32_t off, uint32_t len);
+void cx_ring(struct cx *, uint32_t bell);
+void cx_kick(struct cx *); /* wakes its shard in both ways there are */
+/* Waits up to 10 s for a completion.  false: none came. */
+bool cx_poll(struct cx *, struct cqe *);
+/* One message from cx to cx over its own QP; asserts that it arrives. */
+void cx_ping(struct cx *);
+/* Closes the connection and everything this side has of it. */
+void cx_close(struct cx *);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hostile_msg.c - clients that send nonsense over the control socket.  The daemon answers EINVAL (or ends that
+ * connection), serves everyone else, and has nothing left of them afterwards.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "t/suite.h"
+
+static int say_hear(int fd, const void *req, size_t len)
+{
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+
+	ck_assert(say(fd, req, len, NULL, 0, 0));
+	ck_assert_msg(hear(fd, &rep, fds), "%zu bytes: the connection was closed", len);
+	for (unsigned i = 0; i < CALL_FDS; i++)
+		ck_assert_int_eq(fds[i], -1);
+	return rep.err;
+}
+
+START_TEST(lengths)
+{
+	struct {
+		struct msg_req req;
+		uint8_t more[4096];
+	} big = { 0 };
+	struct cx c;
+	int fd;
+
+	daemon_start();
+	cx_open(&c);
+	fd = hail();
+	for (uint32_t op = 0; op < MSG_OPS + 2; op++) {
+		size_t len = msg_req_len(op);
+
+		for (size_t n = 1; n < sizeof(struct msg_req) + 3; n++) {
+			if (n == len && op != 0)
+				continue;
+			big.req.op = op;
+			ck_assert_int_eq(say_hear(fd, &big, n), EINVAL);
+			ck_assert_int_eq(say_hear(c.fd, &big, n), EINVAL);
+		}
+		ck_assert_int_eq(say_hear(c.fd, &big, sizeof(big)), EINVAL);
+	}
+	big.req.op = 0xffffffff;
+	ck_assert_int_eq(say_hear(fd, &big, 8), EINVAL);
+	close(fd);
+	cx_connect(&c, &c);
+	cx_ping(&c);
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+START_TEST(order)
+{
+	struct msg_req req = { .op = MSG_HELLO };
+	struct msg_rep rep;
+	struct cx c;
+	int fd;
+
+	daemon_start();
+	fd = dial();
+	for (uint32_t op = MSG_HOLD; op < MSG_OPS; op++) { /* before HELLO */
+		req = (struct msg_req){ .op = op };
+		ck_assert_int_eq(call(fd, &req, &rep, NULL), EINVAL);
+	}
+	req = (struct msg_req){ .op = MSG_HELLO, .hello.abi = RDMAD_ABI + 1 };
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	ck_assert_uint_eq(rep.hello.abi, RDMAD_ABI);
+	req = (struct msg_req){ .op = MSG_DEVICE_LIST }; /* another version is not served */
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), EINVAL);
+	close(fd);
+	fd = hail();
+	for (uint32_t op = MSG_QUERY_DEVICE; op < MSG_DUMP; op++) { /* before OPEN */
+		req = (struct msg_req){ .op = op };
+		ck_assert_int_eq(call(fd, &req, &rep, NULL), EINVAL);
+	}
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memset(req.open.name, 'x', sizeof(req.open.name));
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), ENODEV);
+	req = (struct msg_req){ .op = MSG_DUMP, .dump.what = 99 };
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), EINVAL);
+	close(fd);
+	cx_open(&c);
+	req = (struct msg_req){ .op = MSG_DEVICE_LIST };
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), EBUSY);
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+/* A connection captures once, and does nothing else. */
+START_TEST(captures)
+{
+	struct msg_req req = { .op = MSG_CAPTURE, .capture = { .devices = 1u << 31, .room = 1 } };
+	struct msg_rep rep;
+	int fds[4], fd;
+	struct cx c;
+
+	daemon_start();
+	cx_open(&c);
+	ck_assert_int_eq(call(c.fd, &req, &rep, fds), EBUSY);
+	fd = hail();
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EINVAL);
+	req.capture.devices = 0;
+	req.capture.qpn_n = MSG_CAPTURE_QPS + 1;
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EINVAL);
+	req.capture.qpn_n = 0;
+	req.capture.room = UINT32_MAX;
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EINVAL);
+	req.capture.room = 1;
+	ck_assert_int_eq(call(fd, &req, &rep, fds), 0);
+	ck_assert(fds[0] >= 0 && fds[1] >= 0 && fds[2] == -1);
+	ck_assert_int_eq(ftruncate(fds[0], 0), -1); /* sealed */
+	ck_assert_int_eq(ftruncate(fds[0], 1 << 30), -1);
+	cx_connect(&c, &c);
+	cx_ping(&c);
+	/* All of it overwritten, and gone on with. */
+	for (off_t at = 0; at < (off_t)rep.capture.len; at += (off_t)sizeof(rep))
+		ck_assert_int_gt(pwrite(fds[0], &rep, sizeof(rep), at), 0);
+	cx_ping(&c);
+	close(fds[0]);
+	close(fds[1]);
+	ck_assert_int_eq(call(fd, &req, &rep, fds), EBUSY);
+	req = (struct msg_req){ .op = MSG_DEVICE_LIST };
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), EBUSY);
+	close(fd);
+	cx_ping(&c);
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+/* Every handle of another context, in every place where one can be named. */
+START_TEST(foreign)
+{
+	struct msg_rep rep;
+	struct cx a, b;
+
+	daemon_start();
+	cx_open(&a);
+	cx_open(&b);
+	cx_connect(&a, &a);
+#define REFUSED(...)                                                    \
+	do {                                                            \
+		struct msg_req req = { __VA_ARGS__ };                   \
+		ck_assert_int_eq(call(b.fd, &req, &rep, NULL), EINVAL); \
+	} while (0)
+	REFUSED(.op = MSG_PD_FREE, .id.handle = a.pd);
+	REFUSED(.op = MSG_MR_DEREG, .id.handle = a.mr);
+	REFUSED(.op = MSG_CQ_DESTROY, .id.handle = a.cq);
+	REFUSED(.op = MSG_SRQ_DESTROY, .id.handle = a.srq);
+	REFUSED(.op = MSG_QP_DESTROY, .id.handle = a.qpn);
+	REFUSED(.op = MSG_QP_QUERY, .id.handle = a.qpn);
+	REFUSED(.op = MSG_SRQ_QUERY, .id.handle = a.srq);
+	REFUSED(.op = MSG_CQ_RESIZE, .cq_resize = { a.cq, 16 });
+	REFUSED(.op = MSG_SRQ_MODIFY, .srq_mod = { a.srq, 2, 0, 1 });
+	REFUSED(.op = MSG_QP_MODIFY, .qp_mod = { .qpn = a.qpn, .mask = QPA_STATE, .attr.state = QPS_ERR });
+	REFUSED(.op = MSG_MCAST_ATTACH, .mcast.qpn = a.qpn);
+	REFUSED(.op = MSG_MR_REG, .mr = { .pd = a.pd, .addr = (uintptr_t)b.buf, .len = 4096 });
+	REFUSED(.op = MSG_SRQ_CREATE, .srq = { .pd = a.pd, .max_wr = 1, .max_sge = 1 });
+	REFUSED(.op = MSG_QP_CREATE, .qp = { .pd = a.pd, .send_cq = b.cq, .recv_cq = b.cq, .type = QPT_RC });
+	REFUSED(.op = MSG_QP_CREATE, .qp = { .pd = b.pd, .send_cq = a.cq, .recv_cq = b.cq, .type = QPT_RC });
+	REFUSED(.op = MSG_QP_CREATE, .qp = { .pd = b.pd, .send_cq = b.cq, .recv_cq = a.cq, .type = QPT_RC });
+	REFUSED(.op = MSG_QP_CREATE,
+		.qp = { .pd = b.pd, .send_cq = b.cq, .recv_cq = b.cq, .srq = a.srq, .type = QPT_RC });
+	/* Channels have numbers of their own in each context: a's second one is nothing to b. */
+	for (uint32_t h = 2; h < 100; h++) {
+		REFUSED(.op = MSG_CHANNEL_DESTROY, .id.handle = h);
+		REFUSED(.op = MSG_CQ_CREATE, .cq = { .cqe = 1, .channel = h });
+	}
+#undef REFUSED
+	cx_ping(&a);
+	cx_close(&b);
+	cx_ping(&a);
+	cx_close(&a);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+/* Numbers at the limits: refused with the errno that the verb has, or done. */
+START_TEST(limits)
+{
+	static const uint32_t n[] = { 0,        1,         2,      3,        0x7fff,
+				      0x4000,   0x4001,    0xffff, 1u << 20, (1u << 20) + 1,
+				      1u << 31, UINT32_MAX };
+	struct msg_rep rep;
+	struct cx c;
+
+	daemon_start();
+	cx_open(&c);
+	for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
+		struct msg_req cq = { .op = MSG_CQ_CREATE, .cq = { .cqe = n[i] } };
+		struct msg_req wide = { .op = MSG_CQ_RESIZE, .cq_resize = { c.cq, n[i] } };
+		struct msg_req mr = { .op = MSG_MR_REG,
+				      .mr = { .pd = c.pd, .addr = (uint64_t)n[i] << 32, .len = UINT64_MAX - i } };
+		int err = call(c.fd, &cq, &rep, NULL);
+
+		ck_assert_int_eq(err, n[i] && n[i] <= RD_MAX_CQE ? 0 : EINVAL);
+		err = call(c.fd, &wide, &rep, NULL);
+		ck_assert_int_eq(err, n[i] && n[i] <= RD_MAX_CQE ? 0 : EINVAL);
+		ck_assert_int_ne(call(c.fd, &mr, &rep, NULL), 0);
+		for (size_t k = 0; k < sizeof(n) / sizeof(n[0]); k++) {
+			struct msg_req srq = { .op = MSG_SRQ_CREATE,
+					       .srq = { .pd = c.pd, .max_wr = n[i], .max_sge = n[k] } };
+			struct msg_req qp = { .op = MSG_QP_CREATE,
+					      .qp = { .pd = c.pd,
+						      .send_cq = c.cq,
+						      .recv_cq = c.cq,
+						      .type = QPT_UC,
+						      .cap = { n[i], n[k], n[k] & 31, n[i] & 31, n[k] } } };
+			bool fits = n[i] <= RD_MAX_WR && n[k] <= RD_MAX_WR && n[k] <= RD_MAX_INLINE;
+
+			ck_assert_int_eq(call(c.fd, &qp, &rep, NULL), fits ? 0 : EINVAL);
+			err = call(c.fd, &srq, &rep, NULL);
+			if (!n[i] || n[i] > RD_MAX_WR || n[k] > RD_MAX_SGE)
+				ck_assert_int_eq(err, EINVAL);
+		}
+	}
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+/* In use by another object: EBUSY, and still there. */
+START_TEST(busy)
+{
+	struct msg_rep rep;
+	struct cx c;
+
+	daemon_start();
+	cx_open(&c);
+	cx_connect(&c, &c);
+	struct msg_req pd = { .op = MSG_PD_FREE, .id.handle = c.pd }, cq = { .op = MSG_CQ_DESTROY, .id.handle = c.cq },
+		       ch = { .op = MSG_CHANNEL_DESTROY, .id.handle = c.channel };
+
+	ck_assert_int_eq(call(c.fd, &pd, &rep, NULL), EBUSY);
+	ck_assert_int_eq(call(c.fd, &cq, &rep, NULL), EBUSY);
+	ck_assert_int_eq(call(c.fd, &ch, &rep, NULL), EBUSY);
+	cx_ping(&c);
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+/* Descriptors where none belong, more than there is room for, or of the wrong kind. */
+START_TEST(descriptors)
+{
+	struct cx c;
+	int junk[16], fds[CALL_FDS];
+
+	daemon_start();
+	cx_open(&c);
+	for (unsigned i = 0; i < 16; i++)
+		junk[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (unsigned n = 0; n <= 16; n++) {
+		struct msg_req req = { .op = MSG_DEVICE_LIST };
+		struct msg_req mr = { .op = MSG_MR_REG,
+				      .mr = { .pd = c.pd,
+					      .addr = (uintptr_t)c.buf,
+					      .len = 4096,
+					      .iova = (uintptr_t)c.buf,
+					      .map_addr = (uintptr_t)c.buf,
+					      .map_len = 4096 } };
+		struct msg_rep rep;
+
+		ck_assert(say(c.fd, &req, msg_req_len(req.op), junk, n, 0));
+		ck_assert(hear(c.fd, &rep, fds));
+		ck_assert_int_eq(rep.err, n ? EINVAL : 0);
+		ck_assert(say(c.fd, &mr, msg_req_len(mr.op), junk, n, 0));
+		ck_assert(hear(c.fd, &rep, fds));
+		ck_assert_int_eq(rep.err, n ? EINVAL : 0);
+	}
+	cx_connect(&c, &c);
+	cx_ping(&c);
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+/* Requests without end, replies never read: that connection ends, the others do not notice. */
+START_TEST(flood)
+{
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct cx c;
+	int fd[8];
+	bool open[8];
+	unsigned left = 8;
+
+	daemon_start();
+	cx_open(&c);
+	cx_connect(&c, &c);
+	for (unsigned i = 0; i < 8; i++) {
+		fd[i] = hail();
+		open[i] = true;
+	}
+	for (unsigned round = 0; left && round < 100000; round++) {
+		for (unsigned i = 0; i < 8; i++) {
+			if (open[i] && !say(fd[i], &req, msg_req_len(req.op), NULL, 0, MSG_DONTWAIT) &&
+			    errno != EAGAIN) {
+				open[i] = false;
+				left--;
+			}
+		}
+		if (round % 64 == 0)
+			cx_ping(&c);
+	}
+	ck_assert_uint_eq(left, 0);
+	for (unsigned i = 0; i < 8; i++)
+		close(fd[i]);
+	cx_ping(&c);
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+TEST_MAIN("ctl: hostile messages", lengths, order, captures, foreign, limits, busy, descriptors, flood)

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * region.c - copies between programs, mapped or not, against a model.
+ *
+ *	A	a child; the middle third of its memory is a memfd that is mapped here
+ *	B	another child, reached by process_vm only
+ *	here	this process
+ *
+ * The children are forked after the memory was made, so each has its own at the same address.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/peer.h"
+#include "daemon/base/region.h"
+#include "t/suite.h"
+
+#define PLACES 3u
+#define PART   (192u * 1024) /* a third; larger than what is moved in one go between two programs */
+#define LEN    (3 * PART)
+#define SPANS  12u
+
+static uint8_t *mem; /* the same address in all three */
+static uint8_t model[PLACES][LEN];
+static struct region *region[PLACES]; /* [2]: NULL, here */
+static pid_t child[2];
+static struct peer peer[2];
+static int fd;
+static uint64_t dice;
+
+static uint32_t below(uint32_t n)
+{
+	dice = dice * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(dice >> 33) % n;
+}
+
+static int memfd_sealed(size_t len, int seals)
+{
+	int f = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_ge(f, 0);
+	ck_assert_int_eq(ftruncate(f, (off_t)len), 0);
+	ck_assert_int_eq(fcntl(f, F_ADD_SEALS, seals), 0);
+	return f;
+}
+
+static void child_run(unsigned place, int ready)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	if (place == 0 && mmap(mem + PART, PART, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+		_exit(1);
+	memset(mem, 'A' + (int)place, LEN);
+	if (write(ready, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void setup(void)
+{
+	int pipes[2];
+	char c;
+
+	fd = memfd_sealed(PART, F_SEAL_SHRINK);
+	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(mem, MAP_FAILED);
+	ck_assert_int_eq(pipe(pipes), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		child[i] = fork();
+		ck_assert_int_ge(child[i], 0);
+		if (!child[i])
+			child_run(i, pipes[1]);
+		ck_assert_int_eq(read(pipes[0], &c, 1), 1);
+		memset(model[i], 'A' + (int)i, LEN);
+		peer[i] = (struct peer){ .pid = child[i], .mem_fd = -1 };
+	}
+	close(pipes[0]);
+	close(pipes[1]);
+	ck_assert_int_eq(region_new(&region[0], &peer[0], (uintptr_t)mem, LEN, fd, (uintptr_t)mem + PART, PART, 0), 0);
+	ck_assert_int_eq(region_new(&region[1], &peer[1], (uintptr_t)mem, LEN, -1, 0, 0, 0), 0);
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		region_free(region[i]);
+		kill(child[i], SIGKILL);
+		waitpid(child[i], NULL, 0);
+	}
+	munmap(mem, LEN);
+	close(fd);
+}
+
+/* All of a place, read the simple way. */
+static void place_check(unsigned place)
+{
+	static uint8_t got[LEN];
+	struct span to = { NULL, (uintptr_t)got, LEN }, from = { region[place], (uintptr_t)mem, LEN };
+
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &to, 1, &from, 1, 0), 0);
+	ck_assert_int_eq(memcmp(got, model[place], LEN), 0);
+}
+
+/* Random pieces that do not overlap, in rising order, some of them empty; how many bytes. */
+static uint32_t spans_draw(struct span *span, unsigned *n, unsigned place, uint32_t most)
+{
+	uint32_t pos = below(PART), total = 0, len;
+
+	for (*n = 0; *n < SPANS && total < most && pos < LEN; (*n)++) {
+		len = below(8) ? below(9000) : below(LEN);
+		len = len < LEN - pos ? len : LEN - pos;
+		len = len < most - total ? len : most - total;
+		span[*n] = (struct span){ region[place], (uintptr_t)mem + pos, len };
+		pos += len + (below(3) ? below(5000) : 0);
+		total += len;
+	}
+	return total;
+}
+
+static void model_copy(unsigned to, const struct span *dst, unsigned from, const struct span *src, uint32_t off,
+		       uint32_t total)
+{
+	static uint8_t flat[LEN];
+	uint32_t at = 0;
+
+	for (unsigned i = 0; at < off + total; at += src[i++].len)
+		memcpy(flat + at, model[from] + (src[i].addr - (uintptr_t)mem),
+		       at + src[i].len <= LEN ? src[i].len : LEN - at);
+	for (uint32_t done = 0, i = 0; done < total; done += dst[i++].len)
+		memcpy(model[to] + (dst[i].addr - (uintptr_t)mem), flat + off + done, dst[i].len);
+}
+
+START_TEST(copies)
+{
+	struct span dst[SPANS], src[SPANS];
+	unsigned dst_n, src_n, to, from;
+	uint32_t have, total, off, at;
+
+	setup();
+	memset(mem, 'C', LEN);
+	memset(model[2], 'C', LEN);
+	dice = 4;
+	for (unsigned round = 0; round < 2000; round++) {
+		to = below(PLACES);
+		from = (to + 1 + below(PLACES - 1)) % PLACES;
+		at = below(LEN); /* something new to tell apart */
+		mem[at] = model[2][at] = (uint8_t)round;
+		have = spans_draw(src, &src_n, from, LEN);
+		off = below(have + 1);
+		total = spans_draw(dst, &dst_n, to, have - off);
+		ck_assert_int_eq(region_mem_ops.copy(NULL, dst, dst_n, src, src_n, off), 0);
+		model_copy(to, dst, from, src, off, total);
+		if (round % 50 == 0)
+			place_check(below(PLACES));
+	}
+	for (unsigned i = 0; i < PLACES; i++)
+		place_check(i);
+	teardown();
+}
+END_TEST
+
+START_TEST(atomics)
+{
+	uint64_t old, sum;
+
+	setup();
+	for (unsigned place = 0; place < 2; place++) {
+		for (unsigned part = 0; part < 3; part++) {
+			struct span at = { region[place], (uintptr_t)mem + part * PART + 8 * 77, 8 };
+			struct span here = { NULL, (uintptr_t)&sum, 8 };
+			uint64_t was = 0x0101010101010101u * ('A' + place);
+
+			ck_assert_int_eq(region_mem_ops.fetch_add(NULL, &at, 5, &old), 0);
+			ck_assert_uint_eq(old, was);
+			ck_assert_int_eq(region_mem_ops.cmp_swap(NULL, &at, was, 9, &old), 0);
+			ck_assert_uint_eq(old, was + 5);
+			ck_assert_int_eq(region_mem_ops.cmp_swap(NULL, &at, was + 5, 9, &old), 0);
+			ck_assert_uint_eq(old, was + 5);
+			ck_assert_int_eq(region_mem_ops.copy(NULL, &here, 1, &at, 1, 0), 0);
+			ck_assert_uint_eq(sum, 9);
+		}
+	}
+	teardown();
+}
+END_TEST
+
+START_TEST(refused)
+{
+	uint64_t a;
+	struct region *r;
+	int bad;
+
+	setup();
+	a = (uintptr_t)mem;
+	bad = memfd_sealed(PART, F_SEAL_GROW);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, PART, bad, a, PART, 0), EINVAL);
+	close(bad);
+	/* Shorter than it says, at another place of its page, or not inside of the region. */
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a, LEN, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a, PART, 4096), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a + 8, 4096, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, fd, a, 8192, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a + 4096, 4096, fd, a, 4096, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], UINT64_MAX - 10, 100, -1, 0, 0, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], 4096, 100, -1, 0, 0, 0), EFAULT);
+	ck_assert_ptr_null(r);
+	teardown();
+}
+END_TEST
+
+START_TEST(gone)
+{
+	uint8_t byte = 0;
+	struct span here = { NULL, (uintptr_t)&byte, 1 }, there;
+
+	setup();
+	there = (struct span){ region[1], (uintptr_t)mem, 1 };
+	kill(child[1], SIGKILL);
+	waitpid(child[1], NULL, 0);
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &here, 1, &there, 1, 0), ESRCH);
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), ESRCH);
+	/* What is mapped outlives its program. */
+	kill(child[0], SIGKILL);
+	waitpid(child[0], NULL, 0);
+	there = (struct span){ region[0], (uintptr_t)mem + PART, 1 };
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &here, 1, &there, 1, 0), 0);
+	ck_assert_int_eq(byte, 'A');
+	region_free(region[0]);
+	region_free(region[1]);
+	munmap(mem, LEN);
+	close(fd);
+}
+END_TEST
+
+TEST_MAIN("region", copies, atomics, refused, gone)

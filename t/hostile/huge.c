@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * huge.c - memory taken away under an MR: a hole in a memfd of huge pages, and the page that could fill it given to somebody.
+ */
+#include <check.h>
+
+#include "stage.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGES "/proc/sys/vm/nr_hugepages"
+#define HUGE  (2ul << 20)
+
+static long pages_get(void)
+{
+	FILE *f = fopen(PAGES, "re");
+	long n = -1;
+
+	if (f && fscanf(f, "%ld", &n) != 1)
+		n = -1;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void pages_set(long n)
+{
+	FILE *f = fopen(PAGES, "we");
+
+	if (f) {
+		fprintf(f, "%ld\n", n);
+		fclose(f);
+	}
+}
+
+/* All free huge pages, in the mapping that is returned. */
+static void pages_take(void)
+{
+	for (;;) {
+		int fd = memfd_create("taker", MFD_HUGETLB | MFD_CLOEXEC);
+		char *m;
+
+		if (ftruncate(fd, (off_t)HUGE))
+			return;
+		m = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (m == MAP_FAILED)
+			return;
+		*m = 1;
+	}
+}
+
+/* cut: a piece that neither begins nor ends where a huge page does. */
+static uint32_t reg(struct cx *c, int fd, char *m, unsigned cut)
+{
+	struct msg_req req = { .op = MSG_MR_REG,
+			       .mr = { .pd = c->pd,
+				       .access = ACC_LOCAL_WRITE,
+				       .kind = MR_MEM,
+				       .addr = (uintptr_t)m + cut,
+				       .len = HUGE - 2 * cut,
+				       .iova = (uintptr_t)m + cut,
+				       .map_addr = (uintptr_t)m + cut,
+				       .map_len = HUGE - 2 * cut,
+				       .map_off = cut } };
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+
+	ck_assert(say(c->fd, &req, msg_req_len(req.op), &fd, 1, 0));
+	ck_assert(hear(c->fd, &rep, fds));
+	ck_assert_int_eq(rep.err, 0);
+	return rep.obj.lkey;
+}
+
+/* arg: NULL: a part of the page is sent from; else all of it is sent from and received into.  note 0: all came as it should. */
+static void punch(void *arg)
+{
+	bool whole = arg != NULL;
+	int fd = memfd_create("huge", MFD_HUGETLB | MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	struct cqe e;
+	struct cx c;
+	char *m;
+	bool failed = false;
+
+	ck_assert_int_eq(ftruncate(fd, (off_t)HUGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	m = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert(m != MAP_FAILED);
+	memset(m, 1, HUGE);
+	cx_open(&c);
+	cx_connect(&c, &c);
+	cx_ping(&c);
+	uint32_t key = reg(&c, fd, m, whole ? 0 : 4096);
+	uint8_t *buf = c.buf;
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)HUGE), 0);
+	pages_take();
+	if (!whole)
+		cx_recv(&c, 1, 0, 64);
+	c.key = key;
+	c.buf = (uint8_t *)m + 4096;
+	if (whole)
+		cx_recv(&c, 1, 0, 64);
+	cx_send(&c, 2, 1024, 5);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_msg(cx_poll(&c, &e), "no completion");
+		failed |= e.status != WC_SUCCESS;
+	}
+	ck_assert(failed);
+	note_set(0, 1);
+	c.buf = buf;
+	cx_close(&c);
+}
+
+static void punched(void *whole)
+{
+	long before = pages_get();
+
+	stage_open("--shards=1");
+	pages_set(before + 1);
+	part_end(part_begin(UID_ATTACKER, punch, whole));
+	ck_assert_uint_eq(note->n[0], 1);
+	stage_goes_on(50);
+	stage_close();
+}
+
+START_TEST(part) { punched(NULL); }
+END_TEST
+START_TEST(whole) { punched(""); }
+END_TEST
+
+int main(void)
+{
+	long before = pages_get();
+	int status = 77;
+
+	pages_set(before + 1);
+	if (pages_get() > before)
+		status = stage_main("hostile: huge pages", (const TTest *const[]){ part, whole, NULL });
+	else
+		printf("skipped: no huge page can be had here, or not by this user\n");
+	pages_set(before);
+	return status;
+}

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
+HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/kick
+check_PROGRAMS += $(HOSTILE_TESTS)
+TESTS += $(HOSTILE_TESTS)
+noinst_HEADERS += t/hostile/stage.h
+
+HOSTILE_STAGE = t/hostile/stage.c t/daemon/client.c
+
+t_hostile_kick_SOURCES = t/hostile/kick.c $(HOSTILE_STAGE)
+t_hostile_kick_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_kick_LDADD = $(DAEMON_TEST_LIBS) -lpthread
+t_hostile_fds_SOURCES = t/hostile/fds.c $(HOSTILE_STAGE)
+t_hostile_fds_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_fds_LDADD = $(DAEMON_TEST_LIBS) -lpthread
+t_hostile_huge_SOURCES = t/hostile/huge.c $(HOSTILE_STAGE)
+t_hostile_huge_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_huge_LDADD = $(DAEMON_TEST_LIBS)

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include <check.h>
+
+#include "stage.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUND_MAX_S  5
+#define LIMIT_S      30
+#define OPEN_EVERY   16
+#define SKIPPED      77
+#define MESSAGE_LEN  4096u
+#define MESSAGE_FROM 8192u
+
+struct note *note;
+
+static struct beat {
+	unsigned rounds;
+	unsigned slow; /* rounds that took longer than ROUND_MAX_S */
+	bool end;
+} * beat;
+static pid_t bystander;
+
+double stage_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void nap(void) { nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); }
+
+/* ---- parts --------------------------------------------------------------------- */
+
+pid_t part_begin(uid_t uid, void (*play)(void *), void *arg)
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+		_exit(99);
+	prctl(PR_SET_DUMPABLE, 1); /* as a program of that user's is */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	play(arg);
+	_exit(0);
+}
+
+void part_kill(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+void part_end(pid_t pid)
+{
+	double end = stage_seconds() + LIMIT_S;
+	int status = 0;
+
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		ck_assert_msg(stage_seconds() < end, "process %d does not end", (int)pid);
+		nap();
+	}
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "process %d: status %#x", (int)pid, status);
+}
+
+void note_set(unsigned i, uint32_t value) { __atomic_store_n(&note->n[i], value, __ATOMIC_SEQ_CST); }
+
+void note_wait(unsigned i, uint32_t value)
+{
+	double end = stage_seconds() + 20;
+
+	while (__atomic_load_n(&note->n[i], __ATOMIC_SEQ_CST) < value) {
+		ck_assert_msg(stage_seconds() < end, "waited for note %u to become %u in vain", i, value);
+		nap();
+	}
+}
+
+/* ---- the bystander ------------------------------------------------------------------ */
+
+static void message(struct cx *c, unsigned round)
+{
+	struct cqe e;
+
+	memset(c->buf, 0, MESSAGE_LEN);
+	for (unsigned i = 0; i < MESSAGE_LEN; i++)
+		c->buf[MESSAGE_FROM + i] = (uint8_t)(round * 7 + i * 13 + (i >> 8));
+	cx_recv(c, 2 * round, 0, MESSAGE_LEN);
+	cx_send(c, 2 * round + 1, MESSAGE_FROM, MESSAGE_LEN);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_msg(cx_poll(c, &e), "the bystander waits for a completion in vain");
+		ck_assert_uint_eq(e.status, WC_SUCCESS);
+		ck_assert_uint_eq(e.wr_id >> 1, round);
+	}
+	ck_assert_int_eq(memcmp(c->buf, c->buf + MESSAGE_FROM, MESSAGE_LEN), 0);
+}
+
+static void stand_by(void *)
+{
+	struct cx c, other;
+
+	cx_open(&c);
+	cx_connect(&c, &c);
+	for (unsigned round = 1; !__atomic_load_n(&beat->end, __ATOMIC_SEQ_CST); round++) {
+		double start = stage_seconds();
+
+		message(&c, round);
+		if (round % OPEN_EVERY == 0) {
+			cx_open(&other);
+			cx_close(&other);
+			munmap(other.buf, CX_BUF);
+		}
+		if (stage_seconds() - start > ROUND_MAX_S)
+			beat->slow++;
+		__atomic_store_n(&beat->rounds, round, __ATOMIC_SEQ_CST);
+	}
+	cx_close(&c);
+}
+
+static unsigned rounds(void) { return __atomic_load_n(&beat->rounds, __ATOMIC_SEQ_CST); }
+
+void stage_goes_on(unsigned more)
+{
+	unsigned from = rounds();
+	double end = stage_seconds() + LIMIT_S;
+	int status = 0;
+
+	while (rounds() - from < more) {
+		ck_assert_msg(waitpid(bystander, &status, WNOHANG) == 0, "the bystander gave up: status %#x", status);
+		ck_assert_msg(stage_seconds() < end, "the bystander: %u rounds in %d s, not %u", rounds() - from,
+			      LIMIT_S, more);
+		nap();
+	}
+	ck_assert_uint_eq(beat->slow, 0);
+}
+
+/* ---- the stage ------------------------------------------------------------------------ */
+
+void stage_needs_root(void)
+{
+	if (geteuid() == 0)
+		return;
+	printf("skipped: needs root, who can be several users at once\n");
+	exit(SKIPPED);
+}
+
+static void loopback_up(void)
+{
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	close(fd);
+}
+
+static void *shared(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert(p != MAP_FAILED);
+	return p;
+}
+
+void stage_open(const char *option)
+{
+	ck_assert_msg(unshare(CLONE_NEWNET) == 0, "a network namespace: %s", strerror(errno));
+	loopback_up();
+	beat = shared(sizeof(*beat));
+	note = shared(sizeof(*note));
+	daemon_start_with(option);
+	bystander = part_begin(UID_BYSTANDER, stand_by, NULL);
+	stage_goes_on(2 * OPEN_EVERY);
+}
+
+void stage_close(void)
+{
+	__atomic_store_n(&beat->end, true, __ATOMIC_SEQ_CST);
+	part_end(bystander);
+	ck_assert_uint_eq(beat->slow, 0);
+	daemon_clean();
+	daemon_stop();
+}
+
+int stage_main(const char *name, const TTest *const *test)
+{
+	Suite *s = suite_create(name);
+	TCase *t = tcase_create(name);
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	stage_needs_root();
+	tcase_set_timeout(t, 120);
+	for (; *test; test++)
+		tcase_add_test(t, *test);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

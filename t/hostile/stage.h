@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stage.h - a daemon of root with users who do not trust each other, each a process with a uid of its own.
+ *
+ * The bystander (uid 1001) sends and receives messages, checks their bytes, and every now and then opens and closes a
+ * context of its own.  What the others do is the test; whether it keeps him from his work is what is asserted.
+ */
+#ifndef T_HOSTILE_STAGE_H
+#define T_HOSTILE_STAGE_H
+
+#include "t/daemon/client.h"
+
+#define UID_BYSTANDER 1001
+#define UID_ATTACKER  1002
+#define UID_VICTIM    1003
+
+/* Exits with 77 and a reason unless run as root. */
+void stage_needs_root(void);
+
+/* In a network namespace of its own: ./rdmad with one more option (NULL: none), and the bystander at work. */
+void stage_open(const char *option);
+/* The bystander does rounds more of his within 30 s, and none takes longer than 5 s. */
+void stage_goes_on(unsigned rounds);
+/* He ends, the daemon has nothing left of anybody, and ends on SIGTERM. */
+void stage_close(void);
+
+/* A process of that user runs play(arg) and then exits; dies with the test. */
+pid_t part_begin(uid_t, void (*play)(void *), void *arg);
+void part_kill(pid_t);
+/* Waits for its end, which must be orderly and within 30 s. */
+void part_end(pid_t);
+
+/* What parts tell each other: zeros at stage_open(). */
+struct note {
+	uint32_t n[8];
+	char text[256];
+};
+extern struct note *note;
+/* Waits up to 20 s until note->n[i] is at least value. */
+void note_wait(unsigned i, uint32_t value);
+void note_set(unsigned i, uint32_t value);
+
+double stage_seconds(void);
+
+/* Runs the tests of the one test case; the exit status of the program. */
+#define STAGE_MAIN(name, ...) \
+	int main(void) { return stage_main(name, (const TTest *const[]){ __VA_ARGS__, NULL }); }
+int stage_main(const char *name, const struct TTest *const *);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * api_order.c - events got, given back, moved with their id, and left when it is destroyed, in every order.
+ *
+ * What is to be: rdma_destroy_id() and rdma_migrate_id() return when all events that rdma_get_cm_event() gave of the id have
+ * been given back, and not before; what is still waiting goes with the id, or away with it.
+ */
+#include "fixture.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { USER = 18 };
+static int (*write_event)(struct rdma_cm_id *, enum rdma_cm_event_type, int status, uint64_t arg);
+
+enum kind {
+	OWN,     /* events that the program puts there */
+	ERROR,   /* the peer says no */
+	REQUEST, /* of a listener: each brings a new id, and counts for the listener */
+};
+
+struct run {
+	enum kind kind;
+	const char *ops;
+	struct pair p; /* sch: the other channel, too */
+	struct rdma_event_channel *calls[4];
+	struct rdma_cm_id *id, *callers[4], *fresh[4];
+	unsigned callers_n, fresh_n;
+	struct rdma_cm_event *held[4];
+	unsigned held_n, waiting;
+	bool own; /* its channel is its own */
+};
+
+static struct rdma_event_channel *here(const struct run *r) { return r->id->channel; }
+
+/* ---- one event more --------------------------------------------------------------- */
+
+static void call(struct run *r)
+{
+	struct rdma_event_channel *ch = r->calls[r->callers_n] = channel_new();
+	struct rdma_cm_id *id;
+
+	ok(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	ok(rdma_resolve_addr(id, NULL, lo(r->p.port), 2000));
+	event_eat(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ok(rdma_resolve_route(id, 2000));
+	event_eat(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ok(rdma_connect(id, &(struct rdma_conn_param){ .qp_num = 0x100 }));
+	r->callers[r->callers_n++] = id;
+}
+
+/* It is there, or one before it; a request may still be on its way. */
+static void arrives(struct run *r)
+{
+	struct pollfd fd = { .fd = here(r)->fd, .events = POLLIN };
+
+	ck_assert_msg(poll(&fd, 1, 10000) == 1, "%s: no event arrives", r->ops);
+}
+
+static void cause(struct run *r)
+{
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *no;
+
+	switch (r->kind) {
+	case OWN: ok(write_event(r->id, (enum rdma_cm_event_type)USER, 0, r->waiting)); break;
+	case ERROR:
+		ok(rdma_connect(r->id, &(struct rdma_conn_param){ .qp_num = 0x100 }));
+		e = event_get(r->p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+		no = e->id;
+		ok(rdma_reject(no, NULL, 0));
+		ok(rdma_destroy_id(no)); /* its event counts for the listener */
+		ok(rdma_ack_cm_event(e));
+		break;
+	case REQUEST: call(r); break;
+	}
+	r->waiting++;
+	arrives(r);
+}
+
+/* ---- what may have to wait ------------------------------------------------------------ */
+
+struct job {
+	struct run *r;
+	char op;
+	struct rdma_event_channel *to;
+	_Atomic bool begun, done;
+};
+
+static void *job_run(void *arg)
+{
+	struct job *j = arg;
+
+	j->begun = true;
+	ok(j->op == 'd' ? rdma_destroy_id(j->r->id) : rdma_migrate_id(j->r->id, j->to));
+	j->done = true;
+	return NULL;
+}
+
+static void give_back(struct run *r, unsigned i)
+{
+	ok(rdma_ack_cm_event(r->held[i]));
+	r->held[i] = r->held[--r->held_n];
+}
+
+/* Some requests and answers, in which a function that does not wait as it has to would come to its end. */
+static void linger(void)
+{
+	struct rdma_event_channel *ch = channel_new();
+	struct rdma_cm_id *id;
+
+	for (unsigned i = 0; i < 4; i++) {
+		ok(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+		ok(rdma_destroy_id(id));
+	}
+	rdma_destroy_event_channel(ch);
+}
+
+static void waits(struct run *r, char op, struct rdma_event_channel *to)
+{
+	struct job j = { .r = r, .op = op, .to = to };
+	struct timespec until;
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, job_run, &j), 0);
+	while (r->held_n) {
+		while (!j.begun)
+			sched_yield();
+		linger();
+		ck_assert_msg(!j.done, "%s: %c does not wait for %u events", r->ops, op, r->held_n);
+		give_back(r, r->held_n - 1);
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 30;
+	ck_assert_msg(!pthread_timedjoin_np(t, NULL, &until), "%s: %c waits for ever", r->ops, op);
+}
+
+static void move(struct run *r, bool own)
+{
+	struct rdma_event_channel *to = own ? NULL : here(r) == r->p.cch ? r->p.sch : r->p.cch;
+
+	waits(r, 'm', to);
+	r->own = own;
+	ck_assert(own ? here(r) != r->p.cch && here(r) != r->p.sch : here(r) == to);
+	if (r->waiting)
+		arrives(r);
+	else
+		ck_assert_msg(!event_waits(here(r)), "%s: an event from nowhere", r->ops);
+}
+
+/* ---- a row ------------------------------------------------------------------------------ */
+
+static void get(struct run *r)
+{
+	static const enum rdma_cm_event_type type[] = { [OWN] = (enum rdma_cm_event_type)USER,
+							[ERROR] = RDMA_CM_EVENT_REJECTED,
+							[REQUEST] = RDMA_CM_EVENT_CONNECT_REQUEST };
+	struct rdma_cm_event *e = event_get(here(r), type[r->kind]);
+
+	r->held[r->held_n++] = e;
+	r->waiting--;
+	if (r->kind != REQUEST) {
+		ck_assert_ptr_eq(e->id, r->id);
+		return;
+	}
+	ck_assert_ptr_eq(e->listen_id, r->id);
+	/* The new id goes first, or last: its request is not its own event. */
+	if (r->held_n % 2)
+		ok(rdma_destroy_id(e->id));
+	else
+		r->fresh[r->fresh_n++] = e->id;
+}
+
+static void row(enum kind kind, const char *ops)
+{
+	struct run r = { .kind = kind, .ops = ops };
+
+	pair_open(&r.p, RDMA_PS_TCP);
+	r.id = kind == REQUEST ? r.p.listen : r.p.client;
+	for (const char *op = ops; *op; op++) {
+		switch (*op) {
+		case 'e': cause(&r); break;
+		case 'g': get(&r); break;
+		case 'a': give_back(&r, 0); break;
+		case 'm': move(&r, false); break;
+		case 's': move(&r, true); break;
+		case 'd': waits(&r, 'd', NULL); break;
+		}
+	}
+	/* What was waiting is gone; callers are refused, which is theirs to hear. */
+	for (unsigned i = 0; i < r.callers_n; i++) {
+		ok(rdma_destroy_id(r.callers[i]));
+		rdma_destroy_event_channel(r.calls[i]);
+	}
+	for (unsigned i = 0; i < r.fresh_n; i++)
+		ok(rdma_destroy_id(r.fresh[i]));
+	ck_assert_msg(!event_waits(r.p.cch) && !event_waits(r.p.sch), "%s: an event of an id is left", ops);
+	if (kind == REQUEST)
+		r.p.listen = NULL;
+	else
+		r.p.client = NULL;
+	pair_close(&r.p);
+}
+
+/* All rows of these operations: no event is got before it is there, none given back before it was got. */
+static unsigned rows(enum kind kind, char *ops, unsigned n, unsigned caused, unsigned got, unsigned back,
+		     unsigned moves, bool own)
+{
+	unsigned sum = 1;
+
+#define NEXT(op, may, ...)                                  \
+	if (may) {                                          \
+		ops[n] = op;                                \
+		ops[n + 1] = 0;                             \
+		sum += rows(kind, ops, n + 1, __VA_ARGS__); \
+	}
+	NEXT('e', caused < (kind == ERROR ? 1u : 2u), caused + 1, got, back, moves, own)
+	NEXT('g', got < caused, caused, got + 1, back, moves, own)
+	NEXT('a', back < got, caused, got, back + 1, moves, own)
+	NEXT('m', moves < (kind == REQUEST ? 1u : 2u) && n && ops[n - 1] != 'm', caused, got, got, moves + 1, false)
+	NEXT('s', moves < (kind == REQUEST ? 1u : 2u) && !own && n && ops[n - 1] != 's', caused, got, got, moves + 1,
+	     true)
+#undef NEXT
+	ops[n] = 'd';
+	ops[n + 1] = 0;
+	row(kind, ops);
+	return sum;
+}
+
+static void all(enum kind kind)
+{
+	char ops[32];
+
+	*(void **)&write_event = dlvsym(RTLD_DEFAULT, "rdma_write_cm_event", "RDMACM_1.4");
+	ck_assert(write_event != NULL);
+	printf("# kind %d: %u orders\n", kind, rows(kind, ops, 0, 0, 0, 0, 0, false));
+}
+
+START_TEST(own_events_ordered) { all(OWN); }
+END_TEST
+
+START_TEST(errors_ordered) { all(ERROR); }
+END_TEST
+
+START_TEST(requests_ordered) { all(REQUEST); }
+END_TEST
+
+void api_order(Suite *s) { SUITE_ADD(s, own_events_ordered, errors_ordered, requests_ordered); }
