@@ -84,6 +84,7 @@ static json_t *devices_json(void)
 /* ---- qps ------------------------------------------------------------------------------ */
 
 struct qp_rows {
+	const struct session *viewer;
 	struct qp_row *row;
 	size_t n;
 	int err;
@@ -115,8 +116,12 @@ static int qps_of(struct shard *s, unsigned device, struct qp_rows *rows)
 		return ENOMEM;
 	}
 	n = hca_qp_list(s->hca[device], qpn, count.qp);
-	for (uint32_t i = 0; i < n; i++)
-		qp_row_fill(&rows->row[rows->n++], s, device, qpn[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct obj *o = obj_find(s, OBJ_QP, device, qpn[i]);
+
+		if (why_sees(rows->viewer, o ? o->ctx->uid : 0))
+			qp_row_fill(&rows->row[rows->n++], s, device, qpn[i]);
+	}
 	free(qpn);
 	return 0;
 }
@@ -129,9 +134,10 @@ static void qps_collect(struct shard *s, void *arg)
 		rows->err = qps_of(s, d, rows);
 }
 
-static json_t *qps_json(void)
+/* Numbers, PSNs and peers of queue pairs are what it takes to send in another one's name: each sees his own. */
+static json_t *qps_json(const struct session *viewer)
 {
-	struct qp_rows rows = { 0 };
+	struct qp_rows rows = { .viewer = viewer };
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < shards_n; i++)
@@ -273,12 +279,16 @@ int verb_dump(struct call *call)
 
 	switch (call->req->dump.what) {
 	case DUMP_DEVICES: j = devices_json(); break;
-	case DUMP_QPS: j = qps_json(); break;
+	case DUMP_QPS: j = qps_json(call->s); break;
 	case DUMP_STATS: j = stats_json(); break;
-	case DUMP_ENDS: j = ends_json(); break;
+	case DUMP_ENDS: j = ends_json(call->s); break;
 	case DUMP_WHY: j = why_json(call->s, call->req->dump.qpn); break;
 	case DUMP_TRACE: j = trace_json(call->s, call->req->dump.qpn, call->req->dump.flags & DUMP_BURSTS); break;
-	case DUMP_FAULTS: j = fault_json(); break;
+	case DUMP_FAULTS:
+		if (!why_sees(call->s, 0))
+			return EPERM;
+		j = fault_json();
+		break;
 	default: return EINVAL;
 	}
 	text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;

@@ -6,6 +6,7 @@
 #include "ends.h"
 #include "session.h"
 #include "sessions.h"
+#include "why.h"
 
 #define QPS_KEPT    512u
 #define CTXS_KEPT   256u
@@ -16,6 +17,7 @@ struct end_ctx {
 	uint64_t run;
 	unsigned id, device;
 	pid_t pid;
+	uid_t uid;
 	char prog[RDMAD_NAME_LEN];
 	bool bye;
 	unsigned left[OBJ_KINDS];
@@ -63,7 +65,9 @@ void ends_ctx(const struct ctx *c, bool shared)
 {
 	struct end_ctx *e = &ctxs[ctxs_n++ % CTXS_KEPT];
 
-	*e = (struct end_ctx){ .run = c->run, .id = c->id, .device = c->dev->index, .pid = c->pid, .bye = c->bye };
+	*e = (struct end_ctx){
+		.run = c->run, .id = c->id, .device = c->dev->index, .pid = c->pid, .uid = c->uid, .bye = c->bye
+	};
 	memcpy(e->prog, c->prog, sizeof(e->prog));
 	for (unsigned k = 0; k < OBJ_KINDS; k++) {
 		unsigned n = 0;
@@ -125,20 +129,24 @@ static json_t *ctx_json(const struct end_ctx *c)
 			 (int)c->bye, "left", left, "objects", list);
 }
 
-json_t *ends_json(void)
+json_t *ends_json(const struct session *viewer)
 {
 	json_t *contexts = json_array(), *list = json_array(), *live = json_array();
 
 	for (uint64_t i = ctxs_n > CTXS_KEPT ? ctxs_n - CTXS_KEPT : 0; i < ctxs_n; i++)
-		json_array_append_new(contexts, ctx_json(&ctxs[i % CTXS_KEPT]));
+		if (why_sees(viewer, ctxs[i % CTXS_KEPT].uid))
+			json_array_append_new(contexts, ctx_json(&ctxs[i % CTXS_KEPT]));
 	for (uint64_t i = qps_n > QPS_KEPT ? qps_n - QPS_KEPT : 0; i < qps_n; i++) {
-		json_t *q = qp_json(&qps[i % QPS_KEPT]);
+		json_t *q;
 
+		if (!why_sees(viewer, qps[i % QPS_KEPT].uid))
+			continue;
+		q = qp_json(&qps[i % QPS_KEPT]);
 		json_object_set_new(q, "left", json_boolean(qps[i % QPS_KEPT].left));
 		json_array_append_new(list, q);
 	}
 	for (const struct session *s = sessions; s; s = s->next)
-		if (s->ctx)
+		if (s->ctx && why_sees(viewer, s->uid))
 			json_array_append_new(live, json_pack("{s:i s:I s:i}", "context", (int)s->ctx->id, "run",
 							      (json_int_t)s->ctx->run, "pid", (int)s->pid));
 	return json_pack("{s:o s:o s:o s:I s:I}", "contexts", contexts, "qps", list, "live", live, "contexts_ever",

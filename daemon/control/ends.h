@@ -21,6 +21,8 @@ void ends_ctx(const struct ctx *, bool shared);
 /* The last QP of that number that is no more; NULL: not known. */
 const struct qp_row *ends_find(unsigned device, uint32_t qpn);
 
-json_t *ends_json(void);
+struct session;
+/* What viewer may see of it; the numbers of all that ever was are everybody's. */
+json_t *ends_json(const struct session *viewer);
 
 #endif

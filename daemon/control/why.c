@@ -212,6 +212,8 @@ static void other_end(struct why_entry *e)
 	who_put(&t, e, &l.row);
 	if (i->state < QPS_RTR || i->state == QPS_ERR)
 		words_put(&t, " is in %s", i->state == QPS_RESET ? "RESET" : i->state == QPS_INIT ? "INIT" : "ERR");
+	else if (i->attr.dest_qpn != e->w.qpn && l.row.uid != e->owner.uid)
+		words_put(&t, " is not connected to this one");
 	else if (i->attr.dest_qpn != e->w.qpn)
 		words_put(&t, " is connected to QP 0x%x, not to this one", (unsigned)i->attr.dest_qpn);
 	else

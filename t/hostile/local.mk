@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/kick
+HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/kick t/hostile/seen
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
 noinst_HEADERS += t/hostile/stage.h
@@ -16,3 +16,6 @@ t_hostile_fds_LDADD = $(DAEMON_TEST_LIBS) -lpthread
 t_hostile_huge_SOURCES = t/hostile/huge.c $(HOSTILE_STAGE)
 t_hostile_huge_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_hostile_huge_LDADD = $(DAEMON_TEST_LIBS)
+t_hostile_seen_SOURCES = t/hostile/seen.c $(HOSTILE_STAGE)
+t_hostile_seen_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_seen_LDADD = $(DAEMON_TEST_LIBS)
