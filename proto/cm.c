@@ -65,7 +65,7 @@ void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari
 	case CM_MRA_REP_SENT: m.rej.msg = REJ_OF_REP; break;
 	default: m.rej.msg = REJ_OF_OTHER;
 	}
-	out_put(c, &i->route, &m);
+	id_send(c, i, &m);
 }
 
 /* The peer may not know our id yet, but knows us: by the GUID it finds what we called the connection. */

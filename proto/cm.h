@@ -18,7 +18,7 @@
  * An id is the host's from the call (or CM_EV_REQ, CM_EV_SIDR_REQ) that made it until cm_id_free(), whatever
  * state it gets into.  After that the agent keeps what the protocol still needs (a DREQ to be answered,
  * timewait) and says nothing more of it.  The number of an id is its local comm id: never 0, not soon used
- * again.
+ * again.  A REQ that is heard again within a second after that is refused as it was, or as stale, and told to nobody.
  *
  * The agent knows no QPs.  The host moves them, with what cm_qp_get() says, before cm_rtu() and cm_accept().
  * Functions that return int return 0 or a positive errno: EINVAL the id is unknown or not in a state for

@@ -121,6 +121,8 @@ void id_dead(struct cm *c, struct cm_id *i)
 	id_state(c, i, CM_DEAD);
 	link_del(&i->by_peer);
 	link_del(&i->by_qpn);
+	if (i->passive && !i->sidr)
+		past_id(c, i);
 	if (i->freed)
 		id_del(c, i);
 }
@@ -262,7 +264,7 @@ static bool out_grow(struct cm *c)
 }
 
 /* No room: lost, as on the wire. */
-static void put(struct cm *c, const struct route *route, const uint8_t *mad, uint16_t attr)
+void out_mad(struct cm *c, const struct route *route, const uint8_t *mad)
 {
 	struct gsi *g;
 
@@ -274,7 +276,7 @@ static void put(struct cm *c, const struct route *route, const uint8_t *mad, uin
 	g->route = *route;
 	g->sqpn = QPN_GSI;
 	memcpy(g->mad, mad, MAD_LEN);
-	c->n.tx[attr - CM_REQ]++;
+	c->n.tx[mad[17] - CM_REQ]++;
 }
 
 void out_put(struct cm *c, const struct route *route, const struct cm_msg *m)
@@ -282,16 +284,16 @@ void out_put(struct cm *c, const struct route *route, const struct cm_msg *m)
 	uint8_t mad[MAD_LEN];
 
 	cm_msg_put(mad, m);
-	put(c, route, mad, m->attr);
+	out_mad(c, route, mad);
 }
 
 void id_send(struct cm *c, struct cm_id *i, const struct cm_msg *m)
 {
 	cm_msg_put(i->last, m);
-	put(c, &i->route, i->last, m->attr);
+	out_mad(c, &i->route, i->last);
 }
 
-void id_again(struct cm *c, struct cm_id *i) { put(c, &i->route, i->last, i->last[17]); }
+void id_again(struct cm *c, struct cm_id *i) { out_mad(c, &i->route, i->last); }
 
 /*
  * What both ends have agreed on is made for a subnet manager that thinks and for programs that sleep: seconds between

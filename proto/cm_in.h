@@ -12,11 +12,13 @@
 #define CM_OUT_MAX 4096u  /* MADs that wait to be sent; a power of two */
 #define CM_IDS     65536u /* a default */
 #define CM_EVS     4u     /* request or reply; up or refused; down; out of timewait */
+#define CM_PAST    128u   /* requests that are over, and remembered for CM_PAST_NS since they were last heard */
 
 #define CM_MRA_TIMEOUT  24u       /* what we ask for, unasked, when a peer repeats itself to a slow program */
 #define CM_MRA_MAX      24u       /* and what a peer gets, at most: 67 s */
 #define CM_PEER_MAX     21u       /* other times that a peer sets, at most: 8.6 s */
 #define CM_FIRST_NS     32000000u /* before the first repetition */
+#define CM_PAST_NS      1000000000u
 #define CM_SIDR_TIMEOUT 20u
 #define CM_SIDR_RETRIES 15u
 
@@ -63,6 +65,15 @@ struct cm_id {
 	struct cm_ev ev[CM_EVS];
 };
 
+/* A request that is over: who asked, and how it is answered if it is heard again. */
+struct cm_past {
+	uint32_t remote_id; /* 0: none */
+	uint64_t guid;
+	mono_t until;
+	struct route back; /* to the peer */
+	uint8_t rej[MAD_LEN];
+};
+
 struct cm {
 	struct cm_cfg cfg;
 	mono_t now; /* of the call under way */
@@ -73,6 +84,8 @@ struct cm {
 	struct link events;
 	struct gsi *out; /* a ring, numbered on without end; head is the next to be sent */
 	uint32_t out_size, out_head, out_tail;
+	struct cm_past past[CM_PAST]; /* a ring; past_n: put in so far */
+	uint32_t past_n;
 	struct cm_count n;
 };
 
@@ -103,11 +116,24 @@ void id_event(struct cm *, struct cm_id *, enum cm_event_type, const struct gsi 
 void id_free_events(struct cm_id *);
 
 void out_put(struct cm *, const struct route *, const struct cm_msg *);
+void out_mad(struct cm *, const struct route *, const uint8_t *mad);
 void id_send(struct cm *, struct cm_id *, const struct cm_msg *); /* and remembers it */
 void id_again(struct cm *, struct cm_id *);                       /* what was remembered */
 void id_repeat(struct cm *, struct cm_id *);                      /* from now on, until retries are used up */
 void id_repeat_wait(struct cm *, struct cm_id *);                 /* sets the timer to the next time */
 void id_patient(struct cm *, struct cm_id *, uint64_t ns);        /* the peer needs so much longer */
+
+/* The attribute of what was sent last; 0: nothing. */
+static inline uint8_t cm_last(const struct cm_id *i) { return i->last[17]; }
+
+/* ---- cm_past.c ---- */
+
+void past_put(struct cm *, const struct cm_req *, const struct route *back, const struct cm_msg *rej);
+void past_id(struct cm *, const struct cm_id *); /* the peer's request that made the id */
+/* NULL: not known.  gid: of who sent the REQ. */
+const struct cm_past *past_find(struct cm *, const struct cm_req *, const uint8_t *gid);
+
+/* ---- routes ---- */
 
 #define CM_HOPS 64u /* hop limit of what answers */
 

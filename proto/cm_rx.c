@@ -118,7 +118,7 @@ static bool drep_again(struct cm *c, struct cm_id *i, const struct in *in)
 {
 	c->n.duplicates++;
 	i->tid = in->m->tid;
-	if (i->last[17] == CM_DREP)
+	if (cm_last(i) == CM_DREP)
 		id_again(c, i);
 	else
 		send_drep(c, i, NULL);
@@ -167,8 +167,8 @@ static void forgotten(struct cm *c, struct cm_id *i)
 
 /* ---- REQ, REP: connections begin --------------------------------------------------------------- */
 
-static void rej_stranger(struct cm *c, const struct in *in, uint16_t reason, uint32_t local_id, uint32_t remote_id,
-			 uint8_t msg)
+static struct cm_msg rej_stranger(struct cm *c, const struct in *in, uint16_t reason, uint32_t local_id,
+				  uint32_t remote_id, uint8_t msg)
 {
 	struct cm_msg m = { .attr = CM_REJ, .tid = in->m->tid };
 	struct route back = route_back(&in->g->route);
@@ -182,6 +182,16 @@ static void rej_stranger(struct cm *c, const struct in *in, uint16_t reason, uin
 		memcpy(m.rej.ari, in->g->route.dgid, 16);
 	}
 	out_put(c, &back, &m);
+	return m;
+}
+
+/* And the same again, should it be repeated. */
+static void rej_req(struct cm *c, const struct in *in, uint16_t reason)
+{
+	struct cm_msg m = rej_stranger(c, in, reason, 0, in->m->req.local_id, REJ_OF_REQ);
+	struct route back = route_back(&in->g->route);
+
+	past_put(c, &in->m->req, &back, &m);
 }
 
 static bool replied(struct cm *c, struct cm_id *i, const struct in *in)
@@ -247,6 +257,17 @@ static bool refuse_stale(struct cm *c, struct cm_id *, const struct in *in)
 	return true;
 }
 
+static bool over(struct cm *c, const struct in *in)
+{
+	const struct cm_past *p = past_find(c, &in->m->req, in->g->route.sgid);
+
+	if (!p)
+		return false;
+	c->n.duplicates++;
+	out_mad(c, &p->back, p->rej);
+	return true;
+}
+
 static void called(struct cm *c, const struct in *in)
 {
 	const struct cm_req *r = &in->m->req;
@@ -260,12 +281,12 @@ static void called(struct cm *c, const struct in *in)
 	if (!why && !l)
 		why = REJ_SERVICE_ID;
 	if (why) {
-		rej_stranger(c, in, why, 0, r->local_id, REJ_OF_REQ);
+		rej_req(c, in, why);
 		return;
 	}
 	i = id_new(c, CM_REQ_RCVD);
 	if (!i) {
-		rej_stranger(c, in, REJ_NO_RESOURCES, 0, r->local_id, REJ_OF_REQ);
+		rej_req(c, in, REJ_NO_RESOURCES);
 		return;
 	}
 	i->passive = true;
@@ -374,7 +395,10 @@ static void stranger(struct cm *c, const struct in *in)
 	struct route back = route_back(&in->g->route);
 
 	switch (in->m->attr) {
-	case CM_REQ: called(c, in); break;
+	case CM_REQ:
+		if (!over(c, in))
+			called(c, in);
+		break;
 	case CM_SIDR_REQ: asked(c, in); break;
 	case CM_DREQ:
 		m.drep.local_id = in->m->dreq.remote_id;

@@ -7,6 +7,7 @@ libproto_a_SOURCES = \
 	proto/cm.c \
 	proto/cm_id.c \
 	proto/cm_msg.c \
+	proto/cm_past.c \
 	proto/cm_rx.c \
 	proto/cm_verify.c \
 	proto/cnp.c \

@@ -260,4 +260,97 @@ START_TEST(stale_early)
 }
 END_TEST
 
-TEST_MAIN("cm_strange", unknown_connections, repetitions_answered, no_qp, forgeries, stale, stale_early)
+/* a's REQ, which b may have heard before. */
+static struct cm_msg req_of(uint32_t local_id, uint32_t qpn)
+{
+	struct cm_msg m = { .attr = CM_REQ, .tid = 5 };
+
+	m.req = net_req(a, qpn).req;
+	m.req.local_id = local_id;
+	m.req.ca_guid = a->guid;
+	return m;
+}
+
+/* A REQ that is heard again when it was refused, or when its connection is over, is no new one - for a second. */
+START_TEST(past_requests)
+{
+	const uint8_t data[CM_REJ_DATA] = { 3, 2, 1 };
+	struct cm_msg req, got;
+	mono_t t0;
+
+	begin(); /* refused by the program: in its words */
+	called();
+	req = req_of(ida, 0x11);
+	ck_assert_int_eq(cm_reject(b->cm, idb, REJ_CONSUMER, NULL, 0, data, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	ck_assert(got.rej.reason == REJ_CONSUMER && got.rej.remote_id == ida && got.rej.data[2] == 1);
+	cm_id_free(b->cm, idb, net.now);
+	t0 = net.now;
+	net.now = mono_add(t0, 900 * MS_NS);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	net.now = mono_add(t0, 1800 * MS_NS); /* since it was last heard */
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 1);
+	net.now = mono_add(t0, 2800 * MS_NS);
+	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
+	net_run(&net);
+	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 2);
+	cm_id_free(b->cm, b->note[b->notes - 1].id, net.now);
+	end();
+
+	begin(); /* over: b is out of timewait, and has forgotten the id */
+	connected();
+	req = req_of(ida, 0x11);
+	cm_id_free(b->cm, idb, net.now);
+	net_run(&net);
+	cm_id_free(a->cm, ida, net.now);
+	net_settle(&net);
+	ck_assert_uint_eq(ids(b), 1);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	ck_assert(got.rej.reason == REJ_STALE && got.rej.remote_id == ida && !got.rej.local_id);
+	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 1);
+	end();
+
+	begin(); /* given up by who asked */
+	called();
+	req = req_of(ida, 0x11);
+	cm_id_free(a->cm, ida, net.now);
+	net_run(&net);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	ck_assert_uint_eq(got.rej.reason, REJ_STALE);
+	end();
+}
+END_TEST
+
+/* Nobody listens; a listener that comes then is not told of who was sent away.  The oldest is forgotten first. */
+START_TEST(past_strangers)
+{
+	enum { MORE = 300 };
+	struct cm_msg req, got;
+	uint32_t late;
+
+	begin();
+	for (uint32_t i = 1; i <= MORE; i++) {
+		req = req_of(i, 0);
+		req.req.service_id++;
+		ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+		ck_assert_uint_eq(got.rej.reason, REJ_SERVICE_ID);
+	}
+	ck_assert_int_eq(cm_listen(b->cm, SERVICE + 1, NULL, &late), 0);
+	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
+	ck_assert_uint_eq(got.rej.reason, REJ_SERVICE_ID);
+	ck_assert_uint_eq(got.rej.remote_id, MORE);
+	req.req.ca_guid++; /* another peer's, of that number */
+	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
+	req = req_of(1, 0);
+	req.req.service_id++;
+	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
+	cm_id_free(b->cm, late, net.now);
+	net_run(&net);
+	end();
+}
+END_TEST
+
+TEST_MAIN("cm_strange", unknown_connections, repetitions_answered, no_qp, forgeries, stale, stale_early, past_requests,
+	  past_strangers)

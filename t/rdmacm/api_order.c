@@ -37,6 +37,14 @@ static struct rdma_event_channel *here(const struct run *r) { return r->id->chan
 
 /* ---- one event more --------------------------------------------------------------- */
 
+/* Each time with another QP: one that is called from already says that its connection is forgotten (protocol 7.7). */
+static void connect_to(struct rdma_cm_id *id)
+{
+	static uint32_t qpn = 0x100;
+
+	ok(rdma_connect(id, &(struct rdma_conn_param){ .qp_num = qpn++ }));
+}
+
 static void call(struct run *r)
 {
 	struct rdma_event_channel *ch = r->calls[r->callers_n] = channel_new();
@@ -47,7 +55,7 @@ static void call(struct run *r)
 	event_eat(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	ok(rdma_resolve_route(id, 2000));
 	event_eat(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	ok(rdma_connect(id, &(struct rdma_conn_param){ .qp_num = 0x100 }));
+	connect_to(id);
 	r->callers[r->callers_n++] = id;
 }
 
@@ -67,7 +75,7 @@ static void cause(struct run *r)
 	switch (r->kind) {
 	case OWN: ok(write_event(r->id, (enum rdma_cm_event_type)USER, 0, r->waiting)); break;
 	case ERROR:
-		ok(rdma_connect(r->id, &(struct rdma_conn_param){ .qp_num = 0x100 }));
+		connect_to(r->id);
 		e = event_get(r->p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
 		no = e->id;
 		ok(rdma_reject(no, NULL, 0));

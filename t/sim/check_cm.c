@@ -22,14 +22,17 @@
 
 static struct world w;
 
-static void run(uint32_t mask, const struct plan *p)
+static void run_late(uint32_t mask, const struct plan *p, uint64_t late_ns)
 {
 	world_init(&w, mask + 1);
 	w.mask = mask;
+	w.late_ns = late_ns;
 	w.plan[0] = *p;
 	world_call(&w, 0, 0);
 	world_end(&w);
 }
+
+static void run(uint32_t mask, const struct plan *p) { run_late(mask, p, 0); }
 
 /* 16 times each message: more than can be lost here.  So it comes up, and comes down, on both sides, once. */
 START_TEST(masks_connected)
@@ -96,11 +99,32 @@ START_TEST(masks_refused)
 {
 	for (uint32_t mask = 0; mask < MASKS; mask += MASK_STEP) {
 		run(mask, &(struct plan){ .refuse = true, .retries = 15 });
-		/* A REJ is not repeated, but the REQ is: then it is a new call. */
+		/* A REJ is not repeated, but the REQ is, and it is known for a second. */
 		ck_assert_msg(world_count(&w, true, REFUSED, false) == 1 &&
 				      world_count(&w, false, REFUSED, false) == w.calls - 1,
 			      "mask %#x", mask);
+		ck_assert_msg(w.calls == 2 || __builtin_popcount(mask) >= 6, "mask %#x: a call from nowhere", mask);
 	}
+}
+END_TEST
+
+/* Each message comes once more when the connection it was of is over: nobody is called a second time. */
+START_TEST(masks_late)
+{
+	static const struct plan plans[] = { { .refuse = true },
+					     { .kill = true },
+					     { .closer = CLOSE_PASSIVE },
+					     { .dies_ns = MS_NS, .think_ns = 5 * MS_NS },
+					     { .dies_ns = MS_NS, .stay_ns = S_NS } };
+
+	for (uint32_t mask = 0; mask < MASKS; mask += 5 * MASK_STEP)
+		for (unsigned i = 0; i < 2 * sizeof(plans) / sizeof(*plans) && __builtin_popcount(mask) <= 3; i++) {
+			struct plan p = plans[i / 2];
+
+			p.retries = 15;
+			run_late(mask, &p, i % 2 ? 40 * MS_NS : 600 * MS_NS);
+			ck_assert_msg(w.calls <= 2, "mask %#x, plan %u: a call from nowhere", mask, i);
+		}
 }
 END_TEST
 
@@ -234,5 +258,5 @@ START_TEST(same_seed_same_run)
 }
 END_TEST
 
-TEST_MAIN("cm", masks_connected, masks_data, masks_live, masks_killed, masks_refused, masks_slow, masks_impatient,
-	  masks_sidr, masks_dies, swarm_ends, same_seed_same_run)
+TEST_MAIN("cm", masks_connected, masks_data, masks_live, masks_killed, masks_refused, masks_late, masks_slow,
+	  masks_impatient, masks_sidr, masks_dies, swarm_ends, same_seed_same_run)

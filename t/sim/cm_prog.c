@@ -244,12 +244,14 @@ static struct fate fate(struct cm_net *n, unsigned, const struct cm_msg *)
 
 	if (n->sent < 32 && w->mask >> n->sent & 1)
 		f.lost = true;
-	f.copies = rng_ppm(&w->rng, w->dup_ppm);
+	f.copies = rng_ppm(&w->rng, w->dup_ppm) || w->late_ns;
 	if (w->delay_ns) {
 		/* Most are quick; some take long enough to be overtaken by what repeats them. */
 		f.delay_ns = rng_one_in(&w->rng, 4) ? rng_ns(&w->rng, w->delay_ns) : rng_ns(&w->rng, MS_NS);
 		f.copy_delay_ns = rng_ns(&w->rng, w->delay_ns);
 	}
+	if (w->late_ns)
+		f.copy_delay_ns = w->late_ns;
 	return f;
 }
 

@@ -53,6 +53,7 @@ struct world {
 	struct rng rng;
 	uint32_t loss_ppm, dup_ppm;
 	uint64_t delay_ns;                            /* at most */
+	uint64_t late_ns;                             /* each MAD comes a second time, so late; 0: not */
 	uint32_t mask;                                /* bit i: MAD i is lost */
 	uint64_t hash;                                /* of all that was told */
 	unsigned reached[CM_STATES][CM_SIDR_REP + 1]; /* messages by the state that they found */
