@@ -138,7 +138,7 @@ uint64_t seq_near(psn_t p, uint64_t ref)
 	return ref + (uint64_t)(int64_t)psn_diff(p, seq_psn(ref));
 }
 
-struct sent *stream_at(struct stream *s, uint64_t seq, size_t *place)
+struct sent *stream_at(struct stream *s, uint64_t seq, size_t *at)
 {
 	size_t lo = 0, hi = s->n, mid;
 
@@ -149,8 +149,8 @@ struct sent *stream_at(struct stream *s, uint64_t seq, size_t *place)
 		else
 			hi = mid;
 	}
-	if (place)
-		*place = lo;
+	if (at)
+		*at = lo;
 	return lo && seq < s->v[lo - 1].seq + s->v[lo - 1].n ? &s->v[lo - 1] : NULL;
 }
 

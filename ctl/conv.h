@@ -31,10 +31,10 @@ struct sent {
 	uint32_t rkey;
 	uint64_t va;
 	uint64_t frame_no, ns;
-	uint32_t msn;        /* messages that end with or before it, since the stream began */
-	uint32_t holes;      /* places before it where packets are missing, or out of order: no MSN can be told */
-	uint64_t off, total; /* in its message; total of a WRITE as its RETH says */
-	uint32_t have;       /* responses that came, without a gap */
+	uint32_t msn;               /* messages that end with or before it, since the stream began */
+	uint32_t holes;             /* gaps before it, where packets are missing, or out of order: no MSN can be told */
+	uint64_t off, total;        /* in its message; total of a WRITE as its RETH says */
+	uint32_t have;              /* responses that came, without a gap */
 	uint32_t restart[RESTARTS]; /* the responses from which on a READ was asked for again */
 	uint8_t restarts;           /* the next one to be overwritten */
 	uint8_t op;                 /* whole opcode byte */
@@ -91,7 +91,7 @@ void stream_reset(struct stream *);
 uint64_t seq_near(psn_t, uint64_t ref); /* the seq of a PSN that is nearest to ref */
 static inline psn_t seq_psn(uint64_t seq) { return psn((uint32_t)seq); }
 
-/* The request that has this seq; NULL: not in the capture, or long done.  *i: its place, or where it would be put. */
+/* The request that has this seq; NULL: not in the capture, or long done.  *i: its index, or the one that it would have. */
 struct sent *stream_at(struct stream *, uint64_t seq, size_t *i);
 /* Puts one in at i, which stream_at() gave; NULL: no memory. */
 struct sent *stream_put(struct stream *, size_t i, const struct sent *);

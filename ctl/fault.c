@@ -109,8 +109,8 @@ static bool swap(int fd, const struct msg_req *req, int with, struct msg_rep *re
 
 static int add(const struct ask *ask, const char *path, const struct options *opt)
 {
-	struct msg_req req = { .op = MSG_FAULT,
-			       .fault = { .what = FAULT_ADD, .keep = 1, .seeded = opt->seeded, .seed = opt->seed } };
+	struct msg_req req = { .op = MSG_IMPAIR,
+			       .impair = { .what = IMPAIR_ADD, .keep = 1, .seeded = opt->seeded, .seed = opt->seed } };
 	struct msg_rep rep;
 	size_t len;
 	char *text = text_read(path, &len);
@@ -123,12 +123,12 @@ static int add(const struct ask *ask, const char *path, const struct options *op
 	if (fd >= 0 && (mem < 0 || write(mem, text, len) != (ssize_t)len)) {
 		fprintf(stderr, "rdmactl: %s\n", strerror(errno));
 	} else if (fd >= 0 && swap(fd, &req, mem, &rep)) {
-		status = rep.fault.wrong != 0;
-		rep.fault.text[sizeof(rep.fault.text) - 1] = '\0';
+		status = rep.impair.wrong != 0;
+		rep.impair.text[sizeof(rep.impair.text) - 1] = '\0';
 		if (status)
-			fprintf(stderr, "%s:%u: %s\n", path, rep.fault.line, rep.fault.text);
+			fprintf(stderr, "%s:%u: %s\n", path, rep.impair.line, rep.impair.text);
 		else
-			printf("%u rule%s added\n", rep.fault.n, rep.fault.n == 1 ? "" : "s");
+			printf("%u rule%s added\n", rep.impair.n, rep.impair.n == 1 ? "" : "s");
 	}
 	if (mem >= 0)
 		close(mem);
@@ -140,15 +140,15 @@ static int add(const struct ask *ask, const char *path, const struct options *op
 
 static int clear(const struct ask *ask, const char *id)
 {
-	struct msg_req req = { .op = MSG_FAULT, .fault = { .what = FAULT_CLEAR } };
+	struct msg_req req = { .op = MSG_IMPAIR, .impair = { .what = IMPAIR_CLEAR } };
 	struct msg_rep rep;
 	char *end;
 	bool ok;
 	int fd;
 
 	if (id) {
-		req.fault.id = (uint32_t)strtoul(id, &end, 10);
-		if (!req.fault.id || *end) {
+		req.impair.id = (uint32_t)strtoul(id, &end, 10);
+		if (!req.impair.id || *end) {
 			fprintf(stderr, "rdmactl: \"%s\" is no number of a rule; rdmactl fault list shows them\n", id);
 			return 2;
 		}
@@ -159,7 +159,7 @@ static int clear(const struct ask *ask, const char *id)
 	ok = swap(fd, &req, -1, &rep);
 	close(fd);
 	if (ok)
-		printf("%u rule%s gone\n", rep.fault.n, rep.fault.n == 1 ? "" : "s");
+		printf("%u rule%s gone\n", rep.impair.n, rep.impair.n == 1 ? "" : "s");
 	return !ok;
 }
 
@@ -182,7 +182,7 @@ static int list(const struct ask *ask, bool log)
 
 	if (fd < 0)
 		return 1;
-	j = daemon_dump(fd, DUMP_FAULTS);
+	j = daemon_dump(fd, DUMP_IMPAIR);
 	close(fd);
 	if (!j)
 		return 1;

@@ -65,9 +65,9 @@ static void missing(struct ladder *l, uint32_t i, const struct stream *of, const
 	r->psn = seq_psn(seq).v;
 	r->rel = rel(l, base, seq);
 	rung_note(r,
-		  n == 1 ? "a packet is missing here: it was lost before the place of the capture, or comes late"
+		  n == 1 ? "a packet is missing here: it was lost before the point of the capture, or comes late"
 			 : "%" PRIu64
-			   " packets are missing here: they were lost before the place of the capture, or come late",
+			   " packets are missing here: they were lost before the point of the capture, or come late",
 		  n);
 	for (uint64_t k = 0; k < n && k < GAP_MAX; k++)
 		map_put(l, key_of(of, seq + k) | answer, l->n - 1);

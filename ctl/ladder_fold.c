@@ -84,7 +84,7 @@ static int by_size(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* A silence is worth a place of its own where it is long beside those around it. */
+/* A silence is worth a row of its own where it is long beside those around it. */
 static uint64_t silence(const struct rows *rows, const struct ladder *l)
 {
 	uint64_t *d = calloc(rows->n, sizeof(*d)), limit = 0;
@@ -101,7 +101,7 @@ static uint64_t silence(const struct rows *rows, const struct ladder *l)
 	return limit > 1000 ? limit : 1000;
 }
 
-static void places(struct rows *rows, const struct ladder *l)
+static void rows_lay(struct rows *rows, const struct ladder *l)
 {
 	uint64_t limit = silence(rows, l), before = 0;
 	double y = MARGIN_TOP;
@@ -132,11 +132,11 @@ bool rows_fold(struct rows *rows, const struct ladder *l, bool unfold)
 		trains(rows, l);
 		quiets(rows, l);
 	}
-	places(rows, l);
+	rows_lay(rows, l);
 	return true;
 }
 
-double rows_place(const struct rows *rows, const struct ladder *l, uint64_t ns)
+double rows_y(const struct rows *rows, const struct ladder *l, uint64_t ns)
 {
 	uint32_t lo = 0, hi = rows->n;
 	const struct row *a, *b;

@@ -13,7 +13,7 @@ struct row {
 	uint32_t packets;
 	uint64_t bytes;
 	double y, h;
-	uint64_t gap; /* silence before it that is worth a place; 0: none */
+	uint64_t gap; /* silence before it that is worth a row; 0: none */
 };
 
 struct rows {
@@ -24,7 +24,7 @@ struct rows {
 
 bool rows_fold(struct rows *, const struct ladder *, bool unfold); /* false: no memory */
 /* Where a time is, between the rows. */
-double rows_place(const struct rows *, const struct ladder *, uint64_t ns);
+double rows_y(const struct rows *, const struct ladder *, uint64_t ns);
 
 /* Of both: pixels. */
 enum { ROW_HEIGHT = 27, SLOPE = 10, COLUMN = 560, RAIL_AT = 104, MARGIN_LEFT = 96, MARGIN_TOP = 18, GAP_HEIGHT = 34 };

@@ -215,7 +215,7 @@ static void rung(const struct svg *s, const struct row *row)
 	FILE *f = s->f;
 
 	if (r->arrived)
-		y1 = fmax(y1, rows_place(&s->rows, s->l, r->arrived));
+		y1 = fmax(y1, rows_y(&s->rows, s->l, r->arrived));
 	part = r->fate == FATE_LOST ? 0.72 : r->fate == FATE_MISSING ? 0.5 : 1;
 	xe = x0 + (x1 - x0) * part;
 	ye = y0 + (y1 - y0) * part;
@@ -343,20 +343,20 @@ static void rail(const struct svg *s, double x, uint32_t conn, unsigned side)
 {
 	const struct conn_side *at = &s->l->conn[conn].side[side];
 	const struct band *b = s->l->bands ? band_next(s->l, at, NULL) : NULL, *next;
-	double begin = fmax(0, rows_place(&s->rows, s->l, s->l->conn[conn].begin) - MARGIN_TOP);
-	double y, end = fmin(s->rows.height, rows_place(&s->rows, s->l, s->l->conn[conn].end) + ROW_HEIGHT + 12),
+	double begin = fmax(0, rows_y(&s->rows, s->l, s->l->conn[conn].begin) - MARGIN_TOP);
+	double y, end = fmin(s->rows.height, rows_y(&s->rows, s->l, s->l->conn[conn].end) + ROW_HEIGHT + 12),
 		  named = -100;
 
 	if (!b)
 		bar(s, x, begin, end, "RTS rest", "its state is not known: it sends and receives");
 	else
-		bar(s, x, begin, rows_place(&s->rows, s->l, b->ns) - 4, "rest", "before: not known");
+		bar(s, x, begin, rows_y(&s->rows, s->l, b->ns) - 4, "rest", "before: not known");
 	for (; b; b = next) {
 		next = band_next(s->l, at, b);
 		if (next && next->ns == b->ns)
 			continue;
-		y = fmax(begin, rows_place(&s->rows, s->l, b->ns) - 4);
-		bar(s, x, y, next ? rows_place(&s->rows, s->l, next->ns) - 4 : end, b->state, b->why);
+		y = fmax(begin, rows_y(&s->rows, s->l, b->ns) - 4);
+		bar(s, x, y, next ? rows_y(&s->rows, s->l, next->ns) - 4 : end, b->state, b->why);
 		if (y - named > 12)
 			fprintf(s->f, "<text class=\"state\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>",
 				x + (side ? 10 : -10), y + 9, side ? "start" : "end", b->state);

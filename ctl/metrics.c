@@ -89,7 +89,7 @@ static void head(const char *prefix, const struct family *f)
 	printf("# HELP rdmad_%s%s %s\n", prefix, f->key, f->help);
 }
 
-/* Each family with a sample of each member of list: name is the label's, and the member's key that has its value, or its place. */
+/* Each family with a sample of each member of list: name is the label's, and the member's key that has its value, or its index. */
 static void families(const char *prefix, const struct family *f, size_t n, const json_t *list, const char *name,
 		     const char *key, const char *part)
 {
@@ -101,16 +101,16 @@ static void families(const char *prefix, const struct family *f, size_t n, const
 		json_array_foreach(list, i, o)
 		{
 			const json_t *v = json_object_get(part ? json_object_get(o, part) : o, f->key);
-			char place[24];
+			char index[24];
 
-			snprintf(place, sizeof(place), "%zu", i);
+			snprintf(index, sizeof(index), "%zu", i);
 			if (!json_is_integer(v))
 				continue;
 			if (first)
 				head(prefix, f);
 			first = false;
 			printf("rdmad_%s%s%s{", prefix, f->key, f->kind == COUNTER ? "_total" : "");
-			label(name, key ? show_str(o, key) : place);
+			label(name, key ? show_str(o, key) : index);
 			printf("} %lld\n", (long long)json_integer_value(v));
 		}
 	}

@@ -18,9 +18,9 @@ noinst_HEADERS += \
 	daemon/control/capture.h \
 	daemon/control/ctl.h \
 	daemon/control/ends.h \
-	daemon/control/fault.h \
-	daemon/control/fault_verb.h \
-	daemon/control/faults.h \
+	daemon/control/impair_spec.h \
+	daemon/control/impair_verb.h \
+	daemon/control/impair.h \
 	daemon/control/gid.h \
 	daemon/control/hooks.h \
 	daemon/control/host.h \
@@ -46,7 +46,7 @@ noinst_HEADERS += \
 	daemon/shard/net_sock.h \
 	daemon/shard/net_tx.h \
 	daemon/shard/obj.h \
-	daemon/shard/place.h \
+	daemon/shard/cpu.h \
 	daemon/shard/publish.h \
 	daemon/shard/raw.h \
 	daemon/shard/steer.h \
@@ -83,9 +83,9 @@ libdaemon_a_SOURCES = \
 	daemon/control/ctl.c \
 	daemon/control/dump.c \
 	daemon/control/ends.c \
-	daemon/control/fault.c \
-	daemon/control/fault_verb.c \
-	daemon/control/faults.c \
+	daemon/control/impair_spec.c \
+	daemon/control/impair_verb.c \
+	daemon/control/impair.c \
 	daemon/control/gid.c \
 	daemon/control/hooks.c \
 	daemon/control/host.c \
@@ -120,7 +120,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/net_sock.c \
 	daemon/shard/net_tx.c \
 	daemon/shard/obj.c \
-	daemon/shard/place.c \
+	daemon/shard/cpu.c \
 	daemon/shard/publish.c \
 	daemon/shard/raw.c \
 	daemon/shard/steer.c \

@@ -18,7 +18,7 @@
 #include "base/conf.h"
 #include "config.h"
 #include "control/ctl.h"
-#include "control/fault_verb.h"
+#include "control/impair_verb.h"
 #include "control/gid.h"
 #include "control/hooks.h"
 #include "base/held.h"
@@ -27,7 +27,7 @@
 #include "shard/thread.h"
 
 struct options {
-	const char *config, *socket, *io, *shards, *fault, *seed, *level;
+	const char *config, *socket, *io, *shards, *impair, *seed, *level;
 	bool private, check;
 };
 
@@ -52,7 +52,7 @@ static void usage(FILE *f)
 
 static int options_read(struct options *o, int argc, char **argv)
 {
-	enum { OPT_IO = 256, OPT_SHARDS, OPT_FAULT, OPT_SEED };
+	enum { OPT_IO = 256, OPT_SHARDS, OPT_IMPAIR, OPT_SEED };
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "socket", required_argument, NULL, 's' },
@@ -60,7 +60,7 @@ static int options_read(struct options *o, int argc, char **argv)
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "io", required_argument, NULL, OPT_IO },
 		{ "shards", required_argument, NULL, OPT_SHARDS },
-		{ "fault", required_argument, NULL, OPT_FAULT },
+		{ "fault", required_argument, NULL, OPT_IMPAIR },
 		{ "fault-seed", required_argument, NULL, OPT_SEED },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "check-config", no_argument, NULL, 't' },
@@ -78,7 +78,7 @@ static int options_read(struct options *o, int argc, char **argv)
 		case 'f': break;
 		case OPT_IO: o->io = optarg; break;
 		case OPT_SHARDS: o->shards = optarg; break;
-		case OPT_FAULT: o->fault = optarg; break;
+		case OPT_IMPAIR: o->impair = optarg; break;
 		case OPT_SEED: o->seed = optarg; break;
 		case 'l': o->level = optarg; break;
 		case 't': o->check = true; break;
@@ -100,9 +100,9 @@ static bool bad_option(const char *name, const char *value, const char *advice)
 	return false;
 }
 
-static bool faults_apply(const struct options *o, const struct conf *conf)
+static bool impair_apply(const struct options *o, const struct conf *conf)
 {
-	const char *rules = o->fault ? o->fault : conf->fault, *wrong;
+	const char *rules = o->impair ? o->impair : conf->impair, *wrong;
 	uint64_t seed = 0;
 	char *end;
 
@@ -112,10 +112,10 @@ static bool faults_apply(const struct options *o, const struct conf *conf)
 		if (errno || end == o->seed || *end || o->seed[0] == '-')
 			return bad_option("fault-seed", o->seed, "a seed is a whole number");
 	}
-	wrong = *rules ? faults_read(rules, o->seed ? &seed : NULL) : NULL;
-	if (wrong && !o->fault)
+	wrong = *rules ? impair_read(rules, o->seed ? &seed : NULL) : NULL;
+	if (wrong && !o->impair)
 		fprintf(stderr, "rdmad: the rules of the configuration, %s: %s\n", rules, wrong);
-	return !wrong || (o->fault && bad_option("fault", o->fault, wrong));
+	return !wrong || (o->impair && bad_option("fault", o->impair, wrong));
 }
 
 /* The command line goes before the file. */
@@ -141,7 +141,7 @@ static bool options_apply(const struct options *o, struct conf *conf)
 			return bad_option("shards", o->shards, "give 1 to 16, or 0 to have it chosen");
 		conf->shards = (unsigned)n;
 	}
-	return faults_apply(o, conf);
+	return impair_apply(o, conf);
 }
 
 /* A private daemon needs no file, and that of the system is not meant for it. */
@@ -235,9 +235,9 @@ static int serve(const struct conf *conf, bool private)
 		gid_stop(loop);
 		goto out_shards;
 	}
-	faults_start(loop, fault_event_do);
+	impair_start(loop, impair_event_do);
 	ctl_run(loop);
-	faults_stop(loop);
+	impair_stop(loop);
 	cma_stop(loop);
 	why_stop(loop);
 	status = 0;

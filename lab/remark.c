@@ -9,7 +9,7 @@
 
 #include "../proto/aeth.h"
 
-#define QPS    4096u /* places for QPs; one that finds its place taken takes it over */
+#define QPS    4096u /* slots for QPs; one that finds its slot taken takes it over */
 #define ECN_CE 3u
 
 /* The subject of a responder's next NAK. */

@@ -215,7 +215,7 @@ static bool act_rate(struct rule *r, const struct rule_act *a, const struct tap_
 	}
 	r->busy_until = mono_add(r->busy_until, (uint64_t)((double)bits * 1e9 / (double)a->rate));
 	if (wait) {
-		v->late_ns += wait;
+		v->delay_ns += wait;
 		say(v, r, "slowed down");
 	}
 	return wait;
@@ -249,13 +249,13 @@ static bool act_corrupt(struct rule *r, const struct rule_act *a, struct rule_ve
 	return true;
 }
 
-static bool act_late(struct rule *r, const struct rule_act *a, struct rule_verdict *v, uint64_t *dice)
+static bool act_delay(struct rule *r, const struct rule_act *a, struct rule_verdict *v, uint64_t *dice)
 {
-	uint64_t late = a->ns + below(dice, a->jitter_ns + 1);
+	uint64_t delay = a->ns + below(dice, a->jitter_ns + 1);
 	char ns[32];
 
-	rule_ns_text(ns, sizeof(ns), late);
-	v->late_ns += late;
+	rule_ns_text(ns, sizeof(ns), delay);
+	v->delay_ns += delay;
 	say(v, r, "%s late", ns);
 	return true;
 }
@@ -267,7 +267,7 @@ static bool act_hold(struct rule *r, const struct rule_act *a, struct flow *f, c
 		return false;
 	flow_stream(f, p)->hold_until = mono_add(p->now, a->ns);
 	flow_stream(f, p)->hold_rule = r->id;
-	v->late_ns = a->ns;
+	v->delay_ns = a->ns;
 	say(v, r, "held");
 	return true;
 }
@@ -286,10 +286,10 @@ static bool act(struct rules *rs, struct rule *r, const struct rule_act *a, stru
 		v->copy_ns = a->ns;
 		say(v, r, "sent %u times", v->copies + 1);
 		return true;
-	case ACT_DELAY: return act_late(r, a, v, dice);
+	case ACT_DELAY: return act_delay(r, a, v, dice);
 	case ACT_REORDER:
 		v->behind = a->n;
-		v->late_ns += a->ns;
+		v->delay_ns += a->ns;
 		say(v, r, "put behind the next %u", a->n);
 		return true;
 	case ACT_CORRUPT: return act_corrupt(r, a, v, dice);
@@ -382,7 +382,7 @@ static const struct rule *left_behind(struct rules *rs, struct flow *f, const st
 	}
 	r = mono_before(p->now, s->hold_until) ? rule_get(rs, s->hold_rule) : NULL;
 	if (r) {
-		v->late_ns = mono_since(s->hold_until, p->now);
+		v->delay_ns = mono_since(s->hold_until, p->now);
 		say(v, r, "held");
 	}
 	return r;

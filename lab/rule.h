@@ -105,8 +105,8 @@ struct rule_verdict {
 	bool drop;
 	unsigned copies; /* of it, besides, each copy_ns later */
 	uint64_t copy_ns;
-	uint64_t late_ns; /* it goes on so much later */
-	unsigned behind;  /* or once so many others of its stream have: whichever comes first */
+	uint64_t delay_ns; /* it goes on so much later */
+	unsigned behind;   /* or once so many others of its stream have: whichever comes first */
 	bool ecn;
 	const struct rule_act *corrupt;
 	uint64_t dice;           /* for rule_corrupt() */

@@ -17,7 +17,7 @@ static uint64_t draw(uint64_t *state)
 }
 
 /* From *at on len bytes of the packet are meant.  Without a payload it is the header. */
-static void place(enum rule_where where, const uint8_t *pkt, size_t len, size_t *at, size_t *n)
+static void damage_span(enum rule_where where, const uint8_t *pkt, size_t len, size_t *at, size_t *n)
 {
 	const struct opcode *op = opcode_get(pkt[BTH_OPCODE]);
 	size_t hdr = op->name && op->hdr_len + ICRC_LEN <= len ? op->hdr_len : BTH_LEN;
@@ -44,7 +44,7 @@ void rule_corrupt(const struct rule_verdict *v, const struct route *route, uint8
 
 	if (len < BTH_LEN + ICRC_LEN)
 		return;
-	place(a->where, pkt, len, &at, &n);
+	damage_span(a->where, pkt, len, &at, &n);
 	if (a->byte >= 0) {
 		pkt[at + (size_t)a->byte % n] ^= (uint8_t)a->n;
 	} else {

@@ -6,7 +6,7 @@
  *	                                                +--> same daemon -----+
  *
  * A packet passes tap_out where it leaves a device and tap_in where it arrives at one, so one between two
- * devices of a daemon (or of a device to itself) passes both there.  At each place its fate is decided first; then
+ * devices of a daemon (or of a device to itself) passes both there.  At each point its fate is decided first; then
  * every listener sees the packet as it goes on from there (bytes changed, time of departure), or that it does not.
  */
 #ifndef LAB_TAP_H
@@ -79,7 +79,7 @@ int tap_bytes(struct tap_pkt *);
 /* Puts the right ICRC behind the len bytes of a packet: identification 0. */
 void tap_icrc(const struct route *, uint8_t *pkt, size_t len);
 
-/* The fate of a packet at this place. */
+/* The fate of a packet at this point. */
 struct tap_fate {
 	bool dropped;        /* it does not go on */
 	bool made;           /* no HCA sent it: a copy, or an answer that a rule gave */

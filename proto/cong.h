@@ -2,7 +2,7 @@
 /*
  * cong.h - how fast a QP may send once its peer has said that the network on the way is congested (CNP).
  *
- * There is no limit at first.  The first CNP sets one, from what was really sent of late; the rest is a plain DCQCN:
+ * There is no limit at first.  The first CNP sets one, from what was really sent recently; the rest is a plain DCQCN:
  *
  *	CNP, once in CONG_STEP_NS	target = limit;  limit -= limit * alpha / 2;  alpha += (1 - alpha) / 16
  *	CONG_STEP_NS without one	limit = (limit + target) / 2;  alpha -= alpha / 16

@@ -3,7 +3,7 @@
  * cq.h - completion queues, as far as the core has them: a number, and the one FIFO in which
  * the completions of all of them wait for hca_completions().
  *
- * A WR that has to be completed keeps its place in its queue until its completion was handed out, so
+ * A WR that has to be completed keeps its slot in its queue until its completion was handed out, so
  * that the FIFO can be sized when queues are created and never overflows.
  */
 #ifndef PROTO_CQ_H

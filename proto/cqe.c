@@ -106,7 +106,7 @@ void recv_return(struct qp *qp)
 	if (!w || !qp->srq)
 		return;
 	q = &qp->srq->rq;
-	/* Its own place or that of one taken since: used says that there is one. */
+	/* Its own slot or that of one taken since: used says that there is one. */
 	memcpy(rq_at(q, --q->head), w, sizeof(*w) + w->sge_n * sizeof(struct sge));
 	qp->resp.wqe = NULL;
 }
@@ -121,8 +121,8 @@ void recv_drop(struct qp *qp)
 
 /* ---- handed out ---------------------------------------------------------- */
 
-/* The WR's place in its queue is free again. */
-static void place_free(struct hca *h, const struct cqe *c)
+/* The slot of the WR in its queue is free again. */
+static void slot_free(struct hca *h, const struct cqe *c)
 {
 	struct srq *srq;
 
@@ -144,7 +144,7 @@ unsigned comp_take(struct hca *h, struct cqe *v, unsigned max)
 	while (n < max && f->head < f->tail) {
 		struct cqe *c = &f->v[f->head++];
 
-		place_free(h, c);
+		slot_free(h, c);
 		v[n++] = *c;
 	}
 	if (f->head == f->tail)
@@ -160,7 +160,7 @@ static void drop(struct hca *h, uint32_t qpn, uint32_t srqn)
 
 	for (uint32_t i = f->head; i < f->tail; i++) {
 		if (qpn ? f->v[i].qpn == qpn : f->v[i].srqn == srqn)
-			place_free(h, &f->v[i]);
+			slot_free(h, &f->v[i]);
 		else
 			f->v[to++] = f->v[i];
 	}

@@ -20,7 +20,7 @@ struct rwqe *recv_take(struct hca *, struct qp *);
 void recv_complete(struct hca *, struct qp *, struct cqe *);  /* the one in use */
 void recv_return(struct qp *);                                /* the one in use, back to the SRQ if it is from one */
 void recv_drop(struct qp *);                                  /* it, without a completion */
-unsigned comp_take(struct hca *, struct cqe *, unsigned max); /* the oldest ones: their WRs' places are free */
+unsigned comp_take(struct hca *, struct cqe *, unsigned max); /* the oldest ones: their WRs' slots are free */
 void comp_drop(struct hca *, struct qp *);                    /* what waits of this QP */
 void comp_drop_srq(struct hca *, uint32_t srqn);              /* or of this SRQ */
 

@@ -15,7 +15,7 @@
 #define LIFE_MAX_NS     60000000000ull
 #define TIMEOUT_UNKNOWN 17u /* it never was in RTS: what librdmacm would have set */
 
-static struct ghost *place(const struct hca *h, uint32_t qpn)
+static struct ghost *slot_of(const struct hca *h, uint32_t qpn)
 {
 	return &h->ghosts.v[qpn >> h->cfg.qpn_low_bits & (GHOSTS - 1)];
 }
@@ -66,7 +66,7 @@ void qp_part(struct qp *qp)
 
 void ghost_leave(struct hca *h, struct qp *qp)
 {
-	struct ghost *g = place(h, qp->qpn);
+	struct ghost *g = slot_of(h, qp->qpn);
 	bool ack = qp->resp.ack; /* it was too late to be sent */
 
 	qp_part(qp);
@@ -88,7 +88,7 @@ void ghost_leave(struct hca *h, struct qp *qp)
 
 bool ghost_has(const struct hca *h, uint32_t qpn)
 {
-	const struct ghost *g = place(h, qpn);
+	const struct ghost *g = slot_of(h, qpn);
 
 	return g->qpn == qpn && !mono_reached(h->now, g->until);
 }
@@ -96,7 +96,7 @@ bool ghost_has(const struct hca *h, uint32_t qpn)
 bool ghost_rx(struct hca *h, const struct burst *b)
 {
 	uint8_t kind = opcode_get(b->op_first)->kind;
-	struct ghost *g = place(h, b->dqpn);
+	struct ghost *g = slot_of(h, b->dqpn);
 
 	if (!ghost_has(h, b->dqpn) || SVC_OF(b->op_first) != g->svc || (kind != KIND_SEND && kind != KIND_WRITE) ||
 	    !psn_before(b->psn, g->end) || (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, g->route.dgid, 16) ||

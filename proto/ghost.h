@@ -14,7 +14,7 @@
  * no object and no memory of anyone; READs and atomics it does not answer, since their data is gone.
  * A QP whose program was killed leaves none: its peers are to see that.
  *
- * The table has a place for each of the last GHOSTS numbers, more or less; a newer one takes the place of an older.
+ * The table has a slot for each of the last GHOSTS numbers, more or less; a newer one takes the slot of an older.
  */
 #ifndef PROTO_GHOST_H
 #define PROTO_GHOST_H
@@ -33,7 +33,7 @@ struct qp;
 #define GHOSTS 1024u
 
 struct ghost {
-	uint32_t qpn;  /* 0: the place is free */
+	uint32_t qpn;  /* 0: the slot is free */
 	uint32_t dqpn; /* of the peer */
 	uint8_t svc;   /* enum service */
 	psn_t end;     /* all before it was executed, and answered but for ACKs */

@@ -152,7 +152,7 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 	    (w->kind == KIND_FLUSH && !wr->flush.level && wr->flush.len > RD_MAX_MSG))
 		w->fault = FAULT_SQ_LEN;
 	if (qp->state == QPS_ERR || qp->state == QPS_SQE) {
-		why_late(h, qp);
+		why_flush_late(h, qp);
 		sq_complete(h, qp, WC_WR_FLUSH_ERR, FAULT_NONE);
 		qp->sq.next = qp->sq.begun = qp->sq.head;
 	} else {
@@ -173,7 +173,7 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 	err = rq_put(&qp->rq, wr);
 	if (err || qp->state != QPS_ERR)
 		return err;
-	why_late(h, qp);
+	why_flush_late(h, qp);
 	c = recv_cqe(qp, recv_take(h, qp));
 	c.status = WC_WR_FLUSH_ERR;
 	recv_complete(h, qp, &c);

@@ -2,7 +2,7 @@
 /*
  * hca_qp.c - queue pairs are made, numbered, found and destroyed.
  *
- * Numbers rise from a random start, and one whose place in the table is taken is skipped: so a lookup is one
+ * Numbers rise from a random start, and one whose slot in the table is taken is skipped: so a lookup is one
  * index and one comparison, and a number comes again only after all others.
  */
 #include <errno.h>

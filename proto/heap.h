@@ -17,7 +17,7 @@ enum timer_of { TIMER_QP, TIMER_PATH, TIMER_PACE, TIMER_RATE };
 
 struct timer {
 	mono_t at;    /* when it fires; MONO_NEVER: it does not */
-	mono_t key;   /* place in the heap, <= at */
+	mono_t key;   /* key in the heap, <= at */
 	uint32_t pos; /* index in the heap plus 1; 0: not in it */
 	uint8_t of;   /* enum timer_of: what it is embedded in */
 };

@@ -55,7 +55,7 @@ struct req {
 	psn_t rtt_psn;
 	mono_t rtt_at;
 	uint64_t rtt_ns;    /* smoothed; 0: not known */
-	uint64_t rtt_least; /* about the shortest of late: what the network takes, without the hosts */
+	uint64_t rtt_least; /* about the shortest recently: what the network takes, without the hosts */
 	mono_t patience;    /* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
 	uint64_t inflight;  /* our share of path.inflight, if path.epoch is epoch */
 	uint32_t epoch;

@@ -8,7 +8,7 @@
  * A burst ends with the message, with the burst length of the path, with its window or where an
  * AckReq is wanted.  After a loss next and sq.next fall back to una (go-back-N) and the same code cuts the
  * same packets again, in the middle of a message if need be.  A READ takes the PSNs of its responses;
- * to a peer with a window it is asked for in parts that begin at fixed places of the message, so
+ * to a peer with a window it is asked for in parts that begin at fixed offsets of the message, so
  * that one asked for again lies inside what the responder has stored (rule 4.6).
  */
 #include "req.h"

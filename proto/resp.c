@@ -67,7 +67,7 @@ static enum fault check_rights(const struct qp *qp, const struct burst *b)
 	if (!r->rd_max)
 		return FAULT_RESP_RD_NONE;
 	/*
-	 * The oldest place is free once its response was sent.  If that is to be sent again, this request says
+	 * The oldest slot is free once its response was sent.  If that is to be sent again, this request says
 	 * that the first one has arrived meanwhile.
 	 */
 	oldest = rd_at(r, r->rd_tail - r->rd_n);

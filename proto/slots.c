@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slots.c - a growing array of pointers with a queue of its free places. */
+/* slots.c - a growing array of pointers with a queue of its free slots. */
 #include "slots.h"
 
 #include <errno.h>

@@ -49,7 +49,7 @@ bool hca_why(struct hca *h, struct why *w)
 
 uint64_t hca_why_lost(const struct hca *h) { return h->whys.lost; }
 
-/* A place in the FIFO with what every cause has; NULL: it is full. */
+/* A slot of the FIFO with what every cause has; NULL: it is full. */
 static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
 {
 	struct whys *f = &h->whys;
@@ -379,11 +379,11 @@ void why_host(struct hca *h, struct qp *qp, enum why_cause cause)
 	ends(h, qp, begin(h, qp, cause), cause, QPS_ERR, false);
 }
 
-void why_late(struct hca *h, struct qp *qp)
+void why_flush_late(struct hca *h, struct qp *qp)
 {
-	if (qp->why.told_late)
+	if (qp->why.told_flush_late)
 		return;
-	qp->why.told_late = true;
+	qp->why.told_flush_late = true;
 	begin(h, qp, WHY_FLUSH_LATE);
 }
 

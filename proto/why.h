@@ -97,7 +97,7 @@ struct whys {
 /* What a QP remembers for its causes. */
 struct qp_why {
 	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
-	bool told_state, told_route, told_late;
+	bool told_state, told_route, told_flush_late;
 	uint8_t last_op;
 	uint8_t err_cause; /* what brought it to ERR or SQE */
 	mono_t err_at;
@@ -118,7 +118,7 @@ void why_program(struct hca *, struct qp *);
 /* The host does. */
 void why_host(struct hca *, struct qp *, enum why_cause);
 /* A WR is posted to a QP in ERR or SQE. */
-void why_late(struct hca *, struct qp *);
+void why_flush_late(struct hca *, struct qp *);
 /* It comes to RTR: what is told of is counted from here. */
 void why_begin(struct hca *, struct qp *);
 /* Something was acknowledged. */

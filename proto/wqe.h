@@ -50,7 +50,7 @@ struct rq {
 	uint8_t *mem;
 	uint32_t stride, mask, depth, sge_max;
 	uint32_t head, tail;
-	uint32_t used; /* places taken: queued, in use by a QP, or completion in the FIFO */
+	uint32_t used; /* slots taken: queued, in use by a QP, or completion in the FIFO */
 };
 
 static inline struct swqe *sq_at(const struct sq *q, uint32_t i)

@@ -22,7 +22,7 @@
 #define SOCK_FD  3
 
 /* In the grandchild: a session of its own, so that the terminal's signals do not end it before the program. */
-static void become(const struct places *places, const char *addr, const char *file, int sock)
+static void become(const struct install *in, const char *addr, const char *file, int sock)
 {
 	char fd[12];
 	int null = open("/dev/null", O_RDWR);
@@ -38,9 +38,8 @@ static void become(const struct places *places, const char *addr, const char *fi
 	syscall(SYS_close_range, SOCK_FD + 1u, ~0u, 0u);
 	unsetenv("LD_PRELOAD"); /* that is the program's */
 	snprintf(fd, sizeof(fd), "%d", SOCK_FD);
-	execl(places->ctl, "rdmactl", "--socket", addr, "capture", "--write", file, "--quiet", "--ready", fd,
-	      (char *)NULL);
-	say("cannot run %s: %s", places->ctl, strerror(errno));
+	execl(in->ctl, "rdmactl", "--socket", addr, "capture", "--write", file, "--quiet", "--ready", fd, (char *)NULL);
+	say("cannot run %s: %s", in->ctl, strerror(errno));
 	_exit(RUN_FAILED);
 }
 
@@ -55,7 +54,7 @@ static bool word(int sock, int patience_ms)
 	return p.revents && read(sock, &c, 1) == 1;
 }
 
-int capture_begin(const struct places *places, const char *addr, const char *file)
+int capture_begin(const struct install *in, const char *addr, const char *file)
 {
 	int sock[2];
 	pid_t pid;
@@ -68,7 +67,7 @@ int capture_begin(const struct places *places, const char *addr, const char *fil
 		setsid();
 		pid = fork();
 		if (pid == 0)
-			become(places, addr, file, sock[1]);
+			become(in, addr, file, sock[1]);
 		_exit(pid < 0);
 	}
 	close(sock[1]);
@@ -76,7 +75,7 @@ int capture_begin(const struct places *places, const char *addr, const char *fil
 		;
 	if (word(sock[0], BEGIN_MS))
 		return sock[0];
-	say("--capture %s: %s capture has not begun", file, places->ctl);
+	say("--capture %s: %s capture has not begun", file, in->ctl);
 	close(sock[0]);
 	return -1;
 }

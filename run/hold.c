@@ -334,14 +334,14 @@ static void starter_finish(struct starter *s, bool stop)
 }
 
 /* rdmad --private --socket ADDR [--log-level warning] [--config (own_config())] [--daemon-arg's] */
-static char **daemon_argv(const struct options *opt, const struct places *places, const char *addr)
+static char **daemon_argv(const struct options *opt, const struct install *in, const char *addr)
 {
 	char **argv = calloc(opt->daemon_arg_n + 9, sizeof(*argv));
 	unsigned n = 0;
 
 	if (!argv)
 		abort();
-	argv[n++] = (char *)places->daemon;
+	argv[n++] = (char *)in->daemon;
 	argv[n++] = (char *)"--private";
 	argv[n++] = (char *)"--socket";
 	argv[n++] = (char *)addr;
@@ -359,10 +359,10 @@ static char **daemon_argv(const struct options *opt, const struct places *places
 }
 
 /* Asks and starts in turns until somebody answers at addr. */
-static enum ask start_and_ask(const struct options *opt, const struct places *places, const char *addr, int log,
+static enum ask start_and_ask(const struct options *opt, const struct install *in, const char *addr, int log,
 			      struct asked *a)
 {
-	char **argv = daemon_argv(opt, places, addr);
+	char **argv = daemon_argv(opt, in, addr);
 	const int64_t end = now_ms() + START_PATIENCE_MS;
 	struct timespec pause = { .tv_nsec = 1000000 };
 	struct starter s = { 0 };
@@ -394,12 +394,12 @@ static enum ask start_and_ask(const struct options *opt, const struct places *pl
 	return r;
 }
 
-static int hold_private(const struct options *opt, const struct places *places, const char *addr, struct asked *a)
+static int hold_private(const struct options *opt, const struct install *in, const char *addr, struct asked *a)
 {
 	int log = -1;
 	enum ask r;
 
-	if (!places->daemon[0]) {
+	if (!in->daemon[0]) {
 		say("no rdmad daemon answers, and there is none to start: no rdmad beside rdmad-run, nor in %s",
 		    RUN_SBINDIR);
 		return -1;
@@ -411,11 +411,11 @@ static int hold_private(const struct options *opt, const struct places *places, 
 			return -1;
 		}
 	}
-	r = start_and_ask(opt, places, addr, log, a);
+	r = start_and_ask(opt, in, addr, log, a);
 	if (log >= 0)
 		close(log);
 	if (r != ASK_HELD)
-		say("no private daemon (%s, socket %s): %s", places->daemon, addr, a->why);
+		say("no private daemon (%s, socket %s): %s", in->daemon, addr, a->why);
 	return r == ASK_HELD ? a->fd : -1;
 }
 
@@ -445,7 +445,7 @@ static void own_socket(char addr[ADDR_LEN])
 	}
 }
 
-int hold_get(const struct options *opt, const struct places *places, char addr[ADDR_LEN])
+int hold_get(const struct options *opt, const struct install *in, char addr[ADDR_LEN])
 {
 	struct asked a = { .fd = -1 };
 	enum ask r;
@@ -472,6 +472,6 @@ int hold_get(const struct options *opt, const struct places *places, char addr[A
 			say("note: not the system's daemon at %s (%s); a private one instead", addr, a.why);
 		snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET, (unsigned)geteuid());
 	}
-	a.fd = hold_private(opt, places, addr, &a);
+	a.fd = hold_private(opt, in, addr, &a);
 	return a.fd < 0 ? -1 : keep(a.fd);
 }

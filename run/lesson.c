@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int lesson_become(const struct places *p, const char *name, char *dir)
+int lesson_become(const struct install *p, const char *name, char *dir)
 {
 	char self[PATH_MAX] = "", script[PATH_MAX + 16];
 	char *argv[] = { (char *)"sh", script, (char *)name, dir, NULL };

@@ -4,10 +4,10 @@ rdmad_run_SOURCES = \
 	run/capture.c \
 	run/capture.h \
 	run/explain.c \
-	run/fault.c \
+	run/impair.c \
 	run/hold.c \
 	run/lesson.c \
-	run/place.c \
+	run/install.c \
 	run/prog.c \
 	run/report.c \
 	run/report.h \

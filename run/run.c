@@ -149,7 +149,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		abort();
 	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:C:F:L::xehV", long_options, NULL)) != -1) {
 		switch (c) {
-		case 'F': opt->fault = optarg; break;
+		case 'F': opt->impair = optarg; break;
 		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
@@ -173,7 +173,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		say("--own starts a daemon on a socket of its own; it cannot be combined with --socket");
 		fail_usage();
 	}
-	if (opt->seeded && !opt->fault) {
+	if (opt->seeded && !opt->impair) {
 		say("--seed is for --fault");
 		fail_usage();
 	}
@@ -185,7 +185,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		say("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
 		fail_usage();
 	}
-	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->fault || opt->daemon_arg_n || is_watched(opt))) {
+	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->impair || opt->daemon_arg_n || is_watched(opt))) {
 		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
 		    "only");
 		fail_usage();
@@ -202,7 +202,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 }
 /* clang-format on */
 
-static bool rsockets_there(const struct places *p)
+static bool rsockets_there(const struct install *p)
 {
 	if (!*p->rs_lib)
 		say("--rsockets: there is no librspreload.so beside libibverbs.so.1: make it, or install all of rdmad");
@@ -227,7 +227,7 @@ static bool watch_prepare(struct options *opt)
 	return !setenv("RDMAD_RUN", text, 1);
 }
 
-static int watch(const struct options *opt, const struct places *places, const char *addr, char **argv)
+static int watch(const struct options *opt, const struct install *in, const char *addr, char **argv)
 {
 	struct outcome o;
 	struct report r;
@@ -235,7 +235,7 @@ static int watch(const struct options *opt, const struct places *places, const c
 
 	if (!report_begin(&r, opt, addr, argv))
 		return RUN_FAILED;
-	if (opt->capture && (capture = capture_begin(places, addr, opt->capture)) < 0)
+	if (opt->capture && (capture = capture_begin(in, addr, opt->capture)) < 0)
 		return RUN_FAILED;
 	watch_program(argv, opt->timeout_ms, &o);
 	capture_end(capture, opt->capture);
@@ -245,20 +245,20 @@ static int watch(const struct options *opt, const struct places *places, const c
 int main(int argc, char **argv)
 {
 	static struct options opt;
-	struct places places;
+	struct install in;
 	char addr[ADDR_LEN];
 	int status, hold;
 
 	if (!options_parse(&opt, argc, argv)) {
-		if (!places_find(&places))
+		if (!install_find(&in))
 			return RUN_FAILED;
-		if (opt.rsockets && !rsockets_there(&places))
+		if (opt.rsockets && !rsockets_there(&in))
 			return RUN_FAILED;
-		env_print(&places, &opt);
+		env_print(&in, &opt);
 		return 0;
 	}
 	if (opt.lesson)
-		return places_find(&places) ? lesson_become(&places, opt.lesson, argv[optind]) : RUN_FAILED;
+		return install_find(&in) ? lesson_become(&in, opt.lesson, argv[optind]) : RUN_FAILED;
 	if (!opt.socket && !opt.own) {
 		opt.socket = getenv("RDMAD_SOCKET");
 		opt.socket_from = "$RDMAD_SOCKET";
@@ -268,21 +268,21 @@ int main(int argc, char **argv)
 	status = prog_check(argv[optind]);
 	if (status)
 		return status;
-	if (!places_find(&places))
+	if (!install_find(&in))
 		return RUN_FAILED;
-	if (opt.rsockets && !rsockets_there(&places))
+	if (opt.rsockets && !rsockets_there(&in))
 		return RUN_FAILED;
 	if (!watch_prepare(&opt))
 		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
-	hold = hold_get(&opt, &places, addr);
-	if (hold < 0 || (opt.fault && !fault_give(hold, &opt)))
+	hold = hold_get(&opt, &in, addr);
+	if (hold < 0 || (opt.impair && !impair_give(hold, &opt)))
 		return RUN_FAILED;
-	if (opt.sysfs && !sysfs_enter(&places, addr))
+	if (opt.sysfs && !sysfs_enter(&in, addr))
 		return RUN_FAILED;
-	env_set(&places, &opt, addr);
+	env_set(&in, &opt, addr);
 	if (is_watched(&opt))
-		return watch(&opt, &places, addr, argv + optind);
+		return watch(&opt, &in, addr, argv + optind);
 	execvp(argv[optind], argv + optind);
 	say("cannot run %s: %s", argv[optind], strerror(errno));
 	return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h - the rooms of rdmad-run: where things are (place), the daemon (hold), the program (prog), its parent (watch, report).
+ * run.h - the rooms of rdmad-run: where things are (install), the daemon (hold), the program (prog), its parent (watch, report).
  *
  * rdmad-run becomes the program: it execs it in its own process.  So the exit status, signals, job
  * control and the process id are the program's without any forwarding.  Only where something is to be done behind its
@@ -23,7 +23,7 @@
 #define ADDR_LEN (sizeof(((struct sockaddr_un *)0)->sun_path))
 
 struct options {
-	const char *socket;      /* --socket or $RDMAD_SOCKET; NULL: the usual places */
+	const char *socket;      /* --socket or $RDMAD_SOCKET; NULL: the usual addresses */
 	const char *socket_from; /* where it comes from, for messages */
 	const char *log;         /* file for a private daemon's messages; NULL: none once it runs */
 	bool own, sysfs, rsockets;
@@ -34,7 +34,7 @@ struct options {
 	const char *lesson;  /* --lesson: its name, or NULL */
 	const char *report;  /* directory, or NULL */
 	const char *capture; /* file, or NULL */
-	const char *fault;   /* file of rules, or NULL */
+	const char *impair;  /* --fault: a file of rules, or NULL */
 	bool seeded;         /* use this seed instead of that of the file */
 	uint64_t seed;
 	bool leaks;
@@ -43,7 +43,7 @@ struct options {
 	uint64_t run;    /* our number, in the program's environment: what of the daemon's is ours; 0: none */
 };
 
-struct places {
+struct install {
 	char lib_dir[PATH_MAX];  /* holds libibverbs.so.1 */
 	char cm_dir[PATH_MAX];   /* holds librdmacm.so.1; empty: lib_dir does */
 	char rs_lib[PATH_MAX];   /* librspreload.so; empty: not there */
@@ -55,29 +55,29 @@ struct places {
 };
 
 /* False: said what is missing. */
-bool places_find(struct places *);
+bool install_find(struct install *);
 
 /* LD_LIBRARY_PATH and LD_PRELOAD as the program shall have them: set here, or printed for a shell. */
-void env_set(const struct places *, const struct options *, const char *socket);
-void env_print(const struct places *, const struct options *);
+void env_set(const struct install *, const struct options *, const char *socket);
+void env_print(const struct install *, const struct options *);
 
 /*
  * A connection that holds the daemon, close-on-exec not set, and in addr where that daemon is.  Starts a
  * private one if none answers.  -1: said why.
  */
-int hold_get(const struct options *, const struct places *, char addr[ADDR_LEN]);
+int hold_get(const struct options *, const struct install *, char addr[ADDR_LEN]);
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);
 
 /* --fault, on the connection that holds the daemon: the rules go with it.  False: said why. */
-bool fault_give(int hold, const struct options *);
+bool impair_give(int hold, const struct options *);
 
 /* A dump of the daemon (MSG_DUMP), on a connection of hold_look(); NULL: nothing that we understand. */
 struct json_t *hold_dump(int fd, uint32_t what);
 
 /* Becomes the lesson of that name; dir: where its results go, or NULL.  Returns RUN_FAILED: said why. */
-int lesson_become(const struct places *, const char *name, char *dir);
+int lesson_become(const struct install *, const char *name, char *dir);
 
 /* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns of programs that no library can be slipped under. */
 int prog_check(const char *name);

@@ -181,7 +181,7 @@ static bool cover(const char *dir, const char *lib_dir, const char *name)
 	return false;
 }
 
-static bool libraries(const struct places *p)
+static bool libraries(const struct install *p)
 {
 	char libc_dir[PATH_MAX] = "";
 	const char *dirs[] = { libc_dir, "/usr/lib64", "/usr/local/lib" };
@@ -262,7 +262,7 @@ static bool refresher(int daemon)
 	return true;
 }
 
-bool sysfs_enter(const struct places *p, const char *addr)
+bool sysfs_enter(const struct install *p, const char *addr)
 {
 	static const char *const classes[] = { "infiniband", "infiniband_verbs", NULL }, *const devs[] = { "infiniband",
 													   NULL };

@@ -14,7 +14,7 @@
  * Puts this process into such a namespace; addr: the daemon's.  A process of ours writes the files that change (state,
  * GIDs, counters) once a second, as long as anything runs in the namespace.  False: said why.
  */
-bool sysfs_enter(const struct places *, const char *addr);
+bool sysfs_enter(const struct install *, const char *addr);
 
 /* ---- tree.c: the files ------------------------------------------------------ */
 

@@ -86,7 +86,7 @@ function rung(g, it, col, points, quietly) {
 	const a = r.from ? col.right : col.left, b = r.from ? col.left : col.right;
 	const x0 = a + dir * 5, x1 = b - dir * 5, y0 = it.y;
 	const slope = view.scaled ? Math.min(SLOPE, 6) : Math.min(SLOPE, ROW * view.zoom * 0.45);
-	const y1 = r.at ? Math.max(y0 + slope, place(points, r.t + r.at)) : y0 + slope;
+	const y1 = r.at ? Math.max(y0 + slope, y_at(points, r.t + r.at)) : y0 + slope;
 	const part = r.fate === "lost" ? 0.72 : r.fate === "missing" ? 0.5 : 1;
 	const xe = x0 + (x1 - x0) * part, ye = y0 + (y1 - y0) * part;
 	const angle = Math.atan2(y1 - y0, Math.abs(x1 - x0)) * 180 / Math.PI;
@@ -164,7 +164,7 @@ function segments(c, side) {
 /* Rails last as long as their connection. */
 function rail(svg, x, side, c, points, all) {
 	const list = segments(c, side), outside = side ? 1 : -1;
-	const begin = Math.max(0, place(points, c.begin) - TOP), height = Math.min(all, place(points, c.end) + ROW + 12);
+	const begin = Math.max(0, y_at(points, c.begin) - TOP), height = Math.min(all, y_at(points, c.end) + ROW + 12);
 	const bar = (y, y2, state, why) => {
 		if (y2 <= y)
 			return;
@@ -172,14 +172,14 @@ function rail(svg, x, side, c, points, all) {
 
 		el(e, "title", {}, why);
 	};
-	const first = list.length ? Math.max(begin, place(points, list[0][2]) - 4) : height;
+	const first = list.length ? Math.max(begin, y_at(points, list[0][2]) - 4) : height;
 
 	let named = -100;
 
 	bar(begin, list.length ? first : height, list.length ? "rest" : "RTS rest", list.length ? "before: not known" :
 	    "its state is not known: it sends and receives");
 	list.forEach((s, i) => {
-		const y = Math.max(begin, place(points, s[2]) - 4), y2 = i + 1 < list.length ? place(points, list[i + 1][2]) - 4 : height;
+		const y = Math.max(begin, y_at(points, s[2]) - 4), y2 = i + 1 < list.length ? y_at(points, list[i + 1][2]) - 4 : height;
 
 		if (i + 1 < list.length && list[i + 1][2] === s[2])
 			return;

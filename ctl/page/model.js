@@ -102,7 +102,7 @@ function rows() {
 	return items;
 }
 
-/* A silence is worth a place of its own where it is long beside those around it. */
+/* A silence is worth a row of its own where it is long beside those around it. */
 function silence(list) {
 	const d = [];
 
@@ -140,7 +140,7 @@ function layout() {
 }
 
 /* Where a time is, between the rows. */
-function place(points, t) {
+function y_at(points, t) {
 	let lo = 0, hi = points.length - 1;
 
 	while (lo < hi) {

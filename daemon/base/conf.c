@@ -195,11 +195,11 @@ static int check_level(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
-static int check_fault(cfg_t *cfg, cfg_opt_t *opt)
+static int check_impair(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, 0);
 
-	if (s[0] != '/' || strlen(s) >= sizeof(((struct conf *)0)->fault))
+	if (s[0] != '/' || strlen(s) >= sizeof(((struct conf *)0)->impair))
 		return wrong(cfg, "fault \"%s\" is no file of rules; give its absolute path", s);
 	return 0;
 }
@@ -337,7 +337,7 @@ static void checks_set(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "shards", check_shards);
 	cfg_set_validate_func(cfg, "receive-buffer", check_rcvbuf);
 	cfg_set_validate_func(cfg, "log-level", check_level);
-	cfg_set_validate_func(cfg, "fault", check_fault);
+	cfg_set_validate_func(cfg, "fault", check_impair);
 	cfg_set_validate_func(cfg, "device", check_device);
 	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
 	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
@@ -385,7 +385,7 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 	if ((s = cfg_getstr(cfg, "log-level")))
 		log_level_parse(s, &c->log_level);
 	if ((s = cfg_getstr(cfg, "fault")))
-		snprintf(c->fault, sizeof(c->fault), "%s", s);
+		snprintf(c->impair, sizeof(c->impair), "%s", s);
 	for (unsigned i = 0; i < cfg_size(cfg, "device"); i++)
 		device_take(cfg_getnsec(cfg, "device", i));
 }

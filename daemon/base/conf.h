@@ -41,7 +41,7 @@ struct conf {
 	unsigned shards; /* 0: chosen by the number of cores */
 	uint32_t rcvbuf; /* of each socket, bytes; 0: as much as is allowed */
 	enum log_level log_level;
-	char fault[4096]; /* a file of rules (rdmad-fault(5)); empty: none */
+	char impair[4096]; /* fault in the file: a file of rules (rdmad-fault(5)); empty: none */
 };
 
 void conf_default(struct conf *);

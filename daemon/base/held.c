@@ -16,7 +16,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct held *all;
 
-_Thread_local unsigned held_faults;
+_Thread_local unsigned held_tears;
 
 static struct held *held_find(const uint8_t *at)
 {
@@ -34,7 +34,7 @@ static bool tear(struct held *h)
 	if (!h || mmap(h->base, h->len, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
 		return false;
 	__atomic_store_n(&h->torn, true, __ATOMIC_RELAXED);
-	held_faults++;
+	held_tears++;
 	return true;
 }
 

@@ -38,6 +38,6 @@ static inline bool held_is_torn(const struct held *h)
 }
 
 /* How many mappings this thread has found torn by touching them. */
-extern _Thread_local unsigned held_faults;
+extern _Thread_local unsigned held_tears;
 
 #endif

@@ -312,7 +312,7 @@ static int region_copy(void *, const struct span *dst, unsigned dst_n, const str
 	struct walk to, from;
 	struct piece d, s;
 	uint64_t len, apart;
-	unsigned faults = held_faults;
+	unsigned tears = held_tears;
 	int err;
 
 	if (defer.on && defer_copy(dst, dst_n, src, src_n, src_off))
@@ -347,7 +347,7 @@ static int region_copy(void *, const struct span *dst, unsigned dst_n, const str
 		walk_on(&from, len);
 	}
 	err = vm_batch_flush(&batch);
-	return err || held_faults == faults ? err : torn_err(src, src_n);
+	return err || held_tears == tears ? err : torn_err(src, src_n);
 }
 
 /* ---- atomics ------------------------------------------------------------- */
@@ -357,7 +357,7 @@ static uint64_t next_add(uint64_t old, uint64_t add, uint64_t) { return old + ad
 
 static int region_cmp_swap(void *, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old)
 {
-	unsigned faults = held_faults;
+	unsigned tears = held_tears;
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
 	defer_flush();
@@ -366,33 +366,33 @@ static int region_cmp_swap(void *, const struct span *at, uint64_t compare, uint
 	*old = compare;
 	__atomic_compare_exchange_n((uint64_t *)(uintptr_t)p.addr, old, swap, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);
-	return held_faults == faults ? 0 : EFAULT;
+	return held_tears == tears ? 0 : EFAULT;
 }
 
 static int region_fetch_add(void *, const struct span *at, uint64_t add, uint64_t *old)
 {
-	unsigned faults = held_faults;
+	unsigned tears = held_tears;
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
 	defer_flush();
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_add, add, 0, old);
 	*old = __atomic_fetch_add((uint64_t *)(uintptr_t)p.addr, add, __ATOMIC_SEQ_CST);
-	return held_faults == faults ? 0 : EFAULT;
+	return held_tears == tears ? 0 : EFAULT;
 }
 
 static uint64_t next_store(uint64_t, uint64_t value, uint64_t) { return value; }
 
 static int region_store(void *, const struct span *at, uint64_t value)
 {
-	unsigned faults = held_faults;
+	unsigned tears = held_tears;
 	struct piece p = region_piece(at->region, at->addr, sizeof(value), true);
 	uint64_t old;
 
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_store, value, 0, &old);
 	__atomic_store_n((uint64_t *)(uintptr_t)p.addr, value, __ATOMIC_SEQ_CST);
-	return held_faults == faults ? 0 : EFAULT;
+	return held_tears == tears ? 0 : EFAULT;
 }
 
 const struct mem_ops region_mem_ops = {

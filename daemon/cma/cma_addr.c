@@ -89,7 +89,7 @@ int cma_row(const struct device *dev, const uint8_t *gid)
 	return -1;
 }
 
-static void id_place(struct cma_id *id, struct device *dev, int row)
+static void id_settle(struct cma_id *id, struct device *dev, int row)
 {
 	id->dev = dev;
 	id->sgid_index = (uint8_t)row;
@@ -97,7 +97,7 @@ static void id_place(struct cma_id *id, struct device *dev, int row)
 }
 
 /* scope: the interface of a link-local address; 0: any. */
-static bool place_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
+static bool settle_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
 {
 	int row;
 
@@ -105,21 +105,21 @@ static bool place_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
 		row = cma_row(&devices[d], gid);
 		if (row < 0 || (scope && gid_link_local(gid) && devices[d].gid[row].ifindex != scope))
 			continue;
-		id_place(id, &devices[d], row);
+		id_settle(id, &devices[d], row);
 		return true;
 	}
 	return false;
 }
 
 /* A loopback address of the wanted family. */
-static bool place_loopback(struct cma_id *id, bool v4)
+static bool settle_loopback(struct cma_id *id, bool v4)
 {
 	for (unsigned d = 0; d < devices_n; d++) {
 		for (int row = 0; row < (int)RDMAD_GIDS; row++) {
 			const uint8_t *gid = devices[d].gid[row].gid;
 
 			if (gid_loopback(gid) && gid_is_v4(gid) == v4) {
-				id_place(id, &devices[d], row);
+				id_settle(id, &devices[d], row);
 				return true;
 			}
 		}
@@ -168,7 +168,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *a)
 	cma_addr_gid(a, gid);
 	if (cma_family(a) == AF_INET6 && gid_link_local(gid) && !a->in6.sin6_scope_id)
 		return EINVAL;
-	if (!cma_addr_any(a) && !place_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
+	if (!cma_addr_any(a) && !settle_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
 		return host_has(a) ? ENODEV : EADDRNOTAVAIL;
 	id->src = *a;
 	if (!id->afonly_set)
@@ -206,7 +206,7 @@ static int source_of(const union cmm_addr *dst, union cmm_addr *src)
 }
 
 /* The id is bound to no address: finds one for dst. */
-static int place_by_route(struct cma_id *id, const union cmm_addr *dst)
+static int settle_by_route(struct cma_id *id, const union cmm_addr *dst)
 {
 	uint8_t gid[16], to[16];
 	union cmm_addr src;
@@ -216,17 +216,17 @@ static int place_by_route(struct cma_id *id, const union cmm_addr *dst)
 		return err;
 	cma_addr_gid(dst, to);
 	cma_addr_gid(&src, gid);
-	if (place_by_gid(id, gid, cma_family(&src) == AF_INET6 ? src.in6.sin6_scope_id : 0))
+	if (settle_by_gid(id, gid, cma_family(&src) == AF_INET6 ? src.in6.sin6_scope_id : 0))
 		return 0;
 	/* To oneself: from there, too. */
-	if (place_by_gid(id, to, cma_family(dst) == AF_INET6 ? dst->in6.sin6_scope_id : 0))
+	if (settle_by_gid(id, to, cma_family(dst) == AF_INET6 ? dst->in6.sin6_scope_id : 0))
 		return 0;
-	if (gid_loopback(to) && place_loopback(id, cma_family(dst) == AF_INET))
+	if (gid_loopback(to) && settle_loopback(id, cma_family(dst) == AF_INET))
 		return 0;
 	return ENODEV;
 }
 
-static int place(struct cma_id *id, union cmm_addr *dst)
+static int settle(struct cma_id *id, union cmm_addr *dst)
 {
 	uint16_t port = cma_addr_port(&id->src);
 	uint8_t gid[16];
@@ -235,12 +235,12 @@ static int place(struct cma_id *id, union cmm_addr *dst)
 
 	/* To nowhere is to oneself, as with sockets. */
 	if (cma_addr_any(dst)) {
-		if (!id->dev && !place_loopback(id, cma_family(dst) == AF_INET))
+		if (!id->dev && !settle_loopback(id, cma_family(dst) == AF_INET))
 			return ENODEV;
 		cma_addr_of_gid(dst, cma_family(dst), id->sgid, cma_addr_port(dst),
 				id->dev->gid[id->sgid_index].ifindex);
 	} else if (!id->dev) {
-		err = place_by_route(id, dst);
+		err = settle_by_route(id, dst);
 		if (err)
 			return err;
 	}
@@ -319,7 +319,7 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 	if (id->state != CMA_BOUND || cma_family(&id->src) != cma_family(dst))
 		return EINVAL;
 	id->dst = *dst;
-	err = place(id, &id->dst);
+	err = settle(id, &id->dst);
 	if (!err)
 		return ask_neigh(id, timeout_ms);
 	/* As kernels do: without a route the call fails; a route without a device is an event. */

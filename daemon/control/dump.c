@@ -21,7 +21,7 @@
 #include "../cma/cma_agent.h"
 #include "config.h"
 #include "ends.h"
-#include "fault_verb.h"
+#include "impair_verb.h"
 #include "call.h"
 #include "qp_row.h"
 #include "sessions.h"
@@ -284,10 +284,10 @@ int verb_dump(struct call *call)
 	case DUMP_ENDS: j = ends_json(call->s); break;
 	case DUMP_WHY: j = why_json(call->s, call->req->dump.qpn); break;
 	case DUMP_TRACE: j = trace_json(call->s, call->req->dump.qpn, call->req->dump.flags & DUMP_BURSTS); break;
-	case DUMP_FAULTS:
+	case DUMP_IMPAIR:
 		if (!why_sees(call->s, 0))
 			return EPERM;
-		j = fault_json();
+		j = impair_json();
 		break;
 	default: return EINVAL;
 	}

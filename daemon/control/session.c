@@ -18,7 +18,7 @@
 #include "capture.h"
 #include "../cma/cma.h"
 #include "ctl.h"
-#include "fault_verb.h"
+#include "impair_verb.h"
 #include "../base/foreign.h"
 #include "../base/log.h"
 #include "sessions.h"
@@ -79,7 +79,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 		ctx_close(s->ctx);
 	}
 	trace_end(s);
-	fault_session_end((uintptr_t)s);
+	impair_session_end((uintptr_t)s);
 	close(s->fd);
 	sessions_del(s);
 	free(s);
@@ -173,7 +173,7 @@ static bool reply_send(struct session *s, void *rep, size_t len, const int *fds,
 static bool takes_fd(uint32_t op)
 {
 	return op == MSG_MR_REG || op == MSG_MR_REREG || op == MSG_QP_CREATE || op == MSG_XRCD_OPEN ||
-	       op == MSG_RAW_STEER || op == MSG_FAULT;
+	       op == MSG_RAW_STEER || op == MSG_IMPAIR;
 }
 
 static bool request_serve(struct ev_loop *loop, struct session *s, const struct msg_req *req, size_t len, int fd_in,

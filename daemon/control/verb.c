@@ -19,7 +19,7 @@
 #include "ctl.h"
 #include "ends.h"
 #include "sessions.h"
-#include "fault_verb.h"
+#include "impair_verb.h"
 #include "../base/log.h"
 #include "call.h"
 #include "why.h"

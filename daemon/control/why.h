@@ -5,7 +5,7 @@
  *	shard: hca_why() --why_collect()--> queue, ev_async --> control thread: words, log, store
  *	control thread: refused verbs, CM, ends ---why_say()---------------------^
  *
- * The store has so many places for each user and no more; the oldest goes.  Whoever asks sees his own, root and the daemon's
+ * The store has so many slots for each user and no more; the oldest goes.  Whoever asks sees his own, root and the daemon's
  * own user see all.
  */
 #ifndef DAEMON_WHY_H
@@ -31,7 +31,7 @@ struct why_owner {
 };
 
 struct why_entry {
-	uint64_t number;  /* counts all of the daemon's; 0: the place is free */
+	uint64_t number;  /* counts all of the daemon's; 0: the slot is free */
 	uint64_t when_ns; /* of the clock on the wall */
 	struct why_owner owner;
 	int device; /* -1: none */

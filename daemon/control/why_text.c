@@ -341,7 +341,7 @@ static void fault_words(struct words *t, const struct why *w)
 	}
 }
 
-static void late_words(struct words *t, const struct why *w)
+static void flush_late_words(struct words *t, const struct why *w)
 {
 	words_put(t, "posted to a QP in %s, and flushed at once; the QP went there ", qp_state_name(w->from));
 	time_words(t, mono_since(w->at, w->err_at));
@@ -366,7 +366,7 @@ void why_words(struct words *t, const struct why *w)
 	case WHY_REQ_NAK_INV: case WHY_REQ_NAK_ACCESS: case WHY_REQ_NAK_OP: case WHY_REQ_NAK_OTHER: nak_words(t, w); break;
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;
 	case WHY_RX_STATE: case WHY_RX_ROUTE: drop_words(t, w); break;
-	case WHY_FLUSH_LATE: late_words(t, w); break;
+	case WHY_FLUSH_LATE: flush_late_words(t, w); break;
 	default:
 		if (w->fault)
 			fault_words(t, w);

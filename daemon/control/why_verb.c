@@ -10,7 +10,7 @@
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 
-/* No program fills the log, and its user's places, with what it is refused. */
+/* No program fills the log, and its user's slots of the store, with what it is refused. */
 static bool may_say(struct session *s)
 {
 	mono_t now = clock_now();

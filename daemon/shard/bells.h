@@ -9,8 +9,6 @@
 
 #include "ctx.h"
 
-#define BELLS_SLOT (IO_FILES - 2) /* io.h */
-
 /* Before the first bell, with the shard's io; 0 or errno. */
 int bells_begin(struct shard *);
 void bells_end(struct shard *); /* after it nothing waits */
@@ -19,7 +17,7 @@ void bells_end(struct shard *); /* after it nothing waits */
 int bells_add(struct ctx *);
 void bells_del(struct ctx *);
 
-/* BELLS_SLOT is ready: takes note of who kicked. */
+/* BELLS_SLOT (io.h) is ready: takes note of who kicked. */
 void bells_ready(struct shard *);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* epoll.c - waiting with epoll: for places where io_uring is not allowed. */
+/* epoll.c - waiting with epoll: for systems where io_uring is not allowed. */
 #include "io.h"
 
 #include <errno.h>

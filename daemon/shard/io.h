@@ -14,9 +14,22 @@
 #include "../../proto/mono.h"
 #include "../base/conf.h"
 
-#define IO_FILES 3072u /* DEVICES_MAX * RDMAD_GIDS, multicast groups, and some */
-
-#define IO_WORDS 1024u /* contexts of a shard whose bell is waited for itself */
+/*
+ * A slot is the number of a file that a shard waits for.  Which of them is what:
+ *
+ *	0 ...		NET_SLOTS	UDP sockets: one for each GID, then those of multicast groups (net_priv.h)
+ *	RAW_SLOT ...	RAW_SLOTS	packet sockets (raw.h)
+ *	BELLS_SLOT	1		an epoll of the eventfds of programs that do not wake it by a word (bells.h)
+ *	KICK_SLOT	1		the eventfd of the daemon's own threads (shard.h)
+ *	IO_FILES ...	IO_WORDS	words: bells of contexts that are waited for themselves
+ */
+#define IO_FILES   3072u
+#define IO_WORDS   1024u
+#define KICK_SLOT  (IO_FILES - 1)
+#define BELLS_SLOT (KICK_SLOT - 1)
+#define RAW_SLOTS  64u
+#define RAW_SLOT   (BELLS_SLOT - RAW_SLOTS)
+#define NET_SLOTS  RAW_SLOT
 
 struct io;
 

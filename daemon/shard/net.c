@@ -58,7 +58,7 @@ bool net_hot(const struct net *net, mono_t now)
 
 void net_ready(struct net *net, unsigned slot, mono_t now)
 {
-	struct net_sock *s = slot < NET_SOCKS ? net->by_slot[slot] : NULL;
+	struct net_sock *s = slot < NET_SLOTS ? net->by_slot[slot] : NULL;
 
 	if (!s)
 		return;

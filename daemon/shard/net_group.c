@@ -59,13 +59,13 @@ static int join6(const struct net_sock *s)
 
 static int group_open(struct net *net, struct device *dev, const uint8_t *mgid, unsigned ifindex, struct net_sock **out)
 {
-	unsigned slot = DEVICES_MAX * RDMAD_GIDS;
+	unsigned slot = DEVICES_MAX * RDMAD_GIDS; /* behind those of GIDs */
 	struct net_sock *s;
 	int err, yes = 1;
 
-	while (slot < NET_SOCKS && net->by_slot[slot])
+	while (slot < NET_SLOTS && net->by_slot[slot])
 		slot++;
-	if (slot == NET_SOCKS)
+	if (slot == NET_SLOTS)
 		return ENOBUFS;
 	s = calloc(1, sizeof(*s));
 	if (!s)

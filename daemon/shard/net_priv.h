@@ -12,13 +12,11 @@
 #include "../../proto/icrc.h"
 #include "net.h"
 
-#define NET_TTL     64     /* of a socket, unless a route asks for another */
-#define TRAIN_PKTS  64u    /* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
-#define TRAIN_BYTES 65464u /* a UDP payload's most, over IPv4 and IPv6 */
-/* Slots: one for each GID, then groups; behind them RAW_SLOTS, BELLS_SLOT and the shard's. */
-#define NET_SOCKS  (IO_FILES - 2 - 64)
-#define NET_HOT_NS 200000u /* how long a socket is read in each turn after something came */
-#define GIDS_HASH  4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
+#define NET_TTL     64      /* of a socket, unless a route asks for another */
+#define TRAIN_PKTS  64u     /* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
+#define TRAIN_BYTES 65464u  /* a UDP payload's most, over IPv4 and IPv6 */
+#define NET_HOT_NS  200000u /* how long a socket is read in each turn after something came */
+#define GIDS_HASH   4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A GID on the wire. */
 struct net_sock {
@@ -38,7 +36,7 @@ struct net_sock {
 	struct icrc_flow flow;
 };
 
-/* Datagrams to one place, not sent yet.  Followed by or pointing to their bytes, which lie one behind the other. */
+/* Datagrams to one peer, not sent yet.  Followed by or pointing to their bytes, which lie one behind the other. */
 struct batch {
 	struct net_sock *sock;
 	struct hca *hca; /* of the first: errors are counted there */
@@ -72,6 +70,8 @@ struct net_run {
 	size_t len, seg; /* in rx_buf; each datagram has seg bytes, the last one perhaps fewer */
 };
 
+_Static_assert(DEVICES_MAX *RDMAD_GIDS < NET_SLOTS, "a slot for each GID, and some for groups");
+
 struct gid_slot {
 	uint8_t gid[16];
 	struct device *dev;    /* NULL: free */
@@ -83,8 +83,8 @@ struct net {
 	struct io *io;
 	bool gso4; /* IPv4 identifications of GSO sends are as we want them */
 	unsigned sock_n;
-	struct net_sock *sock[NET_SOCKS]; /* the first sock_n */
-	struct net_sock *by_slot[NET_SOCKS];
+	struct net_sock *sock[NET_SLOTS]; /* the first sock_n */
+	struct net_sock *by_slot[NET_SLOTS];
 	struct net_group *groups;
 	struct gid_slot gids[GIDS_HASH];
 

@@ -5,14 +5,14 @@
  *	tx_buf	| hdr payload pad icrc | hdr payload pad icrc | ... | hdr pay icrc |
  *		|<------- equal ------>|<------- equal ------>|     |<- may be shorter
  *
- * The train: packets to one place lie one behind the other in one buffer that stays in the cache.
+ * The train: packets to one peer lie one behind the other in one buffer that stays in the cache.
  * Payload is copied there and the CRC computed over it while it is hot; this beats handing the
  * kernel a list of pointers.  One GSO send takes it all, whatever messages and QPs the packets belong
  * to.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next
  * packet, being shorter, ends it.
  *
  * Packet i of a GSO send over IPv4 has identification i, any other packet has 0, and the ICRC covers it: so
- * the ICRC depends on the place in the train.
+ * the ICRC depends on the position in the train.
  */
 #include "net_tx.h"
 
@@ -314,7 +314,7 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 	struct span to[TRAIN_PKTS];
 	const uint8_t *from;
 	uint32_t pay, pad;
-	unsigned n = 0, faults;
+	unsigned n = 0, tears;
 	size_t hdr_len, len;
 	uint8_t *pkt;
 	int err;
@@ -342,7 +342,7 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 			return -err;
 		}
 	}
-	faults = held_faults;
+	tears = held_tears;
 	for (unsigned k = 0; k < n; k++) {
 		uint16_t id = t->gso && !t->sock->ipv6 ? (uint16_t)(before.n + k) : 0;
 
@@ -352,7 +352,7 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 			memcpy((void *)(uintptr_t)to[k].addr, from + burst_pkt_off(b, k), to[k].len);
 		icrc_put(pkt + len, icrc_pkt(&net->flow, id, pkt, len));
 	}
-	if (held_faults != faults) {
+	if (held_tears != tears) {
 		*t = before;
 		return -EIO;
 	}

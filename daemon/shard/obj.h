@@ -75,8 +75,8 @@ struct ctx_cq {
 	uint64_t cookie;
 	uint32_t batch_n; /* slots written and not yet published */
 	bool solicited;   /* in the batch: one that wakes a CQ armed for those only */
-	bool touched, due, overrun, late;
-	struct ctx_cq *touched_next, *due_next, *late_next, *kept_next;
+	bool touched, due, overrun, moderated;
+	struct ctx_cq *touched_next, *due_next, *moderated_next, *kept_next;
 	struct { /* the last one written: of a send that succeeded? */
 		uint32_t qpn, wqe;
 		bool sent;
@@ -89,7 +89,7 @@ struct ctx_cq {
 	struct {                    /* moderation (ibv_modify_cq) */
 		uint32_t count, n;  /* completions that make an event, and those there are; count 0 or 1: each does */
 		uint64_t period_ns; /* and how long after the first one it comes at the latest; 0: no such limit */
-		mono_t at;          /* when: late */
+		mono_t at;          /* when: moderated */
 		bool solicited;
 	} mod;
 };

@@ -140,21 +140,21 @@ static void events_publish(struct shard *s, unsigned device, const struct hca_ev
 
 /* ---- moderated events ------------------------------------------------------------------ */
 
-static void late_del(struct ctx_cq *cq)
+static void moderated_del(struct ctx_cq *cq)
 {
-	struct ctx_cq **p = &cq->obj.ctx->shard->late;
+	struct ctx_cq **p = &cq->obj.ctx->shard->moderated;
 
-	if (!cq->late)
+	if (!cq->moderated)
 		return;
 	while (*p != cq)
-		p = &(*p)->late_next;
-	*p = cq->late_next;
-	cq->late = false;
+		p = &(*p)->moderated_next;
+	*p = cq->moderated_next;
+	cq->moderated = false;
 }
 
-static void cq_fire_late(struct ctx_cq *cq)
+static void cq_fire_moderated(struct ctx_cq *cq)
 {
-	late_del(cq);
+	moderated_del(cq);
 	if (cq_fire(cq->ring.hdr, cq->mod.solicited))
 		cq_event(cq);
 	cq->mod.n = 0;
@@ -169,12 +169,12 @@ static void cq_moderate(struct ctx_cq *cq, uint32_t n, mono_t now)
 	cq->mod.n += n;
 	cq->mod.solicited |= cq->solicited;
 	if (cq->mod.count ? cq->mod.n >= cq->mod.count : !cq->mod.period_ns) {
-		cq_fire_late(cq);
-	} else if (!cq->late && cq->mod.period_ns) {
+		cq_fire_moderated(cq);
+	} else if (!cq->moderated && cq->mod.period_ns) {
 		cq->mod.at = mono_add(now, cq->mod.period_ns);
-		cq->late = true;
-		cq->late_next = s->late;
-		s->late = cq;
+		cq->moderated = true;
+		cq->moderated_next = s->moderated;
+		s->moderated = cq;
 	}
 }
 
@@ -182,21 +182,21 @@ mono_t ctx_deadline(const struct shard *s)
 {
 	mono_t t = MONO_NEVER;
 
-	for (const struct ctx_cq *cq = s->late; cq; cq = cq->late_next)
+	for (const struct ctx_cq *cq = s->moderated; cq; cq = cq->moderated_next)
 		t = mono_min(t, cq->mod.at);
 	for (const struct ctx_cq *cq = s->kept; cq; cq = cq->kept_next)
 		t = mono_min(t, cq->kept.until);
 	return t;
 }
 
-static bool late_publish(struct shard *s, mono_t now)
+static bool moderated_publish(struct shard *s, mono_t now)
 {
 	bool any = false;
 
-	for (struct ctx_cq *cq = s->late, *next; cq; cq = next) {
-		next = cq->late_next;
+	for (struct ctx_cq *cq = s->moderated, *next; cq; cq = next) {
+		next = cq->moderated_next;
 		if (mono_reached(now, cq->mod.at)) {
-			cq_fire_late(cq);
+			cq_fire_moderated(cq);
 			any = true;
 		}
 	}
@@ -208,7 +208,7 @@ void publish_moderate(struct ctx_cq *cq, uint32_t count, uint64_t period_ns)
 	cq->mod.count = count;
 	cq->mod.period_ns = period_ns;
 	if (cq->mod.n)
-		cq_fire_late(cq); /* what was put off by the rule before */
+		cq_fire_moderated(cq); /* what was put off by the rule before */
 }
 
 /* ---- a completion that waits for the answer (answer.h) ------------------------------------- */
@@ -383,7 +383,7 @@ bool ctx_publish(struct shard *s, mono_t now)
 	for (unsigned d = 0; d < devices_n; d++)
 		any |= hca_publish(s, d, now);
 	any |= kept_publish(s, now);
-	return any | late_publish(s, now);
+	return any | moderated_publish(s, now);
 }
 
 void publish_forget_cq(struct ctx_cq *cq)
@@ -391,7 +391,7 @@ void publish_forget_cq(struct ctx_cq *cq)
 	struct ctx_cq **p;
 
 	kept_del(cq);
-	late_del(cq);
+	moderated_del(cq);
 	if (!cq->due)
 		return;
 	for (p = &cq->channel->due; *p != cq; p = &(*p)->due_next)

@@ -10,9 +10,6 @@
 
 #include "ctx.h"
 
-#define RAW_SLOTS 64u /* in a shard; they are the io slots from RAW_SLOT on */
-#define RAW_SLOT  (IO_FILES - 2 - RAW_SLOTS)
-
 /* Control thread: takes over fd.  0, EINVAL: not a packet socket. */
 int raw_new(struct raw **, int fd, uid_t);
 void raw_free(struct raw *); /* NULL: nothing */

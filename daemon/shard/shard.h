@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "../base/device.h"
+#include "io.h"
 
 struct ctx; /* a verbs context: ctx.h */
 struct ctx_cq;
@@ -23,14 +24,14 @@ struct shard {
 	struct thread *thread;        /* thread.c's */
 	struct io *io;                /* what it waits for; its thread's, as all that follows */
 	struct net *net;
-	struct ctx *ctxs;       /* list through ctx->next */
-	struct obj_table *objs; /* obj.c's: which object belongs to a number; NULL: there was none yet */
-	struct raw *raw[64];    /* raw.c's: packet sockets, RAW_SLOTS of them, the first raw_n of use */
+	struct ctx *ctxs;           /* list through ctx->next */
+	struct obj_table *objs;     /* obj.c's: which object belongs to a number; NULL: there was none yet */
+	struct raw *raw[RAW_SLOTS]; /* raw.c's: packet sockets, the first raw_n of use */
 	unsigned raw_n;
-	struct tap *tap;     /* tap.c's; NULL: nobody wants to see packets */
-	struct ctx_cq *late; /* publish.c's: CQs whose event waits for its time */
-	struct ctx_cq *kept; /* and those whose last completion waits for an answer */
-	uint32_t core;       /* 1 + where it runs, as told to the programs (struct bell) */
+	struct tap *tap;          /* tap.c's; NULL: nobody wants to see packets */
+	struct ctx_cq *moderated; /* publish.c's: CQs whose event waits for its time */
+	struct ctx_cq *kept;      /* and those whose last completion waits for an answer */
+	uint32_t core;            /* 1 + where it runs, as told to the programs (struct bell) */
 	bool few_cores;
 	const char *io_name; /* how it waits */
 	struct {

@@ -4,7 +4,7 @@
  *
  *	tap_tx --> out_pkt: decide --> out_go: seen --> wire
  *	             |                          `-----> in_pkt: decide --> in_go: seen --> HCA
- *	             v hold (late, a copy, an answer)     ^  |                ^
+ *	             v hold (delayed, a copy, an answer)  ^  |                ^
  *	           tap_due -----> out_go            tap_rx  v hold --> tap_due
  */
 #include "tap.h"
@@ -101,14 +101,14 @@ static int own_bytes(struct tap_pkt *p)
 	return 0;
 }
 
-static void put(struct shard *s, struct tap_pkt *p, const struct device *to, uint64_t late, unsigned behind, bool made,
+static void put(struct shard *s, struct tap_pkt *p, const struct device *to, uint64_t delay, unsigned behind, bool made,
 		const char *text)
 {
 	struct parcel *c = parcel_new(&s->tap->hold, p);
 
 	if (!c)
 		return; /* lost: that, too, is a fault of a network */
-	c->at = mono_add(p->now, late);
+	c->at = mono_add(p->now, delay);
 	c->behind = behind;
 	c->made = made;
 	c->to = to ? (int)to->index : -1;
@@ -180,15 +180,15 @@ static int decide(struct shard *s, struct tap_pkt *p, const struct device *to, s
 		return -1;
 	}
 	err = alter(s, p, v);
-	if (!err && (v->copies || v->late_ns || v->behind))
+	if (!err && (v->copies || v->delay_ns || v->behind))
 		err = tap_bytes(p);
 	if (err)
 		return err;
 	for (unsigned i = 1; i <= v->copies; i++)
-		put(s, p, to, v->late_ns + i * v->copy_ns, 0, true, v->text);
-	if (!v->late_ns && !v->behind)
+		put(s, p, to, v->delay_ns + i * v->copy_ns, 0, true, v->text);
+	if (!v->delay_ns && !v->behind)
 		return 0;
-	put(s, p, to, v->late_ns, v->behind, false, v->text);
+	put(s, p, to, v->delay_ns, v->behind, false, v->text);
 	return -1;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tap.h - the place in the daemon where packets are looked at one by one: lab/tap.h says what is seen there.
+ * tap.h - the point in the daemon where packets are looked at one by one: lab/tap.h says what is seen there.
  *
  * While somebody wants the packets of a device its bursts are cut into packets of their own.  Those to the wire are made
  * into bytes here and sent one by one, not as a GSO train, so that each has the IP identification 0

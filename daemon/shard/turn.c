@@ -260,7 +260,7 @@ bool turn(struct shard *s, struct turn *t)
 	busy |= ctx_publish(s, now) || sent;
 	if (busy || again) {
 		spin_busy(&t->spin, now);
-		place_busy(&t->place, now);
+		cpu_busy(&t->cpu, now);
 	}
 	/* What was only posted has been carried out; the rest may have made more to do. */
 	if (again || sent >= TX_TURN_LEN || (busy && ctx_waits(s)))
@@ -276,7 +276,7 @@ void turn_init(struct turn *t)
 {
 	*t = (struct turn){ 0 };
 	spin_init(&t->spin);
-	place_init(&t->place);
+	cpu_init(&t->cpu);
 }
 
-void turn_end(struct turn *t) { place_end(&t->place); }
+void turn_end(struct turn *t) { cpu_end(&t->cpu); }

@@ -9,15 +9,13 @@
 #ifndef DAEMON_TURN_H
 #define DAEMON_TURN_H
 
-#include "place.h"
+#include "cpu.h"
 #include "shard.h"
 #include "spin.h"
 
-#define KICK_SLOT (IO_FILES - 1) /* of the shard's io: kick_fd */
-
 struct turn {
 	struct spin spin;
-	struct place place;
+	struct cpu cpu;
 	mono_t look_at; /* when files are looked at next */
 };
 

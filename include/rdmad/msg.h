@@ -55,7 +55,7 @@ enum msg_mr_kind {
 	MR_DMABUF, /* the fd's, a dma-buf or a memfd that cannot shrink, from mr.map_off on; likewise */
 };
 
-enum msg_fault { FAULT_ADD = 1, FAULT_CLEAR };
+enum msg_impair { IMPAIR_ADD = 1, IMPAIR_CLEAR };
 
 #define DUMP_BURSTS 1u /* TRACE: from now on, as long as this connection is there, each burst */
 
@@ -66,7 +66,7 @@ enum msg_dump {
 	DUMP_ENDS /* contexts and QPs that are no more */,
 	DUMP_WHY /* what went wrong */,
 	DUMP_TRACE /* the flight recorder, from where this connection left off */,
-	DUMP_FAULTS
+	DUMP_IMPAIR
 };
 
 struct msg_device {
@@ -138,7 +138,7 @@ struct msg_req {
 		struct { uint32_t shared; uint32_t oflags; /* O_CREAT, O_EXCL */ } xrcd;
 		struct { uint32_t qpn, xrcd; uint64_t cookie; } qp_open;
 		struct { uint32_t qpn, err; char verb[48], text[144]; } refused;	/* qpn: or 0 */
-		struct { uint32_t what, id /* CLEAR: 0 all */; uint32_t keep /* they stay when this connection ends */, seeded; uint64_t seed; } fault;
+		struct { uint32_t what, id /* CLEAR: 0 all */; uint32_t keep /* they stay when this connection ends */, seeded; uint64_t seed; } impair;
 		struct { uint32_t qpn, kbps, burst /* bytes */, rsv; } rate;
 		struct { uint32_t devices;	/* bit per index; 0: all */
 			 uint32_t snaplen;	/* bytes of UDP payload kept of each packet; 0: all */
@@ -189,7 +189,7 @@ struct msg_rep {
 		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
 		struct { uint64_t len; } dump;
 		struct { uint64_t len; } capture;
-		struct { uint32_t n, wrong, line; char text[240]; } fault;	/* wrong: nothing was added, for this reason */
+		struct { uint32_t n, wrong, line; char text[240]; } impair;	/* wrong: nothing was added, for this reason */
 	};
 };
 /* clang-format on */

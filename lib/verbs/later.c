@@ -11,9 +11,9 @@
 
 #include "base.h"
 
-#define SYMBOL(type, name, args, body)               \
-	EXPORT type late_##name args __asm__(#name); \
-	type late_##name args body
+#define SYMBOL(type, name, args, body)                \
+	EXPORT type newer_##name args __asm__(#name); \
+	type newer_##name args body
 
 #define REFUSE_INT(name) SYMBOL(int, name, (void), { return EOPNOTSUPP; })
 #define REFUSE_PTR(name) SYMBOL(void *, name, (void), { return err_null(EOPNOTSUPP); })
@@ -51,8 +51,8 @@ SYMBOL(void, ibv_copy_qp_attr_from_kern, (void *, const void *), {})
 SYMBOL(void, ibv_copy_ah_attr_from_kern, (void *, const void *), {})
 
 /* IBVERBS_PRIVATE_34 */
-EXPORT extern const bool late_allow __asm__("verbs_allow_disassociate_destroy");
-const bool late_allow = false;
+EXPORT extern const bool newer_allow __asm__("verbs_allow_disassociate_destroy");
+const bool newer_allow = false;
 
 SYMBOL(void, verbs_register_driver_34, (const void *), {})
 SYMBOL(void, __verbs_log, (void *, uint32_t, const char *, ...), {})

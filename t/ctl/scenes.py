@@ -64,7 +64,7 @@ def silence(p=100):
 
 
 def lost_before(p=70):
-    """Packets that never came to the place of the capture, and did after the NAK."""
+    """Packets that never came to the point of the capture, and did after the NAK."""
     return [to_b(SEND_ONLY, p), to_a(ACK, p, aeth(0x1f, 1)), to_b(SEND_ONLY, p + 3), to_a(ACK, p + 1, aeth(0x60, 1)),
             to_b(SEND_ONLY, p + 1), to_b(SEND_ONLY, p + 2), to_b(SEND_ONLY, p + 3), to_a(ACK, p + 3, aeth(0x1f, 4))]
 

@@ -31,7 +31,7 @@
 #include "daemon/shard/drain.h"
 #include "daemon/shard/publish.h"
 #include "daemon/base/conf.h"
-#include "daemon/control/faults.h"
+#include "daemon/control/impair.h"
 #include "daemon/base/peer.h"
 #include "daemon/base/region.h"
 #include "daemon/shard/inbox.h"
@@ -344,7 +344,7 @@ static void run(int fd, enum io_kind kind)
 	device_make();
 	shards_n = 1;
 	must(shard_start(0, kind), "shard");
-	faults_start(NULL, NULL);
+	impair_start(NULL, NULL);
 	must(gid_start(loop), "addresses");
 	if (!devices[0].gid[1].wire) {
 		fprintf(stderr, "wire: UDP port 4791 is not to be had here\n");
@@ -366,7 +366,7 @@ static void run(int fd, enum io_kind kind)
 	tell_and_hear(fd, "d", &c, 1);
 	if (tapped)
 		look_end();
-	faults_stop(NULL);
+	impair_stop(NULL);
 	if (shards[0]->tap)
 		die("tap: it is still there");
 	shard_stop(shards[0]);
@@ -392,7 +392,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "alone"))
 			alone = true;
 		else
-			wrong = faults_read(argv[i], NULL);
+			wrong = impair_read(argv[i], NULL);
 	}
 	if (wrong) {
 		fprintf(stderr, "wire: %s\n", wrong);

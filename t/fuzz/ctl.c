@@ -19,7 +19,7 @@
 #include "daemon/control/capture.h"
 #include "daemon/cma/cma.h"
 #include "daemon/control/ctl.h"
-#include "daemon/control/fault_verb.h"
+#include "daemon/control/impair_verb.h"
 #include "daemon/control/hooks.h"
 #include "daemon/control/sessions.h"
 #include "daemon/base/clock.h"
@@ -87,9 +87,9 @@ int raw_begin(struct ctx_qp *) { return ENOMEM; }
 void raw_end(struct ctx_qp *) {}
 int verb_capture(struct call *) { return EPERM; } /* its own tests: t/lab, t/daemon/hostile_msg.c */
 void capture_end(struct capture *) {}
-int verb_fault(struct call *) { return EPERM; }
-void fault_session_end(uint64_t) {}
-json_t *fault_json(void) { return NULL; }
+int verb_impair(struct call *) { return EPERM; }
+void impair_session_end(uint64_t) {}
+json_t *impair_json(void) { return NULL; }
 void tap_qp_gone(struct shard *, unsigned, uint32_t) {}
 struct steer_set *raw_steer(struct raw *, struct steer_set *set) { return set; }
 unsigned shard_bits(void) { return 0; }

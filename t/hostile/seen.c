@@ -70,7 +70,7 @@ static void rows_of(json_t *rows, uid_t uid, bool all)
 
 static void attacker(void *)
 {
-	struct msg_req req = { .op = MSG_DUMP, .dump.what = DUMP_FAULTS };
+	struct msg_req req = { .op = MSG_DUMP, .dump.what = DUMP_IMPAIR };
 	struct msg_rep rep;
 	static struct cx c, other;
 	struct cqe e;

@@ -20,7 +20,7 @@ static uint64_t below(struct dice *f, uint64_t n) { return n ? draw(f) % n : 0; 
 void dice_init(struct dice *f, uint64_t seed, unsigned way) { f->state = seed + (uint64_t)way * 0x100000001b3u; }
 
 /* The same number of draws whatever comes of them, so that one probability does not shift the others' luck. */
-struct fate dice_throw(struct dice *f, const struct fault_spec *c, size_t len)
+struct fate dice_throw(struct dice *f, const struct impair_spec *c, size_t len)
 {
 	struct fate fate = { .flip = -1 };
 	uint64_t bit = below(f, len * 8), behind = below(f, REORDER_NS), jitter = below(f, c->jitter_ns);
@@ -29,8 +29,8 @@ struct fate dice_throw(struct dice *f, const struct fault_spec *c, size_t len)
 	fate.twice = chance(f, c->dup);
 	if (chance(f, c->corrupt))
 		fate.flip = (int)bit;
-	fate.late_ns = c->delay_ns + jitter;
+	fate.delay_ns = c->delay_ns + jitter;
 	if (chance(f, c->reorder))
-		fate.late_ns += behind + 1;
+		fate.delay_ns += behind + 1;
 	return fate;
 }

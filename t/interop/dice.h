@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../daemon/control/fault.h"
+#include "../../daemon/control/impair_spec.h"
 
 struct dice {
 	uint64_t state;
@@ -16,10 +16,10 @@ struct dice {
 struct fate {
 	bool lost, twice;
 	int flip; /* the bit to turn over; -1: none */
-	uint64_t late_ns;
+	uint64_t delay_ns;
 };
 
 void dice_init(struct dice *, uint64_t seed, unsigned way);
-struct fate dice_throw(struct dice *, const struct fault_spec *, size_t len);
+struct fate dice_throw(struct dice *, const struct impair_spec *, size_t len);
 
 #endif

@@ -7,7 +7,7 @@
  * Frames go from a packet socket on INTERFACE to the datagram socket FD and back. It needs no tun device. Orders come as
  * lines on stdin, each answered by a line on stdout, "ok ..." or "no ...":
  *
- *	fault out SPEC		what goes to FD suffers: loss=1%,dup=1%,... (daemon/control/fault.h); RoCEv2 only
+ *	fault out SPEC		what goes to FD suffers: loss=1%,dup=1%,... (daemon/control/impair_spec.h); RoCEv2 only
  *	fault in SPEC		what comes from FD does
  *	fault off
  *	cut, mend		no RoCEv2 packet passes at all; again
@@ -47,7 +47,7 @@ struct late { /* a frame that is on its way */
 
 static struct {
 	int fd[WAYS]; /* where frames of that way go */
-	struct fault_spec conf[WAYS];
+	struct impair_spec conf[WAYS];
 	bool on[WAYS];
 	struct dice dice[WAYS];
 	struct late *late; /* the earliest first */
@@ -152,10 +152,10 @@ static void suffer(int way, uint8_t *f, size_t len, size_t at)
 		relay.damaged++;
 	}
 	relay.doubled += fate.twice;
-	relay.delayed += fate.late_ns > 0;
+	relay.delayed += fate.delay_ns > 0;
 	for (int i = 0; i <= fate.twice; i++) {
-		if (fate.late_ns)
-			keep(way, f, len, now_ns(CLOCK_MONOTONIC) + fate.late_ns);
+		if (fate.delay_ns)
+			keep(way, f, len, now_ns(CLOCK_MONOTONIC) + fate.delay_ns);
 		else
 			deliver(way, f, len);
 	}
@@ -211,7 +211,7 @@ static const char *order_fault(char *text)
 	}
 	if (way == IN && strncmp(text, "in ", 3))
 		return "fault out SPEC, fault in SPEC, or fault off";
-	wrong = fault_spec_parse(strchr(text, ' ') + 1, &relay.conf[way]);
+	wrong = impair_spec_parse(strchr(text, ' ') + 1, &relay.conf[way]);
 	if (wrong)
 		return wrong;
 	relay.on[way] = true;

@@ -46,14 +46,14 @@ START_TEST(delay)
 {
 	uint64_t least = UINT64_MAX, most = 0;
 
-	ck_assert_uint_eq(first(DO("{delay: 1.5ms}"))->late_ns, 1500000);
+	ck_assert_uint_eq(first(DO("{delay: 1.5ms}"))->delay_ns, 1500000);
 	lab_end(&lab);
 	lab_begin(&lab, DO("{delay: {time: 1ms, jitter: 100us}}"));
 	for (int i = 0; i < 1000; i++) {
 		lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, i);
 		lab_decide(&lab);
-		least = lab.v.late_ns < least ? lab.v.late_ns : least;
-		most = lab.v.late_ns > most ? lab.v.late_ns : most;
+		least = lab.v.delay_ns < least ? lab.v.delay_ns : least;
+		most = lab.v.delay_ns > most ? lab.v.delay_ns : most;
 	}
 	ck_assert(least >= MS && least < MS + 2000 && most <= MS + 100000 && most > MS + 98000);
 	lab_end(&lab);
@@ -63,10 +63,10 @@ END_TEST
 START_TEST(reorder)
 {
 	ck_assert_uint_eq(first(DO("reorder"))->behind, 1);
-	ck_assert_uint_eq(lab.v.late_ns, 10 * MS);
+	ck_assert_uint_eq(lab.v.delay_ns, 10 * MS);
 	lab_end(&lab);
 	ck_assert_uint_eq(first(DO("{reorder: {behind: 3, within: 1ms}}"))->behind, 3);
-	ck_assert_uint_eq(lab.v.late_ns, MS);
+	ck_assert_uint_eq(lab.v.delay_ns, MS);
 	lab_end(&lab);
 }
 END_TEST
@@ -145,11 +145,11 @@ START_TEST(rate)
 		lab_decide(&lab);
 		ck_assert_msg(lab.v.drop == (i > 3), "packet %d", i);
 		if (i <= 3)
-			ck_assert_uint_eq(lab.v.late_ns, (uint64_t)i * 1088000);
+			ck_assert_uint_eq(lab.v.delay_ns, (uint64_t)i * 1088000);
 	}
 	lab.now += 100 * MS;
 	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 6);
-	ck_assert_uint_eq(lab_decide(&lab)->late_ns, 0);
+	ck_assert_uint_eq(lab_decide(&lab)->delay_ns, 0);
 	lab_end(&lab);
 }
 END_TEST
@@ -273,7 +273,7 @@ START_TEST(hold_responses)
 	lab_begin(&lab, "rules: [{match: {packet: [response, ack], direction: in}, do: {hold: 4ms}}]");
 	for (unsigned ms = 0; ms < 6; ms++, lab.now += MS) {
 		lab_pkt(&lab, QP(1), TAP_IN, OP_READ_RESP_ONLY, (int)ms);
-		ck_assert_uint_eq(lab_decide(&lab)->late_ns, (ms < 4 ? 4 - ms : 8 - ms) * MS);
+		ck_assert_uint_eq(lab_decide(&lab)->delay_ns, (ms < 4 ? 4 - ms : 8 - ms) * MS);
 	}
 	lab_end(&lab);
 }
@@ -372,14 +372,14 @@ END_TEST
 
 /* ---- what waits ------------------------------------------------------------------------------ */
 
-static void put(struct hold *h, int rel, uint64_t late, unsigned behind)
+static void put(struct hold *h, int rel, uint64_t ns, unsigned behind)
 {
 	struct parcel *c;
 
 	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, rel);
 	ck_assert_int_eq(tap_bytes(&lab.p), 0);
 	c = parcel_new(h, &lab.p);
-	c->at = mono_add(lab.p.now, late);
+	c->at = mono_add(lab.p.now, ns);
 	c->behind = behind;
 	hold_put(h, c);
 }

@@ -318,7 +318,7 @@ START_TEST(in_turn)
 			"- {match: {packet: write}, do: [ecn, drop, {delay: 9ms}]}\n"
 			"- {match: {packet: write}, do: ecn}\n");
 	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
-	ck_assert_uint_eq(lab.v.late_ns, MS);
+	ck_assert_uint_eq(lab.v.delay_ns, MS);
 	ck_assert_str_eq(lab.v.text,
 			 "1 ms late by rule 1 (late); marked as having met congestion by rule 2; dropped by rule 2");
 	ck_assert_uint_eq(lab.rules.v[2]->seen, 0);

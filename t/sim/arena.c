@@ -202,7 +202,7 @@ static uint8_t *span_bytes(struct sim *s, const struct span *sp)
 	if (sp->addr < r->va || sp->len > r->len || sp->addr - r->va > r->len - sp->len)
 		sim_fail(s, "the core leaves a region: 0x%llx+%u", (unsigned long long)sp->addr, sp->len);
 	if (r->gone) {
-		a->faults++;
+		a->refused++;
 		return NULL;
 	}
 	return a->bytes + (sp->addr - a->va);

@@ -77,7 +77,7 @@ struct arena {
 	struct piece *all;
 	struct region region[ARENA_REGIONS];
 	unsigned region_n;
-	uint64_t faults; /* accesses that were refused as EFAULT */
+	uint64_t refused; /* accesses that were refused as EFAULT */
 };
 
 extern const struct mem_ops arena_ops; /* host: struct node */

@@ -62,7 +62,7 @@ static char *captured(uint64_t seed, size_t *n)
 
 	capture_file = open_memstream(&bytes, n);
 	ck_assert_ptr_nonnull(capture_file);
-	fault_run(1, seed, log, sizeof log);
+	impair_run(1, seed, log, sizeof log);
 	fclose(capture_file);
 	capture_file = NULL;
 	return bytes;
@@ -87,16 +87,16 @@ START_TEST(same_seed_same_capture)
 END_TEST
 
 /* Other chances for all but the rules: the same decisions.  The same for all: the same packets, too. */
-START_TEST(same_seed_same_faults)
+START_TEST(same_seed_same_rules)
 {
 	static char log[4][65536];
 
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		uint64_t hash = fault_run(1, seed, log[0], sizeof log[0]);
+		uint64_t hash = impair_run(1, seed, log[0], sizeof log[0]);
 
-		ck_assert_uint_eq(fault_run(1, seed, log[1], sizeof log[1]), hash);
-		ck_assert_uint_ne(fault_run(2, seed, log[2], sizeof log[2]), hash);
-		fault_run(1, seed + 1, log[3], sizeof log[3]);
+		ck_assert_uint_eq(impair_run(1, seed, log[1], sizeof log[1]), hash);
+		ck_assert_uint_ne(impair_run(2, seed, log[2], sizeof log[2]), hash);
+		impair_run(1, seed + 1, log[3], sizeof log[3]);
 		ck_assert_str_eq(log[0], log[1]);
 		ck_assert_str_eq(log[0], log[2]);
 		ck_assert_str_ne(log[0], log[3]);
@@ -129,7 +129,7 @@ int main(void)
 	tcase_add_loop_test(t_cases, cases, 0, (int)cases_n());
 	tcase_add_loop_test(t_masks, masks, 0, (int)masks_scripts());
 	tcase_add_test(t_swarm, same_seed_same_trace);
-	tcase_add_test(t_swarm, same_seed_same_faults);
+	tcase_add_test(t_swarm, same_seed_same_rules);
 	tcase_add_test(t_swarm, same_seed_same_capture);
 	tcase_add_test(t_swarm, swarm);
 	tcase_add_test(t_cover, all_reached);

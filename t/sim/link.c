@@ -114,11 +114,11 @@ static bool link_delay(struct sim *s, struct link *l, uint32_t len, uint64_t *at
 static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct pkt *p, const struct burst *b)
 {
 	struct link *l = &s->link[from->i][to->i];
-	uint64_t n = l->pkt_n++, at, late = 0;
+	uint64_t n = l->pkt_n++, at, delay = 0;
 
 	p->from = from;
 	p->to = to;
-	if (s->rules && !faults_pkt(s, p, b, TAP_OUT, &late)) {
+	if (s->rules && !impair_pkt(s, p, b, TAP_OUT, &delay)) {
 		capture_pkt(s, p, p->said);
 		pkt_put(s, p);
 		return;
@@ -148,7 +148,7 @@ static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct 
 		l->harm_n++;
 		pkt_flip(s, p);
 	}
-	sim_push(s, at + late, SIM_ARRIVE, to, p);
+	sim_push(s, at + delay, SIM_ARRIVE, to, p);
 }
 
 static void link_tx_wire(struct sim *s, struct node *from, const struct burst *b)
@@ -223,11 +223,11 @@ void link_tx(struct sim *s, struct node *from, const struct burst *b)
 	trace_mix(s, &b->psn, sizeof b->psn);
 	trace_burst(s, from, to, b, "local");
 	hca_count(from->hca, HCA_STAT_LOCAL_TRAINS, 1);
-	before = from->mem.faults;
+	before = from->mem.refused;
 	hca_rx_burst(to->hca, b, sim_now(s));
 	sim_dirty(to);
 	/* A host that saw it may say that the source was not readable; else it counts as lost. */
-	if (from->mem.faults != before && from != to && rng_one_in(&s->rng, 2))
+	if (from->mem.refused != before && from != to && rng_one_in(&s->rng, 2))
 		hca_tx_fault(from->hca, b, sim_now(s));
 }
 
@@ -238,18 +238,18 @@ static bool rules_let(struct sim *s, struct pkt *p)
 {
 	struct burst b = { .route = p->route };
 	struct span span;
-	uint64_t late;
+	uint64_t delay;
 
 	if (!s->rules || p->ruled || p->corrupt || burst_parse(&b, &span, p->data, p->len - 4) != PARSE_OK)
 		return true;
 	p->ruled = true;
-	if (!faults_pkt(s, p, &b, TAP_IN, &late)) {
+	if (!impair_pkt(s, p, &b, TAP_IN, &delay)) {
 		pkt_put(s, p);
 		return false;
 	}
-	if (late)
-		sim_push(s, s->now + late, SIM_ARRIVE, p->to, p);
-	return !late;
+	if (delay)
+		sim_push(s, s->now + delay, SIM_ARRIVE, p->to, p);
+	return !delay;
 }
 
 void link_arrive(struct sim *s, struct pkt *p)

@@ -3,7 +3,7 @@ sim_sources = \
 	t/sim/arena.c t/sim/arena.h \
 	t/sim/capture.c \
 	t/sim/cases.c t/sim/cases.h \
-	t/sim/cases_fault.c \
+	t/sim/cases_impair.c \
 	t/sim/cases_mw.c \
 	t/sim/cases_rc.c \
 	t/sim/cases_replay.c \
@@ -12,7 +12,7 @@ sim_sources = \
 	t/sim/cases_wire.c \
 	t/sim/cases_xrc.c \
 	t/sim/cover.c \
-	t/sim/faults.c \
+	t/sim/impair.c \
 	t/sim/link.c \
 	t/sim/masks.c \
 	t/sim/model.c t/sim/model.h \

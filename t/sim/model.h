@@ -9,7 +9,7 @@
  *  - a successful WR did what it says: bytes written, read, delivered, an atomic executed once;
  *  - receive completions in order, with the right length, immediate data and solicited flag;
  *  - after an error only flushes, and an error only where somebody gave cause for it;
- *  - once the faults have stopped, everything completes in bounded virtual time.
+ *  - once links and memory are sound, everything completes in bounded virtual time.
  */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H

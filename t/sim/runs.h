@@ -25,6 +25,6 @@ uint64_t cases_run(uint64_t i, bool trace);
  * A hundred messages under rules that lose, repeat and delay.  sim_seed is of everything but the rules, whose seed is seed.  What
  * was decided goes to log, a line each, but nothing about acknowledgements, of which chance makes more or fewer.
  */
-uint64_t fault_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len);
+uint64_t impair_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len);
 
 #endif

@@ -127,7 +127,7 @@ void sim_local(struct sim *s, unsigned a, unsigned b)
 
 void sim_heal(struct sim *s)
 {
-	trace_note(s, "the faults stop");
+	trace_note(s, "the links are sound from now on");
 	for (unsigned a = 0; a < s->node_n; a++)
 		for (unsigned b = 0; b < s->node_n; b++) {
 			struct link *l = &s->link[a][b];

@@ -127,7 +127,7 @@ static inline mono_t sim_now(const struct sim *s) { return (mono_t){ s->now }; }
 /* The link from a to b and back. */
 void sim_link(struct sim *, unsigned a, unsigned b, const struct link *);
 void sim_local(struct sim *, unsigned a, unsigned b); /* tells both HCAs whether their link is local */
-void sim_heal(struct sim *);                          /* all faults stop */
+void sim_heal(struct sim *);                          /* nothing is impaired any more */
 uint64_t sim_harm(const struct sim *, const struct node *, const struct node *); /* of both directions */
 
 void sim_at(struct sim *, uint64_t t, void (*call)(struct sim *, void *), void *arg);
@@ -151,12 +151,12 @@ void link_rx(struct sim *, struct node *); /* the inbox, joined or not */
 struct pkt *pkt_get(struct sim *);
 void pkt_put(struct sim *, struct pkt *);
 
-/* ---- faults.c ----------------------------------------------------------- */
+/* ---- impair.c ----------------------------------------------------------- */
 
 /* From now on these rules hold; *r is the caller's to rules_fini() after sim_free(). */
-void faults_set(struct sim *, struct rules *r, const char *text, const uint64_t *seed);
-/* false: the packet does not go on; else it does after *late. */
-bool faults_pkt(struct sim *, struct pkt *, const struct burst *, enum tap_dir, uint64_t *late);
+void impair_set(struct sim *, struct rules *r, const char *text, const uint64_t *seed);
+/* false: the packet does not go on; else it does after *delay. */
+bool impair_pkt(struct sim *, struct pkt *, const struct burst *, enum tap_dir, uint64_t *delay);
 
 /* ---- capture.c ---------------------------------------------------------- */
 

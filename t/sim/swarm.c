@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * swarm.c - a random cluster doing random work over random links; then the faults stop and
+ * swarm.c - a random cluster doing random work over random links; then the links become sound and
  * everything must complete.
  *
- *	seed -> config (nodes, links, QPs) -> ops at random times, faults -> heal -> settle -> end
+ *	seed -> config (nodes, links, QPs) -> ops at random times, impaired links -> heal -> settle -> end
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ struct swarm {
 	bool healed;
 	bool errors; /* some WRs are wrong on purpose */
 	bool upset;  /* memory vanishes, CQs overrun, links become local */
-	bool leave;  /* at the end of the work, before that of the faults, QPs go whose peers still wait for ACKs */
-	bool churn;  /* QPs are drained, reset, destroyed ... on the way */
+	bool leave; /* at the end of the work, before that of the impairments, QPs go whose peers still wait for ACKs */
+	bool churn; /* QPs are drained, reset, destroyed ... on the way */
 	uint32_t size_max;
 	uint64_t pace_ns; /* between two steps, at most */
 	uint32_t recv_len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* faults.c - rules come from the command line, a file or rdmactl, and go. */
-#include "faults.h"
+/* impair.c - rules come from the command line, a file or rdmactl, and go. */
+#include "impair.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -22,18 +22,18 @@ static struct {
 	void (*event_do)(const struct rule_event *, unsigned device);
 	ev_async event; /* a packet has set one off */
 	ev_timer timer; /* rules with a moment of their own */
-	char *text;     /* faults_read(), until faults_start() */
+	char *text;     /* impair_read(), until impair_start() */
 	bool seeded;
 	uint64_t seed;
-} faults = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} impair = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-struct rules *faults_lock(void)
+struct rules *impair_lock(void)
 {
-	pthread_mutex_lock(&faults.lock);
-	return &faults.rules;
+	pthread_mutex_lock(&impair.lock);
+	return &impair.rules;
 }
 
-void faults_unlock(void) { pthread_mutex_unlock(&faults.lock); }
+void impair_unlock(void) { pthread_mutex_unlock(&impair.lock); }
 
 /* ---- shards ask ------------------------------------------------------------------------- */
 
@@ -41,12 +41,12 @@ static void decide(struct flow *f, struct tap_pkt *p, struct rule_verdict *v)
 {
 	bool event;
 
-	pthread_mutex_lock(&faults.lock);
-	rules_decide(&faults.rules, f, p, v);
-	event = faults.rules.event_n;
-	pthread_mutex_unlock(&faults.lock);
-	if (event && faults.loop)
-		ev_async_send(faults.loop, &faults.event);
+	pthread_mutex_lock(&impair.lock);
+	rules_decide(&impair.rules, f, p, v);
+	event = impair.rules.event_n;
+	pthread_mutex_unlock(&impair.lock);
+	if (event && impair.loop)
+		ev_async_send(impair.loop, &impair.event);
 }
 
 static const struct tap_judge judge = { decide };
@@ -60,21 +60,21 @@ static void events_run(void)
 	bool any;
 
 	do {
-		pthread_mutex_lock(&faults.lock);
-		any = rules_event(&faults.rules, &e, now);
-		at = rules_deadline(&faults.rules);
-		pthread_mutex_unlock(&faults.lock);
+		pthread_mutex_lock(&impair.lock);
+		any = rules_event(&impair.rules, &e, now);
+		at = rules_deadline(&impair.rules);
+		pthread_mutex_unlock(&impair.lock);
 		for (unsigned i = 0; any && i < devices_n; i++)
-			if (faults.event_do && e.devices >> i & 1)
-				faults.event_do(&e, i);
+			if (impair.event_do && e.devices >> i & 1)
+				impair.event_do(&e, i);
 	} while (any);
-	if (!faults.loop)
+	if (!impair.loop)
 		return;
-	ev_timer_stop(faults.loop, &faults.timer);
+	ev_timer_stop(impair.loop, &impair.timer);
 	if (mono_is_never(at))
 		return;
-	ev_timer_set(&faults.timer, (double)mono_since(at, now) / 1e9, 0.);
-	ev_timer_start(faults.loop, &faults.timer);
+	ev_timer_set(&impair.timer, (double)mono_since(at, now) / 1e9, 0.);
+	ev_timer_start(impair.loop, &impair.timer);
 }
 
 static void on_event(struct ev_loop *, ev_async *, int) { events_run(); }
@@ -85,11 +85,11 @@ static void on_time(struct ev_loop *, ev_timer *, int) { events_run(); }
 static void devices_name(void)
 {
 	for (unsigned i = 0; i < devices_n; i++)
-		faults.rules.device[i] = devices[i].name;
-	faults.rules.device_n = devices_n;
+		impair.rules.device[i] = devices[i].name;
+	impair.rules.device_n = devices_n;
 }
 
-int faults_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *err)
+int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *err)
 {
 	uint32_t made[RULE_DEVICES] = { 0 };
 	struct rule_host host = { .owner = owner, .seed = seed, .now = clock_now(), .qp_base = made };
@@ -97,10 +97,10 @@ int faults_add(const char *text, size_t len, uint64_t owner, const uint64_t *see
 
 	for (unsigned i = 0; i < devices_n; i++)
 		made[i] = devices[i].qp_made;
-	pthread_mutex_lock(&faults.lock);
+	pthread_mutex_lock(&impair.lock);
 	devices_name();
-	n = rules_add(&faults.rules, text, len, &host, err);
-	pthread_mutex_unlock(&faults.lock);
+	n = rules_add(&impair.rules, text, len, &host, err);
+	pthread_mutex_unlock(&impair.lock);
 	if (n < 0)
 		return n;
 	if (tap_judge(&judge))
@@ -109,14 +109,14 @@ int faults_add(const char *text, size_t len, uint64_t owner, const uint64_t *see
 	return n;
 }
 
-unsigned faults_clear(unsigned id, uint64_t owner)
+unsigned impair_clear(unsigned id, uint64_t owner)
 {
 	unsigned n, left;
 
-	pthread_mutex_lock(&faults.lock);
-	n = rules_clear(&faults.rules, id, owner);
-	left = faults.rules.n;
-	pthread_mutex_unlock(&faults.lock);
+	pthread_mutex_lock(&impair.lock);
+	n = rules_clear(&impair.rules, id, owner);
+	left = impair.rules.n;
+	pthread_mutex_unlock(&impair.lock);
 	if (!n)
 		return 0;
 	events_run();
@@ -125,7 +125,7 @@ unsigned faults_clear(unsigned id, uint64_t owner)
 }
 
 /* "loss=1%,..." is for the wire, and short for these rules. */
-static char *spec_text(const struct fault_spec *c)
+static char *spec_text(const struct impair_spec *c)
 {
 	char *text = NULL;
 
@@ -166,31 +166,31 @@ static char *file_text(const char *path, const char **wrong)
 	return text;
 }
 
-const char *faults_read(const char *spec, const uint64_t *seed)
+const char *impair_read(const char *spec, const uint64_t *seed)
 {
 	static char said[400];
-	struct fault_spec c;
+	struct impair_spec c;
 	struct rules try = { 0 };
 	struct rule_error err;
 	const char *wrong = NULL;
 	int n;
 
-	free(faults.text);
-	faults.text = NULL;
+	free(impair.text);
+	impair.text = NULL;
 	if (strchr(spec, '=') && !strchr(spec, '/')) {
-		wrong = fault_spec_parse(spec, &c);
-		faults.text = wrong ? NULL : spec_text(&c);
+		wrong = impair_spec_parse(spec, &c);
+		impair.text = wrong ? NULL : spec_text(&c);
 	} else {
-		faults.text = file_text(spec, &wrong);
+		impair.text = file_text(spec, &wrong);
 	}
-	if (!faults.text)
+	if (!impair.text)
 		return wrong ? wrong : "out of memory";
-	faults.seeded = seed;
-	faults.seed = seed ? *seed : 0;
+	impair.seeded = seed;
+	impair.seed = seed ? *seed : 0;
 	devices_name();
-	memcpy(try.device, faults.rules.device, sizeof(try.device));
-	try.device_n = faults.rules.device_n;
-	n = rules_add(&try, faults.text, strlen(faults.text), &(struct rule_host){ 0 }, &err);
+	memcpy(try.device, impair.rules.device, sizeof(try.device));
+	try.device_n = impair.rules.device_n;
+	n = rules_add(&try, impair.text, strlen(impair.text), &(struct rule_host){ 0 }, &err);
 	rules_fini(&try);
 	if (n > 0)
 		return NULL;
@@ -198,31 +198,31 @@ const char *faults_read(const char *spec, const uint64_t *seed)
 	return said;
 }
 
-void faults_start(struct ev_loop *loop, void (*event_do)(const struct rule_event *, unsigned device))
+void impair_start(struct ev_loop *loop, void (*event_do)(const struct rule_event *, unsigned device))
 {
 	struct rule_error err;
 
-	faults.loop = loop;
-	faults.event_do = event_do;
+	impair.loop = loop;
+	impair.event_do = event_do;
 	if (loop) {
-		ev_async_init(&faults.event, on_event);
-		ev_async_start(loop, &faults.event);
-		ev_timer_init(&faults.timer, on_time, 0., 0.);
+		ev_async_init(&impair.event, on_event);
+		ev_async_start(loop, &impair.event);
+		ev_timer_init(&impair.timer, on_time, 0., 0.);
 	}
-	if (!faults.text)
+	if (!impair.text)
 		return;
-	if (faults_add(faults.text, strlen(faults.text), 0, faults.seeded ? &faults.seed : NULL, &err) < 0)
-		log_err("faults: line %u: %s", err.line, err.text);
-	free(faults.text);
-	faults.text = NULL;
+	if (impair_add(impair.text, strlen(impair.text), 0, impair.seeded ? &impair.seed : NULL, &err) < 0)
+		log_err("fault rules: line %u: %s", err.line, err.text);
+	free(impair.text);
+	impair.text = NULL;
 }
 
-void faults_stop(struct ev_loop *loop)
+void impair_stop(struct ev_loop *loop)
 {
-	faults_clear(0, 0);
+	impair_clear(0, 0);
 	if (loop) {
-		ev_async_stop(loop, &faults.event);
-		ev_timer_stop(loop, &faults.timer);
+		ev_async_stop(loop, &impair.event);
+		ev_timer_stop(loop, &impair.timer);
 	}
-	faults.loop = NULL;
+	impair.loop = NULL;
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* place.c - on which core a shard runs: when it should try another one, and that it may run where it might before. */
+/* cpu.c - on which core a shard runs: when it should try another one, and that it may run where it might before. */
 #include <sched.h>
 #include <stdint.h>
 
 #include <rdmad/cores.h>
 
-#include "daemon/shard/place.h"
+#include "daemon/shard/cpu.h"
 #include "t/suite.h"
 
 #define MS 1000000u
 
 START_TEST(what_is_bad)
 {
-	ck_assert(place_is_bad(4 * MS, 2 * MS, 2 * MS)); /* two that never sleep on one core */
-	ck_assert(!place_is_bad(4 * MS, 4 * MS, 0));
-	ck_assert(!place_is_bad(4 * MS, 3 * MS, MS));
-	ck_assert_msg(!place_is_bad(4 * MS, MS / 2, 2 * MS), "a shard that has little to do need not move");
+	ck_assert(cpu_is_bad(4 * MS, 2 * MS, 2 * MS)); /* two that never sleep on one core */
+	ck_assert(!cpu_is_bad(4 * MS, 4 * MS, 0));
+	ck_assert(!cpu_is_bad(4 * MS, 3 * MS, MS));
+	ck_assert_msg(!cpu_is_bad(4 * MS, MS / 2, 2 * MS), "a shard that has little to do need not move");
 }
 END_TEST
 
@@ -44,24 +44,24 @@ END_TEST
 START_TEST(free_again)
 {
 	cpu_set_t may, now;
-	struct place p;
+	struct cpu p;
 	mono_t t = { 1 };
 
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(may), &may), 0);
-	place_init(&p);
+	cpu_init(&p);
 	for (unsigned i = 0; i < 1000; i++) {
-		t = mono_add(t, PLACE_LOOK_NS + 257);
+		t = mono_add(t, CPU_LOOK_NS + 257);
 		p.ran = p.waited = 0; /* since then, it seems, very much */
-		place_busy(&p, t);
+		cpu_busy(&p, t);
 	}
 	for (unsigned i = 0; i < 1000; i++) {
 		t = mono_add(t, 2000000000u);
-		place_busy(&p, t);
+		cpu_busy(&p, t);
 	}
-	place_end(&p);
+	cpu_end(&p);
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(now), &now), 0);
 	ck_assert(CPU_EQUAL(&may, &now));
 }
 END_TEST
 
-TEST_MAIN("place", what_is_bad, leave, free_again)
+TEST_MAIN("cpu", what_is_bad, leave, free_again)

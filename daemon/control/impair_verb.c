@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fault_verb.c - what rules do to ports, devices and QPs; what rdmactl asks of them. */
+/* impair_verb.c - what rules do to ports, devices and QPs; what rdmactl asks of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fault_verb.h"
+#include "impair_verb.h"
 #include "call.h"
-#include "faults.h"
+#include "impair.h"
 #include "../base/foreign.h"
 #include "../base/log.h"
 #include "../shard/tap.h"
@@ -38,8 +38,8 @@ static bool is_meant(const struct strike *j, const struct shard *s, const struct
 		return true;
 	if (!tap_qp_info((void *)(uintptr_t)s, j->device, qp->obj.number, &known))
 		return false;
-	yes = rule_about_qp(faults_lock(), &j->e, j->device, qp->obj.number, &known);
-	faults_unlock();
+	yes = rule_about_qp(impair_lock(), &j->e, j->device, qp->obj.number, &known);
+	impair_unlock();
 	return yes;
 }
 
@@ -91,7 +91,7 @@ static void job_in_shard(struct shard *s, void *arg)
 	}
 }
 
-void fault_event_do(const struct rule_event *e, unsigned device)
+void impair_event_do(const struct rule_event *e, unsigned device)
 {
 	struct strike j = { .e = *e, .device = device };
 
@@ -122,9 +122,9 @@ void fault_event_do(const struct rule_event *e, unsigned device)
 
 /* ---- rdmactl ----------------------------------------------------------------------------- */
 
-void fault_session_end(uint64_t owner)
+void impair_session_end(uint64_t owner)
 {
-	unsigned n = faults_clear(0, owner);
+	unsigned n = impair_clear(0, owner);
 
 	if (n)
 		log_info("%u rule%s went with who made %s", n, n == 1 ? "" : "s", n == 1 ? "it" : "them");
@@ -148,7 +148,7 @@ static int fd_text(int fd, char **text, size_t *len)
 	return 0;
 }
 
-int verb_fault(struct call *call)
+int verb_impair(struct call *call)
 {
 	struct msg_rep *rep = call->rep;
 	struct rule_error err = { 0 };
@@ -161,25 +161,25 @@ int verb_fault(struct call *call)
 #endif
 	if (call->s->uid && call->s->uid != geteuid())
 		return EPERM;
-	if (call->req->fault.what == FAULT_CLEAR) {
-		rep->fault.n = faults_clear(call->req->fault.id, 0);
-		return call->req->fault.id && !rep->fault.n ? ENOENT : 0;
+	if (call->req->impair.what == IMPAIR_CLEAR) {
+		rep->impair.n = impair_clear(call->req->impair.id, 0);
+		return call->req->impair.id && !rep->impair.n ? ENOENT : 0;
 	}
-	if (call->req->fault.what != FAULT_ADD)
+	if (call->req->impair.what != IMPAIR_ADD)
 		return EINVAL;
 	e = fd_text(call->fd_in, &text, &len);
 	if (e)
 		return e;
-	n = faults_add(text, len, call->req->fault.keep ? 0 : (uintptr_t)call->s,
-		       call->req->fault.seeded ? &call->req->fault.seed : NULL, &err);
+	n = impair_add(text, len, call->req->impair.keep ? 0 : (uintptr_t)call->s,
+		       call->req->impair.seeded ? &call->req->impair.seed : NULL, &err);
 	free(text);
 	if (n < 0) {
-		rep->fault.wrong = 1;
-		rep->fault.line = err.line;
-		snprintf(rep->fault.text, sizeof(rep->fault.text), "%s", err.text);
+		rep->impair.wrong = 1;
+		rep->impair.line = err.line;
+		snprintf(rep->impair.text, sizeof(rep->impair.text), "%s", err.text);
 		return 0;
 	}
-	rep->fault.n = (uint32_t)n;
+	rep->impair.n = (uint32_t)n;
 	log_note("%s (pid %d) has added %d rule%s", call->s->prog, (int)call->s->pid, n, n == 1 ? "" : "s");
 	return 0;
 }
@@ -201,13 +201,13 @@ static json_t *notes_json(const struct rules *rs)
 	return list;
 }
 
-json_t *fault_json(void)
+json_t *impair_json(void)
 {
 	json_t *list = json_array(), *j;
 	const struct rules *rs;
 	char does[200];
 
-	rs = faults_lock();
+	rs = impair_lock();
 	for (unsigned i = 0; i < rs->n; i++) {
 		const struct rule *r = rs->v[i];
 
@@ -217,6 +217,6 @@ json_t *fault_json(void)
 						      "seed", (json_int_t)r->seed, "line", (int)r->line));
 	}
 	j = json_pack("{so so}", "rules", list, "log", notes_json(rs));
-	faults_unlock();
+	impair_unlock();
 	return j;
 }

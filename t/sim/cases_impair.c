@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cases_fault.c - rules in virtual time: the same seed, the same decisions. */
+/* cases_impair.c - rules in virtual time: the same seed, the same decisions. */
 #include "cases.h"
 #include "runs.h"
 
@@ -25,12 +25,12 @@ static void talk(struct model *m)
 	}
 }
 
-uint64_t fault_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len)
+uint64_t impair_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len)
 {
 	static struct model model;
 	struct model *m = &model;
 	struct model_cfg c = {
-		.kind = "faults", .seed = sim_seed, .nodes = 2, .arena_len = 1 << 20, .hca = model_hca()
+		.kind = "rules", .seed = sim_seed, .nodes = 2, .arena_len = 1 << 20, .hca = model_hca()
 	};
 	struct link link = { .delay_ns = 2 * USEC };
 	struct rules rules;
@@ -40,7 +40,7 @@ uint64_t fault_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len)
 
 	model_init(m, &c);
 	sim_link(&m->s, 0, 1, &link);
-	faults_set(&m->s, &rules, rules_text, &seed);
+	impair_set(&m->s, &rules, rules_text, &seed);
 	talk(m);
 	log[0] = '\0';
 	for (uint64_t i = 1; rules_note(&rules, i, line, sizeof line) && at < len; i++)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * place.h - on which core a busy shard runs, where the scheduler's choice is a bad one.
+ * cpu.h - on which core a busy shard runs, where the scheduler's choice is a bad one.
  *
  * Two daemons that talk to each other and a program that polls want three cores.  Where there are two, the scheduler
  * sees three threads that never sleep and leaves them as they lie: also if both shards share one core and
  * the program, which gives the other one away at each turn, has it for itself.  What it sees as even is half of the
  * bandwidth.  So a shard that has to wait for its core much of the time tries another one for a while.  One thread.
  */
-#ifndef DAEMON_PLACE_H
-#define DAEMON_PLACE_H
+#ifndef DAEMON_CPU_H
+#define DAEMON_CPU_H
 
 #include <sched.h>
 #include <stdbool.h>
 
 #include "../../proto/mono.h"
 
-#define PLACE_LOOK_NS 4000000u
+#define CPU_LOOK_NS 4000000u
 
-struct place {
+struct cpu {
 	int fd; /* schedstat of the thread; -1: unknown here */
 	mono_t look_at;
 	mono_t seen_at;       /* the last look; of ran and waited */
@@ -27,18 +27,18 @@ struct place {
 	cpu_set_t allowed;
 };
 
-void place_init(struct place *); /* in the thread concerned */
-void place_end(struct place *);
-void place_look(struct place *, mono_t now);
+void cpu_init(struct cpu *); /* in the thread concerned */
+void cpu_end(struct cpu *);
+void cpu_look(struct cpu *, mono_t now);
 
 /* Of wall ns the thread ran and waited for its core: so long that it should try another one? */
-bool place_is_bad(uint64_t wall, uint64_t ran, uint64_t waited);
+bool cpu_is_bad(uint64_t wall, uint64_t ran, uint64_t waited);
 
 /* Each busy turn. */
-static inline void place_busy(struct place *p, mono_t now)
+static inline void cpu_busy(struct cpu *p, mono_t now)
 {
 	if (mono_reached(now, p->look_at))
-		place_look(p, now);
+		cpu_look(p, now);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * place.c - where the library and the daemon are, and the environment that makes a program use them.
+ * install.c - where the library and the daemon are, and the environment that makes a program use them.
  *
  *     build tree      <build>/rdmad-run  <build>/rdmad          <build>/lib/verbs/.libs/libibverbs.so.1
  *     installed       $bindir/rdmad-run  $sbindir/rdmad         $pkglibdir/libibverbs.so.1
@@ -64,14 +64,14 @@ static bool own_dir(char dir[PATH_MAX])
 	return true;
 }
 
-static bool daemon_find(struct places *p, const char *dir, const char *stage)
+static bool daemon_find(struct install *p, const char *dir, const char *stage)
 {
 	if (join(p->daemon, dir, "/", "rdmad") && access(p->daemon, X_OK) == 0)
 		return true;
 	return join(p->daemon, stage, RUN_SBINDIR, "/rdmad") && access(p->daemon, X_OK) == 0;
 }
 
-static bool cm_find(struct places *p, const char *dir)
+static bool cm_find(struct install *p, const char *dir)
 {
 	char lib[PATH_MAX];
 
@@ -82,13 +82,13 @@ static bool cm_find(struct places *p, const char *dir)
 	return true;
 }
 
-static void rs_find(struct places *p, const char *dir, const char *below)
+static void rs_find(struct install *p, const char *dir, const char *below)
 {
 	if (!join(p->rs_lib, dir, below, "/librspreload.so") || access(p->rs_lib, R_OK))
 		p->rs_lib[0] = '\0';
 }
 
-bool places_find(struct places *p)
+bool install_find(struct install *p)
 {
 	char dir[PATH_MAX], stage[PATH_MAX] = "";
 	size_t n, bin_n = strlen(RUN_BINDIR);
@@ -184,7 +184,7 @@ static const char *sanitizer(void)
 }
 
 /* Of libibverbs, and in the build directory of librdmacm. */
-static char *library_path(const struct places *p)
+static char *library_path(const struct install *p)
 {
 	const char *old = getenv_or_empty("LD_LIBRARY_PATH");
 
@@ -193,7 +193,7 @@ static char *library_path(const struct places *p)
 }
 
 /* Libraries that the user preloads stay in front of ours: they may want to see the calls. */
-static char *preload(const struct places *p, bool rsockets)
+static char *preload(const struct install *p, bool rsockets)
 {
 	const char *old = getenv_or_empty("LD_PRELOAD"), *san = sanitizer();
 	const char *rs = rsockets && !list_has(old, ": ", p->rs_lib) ? p->rs_lib : "";
@@ -208,9 +208,9 @@ static char *preload(const struct places *p, bool rsockets)
 }
 
 /* LD_PRELOAD has no way to quote its separators. */
-static bool preloadable(const struct places *p) { return !strpbrk(p->lib_dir, " :;"); }
+static bool preloadable(const struct install *p) { return !strpbrk(p->lib_dir, " :;"); }
 
-void env_set(const struct places *p, const struct options *opt, const char *socket)
+void env_set(const struct install *p, const struct options *opt, const char *socket)
 {
 	char *path = library_path(p), *pre = preload(p, opt->rsockets);
 
@@ -235,7 +235,7 @@ static void print_export(const char *name, const char *value)
 	puts("'");
 }
 
-void env_print(const struct places *p, const struct options *opt)
+void env_print(const struct install *p, const struct options *opt)
 {
 	char *path = library_path(p), *pre = preload(p, opt->rsockets);
 

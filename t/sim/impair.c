@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults.c - the rules of lab/rule.h in virtual time, as daemon/shard/tap.c has them in the real one.
+ * impair.c - the rules of lab/rule.h in virtual time, as daemon/shard/tap.c has them in the real one.
  *
  * A packet is decided on where it leaves a node and once more where it arrives.  What is put behind others is only late here;
  * of the events only qp-fatal happens.
@@ -32,7 +32,7 @@ static bool qp_of(void *host, unsigned device, uint32_t qpn, struct tap_qp *out)
 	return true;
 }
 
-void faults_set(struct sim *s, struct rules *r, const char *text, const uint64_t *seed)
+void impair_set(struct sim *s, struct rules *r, const char *text, const uint64_t *seed)
 {
 	struct rule_error err;
 
@@ -65,14 +65,14 @@ static void answer(struct sim *s, const struct tap_pkt *t, const struct rule_ver
 	sim_push(s, s->now, SIM_ARRIVE, sender, a);
 }
 
-static void copies(struct sim *s, const struct pkt *p, const struct rule_verdict *v, uint64_t late)
+static void copies(struct sim *s, const struct pkt *p, const struct rule_verdict *v, uint64_t delay)
 {
 	for (unsigned i = 1; i <= v->copies; i++) {
 		struct pkt *q = pkt_get(s);
 
 		memcpy(q, p, sizeof *p);
 		q->ruled = true;
-		sim_push(s, s->now + late + i * v->copy_ns, SIM_ARRIVE, p->to, q);
+		sim_push(s, s->now + delay + i * v->copy_ns, SIM_ARRIVE, p->to, q);
 	}
 }
 
@@ -87,7 +87,7 @@ static void events(struct sim *s)
 				hca_qp_modify(s->node[i].hca, e.qpn, &attr, QPA_STATE, sim_now(s));
 }
 
-bool faults_pkt(struct sim *s, struct pkt *p, const struct burst *b, enum tap_dir dir, uint64_t *late)
+bool impair_pkt(struct sim *s, struct pkt *p, const struct burst *b, enum tap_dir dir, uint64_t *delay)
 {
 	struct node *here = dir == TAP_OUT ? p->from : p->to;
 	struct tap_pkt t = { .device = here->i,
@@ -102,7 +102,7 @@ bool faults_pkt(struct sim *s, struct pkt *p, const struct burst *b, enum tap_di
 
 	rules_decide(s->rules, flow_note(&s->flows, &t), &t, &v);
 	events(s);
-	*late = 0;
+	*delay = 0;
 	if (!v.text[0])
 		return true;
 	trace_burst(s, p->from, p->to, b, v.text);
@@ -121,7 +121,7 @@ bool faults_pkt(struct sim *s, struct pkt *p, const struct burst *b, enum tap_di
 		p->corrupt |= !v.corrupt->fix;
 		p->ip_id = v.corrupt->fix ? 0 : p->ip_id;
 	}
-	copies(s, p, &v, v.late_ns);
-	*late = v.late_ns;
+	copies(s, p, &v, v.delay_ns);
+	*delay = v.delay_ns;
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fault.c - the text that says how bad the wire is to be. */
-#include "fault.h"
+/* impair_spec.c - the text that says how bad the wire is to be. */
+#include "impair_spec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static const char *get_seed(const char *text, uint64_t *to)
 	return end != text && !*end && !errno ? NULL : "a seed is a whole number";
 }
 
-static const char *get_word(struct fault_spec *c, const char *key, const char *value)
+static const char *get_word(struct impair_spec *c, const char *key, const char *value)
 {
 	if (!strcmp(key, "loss"))
 		return get_share(value, &c->loss);
@@ -74,9 +74,9 @@ static const char *get_word(struct fault_spec *c, const char *key, const char *v
 	return "a fault is one of: loss dup reorder corrupt delay jitter seed";
 }
 
-const char *fault_spec_parse(const char *spec, struct fault_spec *to)
+const char *impair_spec_parse(const char *spec, struct impair_spec *to)
 {
-	struct fault_spec c = { .seed = 1 };
+	struct impair_spec c = { .seed = 1 };
 	const char *wrong = NULL;
 	char *copy = strdup(spec), *rest = copy, *word, *value;
 

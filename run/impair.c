@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fault.c - --fault: rules for packets are given to the daemon, for as long as the program and its children hold it. */
+/* impair.c - --fault: rules for packets are given to the daemon, for as long as the program and its children hold it. */
 #include "run.h"
 #include "say.h"
 
@@ -41,12 +41,12 @@ static int text_fd(const char *path)
 	return fd;
 }
 
-bool fault_give(int hold, const struct options *opt)
+bool impair_give(int hold, const struct options *opt)
 {
-	struct msg_req req = { .op = MSG_FAULT,
-			       .fault = { .what = FAULT_ADD, .seeded = opt->seeded, .seed = opt->seed } };
+	struct msg_req req = { .op = MSG_IMPAIR,
+			       .impair = { .what = IMPAIR_ADD, .seeded = opt->seeded, .seed = opt->seed } };
 	struct msg_rep rep;
-	int fd = text_fd(opt->fault);
+	int fd = text_fd(opt->impair);
 	ssize_t n;
 
 	if (fd < 0)
@@ -60,8 +60,8 @@ bool fault_give(int hold, const struct options *opt)
 		    "program");
 	else if (rep.err)
 		say("--fault: the daemon refuses: %s", strerror(rep.err));
-	else if (rep.fault.wrong)
-		say("%s:%u: %.*s", opt->fault, rep.fault.line, (int)sizeof(rep.fault.text), rep.fault.text);
+	else if (rep.impair.wrong)
+		say("%s:%u: %.*s", opt->impair, rep.impair.line, (int)sizeof(rep.impair.text), rep.impair.text);
 	else
 		return true;
 	return false;

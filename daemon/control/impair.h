@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * impair.h - the daemon's rules (lab/rule.h): one set for all devices and shards, behind a lock.
+ *
+ * Packets are decided on in the shards, by way of tap.c.  What a rule does to a port, a device or a QP is done by the
+ * control thread, which is told.
+ */
+#ifndef DAEMON_IMPAIR_H
+#define DAEMON_IMPAIR_H
+
+#include "../../lab/rule.h"
+#include "impair_spec.h"
+
+struct ev_loop;
+
+/*
+ * Before the shards are there: rules from the command line or the configuration - "loss=1%,dup=1%" or the name of a file.
+ * NULL: they are taken; else what is wrong with them.  seed: NULL if none was given.
+ */
+const char *impair_read(const char *spec, const uint64_t *seed);
+
+/* The shards are there: what was read is in force.  loop, event_do: NULL where nothing happens but to packets. */
+void impair_start(struct ev_loop *, void (*event_do)(const struct rule_event *, unsigned device));
+void impair_stop(struct ev_loop *);
+
+/* As rules_add() and rules_clear(). */
+int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *);
+unsigned impair_clear(unsigned id, uint64_t owner);
+
+struct rules *impair_lock(void); /* to look at; no shard decides as long */
+void impair_unlock(void);
+
+#endif
