@@ -13,12 +13,15 @@
 
 #include "cma_agent.h"
 #include "../base/log.h"
-#include "../control/session.h"
-#include "../control/why.h"
 
 #define REJ_VENDOR 35u /* vendor option not supported: what rdma_reject_ece() says */
 
 struct cma_count cma_count;
+
+static void no_refused(struct session *, unsigned, int) {}
+static void no_event(const struct cma_id *, unsigned, int) {}
+
+struct cma_hooks cma_hooks = { no_refused, no_event };
 
 struct ev_loop *cma_loop;
 static ev_async agents_spoke;
@@ -58,8 +61,9 @@ void cma_stop(struct ev_loop *loop)
 /* ---- channels ---------------------------------------------------------------------- */
 
 struct cma_call {
-	struct session *s;
+	struct cma_channel **at; /* the session's */
 	struct cma_channel *ch;
+	const struct cma_who *who;
 	struct cma_id *id;
 	const struct cmm_req *req;
 	struct cmm_rep *rep;
@@ -71,7 +75,7 @@ static int call_open(struct cma_call *c)
 	struct cma_channel *ch;
 	int sv[2], fd;
 
-	if (c->s->ctx || c->s->cma || c->s->capture)
+	if (c->ch)
 		return EBUSY;
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)
@@ -89,28 +93,25 @@ static int call_open(struct cma_call *c)
 		free(ch);
 		return err;
 	}
-	ch->s = c->s;
+	ch->who = *c->who;
 	ch->near = sv[0];
 	ch->far = sv[1];
 	link_init(&ch->records);
 	link_init(&ch->ids);
-	c->s->cma = ch;
+	*c->at = ch;
 	*c->fd = fd;
 	cma_count.channels++;
 	return 0;
 }
 
-void cma_channel_end(struct session *s)
+void cma_channel_end(struct cma_channel *ch)
 {
-	struct cma_channel *ch = s->cma;
-
 	while (!link_empty(&ch->ids))
 		cma_id_destroy(LINK_OF(ch->ids.next, struct cma_id, in_channel));
 	close(ch->near);
 	close(ch->far);
 	cma_count.channels--;
 	free(ch);
-	s->cma = NULL;
 }
 
 /* ---- requests ------------------------------------------------------------------------ */
@@ -249,7 +250,8 @@ static int call_migrate(struct cma_call *c)
 {
 	struct cma_id *id = cma_id_get(c->req->id);
 
-	if (!id || id->ch->s->pid != c->s->pid || id->ch->s->uid != c->s->uid || id->cookie != c->req->migrate.cookie)
+	if (!id || id->ch->who.pid != c->who->pid || id->ch->who.uid != c->who->uid ||
+	    id->cookie != c->req->migrate.cookie)
 		return ENOENT;
 	c->rep->gone.events = id->told;
 	cma_id_move(id, c->ch);
@@ -285,23 +287,22 @@ static const struct {
 #undef CMM
 };
 
-int cma_call(struct ev_loop *loop, struct session *s, const struct cmm_req *req, struct cmm_rep *rep, int *fd)
+int cma_call(struct cma_channel **ch, const struct cma_who *who, const struct cmm_req *req, struct cmm_rep *rep,
+	     int *fd)
 {
-	struct cma_call c = { .s = s, .ch = s->cma, .req = req, .rep = rep, .fd = fd };
+	struct cma_call c = { .at = ch, .ch = *ch, .who = who, .req = req, .rep = rep, .fd = fd };
 	uint32_t op = req->op;
 	int err;
 
-	if (!s->hello || !calls[op].fn || (calls[op].needs != NEEDS_NONE && !s->cma))
+	if (!calls[op].fn || (calls[op].needs != NEEDS_NONE && !c.ch))
 		return EINVAL;
 	if (calls[op].needs == NEEDS_ID) {
 		c.id = cma_id_get(req->id);
-		if (!c.id || c.id->ch != s->cma)
+		if (!c.id || c.id->ch != c.ch)
 			return ENOENT;
 	}
 	err = calls[op].fn(&c);
 	if (err)
-		why_cm_call(s, op, err);
-	if (!err && op == CMM_OPEN)
-		session_watch_pid(loop, s);
+		cma_hooks.refused(who->session, op, err);
 	return err;
 }

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <ev.h>
 
@@ -54,9 +55,16 @@ enum cma_event_type {
 #define CMA_HOPS	64u
 /* clang-format on */
 
+/* Whose a channel is.  The session itself is for cma_hooks: nothing here looks into it. */
+struct cma_who {
+	struct session *session;
+	pid_t pid;
+	uid_t uid;
+};
+
 /* An event channel: one session. */
 struct cma_channel {
-	struct session *s;
+	struct cma_who who;
 	/*
 	 * A pair: the far end is the program's too, and readable while there is a record in near's
 	 * direction.  Both are held here, so that the token can be taken back, and a program that reads it
@@ -138,10 +146,21 @@ int cma_start(struct ev_loop *);
 /* All sessions have ended, the shards have not. */
 void cma_stop(struct ev_loop *);
 extern struct ev_loop *cma_loop;
-/* A request of cmmsg.h, its length checked.  *fd: goes with the reply; -1: none.  0 or errno. */
-int cma_call(struct ev_loop *, struct session *, const struct cmm_req *, struct cmm_rep *, int *fd);
+/*
+ * A request of cmmsg.h, its length checked.  *ch: the session's channel, NULL before CMM_OPEN, which makes it.
+ * *fd: goes with the reply; -1: none.  0 or errno.
+ */
+int cma_call(struct cma_channel **ch, const struct cma_who *, const struct cmm_req *, struct cmm_rep *, int *fd);
 /* The session ends: its ids go, with DREQs and REJs as their states demand. */
-void cma_channel_end(struct session *);
+void cma_channel_end(struct cma_channel *);
+
+/* What the room above wants to know.  Nothing is told until control_hooks() has filled them in. */
+struct cma_hooks {
+	void (*refused)(struct session *, unsigned op, int err); /* a request of the session failed */
+	void (*event)(const struct cma_id *, unsigned type,
+		      int status); /* enum cma_event_type; status as in struct cmm_event */
+};
+extern struct cma_hooks cma_hooks;
 /* How many there are; for stats. */
 extern struct cma_count {
 	unsigned channels, ids, listeners, ports, groups, events;

@@ -20,7 +20,6 @@
 #include "cma.h"
 #include "cma_agent.h"
 #include "../base/log.h"
-#include "../control/why.h"
 
 /* ---- records ----------------------------------------------------------------------- */
 
@@ -42,7 +41,7 @@ struct cma_record *cma_event_put(struct cma_id *id, enum cma_event_type type, in
 {
 	struct cma_record *r;
 
-	why_cm_event(id, type, status);
+	cma_hooks.event(id, type, status);
 	if (id->passive && !id->cookie)
 		return NULL;
 	r = calloc(1, sizeof(*r));

@@ -15,7 +15,6 @@
 #include <openssl/rand.h>
 
 #include "cma.h"
-#include "../control/session.h"
 
 #define SPACES 4u
 
@@ -53,7 +52,7 @@ static bool privileged(const struct cma_id *id, uint16_t port)
 {
 	unsigned start = 1024;
 
-	if (port >= 1024 || id->ch->s->uid == 0)
+	if (port >= 1024 || id->ch->who.uid == 0)
 		return false;
 	sysctl_read("/proc/sys/net/ipv4/ip_unprivileged_port_start", &start, NULL);
 	return port < start;

@@ -2,6 +2,7 @@
 /* hooks.c - which function of the control half is behind which hook. */
 #include "hooks.h"
 
+#include "../cma/cma.h"
 #include "../shard/hooks.h"
 #include "ctl.h"
 #include "ends.h"
@@ -16,4 +17,6 @@ void control_hooks(void)
 	hooks.xrcd_drop = xrcd_drop;
 	hooks.xrcd_shard = xrcd_shard;
 	hooks.mcast_forget = mcast_forget;
+	cma_hooks.refused = why_cm_call;
+	cma_hooks.event = why_cm_event;
 }

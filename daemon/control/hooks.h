@@ -3,7 +3,7 @@
 #ifndef DAEMON_CONTROL_HOOKS_H
 #define DAEMON_CONTROL_HOOKS_H
 
-/* Fills in the hooks of ../shard/hooks.h.  Before there are shards. */
+/* Fills in the hooks of ../shard/hooks.h and ../cma/cma.h.  Before there are shards. */
 void control_hooks(void);
 
 #endif

@@ -69,7 +69,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 		close(s->pidfd);
 	}
 	if (s->cma)
-		cma_channel_end(s);
+		cma_channel_end(s->cma);
 	capture_end(s->capture);
 	if (s->ctx) {
 		last_words(s);
@@ -212,6 +212,24 @@ static bool request_serve(struct ev_loop *loop, struct session *s, const struct 
 	return ok;
 }
 
+/* The CM's part of it.  A session is a context, a capture or an event channel. */
+static int cm_call(struct ev_loop *loop, struct session *s, const struct cmm_req *req, struct cmm_rep *rep, int *fd)
+{
+	const struct cma_who who = { .session = s, .pid = s->pid, .uid = s->uid };
+	int err;
+
+	if (!s->hello)
+		return EINVAL;
+	if (req->op == CMM_OPEN && (s->ctx || s->capture)) {
+		why_cm_call(s, req->op, EBUSY);
+		return EBUSY;
+	}
+	err = cma_call(&s->cma, &who, req, rep, fd);
+	if (!err && req->op == CMM_OPEN)
+		session_watch_pid(loop, s);
+	return err;
+}
+
 /* The same for the requests of cmmsg.h. */
 static bool cm_request_serve(struct ev_loop *loop, struct session *s, const struct cmm_req *req, size_t len, int fd_in,
 			     bool bad)
@@ -220,7 +238,7 @@ static bool cm_request_serve(struct ev_loop *loop, struct session *s, const stru
 	int fd = -1, err;
 	bool ok;
 
-	err = bad || fd_in >= 0 || len != cmm_req_len(req->op) ? EINVAL : cma_call(loop, s, req, &rep, &fd);
+	err = bad || fd_in >= 0 || len != cmm_req_len(req->op) ? EINVAL : cm_call(loop, s, req, &rep, &fd);
 	if (err)
 		memset(&rep, 0, sizeof(rep));
 	rep.op = req->op;

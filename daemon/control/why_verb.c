@@ -196,7 +196,7 @@ void why_cm_event(const struct cma_id *id, unsigned type, int status)
 	if (id->sent && (type == CMA_EV_REJECTED || type == CMA_EV_UNREACHABLE))
 		words_put(&t, "; our %s was sent %u time%s", id->passive ? "answer" : "request", (unsigned)id->sent,
 			  id->sent == 1 ? "" : "s");
-	why_say(id->ch->s, cause, id->dev, id->qpn, "%s", buf);
+	why_say(id->ch->who.session, cause, id->dev, id->qpn, "%s", buf);
 }
 
 void why_cm_call(struct session *s, unsigned op, int err)

@@ -226,7 +226,7 @@ START_TEST(connections)
 		CM(ROUTE_ERROR, -ETIMEDOUT, CM_ADDR, "connection to 10.0.0.2:7 failed: Connection timed out"),
 	};
 	struct session ann = of(ANN);
-	struct cma_channel ch = { .s = &ann };
+	struct cma_channel ch = { .who.session = &ann };
 	struct cma_id id = {
 		.ch = &ch,
 		.src.in = { .sin_family = AF_INET, .sin_port = htons(9), .sin_addr = { htonl(0x0a000001) } },
