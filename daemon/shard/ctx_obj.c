@@ -339,12 +339,11 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 int qp_change(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *attr, uint32_t mask)
 {
 	bool reset = (mask & QPA_STATE) && attr->state == QPS_RESET;
-	unsigned sends;
 	int err;
 
 	/* What the program posted before it asked for another state was posted in the one before. */
 	if (mask & QPA_STATE)
-		ctx_drain(c->shard, &sends, clock_now());
+		drain_qp(qp, clock_now());
 	publish_kept_of(c, qp->obj.number);
 	err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, clock_now());
 	if (!err && reset)

@@ -204,20 +204,26 @@ static bool ctx_recvs(struct ctx *c, mono_t now)
 
 /* ---- sends ------------------------------------------------------------------------- */
 
+static void qp_sends_note(struct ctx_qp *qp, mono_t now)
+{
+	if (qp->sq_broken)
+		return;
+	if (ring_used(&qp->sq) == UINT32_MAX) {
+		qp->sq_broken = true;
+		qp->sq_seen = qp->sq.pos;
+		qp_break(qp, "index of the send ring out of range", now);
+		return;
+	}
+	qp->sq_seen = qp->sq.seen;
+}
+
 static void sends_note(struct ctx *c, mono_t now)
 {
 	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
 		struct ctx_qp *qp = queue_of(c, q).qp;
 
-		if (!qp || qp->sq_broken)
-			continue;
-		if (ring_used(&qp->sq) == UINT32_MAX) {
-			qp->sq_broken = true;
-			qp->sq_seen = qp->sq.pos;
-			qp_break(qp, "index of the send ring out of range", now);
-			continue;
-		}
-		qp->sq_seen = qp->sq.seen;
+		if (qp)
+			qp_sends_note(qp, now);
 	}
 }
 
@@ -375,6 +381,18 @@ void ctx_wake(struct shard *s)
 {
 	for (struct ctx *c = s->ctxs; c; c = c->next)
 		bell_wake(c->bell);
+}
+
+void drain_qp(struct ctx_qp *qp, mono_t now)
+{
+	struct ctx *c = qp->obj.ctx;
+
+	if (qp->xrcd) /* it has no rings */
+		return;
+	qp_sends_note(qp, now);
+	recvs_take(c, qp, NULL, UINT32_MAX, now);
+	while (sends_take(c, qp, UINT32_MAX, now))
+		;
 }
 
 void drain_drop(struct ctx_qp *qp)

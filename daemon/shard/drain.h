@@ -14,6 +14,11 @@ void ctx_sleep(struct shard *);       /* bell_sleep() for all; then ctx_pending(
 void ctx_wake(struct shard *);
 void ctx_core(struct shard *); /* tells the programs where the thread runs, if that is news */
 
+/*
+ * Posts all that this QP's own rings hold; nothing of any other queue.  What it costs is limited by its queues.  For a change
+ * of its state: no packet moves before ctx_drain() has taken the rest.
+ */
+void drain_qp(struct ctx_qp *, mono_t now);
 /* Takes what is in the QP's rings and drops it (to RESET). */
 void drain_drop(struct ctx_qp *);
 

@@ -32,7 +32,7 @@ t_daemon_cm_mcast_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/drain t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/why
 TESTS += t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -41,6 +41,9 @@ TESTS += $(SHARD_TESTS)
 t_daemon_answer_SOURCES = t/daemon/answer.c
 t_daemon_answer_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_answer_LDADD = libdaemon.a $(CHECK_LIBS)
+t_daemon_drain_SOURCES = t/daemon/drain.c
+t_daemon_drain_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_daemon_drain_LDADD = $(t_daemon_why_LDADD)
 t_daemon_impair_SOURCES = t/daemon/impair.c t/interop/dice.c
 t_daemon_impair_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_impair_LDADD = libdaemon.a $(CHECK_LIBS) -lm
