@@ -23,6 +23,7 @@
 #include "control/hooks.h"
 #include "base/held.h"
 #include "base/log.h"
+#include "base/peer.h"
 #include "shard/net.h"
 #include "shard/thread.h"
 
@@ -210,6 +211,12 @@ static int serve(const struct conf *conf, bool private)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	err = peer_begin(private);
+	if (err) {
+		log_err("cannot give up the right to reach into any process: %s", strerror(err));
+		ev_loop_destroy(loop);
+		return 1;
+	}
 	held_begin();
 	descriptors_raise();
 	control_hooks();

@@ -3,9 +3,9 @@
  * mem_vm.c - one system call for many pieces.
  *
  *	  dst      src
- *	   0        p	process_vm_readv: scattered there, scattered here
- *	   p        0	process_vm_writev
- *	   p        q	readv to the bounce buffer, writev from it
+ *	   0        p	process_vm_readv: scattered there, scattered here; or a pread for each piece (peer.h)
+ *	   p        0	process_vm_writev, or pwrite
+ *	   p        q	read to the bounce buffer, written from it
  *
  * Neighbouring pieces that touch become one iovec, each side by itself: what came in
  * as 15 packets lies in one run of the program's memory.
@@ -87,9 +87,11 @@ static int vm_read(const struct peer *peer, const struct iovec *to, unsigned to_
 {
 	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
 		return ESRCH;
-	if (peer->mem_fd >= 0)
-		return vm_err(mem_fd_move(peer->mem_fd, false, to, to_n, from, from_n), len);
-	return vm_err(process_vm_readv(peer->pid, to, to_n, from, from_n, 0), len);
+	if (peer->pid > 0)
+		return vm_err(process_vm_readv(peer->pid, to, to_n, from, from_n, 0), len);
+	if (peer->mem_fd < 0)
+		return EPERM;
+	return vm_err(mem_fd_move(peer->mem_fd, false, to, to_n, from, from_n), len);
 }
 
 static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
@@ -97,9 +99,11 @@ static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to
 {
 	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
 		return ESRCH;
-	if (peer->mem_fd >= 0)
-		return vm_err(mem_fd_move(peer->mem_fd, true, from, from_n, to, to_n), len);
-	return vm_err(process_vm_writev(peer->pid, from, from_n, to, to_n, 0), len);
+	if (peer->pid > 0)
+		return vm_err(process_vm_writev(peer->pid, from, from_n, to, to_n, 0), len);
+	if (peer->mem_fd < 0)
+		return EPERM;
+	return vm_err(mem_fd_move(peer->mem_fd, true, from, from_n, to, to_n), len);
 }
 
 /* A source that could not be read is told apart from a destination that could not be written (mem.h). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mem_vm.h - memory of other processes by process_vm_readv and process_vm_writev.
+ * mem_vm.h - memory of other processes by system calls.
  *
  * A call costs more than a microsecond whatever its size, so pieces are collected and
  * moved together.  Between two foreign processes they pass through a small buffer that

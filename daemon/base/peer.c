@@ -1,72 +1,201 @@
 /* SPDX-License-Identifier: MIT */
-/* peer.c - opening a client's memory with the client's rights, not with ours. */
+/*
+ * peer.c - whether a descriptor is what it should be, and whether the faster way may be taken.
+ *
+ * Writing to some files of /proc is judged by who writes, not by who opened them: so nothing but the file of a memory is
+ * taken.  Names prove nothing, as anybody may mount anything anywhere in a namespace of his own; and a question to
+ * the file system might never be answered (foreign.h).
+ */
 #include "peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/fsuid.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <linux/capability.h>
+#include <linux/magic.h>
 
-#define CAP_WORDS 2 /* of _LINUX_CAPABILITY_VERSION_3 */
+#include "foreign.h"
 
-/* The calling thread alone gives up, or takes back, its right to trace every process. */
-static int trace_all(bool on)
+#define CAP_WORDS  2 /* of _LINUX_CAPABILITY_VERSION_3 */
+#define MOUNTS_MAX 1000
+#define NOWHERE    ((off_t)1 << 62) /* no program has memory there */
+
+static bool by_pid; /* a daemon that may reach its own user's programs by their pids */
+
+/* ---- rights ---------------------------------------------------------------------------- */
+
+static int caps_get(pid_t pid, struct __user_cap_data_struct *data)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3, .pid = pid };
+
+	return syscall(SYS_capget, &head, data) ? errno : 0;
+}
+
+/* What is left in the permitted set gives no access; but the kernel lets nobody reach a process that has more there. */
+static int trace_none(bool private)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[CAP_WORDS];
 	uint32_t bit = CAP_TO_MASK(CAP_SYS_PTRACE);
+	int err = caps_get(0, data);
 
-	if (syscall(SYS_capget, &head, data))
-		return errno;
-	if (on)
-		data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective |= bit & data[CAP_TO_INDEX(CAP_SYS_PTRACE)].permitted;
-	else
-		data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective &= ~bit;
+	if (err)
+		return err;
+	data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective &= ~bit;
+	if (!private)
+		data[CAP_TO_INDEX(CAP_SYS_PTRACE)].permitted &= ~bit;
 	return syscall(SYS_capset, &head, data) ? errno : 0;
 }
 
-static int mem_open(const char *path, uid_t uid, gid_t gid)
+int peer_begin(bool private)
 {
-	uid_t our_uid = (uid_t)setfsuid((uid_t)-1);
-	gid_t our_gid = (gid_t)setfsgid((gid_t)-1);
-	int fd;
-
-	setfsgid(gid);
-	setfsuid(uid);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		fd = -errno;
-	setfsuid(our_uid);
-	setfsgid(our_gid);
-	return fd;
+	by_pid = private || geteuid() != 0;
+	return trace_none(private);
 }
 
-int peer_open(struct peer *p, pid_t pid, uid_t uid, gid_t gid)
+/* That process may do whatever we may. */
+static bool has_our_rights(pid_t pid)
+{
+	struct __user_cap_data_struct ours[CAP_WORDS], its[CAP_WORDS];
+
+	if (caps_get(0, ours) || caps_get(pid, its))
+		return false;
+	for (unsigned i = 0; i < CAP_WORDS; i++)
+		if (ours[i].permitted & ~its[i].permitted)
+			return false;
+	return true;
+}
+
+/* Asked at an address that nobody has: EFAULT if it may be asked at all. */
+static bool kernel_lets(pid_t pid)
+{
+	char byte;
+	struct iovec to = { &byte, 1 }, from = { (void *)(UINTPTR_MAX - 4095), 1 };
+
+	return process_vm_readv(pid, &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
+}
+
+/* ---- the kind of a descriptor ------------------------------------------------------------ */
+
+/* The file that this process knows as /proc/PID/mem, now. */
+static bool is_mem_of(int fd, pid_t pid)
 {
 	char path[64];
+	dev_t dev, known_dev;
+	ino_t ino, known_ino;
+	int known, err;
+
+	if (pid <= 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	known = open(path, O_PATH | O_CLOEXEC);
+	if (known < 0)
+		return false;
+	err = foreign_inode(known, &known_dev, &known_ino);
+	close(known);
+	return !err && !foreign_inode(fd, &dev, &ino) && dev == known_dev && ino == known_ino;
+}
+
+/* One line of mountinfo: a proc file system of that number? */
+static bool is_proc_mount(const char *line, dev_t dev)
+{
+	const char *type = strstr(line, " - ");
+	unsigned major, minor;
+
+	return type && !strncmp(type + 3, "proc ", 5) && sscanf(line, "%*u %*u %u:%u", &major, &minor) == 2 &&
+	       makedev(major, minor) == dev;
+}
+
+/* The kernel's list of what that process has mounted: a container has a /proc of its own. */
+static bool on_proc_of(int fd, pid_t pid)
+{
+	char path[64], *line = NULL;
+	size_t room = 0;
+	bool is = false;
+	dev_t dev;
+	ino_t ino;
+	FILE *f;
+
+	if (pid <= 0 || foreign_inode(fd, &dev, &ino))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	for (unsigned i = 0; i < MOUNTS_MAX && !is && getline(&line, &room, f) > 0; i++)
+		is = is_proc_mount(line, dev);
+	free(line);
+	fclose(f);
+	return is;
+}
+
+/* The question may wait for ever: it is put for a client of our own user only, who can stop us anyway. */
+static bool on_proc_of_ours(int fd, uid_t uid)
+{
+	struct statfs fs;
+
+	return uid == geteuid() && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+/* Of the files in /proc only a memory is for its user alone to read and write, and has nothing at some addresses. */
+static bool is_mem(int fd)
+{
+	struct statx st;
+	char byte;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE, &st) ||
+	    st.stx_mode != (S_IFREG | S_IRUSR | S_IWUSR))
+		return false;
+	return pread(fd, &byte, 1, NOWHERE) < 0 && errno == EIO;
+}
+
+static int kind_check(int fd, const struct ucred *who, bool its)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return errno;
+	if ((flags & (O_ACCMODE | O_PATH)) != O_RDWR)
+		return EINVAL;
+	if (its)
+		return 0;
+	if (!on_proc_of(fd, who->pid) && !on_proc_of_ours(fd, who->uid))
+		return who->pid > 0 ? EINVAL : EPERM;
+	return is_mem(fd) ? 0 : EINVAL;
+}
+
+/* ---- peers --------------------------------------------------------------------------------- */
+
+int peer_open(struct peer *p, const struct ucred *who, int mem_fd)
+{
+	bool its;
 	int err;
 
-	*p = (struct peer){ .pid = pid, .mem_fd = -1 };
-	if (geteuid() != 0 || uid == 0 || pid <= 0)
+	*p = (struct peer){ .mem_fd = -1 };
+	if (mem_fd < 0)
 		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-	err = trace_all(false);
+	its = is_mem_of(mem_fd, who->pid);
+	err = kind_check(mem_fd, who, its);
 	if (err)
 		return err;
-	p->mem_fd = mem_open(path, uid, gid);
-	err = trace_all(true);
-	if (p->mem_fd < 0) {
-		err = p->mem_fd == -EACCES ? EPERM : -p->mem_fd;
-		p->mem_fd = -1;
+	/* The pid is no other process's: it was its own when this was looked up, and it is watched (session.h). */
+	if (by_pid && its && who->uid == geteuid() && has_our_rights(who->pid) && kernel_lets(who->pid)) {
+		p->pid = who->pid;
+		close(mem_fd);
+	} else {
+		p->mem_fd = mem_fd;
 	}
-	return err;
+	return 0;
 }
 
 void peer_close(struct peer *p)
@@ -76,10 +205,10 @@ void peer_close(struct peer *p)
 	p->mem_fd = -1;
 }
 
-int peer_make(struct peer **out, pid_t pid, uid_t uid, gid_t gid)
+int peer_make(struct peer **out, const struct ucred *who, int mem_fd)
 {
 	struct peer *p = malloc(sizeof(*p));
-	int err = p ? peer_open(p, pid, uid, gid) : ENOMEM;
+	int err = p ? peer_open(p, who, mem_fd) : ENOMEM;
 
 	if (err) {
 		free(p);

@@ -88,16 +88,37 @@ void session_end(struct ev_loop *loop, struct session *s)
 
 static void session_pid_gone(struct ev_loop *loop, ev_io *w, int) { session_end(loop, w->data); }
 
-void session_watch_pid(struct ev_loop *loop, struct session *s)
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+/* Of the process that connected: it may be over, and its number another one's.  Before Linux 6.5 the number is all there is. */
+static int client_pidfd(const struct session *s)
 {
-	int fd = s->pid > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
+	socklen_t len = sizeof(int);
+	int fd;
+
+	if (!getsockopt(s->fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &len))
+		return fd;
+	if (errno != ENOPROTOOPT)
+		return errno == EINVAL ? -ESRCH : -errno;
+	if (s->pid <= 0)
+		return -ENOSYS;
+	fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+	return fd < 0 ? -errno : fd;
+}
+
+int session_watch_pid(struct ev_loop *loop, struct session *s)
+{
+	int fd = s->pidfd < 0 ? client_pidfd(s) : -EALREADY;
 
 	if (fd < 0)
-		return;
+		return fd == -ESRCH ? ESRCH : 0;
 	s->pidfd = fd;
 	ev_io_init(&s->gone, session_pid_gone, fd, EV_READ);
 	s->gone.data = s;
 	ev_io_start(loop, &s->gone);
+	return 0;
 }
 
 /* ---- messages ------------------------------------------------------------------ */
@@ -172,8 +193,8 @@ static bool reply_send(struct session *s, void *rep, size_t len, const int *fds,
 /* The messages that a descriptor may come with. */
 static bool takes_fd(uint32_t op)
 {
-	return op == MSG_MR_REG || op == MSG_MR_REREG || op == MSG_QP_CREATE || op == MSG_XRCD_OPEN ||
-	       op == MSG_RAW_STEER || op == MSG_IMPAIR;
+	return op == MSG_OPEN || op == MSG_IMPORT || op == MSG_MR_REG || op == MSG_MR_REREG || op == MSG_QP_CREATE ||
+	       op == MSG_XRCD_OPEN || op == MSG_RAW_STEER || op == MSG_IMPAIR;
 }
 
 static bool request_serve(struct ev_loop *loop, struct session *s, const struct msg_req *req, size_t len, int fd_in,

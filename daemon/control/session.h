@@ -34,8 +34,11 @@ struct session {
 struct session *session_new(struct ev_loop *, int fd, const struct ucred *);
 void session_end(struct ev_loop *, struct session *);
 
-/* The pid of the client ends the session even if a child of it holds the connection open. */
-void session_watch_pid(struct ev_loop *, struct session *);
+/*
+ * From now on the end of the process that connected ends the session, even if a child of it holds the connection open.  ESRCH:
+ * it has ended.  0: it is watched, or that cannot be had here.
+ */
+int session_watch_pid(struct ev_loop *, struct session *);
 
 /* xrcd.c: hooks (../shard/hooks.h). */
 int xrcd_drop(struct ctx_xrcd *);

@@ -111,17 +111,26 @@ static int ctx_reply(struct call *call, int event_fd, int token_fd)
 static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
 {
 	struct session *s = call->s;
+	const struct ucred who = { s->pid, s->uid, s->gid };
+	struct peer *peer;
 	int err, event, token;
 
 	if (s->ctx || s->cma || s->capture)
 		return EBUSY;
-	err = ctx_open(&s->ctx, dev, like, &(struct ucred){ s->pid, s->uid, s->gid }, s->prog, &event, &token);
-	if (err == EPERM)
-		log_warn("%s (pid %d, user %u): its user may not reach into its memory (a set-user-ID program, or not "
-			 "dumpable)",
-			 s->prog, (int)s->pid, (unsigned)s->uid);
-	if (err)
+	err = peer_make(&peer, &who, call->fd_in);
+	if (err) {
+		log_warn("%s (pid %d, user %u): the descriptor with which it opens a device is not its memory, or "
+			 "cannot "
+			 "be seen to be: %s",
+			 s->prog, (int)s->pid, (unsigned)s->uid, strerror(err));
 		return err;
+	}
+	call->fd_in = -1;
+	err = ctx_open(&s->ctx, dev, like, &who, peer, s->prog, &event, &token);
+	if (err) {
+		peer_drop(peer);
+		return err;
+	}
 	s->ctx->run = s->run;
 	return ctx_reply(call, event, token);
 }
@@ -281,17 +290,18 @@ static int verb_job(struct job *j) { return verbs[j->call->req->op].fn(j->call);
 int verb_call(struct ev_loop *loop, struct call *call)
 {
 	uint32_t op = call->req->op;
-	bool had_ctx = call->s->ctx;
+	bool has_ctx = call->s->ctx;
 	struct job j = { .call = call };
-	int err;
+	int err = 0;
 
 	if (op >= MSG_OPS || !verbs[op].fn || (op != MSG_HELLO && !call->s->hello) ||
-	    (verbs[op].needs != NEEDS_NONE && !had_ctx))
+	    (verbs[op].needs != NEEDS_NONE && !has_ctx))
 		return EINVAL;
-	err = verbs[op].needs == NEEDS_SHARD ? job_run(&j, verb_job) : verbs[op].fn(call);
+	if (op == MSG_OPEN || op == MSG_IMPORT)
+		err = session_watch_pid(loop, call->s); /* before anybody asks whose memory it is */
+	if (!err)
+		err = verbs[op].needs == NEEDS_SHARD ? job_run(&j, verb_job) : verbs[op].fn(call);
 	if (err)
 		why_verb(call, err);
-	if (!had_ctx && call->s->ctx)
-		session_watch_pid(loop, call->s);
 	return err;
 }

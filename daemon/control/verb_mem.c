@@ -28,18 +28,16 @@ static int region_of_program(struct call *call, struct ctx_mr *mr)
 
 	if (req->mr.addr + req->mr.len < req->mr.addr)
 		return EINVAL;
-	if (call->s->pid <= 0) {
-		log_warn("%s of user %u is in a PID namespace that cannot be seen from here: its memory is out of "
-			 "reach; start "
-			 "rdmad there, or share the PID namespace",
-			 call->s->prog, (unsigned)call->s->uid);
-		return EPERM;
-	}
 	if (req->mr.access & ACC_ON_DEMAND)
 		err = region_new_lazy(&mr->region, peer, req->mr.addr, req->mr.len);
 	else
 		err = region_new(&mr->region, peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
 				 req->mr.map_len, req->mr.map_off);
+	if (err == EPERM)
+		log_warn("%s (pid %d, user %u) could not open its own /proc/self/mem (a set-user-ID program, not "
+			 "dumpable, "
+			 "or without /proc): memory that it cannot share is out of reach",
+			 call->s->prog, (int)call->s->pid, (unsigned)call->s->uid);
 	if (!err)
 		mr->peer = peer_take(peer);
 	return err;

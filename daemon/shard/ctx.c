@@ -119,8 +119,8 @@ static void fd_close(int fd)
 		close(fd);
 }
 
-int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struct ucred *who, const char *prog,
-	     int *event_fd, int *token_fd)
+int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struct ucred *who, struct peer *peer,
+	     const char *prog, int *event_fd, int *token_fd)
 {
 	static unsigned last_id;
 	struct ctx *c = calloc(1, sizeof(*c));
@@ -138,9 +138,7 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 	c->pid = who->pid;
 	c->uid = who->uid;
 	memcpy(c->prog, prog, sizeof(c->prog));
-	err = peer_make(&c->peer, who->pid, who->uid, who->gid);
-	if (!err)
-		err = family_join(c, like);
+	err = family_join(c, like);
 	if (!err)
 		err = ctx_fds(c, event_fd, token_fd);
 	if (!err) {
@@ -155,10 +153,10 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 		fd_close(*token_fd);
 		shmem_free(&c->bell_shm);
 		family_leave(c);
-		peer_drop(c->peer);
 		free(c);
 		return err;
 	}
+	c->peer = peer;
 	ctxs_on[best]++;
 	ctx_n++;
 	*out = c;

@@ -78,11 +78,11 @@ struct ctx {
 };
 
 /*
- * Control thread: makes it and puts it on a shard; like: a context whose family it joins, or NULL.  *event_fd, *token_fd: the
- * client's ends.  0 or errno.
+ * Control thread: makes it and puts it on a shard; like: a context whose family it joins, or NULL.  The peer is taken over
+ * if 0 is returned.  *event_fd, *token_fd: the client's ends.  0 or errno.
  */
-int ctx_open(struct ctx **, struct device *, struct ctx *like, const struct ucred *, const char *prog, int *event_fd,
-	     int *token_fd);
+int ctx_open(struct ctx **, struct device *, struct ctx *like, const struct ucred *, struct peer *, const char *prog,
+	     int *event_fd, int *token_fd);
 /* Control thread: destroys all objects (QPs, SRQs, CQs, channels, MRs, PDs), then the context. */
 void ctx_close(struct ctx *);
 

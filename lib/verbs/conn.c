@@ -30,7 +30,7 @@ static int name_connect(const char *name, pid_t *pid)
 	int fd = sock_connect(name, 0, &who);
 
 	if (fd >= 0)
-		*pid = who.pid;
+		*pid = who.uid == geteuid() ? who.pid : 0;
 	return fd == -ENAMETOOLONG ? -EINVAL : fd;
 }
 

@@ -19,7 +19,7 @@ struct conn {
 	int fd;
 	uint32_t seq;
 	pid_t owner;  /* the process that opened it */
-	pid_t daemon; /* as this process sees it; 0: it cannot (another PID namespace) */
+	pid_t daemon; /* of our own user, as this process sees it; 0: root's, or in another PID namespace */
 	pthread_mutex_t lock;
 };
 

@@ -10,23 +10,39 @@
  */
 #include "ctx.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Yama (ptrace_scope 1) lets only our descendants reach our memory, unless we name the daemon. */
+/*
+ * Our own daemon may have a faster way to our memory than by the descriptor that it gets.  Yama (ptrace_scope 1) lets
+ * it only if we name it.
+ */
 static void ptracer_set(pid_t daemon)
 {
-	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	FILE *f = daemon > 0 ? fopen("/proc/sys/kernel/yama/ptrace_scope", "re") : NULL;
 	int scope = 0;
 
 	if (!f)
 		return;
 	if (fscanf(f, "%d", &scope) == 1 && scope == 1)
-		prctl(PR_SET_PTRACER, daemon > 0 ? (unsigned long)daemon : PR_SET_PTRACER_ANY, 0, 0, 0);
+		prctl(PR_SET_PTRACER, (unsigned long)daemon, 0, 0, 0);
 	fclose(f);
+}
+
+/* A program that may not be looked into (set-user-ID) has no such file, and shares what memory it can. */
+int ctx_ask(struct conn *conn, struct msg_req *req, struct msg_rep *rep, int *fds)
+{
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), err;
+
+	ptracer_set(conn->daemon);
+	err = conn_call(conn, req, rep, mem, fds, 4);
+	if (mem >= 0)
+		close(mem);
+	return err;
 }
 
 static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int cmd_fd)
@@ -51,7 +67,6 @@ int ctx_begin(struct rd_ctx *c, struct ibv_device *dev, const struct msg_rep *op
 	struct msg_rep rep;
 	int err;
 
-	ptracer_set(c->conn.daemon);
 	c->bell_len = opened->open.bell_len;
 	c->kick_fd = fds[1];
 	c->bell = c->bell_len < sizeof(struct bell) ? err_null(EPROTO) : ctx_map(fds[0], c->bell_len);
@@ -84,7 +99,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 		return err_null(err);
 	}
 	snprintf(req.open.name, sizeof(req.open.name), "%.*s", RDMAD_NAME_LEN - 1, dev->name);
-	err = conn_call(&c->conn, &req, &rep, -1, fds, 4);
+	err = ctx_ask(&c->conn, &req, &rep, fds);
 	if (!err)
 		err = ctx_begin(c, dev, &rep, fds);
 	if (err) {

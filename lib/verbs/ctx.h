@@ -94,6 +94,8 @@ void map_del(struct rd_ctx *, struct map_node *);
 
 /* ---- context.c: open and close */
 
+/* MSG_OPEN or MSG_IMPORT, with this process's memory.  fds: the four descriptors of the reply. */
+int ctx_ask(struct conn *, struct msg_req *, struct msg_rep *, int *fds);
 /* A context from the reply to MSG_OPEN or MSG_IMPORT and its four descriptors; c->conn is open.  On an error they are closed. */
 int ctx_begin(struct rd_ctx *, struct ibv_device *, const struct msg_rep *, const int *fds);
 

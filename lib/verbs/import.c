@@ -27,7 +27,7 @@ static int family_join(int cmd_fd, struct conn *conn, struct msg_rep *rep, int *
 	err = conn_open(conn);
 	if (err)
 		return err;
-	err = conn_call(conn, &req, rep, -1, fds, 4);
+	err = ctx_ask(conn, &req, rep, fds);
 	if (err)
 		conn_close(conn);
 	return err;
