@@ -136,7 +136,7 @@ static void ack_pkt(struct hca *h, struct qp *qp, const struct burst *b)
 			implied_nak(h, qp);
 		return;
 	}
-	if (!alive(qp))
+	if (!alive(qp) || psn_eq(b->psn, qp->req.max))
 		return;
 	if (type == AETH_RNR_NAK)
 		rnr_nak(h, qp, aeth_code(b->syndrome));
@@ -248,13 +248,20 @@ static void data_resp(struct hca *h, struct qp *qp, const struct burst *b)
 		atomic_resp(h, qp, b);
 }
 
+/* A sequence NAK that asks for what was never sent: something came out of order, and by now all is there. */
+static bool has_all(const struct req *q, const struct burst *b)
+{
+	return opcode_get(b->op_first)->kind == KIND_ACK && b->syndrome == aeth_nak(NAK_PSN_SEQ) &&
+	       psn_eq(b->psn, q->max);
+}
+
 void ack_rx(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	const struct req *q = &qp->req;
 	struct burst rest;
 	int32_t old = psn_diff(q->una, b->psn);
 
-	if (!alive(qp) || psn_eq(q->una, q->max) || !psn_before(b->psn, q->max)) {
+	if (!alive(qp) || psn_eq(q->una, q->max) || (!psn_before(b->psn, q->max) && !has_all(q, b))) {
 		count(h, HCA_STAT_STALE_RESP, b->n);
 		return;
 	}

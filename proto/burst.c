@@ -180,7 +180,7 @@ static enum parse_err payload_check(const struct opcode *op, size_t len, uint32_
 	case PAY_FULL:
 		if (!len)
 			return PARSE_PAYLOAD;
-		return pad ? PARSE_PAD : PARSE_OK; /* every PMTU is a multiple of 4 */
+		return pad ? PARSE_PAYLOAD : PARSE_OK; /* every PMTU is a multiple of 4 */
 	case PAY_SOME: return len ? PARSE_OK : PARSE_PAYLOAD;
 	case PAY_8: return len == 8 ? PARSE_OK : PARSE_PAYLOAD;
 	case PAY_ANY: break;
@@ -292,9 +292,12 @@ bool burst_join(struct burst *b, const struct burst *p, struct span *spans, unsi
 bool burst_continue(struct burst *b, const uint8_t *prev, const uint8_t *data, size_t len, struct span *spans,
 		    unsigned max)
 {
-	if (len != BTH_LEN + b->mtu || b->span_n == max || opcode_get(b->op_last)->place != PLACE_MIDDLE)
+	const struct opcode *op = opcode_get(b->op_last);
+
+	/* A MIDDLE of XRC has one more header. */
+	if (len != BTH_LEN + b->mtu || b->span_n == max || op->place != PLACE_MIDDLE || op->hdr_len != BTH_LEN)
 		return false;
-	/* Opcode, flags, P_Key, ECN, QPN: nothing else is in front of the payload of a MIDDLE. */
+	/* Opcode, flags, P_Key, ECN, QPN: nothing else is in front of the payload. */
 	if (memcmp(prev, data, BTH_ACK) || be24_get(data + BTH_PSN) != psn_add(b->psn, b->n).v)
 		return false;
 	spans[b->span_n++] = (struct span){ .region = NULL, .addr = (uintptr_t)data + BTH_LEN, .len = b->mtu };

@@ -54,8 +54,7 @@ struct rwqe *recv_peek(struct qp *qp)
 	return q->head == q->tail ? NULL : rq_at(q, q->head);
 }
 
-/* The limit fires once, and has to be armed again. */
-static void srq_took(struct hca *h, struct srq *srq)
+void srq_level(struct hca *h, struct srq *srq)
 {
 	if (srq->limit && rq_len(&srq->rq) < srq->limit) {
 		srq->limit = 0;
@@ -73,7 +72,7 @@ struct rwqe *recv_take(struct hca *h, struct qp *qp)
 		memcpy(qp->srq_wqe, w, sizeof(*w) + w->sge_n * sizeof(struct sge));
 		w = qp->srq_wqe;
 		qp->srq->rq.head++;
-		srq_took(h, qp->srq);
+		srq_level(h, qp->srq);
 	} else {
 		qp->rq.head++;
 	}

@@ -17,8 +17,10 @@ struct cqe recv_cqe(const struct qp *, const struct rwqe *);
 /* The receive WR that is used or would be; NULL: none.  take makes it the one in use. */
 struct rwqe *recv_peek(struct qp *);
 struct rwqe *recv_take(struct hca *, struct qp *);
-void recv_complete(struct hca *, struct qp *, struct cqe *);  /* the one in use */
-void recv_return(struct qp *);                                /* the one in use, back to the SRQ if it is from one */
+void recv_complete(struct hca *, struct qp *, struct cqe *); /* the one in use */
+void recv_return(struct qp *);                               /* the one in use, back to the SRQ if it is from one */
+/* EV_SRQ_LIMIT, if fewer are queued than the limit says.  It fires once, and has to be armed again. */
+void srq_level(struct hca *, struct srq *);
 void recv_drop(struct qp *);                                  /* it, without a completion */
 unsigned comp_take(struct hca *, struct cqe *, unsigned max); /* the oldest ones: their WRs' slots are free */
 void comp_drop(struct hca *, struct qp *);                    /* what waits of this QP */

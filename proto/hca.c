@@ -191,7 +191,7 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 		why = HCA_STAT_BAD_QPN;
 	else if (qp->state < QPS_RTR || qp->state == QPS_ERR)
 		why = HCA_STAT_BAD_STATE;
-	else if ((b->pkey & 0x7fff) != 0x7fff)
+	else if (!pkey_fits(b->pkey))
 		why = HCA_STAT_BAD_PKEY;
 	else if (qp->type != QPT_UD &&
 		 (memcmp(b->route.sgid, qp->route.dgid, 16) || memcmp(b->route.dgid, qp->route.sgid, 16)))
@@ -274,17 +274,37 @@ int hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 	return h->rx_lost ? EIO : 0;
 }
 
+/* What is wrong with the request of a connection that it is for is told to its sender (rule 4.5); others are dropped. */
+static void bad_take(struct hca *h, struct burst *b, enum fault f)
+{
+	struct qp *qp = qp_get(h, b->dqpn);
+
+	if (!qp || (qp->type != QPT_RC && qp->type != QPT_XRC_RECV) || op_answers(opcode_get(b->op_first)))
+		return;
+	b->n = 1;
+	if (!may_have(h, qp, b))
+		return;
+	h->rx = b;
+	resp_rx_bad(h, qp, b, f);
+	h->rx = NULL;
+}
+
 void hca_rx(struct hca *h, const struct route *route, const uint8_t *data, size_t len, mono_t now)
 {
 	struct burst b = { .route = *route };
 	struct span span;
 
-	if (!burst_parse(&b, &span, data, len)) {
+	enum parse_err err = burst_parse(&b, &span, data, len);
+
+	if (err == PARSE_OK) {
 		hca_rx_burst(h, &b, now);
 		return;
 	}
+	hca_clock(h, now);
 	count(h, HCA_STAT_MALFORMED, 1);
 	count(h, HCA_STAT_RCVD_PKTS, 1);
+	if (err == PARSE_OPCODE || err == PARSE_PAYLOAD)
+		bad_take(h, &b, err == PARSE_OPCODE ? FAULT_RESP_OP_UNSUP : FAULT_RESP_LEN);
 }
 
 void hca_count(struct hca *h, unsigned stat, uint64_t n)

@@ -96,5 +96,8 @@ static inline int rx_copy(struct hca *h, const struct span *dst, unsigned n, con
 	return err;
 }
 
+/* The default P_Key, as a full or a limited member: the only one of the table. */
+static inline bool pkey_fits(uint16_t pkey) { return (pkey & 0x7fff) == 0x7fff; }
+
 static inline uint32_t mtu_bytes(uint8_t mtu) { return 128u << mtu; }
 #endif

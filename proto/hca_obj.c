@@ -222,6 +222,7 @@ int hca_srq_limit(struct hca *h, uint32_t srqn, uint32_t limit)
 	if (!srq || limit > srq->rq.depth)
 		return EINVAL;
 	srq->limit = limit;
+	srq_level(h, srq);
 	return 0;
 }
 

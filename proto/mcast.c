@@ -112,6 +112,10 @@ void mcast_rx(struct hca *h, const struct burst *b)
 		count(h, HCA_STAT_BAD_QPN, b->n);
 		return;
 	}
+	if (!pkey_fits(b->pkey)) {
+		count(h, HCA_STAT_BAD_PKEY, b->n);
+		return;
+	}
 	for (uint32_t i = 0; i < g->n; i++) {
 		struct qp *qp = g->qp[i];
 

@@ -99,6 +99,7 @@ struct resp {
 	uint8_t nak;      /* syndrome of a NAK that is to be sent; 0: none */
 	psn_t nak_psn;    /* of a NAK that ended the QP; else epsn */
 	bool nak_fatal;
+	psn_t refused; /* behind the newest packet that a sequence NAK, not yet sent, is about */
 	struct rd *rd; /* ring of rd_max */
 	uint32_t rd_max, rd_mask;
 	uint32_t rd_n; /* valid ones: [rd_tail - rd_n, rd_tail) */

@@ -87,6 +87,12 @@ static uint32_t pow2_mask(uint32_t n)
 	return p - 1;
 }
 
+/* As other HCAs: a depth of 0 at the requester is 1.  The responder says no if it has none to give. */
+static uint32_t asks_max(uint32_t depth) { return depth ? depth : 1; }
+
+/* As other HCAs: those that ask round their depth up to a power of two, so that many have to be answered. */
+static uint32_t answers_max(uint32_t depth) { return depth ? pow2_mask(depth) + 1 : 0; }
+
 /*
  * Rings of reads and atomics.  They may change size only while nothing is in them, which the states
  * in which the attributes are legal nearly grant; in SQD what is stored of the past is kept or EBUSY is said.
@@ -95,18 +101,19 @@ static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 {
 	struct req *q = &qp->req;
 	struct resp *r = &qp->resp;
+	uint32_t asks = asks_max(a->max_rd_atomic), answers = answers_max(a->max_dest_rd_atomic);
 	psn_t *ends = NULL;
 	struct rd *rd = NULL;
 
-	if (mask & QPA_MAX_QP_RD_ATOMIC && a->max_rd_atomic != q->rd_max) {
+	if (mask & QPA_MAX_QP_RD_ATOMIC && asks != q->rd_max) {
 		if (q->rd_head != q->rd_tail)
 			return EBUSY;
-		ends = calloc(pow2_mask(a->max_rd_atomic) + 1, sizeof(*ends));
+		ends = calloc(pow2_mask(asks) + 1, sizeof(*ends));
 		if (!ends)
 			return ENOMEM;
 	}
-	if (mask & QPA_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic != r->rd_max) {
-		rd = calloc(pow2_mask(a->max_dest_rd_atomic) + 1, sizeof(*rd));
+	if (mask & QPA_MAX_DEST_RD_ATOMIC && answers != r->rd_max) {
+		rd = calloc(pow2_mask(answers) + 1, sizeof(*rd));
 		if (!rd) {
 			free(ends);
 			return ENOMEM;
@@ -115,22 +122,22 @@ static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 	if (ends) {
 		free(q->rd_end);
 		q->rd_end = ends;
-		q->rd_max = a->max_rd_atomic;
+		q->rd_max = asks;
 		q->rd_mask = pow2_mask(q->rd_max);
 	}
 	if (rd) {
-		uint32_t mask_new = pow2_mask(a->max_dest_rd_atomic);
+		uint32_t mask_new = pow2_mask(answers);
 
 		/* The newest stay, as many as there is room for. */
-		if (r->rd_n > a->max_dest_rd_atomic)
-			r->rd_n = a->max_dest_rd_atomic;
+		if (r->rd_n > answers)
+			r->rd_n = answers;
 		for (uint32_t i = r->rd_tail - r->rd_n; i != r->rd_tail; i++)
 			rd[i & mask_new] = *rd_at(r, i);
 		if (r->rd_tail - r->rd_cur > r->rd_n)
 			r->rd_cur = r->rd_tail - r->rd_n;
 		free(r->rd);
 		r->rd = rd;
-		r->rd_max = a->max_dest_rd_atomic;
+		r->rd_max = answers;
 		r->rd_mask = mask_new;
 	}
 	return 0;

@@ -383,8 +383,24 @@ static void established(struct hca *h, struct qp *qp)
 
 static void gap(struct hca *h, struct qp *qp, const struct burst *b)
 {
+	psn_t end = psn_add(b->psn, b->n);
+	struct resp *r = &qp->resp;
+
+	if (!resp_refuses(r) || psn_before(r->refused, end))
+		r->refused = end;
+	if (r->silent) {
+		count(h, HCA_STAT_OUT_OF_SEQ_REQUEST, b->n);
+		return;
+	}
 	TRACE_PUT(h, qp, GAP, .psn = b->psn.v, .op = b->op_first, .n = b->n, .b = qp->resp.epsn.v);
 	fault_act(h, qp, FAULT_RESP_GAP);
+}
+
+void resp_rx_bad(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
+{
+	established(h, qp);
+	if (psn_eq(b->psn, qp->resp.epsn))
+		fault_act(h, qp, f);
 }
 
 void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
@@ -396,10 +412,7 @@ void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
 
 	established(h, qp);
 	if (d > 0) {
-		if (r->silent)
-			count(h, HCA_STAT_OUT_OF_SEQ_REQUEST, b->n);
-		else
-			gap(h, qp, b);
+		gap(h, qp, b);
 		return;
 	}
 	if (d < 0) {

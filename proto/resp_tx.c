@@ -114,6 +114,10 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 		return false;
 	if (r->rd_cur != r->rd_tail && stored_tx(h, qp, b))
 		return true;
+	if (resp_refuses(r) && !psn_before(r->epsn, r->refused)) {
+		r->nak = 0; /* what was missing and all that it was about have come meanwhile */
+		r->ack = true;
+	}
 	if (r->nak) {
 		resp_init(qp, b, OP_ACKNOWLEDGE, r->nak_fatal ? r->nak_psn : r->epsn, r->nak, r->msn);
 		if (aeth_type(r->nak) == AETH_NAK)

@@ -52,9 +52,10 @@ struct send_wr *wr_open(struct rd_qp *qp, unsigned op, uint64_t wr_id, unsigned 
 int wr_bind(struct send_wr *w, enum ibv_mw_type type, const struct ibv_mw *mw, uint32_t rkey,
 	    const struct ibv_mw_bind_info *info)
 {
-	if (mw->type != type || (mw->rkey ^ rkey) >> 8 || (info->length && !info->mr))
+	if (mw->type != type || (info->length && !info->mr))
 		return EINVAL;
-	wr_remote(w, rkey, info->addr);
+	/* Of the key asked for the low 8 bits count, as with HCAs: the others say which window it is. */
+	wr_remote(w, (mw->rkey & ~0xffu) | (rkey & 0xff), info->addr);
 	w->bind.len = info->length;
 	w->bind.lkey = info->length ? info->mr->lkey : 0;
 	w->bind.access = info->mw_access_flags;

@@ -340,7 +340,7 @@ START_TEST(payload_rules)
 			if (op->pay == PAY_NONE ? len != 0 : op->pay == PAY_8 ? len != 8 : op->pay != PAY_ANY && !len)
 				want = PARSE_PAYLOAD;
 			else if (op->pay == PAY_FULL && len % 4)
-				want = PARSE_PAD;
+				want = PARSE_PAYLOAD;
 			ck_assert_msg(parse(p, op->hdr_len + len + pad_len(len)) == want, "%s %u", op->name, len);
 		}
 	}
@@ -424,6 +424,22 @@ START_TEST(continue_refuses)
 }
 END_TEST
 
+/* A MIDDLE of XRC that is 4 bytes short is as long as one of RC: its XRCETH is not payload. */
+START_TEST(continue_knows_xrc)
+{
+	struct burst whole = make(SVC_XRC | OP_WRITE_FIRST, SVC_XRC | OP_WRITE_LAST, 4, 100), first = { 0 };
+	static uint8_t prev[PKT_HDR_MAX + MTU], next[PKT_HDR_MAX + MTU];
+	struct span spans[2];
+	size_t len = wire(&whole, 1, prev);
+
+	ck_assert_int_eq(burst_parse(&first, spans, prev, len), PARSE_OK);
+	ck_assert_uint_eq(wire(&whole, 2, next), len);
+	ck_assert(!burst_continue(&first, prev, next, len - 4, spans, 2));
+	ck_assert(!burst_continue(&first, prev, next, len, spans, 2));
+	ck_assert_uint_eq(first.n, 1);
+}
+END_TEST
+
 /* An ACK asked for in the middle is asked for at the end; a solicited event is the last packet's alone. */
 START_TEST(join_keeps_ackreq)
 {
@@ -471,4 +487,4 @@ START_TEST(imm_on_the_wire)
 END_TEST
 
 TEST_MAIN("burst", every_opcode_alone, every_burst, slices, headers_cut_short, malformed, payload_rules, join_refuses,
-	  continue_refuses, join_keeps_ackreq, join_takes_last_aeth, imm_on_the_wire)
+	  continue_refuses, continue_knows_xrc, join_keeps_ackreq, join_takes_last_aeth, imm_on_the_wire)

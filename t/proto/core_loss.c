@@ -421,8 +421,8 @@ START_TEST(stale_and_ghost)
 		;
 	for (int off = -3; off <= 4; off++) {
 		for (unsigned syndrome = 0x1f; syndrome <= 0x63; syndrome++) {
-			if (off == 0 || (syndrome > 0x1f && syndrome < 0x60))
-				continue;
+			if (off == 0 || (syndrome > 0x1f && syndrome < 0x60) || (off == 1 && syndrome == 0x60))
+				continue; /* the last: t/proto/core_edge */
 			b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + (uint32_t)off);
 			b.syndrome = (uint8_t)syndrome;
 			pkt_give(&r, &r.a, &b, NULL, 0);

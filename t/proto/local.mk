@@ -7,6 +7,7 @@ PROTO_TESTS = \
 	t/proto/cm_state \
 	t/proto/cm_strange \
 	t/proto/core_cnp \
+	t/proto/core_edge \
 	t/proto/core_fault \
 	t/proto/core_loss \
 	t/proto/core_ops \
@@ -70,6 +71,9 @@ t_proto_core_mw_LDADD = $(PROTO_TEST_LIBS)
 t_proto_ghost_SOURCES = t/proto/ghost.c t/proto/rig.c
 t_proto_ghost_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_ghost_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_edge_SOURCES = t/proto/core_edge.c t/proto/rig.c
+t_proto_core_edge_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_edge_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_xrc_SOURCES = t/proto/core_xrc.c t/proto/rig.c
 t_proto_core_xrc_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_xrc_LDADD = $(PROTO_TEST_LIBS)

@@ -389,7 +389,7 @@ static void srq_events(struct model *m)
 	model_connect(a, b, &attr, true, 0);
 	for (unsigned i = 0; i < 8; i++)
 		MUST(m, model_srq_recv(srq, 600, 1) == 0);
-	srq->armed = true;
+	srq->armed++;
 	MUST(m, hca_srq_limit(srq->node->hca, srq->srqn, 6) == 0);
 	for (unsigned i = 0; i < 2; i++)
 		send_ok(a, &(struct post){ .op = WR_SEND, .flags = S, .len = 600 });

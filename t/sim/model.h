@@ -83,7 +83,7 @@ struct msrq {
 	uint32_t cqn; /* of XRC: where its receives complete; else 0 */
 	struct mwr *wr;
 	unsigned n;
-	bool armed;
+	unsigned armed; /* times that the limit was armed and has not fired */
 	unsigned limit_events;
 };
 

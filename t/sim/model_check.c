@@ -437,7 +437,7 @@ static void on_event(struct sim *s, struct node *n, const struct hca_event *e)
 			if (m->srq[i].node == n && m->srq[i].srqn == e->number) {
 				if (!m->srq[i].armed)
 					sim_fail(s, "SRQ limit reached, which was not armed");
-				m->srq[i].armed = false;
+				m->srq[i].armed--;
 				m->srq[i].limit_events++;
 			}
 		return;
@@ -522,7 +522,7 @@ static void tx_read(struct sim *s, struct node *n, const struct burst *b)
 			w->started = found = true;
 		out += w->started;
 	}
-	if (found && out > q->attr.max_rd_atomic)
+	if (found && out > (q->attr.max_rd_atomic ? q->attr.max_rd_atomic : 1))
 		sim_fail(s, "%u READs are outstanding, max_rd_atomic is %u", out, q->attr.max_rd_atomic);
 }
 

@@ -98,8 +98,9 @@ static struct qp_attr attr_random(struct swarm *w)
 	a.retry_cnt = (uint8_t)PICK(r, 0, 1, 3, 7, 7, 7, 7);
 	a.rnr_retry = (uint8_t)PICK(r, 0, 1, 6, 7, 7, 7, 7);
 	a.min_rnr_timer = (uint8_t)PICK(r, 1, 5, 12, 16);
-	a.max_rd_atomic = (uint8_t)PICK(r, 1, 2, 4, 16);
-	a.max_dest_rd_atomic = (uint8_t)rng_range(r, a.max_rd_atomic, 16);
+	a.max_rd_atomic = (uint8_t)PICK(r, 0, 1, 2, 4, 16);
+	/* All that round up to what the peer asks with at most; 0 of those asks once. */
+	a.max_dest_rd_atomic = (uint8_t)rng_range(r, a.max_rd_atomic / 2 + 1, 16);
 	return a;
 }
 
@@ -362,7 +363,7 @@ static void upset_random(struct swarm *w)
 	default:
 		if (!w->m.srq_n)
 			break;
-		srq->armed = true;
+		srq->armed++;
 		if (hca_srq_limit(srq->node->hca, srq->srqn, rng_range(&s->rng, 1, 16)))
 			sim_fail(s, "hca_srq_limit");
 	}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_edge.c - edges of the specification at which other HCAs, or programs made for them, are met: depths that are not
+ * a power of two or 0, a gap that closes before its NAK leaves, requests that are no request, faults in SQD.
+ */
+#include <errno.h>
+
+#include "proto/burst.h"
+#include "proto/hdr.h"
+#include "proto/opcode.h"
+#include "rig.h"
+#include "t/suite.h"
+
+/* Others round the depth that they ask with up to a power of two: so many are answered. */
+START_TEST(depth_is_rounded)
+{
+	static const uint8_t depth[][2] = { { 8, 5 }, { 4, 3 }, { 8, 6 }, { 16, 9 }, { 5, 5 } };
+
+	for (size_t i = 0; i < sizeof(depth) / sizeof(*depth); i++) {
+		struct link_conf c = conf_rc;
+		struct qp_init init;
+		struct qp_attr a;
+		struct burst b;
+		struct rig r;
+
+		rig_init(&r, LINK_WIRE);
+		c.rd_atomic = depth[i][0];
+		c.dest_rd_atomic = depth[i][1];
+		rig_connect(&r, &c);
+		fill(r.b.buf, 64 * 256, 7);
+		for (unsigned k = 0; k < 60; k++)
+			ck_assert_int_eq(
+				SEND_WR(&r, &r.a, .id = k, .op = WR_READ, .off = k * 256, .roff = k * 256, .len = 256),
+				0);
+		while (take(&r, &r.a, &b)) /* all that it may ask before the first answer */
+			pkt_give(&r, &r.b, &b, NULL, 0);
+		rig_run(&r);
+		for (unsigned k = 0; k < 60; k++)
+			ck_assert_uint_eq(wc_status(&r.a, k), WC_SUCCESS);
+		check_fill(r.a.buf, 60 * 256, 7);
+		ck_assert_int_eq(hca_qp_query(r.b.h, r.b.qpn, &a, &init), 0);
+		ck_assert_uint_eq(a.max_dest_rd_atomic, depth[i][1]);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+/* A requester's depth of 0 is 1; a responder's of 0 is none. */
+START_TEST(depth_0)
+{
+	struct link_conf c = conf_rc;
+	struct qp_init init;
+	struct qp_attr a;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	c.rd_atomic = 0;
+	c.timeout = 0;
+	rig_connect(&r, &c);
+	rig_recv(&r, &r.b, 9, 8192, 64);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 8);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_READ, .off = 64, .len = 8);
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_FETCH_ADD, .off = 128, .len = 8);
+	rig_run(&r);
+	for (unsigned i = 1; i <= 3; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	ck_assert_int_eq(hca_qp_query(r.a.h, r.a.qpn, &a, &init), 0);
+	ck_assert_uint_eq(a.max_rd_atomic, 0);
+	rig_fini(&r);
+
+	rig_init(&r, LINK_WIRE);
+	c.dest_rd_atomic = 0;
+	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 8);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_REM_INV_REQ_ERR);
+	rig_fini(&r);
+}
+END_TEST
+
+static void give(struct rig *r, uint32_t psn)
+{
+	struct burst b = pkt_from(r, &r->a, OP_WRITE_ONLY, conf_rc.psn + psn);
+
+	b.va = (uintptr_t)r->b.buf;
+	b.rkey = r->b.key;
+	b.dma_len = 4;
+	b.ackreq = true;
+	pkt_give(r, &r->b, &b, "abcd", 4);
+}
+
+/* What the responder says in one turn; the number of packets. */
+static unsigned said(struct rig *r, struct burst *last)
+{
+	struct burst b;
+	unsigned n = 0;
+
+	for (; take(r, &r->b, &b); n++)
+		*last = b;
+	return n;
+}
+
+/* PSNs 1, 0, 1 in one turn: all is there before the NAK leaves, and it becomes an ACK. */
+START_TEST(gap_closes_before_nak)
+{
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	give(&r, 1);
+	give(&r, 0);
+	give(&r, 1);
+	ck_assert_uint_eq(said(&r, &b), 1);
+	ck_assert_uint_eq(b.syndrome, 0x1f);
+	ck_assert_uint_eq(b.psn.v, (conf_rc.psn + 1) & PSN_MASK);
+
+	/* A newer one is still missing something. */
+	give(&r, 4);
+	give(&r, 5);
+	give(&r, 2);
+	ck_assert_uint_eq(said(&r, &b), 1);
+	ck_assert_uint_eq(b.syndrome, 0x60);
+	ck_assert_uint_eq(b.psn.v, (conf_rc.psn + 3) & PSN_MASK);
+	rig_fini(&r);
+}
+END_TEST
+
+/* An older peer, which sends such a NAK all the same: it expects what was never sent, so all is there. */
+START_TEST(nak_of_what_was_not_sent)
+{
+	struct link_conf c = conf_rc;
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	c.timeout = 0;
+	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 4);
+	while (take(&r, &r.a, &b))
+		;
+	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + 2);
+	b.syndrome = 0x60;
+	pkt_give(&r, &r.a, &b, NULL, 0);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.a, 2), WC_SUCCESS);
+	ck_assert(!take(&r, &r.a, &b));
+	rig_fini(&r);
+}
+END_TEST
+
+/* A request of RC without an opcode, or with a payload that it may not have, at the PSN that is expected. */
+START_TEST(no_request)
+{
+	static const struct {
+		uint8_t op;
+		uint32_t len;
+		const char *row;
+	} v[] = {
+		{ 0x15, 0, "RESP_OP_UNSUP" },     { 0x18, 8, "RESP_OP_UNSUP" },
+		{ 0x1b, 0, "RESP_OP_UNSUP" },     { 0x1e, 0, "RESP_OP_UNSUP" },
+		{ 0x1f, 64, "RESP_OP_UNSUP" },    { OP_SEND_LAST, 0, "RESP_LEN" },
+		{ OP_SEND_FIRST, 0, "RESP_LEN" }, { OP_READ_REQUEST, 16 + 4, "RESP_LEN" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		for (unsigned off = 0; off < 2; off++) {
+			uint8_t data[BTH_LEN + 64] = { v[i].op, 0, 0xff, 0xff };
+			struct route route = { .hop_limit = 64 };
+			struct burst b;
+			struct rig r;
+
+			rig_init(&r, LINK_WIRE);
+			rig_connect(&r, &conf_rc);
+			be24_put(data + BTH_DQPN, r.b.qpn);
+			be24_put(data + BTH_PSN, (conf_rc.psn + off) & PSN_MASK);
+			memcpy(route.sgid, r.a.gid, 16);
+			memcpy(route.dgid, r.b.gid, 16);
+			hca_rx(r.b.h, &route, data, BTH_LEN + v[i].len, r.now);
+			if (off) {
+				ck_assert_uint_eq(said(&r, &b), 0);
+			} else {
+				ck_assert_uint_eq(said(&r, &b), 1);
+				ck_assert_uint_eq(b.syndrome, 0x61);
+				ck_assert_uint_eq(fault_n(&r.b, v[i].row), 1);
+			}
+			rig_fini(&r);
+		}
+	}
+}
+END_TEST
+
+/* In SQD a WR that has not begun waits, even one that can only fail. */
+START_TEST(fault_waits_in_sqd)
+{
+	struct qp_attr a = { .state = QPS_SQD };
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_FETCH_ADD, .len = 4);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE, r.now), 0);
+	rig_run(&r);
+	ck_assert_uint_eq(r.a.wc_n, 0);
+	a.state = QPS_RTS;
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE, r.now), 0);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_LOC_LEN_ERR);
+	rig_fini(&r);
+}
+END_TEST
+
+/* A limit that is armed when fewer are queued already fires at once. */
+START_TEST(srq_limit_below)
+{
+	struct srq_init si = { .max_wr = 16, .max_sge = 1 };
+	uint32_t srqn;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	si.pdn = r.b.pdn;
+	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &srqn), 0);
+	ck_assert_int_eq(hca_srq_limit(r.b.h, srqn, 0), 0);
+	rig_run(&r);
+	ck_assert(!has_event(&r.b, EV_SRQ_LIMIT));
+	ck_assert_int_eq(hca_srq_limit(r.b.h, srqn, 3), 0);
+	rig_run(&r);
+	ck_assert(has_event(&r.b, EV_SRQ_LIMIT));
+	rig_fini(&r);
+}
+END_TEST
+
+/* The P_Key counts for a datagram to a group as for any other. */
+START_TEST(mcast_pkey)
+{
+	static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 9 };
+	struct link_conf c = conf_rc;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	c.type = QPT_UD;
+	rig_connect(&r, &c);
+	ck_assert_int_eq(hca_mcast_attach(r.b.h, r.b.qpn, mgid), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct burst b = pkt_from(&r, &r.a, SVC_UD | OP_SEND_ONLY, 5);
+
+		rig_recv(&r, &r.b, i, 0, 256);
+		b.dqpn = QPN_MCAST;
+		b.qkey = 0x1234;
+		memcpy(b.route.dgid, mgid, 16);
+		b.pkey = i ? 0xffff : 0x1234;
+		pkt_give(&r, &r.b, &b, "hello", 5);
+		rig_run(&r);
+		ck_assert_uint_eq(r.b.wc_n, i);
+		ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_PKEY), 1);
+	}
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_edge", depth_is_rounded, depth_0, gap_closes_before_nak, nak_of_what_was_not_sent, no_request,
+	  fault_waits_in_sqd, srq_limit_below, mcast_pkey)
