@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "../shard/inbox.h"
 #include "call.h"
 
 int verb_query_device(struct call *call)
@@ -68,13 +69,32 @@ static void speed_set(struct msg_port_attr *a, uint32_t mbps)
 	}
 }
 
+struct port_count {
+	unsigned device;
+	uint64_t bad_pkey, bad_qkey;
+};
+
+static void port_collect(struct shard *s, void *arg)
+{
+	struct port_count *n = arg;
+
+	n->bad_pkey += hca_stat(s->hca[n->device], HCA_STAT_BAD_PKEY);
+	n->bad_qkey += hca_stat(s->hca[n->device], HCA_STAT_BAD_QKEY);
+}
+
+/* The violation counters of a port have 16 bits, and stay at the most that these can say. */
+static uint32_t violations(uint64_t n) { return n < 0xffff ? (uint32_t)n : 0xffff; }
+
 int verb_query_port(struct call *call)
 {
 	const struct device *dev = call->s->ctx->dev;
 	struct msg_port_attr *a = &call->rep->port;
+	struct port_count n = { .device = dev->index };
 
 	if (call->req->gid.port != 1)
 		return EINVAL;
+	for (unsigned i = 0; i < shards_n; i++)
+		shard_call(shards[i], port_collect, &n);
 	*a = (struct msg_port_attr){
 		.state = dev->up ? 4 : 1,      /* ACTIVE, DOWN */
 		.phys_state = dev->up ? 5 : 2, /* LinkUp, Polling */
@@ -83,6 +103,8 @@ int verb_query_port(struct call *call)
 		.gid_n = RDMAD_GIDS,
 		.pkey_n = 1,
 		.max_msg = RD_MAX_MSG,
+		.bad_pkey = violations(n.bad_pkey),
+		.qkey_viol = violations(n.bad_qkey),
 	};
 	speed_set(a, dev->link_mbps);
 	return 0;

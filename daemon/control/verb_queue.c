@@ -15,6 +15,7 @@
 #include "call.h"
 #include "why.h"
 #include "../shard/ctx_obj.h"
+#include "../shard/drain.h"
 #include "../shard/publish.h"
 #include "../shard/inbox.h"
 #include "../base/clock.h"
@@ -178,6 +179,9 @@ int verb_srq_modify(struct call *call)
 		return EINVAL;
 	if (mask & 1)
 		err = hca_srq_resize(c->hca, handle, req->srq_mod.max_wr);
+	/* The limit may be reached already: what the program posted before it asked counts. */
+	if (!err && (mask & 2))
+		ctx_drain_recvs(c->shard, clock_now());
 	if (!err && (mask & 2))
 		err = hca_srq_limit(c->hca, handle, req->srq_mod.limit);
 	return err;

@@ -185,6 +185,7 @@ int cq_make(struct ctx *c, struct ctx_cq *cq, const struct msg_req *req, uint32_
 			return EINVAL;
 	}
 	cq->cookie = req->cq.cookie;
+	cq->times = req->cq.times;
 	cq_ring_make(cq, slots);
 	err = hca_cq_create(c->hca, slots, &cqn);
 	if (err)

@@ -76,6 +76,7 @@ struct ctx_cq {
 	uint32_t batch_n; /* slots written and not yet published */
 	bool solicited;   /* in the batch: one that wakes a CQ armed for those only */
 	bool touched, due, overrun, moderated;
+	bool times; /* each completion says when it was published, which is after its work was posted */
 	struct ctx_cq *touched_next, *due_next, *moderated_next, *kept_next;
 	struct { /* the last one written: of a send that succeeded? */
 		uint32_t qpn, wqe;

@@ -299,6 +299,8 @@ static void cqe_publish(struct ctx_cq *cq, struct cqe *e, struct ctx_cq ***touch
 		qp_hint(qp);
 	if (!cq_has_room(cq, now))
 		return;
+	if (cq->times)
+		e->time_ns = clock_now().ns;
 	memcpy(ring_slot(&cq->ring, cq->ring.pos + cq->batch_n), e, sizeof(*e));
 	cq->batch_n++;
 	cq->last.qpn = e->qpn;

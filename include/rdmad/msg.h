@@ -123,7 +123,7 @@ struct msg_req {
 			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */
 			 uint32_t handle, kind /* enum msg_mr_kind */, dm, rsv; } mr;
 		struct { uint32_t handle; uint32_t rsv; } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
-		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, rsv; } cq;
+		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, times; /* its completions say when they were made */ } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
 		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; uint32_t xrcd, cq; /* 0: not of XRC */ } srq;
 		struct { uint32_t handle, mask /* 1 max_wr, 2 limit */, max_wr, limit; } srq_mod;

@@ -179,5 +179,9 @@ int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep,
 
 int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n)
 {
-	return conn_swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fds, fd_n);
+	int err = conn_swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fds, fd_n);
+
+	if (err)
+		errno = err; /* as after the kernel's ioctl: programs look at it also where a verb returns the number */
+	return err;
 }

@@ -123,6 +123,8 @@ static bool cq_ring_next(struct rd_cq *cq)
 	return true;
 }
 
+#define WC_TIMES (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
 static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *a)
 {
 	struct msg_req req = { .op = MSG_CQ_CREATE };
@@ -143,6 +145,7 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	req.cq.cqe = a->cqe;
 	req.cq.channel = a->channel ? to_channel(a->channel)->handle : 0;
 	req.cq.vector = a->comp_vector;
+	req.cq.times = !!(a->wc_flags & WC_TIMES);
 	req.cq.cookie = map_add(c, &cq->node, MAP_CQ);
 	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
 	if (err)
@@ -184,8 +187,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 
 struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *a)
 {
-	const uint64_t have = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-			      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	const uint64_t have = IBV_WC_STANDARD_FLAGS | WC_TIMES;
 	uint32_t flags = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
 	struct rd_cq *cq;
 

@@ -87,6 +87,38 @@ START_TEST(all_there)
 }
 END_TEST
 
+static uint64_t mono_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* No completion was made before its work was posted. */
+START_TEST(times)
+{
+	struct ex e;
+
+	ex_open(&e);
+	for (unsigned i = 0; i < 20000; i++) {
+		uint64_t posted = mono_ns();
+
+		ibv_wr_start(e.x);
+		e.x->wr_id = i;
+		e.x->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(e.x, e.f.mr->rkey, (uintptr_t)e.f.buf + 4096);
+		ibv_wr_set_sge(e.x, e.f.mr->lkey, (uintptr_t)e.f.buf, 8);
+		ck_assert_int_eq(ibv_wr_complete(e.x), 0);
+		ex_wait(&e);
+		ck_assert_uint_ge(ibv_wc_read_completion_ts(e.cq), posted);
+		ck_assert_uint_le(ibv_wc_read_completion_ts(e.cq), mono_ns());
+		ibv_end_poll(e.cq);
+	}
+	ex_close(&e);
+}
+END_TEST
+
 START_TEST(send)
 {
 	struct ibv_data_buf parts[2];
@@ -224,4 +256,4 @@ START_TEST(cq_flags)
 }
 END_TEST
 
-void api_ex(Suite *s) { SUITE_ADD(s, all_there, send, one_sided, errors, cq_flags); }
+void api_ex(Suite *s) { SUITE_ADD(s, all_there, times, send, one_sided, errors, cq_flags); }

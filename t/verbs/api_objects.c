@@ -99,7 +99,9 @@ START_TEST(mr_limits)
 	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
 			 IBV_REREG_MR_ERR_INPUT);
 	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_PD, f.pd, NULL, 0, 0), 0);
+	errno = 0;
 	ck_assert_int_eq(ibv_dealloc_pd(f.pd), EBUSY);
+	ck_assert_int_eq(errno, EBUSY);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	fix_close(&f);
 }

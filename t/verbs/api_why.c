@@ -491,9 +491,12 @@ START_TEST(datagrams)
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = 0x77, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
 	};
+	struct ibv_port_attr port;
 	struct duo d;
 
 	fix_open(&d.f);
+	ck_assert_int_eq(ibv_query_port(d.f.ctx, 1, &port), 0);
+	ck_assert_uint_eq(port.qkey_viol_cntr, 0);
 	d.a = fix_qp(&d.f, IBV_QPT_UD, 16, NULL);
 	d.b = fix_qp(&d.f, IBV_QPT_UD, 16, NULL);
 	fix_connect(&d.f, d.a, d.b);
@@ -507,6 +510,8 @@ START_TEST(datagrams)
 	fix_wait_ok(d.f.cq);
 	says(d.b->qp_num,
 	     "Q_Key is not the QP's; 0x2222, the QP's is 0x1111; UD_SEND_ONLY with PSN 0xfffff0 of fe80::");
+	ck_assert_int_eq(ibv_query_port(d.f.ctx, 1, &port), 0);
+	ck_assert_uint_eq(port.qkey_viol_cntr, 1);
 	wr.wr.ud.remote_qkey = 0x1111;
 	ck_assert_int_eq(ibv_post_send(d.a, &wr, &bad), 0);
 	fix_wait_ok(d.f.cq);
