@@ -45,6 +45,7 @@ noinst_HEADERS += \
 	daemon/shard/net_rx.h \
 	daemon/shard/net_sock.h \
 	daemon/shard/net_tx.h \
+	daemon/shard/peers.h \
 	daemon/shard/obj.h \
 	daemon/shard/cpu.h \
 	daemon/shard/publish.h \
@@ -121,6 +122,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/net_tx.c \
 	daemon/shard/obj.c \
 	daemon/shard/cpu.c \
+	daemon/shard/peers.c \
 	daemon/shard/publish.c \
 	daemon/shard/raw.c \
 	daemon/shard/steer.c \

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/peer.h"
 #include "shard/net.h"
+#include "shard/peers.h"
 #include "shard/thread.h"
 
 struct options {
@@ -185,6 +186,11 @@ static bool shards_start(const struct conf *conf)
 	/* Signals are the control thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = net_start();
+	if (!err)
+		err = peers_start();
+	if (err)
+		log_err("cannot start the shards: %s", strerror(err));
 	for (unsigned i = 0; i < shards_n && !err; i++) {
 		err = shard_start(i, conf->io);
 		if (err)

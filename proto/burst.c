@@ -215,6 +215,7 @@ enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *da
 	if (len < op->hdr_len)
 		return PARSE_SHORT;
 
+	b->sqpn = 0;
 	body = hdr_get(data + BTH_LEN, op->hdrs, b);
 	body_len = len - op->hdr_len;
 	pad = (data[BTH_FLAGS] & BTH_PAD) >> BTH_PAD_SHIFT;

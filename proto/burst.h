@@ -54,7 +54,7 @@ struct burst {
 	/* The extended headers; each valid if the opcode of the packet it stands in has it. */
 	struct {
 		uint32_t srqn;       /* XRCETH: every request packet */
-		uint32_t qkey, sqpn; /* DETH, packet 0.  sqpn: set in all that hca_tx() gives */
+		uint32_t qkey, sqpn; /* DETH, packet 0.  sqpn: set in all that hca_tx() gives; else 0: not known */
 		uint64_t va;
 		uint32_t rkey, dma_len;     /* RETH, AtomicETH: packet 0 */
 		uint64_t swap_add, compare; /* AtomicETH */

@@ -100,7 +100,7 @@ bool ghost_rx(struct hca *h, const struct burst *b)
 
 	if (!ghost_has(h, b->dqpn) || SVC_OF(b->op_first) != g->svc || (kind != KIND_SEND && kind != KIND_WRITE) ||
 	    !psn_before(b->psn, g->end) || (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, g->route.dgid, 16) ||
-	    memcmp(b->route.dgid, g->route.sgid, 16))
+	    memcmp(b->route.dgid, g->route.sgid, 16) || (b->sqpn && b->sqpn != g->dqpn))
 		return false;
 	count(h, HCA_STAT_DUPLICATE_REQUEST, b->n);
 	if (link_empty(&g->ready))

@@ -182,6 +182,13 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 
 /* ---- receiving --------------------------------------------------------- */
 
+/* From whom the QP is connected with?  A packet on a wire does not say which QP it is from, one that had no wire does. */
+static bool of_peer(const struct qp *qp, const struct burst *b)
+{
+	return !memcmp(b->route.sgid, qp->route.dgid, 16) && !memcmp(b->route.dgid, qp->route.sgid, 16) &&
+	       (!b->sqpn || b->sqpn == qp->attr.dest_qpn);
+}
+
 /* To a QP that is not the packet's business: rule 1.5.  True: it may have it. */
 static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 {
@@ -193,8 +200,7 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 		why = HCA_STAT_BAD_STATE;
 	else if (!pkey_fits(b->pkey))
 		why = HCA_STAT_BAD_PKEY;
-	else if (qp->type != QPT_UD &&
-		 (memcmp(b->route.sgid, qp->route.dgid, 16) || memcmp(b->route.dgid, qp->route.sgid, 16)))
+	else if (qp->type != QPT_UD && !of_peer(qp, b))
 		why = HCA_STAT_BAD_ROUTE;
 	else
 		return true;

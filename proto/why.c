@@ -402,6 +402,7 @@ void why_drop(struct hca *h, struct qp *qp, enum why_cause cause, const struct b
 		return;
 	w->op = b->op_first;
 	w->psn = b->psn.v;
+	w->got = qp->type == QPT_UD ? 0 : b->sqpn;
 	memcpy(w->other, b->route.sgid, 16);
 }
 

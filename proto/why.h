@@ -78,8 +78,8 @@ struct why {
 	uint8_t syndrome;
 	/* ibv_modify_qp */
 	uint32_t mask, allowed; /* bits concerned; all that the change knows */
-	uint64_t got, max;
-	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
+	uint64_t got, max;      /* RX_ROUTE: got is the QP that sent it, if that is known */
+	uint8_t err_cause;      /* FLUSH_LATE: what brought the QP there */
 	mono_t err_at;
 	uint32_t flush_sq, flush_rq; /* WRs that end with the QP */
 	uint8_t log_n;

@@ -293,6 +293,8 @@ static void drop_words(struct words *t, const struct why *w)
 {
 	words_put(t, "%s with PSN 0x%x came from ", op_name(w->op), (unsigned)w->psn);
 	gid_words(t, w->other);
+	if (w->cause == WHY_RX_ROUTE && w->got && w->got != w->dqpn)
+		words_put(t, " QP 0x%x", (unsigned)w->got);
 	words_put(t, " and was dropped: ");
 	if (w->cause == WHY_RX_STATE) {
 		words_put(t, "the QP is in %s", qp_state_name(w->from));

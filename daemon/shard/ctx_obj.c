@@ -14,6 +14,7 @@
 #include "ctx_obj.h"
 #include "drain.h"
 #include "hooks.h"
+#include "peers.h"
 #include "publish.h"
 #include "raw.h"
 #include "tap.h"
@@ -272,6 +273,7 @@ static int target_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *r
 		return err;
 	qp->xrcd = init.xrcdn;
 	qp->cookie = req->qp.cookie;
+	peers_set(qpn, 0);
 	err = obj_add(c, &qp->obj, OBJ_QP, qpn);
 	if (err)
 		hca_qp_destroy(c->hca, qpn);
@@ -316,6 +318,7 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 		recv_queue_make(&qp->rq, qp->shm.mem + r->rq_off, r->rq_slots, r->rq_stride, qp->cap.max_recv_sge);
 	err = hca_qp_create(c->hca, &init, &qpn);
 	if (!err) {
+		peers_set(qpn, 0);
 		err = obj_add(c, &qp->obj, OBJ_QP, qpn);
 		if (err)
 			hca_qp_destroy(c->hca, qpn);
@@ -347,6 +350,8 @@ int qp_change(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *attr, uint
 		drain_qp(qp, clock_now());
 	publish_kept_of(c, qp->obj.number);
 	err = hca_qp_modify(c->hca, qp->obj.number, attr, mask, clock_now());
+	if (!err && mask & QPA_DEST_QPN)
+		peers_set(qp->obj.number, attr->dest_qpn);
 	if (!err && reset)
 		tap_qp_gone(c->shard, c->dev->index, qp->obj.number);
 	if (!err && reset && !qp->xrcd)

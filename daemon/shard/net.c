@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/rand.h>
+
 #include "idrule.h"
 #include "inbox.h"
 #include "net_gid.h"
 #include "net_group.h"
 #include "net_sock.h"
 #include "net_tx.h"
+
+uint64_t net_token;
 
 /*
  * Between devices of one shard a burst is handed over and cannot get lost.  With several shards the peer QP may
@@ -65,6 +69,8 @@ void net_ready(struct net *net, unsigned slot, mono_t now)
 	s->hot_until = mono_add(now, NET_HOT_NS);
 	net_tx_writable(net);
 }
+
+int net_start(void) { return RAND_bytes((uint8_t *)&net_token, sizeof(net_token)) == 1 ? 0 : EIO; }
 
 int net_new(struct net **out, struct shard *shard, struct io *io)
 {

@@ -21,6 +21,8 @@
 
 struct net;
 
+/* Before the first shard.  0 or errno. */
+int net_start(void);
 int net_new(struct net **, struct shard *, struct io *);
 void net_free(struct net *);
 

@@ -54,6 +54,10 @@ void net_gids_rebuild(struct net *net)
 		for (unsigned row = 0; row < RDMAD_GIDS; row++)
 			if (!gid_is_empty(devices[d].gid[row].gid))
 				gid_insert(net, &devices[d], row);
+	/* Whose addresses the last ones were may have changed, too. */
+	net->train.sock = NULL;
+	for (unsigned i = 0; i < net->sock_n; i++)
+		net->sock[i]->flow.len = 0;
 }
 
 struct device *net_device(const struct net *net, const uint8_t gid[16])

@@ -16,6 +16,7 @@
 #define TRAIN_PKTS  64u     /* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
 #define TRAIN_BYTES 65464u  /* a UDP payload's most, over IPv4 and IPv6 */
 #define NET_HOT_NS  200000u /* how long a socket is read in each turn after something came */
+#define TOKEN_LEN   8u      /* net_token, behind the ICRC of what shards of this daemon send each other */
 #define GIDS_HASH   4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A GID on the wire. */
@@ -33,6 +34,7 @@ struct net_sock {
 	/* Receiving: the last sender. */
 	uint8_t peer[16];
 	uint16_t peer_port;
+	bool peer_own; /* an address of this daemon: with a token, or not at all */
 	struct icrc_flow flow;
 };
 
@@ -47,8 +49,9 @@ struct batch {
 		struct sockaddr_in6 in6;
 	} to;
 	socklen_t to_len;
-	bool gso;    /* one GSO send (packet i has identification i); else one by one (all have 0) */
-	bool closed; /* a shorter packet was the last that fits */
+	bool gso;     /* one GSO send (packet i has identification i); else one by one (all have 0) */
+	uint8_t tail; /* TOKEN_LEN if they are for another shard, else 0 */
+	bool closed;  /* a shorter packet was the last that fits */
 	unsigned n;
 	size_t len;
 	uint16_t pkt_len[TRAIN_PKTS];
@@ -71,6 +74,12 @@ struct net_run {
 };
 
 _Static_assert(DEVICES_MAX *RDMAD_GIDS < NET_SLOTS, "a slot for each GID, and some for groups");
+
+/*
+ * Anybody on the host can send from its addresses, port 4791 included.  What a shard has really sent to another one ends in
+ * this number; it is made when the daemon starts and nobody else is shown it.
+ */
+extern uint64_t net_token;
 
 struct gid_slot {
 	uint8_t gid[16];

@@ -57,6 +57,20 @@ static bool pkt_forward(struct net *net, struct net_sock *s, const struct route 
 	return false;
 }
 
+/* From one of our own addresses it must have come from one of our shards; its token goes. */
+static bool source_ok(const struct net_sock *s, const uint8_t *data, size_t *len)
+{
+	uint64_t token;
+
+	if (!s->peer_own)
+		return true;
+	if (*len < TOKEN_LEN)
+		return false;
+	*len -= TOKEN_LEN;
+	memcpy(&token, data + *len, sizeof(token));
+	return token == net_token;
+}
+
 static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const struct route *route, const uint8_t *data,
 		   size_t len, mono_t now)
 {
@@ -65,6 +79,10 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 	struct span span;
 	uint16_t id;
 
+	if (!source_ok(s, data, &len)) {
+		hca_count(hca, HCA_STAT_BAD_SOURCE, 1);
+		return;
+	}
 	if (!icrc_check(&net->icrc, &s->flow, data, len, &id)) {
 		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
 		return;
@@ -98,6 +116,10 @@ static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *
 {
 	struct tap_wire w = { .sport = s->peer_port };
 
+	if (!source_ok(s, data, &len)) {
+		hca_count(net->shard->hca[s->dev->index], HCA_STAT_BAD_SOURCE, 1);
+		return;
+	}
 	w.good = icrc_check(&net->icrc, &s->flow, data, len, &w.ip_id);
 	if (!w.good)
 		hca_count(net->shard->hca[s->dev->index], HCA_STAT_ICRC_ERR, 1);
@@ -147,12 +169,14 @@ static uint16_t sender_get(const struct net_sock *s, const struct sockaddr_stora
 	return ntohs(in->sin_port);
 }
 
-static void sender_set(struct net_sock *s, const uint8_t gid[16], uint16_t port)
+/* What is known of a sender is found out once, not for each packet. */
+static void sender_set(const struct net *net, struct net_sock *s, const uint8_t gid[16], uint16_t port)
 {
 	if (s->flow.len && s->peer_port == port && !memcmp(s->peer, gid, 16))
 		return;
 	memcpy(s->peer, gid, 16);
 	s->peer_port = port;
+	s->peer_own = !s->group && net_device(net, gid); /* a group's come back from the host that sent them */
 	icrc_flow_init(&s->flow, gid, s->gid, port, ROCE_PORT, true);
 }
 
@@ -183,7 +207,7 @@ static bool sock_read(struct net *net, struct net_sock *s)
 	r->route.hop_limit = NET_TTL;
 	memcpy(r->route.dgid, s->gid, 16);
 	r->seg = cmsgs_read(&msg, &r->route, r->len);
-	sender_set(s, r->route.sgid, sender_get(s, &from, r->route.sgid));
+	sender_set(net, s, r->route.sgid, sender_get(s, &from, r->route.sgid));
 	return true;
 }
 

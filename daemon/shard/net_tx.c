@@ -11,6 +11,8 @@
  * to.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next
  * packet, being shorter, ends it.
  *
+ * What goes to another shard of this daemon has a token behind each ICRC (net_priv.h).
+ *
  * Packet i of a GSO send over IPv4 has identification i, any other packet has 0, and the ICRC covers it: so
  * the ICRC depends on the position in the train.
  */
@@ -121,8 +123,10 @@ static int send_each(struct batch *b, uint8_t **data)
 static void gso_undo(struct batch *b, struct icrc_flow *flow, uint8_t *data)
 {
 	for (unsigned i = 0; i < b->n; i++) {
+		size_t len = b->pkt_len[i] - ICRC_LEN - (size_t)b->tail;
+
 		if (i && !b->sock->ipv6)
-			icrc_put(data + b->pkt_len[i] - ICRC_LEN, icrc_pkt(flow, 0, data, b->pkt_len[i] - ICRC_LEN));
+			icrc_put(data + len, icrc_pkt(flow, 0, data, len));
 		data += b->pkt_len[i];
 	}
 	b->gso = false;
@@ -278,12 +282,14 @@ static void address_set(struct batch *t)
 static bool train_start(struct net *net, struct hca *hca, const struct route *route)
 {
 	struct batch *t = &net->train;
-	const struct gid_slot *from;
+	const struct gid_slot *from, *to;
 
 	if (!t->sock || !goes_along(&t->route, route)) {
 		from = net_gid_find(net, route->sgid);
 		if (!from || !from->sock || from->sock->ipv6 == gid_is_v4(route->dgid))
 			return false;
+		to = net_gid_find(net, route->dgid);
+		t->tail = to && to->sock ? TOKEN_LEN : 0;
 		t->sock = from->sock;
 		t->route = *route;
 		address_set(t);
@@ -324,7 +330,7 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 		hdr_len = burst_hdr(b, i + n, pkt);
 		pay = burst_pkt_len(b, i + n);
 		pad = pad_len(pay);
-		len = hdr_len + pay + pad + ICRC_LEN;
+		len = hdr_len + pay + pad + ICRC_LEN + t->tail;
 		if (!train_fits(t, len))
 			break;
 		memset(pkt + hdr_len + pay, 0, pad);
@@ -347,10 +353,11 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 		uint16_t id = t->gso && !t->sock->ipv6 ? (uint16_t)(before.n + k) : 0;
 
 		pkt = draft[k];
-		len = t->pkt_len[before.n + k] - ICRC_LEN;
+		len = t->pkt_len[before.n + k] - ICRC_LEN - (size_t)t->tail;
 		if (from) /* each by itself: the CRC finds it in the nearest cache */
 			memcpy((void *)(uintptr_t)to[k].addr, from + burst_pkt_off(b, k), to[k].len);
 		icrc_put(pkt + len, icrc_pkt(&net->flow, id, pkt, len));
+		memcpy(pkt + len + ICRC_LEN, &net_token, t->tail);
 	}
 	if (held_tears != tears) {
 		*t = before;
@@ -386,13 +393,15 @@ void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, c
 {
 	struct batch *t = &net->train;
 
-	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len)))
+	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len + t->tail)))
 		net_flush(net);
 	if (!t->n && !train_start(net, hca, route)) {
 		hca_count(hca, HCA_STAT_SEND_ERR, 1);
 		return;
 	}
 	memcpy(net->tx_buf + t->len, data, len);
+	memcpy(net->tx_buf + t->len + len, &net_token, t->tail);
+	len += t->tail;
 	t->pkt_len[t->n++] = (uint16_t)len;
 	t->len += len;
 }

@@ -25,6 +25,7 @@
 #include "inbox.h"
 #include "net_rx.h"
 #include "net_tx.h"
+#include "peers.h"
 #include "publish.h"
 #include "raw.h"
 #include "tap.h"
@@ -84,15 +85,21 @@ static void letters_read(struct shard *s, struct letter *m)
 
 /* ---- out ------------------------------------------------------------------- */
 
-/* The device whose HCA of this shard a burst goes to without a wire; NULL: there is none. */
-static struct device *local_device(const struct shard *s, const struct burst *b)
+/*
+ * The device whose HCA of this shard a burst goes to without a wire; NULL: there is none.  *stray: it is for a QP of another
+ * shard, which is not connected to the one that it is from and could not see that.
+ */
+static struct device *local_device(const struct shard *s, const struct burst *b, bool *stray)
 {
 	struct device *dev = net_device(s->net, b->route.dgid);
 
+	*stray = false;
 	if (!dev || b->dqpn == QPN_MCAST)
 		return NULL;
-	if (shards_n > 1 && (b->dqpn <= 1 ? 0 : qpn_shard(b->dqpn, shard_bits())) != s->index)
+	if (shards_n > 1 && (b->dqpn <= 1 ? 0 : qpn_shard(b->dqpn, shard_bits())) != s->index) {
+		*stray = b->dqpn > 1 && SVC_OF(b->op_first) != SVC_UD && !peers_is(b->dqpn, b->sqpn);
 		return NULL;
+	}
 	return dev;
 }
 
@@ -100,8 +107,13 @@ static struct device *local_device(const struct shard *s, const struct burst *b)
 static void burst_out(struct shard *s, unsigned device, const struct burst *b, mono_t now)
 {
 	struct hca *hca = s->hca[device];
-	struct device *to = b->raw ? NULL : local_device(s, b);
+	bool stray = false;
+	struct device *to = b->raw ? NULL : local_device(s, b, &stray);
 
+	if (stray) {
+		hca_count(hca, HCA_STAT_BAD_ROUTE, b->n);
+		return;
+	}
 	if (to)
 		hca_count(hca, HCA_STAT_LOCAL_TRAINS, 1);
 	if (b->raw)

@@ -351,18 +351,25 @@ static int cx_modify(struct cx *c, const struct qp_attr *a, uint32_t mask)
 
 int cx_state(struct cx *c, uint8_t state) { return cx_modify(c, &(struct qp_attr){ .state = state }, QPA_STATE); }
 
-void cx_connect(struct cx *c, const struct cx *peer)
+static void gid_get(struct cx *c, uint32_t row, uint8_t gid[16])
 {
-	struct msg_req req = { .op = MSG_QUERY_GID, .gid = { .port = 1, .index = 0 } };
+	struct msg_req req = { .op = MSG_QUERY_GID, .gid = { .port = 1, .index = row } };
 	struct msg_rep rep;
+
+	must(c->fd, &req, &rep, NULL);
+	memcpy(gid, rep.gid.gid, 16);
+}
+
+void cx_connect_way(struct cx *c, uint32_t dest_qpn, const struct cx_way *way)
+{
 	struct qp_attr a = {
 		.state = QPS_INIT,
 		.port = 1,
 		.access = ACC_REMOTE_WRITE | ACC_REMOTE_READ,
-		.dest_qpn = peer->qpn,
+		.dest_qpn = dest_qpn,
 		.path_mtu = 3,
-		.rq_psn = 1,
-		.sq_psn = 1,
+		.rq_psn = way->rq_psn,
+		.sq_psn = way->sq_psn,
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 12,
@@ -370,9 +377,11 @@ void cx_connect(struct cx *c, const struct cx *peer)
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 	};
+	uint8_t gid[16];
 
-	must(c->fd, &req, &rep, NULL);
-	memcpy(a.av.dgid, rep.gid.gid, 16);
+	for (gid_get(c, 0, gid); memcmp(gid, way->sgid, 16); gid_get(c, a.av.sgid_index, gid))
+		a.av.sgid_index++;
+	memcpy(a.av.dgid, way->dgid, 16);
 	ck_assert_int_eq(cx_modify(c, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS), 0);
 	a.state = QPS_RTR;
 	ck_assert_int_eq(cx_modify(c, &a,
@@ -384,6 +393,15 @@ void cx_connect(struct cx *c, const struct cx *peer)
 		cx_modify(c, &a,
 			  QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_QP_RD_ATOMIC),
 		0);
+}
+
+void cx_connect(struct cx *c, const struct cx *peer)
+{
+	struct cx_way way = { .rq_psn = 1, .sq_psn = 1 };
+
+	gid_get(c, 0, way.sgid);
+	gid_get(c, 0, way.dgid);
+	cx_connect_way(c, peer->qpn, &way);
 }
 
 void cx_kick(struct cx *c)

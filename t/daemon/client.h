@@ -56,6 +56,12 @@ struct cx {
 void cx_open(struct cx *);
 /* The QP to RTS, connected to the QP of peer (which may be cx itself). */
 void cx_connect(struct cx *, const struct cx *peer);
+/* The same, by the GIDs that are given (sgid: one of the device's) and with the PSNs that are given. */
+struct cx_way {
+	uint8_t sgid[16], dgid[16];
+	uint32_t rq_psn, sq_psn;
+};
+void cx_connect_way(struct cx *, uint32_t dest_qpn, const struct cx_way *);
 int cx_state(struct cx *, uint8_t state); /* modifies nothing but the state; errno */
 void cx_recv(struct cx *, uint64_t wr_id, uint32_t off, uint32_t len);
 void cx_send(struct cx *, uint64_t wr_id, uint32_t off, uint32_t len);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/kick t/hostile/seen
+HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/seen
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
-noinst_HEADERS += t/hostile/stage.h
+noinst_HEADERS += t/hostile/forge.h t/hostile/stage.h
 
 HOSTILE_STAGE = t/hostile/stage.c t/daemon/client.c
 
@@ -19,3 +19,6 @@ t_hostile_huge_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_seen_SOURCES = t/hostile/seen.c $(HOSTILE_STAGE)
 t_hostile_seen_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_hostile_seen_LDADD = $(DAEMON_TEST_LIBS)
+t_hostile_inject_SOURCES = t/hostile/inject.c t/hostile/forge.c $(HOSTILE_STAGE)
+t_hostile_inject_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_inject_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS)
