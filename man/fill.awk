@@ -66,7 +66,7 @@ function row_keep(    name, grade) {
 FILENAME ~ /\.def$/ {
 	if (FNR == 1)
 		row_keep()
-	if (/^STAT\(|^WHY|^TRACE\(|^STUB_|^CHECK\(|^SAME\(|^DIFFERS\(/) {
+	if (/^STAT\(|^WHY|^TRACE\(|^STUB_|^CHECK\(|^SAME\(|^DIFFERS\(|^SLOT\(|^NEWER_/) {
 		row_keep()
 		row = $0
 	} else if (row != "" && !/^\/\*/) {

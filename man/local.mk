@@ -29,8 +29,7 @@ man/rdmactl.8: man/rdmactl.8.in man/fill.awk proto/stats.def
 man/rdmad-why.7: man/rdmad-why.7.in man/fill.awk proto/why.def proto/trace.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/proto/why.def $(srcdir)/proto/trace.def \
 		$(srcdir)/man/rdmad-why.7.in >$@.tmp && mv $@.tmp $@
-man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/verbs.def lib/verbs/stub.def
-	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/verbs.def $(srcdir)/lib/verbs/stub.def \
-		$(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@
+man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/verbs.def
+	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/verbs.def $(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@
 man/rdmactl-check.8: man/rdmactl-check.8.in man/fill.awk ctl/check.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/ctl/check.def $(srcdir)/man/rdmactl-check.8.in >$@.tmp && mv $@.tmp $@

@@ -9,6 +9,7 @@
  */
 #include "cq.h"
 #include "qp.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

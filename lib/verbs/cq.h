@@ -81,8 +81,6 @@ void cqe_done(struct rd_cq *);
 int cq_poll(struct ibv_cq *, int n, struct ibv_wc *);
 void cq_ex_ops(struct ibv_cq_ex *); /* fills in start_poll ... read_* */
 
-struct ibv_cq_ex *cq_create_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
 int cq_req_notify(struct ibv_cq *, int solicited_only);
-int cq_modify(struct ibv_cq *, struct ibv_modify_cq_attr *);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "dm.h"
 #include "mr.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -64,22 +64,11 @@ void steer_end(struct rd_qp *);
 /* 0 or an errno; EPERM: the process may not open a packet socket. */
 int raw_open(struct rd_qp *);
 void raw_close(struct rd_qp *);
-struct ibv_flow *flow_create(struct ibv_qp *, struct ibv_flow_attr *);
-int flow_destroy(struct ibv_flow *);
-struct ibv_counters *counters_create(struct ibv_context *, struct ibv_counters_init_attr *);
-int counters_destroy(struct ibv_counters *);
-int counters_attach(struct ibv_counters *, struct ibv_counter_attach_attr *, struct ibv_flow *);
-int counters_read(struct ibv_counters *, uint64_t *, uint32_t n, uint32_t flags);
 
 /* ---- wq.c: RSS */
 
-#define RSS_FIELDS 0xffu /* of enum ibv_rx_hash_fields */
-struct ibv_wq *wq_create(struct ibv_context *, struct ibv_wq_init_attr *);
-int wq_destroy(struct ibv_wq *);
+#define RSS_FIELDS 0xffu              /* of enum ibv_rx_hash_fields */
 struct rd_qp *wq_qp(struct ibv_wq *); /* what it is to the daemon */
-int wq_modify(struct ibv_wq *, struct ibv_wq_attr *);
-struct ibv_rwq_ind_table *table_create(struct ibv_context *, struct ibv_rwq_ind_table_init_attr *);
-int table_destroy(struct ibv_rwq_ind_table *);
 struct ibv_qp *rss_create(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 void rss_end(struct rd_qp *); /* it is no more */
 

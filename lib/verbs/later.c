@@ -18,24 +18,9 @@
 #define REFUSE_INT(name) SYMBOL(int, name, (void), { return EOPNOTSUPP; })
 #define REFUSE_PTR(name) SYMBOL(void *, name, (void), { return err_null(EOPNOTSUPP); })
 
-/* IBVERBS_1.15 ... 1.18 */
-REFUSE_PTR(ibv_alloc_dmah)
-REFUSE_INT(ibv_dealloc_dmah)
-REFUSE_PTR(ibv_reg_mr_ex)
-REFUSE_INT(ibv_query_port_speed)
-REFUSE_PTR(ibv_alloc_buf)
-REFUSE_INT(ibv_free_buf)
-REFUSE_PTR(ibv_reg_buf_mr)
-REFUSE_INT(_ibv_query_comp_cntr_caps)
-REFUSE_PTR(ibv_create_comp_cntr)
-REFUSE_INT(ibv_destroy_comp_cntr)
-REFUSE_INT(ibv_inc_comp_cntr)
-REFUSE_INT(ibv_inc_err_comp_cntr)
-REFUSE_INT(ibv_read_comp_cntr)
-REFUSE_INT(ibv_read_err_comp_cntr)
-REFUSE_INT(ibv_set_comp_cntr)
-REFUSE_INT(ibv_set_err_comp_cntr)
-REFUSE_INT(ibv_qp_attach_comp_cntr)
+#define NEWER_INT(name) REFUSE_INT(name)
+#define NEWER_PTR(name) REFUSE_PTR(name)
+#include "verbs.def"
 SYMBOL(int, ibv_export_buf_dmabuf_fd, (void), {
 	errno = EOPNOTSUPP;
 	return -1;

@@ -66,7 +66,7 @@ noinst_HEADERS += \
 	lib/verbs/qp.h \
 	lib/verbs/query.h \
 	lib/verbs/srq.h \
-	lib/verbs/stub.def \
+	lib/verbs/slots.h \
 	lib/verbs/sysfs.h \
 	lib/verbs/verbs.def \
 	lib/verbs/vma.h \

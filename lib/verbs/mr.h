@@ -32,8 +32,6 @@ struct ibv_mr *mr_make(struct ibv_pd *, void *addr, size_t len, uint64_t iova, u
 int mr_access_check(unsigned access);
 /* The MR of this lkey, or NULL; with ctx->map_lock held. */
 struct rd_mr *mr_find(struct rd_ctx *, uint32_t lkey);
-int mr_advise(struct ibv_pd *, enum ibv_advise_mr_advice, uint32_t flags, struct ibv_sge *, uint32_t n);
-struct ibv_mr *mr_null(struct ibv_pd *);
 
 /*
  * The bytes that an sge names, if the library may read them: the lkey is of an MR of this context and covers

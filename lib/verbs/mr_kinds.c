@@ -9,6 +9,7 @@
  */
 #include "mr.h"
 #include "pd.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -2,15 +2,10 @@
 /* ops.c - the tables of operations that programs call through a context. */
 #include "cq.h"
 #include "ctx.h"
-#include "dm.h"
-#include "flow.h"
-#include "mr.h"
 #include "mw.h"
-#include "pd.h"
 #include "qp.h"
-#include "query.h"
 #include "srq.h"
-#include "xrc.h"
+#include "slots.h"
 
 typedef void *(*compat_fn)(void);
 #define COMPAT(fn) ((compat_fn)(void (*)(void))(fn))
@@ -56,39 +51,10 @@ static void ops_old(struct ibv_context_ops *o)
 void ops_fill(struct verbs_context *v)
 {
 	stub_ops(v);
-	v->query_port = port_query;
-	v->query_device_ex = device_query_ex;
-	v->query_rt_values = rt_values_query;
-	v->create_cq_ex = cq_create_ex;
-	v->modify_cq = cq_modify;
-	v->modify_qp_rate_limit = rate_modify;
-	v->create_wq = wq_create;
-	v->modify_wq = wq_modify;
-	v->destroy_wq = wq_destroy;
-	v->create_rwq_ind_table = table_create;
-	v->destroy_rwq_ind_table = table_destroy;
-	v->create_counters = counters_create;
-	v->destroy_counters = counters_destroy;
-	v->attach_counters_point_flow = counters_attach;
-	v->read_counters = counters_read;
-	v->create_qp_ex = qp_create_ex;
-	v->create_srq_ex = srq_create_ex;
-	v->get_srq_num = srq_get_num;
-	v->open_xrcd = xrcd_open;
-	v->close_xrcd = xrcd_close;
-	v->open_qp = qp_open;
-	v->ibv_create_flow = flow_create;
-	v->ibv_destroy_flow = flow_destroy;
+#define SLOT(slot, fn) v->slot = fn;
+#include "verbs.def"
 	/* Programs of rdma-core 1.1.8 look for these two here. */
 	v->ABI_placeholder1 = (void (*)(void))flow_create;
 	v->ABI_placeholder2 = (void (*)(void))flow_destroy;
-	v->alloc_null_mr = mr_null;
-	v->advise_mr = mr_advise;
-	v->alloc_dm = dm_alloc;
-	v->free_dm = dm_free;
-	v->reg_dm_mr = dm_reg_mr;
-	v->alloc_td = td_alloc;
-	v->dealloc_td = td_dealloc;
-	v->alloc_parent_domain = parent_domain_alloc;
 	ops_old(&v->context.ops);
 }

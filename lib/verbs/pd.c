@@ -8,6 +8,7 @@
  */
 #include "ctx.h"
 #include "pd.h"
+#include "slots.h"
 
 #include <stdlib.h>
 

@@ -32,8 +32,5 @@ enum res_type { RES_QP = 1, RES_CQ, RES_SRQ };
  */
 void *pd_calloc(struct ibv_pd *pd, size_t len, enum res_type, struct rd_pd **from);
 void pd_free(struct rd_pd *from, void *, enum res_type);
-struct ibv_pd *parent_domain_alloc(struct ibv_context *, struct ibv_parent_domain_init_attr *);
-struct ibv_td *td_alloc(struct ibv_context *, struct ibv_td_init_attr *);
-int td_dealloc(struct ibv_td *);
 
 #endif

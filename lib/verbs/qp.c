@@ -7,6 +7,7 @@
 #include "qp.h"
 #include "srq.h"
 #include "xrc.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -66,9 +66,6 @@ static inline struct rd_qp *ex_to_qp(struct ibv_qp_ex *q) { return (struct rd_qp
 
 /* wq: it is the QP behind this WQ.  NULL: errno. */
 struct rd_qp *qp_make(struct ibv_context *, struct ibv_qp_init_attr_ex *, struct ibv_wq *wq);
-struct ibv_qp *qp_create_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);
-struct ibv_qp *qp_open(struct ibv_context *, struct ibv_qp_open_attr *);
-int rate_modify(struct ibv_qp *, struct ibv_qp_rate_limit_attr *); /* rate.c */
 const char *state_str(enum ibv_qp_state);
 
 /* ---- post.c, wr_ex.c */

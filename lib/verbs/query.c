@@ -9,6 +9,7 @@
 #include "device.h"
 #include "flow.h"
 #include "query.h"
+#include "slots.h"
 
 #include <endian.h>
 #include <net/if.h>

@@ -5,11 +5,6 @@
 
 #include "ctx.h"
 
-int device_query_ex(struct ibv_context *, const struct ibv_query_device_ex_input *, struct ibv_device_attr_ex *,
-		    size_t len);
-int port_query(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);
-int rt_values_query(struct ibv_context *, struct ibv_values_ex *);
-
 #define VENDOR_ID 0xffffffu /* software */
 
 /* Row of the GID table as the daemon has it; 0 or an errno (EINVAL: no such row). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rate.c - a QP's rate limit.  ibv_modify_qp() can set one, too. */
 #include "qp.h"
+#include "slots.h"
 
 /* typical_pkt_sz is of no use: the daemon counts the bytes of each packet. */
 int rate_modify(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *a)

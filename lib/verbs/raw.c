@@ -14,6 +14,7 @@
  */
 #include "flow.h"
 #include "query.h"
+#include "slots.h"
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>

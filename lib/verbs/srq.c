@@ -8,6 +8,7 @@
 #include "pd.h"
 #include "srq.h"
 #include "xrc.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -20,8 +20,6 @@ struct rd_srq {
 
 static inline struct rd_srq *to_srq(struct ibv_srq *s) { return (struct rd_srq *)s; }
 
-struct ibv_srq *srq_create_ex(struct ibv_context *, struct ibv_srq_init_attr_ex *);
-int srq_get_num(struct ibv_srq *, uint32_t *);
 int post_srq_recv(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **bad); /* post.c */
 
 #endif

@@ -6,6 +6,7 @@
  * It counts into the memfd of the rules in force; when they change, what was counted goes to the counters' past.
  */
 #include "flow.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

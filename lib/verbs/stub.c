@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stub.c - verbs that are refused.  The table is stub.def.
+ * stub.c - verbs that are refused.  The table is verbs.def.
  *
  * Programs call some operations without looking whether they are there, so every slot holds a function.
  */
@@ -10,16 +10,13 @@
 	static int stub_##slot args { return EOPNOTSUPP; }
 #define STUB_PTR(type, slot, args, verb, what) \
 	static type stub_##slot args { return err_null(EOPNOTSUPP); }
-#define STUB_TEXT(verb, what)
-#include "stub.def"
-#undef STUB_INT
-#undef STUB_PTR
+#include "verbs.def"
 
 void stub_ops(struct verbs_context *v)
 {
 #define STUB_INT(slot, args, verb, what)       v->slot = stub_##slot;
 #define STUB_PTR(type, slot, args, verb, what) v->slot = stub_##slot;
-#include "stub.def"
+#include "verbs.def"
 }
 
 /* ---- exported, and not behind a slot ------------------------------------------------ */

@@ -7,6 +7,7 @@
  */
 #include "flow.h"
 #include "pd.h"
+#include "slots.h"
 
 #include <stdlib.h>
 

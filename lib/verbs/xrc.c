@@ -6,6 +6,7 @@
  */
 #include "ctx.h"
 #include "xrc.h"
+#include "slots.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

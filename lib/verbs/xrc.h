@@ -12,7 +12,4 @@ struct rd_xrcd {
 
 static inline struct rd_xrcd *to_xrcd(struct ibv_xrcd *x) { return (struct rd_xrcd *)x; }
 
-struct ibv_xrcd *xrcd_open(struct ibv_context *, struct ibv_xrcd_init_attr *);
-int xrcd_close(struct ibv_xrcd *);
-
 #endif
