@@ -44,6 +44,8 @@ int verb_query_device(struct call *call)
 	return 0;
 }
 
+#define MBPS_UNKNOWN 100000u /* the loopback device has no speed */
+
 /* What rxe shows for the speed of the interface; the products are those of the InfiniBand rates. */
 static void speed_set(struct msg_port_attr *a, uint32_t mbps)
 {
@@ -58,7 +60,7 @@ static void speed_set(struct msg_port_attr *a, uint32_t mbps)
 		{ 40000, 8, 2 },  /* FDR10 4x */
 	};
 
-	a->active_speed = 32; /* EDR 4x; also for the loopback device, which has none */
+	a->active_speed = 32; /* EDR 4x: MBPS_UNKNOWN */
 	a->active_width = 2;
 	for (size_t i = 0; mbps && i < sizeof(steps) / sizeof(steps[0]); i++) {
 		if (mbps <= steps[i].mbps) {
@@ -107,6 +109,16 @@ int verb_query_port(struct call *call)
 		.qkey_viol = violations(n.bad_qkey),
 	};
 	speed_set(a, dev->link_mbps);
+	return 0;
+}
+
+int verb_port_speed(struct call *call)
+{
+	const struct device *dev = call->s->ctx->dev;
+
+	if (call->req->gid.port != 1)
+		return EINVAL;
+	call->rep->speed.mbps = dev->link_mbps ? dev->link_mbps : MBPS_UNKNOWN;
 	return 0;
 }
 

@@ -187,6 +187,7 @@ struct msg_rep {
 		struct { uint32_t qpn; uint32_t bell; uint32_t sq_slots, sq_stride, rq_slots, rq_stride; uint64_t rq_off;
 			 uint64_t map_len; struct qp_cap cap; uint32_t rsv; } qp;
 		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
+		struct { uint64_t mbps; } speed;
 		struct { uint64_t len; } dump;
 		struct { uint64_t len; } capture;
 		struct { uint32_t n, wrong, line; char text[240]; } impair;	/* wrong: nothing was added, for this reason */

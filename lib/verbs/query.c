@@ -159,6 +159,23 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _com
 	return port_query(context, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, flags) + 1);
 }
 
+/*
+ * Of rdma-core 62, so that the headers may declare it or not: its name in C differs.  In units of 100 Mb/s; a link that has
+ * less has one.
+ */
+EXPORT int port_speed_query(struct ibv_context *, uint32_t port, uint64_t *speed) __asm__("ibv_query_port_speed");
+
+int port_speed_query(struct ibv_context *context, uint32_t port, uint64_t *speed)
+{
+	struct msg_req req = { .op = MSG_PORT_SPEED, .gid.port = port };
+	struct msg_rep rep;
+	int err = ctx_call(to_ctx(context), &req, &rep);
+
+	if (!err)
+		*speed = rep.speed.mbps < 100 ? 1 : rep.speed.mbps / 100;
+	return err;
+}
+
 /* ---- gids ---------------------------------------------------------------------- */
 
 int gid_get(struct rd_ctx *c, uint32_t port, uint32_t index, struct msg_gid *gid)

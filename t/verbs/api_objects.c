@@ -4,6 +4,8 @@
 #include "fixture.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <net/if.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,31 @@ START_TEST(device)
 	memcpy(&vendor, list[0] + 1, sizeof(vendor));
 	ck_assert_ptr_eq(vendor, NULL);
 	ibv_free_device_list(list);
+}
+END_TEST
+
+/* A verb of rdma-core 62, which the headers need not have. */
+START_TEST(port_speed)
+{
+	int (*ask)(struct ibv_context *, uint32_t, uint64_t *);
+	uint64_t speed = 0;
+	struct ibv_gid_entry e = { 0 };
+	char name[IF_NAMESIZE];
+	struct fix f;
+
+	fix_open(&f);
+	*(void **)&ask = dlsym(RTLD_DEFAULT, "ibv_query_port_speed");
+	ck_assert(ask != NULL);
+	ck_assert_int_eq(ask(f.ctx, 1, &speed), 0);
+	ck_assert_uint_ge(speed, 1);
+	for (uint32_t i = 0; i < 64 && memcmp(&e.gid, &f.gid, sizeof(e.gid)); i++)
+		ibv_query_gid_ex(f.ctx, 1, i, &e, 0);
+	if (if_indextoname(e.ndev_ifindex, name) && !strcmp(name, "lo"))
+		ck_assert_uint_eq(speed, 1000);
+	speed = 7;
+	ck_assert_int_eq(ask(f.ctx, 2, &speed), EINVAL);
+	ck_assert_uint_eq(speed, 7);
+	fix_close(&f);
 }
 END_TEST
 
@@ -308,5 +335,6 @@ END_TEST
 
 void api_objects(Suite *s)
 {
-	SUITE_ADD(s, device, query, mr_limits, ah_limits, ah_from_wc, cq_limits, qp_limits, refused, forked);
+	SUITE_ADD(s, device, query, port_speed, mr_limits, ah_limits, ah_from_wc, cq_limits, qp_limits, refused,
+		  forked);
 }
