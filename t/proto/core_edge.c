@@ -259,5 +259,31 @@ START_TEST(mcast_pkey)
 }
 END_TEST
 
-TEST_MAIN("core_edge", depth_is_rounded, depth_0, gap_closes_before_nak, nak_of_what_was_not_sent, no_request,
+/* With length 0 neither key nor address counts: of a region, of another one, of none, of a window that is not bound. */
+START_TEST(nothing)
+{
+	static const enum wr_op ops[] = { WR_SEND, WR_WRITE, WR_WRITE_IMM, WR_READ };
+	struct rig r;
+	uint32_t mw;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	ck_assert_int_eq(hca_mw_alloc(r.b.h, r.b.pdn, 2, &mw), 0);
+	for (unsigned i = 0; i < 4 * 4; i++) {
+		const uint32_t keys[] = { r.b.key, r.b.key ^ 1, 0x7fffff00, mw };
+
+		rig_recv(&r, &r.b, 100 + i, 0, 64);
+		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = i, .op = ops[i / 4], .rkey = keys[i % 4], .roff = 1ull << 40),
+				 0);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	}
+	ck_assert_uint_eq(r.b.wc_n, 8);
+	for (unsigned i = 0; i < r.b.wc_n; i++)
+		ck_assert_uint_eq(r.b.wc[i].byte_len, 0);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_edge", nothing, depth_is_rounded, depth_0, gap_closes_before_nak, nak_of_what_was_not_sent, no_request,
 	  fault_waits_in_sqd, srq_limit_below, mcast_pkey)
