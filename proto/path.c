@@ -127,7 +127,7 @@ uint64_t path_room(const struct path *p)
 {
 	if (p->inflight < p->window)
 		return p->window - p->inflight;
-	return p->inflight ? 0 : 1;
+	return p->owed ? 0 : 1;
 }
 
 /* The QP's share of what is in flight. */
@@ -136,6 +136,7 @@ static uint64_t *share(struct qp *qp)
 	if (qp->req.epoch != qp->path->epoch) {
 		qp->req.epoch = qp->path->epoch;
 		qp->req.inflight = 0;
+		qp->req.owed = false;
 	}
 	return &qp->req.inflight;
 }
@@ -167,6 +168,20 @@ void path_done(struct hca *h, struct qp *qp, uint64_t n, bool acked)
 	*mine -= n;
 	p->inflight -= n;
 	path_wake(h, p);
+}
+
+void path_owed(struct hca *h, struct qp *qp, bool owed)
+{
+	share(qp);
+	if (owed == qp->req.owed)
+		return;
+	qp->req.owed = owed;
+	if (owed) {
+		qp->path->owed++;
+	} else {
+		qp->path->owed--;
+		path_wake(h, qp->path);
+	}
 }
 
 void path_wait(struct hca *h, struct qp *qp)
@@ -201,6 +216,7 @@ void path_timer(struct hca *h, struct path *p)
 	if (p->acked_epoch < p->window) {
 		p->epoch++;
 		p->inflight = 0;
+		p->owed = 0;
 	}
 	path_wake(h, p);
 	p->acked_epoch = 0;

@@ -44,6 +44,7 @@ struct path {
 	uint64_t acked;       /* since the window was last cut */
 	uint64_t acked_epoch; /* since the timer was set */
 	uint32_t epoch;
+	uint32_t owed; /* in this epoch: QPs whose last AckReq is not answered yet: of these something will be heard */
 	struct timer timer;  /* runs while QPs wait */
 	struct link waiters; /* QPs that have more to send than the window allows */
 	struct pace pace;
@@ -63,14 +64,18 @@ void path_put(struct hca *, struct path *);
 bool path_is_local(const struct hca *, const uint8_t *dgid);
 void paths_fini(struct hca *);
 
-/* Bytes of room in the window; at least 1 if nothing is in flight, so that something always moves. */
+/*
+ * Bytes of room in the window; at least 1 if no answer is due, so that something always moves: what was sent without an AckReq
+ * while the window was wide open may be more than the window is by now, and nobody will say that it has arrived.
+ */
 uint64_t path_room(const struct path *);
 /* n bytes of the QP went out; or are no longer in flight, acked: because they arrived. */
 void path_sent(struct qp *, uint64_t n);
 void path_done(struct hca *, struct qp *, uint64_t n, bool acked);
-void path_wait(struct hca *, struct qp *);    /* until there is room */
-void path_wake(struct hca *, struct path *);  /* the next one, if there is room */
-void path_timer(struct hca *, struct path *); /* it fired */
+void path_owed(struct hca *, struct qp *, bool owed); /* the peer was asked for an ACK; or there is none to come */
+void path_wait(struct hca *, struct qp *);            /* until there is room */
+void path_wake(struct hca *, struct path *);          /* the next one, if there is room */
+void path_timer(struct hca *, struct path *);         /* it fired */
 /* n bytes of a UC QP are to go: false: not yet, it waits. */
 bool path_pace(struct hca *, struct qp *, uint64_t n);
 void path_pace_timer(struct hca *, struct path *);

@@ -62,6 +62,8 @@ struct req {
 	uint64_t unasked; /* weight of what was sent since the last AckReq */
 	uint32_t asked;   /* index of the WR that had it */
 	psn_t ask_end;    /* behind the last packet that ever had one */
+	psn_t owed_end;   /* and behind the last one since it fell back */
+	bool owed;        /* that is not answered: the path counts us */
 	psn_t *rd_end;    /* ring: the PSN behind each READ request or atomic under way */
 	uint32_t rd_max, rd_mask, rd_head, rd_tail;
 };

@@ -159,6 +159,7 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 	qp->path = p;
 	qp->req.epoch = p->epoch;
 	qp->req.inflight = 0;
+	qp->req.owed = false;
 	memcpy(qp->route.sgid, h->gid[av->sgid_index], 16);
 	memcpy(qp->route.dgid, av->dgid, 16);
 	qp->route.flow_label = av->flow_label;

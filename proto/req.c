@@ -122,9 +122,9 @@ static uint32_t window_fit(const struct qp *qp, const struct swqe *w, uint32_t n
 	if (req_cost(qp, w, pos + n) - req_cost(qp, w, pos) <= room)
 		return n;
 	if (w->kind == KIND_READ) /* its parts are fixed: whole or not at all */
-		return p->inflight ? 0 : n;
+		return p->owed ? 0 : n;
 	n = (uint32_t)(room / (qp->mtu + PKT_COST));
-	return n || p->inflight ? n : 1;
+	return n || p->owed ? n : 1;
 }
 
 /* Packets of w that may be sent now; 0: none, and what opens the gate makes the QP ready again. */
@@ -319,6 +319,8 @@ static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct b
 	q->unasked += cost;
 	b->ackreq = wants_ack(h, qp, w, n, end);
 	if (b->ackreq) {
+		path_owed(h, qp, true);
+		q->owed_end = end;
 		if (!psn_before(q->una, q->ask_end))
 			q->patience = MONO_NEVER;
 		if (psn_before(q->ask_end, end))

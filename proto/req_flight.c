@@ -89,6 +89,8 @@ void req_acked_all(struct hca *h, struct qp *qp)
 	q->rnr_left = qp->attr.rnr_retry;
 	q->implied = q->probe = false;
 	timed(h, qp);
+	if (!psn_before(q->una, q->owed_end))
+		path_owed(h, qp, false);
 	if (!q->rnr_wait) {
 		if (psn_eq(q->una, q->next) || !qp->attr.timeout)
 			timer_stop(&qp->timer);
@@ -108,8 +110,10 @@ void req_stop(struct hca *h, struct qp *qp)
 	link_del(&qp->waiter);
 	q->rnr_wait = false;
 	q->rd_head = q->rd_tail;
-	if (qp->path)
+	if (qp->path) {
+		path_owed(h, qp, false);
 		path_done(h, qp, q->inflight, false);
+	}
 }
 
 void req_restart(struct hca *h, struct qp *qp, bool loss, bool timeout)

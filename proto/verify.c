@@ -155,12 +155,18 @@ static void verify_paths(const struct hca *h)
 	for (unsigned b = 0; b < PATH_HASH; b++) {
 		for (const struct path *p = h->paths.head[b]; p; p = p->next) {
 			uint64_t inflight = 0;
+			uint32_t owed = 0;
 
 			HOLDS(p->users && p->users == users_of(h, p));
-			for (uint32_t i = 0; i <= h->qp.mask; i++)
-				if (h->qp.v[i] && h->qp.v[i]->path == p && h->qp.v[i]->req.epoch == p->epoch)
-					inflight += h->qp.v[i]->req.inflight;
-			HOLDS(inflight == p->inflight);
+			for (uint32_t i = 0; i <= h->qp.mask; i++) {
+				const struct qp *q = h->qp.v[i];
+
+				if (!q || q->path != p || q->req.epoch != p->epoch)
+					continue;
+				owed += q->req.owed;
+				inflight += q->req.inflight;
+			}
+			HOLDS(inflight == p->inflight && owed == p->owed);
 			HOLDS(p->window);
 		}
 	}

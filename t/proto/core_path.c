@@ -119,6 +119,55 @@ START_TEST(loss_halves)
 }
 END_TEST
 
+/*
+ * Twenty QPs share the window.  What most of them sent while it was open asks for no ACK, as more was to follow, and is more than
+ * the window is after a loss.  So nobody says that it has arrived - unless one of them goes on and asks, which needs no timer.
+ */
+START_TEST(unasked_does_not_shut)
+{
+	enum { QPS = 20, WRS = 30, LEN = 8000 };
+	struct {
+		uint32_t a, b;
+		psn_t end;
+		bool asked;
+	} qp[QPS], *q = qp;
+	struct link_conf c = conf_rc;
+	unsigned asked = 0;
+	struct burst b;
+	struct rig r;
+
+	c.timeout = 20;
+	rig_init(&r, LINK_EARLY);
+	for (unsigned i = 0; i < QPS; i++) {
+		rig_connect(&r, &c);
+		qp[i].a = r.a.qpn;
+		qp[i].b = r.b.qpn;
+		qp[i].asked = false;
+		for (unsigned k = 0; k < WRS; k++)
+			SEND_WR(&r, &r.a, .id = i * WRS + k, .op = WR_WRITE, .len = LEN);
+	}
+	while (take(&r, &r.a, &b)) {
+		for (q = qp; q->a != b.sqpn; q++)
+			;
+		q->asked = b.ackreq;
+		q->end = psn_add(b.psn, b.n);
+	}
+	/* All that was asked for is answered: the first by a NAK, which halves the window. */
+	for (q = qp; q < qp + QPS; q++) {
+		if (!q->asked)
+			continue;
+		r.a.qpn = q->a;
+		r.b.qpn = q->b;
+		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, asked ? q->end.v - 1 : conf_rc.psn);
+		b.syndrome = asked++ ? aeth_ack() : aeth_nak(NAK_PSN_SEQ);
+		pkt_give(&r, &r.a, &b, NULL, 0);
+	}
+	ck_assert(asked && asked < QPS / 2);
+	ck_assert(hca_tx(r.a.h, &b, r.now) && b.ackreq);
+	rig_fini(&r);
+}
+END_TEST
+
 /* One QP's peer is dead and its timeout is hours: the others to that host go on. */
 START_TEST(dead_qp_does_not_starve)
 {
@@ -360,4 +409,4 @@ START_TEST(early_though_the_peer_is_busy)
 END_TEST
 
 TEST_MAIN("core_path", early_though_the_peer_is_busy, few_ackreqs, uc_is_paced, window_and_ackreq, read_in_parts,
-	  loss_halves, dead_qp_does_not_starve, longest_message)
+	  loss_halves, unasked_does_not_shut, dead_qp_does_not_starve, longest_message)
