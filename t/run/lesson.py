@@ -142,7 +142,8 @@ def overrun():
 
 
 def cm():
-    messages = [(r["op"], r["from"]) for r in rungs if r["kind"] == "cm"]
+    # A host that is busy for 32 ms repeats what it says.
+    messages = [(r["op"], r["from"]) for r in rungs if r["kind"] == "cm" and not r.get("again")]
     names = [m[0].split()[-1].upper() for m in messages]
     same(names, ["REQ", "REP", "RTU", "DREQ", "DREP"], "five messages, in that order")
     same([m[1] for m in messages], [messages[0][1] ^ i for i in (0, 1, 0, 0, 1)], "the client's and the server's")
