@@ -11,6 +11,13 @@ function text_take(    t) {
 	return t
 }
 
+# A new sentence is a new line.
+function sentences(t) {
+	while (match(t, /[.] [A-Z]/))
+		t = substr(t, 1, RSTART) "\n" substr(t, RSTART + 2)
+	return t
+}
+
 # A row of the table of verbs for each name of the list.
 function verbs_keep(list, what,    i, k, name) {
 	k = split(list, name, /, */)
@@ -39,7 +46,7 @@ function row_keep(    name, grade) {
 		rows[++n] = ".It " part[2] "\n" text_take()
 	} else if (row ~ /^STUB_|^CHECK/) {
 		name = text_take()
-		rows[++n] = ".It " name "\n" text_take()
+		rows[++n] = ".It " name "\n" sentences(text_take())
 	}
 	if (row ~ /^WHY/) {
 		match(row, /\([A-Z_]+/)
