@@ -6,7 +6,7 @@
  * response completes; a response that lies beyond one says that the one before was lost (implied NAK).
  *
  *	         una                      next           max
- *	  stale   |        in order        |  cut again   |   ghost
+ *	  stale   |        in order        |  cut again   |   stale
  *	----------|------------------------|--------------|---------> PSN of a response
  */
 #include <string.h>

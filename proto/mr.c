@@ -23,6 +23,19 @@ static int attr_check(const struct mr_attr *a)
 	return 0;
 }
 
+static void fill(struct mr *mr, uint32_t key, struct pd *pd, const struct mr_attr *a)
+{
+	*mr = (struct mr){ .key = key,
+			   .access = a->access,
+			   .pd = pd,
+			   .owner = pd,
+			   .iova = a->iova,
+			   .len = a->len,
+			   .addr = a->addr,
+			   .region = a->region };
+	pd->users++;
+}
+
 int mr_reg(struct keys *keys, struct rng *rng, struct pd *pd, const struct mr_attr *a, uint32_t *key)
 {
 	struct mr *mr;
@@ -35,15 +48,7 @@ int mr_reg(struct keys *keys, struct rng *rng, struct pd *pd, const struct mr_at
 		free(mr);
 		return ENOMEM;
 	}
-	*mr = (struct mr){ .key = index << 8 | (rng_next(rng) & 0xff),
-			   .access = a->access,
-			   .pd = pd,
-			   .owner = pd,
-			   .iova = a->iova,
-			   .len = a->len,
-			   .addr = a->addr,
-			   .region = a->region };
-	pd->users++;
+	fill(mr, index << 8 | (rng_next(rng) & 0xff), pd, a);
 	*key = mr->key;
 	return 0;
 }
@@ -71,15 +76,7 @@ int mr_rereg(struct keys *keys, uint32_t key, struct pd *pd, const struct mr_att
 	if (mr->windows)
 		return EBUSY;
 	mr->owner->users--;
-	pd->users++;
-	*mr = (struct mr){ .key = key,
-			   .access = a->access,
-			   .pd = pd,
-			   .owner = pd,
-			   .iova = a->iova,
-			   .len = a->len,
-			   .addr = a->addr,
-			   .region = a->region };
+	fill(mr, key, pd, a);
 	return 0;
 }
 

@@ -247,12 +247,26 @@ static enum fault exec_read(struct hca *h, struct qp *qp, const struct burst *b)
 	return FAULT_NONE;
 }
 
+/* The end of an operation on 8 bytes: what the host said of it, and its answer. */
+static enum fault word_done(struct qp *qp, uint8_t kind, uint64_t orig, int err)
+{
+	struct rd *d;
+
+	if (mem_lost(err))
+		return FAULT_NONE;
+	if (err)
+		return FAULT_RESP_MEM;
+	d = rd_push(qp);
+	*d = (struct rd){ .kind = kind, .n = 1, .orig = orig };
+	rd_started(qp, d);
+	return FAULT_NONE;
+}
+
 static enum fault exec_atomic(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	const struct mem_ops *m = h->cfg.mem;
-	uint64_t orig;
+	uint64_t orig = 0;
 	struct span s;
-	struct rd *d;
 	int err;
 
 	if (!rkey_span(&h->keys, qp, b->rkey, qp->pd, ACC_REMOTE_ATOMIC, b->va, 8, &s))
@@ -263,14 +277,7 @@ static enum fault exec_atomic(struct hca *h, struct qp *qp, const struct burst *
 		err = m->cmp_swap(h->cfg.mem_host, &s, b->compare, b->swap_add, &orig);
 	else
 		err = m->fetch_add(h->cfg.mem_host, &s, b->swap_add, &orig);
-	if (mem_lost(err))
-		return FAULT_NONE;
-	if (err)
-		return FAULT_RESP_MEM;
-	d = rd_push(qp);
-	*d = (struct rd){ .kind = KIND_ATOMIC, .n = 1, .orig = orig };
-	rd_started(qp, d);
-	return FAULT_NONE;
+	return word_done(qp, KIND_ATOMIC, orig, err);
 }
 
 /* Everything before it has been executed, and what was stored is there for all to see. */
@@ -293,7 +300,6 @@ static enum fault exec_awrite(struct hca *h, struct qp *qp, const struct burst *
 	const struct mem_ops *m = h->cfg.mem;
 	uint64_t value;
 	struct span s, here = { NULL, (uint64_t)(uintptr_t)&value, sizeof(value) };
-	struct rd *d;
 	int err;
 
 	if (!rkey_span(&h->keys, qp, b->rkey, qp->pd, ACC_REMOTE_WRITE, b->va, sizeof(value), &s))
@@ -303,14 +309,7 @@ static enum fault exec_awrite(struct hca *h, struct qp *qp, const struct burst *
 	err = rx_copy(h, &here, 1, b);
 	if (!err)
 		err = m->store(h->cfg.mem_host, &s, value);
-	if (mem_lost(err))
-		return FAULT_NONE;
-	if (err)
-		return FAULT_RESP_MEM;
-	d = rd_push(qp);
-	*d = (struct rd){ .kind = KIND_AWRITE, .n = 1 };
-	rd_started(qp, d);
-	return FAULT_NONE;
+	return word_done(qp, KIND_AWRITE, 0, err);
 }
 
 static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)

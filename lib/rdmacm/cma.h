@@ -162,7 +162,6 @@ void id_event_drop(struct cma_id *);
 int qp_connect(struct cma_id *, uint8_t resp, uint8_t init);
 int qp_init(struct cma_id *, struct ibv_qp *);
 void qp_to_err(struct cma_id *);
-void av_to_attr(const struct av *, uint8_t port, struct ibv_ah_attr *);
 
 /* MULTICAST_JOIN came: attaches the id's QP.  0 or an errno. */
 int group_joined(struct cma_id *, struct group *, const uint8_t *mgid);

@@ -14,6 +14,7 @@
  * a request.
  */
 #include "cma.h"
+#include "../verbs/attr.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -56,19 +57,6 @@ static int get_end(struct chan *c, int err)
 }
 
 /* ---- the program's view of a message -------------------------------------------------- */
-
-void av_to_attr(const struct av *av, uint8_t port, struct ibv_ah_attr *a)
-{
-	memset(a, 0, sizeof(*a));
-	memcpy(a->grh.dgid.raw, av->dgid, sizeof(av->dgid));
-	a->grh.flow_label = av->flow_label;
-	a->grh.sgid_index = av->sgid_index;
-	a->grh.hop_limit = av->hop_limit;
-	a->grh.traffic_class = av->tclass;
-	a->sl = av->sl;
-	a->is_global = 1;
-	a->port_num = port;
-}
 
 static void param_fill(struct cma_event *e, const struct cmm_event *m)
 {

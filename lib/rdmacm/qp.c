@@ -6,30 +6,7 @@
  */
 #include "cma.h"
 
-#include "../verbs/attr_ex.h"
-
-static void attr_from(struct ibv_qp_attr *a, const struct qp_attr *m)
-{
-	enum ibv_qp_state state = a->qp_state;
-
-	memset(a, 0, sizeof(*a));
-	a->qp_state = state;
-	a->path_mtu = m->path_mtu;
-	a->path_mig_state = IBV_MIG_MIGRATED;
-	a->qkey = m->qkey;
-	a->rq_psn = m->rq_psn;
-	a->sq_psn = m->sq_psn;
-	a->dest_qp_num = m->dest_qpn;
-	a->qp_access_flags = m->access;
-	a->pkey_index = m->pkey_index;
-	a->max_rd_atomic = m->max_rd_atomic;
-	a->max_dest_rd_atomic = m->max_dest_rd_atomic;
-	a->min_rnr_timer = m->min_rnr_timer;
-	a->port_num = m->port;
-	a->timeout = m->timeout;
-	a->retry_cnt = m->retry_cnt;
-	a->rnr_retry = m->rnr_retry;
-}
+#include "../verbs/attr.h"
 
 static int attr_ask(struct cma_id *id, enum ibv_qp_state state, struct ibv_qp_attr *a, int *mask)
 {
@@ -41,8 +18,8 @@ static int attr_ask(struct cma_id *id, enum ibv_qp_state state, struct ibv_qp_at
 	err = id_call(id, &req, &rep);
 	if (err)
 		return err;
+	qp_attr_from(a, &rep.qp.attr);
 	a->qp_state = state;
-	attr_from(a, &rep.qp.attr);
 	if (rep.qp.mask & QPA_AV)
 		av_to_attr(&rep.qp.attr.av, id->id.port_num, &a->ah_attr);
 	*mask = (int)rep.qp.mask;

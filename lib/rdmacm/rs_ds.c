@@ -79,19 +79,24 @@ int ds_connect(struct rsock *rs, const struct sockaddr *addr, socklen_t len)
 
 static bool waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
 
+/* Waits once for something to happen: 0, or why not. */
+static int wait_once(struct rsock *rs, int flags)
+{
+	if (rs->state == RS_CLOSED)
+		return EBADF;
+	if (rs->ds->gone)
+		return EIO;
+	return waits(rs, flags) ? rs_wait(rs) : EAGAIN;
+}
+
 static int slot_wait(struct rsock *rs, const struct ds_qp *qp, int flags)
 {
 	int err = 0;
 
 	if (!qp->free_n)
 		ds_progress(rs);
-	while (!qp->free_n && !err) {
-		if (rs->state == RS_CLOSED)
-			return EBADF;
-		if (rs->ds->gone)
-			return EIO;
-		err = waits(rs, flags) ? rs_wait(rs) : EAGAIN;
-	}
+	while (!qp->free_n && !err)
+		err = wait_once(rs, flags);
 	return err;
 }
 
@@ -144,13 +149,8 @@ static int recv_wait(struct rsock *rs, int flags)
 
 	if (!rs->ds->first)
 		ds_progress(rs);
-	while (!rs->ds->first && !rs->rd_shut && !err) {
-		if (rs->state == RS_CLOSED)
-			return EBADF;
-		if (rs->ds->gone)
-			return EIO;
-		err = waits(rs, flags) ? rs_wait(rs) : EAGAIN;
-	}
+	while (!rs->ds->first && !rs->rd_shut && !err)
+		err = wait_once(rs, flags);
 	return err;
 }
 

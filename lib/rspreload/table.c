@@ -245,16 +245,7 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	return any_fcntl(fd, cmd, arg);
 }
 
-EXPORT int fcntl64(int fd, int cmd, ...)
-{
-	va_list ap;
-	void *arg;
-
-	va_start(ap, cmd);
-	arg = va_arg(ap, void *);
-	va_end(ap);
-	return any_fcntl(fd, cmd, arg);
-}
+EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 
 static int unread(const struct conn *c)
 {

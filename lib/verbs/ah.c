@@ -24,19 +24,6 @@ int av_from_attr(struct av *av, const struct ibv_ah_attr *a)
 	return 0;
 }
 
-void av_to_attr(const struct av *av, uint8_t port, struct ibv_ah_attr *a)
-{
-	memset(a, 0, sizeof(*a));
-	memcpy(a->grh.dgid.raw, av->dgid, sizeof(av->dgid));
-	a->grh.flow_label = av->flow_label;
-	a->grh.sgid_index = av->sgid_index;
-	a->grh.hop_limit = av->hop_limit;
-	a->grh.traffic_class = av->tclass;
-	a->sl = av->sl;
-	a->is_global = 1;
-	a->port_num = port;
-}
-
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	static const uint8_t zero[16];

@@ -16,6 +16,5 @@ static inline struct rd_ah *to_ah(struct ibv_ah *a) { return (struct rd_ah *)a; 
 
 /* 0 or an errno.  On RoCE there is no address without a GRH. */
 int av_from_attr(struct av *, const struct ibv_ah_attr *);
-void av_to_attr(const struct av *, uint8_t port, struct ibv_ah_attr *);
 
 #endif

@@ -49,7 +49,7 @@ EXTRA_lib_verbs_libibverbs_la_DEPENDENCIES = lib/verbs/libibverbs.map
 EXTRA_DIST += lib/verbs/libibverbs.map
 noinst_HEADERS += \
 	lib/verbs/ah.h \
-	lib/verbs/attr_ex.h \
+	lib/verbs/attr.h \
 	lib/verbs/base.h \
 	lib/verbs/conn.h \
 	lib/verbs/cq.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* qp.c - queue pairs: made, taken through their states, asked, destroyed. */
 #include "ah.h"
-#include "attr_ex.h"
+#include "attr.h"
 #include "flow.h"
 #include "newer.h"
 #include "qp.h"
@@ -379,27 +379,12 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static void attr_out(struct ibv_qp_attr *a, const struct qp_attr *m)
 {
-	memset(a, 0, sizeof(*a));
+	qp_attr_from(a, m);
 	a->qp_state = m->state;
 	a->cur_qp_state = m->state;
-	a->path_mtu = m->path_mtu;
-	a->path_mig_state = IBV_MIG_MIGRATED;
-	a->qkey = m->qkey;
-	a->rq_psn = m->rq_psn;
-	a->sq_psn = m->sq_psn;
-	a->dest_qp_num = m->dest_qpn;
-	a->qp_access_flags = m->access;
 	av_to_attr(&m->av, m->port, &a->ah_attr);
-	a->pkey_index = m->pkey_index;
 	a->en_sqd_async_notify = m->en_sqd_async_notify;
 	a->sq_draining = m->sq_draining;
-	a->max_rd_atomic = m->max_rd_atomic;
-	a->max_dest_rd_atomic = m->max_dest_rd_atomic;
-	a->min_rnr_timer = m->min_rnr_timer;
-	a->port_num = m->port;
-	a->timeout = m->timeout;
-	a->retry_cnt = m->retry_cnt;
-	a->rnr_retry = m->rnr_retry;
 	a->rate_limit = m->rate_limit;
 }
 
