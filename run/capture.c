@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* capture.c - starts rdmactl capture, and waits for its word. */
+/* capture.c - starts rdmactl capture, and waits until it has begun. */
 #include "config.h"
 
 #include "capture.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define BEGIN_MS 15000
-#define END_MS   60000 /* what is left to write may be much, and the disk slow */
+#define END_MS   60000 /* much may be left to write, and the disk may be slow */
 #define SOCK_FD  3
 
 /* In the grandchild: a session of its own, so that the terminal's signals do not end it before the program. */
@@ -36,7 +36,7 @@ static void become(const struct install *in, const char *addr, const char *file,
 		dup2(sock, SOCK_FD);
 	fcntl(SOCK_FD, F_SETFD, 0);
 	syscall(SYS_close_range, SOCK_FD + 1u, ~0u, 0u);
-	unsetenv("LD_PRELOAD"); /* that is the program's */
+	unsetenv("LD_PRELOAD"); /* it is for the program only */
 	snprintf(fd, sizeof(fd), "%d", SOCK_FD);
 	execl(in->ctl, "rdmactl", "--socket", addr, "capture", "--write", file, "--quiet", "--ready", fd, (char *)NULL);
 	say("cannot run %s: %s", in->ctl, strerror(errno));

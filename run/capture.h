@@ -2,8 +2,8 @@
 /*
  * capture.h - `rdmactl capture` beside the program: begun before it runs, ended and complete when it has ended.
  *
- * It is no child of ours, so that nobody who waits for the program's processes meets it.  A socket between us holds it: it
- * ends when our end is closed, whatever closes it.
+ * It is no child of ours: whatever waits for the program's processes does not meet it.  It lives as long as our end of a
+ * socket between the two is open, and ends with us, however we end.
  */
 #ifndef RUN_CAPTURE_H
 #define RUN_CAPTURE_H

@@ -24,7 +24,7 @@ bool explain_wrong(const json_t *causes)
 	return false;
 }
 
-/* Beside errors the notes may tell more; but each connection that is closed leaves one of this kind. */
+/* If there are errors, notes may explain them; but every connection that is closed leaves a note of this kind. */
 static bool usual(const json_t *c) { return !strcmp(str(c, "cause"), "PROGRAM_ERR"); }
 
 void explain_put(FILE *f, const json_t *causes)

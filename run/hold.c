@@ -2,7 +2,7 @@
 /*
  * hold.c - finds the daemon, or starts a private one, and holds it.
  *
- * Where is asked, in this order: the address given ($RDMAD_SOCKET, --socket), which is then the only one;
+ * These addresses are asked, in this order: the one given ($RDMAD_SOCKET, --socket), which is then the only one;
  * the system's socket; the user's abstract socket, where a private daemon may run already.
  *
  *     rdmad-run --fork--> starter --fork--> rdmad --private      (session and descriptors of its own)
@@ -11,7 +11,7 @@
  *         `- exec: the program, with no child that it does not know
  *
  * Two of us may start a daemon at once: one binds the name, the other's daemon finds it taken and ends with
- * status 0, and both ask again.  The same when a daemon that we reached was just about to end.
+ * status 0, and both ask again.  The same happens if the daemon that we reached was just about to end.
  */
 #include "config.h"
 
@@ -184,7 +184,7 @@ json_t *hold_dump(int fd, uint32_t what)
 
 /* ---- starting --------------------------------------------------------------- */
 
-/* Nobody has the port of RoCEv2 there. */
+/* Is the port of RoCEv2 free at that address? */
 static bool addr_free(uint32_t addr)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(addr) };
@@ -196,7 +196,8 @@ static bool addr_free(uint32_t addr)
 	return is_free;
 }
 
-/* One of the loopback network, 127.64.0.0/10: by our process id, so that two of us do not try the same; in another PID namespace one may. */
+/* An address of the loopback network, 127.64.0.0/10.  Our process id chooses it, so that two of us try different ones, unless
+ * they are in different PID namespaces. */
 static uint32_t own_addr(void)
 {
 	uint32_t pid = (uint32_t)getpid(), addr = 0;
@@ -358,7 +359,7 @@ static char **daemon_argv(const struct options *opt, const struct install *in, c
 	return argv;
 }
 
-/* Asks and starts in turns until somebody answers at addr. */
+/* Asks, and starts a daemon if none answers, until one answers at addr. */
 static enum ask start_and_ask(const struct options *opt, const struct install *in, const char *addr, int log,
 			      struct asked *a)
 {
@@ -400,7 +401,7 @@ static int hold_private(const struct options *opt, const struct install *in, con
 	enum ask r;
 
 	if (!in->daemon[0]) {
-		say("no rdmad daemon answers, and there is none to start: no rdmad beside rdmad-run, nor in %s",
+		say("no rdmad daemon answers, and none can be started: there is no rdmad beside rdmad-run, nor in %s",
 		    RUN_SBINDIR);
 		return -1;
 	}
@@ -425,14 +426,14 @@ static int keep(int fd)
 	int high = fcntl(fd, F_DUPFD, HOLD_FD_MIN);
 
 	if (high < 0)
-		high = fcntl(fd, F_DUPFD, 3); /* RLIMIT_NOFILE is that low */
+		high = fcntl(fd, F_DUPFD, 3); /* RLIMIT_NOFILE does not allow so high a number */
 	if (high < 0)
 		say("no descriptor left for the connection to the daemon: %s", strerror(errno));
 	close(fd);
 	return high;
 }
 
-/* A name that nobody listens at; a process of another PID namespace may have our number. */
+/* A name at which nobody listens: a process of another PID namespace may have our number. */
 static void own_socket(char addr[ADDR_LEN])
 {
 	struct asked a = { .fd = -1 };

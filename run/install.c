@@ -6,9 +6,9 @@
  *     installed       $bindir/rdmad-run  $sbindir/rdmad         $pkglibdir/libibverbs.so.1
  *     staged          the same three with one more directory in front ($DESTDIR, a copied image)
  *
- * Two variables, because neither does it alone.  LD_LIBRARY_PATH serves dlopen("libibverbs.so") but loses
+ * Two variables are needed, because neither does it alone.  LD_LIBRARY_PATH serves dlopen("libibverbs.so") but loses
  * to a DT_RPATH in the program; LD_PRELOAD comes before everything, and by its SONAME also
- * answers every later wish for libibverbs.so.1, but not a dlopen() by another name.
+ * answers every later request for libibverbs.so.1, but not a dlopen() by another name.
  */
 #include "config.h"
 
@@ -125,7 +125,7 @@ bool install_find(struct install *p)
 
 /* ---- the environment --------------------------------------------------------- */
 
-/* Whether list (of entries between the given separators) already holds the entry. */
+/* Does list, whose entries are separated by any of the given characters, hold the entry already? */
 static bool list_has(const char *list, const char *seps, const char *entry)
 {
 	size_t n = strlen(entry);
@@ -140,7 +140,7 @@ static bool list_has(const char *list, const char *seps, const char *entry)
 	return false;
 }
 
-/* A new string: what is not empty of a, b, c, with colons between. */
+/* A new string: a, b and c with colons between them, without those that are empty. */
 static char *list_make(const char *a, const char *b, const char *c)
 {
 	const char *part[] = { a, b, c };
@@ -183,7 +183,7 @@ static const char *sanitizer(void)
 	return path;
 }
 
-/* Of libibverbs, and in the build directory of librdmacm. */
+/* The directory of libibverbs, and in a build tree that of librdmacm, too. */
 static char *library_path(const struct install *p)
 {
 	const char *old = getenv_or_empty("LD_LIBRARY_PATH");

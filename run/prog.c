@@ -4,7 +4,7 @@
  *
  * The loader takes no library from the environment into a statically linked program, into one of another
  * word size, or into one that runs with more rights than its caller (setuid; AT_SECURE).  Such
- * a program runs, but without rdmad: that is worth a word.
+ * a program runs, but without rdmad: the user is warned of that.
  */
 #include "config.h"
 

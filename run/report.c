@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* report.c - the daemon asked when the program has ended, and what it says sorted out. */
+/* report.c - asks the daemon when the program has ended, and picks out what belongs to the program. */
 #include "config.h"
 
 #include "report.h"
@@ -132,7 +132,7 @@ static json_t *ends_get(const struct report *r)
 	return ends;
 }
 
-/* Of contexts that ended: those that left something. */
+/* The contexts that ended and left something. */
 static json_t *leaks_of(const struct report *r, const json_t *ends)
 {
 	json_t *mine = ours(r, json_object_get(ends, "contexts")), *out = json_array(), *ctx, *n;
@@ -151,7 +151,7 @@ static json_t *leaks_of(const struct report *r, const json_t *ends)
 	return out;
 }
 
-/* Of the QPs that are no more the last in which that one was. */
+/* The last state of that QP among those that are no more. */
 static const json_t *qp_of(const json_t *qps, long long ctx, long long qpn)
 {
 	const json_t *found = NULL;
@@ -249,7 +249,7 @@ static void left_add(pid_t pid, void *list)
 		name[strcspn(name, "\n")] = 0;
 	fclose(f);
 	if (strcmp(name, "rdmad") &&
-	    strcmp(name, "rdmad-run")) /* of an rdmad-run below: they know themselves when to end */
+	    strcmp(name, "rdmad-run")) /* not those of an rdmad-run below: they end by themselves */
 		json_array_append_new(list, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
 }
 
@@ -337,12 +337,12 @@ static void report_write(const struct report *r, const json_t *j, const json_t *
 	if (!f || fclose(f))
 		say("--report %s: %s", path, strerror(errno));
 	if (!stat(log, &st) && !st.st_size)
-		unlink(log); /* of a daemon that ran already: its log is not here */
+		unlink(log); /* the daemon ran already: we do not have its log */
 	free(path);
 	free(log);
 }
 
-/* Those that are no more, and those of processes that run still. */
+/* Queue pairs that are no more, and those of processes that still run. */
 static json_t *qps_get(const struct report *r, const json_t *ends)
 {
 	json_t *list = ours(r, json_object_get(ends, "qps")), *all = hold_dump(r->daemon, DUMP_QPS), *live, *q;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report.h - what is told behind the program's end: --report DIR, --leaks.
+ * report.h - what is told after the program's end: --report DIR, --leaks.
  *
  *	DIR/report.txt		for people: how it ended, what it left, counters that changed
  *	DIR/report.json		the same for programs, with all of it
  *	DIR/daemon.log		of the private daemon, if we started it
- *	DIR/why.txt, why.json	what went wrong, if something did, as --explain tells it
+ *	DIR/why.txt, why.json	what went wrong, if anything did, as --explain tells it
  *	DIR/stats-before.json, stats-after.json, qps.json	as rdmactl --json has them
  *
- * Others add theirs: report_file() names a file there.
+ * Other files of rdmad-run add theirs: report_file() names a file there.
  */
 #ifndef RUN_REPORT_H
 #define RUN_REPORT_H

@@ -23,31 +23,31 @@ static const char usage_text[] =
 	"Usage: rdmad-run [OPTION]... PROGRAM [ARGUMENT]...\n"
 	"       rdmad-run [--socket ADDRESS] [--rsockets] --env\n"
 	"       rdmad-run --lesson NAME [DIR]\n"
-	"Runs an RDMA program with rdmad's libibverbs. If no rdmad daemon answers, starts a private\n"
-	"one that is gone when the program and its children are.\n"
+	"Run an RDMA program with rdmad's libibverbs. If no rdmad daemon answers, a private one is started,\n"
+	"which ends with the program and its children.\n"
 	"\n"
-	"  -s, --socket ADDRESS    use the daemon there: a path, or @NAME for an abstract socket\n"
-	"  -o, --own[=IP]          a private daemon of this program's own: a device with that address\n"
-	"                          only, or with one of 127.0.0.0/8 (then it reaches this host only)\n"
+	"  -s, --socket ADDRESS    use the daemon at ADDRESS: a path, or @NAME for an abstract socket\n"
+	"  -o, --own[=IP]          start a private daemon for this program alone: its device has that address\n"
+	"                          only, or one of 127.0.0.0/8 (then it reaches this host only)\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
-	"  -r, --rsockets          the program's TCP connections go by RDMA where the peer's do, too\n"
+	"  -r, --rsockets          carry the program's TCP connections by RDMA if the peer does, too\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
-	"  -S, --sysfs             the devices in /sys/class/infiniband and /dev/infiniband, for this\n"
-	"                          program and its children (a mount namespace)\n"
-	"  -t, --timeout SECONDS   ends the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
-	"  -R, --report DIR        leaves a report there: how it ended, the daemon's log, counters, leaks\n"
-	"  -F, --fault FILE        rules that disturb packets (rdmad-fault(5)), as long as the program runs\n"
-	"      --seed N            with this seed instead of the one in that file\n"
-	"  -C, --capture FILE      the packets of the daemon's devices while the program runs, as pcapng\n"
-	"  -x, --explain           when the program has ended: what went wrong for it, if something did, on\n"
-	"                          standard error\n"
-	"  -L, --leaks[=STATUS]    names the verbs objects that the program did not destroy; with STATUS that\n"
-	"                          is the exit status then, if it would be 0\n"
-	"      --lesson NAME       what happens when a packet is lost, and the like: explained and shown; \"list\"\n"
+	"  -S, --sysfs             show the devices in /sys/class/infiniband and /dev/infiniband to this\n"
+	"                          program and its children (in a mount namespace)\n"
+	"  -t, --timeout SECONDS   end the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
+	"  -R, --report DIR        leave a report in DIR: how the program ended, the daemon's log, counters, leaks\n"
+	"  -F, --fault FILE        disturb packets by these rules (rdmad-fault(5)) while the program runs\n"
+	"      --seed N            use this seed instead of the one in that file\n"
+	"  -C, --capture FILE      write the packets of the daemon's devices while the program runs, as pcapng\n"
+	"  -x, --explain           when the program has ended, say on standard error what went wrong for it,\n"
+	"                          if anything did\n"
+	"  -L, --leaks[=STATUS]    name the verbs objects that the program did not destroy; if there are any,\n"
+	"                          the exit status is STATUS instead of 0\n"
+	"      --lesson NAME       explain and show what happens when a packet is lost, and the like; \"list\"\n"
 	"                          names the lessons; results go to DIR (./lesson-NAME)\n"
-	"  -e, --env               print the shell lines that set the environment; starts nothing\n"
-	"  -h, --help              this text\n"
-	"  -V, --version           the version\n"
+	"  -e, --env               print the shell lines that set the environment; start nothing\n"
+	"  -h, --help              print this text\n"
+	"  -V, --version           print the version\n"
 	"\n"
 	"The exit status is the program's, 128+N if signal N killed it; 127: not found, 126: not executable,\n"
 	"125: rdmad-run failed, 124: --timeout.\n"
@@ -89,13 +89,13 @@ static bool is_address(const char *text)
 	return inet_pton(AF_INET, text, &a) == 1 || inet_pton(AF_INET6, text, &a) == 1;
 }
 
-/* Whether something is to be done behind the program's end: watch.h. */
+/* Is there something to do after the program's end (watch.h)? */
 static bool is_watched(const struct options *opt)
 {
 	return opt->timeout_ms || opt->report || opt->leaks || opt->capture || opt->explain;
 }
 
-/* Seconds, as timeout(1) has them: fractions, and s, m, h, d behind. */
+/* Seconds, as timeout(1) has them: with fractions, and with s, m, h or d after the number. */
 static int64_t timeout_parse(const char *text)
 {
 	static const char units[] = "smhd";
@@ -209,7 +209,7 @@ static bool rsockets_there(const struct install *p)
 	return *p->rs_lib;
 }
 
-/* Before a daemon is started: where its log goes, and the number that the program has. */
+/* Before a daemon is started: where its log goes, and the number by which it knows the program. */
 static bool watch_prepare(struct options *opt)
 {
 	char text[20];

@@ -3,7 +3,7 @@
  * run.h - the rooms of rdmad-run: where things are (install), the daemon (hold), the program (prog), its parent (watch, report).
  *
  * rdmad-run becomes the program: it execs it in its own process.  So the exit status, signals, job
- * control and the process id are the program's without any forwarding.  Only where something is to be done behind its
+ * control and the process id are the program's without any forwarding.  Only if there is something to do after its
  * end (watch.h) it is a child.  A private daemon is kept alive by
  * an open connection that the program and its children inherit.
  */
@@ -40,7 +40,8 @@ struct options {
 	bool leaks;
 	bool explain;
 	int leak_status; /* instead of 0, if something was left */
-	uint64_t run;    /* our number, in the program's environment: what of the daemon's is ours; 0: none */
+	uint64_t
+		run; /* our number, in the program's environment: the daemon's objects that have it are ours; 0: none */
 };
 
 struct install {
@@ -57,7 +58,7 @@ struct install {
 /* False: said what is missing. */
 bool install_find(struct install *);
 
-/* LD_LIBRARY_PATH and LD_PRELOAD as the program shall have them: set here, or printed for a shell. */
+/* LD_LIBRARY_PATH and LD_PRELOAD as the program needs them: set here, or printed for a shell. */
 void env_set(const struct install *, const struct options *, const char *socket);
 void env_print(const struct install *, const struct options *);
 
@@ -79,7 +80,7 @@ struct json_t *hold_dump(int fd, uint32_t what);
 /* Becomes the lesson of that name; dir: where its results go, or NULL.  Returns RUN_FAILED: said why. */
 int lesson_become(const struct install *, const char *name, char *dir);
 
-/* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns of programs that no library can be slipped under. */
+/* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns if the program cannot be given our library. */
 int prog_check(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* say.c - what rdmad-run itself says. */
+/* say.c - messages of rdmad-run itself. */
 #include "say.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* say.h - messages of rdmad-run itself, for whoever started it. */
+/* say.h - messages of rdmad-run itself, for the one who started it. */
 #ifndef RUN_SAY_H
 #define RUN_SAY_H
 

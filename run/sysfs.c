@@ -5,8 +5,8 @@
  *	tmpfs over /sys/class	each entry that was there bound or linked into it, then ours
  *	tmpfs over /dev		the same
  *
- * An ordinary user may do this in a user namespace of his own, where he keeps his number.  The
- * daemon may still read his memory: who made a user namespace has all rights over it.
+ * An ordinary user may do this in a user namespace of his own, in which he keeps his number.  The
+ * daemon may still read his memory: the one who made a user namespace has all rights over it.
  */
 #include "config.h"
 
@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define REFRESH_MS 1000
-#define LOOK_EVERY 5 /* refreshes between two looks who else is in the namespace */
+#define LOOK_EVERY 5 /* refreshes between two looks for others in the namespace */
 
 /* ---- user and mount namespace -------------------------------------------------- */
 
@@ -52,7 +52,8 @@ static bool namespace_new(void)
 	if (!unshare(CLONE_NEWNS))
 		goto private;
 	if (errno != EPERM || unshare(CLONE_NEWUSER | CLONE_NEWNS)) {
-		say("--sysfs: no mount namespace may be made here (%s). It needs unprivileged user namespaces, or root",
+		say("--sysfs: a mount namespace cannot be made here (%s): that needs unprivileged user namespaces, or "
+		    "root",
 		    strerror(errno));
 		return false;
 	}
@@ -133,7 +134,7 @@ static bool layer(const char *dir, const char *const *names)
 	return good;
 }
 
-/* Device nodes cannot be made in a user namespace: those of /dev/null are mounted there.  Nobody has to open them. */
+/* Device nodes cannot be made in a user namespace, so /dev/null is mounted on each name.  Nobody has to open them. */
 static bool nodes(int n)
 {
 	char path[PATH_MAX];
@@ -166,7 +167,7 @@ static int libc_find(struct dl_phdr_info *info, size_t, void *out)
 	return 0;
 }
 
-/* A file of ours over the system's, for programs that open that by its path. */
+/* Mounts a file of ours over the system's, for programs that open it by its path. */
 static bool cover(const char *dir, const char *lib_dir, const char *name)
 {
 	char theirs[PATH_MAX + 64], real[PATH_MAX], mine[PATH_MAX + 64], own[PATH_MAX];

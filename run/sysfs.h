@@ -2,7 +2,7 @@
 /*
  * sysfs.h - rdmad-run --sysfs: a mount namespace in which the devices can be seen as files.
  *
- *	/sys/class/infiniband  /sys/class/infiniband_verbs  /dev/infiniband	of the daemon's devices alone
+ *	/sys/class/infiniband  /sys/class/infiniband_verbs  /dev/infiniband	these show the daemon's devices alone
  *	<system's directory>/libibverbs.so.1, librdmacm.so.1			ours, mounted over them
  */
 #ifndef RUN_SYSFS_H

@@ -2,7 +2,7 @@
 /*
  * tree.c - /sys/class/infiniband as the kernel has it, from what the daemon says of its devices.
  *
- * A file is written when its text has changed; who has it open sees the new one at the next read from its
+ * A file is written when its text has changed; a program that has it open sees the new text when it reads again from the
  * start, as with the kernel's.
  */
 #include "config.h"
@@ -43,7 +43,7 @@ static void dirs_make(char *path)
 
 static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* path_fmt: a %d in it, if any, is i. */
+/* path_fmt may have one %d, which is i. */
 static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...)
 {
 	char path[PATH_MAX], name[256], text[512], old[512];
@@ -197,12 +197,12 @@ static void port(const char dir[DIR_LEN], const json_t *dev, const json_t *count
 	json_object_foreach((json_t *)counters, key, v) put(key, hw, 0, "%lld", (long long)json_integer_value(v));
 }
 
-/* device/: what the kernel links to, the place of an adapter on its bus. */
+/* device/: where the kernel has a link to the adapter on its bus. */
 static void bus(const char dir[DIR_LEN], const json_t *dev, int i)
 {
 	char path[PATH_LEN], to[PATH_LEN], numa[16] = "-1";
 	const char *interface;
-	bool others = false; /* interfaces than loopback */
+	bool others = false; /* there are interfaces besides loopback */
 	json_t *gid;
 	size_t k;
 	int fd;

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define GRACE_MS 5000 /* between SIGTERM and SIGKILL */
-#define KILL_MS  5000 /* for what is killed to be gone; only a process stuck in the kernel is not */
+#define KILL_MS  5000 /* until all that was killed is gone; only a process stuck in the kernel takes longer */
 
 static const int passed_on[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH };
 
@@ -43,7 +43,7 @@ struct proc {
 	bool below;
 };
 
-/* The parent of a process that runs; 0: none such. */
+/* The parent of a running process; 0: there is no such process. */
 static pid_t parent_of(const char *pid)
 {
 	char path[64], text[512], *p;
@@ -60,7 +60,7 @@ static pid_t parent_of(const char *pid)
 	return p && sscanf(p + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
 }
 
-/* /proc may be that of another PID namespace, whose numbers mean others here. */
+/* /proc may be that of another PID namespace, whose numbers mean other processes here. */
 static bool proc_is_ours(void)
 {
 	char self[32] = "";
@@ -136,10 +136,10 @@ static void strike(pid_t pid, void *arg)
 
 	b->n += kill(pid, b->sig) == 0;
 	if (b->sig == SIGTERM)
-		kill(pid, SIGCONT); /* one that is stopped would not see it */
+		kill(pid, SIGCONT); /* a stopped process would not act on it */
 }
 
-/* How many processes it went to; 0: none runs any more. */
+/* How many processes the signal went to; 0: none runs any more. */
 static unsigned strike_all(int sig, const struct outcome *o, bool ended)
 {
 	struct blow b = { .sig = sig };
@@ -165,7 +165,7 @@ static void reap(struct outcome *o, bool *ended)
 	}
 }
 
-/* Whatever came; to whom it has come already: the terminal's go to all of the process group. */
+/* Any signal that came.  The program may have it already: the terminal's go to all of the process group. */
 static void signals_take(int fd, struct outcome *o, bool *ended)
 {
 	struct signalfd_siginfo si;
@@ -178,7 +178,7 @@ static void signals_take(int fd, struct outcome *o, bool *ended)
 	}
 }
 
-/* Until that time (0: for ever), or until the program has ended. */
+/* Waits until that time (0: for ever), or until the program has ended. */
 static void wait_until(int fd, int64_t end, struct outcome *o, bool *ended)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -193,7 +193,7 @@ static void wait_until(int fd, int64_t end, struct outcome *o, bool *ended)
 	}
 }
 
-/* Until all of them are gone; false: some are left at that time. */
+/* Waits until all of them are gone; false: some are left at that time. */
 static bool all_gone(int fd, int sig, int64_t patience_ms, struct outcome *o, bool *ended)
 {
 	const int64_t end = now_ms() + patience_ms;
@@ -215,7 +215,7 @@ static void time_up(int fd, struct outcome *o, bool *ended)
 {
 	o->timed_out = true;
 	if (!all_gone(fd, SIGTERM, GRACE_MS, o, ended) && !all_gone(fd, SIGKILL, KILL_MS, o, ended))
-		say("some processes are stuck in the kernel and do not end, not by SIGKILL either");
+		say("some processes are stuck in the kernel: not even SIGKILL ends them");
 }
 
 static void become(char **argv, const sigset_t *mask)
@@ -241,7 +241,7 @@ void watch_program(char **argv, int64_t limit_ms, struct outcome *o)
 	sigaddset(&mask, SIGCHLD);
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaddset(&mask, passed_on[i]);
-	signal(SIGCHLD, SIG_DFL); /* ignored by who started us, there would be no status to wait for */
+	signal(SIGCHLD, SIG_DFL); /* if the one who started us ignored it, there would be no status to wait for */
 	sigprocmask(SIG_BLOCK, &mask, &old);
 	fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) || (o->pid = fork()) < 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.h - rdmad-run as the program's parent, where something is to be done behind its end: --timeout, --report, --leaks.
+ * watch.h - rdmad-run as the program's parent, if there is something to do after its end: --timeout, --report, --leaks.
  *
  * Otherwise rdmad-run becomes the program (run.h).
  */
@@ -25,7 +25,7 @@ void watch_program(char **argv, int64_t limit_ms, struct outcome *);
 /* The exit status: the program's, 128 and the signal's number, or RUN_TIMED_OUT. */
 int outcome_status(const struct outcome *);
 
-/* Processes that the program started and that run still; each is told. */
+/* The number of processes that the program started and that still run; tell is called for each. */
 void watch_left(void (*each)(pid_t, void *), void *arg);
 
 #endif
