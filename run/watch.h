@@ -25,7 +25,7 @@ void watch_program(char **argv, int64_t limit_ms, struct outcome *);
 /* The exit status: the program's, 128 and the signal's number, or RUN_TIMED_OUT. */
 int outcome_status(const struct outcome *);
 
-/* The number of processes that the program started and that still run; tell is called for each. */
+/* The number of processes that the program started and that still run; each() is called for every one. */
 void watch_left(void (*each)(pid_t, void *), void *arg);
 
 #endif
