@@ -3,7 +3,7 @@
  * ring.h - the memory ordering between a program and the daemon, all of it.
  *
  * No other file touches a shared word with an atomic.  Each function says which
- * side may call it.  Whoever reads an index written by the other side gets a
+ * side may call it.  A side that reads an index written by the other one gets a
  * number that may be anything: it must be checked (ring_used() does) before use.
  */
 #ifndef RDMAD_RING_H

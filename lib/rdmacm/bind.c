@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bind.c - addresses: bind, listen, resolve.  Ports and routes are the daemon's to know.
+ * bind.c - addresses: bind, listen, resolve.  The daemon knows ports and routes.
  */
 #include "cma.h"
 

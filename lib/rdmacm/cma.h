@@ -61,7 +61,7 @@ void chan_drop(struct chan *);
 struct dev {
 	struct dev *next;
 	char name[RDMAD_NAME_LEN];
-	pid_t owner; /* who opened it: after fork() the child opens its own */
+	pid_t owner; /* the process that opened it: after fork() the child opens its own */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;      /* of ids of XRC whose programs name none; NULL: not yet asked for */
@@ -94,12 +94,12 @@ struct group {
 struct cma_id {
 	struct rdma_cm_id id;
 	struct cma_id *next; /* of its bucket */
-	uint64_t cookie;     /* never used twice: a late event finds nothing */
+	uint64_t cookie;     /* never used twice: an event after the id's end finds nothing */
 	uint32_t handle;     /* the daemon's */
 	bool cookie_told;    /* the daemon knows the cookie; not so for a request that is not accepted */
 	bool sync;           /* every call waits; the channel is the id's own */
 	bool removed;        /* its DEVICE_REMOVAL was given */
-	bool broken;         /* its QP could not be connected: what else comes of that connection is not shown */
+	bool broken;         /* its QP could not be connected: later events of that connection are not shown */
 	struct dev *dev;     /* NULL: bound to none */
 	uint8_t resp, init;  /* what the peer's request allows at most */
 	struct group *groups;
@@ -121,11 +121,11 @@ static inline struct cma_id *to_id(struct rdma_cm_id *id) { return (struct cma_i
 struct cma_id *id_new(struct rdma_event_channel *, void *context, enum rdma_port_space, enum ibv_qp_type);
 /* rdma_create_id() with a QP type. */
 int id_create(struct rdma_event_channel *, struct rdma_cm_id **, void *context, enum rdma_port_space, enum ibv_qp_type);
-/* Not in the map any more, all events given back: frees what is only the library's. */
+/* The id is not in the map any more, and all its events were given back: frees the library's part of it. */
 void id_free(struct cma_id *);
-/* An id of the daemon that the library will not have. */
+/* Destroys an id of the daemon for which the library has no struct. */
 void handle_drop(struct chan *, uint32_t handle);
-/* Takes over what the daemon knows of the id.  May open the device. */
+/* Takes over the daemon's information about the id.  May open the device. */
 int id_update(struct cma_id *, const struct cmm_info *);
 
 /* One request about the id, on its channel.  rep may be NULL. */

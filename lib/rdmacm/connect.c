@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connect.c - connections: asked for, accepted, refused, ended.
+ * connect.c - connections: requested, accepted, refused, ended.
  *
  *	active			passive
  *	rdma_connect()   -->	CONNECT_REQUEST

@@ -2,9 +2,9 @@
 /*
  * devices.c - the devices that ids are bound to, each opened once.
  *
- * A context stays open when its last id is gone, since the program may still hold what it made in it.  It is
- * opened anew in a forked child, and when nobody uses it and its daemon is gone.  Its PD and XRC domain go with the last id,
- * unless the program has something in them.
+ * A context stays open when its last id is gone, since the program may still use objects that it made in it.  It is
+ * opened anew in a forked child, and when its daemon has gone and nobody uses the context.  Its PD and XRC domain are
+ * destroyed with the last id, unless the program has something in them.
  */
 #include "cma.h"
 

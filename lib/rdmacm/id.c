@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * id.c - communication identifiers: made, found by their cookies, told apart, destroyed.
+ * id.c - communication identifiers: created, found by their cookies, destroyed.
  *
  * An event carries the cookie of its id.  rdma_destroy_id() takes the id out of the map first, so that no event
  * is given to the program from then on, and then waits until it has given back those it has.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mcast.c - multicast groups of an id.  The daemon joins; the library attaches the QP when it has.
+ * mcast.c - multicast groups of an id.  The daemon joins a group, and then the library attaches the QP.
  */
 #include "cma.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* option.c - options of an id, what the program has noticed of its QP, and ECE. */
+/* option.c - options of an id, events of its QP that the program passes on, and ECE. */
 #include "cma.h"
 
 EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *val, size_t len)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * resolve.c - what rdma-core 60 added: addresses found for an id, told by an event; events of the program's own.
+ * resolve.c - calls that rdma-core 60 added: addresses are found for an id and reported by an event; events that the
+ * program makes itself.
  *
  * Older headers, with which this library is built too, do not declare it.
  */

@@ -12,7 +12,7 @@
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
  *	rs_poll.c	rpoll, rselect
  *	rs_opt.c	options, flags, names
- *	rs_svc.c	the thread that serves when no call of the program's does
+ *	rs_svc.c	the library's own thread, for work that no call of the program's does
  *	rs_ds.c		datagram sockets (rs_ds.h)
  */
 #ifndef RDMACM_RS_H
@@ -115,7 +115,7 @@ struct rsock {
 	struct rs_svc svc;
 
 	int kick;                      /* eventfd: wakes the threads that sleep; -1 */
-	uint32_t gen, sleepers, stale; /* who sleeps since the last kick; who has not seen it */
+	uint32_t gen, sleepers, stale; /* sleepers since the last kick; those that have not seen it */
 };
 
 enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3, RS_RESOLVE_MS = 2000 };

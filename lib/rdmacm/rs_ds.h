@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rs_ds.h - datagram rsockets: a UDP socket, whose descriptor is the socket's, and a UD QP for each address
- *that it sends from.
+ * that it sends from.
  *
  *	rs_ds_wire.c	headers
  *	rs_ds.c		the calls
@@ -60,20 +60,20 @@ struct ds {
 	struct ds_dest *dests[DS_BUCKETS];
 	struct ds_dest *peer; /* of rconnect() */
 	struct ds_in *first, **last;
-	bool gone;      /* the daemon is */
+	bool gone;      /* the daemon has gone */
 	uint32_t udp_n; /* how many of these came by UDP */
 };
 
-/* The QP that sends from there.  0 or an errno. */
+/* The QP that sends from that address.  0 or an errno. */
 int ds_qp_get(struct rsock *, const union ds_addr *local, struct ds_qp **);
 void ds_qps_free(struct ds *);
 /* Sends what iov holds, len bytes. */
 int ds_qp_send(struct rsock *, struct ds_dest *, const struct iovec *iov, size_t len);
 void ds_in_add(struct ds *, struct ds_in *);
-/* The first that waits is done with. */
+/* Takes the first waiting datagram away: it has been read. */
 void ds_in_drop(struct rsock *);
 
-/* How to get there; made if need be.  0 or an errno. */
+/* The destination for an address; made if there is none yet.  0 or an errno. */
 int ds_dest_get(struct rsock *, const union ds_addr *, struct ds_dest **);
 void ds_dests_free(struct ds *);
 /* 0 or an errno. */

@@ -2,8 +2,8 @@
 /*
  * rs_ds_dest.c - destinations of a datagram socket, and its UDP side.
  *
- * The thread of rs_svc.c reads the UDP socket: whose QP a packet tells, how to get there, and data that came
- * by it.
+ * The thread of rs_svc.c reads the UDP socket: packets that name the QP of their sender, from which the way to it is
+ * found, and data.
  */
 #include "rs_ds.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rs_ds_qp.c - the QPs of a datagram socket: memory, sending, what has completed. */
+/* rs_ds_qp.c - the QPs of a datagram socket: memory, sending, completions. */
 #include "rs_ds.h"
 
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static int cq_make(const struct ds *ds, struct ds_qp *qp)
 	qp->cq = ibv_create_cq(qp->id->verbs, (int)(ds->in_n + ds->out_n), qp, qp->cc, 0);
 	if (!qp->cq || epoll_ctl(ds->ep, EPOLL_CTL_ADD, qp->cc->fd, &e))
 		return errno;
-	/* Whoever sleeps already hears of this one, too. */
+	/* Threads that sleep already are woken by this one, too. */
 	qp->armed = true;
 	return ibv_req_notify_cq(qp->cq, 0);
 }

@@ -4,7 +4,7 @@
  *
  * A datagram is a UD message: the header, which is the sender's address, and the data.  Of its peer a socket
  * knows no more than the UDP address, until it has a UDP packet from there: that tells the peer's QP, by a
- * header of its own kind.  Data go by UDP, behind that header, as long as the QP is not known; whoever gets
+ * header of its own kind.  Data go by UDP, behind that header, as long as the QP is not known; a socket that receives
  * such data answers with a header alone.
  */
 #ifndef RDMACM_RS_DS_WIRE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rs_event.c - what the connection manager reports, and how a connection proceeds by it.
+ * rs_event.c - events of the connection manager, and how a connection proceeds by them.
  *
- * Whichever thread waits takes the events, be it in rconnect() or in rpoll().
+ * Any thread that waits takes the events, in rconnect() as well as in rpoll().
  */
 #include "rs.h"
 

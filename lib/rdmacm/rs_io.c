@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rs_io.c - data: sent and received. */
+/* rs_io.c - sending and receiving data. */
 #include "rs.h"
 
 #include <sys/uio.h>

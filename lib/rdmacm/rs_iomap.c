@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rs_iomap.c - memory of the program that the peer writes at once (riomap), and writing to it (riowrite).
+ * rs_iomap.c - memory of the program that the peer may write to directly (riomap), and writing to the peer's (riowrite).
  *
- * The owner writes an entry of the writer's iomap: which offset is where.
+ * The owner of the memory writes an entry of the writer's iomap, which says where an offset is.
  */
 #include "rs.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rs_svc.c - the thread of the library's own, for what no call of the program's is there to do: to read the
- * UDP side of datagram sockets, and to say that a stream is alive.
+ * rs_svc.c - the library's own thread, for work that no call of the program's does: to read the UDP side of datagram
+ * sockets, and to tell peers that a stream is alive.
  *
- * There is none while no socket wants it.  Locks: a socket's, then svc_lock; the thread holds only one of
+ * There is no such thread while no socket needs it.  Locks: a socket's, then svc_lock; the thread holds only one of
  * them.
  */
 #include "rs.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sync.c - ids without a channel of the program's: a call returns when the event that answers it has come.
+ * sync.c - ids for which the program made no channel: a call returns when the event that answers it has come.
  *
  * The event stays in id->event until the next call.
  */

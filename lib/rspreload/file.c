@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* file.c - what joins sockets with files. */
+/* file.c - calls that join sockets with files. */
 #include "pre.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* io.c - data, by whichever call. */
+/* io.c - sending and receiving, by all calls of the C library. */
 #include "pre.h"
 
 #include <signal.h>

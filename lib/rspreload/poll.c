@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poll.c - poll and select: a descriptor with an rsocket is that in rpoll()'s eyes, a listener both.
+ * poll.c - poll and select: rpoll() looks at the rsocket of a descriptor that has one, and at both sides of a listener.
  */
 #include "pre.h"
 

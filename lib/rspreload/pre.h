@@ -85,7 +85,7 @@ extern struct real real_calls;
 void real_find(void);
 static inline const struct real *real(void)
 {
-	if (!__atomic_load_n(&real_calls.epoll_pwait, __ATOMIC_ACQUIRE)) /* the last that is found */
+	if (!__atomic_load_n(&real_calls.epoll_pwait, __ATOMIC_ACQUIRE)) /* the last one to be looked up */
 		real_find();
 	return &real_calls;
 }
@@ -96,7 +96,7 @@ enum conn_state {
 	CONN_LISTEN,
 	CONN_CONNECTING,
 	CONN_RDMA,
-	CONN_FAILED, /* neither way; err says why */
+	CONN_FAILED, /* it failed by RDMA and by TCP; err says why */
 	CONN_TCP,    /* no rsocket any more */
 };
 
@@ -124,7 +124,7 @@ void conn_put(struct conn *);
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state);
 static inline enum conn_state conn_state(const struct conn *c) { return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE); }
 static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rfd, __ATOMIC_ACQUIRE); }
-/* From here on it is TCP. */
+/* From now on the connection is one of TCP. */
 void conn_drop(struct conn *);
 /* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up. */
 void conn_progress(int fd, struct conn *);

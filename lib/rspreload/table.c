@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * table.c - from descriptors to rsockets, and what is done with descriptors as such.
+ * table.c - from descriptors to rsockets, and the calls on descriptors as such.
  *
- * An rsocket is the process's that made it: a child, by fork() or vfork(), sees only the TCP sockets.
+ * An rsocket belongs to the process that made it: a child, by fork() or vfork(), sees only the TCP sockets.
  */
 #include "pre.h"
 

@@ -9,7 +9,7 @@
 
 #include <rdmad/abi.h>
 
-/* The old form is how the new one begins, but for the padding at its end. */
+/* The new form begins like the old one, without the padding at the old one's end. */
 #define QP_ATTR_LEN offsetof(struct ibv_qp_init_attr_ex, comp_mask)
 _Static_assert(offsetof(struct ibv_qp_init_attr, sq_sig_all) + sizeof(int) == QP_ATTR_LEN,
 	       "one form begins as the other");
@@ -37,7 +37,7 @@ static inline void av_to_attr(const struct av *av, uint8_t port, struct ibv_ah_a
 	a->port_num = port;
 }
 
-/* What a message says of a QP, but for its states, its address and what only ibv_query_qp() has. */
+/* A QP's attributes from a message, without its states, its address and those that only ibv_query_qp() shows. */
 static inline void qp_attr_from(struct ibv_qp_attr *a, const struct qp_attr *m)
 {
 	memset(a, 0, sizeof(*a));

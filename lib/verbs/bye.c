@@ -2,9 +2,9 @@
 /*
  * bye.c - the daemon is told that a context ends because the program wants it to.
  *
- * A connection that just ends is what a program that was killed leaves, and its peers are to notice that.  One
- * that closes its device, or returns from main() with queue pairs as they are, has what it wanted: the daemon may
- * then repeat the last ACKs to peers that have not got them.
+ * A connection that just ends may be that of a program that was killed, and peers of such a program are to notice it.  A
+ * program that closes its device, or returns from main() without destroying its queue pairs, has done what it wanted: the
+ * daemon may then repeat the last ACKs to peers that have not received them.
  */
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conn.h - one control connection to the daemon: a request, its reply, in turn.
+ * conn.h - one control connection to the daemon: one request at a time, and its reply.
  *
  * Any thread may call; requests of several threads queue on the mutex.  A connection belongs to
  * the process that opened it: after fork() the child's calls fail with EIO and touch nothing,
@@ -31,17 +31,17 @@ void conn_close(struct conn *);
 /* Is this the process that opened it? */
 bool conn_mine(const struct conn *);
 
-/* Has the daemon closed its end (it died, or ended us)?  Asks the kernel. */
+/* Has the daemon closed its end (it died, or closed this connection)?  Asks the kernel. */
 bool conn_gone(const struct conn *);
 
 /*
- * Sends req (op and row filled in) and waits for the reply.  send_fd >= 0 goes along.  Exactly fd_n
+ * Sends req (op and row filled in) and waits for the reply.  A send_fd >= 0 is sent along.  Exactly fd_n
  * descriptors must come back with a success and are stored in fds (close-on-exec).  0 or a positive errno:
  * the daemon's, or EIO when it is gone.
  */
 int conn_call(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n);
 
-/* The same with messages of another header; they begin as these do: op, seq; op, seq, err. */
+/* The same with messages of another header, which begin in the same way: op, seq; op, seq, err. */
 int conn_swap(struct conn *, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
 	      unsigned fd_n);
 

@@ -45,8 +45,8 @@ struct rd_cq {
 	struct cqe *now;                   /* start_poll ... end_poll: the current one */
 	uint32_t empty_n;                  /* polls in a row that found nothing */
 	uint32_t idle_n;                   /* times the core was given away since something was found */
-	bool gone;                         /* the daemon is: nothing will come any more */
-	bool deep;                         /* atomic; behind the last send that was done there is work for a while */
+	bool gone;                         /* the daemon has gone: nothing will come any more */
+	bool deep; /* atomic; so many sends are still to be carried out that it will take a while */
 };
 
 static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }
@@ -68,7 +68,7 @@ void cq_add_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
 void cq_del_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
 /* The QP was reset: its completions that lie in the ring are not shown any more. */
 void cq_purge(struct rd_cq *, uint32_t qpn);
-/* The same for an SRQ of XRC that is no more. */
+/* The same for an SRQ of XRC that was destroyed. */
 void cq_purge_srq(struct rd_cq *, uint32_t srqn);
 
 /*

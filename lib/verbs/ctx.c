@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ctx.c - what objects ask of their context: requests, bells, maps, and to be found by events. */
+/* ctx.c - services of a context for its objects: requests, bells, maps, and the table by which events find them. */
 #include "ctx.h"
 
 #include <linux/futex.h>

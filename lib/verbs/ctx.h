@@ -2,7 +2,7 @@
 /*
  * ctx.h - a verbs context: an open device, its connection and its bell page.
  *
- * The public struct is the last member, so that what programs look for in front of it is ours, too (context.c).
+ * The public struct is the last member, so that the slots that programs look for in front of it are ours, too (context.c).
  *
  * Locks of the library, in the order in which they may nest:
  *	qp->sq_lock, qp->rq_lock, srq->lock	posting
@@ -24,8 +24,10 @@
 
 enum map_kind { MAP_CQ = 1, MAP_QP, MAP_SRQ };
 
-/* An object that an event can name.  Events carry the cookie: it is never used twice, so a late one finds
- * nothing. */
+/*
+ * An object that an event can name.  Events carry the cookie: it is never used twice, so an event that comes after the
+ * object's end finds nothing.
+ */
 struct map_node {
 	struct map_node *next;
 	uint64_t cookie;
@@ -66,7 +68,7 @@ static inline struct rd_ctx *to_ctx(struct ibv_context *c)
 	return (struct rd_ctx *)((char *)c - offsetof(struct rd_ctx, v.context));
 }
 
-/* ---- ctx.c: what objects ask of their context */
+/* ---- ctx.c: services for objects */
 
 /* Wakes the shard if it sleeps; q is the queue's bell number. */
 void ctx_ring(struct rd_ctx *, uint32_t q);
@@ -80,9 +82,9 @@ static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep
  */
 int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
 /*
- * The daemon goes once round: requests run between two turns of its loop, so when the second is answered a
- * whole turn lies behind us, in which what was posted before was taken, and what could be completed at once
- * was.  Whether the request makes sense does not matter.
+ * Returns when the daemon's loop has made a whole turn: requests run between two turns, so after the answer to a second
+ * one there was a turn in which all that was posted before was taken, and all that could be completed at once was
+ * completed.  It does not matter whether the request makes sense.
  */
 void ctx_turn(struct rd_ctx *);
 /* Maps a descriptor that came with a reply and closes it.  NULL: errno. */

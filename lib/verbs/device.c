@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * device.c - which devices there are: the daemon's, asked anew for every list.
+ * device.c - the list of devices: the daemon is asked anew for every list.
  *
  * Nothing is done before the program asks, since the library is loaded into every child of rdmad-run.
  */

@@ -51,7 +51,7 @@ static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t off, size_t len)
 	return err;
 }
 
-/* What MSG_DM_ALLOC or _IMPORT has answered. */
+/* Takes over the answer to MSG_DM_ALLOC or MSG_DM_IMPORT. */
 static struct rd_dm *dm_begin(struct ibv_context *context, const struct msg_rep *rep, int fd)
 {
 	struct rd_dm *dm = calloc(1, sizeof(*dm));

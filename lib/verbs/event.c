@@ -3,8 +3,8 @@
  * event.c - completion events and async events.
  *
  * Both come through descriptors that the program may poll: a pipe with cookies, a socket with struct
- * msg_event.  An event for an object that was destroyed meanwhile is passed over.  An event that was handed out is
- * counted with the object; destroying it waits until as many have been acknowledged.
+ * msg_event.  An event for an object that was destroyed meanwhile is skipped.  Events that were handed out are
+ * counted in the object; destroying it waits until all of them have been acknowledged.
  */
 #include "cq.h"
 #include "flow.h"

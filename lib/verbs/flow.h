@@ -18,8 +18,8 @@ struct rd_counters {
 		enum ibv_counter_description what;
 	} * point;
 	uint32_t point_n;
-	struct rd_flow *flows; /* that have it */
-	struct steer_hit past; /* of rules that are no more */
+	struct rd_flow *flows; /* those that have these counters */
+	struct steer_hit past; /* counted by rules that are not in force any more */
 };
 
 struct rd_flow {
@@ -37,7 +37,7 @@ struct rd_flow {
 
 struct rd_wq {
 	struct ibv_wq wq;
-	struct rd_qp *qp; /* what it is to the daemon: one without a packet socket */
+	struct rd_qp *qp; /* the QP that the daemon knows it as, without a packet socket */
 	uint32_t users;   /* tables */
 };
 
@@ -68,8 +68,8 @@ void raw_close(struct rd_qp *);
 /* ---- wq.c: RSS */
 
 #define RSS_FIELDS 0xffu              /* of enum ibv_rx_hash_fields */
-struct rd_qp *wq_qp(struct ibv_wq *); /* what it is to the daemon */
+struct rd_qp *wq_qp(struct ibv_wq *); /* the QP that the daemon knows it as */
 struct ibv_qp *rss_create(struct ibv_context *, struct ibv_qp_init_attr_ex *);
-void rss_end(struct rd_qp *); /* it is no more */
+void rss_end(struct rd_qp *); /* the QP is being destroyed */
 
 #endif

@@ -3,7 +3,7 @@
  * fork.c - programs may fork() as they like.
  *
  * The daemon reaches memory by address through the process that registered it, so copy-on-write in a parent
- * does no harm, and nothing need be marked.  Memory that it maps is seen to by mem_fork.c.
+ * does no harm, and no memory has to be marked.  mem_fork.c takes care of memory that the daemon maps.
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * later.c - exported symbols of which the headers we are built with know nothing.
+ * later.c - exported symbols that the headers we are built with do not have.
  *
- * Two kinds: public verbs of releases after 44, which a program built on a newer system imports, and the
+ * There are two kinds: public verbs of releases after 44, which a program built on a newer system imports, and the
  * providers' private interface (IBVERBS_PRIVATE_34), which libmlx5, libefa and others must find to be loaded
  * at all.  None of the latter is ever called for a device of ours.  Each is refused.  The C names differ from
  * the symbols, so that newer headers do not clash.

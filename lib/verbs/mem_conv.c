@@ -4,7 +4,7 @@
  *
  *	for each piece of CHUNK bytes:  write it into the file, map the file over it
  *
- * Between the two nobody may write there: this is the only thread, signals are blocked, and no RDMA or
+ * Between these two steps nothing may write to the piece: this is the only thread, signals are blocked, and no RDMA or
  * asynchronous I/O of the kernel reaches the pages.
  */
 #include "mem_map_in.h"

@@ -2,7 +2,7 @@
 /*
  * mem_map.c - which registered ranges can be mapped by the daemon.
  *
- *	map_reg		inside a converted range?  pass that.  Else convert, if
+ *	map_reg		inside a converted range?  use that one.  Else convert, if
  *				- it is large enough, and not too large; a small one is among the first
  *				- it overlaps no registered range (the daemon might be writing there)
  *				- nothing else can write there while it is copied (conv_alone, conv_suits)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mem_map.h - memory that the daemon may map: registered pages turned, where they are, into pages of a memfd.
+ * mem_map.h - memory that the daemon may map: registered pages that become pages of a memfd, in place.
  *
  * The program sees no difference: same addresses, same bytes.  The one thing that a memfd would change - a
- * forked child would share the memory - is mended at fork.  When there is any doubt nothing is done, and the daemon
+ * forked child would share the memory - is undone at fork.  When there is any doubt nothing is done, and the daemon
  * reaches the memory through the kernel, which is slower and always right.
  *
  * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default: MAP_LEAST with libc's
@@ -18,7 +18,7 @@
 #define MAP_LEAST       4096u
 #define MAP_SMALL       65536u       /* registering less than that takes several times as long with it, ... */
 #define MAP_SMALL_TRIES 32u          /* ... so a program that does so again and again is spared */
-#define MAP_MOST        (1ull << 30) /* a region beyond is not copied: it would take a second */
+#define MAP_MOST        (1ull << 30) /* a larger region is not copied: that would take a second */
 #define MAP_CONVS       128u         /* at most; each has a descriptor */
 
 struct conv;
@@ -30,7 +30,7 @@ struct map_range {
 	struct conv *conv; /* or NULL */
 };
 
-/* Goes along with MSG_MR_REG: fd is good until map_dereg(); -1: nothing to map. */
+/* Sent with MSG_MR_REG: fd is valid until map_dereg(); -1: nothing to map. */
 struct map_pass {
 	int fd;
 	uint64_t addr, len, off;
@@ -38,9 +38,9 @@ struct map_pass {
 
 /* Enters [addr, addr+len) and says what the daemon may map of it. */
 void map_reg(struct map_range *, const void *addr, size_t len, struct map_pass *);
-/* The entry goes from one struct to another, which holds none. */
+/* Moves the entry from one struct to another that is empty. */
 void map_move(struct map_range *to, struct map_range *from);
-/* The daemon has let go of it. */
+/* The daemon does not use the range any more. */
 void map_dereg(struct map_range *);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mr_kinds.c - memory regions that are not simply the program's memory: the null MR, dma-bufs; and advice about those that
- * are paged on demand.
+ * mr_kinds.c - memory regions that are not simply the program's memory: the null MR and dma-bufs; and advice about
+ * regions that are paged on demand.
  *
  * The daemon reaches memory by its address at the time of use, so every MR could be called paged on demand.
- * What IBV_ACCESS_ON_DEMAND changes: the memory may come, go and change under the MR, none of it is mapped by
- * the daemon or read by the library when a request is posted.
+ * IBV_ACCESS_ON_DEMAND makes this difference: the memory may come, go and change under the MR, so the daemon does not map
+ * it, and the library does not read it when a request is posted.
  */
 #include "mr.h"
 #include "pd.h"

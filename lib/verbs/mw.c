@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mw.c - memory windows are allocated, freed, and those of type 1 bound.
+ * mw.c - memory windows: allocated and freed, and those of type 1 bound.
  *
  * A bind is a work request like others; type 2 is bound by the program's own work requests.
  * Only the daemon knows what is bound where.

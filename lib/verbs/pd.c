@@ -4,7 +4,7 @@
  *
  * A parent domain is a PD by another name: objects made in it belong to the PD.  Its allocator provides the
  * structs that the library works on while it posts and polls; the queues themselves are shared
- * with the daemon and come from there.  A thread domain is a promise of the program, of which no use is made.
+ * with the daemon and come from there.  A thread domain is a promise of the program that is not made use of.
  */
 #include "ctx.h"
 #include "pd.h"

@@ -23,12 +23,12 @@ struct rd_pd {
 
 static inline struct rd_pd *to_pd(struct ibv_pd *p) { return (struct rd_pd *)p; }
 
-/* The purpose of its memory, as an allocator is told. */
+/* The kind of object that memory is for, as an allocator is told. */
 enum res_type { RES_QP = 1, RES_CQ, RES_SRQ };
 
 /*
- * Zeroed memory for the struct of an object; pd NULL or without an allocator: libc's.  *from: what pd_free() wants to
- * have again.  NULL: errno.
+ * Zeroed memory for the struct of an object; pd NULL or without an allocator: libc's.  *from: for
+ * pd_free().  NULL: errno.
  */
 void *pd_calloc(struct ibv_pd *pd, size_t len, enum res_type, struct rd_pd **from);
 void pd_free(struct rd_pd *from, void *, enum res_type);

@@ -3,11 +3,11 @@
  * poll.c - completions handed to the program: ibv_poll_cq() and the start_poll family.
  *
  * A program that polls an empty CQ is waiting for the daemon, which may be waiting for the core that the
- * program burns: so an empty poll gives it away now and then (idle_due).  It may also wait in vain, for a
- * daemon that died: that ends in an error.
+ * program burns: so an empty poll gives the core away now and then (idle_due).  The program may also wait in vain, for a
+ * daemon that died: then polling ends in an error.
  *
- * Whoever yields is given a fair share all the same: half of the core of a daemon that has enough to do.  So where
- * the sends that are still to be carried out take long (rd_cq.deep), the thread naps instead.
+ * A thread that yields still gets its fair share: half of the core, if the daemon has enough to do.  So where
+ * the sends that are still to be carried out take long (rd_cq.deep), the thread sleeps briefly instead.
  *
  * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where it might
  * before: the scheduler can bring it back, and it goes again after WAY_NS.

@@ -2,7 +2,7 @@
 /*
  * post.c - ibv_post_send(), ibv_post_recv(), ibv_post_srq_recv().
  *
- * Of a list everything up to the first bad WR is posted, and *bad is that one.
+ * All WRs of a list in front of the first bad one are posted, and *bad is that one.
  */
 #include "srq.h"
 #include "wr_build.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* qp.c - queue pairs: made, taken through their states, asked, destroyed. */
+/* qp.c - queue pairs: created, taken through their states, queried, destroyed. */
 #include "ah.h"
 #include "attr.h"
 #include "flow.h"

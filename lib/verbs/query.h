@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* query.h - what the device and its ports are. */
+/* query.h - properties of the device and its ports. */
 #ifndef VERBS_QUERY_H
 #define VERBS_QUERY_H
 

@@ -2,7 +2,7 @@
 /*
  * raw.c - RAW_PACKET QPs: their packet sockets, and flow steering.
  *
- * The socket is opened here, so that it takes what the program may; the daemon gets a copy.  A QP's flows
+ * The socket is opened here, so that the kernel checks the program's own rights; the daemon gets a copy.  A QP's flows
  * become one filter of the socket, in the order of their priorities:
  *
  *	sent by this host?  drop

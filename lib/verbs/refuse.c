@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refuse.c - what the library refuses without asking the daemon is told to it all the same, for `rdmactl why`.
+ * refuse.c - the daemon is told of verbs that the library refuses without asking it, for `rdmactl why`.
  *
- * Only where a verb fails, and so many times a second at most: a program that posts to a queue pair in a wrong state in
+ * This happens only when a verb fails, and only so many times a second: a program that posts to a queue pair in a wrong state in
  * a loop is slowed down, not stopped.
  */
 #include <stdarg.h>

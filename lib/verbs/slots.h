@@ -2,7 +2,7 @@
 /*
  * slots.h - the functions behind the slots of struct verbs_context, as verbs.def has them: each has the type of its slot.
  *
- * What they return and which thread may call them is said by the manual page of their verb.
+ * Their arguments, results and rules about threads are those of the manual page of their verb.
  */
 #ifndef VERBS_SLOTS_H
 #define VERBS_SLOTS_H

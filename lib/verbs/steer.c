@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steer.c - flow counters, and what the daemon has to know of a RAW_PACKET QP's flows for them; see rdmad/steer.h.
+ * steer.c - flow counters, and the rules that the daemon needs to count a RAW_PACKET QP's flows; see rdmad/steer.h.
  *
- * The kernel's filter tells nobody which flow took a frame, so the daemon runs it again, with other values to return.
- * It counts into the memfd of the rules in force; when they change, what was counted goes to the counters' past.
+ * The kernel's filter does not tell which flow took a frame, so the daemon runs the filter again, with other return values.
+ * It counts into the memfd of the rules in force; when they change, the counts so far are added to the counters' past.
  */
 #include "flow.h"
 #include "slots.h"

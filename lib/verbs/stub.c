@@ -2,7 +2,7 @@
 /*
  * stub.c - verbs that are refused.  The table is verbs.def.
  *
- * Programs call some operations without looking whether they are there, so every slot holds a function.
+ * Programs call some operations without checking that they exist, so every slot holds a function.
  */
 #include "ctx.h"
 

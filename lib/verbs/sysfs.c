@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sysfs.c - what programs read of a device through the library's file reader.
+ * sysfs.c - files of a device that programs read through the library.
  *
  * Our devices have no directory in /sys, unless one was mounted there (rdmad-run --sysfs): a file that
- * exists is read, and the few that tools ask for are known here otherwise.
+ * exists is read; otherwise the few that tools ask for are answered from here.
  */
 #include "base.h"
 #include "sysfs.h"

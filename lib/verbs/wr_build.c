@@ -5,7 +5,7 @@
  *	| struct send_wr | sge ... | data ... |      stride bytes
  *
  * A slot is free again when the completion of its WR, or of a later one, has been polled: that is what
- * sq_done counts.  The daemon has taken it long before, so nothing else need be looked at.
+ * sq_done counts.  The daemon has taken it long before, so nothing else has to be checked.
  */
 #include "ah.h"
 #include "wr_build.h"

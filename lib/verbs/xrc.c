@@ -2,7 +2,7 @@
 /*
  * xrc.c - XRC domains, and receiving QPs of other processes.
  *
- * A domain is named by a file: who opens the same one shares its SRQs and receiving QPs, through the daemon.
+ * A domain is named by a file: processes that open the same file share its SRQs and receiving QPs, through the daemon.
  */
 #include "ctx.h"
 #include "xrc.h"
