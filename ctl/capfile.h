@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * capfile.h - where a capture is written: a file, standard output, or files one after the other of which the last
- * ones are kept.  Each is a whole pcapng.
+ * capfile.h - the output of a capture: a file, standard output, or a series of files of which the last ones are
+ * kept.  Each file is a complete pcapng file.
  */
 #ifndef CTL_CAPFILE_H
 #define CTL_CAPFILE_H
@@ -15,7 +15,7 @@
 #define CAPFILE_IFACES 32u
 
 struct capfile {
-	/* Set by who opens it. */
+	/* Set by the caller, before it is opened. */
 	const char *path; /* "-": standard output */
 	uint64_t size;    /* bytes of a file before the next one begins; 0: there is one file only */
 	unsigned keep;    /* files; 0: all */
@@ -36,7 +36,7 @@ struct capfile {
 /* Says what is wrong, then false. */
 bool capfile_open(struct capfile *);
 bool capfile_put(struct capfile *, const struct pcapng_item *);
-/* Writes what is not written yet. */
+/* Writes all that is still buffered. */
 bool capfile_flush(struct capfile *);
 /* Statistics, and the end. */
 bool capfile_close(struct capfile *);

@@ -81,7 +81,7 @@ static bool is_listed(const char *list, const char *name)
 	return !len;
 }
 
-/* Which devices, as a mask; 0: it has been said. */
+/* The devices as a mask; 0: an error, which has been reported. */
 static uint32_t devices_pick(struct cap *c)
 {
 	struct msg_req req = { .op = MSG_DEVICE_LIST };
@@ -138,7 +138,7 @@ static bool begin(struct cap *c, const struct ask *ask)
 		close(fds[0]);
 	c->strands = c->mem == MAP_FAILED ? 0 : spool_strands(c->mem, c->len);
 	if (!c->strands) {
-		fputs("rdmactl: the daemon gave no spool that is one\n", stderr);
+		fputs("rdmactl: the daemon's answer has no valid buffer of packets\n", stderr);
 		return false;
 	}
 	for (unsigned i = 0; i < c->strands; i++)
@@ -259,7 +259,7 @@ static enum end sleep_on(struct cap *c, uint64_t until, const sigset_t *mask)
 	return p[1].revents ? END_DAEMON : END_NOT;
 }
 
-/* A packet of the capture comes seldom alone: it waits a little for others before it sleeps. */
+/* Packets seldom come alone: it waits a little for others before it sleeps. */
 static void rest(void) { nanosleep(&(struct timespec){ .tv_nsec = REST_NS }, NULL); }
 
 /* The end was asked for: the daemon is told, so that what is left to read does not grow. */
@@ -376,24 +376,24 @@ static int capture(struct cap *c, const struct ask *ask)
 static void usage(FILE *f)
 {
 	fputs("usage: rdmactl [-s SOCKET] [-j] capture -w FILE [options]\n"
-	      "Writes the packets of the daemon's devices as pcapng, those that stay within the daemon and those that\n"
-	      "rules drop, too; stops at SIGINT, or when the daemon ends.\n"
-	      "  -w, --write FILE     where to; - is standard output: rdmactl capture -w - | wireshark -k -i -\n"
-	      "  -d, --device LIST    these devices only\n"
-	      "  -q, --qp LIST        only packets of and to these queue pairs\n"
+	      "Write the packets of the daemon's devices as pcapng, including those that stay within the daemon and\n"
+	      "those that rules drop, until SIGINT or the end of the daemon.\n"
+	      "  -w, --write FILE     write to FILE; - is standard output: rdmactl capture -w - | wireshark -k -i -\n"
+	      "  -d, --device LIST    capture these devices only\n"
+	      "  -q, --qp LIST        capture only packets from and to these queue pairs\n"
 	      "  -l, --snaplen N      keep N bytes of each UDP payload\n"
-	      "  -C, --file-size SIZE begin another file when one has as much (64K, 10M, 1G): FILE-00001, FILE-00002 "
+	      "  -C, --file-size SIZE begin another file after so many bytes (64K, 10M, 1G): FILE-00001, FILE-00002 "
 	      "...\n"
 	      "  -W, --files N        keep the last N of them\n"
-	      "  -b, --buffer SIZE    memory between each thread of the daemon and this (default 16M)\n"
+	      "  -b, --buffer SIZE    size of the buffer for each thread of the daemon (default: 16M)\n"
 	      "  -c, --count N        stop after N packets\n"
-	      "  -T, --seconds S      stop after so long\n"
-	      "  -r, --ready FD       write a byte there when it has begun, and one when all is written; stop when "
+	      "  -T, --seconds S      stop after so many seconds\n"
+	      "  -r, --ready FD       write a byte to FD when it has begun, and one when all is written; stop when "
 	      "its\n"
 	      "                       other end is closed\n"
-	      "  -Q, --quiet          say nothing but errors and drops\n"
+	      "  -Q, --quiet          print errors and drops only\n"
 	      "  -j, --json           print a summary as JSON at the end\n"
-	      "Exit status: 0; 1 no daemon, or it refused, or a file cannot be written; 2 the command line.\n",
+	      "Exit status: 0; 1 no daemon, or it refused, or a file cannot be written; 2 wrong arguments.\n",
 	      f);
 }
 
@@ -497,7 +497,9 @@ int capture_main(int argc, char **argv, const struct ask *ask)
 		return 2;
 	}
 	if (!strcmp(c.file.path, "-") && isatty(STDOUT_FILENO)) {
-		fputs("rdmactl: a capture is not for a terminal: rdmactl capture -w - | wireshark -k -i -\n", stderr);
+		fputs("rdmactl: a capture cannot be written to a terminal; try: rdmactl capture -w - | wireshark -k -i "
+		      "-\n",
+		      stderr);
 		return 2;
 	}
 	return capture(&c, &a);

@@ -23,9 +23,9 @@ struct options {
 static void usage(FILE *f)
 {
 	fputs("usage: rdmactl [-j] check [options] FILE...\n"
-	      "Reads captures (pcap, pcapng; - is standard input) of RoCEv2 traffic and says what breaks the rules.\n"
+	      "Read captures (pcap, pcapng; - is standard input) of RoCEv2 traffic and say what breaks the rules.\n"
 	      "  -p, --path LIST   what the path may do to packets before they are captured: loss, dup, reorder\n"
-	      "  -f, --from ADDR   judge only what this sender does\n"
+	      "  -f, --from ADDR   judge only the packets of this sender\n"
 	      "  -r, --rules       print the rules\n"
 	      "  -v, --verbose     print notes, too\n"
 	      "  -j, --json        print JSON\n"
@@ -174,7 +174,7 @@ static bool view_take(struct reading *r, unsigned iface)
 	int link = (int)r->source.reader.iface[iface].link;
 
 	if (!v && !frame_link_known(link)) {
-		fprintf(stderr, "rdmactl: %s: link type %d is not known here; capture on an Ethernet interface\n",
+		fprintf(stderr, "rdmactl: %s: link type %d is not supported; capture on an Ethernet interface\n",
 			r->check.find.file, link);
 		return false;
 	}

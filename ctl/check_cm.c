@@ -2,7 +2,7 @@
 /*
  * check_cm.c - datagrams, and the exchanges of the connection manager in them.
  *
- * Side 0 sent the REQ (or SIDR_REQ), side 1 got it.  Whatever the two agree on is handed to the streams of
+ * Side 0 sent the REQ (or SIDR_REQ), side 1 got it.  All that the two agree on is handed to the streams of
  * their queue pairs: mates, MTU, first PSNs.
  */
 #include "check_in.h"

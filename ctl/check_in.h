@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* check_in.h - what the parts of the checker share: one file that is being read. */
+/* check_in.h - shared by the parts of the checker: the state of one file that is being read. */
 #ifndef CTL_CHECK_IN_H
 #define CTL_CHECK_IN_H
 
@@ -16,7 +16,7 @@ struct check {
 	bool no_memory;
 };
 
-/* A packet with a good head: its frame, what its headers say, its raw bytes without the ICRC. */
+/* A packet whose headers could be read: its frame, the headers, its raw bytes without the ICRC. */
 struct packet {
 	struct find_at at;
 	const struct frame *frame;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * conv.h - the conversations of a capture: for each direction the requests that were sent, in the order of
- * their PSNs, and what was answered.
+ * their PSNs, and their answers.
  *
- * A stream is all that goes from one address to one queue pair of another.  It carries the requests of its sender, and the
+ * A stream is all packets from one address to one queue pair of another.  It carries the requests of its sender, and the
  * answers of its sender to the requests of its mate, the stream of the other direction.  BTHs name the
  * receiver alone: mates are found by the CM's messages, or by an answer that fits (conv_mate).
  *
- * PSNs are unwrapped: a seq counts on where a PSN begins anew.
+ * PSNs are unwrapped: a seq goes on counting where a PSN starts again from 0.
  */
 #ifndef CTL_CONV_H
 #define CTL_CONV_H
@@ -60,7 +60,7 @@ struct stream {
 	uint64_t next_seq; /* behind the newest */
 	uint64_t cursor;   /* behind the one sent last, in time */
 
-	/* what the mate answered */
+	/* answers of the mate */
 	uint64_t una; /* all before it is acknowledged */
 	size_t una_i; /* first of v that is not behind it */
 	bool acked;

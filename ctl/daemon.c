@@ -117,7 +117,7 @@ json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags)
 	}
 	j = json_loadb(text, rep.dump.len, 0, &err);
 	if (!j)
-		fprintf(stderr, "rdmactl: the answer is no JSON: %s\n", err.text);
+		fprintf(stderr, "rdmactl: the answer is not valid JSON: %s\n", err.text);
 	munmap(text, rep.dump.len);
 	return j;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon.h - a daemon as rdmactl talks to it.  Errors are told on stderr, in words. */
+/* daemon.h - connections of rdmactl to a daemon.  Errors are reported on stderr. */
 #ifndef CTL_DAEMON_H
 #define CTL_DAEMON_H
 
@@ -18,9 +18,9 @@ int daemon_find(const char *name, bool quiet);
 bool daemon_hello(int fd);
 /* A request and its answer; fds: the descriptors that came with it, -1: none.  false: it was refused. */
 bool daemon_ask(int fd, const struct msg_req *, struct msg_rep *, int *fds, unsigned fd_n);
-/* What MSG_DUMP tells of enum dump_what; NULL: nothing.  After daemon_hello(). */
+/* The answer to MSG_DUMP of this enum dump_what, after daemon_hello(); NULL: there is none. */
 json_t *daemon_dump(int fd, uint32_t what);
-/* The same with what msg.h's row dump says besides. */
+/* The same with all fields of msg.h's row dump. */
 json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags);
 
 #endif

@@ -19,11 +19,11 @@
 static void usage(FILE *f)
 {
 	fputs("usage: rdmactl [-j] [-s SOCKET] doctor PEER\n"
-	      "Tries the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU, "
+	      "Try the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU, "
 	      "the\n"
-	      "peer's connection manager, the ICRC of what comes back. Says what is wrong and what to do.\n"
-	      "Without a daemon it starts a private one for itself.\n"
-	      "Exit status: 0 all well; 1 something is wrong; 2 the command line.\n",
+	      "peer's connection manager, the ICRC of its answers. Say what is wrong and what to do about it.\n"
+	      "If no daemon runs, a private one is started.\n"
+	      "Exit status: 0 all is well; 1 something is wrong; 2 wrong arguments.\n",
 	      f);
 }
 

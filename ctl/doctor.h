@@ -2,7 +2,7 @@
 /*
  * doctor.h - `rdmactl doctor PEER`: the path to a RoCE peer, step by step, and what to do where it ends.
  *
- * A step says one line and a verdict.  After a step that failed those that need it are not tried.
+ * A step says one line and a verdict.  Steps that need one that failed are not tried.
  */
 #ifndef CTL_DOCTOR_H
 #define CTL_DOCTOR_H
@@ -18,13 +18,13 @@ enum verdict { STEP_OK, STEP_UNKNOWN, STEP_FAILED };
 struct doctor {
 	const char *peer_name;
 	const char *socket;        /* --socket; NULL: wherever programs look */
-	bool mute;                 /* steps are tried, not told */
+	bool mute;                 /* steps are tried, but not reported */
 	json_t *json;              /* an array of steps; NULL: text */
 	union cmm_addr peer, self; /* self: the source address towards the peer, once the route is known */
 	char ifname[64];
 	int if_mtu;
 	int fd;          /* a connection to the daemon */
-	char device[64]; /* that has self */
+	char device[64]; /* the device that has self */
 	int gid_index;
 	int roce_mtu; /* the device's */
 	bool icmp;    /* the peer says where nobody listens */
@@ -38,7 +38,7 @@ enum verdict doctor_say(struct doctor *, enum verdict, const char *step, const c
 enum verdict doctor_route(struct doctor *);
 enum verdict doctor_reach(struct doctor *);
 enum verdict doctor_mtu(struct doctor *);
-/* Whether port 4791 of self is taken, and by whom (a clause) as far as can be seen. */
+/* Is port 4791 of self taken, and by whom (a clause), as far as can be seen? */
 bool doctor_port_taken(const struct doctor *, char *who, size_t len);
 
 /* doctor_cm.c: what the peer's CM answers to a REQ for a service that nobody offers. */

@@ -27,13 +27,13 @@ struct options {
 
 static int usage(int status)
 {
-	fputs("usage: rdmactl fault add [--seed N] FILE   rules of that file (rdmad-fault(5)) from now on; -: standard "
-	      "input\n"
-	      "       rdmactl fault list [--log]          the rules, and how often each matched and acted; --log: what "
-	      "was\n"
-	      "                                           decided, packet by packet\n"
-	      "       rdmactl fault clear [ID]            takes one away, or all\n"
-	      "       rdmactl fault check FILE            is it right? Asks no daemon\n",
+	fputs("usage: rdmactl fault add [--seed N] FILE   put the rules of FILE (rdmad-fault(5)) into force; -: "
+	      "standard input\n"
+	      "       rdmactl fault list [--log]          list the rules, and how often each matched and acted; "
+	      "--log:\n"
+	      "                                           the decisions, packet by packet\n"
+	      "       rdmactl fault clear [ID]            remove one rule, or all\n"
+	      "       rdmactl fault check FILE            say whether FILE is correct; needs no daemon\n",
 	      status ? stderr : stdout);
 	return status;
 }
@@ -97,7 +97,7 @@ static bool swap(int fd, const struct msg_req *req, int with, struct msg_rep *re
 		return false;
 	}
 	if (rep->err == EPERM)
-		fprintf(stderr, "rdmactl: rules are for root and for the user whom the daemon belongs to\n");
+		fprintf(stderr, "rdmactl: only root and the user that the daemon runs as may change rules\n");
 	else if (rep->err == EOPNOTSUPP)
 		fprintf(stderr, "rdmactl: this daemon was built without faults (--disable-lab)\n");
 	else if (rep->err == ENOENT)
@@ -149,7 +149,8 @@ static int clear(const struct ask *ask, const char *id)
 	if (id) {
 		req.impair.id = (uint32_t)strtoul(id, &end, 10);
 		if (!req.impair.id || *end) {
-			fprintf(stderr, "rdmactl: \"%s\" is no number of a rule; rdmactl fault list shows them\n", id);
+			fprintf(stderr, "rdmactl: \"%s\" is not the number of a rule; rdmactl fault list shows them\n",
+				id);
 			return 2;
 		}
 	}

@@ -26,7 +26,7 @@ struct find {
 	const char *file;
 	unsigned path; /* PATH_ bits: what the path may have done */
 	bool has_from;
-	uint8_t from[16];  /* only what this sender does is judged; the rest are notes */
+	uint8_t from[16];  /* only packets of this sender are judged; findings on others become notes */
 	bool verbose;      /* notes are shown */
 	json_t *json;      /* an array; NULL: text on stdout */
 	uint64_t begin_ns; /* of the first frame */
@@ -41,7 +41,7 @@ struct find_at {
 };
 void find_breach(struct find *, const struct find_at *, enum check_row, const char *what, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Worth to know and no breach. */
+/* Worth knowing, but not a breach. */
 void find_note(struct find *, const struct find_at *, const char *what, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -32,21 +32,20 @@ struct options {
 static void usage(FILE *f)
 {
 	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE|live\n"
-	      "Draws a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: what "
-	      "passes\n"
-	      "the daemon from now on, until ^C.\n"
-	      "  -o, --output FILE      what is made, by its ending: a page (.html) or a picture (.svg)\n"
-	      "  -f, --format KIND      html or svg, whatever the name; - is standard output\n"
-	      "  -q, --qp QPN,...       only connections of these queue pairs, of either end\n"
-	      "  -p, --packets A[-B]    only these packets of the file\n"
-	      "  -u, --unfold           a picture in which each packet has its line\n"
+	      "Draw a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: the\n"
+	      "packets that pass the daemon from now on, until ^C.\n"
+	      "  -o, --output FILE      write to FILE; its ending says what: a page (.html) or a picture (.svg)\n"
+	      "  -f, --format KIND      make html or svg, whatever the name; - is standard output\n"
+	      "  -q, --qp QPN,...       show only connections of these queue pairs, of either end\n"
+	      "  -p, --packets A[-B]    show only these packets of the file\n"
+	      "  -u, --unfold           give each packet a line of its own in the picture\n"
 	      "  -m, --max N            stop after N packets (default: 200000)\n"
 	      "  -c, --count N          live: stop after N packets\n"
-	      "  -T, --seconds S        live: stop after so long\n"
-	      "  -t, --title TEXT       instead of the file's name\n"
-	      "      --theme KIND       auto (the viewer's), light or dark\n"
-	      "With rdmactl --json: what was found, on standard output; no -o is needed.\n"
-	      "Exit status: 0; 1 nothing could be written; 2 the command line, a file that cannot be read, or has no "
+	      "  -T, --seconds S        live: stop after so many seconds\n"
+	      "  -t, --title TEXT       use this title instead of the file's name\n"
+	      "      --theme KIND       auto (as the viewer prefers), light or dark\n"
+	      "With rdmactl --json the findings go to standard output; no -o is needed.\n"
+	      "Exit status: 0; 1 nothing could be written; 2 wrong arguments, or a file that cannot be read or has no "
 	      "RoCE packet.\n",
 	      f);
 }

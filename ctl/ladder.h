@@ -4,8 +4,8 @@
  *
  *	source --ladder_frame()--> rungs --ladder_end()--> connections, bands, facts --> SVG, page, JSON
  *
- * The rules of conversations are those of the checker (check_in.h), which runs along, mute; what a packet meant and what became
- * of it is decided in ladder_fate.c.
+ * The rules of conversations are those of the checker (check_in.h), which runs along, mute; the meaning and the fate of a packet are
+ * decided in ladder_fate.c.
  */
 #ifndef CTL_LADDER_H
 #define CTL_LADDER_H
@@ -28,7 +28,7 @@ enum rung_class { RUNG_SEND, RUNG_WRITE, RUNG_READ, RUNG_ATOMIC, RUNG_ACK, RUNG_
 enum fate {
 	FATE_OK,
 	FATE_LOST,       /* did not arrive: the capture says so, or what came after it does */
-	FATE_MISSING,    /* is not in the capture, and has to be: lost before it came there */
+	FATE_MISSING,    /* is not in the capture, though it must have been sent: lost before it came there */
 	FATE_UNANSWERED, /* was sent again without a word of the peer: it was lost, or its answer */
 	FATE_DISCARDED,  /* arrived where another was expected, or at a receiver that was not ready */
 	FATE_REFUSED,    /* a NAK that ends the connection is for it */
@@ -55,7 +55,7 @@ struct rung {
 	const char *name; /* opcode, without its service; of a CM message its own */
 	char *note;       /* what it means */
 	char *comment;    /* of the capture */
-	char *say;        /* of it, what the diagram does not show by itself */
+	char *say;        /* the part of it that the diagram does not show by itself */
 	char *detail;     /* "name\tvalue\n"... of its headers */
 };
 
@@ -109,7 +109,7 @@ struct ladder {
 	uint64_t frames, begin, last;
 	uint64_t skipped; /* beyond max */
 	uint64_t drops;
-	uint64_t cut; /* frames that the capture does not have whole */
+	uint64_t cut; /* frames that the capture has cut */
 	uint32_t max;
 	const char *name, *title;
 	bool no_memory;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* metrics.h - DUMP_STATS as OpenMetrics text, for Prometheus and its kin. */
+/* metrics.h - DUMP_STATS as OpenMetrics text, for Prometheus and similar collectors. */
 #ifndef CTL_METRICS_H
 #define CTL_METRICS_H
 

@@ -22,12 +22,12 @@ struct options {
 static void usage(FILE *f)
 {
 	fputs("usage: rdmactl [-s SOCKET] top [options]\n"
-	      "Shows the queue pairs of a running rdmad, the busiest first; q quits.\n"
-	      "  -d, --delay SECONDS   between two rounds (default: 1)\n"
-	      "  -n, --rounds N        N rounds of plain text, for pipes; so it is without end if there is no "
-	      "terminal\n"
-	      "  -o, --sort KEY        rate, again, flight, qpn or program\n"
-	      "Exit status: 0; 1 no daemon answered in the last round; 2 the command line.\n",
+	      "Show the queue pairs of a running rdmad, the busiest first; q quits.\n"
+	      "  -d, --delay SECONDS   time between two rounds (default: 1)\n"
+	      "  -n, --rounds N        print N rounds of plain text, for pipes; without a terminal and -n\n"
+	      "                        it prints rounds without end\n"
+	      "  -o, --sort KEY        sort by rate, again, flight, qpn or program\n"
+	      "Exit status: 0; 1 no daemon answered in the last round; 2 wrong arguments.\n",
 	      f);
 }
 

@@ -18,14 +18,15 @@
 static int trace_usage(int status)
 {
 	fputs("usage: rdmactl trace [options] [QP]\n"
-	      "What happened to the queue pairs: changes of state, first packets, timeouts, what was sent again, NAKs, "
+	      "Print what happened to the queue pairs: changes of state, first packets, timeouts, retransmissions, "
+	      "NAKs, "
 	      "errors.\n"
-	      "  QP                 of this queue pair only (0x12 or 18)\n"
+	      "  QP                 show this queue pair only (0x12 or 18)\n"
 	      "options:\n"
 	      "  -f, --follow       go on until the daemon ends or ^C\n"
-	      "  -p, --packets      with -f: each burst of packets, too\n"
+	      "  -p, --packets      with -f: record each burst of packets, too\n"
 	      "  -s, --socket PATH  the daemon's socket\n"
-	      "  -j, --json         print JSON, one record a line\n"
+	      "  -j, --json         print JSON, one record in each line\n"
 	      "  -h, --help         print this\n",
 	      status ? stderr : stdout);
 	return status;

@@ -14,12 +14,14 @@
 static int why_usage(int status)
 {
 	fputs("usage: rdmactl why [options] [QP]\n"
-	      "What went wrong lately: error completions, queue pairs in ERR, refused verbs, connections that failed.\n"
-	      "  QP                 of this queue pair only (0x12 or 18), with what is no error\n"
+	      "Say what went wrong recently: error completions, queue pairs in ERR, refused verbs, connections that "
+	      "failed.\n"
+	      "  QP                 show all that concerns this queue pair (0x12 or 18), notes included\n"
 	      "options:\n"
-	      "  -a, --all          also what is no error for certain: dropped datagrams, flushes, killed programs\n"
-	      "  -n, --last N       the last N only\n"
-	      "  -b, --brief        one line each\n"
+	      "  -a, --all          show notes, too, which may not be errors: dropped datagrams, flushes, killed "
+	      "programs\n"
+	      "  -n, --last N       show the last N only\n"
+	      "  -b, --brief        print one line for each\n"
 	      "  -s, --socket PATH  the daemon's socket\n"
 	      "  -j, --json         print JSON\n"
 	      "  -h, --help         print this\n",
