@@ -58,7 +58,7 @@ struct flow *flow_note(struct flows *, struct tap_pkt *);
 /* The QP was reset or destroyed. */
 void flow_gone(struct flows *, unsigned device, uint32_t qpn);
 
-/* Which of its streams a packet is in. */
+/* The stream of the flow that a packet belongs to. */
 static inline struct stream *flow_stream(struct flow *f, const struct tap_pkt *p)
 {
 	return &f->stream[p->dir][p->kind];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * remark.h - what is remarkable about a packet, in words: retransmissions, NAKs and why, waits, what the receiver did with a
+ * remark.h - remarks about a packet, in words: retransmissions, NAKs and why, waits, how the receiver treated a
  * duplicate.
  *
- * The HCA is not asked what it made of a packet: its counters are looked at before and after, and the one that moved
- * tells.  So the transport has nothing to do for this, whether anybody looks or not.
+ * The HCA is not asked how it treated a packet: its counters are compared before and after it.  So the transport does
+ * nothing for this, whether anybody looks or not.
  */
 #ifndef LAB_REMARK_H
 #define LAB_REMARK_H

@@ -5,8 +5,8 @@
  *	text (YAML) --rules_add()--> rules --rules_decide(packet)--> verdict: what the host is to do with the packet
  *	                                    --rules_event()--------> what is to happen to a port, a device, a QP
  *
- * Nothing here knows a clock or a socket.  Dice are thrown anew for each packet, from the seed, the rule and what the
- * packet is - which QP of its device, direction, PSN behind the first one, which transmission - and nothing else: what one QP
+ * Nothing here knows a clock or a socket.  Dice are thrown anew for each packet, from the seed, the rule and the identity of the
+ * packet - which QP of its device, direction, PSN behind the first one, which transmission - and nothing else: what one QP
  * sends does not change the luck of another, and the same packets meet the same fate whatever comes between them.
  */
 #ifndef LAB_RULE_H
@@ -29,7 +29,7 @@ enum rule_act_kind {
 	ACTS
 };
 
-/* What an action is about. */
+/* The object that an action is about. */
 enum rule_about { ABOUT_PACKET, ABOUT_DEVICE, ABOUT_QP };
 
 enum rule_where { WHERE_PAYLOAD, WHERE_HEADER, WHERE_ICRC, WHERE_ANY };
@@ -58,7 +58,7 @@ struct rule {
 	mono_t added;
 	uint32_t qp_base[RULE_DEVICES]; /* QPs that the devices had made by then */
 
-	/* Which packets. */
+	/* The packets that match. */
 	char device[64];                          /* empty: any */
 	char prog[64];                            /* empty: any */
 	uint32_t qpn;                             /* 0: any */
@@ -71,7 +71,7 @@ struct rule {
 	bool cm;                                  /* those of QP 1 */
 	bool cnp;
 
-	/* Which of these. */
+	/* Those of them that it acts on. */
 	struct rule_range nth; /* 1 is the first */
 	uint64_t every;        /* 0: each */
 	uint64_t share;        /* of 2^53; 2^53: all */
@@ -110,7 +110,7 @@ struct rule_verdict {
 	bool ecn;
 	const struct rule_act *corrupt;
 	uint64_t dice;           /* for rule_corrupt() */
-	enum rule_answer answer; /* to who sent it; the packet is dropped */
+	enum rule_answer answer; /* for its sender; the packet itself is dropped */
 	uint8_t syndrome;
 	char text[RULE_TEXT]; /* what rules did: empty: nothing */
 };
@@ -160,9 +160,9 @@ struct rule_host {
 	const uint32_t *qp_base; /* RULE_DEVICES of them; NULL: zeros */
 };
 
-/* All of a text, or nothing of it: how many rules there are in it, or -1 and *err. */
+/* Adds all rules of a text, or none: how many there are, or -1 and *err. */
 int rules_add(struct rules *, const char *text, size_t len, const struct rule_host *, struct rule_error *err);
-/* The rule of this id (0: all) of that owner (0: whoever's); how many were taken away. */
+/* The rule of this id (0: all) of that owner (0: of any owner); how many were removed. */
 unsigned rules_clear(struct rules *, unsigned id, uint64_t owner);
 
 /* The packet is noted (flow_note()), f is what that gave.  *v is what is to be done with it. */
@@ -176,7 +176,7 @@ mono_t rules_deadline(const struct rules *);
 bool rule_about_qp(const struct rules *, const struct rule_event *, unsigned device, uint32_t qpn,
 		   const struct tap_qp *);
 
-/* Spoils len bytes of a packet, ICRC and all, as the verdict says; afterwards it may or may not be a packet. */
+/* Damages a packet of len bytes, ICRC included, as the verdict says; it may not be a valid packet any more. */
 void rule_corrupt(const struct rule_verdict *, const struct route *, uint8_t *pkt, size_t len);
 
 /*

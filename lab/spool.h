@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spool.h - packets on their way from the shards of a daemon to the process that writes them down: in shared memory, a
+ * spool.h - packets on their way from the shards of a daemon to the process that records them: in shared memory, a
  * bounded ring of bytes for each shard.
  *
  *	head | strand 0, its shard writes | strand 1 | ...
  *	       `- record record ... pad | record ...
  *
- * A shard never waits: what has no room is counted, by device, and that is told with the device's next packet.
- * All that orders the two sides' memory is in spool.c.  The reader trusts the daemon to write what makes sense, but not
- * with its own memory; the daemon trusts the reader in nothing.
+ * A shard never waits: packets without room are counted, by device, and the count goes with the device's next packet.
+ * The memory ordering between the two sides is in spool.c alone.  The reader trusts the daemon to write valid records, but checks
+ * all lengths; the daemon does not trust the reader at all.
  */
 #ifndef LAB_SPOOL_H
 #define LAB_SPOOL_H
@@ -62,7 +62,7 @@ size_t spool_bytes(unsigned strands, size_t len);
 
 /* ---- daemon --------------------------------------------------------------------------- */
 
-/* Over zeros. */
+/* The memory is all zeros before. */
 void spool_make(void *mem, unsigned strands, size_t len);
 void spool_writer(struct spool *, void *mem, unsigned strand);
 /* false: it had no room, and was counted. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tap.h - one packet on its way, as those see it who disturb and who write down.
+ * tap.h - one packet on its way, as rules and captures see it.
  *
  *	HCA --burst--> [cut into packets] --> tap_out --+--> wire ------------+--> tap_in --> HCA
  *	                                                +--> same daemon -----+
@@ -40,12 +40,12 @@ struct tap_qp {
 };
 
 struct tap_pkt {
-	unsigned device; /* index: who sends (out), whom it is for (in) */
+	unsigned device; /* index: the sender's (out), the receiver's (in) */
 	unsigned shard;  /* whose thread this is */
 	enum tap_dir dir;
 	bool local; /* from and to devices of one daemon, without a wire */
 	mono_t now;
-	uint32_t qpn; /* of this device: who sends it, or whom it is for; 0: nobody knows */
+	uint32_t qpn; /* of this device: the sender's, or the receiver's; 0: not known */
 	const struct route *route;
 	/*
 	 * One packet (n is 1), with the payload as spans, good as long as this call lasts.  NULL: what came in is no packet of
