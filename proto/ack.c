@@ -25,7 +25,7 @@ static void head_done(struct hca *h, struct qp *qp, uint32_t n)
 		sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
 }
 
-/* What follows once una has moved. */
+/* una has moved: queues that waited for it go on. */
 static void progress(struct hca *h, struct qp *qp)
 {
 	qp->why.rx_pkts = qp->rx_pkts;

@@ -5,7 +5,7 @@
  *	burst  --burst_hdr(i)-->  BTH | ext. headers [| payload | pad | ICRC: the edge]
  *	burst <--burst_parse---   UDP payload; burst_join() couples the next one on
  *
- * Which extended headers a packet has is in its row of opcode.def; the two functions
+ * The extended headers of a packet are told by its row of opcode.def; the two functions
  * hdr_put() and hdr_get() walk them in the one order of hdr.h.
  */
 #include "burst.h"

@@ -7,7 +7,7 @@
  *	                                               +-------DREQ--> DREQ_RCVD --cm_disconnect-----+  v
  *	                                                                                               DEAD
  *
- * What is received moves ids in cm_rx.c.
+ * Received messages move ids in cm_rx.c.
  */
 #include "cm_in.h"
 

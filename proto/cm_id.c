@@ -296,7 +296,7 @@ void id_send(struct cm *c, struct cm_id *i, const struct cm_msg *m)
 void id_again(struct cm *c, struct cm_id *i) { out_mad(c, &i->route, i->last); }
 
 /*
- * What both ends have agreed on is made for a subnet manager that thinks and for programs that sleep: seconds between
+ * The times that both ends have agreed on are made for a subnet manager that thinks and for programs that sleep: seconds between
  * repetitions.  A program that waits for its connection waits for one second or two.  So the first half of the repetitions
  * come early, each after twice the time of the one before; the rest are spread over what is left.  There are no more of them
  * than agreed, and nobody gives up sooner:

@@ -2,7 +2,7 @@
 /*
  * cm_rx.c - what a received message does: THE table of state and message is below; nothing else decides it.
  *
- * What is not in the table is a repetition that needs no answer, or a message that came too late: it is
+ * A message that is not in the table is a repetition that needs no answer, or a message that came too late: it is
  * dropped. Messages that find no id are answered so that the peer forgets the connection, too (rule 7.7).
  */
 #include "cm_in.h"

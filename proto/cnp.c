@@ -41,7 +41,7 @@ void cnp_rx(struct hca *h, const struct burst *b)
 {
 	struct qp *qp = qp_get(h, b->dqpn);
 
-	/* Whoever is not the peer has no say. */
+	/* Only the peer may slow the QP down. */
 	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR ||
 	    (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, qp->route.dgid, 16) ||
 	    memcmp(b->route.dgid, qp->route.sgid, 16)) {

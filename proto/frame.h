@@ -41,7 +41,7 @@ bool frame_tso_ok(const uint8_t *hdr, size_t len, uint32_t mss);
 void frame_segment(uint8_t *out, const uint8_t *hdr, size_t len, unsigned i, uint32_t off, const uint8_t *data,
 		   uint32_t n, bool last);
 
-/* What a hash is of. */
+/* The fields that a hash is made of. */
 enum frame_hash { /* enum ibv_rx_hash_fields */
 		  HASH_SRC_IP4 = 1 << 0,
 		  HASH_DST_IP4 = 1 << 1,

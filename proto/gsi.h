@@ -2,7 +2,7 @@
 /*
  * gsi.h - QP1: management datagrams (MADs) in and out of an HCA (rule 7.1).
  *
- * The HCA keeps two short FIFOs.  What comes in and does not fit is lost, as on any wire: who sends MADs
+ * The HCA keeps two short FIFOs.  MADs that come in and do not fit are lost, as on any wire: a peer that sends MADs
  * repeats them.
  */
 #ifndef PROTO_GSI_H

@@ -210,7 +210,7 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 	return false;
 }
 
-/* What its causes want to know. */
+/* Notes for the QP's causes. */
 static void rx_note(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	qp->why.rx_last = h->now;

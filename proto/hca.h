@@ -116,7 +116,7 @@ struct qp_init {
 int hca_qp_create(struct hca *, const struct qp_init *, uint32_t *qpn);
 int hca_qp_modify(struct hca *, uint32_t qpn, const struct qp_attr *, uint32_t mask, mono_t now);
 /*
- * What the QP sends is slowed down to kbps (kbit/s, of all bytes on the wire; 0: not), in bursts of so many bytes (0: a
+ * Slows down all that the QP sends to kbps (kbit/s, of all bytes on the wire; 0: not), in bursts of so many bytes (0: a
  * millisecond's worth).  In RTS and SQD.
  */
 int hca_qp_rate(struct hca *, uint32_t qpn, uint32_t kbps, uint32_t burst, mono_t now);
@@ -137,7 +137,7 @@ int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);
 
 /*
  * Copies the request, its sge and inline bytes.  ENOMEM: the queue is full.  EINVAL: state, opcode of this
- * QP type, or number of sge.  What the specification reports by a completion is reported by a completion.
+ * QP type, or number of sge.  Errors that the specification reports by a completion are reported by a completion.
  */
 int hca_post_send(struct hca *, uint32_t qpn, const struct send_wr *, mono_t now);
 int hca_post_recv(struct hca *, uint32_t qpn, const struct recv_wr *, mono_t now);
@@ -174,7 +174,7 @@ unsigned hca_events(struct hca *, struct hca_event *, unsigned max);
 
 /* ---- QP1 ---------------------------------------------------------------- */
 
-/* The next MAD that came in; false: none.  What nobody takes is dropped once some tens wait. */
+/* The next MAD that came in; false: none.  MADs that nobody takes are dropped once some tens wait. */
 bool hca_gsi_rx(struct hca *, struct gsi *);
 /* Copies a MAD; hca_tx() sends it, before anything else.  ENOMEM: too many wait, repeat it later. */
 int hca_gsi_send(struct hca *, const struct gsi *);
@@ -205,7 +205,7 @@ uint32_t hca_trace(const struct hca *, uint64_t *from, struct trace_rec *, uint3
 /* Each burst sent and received is a record, too.  0 or ENOMEM. */
 int hca_trace_bursts(struct hca *, bool on);
 
-/* What a person wants to know of a QP. */
+/* A QP as it is shown to people. */
 struct qp_info {
 	uint32_t qpn, pdn, send_cqn, recv_cqn, srqn;
 	uint8_t type, state;

@@ -24,7 +24,7 @@
 #define HCA_SPANS 1024u /* spans of a burst, at most */
 #define GRH_LEN   40u
 
-/* What hca_tx() handed out last: its payload may turn out unreadable until the next call. */
+/* The burst that hca_tx() handed out last: its payload may turn out unreadable until the next call. */
 struct taken {
 	struct qp *qp;  /* NULL: nothing to come back to */
 	bool resp;      /* a read response; else a request */

@@ -52,7 +52,7 @@ static int tab_add(struct hca *h, struct qp *qp)
 	return 0;
 }
 
-/* What the two ends of XRC have: a send queue; nothing but the domain. */
+/* The two ends of XRC: one has a send queue, the other nothing but the domain. */
 static bool xrc_ok(const struct qp_init *a, const struct pd *pd, const struct cq *scq, const struct xrcd *xrcd)
 {
 	const struct qp_cap *c = &a->cap;

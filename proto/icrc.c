@@ -126,7 +126,7 @@ uint32_t icrc_pad(uint32_t crc, unsigned n)
 	return icrc_data(crc, zero, n);
 }
 
-/* What bit i of the identification changes in the CRC of an IPv4 and a UDP header. */
+/* The bits of the CRC of an IPv4 and a UDP header that bit i of the identification changes. */
 static const uint32_t id_bit[16] = {
 	0x9b73ead4, 0xed96d3e9, 0x005ca193, 0x00b94326, 0x0172864c, 0x02e50c98, 0x05ca1930, 0x0b943260,
 	0x81256527, 0xd93bcc0f, 0x69069e5f, 0xd20d3cbe, 0x7f6b7f3d, 0xfed6fe7a, 0x26dcfab5, 0x4db9f56a,

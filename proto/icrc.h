@@ -33,7 +33,7 @@ struct icrc_flow {
 	bool ipv6;
 	uint8_t len; /* of head */
 	uint8_t head[ICRC_IP6_LEN];
-	/* What packets of a length have in common; filled in by icrc_pkt(). */
+	/* Common to all packets of one length; filled in by icrc_pkt(). */
 	struct icrc_same {
 		uint32_t len;  /* 0: empty */
 		uint32_t head; /* the CRC of the IP and UDP headers with identification 0 */
@@ -70,7 +70,7 @@ uint32_t icrc_pkt(struct icrc_flow *, uint16_t ip_id, const uint8_t *pkt, size_t
 #define ICRC_WAYS 8u
 
 /*
- * What is worth remembering between two checks: powers of x, and for the last few packet lengths the
+ * Kept between two checks: powers of x, and for the last few packet lengths the
  * matrix that undoes the way from the identification to the ICRC.  About 3 KiB; one per thread.
  */
 struct icrc_rx {

@@ -48,7 +48,7 @@ void mw_inv(struct keys *, uint32_t key);
 void mw_leave(struct qp *); /* the QP goes: its windows are bound no more */
 
 /*
- * What a peer's request on qp names: the span of len (not 0) bytes at va, if key - of a region or a window - pd, every bit of need
+ * The memory that a peer's request on qp names: the span of len (not 0) bytes at va, if key - of a region or a window - pd, every bit of need
  * and the bounds are right; else false.
  */
 bool rkey_span(const struct keys *, const struct qp *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,

@@ -225,7 +225,7 @@ void path_timer(struct hca *h, struct path *p)
 
 /* ---- UC -------------------------------------------------------------------- */
 
-/* What arrived before is taken in at pace.room bytes for each PACE_NS. */
+/* The receiver takes in what arrived before at pace.room bytes for each PACE_NS. */
 static void pace_drain(const struct hca *h, struct pace *pc)
 {
 	uint64_t ns = mono_since(h->now, pc->at), gone;

@@ -10,7 +10,7 @@
  * peer's socket takes in, which runs out in two milliseconds: so that much may come at once, and the other
  * half while the peer does not look for as long.  Where the buffers are large that is no limit in effect.
  *
- * What a dead QP has in flight must not shut the window for the others for as long as its timeout lasts:
+ * Packets in flight of a dead QP must not shut the window for the others for as long as its timeout lasts:
  * if QPs wait and little is acknowledged, a new epoch begins, in which nothing is in flight yet.
  */
 #ifndef PROTO_PATH_H

@@ -31,7 +31,7 @@ void qp_reset(struct hca *h, struct qp *qp)
 	link_del(&qp->ready);
 	qp->cnp = false;
 	qp->cong = (struct cong){ .limit = 0 };
-	/* What was posted counts as done (struct cqe.wqe goes on counting). */
+	/* Posted requests count as done (struct cqe.wqe goes on counting). */
 	qp->sq.head = qp->sq.next = qp->sq.begun = qp->sq.tail;
 	qp->rq.used -= rq_len(&qp->rq);
 	qp->rq.head = qp->rq.tail;

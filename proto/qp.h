@@ -109,7 +109,7 @@ struct resp {
 	uint32_t rd_cur; /* none before this wants anything */
 };
 
-/* What was executed when the program brought it from a state that receives to ERR: for ghost.h. */
+/* Messages executed when the program brought it from a state that receives to ERR: for ghost.h. */
 struct part {
 	bool on;
 	psn_t end;

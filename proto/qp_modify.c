@@ -150,7 +150,7 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 	if (!p)
 		return ENOMEM;
 	if (qp->path) {
-		/* What is in flight on the old way is sent again on the new one. */
+		/* Packets in flight on the old way are sent again on the new one. */
 		if (!psn_eq(qp->req.una, qp->req.next))
 			req_restart(h, qp, false, false);
 		link_del(&qp->waiter);
@@ -255,7 +255,7 @@ static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_a
 	qp_ready(h, qp);
 }
 
-/* What qp_state_check() has found. */
+/* Explains the finding of qp_state_check(). */
 static enum why_cause edge_why(const struct qp *qp, uint8_t to, uint32_t mask)
 {
 	uint32_t required = qp_state_attrs(qp->type, qp->state, to, true);

@@ -66,7 +66,7 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 	r->next = mono_add(r->next, ns_of(len, kbps));
 }
 
-/* What waits was told a time by the old rate; a debt made by a lower one is not paid for long. */
+/* QPs that wait were told a time by the old rate; a debt made at a lower rate would be paid off for too long. */
 static void changed(struct hca *h, struct qp *qp)
 {
 	struct rate *r = &qp->rate;

@@ -40,7 +40,7 @@ bool rate_may(struct hca *, struct qp *);
 uint32_t rate_fit(const struct qp *, uint32_t n);
 /* A burst of n packets with len bytes of payload goes. */
 void rate_sent(struct hca *, struct qp *, uint32_t n, uint64_t len);
-/* 0: no limit.  What waits for the old one is looked at again. */
+/* 0: no limit.  QPs that wait for the old one are looked at again. */
 void rate_limit(struct hca *, struct qp *, uint32_t kbps, uint32_t burst);
 void rate_cut(struct hca *, struct qp *, uint32_t kbps);
 void rate_cnp(struct hca *, struct qp *); /* its peer said that the way is congested */

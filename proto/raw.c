@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * raw.c - RAW_PACKET QPs: frames as they are, without a transport.  Sending is req.c's, as for UD; here is what is
- * different.  Which frames a QP gets, and how a large one becomes segments, is the host's business.
+ * different.  The host decides which frames a QP gets, and makes segments of a large one.
  */
 #include "raw.h"
 

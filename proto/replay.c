@@ -77,7 +77,7 @@ static void read_again(struct qp *qp, const struct burst *b)
 	want_from(r, i);
 }
 
-/* What was executed once is answered as it was then. */
+/* A request that was executed once is answered as it was then. */
 static void once_again(struct qp *qp, const struct burst *b)
 {
 	struct resp *r = &qp->resp;

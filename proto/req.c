@@ -30,7 +30,7 @@ static bool has_route(const struct hca *h, const struct av *av)
 	return av->sgid_index < HCA_GIDS && (h->gid_set >> av->sgid_index & 1);
 }
 
-/* What can be known to be wrong before anything is sent. */
+/* Errors that can be found before anything is sent. */
 static enum fault wr_fault(const struct hca *h, const struct qp *qp, struct swqe *w)
 {
 	if (w->fault)
@@ -288,7 +288,7 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 /*
  * Is an ACK of the burst wanted?  Each one costs both sides as much as many packets do, so on the wire they are asked for where
  * nothing more would follow without - the last WR, the window closing - and often enough to keep the window and
- * the queue moving.  Whatever else stops the requester asks by req_ask().
+ * the queue moving.  If anything else stops the requester, req_ask() asks for an ACK.
  */
 static bool wants_ack(const struct hca *h, const struct qp *qp, const struct swqe *w, uint32_t n, psn_t end)
 {
@@ -356,7 +356,7 @@ static void advance(struct qp *qp, const struct swqe *w, uint32_t n)
 }
 
 /*
- * What is done without a packet - windows bound and invalidated - is done when all before it is; what is behind it
+ * Operations without a packet - windows bound and invalidated - are done when all before them is; what is behind it
  * waits.  false: not yet, or it failed.
  */
 static bool locals(struct hca *h, struct qp *qp)

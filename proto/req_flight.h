@@ -37,7 +37,7 @@ static inline bool req_acked(struct hca *h, struct qp *qp, uint32_t n)
 	uint32_t pos = req_head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0;
 	uint64_t cost;
 
-	/* What fell back already left the window. */
+	/* Packets behind a fallback have left the window already. */
 	if (flying && psn_diff(q->next, q->una) < (int32_t)n)
 		flying = (uint32_t)psn_diff(q->next, q->una);
 	cost = req_cost(qp, w, pos + flying) - req_cost(qp, w, pos);

@@ -72,7 +72,7 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 	return true;
 }
 
-/* What the stored ones want; false: nothing. */
+/* Answers of the stored requests; false: none is wanted. */
 static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
 	struct resp *r = &qp->resp;

@@ -53,7 +53,7 @@ static void verify_req(const struct qp *qp)
 		HOLDS(q->pos < sq_at(s, s->next)->pkt_n);
 	}
 	HOLDS(!q->rnr_wait || !mono_is_never(qp->timer.at));
-	/* What is in flight is watched by a timer, or will be for ever. */
+	/* Packets in flight are watched by a timer, or they would be in flight for ever. */
 	if (out && !q->rnr_wait && qp->attr.timeout)
 		HOLDS(!mono_is_never(qp->timer.at));
 	if (!out)

@@ -216,7 +216,7 @@ static void of_send(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 	case FAULT_REQ_NAK_OP:
 	case FAULT_REQ_NAK_OTHER:
 		w->syndrome = h->rx ? h->rx->syndrome : 0;
-		/* What was asked for, so that it can be compared with what the peer has. */
+		/* The memory asked for, so that it can be compared with the peer's. */
 		w->key.key = s->wr.rkey;
 		w->key.va = s->wr.remote_addr;
 		w->key.len = s->len;
@@ -293,7 +293,7 @@ static void details(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 	}
 }
 
-/* Which of the ways to run out of retries it was. */
+/* The way in which the QP ran out of retries. */
 static enum why_cause retries_of(const struct qp *qp)
 {
 	const struct qp_why *q = &qp->why;

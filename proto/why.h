@@ -94,7 +94,7 @@ struct whys {
 	uint64_t lost;
 };
 
-/* What a QP remembers for its causes. */
+/* Kept by a QP for its causes. */
 struct qp_why {
 	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
 	bool told_state, told_route, told_flush_late;

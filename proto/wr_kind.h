@@ -29,7 +29,7 @@ static inline uint32_t kind_len(uint8_t kind)
 	return 0;
 }
 
-/* What the QP and the key must grant to requests of this kind (enum access_flag); FLUSH: or less, request_right(). */
+/* The rights that the QP and the key must grant to requests of this kind (enum access_flag); FLUSH: or less, request_right(). */
 static inline uint32_t kind_right(uint8_t kind)
 {
 #define WR(name, code, k, packet, on, data, len, right, wc, text) \
