@@ -4,7 +4,7 @@
  *
  *	end[0] ---- fate(): lost? how late? twice? ---- end[1]
  *
- * Every step verifies both agents.  What happens to a program is told to its on_event(), if it has one, and
+ * Every step verifies both agents.  Events of a program go to its on_event(), if it has one, and
  * noted.
  */
 #ifndef T_CM_NET_H
@@ -29,7 +29,7 @@ struct cm_end {
 	unsigned notes;
 };
 
-/* What becomes of a MAD. */
+/* The fate of a MAD. */
 struct fate {
 	bool lost;
 	unsigned copies; /* besides the first */

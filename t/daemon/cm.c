@@ -328,7 +328,7 @@ START_TEST(many)
 	chan_close(&p.c);
 	chan_close(&p.s);
 	all_gone(&p);
-	/* What the protocol keeps, it keeps for half a second. */
+	/* State that the protocol keeps is kept for half a second. */
 	while (stat_of(&p, "agent_ids"))
 		;
 	pair_stop(&p);

@@ -207,7 +207,7 @@ START_TEST(options)
 	struct cmm_req bad = { .op = CMM_SET_OPTION, .id = id, .option = { .name = RDMA_OPTION_ID_TOS, .len = 4 } };
 
 	ck_assert_int_eq(chan_call(&c, &bad, NULL), EINVAL);
-	/* What is set on the id is in the REQ. */
+	/* The REQ has the options of the id. */
 	conn = id_new(&c, RDMA_PS_TCP, 2);
 	ck_assert_int_eq(id_option(&c, conn, RDMA_OPTION_ID_TOS, 0x68), 0);
 	ck_assert_int_eq(id_option(&c, conn, RDMA_OPTION_ID_ACK_TIMEOUT, 21), 0);

@@ -61,7 +61,7 @@ static struct msg_event event_of(struct cx *c)
 	return ev;
 }
 
-/* Whoever asks for causes is told of it. */
+/* It is among the causes. */
 static void why_told(uint32_t qpn)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = DUMP_WHY, .qpn = qpn } };
@@ -187,7 +187,7 @@ START_TEST(cq_overrun)
 	}
 	ck_assert(cq);
 	ck_assert_uint_eq(RING_LOAD(&bad.cq_ring.hdr->err), 1);
-	/* What was published is there and whole. */
+	/* All that was published is there, and whole. */
 	ck_assert_uint_eq(ring_used(&bad.cq_ring), 256);
 	scene_over();
 }

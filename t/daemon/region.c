@@ -226,7 +226,7 @@ START_TEST(gone)
 	waitpid(child[1], NULL, 0);
 	ck_assert_int_eq(region_mem_ops.copy(NULL, &here, 1, &there, 1, 0), ESRCH);
 	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), ESRCH);
-	/* What is mapped outlives its program. */
+	/* Mapped memory outlives its program. */
 	kill(child[0], SIGKILL);
 	waitpid(child[0], NULL, 0);
 	there = (struct span){ region[0], (uintptr_t)mem + PART, 1 };

@@ -574,7 +574,7 @@ START_TEST(modify)
 }
 END_TEST
 
-/* What no test brings about: the words alone. */
+/* Causes that no test brings about: their words alone. */
 START_TEST(words)
 {
 	char buf[WHY_TEXT];

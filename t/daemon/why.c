@@ -74,7 +74,7 @@ START_TEST(bounded)
 }
 END_TEST
 
-/* What a library says is a program's text: printable, cut off, and not more often than so many times a second. */
+/* A library's words are a program's text: printable, cut off, and not more often than so many times a second. */
 START_TEST(hostile)
 {
 	struct msg_req req = { .op = MSG_REFUSED, .refused = { .err = 0xffffffff } };
@@ -247,7 +247,7 @@ START_TEST(connections)
 	said(&ann, WHY_CM_REJECTED,
 	     "connection from [::1]:7 (from 10.0.0.1:9) rejected: consumer reject (28); "
 	     "our answer was sent 3 times");
-	/* What went well is no cause. */
+	/* Success is no cause. */
 	why_cm_event(&id, CMA_EV_ESTABLISHED, 0);
 	ck_assert_uint_eq(count(&ann, 0, "connection "), sizeof(t) / sizeof(*t));
 	why_cm_call(&ann, CMM_RESOLVE_ADDR, ENETUNREACH);
@@ -283,7 +283,7 @@ static void record(struct shard *s, void *)
 	}
 }
 
-/* Which of the three a user's trace shows: a bit each. */
+/* Those of the three that a user's trace shows: a bit each. */
 static unsigned seen(uid_t uid, uint32_t qpn)
 {
 	struct session viewer = of(uid);

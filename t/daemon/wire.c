@@ -4,7 +4,7 @@
  *
  *	parent  127.x.y.1  --- WRITE, READ, SEND --->  127.x.y.2  child
  *
- * What ctx.c is to the daemon is here a few lines that post to the HCA and take its completions.
+ * In the place of ctx.c there are a few lines that post to the HCA and take its completions.
  *
  *	wire [uring|epoll] [tap] [alone] [FAULTS]
  *

@@ -138,7 +138,7 @@ void wait_fds(int a, int b, int ms)
 	poll(p, 2, ms);
 }
 
-/* What came between the last look and ibv_req_notify_cq() is looked at by the caller first: two rounds. */
+/* Completions between the last look and ibv_req_notify_cq() are looked at by the caller first: two rounds. */
 void wait_cq(struct ibv_comp_channel *ch, struct ibv_cq *cq, int other, unsigned *unacked)
 {
 	struct ibv_cq *got;

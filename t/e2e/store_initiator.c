@@ -4,7 +4,7 @@
  *
  *	ADDRESS -> ROUTE -> CONNECT -> UP -> DRAIN -> CLOSE -> IDLE, and again
  *
- * Whatever does not come in time is told as wrong, and the connection is dropped.
+ * An answer that does not come in time is reported as an error, and the connection is dropped.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -387,7 +387,7 @@ static bool hear(struct thread *t)
 	return any;
 }
 
-/* What waits too long, what is over, and what may begin. */
+/* Requests that wait too long, those that are over, and those that may begin. */
 static void look_after(struct conn *c)
 {
 	if (c->state == IDLE) {

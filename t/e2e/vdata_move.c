@@ -8,7 +8,7 @@
  *	mine:   src [..aaaaaaaa...bbb......cc....]        peer: dst [..aaaaaaaa...bbb............]
  *	            a: SEND   b: WRITE   c: READ          mine: dst [......................cc....]
  *
- * What an operation moves keeps its place, so after the round dst must hold the peer's source where an
+ * Data keeps its offset when an operation moves it, so after the round dst must hold the peer's source where an
  * operation was, and nothing but the guard byte elsewhere. How a request is made - scatter list, inline,
  * unsignaled, fenced, by ibv_post_send() or ibv_wr_*() - each end draws for itself.
  */

@@ -3,7 +3,7 @@
  * burst.c - fuzz target: datagrams from anybody through burst_parse(), burst_join(), burst_slice(), burst_hdr().
  *
  * Input: datagrams, each as a big-endian length of 16 bits and its bytes (UDP payload without the ICRC).
- * Whatever is accepted must come out again as it was, but for the bits that the protocol reserves; a joined
+ * All that is accepted must come out again as it was, but for the bits that the protocol reserves; a joined
  * burst must give its packets back.
  */
 #include "proto/burst.h"

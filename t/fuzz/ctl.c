@@ -219,7 +219,7 @@ static void connect_to(struct world *w)
 	w->fd = sv[1];
 }
 
-/* What the daemon answered; its descriptors are closed. */
+/* Reads the daemon's answers; their descriptors are closed. */
 static void replies_read(struct world *w)
 {
 	struct msg_rep rep;

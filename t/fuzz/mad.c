@@ -3,8 +3,8 @@
  * mad.c - fuzz target: a CM agent, the MADs that anybody sends it, and programs that do anything in any
  * state.
  *
- * Input: steps, each a byte that says what (mod OPS), and operands as they are read below.  What is short
- * reads as 0. Whatever happens, the agent's invariants hold, what it sends can be decoded, and once all
+ * Input: steps, each a byte that says what (mod OPS), and operands as they are read below.  Missing bytes
+ * read as 0.  In every case the agent's invariants hold, what it sends can be decoded, and once all
  * programs are gone and time passes nothing is left.
  */
 #include "proto/bytes.h"

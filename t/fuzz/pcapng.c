@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pcapng.c - fuzz target: any bytes read as a capture.  What is handed out lies within the bytes; the same
+ * pcapng.c - fuzz target: any bytes read as a capture.  All that is handed out lies within the bytes; the same
  * comes out if they arrive piece by piece; packets made again from what was read, read the same.
  */
 #include "lab/pcapng.h"

@@ -3,7 +3,7 @@
  * stage.h - a daemon of root with users who do not trust each other, each a process with a uid of its own.
  *
  * The bystander (uid 1001) sends and receives messages, checks their bytes, and every now and then opens and closes a
- * context of its own.  What the others do is the test; whether it keeps him from his work is what is asserted.
+ * context of its own.  The test is what the others do; it asserts that this does not keep him from his work.
  */
 #ifndef T_HOSTILE_STAGE_H
 #define T_HOSTILE_STAGE_H
@@ -30,7 +30,7 @@ void part_kill(pid_t);
 /* Waits for its end, which must be orderly and within 30 s. */
 void part_end(pid_t);
 
-/* What parts tell each other: zeros at stage_open(). */
+/* Shared by the parts: zeros at stage_open(). */
 struct note {
 	uint32_t n[8];
 	char text[256];

@@ -35,7 +35,7 @@ class Wire:
         with open("/proc/sys/net/unix/max_dgram_qlen", "w") as f:
             f.write("1000")
         lab.run("ip", "link", "add", "veth1", "mtu", str(mtu), "type", "veth", "peer", "name", "veth2", "mtu", str(mtu))
-        # What the relay reads must be what a wire carries: no segments left to cut, no checksum left to make.
+        # The relay must read the packets as a wire carries them: no segments left to cut, no checksum left to make.
         for dev in ("veth1", "veth2"):
             lab.run("ethtool", "-K", dev, "tx", "off", "tx-udp-segmentation", "off", "tso", "off", "gso", "off", "gro", "off")
         subprocess.run(["ip", "link", "set", "veth2", "netns", "/proc/self/fd/%d" % self.other.fd], check=True, pass_fds=[self.other.fd])

@@ -84,7 +84,7 @@ static bool icrc_good(void)
 	return icrc_check(&rx, &flow, lab.room, lab.p.len, &id) && !id;
 }
 
-/* Which bytes are other ones afterwards: from..to, to not included. */
+/* The bytes that have changed: from..to, to not included. */
 static unsigned spoil(const char *text, size_t *from, size_t *to)
 {
 	uint8_t before[TAP_PKT_MAX];
@@ -192,7 +192,7 @@ static void answered(uint8_t syndrome)
 	ck_assert(!memcmp(back.sgid, lab.route.dgid, 16) && !memcmp(back.dgid, lab.route.sgid, 16));
 }
 
-/* What comes behind an answered request is dropped until that is sent again. */
+/* Requests behind an answered one are dropped until that is sent again. */
 static void muted(void)
 {
 	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 6));

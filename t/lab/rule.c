@@ -5,7 +5,7 @@
 
 static struct lab lab;
 
-/* Which of n requests of QP 1, PSNs one after the other, are dropped: a bit each. */
+/* Those of n requests of QP 1, with consecutive PSNs, that are dropped: a bit each. */
 static uint64_t dropped(const char *text, unsigned n)
 {
 	uint64_t bits = 0;
@@ -67,7 +67,7 @@ START_TEST(path)
 }
 END_TEST
 
-/* Which of QPs 1 to 4 it means. */
+/* Those of QPs 1 to 4 that it means. */
 static unsigned qps(const char *text)
 {
 	unsigned bits = 0;
@@ -101,7 +101,7 @@ START_TEST(queue_pairs)
 }
 END_TEST
 
-/* Which operations it means: a bit each. */
+/* The operations that it means: a bit each. */
 static uint32_t ops(const char *text)
 {
 	uint32_t bits = 0;

@@ -73,7 +73,7 @@ static void nothing_left(void)
 	net_fini(&net);
 }
 
-/* What is sent (attr 0: nothing), and what the other end was told last. */
+/* The message sent (attr 0: none), and the last event at the other end. */
 static const struct {
 	enum cm_state state;
 	bool active;

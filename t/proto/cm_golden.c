@@ -72,7 +72,7 @@ START_TEST(every_message_again)
 }
 END_TEST
 
-/* What the annotated exchange says, rule 7.13. */
+/* The annotated exchange, rule 7.13. */
 START_TEST(rping_read)
 {
 	struct frame f[MADS];
@@ -113,7 +113,7 @@ struct role {
 	struct cm_event ev; /* the last */
 };
 
-/* What a program did that made the kernel send this. */
+/* The program's action that made the kernel send this. */
 static void say(struct role *r, const struct frame *f)
 {
 	struct cm_connect a = { .req = f->m.req, .route = f->g.route, .plt = 18 };
@@ -274,7 +274,7 @@ START_TEST(ip_header)
 }
 END_TEST
 
-/* What is no CM message at all. */
+/* Bytes that are no CM message at all. */
 /* Enhanced connection establishment: a vendor in reserved bytes, its options in the attribute modifier. */
 START_TEST(ece)
 {

@@ -298,7 +298,7 @@ START_TEST(rtu_never_arrives)
 	ck_assert_int_eq(note_last(b), CM_EV_TIMEOUT);
 	ck_assert_uint_eq(seen[1][CM_REP], 16);
 	ck_assert_uint_eq(seen[0][CM_RTU], 16); /* one for each */
-	/* What a thought was a connection is none. */
+	/* The connection that a believed in does not exist. */
 	ck_assert_int_eq(note_last(a), CM_EV_REJ);
 	ck_assert_int_eq(sa(), CM_TIMEWAIT);
 	net_settle(&net);

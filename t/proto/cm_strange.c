@@ -50,7 +50,7 @@ START_TEST(unknown_connections)
 }
 END_TEST
 
-/* What the end sent in answer to m: its attribute; 0: nothing. */
+/* The attribute of the end's answer to m; 0: there was none. */
 static unsigned answer_to(struct cm_end *to, const struct cm_msg *m, struct cm_msg *got)
 {
 	struct gsi g;

@@ -99,7 +99,7 @@ START_TEST(type2)
 }
 END_TEST
 
-/* Whatever a bind asks for wrongly. */
+/* Every mistake that a bind can make. */
 START_TEST(bad_binds)
 {
 	static const struct {
@@ -390,7 +390,7 @@ START_TEST(no_lkey)
 }
 END_TEST
 
-/* What is lost meanwhile is made good, and each bind happens once. */
+/* Packets lost meanwhile are sent again, and each bind happens once. */
 static bool third_lost(struct rig *r, struct host *, const struct burst *) { return r->pkts % 3 == 0; }
 
 START_TEST(losses)

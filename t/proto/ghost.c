@@ -69,13 +69,13 @@ START_TEST(duplicates_only)
 	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), 0);
 	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), EINVAL);
 	ck_assert(!take(&r, &r.b, &b)); /* nothing by itself */
-	/* Whichever it is: all was executed. */
+	/* In each case all was executed. */
 	must_ack(&r, OP_SEND_FIRST, PSN0, 512, PSN0 + 3, 3);
 	must_ack(&r, OP_SEND_LAST, PSN0 + 1, 488, PSN0 + 3, 3);
 	must_ack(&r, OP_SEND_ONLY, PSN0 + 2, 100, PSN0 + 3, 3);
 	must_ack(&r, OP_WRITE_ONLY, PSN0 + 3, 100, PSN0 + 3, 3);
 	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_GHOST_ACKS), 4);
-	/* What is new; what has an answer with data; what is no request. */
+	/* A new request; one whose answer has data; a packet that is no request. */
 	must_be_silent(&r, OP_SEND_ONLY, PSN0 + 4, 100);
 	must_be_silent(&r, OP_WRITE_ONLY, PSN0 + 9, 100);
 	must_be_silent(&r, OP_READ_REQUEST, PSN0 + 3, 100);

@@ -84,7 +84,7 @@ static uint32_t bits(const char *p, const char *end)
 	return m;
 }
 
-/* What the text says of an edge; false: nothing. */
+/* The text's entry for an edge; false: there is none. */
 static bool expect(const char *table, unsigned from, unsigned to, uint32_t *required, uint32_t *optional)
 {
 	char key[32];

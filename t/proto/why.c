@@ -102,7 +102,7 @@ START_TEST(loss)
 }
 END_TEST
 
-/* What was wrong before the last ACK counts no more. */
+/* Trouble before the last ACK does not count any more. */
 START_TEST(progress)
 {
 	struct link_conf c = conf_rc;

@@ -20,7 +20,7 @@ static const struct row {
 };
 #define ROWS (sizeof(rows) / sizeof(*rows))
 
-/* What depends on the kind alone - the responder sees nothing else - is the same for all its work requests. */
+/* A column that depends on the kind alone - the responder sees nothing else - is the same for all its work requests. */
 START_TEST(kinds)
 {
 	for (unsigned i = 0; i < ROWS; i++) {

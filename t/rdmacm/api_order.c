@@ -2,7 +2,7 @@
 /*
  * api_order.c - events got, given back, moved with their id, and left when it is destroyed, in every order.
  *
- * What is to be: rdma_destroy_id() and rdma_migrate_id() return when all events that rdma_get_cm_event() gave of the id have
+ * As it has to be: rdma_destroy_id() and rdma_migrate_id() return when all events that rdma_get_cm_event() gave of the id have
  * been given back, and not before; what is still waiting goes with the id, or away with it.
  */
 #include "fixture.h"
@@ -197,7 +197,7 @@ static void row(enum kind kind, const char *ops)
 		case 'd': waits(&r, 'd', NULL); break;
 		}
 	}
-	/* What was waiting is gone; callers are refused, which is theirs to hear. */
+	/* Waiting requests are gone; their callers learn that they were refused. */
 	for (unsigned i = 0; i < r.callers_n; i++) {
 		ok(rdma_destroy_id(r.callers[i]));
 		rdma_destroy_event_channel(r.calls[i]);

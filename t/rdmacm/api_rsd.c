@@ -40,7 +40,7 @@ static void send_to(int fd, const void *buf, size_t len, const struct sockaddr_i
 		      strerror(errno));
 }
 
-/* What comes is len bytes of it, from there. */
+/* Receives a datagram: len bytes of the pattern, from that address. */
 static struct sockaddr_in receive(int fd, const void *want, size_t len)
 {
 	struct sockaddr_in from = { 0 };

@@ -2,7 +2,7 @@
 /*
  * fixture.h - what the tests of librdmacm share: a client and a server in one thread, each with a channel.
  *
- * The program is an ordinary one; it runs under rdmad-run (api.test).  Whatever fails here fails the test.
+ * The program is an ordinary one; it runs under rdmad-run (api.test).  Anything that fails here fails the test.
  */
 #ifndef T_RDMACM_FIXTURE_H
 #define T_RDMACM_FIXTURE_H

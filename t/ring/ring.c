@@ -165,7 +165,7 @@ START_TEST(full_and_empty)
 }
 END_TEST
 
-/* What the other side writes may be anything; neither side may be led out of the ring. */
+/* The other side may write anything; neither side may be led out of the ring. */
 START_TEST(nonsense_indices)
 {
 	struct pair p;
@@ -204,7 +204,7 @@ static struct pair sq[QUEUES];
 static bool program_stop;
 static unsigned kicks;
 
-/* What a program does with what bell_ring() told it. */
+/* A program acts on the answer of bell_ring(). */
 static bool bell_kick(uint32_t how)
 {
 	if (how == BELL_FD)
@@ -256,7 +256,7 @@ static void *program(void *arg)
 	return NULL;
 }
 
-/* Which of the test's queues has this number; QUEUES: none, a bit that nobody set. */
+/* The queue of the test that has this number; QUEUES: none, a bit that nobody set. */
 static unsigned queue_of(uint32_t number)
 {
 	unsigned q = 0;

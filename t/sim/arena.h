@@ -100,7 +100,7 @@ void piece_put(struct piece *);
 const uint8_t *piece_bytes(const struct piece *);
 static inline uint64_t piece_iova(const struct piece *p) { return p->va - p->r->va + p->r->iova; }
 
-/* What an edge does for payload: copies len bytes from off in the spans; EFAULT as the kernel would. */
+/* The part of an edge that moves payload: copies len bytes from off in the spans; EFAULT as the kernel would. */
 int arena_gather(struct sim *, const struct span *, unsigned n, uint64_t off, uint32_t len, uint8_t *to);
 struct piece *arena_piece(const struct span *); /* the piece a span starts in, NULL: none, or foreign bytes */
 

@@ -54,7 +54,7 @@ START_TEST(same_seed_same_trace)
 }
 END_TEST
 
-/* What a run with rules leaves as a capture: of *n bytes; the caller frees it. */
+/* The capture of a run with rules: *n bytes; the caller frees it. */
 static char *captured(uint64_t seed, size_t *n)
 {
 	static char log[65536];

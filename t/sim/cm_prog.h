@@ -17,7 +17,7 @@
 
 enum closer { CLOSE_ACTIVE, CLOSE_PASSIVE, CLOSE_BOTH };
 
-/* What the two programs of one call do. */
+/* The behaviour of the two programs of one call. */
 struct plan {
 	bool sidr;
 	bool refuse; /* the one who is called */

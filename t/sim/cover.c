@@ -20,7 +20,7 @@ static struct cover {
 	uint64_t edge[16][QP_STATES][QP_STATES];
 } * cover;
 
-/* What a simulation cannot reach, and why. */
+/* Rows that a simulation cannot reach, and why. */
 static const struct exempt {
 	const char *name, *why;
 } exempt[] = {

@@ -423,7 +423,7 @@ static struct mqp *model_busy(struct model *m)
 	return NULL;
 }
 
-/* What senders were told is delivered has been received. */
+/* All messages that senders were told are delivered have been received. */
 static void model_delivered(struct model *m)
 {
 	for (unsigned i = 0; i < m->s.node_n; i++)

@@ -460,7 +460,7 @@ static void on_event(struct sim *s, struct node *n, const struct hca_event *e)
 	}
 }
 
-/* Which posted atomic was this?  In order within a QP; operands are random, so they tell. */
+/* Finds the posted atomic that this was.  In order within a QP; operands are random, so they tell. */
 static void on_atomic(struct sim *s, struct piece *word, bool cmp_swap, uint64_t a, uint64_t b, uint64_t old)
 {
 	struct model *m = model_of(s);

@@ -271,7 +271,7 @@ static void spoil(struct slot *x, struct mwr *w, const struct post *p)
 
 /* ---- posting ----------------------------------------------------------------- */
 
-/* What goes through a window, or changes it; note its state. */
+/* Requests that go through a window, or change it; note its state. */
 static void mw_fill(struct slot *x, struct mwr *w, const struct post *p)
 {
 	struct mmw *mw = p->mw;

@@ -7,7 +7,7 @@
  *	                   --local-> the burst as it is ------------------------------------------->
  *
  * Virtual time; nothing here reads a clock or an address of this process, so that the same
- * seed gives the same trace (its hash is compared).  Whoever uses it gets completions,
+ * seed gives the same trace (its hash is compared).  Its user gets completions,
  * events and executed atomics through struct sim_ops.
  */
 #ifndef SIM_SIM_H

@@ -284,7 +284,7 @@ static void recv_random(struct swarm *w, struct mqp *q)
 		sim_fail(&w->m.s, "hca_post_recv: %s", strerror(e));
 }
 
-/* What a program may do to a QP at any time. */
+/* Things that a program may do to a QP at any time. */
 static void churn_random(struct swarm *w, struct mqp *q)
 {
 	struct rng *r = &w->m.s.rng;
@@ -309,7 +309,7 @@ static void churn_random(struct swarm *w, struct mqp *q)
 	}
 }
 
-/* What the world may do to memory, queues and links while work is under way. */
+/* Things that may happen to memory, queues and links while work is under way. */
 static void upset_random(struct swarm *w)
 {
 	struct sim *s = &w->m.s;

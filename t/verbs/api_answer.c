@@ -75,7 +75,7 @@ START_TEST(resized)
 }
 END_TEST
 
-/* What was kept for a QP that is no more is not taken for one of a later QP, which may have its number. */
+/* A completion kept for a QP that was destroyed is not taken for one of a later QP, which may have its number. */
 START_TEST(destroyed)
 {
 	struct ibv_qp *a, *b;

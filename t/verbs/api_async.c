@@ -308,7 +308,7 @@ START_TEST(moderation)
 	ck_assert_int_eq(ibv_req_notify_cq(rcq, 0), 0);
 	burst(&f, a, rcq, 3);
 	ck_assert(!readable(ch->fd, 0));
-	/* What the old rule put off comes with the new one; then not before its time. */
+	/* Events that the old rule put off come with the new one; then not before its time. */
 	m.moderate.cq_count = 100;
 	m.moderate.cq_period = 40000;
 	ck_assert_int_eq(ibv_modify_cq(rcq, &m), 0);

@@ -346,7 +346,7 @@ START_TEST(daemon_gone)
 	send_one(&s, 0);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	/* What came before is still there. */
+	/* Events from before are still there. */
 	fix_wait_ok(s.rcq);
 	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), 0);
 	ibv_ack_cq_events(cq, 1);

@@ -171,7 +171,7 @@ START_TEST(fork_apart)
 	g = reg(&f, gone, LEN);
 	v = reg(&f, moved, LEN);
 	ck_assert(is_shared(p) && is_shared(gone) && is_shared(moved));
-	/* What became of these two is known to the kernel only. */
+	/* Only the kernel knows what became of these two. */
 	ck_assert_int_eq(munmap(gone, LEN), 0);
 	to = mremap(moved, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, pages(2 * LEN));
 	ck_assert(to != MAP_FAILED);

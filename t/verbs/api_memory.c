@@ -76,7 +76,7 @@ START_TEST(null_mr)
 	for (unsigned i = 0; i < 1000; i++)
 		ck_assert_uint_eq(s.f.buf[i], 0);
 	ck_assert(s.f.buf[1000] || s.f.buf[1001]);
-	/* What is written goes nowhere. */
+	/* Written data goes nowhere. */
 	ck_assert_int_eq(op(&s, IBV_WR_RDMA_READ, null->lkey, 64, 4096, s.f.mr->rkey, (uintptr_t)s.f.buf), 0);
 	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, null->lkey, 64, 4096, s.f.mr->rkey, (uintptr_t)s.f.buf), 0);
 	for (unsigned i = 0; i < 4096; i++)
@@ -315,7 +315,7 @@ START_TEST(dm_export)
 }
 END_TEST
 
-/* What the daemon does not know cannot be exported. */
+/* An object that the daemon does not know cannot be exported. */
 START_TEST(dm_export_unknown)
 {
 	struct ibv_alloc_dm_attr a = { .length = LEN };

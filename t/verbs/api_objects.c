@@ -247,7 +247,7 @@ START_TEST(qp_limits)
 	a.qp_type = IBV_QPT_DRIVER;
 	ck_assert_ptr_eq(ibv_create_qp(f.pd, &a), NULL);
 	ck_assert_int_eq(errno, EOPNOTSUPP);
-	/* What libfabric does: the largest inline size is found by trying. */
+	/* As libfabric does: the largest inline size is found by trying. */
 	a.qp_type = IBV_QPT_UD;
 	for (a.cap.max_inline_data = 2; (qp = ibv_create_qp(f.pd, &a)); a.cap.max_inline_data *= 2)
 		ck_assert_int_eq(ibv_destroy_qp(qp), 0);
@@ -275,7 +275,7 @@ START_TEST(qp_limits)
 }
 END_TEST
 
-/* What is not there says so. */
+/* Operations that are not there say so. */
 START_TEST(refused)
 {
 	struct ibv_flow_attr flow = { 0 };

@@ -9,7 +9,7 @@ enum { RC, UC, UD, XRC, TYPES };
 
 static const enum ibv_qp_type types[TYPES] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND };
 
-/* What ibv_post_send() says: 0 it is executed; else the errno. */
+/* The expected result of ibv_post_send(): 0 it is executed; else the errno. */
 static const struct cell {
 	enum ibv_wr_opcode op;
 	int err[TYPES];

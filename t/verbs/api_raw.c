@@ -135,7 +135,7 @@ START_TEST(steering)
 	all = ibv_create_flow(s.qp[2], &(struct ibv_flow_attr){ .type = IBV_FLOW_ATTR_SNIFFER, .port = 1 });
 	ck_assert(all != NULL);
 	port = flow_udp(s.qp[1], 80, 0xffff, false, 1);
-	/* What QP 2 has says that a frame has been through. */
+	/* A frame that QP 2 has tells that it has been through. */
 	frame_make(s.f.buf, 80);
 	frame_send(&s, FRAME);
 	must_get(&s, 2);
@@ -191,7 +191,7 @@ START_TEST(frames)
 	/* Shorter than a header. */
 	ck_assert_int_eq(fix_send(&s.f, s.qp[0], 1, 0, 13, IBV_SEND_SIGNALED), 0);
 	ck_assert_int_eq(fix_wait(s.cq[0]).status, IBV_WC_LOC_LEN_ERR);
-	/* What waits is flushed. */
+	/* Waiting receives are flushed. */
 	ck_assert_int_eq(fix_state(s.qp[1], IBV_QPS_ERR), 0);
 	ck_assert_int_eq(fix_wait(s.cq[1]).status, IBV_WC_WR_FLUSH_ERR);
 	ck_assert_int_eq(ibv_destroy_flow(all), 0);

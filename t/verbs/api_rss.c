@@ -172,7 +172,7 @@ START_TEST(spread)
 	}
 	for (unsigned i = 0; i < WQS; i++)
 		ck_assert_uint_gt(used[i], 0);
-	/* What waits in a WQ is flushed when it goes to ERR. */
+	/* Receives that wait in a WQ are flushed when it goes to ERR. */
 	wq_state(s.wq[1], IBV_WQS_ERR, 0);
 	if (used[1] < FRAMES)
 		ck_assert_int_eq(fix_wait(s.cq[1]).status, IBV_WC_WR_FLUSH_ERR);

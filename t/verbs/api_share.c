@@ -116,7 +116,7 @@ END_TEST
 
 /* ---- import ------------------------------------------------------------------------------ */
 
-/* What one process tells another. */
+/* Sent by one process to another. */
 struct hint {
 	uint32_t pd, mr, lkey, dm, qpn;
 	uint64_t addr;
@@ -268,7 +268,7 @@ START_TEST(import)
 }
 END_TEST
 
-/* What is no context's descriptor is refused; no family has another one's objects. */
+/* A descriptor that is not a context's is refused; no family has another one's objects. */
 START_TEST(strangers)
 {
 	struct ibv_context *other;

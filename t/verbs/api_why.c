@@ -8,7 +8,7 @@
 #include <regex.h>
 #include <stdio.h>
 
-/* What the daemon says of a QP (0: of all). */
+/* The daemon's causes for a QP (0: for all). */
 static const char *asked(uint32_t qpn)
 {
 	static char text[1 << 16];

@@ -70,7 +70,7 @@ START_TEST(alone)
 	fix_wait_ok(f.cq);
 	ck_assert_int_eq(post(&f, x.send, IBV_WR_RDMA_READ, 100, x.srqn, f.mr->rkey), 0);
 	fix_wait_ok(f.cq);
-	/* What the ends do not have. */
+	/* Parts that the ends do not have. */
 	ck_assert_int_eq(ibv_post_send(x.recv, &wr, &bad), EINVAL);
 	ck_assert_int_eq(ibv_post_recv(x.recv, &rwr, &rbad), EINVAL);
 	ck_assert_int_eq(ibv_post_recv(x.send, &rwr, &rbad), EINVAL);
@@ -89,7 +89,7 @@ START_TEST(alone)
 }
 END_TEST
 
-/* What a file's domain says before and while it is there. */
+/* Answers for a file's domain, before it is there and while it is. */
 START_TEST(names)
 {
 	int fd = file_new();

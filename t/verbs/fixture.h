@@ -2,7 +2,7 @@
 /*
  * fixture.h - what the tests of the library share: a context with a PD, a CQ and memory, and pairs of QPs.
  *
- * The program is an ordinary verbs program; it runs under rdmad-run (api.test).  Whatever fails
+ * The program is an ordinary verbs program; it runs under rdmad-run (api.test).  Anything that fails
  * here fails the test at once.
  */
 #ifndef T_VERBS_FIXTURE_H
