@@ -59,7 +59,7 @@ static int wrong(cfg_t *cfg, const char *fmt, ...)
 	return -1;
 }
 
-/* What libconfuse itself finds: syntax, names, types. */
+/* Errors that libconfuse itself finds: syntax, names, types. */
 static void syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
 	if (cfg && cfg->filename)

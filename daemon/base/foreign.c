@@ -60,7 +60,7 @@ bool foreign_is_dmabuf(int fd)
 	return is;
 }
 
-/* What the kernel has in its cache: the numbers of an open file do not change. */
+/* From the kernel's cache: the numbers of an open file do not change. */
 int foreign_inode(int fd, dev_t *dev, ino_t *ino)
 {
 	struct statx st;

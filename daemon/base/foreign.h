@@ -3,7 +3,7 @@
  * foreign.h - descriptors that a client sent: what may be asked of them and how they are closed.
  *
  * Behind one may be a file system whose server is the client itself, or a dead host.  read(), fstat() and even close()
- * of it may never return, and not be ended by a signal.  What is here does not enter the file system.  Any thread.
+ * of it may never return, and not be ended by a signal.  The functions here do not enter the file system.  Any thread.
  */
 #ifndef DAEMON_FOREIGN_H
 #define DAEMON_FOREIGN_H
@@ -16,7 +16,7 @@
 bool foreign_is_memfd(int fd, int *seals);
 /* The same of a dma-buf. */
 bool foreign_is_dmabuf(int fd);
-/* Which file it is; 0 or errno. */
+/* The file that it is; 0 or errno. */
 int foreign_inode(int fd, dev_t *dev, ino_t *ino);
 
 /* Closes it, away from this thread unless it is sure to return at once.  uid: whose it was; one user's wait for each other only. */

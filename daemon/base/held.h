@@ -29,7 +29,7 @@ void held_begin(void);
  */
 int held_map(struct held **, int fd, uint64_t off, size_t len, int flags);
 void held_unmap(struct held *); /* NULL: nothing */
-/* What off and len of mappings of fd are multiples of: a memfd may have huge pages. */
+/* The unit of off and len of mappings of fd: a memfd may have huge pages. */
 size_t held_page(int fd);
 
 static inline bool held_is_torn(const struct held *h)

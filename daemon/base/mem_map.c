@@ -3,7 +3,7 @@
  * mem_map.c - mapping a client's memfd or dma-buf.
  *
  * Pages beyond the end of a file that its owner cut short are gone.  The seal forbids that, and seals cannot be taken off
- * again: so it is enough to look once.  What holes can do held.h bears.
+ * again: so it is enough to look once.  held.h deals with holes that are made later.
  */
 #include "mem_map.h"
 

@@ -27,7 +27,7 @@ struct region {
 	bool torn; /* a copy that was put off failed */
 };
 
-/* What is read of a null region, and where goes what is written; pieces are no longer than that. */
+/* Reads of a null region come from here, writes to it go here; pieces are no longer than that. */
 #define NULL_LEN 65536u
 static const uint8_t zeros[NULL_LEN] __attribute__((aligned(64)));
 static _Thread_local uint8_t sink[NULL_LEN] __attribute__((aligned(64)));

@@ -154,7 +154,7 @@ int cma_call(struct cma_channel **ch, const struct cma_who *, const struct cmm_r
 /* The session ends: its ids go, with DREQs and REJs as their states demand. */
 void cma_channel_end(struct cma_channel *);
 
-/* What the room above wants to know.  Nothing is told until control_hooks() has filled them in. */
+/* Called to tell the room above; they do nothing until control_hooks() has filled them in. */
 struct cma_hooks {
 	void (*refused)(struct session *, unsigned op, int err); /* a request of the session failed */
 	void (*event)(const struct cma_id *, unsigned type,
@@ -187,7 +187,7 @@ int cma_event_get(struct cma_channel *, struct cmm_event *); /* EAGAIN: none */
 void cma_event_drop(struct cma_record *);
 void cma_events_drop_id(struct cma_id *);
 void cma_channel_light(struct cma_channel *); /* its descriptor follows its list */
-/* What the agent of a device says. */
+/* Takes an event of a device's agent. */
 void cma_event_from_agent(struct device *, const struct cm_event *);
 
 /* ---- cma_port.c ------------------------------------------------------------------ */

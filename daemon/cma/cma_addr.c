@@ -185,7 +185,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *a)
 
 /* ---- resolve ---------------------------------------------------------------------------- */
 
-/* What this host would send from; 0 or errno. */
+/* The address that this host would send from; 0 or errno. */
 static int source_of(const union cmm_addr *dst, union cmm_addr *src)
 {
 	union cmm_addr to = *dst;

@@ -9,7 +9,7 @@
 #include "cma.h"
 #include "cma_agent.h"
 
-/* What kernels write in a REQ (rule 7.5). */
+/* As kernels write it in a REQ (rule 7.5). */
 #define RESPONSE_TIMEOUT 20u
 #define MAX_CM_RETRIES   15u
 #define BACKLOG_MAX      1024u
@@ -381,7 +381,7 @@ static int job_disconnect(struct cm *cm, void *arg, mono_t now)
 	return cm_disconnect(cm, j->cm_id, NULL, now);
 }
 
-/* What is over already, or never was, is no error: kernels say none either. */
+/* A connection that is over, or never was, is no error: kernels report none either. */
 int cma_disconnect(struct cma_id *id)
 {
 	struct cm_job j = { .cm_id = id->cm_id };

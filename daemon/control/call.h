@@ -33,7 +33,7 @@ int verb_call(struct ev_loop *, struct call *);
 #undef MSG_FREE
 int verb_destroy(struct call *); /* of each MSG_FREE */
 
-/* What a function in the shard's thread needs, and hands back. */
+/* Arguments and results of a function in the shard's thread. */
 struct job {
 	struct call *call;
 	void *obj; /* the object that it is about: made for it, or found by it */

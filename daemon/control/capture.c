@@ -38,7 +38,7 @@ struct lane {
 	uint64_t turn, behind;   /* of the newest packet: its turn, and how many of it were before */
 };
 
-/* What is to be said of a packet that is on its way to its own device. */
+/* The remarks on a packet that is on its way to its own device. */
 struct carried {
 	uint32_t sqpn, dqpn, psn;
 	uint8_t op;
@@ -176,7 +176,7 @@ static void put(struct capture *c, struct lane *l, const struct tap_pkt *p, cons
 		log_debug("capture: no wake-up");
 }
 
-/* What a rule has done.  A packet that goes no further says so first: who reads the file looks for that. */
+/* The remark on what a rule has done.  If the packet goes no further, that comes first: readers of the file look for it. */
 static void say_fate(struct remark_text *t, const struct tap_pkt *p, const struct tap_fate *fate)
 {
 	if (!fate->comment)

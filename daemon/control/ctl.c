@@ -73,7 +73,7 @@ static void parent_make(const char *path)
 		log_warn("cannot make the directory %s: %s", dir, strerror(errno));
 }
 
-/* 0, or an errno that has been told - but that a private daemon found another one in its place, which is nobody's fault. */
+/* 0, or an errno that has been logged - except that a private daemon found another one at its socket, which is no error. */
 static int socket_bind(int fd, const char *name, const struct conf *conf)
 {
 	struct sockaddr_un sa;
@@ -96,16 +96,16 @@ static int socket_bind(int fd, const char *name, const struct conf *conf)
 		log_err("%s is in use: another rdmad listens there; stop it, or choose another name with --socket",
 			name);
 	else if (err == EACCES || err == EROFS || err == ENOENT)
-		log_err("cannot make the socket %s: %s; a daemon for one user is started with --private, or choose a "
-			"place with --socket",
+		log_err("cannot make the socket %s: %s; a daemon for one user is started with --private, or choose "
+			"another socket with --socket",
 			name, strerror(err));
 	else if (err)
 		log_err("cannot make the socket %s: %s", name, strerror(err));
 	if (err)
 		return err;
 	if (file && conf->group != (gid_t)-1 && chown(name, (uid_t)-1, conf->group))
-		log_warn("cannot give %s to group %u: %s; who is in that group may be turned away", name,
-			 (unsigned)conf->group, strerror(errno));
+		log_warn("cannot give %s to group %u: %s; its members may be turned away", name, (unsigned)conf->group,
+			 strerror(errno));
 	if (file)
 		memcpy(ctl.path, name, strlen(name) + 1);
 	return 0;

@@ -212,7 +212,7 @@ static void eui_made_up(const struct device *dev, const struct device_conf *c, u
 	memcpy(eui, (uint8_t[8]){ 0, 'r', 'd', 0xff, 0xfe, (uint8_t)(h >> 16), (uint8_t)(h >> 8), (uint8_t)h }, 8);
 }
 
-/* Whose MAC names the device: the interface given, or the first one in use. */
+/* The interface whose MAC names the device: the one given, or the first one in use. */
 static const struct host_if *main_if(const struct device_conf *c)
 {
 	const struct host_if *f;

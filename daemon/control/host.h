@@ -35,7 +35,7 @@ int host_read(struct host *);
 
 const struct host_if *host_if_find(const struct host *, const char *name);
 
-/* What may be asked of an interface; 0: it does not say. */
+/* Facts about an interface; 0: it does not say. */
 uint32_t host_if_mtu(const char *name);
 uint32_t host_if_mbps(const char *name);
 

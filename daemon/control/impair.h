@@ -2,8 +2,8 @@
 /*
  * impair.h - the daemon's rules (lab/rule.h): one set for all devices and shards, behind a lock.
  *
- * Packets are decided on in the shards, by way of tap.c.  What a rule does to a port, a device or a QP is done by the
- * control thread, which is told.
+ * Packets are decided on in the shards, by way of tap.c.  Rules about a port, a device or a QP are carried out
+ * by the control thread, which is woken.
  */
 #ifndef DAEMON_IMPAIR_H
 #define DAEMON_IMPAIR_H

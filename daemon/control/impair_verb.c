@@ -127,7 +127,8 @@ void impair_session_end(uint64_t owner)
 	unsigned n = impair_clear(0, owner);
 
 	if (n)
-		log_info("%u rule%s went with who made %s", n, n == 1 ? "" : "s", n == 1 ? "it" : "them");
+		log_info("%u rule%s removed with the client that added %s", n, n == 1 ? "" : "s",
+			 n == 1 ? "it" : "them");
 }
 
 /* A descriptor that no client can keep us waiting on: a memfd. */

@@ -46,7 +46,7 @@ int verb_query_device(struct call *call)
 
 #define MBPS_UNKNOWN 100000u /* the loopback device has no speed */
 
-/* What rxe shows for the speed of the interface; the products are those of the InfiniBand rates. */
+/* As rxe shows the speed of the interface; the products are those of the InfiniBand rates. */
 static void speed_set(struct msg_port_attr *a, uint32_t mbps)
 {
 	static const struct {

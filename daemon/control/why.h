@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * why.h - what went wrong lately, and for whom: kept beyond the end of the QP and of the program.
+ * why.h - what went wrong recently, and for whom: kept beyond the end of the QP and of the program.
  *
  *	shard: hca_why() --why_collect()--> queue, ev_async --> control thread: words, log, store
  *	control thread: refused verbs, CM, ends ---why_say()---------------------^
  *
- * The store has so many slots for each user and no more; the oldest goes.  Whoever asks sees his own, root and the daemon's
+ * The store has so many slots for each user and no more; the oldest goes.  A user sees his own; root and the daemon's
  * own user see all.
  */
 #ifndef DAEMON_WHY_H

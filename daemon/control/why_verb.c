@@ -35,7 +35,7 @@ int refuse(struct call *call, unsigned cause, int err, const char *fmt, ...)
 	return err;
 }
 
-/* What a program means by a message; empty: it is no verb, or only asks. */
+/* The verb that a message stands for; empty: it is none, or only asks. */
 static const char *const verb_of[MSG_OPS] = {
 #define MSG(name, row, needs, handler, verb) [MSG_##name] = verb,
 #define MSG_FREE(name, object, verb)         [MSG_##name] = verb,
@@ -82,7 +82,7 @@ void why_verb(struct call *call, int err)
 	unsigned cause = call->cause ? call->cause : general(call, err);
 	char about[96] = "";
 
-	/* What the HCA refuses it tells itself (why_modify()). */
+	/* The HCA itself explains what it refuses (why_modify()). */
 	if (!*verb || (req->op == MSG_QP_MODIFY && !call->cause) || !may_say(call->s))
 		return;
 	if (req->op == MSG_MR_REG || req->op == MSG_MR_REREG)
@@ -97,7 +97,7 @@ void why_verb(struct call *call, int err)
 		"%s%s refused: %s%s%s", verb, about, strerror(err), *call->why ? ": " : "", call->why);
 }
 
-/* What the library says that it has refused.  It is the program's own text: made printable, and shown to its user only. */
+/* A refusal by the library.  Its text is the program's own text: made printable, and shown to its user only. */
 int verb_refused(struct call *call)
 {
 	const struct msg_req *req = call->req;

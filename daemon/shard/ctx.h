@@ -3,8 +3,8 @@
  * ctx.h - a verbs context: what one client has open.
  *
  * Everything here is changed in the thread of the context's shard only - the control thread gets there with
- * shard_call(), and while it waits for that it may read it - and so needs no lock.  What a context leaves behind when it
- * is closed is another one's then, if it is shared by a family (obj.h).
+ * shard_call(), and while it waits for that it may read it - and so needs no lock.  Objects that a context leaves behind when it
+ * is closed belong to another one then, if a family shares them (obj.h).
  *
  *	session.c, verb*.c	control thread: messages; make memory and descriptors, call the rest by shard_call()
  *	ctx_obj.c, obj.c	shard thread: make and destroy objects, find them
@@ -20,7 +20,7 @@
 #include "inbox.h"
 #include "obj.h"
 
-/* What a bell number stands for. */
+/* The queue that a bell number stands for. */
 struct bell_queue {
 	struct ctx_qp *qp;
 	struct ctx_srq *srq;

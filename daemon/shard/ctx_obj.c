@@ -345,7 +345,7 @@ int qp_change(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *attr, uint
 	bool reset = (mask & QPA_STATE) && attr->state == QPS_RESET;
 	int err;
 
-	/* What the program posted before it asked for another state was posted in the one before. */
+	/* All that the program posted before it asked for another state was posted in the state before. */
 	if (mask & QPA_STATE)
 		drain_qp(qp, clock_now());
 	publish_kept_of(c, qp->obj.number);

@@ -93,7 +93,7 @@ static bool pend_any(const struct ctx *c)
 	return false;
 }
 
-/* What bell q stands for; empty for a number that no queue has. */
+/* The queue that bell q stands for; empty for a number that no queue has. */
 static struct bell_queue queue_of(const struct ctx *c, uint32_t q)
 {
 	return q < c->queue_n ? c->queue[q] : (struct bell_queue){ 0 };

@@ -15,7 +15,7 @@
 #include "../base/conf.h"
 
 /*
- * A slot is the number of a file that a shard waits for.  Which of them is what:
+ * A slot is the number of a file that a shard waits for.  They are used so:
  *
  *	0 ...		NET_SLOTS	UDP sockets: one for each GID, then those of multicast groups (net_priv.h)
  *	RAW_SLOT ...	RAW_SLOTS	packet sockets (raw.h)

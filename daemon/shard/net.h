@@ -29,7 +29,7 @@ void net_free(struct net *);
 /* Row of the device's table as it is now: opens, closes or leaves its socket. */
 int net_row_set(struct net *, struct device *, unsigned row);
 
-/* Which device of this daemon has this GID; NULL: none. */
+/* The device of this daemon that has this GID; NULL: none. */
 struct device *net_device(const struct net *, const uint8_t gid[16]);
 
 bool net_hot(const struct net *, mono_t now); /* some socket is read in each turn */
@@ -38,7 +38,7 @@ void net_ready(struct net *, unsigned slot, mono_t now);
 
 extern uint32_t net_rcvbuf; /* what is asked for, bytes; set before there are shards */
 
-/* What a socket of ours can take in, in the kernel's reckoning; and the largest number of bytes that should be in flight to a peer. */
+/* The room in a socket of ours as the kernel counts it, and the largest number of bytes that should be in flight to a peer. */
 uint32_t net_room(void);
 uint32_t net_window(uint32_t room);
 

@@ -6,7 +6,7 @@
  *	icrc_check, burst_parse	  b     b     b    b
  *	burst_join		 [----- burst ---] [--]		to hca_rx_burst()
  *
- * What does not parse goes to hca_rx() alone, which knows how to count it.
+ * A packet that does not parse goes to hca_rx() alone, which knows how to count it.
  */
 #include "net_rx.h"
 

@@ -278,7 +278,7 @@ static bool cq_has_room(struct ctx_cq *cq, mono_t now)
 		return false;
 	if (ring_room(&cq->ring) > cq->batch_n)
 		return true;
-	/* What ring_room() knows of the consumer may be old: with the batch published it looks again. */
+	/* ring_room() may have an old index of the consumer: with the batch published it looks again. */
 	cq_flush(cq, now);
 	if (ring_room(&cq->ring))
 		return true;

@@ -111,7 +111,7 @@ void raw_ready(struct shard *s, unsigned slot)
 		r->hot = true;
 }
 
-/* What the kernel keeps beside the frame: the VLAN tag, and whether a sender of this host has left the checksums to us. */
+/* Kept by the kernel beside the frame: the VLAN tag, and whether a sender of this host has left the checksums to us. */
 struct meta {
 	struct steer_meta rules;
 	bool unsummed, good;

@@ -9,7 +9,7 @@
 
 struct steer_set;
 
-/* What the kernel says of a frame besides its bytes. */
+/* Facts about a frame besides its bytes, from the kernel. */
 struct steer_meta {
 	bool vlan;
 	uint16_t tci;

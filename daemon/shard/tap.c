@@ -70,7 +70,7 @@ static struct tap_pkt pkt_new(struct shard *s, unsigned device, enum tap_dir dir
 	};
 }
 
-/* What the bytes are now; b NULL: nothing. */
+/* Parses the bytes as they are now; b NULL: they are no packet. */
 static void reparse(struct shard *s, struct tap_pkt *p)
 {
 	struct altered *at = &s->tap->altered[p->dir];
@@ -194,7 +194,7 @@ static int decide(struct shard *s, struct tap_pkt *p, const struct device *to, s
 
 /* ---- in ---------------------------------------------------------------------------------- */
 
-/* What is not a packet for any QP. */
+/* Bytes that are not a packet for any QP. */
 static void in_bad(struct shard *s, struct tap_pkt *p, const char *why)
 {
 	struct tap_fate fate = { .dropped = true, .comment = why };

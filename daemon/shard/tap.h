@@ -59,7 +59,7 @@ void tap_rx_mail(struct shard *, const struct device *, const struct route *, co
 /* Packets that rules have held back go on when it is time. */
 void tap_due(struct shard *, mono_t now);
 mono_t tap_deadline(const struct shard *);
-/* What is known of a QP here; shard: a struct shard, for struct flows.  false: there is none. */
+/* Fills in a QP as it is known here; shard: a struct shard, for struct flows.  false: there is none. */
 bool tap_qp_info(void *shard, unsigned device, uint32_t qpn, struct tap_qp *);
 /* The QP was reset or destroyed. */
 void tap_qp_gone(struct shard *, unsigned device, uint32_t qpn);

@@ -274,7 +274,7 @@ bool turn(struct shard *s, struct turn *t)
 		spin_busy(&t->spin, now);
 		cpu_busy(&t->cpu, now);
 	}
-	/* What was only posted has been carried out; the rest may have made more to do. */
+	/* Posted work has been carried out; the rest may have made more to do. */
 	if (again || sent >= TX_TURN_LEN || (busy && ctx_waits(s)))
 		return !stop;
 	if (spin_may(&t->spin, now))

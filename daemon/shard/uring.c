@@ -196,7 +196,7 @@ static void uring_word_del(void *state, unsigned slot)
 	u->file[slot].word = NULL;
 }
 
-/* What a wake-up must have in common with the wait is any bit of 32. */
+/* A wake-up and the wait must have one of 32 bits in common. */
 static void prep_futex_wait(struct io_uring_sqe *sqe, const struct file *f)
 {
 	const uint64_t any = UINT32_MAX;
