@@ -184,8 +184,8 @@ static bool put(struct cap *c, const struct spool_pkt *p)
 }
 
 /*
- * Up to BATCH packets, those of all strands by time; how many.  A shard may be about to put one that is older than what another
- * has put: where there are several, a packet is taken SETTLE_NS later, but at the end.
+ * Up to BATCH packets, those of all strands by time; how many.  A shard may be about to put one that is older than what
+ * another has put: where there are several, a packet is taken SETTLE_NS later, but at the end.
  */
 static int batch(struct cap *c, bool ends)
 {

@@ -4,8 +4,8 @@
  *
  *	source --ladder_frame()--> rungs --ladder_end()--> connections, bands, facts --> SVG, page, JSON
  *
- * The rules of conversations are those of the checker (check_in.h), which runs along, mute; the meaning and the fate of a packet are
- * decided in ladder_fate.c.
+ * The rules of conversations are those of the checker (check_in.h), which runs along, mute; the meaning and the fate of
+ * a packet are decided in ladder_fate.c.
  */
 #ifndef CTL_LADDER_H
 #define CTL_LADDER_H

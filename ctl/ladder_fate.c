@@ -2,9 +2,9 @@
 /*
  * ladder_fate.c - what became of packets, as far as what follows them tells.
  *
- * A rung begins as "arrived".  A NAK says which packet did not, and that those behind it were discarded.  One that is sent again
- * though the peer said nothing was lost, or its answer was; if an answer is in the capture, that was.  All that the capture itself
- * says - a comment, the arrival at the other end - stands above all that.
+ * A rung begins as "arrived".  A NAK says which packet did not, and that those behind it were discarded.  One that is
+ * sent again though the peer said nothing was lost, or its answer was; if an answer is in the capture, that was.  All
+ * that the capture itself says - a comment, the arrival at the other end - stands above all that.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -5,9 +5,10 @@
  *	text (YAML) --rules_add()--> rules --rules_decide(packet)--> verdict: what the host is to do with the packet
  *	                                    --rules_event()--------> what is to happen to a port, a device, a QP
  *
- * Nothing here knows a clock or a socket.  Dice are thrown anew for each packet, from the seed, the rule and the identity of the
- * packet - which QP of its device, direction, PSN behind the first one, which transmission - and nothing else: what one QP
- * sends does not change the luck of another, and the same packets meet the same fate whatever comes between them.
+ * Nothing here knows a clock or a socket.  Dice are thrown anew for each packet, from the seed, the rule and the
+ * identity of the packet - which QP of its device, direction, PSN behind the first one, which transmission - and
+ * nothing else: what one QP sends does not change the luck of another, and the same packets meet the same fate whatever
+ * comes between them.
  */
 #ifndef LAB_RULE_H
 #define LAB_RULE_H
@@ -180,8 +181,8 @@ bool rule_about_qp(const struct rules *, const struct rule_event *, unsigned dev
 void rule_corrupt(const struct rule_verdict *, const struct route *, uint8_t *pkt, size_t len);
 
 /*
- * The packet that answers p, as if its receiver had sent it: the bytes with ICRC to pkt (TAP_PKT_MAX), its route to *back; how
- * many.  to: the QP that p came from.
+ * The packet that answers p, as if its receiver had sent it: the bytes with ICRC to pkt (TAP_PKT_MAX), its route to
+ * *back; how many.  to: the QP that p came from.
  */
 size_t rule_answer(const struct rule_verdict *, const struct tap_pkt *p, uint32_t to, struct route *back, uint8_t *pkt);
 

@@ -7,8 +7,8 @@
  *	       `- record record ... pad | record ...
  *
  * A shard never waits: packets without room are counted, by device, and the count goes with the device's next packet.
- * The memory ordering between the two sides is in spool.c alone.  The reader trusts the daemon to write valid records, but checks
- * all lengths; the daemon does not trust the reader at all.
+ * The memory ordering between the two sides is in spool.c alone.  The reader trusts the daemon to write valid records,
+ * but checks all lengths; the daemon does not trust the reader at all.
  */
 #ifndef LAB_SPOOL_H
 #define LAB_SPOOL_H

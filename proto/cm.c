@@ -21,8 +21,9 @@ enum { RNR_FOR_EVER = 7, RNR_LONG = 0, RNR_SOON = 12 /* 0.64 ms */ };
 #define TID_AGENT 2u /* the upper half of a TID: which agent of its sender; so says Linux's CM */
 
 /*
- * How long the peer waits when we have no receive for it, by how often it tries again, which our REQ or REP says.  Kernels
- * leave it at 0, 655 ms.  If it tries for ever there is no reason to let it wait that long; else that is its patience.
+ * How long the peer waits when we have no receive for it, by how often it tries again, which our REQ or REP says.
+ * Kernels leave it at 0, 655 ms.  If it tries for ever there is no reason to let it wait that long; else that is its
+ * patience.
  */
 static uint8_t cm_rnr_timer(uint8_t rnr_retry) { return rnr_retry == RNR_FOR_EVER ? RNR_SOON : RNR_LONG; }
 

@@ -296,10 +296,10 @@ void id_send(struct cm *c, struct cm_id *i, const struct cm_msg *m)
 void id_again(struct cm *c, struct cm_id *i) { out_mad(c, &i->route, i->last); }
 
 /*
- * The times that both ends have agreed on are made for a subnet manager that thinks and for programs that sleep: seconds between
- * repetitions.  A program that waits for its connection waits for one second or two.  So the first half of the repetitions
- * come early, each after twice the time of the one before; the rest are spread over what is left.  There are no more of them
- * than agreed, and nobody gives up sooner:
+ * The times that both ends have agreed on are made for a subnet manager that thinks and for programs that sleep:
+ * seconds between repetitions.  A program that waits for its connection waits for one second or two.  So the first half
+ * of the repetitions come early, each after twice the time of the one before; the rest are spread over what is left.
+ * There are no more of them than agreed, and nobody gives up sooner:
  *
  *	agreed   0         T         2T        3T   ...   16T: given up
  *	sent     0 ... . .   .      .         .     ...   16T: given up
@@ -328,8 +328,8 @@ void id_repeat(struct cm *c, struct cm_id *i)
 }
 
 /*
- * Its answer will take time: what it repeats itself may be lost, so it goes on being asked, but in the rhythm agreed on, and
- * what is asked meanwhile does not count.
+ * Its answer will take time: what it repeats itself may be lost, so it goes on being asked, but in the rhythm agreed
+ * on, and what is asked meanwhile does not count.
  */
 void id_patient(struct cm *c, struct cm_id *i, uint64_t ns)
 {

@@ -386,8 +386,8 @@ static struct cm_id *id_of(struct cm *c, const struct in *in)
 }
 
 /*
- * No id: who asks to be connected, asked or disconnected gets an answer all the same; and who accepts what nobody here asks
- * for any more (our REJ was lost, or it took a repeated REQ for a new one) would wait for an RTU.
+ * No id: who asks to be connected, asked or disconnected gets an answer all the same; and who accepts what nobody here
+ * asks for any more (our REJ was lost, or it took a repeated REQ for a new one) would wait for an RTU.
  */
 static void stranger(struct cm *c, const struct in *in)
 {

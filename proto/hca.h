@@ -144,8 +144,8 @@ int hca_post_recv(struct hca *, uint32_t qpn, const struct recv_wr *, mono_t now
 int hca_post_srq_recv(struct hca *, uint32_t srqn, const struct recv_wr *, mono_t now);
 
 /*
- * Takes one burst: what is wrong with it is counted, answered or dropped as the rules say.  0, or EIO: the payload of a burst
- * that another HCA of the host sent could not be read, by that one's doing: hca_tx_fault() is for it.
+ * Takes one burst: what is wrong with it is counted, answered or dropped as the rules say.  0, or EIO: the payload of a
+ * burst that another HCA of the host sent could not be read, by that one's doing: hca_tx_fault() is for it.
  */
 int hca_rx_burst(struct hca *, const struct burst *, mono_t now);
 /* Takes one UDP payload without its ICRC: burst_parse() and hca_rx_burst(). */

@@ -60,8 +60,8 @@ uint32_t icrc_pad(uint32_t crc, unsigned n);
 static inline void icrc_put(uint8_t *p, uint32_t crc) { le32_put(p, crc); }
 
 /*
- * All in one, for a packet that lies in one piece: len bytes (12 at least) from the BTH to the pad, without the ICRC.  The quick
- * way: for the second packet of a length and all that follow the CRC runs over the packet once.
+ * All in one, for a packet that lies in one piece: len bytes (12 at least) from the BTH to the pad, without the ICRC.
+ * The quick way: for the second packet of a length and all that follow the CRC runs over the packet once.
  */
 uint32_t icrc_pkt(struct icrc_flow *, uint16_t ip_id, const uint8_t *pkt, size_t len);
 

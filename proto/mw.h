@@ -4,8 +4,8 @@
  *
  *	key = | 1 | index, 23 bits | key byte, 8 |	regions have 0 in front
  *
- * A window without a region is not bound and opens nothing.  Type 1: to be bound again at any time, for every QP of the PD.
- * Type 2 (2B): bound for one QP, which alone may use it, until it is invalidated.  Protocol section 6.
+ * A window without a region is not bound and opens nothing.  Type 1: to be bound again at any time, for every QP of the
+ * PD. Type 2 (2B): bound for one QP, which alone may use it, until it is invalidated.  Protocol section 6.
  */
 #ifndef PROTO_MW_H
 #define PROTO_MW_H
@@ -48,8 +48,8 @@ void mw_inv(struct keys *, uint32_t key);
 void mw_leave(struct qp *); /* the QP goes: its windows are bound no more */
 
 /*
- * The memory that a peer's request on qp names: the span of len (not 0) bytes at va, if key - of a region or a window - pd, every bit of need
- * and the bounds are right; else false.
+ * The memory that a peer's request on qp names: the span of len (not 0) bytes at va, if key - of a region or a window -
+ * pd, every bit of need and the bounds are right; else false.
  */
 bool rkey_span(const struct keys *, const struct qp *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,
 	       uint64_t len, struct span *);

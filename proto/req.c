@@ -286,9 +286,9 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 }
 
 /*
- * Is an ACK of the burst wanted?  Each one costs both sides as much as many packets do, so on the wire they are asked for where
- * nothing more would follow without - the last WR, the window closing - and often enough to keep the window and
- * the queue moving.  If anything else stops the requester, req_ask() asks for an ACK.
+ * Is an ACK of the burst wanted?  Each one costs both sides as much as many packets do, so on the wire they are asked
+ * for where nothing more would follow without - the last WR, the window closing - and often enough to keep the window
+ * and the queue moving.  If anything else stops the requester, req_ask() asks for an ACK.
  */
 static bool wants_ack(const struct hca *h, const struct qp *qp, const struct swqe *w, uint32_t n, psn_t end)
 {

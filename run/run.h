@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h - the rooms of rdmad-run: where things are (install), the daemon (hold), the program (prog), its parent (watch, report).
+ * run.h - the rooms of rdmad-run: where things are (install), the daemon (hold), the program (prog), its parent (watch,
+ * report).
  *
  * rdmad-run becomes the program: it execs it in its own process.  So the exit status, signals, job
  * control and the process id are the program's without any forwarding.  Only if there is something to do after its

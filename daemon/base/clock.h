@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* clock.h - what time it is.  Any thread. */
+/* clock.h - the time of the core, in nanoseconds.  Any thread. */
 #ifndef DAEMON_CLOCK_H
 #define DAEMON_CLOCK_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conf.h - what the configuration says: of the daemon, and of the devices in the form that gid.c reads.
+ * conf.h - the configuration of the daemon, and that of the devices in the form that gid.c reads.
  *
  * device_conf[i] belongs to devices[i]; both are filled before shard_start() and do not change.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * foreign.h - descriptors that a client sent: what may be asked of them and how they are closed.
+ * foreign.h - descriptors that a client sent: questions about them that cannot block, and closing them.
  *
- * Behind one may be a file system whose server is the client itself, or a dead host.  read(), fstat() and even close()
- * of it may never return, and not be ended by a signal.  The functions here do not enter the file system.  Any thread.
+ * A file system whose server is the client itself, or a dead host, may be behind one.  Then read(), fstat() and even
+ * close() of it may never return, and cannot be ended by a signal.  The functions here do not enter the file system.
+ * Any thread.
  */
 #ifndef DAEMON_FOREIGN_H
 #define DAEMON_FOREIGN_H
@@ -21,7 +22,7 @@ int foreign_inode(int fd, dev_t *dev, ino_t *ino);
 
 /* Closes it, away from this thread unless it is sure to return at once.  uid: whose it was; one user's wait for each other only. */
 void foreign_close(int fd, uid_t uid);
-/* false: so many of this user's wait to be closed that no more may be taken from him. */
+/* false: too many descriptors of this user wait to be closed; no more are taken from him. */
 bool foreign_room(uid_t);
 
 #endif

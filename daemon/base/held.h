@@ -2,9 +2,9 @@
 /*
  * held.h - mappings of files that a client has, too, and may take pages out of.
  *
- * A seal forbids to shorten a memfd, not to punch holes into it, and there may be no page to fill one (huge pages, a limit of
- * memory): the next access is SIGBUS.  A mapping in which that happens becomes private zeros as a whole, the access
- * goes on with these, and the mapping is torn from then on: for one client only.
+ * A seal forbids shortening a memfd, but not punching holes into it, and there may be no page to fill a hole (huge
+ * pages, a limit of memory): then the next access is SIGBUS.  A mapping in which that happens becomes private zeros as
+ * a whole, the access goes on with these, and the mapping is torn from then on: for one client only.
  */
 #ifndef DAEMON_HELD_H
 #define DAEMON_HELD_H
@@ -24,8 +24,8 @@ struct held {
 void held_begin(void);
 
 /*
- * Maps len bytes of fd at off, for reading and writing, with flags beside MAP_SHARED.  off is a multiple of the file's pages, len is
- * rounded up to it.  0 or errno.
+ * Maps len bytes of fd at off, for reading and writing, with flags beside MAP_SHARED.  off is a multiple of the file's
+ * pages, len is rounded up to it.  0 or errno.
  */
 int held_map(struct held **, int fd, uint64_t off, size_t len, int flags);
 void held_unmap(struct held *); /* NULL: nothing */

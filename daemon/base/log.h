@@ -3,8 +3,8 @@
  * log.h - lines to stderr: "rdmad: text", or "<N>text" when the journal reads them.
  *
  * Any thread may log; a line is one write().  The same call says the same thing at most LOG_BURST times in
- * LOG_PERIOD_S seconds, so that a client or a peer cannot fill the disk; what was held back is counted and
- * told with the next line of that call.
+ * LOG_PERIOD_S seconds, so that a client or a peer cannot fill the disk; lines held back are counted, and
+ * their number comes with the next line of that call.
  */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H

@@ -2,9 +2,9 @@
 /*
  * peer.c - whether a descriptor is what it should be, and whether the faster way may be taken.
  *
- * Writing to some files of /proc is judged by who writes, not by who opened them: so nothing but the file of a memory is
- * taken.  Names prove nothing, as anybody may mount anything anywhere in a namespace of his own; and a question to
- * the file system might never be answered (foreign.h).
+ * The kernel checks writes to some files of /proc by the rights of the writer, not of the one who opened them: so no
+ * file but that of a memory is taken.  Names prove nothing, as anybody may mount anything anywhere in a namespace of
+ * his own; and a question to the file system might never be answered (foreign.h).
  */
 #include "peer.h"
 

@@ -270,8 +270,8 @@ static bool defer_copy(const struct span *dst, unsigned dst_n, const struct span
 }
 
 /*
- * Programs wait for the last byte of a WRITE, as adapters write it last.  memcpy() and the kernel's copying do not: where it
- * might matter, the last word goes by itself.
+ * Programs wait for the last byte of a WRITE, as adapters write it last.  memcpy() and the kernel's copying do not:
+ * where it might matter, the last word goes by itself.
  */
 #define ORDER_LEN 256u
 

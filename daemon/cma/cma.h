@@ -55,7 +55,7 @@ enum cma_event_type {
 #define CMA_HOPS	64u
 /* clang-format on */
 
-/* Whose a channel is.  The session itself is for cma_hooks: nothing here looks into it. */
+/* The owner of a channel.  The session itself is for cma_hooks: nothing here looks into it. */
 struct cma_who {
 	struct session *session;
 	pid_t pid;

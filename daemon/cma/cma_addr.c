@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_addr.c - which device, GID and path an address stands for.
+ * cma_addr.c - from addresses to devices, GIDs and paths.
  *
  * The source address is what the program bound, or what the host's routes say: a connected UDP socket knows
  * it without a packet.  The device is the one with a GID for that address.  Loopback has so many addresses

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_event.c - what happens to ids, told to their programs: a list per channel, and a descriptor that is
- * readable while there is something in it.
+ * cma_event.c - events of ids for their programs: a list per channel, and a descriptor that is readable while the
+ * list is not empty.
  *
  *	agent			id			told
  *	REQ, SIDR_REQ		(a new one)		CONNECT_REQUEST, to the listener

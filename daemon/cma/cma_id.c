@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_id.c - ids come, move between channels, and go with all they have.
+ * cma_id.c - ids are made, move between channels, and end with all they have.
  */
 #include <stdlib.h>
 #include <string.h>

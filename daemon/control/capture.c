@@ -4,7 +4,7 @@
  *
  * A packet is written where it leaves a device and where it arrives at one.  One from a device to itself would be there
  * twice: it is written at its arrival, with what was to be remarked at its departure (carried there), or where it is
- * dropped.  An arrival is written when the HCA has had it, so that what it did with it can be said.
+ * dropped.  An arrival is written after the HCA has had it, so that a remark can say what the HCA did with it.
  */
 #include "capture.h"
 
@@ -135,8 +135,8 @@ static void fetch(struct capture *c, const struct tap_pkt *p, struct remark_text
 /* ---- shard threads ---------------------------------------------------------------------------- */
 
 /*
- * When it was: between devices of one shard the time that both HCAs go by, which is that of the turn, so that a wait is as
- * long in the capture as it was for them; packets of one turn are a nanosecond apart.
+ * When it was: between devices of one shard the time that both HCAs go by, which is that of the turn, so that a wait is
+ * as long in the capture as it was for them; packets of one turn are a nanosecond apart.
  */
 static uint64_t stamp(struct lane *l, const struct tap_pkt *p)
 {

@@ -14,8 +14,9 @@ struct outlet;
 struct ev_loop;
 
 /*
- * Listens where conf says (private and nothing said: @rdmad.<uid>); not 0: an errno, and it has been told why not, except
- * that a private daemon that finds its socket taken (EADDRINUSE) is silent.  A private daemon serves its own user (and root) only.
+ * Listens where conf says (private and nothing said: @rdmad.<uid>); not 0: an errno, and it has been told why not,
+ * except that a private daemon that finds its socket taken (EADDRINUSE) is silent.  A private daemon serves its own
+ * user (and root) only.
  */
 int ctl_listen(struct ev_loop *, const struct conf *, bool private);
 /* Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ends.c - rings of what is no more; static, so that they are no part of the heap that leak checks look at. */
+/* ends.c - rings of ended contexts and QPs; they are static, so that leak checks do not see them. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ends.h - what is no more: the last contexts and queue pairs, and what contexts left undestroyed.
+ * ends.h - the last contexts and queue pairs that have ended, and the objects that contexts left undestroyed.
  *
- * For who looks when the program has ended (rdmad-run --report).  So many rows and no more; the oldest go.  Written in
- * shard threads while the control thread waits for them, read in the control thread.
+ * They are kept for those who look when the program has ended (rdmad-run --report).  The rows are limited; the oldest
+ * go.  Written in shard threads while the control thread waits for them, read in the control thread.
  */
 #ifndef DAEMON_ENDS_H
 #define DAEMON_ENDS_H
@@ -18,7 +18,7 @@ void ends_qp(const struct qp_row *);
 /* Shard thread: this context is about to end; shared: PDs and MRs go on in another context. */
 void ends_ctx(const struct ctx *, bool shared);
 
-/* The last QP of that number that is no more; NULL: not known. */
+/* The last QP of that number that was destroyed; NULL: not known. */
 const struct qp_row *ends_find(unsigned device, uint32_t qpn);
 
 struct session;

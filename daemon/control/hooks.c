@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hooks.c - which function of the control half is behind which hook. */
+/* hooks.c - puts functions of the control half behind the hooks. */
 #include "hooks.h"
 
 #include "../cma/cma.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* impair.c - rules come from the command line, a file or rdmactl, and go. */
+/* impair.c - rules are added from the command line, a file or rdmactl, and removed. */
 #include "impair.h"
 
 #include <errno.h>

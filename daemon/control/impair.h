@@ -27,7 +27,7 @@ void impair_stop(struct ev_loop *);
 int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *);
 unsigned impair_clear(unsigned id, uint64_t owner);
 
-struct rules *impair_lock(void); /* to look at; no shard decides as long */
+struct rules *impair_lock(void); /* to look at them; no shard decides on packets until impair_unlock() */
 void impair_unlock(void);
 
 #endif

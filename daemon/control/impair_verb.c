@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* impair_verb.c - what rules do to ports, devices and QPs; what rdmactl asks of them. */
+/* impair_verb.c - rules about ports, devices and QPs are carried out; requests of rdmactl about rules. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* qp_row.c - what the core and the context know of a queue pair. */
+/* qp_row.c - a queue pair as the core and its context know it. */
 #include "qp_row.h"
 
 #include <string.h>

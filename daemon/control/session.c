@@ -2,8 +2,8 @@
 /*
  * session.c - connections: a request in, its reply out, descriptors with both.
  *
- * Nothing waits for a client.  A reply that does not fit into the socket means that the client sends requests
- * without reading replies, which the protocol has no use for: the connection ends.
+ * The daemon never waits for a client.  If a reply does not fit into the socket, the client sends requests without
+ * reading replies, which the protocol does not allow: the connection ends.
  */
 #include "call.h"
 

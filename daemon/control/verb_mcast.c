@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verb_mcast.c - UD QPs in multicast groups.  An adapter takes in what is sent to a group when a QP is attached, without
+ * verb_mcast.c - UD QPs in multicast groups.  An adapter receives packets of a group once a QP is attached, without
  * any RDMA CM; here the host joins the IP group for it, on each interface where the device has an address of that family.
  */
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verb_mem.c - memory regions, device memory, and what a family of contexts shares of them.
+ * verb_mem.c - memory regions, device memory, and those of them that a family of contexts shares.
  *
  *	MR_MEM		region_new(), or _lazy() where the program asks for paging on demand
  *	MR_NULL		region_new_null()
  *	MR_DM		region_new_fd() on the memfd of the device memory
- *	MR_DMABUF	region_new_fd() on what came with the request
+ *	MR_DMABUF	region_new_fd() on the descriptor that came with the request
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verb_query.c - what a device and its port are.  All of it belongs to the control thread.
+ * verb_query.c - queries of a device and its port.  All of it belongs to the control thread.
  */
 #include <errno.h>
 #include <stdio.h>

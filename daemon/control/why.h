@@ -50,7 +50,7 @@ void why_collect(struct shard *, unsigned device);
 void why_say(const struct session *, unsigned cause, const struct device *, uint32_t qpn, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* A verb is refused: err again.  The handler says why; what says nothing is told in general words. */
+/* A verb is refused; returns err.  The handler gives the reason; refusals without one are told in general words. */
 int refuse(struct call *, unsigned cause, int err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void why_verb(struct call *, int err);
 struct cma_id;
@@ -62,7 +62,7 @@ void why_ctx_end(const struct session *);
 /* Each entry that viewer may see and that is of that QP (0: any), oldest first. */
 void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg);
 bool why_sees(const struct session *viewer, uid_t);
-/* For an entry whose peer said NAK: why it did, if it is of this daemon and of the same user. */
+/* For an entry whose peer said NAK: the peer's reason, if the peer is of this daemon and of the same user. */
 const struct why_entry *why_other_end(const struct why_entry *);
 
 /* why_json.c: DUMP_WHY, DUMP_TRACE. */

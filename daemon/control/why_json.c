@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * why_json.c - DUMP_WHY and DUMP_TRACE: causes and records as JSON, and as text for people in it: who prints them
- * has nothing to put together.
+ * why_json.c - DUMP_WHY and DUMP_TRACE: causes and records as JSON, which also has their text for people: programs that
+ * print them do not have to put it together.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *	                          |                       |
  *	                     the HCA's domain       the HCA's QP
  *
- * A domain is shared by who opens the same file.  It lives in the HCA of one shard, and so do its users: a context
+ * Programs that open the same file share a domain.  It lives in the HCA of one shard, and so do its users: a context
  * is put where its user has such a domain already, and if that came too late, the domain cannot be opened (EXDEV).
  * The HCA's object goes with the last program that holds it.
  *

@@ -3,9 +3,9 @@
  * cpu.h - the core on which a busy shard runs, where the scheduler's choice is a bad one.
  *
  * Two daemons that talk to each other and a program that polls want three cores.  Where there are two, the scheduler
- * sees three threads that never sleep and leaves them as they lie: also if both shards share one core and
- * the program, which gives the other one away at each turn, has it for itself.  Such a distribution looks even to the scheduler, and costs half of the
- * bandwidth.  So a shard that has to wait for its core much of the time tries another one for a while.  One thread.
+ * sees three threads that never sleep and leaves them as they lie: also if both shards share one core and the program,
+ * which gives the other one away at each turn, has it for itself.  That looks even to the scheduler, and costs half of
+ * the bandwidth.  So a shard that has to wait for its core much of the time tries another one for a while.  One thread.
  */
 #ifndef DAEMON_CPU_H
 #define DAEMON_CPU_H

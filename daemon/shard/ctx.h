@@ -3,8 +3,8 @@
  * ctx.h - a verbs context: what one client has open.
  *
  * Everything here is changed in the thread of the context's shard only - the control thread gets there with
- * shard_call(), and while it waits for that it may read it - and so needs no lock.  Objects that a context leaves behind when it
- * is closed belong to another one then, if a family shares them (obj.h).
+ * shard_call(), and while it waits for that it may read it - and so needs no lock.  Objects that a context leaves
+ * behind when it is closed belong to another one then, if a family shares them (obj.h).
  *
  *	session.c, verb*.c	control thread: messages; make memory and descriptors, call the rest by shard_call()
  *	ctx_obj.c, obj.c	shard thread: make and destroy objects, find them
@@ -78,8 +78,8 @@ struct ctx {
 };
 
 /*
- * Control thread: makes it and puts it on a shard; like: a context whose family it joins, or NULL.  The peer is taken over
- * if 0 is returned.  *event_fd, *token_fd: the client's ends.  0 or errno.
+ * Control thread: makes it and puts it on a shard; like: a context whose family it joins, or NULL.  The peer is taken
+ * over if 0 is returned.  *event_fd, *token_fd: the client's ends.  0 or errno.
  */
 int ctx_open(struct ctx **, struct device *, struct ctx *like, const struct ucred *, struct peer *, const char *prog,
 	     int *event_fd, int *token_fd);

@@ -15,8 +15,8 @@ void ctx_wake(struct shard *);
 void ctx_core(struct shard *); /* tells the programs where the thread runs, if that is news */
 
 /*
- * Posts all that this QP's own rings hold; nothing of any other queue.  Its cost is limited by the size of these rings.  For a change
- * of its state: no packet moves before ctx_drain() has taken the rest.
+ * Posts all that this QP's own rings hold; nothing of any other queue.  The size of these rings limits the
+ * cost.  For a change of its state: no packet moves before ctx_drain() has taken the rest.
  */
 void drain_qp(struct ctx_qp *, mono_t now);
 /* Takes what is in the QP's rings and drops it (to RESET). */

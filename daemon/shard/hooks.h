@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hooks.h - what the data path tells or asks the control half and the CM agents, which it knows nothing else of.
+ * hooks.h - calls of the data path into the control half and the CM agents, of which it knows nothing else.
  *
- * Each does nothing until it is filled in: by control_hooks() before there are shards, the agents' in the thread of shard 0.
+ * Each does nothing until it is filled in: by control_hooks() before there are shards, the agents' in the thread of
+ * shard 0.
  */
 #ifndef DAEMON_HOOKS_H
 #define DAEMON_HOOKS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inbox.h - what other threads want of a shard: calls from the control thread, datagrams that another shard took.
+ * inbox.h - requests of other threads to a shard: calls from the control thread, datagrams that another shard received.
  *
- * Either is carried out between two turns.
+ * Both are carried out between two turns.
  */
 #ifndef DAEMON_INBOX_H
 #define DAEMON_INBOX_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* net_gid.c - which device and socket a GID stands for. */
+/* net_gid.c - from a GID to its device and socket. */
 #include "net_gid.h"
 
 #include <string.h>

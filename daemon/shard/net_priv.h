@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* net_priv.h - what the files of the UDP edge, net*.c, know of it. */
+/* net_priv.h - the UDP edge from inside, for the files net*.c. */
 #ifndef DAEMON_NET_PRIV_H
 #define DAEMON_NET_PRIV_H
 
@@ -29,7 +29,7 @@ struct net_sock {
 	unsigned ifindex;
 	bool ipv6;
 	bool group;       /* gid is a multicast group's */
-	mono_t hot_until; /* something came lately: read it each turn */
+	mono_t hot_until; /* something came recently: read it each turn */
 
 	/* Receiving: the last sender. */
 	uint8_t peer[16];
@@ -76,8 +76,8 @@ struct net_run {
 _Static_assert(DEVICES_MAX *RDMAD_GIDS < NET_SLOTS, "a slot for each GID, and some for groups");
 
 /*
- * Anybody on the host can send from its addresses, port 4791 included.  What a shard has really sent to another one ends in
- * this number; it is made when the daemon starts and nobody else is shown it.
+ * Anybody on the host can send from its addresses, port 4791 included.  What a shard has really sent to another one
+ * ends in this number; it is made when the daemon starts and nobody else is shown it.
  */
 extern uint64_t net_token;
 

@@ -3,8 +3,8 @@
  * publish.c - completions and events go from the HCAs to the programs.
  *
  * Completions are written to the CQ rings and published once per CQ and turn; then, if the CQ is armed, its
- * cookie goes into the channel's pipe.  A pipe or an event socket that is full is nobody's problem but its
- * reader's: what did not fit is kept (a CQ's event as one bit, async events up to EVENTS_MAX), and the control
+ * cookie goes into the channel's pipe.  A pipe or an event socket that is full harms only its
+ * reader: what did not fit is kept (a CQ's event as one bit, async events up to EVENTS_MAX), and the control
  * thread calls outlet_retry() when the descriptor can be written.
  */
 #include "publish.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* steer.h - flows with counters and RSS of a RAW_PACKET QP; include/rdmad/steer.h says what the library sends. */
+/* steer.h - flows with counters and RSS of a RAW_PACKET QP; include/rdmad/steer.h has the format that the library sends. */
 #ifndef DAEMON_STEER_H
 #define DAEMON_STEER_H
 

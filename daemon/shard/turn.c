@@ -39,8 +39,8 @@
 /* ---- in -------------------------------------------------------------------- */
 
 /*
- * A sender may know of a receive that was posted after ctx_drain(), and UC and UD have no second try: so receives are taken
- * once more between reading a datagram and handing it to an HCA.
+ * A sender may know of a receive that was posted after ctx_drain(), and UC and UD have no second try: so receives are
+ * taken once more between reading a datagram and handing it to an HCA.
  */
 static bool turn_net_rx(struct shard *s, mono_t now)
 {
@@ -86,8 +86,8 @@ static void letters_read(struct shard *s, struct letter *m)
 /* ---- out ------------------------------------------------------------------- */
 
 /*
- * The device whose HCA of this shard a burst goes to without a wire; NULL: there is none.  *stray: it is for a QP of another
- * shard, which is not connected to the one that it is from and could not see that.
+ * The device whose HCA of this shard a burst goes to without a wire; NULL: there is none.  *stray: it is for a QP of
+ * another shard, which is not connected to the one that it is from and could not see that.
  */
 static struct device *local_device(const struct shard *s, const struct burst *b, bool *stray)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * epoll.c - epoll: the program's epoll instance keeps the descriptors that are not ours; a list beside it has the rsockets.
+ * epoll.c - epoll: the program's epoll instance keeps the descriptors that are not ours; a list beside it has the
+ * rsockets.
  *
  * A thread that waits sleeps in rpoll(), on the instance and on the rsockets of the list.  An eventfd in the instance,
- * known by the list's address, wakes it when the list changes.  With edge triggering a state that was reported is not reported
- * again until the program has used the descriptor.
+ * known by the list's address, wakes it when the list changes.  With edge triggering a state that was reported is not
+ * reported again until the program has used the descriptor.
  */
 #include "pre.h"
 

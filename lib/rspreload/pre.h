@@ -2,11 +2,10 @@
 /*
  * pre.h - the calls of TCP sockets, over rsockets: a library to be preloaded (rdmad-run --rsockets).
  *
- * Each stream socket of the program stays what it is, a TCP socket with the program's descriptor and options; beside
- * it there is an rsocket.  A listener listens on both.  A connection is an rsocket's if the peer has one
- * there, and then the TCP socket is only the descriptor's holder; else the rsocket is dropped, and the
- * descriptor is one as any other.  Descriptors that are not in the table go straight to the C library, also the calls of the
- * RDMA libraries below.
+ * Each stream socket of the program stays what it is, a TCP socket with the program's descriptor and options; beside it
+ * there is an rsocket.  A listener listens on both.  A connection is an rsocket's if the peer has one there, and then
+ * the TCP socket is only the descriptor's holder; else the rsocket is dropped, and the descriptor is one as any other.
+ * Descriptors that are not in the table go straight to the C library, also the calls of the RDMA libraries below.
  *
  *	real.c		the C library's calls
  *	table.c		which descriptors have an rsocket; close, dup, fork

@@ -2,7 +2,8 @@
 /*
  * ctx.h - a verbs context: an open device, its connection and its bell page.
  *
- * The public struct is the last member, so that the slots that programs look for in front of it are ours, too (context.c).
+ * The public struct is the last member, so that the slots that programs look for in front of it are ours, too
+ * (context.c).
  *
  * Locks of the library, in the order in which they may nest:
  *	qp->sq_lock, qp->rq_lock, srq->lock	posting

@@ -2,9 +2,9 @@
 /*
  * import.c - contexts that share their PDs, MRs and device memory.
  *
- * A context's cmd_fd is a socket with one record in it, a token that is peeked at and never read.  Any process that has a copy of
- * the descriptor - the same process, a child, or one that got it by SCM_RIGHTS - shows the token to the daemon on a
- * connection of its own, and so gets a context of the same family.
+ * A context's cmd_fd is a socket with one record in it, a token that is peeked at and never read.  Any process that has
+ * a copy of the descriptor - the same process, a child, or one that got it by SCM_RIGHTS - shows the token to the
+ * daemon on a connection of its own, and so gets a context of the same family.
  */
 #include "ctx.h"
 #include "device.h"

@@ -9,8 +9,8 @@
  * A thread that yields still gets its fair share: half of the core, if the daemon has enough to do.  So where
  * the sends that are still to be carried out take long (rd_cq.deep), the thread sleeps briefly instead.
  *
- * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where it might
- * before: the scheduler can bring it back, and it goes again after WAY_NS.
+ * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where
+ * it might before: the scheduler can bring it back, and it goes again after WAY_NS.
  */
 #include "cq.h"
 #include "qp.h"

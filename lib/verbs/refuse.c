@@ -2,8 +2,8 @@
 /*
  * refuse.c - the daemon is told of verbs that the library refuses without asking it, for `rdmactl why`.
  *
- * This happens only when a verb fails, and only so many times a second: a program that posts to a queue pair in a wrong state in
- * a loop is slowed down, not stopped.
+ * This happens only when a verb fails, and only so many times a second: a program that posts to a queue pair in a wrong
+ * state in a loop is slowed down, not stopped.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,8 +2,9 @@
 /*
  * steer.c - flow counters, and the rules that the daemon needs to count a RAW_PACKET QP's flows; see rdmad/steer.h.
  *
- * The kernel's filter does not tell which flow took a frame, so the daemon runs the filter again, with other return values.
- * It counts into the memfd of the rules in force; when they change, the counts so far are added to the counters' past.
+ * The kernel's filter does not tell which flow took a frame, so the daemon runs the filter again, with other return
+ * values. It counts into the memfd of the rules in force; when they change, the counts so far are added to the
+ * counters' past.
  */
 #include "flow.h"
 #include "slots.h"

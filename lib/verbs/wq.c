@@ -2,8 +2,8 @@
 /*
  * wq.c - receive side scaling of RAW_PACKET: WQs, tables of them, and QPs whose frames are spread over a table.
  *
- * To the daemon a WQ is a RAW_PACKET QP without a packet socket; the rules of the QP that has the table (steer.c) say which
- * one gets a frame.  States of a WQ: RESET and ERR are those of its QP, RDY is the QP's RTR.
+ * To the daemon a WQ is a RAW_PACKET QP without a packet socket; the rules of the QP that has the table (steer.c) say
+ * which one gets a frame.  States of a WQ: RESET and ERR are those of its QP, RDY is the QP's RTR.
  */
 #include "flow.h"
 #include "pd.h"

@@ -251,8 +251,8 @@ START_TEST(req_unanswered)
 END_TEST
 
 /*
- * b gives up first, a goes on asking for a moment, which is no new call to b.  If a gives up before there is a REP it says so
- * by its GUID, as it knows no id of b's.
+ * b gives up first, a goes on asking for a moment, which is no new call to b.  If a gives up before there is a REP it
+ * says so by its GUID, as it knows no id of b's.
  */
 START_TEST(rep_never_arrives)
 {

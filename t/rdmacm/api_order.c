@@ -2,8 +2,8 @@
 /*
  * api_order.c - events got, given back, moved with their id, and left when it is destroyed, in every order.
  *
- * As it has to be: rdma_destroy_id() and rdma_migrate_id() return when all events that rdma_get_cm_event() gave of the id have
- * been given back, and not before; what is still waiting goes with the id, or away with it.
+ * As it has to be: rdma_destroy_id() and rdma_migrate_id() return when all events that rdma_get_cm_event() gave of the
+ * id have been given back, and not before; what is still waiting goes with the id, or away with it.
  */
 #include "fixture.h"
 

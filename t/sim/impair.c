@@ -2,8 +2,8 @@
 /*
  * impair.c - the rules of lab/rule.h in virtual time, as daemon/shard/tap.c has them in the real one.
  *
- * A packet is decided on where it leaves a node and once more where it arrives.  A packet that is put behind others is only delayed here;
- * of the events only qp-fatal happens.
+ * A packet is decided on where it leaves a node and once more where it arrives.  A packet that is put behind others is
+ * only delayed here; of the events only qp-fatal happens.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * api_answer.c - programs that wait for their peer's answer in memory.  Where cores are few, the daemon keeps completions back for
- * them, and the library moves the thread that polls; neither may be seen but by the time it takes.
+ * api_answer.c - programs that wait for their peer's answer in memory.  Where cores are few, the daemon keeps
+ * completions back for them, and the library moves the thread that polls; neither may be seen but by the time it takes.
  */
 #include "fixture.h"
 
