@@ -44,13 +44,14 @@ static void nap(void)
 
 /* ---- connection -------------------------------------------------------------------- */
 
-static int dial_once(void)
+int dial_once(void)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	size_t len = strlen(socket_name);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	ck_assert_int_ge(fd, 0);
+	if (fd < 0)
+		return -1;
 	memcpy(sa.sun_path, socket_name, len);
 	sa.sun_path[0] = 0;
 	if (!connect(fd, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)))
@@ -200,23 +201,28 @@ static long sum(const json_t *devices, const char *name)
 	return n;
 }
 
-struct counts daemon_counts(void)
+static json_t *stats(void)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump.what = DUMP_STATS };
 	struct msg_rep rep;
-	struct counts n;
-	json_t *j, *d, *own;
 	int fds[CALL_FDS];
 	char *text;
+	json_t *j;
 
 	ck_assert_int_eq(call(observer, &req, &rep, fds), 0);
 	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, fds[0], 0);
 	ck_assert(text != MAP_FAILED);
 	j = json_loadb(text, rep.dump.len, 0, NULL);
 	ck_assert(j != NULL);
-	d = json_object_get(j, "devices");
-	own = json_object_get(j, "daemon");
-	n = (struct counts){
+	munmap(text, rep.dump.len);
+	close(fds[0]);
+	return j;
+}
+
+struct counts daemon_counts(void)
+{
+	json_t *j = stats(), *d = json_object_get(j, "devices"), *own = json_object_get(j, "daemon");
+	struct counts n = {
 		.contexts = sum(d, "contexts"),
 		.pds = sum(d, "pds"),
 		.mrs = sum(d, "mrs"),
@@ -228,11 +234,21 @@ struct counts daemon_counts(void)
 		.fds = (long)json_integer_value(json_object_get(own, "fds")),
 		.maps = (long)json_integer_value(json_object_get(own, "shared_maps")),
 	};
+
 	json_decref(j);
-	munmap(text, rep.dump.len);
-	close(fds[0]);
 	return n;
 }
+
+long daemon_heap(void)
+{
+	json_t *j = stats();
+	long n = (long)json_integer_value(json_object_get(json_object_get(j, "daemon"), "heap_bytes"));
+
+	json_decref(j);
+	return n;
+}
+
+pid_t daemon_process(void) { return daemon_pid; }
 
 void daemon_clean(void)
 {

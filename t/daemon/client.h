@@ -23,13 +23,16 @@ void daemon_start_with(const char *option); /* one more of its command line; NUL
 /* It must still run; SIGTERM, and it must end with status 0 (a sanitizer's report is another status). */
 void daemon_stop(void);
 struct counts daemon_counts(void);
+long daemon_heap(void); /* bytes of its heap; 0: it does not know */
+pid_t daemon_process(void);
 /* Waits until no object, context or session of another client is left, and descriptors and maps are as at the start. */
 void daemon_clean(void);
 
 /* ---- a connection ------------------------------------------------------------ */
 
-int dial(void); /* connected, nothing said */
-int hail(void); /* and MSG_HELLO */
+int dial(void);      /* connected, nothing said */
+int dial_once(void); /* the same; -1: cannot */
+int hail(void);      /* and MSG_HELLO */
 /* Sends len bytes and descriptors; does not wait.  false: the connection is gone, or (flags MSG_DONTWAIT) full. */
 bool say(int fd, const void *req, size_t len, const int *fds, unsigned fd_n, int flags);
 /* One reply; descriptors into fds[3] (-1: none).  false: the connection is gone. */

@@ -183,20 +183,33 @@ void stage_open(const char *option)
 	beat = shared(sizeof(*beat));
 	note = shared(sizeof(*note));
 	daemon_start_with(option);
+	stage_resume();
+}
+
+void stage_resume(void)
+{
+	*beat = (struct beat){ 0 };
 	bystander = part_begin(UID_BYSTANDER, stand_by, NULL);
 	stage_goes_on(2 * OPEN_EVERY);
 }
 
-void stage_close(void)
+void stage_rest(void)
 {
 	__atomic_store_n(&beat->end, true, __ATOMIC_SEQ_CST);
 	part_end(bystander);
 	ck_assert_uint_eq(beat->slow, 0);
 	daemon_clean();
+}
+
+void stage_close(void)
+{
+	stage_rest();
 	daemon_stop();
 }
 
-int stage_main(const char *name, const TTest *const *test)
+int stage_main(const char *name, const TTest *const *test) { return stage_main_for(name, test, 120); }
+
+int stage_main_for(const char *name, const TTest *const *test, double limit_s)
 {
 	Suite *s = suite_create(name);
 	TCase *t = tcase_create(name);
@@ -204,7 +217,7 @@ int stage_main(const char *name, const TTest *const *test)
 	int failed;
 
 	stage_needs_root();
-	tcase_set_timeout(t, 120);
+	tcase_set_timeout(t, limit_s);
 	for (; *test; test++)
 		tcase_add_test(t, *test);
 	suite_add_tcase(s, t);

@@ -21,7 +21,10 @@ void stage_needs_root(void);
 void stage_open(const char *option);
 /* The bystander does rounds more of his within 30 s, and none takes longer than 5 s. */
 void stage_goes_on(unsigned rounds);
-/* He ends, the daemon has nothing left of anybody, and ends on SIGTERM. */
+/* He ends, and the daemon has nothing left of anybody; he begins again. */
+void stage_rest(void);
+void stage_resume(void);
+/* As stage_rest(), and the daemon ends on SIGTERM. */
 void stage_close(void);
 
 /* A process of that user runs play(arg) and then exits; dies with the test. */
@@ -46,5 +49,6 @@ double stage_seconds(void);
 #define STAGE_MAIN(name, ...) \
 	int main(void) { return stage_main(name, (const TTest *const[]){ __VA_ARGS__, NULL }); }
 int stage_main(const char *name, const struct TTest *const *);
+int stage_main_for(const char *name, const struct TTest *const *, double limit_s);
 
 #endif
