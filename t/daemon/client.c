@@ -283,7 +283,7 @@ static void must(int fd, struct msg_req *req, struct msg_rep *rep, int *fds)
 	ck_assert_msg(!err, "op %u: %s", req->op, strerror(err));
 }
 
-static void cx_queues(struct cx *c)
+static void cx_queues(struct cx *c, uint32_t qp_type)
 {
 	struct msg_req req = { .op = MSG_CQ_CREATE, .cq = { .cqe = 256, .channel = c->channel, .cookie = 7 } };
 	struct msg_rep rep;
@@ -303,7 +303,7 @@ static void cx_queues(struct cx *c)
 					.send_cq = c->cq,
 					.recv_cq = c->cq,
 					.cap = { 64, 64, 4, 4, 64 },
-					.type = QPT_RC,
+					.type = qp_type,
 					.sq_sig_all = 1,
 					.cookie = 9 } };
 	must(c->fd, &req, &rep, fds);
@@ -315,7 +315,9 @@ static void cx_queues(struct cx *c)
 	ring_attach(&c->rq, mem + rep.qp.rq_off, rep.qp.rq_slots, rep.qp.rq_stride);
 }
 
-void cx_open(struct cx *c)
+void cx_open(struct cx *c) { cx_open_type(c, QPT_RC); }
+
+void cx_open_type(struct cx *c, uint32_t qp_type)
 {
 	struct msg_req req = { .op = MSG_DEVICE_LIST };
 	struct msg_rep rep;
@@ -354,7 +356,7 @@ void cx_open(struct cx *c)
 	must(c->fd, &req, &rep, fds);
 	c->channel = rep.obj.handle;
 	c->channel_fd = fds[0];
-	cx_queues(c);
+	cx_queues(c, qp_type);
 }
 
 static int cx_modify(struct cx *c, const struct qp_attr *a, uint32_t mask)

@@ -56,7 +56,8 @@ struct cx {
 	uint32_t sq_stride;
 };
 
-void cx_open(struct cx *);
+void cx_open(struct cx *);                        /* the QP is RC */
+void cx_open_type(struct cx *, uint32_t qp_type); /* enum qp_type */
 /* The QP to RTS, connected to the QP of peer (which may be cx itself). */
 void cx_connect(struct cx *, const struct cx *peer);
 /* The same, by the GIDs that are given (sgid: one of the device's) and with the PSNs that are given. */

@@ -176,12 +176,17 @@ static void *shared(size_t len)
 	return p;
 }
 
-void stage_open(const char *option)
+void stage_network(void)
 {
 	ck_assert_msg(unshare(CLONE_NEWNET) == 0, "a network namespace: %s", strerror(errno));
 	loopback_up();
-	beat = shared(sizeof(*beat));
 	note = shared(sizeof(*note));
+}
+
+void stage_open(const char *option)
+{
+	stage_network();
+	beat = shared(sizeof(*beat));
 	daemon_start_with(option);
 	stage_resume();
 }

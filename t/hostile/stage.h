@@ -17,7 +17,9 @@
 /* Exits with 77 and a reason unless run as root. */
 void stage_needs_root(void);
 
-/* In a network namespace of its own: ./rdmad with one more option (NULL: none), and the bystander at work. */
+/* A network namespace of its own, with nothing but loopback, and the note. */
+void stage_network(void);
+/* The same, ./rdmad with one more option (NULL: none), and the bystander at work. */
 void stage_open(const char *option);
 /* The bystander does rounds more of his within 30 s, and none takes longer than 5 s. */
 void stage_goes_on(unsigned rounds);

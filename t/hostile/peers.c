@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * peers.c - a hostile neighbour by dice (stranger.h), and queue pairs between two daemons that go on (pair.h).
+ *
+ *	peers [SEED [PACKETS]]	or $HOSTILE_SEED, $HOSTILE_PACKETS; $HOSTILE_SECONDS instead of a number of packets
+ *
+ * What was sent to addresses that have proved nothing is said for each.
+ */
+#include <check.h>
+
+#include "pair.h"
+#include "stage.h"
+#include "stranger.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECONDS   8.0
+#define PATIENT_S 30
+#define BATCH     32
+
+static uint64_t seed = 1, packets;
+static double seconds = SECONDS;
+static struct pair *pair;
+
+/* Each side is a process with its daemon, which must be as empty in the end as at the beginning. */
+static void side(void *arg)
+{
+	unsigned n = (unsigned)(uintptr_t)arg;
+
+	pair_daemon(n);
+	pair_play(pair, n);
+	daemon_clean();
+	daemon_stop();
+}
+
+static void rounds_get(uint32_t *r)
+{
+	for (unsigned k = 0; k < PAIR_QPS; k++)
+		r[k] = __atomic_load_n(&pair->rounds[k], __ATOMIC_SEQ_CST);
+}
+
+static void still_there(const pid_t *sides)
+{
+	int status;
+
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_msg(waitpid(sides[i], &status, WNOHANG) == 0, "side %u gave up", i);
+}
+
+/* Waits for a round more of each queue pair, while the stranger goes on if it is there. */
+static void rounds_go_on(const pid_t *sides, struct stranger *s)
+{
+	static const char *const name[PAIR_QPS] = { "RC", "UC", "UD" };
+	double end = stage_seconds() + PATIENT_S;
+	uint32_t from[PAIR_QPS], now[PAIR_QPS];
+	bool all = false;
+
+	rounds_get(from);
+	while (!all) {
+		all = true;
+		for (unsigned n = 0; s && n < BATCH; n++)
+			stranger_step(s);
+		if (s)
+			stranger_count(s);
+		rounds_get(now);
+		for (unsigned k = 0; k < PAIR_QPS; k++) {
+			all &= now[k] != from[k];
+			ck_assert_msg(now[k] != from[k] || stage_seconds() < end, "%s: no round in %d s", name[k],
+				      PATIENT_S);
+		}
+		still_there(sides);
+		poll(NULL, 0, 1);
+	}
+}
+
+static void amplified(struct stranger *s)
+{
+	stranger_count(s);
+	for (unsigned i = 0; i < STRANGER_SRC; i++)
+		printf("peers: forged source %u: %llu bytes sent, %llu got\n", i, (unsigned long long)s->src[i].sent,
+		       (unsigned long long)s->src[i].got);
+}
+
+START_TEST(peers)
+{
+	struct in_addr honest[2];
+	struct stranger s;
+	pid_t sides[2];
+	double end;
+
+	printf("peers: seed %llu\n", (unsigned long long)seed);
+	fflush(stdout);
+	stage_network();
+	pair = pair_new();
+	for (unsigned i = 0; i < 2; i++) {
+		honest[i] = pair_addr(i);
+		sides[i] = part_begin(0, side, (void *)(uintptr_t)i);
+	}
+	ck_assert_int_eq(stranger_open(&s, seed, honest, pair_net(), PAIR_PORT), 0);
+	rounds_go_on(sides, NULL);
+	end = stage_seconds() + seconds;
+	while (packets ? s.packets < packets : stage_seconds() < end)
+		rounds_go_on(sides, &s);
+	printf("peers: %llu packets, %u accepted, %u RC %u UC %u UD rounds\n", (unsigned long long)s.packets,
+	       pair->accepted, pair->rounds[0], pair->rounds[1], pair->rounds[2]);
+	fflush(stdout);
+	amplified(&s);
+	__atomic_store_n(&pair->over, true, __ATOMIC_SEQ_CST);
+	for (unsigned i = 0; i < 2; i++)
+		part_end(sides[i]);
+}
+END_TEST
+
+static void number(uint64_t *n, const char *arg, const char *name)
+{
+	const char *text = arg ? arg : getenv(name);
+
+	if (text)
+		*n = strtoull(text, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *s = getenv("HOSTILE_SECONDS");
+
+	number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
+	number(&packets, argc > 2 ? argv[2] : NULL, "HOSTILE_PACKETS");
+	if (s)
+		seconds = strtod(s, NULL);
+	return stage_main_for("hostile: peers", (const TTest *const[]){ peers, NULL },
+			      packets ? 7200 : 240 + 2 * seconds);
+}
