@@ -2,9 +2,9 @@
 /*
  * cm_past.c - requests that are over: refused, or of a connection that has ended.
  *
- * A REQ that was repeated, or that the network kept back, may arrive after that.  Its id is gone, so it would be a new request
- * to a program whose peer asks no longer.  So it is remembered for a moment, with what answers it.  There is room for the
- * last ones only: what falls out may be told once too often, and nothing worse.
+ * A REQ that was repeated, or that the network kept back, may arrive after that.  Its id is gone, so it would be a new
+ * request to a program whose peer asks no longer.  So it is remembered for a moment, with what answers it.  There is
+ * room for the last ones only: what falls out may be told once too often, and nothing worse.
  */
 #include "cm_in.h"
 
@@ -25,7 +25,7 @@ void past_put(struct cm *c, const struct cm_req *r, const struct route *back, co
 	cm_msg_put(put(c, r->local_id, r->ca_guid, back)->rej, rej);
 }
 
-/* What refused it, if it was refused; else it is a connection of before. */
+/* The message that refused it, if it was refused; else it is a connection of before. */
 void past_id(struct cm *c, const struct cm_id *i)
 {
 	struct cm_past *p = put(c, i->remote_id, i->remote_guid, &i->route);

@@ -280,7 +280,7 @@ int hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 	return h->rx_lost ? EIO : 0;
 }
 
-/* What is wrong with the request of a connection that it is for is told to its sender (rule 4.5); others are dropped. */
+/* Errors of a request of the connection that it is for are told to its sender (rule 4.5); others are dropped. */
 static void bad_take(struct hca *h, struct burst *b, enum fault f)
 {
 	struct qp *qp = qp_get(h, b->dqpn);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lesson.h - the programs of the lessons: two queue pairs, one on each of the devices "client" and "server", in one process,
- * so that what happens happens in a given order.  Plain verbs, as in any program; what goes wrong is done by faults, or
- * by the program's own fault where that is the lesson.
+ * lesson.h - the programs of the lessons: two queue pairs, one on each of the devices "client" and "server", in one
+ * process, so that what happens happens in a given order.  Plain verbs, as in any program; what goes wrong is done by
+ * faults, or by the program's own fault where that is the lesson.
  */
 #ifndef LABS_LESSON_H
 #define LABS_LESSON_H
@@ -44,7 +44,7 @@ void pair_open(struct pair *, const struct setup *);
 void pair_close(struct pair *);
 
 void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* What the lesson says, and whether it is so: the exit status of the program tells. */
+/* A statement of the lesson, and whether it is true: the exit status of the program tells. */
 void expect(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 extern int unexpected;
 /* Ends the program, if err is not 0. */

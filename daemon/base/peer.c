@@ -41,7 +41,7 @@ static int caps_get(pid_t pid, struct __user_cap_data_struct *data)
 	return syscall(SYS_capget, &head, data) ? errno : 0;
 }
 
-/* What is left in the permitted set gives no access; but the kernel lets nobody reach a process that has more there. */
+/* Capabilities left in the permitted set give no access; but the kernel lets nobody reach a process that has more there. */
 static int trace_none(bool private)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };

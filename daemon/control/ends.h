@@ -22,7 +22,7 @@ void ends_ctx(const struct ctx *, bool shared);
 const struct qp_row *ends_find(unsigned device, uint32_t qpn);
 
 struct session;
-/* What viewer may see of it; the numbers of all that ever was are everybody's. */
+/* The part of it that viewer may see; totals are shown to everybody. */
 json_t *ends_json(const struct session *viewer);
 
 #endif

@@ -54,7 +54,7 @@ void net_gids_rebuild(struct net *net)
 		for (unsigned row = 0; row < RDMAD_GIDS; row++)
 			if (!gid_is_empty(devices[d].gid[row].gid))
 				gid_insert(net, &devices[d], row);
-	/* Whose addresses the last ones were may have changed, too. */
+	/* The owner of the last addresses may have changed, too. */
 	net->train.sock = NULL;
 	for (unsigned i = 0; i < net->sock_n; i++)
 		net->sock[i]->flow.len = 0;

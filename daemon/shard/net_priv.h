@@ -76,8 +76,8 @@ struct net_run {
 _Static_assert(DEVICES_MAX *RDMAD_GIDS < NET_SLOTS, "a slot for each GID, and some for groups");
 
 /*
- * Anybody on the host can send from its addresses, port 4791 included.  What a shard has really sent to another one
- * ends in this number; it is made when the daemon starts and nobody else is shown it.
+ * Anybody on the host can send from its addresses, port 4791 included.  Datagrams that a shard has really sent to
+ * another one end in this number; it is made when the daemon starts, and nobody else is shown it.
  */
 extern uint64_t net_token;
 

@@ -169,7 +169,7 @@ static uint16_t sender_get(const struct net_sock *s, const struct sockaddr_stora
 	return ntohs(in->sin_port);
 }
 
-/* What is known of a sender is found out once, not for each packet. */
+/* Facts about a sender are found out once, not for each packet. */
 static void sender_set(const struct net *net, struct net_sock *s, const uint8_t gid[16], uint16_t port)
 {
 	if (s->flow.len && s->peer_port == port && !memcmp(s->peer, gid, 16))

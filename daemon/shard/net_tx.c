@@ -11,7 +11,7 @@
  * to.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next
  * packet, being shorter, ends it.
  *
- * What goes to another shard of this daemon has a token behind each ICRC (net_priv.h).
+ * A packet to another shard of this daemon has a token behind each ICRC (net_priv.h).
  *
  * Packet i of a GSO send over IPv4 has identification i, any other packet has 0, and the ICRC covers it: so
  * the ICRC depends on the position in the train.

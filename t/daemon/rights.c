@@ -106,8 +106,8 @@ static void client_end(pid_t pid)
 }
 
 /*
- * What the client may reach is reached, by its own rights; and once another program runs in its place (which might be
- * set-user-ID) nothing is, though the pid is the same.
+ * Memory that the client may reach is reached, by its own rights; and once another program runs in its place (which
+ * might be set-user-ID) nothing is, though the pid is the same.
  */
 static void reach(struct peer *p)
 {
@@ -159,7 +159,7 @@ END_TEST
 START_TEST(of_a_container) { reached(NOBODY, true, "/mnt/self/mem"); }
 END_TEST
 
-/* Whatever else a client sends is no memory: also what writes with the rights of who writes, under another name. */
+/* Any other descriptor of a client is no memory, even one under another name that is written with the writer's rights. */
 static void refused(bool apart, const char *path)
 {
 	struct ucred cred;

@@ -202,7 +202,7 @@ class Prog:
 
     def describe(self):
         text = self.output().strip().splitlines()
-        # What is said without a buffer stands above what is not.
+        # Unbuffered output stands above buffered output.
         said = [line for line in text[:-12] if re.search("fail|error|couldn|unable", line, re.I)]
         return "`%s`%s" % (" ".join(self.argv), "".join("\n      | " + line for line in said[:6] + text[-12:]))
 

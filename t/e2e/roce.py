@@ -5,8 +5,8 @@
     wire.send(pkt(SEND_ONLY, qpn, psn, payload=b"x"), sport=0)
     wire.hear(1.0)	the next packet of the device, or None
 
-Packets leave by a raw socket, header by header: any UDP source port, any IP identification, any checksum. What
-comes is taken from an ordinary UDP socket on our address and port 4791.
+Packets leave by a raw socket, header by header: any UDP source port, any IP identification, any checksum. Answers
+are taken from an ordinary UDP socket on our address and port 4791.
 """
 import ipaddress
 import select

@@ -4,7 +4,7 @@
     if not sandbox.enter(): ...the machine allows none
 
 enter() forks. The child goes on as process 1 of its own pid namespace; the parent
-waits for it and exits as it does. Whatever happens to either - a failed test, SIGTERM,
+waits for it and exits as it does. If anything happens to either - a failed test, SIGTERM,
 SIGKILL - the kernel ends every process of the namespace, and with the last of them go
 the interfaces: there is no cleaning up that a test could forget. Needs no root where
 unprivileged user namespaces are allowed.

@@ -89,7 +89,7 @@ static void give(struct rig *r, uint32_t psn)
 	pkt_give(r, &r->b, &b, "abcd", 4);
 }
 
-/* What the responder says in one turn; the number of packets. */
+/* The responder's packets in one turn; how many. */
 static unsigned said(struct rig *r, struct burst *last)
 {
 	struct burst b;

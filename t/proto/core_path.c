@@ -120,8 +120,9 @@ START_TEST(loss_halves)
 END_TEST
 
 /*
- * Twenty QPs share the window.  What most of them sent while it was open asks for no ACK, as more was to follow, and is more than
- * the window is after a loss.  So nobody says that it has arrived - unless one of them goes on and asks, which needs no timer.
+ * Twenty QPs share the window.  The packets that most of them sent while it was open ask for no ACK, as more was to
+ * follow, and are more than the window is after a loss.  So nobody says that it has arrived - unless one of them goes
+ * on and asks, which needs no timer.
  */
 START_TEST(unasked_does_not_shut)
 {

@@ -63,8 +63,8 @@ struct mwr {
 };
 
 /*
- * A window on all of a node's REGION_ALL, bound on one of its QPs, for that QP's peer to use.  What the model does not know for
- * sure - a bind that was flushed, an invalidation that may be lost - is dead.
+ * A window on all of a node's REGION_ALL, bound on one of its QPs, for that QP's peer to use.  A window of which the
+ * model does not know for sure - a bind that was flushed, an invalidation that may be lost - is dead.
  */
 enum mmw_state { MMW_FREE, MMW_BINDING, MMW_BOUND, MMW_ENDING, MMW_DEAD };
 struct mmw {

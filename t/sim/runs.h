@@ -22,8 +22,8 @@ const char *cases_name(unsigned i);
 uint64_t cases_run(uint64_t i, bool trace);
 
 /*
- * A hundred messages under rules that lose, repeat and delay.  sim_seed is of everything but the rules, whose seed is seed.  What
- * was decided goes to log, a line each, but nothing about acknowledgements, of which chance makes more or fewer.
+ * A hundred messages under rules that lose, repeat and delay.  sim_seed is of everything but the rules, whose seed is
+ * seed.  The decisions go to log, a line each, but none about acknowledgements, of which chance makes more or fewer.
  */
 uint64_t impair_run(uint64_t sim_seed, uint64_t seed, char *log, size_t len);
 

@@ -211,7 +211,7 @@ START_TEST(srq_limit)
 
 		ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), 0);
 	}
-	/* What was posted before counts. */
+	/* Receives posted before count. */
 	ck_assert_int_eq(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
 	ck_assert_int_eq(fix_send(&f, a, 100, 0, 64, IBV_SEND_SIGNALED), 0);
 	fix_wait_ok(f.cq);
