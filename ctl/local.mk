@@ -60,6 +60,7 @@ rdmactl_SOURCES = \
 	ctl/top_text.c \
 	ctl/trace.c \
 	ctl/usage.c \
+	ctl/users.c \
 	ctl/why.c
 rdmactl_LDADD = liblab.a libproto.a $(YAML_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) -lm
 

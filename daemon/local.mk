@@ -9,6 +9,8 @@ noinst_HEADERS += \
 	daemon/base/mem_map.h \
 	daemon/base/mem_vm.h \
 	daemon/base/peer.h \
+	daemon/base/quota.def \
+	daemon/base/quota.h \
 	daemon/base/region.h \
 	daemon/base/shmem.h \
 	daemon/cma/cma.h \
@@ -68,6 +70,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/mem_map.c \
 	daemon/base/mem_vm.c \
 	daemon/base/peer.c \
+	daemon/base/quota.c \
 	daemon/base/region.c \
 	daemon/base/shmem.c \
 	daemon/cma/cma.c \

@@ -182,7 +182,6 @@ static bool shards_start(const struct conf *conf)
 
 	if (conf->rcvbuf)
 		net_rcvbuf = conf->rcvbuf;
-	shards_n = conf->shards ? conf->shards : shards_chosen();
 	/* Signals are the control thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -225,6 +224,8 @@ static int serve(const struct conf *conf, bool private)
 	}
 	held_begin();
 	descriptors_raise();
+	shards_n = conf->shards ? conf->shards : shards_chosen();
+	quota_begin(conf->quota, shards_n * devices_n);
 	control_hooks();
 	err = ctl_listen(loop, conf, private);
 	if (err) {
@@ -250,6 +251,7 @@ static int serve(const struct conf *conf, bool private)
 	}
 	impair_start(loop, impair_event_do);
 	ctl_run(loop);
+	quota_end();
 	impair_stop(loop);
 	cma_stop(loop);
 	why_stop(loop);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # awk -f fill.awk TABLE.def... PAGE.in: the page, with what the code itself says in place of a line @STATS@, @STUBS@,
-# @RULES@, @VERBS@, @CAUSES@, @KEYS@ or @RECORDS@.
+# @RULES@, @QUOTAS@, @VERBS@, @CAUSES@, @KEYS@ or @RECORDS@.
 
 # The next string in double quotes of row; takes it off.
 function text_take(    t) {
@@ -40,10 +40,15 @@ function list_print(v, n,    i) {
 		print v[i]
 }
 
+function cap(t) { return toupper(substr(t, 1, 1)) substr(t, 2) }
+
 function row_keep(    name, grade) {
 	if (row ~ /^STAT\(/) {
 		split(row, part, /, */)
 		rows[++n] = ".It " part[2] "\n" text_take()
+	} else if (row ~ /^QUOTA\(/) {
+		split(row, part, /, */)
+		rows[++n] = ".It Ic " text_take() " No = " part[3] "\n" cap(text_take()) "."
 	} else if (row ~ /^STUB_|^CHECK/) {
 		name = text_take()
 		rows[++n] = ".It " name "\n" sentences(text_take())
@@ -73,7 +78,7 @@ function row_keep(    name, grade) {
 FILENAME ~ /\.def$/ {
 	if (FNR == 1)
 		row_keep()
-	if (/^STAT\(|^WHY|^TRACE\(|^STUB_|^CHECK\(|^SAME\(|^DIFFERS\(|^SLOT\(|^NEWER_/) {
+	if (/^STAT\(|^QUOTA\(|^WHY|^TRACE\(|^STUB_|^CHECK\(|^SAME\(|^DIFFERS\(|^SLOT\(|^NEWER_/) {
 		row_keep()
 		row = $0
 	} else if (row != "" && !/^\/\*/) {
@@ -82,7 +87,7 @@ FILENAME ~ /\.def$/ {
 	next
 }
 
-/^@(STATS|STUBS|RULES)@$/ {
+/^@(STATS|STUBS|RULES|QUOTAS)@$/ {
 	row_keep()
 	if (!n)
 		exit 1

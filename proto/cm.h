@@ -43,6 +43,8 @@ struct cm_cfg {
 	uint32_t max_ids;  /* more REQs are refused; 0: a default */
 };
 
+#define CM_ID_LEN 4096u /* bytes of memory that an id takes, at most */
+
 /* NULL: no memory. */
 struct cm *cm_new(const struct cm_cfg *);
 void cm_free(struct cm *); /* with all ids; nothing is sent */

@@ -22,6 +22,8 @@ static uint32_t hash(uint32_t a, uint64_t b)
 	return (uint32_t)(h >> 40) & (CM_HASH - 1);
 }
 
+_Static_assert(sizeof(struct cm_id) <= CM_ID_LEN, "CM_ID_LEN");
+
 struct cm *cm_new(const struct cm_cfg *cfg)
 {
 	struct cm *c = calloc(1, sizeof(*c));

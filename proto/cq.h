@@ -10,6 +10,7 @@
 #define PROTO_CQ_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rdmad/abi.h>
@@ -31,6 +32,8 @@ struct comp_fifo {
 	uint64_t need; /* sum of the depths of all queues */
 };
 
+/* Bytes that n WRs make the FIFO longer by: room for twice as many, in powers of two. */
+static inline size_t comp_mem(uint32_t n) { return 4 * (size_t)n * sizeof(struct cqe); }
 int comp_reserve(struct comp_fifo *, uint32_t n); /* n more WRs can complete; 0 or ENOMEM */
 void comp_release(struct comp_fifo *, uint32_t n);
 void comp_put(struct comp_fifo *, const struct cq *, mono_t now, const struct cqe *);

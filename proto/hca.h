@@ -65,6 +65,12 @@ void hca_mtu_set(struct hca *, uint8_t mtu);
 
 /* ---- objects ----------------------------------------------------------- */
 
+/* Bytes of memory that objects take here, at most: any of them; a QP, an SRQ with its queue besides. */
+#define HCA_OBJ_LEN 320u
+struct qp_init;
+size_t hca_qp_len(const struct qp_init *);
+size_t hca_srq_len(uint32_t max_wr, uint32_t max_sge);
+
 int hca_pd_alloc(struct hca *, uint32_t *pdn);
 int hca_pd_free(struct hca *, uint32_t pdn); /* EBUSY while MRs, windows, QPs, SRQs use it */
 

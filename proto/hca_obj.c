@@ -10,6 +10,15 @@
 #include "req.h"
 #include "srq.h"
 
+/* With the places in tables that point to them. */
+#define FITS(type) _Static_assert(sizeof(struct type) + 64 <= HCA_OBJ_LEN, "HCA_OBJ_LEN")
+FITS(pd);
+FITS(mr);
+FITS(mw);
+FITS(cq);
+FITS(srq);
+FITS(xrcd);
+
 /* ---- protection domains -------------------------------------------------- */
 
 int hca_pd_alloc(struct hca *h, uint32_t *pdn)
@@ -139,6 +148,11 @@ int hca_xrcd_free(struct hca *h, uint32_t xrcdn)
 	slots_del(&h->xrcd, xrcdn);
 	free(x);
 	return 0;
+}
+
+size_t hca_srq_len(uint32_t max_wr, uint32_t max_sge)
+{
+	return sizeof(struct srq) + rq_mem(max_wr, max_sge) + comp_mem(max_wr);
 }
 
 int hca_srq_create(struct hca *h, const struct srq_init *a, uint32_t *srqn)

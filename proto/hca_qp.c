@@ -93,6 +93,19 @@ static int queues_init(struct hca *h, struct qp *qp)
 	return comp_reserve(&h->comp, c->max_send_wr + c->max_recv_wr);
 }
 
+size_t hca_qp_len(const struct qp_init *a)
+{
+	const struct qp_cap *c = &a->cap;
+	bool recvs = !a->srqn && a->type != QPT_XRC_SEND && a->type != QPT_XRC_RECV;
+	size_t len = sizeof(struct qp) + sizeof(struct path) + sq_mem(c->max_send_wr, c->max_send_sge, c->max_inline) +
+		     rq_mem(recvs ? c->max_recv_wr : 0, c->max_recv_sge) + rq_mem(1, RD_MAX_SGE) +
+		     comp_mem(c->max_send_wr + (recvs ? c->max_recv_wr : 0));
+
+	if (a->type == QPT_RC || a->type == QPT_XRC_SEND || a->type == QPT_XRC_RECV)
+		len += RD_MAX_RD_ATOM * (sizeof(psn_t) + sizeof(struct rd));
+	return len;
+}
+
 static void qp_free(struct qp *qp)
 {
 	sq_fini(&qp->sq);

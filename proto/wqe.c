@@ -15,6 +15,16 @@ static uint32_t pow2(uint32_t n)
 	return p;
 }
 
+size_t sq_mem(uint32_t depth, uint32_t sge_max, uint32_t inline_max)
+{
+	return depth ? (size_t)pow2(depth) * (sizeof(struct swqe) + send_tail_len(sge_max, inline_max)) : 0;
+}
+
+size_t rq_mem(uint32_t depth, uint32_t sge_max)
+{
+	return depth ? (size_t)pow2(depth) * (sizeof(struct rwqe) + sge_max * sizeof(struct sge)) : 0;
+}
+
 int sq_init(struct sq *q, uint32_t depth, uint32_t sge_max, uint32_t inline_max)
 {
 	*q = (struct sq){ .depth = depth, .mask = pow2(depth) - 1, .room = send_tail_len(sge_max, inline_max) };

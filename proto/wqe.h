@@ -13,6 +13,7 @@
 #define PROTO_WQE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rdmad/abi.h>
@@ -68,6 +69,9 @@ static inline uint8_t *swqe_inline(struct swqe *w) { return (uint8_t *)(swqe_sge
 static inline uint32_t sq_len(const struct sq *q) { return q->tail - q->head; }
 static inline uint32_t rq_len(const struct rq *q) { return q->tail - q->head; }
 
+/* Bytes that a queue takes besides its struct. */
+size_t sq_mem(uint32_t depth, uint32_t sge_max, uint32_t inline_max);
+size_t rq_mem(uint32_t depth, uint32_t sge_max);
 int sq_init(struct sq *, uint32_t depth, uint32_t sge_max, uint32_t inline_max);
 int rq_init(struct rq *, uint32_t depth, uint32_t sge_max);
 void sq_fini(struct sq *);

@@ -42,7 +42,12 @@ bool conf_io_parse(const char *text, enum io_kind *io)
 	return false;
 }
 
-void conf_default(struct conf *c) { *c = (struct conf){ .mode = 0666, .group = (gid_t)-1, .log_level = LOG_LV_NOTE }; }
+void conf_default(struct conf *c)
+{
+	*c = (struct conf){ .mode = 0666, .group = (gid_t)-1, .log_level = LOG_LV_NOTE };
+	for (unsigned q = 0; q < QUOTAS; q++)
+		c->quota[q] = QUOTA_UNSET;
+}
 
 /* ---- values -------------------------------------------------------------------------- */
 
@@ -291,6 +296,18 @@ static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
 }
 
 /* Runs when the section is complete. */
+static int check_quota(cfg_t *cfg, cfg_opt_t *opt)
+{
+	cfg_t *sec = cfg_opt_getnsec(opt, 0);
+
+	for (unsigned q = 0; q < QUOTAS; q++)
+		if (cfg_size(sec, quota_key(q)) && cfg_getint(sec, quota_key(q)) < 0)
+			return wrong(cfg, "quota %s is %ld; give a number, or 0 for no limit but what there is",
+				     quota_key(q), cfg_getint(sec, quota_key(q)));
+	return 0;
+}
+
+/* Runs when the section is complete. */
 static int check_device(cfg_t *cfg, cfg_opt_t *opt)
 {
 	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
@@ -315,6 +332,13 @@ static cfg_opt_t device_opts[] = { CFG_STR("netdev", NULL, CFGF_NODEFAULT),
 				   CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
 				   CFG_STR("guid", NULL, CFGF_NODEFAULT), CFG_END() };
 
+static cfg_opt_t quota_opts[] = {
+#define QUOTA(name, unit, most, key, err, text) CFG_INT(key, 0, CFGF_NODEFAULT),
+#include "quota.def"
+#undef QUOTA
+	CFG_END()
+};
+
 static cfg_opt_t opts[] = { CFG_STR("socket", NULL, CFGF_NODEFAULT),
 			    CFG_STR("socket-mode", NULL, CFGF_NODEFAULT),
 			    CFG_STR("socket-group", NULL, CFGF_NODEFAULT),
@@ -324,6 +348,7 @@ static cfg_opt_t opts[] = { CFG_STR("socket", NULL, CFGF_NODEFAULT),
 			    CFG_INT("receive-buffer", 0, CFGF_NONE),
 			    CFG_STR("log-level", NULL, CFGF_NODEFAULT),
 			    CFG_STR("fault", NULL, CFGF_NODEFAULT),
+			    CFG_SEC("quota", quota_opts, CFGF_NODEFAULT),
 			    CFG_SEC("device", device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 			    CFG_END() };
 
@@ -338,6 +363,7 @@ static void checks_set(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "receive-buffer", check_rcvbuf);
 	cfg_set_validate_func(cfg, "log-level", check_level);
 	cfg_set_validate_func(cfg, "fault", check_impair);
+	cfg_set_validate_func(cfg, "quota", check_quota);
 	cfg_set_validate_func(cfg, "device", check_device);
 	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
 	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
@@ -386,6 +412,10 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		log_level_parse(s, &c->log_level);
 	if ((s = cfg_getstr(cfg, "fault")))
 		snprintf(c->impair, sizeof(c->impair), "%s", s);
+	if (cfg_size(cfg, "quota"))
+		for (unsigned q = 0; q < QUOTAS; q++)
+			if (cfg_size(cfg_getsec(cfg, "quota"), quota_key(q)))
+				c->quota[q] = (uint64_t)cfg_getint(cfg_getsec(cfg, "quota"), quota_key(q));
 	for (unsigned i = 0; i < cfg_size(cfg, "device"); i++)
 		device_take(cfg_getnsec(cfg, "device", i));
 }

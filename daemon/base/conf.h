@@ -14,6 +14,7 @@
 
 #include "device.h"
 #include "log.h"
+#include "quota.h"
 
 /* addr_n > 0: just these addresses.  Else netdev: those of this interface.  Neither: all of the host's. */
 struct device_conf {
@@ -41,7 +42,8 @@ struct conf {
 	unsigned shards; /* 0: chosen by the number of cores */
 	uint32_t rcvbuf; /* of each socket, bytes; 0: as much as is allowed */
 	enum log_level log_level;
-	char impair[4096]; /* fault in the file: a file of rules (rdmad-fault(5)); empty: none */
+	uint64_t quota[QUOTAS]; /* of a user, in units of quota.def; QUOTA_UNSET: its default */
+	char impair[4096];      /* fault in the file: a file of rules (rdmad-fault(5)); empty: none */
 };
 
 void conf_default(struct conf *);

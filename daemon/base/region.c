@@ -27,6 +27,8 @@ struct region {
 	bool torn; /* a copy that was put off failed */
 };
 
+_Static_assert(sizeof(struct region) <= REGION_LEN, "REGION_LEN");
+
 /* Reads of a null region come from here, writes to it go here; pieces are no longer than that. */
 #define NULL_LEN 65536u
 static const uint8_t zeros[NULL_LEN] __attribute__((aligned(64)));

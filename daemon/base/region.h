@@ -16,6 +16,7 @@
 #include "../../proto/mem.h"
 
 struct region;
+#define REGION_LEN 128u /* bytes of heap of one, at most, without its mapping */
 struct peer;
 
 /*

@@ -72,24 +72,28 @@ struct cma_call {
 
 static int call_open(struct cma_call *c)
 {
+	/* A pair, a pidfd. */
+	struct cost cost = { { [QUOTA_FDS] = 3, [QUOTA_HEAP] = sizeof(struct cma_channel) } };
 	struct cma_channel *ch;
-	int sv[2], fd;
+	int sv[2] = { -1, -1 }, fd = -1, err;
 
 	if (c->ch)
 		return EBUSY;
 	ch = calloc(1, sizeof(*ch));
-	if (!ch)
-		return ENOMEM;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv)) {
-		free(ch);
-		return errno;
+	err = ch ? bill_open(&ch->bill, c->who->uid, &cost) : ENOMEM;
+	if (!err && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+		err = errno;
+	if (!err) {
+		fd = fcntl(sv[1], F_DUPFD_CLOEXEC, 3);
+		err = fd < 0 ? errno : 0;
 	}
-	fd = fcntl(sv[1], F_DUPFD_CLOEXEC, 3);
-	if (fd < 0) {
-		int err = errno;
-
-		close(sv[0]);
-		close(sv[1]);
+	if (err) {
+		if (sv[0] >= 0) {
+			close(sv[0]);
+			close(sv[1]);
+		}
+		if (ch)
+			bill_close(&ch->bill);
 		free(ch);
 		return err;
 	}
@@ -111,6 +115,7 @@ void cma_channel_end(struct cma_channel *ch)
 	close(ch->near);
 	close(ch->far);
 	cma_count.channels--;
+	bill_close(&ch->bill);
 	free(ch);
 }
 
@@ -294,6 +299,7 @@ int cma_call(struct cma_channel **ch, const struct cma_who *who, const struct cm
 	uint32_t op = req->op;
 	int err;
 
+	quota_refused(NULL, 0); /* of what nobody called for */
 	if (!calls[op].fn || (calls[op].needs != NEEDS_NONE && !c.ch))
 		return EINVAL;
 	if (calls[op].needs == NEEDS_ID) {

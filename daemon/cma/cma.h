@@ -24,6 +24,7 @@
 #include "../../proto/link.h"
 #include "../../proto/slots.h"
 #include "../base/device.h"
+#include "../base/quota.h"
 
 struct session;
 
@@ -72,12 +73,14 @@ struct cma_channel {
 	 */
 	int near, far;
 	bool lit;
+	struct bill bill;
 	struct link records; /* struct cma_record, in order */
 	unsigned record_n;
 	struct link ids;
 };
 
 struct cma_id {
+	struct bill bill;
 	uint32_t number;
 	uint64_t cookie; /* 0: a request that was not accepted yet */
 	struct cma_channel *ch;
@@ -120,6 +123,7 @@ struct cma_id {
 /* An event that waits to be fetched. */
 struct cma_record {
 	struct link link;
+	struct bill bill;
 	struct cma_id *id;       /* which counts it: CONNECT_REQUEST: the listener */
 	struct cma_id *fresh;    /* CONNECT_REQUEST: the new id; else NULL */
 	struct cma_group *group; /* or NULL */
@@ -129,6 +133,7 @@ struct cma_record {
 /* A multicast group that an id is in. */
 struct cma_group {
 	struct link link; /* of the id */
+	struct bill bill;
 	struct cma_id *id;
 	uint32_t number;
 	uint64_t cookie;
@@ -168,7 +173,7 @@ extern struct cma_count {
 
 /* ---- cma_id.c -------------------------------------------------------------- */
 
-/* NULL: no memory. */
+/* NULL: no memory, or its user has as many as he may. */
 struct cma_id *cma_id_new(struct cma_channel *, uint16_t ps, uint8_t qp_type);
 void cma_id_destroy(struct cma_id *);
 struct cma_id *cma_id_get(uint32_t number); /* NULL: no such id */

@@ -39,14 +39,16 @@ void cma_channel_light(struct cma_channel *ch)
 
 struct cma_record *cma_event_put(struct cma_id *id, enum cma_event_type type, int status)
 {
+	struct cost cost = { { [QUOTA_HEAP] = sizeof(struct cma_record) } };
 	struct cma_record *r;
 
 	cma_hooks.event(id, type, status);
 	if (id->passive && !id->cookie)
 		return NULL;
 	r = calloc(1, sizeof(*r));
-	if (!r) {
-		log_warn("no memory for a CM event");
+	if (!r || bill_open(&r->bill, id->ch->who.uid, &cost)) {
+		log_warn("no memory for a CM event of user %u", (unsigned)id->ch->who.uid);
+		free(r);
 		return NULL;
 	}
 	r->id = id;
@@ -72,6 +74,7 @@ static void record_free(struct cma_record *r)
 	ch->record_n--;
 	cma_count.events--;
 	cma_channel_light(ch);
+	bill_close(&r->bill);
 	free(r);
 }
 

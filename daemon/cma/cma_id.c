@@ -19,13 +19,17 @@ static struct link by_cm[HASH]; /* ids by the agent's; an empty head is zero at 
 
 struct cma_id *cma_id_new(struct cma_channel *ch, uint16_t ps, uint8_t qp_type)
 {
+	struct cost cost = { { [QUOTA_CM_IDS] = 1, [QUOTA_HEAP] = sizeof(struct cma_id) + CM_ID_LEN } };
 	struct cma_id *id = calloc(1, sizeof(*id));
 
-	if (!id)
+	if (!id || bill_open(&id->bill, ch->who.uid, &cost)) {
+		free(id);
 		return NULL;
+	}
 	if (!ids.max)
 		slots_init(&ids, IDS_MAX);
 	if (RAND_bytes((uint8_t *)&id->psn, sizeof(id->psn)) != 1 || slots_add(&ids, id, &id->number)) {
+		bill_close(&id->bill);
 		free(id);
 		return NULL;
 	}
@@ -92,6 +96,7 @@ void cma_id_destroy(struct cma_id *id)
 	link_del(&id->in_channel);
 	slots_del(&ids, id->number);
 	cma_count.ids--;
+	bill_close(&id->bill);
 	free(id);
 }
 

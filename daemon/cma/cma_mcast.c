@@ -26,6 +26,7 @@ static void group_free(struct cma_group *g)
 	link_del(&g->link);
 	slots_del(&groups, g->number);
 	cma_count.groups--;
+	bill_close(&g->bill);
 	free(g);
 }
 
@@ -48,6 +49,7 @@ static void joined(struct cma_id *id, struct cma_group *g, int err)
 
 int cma_join(struct cma_id *id, const union cmm_addr *a, uint32_t flags, uint64_t cookie, uint32_t *group)
 {
+	struct cost cost = { { [QUOTA_FDS] = flags == FULL_MEMBER, [QUOTA_HEAP] = sizeof(struct cma_group) } };
 	struct cma_group *g;
 	int err = 0;
 
@@ -64,9 +66,13 @@ int cma_join(struct cma_id *id, const union cmm_addr *a, uint32_t flags, uint64_
 	}
 	if (!groups.max)
 		slots_init(&groups, 1000000);
-	if (slots_add(&groups, g, &g->number)) {
+	err = bill_open(&g->bill, id->ch->who.uid, &cost);
+	if (!err && slots_add(&groups, g, &g->number))
+		err = ENOMEM;
+	if (err) {
+		bill_close(&g->bill);
 		free(g);
-		return ENOMEM;
+		return err;
 	}
 	if (!id->qkey)
 		id->qkey = CMA_UDP_QKEY;

@@ -2,6 +2,11 @@
 /* call.c - the way of a call into its shard's thread and back. */
 #include "call.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../shard/inbox.h"
+
 struct run {
 	struct job *job;
 	int (*fn)(struct job *);
@@ -13,6 +18,20 @@ static void run(struct shard *, void *arg)
 	struct run *r = arg;
 
 	r->err = r->fn(r->job);
+}
+
+void *obj_new(struct call *call, size_t len, const struct cost *cost, int *err)
+{
+	struct cost all = cost ? *cost : (struct cost){ 0 };
+	struct obj *o = calloc(1, len);
+
+	all.n[QUOTA_HEAP] += len + HCA_OBJ_LEN;
+	*err = o ? bill_open(&o->bill, call->s->uid, &all) : ENOMEM;
+	if (*err) {
+		free(o);
+		return NULL;
+	}
+	return o;
 }
 
 int job_run(struct job *j, int (*fn)(struct job *))

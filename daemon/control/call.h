@@ -33,6 +33,12 @@ int verb_call(struct ev_loop *, struct call *);
 #undef MSG_FREE
 int verb_destroy(struct call *); /* of each MSG_FREE */
 
+/*
+ * Memory for an object, which begins with a struct obj: zeros, charged to the client with its own length, HCA_OBJ_LEN and what cost says
+ * (NULL: no more).  NULL: *err says why.  The end: obj_drop() or obj_release().
+ */
+void *obj_new(struct call *, size_t len, const struct cost *, int *err);
+
 /* Arguments and results of a function in the shard's thread. */
 struct job {
 	struct call *call;

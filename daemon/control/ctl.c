@@ -31,7 +31,6 @@
 
 #define START_GRACE_S 3.0
 #define END_GRACE_S   0.5
-#define SESSIONS_MAX  8192u
 
 static struct {
 	struct ev_loop *loop;
@@ -148,14 +147,13 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 			client_turn_away(w->fd);
 		return;
 	}
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !uid_allowed(cred.uid) ||
-	    sessions_n >= SESSIONS_MAX) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !uid_allowed(cred.uid)) {
 		log_info("client of user %u (pid %d) turned away", (unsigned)cred.uid, (int)cred.pid);
 		close(fd);
 		return;
 	}
 	if (!session_new(loop, fd, &cred))
-		log_warn("no memory for a new client");
+		log_warn("no room for a new client of user %u", (unsigned)cred.uid);
 }
 
 int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)

@@ -268,6 +268,52 @@ static json_t *stats_json(void)
 			 (json_int_t)heap_bytes(), "cm", cm_json());
 }
 
+/* ---- users --------------------------------------------------------------------------------- */
+
+static json_t *cost_json(const struct cost *c, bool use)
+{
+	json_t *j = json_object();
+
+	for (unsigned q = 0; q < QUOTAS; q++) {
+		uint64_t n = quota_units(q, c->n[q], use);
+
+		json_object_set_new(j, quota_key(q), n == UINT64_MAX ? json_null() : json_integer((json_int_t)n));
+	}
+	return j;
+}
+
+struct users {
+	const struct session *viewer;
+	json_t *list;
+};
+
+static void user_add(const struct quota_use *u, void *arg)
+{
+	struct users *us = arg;
+
+	if (why_sees(us->viewer, u->uid))
+		json_array_append_new(us->list, json_pack("{s:I s:b s:o s:o}", "uid", (json_int_t)u->uid, "limited",
+							  u->limited, "use", cost_json(&u->used, true), "limit",
+							  cost_json(&u->limit, false)));
+}
+
+static json_t *users_json(const struct session *viewer)
+{
+	struct users us = { viewer, json_array() };
+	struct quota_use all;
+	json_t *j;
+
+	quota_each(user_add, &us);
+	j = json_pack("{s:o}", "users", us.list);
+	if (!why_sees(viewer, 0))
+		return j;
+	quota_all(&all);
+	json_object_set_new(
+		j, "all",
+		json_pack("{s:o s:o}", "use", cost_json(&all.used, true), "limit", cost_json(&all.limit, false)));
+	return j;
+}
+
 /* ---- the message ------------------------------------------------------------------------------ */
 
 int verb_dump(struct call *call)
@@ -289,6 +335,7 @@ int verb_dump(struct call *call)
 			return EPERM;
 		j = impair_json();
 		break;
+	case DUMP_USERS: j = users_json(call->s); break;
 	default: return EINVAL;
 	}
 	text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;

@@ -25,16 +25,21 @@
 #include "why.h"
 #include "../shard/ctx.h"
 
-#define REQUESTS_PER_TURN 16u /* then the other sessions */
-#define FDS_IN_MAX        4u  /* room to receive more than allowed, so that they can be closed */
+#define REQUESTS_PER_TURN 16u                              /* then the other sessions */
+#define SESSION_LEN       (sizeof(struct session) + 8192u) /* with what it is in the middle of reading */
+#define FDS_IN_MAX        4u /* room to receive more than allowed, so that they can be closed */
 
 static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
 
 struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
 {
+	struct cost cost = { { [QUOTA_SESSIONS] = 1, [QUOTA_FDS] = 1, [QUOTA_HEAP] = SESSION_LEN } };
 	struct session *s = calloc(1, sizeof(*s));
 
-	if (!s) {
+	if (s)
+		s->refused = bill_open(&s->bill, who->uid, &cost);
+	if (!s || (s->refused && sessions_refused >= SESSIONS_REFUSED)) {
+		free(s);
 		close(fd);
 		return NULL;
 	}
@@ -82,6 +87,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 	impair_session_end((uintptr_t)s);
 	close(s->fd);
 	sessions_del(s);
+	bill_close(&s->bill);
 	free(s);
 	ctl_session_ended(used);
 }
@@ -230,7 +236,7 @@ static bool request_serve(struct ev_loop *loop, struct session *s, const struct 
 		close(call.fds[i]);
 	if (call.fd_in >= 0)
 		foreign_close(call.fd_in, s->uid);
-	return ok;
+	return ok && !s->refused;
 }
 
 /* The CM's part of it.  A session is a context, a capture or an event channel. */

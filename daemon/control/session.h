@@ -13,6 +13,8 @@ struct cma_channel;
 
 struct session {
 	struct session *next, *prev;
+	struct bill bill;
+	int refused; /* the errno that its first request is answered with, and then it ends: its user has too many */
 	ev_io io;
 	ev_io gone; /* the client's pidfd, once it has a context */
 	int fd, pidfd;

@@ -3,7 +3,7 @@
 #include "sessions.h"
 
 struct session *sessions;
-unsigned sessions_n, holds_n;
+unsigned sessions_n, holds_n, sessions_refused;
 
 void sessions_add(struct session *s)
 {
@@ -12,6 +12,7 @@ void sessions_add(struct session *s)
 		s->next->prev = s;
 	sessions = s;
 	sessions_n++;
+	sessions_refused += s->refused != 0;
 }
 
 void sessions_del(struct session *s)
@@ -25,4 +26,5 @@ void sessions_del(struct session *s)
 	if (s->next)
 		s->next->prev = s->prev;
 	sessions_n--;
+	sessions_refused -= s->refused != 0;
 }

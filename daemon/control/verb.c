@@ -48,7 +48,9 @@ int verb_hello(struct call *call)
 		s->prog[i] = isgraph((unsigned char)prog[i]) ? prog[i] : '?';
 	s->run = call->req->hello.run & INT64_MAX; /* JSON has no more */
 	s->hello = true;
-	return 0;
+	return s->refused ? refuse(call, WHY_QUOTA, s->refused, "user %u has all the connections that he may",
+				   (unsigned)s->uid)
+			  : 0;
 }
 
 int verb_hold(struct call *call)
@@ -168,12 +170,15 @@ static int pd_alloc_job(struct job *j) { return pd_make(j->call->s->ctx, j->obj)
 
 int verb_pd_alloc(struct call *call)
 {
-	struct ctx_pd *pd = calloc(1, sizeof(*pd));
+	int err;
+	struct ctx_pd *pd = obj_new(call, sizeof(*pd), NULL, &err);
 	struct job j = { .call = call, .obj = pd };
-	int err = pd ? job_run(&j, pd_alloc_job) : ENOMEM;
 
+	if (!pd)
+		return err;
+	err = job_run(&j, pd_alloc_job);
 	if (err)
-		free(pd);
+		obj_drop(&pd->obj);
 	else
 		call->rep->obj.handle = pd->obj.number;
 	return err;
@@ -186,12 +191,15 @@ static int mw_alloc_job(struct job *j)
 
 int verb_mw_alloc(struct call *call)
 {
-	struct ctx_mw *mw = calloc(1, sizeof(*mw));
+	int err;
+	struct ctx_mw *mw = obj_new(call, sizeof(*mw), NULL, &err);
 	struct job j = { .call = call, .obj = mw };
-	int err = mw ? job_run(&j, mw_alloc_job) : ENOMEM;
 
+	if (!mw)
+		return err;
+	err = job_run(&j, mw_alloc_job);
 	if (err)
-		free(mw);
+		obj_drop(&mw->obj);
 	else
 		call->rep->obj.handle = mw->obj.number;
 	return err;
@@ -201,15 +209,16 @@ static int channel_job(struct job *j) { return channel_make(j->call->s->ctx, j->
 
 int verb_channel_create(struct call *call)
 {
-	struct channel *ch = calloc(1, sizeof(*ch));
-	struct job j = { .call = call, .obj = ch };
 	int fds[2], err;
+	struct channel *ch = obj_new(call, sizeof(*ch), &(struct cost){ { [QUOTA_FDS] = 1 } }, &err);
+	struct job j = { .call = call, .obj = ch };
 
 	if (!ch)
-		return ENOMEM;
+		return err;
 	if (pipe2(fds, O_CLOEXEC)) {
-		free(ch);
-		return errno;
+		err = errno;
+		obj_drop(&ch->obj);
+		return err;
 	}
 	/* The client's end waits until the client asks otherwise. */
 	fcntl(fds[1], F_SETFL, O_NONBLOCK);
@@ -218,7 +227,7 @@ int verb_channel_create(struct call *call)
 	if (err) {
 		close(fds[0]);
 		close(fds[1]);
-		free(ch);
+		obj_drop(&ch->obj);
 		return err;
 	}
 	call->rep->obj.handle = ch->obj.number;
@@ -294,6 +303,7 @@ int verb_call(struct ev_loop *loop, struct call *call)
 	struct job j = { .call = call };
 	int err = 0;
 
+	quota_refused(NULL, 0); /* of what nobody called for */
 	if (op >= MSG_OPS || !verbs[op].fn || (op != MSG_HELLO && !call->s->hello) ||
 	    (verbs[op].needs != NEEDS_NONE && !has_ctx))
 		return EINVAL;

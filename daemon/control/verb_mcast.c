@@ -24,6 +24,7 @@ struct qp_group {
 	uint8_t mgid[16];
 	unsigned n;
 	unsigned ifindex[JOINS]; /* of those that it has joined on */
+	struct bill bill;
 };
 
 static bool has(const struct qp_group *g, unsigned ifindex)
@@ -50,6 +51,7 @@ static void drop(struct qp_group **at)
 	*at = g->next;
 	for (unsigned i = 0; i < g->n; i++)
 		net_group(g->dev, g->mgid, g->ifindex[i], false);
+	bill_close(&g->bill);
 	free(g);
 }
 
@@ -57,13 +59,18 @@ static void drop(struct qp_group **at)
 static int join(struct ctx_qp *qp, const uint8_t *mgid)
 {
 	struct qp_group *g;
-	int err = ENODEV;
+	struct cost cost = { { [QUOTA_FDS] = 1, [QUOTA_HEAP] = sizeof(*g) + HCA_OBJ_LEN } };
+	int err;
 
 	if (*find(qp, mgid))
 		return 0;
 	g = calloc(1, sizeof(*g));
-	if (!g)
-		return ENOMEM;
+	err = g ? bill_open(&g->bill, qp->obj.ctx->uid, &cost) : ENOMEM;
+	if (err) {
+		free(g);
+		return err;
+	}
+	err = ENODEV;
 	g->dev = qp->obj.ctx->dev;
 	memcpy(g->mgid, mgid, 16);
 	for (unsigned i = 0; i < RDMAD_GIDS && g->n < JOINS; i++) {
@@ -94,6 +101,13 @@ static int mcast_job(struct job *j)
 					   : hca_mcast_detach(c->hca, req->mcast.qpn, req->mcast.gid);
 }
 
+static int mcast_undo(struct job *j)
+{
+	const struct msg_req *req = j->call->req;
+
+	return hca_mcast_detach(j->call->s->ctx->hca, req->mcast.qpn, req->mcast.gid);
+}
+
 int verb_mcast(struct call *call)
 {
 	struct job j = { .call = call };
@@ -102,8 +116,12 @@ int verb_mcast(struct call *call)
 
 	if (err)
 		return err;
-	if (call->req->op == MSG_MCAST_ATTACH)
-		return join(j.obj, mgid);
+	if (call->req->op == MSG_MCAST_ATTACH) {
+		err = join(j.obj, mgid);
+		if (err)
+			job_run(&j, mcast_undo);
+		return err;
+	}
 	if (*find(j.obj, mgid))
 		drop(find(j.obj, mgid));
 	return 0;

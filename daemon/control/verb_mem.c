@@ -14,6 +14,7 @@
 
 #include "../base/log.h"
 #include "call.h"
+#include "../base/held.h"
 #include "why.h"
 #include "../shard/ctx_obj.h"
 #include "../shard/inbox.h"
@@ -85,7 +86,7 @@ static void mr_drop(struct ctx_mr *mr)
 {
 	region_free(mr->region);
 	peer_drop(mr->peer);
-	free(mr);
+	obj_drop(&mr->obj);
 }
 
 /* ---- mr ----------------------------------------------------------------------------- */
@@ -97,14 +98,31 @@ static void keys_reply(struct call *call, uint32_t key)
 	call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = key;
 }
 
+/* With its mapping, if there will be one. */
+static struct ctx_mr *mr_new(struct call *call, int *err)
+{
+	const struct msg_req *req = call->req;
+	bool own = req->mr.kind == MR_MEM, maps = own ? call->fd_in >= 0 : req->mr.kind != MR_NULL;
+	uint64_t len = own ? req->mr.map_len : req->mr.len;
+	struct cost cost = { { [QUOTA_MRS] = 1 } };
+
+	if (maps) {
+		cost.n[QUOTA_MAPS] = 1;
+		cost.n[QUOTA_MAP_LEN] = len;
+		cost.n[QUOTA_HEAP] = sizeof(struct held);
+	}
+	cost.n[QUOTA_HEAP] += REGION_LEN;
+	return obj_new(call, sizeof(struct ctx_mr), &cost, err);
+}
+
 int verb_mr_reg(struct call *call)
 {
-	struct ctx_mr *mr = calloc(1, sizeof(*mr));
-	struct job j = { .call = call, .obj = mr };
 	int err;
+	struct ctx_mr *mr = mr_new(call, &err);
+	struct job j = { .call = call, .obj = mr };
 
 	if (!mr)
-		return ENOMEM;
+		return err;
 	err = mr_memory(call, mr);
 	if (!err)
 		err = job_run(&j, mr_reg_job);
@@ -125,9 +143,9 @@ int verb_mr_rereg(struct call *call)
 
 	if (call->req->mr.kind != MR_MEM)
 		return EINVAL;
-	mr = j.obj = calloc(1, sizeof(*mr));
+	mr = j.obj = mr_new(call, &err);
 	if (!mr)
-		return ENOMEM;
+		return err;
 	err = mr_memory(call, mr);
 	if (!err)
 		err = job_run(&j, mr_rereg_job);
@@ -163,9 +181,10 @@ int verb_dm_alloc(struct call *call)
 		return EINVAL;
 	if (len > RD_MAX_DM)
 		return ENOMEM;
-	dm = j.obj = calloc(1, sizeof(*dm));
+	dm = j.obj = obj_new(call, sizeof(*dm),
+			     &(struct cost){ { [QUOTA_FDS] = 1, [QUOTA_MAPS] = 1, [QUOTA_QUEUE_LEN] = len } }, &err);
 	if (!dm)
-		return ENOMEM;
+		return err;
 	err = shmem_make(&dm->shm, "rdmad-dm", len);
 	if (!err)
 		err = fd_reply(call, dm->shm.fd);
@@ -175,7 +194,7 @@ int verb_dm_alloc(struct call *call)
 		while (call->fd_n)
 			close(call->fds[--call->fd_n]);
 		shmem_free(&dm->shm);
-		free(dm);
+		obj_drop(&dm->obj);
 		return err;
 	}
 	call->rep->dm.handle = dm->obj.number;

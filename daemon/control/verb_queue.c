@@ -19,6 +19,7 @@
 #include "../shard/publish.h"
 #include "../shard/inbox.h"
 #include "../base/clock.h"
+#include "../base/held.h"
 
 /* n at most 2^31. */
 static uint32_t pow2_at_least(uint32_t n) { return n < 2 ? 1 : 1u << (32 - __builtin_clz(n - 1)); }
@@ -48,18 +49,28 @@ static void cq_reply(struct call *call, uint32_t handle, uint32_t slots, struct 
 	shm_reply(call, shm);
 }
 
+static struct cost cq_cost(uint32_t cqe)
+{
+	return (struct cost){ { [QUOTA_CQS] = 1,
+				[QUOTA_MAPS] = 1,
+				[QUOTA_QUEUE_LEN] = ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)),
+				[QUOTA_HEAP] = sizeof(struct held) } };
+}
+
 int verb_cq_create(struct call *call)
 {
 	uint32_t cqe = call->req->cq.cqe;
 	struct job j = { .call = call };
+	struct cost cost;
 	struct ctx_cq *cq;
 	int err;
 
 	if (!cqe || cqe > RD_MAX_CQE)
 		return refuse(call, WHY_VERB_LIMIT, EINVAL, "cqe %u is not 1 to %u", cqe, RD_MAX_CQE);
-	cq = j.obj = calloc(1, sizeof(*cq));
+	cost = cq_cost(cqe);
+	cq = j.obj = obj_new(call, sizeof(*cq), &cost, &err);
 	if (!cq)
-		return ENOMEM;
+		return err;
 	err = shmem_make(&cq->shm, "rdmad-cq", ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)));
 	if (!err) {
 		err = job_run(&j, cq_create_job);
@@ -67,7 +78,7 @@ int verb_cq_create(struct call *call)
 			shmem_free(&cq->shm);
 	}
 	if (err)
-		free(cq);
+		obj_drop(&cq->obj);
 	else
 		cq_reply(call, cq->obj.number, pow2_at_least(cqe), &cq->shm);
 	return err;
@@ -78,8 +89,10 @@ static int cq_resize_job(struct job *j)
 	struct ctx *c = j->call->s->ctx;
 	const struct msg_req *req = j->call->req;
 	struct ctx_cq *cq = (struct ctx_cq *)obj_get(c, OBJ_CQ, req->cq_resize.handle);
+	struct shmem *shm = j->arg;
+	int err = cq ? bill_set(&cq->obj.bill, QUOTA_QUEUE_LEN, shm->len) : EINVAL;
 
-	return cq ? cq_swap(cq, j->arg, pow2_at_least(req->cq_resize.cqe)) : EINVAL;
+	return err ? err : cq_swap(cq, shm, pow2_at_least(req->cq_resize.cqe));
 }
 
 int verb_cq_resize(struct call *call)
@@ -130,12 +143,22 @@ static int srq_create_job(struct job *j)
 	return srq_make(j->call->s->ctx, j->obj, req, pow2_at_least(req->srq.max_wr), recv_stride(req->srq.max_sge));
 }
 
+static struct cost srq_cost(uint32_t max_wr, uint32_t max_sge)
+{
+	size_t heap = hca_srq_len(max_wr, max_sge);
+
+	return (struct cost){ { [QUOTA_MAPS] = 1 + quota_maps_of(heap),
+				[QUOTA_QUEUE_LEN] = ring_bytes(pow2_at_least(max_wr), recv_stride(max_sge)),
+				[QUOTA_HEAP] = heap + sizeof(struct held) } };
+}
+
 int verb_srq_create(struct call *call)
 {
 	const struct msg_req *req = call->req;
 	struct msg_rep *rep = call->rep;
 	struct job j = { .call = call };
 	struct ctx_srq *srq;
+	struct cost cost;
 	int err;
 
 	if (!req->srq.max_wr || req->srq.max_wr > RD_MAX_WR || req->srq.max_sge > RD_MAX_SGE)
@@ -143,9 +166,10 @@ int verb_srq_create(struct call *call)
 			      req->srq.max_wr, RD_MAX_WR, req->srq.max_sge, RD_MAX_SGE);
 	rep->srq.slots = pow2_at_least(req->srq.max_wr);
 	rep->srq.stride = recv_stride(req->srq.max_sge);
-	srq = j.obj = calloc(1, sizeof(*srq));
+	cost = srq_cost(req->srq.max_wr, req->srq.max_sge);
+	srq = j.obj = obj_new(call, sizeof(*srq), &cost, &err);
 	if (!srq)
-		return ENOMEM;
+		return err;
 	err = shmem_make(&srq->shm, "rdmad-srq", ring_bytes(rep->srq.slots, rep->srq.stride));
 	if (!err) {
 		err = job_run(&j, srq_create_job);
@@ -153,7 +177,7 @@ int verb_srq_create(struct call *call)
 			shmem_free(&srq->shm);
 	}
 	if (err) {
-		free(srq);
+		obj_drop(&srq->obj);
 		return err;
 	}
 	rep->srq.handle = srq->obj.number;
@@ -166,19 +190,38 @@ int verb_srq_create(struct call *call)
 	return 0;
 }
 
+static int srq_resize(struct ctx *c, struct ctx_srq *srq, uint32_t max_wr)
+{
+	struct bill *bill = &srq->obj.bill;
+	uint64_t was = bill->cost.n[QUOTA_HEAP], fixed;
+	struct srq_init init;
+	int err = hca_srq_query(c->hca, srq->obj.number, &init);
+
+	if (err)
+		return err;
+	fixed = was - hca_srq_len(init.max_wr, init.max_sge);
+	err = bill_set(bill, QUOTA_HEAP, fixed + hca_srq_len(max_wr, init.max_sge));
+	if (err)
+		return err;
+	err = hca_srq_resize(c->hca, srq->obj.number, max_wr);
+	if (err)
+		bill_set(bill, QUOTA_HEAP, was);
+	return err;
+}
+
 /* The ring keeps its size: receives only pass through it, the queue is in the core. */
 int verb_srq_modify(struct call *call)
 {
 	const struct msg_req *req = call->req;
 	uint32_t handle = req->srq_mod.handle, mask = req->srq_mod.mask;
 	struct ctx *c = call->s->ctx;
+	struct ctx_srq *srq = (struct ctx_srq *)obj_get(c, OBJ_SRQ, handle);
 	int err = 0;
 
-	if ((mask & ~3u) || ((mask & 1) && (!req->srq_mod.max_wr || req->srq_mod.max_wr > RD_MAX_WR)) ||
-	    !obj_get(c, OBJ_SRQ, handle))
+	if ((mask & ~3u) || ((mask & 1) && (!req->srq_mod.max_wr || req->srq_mod.max_wr > RD_MAX_WR)) || !srq)
 		return EINVAL;
 	if (mask & 1)
-		err = hca_srq_resize(c->hca, handle, req->srq_mod.max_wr);
+		err = srq_resize(c, srq, req->srq_mod.max_wr);
 	/* The limit may be reached already: what the program posted before it asked counts. */
 	if (!err && (mask & 2))
 		ctx_drain_recvs(c->shard, clock_now());
@@ -233,28 +276,51 @@ static int target_create(struct job *j)
 	qp->shm.fd = -1;
 	err = job_run(j, qp_create_job);
 	if (err)
-		free(qp);
+		obj_drop(&qp->obj);
 	else
 		j->call->rep->qp.qpn = qp->obj.number;
 	return err;
 }
 
 /* How its memory is laid out; the bytes of all of it. */
-static size_t qp_layout(const struct msg_req *req, struct ctx_qp *qp, struct qp_rings *r)
+static size_t qp_layout(const struct msg_req *req, struct qp_cap *cap, struct qp_rings *r)
 {
 	size_t len;
 
-	qp->cap = req->qp.cap;
-	r->sq_slots = pow2_at_least(qp->cap.max_send_wr);
-	r->sq_stride = (uint32_t)sizeof(struct send_wr) + send_tail_len(qp->cap.max_send_sge, qp->cap.max_inline);
+	*cap = req->qp.cap;
+	r->sq_slots = pow2_at_least(cap->max_send_wr);
+	r->sq_stride = (uint32_t)sizeof(struct send_wr) + send_tail_len(cap->max_send_sge, cap->max_inline);
 	r->rq_off = len = align_up((uint32_t)ring_bytes(r->sq_slots, r->sq_stride), 64);
 	if (req->qp.srq || req->qp.type == QPT_XRC_SEND) {
-		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+		cap->max_recv_wr = cap->max_recv_sge = 0;
 		return len;
 	}
-	r->rq_slots = pow2_at_least(qp->cap.max_recv_wr);
-	r->rq_stride = recv_stride(qp->cap.max_recv_sge);
+	r->rq_slots = pow2_at_least(cap->max_recv_wr);
+	r->rq_stride = recv_stride(cap->max_recv_sge);
 	return len + ring_bytes(r->rq_slots, r->rq_stride);
+}
+
+/* len: of its rings; 0: none. */
+static struct cost qp_cost(const struct msg_req *req, const struct qp_cap *cap, const struct qp_rings *r, size_t len)
+{
+	struct qp_init init = { .type = (uint8_t)req->qp.type, .srqn = req->qp.srq, .cap = *cap };
+	struct cost cost = { { [QUOTA_QPS] = 1 } };
+	size_t heap;
+
+	if (len) {
+		init.cap.max_inline = slot_inline(cap, r);
+		cost.n[QUOTA_MAPS] = 1;
+		cost.n[QUOTA_QUEUE_LEN] = len;
+	}
+	heap = hca_qp_len(&init);
+	cost.n[QUOTA_MAPS] += 2 * quota_maps_of(heap); /* both queues */
+	cost.n[QUOTA_HEAP] = heap + sizeof(struct held) + sizeof(struct bell_queue);
+	if (req->qp.type == QPT_RAW && !req->qp.wq) { /* its packet socket and its rules */
+		cost.n[QUOTA_FDS] = 1;
+		cost.n[QUOTA_MAPS]++;
+		cost.n[QUOTA_HEAP] += RAW_LEN;
+	}
+	return cost;
 }
 
 int verb_qp_create(struct call *call)
@@ -263,17 +329,21 @@ int verb_qp_create(struct call *call)
 	struct qp_rings r = { 0 };
 	struct job j = { .call = call, .arg = &r };
 	int err = qp_caps_check(req);
+	struct qp_cap cap = { 0 };
+	struct cost cost;
 	size_t len;
 	struct ctx_qp *qp;
 
 	if (err)
 		return err;
-	qp = j.obj = calloc(1, sizeof(*qp));
+	len = req->qp.type == QPT_XRC_RECV ? 0 : qp_layout(req, &cap, &r);
+	cost = qp_cost(req, &cap, &r, len);
+	qp = j.obj = obj_new(call, sizeof(*qp), &cost, &err);
 	if (!qp)
-		return ENOMEM;
-	if (req->qp.type == QPT_XRC_RECV)
+		return err;
+	if (!len)
 		return target_create(&j);
-	len = qp_layout(req, qp, &r);
+	qp->cap = cap;
 	err = req->qp.type == QPT_RAW && !req->qp.wq ? raw_new(&qp->raw, call->fd_in, call->s->uid) : 0;
 	if (!err && qp->raw)
 		call->fd_in = -1;
@@ -286,7 +356,7 @@ int verb_qp_create(struct call *call)
 	}
 	if (err) {
 		raw_free(qp->raw);
-		free(qp);
+		obj_drop(&qp->obj);
 		return err;
 	}
 	call->rep->qp.qpn = qp->obj.number;

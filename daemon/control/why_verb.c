@@ -82,6 +82,8 @@ void why_verb(struct call *call, int err)
 	unsigned cause = call->cause ? call->cause : general(call, err);
 	char about[96] = "";
 
+	if (quota_refused(call->why, sizeof(call->why)))
+		cause = WHY_QUOTA;
 	/* The HCA itself explains what it refuses (why_modify()). */
 	if (!*verb || (req->op == MSG_QP_MODIFY && !call->cause) || !may_say(call->s))
 		return;
@@ -207,8 +209,12 @@ void why_cm_call(struct session *s, unsigned op, int err)
 #undef CMM
 	};
 
+	char text[128] = "";
+	bool quota = quota_refused(text, sizeof(text));
+
 	if (*names[op] && may_say(s))
-		why_say(s, WHY_CM_CALL, NULL, 0, "%s refused: %s", names[op], strerror(err));
+		why_say(s, quota ? WHY_QUOTA : WHY_CM_CALL, NULL, 0, "%s refused: %s%s%s", names[op], strerror(err),
+			*text ? ": " : "", text);
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */

@@ -20,6 +20,7 @@
 #include "../base/foreign.h"
 #include "../base/log.h"
 #include "call.h"
+#include "../shard/ctx_obj.h"
 #include "../shard/inbox.h"
 
 struct domain {
@@ -128,12 +129,14 @@ static int domain_open(struct call *call, struct domain **out)
 
 int verb_xrcd_open(struct call *call)
 {
-	struct ctx_xrcd *x = calloc(1, sizeof(*x));
+	/* A file of its own, and the domain; in truth they are the first one's only. */
+	struct cost cost = { { [QUOTA_FDS] = !!call->req->xrcd.shared, [QUOTA_HEAP] = sizeof(struct domain) } };
+	int err;
+	struct ctx_xrcd *x = obj_new(call, sizeof(*x), &cost, &err);
 	struct job j = { .call = call, .obj = x };
-	int err = 0;
 
 	if (!x)
-		return ENOMEM;
+		return err;
 	if (call->req->xrcd.shared)
 		err = domain_open(call, &x->domain);
 	if (!err)
@@ -146,7 +149,7 @@ int verb_xrcd_open(struct call *call)
 		x->domain->users = 1;
 		domain_put(x->domain);
 	}
-	free(x);
+	obj_drop(&x->obj);
 	return err;
 }
 
@@ -207,16 +210,16 @@ static int qp_open_job(struct job *j)
 
 int verb_qp_open(struct call *call)
 {
-	struct ctx_qp *qp = calloc(1, sizeof(*qp));
-	struct job j = { .call = call, .obj = qp };
 	int err;
+	struct ctx_qp *qp = obj_new(call, sizeof(*qp), &(struct cost){ { [QUOTA_QPS] = 1 } }, &err);
+	struct job j = { .call = call, .obj = qp };
 
 	if (!qp)
-		return ENOMEM;
+		return err;
 	qp->shm.fd = -1;
 	err = job_run(&j, qp_open_job);
 	if (err)
-		free(qp);
+		obj_drop(&qp->obj);
 	else
 		call->rep->qp.qpn = qp->obj.number;
 	return err;

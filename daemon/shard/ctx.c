@@ -119,6 +119,13 @@ static void fd_close(int fd)
 		close(fd);
 }
 
+/* pidfd, eventfd, two sockets, /proc/PID/mem; the numbers of bells are the QPs' and SRQs'. */
+static const struct cost ctx_cost = { { [QUOTA_FDS] = 5,
+					[QUOTA_MAPS] = 1,
+					[QUOTA_QUEUE_LEN] = sizeof(struct bell),
+					[QUOTA_HEAP] = sizeof(struct ctx) + sizeof(struct family) +
+						       sizeof(struct peer) + sizeof(struct held) } };
+
 int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struct ucred *who, struct peer *peer,
 	     const char *prog, int *event_fd, int *token_fd)
 {
@@ -126,10 +133,12 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 	struct ctx *c = calloc(1, sizeof(*c));
 	const struct shard *near = like ? like->shard : hooks.xrcd_shard(who->uid, dev);
 	unsigned best = near ? near->index : shard_emptiest();
-	int err;
+	int err = c ? bill_open(&c->bill, who->uid, &ctx_cost) : ENOMEM;
 
-	if (!c)
-		return ENOMEM;
+	if (err) {
+		free(c);
+		return err;
+	}
 	*event_fd = *token_fd = c->event_out.fd = c->token_fd = c->bell_shm.fd = c->kick_fd = -1;
 	c->shard = shards[best];
 	c->dev = dev;
@@ -153,6 +162,7 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 		fd_close(*token_fd);
 		shmem_free(&c->bell_shm);
 		family_leave(c);
+		bill_close(&c->bill);
 		free(c);
 		return err;
 	}
@@ -239,5 +249,6 @@ void ctx_close(struct ctx *c)
 	family_leave(c);
 	shmem_free(&c->bell_shm);
 	free(c->queue);
+	bill_close(&c->bill);
 	free(c);
 }

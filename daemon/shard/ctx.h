@@ -50,6 +50,7 @@ struct ctx {
 	struct family *family;
 	int token_fd; /* our end: holds the token for who peeks */
 	char prog[RDMAD_NAME_LEN];
+	struct bill bill;
 
 	struct shmem bell_shm;
 	struct bell *bell;

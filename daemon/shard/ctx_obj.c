@@ -105,8 +105,10 @@ int mr_change(struct ctx *c, const struct msg_req *req, struct ctx_mr *with)
 	mr->peer = with->peer;
 	mr->addr = attr.addr;
 	mr->len = attr.len;
+	mr->obj.bill = with->obj.bill;
 	with->region = old.region;
 	with->peer = old.peer;
+	with->obj.bill = old.obj.bill;
 	return 0;
 }
 
@@ -309,9 +311,7 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 	qp->cookie = req->qp.cookie;
 	qp->sq_slots = r->sq_slots;
 	ring_attach(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
-	/* The library may use all of a slot: the core's copies must have as much room. */
-	init.cap.max_inline = r->sq_stride -
-			      (uint32_t)(sizeof(struct send_wr) + init.cap.max_send_sge * sizeof(struct sge));
+	init.cap.max_inline = slot_inline(&init.cap, r);
 	qp->sq.hdr->slots = r->sq_slots;
 	qp->sq.hdr->stride = r->sq_stride;
 	if (r->rq_slots)
@@ -433,6 +433,12 @@ int obj_destroy(struct obj *o)
 	return 0;
 }
 
+void obj_drop(struct obj *o)
+{
+	bill_close(&o->bill);
+	free(o);
+}
+
 void obj_release(struct obj *o)
 {
 	switch (o->kind) {
@@ -451,5 +457,5 @@ void obj_release(struct obj *o)
 		break;
 	default: break;
 	}
-	free(o);
+	obj_drop(o);
 }

@@ -23,10 +23,16 @@ struct qp_rings {
 	uint32_t sq_slots, sq_stride, rq_slots, rq_stride;
 	uint64_t rq_off;
 };
+/* The library may use all of a slot: the core's copies must have as much room for inline data. */
+static inline uint32_t slot_inline(const struct qp_cap *cap, const struct qp_rings *r)
+{
+	return r->sq_stride - (uint32_t)(sizeof(struct send_wr) + cap->max_send_sge * sizeof(struct sge));
+}
 int qp_make(struct ctx *, struct ctx_qp *, const struct msg_req *, const struct qp_rings *);
 int qp_change(struct ctx *, struct ctx_qp *, const struct qp_attr *, uint32_t mask);
 
 int obj_destroy(struct obj *);  /* in the HCA and from all lists; EBUSY and the like leave it as it was */
+void obj_drop(struct obj *);    /* control thread: the struct and its bill, of one that was not made after all */
 void obj_release(struct obj *); /* control thread: memory, descriptors, the struct itself */
 
 #endif

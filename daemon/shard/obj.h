@@ -12,6 +12,7 @@
 #include <rdmad/ring.h>
 
 #include "../../proto/hca.h"
+#include "../base/quota.h"
 #include "../base/shmem.h"
 #include "answer.h"
 #include "shard.h"
@@ -24,6 +25,7 @@ struct obj {
 	struct ctx *ctx;
 	struct obj *prev, *next; /* of the context, per kind */
 	struct obj *chain;       /* in the shard's map */
+	struct bill bill;        /* the control thread's: what its user is charged with for it */
 };
 
 /* Queue of records for a descriptor that may be full: a channel's pipe, the event socket. */

@@ -10,6 +10,8 @@
 
 #include "ctx.h"
 
+#define RAW_LEN 131072u /* bytes of heap of one, with its rules, at most */
+
 /* Control thread: takes over fd.  0, EINVAL: not a packet socket. */
 int raw_new(struct raw **, int fd, uid_t);
 void raw_free(struct raw *); /* NULL: nothing */

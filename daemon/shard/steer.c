@@ -21,6 +21,8 @@
 #include "../../proto/frame.h"
 #include "../base/held.h"
 
+#define LEN_MAX (4 << 20) /* of the memfd: all that STEER_CODE and STEER_FLOWS allow, in large pages */
+
 struct steer_set {
 	struct steer r;
 	struct steer_insn *code;
@@ -70,7 +72,8 @@ static int take_in(struct steer_set *s, int fd)
 	int err;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || (size_t)st.st_size < sizeof(s->r))
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || (size_t)st.st_size < sizeof(s->r) ||
+	    st.st_size > LEN_MAX)
 		return EINVAL;
 	s->len = (size_t)st.st_size;
 	err = held_map(&s->held, fd, 0, s->len, 0);

@@ -66,7 +66,8 @@ enum msg_dump {
 	DUMP_ENDS /* contexts and QPs that are no more */,
 	DUMP_WHY /* what went wrong */,
 	DUMP_TRACE /* the flight recorder, from where this connection left off */,
-	DUMP_IMPAIR
+	DUMP_IMPAIR,
+	DUMP_USERS /* what each user has of the daemon, and may have; a user sees himself */
 };
 
 struct msg_device {

@@ -201,15 +201,15 @@ static long sum(const json_t *devices, const char *name)
 	return n;
 }
 
-static json_t *stats(void)
+json_t *dump(int fd, uint32_t what)
 {
-	struct msg_req req = { .op = MSG_DUMP, .dump.what = DUMP_STATS };
+	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
 	struct msg_rep rep;
 	int fds[CALL_FDS];
 	char *text;
 	json_t *j;
 
-	ck_assert_int_eq(call(observer, &req, &rep, fds), 0);
+	ck_assert_int_eq(call(fd, &req, &rep, fds), 0);
 	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, fds[0], 0);
 	ck_assert(text != MAP_FAILED);
 	j = json_loadb(text, rep.dump.len, 0, NULL);
@@ -221,7 +221,7 @@ static json_t *stats(void)
 
 struct counts daemon_counts(void)
 {
-	json_t *j = stats(), *d = json_object_get(j, "devices"), *own = json_object_get(j, "daemon");
+	json_t *j = dump(observer, DUMP_STATS), *d = json_object_get(j, "devices"), *own = json_object_get(j, "daemon");
 	struct counts n = {
 		.contexts = sum(d, "contexts"),
 		.pds = sum(d, "pds"),
@@ -241,14 +241,45 @@ struct counts daemon_counts(void)
 
 long daemon_heap(void)
 {
-	json_t *j = stats();
+	json_t *j = dump(observer, DUMP_STATS);
 	long n = (long)json_integer_value(json_object_get(json_object_get(j, "daemon"), "heap_bytes"));
 
 	json_decref(j);
 	return n;
 }
 
+long user_has(int fd, uid_t uid, const char *part, const char *key)
+{
+	json_t *j = dump(fd < 0 ? observer : fd, DUMP_USERS), *u;
+	long n = -1;
+	size_t i;
+
+	json_array_foreach(json_object_get(j, "users"), i, u)
+	{
+		if (json_integer_value(json_object_get(u, "uid")) == (json_int_t)uid)
+			n = (long)json_integer_value(json_object_get(json_object_get(u, part), key));
+	}
+	json_decref(j);
+	return n;
+}
+
 pid_t daemon_process(void) { return daemon_pid; }
+
+/* The observer is the only one left who is charged with anything. */
+static void users_clean(void)
+{
+	static const char *const none[] = { "mappings", "mapped-mib", "queue-mib", "qps", "cqs", "mrs", "cm-ids" };
+	json_t *j = dump(observer, DUMP_USERS), *users = json_object_get(j, "users"),
+	       *use = json_object_get(json_array_get(users, 0), "use");
+
+	ck_assert_uint_eq(json_array_size(users), 1);
+	ck_assert_int_eq(json_integer_value(json_object_get(use, "sessions")), 1);
+	ck_assert_int_eq(json_integer_value(json_object_get(use, "heap-mib")), 1);
+	for (unsigned i = 0; i < sizeof(none) / sizeof(*none); i++)
+		ck_assert_msg(json_integer_value(json_object_get(use, none[i])) == 0, "%s: %lld are left", none[i],
+			      (long long)json_integer_value(json_object_get(use, none[i])));
+	json_decref(j);
+}
 
 void daemon_clean(void)
 {
@@ -263,6 +294,7 @@ void daemon_clean(void)
 	ck_assert_int_eq(n.sessions, at_start.sessions);
 	ck_assert_int_eq(n.fds, at_start.fds);
 	ck_assert_int_eq(n.maps, at_start.maps);
+	users_clean();
 }
 
 /* ---- context ------------------------------------------------------------------------------ */

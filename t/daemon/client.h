@@ -5,6 +5,7 @@
 #ifndef T_DAEMON_CLIENT_H
 #define T_DAEMON_CLIENT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -40,6 +41,11 @@ bool say(int fd, const void *req, size_t len, const int *fds, unsigned fd_n, int
 bool hear(int fd, struct msg_rep *, int *fds);
 /* A request of the right length and its reply: rep->err.  Descriptors that come back are closed if fds is NULL. */
 int call(int fd, struct msg_req *, struct msg_rep *, int *fds);
+
+/* What MSG_DUMP tells; the caller's to give back. */
+json_t *dump(int fd, uint32_t what);
+/* Of MSG_DUMP users as fd sees it (-1: as the one who started the daemon): "use" or "limit" of that quota; -1: he does not see that user. */
+long user_has(int fd, uid_t, const char *part, const char *key);
 
 /* ---- a context with one of everything ------------------------------------------- */
 

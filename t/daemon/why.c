@@ -138,11 +138,16 @@ END_TEST
 /* ---- what the daemon itself says: verbs, connections.  A cause stands before its sentence (t/gate/why.test) ------ */
 
 /* The last that was said to Ann has this cause and this sentence, and a hint but for VERB_REFUSED. */
-static void said(const struct session *ann, unsigned cause, const char *text)
+static void __attribute__((format(printf, 3, 4))) said(const struct session *ann, unsigned cause, const char *fmt, ...)
 {
+	char text[WHY_TEXT];
+	va_list ap;
 	json_t *j = why_json(ann, 0), *list = json_object_get(j, "causes"),
 	       *c = json_array_get(list, json_array_size(list) - 1);
 
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
 	ck_assert(c != NULL);
 	ck_assert_str_eq(json_string_value(json_object_get(c, "cause")), why_name(cause));
 	ck_assert_str_eq(json_string_value(json_object_get(c, "text")), text);
@@ -173,7 +178,7 @@ START_TEST(verbs)
 		struct call call = { .s = &ann, .req = &req };
 
 		why_verb(&call, t[i].err);
-		said(&ann, t[i].cause, t[i].text);
+		said(&ann, t[i].cause, "%s", t[i].text);
 	}
 	/* The handler knows more. */
 	{
@@ -183,6 +188,20 @@ START_TEST(verbs)
 		ck_assert_int_eq(refuse(&call, WHY_VERB_LIMIT, EINVAL, "cqe %d", 7), EINVAL);
 		why_verb(&call, EINVAL);
 		said(&ann, WHY_VERB_LIMIT, "ibv_create_cq refused: Invalid argument: cqe 7");
+	}
+	/* His user has all that he may. */
+	{
+		struct msg_req req = { .op = MSG_QP_CREATE };
+		struct call call = { .s = &ann, .req = &req };
+		uint64_t conf[QUOTAS] = { [QUOTA_QPS] = 1 };
+		struct bill one, two;
+
+		quota_begin(conf, 1);
+		ck_assert_int_eq(bill_open(&one, ANN, &(struct cost){ { [QUOTA_QPS] = 1 } }), 0);
+		why_verb(&call, bill_open(&two, ANN, &(struct cost){ { [QUOTA_QPS] = 1 } }));
+		bill_close(&one);
+		said(&ann, WHY_QUOTA, "ibv_create_qp refused: Cannot allocate memory: user %u has 1 of 1 qps",
+		     (unsigned)ANN);
 	}
 }
 END_TEST
@@ -236,7 +255,7 @@ START_TEST(connections)
 	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
 		id.qp_type = t[i].ud ? QPT_UD : QPT_RC;
 		why_cm_event(&id, t[i].type, t[i].status);
-		said(&ann, t[i].cause, t[i].text);
+		said(&ann, t[i].cause, "%s", t[i].text);
 	}
 	id.passive = true;
 	id.sent = 3;

@@ -8,30 +8,10 @@
 #include "stage.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { VICTIM_QPN, VICTIM_PEER, VICTIM_READY, ATTACKER_DONE, VICTIM_END };
-
-static json_t *dump(int fd, uint32_t what)
-{
-	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
-	struct msg_rep rep;
-	int fds[CALL_FDS];
-	char *text;
-	json_t *j;
-
-	ck_assert_int_eq(call(fd, &req, &rep, fds), 0);
-	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, fds[0], 0);
-	ck_assert(text != MAP_FAILED);
-	j = json_loadb(text, rep.dump.len, 0, NULL);
-	ck_assert(j != NULL);
-	munmap(text, rep.dump.len);
-	close(fds[0]);
-	return j;
-}
 
 static long number(const json_t *j, const char *key) { return (long)json_integer_value(json_object_get(j, key)); }
 

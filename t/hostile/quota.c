@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * quota.c - a user who takes all he can get: he gets what he may have, and the others do not notice.
+ */
+#include <check.h>
+
+#include "stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define TIB (UINT64_C(1) << 40)
+
+static char conf[] = "/tmp/rdmad-quota.XXXXXX";
+
+/* With the defaults but for what would take long; removed at the end of the test. */
+static void stage_open_conf(void)
+{
+	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256 }\n";
+	char option[64];
+	int fd = mkstemp(conf);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	close(fd);
+	snprintf(option, sizeof(option), "--config=%s", conf);
+	stage_open(option);
+	unlink(conf);
+}
+
+/* ---- what the attacker does: until he is refused, how often it went well ------------------------ */
+
+struct taker {
+	struct cx c;
+	int err;
+	unsigned n;
+};
+
+static bool taken(struct taker *t, struct msg_req *req, int with)
+{
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+
+	ck_assert(say(t->c.fd, req, msg_req_len(req->op), &with, with >= 0, 0));
+	ck_assert(hear(t->c.fd, &rep, fds));
+	for (unsigned i = 0; i < CALL_FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	t->err = rep.err;
+	t->n += !rep.err;
+	return !rep.err;
+}
+
+static void take_channels(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_CHANNEL_CREATE };
+
+	cx_open(&t->c);
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_memory(struct taker *t)
+{
+	int fd = memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct msg_req req = { .op = MSG_MR_REG };
+
+	ck_assert_int_eq(ftruncate(fd, (off_t)TIB), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	cx_open(&t->c);
+	req.mr.pd = t->c.pd;
+	req.mr.kind = MR_DMABUF;
+	req.mr.len = TIB;
+	while (taken(t, &req, fd))
+		;
+}
+
+static void take_qps(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_QP_CREATE };
+
+	cx_open(&t->c);
+	req.qp.pd = t->c.pd;
+	req.qp.send_cq = req.qp.recv_cq = t->c.cq;
+	req.qp.cap = (struct qp_cap){ RD_MAX_WR, RD_MAX_WR, RD_MAX_SGE, RD_MAX_SGE, RD_MAX_INLINE };
+	req.qp.type = QPT_RC;
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_maps(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_CQ_CREATE, .cq.cqe = 1 };
+
+	cx_open(&t->c);
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_sessions(struct taker *t)
+{
+	struct rlimit lim;
+	struct msg_req req = { .op = MSG_HELLO, .hello = { .abi = RDMAD_ABI, .prog = "many" } };
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
+	lim.rlim_cur = lim.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
+	do
+		t->c.fd = dial();
+	while (taken(t, &req, -1));
+	close(t->c.fd);
+}
+
+/* ---- the test --------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *key;
+	void (*take)(struct taker *);
+	int err;
+	unsigned least, most; /* what he gets */
+} greed[] = {
+	{ "descriptors", take_channels, EMFILE, 100, 8192 },
+	{ "mapped-mib", take_memory, ENOMEM, 7, 8 },
+	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
+	{ "mappings", take_maps, ENOMEM, 2900, 3000 },
+	{ "sessions", take_sessions, EMFILE, 2048, 2048 },
+};
+
+/* note 0: how much he got, note 1: the errno, note 2: it is said, 1: in full; note 3: he may end. */
+static void attack(void *arg)
+{
+	unsigned i = *(const unsigned *)arg;
+	struct taker t = { .n = 0 };
+	json_t *why, *last, *causes;
+
+	greed[i].take(&t);
+	note_set(0, t.n);
+	note_set(1, (uint32_t)t.err);
+	if (greed[i].take != take_sessions) {
+		ck_assert_int_ge(user_has(t.c.fd, UID_ATTACKER, "use", greed[i].key), 1);
+		ck_assert_int_eq(user_has(t.c.fd, UID_BYSTANDER, "use", "sessions"), -1);
+		why = dump(t.c.fd, DUMP_WHY);
+		causes = json_object_get(why, "causes");
+		last = json_array_get(causes, json_array_size(causes) - 1);
+		snprintf(note->text, sizeof(note->text), "%s: %s", json_string_value(json_object_get(last, "cause")),
+			 json_string_value(json_object_get(last, "text")));
+	}
+	note_set(2, 1);
+	note_wait(3, 1);
+}
+
+START_TEST(greedy)
+{
+	unsigned i = (unsigned)_i;
+	pid_t attacker;
+	long use, limit;
+
+	stage_open_conf();
+	attacker = part_begin(UID_ATTACKER, attack, &i);
+	note_wait(2, 1);
+	ck_assert_msg(note->n[1] == (uint32_t)greed[i].err, "%s: %s", greed[i].key, strerror((int)note->n[1]));
+	ck_assert_uint_ge(note->n[0], greed[i].least);
+	ck_assert_uint_le(note->n[0], greed[i].most);
+	use = user_has(-1, UID_ATTACKER, "use", greed[i].key);
+	limit = user_has(-1, UID_ATTACKER, "limit", greed[i].key);
+	ck_assert_int_gt(limit, 0);
+	ck_assert_int_le(use, limit);
+	ck_assert_int_ge(use, limit * 3 / 4);
+	if (*note->text)
+		ck_assert_msg(strstr(note->text, "QUOTA: ") == note->text && strstr(note->text, greed[i].key),
+			      "he is told: %s", note->text);
+	stage_goes_on(100);
+	note_set(3, 1);
+	part_end(attacker);
+	stage_goes_on(20);
+	stage_close(); /* nothing is left charged to anybody */
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("hostile: quotas");
+	TCase *t = tcase_create("greedy");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	stage_needs_root();
+	tcase_set_timeout(t, 120);
+	tcase_add_loop_test(t, greedy, 0, sizeof(greed) / sizeof(*greed));
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
