@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,21 +102,21 @@ json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags)
 	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = what, .qpn = qpn, .flags = flags } };
 	struct msg_rep rep;
 	json_error_t err;
-	int mem = -1;
-	char *text;
+	int from = -1;
 	json_t *j;
+	FILE *f;
 
-	if (!daemon_ask(fd, &req, &rep, &mem, 1) || mem < 0)
+	if (!daemon_ask(fd, &req, &rep, &from, 1) || from < 0)
 		return NULL;
-	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
-	close(mem);
-	if (text == MAP_FAILED) {
-		fprintf(stderr, "rdmactl: cannot map the answer: %s\n", strerror(errno));
+	f = fdopen(from, "r");
+	if (!f) {
+		fprintf(stderr, "rdmactl: cannot read the answer: %s\n", strerror(errno));
+		close(from);
 		return NULL;
 	}
-	j = json_loadb(text, rep.dump.len, 0, &err);
+	j = json_loadf(f, 0, &err);
 	if (!j)
 		fprintf(stderr, "rdmactl: the answer is not valid JSON: %s\n", err.text);
-	munmap(text, rep.dump.len);
+	fclose(f);
 	return j;
 }

@@ -19,6 +19,7 @@ noinst_HEADERS += \
 	daemon/control/call.h \
 	daemon/control/capture.h \
 	daemon/control/ctl.h \
+	daemon/control/dump.h \
 	daemon/control/ends.h \
 	daemon/control/impair_spec.h \
 	daemon/control/impair_verb.h \
@@ -86,6 +87,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/capture.c \
 	daemon/control/ctl.c \
 	daemon/control/dump.c \
+	daemon/control/dump_send.c \
 	daemon/control/ends.c \
 	daemon/control/impair_spec.c \
 	daemon/control/impair_verb.c \

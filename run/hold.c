@@ -167,18 +167,17 @@ json_t *hold_dump(int fd, uint32_t what)
 	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
 	struct msg_rep rep;
 	json_t *j = NULL;
-	int mem = -1;
-	void *text;
+	int from = -1;
+	FILE *f = NULL;
 
-	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &mem) == sizeof(rep) && !rep.err && mem >= 0) {
-		text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
-		if (text != MAP_FAILED) {
-			j = json_loadb(text, rep.dump.len, 0, NULL);
-			munmap(text, rep.dump.len);
-		}
+	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &from) == sizeof(rep) && !rep.err && from >= 0)
+		f = fdopen(from, "r");
+	if (f) {
+		j = json_loadf(f, 0, NULL);
+		fclose(f);
+	} else if (from >= 0) {
+		close(from);
 	}
-	if (mem >= 0)
-		close(mem);
 	return j;
 }
 

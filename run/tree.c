@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -93,22 +92,20 @@ static json_t *dump(int fd, uint32_t what)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
 	struct msg_rep rep;
-	json_t *j;
-	char *text;
-	int mem;
+	json_t *j = NULL;
+	int from;
+	FILE *f;
 
-	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &mem) != (ssize_t)sizeof(rep) || mem < 0)
+	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &from) != (ssize_t)sizeof(rep) || from < 0)
 		return NULL;
-	if (rep.err) {
-		close(mem);
+	f = fdopen(from, "r");
+	if (!f) {
+		close(from);
 		return NULL;
 	}
-	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, mem, 0);
-	close(mem);
-	if (text == MAP_FAILED)
-		return NULL;
-	j = json_loadb(text, rep.dump.len, 0, NULL);
-	munmap(text, rep.dump.len);
+	if (!rep.err)
+		j = json_loadf(f, 0, NULL);
+	fclose(f);
 	return j;
 }
 

@@ -21,6 +21,7 @@ struct quota_user {
 	uid_t uid;
 	unsigned bills;
 	bool limited;
+	unsigned turn, turn_n; /* bill_turn() */
 	struct cost used;
 };
 
@@ -97,7 +98,7 @@ void quota_begin(const uint64_t conf[QUOTAS], unsigned hcas)
 
 		room.n[q] = all - all / RESERVE;
 		if (conf[q] == QUOTA_UNSET)
-			limit.n[q] = most < room.n[q] / 2 ? most : room.n[q] / 2;
+			limit.n[q] = most < room.n[q] / 4 * 3 ? most : room.n[q] / 4 * 3;
 		else if (!conf[q] || conf[q] > room.n[q] / rows[q].unit)
 			limit.n[q] = room.n[q];
 		else
@@ -250,6 +251,19 @@ void bill_close(struct bill *b)
 	b->user->bills--;
 	user_put(b->user);
 	*b = (struct bill){ 0 };
+}
+
+bool bill_turn(const struct bill *b, unsigned turn, unsigned most)
+{
+	struct quota_user *u = b->user;
+
+	if (!u)
+		return true;
+	if (u->turn != turn) {
+		u->turn = turn;
+		u->turn_n = 0;
+	}
+	return u->turn_n++ < most;
 }
 
 unsigned quota_maps_of(size_t heap) { return heap >= BIG_HEAP; }

@@ -49,6 +49,8 @@ int bill_open(struct bill *, uid_t, const struct cost *);
 /* From now on this much of one; less always can be. */
 int bill_set(struct bill *, enum quota, uint64_t n);
 void bill_close(struct bill *);
+/* One of most things that the user may do in a turn of the control loop, which has this number; false: he has done as many. */
+bool bill_turn(const struct bill *, unsigned turn, unsigned most);
 
 /* Of heap that a malloc of this length has a mapping of its own for: 1, else 0. */
 unsigned quota_maps_of(size_t heap);

@@ -12,6 +12,7 @@
 #define REPLY_FDS 4u
 
 struct call {
+	struct ev_loop *loop;
 	struct session *s;
 	const struct msg_req *req;
 	struct msg_rep *rep; /* zero at first; op and seq are set */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dump.c - MSG_DUMP: what the daemon has, as JSON in a memfd.  rdmactl makes tables of it.
+ * dump.c - MSG_DUMP: what the daemon has, as JSON.  rdmactl makes tables of it.
  *
  * Each shard is asked between two turns and only copies; the text is made in the control thread.
  */
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rdmad/gid_text.h>
@@ -23,6 +22,7 @@
 #include "ends.h"
 #include "impair_verb.h"
 #include "call.h"
+#include "dump.h"
 #include "qp_row.h"
 #include "sessions.h"
 #include "why.h"
@@ -83,69 +83,137 @@ static json_t *devices_json(void)
 
 /* ---- qps ------------------------------------------------------------------------------ */
 
-struct qp_rows {
-	const struct session *viewer;
-	struct qp_row *row;
-	size_t n;
-	int err;
+#define ROWS 64u /* in a piece */
+
+struct place {
+	uint32_t qpn;
+	uint8_t shard, device;
 };
 
-/* Room for n more; false: no memory. */
-static bool rows_grow(struct qp_rows *rows, size_t n)
-{
-	struct qp_row *r = realloc(rows->row, (rows->n + n) * sizeof(*r));
+struct qp_rows {
+	const struct session *viewer;
+	struct place *at;
+	size_t n, done;
+	bool begun, ended, any;
+	int err;
+	struct qp_row row[ROWS]; /* of the next piece, row_n of them, from at[done] on */
+	unsigned row_n;
+};
 
-	if (!r)
-		return false;
-	rows->row = r;
-	return true;
-}
-
-/* The QPs of one HCA. */
-static int qps_of(struct shard *s, unsigned device, struct qp_rows *rows)
+/* The numbers of all QPs of one HCA. */
+static int numbers_of(struct shard *s, unsigned device, struct qp_rows *rows)
 {
 	struct hca_live count;
+	struct place *at;
 	uint32_t *qpn, n;
 
 	hca_objects(s->hca[device], &count);
 	if (!count.qp)
 		return 0;
-	qpn = malloc(count.qp * sizeof(*qpn));
-	if (!qpn || !rows_grow(rows, count.qp)) {
-		free(qpn);
+	at = realloc(rows->at, (rows->n + count.qp) * sizeof(*at));
+	if (!at)
 		return ENOMEM;
-	}
+	rows->at = at;
+	qpn = malloc(count.qp * sizeof(*qpn));
+	if (!qpn)
+		return ENOMEM;
 	n = hca_qp_list(s->hca[device], qpn, count.qp);
-	for (uint32_t i = 0; i < n; i++) {
-		const struct obj *o = obj_find(s, OBJ_QP, device, qpn[i]);
-
-		if (why_sees(rows->viewer, o ? o->ctx->uid : 0))
-			qp_row_fill(&rows->row[rows->n++], s, device, qpn[i]);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		at[rows->n++] = (struct place){ qpn[i], (uint8_t)s->index, (uint8_t)device };
 	free(qpn);
 	return 0;
 }
 
-static void qps_collect(struct shard *s, void *arg)
+static void numbers_job(struct shard *s, void *arg)
 {
 	struct qp_rows *rows = arg;
 
 	for (unsigned d = 0; d < devices_n && !rows->err; d++)
-		rows->err = qps_of(s, d, rows);
+		rows->err = numbers_of(s, d, rows);
+}
+
+/* Those of this shard that come next.  Some may be gone, and others are not the viewer's. */
+static void rows_job(struct shard *s, void *arg)
+{
+	struct qp_rows *rows = arg;
+
+	for (unsigned i = 0; i < ROWS && rows->done < rows->n && rows->at[rows->done].shard == s->index; i++) {
+		const struct place *p = &rows->at[rows->done++];
+		const struct obj *o = obj_find(s, OBJ_QP, p->device, p->qpn);
+
+		if (o && why_sees(rows->viewer, o->ctx->uid))
+			qp_row_fill(&rows->row[rows->row_n++], s, p->device, p->qpn);
+	}
+}
+
+static char *rows_text(struct qp_rows *rows)
+{
+	json_t *list = json_array();
+	char *text, *all = NULL;
+	size_t len;
+
+	for (unsigned i = 0; i < rows->row_n; i++)
+		json_array_append_new(list, qp_json(&rows->row[i]));
+	text = json_dumps(list, JSON_COMPACT);
+	json_decref(list);
+	if (!text)
+		return NULL;
+	len = strlen(text) - 2; /* without [ and ] */
+	all = malloc(len + 16);
+	if (all)
+		sprintf(all, "%s%s%.*s", rows->begun ? "" : "{\"qps\":[", rows->any && rows->row_n ? "," : "", (int)len,
+			text + 1);
+	rows->begun = true;
+	rows->any |= rows->row_n > 0;
+	free(text);
+	return all;
+}
+
+static char *qps_next(void *arg, int *err)
+{
+	struct qp_rows *rows = arg;
+	char *text;
+
+	if (rows->ended)
+		return NULL;
+	rows->row_n = 0;
+	if (rows->done < rows->n)
+		shard_call(shards[rows->at[rows->done].shard], rows_job, rows);
+	else
+		rows->ended = rows->begun;
+	text = rows->ended ? strdup("]}") : rows_text(rows);
+	if (!text)
+		*err = ENOMEM;
+	return text;
+}
+
+static void qps_end(void *arg)
+{
+	struct qp_rows *rows = arg;
+
+	free(rows->at);
+	free(rows);
 }
 
 /* Numbers, PSNs and peers of queue pairs are what it takes to send in another one's name: each sees his own. */
-static json_t *qps_json(const struct session *viewer)
+static int qps_send(struct call *call)
 {
-	struct qp_rows rows = { .viewer = viewer };
-	json_t *list = json_array();
+	struct qp_rows *rows = calloc(1, sizeof(*rows));
+	struct dump_source from = { qps_next, qps_end, rows, sizeof(*rows) };
+	int err;
 
+	if (!rows)
+		return ENOMEM;
+	rows->viewer = call->s;
 	for (unsigned i = 0; i < shards_n; i++)
-		shard_call(shards[i], qps_collect, &rows);
-	for (size_t i = 0; i < rows.n; i++)
-		json_array_append_new(list, qp_json(&rows.row[i]));
-	free(rows.row);
-	return rows.err ? NULL : json_pack("{s:o}", "qps", list);
+		shard_call(shards[i], numbers_job, rows);
+	err = rows->err;
+	if (err) {
+		qps_end(rows);
+		return err;
+	}
+	from.len += rows->n * sizeof(*rows->at);
+	return dump_send(call, &from);
 }
 
 /* ---- stats ------------------------------------------------------------------------------- */
@@ -316,44 +384,55 @@ static json_t *users_json(const struct session *viewer)
 
 /* ---- the message ------------------------------------------------------------------------------ */
 
+/* A text that is there as a whole. */
+static char *whole_next(void *arg, int *)
+{
+	char **text = arg, *all = *text;
+
+	*text = NULL;
+	return all;
+}
+
+static void whole_end(void *arg)
+{
+	char **text = arg;
+
+	free(*text);
+	free(text);
+}
+
+static int whole_send(struct call *call, json_t *j)
+{
+	struct dump_source from = { whole_next, whole_end, malloc(sizeof(char *)), sizeof(char *) };
+	char **text = from.arg;
+
+	if (text)
+		*text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+	json_decref(j);
+	if (text && *text)
+		return dump_send(call, &from);
+	free(text);
+	return ENOMEM;
+}
+
 int verb_dump(struct call *call)
 {
-	json_t *j = NULL;
-	char *text;
-	size_t len;
-	int fd;
+	const struct msg_req *req = call->req;
+	struct session *s = call->s;
+	int err = dump_may(s);
 
-	switch (call->req->dump.what) {
-	case DUMP_DEVICES: j = devices_json(); break;
-	case DUMP_QPS: j = qps_json(call->s); break;
-	case DUMP_STATS: j = stats_json(); break;
-	case DUMP_ENDS: j = ends_json(call->s); break;
-	case DUMP_WHY: j = why_json(call->s, call->req->dump.qpn); break;
-	case DUMP_TRACE: j = trace_json(call->s, call->req->dump.qpn, call->req->dump.flags & DUMP_BURSTS); break;
-	case DUMP_IMPAIR:
-		if (!why_sees(call->s, 0))
-			return EPERM;
-		j = impair_json();
-		break;
-	case DUMP_USERS: j = users_json(call->s); break;
-	default: return EINVAL;
-	}
-	text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
-	json_decref(j);
-	if (!text)
-		return ENOMEM;
-	len = strlen(text);
-	fd = memfd_create("rdmad-dump", MFD_CLOEXEC);
-	if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
-		int err = errno;
-
-		free(text);
-		if (fd >= 0)
-			close(fd);
+	if (err)
 		return err;
+	s->yields = true;
+	switch (req->dump.what) {
+	case DUMP_DEVICES: return whole_send(call, devices_json());
+	case DUMP_QPS: return qps_send(call);
+	case DUMP_STATS: return whole_send(call, stats_json());
+	case DUMP_ENDS: return whole_send(call, ends_json(s));
+	case DUMP_WHY: return whole_send(call, why_json(s, req->dump.qpn));
+	case DUMP_TRACE: return whole_send(call, trace_json(s, req->dump.qpn, req->dump.flags & DUMP_BURSTS));
+	case DUMP_IMPAIR: return why_sees(s, 0) ? whole_send(call, impair_json()) : EPERM;
+	case DUMP_USERS: return whole_send(call, users_json(s));
 	}
-	free(text);
-	call->rep->dump.len = len;
-	call->fds[call->fd_n++] = fd;
-	return 0;
+	return EINVAL;
 }

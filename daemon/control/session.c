@@ -18,6 +18,7 @@
 #include "capture.h"
 #include "../cma/cma.h"
 #include "ctl.h"
+#include "dump.h"
 #include "impair_verb.h"
 #include "../base/foreign.h"
 #include "../base/log.h"
@@ -27,13 +28,15 @@
 
 #define REQUESTS_PER_TURN 16u                              /* then the other sessions */
 #define SESSION_LEN       (sizeof(struct session) + 8192u) /* with what it is in the middle of reading */
+#define USER_PER_TURN     64u                              /* of all sessions of one user */
 #define FDS_IN_MAX        4u /* room to receive more than allowed, so that they can be closed */
 
 static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
 
 struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
 {
-	struct cost cost = { { [QUOTA_SESSIONS] = 1, [QUOTA_FDS] = 1, [QUOTA_HEAP] = SESSION_LEN } };
+	/* Its socket, and the pipe of a dump: whoever has all that he may can still ask why. */
+	struct cost cost = { { [QUOTA_SESSIONS] = 1, [QUOTA_FDS] = 3, [QUOTA_HEAP] = SESSION_LEN } };
 	struct session *s = calloc(1, sizeof(*s));
 
 	if (s)
@@ -76,6 +79,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 	if (s->cma)
 		cma_channel_end(s->cma);
 	capture_end(s->capture);
+	dump_end(s);
 	if (s->ctx) {
 		last_words(s);
 		log_info("context %u of %s (pid %d) ends", s->ctx->id, s->prog, (int)s->pid);
@@ -207,7 +211,7 @@ static bool request_serve(struct ev_loop *loop, struct session *s, const struct 
 			  bool bad)
 {
 	struct msg_rep rep = { 0 };
-	struct call call = { .s = s, .req = req, .rep = &rep, .fd_in = fd_in };
+	struct call call = { .loop = loop, .s = s, .req = req, .rep = &rep, .fd_in = fd_in };
 	bool ok;
 
 	if (len >= offsetof(struct msg_req, hello)) {
@@ -319,13 +323,15 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 	return request_serve(loop, s, &in.req, (size_t)n, fd, many) ? 1 : -1;
 }
 
+/* Not more than its share, of all sessions of its user: what is left makes it readable again, after those of others. */
 static void session_readable(struct ev_loop *loop, ev_io *w, int)
 {
 	struct session *s = w->data;
 	int got = 1;
 
-	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0; i++)
-		got = session_turn(loop, s);
+	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0 && !s->yields; i++)
+		got = bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN) ? session_turn(loop, s) : 0;
+	s->yields = false;
 	if (got < 0)
 		session_end(loop, s);
 }

@@ -24,9 +24,11 @@ struct session {
 	char prog[RDMAD_NAME_LEN]; /* as the client calls itself; printable */
 	uint64_t run;              /* of $RDMAD_RUN */
 	bool hello, hold;
+	bool yields; /* its last request was so long that others come next */
 	struct ctx *ctx;         /* after MSG_OPEN */
 	struct cma_channel *cma; /* after CMM_OPEN */
 	struct capture *capture; /* after MSG_CAPTURE */
+	struct dump *dump;       /* on its way, or read just now; dump.h */
 	mono_t said_since;       /* why_verb.c's */
 	unsigned said_n;
 	struct trace_reader *reader; /* after DUMP_TRACE */

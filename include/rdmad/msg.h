@@ -189,7 +189,6 @@ struct msg_rep {
 			 uint64_t map_len; struct qp_cap cap; uint32_t rsv; } qp;
 		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
 		struct { uint64_t mbps; } speed;
-		struct { uint64_t len; } dump;
 		struct { uint64_t len; } capture;
 		struct { uint32_t n, wrong, line; char text[240]; } impair;	/* wrong: nothing was added, for this reason */
 	};

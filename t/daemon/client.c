@@ -201,23 +201,28 @@ static long sum(const json_t *devices, const char *name)
 	return n;
 }
 
-json_t *dump(int fd, uint32_t what)
+json_t *dump_read(int fd)
 {
-	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
-	struct msg_rep rep;
-	int fds[CALL_FDS];
-	char *text;
-	json_t *j;
+	FILE *f = fdopen(fd, "r");
+	json_error_t err;
+	json_t *j = f ? json_loadf(f, 0, &err) : NULL;
 
-	ck_assert_int_eq(call(fd, &req, &rep, fds), 0);
-	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, fds[0], 0);
-	ck_assert(text != MAP_FAILED);
-	j = json_loadb(text, rep.dump.len, 0, NULL);
-	ck_assert(j != NULL);
-	munmap(text, rep.dump.len);
-	close(fds[0]);
+	ck_assert_msg(j != NULL, "%s", f ? err.text : strerror(errno));
+	fclose(f);
 	return j;
 }
+
+json_t *dump_of(int fd, uint32_t what, uint32_t qpn)
+{
+	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = what, .qpn = qpn } };
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+
+	ck_assert_int_eq(call(fd, &req, &rep, fds), 0);
+	return dump_read(fds[0]);
+}
+
+json_t *dump(int fd, uint32_t what) { return dump_of(fd, what, 0); }
 
 struct counts daemon_counts(void)
 {

@@ -44,6 +44,8 @@ int call(int fd, struct msg_req *, struct msg_rep *, int *fds);
 
 /* What MSG_DUMP tells; the caller's to give back. */
 json_t *dump(int fd, uint32_t what);
+json_t *dump_of(int fd, uint32_t what, uint32_t qpn);
+json_t *dump_read(int fd); /* the descriptor that came with the reply; it is closed */
 /* Of MSG_DUMP users as fd sees it (-1: as the one who started the daemon): "use" or "limit" of that quota; -1: he does not see that user. */
 long user_has(int fd, uid_t, const char *part, const char *key);
 

@@ -60,7 +60,7 @@ static void explain(struct cx *c)
 	struct msg_rep rep;
 	int fds[CALL_FDS];
 
-	if (!call(c->fd, &req, &rep, fds) && pread(fds[0], text, sizeof(text) - 1, 0) > 0)
+	if (!call(c->fd, &req, &rep, fds) && read(fds[0], text, sizeof(text) - 1) > 0)
 		fprintf(stderr, "%s\n", text);
 }
 

@@ -178,7 +178,7 @@ static void right_verb(struct foe *f, const struct foe_link *l, struct msg_req *
 		r->mcast.gid[15] = (uint8_t)foe_below(f, 8);
 		break;
 	case MSG_DUMP:
-		r->dump.what = 1 + foe_below(f, 7);
+		r->dump.what = 1 + foe_below(f, DUMP_USERS);
 		r->dump.qpn = foe_odds(f, 2) ? foe_made(f, l, OF_QP) : 0;
 		r->dump.flags = foe_below(f, 2);
 		break;

@@ -11,7 +11,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define HOME   "127.0.0.1"
@@ -93,23 +92,12 @@ static void forge(void *own_port)
 
 static long counter(const char *name)
 {
-	struct msg_req req = { .op = MSG_DUMP, .dump.what = DUMP_STATS };
-	struct msg_rep rep;
-	int fd = hail(), fds[CALL_FDS];
-	char *text;
-	json_t *j;
-	long n;
-
-	ck_assert_int_eq(call(fd, &req, &rep, fds), 0);
-	text = mmap(NULL, rep.dump.len, PROT_READ, MAP_PRIVATE, fds[0], 0);
-	ck_assert(text != MAP_FAILED);
-	j = json_loadb(text, rep.dump.len, 0, NULL);
-	ck_assert(j != NULL);
-	n = (long)json_integer_value(
+	int fd = hail();
+	json_t *j = dump(fd, DUMP_STATS);
+	long n = (long)json_integer_value(
 		json_object_get(json_object_get(json_array_get(json_object_get(j, "devices"), 0), "counters"), name));
+
 	json_decref(j);
-	munmap(text, rep.dump.len);
-	close(fds[0]);
 	close(fd);
 	return n;
 }

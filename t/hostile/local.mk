@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/seen t/hostile/quota
+HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/seen t/hostile/quota t/hostile/dump
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
 noinst_HEADERS += t/hostile/forge.h t/hostile/stage.h
@@ -25,3 +25,6 @@ t_hostile_inject_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS)
 t_hostile_quota_SOURCES = t/hostile/quota.c $(HOSTILE_STAGE)
 t_hostile_quota_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_hostile_quota_LDADD = $(DAEMON_TEST_LIBS)
+t_hostile_dump_SOURCES = t/hostile/dump.c $(HOSTILE_STAGE)
+t_hostile_dump_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_dump_LDADD = $(DAEMON_TEST_LIBS)

@@ -125,11 +125,11 @@ static const struct {
 	int err;
 	unsigned least, most; /* what he gets */
 } greed[] = {
-	{ "descriptors", take_channels, EMFILE, 100, 8192 },
+	{ "descriptors", take_channels, EMFILE, 100, 16384 },
 	{ "mapped-mib", take_memory, ENOMEM, 7, 8 },
 	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
 	{ "mappings", take_maps, ENOMEM, 2900, 3000 },
-	{ "sessions", take_sessions, EMFILE, 2048, 2048 },
+	{ "sessions", take_sessions, EMFILE, 100, 2048 },
 };
 
 /* note 0: how much he got, note 1: the errno, note 2: it is said, 1: in full; note 3: he may end. */
