@@ -370,7 +370,7 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		struct qp *qp = LINK_OF(h->ready.next, struct qp, ready);
 
 		link_del(&qp->ready);
-		if (!qp_tx(h, qp, b))
+		if (qp->held || !qp_tx(h, qp, b))
 			continue;
 		qp_ready(h, qp);
 		tx_note(h, qp, b);
@@ -381,6 +381,17 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		return true;
 	}
 	return false;
+}
+
+void hca_qp_hold(struct hca *h, uint32_t qpn, bool held)
+{
+	struct qp *qp = qp_get(h, qpn);
+
+	if (!qp)
+		return;
+	qp->held = held;
+	if (!held)
+		qp_ready(h, qp);
 }
 
 void hca_tx_fault(struct hca *h, const struct burst *b, mono_t now)

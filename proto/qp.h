@@ -132,6 +132,7 @@ struct qp {
 	struct route route; /* of packets sent */
 	struct link ready;  /* in hca.ready */
 	struct link waiter; /* in path.waiters */
+	bool held;          /* nothing of it is sent: hca_qp_hold() */
 	bool cnp;           /* is to be sent */
 	mono_t cnp_next;    /* no other one before */
 	struct cong cong;

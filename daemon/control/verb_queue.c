@@ -345,6 +345,9 @@ int verb_qp_create(struct call *call)
 		return target_create(&j);
 	qp->cap = cap;
 	err = req->qp.type == QPT_RAW && !req->qp.wq ? raw_new(&qp->raw, call->fd_in, call->s->uid) : 0;
+	if (err == EXDEV)
+		err = refuse(call, WHY_VERB_REFUSED, EPERM,
+			     "the packet socket is not of the daemon's network namespace");
 	if (!err && qp->raw)
 		call->fd_in = -1;
 	if (!err)

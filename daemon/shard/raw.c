@@ -2,8 +2,9 @@
 /*
  * raw.c - frames between packet sockets and RAW_PACKET QPs.
  *
- * A frame that the socket has no room for - in a millisecond, when it is sent - is lost, as any frame may be; one
- * that the interface does not take (too long, link down) as well.
+ * A frame that the socket has no room for when it is sent is kept and tried again in later turns, and its QP sends nothing else
+ * meanwhile; after a while it is lost, as any frame may be.  One that the interface does not take (too long, link down) is lost
+ * at once.  Nothing here waits.
  */
 #include "raw.h"
 
@@ -11,7 +12,6 @@
 #include <fcntl.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,12 +23,17 @@
 #include "io.h"
 #include "steer.h"
 
-#define RAW_MTU  65535u
-#define TAG_LEN  4u
-#define MACS_LEN 12
-#define SEGMENTS 64u /* in one call */
-#define ROOM_MS  1
-#define RX_TURN  64u /* frames of one QP, then the others' */
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+#define RAW_MTU     65535u
+#define TAG_LEN     4u
+#define MACS_LEN    12
+#define SEGMENTS    64u        /* in one call */
+#define RETRY_NS    1000000u   /* a frame that there is no room for is tried again after so long */
+#define PATIENCE_NS 100000000u /* and given up after so long */
+#define RX_TURN     64u        /* frames of one QP, then the others' */
 
 struct raw {
 	int fd;
@@ -37,18 +42,46 @@ struct raw {
 	bool hot; /* there may be frames */
 	struct ctx_qp *qp;
 	struct steer_set *rules; /* or NULL */
+	struct late *late;       /* the frame that there was no room for; NULL: none */
 };
+
+static void late_drop(struct raw *);
 
 static _Thread_local uint8_t frame[RD_MAX_TSO + RD_TSO_HDR + TAG_LEN];
 
+/* Of the network namespace; 0: it cannot be told (before Linux 5.14). */
+static uint64_t netns(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? 0 : cookie;
+}
+
+/* A user can be root of a namespace of his own, with an interface as slow as he likes.  Root and our own user cannot be others. */
+static int netns_check(int fd, uid_t uid)
+{
+	int own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint64_t ours = own < 0 ? 0 : netns(own), theirs = netns(fd);
+
+	if (own >= 0)
+		close(own);
+	if (!ours || !theirs)
+		return uid == 0 || uid == geteuid() ? 0 : EXDEV;
+	return ours == theirs ? 0 : EXDEV;
+}
+
 int raw_new(struct raw **out, int fd, uid_t uid)
 {
-	int domain = 0, type = 0;
+	int domain = 0, type = 0, err;
 	socklen_t len = sizeof(int);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) ||
 	    domain != AF_PACKET || type != SOCK_RAW)
 		return EINVAL;
+	err = netns_check(fd, uid);
+	if (err)
+		return err;
 	*out = calloc(1, sizeof(**out));
 	if (!*out)
 		return ENOMEM;
@@ -98,6 +131,7 @@ void raw_end(struct ctx_qp *qp)
 
 	if (!qp->raw || !qp->raw->qp)
 		return;
+	late_drop(qp->raw);
 	io_del(s->io, qp->raw->slot, qp->raw->fd);
 	s->raw[qp->raw->slot - RAW_SLOT] = NULL;
 	qp->raw->qp = NULL;
@@ -209,66 +243,148 @@ void raw_rx(struct shard *s, mono_t now)
 
 /* ---- sending --------------------------------------------------------------- */
 
-/* The socket's buffer may be full for as long as the interface needs for some frames. */
-static bool room(const struct raw *r)
-{
-	struct pollfd p = { .fd = r->fd, .events = POLLOUT };
+/* A frame, or with mss the segments that are made of it. */
+struct late {
+	uint32_t hdr, mss;
+	size_t len;
+	uint32_t off, number; /* the segment that is next, and where it begins behind the headers */
+	mono_t retry, until;  /* when it is tried again, and till when */
+	uint8_t data[];
+};
 
-	return (errno == EAGAIN || errno == ENOBUFS) && poll(&p, 1, ROOM_MS) == 1 && p.revents & POLLOUT;
+/* The socket's buffer, or the queue of its interface. */
+static bool full(void) { return errno == EAGAIN || errno == ENOBUFS; }
+
+static unsigned segments_left(const struct late *l)
+{
+	size_t rest = l->len - l->hdr - l->off;
+
+	return !l->mss ? 1 : rest ? (unsigned)((rest + l->mss - 1) / l->mss) : 1;
 }
 
-static void tx_one(const struct raw *r, struct hca *hca, size_t len)
-{
-	ssize_t n;
-
-	do
-		n = send(r->fd, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && (errno == EINTR || room(r)));
-	if (n < 0)
-		hca_count(hca, HCA_STAT_SEND_ERR, 1);
-}
-
-/* The headers and n segments of what lies behind them. */
-static void tx_segments(const struct raw *r, struct hca *hca, uint32_t hdr, uint32_t mss, size_t len)
+/* What there is room for; true: nothing is left. */
+static bool segments_send(const struct raw *r, struct hca *hca, struct late *l, uint8_t *data)
 {
 	static _Thread_local uint8_t heads[SEGMENTS][RD_TSO_HDR];
 	struct iovec iov[SEGMENTS][2];
 	struct mmsghdr msg[SEGMENTS];
-	uint32_t off = 0, rest = (uint32_t)len - hdr;
-	unsigned number = 0;
+	uint32_t rest = (uint32_t)l->len - l->hdr;
 	bool more = true;
 
 	while (more) {
-		unsigned n = 0, sent = 0;
+		uint32_t off = l->off, number = l->number;
+		unsigned n = 0;
+		int k;
 
 		while (more && n < SEGMENTS) {
-			uint32_t part = rest - off < mss ? rest - off : mss;
-			uint8_t *data = frame + hdr + off;
+			uint32_t part = rest - off < l->mss ? rest - off : l->mss;
 
 			more = off + part < rest;
-			frame_segment(heads[n], frame, hdr, number++, off, data, part, !more);
-			iov[n][0] = (struct iovec){ heads[n], hdr };
-			iov[n][1] = (struct iovec){ data, part };
+			frame_segment(heads[n], data, l->hdr, number++, off, data + l->hdr + off, part, !more);
+			iov[n][0] = (struct iovec){ heads[n], l->hdr };
+			iov[n][1] = (struct iovec){ data + l->hdr + off, part };
 			msg[n] = (struct mmsghdr){ .msg_hdr = { .msg_iov = iov[n], .msg_iovlen = 2 } };
 			n++;
 			off += part;
 		}
-		while (sent < n) {
-			int k = sendmmsg(r->fd, msg + sent, n - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-			if (k > 0)
-				sent += (unsigned)k;
-			else if (errno != EINTR && !room(r))
-				break;
+		do
+			k = sendmmsg(r->fd, msg, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		while (k < 0 && errno == EINTR);
+		if (k < 0 && full())
+			return false;
+		if (k < 0) { /* this one is lost, and the others are tried */
+			hca_count(hca, HCA_STAT_SEND_ERR, 1);
+			k = 1;
 		}
-		hca_count(hca, HCA_STAT_SEND_ERR, n - sent);
+		more |= (unsigned)k < n;
+		l->number += (unsigned)k;
+		l->off += (uint32_t)k * l->mss;
 	}
+	return true;
+}
+
+/* True: it is sent, or lost, and nothing is left of it. */
+static bool late_send(const struct raw *r, struct hca *hca, struct late *l, uint8_t *data)
+{
+	ssize_t n;
+
+	if (l->mss)
+		return segments_send(r, hca, l, data);
+	do
+		n = send(r->fd, data, l->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && full())
+		return false;
+	if (n < 0)
+		hca_count(hca, HCA_STAT_SEND_ERR, 1);
+	return true;
+}
+
+/* There is no room: the frame is kept, and the QP sends no other one until it is gone. */
+static void late_keep(struct raw *r, struct hca *hca, const struct late *l, mono_t now)
+{
+	r->late = malloc(sizeof(*l) + l->len);
+	if (!r->late) {
+		hca_count(hca, HCA_STAT_SEND_ERR, segments_left(l));
+		return;
+	}
+	*r->late = *l;
+	memcpy(r->late->data, frame, l->len);
+	r->late->retry = mono_add(now, RETRY_NS);
+	r->late->until = mono_add(now, PATIENCE_NS);
+	hca_qp_hold(hca, r->qp->obj.number, true);
+}
+
+static void late_drop(struct raw *r)
+{
+	if (r->late && r->qp)
+		hca_qp_hold(r->qp->obj.ctx->hca, r->qp->obj.number, false);
+	free(r->late);
+	r->late = NULL;
+}
+
+static void late_again(struct raw *r, mono_t now)
+{
+	struct hca *hca = r->qp->obj.ctx->hca;
+	struct late *l = r->late;
+
+	if (!late_send(r, hca, l, l->data)) {
+		l->retry = mono_add(now, RETRY_NS);
+		if (!mono_reached(now, l->until))
+			return;
+		hca_count(hca, HCA_STAT_SEND_ERR, segments_left(l));
+	}
+	late_drop(r);
+}
+
+bool raw_again(struct shard *s, mono_t now)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < s->raw_n; i++) {
+		if (s->raw[i] && s->raw[i]->late && mono_reached(now, s->raw[i]->late->retry)) {
+			late_again(s->raw[i], now);
+			any = true;
+		}
+	}
+	return any;
+}
+
+mono_t raw_deadline(const struct shard *s)
+{
+	mono_t t = MONO_NEVER;
+
+	for (unsigned i = 0; i < s->raw_n; i++)
+		if (s->raw[i] && s->raw[i]->late)
+			t = mono_min(t, s->raw[i]->late->retry);
+	return t;
 }
 
 void raw_tx(struct shard *s, struct hca *hca, unsigned device, const struct burst *b, mono_t now)
 {
 	struct span to = { NULL, (uint64_t)(uintptr_t)frame, (uint32_t)b->payload_len };
 	struct ctx_qp *qp = (struct ctx_qp *)obj_find(s, OBJ_QP, device, b->sqpn);
+	struct late l = { .hdr = b->raw_hdr, .mss = b->raw_mss, .len = b->payload_len };
 
 	if (!qp || !qp->raw || b->payload_len > sizeof(frame))
 		return;
@@ -276,11 +392,8 @@ void raw_tx(struct shard *s, struct hca *hca, unsigned device, const struct burs
 		hca_tx_fault(hca, b, now);
 		return;
 	}
-	if (b->raw_mss) {
-		tx_segments(qp->raw, hca, b->raw_hdr, b->raw_mss, b->payload_len);
-		return;
-	}
-	if (b->raw_sum)
+	if (!l.mss && b->raw_sum)
 		frame_sum(frame, b->payload_len);
-	tx_one(qp->raw, hca, b->payload_len);
+	if (!late_send(qp->raw, hca, &l, frame))
+		late_keep(qp->raw, hca, &l, now);
 }

@@ -12,7 +12,7 @@
 
 #define RAW_LEN 131072u /* bytes of heap of one, with its rules, at most */
 
-/* Control thread: takes over fd.  0, EINVAL: not a packet socket. */
+/* Control thread: takes over fd.  0, EINVAL: not a packet socket, EXDEV: not of this network namespace. */
 int raw_new(struct raw **, int fd, uid_t);
 void raw_free(struct raw *); /* NULL: nothing */
 
@@ -25,6 +25,9 @@ void raw_end(struct ctx_qp *);
 void raw_ready(struct shard *, unsigned slot);
 bool raw_hot(const struct shard *); /* there may be frames */
 void raw_rx(struct shard *, mono_t now);
+/* Frames that there was no room for: when they are tried again; and doing that, true: some were. */
+mono_t raw_deadline(const struct shard *);
+bool raw_again(struct shard *, mono_t now);
 void raw_tx(struct shard *, struct hca *, unsigned device, const struct burst *, mono_t now);
 
 #endif

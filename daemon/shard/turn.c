@@ -34,6 +34,7 @@
 #define LOOK_NS       50000u     /* how often files are looked at while there is no time to sleep */
 #define LIGHT_NS      5000u      /* how long only bells are looked at while spinning */
 #define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
+#define RAW_FRAME_LEN 16384u     /* what a frame of a packet socket, a system call, counts as */
 #define TX_HCA_BURSTS 64u        /* from one HCA, before it is the next one's turn */
 
 /* ---- in -------------------------------------------------------------------- */
@@ -134,7 +135,7 @@ static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 	for (unsigned i = 0; i < TX_HCA_BURSTS && len < TX_TURN_LEN; i++) {
 		if (net_blocked(s->net) || !hca_tx(s->hca[device], &b, now))
 			break;
-		len += b.payload_len + 1;
+		len += b.payload_len + (b.raw ? RAW_FRAME_LEN : 1);
 		burst_out(s, device, &b, now);
 	}
 	return len;
@@ -176,7 +177,7 @@ static bool turn_tick(struct shard *s, mono_t now)
 
 static mono_t turn_deadline(const struct shard *s)
 {
-	mono_t t = mono_min(tap_deadline(s), ctx_deadline(s));
+	mono_t t = mono_min(mono_min(tap_deadline(s), ctx_deadline(s)), raw_deadline(s));
 
 	if (s->index == 0)
 		t = mono_min(t, hooks.agents_deadline());
@@ -263,6 +264,7 @@ bool turn(struct shard *s, struct turn *t)
 	busy = ctx_drain(s, &posted, now);
 	again |= turn_net_rx(s, now);
 	again |= turn_raw_rx(s, now);
+	again |= raw_again(s, now);
 	again |= turn_tick(s, now);
 	if (s->index == 0)
 		again |= hooks.agents_turn(s, now);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/seen t/hostile/quota t/hostile/dump
+HOSTILE_TESTS = t/hostile/fds t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/seen t/hostile/quota t/hostile/dump t/hostile/slow
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
 noinst_HEADERS += t/hostile/forge.h t/hostile/stage.h
@@ -28,3 +28,6 @@ t_hostile_quota_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_dump_SOURCES = t/hostile/dump.c $(HOSTILE_STAGE)
 t_hostile_dump_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_hostile_dump_LDADD = $(DAEMON_TEST_LIBS)
+t_hostile_slow_SOURCES = t/hostile/slow.c $(HOSTILE_STAGE)
+t_hostile_slow_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_slow_LDADD = $(DAEMON_TEST_LIBS)

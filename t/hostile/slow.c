@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* slow.c - packet sockets whose interface takes nothing: the frames wait, the shard does not. */
+#include <check.h>
+
+#include "stage.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SOCKETS    8u
+#define SLOTS      1024u
+#define FRAME      1000u
+#define ETH_P_TEST 0x88b5 /* for experiments */
+
+/*
+ * An interface that sends a kilobyte a second.  It has no address, so that the bystander's device keeps its own.  In the namespace of
+ * this process.
+ */
+static bool slow_link(void)
+{
+	return !system("exec 2>/dev/null; ip link add slow0 type veth peer name slow1 &&"
+		       " for i in slow0 slow1; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6; done;"
+		       " tc qdisc add dev slow0 root tbf rate 8kbit burst 2000b limit 1000000 &&"
+		       " ip link set slow0 up && ip link set slow1 up");
+}
+
+static bool slow_link_is_here(void)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(unshare(CLONE_NEWNET) || !slow_link());
+	return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* A packet socket on it with little room. */
+static int slow_socket(void)
+{
+	struct sockaddr_ll at = { .sll_family = AF_PACKET,
+				  .sll_protocol = htons(ETH_P_TEST),
+				  .sll_ifindex = (int)if_nametoindex("slow0") };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), room = 4096;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
+	return fd;
+}
+
+static void become_attacker(void)
+{
+	ck_assert_int_eq(setresgid(UID_ATTACKER, UID_ATTACKER, UID_ATTACKER), 0);
+	ck_assert_int_eq(setresuid(UID_ATTACKER, UID_ATTACKER, UID_ATTACKER), 0);
+	prctl(PR_SET_DUMPABLE, 1); /* as a program of that user's is */
+}
+
+/* A RAW_PACKET QP with that socket in RTS; its number is c->qpn then. */
+static int raw_qp(struct cx *c, int with)
+{
+	struct msg_req req = { .op = MSG_QP_CREATE };
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+	uint8_t *mem;
+
+	req.qp.pd = c->pd;
+	req.qp.send_cq = req.qp.recv_cq = c->cq;
+	req.qp.cap = (struct qp_cap){ SLOTS, 1, 1, 1, 0 };
+	req.qp.type = QPT_RAW;
+	ck_assert(say(c->fd, &req, msg_req_len(req.op), &with, 1, 0));
+	ck_assert(hear(c->fd, &rep, fds));
+	if (rep.err)
+		return rep.err;
+	c->qpn = rep.qp.qpn;
+	c->qp_bell = rep.qp.bell;
+	mem = mmap(NULL, rep.qp.map_len, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	ck_assert(mem != MAP_FAILED);
+	close(fds[0]);
+	ring_attach(&c->sq, mem, rep.qp.sq_slots, rep.qp.sq_stride);
+	for (uint8_t state = QPS_INIT; state <= QPS_RTS; state++) {
+		req = (struct msg_req){
+			.op = MSG_QP_MODIFY,
+			.qp_mod = { .qpn = c->qpn, .mask = QPA_STATE, .attr = { .state = state, .port = 1 } }
+		};
+		if (state == QPS_INIT)
+			req.qp_mod.mask |= QPA_PORT;
+		ck_assert_int_eq(call(c->fd, &req, &rep, NULL), 0);
+	}
+	return 0;
+}
+
+/* Frames without end; completions are not looked at. */
+static void flood(struct cx *c, struct ring *sq, const uint32_t *bell)
+{
+	note_set(0, 1);
+	while (!__atomic_load_n(&note->n[1], __ATOMIC_SEQ_CST)) {
+		unsigned posted = 0;
+
+		for (unsigned i = 0; i < SOCKETS; i++) {
+			if (ring_behind(&sq[i]) == SLOTS)
+				continue;
+			struct send_wr *wr = ring_slot(&sq[i], sq[i].pos);
+
+			*wr = (struct send_wr){ .op = WR_SEND, .sge_n = 1 };
+			*(struct sge *)(wr + 1) = (struct sge){ (uintptr_t)c->buf, FRAME, c->key };
+			ring_publish(&sq[i], 1);
+			cx_ring(c, bell[i]);
+			posted++;
+		}
+		note_set(2, note->n[2] + posted);
+		if (!posted) /* the core is the shard's and the bystander's */
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+}
+
+static void send_slowly(void *)
+{
+	int fd[SOCKETS];
+	struct ring sq[SOCKETS];
+	uint32_t bell[SOCKETS];
+	struct cx c;
+
+	ck_assert(slow_link());
+	for (unsigned i = 0; i < SOCKETS; i++)
+		fd[i] = slow_socket();
+	become_attacker();
+	cx_open(&c);
+	memset(c.buf, 0xff, FRAME);
+	for (unsigned i = 0; i < SOCKETS; i++) {
+		ck_assert_int_eq(raw_qp(&c, fd[i]), 0);
+		close(fd[i]);
+		sq[i] = c.sq;
+		bell[i] = c.qp_bell;
+	}
+	flood(&c, sq, bell);
+	cx_close(&c);
+}
+
+START_TEST(full)
+{
+	double start;
+	pid_t attacker;
+
+	stage_open("--shards=1");
+	attacker = part_begin(0, send_slowly, NULL);
+	note_wait(0, 1);
+	note_wait(2, SOCKETS * 20);
+	start = stage_seconds();
+	stage_goes_on(1000);
+	printf("# 1000 rounds of the bystander in %.2f s\n", stage_seconds() - start);
+	note_set(1, 1);
+	part_end(attacker);
+	stage_close();
+}
+END_TEST
+
+/* In a namespace of his own a user could make it as slow as he likes. */
+START_TEST(foreign)
+{
+	int own, far;
+	struct cx c;
+
+	stage_open("--shards=1");
+	own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(own, 0);
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	far = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	ck_assert_int_ge(far, 0);
+	ck_assert_int_eq(setns(own, CLONE_NEWNET), 0);
+	cx_open(&c);
+	ck_assert_int_eq(raw_qp(&c, far), EPERM);
+	close(far);
+	far = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(raw_qp(&c, far), 0);
+	close(far);
+	cx_close(&c);
+	close(own);
+	stage_goes_on(20);
+	stage_close();
+}
+END_TEST
+
+int main(void)
+{
+	stage_needs_root();
+	if (slow_link_is_here())
+		return stage_main("hostile: packet sockets", (const TTest *const[]){ full, foreign, NULL });
+	printf("ok - full # SKIP no slow interface can be made here (ip, tc, sch_tbf)\n");
+	return stage_main("hostile: packet sockets", (const TTest *const[]){ foreign, NULL });
+}
