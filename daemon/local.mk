@@ -55,6 +55,7 @@ noinst_HEADERS += \
 	daemon/shard/raw.h \
 	daemon/shard/steer.h \
 	daemon/shard/shard.h \
+	daemon/shard/share.h \
 	daemon/shard/spin.h \
 	daemon/shard/tap.h \
 	daemon/shard/thread.h \
@@ -132,6 +133,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/raw.c \
 	daemon/shard/steer.c \
 	daemon/shard/shard.c \
+	daemon/shard/share.c \
 	daemon/shard/spin.c \
 	daemon/shard/tap.c \
 	daemon/shard/thread.c \

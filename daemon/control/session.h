@@ -24,7 +24,7 @@ struct session {
 	char prog[RDMAD_NAME_LEN]; /* as the client calls itself; printable */
 	uint64_t run;              /* of $RDMAD_RUN */
 	bool hello, hold;
-	bool yields; /* its last request was so long that others come next */
+	bool yields;             /* its last request was so long that others come next */
 	struct ctx *ctx;         /* after MSG_OPEN */
 	struct cma_channel *cma; /* after CMM_OPEN */
 	struct capture *capture; /* after MSG_CAPTURE */

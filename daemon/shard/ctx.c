@@ -26,6 +26,7 @@
 #include "hooks.h"
 #include "io.h"
 #include "inbox.h"
+#include "share.h"
 
 unsigned ctx_n;
 
@@ -37,7 +38,12 @@ static void ctx_link(struct shard *s, void *arg)
 {
 	struct ctx *c = arg;
 
-	if (objs_begin(s) || bells_add(c)) {
+	if (objs_begin(s) || share_join(c)) {
+		c->shard = NULL;
+		return;
+	}
+	if (bells_add(c)) {
+		share_leave(c);
 		c->shard = NULL;
 		return;
 	}
@@ -220,6 +226,7 @@ static void ctx_unlink(struct shard *s, void *arg)
 		}
 	}
 	bells_del(c);
+	share_leave(c);
 	if (c->prev)
 		c->prev->next = c->next;
 	else

@@ -45,8 +45,9 @@ struct ctx {
 	uid_t uid;
 	mono_t why_since; /* why.c's: causes told since then */
 	unsigned why_n;
-	uint64_t run;      /* which rdmad-run it belongs to; 0: none */
-	struct peer *peer; /* its memory */
+	struct share *share; /* share.c's: of its user */
+	uint64_t run;        /* which rdmad-run it belongs to; 0: none */
+	struct peer *peer;   /* its memory */
 	struct family *family;
 	int token_fd; /* our end: holds the token for who peeks */
 	char prog[RDMAD_NAME_LEN];

@@ -25,10 +25,11 @@
 #include "../base/log.h"
 #include "ctx.h"
 #include "publish.h"
+#include "share.h"
 
 #define TURN_RECVS  16384u /* of one context in one turn */
-#define TURN_SENDS  1024u
-#define QUEUE_SENDS 128u /* of one queue in one turn */
+#define TURN_SENDS  1024u  /* likewise; of all of a user's, if there are others: share.h */
+#define QUEUE_SENDS 128u   /* of one queue in one turn */
 
 #define SEND_TAIL_MAX (RD_MAX_SGE * sizeof(struct sge) + RD_MAX_INLINE + 64u)
 
@@ -177,7 +178,7 @@ static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq
 
 static bool ctx_recvs(struct ctx *c, mono_t now)
 {
-	uint32_t left = TURN_RECVS;
+	uint32_t left = share_of(c, TURN_RECVS);
 	bool any = false;
 
 	c->recv_left = false;
@@ -286,7 +287,7 @@ static uint32_t sends_take(struct ctx *c, struct ctx_qp *qp, uint32_t max, mono_
 /* More receives must be taken first: 0, and ctx_pending() stays true. */
 static uint32_t ctx_sends(struct ctx *c, mono_t now)
 {
-	uint32_t left = TURN_SENDS, start = c->first, from = start, q;
+	uint32_t most = share_of(c, TURN_SENDS), left = most, start = c->first, from = start, q;
 	bool wrapped = false;
 
 	if (c->recv_left)
@@ -310,7 +311,7 @@ static uint32_t ctx_sends(struct ctx *c, mono_t now)
 		if (!qp || qp->sq_broken || RING_LOAD(&qp->sq.hdr->prod) == qp->sq.pos)
 			pend_clear(c, q);
 	}
-	return TURN_SENDS - left;
+	return most - left;
 }
 
 /* ---- what a turn calls ------------------------------------------------------------- */

@@ -25,6 +25,7 @@ struct shard {
 	struct io *io;                /* what it waits for; its thread's, as all that follows */
 	struct net *net;
 	struct ctx *ctxs;           /* list through ctx->next */
+	struct share *shares;       /* share.c's: the users of those */
 	struct obj_table *objs;     /* obj.c's: which object belongs to a number; NULL: there was none yet */
 	struct raw *raw[RAW_SLOTS]; /* raw.c's: packet sockets, the first raw_n of use */
 	unsigned raw_n;

@@ -6,6 +6,7 @@
 #include "daemon/shard/ctx.h"
 #include "daemon/shard/ctx_obj.h"
 #include "daemon/shard/drain.h"
+#include "daemon/shard/share.h"
 #include "t/suite.h"
 
 #define SLOTS 512u /* more than one queue gets in a turn */
@@ -166,4 +167,38 @@ START_TEST(nonsense)
 }
 END_TEST
 
-TEST_MAIN("drain", own_only, all_of_it, nonsense)
+static struct ctx more[63];
+
+/* A user with 64 programs gets what one could have, unless he is alone; the other one's program is served as ever. */
+START_TEST(shares)
+{
+	set_up();
+	a.c.uid = 1;
+	b.c.uid = 2;
+	ck_assert_int_eq(share_join(&a.c), 0);
+	for (unsigned i = 0; i < 63; i++) {
+		more[i] = (struct ctx){ .shard = &shard, .uid = 1 };
+		ck_assert_int_eq(share_join(&more[i]), 0);
+	}
+	ck_assert_uint_eq(share_of(&a.c, 1024), 1024);
+	ck_assert_int_eq(share_join(&b.c), 0);
+	ck_assert_uint_eq(share_of(&a.c, 1024), 16);
+	ck_assert_uint_eq(share_of(&a.c, 64), 8);
+	ck_assert_uint_eq(share_of(&b.c, 1024), 1024);
+	post(&a, SLOTS);
+	post(&b, SLOTS);
+	for (unsigned i = 0, sends; i < 4; i++) /* the first ones have many receives to take */
+		ctx_drain(&shard, &sends, (mono_t){ 1 });
+	ck_assert_uint_ge(RING_LOAD(&b.qp.sq.hdr->cons), 128);
+	ck_assert_uint_le(RING_LOAD(&a.qp.sq.hdr->cons), 64);
+	for (unsigned i = 0; i < 63; i++)
+		share_leave(&more[i]);
+	share_leave(&b.c);
+	ck_assert_uint_eq(share_of(&a.c, 1024), 1024);
+	share_leave(&a.c);
+	ck_assert_ptr_null(shard.shares);
+	tear_down();
+}
+END_TEST
+
+TEST_MAIN("drain", shares, own_only, all_of_it, nonsense)
