@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct options opt = { .port = 4420, .conns = 4, .threads = 1, .seconds = 5, .patience = 2000, .seed = 1 };
+struct options opt = { .port = 4420, .conns = 4, .threads = 1, .seconds = 5, .patience = 2000, .gap = 300, .seed = 1 };
 _Atomic bool stop;
 static _Atomic unsigned wrongs;
 
@@ -162,7 +162,7 @@ static void on_signal(int) { stop = true; }
 static void usage(void)
 {
 	die("usage: store -t|-i -a ADDRESS [-p PORT] [-n CONNECTIONS] [-T THREADS] [-s SECONDS] [-N SETUPS] "
-	    "[-k COMMANDS] [-w MS] [-S SEED] [-e] [-q] [-m]");
+	    "[-k COMMANDS] [-w MS] [-g MS] [-S SEED] [-e] [-q] [-m]");
 }
 
 static void options(int argc, char **argv)
@@ -170,7 +170,7 @@ static void options(int argc, char **argv)
 	bool role = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "tia:p:n:T:s:N:k:w:S:eqm")) != -1)
+	while ((c = getopt(argc, argv, "tia:p:n:T:s:N:k:w:g:S:eqm")) != -1)
 		switch (c) {
 		case 't': opt.target = role = true; break;
 		case 'i': role = true; break;
@@ -182,6 +182,7 @@ static void options(int argc, char **argv)
 		case 'N': opt.setups = (unsigned)atoi(optarg); break;
 		case 'k': opt.stay = (unsigned)atoi(optarg); break;
 		case 'w': opt.patience = (unsigned)atoi(optarg); break;
+		case 'g': opt.gap = (unsigned)atoi(optarg); break;
 		case 'S': opt.seed = strtoull(optarg, NULL, 0); break;
 		case 'e': opt.events = true; break;
 		case 'q': opt.own_queue = true; break;

@@ -38,6 +38,7 @@ struct options {
 	unsigned setups;   /* initiator: end when so many have come up */
 	unsigned stay;     /* commands of a connection, on the average, before it is closed; 0: never */
 	unsigned patience; /* ms to wait for an event of the CM */
+	unsigned gap;      /* initiator: ms without a completion, though one is due, that are told */
 	uint64_t seed;
 };
 extern struct options opt;
