@@ -372,6 +372,76 @@ START_TEST(patience)
 }
 END_TEST
 
+static struct cm_connect req_short(void)
+{
+	struct cm_connect req = net_req(a, 0x11);
+
+	req.req.local_timeout = 14;
+	req.req.remote_timeout = 16;
+	req.req.max_retries = 3;
+	return req;
+}
+
+/*
+ * How long each end waits is what a's REQ says, not what we are used to: a answers within 64 ms, gives b 256 ms and the way there
+ * and back as much again, and asks 3 times more.  b's REP goes by the same numbers.
+ */
+START_TEST(times_of_the_peer)
+{
+	struct cm_connect req;
+	mono_t t0;
+
+	begin(); /* b does not answer: it is slow, then it is not heard */
+	req = req_short();
+	t0 = net.now;
+	ck_assert_int_eq(cm_connect(a->cm, &req, &ida, &ida, net.now), 0);
+	net_until(&net, mono_add(t0, 1045 * MS_NS)); /* repeated after 32 ms, then at a third of what is left */
+	ck_assert_uint_eq(seen[0][CM_REQ], 2);
+	ck_assert_uint_eq(seen[1][CM_MRA], 0);
+	net_until(&net, mono_add(t0, 1046 * MS_NS));
+	ck_assert_uint_eq(seen[0][CM_REQ], 3);
+	ck_assert_uint_eq(seen[1][CM_MRA], 1); /* more than half of 256 ms is over */
+	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
+	idb = b->note[0].id;
+	lose[1] = 1000;
+	t0 = net.now;
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_until(&net, mono_add(t0, 4 * 64 * MS_NS - 1));
+	ck_assert_int_eq(sb(), CM_REP_SENT);
+	net_until(&net, mono_add(t0, 4 * 64 * MS_NS));
+	ck_assert_int_eq(note_last(b), CM_EV_TIMEOUT);
+	ck_assert_uint_eq(b->note[b->notes - 1].sent, 4);
+	end();
+
+	begin(); /* nobody hears a */
+	req = req_short();
+	t0 = net.now;
+	lose[0] = 1000;
+	ck_assert_int_eq(cm_connect(a->cm, &req, &ida, &ida, net.now), 0);
+	net_until(&net, mono_add(t0, 4 * (256 + 2 * 256) * MS_NS - 1));
+	ck_assert_int_eq(sa(), CM_REQ_SENT);
+	net_until(&net, mono_add(t0, 4 * (256 + 2 * 256) * MS_NS));
+	ck_assert_int_eq(note_last(a), CM_EV_TIMEOUT);
+	ck_assert_uint_eq(a->note[a->notes - 1].sent, 4);
+	end();
+
+	begin(); /* b says how long it will take: no sooner than that, and three times more, a gives up */
+	req = req_short();
+	ck_assert_int_eq(cm_connect(a->cm, &req, &ida, &ida, net.now), 0);
+	net_run(&net);
+	idb = b->note[0].id;
+	t0 = net.now;
+	ck_assert_int_eq(cm_mra(b->cm, idb, 20, net.now), 0);
+	net_run(&net);
+	lose[1] = 1000;
+	net_until(&net, mono_add(t0, (4096 + 4 * 768) * MS_NS - 1));
+	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
+	net_until(&net, mono_add(t0, (4096 + 4 * 768) * MS_NS));
+	ck_assert_int_eq(note_last(a), CM_EV_TIMEOUT);
+	end();
+}
+END_TEST
+
 /* ---- repetitions ---------------------------------------------------------------------------- */
 
 /* A program that waits a second for its connection gets six tries, and the peer, which thinks, is not asked for patience. */
@@ -513,4 +583,5 @@ END_TEST
 
 TEST_MAIN("cm_state", connect_disconnect, passive_disconnects, crossing_disconnects, qp_attributes, up_without_rtu,
 	  rejects, nobody_listens, bad_requests, too_many, req_unanswered, rep_never_arrives, rtu_never_arrives,
-	  dreq_unanswered, patience, repeated_soon, rej_lost, each_message_lost_once, nothing_happens_twice)
+	  dreq_unanswered, patience, times_of_the_peer, repeated_soon, rej_lost, each_message_lost_once,
+	  nothing_happens_twice)
