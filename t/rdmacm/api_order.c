@@ -3,7 +3,8 @@
  * api_order.c - events got, given back, moved with their id, and left when it is destroyed, in every order.
  *
  * As it has to be: rdma_destroy_id() and rdma_migrate_id() return when all events that rdma_get_cm_event() gave of the
- * id have been given back, and not before; what is still waiting goes with the id, or away with it.
+ * id have been given back, and not before; what is still waiting goes with the id, or away with it.  The same is true of
+ * rdma_destroy_qp() and what ibv_get_async_event() gave of the QP.
  */
 #include "fixture.h"
 
@@ -255,4 +256,99 @@ END_TEST
 START_TEST(requests_ordered) { all(REQUEST); }
 END_TEST
 
-void api_order(Suite *s) { SUITE_ADD(s, own_events_ordered, errors_ordered, requests_ordered); }
+/* ---- events of a QP ----------------------------------------------------------------------- */
+
+struct qp_run {
+	const char *ops;
+	struct rdma_cm_id *id;
+	struct ibv_async_event held[4];
+	unsigned held_n;
+	_Atomic bool done;
+};
+
+static void async_arrives(const struct rdma_cm_id *id)
+{
+	struct pollfd fd = { .fd = id->verbs->async_fd, .events = POLLIN };
+
+	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+}
+
+/* Its send queue is stopped, once more. */
+static void qp_cause(struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+
+	ck_assert_int_eq(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	async_arrives(id);
+	attr.qp_state = IBV_QPS_RTS;
+	ck_assert_int_eq(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE), 0);
+}
+
+static void *qp_end(void *arg)
+{
+	struct qp_run *r = arg;
+
+	rdma_destroy_qp(r->id);
+	r->done = true;
+	return NULL;
+}
+
+static void qp_destroy(struct qp_run *r)
+{
+	struct timespec until;
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, qp_end, r), 0);
+	while (r->held_n) {
+		linger();
+		ck_assert_msg(!r->done, "%s: rdma_destroy_qp does not wait for %u events", r->ops, r->held_n);
+		ibv_ack_async_event(&r->held[--r->held_n]);
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 30;
+	ck_assert_msg(!pthread_timedjoin_np(t, NULL, &until), "%s: rdma_destroy_qp waits for ever", r->ops);
+}
+
+static void qp_row(const char *ops)
+{
+	struct ibv_async_event none;
+	struct qp_run r = { .ops = ops };
+	struct pair p;
+
+	pair_open(&p, RDMA_PS_TCP);
+	pair_connect(&p, 1);
+	r.id = p.client;
+	ok(fcntl(r.id->verbs->async_fd, F_SETFL, O_NONBLOCK));
+	for (const char *op = ops; *op; op++) {
+		switch (*op) {
+		case 'e': qp_cause(r.id); break;
+		case 'g':
+			async_arrives(r.id);
+			ck_assert_int_eq(ibv_get_async_event(r.id->verbs, &r.held[r.held_n]), 0);
+			ck_assert_int_eq(r.held[r.held_n].event_type, IBV_EVENT_SQ_DRAINED);
+			ck_assert_ptr_eq(r.held[r.held_n++].element.qp, r.id->qp);
+			break;
+		case 'a': ibv_ack_async_event(&r.held[--r.held_n]); break;
+		case 'x': ok(rdma_disconnect(r.id)); break;
+		}
+	}
+	qp_destroy(&r);
+	ck_assert_msg(ibv_get_async_event(r.id->verbs, &none) && errno == EAGAIN, "%s: an event of a QP is left", ops);
+	ok(rdma_destroy_id(p.client)); /* has its own events, of which none was got */
+	p.client = NULL;
+	pair_close(&p);
+}
+
+/* e: an event; g: it is got; a: given back; x: the connection is ended with what is held or waits. */
+START_TEST(qp_events_ordered)
+{
+	static const char *const all[] = { "",       "e",    "eg",    "ega",    "ege",    "egeg", "egega",
+					   "egegaa", "egae", "egaeg", "x",      "ex",     "egx",  "egxa",
+					   "egax",   "egex", "egegx", "egegxa", "egegxaa" };
+
+	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++)
+		qp_row(all[i]);
+}
+END_TEST
+
+void api_order(Suite *s) { SUITE_ADD(s, own_events_ordered, errors_ordered, requests_ordered, qp_events_ordered); }
