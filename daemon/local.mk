@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 noinst_HEADERS += \
+	daemon/base/calls.def \
 	daemon/base/clock.h \
 	daemon/base/conf.h \
 	daemon/base/device.h \
@@ -12,6 +13,7 @@ noinst_HEADERS += \
 	daemon/base/quota.def \
 	daemon/base/quota.h \
 	daemon/base/region.h \
+	daemon/base/sandbox.h \
 	daemon/base/shmem.h \
 	daemon/cma/cma.h \
 	daemon/cma/cma_agent.h \
@@ -74,6 +76,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/peer.c \
 	daemon/base/quota.c \
 	daemon/base/region.c \
+	daemon/base/sandbox.c \
 	daemon/base/shmem.c \
 	daemon/cma/cma.c \
 	daemon/cma/cma_addr.c \
@@ -144,4 +147,4 @@ sbin_PROGRAMS += rdmad
 rdmad_SOURCES = daemon/main.c
 rdmad_CPPFLAGS = $(AM_CPPFLAGS) -DSYSCONFDIR='"$(sysconfdir)"'
 rdmad_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) \
-	$(CONFUSE_LIBS) $(YAML_LIBS) -lpthread
+	$(CONFUSE_LIBS) $(YAML_LIBS) $(SECCOMP_LIBS) -lpthread

@@ -24,13 +24,14 @@
 #include "base/held.h"
 #include "base/log.h"
 #include "base/peer.h"
+#include "base/sandbox.h"
 #include "shard/net.h"
 #include "shard/peers.h"
 #include "shard/thread.h"
 
 struct options {
 	const char *config, *socket, *io, *shards, *impair, *seed, *level;
-	bool private, check;
+	bool private, check, no_sandbox;
 };
 
 static void usage(FILE *f)
@@ -45,6 +46,7 @@ static void usage(FILE *f)
 	      "      --fault RULES      disturb packets on purpose: a file (rdmad-fault(5)), or loss=1%,... "
 	      "(rdmad(8))\n"
 	      "      --fault-seed N     instead of the seed in that file\n"
+	      "      --no-sandbox       keep all rights: for debugging only (rdmad(8))\n"
 	      "  -l, --log-level LEVEL  error, warning, notice (default), info or debug\n"
 	      "  -t, --check-config     read the configuration, say what is wrong with it, and end\n"
 	      "  -V, --version          print the version\n"
@@ -54,7 +56,7 @@ static void usage(FILE *f)
 
 static int options_read(struct options *o, int argc, char **argv)
 {
-	enum { OPT_IO = 256, OPT_SHARDS, OPT_IMPAIR, OPT_SEED };
+	enum { OPT_IO = 256, OPT_SHARDS, OPT_IMPAIR, OPT_SEED, OPT_NO_SANDBOX };
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "socket", required_argument, NULL, 's' },
@@ -64,6 +66,7 @@ static int options_read(struct options *o, int argc, char **argv)
 		{ "shards", required_argument, NULL, OPT_SHARDS },
 		{ "fault", required_argument, NULL, OPT_IMPAIR },
 		{ "fault-seed", required_argument, NULL, OPT_SEED },
+		{ "no-sandbox", no_argument, NULL, OPT_NO_SANDBOX },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "check-config", no_argument, NULL, 't' },
 		{ "version", no_argument, NULL, 'V' },
@@ -82,6 +85,7 @@ static int options_read(struct options *o, int argc, char **argv)
 		case OPT_SHARDS: o->shards = optarg; break;
 		case OPT_IMPAIR: o->impair = optarg; break;
 		case OPT_SEED: o->seed = optarg; break;
+		case OPT_NO_SANDBOX: o->no_sandbox = true; break;
 		case 'l': o->level = optarg; break;
 		case 't': o->check = true; break;
 		case 'V': puts("rdmad " PACKAGE_VERSION); exit(0);
@@ -206,9 +210,10 @@ static void shards_stop(void)
 			shard_stop(shards[i]);
 }
 
-static int serve(const struct conf *conf, bool private)
+static int serve(const struct conf *conf, bool private, bool sandbox)
 {
 	struct ev_loop *loop = ev_default_loop(EVFLAG_NOENV);
+	bool own = private || geteuid() != 0; /* for one user */
 	int status = 1, err;
 
 	if (!loop) {
@@ -233,6 +238,8 @@ static int serve(const struct conf *conf, bool private)
 		status = private && err == EADDRINUSE ? 0 : 1;
 		goto out_loop;
 	}
+	if (sandbox)
+		sandbox_files(own, ctl_dir());
 	if (!shards_start(conf))
 		goto out_shards;
 	err = gid_start(loop);
@@ -250,6 +257,8 @@ static int serve(const struct conf *conf, bool private)
 		goto out_shards;
 	}
 	impair_start(loop, impair_event_do);
+	if (sandbox)
+		sandbox_calls(own);
 	ctl_run(loop);
 	quota_end();
 	impair_stop(loop);
@@ -283,5 +292,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	log_init(conf.log_level);
-	return serve(&conf, o.private);
+	if (o.no_sandbox)
+		log_warn(
+			"--no-sandbox: a hole in this daemon is a way to all that its user may do; for debugging only");
+	return serve(&conf, o.private, !o.no_sandbox);
 }

@@ -351,6 +351,19 @@ void ctl_run(struct ev_loop *loop)
 	ev_async_stop(loop, &ctl.stuck);
 }
 
+const char *ctl_dir(void)
+{
+	static char dir[CONF_SOCKET_LEN];
+	char *slash;
+
+	memcpy(dir, ctl.path, sizeof(dir));
+	slash = strrchr(dir, '/');
+	if (!slash)
+		return NULL;
+	slash[slash == dir] = 0;
+	return dir;
+}
+
 void ctl_close(void)
 {
 	if (ctl.fd >= 0)

@@ -22,6 +22,8 @@ int ctl_listen(struct ev_loop *, const struct conf *, bool private);
 /* Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then. */
 void ctl_run(struct ev_loop *);
 void ctl_close(void);
+/* The directory that the socket is removed from at the end; NULL: it has no name in the file system. */
+const char *ctl_dir(void);
 
 /* why.c: from now on causes are taken from the shards, and no longer. */
 void why_start(struct ev_loop *);

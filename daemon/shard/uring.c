@@ -10,6 +10,9 @@
  * A word is the same with a futex in place of the poll (Linux 6.7): its waker needs one system call, and
  * the sleeper none to find out.
  *
+ * The ring takes polls, these waits and their end, and nothing else: what goes through a ring passes by the filter of
+ * system calls (../base/sandbox.h), which could open files and sockets otherwise.
+ *
  *	slot	0 ... IO_FILES-1: files	| IO_FILES ... : words
  *	idle	those to be armed at the next wait
  */
@@ -20,6 +23,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define ENTRIES 256u
 #define NO_SLOT UINT64_MAX /* user data of what nobody waits for */
@@ -56,7 +61,7 @@ static int ring_init(struct io_uring *ring)
 
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(*flags) && ret == -EINVAL; i++) {
 		memset(&p, 0, sizeof(p));
-		p.flags = flags[i] | IORING_SETUP_CQSIZE;
+		p.flags = flags[i] | IORING_SETUP_CQSIZE | IORING_SETUP_R_DISABLED;
 		p.cq_entries = 2 * SLOTS;
 		ret = io_uring_queue_init_params(ENTRIES, ring, &p);
 	}
@@ -77,6 +82,39 @@ static bool has_words(struct io_uring *ring)
 	return has;
 }
 
+/* liburing 2.3 has names for these two, and forgot to export them. */
+static int ring_register(const struct io_uring *ring, unsigned what, const void *arg, unsigned n)
+{
+	return syscall(SYS_io_uring_register, ring->ring_fd, what, arg, n) < 0 ? errno : 0;
+}
+
+/* From now on the ring works, and no more can be asked of it than this. */
+static int ring_enable(struct io_uring *ring, bool words)
+{
+	static const uint8_t ops[] = { IORING_OP_POLL_ADD, IORING_OP_POLL_REMOVE, IORING_OP_ASYNC_CANCEL,
+				       OP_FUTEX_WAIT };
+	struct io_uring_restriction r[sizeof(ops)];
+	int err;
+
+	memset(r, 0, sizeof(r));
+	for (unsigned i = 0; i < sizeof(ops); i++) {
+		r[i].opcode = IORING_RESTRICTION_SQE_OP;
+		r[i].sqe_op = ops[i];
+	}
+	err = ring_register(ring, IORING_REGISTER_RESTRICTIONS, r, (unsigned)sizeof(ops) - !words);
+	if (!err)
+		err = ring_register(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	return err;
+}
+
+static void uring_stop(void *state)
+{
+	struct uring *u = state;
+
+	io_uring_queue_exit(&u->ring);
+	free(u);
+}
+
 static int uring_start(void **state)
 {
 	struct uring *u = calloc(1, sizeof(*u));
@@ -90,18 +128,15 @@ static int uring_start(void **state)
 		return err;
 	}
 	u->words = has_words(&u->ring);
+	err = ring_enable(&u->ring, u->words);
+	if (err) {
+		uring_stop(u);
+		return err;
+	}
 	for (unsigned i = 0; i < SLOTS; i++)
 		u->file[i].fd = -1;
 	*state = u;
 	return 0;
-}
-
-static void uring_stop(void *state)
-{
-	struct uring *u = state;
-
-	io_uring_queue_exit(&u->ring);
-	free(u);
 }
 
 static struct io_uring_sqe *sqe_get(struct uring *u)

@@ -5,6 +5,13 @@ check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
 noinst_HEADERS += t/hostile/forge.h t/hostile/stage.h
 
+# In the sandbox alone, without a daemon: needs nothing.
+check_PROGRAMS += t/hostile/sandbox
+TESTS += t/hostile/sandbox
+t_hostile_sandbox_SOURCES = t/hostile/sandbox.c
+t_hostile_sandbox_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_sandbox_LDADD = libdaemon.a $(SECCOMP_LIBS) $(CHECK_LIBS) -lpthread
+
 HOSTILE_STAGE = t/hostile/stage.c t/daemon/client.c
 
 t_hostile_kick_SOURCES = t/hostile/kick.c $(HOSTILE_STAGE)

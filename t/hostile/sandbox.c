@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* sandbox.c - what an intruder in the daemon would try next, tried in the daemon's own sandbox. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/landlock.h>
+
+#include "config.h"
+#include "daemon/base/sandbox.h"
+#include "t/suite.h"
+
+#define SKIPPED 77
+
+static char dir[] = "/tmp/rdmad-sandbox.XXXXXX", ours[64];
+
+/* ---- attempts: 0, or errno --------------------------------------------------------- */
+
+static int result(long ret) { return ret < 0 ? errno : 0; }
+
+static int open_try(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return errno;
+	close(fd);
+	return 0;
+}
+
+static void *nothing(void *arg) { return arg; }
+
+static int try_shadow(void)
+{
+	return open_try("/etc/passwd", O_RDONLY);
+} /* who is not root may not read the other anyway */
+static int try_dir(void) { return open_try("/", O_RDONLY | O_DIRECTORY); }
+static int try_write(void) { return open_try("/proc/self/mem", O_RDWR); }
+static int try_create(void) { return open_try(ours, O_RDONLY | O_CREAT); }
+static int try_maps(void) { return open_try("/proc/self/maps", O_RDONLY); }
+static int try_sysctl(void) { return open_try("/proc/sys/net/ipv4/ip_local_port_range", O_RDONLY); }
+static int try_unlink(void) { return result(unlink(ours)); }
+static int try_exec(void) { return result(execl("/bin/true", "true", (char *)NULL)); }
+static int try_ptrace(void) { return result(ptrace(PTRACE_ATTACH, getppid(), NULL, NULL)); }
+static int try_fork(void) { return result(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
+static int try_unshare(void) { return result(unshare(CLONE_NEWUSER)); }
+static int try_setuid(void) { return result(syscall(SYS_setresuid, -1, -1, -1)); }
+static int try_mount(void) { return result(syscall(SYS_mount, "none", "/", NULL, 0, NULL)); }
+static int try_uring(void) { return result(syscall(SYS_io_uring_setup, 1, NULL)); }
+static int try_bpf(void) { return result(syscall(SYS_bpf, 0, NULL, 0)); }
+static int try_handle(void) { return result(syscall(SYS_open_by_handle_at, AT_FDCWD, NULL, 0)); }
+static int try_kexec(void) { return result(syscall(SYS_kexec_load, 0, 0, NULL, 0)); }
+static int try_packet(void) { return result(socket(AF_PACKET, SOCK_RAW, 0)); }
+static int try_inet(void) { return result(socket(AF_INET, SOCK_DGRAM, 0)); }
+static int try_kill(void) { return result(kill(getppid(), 0)); }
+static int try_unknown(void) { return result(syscall(SYS_acct, NULL)); }
+static int try_prctl(void) { return result(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)); }
+static int try_dupfd(void) { return result(fcntl(0, F_SETOWN, getppid())); }
+static int try_code(void)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? errno : 0;
+}
+
+static int try_code_later(void)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? 0 : result(mprotect(p, 4096, PROT_READ | PROT_EXEC));
+}
+
+static int try_vm(void)
+{
+	char here, there;
+	struct iovec to = { &here, 1 }, from = { &there, 1 };
+
+	there = 1;
+	return result(process_vm_readv(getpid(), &to, 1, &from, 1, 0));
+}
+
+static int try_thread(void)
+{
+	pthread_t t;
+	int err = pthread_create(&t, NULL, nothing, NULL);
+
+	return err ? err : pthread_join(t, NULL);
+}
+
+/* ---- what is to come of them ------------------------------------------------------------- */
+
+enum { FINE = 0, KILLED = -1, ANYTHING = -2 };
+
+static const struct attempt {
+	const char *name;
+	int (*attempt)(void);
+	int system, own; /* in a daemon for all users, and for one: an errno, or one of these */
+} attempts[] = {
+	{ "read /proc/self/maps", try_maps, FINE, FINE },
+	{ "read a sysctl", try_sysctl, FINE, FINE },
+	{ "a thread", try_thread, FINE, FINE },
+	{ "a socket of IP", try_inet, FINE, FINE },
+	{ "read /etc/passwd", try_shadow, EACCES, FINE },
+	{ "read a directory", try_dir, EACCES, FINE },
+	{ "unlink where the socket is", try_unlink, FINE, FINE },
+	{ "open to write", try_write, ENOSYS, ENOSYS },
+	{ "make a file", try_create, ENOSYS, ENOSYS },
+	{ "a packet socket", try_packet, ENOSYS, ENOSYS },
+	{ "another process", try_fork, ENOSYS, ENOSYS },
+	{ "a signal to another process", try_kill, ENOSYS, ENOSYS },
+	{ "a call that nobody makes", try_unknown, ENOSYS, ENOSYS },
+	{ "prctl", try_prctl, ENOSYS, ENOSYS },
+	{ "fcntl", try_dupfd, ENOSYS, ENOSYS },
+	{ "map code", try_code, ENOSYS, ENOSYS },
+	{ "make code", try_code_later, ENOSYS, ENOSYS },
+	{ "process_vm_readv", try_vm, KILLED, FINE },
+	{ "another program", try_exec, KILLED, KILLED },
+	{ "ptrace", try_ptrace, KILLED, KILLED },
+	{ "unshare", try_unshare, KILLED, KILLED },
+	{ "setresuid", try_setuid, KILLED, KILLED },
+	{ "mount", try_mount, KILLED, KILLED },
+	{ "io_uring_setup", try_uring, KILLED, KILLED },
+	{ "bpf", try_bpf, KILLED, KILLED },
+	{ "open_by_handle_at", try_handle, KILLED, KILLED },
+	{ "kexec", try_kexec, KILLED, KILLED },
+};
+
+static bool has_landlock(void)
+{
+	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 1;
+}
+
+/* In a process of its own: the sandbox, then the attempt. */
+static int outcome(const struct attempt *a, bool own)
+{
+	pid_t pid = fork();
+	int status = 0, fd;
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		fd = open(ours, O_CREAT | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			close(fd);
+		sandbox_files(own, dir);
+		sandbox_calls(own);
+		_exit(a->attempt());
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	unlink(ours);
+	if (WIFSIGNALED(status)) {
+		ck_assert_msg(WTERMSIG(status) == SIGSYS, "%s: signal %d", a->name, WTERMSIG(status));
+		return KILLED;
+	}
+	return WEXITSTATUS(status);
+}
+
+static void all_tried(bool own)
+{
+	for (unsigned i = 0; i < sizeof(attempts) / sizeof(*attempts); i++) {
+		const struct attempt *a = &attempts[i];
+		int want = own ? a->own : a->system, got = outcome(a, own);
+
+		if (want == EACCES && !has_landlock())
+			continue;
+		ck_assert_msg(got == want, "%s: %d (%s), not %d", a->name, got, got > 0 ? strerror(got) : "-", want);
+	}
+}
+
+START_TEST(for_all) { all_tried(false); }
+END_TEST
+
+START_TEST(for_one) { all_tried(true); }
+END_TEST
+
+int main(void)
+{
+	Suite *suite;
+	int failed;
+
+#ifdef WITHOUT_SANDBOX
+	printf("skipped: a build for a sanitizer has no sandbox\n");
+	return SKIPPED;
+#endif
+	suite = suite_create("hostile: sandbox");
+	if (!mkdtemp(dir))
+		return EXIT_FAILURE;
+	snprintf(ours, sizeof(ours), "%s/file", dir);
+	SUITE_ADD(suite, for_all, for_one);
+	failed = suite_run(suite);
+	rmdir(dir);
+	return failed;
+}
