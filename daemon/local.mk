@@ -13,6 +13,7 @@ noinst_HEADERS += \
 	daemon/base/quota.def \
 	daemon/base/quota.h \
 	daemon/base/region.h \
+	daemon/base/rights.h \
 	daemon/base/sandbox.h \
 	daemon/base/shmem.h \
 	daemon/cma/cma.h \
@@ -58,6 +59,7 @@ noinst_HEADERS += \
 	daemon/shard/steer.h \
 	daemon/shard/shard.h \
 	daemon/shard/share.h \
+	daemon/shard/spare.h \
 	daemon/shard/spin.h \
 	daemon/shard/tap.h \
 	daemon/shard/thread.h \
@@ -76,6 +78,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/peer.c \
 	daemon/base/quota.c \
 	daemon/base/region.c \
+	daemon/base/rights.c \
 	daemon/base/sandbox.c \
 	daemon/base/shmem.c \
 	daemon/cma/cma.c \
@@ -137,6 +140,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/steer.c \
 	daemon/shard/shard.c \
 	daemon/shard/share.c \
+	daemon/shard/spare.c \
 	daemon/shard/spin.c \
 	daemon/shard/tap.c \
 	daemon/shard/thread.c \

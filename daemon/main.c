@@ -14,6 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <rdmad/gid.h>
+
 #include "cma/cma.h"
 #include "base/conf.h"
 #include "config.h"
@@ -21,12 +23,15 @@
 #include "control/impair_verb.h"
 #include "control/gid.h"
 #include "control/hooks.h"
+#include "control/host.h"
 #include "base/held.h"
 #include "base/log.h"
 #include "base/peer.h"
+#include "base/rights.h"
 #include "base/sandbox.h"
 #include "shard/net.h"
 #include "shard/peers.h"
+#include "shard/spare.h"
 #include "shard/thread.h"
 
 struct options {
@@ -179,13 +184,33 @@ static void descriptors_raise(void)
 	}
 }
 
+#define LATER 16u /* addresses that may come after the start, of each family, and groups */
+
+/* Everything that root is needed for; then it is given up. */
+static bool rights_leave(const struct conf *conf, bool own)
+{
+	static struct host host;
+	struct rights_user user = rights_choose(&conf->user, own);
+	unsigned v4 = LATER, v6 = LATER;
+
+	if (!host_read(&host)) {
+		for (unsigned i = 0; i < host.addr_n; i++)
+			(*(gid_is_v4(host.addr[i].gid) ? &v4 : &v6))++;
+	}
+	spare_begin(v4 * shards_n, v6 * shards_n, user.uid == RIGHTS_KEEP ? geteuid() : user.uid, net_rcvbuf);
+	if (user.alone)
+		ctl_give(user.uid);
+	if (rights_drop(&user, own))
+		return false;
+	sandbox_files(own, ctl_dir());
+	return true;
+}
+
 static bool shards_start(const struct conf *conf)
 {
 	sigset_t all, old;
 	int err = 0;
 
-	if (conf->rcvbuf)
-		net_rcvbuf = conf->rcvbuf;
 	/* Signals are the control thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -213,7 +238,7 @@ static void shards_stop(void)
 static int serve(const struct conf *conf, bool private, bool sandbox)
 {
 	struct ev_loop *loop = ev_default_loop(EVFLAG_NOENV);
-	bool own = private || geteuid() != 0; /* for one user */
+	bool own = private || !ctl_for_all(conf);
 	int status = 1, err;
 
 	if (!loop) {
@@ -221,7 +246,7 @@ static int serve(const struct conf *conf, bool private, bool sandbox)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	err = peer_begin(private);
+	err = peer_begin(own);
 	if (err) {
 		log_err("cannot give up the right to reach into any process: %s", strerror(err));
 		ev_loop_destroy(loop);
@@ -238,9 +263,9 @@ static int serve(const struct conf *conf, bool private, bool sandbox)
 		status = private && err == EADDRINUSE ? 0 : 1;
 		goto out_loop;
 	}
-	if (sandbox)
-		sandbox_files(own, ctl_dir());
-	if (!shards_start(conf))
+	if (conf->rcvbuf)
+		net_rcvbuf = conf->rcvbuf;
+	if ((sandbox && !rights_leave(conf, own)) || !shards_start(conf))
 		goto out_shards;
 	err = gid_start(loop);
 	if (err) {
@@ -268,6 +293,7 @@ static int serve(const struct conf *conf, bool private, bool sandbox)
 	gid_stop(loop);
 out_shards:
 	shards_stop();
+	spare_end();
 	ctl_close();
 out_loop:
 	ev_loop_destroy(loop);

@@ -44,7 +44,7 @@ bool conf_io_parse(const char *text, enum io_kind *io)
 
 void conf_default(struct conf *c)
 {
-	*c = (struct conf){ .mode = 0666, .group = (gid_t)-1, .log_level = LOG_LV_NOTE };
+	*c = (struct conf){ .mode = 0666, .group = (gid_t)-1, .user.uid = RIGHTS_KEEP, .log_level = LOG_LV_NOTE };
 	for (unsigned q = 0; q < QUOTAS; q++)
 		c->quota[q] = QUOTA_UNSET;
 }
@@ -159,6 +159,30 @@ static int check_users(cfg_t *cfg, cfg_opt_t *opt)
 		if (!user_parse(cfg_opt_getnstr(opt, i), &uid))
 			return wrong(cfg, "there is no user \"%s\"; create the account, or give a number",
 				     cfg_opt_getnstr(opt, i));
+	return 0;
+}
+
+/* By number it has no group but its own number's. */
+static bool account_parse(const char *s, struct rights_user *u)
+{
+	const struct passwd *p = getpwnam(s);
+
+	u->asked = u->alone = true;
+	if (!p && !number_parse(s, &u->uid))
+		return false;
+	if (p)
+		u->uid = p->pw_uid;
+	u->gid = p ? p->pw_gid : u->uid;
+	return true;
+}
+
+static int check_user(cfg_t *cfg, cfg_opt_t *opt)
+{
+	struct rights_user u;
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!account_parse(s, &u))
+		return wrong(cfg, "there is no user \"%s\"; create the account, or give a number", s);
 	return 0;
 }
 
@@ -343,6 +367,7 @@ static cfg_opt_t opts[] = { CFG_STR("socket", NULL, CFGF_NODEFAULT),
 			    CFG_STR("socket-mode", NULL, CFGF_NODEFAULT),
 			    CFG_STR("socket-group", NULL, CFGF_NODEFAULT),
 			    CFG_STR_LIST("users", NULL, CFGF_NODEFAULT),
+			    CFG_STR("user", NULL, CFGF_NODEFAULT),
 			    CFG_STR("io", NULL, CFGF_NODEFAULT),
 			    CFG_INT("shards", 0, CFGF_NONE),
 			    CFG_INT("receive-buffer", 0, CFGF_NONE),
@@ -358,6 +383,7 @@ static void checks_set(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "socket-mode", check_mode);
 	cfg_set_validate_func(cfg, "socket-group", check_group);
 	cfg_set_validate_func(cfg, "users", check_users);
+	cfg_set_validate_func(cfg, "user", check_user);
 	cfg_set_validate_func(cfg, "io", check_io);
 	cfg_set_validate_func(cfg, "shards", check_shards);
 	cfg_set_validate_func(cfg, "receive-buffer", check_rcvbuf);
@@ -404,6 +430,8 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 	c->users_n = cfg_size(cfg, "users");
 	for (unsigned i = 0; i < c->users_n; i++)
 		user_parse(cfg_getnstr(cfg, "users", i), &c->users[i]);
+	if ((s = cfg_getstr(cfg, "user")))
+		account_parse(s, &c->user);
 	if ((s = cfg_getstr(cfg, "io")))
 		conf_io_parse(s, &c->io);
 	c->shards = (unsigned)cfg_getint(cfg, "shards");

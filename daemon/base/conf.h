@@ -15,6 +15,7 @@
 #include "device.h"
 #include "log.h"
 #include "quota.h"
+#include "rights.h"
 
 /* addr_n > 0: just these addresses.  Else netdev: those of this interface.  Neither: all of the host's. */
 struct device_conf {
@@ -38,6 +39,7 @@ struct conf {
 	gid_t group;                  /* (gid_t)-1: not changed */
 	uid_t users[CONF_USERS];      /* who may connect; users_n 0: everyone */
 	unsigned users_n;
+	struct rights_user user; /* who a daemon of root becomes; RIGHTS_KEEP: not said */
 	enum io_kind io;
 	unsigned shards; /* 0: chosen by the number of cores */
 	uint32_t rcvbuf; /* of each socket, bytes; 0: as much as is allowed */

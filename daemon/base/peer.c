@@ -25,6 +25,7 @@
 #include <linux/magic.h>
 
 #include "foreign.h"
+#include "rights.h"
 
 #define CAP_WORDS  2 /* of _LINUX_CAPABILITY_VERSION_3 */
 #define MOUNTS_MAX 1000
@@ -42,7 +43,7 @@ static int caps_get(pid_t pid, struct __user_cap_data_struct *data)
 }
 
 /* Capabilities left in the permitted set give no access; but the kernel lets nobody reach a process that has more there. */
-static int trace_none(bool private)
+static int trace_none(bool own)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[CAP_WORDS];
@@ -52,15 +53,15 @@ static int trace_none(bool private)
 	if (err)
 		return err;
 	data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective &= ~bit;
-	if (!private)
+	if (!own)
 		data[CAP_TO_INDEX(CAP_SYS_PTRACE)].permitted &= ~bit;
 	return syscall(SYS_capset, &head, data) ? errno : 0;
 }
 
-int peer_begin(bool private)
+int peer_begin(bool own)
 {
-	by_pid = private || geteuid() != 0;
-	return trace_none(private);
+	by_pid = own;
+	return trace_none(own);
 }
 
 /* That process may do whatever we may. */
@@ -144,7 +145,7 @@ static bool on_proc_of_ours(int fd, uid_t uid)
 {
 	struct statfs fs;
 
-	return uid == geteuid() && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+	return uid == rights_owner() && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
 /* Of the files in /proc only a memory is for its user alone to read and write, and has nothing at some addresses. */

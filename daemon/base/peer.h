@@ -25,10 +25,10 @@ struct peer {
 };
 
 /*
- * Gives up the right to trace other users' processes; before there are threads.  private: this daemon is for one user.
+ * Gives up the right to trace other users' processes; before there are threads.  own: this daemon is for one user.
  * 0 or errno.
  */
-int peer_begin(bool private);
+int peer_begin(bool own);
 
 /*
  * mem_fd: what a client sent, which is taken over if 0 is returned, or -1: what is not mapped stays out of reach.  EINVAL: it is not the

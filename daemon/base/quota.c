@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "rights.h"
 
 #define SESSIONS_MAX 32768u
 #define RESERVE      8 /* the part of what there is that is root's */
@@ -129,7 +130,7 @@ static struct quota_user *user_get(uid_t uid)
 	if (!u)
 		return NULL;
 	u->uid = uid;
-	u->limited = uid != 0 && uid != geteuid();
+	u->limited = uid != 0 && uid != rights_owner();
 	u->next = users;
 	users = u;
 	return u;

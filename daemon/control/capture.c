@@ -21,6 +21,7 @@
 #include "../../lab/remark.h"
 #include "../../lab/spool.h"
 #include "../base/log.h"
+#include "../base/rights.h"
 #include "../shard/net.h"
 #include "call.h"
 #include "../shard/tap.h"
@@ -318,7 +319,7 @@ int verb_capture(struct call *call)
 	if (s->capture || s->ctx || s->cma)
 		return EBUSY;
 	/* Packets are memory of other people's programs. */
-	if (s->uid != 0 && s->uid != geteuid())
+	if (s->uid != 0 && s->uid != rights_owner())
 		return EPERM;
 	err = capture_new(&s->capture, call->req);
 	if (err)

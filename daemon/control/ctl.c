@@ -23,6 +23,7 @@
 
 #include "../cma/cma.h"
 #include "../base/log.h"
+#include "../base/rights.h"
 #include "session.h"
 #include "sessions.h"
 #include "../shard/publish.h"
@@ -35,7 +36,7 @@
 static struct {
 	struct ev_loop *loop;
 	const struct conf *conf;
-	bool private;
+	bool private, made_dir;
 	int fd;
 	char path[CONF_SOCKET_LEN]; /* to unlink; empty: abstract */
 	int spare_fd;               /* given up to turn a client away when there are no descriptors left */
@@ -68,7 +69,8 @@ static void parent_make(const char *path)
 	if (!slash || slash == dir)
 		return;
 	*slash = 0;
-	if (mkdir(dir, 0755) && errno != EEXIST)
+	ctl.made_dir = !mkdir(dir, 0755);
+	if (!ctl.made_dir && errno != EEXIST)
 		log_warn("cannot make the directory %s: %s", dir, strerror(errno));
 }
 
@@ -110,12 +112,18 @@ static int socket_bind(int fd, const char *name, const struct conf *conf)
 	return 0;
 }
 
-/* Root's daemon serves whom the configuration names; that of anyone else can only reach the memory of its own user. */
+/* The user that could make that socket has been given the place by root. */
+bool ctl_for_all(const struct conf *conf)
+{
+	return rights_owner() == 0 || !conf->socket[0] || !strcmp(conf->socket, RDMAD_SYSTEM_SOCKET);
+}
+
+/* A daemon for all users serves whom the configuration names. */
 static bool uid_allowed(uid_t uid)
 {
-	if (uid == 0 || uid == geteuid())
+	if (uid == 0 || uid == rights_owner())
 		return true;
-	if (ctl.private || geteuid() != 0)
+	if (ctl.private || !ctl_for_all(ctl.conf))
 		return false;
 	for (unsigned i = 0; i < ctl.conf->users_n; i++)
 		if (ctl.conf->users[i] == uid)
@@ -349,6 +357,16 @@ void ctl_run(struct ev_loop *loop)
 	ev_signal_stop(loop, &ctl.term);
 	ev_signal_stop(loop, &ctl.intr);
 	ev_async_stop(loop, &ctl.stuck);
+}
+
+void ctl_give(uid_t uid)
+{
+	const char *dir = ctl_dir();
+
+	if (!dir)
+		return;
+	if (chown(ctl.path, uid, (gid_t)-1) || (ctl.made_dir && chown(dir, uid, (gid_t)-1)))
+		log_info("%s cannot be given to user %u: %s", ctl.path, (unsigned)uid, strerror(errno));
 }
 
 const char *ctl_dir(void)

@@ -22,6 +22,11 @@ int ctl_listen(struct ev_loop *, const struct conf *, bool private);
 /* Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then. */
 void ctl_run(struct ev_loop *);
 void ctl_close(void);
+
+/* Root's daemon is for all users, and one at the system's socket, which only root can have given to it; not if it is private. */
+bool ctl_for_all(const struct conf *);
+/* The socket is this user's from now on, and its directory, if it was made for it: so that he can remove it at the end. */
+void ctl_give(uid_t);
 /* The directory that the socket is removed from at the end; NULL: it has no name in the file system. */
 const char *ctl_dir(void);
 

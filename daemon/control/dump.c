@@ -26,6 +26,7 @@
 #include "qp_row.h"
 #include "sessions.h"
 #include "why.h"
+#include "../shard/spare.h"
 #include "../shard/inbox.h"
 
 /* Eight groups of four digits, as ibv_devinfo writes a GID. */
@@ -250,7 +251,7 @@ static void counts_collect(struct shard *s, void *arg)
 	}
 }
 
-/* Descriptors and mappings of this process: what a leak would show in. */
+/* Descriptors and mappings of this process: what a leak would show in; spare sockets (spare.h) are none. */
 static unsigned fds_count(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -332,8 +333,8 @@ static json_t *stats_json(void)
 	free(n);
 	return json_pack("{s:o s:o s:{s:s s:i s:i s:i s:i s:i s:I s:o}}", "devices", list, "shards", threads, "daemon",
 			 "version", PACKAGE_VERSION, "pid", (int)getpid(), "sessions", (int)sessions_n, "holds",
-			 (int)holds_n, "fds", (int)fds_count(), "shared_maps", (int)maps_count(), "heap_bytes",
-			 (json_int_t)heap_bytes(), "cm", cm_json());
+			 (int)holds_n, "fds", (int)(fds_count() - spare_n()), "shared_maps", (int)maps_count(),
+			 "heap_bytes", (json_int_t)heap_bytes(), "cm", cm_json());
 }
 
 /* ---- users --------------------------------------------------------------------------------- */

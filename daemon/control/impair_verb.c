@@ -13,6 +13,7 @@
 #include "impair.h"
 #include "../base/foreign.h"
 #include "../base/log.h"
+#include "../base/rights.h"
 #include "../shard/tap.h"
 #include "../shard/publish.h"
 #include "../shard/inbox.h"
@@ -160,7 +161,7 @@ int verb_impair(struct call *call)
 #ifdef WITHOUT_LAB
 	return EOPNOTSUPP;
 #endif
-	if (call->s->uid && call->s->uid != geteuid())
+	if (call->s->uid && call->s->uid != rights_owner())
 		return EPERM;
 	if (call->req->impair.what == IMPAIR_CLEAR) {
 		rep->impair.n = impair_clear(call->req->impair.id, 0);

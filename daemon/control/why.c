@@ -12,6 +12,7 @@
 
 #include "ends.h"
 #include "../base/log.h"
+#include "../base/rights.h"
 #include "../shard/net.h"
 #include "../shard/inbox.h"
 #include "../base/clock.h"
@@ -296,7 +297,7 @@ void why_say(const struct session *s, unsigned cause, const struct device *dev, 
 
 bool why_sees(const struct session *viewer, uid_t uid)
 {
-	return viewer->uid == 0 || viewer->uid == geteuid() || viewer->uid == uid;
+	return viewer->uid == 0 || viewer->uid == rights_owner() || viewer->uid == uid;
 }
 
 static void nothing(struct shard *, void *) {}

@@ -17,6 +17,7 @@
 
 #include "inbox.h"
 #include "net_sock.h"
+#include "spare.h"
 
 struct net_group {
 	struct net_group *next;
@@ -76,7 +77,7 @@ static int group_open(struct net *net, struct device *dev, const uint8_t *mgid, 
 	s->ifindex = ifindex;
 	s->ipv6 = !gid_is_v4(mgid);
 	s->group = true;
-	s->fd = socket(s->ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	s->fd = spare_take(s->ipv6);
 	err = s->fd < 0 ? errno : sock_options(net, s);
 	if (!err)
 		err = opt(s->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));

@@ -21,9 +21,9 @@
 #include "io.h"
 #include "net_tx.h"
 #include "net.h"
+#include "spare.h"
 
 #define RCVBUF     (32 << 20) /* RC has its window; UC and UD messages wait here while this thread has no core */
-#define SNDBUF     (4 << 20)
 #define WINDOW_MIN (64u << 10)
 #define WINDOW_MAX (1u << 20) /* more does not fill the wire better, and leaves the cache */
 
@@ -34,25 +34,17 @@ static int set(int fd, int level, int name, int value)
 
 uint32_t net_rcvbuf = RCVBUF;
 
-/* Beyond net.core.[rw]mem_max for those who may. */
-static void buffers_set(int fd)
-{
-	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)net_rcvbuf))
-		set(fd, SOL_SOCKET, SO_RCVBUF, (int)net_rcvbuf);
-	if (set(fd, SOL_SOCKET, SO_SNDBUFFORCE, SNDBUF))
-		set(fd, SOL_SOCKET, SO_SNDBUF, SNDBUF);
-}
-
 uint32_t net_room(void)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), room = 0;
+	static int room; /* what one socket has, all have */
 	socklen_t len = sizeof(room);
+	int fd;
 
-	if (fd < 0)
-		return 2 * WINDOW_MIN;
-	buffers_set(fd);
-	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &len);
-	close(fd);
+	if (!room && (fd = spare_take(false)) >= 0) {
+		spare_buffers(fd, net_rcvbuf);
+		getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &len);
+		close(fd);
+	}
 	return room > 0 ? (uint32_t)room : 2 * WINDOW_MIN;
 }
 
@@ -90,7 +82,7 @@ int sock_options(const struct net *net, const struct net_sock *s)
 {
 	int err = 0;
 
-	buffers_set(s->fd);
+	spare_buffers(s->fd, net_rcvbuf);
 	set(s->fd, SOL_UDP, UDP_GRO, 1);
 	if (shards_n > 1 && !s->group)
 		err = set(s->fd, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -169,7 +161,7 @@ int sock_open(struct net *net, struct device *dev, unsigned row)
 	memcpy(s->gid, dev->gid[row].gid, 16);
 	s->ifindex = dev->gid[row].ifindex;
 	s->ipv6 = !gid_is_v4(s->gid);
-	s->fd = socket(s->ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	s->fd = spare_take(s->ipv6);
 	err = s->fd < 0 ? errno : sock_options(net, s);
 	if (!err)
 		err = sock_bind(s);

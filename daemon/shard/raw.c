@@ -19,6 +19,7 @@
 
 #include "../../proto/bytes.h"
 #include "../../proto/frame.h"
+#include "../base/rights.h"
 #include "../base/foreign.h"
 #include "io.h"
 #include "steer.h"
@@ -67,7 +68,7 @@ static int netns_check(int fd, uid_t uid)
 	if (own >= 0)
 		close(own);
 	if (!ours || !theirs)
-		return uid == 0 || uid == geteuid() ? 0 : EXDEV;
+		return uid == 0 || uid == rights_owner() ? 0 : EXDEV;
 	return ours == theirs ? 0 : EXDEV;
 }
 

@@ -11,7 +11,8 @@
  * socket); else RDMAD_SYSTEM_SOCKET; else the abstract socket @rdmad.<uid>, where a
  * private daemon of that user listens (abstract names belong to a network
  * namespace, so no daemon of another one can be met by mistake).  Each side checks
- * the other's uid (SO_PEERCRED): the program takes a daemon of root or of itself.
+ * the other's uid (SO_PEERCRED): the program takes a daemon of root or of itself, or at the system's
+ * socket one of the user to whom root gave that directory.
  */
 #ifndef RDMAD_MSG_H
 #define RDMAD_MSG_H
@@ -21,7 +22,8 @@
 
 #include <rdmad/abi.h>
 
-#define RDMAD_SYSTEM_SOCKET  "/run/rdmad/rdmad.sock"
+#define RDMAD_SYSTEM_DIR     "/run/rdmad"
+#define RDMAD_SYSTEM_SOCKET  RDMAD_SYSTEM_DIR "/rdmad.sock"
 #define RDMAD_PRIVATE_SOCKET "@rdmad.%u" /* uid */
 #define RDMAD_NAME_LEN       64
 #define RDMAD_GIDS           64 /* rows of the GID table of a device */

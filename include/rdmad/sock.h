@@ -10,9 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <rdmad/msg.h>
 
 /* A name is a path, or begins with @ and is abstract.  The length of the address; 0: it does not fit. */
 static inline socklen_t sock_addr(const char *name, struct sockaddr_un *sa)
@@ -29,9 +32,20 @@ static inline socklen_t sock_addr(const char *name, struct sockaddr_un *sa)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (name[0] != '@'));
 }
 
+/* Is it the system's socket, where root has given the place to this user?  Then the daemon of a service listens there. */
+static inline int sock_is_systems(const char *name, uid_t uid)
+{
+	const mode_t others = S_IWGRP | S_IWOTH;
+	struct stat dir, above;
+
+	return !strcmp(name, RDMAD_SYSTEM_SOCKET) && !stat(RDMAD_SYSTEM_DIR, &dir) &&
+	       !stat(RDMAD_SYSTEM_DIR "/..", &above) && dir.st_uid == uid && !(dir.st_mode & others) &&
+	       above.st_uid == 0 && !(above.st_mode & others);
+}
+
 /*
  * A connected socket, or -errno.  who: the process behind it.  -EPERM, with who set: it belongs to neither root nor
- * us; an abstract name can be taken by anyone in the namespace.  patience_s: of each call on the socket, 0: no bound.
+ * us, and it is not the system's; an abstract name can be taken by anyone in the namespace.  patience_s: of each call on the socket, 0: no bound.
  */
 static inline int sock_connect(const char *name, unsigned patience_s, struct ucred *who)
 {
@@ -51,7 +65,7 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 	else if (connect(fd, (const struct sockaddr *)&sa, len) ||
 		 getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &who_len))
 		err = errno == EPERM ? EACCES : errno;
-	else if (who->uid != 0 && who->uid != geteuid())
+	else if (who->uid != 0 && who->uid != geteuid() && !sock_is_systems(name, who->uid))
 		err = EPERM;
 	if (!err)
 		return fd;
