@@ -304,12 +304,14 @@ void daemon_clean(void)
 
 /* ---- context ------------------------------------------------------------------------------ */
 
-static void *map_fd(int fd, size_t len)
+static void *map_fd(struct cx *c, int fd, size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	ck_assert_msg(p != MAP_FAILED, "mmap: %s", strerror(errno));
 	close(fd);
+	c->map[c->map_n].p = p;
+	c->map[c->map_n++].len = len;
 	return p;
 }
 
@@ -329,12 +331,12 @@ static void cx_queues(struct cx *c, uint32_t qp_type)
 
 	must(c->fd, &req, &rep, fds);
 	c->cq = rep.cq.handle;
-	ring_attach(&c->cq_ring, map_fd(fds[0], rep.cq.map_len), rep.cq.slots, rep.cq.stride);
+	ring_attach(&c->cq_ring, map_fd(c, fds[0], rep.cq.map_len), rep.cq.slots, rep.cq.stride);
 	req = (struct msg_req){ .op = MSG_SRQ_CREATE, .srq = { .pd = c->pd, .max_wr = 16, .max_sge = 1, .cookie = 8 } };
 	must(c->fd, &req, &rep, fds);
 	c->srq = rep.srq.handle;
 	c->srq_bell = rep.srq.bell;
-	ring_attach(&c->srq_ring, map_fd(fds[0], rep.srq.map_len), rep.srq.slots, rep.srq.stride);
+	ring_attach(&c->srq_ring, map_fd(c, fds[0], rep.srq.map_len), rep.srq.slots, rep.srq.stride);
 	req = (struct msg_req){ .op = MSG_QP_CREATE,
 				.qp = { .pd = c->pd,
 					.send_cq = c->cq,
@@ -347,7 +349,7 @@ static void cx_queues(struct cx *c, uint32_t qp_type)
 	c->qpn = rep.qp.qpn;
 	c->qp_bell = rep.qp.bell;
 	c->sq_stride = rep.qp.sq_stride;
-	mem = map_fd(fds[0], rep.qp.map_len);
+	mem = map_fd(c, fds[0], rep.qp.map_len);
 	ring_attach(&c->sq, mem, rep.qp.sq_slots, rep.qp.sq_stride);
 	ring_attach(&c->rq, mem + rep.qp.rq_off, rep.qp.rq_slots, rep.qp.rq_stride);
 }
@@ -371,7 +373,7 @@ void cx_open_type(struct cx *c, uint32_t qp_type)
 	close(mem);
 	ck_assert(hear(c->fd, &rep, fds));
 	ck_assert_int_eq(rep.err, 0);
-	c->bell = map_fd(fds[0], rep.open.bell_len);
+	c->bell = map_fd(c, fds[0], rep.open.bell_len);
 	c->kick = fds[1];
 	c->event = fds[2];
 	close(fds[3]); /* the token: nobody joins */
@@ -529,4 +531,8 @@ void cx_close(struct cx *c)
 	close(c->kick);
 	close(c->event);
 	close(c->channel_fd);
+	while (c->map_n) {
+		c->map_n--;
+		munmap(c->map[c->map_n].p, c->map[c->map_n].len);
+	}
 }

@@ -62,6 +62,11 @@ struct cx {
 	int channel_fd;
 	struct ring cq_ring, sq, rq, srq_ring;
 	uint32_t sq_stride;
+	struct {
+		void *p;
+		size_t len;
+	} map[4];
+	unsigned map_n;
 };
 
 void cx_open(struct cx *);                        /* the QP is RC */
@@ -83,7 +88,7 @@ void cx_kick(struct cx *); /* wakes its shard in both ways there are */
 bool cx_poll(struct cx *, struct cqe *);
 /* One message from cx to cx over its own QP; asserts that it arrives. */
 void cx_ping(struct cx *);
-/* Closes the connection and everything this side has of it. */
+/* Closes the connection and everything this side has of it, but buf. */
 void cx_close(struct cx *);
 
 #endif
