@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "t/daemon/client.h"
@@ -162,10 +163,13 @@ static bool receive(int fd, union answer *a, int *fds, int flags)
 static void hear_one(struct foe *f, unsigned i)
 {
 	struct pollfd p = { .fd = f->link[i].fd, .events = POLLIN };
+	unsigned tries = FOE_PATIENCE_S * 10;
 	union answer a;
 	int fds[CALL_FDS];
 
-	if (poll(&p, 1, FOE_PATIENCE_S * 1000) == 0) {
+	while (poll(&p, 1, 100) <= 0 && tries--) /* foe_wake() may interrupt it */
+		;
+	if (!p.revents) {
 		fprintf(stderr, "no answer in %d s\n", FOE_PATIENCE_S);
 		_exit(FOE_HANG);
 	}
@@ -223,11 +227,26 @@ static void script(struct foe *f, unsigned i, const uint32_t *op, unsigned n)
 {
 	uint8_t msg[FOE_MSG_MAX];
 
+	f->careful = !foe_odds(f, 4);
 	for (unsigned k = 0; k < n && f->link[i].fd >= 0; k++) {
 		size_t len = foe_msg(f, &f->link[i], op[k], msg);
 
 		ask(f, i, op[k], msg, len);
 	}
+	f->careful = false;
+}
+
+/* Up to RTS, by the ways of all kinds of QPs; those that are not its own are refused. */
+static void climb(struct foe *f, unsigned i)
+{
+	static const uint8_t rung[] = { 1, 2, 3, 1, 6, 5, 4, 7, 5 };
+
+	f->climber = foe_made(f, &f->link[i], MSG_QP_CREATE);
+	for (unsigned k = 0; k < sizeof(rung); k++) {
+		f->rung = rung[k] + 1u;
+		script(f, i, (const uint32_t[]){ MSG_QP_MODIFY }, 1);
+	}
+	f->rung = 0;
 }
 
 /* Mostly so far that a context or a channel has something in it. */
@@ -255,7 +274,10 @@ static void connect_new(struct foe *f, unsigned i)
 		script(f, i, passive, 5);
 		break;
 	case 2: script(f, i, (const uint32_t[]){ MSG_IMPORT }, 1); break;
-	default: begin(f, i, MSG_OPEN); script(f, i, context, 8);
+	default:
+		begin(f, i, MSG_OPEN);
+		script(f, i, context, 8);
+		climb(f, i);
 	}
 }
 
@@ -315,6 +337,7 @@ static void split(struct foe *f)
 		return;
 	}
 	f->child = true;
+	foe_wake();
 	foe_dice(f);
 }
 
@@ -358,6 +381,18 @@ static void let_go(const int *given)
 	}
 }
 
+static void wake(int) {}
+
+/* What it has filled or opened itself may block it; not for ever. */
+void foe_wake(void)
+{
+	struct sigaction sa = { .sa_handler = wake }; /* without SA_RESTART */
+	struct itimerval every = { { 1, 0 }, { 1, 0 } };
+
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+}
+
 static void own_fault(int) { _exit(0); } /* in memory that it has taken from itself */
 
 void foe_play(uint64_t seed, unsigned steps, const int *given, struct foe_tally *tally)
@@ -379,6 +414,7 @@ void foe_play(uint64_t seed, unsigned steps, const int *given, struct foe_tally 
 	signal(SIGSEGV, own_fault);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGIO, SIG_IGN);
+	foe_wake();
 	for (; steps && (!f.child || child_steps--); steps--) {
 		step(&f);
 		__atomic_fetch_add(&tally->steps, 1, __ATOMIC_RELAXED);

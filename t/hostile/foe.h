@@ -60,7 +60,10 @@ struct foe {
 	const int *given; /* descriptors that it cannot make itself; it never closes them */
 	char device[RDMAD_NAME_LEN];
 	uint8_t gid[16];
-	bool child; /* does not fork */
+	bool child;       /* does not fork */
+	bool careful;     /* right requests only, as long as it gets somewhere by them */
+	unsigned rung;    /* of right_modify(), plus 1; 0: any */
+	uint32_t climber; /* the QP that does so */
 	struct foe_tally *tally;
 };
 
@@ -72,6 +75,8 @@ struct foe {
 void foe_play(uint64_t seed, unsigned steps, const int *given, struct foe_tally *);
 #define FOE_HANG       3
 #define FOE_PATIENCE_S 30
+
+void foe_wake(void); /* from now on no system call keeps it for more than a second.  Of each process */
 
 uint64_t foe_dice(struct foe *);
 uint32_t foe_below(struct foe *, uint32_t n);

@@ -162,6 +162,7 @@ void foe_scribble_aside(struct foe *f)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	f->child = true;
+	foe_wake();
 	foe_dice(f);
 	for (unsigned i = 0; i < ASIDE_STEPS; i++)
 		foe_scribble(f);

@@ -30,9 +30,8 @@ static const uint8_t maker[MSG_OPS] = {
 #include <rdmad/msg.def>
 #undef MSG
 #undef MSG_FREE
-	[MSG_QP_QUERY] = OF_QP,    [MSG_SRQ_QUERY] = OF_SRQ, [MSG_PD_IMPORT] = OF_PD,
-	[MSG_MR_IMPORT] = OF_MR,   [MSG_DM_IMPORT] = OF_DM,  [MSG_RAW_STEER] = OF_QP,
-	[MSG_CQ_MODERATE] = OF_CQ, [MSG_QP_RATE] = OF_QP,    [MSG_SRQ_MODIFY] = OF_SRQ,
+	[MSG_QP_QUERY] = OF_QP,  [MSG_SRQ_QUERY] = OF_SRQ, [MSG_PD_IMPORT] = OF_PD,   [MSG_MR_IMPORT] = OF_MR,
+	[MSG_DM_IMPORT] = OF_DM, [MSG_RAW_STEER] = OF_QP,  [MSG_CQ_MODERATE] = OF_CQ, [MSG_SRQ_MODIFY] = OF_SRQ,
 };
 
 uint32_t foe_made(struct foe *f, const struct foe_link *l, uint32_t op)
@@ -108,24 +107,31 @@ static void right_qp(struct foe *f, const struct foe_link *l, struct msg_req *r)
 	r->qp.wq = r->qp.type == QPT_RAW && foe_odds(f, 2);
 }
 
-/* One of the three steps to RTS, to whichever QP of whoever. */
+/* Steps to RTS: 1 2 3 of RC, 1 6 5 of UC, 4 7 5 of UD; of whichever QP to whoever. */
 static void right_modify(struct foe *f, const struct foe_link *l, struct msg_req *r)
 {
-	static const uint32_t mask[] = {
-		QPA_STATE,
-		QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
-		QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_MAX_DEST_RD_ATOMIC |
-			QPA_MIN_RNR_TIMER,
-		QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_QP_RD_ATOMIC,
-		QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY,
-		QPA_STATE | QPA_SQ_PSN,
+	static const struct {
+		uint8_t state;
+		uint32_t mask;
+	} rung[] = {
+		{ QPS_RESET, QPA_STATE },
+		{ QPS_INIT, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS },
+		{ QPS_RTR, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_MAX_DEST_RD_ATOMIC |
+				   QPA_MIN_RNR_TIMER },
+		{ QPS_RTS,
+		  QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_QP_RD_ATOMIC },
+		{ QPS_INIT, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY },
+		{ QPS_RTS, QPA_STATE | QPA_SQ_PSN },
+		{ QPS_RTR, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN },
+		{ QPS_RTR, QPA_STATE },
+		{ QPS_SQD, QPA_STATE },
+		{ QPS_ERR, QPA_STATE },
 	};
-	static const uint8_t state[] = { QPS_RESET, QPS_INIT, QPS_RTR, QPS_RTS, QPS_INIT, QPS_RTS };
 	struct qp_attr *a = &r->qp_mod.attr;
-	unsigned i = foe_below(f, sizeof(mask) / sizeof(mask[0]));
+	unsigned i = f->rung ? f->rung - 1 : foe_below(f, sizeof(rung) / sizeof(rung[0]));
 	const struct foe_link *to = foe_odds(f, 4) ? &f->link[foe_below(f, FOE_LINKS)] : l;
 
-	*a = (struct qp_attr){ .state = foe_odds(f, 16) ? (uint8_t)foe_below(f, 8) : state[i],
+	*a = (struct qp_attr){ .state = !f->careful && foe_odds(f, 16) ? (uint8_t)foe_below(f, 8) : rung[i].state,
 			       .port = 1,
 			       .access = foe_below(f, 16),
 			       .dest_qpn = foe_made(f, to, OF_QP),
@@ -139,8 +145,8 @@ static void right_modify(struct foe *f, const struct foe_link *l, struct msg_req
 			       .retry_cnt = (uint8_t)foe_below(f, 8),
 			       .rnr_retry = (uint8_t)foe_below(f, 8) };
 	memcpy(a->av.dgid, f->gid, 16);
-	r->qp_mod.qpn = foe_made(f, l, OF_QP);
-	r->qp_mod.mask = mask[i];
+	r->qp_mod.qpn = f->rung ? f->climber : foe_made(f, l, OF_QP);
+	r->qp_mod.mask = rung[i].mask;
 }
 
 static void right_verb(struct foe *f, const struct foe_link *l, struct msg_req *r)
@@ -191,6 +197,11 @@ static void right_verb(struct foe *f, const struct foe_link *l, struct msg_req *
 		r->xrcd.shared = foe_below(f, 2);
 		r->xrcd.oflags = foe_odds(f, 2) ? O_CREAT : foe_odds(f, 2) ? O_CREAT | O_EXCL : 0;
 		break;
+	case MSG_QP_RATE:
+		r->rate.qpn = foe_made(f, l, OF_QP);
+		r->rate.kbps = foe_odds(f, 2) ? 0 : foe_below(f, 1u << 24);
+		r->rate.burst = foe_below(f, 1u << 16);
+		break;
 	case MSG_QP_OPEN:
 		r->qp_open.qpn = foe_made(f, &f->link[foe_below(f, FOE_LINKS)], OF_QP);
 		r->qp_open.xrcd = foe_made(f, l, OF_XRCD);
@@ -230,7 +241,9 @@ static void right_cm(struct foe *f, const struct foe_link *l, struct cmm_req *r)
 {
 	static const uint16_t ps[] = { RDMA_PS_TCP, RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB };
 
-	r->id = foe_made(f, l, foe_odds(f, 4) ? CMM_GET_EVENT : CMM_CREATE_ID);
+	bool answers = r->op == CMM_ACCEPT || r->op == CMM_REJECT; /* a request of another */
+
+	r->id = foe_made(f, l, foe_odds(f, 4) != answers ? CMM_GET_EVENT : CMM_CREATE_ID);
 	switch (r->op) {
 	case CMM_CREATE_ID:
 		r->create.ps = ps[foe_below(f, 5)];
@@ -285,7 +298,7 @@ size_t foe_msg(struct foe *f, const struct foe_link *l, uint32_t op, void *msg)
 	m->seq = (uint32_t)foe_dice(f);
 	if (!len)
 		return 8 + foe_below(f, 64);
-	switch (foe_below(f, 8)) {
+	switch (f->careful ? 7 : foe_below(f, 8)) {
 	case 0:
 		for (size_t i = 8; i < len; i++)
 			bytes[i] = (uint8_t)foe_dice(f);
@@ -296,7 +309,7 @@ size_t foe_msg(struct foe *f, const struct foe_link *l, uint32_t op, void *msg)
 			right_cm(f, l, msg);
 		else
 			right_verb(f, l, msg);
-		if (len > head && foe_odds(f, 6))
+		if (len > head && !f->careful && foe_odds(f, 6))
 			words(f, l, bytes + head + foe_below(f, (uint32_t)(len - head)) / 4 * 4, 4);
 	}
 	return len;
