@@ -292,7 +292,8 @@ START_TEST(clients)
 	}
 	reached();
 	ck_assert_int_le(daemon_heap(), heap + HEAP_ROOM);
-	ck_assert_int_le(mappings(), maps + 16);
+	if (heap) /* a sanitizer's heap maps as it likes */
+		ck_assert_int_le(mappings(), maps + 16);
 	daemon_stop();
 }
 END_TEST
