@@ -56,12 +56,15 @@ static void fill(uint8_t *p, uint32_t len, unsigned round)
 static void explain(struct cx *c)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = DUMP_WHY, .qpn = c->qpn } };
-	char text[4096] = { 0 };
 	struct msg_rep rep;
 	int fds[CALL_FDS];
+	char text[4096];
+	ssize_t n;
 
-	if (!call(c->fd, &req, &rep, fds) && read(fds[0], text, sizeof(text) - 1) > 0)
-		fprintf(stderr, "%s\n", text);
+	if (call(c->fd, &req, &rep, fds))
+		return;
+	while ((n = read(fds[0], text, sizeof(text))) > 0)
+		fwrite(text, 1, (size_t)n, stderr);
 }
 
 static void completion(struct cx *c, uint64_t wr_id)
