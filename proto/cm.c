@@ -137,6 +137,16 @@ int cm_listen(struct cm *c, uint64_t service_id, void *host, uint32_t *id)
 	return 0;
 }
 
+int cm_listen_full(struct cm *c, uint32_t id, bool full)
+{
+	struct cm_id *i = owned(c, id);
+
+	if (!i || i->state != CM_LISTEN)
+		return EINVAL;
+	i->full = full;
+	return 0;
+}
+
 bool cm_listening(const struct cm *c, uint64_t service_id) { return id_find_service(c, service_id); }
 
 int cm_connect(struct cm *c, const struct cm_connect *a, void *host, uint32_t *id, mono_t now)
@@ -446,8 +456,7 @@ void cm_tick(struct cm *c, mono_t now)
 		if (mono_reached(now, i->patient))
 			i->retries_left--;
 		c->n.retries++;
-		i->sent++;
-		id_again(c, i);
+		i->sent += id_again(c, i);
 		id_repeat_wait(c, i);
 	}
 }

@@ -37,10 +37,10 @@
 struct cm;
 
 struct cm_cfg {
-	uint64_t seed;     /* of comm ids; to be unguessable */
-	uint64_t ca_guid;  /* unique in the network: peers tell stale connections by it (rule 7.7) */
-	uint8_t ack_delay; /* of the port, in REPs and for ACK timeouts; rxe: 15 */
-	uint32_t max_ids;  /* more REQs are refused; 0: a default */
+	uint64_t seed, seed_hi; /* 128 bits that nobody knows: comm ids follow from them (secret.h) */
+	uint64_t ca_guid;       /* unique in the network: peers tell stale connections by it (rule 7.7) */
+	uint8_t ack_delay;      /* of the port, in REPs and for ACK timeouts; rxe: 15 */
+	uint32_t max_ids;       /* more REQs are refused; 0: a default */
 };
 
 #define CM_ID_LEN 4096u /* bytes of memory that an id takes, at most */
@@ -74,9 +74,11 @@ enum cm_state {
 
 /*
  * EADDRINUSE: this service id is listened on.  As many as max_ids wait to be accepted: a backlog is the
- * host's.
+ * host's, who says when it is full: then requests are refused (REJ 28, SIDR status 2) without a word to him.
  */
 int cm_listen(struct cm *, uint64_t service_id, void *host, uint32_t *id);
+
+int cm_listen_full(struct cm *, uint32_t id, bool full);
 
 /* Does some id listen for it? */
 bool cm_listening(const struct cm *, uint64_t service_id);
@@ -93,7 +95,11 @@ struct cm_connect {
 };
 int cm_connect(struct cm *, const struct cm_connect *, void *host, uint32_t *id, mono_t now);
 
-/* Answers CM_EV_REQ.  rep: all but the ids and ca_guid.  Repeated as often as the REQ said, and as long; then CM_EV_TIMEOUT. */
+/*
+ * Answers CM_EV_REQ.  rep: all but the ids and ca_guid.  Repeated as often as the REQ said, and as long; then CM_EV_TIMEOUT.  But
+ * until something comes that has our comm id, the address that the REQ came from gets three MADs for each that came from there,
+ * at most, unless it has had one in the last ten minutes: the REQ may be forged.
+ */
 int cm_accept(struct cm *, uint32_t id, const struct cm_rep *, mono_t now);
 
 /* Answers CM_EV_REP: established.  data: CM_RTU_DATA bytes, or NULL for zeros. */

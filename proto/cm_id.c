@@ -33,7 +33,7 @@ struct cm *cm_new(const struct cm_cfg *cfg)
 	c->cfg = *cfg;
 	if (!c->cfg.max_ids)
 		c->cfg.max_ids = CM_IDS;
-	c->rng.s = cfg->seed;
+	c->secret = (struct secret){ .key = { cfg->seed, cfg->seed_hi } };
 	for (unsigned i = 0; i < CM_HASH; i++) {
 		link_init(&c->by_id[i]);
 		link_init(&c->by_peer[i]);
@@ -65,7 +65,7 @@ static uint32_t number(struct cm *c)
 
 	c->next_id = 0;
 	while (!id || id_find(c, id))
-		id = (uint32_t)rng_next(&c->rng);
+		id = (uint32_t)secret_next(&c->secret);
 	return id;
 }
 
@@ -141,12 +141,18 @@ struct cm_id *id_find(const struct cm *c, uint32_t id)
 	return NULL;
 }
 
-struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid)
+static bool same_way(const struct cm_id *i, const struct route *from)
+{
+	return !memcmp(i->route.dgid, from->sgid, 16) && !memcmp(i->route.sgid, from->dgid, 16);
+}
+
+struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid, const struct route *from)
 {
 	const struct link *head = &c->by_peer[hash(remote_id, guid)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
-		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid && !BY_PEER(l)->sidr)
+		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid && !BY_PEER(l)->sidr &&
+		    same_way(BY_PEER(l), from))
 			return BY_PEER(l);
 	return NULL;
 }
@@ -161,14 +167,14 @@ struct cm_id *id_find_sidr(const struct cm *c, uint32_t request_id, const uint8_
 	return NULL;
 }
 
-struct cm_id *id_find_qpn(const struct cm *c, uint32_t qpn, uint64_t guid)
+struct cm_id *id_find_qpn(const struct cm *c, uint32_t qpn, uint64_t guid, const struct route *from)
 {
 	const struct link *head = &c->by_qpn[hash(qpn, guid)];
 
 	if (!qpn)
 		return NULL; /* a connection without a QP takes none from another */
 	for (struct link *l = head->next; l != head; l = l->next)
-		if (BY_QPN(l)->qp.dest_qpn == qpn && BY_QPN(l)->remote_guid == guid)
+		if (BY_QPN(l)->qp.dest_qpn == qpn && BY_QPN(l)->remote_guid == guid && same_way(BY_QPN(l), from))
 			return BY_QPN(l);
 	return NULL;
 }
@@ -292,10 +298,47 @@ void out_put(struct cm *c, const struct route *route, const struct cm_msg *m)
 void id_send(struct cm *c, struct cm_id *i, const struct cm_msg *m)
 {
 	cm_msg_put(i->last, m);
-	out_mad(c, &i->route, i->last);
+	id_again(c, i);
 }
 
-void id_again(struct cm *c, struct cm_id *i) { out_mad(c, &i->route, i->last); }
+static unsigned known_place(const struct cm *c, const uint8_t gid[16])
+{
+	uint64_t half[2];
+
+	memcpy(half, gid, sizeof(half));
+	return (unsigned)secret_hash(c->secret.key, half[0] ^ secret_hash(c->secret.key, half[1])) & (CM_KNOWN - 1);
+}
+
+void id_proven(struct cm *c, struct cm_id *i)
+{
+	struct cm_known *k = &c->known[known_place(c, i->route.dgid)];
+
+	i->proven = true;
+	memcpy(k->gid, i->route.dgid, 16);
+	k->until = mono_add(c->now, CM_KNOWN_NS);
+}
+
+bool gid_known(const struct cm *c, const uint8_t gid[16])
+{
+	const struct cm_known *k = &c->known[known_place(c, gid)];
+
+	return mono_before(c->now, k->until) && !memcmp(k->gid, gid, 16);
+}
+
+/*
+ * Anybody can ask in another one's name.  So he whose name it is gets no more than a few MADs, until one comes from there that
+ * has our comm id, which only those know who got it.
+ */
+bool id_again(struct cm *c, struct cm_id *i)
+{
+	if (i->passive && !i->proven) {
+		if (i->told >= CM_TOLD * i->heard)
+			return false;
+		i->told++;
+	}
+	out_mad(c, &i->route, i->last);
+	return true;
+}
 
 /*
  * The times that both ends have agreed on are made for a subnet manager that thinks and for programs that sleep:

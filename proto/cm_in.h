@@ -6,7 +6,7 @@
 #include "cm.h"
 #include "heap.h"
 #include "link.h"
-#include "rng.h"
+#include "secret.h"
 
 #define CM_HASH    1024u  /* a power of two */
 #define CM_OUT_MAX 4096u  /* MADs that wait to be sent; a power of two */
@@ -14,10 +14,14 @@
 #define CM_EVS     4u     /* request or reply; up or refused; down; out of timewait */
 #define CM_PAST    128u   /* requests that are over, and remembered for CM_PAST_NS since they were last heard */
 
-#define CM_MRA_TIMEOUT  24u       /* what we ask for, unasked, when a peer repeats itself to a slow program */
-#define CM_MRA_MAX      24u       /* and what a peer gets, at most: 67 s */
-#define CM_PEER_MAX     21u       /* other times that a peer sets, at most: 8.6 s */
-#define CM_FIRST_NS     32000000u /* before the first repetition */
+#define CM_MRA_TIMEOUT  24u           /* what we ask for, unasked, when a peer repeats itself to a slow program */
+#define CM_MRA_MAX      24u           /* and what a peer gets, at most: 67 s */
+#define CM_PEER_MAX     21u           /* other times that a peer sets, at most: 8.6 s */
+#define CM_PEER_NS      64000000u     /* but no shorter, before something is repeated */
+#define CM_TOLD         3u            /* MADs to one who is not proven, for each that came from there */
+#define CM_KNOWN        256u          /* places for addresses that are proven; a power of two */
+#define CM_KNOWN_NS     600000000000u /* since the last proof */
+#define CM_FIRST_NS     32000000u     /* before the first repetition */
 #define CM_PAST_NS      1000000000u
 #define CM_SIDR_TIMEOUT 20u
 #define CM_SIDR_RETRIES 15u
@@ -43,7 +47,10 @@ struct cm_id {
 	enum cm_state state;
 	bool freed; /* the host's no more: goes when dead */
 	bool passive;
-	bool sidr; /* in timewait: answers what is repeated */
+	bool sidr;           /* in timewait: answers what is repeated */
+	bool full;           /* listening: what asks is refused */
+	bool proven;         /* who is at the other end has shown that he gets what we send there */
+	uint8_t heard, told; /* until then: MADs from there, and to there */
 	void *host;
 	uint32_t listen_id;
 	uint64_t service_id;
@@ -74,10 +81,16 @@ struct cm_past {
 	uint8_t rej[MAD_LEN];
 };
 
+/* An address where somebody gets what we send there. */
+struct cm_known {
+	uint8_t gid[16];
+	mono_t until;
+};
+
 struct cm {
 	struct cm_cfg cfg;
 	mono_t now; /* of the call under way */
-	struct rng rng;
+	struct secret secret;
 	uint32_t next_id; /* 0: out of rng */
 	struct link by_id[CM_HASH], by_peer[CM_HASH], by_qpn[CM_HASH];
 	struct heap timers;
@@ -86,6 +99,7 @@ struct cm {
 	uint32_t out_size, out_head, out_tail;
 	struct cm_past past[CM_PAST]; /* a ring; past_n: put in so far */
 	uint32_t past_n;
+	struct cm_known known[CM_KNOWN];
 	struct cm_count n;
 };
 
@@ -101,15 +115,19 @@ static inline void cm_clock(struct cm *c, mono_t now)
 struct cm_id *id_new(struct cm *, enum cm_state); /* NULL: no memory, or too many */
 void id_del(struct cm *, struct cm_id *);         /* at once, with its events */
 struct cm_id *id_find(const struct cm *, uint32_t id);
-/* By what the peer calls it. */
-struct cm_id *id_find_peer(const struct cm *, uint32_t remote_id, uint64_t guid);
+/* By what the peer calls it, and the way that it came: what others say they are is not believed. */
+struct cm_id *id_find_peer(const struct cm *, uint32_t remote_id, uint64_t guid, const struct route *from);
 struct cm_id *id_find_sidr(const struct cm *, uint32_t request_id, const uint8_t *gid);
-struct cm_id *id_find_qpn(const struct cm *, uint32_t qpn, uint64_t guid);
+struct cm_id *id_find_qpn(const struct cm *, uint32_t qpn, uint64_t guid, const struct route *from);
 struct cm_id *id_find_service(const struct cm *, uint64_t service_id);
 void id_peer_set(struct cm *, struct cm_id *, uint32_t remote_id, uint64_t guid);
 void id_qpn_set(struct cm *, struct cm_id *, uint32_t qpn);
 void id_state(struct cm *, struct cm_id *, enum cm_state); /* its timer is stopped */
 void id_dead(struct cm *, struct cm_id *);                 /* goes at once if the host has freed it */
+
+/* The peer has shown that it gets what we send to its address; and is it known to get it? */
+void id_proven(struct cm *, struct cm_id *);
+bool gid_known(const struct cm *, const uint8_t gid[16]);
 
 /* An event of the id; g NULL: no message brought it. */
 void id_event(struct cm *, struct cm_id *, enum cm_event_type, const struct gsi *);
@@ -118,7 +136,7 @@ void id_free_events(struct cm_id *);
 void out_put(struct cm *, const struct route *, const struct cm_msg *);
 void out_mad(struct cm *, const struct route *, const uint8_t *mad);
 void id_send(struct cm *, struct cm_id *, const struct cm_msg *); /* and remembers it */
-void id_again(struct cm *, struct cm_id *);                       /* what was remembered */
+bool id_again(struct cm *, struct cm_id *);                       /* what was remembered; false: it may not be sent */
 void id_repeat(struct cm *, struct cm_id *);                      /* from now on, until retries are used up */
 void id_repeat_wait(struct cm *, struct cm_id *);                 /* sets the timer to the next time */
 void id_patient(struct cm *, struct cm_id *, uint64_t ns);        /* the peer needs so much longer */

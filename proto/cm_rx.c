@@ -198,7 +198,7 @@ static bool replied(struct cm *c, struct cm_id *i, const struct in *in)
 {
 	const struct cm_rep *rep = &in->m->rep;
 	uint32_t qpn = i->qp.transport == CM_XRC ? rep->eecn : rep->qpn;
-	struct cm_id *old = id_find_qpn(c, qpn, rep->ca_guid);
+	struct cm_id *old = id_find_qpn(c, qpn, rep->ca_guid, &in->g->route);
 	struct cm_qp *q = &i->qp;
 
 	if (old && old != i) {
@@ -271,7 +271,8 @@ static bool over(struct cm *c, const struct in *in)
 static void called(struct cm *c, const struct in *in)
 {
 	const struct cm_req *r = &in->m->req;
-	struct cm_id *i, *l = id_find_service(c, r->service_id), *old = id_find_qpn(c, r->qpn, r->ca_guid);
+	struct cm_id *i, *l = id_find_service(c, r->service_id),
+			 *old = id_find_qpn(c, r->qpn, r->ca_guid, &in->g->route);
 	uint16_t why = refusal(r, in->g);
 
 	if (!why && old) {
@@ -280,6 +281,8 @@ static void called(struct cm *c, const struct in *in)
 	}
 	if (!why && !l)
 		why = REJ_SERVICE_ID;
+	if (!why && l->full)
+		why = REJ_CONSUMER;
 	if (why) {
 		rej_req(c, in, why);
 		return;
@@ -290,6 +293,7 @@ static void called(struct cm *c, const struct in *in)
 		return;
 	}
 	i->passive = true;
+	i->heard = 1;
 	i->asked = c->now;
 	i->host = l->host;
 	i->listen_id = l->id;
@@ -299,10 +303,13 @@ static void called(struct cm *c, const struct in *in)
 	i->route = i->qp.route;
 	i->route.hop_limit = CM_HOPS;
 	i->timeout_ns = cm_timeout_ns(least(r->local_timeout, CM_PEER_MAX));
+	if (i->timeout_ns < CM_PEER_NS)
+		i->timeout_ns = CM_PEER_NS;
 	i->answer_ns = cm_timeout_ns(least(r->remote_timeout, CM_PEER_MAX));
 	i->retries = r->max_retries;
 	id_peer_set(c, i, r->local_id, r->ca_guid);
 	id_qpn_set(c, i, r->qpn);
+	i->proven = gid_known(c, i->route.dgid);
 	id_event(c, i, CM_EV_REQ, in->g);
 }
 
@@ -313,7 +320,7 @@ static void asked(struct cm *c, const struct in *in)
 	struct cm_msg m = { .attr = CM_SIDR_REP, .tid = in->m->tid };
 	struct route back = route_back(&in->g->route);
 
-	i = l ? id_new(c, CM_SIDR_REQ_RCVD) : NULL;
+	i = l && !l->full ? id_new(c, CM_SIDR_REQ_RCVD) : NULL;
 	if (!i) {
 		m.sidr_rep.request_id = r->request_id;
 		m.sidr_rep.service_id = r->service_id;
@@ -322,6 +329,7 @@ static void asked(struct cm *c, const struct in *in)
 		return;
 	}
 	i->passive = true;
+	i->heard = 1;
 	i->sidr = true;
 	i->host = l->host;
 	i->listen_id = l->id;
@@ -372,13 +380,13 @@ static struct cm_id *id_of(struct cm *c, const struct in *in)
 	struct cm_id *i = NULL;
 
 	switch (m->attr) {
-	case CM_REQ: return id_find_peer(c, m->req.local_id, m->req.ca_guid);
+	case CM_REQ: return id_find_peer(c, m->req.local_id, m->req.ca_guid, &in->g->route);
 	case CM_SIDR_REQ: return id_find_sidr(c, m->sidr_req.request_id, in->g->route.sgid);
 	case CM_SIDR_REP: i = id_find(c, m->sidr_rep.request_id); break;
 	default:
 		/* A peer that timed out waiting for our first message does not know our comm ID: match it by its own and its GUID. */
 		if (m->attr == CM_REJ && m->rej.reason == REJ_TIMEOUT && m->rej.ari_len >= 8)
-			i = id_find_peer(c, m->rej.local_id, be64_get(m->rej.ari));
+			i = id_find_peer(c, m->rej.local_id, be64_get(m->rej.ari), &in->g->route);
 		if (!i)
 			i = by_ids(c, m);
 	}
@@ -416,6 +424,15 @@ static bool has_ids(const struct cm_msg *m)
 	return m->attr == CM_REJ ? m->rej.remote_id || m->rej.reason == REJ_TIMEOUT : m->rtu.local_id != 0;
 }
 
+/* He who names our comm id has got it from us, at the address that he says he is at. */
+static void hear(struct cm *c, struct cm_id *i, const struct cm_msg *m)
+{
+	if (m->attr != CM_REQ && m->attr != CM_SIDR_REQ && m->rtu.remote_id == i->id)
+		id_proven(c, i);
+	else if (i->heard < UINT8_MAX / CM_TOLD)
+		i->heard++;
+}
+
 void cm_rx(struct cm *c, const struct gsi *g, mono_t now)
 {
 	struct cm_msg m;
@@ -438,6 +455,7 @@ void cm_rx(struct cm *c, const struct gsi *g, mono_t now)
 		stranger(c, &in);
 		return;
 	}
+	hear(c, i, &m);
 	act = table[i->state][m.attr - CM_REQ];
 	if (!act || !act(c, i, &in))
 		c->n.dropped++;

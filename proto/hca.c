@@ -24,7 +24,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 		return NULL;
 	h->cfg = *cfg;
 	h->cfg.max_qp = or_default(cfg->max_qp, 65536);
-	h->rng.s = cfg->seed;
+	h->secret = (struct secret){ .key = { cfg->seed, cfg->seed_hi } };
 	slots_init(&h->pd, or_default(cfg->max_pd, 65536));
 	slots_init(&h->keys.mr, or_default(cfg->max_mr, 524287));
 	slots_init(&h->keys.mw, or_default(cfg->max_mw, 524287));
@@ -39,7 +39,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 		hca_free(h);
 		return NULL;
 	}
-	h->qp.last = (uint32_t)rng_next(&h->rng) & ((1u << (24 - cfg->qpn_low_bits)) - 1);
+	h->qp.last = (uint32_t)secret_next(&h->secret) & ((1u << (24 - cfg->qpn_low_bits)) - 1);
 	return h;
 }
 

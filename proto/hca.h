@@ -38,7 +38,7 @@ struct why;
 struct hca_cfg {
 	const struct mem_ops *mem;
 	void *mem_host;           /* first argument of mem's functions */
-	uint64_t seed;            /* of key bytes, first QPN; same seed and same calls, same behaviour */
+	uint64_t seed, seed_hi;   /* 128 bits that nobody knows: keys and numbers follow from them (secret.h) */
 	uint32_t qpn_low;         /* every QPN has these low bits ... */
 	unsigned qpn_low_bits;    /* ... this many of them: so several HCAs share one number space */
 	uint8_t mtu;              /* enum ibv_mtu: the port's largest */

@@ -16,7 +16,7 @@
 #include "mr.h"
 #include "path.h"
 #include "qp.h"
-#include "rng.h"
+#include "secret.h"
 #include "slots.h"
 #include "trace.h"
 #include "why.h"
@@ -36,7 +36,7 @@ struct taken {
 struct hca {
 	struct hca_cfg cfg;
 	mono_t now; /* of the call under way */
-	struct rng rng;
+	struct secret secret;
 	uint8_t gid[HCA_GIDS][16];
 	uint64_t gid_set; /* bit per row */
 	struct slots pd, cq, srq, xrcd;

@@ -50,7 +50,7 @@ int hca_pd_free(struct hca *h, uint32_t pdn)
 
 int hca_mr_reg(struct hca *h, const struct mr_attr *a, uint32_t *key)
 {
-	return mr_reg(&h->keys, &h->rng, slots_get(&h->pd, a->pdn), a, key);
+	return mr_reg(&h->keys, &h->secret, slots_get(&h->pd, a->pdn), a, key);
 }
 
 int hca_mr_dereg(struct hca *h, uint32_t key) { return mr_dereg(&h->keys, key); }
@@ -62,7 +62,7 @@ int hca_mr_rereg(struct hca *h, uint32_t key, const struct mr_attr *a)
 
 int hca_mw_alloc(struct hca *h, uint32_t pdn, unsigned type, uint32_t *key)
 {
-	return mw_alloc(&h->keys, &h->rng, slots_get(&h->pd, pdn), type, key);
+	return mw_alloc(&h->keys, &h->secret, slots_get(&h->pd, pdn), type, key);
 }
 
 int hca_mw_dealloc(struct hca *h, uint32_t key) { return mw_dealloc(&h->keys, key); }

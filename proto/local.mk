@@ -88,7 +88,7 @@ noinst_HEADERS += \
 	proto/req.h \
 	proto/req_flight.h \
 	proto/resp.h \
-	proto/rng.h \
+	proto/secret.h \
 	proto/seq.h \
 	proto/slots.h \
 	proto/srq.h \

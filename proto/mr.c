@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "hca.h"
-#include "rng.h"
+#include "secret.h"
 
 #define ACC_KNOWN                                                                                                  \
 	(ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_MW_BIND | ACC_ZERO_BASED | \
@@ -36,7 +36,7 @@ static void fill(struct mr *mr, uint32_t key, struct pd *pd, const struct mr_att
 	pd->users++;
 }
 
-int mr_reg(struct keys *keys, struct rng *rng, struct pd *pd, const struct mr_attr *a, uint32_t *key)
+int mr_reg(struct keys *keys, struct secret *secret, struct pd *pd, const struct mr_attr *a, uint32_t *key)
 {
 	struct mr *mr;
 	uint32_t index;
@@ -48,7 +48,7 @@ int mr_reg(struct keys *keys, struct rng *rng, struct pd *pd, const struct mr_at
 		free(mr);
 		return ENOMEM;
 	}
-	fill(mr, index << 8 | (rng_next(rng) & 0xff), pd, a);
+	fill(mr, index << 8 | (secret_next(secret) & 0xff), pd, a);
 	*key = mr->key;
 	return 0;
 }

@@ -36,10 +36,10 @@ struct mr {
 };
 
 struct mr_attr;
-struct rng;
+struct secret;
 
 /* As hca_mr_reg() and its like (hca.h); the region is pd's. */
-int mr_reg(struct keys *, struct rng *, struct pd *, const struct mr_attr *, uint32_t *key);
+int mr_reg(struct keys *, struct secret *, struct pd *, const struct mr_attr *, uint32_t *key);
 int mr_dereg(struct keys *, uint32_t key);
 int mr_rereg(struct keys *, uint32_t key, struct pd *, const struct mr_attr *);
 

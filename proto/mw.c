@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "qp.h"
-#include "rng.h"
+#include "secret.h"
 
 #define ACC_WINDOW                                                                                   \
 	(ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_ZERO_BASED | \
@@ -26,7 +26,7 @@ static struct mw *mw_get(const struct keys *keys, uint32_t key)
 	return key & MW_KEY ? slots_get(&keys->mw, index_of(key)) : NULL;
 }
 
-int mw_alloc(struct keys *keys, struct rng *rng, struct pd *pd, unsigned type, uint32_t *key)
+int mw_alloc(struct keys *keys, struct secret *secret, struct pd *pd, unsigned type, uint32_t *key)
 {
 	struct mw *mw;
 	uint32_t index;
@@ -38,7 +38,7 @@ int mw_alloc(struct keys *keys, struct rng *rng, struct pd *pd, unsigned type, u
 		free(mw);
 		return ENOMEM;
 	}
-	mw->key = MW_KEY | index << 8 | (rng_next(rng) & 0xff);
+	mw->key = MW_KEY | index << 8 | (secret_next(secret) & 0xff);
 	mw->type = (uint8_t)type;
 	mw->pd = pd;
 	link_init(&mw->of_qp);

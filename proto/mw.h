@@ -18,7 +18,7 @@
 #include "mr.h"
 
 struct qp;
-struct rng;
+struct secret;
 struct send_wr;
 
 #define MW_KEY 0x80000000u
@@ -35,7 +35,7 @@ struct mw {
 };
 
 /* As hca_mw_alloc() and hca_mw_dealloc() (hca.h). */
-int mw_alloc(struct keys *, struct rng *, struct pd *, unsigned type, uint32_t *key);
+int mw_alloc(struct keys *, struct secret *, struct pd *, unsigned type, uint32_t *key);
 int mw_dealloc(struct keys *, uint32_t key);
 
 /* A bind request of qp; FAULT_NONE or FAULT_SQ_BIND. */

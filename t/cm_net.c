@@ -103,13 +103,13 @@ static enum cm_state found(const struct cm *c, const struct gsi *g, const struct
 	const struct cm_id *i;
 
 	switch (m->attr) {
-	case CM_REQ: i = id_find_peer(c, m->req.local_id, m->req.ca_guid); break;
+	case CM_REQ: i = id_find_peer(c, m->req.local_id, m->req.ca_guid, &g->route); break;
 	case CM_SIDR_REQ: i = id_find_sidr(c, m->sidr_req.request_id, g->route.sgid); break;
 	case CM_SIDR_REP: i = id_find(c, m->sidr_rep.request_id); break;
 	default:
 		i = id_find(c, m->rtu.remote_id);
 		if (!i && m->attr == CM_REJ)
-			i = id_find_peer(c, m->rej.local_id, be64_get(m->rej.ari));
+			i = id_find_peer(c, m->rej.local_id, be64_get(m->rej.ari), &g->route);
 	}
 	return i ? i->state : CM_NONE;
 }

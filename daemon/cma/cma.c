@@ -14,6 +14,8 @@
 #include "cma_agent.h"
 #include "../base/log.h"
 
+#define EVENTS_TURN 32u
+
 #define REJ_VENDOR 35u /* vendor option not supported: what rdma_reject_ece() says */
 
 struct cma_count cma_count;
@@ -28,13 +30,18 @@ static ev_async agents_spoke;
 
 /* ---- the agents ----------------------------------------------------------------- */
 
-static void on_agents(struct ev_loop *, ev_async *, int)
+/* A few at a time: strangers make events, and those who make requests want their turn. */
+static void on_agents(struct ev_loop *loop, ev_async *w, int)
 {
 	struct cm_event ev;
 	struct device *dev;
 
-	while (agent_event(&dev, &ev))
+	for (unsigned i = 0; i < EVENTS_TURN; i++) {
+		if (!agent_event(&dev, &ev))
+			return;
 		cma_event_from_agent(dev, &ev);
+	}
+	ev_async_send(loop, w);
 }
 
 static void wake(void) { ev_async_send(cma_loop, &agents_spoke); }

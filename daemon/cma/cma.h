@@ -109,6 +109,7 @@ struct cma_id {
 	uint8_t mtu, life;
 
 	uint32_t backlog, waiting; /* listener: requests not fetched yet */
+	bool full;                 /* as many as there may be: the agents refuse the next ones */
 	uint32_t cm_id;            /* the agent's; 0: none */
 	uint32_t sent;             /* how often its last message was, as the agent's last event says */
 	struct link by_cm;
@@ -228,6 +229,8 @@ int cma_row(const struct device *, const uint8_t *gid);
 
 int cma_listen(struct cma_id *, uint32_t backlog);
 void cma_unlisten(struct cma_id *);
+/* The listener has room for one more request, or none. */
+void cma_listen_full(struct cma_id *, bool full);
 int cma_connect(struct cma_id *, const struct cmm_conn *);
 int cma_accept(struct cma_id *, const struct cmm_conn *);
 int cma_establish(struct cma_id *);

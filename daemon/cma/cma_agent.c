@@ -7,6 +7,9 @@
  *
  * A request for a service that nobody listens to waits a moment before it is refused: programs that talk over
  * one connection and then make another one run for it, and with a kernel in between the listener wins.
+ *
+ * Requests cost the control thread time, and anybody in the network can send them.  So each address may send so many in a
+ * second, and no more than NOTES_REQS of all wait for the control thread; the rest is lost, as on a wire: who means it asks again.
  */
 #include "cma_agent.h"
 
@@ -18,15 +21,22 @@
 #include <openssl/rand.h>
 
 #include "../../proto/hca.h"
+#include "../../proto/secret.h"
 #include "../base/log.h"
 #include "../shard/hooks.h"
 #include "../shard/inbox.h"
+#include "../shard/net.h"
 #include "../base/clock.h"
 
 #define IDS_MAX 65536u
 
 #define GRACE_NS  50000000u
 #define EARLY_MAX 64u /* of all devices; more are refused at once */
+
+#define NOTES_REQS 256u
+#define SOURCE_GAP 1000000u /* ns from one request of an address to the next, in the long run */
+#define SOURCE_RUN 2048u    /* requests that may come at once */
+#define SOURCES    1024u    /* a power of two; addresses that fall on one place share it */
 
 /* A request that came before its listener; the first is the oldest. */
 struct early {
@@ -53,10 +63,16 @@ static unsigned early_n;
 static struct {
 	pthread_mutex_t lock;
 	struct note *first, **end;
+	unsigned reqs; /* of them, requests; atomic, for who only looks */
 	void (*wake)(void);
 } notes = { .lock = PTHREAD_MUTEX_INITIALIZER, .end = &notes.first };
 
+static mono_t source[SOURCES]; /* when its requests would all have had their gap */
+static uint64_t source_salt[2];
+
 /* ---- what is to be told --------------------------------------------------------- */
+
+static bool is_req(const struct cm_event *ev) { return ev->type == CM_EV_REQ || ev->type == CM_EV_SIDR_REQ; }
 
 static void notes_put(struct device *dev, const struct cm_event *ev)
 {
@@ -72,6 +88,8 @@ static void notes_put(struct device *dev, const struct cm_event *ev)
 	first = !notes.first;
 	*notes.end = n;
 	notes.end = &n->next;
+	if (is_req(ev))
+		__atomic_add_fetch(&notes.reqs, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&notes.lock);
 	if (first && notes.wake)
 		notes.wake();
@@ -88,6 +106,38 @@ static bool service_get(const struct gsi *g, uint64_t *service_id)
 	*service_id = m.attr == CM_REQ ? m.req.service_id : m.sidr_req.service_id;
 	return true;
 }
+
+/* ---- how many requests -------------------------------------------------------------------- */
+
+static bool source_may(const uint8_t gid[16], mono_t now)
+{
+	uint64_t half[2];
+	mono_t *t;
+
+	memcpy(half, gid, sizeof(half));
+	t = &source[secret_hash(source_salt, half[0] ^ secret_hash(source_salt, half[1])) & (SOURCES - 1)];
+	if (mono_before(*t, now))
+		*t = now;
+	if (mono_since(*t, now) >= (uint64_t)SOURCE_RUN * SOURCE_GAP)
+		return false;
+	*t = mono_add(*t, SOURCE_GAP);
+	return true;
+}
+
+/* Is it looked at?  What is no request always; of our own addresses only programs of ours send. */
+static bool may_ask(struct shard *s, unsigned d, const struct gsi *g, mono_t now)
+{
+	uint64_t service_id;
+
+	if (!service_get(g, &service_id) || net_device(s->net, g->route.sgid))
+		return true;
+	if (source_may(g->route.sgid, now) && __atomic_load_n(&notes.reqs, __ATOMIC_RELAXED) < NOTES_REQS)
+		return true;
+	hca_count(s->hca[d], HCA_STAT_CM_REQ_DROPPED, 1);
+	return false;
+}
+
+/* ---- early requests, and those that are not --------------------------------------------------- */
 
 /* A requester that repeats itself meanwhile asks once: its second copy must not outlive the answer to the first. */
 static bool early_has(unsigned d, const struct gsi *g)
@@ -173,7 +223,7 @@ static bool agents_turn(struct shard *s, mono_t now)
 		if (!cm)
 			continue;
 		while (hca_gsi_rx(s->hca[d], &g)) {
-			if (!early_put(d, &g, now))
+			if (may_ask(s, d, &g, now) && !early_put(d, &g, now))
 				cm_rx(cm, &g, now);
 			any = true;
 		}
@@ -210,6 +260,8 @@ bool agent_event(struct device **dev, struct cm_event *ev)
 	n = notes.first;
 	if (n) {
 		notes.first = n->next;
+		if (is_req(&n->ev))
+			__atomic_sub_fetch(&notes.reqs, 1, __ATOMIC_RELAXED);
 		if (!notes.first)
 			notes.end = &notes.first;
 	}
@@ -282,10 +334,13 @@ int agents_start(void (*wake)(void))
 	int err = 0;
 
 	notes.wake = wake;
+	if (RAND_bytes((uint8_t *)source_salt, sizeof(source_salt)) != 1)
+		return EIO;
 	for (unsigned d = 0; d < devices_n && !err; d++) {
 		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY, .max_ids = IDS_MAX };
 
-		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1)
+		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1 ||
+		    RAND_bytes((uint8_t *)&cfg.seed_hi, sizeof(cfg.seed_hi)) != 1)
 			err = EIO;
 		else
 			v[d] = cm_new(&cfg);

@@ -56,6 +56,18 @@ static int service_listen(struct cm *cm, void *arg, mono_t)
 	return cm_listen(cm, s->service_id, NULL, &s->cm_id);
 }
 
+struct full {
+	uint32_t cm_id;
+	bool full;
+};
+
+static int service_full(struct cm *cm, void *arg, mono_t)
+{
+	const struct full *f = arg;
+
+	return cm_listen_full(cm, f->cm_id, f->full);
+}
+
 static int service_join(struct device *dev, uint64_t service_id)
 {
 	struct cma_service *s = service_find(dev, service_id);
@@ -63,6 +75,7 @@ static int service_join(struct device *dev, uint64_t service_id)
 
 	if (s) {
 		s->n++;
+		agent_call(dev, service_full, &(struct full){ s->cm_id, false }); /* the other one may have room */
 		return 0;
 	}
 	s = calloc(1, sizeof(*s));
@@ -130,6 +143,20 @@ void cma_unlisten(struct cma_id *id)
 	services_leave(id, devices_n);
 	id->state = CMA_BOUND;
 	cma_count.listeners--;
+}
+
+void cma_listen_full(struct cma_id *id, bool full)
+{
+	struct cma_service *s;
+
+	if (id->full == full)
+		return;
+	id->full = full;
+	for (unsigned d = 0; d < devices_n; d++) {
+		s = id->dev && id->dev != &devices[d] ? NULL : service_find(&devices[d], own_service(id));
+		if (s && s->n == 1)
+			agent_call(&devices[d], service_full, &(struct full){ s->cm_id, full });
+	}
 }
 
 /* ---- connecting ------------------------------------------------------------------------ */

@@ -68,8 +68,10 @@ static void record_free(struct cma_record *r)
 {
 	struct cma_channel *ch = r->id->ch;
 
-	if (r->fresh)
+	if (r->fresh) {
 		r->id->waiting--;
+		cma_listen_full(r->id, false);
+	}
 	link_del(&r->link);
 	ch->record_n--;
 	cma_count.events--;
@@ -226,8 +228,9 @@ static bool request(struct device *dev, const struct cm_event *ev)
 		cma_id_destroy(id);
 		return true;
 	}
-	listener->waiting++;
 	r->fresh = id;
+	if (++listener->waiting >= listener->backlog)
+		cma_listen_full(listener, true);
 	r->ev.id = id->number;
 	if (ev->type == CM_EV_REQ) {
 		conn_of_req(&r->ev.conn, &ev->msg.req);

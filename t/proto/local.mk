@@ -6,6 +6,8 @@ PROTO_TESTS = \
 	t/proto/cm_golden \
 	t/proto/cm_state \
 	t/proto/cm_strange \
+	t/proto/cm_forged \
+	t/proto/secret \
 	t/proto/core_cnp \
 	t/proto/core_edge \
 	t/proto/core_fault \
@@ -50,6 +52,12 @@ t_proto_cm_golden_LDADD = $(PROTO_TEST_LIBS)
 t_proto_cm_state_SOURCES = t/proto/cm_state.c t/proto/cm_duo.c t/cm_net.c
 t_proto_cm_state_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_cm_state_LDADD = $(PROTO_TEST_LIBS)
+t_proto_cm_forged_SOURCES = t/proto/cm_forged.c t/proto/cm_duo.c t/cm_net.c
+t_proto_cm_forged_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_cm_forged_LDADD = $(PROTO_TEST_LIBS)
+t_proto_secret_SOURCES = t/proto/secret.c
+t_proto_secret_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_secret_LDADD = $(PROTO_TEST_LIBS)
 t_proto_cm_strange_SOURCES = t/proto/cm_strange.c t/proto/cm_duo.c t/cm_net.c
 t_proto_cm_strange_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_cm_strange_LDADD = $(PROTO_TEST_LIBS)
