@@ -26,8 +26,6 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	h->cfg.max_qp = or_default(cfg->max_qp, 65536);
 	h->secret = (struct secret){ .key = { cfg->seed, cfg->seed_hi } };
 	slots_init(&h->pd, or_default(cfg->max_pd, 65536));
-	slots_init(&h->keys.mr, or_default(cfg->max_mr, 524287));
-	slots_init(&h->keys.mw, or_default(cfg->max_mw, 524287));
 	slots_init(&h->cq, or_default(cfg->max_cq, 65536));
 	slots_init(&h->xrcd, or_default(cfg->max_xrcd, 65536));
 	slots_init(&h->srq, or_default(cfg->max_srq, 65536));
@@ -35,7 +33,9 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	link_init(&h->events);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
-	if (!h->qp.v || gsi_init(h) || ghosts_init(h) || trace_init(&h->trace) || whys_init(h)) {
+	if (!h->qp.v || places_init(&h->keys.mr, or_default(cfg->max_mr, 524287)) ||
+	    places_init(&h->keys.mw, or_default(cfg->max_mw, 524287)) || gsi_init(h) || ghosts_init(h) ||
+	    trace_init(&h->trace) || whys_init(h)) {
 		hca_free(h);
 		return NULL;
 	}
@@ -54,10 +54,10 @@ void hca_free(struct hca *h)
 	for (uint32_t i = 0; i < h->cq.size; i++)
 		if (h->cq.v[i])
 			hca_cq_destroy(h, i);
-	for (uint32_t i = 0; i < h->keys.mr.size; i++)
-		free(h->keys.mr.v[i]);
-	for (uint32_t i = 0; i < h->keys.mw.size; i++)
-		free(h->keys.mw.v[i]);
+	for (uint32_t i = 0; h->keys.mr.v && i <= h->keys.mr.mask; i++)
+		free(h->keys.mr.v[i].obj);
+	for (uint32_t i = 0; h->keys.mw.v && i <= h->keys.mw.mask; i++)
+		free(h->keys.mw.v[i].obj);
 	for (uint32_t i = 0; i < h->pd.size; i++)
 		free(h->pd.v[i]);
 	for (uint32_t i = 0; i < h->xrcd.size; i++)
@@ -65,8 +65,8 @@ void hca_free(struct hca *h)
 	slots_fini(&h->xrcd);
 	slots_fini(&h->srq);
 	slots_fini(&h->cq);
-	slots_fini(&h->keys.mw);
-	slots_fini(&h->keys.mr);
+	places_fini(&h->keys.mw);
+	places_fini(&h->keys.mr);
 	slots_fini(&h->pd);
 	mcast_fini(h);
 	gsi_fini(h);

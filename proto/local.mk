@@ -29,6 +29,7 @@ libproto_a_SOURCES = \
 	proto/mw.c \
 	proto/opcode.c \
 	proto/path.c \
+	proto/places.c \
 	proto/qp.c \
 	proto/qp_modify.c \
 	proto/qp_state.c \
@@ -88,6 +89,7 @@ noinst_HEADERS += \
 	proto/req.h \
 	proto/req_flight.h \
 	proto/resp.h \
+	proto/places.h \
 	proto/secret.h \
 	proto/seq.h \
 	proto/slots.h \

@@ -39,37 +39,37 @@ static void fill(struct mr *mr, uint32_t key, struct pd *pd, const struct mr_att
 int mr_reg(struct keys *keys, struct secret *secret, struct pd *pd, const struct mr_attr *a, uint32_t *key)
 {
 	struct mr *mr;
-	uint32_t index;
+	uint32_t number;
 
 	if (!pd || attr_check(a))
 		return EINVAL;
 	mr = calloc(1, sizeof(*mr));
-	if (!mr || slots_add(&keys->mr, mr, &index)) {
+	if (!mr || places_add(&keys->mr, secret, mr, &number)) {
 		free(mr);
 		return ENOMEM;
 	}
-	fill(mr, index << 8 | (secret_next(secret) & 0xff), pd, a);
+	fill(mr, number << 8 | (secret_next(secret) & 0xff), pd, a);
 	*key = mr->key;
 	return 0;
 }
 
 int mr_dereg(struct keys *keys, uint32_t key)
 {
-	struct mr *mr = slots_get(&keys->mr, key >> 8);
+	struct mr *mr = places_get(&keys->mr, key >> 8);
 
 	if (!mr || mr->key != key)
 		return EINVAL;
 	if (mr->windows)
 		return EBUSY;
 	mr->owner->users--;
-	slots_del(&keys->mr, key >> 8);
+	places_del(&keys->mr, key >> 8);
 	free(mr);
 	return 0;
 }
 
 int mr_rereg(struct keys *keys, uint32_t key, struct pd *pd, const struct mr_attr *a)
 {
-	struct mr *mr = slots_get(&keys->mr, key >> 8);
+	struct mr *mr = places_get(&keys->mr, key >> 8);
 
 	if (!mr || mr->key != key || !pd || attr_check(a))
 		return EINVAL;
@@ -83,7 +83,7 @@ int mr_rereg(struct keys *keys, uint32_t key, struct pd *pd, const struct mr_att
 bool mr_span(const struct keys *keys, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va, uint64_t len,
 	     struct span *s)
 {
-	const struct mr *mr = slots_get(&keys->mr, key >> 8);
+	const struct mr *mr = places_get(&keys->mr, key >> 8);
 
 	if (!mr || mr->key != key || mr->pd != pd || (mr->access & need) != need)
 		return false;

@@ -2,7 +2,7 @@
 /*
  * mr.h - protection domains and memory regions: who may touch which bytes (protocol section 6).
  *
- *	key = | index, 24 bits | random, 8 |	all 32 must match
+ *	key = | 0 | random number, 23 bits | random, 8 |	all 32 must match; 1 in front: a window's
  */
 #ifndef PROTO_MR_H
 #define PROTO_MR_H
@@ -12,16 +12,16 @@
 #include <rdmad/abi.h>
 
 #include "mem.h"
-#include "slots.h"
+#include "places.h"
 
 struct pd {
 	uint32_t number;
 	uint32_t users; /* MRs, windows, QPs, SRQs */
 };
 
-/* All of them, by the index in their keys. */
+/* All of them, by the number in their keys. */
 struct keys {
-	struct slots mr, mw;
+	struct places mr, mw;
 };
 
 struct mr {

@@ -19,26 +19,26 @@
 	(ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_ZERO_BASED | \
 	 ACC_FLUSH_GLOBAL | ACC_FLUSH_PERSISTENT)
 
-static uint32_t index_of(uint32_t key) { return (key & ~MW_KEY) >> 8; }
+static uint32_t number_of(uint32_t key) { return (key & ~MW_KEY) >> 8; }
 
 static struct mw *mw_get(const struct keys *keys, uint32_t key)
 {
-	return key & MW_KEY ? slots_get(&keys->mw, index_of(key)) : NULL;
+	return key & MW_KEY ? places_get(&keys->mw, number_of(key)) : NULL;
 }
 
 int mw_alloc(struct keys *keys, struct secret *secret, struct pd *pd, unsigned type, uint32_t *key)
 {
 	struct mw *mw;
-	uint32_t index;
+	uint32_t number;
 
 	if (!pd || (type != 1 && type != 2))
 		return EINVAL;
 	mw = calloc(1, sizeof(*mw));
-	if (!mw || slots_add(&keys->mw, mw, &index)) {
+	if (!mw || places_add(&keys->mw, secret, mw, &number)) {
 		free(mw);
 		return ENOMEM;
 	}
-	mw->key = MW_KEY | index << 8 | (secret_next(secret) & 0xff);
+	mw->key = MW_KEY | number << 8 | (secret_next(secret) & 0xff);
 	mw->type = (uint8_t)type;
 	mw->pd = pd;
 	link_init(&mw->of_qp);
@@ -64,7 +64,7 @@ int mw_dealloc(struct keys *keys, uint32_t key)
 		return EINVAL;
 	unbind(mw);
 	mw->pd->users--;
-	slots_del(&keys->mw, index_of(key));
+	places_del(&keys->mw, number_of(key));
 	free(mw);
 	return 0;
 }
@@ -93,7 +93,7 @@ static bool region_fits(const struct qp *qp, const struct mr *mr, const struct s
 enum fault mw_bind(struct keys *keys, struct qp *qp, const struct send_wr *wr)
 {
 	struct mw *mw = mw_get(keys, wr->rkey);
-	struct mr *mr = slots_get(&keys->mr, wr->bind.lkey >> 8);
+	struct mr *mr = places_get(&keys->mr, wr->bind.lkey >> 8);
 
 	if (!mw || mw->pd != qp->pd)
 		return FAULT_SQ_BIND;
@@ -164,7 +164,7 @@ bool rkey_span(const struct keys *keys, const struct qp *qp, uint32_t key, const
 
 bool rkey_right(const struct keys *keys, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need)
 {
-	const struct mr *mr = slots_get(&keys->mr, key >> 8);
+	const struct mr *mr = places_get(&keys->mr, key >> 8);
 	const struct mw *mw;
 
 	if (!(key & MW_KEY))

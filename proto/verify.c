@@ -137,10 +137,10 @@ static uint32_t users_of(const struct hca *h, const void *obj)
 			n += same(qp->pd, obj) + same(qp->scq, obj) + same(qp->rcq, obj) + same(qp->srq, obj) +
 			     same(qp->path, obj);
 	}
-	for (uint32_t i = 0; i < h->keys.mr.size; i++)
-		n += h->keys.mr.v[i] && ((struct mr *)h->keys.mr.v[i])->pd == obj;
-	for (uint32_t i = 0; i < h->keys.mw.size; i++)
-		n += h->keys.mw.v[i] && ((struct mw *)h->keys.mw.v[i])->pd == obj;
+	for (uint32_t i = 0; i <= h->keys.mr.mask; i++)
+		n += h->keys.mr.v[i].obj && ((struct mr *)h->keys.mr.v[i].obj)->pd == obj;
+	for (uint32_t i = 0; i <= h->keys.mw.mask; i++)
+		n += h->keys.mw.v[i].obj && ((struct mw *)h->keys.mw.v[i].obj)->pd == obj;
 	for (uint32_t i = 0; i < h->srq.size; i++)
 		if (h->srq.v[i]) {
 			const struct srq *srq = h->srq.v[i];
@@ -195,7 +195,7 @@ static void verify_mw(const struct hca *h, const struct mw *mw)
 	HOLDS(mw->mr || (!mw->qp && link_empty(&mw->of_qp)));
 	if (!mw->mr)
 		return;
-	HOLDS(slots_get(&h->keys.mr, mw->mr->key >> 8) == mw->mr && mw->mr->pd == mw->pd);
+	HOLDS(places_get(&h->keys.mr, mw->mr->key >> 8) == mw->mr && mw->mr->pd == mw->pd);
 	HOLDS(mw->va >= mw->mr->iova && mw->len && mw->len <= mw->mr->len - (mw->va - mw->mr->iova));
 	HOLDS(mw->type == 2 ? mw->qp && qp_get(h, mw->qp->qpn) == mw->qp && !link_empty(&mw->of_qp) : !mw->qp);
 }
@@ -204,14 +204,14 @@ static void verify_windows(const struct hca *h)
 {
 	uint64_t bound = 0;
 
-	for (uint32_t i = 0; i < h->keys.mw.size; i++) {
-		if (!h->keys.mw.v[i])
+	for (uint32_t i = 0; i <= h->keys.mw.mask; i++) {
+		if (!h->keys.mw.v[i].obj)
 			continue;
-		verify_mw(h, h->keys.mw.v[i]);
-		bound += ((struct mw *)h->keys.mw.v[i])->mr != NULL;
+		verify_mw(h, h->keys.mw.v[i].obj);
+		bound += ((struct mw *)h->keys.mw.v[i].obj)->mr != NULL;
 	}
-	for (uint32_t i = 0; i < h->keys.mr.size; i++)
-		bound -= h->keys.mr.v[i] ? ((struct mr *)h->keys.mr.v[i])->windows : 0;
+	for (uint32_t i = 0; i <= h->keys.mr.mask; i++)
+		bound -= h->keys.mr.v[i].obj ? ((struct mr *)h->keys.mr.v[i].obj)->windows : 0;
 	HOLDS(!bound);
 }
 

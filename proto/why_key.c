@@ -7,7 +7,7 @@
 #include "mw.h"
 #include "qp.h"
 
-static struct mw *window(const struct keys *keys, uint32_t key) { return slots_get(&keys->mw, (key & ~MW_KEY) >> 8); }
+static struct mw *window(const struct keys *keys, uint32_t key) { return places_get(&keys->mw, (key & ~MW_KEY) >> 8); }
 
 static bool inside(uint64_t base, uint64_t size, uint64_t va, uint64_t len)
 {
@@ -39,7 +39,7 @@ static void begin(struct why_key *k, uint32_t key, const struct pd *pd, uint32_t
 void why_mr(const struct keys *keys, struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va,
 	    uint64_t len)
 {
-	const struct mr *mr = slots_get(&keys->mr, key >> 8);
+	const struct mr *mr = places_get(&keys->mr, key >> 8);
 
 	begin(k, key, pd, need, va, len);
 	if (!mr)

@@ -308,7 +308,7 @@ static struct cost qp_cost(const struct msg_req *req, const struct qp_cap *cap, 
 	size_t heap;
 
 	if (len) {
-		init.cap.max_inline = slot_inline(cap, r);
+		init.cap.max_inline = slot_inline(r);
 		cost.n[QUOTA_MAPS] = 1;
 		cost.n[QUOTA_QUEUE_LEN] = len;
 	}

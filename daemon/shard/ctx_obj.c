@@ -311,7 +311,7 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 	qp->cookie = req->qp.cookie;
 	qp->sq_slots = r->sq_slots;
 	ring_attach(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
-	init.cap.max_inline = slot_inline(&init.cap, r);
+	init.cap.max_inline = slot_inline(r);
 	qp->sq.hdr->slots = r->sq_slots;
 	qp->sq.hdr->stride = r->sq_stride;
 	if (r->rq_slots)

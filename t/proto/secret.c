@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "t/suite.h"
 
+#include "proto/places.h"
 #include "proto/secret.h"
 
 /* The test vector of the paper's authors for 8 bytes: key 00 01 ... 0f, message 00 01 ... 07. */
@@ -27,4 +28,33 @@ START_TEST(unlike)
 }
 END_TEST
 
-TEST_MAIN("secret", known, unlike)
+/* Numbers of objects: found again, not near each other, and not what they were once the object is gone. */
+START_TEST(numbers)
+{
+	enum { MANY = 5000 };
+	static uint32_t number[MANY];
+	static char obj[MANY];
+	struct secret s = { { 7, 8 }, 0 };
+	struct places p;
+	unsigned near = 0;
+
+	ck_assert_int_eq(places_init(&p, MANY), 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		ck_assert_int_eq(places_add(&p, &s, &obj[i], &number[i]), 0);
+		ck_assert_uint_lt(number[i], 1u << PLACES_BITS);
+		near += i && number[i] - number[i - 1] + 256 < 512;
+	}
+	ck_assert_int_ne(places_add(&p, &s, &obj[0], &number[0]), 0); /* max */
+	ck_assert_uint_lt(near, 10);                                  /* 0.3 are to be expected */
+	for (unsigned i = 0; i < MANY; i++)
+		ck_assert_ptr_eq(places_get(&p, number[i]), &obj[i]);
+	for (unsigned i = 0; i < MANY; i += 2)
+		places_del(&p, number[i]);
+	for (unsigned i = 0; i < MANY; i++)
+		ck_assert_ptr_eq(places_get(&p, number[i]), i % 2 ? &obj[i] : NULL);
+	ck_assert_ptr_null(places_get(&p, 0));
+	places_fini(&p);
+}
+END_TEST
+
+TEST_MAIN("secret", known, unlike, numbers)

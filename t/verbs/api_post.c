@@ -166,6 +166,34 @@ START_TEST(sizes)
 }
 END_TEST
 
+/* As much inline data as was granted, though the queue could have sges instead. */
+START_TEST(inline_full)
+{
+	struct ibv_qp_init_attr a = { .cap = { 4, 4, 4, 1, 1024 }, .qp_type = IBV_QPT_RC };
+	struct ibv_qp *qp[2];
+	struct fix f;
+
+	fix_open(&f);
+	a.send_cq = a.recv_cq = f.cq;
+	for (unsigned i = 0; i < 2; i++) {
+		qp[i] = ibv_create_qp(f.pd, &a);
+		ck_assert_msg(qp[i] != NULL, "ibv_create_qp: %s", strerror(errno));
+	}
+	ck_assert_uint_ge(a.cap.max_inline_data, 1024);
+	fix_connect(&f, qp[0], qp[1]);
+	for (unsigned len = 952; len <= 1024; len += 8) {
+		fix_fill(f.buf, len, len);
+		ck_assert_int_eq(fix_recv(&f, qp[1], 1, 4096, 1024), 0);
+		ck_assert_int_eq(fix_send(&f, qp[0], 2, 0, len, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+		fix_wait_ok(f.cq);
+		fix_wait_ok(f.cq);
+		ck_assert(fix_filled(f.buf + 4096, len, len));
+	}
+	fix_pair_end(qp[0], qp[1]);
+	fix_close(&f);
+}
+END_TEST
+
 /* An sge outside of its MR is the HCA's to find: nothing is read by the library. */
 START_TEST(bad_sge)
 {
@@ -371,5 +399,5 @@ END_TEST
 
 void api_post(Suite *s)
 {
-	SUITE_ADD(s, states, bad_wr, full, sizes, bad_sge, flush, reset, destroyed, resized, threads);
+	SUITE_ADD(s, states, bad_wr, full, sizes, inline_full, bad_sge, flush, reset, destroyed, resized, threads);
 }
