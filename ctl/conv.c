@@ -7,6 +7,9 @@
 
 #define SEQ_BEGIN ((uint64_t)4 << 24) /* room for what is older than the first packet seen */
 #define SILENT_NS 2000000000u
+#define BLOCK     8u  /* bits: PSNs of a block of askers */
+#define BLOCKS    4u  /* of one READ: its first responses are in the capture, or nothing is known of it */
+#define ASKERS    64u /* that are looked at, the newest first: time is not to grow with the square of the streams */
 #define KEPT      (1u << 17) /* requests that are kept behind the last acknowledged */
 
 static unsigned bucket_of(const uint8_t *sgid, const uint8_t *dgid, uint32_t dqpn)
@@ -83,21 +86,60 @@ static bool may_be_mate(struct stream *m, const struct stream *s, uint8_t kind, 
 	       !memcmp(m->dgid, s->sgid, 16) && asked(m, kind, p);
 }
 
+static struct asker **askers_of(struct conv *c, const struct stream *s, bool back, uint32_t block)
+{
+	const uint8_t *from = back ? s->dgid : s->sgid, *to = back ? s->sgid : s->dgid;
+
+	return &c->asker[bucket_of(from, to, block << 8 | s->svc)];
+}
+
+bool conv_asked(struct conv *c, struct stream *s, const struct sent *u)
+{
+	uint32_t first = seq_psn(u->seq).v >> BLOCK, last = seq_psn(u->seq + (u->n ? u->n - 1 : 0)).v >> BLOCK;
+	uint32_t n = ((last - first) & ((1u << (24 - BLOCK)) - 1)) + 1;
+	struct asker *a, **at;
+
+	for (uint32_t i = 0; i < n && i < BLOCKS && !s->mate; i++) {
+		uint32_t block = (first + i) & ((1u << (24 - BLOCK)) - 1);
+
+		if (s->block == block + 1)
+			continue;
+		a = malloc(sizeof(*a));
+		if (!a)
+			return false;
+		at = askers_of(c, s, false, block);
+		*a = (struct asker){ *at, s };
+		*at = a;
+		s->block = block + 1;
+	}
+	return true;
+}
+
 struct stream *conv_mate(struct conv *c, struct stream *s, uint8_t kind, psn_t p)
 {
 	struct stream *found[2] = { NULL }; /* the one with the newest requests, and the next */
+	struct asker **at = askers_of(c, s, true, p.v >> BLOCK), *a;
 
-	for (unsigned i = 0; i < CONV_BUCKETS; i++)
-		for (struct stream *m = c->bucket[i]; m; m = m->next) {
-			if (m == s || !may_be_mate(m, s, kind, p))
-				continue;
-			if (!found[0] || m->v[m->n - 1].ns > found[0]->v[found[0]->n - 1].ns) {
-				found[1] = found[0];
-				found[0] = m;
-			} else if (!found[1] || m->v[m->n - 1].ns > found[1]->v[found[1]->n - 1].ns) {
-				found[1] = m;
-			}
+	for (unsigned i = 0; i < ASKERS && (a = *at);) {
+		struct stream *m = a->stream;
+
+		if (m->mate) {
+			*at = a->next;
+			m->block = 0; /* should it be alone again, it will be noted again */
+			free(a);
+			continue;
 		}
+		i++;
+		at = &a->next;
+		if (m == s || m == found[0] || m == found[1] || !may_be_mate(m, s, kind, p))
+			continue;
+		if (!found[0] || m->v[m->n - 1].ns > found[0]->v[found[0]->n - 1].ns) {
+			found[1] = found[0];
+			found[0] = m;
+		} else if (!found[1] || m->v[m->n - 1].ns > found[1]->v[found[1]->n - 1].ns) {
+			found[1] = m;
+		}
+	}
 	/* Within one address it may be a queue pair that is connected to itself. */
 	if (!found[0] && may_be_mate(s, s, kind, p))
 		return s;
@@ -110,12 +152,18 @@ struct stream *conv_mate(struct conv *c, struct stream *s, uint8_t kind, psn_t p
 void conv_free(struct conv *c)
 {
 	struct stream *s;
+	struct asker *a;
 
 	for (unsigned i = 0; i < CONV_BUCKETS; i++)
 		while ((s = c->bucket[i])) {
 			c->bucket[i] = s->next;
 			free(s->v);
 			free(s);
+		}
+	for (unsigned i = 0; i < CONV_BUCKETS; i++)
+		while ((a = c->asker[i])) {
+			c->asker[i] = a->next;
+			free(a);
 		}
 }
 

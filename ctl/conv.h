@@ -59,6 +59,7 @@ struct stream {
 	size_t n, cap;
 	uint64_t next_seq; /* behind the newest */
 	uint64_t cursor;   /* behind the one sent last, in time */
+	uint32_t block;    /* 1 + the block that it was last noted in as an asker; 0: none */
 
 	/* answers of the mate */
 	uint64_t una; /* all before it is acknowledged */
@@ -71,10 +72,17 @@ struct stream {
 	uint64_t nak_seq, nak_una, rnr_seq, rnr_until;
 };
 
-#define CONV_BUCKETS 1024u
+#define CONV_BUCKETS 16384u
+
+/* A stream that asked something with a PSN of some block, and may have no mate yet. */
+struct asker {
+	struct asker *next; /* in its bucket; the newest comes first */
+	struct stream *stream;
+};
 
 struct conv {
 	struct stream *bucket[CONV_BUCKETS];
+	struct asker *asker[CONV_BUCKETS]; /* by addresses, service and block of PSNs */
 	unsigned streams;
 };
 
@@ -83,6 +91,8 @@ struct stream *conv_stream(struct conv *, const struct frame *, uint8_t svc, uin
 struct stream *conv_find(struct conv *, const uint8_t *sgid, const uint8_t *dgid, uint8_t svc, uint32_t dqpn);
 /* The stream whose requests an answer of this kind and PSN in s is for; NULL: none fits, or several. */
 struct stream *conv_mate(struct conv *, struct stream *s, uint8_t kind, psn_t);
+/* A request was put into s: conv_mate() will know.  false: no memory. */
+bool conv_asked(struct conv *, struct stream *, const struct sent *);
 void conv_marry(struct stream *, struct stream *);
 void conv_free(struct conv *);
 
