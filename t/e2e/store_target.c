@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 struct worker {
 	pthread_t thread;
 	pthread_mutex_t lock; /* of its connections */
+	_Atomic bool wanted;  /* by the thread that hears the CM */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
@@ -46,6 +48,14 @@ static struct ibv_mr *data_mr, *capsule_mr;
 static struct ibv_pd *pd;
 static struct worker *workers;
 static _Atomic uint64_t accepted, established, commands;
+
+/* A worker that polls holds its lock nearly always, and would take it again at once. */
+static void lock_get(struct worker *w)
+{
+	w->wanted = true;
+	pthread_mutex_lock(&w->lock);
+	w->wanted = false;
+}
 
 static unsigned number(const struct served *s) { return (unsigned)(s - served); }
 
@@ -227,6 +237,8 @@ static void *work(void *arg)
 	int n;
 
 	while (!stop) {
+		while (w->wanted)
+			sched_yield();
 		pthread_mutex_lock(&w->lock);
 		n = ibv_poll_cq(w->cq, 32, wc);
 		for (int i = 0; i < n; i++)
@@ -352,7 +364,7 @@ static void on_request(struct rdma_cm_event *e)
 		return;
 	}
 	w = &workers[accepted++ % opt.threads];
-	pthread_mutex_lock(&w->lock);
+	lock_get(w);
 	life = s->life + 1;
 	memset(s, 0, sizeof(*s));
 	*s = (struct served){ .id = e->id, .life = life, .room = SENDS, .w = w };
@@ -374,7 +386,7 @@ static void on_event(struct served *s, struct rdma_cm_id *id, enum rdma_cm_event
 
 	if (!w)
 		return;
-	pthread_mutex_lock(&w->lock);
+	lock_get(w);
 	if (s->w == w && s->id == id) {
 		if (type == RDMA_CM_EVENT_ESTABLISHED) {
 			s->up = true;
