@@ -3,10 +3,12 @@ noinst_HEADERS += \
 	daemon/base/calls.def \
 	daemon/base/clock.h \
 	daemon/base/conf.h \
+	daemon/base/copier.h \
 	daemon/base/device.h \
 	daemon/base/foreign.h \
 	daemon/base/held.h \
 	daemon/base/log.h \
+	daemon/base/mem_fd.h \
 	daemon/base/mem_map.h \
 	daemon/base/mem_vm.h \
 	daemon/base/peer.h \
@@ -70,9 +72,11 @@ noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
 	daemon/base/clock.c \
 	daemon/base/conf.c \
+	daemon/base/copier.c \
 	daemon/base/foreign.c \
 	daemon/base/held.c \
 	daemon/base/log.c \
+	daemon/base/mem_fd.c \
 	daemon/base/mem_map.c \
 	daemon/base/mem_vm.c \
 	daemon/base/peer.c \

@@ -15,11 +15,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <unistd.h>
+
+#include "copier.h"
+#include "mem_fd.h"
 
 #define BOUNCE_LEN (128u * 1024)
 #define BATCH_LEN  (1u << 30) /* a call moves less than 2 GiB */
 
+/* Of root's programs and our own user's; other users' are in copier.c.  Held across system calls. */
 static pthread_mutex_t atomic_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local uint8_t bounce[BOUNCE_LEN] __attribute__((aligned(4096)));
 
@@ -45,41 +48,12 @@ static int vm_err(ssize_t n, size_t len)
 	return (size_t)n == len ? 0 : EFAULT;
 }
 
-/* The bytes of two lists, piece by piece, through a descriptor of the foreign side's memory. */
-static ssize_t mem_fd_move(int fd, bool write, const struct iovec *here, unsigned here_n, const struct iovec *there,
-			   unsigned there_n)
+/* Through a descriptor of the foreign side's memory. */
+static ssize_t fd_move(const struct peer *peer, bool write, const struct iovec *here, unsigned here_n,
+		       const struct iovec *there, unsigned there_n)
 {
-	size_t h_off = 0, t_off = 0, len;
-	ssize_t done = 0, n;
-
-	while (here_n && there_n) {
-		char *p = (char *)here->iov_base + h_off;
-		off_t at = (off_t)((uintptr_t)there->iov_base + t_off);
-
-		len = here->iov_len - h_off < there->iov_len - t_off ? here->iov_len - h_off : there->iov_len - t_off;
-		n = write ? pwrite(fd, p, len, at) : pread(fd, p, len, at);
-		if (n <= 0) {
-			if (n == 0)
-				errno = ESRCH; /* that program is over: it ended, or another one runs in its place */
-			else if (errno == EIO)
-				errno = EFAULT;
-			return -1;
-		}
-		done += n;
-		h_off += (size_t)n;
-		t_off += (size_t)n;
-		if (h_off == here->iov_len) {
-			here++;
-			here_n--;
-			h_off = 0;
-		}
-		if (t_off == there->iov_len) {
-			there++;
-			there_n--;
-			t_off = 0;
-		}
-	}
-	return done;
+	return peer->copier ? copier_move(peer->copier, write, here, here_n, there, there_n)
+			    : mem_fd_move(peer->mem_fd, write, here, here_n, there, there_n);
 }
 
 static int vm_read(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
@@ -91,7 +65,7 @@ static int vm_read(const struct peer *peer, const struct iovec *to, unsigned to_
 		return vm_err(process_vm_readv(peer->pid, to, to_n, from, from_n, 0), len);
 	if (peer->mem_fd < 0)
 		return EPERM;
-	return vm_err(mem_fd_move(peer->mem_fd, false, to, to_n, from, from_n), len);
+	return vm_err(fd_move(peer, false, to, to_n, from, from_n), len);
 }
 
 static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
@@ -103,7 +77,7 @@ static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to
 		return vm_err(process_vm_writev(peer->pid, from, from_n, to, to_n, 0), len);
 	if (peer->mem_fd < 0)
 		return EPERM;
-	return vm_err(mem_fd_move(peer->mem_fd, true, from, from_n, to, to_n), len);
+	return vm_err(fd_move(peer, true, from, from_n, to, to_n), len);
 }
 
 /* A source that could not be read is told apart from a destination that could not be written (mem.h). */
@@ -156,28 +130,42 @@ int vm_batch_add(struct vm_batch *b, const struct peer *dst_peer, uint64_t dst, 
 	return 0;
 }
 
-int vm_probe(const struct peer *peer, uint64_t addr)
+int vm_probe(struct peer *peer, uint64_t addr)
 {
 	uint8_t byte;
 	struct iovec to = { &byte, 1 }, from = { (void *)(uintptr_t)addr, 1 };
+	int err = peer_ready(peer);
 
-	return vm_read(peer, &to, 1, &from, 1, 1);
+	return err ? err : vm_read(peer, &to, 1, &from, 1, 1);
 }
 
-int vm_atomic(const struct peer *peer, uint64_t addr, uint64_t (*next)(uint64_t old, uint64_t a, uint64_t b),
-	      uint64_t a, uint64_t b, uint64_t *old)
+/* By pid: our own user's programs. */
+static int pid_update(const struct peer *peer, uint64_t addr, mem_next *next, uint64_t a, uint64_t b, uint64_t *old)
 {
 	uint64_t now;
 	struct iovec here = { old, sizeof(*old) }, there = { (void *)(uintptr_t)addr, sizeof(*old) };
+	int err = vm_read(peer, &here, 1, &there, 1, sizeof(*old));
+
+	if (err)
+		return err;
+	now = next(*old, a, b);
+	here.iov_base = &now;
+	return vm_write(peer, &there, 1, &here, 1, sizeof(now));
+}
+
+int vm_atomic(const struct peer *peer, uint64_t addr, mem_next *next, uint64_t a, uint64_t b, uint64_t *old)
+{
 	int err;
 
+	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
+		return ESRCH;
+	if (peer->copier)
+		return copier_atomic(peer->copier, addr, next, a, b, old);
 	pthread_mutex_lock(&atomic_lock);
-	err = vm_read(peer, &here, 1, &there, 1, sizeof(*old));
-	if (!err) {
-		now = next(*old, a, b);
-		here.iov_base = &now;
-		err = vm_write(peer, &there, 1, &here, 1, sizeof(now));
-	}
+	if (peer->pid > 0)
+		err = pid_update(peer, addr, next, a, b, old);
+	else
+		err = mem_fd_update(peer->mem_fd, addr, next, a, b, old);
 	pthread_mutex_unlock(&atomic_lock);
 	return err;
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mem_fd.h"
 #include "peer.h"
 
 #define VM_IOVS 64u
@@ -33,14 +34,14 @@ int vm_batch_add(struct vm_batch *, const struct peer *dst_peer, uint64_t dst, c
 		 uint64_t src, size_t len);
 int vm_batch_flush(struct vm_batch *);
 
-/* The first byte at addr is read to see whether memory of a peer can be reached.  0, EFAULT, EPERM, ESRCH. */
-int vm_probe(const struct peer *, uint64_t addr);
+/* The first byte at addr is read to see whether memory of a peer can be reached.  Before all else; control thread.  0, EFAULT,
+ * EPERM, ESRCH, EAGAIN (peer_ready). */
+int vm_probe(struct peer *, uint64_t addr);
 
 /*
- * The 8 bytes at addr become next(old, a, b).  Atomic among all callers in this daemon, as IBV_ATOMIC_HCA
- * promises, not against the program's own instructions.
+ * The 8 bytes at addr become next(old, a, b).  Atomic among all programs of a user, as IBV_ATOMIC_HCA promises, not against
+ * the program's own instructions.
  */
-int vm_atomic(const struct peer *, uint64_t addr, uint64_t (*next)(uint64_t old, uint64_t a, uint64_t b), uint64_t a,
-	      uint64_t b, uint64_t *old);
+int vm_atomic(const struct peer *, uint64_t addr, mem_next *next, uint64_t a, uint64_t b, uint64_t *old);
 
 #endif

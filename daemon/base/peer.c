@@ -24,6 +24,7 @@
 #include <linux/capability.h>
 #include <linux/magic.h>
 
+#include "copier.h"
 #include "foreign.h"
 #include "rights.h"
 
@@ -182,7 +183,7 @@ int peer_open(struct peer *p, const struct ucred *who, int mem_fd)
 	bool its;
 	int err;
 
-	*p = (struct peer){ .mem_fd = -1 };
+	*p = (struct peer){ .mem_fd = -1, .uid = who->uid };
 	if (mem_fd < 0)
 		return 0;
 	its = is_mem_of(mem_fd, who->pid);
@@ -199,10 +200,21 @@ int peer_open(struct peer *p, const struct ucred *who, int mem_fd)
 	return 0;
 }
 
+/* Root, and who can end the daemon, need no hostile memory to hold it up. */
+int peer_ready(struct peer *p)
+{
+	if (p->copier || p->mem_fd < 0 || p->uid == 0 || p->uid == geteuid())
+		return 0;
+	return copier_new(&p->copier, p->uid, p->mem_fd);
+}
+
 void peer_close(struct peer *p)
 {
-	if (p->mem_fd >= 0)
+	if (p->copier)
+		copier_end(p->copier);
+	else if (p->mem_fd >= 0)
 		close(p->mem_fd);
+	p->copier = NULL;
 	p->mem_fd = -1;
 }
 

@@ -17,11 +17,15 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+struct copier;
+
 struct peer {
 	pid_t pid;      /* > 0: by pid */
 	int mem_fd;     /* otherwise; -1: it cannot be reached (EPERM) */
 	bool gone;      /* atomic: its context is closed, nobody watches the pid any more: ESRCH */
 	unsigned users; /* peer_make */
+	uid_t uid;
+	struct copier *copier; /* who has mem_fd then */
 };
 
 /*
@@ -37,6 +41,8 @@ int peer_begin(bool own);
  */
 int peer_open(struct peer *, const struct ucred *who, int mem_fd);
 void peer_close(struct peer *);
+/* Before its memory is reached: another user's gets a copier.  0 or errno; EAGAIN: too many of them (copier.h). */
+int peer_ready(struct peer *);
 
 /* The same, allocated, and shared by who takes it; control thread. */
 int peer_make(struct peer **, const struct ucred *who, int mem_fd);

@@ -34,7 +34,7 @@ _Static_assert(sizeof(struct region) <= REGION_LEN, "REGION_LEN");
 static const uint8_t zeros[NULL_LEN] __attribute__((aligned(64)));
 static _Thread_local uint8_t sink[NULL_LEN] __attribute__((aligned(64)));
 
-int region_new(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
+int region_new(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
 	       uint64_t map_len, uint64_t map_off)
 {
 	struct region *r;
@@ -72,7 +72,7 @@ static int region_put(struct region **out, const struct region *what)
 	return 0;
 }
 
-int region_new_lazy(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len)
+int region_new_lazy(struct region **out, struct peer *peer, uint64_t addr, uint64_t len)
 {
 	int err;
 

@@ -25,10 +25,10 @@ struct peer;
  * 0 or a positive errno: EFAULT if the memory is not there (a first byte is read to see), EPERM if
  * this daemon may not reach into the process: ptrace rights are wanting.
  */
-int region_new(struct region **, const struct peer *, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
+int region_new(struct region **, struct peer *, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
 	       uint64_t map_len, uint64_t map_off);
 /* Memory that need not be there yet: it is reached when it is used, by the addresses as they are then. */
-int region_new_lazy(struct region **, const struct peer *, uint64_t addr, uint64_t len);
+int region_new_lazy(struct region **, struct peer *, uint64_t addr, uint64_t len);
 /* len bytes of fd from off on, to be known as [addr, addr+len): a memfd with F_SEAL_SHRINK, or a dma-buf; else EINVAL. */
 int region_new_fd(struct region **, uint64_t addr, uint64_t len, int fd, uint64_t off);
 /* All addresses: zeros are read, what is written is dropped. */

@@ -110,7 +110,7 @@ struct region {
 	uint8_t bytes[REGION];
 };
 
-int region_new(struct region **r, const struct peer *, uint64_t addr, uint64_t len, int, uint64_t, uint64_t, uint64_t)
+int region_new(struct region **r, struct peer *, uint64_t addr, uint64_t len, int, uint64_t, uint64_t, uint64_t)
 {
 	if (addr < BASE || addr > BASE + REGION || len > BASE + REGION - addr)
 		return EFAULT;
@@ -121,7 +121,7 @@ int region_new(struct region **r, const struct peer *, uint64_t addr, uint64_t l
 	return 0;
 }
 
-int region_new_lazy(struct region **r, const struct peer *peer, uint64_t addr, uint64_t len)
+int region_new_lazy(struct region **r, struct peer *peer, uint64_t addr, uint64_t len)
 {
 	return region_new(r, peer, addr, len, -1, 0, 0, 0);
 }

@@ -59,6 +59,7 @@ static void serve_one(const struct fuse_in_header *h)
 		else
 			note_set(2, note->n[2] + 1);
 		break;
+	case FUSE_READ: note_set(4, note->n[4] + 1); break;
 	default: break;
 	}
 }

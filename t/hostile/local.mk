@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/cmflood t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/quota t/hostile/seen t/hostile/slow
+HOSTILE_TESTS = t/hostile/cmflood t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/memory t/hostile/quota t/hostile/seen t/hostile/slow
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
-noinst_HEADERS += t/hostile/forge.h t/hostile/stage.h
+noinst_HEADERS += t/hostile/forge.h t/hostile/fuse.h t/hostile/stage.h
 
 # In the sandbox alone, without a daemon: needs nothing.
 check_PROGRAMS += t/hostile/sandbox
@@ -45,3 +45,6 @@ t_hostile_cmflood_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS)
 t_hostile_guess_SOURCES = t/hostile/guess.c t/hostile/forge.c $(HOSTILE_STAGE)
 t_hostile_guess_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_hostile_guess_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS) $(CRYPTO_LIBS)
+t_hostile_memory_SOURCES = t/hostile/memory.c t/hostile/fuse.c $(HOSTILE_STAGE)
+t_hostile_memory_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_hostile_memory_LDADD = $(DAEMON_TEST_LIBS)

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory.c - memory that never answers, and memory of somebody else: who names it fails, and nobody else waits.
+ */
+#include <check.h>
+
+#include "fuse.h"
+#include "stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/sched.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BAD_AT 32768u /* in the buffer */
+
+/* A message out of the bad half.  The receive fails, too: with the QP. */
+static void bad_messages(struct cx *c)
+{
+	struct cqe e;
+
+	cx_recv(c, 1, 0, 4096);
+	cx_send(c, 2, BAD_AT, 4096);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_msg(cx_poll(c, &e), "no completion");
+		ck_assert_uint_ne(e.status, WC_SUCCESS);
+	}
+	note_set(0, note->n[0] + 1);
+	ck_assert_int_eq(cx_state(c, QPS_RESET), 0);
+	cx_connect(c, c);
+}
+
+/* The second one fails without another look. */
+static void bad_part(struct cx *c)
+{
+	bad_messages(c);
+	bad_messages(c);
+	for (;;)
+		pause();
+}
+
+/* The file takes the place of memory that was good when it was registered. */
+static void use_fuse(void *)
+{
+	int file = fuse_file();
+	struct cx c;
+
+	ck_assert_int_ge(file, 0);
+	cx_open(&c);
+	cx_connect(&c, &c);
+	cx_ping(&c);
+	ck_assert(mmap(c.buf + BAD_AT, CX_BUF - BAD_AT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) !=
+		  MAP_FAILED);
+	bad_part(&c);
+}
+
+static void fuse_memory(bool early)
+{
+	pid_t attacker;
+
+	stage_open("--shards=1");
+	attacker = part_begin(0, use_fuse, NULL);
+	note_wait(4, 1); /* somebody waits for the server */
+	if (!early) {
+		stage_goes_on(100);
+		note_wait(0, 2);
+		stage_goes_on(100);
+		ck_assert_uint_eq(note->n[4], 1);
+	}
+	kill((pid_t)note->n[3], SIGKILL); /* before its clients: they wait for it */
+	part_kill(attacker);
+	stage_goes_on(50);
+	stage_close();
+}
+
+START_TEST(fuse) { fuse_memory(false); }
+END_TEST
+/* Killed while it is waited for. */
+START_TEST(fuse_killed) { fuse_memory(true); }
+END_TEST
+
+/* ---- pages that the program itself should fill ------------------------------------------- */
+
+static int uffd_open(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	return fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 ? fd : -1;
+}
+
+static void use_uffd(void *uid)
+{
+	int fd = uffd_open();
+	struct uffdio_register r = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct cx c;
+	uid_t u = (uid_t)(uintptr_t)uid;
+
+	ck_assert_int_eq(setresgid(u, u, u) | setresuid(u, u, u) | prctl(PR_SET_DUMPABLE, 1), 0);
+	cx_open(&c);
+	cx_connect(&c, &c);
+	cx_ping(&c);
+	ck_assert_int_eq(madvise(c.buf + BAD_AT, CX_BUF - BAD_AT, MADV_DONTNEED), 0);
+	r.range = (struct uffdio_range){ (uintptr_t)c.buf + BAD_AT, CX_BUF - BAD_AT };
+	ck_assert_int_eq(ioctl(fd, UFFDIO_REGISTER, &r), 0);
+	bad_part(&c);
+}
+
+static void uffd_memory(uid_t uid)
+{
+	pid_t attacker;
+
+	stage_open("--shards=1");
+	attacker = part_begin(0, use_uffd, (void *)(uintptr_t)uid);
+	note_wait(0, 2);
+	stage_goes_on(100);
+	part_kill(attacker);
+	stage_goes_on(50);
+	stage_close();
+}
+
+START_TEST(uffd) { uffd_memory(UID_ATTACKER); }
+END_TEST
+/* As the root of a container is. */
+START_TEST(uffd_root) { uffd_memory(0); }
+END_TEST
+
+/* ---- a number that is another process's ------------------------------------------------------ */
+
+#define SECRET ((void *)0x123450000000)
+
+static void caps_drop(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+
+	ck_assert_int_eq((int)syscall(SYS_capset, &head, none), 0);
+}
+
+/* false: refused, or the session is over. */
+static bool granted(int fd, struct msg_req *req, struct msg_rep *rep)
+{
+	int fds[CALL_FDS];
+
+	return say(fd, req, msg_req_len(req->op), NULL, 0, 0) && hear(fd, rep, fds) && !rep->err;
+}
+
+/* The child of the process that connected, which is over, and whose number the victim has. */
+static void ask_for_secret(int fd)
+{
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct msg_rep rep;
+
+	note_wait(2, 1);
+	ck_assert(granted(fd, &req, &rep));
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	if (granted(fd, &req, &rep)) {
+		req = (struct msg_req){ .op = MSG_PD_ALLOC };
+		if (granted(fd, &req, &rep)) {
+			req = (struct msg_req){ .op = MSG_MR_REG,
+						.mr = { .pd = rep.obj.handle,
+							.addr = (uintptr_t)SECRET,
+							.len = 64,
+							.iova = (uintptr_t)SECRET } };
+			ck_assert_msg(!granted(fd, &req, &rep), "the victim's memory can be registered");
+		}
+	}
+	note_set(3, 1);
+	_exit(0);
+}
+
+/* uid 0 without any capability. */
+static void use_pid(void *)
+{
+	pid_t first;
+
+	caps_drop();
+	first = fork();
+	if (!first) {
+		int fd = hail();
+
+		note_set(0, (uint32_t)getpid());
+		if (!fork())
+			ask_for_secret(fd);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(first, NULL, 0), first);
+	note_set(1, 1);
+	note_wait(3, 1);
+}
+
+static pid_t fork_as(pid_t pid)
+{
+	struct clone_args a = { .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1 };
+
+	return (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+}
+
+START_TEST(pid_reused)
+{
+	pid_t attacker, victim;
+
+	stage_open("--shards=1");
+	attacker = part_begin(0, use_pid, NULL);
+	note_wait(1, 1);
+	victim = fork_as((pid_t)note->n[0]);
+	if (!victim) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		mmap(SECRET, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		strcpy(SECRET, "the victim's secret key");
+		note_set(2, 1);
+		for (;;)
+			pause();
+	}
+	ck_assert_msg(victim > 0, "no process of that number: %s", strerror(errno));
+	part_end(attacker);
+	part_kill(victim);
+	stage_goes_on(20);
+	stage_close();
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *test[8] = { 0 };
+	unsigned n = 0;
+	int fd;
+
+	stage_needs_root();
+	if (fuse_is_here()) {
+		test[n++] = fuse;
+		test[n++] = fuse_killed;
+	} else {
+		printf("# no FUSE file system can be mounted here: fuse and fuse_killed are left out\n");
+	}
+	fd = uffd_open();
+	if (fd >= 0) {
+		close(fd);
+		test[n++] = uffd;
+		test[n++] = uffd_root;
+	} else {
+		printf("# no userfaultfd here: uffd and uffd_root are left out\n");
+	}
+	test[n++] = pid_reused;
+	return stage_main("hostile: memory", test);
+}
