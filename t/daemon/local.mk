@@ -32,7 +32,7 @@ t_daemon_cm_mcast_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/drain t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/why
 TESTS += t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -50,6 +50,9 @@ t_daemon_impair_LDADD = libdaemon.a $(CHECK_LIBS) -lm
 t_daemon_cpu_SOURCES = t/daemon/cpu.c
 t_daemon_cpu_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_cpu_LDADD = libdaemon.a $(CHECK_LIBS)
+t_daemon_copier_SOURCES = t/daemon/copier.c
+t_daemon_copier_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
+t_daemon_copier_LDADD = libdaemon.a $(CHECK_LIBS) -lpthread
 t_daemon_region_SOURCES = t/daemon/region.c
 t_daemon_region_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_region_LDADD = libdaemon.a $(CHECK_LIBS)

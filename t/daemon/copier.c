@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* copier.c - lists of pieces through the buffer of a copier, in whatever way they are cut; atomics of two; a program that ends. */
+#include "daemon/base/copier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "t/suite.h"
+
+enum { LEN = 1 << 20, HALF = 1 << 21, ROUNDS = 30, UID = 1001 };
+
+static uint8_t *mem; /* a word, and from 4096 on a place for each of two threads */
+static pid_t child;
+
+static struct copier *copier_of(pid_t pid)
+{
+	struct copier *c = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	ck_assert_int_eq(copier_new(&c, UID, open(path, O_RDWR | O_CLOEXEC)), 0);
+	return c;
+}
+
+static void setup(void)
+{
+	mem = mmap(NULL, 2 * HALF + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(mem, MAP_FAILED);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+}
+
+static void child_end(void)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+static uint64_t next_add(uint64_t old, uint64_t a, uint64_t) { return old + a; }
+
+struct part {
+	struct copier *copier;
+	unsigned index;
+};
+
+static void round_trip(struct copier *c, uint8_t *buf, uint8_t *there, size_t n, uint8_t value)
+{
+	struct iovec h[2] = { { buf, n / 2 }, { buf + n / 2, n - n / 2 } };
+	struct iovec t[3] = { { there, n / 3 },
+			      { there + n / 3 + 7, n / 4 },
+			      { there + n / 3 + n / 4 + 99, n - n / 3 - n / 4 } };
+
+	memset(buf, value, n);
+	ck_assert_int_eq(copier_move(c, true, h, 2, t, 3), (ssize_t)n);
+	memset(buf, 0, n);
+	ck_assert_int_eq(copier_move(c, false, h, 2, t, 3), (ssize_t)n);
+	ck_assert(buf[0] == value && !memcmp(buf, buf + 1, n - 1));
+}
+
+static void *use(void *arg)
+{
+	struct part *p = arg;
+	uint8_t *buf = malloc(LEN);
+	uint64_t old;
+
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		round_trip(p->copier, buf, mem + 4096 + p->index * HALF, 12 + (size_t)i * i * 631 % (LEN - 12),
+			   (uint8_t)(i + p->index));
+		for (unsigned k = 0; k < 50; k++)
+			ck_assert_int_eq(copier_atomic(p->copier, (uintptr_t)mem, next_add, 1, 0, &old), 0);
+	}
+	free(buf);
+	return NULL;
+}
+
+static void two(struct copier *a, struct copier *b)
+{
+	struct part p[2] = { { a, 0 }, { b, 1 } };
+	struct iovec here, there = { mem, sizeof(uint64_t) };
+	pthread_t t[2];
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, use, &p[i]), 0);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	here = (struct iovec){ &n, sizeof(n) };
+	ck_assert_int_eq(copier_move(a, false, &here, 1, &there, 1), sizeof(n));
+	ck_assert_uint_eq(n, 2ul * ROUNDS * 50);
+}
+
+/* Two threads of one copier, as a shard and the control thread are. */
+START_TEST(shared)
+{
+	struct copier *c;
+
+	setup();
+	c = copier_of(child);
+	two(c, c);
+	copier_end(c);
+	child_end();
+}
+END_TEST
+
+/* Two copiers of a user: two contexts, perhaps on two shards. */
+START_TEST(atomic)
+{
+	struct copier *a, *b;
+
+	setup();
+	a = copier_of(child);
+	b = copier_of(child);
+	two(a, b);
+	copier_end(a);
+	copier_end(b);
+	child_end();
+}
+END_TEST
+
+START_TEST(missing)
+{
+	uint64_t n;
+	struct iovec here = { &n, sizeof(n) }, there = { (void *)64, sizeof(n) };
+	struct copier *c;
+
+	setup();
+	c = copier_of(child);
+	ck_assert_int_eq(copier_move(c, false, &here, 1, &there, 1), -1);
+	ck_assert_int_eq(errno, EFAULT);
+	there.iov_base = mem;
+	ck_assert_int_eq(copier_move(c, false, &here, 1, &there, 1), sizeof(n));
+	child_end();
+	ck_assert_int_eq(copier_move(c, false, &here, 1, &there, 1), -1);
+	ck_assert_int_eq(errno, ESRCH);
+	ck_assert_int_eq(copier_atomic(c, (uintptr_t)mem, next_add, 1, 0, &n), ESRCH);
+	copier_end(c);
+}
+END_TEST
+
+TEST_MAIN("copier", shared, atomic, missing)
