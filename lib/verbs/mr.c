@@ -7,6 +7,7 @@
  */
 #include "mr.h"
 #include "pd.h"
+#include "vma.h"
 
 #include <stdlib.h>
 
@@ -118,6 +119,12 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 	int err;
 
 	mr->kind = src->kind;
+	/* The daemon can write to any page.  A driver could not pin for writing what the program itself may not write. */
+	if (is_plain(mr) && mr->access & IBV_ACCESS_LOCAL_WRITE &&
+	    !vma_writable((uintptr_t)mr->mr.addr, (uintptr_t)mr->mr.addr + mr->mr.length))
+		return refuse(c, 0, "ibv_reg_mr", EFAULT,
+			      "some of the %zu bytes at %p are read-only: leave out IBV_ACCESS_LOCAL_WRITE",
+			      mr->mr.length, mr->mr.addr);
 	if (is_plain(mr))
 		map_reg(&mr->range, mr->mr.addr, mr->mr.length, &map);
 	req.mr.pd = mr->mr.pd->handle;

@@ -6,7 +6,18 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+/* PROCMAP_QUERY of Linux 6.11: the mapping at an address or behind it, without the text of all those before. */
+struct query {
+	uint64_t size, how, addr, start, end, flags, page, off, ino;
+	uint32_t major, minor, name_len, build_len;
+	uint64_t name, build;
+};
+#define QUERY          _IOWR('f', 17, struct query)
+#define QUERY_NEXT     16u
+#define QUERY_WRITABLE 2u
 
 bool vma_open(struct vma_reader *r)
 {
@@ -71,4 +82,33 @@ bool vma_next(struct vma_reader *r, struct vma *v)
 		end++;
 	v->name = end;
 	return true;
+}
+
+/* *ok as vma_writable().  false: this kernel cannot be asked. */
+static bool ask_writable(int fd, uintptr_t start, uintptr_t end, bool *ok)
+{
+	struct query q = { .size = sizeof(q), .how = QUERY_NEXT };
+
+	*ok = true;
+	for (q.addr = start; q.addr < end && *ok; q.addr = q.end) {
+		if (ioctl(fd, QUERY, &q))
+			return errno == ENOENT;
+		*ok = q.start >= end || q.flags & QUERY_WRITABLE;
+	}
+	return true;
+}
+
+bool vma_writable(uintptr_t start, uintptr_t end)
+{
+	struct vma_reader r;
+	struct vma v;
+	bool ok = true;
+
+	if (!vma_open(&r))
+		return true;
+	if (!ask_writable(r.fd, start, end, &ok))
+		while (ok && vma_next(&r, &v) && v.start < end)
+			ok = v.end <= start || v.perm[1] == 'w';
+	vma_close(&r);
+	return ok;
 }

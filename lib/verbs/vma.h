@@ -29,4 +29,7 @@ bool vma_open(struct vma_reader *);
 bool vma_next(struct vma_reader *, struct vma *); /* in order of address */
 void vma_close(struct vma_reader *);
 
+/* Nothing that is mapped there is read-only; also if that cannot be found out.  No page is touched. */
+bool vma_writable(uintptr_t start, uintptr_t end);
+
 #endif

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <linux/udmabuf.h>
@@ -383,7 +384,49 @@ START_TEST(rereg)
 }
 END_TEST
 
+/* What the program may not write is not registered for writing; nothing is touched to find out. */
+START_TEST(read_only)
+{
+	static const unsigned writes[] = { IBV_ACCESS_LOCAL_WRITE, RIGHTS };
+	const size_t huge = 1ul << 38;
+	unsigned char *p, *q;
+	struct rusage before, after;
+	struct ibv_mr *m;
+	struct scene s;
+
+	scene_open(&s);
+	p = pages(3 * LEN);
+	ck_assert_int_eq(mprotect(p + LEN, LEN, PROT_READ), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		errno = 0;
+		ck_assert_ptr_null(ibv_reg_mr(s.f.pd, p, 3 * LEN, writes[i]));
+		ck_assert_int_eq(errno, EFAULT);
+		ck_assert_ptr_null(ibv_reg_mr(s.f.pd, p + 2 * LEN - 1, 1, writes[i]));
+		ck_assert_int_eq(errno, EFAULT);
+		m = ibv_reg_mr(s.f.pd, p + 2 * LEN, LEN, writes[i]);
+		ck_assert_ptr_nonnull(m);
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	}
+	m = ibv_reg_mr(s.f.pd, p, 3 * LEN, IBV_ACCESS_REMOTE_READ);
+	ck_assert_ptr_nonnull(m);
+	ck_assert_int_ne(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RIGHTS), 0);
+	ck_assert_int_eq(errno, EFAULT);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	q = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(q, MAP_FAILED);
+	ck_assert_int_eq(getrusage(RUSAGE_SELF, &before), 0);
+	m = ibv_reg_mr(s.f.pd, q, huge, RIGHTS);
+	ck_assert_ptr_nonnull(m);
+	ck_assert_int_eq(getrusage(RUSAGE_SELF, &after), 0);
+	ck_assert_int_lt(after.ru_maxrss - before.ru_maxrss, 65536);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	munmap(q, huge);
+	munmap(p, 3 * LEN);
+	scene_close(&s);
+}
+END_TEST
+
 void api_memory(Suite *s)
 {
-	SUITE_ADD(s, null_mr, on_demand, advice, device_memory, dmabuf, dm_export, dm_export_unknown, rereg);
+	SUITE_ADD(s, null_mr, on_demand, advice, device_memory, dmabuf, dm_export, dm_export_unknown, rereg, read_only);
 }
