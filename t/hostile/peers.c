@@ -4,7 +4,7 @@
  *
  *	peers [SEED [PACKETS]]	or $HOSTILE_SEED, $HOSTILE_PACKETS; $HOSTILE_SECONDS instead of a number of packets
  *
- * What was sent to addresses that have proved nothing is said for each.
+ * To an address that has proved nothing at most AMPLIFY times as many bytes are sent as came from it.
  */
 #include <check.h>
 
@@ -22,6 +22,9 @@
 #define SECONDS   8.0
 #define PATIENT_S 30
 #define BATCH     32
+#define AMPLIFY   3
+#define QUIET_S   3.0 /* longer than a message of the CM waits until it is repeated */
+#define REPEAT_S  10.0
 
 static uint64_t seed = 1, packets;
 static double seconds = SECONDS;
@@ -78,12 +81,34 @@ static void rounds_go_on(const pid_t *sides, struct stranger *s)
 	}
 }
 
-static void amplified(struct stranger *s)
+static uint64_t got_all(struct stranger *s)
 {
+	uint64_t n = 0;
+
 	stranger_count(s);
 	for (unsigned i = 0; i < STRANGER_SRC; i++)
+		n += s->src[i].got;
+	return n;
+}
+
+/* What the daemons repeat has come to its end before it is judged, or gone on for a while. */
+static void amplified(struct stranger *s, const pid_t *sides)
+{
+	double quiet = stage_seconds(), end = quiet + REPEAT_S;
+	uint64_t got = got_all(s);
+
+	while (stage_seconds() - quiet < QUIET_S && stage_seconds() < end) {
+		rounds_go_on(sides, NULL);
+		if (got_all(s) != got)
+			quiet = stage_seconds();
+		got = got_all(s);
+	}
+	for (unsigned i = 0; i < STRANGER_SRC; i++) {
 		printf("peers: forged source %u: %llu bytes sent, %llu got\n", i, (unsigned long long)s->src[i].sent,
 		       (unsigned long long)s->src[i].got);
+		fflush(stdout);
+		ck_assert_uint_le(s->src[i].got, AMPLIFY * s->src[i].sent);
+	}
 }
 
 START_TEST(peers)
@@ -109,7 +134,7 @@ START_TEST(peers)
 	printf("peers: %llu packets, %u accepted, %u RC %u UC %u UD rounds\n", (unsigned long long)s.packets,
 	       pair->accepted, pair->rounds[0], pair->rounds[1], pair->rounds[2]);
 	fflush(stdout);
-	amplified(&s);
+	amplified(&s, sides);
 	__atomic_store_n(&pair->over, true, __ATOMIC_SEQ_CST);
 	for (unsigned i = 0; i < 2; i++)
 		part_end(sides[i]);
