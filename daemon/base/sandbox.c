@@ -98,8 +98,6 @@ static int files_hide(const char *dir)
 	if (fd < 0)
 		return errno;
 	err = show(fd, "/proc", LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR);
-	if (!err)
-		err = show(fd, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE);
 	if (!err && dir)
 		err = show(fd, dir, LANDLOCK_ACCESS_FS_REMOVE_FILE);
 	if (!err && syscall(SYS_landlock_restrict_self, fd, 0))

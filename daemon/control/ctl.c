@@ -32,6 +32,7 @@
 
 #define START_GRACE_S 3.0
 #define END_GRACE_S   0.5
+#define ACCEPT_REST_S 0.1
 
 static struct {
 	struct ev_loop *loop;
@@ -41,6 +42,7 @@ static struct {
 	char path[CONF_SOCKET_LEN]; /* to unlink; empty: abstract */
 	int spare_fd;               /* given up to turn a client away when there are no descriptors left */
 	ev_io accept;
+	ev_timer rest; /* until clients are accepted again */
 	ev_signal term, intr;
 	ev_timer grace;
 	ev_async stuck;
@@ -131,17 +133,35 @@ static bool uid_allowed(uid_t uid)
 	return ctl.conf->users_n == 0;
 }
 
-/* Out of descriptors the listening socket would stay readable for ever: take the client in, and turn it away. */
-static void client_turn_away(int listen_fd)
+static int spare_make(int listen_fd) { return fcntl(listen_fd, F_DUPFD_CLOEXEC, 0); }
+
+static void rested(struct ev_loop *loop, ev_timer *, int)
+{
+	if (ctl.spare_fd < 0)
+		ctl.spare_fd = spare_make(ctl.fd);
+	ev_io_start(loop, &ctl.accept);
+}
+
+/*
+ * Out of descriptors the listening socket would stay readable for ever: the client is taken in and turned away.  Where
+ * not even that can be done, since another thread was quicker to take the spare descriptor, clients wait a moment.
+ */
+static void client_turn_away(struct ev_loop *loop)
 {
 	int fd;
 
 	log_warn("no descriptor left for a new client: it is turned away; raise LimitNOFILE (systemd) or ulimit -n");
-	close(ctl.spare_fd);
-	fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (ctl.spare_fd >= 0)
+		close(ctl.spare_fd);
+	fd = accept4(ctl.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
-	ctl.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ctl.spare_fd = spare_make(ctl.fd);
+	if (fd >= 0 && ctl.spare_fd >= 0)
+		return;
+	ev_io_stop(loop, &ctl.accept);
+	ev_timer_set(&ctl.rest, ACCEPT_REST_S, 0);
+	ev_timer_start(loop, &ctl.rest);
 }
 
 static void client_accept(struct ev_loop *loop, ev_io *w, int)
@@ -152,7 +172,7 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE)
-			client_turn_away(w->fd);
+			client_turn_away(loop);
 		return;
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !uid_allowed(cred.uid)) {
@@ -172,7 +192,6 @@ int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
 	ctl.loop = loop;
 	ctl.conf = conf;
 	ctl.private = private;
-	ctl.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (conf->socket[0])
 		memcpy(name, conf->socket, sizeof(name));
 	else if (private)
@@ -195,6 +214,7 @@ int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
 		return err;
 	}
 	ctl.fd = fd;
+	ctl.spare_fd = spare_make(fd);
 	log_note("listening on %s", name);
 	return 0;
 }
@@ -342,6 +362,7 @@ void ctl_run(struct ev_loop *loop)
 	ev_signal_start(loop, &ctl.intr);
 	ev_async_init(&ctl.stuck, outlets_stuck);
 	ev_async_start(loop, &ctl.stuck);
+	ev_init(&ctl.rest, rested);
 	ev_io_init(&ctl.accept, client_accept, ctl.fd, EV_READ);
 	ev_io_start(loop, &ctl.accept);
 	ev_timer_init(&ctl.grace, on_grace, START_GRACE_S, 0.);
@@ -354,6 +375,7 @@ void ctl_run(struct ev_loop *loop)
 	while (sessions)
 		session_end(loop, sessions);
 	ev_io_stop(loop, &ctl.accept);
+	ev_timer_stop(loop, &ctl.rest);
 	ev_signal_stop(loop, &ctl.term);
 	ev_signal_stop(loop, &ctl.intr);
 	ev_async_stop(loop, &ctl.stuck);

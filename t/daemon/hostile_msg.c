@@ -5,10 +5,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -337,4 +340,54 @@ START_TEST(flood)
 }
 END_TEST
 
-TEST_MAIN("ctl: hostile messages", lengths, order, captures, foreign, limits, busy, descriptors, flood)
+static double cpu_of(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	ck_assert_int_eq(clock_getcpuclockid(pid, &clock), 0);
+	ck_assert_int_eq(clock_gettime(clock, &t), 0);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double wall(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Without a descriptor, even a spare one, clients wait, and the daemon does not spin; then they are served. */
+START_TEST(no_descriptor)
+{
+	struct rlimit none, before;
+	struct pollfd p = { .events = POLLOUT };
+	double cpu, began;
+	pid_t pid;
+	int hold;
+
+	daemon_start_with("--private"); /* of our own user: so its limits may be set */
+	pid = daemon_process();
+	hold = hail();
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &before), 0);
+	none = (struct rlimit){ 3, before.rlim_max };
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, &none, NULL), 0);
+	/* Some are turned away at the price of the spare descriptor, which cannot be had again; the last one waits. */
+	do
+		p.fd = dial();
+	while (poll(&p, 1, 300) == 1 && p.revents & POLLHUP && !close(p.fd));
+	cpu = cpu_of(pid);
+	began = wall();
+	while (wall() < began + 1)
+		poll(NULL, 0, 50);
+	ck_assert_msg(cpu_of(pid) - cpu < 0.4, "the daemon worked %.2f s of one", cpu_of(pid) - cpu);
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, &before, NULL), 0);
+	close(hail());
+	close(p.fd);
+	daemon_stop();
+	close(hold);
+}
+END_TEST
+
+TEST_MAIN("ctl: hostile messages", no_descriptor, lengths, order, captures, foreign, limits, busy, descriptors, flood)
