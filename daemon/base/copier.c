@@ -26,7 +26,7 @@
 
 #define STAGE_LEN   (128u * 1024)
 #define PIECES      64u
-#define COPIERS_MAX 256u /* of a user */
+#define COPIERS_MAX 2048u /* of a user: as many as he has sessions, unless they were set higher */
 
 #define MS           1000000ll /* in ns */
 #define PATIENCE_MAX (500 * MS)

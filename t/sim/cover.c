@@ -27,6 +27,7 @@ static const struct exempt {
 	{ "send_err", "counted by the host when a socket refuses" },
 	{ "link_downed", "counted by the host when the interface goes down" },
 	{ "strangers", "counted by the host: packets for another shard" },
+	{ "cm_req_dropped", "counted by the host: requests for connections beyond what an address may make" },
 	{ "bad_source", "counted by the host: datagrams from this host that are not the daemon's" },
 };
 
