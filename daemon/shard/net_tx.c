@@ -27,9 +27,11 @@
 #include "../base/held.h"
 #include "../base/log.h"
 #include "../base/region.h"
+#include "inbox.h"
 #include "io.h"
 #include "net_gid.h"
 
+#define PAY_MAX   4096u /* the longest PMTU */
 #define CMSG_ROOM (CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)))
 
 void net_tx_init(struct net *net) { net->backlog_end = &net->backlog; }
@@ -366,11 +368,53 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 	return (int)n;
 }
 
+/* ---- without a wire --------------------------------------------------------- */
+
+/*
+ * The shard to which a packet goes as a letter: both its ends are here, its source has no socket, and the QP is another
+ * shard's.  *to: the device; NULL: this is not its way.
+ */
+static struct shard *across_to(const struct net *net, const struct route *route, uint32_t dqpn, struct device **to)
+{
+	const struct gid_slot *from = net_gid_find(net, route->sgid);
+	unsigned owner = dqpn <= 1 ? 0 : qpn_shard(dqpn, shard_bits());
+
+	*to = shards_n > 1 && dqpn != QPN_MCAST && !(from && from->sock) ? net_device(net, route->dgid) : NULL;
+	return *to && owner < shards_n ? shards[owner] : NULL;
+}
+
+/* 0 or an errno: the payload cannot be read. */
+static int across(struct shard *to, struct device *dev, const struct burst *b)
+{
+	uint8_t pkt[PKT_HDR_MAX + PAY_MAX];
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		size_t hdr_len = burst_hdr(b, i, pkt);
+		uint32_t pay = burst_pkt_len(b, i), pad = pad_len(pay);
+		struct span at = { .addr = (uintptr_t)pkt + hdr_len, .len = pay };
+		int err = pay ? region_mem_ops.copy(NULL, &at, 1, b->span, b->span_n, burst_pkt_off(b, i)) : 0;
+
+		if (err)
+			return err;
+		memset(pkt + hdr_len + pay, 0, pad);
+		inbox_put(to, dev, &b->route, pkt, hdr_len + pay + pad);
+	}
+	return 0;
+}
+
 void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 {
 	struct batch *t = &net->train;
+	struct device *dev;
+	struct shard *to = shards_n > 1 ? across_to(net, &b->route, b->dqpn, &dev) : NULL;
 	int n;
 
+	if (to) {
+		n = across(to, dev, b);
+		if (n && n != ESRCH)
+			hca_tx_fault(hca, b, now);
+		return;
+	}
 	if (t->n && !goes_along(&t->route, &b->route))
 		net_flush(net);
 	for (uint32_t i = 0; i < b->n; i += (uint32_t)n) {
@@ -392,7 +436,13 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, const uint8_t *data, size_t len)
 {
 	struct batch *t = &net->train;
+	struct device *dev;
+	struct shard *to = shards_n > 1 ? across_to(net, route, be24_get(data + BTH_DQPN), &dev) : NULL;
 
+	if (to) {
+		inbox_put(to, dev, route, data, len - ICRC_LEN);
+		return;
+	}
 	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len + t->tail)))
 		net_flush(net);
 	if (!t->n && !train_start(net, hca, route)) {
