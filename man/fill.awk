@@ -25,7 +25,7 @@ function verbs_keep(list, what,    i, k, name) {
 		verb[++verbs] = ".It Fn " name[i] " Ta " what
 }
 
-# What it is, and what to do.
+# Its sentence, and its hint.
 function why_text(name, grade,    what, hint) {
 	what = text_take()
 	hint = text_take()

@@ -13,7 +13,7 @@ function remarkable(r) {
 		["nak", "rnr", "cm", "other"].includes(r.kind));
 }
 
-/* What is remarkable about it is so of all its neighbours: they may be one train. */
+/* It is remarkable in the same way as all its neighbours: they may be one train. */
 function common(r) {
 	return !r.say && !r.n && (!r.fate || r.fate === "discarded") && !["nak", "rnr", "cm", "other"].includes(r.kind);
 }

@@ -290,7 +290,7 @@ function render() {
 	root.dataset.ms = Math.round(performance.now() - begin);
 }
 
-/* What is in the middle stays there. */
+/* The point in the middle stays there. */
 function keep(change) {
 	const mid = stage.scrollTop + stage.clientHeight / 2, near = laid.list.reduce((a, it) => Math.abs(it.y - mid) < Math.abs(a.y - mid) ? it : a, laid.list[0]);
 	const off = near ? near.y - stage.scrollTop : 0;

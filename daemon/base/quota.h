@@ -23,7 +23,7 @@ enum quota {
 	QUOTAS
 };
 
-/* What rdmad.conf says, in units of the table; QUOTA_UNSET: nothing, 0: no limit but what there is. */
+/* The value of rdmad.conf, in units of the table; QUOTA_UNSET: it has none, 0: no limit but what there is. */
 #define QUOTA_UNSET UINT64_MAX
 
 /* How much of each something takes, in ones and bytes. */

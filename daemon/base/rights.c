@@ -47,7 +47,7 @@ static int become(const struct rights_user *u)
 	return 0;
 }
 
-/* What the next program would get.  None will be run; so it does not matter if this may not be done. */
+/* The next program would get these.  None will be run; so it does not matter if this may not be done. */
 static void later_drop(void)
 {
 	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)

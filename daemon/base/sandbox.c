@@ -70,7 +70,7 @@ static struct ruleset ruleset_all(int abi, size_t *len)
 	return r;
 }
 
-/* What is not there need not be shown. */
+/* A path that does not exist need not be shown. */
 static int show(int ruleset, const char *path, uint64_t rights)
 {
 	struct landlock_path_beneath_attr at = { .allowed_access = rights };

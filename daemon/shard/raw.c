@@ -263,7 +263,7 @@ static unsigned segments_left(const struct late *l)
 	return !l->mss ? 1 : rest ? (unsigned)((rest + l->mss - 1) / l->mss) : 1;
 }
 
-/* What there is room for; true: nothing is left. */
+/* Sends as much as there is room for; true: nothing is left. */
 static bool segments_send(const struct raw *r, struct hca *hca, struct late *l, uint8_t *data)
 {
 	static _Thread_local uint8_t heads[SEGMENTS][RD_TSO_HDR];

@@ -42,7 +42,7 @@ bool hear(int fd, struct msg_rep *, int *fds);
 /* A request of the right length and its reply: rep->err.  Descriptors that come back are closed if fds is NULL. */
 int call(int fd, struct msg_req *, struct msg_rep *, int *fds);
 
-/* What MSG_DUMP tells; the caller's to give back. */
+/* The text of MSG_DUMP; the caller's to give back. */
 json_t *dump(int fd, uint32_t what);
 json_t *dump_of(int fd, uint32_t what, uint32_t qpn);
 json_t *dump_read(int fd); /* the descriptor that came with the reply; it is closed */

@@ -61,7 +61,7 @@ t_daemon_rights_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_rights_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_said_SOURCES = t/daemon/said.c t/proto/rig.c
 t_daemon_said_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
-# What a row leaves out is 0.
+# Fields that a row leaves out are 0.
 t_daemon_said_CFLAGS = $(AM_CFLAGS) -Wno-missing-field-initializers
 t_daemon_said_LDADD = libdaemon.a libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 t_daemon_why_SOURCES = t/daemon/why.c

@@ -6,7 +6,7 @@
  *
  * Troupes, each of a user of its own, run one foe after the other.  Foes kill themselves, split, or end in order.  Three
  * acts; after each one everybody leaves, and the daemon must be what it was before: objects, descriptors, mappings, heap.
- * What fails is said with its seed: foe N of troupe K of that seed says the same again.
+ * A failure is said with its seed: foe N of troupe K of that seed says the same again.
  */
 #include <check.h>
 
@@ -52,7 +52,7 @@ static void fill(uint8_t *p, uint32_t len, unsigned round)
 		p[i] = (uint8_t)(round * 31 + i * 7 + (i >> 8));
 }
 
-/* What the daemon knows about it. */
+/* The daemon is asked about it. */
 static void explain(struct cx *c)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = DUMP_WHY, .qpn = c->qpn } };

@@ -368,7 +368,7 @@ static void step(struct foe *f)
 		split(f);
 }
 
-/* What the test has open is nothing to a foe. */
+/* The descriptors that the test has open are nothing to a foe. */
 static void let_go(const int *given)
 {
 	for (int fd = STDERR_FILENO + 1; fd < 1024; fd++) {
@@ -383,7 +383,7 @@ static void let_go(const int *given)
 
 static void wake(int) {}
 
-/* What it has filled or opened itself may block it; not for ever. */
+/* Pipes that it has filled and files that it has opened itself may block it; not for ever. */
 void foe_wake(void)
 {
 	struct sigaction sa = { .sa_handler = wake }; /* without SA_RESTART */

@@ -10,7 +10,7 @@
 
 #include <rdma/rdma_cma.h>
 
-/* What makes an object of a kind. */
+/* The messages that make an object of a kind. */
 enum {
 	OF_PD = MSG_PD_ALLOC,
 	OF_MR = MSG_MR_REG,

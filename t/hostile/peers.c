@@ -91,7 +91,7 @@ static uint64_t got_all(struct stranger *s)
 	return n;
 }
 
-/* What the daemons repeat has come to its end before it is judged, or gone on for a while. */
+/* Before it is judged, the daemons have ended their repetitions, or gone on with them for a while. */
 static void amplified(struct stranger *s, const pid_t *sides)
 {
 	double quiet = stage_seconds(), end = quiet + REPEAT_S;

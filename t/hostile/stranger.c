@@ -101,7 +101,7 @@ static bool is_whole(struct stranger *s, const struct stranger_seen *p)
 	return icrc_check(&s->icrc, &flow, p->pkt, p->len, &id);
 }
 
-/* What the honest ones say to each other. */
+/* The packets that the honest ones send each other. */
 static void look(struct stranger *s)
 {
 	uint8_t buf[4096];

@@ -24,7 +24,7 @@ static void forge(uint32_t local_id, bool elsewhere)
 	cm_rx(b->cm, &g, net.now);
 }
 
-/* What comes of it is a request like others, and goes nowhere that the net knows. */
+/* The answer to it is a message like others, and goes nowhere that the net knows. */
 static void is_request(void)
 {
 	struct cm_event ev;

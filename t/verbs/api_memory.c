@@ -384,7 +384,7 @@ START_TEST(rereg)
 }
 END_TEST
 
-/* What the program may not write is not registered for writing; nothing is touched to find out. */
+/* Memory that the program may not write is not registered for writing; nothing is touched to find out. */
 START_TEST(read_only)
 {
 	static const unsigned writes[] = { IBV_ACCESS_LOCAL_WRITE, RIGHTS };
