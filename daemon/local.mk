@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 noinst_HEADERS += \
+	daemon/base/apart.h \
 	daemon/base/calls.def \
 	daemon/base/clock.h \
 	daemon/base/conf.h \
@@ -70,6 +71,7 @@ noinst_HEADERS += \
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
+	daemon/base/apart.c \
 	daemon/base/clock.c \
 	daemon/base/conf.c \
 	daemon/base/copier.c \

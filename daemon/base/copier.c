@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "log.h"
 
 #define STAGE_LEN   (128u * 1024)
@@ -186,24 +186,6 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static int thread_begin(struct copier *c)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t t;
-	int err = pthread_attr_init(&attr);
-
-	if (err)
-		return err;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the control thread's */
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&t, &attr, serve, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 int copier_new(struct copier **out, uid_t uid, int mem_fd)
 {
 	struct user *u = user_get(uid);
@@ -231,7 +213,7 @@ int copier_new(struct copier **out, uid_t uid, int mem_fd)
 	pthread_cond_init(&c->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	pthread_mutex_lock(&c->lock); /* it waits until it has its descriptor */
-	err = thread_begin(c);
+	err = apart_run(serve, c);
 	if (!err)
 		c->fd = mem_fd;
 	pthread_mutex_unlock(&c->lock);

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "log.h"
 
 #define WAITING_MAX 64u
@@ -103,24 +103,6 @@ static void *close_all(void *arg)
 	return NULL;
 }
 
-static int thread_begin(struct user *u)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t t;
-	int err = pthread_attr_init(&attr);
-
-	if (err)
-		return err;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the control thread's */
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&t, &attr, close_all, u);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 /* The user's first: with a thread.  NULL: cannot. */
 static struct user *user_new(uid_t uid, int fd)
 {
@@ -132,7 +114,7 @@ static struct user *user_new(uid_t uid, int fd)
 	u->fd[u->n++] = fd;
 	u->next = users;
 	users = u; /* the thread waits for the lock before it looks */
-	if (thread_begin(u)) {
+	if (apart_run(close_all, u)) {
 		users = u->next;
 		free(u);
 		return NULL;

@@ -301,20 +301,12 @@ START_TEST(clients)
 }
 END_TEST
 
-static void number(uint64_t *n, const char *arg, const char *name)
-{
-	const char *text = arg ? arg : getenv(name);
-
-	if (text)
-		*n = strtoull(text, NULL, 0);
-}
-
 int main(int argc, char **argv)
 {
 	const char *s = getenv("HOSTILE_SECONDS");
 
-	number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
-	number(&ops, argc > 2 ? argv[2] : NULL, "HOSTILE_OPS");
+	stage_number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
+	stage_number(&ops, argc > 2 ? argv[2] : NULL, "HOSTILE_OPS");
 	if (s)
 		seconds = strtod(s, NULL);
 	with_fuse = geteuid() == 0 && fuse_is_here();

@@ -141,20 +141,12 @@ START_TEST(peers)
 }
 END_TEST
 
-static void number(uint64_t *n, const char *arg, const char *name)
-{
-	const char *text = arg ? arg : getenv(name);
-
-	if (text)
-		*n = strtoull(text, NULL, 0);
-}
-
 int main(int argc, char **argv)
 {
 	const char *s = getenv("HOSTILE_SECONDS");
 
-	number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
-	number(&packets, argc > 2 ? argv[2] : NULL, "HOSTILE_PACKETS");
+	stage_number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
+	stage_number(&packets, argc > 2 ? argv[2] : NULL, "HOSTILE_PACKETS");
 	if (s)
 		seconds = strtod(s, NULL);
 	return stage_main_for("hostile: peers", (const TTest *const[]){ peers, NULL },

@@ -34,6 +34,14 @@ static struct beat {
 } * beat;
 static pid_t bystander;
 
+void stage_number(uint64_t *n, const char *arg, const char *name)
+{
+	const char *text = arg ? arg : getenv(name);
+
+	if (text)
+		*n = strtoull(text, NULL, 0);
+}
+
 double stage_seconds(void)
 {
 	struct timespec ts;

@@ -46,6 +46,8 @@ void note_wait(unsigned i, uint32_t value);
 void note_set(unsigned i, uint32_t value);
 
 double stage_seconds(void);
+/* A number of the command line, or else of the environment; without either *n stays as it is. */
+void stage_number(uint64_t *n, const char *arg, const char *name);
 
 /* Runs the tests of the one test case; the exit status of the program. */
 #define STAGE_MAIN(name, ...) \
