@@ -108,7 +108,7 @@ static void look(struct stranger *s)
 	ssize_t n;
 
 	while ((n = recv(s->tap, buf, sizeof(buf), MSG_DONTWAIT)) > 0) {
-		struct stranger_seen *at = &s->seen[s->seen_n % STRANGER_SEEN];
+		struct stranger_seen one;
 		size_t head = IP_HDR + UDP_HDR, len = (size_t)n - head;
 		struct in_addr from, to;
 
@@ -120,9 +120,11 @@ static void look(struct stranger *s)
 		if ((from.s_addr != s->honest[0].s_addr && from.s_addr != s->honest[1].s_addr) ||
 		    (to.s_addr != s->honest[0].s_addr && to.s_addr != s->honest[1].s_addr) || from.s_addr == to.s_addr)
 			continue;
-		*at = (struct stranger_seen){ .from = from, .to = to, .len = (uint32_t)len };
-		memcpy(at->pkt, buf + head, len);
-		s->seen_n += is_whole(s, at);
+		one = (struct stranger_seen){ .from = from, .to = to, .len = (uint32_t)len };
+		memcpy(one.pkt, buf + head, len);
+		/* Not several that are under way as one: the kernel cuts them, later. */
+		if (is_whole(s, &one))
+			s->seen[s->seen_n++ % STRANGER_SEEN] = one;
 	}
 }
 
