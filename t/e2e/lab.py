@@ -232,6 +232,7 @@ def port_next():
 
 class Daemon:
     count = 0
+    private = False     # for the user who runs it alone: it need not keep users apart
 
     def __init__(self, host, conf=None, io=None, options=(), program="rdmad"):
         Daemon.count += 1
@@ -245,10 +246,12 @@ class Daemon:
             argv += ["--config", path]
         if io:
             argv += ["--io", io]
-        argv += list(options)
+        argv += list(options) + ["--private"] * self.private
         self.prog = Prog(host, argv, limit=86400)
         self.env = dict(library_env(), RDMAD_SOCKET=self.socket)
         until("rdmad to answer: " + self.prog.describe(), self.answers)
+        if self.private:    # it lives as long as somebody holds it
+            self.holder = Prog(host, [os.path.join(BUILD, "rdmad-run"), "-s", self.socket, "sleep", "86400"], limit=86400)
 
     def answers(self):
         if self.prog.ended():
