@@ -310,6 +310,7 @@ int main(int argc, char **argv)
 	if (s)
 		seconds = strtod(s, NULL);
 	with_fuse = geteuid() == 0 && fuse_is_here();
+	foe_huge = stage_huge_pages(false);
 	return stage_main_for("hostile: clients", (const TTest *const[]){ clients, NULL },
 			      ops ? 7200 : 120 + 2 * seconds);
 }

@@ -49,6 +49,9 @@ struct foe_tally {
 	uint32_t refused[CMM_OPS], good[CMM_OPS]; /* by the op: refused, and done */
 };
 
+/* Memory of huge pages is among what foes send: not while a test that counts them runs beside. */
+extern bool foe_huge;
+
 struct foe {
 	uint64_t dice;
 	struct foe_link link[FOE_LINKS];

@@ -46,7 +46,12 @@ static int memfd_sparse(struct foe *f)
 {
 	return memfd(MFD_ALLOW_SEALING, (off_t)1 << (20 + foe_below(f, 22)), F_SEAL_SHRINK);
 }
-static int memfd_huge(struct foe *) { return memfd(MFD_ALLOW_SEALING | MFD_HUGETLB, 2 << 20, F_SEAL_SHRINK); }
+bool foe_huge;
+
+static int memfd_huge(struct foe *)
+{
+	return memfd(MFD_ALLOW_SEALING | (foe_huge ? MFD_HUGETLB : 0), 2 << 20, F_SEAL_SHRINK);
+}
 
 /* Rows of a table that the daemon reads: text of rules, flows. */
 static int memfd_text(struct foe *f)

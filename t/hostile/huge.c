@@ -133,9 +133,11 @@ END_TEST
 
 int main(void)
 {
-	long before = pages_get();
 	int status = 77;
+	long before;
 
+	stage_huge_pages(true);
+	before = pages_get();
 	pages_set(before + 1);
 	if (pages_get() > before)
 		status = stage_main("hostile: huge pages", (const TTest *const[]){ part, whole, NULL });

@@ -4,12 +4,14 @@
 #include "stage.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -33,6 +35,13 @@ static struct beat {
 	bool end;
 } * beat;
 static pid_t bystander;
+
+bool stage_huge_pages(bool alone)
+{
+	int fd = open("/proc/sys/vm/nr_hugepages", O_RDONLY); /* left open: it is the lock */
+
+	return fd >= 0 && !flock(fd, alone ? LOCK_EX : LOCK_SH | LOCK_NB);
+}
 
 void stage_number(uint64_t *n, const char *arg, const char *name)
 {

@@ -45,6 +45,12 @@ extern struct note *note;
 void note_wait(unsigned i, uint32_t value);
 void note_set(unsigned i, uint32_t value);
 
+/*
+ * The host's huge pages, until the process ends.  alone: nobody else's, which is waited for; else others may use them, too.
+ * false: there are none, or another test has them for itself.
+ */
+bool stage_huge_pages(bool alone);
+
 double stage_seconds(void);
 /* A number of the command line, or else of the environment; without either *n stays as it is. */
 void stage_number(uint64_t *n, const char *arg, const char *name);
