@@ -327,25 +327,8 @@ static size_t pieces_take(struct copier *c, const struct iovec *v, unsigned n, s
 	return c->len;
 }
 
-/* A place in a list of pieces. */
-struct at {
-	const struct iovec *v;
-	unsigned n;
-	size_t off;
-};
-
-static void at_on(struct at *a, size_t len)
-{
-	a->off += len;
-	while (a->n && a->off >= a->v->iov_len) {
-		a->off -= a->v->iov_len;
-		a->v++;
-		a->n--;
-	}
-}
-
 /* len bytes between the stage and where the caller wants them. */
-static void stage_swap(struct copier *c, struct at *here, size_t len)
+static void stage_swap(struct copier *c, struct iov_at *here, size_t len)
 {
 	size_t done = 0, part;
 
@@ -357,14 +340,14 @@ static void stage_swap(struct copier *c, struct at *here, size_t len)
 			memcpy(c->stage + done, p, part);
 		else
 			memcpy(p, c->stage + done, part);
-		at_on(here, part);
+		iov_at_on(here, part);
 	}
 }
 
 ssize_t copier_move(struct copier *c, bool write, const struct iovec *here, unsigned here_n, const struct iovec *there,
 		    unsigned there_n)
 {
-	struct at h = { here, here_n, 0 }, t = { there, there_n, 0 };
+	struct iov_at h = { here, here_n, 0 }, t = { there, there_n, 0 };
 	ssize_t done = 0;
 	size_t len;
 	int err = 0;
@@ -384,7 +367,7 @@ ssize_t copier_move(struct copier *c, bool write, const struct iovec *here, unsi
 		if (!err && !write)
 			stage_swap(c, &h, len);
 		job_over(c);
-		at_on(&t, len);
+		iov_at_on(&t, len);
 		done += (ssize_t)len;
 	}
 	pthread_mutex_unlock(&c->lock);

@@ -5,27 +5,10 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* Where we are in a list. */
-struct at {
-	const struct iovec *v;
-	unsigned n;
-	size_t off;
-};
-
-static void at_on(struct at *a, size_t len)
-{
-	a->off += len;
-	if (a->off == a->v->iov_len) {
-		a->v++;
-		a->n--;
-		a->off = 0;
-	}
-}
-
 ssize_t mem_fd_move(int fd, bool write, const struct iovec *here, unsigned here_n, const struct iovec *there,
 		    unsigned there_n)
 {
-	struct at h = { here, here_n, 0 }, t = { there, there_n, 0 };
+	struct iov_at h = { here, here_n, 0 }, t = { there, there_n, 0 };
 	ssize_t done = 0, n;
 
 	while (h.n && t.n) {
@@ -42,8 +25,8 @@ ssize_t mem_fd_move(int fd, bool write, const struct iovec *here, unsigned here_
 			return -1;
 		}
 		done += n;
-		at_on(&h, (size_t)n);
-		at_on(&t, (size_t)n);
+		iov_at_on(&h, (size_t)n);
+		iov_at_on(&t, (size_t)n);
 	}
 	return done;
 }

@@ -10,6 +10,23 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+/* A place in a list of pieces. */
+struct iov_at {
+	const struct iovec *v;
+	unsigned n;
+	size_t off;
+};
+
+static inline void iov_at_on(struct iov_at *a, size_t len)
+{
+	a->off += len;
+	while (a->n && a->off >= a->v->iov_len) {
+		a->off -= a->v->iov_len;
+		a->v++;
+		a->n--;
+	}
+}
+
 /*
  * The bytes of two lists, piece by piece.  How many, or -1: EFAULT: memory that is not there; ESRCH: that program is over, it ended
  * or another one runs in its place.

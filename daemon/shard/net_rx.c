@@ -44,7 +44,7 @@ static void join_end(struct join *j, mono_t now)
 static bool pkt_forward(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len)
 {
 	uint32_t qpn = be24_get(data + BTH_DQPN);
-	unsigned owner = qpn <= 1 || qpn == QPN_MCAST ? 0 : qpn_shard(qpn, shard_bits());
+	unsigned owner = qpn_owner(qpn);
 
 	if (owner != net->shard->index) {
 		if (owner < shards_n && shards[owner])

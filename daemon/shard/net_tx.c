@@ -371,61 +371,64 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 /* ---- without a wire --------------------------------------------------------- */
 
 /*
- * The shard to which a packet goes as a letter: both its ends are here, its source has no socket, and the QP is another
+ * The shard to which a packet goes as a letter that no socket can send: its other end is here, too, and the QP another
  * shard's.  *to: the device; NULL: this is not its way.
  */
 static struct shard *across_to(const struct net *net, const struct route *route, uint32_t dqpn, struct device **to)
 {
 	const struct gid_slot *from = net_gid_find(net, route->sgid);
-	unsigned owner = dqpn <= 1 ? 0 : qpn_shard(dqpn, shard_bits());
+	unsigned owner = qpn_owner(dqpn);
 
 	*to = shards_n > 1 && dqpn != QPN_MCAST && !(from && from->sock) ? net_device(net, route->dgid) : NULL;
 	return *to && owner < shards_n ? shards[owner] : NULL;
 }
 
-/* 0 or an errno: the payload cannot be read. */
-static int across(struct shard *to, struct device *dev, const struct burst *b)
+/* The payload of b cannot be read. */
+static void tx_failed(struct hca *hca, const struct burst *b, int err, mono_t now)
+{
+	if (err != ESRCH) /* the program has ended: silence, its QPs are about to go */
+		hca_tx_fault(hca, b, now);
+}
+
+/* false: this is not its way. */
+static bool across(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 {
 	uint8_t pkt[PKT_HDR_MAX + PAY_MAX];
+	struct device *dev;
+	struct shard *to = across_to(net, &b->route, b->dqpn, &dev);
 
-	for (uint32_t i = 0; i < b->n; i++) {
+	for (uint32_t i = 0; to && i < b->n; i++) {
 		size_t hdr_len = burst_hdr(b, i, pkt);
 		uint32_t pay = burst_pkt_len(b, i), pad = pad_len(pay);
 		struct span at = { .addr = (uintptr_t)pkt + hdr_len, .len = pay };
 		int err = pay ? region_mem_ops.copy(NULL, &at, 1, b->span, b->span_n, burst_pkt_off(b, i)) : 0;
 
-		if (err)
-			return err;
+		if (err) {
+			tx_failed(hca, b, err, now);
+			break;
+		}
 		memset(pkt + hdr_len + pay, 0, pad);
 		inbox_put(to, dev, &b->route, pkt, hdr_len + pay + pad);
 	}
-	return 0;
+	return to;
 }
 
 void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 {
 	struct batch *t = &net->train;
-	struct device *dev;
-	struct shard *to = shards_n > 1 ? across_to(net, &b->route, b->dqpn, &dev) : NULL;
 	int n;
 
-	if (to) {
-		n = across(to, dev, b);
-		if (n && n != ESRCH)
-			hca_tx_fault(hca, b, now);
-		return;
-	}
 	if (t->n && !goes_along(&t->route, &b->route))
 		net_flush(net);
 	for (uint32_t i = 0; i < b->n; i += (uint32_t)n) {
 		if (!t->n && !train_start(net, hca, &b->route)) {
-			hca_count(hca, HCA_STAT_SEND_ERR, b->n);
+			if (!across(net, hca, b, now))
+				hca_count(hca, HCA_STAT_SEND_ERR, b->n);
 			return;
 		}
 		n = train_add(net, b, i);
 		if (n < 0) {
-			if (n != -ESRCH) /* the program has ended: silence, its QPs are about to go */
-				hca_tx_fault(hca, b, now);
+			tx_failed(hca, b, -n, now);
 			return;
 		}
 		if (i + (uint32_t)n < b->n)
@@ -437,16 +440,16 @@ void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, c
 {
 	struct batch *t = &net->train;
 	struct device *dev;
-	struct shard *to = shards_n > 1 ? across_to(net, route, be24_get(data + BTH_DQPN), &dev) : NULL;
+	struct shard *to;
 
-	if (to) {
-		inbox_put(to, dev, route, data, len - ICRC_LEN);
-		return;
-	}
 	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len + t->tail)))
 		net_flush(net);
 	if (!t->n && !train_start(net, hca, route)) {
-		hca_count(hca, HCA_STAT_SEND_ERR, 1);
+		to = across_to(net, route, be24_get(data + BTH_DQPN), &dev);
+		if (to)
+			inbox_put(to, dev, route, data, len - ICRC_LEN);
+		else
+			hca_count(hca, HCA_STAT_SEND_ERR, 1);
 		return;
 	}
 	memcpy(net->tx_buf + t->len, data, len);

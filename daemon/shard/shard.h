@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../../proto/burst.h"
 #include "../base/device.h"
 #include "io.h"
 
@@ -47,5 +48,10 @@ extern unsigned shards_n;
 unsigned shard_bits(void);
 unsigned device_bits(void);
 static inline unsigned qpn_shard(uint32_t qpn, unsigned bits) { return qpn & ((1u << bits) - 1); }
+/* The shard of packets for that QP: QP1 and what goes to groups are the first one's. */
+static inline unsigned qpn_owner(uint32_t qpn)
+{
+	return qpn <= 1 || qpn == QPN_MCAST ? 0 : qpn_shard(qpn, shard_bits());
+}
 
 #endif

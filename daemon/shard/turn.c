@@ -97,7 +97,7 @@ static struct device *local_device(const struct shard *s, const struct burst *b,
 	*stray = false;
 	if (!dev || b->dqpn == QPN_MCAST)
 		return NULL;
-	if (shards_n > 1 && (b->dqpn <= 1 ? 0 : qpn_shard(b->dqpn, shard_bits())) != s->index) {
+	if (shards_n > 1 && qpn_owner(b->dqpn) != s->index) {
 		*stray = b->dqpn > 1 && SVC_OF(b->op_first) != SVC_UD && !peers_is(b->dqpn, b->sqpn);
 		return NULL;
 	}
