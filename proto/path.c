@@ -10,6 +10,7 @@
 
 #define PATIENCE_NS 250000000u /* longer than a packet lives on the way */
 #define PACE_NS     2000000u   /* how long a receiver may have no core */
+#define RTT_NS      10000000000u
 
 static unsigned hash(const uint8_t *gid)
 {
@@ -276,4 +277,24 @@ void path_loss(struct hca *h, struct path *p, bool timeout)
 		return;
 	p->window = p->window / 2 > window_min(h) ? p->window / 2 : window_min(h);
 	p->acked = 0;
+}
+
+/* ---- round trips --------------------------------------------------------- */
+
+/* Time in which nothing is measured makes nothing forgotten. */
+void path_timed(const struct hca *h, struct path *p, uint64_t ns)
+{
+	struct shortest *s = &p->rtt;
+
+	if (mono_since(h->now, s->since) >= RTT_NS)
+		*s = (struct shortest){ .now_ns = ns, .before_ns = s->now_ns, .since = h->now };
+	else if (!s->now_ns || ns < s->now_ns)
+		s->now_ns = ns;
+}
+
+uint64_t path_rtt_least(const struct path *p)
+{
+	const struct shortest *s = &p->rtt;
+
+	return s->before_ns && s->before_ns < s->now_ns ? s->before_ns : s->now_ns;
 }

@@ -12,6 +12,10 @@
  *
  * Packets in flight of a dead QP must not shut the window for the others for as long as its timeout lasts:
  * if QPs wait and little is acknowledged, a new epoch begins, in which nothing is in flight yet.
+ *
+ * The shortest round trip of the last ten seconds or so is what the network takes, without the hosts: all QPs of the path find
+ * it out together.  It is a minimum that is forgotten by time, not one that creeps up with every longer round trip: a host
+ * without a core would make the network look slow within a second.
  */
 #ifndef PROTO_PATH_H
 #define PROTO_PATH_H
@@ -33,6 +37,12 @@ struct pace {
 	struct link waiters; /* UC QPs */
 };
 
+struct shortest {
+	uint64_t now_ns,
+		before_ns; /* since then, and in the time before that in which there was something; 0: nothing */
+	mono_t since;
+};
+
 struct path {
 	struct path *next; /* same hash */
 	uint8_t dgid[16];
@@ -48,6 +58,7 @@ struct path {
 	struct timer timer;  /* runs while QPs wait */
 	struct link waiters; /* QPs that have more to send than the window allows */
 	struct pace pace;
+	struct shortest rtt;
 };
 
 #define PATH_HASH 256u
@@ -80,5 +91,8 @@ void path_timer(struct hca *, struct path *);         /* it fired */
 bool path_pace(struct hca *, struct qp *, uint64_t n);
 void path_pace_timer(struct hca *, struct path *);
 void path_loss(struct hca *, struct path *, bool timeout);
+/* A round trip took so long; and the shortest of late, 0: not known. */
+void path_timed(const struct hca *, struct path *, uint64_t ns);
+uint64_t path_rtt_least(const struct path *);
 
 #endif

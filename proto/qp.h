@@ -54,10 +54,9 @@ struct req {
 	bool rtt_on;   /* rtt_psn, sent at rtt_at, is being timed */
 	psn_t rtt_psn;
 	mono_t rtt_at;
-	uint64_t rtt_ns;    /* smoothed; 0: not known */
-	uint64_t rtt_least; /* about the shortest recently: what the network takes, without the hosts */
-	mono_t patience;    /* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
-	uint64_t inflight;  /* our share of path.inflight, if path.epoch is epoch */
+	uint64_t rtt_ns;   /* smoothed; 0: not known */
+	mono_t patience;   /* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
+	uint64_t inflight; /* our share of path.inflight, if path.epoch is epoch */
 	uint32_t epoch;
 	uint64_t unasked; /* weight of what was sent since the last AckReq */
 	uint32_t asked;   /* index of the WR that had it */

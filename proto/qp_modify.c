@@ -177,7 +177,7 @@ static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 		qp->req.patience = MONO_NEVER;
 		qp->req.early = 0;
 		qp->req.rtt_on = false;
-		qp->req.rtt_ns = qp->req.rtt_least = 0;
+		qp->req.rtt_ns = 0;
 	}
 	if (mask & QPA_RQ_PSN) {
 		qp->attr.rq_psn = a->rq_psn & PSN_MASK;

@@ -35,12 +35,12 @@ uint64_t req_patience_ns(const struct qp *qp)
  * Round trips are long where the hosts have no core for the network; it loses no more packets for that.  So it is not for
  * many times what such a host takes, which would be half a second for the second packet, that is waited.
  */
-static uint64_t early_ns(const struct req *q)
+static uint64_t early_ns(const struct qp *qp)
 {
-	uint64_t ns = q->rtt_ns ? EARLY_RTTS * q->rtt_ns : EARLY_FIRST_NS,
-		 most = EARLY_RTTS * q->rtt_least + EARLY_BUSY_NS;
+	uint64_t rtt = qp->req.rtt_ns, ns = rtt ? EARLY_RTTS * rtt : EARLY_FIRST_NS,
+		 most = EARLY_RTTS * path_rtt_least(qp->path) + EARLY_BUSY_NS;
 
-	if (q->rtt_ns && ns > most)
+	if (rtt && ns > most)
 		ns = most;
 	return ns > EARLY_MIN_NS ? ns : EARLY_MIN_NS;
 }
@@ -48,7 +48,7 @@ static uint64_t early_ns(const struct req *q)
 void req_watch(struct hca *h, struct qp *qp)
 {
 	struct req *q = &qp->req;
-	uint64_t base = early_ns(q);
+	uint64_t base = early_ns(qp);
 	mono_t at;
 
 	if (mono_is_never(q->patience))
@@ -71,7 +71,7 @@ static void timed(struct hca *h, struct qp *qp)
 		return;
 	q->rtt_on = false;
 	q->rtt_ns = q->rtt_ns ? (7 * q->rtt_ns + took) / 8 : took;
-	q->rtt_least = q->rtt_least && q->rtt_least < took ? q->rtt_least + (took - q->rtt_least) / 64 : took;
+	path_timed(h, qp->path, took);
 }
 
 void req_acked_all(struct hca *h, struct qp *qp)

@@ -409,5 +409,52 @@ START_TEST(early_though_the_peer_is_busy)
 }
 END_TEST
 
-TEST_MAIN("core_path", early_though_the_peer_is_busy, few_ackreqs, uc_is_paced, window_and_ackreq, read_in_parts,
-	  loss_halves, unasked_does_not_shut, dead_qp_does_not_starve, longest_message)
+/* A round trip of no time, then so many of 30 ms; how long is waited before what is lost then is sent again? */
+struct slow {
+	unsigned answers, n;
+};
+
+static bool slow_then_lost(struct rig *r, struct host *from, const struct burst *)
+{
+	struct slow *s = r->hook_arg;
+
+	if (from == &r->b && s->answers++)
+		r->now.ns += 30 * MS;
+	return from == &r->a && s->answers > s->n;
+}
+
+static uint64_t early_after(unsigned n)
+{
+	struct slow slow = { .n = n };
+	struct rig r;
+	mono_t t0;
+
+	rig_init(&r, LINK_EARLY);
+	r.hook = slow_then_lost;
+	r.hook_arg = &slow;
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i <= n; i++) {
+		SEND_WR(&r, &r.a, .id = 1 + i, .op = WR_WRITE, .len = 4);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, 1 + i), WC_SUCCESS);
+	}
+	t0 = r.now;
+	SEND_WR(&r, &r.a, .id = n + 2, .op = WR_WRITE, .len = 4);
+	rig_run(&r);
+	while (!stat_n(&r.a, HCA_STAT_EARLY_RETRANS))
+		ck_assert(rig_tick(&r));
+	t0.ns = mono_since(r.now, t0);
+	rig_fini(&r);
+	return t0.ns;
+}
+
+/* Three seconds of a busy host do not make the network slow; half a minute without one quick answer does. */
+START_TEST(shortest_round_trip)
+{
+	ck_assert_uint_le(early_after(100), 25 * MS);
+	ck_assert_uint_ge(early_after(1000), 100 * MS);
+}
+END_TEST
+
+TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, uc_is_paced, window_and_ackreq,
+	  read_in_parts, loss_halves, unasked_does_not_shut, dead_qp_does_not_starve, longest_message)
