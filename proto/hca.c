@@ -29,7 +29,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	slots_init(&h->cq, or_default(cfg->max_cq, 65536));
 	slots_init(&h->xrcd, or_default(cfg->max_xrcd, 65536));
 	slots_init(&h->srq, or_default(cfg->max_srq, 65536));
-	link_init(&h->ready);
+	turns_init(&h->ready);
 	link_init(&h->events);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
@@ -366,10 +366,9 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		count_tx(h, b);
 		return true;
 	}
-	while (!link_empty(&h->ready)) {
-		struct qp *qp = LINK_OF(h->ready.next, struct qp, ready);
+	for (struct link *next; (next = turns_take(&h->ready));) {
+		struct qp *qp = LINK_OF(next, struct qp, ready);
 
-		link_del(&qp->ready);
 		if (qp->held || !qp_tx(h, qp, b))
 			continue;
 		qp_ready(h, qp);

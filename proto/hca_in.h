@@ -19,6 +19,7 @@
 #include "secret.h"
 #include "slots.h"
 #include "trace.h"
+#include "turns.h"
 #include "why.h"
 
 #define HCA_SPANS 1024u /* spans of a burst, at most */
@@ -46,7 +47,7 @@ struct hca {
 	struct mcasts mcast;
 	struct gsi_qp gsi;
 	struct ghosts ghosts;
-	struct link ready; /* QPs that may have something to send, in turn */
+	struct turns ready; /* QPs that may have something to send, by owner */
 	struct heap timers;
 	struct link events;
 	struct comp_fifo comp;
@@ -84,7 +85,7 @@ static inline struct qp *qp_get(const struct hca *h, uint32_t qpn)
 static inline void qp_ready(struct hca *h, struct qp *qp)
 {
 	if (link_empty(&qp->ready))
-		link_add_tail(&h->ready, &qp->ready);
+		turns_put(&h->ready, qp->ready_lane, &qp->ready);
 }
 
 /* The payload of the burst that is being looked at goes to dst[0..n).  As copy() of mem.h. */

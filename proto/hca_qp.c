@@ -97,7 +97,8 @@ size_t hca_qp_len(const struct qp_init *a)
 {
 	const struct qp_cap *c = &a->cap;
 	bool recvs = !a->srqn && a->type != QPT_XRC_SEND && a->type != QPT_XRC_RECV;
-	size_t len = sizeof(struct qp) + sizeof(struct path) + sq_mem(c->max_send_wr, c->max_send_sge, c->max_inline) +
+	size_t len = sizeof(struct qp) + sizeof(struct path) + 2 * sizeof(struct lane) +
+		     sq_mem(c->max_send_wr, c->max_send_sge, c->max_inline) +
 		     rq_mem(recvs ? c->max_recv_wr : 0, c->max_recv_sge) + rq_mem(1, RD_MAX_SGE) +
 		     comp_mem(c->max_send_wr + (recvs ? c->max_recv_wr : 0));
 
@@ -170,7 +171,8 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	timer_init(&qp->timer);
 	timer_init(&qp->rate.timer);
 	qp->rate.timer.of = TIMER_RATE;
-	if (queues_init(h, qp))
+	qp->ready_lane = lane_get(&h->ready, a->owner);
+	if (!qp->ready_lane || queues_init(h, qp))
 		goto nomem;
 	if (tab_add(h, qp)) {
 		comp_release(&h->comp, qp->cap.max_send_wr + qp->cap.max_recv_wr);
@@ -181,6 +183,8 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	*qpn = qp->qpn;
 	return 0;
 nomem:
+	if (qp->ready_lane)
+		lane_put(&h->ready, qp->ready_lane);
 	qp_free(qp);
 	return ENOMEM;
 }
@@ -195,7 +199,7 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 		h->taken.qp = NULL;
 	qp_reset(h, qp);
 	if (qp->path)
-		path_put(h, qp->path);
+		path_put(h, qp->path, qp->waiter_lane);
 	mcast_leave(h, qp);
 	mw_leave(qp);
 	timer_del(&h->timers, &qp->timer);
@@ -205,6 +209,7 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 	use(qp, -1);
 	h->qp.v[qpn >> h->cfg.qpn_low_bits & h->qp.mask] = NULL;
 	h->qp.live--;
+	lane_put(&h->ready, qp->ready_lane);
 	qp_free(qp);
 	return 0;
 }

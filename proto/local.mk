@@ -30,6 +30,7 @@ libproto_a_SOURCES = \
 	proto/opcode.c \
 	proto/path.c \
 	proto/places.c \
+	proto/turns.c \
 	proto/qp.c \
 	proto/qp_modify.c \
 	proto/qp_state.c \
@@ -90,6 +91,7 @@ noinst_HEADERS += \
 	proto/req_flight.h \
 	proto/resp.h \
 	proto/places.h \
+	proto/turns.h \
 	proto/secret.h \
 	proto/seq.h \
 	proto/slots.h \

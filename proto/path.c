@@ -53,37 +53,32 @@ static struct path *find(const struct hca *h, const uint8_t *dgid)
 	return p;
 }
 
-struct path *path_get(struct hca *h, const uint8_t *dgid)
+static struct path *path_new(struct hca *h, const uint8_t *dgid)
 {
-	struct path *p = find(h, dgid), **head = &h->paths.head[hash(dgid)];
+	struct path **head = &h->paths.head[hash(dgid)], *p;
 
-	if (!p) {
-		p = heap_reserve(&h->timers, 2 * (h->qp.live + h->paths.n + 1)) ? NULL : calloc(1, sizeof(*p));
-		if (!p)
-			return NULL;
-		h->paths.n++;
-		memcpy(p->dgid, dgid, 16);
-		link_init(&p->waiters);
-		timer_init(&p->timer);
-		link_init(&p->pace.waiters);
-		timer_init(&p->pace.timer);
-		p->timer.of = TIMER_PATH;
-		p->pace.timer.of = TIMER_PACE;
-		p->pace.room = h->cfg.peer_room / 2;
-		set_local(h, p, path_is_local(h, dgid));
-		p->next = *head;
-		*head = p;
-	}
-	p->users++;
+	p = heap_reserve(&h->timers, 2 * (h->qp.live + h->paths.n + 1)) ? NULL : calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	h->paths.n++;
+	memcpy(p->dgid, dgid, 16);
+	turns_init(&p->waiters);
+	timer_init(&p->timer);
+	link_init(&p->pace.waiters);
+	timer_init(&p->pace.timer);
+	p->timer.of = TIMER_PATH;
+	p->pace.timer.of = TIMER_PACE;
+	p->pace.room = h->cfg.peer_room / 2;
+	set_local(h, p, path_is_local(h, dgid));
+	p->next = *head;
+	*head = p;
 	return p;
 }
 
-void path_put(struct hca *h, struct path *p)
+static void path_free(struct hca *h, struct path *p)
 {
 	struct path **at = &h->paths.head[hash(p->dgid)];
 
-	if (--p->users)
-		return;
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
@@ -91,6 +86,31 @@ void path_put(struct hca *h, struct path *p)
 	timer_del(&h->timers, &p->pace.timer);
 	h->paths.n--;
 	free(p);
+}
+
+struct path *path_get(struct hca *h, const uint8_t *dgid, uint32_t owner, struct lane **lane)
+{
+	struct path *p = find(h, dgid);
+
+	if (!p)
+		p = path_new(h, dgid);
+	if (!p)
+		return NULL;
+	*lane = lane_get(&p->waiters, owner);
+	if (*lane) {
+		p->users++;
+		return p;
+	}
+	if (!p->users)
+		path_free(h, p);
+	return NULL;
+}
+
+void path_put(struct hca *h, struct path *p, struct lane *lane)
+{
+	lane_put(&p->waiters, lane);
+	if (!--p->users)
+		path_free(h, p);
 }
 
 int hca_local_set(struct hca *h, const uint8_t *gid, bool local)
@@ -191,7 +211,7 @@ void path_wait(struct hca *h, struct qp *qp)
 
 	if (!link_empty(&qp->waiter))
 		return;
-	link_add_tail(&p->waiters, &qp->waiter);
+	turns_put(&p->waiters, qp->waiter_lane, &qp->waiter);
 	if (mono_is_never(p->timer.at)) {
 		p->acked_epoch = 0;
 		timer_set(&h->timers, &p->timer, mono_add(h->now, PATIENCE_NS));
@@ -201,18 +221,15 @@ void path_wait(struct hca *h, struct qp *qp)
 /* One at a time: it takes what it wants, and hca_tx() wakes the next if there is room left. */
 void path_wake(struct hca *h, struct path *p)
 {
-	struct qp *qp;
+	struct link *next = path_room(p) ? turns_take(&p->waiters) : NULL;
 
-	if (link_empty(&p->waiters) || !path_room(p))
-		return;
-	qp = LINK_OF(p->waiters.next, struct qp, waiter);
-	link_del(&qp->waiter);
-	qp_ready(h, qp);
+	if (next)
+		qp_ready(h, LINK_OF(next, struct qp, waiter));
 }
 
 void path_timer(struct hca *h, struct path *p)
 {
-	if (link_empty(&p->waiters))
+	if (turns_empty(&p->waiters))
 		return;
 	if (p->acked_epoch < p->window) {
 		p->epoch++;

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "heap.h"
-#include "link.h"
+#include "turns.h"
 
 struct hca;
 struct qp;
@@ -55,8 +55,8 @@ struct path {
 	uint64_t acked_epoch; /* since the timer was set */
 	uint32_t epoch;
 	uint32_t owed; /* in this epoch: QPs whose last AckReq is not answered yet: of these something will be heard */
-	struct timer timer;  /* runs while QPs wait */
-	struct link waiters; /* QPs that have more to send than the window allows */
+	struct timer timer;   /* runs while QPs wait */
+	struct turns waiters; /* QPs that have more to send than the window allows, by owner */
 	struct pace pace;
 	struct shortest rtt;
 };
@@ -70,8 +70,9 @@ struct paths {
 	uint32_t local_n, local_max;
 };
 
-struct path *path_get(struct hca *, const uint8_t *dgid); /* one more user; NULL: no memory */
-void path_put(struct hca *, struct path *);
+/* One more user, and his lane among those who wait; NULL: no memory. */
+struct path *path_get(struct hca *, const uint8_t *dgid, uint32_t owner, struct lane **);
+void path_put(struct hca *, struct path *, struct lane *);
 bool path_is_local(const struct hca *, const uint8_t *dgid);
 void paths_fini(struct hca *);
 

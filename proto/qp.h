@@ -36,6 +36,7 @@
 struct hca;
 struct cq;
 struct path;
+struct lane;
 
 #define PSN_WINDOW (1u << 22) /* PSNs in flight, at most: half of what rule 4.1 allows */
 
@@ -126,14 +127,15 @@ struct qp {
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;
-	struct xrcd *xrcd;  /* XRC_RECV */
-	struct path *path;  /* RC, UC, once the AV is known */
-	struct route route; /* of packets sent */
-	struct link ready;  /* in hca.ready */
-	struct link waiter; /* in path.waiters */
-	bool held;          /* nothing of it is sent: hca_qp_hold() */
-	bool cnp;           /* is to be sent */
-	mono_t cnp_next;    /* no other one before */
+	struct xrcd *xrcd;                     /* XRC_RECV */
+	struct path *path;                     /* RC, UC, once the AV is known */
+	struct route route;                    /* of packets sent */
+	struct link ready;                     /* in hca.ready */
+	struct link waiter;                    /* in path.waiters, or those of its pace */
+	struct lane *ready_lane, *waiter_lane; /* its owner's; the second with path */
+	bool held;                             /* nothing of it is sent: hca_qp_hold() */
+	bool cnp;                              /* is to be sent */
+	mono_t cnp_next;                       /* no other one before */
 	struct cong cong;
 	struct timer timer; /* RC: ACK timeout or RNR */
 	struct rate rate;

@@ -145,7 +145,8 @@ static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 
 static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 {
-	struct path *p = path_get(h, av->dgid);
+	struct lane *lane;
+	struct path *p = path_get(h, av->dgid, qp->ready_lane->owner, &lane);
 
 	if (!p)
 		return ENOMEM;
@@ -154,9 +155,10 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 		if (!psn_eq(qp->req.una, qp->req.next))
 			req_restart(h, qp, false, false);
 		link_del(&qp->waiter);
-		path_put(h, qp->path);
+		path_put(h, qp->path, qp->waiter_lane);
 	}
 	qp->path = p;
+	qp->waiter_lane = lane;
 	qp->req.epoch = p->epoch;
 	qp->req.inflight = 0;
 	qp->req.owed = false;
@@ -236,7 +238,7 @@ static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_a
 		qp_reset(h, qp);
 		qp->attr = (struct qp_attr){ 0 };
 		if (qp->path)
-			path_put(h, qp->path);
+			path_put(h, qp->path, qp->waiter_lane);
 		qp->path = NULL;
 	}
 	if (state == QPS_SQD && qp->state != QPS_SQD) {
@@ -326,6 +328,7 @@ int hca_qp_query(const struct hca *h, uint32_t qpn, struct qp_attr *a, struct qp
 	a->sq_draining = qp->state == QPS_SQD && !qp->req.drained;
 	*init = (struct qp_init){ .type = qp->type,
 				  .sq_sig_all = qp->sig_all,
+				  .owner = qp->ready_lane->owner,
 				  .pdn = qp->pd ? qp->pd->number : 0,
 				  .send_cqn = qp->scq ? qp->scq->number : 0,
 				  .recv_cqn = qp->rcq ? qp->rcq->number : 0,

@@ -117,6 +117,9 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 		HOLDS(!link_empty(&qp->ready) || !mono_is_never(qp->rate.timer.at));
 	if (qp->cnp)
 		HOLDS(!link_empty(&qp->ready));
+	HOLDS(link_empty(&qp->ready) || !link_empty(&qp->ready_lane->turn));
+	if (qp->path && qp->type != QPT_UC)
+		HOLDS(link_empty(&qp->waiter) || !link_empty(&qp->waiter_lane->turn));
 	HOLDS(!qp->cong.limit || qp->cong.limit == qp->rate.cut);
 }
 

@@ -267,7 +267,7 @@ int srq_make(struct ctx *c, struct ctx_srq *srq, const struct msg_req *req, uint
 /* A receiving QP of XRC has neither queues nor a PD. */
 static int target_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req)
 {
-	struct qp_init init = { .type = QPT_XRC_RECV, .xrcdn = req->qp.xrcd };
+	struct qp_init init = { .type = QPT_XRC_RECV, .owner = c->uid, .xrcdn = req->qp.xrcd };
 	uint32_t qpn;
 	int err = obj_get(c, OBJ_XRCD, init.xrcdn) ? hca_qp_create(c->hca, &init, &qpn) : EINVAL;
 
@@ -289,6 +289,7 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 	struct qp_init init = {
 		.type = (uint8_t)req->qp.type,
 		.sq_sig_all = req->qp.sq_sig_all,
+		.owner = c->uid,
 		.pdn = req->qp.pd,
 		.send_cqn = req->qp.send_cq,
 		.recv_cqn = req->qp.recv_cq,

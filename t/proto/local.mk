@@ -15,6 +15,7 @@ PROTO_TESTS = \
 	t/proto/core_ops \
 	t/proto/core_path \
 	t/proto/core_rate \
+	t/proto/core_turns \
 	t/proto/core_mr \
 	t/proto/core_flush \
 	t/proto/core_mw \
@@ -97,6 +98,9 @@ t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
 t_proto_core_path_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_turns_SOURCES = t/proto/core_turns.c t/proto/rig.c
+t_proto_core_turns_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
+t_proto_core_turns_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_rate_SOURCES = t/proto/core_rate.c t/proto/rig.c
 t_proto_core_rate_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_rate_LDADD = $(PROTO_TEST_LIBS)

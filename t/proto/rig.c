@@ -138,7 +138,7 @@ void rig_fini(struct rig *r)
 /* b's end of XRC. */
 static void create_target(struct host *x, const struct link_conf *c)
 {
-	struct qp_init init = { .type = QPT_XRC_RECV };
+	struct qp_init init = { .type = QPT_XRC_RECV, .owner = c->owner };
 	struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c->access };
 	struct srq_init s = { .pdn = x->pdn, .max_wr = c->rq_depth, .max_sge = 8, .cqn = x->cqn };
 
@@ -158,6 +158,7 @@ static void create(struct host *x, const struct link_conf *c, uint32_t srqn)
 {
 	struct qp_init init = { .type = c->type,
 				.sq_sig_all = c->sig_all,
+				.owner = c->owner,
 				.pdn = x->pdn,
 				.send_cqn = x->cqn,
 				.recv_cqn = x->cqn,

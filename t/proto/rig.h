@@ -59,6 +59,7 @@ struct link_conf {
 	uint32_t psn; /* first PSN of a; b's is psn + 77 */
 	uint32_t sq_depth, rq_depth;
 	uint32_t access;
+	uint32_t owner;
 	bool sig_all;
 	uint32_t srqn_b;
 };
