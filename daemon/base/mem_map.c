@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mem_map.c - mapping a client's memfd or dma-buf.
+ * mem_map.c - mapping a client's dma-buf, or file of the kernel's memory: a memfd, or one of tmpfs or hugetlbfs.
  *
- * Pages beyond the end of a file that its owner cut short are gone.  The seal forbids that, and seals cannot be taken off
- * again: so it is enough to look once.  held.h deals with holes that are made later.
+ * Pages beyond the end of a file that its owner cut short are gone, as those of a hole may be: held.h deals with both.
  */
 #include "mem_map.h"
 
@@ -18,15 +17,21 @@
 
 #define POPULATE_MAX (64ull << 20) /* a larger one is faulted in as it is used */
 
-/* Of a file that keeps its size, else 0: a sealed memfd, or a dma-buf, which never changes it. */
+bool map_keeps_size(int fd)
+{
+	int seals;
+
+	return foreign_is_memfd(fd, &seals) ? seals & F_SEAL_SHRINK : foreign_is_dmabuf(fd);
+}
+
+/* 0: none that could be mapped.  A file on a disk or of a server is not asked: it might not answer. */
 static uint64_t file_size(int fd)
 {
 	struct stat st;
-	int seals;
 	off_t end;
 
-	if (foreign_is_memfd(fd, &seals))
-		return seals & F_SEAL_SHRINK && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+	if (foreign_is_memfd(fd, NULL))
+		return fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 	if (!foreign_is_dmabuf(fd))
 		return 0;
 	end = lseek(fd, 0, SEEK_END);

@@ -88,7 +88,7 @@ int region_new_lazy(struct region **out, struct peer *peer, uint64_t addr, uint6
 int region_new_fd(struct region **out, uint64_t addr, uint64_t len, int fd, uint64_t off)
 {
 	struct region r = { .addr = addr, .len = len };
-	int err = map_new(&r.map, fd, addr, len, off);
+	int err = map_keeps_size(fd) ? map_new(&r.map, fd, addr, len, off) : EINVAL;
 
 	*out = NULL;
 	if (!err)

@@ -3,7 +3,7 @@
  * region.h - the memory of a client that an MR names, and the two ways into it.
  *
  * mem_vm reaches any memory by process_vm_readv/writev; mem_map has the very pages mapped
- * (a memfd sealed against shrinking, or a dma-buf, sent with MSG_MR_REG).  A region may be part one, part
+ * (a memfd or another file of the kernel's memory, or a dma-buf, sent with MSG_MR_REG).  A region may be part one, part
  * the other.  The core's struct mem_ops (region_mem_ops) and the UDP edge both work on spans.
  */
 #ifndef DAEMON_REGION_H
@@ -20,8 +20,9 @@ struct region;
 struct peer;
 
 /*
- * The addresses [addr, addr+len) of a peer, which must outlive the region.  map_fd >= 0 (not taken over): a memfd that
- * holds [map_addr, map_addr+map_len) at map_off; it must carry F_SEAL_SHRINK, else EINVAL.
+ * The addresses [addr, addr+len) of a peer, which must outlive the region.  map_fd >= 0 (not taken over): a memfd or
+ * the like that holds [map_addr, map_addr+map_len) at map_off, else EINVAL; that it is what the program has there is
+ * its own affair.
  * 0 or a positive errno: EFAULT if the memory is not there (a first byte is read to see), EPERM if
  * this daemon may not reach into the process: ptrace rights are wanting.
  */

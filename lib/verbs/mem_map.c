@@ -2,7 +2,7 @@
 /*
  * mem_map.c - which registered ranges can be mapped by the daemon.
  *
- *	map_reg		inside a converted range?  use that one.  Else convert, if
+ *	map_reg		inside a converted range?  use that one.  Shared already?  pass it.  Else convert, if
  *				- it is large enough, and not too large; a small one is among the first
  *				- it overlaps no registered range (the daemon might be writing there)
  *				- nothing else can write there while it is copied (conv_alone, conv_suits)
@@ -97,6 +97,15 @@ static struct conv *conv_new(const struct map_range *r)
 	return c;
 }
 
+/* The daemon finds out by itself what it cannot map. */
+static bool pass_shared(const struct map_range *r, struct map_pass *pass)
+{
+	const char *env = secure_getenv("RDMAD_MAP");
+	size_t least = env && *env ? least_len() : MAP_LEAST;
+
+	return r->end - r->start >= least && maps.shared_n < MAP_SHARED_MOST && shared_pass(r->start, r->end, pass);
+}
+
 void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass *pass)
 {
 	struct conv *c;
@@ -107,7 +116,9 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 	r->end = r->start + len;
 	pthread_mutex_lock(&maps.lock);
 	c = conv_find(r->start, r->end);
-	if (!c)
+	r->shared = !c && pass_shared(r, pass);
+	maps.shared_n += r->shared;
+	if (!c && !r->shared)
 		c = conv_new(r);
 	if (c) {
 		from = r->start > c->start ? r->start : c->start;
@@ -158,6 +169,7 @@ void map_dereg(struct map_range *r)
 	*r->prev = r->next;
 	if (r->next)
 		r->next->prev = r->prev;
+	maps.shared_n -= r->shared;
 	if (r->conv && !--r->conv->users)
 		conv_end(r->conv);
 	r->conv = NULL;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mem_map.h - memory that the daemon may map: registered pages that become pages of a memfd, in place.
+ * mem_map.h - memory that the daemon may map: what is shared already, and registered pages that become pages of a
+ * memfd, in place.
  *
- * The program sees no difference: same addresses, same bytes.  The one thing that a memfd would change - a
+ * Of that the program sees no difference: same addresses, same bytes.  The one thing that a memfd would change - a
  * forked child would share the memory - is undone at fork.  When there is any doubt nothing is done, and the daemon
  * reaches the memory through the kernel, which is slower and always right.
  *
  * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default: MAP_LEAST with libc's
- * malloc, 0 with another.
+ * malloc, 0 with another; for what is shared already MAP_LEAST.
  */
 #ifndef VERBS_MEM_MAP_H
 #define VERBS_MEM_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +22,7 @@
 #define MAP_SMALL_TRIES 32u          /* ... so a program that does so again and again is spared */
 #define MAP_MOST        (1ull << 30) /* a larger region is not copied: that would take a second */
 #define MAP_CONVS       128u         /* at most; each has a descriptor */
+#define MAP_SHARED_MOST 1024u        /* regions of shared memory: each takes a mapping of the daemon, which has 65530 */
 
 struct conv;
 
@@ -28,11 +31,13 @@ struct map_range {
 	struct map_range *next, **prev;
 	uintptr_t start, end;
 	struct conv *conv; /* or NULL */
+	bool shared;       /* was passed as what it is */
 };
 
 /* Sent with MSG_MR_REG: fd is valid until map_dereg(); -1: nothing to map. */
 struct map_pass {
 	int fd;
+	bool once; /* fd is the caller's, who closes it, and may go on without it if the daemon does not take it */
 	uint64_t addr, len, off;
 };
 

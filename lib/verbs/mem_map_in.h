@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mem_map_in.h - between mem_map.c, mem_conv.c and mem_fork.c. */
+/* mem_map_in.h - between mem_map.c, mem_conv.c, mem_shared.c and mem_fork.c. */
 #ifndef VERBS_MEM_MAP_IN_H
 #define VERBS_MEM_MAP_IN_H
 
@@ -25,7 +25,8 @@ struct map_state {
 	struct conv *convs;
 	unsigned conv_n;
 	struct map_range *ranges;
-	bool left; /* some pages could not be turned back: they may still be there, with no conv */
+	unsigned shared_n; /* of them, such as were passed by shared_pass() */
+	bool left;         /* some pages could not be turned back: they may still be there, with no conv */
 };
 extern struct map_state maps;
 
@@ -37,6 +38,9 @@ struct conv *conv_make(uintptr_t start, uintptr_t end);
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */
 bool pages_private(uintptr_t start, uintptr_t end);                    /* shared ones; false: some are left */
 void conv_free(struct conv *);                                         /* closes the file; the pages stay as they are */
+
+/* mem_shared.c: a descriptor of the file that is mapped there, and the part of it; false: none, or nothing is shared. */
+bool shared_pass(uintptr_t start, uintptr_t end, struct map_pass *);
 
 /* mem_fork.c */
 void map_fork_guard(void); /* once, before the first conversion */

@@ -10,6 +10,7 @@
 #include "vma.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define ACCESS_KNOWN                                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -106,6 +107,24 @@ const void *mr_bytes(struct rd_ctx *c, struct mr_cache *cache, const struct sge 
 
 static const struct mr_src src_mem = { .kind = MR_MEM, .fd = -1 };
 
+/* With what may be mapped of it; if the daemon does not want that, without. */
+static int reg_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, const struct map_pass *map)
+{
+	int err;
+
+	req->mr.map_addr = map->addr;
+	req->mr.map_len = map->len;
+	req->mr.map_off = map->off;
+	err = conn_call(&c->conn, req, rep, map->fd, NULL, 0);
+	if (!map->once)
+		return err;
+	close(map->fd);
+	if (!err)
+		return 0;
+	req->mr.map_addr = req->mr.map_len = req->mr.map_off = 0;
+	return conn_call(&c->conn, req, rep, -1, NULL, 0);
+}
+
 /*
  * MSG_MR_REG or _REREG for what mr already says (addr, length, iova, access, pd); fills in its keys.  Its
  * range is entered, if it is plain memory; after an error it is not.
@@ -135,10 +154,7 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 	req.mr.handle = mr->mr.handle;
 	req.mr.kind = src->kind;
 	req.mr.dm = src->dm;
-	req.mr.map_addr = map.addr;
-	req.mr.map_len = map.len;
-	req.mr.map_off = map.off;
-	err = conn_call(&c->conn, &req, &rep, map.fd, NULL, 0);
+	err = reg_call(c, &req, &rep, &map);
 	if (err) {
 		if (is_plain(mr))
 			map_dereg(&mr->range);

@@ -18,6 +18,7 @@ struct query {
 #define QUERY          _IOWR('f', 17, struct query)
 #define QUERY_NEXT     16u
 #define QUERY_WRITABLE 2u
+#define QUERY_SHARED   8u
 
 bool vma_open(struct vma_reader *r)
 {
@@ -73,10 +74,10 @@ bool vma_next(struct vma_reader *r, struct vma *v)
 	memcpy(v->perm, end + 1, 4);
 	v->perm[4] = 0;
 	v->off = strtoull(end + 6, &end, 16);
-	strtoul(end, &end, 16); /* major */
+	v->major = (unsigned)strtoul(end, &end, 16);
 	if (*end != ':')
 		return false;
-	strtoul(end + 1, &end, 16); /* minor */
+	v->minor = (unsigned)strtoul(end + 1, &end, 16);
 	v->ino = strtoull(end, &end, 10);
 	while (*end == ' ')
 		end++;
@@ -84,16 +85,16 @@ bool vma_next(struct vma_reader *r, struct vma *v)
 	return true;
 }
 
-/* *ok as vma_writable().  false: this kernel cannot be asked. */
-static bool ask_writable(int fd, uintptr_t start, uintptr_t end, bool *ok)
+/* *all: each mapping there has the flag if it is wanted, or none has it.  false: this kernel cannot be asked. */
+static bool ask_all(int fd, uintptr_t start, uintptr_t end, uint64_t flag, uint64_t want, bool *all)
 {
 	struct query q = { .size = sizeof(q), .how = QUERY_NEXT };
 
-	*ok = true;
-	for (q.addr = start; q.addr < end && *ok; q.addr = q.end) {
+	*all = true;
+	for (q.addr = start; q.addr < end && *all; q.addr = q.end) {
 		if (ioctl(fd, QUERY, &q))
 			return errno == ENOENT;
-		*ok = q.start >= end || q.flags & QUERY_WRITABLE;
+		*all = q.start >= end || (q.flags & flag) == want;
 	}
 	return true;
 }
@@ -106,9 +107,22 @@ bool vma_writable(uintptr_t start, uintptr_t end)
 
 	if (!vma_open(&r))
 		return true;
-	if (!ask_writable(r.fd, start, end, &ok))
+	if (!ask_all(r.fd, start, end, QUERY_WRITABLE, QUERY_WRITABLE, &ok))
 		while (ok && vma_next(&r, &v) && v.start < end)
 			ok = v.end <= start || v.perm[1] == 'w';
 	vma_close(&r);
 	return ok;
+}
+
+bool vma_shared(uintptr_t start, uintptr_t end)
+{
+	struct vma_reader r;
+	bool none;
+
+	if (!vma_open(&r))
+		return false;
+	if (!ask_all(r.fd, start, end, QUERY_SHARED, 0, &none))
+		none = false;
+	vma_close(&r);
+	return !none;
 }

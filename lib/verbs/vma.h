@@ -15,7 +15,8 @@ struct vma {
 	uintptr_t start, end;
 	char perm[5]; /* "rw-p" */
 	uint64_t off, ino;
-	const char *name; /* "": anonymous; good until the next call */
+	unsigned major, minor; /* of the file system */
+	const char *name;      /* "": anonymous; good until the next call */
 };
 
 struct vma_reader {
@@ -31,5 +32,7 @@ void vma_close(struct vma_reader *);
 
 /* Nothing that is mapped there is read-only; also if that cannot be found out.  No page is touched. */
 bool vma_writable(uintptr_t start, uintptr_t end);
+/* Some of what is mapped there may be shared with others; also if the kernel cannot be asked. */
+bool vma_shared(uintptr_t start, uintptr_t end);
 
 #endif

@@ -11,12 +11,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/held.h"
 #include "daemon/base/peer.h"
 #include "daemon/base/region.h"
 #include "t/suite.h"
@@ -191,16 +193,51 @@ START_TEST(atomics)
 }
 END_TEST
 
+/* A file that its owner cuts short, as he may if it has no seal: an error, and only there. */
+START_TEST(cut_short)
+{
+	int file = memfd_create("cut", MFD_CLOEXEC);
+	uint8_t data[16] = "fifteen letters";
+	struct span here = { NULL, (uintptr_t)data, sizeof(data) }, there;
+	struct region *r;
+
+	held_begin();
+	setup();
+	ck_assert_int_eq(ftruncate(file, PART), 0);
+	ck_assert_int_eq(region_new(&r, &peer[0], (uintptr_t)mem, PART, file, (uintptr_t)mem, PART, 0), 0);
+	there = (struct span){ r, (uintptr_t)mem, sizeof(data) };
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	ck_assert_int_eq(ftruncate(file, 0), 0);
+	ck_assert_int_ne(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	ck_assert_int_ne(region_mem_ops.copy(NULL, &here, 1, &there, 1, 0), 0);
+	region_free(r);
+	place_check(0);
+	close(file);
+	teardown();
+}
+END_TEST
+
 START_TEST(refused)
 {
 	uint64_t a;
 	struct region *r;
-	int bad;
+	char path[64];
+	int bad, ro;
 
 	setup();
 	a = (uintptr_t)mem;
 	bad = memfd_sealed(PART, F_SEAL_GROW);
-	ck_assert_int_eq(region_new(&r, &peer[0], a, PART, bad, a, PART, 0), EINVAL);
+	ck_assert_int_eq(region_new_fd(&r, a, PART, bad, 0), EINVAL); /* it could shrink */
+	close(bad);
+	bad = open("/proc/self/exe", O_RDONLY | O_CLOEXEC); /* on a disk */
+	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, bad, a, 4096, 0), EINVAL);
+	close(bad);
+	bad = memfd_create("read-only", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(bad, PART), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad);
+	ro = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, PART, ro, a, PART, 0), EACCES);
+	close(ro);
 	close(bad);
 	/* Shorter than it says, at another place of its page, or not inside of the region. */
 	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a, LEN, 0), EINVAL);
@@ -239,4 +276,4 @@ START_TEST(gone)
 }
 END_TEST
 
-TEST_MAIN("region", copies, atomics, refused, gone)
+TEST_MAIN("region", copies, atomics, cut_short, refused, gone)

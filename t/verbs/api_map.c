@@ -7,6 +7,7 @@
  */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -323,6 +324,86 @@ START_TEST(other_thread)
 }
 END_TEST
 
+/*
+ * Memory that is shared already: the daemon has mapped the file if a WRITE reaches it also after the program has mapped
+ * other memory at the address.  keep: the program's own descriptor stays open.
+ */
+static void shared_file(struct fix *f, int fd, const char *what, off_t off, bool keep, bool expect)
+{
+	unsigned char *p, *q = pages(LEN), *seen;
+	struct ibv_mr *m, *src;
+
+	ck_assert_msg(fd >= 0 && !ftruncate(fd, (off_t)LEN + off), "%s: %s", what, strerror(errno));
+	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off);
+	seen = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off);
+	ck_assert(p != MAP_FAILED && seen != MAP_FAILED);
+	if (!keep)
+		close(fd);
+	fix_fill(q, LEN, 3);
+	src = reg(f, q, LEN);
+	m = reg(f, p + 100, LEN - 200);
+	move(f, m, 0, src, 0, 20000);
+	ck_assert_msg(fix_filled(p + 100, 20000, 3), "%s", what);
+	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	move(f, m, 30000, src, 0, 20000);
+	ck_assert_msg(fix_filled(seen + 30100, 20000, 3) == expect, "%s: mapped?", what);
+	ck_assert(fix_filled(p + 30100, 20000, 3) != expect);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	if (keep)
+		close(fd);
+	munmap(p, LEN);
+	munmap(seen, LEN);
+	munmap(q, LEN);
+}
+
+START_TEST(shared_files)
+{
+	const int rw = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+	char path[64], disk[] = "map-XXXXXX";
+	struct fix f;
+	int fd;
+
+	fix_open(&f);
+	snprintf(path, sizeof(path), "/dev/shm/rdmad-map-%d", (int)getpid());
+	shared_file(&f, memfd_create("t", MFD_CLOEXEC), "memfd", 0, true, true);
+	shared_file(&f, memfd_create("t", MFD_CLOEXEC), "memfd, from the middle", 8192, true, true);
+	shared_file(&f, open(path, rw, 0600), "/dev/shm, by its path", 4096, false, true);
+	unlink(path);
+	fd = open(path, rw, 0600);
+	unlink(path);
+	shared_file(&f, fd, "/dev/shm, by its descriptor", 0, true, true);
+	fd = mkstemp(disk);
+	unlink(disk);
+	shared_file(&f, fd, "a disk", 0, true, fcntl(fd, F_GET_SEALS) >= 0); /* unless it is none */
+	fix_close(&f);
+}
+END_TEST
+
+/* The file is shorter than the mapping, or may only be read by its descriptor: the region is as good without it. */
+START_TEST(shared_unfit)
+{
+	int fd = memfd_create("t", MFD_CLOEXEC);
+	unsigned char *p;
+	struct ibv_mr *m, *src;
+	struct fix f;
+
+	fix_open(&f);
+	ck_assert(fd >= 0 && !ftruncate(fd, (off_t)LEN / 2));
+	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert(p != MAP_FAILED);
+	src = reg(&f, pages(LEN), LEN);
+	fix_fill(src->addr, LEN, 8);
+	m = reg(&f, p, LEN);
+	move(&f, m, 0, src, 0, 20000);
+	ck_assert(fix_filled(p, 20000, 8));
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	close(fd);
+	fix_close(&f);
+}
+END_TEST
+
 /* Neither small ranges, nor such as overlap one that the daemon reaches in the other way, nor file mappings.
  */
 START_TEST(left_alone)
@@ -350,4 +431,8 @@ START_TEST(left_alone)
 }
 END_TEST
 
-void api_map(Suite *s) { SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, other_thread, left_alone); }
+void api_map(Suite *s)
+{
+	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, other_thread, shared_files, shared_unfit,
+		  left_alone);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mem_shared.c - memory that is shared already: a memfd, tmpfs (/dev/shm), hugetlbfs, shmget(), MAP_SHARED without a file.
+ *
+ * The daemon can map the file itself.  A descriptor of it is had in one of three ways, the cheapest first:
+ *
+ *	/proc/self/map_files	any mapping; the kernel wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE for it
+ *	the path		if the file has still its name
+ *	/proc/self/fd		if the program has kept its descriptor, as with a memfd
+ *
+ * Without privileges shmget() and MAP_SHARED without a file have none.  Files on disks and of servers are not passed: a
+ * page of theirs may take long, or never come, and the daemon would wait for it.
+ */
+#include "mem_map_in.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+
+#include "vma.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* Mappings one behind the other of one file, with nothing left out. */
+struct run {
+	uintptr_t start, end;
+	uint64_t off, ino;
+	unsigned major, minor;
+	uintptr_t vma_start, vma_end; /* the first */
+	char path[512];
+};
+
+static bool is_next(const struct run *r, const struct vma *v)
+{
+	return v->start == r->end && v->ino == r->ino && v->major == r->major && v->minor == r->minor &&
+	       v->off == r->off + (r->end - r->start);
+}
+
+static void run_begin(struct run *r, const struct vma *v)
+{
+	*r = (struct run){ .start = v->start,
+			   .off = v->off,
+			   .ino = v->ino,
+			   .major = v->major,
+			   .minor = v->minor,
+			   .vma_start = v->start,
+			   .vma_end = v->end };
+	if (strlen(v->name) < sizeof(r->path))
+		strcpy(r->path, v->name);
+}
+
+/* The longest run in [start, end); false: there is none. */
+static bool run_find(struct run *best, uintptr_t start, uintptr_t end)
+{
+	struct vma_reader r;
+	struct run now = { 0 };
+	struct vma v;
+
+	best->start = best->end = 0;
+	if (!vma_open(&r))
+		return false;
+	while (vma_next(&r, &v) && v.start < end) {
+		if (v.end <= start || v.perm[1] != 'w' || v.perm[3] != 's' || !v.ino)
+			continue;
+		if (!is_next(&now, &v))
+			run_begin(&now, &v);
+		now.end = v.end;
+		if ((now.end < end ? now.end : end) - (now.start > start ? now.start : start) >
+		    best->end - best->start) {
+			*best = now;
+			best->start = now.start > start ? now.start : start;
+			best->end = now.end < end ? now.end : end;
+			best->off = now.off + (best->start - now.start);
+		}
+	}
+	vma_close(&r);
+	return best->end > best->start;
+}
+
+static bool is_file(const struct run *r, int fd)
+{
+	struct statx st;
+
+	return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_TYPE, &st) &&
+	       S_ISREG(st.stx_mode) && st.stx_ino == r->ino && st.stx_dev_major == r->major &&
+	       st.stx_dev_minor == r->minor;
+}
+
+/* Of the kernel's memory, may be written, and the one that is mapped. */
+static bool is_run(const struct run *r, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
+
+	return seals >= 0 && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) && (flags & O_ACCMODE) == O_RDWR &&
+	       is_file(r, fd);
+}
+
+/* Looked at before it is opened: opening a device, or a file that somebody watches, would be seen. */
+static int open_path(const struct run *r, const char *path)
+{
+	int at = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	struct statfs fs;
+	char self[64];
+
+	if (at < 0)
+		return -1;
+	if (is_file(r, at) && !fstatfs(at, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC)) {
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
+		fd = open(self, O_RDWR | O_CLOEXEC);
+	}
+	close(at);
+	if (fd >= 0 && !is_run(r, fd)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int open_mapping(const struct run *r)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", (unsigned long)r->vma_start,
+		 (unsigned long)r->vma_end);
+	return open_path(r, path);
+}
+
+/* A copy, so that whatever the program does with its own is its affair. */
+static int copy_descriptor(const struct run *r)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *e;
+	int fd = -1;
+
+	while (dir && fd < 0 && (e = readdir(dir))) {
+		int n = *e->d_name == '.' ? -1 : atoi(e->d_name);
+
+		if (n >= 0 && is_run(r, n))
+			fd = fcntl(n, F_DUPFD_CLOEXEC, 3);
+		if (fd >= 0 && !is_run(r, fd)) { /* closed meanwhile, and another opened */
+			close(fd);
+			fd = -1;
+		}
+	}
+	if (dir)
+		closedir(dir);
+	return fd;
+}
+
+bool shared_pass(uintptr_t start, uintptr_t end, struct map_pass *pass)
+{
+	struct run r;
+	int fd;
+
+	if (!vma_shared(start, end) || !run_find(&r, start, end))
+		return false;
+	fd = open_mapping(&r);
+	if (fd < 0 && *r.path == '/')
+		fd = open_path(&r, r.path);
+	if (fd < 0)
+		fd = copy_descriptor(&r);
+	if (fd < 0)
+		return false;
+	*pass = (struct map_pass){ .fd = fd, .addr = r.start, .len = r.end - r.start, .off = r.off, .once = true };
+	return true;
+}
