@@ -3,6 +3,7 @@ noinst_HEADERS += \
 	daemon/base/apart.h \
 	daemon/base/calls.def \
 	daemon/base/clock.h \
+	daemon/base/conf.def \
 	daemon/base/conf.h \
 	daemon/base/copier.h \
 	daemon/base/device.h \
@@ -30,6 +31,8 @@ noinst_HEADERS += \
 	daemon/control/impair_spec.h \
 	daemon/control/impair_verb.h \
 	daemon/control/impair.h \
+	daemon/control/reader.h \
+	daemon/control/reload.h \
 	daemon/control/gid.h \
 	daemon/control/hooks.h \
 	daemon/control/host.h \
@@ -105,6 +108,8 @@ libdaemon_a_SOURCES = \
 	daemon/control/impair_spec.c \
 	daemon/control/impair_verb.c \
 	daemon/control/impair.c \
+	daemon/control/reader.c \
+	daemon/control/reload.c \
 	daemon/control/gid.c \
 	daemon/control/hooks.c \
 	daemon/control/host.c \

@@ -24,6 +24,7 @@
 #include "control/gid.h"
 #include "control/hooks.h"
 #include "control/host.h"
+#include "control/reload.h"
 #include "base/held.h"
 #include "base/log.h"
 #include "base/peer.h"
@@ -34,10 +35,10 @@
 #include "shard/spare.h"
 #include "shard/thread.h"
 
-struct options {
+static struct options {
 	const char *config, *socket, *io, *shards, *impair, *seed, *level;
 	bool private, check, no_sandbox;
-};
+} options;
 
 static void usage(FILE *f)
 {
@@ -107,13 +108,17 @@ static int options_read(struct options *o, int argc, char **argv)
 
 static bool bad_option(const char *name, const char *value, const char *advice)
 {
-	fprintf(stderr, "rdmad: --%s %s: %s\n", name, value, advice);
+	char line[1024];
+
+	snprintf(line, sizeof(line), "rdmad: --%s %s: %s", name, value, advice);
+	conf_say(line);
 	return false;
 }
 
 static bool impair_apply(const struct options *o, const struct conf *conf)
 {
 	const char *rules = o->impair ? o->impair : conf->impair, *wrong;
+	char line[sizeof(conf->impair) + 512];
 	uint64_t seed = 0;
 	char *end;
 
@@ -123,9 +128,11 @@ static bool impair_apply(const struct options *o, const struct conf *conf)
 		if (errno || end == o->seed || *end || o->seed[0] == '-')
 			return bad_option("fault-seed", o->seed, "a seed is a whole number");
 	}
-	wrong = *rules ? impair_read(rules, o->seed ? &seed : NULL) : NULL;
-	if (wrong && !o->impair)
-		fprintf(stderr, "rdmad: the rules of the configuration, %s: %s\n", rules, wrong);
+	wrong = impair_read(rules, o->seed ? &seed : NULL);
+	if (wrong && !o->impair) {
+		snprintf(line, sizeof(line), "rdmad: the rules of the configuration, %s: %s", rules, wrong);
+		conf_say(line);
+	}
 	return !wrong || (o->impair && bad_option("fault", o->impair, wrong));
 }
 
@@ -235,12 +242,45 @@ static void shards_stop(void)
 			shard_stop(shards[i]);
 }
 
-static int serve(const struct conf *conf, bool private, bool sandbox)
+/* The status to end with, or -1: it reads the configuration, and told why it is wrong. */
+static int conf_status(struct conf *conf, bool first)
 {
-	struct ev_loop *loop = ev_default_loop(EVFLAG_NOENV);
-	bool own = private || !ctl_for_all(conf);
-	int status = 1, err;
+	conf_default(conf);
+	if (!conf_read(conf, config_path(&options)))
+		return 1;
+	if (first)
+		conf_devices(conf);
+	return options_apply(&options, conf) ? -1 : 2;
+}
 
+static bool conf_again(struct conf *conf) { return conf_status(conf, false) < 0; }
+
+/*
+ * From the first moment on: what comes before the control loop looks is not lost, and ends the daemon as later, or has it
+ * read its configuration again.
+ */
+static void signals_set(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(how, &set, NULL);
+}
+
+static void signals_hold(void) { signals_set(SIG_BLOCK); }
+static void signals_release(void) { signals_set(SIG_UNBLOCK); }
+
+static int serve(struct conf *conf, bool private, bool sandbox)
+{
+	bool own = private || !ctl_for_all(conf);
+	int status = 1, err = own || !sandbox ? 0 : reader_begin(conf_again);
+	struct ev_loop *loop = ev_default_loop(EVFLAG_NOENV);
+
+	if (err)
+		log_warn("no process that would read the configuration again at SIGHUP: %s", strerror(err));
 	if (!loop) {
 		log_err("cannot make an event loop: %s", strerror(errno));
 		return 1;
@@ -267,9 +307,9 @@ static int serve(const struct conf *conf, bool private, bool sandbox)
 		net_rcvbuf = conf->rcvbuf;
 	if ((sandbox && !rights_leave(conf, own)) || !shards_start(conf))
 		goto out_shards;
-	err = gid_start(loop);
+	err = gid_start(loop, private);
 	if (err) {
-		log_err("cannot read the addresses of this host: %s", strerror(err));
+		status = err == EINTR ? 0 : 1;
 		goto out_shards;
 	}
 	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
@@ -284,7 +324,9 @@ static int serve(const struct conf *conf, bool private, bool sandbox)
 	impair_start(loop, impair_event_do);
 	if (sandbox)
 		sandbox_calls(own);
-	ctl_run(loop);
+	reload_start(loop, conf, conf_again, shards_n * devices_n);
+	ctl_run(loop, signals_release);
+	reload_stop(loop);
 	quota_end();
 	impair_stop(loop);
 	cma_stop(loop);
@@ -302,24 +344,23 @@ out_loop:
 
 int main(int argc, char **argv)
 {
-	struct options o = { 0 };
-	struct conf conf;
-	int err = options_read(&o, argc, argv);
+	static struct conf conf;
+	int status;
 
-	if (err)
-		return err;
-	conf_default(&conf);
-	if (!conf_read(&conf, config_path(&o)))
-		return 1;
-	if (!options_apply(&o, &conf))
-		return 2;
-	if (o.check) {
+	signals_hold();
+	status = options_read(&options, argc, argv);
+	if (status)
+		return status;
+	status = conf_status(&conf, true);
+	if (status >= 0)
+		return status;
+	if (options.check) {
 		puts("rdmad: the configuration is fine");
 		return 0;
 	}
 	log_init(conf.log_level);
-	if (o.no_sandbox)
+	if (options.no_sandbox)
 		log_warn(
 			"--no-sandbox: a hole in this daemon is a way to all that its user may do; for debugging only");
-	return serve(&conf, o.private, !o.no_sandbox);
+	return serve(&conf, options.private, !options.no_sandbox);
 }

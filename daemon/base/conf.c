@@ -13,6 +13,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,34 +45,52 @@ bool conf_io_parse(const char *text, enum io_kind *io)
 
 void conf_default(struct conf *c)
 {
-	*c = (struct conf){ .mode = 0666, .group = (gid_t)-1, .user.uid = RIGHTS_KEEP, .log_level = LOG_LV_NOTE };
+	memset(c, 0, sizeof(*c)); /* what is between the fields, too: conf_changes() */
+	c->mode = 0666;
+	c->group = (gid_t)-1;
+	c->user.uid = RIGHTS_KEEP;
+	c->log_level = LOG_LV_NOTE;
 	for (unsigned q = 0; q < QUOTAS; q++)
 		c->quota[q] = QUOTA_UNSET;
 }
 
-/* ---- values -------------------------------------------------------------------------- */
+/* ---- what is wrong -------------------------------------------------------------------- */
+
+static void say_stderr(const char *line) { fprintf(stderr, "%s\n", line); }
+
+void (*conf_say)(const char *line) = say_stderr;
+
+static void say(cfg_t *cfg, const char *fmt, va_list ap, const char *advice)
+{
+	char line[1024];
+	size_t len = 0;
+
+	if (cfg && cfg->filename)
+		len = (size_t)snprintf(line, sizeof(line), "%.512s:%d: ", cfg->filename, cfg->line);
+	vsnprintf(line + len, sizeof(line) - len, fmt, ap);
+	len = strlen(line);
+	snprintf(line + len, sizeof(line) - len, "%s", advice);
+	conf_say(line);
+}
 
 static int wrong(cfg_t *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int wrong(cfg_t *cfg, const char *fmt, ...)
 {
 	va_list ap;
 
-	fprintf(stderr, "%s:%d: ", cfg->filename ? cfg->filename : "?", cfg->line);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	say(cfg, fmt, ap, "");
 	va_end(ap);
-	fputc('\n', stderr);
 	return -1;
 }
 
 /* Errors that libconfuse itself finds: syntax, names, types. */
 static void syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
-	if (cfg && cfg->filename)
-		fprintf(stderr, "%s:%d: ", cfg->filename, cfg->line);
-	vfprintf(stderr, fmt, ap);
-	fputs("; rdmad.conf(5) lists what can be there\n", stderr);
+	say(cfg, fmt, ap, "; rdmad.conf(5) lists what can be there");
 }
+
+/* ---- values -------------------------------------------------------------------------- */
 
 static int check_socket(cfg_t *cfg, cfg_opt_t *opt)
 {
@@ -363,58 +382,61 @@ static cfg_opt_t quota_opts[] = {
 	CFG_END()
 };
 
-static cfg_opt_t opts[] = { CFG_STR("socket", NULL, CFGF_NODEFAULT),
-			    CFG_STR("socket-mode", NULL, CFGF_NODEFAULT),
-			    CFG_STR("socket-group", NULL, CFGF_NODEFAULT),
-			    CFG_STR_LIST("users", NULL, CFGF_NODEFAULT),
-			    CFG_STR("user", NULL, CFGF_NODEFAULT),
-			    CFG_STR("io", NULL, CFGF_NODEFAULT),
-			    CFG_INT("shards", 0, CFGF_NONE),
-			    CFG_INT("receive-buffer", 0, CFGF_NONE),
-			    CFG_STR("log-level", NULL, CFGF_NODEFAULT),
-			    CFG_STR("fault", NULL, CFGF_NODEFAULT),
-			    CFG_SEC("quota", quota_opts, CFGF_NODEFAULT),
-			    CFG_SEC("device", device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-			    CFG_END() };
+#define OPT_STR(key)    CFG_STR(key, NULL, CFGF_NODEFAULT),
+#define OPT_INT(key)    CFG_INT(key, 0, CFGF_NONE),
+#define OPT_LIST(key)   CFG_STR_LIST(key, NULL, CFGF_NODEFAULT),
+#define OPT_QUOTA(key)  CFG_SEC(key, quota_opts, CFGF_NODEFAULT),
+#define OPT_DEVICE(key) CFG_SEC(key, device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+
+static cfg_opt_t opts[] = {
+#define KEY(kind, key, check, field, when) OPT_##kind(key)
+#include "conf.def"
+#undef KEY
+	CFG_END()
+};
 
 static void checks_set(cfg_t *cfg)
 {
-	cfg_set_validate_func(cfg, "socket", check_socket);
-	cfg_set_validate_func(cfg, "socket-mode", check_mode);
-	cfg_set_validate_func(cfg, "socket-group", check_group);
-	cfg_set_validate_func(cfg, "users", check_users);
-	cfg_set_validate_func(cfg, "user", check_user);
-	cfg_set_validate_func(cfg, "io", check_io);
-	cfg_set_validate_func(cfg, "shards", check_shards);
-	cfg_set_validate_func(cfg, "receive-buffer", check_rcvbuf);
-	cfg_set_validate_func(cfg, "log-level", check_level);
-	cfg_set_validate_func(cfg, "fault", check_impair);
-	cfg_set_validate_func(cfg, "quota", check_quota);
-	cfg_set_validate_func(cfg, "device", check_device);
+#define KEY(kind, key, check, field, when) cfg_set_validate_func(cfg, key, check);
+#include "conf.def"
+#undef KEY
 	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
 	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
 	cfg_set_validate_func(cfg, "device|guid", check_guid);
 }
 
-static void device_take(cfg_t *sec)
+void conf_changes(const struct conf *a, const struct conf *b, void (*each)(const char *key, bool now))
 {
-	unsigned i = devices_n++;
+	enum { START, NOW };
+	static const struct {
+		const char *key;
+		size_t at, len;
+		bool now;
+	} rows[] = {
+#define KEY(kind, key, check, field, when) { key, offsetof(struct conf, field), sizeof(a->field), when },
+#include "conf.def"
+#undef KEY
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (memcmp((const char *)a + rows[i].at, (const char *)b + rows[i].at, rows[i].len) != 0)
+			each(rows[i].key, rows[i].now);
+}
+
+static void device_take(struct conf_device *d, cfg_t *sec)
+{
 	const char *s;
 
-	devices[i] = (struct device){ .index = i };
-	device_conf[i] = (struct device_conf){ 0 };
-	snprintf(devices[i].name, sizeof(devices[i].name), "%s", sec ? cfg_title(sec) : "rdmad0");
-	if (!sec)
-		return;
+	snprintf(d->name, sizeof(d->name), "%s", cfg_title(sec));
 	s = cfg_getstr(sec, "guid");
 	if (s)
-		guid_parse(s, &devices[i].guid);
+		guid_parse(s, &d->guid);
 	s = cfg_getstr(sec, "netdev");
 	if (s)
-		snprintf(device_conf[i].netdev, sizeof(device_conf[i].netdev), "%s", s);
-	device_conf[i].addr_n = cfg_size(sec, "addresses");
-	for (unsigned n = 0; n < device_conf[i].addr_n; n++)
-		address_parse(cfg_getnstr(sec, "addresses", n), &device_conf[i].addr[n]);
+		snprintf(d->at.netdev, sizeof(d->at.netdev), "%s", s);
+	d->at.addr_n = cfg_size(sec, "addresses");
+	for (unsigned n = 0; n < d->at.addr_n; n++)
+		address_parse(cfg_getnstr(sec, "addresses", n), &d->at.addr[n]);
 }
 
 static void conf_take(struct conf *c, cfg_t *cfg)
@@ -427,9 +449,9 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		mode_parse(s, &c->mode);
 	if ((s = cfg_getstr(cfg, "socket-group")))
 		group_parse(s, &c->group);
-	c->users_n = cfg_size(cfg, "users");
-	for (unsigned i = 0; i < c->users_n; i++)
-		user_parse(cfg_getnstr(cfg, "users", i), &c->users[i]);
+	c->users.n = cfg_size(cfg, "users");
+	for (unsigned i = 0; i < c->users.n; i++)
+		user_parse(cfg_getnstr(cfg, "users", i), &c->users.uid[i]);
 	if ((s = cfg_getstr(cfg, "user")))
 		account_parse(s, &c->user);
 	if ((s = cfg_getstr(cfg, "io")))
@@ -444,16 +466,17 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		for (unsigned q = 0; q < QUOTAS; q++)
 			if (cfg_size(cfg_getsec(cfg, "quota"), quota_key(q)))
 				c->quota[q] = (uint64_t)cfg_getint(cfg_getsec(cfg, "quota"), quota_key(q));
-	for (unsigned i = 0; i < cfg_size(cfg, "device"); i++)
-		device_take(cfg_getnsec(cfg, "device", i));
+	c->device.n = cfg_size(cfg, "device");
+	for (unsigned i = 0; i < c->device.n; i++)
+		device_take(&c->device.v[i], cfg_getnsec(cfg, "device", i));
 }
 
 bool conf_read(struct conf *c, const char *path)
 {
+	char line[sizeof(c->impair) + 256];
 	bool ok = true;
 	cfg_t *cfg;
 
-	devices_n = 0;
 	if (path) {
 		cfg = cfg_init(opts, CFGF_NONE);
 		cfg_set_error_function(cfg, syntax_error);
@@ -461,15 +484,28 @@ bool conf_read(struct conf *c, const char *path)
 		switch (cfg_parse(cfg, path)) {
 		case CFG_SUCCESS: conf_take(c, cfg); break;
 		case CFG_FILE_ERROR:
-			fprintf(stderr, "%s: cannot be read: %s; check the name given to --config\n", path,
-				strerror(errno));
+			snprintf(line, sizeof(line), "%s: cannot be read: %s; check the name given to --config", path,
+				 strerror(errno));
+			conf_say(line);
 			ok = false;
 			break;
 		default: ok = false;
 		}
 		cfg_free(cfg);
 	}
-	if (!devices_n)
-		device_take(NULL);
+	if (!c->device.n) {
+		c->device.n = 1;
+		snprintf(c->device.v[0].name, sizeof(c->device.v[0].name), "rdmad0");
+	}
 	return ok;
+}
+
+void conf_devices(const struct conf *c)
+{
+	devices_n = c->device.n;
+	for (unsigned i = 0; i < devices_n; i++) {
+		devices[i] = (struct device){ .index = i, .guid = c->device.v[i].guid };
+		memcpy(devices[i].name, c->device.v[i].name, sizeof(devices[i].name));
+		device_conf[i] = c->device.v[i].at;
+	}
 }

@@ -24,6 +24,12 @@ struct device_conf {
 	struct in6_addr addr[RDMAD_GIDS - 1]; /* IPv4 as ::ffff:a.b.c.d, so each is a GID */
 };
 
+struct conf_device {
+	char name[RDMAD_NAME_LEN];
+	uint64_t guid; /* 0: made from its addresses */
+	struct device_conf at;
+};
+
 enum io_kind { IO_AUTO, IO_URING, IO_EPOLL }; /* how shards wait: io.h */
 
 extern struct device_conf device_conf[DEVICES_MAX];
@@ -37,8 +43,10 @@ struct conf {
 	char socket[CONF_SOCKET_LEN]; /* a path, or @name; empty: the default */
 	mode_t mode;                  /* of a socket with a path */
 	gid_t group;                  /* (gid_t)-1: not changed */
-	uid_t users[CONF_USERS];      /* who may connect; users_n 0: everyone */
-	unsigned users_n;
+	struct {
+		unsigned n; /* 0: everyone */
+		uid_t uid[CONF_USERS];
+	} users;                 /* who may connect */
 	struct rights_user user; /* who a daemon of root becomes; RIGHTS_KEEP: not said */
 	enum io_kind io;
 	unsigned shards; /* 0: chosen by the number of cores */
@@ -46,16 +54,27 @@ struct conf {
 	enum log_level log_level;
 	uint64_t quota[QUOTAS]; /* of a user, in units of quota.def; QUOTA_UNSET: its default */
 	char impair[4096];      /* fault in the file: a file of rules (rdmad-fault(5)); empty: none */
+	struct {
+		unsigned n;
+		struct conf_device v[DEVICES_MAX];
+	} device;
 };
 
 void conf_default(struct conf *);
 
 /*
- * Reads a file into *conf and devices[], device_conf[], devices_n.  false: it is wrong, and for each error a
- * line "file:line: what is wrong; what to do" has gone to stderr.  Without a device section there is one
+ * Reads a file into *conf, which conf_default() has made.  false: it is wrong, and conf_say() got for each error a line
+ * "file:line: what is wrong; what to do".  Without a device section there is one
  * device, rdmad0, with all addresses of the host; also with path NULL.
  */
 bool conf_read(struct conf *, const char *path);
+extern void (*conf_say)(const char *line); /* to stderr at first */
+
+/* Fills devices[], device_conf[] and devices_n, once. */
+void conf_devices(const struct conf *);
+
+/* The keys (conf.def) in which two configurations differ; now: the change can be made while the daemon runs. */
+void conf_changes(const struct conf *, const struct conf *, void (*each)(const char *key, bool now));
 
 /* "auto", "uring", "epoll". */
 bool conf_io_parse(const char *, enum io_kind *);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static bool journal;
-static enum log_level level_max = LOG_LV_NOTE; /* set before there are threads */
+static enum log_level level_max = LOG_LV_NOTE; /* atomic: a configuration read again changes it */
 
 static const struct {
 	const char *name;
@@ -30,8 +30,10 @@ void log_init(enum log_level max)
 
 	journal = env && sscanf(env, "%lu:%lu", &dev, &ino) == 2 && !fstat(STDERR_FILENO, &st) && st.st_dev == dev &&
 		  st.st_ino == ino;
-	level_max = max;
+	log_level_set(max);
 }
+
+void log_level_set(enum log_level max) { __atomic_store_n(&level_max, max, __ATOMIC_RELAXED); }
 
 bool log_level_parse(const char *name, enum log_level *level)
 {
@@ -44,7 +46,7 @@ bool log_level_parse(const char *name, enum log_level *level)
 	return false;
 }
 
-bool log_wanted(enum log_level level) { return level <= level_max; }
+bool log_wanted(enum log_level level) { return level <= __atomic_load_n(&level_max, __ATOMIC_RELAXED); }
 
 /* May this call speak?  *held: how often it was held back before.  Counts may be off by a few between threads. */
 static bool site_speaks(struct log_site *s, uint32_t *held)
@@ -76,7 +78,7 @@ void log_print(struct log_site *s, enum log_level level, const char *fmt, ...)
 	va_list ap;
 
 	/* A user who asked for everything gets everything. */
-	if (level_max == LOG_LV_DEBUG)
+	if (log_wanted(LOG_LV_DEBUG))
 		held = 0;
 	else if (!site_speaks(s, &held))
 		return;

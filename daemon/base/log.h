@@ -28,7 +28,8 @@ struct log_site { /* one per call; zero at first */
 	uint32_t said, held;
 };
 
-void log_init(enum log_level max); /* lines above max are left out; LOG_LV_NOTE without this call */
+void log_init(enum log_level max);      /* lines above max are left out; LOG_LV_NOTE without this call */
+void log_level_set(enum log_level max); /* later; any thread */
 bool log_level_parse(const char *name, enum log_level *); /* "error" ... "debug" */
 bool log_wanted(enum log_level);
 void log_print(struct log_site *, enum log_level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -127,10 +127,10 @@ static bool uid_allowed(uid_t uid)
 		return true;
 	if (ctl.private || !ctl_for_all(ctl.conf))
 		return false;
-	for (unsigned i = 0; i < ctl.conf->users_n; i++)
-		if (ctl.conf->users[i] == uid)
+	for (unsigned i = 0; i < ctl.conf->users.n; i++)
+		if (ctl.conf->users.uid[i] == uid)
 			return true;
-	return ctl.conf->users_n == 0;
+	return ctl.conf->users.n == 0;
 }
 
 static int spare_make(int listen_fd) { return fcntl(listen_fd, F_DUPFD_CLOEXEC, 0); }
@@ -353,7 +353,7 @@ void ctl_session_ended(bool used)
 	ev_timer_start(ctl.loop, &ctl.grace);
 }
 
-void ctl_run(struct ev_loop *loop)
+void ctl_run(struct ev_loop *loop, void (*signals_release)(void))
 {
 	signal(SIGPIPE, SIG_IGN);
 	ev_signal_init(&ctl.term, on_signal, SIGTERM);
@@ -369,6 +369,7 @@ void ctl_run(struct ev_loop *loop)
 	if (ctl.private)
 		ev_timer_start(loop, &ctl.grace);
 	gid_notify = port_event;
+	signals_release();
 	ev_run(loop, 0);
 	gid_notify = NULL;
 	ctl.private = false;

@@ -19,8 +19,11 @@ struct ev_loop;
  * user (and root) only.
  */
 int ctl_listen(struct ev_loop *, const struct conf *, bool private);
-/* Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then. */
-void ctl_run(struct ev_loop *);
+/*
+ * Accepts clients and serves them until a signal, or the end of a private daemon's last use.  All sessions are closed then.
+ * Signals may be held till signals_release(), which is called when they will be heard.
+ */
+void ctl_run(struct ev_loop *, void (*signals_release)(void));
 void ctl_close(void);
 
 /* Root's daemon is for all users, and one at the system's socket, which only root can have given to it; not if it is private. */

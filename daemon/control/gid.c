@@ -13,8 +13,10 @@
 #include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <ev.h>
@@ -33,13 +35,23 @@
 
 #define MTU_HEADROOM 80u    /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
 #define LINK_MBPS    10000u /* of interfaces that do not say */
+#define PORT_TRY_S   0.1    /* a port that is taken is tried again so often, */
+#define PORT_TRIES   50u    /* and so many times: whoever had it may be about to end */
 
 void (*gid_notify)(struct device *, unsigned event_type);
 
 static struct host host;
 static struct ev_io watcher = { .fd = -1 };
 static bool running; /* after the first picture: changes are told */
-static bool said_port_taken;
+
+/* Of the picture: addresses whose port is somebody else's. */
+static struct {
+	unsigned n, named; /* those that the configuration names */
+	char first[INET6_ADDRSTRLEN];
+	char first_named[INET6_ADDRSTRLEN];
+	unsigned tries;
+	struct ev_timer timer;
+} taken;
 
 /* The addresses that a device is to have: pointers into host, or of conf. */
 struct want {
@@ -64,6 +76,14 @@ static void tell(struct device *dev, unsigned event)
 
 /* ---- rows ---------------------------------------------------------------- */
 
+static void taken_put(const struct device *dev, const char *text)
+{
+	if (!taken.n++)
+		memcpy(taken.first, text, sizeof(taken.first));
+	if (device_conf[dev->index].addr_n && !taken.named++)
+		memcpy(taken.first_named, text, sizeof(taken.first_named));
+}
+
 static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsigned ifindex, bool wire)
 {
 	struct gid_row *r = &dev->gid[row];
@@ -78,13 +98,11 @@ static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsign
 		return;
 	r->wire = false;
 	net_gid_changed(dev, row);
+	gid_text(r->gid, text);
 	if (err != EADDRINUSE)
-		log_warn("%s: cannot use %s: %s", dev->name, gid_text(r->gid, text), strerror(err));
-	else if (!said_port_taken)
-		log_warn("%s: UDP port 4791 of %s is taken (by another rdmad, or the module rdma_rxe): only programs "
-			 "of this daemon reach each other there",
-			 dev->name, gid_text(r->gid, text));
-	said_port_taken |= err == EADDRINUSE;
+		log_warn("%s: cannot use %s: %s", dev->name, text, strerror(err));
+	else
+		taken_put(dev, text);
 }
 
 static int row_find(const struct device *dev, const uint8_t *gid)
@@ -346,6 +364,7 @@ static int picture(void)
 
 	if (err)
 		return err;
+	taken.n = taken.named = 0;
 	for (unsigned i = 0; i < devices_n; i++) {
 		struct device *dev = &devices[i];
 		const struct device_conf *c = &device_conf[i];
@@ -360,16 +379,21 @@ static int picture(void)
 	return 0;
 }
 
+static void again(void)
+{
+	int err = picture();
+
+	if (err)
+		log_warn("cannot read the host's addresses: %s", strerror(err));
+}
+
 static void on_message(struct ev_loop *, struct ev_io *w, int)
 {
 	char buf[16384];
-	int err;
 
 	while (recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
 		; /* that there was something says it all */
-	err = picture();
-	if (err)
-		log_warn("cannot read the host's addresses: %s", strerror(err));
+	again();
 }
 
 static int netlink_open(void)
@@ -389,13 +413,74 @@ static int netlink_open(void)
 	return fd;
 }
 
-int gid_start(struct ev_loop *loop)
+/* ---- a port that is taken -------------------------------------------------- */
+
+#define TAKEN_BY "by another rdmad, or the module rdma_rxe"
+
+static void on_try(struct ev_loop *loop, struct ev_timer *w, int)
+{
+	again();
+	if (!taken.n)
+		log_note("UDP port 4791 of %s has become free, and is ours", taken.first);
+	if (!taken.n || ++taken.tries == PORT_TRIES)
+		ev_timer_stop(loop, w);
+}
+
+static bool told_to_end(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+/* A private daemon is made for the addresses that it was given: without them it would be of no use, and not say so. */
+static int taken_wait(void)
+{
+	const struct timespec pause = { .tv_nsec = (long)(PORT_TRY_S * 1e9) };
+	int err = 0;
+
+	log_note("UDP port 4791 of %s is taken (" TAKEN_BY "): waiting for it", taken.first_named);
+	for (unsigned i = 0; !err && taken.named && i < PORT_TRIES; i++) {
+		nanosleep(&pause, NULL);
+		if (told_to_end())
+			return EINTR;
+		err = picture();
+	}
+	if (err || !taken.named)
+		return err;
+	log_err("UDP port 4791 of %s is still taken after %.0f s (" TAKEN_BY "): end that, or choose another address",
+		taken.first_named, PORT_TRIES * PORT_TRY_S);
+	return EADDRINUSE;
+}
+
+static int taken_start(struct ev_loop *loop, bool must)
+{
+	if (must && taken.named)
+		return taken_wait();
+	if (!taken.n)
+		return 0;
+	log_warn("UDP port 4791 of %s is taken (" TAKEN_BY "): only programs of this daemon reach each other there",
+		 taken.first);
+	ev_timer_init(&taken.timer, on_try, PORT_TRY_S, PORT_TRY_S);
+	ev_timer_start(loop, &taken.timer);
+	return 0;
+}
+
+/* ---- start and end ----------------------------------------------------------- */
+
+int gid_start(struct ev_loop *loop, bool must)
 {
 	int fd = netlink_open(), err; /* first, so that nothing is missed between */
 
 	err = picture();
+	if (err)
+		log_err("cannot read the addresses of this host: %s", strerror(err));
+	else
+		err = taken_start(loop, must);
 	running = true;
-	if (fd < 0)
+	if (err && fd >= 0)
+		close(fd);
+	if (err || fd < 0)
 		return err;
 	ev_io_init(&watcher, on_message, fd, EV_READ);
 	ev_io_start(loop, &watcher);
@@ -404,6 +489,8 @@ int gid_start(struct ev_loop *loop)
 
 void gid_stop(struct ev_loop *loop)
 {
+	if (ev_is_active(&taken.timer))
+		ev_timer_stop(loop, &taken.timer);
 	if (watcher.fd < 0)
 		return;
 	ev_io_stop(loop, &watcher);

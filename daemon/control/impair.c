@@ -14,6 +14,7 @@
 #include "../shard/tap.h"
 
 #define TEXT_MOST (1u << 20)
+#define OF_CONF   UINT64_C(1) /* owner of the rules of the command line and the configuration; no client's */
 
 static struct {
 	pthread_mutex_t lock; /* of rules */
@@ -22,9 +23,7 @@ static struct {
 	void (*event_do)(const struct rule_event *, unsigned device);
 	ev_async event; /* a packet has set one off */
 	ev_timer timer; /* rules with a moment of their own */
-	char *text;     /* impair_read(), until impair_start() */
-	bool seeded;
-	uint64_t seed;
+	struct impair_text staged, in_force;
 } impair = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct rules *impair_lock(void)
@@ -175,22 +174,24 @@ const char *impair_read(const char *spec, const uint64_t *seed)
 	const char *wrong = NULL;
 	int n;
 
-	free(impair.text);
-	impair.text = NULL;
+	free(impair.staged.text);
+	impair.staged = (struct impair_text){ 0 };
+	if (!*spec)
+		return NULL;
 	if (strchr(spec, '=') && !strchr(spec, '/')) {
 		wrong = impair_spec_parse(spec, &c);
-		impair.text = wrong ? NULL : spec_text(&c);
+		impair.staged.text = wrong ? NULL : spec_text(&c);
 	} else {
-		impair.text = file_text(spec, &wrong);
+		impair.staged.text = file_text(spec, &wrong);
 	}
-	if (!impair.text)
+	if (!impair.staged.text)
 		return wrong ? wrong : "out of memory";
-	impair.seeded = seed;
-	impair.seed = seed ? *seed : 0;
+	impair.staged.seeded = seed;
+	impair.staged.seed = seed ? *seed : 0;
 	devices_name();
 	memcpy(try.device, impair.rules.device, sizeof(try.device));
 	try.device_n = impair.rules.device_n;
-	n = rules_add(&try, impair.text, strlen(impair.text), &(struct rule_host){ 0 }, &err);
+	n = rules_add(&try, impair.staged.text, strlen(impair.staged.text), &(struct rule_host){ 0 }, &err);
 	rules_fini(&try);
 	if (n > 0)
 		return NULL;
@@ -198,10 +199,35 @@ const char *impair_read(const char *spec, const uint64_t *seed)
 	return said;
 }
 
-void impair_start(struct ev_loop *loop, void (*event_do)(const struct rule_event *, unsigned device))
+struct impair_text *impair_staged(void) { return &impair.staged; }
+
+static bool text_same(const struct impair_text *a, const struct impair_text *b)
 {
+	if (!a->text || !b->text)
+		return !a->text && !b->text;
+	return !strcmp(a->text, b->text) && a->seeded == b->seeded && a->seed == b->seed;
+}
+
+bool impair_again(void)
+{
+	struct impair_text next = impair.staged;
 	struct rule_error err;
 
+	impair.staged = (struct impair_text){ 0 };
+	if (text_same(&next, &impair.in_force)) {
+		free(next.text);
+		return false;
+	}
+	impair_clear(0, OF_CONF);
+	free(impair.in_force.text);
+	impair.in_force = next;
+	if (next.text && impair_add(next.text, strlen(next.text), OF_CONF, next.seeded ? &next.seed : NULL, &err) < 0)
+		log_err("fault rules: line %u: %s", err.line, err.text);
+	return true;
+}
+
+void impair_start(struct ev_loop *loop, void (*event_do)(const struct rule_event *, unsigned device))
+{
 	impair.loop = loop;
 	impair.event_do = event_do;
 	if (loop) {
@@ -209,17 +235,14 @@ void impair_start(struct ev_loop *loop, void (*event_do)(const struct rule_event
 		ev_async_start(loop, &impair.event);
 		ev_timer_init(&impair.timer, on_time, 0., 0.);
 	}
-	if (!impair.text)
-		return;
-	if (impair_add(impair.text, strlen(impair.text), 0, impair.seeded ? &impair.seed : NULL, &err) < 0)
-		log_err("fault rules: line %u: %s", err.line, err.text);
-	free(impair.text);
-	impair.text = NULL;
+	impair_again();
 }
 
 void impair_stop(struct ev_loop *loop)
 {
 	impair_clear(0, 0);
+	free(impair.in_force.text);
+	impair.in_force = (struct impair_text){ 0 };
 	if (loop) {
 		ev_async_stop(loop, &impair.event);
 		ev_timer_stop(loop, &impair.timer);

@@ -14,14 +14,24 @@
 struct ev_loop;
 
 /*
- * Before the shards are there: rules from the command line or the configuration - "loss=1%,dup=1%" or the name of a file.
- * NULL: they are taken; else what is wrong with them.  seed: NULL if none was given.
+ * Stages rules from the command line or the configuration - "loss=1%,dup=1%" or the name of a file - instead of those that were
+ * staged.  NULL: they are good; else what is wrong with them.  seed: NULL if none was given; spec "": no rules.
  */
 const char *impair_read(const char *spec, const uint64_t *seed);
 
-/* The shards are there: what was read is in force.  loop, event_do: NULL where nothing happens but to packets. */
+/* The staged rules, for a process that reads for another one (reader.h).  text: of malloc(), or NULL. */
+struct impair_text {
+	char *text;
+	bool seeded;
+	uint64_t seed;
+};
+struct impair_text *impair_staged(void);
+
+/* The shards are there: what is staged is in force.  loop, event_do: NULL where nothing happens but to packets. */
 void impair_start(struct ev_loop *, void (*event_do)(const struct rule_event *, unsigned device));
 void impair_stop(struct ev_loop *);
+/* The staged rules take the place of those that were staged before; rules of clients stay.  false: they are the same. */
+bool impair_again(void);
 
 /* As rules_add() and rules_clear(). */
 int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *);

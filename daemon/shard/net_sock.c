@@ -169,6 +169,10 @@ int sock_open(struct net *net, struct device *dev, unsigned row)
 		err = steer(s->fd);
 	if (!err)
 		err = sock_add(net, s);
+	if (err == EADDRINUSE) { /* it will be tried again */
+		spare_give(s->ipv6, s->fd);
+		s->fd = -1;
+	}
 	if (err)
 		sock_close(net, s);
 	return err;

@@ -14,7 +14,7 @@
 static struct {
 	pthread_mutex_t lock;
 	int *fd[2]; /* IPv4, IPv6 */
-	unsigned n[2];
+	unsigned n[2], max[2];
 	bool made;
 } spare = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -47,6 +47,7 @@ static void make(bool ipv6, unsigned n, uid_t uid, uint32_t rcvbuf)
 	spare.fd[ipv6] = calloc(n, sizeof(int));
 	if (!spare.fd[ipv6])
 		return;
+	spare.max[ipv6] = n;
 	while (spare.n[ipv6] < n) {
 		fd = udp(ipv6);
 		if (fd < 0)
@@ -96,6 +97,18 @@ int spare_take(bool ipv6)
 		log_warn(
 			"no socket with a large buffer is left for a new address; restart rdmad to have it there, too");
 	return fd >= 0 ? fd : udp(ipv6);
+}
+
+void spare_give(bool ipv6, int fd)
+{
+	pthread_mutex_lock(&spare.lock);
+	if (spare.made && spare.fd[ipv6] && spare.n[ipv6] < spare.max[ipv6]) {
+		spare.fd[ipv6][spare.n[ipv6]++] = fd;
+		fd = -1;
+	}
+	pthread_mutex_unlock(&spare.lock);
+	if (fd >= 0)
+		close(fd);
 }
 
 unsigned spare_n(void) { return spare.n[0] + spare.n[1]; }

@@ -17,6 +17,8 @@ void spare_end(void);
 
 /* A datagram socket, or -1 and errno; without a spare one its buffers are what every user can have.  Any thread. */
 int spare_take(bool ipv6);
+/* One that could not be bound: for the next try.  Any thread. */
+void spare_give(bool ipv6, int fd);
 
 /* How many are left. */
 unsigned spare_n(void);

@@ -345,7 +345,7 @@ static void run(int fd, enum io_kind kind)
 	shards_n = 1;
 	must(shard_start(0, kind), "shard");
 	impair_start(NULL, NULL);
-	must(gid_start(loop), "addresses");
+	must(gid_start(loop, false), "addresses");
 	if (!devices[0].gid[1].wire) {
 		fprintf(stderr, "wire: UDP port 4791 is not to be had here\n");
 		exit(SKIP);
