@@ -6,29 +6,23 @@ TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
 noinst_HEADERS += t/daemon/client.h t/daemon/cm_client.h
 
-DAEMON_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
+DAEMON_TEST_CPPFLAGS = $(AM_CPPFLAGS)
 DAEMON_TEST_LIBS = $(CHECK_LIBS) $(JANSSON_LIBS)
 
 t_daemon_hostile_msg_SOURCES = t/daemon/hostile_msg.c t/daemon/client.c
-t_daemon_hostile_msg_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_hostile_msg_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_hostile_ring_SOURCES = t/daemon/hostile_ring.c t/daemon/client.c
-t_daemon_hostile_ring_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_hostile_ring_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_killed_SOURCES = t/daemon/killed.c t/daemon/client.c
-t_daemon_killed_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_killed_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_cm_SOURCES = t/daemon/cm.c t/daemon/cm_client.c
-t_daemon_cm_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_cm_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_cm_id_SOURCES = t/daemon/cm_id.c t/daemon/cm_client.c
-t_daemon_cm_id_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_cm_id_LDADD = $(DAEMON_TEST_LIBS)
 check_PROGRAMS += t/daemon/cm_mcast
 TESTS += t/daemon/cm_mcast.test
 dist_check_SCRIPTS += t/daemon/cm_mcast.test
 t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
-t_daemon_cm_mcast_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
@@ -39,35 +33,25 @@ check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
 TESTS += $(SHARD_TESTS)
 
 t_daemon_answer_SOURCES = t/daemon/answer.c
-t_daemon_answer_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_answer_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_drain_SOURCES = t/daemon/drain.c
-t_daemon_drain_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_drain_LDADD = $(t_daemon_why_LDADD)
 t_daemon_impair_SOURCES = t/daemon/impair.c t/interop/dice.c
-t_daemon_impair_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_impair_LDADD = libdaemon.a $(CHECK_LIBS) -lm
 t_daemon_cpu_SOURCES = t/daemon/cpu.c
-t_daemon_cpu_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_cpu_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_copier_SOURCES = t/daemon/copier.c
-t_daemon_copier_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_copier_LDADD = libdaemon.a $(CHECK_LIBS) -lpthread
 t_daemon_region_SOURCES = t/daemon/region.c
-t_daemon_region_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_region_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_rights_SOURCES = t/daemon/rights.c
-t_daemon_rights_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_rights_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_said_SOURCES = t/daemon/said.c t/proto/rig.c
-t_daemon_said_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 # Fields that a row leaves out are 0.
 t_daemon_said_CFLAGS = $(AM_CFLAGS) -Wno-missing-field-initializers
 t_daemon_said_LDADD = libdaemon.a libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 t_daemon_why_SOURCES = t/daemon/why.c
-t_daemon_why_CPPFLAGS = $(DAEMON_TEST_CPPFLAGS)
 t_daemon_why_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) $(CONFUSE_LIBS) $(YAML_LIBS) \
 	$(CHECK_LIBS) -lpthread
 t_daemon_wire_SOURCES = t/daemon/wire.c
-t_daemon_wire_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 t_daemon_wire_LDADD = libdaemon.a liblab.a libproto.a $(YAML_LIBS) $(JANSSON_LIBS) $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread

@@ -10,29 +10,22 @@ LAB_TESTS = \
 noinst_HEADERS += t/lab/rig.h
 check_PROGRAMS += $(LAB_TESTS)
 TESTS += $(LAB_TESTS)
-LAB_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
+LAB_TEST_CPPFLAGS = $(AM_CPPFLAGS)
 LAB_TEST_LIBS = liblab.a libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 
 t_lab_pcapng_SOURCES = t/lab/pcapng.c t/pcap.c
-t_lab_pcapng_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_pcapng_LDADD = $(LAB_TEST_LIBS) $(PCAP_LIBS)
 t_lab_dress_SOURCES = t/lab/dress.c t/pcap.c
-t_lab_dress_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_dress_LDADD = $(LAB_TEST_LIBS)
 t_lab_remark_SOURCES = t/lab/remark.c t/proto/rig.c
-t_lab_remark_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_remark_LDADD = $(LAB_TEST_LIBS)
 t_lab_spool_SOURCES = t/lab/spool.c
-t_lab_spool_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_spool_LDADD = $(LAB_TEST_LIBS) -lpthread
 t_lab_act_SOURCES = t/lab/act.c
-t_lab_act_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_act_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_rule_SOURCES = t/lab/rule.c
-t_lab_rule_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_rule_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_yaml_SOURCES = t/lab/yaml.c
-t_lab_yaml_CPPFLAGS = $(LAB_TEST_CPPFLAGS)
 t_lab_yaml_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 
 # Programs and daemons; the harness is that of t/e2e.

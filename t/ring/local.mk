@@ -2,8 +2,6 @@
 check_PROGRAMS += t/ring/litmus t/ring/ring
 TESTS += t/ring/litmus t/ring/ring
 t_ring_litmus_SOURCES = t/ring/litmus.c
-t_ring_litmus_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
 t_ring_litmus_LDADD = $(CHECK_LIBS) -lpthread
 t_ring_ring_SOURCES = t/ring/ring.c
-t_ring_ring_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir) $(CHECK_CFLAGS)
 t_ring_ring_LDADD = $(CHECK_LIBS) -lpthread

@@ -5,6 +5,8 @@
  *
  * masks: every way to lose some of the first 12 MADs, enumerated.  swarm: many calls at once, all at random.
  */
+#include "config.h"
+
 #include "t/sim/cm_prog.h"
 #include "t/suite.h"
 

@@ -5,6 +5,8 @@
  * SIM_SEEDS is how many swarm seeds are tried (from SIM_SEED on), SIM_MASKS every how many-th
  * loss mask.  The children share one table of what was reached; the last test reads it.
  */
+#include "config.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -23,26 +23,17 @@ sim_sources = \
 	t/sim/sim.c t/sim/sim.h \
 	t/sim/swarm.c \
 	t/sim/trace.c
-sim_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)
-if SANITIZED
-sim_cppflags += -DSANITIZED
-endif
 
 noinst_PROGRAMS += t/sim/rdmad-sim
 t_sim_rdmad_sim_SOURCES = t/sim/rdmad-sim.c $(sim_sources)
-t_sim_rdmad_sim_CPPFLAGS = $(sim_cppflags)
 t_sim_rdmad_sim_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(YAML_LIBS)
 
 check_PROGRAMS += t/sim/check_sim
 TESTS += t/sim/check_sim
 t_sim_check_sim_SOURCES = t/sim/check_sim.c $(sim_sources)
-t_sim_check_sim_CPPFLAGS = $(sim_cppflags)
-t_sim_check_sim_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 t_sim_check_sim_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(YAML_LIBS) $(CHECK_LIBS)
 
 check_PROGRAMS += t/sim/check_cm
 TESTS += t/sim/check_cm
 t_sim_check_cm_SOURCES = t/sim/check_cm.c t/sim/cm_prog.c t/sim/cm_prog.h t/cm_net.c
-t_sim_check_cm_CPPFLAGS = $(sim_cppflags)
-t_sim_check_cm_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 t_sim_check_cm_LDADD = libproto.a $(CHECK_LIBS)
