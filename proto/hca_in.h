@@ -71,7 +71,11 @@ static inline void hca_clock(struct hca *h, mono_t now)
 		h->now = now;
 }
 
-static inline void count(struct hca *h, enum hca_stat s, uint64_t n) { h->stat[s] += n; }
+/* Other threads may look (hca_stat()). */
+static inline void count(struct hca *h, enum hca_stat s, uint64_t n)
+{
+	__atomic_store_n(&h->stat[s], h->stat[s] + n, __ATOMIC_RELAXED);
+}
 
 /* NULL: there is none of that number. */
 static inline struct qp *qp_get(const struct hca *h, uint32_t qpn)

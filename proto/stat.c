@@ -5,7 +5,10 @@
 #include "hca_in.h"
 #include "srq.h"
 
-uint64_t hca_stat(const struct hca *h, enum hca_stat s) { return s < HCA_STATS ? h->stat[s] : 0; }
+uint64_t hca_stat(const struct hca *h, enum hca_stat s)
+{
+	return s < HCA_STATS ? __atomic_load_n(&h->stat[s], __ATOMIC_RELAXED) : 0;
+}
 
 const char *hca_stat_name(enum hca_stat s)
 {

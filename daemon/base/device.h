@@ -36,7 +36,7 @@ struct device {
 	uint8_t mtu;      /* enum ibv_mtu: active */
 	uint32_t link_mbps;
 	struct gid_row gid[RDMAD_GIDS]; /* written by the control thread only */
-	struct hca *hca[SHARDS_MAX];    /* hca[s] belongs to shard s */
+	struct hca *hca[SHARDS_MAX];    /* hca[s] belongs to shard s; its counters may be read */
 };
 
 extern struct device devices[DEVICES_MAX];
