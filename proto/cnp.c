@@ -41,13 +41,12 @@ void cnp_rx(struct hca *h, const struct burst *b)
 {
 	struct qp *qp = qp_get(h, b->dqpn);
 
-	/* Only the peer may slow the QP down. */
+	/* Only the peer may slow the QP down, and only for what was sent to it. */
 	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR ||
 	    (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, qp->route.dgid, 16) ||
-	    memcmp(b->route.dgid, qp->route.sgid, 16)) {
+	    memcmp(b->route.dgid, qp->route.sgid, 16) || !rate_cnp(h, qp)) {
 		count(h, HCA_STAT_RP_CNP_IGNORED, b->n);
 		return;
 	}
 	count(h, HCA_STAT_RP_CNP_HANDLED, b->n);
-	rate_cnp(h, qp);
 }

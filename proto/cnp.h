@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cnp.h - congestion notifications (protocol section 8): data that came marked CE is answered by a CNP to its sender's
- * QP; a CNP that comes slows the QP that it names (cong.h).
+ * QP; a CNP that comes slows the QP that it names, if it can be an answer to what that has sent (cong.h).
  *
  *	sender ---- data, ECT ----> switch ---- data, CE ----> receiver
  *	   ^--------------- CNP: BECN, QPN of the sender ---------'	at most one per QP in CNP_GAP_NS

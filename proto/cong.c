@@ -50,16 +50,25 @@ uint32_t cong_recover(struct cong *c, mono_t now)
 	return c->limit;
 }
 
-bool cong_cnp(struct cong *c, mono_t now)
+void cong_markable(struct cong *c, mono_t now, uint32_t n)
 {
+	c->marked_n = c->marked_n < CONG_PKTS ? c->marked_n + n : CONG_PKTS;
+	c->marked_at = now;
+}
+
+enum cong_cnp cong_cnp(struct cong *c, mono_t now)
+{
+	if (c->limit && !c->steps && mono_since(now, c->stepped) < CONG_STEP_NS)
+		return CONG_SAME;
+	if (c->marked_n < CONG_PKTS || mono_since(now, c->marked_at) >= CONG_AGE_NS)
+		return CONG_STRANGE;
+	c->marked_n = 0;
 	if (!c->limit) {
 		c->start = measured(c, now);
 		if (c->start < CONG_START_MIN)
 			c->start = CONG_START_MIN;
 		c->limit = c->start;
 		c->alpha = CONG_ONE;
-	} else if (!c->steps && mono_since(now, c->stepped) < CONG_STEP_NS) {
-		return false;
 	}
 	c->target = c->limit;
 	c->limit -= (uint32_t)((uint64_t)c->limit * c->alpha / (2 * CONG_ONE));
@@ -68,5 +77,5 @@ bool cong_cnp(struct cong *c, mono_t now)
 	c->alpha += (CONG_ONE - c->alpha) / GAIN;
 	c->steps = 0;
 	c->stepped = now;
-	return true;
+	return CONG_CUT;
 }

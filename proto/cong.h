@@ -15,6 +15,10 @@
  *	       |    |'
  *	       +----CNP------------------> time
  *
+ * A CNP has no PSN, so anybody who can send in the peer's name can forge one.  It counts only if it can be an answer: to
+ * CONG_PKTS packets with data that may be marked, sent since the last one that counted, not long ago.  So who forges them
+ * slows the QP down, but not to nothing, and a QP whose traffic class does not allow marks not at all.
+ *
  * alpha is 1 at the start: the first CNP halves.  At twice the rate it started from the limit is gone.  No timer runs for
  * it: the steps that are over are made up for when the QP is about to send (rate.h).
  */
@@ -29,6 +33,8 @@
 #define CONG_STEP_NS   1000000u /* what is on its way when a CNP comes causes more of them: they count as one */
 #define CONG_START_MIN 100000u  /* kbit/s: who sends less is not slowed below half of it by one CNP */
 #define CONG_MIN       8000u
+#define CONG_PKTS      16u
+#define CONG_AGE_NS    2000000000u /* an answer to older packets has been lost */
 
 struct cong {
 	uint32_t limit; /* kbit/s; 0: none */
@@ -39,12 +45,17 @@ struct cong {
 	uint64_t sent;  /* bytes since then; kbit/s before */
 	uint32_t seen;
 	mono_t since;
+	uint32_t marked_n; /* packets that may have been marked, since the last CNP that counted */
+	mono_t marked_at;  /* the last of them */
 };
 
 #define CONG_ONE 1024u
 
 void cong_sent(struct cong *, mono_t now, uint64_t n);
-uint32_t cong_recover(struct cong *, mono_t now); /* the steps that are over are made up for: the limit now */
-bool cong_cnp(struct cong *, mono_t now);         /* behind cong_recover(); false: it counts as one with the last */
+void cong_markable(struct cong *, mono_t now, uint32_t n); /* packets that may be marked go */
+uint32_t cong_recover(struct cong *, mono_t now);          /* the steps that are over are made up for: the limit now */
+/* A CNP came.  Behind cong_recover(). */
+enum cong_cnp { CONG_CUT, CONG_SAME /* it counts as one with the last */, CONG_STRANGE /* it is no answer */ };
+enum cong_cnp cong_cnp(struct cong *, mono_t now);
 
 #endif

@@ -197,7 +197,7 @@ enum hca_stat {
 	HCA_STATS
 };
 uint64_t hca_stat(const struct hca *, enum hca_stat); /* from any thread */
-const char *hca_stat_name(enum hca_stat); /* lower case, as rxe's hw_counters where it has one */
+const char *hca_stat_name(enum hca_stat);             /* lower case, as rxe's hw_counters where it has one */
 
 /* How often each row of fault.def was taken; for tests that want every rule reached. */
 unsigned hca_fault_n(void);

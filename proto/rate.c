@@ -2,6 +2,7 @@
 /* rate.c - one QP's rate: a bucket kept as a time. */
 #include "rate.h"
 
+#include "cnp.h"
 #include "cong.h"
 #include "hca_in.h"
 
@@ -54,6 +55,8 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 	uint32_t kbps = rate_kbps(r);
 	uint64_t depth;
 
+	if (len && qp->path && !qp->path->local && qp->route.tclass & ECN_BITS)
+		cong_markable(&qp->cong, h->now, n);
 	if (qp->type != QPT_RAW)
 		len += (uint64_t)n * PKT_HEAD;
 	if (qp->path && !qp->path->local)
@@ -92,17 +95,21 @@ void rate_cut(struct hca *h, struct qp *qp, uint32_t kbps)
 	changed(h, qp);
 }
 
-void rate_cnp(struct hca *h, struct qp *qp)
+bool rate_cnp(struct hca *h, struct qp *qp)
 {
 	struct cong *c = &qp->cong;
 
 	recover(h, qp);
-	if (!cong_cnp(c, h->now))
-		return;
+	switch (cong_cnp(c, h->now)) {
+	case CONG_CUT: break;
+	case CONG_SAME: return true;
+	case CONG_STRANGE: return false;
+	}
 	rate_cut(h, qp, c->limit);
 	/* Nothing is saved up: that would be a burst now. */
 	if (mono_before(qp->rate.next, h->now))
 		qp->rate.next = h->now;
+	return true;
 }
 
 void rate_timer(struct hca *h, struct qp *qp) { qp_ready(h, qp); }

@@ -43,7 +43,7 @@ void rate_sent(struct hca *, struct qp *, uint32_t n, uint64_t len);
 /* 0: no limit.  QPs that wait for the old one are looked at again. */
 void rate_limit(struct hca *, struct qp *, uint32_t kbps, uint32_t burst);
 void rate_cut(struct hca *, struct qp *, uint32_t kbps);
-void rate_cnp(struct hca *, struct qp *); /* its peer said that the way is congested */
+bool rate_cnp(struct hca *, struct qp *); /* its peer said that the way is congested; false: it cannot know */
 void rate_timer(struct hca *, struct qp *);
 
 #endif

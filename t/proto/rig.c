@@ -184,7 +184,7 @@ void rig_to_rtr(struct rig *r, struct host *x, struct host *peer, const struct l
 			     .rq_psn = c->psn + (peer == &r->b ? 77 : 0),
 			     .max_dest_rd_atomic = c->dest_rd_atomic,
 			     .min_rnr_timer = c->min_rnr,
-			     .av = { .sgid_index = 1 } };
+			     .av = { .sgid_index = 1, .tclass = c->tclass } };
 	uint32_t mask = QPA_STATE;
 
 	memcpy(a.av.dgid, peer->gid, 16);

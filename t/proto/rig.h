@@ -60,6 +60,7 @@ struct link_conf {
 	uint32_t sq_depth, rq_depth;
 	uint32_t access;
 	uint32_t owner;
+	uint8_t tclass;
 	bool sig_all;
 	uint32_t srqn_b;
 };

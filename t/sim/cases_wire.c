@@ -103,7 +103,7 @@ static void raw(struct model *m)
 	pkt[4] = 0x40;
 	qpn_put(pkt, d.b->qpn);
 	hca_rx(h, &x.route, pkt, 28, sim_now(&m->s));
-	MUST(m, stat_of(d.b->node, HCA_STAT_RP_CNP_HANDLED) == 1);
+	MUST(m, stat_of(d.b->node, HCA_STAT_RP_CNP_IGNORED) == 1);
 	MUST(m, !in_err(d.b));
 }
 

@@ -36,7 +36,7 @@ struct qp_attr model_attr(void)
 		.port = 1,
 		.access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_READ | ACC_REMOTE_ATOMIC | ACC_FLUSH_GLOBAL |
 			  ACC_FLUSH_PERSISTENT,
-		.av = { .hop_limit = 64 },
+		.av = { .hop_limit = 64, .tclass = 2 },
 	};
 }
 
