@@ -17,6 +17,8 @@
 
 #define DEVICES_MAX 32u
 #define SHARDS_MAX  16u
+#define GROUPS_MAX  896u /* sockets of multicast groups, of all devices */
+#define RAWS_MAX    64u  /* packet sockets of a shard */
 
 struct hca;
 

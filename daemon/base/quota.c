@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "log.h"
 #include "rights.h"
 
@@ -87,6 +88,8 @@ static uint64_t there_is(enum quota q, uint64_t hcas)
 	case QUOTA_CQS: return 65536 * hcas;
 	case QUOTA_MRS: return 524287 * hcas;
 	case QUOTA_CM_IDS: return 1000000;
+	case QUOTA_GROUPS: return GROUPS_MAX;
+	case QUOTA_RAWS: return RAWS_MAX; /* all could be on one shard */
 	case QUOTAS: break;
 	}
 	return 0;

@@ -140,6 +140,7 @@ struct cma_group {
 	uint64_t cookie;
 	uint32_t told;
 	struct device *dev;
+	uid_t uid;
 	unsigned ifindex;
 	uint8_t mgid[16];
 	bool joined; /* a socket is in it for us */

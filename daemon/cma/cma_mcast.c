@@ -22,7 +22,7 @@ static struct slots groups;
 static void group_free(struct cma_group *g)
 {
 	if (g->joined)
-		net_group(g->dev, g->mgid, g->ifindex, false);
+		net_group(g->dev, g->mgid, g->ifindex, g->uid, false);
 	link_del(&g->link);
 	slots_del(&groups, g->number);
 	cma_count.groups--;
@@ -77,14 +77,19 @@ int cma_join(struct cma_id *id, const union cmm_addr *a, uint32_t flags, uint64_
 	if (!id->qkey)
 		id->qkey = CMA_UDP_QKEY;
 	g->id = id;
+	g->uid = id->ch->who.uid; /* ids move between channels */
 	g->cookie = cookie;
 	g->dev = id->dev;
 	g->ifindex = id->dev->gid[id->sgid_index].ifindex;
 	link_add_tail(&id->groups, &g->link);
 	cma_count.groups++;
 	if (flags == FULL_MEMBER) {
-		err = net_group(g->dev, g->mgid, g->ifindex, true);
+		err = net_group(g->dev, g->mgid, g->ifindex, g->uid, true);
 		g->joined = !err;
+		if (err == ENOMEM) {
+			group_free(g);
+			return err;
+		}
 	}
 	joined(id, g, err);
 	*group = g->number;

@@ -22,6 +22,7 @@ struct qp_group {
 	struct qp_group *next;
 	struct device *dev;
 	uint8_t mgid[16];
+	uid_t uid;
 	unsigned n;
 	unsigned ifindex[JOINS]; /* of those that it has joined on */
 	struct bill bill;
@@ -50,12 +51,12 @@ static void drop(struct qp_group **at)
 
 	*at = g->next;
 	for (unsigned i = 0; i < g->n; i++)
-		net_group(g->dev, g->mgid, g->ifindex[i], false);
+		net_group(g->dev, g->mgid, g->ifindex[i], g->uid, false);
 	bill_close(&g->bill);
 	free(g);
 }
 
-/* The program is attached all the same where the host cannot be in the group. */
+/* The program is attached all the same where the host cannot be in the group; not so where the user has too many. */
 static int join(struct ctx_qp *qp, const uint8_t *mgid)
 {
 	struct qp_group *g;
@@ -71,6 +72,7 @@ static int join(struct ctx_qp *qp, const uint8_t *mgid)
 		return err;
 	}
 	err = ENODEV;
+	g->uid = qp->obj.ctx->uid;
 	g->dev = qp->obj.ctx->dev;
 	memcpy(g->mgid, mgid, 16);
 	for (unsigned i = 0; i < RDMAD_GIDS && g->n < JOINS; i++) {
@@ -78,7 +80,11 @@ static int join(struct ctx_qp *qp, const uint8_t *mgid)
 
 		if (!r->ifindex || !r->wire || gid_is_v4(r->gid) != gid_is_v4(mgid) || has(g, r->ifindex))
 			continue;
-		err = net_group(g->dev, mgid, r->ifindex, true);
+		err = net_group(g->dev, mgid, r->ifindex, g->uid, true);
+		if (err == ENOMEM) {
+			drop(&g);
+			return err;
+		}
 		if (!err)
 			g->ifindex[g->n++] = r->ifindex;
 	}

@@ -316,6 +316,7 @@ static struct cost qp_cost(const struct msg_req *req, const struct qp_cap *cap, 
 	cost.n[QUOTA_MAPS] += 2 * quota_maps_of(heap); /* both queues */
 	cost.n[QUOTA_HEAP] = heap + sizeof(struct held) + sizeof(struct bell_queue);
 	if (req->qp.type == QPT_RAW && !req->qp.wq) { /* its packet socket and its rules */
+		cost.n[QUOTA_RAWS] = 1;
 		cost.n[QUOTA_FDS] = 1;
 		cost.n[QUOTA_MAPS]++;
 		cost.n[QUOTA_HEAP] += RAW_LEN;

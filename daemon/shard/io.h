@@ -13,6 +13,7 @@
 
 #include "../../proto/mono.h"
 #include "../base/conf.h"
+#include "../base/device.h"
 
 /*
  * A slot is the number of a file that a shard waits for.  They are used so:
@@ -27,7 +28,7 @@
 #define IO_WORDS   1024u
 #define KICK_SLOT  (IO_FILES - 1)
 #define BELLS_SLOT (KICK_SLOT - 1)
-#define RAW_SLOTS  64u
+#define RAW_SLOTS  RAWS_MAX
 #define RAW_SLOT   (BELLS_SLOT - RAW_SLOTS)
 #define NET_SLOTS  RAW_SLOT
 

@@ -15,14 +15,23 @@
 
 #include <arpa/inet.h>
 
+#include "../base/quota.h"
 #include "inbox.h"
 #include "net_sock.h"
 #include "spare.h"
 
+/* One user's members. */
+struct part {
+	struct part *next;
+	uid_t uid;
+	unsigned n;
+	struct bill bill;
+};
+
 struct net_group {
 	struct net_group *next;
 	struct net_sock *sock;
-	unsigned n; /* members */
+	struct part *parts;
 };
 
 static int opt(int fd, int level, int name, const void *value, socklen_t len)
@@ -60,14 +69,14 @@ static int join6(const struct net_sock *s)
 
 static int group_open(struct net *net, struct device *dev, const uint8_t *mgid, unsigned ifindex, struct net_sock **out)
 {
-	unsigned slot = DEVICES_MAX * RDMAD_GIDS; /* behind those of GIDs */
+	unsigned slot = DEVICES_MAX * RDMAD_GIDS, end = slot + GROUPS_MAX; /* behind those of GIDs */
 	struct net_sock *s;
 	int err, yes = 1;
 
-	while (slot < NET_SLOTS && net->by_slot[slot])
+	while (slot < end && net->by_slot[slot])
 		slot++;
-	if (slot == NET_SLOTS)
-		return ENOBUFS;
+	if (slot == end)
+		return ENOMEM;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return ENOMEM;
@@ -92,36 +101,86 @@ static int group_open(struct net *net, struct device *dev, const uint8_t *mgid, 
 	return err;
 }
 
-static int group_set(struct net *net, struct device *dev, const uint8_t *mgid, unsigned ifindex, bool in)
+static struct part **part_find(struct net_group *g, uid_t uid)
 {
-	struct net_group **p = &net->groups, *g;
+	struct part **p = &g->parts;
+
+	while (*p && (*p)->uid != uid)
+		p = &(*p)->next;
+	return p;
+}
+
+static int part_join(struct net_group *g, uid_t uid)
+{
+	static const struct cost cost = {
+		{ [QUOTA_GROUPS] = 1, [QUOTA_HEAP] = sizeof(struct part) + sizeof(*g) + sizeof(*g->sock) }
+	};
+	struct part **at = part_find(g, uid), *p = *at;
 	int err;
+
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		err = p ? bill_open(&p->bill, uid, &cost) : ENOMEM;
+		if (err) {
+			free(p);
+			return err;
+		}
+		p->uid = uid;
+		*at = p;
+	}
+	p->n++;
+	return 0;
+}
+
+static void part_leave(struct net_group *g, uid_t uid)
+{
+	struct part **at = part_find(g, uid), *p = *at;
+
+	if (!p || --p->n)
+		return;
+	*at = p->next;
+	bill_close(&p->bill);
+	free(p);
+}
+
+static struct net_group **group_find(struct net *net, const struct device *dev, const uint8_t *mgid, unsigned ifindex)
+{
+	struct net_group **p = &net->groups;
 
 	while (*p && ((*p)->sock->dev != dev || (*p)->sock->ifindex != ifindex || memcmp((*p)->sock->gid, mgid, 16)))
 		p = &(*p)->next;
-	g = *p;
-	if (!in) {
-		if (!g)
-			return ENOENT;
-		if (--g->n)
-			return 0;
-		*p = g->next;
-		sock_close(net, g->sock);
-		free(g);
-		return 0;
-	}
-	if (!g) {
-		g = calloc(1, sizeof(*g));
-		if (!g)
-			return ENOMEM;
+	return p;
+}
+
+static int group_enter(struct net *net, struct device *dev, const uint8_t *mgid, unsigned ifindex, uid_t uid)
+{
+	struct net_group **at = group_find(net, dev, mgid, ifindex), *g = *at ? *at : calloc(1, sizeof(*g));
+	int err = g ? part_join(g, uid) : ENOMEM;
+
+	if (!err && !g->sock) {
 		err = group_open(net, dev, mgid, ifindex, &g->sock);
-		if (err) {
-			free(g);
-			return err;
-		}
-		*p = g;
+		if (err)
+			part_leave(g, uid);
 	}
-	g->n++;
+	if (!*at && err)
+		free(g);
+	else
+		*at = g;
+	return err;
+}
+
+static int group_leave(struct net *net, struct device *dev, const uint8_t *mgid, unsigned ifindex, uid_t uid)
+{
+	struct net_group **at = group_find(net, dev, mgid, ifindex), *g = *at;
+
+	if (!g)
+		return ENOENT;
+	part_leave(g, uid);
+	if (g->parts)
+		return 0;
+	*at = g->next;
+	sock_close(net, g->sock);
+	free(g);
 	return 0;
 }
 
@@ -131,6 +190,10 @@ void net_groups_free(struct net *net)
 
 	while ((g = net->groups)) {
 		net->groups = g->next;
+		while (g->parts) {
+			g->parts->n = 1;
+			part_leave(g, g->parts->uid);
+		}
 		free(g);
 	}
 }
@@ -139,6 +202,7 @@ struct group_arg {
 	struct device *dev;
 	const uint8_t *mgid;
 	unsigned ifindex;
+	uid_t uid;
 	bool in;
 	int err;
 };
@@ -147,12 +211,12 @@ static void group_call(struct shard *s, void *arg)
 {
 	struct group_arg *a = arg;
 
-	a->err = group_set(s->net, a->dev, a->mgid, a->ifindex, a->in);
+	a->err = (a->in ? group_enter : group_leave)(s->net, a->dev, a->mgid, a->ifindex, a->uid);
 }
 
-int net_group(struct device *dev, const uint8_t *mgid, unsigned ifindex, bool in)
+int net_group(struct device *dev, const uint8_t *mgid, unsigned ifindex, uid_t uid, bool in)
 {
-	struct group_arg a = { dev, mgid, ifindex, in, 0 };
+	struct group_arg a = { dev, mgid, ifindex, uid, in, 0 };
 
 	shard_call(shards[0], group_call, &a);
 	return a.err;

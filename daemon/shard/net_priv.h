@@ -73,7 +73,7 @@ struct net_run {
 	size_t len, seg; /* in rx_buf; each datagram has seg bytes, the last one perhaps fewer */
 };
 
-_Static_assert(DEVICES_MAX *RDMAD_GIDS < NET_SLOTS, "a slot for each GID, and some for groups");
+_Static_assert(DEVICES_MAX *RDMAD_GIDS + GROUPS_MAX <= NET_SLOTS, "a slot for each GID and each group");
 
 /*
  * Anybody on the host can send from its addresses, port 4791 included.  Datagrams that a shard has really sent to

@@ -96,7 +96,7 @@ unsigned shard_bits(void) { return 0; }
 bool cma_addr_ok(const union cmm_addr *) { return false; }
 void cma_addr_gid(const union cmm_addr *, uint8_t *) {}
 uint16_t cma_addr_port(const union cmm_addr *) { return 0; }
-int net_group(struct device *, const uint8_t *, unsigned, bool) { return 0; }
+int net_group(struct device *, const uint8_t *, unsigned, uid_t, bool) { return 0; }
 int cma_call(struct cma_channel **, const struct cma_who *, const struct cmm_req *, struct cmm_rep *, int *)
 {
 	return ENOSYS;

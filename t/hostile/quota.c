@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define TIB (UINT64_C(1) << 40)
@@ -103,6 +104,35 @@ static void take_maps(struct taker *t)
 		;
 }
 
+/* The host is in each of them for him. */
+static void take_groups(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_MCAST_ATTACH };
+
+	cx_open_type(&t->c, QPT_UD);
+	req.mcast.qpn = t->c.qpn;
+	memcpy(req.mcast.gid, (const uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 239, [13] = 1 }, 16);
+	do
+		if (!++req.mcast.gid[14])
+			req.mcast.gid[15]++;
+	while (taken(t, &req, -1));
+}
+
+static int packets = -1; /* a packet socket, root's gift */
+
+static void take_raws(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_QP_CREATE };
+
+	cx_open(&t->c);
+	req.qp.pd = t->c.pd;
+	req.qp.send_cq = req.qp.recv_cq = t->c.cq;
+	req.qp.cap = (struct qp_cap){ 1, 1, 1, 1, 0 };
+	req.qp.type = QPT_RAW;
+	while (taken(t, &req, packets))
+		;
+}
+
 static void take_sessions(struct taker *t)
 {
 	struct rlimit lim;
@@ -130,6 +160,8 @@ static const struct {
 	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
 	{ "mappings", take_maps, ENOMEM, 2900, 3000 },
 	{ "sessions", take_sessions, EMFILE, 100, 2048 },
+	{ "groups", take_groups, ENOMEM, 256, 256 },
+	{ "raw-qps", take_raws, ENOMEM, 32, 32 },
 };
 
 /* note 0: how much he got, note 1: the errno, note 2: it is said, 1: in full; note 3: he may end. */
@@ -162,6 +194,8 @@ START_TEST(greedy)
 	long use, limit;
 
 	stage_open_conf();
+	packets = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	ck_assert_int_ge(packets, 0);
 	attacker = part_begin(UID_ATTACKER, attack, &i);
 	note_wait(2, 1);
 	ck_assert_msg(note->n[1] == (uint32_t)greed[i].err, "%s: %s", greed[i].key, strerror((int)note->n[1]));
