@@ -7,8 +7,8 @@ noinst_HEADERS += t/hostile/forge.h t/hostile/fuse.h t/hostile/stage.h
 
 # In the sandbox alone, without a daemon: needs nothing.
 check_PROGRAMS += t/hostile/sandbox
-TESTS += t/hostile/sandbox t/hostile/unit.test
-dist_check_SCRIPTS += t/hostile/unit.test
+TESTS += t/hostile/sandbox t/hostile/unit.test t/hostile/systemd.test
+dist_check_SCRIPTS += t/hostile/unit.test t/hostile/systemd.test
 t_hostile_sandbox_SOURCES = t/hostile/sandbox.c
 t_hostile_sandbox_LDADD = libdaemon.a $(SECCOMP_LIBS) $(CHECK_LIBS) -lpthread
 
