@@ -387,6 +387,7 @@ void cm_id_free(struct cm *c, uint32_t id, mono_t now)
 		return;
 	id_free_events(i);
 	i->freed = true;
+	link_add_tail(&c->rests, &i->rest);
 	switch (i->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD: send_rej_timeout(c, i); break;

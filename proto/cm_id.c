@@ -40,6 +40,7 @@ struct cm *cm_new(const struct cm_cfg *cfg)
 		link_init(&c->by_qpn[i]);
 	}
 	link_init(&c->events);
+	link_init(&c->rests);
 	return c;
 }
 
@@ -73,16 +74,19 @@ struct cm_id *id_new(struct cm *c, enum cm_state state)
 {
 	struct cm_id *i;
 
-	if (c->n.ids >= c->cfg.max_ids || heap_reserve(&c->timers, c->n.ids + 1))
+	if ((c->n.ids >= c->cfg.max_ids && link_empty(&c->rests)) || heap_reserve(&c->timers, c->n.ids + 1))
 		return NULL;
 	i = calloc(1, sizeof(*i));
 	if (!i)
 		return NULL;
+	if (c->n.ids >= c->cfg.max_ids)
+		id_dead(c, LINK_OF(c->rests.next, struct cm_id, rest));
 	i->id = number(c);
 	i->state = state;
 	link_init(&i->by_id);
 	link_init(&i->by_peer);
 	link_init(&i->by_qpn);
+	link_init(&i->rest);
 	timer_init(&i->timer);
 	for (unsigned k = 0; k < CM_EVS; k++)
 		link_init(&i->ev[k].link);
@@ -104,6 +108,7 @@ void id_del(struct cm *c, struct cm_id *i)
 	link_del(&i->by_id);
 	link_del(&i->by_peer);
 	link_del(&i->by_qpn);
+	link_del(&i->rest);
 	timer_del(&c->timers, &i->timer);
 	c->n.ids--;
 	c->n.by_state[i->state]--;

@@ -39,6 +39,7 @@ struct cm_ev {
 struct cm_id {
 	struct link by_id;   /* always in the table */
 	struct link by_peer; /* the peer's comm id and GUID, or SIDR request id; alone: not in it */
+	struct link rest;    /* in cm.rests: freed by the host, and not over */
 	struct link by_qpn;  /* the peer's QPN and GUID: from REQ or REP received till the id is dead */
 	uint32_t id;         /* our comm id */
 	uint32_t remote_id;  /* 0: not known yet */
@@ -94,6 +95,7 @@ struct cm {
 	uint32_t next_id; /* 0: out of rng */
 	struct link by_id[CM_HASH], by_peer[CM_HASH], by_qpn[CM_HASH];
 	struct heap timers;
+	struct link rests; /* the oldest first */
 	struct link events;
 	struct gsi *out; /* a ring, numbered on without end; head is the next to be sent */
 	uint32_t out_size, out_head, out_tail;

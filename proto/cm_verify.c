@@ -74,6 +74,7 @@ static void verify_id(const struct cm *c, const struct cm_id *i)
 	assert(mono_is_never(i->timer.at) || i->timer.pos);
 	assert(i->retries_left <= i->retries || s == CM_TIMEWAIT);
 	/* An id that the host has freed goes on by itself. */
+	assert(i->freed == !link_empty(&i->rest));
 	if (i->freed)
 		assert(s == CM_DREQ_SENT || s == CM_TIMEWAIT);
 	if (s == CM_DEAD)

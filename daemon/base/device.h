@@ -17,8 +17,9 @@
 
 #define DEVICES_MAX 32u
 #define SHARDS_MAX  16u
-#define GROUPS_MAX  896u /* sockets of multicast groups, of all devices */
-#define RAWS_MAX    64u  /* packet sockets of a shard */
+#define GROUPS_MAX  896u   /* sockets of multicast groups, of all devices */
+#define CM_IDS_MAX  65536u /* of a device */
+#define RAWS_MAX    64u    /* packet sockets of a shard */
 
 struct hca;
 

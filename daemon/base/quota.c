@@ -87,7 +87,7 @@ static uint64_t there_is(enum quota q, uint64_t hcas)
 	case QUOTA_QPS:
 	case QUOTA_CQS: return 65536 * hcas;
 	case QUOTA_MRS: return 524287 * hcas;
-	case QUOTA_CM_IDS: return 1000000;
+	case QUOTA_CM_IDS: return CM_IDS_MAX; /* all could be of one device */
 	case QUOTA_GROUPS: return GROUPS_MAX;
 	case QUOTA_RAWS: return RAWS_MAX; /* all could be on one shard */
 	case QUOTAS: break;

@@ -28,8 +28,6 @@
 #include "../shard/net.h"
 #include "../base/clock.h"
 
-#define IDS_MAX 65536u
-
 #define GRACE_NS  50000000u
 #define EARLY_MAX 64u /* of all devices; more are refused at once */
 
@@ -337,7 +335,7 @@ int agents_start(void (*wake)(void))
 	if (RAND_bytes((uint8_t *)source_salt, sizeof(source_salt)) != 1)
 		return EIO;
 	for (unsigned d = 0; d < devices_n && !err; d++) {
-		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY, .max_ids = IDS_MAX };
+		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY, .max_ids = CM_IDS_MAX };
 
 		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1 ||
 		    RAND_bytes((uint8_t *)&cfg.seed_hi, sizeof(cfg.seed_hi)) != 1)

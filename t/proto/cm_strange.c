@@ -3,6 +3,8 @@
  * cm_strange.c - messages about connections that are not, or no longer, and from who has no business with
  * them.
  */
+#include <errno.h>
+
 #include "t/proto/cm_duo.h"
 
 #include <string.h>
@@ -352,5 +354,32 @@ START_TEST(past_strangers)
 }
 END_TEST
 
-TEST_MAIN("cm_strange", unknown_connections, repetitions_answered, no_qp, forgeries, stale, stale_early, past_requests,
-	  past_strangers)
+/* An id that its host has freed is kept for its peer's sake, as long as there is room. */
+START_TEST(gives_way)
+{
+	struct cm_connect req;
+	uint32_t id;
+
+	begin();
+	cm_free(b->cm);
+	b->cm = cm_new(&(struct cm_cfg){ .seed = 3, .ca_guid = b->guid, .max_ids = 2 });
+	ck_assert_int_eq(cm_listen(b->cm, SERVICE, &listener, &listener), 0);
+	connected();
+	req = net_req(b, 0x77);
+	ck_assert_int_eq(cm_connect(b->cm, &req, NULL, &id, net.now), ENOMEM);
+	lose[1] = 1000;
+	cm_id_free(b->cm, idb, net.now);
+	net_run(&net);
+	ck_assert_uint_eq(ids(b), 2);
+	ck_assert_int_eq(cm_connect(b->cm, &req, NULL, &id, net.now), 0);
+	cm_verify(b->cm);
+	ck_assert_uint_eq(ids(b), 2);
+	ck_assert_int_eq(cm_connect(b->cm, &req, NULL, &idb, net.now), ENOMEM);
+	cm_id_free(b->cm, id, net.now);
+	lose[1] = 0;
+	end();
+}
+END_TEST
+
+TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, forgeries, stale, stale_early,
+	  past_requests, past_strangers)
