@@ -16,6 +16,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/enum_str.c \
 	lib/verbs/event.c \
 	lib/verbs/fork.c \
+	lib/verbs/hold.c \
 	lib/verbs/import.c \
 	lib/verbs/later.c \
 	lib/verbs/mem_conv.c \
@@ -58,6 +59,7 @@ noinst_HEADERS += \
 	lib/verbs/device.h \
 	lib/verbs/dm.h \
 	lib/verbs/flow.h \
+	lib/verbs/hold.h \
 	lib/verbs/mem_map.h \
 	lib/verbs/mem_map_in.h \
 	lib/verbs/mr.h \

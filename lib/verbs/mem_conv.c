@@ -4,25 +4,28 @@
  *
  *	for each piece of CHUNK bytes:  write it into the file, map the file over it
  *
- * Between these two steps nothing may write to the piece: this is the only thread, signals are blocked, and no RDMA or
- * asynchronous I/O of the kernel reaches the pages.
+ * Between these two steps nothing may write to the piece: other threads are held (hold.h), signals are blocked, and no
+ * RDMA or asynchronous I/O of the kernel reaches the pages.  What cannot be seen is another process that writes here by
+ * process_vm_writev() at that very moment.
  */
 #include "mem_map_in.h"
 
+#include "hold.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "vma.h"
 
-#define CHUNK ((size_t)4 << 20)
+#define CHUNK ((size_t)2 << 20) /* a millisecond */
 /* The file is much longer than what is mapped of it, so that mremap() can make the mapping longer as it could
  * before. */
 #define FILE_LEN ((off_t)1 << 40)
@@ -33,30 +36,22 @@
 
 /* ---- may we? ---------------------------------------------------------------------- */
 
-/* One thread, and no page locked into memory (the lock would be lost). */
-bool conv_alone(void)
+/* No page is locked into memory (the lock would be lost), and what this thread needs to work is elsewhere. */
+bool conv_may(uintptr_t start, uintptr_t end)
 {
-	char buf[4096], *p;
-	ssize_t n;
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	uintptr_t stack = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
 
-	if (fd < 0)
-		return false;
-	n = read(fd, buf, sizeof(buf) - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	buf[n] = 0;
-	p = strstr(buf, "\nThreads:");
-	if (!p || strtoul(p + 9, NULL, 10) != 1)
-		return false;
-	p = strstr(buf, "\nVmLck:");
-	return p && strtoul(p + 7, NULL, 10) == 0;
+	return hold_status("\nVmLck:", 1) == 0 && !(stack >= start && stack < end) && !(tls >= start && tls < end);
 }
 
 /* Requests of these may be writing to our pages: the kernel holds on to the old ones. */
 static bool writes_behind(const char *name)
 {
+	static const char *const memory[] = { "/dev/shm/", "/dev/zero", "/dev/hugepages/" };
+
+	for (unsigned i = 0; i < sizeof(memory) / sizeof(*memory); i++)
+		if (!strncmp(name, memory[i], strlen(memory[i])))
+			return false;
 	return strstr(name, "[aio]") || strstr(name, "io_uring") || !strncmp(name, "/dev/", 5);
 }
 
@@ -67,7 +62,7 @@ bool conv_suits(uintptr_t start, uintptr_t end)
 	struct vma v;
 	bool ok = true;
 
-	if (!vma_open(&r))
+	if (!conv_may(start, end) || !vma_open(&r))
 		return false;
 	while (ok && vma_next(&r, &v)) {
 		if (writes_behind(v.name))
@@ -111,7 +106,7 @@ bool conv_intact(const struct conv *c, uintptr_t start, uintptr_t end)
 static bool write_all(int fd, uintptr_t addr, size_t len, off_t off)
 {
 	while (len) {
-		ssize_t n = pwrite(fd, (const void *)addr, len, off);
+		long n = syscall(SYS_pwrite64, fd, addr, len, off);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -133,7 +128,7 @@ static bool pages_write(int fd, int pagemap, uintptr_t addr, size_t len, off_t o
 
 	for (size_t i = 0, got = 0, first; i < n; i = got) {
 		size_t ask = n - i < 512 ? n - i : 512;
-		ssize_t r = pagemap < 0 ? -1 : pread(pagemap, map, ask * 8, (off_t)((addr / page + i) * 8));
+		long r = pagemap < 0 ? -1 : syscall(SYS_pread64, pagemap, map, ask * 8, (addr / page + i) * 8);
 
 		if (r != (ssize_t)(ask * 8))
 			memset(map, 0xff, sizeof(map));
@@ -151,22 +146,20 @@ static bool pages_write(int fd, int pagemap, uintptr_t addr, size_t len, off_t o
 	return true;
 }
 
-/* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
-static void piece_rescue(int fd, uintptr_t addr, size_t len, off_t off)
+/* The kernel may have taken the old mapping away before it failed: the bytes are in the file.  false: and only there. */
+static bool piece_rescue(int fd, uintptr_t addr, size_t len, off_t off)
 {
-	void *p = mmap((void *)addr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+	bool there = syscall(SYS_mmap, addr, len, PROT_READ | PROT_WRITE, flags, -1, 0L) == (long)addr;
 
-	for (size_t done = 0; p != MAP_FAILED && done < len;) {
-		ssize_t n = pread(fd, (void *)(addr + done), len - done, off + (off_t)done);
+	for (size_t done = 0; there && done < len;) {
+		long n = syscall(SYS_pread64, fd, addr + done, len - done, off + (off_t)done);
 
 		if (n <= 0 && errno != EINTR)
-			break;
+			return false;
 		done += n > 0 ? (size_t)n : 0;
-		if (done == len)
-			return;
 	}
-	fprintf(stderr, "libibverbs (rdmad): out of memory while registering memory; its contents are lost\n");
-	abort();
+	return there;
 }
 
 static int file_make(uint64_t *ino)
@@ -191,33 +184,50 @@ static int file_make(uint64_t *ino)
 	return fd;
 }
 
+/* On the way from start to end. */
+struct pages {
+	int fd, pagemap;
+	uintptr_t start, at, end;
+	bool lost;
+};
+
+static size_t piece_len(const struct pages *w) { return w->end - w->at < CHUNK ? w->end - w->at : CHUNK; }
+
+static bool share_piece(void *arg)
+{
+	struct pages *w = arg;
+	size_t len = piece_len(w);
+	off_t off = (off_t)(w->at - w->start);
+
+	if (!pages_write(w->fd, w->pagemap, w->at, len, off))
+		return false;
+	if (syscall(SYS_mmap, w->at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, w->fd, off) != (long)w->at) {
+		w->lost = !piece_rescue(w->fd, w->at, len, off);
+		return false;
+	}
+	w->at += len;
+	return w->at < w->end;
+}
+
 /* How far it got. */
 static uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end)
 {
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	uintptr_t at = start;
+	struct pages w = { .fd = fd, .start = start, .at = start, .end = end };
 
-	while (at < end) {
-		size_t len = end - at < CHUNK ? end - at : CHUNK;
-		off_t off = (off_t)(at - start);
-
-		if (!pages_write(fd, pagemap, at, len, off))
-			break;
-		if (mmap((void *)at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, off) == MAP_FAILED) {
-			piece_rescue(fd, at, len, off);
-			break;
-		}
-		at += len;
+	w.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	hold_run(share_piece, &w);
+	if (w.pagemap >= 0)
+		close(w.pagemap);
+	if (w.lost) {
+		fprintf(stderr, "libibverbs (rdmad): out of memory while registering memory; its contents are lost\n");
+		abort();
 	}
-	if (pagemap >= 0)
-		close(pagemap);
-	return at;
+	return w.at;
 }
 
 struct conv *conv_make(uintptr_t start, uintptr_t end)
 {
 	struct conv *c = calloc(1, sizeof(*c));
-	sigset_t all, old;
 
 	if (!c)
 		return NULL;
@@ -227,10 +237,7 @@ struct conv *conv_make(uintptr_t start, uintptr_t end)
 		free(c);
 		return NULL;
 	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	c->end = pages_share(c->fd, start, end);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (c->end > start)
 		return c;
 	conv_free(c);
@@ -248,26 +255,27 @@ void conv_free(struct conv *c)
 
 /* ---- and back -------------------------------------------------------------------- */
 
+static bool part_piece(void *arg)
+{
+	struct pages *w = arg;
+	size_t len = piece_len(w);
+	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+
+	if (p == -1)
+		return false;
+	memcpy((void *)p, (const void *)w->at, len);
+	if (syscall(SYS_mremap, p, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, w->at) == -1) {
+		syscall(SYS_munmap, p, len);
+		return false;
+	}
+	w->at += len;
+	return w->at < w->end;
+}
+
 bool pages_private(uintptr_t start, uintptr_t end)
 {
-	sigset_t all, old;
-	uintptr_t at = start;
+	struct pages w = { .start = start, .at = start, .end = end };
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	while (at < end) {
-		size_t len = end - at < CHUNK ? end - at : CHUNK;
-		void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (p == MAP_FAILED)
-			break;
-		memcpy(p, (const void *)at, len);
-		if (mremap(p, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)at) == MAP_FAILED) {
-			munmap(p, len);
-			break;
-		}
-		at += len;
-	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return at >= end;
+	hold_run(part_piece, &w);
+	return w.at >= end;
 }

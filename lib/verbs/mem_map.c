@@ -5,7 +5,7 @@
  *	map_reg		inside a converted range?  use that one.  Shared already?  pass it.  Else convert, if
  *				- it is large enough, and not too large; a small one is among the first
  *				- it overlaps no registered range (the daemon might be writing there)
- *				- nothing else can write there while it is copied (conv_alone, conv_suits)
+ *				- nothing but threads can write there while it is copied (conv_suits)
  *	map_dereg	the last user of a converted range is gone: turn the pages back, if that can be done
  *
  * Only pages that lie wholly in the range are converted: they hold the program's data and nothing of
@@ -85,7 +85,7 @@ static struct conv *conv_new(const struct map_range *r)
 
 	if (start >= end || maps.conv_n >= MAP_CONVS || !len_suits(r->end - r->start))
 		return NULL;
-	if (overlaps_range(r->start, r->end) || !conv_alone() || !conv_suits(start, end))
+	if (overlaps_range(r->start, r->end) || !conv_suits(start, end))
 		return NULL;
 	map_fork_guard();
 	c = conv_make(start, end);
@@ -154,7 +154,8 @@ static void conv_end(struct conv *c)
 {
 	struct conv **p;
 
-	if (!conv_intact(c, c->start, c->end) || !conv_alone() || !pages_private(c->start, c->end))
+	if (overlaps_range(c->start, c->end) || !conv_intact(c, c->start, c->end) || !conv_may(c->start, c->end) ||
+	    !pages_private(c->start, c->end))
 		maps.left = true;
 	for (p = &maps.convs; *p != c; p = &(*p)->next)
 		;

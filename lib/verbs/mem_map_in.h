@@ -31,8 +31,8 @@ struct map_state {
 extern struct map_state maps;
 
 /* mem_conv.c; with the lock held. */
-bool conv_alone(void);                           /* nobody else can write to our memory now */
-bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but this thread */
+bool conv_may(uintptr_t start, uintptr_t end);   /* turn these pages to and fro */
+bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but threads */
 /* May reach less far than end; NULL: nothing was changed. */
 struct conv *conv_make(uintptr_t start, uintptr_t end);
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */

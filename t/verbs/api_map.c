@@ -3,12 +3,11 @@
  * api_map.c - memory that was turned into pages of a memfd: the program must not see any of it.
  *
  * Whether a range is one is read from /proc/self/maps.  Each test runs in a process of its own with one
- * thread.
+ * thread; api_hold.c is about several.
  */
 #include "fixture.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -274,56 +273,6 @@ START_TEST(small)
 }
 END_TEST
 
-static void *scribble(void *arg)
-{
-	volatile unsigned char **p = arg;
-
-	for (unsigned i = 1; !__atomic_load_n(&p[1], __ATOMIC_ACQUIRE); i++)
-		for (size_t k = 0; k < LEN; k += 4096)
-			p[0][k] = (unsigned char)i;
-	return NULL;
-}
-
-/*
- * With a second thread, which might write while pages are copied, nothing is converted; and what was
- * converted before is not turned back, but a fork still parts it.
- */
-START_TEST(other_thread)
-{
-	unsigned char *p = pages(LEN), *q = pages(LEN), *arg[2] = { q, NULL };
-	struct ibv_mr *m, *n;
-	struct fix f;
-	pthread_t t;
-	int status;
-	pid_t pid;
-
-	fix_open(&f);
-	m = reg(&f, p, LEN);
-	ck_assert(is_shared(p));
-	ck_assert_int_eq(pthread_create(&t, NULL, scribble, arg), 0);
-	n = reg(&f, q, LEN);
-	ck_assert(!is_shared(q));
-	ck_assert_int_eq(ibv_dereg_mr(m), 0);
-	ck_assert(is_shared(p));
-	fix_fill(p, LEN, 6);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (!pid) {
-		if (is_shared(p) || !fix_filled(p, LEN, 6))
-			_exit(1);
-		memset(p, 0, LEN);
-		_exit(0);
-	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
-	ck_assert(fix_filled(p, LEN, 6));
-	__atomic_store_n(&arg[1], p, __ATOMIC_RELEASE);
-	ck_assert_int_eq(pthread_join(t, NULL), 0);
-	ck_assert_int_eq(ibv_dereg_mr(n), 0);
-	fix_close(&f);
-}
-END_TEST
-
 /*
  * Memory that is shared already: the daemon has mapped the file if a WRITE reaches it also after the program has mapped
  * other memory at the address.  keep: the program's own descriptor stays open.
@@ -433,6 +382,5 @@ END_TEST
 
 void api_map(Suite *s)
 {
-	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, other_thread, shared_files, shared_unfit,
-		  left_alone);
+	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, shared_files, shared_unfit, left_alone);
 }

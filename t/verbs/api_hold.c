@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * api_hold.c - memory becomes pages of a memfd, and private again, while other threads use it.
+ *
+ *	page 0..	each writer has every WRITERSth line of 64 bytes: all of it holds what it wrote last
+ *	then		words that all writers add to
+ *	then		pages that read(2) fills, from a pipe that is empty when the call begins
+ *	then		pages that nobody writes: a forked child finds them as they were, and keeps what it writes for itself
+ *	then		pages that RDMA writes
+ *
+ * $RDMAD_TURNS: how often (60): a region with all, or a part, of it is registered, written and deregistered.
+ */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WRITERS 3u
+#define LINE    64u
+#define PAGE    4096u
+#define LINES   (64u * PAGE)
+#define WORDS   (2u * PAGE)
+#define READS   (4u * PAGE)
+#define QUIET   (4u * PAGE)
+#define REMOTE  (16u * PAGE)
+#define ALL     (LINES + WORDS + READS + QUIET + REMOTE)
+
+static struct ground {
+	unsigned char *mem, *words, *reads, *quiet, *remote;
+	bool end;
+	unsigned long added[WRITERS], wrong, eintr, reads_done, forks;
+	int pipe[2];
+} g;
+
+static bool ended(void) { return __atomic_load_n(&g.end, __ATOMIC_ACQUIRE); }
+static void count_wrong(void) { __atomic_fetch_add(&g.wrong, 1, __ATOMIC_RELAXED); }
+
+static void *writer(void *arg)
+{
+	unsigned self = (unsigned)(uintptr_t)arg;
+	uint64_t last = 0;
+
+	for (uint64_t now = 1; !ended(); last = now++) {
+		for (size_t at = self * LINE; at < LINES; at += WRITERS * LINE) {
+			volatile uint64_t *w = (volatile uint64_t *)(void *)(g.mem + at);
+
+			for (unsigned i = 0; i < LINE / 8; i++) {
+				if (w[i] != last)
+					count_wrong();
+				w[i] = now;
+			}
+		}
+		for (size_t at = 0; at < WORDS; at += 512, g.added[self]++)
+			__atomic_fetch_add((uint64_t *)(void *)(g.words + at), 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* The call begins before the bytes are there, and may end in a page that has been replaced meanwhile. */
+static void *reader(void *)
+{
+	for (unsigned char want = 1; !ended(); want++) {
+		for (size_t got = 0; got < READS;) {
+			ssize_t n = read(g.pipe[0], g.reads + got, READS - got);
+
+			if (n == 0)
+				return NULL;
+			if (n < 0)
+				count_wrong();
+			got += n > 0 ? (size_t)n : 0;
+		}
+		for (size_t i = 0; i < READS; i++)
+			if (g.reads[i] != want) {
+				count_wrong();
+				break;
+			}
+		g.reads_done++;
+	}
+	return NULL;
+}
+
+static void *feeder(void *)
+{
+	unsigned char some[1000];
+
+	for (unsigned char byte = 1; !ended(); byte++) {
+		memset(some, byte, sizeof(some));
+		for (size_t put = 0, n; put < READS; put += n) {
+			n = READS - put < sizeof(some) ? READS - put : sizeof(some);
+			if (write(g.pipe[1], some, n) != (ssize_t)n)
+				count_wrong();
+			if (put % 5000 == 0)
+				usleep(100);
+		}
+	}
+	close(g.pipe[1]);
+	return NULL;
+}
+
+static void *forker(void *)
+{
+	while (!ended()) {
+		pid_t pid = fork();
+		int status = -1;
+
+		if (!pid) {
+			if (!fix_filled(g.quiet, QUIET, 7))
+				_exit(1);
+			memset(g.quiet, 0xee, QUIET);
+			_exit(0);
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status || !fix_filled(g.quiet, QUIET, 7))
+			count_wrong();
+		g.forks++;
+		usleep(2000);
+	}
+	return NULL;
+}
+
+/* A thread that waits is not to find out; and mappings beside come and go. */
+static void *waiter(void *)
+{
+	int ep = epoll_create1(0);
+	struct epoll_event e;
+
+	while (!ended()) {
+		unsigned char *p = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		memset(p, 1, 16 * PAGE);
+		if (epoll_wait(ep, &e, 1, 5) < 0)
+			g.eintr++;
+		if (p[5 * PAGE] != 1 || munmap(p, 16 * PAGE))
+			count_wrong();
+	}
+	close(ep);
+	return NULL;
+}
+
+static bool is_mapped(const void *p)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long start, end;
+	char line[512];
+	bool found = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)p >= start && (unsigned long)p < end)
+			found = strstr(line, "/memfd:rdmad-mr") != NULL;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void write_to(struct fix *f, struct ibv_qp *qp, struct ibv_mr *to, size_t off, unsigned seed)
+{
+	struct ibv_sge sge = { (uintptr_t)f->buf, BUF_LEN, f->mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { (uintptr_t)g.remote + off, to->rkey },
+	};
+
+	fix_fill(f->buf, BUF_LEN, seed);
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+	fix_wait_ok(f->cq);
+	ck_assert_msg(fix_filled(g.remote + off, BUF_LEN, seed), "turn %u", seed);
+}
+
+/* *mapped: how many regions were. */
+static void turns(struct fix *f, unsigned n, unsigned *mapped)
+{
+	const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	struct ibv_qp *a, *b;
+
+	fix_pair(f, &a, &b);
+	for (unsigned i = 0; i < n; i++) {
+		size_t from = i % 3 ? (size_t)(i * 7919 % (LINES + WORDS)) : 0, off = i * 4096 % (REMOTE - BUF_LEN);
+		struct ibv_mr *m = ibv_reg_mr(f->pd, g.mem + from, ALL - from, rights), *again;
+
+		ck_assert_msg(m != NULL, "%s", strerror(errno));
+		*mapped += is_mapped(g.remote);
+		write_to(f, a, m, off, i);
+		if (i % 2) { /* the same memory once more, and the first goes */
+			again = ibv_reg_mr(f->pd, g.mem + from, ALL - from, rights);
+			ck_assert(again != NULL);
+			ck_assert_int_eq(ibv_dereg_mr(m), 0);
+			m = again;
+			write_to(f, a, m, off, i + 1);
+		}
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert(fix_filled(g.remote + off, BUF_LEN, i + i % 2));
+		ck_assert_msg(!__atomic_load_n(&g.wrong, __ATOMIC_RELAXED), "turn %u: %lu times", i, g.wrong);
+	}
+	fix_pair_end(a, b);
+}
+
+START_TEST(torture)
+{
+	static void *(*const run[])(void *) = { writer, writer, writer, reader, feeder, forker, waiter };
+	const unsigned n = sizeof(run) / sizeof(*run);
+	const char *env = getenv("RDMAD_TURNS");
+	unsigned mapped = 0;
+	uint64_t sum = 0, added = 0;
+	pthread_t t[sizeof(run) / sizeof(*run)];
+	struct fix f;
+
+	fix_open(&f);
+	g.mem = mmap(NULL, ALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert(g.mem != MAP_FAILED);
+	g.words = g.mem + LINES;
+	g.reads = g.words + WORDS;
+	g.quiet = g.reads + READS;
+	g.remote = g.quiet + QUIET;
+	fix_fill(g.quiet, QUIET, 7);
+	ck_assert_int_eq(pipe(g.pipe), 0);
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, run[i], (void *)(uintptr_t)i), 0);
+	turns(&f, env ? (unsigned)atoi(env) : 60, &mapped);
+	__atomic_store_n(&g.end, true, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(pthread_join(t[i], NULL), 0);
+	for (size_t at = 0; at < WORDS; at += 512)
+		sum += *(uint64_t *)(void *)(g.words + at);
+	for (unsigned i = 0; i < WRITERS; i++)
+		added += g.added[i];
+	ck_assert_uint_eq(sum, added);
+	ck_assert_uint_eq(g.wrong, 0);
+#if defined(__x86_64__)
+	ck_assert_uint_eq(g.eintr, 0);
+#endif
+	printf("torture: %u mapped, %lu reads, %lu forks, %lu additions\n", mapped, g.reads_done, g.forks, added);
+	ck_assert_uint_gt(mapped, 0);
+	ck_assert(!is_mapped(g.remote) || mapped);
+	close(g.pipe[0]);
+	munmap(g.mem, ALL);
+	fix_close(&f);
+}
+END_TEST
+
+void api_hold(Suite *s) { SUITE_ADD(s, torture); }
