@@ -9,6 +9,7 @@
  * in the header that we were built with, to know how far up they may look.
  */
 #include "ctx.h"
+#include "mem_map.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -116,6 +117,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	struct rd_ctx *c = to_ctx(context);
 
 	bye_del(c);
+	map_forget();
 	munmap(c->bell, c->bell_len);
 	close(c->kick_fd);
 	close(context->async_fd);

@@ -6,7 +6,8 @@
  *				- it is large enough, and not too large; a small one is among the first
  *				- it overlaps no registered range (the daemon might be writing there)
  *				- nothing but threads can write there while it is copied (conv_suits)
- *	map_dereg	the last user of a converted range is gone: turn the pages back, if that can be done
+ *	map_dereg	the last user of a converted range is gone: turn the pages back, if that can be done;
+ *			but one that had been converted before is kept for the next time, up to MAP_KEEP bytes of them
  *
  * Only pages that lie wholly in the range are converted: they hold the program's data and nothing of
  * an allocator's.
@@ -77,19 +78,106 @@ static bool len_suits(size_t len)
 	return len >= MAP_SMALL || small_n++ < MAP_SMALL_TRIES;
 }
 
+/* ---- conversions that are kept --------------------------------------------------- */
+
+/* Those that were turned back last: the program that registers such a one again will do so once more. */
+static struct {
+	uintptr_t start, end;
+} past[MAP_PAST]; /* under the lock */
+
+static bool was_before(uintptr_t start, uintptr_t end)
+{
+	for (unsigned i = 0; i < MAP_PAST; i++)
+		if (past[i].start == start && past[i].end == end)
+			return true;
+	return false;
+}
+
+static void conv_end(struct conv *c)
+{
+	static unsigned at; /* under the lock */
+	struct conv **p;
+
+	if (!was_before(c->start, c->end)) {
+		past[at % MAP_PAST].start = c->start;
+		past[at++ % MAP_PAST].end = c->end;
+	}
+	if (overlaps_range(c->start, c->end) || !conv_intact(c, c->start, c->end) || !conv_may(c->start, c->end) ||
+	    !pages_private(c->start, c->end))
+		maps.left = true;
+	for (p = &maps.convs; *p != c; p = &(*p)->next)
+		;
+	*p = c->next;
+	maps.conv_n--;
+	conv_free(c);
+}
+
+/* Ends kept ones, the oldest first, until there is room for one of len bytes. */
+static void keep_room(size_t len)
+{
+	for (;;) {
+		struct conv *old = NULL;
+		size_t all = len;
+
+		for (struct conv *c = maps.convs; c; c = c->next)
+			if (!c->users) {
+				all += c->end - c->start;
+				if (!old || c->kept < old->kept)
+					old = c;
+			}
+		if (!old || (all <= MAP_KEEP && maps.conv_n < MAP_CONVS))
+			return;
+		conv_end(old);
+	}
+}
+
+static void conv_unused(struct conv *c)
+{
+	static uint64_t clock; /* under the lock */
+	size_t len = c->end - c->start;
+
+	if (!c->again || len > MAP_KEEP) {
+		conv_end(c);
+		return;
+	}
+	c->users = 1; /* not this one */
+	keep_room(len);
+	c->users = 0;
+	c->kept = ++clock;
+}
+
+/* The one that r lies in, or else overlaps; kept ones that do not suit are ended. */
+static struct conv *conv_of(const struct map_range *r)
+{
+	struct conv *c;
+
+	while ((c = conv_find(r->start, r->end)) && !c->users &&
+	       (r->start < c->first || r->end > c->last || !conv_intact(c, c->start, c->end)))
+		conv_end(c);
+	return c;
+}
+
+/* ---- the ranges ------------------------------------------------------------------- */
+
 static struct conv *conv_new(const struct map_range *r)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t start = (r->start + page - 1) & ~(page - 1), end = r->end & ~(page - 1);
 	struct conv *c;
 
-	if (start >= end || maps.conv_n >= MAP_CONVS || !len_suits(r->end - r->start))
+	if (start >= end || !len_suits(r->end - r->start))
+		return NULL;
+	keep_room(0);
+	if (maps.conv_n >= MAP_CONVS)
 		return NULL;
 	if (overlaps_range(r->start, r->end) || !conv_suits(start, end))
 		return NULL;
 	map_fork_guard();
 	c = conv_make(start, end);
 	if (c) {
+		c->first = r->start;
+		c->last = r->end;
+		c->again = c->end == end && was_before(start, end);
 		c->next = maps.convs;
 		maps.convs = c;
 		maps.conv_n++;
@@ -106,6 +194,24 @@ static bool pass_shared(const struct map_range *r, struct map_pass *pass)
 	return r->end - r->start >= least && maps.shared_n < MAP_SHARED_MOST && shared_pass(r->start, r->end, pass);
 }
 
+static void range_link(struct map_range *r)
+{
+	r->next = maps.ranges;
+	r->prev = &maps.ranges;
+	if (r->next)
+		r->next->prev = &r->next;
+	maps.ranges = r;
+}
+
+void map_reg_lazy(struct map_range *r, const void *addr, size_t len)
+{
+	r->start = (uintptr_t)addr;
+	r->end = r->start + len;
+	pthread_mutex_lock(&maps.lock);
+	range_link(r);
+	pthread_mutex_unlock(&maps.lock);
+}
+
 void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass *pass)
 {
 	struct conv *c;
@@ -115,7 +221,7 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 	r->start = (uintptr_t)addr;
 	r->end = r->start + len;
 	pthread_mutex_lock(&maps.lock);
-	c = conv_find(r->start, r->end);
+	c = conv_of(r);
 	r->shared = !c && pass_shared(r, pass);
 	maps.shared_n += r->shared;
 	if (!c && !r->shared)
@@ -132,11 +238,7 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 		c->users++;
 		*pass = (struct map_pass){ .fd = c->fd, .addr = from, .len = to - from, .off = from - c->start };
 	}
-	r->next = maps.ranges;
-	r->prev = &maps.ranges;
-	if (r->next)
-		r->next->prev = &r->next;
-	maps.ranges = r;
+	range_link(r);
 	pthread_mutex_unlock(&maps.lock);
 }
 
@@ -150,18 +252,16 @@ void map_move(struct map_range *to, struct map_range *from)
 	pthread_mutex_unlock(&maps.lock);
 }
 
-static void conv_end(struct conv *c)
+void map_forget(void)
 {
-	struct conv **p;
+	struct conv *c, *next;
 
-	if (overlaps_range(c->start, c->end) || !conv_intact(c, c->start, c->end) || !conv_may(c->start, c->end) ||
-	    !pages_private(c->start, c->end))
-		maps.left = true;
-	for (p = &maps.convs; *p != c; p = &(*p)->next)
-		;
-	*p = c->next;
-	maps.conv_n--;
-	conv_free(c);
+	pthread_mutex_lock(&maps.lock);
+	for (c = maps.ranges ? NULL : maps.convs; c; c = next) {
+		next = c->next;
+		conv_end(c);
+	}
+	pthread_mutex_unlock(&maps.lock);
 }
 
 void map_dereg(struct map_range *r)
@@ -172,7 +272,7 @@ void map_dereg(struct map_range *r)
 		r->next->prev = r->prev;
 	maps.shared_n -= r->shared;
 	if (r->conv && !--r->conv->users)
-		conv_end(r->conv);
+		conv_unused(r->conv);
 	r->conv = NULL;
 	pthread_mutex_unlock(&maps.lock);
 }

@@ -18,11 +18,13 @@
 #include <stdint.h>
 
 #define MAP_LEAST       4096u
-#define MAP_SMALL       65536u       /* registering less than that takes several times as long with it, ... */
-#define MAP_SMALL_TRIES 32u          /* ... so a program that does so again and again is spared */
-#define MAP_MOST        (1ull << 30) /* a larger region is not copied: that would take a second */
-#define MAP_CONVS       128u         /* at most; each has a descriptor */
-#define MAP_SHARED_MOST 1024u        /* regions of shared memory: each takes a mapping of the daemon, which has 65530 */
+#define MAP_SMALL       65536u        /* registering less than that takes several times as long with it, ... */
+#define MAP_SMALL_TRIES 32u           /* ... so a program that does so again and again is spared */
+#define MAP_MOST        (1ull << 30)  /* a larger region is not copied: that would take a second */
+#define MAP_CONVS       128u          /* at most; each has a descriptor */
+#define MAP_PAST        16u           /* ranges that are known again, ... */
+#define MAP_KEEP        (32ull << 20) /* ... and kept while nobody uses them: bytes, at most */
+#define MAP_SHARED_MOST 1024u /* regions of shared memory: each takes a mapping of the daemon, which has 65530 */
 
 struct conv;
 
@@ -43,9 +45,13 @@ struct map_pass {
 
 /* Enters [addr, addr+len) and says what the daemon may map of it. */
 void map_reg(struct map_range *, const void *addr, size_t len, struct map_pass *);
+/* Enters a range that the daemon reaches by its addresses: nothing there is converted, or turned back, while it is. */
+void map_reg_lazy(struct map_range *, const void *addr, size_t len);
 /* Moves the entry from one struct to another that is empty. */
 void map_move(struct map_range *to, struct map_range *from);
 /* The daemon does not use the range any more. */
 void map_dereg(struct map_range *);
+/* Nothing is kept for later, unless there are ranges still. */
+void map_forget(void);
 
 #endif

@@ -17,7 +17,10 @@ struct conv {
 	uintptr_t start, end;
 	int fd;
 	uint64_t ino;
-	unsigned users; /* ranges that were passed with it */
+	uintptr_t first, last; /* the range that it was made for */
+	unsigned users;        /* ranges that were passed with it; 0: it is kept */
+	bool again;            /* not the first time */
+	uint64_t kept;         /* since when, in turns */
 };
 
 struct map_state {

@@ -146,6 +146,8 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 			      mr->mr.length, mr->mr.addr);
 	if (is_plain(mr))
 		map_reg(&mr->range, mr->mr.addr, mr->mr.length, &map);
+	else if (mr->kind == MR_MEM)
+		map_reg_lazy(&mr->range, mr->mr.addr, mr->mr.length);
 	req.mr.pd = mr->mr.pd->handle;
 	req.mr.access = mr->access;
 	req.mr.addr = (uintptr_t)mr->mr.addr;
@@ -156,7 +158,7 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 	req.mr.dm = src->dm;
 	err = reg_call(c, &req, &rep, &map);
 	if (err) {
-		if (is_plain(mr))
+		if (mr->kind == MR_MEM)
 			map_dereg(&mr->range);
 		return err;
 	}
@@ -224,7 +226,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 		return err;
 	if (mr->listed)
 		mr_remove(to_ctx(ibmr->context), mr);
-	if (mr->listed && is_plain(mr))
+	if (mr->listed && mr->kind == MR_MEM)
 		map_dereg(&mr->range);
 	free(mr);
 	return 0;
@@ -280,13 +282,11 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	mr_remove(c, mr);
-	if (is_plain(mr))
-		map_dereg(&mr->range);
+	map_dereg(&mr->range);
 	mr->mr = now->mr;
 	mr->iova = now->iova;
 	mr->access = now->access;
-	if (is_plain(mr))
-		map_move(&mr->range, &now->range);
+	map_move(&mr->range, &now->range);
 	mr_insert(c, mr);
 	free(now);
 	return 0;

@@ -73,7 +73,7 @@ START_TEST(contents)
 {
 	static const struct {
 		size_t off, len;
-	} cut[] = { { 0, LEN }, { 1, LEN - 2 }, { 4095, LEN - 8000 }, { 5000, 70000 } };
+	} cut[] = { { 0, LEN }, { 1, LEN - 2 }, { 4095, LEN - 12000 }, { 5000, 70000 } };
 	struct fix f;
 
 	fix_open(&f);
@@ -125,6 +125,80 @@ START_TEST(again)
 	ck_assert(!is_shared(p));
 	ck_assert(fix_filled(p, 20000, 9));
 	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/*
+ * A buffer that is registered a second time stays what it is for the third, and is found again if it is still there; of
+ * such there are not too many, and none when the device is closed.
+ */
+START_TEST(kept)
+{
+	const size_t most = (size_t)32 << 20, len = most / 4;
+	unsigned char *p = pages(LEN), *q[6];
+	unsigned shared = 0;
+	struct ibv_mr *m, *src;
+	struct fix f;
+
+	fix_open(&f);
+	src = reg(&f, pages(LEN), LEN);
+	fix_fill(src->addr, LEN, 4);
+	for (unsigned i = 0; i < 4; i++) {
+		p[LEN / 2] = (unsigned char)i;
+		m = reg(&f, p, LEN);
+		ck_assert(is_shared(p) && p[LEN / 2] == i);
+		move(&f, m, 0, src, 0, 20000);
+		ck_assert(fix_filled(p, 20000, 4));
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert(is_shared(p) == (i > 0) && p[LEN / 2] == i);
+	}
+	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	m = reg(&f, p, LEN);
+	move(&f, m, 0, src, 100, 20000);
+	ck_assert(!memcmp(p, (unsigned char *)src->addr + 100, 20000) && p[LEN / 2] == 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	for (unsigned i = 0; i < 12; i++) {
+		if (i < 6)
+			q[i] = pages(len);
+		fix_fill(q[i % 6] + 5 * i, 1000, i);
+		ck_assert_int_eq(ibv_dereg_mr(reg(&f, q[i % 6], len)), 0);
+		ck_assert(fix_filled(q[i % 6] + 5 * i, 1000, i));
+	}
+	for (unsigned i = 0; i < 6; i++)
+		shared += is_shared(q[i]);
+	ck_assert_uint_gt(shared, 1);
+	ck_assert_uint_le(shared, 4);
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	fix_close(&f);
+	for (unsigned i = 0; i < 6; i++)
+		ck_assert(!is_shared(q[i]) && fix_filled(q[i] + 5 * (i + 6), 1000, i + 6));
+	ck_assert(!is_shared(p));
+}
+END_TEST
+
+/* Memory that the daemon reaches by its addresses, as paging on demand needs it, does not change under its hands. */
+START_TEST(on_demand)
+{
+	const int lazy = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
+	unsigned char *p = pages(LEN);
+	struct ibv_mr *m, *odp;
+	struct fix f;
+
+	fix_open(&f);
+	odp = ibv_reg_mr(f.pd, p + 8192, 4096, lazy);
+	ck_assert(odp != NULL);
+	m = reg(&f, p, LEN);
+	ck_assert(!is_shared(p));
+	ck_assert_int_eq(ibv_dereg_mr(odp), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	m = reg(&f, p, LEN);
+	ck_assert(is_shared(p));
+	odp = ibv_reg_mr(f.pd, NULL, SIZE_MAX, lazy);
+	ck_assert(odp != NULL);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(is_shared(p));
+	ck_assert_int_eq(ibv_dereg_mr(odp), 0);
 	fix_close(&f);
 }
 END_TEST
@@ -382,5 +456,6 @@ END_TEST
 
 void api_map(Suite *s)
 {
-	SUITE_ADD(s, contents, again, replaced, fork_apart, heap, small, shared_files, shared_unfit, left_alone);
+	SUITE_ADD(s, contents, again, replaced, fork_apart, kept, on_demand, heap, small, shared_files, shared_unfit,
+		  left_alone);
 }
