@@ -7,6 +7,7 @@
 #include "fuse.h"
 #include "stage.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -18,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,6 +89,51 @@ START_TEST(fuse) { fuse_memory(false); }
 END_TEST
 /* Killed while it is waited for. */
 START_TEST(fuse_killed) { fuse_memory(true); }
+END_TEST
+
+/* Can port 4791 be had?  So another daemon could serve. */
+static bool port_free(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(4791) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	is = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+	close(fd);
+	return is;
+}
+
+static bool served(void)
+{
+	int fd = dial_once();
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* It is told to end while a thread of it waits: the kernel keeps the process, but it serves nobody, and leaves the network. */
+START_TEST(fuse_ended)
+{
+	double end;
+	pid_t attacker, daemon;
+	int status = 0;
+
+	stage_network();
+	daemon_start_with("--shards=1");
+	daemon = daemon_process();
+	ck_assert(!port_free());
+	attacker = part_begin(0, use_fuse, NULL);
+	note_wait(4, 1);
+	kill(daemon, SIGTERM);
+	for (end = stage_seconds() + 20; served() || !port_free(); usleep(10000))
+		ck_assert_msg(stage_seconds() < end, "it still serves");
+	kill((pid_t)note->n[3], SIGKILL);
+	ck_assert_int_eq(waitpid(daemon, &status, 0), daemon);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rdmad: status %#x", status);
+	part_kill(attacker);
+}
 END_TEST
 
 /* ---- pages that the program itself should fill ------------------------------------------- */
@@ -241,8 +288,9 @@ int main(void)
 	if (fuse_is_here()) {
 		test[n++] = fuse;
 		test[n++] = fuse_killed;
+		test[n++] = fuse_ended;
 	} else {
-		printf("# no FUSE file system can be mounted here: fuse and fuse_killed are left out\n");
+		printf("# no FUSE file system can be mounted here: fuse, fuse_killed and fuse_ended are left out\n");
 	}
 	fd = uffd_open();
 	if (fd >= 0) {
