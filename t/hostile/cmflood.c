@@ -11,7 +11,6 @@
 #include "forge.h"
 #include "stage.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,61 +116,16 @@ static void flood(void *arg)
 	}
 }
 
-/* Seconds for which a thread waited for a processor so far; 0: the kernel does not say. */
-static double queued(pid_t pid, pid_t tid)
-{
-	unsigned long long run, wait = 0;
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
-	f = fopen(path, "re");
-	if (f && fscanf(f, "%llu %llu", &run, &wait) != 2)
-		wait = 0;
-	if (f)
-		fclose(f);
-	return (double)wait / 1e9;
-}
-
-static pid_t shard_tid(void)
-{
-	char path[64], name[32];
-	pid_t tid = 0;
-	struct dirent *e;
-	DIR *d;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)daemon_process());
-	d = opendir(path);
-	while (d && !tid && (e = readdir(d))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/comm", (int)daemon_process(), e->d_name);
-		f = fopen(path, "re");
-		if (f && fscanf(f, "%31s", name) == 1 && !strcmp(name, "shard0"))
-			tid = (pid_t)atoi(e->d_name);
-		if (f)
-			fclose(f);
-	}
-	if (d)
-		closedir(d);
-	return tid;
-}
-
-static double queued_all(pid_t shard)
-{
-	return queued(daemon_process(), daemon_process()) + queued(daemon_process(), shard) +
-	       queued(getpid(), getpid());
-}
-
 /* Of one set-up, without the time in queues of processors. */
-static double setup_s(pid_t shard)
+static double setup_s(void)
 {
-	double took = stage_seconds(), waited = queued_all(shard);
+	double took = stage_seconds(), waited = stage_queued();
 	struct cx c;
 
 	cx_open(&c);
 	cx_close(&c);
 	took = stage_seconds() - took;
-	waited = queued_all(shard) - waited;
+	waited = stage_queued() - waited;
 	return took > waited ? took - waited : 0;
 }
 
@@ -179,7 +133,7 @@ static void flooded(unsigned sources)
 {
 	double most = 0, sum = 0, begun, took;
 	unsigned slow = 0;
-	pid_t s, a[FLOODERS], shard;
+	pid_t s, a[FLOODERS];
 
 	stage_open(NULL);
 	s = part_begin(UID_VICTIM, server, NULL);
@@ -187,10 +141,8 @@ static void flooded(unsigned sources)
 		a[i] = part_begin(UID_ATTACKER, flood, &sources);
 	note_wait(FLOODING, 1);
 	begun = stage_seconds();
-	shard = shard_tid();
-	ck_assert_int_gt(shard, 0);
 	for (unsigned i = 0; i < SETUPS; i++) {
-		took = setup_s(shard);
+		took = setup_s();
 		sum += took;
 		slow += took > SETUP_S;
 		most = took > most ? took : most;

@@ -21,7 +21,7 @@ void stage_needs_root(void);
 void stage_network(void);
 /* The same, ./rdmad with one more option (NULL: none), and the bystander at work. */
 void stage_open(const char *option);
-/* The bystander does rounds more of his within 30 s, and none takes longer than 5 s. */
+/* The bystander does rounds more of his within 30 s, and none takes longer than 5 s, without stage_queued(). */
 void stage_goes_on(unsigned rounds);
 /* He ends, and the daemon has nothing left of anybody; he begins again. */
 void stage_rest(void);
@@ -52,6 +52,8 @@ void note_set(unsigned i, uint32_t value);
 bool stage_huge_pages(bool alone);
 
 double stage_seconds(void);
+/* Seconds for which this thread, the control thread and shard 0 could have run so far and had no processor. */
+double stage_queued(void);
 /* A number of the command line, or else of the environment; without either *n stays as it is. */
 void stage_number(uint64_t *n, const char *arg, const char *name);
 
