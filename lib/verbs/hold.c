@@ -11,6 +11,8 @@
  * starts again without the program seeing it (for those calls that the kernel would end with EINTR: restart()).  A call that
  * has moved a part of what it was asked for ends with that, as when the machine is suspended to disk or a debugger attaches.
  *
+ * To stop and release eight threads that sleep takes 0.3 ms on a busy machine of two cores, 1 MiB of pages one more.
+ *
  * Other ways were looked at.  Write protection by mprotect() or userfaultfd without privileges makes read() into the page
  * fail with EFAULT.  A signal to each thread can be blocked by it, and makes many more calls fail with EINTR.
  *
@@ -40,11 +42,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STOP_US     100000u /* for all to stand; on a busy machine each must get a CPU first */
+#define STOP_US     100000u  /* for all to stand; on a busy machine each must get a CPU first */
+#define LATE_US     1000000u /* for those that did not, while the others go on */
 #define HOLD_US     3000u
 #define BETWEEN_US  500u
 #define THREADS_MAX 512u
-#define REST_US     1000000u /* after it has failed */
+#define REST_US     1000000u /* after it has failed; twice as long each time */
+#define REST_MAX_US 64000000u
 #define STACK_LEN   ((size_t)64 << 10)
 
 /* The helper is another process to a sanitizer, and a stack that it does not know. */
@@ -216,7 +220,15 @@ HELPER static enum result stop_all(void)
 	return RESULT_NONE;
 }
 
-/* Those that do not stand yet go free when the helper ends. */
+HELPER static void release(void)
+{
+	for (unsigned i = 0; i < hold.n; i++) {
+		if (hold.thread[i].stands && !hold.thread[i].gone)
+			trace(PTRACE_DETACH, hold.thread[i].tid, 0, (uintptr_t)hold.thread[i].sig);
+		hold.thread[i].gone = hold.thread[i].gone || hold.thread[i].stands;
+	}
+}
+
 HELPER static int helper(void *arg)
 {
 	enum result result = stop_all();
@@ -227,10 +239,12 @@ HELPER static int helper(void *arg)
 		do
 			result = hold.step(hold.arg) ? RESULT_MORE : RESULT_DONE;
 		while (result == RESULT_MORE && now_us() < until);
+	} else {
+		/* The rest has been told to stop, and may be about to: its calls want restart(), too. */
+		release();
+		wait_all(now_us() + LATE_US);
 	}
-	for (unsigned i = 0; i < hold.n; i++)
-		if (hold.thread[i].stands)
-			trace(PTRACE_DETACH, hold.thread[i].tid, 0, (uintptr_t)hold.thread[i].sig);
+	release();
 	hold.result = result;
 	return 0;
 }
@@ -312,13 +326,13 @@ static bool work(char *stack)
 
 static bool hold_others(hold_step *step, void *arg)
 {
-	static uint64_t not_before;
+	static uint64_t not_before, rest = REST_US;
 	char *stack;
 	bool ok = false;
 
 	if (now_us() < not_before || hold_status("\nTracerPid:", 0) || !filter_allows())
 		return false;
-	stack = mmap(NULL, STACK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	stack = (char *)syscall(SYS_mmap, NULL, STACK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
 	if (stack == MAP_FAILED)
 		return false;
 	hold.tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -330,19 +344,40 @@ static bool hold_others(hold_step *step, void *arg)
 		ok = work(stack);
 		close(hold.tasks);
 	}
-	munmap(stack, STACK_LEN);
-	if (!ok)
-		not_before = now_us() + REST_US;
+	syscall(SYS_munmap, stack, STACK_LEN);
+	if (ok) {
+		rest = REST_US;
+	} else {
+		not_before = now_us() + rest;
+		rest = rest < REST_MAX_US ? 2 * rest : rest;
+	}
 	return ok;
+}
+
+/*
+ * All but those that are ignored.  Such a one, blocked in the first thread, is none that is ignored any more: SIGCHLD would
+ * wake another thread, and end its epoll_wait() with EINTR.
+ */
+static void signals_block(sigset_t *old)
+{
+	struct sigaction sa;
+	sigset_t set;
+
+	sigfillset(&set);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (!sigaction(sig, NULL, &sa) &&
+		    (sa.sa_handler == SIG_IGN || (sa.sa_handler == SIG_DFL && (sig == SIGCHLD || sig == SIGCONT ||
+									       sig == SIGURG || sig == SIGWINCH))))
+			sigdelset(&set, sig);
+	pthread_sigmask(SIG_SETMASK, &set, old);
 }
 
 bool hold_run(hold_step *step, void *arg)
 {
-	sigset_t all, old;
+	sigset_t old;
 	bool ok = true;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	signals_block(&old);
 	if (hold_status("\nThreads:", 2) == 1)
 		while (step(arg))
 			;

@@ -15,7 +15,7 @@ typedef bool hold_step(void *arg);
 
 /*
  * Calls step(arg) until it returns false.  Meanwhile no other thread of the process is in user mode or inside of a system call, and
- * all signals are blocked; they go on for a while every few milliseconds, between two steps.  false: they cannot be
+ * all signals that have an effect are blocked; they go on for a while every few milliseconds, between two steps.  false: they cannot be
  * held (any more): a debugger is attached, tracing is forbidden, one of them waits for a disk; the work is not done, or in part.
  * One call at a time.
  */

@@ -225,18 +225,22 @@ static uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end)
 	return w.at;
 }
 
+/* Not of malloc(): it may unmap memory, and programs that look after that (UCX) deregister some then, in this very thread. */
+static struct conv pool[MAP_CONVS]; /* end 0: free */
+
 struct conv *conv_make(uintptr_t start, uintptr_t end)
 {
-	struct conv *c = calloc(1, sizeof(*c));
+	struct conv *c = pool;
 
-	if (!c)
+	while (c < pool + MAP_CONVS && c->end)
+		c++;
+	if (c == pool + MAP_CONVS)
 		return NULL;
+	*c = (struct conv){ 0 };
 	c->start = start;
 	c->fd = file_make(&c->ino);
-	if (c->fd < 0) {
-		free(c);
+	if (c->fd < 0)
 		return NULL;
-	}
 	c->end = pages_share(c->fd, start, end);
 	if (c->end > start)
 		return c;
@@ -250,7 +254,7 @@ void conv_free(struct conv *c)
 
 	if (!fstat(c->fd, &st) && st.st_ino == c->ino)
 		close(c->fd);
-	free(c);
+	c->end = 0;
 }
 
 /* ---- and back -------------------------------------------------------------------- */

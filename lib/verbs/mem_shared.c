@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -138,22 +139,24 @@ static int open_mapping(const struct run *r)
 /* A copy, so that whatever the program does with its own is its affair. */
 static int copy_descriptor(const struct run *r)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *e;
-	int fd = -1;
+	int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	char buf[2048] __attribute__((aligned(8)));
+	long len = 0;
 
-	while (dir && fd < 0 && (e = readdir(dir))) {
-		int n = *e->d_name == '.' ? -1 : atoi(e->d_name);
+	while (dir >= 0 && fd < 0 && (len = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
+		for (long at = 0; fd < 0 && at < len; at += ((struct dirent64 *)(void *)(buf + at))->d_reclen) {
+			const char *name = ((struct dirent64 *)(void *)(buf + at))->d_name;
+			int n = *name == '.' ? -1 : atoi(name);
 
-		if (n >= 0 && is_run(r, n))
-			fd = fcntl(n, F_DUPFD_CLOEXEC, 3);
-		if (fd >= 0 && !is_run(r, fd)) { /* closed meanwhile, and another opened */
-			close(fd);
-			fd = -1;
+			if (n >= 0 && is_run(r, n))
+				fd = fcntl(n, F_DUPFD_CLOEXEC, 3);
+			if (fd >= 0 && !is_run(r, fd)) { /* closed meanwhile, and another opened */
+				close(fd);
+				fd = -1;
+			}
 		}
-	}
-	if (dir)
-		closedir(dir);
+	if (dir >= 0)
+		close(dir);
 	return fd;
 }
 

@@ -230,12 +230,12 @@ START_TEST(torture)
 		sum += *(uint64_t *)(void *)(g.words + at);
 	for (unsigned i = 0; i < WRITERS; i++)
 		added += g.added[i];
+	printf("torture: %u mapped, %lu reads, %lu forks, %lu additions\n", mapped, g.reads_done, g.forks, added);
 	ck_assert_uint_eq(sum, added);
 	ck_assert_uint_eq(g.wrong, 0);
 #if defined(__x86_64__)
 	ck_assert_uint_eq(g.eintr, 0);
 #endif
-	printf("torture: %u mapped, %lu reads, %lu forks, %lu additions\n", mapped, g.reads_done, g.forks, added);
 	ck_assert_uint_gt(mapped, 0);
 	ck_assert(!is_mapped(g.remote) || mapped);
 	close(g.pipe[0]);
