@@ -98,7 +98,8 @@ int cm_connect(struct cm *, const struct cm_connect *, void *host, uint32_t *id,
 /*
  * Answers CM_EV_REQ.  rep: all but the ids and ca_guid.  Repeated as often as the REQ said, and as long; then CM_EV_TIMEOUT.  But
  * until something comes that has our comm id, the address that the REQ came from gets three MADs for each that came from there,
- * at most, unless it has had one in the last ten minutes: the REQ may be forged.
+ * unless it has had one in the last ten minutes: the REQ may be forged.  Of more than that there are sixteen a second, of all
+ * such addresses together: a peer whose RTUs get lost is not given up.
  */
 int cm_accept(struct cm *, uint32_t id, const struct cm_rep *, mono_t now);
 

@@ -333,14 +333,26 @@ bool gid_known(const struct cm *c, const uint8_t gid[16])
 /*
  * Anybody can ask in another one's name.  So he whose name it is gets no more than a few MADs, until one comes from there that
  * has our comm id, which only those know who got it.
+ *
+ * What a peer sends may be lost, too: one who has had his MADs and says nothing may be up, all his RTUs lost, and wait for
+ * data.  So a few more go out, so few in all that it is worth nobody's while to have them sent to others.
  */
+static bool may_tell(struct cm *c, struct cm_id *i)
+{
+	if (i->told < CM_TOLD * i->heard) {
+		i->told++;
+		return true;
+	}
+	if (mono_before(c->now, c->spare))
+		return false;
+	c->spare = mono_add(c->now, CM_SPARE_NS);
+	return true;
+}
+
 bool id_again(struct cm *c, struct cm_id *i)
 {
-	if (i->passive && !i->proven) {
-		if (i->told >= CM_TOLD * i->heard)
-			return false;
-		i->told++;
-	}
+	if (i->passive && !i->proven && !may_tell(c, i))
+		return false;
 	out_mad(c, &i->route, i->last);
 	return true;
 }

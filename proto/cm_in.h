@@ -19,6 +19,7 @@
 #define CM_PEER_MAX     21u           /* other times that a peer sets, at most: 8.6 s */
 #define CM_PEER_NS      64000000u     /* but no shorter, before something is repeated */
 #define CM_TOLD         3u            /* MADs to one who is not proven, for each that came from there */
+#define CM_SPARE_NS     62500000u     /* and one more in that time, of all that are not proven together */
 #define CM_KNOWN        256u          /* places for addresses that are proven; a power of two */
 #define CM_KNOWN_NS     600000000000u /* since the last proof */
 #define CM_FIRST_NS     32000000u     /* before the first repetition */
@@ -102,6 +103,7 @@ struct cm {
 	struct cm_past past[CM_PAST]; /* a ring; past_n: put in so far */
 	uint32_t past_n;
 	struct cm_known known[CM_KNOWN];
+	mono_t spare; /* from then on a MAD may go to one who is not proven, and has had what is due */
 	struct cm_count n;
 };
 

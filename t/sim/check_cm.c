@@ -27,7 +27,6 @@ static struct world w;
 static void run_late(uint32_t mask, const struct plan *p, uint64_t late_ns)
 {
 	world_init(&w, mask + 1);
-	world_acquaint(&w);
 	w.mask = mask;
 	w.late_ns = late_ns;
 	w.plan[0] = *p;

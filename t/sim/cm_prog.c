@@ -279,24 +279,6 @@ void world_init(struct world *w, uint64_t seed)
 	}
 }
 
-static bool all_over(const struct world *w)
-{
-	for (unsigned i = 0; i < w->calls; i++)
-		if (!w->call[i].over)
-			return false;
-	return true;
-}
-
-void world_acquaint(struct world *w)
-{
-	w->plan[CALLS - 1] = (struct plan){ .retries = 15, .stay_ns = MS_NS };
-	world_call(w, 0, CALLS - 1);
-	while (!all_over(w))
-		must(&w->call[0], net_step(&w->net), "never ended");
-	w->calls = 0;
-	w->net.sent = 0;
-}
-
 void world_call(struct world *w, unsigned from, unsigned plan)
 {
 	struct cm_end *e = &w->net.end[from];

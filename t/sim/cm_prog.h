@@ -60,11 +60,6 @@ struct world {
 };
 
 void world_init(struct world *, uint64_t seed);
-/*
- * One call of 0 in which nothing is lost, after world_init(): 1 knows the address of 0 from then on, and repeats what it
- * says there as often as it takes.  A stranger gets three MADs for each of his, and is not heard if all of them are lost.
- */
-void world_acquaint(struct world *);
 void world_call(struct world *, unsigned from, unsigned plan); /* now */
 /* To the end of everything; verifies that nothing is left. */
 void world_end(struct world *);
