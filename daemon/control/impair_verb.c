@@ -52,7 +52,7 @@ static void qp_fatal(struct ctx_qp *qp, bool tell, mono_t now)
 	hca_qp_modify(c->hca, qp->obj.number, &attr, QPA_STATE, now);
 	qp_hint(qp);
 	if (tell)
-		event_send(c, EV_QP_FATAL, 0, qp->cookie);
+		event_of(&qp->obj, EV_QP_FATAL);
 }
 
 static void cq_overrun(struct ctx_qp *qp, mono_t now)

@@ -102,6 +102,10 @@ static int ctx_fds(struct ctx *c, int *event_fd, int *token_fd)
 	if (c->kick_fd < 0)
 		return errno;
 	err = client_pair(&c->event_out.fd, event_fd);
+	if (!err) {
+		c->event_in = fcntl(*event_fd, F_DUPFD_CLOEXEC, 0);
+		err = c->event_in < 0 ? errno : 0;
+	}
 	if (!err)
 		err = client_pair(&c->token_fd, token_fd);
 	if (err)
@@ -125,8 +129,8 @@ static void fd_close(int fd)
 		close(fd);
 }
 
-/* pidfd, eventfd, two sockets, /proc/PID/mem; the numbers of bells are the QPs' and SRQs'. */
-static const struct cost ctx_cost = { { [QUOTA_FDS] = 5,
+/* pidfd, eventfd, three ends of two sockets, /proc/PID/mem; the numbers of bells are the QPs' and SRQs'. */
+static const struct cost ctx_cost = { { [QUOTA_FDS] = 6,
 					[QUOTA_MAPS] = 1,
 					[QUOTA_QUEUE_LEN] = sizeof(struct bell),
 					[QUOTA_HEAP] = sizeof(struct ctx) + sizeof(struct family) +
@@ -145,7 +149,7 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 		free(c);
 		return err;
 	}
-	*event_fd = *token_fd = c->event_out.fd = c->token_fd = c->bell_shm.fd = c->kick_fd = -1;
+	*event_fd = *token_fd = c->event_out.fd = c->event_in = c->token_fd = c->bell_shm.fd = c->kick_fd = -1;
 	c->shard = shards[best];
 	c->dev = dev;
 	c->hca = shards[best]->hca[dev->index];
@@ -162,6 +166,7 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 	}
 	if (err) {
 		fd_close(c->event_out.fd);
+		fd_close(c->event_in);
 		fd_close(c->kick_fd);
 		fd_close(*event_fd);
 		fd_close(c->token_fd);
@@ -249,6 +254,7 @@ void ctx_close(struct ctx *c)
 	ctxs_on[c->shard->index]--;
 	ctx_n--;
 	close(c->event_out.fd);
+	close(c->event_in);
 	close(c->token_fd);
 	fd_close(c->kick_fd);
 	__atomic_store_n(&c->peer->gone, true, __ATOMIC_RELAXED); /* for what an heir has of it */

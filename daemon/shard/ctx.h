@@ -70,6 +70,7 @@ struct ctx {
 	unsigned srq_full_n; /* SRQs whose rq.full is set */
 
 	struct outlet event_out;
+	int event_in; /* the client's end of it, too: what waits there for an object that goes is taken back */
 	struct msg_event event[EVENTS_MAX]; /* did not fit: event_n from event_pos on */
 	unsigned event_pos, event_n;
 	uint64_t events_lost;

@@ -430,6 +430,7 @@ int obj_destroy(struct obj *o)
 		break;
 	default: break;
 	}
+	events_forget(o);
 	obj_del(o);
 	return 0;
 }

@@ -110,7 +110,7 @@ static void qp_break(struct ctx_qp *qp, const char *what, mono_t now)
 		 what);
 	hca_qp_fail(c->hca, qp->obj.number, WHY_RING_BROKEN, now);
 	qp_hint(qp);
-	event_send(c, EV_QP_FATAL, 0, qp->cookie);
+	event_of(&qp->obj, EV_QP_FATAL);
 }
 
 static void recv_break(struct ctx_qp *qp, struct ctx_srq *srq, const char *what, mono_t now)
@@ -126,7 +126,7 @@ static void recv_break(struct ctx_qp *qp, struct ctx_srq *srq, const char *what,
 	srq->rq.broken = true;
 	log_info("context %u (%s, pid %d): SRQ %u: %s; it is not served any more", c->id, c->prog, (int)c->pid,
 		 srq->obj.number, what);
-	event_send(c, EV_SRQ_ERR, 0, srq->cookie);
+	event_of(&srq->obj, EV_SRQ_ERR);
 }
 
 /* ---- receives --------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ struct obj {
 	struct ctx *ctx;
 	struct obj *prev, *next; /* of the context, per kind */
 	struct obj *chain;       /* in the shard's map */
+	bool told;               /* an async event of it went to the client */
 	struct bill bill;        /* the control thread's: what its user is charged with for it */
 };
 

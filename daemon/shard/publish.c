@@ -18,7 +18,8 @@
 #include "../base/log.h"
 #include "hooks.h"
 
-#define BATCH 256u
+#define BATCH  256u
+#define UNREAD 512u /* events that a socket holds, and more */
 
 /* ---- completion channels ----------------------------------------------------------- */
 
@@ -96,6 +97,45 @@ void event_send(struct ctx *c, uint32_t type, uint32_t port, uint64_t cookie)
 	outlet_block(&c->event_out);
 }
 
+static uint64_t cookie_of(const struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_CQ: return ((const struct ctx_cq *)o)->cookie;
+	case OBJ_SRQ: return ((const struct ctx_srq *)o)->cookie;
+	default: return ((const struct ctx_qp *)o)->cookie;
+	}
+}
+
+void event_of(struct obj *o, uint32_t type)
+{
+	o->told = true;
+	event_send(o->ctx, type, 0, cookie_of(o));
+}
+
+/*
+ * As with a kernel, where destroying an object takes its events back: a client that polls the descriptor must find something
+ * there.  So all that waits is read at the client's end, and the rest sent once more.  The client may read at the same time,
+ * and gets what it finds.
+ */
+void events_forget(struct obj *o)
+{
+	struct msg_event ev[UNREAD + EVENTS_MAX];
+	struct ctx *c = o->ctx;
+	unsigned n = 0;
+
+	if (!o->told)
+		return;
+	while (n < UNREAD && recv(c->event_in, &ev[n], sizeof(*ev), MSG_DONTWAIT) == sizeof(*ev))
+		n++;
+	for (; c->event_n; c->event_n--) {
+		ev[n++] = c->event[c->event_pos];
+		c->event_pos = (c->event_pos + 1) % EVENTS_MAX;
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (ev[i].cookie != cookie_of(o))
+			event_send(c, ev[i].type, ev[i].port, ev[i].cookie);
+}
+
 void outlet_retry(struct ctx *c)
 {
 	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next)
@@ -122,18 +162,18 @@ static void events_publish(struct shard *s, unsigned device, const struct hca_ev
 	case EV_CQ_ERR:
 		o = obj_find(s, OBJ_CQ, device, ev->number);
 		if (o)
-			event_send(o->ctx, ev->type, 0, ((struct ctx_cq *)o)->cookie);
+			event_of(o, ev->type);
 		break;
 	case EV_SRQ_ERR:
 	case EV_SRQ_LIMIT:
 		o = obj_find(s, OBJ_SRQ, device, ev->number);
 		if (o)
-			event_send(o->ctx, ev->type, 0, ((struct ctx_srq *)o)->cookie);
+			event_of(o, ev->type);
 		break;
 	default:
 		for (o = obj_find(s, OBJ_QP, device, ev->number); o; o = obj_other(o)) {
 			qp_hint((struct ctx_qp *)o);
-			event_send(o->ctx, ev->type, 0, ((struct ctx_qp *)o)->cookie);
+			event_of(o, ev->type);
 		}
 	}
 }

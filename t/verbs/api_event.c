@@ -187,6 +187,73 @@ START_TEST(stale)
 }
 END_TEST
 
+/* The same of async events; those of others stay, in their order, and a thread that waits for one gets it. */
+static void *async_get(void *arg)
+{
+	struct fix *f = arg;
+	struct ibv_async_event *ev = calloc(1, sizeof(*ev));
+
+	ck_assert(ev && !ibv_get_async_event(f->ctx, ev));
+	return ev;
+}
+
+static void qp_drained(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 }, got;
+	struct ibv_qp_init_attr init;
+
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	ck_assert_int_eq(ibv_query_qp(qp, &got, IBV_QP_STATE, &init), 0);
+}
+
+static void drained_event(struct fix *f, struct ibv_qp *of)
+{
+	struct ibv_async_event ev;
+
+	ck_assert(readable(f->ctx->async_fd, 10000));
+	ck_assert_int_eq(ibv_get_async_event(f->ctx, &ev), 0);
+	ck_assert(ev.event_type == IBV_EVENT_SQ_DRAINED && ev.element.qp == of);
+	ibv_ack_async_event(&ev);
+}
+
+START_TEST(stale_async)
+{
+	struct ibv_async_event *ev;
+	struct ibv_qp *a, *b, *c, *d;
+	struct fix f;
+	pthread_t t;
+	void *got;
+
+	fix_open(&f);
+	fix_pair(&f, &a, &b);
+	fix_pair(&f, &c, &d);
+	qp_drained(a);
+	ck_assert(readable(f.ctx->async_fd, 10000));
+	ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert(!readable(f.ctx->async_fd, 0));
+	qp_drained(b);
+	qp_drained(c);
+	qp_drained(d);
+	ck_assert(readable(f.ctx->async_fd, 10000));
+	ck_assert_int_eq(ibv_destroy_qp(c), 0);
+	drained_event(&f, b);
+	drained_event(&f, d);
+	ck_assert(!readable(f.ctx->async_fd, 0));
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	ck_assert_int_eq(ibv_destroy_qp(d), 0);
+	fix_pair(&f, &a, &b);
+	ck_assert_int_eq(pthread_create(&t, NULL, async_get, &f), 0);
+	qp_drained(a);
+	ck_assert_int_eq(pthread_join(t, &got), 0);
+	ev = got;
+	ck_assert_ptr_eq(ev->element.qp, a);
+	ibv_ack_async_event(ev);
+	free(ev);
+	fix_pair_end(a, b);
+	fix_close(&f);
+}
+END_TEST
+
 START_TEST(srq_limit)
 {
 	struct ibv_srq_init_attr si = { .attr = { .max_wr = 32, .max_sge = 1 } };
@@ -368,5 +435,5 @@ END_TEST
 
 void api_event(Suite *s)
 {
-	SUITE_ADD(s, completion, armed, ack_cq, stale, srq_limit, srq_resize, async_empty, daemon_gone);
+	SUITE_ADD(s, completion, armed, ack_cq, stale, stale_async, srq_limit, srq_resize, async_empty, daemon_gone);
 }
