@@ -4,6 +4,7 @@ EXTRA_DIST += \
 	contrib/action/action.yml \
 	contrib/action/rdmad-ci \
 	contrib/check \
+	contrib/conformance \
 	contrib/container/Containerfile \
 	contrib/container/README.md \
 	contrib/installed \

@@ -52,7 +52,7 @@ static int listen_on(uint32_t id)
 }
 
 /* Whether an id may have a port: as the rdma_cm of kernels decides. */
-START_TEST(ports)
+START_TEST(ports) /* conf: rule 7.4 */
 {
 	union cmm_addr any = addr_text("0.0.0.0", PORT), any6 = addr_text("::", PORT);
 	uint32_t a, b, d, e;

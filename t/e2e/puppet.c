@@ -102,7 +102,7 @@ static void connect_to(const char *args)
 				  .ah_attr = { .is_global = 1,
 					       .port_num = 1,
 					       .grh = { .sgid_index = (uint8_t)gid_index,
-							.hop_limit = 64,
+							.hop_limit = 61,
 							.traffic_class = (uint8_t)tclass } } };
 	if (inet_pton(AF_INET6, gid, &a.ah_attr.grh.dgid) != 1)
 		die(gid);

@@ -151,6 +151,24 @@ class Wire:
             if cond(p):
                 return heard
 
+    def frames(self):
+        """A packet socket that sees the IP packets of loopback, with all their headers: those of the device, by ip_of()."""
+        kind = 0x86dd if self.v6 else 0x0800
+        s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(kind))
+        s.bind(("lo", kind))
+        return s
+
+    def ip_of(self, frames, limit):
+        """The next IP packet from the device to us."""
+        end = time.monotonic() + limit
+        src, dst = (8, 24) if self.v6 else (12, 16)
+        while select.select([frames], [], [], max(0, end - time.monotonic()))[0]:
+            p = frames.recv(65536)
+            size = len(self.ours.packed)
+            if p[src:src + size] == self.device.packed and p[dst:dst + size] == self.ours.packed:
+                return p
+        raise TimeoutError("no packet of the device on the wire within %.0f s" % limit)
+
     def close(self):
         self.rx.close()
         self.tx.close()

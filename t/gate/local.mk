@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 GATES = \
 	t/gate/circles.test \
+	t/gate/conformance.test \
 	t/gate/doc.test \
 	t/gate/format.test \
 	t/gate/layers.test \

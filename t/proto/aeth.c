@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-START_TEST(syndromes)
+START_TEST(syndromes) /* conf: rule 4.4 */
 {
 	unsigned count[4] = { 0 };
 
@@ -42,7 +42,7 @@ START_TEST(syndromes)
 }
 END_TEST
 
-START_TEST(credits)
+START_TEST(credits) /* conf: rule 4.4 */
 {
 	const char *p = "0 1 2 3 4 6 8 12 16 24 32 48 64 96 128 192 256 384 512 768 1024 1536 2048 3072 4096 "
 			"6144 8192 12288 16384 24576 32768";
@@ -56,7 +56,7 @@ START_TEST(credits)
 }
 END_TEST
 
-START_TEST(rnr_timers)
+START_TEST(rnr_timers) /* conf: rule 4.4 */
 {
 	const char *p = "655.36 0.01 0.02 0.03 0.04 0.06 0.08 0.12 0.16 0.24 0.32 0.48 0.64 0.96 1.28 1.92 2.56 3.84 "
 			"5.12 7.68 10.24 15.36 20.48 30.72 40.96 61.44 81.92 122.88 163.84 245.76 327.68 491.52";
@@ -69,7 +69,7 @@ START_TEST(rnr_timers)
 }
 END_TEST
 
-START_TEST(ack_timeouts)
+START_TEST(ack_timeouts) /* conf: C9-140, rule 4.5 */
 {
 	double us = 4.096;
 

@@ -169,7 +169,7 @@ static void there_and_back(const struct burst *b)
 	same_payload(&quick, 0);
 }
 
-START_TEST(every_opcode_alone)
+START_TEST(every_opcode_alone) /* conf: CA17-2, rule 3.1, rule 3.2, rule 3.3, rule 3.4 */
 {
 	unsigned n = 0;
 
@@ -271,7 +271,7 @@ static enum parse_err parse(const uint8_t *data, size_t len)
 	return burst_parse(&b, &span, data, len);
 }
 
-START_TEST(headers_cut_short)
+START_TEST(headers_cut_short) /* conf: CA17-24, rule 3.2 */
 {
 	uint8_t bytes[PKT_HDR_MAX + MTU];
 
@@ -289,7 +289,7 @@ START_TEST(headers_cut_short)
 }
 END_TEST
 
-START_TEST(malformed)
+START_TEST(malformed) /* conf: CA17-24, rule 3.1 */
 {
 	const uint8_t op = SVC_RC | OP_SEND_ONLY;
 	uint8_t p[PKT_HDR_MAX + MTU];
@@ -319,7 +319,7 @@ START_TEST(malformed)
 }
 END_TEST
 
-START_TEST(payload_rules)
+START_TEST(payload_rules) /* conf: rule 3.5 */
 {
 	uint8_t p[PKT_HDR_MAX + MTU + 4];
 	unsigned seen[PAY_8 + 1] = { 0 };
@@ -425,7 +425,7 @@ START_TEST(continue_refuses)
 END_TEST
 
 /* A MIDDLE of XRC that is 4 bytes short is as long as one of RC: its XRCETH is not payload. */
-START_TEST(continue_knows_xrc)
+START_TEST(continue_knows_xrc) /* conf: rule 3.4 */
 {
 	struct burst whole = make(SVC_XRC | OP_WRITE_FIRST, SVC_XRC | OP_WRITE_LAST, 4, 100), first = { 0 };
 	static uint8_t prev[PKT_HDR_MAX + MTU], next[PKT_HDR_MAX + MTU];
@@ -474,7 +474,7 @@ START_TEST(join_takes_last_aeth)
 END_TEST
 
 /* Immediate data is four bytes, never a number. */
-START_TEST(imm_on_the_wire)
+START_TEST(imm_on_the_wire) /* conf: rule 3.2 */
 {
 	uint8_t p[PKT_HDR_MAX];
 	struct burst b = make(SVC_RC | OP_WRITE_ONLY_IMM, SVC_RC | OP_WRITE_ONLY_IMM, 1, 0);

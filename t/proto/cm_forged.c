@@ -107,7 +107,7 @@ static void amplified(unsigned reqs)
 	end();
 }
 
-START_TEST(asked_once) { amplified(1); }
+START_TEST(asked_once) { amplified(1); } /* conf: rule 7.6 */
 END_TEST
 START_TEST(asked_twice) { amplified(2); }
 END_TEST

@@ -53,7 +53,7 @@ static size_t frames_read(const char *name, struct frame *f)
 	return n;
 }
 
-START_TEST(every_message_again)
+START_TEST(every_message_again) /* conf: rule 7.2 */
 {
 	struct frame f[MADS];
 	uint8_t mad[MAD_LEN];
@@ -230,7 +230,7 @@ static void play(const char *name, bool active)
 	cm_free(r.cm);
 }
 
-START_TEST(every_exchange_in_both_roles)
+START_TEST(every_exchange_in_both_roles) /* conf: rule 7.2, rule 7.5 */
 {
 	for (int k = 0; k < 4; k++) {
 		play(files[k].name, true);
@@ -239,7 +239,7 @@ START_TEST(every_exchange_in_both_roles)
 }
 END_TEST
 
-START_TEST(times)
+START_TEST(times) /* conf: rule 7.5 */
 {
 	ck_assert_uint_eq(cm_ack_timeout(15, 18), 19);
 	ck_assert_uint_eq(cm_ack_timeout(15, 16), 17);
@@ -251,7 +251,7 @@ START_TEST(times)
 }
 END_TEST
 
-START_TEST(ip_header)
+START_TEST(ip_header) /* conf: rule 7.4 */
 {
 	struct cm_ip ip = { .version = 6, .sport = 0x1234 }, got;
 	uint8_t data[CM_IP_LEN];

@@ -20,7 +20,7 @@ static void both_out_of_timewait(void)
 
 /* ---- the straight way -------------------------------------------------------------- */
 
-START_TEST(connect_disconnect)
+START_TEST(connect_disconnect) /* conf: rule 7.7 */
 {
 	begin();
 	connected();
@@ -68,7 +68,7 @@ START_TEST(crossing_disconnects)
 }
 END_TEST
 
-START_TEST(qp_attributes)
+START_TEST(qp_attributes) /* conf: rule 7.8 */
 {
 	struct cm_qp q;
 
@@ -105,7 +105,7 @@ START_TEST(qp_attributes)
 END_TEST
 
 /* Data, or a DREQ, in place of the RTU. */
-START_TEST(up_without_rtu)
+START_TEST(up_without_rtu) /* conf: rule 7.7 */
 {
 	begin();
 	accepted();
@@ -164,7 +164,7 @@ START_TEST(rejects)
 }
 END_TEST
 
-START_TEST(nobody_listens)
+START_TEST(nobody_listens) /* conf: rule 7.9, rule 7.10 */
 {
 	struct cm_connect req;
 
@@ -180,7 +180,7 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
-START_TEST(bad_requests)
+START_TEST(bad_requests) /* conf: rule 7.9 */
 {
 	struct cm_connect req;
 
@@ -232,7 +232,7 @@ END_TEST
 
 /* ---- times ------------------------------------------------------------------------------- */
 
-START_TEST(req_unanswered)
+START_TEST(req_unanswered) /* conf: rule 7.6 */
 {
 	mono_t t0;
 
@@ -299,7 +299,7 @@ START_TEST(rtu_never_arrives)
 	net_run(&net);
 	ck_assert_uint_eq(seen[1][CM_REP], 16);
 	ck_assert_uint_eq(seen[0][CM_RTU], 16); /* one for each */
-	ck_assert_int_eq(sa(), CM_TIMEWAIT); /* it was told */
+	ck_assert_int_eq(sa(), CM_TIMEWAIT);    /* it was told */
 	lose[0] = 0;
 	end();
 }
@@ -325,7 +325,7 @@ START_TEST(dreq_unanswered)
 }
 END_TEST
 
-START_TEST(patience)
+START_TEST(patience) /* conf: rule 7.6 */
 {
 	mono_t t0;
 
@@ -384,7 +384,7 @@ static struct cm_connect req_short(void)
  * How long each end waits is what a's REQ says, not what we are used to: a answers within 64 ms, gives b 256 ms and the way there
  * and back as much again, and asks 3 times more.  b's REP goes by the same numbers.
  */
-START_TEST(times_of_the_peer)
+START_TEST(times_of_the_peer) /* conf: rule 7.6 */
 {
 	struct cm_connect req;
 	mono_t t0;
@@ -443,7 +443,7 @@ END_TEST
 /* ---- repetitions ---------------------------------------------------------------------------- */
 
 /* A program that waits a second for its connection gets six tries, and the peer, which thinks, is not asked for patience. */
-START_TEST(repeated_soon)
+START_TEST(repeated_soon) /* conf: rule 7.6 */
 {
 	static const unsigned at[] = { 0, 32, 96, 224, 480, 992, 2016, 4064 };
 	mono_t t0;

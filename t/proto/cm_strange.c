@@ -17,7 +17,7 @@ static void give(struct cm_end *to, const struct cm_msg *m)
 	cm_rx(to->cm, &g, net.now);
 }
 
-START_TEST(unknown_connections)
+START_TEST(unknown_connections) /* conf: CA17-36, rule 7.7 */
 {
 	struct cm_msg m = { .attr = CM_DREQ, .tid = 77, .dreq = { .local_id = 5, .remote_id = 6, .qpn = 7 } };
 	struct cm_count n;
@@ -65,7 +65,7 @@ static unsigned answer_to(struct cm_end *to, const struct cm_msg *m, struct cm_m
 	return got->attr;
 }
 
-START_TEST(repetitions_answered)
+START_TEST(repetitions_answered) /* conf: rule 7.7 */
 {
 	struct cm_msg req = { .attr = CM_REQ, .tid = 5 }, rep = { .attr = CM_REP }, rej = { .attr = CM_REJ };
 	struct cm_msg dreq = { .attr = CM_DREQ, .tid = 9 }, got;
@@ -162,8 +162,26 @@ START_TEST(no_qp)
 }
 END_TEST
 
+/* LIDs mean nothing on Ethernet: whatever they are, it is a REQ. */
+START_TEST(lids) /* conf: CA17-34, rule 7.2 */
+{
+	struct cm_connect req;
+
+	begin();
+	req = net_req(a, 0x11);
+	req.req.path.slid = req.req.alt.dlid = 1;
+	req.req.path.dlid = req.req.alt.slid = 0;
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(b), CM_EV_REQ);
+	idb = b->note[b->notes - 1].id;
+	cm_id_free(a->cm, ida, net.now);
+	end();
+}
+END_TEST
+
 /* Right ids, but from elsewhere, of another peer, or about another QP. */
-START_TEST(forgeries)
+START_TEST(forgeries) /* conf: rule 7.3 */
 {
 	struct cm_msg m = { .attr = CM_DREQ };
 	struct gsi g = { 0 };
@@ -197,7 +215,7 @@ START_TEST(forgeries)
 END_TEST
 
 /* a was restarted: it knows nothing, and has the same QP number again. */
-START_TEST(stale)
+START_TEST(stale) /* conf: rule 7.7 */
 {
 	struct cm_connect req;
 
@@ -381,5 +399,5 @@ START_TEST(gives_way)
 }
 END_TEST
 
-TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, forgeries, stale, stale_early,
-	  past_requests, past_strangers)
+TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, lids, forgeries, stale,
+	  stale_early, past_requests, past_strangers)

@@ -95,13 +95,13 @@ static void marked(uint8_t type, uint8_t op)
 	rig_fini(&r);
 }
 
-START_TEST(rc_marked) { marked(QPT_RC, SVC_RC | OP_WRITE_ONLY); }
+START_TEST(rc_marked) { marked(QPT_RC, SVC_RC | OP_WRITE_ONLY); } /* conf: section 8 */
 END_TEST
 START_TEST(uc_marked) { marked(QPT_UC, SVC_UC | OP_WRITE_ONLY); }
 END_TEST
 
 /* UD is counted only, ACKs too; a QP that is in the error state says nothing. */
-START_TEST(not_answered)
+START_TEST(not_answered) /* conf: section 8 */
 {
 	struct link_conf c = conf_rc;
 	struct rig r;
@@ -235,7 +235,7 @@ static void slows(uint8_t type, bool read)
 	rig_fini(&f.r);
 }
 
-START_TEST(rc_slows) { slows(QPT_RC, false); }
+START_TEST(rc_slows) { slows(QPT_RC, false); } /* conf: section 8 */
 END_TEST
 START_TEST(read_responses_slow) { slows(QPT_RC, true); }
 END_TEST

@@ -12,7 +12,7 @@
 #include "t/suite.h"
 
 /* Others round the depth that they ask with up to a power of two: so many are answered. */
-START_TEST(depth_is_rounded)
+START_TEST(depth_is_rounded) /* conf: rule 4.6 */
 {
 	static const uint8_t depth[][2] = { { 8, 5 }, { 4, 3 }, { 8, 6 }, { 16, 9 }, { 5, 5 } };
 
@@ -46,7 +46,7 @@ START_TEST(depth_is_rounded)
 END_TEST
 
 /* A requester's depth of 0 is 1; a responder's of 0 is none. */
-START_TEST(depth_0)
+START_TEST(depth_0) /* conf: rule 4.6 */
 {
 	struct link_conf c = conf_rc;
 	struct qp_init init;
@@ -101,7 +101,7 @@ static unsigned said(struct rig *r, struct burst *last)
 }
 
 /* PSNs 1, 0, 1 in one turn: all is there before the NAK leaves, and it becomes an ACK. */
-START_TEST(gap_closes_before_nak)
+START_TEST(gap_closes_before_nak) /* conf: rule 4.2 */
 {
 	struct burst b;
 	struct rig r;
@@ -127,7 +127,7 @@ START_TEST(gap_closes_before_nak)
 END_TEST
 
 /* An older peer, which sends such a NAK all the same: it expects what was never sent, so all is there. */
-START_TEST(nak_of_what_was_not_sent)
+START_TEST(nak_of_what_was_not_sent) /* conf: rule 4.5 */
 {
 	struct link_conf c = conf_rc;
 	struct burst b;
@@ -151,7 +151,7 @@ START_TEST(nak_of_what_was_not_sent)
 END_TEST
 
 /* A request of RC without an opcode, or with a payload that it may not have, at the PSN that is expected. */
-START_TEST(no_request)
+START_TEST(no_request) /* conf: rule 4.2 */
 {
 	static const struct {
 		uint8_t op;
@@ -192,7 +192,7 @@ START_TEST(no_request)
 END_TEST
 
 /* In SQD a WR that has not begun waits, even one that can only fail. */
-START_TEST(fault_waits_in_sqd)
+START_TEST(fault_waits_in_sqd) /* conf: rule 4.13 */
 {
 	struct qp_attr a = { .state = QPS_SQD };
 	struct rig r;
@@ -212,7 +212,7 @@ START_TEST(fault_waits_in_sqd)
 END_TEST
 
 /* A limit that is armed when fewer are queued already fires at once. */
-START_TEST(srq_limit_below)
+START_TEST(srq_limit_below) /* conf: rule 4.14 */
 {
 	struct srq_init si = { .max_wr = 16, .max_sge = 1 };
 	uint32_t srqn;
@@ -232,7 +232,7 @@ START_TEST(srq_limit_below)
 END_TEST
 
 /* The P_Key counts for a datagram to a group as for any other. */
-START_TEST(mcast_pkey)
+START_TEST(mcast_pkey) /* conf: C9-43, rule 7.12 */
 {
 	static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 9 };
 	struct link_conf c = conf_rc;
@@ -260,7 +260,7 @@ START_TEST(mcast_pkey)
 END_TEST
 
 /* With length 0 neither key nor address counts: of a region, of another one, of none, of a window that is not bound. */
-START_TEST(nothing)
+START_TEST(nothing) /* conf: C9-88, rule 4.6, section 6 */
 {
 	static const enum wr_op ops[] = { WR_SEND, WR_WRITE, WR_WRITE_IMM, WR_READ };
 	struct rig r;

@@ -213,14 +213,14 @@ static void run_row(const struct row *row, uint8_t type)
 	rig_fini(&r);
 }
 
-START_TEST(rc_responder)
+START_TEST(rc_responder) /* conf: C10-87, CA17-39, rule 4.9 */
 {
 	for (size_t i = 0; i < sizeof(rc_rows) / sizeof(*rc_rows); i++)
 		run_row(&rc_rows[i], QPT_RC);
 }
 END_TEST
 
-START_TEST(uc_receiver)
+START_TEST(uc_receiver) /* conf: rule 4.10 */
 {
 	for (size_t i = 0; i < sizeof(uc_rows) / sizeof(*uc_rows); i++)
 		run_row(&uc_rows[i], QPT_UC);
@@ -264,7 +264,7 @@ static void nak_ends(uint8_t syndrome, const char *name, unsigned wc)
 	rig_fini(&r);
 }
 
-START_TEST(requester_naks)
+START_TEST(requester_naks) /* conf: rule 4.12 */
 {
 	nak_ends(0x61, "REQ_NAK_INV", WC_REM_INV_REQ_ERR);
 	nak_ends(0x62, "REQ_NAK_ACCESS", WC_REM_ACCESS_ERR);
@@ -297,7 +297,7 @@ static void bad_resp(uint8_t op, uint32_t len, unsigned skip)
 	rig_fini(&r);
 }
 
-START_TEST(requester_bad_responses)
+START_TEST(requester_bad_responses) /* conf: rule 4.6, rule 4.12 */
 {
 	bad_resp(OP_READ_RESP_FIRST, 511, 0);
 	bad_resp(OP_READ_RESP_ONLY, 512, 0);
@@ -340,7 +340,7 @@ START_TEST(requester_memory)
 }
 END_TEST
 
-START_TEST(retries_exhausted)
+START_TEST(retries_exhausted) /* conf: C9-140, rule 4.12 */
 {
 	struct link_conf c = conf_rc;
 	struct burst b;
@@ -372,7 +372,7 @@ START_TEST(retries_exhausted)
 }
 END_TEST
 
-START_TEST(rnr_exhausted)
+START_TEST(rnr_exhausted) /* conf: rule 4.12 */
 {
 	struct link_conf c = conf_rc;
 	struct rig r;
@@ -436,7 +436,7 @@ static void sq_fails(uint8_t type, const struct wr_arg *bad, const char *name, u
 	rig_fini(&r);
 }
 
-START_TEST(send_queue)
+START_TEST(send_queue) /* conf: rule 4.12 */
 {
 	static const struct wr_arg prot = { .id = 2, .op = WR_SEND, .len = 9, .lkey = 0x12345 };
 	static const struct wr_arg far = { .id = 2, .op = WR_SEND, .len = 9, .off = BUF_LEN - 8 };
@@ -529,7 +529,7 @@ static void ud_fault(const char *name, uint32_t recv_len, uint32_t len, uint32_t
 	rig_fini(&r);
 }
 
-START_TEST(ud_receiver)
+START_TEST(ud_receiver) /* conf: C9-92, rule 4.11 */
 {
 	ud_fault("UD_QKEY", 100, 4, 0x1235, NULL, NONE, false);
 	ud_fault("UD_NO_RECV", 0, 4, 0x1234, NULL, NONE, false);
@@ -541,7 +541,7 @@ START_TEST(ud_receiver)
 }
 END_TEST
 
-START_TEST(cq_overrun)
+START_TEST(cq_overrun) /* conf: rule 4.9 */
 {
 	struct rig r;
 
@@ -558,7 +558,7 @@ START_TEST(cq_overrun)
 END_TEST
 
 /* The tables above and the tests name every row there is. */
-START_TEST(all_rows_named)
+START_TEST(all_rows_named) /* conf: CA17-39, rule 4.9 */
 {
 	static const char *const others[] = { "RESP_READ_MEM", "REQ_NAK_INV",   "REQ_NAK_ACCESS", "REQ_NAK_OP",
 					      "REQ_NAK_OTHER", "REQ_RETRY_EXC", "REQ_RNR_EXC",    "REQ_BAD_RESP",

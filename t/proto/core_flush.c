@@ -23,7 +23,7 @@ static void start(struct rig *r, enum link_mode mode, uint8_t type, uint32_t acc
 }
 
 /* Two headers, in this order, and no payload; the answer is a read response without any. */
-START_TEST(headers)
+START_TEST(headers) /* conf: rule 3.2 */
 {
 	struct burst b = { .op_first = OP_FLUSH,
 			   .op_last = OP_FLUSH,
@@ -46,7 +46,7 @@ START_TEST(headers)
 }
 END_TEST
 
-START_TEST(flush)
+START_TEST(flush) /* conf: rule 3.4 */
 {
 	for (unsigned i = 0; i < 24; i++) {
 		uint32_t place = 1 + i % 3, level = i / 3 & 1;
@@ -69,7 +69,7 @@ START_TEST(flush)
 END_TEST
 
 /* Rights of the key and bounds; with the whole region the range is not looked at. */
-START_TEST(flush_keys)
+START_TEST(flush_keys) /* conf: oA19-13, section 6 */
 {
 	static const struct {
 		uint32_t access, place, level, len;
@@ -137,7 +137,7 @@ START_TEST(flush_nonsense)
 }
 END_TEST
 
-START_TEST(atomic_write)
+START_TEST(atomic_write) /* conf: rule 4.7 */
 {
 	for (unsigned i = 0; i < 8; i++) {
 		uint64_t v = 0x0123456789abcdef;
@@ -157,7 +157,7 @@ START_TEST(atomic_write)
 }
 END_TEST
 
-START_TEST(atomic_write_wrong)
+START_TEST(atomic_write_wrong) /* conf: oA19-28 */
 {
 	static const struct {
 		uint32_t access, len, key;

@@ -52,7 +52,7 @@ static const struct burst *nth(const struct script *s, const struct host *x, uin
 }
 
 /* WRITE of 5 packets; the third is lost: one NAK, and go-back-N from the middle of the message. */
-START_TEST(nak_goes_back_to_the_middle)
+START_TEST(nak_goes_back_to_the_middle) /* conf: rule 4.5 */
 {
 	struct script s;
 	struct rig r;
@@ -82,7 +82,7 @@ START_TEST(nak_goes_back_to_the_middle)
 END_TEST
 
 /* One NAK per gap, whatever follows it; silent until the expected one comes. */
-START_TEST(one_nak_per_gap)
+START_TEST(one_nak_per_gap) /* conf: C9-105, rule 4.2 */
 {
 	struct burst b;
 	struct rig r;
@@ -114,7 +114,7 @@ START_TEST(one_nak_per_gap)
 END_TEST
 
 /* The last packet is lost: nothing but time tells.  Progress reloads the retry counter. */
-START_TEST(timeout_resends)
+START_TEST(timeout_resends) /* conf: C9-140, rule 4.5 */
 {
 	struct link_conf c = conf_rc;
 	struct script s;
@@ -172,7 +172,7 @@ START_TEST(early_costs_no_retry)
 END_TEST
 
 /* A lost ACK: the duplicate SEND is not executed again, but acknowledged with the newest PSN. */
-START_TEST(duplicate_send_is_acked_only)
+START_TEST(duplicate_send_is_acked_only) /* conf: C9-105, rule 4.2 */
 {
 	struct script s;
 	struct rig r;
@@ -192,7 +192,7 @@ START_TEST(duplicate_send_is_acked_only)
 END_TEST
 
 /* A lost atomic response: the saved result comes again, the memory changes once. */
-START_TEST(duplicate_atomic_is_replayed)
+START_TEST(duplicate_atomic_is_replayed) /* conf: rule 4.2 */
 {
 	struct script s;
 	struct rig r;
@@ -212,7 +212,7 @@ START_TEST(duplicate_atomic_is_replayed)
 END_TEST
 
 /* A response of a READ is lost: the next one tells (implied NAK), and only the rest is asked for again. */
-START_TEST(read_resumes_in_the_middle)
+START_TEST(read_resumes_in_the_middle) /* conf: rule 4.6 */
 {
 	struct script s;
 	struct rig r;
@@ -237,7 +237,7 @@ START_TEST(read_resumes_in_the_middle)
 END_TEST
 
 /* rxe goes on with MIDDLE and LAST where a READ is resumed; others start with FIRST or ONLY: all are right. */
-START_TEST(resumed_read_takes_any_opcode)
+START_TEST(resumed_read_takes_any_opcode) /* conf: rule 4.6 */
 {
 	static const uint8_t second[] = { OP_READ_RESP_LAST, OP_READ_RESP_ONLY };
 	static const uint8_t first[] = { OP_READ_RESP_MIDDLE, OP_READ_RESP_FIRST };
@@ -282,7 +282,7 @@ START_TEST(resumed_read_takes_any_opcode)
 END_TEST
 
 /* A READ asked for again outside of what was granted is not answered; inside it is, even after the window of RETH moved. */
-START_TEST(duplicate_read_stays_inside)
+START_TEST(duplicate_read_stays_inside) /* conf: rule 4.2 */
 {
 	static const struct {
 		uint32_t psn, va, len, rkey;
@@ -319,7 +319,7 @@ START_TEST(duplicate_read_stays_inside)
 END_TEST
 
 /* SENDs before a READ that was answered: their duplicates must not acknowledge the READ. */
-START_TEST(duplicate_ack_stops_before_read)
+START_TEST(duplicate_ack_stops_before_read) /* conf: C9-110, rule 4.3 */
 {
 	struct burst b;
 	struct rig r;
@@ -349,7 +349,7 @@ START_TEST(duplicate_ack_stops_before_read)
 END_TEST
 
 /* RNR: nothing is executed; the sender waits its time, whatever sequence NAKs come meanwhile, and burns no retry. */
-START_TEST(rnr_waits_its_time)
+START_TEST(rnr_waits_its_time) /* conf: rule 4.5 */
 {
 	struct link_conf c = conf_rc;
 	struct burst b;
@@ -388,7 +388,7 @@ START_TEST(rnr_waits_its_time)
 END_TEST
 
 /* An ACK behind a READ without its response: the response was lost; the READ is asked for again at once. */
-START_TEST(ack_beyond_read_is_a_nak)
+START_TEST(ack_beyond_read_is_a_nak) /* conf: rule 4.5 */
 {
 	struct script s;
 	struct rig r;
@@ -409,7 +409,7 @@ START_TEST(ack_beyond_read_is_a_nak)
 END_TEST
 
 /* Old and ghost responses change nothing. */
-START_TEST(stale_and_ghost)
+START_TEST(stale_and_ghost) /* conf: rule 4.5 */
 {
 	struct burst b;
 	struct rig r;

@@ -47,7 +47,7 @@ static unsigned use(struct scene *s, enum wr_op op, uint32_t key, uint64_t roff,
 	return wc_status(&s->r.a, s->id);
 }
 
-START_TEST(type1)
+START_TEST(type1) /* conf: section 6 */
 {
 	struct scene s;
 	uint32_t key;
@@ -81,7 +81,7 @@ START_TEST(type1)
 }
 END_TEST
 
-START_TEST(type2)
+START_TEST(type2) /* conf: o10-37.2.30, section 6 */
 {
 	struct scene s;
 
@@ -100,7 +100,7 @@ START_TEST(type2)
 END_TEST
 
 /* Every mistake that a bind can make. */
-START_TEST(bad_binds)
+START_TEST(bad_binds) /* conf: C10-72, C10-73, C10-74, C10-75, o10-37.2.40 */
 {
 	static const struct {
 		unsigned type;
@@ -190,7 +190,7 @@ START_TEST(rights)
 }
 END_TEST
 
-START_TEST(bounds)
+START_TEST(bounds) /* conf: C10-75 */
 {
 	static const struct {
 		uint64_t roff;
@@ -211,7 +211,7 @@ START_TEST(bounds)
 }
 END_TEST
 
-START_TEST(zero_based)
+START_TEST(zero_based) /* conf: o10-36.2.2 */
 {
 	for (unsigned type = 1; type <= 2; type++) {
 		struct scene s;
@@ -230,7 +230,7 @@ START_TEST(zero_based)
 END_TEST
 
 /* Type 2 is for the QP it was bound on; type 1 for all of the PD. */
-START_TEST(whose)
+START_TEST(whose) /* conf: C10-72 */
 {
 	for (unsigned type = 1; type <= 2; type++) {
 		struct scene s;
@@ -254,7 +254,7 @@ START_TEST(whose)
 }
 END_TEST
 
-START_TEST(busy)
+START_TEST(busy) /* conf: section 6 */
 {
 	struct scene s;
 	struct mr_attr a;
@@ -278,7 +278,7 @@ START_TEST(busy)
 END_TEST
 
 /* SEND with invalidate, of one packet and of several. */
-START_TEST(send_inv)
+START_TEST(send_inv) /* conf: section 6 */
 {
 	for (unsigned i = 0; i < 4; i++) {
 		struct link_conf conf = conf_rc;
@@ -311,7 +311,7 @@ START_TEST(send_inv)
 END_TEST
 
 /* Keys that a peer may not invalidate: refused before the message is stored. */
-START_TEST(send_inv_bad)
+START_TEST(send_inv_bad) /* conf: o10-37.2.26 */
 {
 	for (unsigned i = 0; i < 8; i++) {
 		struct link_conf conf = conf_rc;
@@ -342,7 +342,7 @@ START_TEST(send_inv_bad)
 END_TEST
 
 /* Nothing overtakes a bind or an invalidation, nor do they overtake: a READ through the window, posted before. */
-START_TEST(order)
+START_TEST(order) /* conf: rule 4.8 */
 {
 	struct scene s;
 

@@ -84,16 +84,16 @@ static void read_body(struct rig *r, uint32_t len)
 	ck_assert_uint_eq(r->a.buf[100 + len], 0);
 }
 
-START_TEST(rc_write) { both_modes(&conf_rc, write_body); }
+START_TEST(rc_write) { both_modes(&conf_rc, write_body); } /* conf: rule 3.5 */
 END_TEST
 START_TEST(rc_write_imm) { both_modes(&conf_rc, write_imm_body); }
 END_TEST
-START_TEST(rc_send) { both_modes(&conf_rc, send_body); }
+START_TEST(rc_send) { both_modes(&conf_rc, send_body); } /* conf: rule 3.5 */
 END_TEST
-START_TEST(rc_read) { both_modes(&conf_rc, read_body); }
+START_TEST(rc_read) { both_modes(&conf_rc, read_body); } /* conf: rule 4.6 */
 END_TEST
 
-START_TEST(uc_ops)
+START_TEST(uc_ops) /* conf: rule 4.10 */
 {
 	struct link_conf c = conf_rc;
 
@@ -115,7 +115,7 @@ START_TEST(xrc_ops)
 }
 END_TEST
 
-START_TEST(rc_atomics)
+START_TEST(rc_atomics) /* conf: rule 4.7 */
 {
 	struct rig r;
 	uint64_t v = 41, old;
@@ -144,7 +144,7 @@ START_TEST(rc_atomics)
 }
 END_TEST
 
-START_TEST(ud_send)
+START_TEST(ud_send) /* conf: rule 4.11 */
 {
 	for (enum link_mode mode = LINK_WIRE; mode <= LINK_LOCAL; mode++) {
 		struct link_conf conf = conf_rc;

@@ -282,7 +282,7 @@ static void longest(enum wr_op op, bool local, uint8_t mtu, uint32_t first_psn)
 	rig_fini(&r);
 }
 
-START_TEST(longest_message)
+START_TEST(longest_message) /* conf: C9-94, rule 4.6 */
 {
 	longest(WR_WRITE, true, 5, 0xffff00);
 	longest(WR_WRITE, true, 1, 5); /* 2^23 packets */
@@ -293,7 +293,7 @@ START_TEST(longest_message)
 END_TEST
 
 /* Of messages that follow each other not each one is asked to be acknowledged; but what nothing follows always is. */
-START_TEST(few_ackreqs)
+START_TEST(few_ackreqs) /* conf: rule 4.3 */
 {
 	struct qp_attr sqd = { .state = QPS_SQD, .en_sqd_async_notify = true };
 	unsigned asked = 0, bursts = 0;

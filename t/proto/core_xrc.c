@@ -46,7 +46,7 @@ static void srq_recv(struct rig *r, uint32_t srqn, uint64_t id, uint64_t off, ui
 }
 
 /* On the wire: requests with an XRCETH right behind the BTH, responses without. */
-START_TEST(headers)
+START_TEST(headers) /* conf: rule 3.4 */
 {
 	static const struct {
 		uint8_t op;

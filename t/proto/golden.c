@@ -28,7 +28,7 @@ static void flow_of(struct icrc_flow *f, const struct roce *r)
 	icrc_flow_init(f, r->sgid, r->dgid, r->sport, r->dport, r->df);
 }
 
-START_TEST(icrc_of_every_packet)
+START_TEST(icrc_of_every_packet) /* conf: CA17-22 */
 {
 	static struct icrc_rx rx;
 	struct pcap p;
@@ -93,7 +93,7 @@ static void same_bytes(const char *name, size_t i, const struct burst *b, uint32
 	ck_assert_msg(len == r->len && !memcmp(out, r->pkt, len), "%s: frame %zu differs", name, i);
 }
 
-START_TEST(every_packet_again)
+START_TEST(every_packet_again) /* conf: CA17-2, rule 3.1, rule 3.2 */
 {
 	struct pcap p;
 

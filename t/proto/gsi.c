@@ -45,7 +45,7 @@ static void there_and_back(enum link_mode mode)
 	rig_fini(&rig);
 }
 
-START_TEST(both_ways)
+START_TEST(both_ways) /* conf: rule 7.1 */
 {
 	there_and_back(LINK_WIRE);
 	there_and_back(LINK_LOCAL);
@@ -53,7 +53,7 @@ START_TEST(both_ways)
 END_TEST
 
 /* Rule 7.1, field by field. */
-START_TEST(on_the_wire)
+START_TEST(on_the_wire) /* conf: rule 7.1 */
 {
 	struct gsi g;
 
@@ -93,7 +93,7 @@ START_TEST(full)
 }
 END_TEST
 
-START_TEST(not_a_mad)
+START_TEST(not_a_mad) /* conf: C9-42, rule 7.1, rule 1.5 */
 {
 	static const struct {
 		uint8_t op;

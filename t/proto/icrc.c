@@ -91,7 +91,7 @@ static uint32_t by_the_book(bool ipv6, uint16_t id, uint16_t sport, const uint8_
 	return crc_bitwise(buf, (size_t)(p - buf) + len);
 }
 
-START_TEST(by_the_book_in_pieces)
+START_TEST(by_the_book_in_pieces) /* conf: CA17-22 */
 {
 	static uint8_t pkt[5000];
 
@@ -121,7 +121,7 @@ START_TEST(by_the_book_in_pieces)
 }
 END_TEST
 
-START_TEST(one_mapped_gid_is_ipv6)
+START_TEST(one_mapped_gid_is_ipv6) /* conf: CA17-22, rule 1.3 */
 {
 	struct icrc_flow f;
 
@@ -134,7 +134,7 @@ START_TEST(one_mapped_gid_is_ipv6)
 }
 END_TEST
 
-START_TEST(stored_little_endian)
+START_TEST(stored_little_endian) /* conf: CA17-22 */
 {
 	uint8_t b[4];
 
@@ -147,7 +147,7 @@ END_TEST
 static const size_t lens[] = { 16, 260, 1052, 4124, 65504 };
 #define LENS (sizeof(lens) / sizeof(*lens))
 
-START_TEST(every_identification)
+START_TEST(every_identification) /* conf: CA17-22, rule 2.1 */
 {
 	static struct icrc_rx rx;
 	static uint8_t pkt[65536];
@@ -195,7 +195,7 @@ START_TEST(every_length)
 END_TEST
 
 /* 16 bits of strength: of 200000 damaged packets about three may pass; of those over IPv6 none. */
-START_TEST(damage_is_seen)
+START_TEST(damage_is_seen) /* conf: CA17-24 */
 {
 	static struct icrc_rx rx;
 	static uint8_t pkt[1052];

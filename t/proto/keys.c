@@ -128,7 +128,7 @@ static void remote(uint8_t qp_type, unsigned type, const struct use *op, enum wr
 	rig_fini(&r);
 }
 
-START_TEST(remote_keys)
+START_TEST(remote_keys) /* conf: section 6 */
 {
 	const struct use *op = &ops[_i];
 
@@ -142,7 +142,7 @@ START_TEST(remote_keys)
 END_TEST
 
 /* UC does not answer: the message is gone, nothing is written, and the QP lives. */
-START_TEST(uc_keys)
+START_TEST(uc_keys) /* conf: rule 4.10 */
 {
 	for (unsigned k = 0; k < 2; k++)
 		for (enum wrong w = OTHER_PD; w < WRONGS; w++) {
@@ -211,7 +211,7 @@ START_TEST(local_keys)
 END_TEST
 
 /* Receive WRs: the receiver's fault, which the sender is told. */
-START_TEST(recv_keys)
+START_TEST(recv_keys) /* conf: rule 4.9 */
 {
 	static const struct use recv = { WR_SEND, 0, 64, false };
 

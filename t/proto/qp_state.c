@@ -128,7 +128,7 @@ static void check_edge(uint8_t type, const char *table, uint8_t from, uint8_t to
 	ck_assert_int_eq(qp_state_check(type, from, to, UINT32_MAX), EINVAL);
 }
 
-START_TEST(every_edge)
+START_TEST(every_edge) /* conf: section 5 */
 {
 	edges = 0;
 	for (size_t k = 0; k < sizeof(types) / sizeof(*types); k++)
@@ -139,7 +139,7 @@ START_TEST(every_edge)
 }
 END_TEST
 
-START_TEST(nonsense_is_refused)
+START_TEST(nonsense_is_refused) /* conf: section 5 */
 {
 	for (unsigned type = 0; type < 256; type++) {
 		bool known = false;

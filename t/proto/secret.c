@@ -13,7 +13,7 @@ START_TEST(known)
 }
 END_TEST
 
-START_TEST(unlike)
+START_TEST(unlike) /* conf: rule 7.3 */
 {
 	struct secret a = { { 1, 2 }, 0 }, b = { { 1, 3 }, 0 };
 	uint64_t last = secret_next(&a);

@@ -4,7 +4,7 @@
 #include "proto/seq.h"
 #include "t/suite.h"
 
-START_TEST(add_and_sub_wrap)
+START_TEST(add_and_sub_wrap) /* conf: rule 4.1 */
 {
 	ck_assert_uint_eq(psn(0x1000000).v, 0);
 	ck_assert_uint_eq(psn(0xff123456).v, 0x123456);
@@ -18,7 +18,7 @@ START_TEST(add_and_sub_wrap)
 END_TEST
 
 /* Against plain integers: b is a plus d, for every power of two on both sides of everything. */
-START_TEST(diff_is_the_signed_distance)
+START_TEST(diff_is_the_signed_distance) /* conf: rule 4.1 */
 {
 	static const uint32_t at[] = { 0, 1, 0x7fffff, 0x800000, 0x800001, 0xfffffe, 0xffffff };
 

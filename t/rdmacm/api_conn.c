@@ -2,7 +2,7 @@
 /* api_conn.c - connections: their events, private data, ends. */
 #include "fixture.h"
 
-START_TEST(connected)
+START_TEST(connected) /* conf: rule 7.11 */
 {
 	struct pair p;
 
@@ -32,7 +32,7 @@ static void filled(const struct rdma_conn_param *c, const char *text, unsigned l
 		ck_assert_uint_eq(((const unsigned char *)c->private_data)[i], 0);
 }
 
-START_TEST(private_data)
+START_TEST(private_data) /* conf: rule 7.11 */
 {
 	struct rdma_conn_param cp = { .private_data = "ask",
 				      .private_data_len = 4,
@@ -107,7 +107,7 @@ START_TEST(too_much_data)
 }
 END_TEST
 
-START_TEST(rejected)
+START_TEST(rejected) /* conf: rule 7.10, rule 7.11 */
 {
 	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
 	struct rdma_cm_event *e;

@@ -24,7 +24,7 @@ static void datagram_send(struct rdma_cm_id *id, struct ibv_ah *ah, uint32_t qpn
 	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
 }
 
-START_TEST(looked_up)
+START_TEST(looked_up) /* conf: rule 7.11 */
 {
 	char from[LEN], to[GRH + LEN];
 	struct rdma_conn_param sp = { .private_data = "here", .private_data_len = 5 };
@@ -114,7 +114,7 @@ static void member_open(struct member *m, struct rdma_event_channel *ch)
 	ok(rdma_post_recv(m->id, NULL, m->buf, sizeof(m->buf), m->mr));
 }
 
-START_TEST(group)
+START_TEST(group) /* conf: rule 7.12 */
 {
 	struct rdma_event_channel *ch = channel_new();
 	struct member m[3];

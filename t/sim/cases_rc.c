@@ -433,23 +433,23 @@ static void busy_objects(struct model *m)
 }
 
 const struct sim_case cases_rc[] = {
-	{ "wrong_write", wrong_write },
+	{ "wrong_write", wrong_write }, /* conf: rule 4.9 */
 	{ "wrong_write_imm", wrong_write_imm },
 	{ "wrong_read", wrong_read },
 	{ "wrong_send", wrong_send },
 	{ "wrong_atomic", wrong_atomic },
-	{ "no_access", no_access },
+	{ "no_access", no_access }, /* conf: rule 4.9 */
 	{ "no_rd_atomic", no_rd_atomic },
-	{ "send_too_long", send_too_long },
+	{ "send_too_long", send_too_long }, /* conf: rule 4.9 */
 	{ "recv_wrong", recv_wrong },
-	{ "retry_exhausted", retry_exhausted },
-	{ "retry_reloads", retry_reloads },
+	{ "retry_exhausted", retry_exhausted }, /* conf: C9-140, rule 4.5 */
+	{ "retry_reloads", retry_reloads },     /* conf: rule 4.5 */
 	{ "rnr_exhausted", rnr_exhausted },
 	{ "rnr_reloads", rnr_reloads },
-	{ "rnr_waits", rnr_waits },
+	{ "rnr_waits", rnr_waits }, /* conf: rule 4.5 */
 	{ "nak_is_fast", nak_is_fast },
 	{ "read_gap_is_fast", read_gap_is_fast },
-	{ "timeout_never", timeout_never },
+	{ "timeout_never", timeout_never }, /* conf: C9-140 */
 	{ "unmapped", unmapped },
 	{ "local_source_gone", local_source_gone },
 	{ "dereg_source", dereg_source },
@@ -457,7 +457,7 @@ const struct sim_case cases_rc[] = {
 	{ "self_connected", self_connected },
 	{ "queue_full", queue_full },
 	{ "srq_events", srq_events },
-	{ "cq_overrun", cq_overrun },
+	{ "cq_overrun", cq_overrun }, /* conf: rule 4.9 */
 	{ "busy_objects", busy_objects },
 	{ NULL, NULL },
 };

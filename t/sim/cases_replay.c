@@ -203,12 +203,12 @@ static void replay_inside(struct model *m)
 }
 
 const struct sim_case cases_replay[] = {
-	{ "nak_while_rnr", nak_while_rnr },
-	{ "read_behind_replay", read_behind_replay },
+	{ "nak_while_rnr", nak_while_rnr },           /* conf: rule 4.5 */
+	{ "read_behind_replay", read_behind_replay }, /* conf: C9-110, rule 4.2 */
 	{ "read_resumed_as_rxe", read_resumed_as_rxe },
 	{ "half_new_burst", half_new_burst },
-	{ "msn", msn },
-	{ "ack_before_read", ack_before_read },
-	{ "replay_inside", replay_inside },
+	{ "msn", msn },                         /* conf: rule 4.3 */
+	{ "ack_before_read", ack_before_read }, /* conf: C9-110, rule 4.3 */
+	{ "replay_inside", replay_inside },     /* conf: rule 4.2 */
 	{ NULL, NULL },
 };

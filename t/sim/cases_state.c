@@ -267,14 +267,14 @@ static void comm_est(struct model *m)
 }
 
 const struct sim_case cases_state[] = {
-	{ "every_edge", every_edge },
-	{ "attributes", attributes },
+	{ "every_edge", every_edge }, /* conf: section 5 */
+	{ "attributes", attributes }, /* conf: section 5 */
 	{ "values", values },
-	{ "posts_by_state", posts_by_state },
+	{ "posts_by_state", posts_by_state }, /* conf: rule 4.13 */
 	{ "err_flushes", err_flushes },
 	{ "reset_reuse", reset_reuse },
-	{ "drain", drain },
-	{ "sqe_uc", sqe_uc },
-	{ "comm_est", comm_est },
+	{ "drain", drain },       /* conf: rule 4.13 */
+	{ "sqe_uc", sqe_uc },     /* conf: rule 4.13 */
+	{ "comm_est", comm_est }, /* conf: rule 4.14 */
 	{ NULL, NULL },
 };

@@ -253,16 +253,16 @@ static void uc_reads_nothing(struct model *m)
 }
 
 const struct sim_case cases_ud[] = {
-	{ "grh", grh },
-	{ "qkey", qkey },
-	{ "ud_no_room", ud_no_room },
-	{ "ud_too_long", ud_too_long },
+	{ "grh", grh },                 /* conf: rule 1.6 */
+	{ "qkey", qkey },               /* conf: rule 1.5 */
+	{ "ud_no_room", ud_no_room },   /* conf: C9-92, rule 4.11 */
+	{ "ud_too_long", ud_too_long }, /* conf: C10-93.1.1, rule 4.11 */
 	{ "ud_unmapped", ud_unmapped },
 	{ "ud_local", ud_local },
-	{ "mcast", mcast },
-	{ "uc_hole", uc_hole },
+	{ "mcast", mcast },     /* conf: rule 7.12 */
+	{ "uc_hole", uc_hole }, /* conf: rule 4.10 */
 	{ "uc_hole_at_end", uc_hole_at_end },
-	{ "uc_no_recv", uc_no_recv },
+	{ "uc_no_recv", uc_no_recv }, /* conf: rule 4.10 */
 	{ "uc_wrong", uc_wrong },
 	{ "uc_reads_nothing", uc_reads_nothing },
 	{ NULL, NULL },

@@ -416,14 +416,14 @@ static void ud_no_source(struct model *m)
 }
 
 const struct sim_case cases_wire[] = {
-	{ "dropped", dropped_all },
-	{ "raw", raw },
-	{ "offences", offences },
-	{ "too_many_reads", too_many_reads },
+	{ "dropped", dropped_all },           /* conf: CA17-23, C9-43, rule 1.4, rule 1.5 */
+	{ "raw", raw },                       /* conf: CA17-24, rule 3.3 */
+	{ "offences", offences },             /* conf: CA17-39, rule 3.5, rule 4.9 */
+	{ "too_many_reads", too_many_reads }, /* conf: rule 4.6 */
 	{ "key_gone_while_read", key_gone_while_read },
-	{ "late_and_ghost", late_and_ghost },
-	{ "nak_codes", nak_codes },
-	{ "bad_responses", bad_responses },
+	{ "late_and_ghost", late_and_ghost }, /* conf: rule 4.5 */
+	{ "nak_codes", nak_codes },           /* conf: rule 4.4 */
+	{ "bad_responses", bad_responses },   /* conf: rule 4.6 */
 	{ "read_target_gone", read_target_gone },
 	{ "uc_strange", uc_strange },
 	{ "uc_no_right", uc_no_right },

@@ -58,7 +58,7 @@ static void must_close(uint32_t mask, const struct plan *p)
 }
 
 /* Data flow from the moment that one end is up: before the RTU, in place of a lost one, while messages are repeated. */
-START_TEST(masks_data)
+START_TEST(masks_data) /* conf: rule 7.7 */
 {
 	for (uint32_t mask = 0; mask < WIDE_MASKS - 1; mask += 3 * MASK_STEP) /* all 16 of 15 + 1 are too many */
 		must_close(mask, &(struct plan){ .closer = mask % 3, .retries = 15, .stay_ns = 5 * MS_NS, .data = 9 });
@@ -69,7 +69,7 @@ END_TEST
  * No more losses than retries: every connection comes up, and ends in order - also if who asks leaves the other end little
  * time to wait for an answer.
  */
-START_TEST(masks_live)
+START_TEST(masks_live) /* conf: rule 7.6 */
 {
 	static const uint8_t answers[] = { 0, 8, 12 };
 

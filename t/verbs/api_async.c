@@ -47,7 +47,7 @@ static enum ibv_wc_status write_to(struct fix *f, struct ibv_qp *qp, uint32_t rk
 
 /* ---- of a QP ----------------------------------------------------------------------------- */
 
-START_TEST(comm_est)
+START_TEST(comm_est) /* conf: rule 4.14 */
 {
 	struct ibv_qp *a, *b;
 	struct fix f;
@@ -76,7 +76,7 @@ START_TEST(comm_est)
 }
 END_TEST
 
-START_TEST(drained)
+START_TEST(drained) /* conf: rule 4.14 */
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 }, got;
 	struct ibv_qp_init_attr init;
@@ -108,7 +108,7 @@ START_TEST(drained)
 }
 END_TEST
 
-START_TEST(last_wqe)
+START_TEST(last_wqe) /* conf: rule 4.14 */
 {
 	struct ibv_srq_init_attr si = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_srq *srq;
@@ -224,7 +224,7 @@ static void port_becomes(struct fix *f, enum ibv_event_type type, enum ibv_port_
 }
 
 /* Only where the interface is ours to play with: in the namespace that api.test makes. */
-START_TEST(port)
+START_TEST(port) /* conf: rule 1.3 */
 {
 	union ibv_gid gid, want = { .raw = { [10] = 0xff, 0xff, 127, 0, 0, 77 } };
 	struct ibv_async_event ev;

@@ -49,7 +49,7 @@ static int bind2(struct scene *s, struct ibv_mw *mw, uint32_t rkey, uint64_t add
 	return ibv_post_send(s->b, &wr, &bad);
 }
 
-START_TEST(type1)
+START_TEST(type1) /* conf: o10-37.2.34 */
 {
 	uint64_t at;
 	struct ibv_mw_bind bind = { .wr_id = 5, .send_flags = IBV_SEND_SIGNALED };
@@ -95,7 +95,7 @@ START_TEST(type1)
 }
 END_TEST
 
-START_TEST(type2)
+START_TEST(type2) /* conf: o10-37.2.35 */
 {
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_sge sge;

@@ -56,7 +56,7 @@ START_TEST(port_speed)
 }
 END_TEST
 
-START_TEST(query)
+START_TEST(query) /* conf: CA17-26, rule 1.3, rule 1.7 */
 {
 	struct fix f;
 	struct ibv_device_attr_ex ex;
@@ -160,7 +160,7 @@ START_TEST(ah_limits)
 END_TEST
 
 /* The 40 bytes in front of a datagram, as they are for IPv4: 20 of nothing, then the header. */
-START_TEST(ah_from_wc)
+START_TEST(ah_from_wc) /* conf: rule 1.6 */
 {
 	static const uint8_t lo4[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
 	uint8_t grh[40] = { [20] = 0x45, [28] = 61, 17, [32] = 10, 1, 2, 3, 127, 0, 0, 1 };
