@@ -120,6 +120,45 @@ START_TEST(daemon_killed)
 }
 END_TEST
 
+static void *end_run(void *id)
+{
+	ok(rdma_destroy_id(id));
+	return NULL;
+}
+
+/* The event that says so is one like others: g: it is got; a: given back. */
+START_TEST(removal_ordered)
+{
+	static const char *const all[] = { "", "g", "ga" };
+
+	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		pid_t pid = daemon_start();
+		struct rdma_cm_event *e = NULL;
+		struct pair p;
+		pthread_t t;
+
+		pair_open(&p, RDMA_PS_TCP);
+		ck_assert_int_eq(kill(pid, SIGKILL), 0);
+		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+		if (all[i][0])
+			e = event_get(p.cch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+		if (all[i][0] && all[i][1]) {
+			ok(rdma_ack_cm_event(e));
+			e = NULL;
+		}
+		ck_assert_int_eq(pthread_create(&t, NULL, end_run, p.client), 0);
+		if (e) {
+			usleep(20000); /* in which it would come to its end if it did not wait */
+			ck_assert_int_eq(pthread_tryjoin_np(t, NULL), EBUSY);
+			ok(rdma_ack_cm_event(e));
+		}
+		ck_assert_int_eq(pthread_join(t, NULL), 0);
+		p.client = NULL;
+		pair_close(&p);
+	}
+}
+END_TEST
+
 static void *event_wait(void *arg)
 {
 	struct rdma_cm_event *e;
@@ -177,4 +216,4 @@ START_TEST(forked)
 }
 END_TEST
 
-void api_end(Suite *s) { SUITE_ADD(s, peer_killed, daemon_killed, channel_destroyed, forked); }
+void api_end(Suite *s) { SUITE_ADD(s, peer_killed, daemon_killed, removal_ordered, channel_destroyed, forked); }

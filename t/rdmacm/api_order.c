@@ -5,6 +5,11 @@
  * As it has to be: rdma_destroy_id() and rdma_migrate_id() return when all events that rdma_get_cm_event() gave of the
  * id have been given back, and not before; what is still waiting goes with the id, or away with it.  The same is true of
  * rdma_destroy_qp() and what ibv_get_async_event() gave of the QP.
+ *
+ * So does rdma-core, whose kernel counts for an id what it has given of it - of a request, for the listener -, and says that
+ * number when the id is destroyed or moved: the library waits until as many have been given back.  What kind an event is
+ * makes no difference to that; here each is tried all the same, but for ROUTE_ERROR, which RoCE has not: a route is resolved
+ * at once, or the call fails.  (DEVICE_REMOVAL: api_end.c.)
  */
 #include "fixture.h"
 
@@ -20,6 +25,10 @@ enum kind {
 	OWN,     /* events that the program puts there */
 	ERROR,   /* the peer says no */
 	REQUEST, /* of a listener: each brings a new id, and counts for the listener */
+	UNKNOWN, /* datagrams for a service that nobody has */
+	GONE,    /* the peer goes */
+	OVER,    /* time wait is over */
+	NOBODY,  /* an address that answers no ARP */
 };
 
 struct run {
@@ -60,6 +69,16 @@ static void call(struct run *r)
 	r->callers[r->callers_n++] = id;
 }
 
+/* Over the interface that addr_error_ordered makes. */
+static struct sockaddr *far(void)
+{
+	static struct sockaddr_in sin = { .sin_family = AF_INET };
+
+	sin.sin_port = htons(7);
+	inet_pton(AF_INET, "10.99.0.2", &sin.sin_addr);
+	return (struct sockaddr *)&sin;
+}
+
 /* It is there, or one before it; a request may still be on its way. */
 static void arrives(struct run *r)
 {
@@ -84,6 +103,13 @@ static void cause(struct run *r)
 		ok(rdma_ack_cm_event(e));
 		break;
 	case REQUEST: call(r); break;
+	case UNKNOWN: ok(rdma_connect(r->id, NULL)); break;
+	case GONE:
+		ok(rdma_destroy_id(r->p.server));
+		r->p.server = NULL;
+		break;
+	case OVER: ok(rdma_disconnect(r->id)); break;
+	case NOBODY: ok(rdma_resolve_addr(r->id, NULL, far(), 20)); break;
 	}
 	r->waiting++;
 	arrives(r);
@@ -163,9 +189,12 @@ static void move(struct run *r, bool own)
 
 static void get(struct run *r)
 {
-	static const enum rdma_cm_event_type type[] = { [OWN] = (enum rdma_cm_event_type)USER,
-							[ERROR] = RDMA_CM_EVENT_REJECTED,
-							[REQUEST] = RDMA_CM_EVENT_CONNECT_REQUEST };
+	static const enum rdma_cm_event_type type[] = {
+		[OWN] = (enum rdma_cm_event_type)USER,     [ERROR] = RDMA_CM_EVENT_REJECTED,
+		[REQUEST] = RDMA_CM_EVENT_CONNECT_REQUEST, [UNKNOWN] = RDMA_CM_EVENT_UNREACHABLE,
+		[GONE] = RDMA_CM_EVENT_DISCONNECTED,       [OVER] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
+		[NOBODY] = RDMA_CM_EVENT_ADDR_ERROR
+	};
 	struct rdma_cm_event *e = event_get(here(r), type[r->kind]);
 
 	r->held[r->held_n++] = e;
@@ -182,11 +211,48 @@ static void get(struct run *r)
 		r->fresh[r->fresh_n++] = e->id;
 }
 
+/* Brings the pair to where the first event may come. */
+static void prepare(struct run *r)
+{
+	static uint32_t qpn = 0x10000;
+	struct rdma_cm_event *e;
+
+	switch (r->kind) {
+	case OWN:
+	case ERROR:
+	case REQUEST: return;
+	case UNKNOWN:
+		ok(rdma_destroy_id(r->p.listen));
+		r->p.listen = NULL;
+		return;
+	case NOBODY:
+		ok(rdma_destroy_id(r->p.client));
+		ok(rdma_create_id(r->p.cch, &r->p.client, NULL, RDMA_PS_TCP));
+		return;
+	case GONE:
+	case OVER:
+		connect_to(r->p.client);
+		e = event_get(r->p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+		r->p.server = e->id;
+		ok(rdma_ack_cm_event(e));
+		ok(rdma_accept(r->p.server, &(struct rdma_conn_param){ .qp_num = qpn++ }));
+		event_eat(r->p.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+		ok(rdma_establish(r->p.client));
+		event_eat(r->p.sch, RDMA_CM_EVENT_ESTABLISHED);
+	}
+	if (r->kind == OVER) {
+		ok(rdma_destroy_id(r->p.server));
+		r->p.server = NULL;
+		event_eat(r->p.cch, RDMA_CM_EVENT_DISCONNECTED);
+	}
+}
+
 static void row(enum kind kind, const char *ops)
 {
 	struct run r = { .kind = kind, .ops = ops };
 
-	pair_open(&r.p, RDMA_PS_TCP);
+	pair_open(&r.p, kind == UNKNOWN ? RDMA_PS_UDP : RDMA_PS_TCP);
+	prepare(&r);
 	r.id = kind == REQUEST ? r.p.listen : r.p.client;
 	for (const char *op = ops; *op; op++) {
 		switch (*op) {
@@ -205,6 +271,9 @@ static void row(enum kind kind, const char *ops)
 	}
 	for (unsigned i = 0; i < r.fresh_n; i++)
 		ok(rdma_destroy_id(r.fresh[i]));
+	if (r.p.server)
+		ok(rdma_destroy_id(r.p.server));
+	r.p.server = NULL;
 	ck_assert_msg(!event_waits(r.p.cch) && !event_waits(r.p.sch), "%s: an event of an id is left", ops);
 	if (kind == REQUEST)
 		r.p.listen = NULL;
@@ -254,6 +323,89 @@ START_TEST(errors_ordered) { all(ERROR); }
 END_TEST
 
 START_TEST(requests_ordered) { all(REQUEST); }
+END_TEST
+
+/* The other kinds: m moves to the other channel, s to one of its own, after which calls wait for their event. */
+static void each(enum kind kind)
+{
+	static const char *const all_ops[] = { "d",    "ed",  "egd",  "egad",  "emd",  "emgd", "emgad",
+					       "egmd", "esd", "esgd", "esgad", "megd", "megad" };
+
+	for (unsigned i = 0; i < sizeof(all_ops) / sizeof(*all_ops); i++)
+		row(kind, all_ops[i]);
+}
+
+START_TEST(unreachable_ordered) { each(UNKNOWN); }
+END_TEST
+
+START_TEST(disconnected_ordered) { each(GONE); }
+END_TEST
+
+START_TEST(timewait_ordered) { each(OVER); }
+END_TEST
+
+/* Only where an interface can be made: in the namespace that api.test makes. */
+START_TEST(addr_error_ordered)
+{
+	ck_assert_int_eq(
+		system("LD_PRELOAD= ip link add far0 type veth peer name far1 && ip addr add 10.99.0.1/24 dev far0 && "
+		       "ip link set far0 up && ip link set far1 up"),
+		0);
+	each(NOBODY);
+	ck_assert_int_eq(system("LD_PRELOAD= ip link del far0"), 0);
+}
+END_TEST
+
+/*
+ * An id without a channel keeps the last event itself, and gives it back when it is destroyed.  The one of a request counts for
+ * the listener: which goes only after the id that the request brought has had another event, or has gone.
+ */
+static void *listener_end(void *arg)
+{
+	ok(rdma_destroy_id(arg));
+	return NULL;
+}
+
+static void *asker(void *port)
+{
+	struct rdma_cm_id *id;
+
+	ok(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP));
+	ok(rdma_resolve_addr(id, NULL, lo((uint16_t)(uintptr_t)port), 2000));
+	ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ok(rdma_resolve_route(id, 2000));
+	fails(rdma_connect(id, &(struct rdma_conn_param){ .qp_num = 0x10 }), ECONNREFUSED);
+	ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_REJECTED);
+	ok(rdma_destroy_id(id));
+	return NULL;
+}
+
+START_TEST(without_channel)
+{
+	struct rdma_cm_id *listen, *id;
+	pthread_t t, end;
+
+	for (unsigned i = 0; i < 2; i++) {
+		ok(rdma_create_id(NULL, &listen, NULL, RDMA_PS_TCP));
+		ok(rdma_bind_addr(listen, lo(0)));
+		ok(rdma_listen(listen, 1));
+		ck_assert_int_eq(pthread_create(&t, NULL, asker, (void *)(uintptr_t)ntohs(rdma_get_src_port(listen))),
+				 0);
+		ok(rdma_get_request(listen, &id));
+		ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+		if (i) { /* the listener first */
+			ck_assert_int_eq(pthread_create(&end, NULL, listener_end, listen), 0);
+			linger();
+			ck_assert_int_eq(pthread_tryjoin_np(end, NULL), EBUSY);
+			ok(rdma_destroy_id(id));
+			ck_assert_int_eq(pthread_join(end, NULL), 0);
+		} else {
+			ok(rdma_destroy_id(id));
+			ok(rdma_destroy_id(listen));
+		}
+		ck_assert_int_eq(pthread_join(t, NULL), 0);
+	}
+}
 END_TEST
 
 /* ---- events of a QP ----------------------------------------------------------------------- */
@@ -351,4 +503,12 @@ START_TEST(qp_events_ordered)
 }
 END_TEST
 
-void api_order(Suite *s) { SUITE_ADD(s, own_events_ordered, errors_ordered, requests_ordered, qp_events_ordered); }
+void api_order(Suite *s)
+{
+	SUITE_ADD(s, own_events_ordered, errors_ordered, requests_ordered, unreachable_ordered, disconnected_ordered,
+		  timewait_ordered, without_channel, qp_events_ordered);
+	if (getenv("API_OWN_NET"))
+		SUITE_ADD(s, addr_error_ordered);
+	else
+		printf("# skipped: addr_error_ordered: there is no network namespace of our own\n");
+}
