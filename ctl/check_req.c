@@ -165,7 +165,7 @@ static void back(struct check *c, struct stream *s, const struct packet *p, uint
 	}
 	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until)
 		find_breach(&c->find, &p->at, CHECK_RNR_WAIT, "%llu us too early",
-			    (unsigned long long)(s->rnr_until - p->frame->ns) / 1000);
+			    (unsigned long long)ns_since(s->rnr_until, p->frame->ns) / 1000);
 	if (seq <= s->rnr_seq)
 		s->rnr = false;
 }

@@ -165,5 +165,5 @@ double rows_y(const struct rows *rows, const struct ladder *l, uint64_t ns)
 		y0 = y1;
 		y1 = b->y;
 	}
-	return ns <= from || to <= from ? y0 : y0 + (y1 - y0) * (double)(ns - from) / (double)(to - from);
+	return ns <= from || to <= from ? y0 : y0 + (y1 - y0) * (double)ns_since(ns, from) / (double)ns_since(to, from);
 }

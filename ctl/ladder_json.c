@@ -52,8 +52,8 @@ static json_t *conn_json(const struct ladder *l, const struct conn *c)
 {
 	json_t *j = json_pack("{s:s, s:[o, o], s:I, s:I, s:o}", "service", service_name(c->svc), "ends",
 			      side_json(&c->side[0]), side_json(&c->side[1]), "begin",
-			      (json_int_t)(c->begin - l->begin), "end", (json_int_t)(c->end - l->begin), "states",
-			      bands_json(l, c));
+			      (json_int_t)ns_since(c->begin, l->begin), "end", (json_int_t)ns_since(c->end, l->begin),
+			      "states", bands_json(l, c));
 	const struct {
 		const char *key;
 		uint64_t n;
@@ -95,7 +95,7 @@ static json_t *rung_json(const struct ladder *l, const struct rung *r)
 			      (int)r->conn, "from", r->from, "kind", class_name(r->class), "op", r->name);
 
 	put(j, "no", (int64_t)r->no);
-	put(j, "at", r->arrived > r->ns ? (int64_t)(r->arrived - r->ns) : 0);
+	put(j, "at", (int64_t)ns_since(r->arrived, r->ns));
 	put(j, "answer", !r->request && r->class <= RUNG_RNR);
 	json_object_set_new(j, "psn", json_integer(r->psn));
 	if (r->class != RUNG_CM)
@@ -128,5 +128,5 @@ json_t *ladder_json(const struct ladder *l)
 	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "title", text(l->title), "frames",
 			 (json_int_t)l->frames, "packets", (json_int_t)l->check.packets, "left_out",
 			 (json_int_t)l->skipped, "drops", (json_int_t)l->drops, "span",
-			 (json_int_t)(l->last - l->begin), "connections", conns, "rungs", rungs);
+			 (json_int_t)ns_since(l->last, l->begin), "connections", conns, "rungs", rungs);
 }

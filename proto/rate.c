@@ -64,8 +64,8 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 	if (!kbps)
 		return;
 	depth = depth_ns(r, kbps);
-	if (h->now.ns > depth && r->next.ns < h->now.ns - depth)
-		r->next.ns = h->now.ns - depth;
+	if (r->next.ns < ns_since(h->now.ns, depth))
+		r->next.ns = ns_since(h->now.ns, depth);
 	r->next = mono_add(r->next, ns_of(len, kbps));
 }
 

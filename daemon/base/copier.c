@@ -78,13 +78,13 @@ static int64_t now(void)
 }
 
 /* How much is left after that. */
-static int64_t patience_take(struct user *u, int64_t ns)
+static int64_t patience_take(struct user *u, int64_t cost)
 {
 	int64_t t = now(), left;
 
 	pthread_mutex_lock(&users_lock);
 	left = u->patience + (t - u->since) / REFILL;
-	left = (left < PATIENCE_MAX ? left : PATIENCE_MAX) - ns;
+	left = (left < PATIENCE_MAX ? left : PATIENCE_MAX) - cost;
 	u->patience = left > 0 ? left : 0;
 	u->since = t;
 	pthread_mutex_unlock(&users_lock);

@@ -10,6 +10,7 @@ GATES = \
 	t/gate/rules.test \
 	t/gate/sizes.test \
 	t/gate/spdx.test \
+	t/gate/times.test \
 	t/gate/verbs.test \
 	t/gate/why.test \
 	t/gate/words.test
