@@ -236,7 +236,7 @@ static void store_check(struct sim *s, struct node *host, const struct span *at,
 			 host->i, p ? "across the end of a buffer" : "no work there");
 	off = (uint32_t)(at->addr - p->va);
 	if (p->kind == PIECE_DST) {
-		for (v = p->ver_min; v < p->c->ver_n; v++)
+		for (v = p->uc && s->late ? 0 : p->ver_min; v < p->c->ver_n; v++)
 			if (!memcmp(p->c->ver[v] + p->c_off + off, from, at->len))
 				break;
 		if (v == p->c->ver_n)

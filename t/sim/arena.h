@@ -61,6 +61,7 @@ struct piece {
 	struct content *c;
 	uint32_t c_off;
 	unsigned ver_min;
+	bool uc;            /* of a WRITE of UC: an older one may come behind it, if packets may be late */
 	uint32_t stored;    /* bytes stored so far, repeated ones as well */
 	uint32_t high;      /* end of the highest byte stored */
 	uint64_t value;     /* OPEN: what was stored */

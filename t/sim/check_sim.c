@@ -47,6 +47,18 @@ START_TEST(swarm)
 }
 END_TEST
 
+/* Seeds beyond those that are tried each time, which found something once. */
+START_TEST(found)
+{
+	static const uint64_t seeds[] = {
+		2096751, /* a WRITE of UC under way while the link becomes a local one, and two that pass it */
+	};
+
+	for (unsigned i = 0; i < sizeof(seeds) / sizeof(*seeds); i++)
+		swarm_run(seeds[i], false);
+}
+END_TEST
+
 START_TEST(same_seed_same_trace)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -130,6 +142,7 @@ int main(void)
 	sim_catch();
 	tcase_add_loop_test(t_cases, cases, 0, (int)cases_n());
 	tcase_add_loop_test(t_masks, masks, 0, (int)masks_scripts());
+	tcase_add_test(t_swarm, found);
 	tcase_add_test(t_swarm, same_seed_same_trace);
 	tcase_add_test(t_swarm, same_seed_same_rules);
 	tcase_add_test(t_swarm, same_seed_same_capture);

@@ -88,6 +88,7 @@ static bool remote_piece(struct mwr *w, const struct post *p, enum piece_kind ki
 	if (!w->remote)
 		return false;
 	piece_content(w->remote, c, 0);
+	w->remote->uc = q->type == QPT_UC;
 	return true;
 }
 

@@ -113,6 +113,7 @@ struct sim {
 	uint64_t hash;         /* of all that happened */
 	bool trace;
 	bool strange;         /* stores to a READ's place are not judged */
+	bool late;            /* packets are under way on a link that others do not take any more */
 	uint64_t completions; /* handed out so far */
 	struct rules *rules;  /* NULL: none */
 	struct flows flows;

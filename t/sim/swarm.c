@@ -350,7 +350,7 @@ static void upset_random(struct swarm *w)
 		s->link[o->i][n->i].local = s->link[n->i][o->i].local;
 		trace_note(s, "%c and %c are now %s", 'A' + n->i, 'A' + o->i,
 			   s->link[n->i][o->i].local ? "local" : "apart");
-		w->m.lenient = w->m.copies = true;
+		w->m.lenient = w->m.copies = s->late = true;
 		sim_local(s, n->i, o->i);
 		break;
 	case 7:
