@@ -127,38 +127,24 @@ static double queued(pid_t pid, pid_t tid)
 	return (double)wait / 1e9;
 }
 
-static pid_t shard_tid(void)
+/* Of all threads that it has now: a shard may wait for a copier, which waits for a processor. */
+static double queued_all(pid_t pid)
 {
-	char path[64], name[32];
-	pid_t tid = 0;
+	char path[64];
+	double sum = 0;
 	struct dirent *e;
 	DIR *d;
-	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)daemon_process());
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	d = opendir(path);
-	while (d && !tid && (e = readdir(d))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/comm", (int)daemon_process(), e->d_name);
-		f = fopen(path, "re");
-		if (f && fscanf(f, "%31s", name) == 1 && !strcmp(name, "shard0"))
-			tid = (pid_t)atoi(e->d_name);
-		if (f)
-			fclose(f);
-	}
+	while (d && (e = readdir(d)))
+		sum += queued(pid, (pid_t)atoi(e->d_name));
 	if (d)
 		closedir(d);
-	return tid;
+	return sum;
 }
 
-double stage_queued(void)
-{
-	static pid_t shard;
-	pid_t daemon = daemon_process();
-
-	if (!shard)
-		shard = shard_tid();
-	return queued(daemon, daemon) + queued(daemon, shard) + queued(getpid(), getpid());
-}
+double stage_queued(void) { return queued_all(daemon_process()) + queued_all(getpid()); }
 
 /* ---- the bystander ------------------------------------------------------------------ */
 

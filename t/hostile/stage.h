@@ -52,7 +52,7 @@ void note_set(unsigned i, uint32_t value);
 bool stage_huge_pages(bool alone);
 
 double stage_seconds(void);
-/* Seconds for which this thread, the control thread and shard 0 could have run so far and had no processor. */
+/* Seconds for which threads of this process and of the daemon could have run so far and had no processor. */
 double stage_queued(void);
 /* A number of the command line, or else of the environment; without either *n stays as it is. */
 void stage_number(uint64_t *n, const char *arg, const char *name);
