@@ -227,8 +227,8 @@ static void bus(const char dir[DIR_LEN], const json_t *dev, int i)
 		}
 	}
 	put("numa_node", path, 0, "%s", *numa ? numa : "-1");
-	put("vendor", path, 0, "0xffffff");
-	put("device", path, 0, "0x0000");
+	put("vendor", path, 0, "0x72646d"); /* as ibv_query_device() has them */
+	put("device", path, 0, "0x6164");
 	snprintf(to, sizeof(to), "%s", dir);
 	point(to, "%s/infiniband/%s", path, str(dev, "name"));
 	snprintf(to, sizeof(to), TREE_VERBS "/uverbs%d", i);

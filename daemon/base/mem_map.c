@@ -55,8 +55,8 @@ int map_new(struct mem_map *m, int fd, uint64_t addr, uint64_t len, uint64_t off
 		flags = MAP_POPULATE;
 	block = off & (held_page(fd) - 1);
 	err = held_map(&m->held, fd, off - block, len + block, flags);
-	if (err)
-		return err;
+	if (err) /* that it can be mapped is its exporter's choice: memory of GPUs mostly cannot */
+		return err == ENOMEM || foreign_is_memfd(fd, NULL) ? err : EOPNOTSUPP;
 	m->addr = addr;
 	m->len = len;
 	m->ptr = m->held->base + block;

@@ -121,6 +121,8 @@ void quota_end(void)
 
 /* ---- users ------------------------------------------------------------------------- */
 
+static bool is_limited(uid_t uid) { return uid != 0 && uid != rights_owner(); }
+
 static struct quota_user *user_get(uid_t uid)
 {
 	struct quota_user *u = users;
@@ -133,11 +135,13 @@ static struct quota_user *user_get(uid_t uid)
 	if (!u)
 		return NULL;
 	u->uid = uid;
-	u->limited = uid != 0 && uid != rights_owner();
+	u->limited = is_limited(uid);
 	u->next = users;
 	users = u;
 	return u;
 }
+
+uint64_t quota_most(uid_t uid, enum quota q) { return is_limited(uid) ? limit.n[q] : room.n[q]; }
 
 static void user_put(struct quota_user *u)
 {

@@ -55,6 +55,9 @@ bool bill_turn(const struct bill *, unsigned turn, unsigned most);
 /* Of heap that a malloc of this length has a mapping of its own for: 1, else 0. */
 unsigned quota_maps_of(size_t heap);
 
+/* The most that this user could have if nobody else had any; one without a limit can have a little more. */
+uint64_t quota_most(uid_t, enum quota);
+
 /* Why the last charge was refused, in words, once; false: none was since. */
 bool quota_refused(char *text, size_t len);
 

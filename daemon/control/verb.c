@@ -253,7 +253,7 @@ static int destroy_job(struct job *j)
 	int err;
 
 	if (!o)
-		return EINVAL;
+		return ENOENT; /* as of the kernel, for what is to be destroyed */
 	if (o->kind == OBJ_QP)
 		qp_row_fill(&row, c->shard, o->ctx->dev->index, o->number);
 	err = obj_destroy(o);

@@ -11,27 +11,36 @@
 #include "../shard/inbox.h"
 #include "call.h"
 
+/* Of objects that the HCA has so many of: as many as this user can have, and the daemon can map. */
+static uint32_t most(const struct call *call, enum quota q, uint64_t n)
+{
+	uint64_t may = quota_most(call->s->uid, q), maps = quota_most(call->s->uid, QUOTA_MAPS);
+
+	n = n < may ? n : may;
+	return (uint32_t)(q == QUOTA_MRS || n < maps ? n : maps);
+}
+
 int verb_query_device(struct call *call)
 {
 	struct msg_device_attr *a = &call->rep->device;
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	/* The HCA's defaults, and what the layouts of abi.h allow; where nothing limits, rxe's number. */
+	/* The HCA's defaults, and what the layouts of abi.h allow. */
 	*a = (struct msg_device_attr){
 		.guid = call->s->ctx->dev->guid,
 		.max_mr_size = UINT64_MAX,
-		.max_qp = 65536,
+		.max_qp = most(call, QUOTA_QPS, 65536),
 		.max_qp_wr = RD_MAX_WR,
 		.max_sge = RD_MAX_SGE,
-		.max_cq = 65536,
+		.max_cq = most(call, QUOTA_CQS, 65536),
 		.max_cqe = RD_MAX_CQE,
-		.max_mr = 524287,
+		.max_mr = most(call, QUOTA_MRS, 524287),
 		.max_mw = 524287,
 		.max_pd = 65536,
 		.max_rd_atom = RD_MAX_RD_ATOM,
-		.max_res_rd_atom = 65536 * RD_MAX_RD_ATOM,
-		.max_ah = 32767,
-		.max_srq = 65536,
+		.max_res_rd_atom = most(call, QUOTA_QPS, 65536) * RD_MAX_RD_ATOM,
+		.max_ah = INT32_MAX,                     /* the library's alone: as many as fit into the program */
+		.max_srq = most(call, QUOTA_CQS, 65536), /* each has a CQ, or a mapping at least */
 		.max_srq_wr = RD_MAX_WR,
 		.max_srq_sge = RD_MAX_SGE,
 		.max_inline = RD_MAX_INLINE,

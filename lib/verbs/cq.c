@@ -284,7 +284,7 @@ static struct cq_user **user_head(struct rd_cq *cq, uint32_t qpn) { return &cq->
 
 void cq_add_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 {
-	struct cq_user **head = user_head(cq, qp->qp.qp_num);
+	struct cq_user **head = user_head(cq, qp->qpn);
 
 	cq_lock(cq);
 	u->qp = qp;
@@ -298,7 +298,7 @@ void cq_del_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 	struct cq_user **p;
 
 	cq_lock(cq);
-	for (p = user_head(cq, qp->qp.qp_num); *p; p = &(*p)->next) {
+	for (p = user_head(cq, qp->qpn); *p; p = &(*p)->next) {
 		if (*p == u) {
 			*p = u->next;
 			break;
@@ -337,9 +337,9 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 {
 	struct cq_user *u;
 
-	if (cq->last_qp && cq->last_qp->qp.qp_num == qpn)
+	if (cq->last_qp && cq->last_qp->qpn == qpn)
 		return cq->last_qp;
-	for (u = *user_head(cq, qpn); u && u->qp->qp.qp_num != qpn; u = u->next)
+	for (u = *user_head(cq, qpn); u && u->qp->qpn != qpn; u = u->next)
 		;
 	if (u)
 		cq->last_qp = u->qp;

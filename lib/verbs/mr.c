@@ -46,7 +46,7 @@ static struct rd_mr **mr_head(struct rd_ctx *c, uint32_t lkey) { return &c->mrs[
 
 static void mr_insert(struct rd_ctx *c, struct rd_mr *mr)
 {
-	struct rd_mr **head = mr_head(c, mr->mr.lkey);
+	struct rd_mr **head = mr_head(c, mr->key);
 
 	pthread_mutex_lock(&c->map_lock);
 	mr->next = *head;
@@ -59,7 +59,7 @@ static void mr_remove(struct rd_ctx *c, struct rd_mr *mr)
 	struct rd_mr **p;
 
 	pthread_mutex_lock(&c->map_lock);
-	for (p = mr_head(c, mr->mr.lkey); *p != mr; p = &(*p)->next)
+	for (p = mr_head(c, mr->key); *p != mr; p = &(*p)->next)
 		;
 	*p = mr->next;
 	__atomic_fetch_add(&c->mr_gen, 1, __ATOMIC_RELEASE);
@@ -70,7 +70,7 @@ struct rd_mr *mr_find(struct rd_ctx *c, uint32_t lkey)
 {
 	struct rd_mr *mr;
 
-	for (mr = *mr_head(c, lkey); mr && mr->mr.lkey != lkey; mr = mr->next)
+	for (mr = *mr_head(c, lkey); mr && mr->key != lkey; mr = mr->next)
 		;
 	return mr;
 }
@@ -163,7 +163,7 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 		return err;
 	}
 	mr->mr.handle = rep.obj.handle;
-	mr->mr.lkey = rep.obj.lkey;
+	mr->key = mr->mr.lkey = rep.obj.lkey;
 	mr->mr.rkey = rep.obj.rkey;
 	return 0;
 }
@@ -284,6 +284,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 	mr_remove(c, mr);
 	map_dereg(&mr->range);
 	mr->mr = now->mr;
+	mr->key = now->key;
 	mr->iova = now->iova;
 	mr->access = now->access;
 	map_move(&mr->range, &now->range);

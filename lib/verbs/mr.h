@@ -12,6 +12,7 @@ struct rd_mr {
 	struct ibv_mr mr;
 	struct rd_mr *next;
 	uint64_t iova;
+	uint32_t key; /* its lkey, whatever the program does to the public one */
 	uint32_t access;
 	uint32_t kind; /* enum msg_mr_kind */
 	bool listed;   /* in the table by lkey */

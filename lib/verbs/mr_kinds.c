@@ -11,6 +11,7 @@
 #include "pd.h"
 #include "slots.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,8 +32,14 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	struct mr_src src = { .kind = MR_DMABUF, .fd = fd, .off = offset };
 	int err = mr_access_check((unsigned int)access);
 
-	if (!err && access & IBV_ACCESS_ON_DEMAND)
+	/*
+	 * Without a descriptor it is a question: can all dma-bufs be registered, a GPU's too?  Who is told EBADF or EINVAL, as by
+	 * a kernel, takes that for yes.
+	 */
+	if (!err && (access & IBV_ACCESS_ON_DEMAND || fd < 0))
 		err = EOPNOTSUPP;
+	if (!err && fcntl(fd, F_GETFD) < 0)
+		err = EBADF;
 	if (!err && (!len || offset + len < offset || iova + len < iova))
 		err = EINVAL;
 	return err ? err_null(err) : mr_make(pd, NULL, len, iova, (unsigned int)access, &src);

@@ -214,14 +214,14 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 		err = conn_call(&c->conn, &req, &rep, qp->raw_fd, &fd, a->qp_type == IBV_QPT_XRC_RECV ? 0 : 1);
 	if (err)
 		goto fail;
-	qp->qp.qp_num = qp->qp.handle = rep.qp.qpn;
+	qp->qpn = qp->qp.qp_num = qp->qp.handle = rep.qp.qpn;
 	if (a->qp_type == IBV_QPT_XRC_RECV) {
 		a->cap = (struct ibv_qp_cap){ 0 };
 		return qp;
 	}
 	err = qp_map(qp, &rep, fd);
 	if (err) {
-		ctx_call_id(c, MSG_QP_DESTROY, qp->qp.qp_num);
+		ctx_call_id(c, MSG_QP_DESTROY, qp->qpn);
 		goto fail;
 	}
 	cq_add_qp(to_cq(a->send_cq), &qp->send_user, qp);
@@ -275,7 +275,7 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *a)
 		qp_free(qp);
 		return err_null(err);
 	}
-	qp->qp.qp_num = qp->qp.handle = a->qp_num;
+	qp->qpn = qp->qp.qp_num = qp->qp.handle = a->qp_num;
 	ibv_query_qp(&qp->qp, &attr, IBV_QP_STATE, &unused); /* sets the state */
 	return &qp->qp;
 }
@@ -330,9 +330,9 @@ static void qp_reset(struct rd_qp *qp)
 
 	if (!q->send_cq)
 		return;
-	cq_purge(to_cq(q->send_cq), q->qp_num);
+	cq_purge(to_cq(q->send_cq), qp->qpn);
 	if (q->recv_cq && q->recv_cq != q->send_cq)
-		cq_purge(to_cq(q->recv_cq), q->qp_num);
+		cq_purge(to_cq(q->recv_cq), qp->qpn);
 	pthread_mutex_lock(&qp->sq_lock);
 	__atomic_store_n(&qp->sq_done, qp->sq.pos, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&qp->sq_lock);
@@ -357,7 +357,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	struct msg_rep rep;
 	int err;
 
-	req.qp_mod.qpn = qp->qp_num;
+	req.qp_mod.qpn = qp->handle;
 	req.qp_mod.mask = (uint32_t)mask_of_type(qp->qp_type, mask);
 	err = attr_in(&req.qp_mod.attr, attr, mask);
 	if (err)
@@ -390,7 +390,7 @@ static void attr_out(struct ibv_qp_attr *a, const struct qp_attr *m)
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct ibv_qp_init_attr *init)
 {
-	struct msg_req req = { .op = MSG_QP_QUERY, .id.handle = qp->qp_num };
+	struct msg_req req = { .op = MSG_QP_QUERY, .id.handle = qp->handle };
 	struct rd_qp *q = to_qp(qp);
 	struct msg_rep rep;
 	int err = ctx_call(q->ctx, &req, &rep);
@@ -417,7 +417,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct rd_qp *q = to_qp(qp);
-	int err = q->flows ? EBUSY : ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->qp_num);
+	int err = q->flows ? EBUSY : ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->handle);
 
 	if (err)
 		return err;
@@ -444,7 +444,7 @@ static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid, enum
 
 	if (qp->qp_type != IBV_QPT_UD || !gid_is_group(gid->raw))
 		return EINVAL;
-	req.mcast.qpn = qp->qp_num;
+	req.mcast.qpn = qp->handle;
 	req.mcast.lid = lid;
 	memcpy(req.mcast.gid, gid->raw, sizeof(req.mcast.gid));
 	return ctx_call(to_ctx(qp->context), &req, &rep);

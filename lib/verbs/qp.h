@@ -28,6 +28,7 @@ struct rd_qp {
 		};
 	};
 	struct map_node node;
+	uint32_t qpn; /* as in completions: qp_num is the program's to damage */
 	struct rd_ctx *ctx;
 	struct rd_pd *mem_pd;  /* pd_free */
 	int raw_fd;            /* RAW_PACKET: the packet socket; else -1 */

@@ -30,14 +30,16 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.node_guid = htobe64(m->guid),
 		.sys_image_guid = htobe64(m->guid),
 		.max_mr_size = m->max_mr_size,
-		.page_size_cap = 0xfffff000,
+		.page_size_cap = ~UINT64_C(0xfff),
 		.vendor_id = VENDOR_ID,
-		.vendor_part_id = 1,
+		.vendor_part_id = VENDOR_PART_ID,
 		.hw_ver = 1,
 		.max_qp = (int)m->max_qp,
 		.max_qp_wr = (int)m->max_qp_wr,
-		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+				    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
+				    IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+				    IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 				    IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_MEM_WINDOW |
 				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS |
 				    IBV_DEVICE_RAW_IP_CSUM,

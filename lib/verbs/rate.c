@@ -6,7 +6,7 @@
 /* typical_pkt_sz is of no use: the daemon counts the bytes of each packet. */
 int rate_modify(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *a)
 {
-	struct msg_req req = { .op = MSG_QP_RATE, .rate = { qp->qp_num, a->rate_limit, a->max_burst_sz, 0 } };
+	struct msg_req req = { .op = MSG_QP_RATE, .rate = { qp->handle, a->rate_limit, a->max_burst_sz, 0 } };
 	struct msg_rep rep;
 
 	return a->comp_mask ? EINVAL : ctx_call(to_ctx(qp->context), &req, &rep);

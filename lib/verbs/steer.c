@@ -101,7 +101,7 @@ static void steer_swap(struct rd_qp *qp, struct rd_flow *gone, struct steer *fre
 
 int steer_update(struct rd_qp *qp, struct rd_flow *gone)
 {
-	struct msg_req req = { .op = MSG_RAW_STEER, .id.handle = qp->qp.qp_num };
+	struct msg_req req = { .op = MSG_RAW_STEER, .id.handle = qp->qpn };
 	uint32_t flow_n = 0, code_n = FLOW_HEAD + 1;
 	struct steer *fresh = NULL;
 	bool counted = false;

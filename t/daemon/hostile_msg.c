@@ -162,16 +162,18 @@ START_TEST(foreign)
 	cx_open(&a);
 	cx_open(&b);
 	cx_connect(&a, &a);
-#define REFUSED(...)                                                    \
-	do {                                                            \
-		struct msg_req req = { __VA_ARGS__ };                   \
-		ck_assert_int_eq(call(b.fd, &req, &rep, NULL), EINVAL); \
+#define ANSWER(err, ...)                                             \
+	do {                                                         \
+		struct msg_req req = { __VA_ARGS__ };                \
+		ck_assert_int_eq(call(b.fd, &req, &rep, NULL), err); \
 	} while (0)
-	REFUSED(.op = MSG_PD_FREE, .id.handle = a.pd);
-	REFUSED(.op = MSG_MR_DEREG, .id.handle = a.mr);
-	REFUSED(.op = MSG_CQ_DESTROY, .id.handle = a.cq);
-	REFUSED(.op = MSG_SRQ_DESTROY, .id.handle = a.srq);
-	REFUSED(.op = MSG_QP_DESTROY, .id.handle = a.qpn);
+#define UNKNOWN(...) ANSWER(ENOENT, __VA_ARGS__) /* what is to be destroyed */
+#define REFUSED(...) ANSWER(EINVAL, __VA_ARGS__)
+	UNKNOWN(.op = MSG_PD_FREE, .id.handle = a.pd);
+	UNKNOWN(.op = MSG_MR_DEREG, .id.handle = a.mr);
+	UNKNOWN(.op = MSG_CQ_DESTROY, .id.handle = a.cq);
+	UNKNOWN(.op = MSG_SRQ_DESTROY, .id.handle = a.srq);
+	UNKNOWN(.op = MSG_QP_DESTROY, .id.handle = a.qpn);
 	REFUSED(.op = MSG_QP_QUERY, .id.handle = a.qpn);
 	REFUSED(.op = MSG_SRQ_QUERY, .id.handle = a.srq);
 	REFUSED(.op = MSG_CQ_RESIZE, .cq_resize = { a.cq, 16 });
@@ -187,10 +189,12 @@ START_TEST(foreign)
 		.qp = { .pd = b.pd, .send_cq = b.cq, .recv_cq = b.cq, .srq = a.srq, .type = QPT_RC });
 	/* Channels have numbers of their own in each context: a's second one is nothing to b. */
 	for (uint32_t h = 2; h < 100; h++) {
-		REFUSED(.op = MSG_CHANNEL_DESTROY, .id.handle = h);
+		UNKNOWN(.op = MSG_CHANNEL_DESTROY, .id.handle = h);
 		REFUSED(.op = MSG_CQ_CREATE, .cq = { .cqe = 1, .channel = h });
 	}
 #undef REFUSED
+#undef UNKNOWN
+#undef ANSWER
 	cx_ping(&a);
 	cx_close(&b);
 	cx_ping(&a);

@@ -97,9 +97,14 @@ static void take_qps(struct taker *t)
 
 static void take_maps(struct taker *t)
 {
-	struct msg_req req = { .op = MSG_CQ_CREATE, .cq.cqe = 1 };
+	struct msg_req req = { .op = MSG_CQ_CREATE, .cq.cqe = 1 }, ask = { .op = MSG_QUERY_DEVICE };
+	struct msg_rep rep;
 
 	cx_open(&t->c);
+	ck_assert_int_eq(call(t->c.fd, &ask, &rep, NULL), 0);
+	ck_assert_uint_eq(rep.device.max_cq, 3000); /* what a device claims, its user can have */
+	ck_assert_uint_eq(rep.device.max_qp, 3000);
+	ck_assert_uint_eq(rep.device.max_srq, 3000);
 	while (taken(t, &req, -1))
 		;
 }

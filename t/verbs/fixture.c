@@ -278,6 +278,7 @@ int main(void)
 	api_order(s);
 	api_raw(s);
 	api_offload(s);
+	api_handle(s);
 	api_rss(s);
 	api_rate(s);
 	api_ex(s);

@@ -89,6 +89,7 @@ void api_order(Suite *);
 void api_raw(Suite *);
 void api_why(Suite *);
 void api_offload(Suite *);
+void api_handle(Suite *);
 void api_rss(Suite *);
 
 #endif
