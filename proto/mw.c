@@ -98,7 +98,7 @@ enum fault mw_bind(struct keys *keys, struct qp *qp, const struct send_wr *wr)
 	if (!mw || mw->pd != qp->pd)
 		return FAULT_SQ_BIND;
 	/* Each bind of type 1 has a new key; type 2 has to be invalidated in between. */
-	if (mw->type == 1 ? wr->rkey == mw->key : mw->mr || !wr->bind.len)
+	if (mw->type == 1 ? wr->rkey == mw->key || wr->bind.access & ACC_ZERO_BASED : mw->mr || !wr->bind.len)
 		return FAULT_SQ_BIND;
 	if (wr->bind.len && !region_fits(qp, mr, wr))
 		return FAULT_SQ_BIND;

@@ -205,7 +205,7 @@ struct mmw *model_mw(struct mqp *of, uint8_t type)
 
 	if (m->mw_n > MODEL_MWS)
 		sim_fail(&m->s, "too many windows for the model");
-	*w = (struct mmw){ .of = of, .type = type, .zero = rng_one_in(&m->s.rng, 2) };
+	*w = (struct mmw){ .of = of, .type = type, .zero = rng_one_in(&m->s.rng, 2) && type == 2 };
 	if (hca_mw_alloc(of->node->hca, m->pdn[of->node->i][0], type, &w->key))
 		sim_fail(&m->s, "hca_mw_alloc");
 	return w;

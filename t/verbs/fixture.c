@@ -279,6 +279,8 @@ int main(void)
 	api_raw(s);
 	api_offload(s);
 	api_handle(s);
+	api_key(s);
+	api_inline(s);
 	api_rss(s);
 	api_rate(s);
 	api_ex(s);

@@ -90,6 +90,8 @@ void api_raw(Suite *);
 void api_why(Suite *);
 void api_offload(Suite *);
 void api_handle(Suite *);
+void api_key(Suite *);
+void api_inline(Suite *);
 void api_rss(Suite *);
 
 #endif

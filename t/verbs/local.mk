@@ -7,6 +7,8 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_flush.c \
 	t/verbs/api_hold.c \
 	t/verbs/api_handle.c \
+	t/verbs/api_inline.c \
+	t/verbs/api_key.c \
 	t/verbs/api_map.c \
 	t/verbs/api_memory.c \
 	t/verbs/api_mw.c \
