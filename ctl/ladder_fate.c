@@ -288,8 +288,13 @@ static void acknowledge(struct ladder *l, uint32_t i, const struct stream *r, co
 			all_discarded(l, k, r, a->seq, "discarded: RNR NAK, packet %llu", a->no);
 		break;
 	case AETH_NAK:
-		if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ) {
+		if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ)
 			a->name = aeth_name(p->b.syndrome);
+		if (aeth_code(p->b.syndrome) == NAK_IN_PROGRESS) {
+			rung_note(a, "neither an answer nor a refusal: %" PRId64 " is being worked on", a->rel);
+			break;
+		}
+		if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ) {
 			refused(l, a, what, p);
 			break;
 		}

@@ -140,6 +140,7 @@ static bool value_nak(struct reader *rd, const struct node *n, void *act)
 		[NAK_REM_ACCESS] = "remote-access",
 		[NAK_REM_OP] = "remote-operation",
 		[NAK_INV_RD_REQ] = "invalid-rd-request",
+		[NAK_IN_PROGRESS] = "in-progress",
 	};
 
 	return get_word(rd, n, "NAK", words, sizeof(words) / sizeof(*words), &((struct rule_act *)act)->n);

@@ -113,6 +113,7 @@ static void nak(struct hca *h, struct qp *qp, uint8_t code)
 	case NAK_INV_REQ: fault_act(h, qp, FAULT_REQ_NAK_INV); return;
 	case NAK_REM_ACCESS: fault_act(h, qp, FAULT_REQ_NAK_ACCESS); return;
 	case NAK_REM_OP: fault_act(h, qp, FAULT_REQ_NAK_OP); return;
+	case NAK_IN_PROGRESS: return; /* not a refusal: it will be answered, or asked for again after the timeout */
 	default: fault_act(h, qp, FAULT_REQ_NAK_OTHER);
 	}
 }

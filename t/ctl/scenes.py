@@ -58,6 +58,11 @@ def bad_key(p=900):
     return [to_b(WRITE_ONLY, p, reth(0x9000, 99, 16), bytes(16), us=50), to_a(ACK, p, aeth(0x62, 0))]
 
 
+def still_at_it(p=900):
+    """NAK 0x65, then the ACK."""
+    return [to_b(WRITE_ONLY, p, reth(0x9000, 99, 16), bytes(16), us=50), to_a(ACK, p, aeth(0x65, 0)), to_a(ACK, p, aeth(0x1f, 1))]
+
+
 def silence(p=100):
     """Sent three times, and nothing comes back."""
     return [to_b(SEND_ONLY, p, us=50), to_b(SEND_ONLY, p, us=4000), to_b(SEND_ONLY, p, us=4000)]

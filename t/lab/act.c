@@ -220,7 +220,7 @@ START_TEST(nak)
 	} t[] = {
 		{ DO("{nak: sequence}"), 0x60 },           { DO("{nak: invalid-request}"), 0x61 },
 		{ DO("{nak: remote-access}"), 0x62 },      { DO("{nak: remote-operation}"), 0x63 },
-		{ DO("{nak: invalid-rd-request}"), 0x64 },
+		{ DO("{nak: invalid-rd-request}"), 0x64 }, { DO("{nak: in-progress}"), 0x65 },
 	};
 
 	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {

@@ -37,6 +37,7 @@ START_TEST(syndromes) /* conf: rule 4.4 */
 	ck_assert_str_eq(aeth_name(0x1f), "ACK");
 	ck_assert_str_eq(aeth_name(0x2c), "RNR NAK");
 	ck_assert_str_eq(aeth_name(0x62), "NAK remote access error");
+	ck_assert_str_eq(aeth_name(0x65), "NAK operation in progress");
 	ck_assert_str_eq(aeth_name(0x66), "reserved");
 	ck_assert_str_eq(aeth_name(0xff), "reserved");
 }

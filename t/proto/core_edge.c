@@ -126,6 +126,107 @@ START_TEST(gap_closes_before_nak) /* conf: rule 4.2 */
 }
 END_TEST
 
+/* UC: the receive WR of a message that a loss has cut goes back to its SRQ, and is the next that is taken (rule 4.10). */
+START_TEST(uc_srq_abort)
+{
+	static const uint8_t data[512] = { 5 };
+	struct srq_init si = { .max_wr = 4, .max_sge = 1 };
+	struct link_conf c = conf_rc;
+	struct {
+		struct recv_wr wr;
+		struct sge sge;
+	} rw = { { .sge_n = 1 }, { 0 } };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	c.type = QPT_UC;
+	si.pdn = r.b.pdn;
+	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &c.srqn_b), 0);
+	rig_connect(&r, &c);
+	rw.sge = (struct sge){ (uintptr_t)r.b.buf, 2048, r.b.key };
+	for (unsigned i = 0; i < 2; i++) {
+		rw.wr.wr_id = 50 + i;
+		ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), 0);
+	}
+	b = pkt_from(&r, &r.a, SVC_UC | OP_SEND_FIRST, c.psn);
+	pkt_give(&r, &r.b, &b, data, 512);
+	ck_assert_uint_eq(r.b.wc_n, 0);
+	for (unsigned i = 0; i < 2; i++) { /* its LAST is lost */
+		b = pkt_from(&r, &r.a, SVC_UC | OP_SEND_ONLY, c.psn + 2 + i);
+		pkt_give(&r, &r.b, &b, data, 8);
+		ck_assert_uint_eq(r.b.wc_n, i + 1);
+		ck_assert_uint_eq(wc_status(&r.b, 50 + i), WC_SUCCESS);
+		ck_assert_uint_eq(wc_of(&r.b, 50 + i)->byte_len, 8);
+	}
+	ck_assert_uint_eq(fault_n(&r.b, "UC_GAP"), 1);
+	rig_fini(&r);
+}
+END_TEST
+
+/* UD: the receive WR that is too short is the only one that suffers (rule 4.11). */
+START_TEST(ud_too_long)
+{
+	struct link_conf c = conf_rc;
+	struct qp_init init;
+	struct qp_attr a;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	c.type = QPT_UD;
+	rig_connect(&r, &c);
+	rig_recv(&r, &r.b, 50, 0, 40 + 9);
+	rig_recv(&r, &r.b, 51, 0, 40 + 10);
+	for (unsigned i = 1; i <= 2; i++) {
+		SEND_WR(&r, &r.a, .id = i, .op = WR_SEND, .len = 10);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	}
+	ck_assert_uint_eq(wc_status(&r.b, 50), WC_LOC_LEN_ERR);
+	ck_assert_uint_eq(wc_status(&r.b, 51), WC_SUCCESS);
+	ck_assert_int_eq(hca_qp_query(r.b.h, r.b.qpn, &a, &init), 0);
+	ck_assert_uint_eq(a.state, QPS_RTS);
+	rig_fini(&r);
+}
+END_TEST
+
+/* NAK 0x65: the responder is still at it.  What is before it is acknowledged, nothing is refused or sent again for it. */
+START_TEST(nak_in_progress)
+{
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 1; i <= 2; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 4);
+	while (take(&r, &r.a, &b))
+		;
+	for (unsigned i = 0; i < 3; i++) {
+		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + 1);
+		b.syndrome = aeth_nak(NAK_IN_PROGRESS);
+		pkt_give(&r, &r.a, &b, NULL, 0);
+		ck_assert_uint_eq(r.a.wc_n, 1);
+		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+		ck_assert(!take(&r, &r.a, &b));
+	}
+	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + 1);
+	pkt_give(&r, &r.a, &b, NULL, 0);
+	ck_assert_uint_eq(wc_status(&r.a, 2), WC_SUCCESS);
+	/* Without an answer it is asked for again, as ever. */
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_WRITE, .len = 4);
+	ck_assert(take(&r, &r.a, &b));
+	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + 2);
+	b.syndrome = aeth_nak(NAK_IN_PROGRESS);
+	pkt_give(&r, &r.a, &b, NULL, 0);
+	r.now = hca_deadline(r.a.h);
+	hca_tick(r.a.h, r.now);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(b.psn.v, (conf_rc.psn + 2) & PSN_MASK);
+	rig_fini(&r);
+}
+END_TEST
+
 /* An older peer, which sends such a NAK all the same: it expects what was never sent, so all is there. */
 START_TEST(nak_of_what_was_not_sent) /* conf: rule 4.5 */
 {
@@ -285,5 +386,5 @@ START_TEST(nothing) /* conf: C9-88, rule 4.6, section 6 */
 }
 END_TEST
 
-TEST_MAIN("core_edge", nothing, depth_is_rounded, depth_0, gap_closes_before_nak, nak_of_what_was_not_sent, no_request,
-	  fault_waits_in_sqd, srq_limit_below, mcast_pkey)
+TEST_MAIN("core_edge", nothing, depth_is_rounded, depth_0, gap_closes_before_nak, uc_srq_abort, ud_too_long,
+	  nak_in_progress, nak_of_what_was_not_sent, no_request, fault_waits_in_sqd, srq_limit_below, mcast_pkey)
