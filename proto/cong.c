@@ -2,10 +2,9 @@
 /* cong.c - see cong.h. */
 #include "cong.h"
 
-#define FAST_STEPS   5u
-#define GAIN         16u        /* alpha moves by 1/16 of what is missing */
-#define MORE         64u        /* target grows by 1/64 of start, 2/64, ... */
-#define METER_MIN_NS 100000u    /* a burst is not the rate of a second */
+#define GAIN         48u      /* alpha moves by 1/48 of what is missing, in CONG_TIMER_NS: the paper's 1/256 in 55 us */
+#define METER_NS     1000000u /* the meter is read after so long */
+#define METER_MIN_NS 100000u  /* a burst is not the rate of a second */
 #define MOST         500000000u /* kbit/s */
 
 static uint32_t kbps_of(uint64_t bytes, uint64_t ns)
@@ -15,7 +14,6 @@ static uint32_t kbps_of(uint64_t bytes, uint64_t ns)
 	return kbps < MOST ? (uint32_t)kbps : MOST;
 }
 
-/* The meter is read anew each step. */
 static uint32_t measured(const struct cong *c, mono_t now)
 {
 	uint64_t ns = mono_since(now, c->since);
@@ -24,28 +22,47 @@ static uint32_t measured(const struct cong *c, mono_t now)
 	return kbps > c->seen ? kbps : c->seen;
 }
 
+/* One more stage of the timer or of the byte counter. */
+static void increase(struct cong *c)
+{
+	uint32_t most = c->timer > c->bytes ? c->timer : c->bytes, least = c->timer < c->bytes ? c->timer : c->bytes;
+
+	if (least > CONG_FAST)
+		c->target += CONG_HAI * (least - CONG_FAST);
+	else if (most > CONG_FAST)
+		c->target += CONG_AI;
+	if (c->target > MOST)
+		c->target = MOST;
+	c->limit = (c->limit + c->target + 1) / 2;
+	if (c->limit >= 2 * c->start)
+		c->limit = 0;
+}
+
 void cong_sent(struct cong *c, mono_t now, uint64_t n)
 {
 	uint64_t ns = mono_since(now, c->since);
 
-	if (ns >= CONG_STEP_NS) {
+	if (ns >= METER_NS) {
 		c->seen = kbps_of(c->sent, ns);
 		c->sent = 0;
 		c->since = now;
 	}
 	c->sent += n;
+	if (!c->limit)
+		return;
+	for (c->counted += n; c->limit && c->counted >= CONG_BYTES; c->counted -= CONG_BYTES) {
+		c->bytes++;
+		increase(c);
+	}
 }
 
 uint32_t cong_recover(struct cong *c, mono_t now)
 {
-	while (c->limit && mono_since(now, c->stepped) >= CONG_STEP_NS) {
-		c->stepped = mono_add(c->stepped, CONG_STEP_NS);
+	while (c->limit && mono_since(now, c->stepped) >= CONG_TIMER_NS) {
+		c->stepped = mono_add(c->stepped, CONG_TIMER_NS);
 		c->alpha -= c->alpha / GAIN;
-		if (++c->steps > FAST_STEPS)
-			c->target += c->start / MORE * (c->steps - FAST_STEPS);
-		c->limit = (c->limit + c->target) / 2;
-		if (c->limit >= 2 * c->start)
-			c->limit = 0;
+		c->timer++;
+		increase(c);
 	}
 	return c->limit;
 }
@@ -58,7 +75,7 @@ void cong_markable(struct cong *c, mono_t now, uint32_t n)
 
 enum cong_cnp cong_cnp(struct cong *c, mono_t now)
 {
-	if (c->limit && !c->steps && mono_since(now, c->stepped) < CONG_STEP_NS)
+	if (c->limit && mono_since(now, c->cut) < CONG_CUT_NS)
 		return CONG_SAME;
 	if (c->marked_n < CONG_PKTS || mono_since(now, c->marked_at) >= CONG_AGE_NS)
 		return CONG_STRANGE;
@@ -75,7 +92,8 @@ enum cong_cnp cong_cnp(struct cong *c, mono_t now)
 	if (c->limit < CONG_MIN)
 		c->limit = CONG_MIN;
 	c->alpha += (CONG_ONE - c->alpha) / GAIN;
-	c->steps = 0;
-	c->stepped = now;
+	c->timer = c->bytes = 0;
+	c->counted = 0;
+	c->stepped = c->cut = now;
 	return CONG_CUT;
 }

@@ -2,16 +2,22 @@
 /*
  * cong.h - how fast a QP may send once its peer has said that the network on the way is congested (CNP).
  *
- * There is no limit at first.  The first CNP sets one, from what was really sent recently; the rest is a plain DCQCN:
+ * There is no limit at first.  The first CNP sets one, from what was really sent recently; the rest is DCQCN as it was published
+ * (Zhu and others, "Congestion Control for Large-Scale RDMA Deployments", 2015) and as adapters have it, with the rates and times
+ * that these come with: so a QP here takes no more of a link that it shares with one of theirs.
  *
- *	CNP, once in CONG_STEP_NS	target = limit;  limit -= limit * alpha / 2;  alpha += (1 - alpha) / 16
- *	CONG_STEP_NS without one	limit = (limit + target) / 2;  alpha -= alpha / 16
- *	  from the 6th of these on	before that: target += (steps - 5) * start / 64
+ *	CNP, once in CONG_CUT_NS	target = limit;  limit -= limit * alpha / 2;  alpha += (1 - alpha) / 48
+ *	CONG_TIMER_NS gone by		a stage of the timer;  alpha -= alpha / 48
+ *	CONG_BYTES sent			a stage of the byte counter
+ *	with each stage of either	limit = (limit + target) / 2, but before that,
+ *	  both up to CONG_FAST		  nothing: fast recovery, half of what is missing each time
+ *	  one beyond it			  target += CONG_AI: additive increase
+ *	  both beyond it		  target += CONG_HAI times how far the lesser one is: hyper increase
  *
  *	rate
  *	 start |----.              . . . no limit
  *	       |    |     ______..'
- *	       |    | .-''   5 steps: back to half of what is missing, each; then on, faster and faster
+ *	       |    | .-''   fast recovery; then on, slowly at first
  *	       |    |'
  *	       +----CNP------------------> time
  *
@@ -20,7 +26,7 @@
  * slows the QP down, but not to nothing, and a QP whose traffic class does not allow marks not at all.
  *
  * alpha is 1 at the start: the first CNP halves.  At twice the rate it started from the limit is gone.  No timer runs for
- * it: the steps that are over are made up for when the QP is about to send (rate.h).
+ * it: the stages that are over are made up for when the QP is about to send (rate.h).
  */
 #ifndef PROTO_CONG_H
 #define PROTO_CONG_H
@@ -30,8 +36,13 @@
 
 #include "mono.h"
 
-#define CONG_STEP_NS   1000000u /* what is on its way when a CNP comes causes more of them: they count as one */
-#define CONG_START_MIN 100000u  /* kbit/s: who sends less is not slowed below half of it by one CNP */
+#define CONG_CUT_NS    300000u   /* what is on its way when a CNP comes causes more of them: they count as one */
+#define CONG_TIMER_NS  300000u   /* rpg_time_reset of adapters */
+#define CONG_BYTES     33553408u /* rpg_byte_reset: 32767 KiB */
+#define CONG_FAST      5u        /* stages of fast recovery */
+#define CONG_AI        5000u     /* kbit/s: rpg_ai_rate */
+#define CONG_HAI       50000u    /* kbit/s: rpg_hai_rate */
+#define CONG_START_MIN 100000u   /* kbit/s: who sends less is not slowed below half of it by one CNP */
 #define CONG_MIN       8000u
 #define CONG_PKTS      16u
 #define CONG_AGE_NS    2000000000u /* an answer to older packets has been lost */
@@ -39,10 +50,12 @@
 struct cong {
 	uint32_t limit; /* kbit/s; 0: none */
 	uint32_t target, start;
-	uint32_t alpha; /* of CONG_ONE */
-	uint32_t steps; /* since the last CNP */
-	mono_t stepped; /* when the last one was over */
-	uint64_t sent;  /* bytes since then; kbit/s before */
+	uint32_t alpha;        /* of CONG_ONE */
+	uint32_t timer, bytes; /* stages since the last CNP */
+	uint64_t counted;      /* bytes of the stage that goes on */
+	mono_t stepped;        /* when the last stage of the timer was over */
+	mono_t cut;            /* the last CNP that counted */
+	uint64_t sent;         /* the meter: bytes since then; kbit/s before */
 	uint32_t seen;
 	mono_t since;
 	uint32_t marked_n; /* packets that may have been marked, since the last CNP that counted */
@@ -51,9 +64,9 @@ struct cong {
 
 #define CONG_ONE 1024u
 
-void cong_sent(struct cong *, mono_t now, uint64_t n);
+void cong_sent(struct cong *, mono_t now, uint64_t n);     /* may change the limit, or end it */
 void cong_markable(struct cong *, mono_t now, uint32_t n); /* packets that may be marked go */
-uint32_t cong_recover(struct cong *, mono_t now);          /* the steps that are over are made up for: the limit now */
+uint32_t cong_recover(struct cong *, mono_t now);          /* the stages that are over are made up for: the limit now */
 /* A CNP came.  Behind cong_recover(). */
 enum cong_cnp { CONG_CUT, CONG_SAME /* it counts as one with the last */, CONG_STRANGE /* it is no answer */ };
 enum cong_cnp cong_cnp(struct cong *, mono_t now);

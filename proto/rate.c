@@ -49,24 +49,33 @@ uint32_t rate_fit(const struct qp *qp, uint32_t n)
 	return n ? n : 1;
 }
 
+static void pay(struct hca *h, struct rate *r, uint32_t kbps, uint64_t len)
+{
+	uint64_t since = ns_since(h->now.ns, depth_ns(r, kbps));
+
+	if (r->next.ns < since)
+		r->next.ns = since;
+	r->next = mono_add(r->next, ns_of(len, kbps));
+}
+
 void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 {
 	struct rate *r = &qp->rate;
 	uint32_t kbps = rate_kbps(r);
-	uint64_t depth;
+	bool limited;
 
 	if (len && qp->path && !qp->path->local && qp->route.tclass & ECN_BITS)
 		cong_markable(&qp->cong, h->now, n);
 	if (qp->type != QPT_RAW)
 		len += (uint64_t)n * PKT_HEAD;
-	if (qp->path && !qp->path->local)
-		cong_sent(&qp->cong, h->now, len);
-	if (!kbps)
+	if (kbps)
+		pay(h, r, kbps, len);
+	if (!qp->path || qp->path->local)
 		return;
-	depth = depth_ns(r, kbps);
-	if (r->next.ns < ns_since(h->now.ns, depth))
-		r->next.ns = ns_since(h->now.ns, depth);
-	r->next = mono_add(r->next, ns_of(len, kbps));
+	limited = qp->cong.limit;
+	cong_sent(&qp->cong, h->now, len);
+	if (limited)
+		rate_cut(h, qp, qp->cong.limit);
 }
 
 /* QPs that wait were told a time by the old rate; a debt made at a lower rate would be paid off for too long. */

@@ -224,8 +224,8 @@ static void slows(uint8_t type, bool read)
 	between(full, 600000, 1100000);
 	cnp_rx_one(&f.r, &f.r.a);
 	ck_assert_uint_eq(stat_n(&f.r.a, HCA_STAT_RP_CNP_HANDLED), 1);
-	low = flow_run(&f, 1 * MS);
-	between(low, full * 3 / 10, full * 7 / 10);
+	low = flow_run(&f, 3 * CONG_TIMER_NS) * MS / (3 * CONG_TIMER_NS);
+	between(low, full * 4 / 10, full * 85 / 100);
 	flow_run(&f, 8 * MS);
 	between(flow_run(&f, 4 * MS) / 4, full * 9 / 10, full * 11 / 10);
 	flow_run(&f, 20 * MS);
@@ -242,7 +242,7 @@ END_TEST
 START_TEST(uc_slows) { slows(QPT_UC, false); }
 END_TEST
 
-/* A volley within a millisecond is one; with one every millisecond it goes down, and comes back. */
+/* A volley is one; with one in each CONG_CUT_NS it goes down, and comes back. */
 START_TEST(many_cnps)
 {
 	struct flow f;
@@ -253,16 +253,19 @@ START_TEST(many_cnps)
 	full = flow_run(&f, 10 * MS) / 10;
 	for (unsigned i = 0; i < 50; i++)
 		cnp_rx_one(&f.r, &f.r.a);
-	between(flow_run(&f, 1 * MS), full * 3 / 10, full * 6 / 10);
+	between(flow_run(&f, CONG_CUT_NS) * MS / CONG_CUT_NS, full * 3 / 10, full * 7 / 10);
 	before = full;
-	for (unsigned i = 0; i < 5; i++) {
-		cnp_rx_one(&f.r, &f.r.a);
-		low = flow_run(&f, 1 * MS);
-		ck_assert_uint_le(low, before + before / 8 + 2 * 512);
+	for (unsigned i = 0; i < 16; i++) {
+		low = 0;
+		for (unsigned k = 0; k < 3; k++) {
+			cnp_rx_one(&f.r, &f.r.a);
+			low += flow_run(&f, CONG_CUT_NS);
+		}
+		ck_assert_uint_le(low, before + before / 8 + 61440); /* a burst */
 		before = low;
 	}
 	ck_assert_uint_le(low, full / 4);
-	flow_run(&f, 40 * MS);
+	flow_run(&f, 1000 * MS);
 	between(flow_run(&f, 10 * MS) / 10, full * 99 / 100, full * 101 / 100);
 	ck_assert_uint_eq(stat_n(&f.r.a, HCA_STAT_LOCAL_ACK_TIMEOUT), 0);
 	rig_fini(&f.r);
@@ -283,7 +286,7 @@ START_TEST(forged)
 	}
 	counted = stat_n(&f.r.a, HCA_STAT_RP_CNP_HANDLED);
 	ck_assert_uint_ge(low / 1000, 4 * CONG_MIN / 8);
-	ck_assert_uint_le(counted, low / 512 / CONG_PKTS * CONG_STEP_NS / (50 * US));
+	ck_assert_uint_le(counted, low / 512 / CONG_PKTS * CONG_CUT_NS / (50 * US));
 	ck_assert_uint_eq(counted + stat_n(&f.r.a, HCA_STAT_RP_CNP_IGNORED), 20000);
 	rig_fini(&f.r);
 }
@@ -312,6 +315,72 @@ START_TEST(no_answer)
 		ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RP_CNP_HANDLED), ect);
 		rig_fini(&r);
 	}
+}
+END_TEST
+
+/*
+ * Item 18: as fair as adapters.  Of two CNPs the second one sets the target low: behind the fast recovery the rate grows by
+ * CONG_AI in CONG_TIMER_NS, and by more only when a lot has been sent.
+ */
+START_TEST(increase_is_fair)
+{
+	struct flow f;
+	uint64_t before, after, steps = 20 * MS / CONG_TIMER_NS;
+
+	flow_init(&f, QPT_RC, false);
+	flow_run(&f, 20 * MS);
+	for (unsigned i = 0; i < 3; i++) {
+		cnp_rx_one(&f.r, &f.r.a);
+		flow_run(&f, 1 * MS);
+	}
+	flow_run(&f, 6 * CONG_TIMER_NS);
+	before = flow_run(&f, 10 * MS) * 8 / 10; /* kbit/s, from here on */
+	flow_run(&f, 10 * MS);
+	after = flow_run(&f, 10 * MS) * 8 / 10;
+	between(after - before, steps * CONG_AI * 8 / 10, steps * CONG_AI * 12 / 10);
+	rig_fini(&f.r);
+}
+END_TEST
+
+/* The stages by themselves: fast recovery, then one counter beyond it, then both. */
+START_TEST(increase_stages)
+{
+	struct cong c = { 0 };
+	mono_t now = { 1000 * MS };
+	uint32_t target;
+
+	cong_sent(&c, (mono_t){ 998 * MS }, 0);
+	cong_sent(&c, (mono_t){ 998 * MS }, 2500000); /* in two milliseconds: 10 Gbit/s */
+	cong_markable(&c, now, CONG_PKTS);
+	ck_assert_int_eq(cong_cnp(&c, now), CONG_CUT);
+	ck_assert_uint_eq(c.start, 10000000);
+	ck_assert_uint_eq(c.limit, 5000000);
+	ck_assert_int_eq(cong_cnp(&c, mono_add(now, CONG_CUT_NS - 1)), CONG_SAME);
+	for (unsigned i = 1; i <= CONG_FAST; i++) {
+		now = mono_add(now, CONG_TIMER_NS);
+		between(cong_recover(&c, now), 10000000 - (5000000u >> i) - 1, 10000000 - (5000000u >> i) + CONG_FAST);
+		ck_assert_uint_eq(c.target, 10000000);
+	}
+	for (unsigned i = 1; i <= 3; i++) {
+		now = mono_add(now, CONG_TIMER_NS);
+		cong_recover(&c, now);
+		ck_assert_uint_eq(c.target, 10000000 + i * CONG_AI);
+	}
+	target = c.target;
+	for (unsigned i = 1; i <= CONG_FAST; i++) {
+		cong_sent(&c, now, CONG_BYTES);
+		ck_assert_uint_eq(c.target, target + i * CONG_AI);
+	}
+	target = c.target;
+	cong_sent(&c, now, CONG_BYTES);
+	ck_assert_uint_eq(c.target, target + CONG_HAI);
+	cong_sent(&c, now, CONG_BYTES - 1);
+	ck_assert_uint_eq(c.target, target + CONG_HAI);
+	cong_sent(&c, now, 1);
+	ck_assert_uint_eq(c.target, target + 3 * CONG_HAI);
+	cong_markable(&c, now, CONG_PKTS);
+	ck_assert_int_eq(cong_cnp(&c, now), CONG_CUT);
+	ck_assert_uint_eq(c.timer + c.bytes, 0);
 }
 END_TEST
 
@@ -424,5 +493,5 @@ START_TEST(closed_loop)
 }
 END_TEST
 
-TEST_MAIN("core_cnp", rc_marked, uc_marked, not_answered, rc_slows, read_responses_slow, uc_slows, many_cnps, forged,
-	  no_answer, slow_is_not_lost, ignored, closed_loop)
+TEST_MAIN("core_cnp", rc_marked, uc_marked, not_answered, rc_slows, read_responses_slow, uc_slows, many_cnps,
+	  increase_is_fair, increase_stages, forged, no_answer, slow_is_not_lost, ignored, closed_loop)
