@@ -305,6 +305,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 	}
 	if (conf->rcvbuf)
 		net_rcvbuf = conf->rcvbuf;
+	net_marks = conf->marks;
 	if ((sandbox && !rights_leave(conf, own)) || !shards_start(conf))
 		goto out_shards;
 	err = gid_start(loop, private);

@@ -32,6 +32,16 @@ struct route {
 	uint32_t flow_label;
 	uint8_t tclass; /* with the ECN bits */
 	uint8_t hop_limit;
+	uint8_t sl; /* what the program asked for; no packet says it */
+};
+
+#define SLS 16u
+
+/* Marks of packets where programs say nothing, and their priority in this host (the business of the edge); by SL. */
+struct marks {
+	uint8_t ect;           /* 1 or 2: RC and UC welcome marks of congestion; 0: no */
+	uint8_t tclass[SLS];   /* the traffic class instead of 0 */
+	uint8_t priority[SLS]; /* SO_PRIORITY */
 };
 
 struct burst {

@@ -48,6 +48,7 @@ struct hca_cfg {
 	uint32_t window_len;      /* bytes in flight to one foreign GID, at the start and at the most */
 	uint32_t
 		peer_room; /* bytes that a peer takes in while it is not looking: UC is sent no faster; 0: as fast as can be */
+	struct marks marks;
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_xrcd; /* 0: a default */
 };
 

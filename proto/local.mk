@@ -40,6 +40,7 @@ libproto_a_SOURCES = \
 	proto/req.c \
 	proto/req_flight.c \
 	proto/resp.c \
+	proto/route.c \
 	proto/resp_tx.c \
 	proto/slots.c \
 	proto/stat.c \
@@ -90,6 +91,7 @@ noinst_HEADERS += \
 	proto/req.h \
 	proto/req_flight.h \
 	proto/resp.h \
+	proto/route.h \
 	proto/places.h \
 	proto/turns.h \
 	proto/secret.h \

@@ -10,6 +10,7 @@
 #include "qp_state.h"
 #include "replay.h"
 #include "req.h"
+#include "route.h"
 #include "req_flight.h"
 #include "srq.h"
 
@@ -162,11 +163,7 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 	qp->req.epoch = p->epoch;
 	qp->req.inflight = 0;
 	qp->req.owed = false;
-	memcpy(qp->route.sgid, h->gid[av->sgid_index], 16);
-	memcpy(qp->route.dgid, av->dgid, 16);
-	qp->route.flow_label = av->flow_label;
-	qp->route.tclass = av->tclass;
-	qp->route.hop_limit = av->hop_limit ? av->hop_limit : 64;
+	route_set(h, &qp->route, av, true);
 	return 0;
 }
 

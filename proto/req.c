@@ -21,6 +21,7 @@
 #include "hdr.h"
 #include "mw.h"
 #include "raw.h"
+#include "route.h"
 #include "wr_kind.h"
 
 #define ASK_PSNS (PSN_WINDOW / 4)
@@ -275,11 +276,7 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 {
 	const struct av *av = &w->wr.ud.av;
 
-	memcpy(b->route.sgid, h->gid[av->sgid_index], 16);
-	memcpy(b->route.dgid, av->dgid, 16);
-	b->route.flow_label = av->flow_label;
-	b->route.tclass = av->tclass;
-	b->route.hop_limit = av->hop_limit ? av->hop_limit : 64;
+	route_set(h, &b->route, av, false);
 	b->dqpn = w->wr.ud.dqpn & 0xffffff;
 	/* A controlled Q_Key (bit 31) in the WR means the QP's own. */
 	b->qkey = w->wr.ud.qkey & 0x80000000u ? qp->attr.qkey : w->wr.ud.qkey;

@@ -233,6 +233,51 @@ static int check_rcvbuf(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+/* The ECN field that it means. */
+static bool ecn_parse(const char *s, uint8_t *ect)
+{
+	static const char *const names[] = { "no", "ect1", "ect0" };
+
+	for (uint8_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!strcmp(s, names[i])) {
+			*ect = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int check_ecn(cfg_t *cfg, cfg_opt_t *opt)
+{
+	uint8_t ect;
+
+	if (!ecn_parse(cfg_opt_getnstr(opt, 0), &ect))
+		return wrong(cfg, "ecn \"%s\" is unknown; give no, ect0 or ect1", cfg_opt_getnstr(opt, 0));
+	return 0;
+}
+
+static int check_by_sl(cfg_t *cfg, cfg_opt_t *opt, long most)
+{
+	unsigned n = cfg_opt_size(opt);
+
+	if (n > SLS)
+		return wrong(cfg, "%s has more than %u numbers; give one for each service level", opt->name, SLS);
+	for (unsigned i = 0; i < n; i++)
+		if (cfg_opt_getnint(opt, i) < 0 || cfg_opt_getnint(opt, i) > most)
+			return wrong(cfg, "%s has %ld; give numbers from 0 to %ld", opt->name, cfg_opt_getnint(opt, i),
+				     most);
+	return 0;
+}
+
+static int check_tclasses(cfg_t *cfg, cfg_opt_t *opt) { return check_by_sl(cfg, opt, 255); }
+static int check_priorities(cfg_t *cfg, cfg_opt_t *opt) { return check_by_sl(cfg, opt, CONF_PRIO_MAX); }
+
+static void by_sl_take(uint8_t v[SLS], cfg_t *cfg, const char *key)
+{
+	for (unsigned i = 0; i < cfg_size(cfg, key); i++)
+		v[i] = (uint8_t)cfg_getnint(cfg, key, i);
+}
+
 static int check_level(cfg_t *cfg, cfg_opt_t *opt)
 {
 	enum log_level level;
@@ -385,6 +430,7 @@ static cfg_opt_t quota_opts[] = {
 #define OPT_STR(key)    CFG_STR(key, NULL, CFGF_NODEFAULT),
 #define OPT_INT(key)    CFG_INT(key, 0, CFGF_NONE),
 #define OPT_LIST(key)   CFG_STR_LIST(key, NULL, CFGF_NODEFAULT),
+#define OPT_INTS(key)   CFG_INT_LIST(key, NULL, CFGF_NODEFAULT),
 #define OPT_QUOTA(key)  CFG_SEC(key, quota_opts, CFGF_NODEFAULT),
 #define OPT_DEVICE(key) CFG_SEC(key, device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 
@@ -458,6 +504,10 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		conf_io_parse(s, &c->io);
 	c->shards = (unsigned)cfg_getint(cfg, "shards");
 	c->rcvbuf = (uint32_t)cfg_getint(cfg, "receive-buffer");
+	if ((s = cfg_getstr(cfg, "ecn")))
+		ecn_parse(s, &c->marks.ect);
+	by_sl_take(c->marks.tclass, cfg, "traffic-classes");
+	by_sl_take(c->marks.priority, cfg, "priorities");
 	if ((s = cfg_getstr(cfg, "log-level")))
 		log_level_parse(s, &c->log_level);
 	if ((s = cfg_getstr(cfg, "fault")))

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "../../proto/burst.h"
 #include "device.h"
 #include "log.h"
 #include "quota.h"
@@ -37,6 +38,7 @@ extern struct device_conf device_conf[DEVICES_MAX];
 #define CONF_USERS      64u
 #define CONF_RCVBUF_MIN 65536u
 #define CONF_RCVBUF_MAX (1u << 30)
+#define CONF_PRIO_MAX   6u   /* more takes a right that the daemon gives up */
 #define CONF_SOCKET_LEN 108u /* of sun_path */
 
 struct conf {
@@ -49,8 +51,9 @@ struct conf {
 	} users;                 /* who may connect */
 	struct rights_user user; /* who a daemon of root becomes; RIGHTS_KEEP: not said */
 	enum io_kind io;
-	unsigned shards; /* 0: chosen by the number of cores */
-	uint32_t rcvbuf; /* of each socket, bytes; 0: as much as is allowed */
+	unsigned shards;    /* 0: chosen by the number of cores */
+	uint32_t rcvbuf;    /* of each socket, bytes; 0: as much as is allowed */
+	struct marks marks; /* of packets */
 	enum log_level log_level;
 	uint64_t quota[QUOTAS]; /* of a user, in units of quota.def; QUOTA_UNSET: its default */
 	char impair[4096];      /* fault in the file: a file of rules (rdmad-fault(5)); empty: none */

@@ -36,7 +36,8 @@ bool net_hot(const struct net *, mono_t now); /* some socket is read in each tur
 /* io_wait() said that this slot is ready. */
 void net_ready(struct net *, unsigned slot, mono_t now);
 
-extern uint32_t net_rcvbuf; /* what is asked for, bytes; set before there are shards */
+extern uint32_t net_rcvbuf;    /* what is asked for, bytes; set before there are shards */
+extern struct marks net_marks; /* of packets; the same */
 
 /* The room in a socket of ours as the kernel counts it, and the largest number of bytes that should be in flight to a peer. */
 uint32_t net_room(void);

@@ -28,8 +28,9 @@ struct net_sock {
 	uint8_t gid[16];
 	unsigned ifindex;
 	bool ipv6;
-	bool group;       /* gid is a multicast group's */
-	mono_t hot_until; /* something came recently: read it each turn */
+	bool group;        /* gid is a multicast group's */
+	mono_t hot_until;  /* something came recently: read it each turn */
+	int tos, priority; /* of the last packets sent, if priorities differ */
 
 	/* Receiving: the last sender. */
 	uint8_t peer[16];

@@ -23,7 +23,10 @@
 #include "net.h"
 #include "spare.h"
 
-#define RCVBUF     (32 << 20) /* RC has its window; UC and UD messages wait here while this thread has no core */
+#define RCVBUF (32 << 20) /* RC has its window; UC and UD messages wait here while this thread has no core */
+#ifndef IPV6_FLOWINFO_SEND
+#define IPV6_FLOWINFO_SEND 33 /* linux/in6.h, which the C library's headers do not get along with */
+#endif
 #define WINDOW_MIN (64u << 10)
 #define WINDOW_MAX (1u << 20) /* more does not fill the wire better, and leaves the cache */
 
@@ -93,6 +96,7 @@ int sock_options(const struct net *net, const struct net_sock *s)
 		set(s->fd, SOL_IPV6, IPV6_UNICAST_HOPS, NET_TTL);
 		set(s->fd, SOL_IPV6, IPV6_MULTICAST_HOPS, NET_TTL);
 		set(s->fd, SOL_IPV6, IPV6_MULTICAST_IF, (int)s->ifindex);
+		set(s->fd, SOL_IPV6, IPV6_FLOWINFO_SEND, 1);
 		set(s->fd, SOL_IPV6, IPV6_RECVTCLASS, 1);
 		set(s->fd, SOL_IPV6, IPV6_RECVHOPLIMIT, 1);
 	} else {

@@ -51,6 +51,32 @@ static void cmsg_put(struct msghdr *msg, int level, int type, const void *value,
 	msg->msg_controllen += CMSG_SPACE(len);
 }
 
+struct marks net_marks;
+
+/* Is there any priority but 0? */
+static bool marked(void)
+{
+	static const uint8_t none[SLS];
+
+	return memcmp(net_marks.priority, none, sizeof(none)) != 0;
+}
+
+static int priority_of(const struct route *r) { return net_marks.priority[r->sl % SLS]; }
+
+/* Over IPv4 a traffic class that comes with the packet would set a priority of its own: so the socket has both. */
+static void sock_mark(struct net_sock *s, const struct route *r)
+{
+	int tos = r->tclass, priority = priority_of(r);
+
+	if (!marked() || (s->priority == priority && (s->ipv6 || s->tos == tos)))
+		return;
+	if (!s->ipv6)
+		setsockopt(s->fd, SOL_IP, IP_TOS, &tos, sizeof(tos));
+	setsockopt(s->fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+	s->tos = tos;
+	s->priority = priority;
+}
+
 static void msg_fill(struct msghdr *msg, struct batch *b, uint8_t *cmsg)
 {
 	int tclass = b->route.tclass, hops = b->route.hop_limit;
@@ -60,7 +86,7 @@ static void msg_fill(struct msghdr *msg, struct batch *b, uint8_t *cmsg)
 	*msg = (struct msghdr){ .msg_name = &b->to, .msg_namelen = b->to_len, .msg_control = cmsg };
 	if (b->gso && b->n > 1)
 		cmsg_put(msg, SOL_UDP, UDP_SEGMENT, &b->pkt_len[0], sizeof(uint16_t));
-	if (tclass)
+	if (tclass && (v6 || !marked()))
 		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tclass, sizeof(int));
 	if (hops && hops != NET_TTL)
 		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_HOPLIMIT : IP_TTL, &hops, sizeof(int));
@@ -142,6 +168,7 @@ static int batch_send(struct batch *b, uint8_t **data)
 	struct icrc_flow flow;
 	int err;
 
+	sock_mark(b->sock, &b->route);
 	if (b->gso) {
 		err = send_gso(b, *data);
 		if (err != EIO && err != EINVAL)
@@ -253,11 +280,12 @@ void net_flush(struct net *net)
 	t->n = 0;
 }
 
-/* May both be sent by one call?  A socket knows no flow label. */
+/* May both be sent by one call?  IPv4 has no flow label. */
 static bool goes_along(const struct route *a, const struct route *b)
 {
 	return !memcmp(a->dgid, b->dgid, 16) && !memcmp(a->sgid, b->sgid, 16) && a->tclass == b->tclass &&
-	       a->hop_limit == b->hop_limit;
+	       a->hop_limit == b->hop_limit && priority_of(a) == priority_of(b) &&
+	       (a->flow_label == b->flow_label || gid_is_v4(a->dgid));
 }
 
 static void address_set(struct batch *t)
@@ -268,6 +296,7 @@ static void address_set(struct batch *t)
 	if (t->sock->ipv6) {
 		t->to.in6.sin6_family = AF_INET6;
 		t->to.in6.sin6_port = htons(ROCE_PORT);
+		t->to.in6.sin6_flowinfo = htonl(t->route.flow_label & 0xfffff);
 		memcpy(&t->to.in6.sin6_addr, gid, 16);
 		if (IN6_IS_ADDR_LINKLOCAL(&t->to.in6.sin6_addr))
 			t->to.in6.sin6_scope_id = t->sock->ifindex;

@@ -105,6 +105,7 @@ static int hcas_new(struct shard *s)
 		.burst_len = BURST_LEN,
 		.local_burst_len = LOCAL_BURST_LEN,
 		.early_retrans = true,
+		.marks = net_marks,
 	};
 
 	cfg.peer_room = net_room();

@@ -41,6 +41,7 @@ E2E_TESTS = \
 	t/e2e/ipv6.test \
 	t/e2e/kill.test \
 	t/e2e/loss.test \
+	t/e2e/mark.test \
 	t/e2e/one.test \
 	t/e2e/pace.test \
 	t/e2e/peer.test \
