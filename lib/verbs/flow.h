@@ -50,10 +50,6 @@ struct rd_table {
 
 extern pthread_mutex_t flow_lock;
 
-/* The code before the first flow: what this host sends is not for the QP. */
-#define FLOW_HEAD 3u
-extern const struct sock_filter flow_head[FLOW_HEAD];
-
 /* With flow_lock: tells the daemon what there is to count and to spread.  gone: a flow that is not in qp->flows any more, or NULL. */
 int steer_update(struct rd_qp *, struct rd_flow *gone);
 /* The QP is no more. */

@@ -32,6 +32,8 @@ struct rd_qp {
 	struct rd_ctx *ctx;
 	struct rd_pd *mem_pd;  /* pd_free */
 	int raw_fd;            /* RAW_PACKET: the packet socket; else -1 */
+	uint8_t raw_mac[6];    /* of its interface, */
+	bool raw_loop;         /* which is the loopback one */
 	struct rd_flow *flows; /* of it; by priority; under rq_lock */
 	uint32_t bell;
 	void *mem;

@@ -5,7 +5,7 @@
  * The socket is opened here, so that the kernel checks the program's own rights; the daemon gets a copy.  A QP's flows
  * become one filter of the socket, in the order of their priorities:
  *
- *	sent by this host?  drop
+ *	sent by this host, not to a group nor to the port itself?  drop
  *	flow 1:  word & mask == value?  no: flow 2 ...  take (or drop)
  *	flow 2:  ...
  *	drop
@@ -19,8 +19,12 @@
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -217,11 +221,32 @@ static int compile(struct prog *p, const struct ibv_flow_attr *a, struct said *s
 
 /* ---- the filter of a QP ------------------------------------------------------------------- */
 
-const struct sock_filter flow_head[FLOW_HEAD] = {
-	{ BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE) },
-	{ BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PACKET_OUTGOING },
-	{ BPF_RET | BPF_K, 0, 0, 0 },
-};
+#define RET(v) emit(p, BPF_RET | BPF_K, 0, 0, v)
+
+/*
+ * What other sockets of this host send comes by here, too.  As adapters do, the QP is given of it what goes to a group or to
+ * the port itself; where it goes anywhere else it is dropped.  What leaves by the loopback interface comes in again anyway.
+ */
+static void head(struct prog *p, const struct rd_qp *qp)
+{
+	const uint8_t *mac = qp->raw_mac;
+	uint32_t front = (uint32_t)mac[0] << 24 | (uint32_t)mac[1] << 16 | (uint32_t)mac[2] << 8 | mac[3];
+
+	emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE));
+	if (qp->raw_loop) {
+		emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PACKET_OUTGOING);
+		RET(0);
+		return;
+	}
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 7, PACKET_OUTGOING);
+	emit(p, BPF_LD | BPF_B | BPF_ABS, 0, 0, 0);
+	emit(p, BPF_JMP | BPF_JSET | BPF_K, 5, 0, 1);
+	emit(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, 0);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 2, front);
+	emit(p, BPF_LD | BPF_H | BPF_ABS, 0, 0, 4);
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, (uint32_t)mac[4] << 8 | mac[5]);
+	RET(0);
+}
 
 static void emit_all(struct prog *p, const struct sock_filter *code, uint32_t n)
 {
@@ -237,10 +262,10 @@ static int filter_set(struct rd_qp *qp)
 
 	if (!p)
 		return ENOMEM;
-	emit_all(p, flow_head, FLOW_HEAD);
+	head(p, qp);
 	for (const struct rd_flow *f = qp->flows; f; f = f->next)
 		emit_all(p, f->code, f->code_n);
-	emit(p, BPF_RET | BPF_K, 0, 0, 0);
+	RET(0);
 	prog = (struct sock_fprog){ .len = (unsigned short)p->n, .filter = p->code };
 	if (p->full)
 		err = ENOMEM;
@@ -261,6 +286,18 @@ static unsigned interface_of(struct rd_ctx *c)
 	return 0;
 }
 
+/* The name and address of the interface, for the filter. */
+static int interface_read(struct rd_qp *qp, int index)
+{
+	struct ifreq r = { .ifr_ifindex = index };
+
+	if (ioctl(qp->raw_fd, SIOCGIFNAME, &r) || ioctl(qp->raw_fd, SIOCGIFHWADDR, &r))
+		return errno;
+	memcpy(qp->raw_mac, r.ifr_hwaddr.sa_data, sizeof(qp->raw_mac));
+	qp->raw_loop = r.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK;
+	return 0;
+}
+
 int raw_open(struct rd_qp *qp)
 {
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
@@ -273,7 +310,9 @@ int raw_open(struct rd_qp *qp)
 	setsockopt(qp->raw_fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
 	setsockopt(qp->raw_fd, SOL_PACKET, PACKET_AUXDATA, &on, sizeof(on));
 	ll.sll_ifindex = (int)interface_of(qp->ctx);
-	err = ll.sll_ifindex ? filter_set(qp) : ENODEV; /* before it is bound: nothing comes in by mistake */
+	err = ll.sll_ifindex ? interface_read(qp, ll.sll_ifindex) : ENODEV;
+	if (!err)
+		err = filter_set(qp); /* before it is bound: nothing comes in by mistake */
 	if (!err && bind(qp->raw_fd, (struct sockaddr *)&ll, sizeof(ll)))
 		err = errno;
 	if (err)

@@ -30,8 +30,6 @@ static void steer_fill(const struct rd_qp *qp, struct steer *r)
 	uint32_t number = 0;
 
 	if (r->code_n) {
-		code_put(code, flow_head, FLOW_HEAD);
-		code += FLOW_HEAD;
 		for (const struct rd_flow *f = qp->flows; f; f = f->next) {
 			code_put(code, f->code, f->code_n);
 			code[f->code_n - 1].k = (f->drop ? 0 : RULE_TAKE) | ++number;
@@ -102,7 +100,7 @@ static void steer_swap(struct rd_qp *qp, struct rd_flow *gone, struct steer *fre
 int steer_update(struct rd_qp *qp, struct rd_flow *gone)
 {
 	struct msg_req req = { .op = MSG_RAW_STEER, .id.handle = qp->qpn };
-	uint32_t flow_n = 0, code_n = FLOW_HEAD + 1;
+	uint32_t flow_n = 0, code_n = 1;
 	struct steer *fresh = NULL;
 	bool counted = false;
 	struct msg_rep rep;
