@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 APPS_TESTS = \
 	t/apps/apps.test \
+	t/apps/fabric.test \
 	t/apps/iser.test \
 	t/apps/rpma.test \
 	t/apps/verbs.test
 TESTS += $(APPS_TESTS)
 dist_check_SCRIPTS += $(APPS_TESTS)
 EXTRA_DIST += \
+	t/apps/fabric.c \
 	t/apps/iser.c \
 	t/apps/mpi.c \
 	t/apps/rpma.c \
