@@ -124,6 +124,11 @@ SAME(offsetof(struct ibv_context, abi_compat), 320);
 SAME(sizeof(struct verbs_context) - offsetof(struct verbs_context, query_port), 648);
 SAME(sizeof(struct verbs_context) - offsetof(struct verbs_context, sz), 336);
 SAME(sizeof(struct verbs_context) - offsetof(struct verbs_context, close_xrcd), 352);
+SAME(sizeof(struct newer_mr_attr), 72);
+SAME(offsetof(struct newer_mr_attr, comp_mask), 16);
+SAME(offsetof(struct newer_mr_attr, fd), 40);
+SAME(offsetof(struct newer_mr_attr, buf), 64);
+SAME(sizeof(struct newer_dmah_attr), 12);
 _Static_assert(sizeof(struct ibv_port_attr) >= 52, "port attributes only grow");
 _Static_assert(sizeof(struct ibv_qp_ex) >= 352, "the wr_* pointers only grow");
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* enum_str.c - names of numbers, and InfiniBand rates in other units. */
+#include "newer.h"
 #include "qp.h"
 
 static const char *pick(const char *const *names, size_t n, unsigned i)
@@ -34,6 +35,28 @@ EXPORT const char *ibv_port_state_str(enum ibv_port_state s)
 	};
 
 	return pick(names, ARRAY_N(names), (unsigned)s);
+}
+
+const char *opcode_str(unsigned int op)
+{
+	static const char *const names[] = {
+		[IBV_WR_RDMA_WRITE] = "rdma-write",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
+		[IBV_WR_SEND] = "send",
+		[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
+		[IBV_WR_RDMA_READ] = "rdma-read",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
+		[IBV_WR_LOCAL_INV] = "local-inv",
+		[IBV_WR_BIND_MW] = "bind-mw",
+		[IBV_WR_SEND_WITH_INV] = "send-with-inv",
+		[IBV_WR_TSO] = "tso",
+		[IBV_WR_DRIVER1] = "driver1",
+		[IBV_WR_FLUSH] = "flush",
+		[IBV_WR_ATOMIC_WRITE] = "atomic-write",
+	};
+
+	return pick(names, ARRAY_N(names), op);
 }
 
 EXPORT const char *ibv_event_type_str(enum ibv_event_type t)

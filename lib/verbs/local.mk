@@ -12,6 +12,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/ctx.c \
 	lib/verbs/device.c \
 	lib/verbs/dm.c \
+	lib/verbs/dmah.c \
 	lib/verbs/ece.c \
 	lib/verbs/enum_str.c \
 	lib/verbs/event.c \
@@ -24,12 +25,14 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/mem_map.c \
 	lib/verbs/mem_shared.c \
 	lib/verbs/mr.c \
+	lib/verbs/mr_ex.c \
 	lib/verbs/mw.c \
 	lib/verbs/mr_kinds.c \
 	lib/verbs/ops.c \
 	lib/verbs/pd.c \
 	lib/verbs/poll.c \
 	lib/verbs/post.c \
+	lib/verbs/private.c \
 	lib/verbs/qp.c \
 	lib/verbs/query.c \
 	lib/verbs/rate.c \
@@ -58,6 +61,7 @@ noinst_HEADERS += \
 	lib/verbs/ctx.h \
 	lib/verbs/device.h \
 	lib/verbs/dm.h \
+	lib/verbs/dmah.h \
 	lib/verbs/flow.h \
 	lib/verbs/hold.h \
 	lib/verbs/mem_map.h \
@@ -66,10 +70,12 @@ noinst_HEADERS += \
 	lib/verbs/mw.h \
 	lib/verbs/newer.h \
 	lib/verbs/pd.h \
+	lib/verbs/private.def \
 	lib/verbs/qp.h \
 	lib/verbs/query.h \
 	lib/verbs/srq.h \
 	lib/verbs/slots.h \
+	lib/verbs/symbol.h \
 	lib/verbs/sysfs.h \
 	lib/verbs/verbs.def \
 	lib/verbs/vma.h \

@@ -228,6 +228,8 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 		mr_remove(to_ctx(ibmr->context), mr);
 	if (mr->listed && mr->kind == MR_MEM)
 		map_dereg(&mr->range);
+	if (mr->dmah)
+		__atomic_fetch_sub(&mr->dmah->users, 1, __ATOMIC_RELEASE);
 	free(mr);
 	return 0;
 }

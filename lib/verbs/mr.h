@@ -6,6 +6,7 @@
 #include <rdmad/abi.h>
 
 #include "ctx.h"
+#include "dmah.h"
 #include "mem_map.h"
 
 struct rd_mr {
@@ -17,6 +18,7 @@ struct rd_mr {
 	uint32_t kind; /* enum msg_mr_kind */
 	bool listed;   /* in the table by lkey */
 	struct map_range range;
+	struct rd_dmah *dmah; /* or NULL */
 };
 
 /* Where the bytes of an MR come from. */

@@ -70,6 +70,7 @@ static inline struct rd_qp *ex_to_qp(struct ibv_qp_ex *q) { return (struct rd_qp
 /* wq: it is the QP behind this WQ.  NULL: errno. */
 struct rd_qp *qp_make(struct ibv_context *, struct ibv_qp_init_attr_ex *, struct ibv_wq *wq);
 const char *state_str(enum ibv_qp_state);
+const char *opcode_str(unsigned int); /* of enum ibv_wr_opcode */
 
 /* ---- post.c, wr_ex.c */
 

@@ -263,7 +263,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 }
 
 /* The type as sysfs has it: 0 is RoCE v1 or InfiniBand, 1 is RoCE v2. */
-EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type)
+int gid_type_query(struct ibv_context *context, uint8_t port, unsigned int index, unsigned int *type)
 {
 	struct msg_gid m;
 	int err = gid_get(to_ctx(context), port, index, &m);

@@ -285,6 +285,7 @@ int main(void)
 	api_rate(s);
 	api_ex(s);
 	api_mw(s);
+	api_newer(s);
 	api_ops(s);
 	api_xrc(s);
 	api_flush(s);

@@ -12,6 +12,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_map.c \
 	t/verbs/api_memory.c \
 	t/verbs/api_mw.c \
+	t/verbs/api_newer.c \
 	t/verbs/api_objects.c \
 	t/verbs/api_offload.c \
 	t/verbs/api_ops.c \
@@ -35,4 +36,4 @@ VERBS_TESTS = \
 	t/verbs/symbols.test
 TESTS += $(VERBS_TESTS)
 dist_check_SCRIPTS += $(VERBS_TESTS)
-EXTRA_DIST += t/verbs/symbols.txt
+EXTRA_DIST += t/verbs/symbols.txt t/verbs/private.txt
