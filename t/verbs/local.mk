@@ -32,6 +32,7 @@ t_verbs_api_LDADD = -libverbs $(CHECK_LIBS) -lpthread
 
 VERBS_TESTS = \
 	t/verbs/api.test \
+	t/verbs/glibc.test \
 	t/verbs/loader.test \
 	t/verbs/symbols.test
 TESTS += $(VERBS_TESTS)
