@@ -6,7 +6,6 @@ TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
 noinst_HEADERS += t/daemon/client.h t/daemon/cm_client.h
 
-DAEMON_TEST_CPPFLAGS = $(AM_CPPFLAGS)
 DAEMON_TEST_LIBS = $(CHECK_LIBS) $(JANSSON_LIBS)
 
 t_daemon_hostile_msg_SOURCES = t/daemon/hostile_msg.c t/daemon/client.c

@@ -10,7 +10,6 @@ LAB_TESTS = \
 noinst_HEADERS += t/lab/rig.h
 check_PROGRAMS += $(LAB_TESTS)
 TESTS += $(LAB_TESTS)
-LAB_TEST_CPPFLAGS = $(AM_CPPFLAGS)
 LAB_TEST_LIBS = liblab.a libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 
 t_lab_pcapng_SOURCES = t/lab/pcapng.c t/pcap.c

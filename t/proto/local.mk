@@ -36,7 +36,6 @@ check_PROGRAMS += $(PROTO_TESTS)
 TESTS += $(PROTO_TESTS)
 
 noinst_HEADERS += t/cm_net.h t/pcap.h t/suite.h t/proto/cm_duo.h t/proto/rig.h
-PROTO_TEST_CPPFLAGS = $(AM_CPPFLAGS)
 PROTO_TEST_LIBS = libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 
 t_proto_aeth_SOURCES = t/proto/aeth.c
@@ -80,10 +79,8 @@ t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
 t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_turns_SOURCES = t/proto/core_turns.c t/proto/rig.c
-t_proto_core_turns_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_turns_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_route_SOURCES = t/proto/core_route.c t/proto/rig.c
-t_proto_core_route_CPPFLAGS = $(PROTO_TEST_CPPFLAGS)
 t_proto_core_route_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_rate_SOURCES = t/proto/core_rate.c t/proto/rig.c
 t_proto_core_rate_LDADD = $(PROTO_TEST_LIBS)
