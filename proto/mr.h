@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mr.h - protection domains and memory regions: who may touch which bytes (protocol section 6).
+ * mr.h - protection domains and memory regions: who may touch which bytes (rule 6.1).
  *
  *	key = | 0 | random number, 23 bits | random, 8 |	all 32 must match; 1 in front: a window's
  */

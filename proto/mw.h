@@ -5,7 +5,7 @@
  *	key = | 1 | random number, 23 bits | key byte, 8 |	regions have 0 in front
  *
  * A window without a region is not bound and opens nothing.  Type 1: to be bound again at any time, for every QP of the
- * PD. Type 2 (2B): bound for one QP, which alone may use it, until it is invalidated.  Protocol section 6.
+ * PD. Type 2 (2B): bound for one QP, which alone may use it, until it is invalidated.  Protocol rule 6.1.
  */
 #ifndef PROTO_MW_H
 #define PROTO_MW_H

@@ -53,7 +53,7 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 	if (mw->pd != ibqp->pd)
 		return EPERM;
-	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) /* rule 6.1 */
+	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) /* rule 6.2 */
 		return EINVAL;
 	pthread_mutex_lock(&qp->sq_lock);
 	w = wr_open(qp, WR_BIND_MW, bind->wr_id, bind->send_flags, 0, &err);

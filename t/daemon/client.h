@@ -18,7 +18,9 @@ struct counts { /* of MSG_DUMP stats; counters summed over the devices */
 	long contexts, pds, mrs, cqs, srqs, qps, channels, sessions, fds, maps;
 };
 
-/* Starts ./rdmad ($RDMAD_BIN) at an abstract socket of its own and waits until it answers. */
+/* This process and what it starts: a network namespace with nothing but loopback, also without root.  false: not to be had. */
+bool own_network(void);
+/* Starts ./rdmad ($RDMAD_BIN) at an abstract socket of its own, there if possible, and waits until it answers. */
 void daemon_start(void);
 void daemon_start_with(const char *option); /* one more of its command line; NULL: none */
 /* It must still run; SIGTERM, and it must end with status 0 (a sanitizer's report is another status). */

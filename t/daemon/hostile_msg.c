@@ -371,6 +371,7 @@ START_TEST(no_descriptor)
 	pid_t pid;
 	int hold;
 
+	own_network();
 	daemon_start_with("--private"); /* of our own user: so its limits may be set */
 	pid = daemon_process();
 	hold = hail();

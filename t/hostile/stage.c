@@ -6,14 +6,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -215,15 +213,6 @@ void stage_needs_root(void)
 	exit(SKIPPED);
 }
 
-static void loopback_up(void)
-{
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-	ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-	close(fd);
-}
-
 static void *shared(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -234,8 +223,7 @@ static void *shared(size_t len)
 
 void stage_network(void)
 {
-	ck_assert_msg(unshare(CLONE_NEWNET) == 0, "a network namespace: %s", strerror(errno));
-	loopback_up();
+	ck_assert_msg(own_network(), "a network namespace: %s", strerror(errno));
 	note = shared(sizeof(*note));
 }
 

@@ -361,7 +361,7 @@ START_TEST(mcast_pkey) /* conf: C9-43, rule 7.12 */
 END_TEST
 
 /* With length 0 neither key nor address counts: of a region, of another one, of none, of a window that is not bound. */
-START_TEST(nothing) /* conf: C9-88, rule 4.6, section 6 */
+START_TEST(nothing) /* conf: C9-88, rule 4.6, rule 6.1 */
 {
 	static const enum wr_op ops[] = { WR_SEND, WR_WRITE, WR_WRITE_IMM, WR_READ };
 	struct rig r;

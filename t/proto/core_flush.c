@@ -69,7 +69,7 @@ START_TEST(flush) /* conf: rule 3.4 */
 END_TEST
 
 /* Rights of the key and bounds; with the whole region the range is not looked at. */
-START_TEST(flush_keys) /* conf: oA19-13, section 6 */
+START_TEST(flush_keys) /* conf: oA19-13, rule 6.1 */
 {
 	static const struct {
 		uint32_t access, place, level, len;

@@ -6,7 +6,7 @@
 #include "rig.h"
 #include "t/suite.h"
 
-START_TEST(mr_rights) /* conf: section 6 */
+START_TEST(mr_rights) /* conf: rule 6.1 */
 {
 	struct mr_attr a = { .len = 16 };
 	struct rig r;
@@ -39,7 +39,7 @@ START_TEST(mr_rights) /* conf: section 6 */
 END_TEST
 
 /* A key of another PD is no key. */
-START_TEST(pd_is_a_wall) /* conf: section 6 */
+START_TEST(pd_is_a_wall) /* conf: rule 6.1 */
 {
 	struct rig r;
 	struct mr_attr a;

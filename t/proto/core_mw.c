@@ -47,7 +47,7 @@ static unsigned use(struct scene *s, enum wr_op op, uint32_t key, uint64_t roff,
 	return wc_status(&s->r.a, s->id);
 }
 
-START_TEST(type1) /* conf: section 6 */
+START_TEST(type1) /* conf: rule 6.1 */
 {
 	struct scene s;
 	uint32_t key;
@@ -81,7 +81,7 @@ START_TEST(type1) /* conf: section 6 */
 }
 END_TEST
 
-START_TEST(type2) /* conf: o10-37.2.30, section 6 */
+START_TEST(type2) /* conf: o10-37.2.30, rule 6.1 */
 {
 	struct scene s;
 
@@ -255,7 +255,7 @@ START_TEST(whose) /* conf: C10-72 */
 }
 END_TEST
 
-START_TEST(busy) /* conf: section 6 */
+START_TEST(busy) /* conf: rule 6.1 */
 {
 	struct scene s;
 	struct mr_attr a;
@@ -279,7 +279,7 @@ START_TEST(busy) /* conf: section 6 */
 END_TEST
 
 /* SEND with invalidate, of one packet and of several. */
-START_TEST(send_inv) /* conf: section 6 */
+START_TEST(send_inv) /* conf: rule 6.1 */
 {
 	for (unsigned i = 0; i < 4; i++) {
 		struct link_conf conf = conf_rc;

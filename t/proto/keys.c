@@ -128,7 +128,7 @@ static void remote(uint8_t qp_type, unsigned type, const struct use *op, enum wr
 	rig_fini(&r);
 }
 
-START_TEST(remote_keys) /* conf: section 6 */
+START_TEST(remote_keys) /* conf: rule 6.1 */
 {
 	const struct use *op = &ops[_i];
 

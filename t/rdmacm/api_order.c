@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { USER = 18 };
 static int (*write_event)(struct rdma_cm_id *, enum rdma_cm_event_type, int status, uint64_t arg);
@@ -47,12 +48,20 @@ static struct rdma_event_channel *here(const struct run *r) { return r->id->chan
 
 /* ---- one event more --------------------------------------------------------------- */
 
-/* Each time with another QP: one that is called from already says that its connection is forgotten (protocol 7.7). */
+/*
+ * Each time another QP, in other tests (processes), too: one that is called from already, or was till now, says that its
+ * connection is forgotten (protocol 7.7).
+ */
+static uint32_t qpn_new(void)
+{
+	static uint32_t n;
+
+	return ((uint32_t)getpid() & 0x3fff) << 10 | (++n & 0x3ff);
+}
+
 static void connect_to(struct rdma_cm_id *id)
 {
-	static uint32_t qpn = 0x100;
-
-	ok(rdma_connect(id, &(struct rdma_conn_param){ .qp_num = qpn++ }));
+	ok(rdma_connect(id, &(struct rdma_conn_param){ .qp_num = qpn_new() }));
 }
 
 static void call(struct run *r)
@@ -214,7 +223,6 @@ static void get(struct run *r)
 /* Brings the pair to where the first event may come. */
 static void prepare(struct run *r)
 {
-	static uint32_t qpn = 0x10000;
 	struct rdma_cm_event *e;
 
 	switch (r->kind) {
@@ -235,7 +243,7 @@ static void prepare(struct run *r)
 		e = event_get(r->p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
 		r->p.server = e->id;
 		ok(rdma_ack_cm_event(e));
-		ok(rdma_accept(r->p.server, &(struct rdma_conn_param){ .qp_num = qpn++ }));
+		ok(rdma_accept(r->p.server, &(struct rdma_conn_param){ .qp_num = qpn_new() }));
 		event_eat(r->p.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
 		ok(rdma_establish(r->p.client));
 		event_eat(r->p.sch, RDMA_CM_EVENT_ESTABLISHED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * api_key.c - what an rkey lets do, a row for each combination: regions and windows of all kinds, lengths of zero, bounds,
- * rights; how windows are bound, and how they end.  The table in doc/protocol.md, section 6, names the clauses.
+ * rights; how windows are bound, and how they end.  The table in doc/protocol.md, rule 6.2, names the clauses.
  */
 #include "fixture.h"
 
@@ -202,7 +202,7 @@ static enum ibv_wc_status reach(struct scene *s, enum ibv_wr_opcode op, enum tar
 }
 
 /* Of length 0 nothing is looked at but the right of the queue pair: no key, no address, no lkey (C9-88). */
-START_TEST(zero_length)
+START_TEST(zero_length) /* conf: C9-88, rule 6.2 */
 {
 	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM };
 	static const int64_t off[] = { 0, LEN, -1, 1 << 20 };
@@ -310,7 +310,7 @@ static const struct row {
 	{ NO_KEY, R, 0, 1, ACC },
 };
 
-START_TEST(reached)
+START_TEST(reached) /* conf: C9-88, rule 6.2 */
 {
 	struct scene s;
 
@@ -430,7 +430,7 @@ static void bind_one(struct fix *f, size_t i)
 		ck_assert_int_eq(ibv_dealloc_pd(other.pd), 0);
 }
 
-START_TEST(binding)
+START_TEST(binding) /* conf: C10-72, C10-73, C10-74, C10-75, o10-36.2.2, o10-37.2.30, o10-37.2.40, rule 6.2 */
 {
 	struct fix f;
 
@@ -444,7 +444,7 @@ END_TEST
 /* ---- ends ------------------------------------------------------------------------------- */
 
 /* Each key that cannot be invalidated, by the owner and by the peer; the queue pair is in ERR afterwards. */
-START_TEST(invalidating)
+START_TEST(invalidating) /* conf: o10-37.2.26, rule 6.2 */
 {
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND_WITH_INV, .send_flags = IBV_SEND_SIGNALED };
 	static const enum target whole[] = { REGION, WIN1, WIN2_OTHER, FREE2, INVALIDATED2, NO_KEY };
@@ -485,7 +485,7 @@ START_TEST(invalidating)
 END_TEST
 
 /* A window of type 2 goes with its queue pair, one of type 1 stays; dealloc needs no unbinding. */
-START_TEST(end_of_qp)
+START_TEST(end_of_qp) /* conf: rule 6.2 */
 {
 	for (unsigned type = 1; type <= 2; type++) {
 		struct scene s;
