@@ -369,8 +369,10 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 	for (struct link *next; (next = turns_take(&h->ready));) {
 		struct qp *qp = LINK_OF(next, struct qp, ready);
 
-		if (qp->held || !qp_tx(h, qp, b))
+		if (qp->held || !qp_tx(h, qp, b)) {
+			turns_unused(&h->ready, qp->ready_lane);
 			continue;
+		}
 		qp_ready(h, qp);
 		tx_note(h, qp, b);
 		qp->tx_pkts += b->n;

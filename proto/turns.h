@@ -77,4 +77,13 @@ static inline struct link *turns_take(struct turns *t)
 	return m;
 }
 
+/* What was taken last had no use for the turn: its owner is the next one again, if he has more. */
+static inline void turns_unused(struct turns *t, struct lane *l)
+{
+	if (link_empty(&l->turn))
+		return;
+	link_del(&l->turn);
+	link_add_tail(t->ring.next, &l->turn);
+}
+
 #endif

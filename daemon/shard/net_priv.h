@@ -31,6 +31,7 @@ struct net_sock {
 	bool group;        /* gid is a multicast group's */
 	mono_t hot_until;  /* something came recently: read it each turn */
 	int tos, priority; /* of the last packets sent, if priorities differ */
+	bool unlabelled;   /* somebody of the host has leased a flow label: the kernel refuses ours */
 
 	/* Receiving: the last sender. */
 	uint8_t peer[16];

@@ -160,6 +160,18 @@ static void gso_undo(struct batch *b, struct icrc_flow *flow, uint8_t *data)
 	b->gso = false;
 }
 
+/* Flow labels belong to all until one user of the host leases one: from then on those that were not leased are EINVAL. */
+static bool label_undo(struct batch *b)
+{
+	if (!b->sock->ipv6 || !b->to.in6.sin6_flowinfo)
+		return false;
+	if (!b->sock->unlabelled)
+		log_note("IPv6 flow labels are leased on this host: packets go without those that programs ask for");
+	b->sock->unlabelled = true;
+	b->to.in6.sin6_flowinfo = 0;
+	return true;
+}
+
 static bool is_full(int err) { return err == EAGAIN || err == ENOBUFS; }
 
 /* 0, EAGAIN (*b, *data: what is left), or an error, then counted. */
@@ -171,12 +183,16 @@ static int batch_send(struct batch *b, uint8_t **data)
 	sock_mark(b->sock, &b->route);
 	if (b->gso) {
 		err = send_gso(b, *data);
+		if (err == EINVAL && label_undo(b))
+			err = send_gso(b, *data);
 		if (err != EIO && err != EINVAL)
 			goto out;
 		icrc_flow_init(&flow, b->route.sgid, b->route.dgid, ROCE_PORT, ROCE_PORT, true);
 		gso_undo(b, &flow, *data);
 	}
 	err = send_each(b, data);
+	if (err == EINVAL && label_undo(b))
+		err = send_each(b, data);
 out:
 	if (is_full(err))
 		return EAGAIN;
@@ -296,7 +312,7 @@ static void address_set(struct batch *t)
 	if (t->sock->ipv6) {
 		t->to.in6.sin6_family = AF_INET6;
 		t->to.in6.sin6_port = htons(ROCE_PORT);
-		t->to.in6.sin6_flowinfo = htonl(t->route.flow_label & 0xfffff);
+		t->to.in6.sin6_flowinfo = t->sock->unlabelled ? 0 : htonl(t->route.flow_label & 0xfffff);
 		memcpy(&t->to.in6.sin6_addr, gid, 16);
 		if (IN6_IS_ADDR_LINKLOCAL(&t->to.in6.sin6_addr))
 			t->to.in6.sin6_scope_id = t->sock->ifindex;
