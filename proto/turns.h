@@ -77,7 +77,7 @@ static inline struct link *turns_take(struct turns *t)
 	return m;
 }
 
-/* What was taken last had no use for the turn: its owner is the next one again, if he has more. */
+/* The last one taken had no use for the turn: its owner is the next one again, if there is more of his. */
 static inline void turns_unused(struct turns *t, struct lane *l)
 {
 	if (link_empty(&l->turn))
