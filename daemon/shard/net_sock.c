@@ -167,16 +167,17 @@ int sock_open(struct net *net, struct device *dev, unsigned row)
 	s->ipv6 = !gid_is_v4(s->gid);
 	s->fd = spare_take(s->ipv6);
 	err = s->fd < 0 ? errno : sock_options(net, s);
-	if (!err)
+	if (!err) {
 		err = sock_bind(s);
+		if (err) { /* it will be tried again */
+			spare_give(s->ipv6, s->fd);
+			s->fd = -1;
+		}
+	}
 	if (!err && shards_n > 1 && net->shard->index == 0)
 		err = steer(s->fd);
 	if (!err)
 		err = sock_add(net, s);
-	if (err == EADDRINUSE) { /* it will be tried again */
-		spare_give(s->ipv6, s->fd);
-		s->fd = -1;
-	}
 	if (err)
 		sock_close(net, s);
 	return err;
