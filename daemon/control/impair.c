@@ -208,7 +208,7 @@ static bool text_same(const struct impair_text *a, const struct impair_text *b)
 	return !strcmp(a->text, b->text) && a->seeded == b->seeded && a->seed == b->seed;
 }
 
-bool impair_again(void)
+int impair_again(void)
 {
 	struct impair_text next = impair.staged;
 	struct rule_error err;
@@ -216,14 +216,18 @@ bool impair_again(void)
 	impair.staged = (struct impair_text){ 0 };
 	if (text_same(&next, &impair.in_force)) {
 		free(next.text);
-		return false;
+		return 0;
 	}
 	impair_clear(0, OF_CONF);
 	free(impair.in_force.text);
+	impair.in_force = (struct impair_text){ 0 };
+	if (next.text && impair_add(next.text, strlen(next.text), OF_CONF, next.seeded ? &next.seed : NULL, &err) < 0) {
+		log_err("the rules of fault are not in force: line %u: %s", err.line, err.text);
+		free(next.text);
+		return -1;
+	}
 	impair.in_force = next;
-	if (next.text && impair_add(next.text, strlen(next.text), OF_CONF, next.seeded ? &next.seed : NULL, &err) < 0)
-		log_err("fault rules: line %u: %s", err.line, err.text);
-	return true;
+	return 1;
 }
 
 void impair_start(struct ev_loop *loop, void (*event_do)(const struct rule_event *, unsigned device))

@@ -30,8 +30,11 @@ struct impair_text *impair_staged(void);
 /* The shards are there: what is staged is in force.  loop, event_do: NULL where nothing happens but to packets. */
 void impair_start(struct ev_loop *, void (*event_do)(const struct rule_event *, unsigned device));
 void impair_stop(struct ev_loop *);
-/* The staged rules take the place of those that were staged before; rules of clients stay.  false: they are the same. */
-bool impair_again(void);
+/*
+ * The staged rules take the place of those that were staged before; rules of clients stay.  1: they do; 0: they are the same;
+ * -1: they cannot, the log says why, and none of them are in force.
+ */
+int impair_again(void);
 
 /* As rules_add() and rules_clear(). */
 int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *);

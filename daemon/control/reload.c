@@ -35,7 +35,7 @@ static void apply(struct conf *now, const struct conf *next)
 	memcpy(now->quota, next->quota, sizeof(now->quota));
 	memcpy(now->impair, next->impair, sizeof(now->impair));
 	quota_begin(now->quota, reload.hcas);
-	if (impair_again())
+	if (impair_again() > 0)
 		log_note("SIGHUP: the rules of fault have been read again");
 	log_level_set(now->log_level);
 }
