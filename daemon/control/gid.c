@@ -47,8 +47,9 @@ static bool running; /* after the first picture: changes are told */
 /* Of the picture: addresses whose port is somebody else's. */
 static struct {
 	unsigned n, named; /* those that the configuration names */
-	char first[INET6_ADDRSTRLEN];
-	char first_named[INET6_ADDRSTRLEN];
+	uint8_t first[16], first_named[16];
+	unsigned told_n;  /* the last warning was about so many, */
+	uint8_t told[16]; /* and named this one */
 	unsigned tries;
 	struct ev_timer timer;
 } taken;
@@ -76,12 +77,12 @@ static void tell(struct device *dev, unsigned event)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static void taken_put(const struct device *dev, const char *text)
+static void taken_put(const struct device *dev, const uint8_t *gid)
 {
 	if (!taken.n++)
-		memcpy(taken.first, text, sizeof(taken.first));
+		memcpy(taken.first, gid, sizeof(taken.first));
 	if (device_conf[dev->index].addr_n && !taken.named++)
-		memcpy(taken.first_named, text, sizeof(taken.first_named));
+		memcpy(taken.first_named, gid, sizeof(taken.first_named));
 }
 
 static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsigned ifindex, bool wire)
@@ -98,11 +99,10 @@ static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsign
 		return;
 	r->wire = false;
 	net_gid_changed(dev, row);
-	gid_text(r->gid, text);
 	if (err != EADDRINUSE)
-		log_warn("%s: cannot use %s: %s", dev->name, text, strerror(err));
+		log_warn("%s: cannot use %s: %s", dev->name, gid_text(r->gid, text), strerror(err));
 	else
-		taken_put(dev, text);
+		taken_put(dev, r->gid);
 }
 
 static int row_find(const struct device *dev, const uint8_t *gid)
@@ -379,23 +379,6 @@ static int picture(void)
 	return 0;
 }
 
-static void again(void)
-{
-	int err = picture();
-
-	if (err)
-		log_warn("cannot read the host's addresses: %s", strerror(err));
-}
-
-static void on_message(struct ev_loop *, struct ev_io *w, int)
-{
-	char buf[16384];
-
-	while (recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
-		; /* that there was something says it all */
-	again();
-}
-
 static int netlink_open(void)
 {
 	struct sockaddr_nl nl = {
@@ -417,13 +400,65 @@ static int netlink_open(void)
 
 #define TAKEN_BY "by another rdmad, or the module rdma_rxe"
 
+static void on_try(struct ev_loop *loop, struct ev_timer *w, int);
+
+/* An address may also come later.  One that stays taken is tried again with each change, and told of once. */
+static void taken_follow(struct ev_loop *loop)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (taken.n && (taken.n > taken.told_n || !gid_same(taken.first, taken.told))) {
+		log_warn("UDP port 4791 of %s is taken (" TAKEN_BY
+			 "): only programs of this daemon reach each other there",
+			 gid_text(taken.first, text));
+		memcpy(taken.told, taken.first, sizeof(taken.told));
+		taken.tries = 0;
+	}
+	taken.told_n = taken.n;
+	if (!taken.n || ev_is_active(&taken.timer))
+		return;
+	taken.tries = 0;
+	ev_timer_init(&taken.timer, on_try, PORT_TRY_S, PORT_TRY_S);
+	ev_timer_start(loop, &taken.timer);
+}
+
+static void again(struct ev_loop *loop)
+{
+	int err = picture();
+
+	if (err)
+		log_warn("cannot read the host's addresses: %s", strerror(err));
+	else
+		taken_follow(loop);
+}
+
+static bool on_wire(const uint8_t *gid)
+{
+	for (unsigned i = 0; i < devices_n; i++)
+		for (unsigned row = 0; row < RDMAD_GIDS; row++)
+			if (devices[i].gid[row].wire && gid_same(devices[i].gid[row].gid, gid))
+				return true;
+	return false;
+}
+
 static void on_try(struct ev_loop *loop, struct ev_timer *w, int)
 {
-	again();
-	if (!taken.n)
-		log_note("UDP port 4791 of %s has become free, and is ours", taken.first);
+	char text[INET6_ADDRSTRLEN];
+
+	again(loop);
+	if (!taken.n && on_wire(taken.first))
+		log_note("UDP port 4791 of %s has become free, and is ours", gid_text(taken.first, text));
 	if (!taken.n || ++taken.tries == PORT_TRIES)
 		ev_timer_stop(loop, w);
+}
+
+static void on_message(struct ev_loop *loop, struct ev_io *w, int)
+{
+	char buf[16384];
+
+	while (recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		; /* that there was something says it all */
+	again(loop);
 }
 
 static bool told_to_end(void)
@@ -437,9 +472,10 @@ static bool told_to_end(void)
 static int taken_wait(void)
 {
 	const struct timespec pause = { .tv_nsec = (long)(PORT_TRY_S * 1e9) };
+	char text[INET6_ADDRSTRLEN];
 	int err = 0;
 
-	log_note("UDP port 4791 of %s is taken (" TAKEN_BY "): waiting for it", taken.first_named);
+	log_note("UDP port 4791 of %s is taken (" TAKEN_BY "): waiting for it", gid_text(taken.first_named, text));
 	for (unsigned i = 0; !err && taken.named && i < PORT_TRIES; i++) {
 		nanosleep(&pause, NULL);
 		if (told_to_end())
@@ -449,21 +485,8 @@ static int taken_wait(void)
 	if (err || !taken.named)
 		return err;
 	log_err("UDP port 4791 of %s is still taken after %.0f s (" TAKEN_BY "): end that, or choose another address",
-		taken.first_named, PORT_TRIES * PORT_TRY_S);
+		gid_text(taken.first_named, text), PORT_TRIES * PORT_TRY_S);
 	return EADDRINUSE;
-}
-
-static int taken_start(struct ev_loop *loop, bool must)
-{
-	if (must && taken.named)
-		return taken_wait();
-	if (!taken.n)
-		return 0;
-	log_warn("UDP port 4791 of %s is taken (" TAKEN_BY "): only programs of this daemon reach each other there",
-		 taken.first);
-	ev_timer_init(&taken.timer, on_try, PORT_TRY_S, PORT_TRY_S);
-	ev_timer_start(loop, &taken.timer);
-	return 0;
 }
 
 /* ---- start and end ----------------------------------------------------------- */
@@ -476,7 +499,9 @@ int gid_start(struct ev_loop *loop, bool must)
 	if (err)
 		log_err("cannot read the addresses of this host: %s", strerror(err));
 	else
-		err = taken_start(loop, must);
+		err = must && taken.named ? taken_wait() : 0;
+	if (!err)
+		taken_follow(loop);
 	running = true;
 	if (err && fd >= 0)
 		close(fd);
