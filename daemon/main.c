@@ -6,6 +6,7 @@
  */
 #include <ev.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -162,14 +163,25 @@ static bool options_apply(const struct options *o, struct conf *conf)
 	return impair_apply(o, conf);
 }
 
-/* A private daemon needs no file, and that of the system is not meant for it. */
+/*
+ * A private daemon needs no file, and that of the system is not meant for it.  A file that was there once is not forgotten:
+ * without it the daemon would go on with the defaults, for everyone.  open(), as the sandbox refuses access().
+ */
 static const char *config_path(const struct options *o)
 {
-	static const char path[] = SYSCONFDIR "/rdmad.conf";
+	static const char path[] = SYSCONFDIR "/rdmad.conf", *found;
+	int fd;
 
 	if (o->config)
 		return o->config;
-	return !o->private && !access(path, F_OK) ? path : NULL;
+	if (o->private || found)
+		return found;
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR))
+		found = path;
+	if (fd >= 0)
+		close(fd);
+	return found;
 }
 
 /* A shard is worth a core; programs want the others. */

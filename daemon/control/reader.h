@@ -5,8 +5,8 @@
  *	rdmad, any user, files hidden   --- a byte: read it again --->   reader, with the rights of the start
  *	                                <-- the outcome, checked -----   without capabilities, and deaf to signals
  *
- * A daemon for one user keeps its files in sight and needs none: then reader_ask() reads in this process.  The reader ends
- * with the daemon.  Control thread.
+ * A daemon for one user keeps its files in sight and needs none: without reader_begin(), reader_ask() reads in this process.
+ * A reader that is gone, or could not be started, is not replaced.  It ends with the daemon.  Control thread.
  */
 #ifndef DAEMON_READER_H
 #define DAEMON_READER_H
