@@ -9,10 +9,10 @@
 #include "capture.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +22,7 @@
 #include "../../lab/spool.h"
 #include "../base/log.h"
 #include "../base/rights.h"
+#include "../shard/ctx.h"
 #include "../shard/net.h"
 #include "call.h"
 #include "../shard/tap.h"
@@ -49,7 +50,7 @@ struct carried {
 struct capture {
 	struct tap_listener listener; /* first */
 	struct shmem shm;
-	int event_fd, client_fd; /* a pipe: an eventfd would be the client's to fill and to make wait */
+	int event_fd, client_fd; /* a socket: an eventfd or a pipe would be the client's to make us wait */
 	uint32_t snaplen;
 	uint32_t qpn[MSG_CAPTURE_QPS];
 	unsigned qpn_n;
@@ -173,7 +174,8 @@ static void put(struct capture *c, struct lane *l, const struct tap_pkt *p, cons
 		k.caplen = c->snaplen;
 		k.sum = dress_sum(p->data, p->len);
 	}
-	if (spool_put(&l->spool, &k) && spool_wake(&l->spool) && write(c->event_fd, &one, sizeof(one)) < 0)
+	if (spool_put(&l->spool, &k) && spool_wake(&l->spool) &&
+	    send(c->event_fd, &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		log_debug("capture: no wake-up");
 }
 
@@ -258,16 +260,14 @@ void capture_end(struct capture *c)
 
 static int lanes_make(struct capture *c, size_t len)
 {
-	int err = shmem_make(&c->shm, "rdmad-capture", spool_bytes(shards_n, len)), fds[2];
+	int err = shmem_make(&c->shm, "rdmad-capture", spool_bytes(shards_n, len));
 
 	if (err)
 		return err;
 	spool_make(c->shm.mem, shards_n, len);
-	if (pipe2(fds, O_CLOEXEC))
-		return errno;
-	c->client_fd = fds[0];
-	c->event_fd = fds[1];
-	fcntl(c->event_fd, F_SETFL, O_NONBLOCK);
+	err = client_pair(&c->event_fd, &c->client_fd);
+	if (err)
+		return err;
 	for (unsigned i = 0; i < shards_n; i++) {
 		spool_writer(&c->lane[i].spool, c->shm.mem, i);
 		c->lane[i].remark = remark_new();

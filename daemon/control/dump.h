@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dump.h - the text of a dump on its way: through a pipe, in pieces, as fast as its reader takes them.
+ * dump.h - the text of a dump on its way: through a socket, in pieces, as fast as its reader takes them.
  *
- *	verb_dump() --dump_send()--> pipe, 64 KiB --> the client reads
+ *	verb_dump() --dump_send()--> socket, 64 KiB --> the client reads
  *	                ^  the next piece, when there is room: a turn of the control loop each
  *
- * A session has one at most, and no other before that is read: so a client that does not read holds one piece and what is in the pipe.
+ * A session has one at most, and no other before that is read: so a client that does not read holds one piece and what is in the socket.
  * Control thread.
  */
 #ifndef DAEMON_DUMP_H
@@ -24,7 +24,7 @@ struct dump_source {
 	size_t len; /* bytes of heap that arg holds */
 };
 
-/* The pipe's read end goes with the reply.  0 or errno; the source's end() is called in any case, now or later. */
+/* The socket's other end goes with the reply.  0 or errno; the source's end() is called in any case, now or later. */
 int dump_send(struct call *, const struct dump_source *);
 /* Makes room for the next: EBUSY while the one before is not read. */
 int dump_may(struct session *);

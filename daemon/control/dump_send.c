@@ -8,14 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "call.h"
 
+#define SOCKET_ROOM 32768 /* the kernel takes twice that */
+
 struct dump {
 	struct ev_loop *loop;
 	ev_io io;
-	int in;  /* -1: all of it is in the pipe */
+	int in;  /* a socket; -1: all of it is in there */
 	int out; /* tells how much is not read yet */
 	char *text;
 	size_t len, at;
@@ -74,9 +77,9 @@ static int push(struct dump *d)
 
 	if (err)
 		return err;
-	n = write(d->in, d->text + d->at, d->len - d->at);
+	n = send(d->in, d->text + d->at, d->len - d->at, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : errno;
+		return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : errno;
 	d->at += (size_t)n;
 	return d->at < d->len ? 0 : refill(d);
 }
@@ -96,12 +99,12 @@ static int begin(struct dump *d, struct call *call, int *theirs)
 
 	if (err)
 		return err;
-	if (pipe2(fds, O_CLOEXEC))
+	/* No pipe: that is locked as long as its reader's memory makes it wait. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
 		return errno;
 	d->out = fds[0];
 	d->in = fds[1];
-	if (fcntl(d->in, F_SETFL, O_NONBLOCK))
-		return errno;
+	setsockopt(d->in, SOL_SOCKET, SO_SNDBUF, &(int){ SOCKET_ROOM }, sizeof(int));
 	*theirs = fcntl(d->out, F_DUPFD_CLOEXEC, 3);
 	return *theirs < 0 ? errno : 0;
 }

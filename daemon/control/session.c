@@ -35,7 +35,7 @@ static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
 
 struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
 {
-	/* Its socket, and the pipe of a dump: whoever has all that he may can still ask why. */
+	/* Its socket, and that of a dump: whoever has all that he may can still ask why. */
 	struct cost cost = { { [QUOTA_SESSIONS] = 1, [QUOTA_FDS] = 3, [QUOTA_HEAP] = SESSION_LEN } };
 	struct session *s = calloc(1, sizeof(*s));
 

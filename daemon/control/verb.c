@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>
@@ -25,6 +26,7 @@
 #include "why.h"
 #include "../shard/ctx_obj.h"
 #include "../shard/inbox.h"
+#include "../shard/publish.h"
 #include "../shard/ctx.h"
 
 /* ---- hello, hold, open ------------------------------------------------------------ */
@@ -205,33 +207,34 @@ int verb_mw_alloc(struct call *call)
 	return err;
 }
 
+/* The kernel takes twice that: some 80 events.  What does not fit waits for its turn (publish.c). */
+#define CHANNEL_ROOM 32768
+
 static int channel_job(struct job *j) { return channel_make(j->call->s->ctx, j->obj); }
 
 int verb_channel_create(struct call *call)
 {
-	int fds[2], err;
+	int theirs, err;
 	struct channel *ch = obj_new(call, sizeof(*ch), &(struct cost){ { [QUOTA_FDS] = 1 } }, &err);
 	struct job j = { .call = call, .obj = ch };
 
 	if (!ch)
 		return err;
-	if (pipe2(fds, O_CLOEXEC)) {
-		err = errno;
+	err = client_pair(&ch->out.fd, &theirs);
+	if (err) {
 		obj_drop(&ch->obj);
 		return err;
 	}
-	/* The client's end waits until the client asks otherwise. */
-	fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	ch->out.fd = fds[1];
+	setsockopt(ch->out.fd, SOL_SOCKET, SO_SNDBUF, &(int){ CHANNEL_ROOM }, sizeof(int));
 	err = job_run(&j, channel_job);
 	if (err) {
-		close(fds[0]);
-		close(fds[1]);
+		close(theirs);
+		close(ch->out.fd);
 		obj_drop(&ch->obj);
 		return err;
 	}
 	call->rep->obj.handle = ch->obj.number;
-	call->fds[call->fd_n++] = fds[0];
+	call->fds[call->fd_n++] = theirs;
 	return 0;
 }
 
@@ -259,6 +262,7 @@ static int destroy_job(struct job *j)
 	err = obj_destroy(o);
 	if (err)
 		return err;
+	events_forget(o);
 	j->obj = o;
 	if (o->kind == OBJ_QP)
 		ends_qp(&row);

@@ -21,6 +21,7 @@
 #include <openssl/rand.h>
 
 #include "../base/log.h"
+#include "../base/rights.h"
 #include "bells.h"
 #include "ctx_obj.h"
 #include "hooks.h"
@@ -54,14 +55,13 @@ static void ctx_link(struct shard *s, void *arg)
 	RING_STORE(&c->bell->core, s->core);
 }
 
-/* Ours does not wait; the client's does, until it asks otherwise: O_NONBLOCK belongs to each end. */
-static int client_pair(int *ours, int *theirs)
+int client_pair(int *ours, int *theirs)
 {
 	int sv[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
 		return errno;
-	fcntl(sv[0], F_SETFL, O_NONBLOCK);
+	fcntl(sv[0], F_SETFL, O_NONBLOCK); /* belongs to each end */
 	*ours = sv[0];
 	*theirs = sv[1];
 	return 0;
@@ -102,7 +102,7 @@ static int ctx_fds(struct ctx *c, int *event_fd, int *token_fd)
 	if (c->kick_fd < 0)
 		return errno;
 	err = client_pair(&c->event_out.fd, event_fd);
-	if (!err) {
+	if (!err && c->uid == rights_owner()) {
 		c->event_in = fcntl(*event_fd, F_DUPFD_CLOEXEC, 0);
 		err = c->event_in < 0 ? errno : 0;
 	}
@@ -254,7 +254,7 @@ void ctx_close(struct ctx *c)
 	ctxs_on[c->shard->index]--;
 	ctx_n--;
 	close(c->event_out.fd);
-	close(c->event_in);
+	fd_close(c->event_in);
 	close(c->token_fd);
 	fd_close(c->kick_fd);
 	__atomic_store_n(&c->peer->gone, true, __ATOMIC_RELAXED); /* for what an heir has of it */

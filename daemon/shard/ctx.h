@@ -70,7 +70,7 @@ struct ctx {
 	unsigned srq_full_n; /* SRQs whose rq.full is set */
 
 	struct outlet event_out;
-	int event_in; /* the client's end of it, too: what waits there for an object that goes is taken back */
+	int event_in; /* the client's end of it, too, if it is of our own user, whom we may wait for; else -1: events_forget() */
 	struct msg_event event[EVENTS_MAX]; /* did not fit: event_n from event_pos on */
 	unsigned event_pos, event_n;
 	uint64_t events_lost;
@@ -88,6 +88,9 @@ int ctx_open(struct ctx **, struct device *, struct ctx *like, const struct ucre
 	     int *event_fd, int *token_fd);
 /* Control thread: destroys all objects (QPs, SRQs, CQs, channels, MRs, PDs), then the context. */
 void ctx_close(struct ctx *);
+
+/* Two ends of a socket of whole messages.  Ours does not wait; the client's does, until the client asks otherwise.  0 or errno. */
+int client_pair(int *ours, int *theirs);
 
 extern unsigned ctx_n; /* contexts that are open; control thread */
 

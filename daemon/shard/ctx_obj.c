@@ -430,7 +430,6 @@ int obj_destroy(struct obj *o)
 		break;
 	default: break;
 	}
-	events_forget(o);
 	obj_del(o);
 	return 0;
 }

@@ -29,7 +29,7 @@ struct obj {
 	struct bill bill;        /* the control thread's: what its user is charged with for it */
 };
 
-/* Queue of records for a descriptor that may be full: a channel's pipe, the event socket. */
+/* Queue of records for a descriptor that may be full: a channel, the event socket. */
 struct outlet {
 	int fd;
 	bool stuck; /* atomic; full: the control thread waits until it can be written */

@@ -3,16 +3,17 @@
  * publish.c - completions and events go from the HCAs to the programs.
  *
  * Completions are written to the CQ rings and published once per CQ and turn; then, if the CQ is armed, its
- * cookie goes into the channel's pipe.  A pipe or an event socket that is full harms only its
+ * cookie goes into the channel.  A channel or an event socket that is full harms only its
  * reader: what did not fit is kept (a CQ's event as one bit, async events up to EVENTS_MAX), and the control
  * thread calls outlet_retry() when the descriptor can be written.
+ *
+ * Both are sockets: writing into one waits for nothing, whereas a pipe is locked as long as its reader's memory makes it wait.
  */
 #include "publish.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "../base/clock.h"
 #include "../base/log.h"
@@ -30,14 +31,19 @@ static void outlet_block(struct outlet *o)
 }
 
 /* true: written, or nobody will ever read it. */
-static bool cookie_write(struct channel *ch, uint64_t cookie)
+static bool outlet_write(const struct outlet *o, const void *p, size_t len)
 {
 	ssize_t n;
 
 	do
-		n = write(ch->out.fd, &cookie, sizeof(cookie));
+		n = send(o->fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	return n >= 0 || errno != EAGAIN;
+	return n >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
+}
+
+static bool cookie_write(const struct channel *ch, uint64_t cookie)
+{
+	return outlet_write(&ch->out, &cookie, sizeof(cookie));
 }
 
 static void cq_event(struct ctx_cq *cq)
@@ -71,14 +77,9 @@ static void channel_retry(struct channel *ch)
 
 /* ---- async events ------------------------------------------------------------------- */
 
-static bool event_write(struct ctx *c, const struct msg_event *ev)
+static bool event_write(const struct ctx *c, const struct msg_event *ev)
 {
-	ssize_t n;
-
-	do
-		n = send(c->event_out.fd, ev, sizeof(*ev), MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
+	return outlet_write(&c->event_out, ev, sizeof(*ev));
 }
 
 void event_send(struct ctx *c, uint32_t type, uint32_t port, uint64_t cookie)
@@ -115,7 +116,8 @@ void event_of(struct obj *o, uint32_t type)
 /*
  * As with a kernel, where destroying an object takes its events back: a client that polls the descriptor must find something
  * there.  So all that waits is read at the client's end, and the rest sent once more.  The client may read at the same time,
- * and gets what it finds.
+ * and gets what it finds.  A reader locks that end as long as its memory makes it wait: without event_in only what has not
+ * been sent is taken back.
  */
 void events_forget(struct obj *o)
 {
@@ -125,7 +127,7 @@ void events_forget(struct obj *o)
 
 	if (!o->told)
 		return;
-	while (n < UNREAD && recv(c->event_in, &ev[n], sizeof(*ev), MSG_DONTWAIT) == sizeof(*ev))
+	while (c->event_in >= 0 && n < UNREAD && recv(c->event_in, &ev[n], sizeof(*ev), MSG_DONTWAIT) == sizeof(*ev))
 		n++;
 	for (; c->event_n; c->event_n--) {
 		ev[n++] = c->event[c->event_pos];

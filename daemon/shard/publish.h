@@ -10,7 +10,7 @@ mono_t ctx_deadline(const struct shard *);    /* when ctx_publish() has an event
 
 /* an async event for the client. */
 void event_send(struct ctx *, uint32_t type, uint32_t port, uint64_t cookie);
-/* the same, of a CQ, SRQ or QP; and when it goes, what the client has not read of its events is taken back. */
+/* the same, of a CQ, SRQ or QP; and when the client destroyed it, what it has not read of its events is taken back. */
 void event_of(struct obj *, uint32_t type);
 void events_forget(struct obj *);
 /* the descriptor can be written again. */

@@ -13,6 +13,7 @@
 #include <linux/capability.h>
 #include <linux/sched.h>
 #include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -134,6 +135,116 @@ START_TEST(fuse_ended)
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rdmad: status %#x", status);
 	part_kill(attacker);
 }
+END_TEST
+
+/* ---- descriptors that are read into such memory -------------------------------------------- */
+
+struct reader {
+	int fd;
+	void *page;
+};
+
+static void *read_for_ever(void *arg)
+{
+	struct reader *r = arg;
+
+	(void)!read(r->fd, r->page, 64);
+	return NULL;
+}
+
+/* A thread waits for what comes, and then for the memory that it goes to. */
+static void read_into_fuse(struct reader *r, int file)
+{
+	pthread_t t;
+
+	r->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	ck_assert(r->page != MAP_FAILED);
+	ck_assert_int_eq(pthread_create(&t, NULL, read_for_ever, r), 0);
+}
+
+/* A message whose receive makes an event. */
+static void event_make(struct cx *c)
+{
+	cq_arm(c->cq_ring.hdr, CQ_ARM_ANY);
+	cx_recv(c, 1, 0, 64);
+	cx_send(c, 2, 1024, 5);
+}
+
+static void two_completions(struct cx *c)
+{
+	struct cqe e;
+
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert(cx_poll(c, &e));
+}
+
+static void use_channel(void *)
+{
+	int file = fuse_file();
+	struct reader r;
+	struct cx c;
+
+	ck_assert_int_ge(file, 0);
+	cx_open(&c);
+	cx_connect(&c, &c);
+	r.fd = c.channel_fd;
+	read_into_fuse(&r, file);
+	event_make(&c);
+	two_completions(&c);
+	note_wait(4, 1);
+	for (unsigned i = 0; i < 300; i++) { /* more than the channel has room for */
+		event_make(&c);
+		note_set(0, i + 1);
+		two_completions(&c);
+	}
+	note_set(1, 1);
+	for (;;)
+		pause();
+}
+
+static void use_events(void *)
+{
+	int file = fuse_file();
+	struct msg_req req = { .op = MSG_QP_DESTROY };
+	struct msg_rep rep;
+	struct reader r;
+	struct cx c;
+
+	ck_assert_int_ge(file, 0);
+	cx_open(&c);
+	cx_connect(&c, &c);
+	r.fd = c.event;
+	read_into_fuse(&r, file);
+	RING_STORE(&c.sq.hdr->prod, c.sq.pos + 1000); /* nonsense: the QP fails, and an event says so */
+	cx_ring(&c, c.qp_bell);
+	note_wait(4, 1);
+	note_set(0, 1);
+	req.id.handle = c.qpn;
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	note_set(1, 1);
+	for (;;)
+		pause();
+}
+
+static void descriptor_read(void (*play)(void *))
+{
+	pid_t attacker;
+
+	stage_open("--shards=1");
+	attacker = part_begin(0, play, NULL);
+	note_wait(0, 1);
+	stage_goes_on(100);
+	note_wait(1, 1); /* and the reader's program is served, too */
+	ck_assert_uint_eq(note->n[4], 1);
+	kill((pid_t)note->n[3], SIGKILL);
+	part_kill(attacker);
+	stage_goes_on(50);
+	stage_close();
+}
+
+START_TEST(channel_read) { descriptor_read(use_channel); }
+END_TEST
+START_TEST(events_read) { descriptor_read(use_events); }
 END_TEST
 
 /* ---- pages that the program itself should fill ------------------------------------------- */
@@ -280,7 +391,7 @@ END_TEST
 
 int main(void)
 {
-	const TTest *test[8] = { 0 };
+	const TTest *test[10] = { 0 };
 	unsigned n = 0;
 	int fd;
 
@@ -289,8 +400,10 @@ int main(void)
 		test[n++] = fuse;
 		test[n++] = fuse_killed;
 		test[n++] = fuse_ended;
+		test[n++] = channel_read;
+		test[n++] = events_read;
 	} else {
-		printf("# no FUSE file system can be mounted here: fuse, fuse_killed and fuse_ended are left out\n");
+		printf("# no FUSE file system can be mounted here: those who use one are left out\n");
 	}
 	fd = uffd_open();
 	if (fd >= 0) {
