@@ -323,7 +323,7 @@ START_TEST(channel_unread)
 		ck_assert_uint_eq(cookie, 7);
 		n++;
 	}
-	/* What the socket held, and one for all that did not fit: they were of one CQ. */
+	/* As many as the socket held, and one for all that did not fit: they were of one CQ. */
 	ck_assert_uint_eq(n, held + 1);
 	scene_over();
 }
