@@ -9,13 +9,13 @@
  * in the header that we were built with, to know how far up they may look.
  */
 #include "ctx.h"
+#include "hold.h"
 #include "mem_map.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 /*
@@ -30,7 +30,7 @@ static void ptracer_set(pid_t daemon)
 	if (!f)
 		return;
 	if (fscanf(f, "%d", &scope) == 1 && scope == 1)
-		prctl(PR_SET_PTRACER, (unsigned long)daemon, 0, 0, 0);
+		hold_tracer(daemon);
 	fclose(f);
 }
 

@@ -2,7 +2,7 @@
 /*
  * hold.c - other threads are stopped by ptrace.
  *
- *	this thread		helper: a process with the same memory and descriptors
+ *	this thread		helper: a process with the same memory, and a copy of the descriptors
  *	  clone --------------->  each other thread: PTRACE_SEIZE, PTRACE_INTERRUPT, wait until it stands
  *	  waits			  the step
  *	  goes on <-------------  detaches all, ends
@@ -35,6 +35,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/utsname.h>
@@ -54,7 +55,7 @@
 /* The helper is another process to a sanitizer, and a stack that it does not know. */
 #define HELPER __attribute__((no_sanitize("address", "thread", "undefined")))
 
-enum result { RESULT_NONE, RESULT_REFUSED, RESULT_LATE, RESULT_MORE, RESULT_DONE };
+enum result { RESULT_NONE, RESULT_REFUSED, RESULT_KILLED, RESULT_LATE, RESULT_MORE, RESULT_DONE };
 
 static struct hold {
 	hold_step *step;
@@ -95,7 +96,9 @@ HELPER static void restart(pid_t tid)
 	static const int calls[] = { SYS_epoll_wait, SYS_epoll_pwait,  SYS_epoll_pwait2,  SYS_semop,
 				     SYS_semtimedop, SYS_io_getevents, SYS_io_pgetevents, SYS_rt_sigtimedwait,
 				     SYS_recvfrom,   SYS_recvmsg,      SYS_accept,        SYS_accept4,
-				     SYS_read,       SYS_msgrcv,       SYS_msgsnd };
+				     SYS_read,       SYS_readv,        SYS_recvmmsg,      SYS_write,
+				     SYS_writev,     SYS_sendto,       SYS_sendmsg,       SYS_connect,
+				     SYS_msgrcv,     SYS_msgsnd };
 	const long restart_no_handler = -514; /* ERESTARTNOHAND of the kernel: with a handler it is EINTR */
 	const uintptr_t ax = offsetof(struct user_regs_struct, rax), nr = offsetof(struct user_regs_struct, orig_rax);
 	long got = 0, call = -1;
@@ -171,8 +174,15 @@ HELPER static bool seize_new(void)
 	return self && !len;
 }
 
-/* false: not in time. */
-HELPER static bool wait_all(uint64_t until)
+HELPER static void let_go(unsigned i)
+{
+	if (hold.thread[i].stands && !hold.thread[i].gone)
+		trace(PTRACE_DETACH, hold.thread[i].tid, 0, (uintptr_t)hold.thread[i].sig);
+	hold.thread[i].gone = hold.thread[i].gone || hold.thread[i].stands;
+}
+
+/* keep: they stand until release().  false: not in time. */
+HELPER static bool wait_all(uint64_t until, bool keep)
 {
 	unsigned left, before = 0;
 
@@ -193,6 +203,8 @@ HELPER static bool wait_all(uint64_t until)
 				hold.thread[i].stands = true;
 				hold.thread[i].sig = status >> 16 ? 0 : WSTOPSIG(status);
 				restart(hold.thread[i].tid);
+				if (!keep)
+					let_go(i);
 			}
 		}
 		if (!left)
@@ -214,7 +226,7 @@ HELPER static enum result stop_all(void)
 		n = hold.n;
 		if (!seize_new())
 			return RESULT_REFUSED;
-		if (!wait_all(until))
+		if (!wait_all(until, true))
 			return RESULT_LATE;
 	} while (hold.n > n);
 	return RESULT_NONE;
@@ -222,19 +234,36 @@ HELPER static enum result stop_all(void)
 
 HELPER static void release(void)
 {
-	for (unsigned i = 0; i < hold.n; i++) {
-		if (hold.thread[i].stands && !hold.thread[i].gone)
-			trace(PTRACE_DETACH, hold.thread[i].tid, 0, (uintptr_t)hold.thread[i].sig);
-		hold.thread[i].gone = hold.thread[i].gone || hold.thread[i].stands;
+	for (unsigned i = 0; i < hold.n; i++)
+		let_go(i);
+}
+
+/*
+ * If it is killed (by a filter of system calls) that is no reason for a core of the program: 1 stops those that go to a
+ * pipe, too.  And no signal for the program's process group is one for the helper.
+ */
+HELPER static void apart(void)
+{
+	const uint64_t all = UINT64_MAX;
+	uint64_t core[2]; /* soft, hard */
+
+	if (!syscall(SYS_prlimit64, 0, RLIMIT_CORE, NULL, core)) {
+		core[0] = core[1] ? 1 : 0;
+		syscall(SYS_prlimit64, 0, RLIMIT_CORE, core, NULL);
 	}
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all));
+	syscall(SYS_setpgid, 0, 0);
 }
 
 HELPER static int helper(void *arg)
 {
-	enum result result = stop_all();
-	uint64_t until = now_us() + HOLD_US;
+	enum result result;
+	uint64_t until;
 
 	(void)arg;
+	apart();
+	result = stop_all();
+	until = now_us() + HOLD_US;
 	if (result == RESULT_NONE) {
 		do
 			result = hold.step(hold.arg) ? RESULT_MORE : RESULT_DONE;
@@ -242,7 +271,7 @@ HELPER static int helper(void *arg)
 	} else {
 		/* The rest has been told to stop, and may be about to: its calls want restart(), too. */
 		release();
-		wait_all(now_us() + LATE_US);
+		wait_all(now_us() + LATE_US, false);
 	}
 	release();
 	hold.result = result;
@@ -290,7 +319,8 @@ static bool filter_allows(void)
 /* One helper's life. */
 static enum result hold_once(char *stack)
 {
-	const int flags = CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_UNTRACED;
+	const int flags = CLONE_VM | CLONE_VFORK | CLONE_UNTRACED;
+	int status = 0;
 	pid_t pid;
 
 	hold.n = 0;
@@ -298,14 +328,22 @@ static enum result hold_once(char *stack)
 	pid = clone(helper, stack + STACK_LEN, flags, NULL);
 	if (pid < 0)
 		return RESULT_REFUSED;
-	while (waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
+	while (waitpid(pid, &status, (int)__WCLONE) < 0 && errno == EINTR)
 		;
-	return hold.result;
+	return WIFSIGNALED(status) ? RESULT_KILLED : hold.result;
 }
 
-static bool work(char *stack)
+static pid_t tracer; /* of the program's, or 0 */
+
+void hold_tracer(pid_t pid)
 {
-	bool allowed = false, all = false;
+	__atomic_store_n(&tracer, pid, __ATOMIC_RELAXED);
+	prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
+}
+
+static enum result work(char *stack)
+{
+	bool allowed = false;
 	enum result r;
 
 	while ((r = hold_once(stack)) == RESULT_MORE || (r == RESULT_REFUSED && !allowed)) {
@@ -318,19 +356,20 @@ static bool work(char *stack)
 		if (prctl(PR_SET_PTRACER, getpid(), 0, 0, 0))
 			break;
 	}
-	all = r == RESULT_DONE;
-	if (allowed)
+	/* There is one such name; the other is gone if it has ended. */
+	if (allowed && prctl(PR_SET_PTRACER, (unsigned long)__atomic_load_n(&tracer, __ATOMIC_RELAXED), 0, 0, 0))
 		prctl(PR_SET_PTRACER, 0, 0, 0, 0);
-	return all;
+	return r;
 }
 
 static bool hold_others(hold_step *step, void *arg)
 {
 	static uint64_t not_before, rest = REST_US;
+	static bool never;
+	enum result r = RESULT_REFUSED;
 	char *stack;
-	bool ok = false;
 
-	if (now_us() < not_before || hold_status("\nTracerPid:", 0) || !filter_allows())
+	if (never || now_us() < not_before || hold_status("\nTracerPid:", 0) || !filter_allows())
 		return false;
 	stack = (char *)syscall(SYS_mmap, NULL, STACK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
 	if (stack == MAP_FAILED)
@@ -341,17 +380,18 @@ static bool hold_others(hold_step *step, void *arg)
 		hold.arg = arg;
 		hold.pid = getpid();
 		hold.tid = (pid_t)syscall(SYS_gettid);
-		ok = work(stack);
+		r = work(stack);
 		close(hold.tasks);
 	}
 	syscall(SYS_munmap, stack, STACK_LEN);
-	if (ok) {
+	never = r == RESULT_KILLED; /* and would be again */
+	if (r == RESULT_DONE) {
 		rest = REST_US;
 	} else {
 		not_before = now_us() + rest;
 		rest = rest < REST_MAX_US ? 2 * rest : rest;
 	}
-	return ok;
+	return r == RESULT_DONE;
 }
 
 /*
@@ -372,17 +412,27 @@ static void signals_block(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, &set, old);
 }
 
+void hold_alone(hold_step *step, void *arg)
+{
+	sigset_t old;
+
+	signals_block(&old);
+	while (step(arg))
+		;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
 bool hold_run(hold_step *step, void *arg)
 {
 	sigset_t old;
-	bool ok = true;
+	bool ok;
 
+	if (hold_status("\nThreads:", 2) == 1) {
+		hold_alone(step, arg);
+		return true;
+	}
 	signals_block(&old);
-	if (hold_status("\nThreads:", 2) == 1)
-		while (step(arg))
-			;
-	else
-		ok = hold_others(step, arg);
+	ok = hold_others(step, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ok;
 }

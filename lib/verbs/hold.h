@@ -6,6 +6,7 @@
 #define VERBS_HOLD_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Part of a work that needs it; false: that was all of it.  It takes no lock and no memory, as a thread that stands still may
@@ -20,6 +21,11 @@ typedef bool hold_step(void *arg);
  * One call at a time.
  */
 bool hold_run(hold_step *step, void *arg);
+/* The same where there is but one thread, as in a forked child; needs no descriptor. */
+void hold_alone(hold_step *step, void *arg);
+
+/* Lets this process trace us where Yama lets only ancestors.  hold_run() needs that name, and gives it back. */
+void hold_tracer(pid_t);
 
 /* A number of /proc/self/status; name: "\nThreads:".  otherwise: it is not there. */
 unsigned long hold_status(const char *name, unsigned long otherwise);

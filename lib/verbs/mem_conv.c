@@ -79,17 +79,13 @@ bool conv_suits(uintptr_t start, uintptr_t end)
 	return ok && at >= end;
 }
 
-bool conv_intact(const struct conv *c, uintptr_t start, uintptr_t end)
+static bool still_there(struct vma_reader *r, const struct conv *c, uintptr_t start, uintptr_t end)
 {
-	struct vma_reader r;
 	uintptr_t at = start;
 	struct vma v;
-	struct stat st;
 
-	/* A program may close descriptors that it does not know. */
-	if (fstat(c->fd, &st) || st.st_ino != c->ino || !vma_open(&r))
-		return false;
-	while (at < end && vma_next(&r, &v)) {
+	vma_again(r);
+	while (at < end && vma_next(r, &v)) {
 		if (v.end <= at)
 			continue;
 		if (v.start > at || v.ino != c->ino || strcmp(v.name, CONV_VMA) || v.perm[3] != 's' ||
@@ -97,8 +93,21 @@ bool conv_intact(const struct conv *c, uintptr_t start, uintptr_t end)
 			break;
 		at = v.end;
 	}
-	vma_close(&r);
 	return at >= end;
+}
+
+bool conv_intact(const struct conv *c, uintptr_t start, uintptr_t end)
+{
+	struct vma_reader r;
+	struct stat st;
+	bool ok;
+
+	/* A program may close descriptors that it does not know. */
+	if (fstat(c->fd, &st) || st.st_ino != c->ino || !vma_open(&r))
+		return false;
+	ok = still_there(&r, c, start, end);
+	vma_close(&r);
+	return ok;
 }
 
 /* ---- there ------------------------------------------------------------------------- */
@@ -189,6 +198,8 @@ struct pages {
 	int fd, pagemap;
 	uintptr_t start, at, end;
 	bool lost;
+	struct vma_reader *maps; /* on the way back, where other threads may change them */
+	const struct conv *conv;
 };
 
 static size_t piece_len(const struct pages *w) { return w->end - w->at < CHUNK ? w->end - w->at : CHUNK; }
@@ -263,8 +274,12 @@ static bool part_piece(void *arg)
 {
 	struct pages *w = arg;
 	size_t len = piece_len(w);
-	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+	long p;
 
+	/* Until now, or since the last piece, other threads may have unmapped it, or mapped other memory there. */
+	if (w->maps && !still_there(w->maps, w->conv, w->at, w->at + len))
+		return false;
+	p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
 	if (p == -1)
 		return false;
 	memcpy((void *)p, (const void *)w->at, len);
@@ -276,10 +291,22 @@ static bool part_piece(void *arg)
 	return w->at < w->end;
 }
 
+bool conv_part(const struct conv *c)
+{
+	struct vma_reader r;
+	struct pages w = { .start = c->start, .at = c->start, .end = c->end, .maps = &r, .conv = c };
+
+	if (!vma_open(&r))
+		return false;
+	hold_run(part_piece, &w);
+	vma_close(&r);
+	return w.at >= c->end;
+}
+
 bool pages_private(uintptr_t start, uintptr_t end)
 {
 	struct pages w = { .start = start, .at = start, .end = end };
 
-	hold_run(part_piece, &w);
+	hold_alone(part_piece, &w);
 	return w.at >= end;
 }

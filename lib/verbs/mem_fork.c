@@ -45,13 +45,15 @@ static void pipe_end(int i)
 static void fork_parent(void)
 {
 	struct pollfd p = { .fd = done[0], .events = POLLIN };
-	int err = errno;
+	int err = errno, cancel;
 
 	if (at_work) {
 		pipe_end(1);
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		while (p.fd >= 0 && poll(&p, 1, WAIT_MS) < 0 && errno == EINTR)
 			;
 		pipe_end(0);
+		pthread_setcancelstate(cancel, NULL);
 	}
 	pthread_mutex_unlock(&maps.lock);
 	errno = err;

@@ -103,7 +103,7 @@ static void conv_end(struct conv *c)
 		past[at++ % MAP_PAST].end = c->end;
 	}
 	if (overlaps_range(c->start, c->end) || !conv_intact(c, c->start, c->end) || !conv_may(c->start, c->end) ||
-	    !pages_private(c->start, c->end))
+	    !conv_part(c))
 		maps.left = true;
 	for (p = &maps.convs; *p != c; p = &(*p)->next)
 		;
@@ -194,6 +194,22 @@ static bool pass_shared(const struct map_range *r, struct map_pass *pass)
 	return r->end - r->start >= least && maps.shared_n < MAP_SHARED_MOST && shared_pass(r->start, r->end, pass);
 }
 
+/* A thread may not be cancelled in a call that waits under the lock: that would stay held. */
+static int lock(void)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&maps.lock);
+	return cancel;
+}
+
+static void unlock(int cancel)
+{
+	pthread_mutex_unlock(&maps.lock);
+	pthread_setcancelstate(cancel, NULL);
+}
+
 static void range_link(struct map_range *r)
 {
 	r->next = maps.ranges;
@@ -216,11 +232,12 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 {
 	struct conv *c;
 	uintptr_t from, to;
+	int cancel;
 
 	*pass = (struct map_pass){ .fd = -1 };
 	r->start = (uintptr_t)addr;
 	r->end = r->start + len;
-	pthread_mutex_lock(&maps.lock);
+	cancel = lock();
 	c = conv_of(r);
 	r->shared = !c && pass_shared(r, pass);
 	maps.shared_n += r->shared;
@@ -239,7 +256,7 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 		*pass = (struct map_pass){ .fd = c->fd, .addr = from, .len = to - from, .off = from - c->start };
 	}
 	range_link(r);
-	pthread_mutex_unlock(&maps.lock);
+	unlock(cancel);
 }
 
 void map_move(struct map_range *to, struct map_range *from)
@@ -255,18 +272,20 @@ void map_move(struct map_range *to, struct map_range *from)
 void map_forget(void)
 {
 	struct conv *c, *next;
+	int cancel;
 
-	pthread_mutex_lock(&maps.lock);
+	cancel = lock();
 	for (c = maps.ranges ? NULL : maps.convs; c; c = next) {
 		next = c->next;
 		conv_end(c);
 	}
-	pthread_mutex_unlock(&maps.lock);
+	unlock(cancel);
 }
 
 void map_dereg(struct map_range *r)
 {
-	pthread_mutex_lock(&maps.lock);
+	int cancel = lock();
+
 	*r->prev = r->next;
 	if (r->next)
 		r->next->prev = r->prev;
@@ -274,5 +293,5 @@ void map_dereg(struct map_range *r)
 	if (r->conv && !--r->conv->users)
 		conv_unused(r->conv);
 	r->conv = NULL;
-	pthread_mutex_unlock(&maps.lock);
+	unlock(cancel);
 }

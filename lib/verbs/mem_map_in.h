@@ -39,7 +39,8 @@ bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written 
 /* May reach less far than end; NULL: nothing was changed. */
 struct conv *conv_make(uintptr_t start, uintptr_t end);
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */
-bool pages_private(uintptr_t start, uintptr_t end);                    /* shared ones; false: some are left */
+bool conv_part(const struct conv *);                                   /* makes them private; false: some are left */
+bool pages_private(uintptr_t start, uintptr_t end);                    /* the same in a forked child, with one thread */
 void conv_free(struct conv *);                                         /* closes the file; the pages stay as they are */
 
 /* mem_shared.c: a descriptor of the file that is mapped there, and the part of it; false: none, or nothing is shared. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* PROCMAP_QUERY of Linux 6.11: the mapping at an address or behind it, without the text of all those before. */
@@ -20,11 +21,17 @@ struct query {
 #define QUERY_WRITABLE 2u
 #define QUERY_SHARED   8u
 
+void vma_again(struct vma_reader *r)
+{
+	r->off = 0;
+	r->pos = r->len = 0;
+	r->eof = false;
+}
+
 bool vma_open(struct vma_reader *r)
 {
 	r->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	r->pos = r->len = 0;
-	r->eof = false;
+	vma_again(r);
 	return r->fd >= 0;
 }
 
@@ -35,7 +42,7 @@ static char *line_next(struct vma_reader *r)
 {
 	for (;;) {
 		char *line = r->buf + r->pos, *nl = memchr(line, '\n', r->len - r->pos);
-		ssize_t n;
+		long n;
 
 		if (nl) {
 			*nl = 0;
@@ -49,13 +56,14 @@ static char *line_next(struct vma_reader *r)
 		r->pos = 0;
 		if (r->len == sizeof(r->buf))
 			return NULL;
-		n = read(r->fd, r->buf + r->len, sizeof(r->buf) - r->len);
+		n = syscall(SYS_pread64, r->fd, r->buf + r->len, sizeof(r->buf) - r->len, r->off);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			r->eof = true;
 		else
 			r->len += (size_t)n;
+		r->off += n > 0 ? n : 0;
 	}
 }
 

@@ -2,7 +2,8 @@
 /*
  * vma.h - this process's mappings, read from /proc/self/maps.
  *
- * No memory is allocated, so that it can be read in a forked child and while mappings change.
+ * No memory is allocated, so that it can be read in a forked child and while mappings change, and no lock is taken:
+ * an open one can be read in a step of hold.h.
  */
 #ifndef VERBS_VMA_H
 #define VERBS_VMA_H
@@ -21,12 +22,14 @@ struct vma {
 
 struct vma_reader {
 	int fd;
+	long off; /* of what is read next */
 	size_t pos, len;
 	bool eof;
 	char buf[8192]; /* more than the longest line */
 };
 
 bool vma_open(struct vma_reader *);
+void vma_again(struct vma_reader *);              /* from the first */
 bool vma_next(struct vma_reader *, struct vma *); /* in order of address */
 void vma_close(struct vma_reader *);
 

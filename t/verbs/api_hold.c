@@ -8,17 +8,27 @@
  *	then		pages that nobody writes: a forked child finds them as they were, and keeps what it writes for itself
  *	then		pages that RDMA writes
  *
+ * Two more look at the helper that holds them: clone() and waitpid() of this program are those below.
+ *
  * $RDMAD_TURNS: how often (60): a region with all, or a part, of it is registered, written and deregistered.
  */
 #include "fixture.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #define WRITERS 3u
 #define LINE    64u
@@ -244,4 +254,167 @@ START_TEST(torture)
 }
 END_TEST
 
-void api_hold(Suite *s) { SUITE_ADD(s, torture); }
+/* ---- the helper ------------------------------------------------------------------------ */
+
+static struct {
+	void (*before)(void); /* it is made */
+	int (*first)(void *); /* runs in it, and calls body */
+	int (*body)(void *);
+	unsigned made;
+	int status; /* of its end */
+} spy;
+
+/* The library's calls come here. */
+int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	int (*real)(int (*)(void *), void *, int, void *, ...);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "clone");
+	spy.made++;
+	if (spy.before)
+		spy.before();
+	spy.body = fn;
+	return real(spy.first ? spy.first : fn, stack, flags, arg);
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	int s = 0;
+	pid_t got = (pid_t)syscall(SYS_wait4, pid, &s, options, NULL);
+
+	if (got > 0 && options == (int)__WCLONE)
+		spy.status = s;
+	if (status)
+		*status = s;
+	return got;
+}
+
+static void *sleeper(void *arg)
+{
+	char byte;
+
+	return read(*(int *)arg, &byte, 1) < 0 ? arg : NULL;
+}
+
+/* A second thread, until it is told to end. */
+static pthread_t second_begin(int fds[2])
+{
+	pthread_t t;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, sleeper, &fds[0]), 0);
+	return t;
+}
+
+static void second_end(pthread_t t, int fds[2])
+{
+	void *failed;
+
+	close(fds[1]);
+	ck_assert_int_eq(pthread_join(t, &failed), 0);
+	ck_assert(failed == NULL);
+	close(fds[0]);
+}
+
+static unsigned char *pages(size_t len)
+{
+	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert(p != MAP_FAILED);
+	fix_fill(p, len, 3);
+	return p;
+}
+
+static int doomed(void *arg)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(code) / sizeof(*code), code };
+
+	syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
+	return spy.body(arg);
+}
+
+/* A filter ends it: the program goes on, its core is not dumped, and no second one is made. */
+START_TEST(killed)
+{
+	unsigned char *p = pages(ALL);
+	struct rlimit rl;
+	struct ibv_mr *m;
+	struct fix f;
+	pthread_t t;
+	int fds[2];
+
+	fix_open(&f);
+	t = second_begin(fds);
+	getrlimit(RLIMIT_CORE, &rl);
+	rl.rlim_cur = rl.rlim_max;
+	setrlimit(RLIMIT_CORE, &rl);
+	spy.first = doomed;
+	for (unsigned i = 0; i < 2; i++) {
+		m = ibv_reg_mr(f.pd, p, ALL, IBV_ACCESS_LOCAL_WRITE);
+		ck_assert(m != NULL);
+		ck_assert(!is_mapped(p) && fix_filled(p, ALL, 3));
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert_uint_eq(spy.made, 1);
+	}
+	ck_assert(WIFSIGNALED(spy.status) && !WCOREDUMP(spy.status));
+	second_end(t, fds);
+	fix_close(&f);
+	munmap(p, ALL);
+}
+END_TEST
+
+#define PIECES ((size_t)4 << 20)
+
+static struct {
+	unsigned char *old, *view;
+	int fd;
+} other;
+
+/* As another thread might, at that very moment. */
+static void replace_half(void)
+{
+	if (mmap(other.old + PIECES / 2, PIECES / 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other.fd, 0) ==
+	    MAP_FAILED)
+		count_wrong();
+}
+
+/* Pages that are kept are turned back, while the program maps a file of its own over a part of them: that stays. */
+START_TEST(replaced_late)
+{
+	unsigned char *p = pages(PIECES);
+	struct fix f;
+	pthread_t t;
+	int fds[2];
+
+	fix_open(&f);
+	other.old = p;
+	other.fd = memfd_create("t-other", MFD_CLOEXEC);
+	ck_assert(other.fd >= 0 && !ftruncate(other.fd, (off_t)PIECES / 2));
+	other.view = mmap(NULL, PIECES / 2, PROT_READ | PROT_WRITE, MAP_SHARED, other.fd, 0);
+	ck_assert(other.view != MAP_FAILED);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(ibv_dereg_mr(ibv_reg_mr(f.pd, p, PIECES, IBV_ACCESS_LOCAL_WRITE)), 0);
+	ck_assert(is_mapped(p));
+	t = second_begin(fds);
+	spy.before = replace_half;
+	fix_close(&f);
+	ck_assert_uint_eq(spy.made, 1);
+	ck_assert_uint_eq(g.wrong, 0);
+	second_end(t, fds);
+	ck_assert(!is_mapped(p) && fix_filled(p, PIECES / 2, 3));
+	fix_fill(p + PIECES / 2, PIECES / 2, 5);
+	ck_assert(fix_filled(other.view, PIECES / 2, 5));
+	munmap(p, PIECES);
+	munmap(other.view, PIECES / 2);
+	close(other.fd);
+}
+END_TEST
+
+void api_hold(Suite *s) { SUITE_ADD(s, torture, killed, replaced_late); }
