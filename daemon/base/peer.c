@@ -191,12 +191,9 @@ int peer_open(struct peer *p, const struct ucred *who, int mem_fd)
 	if (err)
 		return err;
 	/* The pid is no other process's: it was its own when this was looked up, and it is watched (session.h). */
-	if (by_pid && its && who->uid == geteuid() && has_our_rights(who->pid) && kernel_lets(who->pid)) {
+	if (by_pid && its && who->uid == geteuid() && has_our_rights(who->pid) && kernel_lets(who->pid))
 		p->pid = who->pid;
-		close(mem_fd);
-	} else {
-		p->mem_fd = mem_fd;
-	}
+	p->mem_fd = mem_fd;
 	return 0;
 }
 

@@ -20,7 +20,7 @@
 struct copier;
 
 struct peer {
-	pid_t pid;      /* > 0: by pid */
+	pid_t pid;      /* > 0: by pid, as long as the kernel lets us */
 	int mem_fd;     /* otherwise; -1: it cannot be reached (EPERM) */
 	bool gone;      /* atomic: its context is closed, nobody watches the pid any more: ESRCH */
 	unsigned users; /* peer_make */

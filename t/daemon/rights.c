@@ -11,11 +11,13 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/capability.h>
 
+#include "daemon/base/mem_vm.h"
 #include "daemon/base/peer.h"
 #include "daemon/base/region.h"
 #include "t/suite.h"
@@ -236,6 +238,47 @@ START_TEST(private)
 }
 END_TEST
 
+/* The kernel lets us no more, as Yama may: then by the descriptor. */
+START_TEST(refused_later)
+{
+	static uint64_t word = 5, got;
+	struct vm_batch b = { 0 };
+	struct ucred cred;
+	struct peer p;
+	int go[2];
+	char c;
+	pid_t pid;
+
+	ck_assert_int_eq(peer_begin(true), 0);
+	ck_assert_int_eq(pipe(go) | pipe(over) | socketpair(AF_UNIX, SOCK_SEQPACKET, 0, talk), 0);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fd_send(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+		if (read(go[0], &c, 1) != 1 || prctl(PR_SET_DUMPABLE, 0))
+			_exit(1);
+		fd_send(go[0]);
+		_exit(read(go[0], &c, 1) != 1);
+	}
+	cred = who(pid, 0);
+	ck_assert_int_eq(peer_open(&p, &cred, fd_receive()), 0);
+	ck_assert_int_eq(p.pid, pid);
+	ck_assert_int_eq(vm_probe(&p, (uintptr_t)&word), 0);
+	ck_assert_int_eq(write(go[1], "", 1), 1);
+	close(fd_receive());
+	ck_assert(process_vm_readv(pid, &(struct iovec){ &got, 8 }, 1, &(struct iovec){ &word, 8 }, 1, 0) < 0);
+	ck_assert_int_eq(errno, EPERM);
+	word = 6; /* ours */
+	ck_assert_int_eq(vm_batch_add(&b, &p, (uintptr_t)&word, NULL, (uintptr_t)&word, 8), 0);
+	ck_assert_int_eq(vm_batch_flush(&b), 0);
+	ck_assert_int_eq(vm_batch_add(&b, NULL, (uintptr_t)&got, &p, (uintptr_t)&word, 8), 0);
+	ck_assert_int_eq(vm_batch_flush(&b), 0);
+	ck_assert_uint_eq(got, 6);
+	peer_close(&p);
+	client_end(pid);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("rights");
@@ -244,6 +287,6 @@ int main(void)
 		puts("rights: SKIP: not root, and an ordinary user's daemon has no more rights than its clients");
 		return SKIPPED;
 	}
-	SUITE_ADD(suite, of_a_user, of_root, of_a_container, no_memory, no_rights, private);
+	SUITE_ADD(suite, of_a_user, of_root, of_a_container, no_memory, no_rights, private, refused_later);
 	return suite_run(suite);
 }
