@@ -22,6 +22,7 @@
 #include "hold.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -298,7 +299,13 @@ unsigned long hold_status(const char *name, unsigned long otherwise)
 
 static unsigned long filters; /* of system calls, when the program began */
 
-__attribute__((constructor)) static void begin(void) { filters = hold_status("\nSeccomp_filters:", 0); }
+static bool watched; /* ThreadSanitizer's clone() takes the helper for a fork, and forgets what threads hold */
+
+__attribute__((constructor)) static void begin(void)
+{
+	filters = hold_status("\nSeccomp_filters:", 0);
+	watched = dlsym(RTLD_DEFAULT, "__tsan_init") != NULL;
+}
 
 /*
  * A filter may end who calls ptrace().  One of the program's own is taken for such, one of a container's is not: then it is
@@ -369,7 +376,7 @@ static bool hold_others(hold_step *step, void *arg)
 	enum result r = RESULT_REFUSED;
 	char *stack;
 
-	if (never || now_us() < not_before || hold_status("\nTracerPid:", 0) || !filter_allows())
+	if (never || watched || now_us() < not_before || hold_status("\nTracerPid:", 0) || !filter_allows())
 		return false;
 	stack = (char *)syscall(SYS_mmap, NULL, STACK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
 	if (stack == MAP_FAILED)
