@@ -48,6 +48,7 @@ static struct ibv_mr *data_mr, *capsule_mr;
 static struct ibv_pd *pd;
 static struct worker *workers;
 static _Atomic uint64_t accepted, established, commands;
+static _Atomic bool done; /* for the workers: later than stop, which a signal sets while connections are left */
 
 /* A worker that polls holds its lock nearly always, and would take it again at once. */
 static void lock_get(struct worker *w)
@@ -236,7 +237,7 @@ static void *work(void *arg)
 	struct ibv_wc wc[32];
 	int n;
 
-	while (!stop) {
+	while (!done) {
 		while (w->wanted)
 			sched_yield();
 		pthread_mutex_lock(&w->lock);
@@ -449,12 +450,11 @@ void target_run(void)
 		hear(ch);
 	}
 	/* The initiator has ended: what it disconnected last may still be on its way. */
-	stop = false;
 	for (until = now_ns() + opt.patience * 1000000ull; any_left() && now_ns() < until; hear(ch))
 		wait_fds(ch->fd, -1, 20);
 	if (any_left())
 		wrong("connections are left");
-	stop = true;
+	done = true;
 	end();
 	rdma_destroy_id(listener);
 	rdma_destroy_event_channel(ch);
