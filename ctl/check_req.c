@@ -11,8 +11,9 @@
 
 #include "../proto/icrc.h"
 
-#define RESTART       (1 << 20) /* a PSN this far off is of a queue pair that began anew */
-#define RNR_MARGIN_NS 1000u     /* clocks of captures tick in microseconds */
+#define RESTART       (1 << 20)  /* a PSN this far off is of a queue pair that began anew */
+#define CROSSING_NS   100000000u /* so long an answer may be on its way, or wait for its reader */
+#define RNR_MARGIN_NS 1000u      /* clocks of captures tick in microseconds */
 
 static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
 
@@ -149,6 +150,27 @@ static void same(struct check *c, struct stream *s, const struct packet *p, stru
 	u->passed = false;
 }
 
+/* Sent again, because its time ran out before the answer had come; the answer and the NAK met it on the way. */
+static bool crossed(const struct packet *p, const struct sent *u)
+{
+	return u && u->done_ns && ns_since(p->frame->ns, u->done_ns) < CROSSING_NS;
+}
+
+static void resume(struct check *c, struct stream *s, const struct packet *p, uint64_t seq, bool right)
+{
+	if (!right)
+		find_breach(&c->find, &p->at, CHECK_NAK_RESUME, "goes on here, though the NAK named PSN %#x",
+			    seq_psn(s->nak_seq).v);
+	s->nak = seq < s->nak_seq && right;
+}
+
+/* Forwards over the PSN that a NAK named, from before it. */
+static void forth(struct check *c, struct stream *s, const struct packet *p, uint64_t seq)
+{
+	if (s->nak && s->cursor <= s->nak_seq && seq >= s->nak_seq)
+		resume(c, s, p, seq, seq == s->nak_seq);
+}
+
 /*
  * A step back in PSNs.  After a NAK to the PSN that it named, to what was the oldest without an answer, or to a READ or atomic
  * that the NAK passed by: their responses are missing, whatever it acknowledges.
@@ -157,12 +179,10 @@ static void back(struct check *c, struct stream *s, const struct packet *p, uint
 {
 	const struct sent *u = stream_at(s, seq, NULL);
 
-	if (s->nak) {
-		if (seq != s->nak_seq && seq != s->nak_una && !(u && u->passed))
-			find_breach(&c->find, &p->at, CHECK_NAK_RESUME, "goes on here, though the NAK named PSN %#x",
-				    seq_psn(s->nak_seq).v);
-		s->nak = false;
-	}
+	if (s->nak)
+		resume(c, s, p, seq,
+		       seq == s->nak_seq || seq == s->nak_una || (u && u->passed) ||
+			       (seq < s->nak_seq && crossed(p, u)));
 	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until)
 		find_breach(&c->find, &p->at, CHECK_RNR_WAIT, "%llu us too early",
 			    (unsigned long long)ns_since(s->rnr_until, p->frame->ns) / 1000);
@@ -218,6 +238,8 @@ void check_request(struct check *c, struct stream *s, const struct packet *p)
 		u = &s->v[s->n - 1];
 	if (seq < s->cursor)
 		back(c, s, p, seq);
+	else
+		forth(c, s, p, seq);
 	if (u) {
 		same(c, s, p, u, seq);
 		s->cursor = u->seq + u->n;

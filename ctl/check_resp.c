@@ -48,6 +48,7 @@ void check_advance(struct check *c, struct stream *r, const struct find_at *at, 
 			break;
 		if (sent_waits(u) && u->have < u->n)
 			u->passed = true;
+		u->done_ns = at->frame->ns;
 	}
 	if (seq > r->una)
 		r->una = seq;

@@ -31,6 +31,7 @@ struct sent {
 	uint32_t rkey;
 	uint64_t va;
 	uint64_t frame_no, ns;
+	uint64_t done_ns;           /* when it was acknowledged, or passed; 0: it was not */
 	uint32_t msn;               /* messages that end with or before it, since the stream began */
 	uint32_t holes;             /* gaps before it, where packets are missing, or out of order: no MSN can be told */
 	uint64_t off, total;        /* in its message; total of a WRITE as its RETH says */

@@ -3,11 +3,13 @@
  * killed.c - clients that die by SIGKILL at any moment.  All they had is gone, a neighbour is unharmed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,12 +29,27 @@ static unsigned draw(unsigned n)
 	return (unsigned)(dice >> 33) % n;
 }
 
+/*
+ * Every ck_assert writes to a file without a name that the runner reads: a kill in the middle of one leaves half a message
+ * there, and the runner ends with status 2.
+ */
+static void runner_leave(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct stat st;
+
+	for (int fd = 3; null >= 0 && fd < 256; fd++)
+		if (fd != null && !fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_nlink)
+			dup2(null, fd);
+}
+
 /* Opens, connects to itself, and moves data for ever; also makes and destroys objects. */
 static void victim(void)
 {
 	struct cx c;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	runner_leave();
 	cx_open(&c);
 	cx_connect(&c, &c);
 	for (unsigned i = 0;; i++) {
@@ -133,6 +150,7 @@ START_TEST(peer_dies)
 	if (!pid) {
 		struct cx c, peer = { .qpn = good.qpn };
 
+		runner_leave();
 		cx_open(&c);
 		cx_connect(&c, &peer);
 		numbers[0] = c.qpn;
