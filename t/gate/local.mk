@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 GATES = \
+	t/gate/again.test \
 	t/gate/circles.test \
 	t/gate/conformance.test \
 	t/gate/doc.test \
