@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <check.h>
+
 #include "foe.h"
 
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "stage.h"
 #include "t/daemon/client.h"
 
 #define FDS_SENT 6
@@ -163,14 +166,14 @@ static bool receive(int fd, union answer *a, int *fds, int flags)
 static void hear_one(struct foe *f, unsigned i)
 {
 	struct pollfd p = { .fd = f->link[i].fd, .events = POLLIN };
-	unsigned tries = FOE_PATIENCE_S * 10;
+	double begun = stage_seconds();
 	union answer a;
 	int fds[CALL_FDS];
 
-	while (poll(&p, 1, 100) <= 0 && tries--) /* foe_wake() may interrupt it */
+	while (poll(&p, 1, 100) <= 0 && !stage_late(begun, FOE_PATIENCE_S)) /* foe_wake() may interrupt it */
 		;
 	if (!p.revents) {
-		fprintf(stderr, "no answer in %d s\n", FOE_PATIENCE_S);
+		fprintf(stderr, "no answer in %.0f s\n", stage_seconds() - begun);
 		_exit(FOE_HANG);
 	}
 	memset(&a, 0, sizeof(a));

@@ -21,7 +21,8 @@ void stage_needs_root(void);
 void stage_network(void);
 /* The same, ./rdmad with one more option (NULL: none), and the bystander at work. */
 void stage_open(const char *option);
-/* The bystander does rounds more of his within 30 s, and none takes longer than 5 s, without stage_queued(). */
+/* The bystander does rounds more of his within 30 s, and none takes longer than 5 s, without stage_queued(): of a machine's
+ * own time, see stage_late(). */
 void stage_goes_on(unsigned rounds);
 /* He ends, and the daemon has nothing left of anybody; he begins again. */
 void stage_rest(void);
@@ -52,6 +53,11 @@ void note_set(unsigned i, uint32_t value);
 bool stage_huge_pages(bool alone);
 
 double stage_seconds(void);
+/*
+ * More than limit seconds since then?  On a machine where ten processes wait for each core a new thread of the daemon's may
+ * wait seconds for its first turn: so many times longer may all take there.
+ */
+bool stage_late(double since, double limit);
 /* Seconds for which threads of this process and of the daemon could have run so far and had no processor. */
 double stage_queued(void);
 /* A number of the command line, or else of the environment; without either *n stays as it is. */
