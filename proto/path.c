@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hca_in.h"
+#include "req_flight.h"
 
 #define PATIENCE_NS 250000000u /* longer than a packet lives on the way */
 #define PACE_NS     2000000u   /* how long a receiver may have no core */
@@ -137,6 +138,10 @@ int hca_local_set(struct hca *h, const uint8_t *gid, bool local)
 	}
 	if (p && p->local != local) {
 		set_local(h, p, local);
+		p->rtt = (struct shortest){ 0 };
+		for (i = 0; i <= h->qp.mask; i++)
+			if (h->qp.v[i] && h->qp.v[i]->path == p)
+				req_untimed(&h->qp.v[i]->req);
 		path_wake(h, p);
 	}
 	return 0;

@@ -151,6 +151,8 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 
 	if (!p)
 		return ENOMEM;
+	if (qp->path != p)
+		req_untimed(&qp->req);
 	if (qp->path) {
 		/* Packets in flight on the old way are sent again on the new one. */
 		if (!psn_eq(qp->req.una, qp->req.next))
@@ -174,9 +176,8 @@ static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 		qp->req.una = qp->req.next = qp->req.max = qp->req.ask_end = psn(a->sq_psn);
 		qp->req.restart = psn_sub(qp->req.una, 1); /* nowhere yet */
 		qp->req.patience = MONO_NEVER;
-		qp->req.early = 0;
-		qp->req.rtt_on = false;
-		qp->req.rtt_ns = 0;
+		qp->req.early_end = qp->req.una;
+		req_untimed(&qp->req);
 	}
 	if (mask & QPA_RQ_PSN) {
 		qp->attr.rq_psn = a->rq_psn & PSN_MASK;

@@ -454,6 +454,7 @@ void req_timer(struct hca *h, struct qp *qp)
 		mono_t patience = q->patience;
 
 		q->early++;
+		q->early_end = q->max;
 		qp->why.early++;
 		TRACE_PUT(h, qp, EARLY, .psn = q->una.v, .a = qp->why.early);
 		count(h, HCA_STAT_EARLY_RETRANS, 1);

@@ -19,6 +19,8 @@
  * NAK; so the oldest packet in flight is sent again earlier, as NICs do: after some round trips, then after twice
  * that and so on, until the ACK timeout comes, which alone counts as a retry (rule 4.5).  Its ACK tells how far the peer
  * has come, and the rest follows if need be: a peer that is merely slow is not sent all of it again and again.
+ * The next packet waits as long as the one that was repeated did, until one is answered that was not: so even a way that
+ * takes longer than the first wait comes to be timed.
  *
  * Nobody owes an ACK before one was asked for, so the time runs from the last AckReq; the ACK timeout from the first
  * that is not answered.  The specification lets that be up to four times as long as it says; we take three where
@@ -65,7 +67,8 @@ static void timed(struct hca *h, struct qp *qp)
 	struct req *q = &qp->req;
 	uint64_t took = 1 + mono_since(h->now, q->rtt_at);
 
-	q->early = 0;
+	if (psn_before(q->early_end, q->una))
+		q->early = 0;
 	q->patience = MONO_NEVER;
 	if (!q->rtt_on || psn_before(q->una, q->rtt_psn))
 		return;

@@ -55,6 +55,14 @@ void req_watch(struct hca *, struct qp *);     /* starts the timer for what is i
 uint64_t req_patience_ns(const struct qp *qp); /* how long it waits for an ACK */
 void req_stop(struct hca *, struct qp *);      /* takes everything out of flight */
 
+/* It goes another way now: what the old one took is forgotten. */
+static inline void req_untimed(struct req *q)
+{
+	q->early = 0;
+	q->rtt_on = false;
+	q->rtt_ns = 0;
+}
+
 /* Falls back to una: all of it is sent again. */
 void req_restart(struct hca *, struct qp *, bool loss, bool timeout);
 /* The same for a loss that costs a retry; false: there is none left, and nothing was done. */

@@ -16,6 +16,7 @@ PROTO_TESTS = \
 	t/proto/core_path \
 	t/proto/core_rate \
 	t/proto/core_route \
+	t/proto/core_rtt \
 	t/proto/core_turns \
 	t/proto/core_mr \
 	t/proto/core_flush \
@@ -82,6 +83,8 @@ t_proto_core_turns_SOURCES = t/proto/core_turns.c t/proto/rig.c
 t_proto_core_turns_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_route_SOURCES = t/proto/core_route.c t/proto/rig.c
 t_proto_core_route_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_rtt_SOURCES = t/proto/core_rtt.c t/proto/rig.c
+t_proto_core_rtt_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_rate_SOURCES = t/proto/core_rate.c t/proto/rig.c
 t_proto_core_rate_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c
