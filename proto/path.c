@@ -279,6 +279,7 @@ bool path_pace(struct hca *h, struct qp *qp, uint64_t n)
 	if (mono_is_never(pc->timer.at))
 		timer_set(&h->timers, &pc->timer,
 			  mono_add(h->now, 1 + (pc->level - pc->room + p->burst_len) * PACE_NS / pc->room));
+	path_wake(h, p); /* it has no use for the room in the window: the next */
 	return false;
 }
 

@@ -110,7 +110,10 @@ void req_settle(struct hca *h)
 
 static bool rd_full(const struct req *q) { return q->rd_tail - q->rd_head >= q->rd_max; }
 
-/* As many of n packets of w as the window of the path has room for. */
+/*
+ * As many of n packets of w as the window of the path has room for.  The parts of a READ are fixed, so one goes whole if there
+ * is any room: there would never be enough if others took it bit by bit.
+ */
 static uint32_t window_fit(const struct qp *qp, const struct swqe *w, uint32_t n)
 {
 	const struct path *p = qp->path;
@@ -122,8 +125,8 @@ static uint32_t window_fit(const struct qp *qp, const struct swqe *w, uint32_t n
 	room = path_room(p);
 	if (req_cost(qp, w, pos + n) - req_cost(qp, w, pos) <= room)
 		return n;
-	if (w->kind == KIND_READ) /* its parts are fixed: whole or not at all */
-		return p->owed ? 0 : n;
+	if (w->kind == KIND_READ)
+		return room ? n : 0;
 	n = (uint32_t)(room / (qp->mtu + PKT_COST));
 	return n || p->owed ? n : 1;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* core_turns.c - who sends next: owners take turns, however many QPs each of them has. */
+#include "proto/opcode.h"
 #include "rig.h"
 #include "t/suite.h"
 
@@ -130,4 +131,103 @@ END_TEST
 START_TEST(pace) { shared_way(QPT_UC); }
 END_TEST
 
-TEST_MAIN("core_turns", bursts, silent, window, pace)
+/* ---- two queue pairs of one owner ---------------------------------------------- */
+
+struct pair {
+	uint32_t a, b;
+};
+
+static struct pair pair_new(struct rig *r, uint8_t type)
+{
+	struct link_conf c = conf_rc;
+
+	c.type = type;
+	rig_connect(r, &c);
+	return (struct pair){ r->a.qpn, r->b.qpn };
+}
+
+static void pair_use(struct rig *r, const struct pair *p)
+{
+	r->a.qpn = p->a;
+	r->b.qpn = p->b;
+}
+
+/* Bytes that a sends, none of them answered. */
+static uint64_t sent_bytes(struct rig *r)
+{
+	struct burst b;
+	uint64_t n = 0;
+
+	while (take(r, &r->a, &b))
+		n += b.payload_len;
+	return n;
+}
+
+/* b acknowledges the first n packets. */
+static void acked(struct rig *r, uint32_t n)
+{
+	struct burst b = pkt_from(r, &r->b, OP_ACKNOWLEDGE, (conf_rc.psn + n - 1) & PSN_MASK);
+
+	pkt_give(r, &r->a, &b, NULL, 0);
+}
+
+/* A READ among WRITEs, whose ACKs make room for a few packets at a time: it does not wait until there is room for all of it. */
+START_TEST(read_among_writes)
+{
+	struct pair w, read;
+	bool asked = false;
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	w = pair_new(&r, QPT_RC);
+	for (unsigned i = 0; i < MSGS; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = BUF_LEN);
+	sent_bytes(&r);
+	read = pair_new(&r, QPT_RC);
+	SEND_WR(&r, &r.a, .id = 100, .op = WR_READ, .len = BUF_LEN);
+	pair_use(&r, &w);
+	for (unsigned i = 0; i <= 4; i++) {
+		if (i)
+			acked(&r, 32 * i);
+		while (take(&r, &r.a, &b))
+			asked |= b.sqpn == read.a;
+	}
+	ck_assert(asked);
+	rig_fini(&r);
+}
+END_TEST
+
+/* Those of UC that waited for the window are told that there is room, but what they wait for now is their pace: others go on. */
+START_TEST(uc_holds_up_nobody)
+{
+	enum { PKTS = (1 << 20) / (512 + 256) }; /* in the window: no other one fits */
+	struct pair uc[8], full, last;
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	for (unsigned i = 0; i < 8; i++)
+		uc[i] = pair_new(&r, QPT_UC);
+	for (unsigned i = 0; i < 2; i++) /* half of RIG_ROOM, and nothing is left of them */
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = i ? 683 * 512 : BUF_LEN);
+	ck_assert_uint_eq(sent_bytes(&r), BUF_LEN + 683 * 512);
+	full = pair_new(&r, QPT_RC);
+	SEND_WR(&r, &r.a, .id = 10, .op = WR_WRITE, .len = 512 * PKTS);
+	ck_assert_uint_eq(sent_bytes(&r), 512 * PKTS);
+	last = pair_new(&r, QPT_RC);
+	for (unsigned i = 0; i <= 8; i++) {
+		pair_use(&r, i < 8 ? &uc[i] : &last);
+		SEND_WR(&r, &r.a, .id = 11 + i, .op = WR_WRITE, .len = 512);
+		ck_assert(!take(&r, &r.a, &b));
+	}
+	pair_use(&r, &full);
+	acked(&r, PKTS);
+	ck_assert_uint_eq(wc_status(&r.a, 10), WC_SUCCESS);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(b.sqpn, last.a);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_turns", bursts, silent, window, pace, read_among_writes, uc_holds_up_nobody)
