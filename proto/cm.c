@@ -253,6 +253,7 @@ int cm_rtu(struct cm *c, uint32_t id, const uint8_t *data, mono_t now)
 	data_set(m.rtu.data, data, CM_RTU_DATA);
 	id_state(c, i, CM_ESTABLISHED);
 	id_send(c, i, &m);
+	id_repeat_slowly(c, i, i->answer_ns < CM_PEER_NS ? CM_PEER_NS : i->answer_ns);
 	return 0;
 }
 
@@ -270,6 +271,7 @@ int cm_established(struct cm *c, uint32_t id, mono_t now)
 	m.tid = i->tid;
 	m.rtu.local_id = i->remote_id;
 	m.rtu.remote_id = i->id;
+	i->proven = true; /* its QP and first PSN are in our REP only */
 	cm_msg_put(g.mad, &m);
 	g.route = route_back(&i->route);
 	id_state(c, i, CM_ESTABLISHED);
@@ -426,6 +428,7 @@ int cm_host_set(struct cm *c, uint32_t id, void *host)
 static void gave_up(struct cm *c, struct cm_id *i)
 {
 	switch (i->state) {
+	case CM_ESTABLISHED: timer_stop(&i->timer); return; /* of the RTU; nothing answers it */
 	case CM_DREQ_SENT:
 		id_event(c, i, CM_EV_DREQ_TIMEOUT, NULL);
 		id_timewait(c, i);

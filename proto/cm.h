@@ -98,12 +98,15 @@ int cm_connect(struct cm *, const struct cm_connect *, void *host, uint32_t *id,
 /*
  * Answers CM_EV_REQ.  rep: all but the ids and ca_guid.  Repeated as often as the REQ said, and as long; then CM_EV_TIMEOUT.  But
  * until something comes that has our comm id, the address that the REQ came from gets three MADs for each that came from there,
- * unless it has had one in the last ten minutes: the REQ may be forged.  Of more than that there are sixteen a second, of all
- * such addresses together: a peer whose RTUs get lost is not given up.
+ * and not one more, unless it has sent such a thing in the last ten minutes: the REQ may be forged.
  */
 int cm_accept(struct cm *, uint32_t id, const struct cm_rep *, mono_t now);
 
-/* Answers CM_EV_REP: established.  data: CM_RTU_DATA bytes, or NULL for zeros. */
+/*
+ * Answers CM_EV_REP: established.  data: CM_RTU_DATA bytes, or NULL for zeros.  No answer tells whether the RTU has arrived, and
+ * the peer may not be free to ask.  So it is repeated all the same, as often as the REQ would have been, each time after
+ * req.local_timeout, but no sooner than after 64 ms, until the connection ends.
+ */
 int cm_rtu(struct cm *, uint32_t id, const uint8_t *data, mono_t now);
 
 /*
@@ -180,7 +183,7 @@ struct cm_event {
 	uint32_t id;
 	void *host;
 	uint32_t listen_id; /* CM_EV_REQ, CM_EV_SIDR_REQ: the listener */
-	uint32_t sent;      /* how often our last REQ, REP, DREQ or SIDR_REQ was; 0: there was none */
+	uint32_t sent;      /* how often our last REQ, REP, RTU, DREQ or SIDR_REQ was; 0: there was none */
 	struct route route; /* from here to the peer, as an answer goes */
 	struct cm_msg msg;  /* attr 0 if no message brought it */
 };

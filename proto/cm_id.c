@@ -332,26 +332,22 @@ bool gid_known(const struct cm *c, const uint8_t gid[16])
 
 /*
  * Anybody can ask in another one's name.  So he whose name it is gets no more than a few MADs, until one comes from there that
- * has our comm id, which only those know who got it.
+ * has our comm id, which only those know who got it.  All MADs have one length: counting them is counting bytes.
  *
- * What a peer sends may be lost, too: one who has had his MADs and says nothing may be up, all his RTUs lost, and wait for
- * data.  So a few more go out, so few in all that it is worth nobody's while to have them sent to others.
+ * One who has had his MADs and says nothing may be up, all his RTUs lost.  He is not asked again: who connects repeats his RTU
+ * by himself (cm_rtu()).
  */
-static bool may_tell(struct cm *c, struct cm_id *i)
+static bool may_tell(struct cm_id *i)
 {
-	if (i->told < CM_TOLD * i->heard) {
-		i->told++;
-		return true;
-	}
-	if (mono_before(c->now, c->spare))
+	if (i->told >= CM_TOLD * i->heard)
 		return false;
-	c->spare = mono_add(c->now, CM_SPARE_NS);
+	i->told++;
 	return true;
 }
 
 bool id_again(struct cm *c, struct cm_id *i)
 {
-	if (i->passive && !i->proven && !may_tell(c, i))
+	if (i->passive && !i->proven && !may_tell(i))
 		return false;
 	out_mad(c, &i->route, i->last);
 	return true;
@@ -379,15 +375,18 @@ void id_repeat_wait(struct cm *c, struct cm_id *i)
 	timer_set(&c->timers, &i->timer, i->retries_left ? mono_add(c->now, wait) : i->give_up);
 }
 
-void id_repeat(struct cm *c, struct cm_id *i)
+static void repeat(struct cm *c, struct cm_id *i, uint64_t each_ns, uint64_t first_ns)
 {
 	i->sent = 1;
 	i->retries_left = i->retries;
-	i->pause_ns = CM_FIRST_NS;
+	i->pause_ns = first_ns;
 	i->patient = c->now;
-	i->give_up = mono_add(c->now, (i->retries + 1u) * i->timeout_ns);
+	i->give_up = mono_add(c->now, (i->retries + 1u) * each_ns);
 	id_repeat_wait(c, i);
 }
+
+void id_repeat(struct cm *c, struct cm_id *i) { repeat(c, i, i->timeout_ns, CM_FIRST_NS); }
+void id_repeat_slowly(struct cm *c, struct cm_id *i, uint64_t ns) { repeat(c, i, ns, ns); }
 
 /*
  * Its answer will take time: what it repeats itself may be lost, so it goes on being asked, but in the rhythm agreed

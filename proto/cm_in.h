@@ -19,7 +19,6 @@
 #define CM_PEER_MAX     21u           /* other times that a peer sets, at most: 8.6 s */
 #define CM_PEER_NS      64000000u     /* but no shorter, before something is repeated */
 #define CM_TOLD         3u            /* MADs to one who is not proven, for each that came from there */
-#define CM_SPARE_NS     62500000u     /* and one more in that time, of all that are not proven together */
 #define CM_KNOWN        256u          /* places for addresses that are proven; a power of two */
 #define CM_KNOWN_NS     600000000000u /* since the last proof */
 #define CM_FIRST_NS     32000000u     /* before the first repetition */
@@ -103,7 +102,6 @@ struct cm {
 	struct cm_past past[CM_PAST]; /* a ring; past_n: put in so far */
 	uint32_t past_n;
 	struct cm_known known[CM_KNOWN];
-	mono_t spare; /* from then on a MAD may go to one who is not proven, and has had what is due */
 	struct cm_count n;
 };
 
@@ -142,6 +140,7 @@ void out_mad(struct cm *, const struct route *, const uint8_t *mad);
 void id_send(struct cm *, struct cm_id *, const struct cm_msg *); /* and remembers it */
 bool id_again(struct cm *, struct cm_id *);                       /* what was remembered; false: it may not be sent */
 void id_repeat(struct cm *, struct cm_id *);                      /* from now on, until retries are used up */
+void id_repeat_slowly(struct cm *, struct cm_id *, uint64_t ns);  /* the same, each ns and not sooner */
 void id_repeat_wait(struct cm *, struct cm_id *);                 /* sets the timer to the next time */
 void id_patient(struct cm *, struct cm_id *, uint64_t ns);        /* the peer needs so much longer */
 

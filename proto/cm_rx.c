@@ -395,7 +395,8 @@ static struct cm_id *id_of(struct cm *c, const struct in *in)
 
 /*
  * No id: who asks to be connected, asked or disconnected gets an answer all the same; and who accepts what nobody here
- * asks for any more (our REJ was lost, or it took a repeated REQ for a new one) would wait for an RTU.
+ * asks for any more (our REJ was lost, or it took a repeated REQ for a new one) would wait for an RTU, and who sends an RTU
+ * to somebody who has given up waiting for it, for data.
  */
 static void stranger(struct cm *c, const struct in *in)
 {
@@ -414,6 +415,7 @@ static void stranger(struct cm *c, const struct in *in)
 		out_put(c, &back, &m);
 		break;
 	case CM_REP: rej_stranger(c, in, REJ_COMM_ID, in->m->rep.remote_id, in->m->rep.local_id, REJ_OF_REP); break;
+	case CM_RTU: rej_stranger(c, in, REJ_COMM_ID, in->m->rtu.remote_id, in->m->rtu.local_id, REJ_OF_OTHER); break;
 	default: c->n.dropped++;
 	}
 }

@@ -69,8 +69,9 @@ static void verify_id(const struct cm *c, const struct cm_id *i)
 
 	assert(i->id && s > CM_NONE && s < CM_STATES);
 	assert(id_find(c, i->id) == i);
-	/* An id that waits for the peer has a time to give up, one that waits for the host has none. */
-	assert((repeats(s) || s == CM_TIMEWAIT) == !mono_is_never(i->timer.at));
+	/* An id that waits for the peer has a time to give up, one that waits for the host has none; RTUs are repeated. */
+	if (s != CM_ESTABLISHED || i->passive)
+		assert((repeats(s) || s == CM_TIMEWAIT) == !mono_is_never(i->timer.at));
 	assert(mono_is_never(i->timer.at) || i->timer.pos);
 	assert(i->retries_left <= i->retries || s == CM_TIMEWAIT);
 	/* An id that the host has freed goes on by itself. */

@@ -28,17 +28,19 @@ START_TEST(unknown_connections) /* conf: CA17-36, rule 7.7 */
 	ck_assert(cm_tx(b->cm, &g) && cm_msg_get(&m, g.mad));
 	ck_assert(m.attr == CM_DREP && m.tid == 77 && m.drep.local_id == 6 && m.drep.remote_id == 5);
 	for (unsigned attr = CM_MRA; attr <= CM_APR; attr++) {
-		if (attr == CM_DREQ || attr == CM_SIDR_REQ || attr == CM_REP)
+		if (attr == CM_DREQ || attr == CM_SIDR_REQ || attr == CM_REP || attr == CM_RTU)
 			continue;
 		m = (struct cm_msg){ .attr = (uint16_t)attr, .rtu = { .local_id = 5, .remote_id = 6 } };
 		give(b, &m);
 		ck_assert(!cm_tx(b->cm, &g));
 	}
-	m = (struct cm_msg){ .attr = CM_REP, .tid = 78, .rep = { .local_id = 5, .remote_id = 6 } };
-	give(b, &m);
-	ck_assert(cm_tx(b->cm, &g) && cm_msg_get(&m, g.mad));
-	ck_assert(m.attr == CM_REJ && m.tid == 78 && m.rej.local_id == 6 && m.rej.remote_id == 5);
-	ck_assert(m.rej.reason == REJ_COMM_ID && m.rej.msg == REJ_OF_REP);
+	for (unsigned attr = CM_REP; attr <= CM_RTU; attr++) {
+		m = (struct cm_msg){ .attr = (uint16_t)attr, .tid = 78, .rtu = { .local_id = 5, .remote_id = 6 } };
+		give(b, &m);
+		ck_assert(cm_tx(b->cm, &g) && cm_msg_get(&m, g.mad));
+		ck_assert(m.attr == CM_REJ && m.tid == 78 && m.rej.local_id == 6 && m.rej.remote_id == 5);
+		ck_assert(m.rej.reason == REJ_COMM_ID && m.rej.msg == (attr == CM_REP ? REJ_OF_REP : REJ_OF_OTHER));
+	}
 	m = (struct cm_msg){ .attr = CM_REQ, .req = { .service_id = SERVICE } }; /* comm id 0 */
 	give(b, &m);
 	m = (struct cm_msg){ .attr = CM_REJ, .rej = { .reason = REJ_CONSUMER } };
@@ -46,7 +48,7 @@ START_TEST(unknown_connections) /* conf: CA17-36, rule 7.7 */
 	ck_assert(!cm_tx(b->cm, &g));
 	ck_assert_uint_eq(ids(b), 1);
 	cm_counts(b->cm, &n);
-	ck_assert_uint_eq(n.dropped, 9);
+	ck_assert_uint_eq(n.dropped, 8);
 	ck_assert_uint_eq(n.rx[CM_LAP - CM_REQ], 1);
 	end();
 }
