@@ -108,6 +108,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/impair_spec.c \
 	daemon/control/impair_verb.c \
 	daemon/control/impair.c \
+	daemon/control/impair_lock.c \
 	daemon/control/reader.c \
 	daemon/control/reload.c \
 	daemon/control/gid.c \
@@ -124,6 +125,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/why.c \
 	daemon/control/why_json.c \
 	daemon/control/why_name.c \
+	daemon/control/why_own.c \
 	daemon/control/why_text.c \
 	daemon/control/why_verb.c \
 	daemon/control/xrcd.c \

@@ -9,6 +9,7 @@ liblab_a_SOURCES = \
 	lab/remark.c \
 	lab/rule.c \
 	lab/rule_apply.c \
+	lab/rule_blame.c \
 	lab/rule_do.c \
 	lab/rule_file.c \
 	lab/rule_match.c \

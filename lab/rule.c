@@ -230,10 +230,12 @@ static void event_put(struct rules *rs, const struct rule *r, const struct rule_
 		if (device < RULE_DEVICES ? i != device : r->device[0] && strcmp(r->device, rs->device[i]))
 			continue;
 		e.devices |= 1u << i;
-		if (a->kind == ACT_PORT_DOWN)
+		if (a->kind == ACT_PORT_DOWN) {
 			rs->port_down[i] = a->ns ? mono_add(now, a->ns) : MONO_NEVER;
-		else if (a->kind == ACT_PORT_UP)
+			rs->cut[i] = (struct rule_cut){ .rule = r->id };
+		} else if (a->kind == ACT_PORT_UP) {
 			rs->port_down[i] = (mono_t){ 0 };
+		}
 	}
 	if (rs->event_n < sizeof(rs->event) / sizeof(*rs->event))
 		rs->event[rs->event_n++] = e;
@@ -393,6 +395,8 @@ static bool port_is_down(struct rules *rs, const struct tap_pkt *p, struct rule_
 	if (p->device >= RULE_DEVICES || !mono_before(p->now, rs->port_down[p->device]))
 		return false;
 	v->drop = true;
+	rs->cut[p->device].n++;
+	rs->cut[p->device].last = p->now;
 	snprintf(v->text, sizeof(v->text), "dropped: the port is down by a rule");
 	return true;
 }

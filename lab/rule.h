@@ -124,12 +124,21 @@ struct rule_note {
 	enum tap_dir dir;
 	bool local, known, has_rel;
 	uint8_t opcode;
+	enum tap_kind kind;
+	uint32_t acts;           /* bit per enum rule_act_kind: what its rule does */
 	uint32_t nth, qpn, dqpn; /* nth: since the rule was added */
 	psn_t psn;
 	int32_t rel;
 	unsigned iter;
 	bool event; /* no packet: text only */
 	char text[96];
+};
+
+/* Packets that were dropped while a rule had the port down: they are not in the list of decisions. */
+struct rule_cut {
+	unsigned rule;
+	uint64_t n; /* since it went down */
+	mono_t last;
 };
 
 struct rules {
@@ -139,6 +148,7 @@ struct rules {
 	const char *device[RULE_DEVICES]; /* names, by the host */
 	unsigned device_n;
 	mono_t port_down[RULE_DEVICES]; /* until then; zero: up */
+	struct rule_cut cut[RULE_DEVICES];
 	struct rule_event event[32];
 	unsigned event_n;
 	struct rule_note *note; /* ring of RULES_LOG */
@@ -193,6 +203,21 @@ void rule_about(const struct rule *, char *text, size_t len); /* "drop", "delay 
 /* The note n (1 is the first ever) as a line; what differs between two runs of the same packets is left out.  false: forgotten. */
 bool rules_note(const struct rules *, uint64_t n, char *text, size_t len);
 void rules_log(struct rules *, const struct rule *, const struct tap_pkt *, mono_t now, const char *text);
+
+/* A failure that rules may have brought about: which packets they must have touched for that. */
+struct rule_suspect {
+	mono_t since;
+	int device, peer;   /* of the QP, and of the one that it is connected to; -1: not one of ours */
+	uint32_t qpn, dqpn; /* qpn 0: no QP, but the connection manager of that device */
+	bool responder;  /* what failed is a request that came; else one that the QP sent, and its answers count, too */
+	psn_t psn, last; /* the requests from psn to last */
+	uint32_t acts;   /* not 0: no packets, but what rules with one of these acts (a bit each) did to the QP */
+};
+/*
+ * Says for each rule that touched them what it did and how often, in one sentence each: text is empty if none did.  How
+ * many decisions these are.
+ */
+unsigned rules_blame(const struct rules *, const struct rule_suspect *, char *text, size_t len);
 
 /* ---- of the files rule*.c ---- */
 bool rule_matches(const struct rules *, const struct rule *, const struct tap_pkt *);

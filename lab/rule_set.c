@@ -17,6 +17,7 @@ void rules_fini(struct rules *rs)
 	rs->note_n = 0;
 	rs->event_n = 0;
 	memset(rs->port_down, 0, sizeof(rs->port_down));
+	memset(rs->cut, 0, sizeof(rs->cut));
 }
 
 /* ---- coming and going ---------------------------------------------------------------------- */
@@ -150,6 +151,7 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 		n->known = p->known;
 		n->has_rel = p->has_rel;
 		n->opcode = p->b->op_first;
+		n->kind = p->kind;
 		n->nth = p->known ? p->qp.nth - r->qp_base[p->device] : 0;
 		n->qpn = p->qpn;
 		n->dqpn = p->b->dqpn;
@@ -157,6 +159,8 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 		n->rel = p->rel;
 		n->iter = p->iter;
 	}
+	for (unsigned i = 0; i < r->act_n; i++)
+		n->acts |= 1u << r->act[i].kind;
 	snprintf(n->text, sizeof(n->text), "%s", text);
 }
 

@@ -126,6 +126,8 @@ void uc_rx(struct hca *h, struct qp *qp, const struct burst *b)
 	bool gap = !psn_eq(b->psn, r->epsn);
 	enum fault f;
 
+	if (gap)
+		why_uc_lost(h, qp, r->epsn, b->psn, r->kind == KIND_NONE && starts(b));
 	if (qp->state == QPS_RTR && !r->est) {
 		r->est = true;
 		events_raise(&h->events, &qp->ev, EV_COMM_EST);

@@ -281,6 +281,7 @@ static void details(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 	case FAULT_RESP_OP_SEQ:
 		of_packet(h, w, qp);
 		w->max = f == FAULT_RESP_OP_SEQ ? qp->resp.epsn.v : 0;
+		w->got = f == FAULT_UC_GAP ? qp->why.lost_psn.v : 0;
 		break;
 	case FAULT_CQ_OVERRUN:
 		w->cqn = qp->scq && qp->scq->overrun ? qp->scq->number : qp->rcq ? qp->rcq->number : 0;
@@ -347,6 +348,16 @@ void why_fault(struct hca *h, struct qp *qp, enum fault f, uint8_t to, uint8_t s
 	}
 	if (to != qp->state)
 		ends(h, qp, w, cause, to, status != WC_SUCCESS);
+}
+
+void why_uc_lost(struct hca *h, struct qp *qp, psn_t expected, psn_t came, bool whole)
+{
+	if (!psn_before(expected, came))
+		return; /* an old one */
+	qp->why.lost += psn_dist(expected, came);
+	qp->why.lost_psn = expected;
+	if (whole)
+		why_fault(h, qp, FAULT_UC_GAP, qp->state, WC_SUCCESS);
 }
 
 void why_begin(struct hca *h, struct qp *qp)

@@ -78,8 +78,9 @@ struct why {
 	uint8_t syndrome;
 	/* ibv_modify_qp */
 	uint32_t mask, allowed; /* bits concerned; all that the change knows */
-	uint64_t got, max;      /* RX_ROUTE: got is the QP that sent it, if that is known */
-	uint8_t err_cause;      /* FLUSH_LATE: what brought the QP there */
+	uint64_t got,
+		max; /* RX_ROUTE: got is the QP that sent it, if that is known; UC_GAP: the first PSN that is missing */
+	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
 	mono_t err_at;
 	uint32_t flush_sq, flush_rq; /* WRs that end with the QP */
 	uint8_t log_n;
@@ -105,6 +106,8 @@ struct qp_why {
 	uint32_t timeouts, naks, rnrs, early; /* since something was acknowledged last */
 	uint64_t rx_pkts;                     /* then */
 	uint64_t rx_base, tx_base;            /* when the QP came to RTR */
+	uint64_t lost;                        /* UC: packets that did not come, as the next one showed */
+	psn_t lost_psn;                       /* the first of those missed last */
 };
 _Static_assert(FAULT_END <= 64, "a bit for each fault");
 
@@ -121,6 +124,8 @@ void why_host(struct hca *, struct qp *, enum why_cause);
 void why_flush_late(struct hca *, struct qp *);
 /* It comes to RTR: what is told of is counted from here. */
 void why_begin(struct hca *, struct qp *);
+/* UC: packets from expected on did not come.  whole: they are whole messages, so no rule of the transport is broken. */
+void why_uc_lost(struct hca *, struct qp *, psn_t expected, psn_t came, bool whole);
 /* Something was acknowledged. */
 void why_progress(struct qp *);
 /* A packet that the QP is not to have: RX_STATE or RX_ROUTE. */

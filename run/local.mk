@@ -10,6 +10,7 @@ rdmad_run_SOURCES = \
 	run/install.c \
 	run/prog.c \
 	run/report.c \
+	run/rules.c \
 	run/report.h \
 	run/run.c \
 	run/run.h \

@@ -20,8 +20,8 @@
 
 #define SETTLE_MS 2000 /* for the daemon to notice that the program has gone */
 
-static const char *const files[] = { "report.txt",       "report.json", "daemon.log", "stats-before.json",
-				     "stats-after.json", "qps.json",    "why.txt",    "why.json" };
+static const char *const files[] = { "report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json",
+				     "qps.json",   "why.txt",     "why.json",   "rules.txt" };
 
 /* Kinds of objects, as the daemon names their number, and for people. */
 static const struct kind {
@@ -284,7 +284,7 @@ static json_t *report_json(const struct report *r, const struct outcome *o, int 
 	return j;
 }
 
-static void report_text(const struct report *r, FILE *f, const json_t *j, const json_t *qps)
+static void report_text(const struct report *r, FILE *f, const json_t *j, const json_t *qps, const json_t *rules)
 {
 	json_t *row, *v;
 	const char *key, *name;
@@ -297,6 +297,7 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 		json_is_true(json_object_get(j, "daemon_alive"))
 			? ""
 			: ", which DIED before the program's end: see daemon.log");
+	rules_put(f, rules);
 	fprintf(f, "\nleft undestroyed%s\n", json_array_size(json_object_get(j, "leaks")) ? ":" : ": nothing");
 	json_array_foreach(json_object_get(j, "leaks"), i, row)
 	{
@@ -322,7 +323,8 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 		num(row, "dest_qpn"), num(row, "tx_bytes"), num(row, "rx_bytes"), num(row, "retrans"));
 }
 
-static void report_write(const struct report *r, const json_t *j, const json_t *qps, const json_t *after)
+static void report_write(const struct report *r, const json_t *j, const json_t *qps, const json_t *after,
+			 const json_t *rules)
 {
 	char *path = report_file(r->opt, "report.txt"), *log = report_file(r->opt, "daemon.log");
 	FILE *f = fopen(path, "we");
@@ -333,7 +335,7 @@ static void report_write(const struct report *r, const json_t *j, const json_t *
 	put_json(r, "stats-after.json", after);
 	put_json(r, "qps.json", qps);
 	if (f)
-		report_text(r, f, j, qps);
+		report_text(r, f, j, qps, rules);
 	if (!f || fclose(f))
 		say("--report %s: %s", path, strerror(errno));
 	if (!stat(log, &st) && !st.st_size)
@@ -365,18 +367,18 @@ static json_t *causes_get(const struct report *r)
 	return mine;
 }
 
-static void causes_write(const struct report *r, const json_t *causes)
+static void causes_write(const struct report *r, const json_t *causes, const struct outcome *o)
 {
 	char *path;
 	FILE *f;
 
-	if (!explain_wrong(causes))
+	if (!explain_wrong(causes) && !o->timed_out)
 		return;
 	put_json(r, "why.json", causes);
 	path = report_file(r->opt, "why.txt");
 	f = fopen(path, "we");
 	if (f)
-		explain_put(f, causes);
+		explain_put(f, causes, o);
 	if (!f || fclose(f))
 		say("--report %s: %s", path, strerror(errno));
 	free(path);
@@ -395,12 +397,12 @@ int report_end(struct report *r, const struct outcome *o)
 {
 	json_t *ends = ends_get(r), *after = hold_dump(r->daemon, DUMP_STATS), *leaks = leaks_of(r, ends),
 	       *qps = qps_get(r, ends), *ctx;
-	json_t *causes = causes_get(r);
+	json_t *causes = causes_get(r), *rules = hold_dump(r->daemon, DUMP_IMPAIR);
 	int status = outcome_status(o);
 	size_t i;
 
 	if (r->opt->explain)
-		explain_put(stderr, causes);
+		explain_put(stderr, causes, o);
 	if (r->opt->leaks) {
 		json_array_foreach(leaks, i, ctx)
 		{
@@ -415,8 +417,9 @@ int report_end(struct report *r, const struct outcome *o)
 	if (r->opt->report) {
 		json_t *j = report_json(r, o, status, ends, leaks, after);
 
-		report_write(r, j, qps, after);
-		causes_write(r, causes);
+		report_write(r, j, qps, after, rules);
+		causes_write(r, causes, o);
+		rules_write(r->opt, rules);
 		json_decref(j);
 	}
 	json_decref(ends);
@@ -424,6 +427,7 @@ int report_end(struct report *r, const struct outcome *o)
 	json_decref(leaks);
 	json_decref(qps);
 	json_decref(causes);
+	json_decref(rules);
 	json_decref(r->before);
 	close(r->daemon);
 	return status;

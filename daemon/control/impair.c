@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <ev.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,22 +16,12 @@
 #define OF_CONF   UINT64_C(1) /* owner of the rules of the command line and the configuration; no client's */
 
 static struct {
-	pthread_mutex_t lock; /* of rules */
-	struct rules rules;
 	struct ev_loop *loop;
 	void (*event_do)(const struct rule_event *, unsigned device);
 	ev_async event; /* a packet has set one off */
 	ev_timer timer; /* rules with a moment of their own */
 	struct impair_text staged, in_force;
-} impair = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-struct rules *impair_lock(void)
-{
-	pthread_mutex_lock(&impair.lock);
-	return &impair.rules;
-}
-
-void impair_unlock(void) { pthread_mutex_unlock(&impair.lock); }
+} impair;
 
 /* ---- shards ask ------------------------------------------------------------------------- */
 
@@ -40,10 +29,10 @@ static void decide(struct flow *f, struct tap_pkt *p, struct rule_verdict *v)
 {
 	bool event;
 
-	pthread_mutex_lock(&impair.lock);
-	rules_decide(&impair.rules, f, p, v);
-	event = impair.rules.event_n;
-	pthread_mutex_unlock(&impair.lock);
+	impair_lock();
+	rules_decide(&impair_rules, f, p, v);
+	event = impair_rules.event_n;
+	impair_unlock();
 	if (event && impair.loop)
 		ev_async_send(impair.loop, &impair.event);
 }
@@ -59,10 +48,10 @@ static void events_run(void)
 	bool any;
 
 	do {
-		pthread_mutex_lock(&impair.lock);
-		any = rules_event(&impair.rules, &e, now);
-		at = rules_deadline(&impair.rules);
-		pthread_mutex_unlock(&impair.lock);
+		impair_lock();
+		any = rules_event(&impair_rules, &e, now);
+		at = rules_deadline(&impair_rules);
+		impair_unlock();
 		for (unsigned i = 0; any && i < devices_n; i++)
 			if (impair.event_do && e.devices >> i & 1)
 				impair.event_do(&e, i);
@@ -84,8 +73,8 @@ static void on_time(struct ev_loop *, ev_timer *, int) { events_run(); }
 static void devices_name(void)
 {
 	for (unsigned i = 0; i < devices_n; i++)
-		impair.rules.device[i] = devices[i].name;
-	impair.rules.device_n = devices_n;
+		impair_rules.device[i] = devices[i].name;
+	impair_rules.device_n = devices_n;
 }
 
 int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *err)
@@ -96,10 +85,10 @@ int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *see
 
 	for (unsigned i = 0; i < devices_n; i++)
 		made[i] = devices[i].qp_made;
-	pthread_mutex_lock(&impair.lock);
+	impair_lock();
 	devices_name();
-	n = rules_add(&impair.rules, text, len, &host, err);
-	pthread_mutex_unlock(&impair.lock);
+	n = rules_add(&impair_rules, text, len, &host, err);
+	impair_unlock();
 	if (n < 0)
 		return n;
 	if (tap_judge(&judge))
@@ -112,10 +101,10 @@ unsigned impair_clear(unsigned id, uint64_t owner)
 {
 	unsigned n, left;
 
-	pthread_mutex_lock(&impair.lock);
-	n = rules_clear(&impair.rules, id, owner);
-	left = impair.rules.n;
-	pthread_mutex_unlock(&impair.lock);
+	impair_lock();
+	n = rules_clear(&impair_rules, id, owner);
+	left = impair_rules.n;
+	impair_unlock();
 	if (!n)
 		return 0;
 	events_run();
@@ -189,8 +178,8 @@ const char *impair_read(const char *spec, const uint64_t *seed)
 	impair.staged.seeded = seed;
 	impair.staged.seed = seed ? *seed : 0;
 	devices_name();
-	memcpy(try.device, impair.rules.device, sizeof(try.device));
-	try.device_n = impair.rules.device_n;
+	memcpy(try.device, impair_rules.device, sizeof(try.device));
+	try.device_n = impair_rules.device_n;
 	n = rules_add(&try, impair.staged.text, strlen(impair.staged.text), &(struct rule_host){ 0 }, &err);
 	rules_fini(&try);
 	if (n > 0)

@@ -40,7 +40,8 @@ int impair_again(void);
 int impair_add(const char *text, size_t len, uint64_t owner, const uint64_t *seed, struct rule_error *);
 unsigned impair_clear(unsigned id, uint64_t owner);
 
-struct rules *impair_lock(void); /* to look at them; no shard decides on packets until impair_unlock() */
+extern struct rules impair_rules; /* only under the lock, but for the names of devices */
+struct rules *impair_lock(void);  /* to look at them; no shard decides on packets until impair_unlock() */
 void impair_unlock(void);
 
 #endif

@@ -11,6 +11,7 @@
 #include "impair_verb.h"
 #include "call.h"
 #include "impair.h"
+#include "../../proto/why.h"
 #include "../base/foreign.h"
 #include "../base/log.h"
 #include "../base/rights.h"
@@ -46,10 +47,7 @@ static bool is_meant(const struct strike *j, const struct shard *s, const struct
 
 static void qp_fatal(struct ctx_qp *qp, bool tell, mono_t now)
 {
-	struct qp_attr attr = { .state = QPS_ERR };
-	struct ctx *c = qp->obj.ctx;
-
-	hca_qp_modify(c->hca, qp->obj.number, &attr, QPA_STATE, now);
+	hca_qp_fail(qp->obj.ctx->hca, qp->obj.number, WHY_RULE_FATAL, now);
 	qp_hint(qp);
 	if (tell)
 		event_of(&qp->obj, EV_QP_FATAL);

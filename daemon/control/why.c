@@ -141,13 +141,23 @@ static struct why_entry *entry_new(const struct why_owner *o, unsigned cause, in
 	return e;
 }
 
+const char *why_entry_hint(const struct why_entry *e, const struct why_entry *other)
+{
+	/* The reason of the other end is the one to do something about. */
+	const struct why_entry *r = other ? other : e;
+
+	if (r->by_rule || e->by_rule)
+		return why_hint(WHY_BY_RULE);
+	return r->core ? why_advice(&r->w) : why_hint(r->cause);
+}
+
 static void entry_log(const struct why_entry *e)
 {
-	const char *hint = e->core ? why_advice(&e->w) : why_hint(e->cause);
+	const char *hint = why_entry_hint(e, NULL);
 
-	log_info("why: %s (pid %d, user %u)%s%s: %s%s%s", e->owner.prog, (int)e->owner.pid, (unsigned)e->owner.uid,
-		 e->device >= 0 ? " " : "", e->device >= 0 ? devices[e->device].name : "", e->text,
-		 *hint ? "; hint: " : "", hint);
+	log_info("why: %s (pid %d, user %u)%s%s: %s%s%s%s%s", e->owner.prog, (int)e->owner.pid, (unsigned)e->owner.uid,
+		 e->device >= 0 ? " " : "", e->device >= 0 ? devices[e->device].name : "", *e->own ? e->own : "",
+		 *e->own ? ": " : "", e->text, *hint ? "; hint: " : "", hint);
 }
 
 /* ---- the other end, if it is ours ------------------------------------------------- */
@@ -169,7 +179,7 @@ static void look_job(struct shard *s, void *arg)
 		qp_row_fill(&l->row, s, l->device, l->qpn);
 }
 
-static int device_of(const uint8_t *gid)
+int device_of_gid(const uint8_t *gid)
 {
 	for (unsigned d = 0; d < devices_n; d++)
 		for (unsigned i = 0; i < RDMAD_GIDS; i++)
@@ -188,7 +198,7 @@ static void who_put(struct words *t, const struct why_entry *e, const struct qp_
 static void other_end(struct why_entry *e)
 {
 	struct words t = words_begin(e->there, sizeof(e->there));
-	int d = device_of(e->w.dgid);
+	int d = device_of_gid(e->w.dgid);
 	struct look l = { .qpn = e->w.dqpn };
 	const struct qp_row *was;
 	struct qp_info *i = &l.row.info;
@@ -251,6 +261,7 @@ static void enter(const struct item *i)
 	e->w = i->w;
 	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
 	why_words(&t, &e->w);
+	why_own(e);
 	other_end(e);
 	entry_log(e);
 }
@@ -281,6 +292,7 @@ static void say(const struct session *s, unsigned cause, const struct device *de
 	owner_of_session(&o, s);
 	e = entry_new(&o, cause, dev ? (int)dev->index : -1, qpn);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	why_own(e);
 	entry_log(e);
 }
 

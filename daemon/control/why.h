@@ -41,6 +41,8 @@ struct why_entry {
 	struct why w;
 	char text[WHY_TEXT];
 	char there[160]; /* what is known of the other end when it happens; or "" */
+	char own[320];   /* what rules of the lab did to the packets concerned; or "" */
+	bool by_rule;    /* and that is why */
 };
 
 /* Shard thread, each turn: causes of the HCA go to the control thread. */
@@ -62,6 +64,12 @@ void why_ctx_end(const struct session *);
 /* Each entry that viewer may see and that is of that QP (0: any), oldest first. */
 void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg);
 bool why_sees(const struct session *viewer, uid_t);
+/* The hint that helps; other: why_other_end(). */
+const char *why_entry_hint(const struct why_entry *, const struct why_entry *other);
+/* why_own.c: fills in own and by_rule. */
+void why_own(struct why_entry *);
+/* The device that has this GID, or -1. */
+int device_of_gid(const uint8_t *gid);
 /* For an entry whose peer said NAK: the peer's reason, if the peer is of this daemon and of the same user. */
 const struct why_entry *why_other_end(const struct why_entry *);
 

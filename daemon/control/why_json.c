@@ -38,11 +38,16 @@ static void before_put(struct words *t, uint64_t ns)
 static void lines_put(struct words *t, const struct why_entry *e, const struct why_entry *other)
 {
 	const struct why *w = &e->w;
-	const char *hint = e->core ? why_advice(w) : why_hint(e->cause);
+	const char *hint = why_entry_hint(e, other);
 
 	clock_put(t, e->when_ns);
-	words_put(t, " %s (pid %d)%s%s\n  %s\n", e->owner.prog, (int)e->owner.pid, e->device >= 0 ? " " : "",
-		  e->device >= 0 ? devices[e->device].name : "", e->text);
+	words_put(t, " %s (pid %d)%s%s\n", e->owner.prog, (int)e->owner.pid, e->device >= 0 ? " " : "",
+		  e->device >= 0 ? devices[e->device].name : "");
+	if (*e->own)
+		words_put(t, "  %s\n", e->own);
+	words_put(t, "  %s\n", e->text);
+	if (other && *other->own)
+		words_put(t, "  there: %s\n", other->own);
 	if (other)
 		words_put(t, "  there: %s\n", other->text);
 	if (*e->there)
@@ -59,9 +64,6 @@ static void lines_put(struct words *t, const struct why_entry *e, const struct w
 		trace_words(t, r);
 		words_put(t, "\n");
 	}
-	/* The reason of the other end is the one to do something about. */
-	if (other)
-		hint = why_advice(&other->w);
 	if (*hint)
 		words_put(t, "  hint: %s\n", hint);
 }
@@ -111,7 +113,6 @@ static void entry_json(const struct why_entry *e, void *arg)
 	static char text[REPORT_LEN]; /* the control thread's */
 	const struct why_entry *other = why_other_end(e);
 	struct words t = words_begin(text, sizeof(text));
-	const char *hint = e->core ? why_advice(&e->w) : why_hint(e->cause);
 	json_t *list = arg, *j;
 
 	lines_put(&t, e, other);
@@ -123,7 +124,8 @@ static void entry_json(const struct why_entry *e, void *arg)
 		      (int)e->owner.uid, "context", (json_int_t)e->owner.ctx, "core", (int)e->core);
 	if (!j)
 		return;
-	json_object_set_new(j, "hint", json_string(other ? why_advice(&other->w) : hint));
+	json_object_set_new(j, "hint", json_string(why_entry_hint(e, other)));
+	json_object_set_new(j, "rules", json_string(e->own));
 	json_object_set_new(j, "there", json_string(other ? other->text : e->there));
 	if (e->core)
 		core_json(j, e);

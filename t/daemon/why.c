@@ -8,6 +8,7 @@
 
 #include "daemon/cma/cma.h"
 #include "daemon/control/ends.h"
+#include "daemon/control/impair.h"
 #include "daemon/base/clock.h"
 #include "daemon/control/why.h"
 #include "daemon/shard/thread.h"
@@ -274,6 +275,44 @@ START_TEST(connections)
 }
 END_TEST
 
+/* ---- what rules did -------------------------------------------------------------------------------- */
+
+static void blamed(struct why_entry *e, unsigned hint, const char *text)
+{
+	why_own(e);
+	ck_assert_str_eq(e->own, text);
+	ck_assert_str_eq(why_entry_hint(e, NULL), why_hint(hint));
+}
+
+START_TEST(rules)
+{
+	static const char text[] = "rules: [{name: cut, do: drop}]";
+	struct burst b = { .op_first = OP_SEND_ONLY, .dqpn = 0x22, .psn = psn(7) };
+	struct tap_pkt p = { .qpn = 0x11, .b = &b, .known = true, .now = { 1000 } };
+	struct why_entry e = { .core = true,
+			       .cause = WHY_RETRY_SILENT,
+			       .w = { .cause = WHY_RETRY_SILENT, .qpn = 0x11, .dqpn = 0x22, .psn = 7, .timeouts = 3 } };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	blamed(&e, WHY_RETRY_SILENT, "");
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
+	for (unsigned i = 0; i < 2; i++) {
+		rs = impair_lock();
+		rules_log(rs, rs->v[0], &p, p.now, "dropped by rule 1 (cut)");
+		impair_unlock();
+		/* One of three losses is not the reason, two are. */
+		if (!i)
+			blamed(&e, WHY_RETRY_SILENT, "rule 1 (cut) dropped this PSN once");
+	}
+	blamed(&e, WHY_BY_RULE, "rule 1 (cut) dropped this PSN 2 times");
+	e.w.psn = 8;
+	blamed(&e, WHY_RETRY_SILENT, "");
+	impair_clear(0, 0);
+}
+END_TEST
+
 /* ---- the flight recorder ------------------------------------------------------------------------------------------ */
 
 static uint32_t qp_n[3]; /* of Ann, of Bob, and of nobody who is known */
@@ -340,4 +379,4 @@ START_TEST(trace)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, trace)
+TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, trace)

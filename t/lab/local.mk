@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 LAB_TESTS = \
 	t/lab/act \
+	t/lab/blame \
 	t/lab/dress \
 	t/lab/pcapng \
 	t/lab/remark \
@@ -22,6 +23,8 @@ t_lab_spool_SOURCES = t/lab/spool.c
 t_lab_spool_LDADD = $(LAB_TEST_LIBS) -lpthread
 t_lab_act_SOURCES = t/lab/act.c
 t_lab_act_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
+t_lab_blame_SOURCES = t/lab/blame.c
+t_lab_blame_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_rule_SOURCES = t/lab/rule.c
 t_lab_rule_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_yaml_SOURCES = t/lab/yaml.c

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rule_blame.c - were it our own rules?  What is remembered of their decisions is searched for the packets that a failure
+ * is about.
+ */
+#include "rule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TOLD 4u /* rules */
+
+/* What one rule did to the packets. */
+struct deed {
+	unsigned rule, n;
+	mono_t last;
+	const struct rule_note *note; /* the last one */
+};
+
+static bool between(psn_t psn, psn_t first, psn_t last) { return !psn_before(psn, first) && !psn_before(last, psn); }
+
+static bool is_cm(const struct rule_note *n, const struct rule_suspect *q)
+{
+	return (n->qpn == 1 || n->dqpn == 1) && ((int)n->device == q->device || (int)n->device == q->peer);
+}
+
+/* A packet between the two, and which way it went. */
+static bool is_of(const struct rule_note *n, const struct rule_suspect *q, bool *leaves)
+{
+	if ((int)n->device == q->device && n->qpn == q->qpn) {
+		*leaves = n->dir == TAP_OUT;
+		return true;
+	}
+	*leaves = n->dir == TAP_IN;
+	return (int)n->device == q->peer && n->qpn == q->dqpn && (n->dir == TAP_IN || n->dqpn == q->qpn);
+}
+
+/* Not what is told of a port or a QP that it struck down. */
+static bool is_of_packets(const struct rule_note *n)
+{
+	for (unsigned i = 0; i < ACTS; i++)
+		if (n->acts >> i & 1 && rule_act_about(i) == ABOUT_PACKET)
+			return true;
+	return false;
+}
+
+static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
+{
+	bool leaves;
+
+	if (mono_before(n->at, q->since))
+		return false;
+	if (q->acts)
+		return (n->acts & q->acts) && (n->event || (int)n->device == q->device);
+	if (n->event || !is_of_packets(n))
+		return false;
+	if (!q->qpn)
+		return is_cm(n, q);
+	if (!is_of(n, q, &leaves) || leaves == (q->responder == (n->kind == TAP_REQUEST)))
+		return false;
+	if (n->kind != TAP_REQUEST)
+		return !q->responder && !psn_before(n->psn, q->psn);
+	/* What was acknowledged and never came in makes all that is behind it fail. */
+	return between(n->psn, q->psn, q->last) || ((n->acts >> ACT_GHOST_ACK & 1) && psn_before(n->psn, q->psn));
+}
+
+static unsigned deeds(const struct rules *rs, const struct rule_suspect *q, struct deed *d)
+{
+	uint64_t first = rs->note_n > RULES_LOG ? rs->note_n - RULES_LOG : 0;
+	unsigned n = 0;
+
+	for (uint64_t i = first; rs->note && i < rs->note_n; i++) {
+		const struct rule_note *note = &rs->note[i % RULES_LOG];
+		unsigned k = 0;
+
+		if (!is_meant(note, q))
+			continue;
+		while (k < n && d[k].rule != note->rule)
+			k++;
+		if (k == TOLD)
+			continue;
+		if (k == n)
+			d[n++] = (struct deed){ .rule = note->rule };
+		d[k].n++;
+		d[k].last = note->at;
+		d[k].note = note;
+	}
+	return n;
+}
+
+/* The words of a note without the rule, which stands before them here: "dropped by rule 1 (cut)". */
+static int words_len(const char *text, unsigned rule)
+{
+	char by[32];
+	const char *end;
+
+	snprintf(by, sizeof(by), " by rule %u", rule);
+	end = strstr(text, by);
+	if (end > text && end[-1] == ',')
+		end--;
+	return end ? (int)(end - text) : (int)strlen(text);
+}
+
+/* "rule 1 (cut)" is how its notes end; the rule itself may be gone. */
+static const char *rule_words(const struct rule_note *n, char *text, size_t len)
+{
+	char name[16];
+	const char *at;
+
+	snprintf(name, sizeof(name), "rule %u", n->rule);
+	at = strstr(n->text, name);
+	snprintf(text, len, "%s", at ? at : name);
+	return text;
+}
+
+static size_t deed_put(const struct deed *d, const struct rule_suspect *q, char *text, size_t len)
+{
+	const struct rule_note *n = d->note;
+	int words = words_len(n->text, d->rule), put;
+	char name[RULE_NAME + 24], times[24] = "once";
+	bool drop = words == 7 && !strncmp(n->text, "dropped", 7);
+
+	rule_words(n, name, sizeof(name));
+	if (d->n > 1)
+		snprintf(times, sizeof(times), "%u times", d->n);
+	if (q->acts)
+		put = snprintf(text, len, "%s: %.*s", name, words, n->text);
+	else if (!q->qpn)
+		put = snprintf(text, len, "%s: packets of the connection manager %.*s, %s", name, words, n->text,
+			       times);
+	else if (drop && n->kind == TAP_REQUEST)
+		put = snprintf(text, len, "%s dropped this PSN %s", name, times);
+	else if (n->kind == TAP_REQUEST)
+		put = snprintf(text, len, "%s: PSN 0x%x %.*s, %s", name, (unsigned)n->psn.v, words, n->text, times);
+	else
+		put = snprintf(text, len, "%s: an answer to this PSN %.*s, %s", name, words, n->text, times);
+	return put < 0 ? 0 : (size_t)put < len ? (size_t)put : len - 1;
+}
+
+/* While a port is down, all that passes it is dropped. */
+static unsigned cut_put(const struct rules *rs, const struct rule_suspect *q, int device, char *text, size_t len)
+{
+	const struct rule_cut *c = device >= 0 ? &rs->cut[device] : NULL;
+
+	if (!c || !c->n || mono_before(c->last, q->since) || q->acts)
+		return 0;
+	snprintf(text, len, "rule %u took the port of %s down: %llu packets dropped", c->rule, rs->device[device],
+		 (unsigned long long)c->n);
+	return (unsigned)c->n;
+}
+
+unsigned rules_blame(const struct rules *rs, const struct rule_suspect *q, char *text, size_t len)
+{
+	struct deed d[TOLD];
+	unsigned n = deeds(rs, q, d), sum = 0;
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < n; i++) {
+		if (i && at + 3 < len) {
+			memcpy(text + at, "; ", 3);
+			at += 2;
+		}
+		at += deed_put(&d[i], q, text + at, len - at);
+		sum += d[i].n;
+	}
+	if (n)
+		return sum;
+	sum = cut_put(rs, q, q->device, text, len);
+	return sum ? sum : cut_put(rs, q, q->peer != q->device ? q->peer : -1, text, len);
+}

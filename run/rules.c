@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* rules.c - of the report: the rules that disturbed packets, and each of their decisions. */
+#include "config.h"
+
+#include "report.h"
+#include "say.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *str(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+static long long num(const json_t *j, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(j, key));
+}
+
+void rules_put(FILE *f, const json_t *rules)
+{
+	json_t *list = json_object_get(rules, "rules"), *r;
+	size_t i;
+
+	if (!json_array_size(list))
+		return;
+	fputs("\nrules that disturbed packets (decisions: rules.txt)\n", f);
+	json_array_foreach(list, i, r)
+	{
+		fprintf(f, "  rule %lld", num(r, "id"));
+		if (*str(r, "name"))
+			fprintf(f, " (%s)", str(r, "name"));
+		fprintf(f, ": %s, %lld of %lld packets that match; seed %lld\n", str(r, "do"), num(r, "hits"),
+			num(r, "matches"), num(r, "seed"));
+	}
+}
+
+void rules_write(const struct options *opt, const json_t *rules)
+{
+	json_t *n;
+	char *path;
+	size_t i;
+	FILE *f;
+
+	if (!json_array_size(json_object_get(rules, "rules")))
+		return;
+	path = report_file(opt, "rules.txt");
+	f = fopen(path, "we");
+	if (f) {
+		rules_put(f, rules);
+		fputs("\nwhat they decided, the newest 4096\n", f);
+		json_array_foreach(json_object_get(rules, "log"), i, n) fprintf(f, "  %s\n", str(n, "text"));
+	}
+	if (!f || fclose(f))
+		say("--report %s: %s", path, strerror(errno));
+	free(path);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* blame.c - of the rules' decisions those are found that a failure is about, and no others. */
+#include "rig.h"
+#include "t/suite.h"
+
+static struct lab lab;
+
+/* The requester is QP 1, and QP 2 its peer, on the same device; its request of that PSN has failed. */
+static struct rule_suspect of_requester(int rel)
+{
+	psn_t p = psn(FIRST + (uint32_t)rel);
+
+	return (struct rule_suspect){ .peer = 0, .qpn = QP(1), .dqpn = QP(2), .psn = p, .last = p };
+}
+
+static void says(const struct rule_suspect *q, unsigned n, const char *wanted)
+{
+	char text[400];
+
+	ck_assert_uint_eq(rules_blame(&lab.rules, q, text, sizeof(text)), n);
+	ck_assert_str_eq(text, wanted);
+}
+
+static void pass(uint32_t qpn, uint32_t dqpn, enum tap_dir dir, unsigned op, int rel)
+{
+	lab_pkt(&lab, qpn, dir, op, rel);
+	lab.b.dqpn = dqpn;
+	lab_decide(&lab);
+}
+
+START_TEST(requests)
+{
+	struct rule_suspect q = of_requester(3), r = q;
+
+	lab_begin(&lab, "rules: [{name: cut, match: {packet: write, direction: both}, do: drop}]");
+	says(&q, 0, "");
+	for (int i = 0; i < 5; i++)
+		pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, i);
+	says(&q, 1, "rule 1 (cut) dropped this PSN once");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 3);
+	pass(QP(2), QP(2), TAP_IN, OP_WRITE_ONLY, 3); /* at the peer */
+	pass(QP(3), QP(4), TAP_OUT, OP_WRITE_ONLY, 3);
+	pass(QP(2), QP(1), TAP_OUT, OP_WRITE_ONLY, 3); /* the peer's own */
+	says(&q, 3, "rule 1 (cut) dropped this PSN 3 times");
+	/* The other end, for whom these are requests that came. */
+	r.responder = true;
+	r.qpn = QP(2);
+	r.dqpn = QP(1);
+	says(&r, 3, "rule 1 (cut) dropped this PSN 3 times");
+	r.psn = psn(FIRST + 1);
+	says(&r, 5, "rule 1 (cut) dropped this PSN 5 times");
+	q.since = (mono_t){ lab.now + 1 };
+	says(&q, 0, "");
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(answers)
+{
+	struct rule_suspect q = of_requester(3);
+
+	lab_begin(&lab, "rules: [{match: {packet: ack}, do: drop}]");
+	pass(QP(2), QP(1), TAP_OUT, OP_ACKNOWLEDGE, 2); /* of what is acknowledged already */
+	says(&q, 0, "");
+	pass(QP(2), QP(1), TAP_OUT, OP_ACKNOWLEDGE, 5);
+	pass(QP(2), QP(7), TAP_OUT, OP_ACKNOWLEDGE, 5);
+	says(&q, 1, "rule 1: an answer to this PSN dropped, once");
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(several)
+{
+	struct rule_suspect q = of_requester(0);
+
+	lab_begin(&lab, "rules:\n- {name: slow, match: {packet: write}, do: {delay: 5ms}}\n"
+			"- {name: no, match: {packet: write}, do: {nak: remote-access}}\n");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	says(&q, 2,
+	     "rule 1 (slow): PSN 0xfffff0 5 ms late, once; "
+	     "rule 2 (no): PSN 0xfffff0 answered with NAK remote access error, once");
+	lab_end(&lab);
+}
+END_TEST
+
+/* What was acknowledged on the receiver's behalf and never got there. */
+START_TEST(ghosts)
+{
+	struct rule_suspect q = of_requester(6);
+
+	lab_begin(&lab, "rules: [{match: {packet: write, psn: +2}, do: ghost-ack}]");
+	for (int i = 0; i < 6; i++)
+		pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, i);
+	says(&q, 1, "rule 1: PSN 0xfffff2 acknowledged, and dropped, once");
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(strikes)
+{
+	struct rule_suspect q = of_requester(0);
+
+	lab_begin(&lab, "rules: [{name: end, match: {packet: write}, do: qp-fatal}]");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	says(&q, 0, ""); /* the packet itself was let through */
+	q.acts = 1u << ACT_CQ_OVERRUN;
+	says(&q, 0, "");
+	q.acts = 1u << ACT_QP_FATAL;
+	says(&q, 1, "rule 1 (end): qp-fatal");
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(ports)
+{
+	struct rule_suspect q = of_requester(1);
+
+	lab_begin(&lab, "rules: [{match: {packet: write}, when: {nth: 1}, do: port-down}]");
+	for (int i = 0; i < 4; i++)
+		pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, i);
+	says(&q, 3, "rule 1 took the port of rdmad0 down: 3 packets dropped");
+	q.device = 1;
+	says(&q, 3, "rule 1 took the port of rdmad0 down: 3 packets dropped");
+	q.peer = -1;
+	says(&q, 0, "");
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(connection_managers)
+{
+	struct rule_suspect q = { .peer = -1 };
+
+	lab_begin(&lab, "rules: [{name: deaf, match: {packet: cm}, do: drop}]");
+	for (int i = 0; i < 2; i++)
+		pass(1, 1, TAP_OUT, SVC_UD | OP_SEND_ONLY, i);
+	says(&q, 2, "rule 1 (deaf): packets of the connection manager dropped, 2 times");
+	lab_end(&lab);
+}
+END_TEST
+
+/* Only the newest decisions are remembered. */
+START_TEST(forgotten)
+{
+	struct rule_suspect q = of_requester(0);
+
+	lab_begin(&lab, "rules: [{match: {packet: write}, do: drop}]");
+	for (unsigned i = 0; i <= RULES_LOG; i++)
+		pass(i ? QP(3) : QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	says(&q, 0, "");
+	lab_end(&lab);
+}
+END_TEST
+
+TEST_MAIN("blame", requests, answers, several, ghosts, strikes, ports, connection_managers, forgotten)
