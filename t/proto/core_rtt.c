@@ -51,7 +51,7 @@ START_TEST(far_is_timed)
 }
 END_TEST
 
-/* What is lost now and then is soon sent again, also behind a loss that took long. */
+/* A packet that is lost now and then is soon sent again, also behind a loss that took long. */
 START_TEST(loss_is_forgotten)
 {
 	struct rig r;
