@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -60,10 +61,13 @@ static uint32_t u32(struct input *in)
 	return v;
 }
 
-static void must(bool ok)
+/* A fuzzer that aborts shall say why: what led to it may depend on the machine. */
+#define must(ok) ((ok) ? (void)0 : broken(__LINE__, #ok))
+
+static void broken(int line, const char *what)
 {
-	if (!ok)
-		abort();
+	fprintf(stderr, "%s:%d: not %s: %s\n", __FILE__, line, what, strerror(errno));
+	abort();
 }
 
 /* ---- the rest of the daemon -------------------------------------------------------- */
