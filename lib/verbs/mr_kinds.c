@@ -31,6 +31,7 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 {
 	struct mr_src src = { .kind = MR_DMABUF, .fd = fd, .off = offset };
 	int err = mr_access_check((unsigned int)access);
+	struct ibv_mr *mr;
 
 	/*
 	 * Without a descriptor it is a question: can all dma-bufs be registered, a GPU's too?  Who is told EBADF or EINVAL, as by
@@ -42,7 +43,10 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 		err = EBADF;
 	if (!err && (!len || offset + len < offset || iova + len < iova))
 		err = EINVAL;
-	return err ? err_null(err) : mr_make(pd, NULL, len, iova, (unsigned int)access, &src);
+	mr = err ? err_null(err) : mr_make(pd, NULL, len, iova, (unsigned int)access, &src);
+	if (mr)
+		mr->addr = (void *)(uintptr_t)offset; /* there is no address; so does rdma-core */
+	return mr;
 }
 
 /* ---- advice ---------------------------------------------------------------------------- */

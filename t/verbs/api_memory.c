@@ -236,6 +236,7 @@ static void dmabuf_use(struct scene *s, int fd, unsigned char *mem)
 	struct ibv_mr *m = ibv_reg_dmabuf_mr(s->f.pd, LEN / 2, LEN / 2, 0x70000000, fd, RIGHTS);
 
 	ck_assert_msg(m != NULL, "ibv_reg_dmabuf_mr: %s", strerror(errno));
+	ck_assert_uint_eq((uintptr_t)m->addr, LEN / 2);
 	fix_fill(s->f.buf, BUF_LEN, 5);
 	ck_assert_int_eq(op(s, IBV_WR_RDMA_WRITE, s->f.mr->lkey, (uintptr_t)s->f.buf, 6000, m->rkey, 0x70000000 + 100),
 			 0);
