@@ -99,10 +99,10 @@ void note_set(unsigned i, uint32_t value) { __atomic_store_n(&note->n[i], value,
 
 void note_wait(unsigned i, uint32_t value)
 {
-	double end = stage_seconds() + 20;
+	double begun = stage_seconds();
 
 	while (__atomic_load_n(&note->n[i], __ATOMIC_SEQ_CST) < value) {
-		ck_assert_msg(stage_seconds() < end, "waited for note %u to become %u in vain", i, value);
+		ck_assert_msg(!stage_late(begun, 20), "waited for note %u to become %u in vain", i, value);
 		nap();
 	}
 }
