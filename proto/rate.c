@@ -78,30 +78,39 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 		rate_cut(h, qp, qp->cong.limit);
 }
 
-/* QPs that wait were told a time by the old rate; a debt made at a lower rate would be paid off for too long. */
-static void changed(struct hca *h, struct qp *qp)
+/*
+ * QPs that wait were told a time by the old rate.  What is not yet paid for is so many bytes: at a higher rate less time.  At a
+ * lower one it is not more, since that much was granted.
+ */
+static void changed(struct hca *h, struct qp *qp, uint32_t old)
 {
 	struct rate *r = &qp->rate;
 	uint32_t kbps = rate_kbps(r);
+	uint64_t left = mono_since(r->next, h->now);
 
-	r->next = mono_min(r->next, kbps ? mono_add(h->now, depth_ns(r, kbps)) : h->now);
+	if (left && (!kbps || kbps > old))
+		r->next = mono_add(h->now, kbps ? left * old / kbps : 0);
 	if (!mono_is_never(r->timer.at))
 		timer_set(&h->timers, &r->timer, h->now);
 }
 
 void rate_limit(struct hca *h, struct qp *qp, uint32_t kbps, uint32_t burst)
 {
+	uint32_t old = rate_kbps(&qp->rate);
+
 	qp->rate.limit = kbps;
 	qp->rate.burst = burst;
-	changed(h, qp);
+	changed(h, qp, old);
 }
 
 void rate_cut(struct hca *h, struct qp *qp, uint32_t kbps)
 {
+	uint32_t old = rate_kbps(&qp->rate);
+
 	if (qp->rate.cut == kbps)
 		return;
 	qp->rate.cut = kbps;
-	changed(h, qp);
+	changed(h, qp, old);
 }
 
 bool rate_cnp(struct hca *h, struct qp *qp)

@@ -149,6 +149,31 @@ START_TEST(two_limits)
 }
 END_TEST
 
+/* A packet of 4 ms, and a rate that changes a little all the time, as congestion's does: it is not less slow for that. */
+START_TEST(debt_is_paid)
+{
+	struct link_conf c = conf_rc;
+	uint64_t bytes = 0;
+	struct burst b;
+	struct rig r;
+
+	c.mtu = 5;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = BUF_LEN);
+	for (unsigned i = 0; i < 400; i++) {
+		rate_cut(r.a.h, qp_of(&r.a), KBPS / 10 + i % 2);
+		hca_tick(r.a.h, r.now);
+		while (take(&r, &r.a, &b))
+			bytes += b.payload_len;
+		r.now.ns += MS / 4;
+	}
+	ck_assert_uint_le(bytes, 100 * KBPS / 10 / 8 + 2 * 4096);
+	ck_assert_uint_ge(bytes, 100 * KBPS / 10 / 8 * 9 / 10);
+	rig_fini(&r);
+}
+END_TEST
+
 static bool every_ninth(struct rig *r, struct host *from, const struct burst *)
 {
 	return from == &r->a && r->pkts % 9 == 0;
@@ -195,4 +220,5 @@ START_TEST(refused)
 }
 END_TEST
 
-TEST_MAIN("core_rate", writes_and_sends, read_responses, datagrams, bursts, two_limits, with_loss, refused)
+TEST_MAIN("core_rate", writes_and_sends, read_responses, datagrams, bursts, two_limits, debt_is_paid, with_loss,
+	  refused)
