@@ -34,7 +34,7 @@ static void increase(struct cong *c)
 	if (c->target > MOST)
 		c->target = MOST;
 	c->limit = (c->limit + c->target + 1) / 2;
-	if (c->limit >= 2 * c->start)
+	if (c->limit >= 2 * c->start || c->limit >= MOST)
 		c->limit = 0;
 }
 
@@ -69,15 +69,27 @@ uint32_t cong_recover(struct cong *c, mono_t now)
 
 void cong_markable(struct cong *c, mono_t now, uint32_t n)
 {
-	c->marked_n = c->marked_n < CONG_PKTS ? c->marked_n + n : CONG_PKTS;
+	c->marked_n = c->marked_n + n < CONG_PKTS ? c->marked_n + n : CONG_PKTS;
+	c->open = c->open + n < CONG_OPEN ? c->open + n : CONG_OPEN;
 	c->marked_at = now;
+}
+
+/* Can it be an answer? */
+static bool answers(struct cong *c, mono_t now)
+{
+	if (!c->open || mono_since(now, c->marked_at) >= CONG_AGE_NS) {
+		c->doubt = mono_add(now, CONG_DOUBT_NS);
+		return false;
+	}
+	c->open--;
+	return c->marked_n >= (mono_before(now, c->doubt) ? CONG_PKTS : 1);
 }
 
 enum cong_cnp cong_cnp(struct cong *c, mono_t now)
 {
 	if (c->limit && mono_since(now, c->cut) < CONG_CUT_NS)
 		return CONG_SAME;
-	if (c->marked_n < CONG_PKTS || mono_since(now, c->marked_at) >= CONG_AGE_NS)
+	if (!answers(c, now))
 		return CONG_STRANGE;
 	c->marked_n = 0;
 	if (!c->limit) {

@@ -22,8 +22,10 @@
  *	       +----CNP------------------> time
  *
  * A CNP has no PSN, so anybody who can send in the peer's name can forge one.  It counts only if it can be an answer: to
- * CONG_PKTS packets with data that may be marked, sent since the last one that counted, not long ago.  So who forges them
- * slows the QP down, but not to nothing, and a QP whose traffic class does not allow marks not at all.
+ * a packet with data that may be marked, not long ago, which no other CNP is an answer to.  A receiver never says more, however
+ * slow the QP is; who forges does, once it has become slow.  From then on, for CONG_DOUBT_NS, each one that counts takes
+ * CONG_PKTS packets since the last one: so floods slow the QP down, but not to nothing, and a QP whose traffic class does not
+ * allow marks not at all.
  *
  * alpha is 1 at the start: the first CNP halves.  At twice the rate it started from the limit is gone.  No timer runs for
  * it: the stages that are over are made up for when the QP is about to send (rate.h).
@@ -45,7 +47,9 @@
 #define CONG_START_MIN 100000u   /* kbit/s: who sends less is not slowed below half of it by one CNP */
 #define CONG_MIN       8000u
 #define CONG_PKTS      16u
+#define CONG_OPEN      64u /* packets that CNPs may still come for: those of one that slows down are under way */
 #define CONG_AGE_NS    2000000000u /* an answer to older packets has been lost */
+#define CONG_DOUBT_NS  10000000000u
 
 struct cong {
 	uint32_t limit; /* kbit/s; 0: none */
@@ -59,10 +63,12 @@ struct cong {
 	uint32_t seen;
 	mono_t since;
 	uint32_t marked_n; /* packets that may have been marked, since the last CNP that counted */
+	uint32_t open;     /* and those that no CNP has come for, CONG_OPEN at most */
 	mono_t marked_at;  /* the last of them */
+	mono_t doubt;      /* until then somebody may be forging */
 };
 
-#define CONG_ONE 1024u
+#define CONG_ONE (1u << 20)
 
 void cong_sent(struct cong *, mono_t now, uint64_t n);     /* may change the limit, or end it */
 void cong_markable(struct cong *, mono_t now, uint32_t n); /* packets that may be marked go */
