@@ -534,8 +534,8 @@ bool conf_read(struct conf *c, const char *path)
 		switch (cfg_parse(cfg, path)) {
 		case CFG_SUCCESS: conf_take(c, cfg); break;
 		case CFG_FILE_ERROR:
-			snprintf(line, sizeof(line), "%s: cannot be read: %s; check the name given to --config", path,
-				 strerror(errno));
+			snprintf(line, sizeof(line), "%s: cannot be read: %s; check its name, and who may read it",
+				 path, strerror(errno));
 			conf_say(line);
 			ok = false;
 			break;
