@@ -15,7 +15,7 @@ static int why_usage(int status)
 {
 	fputs("usage: rdmactl why [options] [QP]\n"
 	      "Say what went wrong recently: error completions, queue pairs in ERR, refused verbs, connections that "
-	      "failed.\n"
+	      "failed; and for what live programs wait.\n"
 	      "  QP                 show all that concerns this queue pair (0x12 or 18), notes included\n"
 	      "options:\n"
 	      "  -a, --all          show notes, too, which may not be errors: dropped datagrams, flushes, killed "
@@ -33,13 +33,29 @@ static int why_usage(int status)
 static void sift(json_t *list, bool all, uint32_t last)
 {
 	for (size_t i = json_array_size(list); i-- > 0;)
-		if (!all && strcmp(show_str(json_array_get(list, i), "grade"), "error"))
+		if (!all && !strcmp(show_str(json_array_get(list, i), "grade"), "note"))
 			json_array_remove(list, i);
 	while (last && json_array_size(list) > last)
 		json_array_remove(list, 0);
 }
 
-static void print(const json_t *list, bool brief)
+static void waits_print(const json_t *list, bool brief)
+{
+	size_t i;
+	json_t *w;
+
+	if (json_array_size(list) && !brief)
+		puts("for what live programs wait:");
+	json_array_foreach(list, i, w)
+	{
+		if (brief)
+			printf("%s %s: %s\n", show_str(w, "program"), show_str(w, "device"), show_str(w, "text"));
+		else
+			printf("%s", show_str(w, "report"));
+	}
+}
+
+static void print(const json_t *list, const json_t *waits, bool brief)
 {
 	size_t i;
 	json_t *c;
@@ -52,7 +68,10 @@ static void print(const json_t *list, bool brief)
 		else
 			printf("%s%s", i ? "\n" : "", show_str(c, "report"));
 	}
-	if (!json_array_size(list))
+	if (json_array_size(list) && json_array_size(waits) && !brief)
+		putchar('\n');
+	waits_print(waits, brief);
+	if (!json_array_size(list) && !json_array_size(waits))
 		puts("nothing went wrong that the daemon remembers");
 }
 
@@ -98,9 +117,10 @@ int why_main(int argc, char **argv, const struct ask *ask)
 		return 1;
 	list = json_object_get(j, "causes");
 	sift(list, all || qpn, last);
+	sift(json_object_get(j, "waits"), all || qpn, 0);
 	if (a.json)
 		return show_json(j);
-	print(list, brief);
+	print(list, json_object_get(j, "waits"), brief);
 	json_decref(j);
 	return show_end();
 }

@@ -122,6 +122,8 @@ libdaemon_a_SOURCES = \
 	daemon/control/verb_mem.c \
 	daemon/control/verb_query.c \
 	daemon/control/verb_queue.c \
+	daemon/control/wait.c \
+	daemon/control/wait_text.c \
 	daemon/control/why.c \
 	daemon/control/why_json.c \
 	daemon/control/why_name.c \

@@ -10,7 +10,7 @@
 
 #define TOLD 4u /* rules */
 
-/* What one rule did to the packets. */
+/* The doings of one rule. */
 struct deed {
 	unsigned rule, n;
 	mono_t last;
@@ -60,7 +60,7 @@ static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
 		return false;
 	if (n->kind != TAP_REQUEST)
 		return !q->responder && !psn_before(n->psn, q->psn);
-	/* What was acknowledged and never came in makes all that is behind it fail. */
+	/* A packet acknowledged that never came in makes all that is behind it fail. */
 	return between(n->psn, q->psn, q->last) || ((n->acts >> ACT_GHOST_ACK & 1) && psn_before(n->psn, q->psn));
 }
 

@@ -56,7 +56,7 @@ function row_keep(    name, grade) {
 	if (row ~ /^WHY/) {
 		match(row, /\([A-Z_]+/)
 		name = substr(row, RSTART + 1, RLENGTH - 1)
-		grade = row ~ /^[A-Z_]+\([A-Z_]+, NOTE/ ? " Pq note" : ""
+		grade = row ~ /^[A-Z_]+\([A-Z_]+, NOTE/ ? " Pq note" : row ~ /^[A-Z_]+\([A-Z_]+, WAIT/ ? " Pq wait" : ""
 		if (row ~ /^WHY_KEY/)
 			key[++keys] = why_text(name, "")
 		else

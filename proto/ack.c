@@ -29,6 +29,7 @@ static void head_done(struct hca *h, struct qp *qp, uint32_t n)
 static void progress(struct hca *h, struct qp *qp)
 {
 	qp->why.rx_pkts = qp->rx_pkts;
+	qp->why.moved = h->now;
 	if (qp->why.timeouts | qp->why.naks | qp->why.rnrs | qp->why.early)
 		why_progress(qp);
 	req_acked_all(h, qp);

@@ -20,8 +20,11 @@ void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 		TRACE_PUT(h, qp, WC, .a = status, .op = w->wr.op, .b = (uint32_t)w->wr.wr_id);
 	if (status == WC_SUCCESS && w->kind == KIND_SEND)
 		count(h, HCA_STAT_RDMA_SENDS, 1);
-	if (qp->scq->overrun || (status == WC_SUCCESS && !qp->sig_all && !(w->wr.flags & WR_SIGNALED)))
+	if (qp->scq->overrun || (status == WC_SUCCESS && !qp->sig_all && !(w->wr.flags & WR_SIGNALED))) {
+		qp->why.quiet++;
 		return;
+	}
+	qp->why.quiet = 0;
 	c = (struct cqe){ .wr_id = w->wr.wr_id,
 			  .qpn = qp->qpn,
 			  .wqe = q->head,

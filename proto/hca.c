@@ -139,6 +139,8 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 	w = sq_put(&qp->sq, wr);
 	if (!w)
 		return ENOMEM;
+	if (!sq_len(&qp->sq))
+		qp->why.moved = h->now;
 	qp->sq.tail++;
 	w->kind = wr_kinds[wr->op].kind;
 	w->rd = wr_kinds[wr->op].asks;

@@ -208,6 +208,8 @@ uint64_t hca_fault_count(const struct hca *, unsigned row);
 
 /* The next cause (why.h); false: none.  And how many there was no room for. */
 bool hca_why(struct hca *, struct why *);
+/* For what a live QP waits now: WAIT_...; false: it does not, or is busy.  w->since: since when. */
+bool hca_wait(struct hca *, uint32_t qpn, struct why *w);
 uint64_t hca_why_lost(const struct hca *);
 
 /* Records (trace.h) from number *from on, which moves; how many.  *lost: numbers from there on that are gone. */
@@ -224,6 +226,7 @@ struct qp_info {
 	uint32_t sq_psn_next, sq_psn_acked, rq_psn;
 	uint32_t retry_left, rnr_left;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
+	mono_t err_at;             /* in ERR: since when */
 	uint64_t rnrs;             /* RNR NAKs received */
 	uint64_t window, inflight; /* bytes: of all QPs to the same GID, of this one; window 0: there is none */
 };

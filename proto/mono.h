@@ -27,6 +27,7 @@ static inline uint64_t mono_since(mono_t now, mono_t then) { return ns_since(now
 static inline bool mono_before(mono_t a, mono_t b) { return a.ns < b.ns; }
 static inline bool mono_reached(mono_t now, mono_t t) { return now.ns >= t.ns; }
 static inline bool mono_is_never(mono_t t) { return t.ns == UINT64_MAX; }
+static inline mono_t mono_max(mono_t a, mono_t b) { return a.ns > b.ns ? a : b; }
 static inline mono_t mono_min(mono_t a, mono_t b) { return a.ns < b.ns ? a : b; }
 
 #endif

@@ -53,6 +53,7 @@ bool hca_qp_info(const struct hca *h, uint32_t qpn, struct qp_info *info)
 		.srqn = qp->srq ? qp->srq->number : 0,
 		.type = qp->type,
 		.state = qp->state,
+		.err_at = qp->why.err_at,
 		.attr = qp->attr,
 		.sq_len = sq_len(&qp->sq),
 		.rq_len = rq_len(&qp->rq) + (!qp->srq && qp->resp.wqe),

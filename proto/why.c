@@ -49,18 +49,11 @@ bool hca_why(struct hca *h, struct why *w)
 
 uint64_t hca_why_lost(const struct hca *h) { return h->whys.lost; }
 
-/* A slot of the FIFO with what every cause has; NULL: it is full. */
-static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
+/* The part that every cause has. */
+static void fill(const struct hca *h, const struct qp *qp, struct why *w, enum why_cause cause)
 {
-	struct whys *f = &h->whys;
 	const struct qp_why *q = &qp->why;
-	struct why *w;
 
-	if (f->n == WHYS) {
-		f->lost++;
-		return NULL;
-	}
-	w = &f->v[(f->head + f->n++) % WHYS];
 	*w = (struct why){
 		.at = h->now,
 		.cause = (uint8_t)cause,
@@ -91,6 +84,20 @@ static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
 		memcpy(w->dgid, qp->route.dgid, 16);
 	}
 	w->log_n = (uint8_t)trace_log(&qp->log, w->log);
+}
+
+/* A slot of the FIFO; NULL: it is full. */
+static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
+{
+	struct whys *f = &h->whys;
+	struct why *w;
+
+	if (f->n == WHYS) {
+		f->lost++;
+		return NULL;
+	}
+	w = &f->v[(f->head + f->n++) % WHYS];
+	fill(h, qp, w, cause);
 	return w;
 }
 
@@ -364,6 +371,7 @@ void why_begin(struct hca *h, struct qp *qp)
 {
 	qp->why = (struct qp_why){ .since = h->now,
 				   .rx_last = h->now,
+				   .moved = h->now,
 				   .rx_pkts = qp->rx_pkts,
 				   .rx_base = qp->rx_pkts,
 				   .tx_base = qp->tx_pkts };
@@ -448,4 +456,48 @@ void why_value(struct hca *h, struct qp *qp, uint8_t to, uint32_t bit, uint64_t 
 	w->mask = bit;
 	w->got = got;
 	w->max = max;
+}
+
+/* ---- live queue pairs -------------------------------------------------------- */
+
+static enum why_cause wait_of(const struct qp *qp)
+{
+	const struct qp_why *q = &qp->why;
+	uint32_t sends = sq_len(&qp->sq);
+
+	if (sends && q->rnrs)
+		return WHY_WAIT_RNR;
+	if (sends && q->timeouts)
+		return WHY_WAIT_ACK;
+	if (sends)
+		return WHY_NONE;
+	if (q->quiet && q->quiet >= qp->cap.max_send_wr)
+		return WHY_WAIT_SIGNALED;
+	if (qp->type == QPT_UC && q->lost && recvs(qp))
+		return WHY_WAIT_UC;
+	return qp->srq ? WHY_NONE : recvs(qp) ? WHY_WAIT_RECV : WHY_WAIT_POST;
+}
+
+bool hca_wait(struct hca *h, uint32_t qpn, struct why *w)
+{
+	struct qp *qp = qp_get(h, qpn);
+	const struct qp_why *q = qp ? &qp->why : NULL;
+	enum why_cause cause;
+
+	if (!qp || qp->type == QPT_RAW || qp->state < QPS_RTR || qp->state > QPS_SQD)
+		return false;
+	cause = wait_of(qp);
+	if (!cause)
+		return false;
+	fill(h, qp, w, cause);
+	w->since = cause == WHY_WAIT_RECV || cause == WHY_WAIT_POST || cause == WHY_WAIT_UC
+			   ? mono_max(q->moved, q->rx_last)
+			   : q->moved;
+	w->got = cause == WHY_WAIT_UC ? q->lost : recvs(qp);
+	w->max = cause == WHY_WAIT_SIGNALED ? qp->cap.max_send_wr : qp->attr.rnr_retry;
+	if (cause == WHY_WAIT_UC)
+		w->psn = q->lost_psn.v;
+	if (sq_len(&qp->sq))
+		of_wr(w, sq_at(&qp->sq, qp->sq.head));
+	return true;
 }

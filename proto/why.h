@@ -36,7 +36,7 @@ enum why_cause {
 	WHY_CAUSES
 };
 
-enum why_grade { WHY_ERROR, WHY_NOTE, WHY_PART };
+enum why_grade { WHY_ERROR, WHY_NOTE, WHY_WAIT, WHY_PART };
 
 /* An access to memory that was refused, and what its key is of. */
 struct why_key {
@@ -78,6 +78,7 @@ struct why {
 	uint8_t syndrome;
 	/* ibv_modify_qp */
 	uint32_t mask, allowed; /* bits concerned; all that the change knows */
+	/* WAIT_...: since: since when; got: receives posted, UC: packets lost; max: rnr_retry, SIGNALED: depth, POLL: armed. */
 	uint64_t got,
 		max; /* RX_ROUTE: got is the QP that sent it, if that is known; UC_GAP: the first PSN that is missing */
 	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
@@ -106,8 +107,10 @@ struct qp_why {
 	uint32_t timeouts, naks, rnrs, early; /* since something was acknowledged last */
 	uint64_t rx_pkts;                     /* then */
 	uint64_t rx_base, tx_base;            /* when the QP came to RTR */
-	uint64_t lost;                        /* UC: packets that did not come, as the next one showed */
-	psn_t lost_psn;                       /* the first of those missed last */
+	mono_t moved;                         /* last progress of the sends, or since there are any */
+	uint32_t quiet; /* sends that ended without a completion since the last one that had one */
+	uint64_t lost;  /* UC: packets that did not come, as the next one showed */
+	psn_t lost_psn; /* the first of those missed last */
 };
 _Static_assert(FAULT_END <= 64, "a bit for each fault");
 

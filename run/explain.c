@@ -36,7 +36,7 @@ static void killed_put(FILE *f, const json_t *c)
 		hint ? (int)(hint - text) : (int)strlen(text), text);
 }
 
-void explain_put(FILE *f, const json_t *causes, const struct outcome *o)
+void explain_put(FILE *f, const json_t *causes, const json_t *waits, const struct outcome *o)
 {
 	const char *prefix = f == stderr ? "rdmad-run: " : "";
 	json_t *c;
@@ -45,6 +45,9 @@ void explain_put(FILE *f, const json_t *causes, const struct outcome *o)
 	if (o->timed_out)
 		fprintf(f, "%stime was up (--timeout): the program was ended after %.1f s\n", prefix,
 			(double)o->took_ms / 1000);
+	if (json_array_size(waits))
+		fprintf(f, "%sfor what it waited:\n", prefix);
+	json_array_foreach(waits, i, c) fprintf(f, "%s", str(c, "report"));
 	if (!explain_wrong(causes))
 		return;
 	fprintf(f, "%swhat went wrong:\n", prefix);

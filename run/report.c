@@ -378,7 +378,7 @@ static void causes_write(const struct report *r, const json_t *causes, const str
 	path = report_file(r->opt, "why.txt");
 	f = fopen(path, "we");
 	if (f)
-		explain_put(f, causes, o);
+		explain_put(f, causes, r->waits, o);
 	if (!f || fclose(f))
 		say("--report %s: %s", path, strerror(errno));
 	free(path);
@@ -393,6 +393,15 @@ bool report_begin(struct report *r, const struct options *opt, const char *addr,
 	return true;
 }
 
+void report_time_up(void *arg)
+{
+	struct report *r = arg;
+	json_t *all = hold_dump(r->daemon, DUMP_WHY);
+
+	r->waits = ours(r, json_object_get(all, "waits"));
+	json_decref(all);
+}
+
 int report_end(struct report *r, const struct outcome *o)
 {
 	json_t *ends = ends_get(r), *after = hold_dump(r->daemon, DUMP_STATS), *leaks = leaks_of(r, ends),
@@ -402,7 +411,7 @@ int report_end(struct report *r, const struct outcome *o)
 	size_t i;
 
 	if (r->opt->explain)
-		explain_put(stderr, causes, o);
+		explain_put(stderr, causes, r->waits, o);
 	if (r->opt->leaks) {
 		json_array_foreach(leaks, i, ctx)
 		{
@@ -428,6 +437,7 @@ int report_end(struct report *r, const struct outcome *o)
 	json_decref(qps);
 	json_decref(causes);
 	json_decref(rules);
+	json_decref(r->waits);
 	json_decref(r->before);
 	close(r->daemon);
 	return status;

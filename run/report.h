@@ -27,6 +27,7 @@ struct report {
 	char **argv;
 	int daemon;            /* hold_look() */
 	struct json_t *before; /* stats */
+	struct json_t *waits;  /* for what the program waited when time was up, or NULL */
 };
 
 /* Before the program starts: the directory is made, the old report in it removed.  False: said why. */
@@ -36,13 +37,15 @@ char *report_file(const struct options *, const char *name);
 
 /* explain.c: is there an error among the causes (DUMP_WHY)?  And all of them, if there is one. */
 bool explain_wrong(const struct json_t *causes);
-void explain_put(FILE *, const struct json_t *causes, const struct outcome *);
+void explain_put(FILE *, const struct json_t *causes, const struct json_t *waits, const struct outcome *);
 
 /* rules.c: the rules that are in force (DUMP_IMPAIR), and what they decided.  Nothing if there were none. */
 void rules_put(FILE *, const struct json_t *rules);
 void rules_write(const struct options *, const struct json_t *rules);
 
 bool report_begin(struct report *, const struct options *, const char *addr, char **argv);
+/* Time is up, and the program is still there: a struct report. */
+void report_time_up(void *);
 /* The program has ended.  The exit status of rdmad-run. */
 int report_end(struct report *, const struct outcome *);
 

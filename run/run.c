@@ -237,7 +237,7 @@ static int watch(const struct options *opt, const struct install *in, const char
 		return RUN_FAILED;
 	if (opt->capture && (capture = capture_begin(in, addr, opt->capture)) < 0)
 		return RUN_FAILED;
-	watch_program(argv, opt->timeout_ms, &o);
+	watch_program(argv, opt->timeout_ms, &o, report_time_up, &r);
 	capture_end(capture, opt->capture);
 	return report_end(&r, &o);
 }

@@ -229,7 +229,7 @@ static void become(char **argv, const sigset_t *mask)
 	_exit(err == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
 }
 
-void watch_program(char **argv, int64_t limit_ms, struct outcome *o)
+void watch_program(char **argv, int64_t limit_ms, struct outcome *o, void (*up)(void *), void *arg)
 {
 	const int64_t start = now_ms();
 	bool ended = false;
@@ -251,8 +251,10 @@ void watch_program(char **argv, int64_t limit_ms, struct outcome *o)
 	if (o->pid == 0)
 		become(argv, &old);
 	wait_until(fd, limit_ms ? start + limit_ms : 0, o, &ended);
-	if (!ended)
+	if (!ended) {
+		up(arg);
 		time_up(fd, o, &ended);
+	}
 	o->took_ms = now_ms() - start;
 	close(fd);
 }

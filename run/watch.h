@@ -19,8 +19,8 @@ struct outcome {
 	int64_t took_ms;
 };
 
-/* Runs the program to its end, or for so many ms (0: no limit); its descendants end with it if time is up. */
-void watch_program(char **argv, int64_t limit_ms, struct outcome *);
+/* Runs the program to its end, or for so many ms (0: no limit); its descendants end with it if time is up: up(arg) comes first. */
+void watch_program(char **argv, int64_t limit_ms, struct outcome *, void (*up)(void *), void *arg);
 
 /* The exit status: the program's, 128 and the signal's number, or RUN_TIMED_OUT. */
 int outcome_status(const struct outcome *);

@@ -48,7 +48,7 @@ static bool within_rate(struct ctx *c, mono_t now)
 	return c->why_n++ < WHY_RATE;
 }
 
-static void owner_of(struct why_owner *o, const struct ctx *c)
+void why_owner_of(struct why_owner *o, const struct ctx *c)
 {
 	*o = (struct why_owner){ .pid = c->pid, .uid = c->uid, .run = c->run, .ctx = c->id };
 	memcpy(o->prog, c->prog, sizeof(o->prog));
@@ -69,7 +69,7 @@ void why_collect(struct shard *s, unsigned device)
 			i = &queue.v[(queue.head + queue.n++) % QUEUE];
 			i->w = w;
 			i->device = device;
-			owner_of(&i->owner, o->ctx);
+			why_owner_of(&i->owner, o->ctx);
 			ev_async_send(why_loop, &woken);
 		}
 		pthread_mutex_unlock(&queue.lock);
@@ -181,7 +181,9 @@ static void look_job(struct shard *s, void *arg)
 
 int device_of_gid(const uint8_t *gid)
 {
-	for (unsigned d = 0; d < devices_n; d++)
+	static const uint8_t none[16];
+
+	for (unsigned d = 0; d < devices_n && memcmp(gid, none, 16); d++)
 		for (unsigned i = 0; i < RDMAD_GIDS; i++)
 			if (!memcmp(devices[d].gid[i].gid, gid, 16))
 				return (int)d;
@@ -195,7 +197,7 @@ static void who_put(struct words *t, const struct why_entry *e, const struct qp_
 		words_put(t, " of %s (pid %d)", r->prog, (int)r->pid);
 }
 
-static void other_end(struct why_entry *e)
+bool why_peer_look(struct why_entry *e)
 {
 	struct words t = words_begin(e->there, sizeof(e->there));
 	int d = device_of_gid(e->w.dgid);
@@ -203,8 +205,8 @@ static void other_end(struct why_entry *e)
 	const struct qp_row *was;
 	struct qp_info *i = &l.row.info;
 
-	if (d < 0 || (e->cause != WHY_RETRY_SILENT && e->cause != WHY_RETRY_DEAF))
-		return;
+	if (d < 0)
+		return false;
 	l.device = (unsigned)d;
 	shard_call(shards[shards_n > 1 ? qpn_shard(l.qpn, shard_bits()) : 0], look_job, &l);
 	words_put(&t, "%s is a device of this daemon; ", devices[d].name);
@@ -217,7 +219,7 @@ static void other_end(struct why_entry *e)
 				words_put(&t, ": %s (pid %d) %s", was->prog, (int)was->pid,
 					  was->left ? "ended" : "destroyed it");
 		}
-		return;
+		return true;
 	}
 	words_put(&t, "QP 0x%x", (unsigned)l.qpn);
 	who_put(&t, e, &l.row);
@@ -229,6 +231,11 @@ static void other_end(struct why_entry *e)
 		words_put(&t, " is connected to QP 0x%x, not to this one", (unsigned)i->attr.dest_qpn);
 	else
 		words_put(&t, " is in a state to answer");
+	if (i->state == QPS_ERR && i->err_at.ns) {
+		words_put(&t, " for ");
+		time_words(&t, mono_since(clock_now(), i->err_at));
+	}
+	return i->state == QPS_ERR;
 }
 
 const struct why_entry *why_other_end(const struct why_entry *e)
@@ -262,7 +269,8 @@ static void enter(const struct item *i)
 	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
 	why_words(&t, &e->w);
 	why_own(e);
-	other_end(e);
+	if (e->cause == WHY_RETRY_SILENT || e->cause == WHY_RETRY_DEAF)
+		why_peer_look(e);
 	entry_log(e);
 }
 

@@ -73,6 +73,13 @@ int device_of_gid(const uint8_t *gid);
 /* For an entry whose peer said NAK: the peer's reason, if the peer is of this daemon and of the same user. */
 const struct why_entry *why_other_end(const struct why_entry *);
 
+/* wait.c: rows as those of causes, for what live programs wait now. */
+json_t *wait_json(const struct session *viewer, uint32_t qpn);
+void why_owner_of(struct why_owner *, const struct ctx *);
+/* Fills in there of an entry of a connected QP; true: its peer is one of ours and has ended. */
+bool why_peer_look(struct why_entry *);
+void why_entry_json(const struct why_entry *, void *list);
+
 /* why_json.c: DUMP_WHY, DUMP_TRACE. */
 json_t *why_json(const struct session *, uint32_t qpn);
 json_t *trace_json(struct session *, uint32_t qpn, bool bursts);

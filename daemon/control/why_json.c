@@ -40,8 +40,11 @@ static void lines_put(struct words *t, const struct why_entry *e, const struct w
 	const struct why *w = &e->w;
 	const char *hint = why_entry_hint(e, other);
 
-	clock_put(t, e->when_ns);
-	words_put(t, " %s (pid %d)%s%s\n", e->owner.prog, (int)e->owner.pid, e->device >= 0 ? " " : "",
+	if (e->when_ns) {
+		clock_put(t, e->when_ns);
+		words_put(t, " ");
+	}
+	words_put(t, "%s (pid %d)%s%s\n", e->owner.prog, (int)e->owner.pid, e->device >= 0 ? " " : "",
 		  e->device >= 0 ? devices[e->device].name : "");
 	if (*e->own)
 		words_put(t, "  %s\n", e->own);
@@ -108,7 +111,14 @@ static void core_json(json_t *j, const struct why_entry *e)
 	json_object_set_new(j, "chain", log_json(w));
 }
 
-static void entry_json(const struct why_entry *e, void *arg)
+static const char *grade_name(unsigned cause)
+{
+	enum why_grade g = why_grade(cause);
+
+	return g == WHY_NOTE ? "note" : g == WHY_WAIT ? "wait" : "error";
+}
+
+void why_entry_json(const struct why_entry *e, void *arg)
 {
 	static char text[REPORT_LEN]; /* the control thread's */
 	const struct why_entry *other = why_other_end(e);
@@ -117,10 +127,9 @@ static void entry_json(const struct why_entry *e, void *arg)
 
 	lines_put(&t, e, other);
 	j = json_pack("{s:I s:I s:s s:s s:s s:s s:i s:I s:s s:i s:i s:I s:i}", "number", (json_int_t)e->number,
-		      "time_ns", (json_int_t)e->when_ns, "grade", why_grade(e->cause) == WHY_NOTE ? "note" : "error",
-		      "cause", why_name(e->cause), "text", e->text, "device",
-		      e->device >= 0 ? devices[e->device].name : "", "qpn", (int)e->qpn, "run",
-		      (json_int_t)e->owner.run, "program", e->owner.prog, "pid", (int)e->owner.pid, "uid",
+		      "time_ns", (json_int_t)e->when_ns, "grade", grade_name(e->cause), "cause", why_name(e->cause),
+		      "text", e->text, "device", e->device >= 0 ? devices[e->device].name : "", "qpn", (int)e->qpn,
+		      "run", (json_int_t)e->owner.run, "program", e->owner.prog, "pid", (int)e->owner.pid, "uid",
 		      (int)e->owner.uid, "context", (json_int_t)e->owner.ctx, "core", (int)e->core);
 	if (!j)
 		return;
@@ -137,8 +146,8 @@ json_t *why_json(const struct session *viewer, uint32_t qpn)
 {
 	json_t *list = json_array();
 
-	why_each(viewer, qpn, entry_json, list);
-	return json_pack("{s:o}", "causes", list);
+	why_each(viewer, qpn, why_entry_json, list);
+	return json_pack("{s:o s:o}", "causes", list, "waits", wait_json(viewer, qpn));
 }
 
 /* ---- records ------------------------------------------------------------------------- */

@@ -353,6 +353,10 @@ static void flush_late_words(struct words *t, const struct why *w)
 /* clang-format off */
 void why_words(struct words *t, const struct why *w)
 {
+	if (w->cause >= WHY_WAIT_RNR && w->cause <= WHY_WAIT_POST) {
+		wait_words(t, w);
+		return;
+	}
 	words_put(t, "QP 0x%x", (unsigned)w->qpn);
 	if (w->cause >= WHY_MODIFY_EDGE && w->cause <= WHY_MODIFY_MEM) {
 		words_put(t, ": ");

@@ -26,6 +26,8 @@ enum why_grade why_grade(unsigned cause);
 
 /* One sentence with the numbers. */
 void why_words(struct words *, const struct why *);
+/* wait_text.c: that of WAIT_... */
+void wait_words(struct words *, const struct why *);
 /* The hint: the key's if a key was it. */
 const char *why_advice(const struct why *);
 

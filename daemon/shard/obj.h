@@ -76,6 +76,7 @@ struct ctx_cq {
 	struct ring ring;
 	struct channel *channel; /* or NULL */
 	uint64_t cookie;
+	mono_t published; /* when the last ones were */
 	uint32_t batch_n; /* slots written and not yet published */
 	bool solicited;   /* in the batch: one that wakes a CQ armed for those only */
 	bool touched, due, overrun, moderated;

@@ -298,6 +298,7 @@ static void cq_flush(struct ctx_cq *cq, mono_t now)
 		return;
 	kept_del(cq);
 	ring_publish(&cq->ring, cq->batch_n);
+	cq->published = now;
 	if (cq->mod.count > 1 || cq->mod.period_ns)
 		cq_moderate(cq, cq->batch_n, now);
 	else if (cq_fire(cq->ring.hdr, cq->solicited))

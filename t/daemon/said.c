@@ -574,29 +574,6 @@ START_TEST(modify)
 }
 END_TEST
 
-START_TEST(rules)
-{
-	struct rig r;
-
-	open_rig(&r, QPT_RC);
-	hca_qp_fail(r.a.h, r.a.qpn, WHY_RULE_FATAL, r.now);
-	SAID(&r.a, RULE_FATAL, ERR "a rule of the lab brought the QP to ERR$");
-	rig_fini(&r);
-	/* UC: a whole message is missing, and only the PSN of the next one tells. */
-	open_rig(&r, QPT_UC);
-	rig_recv(&r, &r.b, 1, 65536, 64);
-	{
-		struct burst b = pkt_from(&r, &r.a, SVC_UC | OP_SEND_ONLY, conf_rc.psn + 3);
-		struct why w;
-
-		pkt_give(&r, &r.b, &b, "12345678", 8);
-		w = SAID(&r.b, UC_GAP, STAYS "PSN not as expected: packets were lost" OF "$");
-		ck_assert_uint_eq(w.got, conf_rc.psn & PSN_MASK);
-	}
-	rig_fini(&r);
-}
-END_TEST
-
 /* Causes that no test brings about: their words alone. */
 START_TEST(words)
 {
@@ -617,6 +594,6 @@ int main(void)
 
 	tcase_add_loop_test(t, receivers, 0, sizeof(rows) / sizeof(*rows));
 	suite_add_tcase(suite, t);
-	SUITE_ADD(suite, datagrams, naks, retries, responses, send_queues, keys, windows, states, modify, rules, words);
+	SUITE_ADD(suite, datagrams, naks, retries, responses, send_queues, keys, windows, states, modify, words);
 	return suite_run(suite);
 }

@@ -83,7 +83,7 @@ START_TEST(several)
 }
 END_TEST
 
-/* What was acknowledged on the receiver's behalf and never got there. */
+/* Acknowledged on the receiver's behalf, it never got there. */
 START_TEST(ghosts)
 {
 	struct rule_suspect q = of_requester(6);

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/run/fake t/run/leaky
+check_PROGRAMS += t/run/fake t/run/hang t/run/leaky
 t_run_fake_SOURCES = t/run/fake.c
+t_run_hang_SOURCES = t/run/hang.c
+t_run_hang_LDADD = -libverbs
 t_run_leaky_SOURCES = t/run/leaky.c
 t_run_leaky_LDADD = -libverbs
 RUN_TESTS = \
 	t/run/action.test \
 	t/run/lesson.test \
 	t/run/explain.test \
+	t/run/hang.test \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sysfs.test \

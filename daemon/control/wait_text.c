@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* wait_text.c - a sentence for what a live queue pair, or CQ, waits for. */
+#include "why_text.h"
+
+static void sends_put(struct words *t, const struct why *w)
+{
+	bool rnr = w->cause == WHY_WAIT_RNR;
+	uint32_t n = rnr ? w->rnrs : w->timeouts;
+
+	words_put(t, "%s wr_id 0x%llx %s %u time%s: ", wr_name(w->op), (unsigned long long)w->wr_id,
+		  rnr ? "RNR-NAKed" : "unanswered", (unsigned)n, n == 1 ? "" : "s");
+	gid_words(t, w->dgid);
+	words_put(t, " QP 0x%x", (unsigned)w->dqpn);
+	if (rnr)
+		words_put(t, " has posted no receive (rnr_retry %llu%s)", (unsigned long long)w->max,
+			  w->max == 7 ? ": for ever" : "");
+	else
+		words_put(t, " is silent (PSN 0x%x, retry_cnt %u)", (unsigned)w->psn, (unsigned)w->retry_cnt);
+}
+
+void wait_words(struct words *t, const struct why *w)
+{
+	unsigned long long n = w->got;
+	const char *s = n == 1 ? "" : "s";
+
+	if (w->cause == WHY_WAIT_POLL)
+		words_put(t, "CQ %u: ", (unsigned)w->cqn);
+	else
+		words_put(t, "QP 0x%x: ", (unsigned)w->qpn);
+	switch (w->cause) {
+	case WHY_WAIT_RNR:
+	case WHY_WAIT_ACK: sends_put(t, w); break;
+	case WHY_WAIT_SIGNALED: words_put(t, "SQ of %llu full, and none signaled", (unsigned long long)w->max); break;
+	case WHY_WAIT_UC:
+		words_put(t, "UC: %llu packet%s lost, last from PSN 0x%x on, and the receiver waits", n, s,
+			  (unsigned)w->psn);
+		break;
+	case WHY_WAIT_PEER:
+		words_put(t, "%llu receive%s posted, nothing can come: the peer's QP has ended", n, s);
+		break;
+	case WHY_WAIT_POLL: words_put(t, "%s%llu completion%s unpolled", w->max ? "armed, " : "", n, s); break;
+	case WHY_WAIT_RECV: words_put(t, "%llu receive%s posted, nothing came", n, s); break;
+	default: words_put(t, "nothing posted");
+	}
+	words_put(t, ", for ");
+	time_words(t, mono_since(w->at, w->since));
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hang.c - programs that hang, each in a way of its own: hang HOW.  Two connected queue pairs of one program, which does all
+ * that it ever does, and waits for its end.
+ */
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEPTH 16u
+
+static char memory[8192];
+static struct ibv_mr *mr;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp[2];
+static union ibv_gid gid;
+
+static void need(bool good, const char *what)
+{
+	if (good)
+		return;
+	perror(what);
+	exit(99);
+}
+
+static void connect_to(struct ibv_qp *q, uint32_t dest, bool uc)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	int rc = uc ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+
+	need(!ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				  .path_mtu = IBV_MTU_1024,
+				  .dest_qp_num = dest,
+				  .max_dest_rd_atomic = 1,
+				  .min_rnr_timer = 12,
+				  .ah_attr = {
+					  .is_global = 1, .port_num = 1, .grh = { .dgid = gid, .hop_limit = 64 } } };
+	need(!ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | rc),
+	     "RTR");
+	rc = uc ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	/* More than a minute until it gives up. */
+	a = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .timeout = 21, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1
+	};
+	need(!ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | rc), "RTS");
+}
+
+static void post(enum ibv_wr_opcode op, unsigned flags)
+{
+	struct ibv_sge sge = { (uintptr_t)memory, 64, mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = flags }, *bad;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)memory + 4096;
+	wr.wr.rdma.rkey = mr->rkey;
+	need(!ibv_post_send(qp[0], &wr, &bad), "post");
+}
+
+static void receive(void)
+{
+	struct ibv_sge sge = { (uintptr_t)memory, 64, mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	need(!ibv_post_recv(qp[1], &wr, &bad), "receive");
+}
+
+static void hang(const char *how)
+{
+	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
+	struct ibv_wc wc;
+
+	if (!strcmp(how, "rnr") || !strcmp(how, "silent")) {
+		post(IBV_WR_SEND, IBV_SEND_SIGNALED);
+	} else if (!strcmp(how, "signaled")) {
+		for (unsigned i = 0; i < DEPTH; i++)
+			post(IBV_WR_RDMA_WRITE, 0);
+	} else if (!strcmp(how, "uc")) {
+		for (unsigned i = 0; i < 4; i++)
+			receive();
+		for (unsigned i = 0; i < 4; i++)
+			post(IBV_WR_SEND, IBV_SEND_SIGNALED); /* a rule drops one of them */
+	} else if (!strcmp(how, "peer")) {
+		receive();
+		need(!ibv_modify_qp(qp[0], &err, IBV_QP_STATE), "ERR");
+	} else if (!strcmp(how, "poll")) {
+		receive();
+		post(IBV_WR_SEND, IBV_SEND_SIGNALED);
+		while (!ibv_poll_cq(cq, 1, &wc)) {}
+		need(!ibv_req_notify_cq(cq, 0), "arm");
+	} else if (!strcmp(how, "recv")) {
+		receive();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "";
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_qp_init_attr init = {
+		.cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
+	bool uc = !strcmp(how, "uc"), silent = !strcmp(how, "silent");
+	struct ibv_context *c = NULL;
+	struct ibv_pd *pd;
+
+	need(list && list[0] && (c = ibv_open_device(list[0])), "open");
+	need(!ibv_query_gid(c, 1, 0, &gid), "GID");
+	need((pd = ibv_alloc_pd(c)), "PD");
+	need((mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)), "MR");
+	need((cq = ibv_create_cq(c, 4 * DEPTH, NULL, NULL, 0)), "CQ");
+	init.qp_type = uc ? IBV_QPT_UC : IBV_QPT_RC;
+	init.send_cq = init.recv_cq = cq;
+	for (unsigned i = 0; i < 2; i++)
+		need((qp[i] = ibv_create_qp(pd, &init)), "QP");
+	connect_to(qp[0], qp[1]->qp_num + (silent ? 1000 : 0), uc);
+	connect_to(qp[1], qp[0]->qp_num, uc);
+	hang(how);
+	pause();
+	return 0;
+}
