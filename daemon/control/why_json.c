@@ -56,8 +56,9 @@ static void lines_put(struct words *t, const struct why_entry *e, const struct w
 	if (*e->there)
 		words_put(t, "  there: %s\n", e->there);
 	if (e->core && (w->flush_sq || w->flush_rq))
-		words_put(t, "  then: %u sends and %u receives that were posted were flushed (WR_FLUSH_ERR)\n",
-			  (unsigned)w->flush_sq, (unsigned)w->flush_rq);
+		words_put(t, "  then: %u send%s and %u receive%s that were posted were flushed (WR_FLUSH_ERR)\n",
+			  (unsigned)w->flush_sq, w->flush_sq == 1 ? "" : "s", (unsigned)w->flush_rq,
+			  w->flush_rq == 1 ? "" : "s");
 	for (unsigned i = 0; e->core && w->to != w->from && !w->mask && i < w->log_n; i++) {
 		const struct trace_rec *r = &w->log[i];
 

@@ -76,7 +76,7 @@ static void bounds_put(struct words *t, const struct why_key *k)
 		      : k->va - k->base > k->size ? k->va - k->base - k->size + k->len
 						  : k->va - k->base + k->len - k->size;
 
-	words_put(t, "0x%llx + %llu is out of bounds by %llu bytes: ", U(k->va), U(k->len), U(by));
+	words_put(t, "0x%llx + %llu is out of bounds by %llu byte%s: ", U(k->va), U(k->len), U(by), by == 1 ? "" : "s");
 	words_put(t, "the %s of 0x%x is 0x%llx + %llu", k->key & 0x80000000u ? "window" : "MR", (unsigned)k->key,
 		  U(k->base), U(k->size));
 }
@@ -248,13 +248,13 @@ static void modify_words(struct words *t, const struct why *w)
 		break;
 	case WHY_MODIFY_CUR: words_put(t, "cur_qp_state says %s", qp_state_name((uint8_t)w->got)); break;
 	case WHY_MODIFY_LESS:
-		words_put(t, "attr_mask lacks IBV_QP_ ");
+		words_put(t, "attr_mask lacks ");
 		bits_put(t, attr_bits, w->allowed & ~w->mask, "?");
 		words_put(t, "; required are ");
 		bits_put(t, attr_bits, w->allowed, "none");
 		break;
 	case WHY_MODIFY_MORE:
-		words_put(t, "attr_mask has IBV_QP_ ");
+		words_put(t, "attr_mask has ");
 		bits_put(t, attr_bits, w->mask & ~w->allowed, "?");
 		words_put(t, "; a QP of %s may have ", type_name(w->type));
 		bits_put(t, attr_bits, w->allowed, "none");
@@ -417,11 +417,11 @@ void trace_words(struct words *t, const struct trace_rec *r)
 	case TR_STATE: words_put(t, "%s to %s%s", qp_state_name((uint8_t)r->a), qp_state_name((uint8_t)r->b), r->n ? ", by its program" : ""); break;
 	case TR_FIRST_TX: case TR_FIRST_RX: packets_put(t, r); break;
 	case TR_TX: case TR_RX: train_put(t, r); break;
-	case TR_TIMEOUT: words_put(t, "no ACK of PSN 0x%x; number %u, %u retries left", (unsigned)r->psn, (unsigned)r->b, (unsigned)r->a); break;
+	case TR_TIMEOUT: words_put(t, "no ACK of PSN 0x%x; number %u, %u %s left", (unsigned)r->psn, (unsigned)r->b, (unsigned)r->a, r->a == 1 ? "retry" : "retries"); break;
 	case TR_EARLY: words_put(t, "PSN 0x%x sent again before the ACK timeout, number %u", (unsigned)r->psn, (unsigned)r->a); break;
 	case TR_AGAIN:
-		words_put(t, "all from PSN 0x%x on again (%u PSNs), since %s; %u retries left", (unsigned)r->psn, (unsigned)r->b,
-			  r->op ? "a response was lost" : "the peer misses packets", (unsigned)r->a);
+		words_put(t, "all from PSN 0x%x on again (%u PSN%s), since %s; %u %s left", (unsigned)r->psn, (unsigned)r->b, r->b == 1 ? "" : "s",
+			  r->op ? "a response was lost" : "the peer misses packets", (unsigned)r->a, r->a == 1 ? "retry" : "retries");
 		break;
 	case TR_NAK_RX: case TR_NAK_TX: words_put(t, "PSN 0x%x, %s", (unsigned)r->psn, aeth_name(r->op)); break;
 	case TR_RNR_TX: case TR_RNR_RX:
