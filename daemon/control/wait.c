@@ -61,7 +61,7 @@ static void look_job(struct shard *shard, void *arg)
 	}
 }
 
-/* Who waits for one that has ended waits in vain. */
+/* A peer that has ended is waited for in vain. */
 static void peer_look(struct why_entry *e)
 {
 	if ((e->cause == WHY_WAIT_RECV || e->cause == WHY_WAIT_ACK) && why_peer_look(e) && e->cause == WHY_WAIT_RECV)

@@ -8,7 +8,7 @@
 #define STRIKE_NS 2000000000u   /* from a rule's decision about a QP to what it does to it */
 #define CM_NS     120000000000u /* a request is repeated for so long, and more */
 
-static mono_t before(mono_t t, uint64_t ns) { return (mono_t){ t.ns > ns ? t.ns - ns : 0 }; }
+static mono_t before(mono_t t, uint64_t ns) { return (mono_t){ ns_since(t.ns, ns) }; }
 
 static bool of_responder(unsigned cause)
 {
