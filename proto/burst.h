@@ -42,6 +42,7 @@ struct marks {
 	uint8_t ect;           /* 1 or 2: RC and UC welcome marks of congestion; 0: no */
 	uint8_t tclass[SLS];   /* the traffic class instead of 0 */
 	uint8_t priority[SLS]; /* SO_PRIORITY */
+	bool prioritized;      /* one of them is not 0 */
 };
 
 struct burst {

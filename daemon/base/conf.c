@@ -508,6 +508,8 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		ecn_parse(s, &c->marks.ect);
 	by_sl_take(c->marks.tclass, cfg, "traffic-classes");
 	by_sl_take(c->marks.priority, cfg, "priorities");
+	for (unsigned sl = 0; sl < SLS; sl++)
+		c->marks.prioritized |= c->marks.priority[sl] != 0;
 	if ((s = cfg_getstr(cfg, "log-level")))
 		log_level_parse(s, &c->log_level);
 	if ((s = cfg_getstr(cfg, "fault")))

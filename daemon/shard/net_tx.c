@@ -53,14 +53,6 @@ static void cmsg_put(struct msghdr *msg, int level, int type, const void *value,
 
 struct marks net_marks;
 
-/* Is there any priority but 0? */
-static bool marked(void)
-{
-	static const uint8_t none[SLS];
-
-	return memcmp(net_marks.priority, none, sizeof(none)) != 0;
-}
-
 static int priority_of(const struct route *r) { return net_marks.priority[r->sl % SLS]; }
 
 /* Over IPv4 a traffic class that comes with the packet would set a priority of its own: so the socket has both. */
@@ -68,7 +60,7 @@ static void sock_mark(struct net_sock *s, const struct route *r)
 {
 	int tos = r->tclass, priority = priority_of(r);
 
-	if (!marked() || (s->priority == priority && (s->ipv6 || s->tos == tos)))
+	if (!net_marks.prioritized || (s->priority == priority && (s->ipv6 || s->tos == tos)))
 		return;
 	if (!s->ipv6)
 		setsockopt(s->fd, SOL_IP, IP_TOS, &tos, sizeof(tos));
@@ -86,7 +78,7 @@ static void msg_fill(struct msghdr *msg, struct batch *b, uint8_t *cmsg)
 	*msg = (struct msghdr){ .msg_name = &b->to, .msg_namelen = b->to_len, .msg_control = cmsg };
 	if (b->gso && b->n > 1)
 		cmsg_put(msg, SOL_UDP, UDP_SEGMENT, &b->pkt_len[0], sizeof(uint16_t));
-	if (tclass && (v6 || !marked()))
+	if (tclass && (v6 || !net_marks.prioritized))
 		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tclass, sizeof(int));
 	if (hops && hops != NET_TTL)
 		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_HOPLIMIT : IP_TTL, &hops, sizeof(int));
