@@ -111,20 +111,50 @@ static bool settle_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
 	return false;
 }
 
-/* A loopback address of the wanted family. */
-static bool settle_loopback(struct cma_id *id, bool v4)
+/* One with a loopback address of that family, in *row; NULL: there is none. */
+static struct device *with_loopback(bool v4, int *row)
 {
 	for (unsigned d = 0; d < devices_n; d++) {
-		for (int row = 0; row < (int)RDMAD_GIDS; row++) {
-			const uint8_t *gid = devices[d].gid[row].gid;
+		for (*row = 0; *row < (int)RDMAD_GIDS; ++*row) {
+			const uint8_t *gid = devices[d].gid[*row].gid;
 
-			if (gid_loopback(gid) && gid_is_v4(gid) == v4) {
-				id_settle(id, &devices[d], row);
-				return true;
-			}
+			if (gid_loopback(gid) && gid_is_v4(gid) == v4)
+				return &devices[d];
 		}
 	}
-	return false;
+	return NULL;
+}
+
+static bool settle_loopback(struct cma_id *id, bool v4)
+{
+	int row;
+	struct device *dev = with_loopback(v4, &row);
+
+	if (dev)
+		id_settle(id, dev, row);
+	return dev;
+}
+
+/*
+ * Localhost, if no device has it: the loopback address that one has.  A private daemon's device has one of its own (rdmad-run
+ * --own), and the programs there mean each other.
+ */
+static void localhost_here(union cmm_addr *a)
+{
+	bool v4 = cma_family(a) == AF_INET;
+	struct device *dev;
+	uint8_t gid[16];
+	int row;
+
+	if (v4 ? a->in.sin_addr.s_addr != htonl(INADDR_LOOPBACK) : !IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr))
+		return;
+	cma_addr_gid(a, gid);
+	for (unsigned d = 0; d < devices_n; d++)
+		if (cma_row(&devices[d], gid) >= 0)
+			return;
+	dev = with_loopback(v4, &row);
+	if (dev)
+		cma_addr_of_gid(a, cma_family(a), dev->gid[row].gid, cma_addr_port(a), 0);
 }
 
 /* ---- bind --------------------------------------------------------------------------- */
@@ -156,8 +186,9 @@ static bool host_has(const union cmm_addr *a)
 	return ret == 0;
 }
 
-int cma_bind(struct cma_id *id, const union cmm_addr *a)
+int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 {
+	union cmm_addr addr = *asked, *a = &addr;
 	uint8_t gid[16];
 	int err;
 
@@ -165,6 +196,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *a)
 		return EAFNOSUPPORT;
 	if (id->state != CMA_IDLE)
 		return EINVAL;
+	localhost_here(a);
 	cma_addr_gid(a, gid);
 	if (cma_family(a) == AF_INET6 && gid_link_local(gid) && !a->in6.sin6_scope_id)
 		return EINVAL;
@@ -319,6 +351,7 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 	if (id->state != CMA_BOUND || cma_family(&id->src) != cma_family(dst))
 		return EINVAL;
 	id->dst = *dst;
+	localhost_here(&id->dst);
 	err = settle(id, &id->dst);
 	if (!err)
 		return ask_neigh(id, timeout_ms);
