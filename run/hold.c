@@ -165,12 +165,15 @@ int hold_look(const char *addr)
 json_t *hold_dump(int fd, uint32_t what)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
+	struct timeval patience = { .tv_sec = ANSWER_PATIENCE_S };
 	struct msg_rep rep;
 	json_t *j = NULL;
 	int from = -1;
 	FILE *f = NULL;
 
-	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &from) == sizeof(rep) && !rep.err && from >= 0)
+	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &from) != sizeof(rep))
+		shutdown(fd, SHUT_RDWR); /* an answer that is late would be taken for that of the next question */
+	else if (!rep.err && from >= 0 && !setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
 		f = fdopen(from, "r");
 	if (f) {
 		j = json_loadf(f, 0, NULL);

@@ -22,16 +22,29 @@ static long long num(const json_t *j, const char *key)
 	return (long long)json_integer_value(json_object_get(j, key));
 }
 
+/* How many packets they disturbed. */
+static long long hits(const json_t *list)
+{
+	long long n = 0;
+	json_t *r;
+	size_t i;
+
+	json_array_foreach(list, i, r) n += num(r, "hits");
+	return n;
+}
+
 void rules_put(FILE *f, const json_t *rules)
 {
 	json_t *list = json_object_get(rules, "rules"), *r;
 	size_t i;
 
-	if (!json_array_size(list))
+	if (!hits(list))
 		return;
 	fputs("\nrules that disturbed packets (decisions: rules.txt)\n", f);
 	json_array_foreach(list, i, r)
 	{
+		if (!num(r, "hits"))
+			continue;
 		fprintf(f, "  rule %lld", num(r, "id"));
 		if (*str(r, "name"))
 			fprintf(f, " (%s)", str(r, "name"));
@@ -47,7 +60,7 @@ void rules_write(const struct options *opt, const json_t *rules)
 	size_t i;
 	FILE *f;
 
-	if (!json_array_size(json_object_get(rules, "rules")))
+	if (!hits(json_object_get(rules, "rules")))
 		return;
 	path = report_file(opt, "rules.txt");
 	f = fopen(path, "we");
