@@ -271,7 +271,7 @@ int cm_established(struct cm *c, uint32_t id, mono_t now)
 	m.tid = i->tid;
 	m.rtu.local_id = i->remote_id;
 	m.rtu.remote_id = i->id;
-	i->proven = true; /* its QP and first PSN are in our REP only */
+	i->proven = true; /* its QP is in our REP only */
 	cm_msg_put(g.mad, &m);
 	g.route = route_back(&i->route);
 	id_state(c, i, CM_ESTABLISHED);
@@ -460,7 +460,8 @@ void cm_tick(struct cm *c, mono_t now)
 		if (mono_reached(now, i->patient))
 			i->retries_left--;
 		c->n.retries++;
-		i->sent += id_again(c, i);
+		if (id_again(c, i) && i->state != CM_ESTABLISHED)
+			i->sent++;
 		id_repeat_wait(c, i);
 	}
 }

@@ -183,7 +183,7 @@ struct cm_event {
 	uint32_t id;
 	void *host;
 	uint32_t listen_id; /* CM_EV_REQ, CM_EV_SIDR_REQ: the listener */
-	uint32_t sent;      /* how often our last REQ, REP, RTU, DREQ or SIDR_REQ was; 0: there was none */
+	uint32_t sent;      /* how often our last REQ, REP, DREQ or SIDR_REQ was; 0: there was none */
 	struct route route; /* from here to the peer, as an answer goes */
 	struct cm_msg msg;  /* attr 0 if no message brought it */
 };

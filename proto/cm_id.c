@@ -366,18 +366,19 @@ void id_repeat_wait(struct cm *c, struct cm_id *i)
 {
 	uint64_t left = mono_since(i->give_up, c->now), wait = left / (i->retries_left + 1u);
 
-	if (!mono_reached(c->now, i->patient)) {
+	if (i->state == CM_ESTABLISHED) {
+		wait = i->pause_ns; /* nobody waits for the end, so what was slept through is not made up for */
+	} else if (!mono_reached(c->now, i->patient)) {
 		wait = i->timeout_ns;
 	} else if (i->retries_left > (i->retries + 1u) / 2 && i->pause_ns < wait) {
 		wait = i->pause_ns;
 		i->pause_ns *= 2;
 	}
-	timer_set(&c->timers, &i->timer, i->retries_left ? mono_add(c->now, wait) : i->give_up);
+	timer_set(&c->timers, &i->timer, i->retries_left ? mono_add(c->now, wait) : mono_max(i->give_up, c->now));
 }
 
 static void repeat(struct cm *c, struct cm_id *i, uint64_t each_ns, uint64_t first_ns)
 {
-	i->sent = 1;
 	i->retries_left = i->retries;
 	i->pause_ns = first_ns;
 	i->patient = c->now;
@@ -385,7 +386,12 @@ static void repeat(struct cm *c, struct cm_id *i, uint64_t each_ns, uint64_t fir
 	id_repeat_wait(c, i);
 }
 
-void id_repeat(struct cm *c, struct cm_id *i) { repeat(c, i, i->timeout_ns, CM_FIRST_NS); }
+void id_repeat(struct cm *c, struct cm_id *i)
+{
+	i->sent = 1;
+	repeat(c, i, i->timeout_ns, CM_FIRST_NS);
+}
+
 void id_repeat_slowly(struct cm *c, struct cm_id *i, uint64_t ns) { repeat(c, i, ns, ns); }
 
 /*

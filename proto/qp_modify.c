@@ -158,6 +158,7 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 		if (!psn_eq(qp->req.una, qp->req.next))
 			req_restart(h, qp, false, false);
 		link_del(&qp->waiter);
+		path_wake(h, qp->path); /* it may have been its turn there */
 		path_put(h, qp->path, qp->waiter_lane);
 	}
 	qp->path = p;

@@ -49,10 +49,13 @@ uint32_t rate_fit(const struct qp *qp, uint32_t n)
 	return n ? n : 1;
 }
 
-static void pay(struct hca *h, struct rate *r, uint32_t kbps, uint64_t len)
+/* An ACK or a CNP does not wait, and takes of what others wait for: no more than a burst's time of it. */
+static void pay(struct hca *h, struct rate *r, uint32_t kbps, uint64_t len, bool waits)
 {
-	uint64_t since = ns_since(h->now.ns, depth_ns(r, kbps));
+	uint64_t depth = depth_ns(r, kbps), since = ns_since(h->now.ns, depth);
 
+	if (!waits && mono_reached(r->next, mono_add(h->now, depth)))
+		return;
 	if (r->next.ns < since)
 		r->next.ns = since;
 	r->next = mono_add(r->next, ns_of(len, kbps));
@@ -62,14 +65,14 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 {
 	struct rate *r = &qp->rate;
 	uint32_t kbps = rate_kbps(r);
-	bool limited;
+	bool limited, data = len;
 
-	if (len && qp->path && !qp->path->local && qp->route.tclass & ECN_BITS)
+	if (data && qp->path && !qp->path->local && qp->route.tclass & ECN_BITS)
 		cong_markable(&qp->cong, h->now, n);
 	if (qp->type != QPT_RAW)
 		len += (uint64_t)n * PKT_HEAD;
 	if (kbps)
-		pay(h, r, kbps, len);
+		pay(h, r, kbps, len, data);
 	if (!qp->path || qp->path->local)
 		return;
 	limited = qp->cong.limit;

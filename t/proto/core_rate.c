@@ -174,6 +174,22 @@ START_TEST(debt_is_paid)
 }
 END_TEST
 
+/* A thousand ACKs take no second from what has to wait. */
+START_TEST(acks_take_little)
+{
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	ck_assert_int_eq(hca_qp_rate(r.a.h, r.a.qpn, KBPS / 100, 0, r.now), 0);
+	for (unsigned i = 0; i < 1000; i++)
+		rate_sent(r.a.h, qp_of(&r.a), 1, 0);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 64);
+	ck_assert_uint_le(done_ns(&r, &r.a, 1), 3 * MS);
+	rig_fini(&r);
+}
+END_TEST
+
 static bool every_ninth(struct rig *r, struct host *from, const struct burst *)
 {
 	return from == &r->a && r->pkts % 9 == 0;
@@ -220,5 +236,5 @@ START_TEST(refused)
 }
 END_TEST
 
-TEST_MAIN("core_rate", writes_and_sends, read_responses, datagrams, bursts, two_limits, debt_is_paid, with_loss,
-	  refused)
+TEST_MAIN("core_rate", writes_and_sends, read_responses, datagrams, bursts, two_limits, debt_is_paid, acks_take_little,
+	  with_loss, refused)
