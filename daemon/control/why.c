@@ -204,11 +204,13 @@ bool why_peer_look(struct why_entry *e)
 	struct look l = { .qpn = e->w.dqpn };
 	const struct qp_row *was;
 	struct qp_info *i = &l.row.info;
+	unsigned owner = qpn_shard(l.qpn, shard_bits());
 
 	if (d < 0)
 		return false;
 	l.device = (unsigned)d;
-	shard_call(shards[shards_n > 1 ? qpn_shard(l.qpn, shard_bits()) : 0], look_job, &l);
+	if (owner < shards_n) /* 3 shards have 2 bits */
+		shard_call(shards[owner], look_job, &l);
 	words_put(&t, "%s is a device of this daemon; ", devices[d].name);
 	if (!l.there) {
 		was = ends_find((unsigned)d, l.qpn);

@@ -380,4 +380,42 @@ START_TEST(trace)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, trace)
+/* ---- the other end ------------------------------------------------------------------------------------------------ */
+
+static void shards_begin(unsigned n)
+{
+	devices_n = 1;
+	memcpy(devices[0].name, "d", 2);
+	devices[0].gid[0].gid[15] = 1;
+	shards_n = n;
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(shard_start(i, IO_EPOLL), 0);
+}
+
+static void shards_end(void)
+{
+	for (unsigned i = 0; i < shards_n; i++)
+		shard_stop(shards[i]);
+}
+
+/* Is what is told to uid of that QP of ours, to which his QP 0x77 is connected, this? */
+static void there_is(uid_t uid, uint32_t qpn, const char *text)
+{
+	struct why_entry e = { .core = true, .owner.uid = uid, .w = { .qpn = 0x77, .dqpn = qpn } };
+
+	e.w.dgid[15] = 1;
+	why_peer_look(&e);
+	ck_assert_str_eq(e.there, text);
+}
+
+/* Three shards have two bits of a QPN, and nobody has those that end in 3. */
+START_TEST(no_shard)
+{
+	shards_begin(3);
+	there_is(0, 0x103, "d is a device of this daemon; there is no QP 0x103");
+	there_is(0, 0x102, "d is a device of this daemon; there is no QP 0x102");
+	shards_end();
+}
+END_TEST
+
+TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, trace, no_shard)
