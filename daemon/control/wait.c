@@ -62,9 +62,10 @@ static void look_job(struct shard *shard, void *arg)
 }
 
 /* A peer that has ended is waited for in vain. */
-static void peer_look(struct why_entry *e)
+static void peer_look(struct why_entry *e, uid_t viewer)
 {
-	if ((e->cause == WHY_WAIT_RECV || e->cause == WHY_WAIT_ACK) && why_peer_look(e) && e->cause == WHY_WAIT_RECV)
+	if ((e->cause == WHY_WAIT_RECV || e->cause == WHY_WAIT_ACK) && why_peer_look(e, viewer) &&
+	    e->cause == WHY_WAIT_RECV)
 		e->cause = e->w.cause = WHY_WAIT_PEER;
 }
 
@@ -84,7 +85,7 @@ json_t *wait_json(const struct session *viewer, uint32_t qpn)
 		struct why_entry *e = &s->v[i];
 		struct words t = words_begin(e->text, sizeof(e->text));
 
-		peer_look(e);
+		peer_look(e, viewer->uid);
 		why_words(&t, &e->w);
 		why_own(e);
 		why_entry_json(e, list);

@@ -160,6 +160,8 @@ static void entry_log(const struct why_entry *e)
 		 *e->own ? ": " : "", e->text, *hint ? "; hint: " : "", hint);
 }
 
+static bool user_sees(uid_t viewer, uid_t uid) { return viewer == 0 || viewer == rights_owner() || viewer == uid; }
+
 /* ---- the other end, if it is ours ------------------------------------------------- */
 
 struct look {
@@ -190,20 +192,55 @@ int device_of_gid(const uint8_t *gid)
 	return -1;
 }
 
-/* Of programs of others nothing is told that packets do not show. */
-static void who_put(struct words *t, const struct why_entry *e, const struct qp_row *r)
+/* Of programs of others nothing is told that packets do not show: the end of a connection with them. */
+static bool may_tell(const struct why_entry *e, uid_t viewer, const struct qp_row *r)
 {
-	if (r->uid == e->owner.uid)
-		words_put(t, " of %s (pid %d)", r->prog, (int)r->pid);
+	const struct qp_attr *a = &r->info.attr;
+
+	return user_sees(viewer, r->uid) ||
+	       (r->info.state >= QPS_RTR && a->dest_qpn == e->w.qpn && device_of_gid(a->av.dgid) == e->device);
 }
 
-bool why_peer_look(struct why_entry *e)
+static bool gone_put(struct words *t, const struct why_entry *e, uid_t viewer, unsigned device)
+{
+	const struct qp_row *was = ends_find(device, e->w.dqpn);
+
+	if (was ? !may_tell(e, viewer, was) : !user_sees(viewer, 0))
+		return false;
+	words_put(t, "; there is no QP 0x%x%s", (unsigned)e->w.dqpn, was ? " any more" : "");
+	if (was && user_sees(viewer, was->uid))
+		words_put(t, ": %s (pid %d) %s", was->prog, (int)was->pid, was->left ? "ended" : "destroyed it");
+	return true;
+}
+
+static bool there_put(struct words *t, const struct why_entry *e, uid_t viewer, const struct qp_row *r)
+{
+	const struct qp_info *i = &r->info;
+	bool sees = user_sees(viewer, r->uid);
+
+	if (!may_tell(e, viewer, r))
+		return false;
+	words_put(t, "; QP 0x%x", (unsigned)i->qpn);
+	if (sees)
+		words_put(t, " of %s (pid %d)", r->prog, (int)r->pid);
+	if (i->state < QPS_RTR || i->state == QPS_ERR)
+		words_put(t, " is in %s", i->state == QPS_RESET ? "RESET" : i->state == QPS_INIT ? "INIT" : "ERR");
+	else if (i->attr.dest_qpn != e->w.qpn)
+		words_put(t, " is connected to QP 0x%x, not to this one", (unsigned)i->attr.dest_qpn);
+	else
+		words_put(t, " is in a state to answer");
+	if (sees && i->state == QPS_ERR && i->err_at.ns) {
+		words_put(t, " for ");
+		time_words(t, mono_since(clock_now(), i->err_at));
+	}
+	return i->state == QPS_ERR;
+}
+
+bool why_peer_look(struct why_entry *e, uid_t viewer)
 {
 	struct words t = words_begin(e->there, sizeof(e->there));
 	int d = device_of_gid(e->w.dgid);
 	struct look l = { .qpn = e->w.dqpn };
-	const struct qp_row *was;
-	struct qp_info *i = &l.row.info;
 	unsigned owner = qpn_shard(l.qpn, shard_bits());
 
 	if (d < 0)
@@ -211,33 +248,8 @@ bool why_peer_look(struct why_entry *e)
 	l.device = (unsigned)d;
 	if (owner < shards_n) /* 3 shards have 2 bits */
 		shard_call(shards[owner], look_job, &l);
-	words_put(&t, "%s is a device of this daemon; ", devices[d].name);
-	if (!l.there) {
-		was = ends_find((unsigned)d, l.qpn);
-		words_put(&t, "there is no QP 0x%x", (unsigned)l.qpn);
-		if (was) {
-			words_put(&t, " any more");
-			if (was->uid == e->owner.uid)
-				words_put(&t, ": %s (pid %d) %s", was->prog, (int)was->pid,
-					  was->left ? "ended" : "destroyed it");
-		}
-		return true;
-	}
-	words_put(&t, "QP 0x%x", (unsigned)l.qpn);
-	who_put(&t, e, &l.row);
-	if (i->state < QPS_RTR || i->state == QPS_ERR)
-		words_put(&t, " is in %s", i->state == QPS_RESET ? "RESET" : i->state == QPS_INIT ? "INIT" : "ERR");
-	else if (i->attr.dest_qpn != e->w.qpn && l.row.uid != e->owner.uid)
-		words_put(&t, " is not connected to this one");
-	else if (i->attr.dest_qpn != e->w.qpn)
-		words_put(&t, " is connected to QP 0x%x, not to this one", (unsigned)i->attr.dest_qpn);
-	else
-		words_put(&t, " is in a state to answer");
-	if (i->state == QPS_ERR && i->err_at.ns) {
-		words_put(&t, " for ");
-		time_words(&t, mono_since(clock_now(), i->err_at));
-	}
-	return i->state == QPS_ERR;
+	words_put(&t, "%s is a device of this daemon", devices[d].name);
+	return l.there ? there_put(&t, e, viewer, &l.row) : gone_put(&t, e, viewer, l.device);
 }
 
 const struct why_entry *why_other_end(const struct why_entry *e)
@@ -272,7 +284,7 @@ static void enter(const struct item *i)
 	why_words(&t, &e->w);
 	why_own(e);
 	if (e->cause == WHY_RETRY_SILENT || e->cause == WHY_RETRY_DEAF)
-		why_peer_look(e);
+		why_peer_look(e, e->owner.uid);
 	entry_log(e);
 }
 
@@ -317,10 +329,7 @@ void why_say(const struct session *s, unsigned cause, const struct device *dev, 
 
 /* ---- who looks ---------------------------------------------------------------------- */
 
-bool why_sees(const struct session *viewer, uid_t uid)
-{
-	return viewer->uid == 0 || viewer->uid == rights_owner() || viewer->uid == uid;
-}
+bool why_sees(const struct session *viewer, uid_t uid) { return user_sees(viewer->uid, uid); }
 
 static void nothing(struct shard *, void *) {}
 

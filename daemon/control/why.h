@@ -76,8 +76,8 @@ const struct why_entry *why_other_end(const struct why_entry *);
 /* wait.c: rows as those of causes, for what live programs wait now. */
 json_t *wait_json(const struct session *viewer, uint32_t qpn);
 void why_owner_of(struct why_owner *, const struct ctx *);
-/* Fills in there of an entry of a connected QP; true: its peer is one of ours and has ended. */
-bool why_peer_look(struct why_entry *);
+/* Fills in there of an entry of a connected QP with what viewer may know; true: its peer is one of ours and has ended. */
+bool why_peer_look(struct why_entry *, uid_t viewer);
 void why_entry_json(const struct why_entry *, void *list);
 
 /* why_json.c: DUMP_WHY, DUMP_TRACE. */

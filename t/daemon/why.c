@@ -404,7 +404,7 @@ static void there_is(uid_t uid, uint32_t qpn, const char *text)
 	struct why_entry e = { .core = true, .owner.uid = uid, .w = { .qpn = 0x77, .dqpn = qpn } };
 
 	e.w.dgid[15] = 1;
-	why_peer_look(&e);
+	why_peer_look(&e, uid);
 	ck_assert_str_eq(e.there, text);
 }
 
@@ -414,6 +414,8 @@ START_TEST(no_shard)
 	shards_begin(3);
 	there_is(0, 0x103, "d is a device of this daemon; there is no QP 0x103");
 	there_is(0, 0x102, "d is a device of this daemon; there is no QP 0x102");
+	there_is(ANN, 0x103, "d is a device of this daemon");
+	there_is(ANN, 0x102, "d is a device of this daemon");
 	shards_end();
 }
 END_TEST
