@@ -10,7 +10,7 @@
 #include "../base/clock.h"
 #include "../shard/inbox.h"
 
-#define ROWS    128u
+#define ROWS    WHY_PEERS
 #define PIECE   64u         /* objects that a shard looks at between two turns */
 #define WAIT_NS 1000000000u /* who waits for less is busy */
 
@@ -112,14 +112,6 @@ static void one_job(struct shard *shard, void *arg)
 				qp_look(s, o);
 }
 
-/* A peer that has ended is waited for in vain. */
-static void peer_look(struct why_entry *e, uid_t viewer)
-{
-	if ((e->cause == WHY_WAIT_RECV || e->cause == WHY_WAIT_ACK) && why_peer_look(e, viewer) &&
-	    e->cause == WHY_WAIT_RECV)
-		e->cause = e->w.cause = WHY_WAIT_PEER;
-}
-
 static bool is_note(const struct why_entry *e) { return why_grade(e->cause) == WHY_NOTE; }
 
 /* One that hangs takes the place of one that may well be idle. */
@@ -144,10 +136,9 @@ static void keep(struct waits *s, const struct why_entry *e)
 
 static void settle(struct waits *s)
 {
-	for (unsigned i = 0; i < s->fresh.n; i++) {
-		peer_look(&s->fresh.v[i], s->viewer->uid);
+	why_peers_look(s->fresh.v, s->fresh.n, s->viewer->uid);
+	for (unsigned i = 0; i < s->fresh.n; i++)
 		keep(s, &s->fresh.v[i]);
-	}
 	s->fresh.n = 0;
 }
 

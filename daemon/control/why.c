@@ -165,20 +165,30 @@ static bool user_sees(uid_t viewer, uid_t uid) { return viewer == 0 || viewer ==
 /* ---- the other end, if it is ours ------------------------------------------------- */
 
 struct look {
-	unsigned device;
+	int device; /* -1: none of ours */
+	unsigned shard;
 	uint32_t qpn;
 	struct qp_row row;
 	bool there;
 };
 
-static void look_job(struct shard *s, void *arg)
-{
-	struct look *l = arg;
-	struct qp_info info;
+static struct looks {
+	struct look v[WHY_PEERS];
+	unsigned n;
+} looks; /* the control thread's */
 
-	l->there = hca_qp_info(s->hca[l->device], l->qpn, &info);
-	if (l->there)
-		qp_row_fill(&l->row, s, l->device, l->qpn);
+static void look_job(struct shard *s, void *)
+{
+	for (unsigned i = 0; i < looks.n; i++) {
+		struct look *l = &looks.v[i];
+		struct qp_info info;
+
+		if (l->device < 0 || l->shard != s->index)
+			continue;
+		l->there = hca_qp_info(s->hca[l->device], l->qpn, &info);
+		if (l->there)
+			qp_row_fill(&l->row, s, (unsigned)l->device, l->qpn);
+	}
 }
 
 int device_of_gid(const uint8_t *gid)
@@ -236,20 +246,41 @@ static bool there_put(struct words *t, const struct why_entry *e, uid_t viewer, 
 	return i->state == QPS_ERR;
 }
 
-bool why_peer_look(struct why_entry *e, uid_t viewer)
+static bool peer_matters(unsigned cause)
 {
-	struct words t = words_begin(e->there, sizeof(e->there));
-	int d = device_of_gid(e->w.dgid);
-	struct look l = { .qpn = e->w.dqpn };
-	unsigned owner = qpn_shard(l.qpn, shard_bits());
+	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_DEAF || cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK;
+}
 
-	if (d < 0)
-		return false;
-	l.device = (unsigned)d;
-	if (owner < shards_n) /* 3 shards have 2 bits */
-		shard_call(shards[owner], look_job, &l);
-	words_put(&t, "%s is a device of this daemon", devices[d].name);
-	return l.there ? there_put(&t, e, viewer, &l.row) : gone_put(&t, e, viewer, l.device);
+void why_peers_look(struct why_entry *v, unsigned n, uid_t viewer)
+{
+	bool ask[SHARDS_MAX] = { false };
+
+	looks.n = n;
+	for (unsigned i = 0; i < n; i++) {
+		struct look *l = &looks.v[i];
+
+		l->qpn = v[i].w.dqpn;
+		l->device = peer_matters(v[i].cause) ? device_of_gid(v[i].w.dgid) : -1;
+		l->shard = qpn_owner(l->qpn);
+		l->there = false;
+		if (l->device >= 0 && l->shard < shards_n) /* 3 shards have 2 bits */
+			ask[l->shard] = true;
+	}
+	for (unsigned i = 0; i < shards_n; i++)
+		if (ask[i])
+			shard_call(shards[i], look_job, NULL);
+	for (unsigned i = 0; i < n; i++) {
+		const struct look *l = &looks.v[i];
+		struct words t = words_begin(v[i].there, sizeof(v[i].there));
+
+		if (l->device < 0)
+			continue;
+		words_put(&t, "%s is a device of this daemon", devices[l->device].name);
+		if ((l->there ? there_put(&t, &v[i], viewer, &l->row)
+			      : gone_put(&t, &v[i], viewer, (unsigned)l->device)) &&
+		    v[i].cause == WHY_WAIT_RECV)
+			v[i].cause = v[i].w.cause = WHY_WAIT_PEER;
+	}
 }
 
 const struct why_entry *why_other_end(const struct why_entry *e)
@@ -283,8 +314,7 @@ static void enter(const struct item *i)
 	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
 	why_words(&t, &e->w);
 	why_own(e);
-	if (e->cause == WHY_RETRY_SILENT || e->cause == WHY_RETRY_DEAF)
-		why_peer_look(e, e->owner.uid);
+	why_peers_look(e, 1, e->owner.uid);
 	entry_log(e);
 }
 

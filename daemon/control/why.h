@@ -21,6 +21,7 @@
 #define WHY_USERS 32u
 #define WHY_KEPT  128u /* of a user */
 #define WHY_RATE  64u  /* of a context, in a second; more are counted only */
+#define WHY_PEERS 128u
 
 struct why_owner {
 	pid_t pid;
@@ -76,8 +77,11 @@ const struct why_entry *why_other_end(const struct why_entry *);
 /* wait.c: rows as those of causes, for what live programs wait now. */
 json_t *wait_json(const struct session *viewer, uint32_t qpn);
 void why_owner_of(struct why_owner *, const struct ctx *);
-/* Fills in there of an entry of a connected QP with what viewer may know; true: its peer is one of ours and has ended. */
-bool why_peer_look(struct why_entry *, uid_t viewer);
+/*
+ * Fills in there of entries of connected QPs, WHY_PEERS at most, with what viewer may know; each shard is asked once.
+ * WAIT_RECV becomes WAIT_PEER if the peer is one of ours and has ended: it is waited for in vain.
+ */
+void why_peers_look(struct why_entry *, unsigned n, uid_t viewer);
 void why_entry_json(const struct why_entry *, void *list);
 
 /* why_json.c: DUMP_WHY, DUMP_TRACE. */

@@ -155,4 +155,17 @@ START_TEST(hidden)
 }
 END_TEST
 
-TEST_MAIN("waits", pieces, hidden)
+/* The other ends of as many as an answer has are asked for in one call of their shard. */
+START_TEST(peers)
+{
+	begin();
+	for (unsigned i = 0; i < QPS; i++)
+		ck_assert_int_eq(hca_post_recv(ctx.hca, qps[i].number, &(struct recv_wr){ .wr_id = 1 }, long_ago), 0);
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_RECV"), ROWS);
+	ck_assert_uint_ge(calls, QPS / PIECE);
+	ck_assert_uint_le(calls, 2 * (QPS / PIECE + 1) + QPS / ROWS + 1);
+	end();
+}
+END_TEST
+
+TEST_MAIN("waits", pieces, hidden, peers)

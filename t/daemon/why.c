@@ -401,10 +401,12 @@ static void shards_end(void)
 /* Is what is told to uid of that QP of ours, to which his QP 0x77 is connected, this? */
 static void there_is(uid_t uid, uint32_t qpn, const char *text)
 {
-	struct why_entry e = { .core = true, .owner.uid = uid, .w = { .qpn = 0x77, .dqpn = qpn } };
+	struct why_entry e = {
+		.core = true, .cause = WHY_RETRY_SILENT, .owner.uid = uid, .w = { .qpn = 0x77, .dqpn = qpn }
+	};
 
 	e.w.dgid[15] = 1;
-	why_peer_look(&e, uid);
+	why_peers_look(&e, 1, uid);
 	ck_assert_str_eq(e.there, text);
 }
 
