@@ -126,6 +126,9 @@ struct rule_note {
 	uint8_t opcode;
 	enum tap_kind kind;
 	uint32_t acts;           /* bit per enum rule_act_kind: what its rule does */
+	uint64_t late_ns;        /* DELAY, HOLD: at least so much */
+	uint32_t nak;            /* NAK: its code */
+	bool fix;                /* CORRUPT: with an ICRC that fits */
 	uint32_t nth, qpn, dqpn; /* nth: since the rule was added */
 	psn_t psn;
 	int32_t rel;
@@ -212,10 +215,15 @@ struct rule_suspect {
 	bool responder;  /* what failed is a request that came; else one that the QP sent, and its answers count, too */
 	psn_t psn, last; /* the requests from psn to last */
 	uint32_t acts;   /* not 0: no packets, but what rules with one of these acts (a bit each) did to the QP */
+	/* A deed counts only if it can bring the failure about. */
+	uint32_t able;    /* the acts that can, a bit each */
+	uint64_t late_ns; /* DELAY, HOLD: from so much on */
+	uint32_t nak;     /* NAK: of this code */
+	bool fix;         /* CORRUPT: if the ICRC fits; the packet is merely lost otherwise */
 };
 /*
  * Says for each rule that touched them what it did and how often, in one sentence each: text is empty if none did.  How
- * many decisions these are.
+ * many decisions of those that can bring the failure about.
  */
 unsigned rules_blame(const struct rules *, const struct rule_suspect *, char *text, size_t len);
 

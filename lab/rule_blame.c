@@ -64,7 +64,22 @@ static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
 	return between(n->psn, q->psn, q->last) || ((n->acts >> ACT_GHOST_ACK & 1) && psn_before(n->psn, q->psn));
 }
 
-static unsigned deeds(const struct rules *rs, const struct rule_suspect *q, struct deed *d)
+/* Can the failure come of it? */
+static bool is_able(const struct rule_note *n, const struct rule_suspect *q)
+{
+	uint32_t able = q->able;
+
+	if (n->late_ns < q->late_ns)
+		able &= ~(1u << ACT_DELAY | 1u << ACT_HOLD);
+	if (n->nak != q->nak)
+		able &= ~(1u << ACT_NAK);
+	if (q->fix && !n->fix)
+		able &= ~(1u << ACT_CORRUPT);
+	return q->acts || (n->acts & able);
+}
+
+/* *able: those that can bring the failure about. */
+static unsigned deeds(const struct rules *rs, const struct rule_suspect *q, struct deed *d, unsigned *able)
 {
 	uint64_t first = rs->note_n > RULES_LOG ? rs->note_n - RULES_LOG : 0;
 	unsigned n = 0;
@@ -75,6 +90,7 @@ static unsigned deeds(const struct rules *rs, const struct rule_suspect *q, stru
 
 		if (!is_meant(note, q))
 			continue;
+		*able += is_able(note, q);
 		while (k < n && d[k].rule != note->rule)
 			k++;
 		if (k == TOLD)
@@ -138,34 +154,45 @@ static size_t deed_put(const struct deed *d, const struct rule_suspect *q, char 
 }
 
 /* While a port is down, all that passes it is dropped. */
-static unsigned cut_put(const struct rules *rs, const struct rule_suspect *q, int device, char *text, size_t len)
+static const struct rule_cut *cut_of(const struct rules *rs, const struct rule_suspect *q, int device)
 {
 	const struct rule_cut *c = device >= 0 ? &rs->cut[device] : NULL;
 
-	if (!c || !c->n || mono_before(c->last, q->since) || q->acts)
-		return 0;
-	snprintf(text, len, "rule %u took the port of %s down: %llu packets dropped", c->rule, rs->device[device],
-		 (unsigned long long)c->n);
-	return (unsigned)c->n;
+	return c && c->n && !mono_before(c->last, q->since) && !q->acts ? c : NULL;
+}
+
+static size_t and_put(char *text, size_t at, size_t len)
+{
+	if (!at || at + 3 >= len)
+		return at;
+	memcpy(text + at, "; ", 3);
+	return at + 2;
 }
 
 unsigned rules_blame(const struct rules *rs, const struct rule_suspect *q, char *text, size_t len)
 {
 	struct deed d[TOLD];
-	unsigned n = deeds(rs, q, d), sum = 0;
+	unsigned able = 0, n = deeds(rs, q, d, &able);
+	const struct rule_cut *c;
+	int device = q->device;
 	size_t at = 0;
 
 	text[0] = '\0';
 	for (unsigned i = 0; i < n; i++) {
-		if (i && at + 3 < len) {
-			memcpy(text + at, "; ", 3);
-			at += 2;
-		}
+		at = and_put(text, at, len);
 		at += deed_put(&d[i], q, text + at, len - at);
-		sum += d[i].n;
 	}
-	if (n)
-		return sum;
-	sum = cut_put(rs, q, q->device, text, len);
-	return sum ? sum : cut_put(rs, q, q->peer != q->device ? q->peer : -1, text, len);
+	if (able)
+		return able;
+	c = cut_of(rs, q, device);
+	if (!c) {
+		device = q->peer;
+		c = cut_of(rs, q, device);
+	}
+	if (!c)
+		return 0;
+	at = and_put(text, at, len);
+	snprintf(text + at, len - at, "rule %u took the port of %s down: %llu packets dropped", c->rule,
+		 rs->device[device], (unsigned long long)c->n);
+	return q->able >> ACT_PORT_DOWN & 1 ? (unsigned)c->n : 0;
 }

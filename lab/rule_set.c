@@ -159,8 +159,17 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 		n->rel = p->rel;
 		n->iter = p->iter;
 	}
-	for (unsigned i = 0; i < r->act_n; i++)
-		n->acts |= 1u << r->act[i].kind;
+	for (unsigned i = 0; i < r->act_n; i++) {
+		const struct rule_act *a = &r->act[i];
+
+		n->acts |= 1u << a->kind;
+		if (a->kind == ACT_DELAY || a->kind == ACT_HOLD)
+			n->late_ns += a->ns;
+		else if (a->kind == ACT_NAK)
+			n->nak = a->n;
+		else if (a->kind == ACT_CORRUPT)
+			n->fix = a->fix;
+	}
 	snprintf(n->text, sizeof(n->text), "%s", text);
 }
 

@@ -4,9 +4,29 @@
 
 #include "../base/clock.h"
 #include "impair.h"
+#include "../../proto/aeth.h"
 
 #define STRIKE_NS 2000000000u   /* from a rule's decision about a QP to what it does to it */
 #define CM_NS     120000000000u /* a request is repeated for so long, and more */
+
+#define BIT(act) (1u << ACT_##act)
+#define LOSES    (BIT(DROP) | BIT(BLACKHOLE) | BIT(CORRUPT) | BIT(PORT_DOWN))
+
+/* The acts of rules that can bring causes about; those that are not here come of no act on packets. */
+static const struct {
+	unsigned first, last;
+	uint32_t acts;
+	bool fix; /* of CORRUPT, only if the ICRC fits */
+} makers[] = {
+	{ WHY_RETRY_SILENT, WHY_RETRY_LOSS,
+	  LOSES | BIT(SWALLOW_ACK) | BIT(GHOST_ACK) | BIT(DELAY) | BIT(HOLD) | BIT(NAK), false },
+	{ WHY_REQ_RNR_EXC, WHY_REQ_RNR_EXC, BIT(RNR), false },
+	{ WHY_REQ_NAK_INV, WHY_REQ_NAK_OTHER, BIT(NAK) | BIT(GHOST_ACK) | BIT(CORRUPT), true },
+	{ WHY_REQ_BAD_RESP, WHY_REQ_BAD_RESP, BIT(GHOST_ACK) | BIT(CORRUPT), true },
+	{ WHY_RESP_OP_SEQ, WHY_RESP_READ_MEM, BIT(GHOST_ACK) | BIT(CORRUPT), true },
+	{ WHY_UC_GAP, WHY_UC_OP_SEQ, LOSES | BIT(REORDER), false },
+	{ WHY_UC_QP_RIGHT, WHY_UC_MEM, BIT(CORRUPT), true },
+};
 
 static mono_t before(mono_t t, uint64_t ns) { return (mono_t){ ns_since(t.ns, ns) }; }
 
@@ -21,6 +41,17 @@ static bool of_requester(unsigned cause)
 	       cause == WHY_REQ_RESP_MEM;
 }
 
+static void able(struct rule_suspect *q, const struct why_entry *e)
+{
+	for (size_t i = 0; i < sizeof(makers) / sizeof(*makers); i++)
+		if (e->cause >= makers[i].first && e->cause <= makers[i].last) {
+			q->able = makers[i].acts;
+			q->fix = makers[i].fix;
+		}
+	q->late_ns = e->w.timeout_ns;
+	q->nak = aeth_code(e->w.syndrome); /* none: a sequence error, which is repeated */
+}
+
 /* The packets that a cause is about.  false: of none that a rule could have touched. */
 static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 {
@@ -29,6 +60,7 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 	*q = (struct rule_suspect){ .device = e->device, .peer = -1 };
 	if (e->cause == WHY_CM_UNREACHABLE) {
 		q->since = before(clock_now(), CM_NS);
+		q->able = LOSES;
 		return true;
 	}
 	if (!e->core)
@@ -39,6 +71,7 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 	q->dqpn = w->dqpn;
 	q->psn = q->last = (psn_t){ w->psn };
 	q->responder = of_responder(e->cause);
+	able(q, e);
 	if (e->cause == WHY_RULE_FATAL)
 		q->acts = 1u << ACT_QP_FATAL | 1u << ACT_DEVICE_FATAL;
 	else if (e->cause == WHY_CQ_OVERRUN)
@@ -53,8 +86,13 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 /* Retries are used up by what was lost: a rule that took one of many is not the reason. */
 static bool enough(const struct why_entry *e, unsigned n)
 {
-	return !e->core || e->cause < WHY_RETRY_SILENT || e->cause > WHY_RETRY_LOSS ||
-	       2 * n >= e->w.timeouts + e->w.naks;
+	switch (e->cause) {
+	case WHY_RETRY_SILENT:
+	case WHY_RETRY_DEAF:
+	case WHY_RETRY_LOSS: return 2 * n >= e->w.timeouts + e->w.naks;
+	case WHY_REQ_RNR_EXC: return 2 * n >= e->w.rnrs;
+	default: return true;
+	}
 }
 
 void why_own(struct why_entry *e)

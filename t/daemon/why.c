@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/control/why.h"
 #include "daemon/shard/thread.h"
+#include "proto/aeth.h"
 #include "t/suite.h"
 
 #define ANN (geteuid() + 1001) /* neither root nor the daemon's user */
@@ -314,6 +315,54 @@ START_TEST(rules)
 }
 END_TEST
 
+/* A rule that touches all packets is not the reason of failures that it cannot bring about. */
+START_TEST(harmless)
+{
+	static const char text[] = "rules: [{name: slow, do: {delay: 1ms}}, {do: {nak: remote-access}}]";
+	static const unsigned causes[] = { WHY_REQ_NAK_ACCESS, WHY_RESP_RKEY, WHY_REQ_RNR_EXC, WHY_RETRY_SILENT };
+	struct burst b = { .op_first = OP_WRITE_ONLY, .dqpn = 0x22, .psn = psn(7) };
+	struct tap_pkt p = { .qpn = 0x11, .b = &b, .known = true, .now = { 1000 } };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 2);
+	for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++) {
+		bool responder = causes[i] == WHY_RESP_RKEY;
+		struct why w = { .cause = (uint8_t)causes[i],
+				 .qpn = responder ? 0x22 : 0x11,
+				 .dqpn = responder ? 0x11 : 0x22,
+				 .psn = 7,
+				 .timeouts = 1,
+				 .timeout_ns = 1000001,
+				 .syndrome = i ? 0 : aeth_nak(NAK_REM_ACCESS),
+				 .key.why = WHY_KEY_OLD };
+		struct why_entry e = { .core = true, .cause = w.cause, .w = w };
+
+		p.qpn = w.qpn;
+		p.dir = responder ? TAP_IN : TAP_OUT;
+		rs = impair_lock();
+		rules_log(rs, rs->v[0], &p, p.now, "1 ms late by rule 1 (slow)");
+		impair_unlock();
+		why_own(&e);
+		ck_assert(strstr(e.own, "rule 1 (slow): PSN 0x7 1 ms late, ") == e.own);
+		ck_assert_str_eq(why_entry_hint(&e, NULL), why_advice(&w));
+		if (i)
+			continue;
+		rs = impair_lock();
+		rules_log(rs, rs->v[1], &p, p.now, "answered with NAK remote access error by rule 2");
+		impair_unlock();
+		why_own(&e);
+		ck_assert_str_eq(why_entry_hint(&e, NULL), why_hint(WHY_BY_RULE));
+		e.w.timeout_ns--;
+		e.cause = WHY_RETRY_SILENT;
+		why_own(&e);
+		ck_assert_str_eq(why_entry_hint(&e, NULL), why_hint(WHY_BY_RULE));
+	}
+	impair_clear(0, 0);
+}
+END_TEST
+
 /* ---- the flight recorder ------------------------------------------------------------------------------------------ */
 
 static uint32_t qp_n[3]; /* of Ann, of Bob, and of nobody who is known */
@@ -422,4 +471,4 @@ START_TEST(no_shard)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, trace, no_shard)
+TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, harmless, trace, no_shard)

@@ -10,7 +10,7 @@ static struct rule_suspect of_requester(int rel)
 {
 	psn_t p = psn(FIRST + (uint32_t)rel);
 
-	return (struct rule_suspect){ .peer = 0, .qpn = QP(1), .dqpn = QP(2), .psn = p, .last = p };
+	return (struct rule_suspect){ .peer = 0, .qpn = QP(1), .dqpn = QP(2), .psn = p, .last = p, .able = ~0u };
 }
 
 static void says(const struct rule_suspect *q, unsigned n, const char *wanted)
@@ -73,12 +73,38 @@ START_TEST(several)
 {
 	struct rule_suspect q = of_requester(0);
 
+	q.nak = NAK_REM_ACCESS;
 	lab_begin(&lab, "rules:\n- {name: slow, match: {packet: write}, do: {delay: 5ms}}\n"
 			"- {name: no, match: {packet: write}, do: {nak: remote-access}}\n");
 	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
 	says(&q, 2,
 	     "rule 1 (slow): PSN 0xfffff0 5 ms late, once; "
 	     "rule 2 (no): PSN 0xfffff0 answered with NAK remote access error, once");
+	lab_end(&lab);
+}
+END_TEST
+
+/* Deeds that cannot bring a failure about are told, and do not count. */
+START_TEST(harmless)
+{
+	struct rule_suspect q = of_requester(0);
+
+	lab_begin(&lab, "rules:\n- {match: {packet: write}, do: {delay: 5ms}}\n"
+			"- {match: {packet: write}, do: {corrupt: header}}\n"
+			"- {match: {packet: write}, do: {nak: remote-access}}\n");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	q.nak = NAK_REM_ACCESS;
+	ck_assert_uint_eq(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 3);
+	q.nak = NAK_INV_REQ; /* another NAK than the rule's */
+	ck_assert_uint_eq(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 2);
+	q.late_ns = 5 * MS;
+	ck_assert_uint_eq(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 2);
+	q.late_ns++;
+	ck_assert_uint_eq(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 1);
+	q.fix = true; /* a wrong ICRC */
+	says(&q, 0,
+	     "rule 1: PSN 0xfffff0 5 ms late, once; rule 2: PSN 0xfffff0 header damaged, once; "
+	     "rule 3: PSN 0xfffff0 answered with NAK remote access error, once");
 	lab_end(&lab);
 }
 END_TEST
@@ -121,6 +147,8 @@ START_TEST(ports)
 	says(&q, 3, "rule 1 took the port of rdmad0 down: 3 packets dropped");
 	q.device = 1;
 	says(&q, 3, "rule 1 took the port of rdmad0 down: 3 packets dropped");
+	q.able = 1u << ACT_DROP;
+	says(&q, 0, "rule 1 took the port of rdmad0 down: 3 packets dropped");
 	q.peer = -1;
 	says(&q, 0, "");
 	lab_end(&lab);
@@ -129,7 +157,7 @@ END_TEST
 
 START_TEST(connection_managers)
 {
-	struct rule_suspect q = { .peer = -1 };
+	struct rule_suspect q = { .peer = -1, .able = ~0u };
 
 	lab_begin(&lab, "rules: [{name: deaf, match: {packet: cm}, do: drop}]");
 	for (int i = 0; i < 2; i++)
@@ -152,4 +180,4 @@ START_TEST(forgotten)
 }
 END_TEST
 
-TEST_MAIN("blame", requests, answers, several, ghosts, strikes, ports, connection_managers, forgotten)
+TEST_MAIN("blame", requests, answers, several, harmless, ghosts, strikes, ports, connection_managers, forgotten)
