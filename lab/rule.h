@@ -129,7 +129,7 @@ struct rule_note {
 	uint64_t late_ns;        /* DELAY, HOLD: at least so much */
 	uint32_t nak;            /* NAK: its code */
 	bool fix;                /* CORRUPT: with an ICRC that fits */
-	uint32_t nth, qpn, dqpn; /* nth: since the rule was added */
+	uint32_t nth, qpn, dqpn; /* nth: since the rule was added; qpn of an event: 0 if the rule names none */
 	psn_t psn;
 	int32_t rel;
 	unsigned iter;

@@ -44,6 +44,19 @@ static bool is_of_packets(const struct rule_note *n)
 	return false;
 }
 
+/* Was it this QP that was struck down? */
+static bool is_strike(const struct rule_note *n, const struct rule_suspect *q)
+{
+	uint32_t acts = n->acts & q->acts;
+
+	if (!n->event && (int)n->device != q->device)
+		return false;
+	for (unsigned i = 0; i < ACTS; i++)
+		if (acts >> i & 1 && (rule_act_about(i) == ABOUT_DEVICE || !n->qpn || n->qpn == q->qpn))
+			return true;
+	return false;
+}
+
 static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
 {
 	bool leaves;
@@ -51,7 +64,7 @@ static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
 	if (mono_before(n->at, q->since))
 		return false;
 	if (q->acts)
-		return (n->acts & q->acts) && (n->event || (int)n->device == q->device);
+		return is_strike(n, q);
 	if (n->event || !is_of_packets(n))
 		return false;
 	if (!q->qpn)

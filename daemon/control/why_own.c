@@ -3,6 +3,7 @@
 #include "why.h"
 
 #include "../base/clock.h"
+#include "../base/rights.h"
 #include "impair.h"
 #include "../../proto/aeth.h"
 
@@ -59,8 +60,10 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 
 	*q = (struct rule_suspect){ .device = e->device, .peer = -1 };
 	if (e->cause == WHY_CM_UNREACHABLE) {
+		/* They may be of anybody's connections: for those only who see all, and never the reason for certain. */
+		if (e->owner.uid && e->owner.uid != rights_owner())
+			return false;
 		q->since = before(clock_now(), CM_NS);
-		q->able = LOSES;
 		return true;
 	}
 	if (!e->core)

@@ -363,6 +363,31 @@ START_TEST(harmless)
 }
 END_TEST
 
+/* Packets of the connection manager may be those of other users. */
+START_TEST(others)
+{
+	static const char text[] = "rules: [{name: deaf, match: {packet: cm}, do: drop}]";
+	static const char deed[] = "rule 1 (deaf): packets of the connection manager dropped, once";
+	struct burst b = { .op_first = SVC_UD | OP_SEND_ONLY, .dqpn = 1 };
+	struct tap_pkt p = { .qpn = 1, .b = &b, .now = clock_now() };
+	struct why_entry e = { .cause = WHY_CM_UNREACHABLE, .owner.uid = ANN };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
+	rs = impair_lock();
+	rules_log(rs, rs->v[0], &p, p.now, "dropped by rule 1 (deaf)");
+	impair_unlock();
+	blamed(&e, WHY_CM_UNREACHABLE, "");
+	e.owner.uid = 0;
+	blamed(&e, WHY_CM_UNREACHABLE, deed);
+	e.owner.uid = geteuid();
+	blamed(&e, WHY_CM_UNREACHABLE, deed);
+	impair_clear(0, 0);
+}
+END_TEST
+
 /* ---- the flight recorder ------------------------------------------------------------------------------------------ */
 
 static uint32_t qp_n[3]; /* of Ann, of Bob, and of nobody who is known */
@@ -471,4 +496,4 @@ START_TEST(no_shard)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, harmless, trace, no_shard)
+TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, harmless, others, trace, no_shard)

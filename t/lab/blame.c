@@ -133,6 +133,15 @@ START_TEST(strikes)
 	says(&q, 0, "");
 	q.acts = 1u << ACT_QP_FATAL;
 	says(&q, 1, "rule 1 (end): qp-fatal");
+	q.qpn = QP(3); /* another one */
+	says(&q, 0, "");
+	lab_end(&lab);
+	lab_begin(&lab, "rules: [{match: {packet: write}, do: device-fatal}]");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	q.acts = 1u << ACT_DEVICE_FATAL;
+	says(&q, 1, "rule 1: device-fatal");
+	q.device = 1;
+	says(&q, 0, "");
 	lab_end(&lab);
 }
 END_TEST
