@@ -12,6 +12,7 @@
 
 #define BIT(act) (1u << ACT_##act)
 #define LOSES    (BIT(DROP) | BIT(BLACKHOLE) | BIT(CORRUPT) | BIT(PORT_DOWN))
+#define SILENCES (LOSES | BIT(SWALLOW_ACK) | BIT(GHOST_ACK) | BIT(DELAY) | BIT(HOLD) | BIT(NAK))
 
 /* The acts of rules that can bring causes about; those that are not here come of no act on packets. */
 static const struct {
@@ -19,13 +20,15 @@ static const struct {
 	uint32_t acts;
 	bool fix; /* of CORRUPT, only if the ICRC fits */
 } makers[] = {
-	{ WHY_RETRY_SILENT, WHY_RETRY_LOSS,
-	  LOSES | BIT(SWALLOW_ACK) | BIT(GHOST_ACK) | BIT(DELAY) | BIT(HOLD) | BIT(NAK), false },
+	{ WHY_RETRY_SILENT, WHY_RETRY_LOSS, SILENCES, false },
+	{ WHY_WAIT_ACK, WHY_WAIT_ACK, SILENCES, false },
 	{ WHY_REQ_RNR_EXC, WHY_REQ_RNR_EXC, BIT(RNR), false },
+	{ WHY_WAIT_RNR, WHY_WAIT_RNR, BIT(RNR), false },
 	{ WHY_REQ_NAK_INV, WHY_REQ_NAK_OTHER, BIT(NAK) | BIT(GHOST_ACK) | BIT(CORRUPT), true },
 	{ WHY_REQ_BAD_RESP, WHY_REQ_BAD_RESP, BIT(GHOST_ACK) | BIT(CORRUPT), true },
 	{ WHY_RESP_OP_SEQ, WHY_RESP_READ_MEM, BIT(GHOST_ACK) | BIT(CORRUPT), true },
 	{ WHY_UC_GAP, WHY_UC_OP_SEQ, LOSES | BIT(REORDER), false },
+	{ WHY_WAIT_UC, WHY_WAIT_UC, LOSES | BIT(REORDER), false },
 	{ WHY_UC_QP_RIGHT, WHY_UC_MEM, BIT(CORRUPT), true },
 };
 
@@ -33,13 +36,14 @@ static mono_t before(mono_t t, uint64_t ns) { return (mono_t){ ns_since(t.ns, ns
 
 static bool of_responder(unsigned cause)
 {
-	return (cause >= WHY_RESP_OP_SEQ && cause <= WHY_RESP_READ_MEM) || (cause >= WHY_UC_GAP && cause <= WHY_UC_MEM);
+	return (cause >= WHY_RESP_OP_SEQ && cause <= WHY_RESP_READ_MEM) ||
+	       (cause >= WHY_UC_GAP && cause <= WHY_UC_MEM) || cause == WHY_WAIT_UC;
 }
 
 static bool of_requester(unsigned cause)
 {
 	return (cause >= WHY_RETRY_SILENT && cause <= WHY_REQ_BAD_RESP) || cause == WHY_REQ_RESP_PROT ||
-	       cause == WHY_REQ_RESP_MEM;
+	       cause == WHY_REQ_RESP_MEM || cause == WHY_WAIT_ACK || cause == WHY_WAIT_RNR;
 }
 
 static void able(struct rule_suspect *q, const struct why_entry *e)
@@ -49,7 +53,7 @@ static void able(struct rule_suspect *q, const struct why_entry *e)
 			q->able = makers[i].acts;
 			q->fix = makers[i].fix;
 		}
-	q->late_ns = e->w.timeout_ns;
+	q->late_ns = e->w.timeout_ns ? e->w.timeout_ns : UINT64_MAX;
 	q->nak = aeth_code(e->w.syndrome); /* none: a sequence error, which is repeated */
 }
 
@@ -81,23 +85,32 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 		q->acts = 1u << ACT_CQ_OVERRUN;
 	if (q->acts)
 		q->since = before(w->at, STRIKE_NS);
+	if (e->cause == WHY_WAIT_UC)
+		q->since = (mono_t){ 0 }; /* it was lost before the wait began */
 	if (e->cause == WHY_UC_GAP)
 		q->psn = (psn_t){ (uint32_t)w->got };
 	return q->acts || q->responder || of_requester(e->cause);
 }
 
-/* Retries are used up by what was lost: a rule that took one of many is not the reason. */
-static bool enough(const struct why_entry *e, unsigned n)
+/* How often it failed, of all that is remembered. */
+static unsigned tries(const struct why_entry *e)
 {
+	const struct why *w = &e->w;
+	unsigned n = 0;
+
 	switch (e->cause) {
 	case WHY_RETRY_SILENT:
 	case WHY_RETRY_DEAF:
-	case WHY_RETRY_LOSS: return 2 * n >= e->w.timeouts + e->w.naks;
-	case WHY_REQ_RNR_EXC: return 2 * n >= e->w.rnrs;
-	default: return true;
+	case WHY_RETRY_LOSS:
+	case WHY_WAIT_ACK: n = w->timeouts + w->naks; break;
+	case WHY_REQ_RNR_EXC:
+	case WHY_WAIT_RNR: n = w->rnrs; break;
+	default: break;
 	}
+	return n < RULES_LOG ? n : RULES_LOG;
 }
 
+/* Retries are used up by what was lost: a rule that took one of many is not the reason. */
 void why_own(struct why_entry *e)
 {
 	struct rule_suspect q;
@@ -107,5 +120,5 @@ void why_own(struct why_entry *e)
 		return;
 	n = rules_blame(impair_lock(), &q, e->own, sizeof(e->own));
 	impair_unlock();
-	e->by_rule = n && enough(e, n);
+	e->by_rule = n && 2 * n >= tries(e);
 }

@@ -363,6 +363,54 @@ START_TEST(harmless)
 }
 END_TEST
 
+/* Programs that hang, by two rules of which one drops. */
+START_TEST(waits)
+{
+	static const char text[] = "rules: [{name: cut, do: drop}, {name: busy, do: rnr}]";
+	static const struct {
+		unsigned cause, rule;
+		const char *done, *own;
+	} t[] = {
+		{ WHY_WAIT_ACK, 0, "dropped by rule 1 (cut)", "rule 1 (cut) dropped this PSN once" },
+		{ WHY_WAIT_UC, 0, "dropped by rule 1 (cut)", "rule 1 (cut) dropped this PSN once" },
+		{ WHY_WAIT_RNR, 1, "answered with RNR NAK (1 ms) by rule 2 (busy)",
+		  "rule 2 (busy): PSN 0x7 answered with RNR NAK (1 ms), once" },
+	};
+	struct burst b = { .op_first = OP_SEND_ONLY, .psn = psn(7) };
+	struct tap_pkt p = { .b = &b, .known = true, .now = { 1000 } };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 2);
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		bool uc = t[i].cause == WHY_WAIT_UC;
+		struct why w = { .cause = (uint8_t)t[i].cause,
+				 .qpn = 0x10 + (uint32_t)i,
+				 .psn = 7,
+				 .since = { uc ? 2000 : 1000 },
+				 .timeouts = 2,
+				 .rnrs = 2 };
+		struct why_entry e = { .core = true, .cause = w.cause, .w = w };
+
+		p.qpn = w.qpn;
+		p.dir = uc ? TAP_IN : TAP_OUT;
+		blamed(&e, t[i].cause, "");
+		rs = impair_lock();
+		rules_log(rs, rs->v[t[i].rule], &p, p.now, t[i].done);
+		impair_unlock();
+		blamed(&e, WHY_BY_RULE, t[i].own);
+		if (uc)
+			continue;
+		e.w.timeouts = e.w.rnrs = 3; /* most were not the rule's */
+		blamed(&e, t[i].cause, t[i].own);
+		e.w.since.ns++; /* it waits since later */
+		blamed(&e, t[i].cause, "");
+	}
+	impair_clear(0, 0);
+}
+END_TEST
+
 /* Packets of the connection manager may be those of other users. */
 START_TEST(others)
 {
@@ -496,4 +544,4 @@ START_TEST(no_shard)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, harmless, others, trace, no_shard)
+TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, harmless, waits, others, trace, no_shard)
