@@ -100,6 +100,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 	struct resp *r = &qp->resp;
 
 	r->kind = KIND_NONE;
+	why_uc_came(h, qp);
 	if (kind(b) == KIND_SEND || has_imm(b)) {
 		struct cqe c = recv_cqe(qp, recv_take(h, qp));
 

@@ -13,6 +13,8 @@
 #include "req_flight.h"
 #include "wr_kind.h"
 
+#define LOST_NS 10000000000u
+
 static const uint8_t cause_of[FAULT_END] = {
 #define WHY(name, grade, what, hint)
 #define WHY_KEY(name, what, hint)
@@ -363,8 +365,15 @@ void why_uc_lost(struct hca *h, struct qp *qp, psn_t expected, psn_t came, bool 
 		return; /* an old one */
 	qp->why.lost += psn_dist(expected, came);
 	qp->why.lost_psn = expected;
+	qp->why.lost_at = h->now;
 	if (whole)
 		why_fault(h, qp, FAULT_UC_GAP, qp->state, WC_SUCCESS);
+}
+
+void why_uc_came(const struct hca *h, struct qp *qp)
+{
+	if (qp->why.lost && mono_since(h->now, qp->why.lost_at) > LOST_NS)
+		qp->why.lost = 0;
 }
 
 void why_begin(struct hca *h, struct qp *qp)

@@ -111,6 +111,7 @@ struct qp_why {
 	uint32_t quiet; /* sends that ended without a completion since the last one that had one */
 	uint64_t lost;  /* UC: packets that did not come, as the next one showed */
 	psn_t lost_psn; /* the first of those missed last */
+	mono_t lost_at;
 };
 _Static_assert(FAULT_END <= 64, "a bit for each fault");
 
@@ -129,6 +130,8 @@ void why_flush_late(struct hca *, struct qp *);
 void why_begin(struct hca *, struct qp *);
 /* UC: packets from expected on did not come.  whole: they are whole messages, so no rule of the transport is broken. */
 void why_uc_lost(struct hca *, struct qp *, psn_t expected, psn_t came, bool whole);
+/* UC: a message came.  A program that still receives long after a loss does not wait for what was lost. */
+void why_uc_came(const struct hca *, struct qp *);
 /* Something was acknowledged. */
 void why_progress(struct qp *);
 /* A packet that the QP is not to have: RX_STATE or RX_ROUTE. */

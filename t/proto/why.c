@@ -209,4 +209,34 @@ START_TEST(ring)
 }
 END_TEST
 
-TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring)
+/* A receiver of UC waits for what was lost, until more comes long after that. */
+START_TEST(uc_lost)
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+	struct why w;
+
+	c.type = QPT_UC;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	for (unsigned i = 0; i < 8; i++)
+		rig_recv(&r, &r.b, 100 + i, 64 * i, 64);
+	for (unsigned i = 0; i < 4; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_SEND, .len = 8);
+	r.hook = third;
+	rig_settle(&r, 10);
+	ck_assert(hca_wait(r.b.h, r.b.qpn, &w));
+	ck_assert_uint_eq(w.cause, WHY_WAIT_UC);
+	ck_assert_uint_eq(w.got, 1);
+	ck_assert_uint_eq(w.psn, (conf_rc.psn + 2) & PSN_MASK);
+	r.now = mono_add(r.now, 11000000000u);
+	SEND_WR(&r, &r.a, .id = 4, .op = WR_SEND, .len = 8);
+	rig_settle(&r, 10);
+	ck_assert(hca_wait(r.b.h, r.b.qpn, &w));
+	ck_assert_uint_eq(w.cause, WHY_WAIT_RECV);
+	ck_assert_uint_eq(w.got, 4);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring, uc_lost)
