@@ -469,6 +469,12 @@ void why_value(struct hca *h, struct qp *qp, uint8_t to, uint32_t bit, uint64_t 
 
 /* ---- live queue pairs -------------------------------------------------------- */
 
+/* Something is in flight that no timer watches over. */
+static bool waits_for_ever(const struct qp *qp)
+{
+	return qp_reliable(qp) && !qp->attr.timeout && psn_before(qp->req.una, qp->req.max);
+}
+
 static enum why_cause wait_of(const struct qp *qp)
 {
 	const struct qp_why *q = &qp->why;
@@ -476,7 +482,7 @@ static enum why_cause wait_of(const struct qp *qp)
 
 	if (sends && q->rnrs)
 		return WHY_WAIT_RNR;
-	if (sends && q->timeouts)
+	if (sends && (q->timeouts || waits_for_ever(qp)))
 		return WHY_WAIT_ACK;
 	if (sends)
 		return WHY_NONE;

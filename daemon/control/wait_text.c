@@ -7,13 +7,18 @@ static void sends_put(struct words *t, const struct why *w)
 	bool rnr = w->cause == WHY_WAIT_RNR;
 	uint32_t n = rnr ? w->rnrs : w->timeouts;
 
-	words_put(t, "%s wr_id 0x%llx %s %u time%s: ", wr_name(w->op), (unsigned long long)w->wr_id,
-		  rnr ? "RNR-NAKed" : "unanswered", (unsigned)n, n == 1 ? "" : "s");
+	words_put(t, "%s wr_id 0x%llx %s", wr_name(w->op), (unsigned long long)w->wr_id,
+		  rnr ? "RNR-NAKed" : "unanswered");
+	if (n)
+		words_put(t, " %u time%s", (unsigned)n, n == 1 ? "" : "s");
+	words_put(t, ": ");
 	gid_words(t, w->dgid);
 	words_put(t, " QP 0x%x", (unsigned)w->dqpn);
 	if (rnr)
 		words_put(t, " has posted no receive (rnr_retry %llu%s)", (unsigned long long)w->max,
 			  w->max == 7 ? ": for ever" : "");
+	else if (!w->timeout_ns)
+		words_put(t, " is silent (PSN 0x%x, timeout 0: for ever)", (unsigned)w->psn);
 	else
 		words_put(t, " is silent (PSN 0x%x, retry_cnt %u)", (unsigned)w->psn, (unsigned)w->retry_cnt);
 }

@@ -138,6 +138,26 @@ START_TEST(words)
 }
 END_TEST
 
+START_TEST(silence)
+{
+	char buf[WHY_TEXT];
+	struct words t = words_begin(buf, sizeof(buf));
+	struct why w = { .cause = WHY_WAIT_ACK,
+			 .qpn = 0x12,
+			 .dqpn = 0x13,
+			 .is_wr = true,
+			 .op = WR_SEND,
+			 .wr_id = 5,
+			 .psn = 7,
+			 .at = { 30000000000u },
+			 .dgid = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
+
+	why_words(&t, &w);
+	ck_assert_str_eq(buf, "QP 0x12: SEND wr_id 0x5 unanswered: 10.0.0.1 QP 0x13 is silent (PSN 0x7, timeout 0: for "
+			      "ever), for 30 s");
+}
+END_TEST
+
 /* ---- what the daemon itself says: verbs, connections.  A cause stands before its sentence (t/gate/why.test) ------ */
 
 /* The last that was said to Ann has this cause and this sentence, and a hint but for VERB_REFUSED. */
@@ -544,4 +564,5 @@ START_TEST(no_shard)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, verbs, connections, rules, harmless, waits, others, trace, no_shard)
+TEST_MAIN("why", users, bounded, hostile, words, silence, verbs, connections, rules, harmless, waits, others, trace,
+	  no_shard)

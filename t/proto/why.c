@@ -209,6 +209,37 @@ START_TEST(ring)
 }
 END_TEST
 
+/* Without a timer nothing is ever counted: what is in flight is a wait. */
+START_TEST(no_timer)
+{
+	static const uint8_t types[] = { QPT_RC, QPT_XRC_SEND };
+
+	for (size_t i = 0; i < sizeof(types); i++) {
+		struct link_conf c = conf_rc;
+		struct rig r;
+		struct why w;
+
+		c.type = types[i];
+		c.timeout = 0;
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &c);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
+		rig_settle(&r, 10);
+		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+		ck_assert(!hca_wait(r.a.h, r.a.qpn, &w) || w.cause != WHY_WAIT_ACK);
+		r.hook = from_a;
+		SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 8);
+		rig_settle(&r, 10);
+		ck_assert(hca_wait(r.a.h, r.a.qpn, &w));
+		ck_assert_uint_eq(w.cause, WHY_WAIT_ACK);
+		ck_assert_uint_eq(w.timeouts, 0);
+		ck_assert_uint_eq(w.timeout_ns, 0);
+		ck_assert_uint_eq(w.wr_id, 2);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* A receiver of UC waits for what was lost, until more comes long after that. */
 START_TEST(uc_lost)
 {
@@ -239,4 +270,4 @@ START_TEST(uc_lost)
 }
 END_TEST
 
-TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring, uc_lost)
+TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring, no_timer, uc_lost)
