@@ -121,6 +121,7 @@ struct rule_note {
 	uint64_t n; /* 1, 2, ... */
 	mono_t at;
 	unsigned rule, device;
+	char name[RULE_NAME]; /* the rule's, which may be gone */
 	enum tap_dir dir;
 	bool local, known, has_rel;
 	uint8_t opcode;

@@ -117,52 +117,55 @@ static unsigned deeds(const struct rules *rs, const struct rule_suspect *q, stru
 	return n;
 }
 
-/* The words of a note without the rule, which stands before them here: "dropped by rule 1 (cut)". */
-static int words_len(const char *text, unsigned rule)
+/* "rule 1 (cut)" */
+static void name_put(const struct rule_note *n, char *text, size_t len)
 {
-	char by[32];
-	const char *end;
+	bool named = *n->name;
 
-	snprintf(by, sizeof(by), " by rule %u", rule);
-	end = strstr(text, by);
-	if (end > text && end[-1] == ',')
-		end--;
-	return end ? (int)(end - text) : (int)strlen(text);
+	snprintf(text, len, "rule %u%s%s%s", n->rule, named ? " (" : "", n->name, named ? ")" : "");
 }
 
-/* "rule 1 (cut)" is how its notes end; the rule itself may be gone. */
-static const char *rule_words(const struct rule_note *n, char *text, size_t len)
+/* The words of a note without the rule, which stands before them here; it is behind each of the rule's actions. */
+static void words_put(const struct rule_note *n, const char *name, char *text, size_t len)
 {
-	char name[16];
-	const char *at;
+	const char *from = n->text, *by;
+	char first[32];
+	size_t at = 0;
 
-	snprintf(name, sizeof(name), "rule %u", n->rule);
-	at = strstr(n->text, name);
-	snprintf(text, len, "%s", at ? at : name);
-	return text;
+	snprintf(first, sizeof(first), " by rule %u", n->rule); /* a long text is cut off, maybe within the name */
+	for (;;) {
+		by = strstr(from, first);
+		at += (size_t)snprintf(text + at, len - at, "%.*s", by ? (int)(by - from) : (int)strlen(from), from);
+		if (by && at && text[at - 1] == ',')
+			text[--at] = '\0';
+		if (!by || strncmp(by + 4, name, strlen(name)) != 0)
+			return;
+		from = by + 4 + strlen(name);
+	}
 }
 
 static size_t deed_put(const struct deed *d, const struct rule_suspect *q, char *text, size_t len)
 {
 	const struct rule_note *n = d->note;
-	int words = words_len(n->text, d->rule), put;
-	char name[RULE_NAME + 24], times[24] = "once";
-	bool drop = words == 7 && !strncmp(n->text, "dropped", 7);
+	char name[RULE_NAME + 24], words[sizeof(n->text)], times[24] = "once";
+	bool drop;
+	int put;
 
-	rule_words(n, name, sizeof(name));
+	name_put(n, name, sizeof(name));
+	words_put(n, name, words, sizeof(words));
+	drop = !strcmp(words, "dropped");
 	if (d->n > 1)
 		snprintf(times, sizeof(times), "%u times", d->n);
 	if (q->acts)
-		put = snprintf(text, len, "%s: %.*s", name, words, n->text);
+		put = snprintf(text, len, "%s: %s", name, words);
 	else if (!q->qpn)
-		put = snprintf(text, len, "%s: packets of the connection manager %.*s, %s", name, words, n->text,
-			       times);
+		put = snprintf(text, len, "%s: packets of the connection manager %s, %s", name, words, times);
 	else if (drop && n->kind == TAP_REQUEST)
 		put = snprintf(text, len, "%s dropped this PSN %s", name, times);
 	else if (n->kind == TAP_REQUEST)
-		put = snprintf(text, len, "%s: PSN 0x%x %.*s, %s", name, (unsigned)n->psn.v, words, n->text, times);
+		put = snprintf(text, len, "%s: PSN 0x%x %s, %s", name, (unsigned)n->psn.v, words, times);
 	else
-		put = snprintf(text, len, "%s: an answer to this PSN %.*s, %s", name, words, n->text, times);
+		put = snprintf(text, len, "%s: an answer to this PSN %s, %s", name, words, times);
 	return put < 0 ? 0 : (size_t)put < len ? (size_t)put : len - 1;
 }
 

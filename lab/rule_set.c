@@ -146,6 +146,7 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 	n = &rs->note[rs->note_n % RULES_LOG];
 	*n = (struct rule_note){ .n = ++rs->note_n, .at = now, .rule = r->id, .device = p->device, .event = !p->b };
 	n->qpn = r->qpn;
+	memcpy(n->name, r->name, sizeof(n->name));
 	if (p->b) {
 		n->dir = p->dir;
 		n->local = p->local;

@@ -109,6 +109,25 @@ START_TEST(harmless)
 }
 END_TEST
 
+/* Each action of a rule stands with the rule's name in the list of decisions, as far as there is room. */
+START_TEST(two_actions)
+{
+	struct rule_suspect q = of_requester(0);
+
+	lab_begin(&lab, "rules: [{name: a, match: {packet: write}, do: [{delay: 5ms}, ecn]}]");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	says(&q, 1, "rule 1 (a): PSN 0xfffff0 5 ms late; marked as having met congestion, once");
+	lab_end(&lab);
+	lab_begin(&lab, "rules: [{name: a name; of rule 1 that is nearly as long as can, match: {packet: write}, "
+			"do: [{delay: 5ms}, {corrupt: {icrc: fix}}, drop]}]");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	says(&q, 1,
+	     "rule 1 (a name; of rule 1 that is nearly as long as can): PSN 0xfffff0 "
+	     "5 ms late; payload damaged, ICRC ma, once");
+	lab_end(&lab);
+}
+END_TEST
+
 /* Acknowledged on the receiver's behalf, it never got there. */
 START_TEST(ghosts)
 {
@@ -189,4 +208,5 @@ START_TEST(forgotten)
 }
 END_TEST
 
-TEST_MAIN("blame", requests, answers, several, harmless, ghosts, strikes, ports, connection_managers, forgotten)
+TEST_MAIN("blame", requests, answers, several, harmless, two_actions, ghosts, strikes, ports, connection_managers,
+	  forgotten)
