@@ -499,7 +499,7 @@ bool hca_wait(struct hca *h, uint32_t qpn, struct why *w)
 	const struct qp_why *q = qp ? &qp->why : NULL;
 	enum why_cause cause;
 
-	if (!qp || qp->type == QPT_RAW || qp->state < QPS_RTR || qp->state > QPS_SQD)
+	if (!qp || qp->type == QPT_RAW || qp->type == QPT_XRC_RECV || qp->state < QPS_RTR || qp->state > QPS_SQD)
 		return false;
 	cause = wait_of(qp);
 	if (!cause)

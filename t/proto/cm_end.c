@@ -9,9 +9,11 @@ static struct cm_net net;
 static struct cm_end *const a = &net.end[0], *const b = &net.end[1];
 static uint32_t ida, idb, listener;
 static bool deaf[2]; /* what is sent to the end gets lost */
+static unsigned mads[2];
 
 static struct fate fate(struct cm_net *, unsigned from, const struct cm_msg *)
 {
+	mads[from]++;
 	return (struct fate){ .lost = deaf[!from] };
 }
 
@@ -363,5 +365,18 @@ START_TEST(sidr_unanswered)
 }
 END_TEST
 
+/* A host that has slept for longer than all repetitions of an RTU take sends one, not all of them at once. */
+START_TEST(slept)
+{
+	reach(CM_ESTABLISHED);
+	mads[0] = 0;
+	net.now = mono_add(net.now, 100000000000u);
+	cm_tick(a->cm, net.now);
+	net_run(&net);
+	ck_assert_uint_eq(mads[0], 1);
+	net_fini(&net);
+}
+END_TEST
+
 TEST_MAIN("cm_end", freed_in_each_state, freed_and_unheard, freed_with_events, listener_freed, oneself, sidr,
-	  sidr_answer_lost, sidr_refused, sidr_unanswered)
+	  sidr_answer_lost, sidr_refused, sidr_unanswered, slept)

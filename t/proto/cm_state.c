@@ -280,24 +280,6 @@ START_TEST(rep_never_arrives)
 }
 END_TEST
 
-/* A host that has slept for longer than all repetitions take sends one RTU, not fifteen; it is the first of them. */
-START_TEST(slept)
-{
-	begin();
-	called();
-	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
-	net_run(&net);
-	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
-	net_run(&net);
-	ck_assert_uint_eq(seen[0][CM_RTU], 1);
-	net.now = mono_add(net.now, 100 * S_NS);
-	cm_tick(a->cm, net.now);
-	net_run(&net);
-	ck_assert_uint_eq(seen[0][CM_RTU], 2);
-	end();
-}
-END_TEST
-
 START_TEST(rtu_never_arrives)
 {
 	mono_t t0;
@@ -600,6 +582,6 @@ START_TEST(nothing_happens_twice)
 END_TEST
 
 TEST_MAIN("cm_state", connect_disconnect, passive_disconnects, crossing_disconnects, qp_attributes, up_without_rtu,
-	  rejects, nobody_listens, bad_requests, too_many, req_unanswered, rep_never_arrives, rtu_never_arrives, slept,
+	  rejects, nobody_listens, bad_requests, too_many, req_unanswered, rep_never_arrives, rtu_never_arrives,
 	  dreq_unanswered, patience, times_of_the_peer, repeated_soon, rej_lost, each_message_lost_once,
 	  nothing_happens_twice)

@@ -227,6 +227,7 @@ START_TEST(no_timer)
 		rig_settle(&r, 10);
 		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
 		ck_assert(!hca_wait(r.a.h, r.a.qpn, &w) || w.cause != WHY_WAIT_ACK);
+		ck_assert(types[i] != QPT_XRC_SEND || !hca_wait(r.b.h, r.b.qpn, &w)); /* it posts nothing */
 		r.hook = from_a;
 		SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 8);
 		rig_settle(&r, 10);
