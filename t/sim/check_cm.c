@@ -14,7 +14,7 @@
 
 #ifdef SANITIZED
 #define MASK_STEP 7u
-#define SEEDS     60u
+#define SEEDS     150u
 #else
 #define MASK_STEP 1u
 #define SEEDS     400u
