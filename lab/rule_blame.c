@@ -44,7 +44,7 @@ static bool is_of_packets(const struct rule_note *n)
 	return false;
 }
 
-/* Was it this QP that was struck down? */
+/* Was it this QP that was struck down, or one that may have its CQ? */
 static bool is_strike(const struct rule_note *n, const struct rule_suspect *q)
 {
 	uint32_t acts = n->acts & q->acts;
@@ -52,7 +52,8 @@ static bool is_strike(const struct rule_note *n, const struct rule_suspect *q)
 	if (!n->event && (int)n->device != q->device)
 		return false;
 	for (unsigned i = 0; i < ACTS; i++)
-		if (acts >> i & 1 && (rule_act_about(i) == ABOUT_DEVICE || !n->qpn || n->qpn == q->qpn))
+		if (acts >> i & 1 &&
+		    (rule_act_about(i) == ABOUT_DEVICE || i == ACT_CQ_OVERRUN || !n->qpn || n->qpn == q->qpn))
 			return true;
 	return false;
 }

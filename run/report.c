@@ -419,7 +419,7 @@ int report_end(struct report *r, const struct outcome *o)
 			leak_show(stderr, ctx, qps);
 		}
 		if (!ends)
-			say("the daemon at %s died before the program's end", r->addr);
+			say("the daemon at %s died before the program's end, or does not answer", r->addr);
 		if (!status && json_array_size(leaks))
 			status = r->opt->leak_status;
 	}

@@ -136,25 +136,24 @@ static bool settle_loopback(struct cma_id *id, bool v4)
 }
 
 /*
- * Localhost, if no device has it: the loopback address that one has.  A private daemon's device has one of its own (rdmad-run
+ * 127.0.0.1, if no device has it: the loopback address that one has.  A private daemon's device has one of its own (rdmad-run
  * --own), and the programs there mean each other.
  */
 static void localhost_here(union cmm_addr *a)
 {
-	bool v4 = cma_family(a) == AF_INET;
 	struct device *dev;
 	uint8_t gid[16];
 	int row;
 
-	if (v4 ? a->in.sin_addr.s_addr != htonl(INADDR_LOOPBACK) : !IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr))
+	if (cma_family(a) != AF_INET || a->in.sin_addr.s_addr != htonl(INADDR_LOOPBACK))
 		return;
 	cma_addr_gid(a, gid);
 	for (unsigned d = 0; d < devices_n; d++)
 		if (cma_row(&devices[d], gid) >= 0)
 			return;
-	dev = with_loopback(v4, &row);
+	dev = with_loopback(true, &row);
 	if (dev)
-		cma_addr_of_gid(a, cma_family(a), dev->gid[row].gid, cma_addr_port(a), 0);
+		cma_addr_of_gid(a, AF_INET, dev->gid[row].gid, cma_addr_port(a), 0);
 }
 
 /* ---- bind --------------------------------------------------------------------------- */

@@ -162,6 +162,12 @@ START_TEST(strikes)
 	q.device = 1;
 	says(&q, 0, "");
 	lab_end(&lab);
+	lab_begin(&lab, "rules: [{match: {packet: write}, do: cq-overrun}]");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	q.device = 0;
+	q.acts = 1u << ACT_CQ_OVERRUN; /* of all that have the CQ */
+	says(&q, 1, "rule 1: cq-overrun");
+	lab_end(&lab);
 }
 END_TEST
 
