@@ -2,18 +2,12 @@
 /* explain.c - --explain: what the daemon says went wrong for this program. */
 #include "config.h"
 
+#include "field.h"
 #include "report.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *str(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
 
 bool explain_wrong(const json_t *causes)
 {

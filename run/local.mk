@@ -4,14 +4,15 @@ rdmad_run_SOURCES = \
 	run/capture.c \
 	run/capture.h \
 	run/explain.c \
+	run/field.h \
 	run/impair.c \
 	run/hold.c \
 	run/lesson.c \
 	run/install.c \
 	run/prog.c \
 	run/report.c \
-	run/rules.c \
 	run/report.h \
+	run/rules.c \
 	run/run.c \
 	run/run.h \
 	run/say.c \

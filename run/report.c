@@ -2,6 +2,7 @@
 /* report.c - asks the daemon when the program has ended, and picks out what belongs to the program. */
 #include "config.h"
 
+#include "field.h"
 #include "report.h"
 #include "say.h"
 
@@ -31,18 +32,6 @@ static const struct kind {
 	{ "srqs", "SRQ" },         { "mws", "MW" }, { "dms", "DM" }, { "channels", "completion channel" },
 	{ "xrcds", "XRC domain" },
 };
-
-static const char *str(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
-static long long num(const json_t *j, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(j, key));
-}
 
 /* ---- files ------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 /* rules.c - of the report: the rules that disturbed packets, and each of their decisions. */
 #include "config.h"
 
+#include "field.h"
 #include "report.h"
 #include "say.h"
 
@@ -9,18 +10,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *str(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
-static long long num(const json_t *j, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(j, key));
-}
 
 /* How many packets they disturbed. */
 static long long hits(const json_t *list)

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "field.h"
 #include "sysfs.h"
 
 #include <errno.h>
@@ -107,18 +108,6 @@ static json_t *dump(int fd, uint32_t what)
 		j = json_loadf(f, 0, NULL);
 	fclose(f);
 	return j;
-}
-
-static const char *str(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
-static long long num(const json_t *j, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(j, key));
 }
 
 int tree_devices(int daemon)
