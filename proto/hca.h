@@ -208,10 +208,8 @@ uint64_t hca_fault_count(const struct hca *, unsigned row);
 
 /* The next cause (why.h); false: none.  And how many there was no room for. */
 bool hca_why(struct hca *, struct why *);
-/* For what a live QP waits now: WAIT_...; false: it does not, or is busy.  w->since: since when. */
-bool hca_wait(struct hca *, uint32_t qpn, struct why *w);
-/* When its sends moved last: it waits for nothing since an earlier time.  Cheap. */
-mono_t hca_qp_moved(const struct hca *, uint32_t qpn);
+/* For what a live QP waits now, since then or longer: WAIT_...; false: it does not, or is busy.  w->since: since when. */
+bool hca_wait(struct hca *, uint32_t qpn, mono_t then, struct why *w);
 uint64_t hca_why_lost(const struct hca *);
 
 /* Records (trace.h) from number *from on, which moves; how many.  *lost: numbers from there on that are gone. */

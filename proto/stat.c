@@ -81,13 +81,6 @@ uint32_t hca_qp_heard(const struct hca *h, uint32_t qpn)
 	return qp ? qp->resp.msn : 0;
 }
 
-mono_t hca_qp_moved(const struct hca *h, uint32_t qpn)
-{
-	const struct qp *qp = qp_get(h, qpn);
-
-	return qp ? qp->why.moved : (mono_t){ 0 };
-}
-
 uint32_t hca_trace(const struct hca *h, uint64_t *from, struct trace_rec *v, uint32_t max, uint64_t *lost)
 {
 	return trace_read(&h->trace, from, v, max, lost);

@@ -493,21 +493,23 @@ static enum why_cause wait_of(const struct qp *qp)
 	return qp->srq ? WHY_NONE : recvs(qp) ? WHY_WAIT_RECV : WHY_WAIT_POST;
 }
 
-bool hca_wait(struct hca *h, uint32_t qpn, struct why *w)
+bool hca_wait(struct hca *h, uint32_t qpn, mono_t then, struct why *w)
 {
 	struct qp *qp = qp_get(h, qpn);
 	const struct qp_why *q = qp ? &qp->why : NULL;
 	enum why_cause cause;
+	mono_t since;
 
 	if (!qp || qp->type == QPT_RAW || qp->type == QPT_XRC_RECV || qp->state < QPS_RTR || qp->state > QPS_SQD)
 		return false;
 	cause = wait_of(qp);
-	if (!cause)
+	since = cause == WHY_WAIT_RECV || cause == WHY_WAIT_POST || cause == WHY_WAIT_UC
+			? mono_max(q->moved, q->rx_last)
+			: q->moved;
+	if (!cause || mono_before(then, since))
 		return false;
 	fill(h, qp, w, cause);
-	w->since = cause == WHY_WAIT_RECV || cause == WHY_WAIT_POST || cause == WHY_WAIT_UC
-			   ? mono_max(q->moved, q->rx_last)
-			   : q->moved;
+	w->since = since;
 	w->got = cause == WHY_WAIT_UC ? q->lost : recvs(qp);
 	w->max = cause == WHY_WAIT_SIGNALED ? qp->cap.max_send_wr : qp->attr.rnr_retry;
 	if (cause == WHY_WAIT_UC)

@@ -21,9 +21,9 @@ struct rows {
 
 struct waits {
 	const struct session *viewer;
-	uint32_t qpn; /* 0: all */
-	mono_t now;
-	struct { /* what a shard comes to next: the control thread, which makes and destroys objects, waits */
+	uint32_t qpn;     /* 0: all */
+	mono_t now, then; /* what waits since then, or longer, is told of */
+	struct {          /* what a shard comes to next: the control thread, which makes and destroys objects, waits */
 		bool begun;
 		const struct ctx *ctx;
 		const struct obj *qp, *cq;
@@ -37,7 +37,7 @@ static void row_put(struct waits *s, const struct ctx *c, const struct why *w)
 {
 	struct why_entry *e = &s->fresh.v[s->fresh.n];
 
-	if (s->fresh.n == ROWS || mono_since(s->now, w->since) < WAIT_NS)
+	if (s->fresh.n == ROWS)
 		return;
 	s->fresh.n++;
 	*e = (struct why_entry){
@@ -54,7 +54,7 @@ static void cq_look(struct waits *s, const struct obj *o)
 
 	w.got = ring_behind(&cq->ring);
 	w.max = RING_LOAD(&cq->ring.hdr->arm) != CQ_ARM_NONE;
-	if (w.got && w.got <= cq->ring.mask + 1)
+	if (w.got && w.got <= cq->ring.mask + 1 && !mono_before(s->then, w.since))
 		row_put(s, cq->obj.ctx, &w);
 }
 
@@ -62,7 +62,7 @@ static void qp_look(struct waits *s, const struct obj *o)
 {
 	struct why w;
 
-	if (mono_since(s->now, hca_qp_moved(o->ctx->hca, o->number)) >= WAIT_NS && hca_wait(o->ctx->hca, o->number, &w))
+	if (hca_wait(o->ctx->hca, o->number, s->then, &w))
 		row_put(s, o->ctx, &w);
 }
 
@@ -171,6 +171,7 @@ json_t *wait_json(const struct session *viewer, uint32_t qpn)
 	s->viewer = viewer;
 	s->qpn = qpn;
 	s->now = clock_now();
+	s->then.ns = ns_since(s->now.ns, WAIT_NS);
 	collect(s);
 	for (unsigned i = 0; i < s->kept.n; i++) {
 		struct why_entry *e = &s->kept.v[i];

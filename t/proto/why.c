@@ -226,12 +226,12 @@ START_TEST(no_timer)
 		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
 		rig_settle(&r, 10);
 		ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
-		ck_assert(!hca_wait(r.a.h, r.a.qpn, &w) || w.cause != WHY_WAIT_ACK);
-		ck_assert(types[i] != QPT_XRC_SEND || !hca_wait(r.b.h, r.b.qpn, &w)); /* it posts nothing */
+		ck_assert(!hca_wait(r.a.h, r.a.qpn, MONO_NEVER, &w) || w.cause != WHY_WAIT_ACK);
+		ck_assert(types[i] != QPT_XRC_SEND || !hca_wait(r.b.h, r.b.qpn, MONO_NEVER, &w)); /* it posts nothing */
 		r.hook = from_a;
 		SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 8);
 		rig_settle(&r, 10);
-		ck_assert(hca_wait(r.a.h, r.a.qpn, &w));
+		ck_assert(hca_wait(r.a.h, r.a.qpn, MONO_NEVER, &w));
 		ck_assert_uint_eq(w.cause, WHY_WAIT_ACK);
 		ck_assert_uint_eq(w.timeouts, 0);
 		ck_assert_uint_eq(w.timeout_ns, 0);
@@ -257,14 +257,14 @@ START_TEST(uc_lost)
 		SEND_WR(&r, &r.a, .id = i, .op = WR_SEND, .len = 8);
 	r.hook = third;
 	rig_settle(&r, 10);
-	ck_assert(hca_wait(r.b.h, r.b.qpn, &w));
+	ck_assert(hca_wait(r.b.h, r.b.qpn, MONO_NEVER, &w));
 	ck_assert_uint_eq(w.cause, WHY_WAIT_UC);
 	ck_assert_uint_eq(w.got, 1);
 	ck_assert_uint_eq(w.psn, (conf_rc.psn + 2) & PSN_MASK);
 	r.now = mono_add(r.now, 11000000000u);
 	SEND_WR(&r, &r.a, .id = 4, .op = WR_SEND, .len = 8);
 	rig_settle(&r, 10);
-	ck_assert(hca_wait(r.b.h, r.b.qpn, &w));
+	ck_assert(hca_wait(r.b.h, r.b.qpn, MONO_NEVER, &w));
 	ck_assert_uint_eq(w.cause, WHY_WAIT_RECV);
 	ck_assert_uint_eq(w.got, 4);
 	rig_fini(&r);
