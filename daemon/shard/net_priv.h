@@ -30,6 +30,7 @@ struct net_sock {
 	bool ipv6;
 	bool group;        /* gid is a multicast group's */
 	mono_t hot_until;  /* something came recently: read it each turn */
+	bool flows;        /* something came in the last turn */
 	int tos, priority; /* of the last packets sent, if priorities differ */
 	bool unlabelled;   /* somebody of the host has leased a flow label: the kernel refuses ours */
 

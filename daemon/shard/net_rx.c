@@ -213,6 +213,12 @@ static bool sock_read(struct net *net, struct net_sock *s)
 
 void net_rx_begin(struct net *net) { net->run = (struct net_run){ 0 }; }
 
+/* A datagram that comes alone is carried out, and told, before the next turn asks the socket again: that is a system call. */
+static bool sock_more(const struct net_sock *s, const struct net_run *r, mono_t now)
+{
+	return !mono_reached(now, s->hot_until) && r->reads < (s->flows ? READS_TURN : 1) && r->sum < READ_LEN;
+}
+
 bool net_read(struct net *net, mono_t now)
 {
 	struct net_run *r = &net->run;
@@ -220,13 +226,13 @@ bool net_read(struct net *net, mono_t now)
 	while (r->at < net->sock_n) {
 		struct net_sock *s = net->sock[r->at];
 
-		if (!mono_reached(now, s->hot_until) && r->reads < READS_TURN && r->sum < READ_LEN &&
-		    sock_read(net, s)) {
+		if (sock_more(s, r, now) && sock_read(net, s)) {
 			s->hot_until = mono_add(now, NET_HOT_NS);
 			r->reads++;
 			r->sum += r->len;
 			return true;
 		}
+		s->flows = r->reads != 0;
 		r->at++;
 		r->reads = 0;
 		r->sum = 0;
