@@ -62,4 +62,5 @@ EXTRA_DIST += \
 	t/e2e/places.py \
 	t/e2e/puppet.py \
 	t/e2e/roce.py \
-	t/e2e/sandbox.py
+	t/e2e/sandbox.py \
+	t/e2e/sniff.py

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""sniff.py - RoCE packets as a packet socket of the host sees them that they come to."""
+import os
+import socket
+import struct
+
+import sandbox
+
+
+class Sniffer:
+    """RoCE packets that come to the host."""
+
+    def __init__(self, host, dev):
+        here = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        sandbox.setns(host.fd, sandbox.CLONE_NEWNET)
+        try:
+            self.s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+            self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            self.s.bind((dev, 3))
+        finally:
+            sandbox.setns(here, sandbox.CLONE_NEWNET)
+            os.close(here)
+        self.s.setblocking(False)
+
+    def take(self):
+        """[(traffic class, hop limit, flow label or None, BTH and the rest)]"""
+        out = []
+        while True:
+            try:
+                p, who = self.s.recvfrom(70000)
+            except BlockingIOError:
+                return out
+            if who[2] == socket.PACKET_OUTGOING:
+                continue
+            if p[0] >> 4 == 4 and p[9] == 17:
+                tclass, hops, label, udp = p[1], p[8], None, p[20:]
+            elif p[0] >> 4 == 6 and p[6] == 17:
+                word = struct.unpack("!I", p[:4])[0]
+                tclass, hops, label, udp = word >> 20 & 255, p[7], word & 0xfffff, p[40:]
+            else:
+                continue
+            if struct.unpack("!H", udp[2:4])[0] == 4791:
+                out.append((tclass, hops, label, udp[8:]))
