@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* devices.c - `rdmactl devices`: the devices and their GID tables. */
+/* devices.c - `rdmactl devices`: the devices, their P_Keys and GID tables. */
 #include <stdio.h>
 
 #include "command.h"
@@ -8,12 +8,18 @@
 static void show(const json_t *j)
 {
 	size_t i, k;
-	json_t *dev, *gid;
+	json_t *dev, *gid, *pkey;
 
 	json_array_foreach(json_object_get(j, "devices"), i, dev)
 	{
 		printf("%s%s: GUID %s, %s, MTU %lld, %lld Mb/s\n", i ? "\n" : "", show_str(dev, "name"),
 		       show_str(dev, "guid"), show_str(dev, "state"), show_num(dev, "mtu"), show_num(dev, "link_mbps"));
+		if (json_array_size(json_object_get(dev, "pkeys")) > 1) {
+			printf("  P_KEYS");
+			json_array_foreach(json_object_get(dev, "pkeys"), k, pkey)
+				printf(" %s", json_string_value(pkey));
+			printf("\n");
+		}
 		printf("  %3s  %-39s  %-15s  %s\n", "GID", "ADDRESS", "INTERFACE", "REACH");
 		json_array_foreach(json_object_get(dev, "gids"), k, gid)
 			printf("  %3lld  %-39s  %-15s  %s\n", show_num(gid, "index"), show_str(gid, "address"),

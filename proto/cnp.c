@@ -26,8 +26,7 @@ bool cnp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	*b = (struct burst){ .route = qp->route,
 			     .op_first = OPCODE_CNP,
 			     .op_last = OPCODE_CNP,
-			     .pkey = 0xffff,
-
+			     .pkey = qp_pkey(h, qp),
 			     .dqpn = qp->attr.dest_qpn,
 			     .sqpn = qp->qpn,
 			     .n = 1,
@@ -43,7 +42,7 @@ void cnp_rx(struct hca *h, const struct burst *b)
 
 	/* Only the peer may slow the QP down, and only for what was sent to it. */
 	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR ||
-	    (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, qp->route.dgid, 16) ||
+	    !pkey_match(b->pkey, qp_pkey(h, qp)) || memcmp(b->route.sgid, qp->route.dgid, 16) ||
 	    memcmp(b->route.dgid, qp->route.sgid, 16) || !rate_cnp(h, qp)) {
 		count(h, HCA_STAT_RP_CNP_IGNORED, b->n);
 		return;

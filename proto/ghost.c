@@ -77,6 +77,7 @@ void ghost_leave(struct hca *h, struct qp *qp)
 	*g = (struct ghost){ .qpn = qp->qpn,
 			     .dqpn = qp->attr.dest_qpn,
 			     .svc = qp->svc,
+			     .pkey = qp_pkey(h, qp),
 			     .route = qp->route,
 			     .end = qp->part.end,
 			     .msn = qp->part.msn,
@@ -99,7 +100,7 @@ bool ghost_rx(struct hca *h, const struct burst *b)
 	struct ghost *g = slot_of(h, b->dqpn);
 
 	if (!ghost_has(h, b->dqpn) || SVC_OF(b->op_first) != g->svc || (kind != KIND_SEND && kind != KIND_WRITE) ||
-	    !psn_before(b->psn, g->end) || (b->pkey & 0x7fff) != 0x7fff || memcmp(b->route.sgid, g->route.dgid, 16) ||
+	    !psn_before(b->psn, g->end) || !pkey_match(b->pkey, g->pkey) || memcmp(b->route.sgid, g->route.dgid, 16) ||
 	    memcmp(b->route.dgid, g->route.sgid, 16) || (b->sqpn && b->sqpn != g->dqpn))
 		return false;
 	count(h, HCA_STAT_DUPLICATE_REQUEST, b->n);
@@ -122,7 +123,7 @@ bool ghost_tx(struct hca *h, struct burst *b)
 		.op_first = g->svc | OP_ACKNOWLEDGE,
 		.op_last = g->svc | OP_ACKNOWLEDGE,
 		.migreq = true,
-		.pkey = 0xffff,
+		.pkey = g->pkey,
 		.dqpn = g->dqpn,
 		.sqpn = g->qpn,
 		.psn = psn_sub(g->end, 1),

@@ -36,7 +36,8 @@ struct ghost {
 	uint32_t qpn;  /* 0: the slot is free */
 	uint32_t dqpn; /* of the peer */
 	uint8_t svc;   /* enum service */
-	psn_t end;     /* all before it was executed, and answered but for ACKs */
+	uint16_t pkey;
+	psn_t end; /* all before it was executed, and answered but for ACKs */
 	uint32_t msn;
 	struct route route; /* of packets sent */
 	mono_t until;

@@ -36,7 +36,7 @@ void gsi_rx(struct hca *h, const struct burst *b)
 
 	if (b->op_first != OP_UD_SEND_ONLY || b->sqpn != QPN_GSI)
 		why = HCA_STAT_BAD_QPN;
-	else if ((b->pkey & 0x7fff) != 0x7fff)
+	else if (!pkey_match(b->pkey, PKEY_DEFAULT))
 		why = HCA_STAT_BAD_PKEY;
 	else if (b->qkey != QKEY_GSI)
 		why = HCA_STAT_BAD_QKEY;
@@ -86,7 +86,7 @@ bool gsi_tx(struct hca *h, struct burst *b)
 		.op_first = OP_UD_SEND_ONLY,
 		.op_last = OP_UD_SEND_ONLY,
 		.migreq = true,
-		.pkey = 0xffff,
+		.pkey = PKEY_DEFAULT,
 		.dqpn = QPN_GSI,
 		.psn = h->gsi.psn,
 		.n = 1,

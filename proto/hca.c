@@ -24,6 +24,11 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 		return NULL;
 	h->cfg = *cfg;
 	h->cfg.max_qp = or_default(cfg->max_qp, 65536);
+	h->pkey[h->pkey_n++] = PKEY_DEFAULT;
+	while (h->pkey_n < RD_PKEYS && cfg->pkey[h->pkey_n - 1]) {
+		h->pkey[h->pkey_n] = cfg->pkey[h->pkey_n - 1];
+		h->pkey_n++;
+	}
 	h->secret = (struct secret){ .key = { cfg->seed, cfg->seed_hi } };
 	slots_init(&h->pd, or_default(cfg->max_pd, 65536));
 	slots_init(&h->cq, or_default(cfg->max_cq, 65536));
@@ -200,15 +205,19 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 		why = HCA_STAT_BAD_QPN;
 	else if (qp->state < QPS_RTR || qp->state == QPS_ERR)
 		why = HCA_STAT_BAD_STATE;
-	else if (!pkey_fits(b->pkey))
+	else if (!pkey_match(b->pkey, qp_pkey(h, qp)))
 		why = HCA_STAT_BAD_PKEY;
 	else if (qp->type != QPT_UD && !of_peer(qp, b))
 		why = HCA_STAT_BAD_ROUTE;
 	else
 		return true;
 	count(h, why, b->n);
-	if (why == HCA_STAT_BAD_STATE || why == HCA_STAT_BAD_ROUTE)
-		why_drop(h, qp, why == HCA_STAT_BAD_ROUTE ? WHY_RX_ROUTE : WHY_RX_STATE, b);
+	if (why != HCA_STAT_BAD_QPN)
+		why_drop(h, qp,
+			 why == HCA_STAT_BAD_ROUTE  ? WHY_RX_ROUTE
+			 : why == HCA_STAT_BAD_PKEY ? WHY_RX_PKEY
+						    : WHY_RX_STATE,
+			 b);
 	return false;
 }
 

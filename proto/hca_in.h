@@ -10,6 +10,7 @@
 #include "fault.h"
 #include "ghost.h"
 #include "gsi.h"
+#include "hdr.h"
 #include "heap.h"
 #include "link.h"
 #include "mcast.h"
@@ -40,6 +41,8 @@ struct hca {
 	struct secret secret;
 	uint8_t gid[HCA_GIDS][16];
 	uint64_t gid_set; /* bit per row */
+	uint16_t pkey[RD_PKEYS];
+	uint32_t pkey_n;
 	struct slots pd, cq, srq, xrcd;
 	struct keys keys;
 	struct qp_tab qp;
@@ -101,8 +104,8 @@ static inline int rx_copy(struct hca *h, const struct span *dst, unsigned n, con
 	return err;
 }
 
-/* The default P_Key, as a full or a limited member: the only one of the table. */
-static inline bool pkey_fits(uint16_t pkey) { return (pkey & 0x7fff) == 0x7fff; }
+/* Of the packets that the QP sends. */
+static inline uint16_t qp_pkey(const struct hca *h, const struct qp *qp) { return h->pkey[qp->attr.pkey_index]; }
 
 static inline uint32_t mtu_bytes(uint8_t mtu) { return 128u << mtu; }
 #endif

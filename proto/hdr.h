@@ -10,6 +10,8 @@
 #ifndef PROTO_HDR_H
 #define PROTO_HDR_H
 
+#include <stdbool.h>
+
 #include "bytes.h"
 
 /* BTH */
@@ -32,6 +34,12 @@ enum {
 #define BTH_FECN      0x80u /* of BTH_ECN; the whole byte is outside of the ICRC */
 #define BTH_BECN      0x40u
 #define BTH_ACKREQ    0x80u /* of BTH_ACK */
+
+#define PKEY_FULL 0x8000u /* a full member of the partition that the other bits name; else a limited one */
+#define PKEY_PART 0x7fffu
+
+/* Rule 1.9: the same partition, and two limited members do not talk. */
+static inline bool pkey_match(uint32_t a, uint32_t b) { return ((a ^ b) & PKEY_PART) == 0 && ((a | b) & PKEY_FULL); }
 
 /* Extended headers: field offsets and lengths. */
 enum {

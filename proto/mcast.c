@@ -107,13 +107,10 @@ void mcast_leave(struct hca *h, const struct qp *qp)
 void mcast_rx(struct hca *h, const struct burst *b)
 {
 	struct mcast *g = find(&h->mcast, b->route.dgid);
+	uint32_t foreign = 0;
 
 	if (SVC_OF(b->op_first) != SVC_UD || !g) {
 		count(h, HCA_STAT_BAD_QPN, b->n);
-		return;
-	}
-	if (!pkey_fits(b->pkey)) {
-		count(h, HCA_STAT_BAD_PKEY, b->n);
 		return;
 	}
 	for (uint32_t i = 0; i < g->n; i++) {
@@ -123,10 +120,17 @@ void mcast_rx(struct hca *h, const struct burst *b)
 			count(h, HCA_STAT_BAD_STATE, b->n);
 			continue;
 		}
+		if (!pkey_match(b->pkey, qp_pkey(h, qp))) {
+			foreign++;
+			continue;
+		}
 		qp->rx_pkts += b->n;
 		qp->rx_bytes += b->payload_len;
 		ud_rx(h, qp, b);
 	}
+	/* Groups have no partition: it is out of place here only if none of them is a member of its. */
+	if (foreign == g->n)
+		count(h, HCA_STAT_BAD_PKEY, b->n);
 }
 
 void mcast_fini(struct hca *h) { free(h->mcast.v); }

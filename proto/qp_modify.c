@@ -39,7 +39,7 @@ static bool numbers_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, ui
 		uint32_t bit, got, min, max;
 	} v[] = {
 		{ QPA_PORT, a->port, 1, 1 },
-		{ QPA_PKEY_INDEX, a->pkey_index, 0, 0 },
+		{ QPA_PKEY_INDEX, a->pkey_index, 0, h->pkey_n - 1 },
 		{ QPA_PATH_MTU, a->path_mtu, 1, h->cfg.mtu },
 		{ QPA_TIMEOUT, a->timeout, 0, 31 },
 		{ QPA_RETRY_CNT, a->retry_cnt, 0, 7 },

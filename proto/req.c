@@ -191,7 +191,7 @@ static void burst_init(struct hca *h, struct qp *qp, struct burst *b)
 	memset(b, 0, sizeof(*b));
 	b->route = qp->route;
 	b->migreq = true;
-	b->pkey = 0xffff;
+	b->pkey = qp_pkey(h, qp);
 	b->dqpn = qp->attr.dest_qpn;
 	b->sqpn = qp->qpn;
 	b->psn = qp->req.next;

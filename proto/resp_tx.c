@@ -13,13 +13,14 @@
 #include "replay.h"
 #include "resp.h"
 
-static void resp_init(struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8_t syndrome, uint32_t msn)
+static void resp_init(const struct hca *h, const struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8_t syndrome,
+		      uint32_t msn)
 {
 	memset(b, 0, sizeof(*b));
 	b->route = qp->route;
 	b->op_first = b->op_last = qp->svc | op;
 	b->migreq = true;
-	b->pkey = 0xffff;
+	b->pkey = qp_pkey(h, qp);
 	b->dqpn = qp->attr.dest_qpn;
 	b->sqpn = qp->qpn;
 	b->psn = p;
@@ -43,7 +44,7 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 		n = burst ? burst : 1;
 	n = rate_fit(qp, n);
 	last = d->at + n == d->end;
-	resp_init(qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
+	resp_init(h, qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
 	b->n = n;
 	b->payload_len = (last ? d->end_off : off + (uint64_t)n * qp->mtu) - off;
 	b->span = h->tx_span;
@@ -82,7 +83,7 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 
 		if (d->ack_before) {
 			d->ack_before = false;
-			resp_init(qp, b, OP_ACKNOWLEDGE, psn_sub(d->psn, 1), aeth_ack(), d->msn - 1);
+			resp_init(h, qp, b, OP_ACKNOWLEDGE, psn_sub(d->psn, 1), aeth_ack(), d->msn - 1);
 			return true;
 		}
 		if (!d->want)
@@ -95,7 +96,7 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 			continue;
 		}
 		d->want = false;
-		resp_init(qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(),
+		resp_init(h, qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(),
 			  d->msn);
 		b->orig = d->orig;
 		return true;
@@ -119,7 +120,7 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 		r->ack = true;
 	}
 	if (r->nak) {
-		resp_init(qp, b, OP_ACKNOWLEDGE, r->nak_fatal ? r->nak_psn : r->epsn, r->nak, r->msn);
+		resp_init(h, qp, b, OP_ACKNOWLEDGE, r->nak_fatal ? r->nak_psn : r->epsn, r->nak, r->msn);
 		if (aeth_type(r->nak) == AETH_NAK)
 			count(h, HCA_STAT_NAK_SENT, 1);
 		r->nak = 0;
@@ -128,7 +129,7 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	}
 	if (r->ack) {
 		r->ack = false;
-		resp_init(qp, b, OP_ACKNOWLEDGE, psn_sub(r->epsn, 1), aeth_ack(), r->msn);
+		resp_init(h, qp, b, OP_ACKNOWLEDGE, psn_sub(r->epsn, 1), aeth_ack(), r->msn);
 		return true;
 	}
 	return false;

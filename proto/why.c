@@ -417,11 +417,18 @@ void why_flush_late(struct hca *h, struct qp *qp)
 
 void why_drop(struct hca *h, struct qp *qp, enum why_cause cause, const struct burst *b)
 {
-	bool *told = cause == WHY_RX_ROUTE ? &qp->why.told_route : &qp->why.told_state;
+	enum hca_stat stat = HCA_STAT_BAD_STATE;
+	bool *told = &qp->why.told_state;
 	struct why *w;
 
-	TRACE_PUT(h, qp, DROP, .psn = b->psn.v, .op = b->op_first, .n = b->n,
-		  .a = cause == WHY_RX_ROUTE ? HCA_STAT_BAD_ROUTE : HCA_STAT_BAD_STATE);
+	if (cause == WHY_RX_ROUTE) {
+		stat = HCA_STAT_BAD_ROUTE;
+		told = &qp->why.told_route;
+	} else if (cause == WHY_RX_PKEY) {
+		stat = HCA_STAT_BAD_PKEY;
+		told = &qp->why.told_pkey;
+	}
+	TRACE_PUT(h, qp, DROP, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = stat);
 	if (*told)
 		return;
 	*told = true;
@@ -431,6 +438,10 @@ void why_drop(struct hca *h, struct qp *qp, enum why_cause cause, const struct b
 	w->op = b->op_first;
 	w->psn = b->psn.v;
 	w->got = qp->type == QPT_UD ? 0 : b->sqpn;
+	if (cause == WHY_RX_PKEY) {
+		w->got = b->pkey;
+		w->max = qp_pkey(h, qp);
+	}
 	memcpy(w->other, b->route.sgid, 16);
 }
 

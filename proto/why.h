@@ -61,7 +61,7 @@ struct why {
 	bool is_recv;           /* a receive WR's: op says nothing */
 	uint32_t qpn, dqpn;
 	uint8_t sgid[16], dgid[16]; /* all zero: not connected */
-	uint8_t other[16];          /* RX_ROUTE: where the packet came from */
+	uint8_t other[16];          /* RX_...: where the packet came from */
 	uint32_t cqn;               /* CQ_OVERRUN */
 	uint64_t wr_id;
 	uint32_t psn;
@@ -80,7 +80,7 @@ struct why {
 	uint32_t mask, allowed; /* bits concerned; all that the change knows */
 	/* WAIT_...: since: since when; got: receives posted, UC: packets lost; max: rnr_retry, SIGNALED: depth, POLL: armed. */
 	uint64_t got,
-		max; /* RX_ROUTE: got is the QP that sent it, if that is known; UC_GAP: the first PSN that is missing */
+		max; /* RX_ROUTE: got is the QP that sent it, if that is known; RX_PKEY: theirs, and ours; UC_GAP: the first PSN that is missing */
 	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
 	mono_t err_at;
 	uint32_t flush_sq, flush_rq; /* WRs that end with the QP */
@@ -99,7 +99,7 @@ struct whys {
 /* Kept by a QP for its causes. */
 struct qp_why {
 	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
-	bool told_state, told_route, told_flush_late;
+	bool told_state, told_route, told_pkey, told_flush_late;
 	uint8_t last_op;
 	uint8_t err_cause; /* what brought it to ERR or SQE */
 	mono_t err_at;
@@ -134,7 +134,7 @@ void why_uc_lost(struct hca *, struct qp *, psn_t expected, psn_t came, bool who
 void why_uc_came(const struct hca *, struct qp *);
 /* Something was acknowledged. */
 void why_progress(struct qp *);
-/* A packet that the QP is not to have: RX_STATE or RX_ROUTE. */
+/* A packet that the QP is not to have: RX_STATE, RX_ROUTE or RX_PKEY. */
 void why_drop(struct hca *, struct qp *, enum why_cause, const struct burst *);
 /* hca_qp_modify() refuses. */
 void why_modify(struct hca *, struct qp *, enum why_cause, uint8_t to, uint32_t mask, const struct qp_attr *);

@@ -154,6 +154,15 @@ static void gids(const char *port, const json_t *dev)
 	}
 }
 
+static void pkeys(const char *port, const json_t *dev)
+{
+	json_t *pkey;
+	size_t i;
+
+	json_array_foreach(json_object_get(dev, "pkeys"), i, pkey)
+		put("pkeys/%d", port, (int)i, "%s", json_string_value(pkey));
+}
+
 static void port(const char dir[DIR_LEN], const json_t *dev, const json_t *counters)
 {
 	bool up = !strcmp(str(dev, "state"), "ACTIVE");
@@ -171,7 +180,7 @@ static void port(const char dir[DIR_LEN], const json_t *dev, const json_t *count
 	put("sm_sl", path, 0, "0");
 	put("cap_mask", path, 0, "0x00010000");
 	put("link_layer", path, 0, "Ethernet");
-	put("pkeys/0", path, 0, "0xffff");
+	pkeys(path, dev);
 	gids(path, dev);
 	put("counters/port_xmit_data", path, 0, "%lld", num(counters, "sent_bytes") / WORD);
 	put("counters/port_rcv_data", path, 0, "%lld", num(counters, "rcvd_bytes") / WORD);

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../proto/hdr.h"
+
 struct device devices[DEVICES_MAX];
 unsigned devices_n;
 struct device_conf device_conf[DEVICES_MAX];
@@ -359,6 +361,30 @@ static int check_guid(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+/* As a row of the P_Key table; the default partition has row 0. */
+static int check_pkeys(cfg_t *cfg, cfg_opt_t *opt)
+{
+	unsigned n = cfg_opt_size(opt);
+
+	if (n > RD_PKEYS - 1)
+		return wrong(cfg, "more than %u P_Keys; the table is full then", RD_PKEYS - 1);
+	for (unsigned i = 0; i < n; i++) {
+		long v = cfg_opt_getnint(opt, i);
+
+		if (v < 0 || v > 0xffff || !(v & PKEY_PART) || (v & PKEY_PART) == PKEY_PART)
+			return wrong(
+				cfg,
+				"0x%lx is no P_Key to add; give 0x8001 to 0xfffe for a full member of a partition, "
+				"0x0001 to 0x7ffe for a limited one",
+				v);
+		for (unsigned k = 0; k < i; k++)
+			if (((v ^ cfg_opt_getnint(opt, k)) & PKEY_PART) == 0)
+				return wrong(cfg,
+					     "0x%lx names a partition that pkeys has already; take one of them out", v);
+	}
+	return 0;
+}
+
 /* Each address belongs to one device: else a packet for it would have two receivers. */
 static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
 {
@@ -418,7 +444,8 @@ static int check_device(cfg_t *cfg, cfg_opt_t *opt)
 
 static cfg_opt_t device_opts[] = { CFG_STR("netdev", NULL, CFGF_NODEFAULT),
 				   CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
-				   CFG_STR("guid", NULL, CFGF_NODEFAULT), CFG_END() };
+				   CFG_INT_LIST("pkeys", NULL, CFGF_NODEFAULT), CFG_STR("guid", NULL, CFGF_NODEFAULT),
+				   CFG_END() };
 
 static cfg_opt_t quota_opts[] = {
 #define QUOTA(name, unit, most, key, err, text) CFG_INT(key, 0, CFGF_NODEFAULT),
@@ -449,6 +476,7 @@ static void checks_set(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
 	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
 	cfg_set_validate_func(cfg, "device|guid", check_guid);
+	cfg_set_validate_func(cfg, "device|pkeys", check_pkeys);
 }
 
 void conf_changes(const struct conf *a, const struct conf *b, void (*each)(const char *key, bool now))
@@ -483,6 +511,9 @@ static void device_take(struct conf_device *d, cfg_t *sec)
 	d->at.addr_n = cfg_size(sec, "addresses");
 	for (unsigned n = 0; n < d->at.addr_n; n++)
 		address_parse(cfg_getnstr(sec, "addresses", n), &d->at.addr[n]);
+	d->pkey_n = cfg_size(sec, "pkeys");
+	for (unsigned n = 0; n < d->pkey_n; n++)
+		d->pkey[n] = (uint16_t)cfg_getnint(sec, "pkeys", n);
 }
 
 static void conf_take(struct conf *c, cfg_t *cfg)
@@ -556,8 +587,12 @@ void conf_devices(const struct conf *c)
 {
 	devices_n = c->device.n;
 	for (unsigned i = 0; i < devices_n; i++) {
-		devices[i] = (struct device){ .index = i, .guid = c->device.v[i].guid };
-		memcpy(devices[i].name, c->device.v[i].name, sizeof(devices[i].name));
-		device_conf[i] = c->device.v[i].at;
+		const struct conf_device *from = &c->device.v[i];
+
+		devices[i] = (struct device){ .index = i, .guid = from->guid, .pkey = { PKEY_DEFAULT } };
+		devices[i].pkey_n = 1 + from->pkey_n;
+		memcpy(&devices[i].pkey[1], from->pkey, sizeof(from->pkey));
+		memcpy(devices[i].name, from->name, sizeof(devices[i].name));
+		device_conf[i] = from->at;
 	}
 }

@@ -28,6 +28,8 @@ struct device_conf {
 struct conf_device {
 	char name[RDMAD_NAME_LEN];
 	uint64_t guid; /* 0: made from its addresses */
+	uint16_t pkey[RD_PKEYS - 1];
+	unsigned pkey_n; /* behind the default one */
 	struct device_conf at;
 };
 

@@ -38,6 +38,8 @@ struct device {
 	uint32_t qp_made; /* QPs since the start; changed while the control thread waits for a shard */
 	uint8_t mtu;      /* enum ibv_mtu: active */
 	uint32_t link_mbps;
+	uint16_t pkey[RD_PKEYS]; /* the P_Key table */
+	uint32_t pkey_n;
 	struct gid_row gid[RDMAD_GIDS]; /* written by the control thread only */
 	struct hca *hca[SHARDS_MAX];    /* hca[s] belongs to shard s; its counters may be read */
 };

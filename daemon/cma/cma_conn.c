@@ -237,7 +237,7 @@ static void req_fill(struct cm_req *r, const struct cma_id *id, const struct cmm
 		.psn = id->psn,
 		.retry_cnt = least(c->retry_count, 7),
 		.rnr_retry = least(c->rnr_retry_count, 7),
-		.pkey = 0xffff,
+		.pkey = PKEY_DEFAULT,
 		.mtu = id->mtu,
 		.max_retries = MAX_CM_RETRIES,
 		.srq = c->srq,
@@ -257,7 +257,7 @@ static void req_fill(struct cm_req *r, const struct cma_id *id, const struct cmm
 static int connect_ud(struct cma_id *id, const struct cmm_conn *c)
 {
 	struct cm_job j = { .route = id_route(id),
-			    .sidr_req = { .pkey = 0xffff,
+			    .sidr_req = { .pkey = PKEY_DEFAULT,
 					  .service_id = cm_service_id(id->ps, cma_addr_port(&id->dst)) } };
 	int err;
 

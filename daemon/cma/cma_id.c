@@ -138,7 +138,7 @@ void cma_id_info(const struct cma_id *id, struct cmm_info *i)
 	i->guid = id->dev->guid;
 	i->port = 1;
 	i->gid_index = id->sgid_index;
-	i->pkey = 0xffff;
+	i->pkey = PKEY_DEFAULT;
 	memcpy(i->sgid, id->sgid, 16);
 	memcpy(i->dgid, id->dgid, 16);
 	if (!id->routed)

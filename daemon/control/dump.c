@@ -67,6 +67,15 @@ static json_t *gids_json(const struct device *dev)
 	return rows;
 }
 
+static json_t *pkeys_json(const struct device *dev)
+{
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; i < dev->pkey_n; i++)
+		json_array_append_new(rows, json_sprintf("0x%04x", dev->pkey[i]));
+	return rows;
+}
+
 static json_t *devices_json(void)
 {
 	json_t *list = json_array();
@@ -74,10 +83,10 @@ static json_t *devices_json(void)
 	for (unsigned i = 0; i < devices_n; i++) {
 		const struct device *d = &devices[i];
 
-		json_array_append_new(list, json_pack("{s:s s:o s:s s:i s:i s:o}", "name", d->name, "guid",
+		json_array_append_new(list, json_pack("{s:s s:o s:s s:i s:i s:o s:o}", "name", d->name, "guid",
 						      guid_json(d->guid), "state", d->up ? "ACTIVE" : "DOWN", "mtu",
 						      d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps,
-						      "gids", gids_json(d)));
+						      "pkeys", pkeys_json(d), "gids", gids_json(d)));
 	}
 	return json_pack("{s:s s:o}", "version", PACKAGE_VERSION, "devices", list);
 }

@@ -45,6 +45,7 @@ json_t *qp_json(const struct qp_row *r)
 	json_object_set_new(j, "peer", json_string(peer));
 	json_object_set_new(j, "dest_qpn", json_integer(i->attr.dest_qpn));
 	json_object_set_new(j, "sgid_index", json_integer(i->attr.av.sgid_index));
+	json_object_set_new(j, "pkey_index", json_integer(i->attr.pkey_index));
 	json_object_set_new(j, "path_mtu", json_integer(i->attr.path_mtu ? 128 << i->attr.path_mtu : 0));
 	json_object_set_new(j, "pd", json_integer(i->pdn));
 	json_object_set_new(j, "send_cq", json_integer(i->send_cqn));

@@ -45,6 +45,7 @@ int verb_query_device(struct call *call)
 		.max_srq_sge = RD_MAX_SGE,
 		.max_inline = RD_MAX_INLINE,
 		.max_dm = RD_MAX_DM,
+		.max_pkeys = call->s->ctx->dev->pkey_n,
 		.max_mcast_grp = 8192,
 		.max_mcast_qp_attach = 56,
 		.comp_vectors = cores > 0 ? (uint32_t)cores : 1,
@@ -103,11 +104,12 @@ int verb_query_port(struct call *call)
 		.max_mtu = 5,
 		.active_mtu = dev->mtu,
 		.gid_n = RDMAD_GIDS,
-		.pkey_n = 1,
+		.pkey_n = dev->pkey_n,
 		.max_msg = RD_MAX_MSG,
 		.bad_pkey = violations(dev, HCA_STAT_BAD_PKEY),
 		.qkey_viol = violations(dev, HCA_STAT_BAD_QKEY),
 	};
+	memcpy(a->pkey, dev->pkey, sizeof(a->pkey));
 	speed_set(a, dev->link_mbps);
 	return 0;
 }

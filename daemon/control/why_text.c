@@ -224,7 +224,9 @@ static void value_words(struct words *t, const struct why *w)
 		break;
 	case QPA_ALT_PATH: words_put(t, ": RoCE has no alternate path"); break;
 	case QPA_PORT: words_put(t, " %llu: the device has port 1 only", U(w->got)); break;
-	case QPA_PKEY_INDEX: words_put(t, " %llu: the port has index 0 only", U(w->got)); break;
+	case QPA_PKEY_INDEX:
+		words_put(t, " %llu is not in the P_Key table: the last row is %llu", U(w->got), U(w->max));
+		break;
 	default: words_put(t, " %llu is more than %llu", U(w->got), U(w->max));
 	}
 }
@@ -300,6 +302,10 @@ static void drop_words(struct words *t, const struct why *w)
 		words_put(t, "the QP is in %s", qp_state_name(w->from));
 		return;
 	}
+	if (w->cause == WHY_RX_PKEY) {
+		words_put(t, "its P_Key is 0x%04x, the QP's 0x%04x", (unsigned)w->got, (unsigned)w->max);
+		return;
+	}
 	words_put(t, "the QP is connected to ");
 	peer_put(t, w);
 }
@@ -371,7 +377,7 @@ void why_words(struct words *t, const struct why *w)
 	case WHY_REQ_RNR_EXC: rnr_words(t, w); break;
 	case WHY_REQ_NAK_INV: case WHY_REQ_NAK_ACCESS: case WHY_REQ_NAK_OP: case WHY_REQ_NAK_OTHER: nak_words(t, w); break;
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;
-	case WHY_RX_STATE: case WHY_RX_ROUTE: drop_words(t, w); break;
+	case WHY_RX_STATE: case WHY_RX_ROUTE: case WHY_RX_PKEY: drop_words(t, w); break;
 	case WHY_FLUSH_LATE: flush_late_words(t, w); break;
 	default:
 		if (w->fault)

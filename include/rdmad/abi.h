@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 9u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 10u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -28,6 +28,8 @@
 #define RD_MAX_DM      (1u << 20) /* the largest piece of device memory */
 #define RD_RATE_MIN    64u        /* the lowest rate limit of a QP, kbit/s */
 #define RD_MAX_RD_ATOM 128u       /* outstanding reads and atomics of a QP, either side */
+#define RD_PKEYS       16u        /* rows of a port's P_Key table, at most */
+#define PKEY_DEFAULT   0xffffu    /* row 0: the default partition, as a full member */
 
 /* ---- work requests ---------------------------------------------------- */
 

@@ -88,6 +88,8 @@ struct msg_device_attr { /* of struct ibv_device_attr what is not a constant of 
 	uint32_t comp_vectors;
 	uint32_t max_mw;
 	uint32_t max_dm; /* bytes of device memory, at most, in one piece */
+	uint32_t max_pkeys;
+	uint32_t rsv;
 	char fw_ver[RDMAD_NAME_LEN];
 };
 
@@ -101,6 +103,7 @@ struct msg_port_attr {
 	uint32_t pkey_n;
 	uint32_t max_msg;
 	uint32_t bad_pkey, qkey_viol;
+	uint16_t pkey[RD_PKEYS]; /* pkey_n of them, in host order */
 };
 
 struct msg_gid {

@@ -3,7 +3,7 @@
  * query.c - what a device and its port can do.
  *
  * Limits, addresses and the port's state come from the daemon; the rest says what this implementation is: one
- * Ethernet port, one P_Key, no LIDs, completion times in nanoseconds of the monotonic clock.
+ * Ethernet port, no LIDs, completion times in nanoseconds of the monotonic clock.
  */
 #include "ctx.h"
 #include "device.h"
@@ -18,7 +18,6 @@
 
 #include <rdmad/steer.h>
 
-#define PKEY_DEFAULT     0xffff
 #define CAP_FLUSH_GLOBAL (1ull << 38) /* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
 #define CAP_ATOMIC_WRITE (1ull << 40) /* ... IBV_DEVICE_ATOMIC_WRITE */
 
@@ -61,7 +60,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.max_srq = (int)m->max_srq,
 		.max_srq_wr = (int)m->max_srq_wr,
 		.max_srq_sge = (int)m->max_srq_sge,
-		.max_pkeys = 1,
+		.max_pkeys = (uint16_t)m->max_pkeys,
 		.local_ca_ack_delay = 15,
 		.phys_port_cnt = 1,
 	};
@@ -124,29 +123,39 @@ int rt_values_query(struct ibv_context *, struct ibv_values_ex *v)
 	return v->comp_mask && clock_gettime(CLOCK_MONOTONIC, &v->raw_clock) ? errno : 0;
 }
 
-int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t len)
+static int port_get(struct ibv_context *context, uint8_t port, struct msg_port_attr *attr)
 {
 	struct msg_req req = { .op = MSG_QUERY_PORT, .gid.port = port };
-	struct ibv_port_attr full;
 	struct msg_rep rep;
 	int err = ctx_call(to_ctx(context), &req, &rep);
+
+	if (!err)
+		*attr = rep.port;
+	return err;
+}
+
+int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t len)
+{
+	struct ibv_port_attr full;
+	struct msg_port_attr m;
+	int err = port_get(context, port, &m);
 
 	if (err)
 		return err;
 	memset(&full, 0, sizeof(full));
-	full.state = rep.port.state;
-	full.max_mtu = rep.port.max_mtu;
-	full.active_mtu = rep.port.active_mtu;
-	full.gid_tbl_len = (int)rep.port.gid_n;
+	full.state = m.state;
+	full.max_mtu = m.max_mtu;
+	full.active_mtu = m.active_mtu;
+	full.gid_tbl_len = (int)m.gid_n;
 	full.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
-	full.max_msg_sz = rep.port.max_msg;
-	full.bad_pkey_cntr = rep.port.bad_pkey;
-	full.qkey_viol_cntr = rep.port.qkey_viol;
-	full.pkey_tbl_len = (uint16_t)rep.port.pkey_n;
+	full.max_msg_sz = m.max_msg;
+	full.bad_pkey_cntr = m.bad_pkey;
+	full.qkey_viol_cntr = m.qkey_viol;
+	full.pkey_tbl_len = (uint16_t)m.pkey_n;
 	full.max_vl_num = 1;
-	full.active_width = rep.port.active_width;
-	full.active_speed = rep.port.active_speed;
-	full.phys_state = rep.port.phys_state;
+	full.active_width = m.active_width;
+	full.active_speed = m.active_speed;
+	full.phys_state = m.phys_state;
 	full.link_layer = IBV_LINK_LAYER_ETHERNET;
 	full.flags = IBV_QPF_GRH_REQUIRED;
 	memset(attr, 0, len);
@@ -276,17 +285,26 @@ int gid_type_query(struct ibv_context *context, uint8_t port, unsigned int index
 
 /* ---- pkeys ------------------------------------------------------------------- */
 
-EXPORT int ibv_query_pkey(struct ibv_context *, uint8_t port, int index, __be16 *pkey)
+EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-	if (port != 1 || index)
-		return errno = EINVAL, -1;
-	*pkey = htobe16(PKEY_DEFAULT);
+	struct msg_port_attr attr;
+	int err = port_get(context, port, &attr);
+
+	if (!err && (index < 0 || (uint32_t)index >= attr.pkey_n))
+		err = EINVAL;
+	if (err)
+		return errno = err, -1;
+	*pkey = htobe16(attr.pkey[index]);
 	return 0;
 }
 
-EXPORT int ibv_get_pkey_index(struct ibv_context *, uint8_t port, __be16 pkey)
+EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
-	if (port != 1 || pkey != htobe16(PKEY_DEFAULT))
-		return errno = EINVAL, -1;
-	return 0;
+	struct msg_port_attr attr;
+	int err = port_get(context, port, &attr);
+
+	for (uint32_t i = 0; !err && i < attr.pkey_n; i++)
+		if (htobe16(attr.pkey[i]) == pkey)
+			return (int)i;
+	return errno = err ? err : EINVAL, -1;
 }

@@ -103,7 +103,7 @@ START_TEST(attributes_refused) /* conf: rule 1.7, rule 1.8, section 5 */
 		uint32_t mask;
 		struct qp_attr a;
 	} bad[] = { { QPA_PORT, { .port = 2 } },
-		    { QPA_PKEY_INDEX, { .pkey_index = 1, .port = 1 } },
+		    { QPA_PKEY_INDEX, { .pkey_index = RIG_PKEYS, .port = 1 } },
 		    { QPA_ACCESS_FLAGS, { .access = 1 << 20, .port = 1 } } };
 	struct link_conf c = conf_rc;
 	struct rig r;

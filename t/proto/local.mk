@@ -22,6 +22,7 @@ PROTO_TESTS = \
 	t/proto/core_flush \
 	t/proto/core_mw \
 	t/proto/keys \
+	t/proto/pkey \
 	t/proto/core_xrc \
 	t/proto/core_qp \
 	t/proto/ghost \
@@ -55,6 +56,8 @@ t_proto_secret_SOURCES = t/proto/secret.c
 t_proto_secret_LDADD = $(PROTO_TEST_LIBS)
 t_proto_cm_strange_SOURCES = t/proto/cm_strange.c t/proto/cm_duo.c t/cm_net.c
 t_proto_cm_strange_LDADD = $(PROTO_TEST_LIBS)
+t_proto_pkey_SOURCES = t/proto/pkey.c t/proto/rig.c
+t_proto_pkey_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_cnp_SOURCES = t/proto/core_cnp.c t/proto/rig.c
 t_proto_core_cnp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_fault_SOURCES = t/proto/core_fault.c t/proto/rig.c

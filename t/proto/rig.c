@@ -80,6 +80,11 @@ static const struct mem_ops mem = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_s
 
 /* ---- making --------------------------------------------------------------- */
 
+static const uint16_t pkeys[2][RIG_PKEYS] = { { PKEY_DEFAULT, 0x8001, 0x0002, 0x8003, 0x0004 },
+					      { PKEY_DEFAULT, 0x0004, 0x0003, 0x8002, 0x8001 } };
+
+uint16_t rig_pkey(const struct rig *r, const struct host *x, unsigned row) { return pkeys[x == &r->b][row]; }
+
 static void host_init(struct host *x, enum link_mode mode, unsigned number, uint64_t seed)
 {
 	struct hca_cfg cfg = { .mem = &mem,
@@ -94,6 +99,7 @@ static void host_init(struct host *x, enum link_mode mode, unsigned number, uint
 			       .early_retrans = mode == LINK_EARLY };
 	struct mr_attr mr;
 
+	memcpy(cfg.pkey, &pkeys[number][1], sizeof(pkeys[number]) - sizeof(pkeys[number][0]));
 	x->h = hca_new(&cfg);
 	ck_assert_ptr_nonnull(x->h);
 	memcpy(x->gid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0", 15);
@@ -139,7 +145,7 @@ void rig_fini(struct rig *r)
 static void create_target(struct host *x, const struct link_conf *c)
 {
 	struct qp_init init = { .type = QPT_XRC_RECV, .owner = c->owner };
-	struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c->access };
+	struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c->access, .pkey_index = c->pkey_b };
 	struct srq_init s = { .pdn = x->pdn, .max_wr = c->rq_depth, .max_sge = 8, .cqn = x->cqn };
 
 	if (!x->xrcdn) {
@@ -154,7 +160,7 @@ static void create_target(struct host *x, const struct link_conf *c)
 			 0);
 }
 
-static void create(struct host *x, const struct link_conf *c, uint32_t srqn)
+static void create(struct host *x, const struct link_conf *c, uint32_t srqn, uint8_t pkey)
 {
 	struct qp_init init = { .type = c->type,
 				.sq_sig_all = c->sig_all,
@@ -164,7 +170,7 @@ static void create(struct host *x, const struct link_conf *c, uint32_t srqn)
 				.recv_cqn = x->cqn,
 				.srqn = srqn,
 				.cap = { c->sq_depth, c->rq_depth, 8, 8, 256 } };
-	struct qp_attr a = { .state = QPS_INIT, .port = 1, .qkey = 0x1234, .access = c->access };
+	struct qp_attr a = { .state = QPS_INIT, .port = 1, .qkey = 0x1234, .access = c->access, .pkey_index = pkey };
 
 	if (c->type == QPT_XRC_SEND)
 		init.recv_cqn = init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
@@ -218,11 +224,11 @@ void rig_to_rts(struct rig *r, struct host *x, const struct link_conf *c)
 
 void rig_connect(struct rig *r, const struct link_conf *c)
 {
-	create(&r->a, c, 0);
+	create(&r->a, c, 0, c->pkey_a);
 	if (c->type == QPT_XRC_SEND)
 		create_target(&r->b, c);
 	else
-		create(&r->b, c, c->srqn_b);
+		create(&r->b, c, c->srqn_b, c->pkey_b);
 	rig_to_rtr(r, &r->a, &r->b, c);
 	rig_to_rtr(r, &r->b, &r->a, c);
 	rig_to_rts(r, &r->a, c);

@@ -61,10 +61,18 @@ struct link_conf {
 	uint32_t access;
 	uint32_t owner;
 	uint8_t tclass;
+	uint8_t pkey_a, pkey_b; /* rows: rig_pkey() */
 	bool sig_all;
 	uint32_t srqn_b;
 };
 extern const struct link_conf conf_rc;
+
+/*
+ * P_Key tables, behind row 0: in partition 1 both are full members, in 2 b is, in 3 a is, in 4 neither.  b has them
+ * the other way round.
+ */
+#define RIG_PKEYS 5u
+uint16_t rig_pkey(const struct rig *, const struct host *, unsigned row);
 
 void rig_init(struct rig *, enum link_mode);
 void rig_fini(struct rig *);
