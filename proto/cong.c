@@ -2,9 +2,9 @@
 /* cong.c - see cong.h. */
 #include "cong.h"
 
-#define GAIN         48u      /* alpha moves by 1/48 of what is missing, in CONG_TIMER_NS: the paper's 1/256 in 55 us */
-#define METER_NS     1000000u /* the meter is read after so long */
-#define METER_MIN_NS 100000u  /* a burst is not the rate of a second */
+#define GAIN         48u /* alpha moves by 1/48 of what is missing, in CONG_TIMER_NS: the paper's g, 1/256 in 55 us */
+#define METER_NS     1000000u   /* the meter is read after so long */
+#define METER_MIN_NS 100000u    /* a burst is not the rate of a second */
 #define MOST         500000000u /* kbit/s */
 
 static uint32_t kbps_of(uint64_t bytes, uint64_t ns)

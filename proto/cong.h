@@ -2,9 +2,11 @@
 /*
  * cong.h - how fast a QP may send once its peer has said that the network on the way is congested (CNP).
  *
- * There is no limit at first.  The first CNP sets one, from what was really sent recently; the rest is DCQCN as it was published
- * (Zhu and others, "Congestion Control for Large-Scale RDMA Deployments", 2015) and as adapters have it, with the rates and times
- * that these come with: so a QP here takes no more of a link that it shares with one of theirs.
+ * There is no limit at first.  The first CNP sets one, from what was really sent recently; the rest is DCQCN as it was
+ * published (Zhu and others, "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015) and as adapters have it.
+ * Section 8 of protocol.md has the source of each number below, and says why it is the paper's, the adapters' or neither's:
+ * where these two differ, it is the one that comes back more slowly, so a QP here takes no more of a link that it shares with
+ * one of theirs.
  *
  *	CNP, once in CONG_CUT_NS	target = limit;  limit -= limit * alpha / 2;  alpha += (1 - alpha) / 48
  *	CONG_TIMER_NS gone by		a stage of the timer;  alpha -= alpha / 48
@@ -25,7 +27,8 @@
  * a packet with data that may be marked, not long ago, which no other CNP is an answer to.  A receiver never says more, however
  * slow the QP is; who forges does, once it has become slow.  From then on, for CONG_DOUBT_NS, each one that counts takes
  * CONG_PKTS packets since the last one: so floods slow the QP down, but not to nothing, and a QP whose traffic class does not
- * allow marks not at all.
+ * allow marks not at all.  What remains: who sees the QP's packets, or guesses well how many there are, and sends one CNP for each,
+ * never more, cannot be told from a receiver, and holds a QP that allows marks at CONG_MIN, 8 Mbit/s, as long as he goes on.
  *
  * alpha is 1 at the start: the first CNP halves.  At twice the rate it started from the limit is gone.  No timer runs for
  * it: the stages that are over are made up for when the QP is about to send (rate.h).
@@ -39,13 +42,13 @@
 #include "mono.h"
 
 #define CONG_CUT_NS    300000u   /* what is on its way when a CNP comes causes more of them: they count as one */
-#define CONG_TIMER_NS  300000u   /* rpg_time_reset of adapters */
-#define CONG_BYTES     33553408u /* rpg_byte_reset: 32767 KiB */
-#define CONG_FAST      5u        /* stages of fast recovery */
-#define CONG_AI        5000u     /* kbit/s: rpg_ai_rate */
-#define CONG_HAI       50000u    /* kbit/s: rpg_hai_rate */
+#define CONG_TIMER_NS  300000u   /* adapters: rpg_time_reset */
+#define CONG_BYTES     10000000u /* the paper's byte counter, 10 MB */
+#define CONG_FAST      5u        /* the paper's F: stages of fast recovery */
+#define CONG_AI        5000u     /* kbit/s; adapters: rpg_ai_rate */
+#define CONG_HAI       50000u    /* kbit/s; adapters: rpg_hai_rate */
 #define CONG_START_MIN 100000u   /* kbit/s: who sends less is not slowed below half of it by one CNP */
-#define CONG_MIN       8000u
+#define CONG_MIN       8000u     /* kbit/s: never less */
 #define CONG_PKTS      16u
 #define CONG_OPEN      64u /* packets that CNPs may still come for: those of one that slows down are under way */
 #define CONG_AGE_NS    2000000000u /* an answer to older packets has been lost */

@@ -318,6 +318,35 @@ START_TEST(no_answer)
 }
 END_TEST
 
+/* One for each packet, and never more: nobody can tell it from a receiver.  The QP stays at the lowest rate, and comes back. */
+START_TEST(forged_one_for_each)
+{
+	struct flow f;
+	uint64_t full, low = 0, n = 0;
+
+	flow_init(&f, QPT_RC, false);
+	flow_run(&f, 20 * MS);
+	full = flow_run(&f, 10 * MS) / 10;
+	for (unsigned ms = 0; ms < 400; ms++) {
+		uint64_t sent = 0;
+
+		for (unsigned k = 0; k < 20; k++) {
+			uint64_t got = flow_run(&f, 50 * US);
+
+			sent += got;
+			for (n += got; n >= 512; n -= 512)
+				cnp_rx_one(&f.r, &f.r.a);
+		}
+		low += ms < 300 ? 0 : sent;
+	}
+	between(low * 8 / 100, CONG_MIN * 8 / 10, CONG_MIN * 15 / 10);
+	ck_assert_uint_eq(stat_n(&f.r.a, HCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+	flow_run(&f, 3000 * MS);
+	between(flow_run(&f, 10 * MS) / 10, full * 9 / 10, full * 11 / 10);
+	rig_fini(&f.r);
+}
+END_TEST
+
 /*
  * Item 18: as fair as adapters.  Of two CNPs the second one sets the target low: behind the fast recovery the rate grows by
  * CONG_AI in CONG_TIMER_NS, and by more only when a lot has been sent.
@@ -561,5 +590,5 @@ START_TEST(closed_loop)
 END_TEST
 
 TEST_MAIN("core_cnp", rc_marked, uc_marked, not_answered, rc_slows, read_responses_slow, uc_slows, many_cnps,
-	  increase_is_fair, increase_stages, slow_is_heard, alpha_goes_all_the_way, fastest, forged, no_answer,
-	  slow_is_not_lost, ignored, closed_loop)
+	  increase_is_fair, increase_stages, slow_is_heard, alpha_goes_all_the_way, fastest, forged,
+	  forged_one_for_each, no_answer, slow_is_not_lost, ignored, closed_loop)
