@@ -91,9 +91,9 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 		if (d->kind == KIND_READ) {
 			if (read_tx(h, qp, d, r->rd_cur, b))
 				return true;
-			if (qp->state == QPS_ERR)
+			if (!d->again)
 				return false;
-			continue;
+			continue; /* the QP may be in ERR for a request behind it, whose NAK comes after all answers */
 		}
 		d->want = false;
 		resp_init(h, qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(),

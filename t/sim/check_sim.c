@@ -52,6 +52,7 @@ START_TEST(found)
 {
 	static const uint64_t seeds[] = {
 		2096751, /* a WRITE of UC under way while the link becomes a local one, and two that pass it */
+		20134745, /* old READs are asked for again, their key goes, and a new one is refused before they are answered */
 	};
 
 	for (unsigned i = 0; i < sizeof(seeds) / sizeof(*seeds); i++)
