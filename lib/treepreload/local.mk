@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: MIT
+# Preloaded by rdmad-run --sysfs where there is no mount namespace.
+pkglib_LTLIBRARIES += lib/treepreload/librdmad-tree.la
+lib_treepreload_librdmad_tree_la_SOURCES = \
+	lib/treepreload/file.c \
+	lib/treepreload/ftw.c \
+	lib/treepreload/list.c \
+	lib/treepreload/place.c \
+	lib/treepreload/real.c \
+	lib/treepreload/stat.c
+lib_treepreload_librdmad_tree_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -U_FORTIFY_SOURCE
+lib_treepreload_librdmad_tree_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -pthread
+lib_treepreload_librdmad_tree_la_LIBADD = -ldl
+noinst_HEADERS += lib/treepreload/names.def lib/treepreload/pre.h
