@@ -44,7 +44,6 @@
 #define START_PATIENCE_MS 15000
 #define ANSWER_PATIENCE_S 10
 #define ROCE_PORT         4791
-#define HOLD_FD_MIN       200 /* above the descriptors that shell scripts and programs count on */
 
 enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };
 

@@ -82,10 +82,11 @@ static bool cm_find(struct install *p, const char *dir)
 	return true;
 }
 
-static void rs_find(struct install *p, const char *dir, const char *below)
+/* A library to be preloaded; empty: not there. */
+static void extra_find(char lib[PATH_MAX], const char *dir, const char *name)
 {
-	if (!join(p->rs_lib, dir, below, "/librspreload.so") || access(p->rs_lib, R_OK))
-		p->rs_lib[0] = '\0';
+	if (!join(lib, dir, name, "") || access(lib, R_OK))
+		lib[0] = '\0';
 }
 
 bool install_find(struct install *p)
@@ -101,7 +102,8 @@ bool install_find(struct install *p)
 	if (!daemon_find(p, dir, ""))
 		p->daemon[0] = '\0'; /* hold.c complains, if one is needed */
 	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir)) {
-		rs_find(p, dir, "/lib/rspreload/.libs");
+		extra_find(p->rs_lib, dir, "/lib/rspreload/.libs/librspreload.so");
+		extra_find(p->tree_lib, dir, "/lib/treepreload/.libs/librdmad-tree.so");
 		return join(p->tool_dir, dir, "/run", "") && join(p->lab_dir, dir, "/contrib/labs", "") &&
 		       join(p->lesson, p->lab_dir, "/rdmad-lesson", "") && cm_find(p, dir);
 	}
@@ -113,7 +115,8 @@ bool install_find(struct install *p)
 	if (join(p->lib_dir, stage, RUN_PKGLIBDIR, "") && lib_is_in(p->lib_dir)) {
 		if (*stage && !daemon_find(p, dir, stage))
 			p->daemon[0] = '\0';
-		rs_find(p, p->lib_dir, "");
+		extra_find(p->rs_lib, p->lib_dir, "/librspreload.so");
+		extra_find(p->tree_lib, p->lib_dir, "/librdmad-tree.so");
 		return join(p->tool_dir, p->lib_dir, "", "") && join(p->lab_dir, stage, RUN_PKGDATADIR, "/labs") &&
 		       join(p->lesson, p->lib_dir, "/rdmad-lesson", "");
 	}
@@ -193,17 +196,22 @@ static char *library_path(const struct install *p)
 }
 
 /* Libraries that the user preloads stay in front of ours: they may want to see the calls. */
-static char *preload(const struct install *p, bool rsockets)
+static char *preload(const struct install *p, const struct options *opt)
 {
-	const char *old = getenv_or_empty("LD_PRELOAD"), *san = sanitizer();
-	const char *rs = rsockets && !list_has(old, ": ", p->rs_lib) ? p->rs_lib : "";
-	char lib[PATH_MAX], *both, *all;
+	const char *san = sanitizer();
+	char lib[PATH_MAX], *all = list_make("", "", getenv_or_empty("LD_PRELOAD")), *longer;
+	const char *const ours[] = { opt->rsockets ? p->rs_lib : "", opt->sysfs == SYSFS_PRELOAD ? p->tree_lib : "",
+				     lib };
 
-	if (!join(lib, p->lib_dir, "/", LIB_NAME) || list_has(old, ": ", lib))
-		return list_make("", old, rs);
-	both = list_make(rs, lib, "");
-	all = list_make(list_has(old, ": ", san) ? "" : san, old, both);
-	free(both);
+	if (!join(lib, p->lib_dir, "/", LIB_NAME))
+		lib[0] = '\0';
+	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		if (!*ours[i] || list_has(all, ": ", ours[i]))
+			continue;
+		longer = list_make(list_has(all, ": ", san) ? "" : san, all, ours[i]);
+		free(all);
+		all = longer;
+	}
 	return all;
 }
 
@@ -212,7 +220,7 @@ static bool preloadable(const struct install *p) { return !strpbrk(p->lib_dir, "
 
 void env_set(const struct install *p, const struct options *opt, const char *socket)
 {
-	char *path = library_path(p), *pre = preload(p, opt->rsockets);
+	char *path = library_path(p), *pre = preload(p, opt);
 
 	if (strpbrk(p->lib_dir, ":;"))
 		say("warning: the dynamic loader cannot search %s, for the : or ; in its name", p->lib_dir);
@@ -237,7 +245,7 @@ static void print_export(const char *name, const char *value)
 
 void env_print(const struct install *p, const struct options *opt)
 {
-	char *path = library_path(p), *pre = preload(p, opt->rsockets);
+	char *path = library_path(p), *pre = preload(p, opt);
 
 	print_export("LD_LIBRARY_PATH", path);
 	if (preloadable(p))

@@ -9,6 +9,7 @@ rdmad_run_SOURCES = \
 	run/hold.c \
 	run/lesson.c \
 	run/install.c \
+	run/mounts.c \
 	run/prog.c \
 	run/report.c \
 	run/report.h \

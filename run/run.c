@@ -32,8 +32,9 @@ static const char usage_text[] =
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
 	"  -r, --rsockets          carry the program's TCP connections by RDMA if the peer does, too\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
-	"  -S, --sysfs             show the devices in /sys/class/infiniband and /dev/infiniband to this\n"
-	"                          program and its children (in a mount namespace)\n"
+	"  -S, --sysfs[=HOW]       show the devices in /sys/class/infiniband and /dev/infiniband to this\n"
+	"                          program and its children; HOW: in a mount namespace, by preload (a\n"
+	"                          library), or auto, which is the first of these that the machine allows\n"
 	"  -t, --timeout SECONDS   end the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
 	"  -R, --report DIR        leave a report in DIR: how the program ended, the daemon's log, counters, leaks\n"
 	"  -F, --fault FILE        disturb packets by these rules (rdmad-fault(5)) while the program runs\n"
@@ -61,7 +62,7 @@ static const struct option long_options[] = {
 	{ "daemon-arg", required_argument, NULL, 'd' },
 	{ "rsockets", no_argument, NULL, 'r' },
 	{ "log", required_argument, NULL, 'l' },
-	{ "sysfs", no_argument, NULL, 'S' },
+	{ "sysfs", optional_argument, NULL, 'S' },
 	{ "timeout", required_argument, NULL, 't' },
 	{ "report", required_argument, NULL, 'R' },
 	{ "fault", required_argument, NULL, 'F' },
@@ -111,6 +112,20 @@ static int64_t timeout_parse(const char *text)
 	return (int64_t)(n * ms[unit - units]) + 1;
 }
 
+static enum sysfs sysfs_parse(const char *text)
+{
+	static const char *const ways[] = {
+		[SYSFS_AUTO] = "auto", [SYSFS_NAMESPACE] = "namespace", [SYSFS_PRELOAD] = "preload"
+	};
+
+	for (enum sysfs i = SYSFS_AUTO; i <= SYSFS_PRELOAD; i++)
+		if (!text || !strcmp(text, ways[i]))
+			return i;
+	say("--sysfs=%s: namespace, preload or auto", text);
+	fail_usage();
+	return SYSFS_NO;
+}
+
 static int leak_status_parse(const char *text)
 {
 	char *end;
@@ -156,7 +171,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'd': opt->daemon_args[opt->daemon_arg_n++] = optarg; break;
 		case 'r': opt->rsockets = true; break;
 		case 'l': opt->log = optarg; break;
-		case 'S': opt->sysfs = true; break;
+		case 'S': opt->sysfs = sysfs_parse(optarg); break;
 		case 't': opt->timeout_ms = timeout_parse(optarg); break;
 		case 'R': opt->report = optarg; break;
 		case 'C': opt->capture = optarg; break;
@@ -278,7 +293,7 @@ int main(int argc, char **argv)
 	hold = hold_get(&opt, &in, addr);
 	if (hold < 0 || (opt.impair && !impair_give(hold, &opt)))
 		return RUN_FAILED;
-	if (opt.sysfs && !sysfs_enter(&in, addr))
+	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
 		return RUN_FAILED;
 	env_set(&in, &opt, addr);
 	if (is_watched(&opt))

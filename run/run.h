@@ -21,13 +21,18 @@
 #define RUN_NOT_EXECUTABLE 126
 #define RUN_NOT_FOUND      127
 
+#define HOLD_FD_MIN 200 /* inherited ones are above those that shell scripts and programs count on */
+
 #define ADDR_LEN (sizeof(((struct sockaddr_un *)0)->sun_path))
+
+enum sysfs { SYSFS_NO, SYSFS_AUTO, SYSFS_NAMESPACE, SYSFS_PRELOAD };
 
 struct options {
 	const char *socket;      /* --socket or $RDMAD_SOCKET; NULL: the usual addresses */
 	const char *socket_from; /* where it comes from, for messages */
 	const char *log;         /* file for a private daemon's messages; NULL: none once it runs */
-	bool own, sysfs, rsockets;
+	bool own, rsockets;
+	enum sysfs sysfs;     /* AUTO: what the machine allows, and then that */
 	const char *own_addr; /* --own=ADDRESS, or NULL */
 	char **daemon_args;
 	unsigned daemon_arg_n;
@@ -49,6 +54,7 @@ struct install {
 	char lib_dir[PATH_MAX];  /* holds libibverbs.so.1 */
 	char cm_dir[PATH_MAX];   /* holds librdmacm.so.1; empty: lib_dir does */
 	char rs_lib[PATH_MAX];   /* librspreload.so; empty: not there */
+	char tree_lib[PATH_MAX]; /* librdmad-tree.so; empty: not there */
 	char lab_dir[PATH_MAX];  /* the lessons */
 	char lesson[PATH_MAX];   /* their program */
 	char tool_dir[PATH_MAX]; /* holds rdma */

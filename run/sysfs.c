@@ -1,244 +1,143 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * sysfs.c - the mount namespace: directories that cannot be written to get a new layer.
- *
- *	tmpfs over /sys/class	each entry that was there bound or linked into it, then ours
- *	tmpfs over /dev		the same
- *
- * An ordinary user may do this in a user namespace of his own, in which he keeps his number.  The
- * daemon may still read his memory: the one who made a user namespace has all rights over it.
- */
+/* sysfs.c - the devices as files: in which way, and who writes them. */
 #include "config.h"
 
 #include "say.h"
 #include "sysfs.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
+#include <ftw.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <rdmad/tree.h>
+
 #define REFRESH_MS 1000
-#define LOOK_EVERY 5 /* refreshes between two looks for others in the namespace */
+#define LOOK_EVERY 5 /* refreshes between two looks for others that see the files */
 
-/* ---- user and mount namespace -------------------------------------------------- */
+/* ---- the directory, where there are no mounts ------------------------------------------ */
 
-static bool line_write(const char *path, const char *fmt, unsigned id)
+/* Others than us can read it: a program may give up rights. */
+static bool root_make(char root[TREE_ROOT_LEN])
 {
-	char text[64];
-	int fd = open(path, O_WRONLY | O_CLOEXEC), n = snprintf(text, sizeof(text), fmt, id, id);
-	bool good = fd >= 0 && write(fd, text, (size_t)n) == n;
+	const char *const tops[] = { getenv("TMPDIR"), "/tmp", "/dev/shm", getenv("XDG_RUNTIME_DIR") };
+	char path[PATH_MAX], *real;
+	bool good = false;
 
-	if (fd >= 0)
-		close(fd);
-	return good;
-}
-
-static bool namespace_new(void)
-{
-	unsigned uid = geteuid(), gid = getegid();
-
-	if (!unshare(CLONE_NEWNS))
-		goto private;
-	if (errno != EPERM || unshare(CLONE_NEWUSER | CLONE_NEWNS)) {
-		say("--sysfs: a mount namespace cannot be made here (%s): that needs unprivileged user namespaces, or "
-		    "root",
-		    strerror(errno));
-		return false;
-	}
-	if (!line_write("/proc/self/setgroups", "deny", 0) || !line_write("/proc/self/uid_map", "%u %u 1", uid) ||
-	    !line_write("/proc/self/gid_map", "%u %u 1", gid)) {
-		say("--sysfs: cannot keep user number %u in a user namespace: %s", uid, strerror(errno));
-		return false;
-	}
-
-      private:
-	if (!mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
-		return true;
-	say("--sysfs: cannot make the mounts private: %s", strerror(errno));
-	return false;
-}
-
-/* ---- layers ---------------------------------------------------------------------- */
-
-/* One entry of the old directory (fd below) into the new one. */
-static bool entry_keep(int old, const char *dir, const struct dirent *e)
-{
-	char from[PATH_MAX], to[PATH_MAX], link[PATH_MAX];
-	struct stat st;
-	ssize_t n;
-	int fd;
-
-	snprintf(from, sizeof(from), "/proc/self/fd/%d/%s", old, e->d_name);
-	snprintf(to, sizeof(to), "%s/%s", dir, e->d_name);
-	if (fstatat(old, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
-		return true; /* gone meanwhile */
-	if (S_ISLNK(st.st_mode)) {
-		n = readlinkat(old, e->d_name, link, sizeof(link) - 1);
-		link[n < 0 ? 0 : n] = 0;
-		return !symlink(link, to);
-	}
-	if (S_ISDIR(st.st_mode)) {
-		if (mkdir(to, 0755))
-			return false;
-	} else {
-		fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-		if (fd < 0)
-			return false;
-		close(fd);
-	}
-	return !mount(from, to, NULL, MS_BIND | MS_REC, NULL);
-}
-
-static bool ours(const char *const *names, const char *name)
-{
-	for (; *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
-
-/* A layer over dir that has all that dir has, but these names as empty directories. */
-static bool layer(const char *dir, const char *const *names)
-{
-	int old = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = old < 0 ? NULL : fdopendir(dup(old));
-	char path[PATH_MAX];
-	struct dirent *e;
-	bool good = list && !mount("rdmad", dir, "tmpfs", MS_NOSUID, "mode=755");
-
-	while (good && (e = readdir(list)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !ours(names, e->d_name))
-			good = entry_keep(old, dir, e);
-	for (; good && *names; names++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, *names);
-		good = !mkdir(path, 0755);
-	}
-	if (!good)
-		say("--sysfs: cannot lay a directory over %s: %s", dir, strerror(errno));
-	if (list)
-		closedir(list);
-	if (old >= 0)
-		close(old);
-	return good;
-}
-
-/* Device nodes cannot be made in a user namespace, so /dev/null is mounted on each name.  Nobody has to open them. */
-static bool nodes(int n)
-{
-	char path[PATH_MAX];
-	bool good = true;
-	int fd;
-
-	for (int i = -1; i < n && good; i++) {
-		if (i < 0)
-			snprintf(path, sizeof(path), TREE_DEV "/rdma_cm");
+	for (unsigned i = 0; i < sizeof(tops) / sizeof(tops[0]) && !good; i++) {
+		if (!tops[i] || *tops[i] != '/')
+			continue;
+		snprintf(path, sizeof(path), "%s/rdmad-tree.XXXXXX", tops[i]);
+		if (!mkdtemp(path))
+			continue;
+		real = realpath(path, NULL);
+		good = real && strlen(real) < TREE_ROOT_LEN && !chmod(real, 0755 | TREE_WAY);
+		if (good)
+			strcpy(root, real);
 		else
-			snprintf(path, sizeof(path), TREE_DEV "/uverbs%d", i);
-		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-		good = fd >= 0 && !mount("/dev/null", path, NULL, MS_BIND, NULL);
-		if (fd >= 0)
-			close(fd);
+			rmdir(path);
+		free(real);
 	}
 	if (!good)
-		say("--sysfs: %s: %s", path, strerror(errno));
+		say("--sysfs: no directory can be made in /tmp or $TMPDIR: %s", strerror(errno));
 	return good;
 }
 
-/* ---- libraries --------------------------------------------------------------------- */
-
-static int libc_find(struct dl_phdr_info *info, size_t, void *out)
+static int entry_remove(const char *path, const struct stat *, int, struct FTW *)
 {
-	const char *name = strrchr(info->dlpi_name, '/');
-
-	if (name && !strncmp(name, "/libc.so", 8))
-		snprintf(out, PATH_MAX, "%.*s", (int)(name - info->dlpi_name), info->dlpi_name);
-	return 0;
+	return remove(path) && errno != ENOENT;
 }
 
-/* Mounts a file of ours over the system's, for programs that open it by its path. */
-static bool cover(const char *dir, const char *lib_dir, const char *name)
+static void root_remove(const char *root)
 {
-	char theirs[PATH_MAX + 64], real[PATH_MAX], mine[PATH_MAX + 64], own[PATH_MAX];
-
-	snprintf(theirs, sizeof(theirs), "%s/%s", dir, name);
-	snprintf(mine, sizeof(mine), "%s/%s", lib_dir, name);
-	if (!realpath(theirs, real) || !realpath(mine, own) || !strcmp(real, own))
-		return true;
-	if (!mount(own, real, NULL, MS_BIND, NULL))
-		return true;
-	say("--sysfs: cannot mount %s over %s: %s", own, real, strerror(errno));
-	return false;
+	if (*root)
+		nftw(root, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static bool libraries(const struct install *p)
-{
-	char libc_dir[PATH_MAX] = "";
-	const char *dirs[] = { libc_dir, "/usr/lib64", "/usr/local/lib" };
-	const char *cm_dir = *p->cm_dir ? p->cm_dir : p->lib_dir;
-	bool good = true;
+/* ---- who sees the files ----------------------------------------------------------------- */
 
-	dl_iterate_phdr(libc_find, libc_dir);
-	for (unsigned i = 0; i < sizeof(dirs) / sizeof(dirs[0]) && good; i++)
-		good = cover(dirs[i], p->lib_dir, "libibverbs.so.1") && cover(dirs[i], cm_dir, "librdmacm.so.1");
-	/* rdma(8) asks the kernel; ours reads the files. */
-	return good && cover("/usr/bin", p->tool_dir, "rdma") && cover("/sbin", p->tool_dir, "rdma");
+static bool in_namespace(const char *pid)
+{
+	char mine[64] = "", other[64], path[320];
+	ssize_t n = readlink("/proc/self/ns/mnt", mine, sizeof(mine) - 1);
+
+	snprintf(path, sizeof(path), "/proc/%s/ns/mnt", pid);
+	n = n < 0 ? n : readlink(path, other, sizeof(other) - 1);
+	other[n < 0 ? 0 : n] = 0;
+	return n > 0 && !strcmp(mine, other);
+}
+
+/* Does the process have the directory in its environment? */
+static bool has_root(const char *pid, const char *root)
+{
+	char path[320], *line = NULL;
+	bool found = false;
+	size_t size = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%s/environ", pid);
+	f = fopen(path, "re");
+	while (f && !found && getdelim(&line, &size, 0, f) > 0)
+		found = !strncmp(line, TREE_ENV "=", sizeof(TREE_ENV)) && !strcmp(line + sizeof(TREE_ENV), root);
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Is anybody but us there?  If that cannot be known: no. */
+static bool is_seen(const char *root)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	bool found = false;
+
+	while (proc && !found && (e = readdir(proc)))
+		if (e->d_name[0] >= '0' && e->d_name[0] <= '9' && atoi(e->d_name) != getpid())
+			found = *root ? has_root(e->d_name, root) : in_namespace(e->d_name);
+	if (proc)
+		closedir(proc);
+	return found;
 }
 
 /* ---- what changes -------------------------------------------------------------------- */
 
-/* Is anybody but us in this mount namespace? */
-static bool alone(void)
+/*
+ * As long as the directory is seen it stays, even without the daemon.  A process that sees it has the hold, or the variable:
+ * one may close all descriptors, another give up the rights that we would need to read its environment.
+ */
+static void refresh(const char *root, int daemon, int hold)
 {
-	char mine[64] = "", other[64], path[320];
-	DIR *proc = opendir("/proc");
-	struct dirent *e;
-	bool found = false;
-	ssize_t n;
-
-	if (!proc || readlink("/proc/self/ns/mnt", mine, sizeof(mine) - 1) < 0)
-		return true;
-	while (!found && (e = readdir(proc))) {
-		if (e->d_name[0] < '0' || e->d_name[0] > '9' || atoi(e->d_name) == getpid())
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/ns/mnt", e->d_name);
-		n = readlink(path, other, sizeof(other) - 1);
-		other[n < 0 ? 0 : n] = 0;
-		found = n > 0 && !strcmp(mine, other);
-	}
-	closedir(proc);
-	return !found;
-}
-
-static void refresh(int daemon)
-{
-	struct pollfd p = { .fd = daemon };
+	struct pollfd p[] = { { .fd = daemon }, { .fd = hold } };
 	unsigned n = 0;
 
 	setsid();
 	chdir("/");
-	while (poll(&p, 1, REFRESH_MS) == 0) {
-		if (++n % LOOK_EVERY == 0 && alone())
-			break;
-		if (!tree_write(daemon))
+	for (;;) {
+		if (poll(p, 2, REFRESH_MS) > 0 && p[1].revents)
+			p[1].fd = -1;
+		if (p[0].fd >= 0 && (p[0].revents || !tree_write(root, p[0].fd))) {
+			if (!*root)
+				break;
+			p[0].fd = -1;
+		}
+		if (++n % LOOK_EVERY == 0 && p[1].fd < 0 && !is_seen(root))
 			break;
 	}
+	root_remove(root);
 	_exit(0);
 }
 
-/* A grandchild: the program will have no child that it does not know. */
-static bool refresher(int daemon)
+/* A grandchild: the program will have no child that it does not know.  hold: its end is known when all others are gone; or -1. */
+static bool refresher(const char *root, int daemon, int hold)
 {
 	pid_t child = fork();
 
@@ -252,9 +151,12 @@ static bool refresher(int daemon)
 			if (null > 2)
 				close(null);
 		}
+		hold = hold < 0 ? -1 : fcntl(hold, F_DUPFD, 5);
 		dup2(daemon, 3);
-		syscall(SYS_close_range, 4u, ~0u, 0u);
-		refresh(3);
+		if (hold >= 0)
+			dup2(hold, 4);
+		syscall(SYS_close_range, hold < 0 ? 4u : 5u, ~0u, 0u);
+		refresh(root, 3, hold < 0 ? -1 : 4);
 	}
 	if (child < 0 || waitpid(child, NULL, 0) < 0) {
 		say("--sysfs: %s", strerror(errno));
@@ -263,22 +165,86 @@ static bool refresher(int daemon)
 	return true;
 }
 
-bool sysfs_enter(const struct install *p, const char *addr)
+/* A pipe that the program and its children have an end of; the other.  -1: said why. */
+static int hold_make(void)
 {
-	static const char *const classes[] = { "infiniband", "infiniband_verbs", NULL }, *const devs[] = { "infiniband",
-													   NULL };
-	int daemon = hold_look(addr), n;
+	int end[2] = { -1, -1 };
+
+	if (pipe2(end, O_CLOEXEC) || fcntl(end[1], F_DUPFD, HOLD_FD_MIN) < 0) {
+		say("--sysfs: %s", strerror(errno));
+		close(end[0]);
+		end[0] = -1;
+	}
+	close(end[1]);
+	return end[0];
+}
+
+/* ---- the two ways ------------------------------------------------------------------------ */
+
+static bool by_namespace(const struct install *p, int daemon, int devices)
+{
+	return mounts_make(p, devices) && tree_write("", daemon) && refresher("", daemon, -1);
+}
+
+static bool by_preload(const struct install *p, int daemon)
+{
+	char root[TREE_ROOT_LEN] = "";
+	int hold;
 	bool good;
 
-	if (daemon < 0)
+	if (!*p->tree_lib || strpbrk(p->tree_lib, " :;")) {
+		say("--sysfs: %s",
+		    *p->tree_lib
+			    ? "the dynamic loader cannot preload a library with a space, : or ; in its path"
+			    : "there is no librdmad-tree.so beside libibverbs.so.1: make it, or install all of rdmad");
 		return false;
-	good = namespace_new() && layer("/sys/class", classes) && layer("/dev", devs) && libraries(p);
-	if (good) {
-		n = tree_devices(daemon);
-		good = n >= 0 && nodes(n) && tree_write(daemon) && refresher(daemon);
-		if (n < 0)
-			say("--sysfs: the daemon does not say what devices it has");
 	}
-	close(daemon);
+	hold = hold_make();
+	if (hold < 0 || !root_make(root))
+		return false;
+	tree_way(root, "/sys/class");
+	tree_way(root, "/sys/devices");
+	tree_way(root, "/dev");
+	good = tree_write(root, daemon) && !setenv(TREE_ENV, root, 1) && refresher(root, daemon, hold);
+	close(hold);
+	if (!good)
+		root_remove(root);
 	return good;
+}
+
+/* Inside a preloaded library's view there is no other: it would stand before the mounts. */
+static enum sysfs choose(const struct install *p, enum sysfs way)
+{
+	bool inside = getenv(TREE_ENV);
+	int err;
+
+	if (way == SYSFS_NAMESPACE && inside) {
+		say("--sysfs=namespace: $" TREE_ENV " is set: this is a program of rdmad-run --sysfs=preload");
+		return SYSFS_NO;
+	}
+	if (way != SYSFS_AUTO)
+		return way;
+	err = inside ? 0 : mounts_refused(p);
+	if (err)
+		say("--sysfs: by a preloaded library, since there is no mount namespace to be had (%s): programs that "
+		    "are statically linked, setuid or call the kernel themselves (Go) do not see the files",
+		    strerror(err));
+	return inside || err ? SYSFS_PRELOAD : SYSFS_NAMESPACE;
+}
+
+enum sysfs sysfs_show(const struct install *p, enum sysfs way, const char *addr)
+{
+	int daemon = hold_look(addr), devices = daemon < 0 ? -1 : tree_devices(daemon);
+	bool good = false;
+
+	if (daemon >= 0 && devices < 0)
+		say("--sysfs: the daemon does not say what devices it has");
+	if (devices >= 0) {
+		way = choose(p, way);
+		if (way != SYSFS_NO)
+			good = way == SYSFS_PRELOAD ? by_preload(p, daemon) : by_namespace(p, daemon, devices);
+	}
+	if (daemon >= 0)
+		close(daemon);
+	return good ? way : SYSFS_NO;
 }

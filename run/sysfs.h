@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sysfs.h - rdmad-run --sysfs: a mount namespace in which the devices can be seen as files.
+ * sysfs.h - rdmad-run --sysfs: the devices as files, for the program and its children, in one of two ways.
  *
- *	/sys/class/infiniband  /sys/class/infiniband_verbs  /dev/infiniband	these show the daemon's devices alone
- *	<system's directory>/libibverbs.so.1, librdmacm.so.1			ours, mounted over them
+ *	/sys/class/infiniband  /sys/class/infiniband_verbs  /dev/infiniband	show the daemon's devices alone
+ *
+ * In a mount namespace they are there, and ours are mounted over the system's libibverbs and librdmacm.  Where none can be
+ * had, they are in a directory that a preloaded library (lib/treepreload) shows to programs that ask the C library.
  */
 #ifndef RUN_SYSFS_H
 #define RUN_SYSFS_H
@@ -11,20 +13,31 @@
 #include "run.h"
 
 /*
- * Puts this process into such a namespace; addr: the daemon's.  A process of ours writes the files that change (state,
- * GIDs, counters) once a second, as long as anything runs in the namespace.  False: said why.
+ * Makes them be seen; addr: the daemon's.  A process of ours writes the files that change (state, GIDs, counters) once a
+ * second, as long as anybody can see them.  The way that was taken, or SYSFS_NO: said why.
  */
-bool sysfs_enter(const struct install *, const char *addr);
+enum sysfs sysfs_show(const struct install *, enum sysfs, const char *addr);
 
 /* ---- tree.c: the files ------------------------------------------------------ */
 
-#define TREE_CLASS "/sys/class/infiniband"
-#define TREE_VERBS "/sys/class/infiniband_verbs"
-#define TREE_DEV   "/dev/infiniband"
+#define TREE_CLASS    "/sys/class/infiniband"
+#define TREE_VERBS    "/sys/class/infiniband_verbs"
+#define TREE_DEV      "/dev/infiniband"
+#define TREE_BUS_NAME "pci7264:00" /* a domain that no machine has: "rd" */
+#define TREE_BUS      "/sys/devices/" TREE_BUS_NAME
+#define TREE_ROOT_LEN 128
 
-/* Writes what has changed.  False: the daemon has gone, or said nothing that we understand. */
-bool tree_write(int daemon);
-/* Of the device numbered i: "uverbs0". */
+/* Writes what has changed, below root.  False: the daemon has gone, or said nothing that we understand. */
+bool tree_write(const char *root, int daemon);
 int tree_devices(int daemon);
+/* Below root, a directory of the system's in which there is something of ours (rdmad/tree.h). */
+void tree_way(const char *root, const char *dir);
+
+/* ---- mounts.c: the namespace ------------------------------------------------- */
+
+/* This process in a mount namespace with room for so many devices.  False: said why. */
+bool mounts_make(const struct install *, int devices);
+/* 0, or why that is not possible: an errno. */
+int mounts_refused(const struct install *);
 
 #endif

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree.c - /sys/class/infiniband as the kernel has it, from what the daemon says of its devices.
+ * tree.c - /sys/class/infiniband as the kernel has it, from what the daemon says of its devices: below root, which is
+ * empty in a mount namespace, and else the directory that librdmad-tree.so shows (rdmad/tree.h).
+ *
+ *	/sys/devices/pci7264:00/7264:00:00.0/7264:01:00.0	the first device, as an adapter behind a bridge of its own
+ *	  infiniband/rdmad0					/sys/class/infiniband/rdmad0 is a link to this
+ *	  infiniband_verbs/uverbs0				the same
  *
  * A file is written when its text has changed; a program that has it open sees the new text when it reads again from the
  * start, as with the kernel's.
@@ -23,10 +28,11 @@
 
 #include <rdmad/msg.h>
 #include <rdmad/sock.h>
+#include <rdmad/tree.h>
 
 /* Devices have short names: what is below their directories is shorter than these. */
-#define DIR_LEN  128
-#define PATH_LEN 256
+#define DIR_LEN  (TREE_ROOT_LEN + 128)
+#define PATH_LEN (DIR_LEN + 128)
 
 #define WORD 4 /* port_xmit_data and the like count these */
 
@@ -46,7 +52,7 @@ static void put(const char *path_fmt, const char *dir, int i, const char *fmt, .
 /* path_fmt may have one %d, which is i. */
 static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...)
 {
-	char path[PATH_MAX], name[256], text[512], old[512];
+	char path[PATH_MAX], name[PATH_LEN], text[512], old[512];
 	ssize_t n, had;
 	va_list ap;
 	int fd;
@@ -85,6 +91,30 @@ static void point(const char *to, const char *fmt, ...)
 	dirs_make(path);
 	if (symlink(to, path) && errno != EEXIST)
 		perror(path);
+}
+
+void tree_way(const char *root, const char *dir)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s/", root, dir);
+	for (char *s = strchr(path + strlen(root) + 1, '/'); s; s = strchr(s + 1, '/')) {
+		*s = 0;
+		mkdir(path, 0755 | TREE_WAY);
+		*s = '/';
+	}
+}
+
+/* The first line of a file, or else. */
+static const char *line_of(char *text, size_t size, const char *path, const char *otherwise)
+{
+	FILE *f = fopen(path, "re");
+	bool have = f && fgets(text, (int)size, f) && *text != '\n';
+
+	if (f)
+		fclose(f);
+	text[have ? strcspn(text, "\n") : 0] = 0;
+	return have ? text : otherwise;
 }
 
 /* ---- the daemon ------------------------------------------------------------------- */
@@ -163,14 +193,14 @@ static void pkeys(const char *port, const json_t *dev)
 		put("pkeys/%d", port, (int)i, "%s", json_string_value(pkey));
 }
 
-static void port(const char dir[DIR_LEN], const json_t *dev, const json_t *counters)
+static void port(const char *dir, const json_t *dev, const json_t *counters)
 {
 	bool up = !strcmp(str(dev, "state"), "ACTIVE");
-	char path[PATH_LEN], hw[PATH_LEN + 16];
+	char path[PATH_LEN + 16], hw[PATH_LEN + 32];
 	const char *key;
 	json_t *v;
 
-	snprintf(path, sizeof(path), "%.*s/ports/1", DIR_LEN, dir);
+	snprintf(path, sizeof(path), "%s/ports/1", dir);
 	put("state", path, 0, "%s", up ? "4: ACTIVE" : "1: DOWN");
 	put("phys_state", path, 0, "%s", up ? "5: LinkUp" : "3: Disabled");
 	rate_put(path, num(dev, "link_mbps"));
@@ -192,17 +222,44 @@ static void port(const char dir[DIR_LEN], const json_t *dev, const json_t *count
 	json_object_foreach((json_t *)counters, key, v) put(key, hw, 0, "%lld", (long long)json_integer_value(v));
 }
 
-/* device/: where the kernel has a link to the adapter on its bus. */
-static void bus(const char dir[DIR_LEN], const json_t *dev, int i)
+/* ---- its adapter ------------------------------------------------------------------- */
+
+/* Without root, from /sys on: a bridge for each, since programs take functions of one bus for ports of one adapter. */
+static void adapter_path(char path[DIR_LEN], int i)
 {
-	char path[PATH_LEN], to[PATH_LEN], numa[16] = "-1";
-	const char *interface;
+	snprintf(path, DIR_LEN, TREE_BUS "/7264:00:%02x.%x/7264:%02x:00.0", i / 8, i % 8, i + 1);
+}
+
+/* The interface has the adapter as its device, if it has none; else its device has the RDMA device, too. */
+static void interface_join(const char *root, const char *interface, const char *adapter)
+{
+	char path[PATH_LEN], at[PATH_MAX], up[PATH_LEN] = "";
+	bool has;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device", interface);
+	has = realpath(path, at);
+	if (!has) {
+		*strrchr(path, '/') = 0;
+		if (!realpath(path, at))
+			return;
+	}
+	if (strncmp(at, "/sys/", 5) || !strncmp(at, TREE_BUS "/", sizeof(TREE_BUS)))
+		return;
+	for (const char *s = strchr(at + 1, '/'); s; s = strchr(s + 1, '/'))
+		strncat(up, "../", sizeof(up) - strlen(up) - 1);
+	tree_way(root, at);
+	snprintf(path, sizeof(path), "%s%s%s", up, adapter + strlen("/sys/"), has ? "/infiniband" : "");
+	point(path, "%s%s/%s", root, at, has ? "infiniband" : "device");
+}
+
+static void adapter(const char *root, const char *dir, const json_t *dev, const char *adapter)
+{
+	char path[PATH_LEN], file[PATH_LEN], numa[16], cpus[256];
+	const char *interface, *near = "";
 	bool others = false; /* there are interfaces besides loopback */
 	json_t *gid;
 	size_t k;
-	int fd;
 
-	snprintf(path, sizeof(path), "%.*s/device", DIR_LEN, dir);
 	json_array_foreach(json_object_get(dev, "gids"), k, gid)
 	{
 		interface = str(gid, "interface");
@@ -213,31 +270,56 @@ static void bus(const char dir[DIR_LEN], const json_t *dev, int i)
 		interface = str(gid, "interface");
 		if (!*interface || (others && !strcmp(interface, "lo")))
 			continue;
-		snprintf(to, sizeof(to), "/sys/class/net/%s", interface);
-		point(to, "%s/net/%s", path, interface);
-		snprintf(to, sizeof(to), "/sys/class/net/%s/device/numa_node", interface);
-		fd = open(to, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0) {
-			ssize_t n = read(fd, numa, sizeof(numa) - 1);
-
-			numa[n > 1 ? n - 1 : 0] = 0;
-			close(fd);
-		}
+		near = interface;
+		snprintf(path, sizeof(path), "/sys/class/net/%s", interface);
+		point(path, "%s/net/%s", dir, interface);
+		if (*root)
+			interface_join(root, interface, adapter);
 	}
-	put("numa_node", path, 0, "%s", *numa ? numa : "-1");
-	put("vendor", path, 0, "0x72646d"); /* as ibv_query_device() has them */
-	put("device", path, 0, "0x6164");
-	snprintf(to, sizeof(to), "%s", dir);
-	point(to, "%s/infiniband/%s", path, str(dev, "name"));
-	snprintf(to, sizeof(to), TREE_VERBS "/uverbs%d", i);
-	point(to, "%s/infiniband_verbs/uverbs%d", path, i);
+	snprintf(file, sizeof(file), "/sys/class/net/%s/device/numa_node", near);
+	put("numa_node", dir, 0, "%s", line_of(numa, sizeof(numa), file, "-1"));
+	snprintf(file, sizeof(file), "/sys/class/net/%s/device/local_cpulist", near);
+	line_of(cpus, sizeof(cpus), file, NULL);
+	put("local_cpulist", dir, 0, "%s",
+	    *cpus ? cpus : line_of(cpus, sizeof(cpus), "/sys/devices/system/cpu/online", "0"));
+	put("class", dir, 0, "0x020000");  /* of Ethernet */
+	put("vendor", dir, 0, "0x72646d"); /* as ibv_query_device() has them */
+	put("device", dir, 0, "0x6164");
 }
 
-static void device(const json_t *dev, const json_t *counters, int i)
-{
-	char dir[DIR_LEN], verbs[DIR_LEN], to[PATH_LEN];
+/* ---- one device of two classes ------------------------------------------------------- */
 
-	snprintf(dir, sizeof(dir), TREE_CLASS "/%s", str(dev, "name"));
+/* dir: of a class device, in the directory of its adapter. */
+static void class_links(const char *root, const char *dir, const char *class, const char *name, const char *adapter)
+{
+	char to[PATH_LEN];
+
+	snprintf(to, sizeof(to), "../../../%s", strrchr(adapter, '/') + 1);
+	point(to, "%s/device", dir);
+	snprintf(to, sizeof(to), "../../../../../../class/%s", class);
+	point(to, "%s/subsystem", dir);
+	snprintf(to, sizeof(to), "../..%s/%s/%s", adapter + strlen("/sys"), class, name);
+	point(to, "%s/sys/class/%s/%s", root, class, name);
+}
+
+/* A file that librdmad-tree.so shows as a character device. */
+static void node(const char *root, const char *name, int major, int minor)
+{
+	char dir[DIR_LEN], path[PATH_LEN];
+
+	snprintf(dir, sizeof(dir), "%s" TREE_DEV, root);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	put(name, dir, 0, "%d:%d", major, minor);
+	chmod(path, 0666);
+}
+
+static void device(const char *root, const json_t *dev, const json_t *counters, int i)
+{
+	char at[DIR_LEN], top[DIR_LEN], dir[PATH_LEN], name[16];
+
+	adapter_path(at, i);
+	snprintf(top, sizeof(top), "%s%s", root, at);
+	snprintf(dir, sizeof(dir), "%s/infiniband/%s", top, str(dev, "name"));
 	put("node_type", dir, 0, "1: CA");
 	put("node_guid", dir, 0, "%s", str(dev, "guid"));
 	put("sys_image_guid", dir, 0, "%s", str(dev, "guid"));
@@ -248,25 +330,34 @@ static void device(const json_t *dev, const json_t *counters, int i)
 	put("hw_rev", dir, 0, "0");
 	put("uevent", dir, 0, "NAME=%s", str(dev, "name"));
 	port(dir, dev, counters);
-	bus(dir, dev, i);
-	snprintf(verbs, sizeof(verbs), TREE_VERBS "/uverbs%d", i);
-	put("ibdev", verbs, 0, "%s", str(dev, "name"));
-	put("abi_version", verbs, 0, "1");
-	put("dev", verbs, 0, "231:%d", 192 + i);
-	put("uevent", verbs, 0, "MAJOR=231\nMINOR=%d\nDEVNAME=infiniband/uverbs%d", 192 + i, i);
-	snprintf(to, sizeof(to), "%s/device", dir);
-	point(to, "%s/device", verbs);
+	class_links(root, dir, "infiniband", str(dev, "name"), at);
+	adapter(root, top, dev, at);
+	snprintf(name, sizeof(name), "uverbs%d", i);
+	snprintf(dir, sizeof(dir), "%s/infiniband_verbs/%s", top, name);
+	put("ibdev", dir, 0, "%s", str(dev, "name"));
+	put("abi_version", dir, 0, "1");
+	put("dev", dir, 0, "231:%d", 192 + i);
+	put("uevent", dir, 0, "MAJOR=231\nMINOR=%d\nDEVNAME=infiniband/uverbs%d", 192 + i, i);
+	class_links(root, dir, "infiniband_verbs", name, at);
+	if (*root)
+		node(root, name, 231, 192 + i);
 }
 
-bool tree_write(int daemon)
+bool tree_write(const char *root, int daemon)
 {
 	json_t *devices = dump(daemon, DUMP_DEVICES), *stats = dump(daemon, DUMP_STATS), *dev;
 	bool good = devices && stats;
+	mode_t mask = umask(022);
+	char dir[DIR_LEN];
 	size_t i;
 
-	put("abi_version", TREE_VERBS, 0, "6");
-	json_array_foreach(json_object_get(devices, "devices"), i, dev)
-		device(dev, json_object_get(json_array_get(json_object_get(stats, "devices"), i), "counters"), (int)i);
+	snprintf(dir, sizeof(dir), "%s" TREE_VERBS, root);
+	put("abi_version", dir, 0, "6");
+	json_array_foreach(json_object_get(devices, "devices"), i, dev) device(
+		root, dev, json_object_get(json_array_get(json_object_get(stats, "devices"), i), "counters"), (int)i);
+	if (*root)
+		node(root, "rdma_cm", 10, 58);
+	umask(mask);
 	json_decref(devices);
 	json_decref(stats);
 	return good;

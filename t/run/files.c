@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * files.c - looks at the devices' files by every call that takes a path, and prints what it finds: it is the same in a
+ * mount namespace and by the preloaded library (sysfs.test).  Names, types and errors; no inode, no owner, no time.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define CLASS "/sys/class/infiniband"
+#define DEV   CLASS "/rdmad0"
+#define STATE DEV "/ports/1/state"
+#define NODE  "/dev/infiniband/uverbs0"
+
+/* ---- before any constructor ----------------------------------------------------- */
+
+static int early = -1, early_err;
+
+static void look_early(void)
+{
+	early = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	early_err = errno;
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const first)(void) = look_early;
+
+/* ---- printing ---------------------------------------------------------------------- */
+
+/* The text of what was called, and what came of it; errno is kept where nothing failed. */
+#define TELL(call)                                                                                              \
+	do {                                                                                                    \
+		errno = EDOM;                                                                                   \
+		long tell = (long)(call);                                                                       \
+		printf("%s: %s\n", #call, tell >= 0 ? errno == EDOM ? "good" : "errno lost" : strerror(errno)); \
+	} while (0)
+
+static long closed(int fd)
+{
+	char text[64];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	int err = errno;
+
+	if (fd < 0)
+		return -1;
+	if (n > 0)
+		printf("(%.*s) ", (int)n - 1, text);
+	close(fd);
+	errno = n < 0 && err != EBADF && err != EISDIR ? err : EDOM;
+	return n < 0 && err != EBADF && err != EISDIR ? -1 : 0;
+}
+
+static long streamed(FILE *f)
+{
+	char text[64] = "";
+
+	if (!f)
+		return -1;
+	if (fgets(text, sizeof(text), f))
+		printf("(%.*s) ", (int)strcspn(text, "\n"), text);
+	fclose(f);
+	errno = EDOM;
+	return 0;
+}
+
+static long named(const char *name)
+{
+	if (!name)
+		return -1;
+	printf("(%s) ", name);
+	errno = EDOM;
+	return 0;
+}
+
+static long linked(const char *path)
+{
+	char text[PATH_MAX];
+	ssize_t n = readlink(path, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return -1;
+	text[n] = 0;
+	return named(text);
+}
+
+static const char *type_of(mode_t mode)
+{
+	return S_ISDIR(mode) ? "dir" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : S_ISCHR(mode) ? "char" : "?";
+}
+
+static long typed(int ret, const struct stat *st)
+{
+	if (ret)
+		return ret;
+	return named(type_of(st->st_mode));
+}
+
+/* ---- the calls --------------------------------------------------------------------- */
+
+static void opens(void)
+{
+	int dir = open(CLASS, O_RDONLY | O_DIRECTORY | O_CLOEXEC), up = open("/sys/class", O_PATH | O_CLOEXEC);
+
+	printf("before the constructors: %s\n", early >= 0 ? "good" : strerror(early_err));
+	TELL(closed(early));
+	TELL(closed(open(STATE, O_RDONLY)));
+	TELL(closed(open(CLASS "/../infiniband//rdmad0/./ports/1/state", O_RDONLY)));
+	TELL(closed(open(DEV "/device/../../../../class/infiniband/rdmad0/ports/1/state", O_RDONLY)));
+	TELL(closed(open(DEV, O_RDONLY | O_NOFOLLOW)));
+	TELL(closed(open(DEV "/", O_RDONLY)));
+	TELL(closed(open(STATE "/", O_RDONLY)));
+	TELL(closed(open(STATE "/../rate", O_RDONLY)));
+	TELL(closed(open(CLASS "/missing", O_RDONLY)));
+	TELL(closed(open(CLASS "/missing/../rdmad0", O_RDONLY)));
+	TELL(closed(openat(dir, "rdmad0/ports/1/state", O_RDONLY)));
+	TELL(closed(openat(dir, "../infiniband/rdmad0/node_type", O_RDONLY)));
+	TELL(closed(openat(up, "infiniband/rdmad0/node_type", O_RDONLY)));
+	TELL(closed(openat(up, "net/../infiniband_verbs/uverbs0/ibdev", O_RDONLY)));
+	TELL(closed(openat(dir, "../net/lo/mtu", O_RDONLY)));
+	TELL(closed(openat(dir, DEV "/device/net/lo/mtu", O_RDONLY)));
+	TELL(closed(openat(1000, "state", O_RDONLY)));
+	TELL(closed(open("rdmad0", O_RDONLY)));
+	TELL(streamed(fopen(STATE, "r")));
+	TELL(streamed(fopen(CLASS "/missing", "re")));
+	TELL(streamed(freopen(STATE, "r", stdin)));
+	TELL(ioctl(openat(dir, NODE, O_RDWR), 0xc0181b01, NULL));
+	TELL(closed(open(NODE, O_RDWR)));
+	TELL(closed(open("/dev/infiniband/uverbs99", O_RDWR)));
+	TELL(closed(open("/dev/null", O_RDWR)));
+	close(dir);
+	close(up);
+}
+
+static void stats(void)
+{
+	int (*old)(int, const char *, struct stat *) = (int (*)(int, const char *, struct stat *))dlsym(RTLD_DEFAULT,
+													"__xstat");
+	int dir = open(CLASS, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+	struct statx x;
+	struct stat st;
+
+	TELL(typed(stat(CLASS, &st), &st));
+	TELL(typed(stat(DEV, &st), &st));
+	TELL(typed(lstat(DEV, &st), &st));
+	TELL(typed(lstat(DEV "/", &st), &st));
+	TELL(typed(stat(STATE, &st), &st));
+	TELL(typed(stat(NODE, &st), &st));
+	TELL(typed(lstat(NODE, &st), &st));
+	TELL(typed(fstatat(dir, "rdmad0", &st, AT_SYMLINK_NOFOLLOW), &st));
+	TELL(typed(fstatat(dir, "rdmad0/device", &st, 0), &st));
+	TELL(typed(fstatat(dir, "..", &st, 0), &st));
+	TELL(typed(fstatat(dir, "", &st, AT_EMPTY_PATH), &st));
+	TELL(typed(stat("", &st), &st));
+	TELL(typed(old ? old(1, NODE, &st) : stat(NODE, &st), &st));
+	TELL(typed(stat(CLASS "/missing", &st), &st));
+	TELL(statx(AT_FDCWD, NODE, 0, STATX_BASIC_STATS, &x));
+	printf("statx: %s\n", type_of(x.stx_mode));
+	TELL(statx(dir, "rdmad0", AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x));
+	printf("statx: %s\n", type_of(x.stx_mode));
+	TELL(access(NODE, R_OK | W_OK));
+	TELL(access(DEV, R_OK | X_OK));
+	TELL(access(CLASS "/missing", F_OK));
+	TELL(faccessat(dir, "rdmad0/ports/1/rate", R_OK, 0));
+	TELL(faccessat(dir, "rdmad0", F_OK, AT_SYMLINK_NOFOLLOW));
+	TELL(euidaccess(STATE, R_OK));
+	TELL(statfs("/sys/class/net", &fs));
+	close(dir);
+}
+
+static void names(void)
+{
+	char text[PATH_MAX], *name;
+
+	TELL(linked(DEV));
+	TELL(linked(DEV "/device"));
+	TELL(linked(CLASS));
+	TELL(linked(CLASS "/missing"));
+	TELL(named(realpath(DEV "/device", text)));
+	TELL(named(realpath(CLASS "/..", text)));
+	TELL(named(realpath(CLASS "/missing", NULL)));
+	TELL(named(realpath("/sys/class/net/../infiniband", text)));
+	TELL(named(name = canonicalize_file_name(DEV "/device/infiniband/../numa_node")));
+	free(name);
+	TELL(chdir(DEV "/device"));
+	TELL(named(getcwd(text, sizeof(text))));
+	TELL(linked("/proc/self/cwd"));
+	TELL(closed(open("numa_node", O_RDONLY)));
+	TELL(closed(open("../../../../class/infiniband/rdmad0/node_type", O_RDONLY)));
+	TELL(named(realpath("..", text)));
+	TELL(named(realpath("net/lo/mtu", NULL) ? "there" : NULL));
+	TELL(chdir("infiniband/rdmad0/ports"));
+	TELL(named(name = get_current_dir_name()));
+	free(name);
+	TELL(chdir("../../../.."));
+	TELL(named(getcwd(text, sizeof(text))));
+	TELL(chdir("/sys/class"));
+	TELL(closed(open("infiniband/rdmad0/ports/1/state", O_RDONLY)));
+	TELL(chdir("infiniband/missing"));
+	TELL(chdir("/"));
+	TELL(closed(open("sys/class/infiniband/rdmad0/node_type", O_RDONLY)));
+}
+
+/* ---- directories ---------------------------------------------------------------------- */
+
+static int not_dots(const struct dirent *e) { return e->d_name[0] != '.'; }
+
+/* The type is not that of the entry: a name that a device is mounted over remains a file's there. */
+static void list(const char *path)
+{
+	struct dirent **all;
+	int n = scandir(path, &all, not_dots, alphasort), dir = open(path, O_PATH);
+	struct stat st;
+
+	printf("scandir %s: %s\n", path, n < 0 ? strerror(errno) : "");
+	for (int i = 0; i < n; i++) {
+		printf("\t%s %s\n", all[i]->d_name,
+		       fstatat(dir, all[i]->d_name, &st, AT_SYMLINK_NOFOLLOW) ? "?" : type_of(st.st_mode));
+		free(all[i]);
+	}
+	if (n >= 0)
+		free(all);
+	if (dir >= 0)
+		close(dir);
+}
+
+/* How often each name is in a directory of the system's that ours are in. */
+static void count(const char *path, const char *name)
+{
+	DIR *dir = opendir(path);
+	struct dirent *e;
+	int n = 0;
+
+	for (int turn = 0; dir && turn < 2; turn++, rewinddir(dir))
+		while ((e = readdir(dir)))
+			n += !strcmp(e->d_name, name);
+	printf("%s is in %s %d times in two readings\n", name, path, n);
+	if (dir)
+		closedir(dir);
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Walks go in any order. */
+static char *walked[4096];
+static unsigned walked_n;
+
+static int walk_note(const char *path, const struct stat *st, int type, struct FTW *w)
+{
+	char *line;
+
+	if (walked_n < sizeof(walked) / sizeof(walked[0]) &&
+	    asprintf(&line, "\t%s %s %d %s\n", path, path + w->base, type, type == FTW_NS ? "" : type_of(st->st_mode)) >
+		    0)
+		walked[walked_n++] = line;
+	return 0;
+}
+
+static int walk_note_old(const char *path, const struct stat *st, int type)
+{
+	struct FTW w = { 0 };
+
+	return walk_note(path, st, type, &w);
+}
+
+static void walk(const char *path, int flags)
+{
+	int ret = flags < 0 ? ftw(path, walk_note_old, 8) : nftw(path, walk_note, 8, flags);
+
+	printf("walk %s: %d\n", path, ret);
+	qsort(walked, walked_n, sizeof(walked[0]), by_text);
+	for (unsigned i = 0; i < walked_n; i++) {
+		fputs(walked[i], stdout);
+		free(walked[i]);
+	}
+	walked_n = 0;
+}
+
+static void globs(const char *pattern)
+{
+	glob_t g;
+	int ret = glob(pattern, 0, NULL, &g);
+
+	printf("glob %s: %d\n", pattern, ret);
+	for (size_t i = 0; !ret && i < g.gl_pathc; i++)
+		printf("\t%s\n", g.gl_pathv[i]);
+	if (!ret)
+		globfree(&g);
+}
+
+/* ---- as NCCL looks for adapters ------------------------------------------------------- */
+
+static void adapters(void)
+{
+	DIR *dir = opendir(CLASS);
+	char path[PATH_MAX], real[PATH_MAX];
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), CLASS "/%s/device", e->d_name);
+		printf("%s: device %s\n", e->d_name, realpath(path, real) ? real : strerror(errno));
+		for (const char *const *f =
+			     (const char *const[]){ "ports/1/state", "ports/1/rate", "ports/1/link_layer",
+						    "ports/1/gids/0", "ports/1/gid_attrs/types/0",
+						    "ports/1/gid_attrs/ndevs/0", "device/numa_node", "device/class",
+						    "device/vendor", "device/local_cpulist",
+						    "ports/1/hw_counters/lifespan", NULL };
+		     *f; f++) {
+			snprintf(path, sizeof(path), CLASS "/%s/%s", e->d_name, *f);
+			printf("%s ", *f);
+			TELL(streamed(fopen(path, "r")));
+		}
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* ---- several threads ------------------------------------------------------------------- */
+
+static void *hammer(void *)
+{
+	char real[PATH_MAX];
+	long bad = 0;
+
+	for (int i = 0; i < 200; i++) {
+		DIR *dir = opendir(i & 1 ? "/sys/class" : "/dev/infiniband");
+		struct dirent *e;
+		int found = 0;
+
+		while (dir && (e = readdir(dir)))
+			found += !strcmp(e->d_name, i & 1 ? "infiniband" : "uverbs0");
+		bad += found != 1 || !realpath(DEV "/device", real) || access(STATE, R_OK);
+		if (dir)
+			closedir(dir);
+	}
+	return (void *)bad;
+}
+
+static void threads(void)
+{
+	pthread_t t[4];
+	long bad = 0;
+	void *ret;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&t[i], NULL, hammer, NULL);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(t[i], &ret);
+		bad += (long)ret;
+	}
+	printf("threads: %ld bad\n", bad);
+}
+
+int main(void)
+{
+	opens();
+	stats();
+	names();
+	list(CLASS);
+	list("/dev/infiniband");
+	list(DEV "/ports/1/");
+	list(CLASS "/missing");
+	count("/sys/class", "infiniband");
+	count("/sys/class", "net");
+	count("/dev", "infiniband");
+	count("/sys/devices", "pci7264:00");
+	walk(CLASS, FTW_PHYS);
+	walk(DEV "/ports//", 0);
+	walk("/dev/infiniband", -1);
+	globs(CLASS "/*/ports/*/state");
+	globs("/sys/class/infiniband*");
+	globs("/dev/infiniband/u*");
+	globs(CLASS "/*/missing");
+	adapters();
+	threads();
+	return 0;
+}
