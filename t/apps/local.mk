@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 APPS_TESTS = \
 	t/apps/apps.test \
+	t/apps/confined.test \
 	t/apps/fabric.test \
 	t/apps/iser.test \
 	t/apps/rpma.test \
