@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <rdmad/msg.h>
+#include <rdmad/sock.h>
 
 #define SETTLE_MS 2000 /* for the daemon to notice that the program has gone */
 
@@ -254,6 +255,18 @@ static json_t *words(char **argv)
 	return list;
 }
 
+/* Somebody else may listen there by now. */
+static bool daemon_lives(const struct report *r)
+{
+	struct ucred was = { 0 }, is = { 0 };
+	socklen_t len = sizeof(was);
+	int fd = sock_connect(r->addr, 1, &is);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && !getsockopt(r->daemon, SOL_SOCKET, SO_PEERCRED, &was, &len) && was.pid == is.pid;
+}
+
 static json_t *report_json(const struct report *r, const struct outcome *o, int status, const json_t *ends,
 			   json_t *leaks, json_t *after)
 {
@@ -264,7 +277,8 @@ static json_t *report_json(const struct report *r, const struct outcome *o, int 
 	watch_left(left_add, left);
 	j = json_pack("{s:o s:s s:i s:b s:f s:s s:b}", "command", words(r->argv), "ended", text, "exit_status", status,
 		      "timed_out", (int)o->timed_out, "seconds", (double)o->took_ms / 1000, "daemon", r->addr,
-		      "daemon_alive", (int)(ends != NULL));
+		      "daemon_alive", (int)r->alive);
+	json_object_set_new(j, "daemon_answers", json_boolean(ends));
 	json_object_set_new(j, "signal",
 			    WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
 	json_object_set(j, "leaks", leaks);
@@ -283,9 +297,9 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 	json_array_foreach(json_object_get(j, "command"), i, row) fprintf(f, " %s", json_string_value(row));
 	fprintf(f, "\nended:   %s, after %.3f s (rdmad-run's exit status: %lld)\ndaemon:  %s%s\n", str(j, "ended"),
 		json_real_value(json_object_get(j, "seconds")), num(j, "exit_status"), r->addr,
-		json_is_true(json_object_get(j, "daemon_alive"))
-			? ""
-			: ", which DIED before the program's end: see daemon.log");
+		!r->alive ? ", which DIED before the program's end: see daemon.log"
+		: json_is_true(json_object_get(j, "daemon_answers")) ? ""
+								     : ", which lives, but DOES NOT ANSWER");
 	rules_put(f, rules);
 	fprintf(f, "\nleft undestroyed%s\n", json_array_size(json_object_get(j, "leaks")) ? ":" : ": nothing");
 	json_array_foreach(json_object_get(j, "leaks"), i, row)
@@ -399,6 +413,11 @@ int report_end(struct report *r, const struct outcome *o)
 	int status = outcome_status(o);
 	size_t i;
 
+	r->alive = ends || daemon_lives(r);
+	if (!ends)
+		say(r->alive ? "the daemon at %s does not answer: what it knows of the program is not told"
+			     : "the daemon at %s died before the program's end; what it knew of the program is lost",
+		    r->addr);
 	if (r->opt->explain)
 		explain_put(stderr, causes, r->waits, o);
 	if (r->opt->leaks) {
@@ -407,8 +426,6 @@ int report_end(struct report *r, const struct outcome *o)
 			fputs("rdmad-run: ", stderr);
 			leak_show(stderr, ctx, qps);
 		}
-		if (!ends)
-			say("the daemon at %s died before the program's end, or does not answer", r->addr);
 		if (!status && json_array_size(leaks))
 			status = r->opt->leak_status;
 	}
