@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdmad/told.h>
+
 #include "command.h"
 #include "daemon.h"
 #include "show.h"
@@ -39,38 +41,41 @@ static void sift(json_t *list, bool all, uint32_t last)
 		json_array_remove(list, 0);
 }
 
-static void waits_print(const json_t *list, bool brief)
+static void list_print(const json_t *list, bool brief, bool apart)
 {
+	const struct told t = told_begin(stdout);
+	bool any = false;
 	size_t i;
-	json_t *w;
+	json_t *r;
 
-	if (json_array_size(list) && !brief)
-		puts("for what live programs wait:");
-	json_array_foreach(list, i, w)
+	json_array_foreach(list, i, r)
 	{
+		if (told_by_twin(list, r))
+			continue;
+		if (any && apart && !brief)
+			putchar('\n');
+		any = true;
 		if (brief)
-			printf("%s %s: %s\n", show_str(w, "program"), show_str(w, "device"), show_str(w, "text"));
+			printf("%s%s%s: %s\n", show_str(r, "program"), *show_str(r, "device") ? " " : "",
+			       show_str(r, "device"), show_str(r, "text"));
 		else
-			printf("%s", show_str(w, "report"));
+			told_row(&t, r);
 	}
 }
 
 static void print(const json_t *list, const json_t *waits, bool brief)
 {
-	size_t i;
-	json_t *c;
+	const struct told t = told_begin(stdout);
 
-	json_array_foreach(list, i, c)
-	{
-		if (brief)
-			printf("%s%s%s: %s\n", show_str(c, "program"), *show_str(c, "device") ? " " : "",
-			       show_str(c, "device"), show_str(c, "text"));
-		else
-			printf("%s%s", i ? "\n" : "", show_str(c, "report"));
-	}
+	/* Of more than one thing it is said at first how many there are. */
+	if (!brief && json_array_size(list) + json_array_size(waits) > 1)
+		told_heading(&t, "", list, waits);
+	list_print(list, brief, true);
 	if (json_array_size(list) && json_array_size(waits) && !brief)
 		putchar('\n');
-	waits_print(waits, brief);
+	if (json_array_size(waits) && !brief)
+		puts("for what live programs wait:");
+	list_print(waits, brief, false);
 	if (!json_array_size(list) && !json_array_size(waits))
 		puts("nothing went wrong that the daemon remembers");
 }
