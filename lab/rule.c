@@ -406,6 +406,7 @@ static bool port_is_down(struct rules *rs, const struct tap_pkt *p, struct rule_
 static void rule_take(struct rules *rs, struct rule *r, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
 {
 	size_t before = strlen(v->text);
+	uint64_t late = v->delay_ns;
 	bool did = false;
 	uint64_t dice;
 
@@ -424,7 +425,8 @@ static void rule_take(struct rules *rs, struct rule *r, struct flow *f, const st
 	if (!did)
 		return;
 	r->hits++;
-	rules_log(rs, r, p, p->now, v->text + before + (before ? 2 : 0));
+	rules_log(rs, r, p, p->now, (struct rule_did){ ns_since(v->delay_ns, late), v->drop },
+		  v->text + before + (before ? 2 : 0));
 }
 
 void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct rule_verdict *v)
@@ -436,7 +438,7 @@ void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct ru
 		return;
 	left = f ? left_behind(rs, f, p, v) : NULL;
 	if (left)
-		rules_log(rs, left, p, p->now, v->text);
+		rules_log(rs, left, p, p->now, (struct rule_did){ v->delay_ns, v->drop }, v->text);
 	for (unsigned i = 0; i < rs->n && !v->drop; i++)
 		if (rule_matches(rs, rs->v[i], p))
 			rule_take(rs, rs->v[i], f, p, v);
@@ -457,7 +459,7 @@ static void timed_due(struct rules *rs, mono_t now)
 		r->hits++;
 		for (unsigned k = 0; k < r->act_n; k++) {
 			event_put(rs, r, &r->act[k], RULE_DEVICES, 0, now);
-			rules_log(rs, r, &none, now, rule_act_word(r->act[k].kind));
+			rules_log(rs, r, &none, now, (struct rule_did){ 0 }, rule_act_word(r->act[k].kind));
 		}
 	}
 }

@@ -22,6 +22,7 @@
 #define RULE_TEXT    200u /* of a comment */
 #define RULES_MAX    256u
 #define RULES_LOG    4096u /* decisions that are remembered */
+#define RULES_KEPT   512u  /* and of older ones the last of each queue pair, about */
 
 enum rule_act_kind {
 #define ACT(name, about, value, without, word) ACT_##name,
@@ -127,7 +128,8 @@ struct rule_note {
 	uint8_t opcode;
 	enum tap_kind kind;
 	uint32_t acts;           /* bit per enum rule_act_kind: what its rule does */
-	uint64_t late_ns;        /* DELAY, HOLD: at least so much */
+	uint64_t late_ns;        /* and what it did: so much later, */
+	bool lost;               /* or never */
 	uint32_t nak;            /* NAK: its code */
 	bool fix;                /* CORRUPT: with an ICRC that fits */
 	uint32_t nth, qpn, dqpn; /* nth: since the rule was added; qpn of an event: 0 if the rule names none */
@@ -156,6 +158,7 @@ struct rules {
 	struct rule_event event[32];
 	unsigned event_n;
 	struct rule_note *note; /* ring of RULES_LOG */
+	struct rule_note *kept; /* RULES_KEPT: of those that fell out of the ring */
 	uint64_t note_n;        /* since the beginning */
 };
 
@@ -206,7 +209,13 @@ enum rule_about rule_act_about(enum rule_act_kind);
 void rule_about(const struct rule *, char *text, size_t len); /* "drop", "delay 5 ms, then ecn" */
 /* The note n (1 is the first ever) as a line; what differs between two runs of the same packets is left out.  false: forgotten. */
 bool rules_note(const struct rules *, uint64_t n, char *text, size_t len);
-void rules_log(struct rules *, const struct rule *, const struct tap_pkt *, mono_t now, const char *text);
+/* The packet came so much later by the rule, or never. */
+struct rule_did {
+	uint64_t late_ns;
+	bool lost;
+};
+void rules_log(struct rules *, const struct rule *, const struct tap_pkt *, mono_t now, struct rule_did,
+	       const char *text);
 
 /* A failure that rules may have brought about: which packets they must have touched for that. */
 struct rule_suspect {
@@ -218,7 +227,8 @@ struct rule_suspect {
 	uint32_t acts;   /* not 0: no packets, but what rules with one of these acts (a bit each) did to the QP */
 	/* A deed counts only if it can bring the failure about. */
 	uint32_t able;    /* the acts that can, a bit each */
-	uint64_t late_ns; /* DELAY, HOLD: from so much on */
+	uint64_t late_ns; /* DELAY, HOLD, RATE: from so much on, */
+	mono_t missed;    /* or if it had not come by then; 0: late_ns counts */
 	uint32_t nak;     /* NAK: of this code */
 	bool fix;         /* CORRUPT: if the ICRC fits; the packet is merely lost otherwise */
 };
@@ -226,6 +236,8 @@ struct rule_suspect {
  * Says for each rule that touched them what it did and how often, in one sentence each: text is empty if none did.  How
  * many decisions of those that can bring the failure about.
  */
+/* From when on all decisions are remembered. */
+mono_t rules_since(const struct rules *);
 unsigned rules_blame(const struct rules *, const struct rule_suspect *, char *text, size_t len);
 
 /* ---- of the files rule*.c ---- */

@@ -81,41 +81,55 @@ static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
 /* Can the failure come of it? */
 static bool is_able(const struct rule_note *n, const struct rule_suspect *q)
 {
-	uint32_t able = q->able;
+	const uint32_t late = 1u << ACT_DELAY | 1u << ACT_HOLD | 1u << ACT_RATE;
+	uint32_t able = q->able, acts = n->acts;
+	bool too_late = q->missed.ns ? mono_before(q->missed, mono_add(n->at, n->late_ns)) : n->late_ns >= q->late_ns;
 
-	if (n->late_ns < q->late_ns)
-		able &= ~(1u << ACT_DELAY | 1u << ACT_HOLD);
+	if (!too_late)
+		able &= ~late;
+	if (n->lost && acts >> ACT_RATE & 1) /* its queue was full */
+		acts |= 1u << ACT_DROP;
 	if (n->nak != q->nak)
 		able &= ~(1u << ACT_NAK);
 	if (q->fix && !n->fix)
 		able &= ~(1u << ACT_CORRUPT);
-	return q->acts || (n->acts & able);
+	return q->acts || (acts & able);
 }
 
-/* *able: those that can bring the failure about. */
-static unsigned deeds(const struct rules *rs, const struct rule_suspect *q, struct deed *d, unsigned *able)
+struct deeds {
+	struct deed v[TOLD];
+	unsigned n;
+	unsigned able; /* those that can bring the failure about */
+};
+
+static void deed_add(struct deeds *ds, const struct rule_suspect *q, const struct rule_note *note)
+{
+	unsigned k = 0;
+
+	if (!note->n || !is_meant(note, q))
+		return;
+	ds->able += is_able(note, q);
+	while (k < ds->n && ds->v[k].rule != note->rule)
+		k++;
+	if (k == TOLD)
+		return;
+	if (k == ds->n)
+		ds->v[ds->n++] = (struct deed){ .rule = note->rule };
+	ds->v[k].n++;
+	ds->v[k].last = note->at;
+	ds->v[k].note = note;
+}
+
+static struct deeds deeds(const struct rules *rs, const struct rule_suspect *q)
 {
 	uint64_t first = rs->note_n > RULES_LOG ? rs->note_n - RULES_LOG : 0;
-	unsigned n = 0;
+	struct deeds ds = { .n = 0 };
 
-	for (uint64_t i = first; rs->note && i < rs->note_n; i++) {
-		const struct rule_note *note = &rs->note[i % RULES_LOG];
-		unsigned k = 0;
-
-		if (!is_meant(note, q))
-			continue;
-		*able += is_able(note, q);
-		while (k < n && d[k].rule != note->rule)
-			k++;
-		if (k == TOLD)
-			continue;
-		if (k == n)
-			d[n++] = (struct deed){ .rule = note->rule };
-		d[k].n++;
-		d[k].last = note->at;
-		d[k].note = note;
-	}
-	return n;
+	for (unsigned i = 0; rs->kept && i < RULES_KEPT; i++)
+		deed_add(&ds, q, &rs->kept[i]);
+	for (uint64_t i = first; rs->note && i < rs->note_n; i++)
+		deed_add(&ds, q, &rs->note[i % RULES_LOG]);
+	return ds;
 }
 
 /* "rule 1 (cut)" */
@@ -188,19 +202,18 @@ static size_t and_put(char *text, size_t at, size_t len)
 
 unsigned rules_blame(const struct rules *rs, const struct rule_suspect *q, char *text, size_t len)
 {
-	struct deed d[TOLD];
-	unsigned able = 0, n = deeds(rs, q, d, &able);
+	struct deeds ds = deeds(rs, q);
 	const struct rule_cut *c;
 	int device = q->device;
 	size_t at = 0;
 
 	text[0] = '\0';
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < ds.n; i++) {
 		at = and_put(text, at, len);
-		at += deed_put(&d[i], q, text + at, len - at);
+		at += deed_put(&ds.v[i], q, text + at, len - at);
 	}
-	if (able)
-		return able;
+	if (ds.able)
+		return ds.able;
 	c = cut_of(rs, q, device);
 	if (!c) {
 		device = q->peer;

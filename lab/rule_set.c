@@ -14,6 +14,8 @@ void rules_fini(struct rules *rs)
 	rules_clear(rs, 0, 0);
 	free(rs->note);
 	rs->note = NULL;
+	free(rs->kept);
+	rs->kept = NULL;
 	rs->note_n = 0;
 	rs->event_n = 0;
 	memset(rs->port_down, 0, sizeof(rs->port_down));
@@ -56,7 +58,9 @@ int rules_add(struct rules *rs, const char *text, size_t len, const struct rule_
 		return fail(v, n, err, 0, "too many rules: %s", "256 is the most");
 	if (!rs->note)
 		rs->note = calloc(RULES_LOG, sizeof(*rs->note));
-	if (!rs->note)
+	if (!rs->kept)
+		rs->kept = calloc(RULES_KEPT, sizeof(*rs->kept));
+	if (!rs->note || !rs->kept)
 		return fail(v, n, err, 0, "out of memory%s", "");
 	for (int i = 0; i < n; i++) {
 		v[i]->id = ++rs->last_id;
@@ -137,13 +141,30 @@ void rule_about(const struct rule *r, char *text, size_t len)
 
 /* ---- the list of decisions ------------------------------------------------------------------------ */
 
-void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, mono_t now, const char *text)
+/* Of the notes of a queue pair's packets in one direction the last one is kept, when many others' have come since. */
+static unsigned kept_place(const struct rule_note *n)
+{
+	uint64_t key = (uint64_t)n->qpn << 8 | n->device << 2 | (unsigned)(n->dir == TAP_OUT) << 1 |
+		       (n->kind == TAP_REQUEST);
+
+	return (unsigned)(key * 0x9e3779b97f4a7c15u >> 32) % RULES_KEPT;
+}
+
+mono_t rules_since(const struct rules *rs)
+{
+	return rs->note && rs->note_n > RULES_LOG ? rs->note[rs->note_n % RULES_LOG].at : (mono_t){ 0 };
+}
+
+void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, mono_t now, struct rule_did did,
+	       const char *text)
 {
 	struct rule_note *n;
 
-	if (!rs->note)
+	if (!rs->note || !rs->kept)
 		return;
 	n = &rs->note[rs->note_n % RULES_LOG];
+	if (n->n)
+		rs->kept[kept_place(n)] = *n;
 	*n = (struct rule_note){ .n = ++rs->note_n, .at = now, .rule = r->id, .device = p->device, .event = !p->b };
 	n->qpn = r->qpn;
 	memcpy(n->name, r->name, sizeof(n->name));
@@ -161,13 +182,13 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 		n->rel = p->rel;
 		n->iter = p->iter;
 	}
+	n->late_ns = did.late_ns;
+	n->lost = did.lost;
 	for (unsigned i = 0; i < r->act_n; i++) {
 		const struct rule_act *a = &r->act[i];
 
 		n->acts |= 1u << a->kind;
-		if (a->kind == ACT_DELAY || a->kind == ACT_HOLD)
-			n->late_ns += a->ns;
-		else if (a->kind == ACT_NAK)
+		if (a->kind == ACT_NAK)
 			n->nak = a->n;
 		else if (a->kind == ACT_CORRUPT)
 			n->fix = a->fix;

@@ -78,6 +78,7 @@ static void fill(const struct hca *h, const struct qp *qp, struct why *w, enum w
 		.rx_pkts_since = qp->rx_pkts - q->rx_pkts,
 		.rx_last = q->rx_last,
 		.since = q->since,
+		.lost_at = q->lost_at,
 		.err_cause = q->err_cause,
 		.err_at = q->err_at,
 	};

@@ -63,6 +63,7 @@ struct why {
 	uint8_t sgid[16], dgid[16]; /* all zero: not connected */
 	uint8_t other[16];          /* RX_...: where the packet came from */
 	uint32_t cqn;               /* CQ_OVERRUN */
+	mono_t lost_at;             /* UC: when the last packets were missed */
 	uint64_t wr_id;
 	uint32_t psn;
 	uint64_t len, room; /* of the message; of what it should fit */

@@ -12,7 +12,8 @@
 
 #define BIT(act) (1u << ACT_##act)
 #define LOSES    (BIT(DROP) | BIT(BLACKHOLE) | BIT(CORRUPT) | BIT(PORT_DOWN))
-#define SILENCES (LOSES | BIT(SWALLOW_ACK) | BIT(GHOST_ACK) | BIT(DELAY) | BIT(HOLD) | BIT(NAK))
+#define LATENS   (BIT(DELAY) | BIT(HOLD) | BIT(RATE))
+#define SILENCES (LOSES | BIT(SWALLOW_ACK) | BIT(GHOST_ACK) | LATENS | BIT(NAK))
 
 /* The acts of rules that can bring causes about; those that are not here come of no act on packets. */
 static const struct {
@@ -27,8 +28,8 @@ static const struct {
 	{ WHY_REQ_NAK_INV, WHY_REQ_NAK_OTHER, BIT(NAK) | BIT(GHOST_ACK) | BIT(CORRUPT), true },
 	{ WHY_REQ_BAD_RESP, WHY_REQ_BAD_RESP, BIT(GHOST_ACK) | BIT(CORRUPT), true },
 	{ WHY_RESP_OP_SEQ, WHY_RESP_READ_MEM, BIT(GHOST_ACK) | BIT(CORRUPT), true },
-	{ WHY_UC_GAP, WHY_UC_OP_SEQ, LOSES | BIT(REORDER), false },
-	{ WHY_WAIT_UC, WHY_WAIT_UC, LOSES | BIT(REORDER), false },
+	{ WHY_UC_GAP, WHY_UC_OP_SEQ, LOSES | LATENS | BIT(REORDER), false },
+	{ WHY_WAIT_UC, WHY_WAIT_UC, LOSES | LATENS | BIT(REORDER), false },
 	{ WHY_UC_QP_RIGHT, WHY_UC_MEM, BIT(CORRUPT), true },
 };
 
@@ -54,6 +55,8 @@ static void able(struct rule_suspect *q, const struct why_entry *e)
 			q->fix = makers[i].fix;
 		}
 	q->late_ns = e->w.timeout_ns ? e->w.timeout_ns : UINT64_MAX;
+	if (e->w.type == QPT_UC) /* what came behind a later packet is lost */
+		q->missed = e->w.lost_at.ns ? e->w.lost_at : e->w.at;
 	q->nak = aeth_code(e->w.syndrome); /* none: a sequence error, which is repeated */
 }
 
@@ -110,15 +113,27 @@ static unsigned tries(const struct why_entry *e)
 	return n < RULES_LOG ? n : RULES_LOG;
 }
 
+/* Of so many tries, those that the rules' decisions are still known of. */
+static unsigned known(const struct why_entry *e, const struct rule_suspect *q, unsigned n, mono_t since)
+{
+	uint64_t all = mono_since(e->w.at, q->since), seen = mono_since(e->w.at, since);
+
+	return !all || seen >= all ? n : (unsigned)((double)n * (double)seen / (double)all);
+}
+
 /* Retries are used up by what was lost: a rule that took one of many is not the reason. */
 void why_own(struct why_entry *e)
 {
 	struct rule_suspect q;
+	const struct rules *rs;
 	unsigned n;
+	mono_t since;
 
 	if (!suspect(e, &q))
 		return;
-	n = rules_blame(impair_lock(), &q, e->own, sizeof(e->own));
+	rs = impair_lock();
+	n = rules_blame(rs, &q, e->own, sizeof(e->own));
+	since = rules_since(rs);
 	impair_unlock();
-	e->by_rule = n && 2 * n >= tries(e);
+	e->by_rule = n && 2 * n >= known(e, &q, tries(e), since);
 }

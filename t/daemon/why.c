@@ -322,7 +322,7 @@ START_TEST(rules)
 	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
 	for (unsigned i = 0; i < 2; i++) {
 		rs = impair_lock();
-		rules_log(rs, rs->v[0], &p, p.now, "dropped by rule 1 (cut)");
+		rules_log(rs, rs->v[0], &p, p.now, (struct rule_did){ .lost = true }, "dropped by rule 1 (cut)");
 		impair_unlock();
 		/* One of three losses is not the reason, two are. */
 		if (!i)
@@ -362,7 +362,7 @@ START_TEST(harmless)
 		p.qpn = w.qpn;
 		p.dir = responder ? TAP_IN : TAP_OUT;
 		rs = impair_lock();
-		rules_log(rs, rs->v[0], &p, p.now, "1 ms late by rule 1 (slow)");
+		rules_log(rs, rs->v[0], &p, p.now, (struct rule_did){ .late_ns = 1000000 }, "1 ms late by rule 1 (slow)");
 		impair_unlock();
 		why_own(&e);
 		ck_assert(strstr(e.own, "rule 1 (slow): PSN 0x7 1 ms late, ") == e.own);
@@ -370,7 +370,7 @@ START_TEST(harmless)
 		if (i)
 			continue;
 		rs = impair_lock();
-		rules_log(rs, rs->v[1], &p, p.now, "answered with NAK remote access error by rule 2");
+		rules_log(rs, rs->v[1], &p, p.now, (struct rule_did){ 0 }, "answered with NAK remote access error by rule 2");
 		impair_unlock();
 		why_own(&e);
 		ck_assert_str_eq(why_entry_hint(&e, NULL), why_hint(WHY_BY_RULE));
@@ -417,7 +417,7 @@ START_TEST(waits)
 		p.dir = uc ? TAP_IN : TAP_OUT;
 		blamed(&e, t[i].cause, "");
 		rs = impair_lock();
-		rules_log(rs, rs->v[t[i].rule], &p, p.now, t[i].done);
+		rules_log(rs, rs->v[t[i].rule], &p, p.now, (struct rule_did){ 0 }, t[i].done);
 		impair_unlock();
 		blamed(&e, WHY_BY_RULE, t[i].own);
 		if (uc)
@@ -445,7 +445,7 @@ START_TEST(others)
 	devices_n = 1;
 	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
 	rs = impair_lock();
-	rules_log(rs, rs->v[0], &p, p.now, "dropped by rule 1 (deaf)");
+	rules_log(rs, rs->v[0], &p, p.now, (struct rule_did){ .lost = true }, "dropped by rule 1 (deaf)");
 	impair_unlock();
 	blamed(&e, WHY_CM_UNREACHABLE, "");
 	e.owner.uid = 0;

@@ -201,18 +201,59 @@ START_TEST(connection_managers)
 }
 END_TEST
 
-/* Only the newest decisions are remembered. */
+/* Of decisions that are no more remembered one is, of each queue pair and direction: the last. */
 START_TEST(forgotten)
 {
-	struct rule_suspect q = of_requester(0);
+	struct rule_suspect q = of_requester(0), other = of_requester(1);
 
 	lab_begin(&lab, "rules: [{match: {packet: write}, do: drop}]");
+	ck_assert_uint_eq(rules_since(&lab.rules).ns, 0);
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 1);
 	for (unsigned i = 0; i <= RULES_LOG; i++)
 		pass(i ? QP(3) : QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
-	says(&q, 0, "");
+	ck_assert_uint_ne(rules_since(&lab.rules).ns, 0);
+	says(&q, 1, "rule 1 dropped this PSN once");
+	says(&other, 0, "");
+	lab_end(&lab);
+}
+END_TEST
+
+/* Packets that a rate makes late, or whose queue was full; jitter, as it came out. */
+START_TEST(slowed)
+{
+	struct rule_suspect q = of_requester(2);
+
+	lab_begin(&lab, "rules: [{match: {packet: write}, do: {rate: {limit: 8kbit, queue: 1500}}}]");
+	q.able = 1u << ACT_RATE | 1u << ACT_DROP;
+	q.late_ns = 1;
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 1);
+	for (int i = 0; i < 100; i++)
+		pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 2);
+	ck_assert_uint_ge(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 50);
+	q.able = 1u << ACT_DROP; /* those that found the queue full */
+	ck_assert_uint_ge(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 50);
+	q = of_requester(1);
+	q.able = 1u << ACT_RATE;
+	q.late_ns = 1;
+	ck_assert_uint_eq(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 1);
+	q.late_ns = 3600000000000;
+	ck_assert_uint_eq(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 0);
+	lab_end(&lab);
+	lab_begin(&lab, "rules: [{match: {packet: write}, do: {delay: {time: 1ms, jitter: 1s}}}]");
+	for (int i = 0; i < 64; i++)
+		pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 2);
+	q = of_requester(2);
+	q.late_ns = 100 * MS;
+	ck_assert_uint_ge(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 32);
+	/* UC: those that were still under way when they were missed. */
+	q.missed = (mono_t){ lab.now + 500 * MS };
+	ck_assert_uint_ge(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 10);
+	q.missed = (mono_t){ lab.now + 2000 * MS };
+	ck_assert_uint_eq(rules_blame(&lab.rules, &q, (char[400]){ 0 }, 400), 0);
 	lab_end(&lab);
 }
 END_TEST
 
 TEST_MAIN("blame", requests, answers, several, harmless, two_actions, ghosts, strikes, ports, connection_managers,
-	  forgotten)
+	  forgotten, slowed)
