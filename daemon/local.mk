@@ -23,6 +23,7 @@ noinst_HEADERS += \
 	daemon/cma/cma.h \
 	daemon/cma/cma_agent.h \
 	daemon/cma/neigh.h \
+	daemon/control/busy.h \
 	daemon/control/call.h \
 	daemon/control/capture.h \
 	daemon/control/ctl.h \
@@ -99,6 +100,7 @@ libdaemon_a_SOURCES = \
 	daemon/cma/cma_mcast.c \
 	daemon/cma/cma_port.c \
 	daemon/cma/neigh.c \
+	daemon/control/busy.c \
 	daemon/control/call.c \
 	daemon/control/capture.c \
 	daemon/control/ctl.c \
@@ -123,6 +125,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/verb_query.c \
 	daemon/control/verb_queue.c \
 	daemon/control/wait.c \
+	daemon/control/wait_cm.c \
 	daemon/control/wait_text.c \
 	daemon/control/why.c \
 	daemon/control/why_json.c \

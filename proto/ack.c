@@ -30,6 +30,7 @@ static void progress(struct hca *h, struct qp *qp)
 {
 	qp->why.rx_pkts = qp->rx_pkts;
 	qp->why.moved = h->now;
+	qp->why.heard = true;
 	if (qp->why.timeouts | qp->why.naks | qp->why.rnrs | qp->why.early)
 		why_progress(qp);
 	req_acked_all(h, qp);
@@ -265,9 +266,11 @@ void ack_rx(struct hca *h, struct qp *qp, const struct burst *b)
 
 	if (!alive(qp) || psn_eq(q->una, q->max) || (!psn_before(b->psn, q->max) && !has_all(q, b))) {
 		count(h, HCA_STAT_STALE_RESP, b->n);
+		why_far_answer(qp, b);
 		return;
 	}
 	if (old > 0) {
+		why_far_answer(qp, b);
 		count(h, HCA_STAT_STALE_RESP, (uint32_t)old < b->n ? (uint32_t)old : b->n);
 		if ((uint32_t)old >= b->n)
 			return;

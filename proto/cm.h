@@ -206,6 +206,14 @@ struct cm_qp {
 };
 bool cm_qp_get(const struct cm *, uint32_t id, struct cm_qp *);
 
+/* An id that waits: for the peer, or for what its own program says. */
+struct cm_wait {
+	enum cm_state state;
+	uint32_t sent; /* how often what is not answered was sent; 0: it is the program that has to answer */
+	mono_t since;
+};
+bool cm_wait(const struct cm *, uint32_t id, struct cm_wait *); /* false: it waits for nothing */
+
 enum cm_state cm_state(const struct cm *, uint32_t id); /* CM_NONE: unknown, or freed by the host */
 const char *cm_state_name(enum cm_state);
 const char *cm_event_name(enum cm_event_type);

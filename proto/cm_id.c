@@ -389,6 +389,7 @@ static void repeat(struct cm *c, struct cm_id *i, uint64_t each_ns, uint64_t fir
 void id_repeat(struct cm *c, struct cm_id *i)
 {
 	i->sent = 1;
+	i->since = c->now;
 	repeat(c, i, i->timeout_ns, CM_FIRST_NS);
 }
 

@@ -66,6 +66,7 @@ struct cm_id {
 	mono_t patient;      /* the peer asked for patience: till then repetitions do not count */
 	uint8_t retries, retries_left;
 	uint32_t sent;      /* how often, of what is repeated */
+	mono_t since;       /* and since when */
 	uint64_t answer_ns; /* what we get to answer */
 	mono_t asked;       /* since when the program has had something to answer */
 	struct timer timer;

@@ -16,6 +16,31 @@ bool cm_qp_get(const struct cm *c, uint32_t id, struct cm_qp *qp)
 	return true;
 }
 
+bool cm_wait(const struct cm *c, uint32_t id, struct cm_wait *w)
+{
+	const struct cm_id *i = id_find(c, id);
+
+	if (!i || i->freed)
+		return false;
+	*w = (struct cm_wait){ .state = i->state, .sent = i->sent, .since = i->since };
+	switch (i->state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RCVD:
+	case CM_REP_SENT:
+	case CM_MRA_REP_RCVD:
+	case CM_DREQ_SENT:
+	case CM_SIDR_REQ_SENT: return true;
+	case CM_REQ_RCVD:
+	case CM_MRA_REQ_SENT:
+	case CM_REP_RCVD:
+	case CM_MRA_REP_SENT:
+		w->sent = 0;
+		w->since = i->asked;
+		return true;
+	default: return false;
+	}
+}
+
 enum cm_state cm_state(const struct cm *c, uint32_t id)
 {
 	const struct cm_id *i = id_find(c, id);

@@ -95,6 +95,10 @@ int hca_mr_rereg(struct hca *, uint32_t key, const struct mr_attr *);
  */
 int hca_mw_alloc(struct hca *, uint32_t pdn, unsigned type, uint32_t *key);
 int hca_mw_dealloc(struct hca *, uint32_t key);
+/* Of what a region or window is: its PD, and of a window the region that it is bound to, or 0.  false: it is none. */
+bool hca_key_of(const struct hca *, uint32_t key, uint32_t *pdn, uint32_t *mr);
+/* It is that late: before the calls above, which note for causes when a key ended. */
+void hca_time(struct hca *, mono_t now);
 
 int hca_cq_create(struct hca *, uint32_t cqe, uint32_t *cqn);
 int hca_cq_destroy(struct hca *, uint32_t cqn); /* EBUSY while QPs use it */

@@ -53,7 +53,7 @@ int hca_mr_reg(struct hca *h, const struct mr_attr *a, uint32_t *key)
 	return mr_reg(&h->keys, &h->secret, slots_get(&h->pd, a->pdn), a, key);
 }
 
-int hca_mr_dereg(struct hca *h, uint32_t key) { return mr_dereg(&h->keys, key); }
+int hca_mr_dereg(struct hca *h, uint32_t key) { return mr_dereg(&h->keys, key, h->now); }
 
 int hca_mr_rereg(struct hca *h, uint32_t key, const struct mr_attr *a)
 {
@@ -65,7 +65,21 @@ int hca_mw_alloc(struct hca *h, uint32_t pdn, unsigned type, uint32_t *key)
 	return mw_alloc(&h->keys, &h->secret, slots_get(&h->pd, pdn), type, key);
 }
 
-int hca_mw_dealloc(struct hca *h, uint32_t key) { return mw_dealloc(&h->keys, key); }
+int hca_mw_dealloc(struct hca *h, uint32_t key) { return mw_dealloc(&h->keys, key, h->now); }
+
+bool hca_key_of(const struct hca *h, uint32_t key, uint32_t *pdn, uint32_t *mr)
+{
+	const struct mw *w = key & MW_KEY ? places_get(&h->keys.mw, (key & ~MW_KEY) >> 8) : NULL;
+	const struct mr *m = key & MW_KEY ? NULL : places_get(&h->keys.mr, key >> 8);
+
+	if (!w && !m)
+		return false;
+	*pdn = w ? w->pd->number : m->owner->number;
+	*mr = w && w->mr ? w->mr->key : 0;
+	return true;
+}
+
+void hca_time(struct hca *h, mono_t now) { hca_clock(h, now); }
 
 /* ---- completion queues --------------------------------------------------- */
 

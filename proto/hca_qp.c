@@ -201,7 +201,7 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 	if (qp->path)
 		path_put(h, qp->path, qp->waiter_lane);
 	mcast_leave(h, qp);
-	mw_leave(qp);
+	mw_leave(&h->keys, qp, h->now);
 	timer_del(&h->timers, &qp->timer);
 	timer_del(&h->timers, &qp->rate.timer);
 	events_clear(&qp->ev);

@@ -50,6 +50,7 @@ libproto_a_SOURCES = \
 	proto/verify.c \
 	proto/why.c \
 	proto/why_key.c \
+	proto/why_wait.c \
 	proto/wr_kind.c \
 	proto/wqe.c
 noinst_HEADERS += \

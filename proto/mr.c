@@ -53,7 +53,17 @@ int mr_reg(struct keys *keys, struct secret *secret, struct pd *pd, const struct
 	return 0;
 }
 
-int mr_dereg(struct keys *keys, uint32_t key)
+void key_ended(struct keys *keys, const struct key_past *p) { keys->past[keys->past_n++ % KEYS_PAST] = *p; }
+
+const struct key_past *key_past(const struct keys *keys, uint32_t key)
+{
+	for (uint64_t i = keys->past_n; i && keys->past_n - i < KEYS_PAST; i--)
+		if (keys->past[(i - 1) % KEYS_PAST].key == key)
+			return &keys->past[(i - 1) % KEYS_PAST];
+	return NULL;
+}
+
+int mr_dereg(struct keys *keys, uint32_t key, mono_t now)
 {
 	struct mr *mr = places_get(&keys->mr, key >> 8);
 
@@ -61,6 +71,12 @@ int mr_dereg(struct keys *keys, uint32_t key)
 		return EINVAL;
 	if (mr->windows)
 		return EBUSY;
+	key_ended(keys, &(struct key_past){ .key = key,
+					    .pdn = mr->owner->number,
+					    .end = KEY_DEREG,
+					    .at = now,
+					    .base = mr->iova,
+					    .len = mr->len });
 	mr->owner->users--;
 	places_del(&keys->mr, key >> 8);
 	free(mr);

@@ -12,6 +12,7 @@
 #include <rdmad/abi.h>
 
 #include "mem.h"
+#include "mono.h"
 #include "places.h"
 
 struct pd {
@@ -19,10 +20,29 @@ struct pd {
 	uint32_t users; /* MRs, windows, QPs, SRQs */
 };
 
+/* The end of a key. */
+enum key_end { KEY_ALIVE, KEY_DEREG, KEY_DEALLOC, KEY_INVALIDATED, KEY_BOUND_ANEW, KEY_QP_GONE };
+
+/* For causes: keys that opened something, and do so no more. */
+struct key_past {
+	uint32_t key, pdn;
+	uint8_t end;  /* enum key_end */
+	uint32_t qpn; /* whose request ended it; 0: a verb did */
+	mono_t at;
+	uint64_t base, len;
+};
+
+#define KEYS_PAST 256u
+
 /* All of them, by the number in their keys. */
 struct keys {
 	struct places mr, mw;
+	struct key_past past[KEYS_PAST]; /* a ring; past_n: put in so far */
+	uint64_t past_n;
 };
+
+void key_ended(struct keys *, const struct key_past *);
+const struct key_past *key_past(const struct keys *, uint32_t key); /* the last end of it; NULL: none that is known */
 
 struct mr {
 	uint32_t key;
@@ -40,7 +60,7 @@ struct secret;
 
 /* As hca_mr_reg() and its like (hca.h); the region is pd's. */
 int mr_reg(struct keys *, struct secret *, struct pd *, const struct mr_attr *, uint32_t *key);
-int mr_dereg(struct keys *, uint32_t key);
+int mr_dereg(struct keys *, uint32_t key, mono_t now);
 int mr_rereg(struct keys *, uint32_t key, struct pd *, const struct mr_attr *);
 
 /*

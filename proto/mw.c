@@ -47,32 +47,40 @@ int mw_alloc(struct keys *keys, struct secret *secret, struct pd *pd, unsigned t
 	return 0;
 }
 
-static void unbind(struct mw *mw)
+static void unbind(struct keys *keys, struct mw *mw, enum key_end end, uint32_t qpn, mono_t now)
 {
-	if (mw->mr)
+	if (mw->mr) {
 		mw->mr->windows--;
+		key_ended(keys, &(struct key_past){ .key = mw->key,
+						    .pdn = mw->pd->number,
+						    .end = end,
+						    .at = now,
+						    .qpn = qpn,
+						    .base = mw->va,
+						    .len = mw->len });
+	}
 	mw->mr = NULL;
 	mw->qp = NULL;
 	link_del(&mw->of_qp);
 }
 
-int mw_dealloc(struct keys *keys, uint32_t key)
+int mw_dealloc(struct keys *keys, uint32_t key, mono_t now)
 {
 	struct mw *mw = mw_get(keys, key);
 
 	if (!mw)
 		return EINVAL;
-	unbind(mw);
+	unbind(keys, mw, KEY_DEALLOC, 0, now);
 	mw->pd->users--;
 	places_del(&keys->mw, number_of(key));
 	free(mw);
 	return 0;
 }
 
-void mw_leave(struct qp *qp)
+void mw_leave(struct keys *keys, struct qp *qp, mono_t now)
 {
 	while (!link_empty(&qp->mws))
-		unbind(LINK_OF(qp->mws.next, struct mw, of_qp));
+		unbind(keys, LINK_OF(qp->mws.next, struct mw, of_qp), KEY_QP_GONE, qp->qpn, now);
 }
 
 /* ---- binding ------------------------------------------------------------ */
@@ -90,7 +98,7 @@ static bool region_fits(const struct qp *qp, const struct mr *mr, const struct s
 	return va >= mr->iova && va - mr->iova <= mr->len && len <= mr->len - (va - mr->iova);
 }
 
-enum fault mw_bind(struct keys *keys, struct qp *qp, const struct send_wr *wr)
+enum fault mw_bind(struct keys *keys, struct qp *qp, const struct send_wr *wr, mono_t now)
 {
 	struct mw *mw = mw_get(keys, wr->rkey);
 	struct mr *mr = places_get(&keys->mr, wr->bind.lkey >> 8);
@@ -102,7 +110,7 @@ enum fault mw_bind(struct keys *keys, struct qp *qp, const struct send_wr *wr)
 		return FAULT_SQ_BIND;
 	if (wr->bind.len && !region_fits(qp, mr, wr))
 		return FAULT_SQ_BIND;
-	unbind(mw);
+	unbind(keys, mw, KEY_BOUND_ANEW, qp->qpn, now);
 	mw->key = wr->rkey;
 	if (!wr->bind.len)
 		return FAULT_NONE;
@@ -140,7 +148,10 @@ bool mw_may_inv(const struct keys *keys, const struct qp *qp, const struct pd *p
 	return mw && mw->type == 2;
 }
 
-void mw_inv(struct keys *keys, uint32_t key) { unbind(mw_get(keys, key)); }
+void mw_inv(struct keys *keys, const struct qp *qp, uint32_t key, mono_t now)
+{
+	unbind(keys, mw_get(keys, key), KEY_INVALIDATED, qp->qpn, now);
+}
 
 bool rkey_span(const struct keys *keys, const struct qp *qp, uint32_t key, const struct pd *pd, uint32_t need,
 	       uint64_t va, uint64_t len, struct span *s)

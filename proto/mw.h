@@ -36,16 +36,16 @@ struct mw {
 
 /* As hca_mw_alloc() and hca_mw_dealloc() (hca.h). */
 int mw_alloc(struct keys *, struct secret *, struct pd *, unsigned type, uint32_t *key);
-int mw_dealloc(struct keys *, uint32_t key);
+int mw_dealloc(struct keys *, uint32_t key, mono_t now);
 
 /* A bind request of qp; FAULT_NONE or FAULT_SQ_BIND. */
-enum fault mw_bind(struct keys *, struct qp *, const struct send_wr *);
+enum fault mw_bind(struct keys *, struct qp *, const struct send_wr *, mono_t now);
 
 /* May qp have the window of that key invalidated; and do it. */
 bool mw_may_inv(const struct keys *, const struct qp *, const struct pd *, uint32_t key);
-void mw_inv(struct keys *, uint32_t key);
+void mw_inv(struct keys *, const struct qp *, uint32_t key, mono_t now);
 
-void mw_leave(struct qp *); /* the QP goes: its windows are bound no more */
+void mw_leave(struct keys *, struct qp *, mono_t now); /* the QP goes: its windows are bound no more */
 
 /*
  * The memory that a peer's request on qp names: the span of len (not 0) bytes at va, if key - of a region or a window -

@@ -370,9 +370,9 @@ static bool locals(struct hca *h, struct qp *qp)
 		if (s->head != s->next)
 			return false;
 		if (w->wr.op == WR_BIND_MW)
-			f = mw_bind(&h->keys, qp, &w->wr);
+			f = mw_bind(&h->keys, qp, &w->wr, h->now);
 		else if (mw_may_inv(&h->keys, qp, qp->pd, w->wr.imm))
-			mw_inv(&h->keys, w->wr.imm);
+			mw_inv(&h->keys, qp, w->wr.imm, h->now);
 		else
 			f = FAULT_SQ_INV;
 		if (f) {

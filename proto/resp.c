@@ -166,7 +166,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 			c.imm = b->imm;
 		}
 		if (has_inv(b)) {
-			mw_inv(&h->keys, b->inv_rkey);
+			mw_inv(&h->keys, qp, b->inv_rkey, h->now);
 			c.flags = WC_WITH_INV;
 			c.imm = b->inv_rkey;
 		}
@@ -339,6 +339,8 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
 {
 	h->rx = b;
+	if (f == FAULT_RESP_RNR)
+		why_refused(h, qp);
 	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && f != FAULT_RESP_XRC_SRQ &&
 	    f != FAULT_CQ_OVERRUN && wants_recv(b))
 		recv_take(h, qp);
@@ -355,8 +357,10 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 	rd_expire(qp);
 	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK)
 		r->nak = 0; /* of an earlier try, not yet sent */
-	if (!f)
+	if (!f) {
+		qp->why.refused = 0;
 		return;
+	}
 	if (b->n == 1) {
 		refuse(h, qp, b, f);
 		return;
@@ -410,6 +414,8 @@ void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
 	uint32_t old;
 
 	established(h, qp);
+	if (d && !r->msn)
+		why_far_request(h, qp, b);
 	if (d > 0) {
 		gap(h, qp, b);
 		return;

@@ -111,7 +111,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 		c.flags = has_imm(b) ? WC_WITH_IMM : 0;
 		c.imm = has_imm(b) ? b->imm : 0;
 		if (has_inv(b)) {
-			mw_inv(&h->keys, b->inv_rkey);
+			mw_inv(&h->keys, qp, b->inv_rkey, h->now);
 			c.flags = WC_WITH_INV;
 			c.imm = b->inv_rkey;
 		}

@@ -14,6 +14,7 @@
 #include "wr_kind.h"
 
 #define LOST_NS 10000000000u
+#define FAR     65536 /* PSNs; no more are in flight before the first is acknowledged */
 
 static const uint8_t cause_of[FAULT_END] = {
 #define WHY(name, grade, what, hint)
@@ -51,8 +52,7 @@ bool hca_why(struct hca *h, struct why *w)
 
 uint64_t hca_why_lost(const struct hca *h) { return h->whys.lost; }
 
-/* The part that every cause has. */
-static void fill(const struct hca *h, const struct qp *qp, struct why *w, enum why_cause cause)
+void why_fill(const struct hca *h, const struct qp *qp, struct why *w, enum why_cause cause)
 {
 	const struct qp_why *q = &qp->why;
 
@@ -78,6 +78,10 @@ static void fill(const struct hca *h, const struct qp *qp, struct why *w, enum w
 		.rx_pkts_since = qp->rx_pkts - q->rx_pkts,
 		.rx_last = q->rx_last,
 		.since = q->since,
+		.far = q->far && !q->heard,
+		.far_psn = q->far_psn,
+		.sq_psn = qp->attr.sq_psn,
+		.rq_psn = qp->attr.rq_psn,
 		.lost_at = q->lost_at,
 		.err_cause = q->err_cause,
 		.err_at = q->err_at,
@@ -100,13 +104,13 @@ static struct why *begin(struct hca *h, struct qp *qp, enum why_cause cause)
 		return NULL;
 	}
 	w = &f->v[(f->head + f->n++) % WHYS];
-	fill(h, qp, w, cause);
+	why_fill(h, qp, w, cause);
 	return w;
 }
 
 /* ---- faults ---------------------------------------------------------------- */
 
-static void of_wr(struct why *w, const struct swqe *s)
+void why_of_wr(struct why *w, const struct swqe *s)
 {
 	w->is_wr = true;
 	w->op = s->wr.op;
@@ -200,7 +204,7 @@ static void of_send(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 	if (!sq_len(&qp->sq))
 		return;
 	s = sq_at(&qp->sq, qp->sq.head);
-	of_wr(w, s);
+	why_of_wr(w, s);
 	switch (f) {
 	case FAULT_SQ_PROT:
 		why_sges(&h->keys, &w->key, swqe_sge(s), s->wr.sge_n, qp->pd,
@@ -309,6 +313,8 @@ static enum why_cause retries_of(const struct qp *qp)
 {
 	const struct qp_why *q = &qp->why;
 
+	if (q->far && !q->heard)
+		return WHY_RETRY_PSN;
 	if (qp->rx_pkts == q->rx_base)
 		return WHY_RETRY_SILENT;
 	return q->naks ? WHY_RETRY_LOSS : WHY_RETRY_DEAF;
@@ -394,6 +400,44 @@ void why_progress(struct qp *qp)
 	q->timeouts = q->naks = q->rnrs = q->early = 0;
 }
 
+/* An ACK is of the last one that was executed, a NAK of the one that is missing. */
+void why_far_answer(struct qp *qp, const struct burst *b)
+{
+	struct qp_why *q = &qp->why;
+
+	if (q->heard || psn_eq(qp->req.una, qp->req.max) || opcode_get(b->op_first)->kind != KIND_ACK)
+		return;
+	q->far = true;
+	q->far_psn = psn_add(b->psn, aeth_type(b->syndrome) == AETH_ACK).v;
+}
+
+/*
+ * What comes first may be lost, and the next ones are ahead by what can be in flight then.  Those from before the start are never
+ * right, but a few may be of an earlier connection between the two.
+ */
+void why_far_request(struct hca *h, struct qp *qp, const struct burst *b)
+{
+	struct qp_why *q = &qp->why;
+	int32_t d = psn_diff(b->psn, qp->resp.epsn);
+	struct why *w;
+
+	if (q->far_rx || !psn_eq(qp->resp.epsn, psn(qp->attr.rq_psn)) || (d > 0 && d < FAR))
+		return;
+	q->far_rx = true;
+	q->far_rx_psn = b->psn.v;
+	w = begin(h, qp, WHY_RX_PSN);
+	if (!w)
+		return;
+	w->op = b->op_first;
+	w->psn = w->far_psn = b->psn.v;
+}
+
+void why_refused(struct hca *h, struct qp *qp)
+{
+	if (!qp->why.refused++)
+		qp->why.refused_since = h->now;
+}
+
 /* ---- the rest ---------------------------------------------------------------- */
 
 void why_program(struct hca *h, struct qp *qp)
@@ -477,56 +521,4 @@ void why_value(struct hca *h, struct qp *qp, uint8_t to, uint32_t bit, uint64_t 
 	w->mask = bit;
 	w->got = got;
 	w->max = max;
-}
-
-/* ---- live queue pairs -------------------------------------------------------- */
-
-/* Something is in flight that no timer watches over. */
-static bool waits_for_ever(const struct qp *qp)
-{
-	return qp_reliable(qp) && !qp->attr.timeout && psn_before(qp->req.una, qp->req.max);
-}
-
-static enum why_cause wait_of(const struct qp *qp)
-{
-	const struct qp_why *q = &qp->why;
-	uint32_t sends = sq_len(&qp->sq);
-
-	if (sends && q->rnrs)
-		return WHY_WAIT_RNR;
-	if (sends && (q->timeouts || waits_for_ever(qp)))
-		return WHY_WAIT_ACK;
-	if (sends)
-		return WHY_NONE;
-	if (q->quiet && q->quiet >= qp->cap.max_send_wr)
-		return WHY_WAIT_SIGNALED;
-	if (qp->type == QPT_UC && q->lost && recvs(qp))
-		return WHY_WAIT_UC;
-	return qp->srq ? WHY_NONE : recvs(qp) ? WHY_WAIT_RECV : WHY_WAIT_POST;
-}
-
-bool hca_wait(struct hca *h, uint32_t qpn, mono_t then, struct why *w)
-{
-	struct qp *qp = qp_get(h, qpn);
-	const struct qp_why *q = qp ? &qp->why : NULL;
-	enum why_cause cause;
-	mono_t since;
-
-	if (!qp || qp->type == QPT_RAW || qp->type == QPT_XRC_RECV || qp->state < QPS_RTR || qp->state > QPS_SQD)
-		return false;
-	cause = wait_of(qp);
-	since = cause == WHY_WAIT_RECV || cause == WHY_WAIT_POST || cause == WHY_WAIT_UC
-			? mono_max(q->moved, q->rx_last)
-			: q->moved;
-	if (!cause || mono_before(then, since))
-		return false;
-	fill(h, qp, w, cause);
-	w->since = since;
-	w->got = cause == WHY_WAIT_UC ? q->lost : recvs(qp);
-	w->max = cause == WHY_WAIT_SIGNALED ? qp->cap.max_send_wr : qp->attr.rnr_retry;
-	if (cause == WHY_WAIT_UC)
-		w->psn = q->lost_psn.v;
-	if (sq_len(&qp->sq))
-		of_wr(w, sq_at(&qp->sq, qp->sq.head));
-	return true;
 }

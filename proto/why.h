@@ -23,6 +23,7 @@ struct hca;
 struct keys;
 struct pd;
 struct qp;
+struct swqe;
 
 enum why_cause {
 	WHY_NONE,
@@ -45,8 +46,12 @@ struct why_key {
 	uint64_t va, len;
 	uint64_t base, size; /* of the region or window; if it exists */
 	uint32_t pdn, key_pdn;
-	uint32_t qpn; /* KEY_QP */
-	int32_t sge;  /* which one of sge_n; -1: it was no sge */
+	uint32_t qpn;     /* KEY_QP */
+	uint8_t end;      /* enum key_end: what became of it, */
+	mono_t end_at;    /* and when; */
+	uint32_t end_qpn; /* by whose request, 0: by a verb */
+	bool forgotten;   /* KEY_NONE: more have ended than are remembered */
+	int32_t sge;      /* which one of sge_n; -1: it was no sge */
 	uint32_t sge_n;
 };
 
@@ -64,6 +69,7 @@ struct why {
 	uint8_t other[16];          /* RX_...: where the packet came from */
 	uint32_t cqn;               /* CQ_OVERRUN */
 	mono_t lost_at;             /* UC: when the last packets were missed */
+	uint32_t srqn;              /* WAIT_...: the QP's SRQ, 0: it has none */
 	uint64_t wr_id;
 	uint32_t psn;
 	uint64_t len, room; /* of the message; of what it should fit */
@@ -76,10 +82,13 @@ struct why {
 	uint64_t tx_pkts, rx_pkts;
 	uint64_t rx_pkts_since; /* since una was sent first */
 	mono_t rx_last, since;  /* when the last packet came; when the QP came to RTR */
+	bool far;               /* nothing was ever acknowledged, and the peer expects: */
+	uint32_t far_psn;       /* RX_PSN, and WAIT_PSN without is_wr: what came */
+	uint32_t sq_psn, rq_psn;
 	uint8_t syndrome;
 	/* ibv_modify_qp */
 	uint32_t mask, allowed; /* bits concerned; all that the change knows */
-	/* WAIT_...: since: since when; got: receives posted, UC: packets lost; max: rnr_retry, SIGNALED: depth, POLL: armed. */
+	/* WAIT_...: since: since when; got: receives posted (its SRQ's, if it has one), UC: packets lost, EMPTY: packets refused; max: rnr_retry, SIGNALED: depth, POLL: armed. */
 	uint64_t got,
 		max; /* RX_ROUTE: got is the QP that sent it, if that is known; RX_PKEY: theirs, and ours; UC_GAP: the first PSN that is missing */
 	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
@@ -113,6 +122,12 @@ struct qp_why {
 	uint64_t lost;  /* UC: packets that did not come, as the next one showed */
 	psn_t lost_psn; /* the first of those missed last */
 	mono_t lost_at;
+	bool heard; /* something was acknowledged since the QP came to RTR */
+	bool far,
+		far_rx; /* before that: answers, and before anything was executed requests, with PSNs from elsewhere: */
+	uint32_t far_psn, far_rx_psn; /* the one that the peer expects; the one that came */
+	uint32_t refused;             /* with RNR NAK, since a request was executed */
+	mono_t refused_since;
 };
 _Static_assert(FAULT_END <= 64, "a bit for each fault");
 
@@ -133,6 +148,14 @@ void why_begin(struct hca *, struct qp *);
 void why_uc_lost(struct hca *, struct qp *, psn_t expected, psn_t came, bool whole);
 /* UC: a message came.  A program that still receives long after a loss does not wait for what was lost. */
 void why_uc_came(const struct hca *, struct qp *);
+/* The responder has no receive for what came. */
+void why_refused(struct hca *, struct qp *);
+/* The part that every cause has; and that of a WR. */
+void why_fill(const struct hca *, const struct qp *, struct why *, enum why_cause);
+void why_of_wr(struct why *, const struct swqe *);
+/* An answer that is none to what is in flight; a request that is not the next one, and none was executed yet. */
+void why_far_answer(struct qp *, const struct burst *);
+void why_far_request(struct hca *, struct qp *, const struct burst *);
 /* Something was acknowledged. */
 void why_progress(struct qp *);
 /* A packet that the QP is not to have: RX_STATE, RX_ROUTE or RX_PKEY. */

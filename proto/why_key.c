@@ -36,14 +36,34 @@ static void begin(struct why_key *k, uint32_t key, const struct pd *pd, uint32_t
 			       .sge = -1 };
 }
 
+/* The key opens nothing: did it once? */
+static void ended(const struct keys *keys, struct why_key *k)
+{
+	const struct key_past *p = key_past(keys, k->key);
+
+	k->forgotten = keys->past_n > KEYS_PAST;
+	if (!p)
+		return;
+	k->end = p->end;
+	k->end_at = p->at;
+	k->end_qpn = p->qpn;
+	k->base = p->base;
+	k->size = p->len;
+	k->key_pdn = p->pdn;
+	if (p->end == KEY_DEREG || p->end == KEY_DEALLOC)
+		k->why = WHY_KEY_GONE;
+}
+
 void why_mr(const struct keys *keys, struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va,
 	    uint64_t len)
 {
 	const struct mr *mr = places_get(&keys->mr, key >> 8);
 
 	begin(k, key, pd, need, va, len);
-	if (!mr)
+	if (!mr || mr->key != key) {
+		ended(keys, k);
 		return;
+	}
 	k->have = mr->access;
 	k->base = mr->iova;
 	k->size = mr->len;
@@ -65,8 +85,10 @@ void why_rkey(const struct keys *keys, const struct qp *qp, struct why_key *k, u
 		return;
 	}
 	begin(k, key, pd, need, va, len);
-	if (!mw)
+	if (!mw) {
+		ended(keys, k);
 		return;
+	}
 	k->have = mw->access;
 	k->base = mw->access & ACC_ZERO_BASED ? 0 : mw->va;
 	k->size = mw->len;
@@ -77,6 +99,8 @@ void why_rkey(const struct keys *keys, const struct qp *qp, struct why_key *k, u
 		k->why = WHY_KEY_QP;
 		k->qpn = mw->qp->qpn;
 	}
+	if (k->why == WHY_KEY_OLD || k->why == WHY_KEY_UNBOUND)
+		ended(keys, k);
 }
 
 void why_sges(const struct keys *keys, struct why_key *k, const struct sge *sge, unsigned n, const struct pd *pd,

@@ -184,6 +184,11 @@ void cma_id_move(struct cma_id *, struct cma_channel *);
 /* This is now the id for the agent's events of cm_id; and its end: the agent's id is freed. */
 void cma_id_tie(struct cma_id *, uint32_t cm_id);
 void cma_id_cut(struct cma_id *);
+/*
+ * Ids that an agent has, from *at on, which begins with 0: how many of v[0..max).  *at UINT_MAX: there are no more.  Between two
+ * calls ids may come and go.
+ */
+unsigned cma_ids_tied(unsigned *at, struct cma_id **v, unsigned max);
 struct cma_id *cma_id_by_cm(const struct device *, uint32_t cm_id);
 
 /* ---- cma_event.c ------------------------------------------------------------- */

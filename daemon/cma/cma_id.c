@@ -2,6 +2,7 @@
 /*
  * cma_id.c - ids are made, move between channels, and end with all they have.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,28 @@ struct cma_id *cma_id_by_cm(const struct device *dev, uint32_t cm_id)
 			return id;
 	}
 	return NULL;
+}
+
+/* Those of one chain, max at most. */
+static unsigned chained(const struct link *head, struct cma_id **v, unsigned max)
+{
+	unsigned n = 0;
+
+	for (struct link *l = head->next; l && l != head && n < max; l = l->next)
+		v[n++] = LINK_OF(l, struct cma_id, by_cm);
+	return n;
+}
+
+unsigned cma_ids_tied(unsigned *at, struct cma_id **v, unsigned max)
+{
+	unsigned n = 0;
+
+	/* A chain is nowhere near half of max. */
+	for (; *at < HASH && n < max / 2; (*at)++)
+		n += chained(&by_cm[*at], v + n, max - n);
+	if (*at == HASH)
+		*at = UINT_MAX;
+	return n;
 }
 
 void cma_id_destroy(struct cma_id *id)

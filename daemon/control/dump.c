@@ -439,7 +439,7 @@ int verb_dump(struct call *call)
 	case DUMP_QPS: return qps_send(call);
 	case DUMP_STATS: return whole_send(call, stats_json());
 	case DUMP_ENDS: return whole_send(call, ends_json(s));
-	case DUMP_WHY: return whole_send(call, why_json(s, req->dump.qpn));
+	case DUMP_WHY: return why_send(call, req->dump.qpn);
 	case DUMP_TRACE: return whole_send(call, trace_json(s, req->dump.qpn, req->dump.flags & DUMP_BURSTS));
 	case DUMP_IMPAIR: return why_sees(s, 0) ? whole_send(call, impair_json()) : EPERM;
 	case DUMP_USERS: return whole_send(call, users_json(s));

@@ -22,6 +22,7 @@
 #include "sessions.h"
 #include "impair_verb.h"
 #include "../base/log.h"
+#include "busy.h"
 #include "call.h"
 #include "why.h"
 #include "../shard/ctx_obj.h"
@@ -240,6 +241,15 @@ int verb_channel_create(struct call *call)
 
 /* ---- destruction -------------------------------------------------------------------------- */
 
+static void busy_say(struct call *call, const struct obj *o)
+{
+	char text[sizeof(call->why)];
+	struct words t = words_begin(text, sizeof(text));
+
+	busy_words(&t, o);
+	refuse(call, WHY_VERB_BUSY, EBUSY, "%s", text);
+}
+
 static int destroy_job(struct job *j)
 {
 	static const enum obj_kind kinds[MSG_OPS] = {
@@ -260,6 +270,8 @@ static int destroy_job(struct job *j)
 	if (o->kind == OBJ_QP)
 		qp_row_fill(&row, c->shard, o->ctx->dev->index, o->number);
 	err = obj_destroy(o);
+	if (err == EBUSY)
+		busy_say(j->call, o);
 	if (err)
 		return err;
 	events_forget(o);

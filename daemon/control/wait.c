@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.c - for what live programs wait: asked of each shard, between two turns, when somebody wants to know.  What moves is
- * not told of.
+ * wait.c - for what live programs wait: asked of each shard, a few objects between two turns, when somebody wants to know.  What
+ * moves is not told of.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,22 +13,21 @@
 
 #define ROWS    WHY_PEERS
 #define PIECE   64u         /* objects that a shard looks at between two turns */
+#define FRESH   (2 * PIECE) /* some more, as the last chain of its table is looked at as a whole */
 #define WAIT_NS 1000000000u /* who waits for less is busy */
 
 struct rows {
 	unsigned n;
 	struct why_entry v[ROWS];
 };
+_Static_assert(FRESH <= ROWS, "a piece fits");
 
 struct waits {
 	const struct session *viewer;
-	uint32_t qpn;     /* 0: all */
-	mono_t now, then; /* what waits since then, or longer, is told of */
-	struct {          /* what a shard comes to next: the control thread, which makes and destroys objects, waits */
-		bool begun;
-		const struct ctx *ctx;
-		const struct obj *qp, *cq;
-	} at;
+	uint32_t qpn;           /* 0: all */
+	mono_t now, then;       /* what waits since then, or longer, is told of */
+	unsigned shard, at, cm; /* what comes next: a place in a shard's table; then one among the connections */
+	bool ended;
 	struct rows fresh; /* found, and the other ends not yet asked */
 	struct rows kept;
 	unsigned notes; /* of those kept */
@@ -37,7 +37,7 @@ static void row_put(struct waits *s, const struct ctx *c, const struct why *w)
 {
 	struct why_entry *e = &s->fresh.v[s->fresh.n];
 
-	if (s->fresh.n == ROWS)
+	if (s->fresh.n == FRESH)
 		return;
 	s->fresh.n++;
 	*e = (struct why_entry){
@@ -66,40 +66,24 @@ static void qp_look(struct waits *s, const struct obj *o)
 		row_put(s, o->ctx, &w);
 }
 
-static const struct obj *next_object(struct waits *s)
+static void look(struct obj *o, void *arg)
 {
-	const struct obj **from, *o;
+	struct waits *s = arg;
 
-	for (; !s->at.qp && !s->at.cq && s->at.ctx; s->at.ctx = s->at.ctx->next) {
-		if (!why_sees(s->viewer, s->at.ctx->uid))
-			continue;
-		s->at.qp = s->at.ctx->objs[OBJ_QP];
-		s->at.cq = s->at.ctx->objs[OBJ_CQ];
-	}
-	from = s->at.qp ? &s->at.qp : &s->at.cq;
-	o = *from;
-	if (o)
-		*from = o->next;
-	return o;
+	if (!why_sees(s->viewer, o->ctx->uid))
+		return;
+	if (o->kind == OBJ_QP)
+		qp_look(s, o);
+	else if (o->kind == OBJ_CQ)
+		cq_look(s, o);
 }
 
 static void look_job(struct shard *shard, void *arg)
 {
 	struct waits *s = arg;
 
-	if (!s->at.begun)
-		s->at.ctx = shard->ctxs;
-	s->at.begun = true;
-	for (unsigned i = 0; i < PIECE && s->fresh.n < ROWS; i++) {
-		const struct obj *o = next_object(s);
-
-		if (!o)
-			return;
-		if (o->kind == OBJ_QP)
-			qp_look(s, o);
-		else
-			cq_look(s, o);
-	}
+	if (!obj_scan(shard, &s->at, PIECE, look, s))
+		s->at = UINT_MAX;
 }
 
 static void one_job(struct shard *shard, void *arg)
@@ -114,12 +98,21 @@ static void one_job(struct shard *shard, void *arg)
 
 static bool is_note(const struct why_entry *e) { return why_grade(e->cause) == WHY_NOTE; }
 
+static bool same(const struct why_entry *a, const struct why_entry *b)
+{
+	return a->device == b->device && a->qpn == b->qpn && a->w.cqn == b->w.cqn && a->owner.ctx == b->owner.ctx &&
+	       a->core && b->core;
+}
+
 /* One that hangs takes the place of one that may well be idle. */
 static void keep(struct waits *s, const struct why_entry *e)
 {
 	struct rows *k = &s->kept;
-	unsigned i = k->n;
+	unsigned i;
 
+	for (i = 0; i < k->n; i++)
+		if (same(&k->v[i], e))
+			return;
 	if (i == ROWS) {
 		if (is_note(e) || !s->notes)
 			return;
@@ -142,45 +135,124 @@ static void settle(struct waits *s)
 	s->fresh.n = 0;
 }
 
-static void collect(struct waits *s)
-{
-	unsigned owner = qpn_owner(s->qpn);
-
-	if (s->qpn && owner < shards_n)
-		shard_call(shards[owner], one_job, s);
-	for (unsigned i = 0; !s->qpn && i < shards_n; i++) {
-		memset(&s->at, 0, sizeof(s->at));
-		while (!s->at.begun || s->at.qp || s->at.cq || s->at.ctx) {
-			shard_call(shards[i], look_job, s);
-			if (s->fresh.n == ROWS)
-				settle(s);
-			if (s->kept.n == ROWS && !s->notes)
-				return;
-		}
-	}
-	settle(s);
-}
-
-json_t *wait_json(const struct session *viewer, uint32_t qpn)
+struct waits *waits_begin(const struct session *viewer, uint32_t qpn)
 {
 	struct waits *s = calloc(1, sizeof(*s));
-	json_t *list = json_array();
 
 	if (!s)
-		return list;
+		return NULL;
 	s->viewer = viewer;
 	s->qpn = qpn;
+	s->shard = qpn ? qpn_owner(qpn) : 0;
 	s->now = clock_now();
 	s->then.ns = ns_since(s->now.ns, WAIT_NS);
-	collect(s);
-	for (unsigned i = 0; i < s->kept.n; i++) {
-		struct why_entry *e = &s->kept.v[i];
-		struct words t = words_begin(e->text, sizeof(e->text));
+	return s;
+}
 
-		why_words(&t, &e->w);
+void waits_end(struct waits *s) { free(s); }
+
+size_t waits_len(void) { return sizeof(struct waits); }
+
+/* Only one place is left to look at: that of this QP. */
+static void look_one(struct waits *s)
+{
+	if (s->shard < shards_n)
+		shard_call(shards[s->shard], one_job, s);
+	s->shard = shards_n;
+}
+
+static void look_on(struct waits *s)
+{
+	shard_call(shards[s->shard], look_job, s);
+	if (s->at != UINT_MAX)
+		return;
+	s->at = 0;
+	s->shard++;
+}
+
+static void look_cm(struct waits *s)
+{
+	s->fresh.n = waits_cm(s->fresh.v, FRESH, &s->cm, s->viewer, s->now, s->then);
+	for (unsigned i = s->fresh.n; s->qpn && i-- > 0;)
+		if (s->fresh.v[i].qpn != s->qpn)
+			s->fresh.v[i] = s->fresh.v[--s->fresh.n];
+	s->ended = s->cm == UINT_MAX;
+}
+
+bool waits_look(struct waits *s)
+{
+	if (s->ended || (s->kept.n == ROWS && !s->notes))
+		return false;
+	if (s->shard >= shards_n)
+		look_cm(s);
+	else if (s->qpn)
+		look_one(s);
+	else
+		look_on(s);
+	settle(s);
+	return true;
+}
+
+/* ---- rows --------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct why_entry *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return x->qpn < y->qpn ? -1 : x->qpn > y->qpn ? 1 : x->w.cqn < y->w.cqn ? -1 : x->w.cqn > y->w.cqn;
+}
+
+/* For the same thing: the one that sends, and the one that should receive. */
+static bool are_twins(const struct why_entry *a, const struct why_entry *b)
+{
+	bool same = (a->cause == WHY_WAIT_RNR && b->cause == WHY_WAIT_EMPTY) ||
+		    (a->cause == WHY_WAIT_PSN && b->cause == WHY_WAIT_PSN && a->w.is_wr && !b->w.is_wr);
+
+	return same && a->w.dqpn == b->qpn && b->w.dqpn == a->qpn && device_of_gid(a->w.dgid) == b->device &&
+	       device_of_gid(b->w.dgid) == a->device;
+}
+
+/* Both ends of one connection wait for the same: one of them tells of the other. */
+static void merge(struct rows *k)
+{
+	for (unsigned i = 0; i < k->n; i++)
+		for (unsigned j = 0; j < k->n; j++) {
+			struct why_entry *a = &k->v[i], *b = &k->v[j];
+			struct words t;
+
+			if (!are_twins(a, b))
+				continue;
+			t = words_begin(a->there, sizeof(a->there));
+			words_put(&t, "%s (pid %d): %s", b->owner.prog, (int)b->owner.pid, b->text);
+			b->twin = a->number;
+		}
+}
+
+static void sentence(struct why_entry *e)
+{
+	struct words t = words_begin(e->text, sizeof(e->text));
+
+	why_words(&t, &e->w);
+}
+
+json_t *waits_json(struct waits *s)
+{
+	struct why_list l = { .viewer = s->viewer, .rows = json_array() };
+	struct rows *k = &s->kept;
+
+	qsort(k->v, k->n, sizeof(k->v[0]), by_place);
+	for (unsigned i = 0; i < k->n; i++) {
+		struct why_entry *e = &k->v[i];
+
+		e->number = i + 1;
+		if (e->core)
+			sentence(e);
 		why_own(e);
-		why_entry_json(e, list);
 	}
-	free(s);
-	return list;
+	merge(k);
+	for (unsigned i = 0; i < k->n; i++)
+		why_entry_json(&k->v[i], &l);
+	return l.rows;
 }

@@ -23,6 +23,24 @@ static void sends_put(struct words *t, const struct why *w)
 		words_put(t, " is silent (PSN 0x%x, retry_cnt %u)", (unsigned)w->psn, (unsigned)w->retry_cnt);
 }
 
+/* Nothing is there to receive into. */
+static void recvs_put(struct words *t, const struct why *w, bool all)
+{
+	words_put(t, all ? "nothing posted" : "no receive is posted");
+	if (w->srqn)
+		words_put(t, ", its SRQ %u is empty", (unsigned)w->srqn);
+}
+
+static void psn_put(struct words *t, const struct why *w)
+{
+	gid_words(t, w->dgid);
+	words_put(t, " QP 0x%x ", (unsigned)w->dqpn);
+	if (w->is_wr)
+		words_put(t, "expects PSN 0x%x, sq_psn here is 0x%x", (unsigned)w->far_psn, (unsigned)w->sq_psn);
+	else
+		words_put(t, "sends from PSN 0x%x on, rq_psn here is 0x%x", (unsigned)w->far_psn, (unsigned)w->rq_psn);
+}
+
 void wait_words(struct words *t, const struct why *w)
 {
 	unsigned long long n = w->got;
@@ -35,6 +53,11 @@ void wait_words(struct words *t, const struct why *w)
 	switch (w->cause) {
 	case WHY_WAIT_RNR:
 	case WHY_WAIT_ACK: sends_put(t, w); break;
+	case WHY_WAIT_EMPTY:
+		words_put(t, "%llu packet%s refused with RNR NAK, as ", n, s);
+		recvs_put(t, w, false);
+		break;
+	case WHY_WAIT_PSN: psn_put(t, w); break;
 	case WHY_WAIT_SIGNALED: words_put(t, "SQ of %llu full, and none signaled", (unsigned long long)w->max); break;
 	case WHY_WAIT_UC:
 		words_put(t, "UC: %llu packet%s lost, last from PSN 0x%x on, and the receiver waits", n, s,
@@ -44,8 +67,13 @@ void wait_words(struct words *t, const struct why *w)
 		words_put(t, "%llu receive%s posted, nothing can come: the peer's QP has ended", n, s);
 		break;
 	case WHY_WAIT_POLL: words_put(t, "%s%llu completion%s unpolled", w->max ? "armed, " : "", n, s); break;
-	case WHY_WAIT_RECV: words_put(t, "%llu receive%s posted, nothing came", n, s); break;
-	default: words_put(t, "nothing posted");
+	case WHY_WAIT_RECV:
+		words_put(t, "%llu receive%s posted", n, s);
+		if (w->srqn)
+			words_put(t, " to its SRQ %u", (unsigned)w->srqn);
+		words_put(t, ", nothing came");
+		break;
+	default: recvs_put(t, w, true);
 	}
 	words_put(t, ", for ");
 	time_words(t, mono_since(w->at, w->since));

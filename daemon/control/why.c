@@ -251,6 +251,21 @@ static bool peer_matters(unsigned cause)
 	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_DEAF || cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK;
 }
 
+/*
+ * No packet follows that would show the loss of the last ones: but if we have the sender, too, he knows how many there were.
+ * Those that a rule holds back count as lost until they come.
+ */
+static void uc_compare(struct why_entry *e, uid_t viewer, const struct qp_row *r)
+{
+	psn_t came = psn(e->w.psn), sent = psn(r->info.sq_psn_next);
+
+	if (e->cause != WHY_WAIT_RECV || e->w.type != QPT_UC || r->info.attr.dest_qpn != e->w.qpn ||
+	    !may_tell(e, viewer, r) || !psn_before(came, sent))
+		return;
+	e->cause = e->w.cause = WHY_WAIT_UC;
+	e->w.got = psn_dist(came, sent);
+}
+
 void why_peers_look(struct why_entry *v, unsigned n, uid_t viewer)
 {
 	bool ask[SHARDS_MAX] = { false };
@@ -280,6 +295,8 @@ void why_peers_look(struct why_entry *v, unsigned n, uid_t viewer)
 			      : gone_put(&t, &v[i], viewer, (unsigned)l->device)) &&
 		    v[i].cause == WHY_WAIT_RECV)
 			v[i].cause = v[i].w.cause = WHY_WAIT_PEER;
+		if (l->there)
+			uc_compare(&v[i], viewer, &l->row);
 	}
 }
 
@@ -302,7 +319,59 @@ const struct why_entry *why_other_end(const struct why_entry *e)
 	return NULL;
 }
 
+/* ---- keys of others ------------------------------------------------------------------ */
+
+struct key_look {
+	uint32_t key;
+	uid_t viewer;
+	bool found;
+	unsigned device;
+	struct why_owner owner;
+};
+
+static void key_job(struct shard *s, void *arg)
+{
+	struct key_look *l = arg;
+
+	for (unsigned d = 0; d < devices_n && !l->found; d++) {
+		const struct obj *o = obj_find(s, OBJ_MR, d, l->key);
+
+		if (!o || !user_sees(l->viewer, o->ctx->uid))
+			continue;
+		l->found = true;
+		l->device = d;
+		why_owner_of(&l->owner, o->ctx);
+	}
+}
+
+/* A key is of a device and a context: one that was found there is that of another one, if his owner may know. */
+static bool key_elsewhere(struct why_entry *e)
+{
+	struct key_look l = { .key = e->w.key.key, .viewer = e->owner.uid };
+	struct words t;
+
+	for (unsigned i = 0; i < shards_n && !l.found; i++)
+		shard_call(shards[i], key_job, &l);
+	if (!l.found)
+		return false;
+	e->w.key.why = (int)l.device == e->device ? WHY_KEY_PD : WHY_KEY_DEVICE;
+	t = words_begin(e->there, sizeof(e->there));
+	words_put(&t, "the key is of %s, of an MR of %s (pid %d)", devices[l.device].name, l.owner.prog,
+		  (int)l.owner.pid);
+	return true;
+}
+
 /* ---- what comes in ------------------------------------------------------------------ */
+
+/* Its owner is told less than those who see all. */
+static void peer_look(struct why_entry *e)
+{
+	if (!user_sees(e->owner.uid, 0)) {
+		why_peers_look(e, 1, 0);
+		memcpy(e->all, e->there, sizeof(e->all));
+	}
+	why_peers_look(e, 1, e->owner.uid);
+}
 
 static void enter(const struct item *i)
 {
@@ -312,9 +381,10 @@ static void enter(const struct item *i)
 	e->core = true;
 	e->w = i->w;
 	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
+	if (e->w.key.why != WHY_KEY_NONE || !key_elsewhere(e))
+		peer_look(e);
 	why_words(&t, &e->w);
 	why_own(e);
-	why_peers_look(e, 1, e->owner.uid);
 	entry_log(e);
 }
 
@@ -328,7 +398,7 @@ static void queue_drain(void)
 
 static void on_woken(struct ev_loop *, ev_async *, int) { queue_drain(); }
 
-static void owner_of_session(struct why_owner *o, const struct session *s)
+void why_owner_of_session(struct why_owner *o, const struct session *s)
 {
 	*o = (struct why_owner){ .pid = s->pid, .uid = s->uid, .run = s->run, .ctx = s->ctx ? s->ctx->id : 0 };
 	memcpy(o->prog, s->prog, sizeof(o->prog));
@@ -341,7 +411,7 @@ static void say(const struct session *s, unsigned cause, const struct device *de
 	struct why_entry *e;
 
 	queue_drain(); /* what came before is told before */
-	owner_of_session(&o, s);
+	why_owner_of_session(&o, s);
 	e = entry_new(&o, cause, dev ? (int)dev->index : -1, qpn);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	why_own(e);

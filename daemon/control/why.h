@@ -42,8 +42,10 @@ struct why_entry {
 	struct why w;
 	char text[WHY_TEXT];
 	char there[160]; /* what is known of the other end when it happens; or "" */
+	char all[160];   /* the same for those who may see all, if that is more; or "" */
 	char own[320];   /* what rules of the lab did to the packets concerned; or "" */
 	bool by_rule;    /* and that is why */
+	uint64_t twin;   /* number of the entry of the other end, which tells of this one, too; 0: there is none */
 };
 
 /* Shard thread, each turn: causes of the HCA go to the control thread. */
@@ -57,6 +59,7 @@ void why_say(const struct session *, unsigned cause, const struct device *, uint
 int refuse(struct call *, unsigned cause, int err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void why_verb(struct call *, int err);
 struct cma_id;
+union cmm_addr;
 void why_cm_event(const struct cma_id *, unsigned type, int status);
 void why_cm_call(struct session *, unsigned op, int err);
 /* The session's context is about to end. */
@@ -71,21 +74,40 @@ const char *why_entry_hint(const struct why_entry *, const struct why_entry *oth
 void why_own(struct why_entry *);
 /* The device that has this GID, or -1. */
 int device_of_gid(const uint8_t *gid);
+/* 10.0.0.1:7, [::1]:7 */
+void addr_words(struct words *, const union cmm_addr *);
 /* For an entry whose peer said NAK: the peer's reason, if the peer is of this daemon and of the same user. */
 const struct why_entry *why_other_end(const struct why_entry *);
 
-/* wait.c: rows as those of causes, for what live programs wait now. */
-json_t *wait_json(const struct session *viewer, uint32_t qpn);
+/*
+ * wait.c: for what live programs wait now, in pieces: shards and the control thread do something else in between.
+ *
+ *	waits_begin(); while (waits_look()) ...; waits_json(): rows as those of causes; waits_end()
+ */
+struct waits;
+struct waits *waits_begin(const struct session *viewer, uint32_t qpn); /* qpn 0: all; NULL: no memory */
+bool waits_look(struct waits *);                                       /* false: all has been looked at */
+json_t *waits_json(struct waits *);
+void waits_end(struct waits *);
+size_t waits_len(void); /* bytes that they take */
+/* wait_cm.c: connections.  *at begins with 0; how many of v[0..max) were filled in, *at UINT_MAX: there are no more. */
+unsigned waits_cm(struct why_entry *v, unsigned max, unsigned *at, const struct session *viewer, mono_t now,
+		  mono_t then);
 void why_owner_of(struct why_owner *, const struct ctx *);
+void why_owner_of_session(struct why_owner *, const struct session *);
 /*
  * Fills in there of entries of connected QPs, WHY_PEERS at most, with what viewer may know; each shard is asked once.
  * WAIT_RECV becomes WAIT_PEER if the peer is one of ours and has ended: it is waited for in vain.
  */
 void why_peers_look(struct why_entry *, unsigned n, uid_t viewer);
-void why_entry_json(const struct why_entry *, void *list);
+struct why_list {
+	const struct session *viewer;
+	json_t *rows;
+};
+void why_entry_json(const struct why_entry *, void *why_list);
 
 /* why_json.c: DUMP_WHY, DUMP_TRACE. */
-json_t *why_json(const struct session *, uint32_t qpn);
+int why_send(struct call *, uint32_t qpn);
 json_t *trace_json(struct session *, uint32_t qpn, bool bursts);
 void trace_end(struct session *);
 

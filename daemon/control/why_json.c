@@ -3,11 +3,13 @@
  * why_json.c - DUMP_WHY and DUMP_TRACE: causes and records as JSON, which also has their text for people: programs that
  * print them do not have to put it together.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "dump.h"
 #include "ends.h"
 #include "why.h"
 #include "../shard/inbox.h"
@@ -35,7 +37,7 @@ static void before_put(struct words *t, uint64_t ns)
 
 /* ---- causes ------------------------------------------------------------------------ */
 
-static void lines_put(struct words *t, const struct why_entry *e, const struct why_entry *other)
+static void lines_put(struct words *t, const struct why_entry *e, const struct why_entry *other, const char *there)
 {
 	const struct why *w = &e->w;
 	const char *hint = why_entry_hint(e, other);
@@ -52,9 +54,9 @@ static void lines_put(struct words *t, const struct why_entry *e, const struct w
 	if (other && *other->own)
 		words_put(t, "  there: %s\n", other->own);
 	if (other)
-		words_put(t, "  there: %s\n", other->text);
-	if (*e->there)
-		words_put(t, "  there: %s\n", e->there);
+		words_put(t, "  there: %s (pid %d): %s\n", other->owner.prog, (int)other->owner.pid, other->text);
+	if (*there)
+		words_put(t, "  there: %s\n", there);
 	if (e->core && (w->flush_sq || w->flush_rq))
 		words_put(t, "  then: %u send%s and %u receive%s that were posted were flushed (WR_FLUSH_ERR)\n",
 			  (unsigned)w->flush_sq, w->flush_sq == 1 ? "" : "s", (unsigned)w->flush_rq,
@@ -89,6 +91,22 @@ static json_t *log_json(const struct why *w)
 	return list;
 }
 
+/* A CQ that is full fails all queue pairs that have it: the first tells of the others. */
+static uint64_t overrun_of(const json_t *rows, const struct why_entry *e)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i,
+			   row) if (e->cause == WHY_CQ_OVERRUN &&
+				    !strcmp(json_string_value(json_object_get(row, "cause")), why_name(e->cause)) &&
+				    json_integer_value(json_object_get(row, "cq")) == (json_int_t)e->w.cqn &&
+				    json_integer_value(json_object_get(row, "context")) == (json_int_t)e->owner.ctx &&
+				    !json_integer_value(json_object_get(row, "twin"))) return (uint64_t)
+		json_integer_value(json_object_get(row, "number"));
+	return 0;
+}
+
 static void core_json(json_t *j, const struct why_entry *e)
 {
 	const struct why *w = &e->w;
@@ -104,6 +122,7 @@ static void core_json(json_t *j, const struct why_entry *e)
 	json_object_set_new(j, "status", json_string(w->status ? status_name(w->status) : ""));
 	json_object_set_new(j, "psn", json_integer(w->psn));
 	json_object_set_new(j, "wr_id", w->is_wr ? json_integer((json_int_t)w->wr_id) : json_null());
+	json_object_set_new(j, "cq", json_integer(w->cqn));
 	json_object_set_new(j, "timeouts", json_integer(w->timeouts));
 	json_object_set_new(j, "timeout_ns", json_integer((json_int_t)w->timeout_ns));
 	json_object_set_new(j, "flushed_sends", json_integer(w->flush_sq));
@@ -119,14 +138,29 @@ static const char *grade_name(unsigned cause)
 	return g == WHY_NOTE ? "note" : g == WHY_WAIT ? "wait" : "error";
 }
 
+/* The row of the other end is told of by this one. */
+static void twin_mark(json_t *list, const struct why_entry *other, const struct why_entry *e)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(list, i,
+			   row) if (json_integer_value(json_object_get(row, "number")) == (json_int_t)other->number)
+		json_object_set_new(row, "twin", json_integer((json_int_t)e->number));
+}
+
 void why_entry_json(const struct why_entry *e, void *arg)
 {
 	static char text[REPORT_LEN]; /* the control thread's */
 	const struct why_entry *other = why_other_end(e);
 	struct words t = words_begin(text, sizeof(text));
-	json_t *list = arg, *j;
+	const struct why_list *l = arg;
+	const char *there = *e->all && why_sees(l->viewer, 0) ? e->all : e->there;
+	json_t *j;
 
-	lines_put(&t, e, other);
+	if (other)
+		twin_mark(l->rows, other, e);
+	lines_put(&t, e, other, there);
 	j = json_pack("{s:I s:I s:s s:s s:s s:s s:i s:I s:s s:i s:i s:I s:i}", "number", (json_int_t)e->number,
 		      "time_ns", (json_int_t)e->when_ns, "grade", grade_name(e->cause), "cause", why_name(e->cause),
 		      "text", e->text, "device", e->device >= 0 ? devices[e->device].name : "", "qpn", (int)e->qpn,
@@ -135,20 +169,81 @@ void why_entry_json(const struct why_entry *e, void *arg)
 	if (!j)
 		return;
 	json_object_set_new(j, "hint", json_string(why_entry_hint(e, other)));
+	json_object_set_new(j, "twin", json_integer((json_int_t)(e->twin ? e->twin : overrun_of(l->rows, e))));
 	json_object_set_new(j, "rules", json_string(e->own));
-	json_object_set_new(j, "there", json_string(other ? other->text : e->there));
+	json_object_set_new(j, "there", json_string(other ? other->text : there));
 	if (e->core)
 		core_json(j, e);
 	json_object_set_new(j, "report", json_string(text));
-	json_array_append_new(list, j);
+	json_array_append_new(l->rows, j);
 }
 
-json_t *why_json(const struct session *viewer, uint32_t qpn)
-{
-	json_t *list = json_array();
+/* The text of DUMP_WHY on its way: causes, then nothing while waits are looked for, then those. */
+struct why_text {
+	const struct session *viewer;
+	uint32_t qpn;
+	struct waits *waits; /* NULL: the causes come first */
+	bool ended;
+};
 
-	why_each(viewer, qpn, why_entry_json, list);
-	return json_pack("{s:o s:o}", "causes", list, "waits", wait_json(viewer, qpn));
+/* A list in the object; the list is taken. */
+static char *list_text(const char *before, json_t *list, const char *behind)
+{
+	char *text = json_dumps(list, JSON_INDENT(1)), *all = NULL;
+
+	if (text && asprintf(&all, "%s%s%s", before, text, behind) < 0)
+		all = NULL;
+	free(text);
+	json_decref(list);
+	return all;
+}
+
+static char *why_next(void *arg, int *err)
+{
+	struct why_text *t = arg;
+	struct why_list l = { .viewer = t->viewer };
+	char *text;
+
+	if (t->ended)
+		return NULL;
+	if (!t->waits) {
+		l.rows = json_array();
+		why_each(t->viewer, t->qpn, why_entry_json, &l);
+		t->waits = waits_begin(t->viewer, t->qpn);
+		text = list_text("{\"causes\": ", l.rows, ",\n");
+		if (!t->waits) {
+			free(text);
+			text = NULL;
+		}
+	} else if (waits_look(t->waits)) {
+		text = strdup("");
+	} else {
+		text = list_text("\"waits\": ", waits_json(t->waits), "}\n");
+		t->ended = true;
+	}
+	if (!text)
+		*err = ENOMEM;
+	return text;
+}
+
+static void why_end(void *arg)
+{
+	struct why_text *t = arg;
+
+	waits_end(t->waits);
+	free(t);
+}
+
+int why_send(struct call *call, uint32_t qpn)
+{
+	struct why_text *t = calloc(1, sizeof(*t));
+	struct dump_source from = { why_next, why_end, t, sizeof(*t) + waits_len() };
+
+	if (!t)
+		return ENOMEM;
+	t->viewer = call->s;
+	t->qpn = qpn;
+	return dump_send(call, &from);
 }
 
 /* ---- records ------------------------------------------------------------------------- */

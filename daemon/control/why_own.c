@@ -66,7 +66,7 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 	const struct why *w = &e->w;
 
 	*q = (struct rule_suspect){ .device = e->device, .peer = -1 };
-	if (e->cause == WHY_CM_UNREACHABLE) {
+	if (e->cause == WHY_CM_UNREACHABLE || e->cause == WHY_WAIT_CM) {
 		/* They may be of anybody's connections: for those only who see all, and never the reason for certain. */
 		if (e->owner.uid && e->owner.uid != rights_owner())
 			return false;

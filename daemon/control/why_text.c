@@ -6,6 +6,7 @@
 
 #include "../../proto/aeth.h"
 #include "../../proto/hca.h"
+#include "../../proto/mr.h"
 #include "../../proto/opcode.h"
 #include "../../proto/qp_state.h"
 
@@ -81,7 +82,28 @@ static void bounds_put(struct words *t, const struct why_key *k)
 		  U(k->base), U(k->size));
 }
 
-static void key_put(struct words *t, const struct why_key *k)
+/* Its end, and by whom. */
+static void end_put(struct words *t, const struct why_key *k, mono_t now)
+{
+	switch (k->end) {
+	case KEY_DEREG:
+		words_put(t, "was deregistered ");
+		time_words(t, mono_since(now, k->end_at));
+		words_put(t, " before (ibv_dereg_mr%s): the MR was 0x%llx + %llu",
+			  k->key_pdn == k->pdn ? "" : " of another protection domain, or its program's end", U(k->base),
+			  U(k->size));
+		return;
+	case KEY_DEALLOC: words_put(t, "was deallocated (ibv_dealloc_mw) "); break;
+	case KEY_INVALIDATED: words_put(t, "was invalidated on QP 0x%x ", (unsigned)k->end_qpn); break;
+	case KEY_BOUND_ANEW: words_put(t, "was bound anew on QP 0x%x ", (unsigned)k->end_qpn); break;
+	case KEY_QP_GONE: words_put(t, "went with its QP 0x%x ", (unsigned)k->end_qpn); break;
+	default: return;
+	}
+	time_words(t, mono_since(now, k->end_at));
+	words_put(t, " before");
+}
+
+static void key_put(struct words *t, const struct why_key *k, mono_t now)
 {
 	const char *name = k->sge >= 0 || k->why == WHY_KEY_MR ? "lkey" : "rkey";
 	const char *of = k->key & 0x80000000u ? "window" : "MR";
@@ -89,11 +111,27 @@ static void key_put(struct words *t, const struct why_key *k)
 	if (k->sge >= 0)
 		words_put(t, "sge %d of %u: ", (int)k->sge, (unsigned)k->sge_n);
 	switch (k->why) {
-	case WHY_KEY_NONE: words_put(t, "%s 0x%x: no such %s", name, (unsigned)k->key, of); break;
-	case WHY_KEY_OLD: words_put(t, "%s 0x%x is not the key of its %s any more", name, (unsigned)k->key, of); break;
+	case WHY_KEY_NONE:
+		words_put(t, "%s 0x%x ", name, (unsigned)k->key);
+		words_put(t, k->forgotten ? "is that of no %s, nor was it lately" : "was never that of %s",
+			  k->forgotten           ? of
+			  : k->key & 0x80000000u ? "a window"
+						 : "an MR");
+		break;
+	case WHY_KEY_GONE:
+		words_put(t, "%s 0x%x ", name, (unsigned)k->key);
+		end_put(t, k, now);
+		break;
+	case WHY_KEY_DEVICE: words_put(t, "%s 0x%x is of an MR of another device", name, (unsigned)k->key); break;
+	case WHY_KEY_OLD:
+		words_put(t, "%s 0x%x is not the key of its window any more", name, (unsigned)k->key);
+		words_put(t, k->end ? ": it " : "");
+		end_put(t, k, now);
+		break;
 	case WHY_KEY_PD:
-		words_put(t, "%s 0x%x is of another protection domain (%u, the QP's is %u)", name, (unsigned)k->key,
-			  (unsigned)k->key_pdn, (unsigned)k->pdn);
+		words_put(t, "%s 0x%x is of another protection domain", name, (unsigned)k->key);
+		if (k->key_pdn) /* of the same shard */
+			words_put(t, " (%u, the QP's is %u)", (unsigned)k->key_pdn, (unsigned)k->pdn);
 		break;
 	case WHY_KEY_RIGHT:
 		words_put(t, "%s 0x%x does not have ", name, (unsigned)k->key);
@@ -103,7 +141,11 @@ static void key_put(struct words *t, const struct why_key *k)
 		words_put(t, ")");
 		break;
 	case WHY_KEY_BOUNDS: bounds_put(t, k); break;
-	case WHY_KEY_UNBOUND: words_put(t, "%s 0x%x: the window is not bound", name, (unsigned)k->key); break;
+	case WHY_KEY_UNBOUND:
+		words_put(t, "%s 0x%x: the window is not bound", name, (unsigned)k->key);
+		words_put(t, k->end ? ", it " : "");
+		end_put(t, k, now);
+		break;
 	case WHY_KEY_QP:
 		words_put(t, "%s 0x%x: the window is bound to QP 0x%x", name, (unsigned)k->key, (unsigned)k->qpn);
 		break;
@@ -176,6 +218,9 @@ static void retry_words(struct words *t, const struct why *w)
 		time_words(t, mono_since(w->at, w->rx_last));
 		words_put(t, " before (%llu in all)", U(w->rx_pkts));
 	}
+	if (w->cause == WHY_RETRY_PSN)
+		words_put(t, ", it expects PSN 0x%x, but sq_psn here is 0x%x", (unsigned)w->far_psn,
+			  (unsigned)w->sq_psn);
 	words_put(t, ", last sent %s", op_name(w->last_op));
 	if (w->is_wr) {
 		words_put(t, "; ");
@@ -315,7 +360,7 @@ static void fault_words(struct words *t, const struct why *w)
 	if (w->status != WC_SUCCESS)
 		words_put(t, "%s: ", status_name(w->status));
 	if (w->key.why) {
-		key_put(t, &w->key);
+		key_put(t, &w->key, w->at);
 		words_put(t, "; ");
 	} else {
 		words_put(t, "%s; ", fault_text(w->fault));
@@ -373,11 +418,12 @@ void why_words(struct words *t, const struct why *w)
 		words_put(t, " to %s", qp_state_name(w->to));
 	words_put(t, ": ");
 	switch (w->cause) {
-	case WHY_RETRY_SILENT: case WHY_RETRY_DEAF: case WHY_RETRY_LOSS: retry_words(t, w); break;
+	case WHY_RETRY_SILENT: case WHY_RETRY_DEAF: case WHY_RETRY_LOSS: case WHY_RETRY_PSN: retry_words(t, w); break;
 	case WHY_REQ_RNR_EXC: rnr_words(t, w); break;
 	case WHY_REQ_NAK_INV: case WHY_REQ_NAK_ACCESS: case WHY_REQ_NAK_OP: case WHY_REQ_NAK_OTHER: nak_words(t, w); break;
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;
 	case WHY_RX_STATE: case WHY_RX_ROUTE: case WHY_RX_PKEY: drop_words(t, w); break;
+	case WHY_RX_PSN: packet_put(t, w); words_put(t, ", but rq_psn here is 0x%x", (unsigned)w->rq_psn); break;
 	case WHY_FLUSH_LATE: flush_late_words(t, w); break;
 	default:
 		if (w->fault)

@@ -143,7 +143,7 @@ static const char *reject_name(int reason)
 }
 /* clang-format on */
 
-static void addr_put(struct words *t, const union cmm_addr *a)
+void addr_words(struct words *t, const union cmm_addr *a)
 {
 	uint8_t gid[16];
 
@@ -182,10 +182,10 @@ void why_cm_event(const struct cma_id *id, unsigned type, int status)
 	    type != CMA_EV_UNREACHABLE && type != CMA_EV_REJECTED && type != CMA_EV_MULTICAST_ERROR)
 		return;
 	words_put(&t, type == CMA_EV_ADDR_ERROR ? "resolving " : id->passive ? "connection from " : "connection to ");
-	addr_put(&t, &id->dst);
+	addr_words(&t, &id->dst);
 	if (cause != WHY_CM_ADDR) {
 		words_put(&t, " (from ");
-		addr_put(&t, &id->src);
+		addr_words(&t, &id->src);
 		words_put(&t, ")");
 	}
 	words_put(&t, type == CMA_EV_REJECTED ? " rejected" : type == CMA_EV_UNREACHABLE ? " unreachable" : " failed");

@@ -389,6 +389,7 @@ int obj_destroy(struct obj *o)
 	struct ctx_cq *cq;
 	int err = 0;
 
+	hca_time(c->hca, clock_now());
 	switch (o->kind) {
 	case OBJ_PD: err = hca_pd_free(c->hca, o->number); break;
 	case OBJ_MR: err = hca_mr_dereg(c->hca, o->number); break;

@@ -7,6 +7,8 @@
 
 #include "ctx.h"
 
+#define SCAN_CHAINS 4096u /* of which nearly all are empty */
+
 struct obj_table {
 	struct obj **chain;
 	unsigned mask, n;
@@ -84,6 +86,20 @@ struct obj *obj_other(const struct obj *o)
 	while (n && (n->number != o->number || n->kind != o->kind || n->ctx->dev != o->ctx->dev))
 		n = n->chain;
 	return n;
+}
+
+bool obj_scan(const struct shard *s, unsigned *at, unsigned max, void (*each)(struct obj *, void *), void *arg)
+{
+	const struct obj_table *m = s->objs;
+	unsigned end = *at + SCAN_CHAINS, n = 0;
+
+	for (; m && m->chain && *at <= m->mask; (*at)++) {
+		if (*at == end || n >= max)
+			return true;
+		for (struct obj *o = m->chain[*at]; o; o = o->chain, n++)
+			each(o, arg);
+	}
+	return false;
 }
 
 int obj_add(struct ctx *c, struct obj *o, enum obj_kind kind, uint32_t number)

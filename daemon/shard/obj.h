@@ -143,6 +143,12 @@ struct obj *obj_get(const struct ctx *, enum obj_kind, uint32_t number);
 int obj_add(struct ctx *, struct obj *, enum obj_kind, uint32_t number); /* 0 or ENOMEM */
 void obj_del(struct obj *);
 
+/*
+ * Some max objects of all contexts, from *at on, which begins with 0; false: those were the last.  Between two calls anything may
+ * be made and destroyed: what was there all the time is shown, and if the table grew, some of it twice.
+ */
+bool obj_scan(const struct shard *, unsigned *at, unsigned max, void (*each)(struct obj *, void *), void *arg);
+
 /* Another holder of the same object of the HCA, after this one; NULL: none. */
 struct obj *obj_other(const struct obj *);
 

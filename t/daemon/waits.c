@@ -113,12 +113,16 @@ static void end(void)
 static unsigned rows(uid_t uid, uint32_t qpn, const char *cause)
 {
 	struct session viewer = { .uid = uid };
+	struct waits *s = waits_begin(&viewer, qpn);
 	json_t *list, *w;
 	unsigned n = 0;
 	size_t i;
 
 	calls = 0;
-	list = wait_json(&viewer, qpn);
+	ck_assert_ptr_nonnull(s);
+	while (waits_look(s)) {}
+	list = waits_json(s);
+	waits_end(s);
 	json_array_foreach(list, i, w) n += !strcmp(json_string_value(json_object_get(w, "cause")), cause);
 	json_decref(list);
 	return n;

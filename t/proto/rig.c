@@ -187,7 +187,7 @@ void rig_to_rtr(struct rig *r, struct host *x, struct host *peer, const struct l
 	struct qp_attr a = { .state = QPS_RTR,
 			     .path_mtu = c->mtu,
 			     .dest_qpn = peer->qpn,
-			     .rq_psn = c->psn + (peer == &r->b ? 77 : 0),
+			     .rq_psn = c->psn + (peer == &r->b ? 77 : (uint32_t)c->rq_off),
 			     .max_dest_rd_atomic = c->dest_rd_atomic,
 			     .min_rnr_timer = c->min_rnr,
 			     .av = { .sgid_index = 1, .tclass = c->tclass } };

@@ -56,7 +56,8 @@ struct rig {
 
 struct link_conf {
 	uint8_t type, mtu, timeout, retry, rnr_retry, min_rnr, rd_atomic, dest_rd_atomic;
-	uint32_t psn; /* first PSN of a; b's is psn + 77 */
+	uint32_t psn;   /* first PSN of a; b's is psn + 77 */
+	int32_t rq_off; /* b expects so many more, by mistake */
 	uint32_t sq_depth, rq_depth;
 	uint32_t access;
 	uint32_t owner;

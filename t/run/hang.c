@@ -3,7 +3,9 @@
  * hang.c - programs that hang, each in a way of its own: hang HOW.  Two connected queue pairs of one program, which does all
  * that it ever does, and waits for its end.
  */
+#include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@ static void need(bool good, const char *what)
 	exit(99);
 }
 
-static void connect_to(struct ibv_qp *q, uint32_t dest, bool uc)
+static void connect_to(struct ibv_qp *q, uint32_t dest, uint32_t psn, bool uc)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
 	int rc = uc ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -35,6 +37,7 @@ static void connect_to(struct ibv_qp *q, uint32_t dest, bool uc)
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
 				  .path_mtu = IBV_MTU_1024,
 				  .dest_qp_num = dest,
+				  .rq_psn = psn,
 				  .max_dest_rd_atomic = 1,
 				  .min_rnr_timer = 12,
 				  .ah_attr = {
@@ -67,12 +70,53 @@ static void receive(void)
 	need(!ibv_post_recv(qp[1], &wr, &bad), "receive");
 }
 
+/* The peer's receives are an SRQ's. */
+static struct ibv_srq *srq_of(struct ibv_pd *pd)
+{
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = DEPTH, .max_sge = 1 } };
+	struct ibv_srq *s = ibv_create_srq(pd, &a);
+
+	need(s, "SRQ");
+	return s;
+}
+
+static void event(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+
+	need(!rdma_get_cm_event(ch, &e) && e->event == type, rdma_event_str(type));
+	rdma_ack_cm_event(e);
+}
+
+/* Asks for a connection; the answer never comes, or the request is never looked at. */
+static void ask(bool listening)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(7999),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct rdma_event_channel *ch = rdma_create_event_channel(), *other = rdma_create_event_channel();
+	struct rdma_conn_param p = { .retry_count = 7 };
+	struct rdma_cm_id *id, *server;
+
+	need(ch && other && !rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), "id");
+	if (listening)
+		need(!rdma_create_id(other, &server, NULL, RDMA_PS_TCP) &&
+			     !rdma_bind_addr(server, (struct sockaddr *)&to) && !rdma_listen(server, 1),
+		     "listen");
+	need(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000), "resolve");
+	event(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	need(!rdma_resolve_route(id, 2000), "route");
+	event(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	p.qp_num = 0x777;
+	need(!rdma_connect(id, &p), "connect");
+}
+
 static void hang(const char *how)
 {
 	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
 	struct ibv_wc wc;
 
-	if (!strcmp(how, "rnr") || !strcmp(how, "silent")) {
+	if (!strcmp(how, "rnr") || !strcmp(how, "silent") || !strcmp(how, "srq") || !strcmp(how, "psn")) {
 		post(IBV_WR_SEND, IBV_SEND_SIGNALED);
 	} else if (!strcmp(how, "signaled")) {
 		for (unsigned i = 0; i < DEPTH; i++)
@@ -92,6 +136,8 @@ static void hang(const char *how)
 		need(!ibv_req_notify_cq(cq, 0), "arm");
 	} else if (!strcmp(how, "recv")) {
 		receive();
+	} else if (!strcmp(how, "req") || !strcmp(how, "accept")) {
+		ask(!strcmp(how, "accept"));
 	}
 }
 
@@ -113,10 +159,12 @@ int main(int argc, char **argv)
 	need((cq = ibv_create_cq(c, 4 * DEPTH, NULL, NULL, 0)), "CQ");
 	init.qp_type = uc ? IBV_QPT_UC : IBV_QPT_RC;
 	init.send_cq = init.recv_cq = cq;
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 2; i++) {
+		init.srq = i && strstr(how, "srq") ? srq_of(pd) : NULL;
 		need((qp[i] = ibv_create_qp(pd, &init)), "QP");
-	connect_to(qp[0], qp[1]->qp_num + (silent ? 1000 : 0), uc);
-	connect_to(qp[1], qp[0]->qp_num, uc);
+	}
+	connect_to(qp[0], qp[1]->qp_num + (silent ? 1000 : 0), 0, uc);
+	connect_to(qp[1], qp[0]->qp_num, strcmp(how, "psn") ? 0 : 77, uc);
 	hang(how);
 	pause();
 	return 0;

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky
+check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky
+t_run_bugs_SOURCES = t/run/bugs.c
+t_run_bugs_LDADD = -lrdmacm -libverbs
 t_run_confined_SOURCES = t/run/confined.c
 t_run_confined_LDADD = $(SECCOMP_LIBS)
 t_run_fake_SOURCES = t/run/fake.c
 t_run_files_SOURCES = t/run/files.c
 t_run_files_LDADD = -ldl -lpthread
 t_run_hang_SOURCES = t/run/hang.c
-t_run_hang_LDADD = -libverbs
+t_run_hang_LDADD = -lrdmacm -libverbs
 t_run_leaky_SOURCES = t/run/leaky.c
 t_run_leaky_LDADD = -libverbs
 RUN_TESTS = \
 	t/run/action.test \
+	t/run/bugs.test \
 	t/run/lesson.test \
 	t/run/explain.test \
 	t/run/hang.test \
