@@ -571,5 +571,26 @@ START_TEST(no_shard)
 }
 END_TEST
 
+/* Those who may see all are told of the other end what its owner is not. */
+START_TEST(views)
+{
+	const struct why_entry e = { .number = 1, .core = true, .there = "little", .all = "more" };
+	const uid_t uids[] = { ANN, 0, geteuid() };
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct session viewer = of(uids[i]);
+		struct why_list l = { .viewer = &viewer, .rows = json_array() };
+		const json_t *row;
+
+		why_entry_json(&e, &l);
+		row = json_array_get(l.rows, 0);
+		ck_assert_str_eq(json_string_value(json_object_get(row, "there")), i ? "more" : "little");
+		ck_assert_ptr_nonnull(strstr(json_string_value(json_object_get(row, "report")),
+					     i ? "  there: more\n" : "  there: little\n"));
+		json_decref(l.rows);
+	}
+}
+END_TEST
+
 TEST_MAIN("why", users, bounded, hostile, words, silence, verbs, connections, rules, harmless, waits, others, trace,
-	  no_shard)
+	  no_shard, views)
