@@ -33,9 +33,11 @@ static void mw_over(struct mwr *w, bool ok)
 	w->mw = NULL;
 	if (!mw)
 		return;
-	if (!op_is_local(w->op) && w->op != WR_SEND_INV)
+	if (!op_is_local(w->op) && w->op != WR_SEND_INV) {
 		mw->uses--;
-	else if (mw->state == MMW_BINDING || mw->state == MMW_ENDING)
+		if (!ok) /* a copy may be under way and find the window bound anew */
+			mw->of->cause = true;
+	} else if (mw->state == MMW_BINDING || mw->state == MMW_ENDING)
 		mw->state = !ok ? MMW_DEAD : w->op == WR_BIND_MW ? MMW_BOUND : MMW_FREE;
 }
 
