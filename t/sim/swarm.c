@@ -455,7 +455,7 @@ static void top_up(struct model *m)
 	}
 }
 
-/* Where nothing is lost or late, and no receive is missing, nothing is sent twice. */
+/* Where nothing is lost, late or slowed by marks, and no receive is missing, nothing is sent twice. */
 static void quiet_check(struct swarm *w)
 {
 	static const enum hca_stat stats[] = { HCA_STAT_DUPLICATE_REQUEST,   HCA_STAT_OUT_OF_SEQ_REQUEST,
@@ -468,7 +468,7 @@ static void quiet_check(struct swarm *w)
 		    hca_stat(s->node[i].hca, HCA_STAT_SEND_RNR_ERR))
 			return;
 		for (unsigned k = 0; k < s->node_n; k++)
-			if (s->link[i][k].harm_n || s->link[i][k].jitter_ns || s->link[i][k].rate)
+			if (s->link[i][k].harm_n || s->link[i][k].jitter_ns || s->link[i][k].rate || s->link[i][k].ce)
 				return;
 	}
 	for (unsigned i = 0; i < s->node_n; i++)
