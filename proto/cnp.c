@@ -36,14 +36,23 @@ bool cnp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	return true;
 }
 
+/* Of the queue pair's partition, or of the default one, which an adapter may put into all of them. */
+static bool of_partition(struct hca *h, const struct qp *qp, const struct burst *b)
+{
+	if (pkey_match(b->pkey, qp_pkey(h, qp)) || pkey_match(b->pkey, PKEY_DEFAULT))
+		return true;
+	count(h, HCA_STAT_BAD_PKEY, b->n);
+	return false;
+}
+
 void cnp_rx(struct hca *h, const struct burst *b)
 {
 	struct qp *qp = qp_get(h, b->dqpn);
 
 	/* Only the peer may slow the QP down, and only for what was sent to it. */
 	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR ||
-	    !pkey_match(b->pkey, qp_pkey(h, qp)) || memcmp(b->route.sgid, qp->route.dgid, 16) ||
-	    memcmp(b->route.dgid, qp->route.sgid, 16) || !rate_cnp(h, qp)) {
+	    memcmp(b->route.sgid, qp->route.dgid, 16) || memcmp(b->route.dgid, qp->route.sgid, 16) ||
+	    !of_partition(h, qp, b) || !rate_cnp(h, qp)) {
 		count(h, HCA_STAT_RP_CNP_IGNORED, b->n);
 		return;
 	}

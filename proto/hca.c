@@ -212,7 +212,8 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 	else
 		return true;
 	count(h, why, b->n);
-	if (why != HCA_STAT_BAD_QPN)
+	/* Whoever else sends with another P_Key does not say anything of the peer's. */
+	if (why != HCA_STAT_BAD_QPN && (why != HCA_STAT_BAD_PKEY || qp->type == QPT_UD || of_peer(qp, b)))
 		why_drop(h, qp,
 			 why == HCA_STAT_BAD_ROUTE  ? WHY_RX_ROUTE
 			 : why == HCA_STAT_BAD_PKEY ? WHY_RX_PKEY

@@ -107,7 +107,7 @@ void mcast_leave(struct hca *h, const struct qp *qp)
 void mcast_rx(struct hca *h, const struct burst *b)
 {
 	struct mcast *g = find(&h->mcast, b->route.dgid);
-	uint32_t foreign = 0;
+	bool foreign = false, taken = false;
 
 	if (SVC_OF(b->op_first) != SVC_UD || !g) {
 		count(h, HCA_STAT_BAD_QPN, b->n);
@@ -121,15 +121,16 @@ void mcast_rx(struct hca *h, const struct burst *b)
 			continue;
 		}
 		if (!pkey_match(b->pkey, qp_pkey(h, qp))) {
-			foreign++;
+			foreign = true;
 			continue;
 		}
+		taken = true;
 		qp->rx_pkts += b->n;
 		qp->rx_bytes += b->payload_len;
 		ud_rx(h, qp, b);
 	}
-	/* Groups have no partition: it is out of place here only if none of them is a member of its. */
-	if (foreign == g->n)
+	/* Groups have no partition: it is out of place here only if nobody takes it. */
+	if (foreign && !taken)
 		count(h, HCA_STAT_BAD_PKEY, b->n);
 }
 
