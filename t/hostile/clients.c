@@ -272,6 +272,7 @@ START_TEST(clients)
 {
 	long heap = 0, maps = 0;
 
+	seed += (uint64_t)_i;
 	printf("clients: seed %llu\n", (unsigned long long)seed);
 	fflush(stdout);
 	show = mmap(NULL, sizeof(*show), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -304,6 +305,7 @@ END_TEST
 int main(int argc, char **argv)
 {
 	const char *s = getenv("HOSTILE_SECONDS");
+	int parts;
 
 	stage_number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
 	stage_number(&ops, argc > 2 ? argv[2] : NULL, "HOSTILE_OPS");
@@ -311,6 +313,7 @@ int main(int argc, char **argv)
 		seconds = strtod(s, NULL);
 	with_fuse = geteuid() == 0 && fuse_is_here();
 	foe_huge = stage_huge_pages(false);
+	parts = ops ? 1 : stage_parts(&seconds);
 	return stage_main_for("hostile: clients", (const TTest *const[]){ clients, NULL },
-			      ops ? 7200 : 120 + 2 * seconds);
+			      ops ? 7200 : 120 + 2 * seconds, parts);
 }

@@ -118,6 +118,7 @@ START_TEST(peers)
 	pid_t sides[2];
 	double end;
 
+	seed += (uint64_t)_i;
 	printf("peers: seed %llu\n", (unsigned long long)seed);
 	fflush(stdout);
 	stage_network();
@@ -144,11 +145,13 @@ END_TEST
 int main(int argc, char **argv)
 {
 	const char *s = getenv("HOSTILE_SECONDS");
+	int parts;
 
 	stage_number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
 	stage_number(&packets, argc > 2 ? argv[2] : NULL, "HOSTILE_PACKETS");
 	if (s)
 		seconds = strtod(s, NULL);
+	parts = packets ? 1 : stage_parts(&seconds);
 	return stage_main_for("hostile: peers", (const TTest *const[]){ peers, NULL },
-			      packets ? 7200 : 240 + 2 * seconds);
+			      packets ? 7200 : 240 + 2 * seconds, parts);
 }

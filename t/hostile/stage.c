@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PART_S       1500 /* the library of tests counts the microseconds of one in an int */
 #define ROUND_MAX_S  5
 #define LIMIT_S      30
 #define CROWD_MAX    8.0 /* a load that the attackers of the test itself are part of */
@@ -274,9 +275,17 @@ void stage_close(void)
 	daemon_stop();
 }
 
-int stage_main(const char *name, const TTest *const *test) { return stage_main_for(name, test, 120); }
+int stage_parts(double *seconds)
+{
+	int n = 1 + (int)(*seconds / PART_S);
 
-int stage_main_for(const char *name, const TTest *const *test, double limit_s)
+	*seconds /= n;
+	return n;
+}
+
+int stage_main(const char *name, const TTest *const *test) { return stage_main_for(name, test, 120, 1); }
+
+int stage_main_for(const char *name, const TTest *const *test, double limit_s, int times)
 {
 	Suite *s = suite_create(name);
 	TCase *t = tcase_create(name);
@@ -286,7 +295,7 @@ int stage_main_for(const char *name, const TTest *const *test, double limit_s)
 	stage_needs_root();
 	tcase_set_timeout(t, limit_s);
 	for (; *test; test++)
-		tcase_add_test(t, *test);
+		tcase_add_loop_test(t, *test, 0, times);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -67,6 +67,9 @@ void stage_number(uint64_t *n, const char *arg, const char *name);
 #define STAGE_MAIN(name, ...) \
 	int main(void) { return stage_main(name, (const TTest *const[]){ __VA_ARGS__, NULL }); }
 int stage_main(const char *name, const struct TTest *const *);
-int stage_main_for(const char *name, const struct TTest *const *, double limit_s);
+/* Each test so many times, with _i. */
+int stage_main_for(const char *name, const struct TTest *const *, double limit_s, int times);
+/* A run of so many seconds in parts that one test may take: how many, and the seconds of one. */
+int stage_parts(double *seconds);
 
 #endif
