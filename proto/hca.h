@@ -75,6 +75,8 @@ size_t hca_qp_len(const struct qp_init *);
 size_t hca_srq_len(uint32_t max_wr, uint32_t max_sge);
 
 int hca_pd_alloc(struct hca *, uint32_t *pdn);
+/* The user whose programs may be told what became of its keys; 0 without this. */
+void hca_pd_owner(struct hca *, uint32_t pdn, uint32_t owner);
 int hca_pd_free(struct hca *, uint32_t pdn); /* EBUSY while MRs, windows, QPs, SRQs use it */
 
 struct mr_attr {
@@ -97,6 +99,8 @@ int hca_mw_alloc(struct hca *, uint32_t pdn, unsigned type, uint32_t *key);
 int hca_mw_dealloc(struct hca *, uint32_t key);
 /* Of what a region or window is: its PD, and of a window the region that it is bound to, or 0.  false: it is none. */
 bool hca_key_of(const struct hca *, uint32_t key, uint32_t *pdn, uint32_t *mr);
+/* For causes: a region or window had this key and ended, or that is not known for certain. */
+bool hca_key_maybe(const struct hca *, uint32_t key);
 /* It is that late: before the calls above, which note for causes when a key ended. */
 void hca_time(struct hca *, mono_t now);
 

@@ -33,6 +33,14 @@ int hca_pd_alloc(struct hca *h, uint32_t *pdn)
 	return 0;
 }
 
+void hca_pd_owner(struct hca *h, uint32_t pdn, uint32_t owner)
+{
+	struct pd *pd = slots_get(&h->pd, pdn);
+
+	if (pd)
+		pd->owner = owner;
+}
+
 int hca_pd_free(struct hca *h, uint32_t pdn)
 {
 	struct pd *pd = slots_get(&h->pd, pdn);
@@ -78,6 +86,8 @@ bool hca_key_of(const struct hca *h, uint32_t key, uint32_t *pdn, uint32_t *mr)
 	*mr = w && w->mr ? w->mr->key : 0;
 	return true;
 }
+
+bool hca_key_maybe(const struct hca *h, uint32_t key) { return key_maybe(&h->keys, key); }
 
 void hca_time(struct hca *h, mono_t now) { hca_clock(h, now); }
 

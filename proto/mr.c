@@ -53,15 +53,62 @@ int mr_reg(struct keys *keys, struct secret *secret, struct pd *pd, const struct
 	return 0;
 }
 
-void key_ended(struct keys *keys, const struct key_past *p) { keys->past[keys->past_n++ % KEYS_PAST] = *p; }
+/* ---- keys that have ended ------------------------------------------------- */
 
-const struct key_past *key_past(const struct keys *keys, uint32_t key)
+/* That of a user; if he has none yet and all are taken, that of the user who ended none for longest. */
+static struct key_ring *ring_of(struct keys *keys, uint32_t owner)
 {
-	for (uint64_t i = keys->past_n; i && keys->past_n - i < KEYS_PAST; i--)
-		if (keys->past[(i - 1) % KEYS_PAST].key == key)
-			return &keys->past[(i - 1) % KEYS_PAST];
+	struct key_ring *r = &keys->past[0];
+
+	for (unsigned i = 0; i < KEYS_USERS; i++) {
+		struct key_ring *x = &keys->past[i];
+
+		if (x->n && x->owner == owner)
+			return x;
+		if (r->n && (!x->n || mono_before(x->last, r->last)))
+			r = x;
+	}
+	keys->past_lost |= r->n > 0;
+	r->owner = owner;
+	r->n = 0;
+	return r;
+}
+
+void key_ended(struct keys *keys, const struct pd *pd, const struct key_past *p)
+{
+	struct key_ring *r = ring_of(keys, pd->owner);
+	struct key_past *to = &r->v[r->n++ % KEYS_PAST];
+
+	*to = *p;
+	to->pdn = pd->number;
+	r->last = p->at;
+}
+
+static const struct key_past *ring_find(const struct key_ring *r, uint32_t key)
+{
+	for (uint64_t i = r->n; i && r->n - i < KEYS_PAST; i--)
+		if (r->v[(i - 1) % KEYS_PAST].key == key)
+			return &r->v[(i - 1) % KEYS_PAST];
 	return NULL;
 }
+
+const struct key_past *key_past(const struct keys *keys, uint32_t owner, uint32_t key)
+{
+	for (unsigned i = 0; i < KEYS_USERS; i++)
+		if (keys->past[i].n && keys->past[i].owner == owner)
+			return ring_find(&keys->past[i], key);
+	return NULL;
+}
+
+bool key_maybe(const struct keys *keys, uint32_t key)
+{
+	for (unsigned i = 0; i < KEYS_USERS; i++)
+		if (keys->past[i].n > KEYS_PAST || ring_find(&keys->past[i], key))
+			return true;
+	return keys->past_lost;
+}
+
+/* ---- the end --------------------------------------------------------------- */
 
 int mr_dereg(struct keys *keys, uint32_t key, mono_t now)
 {
@@ -71,12 +118,8 @@ int mr_dereg(struct keys *keys, uint32_t key, mono_t now)
 		return EINVAL;
 	if (mr->windows)
 		return EBUSY;
-	key_ended(keys, &(struct key_past){ .key = key,
-					    .pdn = mr->owner->number,
-					    .end = KEY_DEREG,
-					    .at = now,
-					    .base = mr->iova,
-					    .len = mr->len });
+	key_ended(keys, mr->owner,
+		  &(struct key_past){ .key = key, .end = KEY_DEREG, .at = now, .base = mr->iova, .len = mr->len });
 	mr->owner->users--;
 	places_del(&keys->mr, key >> 8);
 	free(mr);

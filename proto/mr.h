@@ -7,6 +7,7 @@
 #ifndef PROTO_MR_H
 #define PROTO_MR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <rdmad/abi.h>
@@ -18,6 +19,7 @@
 struct pd {
 	uint32_t number;
 	uint32_t users; /* MRs, windows, QPs, SRQs */
+	uint32_t owner; /* of what user its program is; for causes: nobody is told of keys of others */
 };
 
 /* The end of a key. */
@@ -32,17 +34,29 @@ struct key_past {
 	uint64_t base, len;
 };
 
-#define KEYS_PAST 256u
+#define KEYS_PAST  128u /* of a user */
+#define KEYS_USERS 8u
+
+/* A ring; n: put in so far, 0: the place is free. */
+struct key_ring {
+	uint32_t owner;
+	mono_t last;
+	uint64_t n;
+	struct key_past v[KEYS_PAST];
+};
 
 /* All of them, by the number in their keys. */
 struct keys {
 	struct places mr, mw;
-	struct key_past past[KEYS_PAST]; /* a ring; past_n: put in so far */
-	uint64_t past_n;
+	struct key_ring past[KEYS_USERS]; /* one for each user: nobody makes the HCA forget keys of others */
+	bool past_lost;                   /* of a user's that had to make room */
 };
 
-void key_ended(struct keys *, const struct key_past *);
-const struct key_past *key_past(const struct keys *, uint32_t key); /* the last end of it; NULL: none that is known */
+void key_ended(struct keys *, const struct pd *, const struct key_past *);
+/* The last end of a key of that user; NULL: none that is known. */
+const struct key_past *key_past(const struct keys *, uint32_t owner, uint32_t key);
+/* It opened something once, whosever it was, or it may have: not all that ended is known. */
+bool key_maybe(const struct keys *, uint32_t key);
 
 struct mr {
 	uint32_t key;

@@ -51,13 +51,9 @@ static void unbind(struct keys *keys, struct mw *mw, enum key_end end, uint32_t 
 {
 	if (mw->mr) {
 		mw->mr->windows--;
-		key_ended(keys, &(struct key_past){ .key = mw->key,
-						    .pdn = mw->pd->number,
-						    .end = end,
-						    .at = now,
-						    .qpn = qpn,
-						    .base = mw->va,
-						    .len = mw->len });
+		key_ended(keys, mw->pd,
+			  &(struct key_past){
+				  .key = mw->key, .end = end, .at = now, .qpn = qpn, .base = mw->va, .len = mw->len });
 	}
 	mw->mr = NULL;
 	mw->qp = NULL;

@@ -50,7 +50,7 @@ struct why_key {
 	uint8_t end;      /* enum key_end: what became of it, */
 	mono_t end_at;    /* and when; */
 	uint32_t end_qpn; /* by whose request, 0: by a verb */
-	bool forgotten;   /* KEY_NONE: more have ended than are remembered */
+	bool unsure;      /* KEY_NONE: it may have been one, of another user, or longer ago than is remembered */
 	int32_t sge;      /* which one of sge_n; -1: it was no sge */
 	uint32_t sge_n;
 };

@@ -36,12 +36,12 @@ static void begin(struct why_key *k, uint32_t key, const struct pd *pd, uint32_t
 			       .sge = -1 };
 }
 
-/* The key opens nothing: did it once? */
-static void ended(const struct keys *keys, struct why_key *k)
+/* The key opens nothing: did it once?  Of a key of another user nothing is told. */
+static void ended(const struct keys *keys, struct why_key *k, const struct pd *pd)
 {
-	const struct key_past *p = key_past(keys, k->key);
+	const struct key_past *p = pd ? key_past(keys, pd->owner, k->key) : NULL;
 
-	k->forgotten = keys->past_n > KEYS_PAST;
+	k->unsure = key_maybe(keys, k->key);
 	if (!p)
 		return;
 	k->end = p->end;
@@ -61,7 +61,7 @@ void why_mr(const struct keys *keys, struct why_key *k, uint32_t key, const stru
 
 	begin(k, key, pd, need, va, len);
 	if (!mr || mr->key != key) {
-		ended(keys, k);
+		ended(keys, k, pd);
 		return;
 	}
 	k->have = mr->access;
@@ -86,7 +86,7 @@ void why_rkey(const struct keys *keys, const struct qp *qp, struct why_key *k, u
 	}
 	begin(k, key, pd, need, va, len);
 	if (!mw) {
-		ended(keys, k);
+		ended(keys, k, pd);
 		return;
 	}
 	k->have = mw->access;
@@ -100,7 +100,7 @@ void why_rkey(const struct keys *keys, const struct qp *qp, struct why_key *k, u
 		k->qpn = mw->qp->qpn;
 	}
 	if (k->why == WHY_KEY_OLD || k->why == WHY_KEY_UNBOUND)
-		ended(keys, k);
+		ended(keys, k, pd);
 }
 
 void why_sges(const struct keys *keys, struct why_key *k, const struct sge *sge, unsigned n, const struct pd *pd,

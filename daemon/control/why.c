@@ -324,7 +324,7 @@ const struct why_entry *why_other_end(const struct why_entry *e)
 struct key_look {
 	uint32_t key;
 	uid_t viewer;
-	bool found;
+	bool found, maybe;
 	unsigned device;
 	struct why_owner owner;
 };
@@ -336,6 +336,7 @@ static void key_job(struct shard *s, void *arg)
 	for (unsigned d = 0; d < devices_n && !l->found; d++) {
 		const struct obj *o = obj_find(s, OBJ_MR, d, l->key);
 
+		l->maybe |= o || obj_find(s, OBJ_MW, d, l->key) || hca_key_maybe(s->hca[d], l->key);
 		if (!o || !user_sees(l->viewer, o->ctx->uid))
 			continue;
 		l->found = true;
@@ -352,6 +353,7 @@ static bool key_elsewhere(struct why_entry *e)
 
 	for (unsigned i = 0; i < shards_n && !l.found; i++)
 		shard_call(shards[i], key_job, &l);
+	e->w.key.unsure |= l.maybe;
 	if (!l.found)
 		return false;
 	e->w.key.why = (int)l.device == e->device ? WHY_KEY_PD : WHY_KEY_DEVICE;

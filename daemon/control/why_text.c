@@ -113,10 +113,11 @@ static void key_put(struct words *t, const struct why_key *k, mono_t now)
 	switch (k->why) {
 	case WHY_KEY_NONE:
 		words_put(t, "%s 0x%x ", name, (unsigned)k->key);
-		words_put(t, k->forgotten ? "is that of no %s, nor was it lately" : "was never that of %s",
-			  k->forgotten           ? of
-			  : k->key & 0x80000000u ? "a window"
-						 : "an MR");
+		words_put(t, k->unsure ? "is that of no %s" : "was never that of a%s %s",
+			  k->unsure              ? of
+			  : k->key & 0x80000000u ? ""
+						 : "n",
+			  of);
 		break;
 	case WHY_KEY_GONE:
 		words_put(t, "%s 0x%x ", name, (unsigned)k->key);
