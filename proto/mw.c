@@ -47,17 +47,27 @@ int mw_alloc(struct keys *keys, struct secret *secret, struct pd *pd, unsigned t
 	return 0;
 }
 
-static void unbind(struct keys *keys, struct mw *mw, enum key_end end, uint32_t qpn, mono_t now)
+static void ended(struct keys *keys, const struct mw *mw, enum key_end end, uint32_t qpn, mono_t now)
 {
-	if (mw->mr) {
+	key_ended(keys, mw->pd,
+		  &(struct key_past){
+			  .key = mw->key, .end = end, .at = now, .qpn = qpn, .base = mw->va, .len = mw->len });
+}
+
+static void loosen(struct mw *mw)
+{
+	if (mw->mr)
 		mw->mr->windows--;
-		key_ended(keys, mw->pd,
-			  &(struct key_past){
-				  .key = mw->key, .end = end, .at = now, .qpn = qpn, .base = mw->va, .len = mw->len });
-	}
 	mw->mr = NULL;
 	mw->qp = NULL;
 	link_del(&mw->of_qp);
+}
+
+static void unbind(struct keys *keys, struct mw *mw, enum key_end end, uint32_t qpn, mono_t now)
+{
+	if (mw->mr)
+		ended(keys, mw, end, qpn, now);
+	loosen(mw);
 }
 
 int mw_dealloc(struct keys *keys, uint32_t key, mono_t now)
@@ -66,7 +76,8 @@ int mw_dealloc(struct keys *keys, uint32_t key, mono_t now)
 
 	if (!mw)
 		return EINVAL;
-	unbind(keys, mw, KEY_DEALLOC, 0, now);
+	ended(keys, mw, KEY_DEALLOC, 0, now); /* bound or not: its number is nobody's now */
+	loosen(mw);
 	mw->pd->users--;
 	places_del(&keys->mw, number_of(key));
 	free(mw);

@@ -50,7 +50,8 @@ static void ended(const struct keys *keys, struct why_key *k, const struct pd *p
 	k->base = p->base;
 	k->size = p->len;
 	k->key_pdn = p->pdn;
-	if (p->end == KEY_DEREG || p->end == KEY_DEALLOC)
+	/* Without an object: what it was of ended after it. */
+	if (p->end == KEY_DEREG || p->end == KEY_DEALLOC || k->why == WHY_KEY_NONE)
 		k->why = WHY_KEY_GONE;
 }
 
@@ -143,8 +144,10 @@ void why_bind(const struct keys *keys, const struct qp *qp, struct why_key *k, c
 	const uint32_t writes = ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC;
 
 	begin(k, wr->rkey, qp->pd, 0, wr->remote_addr, wr->bind.len);
-	if (!mw)
+	if (!mw) {
+		ended(keys, k, qp->pd);
 		return;
+	}
 	k->key_pdn = mw->pd->number;
 	k->why = mw->pd != qp->pd                       ? WHY_KEY_PD
 		 : mw->type == 1 && wr->rkey == mw->key ? WHY_KEY_SAME

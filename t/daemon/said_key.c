@@ -120,6 +120,32 @@ START_TEST(gone_keys)
 	use(&r, key, 4096);
 	KEYED(&r.b, RESP_RKEY, KEY_GONE, ERR "rkey 0x[0-9a-f]+ was deallocated \\(ibv_dealloc_mw\\) [0-9]+ [nu]s before" OF);
 	rig_fini(&r);
+	/* Not bound any more when it was deallocated, or never. */
+	for (unsigned i = 0; i < 2; i++) {
+		key = window(&r, 2);
+		if (i) {
+			bind(&r, key, 4096, 64);
+			SEND_WR(&r, &r.b, .id = 3, .op = WR_LOCAL_INV, .imm = key);
+			rig_run(&r);
+		}
+		ck_assert_int_eq(hca_mw_dealloc(r.b.h, key), 0);
+		use(&r, key, 4096);
+		KEYED(&r.b, RESP_RKEY, KEY_GONE, ERR "rkey 0x[0-9a-f]+ was deallocated \\(ibv_dealloc_mw\\) [0-9]+ [nu]s before" OF);
+		rig_fini(&r);
+	}
+	key = window(&r, 2);
+	bind(&r, key, 4096, 64);
+	ck_assert_int_eq(hca_qp_destroy(r.b.h, r.b.qpn), 0);
+	ck_assert_int_eq(hca_mw_dealloc(r.b.h, key), 0);
+	rig_connect(&r, &conf_rc);
+	use(&r, key, 4096);
+	KEYED(&r.b, RESP_RKEY, KEY_GONE, ERR "rkey 0x[0-9a-f]+ was deallocated \\(ibv_dealloc_mw\\) [0-9]+ [nu]s before" OF);
+	rig_fini(&r);
+	key = window(&r, 2);
+	ck_assert_int_eq(hca_mw_dealloc(r.b.h, key), 0);
+	bind(&r, key, 4096, 64);
+	KEYED(&r.b, SQ_BIND, KEY_GONE, ERR "MW_BIND_ERR: rkey 0x[0-9a-f]+ was deallocated \\(ibv_dealloc_mw\\) [0-9]+ [nu]s before; BIND_MW wr_id 0x2$");
+	rig_fini(&r);
 }
 END_TEST
 
