@@ -16,6 +16,7 @@ void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 	struct cqe c;
 
 	q->head++;
+	qp->why.moved = h->now;
 	if (status != WC_SUCCESS && status != WC_WR_FLUSH_ERR)
 		TRACE_PUT(h, qp, WC, .a = status, .op = w->wr.op, .b = (uint32_t)w->wr.wr_id);
 	if (status == WC_SUCCESS && w->kind == KIND_SEND)

@@ -237,6 +237,7 @@ struct qp_info {
 	uint32_t retry_left, rnr_left;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans;
 	mono_t err_at;             /* in ERR: since when */
+	mono_t moved;              /* when a send was posted to an empty queue, or ended */
 	uint64_t rnrs;             /* RNR NAKs received */
 	uint64_t window, inflight; /* bytes: of all QPs to the same GID, of this one; window 0: there is none */
 };

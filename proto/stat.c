@@ -54,6 +54,7 @@ bool hca_qp_info(const struct hca *h, uint32_t qpn, struct qp_info *info)
 		.type = qp->type,
 		.state = qp->state,
 		.err_at = qp->why.err_at,
+		.moved = qp->why.moved,
 		.attr = qp->attr,
 		.sq_len = sq_len(&qp->sq),
 		.rq_len = rq_len(&qp->rq) + (!qp->srq && qp->resp.wqe),

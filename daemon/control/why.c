@@ -17,7 +17,8 @@
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 
-#define QUEUE 256u
+#define QUEUE      256u
+#define UC_IDLE_NS 1000000000u
 
 /* ---- the queue ----------------------------------------------------------------- */
 
@@ -251,16 +252,25 @@ static bool peer_matters(unsigned cause)
 	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_DEAF || cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK;
 }
 
+/* The other end sends to this one, has sent something, and nothing for a while: so it has come, or never will. */
+static bool uc_sent(const struct why_entry *e, const struct qp_info *i)
+{
+	return i->type == QPT_UC && (i->state == QPS_RTS || i->state == QPS_SQD) && i->tx_pkts &&
+	       i->attr.dest_qpn == e->w.qpn && device_of_gid(i->attr.av.dgid) == e->device && !i->sq_len &&
+	       mono_since(clock_now(), i->moved) > UC_IDLE_NS;
+}
+
 /*
  * No packet follows that would show the loss of the last ones: but if we have the sender, too, he knows how many there were.
- * Those that a rule holds back count as lost until they come.
+ * Those that a rule holds back count as lost until they come.  UC takes any PSN at first: before something has come the two
+ * have to agree on it.
  */
 static void uc_compare(struct why_entry *e, uid_t viewer, const struct qp_row *r)
 {
 	psn_t came = psn(e->w.psn), sent = psn(r->info.sq_psn_next);
 
-	if (e->cause != WHY_WAIT_RECV || e->w.type != QPT_UC || r->info.attr.dest_qpn != e->w.qpn ||
-	    !may_tell(e, viewer, r) || !psn_before(came, sent))
+	if (e->cause != WHY_WAIT_RECV || e->w.type != QPT_UC || !uc_sent(e, &r->info) || !may_tell(e, viewer, r) ||
+	    (e->w.psn == e->w.rq_psn && r->info.attr.sq_psn != e->w.rq_psn) || !psn_before(came, sent))
 		return;
 	e->cause = e->w.cause = WHY_WAIT_UC;
 	e->w.got = psn_dist(came, sent);
