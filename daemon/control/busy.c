@@ -7,7 +7,7 @@
 #include "why.h"
 
 #define NAMED 4u
-#define LOOKS 1024u /* objects of a kind: the data path waits meanwhile */
+#define LOOKS 128u /* objects in all: the data path waits meanwhile */
 
 static const char *const names[OBJ_KINDS] = {
 	[OBJ_PD] = "PD", [OBJ_MR] = "MR", [OBJ_CHANNEL] = "channel", [OBJ_CQ] = "CQ",           [OBJ_SRQ] = "SRQ",
@@ -59,17 +59,16 @@ static bool uses(const struct obj *user, const struct obj *o)
 
 void busy_words(struct words *t, const struct obj *o)
 {
-	unsigned n = 0, looked;
+	unsigned n = 0, looked = 0;
 
-	for (unsigned kind = 0; kind < OBJ_KINDS; kind++) {
-		looked = 0;
-		for (const struct obj *u = o->ctx->objs[kind]; u && looked < LOOKS; u = u->next, looked++) {
+	for (unsigned kind = 0; kind < OBJ_KINDS && n <= NAMED; kind++)
+		for (const struct obj *u = o->ctx->objs[kind]; u && n <= NAMED && looked < LOOKS;
+		     u = u->next, looked++) {
 			if (u == o || !uses(u, o) || n++ >= NAMED)
 				continue;
 			words_put(t, kind == OBJ_QP || kind == OBJ_MR || kind == OBJ_MW ? "%s%s 0x%x" : "%s%s %u",
 				  n == 1 ? "it is used by " : ", ", names[kind], (unsigned)u->number);
 		}
-	}
 	if (n > NAMED)
-		words_put(t, " and %u more", n - NAMED);
+		words_put(t, " and more");
 }

@@ -270,7 +270,7 @@ static int destroy_job(struct job *j)
 	if (o->kind == OBJ_QP)
 		qp_row_fill(&row, c->shard, o->ctx->dev->index, o->number);
 	err = obj_destroy(o);
-	if (err == EBUSY)
+	if (err == EBUSY && why_may_say(j->call->s))
 		busy_say(j->call, o);
 	if (err)
 		return err;

@@ -58,6 +58,7 @@ void why_say(const struct session *, unsigned cause, const struct device *, uint
 /* A verb is refused; returns err.  The handler gives the reason; refusals without one are told in general words. */
 int refuse(struct call *, unsigned cause, int err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void why_verb(struct call *, int err);
+bool why_may_say(const struct session *); /* would it be told of now? */
 struct cma_id;
 union cmm_addr;
 void why_cm_event(const struct cma_id *, unsigned type, int status);

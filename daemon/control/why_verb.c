@@ -10,6 +10,11 @@
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 
+bool why_may_say(const struct session *s)
+{
+	return s->said_n < WHY_RATE || mono_since(clock_now(), s->said_since) > 1000000000u;
+}
+
 /* No program fills the log, and its user's slots of the store, with what it is refused. */
 static bool may_say(struct session *s)
 {
