@@ -78,7 +78,7 @@ void why_fill(const struct hca *h, const struct qp *qp, struct why *w, enum why_
 		.rx_pkts_since = qp->rx_pkts - q->rx_pkts,
 		.rx_last = q->rx_last,
 		.since = q->since,
-		.far = q->far && !q->heard,
+		.far = q->far >= WHY_FAR && !q->heard,
 		.far_psn = q->far_psn,
 		.sq_psn = qp->attr.sq_psn,
 		.rq_psn = qp->attr.rq_psn,
@@ -313,7 +313,7 @@ static enum why_cause retries_of(const struct qp *qp)
 {
 	const struct qp_why *q = &qp->why;
 
-	if (q->far && !q->heard)
+	if (q->far >= WHY_FAR && !q->heard)
 		return WHY_RETRY_PSN;
 	if (qp->rx_pkts == q->rx_base)
 		return WHY_RETRY_SILENT;
@@ -400,15 +400,19 @@ void why_progress(struct qp *qp)
 	q->timeouts = q->naks = q->rnrs = q->early = 0;
 }
 
-/* An ACK is of the last one that was executed, a NAK of the one that is missing. */
+/* An ACK is of the last one that was executed, a NAK of the one that is missing, which is asked for once only. */
 void why_far_answer(struct qp *qp, const struct burst *b)
 {
 	struct qp_why *q = &qp->why;
+	uint32_t expects = psn_add(b->psn, aeth_type(b->syndrome) == AETH_ACK).v;
 
 	if (q->heard || psn_eq(qp->req.una, qp->req.max) || opcode_get(b->op_first)->kind != KIND_ACK)
 		return;
-	q->far = true;
-	q->far_psn = psn_add(b->psn, aeth_type(b->syndrome) == AETH_ACK).v;
+	if (q->far_psn != expects || expects == qp->attr.sq_psn)
+		q->far = 0;
+	if (expects != qp->attr.sq_psn)
+		q->far += b->syndrome == aeth_nak(NAK_PSN_SEQ) ? WHY_FAR : 1;
+	q->far_psn = expects;
 }
 
 /*
@@ -421,9 +425,12 @@ void why_far_request(struct hca *h, struct qp *qp, const struct burst *b)
 	int32_t d = psn_diff(b->psn, qp->resp.epsn);
 	struct why *w;
 
-	if (q->far_rx || !psn_eq(qp->resp.epsn, psn(qp->attr.rq_psn)) || (d > 0 && d < FAR))
+	if (!psn_eq(qp->resp.epsn, psn(qp->attr.rq_psn)) || (d > 0 && d < FAR))
 		return;
-	q->far_rx = true;
+	q->far_rx_last = h->now;
+	if (q->far_rx++)
+		return;
+	q->far_rx_since = h->now;
 	q->far_rx_psn = b->psn.v;
 	w = begin(h, qp, WHY_RX_PSN);
 	if (!w)
@@ -434,6 +441,7 @@ void why_far_request(struct hca *h, struct qp *qp, const struct burst *b)
 
 void why_refused(struct hca *h, struct qp *qp)
 {
+	qp->why.refused_last = h->now;
 	if (!qp->why.refused++)
 		qp->why.refused_since = h->now;
 }

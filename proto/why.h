@@ -123,11 +123,12 @@ struct qp_why {
 	psn_t lost_psn; /* the first of those missed last */
 	mono_t lost_at;
 	bool heard; /* something was acknowledged since the QP came to RTR */
-	bool far,
-		far_rx; /* before that: answers, and before anything was executed requests, with PSNs from elsewhere: */
+	/* Before that so many answers, all alike, and before anything was executed requests, with PSNs from elsewhere. */
+	uint32_t far, far_rx;
 	uint32_t far_psn, far_rx_psn; /* the one that the peer expects; the one that came */
-	uint32_t refused;             /* with RNR NAK, since a request was executed */
-	mono_t refused_since;
+	mono_t far_rx_since, far_rx_last;
+	uint32_t refused; /* with RNR NAK, since a request was executed */
+	mono_t refused_since, refused_last;
 };
 _Static_assert(FAULT_END <= 64, "a bit for each fault");
 
@@ -156,6 +157,8 @@ void why_of_wr(struct why *, const struct swqe *);
 /* An answer that is none to what is in flight; a request that is not the next one, and none was executed yet. */
 void why_far_answer(struct qp *, const struct burst *);
 void why_far_request(struct hca *, struct qp *, const struct burst *);
+/* A single packet may be a late one of an earlier connection. */
+#define WHY_FAR 2u
 /* Something was acknowledged. */
 void why_progress(struct qp *);
 /* A packet that the QP is not to have: RX_STATE, RX_ROUTE or RX_PKEY. */

@@ -5,6 +5,9 @@
 #include "hca_in.h"
 #include "srq.h"
 
+#define RNR_NS 5000000000u  /* more than any RNR timer */
+#define TRY_NS 15000000000u /* more than most ACK timeouts */
+
 /* Something is in flight that no timer watches over. */
 static bool waits_for_ever(const struct qp *qp)
 {
@@ -14,22 +17,26 @@ static bool waits_for_ever(const struct qp *qp)
 /* Receives that are posted, its SRQ's included. */
 static uint32_t recvs(const struct qp *qp) { return rq_len(qp->srq ? &qp->srq->rq : &qp->rq) + !!qp->resp.wqe; }
 
-static enum why_cause wait_of(const struct qp *qp)
+/* The peer still tries: one that has given up, or has gone, waits for nothing. */
+static bool recent(mono_t now, mono_t last, uint64_t ns) { return mono_since(now, last) < ns; }
+
+static enum why_cause wait_of(const struct qp *qp, mono_t now)
 {
 	const struct qp_why *q = &qp->why;
 	uint32_t sends = sq_len(&qp->sq);
 
 	if (sends && q->rnrs)
 		return WHY_WAIT_RNR;
-	if (sends && q->far && !q->heard)
+	if (sends && q->far >= WHY_FAR && !q->heard)
 		return WHY_WAIT_PSN;
 	if (sends && (q->timeouts || waits_for_ever(qp)))
 		return WHY_WAIT_ACK;
-	if (q->refused && !recvs(qp))
+	if (q->refused && !recvs(qp) && recent(now, q->refused_last, RNR_NS))
 		return WHY_WAIT_EMPTY;
 	if (sends)
 		return WHY_NONE;
-	if (q->far_rx && !qp->resp.msn)
+	if (q->far_rx >= WHY_FAR && !qp->resp.msn && psn_eq(qp->resp.epsn, psn(qp->attr.rq_psn)) &&
+	    recent(now, q->far_rx_last, TRY_NS))
 		return WHY_WAIT_PSN;
 	if (q->quiet && q->quiet >= qp->cap.max_send_wr)
 		return WHY_WAIT_SIGNALED;
@@ -44,7 +51,7 @@ static mono_t since_of(const struct qp *qp, enum why_cause cause)
 
 	switch (cause) {
 	case WHY_WAIT_EMPTY: return q->refused_since;
-	case WHY_WAIT_PSN: return sq_len(&qp->sq) ? q->moved : q->since;
+	case WHY_WAIT_PSN: return sq_len(&qp->sq) ? q->moved : q->far_rx_since;
 	case WHY_WAIT_RECV:
 	case WHY_WAIT_POST:
 	case WHY_WAIT_UC: return mono_max(q->moved, q->rx_last);
@@ -61,7 +68,7 @@ bool hca_wait(struct hca *h, uint32_t qpn, mono_t then, struct why *w)
 
 	if (!qp || qp->type == QPT_RAW || qp->type == QPT_XRC_RECV || qp->state < QPS_RTR || qp->state > QPS_SQD)
 		return false;
-	cause = wait_of(qp);
+	cause = wait_of(qp, h->now);
 	since = since_of(qp, cause);
 	if (!cause || mono_before(then, since))
 		return false;

@@ -62,6 +62,7 @@ static void qp_look(struct waits *s, const struct obj *o)
 {
 	struct why w;
 
+	hca_time(o->ctx->hca, s->now);
 	if (hca_wait(o->ctx->hca, o->number, s->then, &w))
 		row_put(s, o->ctx, &w);
 }

@@ -249,7 +249,8 @@ static bool there_put(struct words *t, const struct why_entry *e, uid_t viewer, 
 
 static bool peer_matters(unsigned cause)
 {
-	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_DEAF || cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK;
+	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_DEAF || cause == WHY_RETRY_PSN ||
+	       cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK || cause == WHY_WAIT_PSN;
 }
 
 /* The other end sends to this one, has sent something, and nothing for a while: so it has come, or never will. */

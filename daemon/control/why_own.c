@@ -22,7 +22,8 @@ static const struct {
 	bool fix; /* of CORRUPT, only if the ICRC fits */
 } makers[] = {
 	{ WHY_RETRY_SILENT, WHY_RETRY_LOSS, SILENCES, false },
-	{ WHY_WAIT_ACK, WHY_WAIT_ACK, SILENCES, false },
+	{ WHY_RETRY_PSN, WHY_RETRY_PSN, SILENCES, false },
+	{ WHY_WAIT_ACK, WHY_WAIT_PSN, SILENCES, false },
 	{ WHY_REQ_RNR_EXC, WHY_REQ_RNR_EXC, BIT(RNR), false },
 	{ WHY_WAIT_RNR, WHY_WAIT_RNR, BIT(RNR), false },
 	{ WHY_REQ_NAK_INV, WHY_REQ_NAK_OTHER, BIT(NAK) | BIT(GHOST_ACK) | BIT(CORRUPT), true },
@@ -92,7 +93,7 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 		q->since = (mono_t){ 0 }; /* it was lost before the wait began */
 	if (e->cause == WHY_UC_GAP)
 		q->psn = (psn_t){ (uint32_t)w->got };
-	return q->acts || q->responder || of_requester(e->cause);
+	return q->acts || q->responder || of_requester(e->cause) || (e->cause == WHY_WAIT_PSN && w->is_wr);
 }
 
 /* How often it failed, of all that is remembered. */
@@ -105,6 +106,8 @@ static unsigned tries(const struct why_entry *e)
 	case WHY_RETRY_SILENT:
 	case WHY_RETRY_DEAF:
 	case WHY_RETRY_LOSS:
+	case WHY_RETRY_PSN:
+	case WHY_WAIT_PSN:
 	case WHY_WAIT_ACK: n = w->timeouts + w->naks; break;
 	case WHY_REQ_RNR_EXC:
 	case WHY_WAIT_RNR: n = w->rnrs; break;

@@ -271,4 +271,51 @@ START_TEST(uc_lost)
 }
 END_TEST
 
-TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring, no_timer, uc_lost)
+/* A late answer of an earlier connection does not tell where the peer is; the same twice does, until another one comes. */
+START_TEST(far_answers)
+{
+	static const struct {
+		uint32_t behind;
+		bool psn;
+	} t[] = { { 200, false }, { 1, false },   { 200, false }, { 200, true },
+		  { 1, false },   { 200, false }, { 300, false } };
+	struct rig r;
+	struct burst b;
+	struct why w;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 8);
+	while (take(&r, &r.a, &b)) {}
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, (conf_rc.psn - t[i].behind) & PSN_MASK);
+		pkt_give(&r, &r.a, &b, NULL, 0);
+		ck_assert_msg((hca_wait(r.a.h, r.a.qpn, MONO_NEVER, &w) && w.cause == WHY_WAIT_PSN) == t[i].psn, "%zu",
+			      i);
+	}
+	rig_fini(&r);
+}
+END_TEST
+
+/* A peer that sends no more is not waited with. */
+START_TEST(refused_long_ago)
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+	struct why w;
+
+	c.rnr_retry = 7;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 8);
+	rig_settle(&r, 10);
+	ck_assert(hca_wait(r.b.h, r.b.qpn, MONO_NEVER, &w));
+	ck_assert_uint_eq(w.cause, WHY_WAIT_EMPTY);
+	hca_time(r.b.h, mono_add(r.now, 6000000000u));
+	ck_assert(hca_wait(r.b.h, r.b.qpn, MONO_NEVER, &w));
+	ck_assert_uint_eq(w.cause, WHY_WAIT_POST);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring, no_timer, uc_lost, far_answers, refused_long_ago)
