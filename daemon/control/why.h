@@ -22,6 +22,7 @@
 #define WHY_KEPT  128u /* of a user */
 #define WHY_RATE  64u  /* of a context, in a second; more are counted only */
 #define WHY_PEERS 128u
+#define WHY_THERE (WHY_TEXT + 64) /* a sentence of the other end, and its program */
 
 struct why_owner {
 	pid_t pid;
@@ -41,11 +42,11 @@ struct why_entry {
 	bool core; /* w is there */
 	struct why w;
 	char text[WHY_TEXT];
-	char there[160]; /* what is known of the other end when it happens; or "" */
-	char all[160];   /* the same for those who may see all, if that is more; or "" */
-	char own[320];   /* what rules of the lab did to the packets concerned; or "" */
-	bool by_rule;    /* and that is why */
-	uint64_t twin;   /* number of the entry of the other end, which tells of this one, too; 0: there is none */
+	char there[WHY_THERE]; /* what is known of the other end when it happens; or "" */
+	char all[WHY_THERE];   /* the same for those who may see all, if that is more; or "" */
+	char own[320];         /* what rules of the lab did to the packets concerned; or "" */
+	bool by_rule;          /* and that is why */
+	uint64_t twin; /* number of the entry of the other end, which tells of this one, too; 0: there is none */
 };
 
 /* Shard thread, each turn: causes of the HCA go to the control thread. */

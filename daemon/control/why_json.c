@@ -178,7 +178,7 @@ void why_entry_json(const struct why_entry *e, void *arg)
 	json_array_append_new(l->rows, j);
 }
 
-/* The text of DUMP_WHY on its way: causes, then nothing while waits are looked for, then those. */
+/* The text of DUMP_WHY on its way: causes, then blanks while waits are looked for, then those. */
 struct why_text {
 	const struct session *viewer;
 	uint32_t qpn;
@@ -216,7 +216,7 @@ static char *why_next(void *arg, int *err)
 			text = NULL;
 		}
 	} else if (waits_look(t->waits)) {
-		text = strdup("");
+		text = strdup(" "); /* who reads sees that it goes on */
 	} else {
 		text = list_text("\"waits\": ", waits_json(t->waits), "}\n");
 		t->ended = true;
