@@ -31,13 +31,25 @@ static int why_usage(int status)
 	return status;
 }
 
+/* In one line a row does not tell of that of the other end. */
+static bool shown(const json_t *list, const json_t *r, bool brief) { return brief || !told_by_twin(list, r); }
+
+static size_t shown_n(const json_t *list, bool brief)
+{
+	size_t i, n = 0;
+	json_t *r;
+
+	json_array_foreach(list, i, r) n += shown(list, r, brief);
+	return n;
+}
+
 /* Leaves the rows that are asked for. */
-static void sift(json_t *list, bool all, uint32_t last)
+static void sift(json_t *list, bool all, bool brief, uint32_t last)
 {
 	for (size_t i = json_array_size(list); i-- > 0;)
 		if (!all && !strcmp(show_str(json_array_get(list, i), "grade"), "note"))
 			json_array_remove(list, i);
-	while (last && json_array_size(list) > last)
+	while (last && shown_n(list, brief) > last)
 		json_array_remove(list, 0);
 }
 
@@ -50,7 +62,7 @@ static void list_print(const json_t *list, bool brief, bool apart)
 
 	json_array_foreach(list, i, r)
 	{
-		if (told_by_twin(list, r))
+		if (!shown(list, r, brief))
 			continue;
 		if (any && apart && !brief)
 			putchar('\n');
@@ -121,8 +133,8 @@ int why_main(int argc, char **argv, const struct ask *ask)
 	if (!j)
 		return 1;
 	list = json_object_get(j, "causes");
-	sift(list, all || qpn, last);
-	sift(json_object_get(j, "waits"), all || qpn, 0);
+	sift(list, all || qpn, brief || a.json, last);
+	sift(json_object_get(j, "waits"), all || qpn, brief, 0);
 	if (a.json)
 		return show_json(j);
 	print(list, json_object_get(j, "waits"), brief);

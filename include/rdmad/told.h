@@ -130,7 +130,7 @@ static inline void told_line(const struct told *t, const char *line, size_t len)
 	size_t i = 0;
 
 	while (i < len) {
-		size_t blanks = strspn(line + i, " "), word;
+		size_t blanks = strspn(line + i, " \n"), word;
 
 		if (blanks > len - i)
 			blanks = len - i;
