@@ -85,25 +85,33 @@ struct cma_id *cma_id_by_cm(const struct device *dev, uint32_t cm_id)
 	return NULL;
 }
 
-/* Those of one chain, max at most. */
-static unsigned chained(const struct link *head, struct cma_id **v, unsigned max)
+/* Those of one chain but for the first skip, max at most. */
+static unsigned chained(const struct link *head, unsigned skip, struct cma_id **v, unsigned max)
 {
 	unsigned n = 0;
 
 	for (struct link *l = head->next; l && l != head && n < max; l = l->next)
-		v[n++] = LINK_OF(l, struct cma_id, by_cm);
+		if (!skip || !skip--)
+			v[n++] = LINK_OF(l, struct cma_id, by_cm);
 	return n;
 }
 
 unsigned cma_ids_tied(unsigned *at, struct cma_id **v, unsigned max)
 {
-	unsigned n = 0;
+	unsigned n = 0, c = *at % HASH, skip = *at / HASH;
 
-	/* A chain is nowhere near half of max. */
-	for (; *at < HASH && n < max / 2; (*at)++)
-		n += chained(&by_cm[*at], v + n, max - n);
-	if (*at == HASH)
-		*at = UINT_MAX;
+	while (c < HASH) {
+		unsigned got = chained(&by_cm[c], skip, v + n, max - n);
+
+		n += got;
+		if (n == max) {
+			*at = (skip + got) * HASH + c;
+			return n;
+		}
+		skip = 0;
+		c++;
+	}
+	*at = UINT_MAX;
 	return n;
 }
 
