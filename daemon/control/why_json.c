@@ -17,6 +17,7 @@
 
 #define RECORDS_MAX 16384u /* of an answer */
 #define REPORT_LEN  8192u
+#define AT_ONCE_NS  1000000000u
 
 /* ---- times ------------------------------------------------------------------------ */
 
@@ -91,19 +92,49 @@ static json_t *log_json(const struct why *w)
 	return list;
 }
 
-/* A CQ that is full fails all queue pairs that have it: the first tells of the others. */
+/* A CQ that is full fails all queue pairs that have it: is that a row of one of them, which tells of the others? */
+static bool overrun_same(const json_t *row, const struct why_entry *e)
+{
+	return !strcmp(json_string_value(json_object_get(row, "cause")), why_name(e->cause)) &&
+	       json_integer_value(json_object_get(row, "cq")) == (json_int_t)e->w.cqn &&
+	       json_integer_value(json_object_get(row, "context")) == (json_int_t)e->owner.ctx &&
+	       !json_integer_value(json_object_get(row, "twin")) &&
+	       strlen(json_string_value(json_object_get(row, "text"))) < WHY_TEXT;
+}
+
+/* Behind words of it in a row: the QP. */
+static void name_put(json_t *row, const char *key, size_t at, uint32_t qpn, bool first)
+{
+	const char *old = json_string_value(json_object_get(row, key));
+	char *text;
+
+	if (asprintf(&text, "%.*s%s0x%x%s", (int)at, old, first ? ", as of QP " : ", ", (unsigned)qpn, old + at) < 0)
+		return;
+	json_object_set_new(row, key, json_string(text));
+	free(text);
+}
+
+/* The number of that row; 0: there is none. */
 static uint64_t overrun_of(const json_t *rows, const struct why_entry *e)
 {
-	json_t *row;
-	size_t i;
+	if (e->cause != WHY_CQ_OVERRUN)
+		return 0;
+	for (size_t i = json_array_size(rows); i-- > 0;) {
+		json_t *row = json_array_get(rows, i);
+		const char *text = json_string_value(json_object_get(row, "text")), *report, *at;
+		bool first = !strstr(text, ", as of QP ");
 
-	json_array_foreach(rows, i,
-			   row) if (e->cause == WHY_CQ_OVERRUN &&
-				    !strcmp(json_string_value(json_object_get(row, "cause")), why_name(e->cause)) &&
-				    json_integer_value(json_object_get(row, "cq")) == (json_int_t)e->w.cqn &&
-				    json_integer_value(json_object_get(row, "context")) == (json_int_t)e->owner.ctx &&
-				    !json_integer_value(json_object_get(row, "twin"))) return (uint64_t)
-		json_integer_value(json_object_get(row, "number"));
+		if ((uint64_t)json_integer_value(json_object_get(row, "time_ns")) + AT_ONCE_NS < e->when_ns)
+			return 0;
+		if (!overrun_same(row, e))
+			continue;
+		report = json_string_value(json_object_get(row, "report"));
+		at = strstr(report, text);
+		if (at)
+			name_put(row, "report", (size_t)(at - report) + strlen(text), e->qpn, first);
+		name_put(row, "text", strlen(text), e->qpn, first);
+		return (uint64_t)json_integer_value(json_object_get(row, "number"));
+	}
 	return 0;
 }
 
