@@ -221,10 +221,8 @@ START_TEST(keys)
 	refused_write(0, 64, 1, ALL,
 		      "to ERR: rkey 0x[0-9a-f]+ is of another protection domain \\([0-9]+, the QP's is [0-9]+\\); "
 		      "RC_WRITE_ONLY with PSN 0xfffff0");
-	refused_write(0, 64, 2, ALL,
-		      "to ERR: rkey 0x[0-9a-f]+ (was never that of an MR|is that of no MR, nor was it lately)");
-	refused_write(0, 64, 3, ALL,
-		      "to ERR: rkey 0x7abcde00 (was never that of an MR|is that of no MR, nor was it lately)");
+	refused_write(0, 64, 2, ALL, "to ERR: rkey 0x[0-9a-f]+ (was never that of an MR|is that of no MR)");
+	refused_write(0, 64, 3, ALL, "to ERR: rkey 0x7abcde00 (was never that of an MR|is that of no MR)");
 	refused_write(0, 64, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
 		      "rkey 0x[0-9a-f]+ does not have REMOTE_WRITE \\(it has LOCAL_WRITE\\|REMOTE_READ\\)");
 	refused_write(4090, 64, 0, ALL,
@@ -304,10 +302,9 @@ START_TEST(recv_lkey)
 	fix_connect(&d.f, d.a, d.b);
 	ck_assert_int_eq(ibv_post_recv(d.b, &wr, &bad), 0);
 	ck_assert_int_eq(ends(&d.f, d.a, IBV_WR_SEND, 64, 0, 0), IBV_WC_REM_OP_ERR);
-	says(d.b->qp_num,
-	     "LOC_PROT_ERR: sge 0 of 1: lkey 0x7abcde00 (was never that of an MR|is that of no MR, nor was it lately); "
-	     "RC_SEND_ONLY with PSN 0xfffff0 of "
-	     ".*; receive wr_id 0x99");
+	says(d.b->qp_num, "LOC_PROT_ERR: sge 0 of 1: lkey 0x7abcde00 (was never that of an MR|is that of no MR); "
+			  "RC_SEND_ONLY with PSN 0xfffff0 of "
+			  ".*; receive wr_id 0x99");
 	says(d.a->qp_num, "REM_OP_ERR: .* with NAK remote operational error");
 	duo_close(&d);
 }
