@@ -27,9 +27,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REFRESH_MS 1000
-#define LOOK_EVERY 5 /* refreshes between two looks for others in the namespace */
-
 /* ---- user and mount namespace -------------------------------------------------- */
 
 static bool line_write(const char *path, const char *fmt, unsigned id)

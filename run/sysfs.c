@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,13 +21,30 @@
 
 #include <rdmad/tree.h>
 
+#define ROOT_NAME  "rdmad-tree."
 #define REFRESH_MS 1000
 #define LOOK_EVERY 5 /* refreshes between two looks for others that see the files */
 
 /* ---- the directory, where there are no mounts ------------------------------------------ */
 
-/* Others than us can read it: a program may give up rights. */
-static bool root_make(char root[TREE_ROOT_LEN])
+/*
+ * Others than us can read it: a program may give up rights.  The lock says that it is not left over, and keeps cleaners
+ * such as systemd-tmpfiles(8) off it.
+ */
+static bool root_open(struct tree *t)
+{
+	struct stat st;
+
+	t->dir = open(t->root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (t->dir >= 0 && !flock(t->dir, LOCK_EX | LOCK_NB) && !fchmod(t->dir, 0755 | TREE_WAY) &&
+	    !fstat(t->dir, &st) && st.st_mode & TREE_WAY)
+		return true;
+	if (t->dir >= 0)
+		close(t->dir);
+	return false;
+}
+
+static bool root_make(struct tree *t)
 {
 	const char *const tops[] = { getenv("TMPDIR"), "/tmp", "/dev/shm", getenv("XDG_RUNTIME_DIR") };
 	char path[PATH_MAX], *real;
@@ -35,14 +53,16 @@ static bool root_make(char root[TREE_ROOT_LEN])
 	for (unsigned i = 0; i < sizeof(tops) / sizeof(tops[0]) && !good; i++) {
 		if (!tops[i] || *tops[i] != '/')
 			continue;
-		snprintf(path, sizeof(path), "%s/rdmad-tree.XXXXXX", tops[i]);
+		snprintf(path, sizeof(path), "%s/" ROOT_NAME "XXXXXX", tops[i]);
 		if (!mkdtemp(path))
 			continue;
 		real = realpath(path, NULL);
-		good = real && strlen(real) < TREE_ROOT_LEN && !chmod(real, 0755 | TREE_WAY);
-		if (good)
-			strcpy(root, real);
-		else
+		good = real && strlen(real) < sizeof(t->root);
+		if (good) {
+			strcpy(t->root, real);
+			good = root_open(t);
+		}
+		if (!good)
 			rmdir(path);
 		free(real);
 	}
@@ -56,10 +76,18 @@ static int entry_remove(const char *path, const struct stat *, int, struct FTW *
 	return remove(path) && errno != ENOENT;
 }
 
-static void root_remove(const char *root)
+/* Has it still its name, or has somebody deleted it? */
+static bool root_there(const struct tree *t)
 {
-	if (*root)
-		nftw(root, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+	struct stat st, at;
+
+	return !fstat(t->dir, &st) && !lstat(t->root, &at) && st.st_dev == at.st_dev && st.st_ino == at.st_ino;
+}
+
+static void root_remove(const struct tree *t)
+{
+	if (*t->root && root_there(t))
+		nftw(t->root, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- who sees the files ----------------------------------------------------------------- */
@@ -114,7 +142,7 @@ static bool is_seen(const char *root)
  * As long as the directory is seen it stays, even without the daemon.  A process that sees it has the hold, or the variable:
  * one may close all descriptors, another give up the rights that we would need to read its environment.
  */
-static void refresh(const char *root, int daemon, int hold)
+static void refresh(const struct tree *t, int daemon, int hold)
 {
 	struct pollfd p[] = { { .fd = daemon }, { .fd = hold } };
 	unsigned n = 0;
@@ -124,21 +152,40 @@ static void refresh(const char *root, int daemon, int hold)
 	for (;;) {
 		if (poll(p, 2, REFRESH_MS) > 0 && p[1].revents)
 			p[1].fd = -1;
-		if (p[0].fd >= 0 && (p[0].revents || !tree_write(root, p[0].fd))) {
-			if (!*root)
+		if (*t->root && !root_there(t))
+			break;
+		if (p[0].fd >= 0 && (p[0].revents || !tree_write(t, p[0].fd))) {
+			if (!*t->root)
 				break;
 			p[0].fd = -1;
 		}
-		if (++n % LOOK_EVERY == 0 && p[1].fd < 0 && !is_seen(root))
+		if (++n % LOOK_EVERY == 0 && p[1].fd < 0 && !is_seen(t->root))
 			break;
 	}
-	root_remove(root);
+	root_remove(t);
 	_exit(0);
 }
 
-/* A grandchild: the program will have no child that it does not know.  hold: its end is known when all others are gone; or -1. */
-static bool refresher(const char *root, int daemon, int hold)
+/* These are 3, 4 and so on, and all others are closed; one may be -1. */
+static void alone(int *fds, unsigned n)
 {
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD, 3 + n);
+	for (unsigned i = 0; i < n; i++) {
+		int to = 3 + (int)i;
+
+		if (fds[i] < 0)
+			close(to);
+		else
+			fds[i] = dup2(fds[i], to);
+	}
+	syscall(SYS_close_range, 3 + n, ~0u, 0u);
+}
+
+/* A grandchild: the program will have no child that it does not know.  hold: its end is known when all others are gone; or -1. */
+static bool refresher(struct tree *t, int daemon, int hold)
+{
+	int fds[] = { daemon, hold, t->dir };
 	pid_t child = fork();
 
 	if (child == 0) {
@@ -151,12 +198,9 @@ static bool refresher(const char *root, int daemon, int hold)
 			if (null > 2)
 				close(null);
 		}
-		hold = hold < 0 ? -1 : fcntl(hold, F_DUPFD, 5);
-		dup2(daemon, 3);
-		if (hold >= 0)
-			dup2(hold, 4);
-		syscall(SYS_close_range, hold < 0 ? 4u : 5u, ~0u, 0u);
-		refresh(root, 3, hold < 0 ? -1 : 4);
+		alone(fds, 3);
+		t->dir = fds[2];
+		refresh(t, fds[0], fds[1]);
 	}
 	if (child < 0 || waitpid(child, NULL, 0) < 0) {
 		say("--sysfs: %s", strerror(errno));
@@ -183,12 +227,20 @@ static int hold_make(void)
 
 static bool by_namespace(const struct install *p, int daemon, int devices)
 {
-	return mounts_make(p, devices) && tree_write("", daemon) && refresher("", daemon, -1);
+	struct tree t = { .dir = -1 };
+	bool good;
+
+	if (!mounts_make(p, devices))
+		return false;
+	t.dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	good = tree_write(&t, daemon) && refresher(&t, daemon, -1);
+	close(t.dir);
+	return good;
 }
 
 static bool by_preload(const struct install *p, int daemon)
 {
-	char root[TREE_ROOT_LEN] = "";
+	struct tree t = { .dir = -1 };
 	int hold;
 	bool good;
 
@@ -200,15 +252,13 @@ static bool by_preload(const struct install *p, int daemon)
 		return false;
 	}
 	hold = hold_make();
-	if (hold < 0 || !root_make(root))
+	if (hold < 0 || !root_make(&t))
 		return false;
-	tree_way(root, "/sys/class");
-	tree_way(root, "/sys/devices");
-	tree_way(root, "/dev");
-	good = tree_write(root, daemon) && !setenv(TREE_ENV, root, 1) && refresher(root, daemon, hold);
+	good = tree_write(&t, daemon) && !setenv(TREE_ENV, t.root, 1) && refresher(&t, daemon, hold);
 	close(hold);
 	if (!good)
-		root_remove(root);
+		root_remove(&t);
+	close(t.dir);
 	return good;
 }
 

@@ -27,11 +27,15 @@ enum sysfs sysfs_show(const struct install *, enum sysfs, const char *addr);
 #define TREE_BUS      "/sys/devices/" TREE_BUS_NAME
 #define TREE_ROOT_LEN 128
 
-/* Writes what has changed, below root.  False: the daemon has gone, or said nothing that we understand. */
-bool tree_write(const char *root, int daemon);
+struct tree {
+	char root
+		[TREE_ROOT_LEN]; /* the directory that is shown (rdmad/tree.h); empty: the files are where they are seen */
+	int dir;                 /* that, or the root directory; its name can come to be another's */
+};
+
+/* Writes what has changed.  False: the daemon has gone, or said nothing that we understand. */
+bool tree_write(const struct tree *, int daemon);
 int tree_devices(int daemon);
-/* Below root, a directory of the system's in which there is something of ours (rdmad/tree.h). */
-void tree_way(const char *root, const char *dir);
 
 /* ---- mounts.c: the namespace ------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree.c - /sys/class/infiniband as the kernel has it, from what the daemon says of its devices: below root, which is
- * empty in a mount namespace, and else the directory that librdmad-tree.so shows (rdmad/tree.h).
+ * tree.c - /sys/class/infiniband as the kernel has it, from what the daemon says of its devices: where it is
+ * seen, in a mount namespace, and else below the directory that librdmad-tree.so shows (rdmad/tree.h).
  *
  *	/sys/devices/pci7264:00/7264:00:00.0/7264:01:00.0	the first device, as an adapter behind a bridge of its own
  *	  infiniband/rdmad0					/sys/class/infiniband/rdmad0 is a link to this
@@ -13,6 +13,7 @@
 #include "config.h"
 
 #include "field.h"
+#include "say.h"
 #include "sysfs.h"
 
 #include <errno.h>
@@ -38,13 +39,43 @@
 
 /* ---- files --------------------------------------------------------------------- */
 
+static const struct tree *tree; /* the one that is written */
+static bool told;               /* why something of it was not */
+
+static void trouble(const char *path)
+{
+	if (!told)
+		say("--sysfs: %s%s: %s", tree->root, path, strerror(errno));
+	told = true;
+}
+
+/* A directory of the system's that ours are in? */
+static bool is_way(const char *dir)
+{
+	static const char *const tops[] = { TREE_CLASS, TREE_VERBS, TREE_DEV, TREE_BUS };
+	size_t n;
+
+	for (unsigned i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
+		n = strlen(tops[i]);
+		if (!strncmp(dir, tops[i], n) && (!dir[n] || dir[n] == '/'))
+			return false;
+	}
+	return true;
+}
+
+/* What path is in.  Some of it may have been deleted: what is made again is what it was. */
 static void dirs_make(char *path)
 {
 	for (char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
 		*s = 0;
-		mkdir(path, 0755);
+		mkdirat(tree->dir, path + 1, 0755 | (is_way(path) ? TREE_WAY : 0));
 		*s = '/';
 	}
+}
+
+static int file_open(const char *path)
+{
+	return openat(tree->dir, path + 1, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 }
 
 static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...)
@@ -66,16 +97,18 @@ static void put(const char *path_fmt, const char *dir, int i, const char *fmt, .
 	snprintf(name, sizeof(name), path_fmt, i);
 #pragma GCC diagnostic pop
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	fd = file_open(path);
 	if (fd < 0 && errno == ENOENT) {
 		dirs_make(path);
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+		fd = file_open(path);
 	}
-	if (fd < 0)
+	if (fd < 0) {
+		trouble(path);
 		return;
+	}
 	had = read(fd, old, sizeof(old));
-	if ((had != n || memcmp(old, text, (size_t)n)) && pwrite(fd, text, (size_t)n, 0) == n && ftruncate(fd, n))
-		perror(path);
+	if ((had != n || memcmp(old, text, (size_t)n)) && (pwrite(fd, text, (size_t)n, 0) != n || ftruncate(fd, n)))
+		trouble(path);
 	close(fd);
 }
 
@@ -89,20 +122,8 @@ static void point(const char *to, const char *fmt, ...)
 	vsnprintf(path, sizeof(path), fmt, ap);
 	va_end(ap);
 	dirs_make(path);
-	if (symlink(to, path) && errno != EEXIST)
-		perror(path);
-}
-
-void tree_way(const char *root, const char *dir)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s%s/", root, dir);
-	for (char *s = strchr(path + strlen(root) + 1, '/'); s; s = strchr(s + 1, '/')) {
-		*s = 0;
-		mkdir(path, 0755 | TREE_WAY);
-		*s = '/';
-	}
+	if (symlinkat(to, tree->dir, path + 1) && errno != EEXIST)
+		trouble(path);
 }
 
 /* The first line of a file, or else. */
@@ -224,14 +245,14 @@ static void port(const char *dir, const json_t *dev, const json_t *counters)
 
 /* ---- its adapter ------------------------------------------------------------------- */
 
-/* Without root, from /sys on: a bridge for each, since programs take functions of one bus for ports of one adapter. */
+/* A bridge for each, since programs take functions of one bus for ports of one adapter. */
 static void adapter_path(char path[DIR_LEN], int i)
 {
 	snprintf(path, DIR_LEN, TREE_BUS "/7264:00:%02x.%x/7264:%02x:00.0", i / 8, i % 8, i + 1);
 }
 
 /* The interface has the adapter as its device, if it has none; else its device has the RDMA device, too. */
-static void interface_join(const char *root, const char *interface, const char *adapter)
+static void interface_join(const char *interface, const char *adapter)
 {
 	char path[PATH_LEN], at[PATH_MAX], up[PATH_LEN] = "";
 	bool has;
@@ -247,12 +268,11 @@ static void interface_join(const char *root, const char *interface, const char *
 		return;
 	for (const char *s = strchr(at + 1, '/'); s; s = strchr(s + 1, '/'))
 		strncat(up, "../", sizeof(up) - strlen(up) - 1);
-	tree_way(root, at);
 	snprintf(path, sizeof(path), "%s%s%s", up, adapter + strlen("/sys/"), has ? "/infiniband" : "");
-	point(path, "%s%s/%s", root, at, has ? "infiniband" : "device");
+	point(path, "%s/%s", at, has ? "infiniband" : "device");
 }
 
-static void adapter(const char *root, const char *dir, const json_t *dev, const char *adapter)
+static void adapter(const char *dir, const json_t *dev)
 {
 	char path[PATH_LEN], file[PATH_LEN], numa[16], cpus[256];
 	const char *interface, *near = "";
@@ -273,8 +293,8 @@ static void adapter(const char *root, const char *dir, const json_t *dev, const 
 		near = interface;
 		snprintf(path, sizeof(path), "/sys/class/net/%s", interface);
 		point(path, "%s/net/%s", dir, interface);
-		if (*root)
-			interface_join(root, interface, adapter);
+		if (*tree->root)
+			interface_join(interface, dir);
 	}
 	snprintf(file, sizeof(file), "/sys/class/net/%s/device/numa_node", near);
 	put("numa_node", dir, 0, "%s", line_of(numa, sizeof(numa), file, "-1"));
@@ -290,7 +310,7 @@ static void adapter(const char *root, const char *dir, const json_t *dev, const 
 /* ---- one device of two classes ------------------------------------------------------- */
 
 /* dir: of a class device, in the directory of its adapter. */
-static void class_links(const char *root, const char *dir, const char *class, const char *name, const char *adapter)
+static void class_links(const char *dir, const char *class, const char *name, const char *adapter)
 {
 	char to[PATH_LEN];
 
@@ -299,27 +319,25 @@ static void class_links(const char *root, const char *dir, const char *class, co
 	snprintf(to, sizeof(to), "../../../../../../class/%s", class);
 	point(to, "%s/subsystem", dir);
 	snprintf(to, sizeof(to), "../..%s/%s/%s", adapter + strlen("/sys"), class, name);
-	point(to, "%s/sys/class/%s/%s", root, class, name);
+	point(to, "/sys/class/%s/%s", class, name);
 }
 
 /* A file that librdmad-tree.so shows as a character device. */
-static void node(const char *root, const char *name, int major, int minor)
+static void node(const char *name, int major, int minor)
 {
-	char dir[DIR_LEN], path[PATH_LEN];
+	char path[PATH_LEN];
 
-	snprintf(dir, sizeof(dir), "%s" TREE_DEV, root);
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	put(name, dir, 0, "%d:%d", major, minor);
-	chmod(path, 0666);
+	snprintf(path, sizeof(path), TREE_DEV "/%s", name);
+	put(name, TREE_DEV, 0, "%d:%d", major, minor);
+	fchmodat(tree->dir, path + 1, 0666, 0);
 }
 
-static void device(const char *root, const json_t *dev, const json_t *counters, int i)
+static void device(const json_t *dev, const json_t *counters, int i)
 {
-	char at[DIR_LEN], top[DIR_LEN], dir[PATH_LEN], name[16];
+	char at[DIR_LEN], dir[PATH_LEN], name[16];
 
 	adapter_path(at, i);
-	snprintf(top, sizeof(top), "%s%s", root, at);
-	snprintf(dir, sizeof(dir), "%s/infiniband/%s", top, str(dev, "name"));
+	snprintf(dir, sizeof(dir), "%s/infiniband/%s", at, str(dev, "name"));
 	put("node_type", dir, 0, "1: CA");
 	put("node_guid", dir, 0, "%s", str(dev, "guid"));
 	put("sys_image_guid", dir, 0, "%s", str(dev, "guid"));
@@ -330,33 +348,33 @@ static void device(const char *root, const json_t *dev, const json_t *counters, 
 	put("hw_rev", dir, 0, "0");
 	put("uevent", dir, 0, "NAME=%s", str(dev, "name"));
 	port(dir, dev, counters);
-	class_links(root, dir, "infiniband", str(dev, "name"), at);
-	adapter(root, top, dev, at);
+	class_links(dir, "infiniband", str(dev, "name"), at);
+	adapter(at, dev);
 	snprintf(name, sizeof(name), "uverbs%d", i);
-	snprintf(dir, sizeof(dir), "%s/infiniband_verbs/%s", top, name);
+	snprintf(dir, sizeof(dir), "%s/infiniband_verbs/%s", at, name);
 	put("ibdev", dir, 0, "%s", str(dev, "name"));
 	put("abi_version", dir, 0, "1");
 	put("dev", dir, 0, "231:%d", 192 + i);
 	put("uevent", dir, 0, "MAJOR=231\nMINOR=%d\nDEVNAME=infiniband/uverbs%d", 192 + i, i);
-	class_links(root, dir, "infiniband_verbs", name, at);
-	if (*root)
-		node(root, name, 231, 192 + i);
+	class_links(dir, "infiniband_verbs", name, at);
+	if (*tree->root)
+		node(name, 231, 192 + i);
 }
 
-bool tree_write(const char *root, int daemon)
+bool tree_write(const struct tree *t, int daemon)
 {
 	json_t *devices = dump(daemon, DUMP_DEVICES), *stats = dump(daemon, DUMP_STATS), *dev;
 	bool good = devices && stats;
 	mode_t mask = umask(022);
-	char dir[DIR_LEN];
 	size_t i;
 
-	snprintf(dir, sizeof(dir), "%s" TREE_VERBS, root);
-	put("abi_version", dir, 0, "6");
-	json_array_foreach(json_object_get(devices, "devices"), i, dev) device(
-		root, dev, json_object_get(json_array_get(json_object_get(stats, "devices"), i), "counters"), (int)i);
-	if (*root)
-		node(root, "rdma_cm", 10, 58);
+	tree = t;
+	told = false;
+	put("abi_version", TREE_VERBS, 0, "6");
+	json_array_foreach(json_object_get(devices, "devices"), i, dev)
+		device(dev, json_object_get(json_array_get(json_object_get(stats, "devices"), i), "counters"), (int)i);
+	if (*tree->root)
+		node("rdma_cm", 10, 58);
 	umask(mask);
 	json_decref(devices);
 	json_decref(stats);
