@@ -204,27 +204,50 @@ ALSO(statvfs64, statvfs);
 
 EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t size)
 {
+	char text[PATH_MAX + PLACE_LEN], *at = text;
 	struct place p;
-	ssize_t n = real()->readlinkat(dirfd, place(&p, dirfd, path, false), buf, size);
-	size_t hidden = n > 0 ? place_hidden(buf, (size_t)n) : 0;
+	ssize_t n = real()->readlinkat(dirfd, place(&p, dirfd, path, false), text, sizeof(text) - 1);
 
-	if (hidden)
-		memmove(buf, buf + hidden, (size_t)n - hidden);
-	return n - (ssize_t)hidden;
+	if (n < 0)
+		return n;
+	if (!size)
+		return fail(EINVAL);
+	text[n] = 0;
+	at += place_hidden(text);
+	n -= at - text;
+	n = (size_t)n < size ? n : (ssize_t)size;
+	memcpy(buf, at, (size_t)n);
+	return n;
 }
 
 EXPORT ssize_t readlink(const char *path, char *buf, size_t size) { return readlinkat(AT_FDCWD, path, buf, size); }
 
 static char *shown(char *path)
 {
-	size_t n = path ? strlen(path) : 0, hidden = n ? place_hidden(path, n) : 0;
+	size_t hidden = path ? place_hidden(path) : 0;
 
 	if (hidden)
-		memmove(path, path + hidden, n - hidden + 1);
+		memmove(path, path + hidden, strlen(path + hidden) + 1);
 	return path;
 }
 
-EXPORT char *getcwd(char *buf, size_t size) { return shown(real()->getcwd(buf, size)); }
+EXPORT char *getcwd(char *buf, size_t size)
+{
+	char text[PATH_MAX + PLACE_LEN];
+	size_t hidden = real()->getcwd(text, sizeof(text)) ? place_hidden(text) : 0, n;
+
+	if (!hidden)
+		return real()->getcwd(buf, size);
+	n = strlen(text + hidden) + 1;
+	if ((buf || size) && size < n) { /* else it gets what it needs */
+		errno = size ? ERANGE : EINVAL;
+		return NULL;
+	}
+	if (!buf)
+		buf = malloc(size ? size : n);
+	return buf ? memcpy(buf, text + hidden, n) : NULL;
+}
+
 EXPORT char *get_current_dir_name(void) { return shown(real()->get_current_dir_name()); }
 
 EXPORT char *realpath(const char *path, char *out)

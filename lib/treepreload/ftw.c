@@ -24,8 +24,10 @@ static int told(const char *full, const struct stat *st, int type, struct FTW *w
 	snprintf(name, sizeof(name), "%.*s%s", (int)now.name_n, now.name, full + now.cut);
 	w.base += (int)now.name_n - (int)now.cut;
 	if (type != FTW_NS) {
-		p.ours = place_hidden(full, strlen(full));
-		p.seen = full + place_hidden(full, strlen(full));
+		size_t hidden = place_hidden(full);
+
+		p.ours = hidden;
+		p.seen = full + hidden;
 		snprintf(p.full, sizeof(p.full), "%s", full);
 		node_show(&p, &shown);
 	}

@@ -44,9 +44,18 @@ static bool root_there(void)
 
 __attribute__((constructor)) static void root_look(void) { root_there(); }
 
-size_t place_hidden(const char *path, size_t len)
+/* A way that is named, open or the current directory is none: who deletes the directory's files must not be led out of it. */
+size_t place_hidden(const char *path)
 {
-	return root_there() && len > root_n && !memcmp(path, root, root_n) && path[root_n] == '/' ? root_n : 0;
+	int err = errno;
+	struct stat st;
+	bool way;
+
+	if (!root_there() || strncmp(path, root, root_n) || path[root_n] != '/')
+		return 0;
+	way = !look(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) && st.st_mode & TREE_WAY;
+	errno = err;
+	return way ? 0 : root_n;
 }
 
 /* ---- does it lead there at all? ------------------------------------------------- */
@@ -107,6 +116,7 @@ struct walk {
 	enum kind kind;
 	struct stat st;       /* of what is there, unless kind is WAY; st_mode 0: nothing */
 	bool led;             /* ours was on the way: the kernel cannot walk it */
+	bool none;            /* the directory is not what rdmad-run has made */
 	char rest[PLACE_LEN]; /* components to go */
 	unsigned links;
 };
@@ -122,11 +132,18 @@ static bool walk_add(struct walk *w, const char *name, size_t n)
 	return true;
 }
 
+/* The directory itself, or dev or sys in it: these are ways. */
+static bool is_top(const struct walk *w) { return w->n == root_n || !strchr(w->p->seen + 1, '/'); }
+
 /* Looks at what is there; parent is of the directory that it is in. */
 static void walk_look(struct walk *w, enum kind parent)
 {
-	bool have = !look(AT_FDCWD, w->p->full, &w->st, AT_SYMLINK_NOFOLLOW);
+	bool have = !w->none && !look(AT_FDCWD, w->p->full, &w->st, AT_SYMLINK_NOFOLLOW);
 
+	if (have && is_top(w) && !(w->st.st_mode & TREE_WAY)) {
+		w->none = true;
+		have = false;
+	}
 	if (have)
 		w->kind = S_ISDIR(w->st.st_mode) && w->st.st_mode & TREE_WAY ? WAY : OURS;
 	else
@@ -241,7 +258,7 @@ const char *place(struct place *p, int dirfd, const char *path, bool follow)
 			errno = err;
 			return path;
 		}
-		hidden = place_hidden(text, strlen(text));
+		hidden = place_hidden(text);
 		base = text + hidden;
 	}
 	n = strlen(base);

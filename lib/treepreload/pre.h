@@ -84,7 +84,7 @@ struct place {
 /* The path to give to the C library instead: absolute, or the same. */
 const char *place(struct place *, int dirfd, const char *path, bool follow);
 /* Takes the directory's name off what begins with it: the length of that. */
-size_t place_hidden(const char *path, size_t len);
+size_t place_hidden(const char *path);
 /* It stands for a device.  */
 bool place_is_node(const struct place *);
 /* fstatat(2), by the kernel; at: also a full path. */

@@ -179,6 +179,47 @@ static void stats(void)
 	close(dir);
 }
 
+/* In the directory of the first adapter: into as little as it takes, and less. */
+static void cut(void)
+{
+	char text[PATH_MAX], *cwd = getcwd(NULL, 0);
+	size_t n = cwd ? strlen(cwd) : 0;
+	ssize_t got = readlink("/proc/self/cwd", text, 12);
+
+	printf("cut: %zd (%.*s)\n", got, got < 0 ? 0 : (int)got, text);
+	TELL(readlink("/proc/self/cwd", text, n) - (ssize_t)n);
+	TELL(readlink("/proc/self/cwd", text, 0));
+	TELL(named(getcwd(text, n + 1)));
+	TELL(named(getcwd(text, n)));
+	TELL(named(getcwd(text, 0)));
+	free(cwd);
+}
+
+/* Below the directory that has the files by its own name, if there is one: nothing leads out of it. */
+static void ways(void)
+{
+	const char *root = getenv("RDMAD_TREE");
+	int dir = open(root ? root : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+	    sys = openat(dir, "sys", O_PATH | O_CLOEXEC);
+	int class = openat(sys, "class", O_PATH | O_CLOEXEC);
+	char path[PATH_MAX], text[PATH_MAX];
+	struct stat by_name, opened;
+
+	snprintf(path, sizeof(path), "%s/sys/class", root ? root : "");
+	TELL(lstat(path, &by_name));
+	TELL(fstat(class, &opened));
+	printf("the same directory: %d\n", by_name.st_dev == opened.st_dev && by_name.st_ino == opened.st_ino);
+	TELL(fchdir(sys));
+	TELL(stat("class", &opened));
+	printf("the same directory: %d\n", by_name.st_dev == opened.st_dev && by_name.st_ino == opened.st_ino);
+	TELL(chdir(path));
+	printf("its name: %d\n", getcwd(text, sizeof(text)) && !strcmp(path, text));
+	TELL(chdir("/"));
+	close(class);
+	close(sys);
+	close(dir);
+}
+
 static void names(void)
 {
 	char text[PATH_MAX], *name;
@@ -196,6 +237,7 @@ static void names(void)
 	TELL(chdir(DEV "/device"));
 	TELL(named(getcwd(text, sizeof(text))));
 	TELL(linked("/proc/self/cwd"));
+	cut();
 	TELL(closed(open("numa_node", O_RDONLY)));
 	TELL(closed(open("../../../../class/infiniband/rdmad0/node_type", O_RDONLY)));
 	TELL(named(realpath("..", text)));
@@ -369,6 +411,7 @@ int main(void)
 	opens();
 	stats();
 	names();
+	ways();
 	list(CLASS);
 	list("/dev/infiniband");
 	list(DEV "/ports/1/");
