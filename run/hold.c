@@ -422,12 +422,17 @@ static int hold_private(const struct options *opt, const struct install *in, con
 }
 
 /* The connection for the program to inherit. */
-static int keep(int fd)
+int hold_dup(int fd)
 {
 	int high = fcntl(fd, F_DUPFD, HOLD_FD_MIN);
 
-	if (high < 0)
-		high = fcntl(fd, F_DUPFD, 3); /* RLIMIT_NOFILE does not allow so high a number */
+	return high < 0 ? fcntl(fd, F_DUPFD, 3) : high; /* RLIMIT_NOFILE may not allow so high a number */
+}
+
+static int keep(int fd)
+{
+	int high = hold_dup(fd);
+
 	if (high < 0)
 		say("no descriptor left for the connection to the daemon: %s", strerror(errno));
 	close(fd);

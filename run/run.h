@@ -77,6 +77,8 @@ int hold_get(const struct options *, const struct install *, char addr[ADDR_LEN]
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);
+/* Another descriptor of the same for the program to inherit: at least HOLD_FD_MIN, if there may be so many. */
+int hold_dup(int fd);
 
 /* --fault, on the connection that holds the daemon: the rules go with it.  False: said why. */
 bool impair_give(int hold, const struct options *);

@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -42,33 +44,6 @@ static bool root_open(struct tree *t)
 	if (t->dir >= 0)
 		close(t->dir);
 	return false;
-}
-
-static bool root_make(struct tree *t)
-{
-	const char *const tops[] = { getenv("TMPDIR"), "/tmp", "/dev/shm", getenv("XDG_RUNTIME_DIR") };
-	char path[PATH_MAX], *real;
-	bool good = false;
-
-	for (unsigned i = 0; i < sizeof(tops) / sizeof(tops[0]) && !good; i++) {
-		if (!tops[i] || *tops[i] != '/')
-			continue;
-		snprintf(path, sizeof(path), "%s/" ROOT_NAME "XXXXXX", tops[i]);
-		if (!mkdtemp(path))
-			continue;
-		real = realpath(path, NULL);
-		good = real && strlen(real) < sizeof(t->root);
-		if (good) {
-			strcpy(t->root, real);
-			good = root_open(t);
-		}
-		if (!good)
-			rmdir(path);
-		free(real);
-	}
-	if (!good)
-		say("--sysfs: no directory can be made in /tmp or $TMPDIR: %s", strerror(errno));
-	return good;
 }
 
 static int entry_remove(const char *path, const struct stat *, int, struct FTW *)
@@ -136,23 +111,85 @@ static bool is_seen(const char *root)
 	return found;
 }
 
+/* ---- to make it, and to remove what was left over ----------------------------------------- */
+
+/* Whoever refreshed it was killed, and nobody is left that sees it. */
+static void stale_remove(const char *top)
+{
+	const char *seen = getenv(TREE_ENV);
+	DIR *dir = opendir(top);
+	struct tree t;
+	struct dirent *e;
+	struct stat st;
+
+	while (dir && (e = readdir(dir))) {
+		if (strncmp(e->d_name, ROOT_NAME, strlen(ROOT_NAME)) ||
+		    (size_t)snprintf(t.root, sizeof(t.root), "%s/%s", top, e->d_name) >= sizeof(t.root))
+			continue;
+		if (lstat(t.root, &st) || st.st_uid != geteuid() || !(st.st_mode & TREE_WAY) || !root_open(&t))
+			continue;
+		if (!is_seen(t.root) && !(seen && !strcmp(seen, t.root)))
+			root_remove(&t);
+		close(t.dir);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static bool root_make(struct tree *t)
+{
+	const char *const tops[] = { getenv("TMPDIR"), "/tmp", "/dev/shm", getenv("XDG_RUNTIME_DIR") };
+	char path[PATH_MAX], *real;
+	bool good = false;
+
+	for (unsigned i = 0; i < sizeof(tops) / sizeof(tops[0]) && !good; i++) {
+		if (!tops[i] || *tops[i] != '/')
+			continue;
+		stale_remove(tops[i]);
+		snprintf(path, sizeof(path), "%s/" ROOT_NAME "XXXXXX", tops[i]);
+		if (!mkdtemp(path))
+			continue;
+		real = realpath(path, NULL);
+		good = real && strlen(real) < sizeof(t->root);
+		if (good) {
+			strcpy(t->root, real);
+			good = root_open(t);
+		}
+		if (!good)
+			rmdir(path);
+		free(real);
+	}
+	if (!good)
+		say("--sysfs: no directory can be made in /tmp or $TMPDIR: %s", strerror(errno));
+	return good;
+}
+
 /* ---- what changes -------------------------------------------------------------------- */
+
+/* What tells this process to end: then the files go, too. */
+static void ends(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+}
 
 /*
  * As long as the directory is seen it stays, even without the daemon.  A process that sees it has the hold, or the variable:
  * one may close all descriptors, another give up the rights that we would need to read its environment.
  */
-static void refresh(const struct tree *t, int daemon, int hold)
+static void refresh(const struct tree *t, int daemon, int hold, int end)
 {
-	struct pollfd p[] = { { .fd = daemon }, { .fd = hold } };
+	struct pollfd p[] = { { .fd = daemon }, { .fd = hold }, { .fd = end, .events = POLLIN } };
 	unsigned n = 0;
 
 	setsid();
 	chdir("/");
 	for (;;) {
-		if (poll(p, 2, REFRESH_MS) > 0 && p[1].revents)
+		if (poll(p, 3, REFRESH_MS) > 0 && p[1].revents)
 			p[1].fd = -1;
-		if (*t->root && !root_there(t))
+		if (p[2].revents || (*t->root && !root_there(t)))
 			break;
 		if (p[0].fd >= 0 && (p[0].revents || !tree_write(t, p[0].fd))) {
 			if (!*t->root)
@@ -187,8 +224,11 @@ static bool refresher(struct tree *t, int daemon, int hold)
 {
 	int fds[] = { daemon, hold, t->dir };
 	pid_t child = fork();
+	sigset_t set;
 
 	if (child == 0) {
+		ends(&set);
+		sigprocmask(SIG_SETMASK, &set, NULL);
 		if (fork())
 			_exit(0);
 		for (int fd = 0; fd < 3; fd++) {
@@ -200,7 +240,7 @@ static bool refresher(struct tree *t, int daemon, int hold)
 		}
 		alone(fds, 3);
 		t->dir = fds[2];
-		refresh(t, fds[0], fds[1]);
+		refresh(t, fds[0], fds[1], signalfd(-1, &set, SFD_CLOEXEC));
 	}
 	if (child < 0 || waitpid(child, NULL, 0) < 0) {
 		say("--sysfs: %s", strerror(errno));
@@ -214,7 +254,7 @@ static int hold_make(void)
 {
 	int end[2] = { -1, -1 };
 
-	if (pipe2(end, O_CLOEXEC) || fcntl(end[1], F_DUPFD, HOLD_FD_MIN) < 0) {
+	if (pipe2(end, O_CLOEXEC) || hold_dup(end[1]) < 0) {
 		say("--sysfs: %s", strerror(errno));
 		close(end[0]);
 		end[0] = -1;
@@ -225,6 +265,15 @@ static int hold_make(void)
 
 /* ---- the two ways ------------------------------------------------------------------------ */
 
+static bool first_write(const struct tree *t, int daemon)
+{
+	bool good = tree_write(t, daemon);
+
+	if (!good)
+		say("--sysfs: the daemon does not say what its devices and their counters are");
+	return good;
+}
+
 static bool by_namespace(const struct install *p, int daemon, int devices)
 {
 	struct tree t = { .dir = -1 };
@@ -233,7 +282,7 @@ static bool by_namespace(const struct install *p, int daemon, int devices)
 	if (!mounts_make(p, devices))
 		return false;
 	t.dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	good = tree_write(&t, daemon) && refresher(&t, daemon, -1);
+	good = first_write(&t, daemon) && refresher(&t, daemon, -1);
 	close(t.dir);
 	return good;
 }
@@ -254,7 +303,7 @@ static bool by_preload(const struct install *p, int daemon)
 	hold = hold_make();
 	if (hold < 0 || !root_make(&t))
 		return false;
-	good = tree_write(&t, daemon) && !setenv(TREE_ENV, t.root, 1) && refresher(&t, daemon, hold);
+	good = first_write(&t, daemon) && !setenv(TREE_ENV, t.root, 1) && refresher(&t, daemon, hold);
 	close(hold);
 	if (!good)
 		root_remove(&t);
