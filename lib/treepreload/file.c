@@ -21,19 +21,25 @@ static const char *openable(const struct place *p, const char *at, bool create)
 	return place_is_node(p) ? "/dev/null" : at;
 }
 
+/* at is from place(). */
+static int open_placed(const struct place *p, int dirfd, const char *at, int flags, mode_t mode)
+{
+	if (p->ours) {
+		at = openable(p, at, flags & O_CREAT);
+		if (!at)
+			return -1;
+		flags &= ~O_TRUNC;
+	}
+	return real()->openat(dirfd, at, flags, mode);
+}
+
 int open_at(int dirfd, const char *path, int flags, mode_t mode)
 {
 	bool fresh = (flags & O_CREAT) && (flags & O_EXCL);
 	struct place p;
 	const char *at = place(&p, dirfd, path, !(flags & O_NOFOLLOW) && !fresh);
 
-	if (p.ours) {
-		at = openable(&p, at, flags & O_CREAT);
-		if (!at)
-			return -1;
-		flags &= ~O_TRUNC;
-	}
-	return real()->openat(dirfd, at, flags, mode);
+	return open_placed(&p, dirfd, at, flags, mode);
 }
 
 static mode_t mode_of(int flags, va_list ap)
@@ -63,6 +69,8 @@ EXPORT int openat(int dirfd, const char *path, int flags, ...)
 	return open_at(dirfd, path, flags, mode);
 }
 
+EXPORT int creat(const char *path, mode_t mode) { return open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode); }
+
 /* Programs compiled with _FORTIFY_SOURCE call these. */
 int __open_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
@@ -70,35 +78,60 @@ int __openat_2(int dirfd, const char *path, int flags);
 EXPORT int __open_2(const char *path, int flags) { return open_at(AT_FDCWD, path, flags, 0); }
 EXPORT int __openat_2(int dirfd, const char *path, int flags) { return open_at(dirfd, path, flags, 0); }
 
+ALSO(creat64, creat);
 ALSO(open64, open);
 ALSO(openat64, openat);
 ALSO(__open64_2, __open_2);
 ALSO(__openat64_2, __openat_2);
 
-static const char *stream_at(struct place *p, const char *path, const char *mode)
+/* Of ours the descriptor is opened first: the C library would cut it off. */
+static int stream_fd(const struct place *p, const char *at, const char *mode)
 {
-	const char *at = place(p, AT_FDCWD, path, true);
+	int flags = *mode == 'r' ? 0 : *mode == 'a' ? O_CREAT | O_APPEND : O_CREAT;
+	size_t n = strcspn(mode, ",");
 
-	return at ? openable(p, at, *mode != 'r') : NULL;
+	flags |= memchr(mode, '+', n) ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
+	flags |= memchr(mode, 'e', n) ? O_CLOEXEC : 0;
+	flags |= memchr(mode, 'x', n) ? O_EXCL : 0;
+	return open_placed(p, AT_FDCWD, at, flags, 0);
 }
 
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	struct place p;
-	const char *at = stream_at(&p, path, mode);
+	const char *at = place(&p, AT_FDCWD, path, true);
+	FILE *f;
+	int fd;
 
-	return at ? real()->fopen(at, mode) : NULL;
+	if (!p.ours)
+		return real()->fopen(at, mode);
+	fd = stream_fd(&p, at, mode);
+	f = fd < 0 ? NULL : fdopen(fd, mode);
+	if (fd >= 0 && !f)
+		close(fd);
+	return f;
 }
 
 EXPORT FILE *freopen(const char *path, const char *mode, FILE *f)
 {
 	struct place p;
-	const char *at = stream_at(&p, path, mode);
+	const char *at = place(&p, AT_FDCWD, path, true);
+	int fd, err;
 
-	if (at || !path)
+	if (!p.ours)
 		return real()->freopen(at, mode, f);
-	fclose(f);
-	return NULL;
+	fd = stream_fd(&p, at, mode);
+	if (fd < 0) {
+		err = errno;
+		fclose(f);
+		errno = err;
+		return NULL;
+	}
+	f = real()->freopen("/dev/null", mode, f);
+	if (f)
+		dup3(fd, fileno(f), fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
+	close(fd);
+	return f;
 }
 
 ALSO(fopen64, fopen);

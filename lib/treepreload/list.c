@@ -224,7 +224,7 @@ EXPORT int scandirat(int dirfd, const char *path, struct dirent ***out, keep_fn 
 	const char *at = place(&p, dirfd, path, true);
 
 	if (p.ours || p.way)
-		return scan_ours(p.ours ? at : p.seen, &p, out, keep, order);
+		return scan_ours(p.ours ? at : *p.seen ? p.seen : "/", &p, out, keep, order);
 	return real()->scandirat(dirfd, at, out, keep, order);
 }
 
