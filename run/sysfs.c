@@ -166,7 +166,7 @@ static bool root_make(struct tree *t)
 
 /* ---- what changes -------------------------------------------------------------------- */
 
-/* What tells this process to end: then the files go, too. */
+/* The signals that tell this process to end: then the files go, too. */
 static void ends(sigset_t *set)
 {
 	sigemptyset(set);

@@ -63,7 +63,7 @@ static bool is_way(const char *dir)
 	return true;
 }
 
-/* What path is in.  Some of it may have been deleted: what is made again is what it was. */
+/* The directories above path: one that was deleted is made again as it was. */
 static void dirs_make(char *path)
 {
 	for (char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
