@@ -48,9 +48,11 @@ noinst_HEADERS += \
 	daemon/shard/ctx_obj.h \
 	daemon/shard/drain.h \
 	daemon/shard/hooks.h \
+	daemon/shard/idle.h \
 	daemon/shard/idrule.h \
 	daemon/shard/inbox.h \
 	daemon/shard/io.h \
+	daemon/shard/look.h \
 	daemon/shard/net.h \
 	daemon/shard/net_gid.h \
 	daemon/shard/net_group.h \
@@ -141,9 +143,11 @@ libdaemon_a_SOURCES = \
 	daemon/shard/drain.c \
 	daemon/shard/epoll.c \
 	daemon/shard/hooks.c \
+	daemon/shard/idle.c \
 	daemon/shard/idrule.c \
 	daemon/shard/inbox.c \
 	daemon/shard/io.c \
+	daemon/shard/look.c \
 	daemon/shard/net.c \
 	daemon/shard/net_gid.c \
 	daemon/shard/net_group.c \

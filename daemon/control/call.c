@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "../base/clock.h"
+#include "../shard/idle.h"
 #include "../shard/inbox.h"
 
 struct run {
@@ -17,6 +19,7 @@ static void run(struct shard *, void *arg)
 {
 	struct run *r = arg;
 
+	idle_stir(r->job->call->s->ctx, clock_now());
 	r->err = r->fn(r->job);
 }
 

@@ -4,12 +4,12 @@
  *
  *	context 1    word in the bell page ------------.
  *	context 2    word in the bell page -----------. \
- *	context 1025 eventfd --.                        io_wait()
+ *	context 1025 eventfd --.                        io_wait(), io_look()
  *	context 1026 eventfd ---- epoll (edges) ------/
  *
  * The eventfd's open file description is the program's, too: it may make it blocking, fill or empty it.  So the daemon never
  * reads or writes it.  Each kick is an edge, and whether a kick was needed the rings say.  However many contexts there are,
- * one that is silent costs a turn nothing.
+ * one that is silent costs a turn nothing; one that kicks though it was not asked to is not listened to until it is.
  */
 #include "bells.h"
 
@@ -19,6 +19,8 @@
 
 #include <rdmad/ring.h>
 
+#include "../base/clock.h"
+#include "idle.h"
 #include "io.h"
 
 #define TAKE 64
@@ -36,30 +38,79 @@ void bells_end(struct shard *s)
 	s->bells_fd = -1;
 }
 
+static int bells_set(struct ctx *c, int op, bool mute)
+{
+	struct epoll_event ev = { .events = mute ? 0 : EPOLLIN | EPOLLET, .data.ptr = c };
+
+	c->mute = mute;
+	return epoll_ctl(c->shard->bells_fd, op, c->kick_fd, &ev) ? errno : 0;
+}
+
 int bells_add(struct ctx *c)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
-
 	c->bell_slot = io_word_add(c->shard->io, &c->bell->idle, BELL_FUTEX);
-	if (c->bell_slot)
-		return 0;
-	return epoll_ctl(c->shard->bells_fd, EPOLL_CTL_ADD, c->kick_fd, &ev) ? errno : 0;
+	if (!c->bell_slot)
+		return bells_set(c, EPOLL_CTL_ADD, false);
+	c->shard->bells[c->bell_slot - IO_FILES] = c;
+	return 0;
 }
 
 /* An epoll forgets a file only when its last descriptor is closed, and the program has one. */
 void bells_del(struct ctx *c)
 {
-	if (c->bell_slot)
-		io_word_del(c->shard->io, c->bell_slot);
-	else
+	if (!c->bell_slot) {
 		epoll_ctl(c->shard->bells_fd, EPOLL_CTL_DEL, c->kick_fd, NULL);
+		return;
+	}
+	io_word_del(c->shard->io, c->bell_slot);
+	c->shard->bells[c->bell_slot - IO_FILES] = NULL;
 }
 
-void bells_ready(struct shard *s)
+static enum bell_idle how(const struct ctx *c) { return c->bell_slot ? BELL_FUTEX : BELL_FD; }
+
+void bells_sleep(struct ctx *c)
+{
+	bell_sleep(c->bell, how(c));
+	if (c->bell_slot)
+		io_word_await(c->shard->io, c->bell_slot, true);
+	else if (c->mute)
+		bells_set(c, EPOLL_CTL_MOD, false);
+}
+
+void bells_wake(struct ctx *c)
+{
+	bell_wake(c->bell);
+	if (c->bell_slot)
+		io_word_await(c->shard->io, c->bell_slot, false);
+}
+
+bool bells_touched(const struct ctx *c) { return !bell_sleeps(c->bell, how(c)); }
+
+static void kicked(struct ctx *c, mono_t now)
+{
+	struct shard *s = c->shard;
+
+	s->count.kicks++;
+	if (c->idle || s->asleep)
+		idle_stir(c, now);
+	else if (!c->bell_slot)
+		bells_set(c, EPOLL_CTL_MOD, true);
+}
+
+void bells_ready(struct shard *s, unsigned slot)
 {
 	struct epoll_event ev[TAKE];
-	int n = epoll_wait(s->bells_fd, ev, TAKE, 0);
+	mono_t now = clock_now();
+	int n;
 
-	if (n > 0)
-		s->count.kicks += (unsigned)n;
+	if (slot >= IO_FILES) {
+		if (s->bells[slot - IO_FILES])
+			kicked(s->bells[slot - IO_FILES], now);
+		return;
+	}
+	do {
+		n = epoll_wait(s->bells_fd, ev, TAKE, 0);
+		for (int i = 0; i < n; i++)
+			kicked(ev[i].data.ptr, now);
+	} while (n == TAKE);
 }

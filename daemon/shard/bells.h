@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bells.h - how a program wakes its shard: the futex in its bell page, or an eventfd.
+ * bells.h - how a program kicks its shard: the futex in its bell page, or an eventfd.
  *
  * Nothing of it is shared between two programs, or with the daemon's own threads.  Shard thread.
  */
@@ -13,11 +13,17 @@
 int bells_begin(struct shard *);
 void bells_end(struct shard *); /* after it nothing waits */
 
-/* The context's bell wakes the shard from now on; 0 or errno. */
+/* The context's kicks are known from now on; 0 or errno. */
 int bells_add(struct ctx *);
 void bells_del(struct ctx *);
 
-/* BELLS_SLOT (io.h) is ready: takes note of who kicked. */
-void bells_ready(struct shard *);
+/* Its program is told to kick, and the shard waits for that; or both end. */
+void bells_sleep(struct ctx *);
+void bells_wake(struct ctx *);
+/* Its page does not have any more what bells_sleep() wrote: a kick is under way, or was lost, or the program scribbles. */
+bool bells_touched(const struct ctx *);
+
+/* BELLS_SLOT, or the slot of a word (io.h), is ready: who kicked is not idle any more. */
+void bells_ready(struct shard *, unsigned slot);
 
 #endif

@@ -20,11 +20,13 @@
 
 #include <openssl/rand.h>
 
+#include "../base/clock.h"
 #include "../base/log.h"
 #include "../base/rights.h"
 #include "bells.h"
 #include "ctx_obj.h"
 #include "hooks.h"
+#include "idle.h"
 #include "io.h"
 #include "inbox.h"
 #include "share.h"
@@ -52,7 +54,7 @@ static void ctx_link(struct shard *s, void *arg)
 	if (c->next)
 		c->next->prev = c;
 	s->ctxs = c;
-	RING_STORE(&c->bell->core, s->core);
+	idle_add(c, clock_now());
 }
 
 int client_pair(int *ours, int *theirs)
@@ -230,6 +232,7 @@ static void ctx_unlink(struct shard *s, void *arg)
 			end->dead = o;
 		}
 	}
+	idle_del(c);
 	bells_del(c);
 	share_leave(c);
 	if (c->prev)

@@ -8,7 +8,7 @@
  *
  *	session.c, verb*.c	control thread: messages; make memory and descriptors, call the rest by shard_call()
  *	ctx_obj.c, obj.c	shard thread: make and destroy objects, find them
- *	drain.c, publish.c	shard thread: every turn
+ *	drain.c, publish.c	shard thread: every turn, for those that are not idle (idle.c)
  */
 #ifndef DAEMON_CTX_H
 #define DAEMON_CTX_H
@@ -36,6 +36,19 @@ struct family {
 #define EVENTS_MAX 128u        /* async events kept for a client that does not read them */
 
 struct ctx {
+	struct ctx *awake_next, *awake_prev; /* idle.c's, as these: */
+	mono_t stirred;                      /* when it was not idle last */
+	bool idle;                           /* nobody looks at its bell: its program kicks */
+	bool mute;                           /* bells.c's: nor at its eventfd */
+	bool recv_left;                      /* more receives were posted than one turn takes */
+	unsigned srq_full_n;                 /* SRQs whose rq.full is set */
+	struct bell *bell;
+	struct bell_queue *queue; /* queue_n of them, by bell number */
+	uint32_t queue_n, queue_used;
+	/* Bells taken and not worked off.  The private copy of struct bell's words. */
+	uint64_t pend_sum[BELL_QUEUES / 4096];
+	uint64_t pend_word[BELL_QUEUES / 64];
+
 	struct ctx *next, *prev; /* of the shard */
 	struct shard *shard;
 	struct device *dev;
@@ -54,20 +67,12 @@ struct ctx {
 	struct bill bill;
 
 	struct shmem bell_shm;
-	struct bell *bell;
-	unsigned bell_slot;       /* bells.c's: of the futex; 0: none */
-	int kick_fd;              /* eventfd of this program only; -1: not needed here any more */
-	struct bell_queue *queue; /* queue_n of them, by bell number */
-	uint32_t queue_n, queue_used;
-	/* Bells taken and not worked off.  The private copy of struct bell's words. */
-	uint64_t pend_sum[BELL_QUEUES / 4096];
-	uint64_t pend_word[BELL_QUEUES / 64];
-	uint32_t first;      /* the bell number whose sends are taken first: after the last one served */
-	bool recv_left;      /* more receives were posted than one turn takes */
-	bool skips;          /* some QP's sq_skipped is not 0 */
-	bool bye;            /* MSG_BYE: its end is orderly */
-	bool lost;           /* it ends without */
-	unsigned srq_full_n; /* SRQs whose rq.full is set */
+	unsigned bell_slot; /* bells.c's: of the futex; 0: none */
+	int kick_fd;        /* eventfd of this program only; -1: not needed here any more */
+	uint32_t first;     /* the bell number whose sends are taken first: after the last one served */
+	bool skips;         /* some QP's sq_skipped is not 0 */
+	bool bye;           /* MSG_BYE: its end is orderly */
+	bool lost;          /* it ends without */
 
 	struct outlet event_out;
 	int event_in; /* the client's end of it, too, if it is of our own user, whom we may wait for; else -1: events_forget() */
@@ -79,6 +84,15 @@ struct ctx {
 	unsigned obj_n[OBJ_KINDS];
 	uint32_t channel_last;
 };
+
+/* Some bell was taken and is not worked off. */
+static inline bool ctx_pends(const struct ctx *c)
+{
+	for (unsigned i = 0; i < bell_sums(c->queue_n); i++)
+		if (c->pend_sum[i])
+			return true;
+	return false;
+}
 
 /*
  * Control thread: makes it and puts it on a shard; like: a context whose family it joins, or NULL.  The peer is taken

@@ -2,8 +2,8 @@
 /*
  * drain.c - what programs posted goes from their rings into the HCAs.
  *
- *	1  take the bells of all contexts, note how far each send queue reaches
- *	2  take them once more, post all receives (QPs and SRQs)
+ *	1  take the bells of all contexts that are awake, note how far each send queue reaches
+ *	2  wake who kicked, take the bells once more, post all receives (QPs and SRQs)
  *	3  post the sends noted in 1
  *
  * A program that posts a receive and then lets its peer know sends finds the receive there when the send is
@@ -23,7 +23,8 @@
 
 #include "../../proto/why.h"
 #include "../base/log.h"
-#include "ctx.h"
+#include "bells.h"
+#include "idle.h"
 #include "publish.h"
 #include "share.h"
 
@@ -38,11 +39,13 @@
 
 /* ---- bells --------------------------------------------------------------------- */
 
-static void bells_collect(struct ctx *c)
+static void bells_collect(struct ctx *c, mono_t now)
 {
 	for (unsigned i = 0; i < bell_sums(c->queue_n); i++) {
 		uint64_t sum = bell_take(bell_sum(c->bell, i));
 
+		if (sum)
+			c->stirred = now;
 		while (sum) {
 			unsigned w = i * 64 + (unsigned)__builtin_ctzll(sum);
 
@@ -84,14 +87,6 @@ static void pend_clear(struct ctx *c, uint32_t q)
 	c->pend_word[q >> 6] &= ~(1ull << (q & 63));
 	if (!c->pend_word[q >> 6])
 		c->pend_sum[q >> 12] &= ~(1ull << ((q >> 6) & 63));
-}
-
-static bool pend_any(const struct ctx *c)
-{
-	for (unsigned i = 0; i < bell_sums(c->queue_n); i++)
-		if (c->pend_sum[i])
-			return true;
-	return false;
 }
 
 /* The queue that bell q stands for; empty for a number that no queue has. */
@@ -178,10 +173,13 @@ static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq
 
 static bool ctx_recvs(struct ctx *c, mono_t now)
 {
-	uint32_t left = share_of(c, TURN_RECVS);
 	bool any = false;
+	uint32_t left;
 
 	c->recv_left = false;
+	if (!c->srq_full_n && !ctx_pends(c))
+		return false;
+	left = share_of(c, TURN_RECVS);
 	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
 		struct bell_queue b = queue_of(c, q);
 		uint32_t n = b.qp || b.srq ? recvs_take(c, b.qp, b.srq, left, now) : 0;
@@ -218,14 +216,18 @@ static void qp_sends_note(struct ctx_qp *qp, mono_t now)
 	qp->sq_seen = qp->sq.seen;
 }
 
-static void sends_note(struct ctx *c, mono_t now)
+/* true: there may be some. */
+static bool sends_note(struct ctx *c, mono_t now)
 {
+	if (!ctx_pends(c))
+		return false;
 	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
 		struct ctx_qp *qp = queue_of(c, q).qp;
 
 		if (qp)
 			qp_sends_note(qp, now);
 	}
+	return true;
 }
 
 /* One slot into the core.  NULL, or why the QP is broken. */
@@ -287,11 +289,12 @@ static uint32_t sends_take(struct ctx *c, struct ctx_qp *qp, uint32_t max, mono_
 /* More receives must be taken first: 0, and ctx_pending() stays true. */
 static uint32_t ctx_sends(struct ctx *c, mono_t now)
 {
-	uint32_t most = share_of(c, TURN_SENDS), left = most, start = c->first, from = start, q;
+	uint32_t most, left, start = c->first, from = start, q;
 	bool wrapped = false;
 
-	if (c->recv_left)
+	if (c->recv_left || !ctx_pends(c))
 		return 0;
+	most = left = share_of(c, TURN_SENDS);
 	while (left) {
 		struct ctx_qp *qp;
 		uint32_t n;
@@ -318,42 +321,44 @@ static uint32_t ctx_sends(struct ctx *c, mono_t now)
 
 bool ctx_drain(struct shard *s, unsigned *sends, mono_t now)
 {
-	bool any = false;
+	bool any = false, noted = false;
 
 	*sends = 0;
-
-	for (struct ctx *c = s->ctxs; c; c = c->next) {
-		bells_collect(c);
-		sends_note(c, now);
+	for (struct ctx *c = s->awake; c; c = c->awake_next) {
+		bells_collect(c, now);
+		noted |= sends_note(c, now);
 	}
-	for (struct ctx *c = s->ctxs; c; c = c->next) {
-		bells_collect(c);
+	noted |= idle_kicks(s, noted);
+	for (struct ctx *c = s->awake; c; c = c->awake_next) {
+		if (noted)
+			bells_collect(c, now);
 		any |= ctx_recvs(c, now);
 	}
-	for (struct ctx *c = s->ctxs; c; c = c->next)
+	for (struct ctx *c = s->awake; c && noted; c = c->awake_next)
 		*sends += ctx_sends(c, now);
 	return any || *sends;
 }
 
 void ctx_drain_recvs(struct shard *s, mono_t now)
 {
-	for (struct ctx *c = s->ctxs; c; c = c->next) {
-		bells_collect(c);
+	idle_kicks(s, true);
+	for (struct ctx *c = s->awake; c; c = c->awake_next) {
+		bells_collect(c, now);
 		ctx_recvs(c, now);
 	}
 }
 
 bool ctx_pending(const struct shard *s)
 {
-	for (const struct ctx *c = s->ctxs; c; c = c->next)
-		if (pend_any(c) || bell_any(c->bell, c->queue_n))
+	for (const struct ctx *c = s->awake; c; c = c->awake_next)
+		if (ctx_pends(c) || bell_any(c->bell, c->queue_n))
 			return true;
 	return false;
 }
 
 bool ctx_waits(const struct shard *s)
 {
-	for (const struct ctx *c = s->ctxs; c; c = c->next)
+	for (const struct ctx *c = s->awake; c; c = c->awake_next)
 		if (c->srq_full_n)
 			return true;
 	return false;
@@ -361,8 +366,9 @@ bool ctx_waits(const struct shard *s)
 
 void ctx_sleep(struct shard *s)
 {
-	for (struct ctx *c = s->ctxs; c; c = c->next)
-		bell_sleep(c->bell, c->bell_slot ? BELL_FUTEX : BELL_FD);
+	s->asleep = true;
+	for (struct ctx *c = s->awake; c; c = c->awake_next)
+		bells_sleep(c);
 }
 
 void ctx_core(struct shard *s)
@@ -374,14 +380,15 @@ void ctx_core(struct shard *s)
 	if (!s->core)
 		s->few_cores = cores_few();
 	s->core = core;
-	for (struct ctx *c = s->ctxs; c; c = c->next)
+	for (struct ctx *c = s->awake; c; c = c->awake_next)
 		RING_STORE(&c->bell->core, core);
 }
 
 void ctx_wake(struct shard *s)
 {
-	for (struct ctx *c = s->ctxs; c; c = c->next)
-		bell_wake(c->bell);
+	s->asleep = false;
+	for (struct ctx *c = s->awake; c; c = c->awake_next)
+		bells_wake(c);
 }
 
 void drain_qp(struct ctx_qp *qp, mono_t now)

@@ -8,9 +8,9 @@
 /* Posts what the rings hold (all RQs and SRQs, then SQs), *sends of the latter; true: there was something. */
 bool ctx_drain(struct shard *, unsigned *sends, mono_t now);
 void ctx_drain_recvs(struct shard *, mono_t now); /* posts the receives only */
-bool ctx_pending(const struct shard *);           /* some bell has work */
+bool ctx_pending(const struct shard *);           /* some bell has work, of those that are awake (idle.h) */
 bool ctx_waits(const struct shard *); /* some receives wait for room in the core, which this turn may have made */
-void ctx_sleep(struct shard *);       /* bell_sleep() for all; then ctx_pending() is asked once more */
+void ctx_sleep(struct shard *);       /* bells_sleep() for all; then ctx_pending() is asked once more */
 void ctx_wake(struct shard *);
 void ctx_core(struct shard *); /* tells the programs where the thread runs, if that is news */
 

@@ -78,6 +78,10 @@ static unsigned epoll_way_wait(void *state, uint64_t timeout_ns, unsigned *ready
 	return n < 0 ? 0 : (unsigned)n;
 }
 
+static enum io_rung epoll_rung(const void *) { return IO_UNKNOWN; }
+
+static unsigned epoll_look(void *state, unsigned *ready, unsigned max) { return epoll_way_wait(state, 0, ready, max); }
+
 const struct io_way io_epoll_way = {
 	.name = "epoll",
 	.start = epoll_start,
@@ -85,5 +89,7 @@ const struct io_way io_epoll_way = {
 	.add = epoll_add,
 	.del = epoll_del,
 	.want_write = epoll_want_write,
+	.rung = epoll_rung,
+	.look = epoll_look,
 	.wait = epoll_way_wait,
 };

@@ -57,6 +57,8 @@ unsigned io_word_add(struct io *io, uint32_t *word, uint32_t value)
 	return io->way->word_add ? io->way->word_add(io->state, word, value) : 0;
 }
 
+void io_word_await(struct io *io, unsigned slot, bool on) { io->way->word_await(io->state, slot, on); }
+
 void io_word_del(struct io *io, unsigned slot)
 {
 	if (slot)
@@ -67,3 +69,6 @@ unsigned io_wait(struct io *io, uint64_t timeout_ns, unsigned *ready, unsigned m
 {
 	return io->way->wait(io->state, timeout_ns, ready, max);
 }
+
+enum io_rung io_rung(const struct io *io) { return io->way->rung(io->state); }
+unsigned io_look(struct io *io, unsigned *ready, unsigned max) { return io->way->look(io->state, ready, max); }

@@ -33,6 +33,7 @@
 #define NET_SLOTS  RAW_SLOT
 
 struct io;
+enum io_rung { IO_SILENT, IO_RUNG, IO_UNKNOWN }; /* io_rung() */
 
 /* One way to wait.  slot: 0..IO_FILES-1, the caller's number for a file. */
 struct io_way {
@@ -44,6 +45,9 @@ struct io_way {
 	void (*want_write)(void *state, unsigned slot, int fd, bool on);   /* and for writing */
 	unsigned (*word_add)(void *state, uint32_t *word, uint32_t value); /* NULL: has no such thing */
 	void (*word_del)(void *state, unsigned slot);
+	void (*word_await)(void *state, unsigned slot, bool on);
+	enum io_rung (*rung)(const void *state);
+	unsigned (*look)(void *state, unsigned *ready, unsigned max);
 	/* timeout_ns 0: only looks; UINT64_MAX: for ever.  How many slots were put to ready, which has max. */
 	unsigned (*wait)(void *state, uint64_t timeout_ns, unsigned *ready, unsigned max);
 };
@@ -61,11 +65,21 @@ int io_add(struct io *, unsigned slot, int fd);
 void io_del(struct io *, unsigned slot, int fd);
 void io_want_write(struct io *, unsigned slot, int fd, bool on);
 /*
- * Waits also until the word, in memory shared with another process, is not the value any more: who changes it
- * wakes it as a futex.  The slot (IO_FILES or above) that will be told as ready, or 0: this way cannot.
+ * Waits also, while that is asked for, until the word, in memory shared with another process, is not the value any more: who
+ * changes it wakes it as a futex.  The slot (IO_FILES or above) that will be told as ready, or 0: this way cannot.
  */
 unsigned io_word_add(struct io *, uint32_t *word, uint32_t value);
+void io_word_await(struct io *, unsigned slot,
+		   bool on);                  /* the word has its value, until io_wait() tells; or has it no more */
 void io_word_del(struct io *, unsigned slot); /* before the memory goes */
 unsigned io_wait(struct io *, uint64_t timeout_ns, unsigned *ready, unsigned max);
+
+/*
+ * Without a system call: whether a word, or BELLS_SLOT, may have become ready since io_wait() or io_look() were called last.
+ * IO_UNKNOWN: this way cannot tell.  A kick that was over before a load that the caller has made is told.
+ */
+enum io_rung io_rung(const struct io *);
+/* As io_wait() with timeout 0, but files other than BELLS_SLOT that fired are not armed again. */
+unsigned io_look(struct io *, unsigned *ready, unsigned max);
 
 #endif

@@ -18,6 +18,7 @@
 #include "../base/clock.h"
 #include "../base/log.h"
 #include "hooks.h"
+#include "idle.h"
 
 #define BATCH  256u
 #define UNREAD 512u /* events that a socket holds, and more */
@@ -297,6 +298,7 @@ static void cq_flush(struct ctx_cq *cq, mono_t now)
 	if (!cq->batch_n)
 		return;
 	kept_del(cq);
+	idle_stir(cq->obj.ctx, now);
 	ring_publish(&cq->ring, cq->batch_n);
 	cq->published = now;
 	if (cq->mod.count > 1 || cq->mod.period_ns)

@@ -19,13 +19,19 @@ struct tap;
 struct shard {
 	unsigned index;
 	int kick_fd;                  /* eventfd; of the daemon's own threads */
-	int bells_fd;                 /* bells.c's: an epoll */
+	int bells_fd;                 /* bells.c's: an epoll, */
+	struct ctx *bells[IO_WORDS];  /* and whose words are waited for */
 	struct hca *hca[DEVICES_MAX]; /* by device index */
 	struct inbox *inbox;          /* what other threads want */
 	struct thread *thread;        /* thread.c's */
 	struct io *io;                /* what it waits for; its thread's, as all that follows */
 	struct net *net;
 	struct ctx *ctxs;           /* list through ctx->next */
+	struct ctx *awake;          /* idle.c's: those that each turn looks at; through ctx->awake_next */
+	struct ctx *round;          /* the next one of ctxs to be looked after, */
+	mono_t round_at;            /* and when */
+	unsigned ctx_n, idle_n;     /* all, and those that are idle */
+	bool asleep;                /* the bells of those that are awake say so, too */
 	struct share *shares;       /* share.c's: the users of those */
 	struct obj_table *objs;     /* obj.c's: which object belongs to a number; NULL: there was none yet */
 	struct raw *raw[RAW_SLOTS]; /* raw.c's: packet sockets, the first raw_n of use */

@@ -10,19 +10,16 @@
  */
 #include "turn.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "../../proto/hca.h"
 #include "../base/clock.h"
-#include "../base/log.h"
 #include "../base/region.h"
-#include "bells.h"
 #include "drain.h"
 #include "hooks.h"
+#include "idle.h"
 #include "inbox.h"
+#include "look.h"
 #include "net_rx.h"
 #include "net_tx.h"
 #include "peers.h"
@@ -186,40 +183,17 @@ static mono_t turn_deadline(const struct shard *s)
 	return t;
 }
 
-static void files_look(struct shard *s, uint64_t timeout_ns)
+static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 {
-	unsigned ready[64], n = io_wait(s->io, timeout_ns, ready, 64);
-	uint64_t count;
+	mono_t until, woken;
 
-	for (unsigned i = 0; i < n; i++) {
-		if (ready[i] >= IO_FILES)
-			s->count.kicks++;
-		else if (ready[i] == BELLS_SLOT)
-			bells_ready(s);
-		else if (ready[i] != KICK_SLOT && ready[i] >= RAW_SLOT)
-			raw_ready(s, ready[i]);
-		else if (ready[i] != KICK_SLOT)
-			net_ready(s->net, ready[i], clock_now());
-		else if (read(s->kick_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
-			s->count.kicks += count;
-		else if (errno != EAGAIN)
-			log_err("cannot read the kicks of a shard: %s", strerror(errno));
-	}
-}
-
-static void turn_sleep(struct shard *s, struct turn *t)
-{
-	mono_t now, until, woken;
-
+	idle_sweep(s, now);
 	ctx_sleep(s);
 	if (!ctx_pending(s) && !inbox_wanted(s->inbox)) {
 		until = turn_deadline(s);
 		now = clock_now();
 		s->count.sleeps++;
-		if (mono_is_never(until))
-			files_look(s, UINT64_MAX);
-		else
-			files_look(s, mono_since(until, now));
+		look_wait(s, mono_is_never(until) ? UINT64_MAX : mono_since(until, now));
 		woken = clock_now();
 		t->look_at = mono_add(woken, LOOK_NS);
 		spin_slept(&t->spin, now, woken, ctx_pending(s));
@@ -233,7 +207,7 @@ static void turn_spin(struct shard *s, struct turn *t, mono_t now)
 	mono_t until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
 
 	while (!inbox_wanted(s->inbox)) {
-		if (ctx_pending(s)) {
+		if (ctx_pending(s) || idle_kicked(s)) {
 			spin_found(&t->spin);
 			break;
 		}
@@ -241,6 +215,8 @@ static void turn_spin(struct shard *s, struct turn *t, mono_t now)
 		if (mono_reached(now, until) || !spin_may(&t->spin, now) || net_hot(s->net, now))
 			break;
 	}
+	if (idle_is_hidden(s))
+		t->look_at = now;
 }
 
 /* ---- all of it ------------------------------------------------------------- */
@@ -259,7 +235,8 @@ bool turn(struct shard *s, struct turn *t)
 	ctx_core(s);
 	if (mono_reached(now, t->look_at)) {
 		t->look_at = mono_add(now, LOOK_NS);
-		files_look(s, 0);
+		idle_sweep(s, now);
+		look_wait(s, 0);
 	}
 	busy = ctx_drain(s, &posted, now);
 	again |= turn_net_rx(s, now);
@@ -282,7 +259,7 @@ bool turn(struct shard *s, struct turn *t)
 	if (spin_may(&t->spin, now))
 		turn_spin(s, t, now);
 	else
-		turn_sleep(s, t);
+		turn_sleep(s, t, now);
 	return !stop;
 }
 

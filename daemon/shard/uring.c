@@ -10,6 +10,10 @@
  * A word is the same with a futex in place of the poll (Linux 6.7): its waker needs one system call, and
  * the sleeper none to find out.
  *
+ * The kernel leaves a flag in the ring when something has become ready (Linux 5.19), before the system call of who made it so
+ * returns.  A file of much traffic, that fires as soon as it is armed, would make the flag worthless: uring_look() arms only
+ * what programs kick.
+ *
  * The ring takes polls, these waits and their end, and nothing else: what goes through a ring passes by the filter of
  * system calls (../base/sandbox.h), which could open files and sockets otherwise.
  *
@@ -41,11 +45,14 @@ struct file {
 	uint32_t life;  /* tells answers to an earlier poll of this slot */
 	uint32_t *word; /* NULL: unused, or a file */
 	uint32_t value; /* while the word has it there is nothing to wake for */
+	bool awaited;   /* a word: has its value */
 };
 
 struct uring {
 	struct io_uring ring;
 	bool words; /* the kernel has them */
+	bool flag;  /* of what is ready; the kernel has it */
+	bool due;   /* a word that is awaited, or BELLS_SLOT, may be still to be armed */
 	struct file file[SLOTS];
 	unsigned idle_n;
 	unsigned idle[SLOTS]; /* slots to be armed; one that is not used any more may be among them */
@@ -54,8 +61,9 @@ struct uring {
 /* Newer kernels first: work is then done when this thread asks for it, not by interrupting it. */
 static int ring_init(struct io_uring *ring)
 {
-	static const unsigned flags[] = { IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
-					  IORING_SETUP_COOP_TASKRUN, 0 };
+	static const unsigned flags[] = { IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+						  IORING_SETUP_TASKRUN_FLAG,
+					  IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0 };
 	struct io_uring_params p;
 	int ret = -EINVAL;
 
@@ -127,6 +135,7 @@ static int uring_start(void **state)
 		free(u);
 		return err;
 	}
+	u->flag = u->ring.flags & IORING_SETUP_TASKRUN_FLAG;
 	u->words = has_words(&u->ring);
 	err = ring_enable(&u->ring, u->words);
 	if (err) {
@@ -153,6 +162,7 @@ static uint64_t poll_name(const struct uring *u, unsigned slot) { return (uint64
 
 static void idle_put(struct uring *u, unsigned slot)
 {
+	u->due |= slot == BELLS_SLOT || slot >= IO_FILES;
 	if (!u->file[slot].listed)
 		u->idle[u->idle_n++] = slot;
 	u->file[slot].listed = true;
@@ -218,8 +228,19 @@ static unsigned uring_word_add(void *state, uint32_t *word, uint32_t value)
 		return 0;
 	u->file[slot].word = word;
 	u->file[slot].value = value;
-	idle_put(u, slot);
+	u->file[slot].awaited = false;
 	return slot;
+}
+
+/* One that is armed stays so: while the word has another value nobody wakes it. */
+static void uring_word_await(void *state, unsigned slot, bool on)
+{
+	struct uring *u = state;
+	struct file *f = &u->file[slot];
+
+	f->awaited = on;
+	if (on && !f->armed)
+		idle_put(u, slot);
 }
 
 static void uring_word_del(void *state, unsigned slot)
@@ -229,6 +250,7 @@ static void uring_word_del(void *state, unsigned slot)
 	file_disarm(u, slot);
 	io_uring_submit(&u->ring);
 	u->file[slot].word = NULL;
+	u->file[slot].awaited = false;
 }
 
 /* A wake-up and the wait must have one of 32 bits in common. */
@@ -240,31 +262,41 @@ static void prep_futex_wait(struct io_uring_sqe *sqe, const struct file *f)
 	memcpy((uint8_t *)sqe + 48, &any, sizeof(any)); /* addr3 */
 }
 
-/* A word has its value only while the shard sleeps: not looked at otherwise. */
-static void idle_arm(struct uring *u, bool sleeps)
+static bool file_arm(struct uring *u, unsigned slot)
+{
+	struct file *f = &u->file[slot];
+	struct io_uring_sqe *sqe = sqe_get(u);
+
+	if (!sqe)
+		return false;
+	if (f->word)
+		prep_futex_wait(sqe, f);
+	else
+		io_uring_prep_poll_add(sqe, f->fd, f->write ? POLLIN | POLLOUT : POLLIN);
+	sqe->user_data = poll_name(u, slot);
+	f->armed = true;
+	return true;
+}
+
+/* all: or only what programs kick.  What is not used, or a word that is not awaited any more, goes out of the list. */
+static void idle_arm(struct uring *u, bool all)
 {
 	unsigned n = u->idle_n, slot;
-	struct io_uring_sqe *sqe;
 	struct file *f;
+	bool kicks;
 
 	u->idle_n = 0;
+	u->due = false;
 	for (unsigned i = 0; i < n; i++) {
 		slot = u->idle[i];
 		f = &u->file[slot];
-		if ((f->fd >= 0 || f->word) && !f->armed) {
-			sqe = f->word && !sleeps ? NULL : sqe_get(u);
-			if (!sqe) {
-				u->idle[u->idle_n++] = slot;
-				continue;
-			}
-			if (f->word)
-				prep_futex_wait(sqe, f);
-			else
-				io_uring_prep_poll_add(sqe, f->fd, f->write ? POLLIN | POLLOUT : POLLIN);
-			sqe->user_data = poll_name(u, slot);
-			f->armed = true;
-		}
+		kicks = f->word || slot == BELLS_SLOT;
 		f->listed = false;
+		if ((f->word ? f->awaited : f->fd >= 0) && !f->armed && (!(all || kicks) || !file_arm(u, slot))) {
+			f->listed = true;
+			u->idle[u->idle_n++] = slot;
+			u->due |= kicks;
+		}
 	}
 }
 
@@ -277,7 +309,8 @@ static unsigned ready_take(struct uring *u, unsigned *ready, unsigned max)
 		slot = (unsigned)(cqe->user_data & UINT32_MAX);
 		if (cqe->user_data != NO_SLOT && slot < SLOTS && poll_name(u, slot) == cqe->user_data) {
 			u->file[slot].armed = false;
-			idle_put(u, slot);
+			if (!u->file[slot].word)
+				idle_put(u, slot);
 			ready[n++] = slot;
 		}
 		io_uring_cqe_seen(&u->ring, cqe);
@@ -291,11 +324,32 @@ static unsigned uring_wait(void *state, uint64_t timeout_ns, unsigned *ready, un
 	struct __kernel_timespec ts = { (int64_t)(timeout_ns / 1000000000), (int64_t)(timeout_ns % 1000000000) };
 	struct io_uring_cqe *cqe;
 
-	idle_arm(u, timeout_ns != 0);
+	idle_arm(u, true);
 	if (timeout_ns == 0)
 		io_uring_submit_and_get_events(&u->ring);
 	else
 		io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, timeout_ns == UINT64_MAX ? NULL : &ts, NULL);
+	return ready_take(u, ready, max);
+}
+
+static enum io_rung uring_rung(const void *state)
+{
+	const struct uring *u = state;
+
+	if (!u->flag)
+		return IO_UNKNOWN;
+	return u->due || __atomic_load_n(u->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN ||
+			       io_uring_cq_ready(&u->ring)
+		       ? IO_RUNG
+		       : IO_SILENT;
+}
+
+static unsigned uring_look(void *state, unsigned *ready, unsigned max)
+{
+	struct uring *u = state;
+
+	idle_arm(u, false);
+	io_uring_submit_and_get_events(&u->ring);
 	return ready_take(u, ready, max);
 }
 
@@ -308,5 +362,8 @@ const struct io_way io_uring_way = {
 	.want_write = uring_want_write,
 	.word_add = uring_word_add,
 	.word_del = uring_word_del,
+	.word_await = uring_word_await,
+	.rung = uring_rung,
+	.look = uring_look,
 	.wait = uring_wait,
 };

@@ -324,12 +324,12 @@ enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
 /*
  * The bell page of a context: which queues have new work.  Bit q of word[] says
  * that queue q has been posted to; bit w of sum[] says that word[w] is not zero.
- * idle is not 0 while the daemon sleeps, and tells how: who turns it to 0 kicks
- * the daemon.  Writing to the eventfd wakes it in any case.
+ * idle is not 0 while the daemon does not look at this page, as it sleeps or as the
+ * context was silent for a while, and tells how: who turns it to 0 kicks the daemon.
  */
 enum bell_idle {
 	BELL_AWAKE = 0,
-	BELL_FD = 1,    /* 8 bytes to the shard's eventfd */
+	BELL_FD = 1,    /* 8 bytes to the context's eventfd */
 	BELL_FUTEX = 2, /* idle itself is the futex */
 };
 #define BELL_QUEUES 65536u

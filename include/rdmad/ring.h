@@ -96,7 +96,13 @@ static inline void ring_consume(struct ring *r, uint32_t n)
 
 static inline uint64_t *bell_sum(struct bell *b, unsigned i) { return &b->sum[BELL_QUEUES / 4096 - 1 - i]; }
 
-/* Program, after ring_publish(): BELL_AWAKE, or the daemon sleeps and how it must be kicked. */
+/*
+ * bell_sleep(); bell_any() on one side, and on the other ring_publish(); bell_ring(): each side writes, then reads what the other
+ * one writes, with a full barrier between.  So either the daemon finds the bell, and stays awake, or the program finds out that
+ * it must kick.  A bit that was set already was not taken before that barrier, or is taken after it: see ring_used().
+ */
+
+/* Program, after ring_publish(): BELL_AWAKE, or the daemon does not look at this page, and how it must be kicked. */
 static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 {
 	uint64_t wbit = 1ull << (q & 63), sbit = 1ull << ((q >> 6) & 63);
@@ -120,7 +126,7 @@ static inline uint64_t bell_take(uint64_t *p)
 /* Words of sum[] that n queues, numbered from 0 on, can set. */
 static inline unsigned bell_sums(uint32_t n) { return (n + 4095) / 4096; }
 
-/* Daemon: is there anything of the first n queues?  After bell_sleep() this decides whether to sleep. */
+/* Daemon: is there anything of the first n queues?  After bell_sleep() this decides whether to look no more. */
 static inline bool bell_any(struct bell *b, uint32_t n)
 {
 	for (unsigned i = 0; i < bell_sums(n); i++)
@@ -133,6 +139,12 @@ static inline void bell_sleep(struct bell *b, enum bell_idle how)
 {
 	__atomic_store_n(&b->idle, how, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Daemon: nobody has answered bell_sleep(), or it was undone by nobody. */
+static inline bool bell_sleeps(const struct bell *b, enum bell_idle how)
+{
+	return __atomic_load_n(&b->idle, __ATOMIC_RELAXED) == (uint32_t)how;
 }
 
 static inline void bell_wake(struct bell *b) { __atomic_store_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST); }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Each starts ./rdmad for itself, at an abstract socket of its own.
-DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/killed t/daemon/cm t/daemon/cm_id
+DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/idlers t/daemon/killed t/daemon/cm t/daemon/cm_id
 check_PROGRAMS += $(DAEMON_TESTS)
 TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
-noinst_HEADERS += t/daemon/client.h t/daemon/cm_client.h
+noinst_HEADERS += t/daemon/client.h t/daemon/cm_client.h t/daemon/program.h
 
 DAEMON_TEST_LIBS = $(CHECK_LIBS) $(JANSSON_LIBS)
 
@@ -12,6 +12,8 @@ t_daemon_hostile_msg_SOURCES = t/daemon/hostile_msg.c t/daemon/client.c
 t_daemon_hostile_msg_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_hostile_ring_SOURCES = t/daemon/hostile_ring.c t/daemon/client.c
 t_daemon_hostile_ring_LDADD = $(DAEMON_TEST_LIBS)
+t_daemon_idlers_SOURCES = t/daemon/idlers.c t/daemon/client.c
+t_daemon_idlers_LDADD = $(DAEMON_TEST_LIBS) -lpthread
 t_daemon_killed_SOURCES = t/daemon/killed.c t/daemon/client.c
 t_daemon_killed_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_cm_SOURCES = t/daemon/cm.c t/daemon/cm_client.c
@@ -25,7 +27,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
 TESTS += t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -33,8 +35,10 @@ TESTS += $(SHARD_TESTS)
 
 t_daemon_answer_SOURCES = t/daemon/answer.c
 t_daemon_answer_LDADD = libdaemon.a $(CHECK_LIBS)
-t_daemon_drain_SOURCES = t/daemon/drain.c
+t_daemon_drain_SOURCES = t/daemon/drain.c t/daemon/program.c
 t_daemon_drain_LDADD = $(t_daemon_why_LDADD)
+t_daemon_idle_SOURCES = t/daemon/idle.c t/daemon/program.c
+t_daemon_idle_LDADD = $(t_daemon_why_LDADD)
 t_daemon_impair_SOURCES = t/daemon/impair.c t/interop/dice.c
 t_daemon_impair_LDADD = libdaemon.a $(CHECK_LIBS) -lm
 t_daemon_cpu_SOURCES = t/daemon/cpu.c

@@ -27,7 +27,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/shard/bells.h"
 #include "daemon/shard/drain.h"
-#include "daemon/shard/io.h"
+#include "daemon/shard/idle.h"
+#include "daemon/shard/look.h"
 #include "daemon/shard/net_group.h"
 #include "daemon/shard/publish.h"
 #include "daemon/shard/raw.h"
@@ -82,6 +83,11 @@ void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg) 
 mono_t clock_now(void) { return now; }
 int bells_add(struct ctx *) { return 0; }
 void bells_del(struct ctx *) {}
+void bells_sleep(struct ctx *c) { bell_sleep(c->bell, BELL_FD); }
+void bells_wake(struct ctx *c) { bell_wake(c->bell); }
+bool bells_touched(const struct ctx *c) { return !bell_sleeps(c->bell, BELL_FD); }
+enum io_rung io_rung(const struct io *) { return IO_SILENT; } /* kicks are lost, and found */
+void look_kicks(struct shard *) {}
 void ctl_outlet_stuck(void) {}
 void ctl_outlet_going(struct outlet *) {}
 void ctl_ctx_going(struct ctx *) {}
@@ -496,6 +502,7 @@ static void turn(struct world *w)
 	unsigned sends;
 
 	now = mono_add(now, (uint64_t)u8(&w->in) * 100000);
+	idle_sweep(&shard, now);
 	ctx_drain(&shard, &sends, now);
 	hca_tick(h, now);
 	for (unsigned i = 0; i < 64 && hca_tx(h, &b, now); i++)

@@ -6,6 +6,8 @@
  *	program                         daemon
  *	publish; bell_ring() = kick?    bell_sleep(); bell_any() = work?      not: neither
  *	publish; bell_ring(), bit set   bell_take(); ring_used()              not: unseen, and no bit left
+ *	publish; bell_ring(), bit set   the same; bell_sleep(); bell_any()    not: unseen, no bit left, no kick
+ *	publish; bell_ring(), asleep    bell_wake(); bell_take(); ring_used() not: unseen, and no bit left
  *	cq_arm(); ring_used() = work?   publish; cq_fire() = event?           not: neither
  */
 #include <rdmad/ring.h>
@@ -147,6 +149,44 @@ START_TEST(take_against_ring)
 }
 END_TEST
 
+/* ---- one context of many falls idle, or wakes up as something came for it ------------ */
+
+static void take_look_and_sleep(void)
+{
+	take_and_look();
+	sleep_or_not();
+}
+
+static bool seen_or_kicked(void) { return seen == 1 || left_saw || right_saw; }
+
+START_TEST(idle_against_ring)
+{
+	static const struct litmus l = { bell_rung, post_and_ring, take_look_and_sleep, seen_or_kicked };
+
+	run(&l);
+}
+END_TEST
+
+static void bell_asleep(void)
+{
+	bell_clear();
+	bell_sleep(&bell, BELL_FD);
+}
+
+static void wake_take_and_look(void)
+{
+	bell_wake(&bell);
+	take_and_look();
+}
+
+START_TEST(wake_against_ring)
+{
+	static const struct litmus l = { bell_asleep, post_and_ring, wake_take_and_look, seen_or_rung };
+
+	run(&l);
+}
+END_TEST
+
 /* ---- arming -------------------------------------------------------------- */
 
 static void disarm(void)
@@ -175,4 +215,4 @@ START_TEST(arm_against_completion)
 }
 END_TEST
 
-TEST_MAIN("litmus", sleep_against_ring, take_against_ring, arm_against_completion)
+TEST_MAIN("litmus", sleep_against_ring, take_against_ring, idle_against_ring, wake_against_ring, arm_against_completion)

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * idle.c - contexts that were silent are not looked at until they kick, and then at once: a receive that was posted before a
+ * send is there before it.  With io_uring, where a kick shows in a flag, and with epoll, where it must be looked for; by futex
+ * and by eventfd.
+ */
+#include "daemon/shard/idle.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/shard/bells.h"
+#include "daemon/shard/drain.h"
+#include "daemon/shard/look.h"
+#include "program.h"
+#include "t/suite.h"
+
+#define MANY 40u /* idle ones are worth it, also where kicks are hidden */
+
+static struct program a, b;
+static struct program more[MANY];
+static mono_t now;
+
+/* false: this kernel has no such way. */
+static bool set_up(enum io_kind kind)
+{
+	shard_begin();
+	now = clock_now();
+	shard.bells_fd = -1;
+	if (io_new(&shard.io, kind))
+		return false;
+	ck_assert_int_eq(bells_begin(&shard), 0);
+	program_begin(&a);
+	program_begin(&b);
+	for (unsigned i = 0; i < MANY; i++)
+		program_begin(&more[i]);
+	for (struct ctx *c = shard.awake; c; c = c->awake_next)
+		ck_assert_int_eq(bells_add(c), 0);
+	return true;
+}
+
+static void leave(struct program *p)
+{
+	bells_del(&p->c);
+	program_end(p);
+}
+
+static void tear_down(void)
+{
+	for (unsigned i = 0; i < MANY; i++)
+		leave(&more[i]);
+	leave(&b);
+	leave(&a);
+	ck_assert(!shard.awake && !shard.idle_n && !shard.ctx_n);
+	bells_end(&shard);
+	io_free(shard.io);
+	shard_end();
+}
+
+/* A turn that looks at everything, as it does now and then. */
+static void look(void)
+{
+	idle_sweep(&shard, now);
+	look_wait(&shard, 0);
+}
+
+static void later(void)
+{
+	mono_t real = clock_now();
+
+	now = mono_add(mono_before(now, real) ? real : now, 10000000);
+}
+
+/* All but a fall idle. */
+static void only_a(void)
+{
+	later();
+	idle_stir(&a.c, now);
+	look();
+	ck_assert(!a.c.idle && b.c.idle);
+	ck_assert_uint_eq(shard.idle_n, MANY + 1);
+	ck_assert_uint_ne(b.c.bell->idle, BELL_AWAKE);
+	ck_assert_uint_eq(a.c.bell->idle, BELL_AWAKE);
+}
+
+static void kick(struct program *p, uint32_t how)
+{
+	uint64_t one = 1;
+
+	if (how == BELL_FUTEX)
+		syscall(SYS_futex, &p->c.bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
+	else if (how == BELL_FD)
+		ck_assert_int_eq(write(p->c.kick_fd, &one, sizeof(one)), sizeof(one));
+}
+
+static void post(struct program *p, uint32_t sends, uint32_t recvs) { kick(p, program_post(p, sends, recvs)); }
+
+static uint32_t drained(void)
+{
+	unsigned sends;
+
+	ctx_drain(&shard, &sends, now);
+	return sends;
+}
+
+static void each_way(void (*test)(void))
+{
+	static const enum io_kind kind[] = { IO_URING, IO_EPOLL };
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (!set_up(kind[i]))
+			continue;
+		test();
+		tear_down();
+	}
+}
+
+/* b's kick was lost: the round comes to it. */
+static void found(void)
+{
+	for (unsigned i = 0; i <= MANY + 2 && b.c.idle; i++) {
+		now = mono_add(now, 60000);
+		look();
+	}
+	ck_assert(!b.c.idle);
+}
+
+/* Nobody sees what an idle one writes, unless it kicks. */
+static void not_looked_at(void)
+{
+	only_a();
+	b.c.bell->idle = BELL_AWAKE; /* it does not kick */
+	program_post(&b, 1, 1);
+	post(&a, 1, 1);
+	ck_assert_uint_eq(drained(), 1);
+	ck_assert(b.c.idle && !program_received(&b) && !program_sent(&b));
+	found();
+	ck_assert_uint_eq(drained(), 1);
+	ck_assert(program_received(&b) == 1 && program_sent(&b) == 1);
+}
+
+START_TEST(idle) { each_way(not_looked_at); }
+END_TEST
+
+static void receive_first(void)
+{
+	for (unsigned i = 1; i <= 20; i++) {
+		only_a();
+		post(&b, 0, 1);
+		post(&a, 1, 0);
+		ck_assert_uint_eq(drained(), 1);
+		ck_assert_uint_eq(program_received(&b), i);
+		ck_assert(!b.c.idle && b.c.bell->idle == BELL_AWAKE);
+	}
+	only_a();
+	post(&b, 0, 1); /* and what is sent comes by a socket */
+	ctx_drain_recvs(&shard, now);
+	ck_assert_uint_eq(program_received(&b), 21);
+}
+
+START_TEST(before_a_send) { each_way(receive_first); }
+END_TEST
+
+/* All at once, more than one look takes; each is served. */
+static void crowd(void)
+{
+	unsigned n = 0;
+
+	only_a();
+	for (unsigned i = 0; i < MANY; i++)
+		post(&more[i], 1, 1);
+	post(&a, 1, 1);
+	n = drained();
+	n += drained();
+	ck_assert_uint_eq(n, MANY + 1);
+	ck_assert_uint_eq(shard.idle_n, 1);
+}
+
+START_TEST(all_kick) { each_way(crowd); }
+END_TEST
+
+static void rung(void)
+{
+	later();
+	post(&b, 1, 1); /* not taken yet */
+	look();
+	ck_assert(!b.c.idle && b.c.bell->idle == BELL_AWAKE && a.c.idle);
+	drained();
+	later();
+	look();
+	ck_assert(b.c.idle);
+}
+
+START_TEST(stays_awake) { each_way(rung); }
+END_TEST
+
+/* Something comes for it; what was armed for its kick stays armed, for the next time. */
+static void stirred(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		only_a();
+		idle_stir(&b.c, now);
+		ck_assert(!b.c.idle && b.c.bell->idle == BELL_AWAKE);
+		post(&b, 1, 1);
+		ck_assert_uint_eq(drained(), 1);
+	}
+	only_a();
+	post(&b, 1, 1);
+	idle_kicks(&shard, true);
+	ck_assert(!b.c.idle);
+}
+
+START_TEST(comes_for_it) { each_way(stirred); }
+END_TEST
+
+/* Kicks while nobody asked for one, and a page full of nonsense: no harm, and it is served when it kicks again. */
+static void nonsense(void)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		kick(&a, BELL_FD);
+		kick(&a, BELL_FUTEX);
+		look();
+	}
+	only_a();
+	b.c.bell->idle = 0xdeadbeef;
+	program_post(&b, 1, 1);
+	found();
+	ck_assert_uint_eq(drained(), 1);
+	for (unsigned i = 0; i < 2; i++) { /* it is listened to again, and has kicked before */
+		later();
+		look();
+	}
+	ck_assert(a.c.idle);
+	post(&a, 1, 1);
+	idle_kicks(&shard, true);
+	ck_assert_uint_eq(drained(), 1);
+}
+
+START_TEST(scribbled) { each_way(nonsense); }
+END_TEST
+
+/* Its kick is on the way when it is gone. */
+static void gone(void)
+{
+	only_a();
+	post(&b, 1, 1);
+	leave(&b);
+	idle_kicks(&shard, true);
+	look();
+	program_begin(&b);
+	ck_assert_int_eq(bells_add(&b.c), 0);
+	idle_stir(&b.c, now);
+	look();
+	ck_assert(!b.c.idle);
+	post(&b, 1, 1);
+	ck_assert_uint_eq(drained(), 1);
+}
+
+START_TEST(ends) { each_way(gone); }
+END_TEST
+
+/* The shard sleeps, all are told to kick, and one that does wakes it. */
+static void sleeps(void)
+{
+	struct program *p[] = { &a, &b };
+
+	for (unsigned i = 0; i < 2; i++) {
+		only_a();
+		ctx_sleep(&shard);
+		ck_assert(!ctx_pending(&shard));
+		post(p[i], 1, 1);
+		look_wait(&shard, UINT64_MAX);
+		ctx_wake(&shard);
+		ck_assert(ctx_pending(&shard) && p[i]->c.bell->idle == BELL_AWAKE);
+		ck_assert_uint_eq(drained(), 1);
+	}
+}
+
+START_TEST(shard_sleeps) { each_way(sleeps); }
+END_TEST
+
+/* Where kicks are hidden, to look for them costs more than to look at a few contexts. */
+START_TEST(few)
+{
+	ck_assert(set_up(IO_EPOLL));
+	for (unsigned i = 12; i < MANY; i++)
+		leave(&more[i]);
+	later();
+	look();
+	ck_assert_uint_eq(shard.idle_n, 0);
+	for (unsigned i = 12; i < MANY; i++) {
+		program_begin(&more[i]);
+		ck_assert_int_eq(bells_add(&more[i].c), 0);
+	}
+	look();
+	ck_assert_uint_eq(shard.idle_n, MANY + 2);
+	tear_down();
+}
+END_TEST
+
+TEST_MAIN("idle", idle, before_a_send, all_kick, stays_awake, comes_for_it, scribbled, ends, shard_sleeps, few)
