@@ -123,6 +123,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	close(context->async_fd);
 	close(context->cmd_fd);
 	conn_close(&c->conn);
+	hash_free(&c->map);
+	hash_free(&c->mrs);
 	pthread_mutex_destroy(&c->map_lock);
 	pthread_mutex_destroy(&context->mutex);
 	free(c);

@@ -247,6 +247,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 	while (cq_ring_next(cq))
 		;
 	cq_ring_free(cq->cur);
+	hash_free(&cq->users);
 	pthread_mutex_destroy(&cq->lock);
 	pthread_cond_destroy(&ibcq->cond);
 	pthread_mutex_destroy(&ibcq->mutex);
@@ -280,30 +281,18 @@ int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 
 /* ---- the QPs it serves ------------------------------------------------------------ */
 
-static struct cq_user **user_head(struct rd_cq *cq, uint32_t qpn) { return &cq->users[(qpn ^ qpn >> 6) % CQ_BUCKETS]; }
-
 void cq_add_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 {
-	struct cq_user **head = user_head(cq, qp->qpn);
-
 	cq_lock(cq);
 	u->qp = qp;
-	u->next = *head;
-	*head = u;
+	hash_add(&cq->users, &u->hash, qp->qpn);
 	cq_unlock(cq);
 }
 
-void cq_del_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
+void cq_del_qp(struct rd_cq *cq, struct cq_user *u)
 {
-	struct cq_user **p;
-
 	cq_lock(cq);
-	for (p = user_head(cq, qp->qpn); *p; p = &(*p)->next) {
-		if (*p == u) {
-			*p = u->next;
-			break;
-		}
-	}
+	hash_del(&cq->users, &u->hash);
 	cq->last_qp = NULL;
 	cq_unlock(cq);
 }
@@ -339,8 +328,7 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 
 	if (cq->last_qp && cq->last_qp->qpn == qpn)
 		return cq->last_qp;
-	for (u = *user_head(cq, qpn); u && u->qp->qpn != qpn; u = u->next)
-		;
+	u = (struct cq_user *)hash_find(&cq->users, qpn); /* its first member */
 	if (u)
 		cq->last_qp = u->qp;
 	return u ? u->qp : NULL;

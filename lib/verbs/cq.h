@@ -23,10 +23,8 @@ struct rd_channel {
 
 static inline struct rd_channel *to_channel(struct ibv_comp_channel *c) { return (struct rd_channel *)c; }
 
-#define CQ_BUCKETS 64u
-
 struct cq_user { /* a QP that completes here; lives in the QP */
-	struct cq_user *next;
+	struct hash_node hash;
 	struct rd_qp *qp;
 };
 
@@ -38,15 +36,15 @@ struct rd_cq {
 	struct rd_pd *mem; /* pd_free */
 	struct map_node node;
 	pthread_mutex_t lock;
-	bool single;                       /* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock */
-	struct cq_ring *cur, *last;        /* the oldest, to be polled; the newest, where the daemon writes */
-	struct cq_user *users[CQ_BUCKETS]; /* by QPN */
-	struct rd_qp *last_qp;             /* of the last completion */
-	struct cqe *now;                   /* start_poll ... end_poll: the current one */
-	uint32_t empty_n;                  /* polls in a row that found nothing */
-	uint32_t idle_n;                   /* times the core was given away since something was found */
-	bool gone;                         /* the daemon has gone: nothing will come any more */
-	bool deep; /* atomic; so many sends are still to be carried out that it will take a while */
+	bool single;                /* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock */
+	struct cq_ring *cur, *last; /* the oldest, to be polled; the newest, where the daemon writes */
+	struct hash users;          /* struct cq_user, by QPN */
+	struct rd_qp *last_qp;      /* of the last completion */
+	struct cqe *now;            /* start_poll ... end_poll: the current one */
+	uint32_t empty_n;           /* polls in a row that found nothing */
+	uint32_t idle_n;            /* times the core was given away since something was found */
+	bool gone;                  /* the daemon has gone: nothing will come any more */
+	bool deep;                  /* atomic; so many sends are still to be carried out that it will take a while */
 };
 
 static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }
@@ -65,7 +63,7 @@ static inline void cq_unlock(struct rd_cq *cq)
 }
 
 void cq_add_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
-void cq_del_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
+void cq_del_qp(struct rd_cq *, struct cq_user *);
 /* The QP was reset: its completions that lie in the ring are not shown any more. */
 void cq_purge(struct rd_cq *, uint32_t qpn);
 /* The same for an SRQ of XRC that was destroyed. */

@@ -53,28 +53,19 @@ void ctx_turn(struct rd_ctx *c)
 
 uint64_t map_add(struct rd_ctx *c, struct map_node *n, enum map_kind kind)
 {
-	struct map_node **head;
+	uint64_t cookie;
 
 	pthread_mutex_lock(&c->map_lock);
-	n->cookie = ++c->cookie_last;
+	cookie = ++c->cookie_last;
 	n->kind = kind;
-	head = &c->map[n->cookie % MAP_BUCKETS];
-	n->next = *head;
-	*head = n;
+	hash_add(&c->map, &n->hash, cookie);
 	pthread_mutex_unlock(&c->map_lock);
-	return n->cookie;
+	return cookie;
 }
 
 void map_del(struct rd_ctx *c, struct map_node *n)
 {
-	struct map_node **p;
-
 	pthread_mutex_lock(&c->map_lock);
-	for (p = &c->map[n->cookie % MAP_BUCKETS]; *p; p = &(*p)->next) {
-		if (*p == n) {
-			*p = n->next;
-			break;
-		}
-	}
+	hash_del(&c->map, &n->hash);
 	pthread_mutex_unlock(&c->map_lock);
 }

@@ -22,6 +22,7 @@
 
 #include "base.h"
 #include "conn.h"
+#include "hash.h"
 
 enum map_kind { MAP_CQ = 1, MAP_QP, MAP_SRQ };
 
@@ -30,16 +31,11 @@ enum map_kind { MAP_CQ = 1, MAP_QP, MAP_SRQ };
  * object's end finds nothing.
  */
 struct map_node {
-	struct map_node *next;
-	uint64_t cookie;
+	struct hash_node hash; /* by cookie */
 	enum map_kind kind;
 	uint32_t async_got; /* async events given to the program */
 	uint32_t comp_got;  /* completion events given to the program */
 };
-
-#define MAP_BUCKETS 256u
-
-struct rd_mr;
 
 struct rd_ctx {
 	struct conn conn;
@@ -56,9 +52,9 @@ struct rd_ctx {
 
 	pthread_mutex_t map_lock;
 	uint64_t cookie_last;
-	struct map_node *map[MAP_BUCKETS];
-	struct rd_mr *mrs[MAP_BUCKETS]; /* by lkey */
-	uint32_t mr_gen;                /* atomic; counts deregistrations, so that a cached MR is known to be stale */
+	struct hash map;
+	struct hash mrs; /* by lkey */
+	uint32_t mr_gen; /* atomic; counts deregistrations, so that a cached MR is known to be stale */
 
 	void *newer_ops[16]; /* ops of later headers lie in front of ours: NULL */
 	struct verbs_context v;

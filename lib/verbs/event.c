@@ -16,11 +16,7 @@
 /* Under map_lock, so that no event is handed out for an object after map_del(). */
 static struct map_node *map_find(struct rd_ctx *c, uint64_t cookie)
 {
-	struct map_node *n;
-
-	for (n = c->map[cookie % MAP_BUCKETS]; n && n->cookie != cookie; n = n->next)
-		;
-	return n;
+	return (struct map_node *)hash_find(&c->map, cookie); /* its first member */
 }
 
 #define OBJ(n, type) ((type *)((char *)(n)-offsetof(type, node)))

@@ -17,6 +17,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/enum_str.c \
 	lib/verbs/event.c \
 	lib/verbs/fork.c \
+	lib/verbs/hash.c \
 	lib/verbs/hold.c \
 	lib/verbs/import.c \
 	lib/verbs/later.c \
@@ -63,6 +64,7 @@ noinst_HEADERS += \
 	lib/verbs/dm.h \
 	lib/verbs/dmah.h \
 	lib/verbs/flow.h \
+	lib/verbs/hash.h \
 	lib/verbs/hold.h \
 	lib/verbs/mem_map.h \
 	lib/verbs/mem_map_in.h \

@@ -42,37 +42,26 @@ static const char *access_why(unsigned int access)
 
 /* ---- the table by lkey --------------------------------------------------------- */
 
-static struct rd_mr **mr_head(struct rd_ctx *c, uint32_t lkey) { return &c->mrs[(lkey >> 8 ^ lkey) % MAP_BUCKETS]; }
-
 static void mr_insert(struct rd_ctx *c, struct rd_mr *mr)
 {
-	struct rd_mr **head = mr_head(c, mr->key);
-
 	pthread_mutex_lock(&c->map_lock);
-	mr->next = *head;
-	*head = mr;
+	hash_add(&c->mrs, &mr->hash, mr->key);
 	pthread_mutex_unlock(&c->map_lock);
 }
 
 static void mr_remove(struct rd_ctx *c, struct rd_mr *mr)
 {
-	struct rd_mr **p;
-
 	pthread_mutex_lock(&c->map_lock);
-	for (p = mr_head(c, mr->key); *p != mr; p = &(*p)->next)
-		;
-	*p = mr->next;
+	hash_del(&c->mrs, &mr->hash);
 	__atomic_fetch_add(&c->mr_gen, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&c->map_lock);
 }
 
 struct rd_mr *mr_find(struct rd_ctx *c, uint32_t lkey)
 {
-	struct rd_mr *mr;
+	struct hash_node *n = hash_find(&c->mrs, lkey);
 
-	for (mr = *mr_head(c, lkey); mr && mr->key != lkey; mr = mr->next)
-		;
-	return mr;
+	return n ? (struct rd_mr *)((char *)n - offsetof(struct rd_mr, hash)) : NULL;
 }
 
 /* The program's memory is there to be read here: other kinds, and pages that may be missing, are left to the daemon. */

@@ -11,7 +11,7 @@
 
 struct rd_mr {
 	struct ibv_mr mr;
-	struct rd_mr *next;
+	struct hash_node hash;
 	uint64_t iova;
 	uint32_t key; /* its lkey, whatever the program does to the public one */
 	uint32_t access;

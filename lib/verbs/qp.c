@@ -422,9 +422,9 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	if (err)
 		return err;
 	if (qp->send_cq)
-		cq_del_qp(to_cq(qp->send_cq), &q->send_user, q);
+		cq_del_qp(to_cq(qp->send_cq), &q->send_user);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
-		cq_del_qp(to_cq(qp->recv_cq), &q->recv_user, q);
+		cq_del_qp(to_cq(qp->recv_cq), &q->recv_user);
 	rss_end(q);
 	map_del(q->ctx, &q->node);
 	pthread_mutex_lock(&qp->mutex);

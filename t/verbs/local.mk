@@ -30,6 +30,12 @@ t_verbs_api_SOURCES = \
 t_verbs_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
 t_verbs_api_LDADD = -libverbs $(CHECK_LIBS) -lpthread
 
+check_PROGRAMS += t/verbs/hash
+TESTS += t/verbs/hash
+t_verbs_hash_SOURCES = t/verbs/hash.c lib/verbs/hash.c
+t_verbs_hash_CFLAGS = $(AM_CFLAGS)
+t_verbs_hash_LDADD = $(CHECK_LIBS)
+
 VERBS_TESTS = \
 	t/verbs/api.test \
 	t/verbs/glibc.test \
