@@ -17,6 +17,10 @@ EXTRA_DIST += \
 noinst_PROGRAMS += contrib/bench-ref
 contrib_bench_ref_SOURCES = contrib/bench-ref.c
 contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE
+noinst_PROGRAMS += contrib/bench-many
+contrib_bench_many_SOURCES = contrib/bench-many.c
+contrib_bench_many_CPPFLAGS = -D_GNU_SOURCE
+contrib_bench_many_LDADD = -libverbs
 EXTRA_DIST += contrib/bench
 EXTRA_DIST += \
 	debian/changelog \
