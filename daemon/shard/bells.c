@@ -38,9 +38,13 @@ void bells_end(struct shard *s)
 	s->bells_fd = -1;
 }
 
+/*
+ * Mute is one event more at most.  No events at all would still leave EPOLLERR, which an eventfd has for ever once its count
+ * has run over; EPOLLONESHOT takes that away, too.  And unlike EPOLL_CTL_ADD, to listen again cannot fail.
+ */
 static int bells_set(struct ctx *c, int op, bool mute)
 {
-	struct epoll_event ev = { .events = mute ? 0 : EPOLLIN | EPOLLET, .data.ptr = c };
+	struct epoll_event ev = { .events = EPOLLIN | (mute ? EPOLLONESHOT : EPOLLET), .data.ptr = c };
 
 	c->mute = mute;
 	return epoll_ctl(c->shard->bells_fd, op, c->kick_fd, &ev) ? errno : 0;
@@ -93,24 +97,30 @@ static void kicked(struct ctx *c, mono_t now)
 	s->count.kicks++;
 	if (c->idle || s->asleep)
 		idle_stir(c, now);
-	else if (!c->bell_slot)
+	else if (!c->bell_slot && !c->mute)
 		bells_set(c, EPOLL_CTL_MOD, true);
+}
+
+/* Those that had kicked before are first in line, each once: who goes on kicking waits for the next time. */
+static void fds_read(struct shard *s, mono_t now)
+{
+	struct epoll_event ev[TAKE];
+	unsigned rounds = s->ctx_n / TAKE + 1;
+	int n = TAKE;
+
+	for (; rounds && n == TAKE; rounds--) {
+		n = epoll_wait(s->bells_fd, ev, TAKE, 0);
+		for (int i = 0; i < n; i++)
+			kicked(ev[i].data.ptr, now);
+	}
 }
 
 void bells_ready(struct shard *s, unsigned slot)
 {
-	struct epoll_event ev[TAKE];
 	mono_t now = clock_now();
-	int n;
 
-	if (slot >= IO_FILES) {
-		if (s->bells[slot - IO_FILES])
-			kicked(s->bells[slot - IO_FILES], now);
-		return;
-	}
-	do {
-		n = epoll_wait(s->bells_fd, ev, TAKE, 0);
-		for (int i = 0; i < n; i++)
-			kicked(ev[i].data.ptr, now);
-	} while (n == TAKE);
+	if (slot < IO_FILES)
+		fds_read(s, now);
+	else if (s->bells[slot - IO_FILES])
+		kicked(s->bells[slot - IO_FILES], now);
 }
