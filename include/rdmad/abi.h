@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 10u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 11u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -325,12 +325,16 @@ enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
  * The bell page of a context: which queues have new work.  Bit q of word[] says
  * that queue q has been posted to; bit w of sum[] says that word[w] is not zero.
  * idle is not 0 while the daemon does not look at this page, as it sleeps or as the
- * context was silent for a while, and tells how: who turns it to 0 kicks the daemon.
+ * context was silent for a while, and tells how it is kicked.  Who finds it so puts
+ * BELL_KICKING and a number of its own to it, kicks, and turns what it put to 0;
+ * who finds that somebody is kicking kicks, too.
  */
 enum bell_idle {
 	BELL_AWAKE = 0,
-	BELL_FD = 1,    /* 8 bytes to the context's eventfd */
-	BELL_FUTEX = 2, /* idle itself is the futex */
+	BELL_FD = 1,      /* 8 bytes to the context's eventfd */
+	BELL_FUTEX = 2,   /* idle itself is the futex */
+	BELL_HOW = 3,     /* these bits */
+	BELL_KICKING = 4, /* with one of the two; above it the number */
 };
 #define BELL_QUEUES 65536u
 struct bell {
@@ -338,7 +342,7 @@ struct bell {
 	uint32_t rsv;
 	uint64_t sum[BELL_QUEUES / 4096]; /* from the last to the first: bell_sum() */
 	uint32_t idle;
-	uint32_t rsv2;
+	uint32_t kicks; /* the program's: numbers for BELL_KICKING */
 	uint64_t word[BELL_QUEUES / 64];
 };
 

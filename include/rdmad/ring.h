@@ -99,10 +99,36 @@ static inline uint64_t *bell_sum(struct bell *b, unsigned i) { return &b->sum[BE
 /*
  * bell_sleep(); bell_any() on one side, and on the other ring_publish(); bell_ring(): each side writes, then reads what the other
  * one writes, with a full barrier between.  So either the daemon finds the bell, and stays awake, or the program finds out that
- * it must kick.  A bit that was set already was not taken before that barrier, or is taken after it: see ring_used().
+ * it must kick.  As long as that kick is under way, who rings kicks, too: to return without would be to say that the daemon
+ * knows, and a program tells its peer so.  A bit that was set already was not taken before that barrier, or is taken after it:
+ * see ring_used().
  */
 
-/* Program, after ring_publish(): BELL_AWAKE, or the daemon does not look at this page, and how it must be kicked. */
+/* Program: BELL_AWAKE, or how to kick (BELL_HOW); with BELL_KICKING bell_kicked() is to be called after it. */
+static inline uint32_t bell_answer(struct bell *b)
+{
+	uint32_t mine, idle = __atomic_load_n(&b->idle, __ATOMIC_SEQ_CST);
+
+	while (idle != BELL_AWAKE && !(idle & BELL_KICKING)) {
+		mine = (idle & BELL_HOW) | BELL_KICKING |
+		       __atomic_fetch_add(&b->kicks, 1, __ATOMIC_RELAXED) * (2 * BELL_KICKING);
+		if (__atomic_compare_exchange_n(&b->idle, &idle, mine, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			return mine;
+	}
+	return idle & BELL_HOW;
+}
+
+/*
+ * The kick that bell_ring() asked for has been made: from now on nobody else need.  If the daemon has been awake in between,
+ * and is asleep once more, the number is not there any more, and the word stays what it is.
+ */
+static inline void bell_kicked(struct bell *b, uint32_t answer)
+{
+	if (answer & BELL_KICKING)
+		__atomic_compare_exchange_n(&b->idle, &answer, BELL_AWAKE, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* Program, after ring_publish(): BELL_AWAKE, or the daemon does not look at this page, and how it must be kicked: bell_answer(). */
 static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 {
 	uint64_t wbit = 1ull << (q & 63), sbit = 1ull << ((q >> 6) & 63);
@@ -113,8 +139,7 @@ static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 		__atomic_fetch_or(word, wbit, __ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(sum, __ATOMIC_RELAXED) & sbit))
 		__atomic_fetch_or(sum, sbit, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&b->idle, __ATOMIC_SEQ_CST) ? __atomic_exchange_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST)
-							   : BELL_AWAKE;
+	return bell_answer(b);
 }
 
 /* Daemon: takes the set bits of sum[i], then of word[w].  Clear first, look at the rings after. */

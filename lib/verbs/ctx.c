@@ -15,22 +15,27 @@ void *ctx_map(int fd, size_t len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-void ctx_ring(struct rd_ctx *c, uint32_t q)
+static void kick_fd(const struct rd_ctx *c)
 {
 	static const uint64_t one = 1;
 	ssize_t n;
 
-	uint32_t how = bell_ring(c->bell, q);
-
-	if (how == BELL_AWAKE)
-		return;
-	if (how == BELL_FUTEX) {
-		syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
-		return;
-	}
 	do
 		n = write(c->kick_fd, &one, sizeof(one));
 	while (n < 0 && errno == EINTR);
+}
+
+void ctx_ring(struct rd_ctx *c, uint32_t q)
+{
+	uint32_t answer = bell_ring(c->bell, q);
+
+	if (answer == BELL_AWAKE)
+		return;
+	if ((answer & BELL_HOW) == BELL_FUTEX)
+		syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
+	else
+		kick_fd(c);
+	bell_kicked(c->bell, answer);
 }
 
 int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)

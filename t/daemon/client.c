@@ -511,8 +511,11 @@ void cx_kick(struct cx *c)
 
 void cx_ring(struct cx *c, uint32_t bell)
 {
-	if (bell_ring(c->bell, bell))
+	uint32_t answer = bell_ring(c->bell, bell);
+
+	if (answer)
 		cx_kick(c);
+	bell_kicked(c->bell, answer);
 }
 
 void cx_recv(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)

@@ -89,14 +89,16 @@ static void only_a(void)
 	ck_assert_uint_eq(a.c.bell->idle, BELL_AWAKE);
 }
 
-static void kick(struct program *p, uint32_t how)
+static void kick(struct program *p, uint32_t answer)
 {
 	uint64_t one = 1;
+	uint32_t how = answer & BELL_HOW;
 
 	if (how == BELL_FUTEX)
 		syscall(SYS_futex, &p->c.bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
 	else if (how == BELL_FD)
 		ck_assert_int_eq(write(p->c.kick_fd, &one, sizeof(one)), sizeof(one));
+	bell_kicked(p->c.bell, answer);
 }
 
 static void post(struct program *p, uint32_t sends, uint32_t recvs) { kick(p, program_post(p, sends, recvs)); }

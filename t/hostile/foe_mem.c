@@ -122,8 +122,10 @@ void foe_post(struct foe *f)
 	for (unsigned n = 1 + foe_below(f, 8); n; n--)
 		a_slot(f, l, m, m->slots2 && foe_odds(f, 2));
 	if (l->bell) {
-		bell_ring(l->bell, m->bell % BELL_QUEUES);
+		uint32_t answer = bell_ring(l->bell, m->bell % BELL_QUEUES);
+
 		kick(f, l);
+		bell_kicked(l->bell, answer);
 	}
 }
 

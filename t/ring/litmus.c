@@ -8,6 +8,7 @@
  *	publish; bell_ring(), bit set   bell_take(); ring_used()              not: unseen, and no bit left
  *	publish; bell_ring(), bit set   the same; bell_sleep(); bell_any()    not: unseen, no bit left, no kick
  *	publish; bell_ring(), asleep    bell_wake(); bell_take(); ring_used() not: unseen, and no bit left
+ *	bell_ring(), kick; bell_kicked() in one thread, bell_ring() = kick? in another       not: no kick was made before it returns
  *	cq_arm(); ring_used() = work?   publish; cq_fire() = event?           not: neither
  */
 #include <rdmad/ring.h>
@@ -187,6 +188,45 @@ START_TEST(wake_against_ring)
 }
 END_TEST
 
+/* ---- two threads of a program ring, one of them kicks ---------------------------------- */
+
+static uint32_t was_kicked; /* the kernel's: a kick is over */
+
+static void bell_asleep_unkicked(void)
+{
+	bell_asleep();
+	was_kicked = 0;
+}
+
+static void ring_and_kick(uint32_t queue, unsigned pause)
+{
+	uint32_t answer = bell_ring(&bell, queue);
+
+	while (pause--)
+		__asm__ volatile("" ::: "memory");
+	if (answer)
+		RING_STORE(&was_kicked, 1);
+	bell_kicked(&bell, answer);
+}
+
+static void ring_slowly(void) { ring_and_kick(QUEUE, 300); }
+
+static void ring_and_tell_peer(void)
+{
+	ring_and_kick(QUEUE + 1, 0);
+	right_saw = RING_LOAD(&was_kicked);
+}
+
+static bool peer_is_told_late(void) { return right_saw; }
+
+START_TEST(ring_against_ring)
+{
+	static const struct litmus l = { bell_asleep_unkicked, ring_slowly, ring_and_tell_peer, peer_is_told_late };
+
+	run(&l);
+}
+END_TEST
+
 /* ---- arming -------------------------------------------------------------- */
 
 static void disarm(void)
@@ -215,4 +255,5 @@ START_TEST(arm_against_completion)
 }
 END_TEST
 
-TEST_MAIN("litmus", sleep_against_ring, take_against_ring, idle_against_ring, wake_against_ring, arm_against_completion)
+TEST_MAIN("litmus", sleep_against_ring, take_against_ring, idle_against_ring, wake_against_ring, ring_against_ring,
+	  arm_against_completion)

@@ -205,12 +205,15 @@ static bool program_stop;
 static unsigned kicks;
 
 /* A program acts on the answer of bell_ring(). */
-static bool bell_kick(uint32_t how)
+static bool bell_kick(uint32_t answer)
 {
+	uint32_t how = answer & BELL_HOW;
+
 	if (how == BELL_FD)
 		kick(bell_fd);
 	else if (how == BELL_FUTEX)
 		syscall(SYS_futex, &bell.idle, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	bell_kicked(&bell, answer);
 	return how != BELL_AWAKE;
 }
 
@@ -335,10 +338,11 @@ END_TEST
 START_TEST(futex_is_never_lost) { bell_rings(BELL_FUTEX); }
 END_TEST
 
-/* A sleeper is kicked once, however many ring; one that is awake, not at all. */
+/* A sleeper is kicked until a kick was made, however many ring; one that is awake, not at all. */
 START_TEST(one_kick_for_a_sleep)
 {
 	static struct bell b;
+	uint32_t first, second;
 
 	ck_assert(!bell_ring(&b, 7));
 	ck_assert(bell_any(&b, BELL_QUEUES));
@@ -346,8 +350,23 @@ START_TEST(one_kick_for_a_sleep)
 	ck_assert_uint_eq(bell_take(&b.word[0]), 1 << 7);
 	ck_assert(!bell_any(&b, BELL_QUEUES));
 	bell_sleep(&b, BELL_FD);
-	ck_assert(bell_ring(&b, 65535));
+	first = bell_ring(&b, 65535);
+	ck_assert_uint_eq(first & (BELL_HOW | BELL_KICKING), BELL_FD | BELL_KICKING);
+	ck_assert_uint_eq(bell_ring(&b, 65535), BELL_FD); /* the first one is still at it */
+	bell_kicked(&b, BELL_FD);
+	ck_assert_uint_eq(bell_ring(&b, 0), BELL_FD);
+	bell_kicked(&b, first);
 	ck_assert(!bell_ring(&b, 65535));
+	bell_sleep(&b, BELL_FUTEX);
+	ck_assert(bell_sleeps(&b, BELL_FUTEX));
+	first = bell_ring(&b, 0);
+	ck_assert(!bell_sleeps(&b, BELL_FUTEX));
+	bell_wake(&b);
+	bell_sleep(&b, BELL_FUTEX);
+	second = bell_ring(&b, 0);
+	bell_kicked(&b, first); /* of an earlier sleep: not the kick that is awaited now */
+	ck_assert_uint_eq(bell_ring(&b, 0), BELL_FUTEX);
+	bell_kicked(&b, second);
 	ck_assert(!bell_ring(&b, 0));
 	ck_assert_uint_eq(bell_take(bell_sum(&b, 15)), 1ull << 63);
 	ck_assert_uint_eq(bell_take(&b.word[1023]), 1ull << 63);
