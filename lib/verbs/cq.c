@@ -281,20 +281,21 @@ int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 
 /* ---- the QPs it serves ------------------------------------------------------------ */
 
+/* A QP is made and destroyed by any thread, also if only one polls: the table may move then. */
 void cq_add_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 {
-	cq_lock(cq);
+	pthread_mutex_lock(&cq->lock);
 	u->qp = qp;
 	hash_add(&cq->users, &u->hash, qp->qpn);
-	cq_unlock(cq);
+	pthread_mutex_unlock(&cq->lock);
 }
 
 void cq_del_qp(struct rd_cq *cq, struct cq_user *u)
 {
-	cq_lock(cq);
+	pthread_mutex_lock(&cq->lock);
 	hash_del(&cq->users, &u->hash);
 	cq->last_qp = NULL;
-	cq_unlock(cq);
+	pthread_mutex_unlock(&cq->lock);
 }
 
 /* qpn 0: of that SRQ of XRC. */
@@ -328,9 +329,13 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 
 	if (cq->last_qp && cq->last_qp->qpn == qpn)
 		return cq->last_qp;
+	if (cq->single)
+		pthread_mutex_lock(&cq->lock);
 	u = (struct cq_user *)hash_find(&cq->users, qpn); /* its first member */
 	if (u)
 		cq->last_qp = u->qp;
+	if (cq->single)
+		pthread_mutex_unlock(&cq->lock);
 	return u ? u->qp : NULL;
 }
 
