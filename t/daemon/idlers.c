@@ -192,6 +192,7 @@ START_TEST(scribbles)
 		syscall(SYS_futex, &sleeper.bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
 		ck_assert_int_eq(write(sleeper.kick, &one, sizeof(one)), sizeof(one));
 	}
+	wait_idle(&sleeper);
 	/* Without a kick, too, it is found sometime; and from then on it is like any other. */
 	__atomic_store_n(&sleeper.bell->idle, BELL_AWAKE, __ATOMIC_RELAXED);
 	cx_recv(&sleeper, 1, 0, 64);
@@ -244,6 +245,9 @@ int main(void)
 		tcase_add_loop_test(tc, each[i], 0, 2);
 		suite_add_tcase(suite, tc);
 	}
-	SUITE_ADD(suite, in_a_crowd);
+	tc = tcase_create("in_a_crowd");
+	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, in_a_crowd);
+	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }
