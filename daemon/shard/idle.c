@@ -136,8 +136,9 @@ bool idle_kicks(struct shard *s, bool urgent)
 	unsigned before = s->idle_n;
 
 	if (urgent && idle_is_hidden(s))
-		look_kicks(s);
+		bells_ready(s, BELLS_SLOT); /* which has them all: such a way has no words */
 	for (unsigned i = 0; i < LOOKS_MAX && idle_kicked(s); i++)
-		look_kicks(s);
+		if (!look_kicks(s)) /* all that was there is known */
+			break;
 	return s->idle_n != before;
 }

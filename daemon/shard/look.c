@@ -44,10 +44,11 @@ void look_wait(struct shard *s, uint64_t timeout_ns)
 		ready_tell(s, ready[i]);
 }
 
-void look_kicks(struct shard *s)
+unsigned look_kicks(struct shard *s)
 {
 	unsigned ready[TAKE], n = io_look(s->io, ready, TAKE);
 
 	for (unsigned i = 0; i < n; i++)
 		ready_tell(s, ready[i]);
+	return n;
 }

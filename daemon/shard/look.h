@@ -7,7 +7,7 @@
 
 /* Waits as io_wait() does. */
 void look_wait(struct shard *, uint64_t timeout_ns);
-/* Without waiting: of kicks all, of the others what there is. */
-void look_kicks(struct shard *);
+/* Without waiting: of kicks all, of the others what there is.  How many had something to say. */
+unsigned look_kicks(struct shard *);
 
 #endif

@@ -207,10 +207,12 @@ static void turn_spin(struct shard *s, struct turn *t, mono_t now)
 	mono_t until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
 
 	while (!inbox_wanted(s->inbox)) {
-		if (ctx_pending(s) || idle_kicked(s)) {
+		if (ctx_pending(s) || idle_kicks(s, false)) {
 			spin_found(&t->spin);
 			break;
 		}
+		if (idle_kicked(s))
+			break;
 		now = spin_turn(&t->spin, now);
 		if (mono_reached(now, until) || !spin_may(&t->spin, now) || net_hot(s->net, now))
 			break;

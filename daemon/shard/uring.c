@@ -51,6 +51,7 @@ struct file {
 struct uring {
 	struct io_uring ring;
 	bool words; /* the kernel has them */
+	bool defer; /* work is done by enter() and waits alone */
 	bool flag;  /* of what is ready; the kernel has it */
 	bool due;   /* a word that is awaited, or BELLS_SLOT, may be still to be armed */
 	struct file file[SLOTS];
@@ -136,6 +137,7 @@ static int uring_start(void **state)
 		return err;
 	}
 	u->flag = u->ring.flags & IORING_SETUP_TASKRUN_FLAG;
+	u->defer = u->ring.flags & IORING_SETUP_DEFER_TASKRUN;
 	u->words = has_words(&u->ring);
 	err = ring_enable(&u->ring, u->words);
 	if (err) {
@@ -318,6 +320,21 @@ static unsigned ready_take(struct uring *u, unsigned *ready, unsigned max)
 	return n;
 }
 
+/*
+ * Submits, and has done what is ready.  Up to Linux 6.8 the flag may be left over from what was done already, and nothing but
+ * new work would take it away.  So it is taken here: what had set it is in the list that this call works off.  Only with
+ * DEFER_TASKRUN the list is before the flag.
+ */
+static void enter(struct uring *u)
+{
+	unsigned n = io_uring_sq_ready(&u->ring), old = 0;
+
+	if (u->defer && __atomic_load_n(u->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN)
+		old = __atomic_fetch_and(u->ring.sq.kflags, ~IORING_SQ_TASKRUN, __ATOMIC_SEQ_CST) & IORING_SQ_TASKRUN;
+	if (io_uring_submit_and_get_events(&u->ring) != (int)n && old) /* not worked off, perhaps */
+		__atomic_fetch_or(u->ring.sq.kflags, old, __ATOMIC_SEQ_CST);
+}
+
 static unsigned uring_wait(void *state, uint64_t timeout_ns, unsigned *ready, unsigned max)
 {
 	struct uring *u = state;
@@ -326,7 +343,7 @@ static unsigned uring_wait(void *state, uint64_t timeout_ns, unsigned *ready, un
 
 	idle_arm(u, true);
 	if (timeout_ns == 0)
-		io_uring_submit_and_get_events(&u->ring);
+		enter(u);
 	else
 		io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, timeout_ns == UINT64_MAX ? NULL : &ts, NULL);
 	return ready_take(u, ready, max);
@@ -349,7 +366,7 @@ static unsigned uring_look(void *state, unsigned *ready, unsigned max)
 	struct uring *u = state;
 
 	idle_arm(u, false);
-	io_uring_submit_and_get_events(&u->ring);
+	enter(u);
 	return ready_take(u, ready, max);
 }
 

@@ -87,7 +87,8 @@ void bells_sleep(struct ctx *c) { bell_sleep(c->bell, BELL_FD); }
 void bells_wake(struct ctx *c) { bell_wake(c->bell); }
 bool bells_touched(const struct ctx *c) { return !bell_sleeps(c->bell, BELL_FD); }
 enum io_rung io_rung(const struct io *) { return IO_SILENT; } /* kicks are lost, and found */
-void look_kicks(struct shard *) {}
+unsigned look_kicks(struct shard *) { return 0; }
+void bells_ready(struct shard *, unsigned) {}
 void ctl_outlet_stuck(void) {}
 void ctl_outlet_going(struct outlet *) {}
 void ctl_ctx_going(struct ctx *) {}
