@@ -76,7 +76,9 @@ unsigned io_wait(struct io *, uint64_t timeout_ns, unsigned *ready, unsigned max
 
 /*
  * Without a system call: whether a word, or BELLS_SLOT, may have become ready since io_wait() or io_look() were called last.
- * IO_UNKNOWN: this way cannot tell.  A kick that was over before a load that the caller has made is told.
+ * IO_UNKNOWN: this way cannot tell.  A kick that was over before a load that the caller has made is told,
+ * unless another one, at the same moment, was the first in the kernel's list and has not set the flag yet, or ends the wait for
+ * the same word: nanoseconds, as long as that thread is not interrupted there.
  */
 enum io_rung io_rung(const struct io *);
 /* As io_wait() with timeout 0, but files other than BELLS_SLOT that fired are not armed again. */
