@@ -325,9 +325,9 @@ enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
  * The bell page of a context: which queues have new work.  Bit q of word[] says
  * that queue q has been posted to; bit w of sum[] says that word[w] is not zero.
  * idle is not 0 while the daemon does not look at this page, as it sleeps or as the
- * context was silent for a while, and tells how it is kicked.  Who finds it so puts
- * BELL_KICKING and a number of its own to it, kicks, and turns what it put to 0;
- * who finds that somebody is kicking kicks, too.
+ * context was silent for a while, and tells how it is kicked.  A poster that finds it
+ * so puts BELL_KICKING and a number of its own to it, kicks, and turns what it put to
+ * 0; one that finds that somebody is kicking kicks, too.
  */
 enum bell_idle {
 	BELL_AWAKE = 0,

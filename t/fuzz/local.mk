@@ -52,14 +52,14 @@ endif
 CTL_FUZZ_LIBS = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(CONFUSE_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread
 check_PROGRAMS += t/fuzz/ctl_replay
 TESTS += t/fuzz/ctl_replay
-t_fuzz_ctl_replay_SOURCES = t/fuzz/ctl.c t/fuzz/replay.c
+t_fuzz_ctl_replay_SOURCES = t/fuzz/ctl.c t/fuzz/ctl_rest.c t/fuzz/replay.c
 t_fuzz_ctl_replay_CPPFLAGS = $(AM_CPPFLAGS) -DCORPUS='"ctl"'
 t_fuzz_ctl_replay_LDADD = $(CTL_FUZZ_LIBS)
 EXTRA_DIST += t/fuzz/corpus/ctl
 
 if FUZZ
 noinst_PROGRAMS += t/fuzz/ctl_fuzz
-t_fuzz_ctl_fuzz_SOURCES = t/fuzz/ctl.c
+t_fuzz_ctl_fuzz_SOURCES = t/fuzz/ctl.c t/fuzz/ctl_rest.c
 t_fuzz_ctl_fuzz_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_CFLAGS)
 t_fuzz_ctl_fuzz_LDADD = $(CTL_FUZZ_LIBS)
 endif
