@@ -51,7 +51,7 @@ static void ended(struct keys *keys, const struct mw *mw, enum key_end end, uint
 {
 	key_ended(keys, mw->pd,
 		  &(struct key_past){
-			  .key = mw->key, .end = end, .at = now, .qpn = qpn, .base = mw->va, .len = mw->len });
+			  .key = mw->key, .end = (uint8_t)end, .at = now, .qpn = qpn, .base = mw->va, .len = mw->len });
 }
 
 static void loosen(struct mw *mw)

@@ -96,7 +96,7 @@ static void ask(bool listening)
 				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	struct rdma_event_channel *ch = rdma_create_event_channel(), *other = rdma_create_event_channel();
 	struct rdma_conn_param p = { .retry_count = 7 };
-	struct rdma_cm_id *id, *server;
+	struct rdma_cm_id *id = NULL, *server = NULL;
 
 	need(ch && other && !rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), "id");
 	if (listening)
