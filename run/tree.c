@@ -254,7 +254,7 @@ static void adapter_path(char path[DIR_LEN], int i)
 /* The interface has the adapter as its device, if it has none; else its device has the RDMA device, too. */
 static void interface_join(const char *interface, const char *adapter)
 {
-	char path[PATH_LEN], at[PATH_MAX], up[PATH_LEN] = "";
+	char path[PATH_LEN], at[PATH_MAX], up[PATH_LEN] = "", to[2 * PATH_LEN];
 	bool has;
 
 	snprintf(path, sizeof(path), "/sys/class/net/%s/device", interface);
@@ -268,8 +268,8 @@ static void interface_join(const char *interface, const char *adapter)
 		return;
 	for (const char *s = strchr(at + 1, '/'); s; s = strchr(s + 1, '/'))
 		strncat(up, "../", sizeof(up) - strlen(up) - 1);
-	snprintf(path, sizeof(path), "%s%s%s", up, adapter + strlen("/sys/"), has ? "/infiniband" : "");
-	point(path, "%s/%s", at, has ? "infiniband" : "device");
+	snprintf(to, sizeof(to), "%s%s%s", up, adapter + strlen("/sys/"), has ? "/infiniband" : "");
+	point(to, "%s/%s", at, has ? "infiniband" : "device");
 }
 
 static void adapter(const char *dir, const json_t *dev)
