@@ -61,7 +61,7 @@ static void scene(const char *option)
 
 static void scene_over(void)
 {
-	stop = true;
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 	cx_ping(&busy);
 	cx_close(&sleeper);
