@@ -46,6 +46,7 @@ static unsigned pinged(void) { return __atomic_load_n(&pings, __ATOMIC_ACQUIRE);
 
 static void scene(const char *option)
 {
+	own_network();
 	daemon_start_with(option);
 	cx_open(&busy);
 	cx_connect(&busy, &busy);
