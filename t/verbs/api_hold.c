@@ -405,7 +405,7 @@ START_TEST(replaced_late)
 	t = second_begin(fds);
 	spy.before = replace_half;
 	fix_close(&f);
-	ck_assert_uint_eq(spy.made, 1);
+	ck_assert_uint_ge(spy.made, 1); /* in pieces, where time is short */
 	ck_assert_uint_eq(g.wrong, 0);
 	second_end(t, fds);
 	ck_assert(!is_mapped(p) && fix_filled(p, PIECES / 2, 3));
