@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "need.h"
+
 #define DEPTH 8u
 #define LEN   4096u
 
@@ -56,14 +58,6 @@ static struct ibv_cq *cq;
 static struct ibv_mr *mr, *recv_mr;
 static struct ibv_qp *qp[2];
 static union ibv_gid gid;
-
-static void need(bool good, const char *what)
-{
-	if (good)
-		return;
-	perror(what);
-	exit(99);
-}
 
 /* A call that has to fail: so the bug is that it is made. */
 static void refused(bool good, const char *what)

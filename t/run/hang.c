@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "need.h"
+
 #define DEPTH 16u
 
 static char memory[8192];
@@ -19,14 +21,6 @@ static struct ibv_mr *mr;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp[2];
 static union ibv_gid gid;
-
-static void need(bool good, const char *what)
-{
-	if (good)
-		return;
-	perror(what);
-	exit(99);
-}
 
 static void connect_to(struct ibv_qp *q, uint32_t dest, uint32_t psn, bool uc)
 {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky
+noinst_HEADERS += t/run/need.h
 t_run_bugs_SOURCES = t/run/bugs.c
 t_run_bugs_LDADD = -lrdmacm -libverbs
 t_run_confined_SOURCES = t/run/confined.c
