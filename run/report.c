@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +22,8 @@
 #include <rdmad/msg.h>
 #include <rdmad/sock.h>
 
-#define SETTLE_MS 2000 /* for the daemon to notice that the program has gone */
+#define SETTLE_MS       2000 /* for the daemon to notice that the program has gone */
+#define END_PATIENCE_MS 1000 /* for a killed daemon to be gone */
 
 static const char *const files[] = { "report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json",
 				     "qps.json",   "why.txt",     "why.json",   "rules.txt" };
@@ -255,13 +258,28 @@ static json_t *words(char **argv)
 	return list;
 }
 
-/* Somebody else may listen there by now. */
+static int daemon_pidfd(int daemon)
+{
+	struct ucred is = { 0 };
+	socklen_t len = sizeof(is);
+
+	return getsockopt(daemon, SOL_SOCKET, SO_PEERCRED, &is, &len) ? -1 : (int)syscall(SYS_pidfd_open, is.pid, 0);
+}
+
+/*
+ * A process that is being killed closes its connections one by one before it has ended: its end is waited for, briefly.
+ * Where its number means nothing here, the socket is asked; somebody else may listen there by now.
+ */
 static bool daemon_lives(const struct report *r)
 {
+	struct pollfd end = { .fd = r->pidfd, .events = POLLIN };
 	struct ucred was = { 0 }, is = { 0 };
 	socklen_t len = sizeof(was);
-	int fd = sock_connect(r->addr, 1, &is);
+	int fd;
 
+	if (r->pidfd >= 0)
+		return poll(&end, 1, END_PATIENCE_MS) <= 0;
+	fd = sock_connect(r->addr, 1, &is);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0 && !getsockopt(r->daemon, SOL_SOCKET, SO_PEERCRED, &was, &len) && was.pid == is.pid;
@@ -392,6 +410,7 @@ bool report_begin(struct report *r, const struct options *opt, const char *addr,
 	*r = (struct report){ .opt = opt, .addr = addr, .argv = argv, .daemon = hold_look(addr) };
 	if (r->daemon < 0)
 		return false;
+	r->pidfd = daemon_pidfd(r->daemon);
 	r->before = hold_dump(r->daemon, DUMP_STATS);
 	return true;
 }
@@ -446,5 +465,7 @@ int report_end(struct report *r, const struct outcome *o)
 	json_decref(r->waits);
 	json_decref(r->before);
 	close(r->daemon);
+	if (r->pidfd >= 0)
+		close(r->pidfd);
 	return status;
 }

@@ -26,6 +26,7 @@ struct report {
 	const char *addr; /* the daemon's */
 	char **argv;
 	int daemon;            /* hold_look() */
+	int pidfd;             /* of the daemon; -1: it is in another PID namespace */
 	bool alive;            /* at the program's end it is the same process still */
 	struct json_t *before; /* stats */
 	struct json_t *waits;  /* for what the program waited when time was up, or NULL */

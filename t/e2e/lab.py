@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import subprocess
+import textwrap
 import time
 
 import sandbox
@@ -403,7 +404,7 @@ class Tally:
             fn(*args, **kw)
         except (Failed, OSError, subprocess.SubprocessError) as e:
             self.failed += 1
-            print("not ok - %s\n    %s" % (name, e), flush=True)
+            print("not ok - %s\n%s" % (name, textwrap.indent(str(e), "    ")), flush=True)
             return
         self.passed += 1
         print("ok - %s (%.1f s)" % (name, time.monotonic() - start), flush=True)
