@@ -137,7 +137,7 @@ static void on_rnr(struct check *c, struct stream *r, const struct packet *p, ui
 	if (r->rnr_seq != seq || (!r->rnr && p->frame->ns >= r->rnr_until))
 		r->rnr_until = p->frame->ns + wait - wait / 64;
 	r->rnr_seq = seq;
-	/* What is sent again next may be for the sequence NAK before this one: they cross on the way. */
+	/* A packet sent again next may be for the sequence NAK before this one: they cross on the way. */
 	r->rnr = !r->nak || r->nak_seq != seq;
 }
 
