@@ -7,6 +7,7 @@
 
 #include <rdmad/abi.h>
 
+#include "../proto/cm_msg.h"
 #include "../proto/opcode.h"
 
 #define COUNT_MIN 1024u
@@ -141,6 +142,14 @@ static enum tap_kind kind_of(uint8_t opcode)
 	return TAP_REQUEST;
 }
 
+/* The attribute of a datagram of QP 1, if it is the CM's. */
+static uint16_t cm_attr_of(struct tap_pkt *p)
+{
+	size_t at = opcode_get(p->b->op_first)->hdr_len;
+
+	return p->b->dqpn == 1 && !tap_bytes(p) && p->len >= at + MAD_LEN ? cm_msg_attr(p->data + at) : 0;
+}
+
 struct flow *flow_note(struct flows *fs, struct tap_pkt *p)
 {
 	struct flow *f;
@@ -149,6 +158,7 @@ struct flow *flow_note(struct flows *fs, struct tap_pkt *p)
 	if (!p->b)
 		return NULL;
 	p->kind = kind_of(p->b->op_first);
+	p->cm = cm_attr_of(p);
 	if (!p->qpn || p->qpn == QPN_MCAST || !fs->qp || !fs->qp(fs->host, p->device, p->qpn, &p->qp))
 		return NULL;
 	p->known = true;

@@ -38,6 +38,7 @@ struct flow {
 	struct stream stream[2][TAP_KINDS];
 	struct swallow swallow[FLOW_SWALLOWS];
 	unsigned swallow_n;
+	uint32_t sender; /* its place among the QPs that have sent while there were rules, from 1; 0: it has not */
 	uint32_t *count; /* per rule id: matches, for rules that count each QP on its own */
 	unsigned count_n;
 };

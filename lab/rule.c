@@ -10,6 +10,7 @@
 #include <rdmad/abi.h>
 
 #include "../proto/aeth.h"
+#include "../proto/cm_msg.h"
 #include "../proto/opcode.h"
 
 /* ---- dice ------------------------------------------------------------------------------- */
@@ -68,6 +69,17 @@ static bool qp_matches(const struct rule *r, unsigned device, uint32_t qpn, cons
 
 static bool is_cm(const struct tap_pkt *p) { return p->b->dqpn == 1; }
 
+uint32_t rule_cm_bit(uint16_t attr)
+{
+	return 1u << (attr >= CM_REQ && attr <= CM_APR ? (unsigned)(attr - CM_REQ) : RULE_CM_OTHER);
+}
+
+/* Its place among those that have sent since the rule came, from 1; 0: it is not one of them. */
+static uint32_t sender_of(const struct rule *r, const struct tap_pkt *p)
+{
+	return p->sender > r->sender_base ? p->sender - r->sender_base : 0;
+}
+
 static bool opcode_matches(const struct rule *r, const struct burst *b)
 {
 	unsigned op = OP_OF(b->op_first);
@@ -89,7 +101,9 @@ bool rule_matches(const struct rules *rs, const struct rule *r, const struct tap
 		return false;
 	if (!qp_matches(r, p->device, p->qpn, p->known ? &p->qp : NULL))
 		return false;
-	if (is_cm(p) ? !r->cm : !opcode_matches(r, p->b))
+	if (is_said(&r->sender) && !in_range(&r->sender, sender_of(r, p)))
+		return false;
+	if (is_cm(p) ? !(r->cm & rule_cm_bit(p->cm)) : !opcode_matches(r, p->b))
 		return false;
 	if (!in_range(&r->psn, p->b->psn.v) || (is_said(&r->rel) && (!p->has_rel || !in_range(&r->rel, p->rel))))
 		return false;
@@ -279,6 +293,7 @@ static bool act(struct rules *rs, struct rule *r, const struct rule_act *a, stru
 		struct rule_verdict *v, uint64_t *dice)
 {
 	switch (a->kind) {
+	case ACT_NOTE: say(v, r, "noted"); return true;
 	case ACT_DROP:
 		v->drop = true;
 		say(v, r, "dropped");
@@ -434,6 +449,9 @@ void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct ru
 	const struct rule *left;
 
 	*v = (struct rule_verdict){ 0 };
+	if (f && p->dir == TAP_OUT && !f->sender)
+		f->sender = ++rs->senders;
+	p->sender = f ? f->sender : 0;
 	if (!p->b || port_is_down(rs, p, v))
 		return;
 	left = f ? left_behind(rs, f, p, v) : NULL;

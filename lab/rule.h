@@ -59,18 +59,20 @@ struct rule {
 	uint64_t seed;
 	mono_t added;
 	uint32_t qp_base[RULE_DEVICES]; /* QPs that the devices had made by then */
+	uint32_t sender_base;           /* QPs that had sent by then */
 
 	/* The packets that match. */
-	char device[64];                          /* empty: any */
-	char prog[64];                            /* empty: any */
-	uint32_t qpn;                             /* 0: any */
-	struct rule_range nth_qp, psn, rel, iter; /* to < from: any */
-	unsigned dirs;                            /* bit per enum tap_dir */
-	unsigned paths;                           /* 1 wire, 2 local */
-	uint32_t ops;                             /* bit per operation; all: not said */
-	unsigned services;                        /* bit per service (opcode >> 5) */
-	unsigned syndromes;                       /* of acknowledgements: 1 ACK, 2 NAK, 4 RNR NAK */
-	bool cm;                                  /* those of QP 1 */
+	char device[64];                  /* empty: any */
+	char prog[64];                    /* empty: any */
+	uint32_t qpn;                     /* 0: any */
+	struct rule_range nth_qp, sender; /* to < from: any */
+	struct rule_range psn, rel, iter;
+	unsigned dirs;      /* bit per enum tap_dir */
+	unsigned paths;     /* 1 wire, 2 local */
+	uint32_t ops;       /* bit per operation; all: not said */
+	unsigned services;  /* bit per service (opcode >> 5) */
+	unsigned syndromes; /* of acknowledgements: 1 ACK, 2 NAK, 4 RNR NAK */
+	uint32_t cm;        /* those of QP 1: a bit per message of the CM, see rule_cm_bit() */
 	bool cnp;
 
 	/* Those of them that it acts on. */
@@ -133,6 +135,9 @@ struct rule_note {
 	uint32_t nak;            /* NAK: its code */
 	bool fix;                /* CORRUPT: with an ICRC that fits */
 	uint32_t nth, qpn, dqpn; /* nth: since the rule was added; qpn of an event: 0 if the rule names none */
+	uint32_t sender;         /* since the rule was added; 0: none */
+	uint16_t cm;             /* as tap_pkt has it */
+	uint8_t syndrome;        /* of an acknowledgement */
 	psn_t psn;
 	int32_t rel;
 	unsigned iter;
@@ -151,6 +156,7 @@ struct rules {
 	struct rule *v[RULES_MAX];
 	unsigned n;
 	unsigned last_id;
+	uint32_t senders;                 /* QPs that have sent since there were rules */
 	const char *device[RULE_DEVICES]; /* names, by the host */
 	unsigned device_n;
 	mono_t port_down[RULE_DEVICES]; /* until then; zero: up */
@@ -217,6 +223,9 @@ struct rule_did {
 void rules_log(struct rules *, const struct rule *, const struct tap_pkt *, mono_t now, struct rule_did,
 	       const char *text);
 
+/* The note n itself; NULL: forgotten. */
+const struct rule_note *rules_note_get(const struct rules *, uint64_t n);
+
 /* A failure that rules may have brought about: which packets they must have touched for that. */
 struct rule_suspect {
 	mono_t since;
@@ -241,6 +250,8 @@ mono_t rules_since(const struct rules *);
 unsigned rules_blame(const struct rules *, const struct rule_suspect *, char *text, size_t len);
 
 /* ---- of the files rule*.c ---- */
+#define RULE_CM_OTHER 31u /* the bit of what is no message of the CM */
+uint32_t rule_cm_bit(uint16_t attr);
 bool rule_matches(const struct rules *, const struct rule *, const struct tap_pkt *);
 int rule_parse(const char *text, size_t len, struct rule **out, unsigned max, uint64_t *seed, struct rule_error *);
 void rule_ns_text(char *text, size_t len, uint64_t ns);

@@ -39,7 +39,7 @@ static bool is_of(const struct rule_note *n, const struct rule_suspect *q, bool 
 static bool is_of_packets(const struct rule_note *n)
 {
 	for (unsigned i = 0; i < ACTS; i++)
-		if (n->acts >> i & 1 && rule_act_about(i) == ABOUT_PACKET)
+		if (n->acts >> i & 1 && i != ACT_NOTE && rule_act_about(i) == ABOUT_PACKET)
 			return true;
 	return false;
 }

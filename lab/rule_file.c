@@ -31,8 +31,8 @@ static bool get_at(struct reader *rd, const struct node *n, void *rule)
 
 /* clang-format off */
 static const struct rule nothing = {
-	.nth_qp = { 0, -1 }, .psn = { 0, -1 }, .rel = { 0, -1 }, .iter = { 0, -1 }, .nth = { 0, -1 }, .ns = { 0, -1 },
-	.dirs = 1u << TAP_OUT, .paths = 3, .ops = UINT32_MAX, .services = 0xff, .cm = true, .cnp = true, .share = 1ull << 53,
+	.nth_qp = { 0, -1 }, .sender = { 0, -1 }, .psn = { 0, -1 }, .rel = { 0, -1 }, .iter = { 0, -1 }, .nth = { 0, -1 }, .ns = { 0, -1 },
+	.dirs = 1u << TAP_OUT, .paths = 3, .ops = UINT32_MAX, .services = 0xff, .cm = UINT32_MAX, .cnp = true, .share = 1ull << 53,
 };
 /* clang-format on */
 
@@ -52,8 +52,8 @@ static bool timed_check(struct reader *rd, const struct node *n, const struct ru
 	if (!r->timed)
 		return true;
 	if (r->ops != UINT32_MAX || r->syndromes || r->services != 0xff || r->psn.to >= 0 || r->rel.to >= r->rel.from ||
-	    r->iter.to >= 0 || r->ns.to >= 0 || r->dirs != 1u || r->paths != 3 || r->nth.to >= 0 || r->every ||
-	    r->times || r->share != 1ull << 53)
+	    r->sender.to >= 0 || r->iter.to >= 0 || r->ns.to >= 0 || r->dirs != 1u || r->paths != 3 || r->nth.to >= 0 ||
+	    r->every || r->times || r->share != 1ull << 53)
 		return node_bad(rd, n,
 				"a rule with \"at\" is about a moment: of match it has device, qp and program only, "
 				"and no when");

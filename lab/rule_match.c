@@ -7,6 +7,7 @@
 
 #include "rule_yaml.h"
 
+#include "../proto/cm_msg.h"
 #include "../proto/opcode.h"
 
 #define PSN_MOST 0xffffff
@@ -42,9 +43,18 @@ static bool get_qp_nth(struct reader *rd, const struct node *n, void *rule)
 	return get_range(rd, n, 1, UINT32_MAX, "a count of QPs", &r->nth_qp);
 }
 
+static bool get_qp_sender(struct reader *rd, const struct node *n, void *rule)
+{
+	struct rule *r = rule;
+
+	return get_range(rd, n, 1, UINT32_MAX, "a count of QPs", &r->sender);
+}
+
 static bool get_qp(struct reader *rd, const struct node *n, void *rule)
 {
-	static const struct key keys[] = { { "number", get_qp_number }, { "nth", get_qp_nth }, { NULL, NULL } };
+	static const struct key keys[] = {
+		{ "number", get_qp_number }, { "nth", get_qp_nth }, { "sender", get_qp_sender }, { NULL, NULL }
+	};
 
 	return node_is_scalar(n) ? get_qp_number(rd, n, rule) : node_map(rd, n, "qp", keys, rule);
 }
@@ -123,6 +133,17 @@ static bool same_word(const char *a, const char *b)
 	return !*a && !*b;
 }
 
+/* The messages of the CM of a word, "cm" or "cm-req"; 0: it is none. */
+static uint32_t cm_of(const char *word)
+{
+	if (!strcmp(word, "cm"))
+		return UINT32_MAX;
+	for (uint16_t a = CM_REQ; !strncmp(word, "cm-", 3) && a <= CM_APR; a++)
+		if (same_word(word + 3, cm_attr_name(a)))
+			return rule_cm_bit(a);
+	return 0;
+}
+
 /* The operations of a word: class or opcode; 0: it is neither. */
 static uint32_t ops_of(const char *word, unsigned *syndromes)
 {
@@ -158,8 +179,10 @@ static bool no_packet(struct reader *rd, const struct node *n, const char *word)
 	for (unsigned c = 0; c < CLASSES && at < sizeof(list); c++)
 		if (*classes[c].word)
 			at += (size_t)snprintf(list + at, sizeof(list) - at, "%s, ", classes[c].word);
-	return node_bad(rd, n, "\"%.40s\" is no kind of packet; there are %sand opcodes such as send_middle", word,
-			list);
+	return node_bad(
+		rd, n,
+		"\"%.40s\" is no kind of packet; there are %scm-req and the like, and opcodes such as send_middle",
+		word, list);
 }
 
 static bool one_packet(struct reader *rd, const struct node *n, void *rule)
@@ -173,10 +196,14 @@ static bool one_packet(struct reader *rd, const struct node *n, void *rule)
 		return false;
 	if (r->ops == ALL_OPS) {
 		r->ops = 0;
-		r->cm = r->cnp = false;
+		r->cm = 0;
+		r->cnp = false;
 	}
-	if (!strcmp(word, "cm") || !strcmp(word, "cnp")) {
-		*(word[2] ? &r->cnp : &r->cm) = true;
+	r->cm |= cm_of(word);
+	if (cm_of(word))
+		return true;
+	if (!strcmp(word, "cnp")) {
+		r->cnp = true;
 		return true;
 	}
 	ops = ops_of(word, &syndromes);

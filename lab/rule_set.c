@@ -7,6 +7,7 @@
 
 #include "rule.h"
 
+#include "../proto/cm_msg.h"
 #include "../proto/opcode.h"
 
 void rules_fini(struct rules *rs)
@@ -67,6 +68,7 @@ int rules_add(struct rules *rs, const char *text, size_t len, const struct rule_
 		v[i]->owner = host->owner;
 		v[i]->seed = host->seed ? *host->seed : seed;
 		v[i]->added = host->now;
+		v[i]->sender_base = rs->senders;
 		if (host->qp_base)
 			memcpy(v[i]->qp_base, host->qp_base, sizeof(v[i]->qp_base));
 		rs->v[rs->n++] = v[i];
@@ -175,6 +177,9 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 		n->has_rel = p->has_rel;
 		n->opcode = p->b->op_first;
 		n->kind = p->kind;
+		n->cm = p->cm;
+		n->syndrome = p->b->syndrome;
+		n->sender = p->sender > r->sender_base ? p->sender - r->sender_base : 0;
 		n->nth = p->known ? p->qp.nth - r->qp_base[p->device] : 0;
 		n->qpn = p->qpn;
 		n->dqpn = p->b->dqpn;
@@ -196,15 +201,21 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 	snprintf(n->text, sizeof(n->text), "%s", text);
 }
 
+const struct rule_note *rules_note_get(const struct rules *rs, uint64_t i)
+{
+	if (!rs->note || !i || i > rs->note_n || rs->note_n - i >= RULES_LOG)
+		return NULL;
+	return &rs->note[(i - 1) % RULES_LOG];
+}
+
 bool rules_note(const struct rules *rs, uint64_t i, char *text, size_t len)
 {
-	const struct rule_note *n;
+	const struct rule_note *n = rules_note_get(rs, i);
 	char qp[32] = "", rel[40] = "";
 	const char *op;
 
-	if (!rs->note || !i || i > rs->note_n || rs->note_n - i >= RULES_LOG)
+	if (!n)
 		return false;
-	n = &rs->note[(i - 1) % RULES_LOG];
 	if (n->event) {
 		snprintf(text, len, "rule %u: %s", n->rule, n->text);
 		return true;
@@ -213,7 +224,7 @@ bool rules_note(const struct rules *rs, uint64_t i, char *text, size_t len)
 	if (n->known && (int32_t)n->nth > 0)
 		snprintf(qp, sizeof(qp), " QP %u", n->nth);
 	else if (n->qpn == 1)
-		snprintf(qp, sizeof(qp), " CM");
+		snprintf(qp, sizeof(qp), " CM%s%s", n->cm ? " " : "", n->cm ? cm_attr_name(n->cm) : "");
 	if (n->has_rel && n->iter > 1)
 		snprintf(rel, sizeof(rel), " PSN %+d, transmission %u", (int)n->rel, n->iter);
 	else if (n->has_rel)

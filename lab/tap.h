@@ -66,6 +66,8 @@ struct tap_pkt {
 	bool has_rel;
 	struct tap_qp qp; /* of this device */
 	int32_t rel;      /* PSNs behind the first one of its direction, if has_rel */
+	uint16_t cm;      /* of QP 1: attribute of a CM message (enum cm_attr); 0: it is none */
+	uint32_t sender;  /* flow.h; filled in by rules_decide() */
 	unsigned iter;    /* which transmission of this PSN: 1 is the first; 0: nobody counts (UC, UD) */
 	/* For tap_bytes(). */
 	const struct mem_ops *mem;

@@ -197,15 +197,23 @@ static void field_put(uint8_t *wire, const void *msg, const struct field *f)
 
 #define MODIFIER 20u /* of the attribute: of REQ and REP it has the ECE options */
 
+uint16_t cm_msg_attr(const uint8_t *mad)
+{
+	uint16_t attr = (uint16_t)be16_get(mad + 16);
+
+	if (mad[0] != MAD_BASE || mad[1] != MAD_CLASS_CM || mad[2] != MAD_CLASS_VER || mad[3] != MAD_SEND)
+		return 0;
+	return known(attr) ? attr : 0;
+}
+
 bool cm_msg_get(struct cm_msg *m, const uint8_t *mad)
 {
-	uint32_t attr = be16_get(mad + 16);
+	uint16_t attr = cm_msg_attr(mad);
 
-	if (mad[0] != MAD_BASE || mad[1] != MAD_CLASS_CM || mad[2] != MAD_CLASS_VER || mad[3] != MAD_SEND ||
-	    !known(attr))
+	if (!attr)
 		return false;
 	memset(m, 0, sizeof(*m));
-	m->attr = (uint16_t)attr;
+	m->attr = attr;
 	m->tid = be64_get(mad + 8);
 	for (size_t i = 0; i < msgs[attr - CM_REQ].n; i++)
 		field_get(m, mad + MAD_HDR, &msgs[attr - CM_REQ].fields[i]);

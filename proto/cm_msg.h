@@ -177,6 +177,7 @@ struct cm_msg {
  * header.
  */
 bool cm_msg_get(struct cm_msg *, const uint8_t *mad);
+uint16_t cm_msg_attr(const uint8_t *mad); /* 0: not one of these */
 void cm_msg_put(uint8_t *mad, const struct cm_msg *);
 const char *cm_attr_name(uint16_t attr); /* "REQ"; "?" */
 

@@ -11,6 +11,8 @@
 #include "impair_verb.h"
 #include "call.h"
 #include "impair.h"
+#include "../../proto/cm_msg.h"
+#include "../../proto/opcode.h"
 #include "../../proto/why.h"
 #include "../base/foreign.h"
 #include "../base/log.h"
@@ -184,6 +186,29 @@ int verb_impair(struct call *call)
 	return 0;
 }
 
+/* The packet by all that is the same in another run of the same program. */
+static json_t *packet_json(const struct rules *rs, const struct rule_note *n)
+{
+	const struct opcode *op = opcode_get(n->opcode);
+	json_t *j = json_pack("{ss ss ss sb}", "device", n->device < rs->device_n ? rs->device[n->device] : "",
+			      "direction", n->dir == TAP_OUT ? "out" : "in", "opcode", op->name ? op->name : "",
+			      "local", (int)n->local);
+
+	if (n->known && n->nth)
+		json_object_set_new(j, "qp_nth", json_integer((int32_t)n->nth));
+	if (n->sender)
+		json_object_set_new(j, "qp_sender", json_integer(n->sender));
+	if (n->cm)
+		json_object_set_new(j, "cm", json_string(cm_attr_name(n->cm)));
+	if (n->has_rel)
+		json_object_set_new(j, "psn_rel", json_integer(n->rel));
+	if (n->iter)
+		json_object_set_new(j, "iter", json_integer(n->iter));
+	if (op->role == ROLE_ACK)
+		json_object_set_new(j, "syndrome", json_integer(n->syndrome));
+	return j;
+}
+
 static json_t *notes_json(const struct rules *rs)
 {
 	json_t *list = json_array();
@@ -191,12 +216,16 @@ static json_t *notes_json(const struct rules *rs)
 	uint64_t n = rs->note_n;
 
 	for (uint64_t i = n > RULES_LOG ? n - RULES_LOG + 1 : 1; i <= n; i++) {
-		const struct rule_note *note = &rs->note[(i - 1) % RULES_LOG];
+		const struct rule_note *note = rules_note_get(rs, i);
+		json_t *j;
 
-		if (rules_note(rs, i, text, sizeof(text)))
-			json_array_append_new(list, json_pack("{sI sI si si si ss}", "n", (json_int_t)i, "at_ns",
-							      (json_int_t)note->at.ns, "rule", (int)note->rule, "qpn",
-							      (int)note->qpn, "psn", (int)note->psn.v, "text", text));
+		if (!rules_note(rs, i, text, sizeof(text)))
+			continue;
+		j = json_pack("{sI sI si si si ss}", "n", (json_int_t)i, "at_ns", (json_int_t)note->at.ns, "rule",
+			      (int)note->rule, "qpn", (int)note->qpn, "psn", (int)note->psn.v, "text", text);
+		if (!note->event)
+			json_object_set_new(j, "packet", packet_json(rs, note));
+		json_array_append_new(list, j);
 	}
 	return list;
 }

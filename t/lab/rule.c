@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rule.c - each way to match, and each way to choose among what matches. */
 #include "rig.h"
+#include "proto/cm_msg.h"
 #include "t/suite.h"
 
 static struct lab lab;
@@ -186,6 +187,82 @@ START_TEST(service_and_cm)
 }
 END_TEST
 
+/* A datagram of queue pair 1 with this attribute. */
+static bool drops_cm(uint16_t attr)
+{
+	memset(lab.payload, 0, MAD_LEN);
+	cm_msg_put(lab.payload, &(struct cm_msg){ .attr = attr });
+	lab_pkt(&lab, 1, TAP_OUT, SVC_UD | OP_SEND_ONLY, 0);
+	lab.b.dqpn = 1;
+	lab.b.payload_len = lab.span.len = MAD_LEN;
+	return lab_decide(&lab)->drop;
+}
+
+START_TEST(cm_messages)
+{
+	char text[RULE_TEXT];
+	struct rule_error err;
+
+	lab_begin(&lab, RULE("packet: [cm-rep, cm-sidr-req]", "nth: 2"));
+	ck_assert(!drops_cm(CM_REP));
+	ck_assert(!drops_cm(CM_REQ));
+	ck_assert(drops_cm(CM_SIDR_REQ));
+	ck_assert(!drops_cm(CM_REP));
+	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 0));
+	ck_assert(rules_note(&lab.rules, 1, text, sizeof(text)));
+	ck_assert_str_eq(text, "rdmad0 CM SIDR_REQ out UD_SEND_ONLY: dropped by rule 1");
+	lab_end(&lab);
+	lab_begin(&lab, RULE("packet: cm", ""));
+	ck_assert(drops_cm(CM_RTU));
+	lab.payload[1] = 3; /* of another class */
+	lab_pkt(&lab, 1, TAP_OUT, SVC_UD | OP_SEND_ONLY, 0);
+	lab.b.dqpn = 1;
+	ck_assert(lab_decide(&lab)->drop);
+	ck_assert_uint_eq(lab.p.cm, 0);
+	ck_assert_int_lt(rules_add(&lab.rules, "rules: [{match: {packet: cm-ack}, do: drop}]", 44,
+				   &(struct rule_host){ 0 }, &err),
+			 0);
+	lab_end(&lab);
+}
+END_TEST
+
+/* Counted by who speaks first, not by who was made first; those that only listen do not count. */
+START_TEST(senders)
+{
+	static const char second[] = RULE("qp: {sender: 1}", "");
+	struct rule_error err;
+
+	lab_begin(&lab, RULE("qp: {sender: 2..3}", ""));
+	lab_pkt(&lab, QP(3), TAP_IN, OP_SEND_ONLY, 0);
+	ck_assert(!lab_decide(&lab)->drop);
+	ck_assert(!lab_drops(&lab, QP(4), OP_SEND_ONLY, 0));
+	ck_assert(lab_drops(&lab, QP(2), OP_ACKNOWLEDGE, 0));
+	ck_assert(lab_drops(&lab, QP(3), OP_ACKNOWLEDGE, 0));
+	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 0));
+	ck_assert(!lab_drops(&lab, QP(4), OP_SEND_ONLY, 1));
+	/* Since the rule came. */
+	ck_assert_int_eq(rules_add(&lab.rules, second, strlen(second), &(struct rule_host){ 0 }, &err), 1);
+	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 2));
+	ck_assert(lab_drops(&lab, QP(5), OP_SEND_ONLY, 0));
+	ck_assert(!lab_drops(&lab, QP(6), OP_SEND_ONLY, 0));
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(noted)
+{
+	const struct rule_note *n;
+
+	lab_begin(&lab, "rules: [{match: {packet: ack}, do: note}]");
+	ck_assert(!lab_drops(&lab, QP(2), OP_ACKNOWLEDGE, 5));
+	ck_assert_str_eq(lab.v.text, "noted by rule 1");
+	n = rules_note_get(&lab.rules, 1);
+	ck_assert(n && n->sender == 1 && n->has_rel && n->rel == 5 && n->iter == 1 && n->syndrome == aeth_ack());
+	ck_assert(!rules_note_get(&lab.rules, 2) && !rules_note_get(&lab.rules, 0));
+	lab_end(&lab);
+}
+END_TEST
+
 START_TEST(cnp)
 {
 	lab_begin(&lab, RULE("packet: [send, ack]", ""));
@@ -367,5 +444,5 @@ START_TEST(long_log)
 END_TEST
 
 TEST_MAIN("rule", by_default_what_leaves, direction, device, path, queue_pairs, packets, acknowledgements,
-	  service_and_cm, cnp, psns, transmissions, time_window, counts, counts_per_qp, probability, seeds, in_turn,
-	  come_and_go, long_log)
+	  service_and_cm, cm_messages, senders, noted, cnp, psns, transmissions, time_window, counts, counts_per_qp,
+	  probability, seeds, in_turn, come_and_go, long_log)
