@@ -18,6 +18,8 @@ rdmad_run_SOURCES = \
 	run/run.h \
 	run/say.c \
 	run/say.h \
+	run/space.c \
+	run/space.h \
 	run/sysfs.c \
 	run/sysfs.h \
 	run/tree.c \

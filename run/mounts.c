@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "say.h"
+#include "space.h"
 #include "sysfs.h"
 
 #include <dirent.h>
@@ -29,36 +30,14 @@
 
 /* ---- user and mount namespace -------------------------------------------------- */
 
-static bool line_write(const char *path, const char *fmt, unsigned id)
-{
-	char text[64];
-	int fd = open(path, O_WRONLY | O_CLOEXEC), n = snprintf(text, sizeof(text), fmt, id, id);
-	bool good = fd >= 0 && write(fd, text, (size_t)n) == n;
-
-	if (fd >= 0)
-		close(fd);
-	return good;
-}
-
 static bool namespace_new(void)
 {
-	unsigned uid = geteuid(), gid = getegid();
+	const char *wrong = space_new(CLONE_NEWNS);
 
-	if (!unshare(CLONE_NEWNS))
-		goto private;
-	if (errno != EPERM || unshare(CLONE_NEWUSER | CLONE_NEWNS)) {
-		say("--sysfs: a mount namespace cannot be made here (%s): that needs unprivileged user namespaces, or "
-		    "root",
-		    strerror(errno));
+	if (wrong) {
+		say("--sysfs: a mount namespace cannot be made here: %s", wrong);
 		return false;
 	}
-	if (!line_write("/proc/self/setgroups", "deny", 0) || !line_write("/proc/self/uid_map", "%u %u 1", uid) ||
-	    !line_write("/proc/self/gid_map", "%u %u 1", gid)) {
-		say("--sysfs: cannot keep user number %u in a user namespace: %s", uid, strerror(errno));
-		return false;
-	}
-
-      private:
 	if (!mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
 		return true;
 	say("--sysfs: cannot make the mounts private: %s", strerror(errno));

@@ -26,7 +26,7 @@
 #define END_PATIENCE_MS 1000 /* for a killed daemon to be gone */
 
 static const char *const files[] = { "report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json",
-				     "qps.json",   "why.txt",     "why.json",   "rules.txt" };
+				     "qps.json",   "why.txt",     "why.json",   "rules.txt",         "rules.json" };
 
 /* Kinds of objects, as the daemon names their number, and for people. */
 static const struct kind {
@@ -453,7 +453,8 @@ int report_end(struct report *r, const struct outcome *o)
 
 		report_write(r, j, qps, after, rules);
 		causes_write(r, causes, o);
-		rules_write(r->opt, rules);
+		if (rules_write(r->opt, rules))
+			put_json(r, "rules.json", rules);
 		json_decref(j);
 	}
 	json_decref(ends);

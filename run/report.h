@@ -6,7 +6,7 @@
  *	DIR/report.json		the same for programs, with all of it
  *	DIR/daemon.log		of the private daemon, if we started it
  *	DIR/why.txt, why.json	what went wrong, if anything did, as --explain tells it
- *	DIR/rules.txt		the rules that disturbed packets, their seed and what they decided, if there were any
+ *	DIR/rules.txt, rules.json	the rules that disturbed packets, their seed and what they decided, if there were any
  *	DIR/stats-before.json, stats-after.json, qps.json	as rdmactl --json has them
  *
  * Other files of rdmad-run add theirs: report_file() names a file there.
@@ -41,9 +41,9 @@ char *report_file(const struct options *, const char *name);
 bool explain_wrong(const struct json_t *causes);
 void explain_put(FILE *, const struct json_t *causes, const struct json_t *waits, const struct outcome *);
 
-/* rules.c: the rules that are in force (DUMP_IMPAIR), and what they decided.  Nothing if there were none. */
+/* rules.c: the rules that are in force (DUMP_IMPAIR), and what they decided.  Nothing, and false, if they met no packet. */
 void rules_put(FILE *, const struct json_t *rules);
-void rules_write(const struct options *, const struct json_t *rules);
+bool rules_write(const struct options *, const struct json_t *rules);
 
 bool report_begin(struct report *, const struct options *, const char *addr, char **argv);
 /* Time is up, and the program is still there: a struct report. */

@@ -42,7 +42,7 @@ void rules_put(FILE *f, const json_t *rules)
 	}
 }
 
-void rules_write(const struct options *opt, const json_t *rules)
+bool rules_write(const struct options *opt, const json_t *rules)
 {
 	json_t *n;
 	char *path;
@@ -50,7 +50,7 @@ void rules_write(const struct options *opt, const json_t *rules)
 	FILE *f;
 
 	if (!hits(json_object_get(rules, "rules")))
-		return;
+		return false;
 	path = report_file(opt, "rules.txt");
 	f = fopen(path, "we");
 	if (f) {
@@ -61,4 +61,5 @@ void rules_write(const struct options *opt, const json_t *rules)
 	if (!f || fclose(f))
 		say("--report %s: %s", path, strerror(errno));
 	free(path);
+	return true;
 }

@@ -189,10 +189,14 @@ int verb_impair(struct call *call)
 /* The packet by all that is the same in another run of the same program. */
 static json_t *packet_json(const struct rules *rs, const struct rule_note *n)
 {
+	static const char *const kinds[] = {
+		[TAP_REQUEST] = "request", [TAP_RESPONSE] = "response", [TAP_ACK] = "ack"
+	};
 	const struct opcode *op = opcode_get(n->opcode);
-	json_t *j = json_pack("{ss ss ss sb}", "device", n->device < rs->device_n ? rs->device[n->device] : "",
-			      "direction", n->dir == TAP_OUT ? "out" : "in", "opcode", op->name ? op->name : "",
-			      "local", (int)n->local);
+	json_t *j = json_pack("{ss ss ss ss sb}", "kind", kinds[n->kind], "device",
+			      n->device < rs->device_n ? rs->device[n->device] : "", "direction",
+			      n->dir == TAP_OUT ? "out" : "in", "opcode", op->name ? op->name : "", "local",
+			      (int)n->local);
 
 	if (n->known && n->nth)
 		json_object_set_new(j, "qp_nth", json_integer((int32_t)n->nth));
