@@ -20,6 +20,11 @@ rdmad_run_SOURCES = \
 	run/say.h \
 	run/space.c \
 	run/space.h \
+	run/sweep.c \
+	run/sweep.h \
+	run/sweep_case.c \
+	run/sweep_plan.c \
+	run/sweep_report.c \
 	run/sysfs.c \
 	run/sysfs.h \
 	run/tree.c \

@@ -6,6 +6,7 @@
 #include "report.h"
 #include "run.h"
 #include "say.h"
+#include "sweep.h"
 #include "sysfs.h"
 #include "watch.h"
 
@@ -44,6 +45,14 @@ static const char usage_text[] =
 	"                          if anything did\n"
 	"  -L, --leaks[=STATUS]    name the verbs objects that the program did not destroy; if there are any,\n"
 	"                          the exit status is STATUS instead of 0\n"
+	"      --sweep FAULTS      disturb each packet of the program once, in a run of its own, and tell what\n"
+	"                          breaks it; FAULTS: drop,delay,dup,nak,rnr, or all. With it, --timeout is for\n"
+	"                          one run, --report says where the results go (./rdmad-sweep), and:\n"
+	"        --jobs N          so many at once (all CPUs)\n"
+	"        --sweep-limit N   so many runs at most (1000), and of these\n"
+	"        --sweep-pairs N   so many with two faults (20), by --seed\n"
+	"        --sweep-slow X    slow is X times as long as without faults (10)\n"
+	"        --same-output     standard output is to be the same as without faults\n"
 	"      --lesson NAME       explain and show what happens when a packet is lost, and the like; \"list\"\n"
 	"                          names the lessons; results go to DIR (./lesson-NAME)\n"
 	"  -e, --env               print the shell lines that set the environment; start nothing\n"
@@ -51,10 +60,19 @@ static const char usage_text[] =
 	"  -V, --version           print the version\n"
 	"\n"
 	"The exit status is the program's, 128+N if signal N killed it; 127: not found, 126: not executable,\n"
-	"125: rdmad-run failed, 124: --timeout.\n"
+	"125: rdmad-run failed, 124: --timeout. --sweep: 1 if something was found, else 0.\n"
 	"See rdmad-run(1).\n";
 
-enum { OPT_SEED = 256, OPT_LESSON }; /* those without a letter */
+enum { /* those without a letter */
+       OPT_SEED = 256,
+       OPT_LESSON,
+       OPT_SWEEP,
+       OPT_JOBS,
+       OPT_LIMIT,
+       OPT_PAIRS,
+       OPT_SLOW,
+       OPT_SAME,
+};
 
 static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, 's' },
@@ -71,6 +89,12 @@ static const struct option long_options[] = {
 	{ "explain", no_argument, NULL, 'x' },
 	{ "leaks", optional_argument, NULL, 'L' },
 	{ "lesson", required_argument, NULL, OPT_LESSON },
+	{ "sweep", required_argument, NULL, OPT_SWEEP },
+	{ "jobs", required_argument, NULL, OPT_JOBS },
+	{ "sweep-limit", required_argument, NULL, OPT_LIMIT },
+	{ "sweep-pairs", required_argument, NULL, OPT_PAIRS },
+	{ "sweep-slow", required_argument, NULL, OPT_SLOW },
+	{ "same-output", no_argument, NULL, OPT_SAME },
 	{ "env", no_argument, NULL, 'e' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
@@ -152,6 +176,109 @@ static uint64_t seed_parse(const char *text)
 	return n;
 }
 
+static unsigned count_parse(const char *option, const char *text, unsigned long least)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno || end == text || *end || *text == '-' || n < least || n > 1000000) {
+		say("%s %s: a number from %lu to 1000000", option, text, least);
+		fail_usage();
+	}
+	return (unsigned)n;
+}
+
+static double factor_parse(const char *text)
+{
+	char *end;
+	double x = strtod(text, &end);
+
+	if (end == text || *end || !(x > 1) || x > 1e6) {
+		say("--sweep-slow %s: a number above 1", text);
+		fail_usage();
+	}
+	return x;
+}
+
+/* Those of --sweep; false: it is none of them. */
+/* clang-format off */
+static bool sweep_option(struct options *opt, int c)
+{
+	switch (c) {
+	case OPT_SWEEP: opt->sweep.faults = optarg; return true;
+	case OPT_JOBS: opt->sweep.jobs = count_parse("--jobs", optarg, 1); break;
+	case OPT_LIMIT: opt->sweep.limit = count_parse("--sweep-limit", optarg, 1); break;
+	case OPT_PAIRS: opt->sweep.pairs = count_parse("--sweep-pairs", optarg, 0); break;
+	case OPT_SLOW: opt->sweep.slow = factor_parse(optarg); break;
+	case OPT_SAME: opt->sweep.same_output = true; break;
+	default: return false;
+	}
+	for (const struct option *o = long_options; o->name; o++)
+		if (o->val == c)
+			opt->sweep.odd = o->name;
+	return true;
+}
+/* clang-format on */
+
+static void sweep_check(const struct options *opt)
+{
+	const struct sweep_fault *f[SWEEP_FAULTS];
+
+	if (!opt->sweep.faults && opt->sweep.odd) {
+		say("--%s is for --sweep", opt->sweep.odd);
+		fail_usage();
+	}
+	if (!opt->sweep.faults)
+		return;
+	if (!sweep_faults(opt->sweep.faults, f))
+		fail_usage();
+	if (opt->socket || opt->own_addr || opt->log || opt->impair || opt->capture || opt->leaks || opt->explain ||
+	    opt->lesson) {
+		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
+		    "with "
+		    "--daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
+		fail_usage();
+	}
+}
+
+/* Options that do not go together. */
+static void options_check(const struct options *opt, bool env, bool program, bool more)
+{
+	if (opt->own && opt->socket) {
+		say("--own starts a daemon on a socket of its own; it cannot be combined with --socket");
+		fail_usage();
+	}
+	if (opt->seeded && !opt->impair && !opt->sweep.faults) {
+		say("--seed is for --fault and --sweep");
+		fail_usage();
+	}
+	if (opt->own_addr && !is_address(opt->own_addr)) {
+		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
+		fail_usage();
+	}
+	if (opt->capture && !strcmp(opt->capture, "-")) {
+		say("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
+		fail_usage();
+	}
+	if (env && (program || opt->sweep.faults || opt->own || opt->sysfs || opt->log || opt->impair ||
+		    opt->daemon_arg_n || is_watched(opt))) {
+		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
+		    "only");
+		fail_usage();
+	}
+	if (opt->lesson && (env || more)) {
+		say("--lesson NAME: the only other argument is a directory for the results");
+		fail_usage();
+	}
+	if (!env && !program && !opt->lesson) {
+		say("no program given: name the program to run");
+		fail_usage();
+	}
+	sweep_check(opt);
+}
+
 /* False for --env. */
 /* clang-format off */
 static bool options_parse(struct options *opt, int argc, char **argv)
@@ -181,38 +308,12 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);
 		case 'V': puts("rdmad-run " PACKAGE_VERSION); exit(0);
-		default: fail_usage();
+		default:
+			if (!sweep_option(opt, c))
+				fail_usage();
 		}
 	}
-	if (opt->own && opt->socket) {
-		say("--own starts a daemon on a socket of its own; it cannot be combined with --socket");
-		fail_usage();
-	}
-	if (opt->seeded && !opt->impair) {
-		say("--seed is for --fault");
-		fail_usage();
-	}
-	if (opt->own_addr && !is_address(opt->own_addr)) {
-		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
-		fail_usage();
-	}
-	if (opt->capture && !strcmp(opt->capture, "-")) {
-		say("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
-		fail_usage();
-	}
-	if (env && (optind < argc || opt->own || opt->sysfs || opt->log || opt->impair || opt->daemon_arg_n || is_watched(opt))) {
-		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
-		    "only");
-		fail_usage();
-	}
-	if (opt->lesson && (env || optind + 1 < argc)) {
-		say("--lesson NAME: the only other argument is a directory for the results");
-		fail_usage();
-	}
-	if (!env && optind == argc && !opt->lesson) {
-		say("no program given: name the program to run");
-		fail_usage();
-	}
+	options_check(opt, env, optind < argc, optind + 1 < argc);
 	return !env;
 }
 /* clang-format on */
@@ -259,7 +360,7 @@ static int watch(const struct options *opt, const struct install *in, const char
 
 int main(int argc, char **argv)
 {
-	static struct options opt;
+	static struct options opt = { .sweep = { .limit = 1000, .pairs = 20, .slow = 10 } };
 	struct install in;
 	char addr[ADDR_LEN];
 	int status, hold;
@@ -283,6 +384,8 @@ int main(int argc, char **argv)
 	status = prog_check(argv[optind]);
 	if (status)
 		return status;
+	if (opt.sweep.faults)
+		return sweep_main(&opt, argv[0], argv + optind);
 	if (!install_find(&in))
 		return RUN_FAILED;
 	if (opt.rsockets && !rsockets_there(&in))

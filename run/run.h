@@ -45,6 +45,15 @@ struct options {
 	uint64_t seed;
 	bool leaks;
 	bool explain;
+	struct {
+		const char *faults; /* --sweep: a list, or NULL */
+		unsigned jobs;      /* 0: as many as there are CPUs */
+		unsigned limit;     /* cases at most */
+		unsigned pairs;     /* of faults */
+		double slow;        /* times the clean run */
+		bool same_output;
+		const char *odd; /* the first option that is for --sweep only, or NULL */
+	} sweep;
 	int leak_status; /* instead of 0, if something was left */
 	uint64_t
 		run; /* our number, in the program's environment: the daemon's objects that have it are ours; 0: none */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky
+check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky t/run/swept
 noinst_HEADERS += t/run/need.h
 t_run_bugs_SOURCES = t/run/bugs.c
 t_run_bugs_LDADD = -lrdmacm -libverbs
@@ -12,6 +12,8 @@ t_run_hang_SOURCES = t/run/hang.c
 t_run_hang_LDADD = -lrdmacm -libverbs
 t_run_leaky_SOURCES = t/run/leaky.c
 t_run_leaky_LDADD = -libverbs
+t_run_swept_SOURCES = t/run/swept.c
+t_run_swept_LDADD = -lrdmacm -libverbs
 RUN_TESTS = \
 	t/run/action.test \
 	t/run/bugs.test \
@@ -20,6 +22,7 @@ RUN_TESTS = \
 	t/run/hang.test \
 	t/run/real.test \
 	t/run/run.test \
+	t/run/sweep.test \
 	t/run/sysfs.test \
 	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
