@@ -278,9 +278,11 @@ static void why_read(const struct sweep *s, struct sweep_case *c, const char *be
 	FILE *f = fopen(path, "re");
 
 	c->why[0] = '\0';
-	while (f && !c->why[0] && fgets(line, sizeof(line), f)) {
+	while (f && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
-		if (line[0] == ' ' && strncmp(line, "  rule ", 7) != 0)
+		if (!strncmp(line, "what went wrong", 15)) /* says more than the waits before it */
+			c->why[0] = '\0';
+		if (!c->why[0] && line[0] == ' ' && strncmp(line, "  rule ", 7) != 0)
 			snprintf(c->why, sizeof(c->why), "%s", line + strspn(line, " "));
 	}
 	if (f)
