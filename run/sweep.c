@@ -337,6 +337,7 @@ int sweep_main(const struct options *opt, const char *name, char **argv)
 			if (case_is_finding(&s.c[i]))
 				status = 1;
 	}
+	watch_left(finish, NULL); /* those that made a session of their own */
 	free(s.pkt);
 	free(s.c);
 	return s.stopped ? 128 + s.stopped : status;
