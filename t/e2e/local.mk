@@ -31,6 +31,10 @@ t_e2e_store_SOURCES = \
 	t/e2e/store_target.c
 t_e2e_store_CPPFLAGS =
 t_e2e_store_LDADD = -lrdmacm -libverbs -lpthread
+# Nothing to be installed: -rpath is what makes libtool build a shared object.
+check_LTLIBRARIES = t/e2e/clock.la
+t_e2e_clock_la_SOURCES = t/e2e/clock.c
+t_e2e_clock_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /none
 
 E2E_TESTS = \
 	t/e2e/capture.test \
