@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * suite.h - the main() of a Check program: TEST_MAIN("name", test, test...).  One of several files adds its tests by
- * SUITE_ADD(), and main() returns suite_run().
+ * suite.h - Check, and the main() of a program of tests: TEST_MAIN("name", test, test...).  One of several files adds its tests
+ * by SUITE_ADD(), and main() returns suite_run().
  */
 #ifndef T_SUITE_H
 #define T_SUITE_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+/*
+ * Check writes down at each assertion where the test is, to tell it if the test crashes: "(after this point)".  That is a system
+ * call, and some tests assert something of every byte, so here a line is written down when a thread comes to it for the first time.
+ */
+#define _mark_point(file, line)                        \
+	({                                             \
+		static _Thread_local bool marked_;     \
+                                                       \
+		if (!marked_) {                        \
+			marked_ = true;                \
+			(_mark_point)((file), (line)); \
+		}                                      \
+	})
 
 #define SUITE_ADD(suite, ...)                                                      \
 	do {                                                                       \

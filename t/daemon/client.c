@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client.h"
 
-#include <check.h>
+#include "t/suite.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -2,7 +2,8 @@
 #include "cm_client.h"
 
 #include <arpa/inet.h>
-#include <check.h>
+#include "t/suite.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>

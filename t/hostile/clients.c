@@ -8,7 +8,7 @@
  * acts; after each one everybody leaves, and the daemon must be what it was before: objects, descriptors, mappings, heap.
  * A failure is said with its seed: foe N of troupe K of that seed says the same again.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "foe.h"
 #include "fuse.h"

@@ -6,7 +6,7 @@
  * The flood comes from this very machine and takes its processors; so the time for which the daemon's threads and this one could
  * have run and had none is taken off.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "forge.h"
 #include "stage.h"

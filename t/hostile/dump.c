@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* dump.c - dumps that are long, and dumps that nobody reads: they come in pieces, and wait at their reader's cost. */
-#include <check.h>
+#include "t/suite.h"
 
 #include "stage.h"
 

@@ -2,7 +2,7 @@
 /*
  * fds.c - descriptors that a message has no room for, and files of a FUSE server that never answers.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "fuse.h"
 #include "stage.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fuse.h"
 
-#include <check.h>
+#include "t/suite.h"
+
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <sched.h>

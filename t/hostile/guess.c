@@ -6,7 +6,7 @@
  * The peer has an address of the loopback that is not one of the daemon's: so this is what a host on the wire could do that
  * forges an address.  From the host's own addresses nothing is taken at all (inject.c).
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "forge.h"
 #include "stage.h"

@@ -2,7 +2,7 @@
 /*
  * huge.c - memory taken away under an MR: a hole in a memfd of huge pages, and the page that could fill it given to somebody.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "stage.h"
 

@@ -3,7 +3,7 @@
  * inject.c - messages into another user's queue pair, by one who knows its number and its PSN: with a queue pair of his own
  * that pretends to be its peer, and with packets from the host's own address.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "forge.h"
 #include "stage.h"

@@ -2,7 +2,7 @@
 /*
  * kick.c - a program that fills, empties and blocks the eventfd it wakes its shard with: that is its own affair.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "stage.h"
 

@@ -2,7 +2,7 @@
 /*
  * memory.c - memory that never answers, and memory of somebody else: who names it fails, and nobody else waits.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "fuse.h"
 #include "stage.h"

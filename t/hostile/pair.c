@@ -2,7 +2,8 @@
 #include "pair.h"
 
 #include <arpa/inet.h>
-#include <check.h>
+#include "t/suite.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>

@@ -6,7 +6,7 @@
  *
  * To an address that has proved nothing at most AMPLIFY times as many bytes are sent as came from it.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "pair.h"
 #include "stage.h"

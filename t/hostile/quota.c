@@ -2,7 +2,7 @@
 /*
  * quota.c - a user who takes all he can get: he gets what he may have, and the others do not notice.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "stage.h"
 

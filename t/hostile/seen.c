@@ -3,7 +3,7 @@
  * seen.c - what a user is shown of other users' queue pairs: nothing.  Numbers, PSNs and peers are what it takes to send in
  * another one's name.
  */
-#include <check.h>
+#include "t/suite.h"
 
 #include "stage.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slow.c - packet sockets whose interface takes nothing: the frames wait, the shard does not. */
-#include <check.h>
+#include "t/suite.h"
 
 #include "stage.h"
 

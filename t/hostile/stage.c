@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
+#include "t/suite.h"
 
 #include "stage.h"
 

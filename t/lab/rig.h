@@ -3,7 +3,8 @@
 #ifndef T_LAB_RIG_H
 #define T_LAB_RIG_H
 
-#include <check.h>
+#include "t/suite.h"
+
 #include <string.h>
 
 #include <rdmad/abi.h>

@@ -9,7 +9,8 @@
 #ifndef T_PROTO_RIG_H
 #define T_PROTO_RIG_H
 
-#include <check.h>
+#include "t/suite.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

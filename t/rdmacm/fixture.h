@@ -8,7 +8,6 @@
 #define T_RDMACM_FIXTURE_H
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

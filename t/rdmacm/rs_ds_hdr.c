@@ -3,7 +3,8 @@
 #include "lib/rdmacm/rs_ds_wire.h"
 
 #include <arpa/inet.h>
-#include <check.h>
+#include "../suite.h"
+
 #include <stdlib.h>
 #include <string.h>
 

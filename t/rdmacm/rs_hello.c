@@ -2,7 +2,8 @@
 /* rs_hello.c - the greeting of rsockets, as rdma-core's says it (frame 1 of t/data/rsocket.pcap). */
 #include "lib/rdmacm/rs_wire.h"
 
-#include <check.h>
+#include "../suite.h"
+
 #include <stdlib.h>
 
 static const uint8_t golden[56] = {

@@ -5,7 +5,8 @@
  * Client and server are threads.  A peer that has no rsockets is one whose calls go to the kernel past the C library.
  */
 #include <arpa/inet.h>
-#include <check.h>
+#include "t/suite.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>

@@ -7,7 +7,8 @@
  */
 #include "config.h"
 
-#include <check.h>
+#include "t/suite.h"
+
 #include <stdlib.h>
 #include <string.h>
 

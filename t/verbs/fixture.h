@@ -8,7 +8,6 @@
 #ifndef T_VERBS_FIXTURE_H
 #define T_VERBS_FIXTURE_H
 
-#include <check.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
