@@ -7,6 +7,7 @@
 #define T_SUITE_H
 
 #include <check.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -37,11 +38,19 @@
 		}                                                                  \
 	} while (0)
 
+/* Freed memory is kept: a heap that shrinks and grows again with each of thousands of runs has its pages cleared each time. */
+static inline void suite_heap(void)
+{
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	mallopt(M_TOP_PAD, 16 << 20);
+}
+
 static inline int suite_run(Suite *suite)
 {
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
+	suite_heap();
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner) || !srunner_ntests_run(runner);
 	srunner_free(runner);

@@ -140,6 +140,7 @@ int main(void)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
+	suite_heap();
 	cover_share();
 	sim_catch();
 	tcase_add_loop_test(t_cases, cases, 0, (int)cases_n());
