@@ -90,8 +90,11 @@ static bool link_loses(struct sim *s, struct link *l, const struct burst *pkt, u
 
 static void pkt_flip(struct sim *s, struct pkt *p)
 {
-	for (unsigned n = 1 + rng_below(&s->rng, 4); n; n--)
-		p->data[rng_below(&s->rng, p->len)] ^= (uint8_t)(1u << rng_below(&s->rng, 8));
+	for (unsigned n = 1 + rng_below(&s->rng, 4); n; n--) {
+		uint8_t bit = (uint8_t)(1u << rng_below(&s->rng, 8));
+
+		p->data[rng_below(&s->rng, p->len)] ^= bit;
+	}
 	p->corrupt = true;
 }
 

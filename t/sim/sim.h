@@ -13,7 +13,6 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
-#include <setjmp.h>
 #include <stdio.h>
 
 #include "lab/rule.h"

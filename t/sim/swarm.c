@@ -114,11 +114,12 @@ static void rates_random(struct swarm *w)
 		return;
 	for (unsigned i = 0; i < m->qp_n; i++) {
 		struct mqp *q = &m->qp[i];
+		uint32_t at_once;
 
 		if (q->type == QPT_XRC_RECV || !rng_one_in(&r, 2))
 			continue;
-		if (hca_qp_rate(q->node->hca, q->qpn, PICK(&r, 50000, 1000000, 10000000),
-				PICK(&r, 0, 0, 1, 5000, 100000), sim_now(&m->s)))
+		at_once = PICK(&r, 0, 0, 1, 5000, 100000);
+		if (hca_qp_rate(q->node->hca, q->qpn, PICK(&r, 50000, 1000000, 10000000), at_once, sim_now(&m->s)))
 			sim_fail(&m->s, "hca_qp_rate");
 		m->lenient = true; /* late is not counted as lost */
 	}
@@ -153,8 +154,11 @@ static void qps_random(struct swarm *w)
 		p = model_qp(m, a, &c);
 		c.srq = rng_one_in(r, 2) ? srq[b] : NULL;
 		if (c.type == QPT_XRC_SEND) {
-			if (!xsrq[b])
-				xsrq[b] = model_xsrq(m, b, PICK(r, 16, 32, 128), rng_below(r, MODEL_CQS));
+			if (!xsrq[b]) {
+				unsigned cq = rng_below(r, MODEL_CQS);
+
+				xsrq[b] = model_xsrq(m, b, PICK(r, 16, 32, 128), cq);
+			}
 			c.type = QPT_XRC_RECV;
 			c.srq = xsrq[b];
 		}
@@ -164,7 +168,10 @@ static void qps_random(struct swarm *w)
 			model_ready(q, rng_next(r) & 0x7fffffff);
 			p->peer = q->peer = NULL;
 		} else {
-			model_connect(p, q, &attr, rng_one_in(r, 2), rng_below(r, 2));
+			unsigned gid = rng_below(r,
+						 2); /* in a statement of its own: the same dice with each compiler */
+
+			model_connect(p, q, &attr, rng_one_in(r, 2), gid);
 			for (unsigned k = q->type == QPT_XRC_RECV ? 0 : rng_below(r, 4); k; k--)
 				model_mw(k & 1 ? p : q, (uint8_t)rng_range(r, 1, 2));
 		}
