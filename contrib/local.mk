@@ -31,6 +31,7 @@ EXTRA_DIST += \
 	debian/not-installed \
 	debian/rdmad-dev.install \
 	debian/rdmad-doc.docs \
+	debian/rdmad-doc.install \
 	debian/rdmad.install \
 	debian/rules \
 	debian/source/format \

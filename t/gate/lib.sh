@@ -51,7 +51,7 @@ elf_free()
 # Of those: what is written by hand as text.
 sources()
 {
-	files | grep -vE '(^|/)(LICENSE|NEWS|\.gitkeep|\.gitignore)$|\.(pcap|md)$|^t/fuzz/corpus/|^debian/(changelog|copyright|source/format)$|\.json$'
+	files | grep -vE '(^|/)(LICENSE|NEWS|\.gitkeep|\.gitignore)$|\.(pcap|md|png)$|^t/fuzz/corpus/|^debian/(changelog|copyright|source/format)$|\.json$'
 }
 
 c_files()

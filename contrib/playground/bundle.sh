@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# bundle.sh SRCDIR WASM: the playground as one page, to standard output.
+set -eu
+src=$1 wasm=$2
+here=$src/contrib/playground labs=$src/contrib/labs
+
+cat <<'END'
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval'">
+<meta name="viewport" content="width=device-width">
+<title>RDMA playground</title>
+<style>
+END
+cat "$src/ctl/page/picture.css" "$here/page.css"
+echo '</style>'
+echo '</head>'
+cat "$here/page.html"
+# Within a script element no "<" may be: it could end it. These texts have none but in "less than".
+for f in "$labs"/*.txt; do
+	name=${f##*/}
+	echo "<script type=\"text/plain\" id=\"text-${name%.txt}\">"
+	cat "$f"
+	echo '</script>'
+done
+for f in "$labs"/*.yaml; do
+	name=${f##*/}
+	echo "<script type=\"text/plain\" id=\"fault-${name%.yaml}\">"
+	cat "$f"
+	echo '</script>'
+done
+echo '<script type="application/wasm" id="core">'
+base64 "$wasm"
+echo '</script>'
+for f in core ladder packet panels tours predict ui; do
+	echo '<script>'
+	cat "$here/$f.js"
+	echo '</script>'
+done
+echo '</body>'
+echo '</html>'
