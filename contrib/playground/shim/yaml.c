@@ -97,20 +97,42 @@ static int scalar_put(yaml_parser_t *p, int n, const char *from, size_t len)
 	return n;
 }
 
+/* "\n" and the like; -1: not known. */
+static int escaped(char c)
+{
+	static const char from[] = "nt\"\\0", to[] = "\n\t\"\\";
+	const char *at = c ? strchr(from, c) : NULL;
+
+	return at ? to[at - from] : -1;
+}
+
 static int quoted(yaml_parser_t *p)
 {
 	int n = node_new(p, YAML_SCALAR_NODE);
-	char quote = peek(p);
-	const char *from;
+	char quote = peek(p), *s = n ? malloc((size_t)(p->end - p->at)) : NULL;
+	size_t len = 0;
 
-	next(p);
-	for (from = p->at; p->at < p->end && *p->at != quote; next(p))
-		if (*p->at == '\n' || (quote == '"' && *p->at == '\\'))
-			return fail(p, "a quoted value of this kind is not known here");
-	if (p->at == p->end)
-		return fail(p, "a quote has no end");
-	next(p);
-	return n ? scalar_put(p, n, from, (size_t)(p->at - 1 - from)) : 0;
+	if (!s)
+		return fail(p, "out of memory");
+	at(p, n)->data.scalar.value = (unsigned char *)s;
+	for (next(p); p->at < p->end && *p->at != '\n'; next(p)) {
+		s[len] = *p->at;
+		if (*p->at == quote) {
+			next(p);
+			if (quote == '"' || peek(p) != quote) { /* two of ' are one */
+				s[len] = '\0';
+				at(p, n)->data.scalar.length = len;
+				return n;
+			}
+		} else if (quote == '"' && *p->at == '\\') {
+			next(p);
+			if (escaped(peek(p)) < 0)
+				return fail(p, "this escape is not known here");
+			s[len] = (char)escaped(peek(p));
+		}
+		len++;
+	}
+	return fail(p, "a quote has no end on its line");
 }
 
 /* Is this the colon behind a key? */
@@ -192,6 +214,23 @@ static bool is_key(yaml_parser_t *p)
 	return false;
 }
 
+/* A key without a value: that is an empty one, beside its key. */
+static int nothing(yaml_parser_t *p)
+{
+	int n = node_new(p, YAML_SCALAR_NODE);
+
+	if (n)
+		at(p, n)->start_mark.line = p->colon;
+	return n ? scalar_put(p, n, "", 0) : 0;
+}
+
+/* A line "---" begins the next document. */
+static bool is_next(const yaml_parser_t *p)
+{
+	return p->end - p->at >= 3 && !memcmp(p->at, "---", 3) && !column(p) &&
+	       (p->end - p->at == 3 || strchr(" \r\n", p->at[3]));
+}
+
 /* least: the column that a block has at least. */
 static int block(yaml_parser_t *p, int least, int deep)
 {
@@ -202,21 +241,24 @@ static int block(yaml_parser_t *p, int least, int deep)
 	col = column(p);
 	if (deep == DEEP)
 		return fail(p, "too deep");
-	if (p->at == p->end || col < least)
-		return scalar_put(p, node_new(p, YAML_SCALAR_NODE), "", 0);
+	if (peek(p) == '\t')
+		return fail(p, "a line begins with a tab");
+	if (p->at == p->end || col < least || is_next(p))
+		return nothing(p);
 	if (peek(p) == '{' || peek(p) == '[')
 		return flow(p, deep);
 	list = is_dash(p);
 	if (!list && !is_key(p))
 		return peek(p) == '"' || peek(p) == '\'' ? quoted(p) : plain(p, false);
 	n = node_new(p, list ? YAML_SEQUENCE_NODE : YAML_MAPPING_NODE);
-	for (; n && p->at < p->end && column(p) == col && is_dash(p) == list; skip(p)) {
+	for (; n && p->at < p->end && column(p) == col && is_dash(p) == list && !is_next(p); skip(p)) {
 		key = 0;
 		if (!list) {
 			key = peek(p) == '"' || peek(p) == '\'' ? quoted(p) : plain(p, false);
 			if (!key || peek(p) != ':')
 				return fail(p, "a key and a colon are missing");
 		}
+		p->colon = p->line;
 		next(p);
 		/* A list may stand below its key without being indented. */
 		skip(p);
@@ -228,6 +270,26 @@ static int block(yaml_parser_t *p, int least, int deep)
 			return fail(p, "a line begins at a column where nothing else does");
 	}
 	return n;
+}
+
+/* The bytes that follow the first one of a character; -1: none begins so. */
+static int tail_len(unsigned char c)
+{
+	return c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
+}
+
+static bool is_utf8(const yaml_parser_t *p)
+{
+	for (const char *s = p->at; s < p->end; s++) {
+		int n = tail_len((unsigned char)*s);
+
+		if (n < 0 || n >= p->end - s)
+			return false;
+		for (; n; n--)
+			if (((unsigned char)*++s & 0xc0) != 0x80)
+				return false;
+	}
+	return true;
 }
 
 /* ---- as libyaml has it ------------------------------------------------------------------------- */
@@ -247,6 +309,11 @@ void yaml_parser_set_input_string(yaml_parser_t *p, const unsigned char *text, s
 int yaml_parser_load(yaml_parser_t *p, yaml_document_t *d)
 {
 	memset(d, 0, sizeof *d);
+	if (!is_utf8(p))
+		return fail(p, "it is no UTF-8");
+	skip(p);
+	if (is_next(p))
+		p->at += 3;
 	skip(p);
 	if (p->at == p->end)
 		return 1;
@@ -254,7 +321,7 @@ int yaml_parser_load(yaml_parser_t *p, yaml_document_t *d)
 	p->doc = d;
 	d->root = d->node ? block(p, 0, 0) : 0;
 	skip(p);
-	if (d->root && p->at < p->end)
+	if (d->root && p->at < p->end && !is_next(p))
 		d->root = fail(p, "something stands behind the end");
 	if (!d->root)
 		yaml_document_delete(d);

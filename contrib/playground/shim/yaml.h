@@ -52,7 +52,7 @@ typedef struct {
 	const char *problem; /* NULL: none, or no memory */
 	yaml_mark_t problem_mark;
 	const char *at, *end, *begin;
-	size_t line;
+	size_t line, colon; /* where the reader is; where the last key was */
 	yaml_document_t *doc;
 } yaml_parser_t;
 
