@@ -27,10 +27,10 @@ function clock(ns) {
 	return duration(Math.max(0, ns - BEGIN_NS));
 }
 
-/* A note as a few words at the line of its node; "" : none. */
-function noteShort(n) {
+/* A note as a few words at the line of its node, and its kind; null: none. */
+function noteShort(n, narrow) {
 	if (n.kind === "post")
-		return n.err ? ["refused", "bad"] : [`post ${n.id}: ${tables.wr[n.op].name.replace(/_/g, " ")}${n.op === 5 || n.op === 6 ? "" : " " + n.len + " B"}`, "plain"];
+		return n.err ? ["refused", "bad"] : [`post ${n.id}: ${tables.wr[n.op].name.replace(/_/g, " ")}${n.op === 5 || n.op === 6 || narrow ? "" : " " + n.len + " B"}`, "plain"];
 	if (n.kind === "recv")
 		return n.err ? ["refused", "bad"] : ["receive " + n.id, "plain"];
 	if (n.kind === "cqe")
@@ -173,7 +173,7 @@ function notes(svg, w, l) {
 		const o = l.at.get(t), k = [0, 0, 0];
 
 		for (const n of o.notes) {
-			const [text, css] = noteShort(n), side = n.node === 0 ? -1 : 1, x = xOf(w, n.node) + side * 14;
+			const [text, css] = noteShort(n, leftOf(w) < 130), side = n.node === 0 ? -1 : 1, x = xOf(w, n.node) + side * 14;
 
 			el(svg, "text", { class: "note " + css, x, y: o.y + 4 + LINE * k[n.node]++, "text-anchor": side < 0 ? "end" : "start" }, text);
 		}

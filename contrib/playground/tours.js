@@ -66,7 +66,7 @@ const TOURS = {
 		{ do: "s3", see: 5, say: "The second message arrives, in the receive that was meant for the first. Whole or not at all." },
 		{ do: "q:rc:0:1 v:1:1:4096:2 p:1:0:SEND:768 p:1:0:SEND:768", see: 7, say: "The same over a reliable connection, and the same loss." },
 		{ do: "s2", see: 12, say: "The server does not give up this time: a NAK asks for 1001, and for all behind it." },
-		{ do: "s16", see: 18, say: "Both messages arrive. What is in between is lesson lost-packet." },
+		{ do: "s10", see: 18, say: "Both messages arrive. What is in between is lesson lost-packet." },
 	],
 	overrun: [
 		{ do: "q:rc:0:1:256:1000:5000:14:7:0 v:0:1:4096:2 p:0:0:SEND:100 p:0:0:SEND:100 p:0:0:SEND:100 p:0:0:SEND:100", see: 0, say: "Two receives, four messages, and rnr_retry is 0. The client cannot know how many receives there are." },

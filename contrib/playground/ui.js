@@ -23,6 +23,8 @@ const game = {
 		$("back").disabled = !this.s.log.length;
 		for (const t of TABS) {
 			$(t).hidden = t !== this.tab;
+			if (t !== "help")
+				$(t).textContent = "";
 			$("tab-" + t).setAttribute("aria-selected", t === this.tab);
 			$("tab-" + t).tabIndex = t === this.tab ? 0 : -1;
 		}
@@ -186,7 +188,7 @@ const KEYS = [["s", "Step: the next packet arrives, or the next timer runs out",
 	["r", "Run, until nothing is under way", () => game.run()], ["0", "Clear", () => game.load([])], ["p", "Predict: a question before each step", () => $("predict").click()],
 	["j", "the next packet in the diagram", () => pick(1)], ["i", "the one before (also arrow keys)", () => pick(-1)],
 	["x", "drop the chosen packet", "x"], ["d", "delay it by 10 µs", "d"], ["w", "duplicate it", "w"], ["c", "corrupt it", "c"], ["n", "deliver it at once", "n"],
-	["k", "link to this moment", link], ["t", "dark or light", () => $("theme").click()], ["1 … 6", "the panels: lessons, work, packet, state, log, keys", null]];
+	["k", "link to this moment", link], ["t", "dark or light", () => $("theme").click()], ["Esc", "close a question", null], ["1 … 6", "the panels: lessons, work, packet, state, log, keys", null]];
 
 function pick(by) {
 	const n = game.w.packets.length;
@@ -196,17 +198,14 @@ function pick(by) {
 }
 
 function hand(key) {
-	const b = document.querySelector(`[data-hand="${key}"]`);
+	const find = () => document.querySelector(`[data-hand="${key}"]`);
 
-	if (!b && game.chosen >= 0 && game.tab !== "packet") {
+	if (!find() && game.chosen >= 0)
 		game.refresh("packet");
-		return hand.call(null, key, true);
-	}
-	if (b)
-		b.click();
+	if (find())
+		find().click();
 	else
 		$("said").textContent = "Choose a packet that is under way first.";
-	return undefined;
 }
 
 function key(e) {
@@ -219,7 +218,10 @@ function key(e) {
 		e.preventDefault();
 		return;
 	}
-	if (/^[1-6]$/.test(e.key)) {
+	if (e.key === "Escape" && predict.open) {
+		closeAsk();
+		$("step").focus();
+	} else if (/^[1-6]$/.test(e.key)) {
 		game.refresh(TABS[Number(e.key) - 1]);
 		$(game.tab).focus();
 	} else if (e.key === "Enter" && e.target === document.body && game.tour && !$("tour-next").disabled) {

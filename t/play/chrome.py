@@ -38,6 +38,14 @@ class Chrome:
         os.close(out_r)
         os.close(in_w)
         self.rest, self.id, self.session, self.thrown = b"", 0, None, []
+        try:
+            self.begin(width, height)
+        except Exception:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def begin(self, width, height):
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(t for t in targets if t["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
@@ -126,3 +134,11 @@ class Chrome:
         os.close(self.out)
         os.close(self.input)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def start():
+    """A browser may fail to start on a machine that is short of everything: once more."""
+    try:
+        return Chrome()
+    except (EOFError, TimeoutError, OSError):
+        return Chrome()
