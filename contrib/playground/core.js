@@ -192,11 +192,13 @@ class Scenario {
 				return "no such connection";
 			return x.play_pair(TYPE[a[1]], num(2, 0), num(3, 1), MTU[num(4, 256)], num(5, 1000), num(6, 5000), num(7, 14), num(8, 7),
 				num(9, 7), num(10, 12), a[1] === "cm" ? 1 : 0) < 0 ? "not possible: eight connections, each between two HCAs" : "";
-		case "v":
-			for (let k = Math.min(64, num(4, 1)); k; k--)
-				if (x.play_recv(num(1, 0), num(2, 1), num(3, 4096)))
-					return "the receive was refused: the queue is full, or the length too large";
-			return "";
+		case "v": {
+			let n = 0;
+
+			while (n < Math.min(64, num(4, 1)) && !x.play_recv(num(1, 0), num(2, 1), num(3, 4096)))
+				n++;
+			return n ? "" : "the receive was refused: the queue is full, or the length too large";
+		}
 		case "p": {
 			const op = Object.keys(tables.wr).find((k) => tables.wr[k].name === a[3]);
 			const e = op === undefined ? 22 : x.play_post(num(1, 0), num(2, 0), Number(op), num(4, 0), num(5, 0), num(6, 0), num(7, 0), num(8, 0));

@@ -30,9 +30,9 @@ function clock(ns) {
 /* A note as a few words at the line of its node, and its kind; null: none. */
 function noteShort(n, narrow) {
 	if (n.kind === "post")
-		return n.err ? ["refused", "bad"] : [`post ${n.id}: ${tables.wr[n.op].name.replace(/_/g, " ")}${n.op === 5 || n.op === 6 || narrow ? "" : " " + n.len + " B"}`, "plain"];
+		return [`post ${n.id}: ${tables.wr[n.op].name.replace(/_/g, " ")}${n.op === 5 || n.op === 6 || narrow ? "" : " " + n.len + " B"}`, "plain"];
 	if (n.kind === "recv")
-		return n.err ? ["refused", "bad"] : ["receive " + n.id, "plain"];
+		return ["receive " + n.id, "plain"];
 	if (n.kind === "cqe")
 		return [`${n.status ? "✗" : "✓"} ${n.id} ${n.status ? STATUS[n.status] : n.send ? "sent" : "received"}`, n.status ? "bad" : "good"];
 	if (n.kind === "trace" && n.what === "timeout")

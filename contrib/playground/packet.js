@@ -42,7 +42,7 @@ function whose(w, qpn) {
 
 /* The meaning of the value here, in a sentence; "": no more than the field says. */
 function meaning(w, p, header, f, v) {
-	const n = Number(v), qp = w.pairs.flatMap((q) => q.qp).find((q) => q && q.qpn === p.dest);
+	const n = Number(v), from = w.pairs.flatMap((q) => q.qp).find((q) => q && q.dest === p.dest && q.node === p.from);
 
 	switch (header + "." + f.name) {
 	case "BTH.service": return SERVICE[n] || "a service that RoCE does not have";
@@ -52,7 +52,7 @@ function meaning(w, p, header, f, v) {
 	case "BTH.PadCnt": return n ? `${n} zero bytes follow the payload` : "no padding";
 	case "BTH.P_Key": return n === 0xffff ? "the default partition, full member" : n & 0x8000 ? "full member" : "limited member";
 	case "BTH.DestQP": return n + "." + whose(w, n);
-	case "BTH.PSN": return qp && p.op && p.op.role < 3 && p.dest !== 1 ? `${n}: number ${(n - w.pairs.flatMap((q) => q.qp).find((q) => q && q.qpn === qp.dest).first) & 0xffffff} since the connection began` : String(n);
+	case "BTH.PSN": return from && p.op && p.op.role < 3 && p.dest !== 1 ? `${n}: number ${(n - from.first) & 0xffffff} since the connection began` : String(n);
 	case "DETH.SrcQP": return n + "." + whose(w, n);
 	case "RETH.DMALen": return `${n} bytes in all`;
 	case "AETH.kind": return AETH[n] || "reserved";

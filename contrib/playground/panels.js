@@ -225,8 +225,8 @@ const EVENTS = { 1: "QP_FATAL", 2: "QP_REQ_ERR", 3: "QP_ACCESS_ERR", 4: "COMM_ES
 
 function noteWords(n) {
 	switch (n.kind) {
-	case "post": return n.err ? "a send was refused" : `posts send ${n.id}: ${tables.wr[n.op].name.replace(/_/g, " ")}${n.len ? `, ${n.len} bytes` : ""}`;
-	case "recv": return n.err ? "a receive was refused" : `posts receive ${n.id}, ${n.len} bytes`;
+	case "post": return `posts send ${n.id}: ${tables.wr[n.op].name.replace(/_/g, " ")}${n.len ? `, ${n.len} bytes` : ""}`;
+	case "recv": return `posts receive ${n.id}, ${n.len} bytes`;
 	case "cqe": return `${n.send ? "send" : "receive"} ${n.id} completes: ${STATUS[n.status] || n.status}${!n.status && !n.send ? `, ${n.len} bytes` : ""}${n.flags & 2 ? `, immediate ${n.imm}` : ""}`;
 	case "event": return "asynchronous event " + (EVENTS[n.type] || n.type);
 	case "cm": return "CM event " + n.what;

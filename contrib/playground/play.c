@@ -276,15 +276,20 @@ int world_hangup(unsigned pair)
 
 /* ---- posting ------------------------------------------------------------------- */
 
-static void posted(enum note_kind kind, const struct node *n, uint32_t qpn, unsigned op, uint32_t len, int err)
+/* One that was refused leaves nothing behind. */
+static int posted(enum note_kind kind, const struct node *n, uint32_t qpn, unsigned op, uint32_t len, int err)
 {
-	struct note *t = note_new(kind, n->i);
+	struct note *t;
 
+	if (err)
+		return err;
+	t = note_new(kind, n->i);
 	t->post.qpn = qpn;
 	t->post.op = op;
 	t->post.len = len;
-	t->post.id = world.wr_id;
-	t->post.err = err;
+	t->post.id = ++world.wr_id;
+	world_turns();
+	return 0;
 }
 
 int world_recv(unsigned pair, unsigned side, uint32_t len)
@@ -295,17 +300,13 @@ int world_recv(unsigned pair, unsigned side, uint32_t len)
 		struct recv_wr wr;
 		struct sge sge;
 	} r;
-	int e;
 
 	if (pair >= world.pairs || side > 1 || len > AREA_LEN)
 		return EINVAL;
 	n = &world.node[p->node[side]];
-	r.wr = (struct recv_wr){ .wr_id = ++world.wr_id, .sge_n = 1 };
+	r.wr = (struct recv_wr){ .wr_id = world.wr_id + 1, .sge_n = 1 };
 	r.sge = (struct sge){ 0x10000u * (n->i + 1u) + AREA_IN, len, n->key };
-	e = hca_post_recv(n->hca, p->qpn[side], &r.wr, world_now());
-	posted(NOTE_RECV, n, p->qpn[side], 0, len, e);
-	world_turns();
-	return e;
+	return posted(NOTE_RECV, n, p->qpn[side], 0, len, hca_post_recv(n->hca, p->qpn[side], &r.wr, world_now()));
 }
 
 static void remote(struct send_wr *wr, const struct pair *p, const struct node *peer, const struct post *post)
@@ -346,15 +347,13 @@ int world_post(unsigned pair, unsigned side, const struct post *post)
 	if (pair >= world.pairs || side > 1 || post->len > AREA_LEN)
 		return EINVAL;
 	n = &world.node[p->node[side]];
-	s.wr.wr_id = ++world.wr_id;
+	s.wr.wr_id = world.wr_id + 1;
 	s.sge = (struct sge){ 0x10000u * (n->i + 1u) + area, atomic ? 8 : post->len, n->key };
-	for (uint32_t i = 0; area == AREA_OUT && i < post->len; i++)
-		n->mem[i] = (uint8_t)(i * 7 + i / 256 + world.wr_id);
 	remote(&s.wr, p, &world.node[p->node[!side]], post);
 	e = hca_post_send(n->hca, p->qpn[side], &s.wr, world_now());
-	posted(NOTE_POST, n, p->qpn[side], post->op, s.sge.len, e);
-	world_turns();
-	return e;
+	for (uint32_t i = 0; !e && area == AREA_OUT && i < post->len; i++)
+		n->mem[i] = (uint8_t)(i * 7 + i / 256 + s.wr.wr_id);
+	return posted(NOTE_POST, n, p->qpn[side], post->op, s.sge.len, e);
 }
 
 /* ---- the clock ----------------------------------------------------------------- */

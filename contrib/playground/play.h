@@ -70,7 +70,6 @@ struct note {
 		struct {
 			uint32_t qpn, op, len;
 			uint64_t id;
-			int err;
 		} post;
 		struct {
 			uint32_t qpn;

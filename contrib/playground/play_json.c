@@ -156,9 +156,9 @@ static void note_json(const struct note *n)
 	switch (n->kind) {
 	case NOTE_POST:
 	case NOTE_RECV:
-		put("\"kind\":\"%s\",\"qpn\":%u,\"op\":%u,\"len\":%u,\"id\":%llu,\"err\":%d",
+		put("\"kind\":\"%s\",\"qpn\":%u,\"op\":%u,\"len\":%u,\"id\":%llu",
 		    n->kind == NOTE_POST ? "post" : "recv", n->post.qpn, n->post.op, n->post.len,
-		    (unsigned long long)n->post.id, n->post.err);
+		    (unsigned long long)n->post.id);
 		break;
 	case NOTE_CQE: cqe_json(&n->cqe); break;
 	case NOTE_TRACE: trace_json(&n->trace); break;
