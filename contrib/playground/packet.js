@@ -105,10 +105,11 @@ function headerGrid(panel, w, p, part) {
 			style: `grid-column: ${f.at % 32 + 1} / span ${width}`, "aria-expanded": on, "data-field": key, "aria-label": `${h.name} ${f.name}: ${fieldShort(f, v)}`,
 			title: f.name, onclick: () => {
 				openField = on ? "" : key + "." + f.at;
+				const box = document.getElementById(game.tab), top = box.scrollTop;
+
 				SHOW[game.tab]();
-				const again = document.querySelector(`[data-field="${key}"]`);
-				if (again)
-					again.focus();
+				box.scrollTop = top;
+				box.querySelector(`[data-field="${key}"]`).focus({ preventScroll: true });
 			} });
 
 		make(b, "i", {}, f.bits < 5 && SHORT[f.name] || f.name);

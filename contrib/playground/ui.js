@@ -17,8 +17,7 @@ const game = {
 			this.chosen = -1;
 		if (tab)
 			this.tab = tab;
-		drawHeads($("heads"), this.w);
-		drawLadder($("ladder"), this.w, this.chosen);
+		this.draw();
 		$("empty").hidden = this.w.pairs.length > 0;
 		$("back").disabled = !this.s.log.length;
 		for (const t of TABS) {
@@ -34,6 +33,11 @@ const game = {
 			$("said").textContent = say;
 		document.documentElement.dataset.packets = this.w.packets.length;
 		this.address();
+	},
+
+	draw() {
+		drawHeads($("heads"), this.w);
+		drawLadder($("ladder"), this.w, this.chosen);
 	},
 
 	fragment() {
@@ -306,7 +310,7 @@ function begin() {
 	};
 	addEventListener("keydown", key);
 	addEventListener("error", stopped);
-	addEventListener("resize", () => game.refresh());
+	addEventListener("resize", () => game.draw());
 	addEventListener("hashchange", () => { if (location.hash.slice(1) !== game.own) openLink(location.hash.slice(1)); });
 	wants.dark.addEventListener("change", theme);
 	wants.paper.addEventListener("change", theme);
