@@ -5,6 +5,7 @@ noinst_HEADERS += \
 	daemon/base/clock.h \
 	daemon/base/conf.def \
 	daemon/base/conf.h \
+	daemon/base/conf_in.h \
 	daemon/base/copier.h \
 	daemon/base/device.h \
 	daemon/base/foreign.h \
@@ -80,6 +81,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/apart.c \
 	daemon/base/clock.c \
 	daemon/base/conf.c \
+	daemon/base/conf_device.c \
 	daemon/base/copier.c \
 	daemon/base/foreign.c \
 	daemon/base/held.c \

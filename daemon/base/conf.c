@@ -4,10 +4,8 @@
  *
  * Values are checked where they are parsed, so that an error names its line.
  */
-#include "conf.h"
+#include "conf_in.h"
 
-#include <arpa/inet.h>
-#include <confuse.h>
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -17,20 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "../../proto/hdr.h"
-
-struct device devices[DEVICES_MAX];
-unsigned devices_n;
-struct device_conf device_conf[DEVICES_MAX];
-
-struct device *device_find(const char *name)
-{
-	for (unsigned i = 0; i < devices_n; i++)
-		if (!strcmp(devices[i].name, name))
-			return &devices[i];
-	return NULL;
-}
 
 bool conf_io_parse(const char *text, enum io_kind *io)
 {
@@ -75,8 +59,7 @@ static void say(cfg_t *cfg, const char *fmt, va_list ap, const char *advice)
 	conf_say(line);
 }
 
-static int wrong(cfg_t *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int wrong(cfg_t *cfg, const char *fmt, ...)
+int conf_wrong(cfg_t *cfg, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -99,10 +82,11 @@ static int check_socket(cfg_t *cfg, cfg_opt_t *opt)
 	const char *s = cfg_opt_getnstr(opt, 0);
 
 	if ((s[0] != '/' && s[0] != '@') || !s[1])
-		return wrong(cfg, "socket \"%s\" is no place; give an absolute path, or @NAME for an abstract socket",
-			     s);
+		return conf_wrong(
+			cfg, "socket \"%s\" is no place; give an absolute path, or @NAME for an abstract socket", s);
 	if (strlen(s) >= CONF_SOCKET_LEN)
-		return wrong(cfg, "socket is longer than %u characters; choose a shorter path", CONF_SOCKET_LEN - 1);
+		return conf_wrong(cfg, "socket is longer than %u characters; choose a shorter path",
+				  CONF_SOCKET_LEN - 1);
 	return 0;
 }
 
@@ -120,8 +104,8 @@ static int check_mode(cfg_t *cfg, cfg_opt_t *opt)
 	mode_t mode;
 
 	if (!mode_parse(cfg_opt_getnstr(opt, 0), &mode))
-		return wrong(cfg, "socket-mode \"%s\" is no mode; give octal digits, such as \"0660\"",
-			     cfg_opt_getnstr(opt, 0));
+		return conf_wrong(cfg, "socket-mode \"%s\" is no mode; give octal digits, such as \"0660\"",
+				  cfg_opt_getnstr(opt, 0));
 	return 0;
 }
 
@@ -152,7 +136,7 @@ static int check_group(cfg_t *cfg, cfg_opt_t *opt)
 	gid_t gid;
 
 	if (!group_parse(s, &gid))
-		return wrong(cfg, "there is no group \"%s\"; create it (groupadd), or give a number", s);
+		return conf_wrong(cfg, "there is no group \"%s\"; create it (groupadd), or give a number", s);
 	return 0;
 }
 
@@ -174,12 +158,12 @@ static int check_users(cfg_t *cfg, cfg_opt_t *opt)
 	uid_t uid;
 
 	if (n > CONF_USERS)
-		return wrong(cfg, "more than %u users; use socket-group and socket-mode for a group of users",
-			     CONF_USERS);
+		return conf_wrong(cfg, "more than %u users; use socket-group and socket-mode for a group of users",
+				  CONF_USERS);
 	for (unsigned i = 0; i < n; i++)
 		if (!user_parse(cfg_opt_getnstr(opt, i), &uid))
-			return wrong(cfg, "there is no user \"%s\"; create the account, or give a number",
-				     cfg_opt_getnstr(opt, i));
+			return conf_wrong(cfg, "there is no user \"%s\"; create the account, or give a number",
+					  cfg_opt_getnstr(opt, i));
 	return 0;
 }
 
@@ -203,7 +187,7 @@ static int check_user(cfg_t *cfg, cfg_opt_t *opt)
 	const char *s = cfg_opt_getnstr(opt, 0);
 
 	if (!account_parse(s, &u))
-		return wrong(cfg, "there is no user \"%s\"; create the account, or give a number", s);
+		return conf_wrong(cfg, "there is no user \"%s\"; create the account, or give a number", s);
 	return 0;
 }
 
@@ -212,7 +196,7 @@ static int check_io(cfg_t *cfg, cfg_opt_t *opt)
 	enum io_kind io;
 
 	if (!conf_io_parse(cfg_opt_getnstr(opt, 0), &io))
-		return wrong(cfg, "io \"%s\" is unknown; give auto, uring or epoll", cfg_opt_getnstr(opt, 0));
+		return conf_wrong(cfg, "io \"%s\" is unknown; give auto, uring or epoll", cfg_opt_getnstr(opt, 0));
 	return 0;
 }
 
@@ -221,7 +205,7 @@ static int check_shards(cfg_t *cfg, cfg_opt_t *opt)
 	long n = cfg_opt_getnint(opt, 0);
 
 	if (n < 0 || n > (long)SHARDS_MAX)
-		return wrong(cfg, "shards is %ld; give 1 to %u, or 0 to have it chosen", n, SHARDS_MAX);
+		return conf_wrong(cfg, "shards is %ld; give 1 to %u, or 0 to have it chosen", n, SHARDS_MAX);
 	return 0;
 }
 
@@ -230,8 +214,8 @@ static int check_rcvbuf(cfg_t *cfg, cfg_opt_t *opt)
 	long n = cfg_opt_getnint(opt, 0);
 
 	if (n && (n < (long)CONF_RCVBUF_MIN || n > (long)CONF_RCVBUF_MAX))
-		return wrong(cfg, "receive-buffer is %ld; give %u to %u bytes, or 0 for as much as is allowed", n,
-			     CONF_RCVBUF_MIN, CONF_RCVBUF_MAX);
+		return conf_wrong(cfg, "receive-buffer is %ld; give %u to %u bytes, or 0 for as much as is allowed", n,
+				  CONF_RCVBUF_MIN, CONF_RCVBUF_MAX);
 	return 0;
 }
 
@@ -254,7 +238,7 @@ static int check_ecn(cfg_t *cfg, cfg_opt_t *opt)
 	uint8_t ect;
 
 	if (!ecn_parse(cfg_opt_getnstr(opt, 0), &ect))
-		return wrong(cfg, "ecn \"%s\" is unknown; give no, ect0 or ect1", cfg_opt_getnstr(opt, 0));
+		return conf_wrong(cfg, "ecn \"%s\" is unknown; give no, ect0 or ect1", cfg_opt_getnstr(opt, 0));
 	return 0;
 }
 
@@ -263,11 +247,11 @@ static int check_by_sl(cfg_t *cfg, cfg_opt_t *opt, long most)
 	unsigned n = cfg_opt_size(opt);
 
 	if (n > SLS)
-		return wrong(cfg, "%s has more than %u numbers; give one for each service level", opt->name, SLS);
+		return conf_wrong(cfg, "%s has more than %u numbers; give one for each service level", opt->name, SLS);
 	for (unsigned i = 0; i < n; i++)
 		if (cfg_opt_getnint(opt, i) < 0 || cfg_opt_getnint(opt, i) > most)
-			return wrong(cfg, "%s has %ld; give numbers from 0 to %ld", opt->name, cfg_opt_getnint(opt, i),
-				     most);
+			return conf_wrong(cfg, "%s has %ld; give numbers from 0 to %ld", opt->name,
+					  cfg_opt_getnint(opt, i), most);
 	return 0;
 }
 
@@ -285,8 +269,8 @@ static int check_level(cfg_t *cfg, cfg_opt_t *opt)
 	enum log_level level;
 
 	if (!log_level_parse(cfg_opt_getnstr(opt, 0), &level))
-		return wrong(cfg, "log-level \"%s\" is unknown; give error, warning, notice, info or debug",
-			     cfg_opt_getnstr(opt, 0));
+		return conf_wrong(cfg, "log-level \"%s\" is unknown; give error, warning, notice, info or debug",
+				  cfg_opt_getnstr(opt, 0));
 	return 0;
 }
 
@@ -295,117 +279,7 @@ static int check_impair(cfg_t *cfg, cfg_opt_t *opt)
 	const char *s = cfg_opt_getnstr(opt, 0);
 
 	if (s[0] != '/' || strlen(s) >= sizeof(((struct conf *)0)->impair))
-		return wrong(cfg, "fault \"%s\" is no file of rules; give its absolute path", s);
-	return 0;
-}
-
-static int check_netdev(cfg_t *cfg, cfg_opt_t *opt)
-{
-	const char *s = cfg_opt_getnstr(opt, 0);
-
-	if (!s[0] || strlen(s) >= IF_NAMESIZE)
-		return wrong(cfg, "netdev \"%s\" is no name of an interface; \"ip link\" lists them", s);
-	return 0;
-}
-
-static bool address_parse(const char *s, struct in6_addr *a)
-{
-	struct in_addr v4;
-
-	if (inet_pton(AF_INET, s, &v4) == 1) {
-		memset(a, 0, sizeof(*a));
-		a->s6_addr[10] = a->s6_addr[11] = 0xff;
-		memcpy(&a->s6_addr[12], &v4, sizeof(v4));
-		return true;
-	}
-	return inet_pton(AF_INET6, s, a) == 1;
-}
-
-static int check_addresses(cfg_t *cfg, cfg_opt_t *opt)
-{
-	unsigned n = cfg_opt_size(opt);
-	struct in6_addr a;
-
-	if (n > RDMAD_GIDS - 1)
-		return wrong(cfg, "more than %u addresses; the GID table is full then", RDMAD_GIDS - 1);
-	for (unsigned i = 0; i < n; i++)
-		if (!address_parse(cfg_opt_getnstr(opt, i), &a))
-			return wrong(cfg, "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length",
-				     cfg_opt_getnstr(opt, i));
-	return 0;
-}
-
-/* 0123:4567:89ab:cdef as ibv_devinfo writes it, or 16 digits. */
-static bool guid_parse(const char *s, uint64_t *guid)
-{
-	unsigned digits = 0;
-
-	*guid = 0;
-	for (; *s; s++) {
-		if (*s == ':')
-			continue;
-		if (!isxdigit((unsigned char)*s) || ++digits > 16)
-			return false;
-		*guid = *guid << 4 | (unsigned)(isdigit((unsigned char)*s) ? *s - '0' : (tolower(*s) - 'a' + 10));
-	}
-	return digits == 16 && *guid;
-}
-
-static int check_guid(cfg_t *cfg, cfg_opt_t *opt)
-{
-	uint64_t guid;
-
-	if (!guid_parse(cfg_opt_getnstr(opt, 0), &guid))
-		return wrong(cfg, "guid \"%s\" is none; give 16 hexadecimal digits, such as \"0200:5eff:fe00:5301\"",
-			     cfg_opt_getnstr(opt, 0));
-	return 0;
-}
-
-/* As a row of the P_Key table; the default partition has row 0. */
-static int check_pkeys(cfg_t *cfg, cfg_opt_t *opt)
-{
-	unsigned n = cfg_opt_size(opt);
-
-	if (n > RD_PKEYS - 1)
-		return wrong(cfg, "more than %u P_Keys; the table is full then", RD_PKEYS - 1);
-	for (unsigned i = 0; i < n; i++) {
-		long v = cfg_opt_getnint(opt, i);
-
-		if (v < 0 || v > 0xffff || !(v & PKEY_PART) || (v & PKEY_PART) == PKEY_PART)
-			return wrong(
-				cfg,
-				"0x%lx is no P_Key to add; give 0x8001 to 0xfffe for a full member of a partition, "
-				"0x0001 to 0x7ffe for a limited one",
-				v);
-		for (unsigned k = 0; k < i; k++)
-			if (((v ^ cfg_opt_getnint(opt, k)) & PKEY_PART) == 0)
-				return wrong(cfg,
-					     "0x%lx names a partition that pkeys has already; take one of them out", v);
-	}
-	return 0;
-}
-
-/* Each address belongs to one device: else a packet for it would have two receivers. */
-static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
-{
-	const char *na = cfg_getstr(a, "netdev"), *nb = cfg_getstr(b, "netdev");
-	struct in6_addr x, y;
-
-	if ((!na && !cfg_size(a, "addresses")) || (!nb && !cfg_size(b, "addresses")))
-		return wrong(
-			cfg,
-			"of the devices %s and %s one takes all addresses of the host; give both netdev or addresses",
-			cfg_title(a), cfg_title(b));
-	if (na && nb && !strcmp(na, nb) && (!cfg_size(a, "addresses") || !cfg_size(b, "addresses")))
-		return wrong(cfg, "the devices %s and %s are both on %s; say which addresses each has", cfg_title(a),
-			     cfg_title(b), na);
-	for (unsigned i = 0; i < cfg_size(a, "addresses"); i++)
-		for (unsigned k = 0; k < cfg_size(b, "addresses"); k++)
-			if (address_parse(cfg_getnstr(a, "addresses", i), &x) &&
-			    address_parse(cfg_getnstr(b, "addresses", k), &y) && !memcmp(&x, &y, sizeof(x)))
-				return wrong(cfg,
-					     "the devices %s and %s both have the address %s; take it from one of them",
-					     cfg_title(a), cfg_title(b), cfg_getnstr(b, "addresses", k));
+		return conf_wrong(cfg, "fault \"%s\" is no file of rules; give its absolute path", s);
 	return 0;
 }
 
@@ -416,36 +290,12 @@ static int check_quota(cfg_t *cfg, cfg_opt_t *opt)
 
 	for (unsigned q = 0; q < QUOTAS; q++)
 		if (cfg_size(sec, quota_key(q)) && cfg_getint(sec, quota_key(q)) < 0)
-			return wrong(cfg, "quota %s is %ld; give a number, or 0 for no limit but what there is",
-				     quota_key(q), cfg_getint(sec, quota_key(q)));
-	return 0;
-}
-
-/* Runs when the section is complete. */
-static int check_device(cfg_t *cfg, cfg_opt_t *opt)
-{
-	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
-	const char *name = cfg_title(sec);
-
-	if (!name[0] || strlen(name) >= RDMAD_NAME_LEN)
-		return wrong(cfg, "device without a good name; give 1 to %u characters", RDMAD_NAME_LEN - 1);
-	for (const char *p = name; *p; p++)
-		if (!isalnum((unsigned char)*p) && *p != '_' && *p != '-')
-			return wrong(cfg, "\"%s\" is no name for a device; use letters, digits, _ and - only", name);
-	if (cfg_opt_size(opt) > DEVICES_MAX)
-		return wrong(cfg, "more than %u devices; leave some out", DEVICES_MAX);
-	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++)
-		if (check_overlap(cfg, cfg_opt_getnsec(opt, i), sec))
-			return -1;
+			return conf_wrong(cfg, "quota %s is %ld; give a number, or 0 for no limit but what there is",
+					  quota_key(q), cfg_getint(sec, quota_key(q)));
 	return 0;
 }
 
 /* ---- the file --------------------------------------------------------------------------- */
-
-static cfg_opt_t device_opts[] = { CFG_STR("netdev", NULL, CFGF_NODEFAULT),
-				   CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
-				   CFG_INT_LIST("pkeys", NULL, CFGF_NODEFAULT), CFG_STR("guid", NULL, CFGF_NODEFAULT),
-				   CFG_END() };
 
 static cfg_opt_t quota_opts[] = {
 #define QUOTA(name, unit, most, key, err, text) CFG_INT(key, 0, CFGF_NODEFAULT),
@@ -459,7 +309,7 @@ static cfg_opt_t quota_opts[] = {
 #define OPT_LIST(key)   CFG_STR_LIST(key, NULL, CFGF_NODEFAULT),
 #define OPT_INTS(key)   CFG_INT_LIST(key, NULL, CFGF_NODEFAULT),
 #define OPT_QUOTA(key)  CFG_SEC(key, quota_opts, CFGF_NODEFAULT),
-#define OPT_DEVICE(key) CFG_SEC(key, device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+#define OPT_DEVICE(key) CFG_SEC(key, conf_device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 
 static cfg_opt_t opts[] = {
 #define KEY(kind, key, check, field, when) OPT_##kind(key)
@@ -473,10 +323,7 @@ static void checks_set(cfg_t *cfg)
 #define KEY(kind, key, check, field, when) cfg_set_validate_func(cfg, key, check);
 #include "conf.def"
 #undef KEY
-	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
-	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
-	cfg_set_validate_func(cfg, "device|guid", check_guid);
-	cfg_set_validate_func(cfg, "device|pkeys", check_pkeys);
+	conf_device_checks(cfg);
 }
 
 void conf_changes(const struct conf *a, const struct conf *b, void (*each)(const char *key, bool now))
@@ -495,25 +342,6 @@ void conf_changes(const struct conf *a, const struct conf *b, void (*each)(const
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (memcmp((const char *)a + rows[i].at, (const char *)b + rows[i].at, rows[i].len) != 0)
 			each(rows[i].key, rows[i].now);
-}
-
-static void device_take(struct conf_device *d, cfg_t *sec)
-{
-	const char *s;
-
-	snprintf(d->name, sizeof(d->name), "%s", cfg_title(sec));
-	s = cfg_getstr(sec, "guid");
-	if (s)
-		guid_parse(s, &d->guid);
-	s = cfg_getstr(sec, "netdev");
-	if (s)
-		snprintf(d->at.netdev, sizeof(d->at.netdev), "%s", s);
-	d->at.addr_n = cfg_size(sec, "addresses");
-	for (unsigned n = 0; n < d->at.addr_n; n++)
-		address_parse(cfg_getnstr(sec, "addresses", n), &d->at.addr[n]);
-	d->pkey_n = cfg_size(sec, "pkeys");
-	for (unsigned n = 0; n < d->pkey_n; n++)
-		d->pkey[n] = (uint16_t)cfg_getnint(sec, "pkeys", n);
 }
 
 static void conf_take(struct conf *c, cfg_t *cfg)
@@ -551,7 +379,7 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 				c->quota[q] = (uint64_t)cfg_getint(cfg_getsec(cfg, "quota"), quota_key(q));
 	c->device.n = cfg_size(cfg, "device");
 	for (unsigned i = 0; i < c->device.n; i++)
-		device_take(&c->device.v[i], cfg_getnsec(cfg, "device", i));
+		conf_device_take(&c->device.v[i], cfg_getnsec(cfg, "device", i));
 }
 
 bool conf_read(struct conf *c, const char *path)
@@ -581,18 +409,4 @@ bool conf_read(struct conf *c, const char *path)
 		snprintf(c->device.v[0].name, sizeof(c->device.v[0].name), "rdmad0");
 	}
 	return ok;
-}
-
-void conf_devices(const struct conf *c)
-{
-	devices_n = c->device.n;
-	for (unsigned i = 0; i < devices_n; i++) {
-		const struct conf_device *from = &c->device.v[i];
-
-		devices[i] = (struct device){ .index = i, .guid = from->guid, .pkey = { PKEY_DEFAULT } };
-		devices[i].pkey_n = 1 + from->pkey_n;
-		memcpy(&devices[i].pkey[1], from->pkey, sizeof(from->pkey));
-		memcpy(devices[i].name, from->name, sizeof(devices[i].name));
-		device_conf[i] = from->at;
-	}
 }

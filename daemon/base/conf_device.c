@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* conf_device.c - the sections device of rdmad.conf, and the devices that they make. */
+#include "conf_in.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../proto/hdr.h"
+
+struct device devices[DEVICES_MAX];
+unsigned devices_n;
+struct device_conf device_conf[DEVICES_MAX];
+
+struct device *device_find(const char *name)
+{
+	for (unsigned i = 0; i < devices_n; i++)
+		if (!strcmp(devices[i].name, name))
+			return &devices[i];
+	return NULL;
+}
+
+/* ---- values -------------------------------------------------------------------------- */
+
+static int check_netdev(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!s[0] || strlen(s) >= IF_NAMESIZE)
+		return conf_wrong(cfg, "netdev \"%s\" is no name of an interface; \"ip link\" lists them", s);
+	return 0;
+}
+
+static bool address_parse(const char *s, struct in6_addr *a)
+{
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, s, &v4) == 1) {
+		memset(a, 0, sizeof(*a));
+		a->s6_addr[10] = a->s6_addr[11] = 0xff;
+		memcpy(&a->s6_addr[12], &v4, sizeof(v4));
+		return true;
+	}
+	return inet_pton(AF_INET6, s, a) == 1;
+}
+
+static int check_addresses(cfg_t *cfg, cfg_opt_t *opt)
+{
+	unsigned n = cfg_opt_size(opt);
+	struct in6_addr a;
+
+	if (n > RDMAD_GIDS - 1)
+		return conf_wrong(cfg, "more than %u addresses; the GID table is full then", RDMAD_GIDS - 1);
+	for (unsigned i = 0; i < n; i++)
+		if (!address_parse(cfg_opt_getnstr(opt, i), &a))
+			return conf_wrong(cfg,
+					  "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length",
+					  cfg_opt_getnstr(opt, i));
+	return 0;
+}
+
+/* 0123:4567:89ab:cdef as ibv_devinfo writes it, or 16 digits. */
+static bool guid_parse(const char *s, uint64_t *guid)
+{
+	unsigned digits = 0;
+
+	*guid = 0;
+	for (; *s; s++) {
+		if (*s == ':')
+			continue;
+		if (!isxdigit((unsigned char)*s) || ++digits > 16)
+			return false;
+		*guid = *guid << 4 | (unsigned)(isdigit((unsigned char)*s) ? *s - '0' : (tolower(*s) - 'a' + 10));
+	}
+	return digits == 16 && *guid;
+}
+
+static int check_guid(cfg_t *cfg, cfg_opt_t *opt)
+{
+	uint64_t guid;
+
+	if (!guid_parse(cfg_opt_getnstr(opt, 0), &guid))
+		return conf_wrong(cfg,
+				  "guid \"%s\" is none; give 16 hexadecimal digits, such as \"0200:5eff:fe00:5301\"",
+				  cfg_opt_getnstr(opt, 0));
+	return 0;
+}
+
+/* As a row of the P_Key table; the default partition has row 0. */
+static int check_pkeys(cfg_t *cfg, cfg_opt_t *opt)
+{
+	unsigned n = cfg_opt_size(opt);
+
+	if (n > RD_PKEYS - 1)
+		return conf_wrong(cfg, "more than %u P_Keys; the table is full then", RD_PKEYS - 1);
+	for (unsigned i = 0; i < n; i++) {
+		long v = cfg_opt_getnint(opt, i);
+
+		if (v < 0 || v > 0xffff || !(v & PKEY_PART) || (v & PKEY_PART) == PKEY_PART)
+			return conf_wrong(
+				cfg,
+				"0x%lx is no P_Key to add; give 0x8001 to 0xfffe for a full member of a partition, "
+				"0x0001 to 0x7ffe for a limited one",
+				v);
+		for (unsigned k = 0; k < i; k++)
+			if (((v ^ cfg_opt_getnint(opt, k)) & PKEY_PART) == 0)
+				return conf_wrong(
+					cfg, "0x%lx names a partition that pkeys has already; take one of them out", v);
+	}
+	return 0;
+}
+
+/* Each address belongs to one device: else a packet for it would have two receivers. */
+static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
+{
+	const char *na = cfg_getstr(a, "netdev"), *nb = cfg_getstr(b, "netdev");
+	struct in6_addr x, y;
+
+	if ((!na && !cfg_size(a, "addresses")) || (!nb && !cfg_size(b, "addresses")))
+		return conf_wrong(
+			cfg,
+			"of the devices %s and %s one takes all addresses of the host; give both netdev or addresses",
+			cfg_title(a), cfg_title(b));
+	if (na && nb && !strcmp(na, nb) && (!cfg_size(a, "addresses") || !cfg_size(b, "addresses")))
+		return conf_wrong(cfg, "the devices %s and %s are both on %s; say which addresses each has",
+				  cfg_title(a), cfg_title(b), na);
+	for (unsigned i = 0; i < cfg_size(a, "addresses"); i++)
+		for (unsigned k = 0; k < cfg_size(b, "addresses"); k++)
+			if (address_parse(cfg_getnstr(a, "addresses", i), &x) &&
+			    address_parse(cfg_getnstr(b, "addresses", k), &y) && !memcmp(&x, &y, sizeof(x)))
+				return conf_wrong(
+					cfg, "the devices %s and %s both have the address %s; take it from one of them",
+					cfg_title(a), cfg_title(b), cfg_getnstr(b, "addresses", k));
+	return 0;
+}
+
+/* Runs when the section is complete. */
+int conf_device_check(cfg_t *cfg, cfg_opt_t *opt)
+{
+	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
+	const char *name = cfg_title(sec);
+
+	if (!name[0] || strlen(name) >= RDMAD_NAME_LEN)
+		return conf_wrong(cfg, "device without a good name; give 1 to %u characters", RDMAD_NAME_LEN - 1);
+	for (const char *p = name; *p; p++)
+		if (!isalnum((unsigned char)*p) && *p != '_' && *p != '-')
+			return conf_wrong(cfg, "\"%s\" is no name for a device; use letters, digits, _ and - only",
+					  name);
+	if (cfg_opt_size(opt) > DEVICES_MAX)
+		return conf_wrong(cfg, "more than %u devices; leave some out", DEVICES_MAX);
+	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++)
+		if (check_overlap(cfg, cfg_opt_getnsec(opt, i), sec))
+			return -1;
+	return 0;
+}
+
+/* ---- the section ----------------------------------------------------------------------- */
+
+cfg_opt_t conf_device_opts[] = { CFG_STR("netdev", NULL, CFGF_NODEFAULT),
+				 CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
+				 CFG_INT_LIST("pkeys", NULL, CFGF_NODEFAULT), CFG_STR("guid", NULL, CFGF_NODEFAULT),
+				 CFG_END() };
+
+void conf_device_checks(cfg_t *cfg)
+{
+	cfg_set_validate_func(cfg, "device|netdev", check_netdev);
+	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
+	cfg_set_validate_func(cfg, "device|guid", check_guid);
+	cfg_set_validate_func(cfg, "device|pkeys", check_pkeys);
+}
+
+void conf_device_take(struct conf_device *d, cfg_t *sec)
+{
+	const char *s;
+
+	snprintf(d->name, sizeof(d->name), "%s", cfg_title(sec));
+	s = cfg_getstr(sec, "guid");
+	if (s)
+		guid_parse(s, &d->guid);
+	s = cfg_getstr(sec, "netdev");
+	if (s)
+		snprintf(d->at.netdev, sizeof(d->at.netdev), "%s", s);
+	d->at.addr_n = cfg_size(sec, "addresses");
+	for (unsigned n = 0; n < d->at.addr_n; n++)
+		address_parse(cfg_getnstr(sec, "addresses", n), &d->at.addr[n]);
+	d->pkey_n = cfg_size(sec, "pkeys");
+	for (unsigned n = 0; n < d->pkey_n; n++)
+		d->pkey[n] = (uint16_t)cfg_getnint(sec, "pkeys", n);
+}
+
+void conf_devices(const struct conf *c)
+{
+	devices_n = c->device.n;
+	for (unsigned i = 0; i < devices_n; i++) {
+		const struct conf_device *from = &c->device.v[i];
+
+		devices[i] = (struct device){ .index = i, .guid = from->guid, .pkey = { PKEY_DEFAULT } };
+		devices[i].pkey_n = 1 + from->pkey_n;
+		memcpy(&devices[i].pkey[1], from->pkey, sizeof(from->pkey));
+		memcpy(devices[i].name, from->name, sizeof(devices[i].name));
+		device_conf[i] = from->at;
+	}
+}
