@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* devices.c - `rdmactl devices`: the devices, their P_Keys and GID tables. */
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
 #include "show.h"
@@ -8,12 +9,20 @@
 static void show(const json_t *j)
 {
 	size_t i, k;
-	json_t *dev, *gid, *pkey;
+	json_t *dev, *gid, *pkey, *word;
+	const char *profile;
 
 	json_array_foreach(json_object_get(j, "devices"), i, dev)
 	{
 		printf("%s%s: GUID %s, %s, MTU %lld, %lld Mb/s\n", i ? "\n" : "", show_str(dev, "name"),
 		       show_str(dev, "guid"), show_str(dev, "state"), show_num(dev, "mtu"), show_num(dev, "link_mbps"));
+		profile = show_str(json_object_get(dev, "look"), "profile");
+		if (strcmp(profile, "rdmad") != 0)
+			printf("  PROFILE %s", profile);
+		json_array_foreach(json_object_get(json_object_get(dev, "look"), "without"), k, word)
+			printf("%s %s", k ? "," : "; without", json_string_value(word));
+		if (strcmp(profile, "rdmad") != 0)
+			printf("\n");
 		if (json_array_size(json_object_get(dev, "pkeys")) > 1) {
 			printf("  P_KEYS");
 			json_array_foreach(json_object_get(dev, "pkeys"), k, pkey)

@@ -10,11 +10,13 @@ noinst_HEADERS += \
 	daemon/base/device.h \
 	daemon/base/foreign.h \
 	daemon/base/held.h \
+	daemon/base/limit.def \
 	daemon/base/log.h \
 	daemon/base/mem_fd.h \
 	daemon/base/mem_map.h \
 	daemon/base/mem_vm.h \
 	daemon/base/peer.h \
+	daemon/base/profile.h \
 	daemon/base/quota.def \
 	daemon/base/quota.h \
 	daemon/base/region.h \
@@ -38,6 +40,7 @@ noinst_HEADERS += \
 	daemon/control/gid.h \
 	daemon/control/hooks.h \
 	daemon/control/host.h \
+	daemon/control/limits.h \
 	daemon/control/qp_row.h \
 	daemon/control/session.h \
 	daemon/control/sessions.h \
@@ -82,6 +85,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/clock.c \
 	daemon/base/conf.c \
 	daemon/base/conf_device.c \
+	daemon/base/conf_profile.c \
 	daemon/base/copier.c \
 	daemon/base/foreign.c \
 	daemon/base/held.c \
@@ -90,6 +94,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/mem_map.c \
 	daemon/base/mem_vm.c \
 	daemon/base/peer.c \
+	daemon/base/profile.c \
 	daemon/base/quota.c \
 	daemon/base/region.c \
 	daemon/base/rights.c \
@@ -120,6 +125,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/gid.c \
 	daemon/control/hooks.c \
 	daemon/control/host.c \
+	daemon/control/limits.c \
 	daemon/control/qp_row.c \
 	daemon/control/session.c \
 	daemon/control/sessions.c \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # awk -f fill.awk TABLE.def... PAGE.in: the page, with what the code itself says in place of a line @STATS@, @STUBS@,
-# @RULES@, @QUOTAS@, @VERBS@, @CAUSES@, @KEYS@ or @RECORDS@.
+# @RULES@, @QUOTAS@, @VERBS@, @CAUSES@, @KEYS@, @RECORDS@, @PROFILES@, @FEATURES@ or @LIMITS@.
 
 # The next string in double quotes of row; takes it off.
 function text_take(    t) {
@@ -53,6 +53,16 @@ function row_keep(    name, grade) {
 		name = text_take()
 		rows[++n] = ".It " name "\n" sentences(text_take())
 	}
+	if (row ~ /^PROFILE\(/) {
+		name = text_take()
+		profile[++profiles] = ".It Cm " name "\n" sentences(text_take())
+	} else if (row ~ /^FEATURE\(/) {
+		name = text_take()
+		feature[++features] = ".It Cm " name "\n" text_take() "."
+	} else if (row ~ /^LIMIT\(/) {
+		name = text_take()
+		limit[++limits] = ".It Ic " name " No = Ar number\n" cap(text_take()) "."
+	}
 	if (row ~ /^WHY/) {
 		match(row, /\([A-Z_]+/)
 		name = substr(row, RSTART + 1, RLENGTH - 1)
@@ -78,7 +88,7 @@ function row_keep(    name, grade) {
 FILENAME ~ /\.def$/ {
 	if (FNR == 1)
 		row_keep()
-	if (/^STAT\(|^QUOTA\(|^WHY|^TRACE\(|^STUB_|^CHECK\(|^SAME\(|^DIFFERS\(|^SLOT\(|^NEWER_/) {
+	if (/^STAT\(|^QUOTA\(|^PROFILE\(|^FEATURE\(|^LIMIT\(|^WHY|^TRACE\(|^STUB_|^CHECK\(|^SAME\(|^DIFFERS\(|^SLOT\(|^NEWER_/) {
 		row_keep()
 		row = $0
 	} else if (row != "" && !/^\/\*/) {
@@ -105,6 +115,9 @@ FILENAME ~ /\.def$/ {
 	next
 }
 
+/^@PROFILES@$/ { row_keep(); list_print(profile, profiles); next }
+/^@FEATURES@$/ { row_keep(); list_print(feature, features); next }
+/^@LIMITS@$/ { row_keep(); list_print(limit, limits); next }
 /^@CAUSES@$/ { row_keep(); list_print(cause, causes); next }
 /^@KEYS@$/ { row_keep(); list_print(key, keys); next }
 /^@RECORDS@$/ { row_keep(); list_print(record, records); next }

@@ -12,6 +12,7 @@ dist_man_MANS += \
 nodist_man_MANS = \
 	man/rdmactl-check.8 \
 	man/rdmactl.8 \
+	man/rdmad-profiles.7 \
 	man/rdmad-verbs.7 \
 	man/rdmad-why.7 \
 	man/rdmad.conf.5
@@ -20,6 +21,7 @@ EXTRA_DIST += \
 	man/fill.awk \
 	man/rdmactl-check.8.in \
 	man/rdmactl.8.in \
+	man/rdmad-profiles.7.in \
 	man/rdmad-verbs.7.in \
 	man/rdmad-why.7.in \
 	man/rdmad.conf.5.in
@@ -32,6 +34,9 @@ man/rdmad.conf.5: man/rdmad.conf.5.in man/fill.awk daemon/base/quota.def
 man/rdmad-why.7: man/rdmad-why.7.in man/fill.awk proto/why.def proto/trace.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/proto/why.def $(srcdir)/proto/trace.def \
 		$(srcdir)/man/rdmad-why.7.in >$@.tmp && mv $@.tmp $@
+man/rdmad-profiles.7: man/rdmad-profiles.7.in man/fill.awk include/rdmad/profile.def include/rdmad/feature.def daemon/base/limit.def
+	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/include/rdmad/profile.def $(srcdir)/include/rdmad/feature.def \
+		$(srcdir)/daemon/base/limit.def $(srcdir)/man/rdmad-profiles.7.in >$@.tmp && mv $@.tmp $@
 man/rdmad-verbs.7: man/rdmad-verbs.7.in man/fill.awk lib/verbs/verbs.def
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -f $(srcdir)/man/fill.awk $(srcdir)/lib/verbs/verbs.def $(srcdir)/man/rdmad-verbs.7.in >$@.tmp && mv $@.tmp $@
 man/rdmactl-check.8: man/rdmactl-check.8.in man/fill.awk ctl/check.def

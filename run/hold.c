@@ -21,7 +21,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,7 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -43,7 +41,6 @@
 
 #define START_PATIENCE_MS 15000
 #define ANSWER_PATIENCE_S 10
-#define ROCE_PORT         4791
 
 enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };
 
@@ -184,49 +181,6 @@ json_t *hold_dump(int fd, uint32_t what)
 }
 
 /* ---- starting --------------------------------------------------------------- */
-
-/* Is the port of RoCEv2 free at that address? */
-static bool addr_free(uint32_t addr)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(addr) };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool is_free = fd >= 0 && !bind(fd, (struct sockaddr *)&in, sizeof(in));
-
-	if (fd >= 0)
-		close(fd);
-	return is_free;
-}
-
-/* An address of the loopback network, 127.64.0.0/10.  Our process id chooses it, so that two of us try different ones, unless
- * they are in different PID namespaces. */
-static uint32_t own_addr(void)
-{
-	uint32_t pid = (uint32_t)getpid(), addr = 0;
-
-	for (uint32_t i = 0; i < 64; i++) {
-		addr = 0x7f400000 | ((pid + i * 65521) & 0x3fffff);
-		if (addr_free(addr))
-			break;
-	}
-	return addr;
-}
-
-/* The configuration of --own's daemon, as a file to read from: one device with one address, which no other daemon has. */
-static int own_config(const struct options *opt)
-{
-	uint32_t a = opt->own_addr ? 0 : own_addr();
-	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
-
-	if (fd < 0)
-		return -1;
-	if (opt->own_addr)
-		dprintf(fd, "device rdmad0 { addresses = { \"%s\" } }\n", opt->own_addr);
-	else
-		dprintf(fd, "device rdmad0 { addresses = { \"%u.%u.%u.%u\" } }\n", a >> 24, a >> 16 & 255, a >> 8 & 255,
-			a & 255);
-	lseek(fd, 0, SEEK_SET);
-	return fd;
-}
 
 /* In the grandchild: becomes rdmad, tied to nothing of its starter's. */
 static void daemon_exec(const char *path, char **argv, int in, int out, int log)

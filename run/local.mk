@@ -10,6 +10,7 @@ rdmad_run_SOURCES = \
 	run/lesson.c \
 	run/install.c \
 	run/mounts.c \
+	run/own.c \
 	run/prog.c \
 	run/report.c \
 	run/report.h \

@@ -30,6 +30,8 @@ static const char usage_text[] =
 	"  -s, --socket ADDRESS    use the daemon at ADDRESS: a path, or @NAME for an abstract socket\n"
 	"  -o, --own[=IP]          start a private daemon for this program alone: its device has that address\n"
 	"                          only, or one of 127.0.0.0/8 (then it reaches this host only)\n"
+	"  -a, --as PROFILE        the same with devices that look like others' and are limited like them: cx7,\n"
+	"                          rxe, apple, ... (rdmad-profiles(7)); NAME:FILE for a profile of your own\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
 	"  -r, --rsockets          carry the program's TCP connections by RDMA if the peer does, too\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
@@ -77,6 +79,7 @@ enum { /* those without a letter */
 static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, 's' },
 	{ "own", optional_argument, NULL, 'o' },
+	{ "as", required_argument, NULL, 'a' },
 	{ "daemon-arg", required_argument, NULL, 'd' },
 	{ "rsockets", no_argument, NULL, 'r' },
 	{ "log", required_argument, NULL, 'l' },
@@ -238,7 +241,31 @@ static void sweep_check(const struct options *opt)
 	    opt->lesson) {
 		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
 		    "with "
-		    "--daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
+		    "--as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
+		fail_usage();
+	}
+}
+
+/* --own, --as, --socket: which daemon, and with which device. */
+static void own_check(struct options *opt, char *profile)
+{
+	if (profile && !own_profile(opt, profile))
+		fail_usage();
+	if (profile && opt->own_addr && opt->ports > 1) {
+		say("--as %s has %u ports, each with an address of its own: leave --own=%s out, or describe the "
+		    "devices "
+		    "in a configuration (rdmad.conf(5))",
+		    profile, opt->ports, opt->own_addr);
+		fail_usage();
+	}
+	opt->own |= profile != NULL;
+	if (opt->own && opt->socket) {
+		say("%s starts a daemon on a socket of its own; it cannot be combined with --socket",
+		    profile ? "--as" : "--own");
+		fail_usage();
+	}
+	if (opt->own_addr && !is_address(opt->own_addr)) {
+		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
 		fail_usage();
 	}
 }
@@ -246,16 +273,8 @@ static void sweep_check(const struct options *opt)
 /* Options that do not go together. */
 static void options_check(const struct options *opt, bool env, bool program, bool more)
 {
-	if (opt->own && opt->socket) {
-		say("--own starts a daemon on a socket of its own; it cannot be combined with --socket");
-		fail_usage();
-	}
 	if (opt->seeded && !opt->impair && !opt->sweep.faults) {
 		say("--seed is for --fault and --sweep");
-		fail_usage();
-	}
-	if (opt->own_addr && !is_address(opt->own_addr)) {
-		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
 		fail_usage();
 	}
 	if (opt->capture && !strcmp(opt->capture, "-")) {
@@ -283,18 +302,20 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 /* clang-format off */
 static bool options_parse(struct options *opt, int argc, char **argv)
 {
+	char *profile = NULL;
 	bool env = false;
 	int c;
 
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::d:rl:St:R:C:F:L::xehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::a:d:rl:St:R:C:F:L::xehV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'F': opt->impair = optarg; break;
 		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;
 		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
+		case 'a': profile = optarg; break;
 		case 'd': opt->daemon_args[opt->daemon_arg_n++] = optarg; break;
 		case 'r': opt->rsockets = true; break;
 		case 'l': opt->log = optarg; break;
@@ -313,6 +334,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 				fail_usage();
 		}
 	}
+	own_check(opt, profile);
 	options_check(opt, env, optind < argc, optind + 1 < argc);
 	return !env;
 }

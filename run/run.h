@@ -34,6 +34,9 @@ struct options {
 	bool own, rsockets;
 	enum sysfs sysfs;     /* AUTO: what the machine allows, and then that */
 	const char *own_addr; /* --own=ADDRESS, or NULL */
+	const char *profile;  /* --as: of all devices, or NULL */
+	char *profile_file;   /* where it is; NULL: it is one of rdmad's */
+	unsigned ports;       /* of the profile's adapter */
 	char **daemon_args;
 	unsigned daemon_arg_n;
 	int64_t timeout_ms;  /* 0: none */
@@ -83,6 +86,11 @@ void env_print(const struct install *, const struct options *);
  * private one if none answers.  -1: said why.
  */
 int hold_get(const struct options *, const struct install *, char addr[ADDR_LEN]);
+
+/* --as: NAME or NAME:FILE, which is cut in two; false: said why. */
+bool own_profile(struct options *, char *name);
+/* The configuration of --own's daemon, as a file to read from; -1: errno.  Addresses that no other daemon has. */
+int own_config(const struct options *);
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);

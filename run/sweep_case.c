@@ -64,6 +64,19 @@ static void words_free(struct words *w)
 	free(w->v);
 }
 
+static void profile_put(struct words *w, const struct options *opt)
+{
+	char *text;
+
+	if (!opt->profile)
+		return;
+	if (asprintf(&text, "--as=%s%s%s", opt->profile, opt->profile_file ? ":" : "",
+		     opt->profile_file ? opt->profile_file : "") < 0)
+		abort();
+	word_add(w, text);
+	free(text);
+}
+
 /* Up to the program: what the user gave us for it, and what the case needs. */
 static void words_put(struct words *w, const struct sweep *s, const char *name, double limit_s, const char *rules)
 {
@@ -74,6 +87,7 @@ static void words_put(struct words *w, const struct sweep *s, const char *name, 
 
 	word_add(w, name);
 	word_add(w, "--own");
+	profile_put(w, s->opt);
 	for (unsigned i = 0; i < s->opt->daemon_arg_n; i++) {
 		word_add(w, "--daemon-arg");
 		word_add(w, s->opt->daemon_args[i]);

@@ -10,7 +10,6 @@
  * A file is written when its text has changed; a program that has it open sees the new text when it reads again from the
  * start, as with the kernel's.
  */
-#include "config.h"
 
 #include "field.h"
 #include "say.h"
@@ -179,9 +178,9 @@ static void rate_put(const char *dir, long long mbps)
 		int mbps;
 		const char *text;
 	} rates[] = {
-		{ 2500, "2.5 Gb/sec (1X SDR)" },   { 10000, "10 Gb/sec (4X SDR)" }, { 20000, "20 Gb/sec (4X DDR)" },
-		{ 25000, "25 Gb/sec (1X EDR)" },   { 40000, "40 Gb/sec (4X QDR)" }, { 100000, "100 Gb/sec (4X EDR)" },
-		{ 200000, "200 Gb/sec (4X HDR)" },
+		{ 2500, "2.5 Gb/sec (1X SDR)" },   { 10000, "10 Gb/sec (4X SDR)" },   { 20000, "20 Gb/sec (4X DDR)" },
+		{ 25000, "25 Gb/sec (1X EDR)" },   { 40000, "40 Gb/sec (4X QDR)" },   { 80000, "80 Gb/sec (8X QDR)" },
+		{ 100000, "100 Gb/sec (4X EDR)" }, { 200000, "200 Gb/sec (4X HDR)" }, { 400000, "400 Gb/sec (4X NDR)" },
 	};
 	unsigned i = 0;
 
@@ -217,6 +216,7 @@ static void pkeys(const char *port, const json_t *dev)
 static void port(const char *dir, const json_t *dev, const json_t *counters)
 {
 	bool up = !strcmp(str(dev, "state"), "ACTIVE");
+	const json_t *look = json_object_get(dev, "look");
 	char path[PATH_LEN + 16], hw[PATH_LEN + 32];
 	const char *key;
 	json_t *v;
@@ -230,7 +230,7 @@ static void port(const char *dir, const json_t *dev, const json_t *counters)
 	put("sm_lid", path, 0, "0x0");
 	put("sm_sl", path, 0, "0");
 	put("cap_mask", path, 0, "0x00010000");
-	put("link_layer", path, 0, "Ethernet");
+	put("link_layer", path, 0, "%s", str(look, "link_layer"));
 	pkeys(path, dev);
 	gids(path, dev);
 	put("counters/port_xmit_data", path, 0, "%lld", num(counters, "sent_bytes") / WORD);
@@ -245,10 +245,13 @@ static void port(const char *dir, const json_t *dev, const json_t *counters)
 
 /* ---- its adapter ------------------------------------------------------------------- */
 
-/* A bridge for each, since programs take functions of one bus for ports of one adapter. */
-static void adapter_path(char path[DIR_LEN], int i)
+/* A bridge for each adapter, since programs take functions of one bus for ports of one adapter. */
+static void adapter_path(char path[DIR_LEN], const json_t *look)
 {
-	snprintf(path, DIR_LEN, TREE_BUS "/7264:00:%02x.%x/7264:%02x:00.0", i / 8, i % 8, i + 1);
+	int i = (int)num(look, "adapter");
+
+	snprintf(path, DIR_LEN, TREE_BUS "/7264:00:%02x.%x/7264:%02x:00.%x", i / 8, i % 8, i + 1,
+		 (int)num(look, "port"));
 }
 
 /* The interface has the adapter as its device, if it has none; else its device has the RDMA device, too. */
@@ -302,9 +305,9 @@ static void adapter(const char *dir, const json_t *dev)
 	line_of(cpus, sizeof(cpus), file, NULL);
 	put("local_cpulist", dir, 0, "%s",
 	    *cpus ? cpus : line_of(cpus, sizeof(cpus), "/sys/devices/system/cpu/online", "0"));
-	put("class", dir, 0, "0x020000");  /* of Ethernet */
-	put("vendor", dir, 0, "0x72646d"); /* as ibv_query_device() has them */
-	put("device", dir, 0, "0x6164");
+	put("class", dir, 0, "0x020000"); /* of Ethernet */
+	put("vendor", dir, 0, "0x%04x", (unsigned)num(json_object_get(dev, "look"), "vendor"));
+	put("device", dir, 0, "0x%04x", (unsigned)num(json_object_get(dev, "look"), "device"));
 }
 
 /* ---- one device of two classes ------------------------------------------------------- */
@@ -334,18 +337,20 @@ static void node(const char *name, int major, int minor)
 
 static void device(const json_t *dev, const json_t *counters, int i)
 {
+	const json_t *look = json_object_get(dev, "look");
 	char at[DIR_LEN], dir[PATH_LEN], name[16];
 
-	adapter_path(at, i);
+	adapter_path(at, look);
 	snprintf(dir, sizeof(dir), "%s/infiniband/%s", at, str(dev, "name"));
-	put("node_type", dir, 0, "1: CA");
+	put("node_type", dir, 0, "%s", str(look, "node_type"));
 	put("node_guid", dir, 0, "%s", str(dev, "guid"));
-	put("sys_image_guid", dir, 0, "%s", str(dev, "guid"));
+	put("sys_image_guid", dir, 0, "%s", str(look, "sys_image_guid"));
 	put("node_desc", dir, 0, "%s", str(dev, "name"));
-	put("fw_ver", dir, 0, "%s", PACKAGE_VERSION);
-	put("hca_type", dir, 0, "rdmad");
-	put("board_id", dir, 0, "rdmad");
-	put("hw_rev", dir, 0, "0");
+	put("fw_ver", dir, 0, "%s", str(look, "fw_ver"));
+	put("hca_type", dir, 0, "%s", str(look, "hca_type"));
+	if (*str(look, "board_id"))
+		put("board_id", dir, 0, "%s", str(look, "board_id"));
+	put("hw_rev", dir, 0, "%x", (unsigned)num(look, "hw_rev"));
 	put("uevent", dir, 0, "NAME=%s", str(dev, "name"));
 	port(dir, dev, counters);
 	class_links(dir, "infiniband", str(dev, "name"), at);

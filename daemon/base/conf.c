@@ -304,18 +304,19 @@ static cfg_opt_t quota_opts[] = {
 	CFG_END()
 };
 
-#define OPT_STR(key)    CFG_STR(key, NULL, CFGF_NODEFAULT),
-#define OPT_INT(key)    CFG_INT(key, 0, CFGF_NONE),
-#define OPT_LIST(key)   CFG_STR_LIST(key, NULL, CFGF_NODEFAULT),
-#define OPT_INTS(key)   CFG_INT_LIST(key, NULL, CFGF_NODEFAULT),
-#define OPT_QUOTA(key)  CFG_SEC(key, quota_opts, CFGF_NODEFAULT),
-#define OPT_DEVICE(key) CFG_SEC(key, conf_device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+#define OPT_STR(key)     CFG_STR(key, NULL, CFGF_NODEFAULT),
+#define OPT_INT(key)     CFG_INT(key, 0, CFGF_NONE),
+#define OPT_LIST(key)    CFG_STR_LIST(key, NULL, CFGF_NODEFAULT),
+#define OPT_INTS(key)    CFG_INT_LIST(key, NULL, CFGF_NODEFAULT),
+#define OPT_QUOTA(key)   CFG_SEC(key, quota_opts, CFGF_NODEFAULT),
+#define OPT_PROFILE(key) CFG_SEC(key, conf_profile_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+#define OPT_DEVICE(key)  CFG_SEC(key, conf_device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 
 static cfg_opt_t opts[] = {
 #define KEY(kind, key, check, field, when) OPT_##kind(key)
 #include "conf.def"
 #undef KEY
-	CFG_END()
+	CFG_FUNC("include", cfg_include), CFG_END()
 };
 
 static void checks_set(cfg_t *cfg)
@@ -323,6 +324,7 @@ static void checks_set(cfg_t *cfg)
 #define KEY(kind, key, check, field, when) cfg_set_validate_func(cfg, key, check);
 #include "conf.def"
 #undef KEY
+	conf_profile_checks(cfg);
 	conf_device_checks(cfg);
 }
 
@@ -377,6 +379,7 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		for (unsigned q = 0; q < QUOTAS; q++)
 			if (cfg_size(cfg_getsec(cfg, "quota"), quota_key(q)))
 				c->quota[q] = (uint64_t)cfg_getint(cfg_getsec(cfg, "quota"), quota_key(q));
+	conf_profiles_take(c);
 	c->device.n = cfg_size(cfg, "device");
 	for (unsigned i = 0; i < c->device.n; i++)
 		conf_device_take(&c->device.v[i], cfg_getnsec(cfg, "device", i));
@@ -388,6 +391,7 @@ bool conf_read(struct conf *c, const char *path)
 	bool ok = true;
 	cfg_t *cfg;
 
+	conf_profiles_begin();
 	if (path) {
 		cfg = cfg_init(opts, CFGF_NONE);
 		cfg_set_error_function(cfg, syntax_error);
@@ -407,6 +411,7 @@ bool conf_read(struct conf *c, const char *path)
 	if (!c->device.n) {
 		c->device.n = 1;
 		snprintf(c->device.v[0].name, sizeof(c->device.v[0].name), "rdmad0");
+		snprintf(c->device.v[0].profile, sizeof(c->device.v[0].profile), PROFILE_OWN);
 	}
 	return ok;
 }

@@ -15,6 +15,7 @@
 #include "../../proto/burst.h"
 #include "device.h"
 #include "log.h"
+#include "profile.h"
 #include "quota.h"
 #include "rights.h"
 
@@ -27,7 +28,9 @@ struct device_conf {
 
 struct conf_device {
 	char name[RDMAD_NAME_LEN];
-	uint64_t guid; /* 0: made from its addresses */
+	char profile[PROFILE_NAME_LEN];
+	unsigned number; /* of the devices of its profile: which one this is */
+	uint64_t guid;   /* 0: made from its addresses */
 	uint16_t pkey[RD_PKEYS - 1];
 	unsigned pkey_n; /* behind the default one */
 	struct device_conf at;
@@ -59,6 +62,10 @@ struct conf {
 	enum log_level log_level;
 	uint64_t quota[QUOTAS]; /* of a user, in units of quota.def; QUOTA_UNSET: its default */
 	char impair[4096];      /* fault in the file: a file of rules (rdmad-fault(5)); empty: none */
+	struct {
+		unsigned n;
+		struct profile v[PROFILES_MAX];
+	} profile;
 	struct {
 		unsigned n;
 		struct conf_device v[DEVICES_MAX];

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../proto/hdr.h"
@@ -19,6 +20,25 @@ struct device *device_find(const char *name)
 		if (!strcmp(devices[i].name, name))
 			return &devices[i];
 	return NULL;
+}
+
+const struct device *device_adapter(const struct device *d)
+{
+	for (unsigned i = 0; i < devices_n && d->profile->ports > 1; i++)
+		if (!strcmp(devices[i].profile->name, d->profile->name) &&
+		    devices[i].nth / d->profile->ports == d->nth / d->profile->ports)
+			return &devices[i];
+	return d;
+}
+
+unsigned device_port(const struct device *d) { return d->nth % d->profile->ports; }
+
+const struct gid_row *device_gid(const struct device *dev, unsigned row, uint32_t *type)
+{
+	bool v1 = dev->profile->gids == GIDS_PAIRS && !(row & 1);
+
+	*type = v1 ? 1 : 2;
+	return &dev->gid[row | v1];
 }
 
 /* ---- values -------------------------------------------------------------------------- */
@@ -135,6 +155,60 @@ static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
 	return 0;
 }
 
+/* Digits are the number of one of its profile's devices.  false: there are none. */
+static bool number_of(cfg_t *sec, unsigned *number)
+{
+	const char *title = cfg_title(sec);
+
+	*number = (unsigned)strtoul(title, NULL, 10);
+	return cfg_getstr(sec, "profile") && strlen(title) < 5 && title[strspn(title, "0123456789")] == 0;
+}
+
+/* Its profile is known. */
+static void name_of(cfg_t *sec, char name[RDMAD_NAME_LEN])
+{
+	unsigned number;
+
+	if (number_of(sec, &number))
+		profile_device(conf_profile_known(cfg_getstr(sec, "profile")), number, name);
+	else
+		snprintf(name, RDMAD_NAME_LEN, "%s", cfg_title(sec));
+}
+
+static int check_profile(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+	char all[256];
+
+	profile_names(all, sizeof(all));
+	return conf_profile_known(s) ? 0
+				     : conf_wrong(cfg,
+						  "there is no profile \"%s\"; give %s, or one of a section profile "
+						  "above this line",
+						  s, all);
+}
+
+/* Is there room in the profile, and a name that no other device has? */
+static int check_look(cfg_t *cfg, cfg_opt_t *opt, cfg_t *sec)
+{
+	const char *profile = cfg_getstr(sec, "profile");
+	char name[RDMAD_NAME_LEN], other[RDMAD_NAME_LEN];
+	struct profile p = *conf_profile_known(profile ? profile : PROFILE_OWN);
+
+	profile_settle(&p);
+	if (cfg_size(sec, "pkeys") >= p.max_pkeys)
+		return conf_wrong(cfg, "the P_Key table of profile %s has %u rows; take %u of the pkeys out", p.name,
+				  (unsigned)p.max_pkeys, (unsigned)(cfg_size(sec, "pkeys") + 1 - p.max_pkeys));
+	name_of(sec, name);
+	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++) {
+		name_of(cfg_opt_getnsec(opt, i), other);
+		if (!strcmp(name, other))
+			return conf_wrong(cfg, "two devices have the name %s; give one of them another number or name",
+					  name);
+	}
+	return 0;
+}
+
 /* Runs when the section is complete. */
 int conf_device_check(cfg_t *cfg, cfg_opt_t *opt)
 {
@@ -152,15 +226,16 @@ int conf_device_check(cfg_t *cfg, cfg_opt_t *opt)
 	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++)
 		if (check_overlap(cfg, cfg_opt_getnsec(opt, i), sec))
 			return -1;
-	return 0;
+	return check_look(cfg, opt, sec);
 }
 
 /* ---- the section ----------------------------------------------------------------------- */
 
-cfg_opt_t conf_device_opts[] = { CFG_STR("netdev", NULL, CFGF_NODEFAULT),
-				 CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
-				 CFG_INT_LIST("pkeys", NULL, CFGF_NODEFAULT), CFG_STR("guid", NULL, CFGF_NODEFAULT),
-				 CFG_END() };
+cfg_opt_t conf_device_opts[] = {
+	CFG_STR("netdev", NULL, CFGF_NODEFAULT),     CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
+	CFG_INT_LIST("pkeys", NULL, CFGF_NODEFAULT), CFG_STR("guid", NULL, CFGF_NODEFAULT),
+	CFG_STR("profile", NULL, CFGF_NODEFAULT),    CFG_END()
+};
 
 void conf_device_checks(cfg_t *cfg)
 {
@@ -168,13 +243,18 @@ void conf_device_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "device|addresses", check_addresses);
 	cfg_set_validate_func(cfg, "device|guid", check_guid);
 	cfg_set_validate_func(cfg, "device|pkeys", check_pkeys);
+	cfg_set_validate_func(cfg, "device|profile", check_profile);
 }
 
 void conf_device_take(struct conf_device *d, cfg_t *sec)
 {
 	const char *s;
 
-	snprintf(d->name, sizeof(d->name), "%s", cfg_title(sec));
+	name_of(sec, d->name);
+	if (!number_of(sec, &d->number))
+		d->number = 0;
+	s = cfg_getstr(sec, "profile");
+	snprintf(d->profile, sizeof(d->profile), "%s", s ? s : PROFILE_OWN);
 	s = cfg_getstr(sec, "guid");
 	if (s)
 		guid_parse(s, &d->guid);
@@ -191,6 +271,8 @@ void conf_device_take(struct conf_device *d, cfg_t *sec)
 
 void conf_devices(const struct conf *c)
 {
+	static struct profile profiles[DEVICES_MAX];
+
 	devices_n = c->device.n;
 	for (unsigned i = 0; i < devices_n; i++) {
 		const struct conf_device *from = &c->device.v[i];
@@ -200,5 +282,9 @@ void conf_devices(const struct conf *c)
 		memcpy(&devices[i].pkey[1], from->pkey, sizeof(from->pkey));
 		memcpy(devices[i].name, from->name, sizeof(devices[i].name));
 		device_conf[i] = from->at;
+		profiles[i] = *conf_profile_of(c, from->profile);
+		profile_settle(&profiles[i]);
+		devices[i].profile = &profiles[i];
+		devices[i].nth = from->number;
 	}
 }

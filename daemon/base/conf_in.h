@@ -20,4 +20,16 @@ void conf_device_checks(cfg_t *);            /* of its keys */
 int conf_device_check(cfg_t *, cfg_opt_t *); /* of a section that is complete */
 void conf_device_take(struct conf_device *, cfg_t *sec);
 
+/*
+ * conf_profile.c.  begin: before a file is read.  known: of the table, or of a section that was complete already; of: the same
+ * of a configuration.  NULL: there is none.
+ */
+extern cfg_opt_t conf_profile_opts[];
+void conf_profiles_begin(void);
+void conf_profile_checks(cfg_t *);
+int conf_profile_check(cfg_t *, cfg_opt_t *);
+void conf_profiles_take(struct conf *);
+const struct profile *conf_profile_known(const char *name);
+const struct profile *conf_profile_of(const struct conf *, const char *name);
+
 #endif

@@ -22,6 +22,7 @@
 #define RAWS_MAX    64u    /* packet sockets of a shard */
 
 struct hca;
+struct profile;
 
 struct gid_row {
 	uint8_t gid[16];  /* all zero: empty */
@@ -32,11 +33,13 @@ struct gid_row {
 struct device {
 	char name[RDMAD_NAME_LEN];
 	uint64_t guid;
-	unsigned index;   /* in devices[] */
-	bool up;          /* port state */
-	bool cut;         /* a rule has taken the port down */
-	uint32_t qp_made; /* QPs since the start; changed while the control thread waits for a shard */
-	uint8_t mtu;      /* enum ibv_mtu: active */
+	unsigned index;                /* in devices[] */
+	const struct profile *profile; /* what it looks like; profile.h */
+	unsigned nth;                  /* of the devices of its profile */
+	bool up;                       /* port state */
+	bool cut;                      /* a rule has taken the port down */
+	uint32_t qp_made;              /* QPs since the start; changed while the control thread waits for a shard */
+	uint8_t mtu;                   /* enum ibv_mtu: active */
 	uint32_t link_mbps;
 	uint16_t pkey[RD_PKEYS]; /* the P_Key table */
 	uint32_t pkey_n;
@@ -48,5 +51,10 @@ extern struct device devices[DEVICES_MAX];
 extern unsigned devices_n;
 
 struct device *device_find(const char *name);
+/* The first port of the adapter that this one is a port of; and which port it is, from 0 on. */
+const struct device *device_adapter(const struct device *);
+unsigned device_port(const struct device *);
+/* A row of the GID table as programs see it, and its enum ibv_gid_type: that of RoCE v1 is shown in front of each (GIDS_PAIRS). */
+const struct gid_row *device_gid(const struct device *, unsigned row, uint32_t *type);
 
 #endif

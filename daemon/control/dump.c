@@ -26,6 +26,7 @@
 #include "qp_row.h"
 #include "sessions.h"
 #include "why.h"
+#include "../base/profile.h"
 #include "../shard/spare.h"
 #include "../shard/inbox.h"
 
@@ -52,7 +53,8 @@ static json_t *gids_json(const struct device *dev)
 	json_t *rows = json_array();
 
 	for (unsigned i = 0; i < RDMAD_GIDS; i++) {
-		const struct gid_row *g = &dev->gid[i];
+		uint32_t type;
+		const struct gid_row *g = device_gid(dev, i, &type);
 		char name[IF_NAMESIZE] = "", text[INET6_ADDRSTRLEN] = "", hex[64];
 
 		if (!memcmp(g->gid, none, sizeof(none)))
@@ -60,9 +62,9 @@ static json_t *gids_json(const struct device *dev)
 		if_indextoname(g->ifindex, name);
 		gid_text(g->gid, text);
 		gid_hex(g->gid, hex, sizeof(hex));
-		json_array_append_new(rows,
-				      json_pack("{s:i s:s s:s s:s s:s s:b}", "index", (int)i, "gid", hex, "address",
-						text, "interface", name, "type", "RoCE v2", "wire", (int)g->wire));
+		json_array_append_new(rows, json_pack("{s:i s:s s:s s:s s:s s:b}", "index", (int)i, "gid", hex,
+						      "address", text, "interface", name, "type",
+						      type == 2 ? "RoCE v2" : "IB/RoCE v1", "wire", (int)g->wire));
 	}
 	return rows;
 }
@@ -76,6 +78,28 @@ static json_t *pkeys_json(const struct device *dev)
 	return rows;
 }
 
+/* Its looks: for rdmad-run --sysfs. */
+static json_t *look_json(const struct device *d)
+{
+	static const char *const nodes[] = {
+		[NODE_CA] = "1: CA", [NODE_RNIC] = "4: RNIC", [NODE_UNSPECIFIED] = "7: unspecified"
+	};
+	const struct profile *p = d->profile;
+	const struct device *adapter = device_adapter(d);
+	json_t *without = json_array();
+
+	for (unsigned f = 0; f < FEATURES; f++)
+		if (p->no >> f & 1)
+			json_array_append_new(without, json_string(feature_row(f)->word));
+
+	return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:o s:i s:i s:i s:i s:i}", "profile", p->name, "without",
+			 without, "fw_ver", p->fw, "hca_type", p->hca_type, "board_id", p->board, "node_type",
+			 nodes[p->node], "link_layer", p->link == LINK_UNSPECIFIED ? "Unspecified" : "Ethernet",
+			 "sys_image_guid", guid_json(adapter->guid), "adapter", (int)adapter->index, "port",
+			 (int)device_port(d), "vendor", (int)p->pci_vendor, "device", (int)p->pci_device, "hw_rev",
+			 (int)p->hw_ver);
+}
+
 static json_t *devices_json(void)
 {
 	json_t *list = json_array();
@@ -83,10 +107,11 @@ static json_t *devices_json(void)
 	for (unsigned i = 0; i < devices_n; i++) {
 		const struct device *d = &devices[i];
 
-		json_array_append_new(list, json_pack("{s:s s:o s:s s:i s:i s:o s:o}", "name", d->name, "guid",
-						      guid_json(d->guid), "state", d->up ? "ACTIVE" : "DOWN", "mtu",
-						      d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps,
-						      "pkeys", pkeys_json(d), "gids", gids_json(d)));
+		json_array_append_new(list,
+				      json_pack("{s:s s:o s:s s:i s:i s:o s:o s:o}", "name", d->name, "guid",
+						guid_json(d->guid), "state", d->up ? "ACTIVE" : "DOWN", "mtu",
+						d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps, "look",
+						look_json(d), "pkeys", pkeys_json(d), "gids", gids_json(d)));
 	}
 	return json_pack("{s:s s:o}", "version", PACKAGE_VERSION, "devices", list);
 }

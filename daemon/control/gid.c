@@ -6,6 +6,8 @@
  *	row 1 ...	one per address: IPv4, IPv6; loopback last.  A row stays where it is until its
  *			address goes; a new address takes the first free row.
  *
+ * The profile of a device may leave each other row free, from row 0 on, or take link-local addresses only.
+ *
  * Any message of rtnetlink makes the whole picture be taken anew and compared: so no message can be
  * missed or misunderstood.
  */
@@ -21,6 +23,7 @@
 
 #include <ev.h>
 
+#include <rdmad/gid.h>
 #include <rdmad/gid_text.h>
 
 #include "../../proto/hca.h"
@@ -28,6 +31,7 @@
 #include "../base/device.h"
 #include "host.h"
 #include "../base/log.h"
+#include "../base/profile.h"
 #include "../shard/shard.h"
 #include "../shard/net.h"
 #include "../shard/inbox.h"
@@ -105,11 +109,16 @@ static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsign
 		taken_put(dev, r->gid);
 }
 
+/* Of the link-local default; and how far it is from one row to the next. */
+static unsigned row_default(const struct device *dev) { return dev->profile->gids == GIDS_PAIRS; }
+static unsigned row_step(const struct device *dev) { return 1 + row_default(dev); }
+static unsigned row_first(const struct device *dev) { return row_default(dev) + row_step(dev); }
+
 static int row_find(const struct device *dev, const uint8_t *gid)
 {
-	for (int i = 1; i < RDMAD_GIDS; i++)
+	for (unsigned i = row_first(dev); i < dev->profile->gid_tbl_len; i += row_step(dev))
 		if (gid_same(dev->gid[i].gid, gid))
-			return i;
+			return (int)i;
 	return -1;
 }
 
@@ -135,7 +144,7 @@ static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 	bool changed = false;
 	int row;
 
-	for (unsigned i = 1; i < RDMAD_GIDS; i++) {
+	for (unsigned i = row_first(dev); i < dev->profile->gid_tbl_len; i++) {
 		if (gid_empty(dev->gid[i].gid) || is_wanted(want, n, dev->gid[i].gid))
 			continue;
 		log_note("%s: GID %u (%s) is gone", dev->name, i, gid_text(dev->gid[i].gid, text));
@@ -161,10 +170,16 @@ static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 
 /* ---- what a device is to have -------------------------------------------- */
 
+/* fe80::/10, 169.254.0.0/16 */
+static bool gid_link_local(const uint8_t *gid)
+{
+	return gid_is_v4(gid) ? gid[12] == 169 && gid[13] == 254 : gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
 static void want_put(const struct device *dev, struct want *want, unsigned *n, const uint8_t *gid, unsigned ifindex)
 {
-	if (*n >= RDMAD_GIDS - 1 || is_wanted(want, *n, gid) || gid_same(dev->gid[0].gid, gid) ||
-	    !host_addr_usable(gid, ifindex))
+	if (*n >= RDMAD_GIDS - 1 || is_wanted(want, *n, gid) || gid_same(dev->gid[row_default(dev)].gid, gid) ||
+	    (dev->profile->gids == GIDS_LINK_LOCAL && !gid_link_local(gid)) || !host_addr_usable(gid, ifindex))
 		return;
 	memcpy(want[*n].gid, gid, 16);
 	want[(*n)++].ifindex = ifindex;
@@ -251,7 +266,7 @@ static const struct host_if *main_if(const struct device_conf *c)
 
 static bool default_update(struct device *dev, const struct device_conf *c)
 {
-	struct gid_row *r = &dev->gid[0];
+	struct gid_row *r = &dev->gid[row_default(dev)];
 	const struct host_if *f = main_if(c);
 	uint8_t gid[16] = { 0xfe, 0x80 };
 	bool fresh = gid_empty(r->gid), wire, changed;
@@ -272,7 +287,7 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 		for (unsigned i = 8; i < 16; i++)
 			dev->guid = dev->guid << 8 | gid[i];
 	}
-	row_set(dev, 0, gid, f ? f->index : 0, wire);
+	row_set(dev, row_default(dev), gid, f ? f->index : 0, wire);
 	return changed;
 }
 
@@ -288,6 +303,7 @@ static struct port port_read(const struct device *dev)
 {
 	struct port p = { .mtu = UINT32_MAX };
 	uint32_t mtu, mbps;
+	bool any = false;
 
 	for (unsigned i = 0; i < host.if_n; i++) {
 		const struct host_if *f = &host.ifs[i];
@@ -297,6 +313,7 @@ static struct port port_read(const struct device *dev)
 			used = !gid_empty(dev->gid[row].gid) && dev->gid[row].ifindex == f->index;
 		if (!used)
 			continue;
+		any = true;
 		p.up |= (f->flags & IFF_UP) && (f->flags & IFF_RUNNING);
 		if (f->flags & IFF_LOOPBACK)
 			continue;
@@ -307,10 +324,13 @@ static struct port port_read(const struct device *dev)
 		if (mbps > p.mbps)
 			p.mbps = mbps;
 	}
+	/* With nothing but the default it reaches its own daemon, whatever becomes of interfaces. */
+	if (!any && dev->profile->gids == GIDS_LINK_LOCAL)
+		p.up = true;
 	return p;
 }
 
-static uint8_t mtu_code(uint32_t mtu)
+static uint8_t mtu_code(uint64_t mtu)
 {
 	uint8_t code = 5;
 
@@ -332,7 +352,9 @@ static void port_update(struct device *dev)
 	uint8_t mtu = mtu_code(p.mtu);
 	bool was_up = dev->up;
 
-	dev->link_mbps = p.mbps ? p.mbps : LINK_MBPS;
+	if (mtu > mtu_code(dev->profile->max_mtu + MTU_HEADROOM))
+		mtu = mtu_code(dev->profile->max_mtu + MTU_HEADROOM);
+	dev->link_mbps = dev->profile->mbps ? dev->profile->mbps : p.mbps ? p.mbps : LINK_MBPS;
 	if (dev->mtu != mtu) {
 		dev->mtu = mtu;
 		for (unsigned i = 0; i < shards_n; i++)

@@ -22,8 +22,10 @@
 #include "sessions.h"
 #include "impair_verb.h"
 #include "../base/log.h"
+#include "../base/profile.h"
 #include "busy.h"
 #include "call.h"
+#include "limits.h"
 #include "why.h"
 #include "../shard/ctx_obj.h"
 #include "../shard/inbox.h"
@@ -69,7 +71,10 @@ static void device_reply(struct msg_device *m, const struct device *d)
 	memcpy(m->name, d->name, sizeof(m->name));
 	m->guid = d->guid;
 	m->index = d->index;
-	m->ports = 1;
+	m->node = profile_node(d->profile);
+	m->transport = profile_transport(d->profile);
+	memcpy(m->board, d->profile->board, sizeof(m->board));
+	memcpy(m->hca_type, d->profile->hca_type, sizeof(m->hca_type));
 }
 
 int verb_device_list(struct call *call)
@@ -325,6 +330,8 @@ int verb_call(struct ev_loop *loop, struct call *call)
 		return EINVAL;
 	if (op == MSG_OPEN || op == MSG_IMPORT)
 		err = session_watch_pid(loop, call->s); /* before anybody asks whose memory it is */
+	if (!err && verbs[op].needs != NEEDS_NONE)
+		err = limits_check(call);
 	if (!err)
 		err = verbs[op].needs == NEEDS_SHARD ? job_run(&j, verb_job) : verbs[op].fn(call);
 	if (err)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
+#include "../base/profile.h"
 #include "../shard/inbox.h"
 #include "call.h"
 
@@ -20,37 +20,56 @@ static uint32_t most(const struct call *call, enum quota q, uint64_t n)
 	return (uint32_t)(q == QUOTA_MRS || n < maps ? n : maps);
 }
 
+/* The numbers of its profile; of objects no more than the user may have. */
 int verb_query_device(struct call *call)
 {
 	struct msg_device_attr *a = &call->rep->device;
+	const struct device *dev = call->s->ctx->dev;
+	const struct profile *p = dev->profile;
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	/* The HCA's defaults, and what the layouts of abi.h allow. */
 	*a = (struct msg_device_attr){
-		.guid = call->s->ctx->dev->guid,
-		.max_mr_size = UINT64_MAX,
-		.max_qp = most(call, QUOTA_QPS, 65536),
-		.max_qp_wr = RD_MAX_WR,
-		.max_sge = RD_MAX_SGE,
-		.max_cq = most(call, QUOTA_CQS, 65536),
-		.max_cqe = RD_MAX_CQE,
-		.max_mr = most(call, QUOTA_MRS, 524287),
-		.max_mw = 524287,
-		.max_pd = 65536,
-		.max_rd_atom = RD_MAX_RD_ATOM,
-		.max_res_rd_atom = most(call, QUOTA_QPS, 65536) * RD_MAX_RD_ATOM,
-		.max_ah = INT32_MAX,                     /* the library's alone: as many as fit into the program */
-		.max_srq = most(call, QUOTA_CQS, 65536), /* each has a CQ, or a mapping at least */
-		.max_srq_wr = RD_MAX_WR,
-		.max_srq_sge = RD_MAX_SGE,
-		.max_inline = RD_MAX_INLINE,
-		.max_dm = RD_MAX_DM,
-		.max_pkeys = call->s->ctx->dev->pkey_n,
-		.max_mcast_grp = 8192,
-		.max_mcast_qp_attach = 56,
+		.guid = dev->guid,
+		.sys_guid = device_adapter(dev)->guid,
+		.no = p->no,
+		.vendor_id = p->vendor,
+		.part_id = p->part,
+		.hw_ver = p->hw_ver,
+		.max_msg = (uint32_t)p->max_msg,
+		.max_mr_size = p->max_mr_size,
+		.max_qp = most(call, QUOTA_QPS, p->max_qp),
+		.max_qp_wr = (uint32_t)p->max_qp_wr,
+		.max_sge = (uint32_t)p->max_sge,
+		.max_sge_rd = (uint32_t)p->max_sge_rd,
+		.max_cq = most(call, QUOTA_CQS, p->max_cq),
+		.max_cqe = (uint32_t)p->max_cqe,
+		.max_mr = most(call, QUOTA_MRS, p->max_mr),
+		.max_mw = (uint32_t)p->max_mw,
+		.max_pd = (uint32_t)p->max_pd,
+		.max_rd_atom = (uint32_t)p->max_qp_rd_atom,
+		.max_init_rd_atom = (uint32_t)p->max_qp_init_rd_atom,
+		.max_ah = (uint32_t)p->max_ah,                /* the library's alone: as many as fit into the program */
+		.max_srq = most(call, QUOTA_CQS, p->max_srq), /* each has a CQ, or a mapping at least */
+		.max_srq_wr = (uint32_t)p->max_srq_wr,
+		.max_srq_sge = (uint32_t)p->max_srq_sge,
+		.max_inline = (uint32_t)p->max_inline,
+		.max_dm = (uint32_t)p->max_dm,
+		.max_pkeys = (uint32_t)p->max_pkeys,
+		.gid_pairs = p->gids == GIDS_PAIRS,
+		.max_mcast_grp = (uint32_t)p->max_mcast_grp,
+		.max_mcast_qp_attach = (uint32_t)p->max_mcast_qp_attach,
 		.comp_vectors = cores > 0 ? (uint32_t)cores : 1,
 	};
-	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", PACKAGE_VERSION);
+	a->max_res_rd_atom = a->max_qp * a->max_rd_atom;
+	if (a->max_res_rd_atom > p->max_res_rd_atom)
+		a->max_res_rd_atom = (uint32_t)p->max_res_rd_atom;
+	if (profile_is_own(p))
+		a->max_pkeys = dev->pkey_n;
+	else
+		snprintf(a->profile, sizeof(a->profile), "%s", p->name);
+	if (p->comp_vectors < UINT32_MAX)
+		a->comp_vectors = (uint32_t)p->comp_vectors;
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", p->fw);
 	return 0;
 }
 
@@ -63,22 +82,31 @@ static void speed_set(struct msg_port_attr *a, uint32_t mbps)
 		uint32_t mbps;
 		uint8_t speed, width;
 	} steps[] = {
-		{ 1000, 1, 1 },   /* SDR 1x */
-		{ 10000, 8, 1 },  /* FDR10 1x */
-		{ 20000, 2, 2 },  /* DDR 4x */
-		{ 25000, 32, 1 }, /* EDR 1x */
-		{ 40000, 8, 2 },  /* FDR10 4x */
+		{ 1000, 1, 1 },     /* SDR 1x */
+		{ 10000, 8, 1 },    /* FDR10 1x */
+		{ 20000, 2, 2 },    /* DDR 4x */
+		{ 25000, 32, 1 },   /* EDR 1x */
+		{ 40000, 8, 2 },    /* FDR10 4x */
+		{ 100000, 32, 2 },  /* EDR 4x */
+		{ 200000, 64, 2 },  /* HDR 4x */
+		{ 400000, 128, 2 }, /* NDR 4x */
 	};
 
-	a->active_speed = 32; /* EDR 4x: MBPS_UNKNOWN */
-	a->active_width = 2;
-	for (size_t i = 0; mbps && i < sizeof(steps) / sizeof(steps[0]); i++) {
-		if (mbps <= steps[i].mbps) {
-			a->active_speed = steps[i].speed;
-			a->active_width = steps[i].width;
-			return;
-		}
-	}
+	size_t i = 0;
+
+	while (i + 1 < sizeof(steps) / sizeof(steps[0]) && (mbps ? mbps : MBPS_UNKNOWN) > steps[i].mbps)
+		i++;
+	a->active_speed = steps[i].speed;
+	a->active_width = steps[i].width;
+}
+
+static uint8_t mtu_code(uint64_t mtu)
+{
+	uint8_t code = 1;
+
+	while (code < 5 && 128u << (code + 1) <= mtu)
+		code++;
+	return code;
 }
 
 /* Of all shards, none of which is asked.  A port's counters of violations have 16 bits, and stay at the most that these can say. */
@@ -101,16 +129,21 @@ int verb_query_port(struct call *call)
 	*a = (struct msg_port_attr){
 		.state = dev->up ? 4 : 1,      /* ACTIVE, DOWN */
 		.phys_state = dev->up ? 5 : 2, /* LinkUp, Polling */
-		.max_mtu = 5,
+		.max_mtu = mtu_code(dev->profile->max_mtu),
 		.active_mtu = dev->mtu,
-		.gid_n = RDMAD_GIDS,
+		.gid_n = (uint32_t)dev->profile->gid_tbl_len,
 		.pkey_n = dev->pkey_n,
-		.max_msg = RD_MAX_MSG,
+		.max_msg = (uint32_t)dev->profile->max_msg,
+		.link_layer = profile_link_layer(dev->profile),
 		.bad_pkey = violations(dev, HCA_STAT_BAD_PKEY),
 		.qkey_viol = violations(dev, HCA_STAT_BAD_QKEY),
 	};
 	memcpy(a->pkey, dev->pkey, sizeof(a->pkey));
 	speed_set(a, dev->link_mbps);
+	if (dev->profile->active_speed) {
+		a->active_speed = dev->profile->active_speed;
+		a->active_width = dev->profile->active_width;
+	}
 	return 0;
 }
 
@@ -129,12 +162,13 @@ int verb_query_gid(struct call *call)
 	const struct device *dev = call->s->ctx->dev;
 	uint32_t i = call->req->gid.index;
 	struct msg_gid *g = &call->rep->gid;
+	const struct gid_row *row;
 
-	if (call->req->gid.port != 1 || i >= RDMAD_GIDS)
+	if (call->req->gid.port != 1 || i >= dev->profile->gid_tbl_len)
 		return EINVAL;
-	memcpy(g->gid, dev->gid[i].gid, sizeof(g->gid));
+	row = device_gid(dev, i, &g->type);
+	memcpy(g->gid, row->gid, sizeof(g->gid));
 	g->index = i;
-	g->ndev_ifindex = dev->gid[i].ifindex;
-	g->type = 2;
+	g->ndev_ifindex = row->ifindex;
 	return 0;
 }

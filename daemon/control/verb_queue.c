@@ -13,6 +13,7 @@
 #include "../shard/raw.h"
 #include "../shard/steer.h"
 #include "call.h"
+#include "limits.h"
 #include "why.h"
 #include "../shard/ctx_obj.h"
 #include "../shard/drain.h"
@@ -381,8 +382,10 @@ int verb_qp_modify(struct call *call)
 	const struct msg_req *req = call->req;
 	struct ctx *c = call->s->ctx;
 	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, req->qp_mod.qpn);
+	struct qp_attr attr = req->qp_mod.attr;
 
-	return qp ? qp_change(c, qp, &req->qp_mod.attr, req->qp_mod.mask)
+	attr.access = limits_access(c->dev->profile, attr.access);
+	return qp ? qp_change(c, qp, &attr, req->qp_mod.mask)
 		  : refuse(call, WHY_VERB_HANDLE, EINVAL, "there is no QP 0x%x of this program", req->qp_mod.qpn);
 }
 

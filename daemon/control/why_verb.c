@@ -120,8 +120,9 @@ int verb_refused(struct call *call)
 		*p = isprint((unsigned char)*p) ? *p : '?';
 	if (may_say(call->s))
 		why_say(call->s,
-			req->refused.err == EOPNOTSUPP || req->refused.err == ENOSYS ? WHY_VERB_UNKNOWN
-										     : WHY_VERB_REFUSED,
+			req->refused.profile                                           ? WHY_PROFILE
+			: req->refused.err == EOPNOTSUPP || req->refused.err == ENOSYS ? WHY_VERB_UNKNOWN
+										       : WHY_VERB_REFUSED,
 			c->dev, req->refused.qpn, "%s refused: %s: %s", verb, strerror((int)(req->refused.err & 0xfff)),
 			text);
 	return 0;

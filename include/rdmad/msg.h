@@ -26,6 +26,7 @@
 #define RDMAD_SYSTEM_SOCKET  RDMAD_SYSTEM_DIR "/rdmad.sock"
 #define RDMAD_PRIVATE_SOCKET "@rdmad.%u" /* uid */
 #define RDMAD_NAME_LEN       64
+#define PROFILE_NAME_LEN     32u
 #define RDMAD_GIDS           64 /* rows of the GID table of a device */
 
 enum msg_op {
@@ -76,12 +77,18 @@ struct msg_device {
 	char name[RDMAD_NAME_LEN];
 	uint64_t guid; /* as a number, the most significant byte first on the wire */
 	uint32_t index;
-	uint32_t ports;
+	uint32_t node, transport; /* enum ibv_node_type, enum ibv_transport_type */
+	uint32_t rsv;
+	char board[32], hca_type[32];
 };
 
 struct msg_device_attr { /* of struct ibv_device_attr what is not a constant of the library */
-	uint64_t guid;
+	uint64_t guid, sys_guid;
+	uint64_t no; /* features that it is without: feature.h */
 	uint64_t max_mr_size;
+	uint32_t vendor_id, part_id, hw_ver;
+	uint32_t max_msg; /* bytes of a message */
+	uint32_t max_sge_rd, max_init_rd_atom;
 	uint32_t max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd;
 	uint32_t max_rd_atom, max_res_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge;
 	uint32_t max_inline, max_mcast_grp, max_mcast_qp_attach;
@@ -89,8 +96,10 @@ struct msg_device_attr { /* of struct ibv_device_attr what is not a constant of 
 	uint32_t max_mw;
 	uint32_t max_dm; /* bytes of device memory, at most, in one piece */
 	uint32_t max_pkeys;
+	uint32_t gid_pairs; /* rows 0, 2, ... of the GID table are those of RoCE v1, and mean the ones behind them */
 	uint32_t rsv;
 	char fw_ver[RDMAD_NAME_LEN];
+	char profile[PROFILE_NAME_LEN]; /* empty: rdmad's own */
 };
 
 struct msg_port_attr {
@@ -98,7 +107,8 @@ struct msg_port_attr {
 	uint8_t max_mtu, active_mtu; /* enum ibv_mtu */
 	uint8_t phys_state;          /* 3 disabled, 2 polling, 5 link up */
 	uint8_t active_speed, active_width;
-	uint8_t rsv[2];
+	uint8_t link_layer; /* IBV_LINK_LAYER_ */
+	uint8_t rsv;
 	uint32_t gid_n; /* rows of the GID table */
 	uint32_t pkey_n;
 	uint32_t max_msg;
@@ -143,7 +153,7 @@ struct msg_req {
 		struct { uint32_t handle, count, period_us, rsv; } moderate;	/* count 0 or 1, period 0: each completion */
 		struct { uint32_t shared; uint32_t oflags; /* O_CREAT, O_EXCL */ } xrcd;
 		struct { uint32_t qpn, xrcd; uint64_t cookie; } qp_open;
-		struct { uint32_t qpn, err; char verb[48], text[144]; } refused;	/* qpn: or 0 */
+		struct { uint32_t qpn, err, profile /* because of it */, rsv; char verb[48], text[144]; } refused;	/* qpn: or 0 */
 		struct { uint32_t what, id /* CLEAR: 0 all */; uint32_t keep /* they stay when this connection ends */, seeded; uint64_t seed; } impair;
 		struct { uint32_t qpn, kbps, burst /* bytes */, rsv; } rate;
 		struct { uint32_t devices;	/* bit per index; 0: all */

@@ -10,14 +10,14 @@
 #include <netinet/ip.h>
 #include <stdlib.h>
 
-int av_from_attr(struct av *av, const struct ibv_ah_attr *a)
+int av_from_attr(const struct rd_ctx *c, struct av *av, const struct ibv_ah_attr *a)
 {
 	if (!a->is_global || a->port_num != 1)
 		return EINVAL;
 	memset(av, 0, sizeof(*av));
 	memcpy(av->dgid, a->grh.dgid.raw, sizeof(av->dgid));
 	av->flow_label = a->grh.flow_label & 0xfffff;
-	av->sgid_index = a->grh.sgid_index;
+	av->sgid_index = a->grh.sgid_index | (c->attr.gid_pairs ? 1 : 0);
 	av->hop_limit = a->grh.hop_limit;
 	av->tclass = a->grh.traffic_class;
 	av->sl = a->sl;
@@ -30,7 +30,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct msg_gid gid;
 	struct rd_ah *ah;
 	struct av av;
-	int err = av_from_attr(&av, attr);
+	int err = av_from_attr(to_ctx(pd->context), &av, attr);
 
 	if (!err)
 		err = gid_get(to_ctx(pd->context), 1, av.sgid_index, &gid);

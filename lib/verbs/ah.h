@@ -14,7 +14,9 @@ struct rd_ah {
 
 static inline struct rd_ah *to_ah(struct ibv_ah *a) { return (struct rd_ah *)a; }
 
+struct rd_ctx;
+
 /* 0 or an errno.  On RoCE there is no address without a GRH. */
-int av_from_attr(struct av *, const struct ibv_ah_attr *);
+int av_from_attr(const struct rd_ctx *, struct av *, const struct ibv_ah_attr *);
 
 #endif

@@ -12,6 +12,8 @@
 #include "hold.h"
 #include "mem_map.h"
 
+#include <rdmad/feature.h>
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +76,9 @@ int ctx_begin(struct rd_ctx *c, struct ibv_device *dev, const struct msg_rep *op
 	err = c->bell ? ctx_call(c, &ask, &rep) : errno;
 	if (!err) {
 		c->attr = rep.device;
+		c->attr.profile[sizeof(c->attr.profile) - 1] = 0;
+		for (unsigned f = 0; f < FEATURES; f++)
+			c->no_ops |= c->attr.no >> f & 1 ? feature_row(f)->ops : 0;
 		ctx_fill(c, dev, fds[2], fds[3]);
 		bye_add(c);
 		return 0;

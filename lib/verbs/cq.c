@@ -136,7 +136,8 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	struct msg_rep rep;
 	int fd, err;
 
-	if (!a->cqe || a->cqe > c->attr.max_cqe || a->comp_vector >= (uint32_t)context->num_comp_vectors)
+	if (!a->cqe || (a->cqe > c->attr.max_cqe && !*c->attr.profile) ||
+	    a->comp_vector >= (uint32_t)context->num_comp_vectors)
 		return err_null(refuse(c, 0, "ibv_create_cq", EINVAL, "cqe %u (1 to %u), comp_vector %u (of %d)",
 				       a->cqe, c->attr.max_cqe, a->comp_vector, context->num_comp_vectors));
 	cq = pd_calloc(own, sizeof(*cq), RES_CQ, &mem);
@@ -214,7 +215,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	uint32_t held = 0;
 	int fd, err;
 
-	if (cqe <= 0 || (uint32_t)cqe > c->attr.max_cqe)
+	if (cqe <= 0 || ((uint32_t)cqe > c->attr.max_cqe && !*c->attr.profile))
 		return refuse(c, 0, "ibv_resize_cq", EINVAL, "cqe %d is not 1 to %u", cqe, c->attr.max_cqe);
 	if (cqe < ibcq->cqe)
 		ctx_turn(c);

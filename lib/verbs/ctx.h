@@ -49,6 +49,7 @@ struct rd_ctx {
 	struct rd_ctx *next; /* of all that are open */
 	bool fatal_told;     /* the program has had IBV_EVENT_DEVICE_FATAL */
 	struct msg_device_attr attr;
+	uint32_t no_ops; /* bit per enum wr_op: the device does without it */
 
 	pthread_mutex_t map_lock;
 	uint64_t cookie_last;
@@ -113,6 +114,8 @@ void bye_del(struct rd_ctx *); /* it is being closed */
 /* Tells the daemon what the library refuses itself.  qpn: or 0.  Returns err. */
 int refuse(struct rd_ctx *, uint32_t qpn, const char *verb, int err, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/* The same, since its profile does not have this feature (feature.h). */
+int refuse_feature(struct rd_ctx *, uint32_t qpn, const char *verb, int err, unsigned feature);
 
 /* ---- ops.c, stub.c: the functions that programs call through the context */
 

@@ -28,13 +28,15 @@ struct rd_device *device_intern(const struct msg_device *m)
 		;
 	if (!d && (d = calloc(1, sizeof(*d)))) {
 		snprintf(d->dev.name, sizeof(d->dev.name), "%.*s", (int)sizeof(d->dev.name) - 1, m->name);
-		d->dev.node_type = IBV_NODE_CA;
-		d->dev.transport_type = IBV_TRANSPORT_IB;
+		d->dev.node_type = (enum ibv_node_type)m->node;
+		d->dev.transport_type = (enum ibv_transport_type)m->transport;
 		snprintf(d->dev.dev_name, sizeof(d->dev.dev_name), "uverbs%u", m->index);
 		snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "%s/class/infiniband_verbs/uverbs%u",
 			 ibv_get_sysfs_path(), m->index);
 		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "%s/class/infiniband/%s", ibv_get_sysfs_path(),
 			 d->dev.name);
+		snprintf(d->board, sizeof(d->board), "%.*s", (int)sizeof(d->board) - 1, m->board);
+		snprintf(d->hca_type, sizeof(d->hca_type), "%.*s", (int)sizeof(d->hca_type) - 1, m->hca_type);
 		d->next = devices;
 		devices = d;
 	}
@@ -44,6 +46,26 @@ struct rd_device *device_intern(const struct msg_device *m)
 	}
 	pthread_mutex_unlock(&devices_lock);
 	return d;
+}
+
+const char *device_text(const char *device, const char *file)
+{
+	const struct rd_device *d;
+	const char *text = NULL;
+
+	pthread_mutex_lock(&devices_lock);
+	for (d = devices; d && strcmp(d->dev.name, device) != 0; d = d->next)
+		;
+	pthread_mutex_unlock(&devices_lock);
+	if (d && !strcmp(file, "board_id"))
+		text = d->board;
+	else if (d && !strcmp(file, "hca_type"))
+		text = d->hca_type;
+	else if (d && !strcmp(file, "node_type"))
+		text = d->dev.node_type == IBV_NODE_CA     ? "1: CA"
+		       : d->dev.node_type == IBV_NODE_RNIC ? "4: RNIC"
+							   : "7: unspecified";
+	return text && *text ? text : NULL;
 }
 
 EXPORT struct ibv_device **ibv_get_device_list(int *num)

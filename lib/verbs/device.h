@@ -16,11 +16,15 @@ struct rd_device {
 	void *vendor[8];
 	uint64_t guid;
 	uint32_t index;
+	char board[32], hca_type[32];
 	struct rd_device *next;
 };
 
 /* The device of that name, made or brought up to date.  Devices live as long as the process: programs keep
  * pointers. */
 struct rd_device *device_intern(const struct msg_device *);
+
+/* A text that sysfs has in a file of that name; NULL: of this device it has none, or is not known. */
+const char *device_text(const char *device, const char *file);
 
 #endif

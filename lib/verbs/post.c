@@ -7,6 +7,7 @@
 #include "srq.h"
 #include "wr_build.h"
 
+#include <rdmad/feature.h>
 #include <rdmad/wr.h>
 
 static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
@@ -65,7 +66,10 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	pthread_mutex_unlock(&qp->sq_lock);
 	if (err)
 		*bad = wr;
-	if (err && err != ENOMEM) /* a full queue is no mistake */
+	if (err && op_refused(qp, (unsigned)wr->opcode))
+		refuse_feature(qp->ctx, ibqp->qp_num, "ibv_post_send", err,
+			       feature_missing(qp->ctx->attr.no, 0, 1u << wr->opcode));
+	else if (err && err != ENOMEM) /* a full queue is no mistake */
 		refuse(qp->ctx, ibqp->qp_num, "ibv_post_send", err,
 		       "opcode %u with %d sge (up to %u), flags 0x%x, in state %s: %s", (unsigned)wr->opcode,
 		       wr->num_sge, qp->cap.max_send_sge, wr->send_flags, state_str(ibqp->state),

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdmad/feature.h>
 #include <rdmad/gid.h>
 #include <rdmad/wr.h>
 
@@ -33,12 +34,12 @@ static int type_check(enum ibv_qp_type type)
 }
 
 /* The operations for which ibv_wr_*() can be asked for: IBV_QP_EX_WITH_ bits. */
-static uint64_t ex_ops(enum ibv_qp_type type)
+static uint64_t ex_ops(enum ibv_qp_type type, uint32_t without)
 {
 	uint64_t ops = 0;
 
 #define WR(name, code, kind, packet, on, data, len, right, wc, text) \
-	if ((on) >> type & 1)                                        \
+	if ((on) >> type & 1 && !((without) >> (code)&1))            \
 		ops |= IBV_QP_EX_WITH_##text;
 #define WC(name, code, text)
 #include <rdmad/wr.def>
@@ -61,10 +62,11 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq ||
 	    (!a->recv_cq && !a->srq && a->qp_type != IBV_QPT_XRC_SEND))
 		return EINVAL;
-	if (a->cap.max_send_wr > d->max_qp_wr || a->cap.max_send_sge > d->max_sge ||
-	    a->cap.max_inline_data > d->max_inline)
+	/* The daemon says which number of a profile it is. */
+	if (!*d->profile && (a->cap.max_send_wr > d->max_qp_wr || a->cap.max_send_sge > d->max_sge ||
+			     a->cap.max_inline_data > d->max_inline))
 		return EINVAL;
-	if (!a->srq && (a->cap.max_recv_wr > d->max_qp_wr || a->cap.max_recv_sge > d->max_sge))
+	if (!*d->profile && !a->srq && (a->cap.max_recv_wr > d->max_qp_wr || a->cap.max_recv_sge > d->max_sge))
 		return EINVAL;
 	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
 				       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER))
@@ -77,7 +79,7 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 	}
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
 		return EOPNOTSUPP;
-	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ex_ops(a->qp_type))
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ex_ops(a->qp_type, 0))
 		return EOPNOTSUPP;
 	return 0;
 }
@@ -143,7 +145,7 @@ static void qp_init(struct rd_qp *qp, struct ibv_context *context, const struct 
 		wr_ex_ops(qp);
 }
 
-static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
+static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a, uint32_t max_inline)
 {
 	bool xrc = a->qp_type == IBV_QPT_XRC_SEND;
 
@@ -162,6 +164,8 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a)
 	/* As much as a slot holds anyway.  rxe gives as much, and rdma_xclient relies on it. */
 	if (req->qp.cap.max_inline < a->cap.max_send_sge * sizeof(struct sge))
 		req->qp.cap.max_inline = a->cap.max_send_sge * (uint32_t)sizeof(struct sge);
+	if (req->qp.cap.max_inline > max_inline && a->cap.max_inline_data <= max_inline)
+		req->qp.cap.max_inline = max_inline;
 	req->qp.sq_sig_all = !!a->sq_sig_all;
 }
 
@@ -183,6 +187,21 @@ static void cap_out(const struct qp_cap *c, struct ibv_qp_cap *out)
 	*out = (struct ibv_qp_cap){ c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge, c->max_inline };
 }
 
+/* An operation of ibv_wr_*() that a profile does not have: 0 or EOPNOTSUPP. */
+static int profile_check(struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
+{
+	unsigned f = FEATURES;
+
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return 0;
+	if (c->attr.no & NO(WR_API))
+		f = FEATURE_WR_API;
+	for (unsigned op = 0; op < 32 && f == FEATURES; op++)
+		if (a->send_ops_flags & ~ex_ops(a->qp_type, 1u << op))
+			f = feature_missing(c->attr.no, 0, 1u << op);
+	return f == FEATURES ? 0 : refuse_feature(c, 0, "ibv_create_qp_ex", EOPNOTSUPP, f);
+}
+
 struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a, struct ibv_wq *wq)
 {
 	struct rd_ctx *c = to_ctx(context);
@@ -200,12 +219,15 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 			a->cap.max_send_wr, a->cap.max_recv_wr, c->attr.max_qp_wr, a->cap.max_send_sge,
 			a->cap.max_recv_sge, c->attr.max_sge, a->cap.max_inline_data, c->attr.max_inline,
 			(unsigned)a->qp_type, a->comp_mask));
+	err = profile_check(c, a);
+	if (err)
+		return err_null(err);
 	qp = pd_calloc(a->pd, sizeof(*qp), RES_QP, &mem);
 	if (!qp)
 		return NULL;
 	qp->mem_pd = mem;
 	qp_init(qp, context, a);
-	qp_req(&req, a);
+	qp_req(&req, a, c->attr.max_inline);
 	qp->wq = wq;
 	req.qp.wq = wq != NULL;
 	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
@@ -297,7 +319,7 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) { return to_qp(qp)->
 /* Programs give a QP the flags of their MRs; these say nothing about a QP. */
 #define MR_ONLY (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
 
-static int attr_in(struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
+static int attr_in(const struct rd_ctx *c, struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
 {
 	memset(m, 0, sizeof(*m));
 	m->qkey = a->qkey;
@@ -320,7 +342,7 @@ static int attr_in(struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
 	m->en_sqd_async_notify = a->en_sqd_async_notify;
 	if (mask & IBV_QP_STATE && (unsigned)a->qp_state > IBV_QPS_ERR)
 		return EINVAL;
-	return mask & IBV_QP_AV ? av_from_attr(&m->av, &a->ah_attr) : 0;
+	return mask & IBV_QP_AV ? av_from_attr(c, &m->av, &a->ah_attr) : 0;
 }
 
 /* Everything posted is gone, with its completions. */
@@ -359,7 +381,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 	req.qp_mod.qpn = qp->handle;
 	req.qp_mod.mask = (uint32_t)mask_of_type(qp->qp_type, mask);
-	err = attr_in(&req.qp_mod.attr, attr, mask);
+	err = attr_in(to_ctx(qp->context), &req.qp_mod.attr, attr, mask);
 	if (err)
 		return refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", err,
 			      "ah_attr must have is_global 1 and port_num 1 (it has %u and %u), "

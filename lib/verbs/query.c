@@ -16,10 +16,37 @@
 #include <stdio.h>
 #include <time.h>
 
+#include <rdmad/feature.h>
 #include <rdmad/steer.h>
 
 #define CAP_FLUSH_GLOBAL (1ull << 38) /* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
 #define CAP_ATOMIC_WRITE (1ull << 40) /* ... IBV_DEVICE_ATOMIC_WRITE */
+
+/* Flags of features come with these. */
+static unsigned int cap_flags(uint64_t no)
+{
+	static const struct {
+		uint64_t without;
+		unsigned int flags;
+	} rows[] = {
+		{ NO(SRQ), IBV_DEVICE_SRQ_RESIZE },
+		{ NO(RAW), IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_RAW_IP_CSUM },
+		{ NO(MW), IBV_DEVICE_MEM_WINDOW },
+		{ NO(MW2), IBV_DEVICE_MEM_WINDOW_TYPE_2B },
+		{ NO(XRC), IBV_DEVICE_XRC },
+		{ NO(LOCAL_INV) | NO(SEND_INV), IBV_DEVICE_MEM_MGT_EXTENSIONS },
+		{ NO(UD), IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE },
+		{ NO(RC), IBV_DEVICE_RC_RNR_NAK_GEN },
+		{ 0, IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+			     IBV_DEVICE_SYS_IMAGE_GUID },
+	};
+	unsigned int flags = 0;
+
+	for (unsigned i = 0; i < ARRAY_N(rows); i++)
+		if (!(no & rows[i].without))
+			flags |= rows[i].flags;
+	return flags;
+}
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
@@ -27,23 +54,17 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 
 	*a = (struct ibv_device_attr){
 		.node_guid = htobe64(m->guid),
-		.sys_image_guid = htobe64(m->guid),
+		.sys_image_guid = htobe64(m->sys_guid),
 		.max_mr_size = m->max_mr_size,
 		.page_size_cap = ~UINT64_C(0xfff),
-		.vendor_id = VENDOR_ID,
-		.vendor_part_id = VENDOR_PART_ID,
-		.hw_ver = 1,
+		.vendor_id = m->vendor_id,
+		.vendor_part_id = m->part_id,
+		.hw_ver = m->hw_ver,
 		.max_qp = (int)m->max_qp,
 		.max_qp_wr = (int)m->max_qp_wr,
-		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-				    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
-				    IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-				    IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-				    IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_MEM_WINDOW |
-				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-				    IBV_DEVICE_RAW_IP_CSUM,
+		.device_cap_flags = cap_flags(m->no),
 		.max_sge = (int)m->max_sge,
-		.max_sge_rd = (int)m->max_sge,
+		.max_sge_rd = (int)m->max_sge_rd,
 		.max_cq = (int)m->max_cq,
 		.max_cqe = (int)m->max_cqe,
 		.max_mr = (int)m->max_mr,
@@ -51,8 +72,8 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.max_pd = (int)m->max_pd,
 		.max_qp_rd_atom = (int)m->max_rd_atom,
 		.max_res_rd_atom = (int)m->max_res_rd_atom,
-		.max_qp_init_rd_atom = (int)m->max_rd_atom,
-		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_qp_init_rd_atom = (int)m->max_init_rd_atom,
+		.atomic_cap = m->no & NO(ATOMICS) ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
 		.max_mcast_grp = (int)m->max_mcast_grp,
 		.max_mcast_qp_attach = (int)m->max_mcast_qp_attach,
 		.max_total_mcast_qp_attach = (int)(m->max_mcast_grp * m->max_mcast_qp_attach),
@@ -68,14 +89,66 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	return 0;
 }
 
+static void odp_caps(struct ibv_device_attr_ex *a)
+{
+	const uint32_t ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	const uint32_t uc = ud | IBV_ODP_SUPPORT_WRITE, rc = uc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
+	a->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	a->odp_caps.per_transport_caps.rc_odp_caps = rc;
+	a->odp_caps.per_transport_caps.uc_odp_caps = uc;
+	a->odp_caps.per_transport_caps.ud_odp_caps = ud;
+	a->xrc_odp_caps = rc;
+}
+
+/* Of RAW_PACKET queue pairs. */
+static void raw_caps(struct ibv_device_attr_ex *a, bool tso)
+{
+	uint32_t n = a->orig_attr.max_qp > 0 ? (uint32_t)a->orig_attr.max_qp : 0;
+
+	if (tso)
+		a->tso_caps = (struct ibv_tso_caps){ .max_tso = RD_MAX_TSO,
+						     .supported_qpts = 1u << IBV_QPT_RAW_PACKET };
+	a->rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+		.max_rwq_indirection_tables = n,
+		.max_rwq_indirection_table_size = 1u << STEER_WQ_LOG,
+		.rx_hash_fields_mask = RSS_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	a->max_wq_type_rq = n;
+	a->raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM;
+}
+
+static void attr_ex(struct ibv_device_attr_ex *a, uint64_t no)
+{
+	const uint32_t types = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD | 1u << IBV_QPT_RAW_PACKET |
+			       1u << IBV_QPT_XRC_SEND;
+
+	a->device_cap_flags_ex = (uint32_t)a->orig_attr.device_cap_flags | (no & NO(FLUSH) ? 0 : CAP_FLUSH_GLOBAL) |
+				 (no & NO(ATOMIC_WRITE) ? 0 : CAP_ATOMIC_WRITE);
+	a->phys_port_cnt_ex = a->orig_attr.phys_port_cnt;
+	if (!(no & NO(TIMESTAMPS))) {
+		a->completion_timestamp_mask = UINT64_MAX;
+		a->hca_core_clock = 1000000; /* kHz */
+	}
+	if (!(no & NO(ODP)))
+		odp_caps(a);
+	if (!(no & NO(CQ_MODERATION)))
+		a->cq_mod_caps.max_cq_count = a->cq_mod_caps.max_cq_period = UINT16_MAX;
+	if (!(no & NO(RATE)))
+		a->packet_pacing_caps = (struct ibv_packet_pacing_caps){ .qp_rate_limit_min = RD_RATE_MIN,
+									 .qp_rate_limit_max = UINT32_MAX,
+									 .supported_qpts = types };
+	if (!(no & NO(RAW)))
+		raw_caps(a, !(no & NO(TSO)));
+}
+
 /* The caller's struct may be an older or a newer one: len says how much of it there is. */
 int device_query_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
 		    struct ibv_device_attr_ex *attr, size_t len)
 {
-	struct ibv_device_attr_ex full = { .completion_timestamp_mask = UINT64_MAX,
-					   .hca_core_clock = 1000000 /* kHz */ };
-	const uint32_t ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	const uint32_t uc = ud | IBV_ODP_SUPPORT_WRITE, rc = uc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	struct ibv_device_attr_ex full = { 0 };
 	int err;
 
 	if (in && in->comp_mask)
@@ -85,30 +158,7 @@ int device_query_ex(struct ibv_context *context, const struct ibv_query_device_e
 	err = ibv_query_device(context, &full.orig_attr);
 	if (err)
 		return err;
-	full.device_cap_flags_ex = (uint32_t)full.orig_attr.device_cap_flags | CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
-	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
-	full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-	full.odp_caps.per_transport_caps.rc_odp_caps = rc;
-	full.odp_caps.per_transport_caps.uc_odp_caps = uc;
-	full.odp_caps.per_transport_caps.ud_odp_caps = ud;
-	full.xrc_odp_caps = rc;
-	full.cq_mod_caps.max_cq_count = full.cq_mod_caps.max_cq_period = UINT16_MAX;
-	full.packet_pacing_caps = (struct ibv_packet_pacing_caps){
-		.qp_rate_limit_min = RD_RATE_MIN,
-		.qp_rate_limit_max = UINT32_MAX,
-		.supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD | 1u << IBV_QPT_RAW_PACKET |
-				  1u << IBV_QPT_XRC_SEND,
-	};
-	full.tso_caps = (struct ibv_tso_caps){ .max_tso = RD_MAX_TSO, .supported_qpts = 1u << IBV_QPT_RAW_PACKET };
-	full.rss_caps = (struct ibv_rss_caps){
-		.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
-		.max_rwq_indirection_tables = full.orig_attr.max_qp > 0 ? (uint32_t)full.orig_attr.max_qp : 0,
-		.max_rwq_indirection_table_size = 1u << STEER_WQ_LOG,
-		.rx_hash_fields_mask = RSS_FIELDS,
-		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
-	};
-	full.max_wq_type_rq = full.orig_attr.max_qp > 0 ? (uint32_t)full.orig_attr.max_qp : 0;
-	full.raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM;
+	attr_ex(&full, to_ctx(context)->attr.no);
 	full.max_dm_size = to_ctx(context)->attr.max_dm;
 	memset(attr, 0, len);
 	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));
@@ -156,7 +206,7 @@ int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *
 	full.active_width = m.active_width;
 	full.active_speed = m.active_speed;
 	full.phys_state = m.phys_state;
-	full.link_layer = IBV_LINK_LAYER_ETHERNET;
+	full.link_layer = m.link_layer;
 	full.flags = IBV_QPF_GRH_REQUIRED;
 	memset(attr, 0, len);
 	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));

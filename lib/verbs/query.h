@@ -5,12 +5,6 @@
 
 #include "ctx.h"
 
-/*
- * "rdm", "ad".  The bits of the first octet say that no OUI is meant: locally administered, in nobody's block.
- */
-#define VENDOR_ID      0x72646du
-#define VENDOR_PART_ID 0x6164u
-
 /* Row of the GID table as the daemon has it; 0 or an errno (EINVAL: no such row). */
 int gid_get(struct rd_ctx *, uint32_t port, uint32_t index, struct msg_gid *);
 

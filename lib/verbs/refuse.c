@@ -13,6 +13,8 @@
 #include "ctx.h"
 #include "qp.h"
 
+#include <rdmad/feature.h>
+
 #define REFUSALS_PER_S 32u
 
 static bool may_say(struct rd_ctx *c)
@@ -27,22 +29,39 @@ static bool may_say(struct rd_ctx *c)
 	return __atomic_fetch_add(&c->refused_n, 1, __ATOMIC_RELAXED) < REFUSALS_PER_S;
 }
 
+static int tell(struct rd_ctx *c, struct msg_req *req, const char *verb)
+{
+	struct msg_rep rep;
+	int before = errno;
+
+	snprintf(req->refused.verb, sizeof(req->refused.verb), "%s", verb);
+	conn_call(&c->conn, req, &rep, -1, NULL, 0);
+	errno = before;
+	return (int)req->refused.err;
+}
+
 int refuse(struct rd_ctx *c, uint32_t qpn, const char *verb, int err, const char *fmt, ...)
 {
 	struct msg_req req = { .op = MSG_REFUSED, .refused = { .qpn = qpn, .err = (uint32_t)err } };
-	struct msg_rep rep;
-	int before = errno;
 	va_list ap;
 
 	if (!conn_mine(&c->conn) || !may_say(c))
 		return err;
-	snprintf(req.refused.verb, sizeof(req.refused.verb), "%s", verb);
 	va_start(ap, fmt);
 	vsnprintf(req.refused.text, sizeof(req.refused.text), fmt, ap);
 	va_end(ap);
-	conn_call(&c->conn, &req, &rep, -1, NULL, 0);
-	errno = before;
-	return err;
+	return tell(c, &req, verb);
+}
+
+int refuse_feature(struct rd_ctx *c, uint32_t qpn, const char *verb, int err, unsigned feature)
+{
+	struct msg_req req = { .op = MSG_REFUSED, .refused = { .qpn = qpn, .err = (uint32_t)err, .profile = 1 } };
+
+	if (!conn_mine(&c->conn) || !may_say(c))
+		return err;
+	snprintf(req.refused.text, sizeof(req.refused.text), "profile %s has no %s", c->attr.profile,
+		 feature_row(feature)->text);
+	return tell(c, &req, verb);
 }
 
 const char *state_str(enum ibv_qp_state s)

@@ -6,6 +6,7 @@
  * exists is read; otherwise the few that tools ask for are answered from here.
  */
 #include "base.h"
+#include "device.h"
 #include "sysfs.h"
 
 #include <fcntl.h>
@@ -33,18 +34,11 @@ EXPORT const char *ibv_get_sysfs_path(void)
 	return path;
 }
 
-static const struct {
-	const char *name, *text;
-} files[] = {
-	{ "board_id", "rdmad" },
-	{ "hca_type", "rdmad" },
-	{ "node_type", "1: CA" },
-};
-
 /* The length of the text, without its newline, or -1. */
 EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char path[2 * IBV_SYSFS_PATH_MAX], class[IBV_SYSFS_PATH_MAX];
+	const char *text;
 	ssize_t n;
 	int fd;
 
@@ -61,9 +55,9 @@ EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, siz
 		return (int)n;
 	}
 	snprintf(class, sizeof(class), "%s/class/infiniband/", ibv_get_sysfs_path());
-	for (unsigned i = 0; i < ARRAY_N(files) && !strncmp(dir, class, strlen(class)); i++)
-		if (!strcmp(file, files[i].name))
-			return snprintf(buf, size, "%s", files[i].text);
+	text = strncmp(dir, class, strlen(class)) ? NULL : device_text(dir + strlen(class), file);
+	if (text)
+		return snprintf(buf, size, "%s", text);
 	errno = ENOENT;
 	return -1;
 }

@@ -24,6 +24,8 @@ static int open_check(const struct rd_qp *qp, unsigned op, unsigned flags)
 
 	if (state < IBV_QPS_RTS)
 		return EINVAL;
+	if (op_refused(qp, op))
+		return EINVAL;
 	if (!row || !(row->on >> qp->qp.qp_type & 1))
 		return op_missing(qp->qp.qp_type, op) ? EOPNOTSUPP : EINVAL;
 	if (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE) &&
@@ -81,9 +83,21 @@ void wr_ud(struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 
 _Static_assert(sizeof(struct ibv_sge) == sizeof(struct sge), "copied as they are");
 
+/* Than the device's longest message; what is longer than rdmad's own ends in a completion. */
+static bool too_long(const struct rd_qp *qp, const struct ibv_sge *s, size_t n)
+{
+	uint64_t len = 0;
+
+	if (qp->ctx->attr.max_msg >= RD_MAX_MSG)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		len += s[i].length;
+	return len > qp->ctx->attr.max_msg;
+}
+
 int wr_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, size_t n)
 {
-	if (n > qp->cap.max_send_sge)
+	if (n > qp->cap.max_send_sge || too_long(qp, s, n))
 		return EINVAL;
 	w->sge_n = (uint16_t)n;
 	if (n)

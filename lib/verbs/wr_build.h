@@ -33,6 +33,9 @@ static inline void wr_atomic(struct send_wr *w, uint64_t compare_add, uint64_t s
 	w->atomic.swap = swap;
 }
 
+/* The device is without such work requests. */
+static inline bool op_refused(const struct rd_qp *qp, unsigned op) { return op < 32 && qp->ctx->no_ops >> op & 1; }
+
 /* 0, or EINVAL: longer than the QP has been made for, or a segment of no bytes.  The headers are copied. */
 int wr_tso(struct rd_qp *, struct send_wr *, const void *hdr, uint16_t len, uint16_t mss);
 /* 0, or EINVAL: of another type, not a key of this window, no region where one is needed. */

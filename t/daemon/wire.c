@@ -31,6 +31,7 @@
 #include "daemon/shard/drain.h"
 #include "daemon/shard/publish.h"
 #include "daemon/base/conf.h"
+#include "daemon/base/profile.h"
 #include "daemon/control/impair.h"
 #include "daemon/base/peer.h"
 #include "daemon/base/region.h"
@@ -310,6 +311,7 @@ static void device_make(void)
 		gid[15] = (uint8_t)id;
 	}
 	snprintf(devices[0].name, sizeof(devices[0].name), "wire");
+	devices[0].profile = profile_own();
 	memcpy(&device_conf[0].addr[0], gid, 16);
 	device_conf[0].addr_n = 1;
 }

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/profile.h"
 #include "daemon/control/capture.h"
 #include "daemon/cma/cma.h"
 #include "daemon/control/ctl.h"
@@ -542,7 +543,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	log_init(LOG_LV_ERR);
 	devices_n = 1;
-	devices[0] = (struct device){ .name = "rdmad0", .up = true, .mtu = 1 };
+	devices[0] = (struct device){ .name = "rdmad0", .up = true, .mtu = 1, .profile = profile_own() };
 	memcpy(devices[0].gid[0].gid, gid, sizeof(gid));
 	now = (mono_t){ 1000000 };
 	shard = (struct shard){ .kick_fd = open("/dev/null", O_WRONLY | O_CLOEXEC), .hca[0] = hca_new(&cfg) };

@@ -20,6 +20,7 @@ RUN_TESTS = \
 	t/run/lesson.test \
 	t/run/explain.test \
 	t/run/hang.test \
+	t/run/profile.test \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sweep.test \
@@ -27,4 +28,4 @@ RUN_TESTS = \
 	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += t/run/action.py t/run/lesson.py t/run/lib.sh
+EXTRA_DIST += t/run/action.py t/run/lesson.py t/run/lib.sh t/run/profile.dumps t/run/profile.py t/run/profile_peer.py

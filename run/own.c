@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* own.c - the devices of a daemon that rdmad-run starts for one program alone: --own, --as. */
+#include "run.h"
+#include "say.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ROCE_PORT 4791
+
+/* ---- the profile ----------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	unsigned ports;
+} profiles[] = {
+#define PROFILE(name, ports, text, ...) { name, ports },
+#include <rdmad/profile.def>
+#undef PROFILE
+};
+
+#define PROFILES_N (sizeof(profiles) / sizeof(*profiles))
+
+bool own_profile(struct options *opt, char *name)
+{
+	char *file = strchr(name, ':');
+
+	opt->profile = name;
+	opt->ports = 1;
+	if (file) {
+		*file++ = 0;
+		opt->profile_file = realpath(file, NULL);
+		if (!opt->profile_file)
+			say("--as %s:%s: %s", name, file, strerror(errno));
+		else if (strpbrk(opt->profile_file, "\"\\\n"))
+			say("--as %s:%s: its name has a character that cannot be in a configuration", name, file);
+		return opt->profile_file && !strpbrk(opt->profile_file, "\"\\\n");
+	}
+	for (unsigned i = 0; i < PROFILES_N; i++) {
+		if (!strcmp(profiles[i].name, name)) {
+			opt->ports = profiles[i].ports;
+			return true;
+		}
+	}
+	fprintf(stderr, "rdmad-run: --as %s: there is no such profile; these are:", name);
+	for (unsigned i = 0; i < PROFILES_N; i++)
+		fprintf(stderr, " %s", profiles[i].name);
+	fputs("; or NAME:FILE for one of your own (rdmad-profiles(7))\n", stderr);
+	return false;
+}
+
+/* ---- addresses ------------------------------------------------------------------- */
+
+/* Is the port of RoCEv2 free at that address? */
+static bool addr_free(uint32_t addr)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(addr) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is_free = fd >= 0 && !bind(fd, (struct sockaddr *)&in, sizeof(in));
+
+	if (fd >= 0)
+		close(fd);
+	return is_free;
+}
+
+/*
+ * An address of the loopback network, 127.64.0.0/10, for each port another one.  Our process id chooses it, so that two of us try
+ * different ones, unless they are in different PID namespaces.
+ */
+static uint32_t own_addr(unsigned port)
+{
+	uint32_t pid = (uint32_t)getpid(), addr = 0;
+
+	for (uint32_t i = 0; i < 64; i++) {
+		addr = 0x7f400000 | ((pid + i * 65521 + port * 524287) & 0x3fffff);
+		if (addr_free(addr))
+			break;
+	}
+	return addr;
+}
+
+/* ---- the configuration ----------------------------------------------------------- */
+
+int own_config(const struct options *opt)
+{
+	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
+	uint32_t a;
+
+	if (fd < 0)
+		return -1;
+	if (opt->profile_file)
+		dprintf(fd, "include(\"%s\")\n", opt->profile_file);
+	for (unsigned i = 0; i < (opt->profile ? opt->ports : 1); i++) {
+		if (opt->profile)
+			dprintf(fd, "device %u { profile = \"%s\" addresses = { \"", i, opt->profile);
+		else
+			dprintf(fd, "device rdmad0 { addresses = { \"");
+		a = opt->own_addr ? 0 : own_addr(i);
+		if (opt->own_addr)
+			dprintf(fd, "%s", opt->own_addr);
+		else
+			dprintf(fd, "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
+		dprintf(fd, "\" } }\n");
+	}
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
