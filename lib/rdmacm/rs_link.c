@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { WR_DATA = 1, WR_CTL, WR_RECV }; /* in the top bits of a wr_id; below: bytes of the send buffer */
 #define WR_ID(kind, n) ((uint64_t)(kind) << 32 | (n))
@@ -23,17 +24,40 @@ static size_t lists_len(const struct rsock *rs)
 
 /* ---- open and close ------------------------------------------------------------------- */
 
-static int memory_make(struct rsock *rs, size_t len, unsigned access, uint8_t **mem, size_t *mem_len,
-		       struct ibv_mr **mr)
+/* A file that the daemon maps: where it has to go through the kernel each message costs it a system call.  -1: there is none. */
+static int file_make(size_t len)
 {
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (p == MAP_FAILED)
-		return ENOMEM;
-	*mem = p;
-	*mem_len = len;
-	*mr = ibv_reg_mr(rs->id->pd, p, len, access);
-	return *mr ? 0 : errno;
+	if (fd >= 0 && (ftruncate(fd, (off_t)len) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* If the daemon refuses to map it, by its addresses. */
+static struct ibv_mr *memory_reg(struct ibv_pd *pd, void *p, size_t len, int fd, int access)
+{
+	struct ibv_mr *mr = fd < 0 ? NULL : ibv_reg_dmabuf_mr(pd, 0, len, (uintptr_t)p, fd, access);
+
+	return mr ? mr : ibv_reg_mr(pd, p, len, (unsigned)access);
+}
+
+static int memory_make(struct rsock *rs, size_t len, int access, uint8_t **mem, size_t *mem_len, struct ibv_mr **mr)
+{
+	int fd = file_make(len), err = ENOMEM;
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+
+	if (p != MAP_FAILED) {
+		*mem = p;
+		*mem_len = len;
+		*mr = memory_reg(rs->id->pd, p, len, fd, access);
+		err = *mr ? 0 : errno;
+	}
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 static int memory_open(struct rsock *rs)
@@ -41,7 +65,7 @@ static int memory_open(struct rsock *rs)
 	struct rs_link *l = &rs->link;
 	size_t lists = lists_len(rs), ctl = page_up(RS_CTL_N * sizeof(*l->ctl));
 	uint32_t rlen = (uint32_t)page_up(rs->opts.rcvbuf) * 2, slen = (uint32_t)page_up(rs->opts.sndbuf);
-	unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	int err = memory_make(rs, lists + rlen, access, &l->in, &l->in_len, &l->in_mr);
 
 	if (!err)

@@ -296,7 +296,21 @@ START_TEST(rs_mixed)
 }
 END_TEST
 
+/* Both ends' buffers are mapped by the daemon, so that none of their bytes costs a system call. */
+START_TEST(rs_mapped)
+{
+	const char *count =
+		"test $(grep -c memfd:rsocket /proc/$(./rdmactl stats | sed -n 's/^  pid  *//p')/maps) -ge 4";
+	struct streams s;
+
+	streams_open(&s, 0);
+	ck_assert_int_eq(system(count), 0);
+	streams_close(&s);
+}
+END_TEST
+
 void api_rs(Suite *s)
 {
-	SUITE_ADD(s, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
+	SUITE_ADD(s, rs_mapped, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap,
+		  rs_mixed);
 }
