@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { FD_MAX = 1 << 16 };
@@ -15,6 +16,7 @@ enum { FD_MAX = 1 << 16 };
 static struct conn *table[FD_MAX];
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;
+static uint8_t *ours; /* a page that every child but one of vfork() has empty; NULL: there is none */
 
 int64_t now_ms(void)
 {
@@ -35,12 +37,36 @@ static void fork_child(void)
 		if (table[i]) /* pages that nothing is written to stay the parent's */
 			table[i] = NULL;
 	owner = getpid();
+	if (ours)
+		*ours = 1;
 	pthread_mutex_unlock(&table_lock);
+}
+
+/* For what is said of descriptors: a child of vfork() has our memory, and its descriptors are its own. */
+static bool is_owner(void) { return getpid() == owner; }
+
+/* For data, which such a child may not touch: this costs no system call. */
+static bool is_ours(void) { return ours ? *ours : is_owner(); }
+
+static void ours_make(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	if (madvise(p, page, MADV_WIPEONFORK)) {
+		munmap(p, page);
+		return;
+	}
+	ours = p;
+	*ours = 1;
 }
 
 __attribute__((constructor)) static void table_open(void)
 {
 	owner = getpid();
+	ours_make();
 	pthread_atfork(fork_before, fork_parent, fork_child);
 }
 
@@ -59,7 +85,7 @@ struct conn *conn_get(int fd)
 {
 	struct conn *c = peek(fd);
 
-	if (!c || getpid() != owner) /* a child of vfork() has our memory */
+	if (!c || !is_ours())
 		return NULL;
 	pthread_mutex_lock(&table_lock);
 	c = table[fd];
@@ -146,7 +172,7 @@ static void forget(int fd)
 	if (fd < 0 || fd >= FD_MAX)
 		return;
 	reg_close_ep(fd);
-	if (!peek(fd) || getpid() != owner)
+	if (!peek(fd) || !is_owner())
 		return;
 	c = table_take(fd, &last);
 	if (!c)
@@ -165,7 +191,7 @@ EXPORT int close(int fd)
 /* The new descriptor is what the old one is. */
 static int follow(int fd, int new)
 {
-	struct conn *c = new >= 0 && new < FD_MAX ? conn_get(fd) : NULL;
+	struct conn *c = new >= 0 && new < FD_MAX &&is_owner() ? conn_get(fd) : NULL;
 
 	if (!c)
 		return new;
