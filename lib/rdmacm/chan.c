@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-extern const uint32_t rdmad_verbs_abi;
+#include <rdmad/own.h>
 
 int chan_call(struct chan *c, struct cmm_req *req, struct cmm_rep *rep)
 {

@@ -26,6 +26,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_link.c \
 	lib/rdmacm/rs_opt.c \
 	lib/rdmacm/rs_poll.c \
+	lib/rdmacm/rs_spin.c \
 	lib/rdmacm/rs_svc.c \
 	lib/rdmacm/rs_table.c \
 	lib/rdmacm/rs_wait.c \

@@ -7,7 +7,7 @@
  *
  *	rs_table.c	descriptors
  *	rs_link.c	buffers, QP, messages (rs_wire.h)
- *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping
+ *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping;  rs_spin.c: before it
  *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
  *	rs_poll.c	rpoll, rselect
@@ -116,6 +116,8 @@ struct rsock {
 
 	int kick;                      /* eventfd: wakes the threads that sleep; -1 */
 	uint32_t gen, sleepers, stale; /* sleepers since the last kick; those that have not seen it */
+	uint32_t news;                 /* times that something has happened */
+	int64_t looked_ms;             /* at the channel */
 };
 
 enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3, RS_RESOLVE_MS = 2000 };
@@ -137,6 +139,8 @@ void rs_link_hello(const struct rsock *, struct rs_hello *);
 int rs_link_peer(struct rsock *, const void *data, size_t len);
 /* Takes what has completed: how many. */
 int rs_progress(struct rsock *);
+/* The same for who asks again and again, and never sleeps: now and then the core is given away. */
+int rs_progress_busy(struct rsock *);
 /* Grants what is free; rightly called at any time. */
 void rs_grant(struct rsock *);
 bool rs_can_send(struct rsock *);
@@ -158,9 +162,18 @@ int rs_wait(struct rsock *);
 /* Sleeps on several: how many descriptors were set in p (RS_FDS at most), 0 if there is news already. */
 int rs_sleep_begin(struct rsock *, struct pollfd *p, uint32_t *gen);
 void rs_sleep_end(struct rsock *, const struct pollfd *p, int n, uint32_t gen);
-void rs_wake(struct rsock *);
-uint32_t rs_sleeper_add(struct rsock *); /* the generation, for rs_sleeper_gone() */
+bool rs_sleep_channel(const struct pollfd *p); /* something has come for the channel */
+void rs_wake(struct rsock *);                  /* something has happened that others may wait for */
+uint32_t rs_sleeper_add(struct rsock *);       /* the generation, for rs_sleeper_gone() */
 void rs_sleeper_gone(struct rsock *, uint32_t gen);
+
+/* Looking instead of sleeping.  rs_spin_again() returns when it is time for the next look; false: for sleeping. */
+struct rs_spin {
+	int64_t start; /* ns */
+	bool over;
+};
+void rs_spin_begin(struct rs_spin *);
+bool rs_spin_again(struct rs_spin *);
 
 /* ---- poll(): what is true now.  Locked */
 short rs_ready(struct rsock *, short events);

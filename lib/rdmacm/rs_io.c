@@ -6,12 +6,15 @@
 
 static bool waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
 
-/* News that a program learns which never polls. */
+/* News that a program learns which never polls.  While there is a connection, its events may wait for a moment. */
 static void look(struct rsock *rs)
 {
 	struct pollfd p = { .fd = rs->fd, .events = POLLIN };
+	int64_t now = rs_now_ms();
 
-	rs_progress(rs);
+	if (rs_progress_busy(rs) || (rs->state == RS_CONNECTED && now == rs->looked_ms))
+		return;
+	rs->looked_ms = now;
 	if (ppoll(&p, 1, &(struct timespec){ 0 }, NULL) > 0)
 		rs_events(rs);
 }

@@ -137,7 +137,7 @@ static int write_ready(struct rsock *rs, int flags)
 	for (;;) {
 		int err;
 
-		rs_progress(rs);
+		rs_progress_busy(rs);
 		if (rs->wr_shut || rs->state == RS_CLOSED)
 			return EPIPE;
 		if (rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING && rs->state != RS_CONNECTING)

@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdmad/own.h>
+
 enum { WR_DATA = 1, WR_CTL, WR_RECV }; /* in the top bits of a wr_id; below: bytes of the send buffer */
 #define WR_ID(kind, n) ((uint64_t)(kind) << 32 | (n))
 
@@ -256,7 +258,7 @@ static void on_completion(struct rsock *rs, const struct ibv_wc *wc)
 		rs_break(rs, ECONNRESET);
 }
 
-int rs_progress(struct rsock *rs)
+int rs_progress_busy(struct rsock *rs)
 {
 	struct ibv_wc wc[16];
 	int n, all = 0;
@@ -277,6 +279,8 @@ int rs_progress(struct rsock *rs)
 	}
 	return all;
 }
+
+int rs_progress(struct rsock *rs) { return !rs->linked || rdmad_cq_quiet(rs->link.cq) ? 0 : rs_progress_busy(rs); }
 
 /* ---- what is sent --------------------------------------------------------------------------- */
 

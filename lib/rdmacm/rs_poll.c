@@ -16,10 +16,8 @@ struct set {
 	struct slot *slots;
 	struct pollfd *p; /* RS_FDS for each */
 	nfds_t n;
-	nfds_t rsocks;
+	bool links; /* there are connections: news may come without the kernel */
 };
-
-enum { SPIN_US = 10 };
 
 static int64_t now_us(void)
 {
@@ -29,13 +27,7 @@ static int64_t now_us(void)
 	return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
 }
 
-static bool cm_waits(const struct rsock *rs)
-{
-	struct pollfd p = { .fd = rs->fd, .events = POLLIN };
-
-	return ppoll(&p, 1, &(struct timespec){ 0 }, NULL) > 0;
-}
-
+/* A listener's news are its channel's, which is looked at with the other descriptors. */
 short rs_ready(struct rsock *rs, short events)
 {
 	short r = 0;
@@ -44,7 +36,7 @@ short rs_ready(struct rsock *rs, short events)
 		return ds_ready(rs, events);
 	rs_progress(rs);
 	switch (rs->state) {
-	case RS_LISTEN: return events & POLLIN && cm_waits(rs) ? POLLIN : 0;
+	case RS_LISTEN: return 0;
 	case RS_FAILED: return (short)((events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
 	case RS_NEW: return (short)(POLLHUP | (events & POLLOUT));
 	case RS_ADDR:
@@ -67,48 +59,97 @@ short rs_ready(struct rsock *rs, short events)
 
 /* ---- one look at all ----------------------------------------------------------------------- */
 
+/* At what is in memory: how many are ready. */
 static int look(struct set *s, struct pollfd *fds)
 {
-	int ready = 0;
+	int n = 0;
 
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct rsock *rs = s->slots[i].rs;
 
-		s->p[i] = (struct pollfd){ .fd = rs ? -1 : fds[i].fd, .events = fds[i].events };
 		fds[i].revents = 0;
 		if (!rs)
 			continue;
 		pthread_mutex_lock(&rs->lock);
 		fds[i].revents = rs_ready(rs, fds[i].events);
+		s->links |= rs->linked;
 		pthread_mutex_unlock(&rs->lock);
-		ready += fds[i].revents != 0;
+		n += fds[i].revents != 0;
 	}
-	if (s->rsocks == s->n)
-		return ready;
+	return n;
+}
+
+/* Of one entry, with what the kernel found at its channel. */
+static short found(struct rsock *rs, const struct pollfd *f, short channel)
+{
+	short r = f->revents;
+
+	if (!channel)
+		return r;
+	pthread_mutex_lock(&rs->lock);
+	if (rs->state == RS_LISTEN) {
+		r |= f->events & POLLIN;
+	} else {
+		rs_events(rs);
+		r = rs_ready(rs, f->events);
+	}
+	pthread_mutex_unlock(&rs->lock);
+	return r;
+}
+
+/* At everything, after look(): how many are ready, or -1. */
+static int look_all(struct set *s, struct pollfd *fds)
+{
+	int n = 0;
+
+	for (nfds_t i = 0; i < s->n; i++) {
+		const struct rsock *rs = s->slots[i].rs;
+
+		s->p[i] = rs ? (struct pollfd){ rs->ds ? -1 : rs->fd, POLLIN, 0 } : fds[i];
+	}
 	if (ppoll(s->p, s->n, &(struct timespec){ 0 }, NULL) < 0)
 		return -1;
 	for (nfds_t i = 0; i < s->n; i++) {
-		if (s->slots[i].rs)
-			continue;
-		fds[i].revents = s->p[i].revents;
-		ready += fds[i].revents != 0;
+		struct rsock *rs = s->slots[i].rs;
+
+		fds[i].revents = rs ? found(rs, &fds[i], s->p[i].revents) : s->p[i].revents;
+		n += fds[i].revents != 0;
 	}
-	return ready;
+	return n;
 }
 
-/* A socket that waits for nothing but events of its connection: they are taken before the first look. */
-static void events_take(struct set *s)
+/* For who asks in a loop: what it waits for needs a core, too; and if it needs it for long, the poll takes a nap. */
+static void make_way(const struct set *s)
 {
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct rsock *rs = s->slots[i].rs;
+		bool linked;
 
 		if (!rs)
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		if (!rs->ds && rs->state != RS_LISTEN && cm_waits(rs))
-			rs_events(rs);
+		linked = rs->linked;
+		rs_progress_busy(rs);
 		pthread_mutex_unlock(&rs->lock);
+		if (linked)
+			return;
 	}
+}
+
+/* The same as look(); if nothing is ready, and may soon be, for a while. */
+static int look_on(struct set *s, struct pollfd *fds)
+{
+	struct rs_spin spin;
+	int n = look(s, fds);
+
+	if (n || !s->links)
+		return n;
+	rs_spin_begin(&spin);
+	while (!n && rs_spin_again(&spin)) {
+		make_way(s);
+		n = look(s, fds);
+	}
+	return n;
 }
 
 /* ---- sleep ------------------------------------------------------------------------------------ */
@@ -138,25 +179,36 @@ static bool sleep_begin(struct set *s, const struct pollfd *fds)
 	return quiet;
 }
 
-static void sleep_end(struct set *s)
+/* How many are ready. */
+static int sleep_end(struct set *s, struct pollfd *fds)
 {
+	int ready = 0;
+
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct slot *t = &s->slots[i];
+		const struct pollfd *p = &s->p[i * RS_FDS];
 
-		if (!t->n)
-			continue;
-		pthread_mutex_lock(&t->rs->lock);
-		rs_sleep_end(t->rs, &s->p[i * RS_FDS], t->n, t->gen);
-		pthread_mutex_unlock(&t->rs->lock);
+		fds[i].revents = p->revents;
+		if (t->rs) {
+			pthread_mutex_lock(&t->rs->lock);
+			if (t->n)
+				rs_sleep_end(t->rs, p, t->n, t->gen);
+			fds[i].revents = rs_ready(t->rs, fds[i].events);
+			if (t->n && t->rs->state == RS_LISTEN && rs_sleep_channel(p))
+				fds[i].revents |= fds[i].events & POLLIN;
+			pthread_mutex_unlock(&t->rs->lock);
+		}
+		ready += fds[i].revents != 0;
 	}
+	return ready;
 }
 
-/* until: in us, or -1.  0 or an errno. */
-static int sleep_all(struct set *s, const struct pollfd *fds, int64_t until)
+/* until: in us, or -1.  How many are ready, or -1. */
+static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 {
 	struct timespec t = { 0 }, none = { 0 }, *timeout = NULL;
 	int64_t left = until < 0 ? 0 : until - now_us();
-	int err = 0;
+	int err = 0, n;
 
 	left = left < 0 ? 0 : left;
 	if (until >= 0) {
@@ -170,28 +222,26 @@ static int sleep_all(struct set *s, const struct pollfd *fds, int64_t until)
 		for (nfds_t i = 0; i < s->n * RS_FDS; i++)
 			s->p[i].revents = 0;
 	}
-	sleep_end(s);
-	return err;
+	n = sleep_end(s, fds);
+	return err ? fail(err) : n;
 }
 
 static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 {
-	int64_t start = now_us(), until = timeout < 0 ? -1 : start + timeout * INT64_C(1000);
-	int n, err;
+	int64_t until = timeout < 0 ? -1 : now_us() + timeout * INT64_C(1000);
+	int n;
 
-	events_take(s);
-	for (;;) {
-		n = look(s, fds);
-		if (n || !timeout)
-			return n;
-		if (now_us() - start < SPIN_US)
-			continue;
-		if (until >= 0 && now_us() >= until)
-			return 0;
-		err = sleep_all(s, fds, until);
-		if (err)
-			return fail(err);
+	n = timeout ? look_on(s, fds) : look(s, fds);
+	if (n || !timeout) {
+		n = look_all(s, fds);
+		if (!n)
+			make_way(s);
+		return n;
 	}
+	do
+		n = sleep_all(s, fds, until);
+	while (!n && (until < 0 || now_us() < until));
+	return n;
 }
 
 /* ---- the calls ------------------------------------------------------------------------------------ */
@@ -203,10 +253,8 @@ static int set_open(struct set *s, const struct pollfd *fds, nfds_t n)
 	s->p = calloc(n ? n * RS_FDS : 1, sizeof(*s->p));
 	if (!s->slots || !s->p)
 		return ENOMEM;
-	for (nfds_t i = 0; i < n; i++) {
+	for (nfds_t i = 0; i < n; i++)
 		s->slots[i].rs = fds[i].fd < 0 ? NULL : rs_get(fds[i].fd);
-		s->rsocks += s->slots[i].rs != NULL;
-	}
 	return 0;
 }
 

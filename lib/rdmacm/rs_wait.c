@@ -37,6 +37,8 @@ int rs_sleep_begin(struct rsock *rs, struct pollfd *p, uint32_t *gen)
 	return RS_FDS;
 }
 
+bool rs_sleep_channel(const struct pollfd *p) { return p[AT_CM].revents; }
+
 static void cq_event_take(struct rsock *rs)
 {
 	struct ibv_cq *cq;
@@ -67,11 +69,34 @@ void rs_sleep_end(struct rsock *rs, const struct pollfd *p, int n, uint32_t gen)
 		rs_events(rs);
 }
 
+/* false: nothing has happened.  Not of datagrams: who waits for those waits for UDP, too. */
+static bool news_come(struct rsock *rs)
+{
+	uint32_t before = rs->news;
+	struct rs_spin spin;
+
+	if (!rs->linked || rs->ds)
+		return false;
+	rs_spin_begin(&spin);
+	for (;;) {
+		bool again;
+
+		rs_progress_busy(rs);
+		if (rs->news != before)
+			return true;
+		pthread_mutex_unlock(&rs->lock);
+		again = rs_spin_again(&spin);
+		pthread_mutex_lock(&rs->lock);
+		if (!again)
+			return rs->news != before;
+	}
+}
+
 int rs_wait(struct rsock *rs)
 {
 	struct pollfd p[RS_FDS];
 	uint32_t gen;
-	int n = rs_sleep_begin(rs, p, &gen), err = 0;
+	int n = news_come(rs) ? 0 : rs_sleep_begin(rs, p, &gen), err = 0;
 
 	if (!n)
 		return 0;

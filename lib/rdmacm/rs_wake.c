@@ -10,6 +10,7 @@
 
 void rs_wake(struct rsock *rs)
 {
+	rs->news++;
 	if (!rs->sleepers)
 		return;
 	rs->stale += rs->sleepers;

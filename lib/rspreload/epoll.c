@@ -365,9 +365,14 @@ static int view_collect(const struct view *v, struct ep *ep, struct epoll_event 
 	int n = 0;
 
 	for (uint32_t i = 0; i < v->n && n < max; i++) {
-		struct reg **p = reg_at(ep, v->fd[i]), *r = *p;
-		uint32_t has = r && r->c == v->c[i] ? view_events(v, i, r) : 0;
+		struct reg **p, *r;
+		uint32_t has;
 
+		if (!v->p[i + 1].revents && conn_state(v->c[i]) != CONN_FAILED)
+			continue;
+		p = reg_at(ep, v->fd[i]);
+		r = *p;
+		has = r && r->c == v->c[i] ? view_events(v, i, r) : 0;
 		if (!has)
 			continue;
 		out[n].events = has;

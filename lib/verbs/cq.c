@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdmad/own.h>
+
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct msg_req req = { .op = MSG_CHANNEL_CREATE };
@@ -373,6 +375,17 @@ static uint32_t cur_used(struct ring *r)
 	uint32_t n = r->seen - r->pos;
 
 	return n ? n : ring_ahead(r);
+}
+
+EXPORT bool rdmad_cq_quiet(struct ibv_cq *ibcq)
+{
+	struct rd_cq *cq = to_cq(ibcq);
+	bool quiet;
+
+	cq_lock(cq);
+	quiet = !cur_used(&cq->cur->ring) && !cq->cur->next;
+	cq_unlock(cq);
+	return quiet;
 }
 
 struct cqe *cqe_next(struct rd_cq *cq)

@@ -4,6 +4,7 @@
  * node of its own release.  The table is private.def.  Nearly all is never called for a device of ours, and refused.
  */
 #include <rdmad/abi.h>
+#include <rdmad/own.h>
 
 #include "qp.h"
 #include "query.h"
@@ -71,5 +72,4 @@ REGISTER(65)
 #include "private.def"
 
 /* RDMAD_1 */
-EXPORT extern const uint32_t rdmad_verbs_abi;
-const uint32_t rdmad_verbs_abi = RDMAD_ABI;
+EXPORT const uint32_t rdmad_verbs_abi = RDMAD_ABI;
