@@ -136,24 +136,27 @@ static bool settle_loopback(struct cma_id *id, bool v4)
 }
 
 /*
- * 127.0.0.1, if no device has it: the loopback address that one has.  A private daemon's device has one of its own (rdmad-run
- * --own), and the programs there mean each other.
+ * 127.0.0.1 or ::1, if no device has it: the loopback address that one has.  A private daemon's device has one of its own
+ * (rdmad-run --own), and the programs there mean each other.  Of IPv6 there is no second loopback address, so for ::1 it is that
+ * of IPv4 as a mapped one, which is the same GID.  False: *a is as it was.
  */
-static void localhost_here(union cmm_addr *a)
+static bool localhost_here(union cmm_addr *a)
 {
+	bool v4 = cma_family(a) == AF_INET;
 	struct device *dev;
 	uint8_t gid[16];
 	int row;
 
-	if (cma_family(a) != AF_INET || a->in.sin_addr.s_addr != htonl(INADDR_LOOPBACK))
-		return;
+	if (v4 ? a->in.sin_addr.s_addr != htonl(INADDR_LOOPBACK) : !IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr))
+		return false;
 	cma_addr_gid(a, gid);
 	for (unsigned d = 0; d < devices_n; d++)
 		if (cma_row(&devices[d], gid) >= 0)
-			return;
+			return false;
 	dev = with_loopback(true, &row);
 	if (dev)
-		cma_addr_of_gid(a, AF_INET, dev->gid[row].gid, cma_addr_port(a), 0);
+		cma_addr_of_gid(a, cma_family(a), dev->gid[row].gid, cma_addr_port(a), 0);
+	return dev;
 }
 
 /* ---- bind --------------------------------------------------------------------------- */
@@ -189,20 +192,23 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 {
 	union cmm_addr addr = *asked, *a = &addr;
 	uint8_t gid[16];
+	bool here;
 	int err;
 
 	if (!cma_addr_ok(a))
 		return EAFNOSUPPORT;
 	if (id->state != CMA_IDLE)
 		return EINVAL;
-	localhost_here(a);
+	here = localhost_here(a);
 	cma_addr_gid(a, gid);
 	if (cma_family(a) == AF_INET6 && gid_link_local(gid) && !a->in6.sin6_scope_id)
 		return EINVAL;
 	if (!cma_addr_any(a) && !settle_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
 		return host_has(a) ? ENODEV : EADDRNOTAVAIL;
 	id->src = *a;
-	if (!id->afonly_set)
+	if (here) /* ::1 takes no IPv4 */
+		id->afonly = true;
+	else if (!id->afonly_set)
 		id->afonly = cma_family(a) == AF_INET || v6only_default();
 	err = cma_port_bind(id);
 	if (err) {

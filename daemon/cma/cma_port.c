@@ -173,7 +173,7 @@ struct cma_id *cma_port_find(uint16_t ps, uint16_t port, const uint8_t *gid, int
 			continue;
 		cma_addr_gid(&id->src, own);
 		if (!cma_addr_any(&id->src))
-			rank = !memcmp(own, gid, 16) ? 3 : 0;
+			rank = !memcmp(own, gid, 16) && (!id->afonly || cma_family(&id->src) == family) ? 3 : 0;
 		else if (cma_family(&id->src) == family)
 			rank = 2;
 		else if (cma_family(&id->src) == AF_INET6 && !id->afonly)

@@ -162,17 +162,29 @@ static void hop_kick(const union cmm_addr *src, const union cmm_addr *dst)
 	close(fd);
 }
 
+/* A mapped address as that of IPv4: the way there is one of IPv4's routes. */
+static union cmm_addr unmapped(const union cmm_addr *a)
+{
+	union cmm_addr v4 = { .in.sin_family = AF_INET };
+
+	if (a->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+		return *a;
+	memcpy(&v4.in.sin_addr, &a->in6.sin6_addr.s6_addr[12], 4);
+	return v4;
+}
+
 bool neigh_answers(const union cmm_addr *src, const union cmm_addr *dst)
 {
+	const union cmm_addr from = unmapped(src), to = unmapped(dst);
 	struct hop hop;
 	unsigned state;
 
-	if (!hop_get(src, dst, &hop) || !if_asks(hop.ifindex))
+	if (from.sa.sa_family != to.sa.sa_family || !hop_get(&from, &to, &hop) || !if_asks(hop.ifindex))
 		return true;
 	state = hop_state(&hop);
 	if (state & VALID)
 		return true;
 	if (!(state & NUD_INCOMPLETE))
-		hop_kick(src, dst);
+		hop_kick(&from, &to);
 	return false;
 }

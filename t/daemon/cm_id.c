@@ -136,10 +136,17 @@ START_TEST(addresses)
 	id_destroy(&c, id);
 	/* No device there; the id may try elsewhere. */
 	id = id_new(&c, RDMA_PS_TCP, 1);
-	resolve(id, none, addr_text("::1", PORT), RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
-	resolve(id, none, addr_text("::1", PORT), RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+	resolve(id, none, addr_text("::", PORT), RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+	resolve(id, none, addr_text("::", PORT), RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 	req.id = id;
 	ck_assert_int_eq(chan_call(&c, &req, NULL), EINVAL); /* another family */
+	/* ::1, which no device has, is what 127.0.0.1 is, but for the port. */
+	ev = resolve(id, none, addr_text("::1", PORT), RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert(IN6_IS_ADDR_V4MAPPED(&ev.info.dst.in6.sin6_addr));
+	ck_assert_mem_eq(ev.info.sgid, ev.info.dgid, 16);
+	ck_assert_int_eq(bind_new(RDMA_PS_TCP, addr_text("127.0.0.1", PORT + 1), false, &id), 0);
+	ck_assert_int_eq(bind_new(RDMA_PS_TCP, addr_text("::1", PORT + 1), false, &id), 0);
+	ck_assert_int_eq(bind_new(RDMA_PS_TCP, addr_text("::1", PORT + 1), false, &id), EADDRINUSE);
 	end();
 }
 END_TEST
