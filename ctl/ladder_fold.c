@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRAIN_MIN = 4, QUIET_MIN = 18, QUIET_KEEP = 4, TRAIN_HEIGHT = 19, QUIET_HEIGHT = 34 };
+enum { TRAIN_MIN = 4, CYCLES_MIN = 3, QUIET_MIN = 18, QUIET_KEEP = 4, TRAIN_HEIGHT = 19, QUIET_HEIGHT = 34 };
 
 static bool loud(const struct rung *r)
 {
@@ -42,9 +42,34 @@ static struct row row_of(const struct ladder *l, enum row_kind kind, uint32_t fi
 	return r;
 }
 
+/* From rung i on, behind an RNR NAK: how often it was sent again and had the same answer; *end: the rung behind. */
+static uint32_t cycles(const struct ladder *l, uint32_t i, uint32_t *end)
+{
+	const struct rung *nak = &l->rung[i ? i - 1 : 0];
+	uint32_t n = 0;
+
+	for (*end = i; i && nak->class == RUNG_RNR && i < l->n && l->rung[i].conn == nak->conn; i++) {
+		const struct rung *r = &l->rung[i];
+
+		if (r->from != nak->from && (r->again || r->fate == FATE_DISCARDED))
+			continue;
+		if (r->class != RUNG_RNR || r->rel != nak->rel || r->from != nak->from)
+			break;
+		n++;
+		*end = i + 1;
+	}
+	return n < CYCLES_MIN ? 0 : n;
+}
+
 static void trains(struct rows *rows, const struct ladder *l)
 {
-	for (uint32_t i = 0, k; i < l->n; i = k) {
+	for (uint32_t i = 0, k, n; i < l->n; i = k) {
+		n = cycles(l, i, &k);
+		if (n) {
+			rows->v[rows->n] = row_of(l, ROW_CYCLES, i, k - 1);
+			rows->v[rows->n++].cycles = n;
+			continue;
+		}
 		for (k = i + 1; k < l->n && follows(&l->rung[k - 1], &l->rung[k]); k++)
 			;
 		if (k - i < TRAIN_MIN)
@@ -53,12 +78,17 @@ static void trains(struct rows *rows, const struct ladder *l)
 	}
 }
 
+static bool calm(const struct ladder *l, const struct row *r)
+{
+	return r->kind != ROW_CYCLES && !remarkable(&l->rung[r->first]);
+}
+
 static void quiets(struct rows *rows, const struct ladder *l)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0, k; i < rows->n; i = k) {
-		for (k = i; k < rows->n && !remarkable(&l->rung[rows->v[k].first]); k++)
+		for (k = i; k < rows->n && calm(l, &rows->v[k]); k++)
 			;
 		if (k - i >= QUIET_MIN) {
 			uint32_t first = rows->v[i + QUIET_KEEP].first, last = rows->v[k - QUIET_KEEP - 1].last;
@@ -113,7 +143,7 @@ static void rows_lay(struct rows *rows, const struct ladder *l)
 		r->gap = i && ns_since(ns, before) > limit ? ns_since(ns, before) : 0;
 		y += r->gap ? GAP_HEIGHT : 0;
 		r->y = y;
-		r->h = r->kind == ROW_TRAIN ? TRAIN_HEIGHT : r->kind == ROW_QUIET ? QUIET_HEIGHT : 0;
+		r->h = r->kind == ROW_TRAIN ? TRAIN_HEIGHT : r->kind == ROW_RUNG ? 0 : QUIET_HEIGHT;
 		y += r->h + ROW_HEIGHT;
 		before = l->rung[r->last].ns;
 	}

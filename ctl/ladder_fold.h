@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* ladder_fold.h - the rows of the picture, as page/model.js has them for the page: trains and quiet stretches are one row each. */
+/*
+ * ladder_fold.h - the rows of the picture, as page/model.js has them for the page: one row each for a train, a quiet stretch,
+ * and a request that is repeated to a receiver which is not ready.
+ */
 #ifndef CTL_LADDER_FOLD_H
 #define CTL_LADDER_FOLD_H
 
 #include "ladder.h"
 
-enum row_kind { ROW_RUNG, ROW_TRAIN, ROW_QUIET };
+enum row_kind { ROW_RUNG, ROW_TRAIN, ROW_QUIET, ROW_CYCLES };
 
 struct row {
 	enum row_kind kind;
 	uint32_t first, last; /* rungs */
 	uint32_t packets;
 	uint64_t bytes;
+	uint32_t cycles; /* ROW_CYCLES: so many RNR NAKs */
 	double y, h;
 	uint64_t gap; /* silence before it that is worth a row; 0: none */
 };

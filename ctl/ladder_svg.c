@@ -272,17 +272,34 @@ static void train(const struct svg *s, const struct row *row)
 	fputs("</g>\n", f);
 }
 
-static void quiet(const struct svg *s, const struct row *row)
+/* A box that says what is folded there, in columns from.. */
+static void folded(const struct svg *s, const struct row *row, uint32_t from, uint32_t n, const char *what)
 {
-	double x = MARGIN_LEFT + 8, w = (double)COLUMN * s->l->conns - 16;
+	double x = MARGIN_LEFT + (double)COLUMN * from + 8, w = (double)COLUMN * n - 16;
 	char buf[32];
 
 	fprintf(s->f,
 		"<g class=\"quiet-group\"><rect class=\"quiet\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
 		"rx=\"8\"/>"
-		"<text class=\"quiet-text\" x=\"%.1f\" y=\"%.1f\">%u packets, nothing remarkable · %s</text></g>\n",
-		x, row->y, w, row->h, x + w / 2, row->y + row->h / 2 + 4, row->packets,
+		"<text class=\"quiet-text\" x=\"%.1f\" y=\"%.1f\">%s · %s</text></g>\n",
+		x, row->y, w, row->h, x + w / 2, row->y + row->h / 2 + 4, what,
 		duration(buf, sizeof(buf), ns_since(s->l->rung[row->last].ns, s->l->rung[row->first].ns)));
+}
+
+static void quiet(const struct svg *s, const struct row *row)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "%u packets, nothing remarkable", row->packets);
+	folded(s, row, 0, s->l->conns, what);
+}
+
+static void cycles(const struct svg *s, const struct row *row)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "resend and RNR NAK ×%u", row->cycles);
+	folded(s, row, s->l->rung[row->first].conn, 1, what);
 }
 
 static void gap(const struct svg *s, const struct row *row)
@@ -313,6 +330,7 @@ static void row(const struct svg *s, const struct row *r)
 	case ROW_RUNG: rung(s, r); break;
 	case ROW_TRAIN: train(s, r); break;
 	case ROW_QUIET: quiet(s, r); break;
+	case ROW_CYCLES: cycles(s, r); break;
 	}
 	fprintf(s->f, "<text class=\"time\" x=\"%d\" y=\"%.1f\">%s</text>\n", MARGIN_LEFT - 14, r->y + 4,
 		clock_of(buf, sizeof(buf), s->l, s->l->rung[r->first].ns));

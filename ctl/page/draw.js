@@ -42,7 +42,7 @@ function cross(g, x, y) {
 }
 
 function chip(g, x, y, side, text, kind) {
-	const w = text.length * 5.9 + 12, at = side > 0 ? x + 12 : x - 12 - w;
+	const w = text.length * 5.9 + (narrow ? 8 : 12), at = side > 0 ? x + 12 : x - 12 - w;
 
 	el(g, "rect", { class: "chip " + kind, x: at, y: y - 7.5, width: w, height: 15, rx: 7.5 });
 	el(g, "text", { class: "chip-text " + kind, x: at + w / 2, y: y + 3.7 }, text);
@@ -55,13 +55,15 @@ function label(g, r, x, y, angle) {
 	el(t, "tspan", { class: "what" }, r.fate === "missing" ? "missing" : opcode(r));
 	if (r.rel !== undefined)
 		el(t, "tspan", { class: "num", dx: 6 }, last > r.rel ? r.rel + "–" + last : r.rel);
-	if (r.len && r.kind !== "cm")
+	if (r.len && r.kind !== "cm" && !narrow)
 		el(t, "tspan", { class: "size", dx: 6 }, size(r.len));
 	if (asks(r))
 		el(t, "tspan", { class: "size", dx: 6 }, asks(r));
+	const SAYS = narrow ? 30 : 38;
+
 	if (r.say && !view.scaled)
 		el(g, "text", { class: "label says", x, y: y + 10.5, transform: `rotate(${angle} ${x} ${y})` },
-		   r.say.length > 38 ? r.say.slice(0, 37) + "…" : r.say);
+		   r.say.length > SAYS ? r.say.slice(0, SAYS - 1) + "…" : r.say);
 }
 
 function letters(r) {
@@ -72,13 +74,13 @@ function letters(r) {
 
 function chips(g, r, x0, y0, x1, y1, dir) {
 	if (r.again)
-		chip(g, x0, y0, -dir, r.again > 1 ? "again ×" + r.again : "again", "warn");
+		chip(g, x0, y0, -dir, mark("again") + (r.again > 1 ? (narrow ? "" : " ×") + r.again : ""), "warn");
 	if (r.fate === "discarded")
-		chip(g, x1, y1, dir, "discarded", "plain");
+		chip(g, x1, y1, dir, mark("discarded"), "plain");
 	else if (r.fate === "refused")
-		chip(g, x1, y1, dir, "refused", "bad");
+		chip(g, x1, y1, dir, mark("refused"), "bad");
 	else if (r.dup && r.fate !== "lost")
-		chip(g, x1, y1, dir, r.kind === "ack" ? "nothing new" : "duplicate", "plain");
+		chip(g, x1, y1, dir, mark(r.kind === "ack" ? "nothing new" : "duplicate"), "plain");
 }
 
 function rung(g, it, col, points, quietly) {
@@ -144,15 +146,23 @@ function train(g, it, col, quietly) {
 	chips(g, r, x0, it.y + it.h / 2, x1, ym + SLOPE / 2, dir);
 }
 
-function quiet(g, it, cols) {
-	const shown = cols.filter(Boolean), x = shown[0].x + 8, w = shown.length * COLUMN - 16;
-	const count = it.items.reduce((n, k) => n + (k.kind === "train" ? k.items.length : 1), 0);
-	const span = data.rungs[it.last].t - data.rungs[it.first].t;
+/* The text of a quiet stretch, or of cycles of RNR NAK. */
+function inside(it) {
+	const rungs = it.items.flatMap((k) => k.items || [k]).map((k) => data.rungs[k.first]);
+	const span = duration(data.rungs[it.last].t - data.rungs[it.first].t);
+
+	if (it.kind === "cycles")
+		return `resend and RNR NAK ×${rungs.filter((r) => r.kind === "rnr").length} · ${span}`;
+	return `${rungs.length} packets, nothing remarkable · ${span}`;
+}
+
+function folded(g, it, shown) {
+	const x = shown[0].x + 8, w = shown[shown.length - 1].x + COLUMN - 8 - x;
 
 	g.setAttribute("class", "fold quiet-group");
+	g.dataset.i = it.first;
 	el(g, "rect", { class: "quiet", x, y: it.y, width: w, height: it.h, rx: 8 });
-	el(g, "text", { class: "quiet-text", x: x + w / 2, y: it.y + it.h / 2 + 4 },
-	   `${count} packets, nothing remarkable · ${duration(span)}  ⊕`);
+	el(g, "text", { class: "quiet-text", x: x + w / 2, y: it.y + it.h / 2 + 4 }, inside(it) + "  ⊕");
 }
 
 /* ---- rails, bands ---- */
@@ -222,19 +232,24 @@ function drawRow(svg, it, cols, points, state) {
 	if (it.gap)
 		gap(svg, it, cols);
 	if (it.kind === "quiet")
-		quiet(g, it, cols);
+		folded(g, it, cols.filter(Boolean));
+	else if (it.kind === "cycles")
+		folded(g, it, [col]);
 	else if (it.kind === "train")
 		train(g, it, col, crowded);
 	else
 		rung(g, it, col, points, crowded);
 	if (it.kind !== "rung")
 		g.dataset.open = it.key;
+	g.id = "row" + it.first;
+	g.setAttribute("role", "option");
+	g.setAttribute("aria-label", spoken(it));
 	if (!crowded) {
 		el(svg, "text", { class: "time", x: LEFT - 14, y: it.y + 4 }, clock(r.t));
 		state.y = it.y;
 	}
 	(it.closes || []).forEach((key, n) => {
-		const h = el(svg, "g", { class: "close" });
+		const h = el(svg, "g", { class: "close", "aria-hidden": "true" });
 
 		h.dataset.close = key;
 		el(h, "circle", { cx: 10 + 16 * n, cy: it.y, r: 7 });

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* model.js - which rows there are (trains and quiet stretches folded), and where each is. */
+/* model.js - which rows there are (trains, quiet stretches and repeated RNR NAKs folded), and where each is. */
 "use strict";
 
-const ROW = 27, SLOPE = 10, COLUMN = 560, RAIL = 104, LEFT = 96, TOP = 18, GAP = 34;
-const TRAIN_MIN = 4, QUIET_MIN = 18, QUIET_KEEP = 4;
+const ROW = 27, SLOPE = 10, TOP = 18, GAP = 34;
+let COLUMN = 560, RAIL = 104, LEFT = 96, narrow = false;
+const TRAIN_MIN = 4, CYCLES_MIN = 3, QUIET_MIN = 18, QUIET_KEEP = 4;
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = { zoom: 1, scaled: false, fold: true, open: new Set(), shown: data.connections.map(() => true) };
@@ -31,11 +32,36 @@ function group(kind, items) {
 	return { kind, items, first: first.first, last: last.last, key: kind + first.first };
 }
 
+/* From item i on, behind an RNR NAK: how many items in which it was sent again and had the same answer. */
+function cycles(items, i) {
+	const nak = i > 0 && data.rungs[items[i - 1].first];
+	let n = 0, end = i;
+
+	for (let k = i; nak && nak.kind === "rnr" && k < items.length; k++) {
+		const r = data.rungs[items[k].first];
+
+		if (r.c === nak.c && r.from !== nak.from && (r.again || r.fate === "discarded"))
+			continue;
+		if (r.c !== nak.c || r.kind !== "rnr" || r.rel !== nak.rel || r.from !== nak.from)
+			break;
+		n++;
+		end = k + 1;
+	}
+	return n < CYCLES_MIN ? 0 : end - i;
+}
+
 function trains(items) {
 	const out = [];
 
 	for (let i = 0; i < items.length;) {
+		const again = cycles(items, i);
 		let k = i + 1;
+
+		if (again) {
+			out.push(group("cycles", items.slice(i, i + again)));
+			i += again;
+			continue;
+		}
 
 		while (k < items.length && follows(data.rungs[items[k - 1].first], data.rungs[items[k].first]))
 			k++;
@@ -49,7 +75,7 @@ function trains(items) {
 }
 
 function calm(item) {
-	return !remarkable(data.rungs[item.first]);
+	return item.kind !== "cycles" && !remarkable(data.rungs[item.first]);
 }
 
 function quiets(items) {
@@ -158,7 +184,21 @@ function y_at(points, t) {
 	return a[1] + (b[1] - a[1]) * Math.min(1, (t - a[0]) / (b[0] - a[0]));
 }
 
+/* A small screen has one connection from edge to edge, with marks in place of words. */
+function fit(width) {
+	narrow = width < 640;
+	LEFT = narrow ? 62 : 96;
+	RAIL = narrow ? 40 : 104;
+	COLUMN = narrow ? Math.max(280, width - LEFT) : 560;
+}
+
 /* ---- words ---- */
+
+const marks = { again: "↻", discarded: "∅", refused: "✗", duplicate: "≡", "nothing new": "≡" };
+
+function mark(name) {
+	return narrow ? marks[name] : name;
+}
 
 function duration(ns) {
 	const u = ns < 1e3 ? [1, "ns"] : ns < 1e6 ? [1e3, "µs"] : ns < 1e9 ? [1e6, "ms"] : [1e9, "s"];
@@ -202,4 +242,15 @@ function asks(r) {
 	const wait = r.kind === "rnr" && /again in (.*)$/.exec(r.note || "");
 
 	return wait ? "wait " + wait[1].replace("us", "µs") : "";
+}
+
+/* A row in words, for those who do not see it. */
+function spoken(it) {
+	const r = data.rungs[it.first], c = data.connections[r.c], n = it.items ? it.items.length : 1;
+
+	if (it.kind === "quiet" || it.kind === "cycles")
+		return inside(it) + ", folded";
+	return [r.no ? "packet " + r.no : "", r.fate === "missing" ? "missing" : opcode(r) + (n > 1 ? ", train of " + n : ""),
+		r.rel === undefined ? "" : "PSN number " + r.rel, `from ${c.ends[r.from].address} ${qp(c.ends[r.from])}`, r.fate || "",
+		r.again ? "sent again" : "", r.dup ? "duplicate" : "", asks(r), r.say || ""].filter(Boolean).join(", ");
 }

@@ -3,7 +3,7 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const root = document.documentElement, stage = $("stage"), svg = $("ladder");
+const root = document.documentElement, stage = $("stage"), list = $("rows"), svg = $("ladder");
 let laid = null, pinned = -1;
 
 function make(parent, name, cls, text) {
@@ -21,20 +21,26 @@ function make(parent, name, cls, text) {
 /* ---- the heads of the columns ---- */
 
 function heads() {
-	const cols = columns(), h = $("heads"), top = el(null, "svg", { class: "pic", width: svg.getAttribute("width"), height: 64 });
+	const cols = columns(), h = $("heads"), whole = Number(svg.getAttribute("width")), wide = narrow ? 124 : 168;
+	const top = el(null, "svg", { class: "pic", width: whole, height: 64, role: "presentation" });
 
 	h.textContent = "";
-	h.style.width = svg.getAttribute("width") + "px";
+	h.style.width = whole + "px";
 	h.appendChild(top);
 	cols.forEach((col, i) => {
 		if (!col)
 			return;
 		const c = data.connections[i];
 
-		[col.left, col.right].forEach((x, k) => {
-			el(top, "rect", { class: "box", x: x - 84, y: 8, width: 168, height: 42, rx: 9 });
-			el(top, "text", { class: "who", x, y: 26 }, c.ends[k].address);
-			el(top, "text", { class: "qp", x, y: 42 }, qp(c.ends[k]));
+		[col.left, col.right].forEach((rail, k) => {
+			const x = Math.max(wide / 2 + 2, Math.min(rail, col.x + COLUMN - wide / 2 - 2)), box = el(top, "g", {});
+			const name = c.ends[k].address, short = narrow && name.length > 22 ? name.slice(0, 10) + "…" + name.slice(-10) : name;
+
+			if (short !== name)
+				el(box, "title", {}, name);
+			el(box, "rect", { class: "box", x: x - wide / 2, y: 8, width: wide, height: 42, rx: 9 });
+			el(box, "text", { class: "who", x, y: 26 }, short);
+			el(box, "text", { class: "qp", x, y: 42 }, qp(c.ends[k]));
 		});
 		el(top, "text", { class: "svc", x: (col.left + col.right) / 2, y: 33 }, c.service);
 	});
@@ -134,29 +140,38 @@ function describe(i) {
 		rowOf(list, "fate", r.fate);
 }
 
-function legend() {
+function swatches(p, title, list, swatch) {
+	make(p, "h3", "", title);
+	for (const [k, t] of list) {
+		const e = make(p, "div", "key " + (swatch === "rail" ? "" : k));
+
+		make(e, "span", swatch === "rail" ? "swatch rail " + k : "swatch");
+		e.append(t);
+	}
+}
+
+function legend(p) {
+	swatches(p, "Packets", [["send", "SEND"], ["write", "RDMA WRITE"], ["read", "RDMA READ, responses"], ["atomic", "atomics"], ["ack", "ACK"],
+		["nak", "NAK: lost, or refused"], ["rnr", "RNR NAK: not ready"], ["cm", "connection manager"], ["ud", "datagrams"]]);
+	swatches(p, "States of a queue pair", [["INIT", "INIT"], ["RTR", "RTR: may receive"], ["RTS", "RTS: may send"], ["ERR", "ERR"]], "rail");
+	if (!narrow)
+		return;
+	make(p, "h3", "", "Marks");
+	make(p, "div", "key", Object.entries(marks).filter(([k]) => k !== "nothing new").map(([k, v]) => v + " " + k).join(" · "));
+}
+
+/* The panel while no packet is looked at. */
+function help() {
 	const p = $("panel");
 
 	p.textContent = "";
-	make(p, "p", "hint", "Point at a packet: its headers, and what it means. A click keeps it. Numbers are PSNs, counted from the first of their direction.");
-	make(p, "h3", "", "Packets");
-	for (const [k, t] of [["send", "SEND"], ["write", "RDMA WRITE"], ["read", "RDMA READ, responses"], ["atomic", "atomics"], ["ack", "ACK"],
-		["nak", "NAK: lost, or refused"], ["rnr", "RNR NAK: not ready"], ["cm", "connection manager"], ["ud", "datagrams"]]) {
-		const e = make(p, "div", "key " + k);
-
-		make(e, "span", "swatch");
-		e.append(t);
-	}
-	make(p, "h3", "", "States of a queue pair");
-	for (const [k, t] of [["INIT", "INIT"], ["RTR", "RTR: may receive"], ["RTS", "RTS: may send"], ["ERR", "ERR"]]) {
-		const e = make(p, "div", "key");
-
-		make(e, "span", "swatch rail " + k);
-		e.append(t);
-	}
+	make(p, "p", "hint", "Point at a packet, or go to it by the arrow keys: its headers, and what it means. A click keeps it. " +
+	     "Numbers are PSNs, counted from the first of their direction.");
+	legend(p);
 	make(p, "h3", "", "Keys");
-	for (const [k, t] of [["n", "next trouble"], ["p", "the one before"], ["f", "fold, unfold"], ["t", "true to time"], ["+", "larger"],
-		["−", "smaller"], ["d", "dark, light"]]) {
+	for (const [k, t] of [["↓ ↑", "next packet, the one before"], ["→ ←", "likewise, of the same connection"], ["Enter", "unfold, fold there"],
+		["n", "next trouble"], ["p", "the one before"], ["f", "fold, unfold"], ["t", "true to time"], ["+", "larger"], ["−", "smaller"],
+		["d", "dark, light"]]) {
 		const e = make(p, "div", "key");
 
 		make(e, "kbd", "", k);
@@ -184,15 +199,21 @@ function kin(i) {
 function pin(i) {
 	for (const g of svg.querySelectorAll(".pinned"))
 		g.classList.remove("pinned");
+	for (const g of svg.querySelectorAll("[aria-selected]"))
+		g.removeAttribute("aria-selected");
 	pinned = i;
+	list.removeAttribute("aria-activedescendant");
 	if (i < 0) {
-		legend();
+		help();
 		return;
 	}
-	const g = svg.querySelector(`.rung[data-i="${i}"]`);
+	const g = $("row" + i);
 
-	if (g)
+	if (g) {
 		g.classList.add("pinned");
+		g.setAttribute("aria-selected", "true");
+		list.setAttribute("aria-activedescendant", g.id);
+	}
 	describe(i);
 	kin(i);
 }
@@ -220,6 +241,37 @@ function click(e) {
 	} else {
 		pin(g && Number(g.dataset.i) !== pinned ? Number(g.dataset.i) : -1);
 	}
+}
+
+/* ---- from row to row ---- */
+
+function show(it) {
+	pin(it.first);
+	if (it.y < stage.scrollTop || it.y + 2 * ROW > stage.scrollTop + stage.clientHeight - 64)
+		stage.scrollTop = it.y - stage.clientHeight / 2;
+}
+
+function step(by, same) {
+	const here = laid.list.findIndex((it) => it.first <= pinned && pinned <= it.last);
+	let k = here < 0 ? (by > 0 ? 0 : laid.list.length - 1) : here + by;
+
+	while (same && here >= 0 && laid.list[k] && data.rungs[laid.list[k].first].c !== data.rungs[pinned].c)
+		k += by;
+	if (laid.list[k])
+		show(laid.list[k]);
+}
+
+/* Unfolds the row, or folds again what begins with it. */
+function unfold() {
+	const it = laid.list.find((k) => k.first === pinned);
+
+	if (!it || (it.kind === "rung" && !it.closes))
+		return;
+	if (it.kind === "rung")
+		view.open.delete(it.closes[it.closes.length - 1]);
+	else
+		view.open.add(it.key);
+	keep(render);
 }
 
 /* Troubles one after the other. */
@@ -277,12 +329,15 @@ function lens() {
 function render() {
 	const begin = performance.now();
 
+	fit(stage.clientWidth);
 	laid = draw(svg);
 	heads();
 	facts();
 	map();
-	for (const [id, on] of [["fold", view.fold], ["scaled", view.scaled]])
+	for (const [id, on] of [["fold", view.fold], ["scaled", view.scaled]]) {
 		$(id).classList.toggle("on", on);
+		$(id).setAttribute("aria-pressed", on);
+	}
 	if (pinned >= 0)
 		pin(pinned);
 	root.dataset.rows = laid.list.length;
@@ -349,8 +404,9 @@ function begin() {
 		view.shown = data.connections.map((c, i) => i < 3);
 	}
 	picks();
-	legend();
+	help();
 	render();
+	legend($("legend"));
 	if (want.has("time"))
 		scaled(true);
 	if (want.has("pin"))
@@ -366,7 +422,11 @@ function begin() {
 		e.preventDefault();
 		zoom(e.deltaY < 0 ? 1.15 : 1 / 1.15);
 	}, { passive: false });
-	window.addEventListener("resize", map);
+	window.addEventListener("resize", () => keep(render));
+	/* Paper is white. */
+	let was = false;
+	window.addEventListener("beforeprint", () => { was = root.classList.contains("dark"); dark(false); });
+	window.addEventListener("afterprint", () => dark(was));
 	$("map").addEventListener("click", (e) => {
 		stage.scrollTop = (e.clientY - $("map").getBoundingClientRect().top) / $("map").clientHeight * stage.scrollHeight - stage.clientHeight / 2;
 	});
@@ -376,14 +436,22 @@ function begin() {
 		theme: () => dark(!root.classList.contains("dark")),
 	};
 	const keys = { n: "next", p: "prev", f: "fold", t: "scaled", "+": "larger", "=": "larger", "-": "smaller", d: "theme" };
+	const arrows = { ArrowDown: () => step(1), ArrowUp: () => step(-1), ArrowRight: () => step(1, true), ArrowLeft: () => step(-1, true),
+		Home: () => show(laid.list[0]), End: () => show(laid.list[laid.list.length - 1]), Enter: unfold };
 
 	for (const id in acts)
 		$(id).onclick = acts[id];
 	document.addEventListener("keydown", (e) => {
-		if (e.key === "Escape")
+		if (e.ctrlKey || e.metaKey || e.altKey)
+			return;
+		if (e.key === "Escape") {
 			pin(-1);
-		else if (keys[e.key] && !e.ctrlKey && !e.metaKey && !e.altKey)
+		} else if (keys[e.key]) {
 			acts[keys[e.key]]();
+		} else if (arrows[e.key] && laid.list.length && !e.target.closest?.("button, input")) {
+			e.preventDefault();
+			arrows[e.key]();
+		}
 	});
 	root.dataset.ready = "1";
 }

@@ -46,6 +46,14 @@ def not_ready(p=700):
             to_b(SEND_ONLY, p, payload=b"y" * 64, us=1300), to_a(ACK, p, aeth(0x1f, 3))]
 
 
+def never_ready(n=41, p=700):
+    """RNR NAK, and n times more."""
+    out = not_ready(p)[:2]
+    for _ in range(n):
+        out += [to_b(SEND_ONLY, p, payload=b"y" * 64, us=1300), to_a(ACK, p, aeth(0x20 | 14, 2))]
+    return out + not_ready(p)[2:]
+
+
 def read_hole(p=800):
     """The second of four responses is lost behind the capture: asked for again from there on."""
     return [to_b(READ, p, reth(0x2000, 78, 4 * MTU)), to_a(RESP_FIRST, p, aeth(0x1f, 1), FULL),
