@@ -373,7 +373,7 @@ static int capture(struct cap *c, const struct ask *ask)
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-static void usage(FILE *f)
+static void usage(void)
 {
 	fputs("usage: rdmactl [-s SOCKET] [-j] capture -w FILE [options]\n"
 	      "Write the packets of the daemon's devices as pcapng, including those that stay within the daemon and\n"
@@ -394,7 +394,7 @@ static void usage(FILE *f)
 	      "  -Q, --quiet          print errors and drops only\n"
 	      "  -j, --json           print a summary as JSON at the end\n"
 	      "Exit status: 0; 1 no daemon, or it refused, or a file cannot be written; 2 wrong arguments.\n",
-	      f);
+	      stdout);
 }
 
 /* A number with K, M or G behind it; 0: it is none. */
@@ -428,6 +428,31 @@ static bool qps_get(struct options *o, const char *list)
 		if (!*end)
 			return true;
 	}
+}
+
+/* The values that option() takes. */
+static const char *allowed(int opt)
+{
+	static const struct {
+		char opt;
+		const char *values;
+	} rows[] = {
+		{ 'w', "a file, or -" },
+		{ 'd', "names of devices, with commas" },
+		{ 'q', "numbers of queue pairs, with commas" },
+		{ 'l', "a number of bytes, 12 at least" },
+		{ 'C', "a size, such as 64K, 10M or 1G" },
+		{ 'W', "a number of files" },
+		{ 'b', "a size, such as 16M; 1G at most" },
+		{ 'c', "a number of packets" },
+		{ 'T', "a number of seconds" },
+		{ 'r', "the number of a descriptor" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].opt == opt)
+			return rows[i].values;
+	return "";
 }
 
 /* One option; false: it makes no sense. */
@@ -479,23 +504,25 @@ int capture_main(int argc, char **argv, const struct ask *ask)
 	c.o = (struct options){ .room = ROOM_DEFAULT, .ready = -1, .json = ask->json };
 	while ((opt = getopt_long(argc, argv, "w:d:q:l:C:W:b:c:T:r:s:Qjh", longs, NULL)) >= 0) {
 		if (opt == 'h') {
-			usage(stdout);
+			usage();
 			return 0;
 		}
 		if (opt == 's') {
 			a.socket = optarg;
 		} else if (!option(&c, opt, optarg)) {
-			if (opt != '?')
-				fprintf(stderr, "rdmactl: capture: -%c %s makes no sense\n", opt, optarg ? optarg : "");
-			usage(stderr);
-			return 2;
+			return opt == '?' ? rdmactl_wrong(argv[0], NULL)
+					  : rdmactl_wrong(argv[0], "-%c \"%s\": give %s", opt, optarg, allowed(opt));
 		}
 	}
-	if (optind != argc || !c.file.path || (c.file.size && !strcmp(c.file.path, "-")) ||
-	    (c.file.keep && !c.file.size) || (c.o.json && !strcmp(c.file.path, "-"))) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind != argc)
+		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes options only", argv[optind]);
+	if (!c.file.path)
+		return rdmactl_wrong(argv[0], "--write FILE is missing");
+	if ((c.file.size || c.o.json) && !strcmp(c.file.path, "-"))
+		return rdmactl_wrong(argv[0], "%s needs a file, not standard output",
+				     c.o.json ? "--json" : "--file-size");
+	if (c.file.keep && !c.file.size)
+		return rdmactl_wrong(argv[0], "--files goes with --file-size");
 	if (!strcmp(c.file.path, "-") && isatty(STDOUT_FILENO)) {
 		fputs("rdmactl: a capture cannot be written to a terminal; try: rdmactl capture -w - | wireshark -k -i "
 		      "-\n",

@@ -20,7 +20,7 @@ struct options {
 	json_t *json; /* the array of files; NULL: text */
 };
 
-static void usage(FILE *f)
+static void usage(void)
 {
 	fputs("usage: rdmactl [-j] check [options] FILE...\n"
 	      "Read captures (pcap, pcapng; - is standard input) of RoCEv2 traffic and say what breaks the rules.\n"
@@ -30,7 +30,7 @@ static void usage(FILE *f)
 	      "  -v, --verbose     print notes, too\n"
 	      "  -j, --json        print JSON\n"
 	      "Exit status: 0 no finding; 1 findings; 2 a file cannot be read, or has no RoCE packet.\n",
-	      f);
+	      stdout);
 }
 
 /* ---- one packet ---------------------------------------------------------------------- */
@@ -362,14 +362,12 @@ int check_main(int argc, char **argv, const struct ask *ask)
 		case 'r': return rules();
 		case 'v': o.verbose = true; break;
 		case 'j': as_json = true; break;
-		case 'h': usage(stdout); return 0;
-		default: usage(stderr); return 2;
+		case 'h': usage(); return 0;
+		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
-	if (optind == argc) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind == argc)
+		return rdmactl_wrong(argv[0], "name a capture; - is standard input");
 	o.json = as_json ? json_array() : NULL;
 	for (int i = optind; i < argc; i++) {
 		one = file(argv[i], &o);

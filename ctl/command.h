@@ -20,7 +20,13 @@ struct ask {
 #include "command.def"
 #undef COMMAND
 
-/* The usage text of rdmactl; returns status, and goes to stderr if that is not 0. */
-int rdmactl_usage(int status);
+/*
+ * What is wrong with the command line, and where help is; of: argv[0] of a function above, or "rdmactl"; fmt NULL: getopt() has
+ * said it.  Returns 2.
+ */
+int rdmactl_wrong(const char *of, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints the usage text of rdmactl; returns 0. */
+int rdmactl_usage(void);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define AGAIN "RDMACTL_DOCTOR_AGAIN" /* set: rdmad-run has started us, with a daemon */
 
-static void usage(FILE *f)
+static void usage(void)
 {
 	fputs("usage: rdmactl [-j] [-s SOCKET] doctor PEER\n"
 	      "Try the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU, "
@@ -24,7 +24,7 @@ static void usage(FILE *f)
 	      "peer's connection manager, the ICRC of its answers. Say what is wrong and what to do about it.\n"
 	      "If no daemon runs, a private one is started.\n"
 	      "Exit status: 0 all is well; 1 something is wrong; 2 wrong arguments.\n",
-	      f);
+	      stdout);
 }
 
 enum verdict doctor_say(struct doctor *d, enum verdict v, const char *step, const char *help, const char *fmt, ...)
@@ -209,17 +209,14 @@ int doctor_main(int argc, char **argv, const struct ask *ask)
 	int c;
 
 	while ((c = getopt_long(argc, argv, "jh", longs, NULL)) >= 0) {
-		if (c == 'j')
-			as_json = true;
-		else {
-			usage(c == 'h' ? stdout : stderr);
-			return c == 'h' ? 0 : 2;
+		switch (c) {
+		case 'j': as_json = true; break;
+		case 'h': usage(); return 0;
+		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
-	if (optind + 1 != argc) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind + 1 != argc)
+		return rdmactl_wrong(argv[0], "name one peer, not %d", argc - optind);
 	d.peer_name = argv[optind];
 	d.json = as_json ? json_array() : NULL;
 	daemon_get(&d);

@@ -25,7 +25,7 @@ struct options {
 	uint64_t seed;
 };
 
-static int usage(int status)
+static void usage(void)
 {
 	fputs("usage: rdmactl fault add [--seed N] FILE   put the rules of FILE (rdmad-fault(5)) into force; -: "
 	      "standard input\n"
@@ -34,8 +34,7 @@ static int usage(int status)
 	      "                                           the decisions, packet by packet\n"
 	      "       rdmactl fault clear [ID]            remove one rule, or all\n"
 	      "       rdmactl fault check FILE            say whether FILE is correct; needs no daemon\n",
-	      status ? stderr : stdout);
-	return status;
+	      stdout);
 }
 
 static char *text_read(const char *path, size_t *len)
@@ -220,8 +219,11 @@ static bool options_read(int argc, char **argv, struct options *opt, int *status
 			*status = 2;
 			return false;
 		case 'l': opt->log = true; break;
-		case 'h': *status = usage(0); return false;
-		default: *status = usage(2); return false;
+		case 'h':
+			usage();
+			*status = 0;
+			return false;
+		default: *status = rdmactl_wrong(argv[0], NULL); return false;
 		}
 	}
 	return true;
@@ -246,5 +248,10 @@ int fault_main(int argc, char **argv, const struct ask *ask)
 		return list(ask, opt.log);
 	if (!strcmp(what, "clear") && n <= 2)
 		return clear(ask, arg);
-	return usage(2);
+	if (strcmp(what, "add") != 0 && strcmp(what, "list") != 0 && strcmp(what, "clear") != 0 &&
+	    strcmp(what, "check") != 0)
+		return rdmactl_wrong(argv[0], "say add, list, clear or check%s%s", *what ? ", not " : "", what);
+	if (n == 1)
+		return rdmactl_wrong(argv[0], "%s: name a file of rules", what);
+	return rdmactl_wrong(argv[0], "%s: \"%s\" is too many", what, argv[optind + n - 1]);
 }

@@ -29,7 +29,7 @@ struct options {
 	const struct ask *ask;
 };
 
-static void usage(FILE *f)
+static void usage(void)
 {
 	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE|live\n"
 	      "Draw a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: the\n"
@@ -47,7 +47,7 @@ static void usage(FILE *f)
 	      "With rdmactl --json the findings go to standard output; no -o is needed.\n"
 	      "Exit status: 0; 1 nothing could be written; 2 wrong arguments, or a file that cannot be read or has no "
 	      "RoCE packet.\n",
-	      f);
+	      stdout);
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -288,7 +288,7 @@ static bool option(struct options *o, int c, uint32_t *max)
 	case 'k': return theme_get(o, optarg);
 	case 'j': o->json = true; return true;
 	}
-	usage(stderr);
+	rdmactl_wrong("rdmactl ladder", NULL);
 	return false;
 }
 
@@ -316,16 +316,18 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 
 	while ((c = getopt_long(argc, argv, "o:f:q:p:um:t:c:T:jh", longs, NULL)) >= 0) {
 		if (c == 'h') {
-			usage(stdout);
+			usage();
 			return 0;
 		}
 		if (!option(&o, c, &max))
 			return 2;
 	}
-	if (optind + 1 != argc || (!o.out && !o.json)) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind + 1 != argc)
+		return rdmactl_wrong(argv[0], "name one capture, or live, not %d", argc - optind);
+	if ((o.count || o.seconds) && strcmp(argv[optind], "live") != 0)
+		return rdmactl_wrong(argv[0], "--count and --seconds are for live; of a file: --packets, --max");
+	if (!o.out && !o.json)
+		return rdmactl_wrong(argv[0], "--output FILE is missing: a page (.html) or a picture (.svg)");
 	dot = o.out ? strrchr(o.out, '.') : NULL;
 	if (!o.format && dot)
 		o.format = format_named(dot + 1);

@@ -38,8 +38,8 @@ int main(int argc, char **argv)
 		case 's': ask.socket = optarg; break;
 		case 'j': ask.json = true; break;
 		case 'V': puts("rdmactl " PACKAGE_VERSION); return 0;
-		case 'h': return rdmactl_usage(0);
-		default: return rdmactl_usage(2);
+		case 'h': return rdmactl_usage();
+		default: return rdmactl_wrong("rdmactl", NULL);
 		}
 	}
 	argc -= optind;
@@ -50,5 +50,11 @@ int main(int argc, char **argv)
 			argv[0] = commands[i].full;
 			return commands[i].main(argc, argv, &ask);
 		}
-	return rdmactl_usage(2);
+	if (!argc)
+		return rdmactl_wrong("rdmactl", "no command given");
+	fprintf(stderr, "rdmactl: \"%s\" is no command; there are", argv[0]);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
+	fputc('\n', stderr);
+	return rdmactl_wrong("rdmactl", NULL);
 }

@@ -75,12 +75,12 @@ int show_dump(int argc, char **argv, const struct ask *ask, uint32_t what, void 
 		switch (c) {
 		case 's': a.socket = optarg; break;
 		case 'j': a.json = true; break;
-		case 'h': return rdmactl_usage(0);
-		default: return rdmactl_usage(2);
+		case 'h': return rdmactl_usage();
+		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
 	if (optind != argc)
-		return rdmactl_usage(2);
+		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes no arguments", argv[optind]);
 	j = show_ask(&a, what);
 	if (!j)
 		return 1;

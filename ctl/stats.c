@@ -63,11 +63,11 @@ int stats_main(int argc, char **argv, const struct ask *ask)
 		case 'j': a.json = true; break;
 		case 'o': metrics = true; break;
 		case 'h': puts("usage: rdmactl [-s SOCKET] stats [--json | --openmetrics]"); return 0;
-		default: return rdmactl_usage(2);
+		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
 	if (optind != argc)
-		return rdmactl_usage(2);
+		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes no arguments", argv[optind]);
 	j = show_ask(&a, DUMP_STATS);
 	if (!j)
 		return 1;

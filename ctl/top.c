@@ -19,7 +19,7 @@ struct options {
 	enum top_sort sort;
 };
 
-static void usage(FILE *f)
+static void usage(void)
 {
 	fputs("usage: rdmactl [-s SOCKET] top [options]\n"
 	      "Show the queue pairs of a running rdmad, the busiest first; q quits.\n"
@@ -28,7 +28,7 @@ static void usage(FILE *f)
 	      "                        it prints rounds without end\n"
 	      "  -o, --sort KEY        sort by rate, again, flight, qpn or program\n"
 	      "Exit status: 0; 1 no daemon answered in the last round; 2 wrong arguments.\n",
-	      f);
+	      stdout);
 }
 
 /* ---- plain text ----------------------------------------------------------------- */
@@ -230,7 +230,7 @@ static bool option(struct options *o, int c)
 			fprintf(stderr, "rdmactl: --delay %s: seconds, from 0.1 to 3600\n", optarg);
 		return !*end && o->every >= 0.1 && o->every <= 3600;
 	}
-	usage(stderr);
+	rdmactl_wrong("rdmactl top", NULL);
 	return false;
 }
 
@@ -247,16 +247,14 @@ int top_main(int argc, char **argv, const struct ask *ask)
 
 	while ((c = getopt_long(argc, argv, "s:d:n:o:h", longs, NULL)) >= 0) {
 		if (c == 'h') {
-			usage(stdout);
+			usage();
 			return 0;
 		}
 		if (!option(&o, c))
 			return 2;
 	}
-	if (optind != argc) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind != argc)
+		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes no arguments", argv[optind]);
 	if (ask->json) {
 		fputs("rdmactl: top has no JSON; rdmactl --json qps has the counters that it shows\n", stderr);
 		return 2;

@@ -15,7 +15,7 @@
 
 #define LOOK_MS 50
 
-static int trace_usage(int status)
+static void usage(void)
 {
 	fputs("usage: rdmactl trace [options] [QP]\n"
 	      "Print what happened to the queue pairs: changes of state, first packets, timeouts, retransmissions, "
@@ -28,8 +28,7 @@ static int trace_usage(int status)
 	      "  -s, --socket PATH  the daemon's socket\n"
 	      "  -j, --json         print JSON, one record in each line\n"
 	      "  -h, --help         print this\n",
-	      status ? stderr : stdout);
-	return status;
+	      stdout);
 }
 
 static int print(const json_t *j, bool as_json)
@@ -90,12 +89,16 @@ int trace_main(int argc, char **argv, const struct ask *ask)
 		case 'p': packets = true; break;
 		case 's': a.socket = optarg; break;
 		case 'j': a.json = true; break;
-		case 'h': return trace_usage(0);
-		default: return trace_usage(2);
+		case 'h': usage(); return 0;
+		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
-	if (argc - optind > 1 || (optind < argc && !show_number(argv[optind], &qpn)) || (packets && !on))
-		return trace_usage(2);
+	if (argc - optind > 1)
+		return rdmactl_wrong(argv[0], "\"%s\" is too many; one queue pair, or all", argv[optind + 1]);
+	if (optind < argc && !show_number(argv[optind], &qpn))
+		return rdmactl_wrong(argv[0], "\"%s\" is not the number of a queue pair", argv[optind]);
+	if (packets && !on)
+		return rdmactl_wrong(argv[0], "--packets goes with --follow");
 	fd = daemon_find(a.socket, false);
 	if (fd < 0)
 		return 1;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* usage.c - the usage text of rdmactl: the commands of command.def, the options in front of them. */
+#include <stdarg.h>
 #include <stdio.h>
 
 #include <rdmad/msg.h>
 
 #include "command.h"
 
-static void usage(FILE *f)
+int rdmactl_usage(void)
 {
-	fputs("usage: rdmactl [options] COMMAND\n", f);
-#define COMMAND(name, text) fprintf(f, "  %-9s %s\n", #name, text);
+	puts("usage: rdmactl [options] COMMAND");
+#define COMMAND(name, text) printf("  %-9s %s\n", #name, text);
 #include "command.def"
 #undef COMMAND
 	fputs("options:\n"
@@ -18,11 +19,21 @@ static void usage(FILE *f)
 	      "  -j, --json         print JSON\n"
 	      "  -V, --version      print the version\n"
 	      "  -h, --help         print this\n",
-	      f);
+	      stdout);
+	return 0;
 }
 
-int rdmactl_usage(int status)
+int rdmactl_wrong(const char *of, const char *fmt, ...)
 {
-	usage(status ? stderr : stdout);
-	return status;
+	va_list ap;
+
+	if (fmt) {
+		fprintf(stderr, "%s: ", of);
+		va_start(ap, fmt);
+		vfprintf(stderr, fmt, ap);
+		va_end(ap);
+		fputc('\n', stderr);
+	}
+	fprintf(stderr, "Try: %s --help\n", of);
+	return 2;
 }

@@ -13,7 +13,7 @@
 #include "daemon.h"
 #include "show.h"
 
-static int why_usage(int status)
+static void usage(void)
 {
 	fputs("usage: rdmactl why [options] [QP]\n"
 	      "Say what went wrong recently: error completions, queue pairs in ERR, refused verbs, connections that "
@@ -27,8 +27,7 @@ static int why_usage(int status)
 	      "  -s, --socket PATH  the daemon's socket\n"
 	      "  -j, --json         print JSON\n"
 	      "  -h, --help         print this\n",
-	      status ? stderr : stdout);
-	return status;
+	      stdout);
 }
 
 /* In one line a row does not tell of that of the other end. */
@@ -115,16 +114,18 @@ int why_main(int argc, char **argv, const struct ask *ask)
 		case 'b': brief = true; break;
 		case 'n':
 			if (!show_number(optarg, &last))
-				return why_usage(2);
+				return rdmactl_wrong(argv[0], "--last %s: give a number", optarg);
 			break;
 		case 's': a.socket = optarg; break;
 		case 'j': a.json = true; break;
-		case 'h': return why_usage(0);
-		default: return why_usage(2);
+		case 'h': usage(); return 0;
+		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
-	if (argc - optind > 1 || (optind < argc && !show_number(argv[optind], &qpn)))
-		return why_usage(2);
+	if (argc - optind > 1)
+		return rdmactl_wrong(argv[0], "\"%s\" is too many; one queue pair, or all", argv[optind + 1]);
+	if (optind < argc && !show_number(argv[optind], &qpn))
+		return rdmactl_wrong(argv[0], "\"%s\" is not the number of a queue pair", argv[optind]);
 	fd = daemon_find(a.socket, false);
 	if (fd < 0)
 		return 1;

@@ -41,7 +41,7 @@ static struct options {
 	bool private, check, no_sandbox;
 } options;
 
-static void usage(FILE *f)
+static void usage(void)
 {
 	fputs("usage: rdmad [options]\n"
 	      "  -c, --config FILE      read FILE instead of " SYSCONFDIR "/rdmad.conf (rdmad.conf(5))\n"
@@ -58,7 +58,7 @@ static void usage(FILE *f)
 	      "  -t, --check-config     read the configuration, say what is wrong with it, and end\n"
 	      "  -V, --version          print the version\n"
 	      "  -h, --help             print this\n",
-	      f);
+	      stdout);
 }
 
 static int options_read(struct options *o, int argc, char **argv)
@@ -96,12 +96,13 @@ static int options_read(struct options *o, int argc, char **argv)
 		case 'l': o->level = optarg; break;
 		case 't': o->check = true; break;
 		case 'V': puts("rdmad " PACKAGE_VERSION); exit(0);
-		case 'h': usage(stdout); exit(0);
-		default: usage(stderr); return 2;
+		case 'h': usage(); exit(0);
+		default: fputs("Try: rdmad --help\n", stderr); return 2;
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "rdmad: \"%s\" is no option; rdmad takes no arguments\n", argv[optind]);
+		fprintf(stderr, "rdmad: \"%s\" is no option; rdmad takes no arguments\nTry: rdmad --help\n",
+			argv[optind]);
 		return 2;
 	}
 	return 0;
