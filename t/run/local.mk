@@ -17,6 +17,7 @@ t_run_swept_LDADD = -lrdmacm -libverbs
 RUN_TESTS = \
 	t/run/action.test \
 	t/run/bugs.test \
+	t/run/completion.test \
 	t/run/lesson.test \
 	t/run/explain.test \
 	t/run/hang.test \
