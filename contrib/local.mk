@@ -10,10 +10,14 @@ EXTRA_DIST += \
 	contrib/installed \
 	contrib/package-test \
 	contrib/quickstart \
+	contrib/rdmad.conf \
 	contrib/setup \
 	contrib/systemd/rdmad.service \
 	contrib/tally \
 	contrib/timed
+bin_SCRIPTS += contrib/action/rdmad-ci
+exampledir = $(docdir)/examples
+example_DATA = contrib/rdmad.conf
 noinst_PROGRAMS += contrib/bench-ref
 contrib_bench_ref_SOURCES = contrib/bench-ref.c
 contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE

@@ -2,6 +2,7 @@
 dist_man_MANS += \
 	man/rdmactl-capture.8 \
 	man/rdmactl-ladder.8 \
+	man/rdmad-ci.1 \
 	man/rdmad-run.1 \
 	man/rdmad-cm.7 \
 	man/rdmad-fault.5 \
