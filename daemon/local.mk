@@ -15,6 +15,7 @@ noinst_HEADERS += \
 	daemon/base/mem_fd.h \
 	daemon/base/mem_map.h \
 	daemon/base/mem_vm.h \
+	daemon/base/notify.h \
 	daemon/base/peer.h \
 	daemon/base/profile.h \
 	daemon/base/quota.def \
@@ -93,6 +94,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/mem_fd.c \
 	daemon/base/mem_map.c \
 	daemon/base/mem_vm.c \
+	daemon/base/notify.c \
 	daemon/base/peer.c \
 	daemon/base/profile.c \
 	daemon/base/quota.c \

@@ -28,6 +28,7 @@
 #include "control/reload.h"
 #include "base/held.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/peer.h"
 #include "base/rights.h"
 #include "base/sandbox.h"
@@ -316,6 +317,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 		status = private && err == EADDRINUSE ? 0 : 1;
 		goto out_loop;
 	}
+	notify_begin(private);
 	if (conf->rcvbuf)
 		net_rcvbuf = conf->rcvbuf;
 	net_marks = conf->marks;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/log.h"
+#include "../base/notify.h"
 #include "../base/quota.h"
 #include "impair.h"
 
@@ -44,13 +45,16 @@ static void on_hup(struct ev_loop *, ev_signal *, int)
 {
 	static struct conf next;
 
+	notify_reloading();
 	if (!reader_ask(reload.read, &next)) {
 		log_err("SIGHUP: the configuration stays as it was");
+		notify_ready("serves; its configuration is wrong now, and it goes on with the one before: see the log");
 		return;
 	}
 	log_note("SIGHUP: the configuration has been read again");
 	conf_changes(reload.now, &next, changed);
 	apply(reload.now, &next);
+	notify_ready("serves");
 }
 
 void reload_start(struct ev_loop *loop, struct conf *now, conf_reader *read, unsigned hcas)
@@ -61,10 +65,12 @@ void reload_start(struct ev_loop *loop, struct conf *now, conf_reader *read, uns
 	reload.hcas = hcas;
 	ev_signal_init(&reload.hup, on_hup, SIGHUP);
 	ev_signal_start(loop, &reload.hup);
+	notify_ready("serves");
 }
 
 void reload_stop(struct ev_loop *loop)
 {
+	notify_stopping();
 	ev_signal_stop(loop, &reload.hup);
 	reader_end();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * reload.h - SIGHUP: the configuration is read again.  What is wrong changes nothing; keys that need a new start are told
- * by name, and keep their values.  Control thread.
+ * by name, and keep their values.  The service manager is told (notify.h): the daemon serves from reload_start() on, until
+ * reload_stop().  Control thread.
  */
 #ifndef DAEMON_RELOAD_H
 #define DAEMON_RELOAD_H

@@ -28,8 +28,8 @@ t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
 SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
-TESTS += t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
-dist_check_SCRIPTS += t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
+TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
+dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
 TESTS += $(SHARD_TESTS)
 
