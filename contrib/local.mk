@@ -14,7 +14,10 @@ EXTRA_DIST += \
 	contrib/setup \
 	contrib/systemd/rdmad.service \
 	contrib/tally \
-	contrib/timed
+	contrib/timed \
+	contrib/wireshark/colorfilters
+wiresharkdir = $(pkgdatadir)/wireshark
+wireshark_DATA = contrib/wireshark/colorfilters
 bin_SCRIPTS += contrib/action/rdmad-ci
 exampledir = $(docdir)/examples
 example_DATA = contrib/rdmad.conf

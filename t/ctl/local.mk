@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 CTL_TESTS = \
 	t/ctl/check.test \
+	t/ctl/colours.test \
 	t/ctl/doctor.test \
 	t/ctl/ladder.test \
 	t/ctl/live.test \
