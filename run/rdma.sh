@@ -8,7 +8,11 @@ usage() {
 	cat >&2 <<'END'
 Usage: rdma link [show [DEVICE[/1]]]
        rdma dev [show [DEVICE]]
-(This is rdmad's, of rdmad-run --sysfs. Devices are made in rdmad.conf, not here.)
+       rdma statistic [show [link DEVICE[/1]]]
+       rdma resource [show [DEVICE]]
+       rdma resource show qp [link DEVICE[/1]]
+(This is rdmad's, of rdmad-run --sysfs, without options. Devices are made in rdmad.conf, not here; more is in
+rdmactl stats, qps, users.)
 END
 	exit 1
 }
@@ -38,15 +42,64 @@ dev() {	# DEVICE
 	echo "$n: $1: node_type ca fw $(cat "$class/$1/fw_ver") node_guid $(cat "$class/$1/node_guid") sys_image_guid $(cat "$class/$1/sys_image_guid") "
 }
 
+statistic() {	# DEVICE
+	printf 'link %s/1' "$1"
+	for f in "$class/$1"/ports/1/hw_counters/*; do
+		case $f in */lifespan) ;; *) printf ' %s %s' "${f##*/}" "$(cat "$f")";; esac
+	done
+	echo ' '
+}
+
+# The daemon's answer, by rdmactl -j: a key and its value in each line.
+ask() {	# DUMP
+	command -v rdmactl >/dev/null || { echo "rdma: resource needs rdmactl, which is not in PATH" >&2; exit 1; }
+	rdmactl -j "$1" | tr -d '",' || exit 1
+}
+
+resource() {	# DEVICE
+	ask stats | awk -v dev="$1" '
+		$1 == "name:" { mine = $2 == dev; n++ }
+		mine && /objects: / { counts = 1; next }
+		mine && /}/ { counts = 0 }
+		counts { v[$1] = $2; at = n - 1 }
+		END {
+			printf "%d: %s:", at, dev
+			split("pd cq qp mr ctx srq", short)
+			split("pds: cqs: qps: mrs: contexts: srqs:", long)
+			for (i = 1; i <= 6; i++)
+				printf " %s %d", short[i], v[long[i]]
+			print " "
+		}'
+}
+
+resource_qp() {	# DEVICE
+	ask qps | awk -v dev="$1" '
+		{ v[$1] = $0; sub(/^[^:]*: */, "", v[$1]) }
+		$1 == "retrans:" && v["device:"] == dev {
+			rqpn = v["dest_qpn:"] + 0 ? " rqpn " v["dest_qpn:"] : ""
+			print "link " dev "/1 lqpn " v["qpn:"] rqpn " type " v["type:"] " state " v["state:"] \
+				" sq-psn " v["sq_psn_next:"] " pid " v["pid:"] " comm " v["program:"] " "
+		}'
+}
+
 what=${1-}
 case $what in
 -V|-Version|--version) echo "rdma of rdmad"; exit 0;;
 link|dev) ;;
+stat|statistic|statistics) what=statistic;;
+res|resource) what=resource;;
 *) usage;;
 esac
 case ${2-show} in show|list) ;; *) usage;; esac
-if [ $# -ge 3 ]; then
-	name=${3%/1}
+shift
+[ $# -eq 0 ] || shift
+if [ "$what" = resource ] && [ "${1-}" = qp ]; then
+	what=resource_qp
+	shift
+fi
+case $what.${1-} in statistic.link|resource_qp.link) shift;; statistic.?*|resource_qp.?*) usage;; esac
+if [ $# -ge 1 ]; then
+	name=${1%/1}
 	[ -d "$class/$name" ] || { echo "rdma: no device $name" >&2; exit 1; }
 	$what "$name"
 else
