@@ -43,8 +43,8 @@ struct tap_pkt {
 	unsigned device; /* index: the sender's (out), the receiver's (in) */
 	unsigned shard;  /* whose thread this is */
 	enum tap_dir dir;
-	bool local; /* from and to devices of one daemon, without a wire */
-	mono_t now;
+	bool local;   /* from and to devices of one daemon, without a wire */
+	mono_t now;   /* when it is made, or delivered */
 	uint32_t qpn; /* of this device: the sender's, or the receiver's; 0: not known */
 	const struct route *route;
 	/*

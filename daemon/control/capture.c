@@ -37,7 +37,7 @@ struct lane {
 	struct remark_mark mark;
 	struct remark_text text; /* of the packet that the HCA has just now */
 	bool ready;              /* it has bytes, and is wanted */
-	uint64_t turn, behind;   /* of the newest packet: its turn, and how many of it were before */
+	uint64_t last;           /* the time of the newest packet */
 };
 
 /* The remarks on a packet that is on its way to its own device. */
@@ -136,21 +136,11 @@ static void fetch(struct capture *c, const struct tap_pkt *p, struct remark_text
 
 /* ---- shard threads ---------------------------------------------------------------------------- */
 
-/*
- * When it was: between devices of one shard the time that both HCAs go by, which is that of the turn, so that a wait is
- * as long in the capture as it was for them; packets of one turn are a nanosecond apart.
- */
+/* When it was for the HCA, too, so that a wait is as long in the capture as it was for that; no two at once. */
 static uint64_t stamp(struct lane *l, const struct tap_pkt *p)
 {
-	uint64_t now;
-
-	if (!p->local || shards_n > 1) {
-		now = clock_ns(CLOCK_MONOTONIC);
-		return p->now.ns > now ? p->now.ns : now;
-	}
-	l->behind = p->now.ns == l->turn ? l->behind + 1 : 0;
-	l->turn = p->now.ns;
-	return l->turn + l->behind;
+	l->last = p->now.ns > l->last ? p->now.ns : l->last + 1;
+	return l->last;
 }
 
 static void put(struct capture *c, struct lane *l, const struct tap_pkt *p, const struct remark_text *t)

@@ -111,8 +111,7 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 }
 
 /* The same, looked at one by one. */
-static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len,
-		       mono_t now)
+static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len)
 {
 	struct tap_wire w = { .sport = s->peer_port };
 
@@ -125,7 +124,7 @@ static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *
 		hca_count(net->shard->hca[s->dev->index], HCA_STAT_ICRC_ERR, 1);
 	else if (shards_n > 1 && pkt_forward(net, s, route, data, len - ICRC_LEN))
 		return;
-	tap_rx(net->shard, s->dev, route, data, len, &w, now);
+	tap_rx(net->shard, s->dev, route, data, len, &w);
 }
 
 /* ---- one recvmsg --------------------------------------------------------- */
@@ -250,7 +249,7 @@ void net_give(struct net *net, mono_t now)
 
 	join.hca = NULL;
 	for (size_t off = 0; tapped && off < len; off += seg)
-		pkt_rx_tap(net, s, route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
+		pkt_rx_tap(net, s, route, net->rx_buf + off, len - off < seg ? len - off : seg);
 	for (size_t off = 0; !tapped && off < len; off += seg)
 		pkt_rx(net, s, &join, route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
 	join_end(&join, now);

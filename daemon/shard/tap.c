@@ -20,6 +20,7 @@
 #include "inbox.h"
 #include "ctx.h"
 #include "net_tx.h"
+#include "../base/clock.h"
 #include "../base/region.h"
 #include "net.h"
 
@@ -51,14 +52,15 @@ static void see(struct shard *s, struct tap_pkt *p, const struct tap_fate *fate)
 	tap_see(s->tap->listener, s->tap->listener_n, p, fate);
 }
 
+/* At this moment: so captures have true times, and the HCA goes by the same one. */
 static struct tap_pkt pkt_new(struct shard *s, unsigned device, enum tap_dir dir, const struct burst *b,
-			      const struct route *route, mono_t now)
+			      const struct route *route)
 {
 	return (struct tap_pkt){
 		.device = device,
 		.shard = s->index,
 		.dir = dir,
-		.now = now,
+		.now = clock_now(),
 		.b = b,
 		.route = route,
 		.qpn = !b               ? 0
@@ -237,9 +239,9 @@ static int in_pkt(struct shard *s, struct tap_pkt *p)
 }
 
 void tap_rx(struct shard *s, const struct device *dev, const struct route *route, const uint8_t *data, size_t len,
-	    const struct tap_wire *w, mono_t now)
+	    const struct tap_wire *w)
 {
-	struct tap_pkt p = pkt_new(s, dev->index, TAP_IN, NULL, route, now);
+	struct tap_pkt p = pkt_new(s, dev->index, TAP_IN, NULL, route);
 	struct span span;
 
 	p.data = data;
@@ -253,7 +255,7 @@ void tap_rx(struct shard *s, const struct device *dev, const struct route *route
 	s->tap->in.route = *route;
 	if (burst_parse(&s->tap->in, &span, data, len - ICRC_LEN)) {
 		in_bad(s, &p, "malformed");
-		hca_rx(s->hca[dev->index], route, data, len - ICRC_LEN, now);
+		hca_rx(s->hca[dev->index], route, data, len - ICRC_LEN, p.now);
 		return;
 	}
 	p.b = &s->tap->in;
@@ -261,18 +263,17 @@ void tap_rx(struct shard *s, const struct device *dev, const struct route *route
 	in_pkt(s, &p);
 }
 
-void tap_rx_mail(struct shard *s, const struct device *dev, const struct route *route, const uint8_t *data, size_t len,
-		 mono_t now)
+void tap_rx_mail(struct shard *s, const struct device *dev, const struct route *route, const uint8_t *data, size_t len)
 {
 	struct tap_pkt p;
 	struct span span;
 
 	s->tap->in.route = *route;
 	if (burst_parse(&s->tap->in, &span, data, len)) {
-		hca_rx(s->hca[dev->index], route, data, len, now);
+		hca_rx(s->hca[dev->index], route, data, len, clock_now());
 		return;
 	}
-	p = pkt_new(s, dev->index, TAP_IN, &s->tap->in, route, now);
+	p = pkt_new(s, dev->index, TAP_IN, &s->tap->in, route);
 	in_pkt(s, &p);
 }
 
@@ -292,7 +293,7 @@ static int out_go(struct shard *s, struct tap_pkt *p, const struct device *to, c
 		net_tx_bytes(s->net, s->hca[p->device], p->route, p->data, p->len);
 		return 0;
 	}
-	q = pkt_new(s, to->index, TAP_IN, p->b, p->route, p->now);
+	q = pkt_new(s, to->index, TAP_IN, p->b, p->route);
 	q.local = true;
 	q.data = p->data;
 	q.len = p->len;
@@ -310,8 +311,7 @@ static int out_pkt(struct shard *s, struct tap_pkt *p, const struct device *to)
 	return out_go(s, p, to, &(struct tap_fate){ .comment = v.text[0] ? v.text : NULL });
 }
 
-void tap_tx(struct shard *s, unsigned device, struct hca *hca, const struct burst *b, const struct device *to,
-	    mono_t now)
+void tap_tx(struct shard *s, unsigned device, struct hca *hca, const struct burst *b, const struct device *to)
 {
 	struct span span[SPANS_MAX];
 	struct tap_pkt p;
@@ -320,13 +320,13 @@ void tap_tx(struct shard *s, unsigned device, struct hca *hca, const struct burs
 
 	for (uint32_t i = 0; i < b->n; i++) {
 		burst_slice(b, i, 1, &one, span);
-		p = pkt_new(s, device, TAP_OUT, &one, &b->route, now);
+		p = pkt_new(s, device, TAP_OUT, &one, &b->route);
 		p.local = to;
 		err = out_pkt(s, &p, to);
 		if (!err)
 			continue;
 		if (err != ESRCH) /* the program has ended: silence, its QPs are about to go */
-			hca_tx_fault(hca, b, now);
+			hca_tx_fault(hca, b, p.now);
 		return;
 	}
 }
@@ -338,7 +338,7 @@ void tap_due(struct shard *s, mono_t now)
 	struct parcel *c;
 
 	while (s->tap && (c = hold_due(&s->tap->hold, now))) {
-		struct tap_pkt p = pkt_new(s, c->device, c->dir, NULL, &c->route, now);
+		struct tap_pkt p = pkt_new(s, c->device, c->dir, NULL, &c->route);
 		struct tap_fate fate = { .made = c->made, .comment = c->text };
 
 		p.data = c->data;

@@ -6,6 +6,8 @@
  * into bytes here and sent one by one, not as a GSO train, so that each has the IP identification 0
  * and what was looked at is what is sent.  Those to a device of this daemon stay spans, unless bytes are wanted.
  *
+ * Each has the time of the clock when it is made, or delivered, and not that of the turn: which captures show.
+ *
  * While nobody does, shard->tap is NULL, and that is all there is of it on the data path.
  */
 #ifndef DAEMON_TAP_H
@@ -43,7 +45,7 @@ static inline bool tap_on(const struct shard *s, unsigned device)
 #endif
 
 /* A burst of hca, just taken by hca_tx(); to: the device of this shard that it goes to without a wire, or NULL. */
-void tap_tx(struct shard *, unsigned device, struct hca *, const struct burst *, const struct device *to, mono_t now);
+void tap_tx(struct shard *, unsigned device, struct hca *, const struct burst *, const struct device *to);
 
 /* A UDP payload, len bytes with its ICRC, which is good or not; it is this shard's. */
 struct tap_wire {
@@ -51,10 +53,9 @@ struct tap_wire {
 	uint16_t sport, ip_id; /* what the ICRC was checked with */
 };
 void tap_rx(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len,
-	    const struct tap_wire *, mono_t now);
+	    const struct tap_wire *);
 /* The same without an ICRC: another shard took it from its socket, and found it good. */
-void tap_rx_mail(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len,
-		 mono_t now);
+void tap_rx_mail(struct shard *, const struct device *, const struct route *, const uint8_t *data, size_t len);
 
 /* Packets that rules have held back go on when it is time. */
 void tap_due(struct shard *, mono_t now);

@@ -74,7 +74,7 @@ static void letters_read(struct shard *s, struct letter *m)
 		next = m->next;
 		hca_count(hca, HCA_STAT_STRANGERS, 1);
 		if (tap_on(s, m->device->index))
-			tap_rx_mail(s, m->device, &m->route, m->data, m->len, now);
+			tap_rx_mail(s, m->device, &m->route, m->data, m->len);
 		else
 			hca_rx(hca, &m->route, m->data, m->len, now);
 		free(m);
@@ -117,12 +117,15 @@ static void burst_out(struct shard *s, unsigned device, const struct burst *b, m
 	if (b->raw)
 		raw_tx(s, hca, device, b, now);
 	else if (tap_on(s, device) || (to && tap_on(s, to->index)))
-		tap_tx(s, device, hca, b, to, now);
+		tap_tx(s, device, hca, b, to);
 	else if (!to)
 		net_tx(s->net, hca, b, now);
 	else if (hca_rx_burst(s->hca[to->index], b, now))
 		hca_tx_fault(hca, b, now);
 }
+
+/* The time of the turn; while packets are looked at one by one each has its own (tap.h), and what comes next is not before them. */
+static mono_t later(const struct shard *s, mono_t now) { return s->tap ? clock_now() : now; }
 
 static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 {
@@ -130,6 +133,7 @@ static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 	uint64_t len = 0;
 
 	for (unsigned i = 0; i < TX_HCA_BURSTS && len < TX_TURN_LEN; i++) {
+		now = later(s, now);
 		if (net_blocked(s->net) || !hca_tx(s->hca[device], &b, now))
 			break;
 		len += b.payload_len + (b.raw ? RAW_FRAME_LEN : 1);
@@ -244,12 +248,14 @@ bool turn(struct shard *s, struct turn *t)
 	again |= turn_net_rx(s, now);
 	again |= turn_raw_rx(s, now);
 	again |= raw_again(s, now);
+	now = later(s, now);
 	again |= turn_tick(s, now);
 	if (s->index == 0)
 		again |= hooks.agents_turn(s, now);
 	region_defer(posted > 1);
 	sent = turn_tx(s, now);
 	region_defer(false);
+	now = later(s, now);
 	busy |= ctx_publish(s, now) || sent;
 	if (busy || again) {
 		spin_busy(&t->spin, now);

@@ -66,6 +66,8 @@ def lost_packet(first=1000):
     same([a for a in answers() if a[0] == "nak"], [("nak", hole)], "one NAK, which names the PSN that is missing")
     same(answers()[-1], ("ack", psn[-1]), "one ACK for all at the end")
     ok(len(answers()) == 2, "no other answer")
+    apart = [b["t"] - a["t"] for a, b in zip(rungs, rungs[1:])]
+    ok(sum(ns > 1 for ns in apart) > len(apart) / 2, "each packet has a time of its own, not that of its turn")
     again = [r for r in rungs if not r.get("answer") and r.get("again")]
     same([r["psn"] for r in again], psn[at:], "what was sent again is marked so")
     ok(again and again[0]["op"].endswith("MIDDLE"), "and begins with a MIDDLE: it is the same packet")
