@@ -6,6 +6,7 @@ noinst_HEADERS += \
 	daemon/base/conf.def \
 	daemon/base/conf.h \
 	daemon/base/conf_in.h \
+	daemon/base/conf_text.h \
 	daemon/base/copier.h \
 	daemon/base/device.h \
 	daemon/base/foreign.h \
@@ -87,6 +88,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/conf.c \
 	daemon/base/conf_device.c \
 	daemon/base/conf_profile.c \
+	daemon/base/conf_text.c \
 	daemon/base/copier.c \
 	daemon/base/foreign.c \
 	daemon/base/held.c \

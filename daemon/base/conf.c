@@ -5,6 +5,7 @@
  * Values are checked where they are parsed, so that an error names its line.
  */
 #include "conf_in.h"
+#include "conf_text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -42,21 +43,37 @@ void conf_default(struct conf *c)
 
 /* ---- what is wrong -------------------------------------------------------------------- */
 
+/* Of the file that is being read.  Lines of one that it includes have no pass of their own. */
+static struct {
+	const char *path;
+	unsigned n;
+	int said;        /* up to this line the errors are known from the pass before */
+	char last[1024]; /* what was said last: the end of a list is checked twice */
+	int stumbled;    /* the parser gave up at this line, and may go on without it; 0: it did not */
+} errors;
+
+static bool in_main(const cfg_t *cfg) { return cfg && cfg->filename && !strcmp(cfg->filename, errors.path); }
+
 static void say_stderr(const char *line) { fprintf(stderr, "%s\n", line); }
 
 void (*conf_say)(const char *line) = say_stderr;
 
 static void say(cfg_t *cfg, const char *fmt, va_list ap, const char *advice)
 {
-	char line[1024];
+	char line[sizeof(errors.last)];
 	size_t len = 0;
 
+	errors.n++;
+	if (in_main(cfg) && cfg->line <= errors.said)
+		return;
 	if (cfg && cfg->filename)
 		len = (size_t)snprintf(line, sizeof(line), "%.512s:%d: ", cfg->filename, cfg->line);
 	vsnprintf(line + len, sizeof(line) - len, fmt, ap);
 	len = strlen(line);
 	snprintf(line + len, sizeof(line) - len, "%s", advice);
-	conf_say(line);
+	if (strcmp(line, errors.last) != 0)
+		conf_say(line);
+	memcpy(errors.last, line, sizeof(line));
 }
 
 int conf_wrong(cfg_t *cfg, const char *fmt, ...)
@@ -66,12 +83,15 @@ int conf_wrong(cfg_t *cfg, const char *fmt, ...)
 	va_start(ap, fmt);
 	say(cfg, fmt, ap, "");
 	va_end(ap);
-	return -1;
+	return 0;
 }
 
 /* Errors that libconfuse itself finds: syntax, names, types. */
 static void syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
+	bool over = in_main(cfg) && (strstr(fmt, "no such option") || strstr(fmt, "invalid"));
+
+	errors.stumbled = over ? cfg->line : 0;
 	say(cfg, fmt, ap, "; rdmad.conf(5) lists what can be there");
 }
 
@@ -160,7 +180,7 @@ static int check_users(cfg_t *cfg, cfg_opt_t *opt)
 	if (n > CONF_USERS)
 		return conf_wrong(cfg, "more than %u users; use socket-group and socket-mode for a group of users",
 				  CONF_USERS);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = n ? n - 1 : 0; i < n; i++)
 		if (!user_parse(cfg_opt_getnstr(opt, i), &uid))
 			return conf_wrong(cfg, "there is no user \"%s\"; create the account, or give a number",
 					  cfg_opt_getnstr(opt, i));
@@ -248,7 +268,7 @@ static int check_by_sl(cfg_t *cfg, cfg_opt_t *opt, long most)
 
 	if (n > SLS)
 		return conf_wrong(cfg, "%s has more than %u numbers; give one for each service level", opt->name, SLS);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = n ? n - 1 : 0; i < n; i++)
 		if (cfg_opt_getnint(opt, i) < 0 || cfg_opt_getnint(opt, i) > most)
 			return conf_wrong(cfg, "%s has %ld; give numbers from 0 to %ld", opt->name,
 					  cfg_opt_getnint(opt, i), most);
@@ -385,33 +405,47 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		conf_device_take(&c->device.v[i], cfg_getnsec(cfg, "device", i));
 }
 
+/* Once over the text. */
+static void pass(struct conf *c, const char *path, char *text)
+{
+	FILE *f = fmemopen(text, strlen(text), "r");
+	cfg_t *cfg = cfg_init(opts, CFGF_NONE);
+
+	cfg_set_error_function(cfg, syntax_error);
+	checks_set(cfg);
+	cfg->filename = strdup(path);
+	conf_profiles_begin();
+	errors.stumbled = 0;
+	if (!f || !cfg->filename)
+		conf_wrong(NULL, "no memory to read %s", path);
+	else if (cfg_parse_fp(cfg, f) == CFG_SUCCESS && !errors.n)
+		conf_take(c, cfg);
+	else if (!errors.n)
+		conf_wrong(NULL, "%s: cannot be understood", path);
+	if (f)
+		fclose(f);
+	cfg_free(cfg);
+}
+
 bool conf_read(struct conf *c, const char *path)
 {
-	char line[sizeof(c->impair) + 256];
-	bool ok = true;
-	cfg_t *cfg;
+	char *text = path ? conf_text_read(path) : NULL;
 
-	conf_profiles_begin();
-	if (path) {
-		cfg = cfg_init(opts, CFGF_NONE);
-		cfg_set_error_function(cfg, syntax_error);
-		checks_set(cfg);
-		switch (cfg_parse(cfg, path)) {
-		case CFG_SUCCESS: conf_take(c, cfg); break;
-		case CFG_FILE_ERROR:
-			snprintf(line, sizeof(line), "%s: cannot be read: %s; check its name, and who may read it",
-				 path, strerror(errno));
-			conf_say(line);
-			ok = false;
+	memset(&errors, 0, sizeof(errors));
+	errors.path = path;
+	if (path && !text)
+		conf_wrong(NULL, "%s: cannot be read: %s; check its name, and who may read it", path, strerror(errno));
+	while (text) {
+		pass(c, path, text);
+		if (!errors.stumbled || !conf_text_blank(text, errors.stumbled))
 			break;
-		default: ok = false;
-		}
-		cfg_free(cfg);
+		errors.said = errors.stumbled;
 	}
+	free(text);
 	if (!c->device.n) {
 		c->device.n = 1;
 		snprintf(c->device.v[0].name, sizeof(c->device.v[0].name), "rdmad0");
 		snprintf(c->device.v[0].profile, sizeof(c->device.v[0].profile), PROFILE_OWN);
 	}
-	return ok;
+	return !errors.n;
 }

@@ -72,7 +72,7 @@ static int check_addresses(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (n > RDMAD_GIDS - 1)
 		return conf_wrong(cfg, "more than %u addresses; the GID table is full then", RDMAD_GIDS - 1);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = n ? n - 1 : 0; i < n; i++)
 		if (!address_parse(cfg_opt_getnstr(opt, i), &a))
 			return conf_wrong(cfg,
 					  "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length",
@@ -114,7 +114,7 @@ static int check_pkeys(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (n > RD_PKEYS - 1)
 		return conf_wrong(cfg, "more than %u P_Keys; the table is full then", RD_PKEYS - 1);
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = n ? n - 1 : 0; i < n; i++) {
 		long v = cfg_opt_getnint(opt, i);
 
 		if (v < 0 || v > 0xffff || !(v & PKEY_PART) || (v & PKEY_PART) == PKEY_PART)

@@ -2,7 +2,9 @@
 /*
  * conf_in.h - the parts of the parser of rdmad.conf: each section that is a noun of its own is a file.
  *
- * A check looks at a value where it stands; it returns conf_wrong(), which says file, line and what to do, or 0.
+ * A check looks at a value where it stands.  It returns 0, also of conf_wrong(), which says file, line and what to do: so the
+ * parser goes on, and all errors of a file are said.  conf_read() takes nothing then.
+ * A list is checked behind each of its values: a check looks at the newest.
  */
 #ifndef DAEMON_CONF_IN_H
 #define DAEMON_CONF_IN_H
@@ -11,7 +13,7 @@
 
 #include "conf.h"
 
-/* -1.  conf_say() gets the line. */
+/* 0.  conf_say() gets the line. */
 int conf_wrong(cfg_t *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* conf_device.c */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* conf_text.h - the text of a configuration, which is parsed once more without each line that the parser stumbled over. */
+#ifndef DAEMON_CONF_TEXT_H
+#define DAEMON_CONF_TEXT_H
+
+#include <stdbool.h>
+
+#define CONF_TEXT_MOST (1u << 20)
+
+/* All of a file or a pipe, for free(); NULL and errno: it cannot be read, or is longer than CONF_TEXT_MOST (EFBIG). */
+char *conf_text_read(const char *path);
+
+/*
+ * Line n (from 1) becomes empty.  False: there is no such line, or it has nothing, or a brace: without that the lines behind it
+ * would mean something else.
+ */
+bool conf_text_blank(char *text, int n);
+
+#endif
