@@ -67,7 +67,7 @@ void net_ready(struct net *net, unsigned slot, mono_t now)
 	if (!s)
 		return;
 	s->hot_until = mono_add(now, NET_HOT_NS);
-	net_tx_writable(net);
+	net->retry = true;
 }
 
 int net_start(void) { return RAND_bytes((uint8_t *)&net_token, sizeof(net_token)) == 1 ? 0 : EIO; }

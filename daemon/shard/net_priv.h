@@ -104,6 +104,7 @@ struct net {
 	struct batch train;
 	struct icrc_flow flow;                 /* of train */
 	struct unsent *backlog, **backlog_end; /* EAGAIN: in order */
+	bool retry;                            /* a socket has become ready: there may be room */
 	_Alignas(64) uint8_t tx_buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
 
 	/* net_rx.c */

@@ -228,11 +228,14 @@ static void batch_out(struct net *net, struct batch *b, uint8_t *data)
 		backlog_put(net, b, data);
 }
 
-void net_tx_writable(struct net *net)
+void net_tx_retry(struct net *net)
 {
 	struct unsent *l;
 	uint8_t *data;
 
+	if (!net->retry)
+		return;
+	net->retry = false;
 	while ((l = net->backlog)) {
 		data = l->data;
 		if (batch_send(&l->b, &data) == EAGAIN) {

@@ -16,10 +16,10 @@ void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
 void net_tx_bytes(struct net *, struct hca *, const struct route *, const uint8_t *data, size_t len);
 void net_flush(struct net *);
 bool net_blocked(const struct net *);
+void net_tx_retry(struct net *); /* if a socket has become ready: what it had no room for */
 
 void net_tx_init(struct net *);
 /* The socket is going away: what waits for it is dropped. */
 void net_tx_drop(struct net *, const struct net_sock *);
-void net_tx_writable(struct net *);
 
 #endif

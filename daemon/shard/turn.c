@@ -147,6 +147,7 @@ static uint64_t turn_tx(struct shard *s, mono_t now)
 {
 	uint64_t sum = 0, round;
 
+	net_tx_retry(s->net);
 	do {
 		round = 0;
 		for (unsigned i = 0; i < devices_n; i++)
