@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ROCE_PORT 4791
+#define ROCE_PORT  4791
+#define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 /* ---- the profile ----------------------------------------------------------------- */
 
@@ -39,9 +40,9 @@ bool own_profile(struct options *opt, char *name)
 		opt->profile_file = realpath(file, NULL);
 		if (!opt->profile_file)
 			say("--as %s:%s: %s", name, file, strerror(errno));
-		else if (strpbrk(opt->profile_file, "\"\\\n"))
-			say("--as %s:%s: its name has a character that cannot be in a configuration", name, file);
-		return opt->profile_file && !strpbrk(opt->profile_file, "\"\\\n");
+		else if (strpbrk(opt->profile_file, "'\\\n") || name[strspn(name, NAME_CHARS)])
+			say("--as %s:%s: a name has a character that cannot be in a configuration", name, file);
+		return opt->profile_file && !strpbrk(opt->profile_file, "'\\\n") && !name[strspn(name, NAME_CHARS)];
 	}
 	for (unsigned i = 0; i < PROFILES_N; i++) {
 		if (!strcmp(profiles[i].name, name)) {
@@ -96,7 +97,7 @@ int own_config(const struct options *opt)
 	if (fd < 0)
 		return -1;
 	if (opt->profile_file)
-		dprintf(fd, "include(\"%s\")\n", opt->profile_file);
+		dprintf(fd, "include('%s')\n", opt->profile_file);
 	for (unsigned i = 0; i < (opt->profile ? opt->ports : 1); i++) {
 		if (opt->profile)
 			dprintf(fd, "device %u { profile = \"%s\" addresses = { \"", i, opt->profile);

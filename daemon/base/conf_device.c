@@ -164,13 +164,21 @@ static bool number_of(cfg_t *sec, unsigned *number)
 	return cfg_getstr(sec, "profile") && strlen(title) < 5 && title[strspn(title, "0123456789")] == 0;
 }
 
-/* Its profile is known. */
+/* NULL: there is none of that name, as was said. */
+static const struct profile *profile_of(cfg_t *sec)
+{
+	const char *s = cfg_getstr(sec, "profile");
+
+	return conf_profile_known(s ? s : PROFILE_OWN);
+}
+
 static void name_of(cfg_t *sec, char name[RDMAD_NAME_LEN])
 {
+	const struct profile *p = profile_of(sec);
 	unsigned number;
 
-	if (number_of(sec, &number))
-		profile_device(conf_profile_known(cfg_getstr(sec, "profile")), number, name);
+	if (p && number_of(sec, &number))
+		profile_device(p, number, name);
 	else
 		snprintf(name, RDMAD_NAME_LEN, "%s", cfg_title(sec));
 }
@@ -191,10 +199,13 @@ static int check_profile(cfg_t *cfg, cfg_opt_t *opt)
 /* Is there room in the profile, and a name that no other device has? */
 static int check_look(cfg_t *cfg, cfg_opt_t *opt, cfg_t *sec)
 {
-	const char *profile = cfg_getstr(sec, "profile");
 	char name[RDMAD_NAME_LEN], other[RDMAD_NAME_LEN];
-	struct profile p = *conf_profile_known(profile ? profile : PROFILE_OWN);
+	const struct profile *known = profile_of(sec);
+	struct profile p;
 
+	if (!known)
+		return 0;
+	p = *known;
 	profile_settle(&p);
 	if (cfg_size(sec, "pkeys") >= p.max_pkeys)
 		return conf_wrong(cfg, "the P_Key table of profile %s has %u rows; take %u of the pkeys out", p.name,
@@ -224,8 +235,7 @@ int conf_device_check(cfg_t *cfg, cfg_opt_t *opt)
 	if (cfg_opt_size(opt) > DEVICES_MAX)
 		return conf_wrong(cfg, "more than %u devices; leave some out", DEVICES_MAX);
 	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++)
-		if (check_overlap(cfg, cfg_opt_getnsec(opt, i), sec))
-			return -1;
+		check_overlap(cfg, cfg_opt_getnsec(opt, i), sec);
 	return check_look(cfg, opt, sec);
 }
 

@@ -227,8 +227,8 @@ static void take(struct profile *p, cfg_t *sec)
 			*(uint64_t *)(to + limits[i].at) = (uint64_t)cfg_getint(sec, limits[i].key);
 	if (cfg_size(sec, "speed"))
 		p->active_speed = p->active_width = 0;
-	if (!cfg_size(sec, "refuse"))
-		return;
+	if (!(cfg_getopt(sec, "refuse")->flags & CFGF_MODIFIED))
+		return; /* an empty list is one, too */
 	p->no = 0;
 	for (unsigned i = 0; i < cfg_size(sec, "refuse"); i++)
 		p->no |= UINT64_C(1) << feature_find(cfg_getnstr(sec, "refuse", i));
@@ -262,6 +262,8 @@ int conf_profile_check(cfg_t *cfg, cfg_opt_t *opt)
 	snprintf(mine[mine_n].name, sizeof(mine[mine_n].name), "%s", name);
 	if (!cfg_getstr(sec, "device") && !like)
 		snprintf(mine[mine_n].device, sizeof(mine[mine_n].device), "%s#", name);
+	if (cfg_getstr(sec, "device"))
+		mine[mine_n].first = 0;
 	take(&mine[mine_n++], sec);
 	return 0;
 }

@@ -43,6 +43,7 @@ static unsigned of_request(const struct msg_req *req)
 	case MSG_MW_ALLOC: return req->mw.type == 2 ? FEATURE_MW2 : FEATURES;
 	case MSG_CQ_CREATE: return req->cq.times ? FEATURE_TIMESTAMPS : FEATURES;
 	case MSG_MR_REG:
+	case MSG_MR_REREG:
 		return req->mr.access & ACC_ON_DEMAND ? FEATURE_ODP
 		       : req->mr.kind == MR_NULL      ? FEATURE_NULL_MR
 		       : req->mr.kind == MR_DMABUF    ? FEATURE_DMABUF
@@ -118,7 +119,7 @@ static int sizes_check(struct call *call, const struct profile *p)
 	case MSG_MR_REG:
 	case MSG_MR_REREG:
 		/* The null MR, and the whole address space on demand, have no length. */
-		return req->mr.kind == MR_NULL || req->mr.access & ACC_ON_DEMAND
+		return req->mr.kind == MR_NULL || (req->mr.access & ACC_ON_DEMAND && req->mr.len == SIZE_MAX)
 			       ? 0
 			       : most(call, EINVAL, "length", req->mr.len, p->max_mr_size);
 	case MSG_DM_ALLOC: return most(call, ENOMEM, "length", req->dm.len, p->max_dm);

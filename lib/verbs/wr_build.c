@@ -97,7 +97,7 @@ static bool too_long(const struct rd_qp *qp, const struct ibv_sge *s, size_t n)
 
 int wr_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, size_t n)
 {
-	if (n > qp->cap.max_send_sge || too_long(qp, s, n))
+	if (n > qp->cap.max_send_sge || (w->op == WR_READ && n > qp->ctx->attr.max_sge_rd) || too_long(qp, s, n))
 		return EINVAL;
 	w->sge_n = (uint16_t)n;
 	if (n)
