@@ -27,13 +27,26 @@ static struct held *held_find(const uint8_t *at)
 	return h;
 }
 
-static bool tear(struct held *h)
+/* In one piece with what is torn already: pieces here and there would each be a mapping. */
+static bool tear(struct held *h, const uint8_t *at)
 {
 	int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	uint8_t *from, *end;
 
-	if (!h || mmap(h->base, h->len, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+	if (!h)
 		return false;
-	__atomic_store_n(&h->torn, true, __ATOMIC_RELAXED);
+	from = h->base + (size_t)(at - h->base) / h->page * h->page;
+	end = from + h->page;
+	if (h->torn_end && from >= h->torn_end)
+		from = h->torn_end;
+	else if (h->torn_end && end <= h->torn)
+		end = h->torn;
+	if (mmap(from, (size_t)(end - from), PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+		return false;
+	if (!h->torn_end || from < h->torn)
+		__atomic_store_n(&h->torn, from, __ATOMIC_RELAXED);
+	if (!h->torn_end || end > h->torn_end)
+		__atomic_store_n(&h->torn_end, end, __ATOMIC_RELEASE);
 	held_tears++;
 	return true;
 }
@@ -44,7 +57,7 @@ static void on_bus(int, siginfo_t *info, void *)
 	bool torn;
 
 	pthread_mutex_lock(&lock);
-	torn = tear(held_find(info->si_addr));
+	torn = tear(held_find(info->si_addr), info->si_addr);
 	pthread_mutex_unlock(&lock);
 	if (!torn) /* not a client's: the access is tried again, and ends the daemon */
 		signal(SIGBUS, SIG_DFL);
@@ -76,6 +89,7 @@ int held_map(struct held **out, int fd, uint64_t off, size_t len, int flags)
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return ENOMEM;
+	h->page = page;
 	h->len = (len + page - 1) & ~(page - 1);
 	h->base = mmap(NULL, h->len, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, (off_t)off);
 	if (h->base == MAP_FAILED) {

@@ -3,8 +3,9 @@
  * held.h - mappings of files that a client has, too, and may take pages out of.
  *
  * A seal forbids shortening a memfd, but not punching holes into it, and there may be no page to fill a hole (huge
- * pages, a limit of memory): then the next access is SIGBUS.  A mapping in which that happens becomes private zeros as
- * a whole, the access goes on with these, and the mapping is torn from then on: for one client only.
+ * pages, a limit of memory): then the next access is SIGBUS.  The page where that happens becomes private zeros, with
+ * all between it and others that were lost before; the access goes on with these, and what needs one of them is torn
+ * from then on: for one client only.
  */
 #ifndef DAEMON_HELD_H
 #define DAEMON_HELD_H
@@ -15,8 +16,8 @@
 
 struct held {
 	uint8_t *base;
-	size_t len;
-	bool torn; /* atomic */
+	size_t len, page;
+	uint8_t *torn, *torn_end; /* atomic; NULL: nothing is */
 	struct held *next, *prev;
 };
 
@@ -32,9 +33,13 @@ void held_unmap(struct held *); /* NULL: nothing */
 /* The unit of off and len of mappings of fd: a memfd may have huge pages. */
 size_t held_page(int fd);
 
-static inline bool held_is_torn(const struct held *h)
+/* A part of it, [at, at+len), is lost. */
+static inline bool held_is_torn(const struct held *h, const uint8_t *at, size_t len)
 {
-	return __builtin_expect(__atomic_load_n(&h->torn, __ATOMIC_RELAXED), false);
+	const uint8_t *end = __atomic_load_n(&h->torn_end, __ATOMIC_ACQUIRE);
+
+	return __builtin_expect(end != NULL, false) && at < end &&
+	       at + len > __atomic_load_n(&h->torn, __ATOMIC_RELAXED);
 }
 
 /* How many mappings this thread has found torn by touching them. */

@@ -2,20 +2,59 @@
 /*
  * mem_map.c - mapping a client's dma-buf, or file of the kernel's memory: a memfd, or one of tmpfs or hugetlbfs.
  *
+ *	file	|......WINDOW......|......WINDOW......|..      |
+ *			^ a region: all of its window, as far as the file goes, is mapped for it, and for the next one there
+ *
  * Pages beyond the end of a file that its owner cut short are gone, as those of a hole may be: held.h deals with both.
  */
 #include "mem_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "foreign.h"
+#include "peer.h"
+#include "quota.h"
 
 #define POPULATE_MAX (64ull << 20) /* a larger one is faulted in as it is used */
+#define WINDOW       (1ull << 30)  /* a power of two, as large as any page */
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
+/* A descriptor, as far as it matters here. */
+struct source {
+	int fd;
+	bool memory;         /* of the kernel's; else a dma-buf */
+	bool sealed;         /* against writing: no new mapping can be made */
+	bool writes;         /* open for reading and writing */
+	uint64_t size, page; /* bytes; its unit */
+	dev_t dev;
+	ino_t ino;
+};
+
+/* A mapping, and how many share it. */
+struct map_file {
+	struct map_file *next; /* of its chain */
+	const struct peer *client;
+	dev_t dev;
+	ino_t ino;
+	uint64_t start, end; /* of the file */
+	struct held *held;
+	unsigned users;
+	struct bill bill;
+};
+
+static struct {
+	struct map_file **chain;
+	size_t mask, n;
+} files;
 
 bool map_keeps_size(int fd)
 {
@@ -24,47 +63,189 @@ bool map_keeps_size(int fd)
 	return foreign_is_memfd(fd, &seals) ? seals & F_SEAL_SHRINK : foreign_is_dmabuf(fd);
 }
 
-/* 0: none that could be mapped.  A file on a disk or of a server is not asked: it might not answer. */
-static uint64_t file_size(int fd)
+/* ---- what is there --------------------------------------------------------------- */
+
+/* EINVAL: none that could be mapped.  A file on a disk or of a server is not asked: it might not answer. */
+static int source_read(struct source *s, int fd)
 {
 	struct stat st;
 	off_t end;
+	int seals;
 
-	if (foreign_is_memfd(fd, NULL))
-		return fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-	if (!foreign_is_dmabuf(fd))
-		return 0;
-	end = lseek(fd, 0, SEEK_END);
-	return end > 0 ? (uint64_t)end : 0;
+	*s = (struct source){ .fd = fd, .memory = foreign_is_memfd(fd, &seals) };
+	if (!s->memory && !foreign_is_dmabuf(fd))
+		return EINVAL;
+	s->writes = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+	s->page = held_page(fd);
+	if (!s->memory) {
+		end = lseek(fd, 0, SEEK_END);
+		s->size = end > 0 ? (uint64_t)end : 0;
+		return foreign_inode(fd, &s->dev, &s->ino);
+	}
+	if (fstat(fd, &st))
+		return errno;
+#ifdef F_SEAL_FUTURE_WRITE
+	s->sealed = seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE);
+#else
+	s->sealed = seals & F_SEAL_WRITE;
+#endif
+	s->size = (uint64_t)st.st_size;
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
+	return 0;
 }
 
-int map_new(struct mem_map *m, int fd, uint64_t addr, uint64_t len, uint64_t off)
+/* ---- mappings that are shared ------------------------------------------------------ */
+
+static struct map_file **chain_of(const struct peer *client, ino_t ino, uint64_t start)
+{
+	uint64_t h = ((uintptr_t)client ^ (uint64_t)ino << 20 ^ start / WINDOW) * 0x9e3779b97f4a7c15u;
+
+	return &files.chain[(h ^ h >> 32) & files.mask];
+}
+
+static int chains_grow(void)
+{
+	struct map_file **old = files.chain;
+	size_t old_n = old ? files.mask + 1 : 0, n = old ? 2 * old_n : 64;
+	struct map_file **wide = calloc(n, sizeof(struct map_file *));
+
+	if (!wide)
+		return ENOMEM;
+	files.chain = wide;
+	files.mask = n - 1;
+	for (size_t i = 0; i < old_n; i++) {
+		for (struct map_file *f = old[i], *next; f; f = next) {
+			struct map_file **to = chain_of(f->client, f->ino, f->start);
+
+			next = f->next;
+			f->next = *to;
+			*to = f;
+		}
+	}
+	free(old);
+	return 0;
+}
+
+static struct map_file *file_find(const struct source *s, const struct peer *client, uint64_t start, uint64_t end)
+{
+	struct map_file *f = files.chain ? *chain_of(client, s->ino, start) : NULL;
+
+	while (f && (f->client != client || f->ino != s->ino || f->dev != s->dev || f->start > start || f->end < end))
+		f = f->next;
+	return f;
+}
+
+static int file_map(struct map_file **out, const struct source *s, const struct peer *client, uint64_t start,
+		    uint64_t end)
+{
+	const struct cost cost = { { [QUOTA_MAPS] = 1,
+				     [QUOTA_MAP_LEN] = end - start,
+				     [QUOTA_HEAP] = sizeof(struct held) + sizeof(struct map_file) } };
+	bool huge = s->page >
+		    (uint64_t)sysconf(_SC_PAGESIZE); /* what is not used of the window takes none from the pool */
+	struct map_file *f, **at;
+	int err = !files.chain || files.n > files.mask ? chains_grow() : 0;
+
+	if (err)
+		return err;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return ENOMEM;
+	*f = (struct map_file){ .client = client, .dev = s->dev, .ino = s->ino, .start = start, .end = end };
+	err = bill_open(&f->bill, client->uid, &cost);
+	if (!err)
+		err = held_map(&f->held, s->fd, start, end - start, huge ? MAP_NORESERVE : 0);
+	if (err) {
+		bill_close(&f->bill);
+		free(f);
+		return err;
+	}
+	at = chain_of(client, f->ino, start);
+	f->next = *at;
+	*at = f;
+	files.n++;
+	*out = f;
+	return 0;
+}
+
+static void file_drop(struct map_file *f)
+{
+	struct map_file **p;
+
+	if (--f->users)
+		return;
+	for (p = chain_of(f->client, f->ino, f->start); *p != f; p = &(*p)->next)
+		;
+	*p = f->next;
+	files.n--;
+	held_unmap(f->held);
+	bill_close(&f->bill);
+	free(f);
+}
+
+static uint64_t pow2_at_least(uint64_t n) { return n < 2 ? 1 : UINT64_C(1) << (64 - __builtin_clzll(n - 1)); }
+
+/* One that has [off, end) in it; if there is no room for all of the window, with no more than that. */
+static int file_take(struct map_file **out, const struct source *s, const struct peer *client, uint64_t off,
+		     uint64_t end)
+{
+	uint64_t start = off & ~(WINDOW - 1), most, to = (end + WINDOW - 1) & ~(WINDOW - 1);
+	struct map_file *f;
+	int err = 0;
+
+	off &= ~(s->page - 1);
+	end = (end + s->page - 1) & ~(s->page - 1);
+	f = s->sealed ? NULL : file_find(s, client, off, end);
+	if (!f) {
+		/* A file may grow, and a mapping of it may reach beyond its end; not that of a dma-buf or of huge pages. */
+		most = (s->size - start + s->page - 1) & ~(s->page - 1);
+		if (s->memory && s->page <= (uint64_t)sysconf(_SC_PAGESIZE))
+			most = pow2_at_least(most);
+		err = file_map(&f, s, client, start, start + most < to ? start + most : to);
+		if (err)
+			err = file_map(&f, s, client, off, end);
+	}
+	if (err)
+		return err;
+	f->users++;
+	*out = f;
+	return 0;
+}
+
+/* ---- the mapping of a region --------------------------------------------------------- */
+
+int map_new(struct mem_map *m, const struct peer *client, int fd, uint64_t addr, uint64_t len, uint64_t off)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), head = off & (page - 1);
-	uint64_t size = file_size(fd);
-	size_t block;
-	int flags = 0, err;
+	struct map_file *f;
+	struct source s;
+	int err;
 
 	memset(m, 0, sizeof(*m));
-	if (!len || addr + len < addr || off > size || len > size - off)
+	err = source_read(&s, fd);
+	if (err)
+		return err;
+	if (!len || addr + len < addr || off > s.size || len > s.size - off)
 		return EINVAL;
 	if ((addr & (page - 1)) != head)
 		return EINVAL;
-
-	if (len <= POPULATE_MAX)
-		flags = MAP_POPULATE;
-	block = off & (held_page(fd) - 1);
-	err = held_map(&m->held, fd, off - block, len + block, flags);
+	err = s.writes ? file_take(&f, &s, client, off, off + len) : EACCES;
 	if (err) /* that it can be mapped is its exporter's choice: memory of GPUs mostly cannot */
-		return err == ENOMEM || foreign_is_memfd(fd, NULL) ? err : EOPNOTSUPP;
+		return err == ENOMEM || s.memory ? err : EOPNOTSUPP;
 	m->addr = addr;
 	m->len = len;
-	m->ptr = m->held->base + block;
+	m->file = f;
+	m->held = f->held;
+	m->ptr = f->held->base + (off - f->start);
+	if (len <= POPULATE_MAX)
+		madvise(m->ptr - head, len + head, MADV_POPULATE_READ);
 	return 0;
 }
 
 void map_free(struct mem_map *m)
 {
-	held_unmap(m->held);
+	if (m->file)
+		file_drop(m->file);
 	memset(m, 0, sizeof(*m));
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mem_map.h - memory of another process whose very pages are mapped here, too.
+ *
+ * What one client sends of one file shares a mapping, which reaches a good way around what was asked for: so a program can
+ * have more regions than a process can have mappings.  Control thread.
  */
 #ifndef DAEMON_MEM_MAP_H
 #define DAEMON_MEM_MAP_H
@@ -11,19 +14,23 @@
 
 #include "held.h"
 
+struct map_file;
+struct peer;
+
 /* The program's addresses [addr, addr+len) are at ptr; len 0: nothing is mapped. */
 struct mem_map {
 	uint64_t addr, len;
 	uint8_t *ptr;
 	struct held *held;
+	struct map_file *file; /* NULL: the mapping is another's, and stays */
 };
 
 /*
- * Maps len bytes at off of fd (which stays the caller's) as the program's addr.  EINVAL: neither memory of the kernel's
- * (foreign_is_memfd) nor a dma-buf, shorter than that, or addr and off lie differently in their pages.  EACCES: not open
- * for writing.
+ * Maps len bytes at off of fd (which stays the caller's) as the client's addr; the client outlives the mapping, and a new
+ * one is charged to its user.  EINVAL: neither memory of the kernel's (foreign_is_memfd) nor a dma-buf, shorter than that, or
+ * addr and off lie differently in their pages.  EACCES: not open for writing.  ENOMEM: its user has all that he may have.
  */
-int map_new(struct mem_map *, int fd, uint64_t addr, uint64_t len, uint64_t off);
+int map_new(struct mem_map *, const struct peer *client, int fd, uint64_t addr, uint64_t len, uint64_t off);
 /* It cannot be shortened: a memfd with F_SEAL_SHRINK, or a dma-buf. */
 bool map_keeps_size(int fd);
 void map_free(struct mem_map *);

@@ -50,7 +50,7 @@ int region_new(struct region **out, struct peer *peer, uint64_t addr, uint64_t l
 		return ENOMEM;
 	*r = (struct region){ .peer = peer, .addr = addr, .len = len };
 	if (map_fd >= 0)
-		err = map_new(&r->map, map_fd, map_addr, map_len, map_off);
+		err = map_new(&r->map, peer, map_fd, map_addr, map_len, map_off);
 	if (!err && r->map.addr > addr)
 		err = vm_probe(peer, addr);
 	else if (!err && r->map.len < len)
@@ -85,10 +85,10 @@ int region_new_lazy(struct region **out, struct peer *peer, uint64_t addr, uint6
 	return region_put(out, &(struct region){ .peer = peer, .addr = addr, .len = len });
 }
 
-int region_new_fd(struct region **out, uint64_t addr, uint64_t len, int fd, uint64_t off)
+int region_new_fd(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int fd, uint64_t off)
 {
 	struct region r = { .addr = addr, .len = len };
-	int err = map_keeps_size(fd) ? map_new(&r.map, fd, addr, len, off) : EINVAL;
+	int err = map_keeps_size(fd) ? map_new(&r.map, peer, fd, addr, len, off) : EINVAL;
 
 	*out = NULL;
 	if (!err)
@@ -96,6 +96,13 @@ int region_new_fd(struct region **out, uint64_t addr, uint64_t len, int fd, uint
 	if (err)
 		map_free(&r.map);
 	return err;
+}
+
+int region_new_held(struct region **out, uint64_t addr, uint64_t len, struct held *held, uint64_t off)
+{
+	struct mem_map map = { .addr = addr, .len = len, .ptr = held->base + off, .held = held };
+
+	return region_put(out, &(struct region){ .addr = addr, .len = len, .map = map });
 }
 
 int region_new_null(struct region **out)
@@ -149,7 +156,7 @@ static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t
 	if (r->null)
 		return (struct piece){ .addr = (uintptr_t)(dst ? sink : zeros),
 				       .len = len < NULL_LEN ? len : NULL_LEN };
-	if (in < m->len && held_is_torn(m->held))
+	if (in < m->len && held_is_torn(m->held, m->ptr, m->len))
 		return (struct piece){ .peer = &nobody, .addr = addr, .len = len };
 	if (in < m->len) {
 		len = len < m->len - in ? len : m->len - in;
@@ -301,7 +308,7 @@ static int torn_err(const struct span *src, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		const struct region *r = src[i].region;
 
-		if (r && r->map.held && held_is_torn(r->map.held))
+		if (r && r->map.held && held_is_torn(r->map.held, r->map.ptr, r->map.len))
 			return EIO;
 	}
 	return EFAULT;

@@ -18,6 +18,7 @@
 struct region;
 #define REGION_LEN 128u /* bytes of heap of one, at most, without its mapping */
 struct peer;
+struct held;
 
 /*
  * The addresses [addr, addr+len) of a peer, which must outlive the region.  map_fd >= 0 (not taken over): a memfd or
@@ -30,8 +31,11 @@ int region_new(struct region **, struct peer *, uint64_t addr, uint64_t len, int
 	       uint64_t map_len, uint64_t map_off);
 /* Memory that need not be there yet: it is reached when it is used, by the addresses as they are then. */
 int region_new_lazy(struct region **, struct peer *, uint64_t addr, uint64_t len);
-/* len bytes of fd from off on, to be known as [addr, addr+len): a memfd with F_SEAL_SHRINK, or a dma-buf; else EINVAL. */
-int region_new_fd(struct region **, uint64_t addr, uint64_t len, int fd, uint64_t off);
+/* len bytes of fd from off on, to be known as [addr, addr+len): a memfd with F_SEAL_SHRINK, or a dma-buf; else EINVAL.
+ * The peer, whose user is charged with a mapping, must outlive the region. */
+int region_new_fd(struct region **, const struct peer *, uint64_t addr, uint64_t len, int fd, uint64_t off);
+/* The same of what is mapped here already, off bytes behind its start; the mapping must outlive the region. */
+int region_new_held(struct region **, uint64_t addr, uint64_t len, struct held *, uint64_t off);
 /* All addresses: zeros are read, what is written is dropped. */
 int region_new_null(struct region **);
 void region_free(struct region *);

@@ -4,7 +4,7 @@
  *
  *	MR_MEM		region_new(), or _lazy() where the program asks for paging on demand
  *	MR_NULL		region_new_null()
- *	MR_DM		region_new_fd() on the memfd of the device memory
+ *	MR_DM		region_new_held() on the mapping of the device memory
  *	MR_DMABUF	region_new_fd() on the descriptor that came with the request
  */
 #include <errno.h>
@@ -14,7 +14,6 @@
 
 #include "../base/log.h"
 #include "call.h"
-#include "../base/held.h"
 #include "why.h"
 #include "../shard/ctx_obj.h"
 #include "../shard/inbox.h"
@@ -63,7 +62,18 @@ static int region_of_dm(struct call *call, struct ctx_mr *mr)
 	mr->dm = dm;
 	if (!req->mr.len)
 		return region_new_null(&mr->region); /* no byte of it can be reached */
-	return region_new_fd(&mr->region, req->mr.map_off, req->mr.len, dm->shm.fd, req->mr.map_off);
+	return region_new_held(&mr->region, req->mr.map_off, req->mr.len, dm->shm.held, req->mr.map_off);
+}
+
+static int region_of_dmabuf(struct call *call, struct ctx_mr *mr)
+{
+	const struct msg_req *req = call->req;
+	struct peer *peer = call->s->ctx->peer;
+	int err = region_new_fd(&mr->region, peer, req->mr.map_off, req->mr.len, call->fd_in, req->mr.map_off);
+
+	if (!err)
+		mr->peer = peer_take(peer);
+	return err;
 }
 
 /* The memory that MSG_MR_REG and MSG_MR_REREG name. */
@@ -77,7 +87,7 @@ static int mr_memory(struct call *call, struct ctx_mr *mr)
 	case MR_MEM: return region_of_program(call, mr);
 	case MR_NULL: return region_new_null(&mr->region);
 	case MR_DM: return region_of_dm(call, mr);
-	case MR_DMABUF: return region_new_fd(&mr->region, req->mr.map_off, req->mr.len, call->fd_in, req->mr.map_off);
+	case MR_DMABUF: return region_of_dmabuf(call, mr);
 	}
 	return EINVAL;
 }
@@ -98,20 +108,11 @@ static void keys_reply(struct call *call, uint32_t key)
 	call->rep->obj.handle = call->rep->obj.lkey = call->rep->obj.rkey = key;
 }
 
-/* With its mapping, if there will be one. */
+/* Without its mapping, which has a bill of its own. */
 static struct ctx_mr *mr_new(struct call *call, int *err)
 {
-	const struct msg_req *req = call->req;
-	bool own = req->mr.kind == MR_MEM, maps = own ? call->fd_in >= 0 : req->mr.kind != MR_NULL;
-	uint64_t len = own ? req->mr.map_len : req->mr.len;
-	struct cost cost = { { [QUOTA_MRS] = 1 } };
+	const struct cost cost = { { [QUOTA_MRS] = 1, [QUOTA_HEAP] = REGION_LEN } };
 
-	if (maps) {
-		cost.n[QUOTA_MAPS] = 1;
-		cost.n[QUOTA_MAP_LEN] = len;
-		cost.n[QUOTA_HEAP] = sizeof(struct held);
-	}
-	cost.n[QUOTA_HEAP] += REGION_LEN;
 	return obj_new(call, sizeof(struct ctx_mr), &cost, err);
 }
 

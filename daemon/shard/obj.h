@@ -42,7 +42,7 @@ struct ctx_pd {
 struct ctx_mr {
 	struct obj obj;
 	struct region *region;
-	struct peer *peer;  /* whose memory it is; NULL: nobody's */
+	struct peer *peer;  /* whose memory it is, or who sent it; NULL: nobody's */
 	struct dm *dm;      /* or NULL */
 	uint64_t addr, len; /* as the program has them */
 };

@@ -186,12 +186,12 @@ static struct conv *conv_new(const struct map_range *r)
 }
 
 /* The daemon finds out by itself what it cannot map. */
-static bool pass_shared(const struct map_range *r, struct map_pass *pass)
+static struct shared_file *pass_shared(const struct map_range *r, struct map_pass *pass)
 {
 	const char *env = secure_getenv("RDMAD_MAP");
 	size_t least = env && *env ? least_len() : MAP_LEAST;
 
-	return r->end - r->start >= least && maps.shared_n < MAP_SHARED_MOST && shared_pass(r->start, r->end, pass);
+	return r->end - r->start >= least ? shared_pass(r->start, r->end, pass) : NULL;
 }
 
 /* A thread may not be cancelled in a call that waits under the lock: that would stay held. */
@@ -239,8 +239,7 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 	r->end = r->start + len;
 	cancel = lock();
 	c = conv_of(r);
-	r->shared = !c && pass_shared(r, pass);
-	maps.shared_n += r->shared;
+	r->shared = c ? NULL : pass_shared(r, pass);
 	if (!c && !r->shared)
 		c = conv_new(r);
 	if (c) {
@@ -289,7 +288,8 @@ void map_dereg(struct map_range *r)
 	*r->prev = r->next;
 	if (r->next)
 		r->next->prev = r->prev;
-	maps.shared_n -= r->shared;
+	if (r->shared)
+		shared_done(r->shared);
 	if (r->conv && !--r->conv->users)
 		conv_unused(r->conv);
 	r->conv = NULL;

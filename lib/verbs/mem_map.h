@@ -24,16 +24,17 @@
 #define MAP_CONVS       128u          /* at most; each has a descriptor */
 #define MAP_PAST        16u           /* ranges that are known again, ... */
 #define MAP_KEEP        (32ull << 20) /* ... and kept while nobody uses them: bytes, at most */
-#define MAP_SHARED_MOST 1024u /* regions of shared memory: each takes a mapping of the daemon, which has 65530 */
+#define MAP_SHARED_MOST 1024u         /* files of shared memory: each takes a mapping of the daemon, which has 65530 */
 
 struct conv;
+struct shared_file;
 
 /* A registered range; lives in its MR. */
 struct map_range {
 	struct map_range *next, **prev;
 	uintptr_t start, end;
-	struct conv *conv; /* or NULL */
-	bool shared;       /* was passed as what it is */
+	struct conv *conv;          /* or NULL */
+	struct shared_file *shared; /* was passed as what it is; or NULL */
 };
 
 /* Sent with MSG_MR_REG: fd is valid until map_dereg(); -1: nothing to map. */

@@ -23,13 +23,22 @@ struct conv {
 	uint64_t kept;         /* since when, in turns */
 };
 
+/* A file that regions are in as it is: the daemon has a mapping of it that they share, or a few. */
+struct shared_file {
+	struct shared_file *next;
+	uint64_t ino;
+	unsigned major, minor;
+	unsigned users;
+};
+
 struct map_state {
 	pthread_mutex_t lock;
 	struct conv *convs;
 	unsigned conv_n;
 	struct map_range *ranges;
-	unsigned shared_n; /* of them, such as were passed by shared_pass() */
-	bool left;         /* some pages could not be turned back: they may still be there, with no conv */
+	struct shared_file *shared;
+	unsigned shared_n;
+	bool left; /* some pages could not be turned back: they may still be there, with no conv */
 };
 extern struct map_state maps;
 
@@ -43,8 +52,9 @@ bool conv_part(const struct conv *);                                   /* makes 
 bool pages_private(uintptr_t start, uintptr_t end);                    /* the same in a forked child, with one thread */
 void conv_free(struct conv *);                                         /* closes the file; the pages stay as they are */
 
-/* mem_shared.c: a descriptor of the file that is mapped there, and the part of it; false: none, or nothing is shared. */
-bool shared_pass(uintptr_t start, uintptr_t end, struct map_pass *);
+/* mem_shared.c: a descriptor of the file that is mapped there, and the part of it; NULL: none, or nothing is shared. */
+struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass *);
+void shared_done(struct shared_file *); /* by one region; with the lock held, both */
 
 /* mem_fork.c */
 void map_fork_guard(void); /* once, before the first conversion */

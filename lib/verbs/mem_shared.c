@@ -160,20 +160,60 @@ static int copy_descriptor(const struct run *r)
 	return fd;
 }
 
-bool shared_pass(uintptr_t start, uintptr_t end, struct map_pass *pass)
+/* ---- files that regions are in -------------------------------------------------------- */
+
+/* One more region; NULL: there are too many files. */
+static struct shared_file *file_take(const struct run *r)
 {
+	struct shared_file *f = maps.shared;
+
+	while (f && (f->ino != r->ino || f->major != r->major || f->minor != r->minor))
+		f = f->next;
+	if (!f && maps.shared_n < MAP_SHARED_MOST)
+		f = calloc(1, sizeof(*f));
+	if (f && !f->users) {
+		*f = (struct shared_file){ maps.shared, r->ino, r->major, r->minor, 0 };
+		maps.shared = f;
+		maps.shared_n++;
+	}
+	if (f)
+		f->users++;
+	return f;
+}
+
+void shared_done(struct shared_file *f)
+{
+	struct shared_file **p = &maps.shared;
+
+	if (--f->users)
+		return;
+	while (*p != f)
+		p = &(*p)->next;
+	*p = f->next;
+	maps.shared_n--;
+	free(f);
+}
+
+struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass *pass)
+{
+	struct shared_file *f;
 	struct run r;
 	int fd;
 
 	if (!vma_shared(start, end) || !run_find(&r, start, end))
-		return false;
+		return NULL;
+	f = file_take(&r);
+	if (!f)
+		return NULL;
 	fd = open_mapping(&r);
 	if (fd < 0 && *r.path == '/')
 		fd = open_path(&r, r.path);
 	if (fd < 0)
 		fd = copy_descriptor(&r);
-	if (fd < 0)
-		return false;
+	if (fd < 0) {
+		shared_done(f);
+		return NULL;
+	}
 	*pass = (struct map_pass){ .fd = fd, .addr = r.start, .len = r.end - r.start, .off = r.off, .once = true };
-	return true;
+	return f;
 }

@@ -217,6 +217,94 @@ START_TEST(cut_short)
 }
 END_TEST
 
+static unsigned mappings_of(const char *name)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, name) != NULL;
+	fclose(f);
+	return n;
+}
+
+/*
+ * One mapping for all regions of a client in a file, whatever their places and order, so that there can be as many as
+ * there are keys; each client has its own.
+ */
+START_TEST(shared)
+{
+	enum { MANY = 70000, PAGES = 8 }; /* more than a process has mappings */
+	static struct region *r[MANY];
+	int file = memfd_create("rd-shared", MFD_CLOEXEC), other = memfd_create("rd-other", MFD_CLOEXEC);
+	struct span here, there;
+	uint8_t byte = 0;
+	uint64_t a = 1 << 20;
+
+	ck_assert_int_eq(ftruncate(file, 4096 * PAGES), 0);
+	ck_assert_int_eq(ftruncate(other, 4096), 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		uint64_t off = 4096 * below(PAGES) + below(4096), len = 1 + below((uint32_t)(4096 * PAGES - off));
+
+		ck_assert_int_eq(region_new(&r[i], &peer[0], a + off, len, file, a + off, len, off), 0);
+	}
+	ck_assert_uint_eq(mappings_of("memfd:rd-shared"), 1);
+	for (unsigned i = 0; i < MANY; i++)
+		region_free(r[i]);
+	ck_assert_uint_eq(mappings_of("memfd:rd-shared"), 0);
+
+	ck_assert_int_eq(region_new(&r[0], &peer[0], a, 1, file, a, 1, 0), 0);
+	ck_assert_int_eq(region_new(&r[1], &peer[1], a, 4096, file, a, 4096, 0), 0);
+	ck_assert_int_eq(region_new(&r[2], &peer[0], a, 1, other, a, 1, 0), 0);
+	ck_assert_uint_eq(mappings_of("memfd:rd-shared"), 2);
+	ck_assert_uint_eq(mappings_of("memfd:rd-other"), 1);
+	here = (struct span){ NULL, (uintptr_t) & "x", 1 };
+	there = (struct span){ r[0], a, 1 };
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	here.addr = (uintptr_t)&byte;
+	there.region = r[1];
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &here, 1, &there, 1, 0), 0);
+	ck_assert_int_eq(byte, 'x');
+	for (unsigned i = 0; i < 3; i++)
+		region_free(r[i]);
+	ck_assert_uint_eq(mappings_of("memfd:rd-"), 0);
+	close(file);
+	close(other);
+}
+END_TEST
+
+/* Of regions that share a mapping, those whose pages are there do not notice that others' are not. */
+START_TEST(shared_cut)
+{
+	int file = memfd_create("rd-cut", MFD_CLOEXEC);
+	struct region *low, *high;
+	uint64_t a = 1 << 20;
+	uint8_t data[16] = "fifteen letters";
+	struct span here = { NULL, (uintptr_t)data, sizeof(data) }, at_low, at_high;
+
+	held_begin();
+	ck_assert_int_eq(ftruncate(file, 8 * 4096), 0);
+	ck_assert_int_eq(region_new(&low, &peer[0], a, 4 * 4096, file, a, 4 * 4096, 0), 0);
+	ck_assert_int_eq(region_new(&high, &peer[0], a + 4 * 4096, 4 * 4096, file, a + 4 * 4096, 4 * 4096, 4 * 4096),
+			 0);
+	at_low = (struct span){ low, a, sizeof(data) };
+	at_high = (struct span){ high, a + 6 * 4096, sizeof(data) };
+	ck_assert_int_eq(ftruncate(file, 4 * 4096), 0);
+	ck_assert_int_ne(region_mem_ops.copy(NULL, &at_high, 1, &here, 1, 0), 0);
+	at_high.addr = a + 4 * 4096;
+	ck_assert_int_ne(region_mem_ops.copy(NULL, &here, 1, &at_high, 1, 0), 0);
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &at_low, 1, &here, 1, 0), 0);
+	memset(data, 0, sizeof(data));
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &here, 1, &at_low, 1, 0), 0);
+	ck_assert_str_eq((const char *)data, "fifteen letters");
+	region_free(low);
+	region_free(high);
+	close(file);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	uint64_t a;
@@ -227,7 +315,7 @@ START_TEST(refused)
 	setup();
 	a = (uintptr_t)mem;
 	bad = memfd_sealed(PART, F_SEAL_GROW);
-	ck_assert_int_eq(region_new_fd(&r, a, PART, bad, 0), EINVAL); /* it could shrink */
+	ck_assert_int_eq(region_new_fd(&r, &peer[0], a, PART, bad, 0), EINVAL); /* it could shrink */
 	close(bad);
 	bad = open("/proc/self/exe", O_RDONLY | O_CLOEXEC); /* on a disk */
 	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, bad, a, 4096, 0), EINVAL);
@@ -276,4 +364,4 @@ START_TEST(gone)
 }
 END_TEST
 
-TEST_MAIN("region", copies, atomics, cut_short, refused, gone)
+TEST_MAIN("region", copies, atomics, cut_short, shared, shared_cut, refused, gone)

@@ -105,13 +105,15 @@ int region_new_lazy(struct region **r, struct peer *peer, uint64_t addr, uint64_
 	return region_new(r, peer, addr, len, -1, 0, 0, 0);
 }
 
-/* Device memory is known by its offsets. */
-int region_new_fd(struct region **r, uint64_t, uint64_t, int fd, uint64_t)
+int region_new_fd(struct region **r, const struct peer *, uint64_t, uint64_t, int fd, uint64_t)
 {
 	if (fd < 0)
 		return EINVAL;
 	return region_new_null(r);
 }
+
+/* Device memory is known by its offsets. */
+int region_new_held(struct region **r, uint64_t, uint64_t, struct held *, uint64_t) { return region_new_null(r); }
 
 int region_new_null(struct region **r)
 {

@@ -23,7 +23,7 @@ static char conf[] = "/tmp/rdmad-quota.XXXXXX";
 /* With the defaults but for what would take long; removed at the end of the test. */
 static void stage_open_conf(void)
 {
-	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256 }\n";
+	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000 }\n";
 	char option[64];
 	int fd = mkstemp(conf);
 
@@ -67,18 +67,40 @@ static void take_channels(struct taker *t)
 		;
 }
 
-static void take_memory(struct taker *t)
+/* Each time another file: regions of one share a mapping. */
+static void take_files(struct taker *t, uint64_t len)
 {
-	int fd = memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct msg_req req = { .op = MSG_MR_REG };
+	bool more;
 
-	ck_assert_int_eq(ftruncate(fd, (off_t)TIB), 0);
-	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	cx_open(&t->c);
 	req.mr.pd = t->c.pd;
 	req.mr.kind = MR_DMABUF;
-	req.mr.len = TIB;
-	while (taken(t, &req, fd))
+	req.mr.len = len;
+	do {
+		int fd = memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+		ck_assert_int_eq(ftruncate(fd, (off_t)len), 0);
+		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+		more = taken(t, &req, fd);
+		close(fd);
+	} while (more);
+}
+
+static void take_memory(struct taker *t) { take_files(t, TIB); }
+static void take_maps(struct taker *t) { take_files(t, 4096); }
+
+static void take_mrs(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_MR_REG }, ask = { .op = MSG_QUERY_DEVICE };
+	struct msg_rep rep;
+
+	cx_open(&t->c);
+	ck_assert_int_eq(call(t->c.fd, &ask, &rep, NULL), 0);
+	ck_assert_uint_eq(rep.device.max_mr, 5000); /* what a device claims, its user can have */
+	req.mr.pd = t->c.pd;
+	req.mr.kind = MR_NULL;
+	while (taken(t, &req, -1))
 		;
 }
 
@@ -95,7 +117,7 @@ static void take_qps(struct taker *t)
 		;
 }
 
-static void take_maps(struct taker *t)
+static void take_cqs(struct taker *t)
 {
 	struct msg_req req = { .op = MSG_CQ_CREATE, .cq.cqe = 1 }, ask = { .op = MSG_QUERY_DEVICE };
 	struct msg_rep rep;
@@ -164,6 +186,8 @@ static const struct {
 	{ "mapped-mib", take_memory, ENOMEM, 7, 8 },
 	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
 	{ "mappings", take_maps, ENOMEM, 2900, 3000 },
+	{ "mappings", take_cqs, ENOMEM, 2900, 3000 },
+	{ "mrs", take_mrs, ENOMEM, 4999, 5000 },
 	{ "sessions", take_sessions, EMFILE, 100, 2048 },
 	{ "groups", take_groups, ENOMEM, 256, 256 },
 	{ "raw-qps", take_raws, ENOMEM, 32, 32 },

@@ -403,6 +403,38 @@ START_TEST(shared_files)
 }
 END_TEST
 
+/* Regions of one file share a mapping: there can be many, and each is mapped. */
+START_TEST(shared_many)
+{
+	enum { MANY = 1500 };
+	int fd = memfd_create("t", MFD_CLOEXEC);
+	struct ibv_mr *m[MANY], *src;
+	unsigned char *p, *seen;
+	struct fix f;
+
+	fix_open(&f);
+	ck_assert(fd >= 0 && !ftruncate(fd, (off_t)LEN));
+	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	seen = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert(p != MAP_FAILED && seen != MAP_FAILED);
+	src = reg(&f, pages(LEN), LEN);
+	fix_fill(src->addr, LEN, 5);
+	for (unsigned i = 0; i < MANY; i++)
+		m[i] = reg(&f, p + i, LEN - MANY);
+	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	for (unsigned i = 0; i < MANY; i += MANY - 1) {
+		move(&f, m[i], 8192 - i, src, 0, 4096);
+		ck_assert(fix_filled(seen + 8192, 4096, 5));
+		memset(seen, 0, LEN);
+	}
+	for (unsigned i = 0; i < MANY; i++)
+		ck_assert_int_eq(ibv_dereg_mr(m[i]), 0);
+	ck_assert_int_eq(ibv_dereg_mr(src), 0);
+	close(fd);
+	fix_close(&f);
+}
+END_TEST
+
 /* The file is shorter than the mapping, or may only be read by its descriptor: the region is as good without it. */
 START_TEST(shared_unfit)
 {
@@ -456,6 +488,6 @@ END_TEST
 
 void api_map(Suite *s)
 {
-	SUITE_ADD(s, contents, again, replaced, fork_apart, kept, on_demand, heap, small, shared_files, shared_unfit,
-		  left_alone);
+	SUITE_ADD(s, contents, again, replaced, fork_apart, kept, on_demand, heap, small, shared_files, shared_many,
+		  shared_unfit, left_alone);
 }
