@@ -29,7 +29,8 @@ struct quota_user {
 
 static struct quota_user *users;
 static struct cost limit; /* of a user */
-static struct cost room;  /* for all users that are limited */
+static struct cost all;   /* there is */
+static struct cost room;  /* of it, for all users that are limited */
 static struct cost taken; /* by them */
 
 static struct {
@@ -85,7 +86,8 @@ static uint64_t there_is(enum quota q, uint64_t hcas)
 	case QUOTA_QUEUE_LEN:
 	case QUOTA_HEAP: return memory / 2;
 	case QUOTA_QPS:
-	case QUOTA_CQS: return 65536 * hcas;
+	case QUOTA_CQS:
+	case QUOTA_SRQS: return 65536 * hcas;
 	case QUOTA_MRS: return 524287 * hcas;
 	case QUOTA_CM_IDS: return CM_IDS_MAX; /* all could be of one device */
 	case QUOTA_GROUPS: return GROUPS_MAX;
@@ -98,9 +100,10 @@ static uint64_t there_is(enum quota q, uint64_t hcas)
 void quota_begin(const uint64_t conf[QUOTAS], unsigned hcas)
 {
 	for (unsigned q = 0; q < QUOTAS; q++) {
-		uint64_t most = rows[q].most * rows[q].unit, all = there_is(q, hcas);
+		uint64_t most = rows[q].most * rows[q].unit;
 
-		room.n[q] = all - all / RESERVE;
+		all.n[q] = there_is(q, hcas);
+		room.n[q] = all.n[q] - all.n[q] / RESERVE;
 		if (conf[q] == QUOTA_UNSET)
 			limit.n[q] = most < room.n[q] / 4 * 3 ? most : room.n[q] / 4 * 3;
 		else if (!conf[q] || conf[q] > room.n[q] / rows[q].unit)
@@ -141,7 +144,7 @@ static struct quota_user *user_get(uid_t uid)
 	return u;
 }
 
-uint64_t quota_most(uid_t uid, enum quota q) { return is_limited(uid) ? limit.n[q] : room.n[q]; }
+uint64_t quota_most(uid_t uid, enum quota q) { return is_limited(uid) ? limit.n[q] : all.n[q]; }
 
 static void user_put(struct quota_user *u)
 {
@@ -155,14 +158,14 @@ static void user_put(struct quota_user *u)
 	free(u);
 }
 
-static int refuse(const struct quota_user *u, enum quota q, bool all)
+static int refuse(const struct quota_user *u, enum quota q, bool together)
 {
 	refused.is = true;
-	refused.all = all;
+	refused.all = together;
 	refused.what = q;
 	refused.uid = u->uid;
-	refused.used = all ? taken.n[q] : u->used.n[q];
-	refused.limit = all ? room.n[q] : limit.n[q];
+	refused.used = together ? taken.n[q] : u->used.n[q];
+	refused.limit = together ? room.n[q] : limit.n[q];
 	return rows[q].err;
 }
 

@@ -55,7 +55,7 @@ bool bill_turn(const struct bill *, unsigned turn, unsigned most);
 /* Of heap that a malloc of this length has a mapping of its own for: 1, else 0. */
 unsigned quota_maps_of(size_t heap);
 
-/* The most that this user could have if nobody else had any; one without a limit can have a little more. */
+/* The most that this user could have if nobody else had any. */
 uint64_t quota_most(uid_t, enum quota);
 
 /* Why the last charge was refused, in words, once; false: none was since. */

@@ -11,9 +11,7 @@ int shmem_make(struct shmem *m, const char *name, size_t len)
 {
 	int err;
 
-	m->mem = NULL;
-	m->held = NULL;
-	m->len = len;
+	*m = (struct shmem){ .len = len };
 	m->fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (m->fd < 0)
 		return errno;

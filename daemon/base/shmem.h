@@ -8,15 +8,18 @@
 
 #include "held.h"
 
+struct slab;
+
 /* The daemon's mapping, and the descriptor until it is sent. */
 struct shmem {
 	uint8_t *mem;
 	struct held *held;
 	size_t len;
-	int fd; /* -1: none */
+	int fd;            /* -1: none */
+	struct slab *slab; /* that it is a piece of (slab.h); NULL: it has a memfd of its own */
 };
 
-/* A sealed memfd of len bytes, mapped.  0 or errno. */
+/* A sealed memfd of len bytes, mapped.  0 or errno.  Its end is shmem_free(); that of a piece is slab_give(). */
 int shmem_make(struct shmem *, const char *name, size_t len);
 void shmem_free(struct shmem *);
 

@@ -11,13 +11,12 @@
 #include "../shard/inbox.h"
 #include "call.h"
 
-/* Of objects that the HCA has so many of: as many as this user can have, and the daemon can map. */
+/* Of objects that the HCA has so many of: as many as this user can have. */
 static uint32_t most(const struct call *call, enum quota q, uint64_t n)
 {
-	uint64_t may = quota_most(call->s->uid, q), maps = quota_most(call->s->uid, QUOTA_MAPS);
+	uint64_t may = quota_most(call->s->uid, q);
 
-	n = n < may ? n : may;
-	return (uint32_t)(q == QUOTA_MRS || n < maps ? n : maps);
+	return (uint32_t)(n < may ? n : may);
 }
 
 /* The numbers of its profile; of objects no more than the user may have. */
@@ -48,8 +47,8 @@ int verb_query_device(struct call *call)
 		.max_pd = (uint32_t)p->max_pd,
 		.max_rd_atom = (uint32_t)p->max_qp_rd_atom,
 		.max_init_rd_atom = (uint32_t)p->max_qp_init_rd_atom,
-		.max_ah = (uint32_t)p->max_ah,                /* the library's alone: as many as fit into the program */
-		.max_srq = most(call, QUOTA_CQS, p->max_srq), /* each has a CQ, or a mapping at least */
+		.max_ah = (uint32_t)p->max_ah, /* the library's alone: as many as fit into the program */
+		.max_srq = most(call, QUOTA_SRQS, p->max_srq),
 		.max_srq_wr = (uint32_t)p->max_srq_wr,
 		.max_srq_sge = (uint32_t)p->max_srq_sge,
 		.max_inline = (uint32_t)p->max_inline,

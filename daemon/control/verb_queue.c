@@ -4,6 +4,8 @@
  *
  *	a QP's memory	| ring_hdr | SQ slots ...      | ring_hdr | RQ slots ... |
  *			0                              rq_off
+ *
+ * It is a piece of a slab of the context (slab.h), as is that of an SRQ and of a CQ until it is resized.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,18 +22,27 @@
 #include "../shard/publish.h"
 #include "../shard/inbox.h"
 #include "../base/clock.h"
-#include "../base/held.h"
 
 /* n at most 2^31. */
 static uint32_t pow2_at_least(uint32_t n) { return n < 2 ? 1 : 1u << (32 - __builtin_clz(n - 1)); }
 
 static uint32_t align_up(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
 
-/* The descriptor goes with the reply and is closed then; the mapping stays. */
-static void shm_reply(struct call *call, struct shmem *shm)
+/* Memory for a queue, a piece of a slab. */
+static int mem_take(struct call *call, size_t len, struct shmem *shm)
 {
-	call->fds[call->fd_n++] = shm->fd;
-	shm->fd = -1;
+	return slab_take(&call->s->ctx->slabs, call->s->uid, len, shm);
+}
+
+/* A descriptor, if there is one, goes with the reply and is closed then; the mapping stays. */
+static void mem_reply(struct call *call, struct msg_mem *mem, struct shmem *shm)
+{
+	struct slab_place at = slab_place(shm);
+	int fd = slab_fd(shm);
+
+	*mem = (struct msg_mem){ .slab = at.slab, .off = at.off, .all = at.all };
+	if (fd >= 0)
+		call->fds[call->fd_n++] = fd;
 }
 
 /* ---- cq -------------------------------------------------------------------------- */
@@ -47,15 +58,14 @@ static void cq_reply(struct call *call, uint32_t handle, uint32_t slots, struct 
 	call->rep->cq.slots = call->rep->cq.cqe = slots;
 	call->rep->cq.stride = sizeof(struct cqe);
 	call->rep->cq.map_len = shm->len;
-	shm_reply(call, shm);
+	mem_reply(call, &call->rep->cq.mem, shm);
 }
 
 static struct cost cq_cost(uint32_t cqe)
 {
-	return (struct cost){ { [QUOTA_CQS] = 1,
-				[QUOTA_MAPS] = 1,
-				[QUOTA_QUEUE_LEN] = ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)),
-				[QUOTA_HEAP] = sizeof(struct held) } };
+	return (struct cost){
+		{ [QUOTA_CQS] = 1, [QUOTA_QUEUE_LEN] = ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)) }
+	};
 }
 
 int verb_cq_create(struct call *call)
@@ -72,16 +82,30 @@ int verb_cq_create(struct call *call)
 	cq = j.obj = obj_new(call, sizeof(*cq), &cost, &err);
 	if (!cq)
 		return err;
-	err = shmem_make(&cq->shm, "rdmad-cq", ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)));
+	cq->piece.fd = -1;
+	err = mem_take(call, ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)), &cq->shm);
 	if (!err) {
 		err = job_run(&j, cq_create_job);
 		if (err)
-			shmem_free(&cq->shm);
+			slab_give(&cq->shm);
 	}
 	if (err)
 		obj_drop(&cq->obj);
 	else
 		cq_reply(call, cq->obj.number, pow2_at_least(cqe), &cq->shm);
+	return err;
+}
+
+/* It has a mapping of its own then, and keeps its piece: the program may have to poll what is in there. */
+static int cq_resize_bill(struct ctx_cq *cq, size_t len)
+{
+	uint64_t piece = cq->piece.mem ? cq->piece.len : cq->shm.slab ? cq->shm.len : 0;
+	int err = bill_set(&cq->obj.bill, QUOTA_MAPS, 1);
+
+	if (!err)
+		err = bill_set(&cq->obj.bill, QUOTA_QUEUE_LEN, piece + len);
+	if (err && cq->shm.slab)
+		bill_set(&cq->obj.bill, QUOTA_MAPS, 0);
 	return err;
 }
 
@@ -91,9 +115,15 @@ static int cq_resize_job(struct job *j)
 	const struct msg_req *req = j->call->req;
 	struct ctx_cq *cq = (struct ctx_cq *)obj_get(c, OBJ_CQ, req->cq_resize.handle);
 	struct shmem *shm = j->arg;
-	int err = cq ? bill_set(&cq->obj.bill, QUOTA_QUEUE_LEN, shm->len) : EINVAL;
+	int err = cq ? cq_resize_bill(cq, shm->len) : EINVAL;
 
-	return err ? err : cq_swap(cq, shm, pow2_at_least(req->cq_resize.cqe));
+	if (!err)
+		err = cq_swap(cq, shm, pow2_at_least(req->cq_resize.cqe));
+	if (!err && shm->slab) {
+		cq->piece = *shm;
+		*shm = (struct shmem){ .fd = -1 };
+	}
+	return err;
 }
 
 int verb_cq_resize(struct call *call)
@@ -148,9 +178,10 @@ static struct cost srq_cost(uint32_t max_wr, uint32_t max_sge)
 {
 	size_t heap = hca_srq_len(max_wr, max_sge);
 
-	return (struct cost){ { [QUOTA_MAPS] = 1 + quota_maps_of(heap),
+	return (struct cost){ { [QUOTA_SRQS] = 1,
+				[QUOTA_MAPS] = quota_maps_of(heap),
 				[QUOTA_QUEUE_LEN] = ring_bytes(pow2_at_least(max_wr), recv_stride(max_sge)),
-				[QUOTA_HEAP] = heap + sizeof(struct held) } };
+				[QUOTA_HEAP] = heap } };
 }
 
 int verb_srq_create(struct call *call)
@@ -171,11 +202,11 @@ int verb_srq_create(struct call *call)
 	srq = j.obj = obj_new(call, sizeof(*srq), &cost, &err);
 	if (!srq)
 		return err;
-	err = shmem_make(&srq->shm, "rdmad-srq", ring_bytes(rep->srq.slots, rep->srq.stride));
+	err = mem_take(call, ring_bytes(rep->srq.slots, rep->srq.stride), &srq->shm);
 	if (!err) {
 		err = job_run(&j, srq_create_job);
 		if (err)
-			shmem_free(&srq->shm);
+			slab_give(&srq->shm);
 	}
 	if (err) {
 		obj_drop(&srq->obj);
@@ -187,7 +218,7 @@ int verb_srq_create(struct call *call)
 	rep->srq.max_sge = req->srq.max_sge;
 	rep->srq.limit = req->srq.limit;
 	rep->srq.map_len = srq->shm.len;
-	shm_reply(call, &srq->shm);
+	mem_reply(call, &rep->srq.mem, &srq->shm);
 	return 0;
 }
 
@@ -310,12 +341,11 @@ static struct cost qp_cost(const struct msg_req *req, const struct qp_cap *cap, 
 
 	if (len) {
 		init.cap.max_inline = slot_inline(r);
-		cost.n[QUOTA_MAPS] = 1;
 		cost.n[QUOTA_QUEUE_LEN] = len;
 	}
 	heap = hca_qp_len(&init);
-	cost.n[QUOTA_MAPS] += 2 * quota_maps_of(heap); /* both queues */
-	cost.n[QUOTA_HEAP] = heap + sizeof(struct held) + sizeof(struct bell_queue);
+	cost.n[QUOTA_MAPS] = 2 * quota_maps_of(heap); /* both queues */
+	cost.n[QUOTA_HEAP] = heap + sizeof(struct bell_queue);
 	if (req->qp.type == QPT_RAW && !req->qp.wq) { /* its packet socket and its rules */
 		cost.n[QUOTA_RAWS] = 1;
 		cost.n[QUOTA_FDS] = 1;
@@ -353,11 +383,11 @@ int verb_qp_create(struct call *call)
 	if (!err && qp->raw)
 		call->fd_in = -1;
 	if (!err)
-		err = shmem_make(&qp->shm, "rdmad-qp", len);
+		err = mem_take(call, len, &qp->shm);
 	if (!err) {
 		err = job_run(&j, qp_create_job);
 		if (err)
-			shmem_free(&qp->shm);
+			slab_give(&qp->shm);
 	}
 	if (err) {
 		raw_free(qp->raw);
@@ -373,7 +403,7 @@ int verb_qp_create(struct call *call)
 	call->rep->qp.rq_off = r.rq_off;
 	call->rep->qp.map_len = len;
 	call->rep->qp.cap = qp->cap;
-	shm_reply(call, &qp->shm);
+	mem_reply(call, &call->rep->qp.mem, &qp->shm);
 	return 0;
 }
 

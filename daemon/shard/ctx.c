@@ -263,6 +263,7 @@ void ctx_close(struct ctx *c)
 	__atomic_store_n(&c->peer->gone, true, __ATOMIC_RELAXED); /* for what an heir has of it */
 	peer_drop(c->peer);
 	family_leave(c);
+	slabs_end(&c->slabs);
 	shmem_free(&c->bell_shm);
 	free(c->queue);
 	bill_close(&c->bill);

@@ -45,6 +45,7 @@ struct ctx {
 	struct bell *bell;
 	struct bell_queue *queue; /* queue_n of them, by bell number */
 	uint32_t queue_n, queue_used;
+	uint32_t queue_free; /* none before it is */
 	/* Bells taken and not worked off.  The private copy of struct bell's words. */
 	uint64_t pend_sum[BELL_QUEUES / 4096];
 	uint64_t pend_word[BELL_QUEUES / 64];
@@ -66,6 +67,7 @@ struct ctx {
 	char prog[RDMAD_NAME_LEN];
 	struct bill bill;
 
+	struct slabs slabs; /* the control thread's: where its queues lie */
 	struct shmem bell_shm;
 	unsigned bell_slot; /* bells.c's: of the futex; 0: none */
 	int kick_fd;        /* eventfd of this program only; -1: not needed here any more */

@@ -19,12 +19,19 @@
 #include "raw.h"
 #include "tap.h"
 
+/* Queues lie where others were. */
+static void ring_make(struct ring *r, uint8_t *mem, uint32_t slots, uint32_t stride)
+{
+	*(struct ring_hdr *)(void *)mem = (struct ring_hdr){ .slots = slots, .stride = stride };
+	ring_attach(r, mem, slots, stride);
+}
+
 /* ---- bell numbers ------------------------------------------------------------ */
 
 /* A free bell number; 0 or ENOMEM. */
 static int bell_take_number(struct ctx *c, uint32_t *number)
 {
-	uint32_t i = 0;
+	uint32_t i;
 
 	if (c->queue_used == c->queue_n) {
 		uint32_t wide = c->queue_n ? c->queue_n * 2 : 64;
@@ -36,12 +43,13 @@ static int bell_take_number(struct ctx *c, uint32_t *number)
 		if (!q)
 			return ENOMEM;
 		memset(q + c->queue_n, 0, (wide - c->queue_n) * sizeof(*q));
-		i = c->queue_n;
+		c->queue_free = c->queue_n;
 		c->queue = q;
 		c->queue_n = wide;
 	}
-	while (c->queue[i].qp || c->queue[i].srq)
-		i++;
+	for (i = c->queue_free; c->queue[i].qp || c->queue[i].srq; i++)
+		;
+	c->queue_free = i + 1;
 	c->queue_used++;
 	*number = i;
 	return 0;
@@ -51,6 +59,8 @@ static void bell_give_back(struct ctx *c, uint32_t number)
 {
 	c->queue[number] = (struct bell_queue){ 0 };
 	c->queue_used--;
+	if (number < c->queue_free)
+		c->queue_free = number;
 }
 
 /* ---- pd, mr, mw, dm, channel -------------------------------------------------- */
@@ -173,9 +183,7 @@ int channel_make(struct ctx *c, struct channel *ch)
 
 static void cq_ring_make(struct ctx_cq *cq, uint32_t slots)
 {
-	ring_attach(&cq->ring, cq->shm.mem, slots, sizeof(struct cqe));
-	cq->ring.hdr->slots = slots;
-	cq->ring.hdr->stride = sizeof(struct cqe);
+	ring_make(&cq->ring, cq->shm.mem, slots, sizeof(struct cqe));
 }
 
 int cq_make(struct ctx *c, struct ctx_cq *cq, const struct msg_req *req, uint32_t slots)
@@ -224,9 +232,7 @@ static void recv_queue_make(struct recv_queue *rq, uint8_t *mem, uint32_t slots,
 {
 	rq->slots = slots;
 	rq->max_sge = max_sge;
-	ring_attach(&rq->ring, mem, slots, stride);
-	rq->ring.hdr->slots = slots;
-	rq->ring.hdr->stride = stride;
+	ring_make(&rq->ring, mem, slots, stride);
 }
 
 int srq_make(struct ctx *c, struct ctx_srq *srq, const struct msg_req *req, uint32_t slots, uint32_t stride)
@@ -312,10 +318,8 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 	c->queue[qp->bell].qp = qp;
 	qp->cookie = req->qp.cookie;
 	qp->sq_slots = r->sq_slots;
-	ring_attach(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
+	ring_make(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
 	init.cap.max_inline = slot_inline(r);
-	qp->sq.hdr->slots = r->sq_slots;
-	qp->sq.hdr->stride = r->sq_stride;
 	if (r->rq_slots)
 		recv_queue_make(&qp->rq, qp->shm.mem + r->rq_off, r->rq_slots, r->rq_stride, qp->cap.max_recv_sge);
 	err = hca_qp_create(c->hca, &init, &qpn);
@@ -442,8 +446,10 @@ void obj_drop(struct obj *o)
 	free(o);
 }
 
-void obj_release(struct obj *o)
+uint32_t obj_release(struct obj *o)
 {
+	uint32_t slab = 0, of_piece;
+
 	switch (o->kind) {
 	case OBJ_MR:
 		region_free(((struct ctx_mr *)o)->region);
@@ -451,14 +457,19 @@ void obj_release(struct obj *o)
 		break;
 	case OBJ_DM: shmem_free(&((struct dm *)o)->shm); break;
 	case OBJ_CHANNEL: close(((struct channel *)o)->out.fd); break;
-	case OBJ_CQ: shmem_free(&((struct ctx_cq *)o)->shm); break;
-	case OBJ_SRQ: shmem_free(&((struct ctx_srq *)o)->shm); break;
+	case OBJ_CQ:
+		of_piece = slab_give(&((struct ctx_cq *)o)->piece);
+		slab = slab_give(&((struct ctx_cq *)o)->shm);
+		slab = slab ? slab : of_piece; /* only one of the two is a piece */
+		break;
+	case OBJ_SRQ: slab = slab_give(&((struct ctx_srq *)o)->shm); break;
 	case OBJ_QP:
-		shmem_free(&((struct ctx_qp *)o)->shm);
+		slab = slab_give(&((struct ctx_qp *)o)->shm);
 		raw_free(((struct ctx_qp *)o)->raw);
 		hooks.mcast_forget((struct ctx_qp *)o);
 		break;
 	default: break;
 	}
 	obj_drop(o);
+	return slab;
 }

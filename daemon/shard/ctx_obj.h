@@ -28,8 +28,9 @@ static inline uint32_t slot_inline(const struct qp_rings *r) { return r->sq_stri
 int qp_make(struct ctx *, struct ctx_qp *, const struct msg_req *, const struct qp_rings *);
 int qp_change(struct ctx *, struct ctx_qp *, const struct qp_attr *, uint32_t mask);
 
-int obj_destroy(struct obj *);  /* in the HCA and from all lists; EBUSY and the like leave it as it was */
-void obj_drop(struct obj *);    /* control thread: the struct and its bill, of one that was not made after all */
-void obj_release(struct obj *); /* control thread: memory, descriptors, the struct itself */
+int obj_destroy(struct obj *); /* in the HCA and from all lists; EBUSY and the like leave it as it was */
+void obj_drop(struct obj *);   /* control thread: the struct and its bill, of one that was not made after all */
+/* Control thread: memory, descriptors, the struct itself.  The number of the slab that has ended with it, or 0. */
+uint32_t obj_release(struct obj *);
 
 #endif

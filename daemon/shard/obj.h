@@ -13,7 +13,7 @@
 
 #include "../../proto/hca.h"
 #include "../base/quota.h"
-#include "../base/shmem.h"
+#include "../base/slab.h"
 #include "answer.h"
 #include "shard.h"
 
@@ -73,6 +73,7 @@ struct channel {
 struct ctx_cq {
 	struct obj obj;
 	struct shmem shm;
+	struct shmem piece; /* after a resize the one that it began with; the program may not have polled all of it */
 	struct ring ring;
 	struct channel *channel; /* or NULL */
 	uint64_t cookie;

@@ -183,6 +183,18 @@ static inline size_t msg_req_len(uint32_t op)
 
 /* ---- replies ----------------------------------------------------------- */
 
+/*
+ * Where the memory of a queue lies.  Queues of a context share slabs, which it maps as a whole: the descriptor comes
+ * with the first queue that lies in one.  A slab goes on when its queues are gone, until the reply to a request that
+ * ends one says so (gone).
+ */
+struct msg_mem {
+	uint32_t slab; /* its number, never used twice; 0: memory of its own, with a descriptor */
+	uint32_t rsv;
+	uint64_t off; /* of the queue in it */
+	uint64_t all; /* bytes of the slab */
+};
+
 /* clang-format off */
 struct msg_rep {
 	uint32_t op, seq;
@@ -197,11 +209,12 @@ struct msg_rep {
 		struct msg_gid gid;
 		struct { uint32_t handle; uint32_t lkey, rkey; uint32_t rsv; } obj;	/* PD, MR, channel */
 		struct { uint32_t handle, rsv; uint64_t len; } dm;
-		struct { uint32_t handle; uint32_t slots, stride; uint32_t cqe; uint64_t map_len; } cq;
+		struct { uint32_t handle; uint32_t slots, stride; uint32_t cqe; uint64_t map_len; struct msg_mem mem; } cq;
 		struct { uint32_t handle; uint32_t slots, stride; uint32_t bell;
-			 uint32_t max_wr, max_sge, limit, rsv; uint64_t map_len; } srq;
+			 uint32_t max_wr, max_sge, limit, rsv; uint64_t map_len; struct msg_mem mem; } srq;
 		struct { uint32_t qpn; uint32_t bell; uint32_t sq_slots, sq_stride, rq_slots, rq_stride; uint64_t rq_off;
-			 uint64_t map_len; struct qp_cap cap; uint32_t rsv; } qp;
+			 uint64_t map_len; struct msg_mem mem; struct qp_cap cap; uint32_t rsv; } qp;
+		struct { uint32_t slab; } gone;	/* ..._DESTROY: the slab that has ended with the queue; 0: none */
 		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
 		struct { uint64_t mbps; } speed;
 		struct { uint64_t len; } capture;

@@ -143,8 +143,9 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigne
 	return len == (ssize_t)rep_len ? 0 : EIO;
 }
 
-int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
-	      unsigned fd_n)
+/* may: or none. */
+static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
+		unsigned fd_n, bool may)
 {
 	struct {
 		uint32_t op, seq;
@@ -167,7 +168,7 @@ int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep,
 		memcpy(&head, rep, sizeof(head));
 		err = head.seq != seq || head.err < 0 ? EIO : head.err;
 	}
-	if (!err && n == fd_n) {
+	if (!err && (n == fd_n || (may && !n))) {
 		if (n)
 			memcpy(fds, got, n * sizeof(int));
 		return 0;
@@ -175,6 +176,23 @@ int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep,
 	while (n)
 		close(got[--n]);
 	return err ? err : EIO;
+}
+
+int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
+	      unsigned fd_n)
+{
+	return swap(c, req, req_len, send_fd, rep, rep_len, fds, fd_n, false);
+}
+
+int conn_call_may(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fd)
+{
+	int err;
+
+	*fd = -1;
+	err = swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fd, 1, true);
+	if (err)
+		errno = err;
+	return err;
 }
 
 int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n)

@@ -40,6 +40,8 @@ bool conn_gone(const struct conn *);
  * the daemon's, or EIO when it is gone.
  */
 int conn_call(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n);
+/* The same where one descriptor or none comes back: *fd -1. */
+int conn_call_may(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fd);
 
 /* The same with messages of another header, which begin in the same way: op, seq; op, seq, err. */
 int conn_swap(struct conn *, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,

@@ -62,6 +62,7 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int
 	pthread_mutex_init(&v->context.mutex, NULL);
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->map_lock, NULL);
+	pthread_mutex_init(&c->slab_turn, NULL);
 }
 
 int ctx_begin(struct rd_ctx *c, struct ibv_device *dev, const struct msg_rep *opened, const int *fds)
@@ -130,6 +131,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	conn_close(&c->conn);
 	hash_free(&c->map);
 	hash_free(&c->mrs);
+	slabs_end(c);
+	pthread_mutex_destroy(&c->slab_turn);
 	pthread_mutex_destroy(&c->map_lock);
 	pthread_mutex_destroy(&context->mutex);
 	free(c);

@@ -77,35 +77,25 @@ static uint32_t ring_ahead(struct ring *r)
 
 /* ---- create, resize, destroy ---------------------------------------------------- */
 
-static void cq_ring_free(struct cq_ring *r)
+static void cq_ring_free(struct rd_cq *cq, struct cq_ring *r)
 {
-	munmap(r->mem, r->len);
+	slab_done(to_ctx(cq->cq.context), &r->mem);
 	free(r);
 }
 
-/* The ring that came with a reply, behind those that the CQ has. */
-static int cq_ring_add(struct rd_cq *cq, const struct msg_rep *rep, int fd)
+/* The ring that came with a reply, behind those that the CQ has.  After an error its memory is the caller's. */
+static int cq_ring_add(struct rd_cq *cq, const struct msg_rep *rep, const struct piece *mem)
 {
 	uint32_t slots = rep->cq.slots, stride = rep->cq.stride;
 	struct cq_ring *r;
 
-	if (!slots || slots & (slots - 1) || stride < sizeof(struct cqe) ||
-	    rep->cq.map_len < ring_bytes(slots, stride)) {
-		close(fd);
+	if (!slots || slots & (slots - 1) || stride < sizeof(struct cqe) || rep->cq.map_len < ring_bytes(slots, stride))
 		return EPROTO;
-	}
-	r = calloc(1, sizeof(*r));
-	if (!r) {
-		close(fd);
+	r = mem->mem ? calloc(1, sizeof(*r)) : NULL;
+	if (!r)
 		return ENOMEM;
-	}
-	r->len = rep->cq.map_len;
-	r->mem = ctx_map(fd, r->len);
-	if (!r->mem) {
-		free(r);
-		return ENOMEM;
-	}
-	ring_attach(&r->ring, r->mem, slots, stride);
+	r->mem = *mem;
+	ring_attach(&r->ring, r->mem.mem, slots, stride);
 	if (cq->last)
 		cq->last->next = r;
 	else
@@ -122,7 +112,7 @@ static bool cq_ring_next(struct rd_cq *cq)
 	if (!r->next)
 		return false;
 	cq->cur = r->next;
-	cq_ring_free(r);
+	cq_ring_free(cq, r);
 	return true;
 }
 
@@ -136,7 +126,8 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	struct rd_pd *mem;
 	struct rd_cq *cq;
 	struct msg_rep rep;
-	int fd, err;
+	struct piece ring;
+	int err;
 
 	if (!a->cqe || (a->cqe > c->attr.max_cqe && !*c->attr.profile) ||
 	    a->comp_vector >= (uint32_t)context->num_comp_vectors)
@@ -151,12 +142,13 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	req.cq.vector = a->comp_vector;
 	req.cq.times = !!(a->wc_flags & WC_TIMES);
 	req.cq.cookie = map_add(c, &cq->node, MAP_CQ);
-	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	err = slab_call(c, &req, &rep, -1, &ring);
 	if (err)
 		goto fail;
 	cq->cq.handle = rep.cq.handle;
-	err = cq_ring_add(cq, &rep, fd);
+	err = cq_ring_add(cq, &rep, &ring);
 	if (err) {
+		slab_done(c, &ring);
 		ctx_call_id(c, MSG_CQ_DESTROY, cq->cq.handle);
 		goto fail;
 	}
@@ -214,8 +206,9 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct rd_cq *cq = to_cq(ibcq);
 	struct msg_req req = { .op = MSG_CQ_RESIZE, .cq_resize = { ibcq->handle, (uint32_t)cqe } };
 	struct msg_rep rep;
+	struct piece ring;
 	uint32_t held = 0;
-	int fd, err;
+	int err;
 
 	if (cqe <= 0 || ((uint32_t)cqe > c->attr.max_cqe && !*c->attr.profile))
 		return refuse(c, 0, "ibv_resize_cq", EINVAL, "cqe %d is not 1 to %u", cqe, c->attr.max_cqe);
@@ -224,9 +217,12 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	cq_lock(cq);
 	for (struct cq_ring *r = cq->cur; r; r = r->next)
 		held += ring_ahead(&r->ring);
-	err = held > (uint32_t)cqe ? EINVAL : conn_call(&c->conn, &req, &rep, -1, &fd, 1);
-	if (!err)
-		err = cq_ring_add(cq, &rep, fd);
+	err = held > (uint32_t)cqe ? EINVAL : slab_call(c, &req, &rep, -1, &ring);
+	if (!err) {
+		err = cq_ring_add(cq, &rep, &ring);
+		if (err)
+			slab_done(c, &ring);
+	}
 	if (!err)
 		ibcq->cqe = (int)rep.cq.cqe;
 	cq_unlock(cq);
@@ -249,7 +245,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 	channel_ref(ibcq->channel, -1);
 	while (cq_ring_next(cq))
 		;
-	cq_ring_free(cq->cur);
+	cq_ring_free(cq, cq->cur);
 	hash_free(&cq->users);
 	pthread_mutex_destroy(&cq->lock);
 	pthread_cond_destroy(&ibcq->cond);

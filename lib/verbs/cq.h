@@ -12,8 +12,7 @@ struct rd_qp;
 struct cq_ring {
 	struct cq_ring *next; /* newer */
 	struct ring ring;
-	void *mem;
-	size_t len;
+	struct piece mem;
 };
 
 struct rd_channel {

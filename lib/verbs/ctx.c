@@ -43,8 +43,13 @@ int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
 	struct msg_req req = { .op = op, .id.handle = handle };
 	struct msg_rep rep;
 
-	int err = c->opener == getpid() ? ctx_call(c, &req, &rep) : 0;
+	int err;
 
+	if (c->opener != getpid())
+		return 0;
+	err = ctx_call(c, &req, &rep);
+	if (!err && (op == MSG_QP_DESTROY || op == MSG_CQ_DESTROY || op == MSG_SRQ_DESTROY))
+		slab_gone(c, rep.gone.slab);
 	return err == EIO && conn_gone(&c->conn) ? 0 : err;
 }
 

@@ -8,7 +8,8 @@
  * Locks of the library, in the order in which they may nest:
  *	qp->sq_lock, qp->rq_lock, srq->lock	posting
  *	cq->lock				polling, and which QPs the CQ serves
- *	ctx->map_lock				which objects there are (events), which MRs
+ *	ctx->slab_turn				one queue is made at a time
+ *	ctx->map_lock				which objects there are (events), which MRs and slabs
  *	conn.lock				one control request at a time
  */
 #ifndef VERBS_CTX_H
@@ -23,6 +24,7 @@
 #include "base.h"
 #include "conn.h"
 #include "hash.h"
+#include "slab.h"
 
 enum map_kind { MAP_CQ = 1, MAP_QP, MAP_SRQ };
 
@@ -55,6 +57,8 @@ struct rd_ctx {
 	uint64_t cookie_last;
 	struct hash map;
 	struct hash mrs; /* by lkey */
+	struct slab *slabs;
+	pthread_mutex_t slab_turn;
 	uint32_t mr_gen; /* atomic; counts deregistrations, so that a cached MR is known to be stale */
 
 	void *newer_ops[16]; /* ops of later headers lie in front of ours: NULL */

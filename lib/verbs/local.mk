@@ -39,6 +39,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/rate.c \
 	lib/verbs/raw.c \
 	lib/verbs/refuse.c \
+	lib/verbs/slab.c \
 	lib/verbs/steer.c \
 	lib/verbs/srq.c \
 	lib/verbs/stub.c \
@@ -76,6 +77,7 @@ noinst_HEADERS += \
 	lib/verbs/qp.h \
 	lib/verbs/query.h \
 	lib/verbs/srq.h \
+	lib/verbs/slab.h \
 	lib/verbs/slots.h \
 	lib/verbs/symbol.h \
 	lib/verbs/sysfs.h \

@@ -90,7 +90,7 @@ static bool ring_sane(uint32_t slots, uint32_t stride, uint64_t off, uint64_t le
 	       ring_bytes(slots, stride) <= len - off;
 }
 
-static int qp_map(struct rd_qp *qp, const struct msg_rep *rep, int fd)
+static int qp_map(struct rd_qp *qp, const struct msg_rep *rep)
 {
 	const struct qp_cap *cap = &rep->qp.cap;
 	bool rq = rep->qp.rq_slots;
@@ -102,17 +102,13 @@ static int qp_map(struct rd_qp *qp, const struct msg_rep *rep, int fd)
 	if (!ring_sane(rep->qp.sq_slots, rep->qp.sq_stride, 0, rep->qp.map_len, sq_least) ||
 	    rep->qp.sq_slots < cap->max_send_wr ||
 	    (rq && (!ring_sane(rep->qp.rq_slots, rep->qp.rq_stride, rep->qp.rq_off, rep->qp.map_len, rq_least) ||
-		    rep->qp.rq_slots < cap->max_recv_wr))) {
-		close(fd);
+		    rep->qp.rq_slots < cap->max_recv_wr)))
 		return EPROTO;
-	}
-	qp->len = rep->qp.map_len;
-	qp->mem = ctx_map(fd, qp->len);
-	if (!qp->mem)
+	if (!qp->mem.mem)
 		return ENOMEM;
-	ring_attach(&qp->sq, qp->mem, rep->qp.sq_slots, rep->qp.sq_stride);
+	ring_attach(&qp->sq, qp->mem.mem, rep->qp.sq_slots, rep->qp.sq_stride);
 	if (rq)
-		ring_attach(&qp->rq, (char *)qp->mem + rep->qp.rq_off, rep->qp.rq_slots, rep->qp.rq_stride);
+		ring_attach(&qp->rq, (char *)qp->mem.mem + rep->qp.rq_off, rep->qp.rq_slots, rep->qp.rq_stride);
 	qp->cap = *cap;
 	if (!rq)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
@@ -173,8 +169,7 @@ static void qp_free(struct rd_qp *qp)
 {
 	raw_close(qp);
 	steer_end(qp);
-	if (qp->mem)
-		munmap(qp->mem, qp->len);
+	slab_done(qp->ctx, &qp->mem);
 	pthread_mutex_destroy(&qp->sq_lock);
 	pthread_mutex_destroy(&qp->rq_lock);
 	pthread_cond_destroy(&qp->qp.cond);
@@ -209,7 +204,7 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 	struct rd_pd *mem;
 	struct rd_qp *qp;
 	struct msg_rep rep;
-	int fd, err = attr_check(c, a);
+	int err = attr_check(c, a);
 
 	if (err)
 		return err_null(refuse(
@@ -232,8 +227,10 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 	req.qp.wq = wq != NULL;
 	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
 	err = a->qp_type == IBV_QPT_RAW_PACKET && !wq ? raw_open(qp) : 0;
-	if (!err)
-		err = conn_call(&c->conn, &req, &rep, qp->raw_fd, &fd, a->qp_type == IBV_QPT_XRC_RECV ? 0 : 1);
+	if (!err && a->qp_type == IBV_QPT_XRC_RECV)
+		err = ctx_call(c, &req, &rep);
+	else if (!err)
+		err = slab_call(c, &req, &rep, qp->raw_fd, &qp->mem);
 	if (err)
 		goto fail;
 	qp->qpn = qp->qp.qp_num = qp->qp.handle = rep.qp.qpn;
@@ -241,7 +238,7 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 		a->cap = (struct ibv_qp_cap){ 0 };
 		return qp;
 	}
-	err = qp_map(qp, &rep, fd);
+	err = qp_map(qp, &rep);
 	if (err) {
 		ctx_call_id(c, MSG_QP_DESTROY, qp->qpn);
 		goto fail;

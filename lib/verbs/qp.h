@@ -36,8 +36,7 @@ struct rd_qp {
 	bool raw_loop;         /* which is the loopback one */
 	struct rd_flow *flows; /* of it; by priority; under rq_lock */
 	uint32_t bell;
-	void *mem;
-	size_t len;
+	struct piece mem;
 	struct qp_cap cap;
 	bool sq_sig_all;
 	bool is_ex;

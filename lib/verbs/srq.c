@@ -14,20 +14,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int srq_map(struct rd_srq *s, const struct msg_rep *rep, int fd)
+static int srq_map(struct rd_srq *s, const struct msg_rep *rep)
 {
 	uint32_t slots = rep->srq.slots, stride = rep->srq.stride;
 
 	if (!slots || slots & (slots - 1) || slots < rep->srq.max_wr || rep->srq.map_len < ring_bytes(slots, stride) ||
-	    stride < sizeof(struct recv_wr) + rep->srq.max_sge * sizeof(struct sge)) {
-		close(fd);
+	    stride < sizeof(struct recv_wr) + rep->srq.max_sge * sizeof(struct sge))
 		return EPROTO;
-	}
-	s->len = rep->srq.map_len;
-	s->mem = ctx_map(fd, s->len);
-	if (!s->mem)
+	if (!s->mem.mem)
 		return ENOMEM;
-	ring_attach(&s->ring, s->mem, slots, stride);
+	ring_attach(&s->ring, s->mem.mem, slots, stride);
 	s->bell = rep->srq.bell;
 	s->max_wr = rep->srq.max_wr;
 	s->max_sge = rep->srq.max_sge;
@@ -43,7 +39,7 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 	struct rd_srq *s;
 	struct rd_pd *mem;
 	struct msg_rep rep;
-	int fd, err;
+	int err;
 
 	if (!init->attr.max_wr || init->attr.srq_limit > init->attr.max_wr ||
 	    (!*c->attr.profile && (init->attr.max_wr > c->attr.max_srq_wr || init->attr.max_sge > c->attr.max_srq_sge)))
@@ -62,11 +58,11 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 	req.srq.cq = xrcd ? cq->handle : 0;
 	s->cq = xrcd ? to_cq(cq) : NULL;
 	req.srq.cookie = map_add(c, &s->node, MAP_SRQ);
-	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	err = slab_call(c, &req, &rep, -1, &s->mem);
 	if (err)
 		goto fail;
 	s->srq.handle = rep.srq.handle;
-	err = srq_map(s, &rep, fd);
+	err = srq_map(s, &rep);
 	if (err) {
 		ctx_call_id(c, MSG_SRQ_DESTROY, s->srq.handle);
 		goto fail;
@@ -81,6 +77,7 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 	init->attr.max_sge = s->max_sge;
 	return &s->srq;
 fail:
+	slab_done(c, &s->mem);
 	map_del(c, &s->node);
 	pd_free(mem, s, RES_SRQ);
 	return err_null(err);
@@ -174,7 +171,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	while (srq->events_completed != s->node.async_got)
 		pthread_cond_wait(&srq->cond, &srq->mutex);
 	pthread_mutex_unlock(&srq->mutex);
-	munmap(s->mem, s->len);
+	slab_done(c, &s->mem);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&srq->cond);
 	pthread_mutex_destroy(&srq->mutex);

@@ -11,8 +11,7 @@ struct rd_srq {
 	struct map_node node;
 	pthread_mutex_t lock;
 	struct ring ring;
-	void *mem;
-	size_t len;
+	struct piece mem;
 	uint32_t bell;
 	uint32_t max_wr, max_sge;
 	struct rd_cq *cq; /* of XRC: where its receives complete; else NULL */

@@ -350,10 +350,26 @@ static void *map_fd(struct cx *c, int fd, size_t len)
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	ck_assert_msg(p != MAP_FAILED, "mmap: %s", strerror(errno));
+	ck_assert_uint_lt(c->map_n, CX_MAPS);
 	close(fd);
 	c->map[c->map_n].p = p;
 	c->map[c->map_n++].len = len;
 	return p;
+}
+
+uint8_t *cx_mem(struct cx *c, const struct msg_mem *m, int fd)
+{
+	unsigned i = 0;
+
+	ck_assert_uint_ne(m->slab, 0);
+	if (fd >= 0) {
+		map_fd(c, fd, m->all);
+		c->map[c->map_n - 1].slab = m->slab;
+	}
+	while (i < c->map_n && c->map[i].slab != m->slab)
+		i++;
+	ck_assert_uint_lt(i, c->map_n);
+	return (uint8_t *)c->map[i].p + m->off;
 }
 
 static void must(int fd, struct msg_req *req, struct msg_rep *rep, int *fds)
@@ -372,12 +388,12 @@ static void cx_queues(struct cx *c, uint32_t qp_type)
 
 	must(c->fd, &req, &rep, fds);
 	c->cq = rep.cq.handle;
-	ring_attach(&c->cq_ring, map_fd(c, fds[0], rep.cq.map_len), rep.cq.slots, rep.cq.stride);
+	ring_attach(&c->cq_ring, cx_mem(c, &rep.cq.mem, fds[0]), rep.cq.slots, rep.cq.stride);
 	req = (struct msg_req){ .op = MSG_SRQ_CREATE, .srq = { .pd = c->pd, .max_wr = 16, .max_sge = 1, .cookie = 8 } };
 	must(c->fd, &req, &rep, fds);
 	c->srq = rep.srq.handle;
 	c->srq_bell = rep.srq.bell;
-	ring_attach(&c->srq_ring, map_fd(c, fds[0], rep.srq.map_len), rep.srq.slots, rep.srq.stride);
+	ring_attach(&c->srq_ring, cx_mem(c, &rep.srq.mem, fds[0]), rep.srq.slots, rep.srq.stride);
 	req = (struct msg_req){ .op = MSG_QP_CREATE,
 				.qp = { .pd = c->pd,
 					.send_cq = c->cq,
@@ -390,7 +406,7 @@ static void cx_queues(struct cx *c, uint32_t qp_type)
 	c->qpn = rep.qp.qpn;
 	c->qp_bell = rep.qp.bell;
 	c->sq_stride = rep.qp.sq_stride;
-	mem = map_fd(c, fds[0], rep.qp.map_len);
+	mem = cx_mem(c, &rep.qp.mem, fds[0]);
 	ring_attach(&c->sq, mem, rep.qp.sq_slots, rep.qp.sq_stride);
 	ring_attach(&c->rq, mem + rep.qp.rq_off, rep.qp.rq_slots, rep.qp.rq_stride);
 }

@@ -53,7 +53,8 @@ long user_has(int fd, uid_t, const char *part, const char *key);
 
 /* ---- a context with one of everything ------------------------------------------- */
 
-#define CX_BUF 65536u
+#define CX_BUF  65536u
+#define CX_MAPS 8u
 
 struct cx {
 	int fd;
@@ -67,12 +68,15 @@ struct cx {
 	struct {
 		void *p;
 		size_t len;
-	} map[4];
+		uint32_t slab; /* 0: none */
+	} map[CX_MAPS];
 	unsigned map_n;
 };
 
 void cx_open(struct cx *);                        /* the QP is RC */
 void cx_open_type(struct cx *, uint32_t qp_type); /* enum qp_type */
+/* The memory of a queue that a reply has made, and its descriptor, which is taken over; -1: there was none. */
+uint8_t *cx_mem(struct cx *, const struct msg_mem *, int fd);
 /* The QP to RTS, connected to the QP of peer (which may be cx itself). */
 void cx_connect(struct cx *, const struct cx *peer);
 /* The same, by the GIDs that are given (sgid: one of the device's) and with the PSNs that are given. */

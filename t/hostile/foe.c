@@ -95,6 +95,36 @@ static struct foe_map shape(const struct msg_rep *m)
 	}
 }
 
+/* A slab comes once: what is in it later is found where it is mapped already, if that is still known. */
+static bool map_all(struct foe *f, struct foe_map *m, const struct msg_mem *mem, int fd)
+{
+	const struct foe_map *old = f->map;
+
+	m->slab = mem ? mem->slab : 0;
+	m->all_len = m->slab ? mem->all : m->len;
+	if (m->all_len > MAP_MAX || (m->slab && (mem->off > mem->all || m->len > mem->all - mem->off)))
+		return false;
+	if (fd >= 0) {
+		m->all = mmap(NULL, m->all_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	} else {
+		while (old < f->map + FOE_MAPS && (!old->p || old->link != m->link || !m->slab || old->slab != m->slab))
+			old++;
+		m->all = old < f->map + FOE_MAPS ? mremap(old->all, 0, m->all_len, MREMAP_MAYMOVE) : MAP_FAILED;
+	}
+	m->p = m->all == MAP_FAILED ? NULL : m->all + (m->slab ? mem->off : 0);
+	return m->p;
+}
+
+static const struct msg_mem *mem_of(const struct msg_rep *m)
+{
+	switch (m->op) {
+	case MSG_CQ_CREATE: return &m->cq.mem;
+	case MSG_SRQ_CREATE: return &m->srq.mem;
+	case MSG_QP_CREATE: return &m->qp.mem;
+	default: return NULL;
+	}
+}
+
 static void learn(struct foe *f, unsigned i, const union answer *a, int *fds)
 {
 	struct foe_link *l = &f->link[i];
@@ -114,11 +144,8 @@ static void learn(struct foe *f, unsigned i, const union answer *a, int *fds)
 		learn_open(l, &a->m, fds);
 	m = shape(&a->m);
 	m.link = i;
-	if (a->any.op < MSG_OPS && fds[0] >= 0 && m.len <= MAP_MAX) {
-		m.p = mmap(NULL, m.len, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-		if (m.p != MAP_FAILED)
-			foe_map_add(f, &m);
-	}
+	if (a->any.op < MSG_OPS && (fds[0] >= 0 || mem_of(&a->m)) && map_all(f, &m, mem_of(&a->m), fds[0]))
+		foe_map_add(f, &m);
 	for (unsigned k = 0; k < CALL_FDS; k++)
 		foe_fd_keep(f, fds[k]);
 }

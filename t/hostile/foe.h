@@ -35,9 +35,11 @@ struct foe_link {
 };
 
 /* Shared memory that the daemon has given; with slots: a ring, and at off another one. */
+/* Memory of a queue at p, in a mapping of all of its slab. */
 struct foe_map {
-	uint8_t *p;
-	size_t len, off;
+	uint8_t *p, *all;
+	size_t len, off, all_len;
+	uint32_t slab; /* 0: none */
 	unsigned link;
 	uint32_t slots, stride, slots2, stride2, bell;
 	uint32_t pos, pos2;

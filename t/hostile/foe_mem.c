@@ -32,7 +32,7 @@ void foe_map_add(struct foe *f, const struct foe_map *m)
 	struct foe_map *at = &f->map[foe_below(f, FOE_MAPS)];
 
 	if (at->p)
-		munmap(at->p, at->len);
+		munmap(at->all, at->all_len);
 	*at = *m;
 }
 
@@ -40,7 +40,7 @@ void foe_map_drop(struct foe *f, unsigned link)
 {
 	for (unsigned i = 0; i < FOE_MAPS; i++)
 		if (f->map[i].p && f->map[i].link == link) {
-			munmap(f->map[i].p, f->map[i].len);
+			munmap(f->map[i].all, f->map[i].all_len);
 			f->map[i].p = NULL;
 		}
 }

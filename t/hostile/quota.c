@@ -23,7 +23,8 @@ static char conf[] = "/tmp/rdmad-quota.XXXXXX";
 /* With the defaults but for what would take long; removed at the end of the test. */
 static void stage_open_conf(void)
 {
-	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000 }\n";
+	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000\n cqs = 6000\n "
+				   "srqs = 5000\n qps = 4000 }\n";
 	char option[64];
 	int fd = mkstemp(conf);
 
@@ -124,9 +125,32 @@ static void take_cqs(struct taker *t)
 
 	cx_open(&t->c);
 	ck_assert_int_eq(call(t->c.fd, &ask, &rep, NULL), 0);
-	ck_assert_uint_eq(rep.device.max_cq, 3000); /* what a device claims, its user can have */
-	ck_assert_uint_eq(rep.device.max_qp, 3000);
-	ck_assert_uint_eq(rep.device.max_srq, 3000);
+	ck_assert_uint_eq(rep.device.max_cq, 6000); /* what a device claims, its user can have */
+	ck_assert_uint_eq(rep.device.max_qp, 4000);
+	ck_assert_uint_eq(rep.device.max_srq, 5000);
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_srqs(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_SRQ_CREATE, .srq = { .max_wr = 1, .max_sge = 1 } };
+
+	cx_open(&t->c);
+	req.srq.pd = t->c.pd;
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_small_qps(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_QP_CREATE };
+
+	cx_open(&t->c);
+	req.qp.pd = t->c.pd;
+	req.qp.send_cq = req.qp.recv_cq = t->c.cq;
+	req.qp.cap = (struct qp_cap){ 1, 1, 1, 1, 0 };
+	req.qp.type = QPT_RC;
 	while (taken(t, &req, -1))
 		;
 }
@@ -186,7 +210,9 @@ static const struct {
 	{ "mapped-mib", take_memory, ENOMEM, 7, 8 },
 	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
 	{ "mappings", take_maps, ENOMEM, 2900, 3000 },
-	{ "mappings", take_cqs, ENOMEM, 2900, 3000 },
+	{ "cqs", take_cqs, ENOMEM, 5999, 6000 },
+	{ "srqs", take_srqs, ENOMEM, 4999, 5000 },
+	{ "qps", take_small_qps, ENOMEM, 3999, 4000 },
 	{ "mrs", take_mrs, ENOMEM, 4999, 5000 },
 	{ "sessions", take_sessions, EMFILE, 100, 2048 },
 	{ "groups", take_groups, ENOMEM, 256, 256 },

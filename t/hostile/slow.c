@@ -87,9 +87,7 @@ static int raw_qp(struct cx *c, int with)
 		return rep.err;
 	c->qpn = rep.qp.qpn;
 	c->qp_bell = rep.qp.bell;
-	mem = mmap(NULL, rep.qp.map_len, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-	ck_assert(mem != MAP_FAILED);
-	close(fds[0]);
+	mem = cx_mem(c, &rep.qp.mem, fds[0]);
 	ring_attach(&c->sq, mem, rep.qp.sq_slots, rep.qp.sq_stride);
 	for (uint8_t state = QPS_INIT; state <= QPS_RTS; state++) {
 		req = (struct msg_req){

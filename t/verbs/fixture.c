@@ -282,6 +282,7 @@ int main(void)
 	api_key(s);
 	api_inline(s);
 	api_rss(s);
+	api_many(s);
 	api_rate(s);
 	api_ex(s);
 	api_mw(s);

@@ -93,5 +93,6 @@ void api_handle(Suite *);
 void api_key(Suite *);
 void api_inline(Suite *);
 void api_rss(Suite *);
+void api_many(Suite *);
 
 #endif

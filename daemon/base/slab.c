@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* slab.c - the slabs of a context in a list, the free pieces of each on a stack. */
+#include "slab.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "quota.h"
+
+#define FIRST_LEN  ((size_t)64 << 10) /* of the first slab for pieces of some length, or one piece */
+#define LEN_MAX    ((size_t)1 << 30)  /* of those that follow, or one piece */
+#define EMPTY_KEPT 4u                 /* for the next piece of that length */
+
+struct slab {
+	struct slab *next;
+	struct slabs *of;
+	struct shmem shm; /* with its descriptor until the client has it */
+	uint32_t number;
+	size_t unit;
+	uint32_t n, used;
+	uint32_t top;    /* pieces from here on were never used */
+	uint32_t free_n; /* of those before */
+	struct bill bill;
+	uint32_t free[];
+};
+
+static size_t align(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
+
+/* In steps of an eighth: pieces that are about as long share a slab. */
+static size_t unit_of(size_t len)
+{
+	size_t step = 64;
+
+	while (len > 16 * step)
+		step *= 2;
+	return align(len, step);
+}
+
+static struct slab *slab_find(struct slabs *all, size_t unit, uint32_t *n)
+{
+	for (struct slab *s = all->first; s; s = s->next) {
+		if (s->unit != unit)
+			continue;
+		if (s->used < s->n && !held_is_torn(s->shm.held, s->shm.mem, s->shm.len))
+			return s;
+		*n += s->n;
+	}
+	return NULL;
+}
+
+static int slab_make(struct slabs *all, uid_t uid, size_t unit, uint32_t n, struct slab **out)
+{
+	static uint32_t last; /* of all contexts: a forked child may have old ones of another */
+	struct cost cost = { { [QUOTA_MAPS] = 1 } };
+	size_t len = sizeof(struct slab) + n * sizeof(uint32_t);
+	struct slab *s = calloc(1, len);
+	int err;
+
+	if (!s)
+		return ENOMEM;
+	cost.n[QUOTA_HEAP] = len + sizeof(struct held);
+	err = bill_open(&s->bill, uid, &cost);
+	if (!err)
+		err = shmem_make(&s->shm, "rdmad-queues", align(n * unit, (size_t)sysconf(_SC_PAGESIZE)));
+	if (err) {
+		bill_close(&s->bill);
+		free(s);
+		return err;
+	}
+	do
+		s->number = ++last;
+	while (!s->number);
+	s->of = all;
+	s->unit = unit;
+	s->n = n;
+	s->next = all->first;
+	all->first = s;
+	all->empty++;
+	*out = s;
+	return 0;
+}
+
+static void slab_free(struct slab *s)
+{
+	struct slab **p = &s->of->first;
+
+	while (*p != s)
+		p = &(*p)->next;
+	*p = s->next;
+	s->of->empty--;
+	shmem_free(&s->shm);
+	bill_close(&s->bill);
+	free(s);
+}
+
+/* As many pieces as there are, or one at least. */
+static uint32_t how_many(size_t unit, uint32_t have)
+{
+	size_t n = have ? have : FIRST_LEN / unit;
+
+	if (n > LEN_MAX / unit)
+		n = LEN_MAX / unit;
+	return n ? (uint32_t)n : 1;
+}
+
+int slab_take(struct slabs *all, uid_t uid, size_t len, struct shmem *m)
+{
+	size_t unit = unit_of(len);
+	uint32_t have = 0, i;
+	struct slab *s = slab_find(all, unit, &have);
+	int err = s ? 0 : slab_make(all, uid, unit, how_many(unit, have), &s);
+
+	*m = (struct shmem){ .fd = -1 };
+	if (err)
+		return err;
+	i = s->free_n ? s->free[--s->free_n] : s->top++;
+	all->empty -= !s->used++;
+	*m = (struct shmem){ .mem = s->shm.mem + i * unit, .len = len, .fd = -1, .slab = s };
+	return 0;
+}
+
+struct slab_place slab_place(const struct shmem *m)
+{
+	const struct slab *s = m->slab;
+
+	return s ? (struct slab_place){ s->number, (uint64_t)(m->mem - s->shm.mem), s->shm.len }
+		 : (struct slab_place){ 0, 0, m->len };
+}
+
+int slab_fd(struct shmem *m)
+{
+	int *fd = m->slab ? &m->slab->shm.fd : &m->fd, was = *fd;
+
+	*fd = -1;
+	return was;
+}
+
+/* The pages of [mem, mem + len) that nobody else has a part of. */
+static void pages_give(uint8_t *mem, size_t len)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = align((uintptr_t)mem, page), to = ((uintptr_t)mem + len) & ~(page - 1);
+
+	if (from < to)
+		madvise((void *)from, to - from, MADV_REMOVE);
+}
+
+uint32_t slab_give(struct shmem *m)
+{
+	struct slab *s = m->slab;
+	uint32_t number;
+
+	if (!s) {
+		shmem_free(m);
+		return 0;
+	}
+	s->free[s->free_n++] = (uint32_t)((size_t)(m->mem - s->shm.mem) / s->unit);
+	pages_give(m->mem, s->unit);
+	*m = (struct shmem){ .fd = -1 };
+	if (--s->used)
+		return 0;
+	number = s->number;
+	/* One that the client does not know is not the client's to forget. */
+	if (s->of->empty++ >= EMPTY_KEPT || s->shm.fd >= 0) {
+		slab_free(s);
+		return number;
+	}
+	pages_give(s->shm.mem, s->shm.len);
+	return 0;
+}
+
+void slabs_end(struct slabs *all)
+{
+	while (all->first)
+		slab_free(all->first);
+}

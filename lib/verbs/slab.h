@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slab.h - memory that queues of a context share: struct msg_mem has the rules.
+ */
+#ifndef VERBS_SLAB_H
+#define VERBS_SLAB_H
+
+#include <stddef.h>
+
+#include <rdmad/msg.h>
+
+struct rd_ctx;
+struct slab;
+
+/* The memory of one queue.  All zero: none. */
+struct piece {
+	struct slab *slab; /* NULL: it is all of a mapping */
+	void *mem;
+	size_t len;
+};
+
+/*
+ * A request that makes a queue, and the queue's memory; in rep->... mem and len are where the reply says so (slab_where).
+ * 0 or the errno of conn_call(); with 0 piece->mem is NULL if it could not be mapped: then the caller ends the queue.
+ */
+int slab_call(struct rd_ctx *, struct msg_req *, struct msg_rep *, int send_fd, struct piece *);
+/* Nobody uses the piece any more. */
+void slab_done(struct rd_ctx *, struct piece *);
+/* The daemon has ended that slab; 0: none. */
+void slab_gone(struct rd_ctx *, uint32_t number);
+/* At the end of the context: those that nobody uses. */
+void slabs_end(struct rd_ctx *);
+
+#endif
