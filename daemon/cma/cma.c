@@ -206,7 +206,21 @@ static int call_qp(struct cma_call *c)
 {
 	if (c->req->qp.state > QPS_ERR)
 		return EINVAL;
-	return cma_qp_attr(c->id, (uint8_t)c->req->qp.state, &c->rep->qp.attr, &c->rep->qp.mask);
+	return cma_qp_attrs(c->id, &(uint8_t){ (uint8_t)c->req->qp.state }, 1, &c->rep->qp.attr, &c->rep->qp.mask);
+}
+
+static int call_qp_steps(struct cma_call *c)
+{
+	static const uint8_t states[3] = { QPS_INIT, QPS_RTR, QPS_RTS };
+	struct qp_attr a[3];
+	uint32_t mask[3];
+	int err = cma_qp_attrs(c->id, states, 3, a, mask);
+
+	for (unsigned i = 0; !err && i < 3; i++) {
+		c->rep->steps.v[i].attr = a[i];
+		c->rep->steps.v[i].mask = mask[i];
+	}
+	return err;
 }
 
 /* rdma_set_option(); level 0, RDMA_OPTION_ID.  A path (level 1) is the host's here, not the program's. */

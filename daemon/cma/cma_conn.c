@@ -497,27 +497,28 @@ static void attr_rts(const struct cma_id *id, const struct cm_qp *q, struct qp_a
 	*mask |= QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
 }
 
-int cma_qp_attr(struct cma_id *id, uint8_t state, struct qp_attr *a, uint32_t *mask)
+/* The agent is asked once, for all states. */
+int cma_qp_attrs(struct cma_id *id, const uint8_t *states, unsigned n, struct qp_attr *a, uint32_t *mask)
 {
 	struct qp_ask ask = { .cm_id = id->cm_id };
-	int err;
+	bool asked = false;
+	int err = id->dev ? 0 : EINVAL;
 
-	if (!id->dev)
-		return EINVAL;
-	memset(a, 0, sizeof(*a));
-	a->state = state;
-	if (!id->cm_id || id->qp_type == QPT_UD || state == QPS_INIT) {
-		attr_init(id, a, mask);
-		return 0;
+	for (unsigned i = 0; i < n && !err; i++) {
+		a[i] = (struct qp_attr){ .state = states[i] };
+		if (!id->cm_id || id->qp_type == QPT_UD || states[i] == QPS_INIT) {
+			attr_init(id, &a[i], &mask[i]);
+			continue;
+		}
+		if (states[i] != QPS_RTR && states[i] != QPS_RTS)
+			return EINVAL;
+		if (!asked)
+			err = agent_call(id->dev, job_qp, &ask);
+		asked = true;
+		if (!err && states[i] == QPS_RTR)
+			attr_rtr(id, &ask.qp, &a[i], &mask[i]);
+		else if (!err)
+			attr_rts(id, &ask.qp, &a[i], &mask[i]);
 	}
-	if (state != QPS_RTR && state != QPS_RTS)
-		return EINVAL;
-	err = agent_call(id->dev, job_qp, &ask);
-	if (err)
-		return err;
-	if (state == QPS_RTR)
-		attr_rtr(id, &ask.qp, a, mask);
-	else
-		attr_rts(id, &ask.qp, a, mask);
-	return 0;
+	return err;
 }

@@ -89,15 +89,24 @@ static int qp_check(struct call *call, const struct profile *p)
 	return err ? err : most(call, EINVAL, "max_inline_data", cap->max_inline, p->max_inline);
 }
 
-static int modify_check(struct call *call, const struct profile *p)
+static int modify_check(struct call *call, const struct profile *p, uint32_t mask, const struct qp_attr *a)
+{
+	int err = 0;
+
+	if (mask & QPA_MAX_QP_RD_ATOMIC)
+		err = most(call, EINVAL, "max_rd_atomic", a->max_rd_atomic, p->max_qp_init_rd_atom);
+	if (!err && mask & QPA_MAX_DEST_RD_ATOMIC)
+		err = most(call, EINVAL, "max_dest_rd_atomic", a->max_dest_rd_atomic, p->max_qp_rd_atom);
+	return err;
+}
+
+static int steps_check(struct call *call, const struct profile *p)
 {
 	const struct msg_req *req = call->req;
 	int err = 0;
 
-	if (req->qp_mod.mask & QPA_MAX_QP_RD_ATOMIC)
-		err = most(call, EINVAL, "max_rd_atomic", req->qp_mod.attr.max_rd_atomic, p->max_qp_init_rd_atom);
-	if (!err && req->qp_mod.mask & QPA_MAX_DEST_RD_ATOMIC)
-		err = most(call, EINVAL, "max_dest_rd_atomic", req->qp_mod.attr.max_dest_rd_atomic, p->max_qp_rd_atom);
+	for (unsigned i = 0; i < req->qp_steps.n && i < MSG_STEPS && !err; i++)
+		err = modify_check(call, p, req->qp_steps.v[i].mask, &req->qp_steps.v[i].attr);
 	return err;
 }
 
@@ -108,7 +117,8 @@ static int sizes_check(struct call *call, const struct profile *p)
 
 	switch (req->op) {
 	case MSG_QP_CREATE: return qp_check(call, p);
-	case MSG_QP_MODIFY: return modify_check(call, p);
+	case MSG_QP_MODIFY: return modify_check(call, p, req->qp_mod.mask, &req->qp_mod.attr);
+	case MSG_QP_STEPS: return steps_check(call, p);
 	case MSG_CQ_CREATE: return most(call, EINVAL, "cqe", req->cq.cqe, p->max_cqe);
 	case MSG_CQ_RESIZE: return most(call, EINVAL, "cqe", req->cq_resize.cqe, p->max_cqe);
 	case MSG_SRQ_MODIFY:

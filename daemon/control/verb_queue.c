@@ -419,6 +419,22 @@ int verb_qp_modify(struct call *call)
 		  : refuse(call, WHY_VERB_HANDLE, EINVAL, "there is no QP 0x%x of this program", req->qp_mod.qpn);
 }
 
+int verb_qp_steps(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct ctx *c = call->s->ctx;
+	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, req->qp_steps.qpn);
+	int err = qp && req->qp_steps.n <= MSG_STEPS ? 0 : EINVAL;
+
+	if (err)
+		return refuse(call, WHY_VERB_HANDLE, err,
+			      "there is no QP 0x%x of this program, or it shall make %u steps", req->qp_steps.qpn,
+			      req->qp_steps.n);
+	for (uint32_t i = 0; i < req->qp_steps.n && !err; i++)
+		err = qp_change(c, qp, &req->qp_steps.v[i].attr, req->qp_steps.v[i].mask);
+	return err;
+}
+
 int verb_qp_query(struct call *call)
 {
 	struct ctx *c = call->s->ctx;

@@ -79,6 +79,9 @@ static unsigned general(const struct call *call, int err)
 	return destroys(op) ? WHY_VERB_HANDLE : WHY_VERB_REFUSED;
 }
 
+/* Both rows begin with the QP's number. */
+static bool modifies(uint32_t op) { return op == MSG_QP_MODIFY || op == MSG_QP_STEPS; }
+
 void why_verb(struct call *call, int err)
 {
 	const struct msg_req *req = call->req;
@@ -90,7 +93,7 @@ void why_verb(struct call *call, int err)
 	if (quota_refused(call->why, sizeof(call->why)))
 		cause = WHY_QUOTA;
 	/* The HCA itself explains what it refuses (why_modify()). */
-	if (!*verb || (req->op == MSG_QP_MODIFY && !call->cause) || !may_say(call->s))
+	if (!*verb || (modifies(req->op) && !call->cause) || !may_say(call->s))
 		return;
 	if (req->op == MSG_MR_REG || req->op == MSG_MR_REREG)
 		snprintf(about, sizeof(about), " of %llu bytes at 0x%llx", (unsigned long long)req->mr.len,
@@ -98,7 +101,7 @@ void why_verb(struct call *call, int err)
 	else if (destroys(req->op))
 		snprintf(about, sizeof(about), " of 0x%x", (unsigned)req->id.handle);
 	why_say(call->s, cause, c ? c->dev : NULL,
-		req->op == MSG_QP_MODIFY    ? req->qp_mod.qpn
+		modifies(req->op)           ? req->qp_mod.qpn
 		: req->op == MSG_QP_DESTROY ? req->id.handle
 					    : 0,
 		"%s%s refused: %s%s%s", verb, about, strerror(err), *call->why ? ": " : "", call->why);

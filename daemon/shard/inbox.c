@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* inbox.c - two lists behind a lock, and a descriptor that wakes the shard. */
+/* inbox.c - two lists behind a lock, and a descriptor that wakes the shard; who called waits on a futex of its own. */
 #include "inbox.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../base/log.h"
@@ -15,18 +17,18 @@
 struct errand {
 	void (*fn)(struct shard *, void *);
 	void *arg;
-	bool done;
+	uint32_t done; /* atomic; the futex */
 	struct errand *next;
 };
 
 struct inbox {
-	pthread_mutex_t lock; /* of all but wanted */
-	pthread_cond_t cond;
+	pthread_mutex_t lock; /* of all but wanted and asleep */
 	bool stop;
 	struct errand *call, **call_end;
 	struct letter *mail, **mail_end;
 	size_t mail_len;
 	bool wanted; /* atomic: there are calls, mail, or the thread is to stop */
+	bool asleep; /* atomic: it must be kicked */
 };
 
 struct inbox *inbox_new(void)
@@ -38,7 +40,6 @@ struct inbox *inbox_new(void)
 	in->call_end = &in->call;
 	in->mail_end = &in->mail;
 	pthread_mutex_init(&in->lock, NULL);
-	pthread_cond_init(&in->cond, NULL);
 	return in;
 }
 
@@ -53,19 +54,23 @@ void inbox_free(struct inbox *in)
 		free(m);
 	}
 	pthread_mutex_destroy(&in->lock);
-	pthread_cond_destroy(&in->cond);
 	free(in);
 }
 
 /* ---- other threads --------------------------------------------------------- */
 
-static void want(struct inbox *in) { __atomic_store_n(&in->wanted, true, __ATOMIC_RELEASE); }
+static void want(struct inbox *in) { __atomic_store_n(&in->wanted, true, __ATOMIC_SEQ_CST); }
 
-/* want() was said.  Without the lock: nothing that the kernel does is waited for in it. */
+/*
+ * want() was said.  Without the lock: nothing that the kernel does is waited for in it.  A shard that is about to sleep says
+ * so first, and then looks whether it is wanted.
+ */
 static void kick(struct shard *s)
 {
 	uint64_t one = 1;
 
+	if (!__atomic_load_n(&s->inbox->asleep, __ATOMIC_SEQ_CST))
+		return;
 	if (write(s->kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) /* EAGAIN: as readable as it can be */
 		log_err("cannot wake a shard: %s", strerror(errno));
 }
@@ -81,10 +86,8 @@ void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg)
 	want(in);
 	pthread_mutex_unlock(&in->lock);
 	kick(s);
-	pthread_mutex_lock(&in->lock);
-	while (!c.done)
-		pthread_cond_wait(&in->cond, &in->lock);
-	pthread_mutex_unlock(&in->lock);
+	while (!__atomic_load_n(&c.done, __ATOMIC_ACQUIRE))
+		syscall(SYS_futex, &c.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
 void inbox_put(struct shard *to, struct device *dev, const struct route *route, const uint8_t *data, size_t len)
@@ -125,17 +128,16 @@ void inbox_stop(struct shard *s)
 
 bool inbox_wanted(const struct inbox *in) { return __atomic_load_n(&in->wanted, __ATOMIC_SEQ_CST); }
 
+void inbox_asleep(struct inbox *in, bool asleep) { __atomic_store_n(&in->asleep, asleep, __ATOMIC_SEQ_CST); }
+
+/* When done is set the caller goes on, and c is gone: of its address, that of a stack, only waiters are woken. */
 static void calls_run(struct shard *s, struct errand *c)
 {
-	struct inbox *in = s->inbox;
-
 	for (struct errand *next; c; c = next) {
-		c->fn(s, c->arg);
-		pthread_mutex_lock(&in->lock);
 		next = c->next;
-		c->done = true; /* c is gone with the lock */
-		pthread_cond_broadcast(&in->cond);
-		pthread_mutex_unlock(&in->lock);
+		c->fn(s, c->arg);
+		__atomic_store_n(&c->done, 1, __ATOMIC_RELEASE);
+		syscall(SYS_futex, &c->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	}
 }
 

@@ -36,6 +36,8 @@ void inbox_free(struct inbox *);
 void inbox_stop(struct shard *);
 
 bool inbox_wanted(const struct inbox *); /* there is something: inbox_open() */
+/* Its thread is about to sleep: from now on it is kicked.  inbox_wanted() is asked after that, as it was not kicked before. */
+void inbox_asleep(struct inbox *, bool);
 /*
  * Carries out the calls that there are.  The letters are the caller's from now on, the first one came first; *stop: the
  * thread is to end.

@@ -194,6 +194,7 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 
 	idle_sweep(s, now);
 	ctx_sleep(s);
+	inbox_asleep(s->inbox, true);
 	if (!ctx_pending(s) && !inbox_wanted(s->inbox)) {
 		until = turn_deadline(s);
 		now = clock_now();
@@ -203,6 +204,7 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 		t->look_at = mono_add(woken, LOOK_NS);
 		spin_slept(&t->spin, now, woken, ctx_pending(s));
 	}
+	inbox_asleep(s->inbox, false);
 	ctx_wake(s);
 }
 

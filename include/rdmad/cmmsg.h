@@ -158,6 +158,7 @@ struct cmm_rep {
 		struct { uint32_t events; } gone;
 		struct cmm_info info;
 		struct { struct qp_attr attr; uint32_t mask; /* enum qp_attr_bit */ } qp;
+		struct { struct { struct qp_attr attr; uint32_t mask; } v[3]; } steps;
 		struct { uint32_t group; } join;
 		struct cmm_event event;
 	};

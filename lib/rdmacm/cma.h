@@ -49,6 +49,7 @@ struct chan {
 	struct conn conn;
 	uint32_t users; /* atomic; the program, and its threads that wait for events */
 	bool destroyed; /* atomic */
+	bool more;      /* atomic; the last event said that there is another one */
 };
 
 static inline struct chan *to_chan(struct rdma_event_channel *c) { return (struct chan *)c; }

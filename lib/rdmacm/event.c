@@ -35,12 +35,17 @@ static int event_fetch(struct chan *c, struct cmm_rep *rep)
 	struct cmm_req req = { .op = CMM_GET_EVENT };
 	int err;
 
+	if (!conn_mine(&c->conn))
+		return EIO;
 	for (;;) {
-		err = chan_call(c, &req, rep);
-		if (err != EAGAIN)
-			return err;
-		err = readable_wait(c);
+		/* To ask in vain costs more than to look. */
+		err = __atomic_exchange_n(&c->more, false, __ATOMIC_RELAXED) ? 0 : readable_wait(c);
 		if (err)
+			return err;
+		err = chan_call(c, &req, rep);
+		if (!err && rep->event.left)
+			__atomic_store_n(&c->more, true, __ATOMIC_RELAXED);
+		if (err != EAGAIN)
 			return err;
 	}
 }

@@ -8,6 +8,19 @@
 
 #include "../verbs/attr.h"
 
+/* Of libibverbs; its contract is in lib/verbs/qp.h. */
+int rdmad_qp_steps(struct ibv_qp *, const struct ibv_qp_attr *, const int *mask, unsigned n);
+
+static void attr_read(const struct cma_id *id, enum ibv_qp_state state, const struct qp_attr *m, uint32_t m_mask,
+		      struct ibv_qp_attr *a, int *mask)
+{
+	qp_attr_from(a, m);
+	a->qp_state = state;
+	if (m_mask & QPA_AV)
+		av_to_attr(&m->av, id->id.port_num, &a->ah_attr);
+	*mask = (int)m_mask;
+}
+
 static int attr_ask(struct cma_id *id, enum ibv_qp_state state, struct ibv_qp_attr *a, int *mask)
 {
 	struct cmm_req req = { .op = CMM_INIT_QP_ATTR };
@@ -18,11 +31,7 @@ static int attr_ask(struct cma_id *id, enum ibv_qp_state state, struct ibv_qp_at
 	err = id_call(id, &req, &rep);
 	if (err)
 		return err;
-	qp_attr_from(a, &rep.qp.attr);
-	a->qp_state = state;
-	if (rep.qp.mask & QPA_AV)
-		av_to_attr(&rep.qp.attr.av, id->id.port_num, &a->ah_attr);
-	*mask = (int)rep.qp.mask;
+	attr_read(id, state, &rep.qp.attr, rep.qp.mask, a, mask);
 	return 0;
 }
 
@@ -33,39 +42,36 @@ EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, in
 
 /* ---- through the states ----------------------------------------------------------- */
 
-static int qp_step(struct cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state, int depth)
-{
-	struct ibv_qp_attr a;
-	int mask, err = attr_ask(id, state, &a, &mask);
-
-	if (err)
-		return err;
-	if (state == IBV_QPS_RTR && depth >= 0 && mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-		a.max_dest_rd_atomic = (uint8_t)depth;
-	if (state == IBV_QPS_RTS && depth >= 0 && mask & IBV_QP_MAX_QP_RD_ATOMIC)
-		a.max_rd_atomic = (uint8_t)depth;
-	return ibv_modify_qp(qp, &a, mask);
-}
-
-/* INIT once more: the rights to reads and atomics are known only now. */
+/* INIT once more: the rights to reads and atomics are known only now.  One request asks, one makes the steps. */
 int qp_connect(struct cma_id *id, uint8_t resp, uint8_t init)
 {
-	struct ibv_qp *qp = id->id.qp;
-	int err = qp_step(id, qp, IBV_QPS_INIT, -1);
+	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+	struct cmm_req req = { .op = CMM_QP_STEPS };
+	struct ibv_qp_attr a[ARRAY_N(states)];
+	int mask[ARRAY_N(states)], err;
+	struct cmm_rep rep;
 
-	if (!err)
-		err = qp_step(id, qp, IBV_QPS_RTR, resp == RDMA_MAX_RESP_RES ? -1 : resp);
-	if (!err)
-		err = qp_step(id, qp, IBV_QPS_RTS, init == RDMA_MAX_INIT_DEPTH ? -1 : init);
-	return err;
+	err = id_call(id, &req, &rep);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < ARRAY_N(states); i++)
+		attr_read(id, states[i], &rep.steps.v[i].attr, rep.steps.v[i].mask, &a[i], &mask[i]);
+	if (resp != RDMA_MAX_RESP_RES && mask[1] & IBV_QP_MAX_DEST_RD_ATOMIC)
+		a[1].max_dest_rd_atomic = resp;
+	if (init != RDMA_MAX_INIT_DEPTH && mask[2] & IBV_QP_MAX_QP_RD_ATOMIC)
+		a[2].max_rd_atomic = init;
+	return rdmad_qp_steps(id->id.qp, a, mask, ARRAY_N(states));
 }
 
 /* A new QP: ready for receives; for datagrams ready altogether. */
 int qp_init(struct cma_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR };
-	int err = qp_step(id, qp, IBV_QPS_INIT, -1);
+	struct ibv_qp_attr first;
+	int mask, err = attr_ask(id, IBV_QPS_INIT, &first, &mask);
 
+	if (!err)
+		err = ibv_modify_qp(qp, &first, mask);
 	if (err || qp->qp_type != IBV_QPT_UD)
 		return err;
 	err = ibv_modify_qp(qp, &a, IBV_QP_STATE);

@@ -396,6 +396,23 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+EXPORT int rdmad_qp_steps(struct ibv_qp *qp, const struct ibv_qp_attr *attr, const int *mask, unsigned n)
+{
+	struct msg_req req = { .op = MSG_QP_STEPS, .qp_steps = { .qpn = qp->handle, .n = n } };
+	struct msg_rep rep;
+	int err = n <= MSG_STEPS ? 0 : EINVAL;
+
+	for (unsigned i = 0; i < n && !err; i++) {
+		req.qp_steps.v[i].mask = (uint32_t)mask_of_type(qp->qp_type, mask[i]);
+		err = attr_in(to_ctx(qp->context), &req.qp_steps.v[i].attr, &attr[i], mask[i]);
+	}
+	if (!err)
+		err = ctx_call(to_ctx(qp->context), &req, &rep);
+	if (!err && n)
+		__atomic_store_n(&qp->state, attr[n - 1].qp_state, __ATOMIC_RELEASE);
+	return err;
+}
+
 static void attr_out(struct ibv_qp_attr *a, const struct qp_attr *m)
 {
 	qp_attr_from(a, m);

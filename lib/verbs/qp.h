@@ -77,4 +77,7 @@ int post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);
 void wr_ex_ops(struct rd_qp *); /* fills in the wr_* pointers */
 
+/* ibv_modify_qp() up to MSG_STEPS times by one request; after a refusal the steps before it are made.  librdmacm's. */
+int rdmad_qp_steps(struct ibv_qp *, const struct ibv_qp_attr *, const int *mask, unsigned n);
+
 #endif

@@ -95,6 +95,7 @@ static void begin(void)
 	cq = (struct ctx_cq){ .ring = { .hdr = &cq_hdr, .mask = 15 }, .published = long_ago };
 	ck_assert_int_eq(obj_add(&ctx, &cq.obj, OBJ_CQ, cqn), 0);
 	shard.inbox = inbox_new();
+	inbox_asleep(shard.inbox, true); /* kicked for each call */
 	shard.kick_fd = eventfd(0, 0);
 	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL), 0);
 }
