@@ -4,6 +4,7 @@
  *
  *	many contexts N		a WRITE of 8 bytes while N more contexts are open, and idle
  *	many qps N		the same, of eight queue pairs in turn, with N on one completion queue
+ *	many connected N	the same, of a hundred queue pairs in turn, with N more that are connected, and silent
  *	many mrs N		the same, from eight memory regions in turn, of N
  *
  * Prints three numbers: microseconds without them, with them, and the ratio of the two.  They are measured one after the
@@ -23,7 +24,9 @@
 
 #define ROUNDS 5u
 #define WRITES 4000u
-#define USED   8u /* QPs and MRs that are written with */
+#define USED   8u   /* QPs and MRs that are written with */
+#define BUSY   100u /* QPs, if those beside them are connected */
+#define NTH    997u /* of what is made one is used, to see that it is good */
 #define GAP_NS 10000000u
 
 static struct ibv_device *device;
@@ -33,7 +36,8 @@ static struct ibv_cq *cq;
 static union ibv_gid gid;
 static uint8_t *buffer;
 static struct ibv_mr *mr[USED];
-static struct ibv_qp *qp[USED];
+static struct ibv_qp *qp[BUSY];
+static unsigned qp_n = USED;
 
 static _Noreturn void die(const char *what)
 {
@@ -123,16 +127,17 @@ static void set_up(void)
 	buffer = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer == MAP_FAILED)
 		die("mmap");
-	for (unsigned i = 0; i < USED; i++) {
+	for (unsigned i = 0; i < USED; i++)
 		mr[i] = mr_new();
+	for (unsigned i = 0; i < qp_n; i++) {
 		qp[i] = qp_new();
 		qp_connect(qp[i]);
 	}
 }
 
-static void write_one(unsigned i)
+static void write_by(struct ibv_qp *q, const struct ibv_mr *m)
 {
-	struct ibv_sge sge = { (uintptr_t)buffer, 8, mr[i % USED]->lkey };
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, m->lkey };
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
 					.num_sge = 1,
 					.opcode = IBV_WR_RDMA_WRITE,
@@ -141,13 +146,15 @@ static void write_one(unsigned i)
 	struct ibv_wc wc;
 	int n;
 
-	zero(ibv_post_send(qp[i % USED], &wr, &bad), "ibv_post_send");
+	zero(ibv_post_send(q, &wr, &bad), "ibv_post_send");
 	do
 		n = ibv_poll_cq(cq, 1, &wc);
 	while (!n);
 	if (n < 0 || wc.status != IBV_WC_SUCCESS)
 		die("ibv_poll_cq");
 }
+
+static void write_one(unsigned i) { write_by(qp[i % qp_n], mr[i % USED]); }
 
 static int by_size(const void *a, const void *b)
 {
@@ -186,18 +193,35 @@ static void *context_more(void) { return must(ibv_open_device(device), "ibv_open
 static void context_less(void *p) { zero(ibv_close_device(p), "ibv_close_device"); }
 static void *qp_more(void) { return qp_new(); }
 static void qp_less(void *p) { zero(ibv_destroy_qp(p), "ibv_destroy_qp"); }
+static void qp_use(void *p)
+{
+	qp_connect(p);
+	write_by(p, mr[0]);
+}
+static void *connected_more(void)
+{
+	struct ibv_qp *q = qp_new();
+
+	qp_connect(q);
+	return q;
+}
+static void connected_use(void *p) { write_by(p, mr[0]); }
 static void *mr_more(void) { return mr_new(); }
+static void mr_use(void *p) { write_by(qp[0], p); }
 static void mr_less(void *p) { zero(ibv_dereg_mr(p), "ibv_dereg_mr"); }
 
 static const struct thing {
 	const char *name;
 	void *(*more)(void);
 	void (*less)(void *);
-	unsigned rounds; /* to make many takes long */
+	void (*use)(void *); /* or NULL */
+	unsigned qps;        /* that are written with */
+	unsigned rounds;     /* to make many takes long */
 } things[] = {
-	{ "contexts", context_more, context_less, ROUNDS },
-	{ "qps", qp_more, qp_less, 1 },
-	{ "mrs", mr_more, mr_less, 1 },
+	{ "contexts", context_more, context_less, NULL, USED, ROUNDS },
+	{ "qps", qp_more, qp_less, qp_use, USED, 1 },
+	{ "connected", connected_more, qp_less, connected_use, BUSY, 1 },
+	{ "mrs", mr_more, mr_less, mr_use, USED, 1 },
 };
 
 int main(int argc, char **argv)
@@ -211,7 +235,7 @@ int main(int argc, char **argv)
 	while (argc == 3 && t < things + sizeof(things) / sizeof(*things) && strcmp(t->name, argv[1]))
 		t++;
 	if (!n || t == things + sizeof(things) / sizeof(*things)) {
-		fprintf(stderr, "usage: many contexts|qps|mrs N\n");
+		fprintf(stderr, "usage: many contexts|qps|connected|mrs N\n");
 		return 2;
 	}
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
@@ -219,12 +243,15 @@ int main(int argc, char **argv)
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
 	more = must(calloc(n, sizeof(*more)), "memory");
+	qp_n = t->qps;
 	set_up();
 	for (unsigned i = 0; i < t->rounds; i++) {
 		alone[i] = latency();
 		for (unsigned k = 0; k < n; k++)
 			more[k] = t->more();
 		beside[i] = latency();
+		for (unsigned k = 0; k < n && t->use; k += NTH)
+			t->use(more[k]);
 		for (unsigned k = 0; k < n; k++)
 			t->less(more[k]);
 		ratio[i] = beside[i] / alone[i];
