@@ -412,5 +412,10 @@ bool cm_tx(struct cm *c, struct gsi *g)
 	if (c->out_head == c->out_tail)
 		return false;
 	*g = c->out[c->out_head++ & (c->out_size - 1)];
+	if (c->out_head == c->out_tail && c->out_size > CM_OUT_KEPT) {
+		free(c->out);
+		c->out = NULL;
+		c->out_size = c->out_head = c->out_tail = 0;
+	}
 	return true;
 }

@@ -8,11 +8,12 @@
 #include "link.h"
 #include "secret.h"
 
-#define CM_HASH    1024u  /* a power of two */
-#define CM_OUT_MAX 4096u  /* MADs that wait to be sent; a power of two */
-#define CM_IDS     65536u /* a default */
-#define CM_EVS     4u     /* request or reply; up or refused; down; out of timewait */
-#define CM_PAST    128u   /* requests that are over, and remembered for CM_PAST_NS since they were last heard */
+#define CM_HASH     1024u  /* a power of two */
+#define CM_OUT_MAX  4096u  /* MADs that wait to be sent; a power of two */
+#define CM_OUT_KEPT 64u    /* room for so many stays when none waits */
+#define CM_IDS      65536u /* a default */
+#define CM_EVS      4u     /* request or reply; up or refused; down; out of timewait */
+#define CM_PAST     128u   /* requests that are over, and remembered for CM_PAST_NS since they were last heard */
 
 #define CM_MRA_TIMEOUT  24u           /* what we ask for, unasked, when a peer repeats itself to a slow program */
 #define CM_MRA_MAX      24u           /* and what a peer gets, at most: 67 s */
