@@ -27,26 +27,29 @@ static struct held *held_find(const uint8_t *at)
 	return h;
 }
 
-/* In one piece with what is torn already: pieces here and there would each be a mapping. */
-static bool tear(struct held *h, const uint8_t *at)
+static bool zeros(uint8_t *from, const uint8_t *end)
 {
 	int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-	uint8_t *from, *end;
+
+	return mmap(from, (size_t)(end - from), PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
+}
+
+/* Up to the end: so there are two mappings at most; or all of it, if the process can have no other one. */
+static bool tear(struct held *h, const uint8_t *at)
+{
+	uint8_t *from;
 
 	if (!h)
 		return false;
 	from = h->base + (size_t)(at - h->base) / h->page * h->page;
-	end = from + h->page;
-	if (h->torn_end && from >= h->torn_end)
-		from = h->torn_end;
-	else if (h->torn_end && end <= h->torn)
-		end = h->torn;
-	if (mmap(from, (size_t)(end - from), PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
-		return false;
-	if (!h->torn_end || from < h->torn)
-		__atomic_store_n(&h->torn, from, __ATOMIC_RELAXED);
-	if (!h->torn_end || end > h->torn_end)
-		__atomic_store_n(&h->torn_end, end, __ATOMIC_RELEASE);
+	if (!h->torn || from < h->torn) { /* else another thread was here first */
+		if (!zeros(from, h->base + h->len)) {
+			from = h->base;
+			if (!zeros(from, h->base + h->len))
+				return false;
+		}
+		__atomic_store_n(&h->torn, from, __ATOMIC_RELEASE);
+	}
 	held_tears++;
 	return true;
 }

@@ -4,8 +4,7 @@
  *
  * A seal forbids shortening a memfd, but not punching holes into it, and there may be no page to fill a hole (huge
  * pages, a limit of memory): then the next access is SIGBUS.  The page where that happens becomes private zeros, with
- * all between it and others that were lost before; the access goes on with these, and what needs one of them is torn
- * from then on: for one client only.
+ * all behind it; the access goes on with these, and what needs one of them is torn from then on: for one client only.
  */
 #ifndef DAEMON_HELD_H
 #define DAEMON_HELD_H
@@ -14,10 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define HELD_MAPS 2u /* mappings that one can become */
+
 struct held {
 	uint8_t *base;
 	size_t len, page;
-	uint8_t *torn, *torn_end; /* atomic; NULL: nothing is */
+	uint8_t *torn; /* atomic: from here on; NULL: nothing is */
 	struct held *next, *prev;
 };
 
@@ -36,10 +37,9 @@ size_t held_page(int fd);
 /* A part of it, [at, at+len), is lost. */
 static inline bool held_is_torn(const struct held *h, const uint8_t *at, size_t len)
 {
-	const uint8_t *end = __atomic_load_n(&h->torn_end, __ATOMIC_ACQUIRE);
+	const uint8_t *torn = __atomic_load_n(&h->torn, __ATOMIC_ACQUIRE);
 
-	return __builtin_expect(end != NULL, false) && at < end &&
-	       at + len > __atomic_load_n(&h->torn, __ATOMIC_RELAXED);
+	return __builtin_expect(torn != NULL, false) && at + len > torn;
 }
 
 /* How many mappings this thread has found torn by touching them. */

@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../proto/secret.h"
 #include "foreign.h"
 #include "peer.h"
 #include "quota.h"
@@ -39,21 +41,30 @@ struct source {
 	ino_t ino;
 };
 
-/* A mapping, and how many share it. */
-struct map_file {
-	struct map_file *next; /* of its chain */
+/* Regions look for it; those of one key are in one chain. */
+struct key {
 	const struct peer *client;
 	dev_t dev;
 	ino_t ino;
+	uint64_t at; /* of a window: where it starts; of a mapping of one region: its page, and 1 */
+};
+
+/* A mapping, and how many share it. */
+struct map_file {
+	struct map_file *next, **link; /* of its chain, and what points to it there; NULL: in none */
+	struct key key;
 	uint64_t start, end; /* of the file */
 	struct held *held;
 	unsigned users;
 	struct bill bill;
 };
 
+/* The client chooses much of a key, but cannot choose the chain without knowing the secret. */
 static struct {
 	struct map_file **chain;
-	size_t mask, n;
+	size_t n;
+	unsigned bits; /* of the number of chains */
+	uint64_t secret[2];
 } files;
 
 bool map_keeps_size(int fd)
@@ -97,73 +108,117 @@ static int source_read(struct source *s, int fd)
 
 /* ---- mappings that are shared ------------------------------------------------------ */
 
-static struct map_file **chain_of(const struct peer *client, ino_t ino, uint64_t start)
+static struct map_file **chain_of(const struct key *k)
 {
-	uint64_t h = ((uintptr_t)client ^ (uint64_t)ino << 20 ^ start / WINDOW) * 0x9e3779b97f4a7c15u;
+	uint64_t h = secret_hash(files.secret, k->at);
 
-	return &files.chain[(h ^ h >> 32) & files.mask];
+	h = secret_hash(files.secret, h ^ k->ino);
+	h = secret_hash(files.secret, h ^ k->dev);
+	h = secret_hash(files.secret, h ^ (uintptr_t)k->client);
+	return &files.chain[h & (((size_t)1 << files.bits) - 1)];
+}
+
+static bool same(const struct key *a, const struct key *b)
+{
+	return a->client == b->client && a->dev == b->dev && a->ino == b->ino && a->at == b->at;
+}
+
+static void link_in(struct map_file *f)
+{
+	f->link = chain_of(&f->key);
+	f->next = *f->link;
+	if (f->next)
+		f->next->link = &f->next;
+	*f->link = f;
+}
+
+static void link_out(struct map_file *f)
+{
+	if (!f->link)
+		return;
+	*f->link = f->next;
+	if (f->next)
+		f->next->link = f->link;
+	f->link = NULL;
 }
 
 static int chains_grow(void)
 {
 	struct map_file **old = files.chain;
-	size_t old_n = old ? files.mask + 1 : 0, n = old ? 2 * old_n : 64;
-	struct map_file **wide = calloc(n, sizeof(struct map_file *));
+	size_t old_n = old ? (size_t)1 << files.bits : 0;
+	unsigned bits = old ? files.bits + 1 : 6;
+	struct map_file **wide = calloc((size_t)1 << bits, sizeof(struct map_file *));
 
 	if (!wide)
 		return ENOMEM;
+	if (!old && getrandom(files.secret, sizeof(files.secret), 0) != sizeof(files.secret)) {
+		free(wide);
+		return EAGAIN;
+	}
 	files.chain = wide;
-	files.mask = n - 1;
+	files.bits = bits;
 	for (size_t i = 0; i < old_n; i++) {
 		for (struct map_file *f = old[i], *next; f; f = next) {
-			struct map_file **to = chain_of(f->client, f->ino, f->start);
-
 			next = f->next;
-			f->next = *to;
-			*to = f;
+			link_in(f);
 		}
 	}
 	free(old);
 	return 0;
 }
 
-static struct map_file *file_find(const struct source *s, const struct peer *client, uint64_t start, uint64_t end)
+/* One that is torn serves the regions that it has, and nobody looks at it again. */
+static struct map_file *file_find(const struct key *key, uint64_t start, uint64_t end)
 {
-	struct map_file *f = files.chain ? *chain_of(client, s->ino, start) : NULL;
+	struct map_file *f = files.chain ? *chain_of(key) : NULL, *next;
 
-	while (f && (f->client != client || f->ino != s->ino || f->dev != s->dev || f->start > start || f->end < end))
-		f = f->next;
-	return f;
+	for (; f; f = next) {
+		next = f->next;
+		if (!same(&f->key, key))
+			continue;
+		if (held_is_torn(f->held, f->held->base, f->held->len))
+			link_out(f);
+		else if (f->start <= start && f->end >= end)
+			return f;
+	}
+	return NULL;
 }
 
-static int file_map(struct map_file **out, const struct source *s, const struct peer *client, uint64_t start,
-		    uint64_t end)
+/*
+ * A mapping of [start, end), or of [off, to) in it if there is no room for that; with no more than that its user has what
+ * he may have.
+ */
+static int file_map(struct map_file **out, const struct source *s, const struct key *key, uint64_t start, uint64_t end,
+		    uint64_t off, uint64_t to)
 {
-	const struct cost cost = { { [QUOTA_MAPS] = 1,
+	const struct cost cost = { { [QUOTA_MAPS] = HELD_MAPS,
 				     [QUOTA_MAP_LEN] = end - start,
 				     [QUOTA_HEAP] = sizeof(struct held) + sizeof(struct map_file) } };
-	bool huge = s->page >
-		    (uint64_t)sysconf(_SC_PAGESIZE); /* what is not used of the window takes none from the pool */
-	struct map_file *f, **at;
-	int err = !files.chain || files.n > files.mask ? chains_grow() : 0;
+	/* Parts of the window that nobody uses take no huge page from the pool. */
+	int flags = s->page > (uint64_t)sysconf(_SC_PAGESIZE) ? MAP_NORESERVE : 0;
+	struct map_file *f;
+	int err = !files.chain || files.n >> files.bits ? chains_grow() : 0;
 
 	if (err)
 		return err;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return ENOMEM;
-	*f = (struct map_file){ .client = client, .dev = s->dev, .ino = s->ino, .start = start, .end = end };
-	err = bill_open(&f->bill, client->uid, &cost);
-	if (!err)
-		err = held_map(&f->held, s->fd, start, end - start, huge ? MAP_NORESERVE : 0);
+	*f = (struct map_file){ .key = *key, .start = start, .end = end };
+	err = bill_open(&f->bill, key->client->uid, &cost);
+	if (!err && held_map(&f->held, s->fd, start, end - start, flags)) {
+		f->start = off;
+		f->end = to;
+		f->key.at = off | 1;
+		bill_set(&f->bill, QUOTA_MAP_LEN, to - off);
+		err = held_map(&f->held, s->fd, off, to - off, flags);
+	}
 	if (err) {
 		bill_close(&f->bill);
 		free(f);
 		return err;
 	}
-	at = chain_of(client, f->ino, start);
-	f->next = *at;
-	*at = f;
+	link_in(f);
 	files.n++;
 	*out = f;
 	return 0;
@@ -171,13 +226,9 @@ static int file_map(struct map_file **out, const struct source *s, const struct 
 
 static void file_drop(struct map_file *f)
 {
-	struct map_file **p;
-
 	if (--f->users)
 		return;
-	for (p = chain_of(f->client, f->ino, f->start); *p != f; p = &(*p)->next)
-		;
-	*p = f->next;
+	link_out(f);
 	files.n--;
 	held_unmap(f->held);
 	bill_close(&f->bill);
@@ -186,25 +237,28 @@ static void file_drop(struct map_file *f)
 
 static uint64_t pow2_at_least(uint64_t n) { return n < 2 ? 1 : UINT64_C(1) << (64 - __builtin_clzll(n - 1)); }
 
-/* One that has [off, end) in it; if there is no room for all of the window, with no more than that. */
+/* One that has [off, end) in it. */
 static int file_take(struct map_file **out, const struct source *s, const struct peer *client, uint64_t off,
 		     uint64_t end)
 {
 	uint64_t start = off & ~(WINDOW - 1), most, to = (end + WINDOW - 1) & ~(WINDOW - 1);
-	struct map_file *f;
+	struct key key = { client, s->dev, s->ino, start }, one = key;
+	struct map_file *f = NULL;
 	int err = 0;
 
 	off &= ~(s->page - 1);
 	end = (end + s->page - 1) & ~(s->page - 1);
-	f = s->sealed ? NULL : file_find(s, client, off, end);
+	one.at = off | 1;
+	if (!s->sealed) {
+		f = file_find(&key, off, end);
+		f = f ? f : file_find(&one, off, end);
+	}
 	if (!f) {
 		/* A file may grow, and a mapping of it may reach beyond its end; not that of a dma-buf or of huge pages. */
 		most = (s->size - start + s->page - 1) & ~(s->page - 1);
 		if (s->memory && s->page <= (uint64_t)sysconf(_SC_PAGESIZE))
 			most = pow2_at_least(most);
-		err = file_map(&f, s, client, start, start + most < to ? start + most : to);
-		if (err)
-			err = file_map(&f, s, client, off, end);
+		err = file_map(&f, s, &key, start, start + most < to ? start + most : to, off, end);
 	}
 	if (err)
 		return err;

@@ -183,7 +183,8 @@ int verb_dm_alloc(struct call *call)
 	if (len > RD_MAX_DM)
 		return ENOMEM;
 	dm = j.obj = obj_new(call, sizeof(*dm),
-			     &(struct cost){ { [QUOTA_FDS] = 1, [QUOTA_MAPS] = 1, [QUOTA_QUEUE_LEN] = len } }, &err);
+			     &(struct cost){ { [QUOTA_FDS] = 1, [QUOTA_MAPS] = HELD_MAPS, [QUOTA_QUEUE_LEN] = len } },
+			     &err);
 	if (!dm)
 		return err;
 	err = shmem_make(&dm->shm, "rdmad-dm", len);

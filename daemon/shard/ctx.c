@@ -133,7 +133,7 @@ static void fd_close(int fd)
 
 /* pidfd, eventfd, three ends of two sockets, /proc/PID/mem; the numbers of bells are the QPs' and SRQs'. */
 static const struct cost ctx_cost = { { [QUOTA_FDS] = 6,
-					[QUOTA_MAPS] = 1,
+					[QUOTA_MAPS] = HELD_MAPS,
 					[QUOTA_QUEUE_LEN] = sizeof(struct bell),
 					[QUOTA_HEAP] = sizeof(struct ctx) + sizeof(struct family) +
 						       sizeof(struct peer) + sizeof(struct held) } };

@@ -305,6 +305,76 @@ START_TEST(shared_cut)
 }
 END_TEST
 
+/* A client that registers again what it has lost gets pages that are there, and the torn mapping goes with its last region. */
+START_TEST(torn_anew)
+{
+	enum { MANY = 1000 };
+	int file = memfd_create("rd-anew", MFD_CLOEXEC);
+	struct region *old[MANY], *r;
+	uint64_t a = 1 << 20;
+	uint8_t byte = 'x';
+	struct span here = { NULL, (uintptr_t)&byte, 1 }, there;
+
+	held_begin();
+	for (unsigned i = 0; i < MANY; i++) {
+		ck_assert_int_eq(ftruncate(file, 4096), 0);
+		ck_assert_int_eq(region_new(&old[i], &peer[0], a, 4096, file, a, 4096, 0), 0);
+		there = (struct span){ old[i], a, 1 };
+		ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+		ck_assert_int_eq(ftruncate(file, 0), 0);
+		ck_assert_int_ne(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	}
+	ck_assert_int_eq(ftruncate(file, 4096), 0);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, file, a, 4096, 0), 0);
+	for (unsigned i = 0; i < MANY; i++)
+		region_free(old[i]);
+	there = (struct span){ r, a, 1 };
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	ck_assert_uint_eq(mappings_of("memfd:rd-anew"), 1);
+	region_free(r);
+	ck_assert_uint_eq(mappings_of("memfd:rd-anew"), 0);
+	close(file);
+}
+END_TEST
+
+/* Then, too, pages that are lost fail their client only.  Nothing else is done until there is room again: no heap. */
+START_TEST(torn_when_full)
+{
+	enum { PAGES = 64 };
+	int file = memfd_create("rd-full", MFD_CLOEXEC), err;
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+	struct region *r;
+	size_t most = 0;
+	uint64_t a = 1 << 20;
+	uint8_t byte = 'x', *fill;
+	struct span here = { NULL, (uintptr_t)&byte, 1 }, there;
+	unsigned failed = 0;
+
+	held_begin();
+	ck_assert(f && fscanf(f, "%zu", &most) == 1);
+	fclose(f);
+	ck_assert_int_eq(ftruncate(file, PAGES * 4096), 0);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, PAGES * 4096, file, a, PAGES * 4096, 0), 0);
+	fill = mmap(NULL, 2 * most * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert(fill != MAP_FAILED);
+	ck_assert_int_eq(ftruncate(file, 0), 0);
+	errno = 0;
+	for (size_t i = 1; i < most && mprotect(fill + 2 * i * 4096, 4096, PROT_READ) == 0; i++)
+		;
+	err = errno;
+	for (unsigned page = PAGES; page--;) {
+		there = (struct span){ r, a + 4096 * page, 1 };
+		failed += region_mem_ops.copy(NULL, &there, 1, &here, 1, 0) != 0;
+		failed += region_mem_ops.copy(NULL, &here, 1, &there, 1, 0) != 0;
+	}
+	munmap(fill, 2 * most * 4096);
+	ck_assert_int_eq(err, ENOMEM);
+	ck_assert_uint_eq(failed, 2 * PAGES);
+	region_free(r);
+	close(file);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	uint64_t a;
@@ -364,4 +434,4 @@ START_TEST(gone)
 }
 END_TEST
 
-TEST_MAIN("region", copies, atomics, cut_short, shared, shared_cut, refused, gone)
+TEST_MAIN("region", copies, atomics, cut_short, shared, shared_cut, torn_anew, torn_when_full, refused, gone)

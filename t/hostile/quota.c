@@ -209,7 +209,7 @@ static const struct {
 	{ "descriptors", take_channels, EMFILE, 100, 16384 },
 	{ "mapped-mib", take_memory, ENOMEM, 7, 8 },
 	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
-	{ "mappings", take_maps, ENOMEM, 2900, 3000 },
+	{ "mappings", take_maps, ENOMEM, 1450, 1500 },
 	{ "cqs", take_cqs, ENOMEM, 5999, 6000 },
 	{ "srqs", take_srqs, ENOMEM, 4999, 5000 },
 	{ "qps", take_small_qps, ENOMEM, 3999, 4000 },
