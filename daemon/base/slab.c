@@ -10,14 +10,15 @@
 #include "quota.h"
 
 #define FIRST_LEN  ((size_t)64 << 10) /* of the first slab for pieces of some length, or one piece */
-#define LEN_MAX    ((size_t)1 << 30)  /* of those that follow, or one piece */
-#define EMPTY_KEPT 4u                 /* for the next piece of that length */
+#define LEN_MAX    ((size_t)64 << 20) /* of those that follow, or one piece */
+#define EMPTY_KEPT (4 * FIRST_LEN)    /* of a context, for the next pieces of those lengths */
 
 struct slab {
-	struct slab *next;
+	struct slab *next, **link; /* of its list, and what points to it there */
 	struct slabs *of;
 	struct shmem shm; /* with its descriptor until the client has it */
-	uint32_t number;
+	uint64_t number;
+	bool retired;
 	size_t unit;
 	uint32_t n, used;
 	uint32_t top;    /* pieces from here on were never used */
@@ -38,12 +39,43 @@ static size_t unit_of(size_t len)
 	return align(len, step);
 }
 
+static void link_in(struct slab **list, struct slab *s)
+{
+	s->link = list;
+	s->next = *list;
+	if (s->next)
+		s->next->link = &s->next;
+	*list = s;
+}
+
+static void link_out(struct slab *s)
+{
+	*s->link = s->next;
+	if (s->next)
+		s->next->link = s->link;
+}
+
+/* Nothing new comes to lie in it, and nobody looks at it again. */
+static void retire(struct slab *s)
+{
+	if (s->retired)
+		return;
+	s->retired = true;
+	link_out(s);
+	link_in(&s->of->retired, s);
+}
+
 static struct slab *slab_find(struct slabs *all, size_t unit, uint32_t *n)
 {
-	for (struct slab *s = all->first; s; s = s->next) {
+	for (struct slab *s = all->first, *next; s; s = next) {
+		next = s->next;
 		if (s->unit != unit)
 			continue;
-		if (s->used < s->n && !held_is_torn(s->shm.held, s->shm.mem, s->shm.len))
+		if (held_is_torn(s->shm.held, s->shm.mem, s->shm.len)) {
+			retire(s);
+			continue;
+		}
+		if (s->used < s->n)
 			return s;
 		*n += s->n;
 	}
@@ -52,44 +84,38 @@ static struct slab *slab_find(struct slabs *all, size_t unit, uint32_t *n)
 
 static int slab_make(struct slabs *all, uid_t uid, size_t unit, uint32_t n, struct slab **out)
 {
-	static uint32_t last; /* of all contexts: a forked child may have old ones of another */
-	struct cost cost = { { [QUOTA_MAPS] = 1 } };
-	size_t len = sizeof(struct slab) + n * sizeof(uint32_t);
+	static uint64_t last; /* of all contexts: a forked child may have old ones of another */
+	struct cost cost = { { [QUOTA_MAPS] = HELD_MAPS } };
+	size_t len = sizeof(struct slab) + n * sizeof(uint32_t),
+	       shared = align(n * unit, (size_t)sysconf(_SC_PAGESIZE));
 	struct slab *s = calloc(1, len);
 	int err;
 
 	if (!s)
 		return ENOMEM;
 	cost.n[QUOTA_HEAP] = len + sizeof(struct held);
+	cost.n[QUOTA_QUEUE_LEN] = shared;
 	err = bill_open(&s->bill, uid, &cost);
 	if (!err)
-		err = shmem_make(&s->shm, "rdmad-queues", align(n * unit, (size_t)sysconf(_SC_PAGESIZE)));
+		err = shmem_make(&s->shm, "rdmad-queues", shared);
 	if (err) {
 		bill_close(&s->bill);
 		free(s);
 		return err;
 	}
-	do
-		s->number = ++last;
-	while (!s->number);
+	s->number = ++last;
 	s->of = all;
 	s->unit = unit;
 	s->n = n;
-	s->next = all->first;
-	all->first = s;
-	all->empty++;
+	link_in(&all->first, s);
+	all->empty += s->shm.len;
 	*out = s;
 	return 0;
 }
 
 static void slab_free(struct slab *s)
 {
-	struct slab **p = &s->of->first;
-
-	while (*p != s)
-		p = &(*p)->next;
-	*p = s->next;
-	s->of->empty--;
+	link_out(s);
 	shmem_free(&s->shm);
 	bill_close(&s->bill);
 	free(s);
@@ -116,7 +142,8 @@ int slab_take(struct slabs *all, uid_t uid, size_t len, struct shmem *m)
 	if (err)
 		return err;
 	i = s->free_n ? s->free[--s->free_n] : s->top++;
-	all->empty -= !s->used++;
+	if (!s->used++)
+		all->empty -= s->shm.len;
 	*m = (struct shmem){ .mem = s->shm.mem + i * unit, .len = len, .fd = -1, .slab = s };
 	return 0;
 }
@@ -147,10 +174,23 @@ static void pages_give(uint8_t *mem, size_t len)
 		madvise((void *)from, to - from, MADV_REMOVE);
 }
 
-uint32_t slab_give(struct shmem *m)
+void slab_lost(const struct shmem *m)
+{
+	if (m->slab)
+		retire(m->slab);
+}
+
+/* One that the client does not know is not the client's to forget. */
+static bool slab_stays(const struct slab *s)
+{
+	return s->of->empty + s->shm.len <= EMPTY_KEPT && s->shm.fd < 0 && !s->retired &&
+	       !held_is_torn(s->shm.held, s->shm.mem, s->shm.len);
+}
+
+uint64_t slab_give(struct shmem *m)
 {
 	struct slab *s = m->slab;
-	uint32_t number;
+	uint64_t number;
 
 	if (!s) {
 		shmem_free(m);
@@ -161,18 +201,20 @@ uint32_t slab_give(struct shmem *m)
 	*m = (struct shmem){ .fd = -1 };
 	if (--s->used)
 		return 0;
-	number = s->number;
-	/* One that the client does not know is not the client's to forget. */
-	if (s->of->empty++ >= EMPTY_KEPT || s->shm.fd >= 0) {
-		slab_free(s);
-		return number;
+	if (slab_stays(s)) {
+		s->of->empty += s->shm.len;
+		pages_give(s->shm.mem, s->shm.len);
+		return 0;
 	}
-	pages_give(s->shm.mem, s->shm.len);
-	return 0;
+	number = s->number;
+	slab_free(s);
+	return number;
 }
 
 void slabs_end(struct slabs *all)
 {
 	while (all->first)
 		slab_free(all->first);
+	while (all->retired)
+		slab_free(all->retired);
 }

@@ -5,9 +5,9 @@
  *	slab of unit 2048	| piece | piece |  free | piece |  ...
  *
  * Its pieces are equally long; the next slab for that length has as many as all before it together, so the number of
- * slabs grows with the logarithm.  A slab costs address space: pages are there as pieces use them, and are given back with
- * them.  The client gets the descriptor with the first piece that it gets of a slab, and maps all of it then; it is told
- * when the slab has ended.  The client can write to all of it at any time.  Control thread.
+ * slabs grows with the logarithm until they are long.  The client can write to all of it at any time, so all of it is
+ * charged; pages are there as pieces use them, and are given back with them.  The client gets the descriptor with the first
+ * piece that it gets of a slab, and maps all of it then; it is told when the slab has ended.  Control thread.
  */
 #ifndef DAEMON_SLAB_H
 #define DAEMON_SLAB_H
@@ -22,13 +22,13 @@ struct slab;
 
 /* All zero: none. */
 struct slabs {
-	struct slab *first;
-	unsigned empty; /* those without pieces, which are kept */
+	struct slab *first, *retired; /* those that get no new pieces */
+	size_t empty;                 /* bytes of those without pieces, which are kept */
 };
 
 /* Where a piece is, for its client (struct msg_mem). */
 struct slab_place {
-	uint32_t slab; /* its number, which no other slab has after it; 0: the memory is no piece */
+	uint64_t slab; /* its number, which no other slab has after it; 0: the memory is no piece */
 	uint64_t off, all;
 };
 
@@ -41,8 +41,10 @@ int slab_take(struct slabs *, uid_t, size_t len, struct shmem *);
 struct slab_place slab_place(const struct shmem *);
 /* The descriptor that goes to the client with this piece, or that of the memory itself: the caller's from now on.  -1: none. */
 int slab_fd(struct shmem *);
+/* The client has lost the descriptor of the slab: nothing new comes to lie in it, and it ends with its last piece. */
+void slab_lost(const struct shmem *);
 /* The piece is free, or the memory of its own.  The number of the slab that has ended with it, or 0. */
-uint32_t slab_give(struct shmem *);
+uint64_t slab_give(struct shmem *);
 /* At the end of the context, when all pieces are free. */
 void slabs_end(struct slabs *);
 

@@ -61,25 +61,16 @@ static void cq_reply(struct call *call, uint32_t handle, uint32_t slots, struct 
 	mem_reply(call, &call->rep->cq.mem, shm);
 }
 
-static struct cost cq_cost(uint32_t cqe)
-{
-	return (struct cost){
-		{ [QUOTA_CQS] = 1, [QUOTA_QUEUE_LEN] = ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)) }
-	};
-}
-
 int verb_cq_create(struct call *call)
 {
 	uint32_t cqe = call->req->cq.cqe;
 	struct job j = { .call = call };
-	struct cost cost;
 	struct ctx_cq *cq;
 	int err;
 
 	if (!cqe || cqe > RD_MAX_CQE)
 		return refuse(call, WHY_VERB_LIMIT, EINVAL, "cqe %u is not 1 to %u", cqe, RD_MAX_CQE);
-	cost = cq_cost(cqe);
-	cq = j.obj = obj_new(call, sizeof(*cq), &cost, &err);
+	cq = j.obj = obj_new(call, sizeof(*cq), &(struct cost){ { [QUOTA_CQS] = 1 } }, &err);
 	if (!cq)
 		return err;
 	cq->piece.fd = -1;
@@ -99,11 +90,10 @@ int verb_cq_create(struct call *call)
 /* It has a mapping of its own then, and keeps its piece: the program may have to poll what is in there. */
 static int cq_resize_bill(struct ctx_cq *cq, size_t len)
 {
-	uint64_t piece = cq->piece.mem ? cq->piece.len : cq->shm.slab ? cq->shm.len : 0;
-	int err = bill_set(&cq->obj.bill, QUOTA_MAPS, 1);
+	int err = bill_set(&cq->obj.bill, QUOTA_MAPS, HELD_MAPS);
 
 	if (!err)
-		err = bill_set(&cq->obj.bill, QUOTA_QUEUE_LEN, piece + len);
+		err = bill_set(&cq->obj.bill, QUOTA_QUEUE_LEN, len);
 	if (err && cq->shm.slab)
 		bill_set(&cq->obj.bill, QUOTA_MAPS, 0);
 	return err;
@@ -178,10 +168,7 @@ static struct cost srq_cost(uint32_t max_wr, uint32_t max_sge)
 {
 	size_t heap = hca_srq_len(max_wr, max_sge);
 
-	return (struct cost){ { [QUOTA_SRQS] = 1,
-				[QUOTA_MAPS] = quota_maps_of(heap),
-				[QUOTA_QUEUE_LEN] = ring_bytes(pow2_at_least(max_wr), recv_stride(max_sge)),
-				[QUOTA_HEAP] = heap } };
+	return (struct cost){ { [QUOTA_SRQS] = 1, [QUOTA_MAPS] = quota_maps_of(heap), [QUOTA_HEAP] = heap } };
 }
 
 int verb_srq_create(struct call *call)
@@ -339,17 +326,15 @@ static struct cost qp_cost(const struct msg_req *req, const struct qp_cap *cap, 
 	struct cost cost = { { [QUOTA_QPS] = 1 } };
 	size_t heap;
 
-	if (len) {
+	if (len)
 		init.cap.max_inline = slot_inline(r);
-		cost.n[QUOTA_QUEUE_LEN] = len;
-	}
 	heap = hca_qp_len(&init);
 	cost.n[QUOTA_MAPS] = 2 * quota_maps_of(heap); /* both queues */
 	cost.n[QUOTA_HEAP] = heap + sizeof(struct bell_queue);
 	if (req->qp.type == QPT_RAW && !req->qp.wq) { /* its packet socket and its rules */
 		cost.n[QUOTA_RAWS] = 1;
 		cost.n[QUOTA_FDS] = 1;
-		cost.n[QUOTA_MAPS]++;
+		cost.n[QUOTA_MAPS] += HELD_MAPS;
 		cost.n[QUOTA_HEAP] += RAW_LEN;
 	}
 	return cost;

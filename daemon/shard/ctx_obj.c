@@ -446,9 +446,19 @@ void obj_drop(struct obj *o)
 	free(o);
 }
 
-uint32_t obj_release(struct obj *o)
+void obj_lost(const struct obj *o)
 {
-	uint32_t slab = 0, of_piece;
+	switch (o->kind) {
+	case OBJ_CQ: slab_lost(&((const struct ctx_cq *)o)->shm); break;
+	case OBJ_SRQ: slab_lost(&((const struct ctx_srq *)o)->shm); break;
+	case OBJ_QP: slab_lost(&((const struct ctx_qp *)o)->shm); break;
+	default: break;
+	}
+}
+
+uint64_t obj_release(struct obj *o)
+{
+	uint64_t slab = 0, of_piece;
 
 	switch (o->kind) {
 	case OBJ_MR:

@@ -31,6 +31,8 @@ int qp_change(struct ctx *, struct ctx_qp *, const struct qp_attr *, uint32_t ma
 int obj_destroy(struct obj *); /* in the HCA and from all lists; EBUSY and the like leave it as it was */
 void obj_drop(struct obj *);   /* control thread: the struct and its bill, of one that was not made after all */
 /* Control thread: memory, descriptors, the struct itself.  The number of the slab that has ended with it, or 0. */
-uint32_t obj_release(struct obj *);
+uint64_t obj_release(struct obj *);
+/* The client has not got the descriptor of the slab in which it lies. */
+void obj_lost(const struct obj *);
 
 #endif

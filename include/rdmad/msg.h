@@ -140,7 +140,7 @@ struct msg_req {
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;
 			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */
 			 uint32_t handle, kind /* enum msg_mr_kind */, dm, rsv; } mr;
-		struct { uint32_t handle; uint32_t rsv; } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
+		struct { uint32_t handle; uint32_t slab_lost; /* of a queue: its slab's descriptor has not arrived */ } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
 		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, times; /* its completions say when they were made */ } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
 		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; uint32_t xrcd, cq; /* 0: not of XRC */ } srq;
@@ -188,14 +188,13 @@ static inline size_t msg_req_len(uint32_t op)
 
 /*
  * Where the memory of a queue lies.  Queues of a context share slabs, which it maps as a whole: the descriptor comes
- * with the first queue that lies in one.  A slab goes on when its queues are gone, until the reply to a request that
- * ends one says so (gone).
+ * with the first queue that lies in one, and if it is lost on the way (RLIMIT_NOFILE), the program ends the queue and says
+ * so (id.slab_lost).  A slab goes on when its queues are gone, until the reply to a request that ends one says so (gone).
  */
 struct msg_mem {
-	uint32_t slab; /* its number, never used twice; 0: memory of its own, with a descriptor */
-	uint32_t rsv;
-	uint64_t off; /* of the queue in it */
-	uint64_t all; /* bytes of the slab */
+	uint64_t slab; /* its number, never used twice; 0: memory of its own, with a descriptor */
+	uint64_t off;  /* of the queue in it */
+	uint64_t all;  /* bytes of the slab */
 };
 
 /* clang-format off */
@@ -217,7 +216,7 @@ struct msg_rep {
 			 uint32_t max_wr, max_sge, limit, rsv; uint64_t map_len; struct msg_mem mem; } srq;
 		struct { uint32_t qpn; uint32_t bell; uint32_t sq_slots, sq_stride, rq_slots, rq_stride; uint64_t rq_off;
 			 uint64_t map_len; struct msg_mem mem; struct qp_cap cap; uint32_t rsv; } qp;
-		struct { uint32_t slab; } gone;	/* ..._DESTROY: the slab that has ended with the queue; 0: none */
+		struct { uint64_t slab; } gone;	/* ..._DESTROY: the slab that has ended with the queue; 0: none */
 		struct { struct qp_attr attr; struct qp_cap cap; uint32_t sq_sig_all; } qp_query;
 		struct { uint64_t mbps; } speed;
 		struct { uint64_t len; } capture;

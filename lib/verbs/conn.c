@@ -116,8 +116,8 @@ static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd
 	return n == (ssize_t)iov.iov_len ? 0 : EIO;
 }
 
-/* One reply; the descriptors that came with it are in fds, *n of them. */
-static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigned *n)
+/* One reply; the descriptors that came with it are in fds, *n of them; lost: some were lost, as there is no room for them. */
+static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigned *n, bool *lost)
 {
 	struct iovec iov = { .iov_base = rep, .iov_len = rep_len };
 	union {
@@ -140,6 +140,7 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigne
 		*n = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds, CMSG_DATA(cm), *n * sizeof(int));
 	}
+	*lost = len > 0 && mh.msg_flags & MSG_CTRUNC;
 	return len == (ssize_t)rep_len ? 0 : EIO;
 }
 
@@ -154,6 +155,7 @@ static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *re
 	int got[FDS_MAX], err;
 	uint32_t seq;
 	unsigned n = 0;
+	bool lost = false;
 
 	if (!conn_mine(c))
 		return EIO;
@@ -162,7 +164,7 @@ static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *re
 	memcpy((char *)req + offsetof(struct msg_req, seq), &seq, sizeof(seq));
 	err = send_req(c, req, req_len, send_fd);
 	if (!err)
-		err = recv_rep(c, rep, rep_len, got, &n);
+		err = recv_rep(c, rep, rep_len, got, &n, &lost);
 	pthread_mutex_unlock(&c->lock);
 	if (!err) {
 		memcpy(&head, rep, sizeof(head));
@@ -175,7 +177,7 @@ static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *re
 	}
 	while (n)
 		close(got[--n]);
-	return err ? err : EIO;
+	return err ? err : lost ? EMFILE : EIO;
 }
 
 int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,

@@ -91,7 +91,7 @@ static int cq_ring_add(struct rd_cq *cq, const struct msg_rep *rep, const struct
 
 	if (!slots || slots & (slots - 1) || stride < sizeof(struct cqe) || rep->cq.map_len < ring_bytes(slots, stride))
 		return EPROTO;
-	r = mem->mem ? calloc(1, sizeof(*r)) : NULL;
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return ENOMEM;
 	r->mem = *mem;

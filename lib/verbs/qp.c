@@ -104,8 +104,6 @@ static int qp_map(struct rd_qp *qp, const struct msg_rep *rep)
 	    (rq && (!ring_sane(rep->qp.rq_slots, rep->qp.rq_stride, rep->qp.rq_off, rep->qp.map_len, rq_least) ||
 		    rep->qp.rq_slots < cap->max_recv_wr)))
 		return EPROTO;
-	if (!qp->mem.mem)
-		return ENOMEM;
 	ring_attach(&qp->sq, qp->mem.mem, rep->qp.sq_slots, rep->qp.sq_stride);
 	if (rq)
 		ring_attach(&qp->rq, (char *)qp->mem.mem + rep->qp.rq_off, rep->qp.rq_slots, rep->qp.rq_stride);

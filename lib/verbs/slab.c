@@ -16,7 +16,7 @@
 
 struct slab {
 	struct slab *next;
-	uint32_t number;
+	uint64_t number;
 	int fd;    /* until it is mapped; -1 */
 	void *mem; /* NULL: not mapped yet */
 	size_t len;
@@ -39,7 +39,7 @@ static void slab_free(struct rd_ctx *c, struct slab *s)
 	free(s);
 }
 
-static struct slab *slab_find(const struct rd_ctx *c, uint32_t number)
+static struct slab *slab_find(const struct rd_ctx *c, uint64_t number)
 {
 	struct slab *s = c->slabs;
 
@@ -80,40 +80,58 @@ static void piece_take(struct slab *s, const struct msg_mem *m, size_t len, stru
 	*piece = (struct piece){ s, (char *)s->mem + m->off, len };
 }
 
-static const struct msg_mem *where(const struct msg_rep *rep, size_t *len)
+/* A queue as the reply describes it, and how that is ended; op 0: it goes on without this memory. */
+struct queue {
+	const struct msg_mem *mem;
+	size_t len;
+	enum msg_op end;
+	uint32_t handle;
+};
+
+static struct queue queue_of(const struct msg_rep *rep)
 {
 	switch (rep->op) {
-	case MSG_QP_CREATE: *len = rep->qp.map_len; return &rep->qp.mem;
-	case MSG_SRQ_CREATE: *len = rep->srq.map_len; return &rep->srq.mem;
+	case MSG_QP_CREATE: return (struct queue){ &rep->qp.mem, rep->qp.map_len, MSG_QP_DESTROY, rep->qp.qpn };
+	case MSG_SRQ_CREATE: return (struct queue){ &rep->srq.mem, rep->srq.map_len, MSG_SRQ_DESTROY, rep->srq.handle };
+	case MSG_CQ_CREATE: return (struct queue){ &rep->cq.mem, rep->cq.map_len, MSG_CQ_DESTROY, rep->cq.handle };
 	}
-	*len = rep->cq.map_len;
-	return &rep->cq.mem;
+	return (struct queue){ &rep->cq.mem, rep->cq.map_len, MSG_NONE, 0 };
 }
 
-static void piece_find(struct rd_ctx *c, const struct msg_rep *rep, int fd, struct piece *piece)
+/* false: its slab is not known, and the descriptor has not come. */
+static bool piece_find(struct rd_ctx *c, const struct queue *q, int fd, struct piece *piece)
 {
-	const struct msg_mem *m;
 	struct slab *s;
-	size_t len;
 
-	m = where(rep, &len);
-	if (!m->slab) {
-		*piece = (struct piece){ NULL, fd < 0 ? NULL : ctx_map(fd, len), len };
-		return;
+	if (!q->mem->slab) {
+		*piece = (struct piece){ NULL, fd < 0 ? NULL : ctx_map(fd, q->len), q->len };
+		return true;
 	}
 	pthread_mutex_lock(&c->map_lock);
-	s = slab_find(c, m->slab);
+	s = slab_find(c, q->mem->slab);
 	if (!s)
-		s = slab_new(c, m, fd);
+		s = slab_new(c, q->mem, fd);
 	else if (fd >= 0)
 		close(fd);
 	if (s)
-		piece_take(s, m, len, piece);
+		piece_take(s, q->mem, q->len, piece);
 	pthread_mutex_unlock(&c->map_lock);
+	return s != NULL;
+}
+
+static void queue_end(struct rd_ctx *c, const struct queue *q, bool lost)
+{
+	struct msg_req req = { .op = q->end, .id = { q->handle, lost } };
+	struct msg_rep rep;
+
+	if (!ctx_call(c, &req, &rep))
+		slab_gone(c, rep.gone.slab);
 }
 
 int slab_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, int send_fd, struct piece *piece)
 {
+	struct queue q;
+	bool known;
 	int fd, err;
 
 	*piece = (struct piece){ 0 };
@@ -121,8 +139,15 @@ int slab_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, int se
 		return EIO;
 	pthread_mutex_lock(&c->slab_turn);
 	err = conn_call_may(&c->conn, req, rep, send_fd, &fd);
-	if (!err)
-		piece_find(c, rep, fd, piece);
+	if (!err) {
+		q = queue_of(rep);
+		known = piece_find(c, &q, fd, piece);
+		if (!piece->mem) {
+			err = fd >= 0 || (known && q.mem->slab) ? ENOMEM : EMFILE;
+			if (q.end)
+				queue_end(c, &q, !known);
+		}
+	}
 	pthread_mutex_unlock(&c->slab_turn);
 	return err;
 }
@@ -142,7 +167,7 @@ void slab_done(struct rd_ctx *c, struct piece *p)
 	pthread_mutex_unlock(&c->map_lock);
 }
 
-void slab_gone(struct rd_ctx *c, uint32_t number)
+void slab_gone(struct rd_ctx *c, uint64_t number)
 {
 	struct slab *s;
 

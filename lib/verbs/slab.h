@@ -20,14 +20,14 @@ struct piece {
 };
 
 /*
- * A request that makes a queue, and the queue's memory; in rep->... mem and len are where the reply says so (slab_where).
- * 0 or the errno of conn_call(); with 0 piece->mem is NULL if it could not be mapped: then the caller ends the queue.
+ * A request that makes a queue, and the queue's memory.  0 or an errno: that of conn_call(), EMFILE if the program can have
+ * no other descriptor, ENOMEM if it cannot map; the queue is ended then.
  */
 int slab_call(struct rd_ctx *, struct msg_req *, struct msg_rep *, int send_fd, struct piece *);
 /* Nobody uses the piece any more. */
 void slab_done(struct rd_ctx *, struct piece *);
 /* The daemon has ended that slab; 0: none. */
-void slab_gone(struct rd_ctx *, uint32_t number);
+void slab_gone(struct rd_ctx *, uint64_t number);
 /* At the end of the context: those that nobody uses. */
 void slabs_end(struct rd_ctx *);
 

@@ -21,8 +21,6 @@ static int srq_map(struct rd_srq *s, const struct msg_rep *rep)
 	if (!slots || slots & (slots - 1) || slots < rep->srq.max_wr || rep->srq.map_len < ring_bytes(slots, stride) ||
 	    stride < sizeof(struct recv_wr) + rep->srq.max_sge * sizeof(struct sge))
 		return EPROTO;
-	if (!s->mem.mem)
-		return ENOMEM;
 	ring_attach(&s->ring, s->mem.mem, slots, stride);
 	s->bell = rep->srq.bell;
 	s->max_wr = rep->srq.max_wr;

@@ -68,7 +68,7 @@ struct cx {
 	struct {
 		void *p;
 		size_t len;
-		uint32_t slab; /* 0: none */
+		uint64_t slab; /* 0: none */
 	} map[CX_MAPS];
 	unsigned map_n;
 };

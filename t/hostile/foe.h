@@ -39,7 +39,7 @@ struct foe_link {
 struct foe_map {
 	uint8_t *p, *all;
 	size_t len, off, all_len;
-	uint32_t slab; /* 0: none */
+	uint64_t slab; /* 0: none */
 	unsigned link;
 	uint32_t slots, stride, slots2, stride2, bell;
 	uint32_t pos, pos2;

@@ -24,7 +24,7 @@ static char conf[] = "/tmp/rdmad-quota.XXXXXX";
 static void stage_open_conf(void)
 {
 	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000\n cqs = 6000\n "
-				   "srqs = 5000\n qps = 4000 }\n";
+				   "srqs = 5000\n qps = 4000\n queue-mib = 512 }\n";
 	char option[64];
 	int fd = mkstemp(conf);
 
@@ -155,6 +155,30 @@ static void take_small_qps(struct taker *t)
 		;
 }
 
+/* All of their memory is his to write to, so all of it counts, also that of which he has one queue only. */
+static void take_queues(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_CQ_CREATE };
+	uint64_t bytes = 0;
+	struct msg_rep rep;
+	int fds[CALL_FDS], err;
+
+	cx_open(&t->c);
+	for (uint32_t cqe = 1024;; cqe = cqe < RD_MAX_CQE ? 2 * cqe : 1024) {
+		req.cq.cqe = cqe;
+		err = call(t->c.fd, &req, &rep, fds);
+		if (err)
+			break;
+		if (fds[0] >= 0) {
+			bytes += rep.cq.mem.all;
+			close(fds[0]);
+		}
+		t->n++;
+	}
+	t->err = err;
+	ck_assert_uint_le(bytes, UINT64_C(512) << 20);
+}
+
 /* The host is in each of them for him. */
 static void take_groups(struct taker *t)
 {
@@ -210,6 +234,7 @@ static const struct {
 	{ "mapped-mib", take_memory, ENOMEM, 7, 8 },
 	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
 	{ "mappings", take_maps, ENOMEM, 1450, 1500 },
+	{ "queue-mib", take_queues, ENOMEM, 5, 100 },
 	{ "cqs", take_cqs, ENOMEM, 5999, 6000 },
 	{ "srqs", take_srqs, ENOMEM, 4999, 5000 },
 	{ "qps", take_small_qps, ENOMEM, 3999, 4000 },

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define QPS 8192u /* each of their allocations is dear */
@@ -145,6 +147,45 @@ START_TEST(sizes)
 }
 END_TEST
 
+/* A slab whose descriptor finds no room in the program is not used again. */
+START_TEST(descriptor_lost)
+{
+	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC, .cap = { 700, 700, 2, 2, 0 } };
+	struct rlimit was, none;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp, *peer;
+	struct fix f;
+	int free_fd;
+
+	fix_open(&f);
+	a.send_cq = a.recv_cq = f.cq;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	free_fd = dup(0);
+	ck_assert_int_ge(free_fd, 0);
+	close(free_fd);
+	none = (struct rlimit){ (rlim_t)free_fd, was.rlim_max };
+	for (unsigned i = 0; i < 3; i++) { /* the second one is of the same length */
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+		errno = 0;
+		ck_assert_ptr_null(ibv_create_cq(f.ctx, 5000, NULL, NULL, 0));
+		ck_assert_int_eq(errno, EMFILE);
+		errno = 0;
+		ck_assert_ptr_null(ibv_create_qp(f.pd, &a));
+		ck_assert_int_eq(errno, EMFILE);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+	}
+	cq = ibv_create_cq(f.ctx, 5000, NULL, NULL, 0);
+	qp = ibv_create_qp(f.pd, &a);
+	peer = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	ck_assert(cq && qp);
+	fix_connect(&f, qp, peer);
+	write_one(&f, qp, 3);
+	fix_pair_end(qp, peer);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	fix_close(&f);
+}
+END_TEST
+
 /* A CQ that was resized is polled in its old memory first: nobody gets that as long as it lives. */
 START_TEST(resized)
 {
@@ -180,7 +221,7 @@ void api_many(Suite *s)
 {
 	TCase *t = tcase_create("many");
 
-	SUITE_ADD(s, sizes, resized);
+	SUITE_ADD(s, sizes, descriptor_lost, resized);
 	tcase_set_timeout(t, 600);
 	tcase_add_test(t, queue_pairs);
 	tcase_add_test(t, regions);
