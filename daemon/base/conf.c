@@ -52,6 +52,8 @@ static struct {
 	int stumbled;    /* the parser gave up at this line, and may go on without it; 0: it did not */
 } errors;
 
+enum { PASSES_MAX = 50 }; /* each is over all of the text */
+
 static bool in_main(const cfg_t *cfg) { return cfg && cfg->filename && !strcmp(cfg->filename, errors.path); }
 
 static void say_stderr(const char *line) { fprintf(stderr, "%s\n", line); }
@@ -430,15 +432,22 @@ static void pass(struct conf *c, const char *path, char *text)
 bool conf_read(struct conf *c, const char *path)
 {
 	char *text = path ? conf_text_read(path) : NULL;
+	unsigned passes = 0;
 
 	memset(&errors, 0, sizeof(errors));
 	errors.path = path;
-	if (path && !text)
+	if (path && !text && errno == EILSEQ)
+		conf_wrong(NULL, "%s: is no text, it has NUL bytes; it may have been damaged: write it anew", path);
+	else if (path && !text)
 		conf_wrong(NULL, "%s: cannot be read: %s; check its name, and who may read it", path, strerror(errno));
 	while (text) {
 		pass(c, path, text);
 		if (!errors.stumbled || !conf_text_blank(text, errors.stumbled))
 			break;
+		if (++passes == PASSES_MAX) {
+			conf_wrong(NULL, "%s: has more errors than these; mend them first", path);
+			break;
+		}
 		errors.said = errors.stumbled;
 	}
 	free(text);

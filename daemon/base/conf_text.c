@@ -22,7 +22,7 @@ char *conf_text_read(const char *path)
 		return NULL;
 	}
 	n = fread(text, 1, CONF_TEXT_MOST + 1, f);
-	err = ferror(f) ? errno : n > CONF_TEXT_MOST ? EFBIG : 0;
+	err = ferror(f) ? errno : n > CONF_TEXT_MOST ? EFBIG : memchr(text, '\0', n) ? EILSEQ : 0;
 	fclose(f);
 	if (err) {
 		free(text);

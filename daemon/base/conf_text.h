@@ -7,7 +7,7 @@
 
 #define CONF_TEXT_MOST (1u << 20)
 
-/* All of a file or a pipe, for free(); NULL and errno: it cannot be read, or is longer than CONF_TEXT_MOST (EFBIG). */
+/* All of a file or a pipe, for free(); NULL and errno: it cannot be read, is longer than CONF_TEXT_MOST (EFBIG), or has a NUL (EILSEQ). */
 char *conf_text_read(const char *path);
 
 /*
