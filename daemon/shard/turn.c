@@ -251,12 +251,12 @@ bool turn(struct shard *s, struct turn *t)
 	again |= turn_net_rx(s, now);
 	again |= turn_raw_rx(s, now);
 	again |= raw_again(s, now);
-	now = later(s, now);
-	again |= turn_tick(s, now);
+	again |= turn_tick(s,
+			   now); /* by the turn's time: what is due since may have its answer in the socket already */
 	if (s->index == 0)
 		again |= hooks.agents_turn(s, now);
 	region_defer(posted > 1);
-	sent = turn_tx(s, now);
+	sent = turn_tx(s, later(s, now));
 	region_defer(false);
 	now = later(s, now);
 	busy |= ctx_publish(s, now) || sent;
