@@ -45,8 +45,8 @@ static void fork_child(void)
 /* For what is said of descriptors: a child of vfork() has our memory, and its descriptors are its own. */
 static bool is_owner(void) { return getpid() == owner; }
 
-/* For data, which such a child may not touch: this costs no system call. */
-static bool is_ours(void) { return ours ? *ours : is_owner(); }
+/* For all else: this costs no system call, until such a child has made a number of ours its own (forget). */
+static bool is_ours(void) { return (ours && __atomic_load_n(ours, __ATOMIC_RELAXED)) || is_owner(); }
 
 static void ours_make(void)
 {
@@ -171,8 +171,13 @@ static void forget(int fd)
 
 	if (fd < 0 || fd >= FD_MAX)
 		return;
+	if (!is_owner()) {
+		if (ours && peek(fd))
+			__atomic_store_n(ours, 0, __ATOMIC_RELAXED);
+		return;
+	}
 	reg_close_ep(fd);
-	if (!peek(fd) || !is_owner())
+	if (!peek(fd))
 		return;
 	c = table_take(fd, &last);
 	if (!c)
