@@ -10,10 +10,13 @@ struct ibv_cq;
 
 extern const uint32_t rdmad_verbs_abi; /* RDMAD_ABI when it was compiled */
 
-/*
- * Whether a poll would find nothing.  A poll does more than that: it gives the core away now and then, and finds out that the
- * daemon is gone.
- */
+/* Whether a poll would find nothing: neither a completion, nor that the daemon is gone. */
 bool rdmad_cq_quiet(struct ibv_cq *);
+
+/* All that a poll which finds nothing does besides: now and then the core is given away, for up to 0.2 ms.  Hold no lock. */
+void rdmad_cq_idle(struct ibv_cq *);
+
+/* Looks whether the daemon is gone, for who is about to sleep: polls do so now and then only. */
+void rdmad_cq_look(struct ibv_cq *);
 
 #endif

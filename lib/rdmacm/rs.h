@@ -167,13 +167,16 @@ void rs_wake(struct rsock *);                  /* something has happened that ot
 uint32_t rs_sleeper_add(struct rsock *);       /* the generation, for rs_sleeper_gone() */
 void rs_sleeper_gone(struct rsock *, uint32_t gen);
 
-/* Looking instead of sleeping.  rs_spin_again() returns when it is time for the next look; false: for sleeping. */
+/*
+ * Looking instead of sleeping.  rs_spin_again() returns when it is time for the next look; false: for sleeping.  Not locked; it is
+ * done for this one, which is held and linked.
+ */
 struct rs_spin {
 	int64_t start; /* ns */
 	bool over;
 };
 void rs_spin_begin(struct rs_spin *);
-bool rs_spin_again(struct rs_spin *);
+bool rs_spin_again(struct rs_spin *, const struct rsock *);
 
 /* ---- poll(): what is true now.  Locked */
 short rs_ready(struct rsock *, short events);

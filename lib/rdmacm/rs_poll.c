@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include <rdmad/own.h>
+
 /* The entries that each one of the program's becomes while we sleep: of a socket up to RS_FDS, of anything else one. */
 struct slot {
 	struct rsock *rs; /* held; NULL: not an rsocket */
@@ -16,7 +18,7 @@ struct set {
 	struct slot *slots;
 	struct pollfd *p; /* RS_FDS for each */
 	nfds_t n;
-	bool links; /* there are connections: news may come without the kernel */
+	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
 };
 
 static int64_t now_us(void)
@@ -72,7 +74,8 @@ static int look(struct set *s, struct pollfd *fds)
 			continue;
 		pthread_mutex_lock(&rs->lock);
 		fds[i].revents = rs_ready(rs, fds[i].events);
-		s->links |= rs->linked;
+		if (rs->linked)
+			s->link = rs;
 		pthread_mutex_unlock(&rs->lock);
 		n += fds[i].revents != 0;
 	}
@@ -118,37 +121,17 @@ static int look_all(struct set *s, struct pollfd *fds)
 	return n;
 }
 
-/* For who asks in a loop: what it waits for needs a core, too; and if it needs it for long, the poll takes a nap. */
-static void make_way(const struct set *s)
-{
-	for (nfds_t i = 0; i < s->n; i++) {
-		struct rsock *rs = s->slots[i].rs;
-		bool linked;
-
-		if (!rs)
-			continue;
-		pthread_mutex_lock(&rs->lock);
-		linked = rs->linked;
-		rs_progress_busy(rs);
-		pthread_mutex_unlock(&rs->lock);
-		if (linked)
-			return;
-	}
-}
-
 /* The same as look(); if nothing is ready, and may soon be, for a while. */
 static int look_on(struct set *s, struct pollfd *fds)
 {
 	struct rs_spin spin;
 	int n = look(s, fds);
 
-	if (n || !s->links)
+	if (n || !s->link)
 		return n;
 	rs_spin_begin(&spin);
-	while (!n && rs_spin_again(&spin)) {
-		make_way(s);
+	while (!n && rs_spin_again(&spin, s->link))
 		n = look(s, fds);
-	}
 	return n;
 }
 
@@ -232,12 +215,13 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 	int n;
 
 	n = timeout ? look_on(s, fds) : look(s, fds);
-	if (n || !timeout) {
+	if (n || !timeout)
 		n = look_all(s, fds);
-		if (!n)
-			make_way(s);
+	/* For who asks in a loop: what it waits for needs a core, too; and if it needs it for long, this takes a nap. */
+	if (!timeout && !n && s->link)
+		rdmad_cq_idle(s->link->link.cq);
+	if (!timeout || n)
 		return n;
-	}
 	do
 		n = sleep_all(s, fds, until);
 	while (!n && (until < 0 || now_us() < until));

@@ -11,6 +11,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include <rdmad/own.h>
+
 enum { SHARE = 8, SPIN_NS = 50000, SLOW_NS = 1000000, CREDIT_NS = SHARE * SPIN_NS, DEBT_NS = 16 * SLOW_NS };
 
 static _Thread_local struct {
@@ -43,7 +45,7 @@ static void lose(struct rs_spin *s, int64_t ns)
 	s->over = true;
 }
 
-bool rs_spin_again(struct rs_spin *s)
+bool rs_spin_again(struct rs_spin *s, const struct rsock *rs)
 {
 	int64_t before, lost;
 
@@ -54,6 +56,7 @@ bool rs_spin_again(struct rs_spin *s)
 		lose(s, before - s->start);
 		return false;
 	}
+	rdmad_cq_idle(rs->link.cq);
 	sched_yield();
 	lost = now_ns() - before;
 	if (lost >= SLOW_NS)

@@ -8,11 +8,14 @@
 
 #include <signal.h>
 
+#include <rdmad/own.h>
+
 enum { AT_KICK, AT_CM, AT_CQ };
 
 /* The CQ's event comes only for what completes after arming, so look once more. */
 static bool link_arm(struct rsock *rs)
 {
+	rdmad_cq_look(rs->link.cq);
 	if (!rs->link.armed) {
 		ibv_req_notify_cq(rs->link.cq, 0);
 		rs->link.armed = true;
@@ -81,11 +84,11 @@ static bool news_come(struct rsock *rs)
 	for (;;) {
 		bool again;
 
-		rs_progress_busy(rs);
+		rs_progress(rs);
 		if (rs->news != before)
 			return true;
 		pthread_mutex_unlock(&rs->lock);
-		again = rs_spin_again(&spin);
+		again = rs_spin_again(&spin, rs);
 		pthread_mutex_lock(&rs->lock);
 		if (!again)
 			return rs->news != before;

@@ -379,7 +379,7 @@ EXPORT bool rdmad_cq_quiet(struct ibv_cq *ibcq)
 	bool quiet;
 
 	cq_lock(cq);
-	quiet = !cur_used(&cq->cur->ring) && !cq->cur->next;
+	quiet = !cur_used(&cq->cur->ring) && !cq->cur->next && !cq->gone;
 	cq_unlock(cq);
 	return quiet;
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <rdmad/cores.h>
+#include <rdmad/own.h>
 
 #define IDLE_SHORT   4u /* empty polls between two yields where cores are short */
 #define IDLE_LONG    512u
@@ -132,6 +133,27 @@ int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 	if (idle)
 		idle_yield(cq);
 	return n;
+}
+
+EXPORT void rdmad_cq_idle(struct ibv_cq *ibcq)
+{
+	struct rd_cq *cq = to_cq(ibcq);
+	bool idle;
+
+	cq_lock(cq);
+	idle = idle_due(cq, true);
+	cq_unlock(cq);
+	if (idle)
+		idle_yield(cq);
+}
+
+EXPORT void rdmad_cq_look(struct ibv_cq *ibcq)
+{
+	struct rd_cq *cq = to_cq(ibcq);
+
+	cq_lock(cq);
+	cq->gone = conn_gone(&to_ctx(cq->cq.context)->conn);
+	cq_unlock(cq);
 }
 
 /* ---- start_poll, next_poll, end_poll: the CQ stays locked in between -------------- */
