@@ -10,9 +10,14 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <rdmad/own.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u
+#endif
 
 enum { WR_DATA = 1, WR_CTL, WR_RECV }; /* in the top bits of a wr_id; below: bytes of the send buffer */
 #define WR_ID(kind, n) ((uint64_t)(kind) << 32 | (n))
@@ -29,8 +34,15 @@ static size_t lists_len(const struct rsock *rs)
 /* A file that the daemon maps: where it has to go through the kernel each message costs it a system call.  -1: there is none. */
 static int file_make(size_t len)
 {
-	int fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct rlimit rl;
+	int fd;
 
+	/* Beyond the limit ftruncate() sends a signal. */
+	if (getrlimit(RLIMIT_FSIZE, &rl) || rl.rlim_cur < len)
+		return -1;
+	fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	if (fd < 0)
+		fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd >= 0 && (ftruncate(fd, (off_t)len) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))) {
 		close(fd);
 		fd = -1;

@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -181,6 +182,55 @@ START_TEST(dups)
 	fclose(f);
 	ck_assert_int_eq(read(200, line, 1), 0);
 	close(200);
+	close(l);
+}
+END_TEST
+
+/* A child by vfork() has this memory, and descriptors of its own. */
+START_TEST(vforked)
+{
+	int l = listener(0), c, s, p[2], status;
+	char buf[8] = "";
+	pid_t pid;
+
+	pair_open(l, &c, &s);
+	ok(pipe2(p, O_NONBLOCK));
+	pid = vfork();
+	if (!pid) {
+		close(c);
+		dup2(p[1], c);
+		_exit(write(c, "mine", 4) == 4 ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(read(p[0], buf, 4), 4);
+	ck_assert_str_eq(buf, "mine");
+	say(c, "still there");
+	hear(s, "still there");
+	close(p[0]);
+	close(p[1]);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+/* Where no large file may be made, buffers are none. */
+START_TEST(no_files)
+{
+	struct rlimit old, few;
+	int l = listener(0), c, s;
+
+	ok(getrlimit(RLIMIT_FSIZE, &old));
+	few = old;
+	few.rlim_cur = 4096;
+	ok(setrlimit(RLIMIT_FSIZE, &few));
+	pair_open(l, &c, &s);
+	say(c, "hello");
+	hear(s, "hello");
+	ok(setrlimit(RLIMIT_FSIZE, &old));
+	close(c);
+	close(s);
 	close(l);
 }
 END_TEST
@@ -434,9 +484,8 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		plain, timeouts, dups, files, others, polling, epolls, epoll_threads, pipe_broken
-	};
+	const TTest *const tests[] = { plain,  timeouts, dups,   vforked,       no_files,   files,
+				       others, polling,  epolls, epoll_threads, pipe_broken };
 	Suite *s = suite_create("rspreload");
 	SRunner *r;
 	int failed;
