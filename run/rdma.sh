@@ -53,11 +53,13 @@ statistic() {	# DEVICE
 # The daemon's answer, by rdmactl -j: a key and its value in each line.
 ask() {	# DUMP
 	command -v rdmactl >/dev/null || { echo "rdma: resource needs rdmactl, which is not in PATH" >&2; exit 1; }
-	rdmactl -j "$1" | tr -d '",' || exit 1
+	json=$(rdmactl -j "$1") || exit 1
+	echo "$json" | tr -d '",'
 }
 
 resource() {	# DEVICE
-	ask stats | awk -v dev="$1" '
+	answer=$(ask stats) || exit 1
+	echo "$answer" | awk -v dev="$1" '
 		$1 == "name:" { mine = $2 == dev; n++ }
 		mine && /objects: / { counts = 1; next }
 		mine && /}/ { counts = 0 }
@@ -73,7 +75,8 @@ resource() {	# DEVICE
 }
 
 resource_qp() {	# DEVICE
-	ask qps | awk -v dev="$1" '
+	answer=$(ask qps) || exit 1
+	echo "$answer" | awk -v dev="$1" '
 		{ v[$1] = $0; sub(/^[^:]*: */, "", v[$1]) }
 		$1 == "retrans:" && v["device:"] == dev {
 			rqpn = v["dest_qpn:"] + 0 ? " rqpn " v["dest_qpn:"] : ""
