@@ -27,6 +27,8 @@ mkdir -p "$dir" && [ -w "$dir" ] || { echo "rdmad-run: --lesson $name: cannot wr
 rm -f "$dir"/capture.pcapng "$dir"/ladder.html "$dir"/ladder.svg
 conf=$dir/.rdmad.conf.$$
 trap 'rm -f "$conf"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM	# dash runs no EXIT trap at a signal
 
 # Two devices, with addresses of the loopback network that are ours by our process id.
 n=$((($$ & 4194303) * 2))
