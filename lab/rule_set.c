@@ -165,7 +165,7 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 	if (!rs->note || !rs->kept)
 		return;
 	n = &rs->note[rs->note_n % RULES_LOG];
-	if (n->n)
+	if (n->n && n->acts != 1u << ACT_NOTE) /* which does nothing to a packet */
 		rs->kept[kept_place(n)] = *n;
 	*n = (struct rule_note){ .n = ++rs->note_n, .at = now, .rule = r->id, .device = p->device, .event = !p->b };
 	n->qpn = r->qpn;

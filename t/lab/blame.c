@@ -215,6 +215,13 @@ START_TEST(forgotten)
 	says(&q, 1, "rule 1 dropped this PSN once");
 	says(&other, 0, "");
 	lab_end(&lab);
+	/* A mere note is no deed, and takes no deed's place. */
+	lab_begin(&lab,
+		  "rules: [{match: {packet: write}, when: {nth: 1}, do: drop}, {match: {packet: write}, do: note}]");
+	for (unsigned i = 0; i < 2 * RULES_LOG + 2; i++)
+		pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, i ? 1 : 0);
+	says(&q, 1, "rule 1 dropped this PSN once");
+	lab_end(&lab);
 }
 END_TEST
 
