@@ -74,7 +74,7 @@ uint32_t rule_cm_bit(uint16_t attr)
 	return 1u << (attr >= CM_REQ && attr <= CM_APR ? (unsigned)(attr - CM_REQ) : RULE_CM_OTHER);
 }
 
-/* Its place among those that have sent since the rule came, from 1; 0: it is not one of them. */
+/* Its place among those whose first packet since there are rules came after this one did, from 1; 0: it is not one of them. */
 static uint32_t sender_of(const struct rule *r, const struct tap_pkt *p)
 {
 	return p->sender > r->sender_base ? p->sender - r->sender_base : 0;
