@@ -2,11 +2,13 @@
 /* say.c - messages of rdmad-run itself. */
 #include "say.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 void say(const char *fmt, ...)
 {
+	int was = errno;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -14,4 +16,5 @@ void say(const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	fputc('\n', stderr);
 	va_end(ap);
+	errno = was;
 }

@@ -3,7 +3,7 @@
 #ifndef RUN_SAY_H
 #define RUN_SAY_H
 
-/* Writes one line `rdmad-run: ...` to stderr; any thread. */
+/* Writes one line `rdmad-run: ...` to stderr, and leaves errno as it is; any thread. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

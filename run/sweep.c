@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -65,12 +66,15 @@ static const int stops[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 static sigset_t signals(void)
 {
+	struct sigaction hup;
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++)
 		sigaddset(&set, stops[i]);
+	if (!sigaction(SIGHUP, NULL, &hup) && hup.sa_handler == SIG_IGN) /* nohup(1) */
+		sigdelset(&set, SIGHUP);
 	return set;
 }
 
@@ -106,6 +110,7 @@ struct pool {
 	struct sweep_case **v; /* which cases */
 	unsigned n, next, running, jobs;
 	const char *below;
+	bool ends; /* what ends from now on is ended by us */
 	struct progress progress;
 };
 
@@ -119,7 +124,7 @@ static void pool_take(struct pool *p)
 			if (p->v[i]->pid != pid)
 				continue;
 			p->running--;
-			if (p->s->stopped) {
+			if (p->s->stopped || p->ends) {
 				p->v[i]->pid = 0;
 				p->v[i]->result = SWEEP_WAITS;
 				continue;
@@ -127,23 +132,32 @@ static void pool_take(struct pool *p)
 			case_judge(p->s, p->v[i], p->below, status);
 			p->progress.done++;
 			p->progress.bad += p->v[i]->result >= SWEEP_FAILED;
+			if (!*p->below && p->v[i]->id && p->v[i]->result < SWEEP_FAILED)
+				case_remove(p->s, p->v[i], "");
 		}
 	}
+}
+
+static void pool_signal(const struct pool *p, int sig)
+{
+	for (unsigned i = 0; i < p->next; i++)
+		if (p->v[i]->pid > 0)
+			kill(-p->v[i]->pid, sig);
 }
 
 static void pool_stop(struct pool *p)
 {
 	double end = now_s() + GRACE_MS / 1e3;
 
-	for (unsigned i = 0; i < p->next; i++)
-		if (p->v[i]->pid > 0)
-			kill(-p->v[i]->pid, SIGTERM);
+	p->ends = true;
+	pool_signal(p, SIGTERM);
 	while (p->running && now_s() < end) {
 		signals_wait(p->s, 100);
 		pool_take(p);
 	}
 	while (p->running) {
-		watch_left(finish, NULL);
+		watch_left(finish, NULL); /* finds nothing where /proc is that of another PID namespace */
+		pool_signal(p, SIGKILL);
 		signals_wait(p->s, 100);
 		pool_take(p);
 	}
@@ -177,20 +191,65 @@ static bool pool_run(struct sweep *s, struct sweep_case **v, unsigned n, unsigne
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
+/* The case that has a directory of this name; 0: the clean run.  False: none has. */
+static bool case_of(const char *name, unsigned *id)
+{
+	char same[16];
+
+	*id = 0;
+	if (!strcmp(name, "clean"))
+		return true;
+	if (strspn(name, "0123456789") != strlen(name) || strlen(name) > 9)
+		return false;
+	*id = (unsigned)strtoul(name, NULL, 10);
+	snprintf(same, sizeof(same), "%04u", *id);
+	return *id && !strcmp(name, same);
+}
+
+/* Is DIR empty, or an earlier sweep's?  False: said why not. */
+static bool may_have(const struct sweep *s, DIR *d)
+{
+	bool empty = true, ours = false;
+	struct dirent *e;
+	unsigned id;
+
+	while ((e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		empty = false;
+		if (!case_of(e->d_name, &id))
+			continue;
+		if (!case_is_ours(s, e->d_name)) {
+			say("--report %s: %s in it is not of a sweep: move it away, or name another directory", s->dir,
+			    e->d_name);
+			return false;
+		}
+		ours = true;
+	}
+	if (!empty && !ours)
+		say("--report %s: neither empty nor of an earlier sweep: name another directory", s->dir);
+	return empty || ours;
+}
+
 /* Directories of an earlier sweep. */
-static void old_remove(const struct sweep *s)
+static bool old_remove(const struct sweep *s)
 {
 	DIR *d = opendir(s->dir);
+	struct sweep_case c = { 0 };
 	struct dirent *e;
+	bool good;
 
-	while (d && (e = readdir(d))) {
-		struct sweep_case c = { .id = (unsigned)atoi(e->d_name) };
-
-		if (strspn(e->d_name, "0123456789") == strlen(e->d_name) && strlen(e->d_name) >= 4)
-			case_remove(s, &c, "");
+	if (!d) {
+		say("--report %s: %s", s->dir, strerror(errno));
+		return false;
 	}
-	if (d)
-		closedir(d);
+	good = may_have(s, d);
+	rewinddir(d);
+	while (good && (e = readdir(d)))
+		if (case_of(e->d_name, &c.id) && c.id)
+			case_remove(s, &c, "");
+	closedir(d);
+	return good;
 }
 
 static bool can_be_apart(void)
@@ -265,9 +324,8 @@ static void stage(struct sweep *s, unsigned from, const char *of)
 		abort();
 	for (unsigned i = 0; i < n; i++)
 		v[i] = &s->c[from + i];
-	if (!pool_run(s, v, n, s->jobs, "", of) && !s->stopped)
-		s->stopped = SIGTERM;
-	for (unsigned i = 0; i < n && !s->stopped; i++)
+	pool_run(s, v, n, s->jobs, "", of);
+	for (unsigned i = 0; i < n && !s->stopped && !s->broken; i++)
 		if (v[i]->result >= SWEEP_FAILED)
 			case_confirm(s, v[i]);
 	for (unsigned i = 0; i < n; i++) {
@@ -298,7 +356,8 @@ static bool begin(struct sweep *s)
 		say("--report %s: %s", s->dir, strerror(errno));
 		return false;
 	}
-	old_remove(s);
+	if (!old_remove(s))
+		return false;
 	s->apart = can_be_apart();
 	s->jobs = s->opt->sweep.jobs ? s->opt->sweep.jobs : cpus();
 	if (!s->apart && s->jobs > 1) {
@@ -315,8 +374,13 @@ static bool begin(struct sweep *s)
 int sweep_main(const struct options *opt, const char *name, char **argv)
 {
 	struct sweep s = { .opt = opt, .name = name, .argv = argv, .dir = opt->report ? opt->report : "rdmad-sweep" };
-	int status = RUN_FAILED;
+	int status = RUN_FAILED, fd;
 
+	do /* a file of ours must not become somebody's standard output */
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd < 2);
+	if (fd > 2)
+		close(fd);
 	if (!begin(&s))
 		return RUN_FAILED;
 	s.limit_s = opt->timeout_ms ? (double)(opt->timeout_ms - 1) / 1e3 : 300;
@@ -329,13 +393,15 @@ int sweep_main(const struct options *opt, const char *name, char **argv)
 		plan_singles(&s);
 		stage(&s, 0, "single faults");
 		plan_pairs(&s);
-		if (!s.stopped && s.pair_n)
+		if (!s.stopped && !s.broken && s.pair_n)
 			stage(&s, s.single_n, "pairs");
 		sweep_report(&s);
 		status = s.result_n[SWEEP_ERROR] ? RUN_FAILED : 0;
 		for (unsigned i = 0; i < s.n; i++)
 			if (case_is_finding(&s.c[i]))
 				status = 1;
+		if (s.broken)
+			status = RUN_FAILED;
 	}
 	watch_left(finish, NULL); /* those that made a session of their own */
 	free(s.pkt);

@@ -89,12 +89,14 @@ struct sweep {
 	unsigned single_left, pair_left; /* left out because of --sweep-limit */
 	unsigned result_n[SWEEP_RESULTS];
 	int stopped; /* by this signal; 0: no */
+	int broken;  /* a case could not be started: errno; 0: no */
 };
 
 /* All of --sweep; the exit status of rdmad-run.  name: argv[0]. */
 int sweep_main(const struct options *, const char *name, char **argv);
 
 /* ---- sweep_plan.c ---- */
+#define SWEEP_MARK "# rdmad-run --sweep: " /* so each rules.yaml begins: what lies beside it may be removed */
 /* The faults of --sweep's list, to *v (room for all), or 0: said what is wrong. */
 unsigned sweep_faults(const char *list, const struct sweep_fault *v[]);
 #define SWEEP_FAULTS 5u
@@ -111,16 +113,18 @@ void plan_name(const struct sweep_case *, char *text, size_t len);
 void plan_tell(const struct sweep_case *, char *text, size_t len);
 
 /* ---- sweep_case.c ---- */
-/* Starts the case, in its directory or in one below it.  False: said why. */
-bool case_start(const struct sweep *, struct sweep_case *, const char *below);
+/* Starts the case, in its directory or in one below it.  False: said why, and broken is set. */
+bool case_start(struct sweep *, struct sweep_case *, const char *below);
 /* It has ended, so: result, detail, why and seconds are filled in. */
 void case_judge(const struct sweep *, struct sweep_case *, const char *below, int status);
 /* DIR/0007/name; below and name may be empty.  The caller frees it. */
 char *case_file(const struct sweep *, const struct sweep_case *, const char *below, const char *name);
-/* The directory goes. */
+/* The directory goes, if a sweep made it. */
 void case_remove(const struct sweep *, const struct sweep_case *, const char *below);
 /* The command that repeats it; the caller frees it. */
 char *case_command(const struct sweep *, const struct sweep_case *);
+/* The directory DIR/name is one that a sweep made. */
+bool case_is_ours(const struct sweep *, const char *name);
 bool case_same_output(const struct sweep *, const struct sweep_case *, const char *below);
 static inline bool case_is_finding(const struct sweep_case *c)
 {

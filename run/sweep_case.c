@@ -32,14 +32,44 @@ char *case_file(const struct sweep *s, const struct sweep_case *c, const char *b
 	return path;
 }
 
-static int one_remove(const char *path, const struct stat *, int, struct FTW *) { return remove(path) ? 0 : 0; }
+bool case_is_ours(const struct sweep *s, const char *name)
+{
+	char *path = NULL, text[sizeof(SWEEP_MARK)] = "";
+	ssize_t n;
+	int fd;
+
+	if (asprintf(&path, "%s/%s/rules.yaml", s->dir, name) < 0)
+		abort();
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	free(path);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return n > 0 && !strcmp(text, SWEEP_MARK);
+}
+
+/* The mark goes last: what is left of a sweep that was killed here is still its own. */
+static int one_remove(const char *path, const struct stat *, int, struct FTW *at)
+{
+	if (at->level == 0 || (at->level == 1 && !strcmp(path + at->base, "rules.yaml")))
+		return 0;
+	return remove(path) ? 0 : 0;
+}
 
 void case_remove(const struct sweep *s, const struct sweep_case *c, const char *below)
 {
-	char *dir = case_file(s, c, below, "");
+	char *top = case_file(s, c, "", ""), *dir = case_file(s, c, below, ""),
+	     *mark = case_file(s, c, below, "rules.yaml");
 
-	nftw(dir, one_remove, 16, FTW_DEPTH | FTW_PHYS);
+	if (case_is_ours(s, top + strlen(s->dir) + 1)) {
+		nftw(dir, one_remove, 16, FTW_DEPTH | FTW_PHYS);
+		remove(mark);
+		remove(dir);
+	}
+	free(top);
 	free(dir);
+	free(mark);
 }
 
 /* ---- its command --------------------------------------------------------------------- */
@@ -187,7 +217,7 @@ static void become(const struct sweep *s, const struct words *w, int out, int er
 	_exit(RUN_FAILED);
 }
 
-bool case_start(const struct sweep *s, struct sweep_case *c, const char *below)
+bool case_start(struct sweep *s, struct sweep_case *c, const char *below)
 {
 	char *dir, *rules, *at;
 	struct words w = { 0 };
@@ -201,7 +231,11 @@ bool case_start(const struct sweep *s, struct sweep_case *c, const char *below)
 	good = !mkdir(dir, 0777);
 	if (!good)
 		say("--report %s: %s", dir, strerror(errno));
-	good = good && (c->id ? plan_rules(c, rules) : plan_note(rules));
+	if (good) {
+		good = c->id ? plan_rules(c, rules) : plan_note(rules);
+		if (!good)
+			remove(rules);
+	}
 	out = good ? file_open(s, c, below, "stdout") : -1;
 	err = good ? file_open(s, c, below, "stderr") : -1;
 	if (out >= 0 && err >= 0) {
@@ -214,13 +248,21 @@ bool case_start(const struct sweep *s, struct sweep_case *c, const char *below)
 		if (c->pid == 0)
 			become(s, &w, out, err);
 		if (c->pid < 0)
-			say("--sweep: %s", strerror(errno));
+			say("--sweep: no process for %s: %s", dir, strerror(errno));
+		else
+			setpgid(c->pid, c->pid); /* it does so itself, too: whoever comes first */
 	}
 	good = out >= 0 && err >= 0 && c->pid > 0;
+	if (!good)
+		s->broken = errno ? errno : EIO;
 	if (out >= 0)
 		close(out);
 	if (err >= 0)
 		close(err);
+	if (!good) {
+		case_remove(s, c, below);
+		rmdir(dir);
+	}
 	words_free(&w);
 	free(dir);
 	free(rules);
@@ -239,16 +281,21 @@ static json_t *json_of(const struct sweep *s, const struct sweep_case *c, const 
 	return j;
 }
 
-/* Each rule has met its packet. */
-static bool has_met(const struct sweep *s, const struct sweep_case *c, const char *below)
+enum met { MET_NOT, MET_ALL, MET_UNKNOWN };
+
+/* Has each rule met its packet? */
+static enum met met_of(const struct sweep *s, const struct sweep_case *c, const char *below)
 {
 	json_t *j = json_of(s, c, below, "rules.json"), *list = json_object_get(j, "rules"), *r;
+	bool known = json_is_array(list);
 	unsigned met = 0;
 	size_t i;
 
 	json_array_foreach(list, i, r) met += num(r, "hits") > 0;
 	json_decref(j);
-	return !c->id || met == c->n;
+	if (!c->id || met == c->n)
+		return MET_ALL;
+	return known ? MET_NOT : MET_UNKNOWN;
 }
 
 bool case_same_output(const struct sweep *s, const struct sweep_case *c, const char *below)
@@ -350,6 +397,7 @@ static enum sweep_result result_of(const struct sweep *s, struct sweep_case *c, 
 void case_judge(const struct sweep *s, struct sweep_case *c, const char *below, int status)
 {
 	json_t *j = json_of(s, c, below, "report.json");
+	enum met met;
 	size_t at;
 
 	c->pid = 0;
@@ -362,7 +410,12 @@ void case_judge(const struct sweep *s, struct sweep_case *c, const char *below, 
 	c->result = result_of(s, c, below, j);
 	why_read(s, c, below);
 	json_decref(j);
-	if (has_met(s, c, below))
+	met = met_of(s, c, below);
+	if (met == MET_UNKNOWN && c->result == SWEEP_OK) {
+		c->result = SWEEP_ERROR;
+		snprintf(c->detail, sizeof(c->detail), "rdmad-run has left no rules.json");
+	}
+	if (met != MET_NOT) /* a daemon that died tells nothing, and is a finding by itself */
 		return;
 	at = strlen(c->detail);
 	if (c->result != SWEEP_OK)

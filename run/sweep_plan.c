@@ -87,7 +87,7 @@ bool plan_note(const char *path)
 	FILE *f = fopen(path, "we");
 
 	if (f)
-		fprintf(f, "rules:\n- {name: note, when: {nth: 1..%d}, do: note}\n", NOTED);
+		fprintf(f, SWEEP_MARK "all is noted\nrules:\n- {name: note, when: {nth: 1..%d}, do: note}\n", NOTED);
 	if (f && !fclose(f))
 		return true;
 	say("--report %s: %s", path, strerror(errno));
@@ -325,7 +325,7 @@ bool plan_rules(const struct sweep_case *c, const char *path)
 
 	if (f) {
 		plan_tell(c, text, sizeof(text));
-		fprintf(f, "# %s\nrules:\n", text);
+		fprintf(f, SWEEP_MARK "%s\nrules:\n", text);
 		for (unsigned i = 0; i < c->n; i++)
 			rule_put(f, c->part[i].fault, c->part[i].pkt);
 	}

@@ -95,6 +95,9 @@ static void text_put(const struct sweep *s, FILE *f)
 			s->single_left, s->pair_left);
 	if (s->stopped)
 		fprintf(f, "\nstopped by signal %d: %u of %u cases have run", s->stopped, run, s->n);
+	else if (s->broken)
+		fprintf(f, "\nstopped, a run could not be started (%s): %u of %u cases have run", strerror(s->broken),
+			run, s->n);
 	fprintf(f, "\n%u finding%s\n", n, n == 1 ? "" : "s");
 	for (unsigned i = 0; i < s->n; i++)
 		if (case_is_finding(&s->c[i]) && !was_told(s, i))
@@ -169,6 +172,7 @@ static void json_put(const struct sweep *s, FILE *f)
 		      (json_int_t)s->sent_n, "packets_swept", (int)s->pkt_n, "singles_left_out", (int)s->single_left,
 		      "pairs_left_out", (int)s->pair_left, "findings", (int)findings(s), "cases", cases);
 	json_object_set_new(j, "stopped", s->stopped ? json_integer(s->stopped) : json_null());
+	json_object_set_new(j, "broken", s->broken ? json_string(strerror(s->broken)) : json_null());
 	json_dumpf(j, f, JSON_INDENT(1));
 	fputc('\n', f);
 	json_decref(j);
