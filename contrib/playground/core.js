@@ -203,7 +203,7 @@ class Scenario {
 			const op = Object.keys(tables.wr).find((k) => tables.wr[k].name === a[3]);
 			const e = op === undefined ? 22 : x.play_post(num(1, 0), num(2, 0), Number(op), num(4, 0), num(5, 0), num(6, 0), num(7, 0), num(8, 0));
 
-			return e === 12 ? "the send queue is full (ENOMEM)" : e ? "refused (EINVAL): not in this state, or not on this type" : "";
+			return e === 12 ? "refused (ENOMEM): the send queue is full, or 64 sends of this adapter are not complete" : e ? "refused (EINVAL): not in this state, or not on this type" : "";
 		}
 		case "u": return x.play_hangup(num(1, 0)) ? "not connected by the CM" : "";
 		case "r":

@@ -16,11 +16,13 @@ mono_t world_now(void) { return (mono_t){ world.now }; }
 
 /* ---- memory -------------------------------------------------------------------- */
 
+static uint64_t mem_base(const struct node *n) { return (uint64_t)MEM_STEP * (n->i + 1u); }
+
 static uint8_t *bytes(const struct span *s)
 {
 	struct node *n = s->region;
 
-	return n ? n->mem + (s->addr - 0x10000u * (n->i + 1u)) : (uint8_t *)(uintptr_t)s->addr;
+	return n ? n->mem + (s->addr - mem_base(n)) : (uint8_t *)(uintptr_t)s->addr;
 }
 
 static int mem_copy(void *host, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
@@ -71,6 +73,12 @@ void mem_gather(uint8_t *to, uint32_t len, const struct span *src, unsigned src_
 	mem_copy(NULL, &(struct span){ .addr = (uintptr_t)to, .len = len }, 1, src, src_n, off);
 }
 
+static void fill(uint8_t *to, uint32_t len, uint64_t with)
+{
+	for (uint32_t i = 0; i < len; i++)
+		to[i] = (uint8_t)(i * 7 + i / 256 + with);
+}
+
 static const struct mem_ops mem_ops = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store };
 
 /* ---- notes --------------------------------------------------------------------- */
@@ -109,10 +117,12 @@ static void node_new(unsigned i, uint64_t seed)
 		.max_mw = 4,
 		.max_pd = 4,
 	};
-	struct mr_attr mr = { .access = rights, .addr = 0x10000u * (i + 1), .len = MEM_LEN, .region = n };
+	struct mr_attr mr = { .access = rights, .len = MEM_LEN, .region = n };
 
 	memset(n, 0, sizeof *n);
 	n->i = (uint8_t)i;
+	mr.addr = mem_base(n);
+	fill(n->mem + AREA_SOURCE, AREA_LEN, 0);
 	memcpy(n->gid, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(1 + i) }, 16);
 	n->hca = hca_new(&c);
 	n->cm = cm_new(&(struct cm_cfg){ .seed = seed * 4 + i, .ca_guid = 0x020000fffe000001u + i, .ack_delay = 15 });
@@ -305,17 +315,17 @@ int world_recv(unsigned pair, unsigned side, uint32_t len)
 		return EINVAL;
 	n = &world.node[p->node[side]];
 	r.wr = (struct recv_wr){ .wr_id = world.wr_id + 1, .sge_n = 1 };
-	r.sge = (struct sge){ 0x10000u * (n->i + 1u) + AREA_IN, len, n->key };
+	r.sge = (struct sge){ mem_base(n) + AREA_IN, len, n->key };
 	return posted(NOTE_RECV, n, p->qpn[side], 0, len, hca_post_recv(n->hca, p->qpn[side], &r.wr, world_now()));
 }
 
 static void remote(struct send_wr *wr, const struct pair *p, const struct node *peer, const struct post *post)
 {
-	uint64_t base = 0x10000u * (peer->i + 1u);
+	uint64_t base = mem_base(peer);
 
 	wr->rkey = peer->key ^ (post->bad_key ? 0xffu : 0);
 	switch (post->op) {
-	case WR_READ: wr->remote_addr = base + AREA_OUT; break;
+	case WR_READ: wr->remote_addr = base + AREA_SOURCE; break;
 	case WR_CMP_SWP:
 	case WR_FETCH_ADD:
 		wr->remote_addr = base + AREA_WORD;
@@ -332,6 +342,14 @@ static void remote(struct send_wr *wr, const struct pair *p, const struct node *
 	memcpy(wr->ud.av.dgid, peer->gid, 16);
 }
 
+static uint64_t *slot_of(struct node *n, uint64_t wr_id)
+{
+	for (uint64_t *s = n->slot; s < n->slot + SLOTS; s++)
+		if (*s == wr_id)
+			return s;
+	return NULL;
+}
+
 int world_post(unsigned pair, unsigned side, const struct post *post)
 {
 	struct pair *p = &world.pair[pair];
@@ -341,22 +359,40 @@ int world_post(unsigned pair, unsigned side, const struct post *post)
 		struct sge sge;
 	} s = { .wr = { .op = post->op, .flags = WR_SIGNALED, .sge_n = 1, .imm = post->imm } };
 	bool atomic = post->op == WR_CMP_SWP || post->op == WR_FETCH_ADD;
-	uint32_t area = atomic ? AREA_RESULT : post->op == WR_READ ? AREA_IN : AREA_OUT;
+	uint32_t area = atomic ? AREA_RESULT : AREA_IN;
+	uint64_t *slot = NULL;
 	int e;
 
 	if (pair >= world.pairs || side > 1 || post->len > AREA_LEN)
 		return EINVAL;
 	n = &world.node[p->node[side]];
 	s.wr.wr_id = world.wr_id + 1;
-	s.sge = (struct sge){ 0x10000u * (n->i + 1u) + area, atomic ? 8 : post->len, n->key };
+	if (!atomic && post->op != WR_READ) {
+		slot = slot_of(n, 0);
+		if (!slot)
+			return ENOMEM;
+		area = AREA_OUT + (uint32_t)(slot - n->slot) * AREA_LEN;
+	}
+	s.sge = (struct sge){ mem_base(n) + area, atomic ? 8 : post->len, n->key };
 	remote(&s.wr, p, &world.node[p->node[!side]], post);
 	e = hca_post_send(n->hca, p->qpn[side], &s.wr, world_now());
-	for (uint32_t i = 0; !e && area == AREA_OUT && i < post->len; i++)
-		n->mem[i] = (uint8_t)(i * 7 + i / 256 + s.wr.wr_id);
+	if (!e && slot) {
+		*slot = s.wr.wr_id;
+		fill(n->mem + area, post->len, s.wr.wr_id);
+	}
 	return posted(NOTE_POST, n, p->qpn[side], post->op, s.sge.len, e);
 }
 
 /* ---- the clock ----------------------------------------------------------------- */
+
+static void completed(struct node *n, const struct cqe *c)
+{
+	uint64_t *slot = c->is_send ? slot_of(n, c->wr_id) : NULL;
+
+	if (slot)
+		*slot = 0;
+	note_new(NOTE_CQE, n->i)->cqe = *c;
+}
 
 static void told(struct node *n)
 {
@@ -372,7 +408,7 @@ static void told(struct node *n)
 			note_new(NOTE_TRACE, n->i)->trace = rec[i];
 	while ((k = hca_completions(n->hca, cqe, 16)))
 		for (unsigned i = 0; i < k; i++)
-			note_new(NOTE_CQE, n->i)->cqe = cqe[i];
+			completed(n, &cqe[i]);
 	while ((k = hca_events(n->hca, ev, 4)))
 		for (unsigned i = 0; i < k; i++)
 			note_new(NOTE_EVENT, n->i)->event = ev[i];

@@ -20,19 +20,23 @@
 
 #define NODES   3u
 #define PAIRS   8u
-#define PKTS    2048u  /* packets of a scenario */
-#define NOTES   4096u  /* what else happened */
-#define MEM_LEN 65536u /* of a node */
-#define PKT_MAX 1184u  /* bytes of one: headers, 1024, pad, ICRC; rounded up */
+#define PKTS    2048u /* packets of a scenario */
+#define NOTES   4096u /* what else happened */
+#define PKT_MAX 1184u /* bytes of one: headers, 1024, pad, ICRC; rounded up */
 
-/* A node's memory, and its areas. */
+#define SLOTS 64u /* sends of a node that are not complete */
+
+/* A node's memory, and its areas. From AREA_OUT on each send that is not complete has a slot of its own, of AREA_LEN. */
 enum {
-	AREA_OUT = 0,
-	AREA_TARGET = 0x4000,
-	AREA_IN = 0x8000,
+	AREA_TARGET = 0,
+	AREA_IN = 0x4000,
+	AREA_SOURCE = 0x8000, /* what READs of the peers get */
 	AREA_WORD = 0xc000,
 	AREA_RESULT = 0xc100,
-	AREA_LEN = 0x4000
+	AREA_OUT = 0x10000,
+	AREA_LEN = 0x4000,
+	MEM_LEN = AREA_OUT + SLOTS * AREA_LEN,
+	MEM_STEP = 0x1000000 /* from the address of one node's memory to that of the next */
 };
 
 #define LINK_NS     2000u /* the way of a packet */
@@ -86,6 +90,7 @@ struct node {
 	struct cm *cm;
 	uint32_t pdn, cqn, key;
 	uint64_t trace_at;
+	uint64_t slot[SLOTS]; /* wr_id of the send that has it; 0: free */
 	uint8_t mem[MEM_LEN];
 };
 
