@@ -17,6 +17,7 @@ const STATUS = { 0: "success", 1: "LOC_LEN_ERR", 2: "LOC_QP_OP_ERR", 4: "LOC_PRO
 	19: "FATAL_ERR", 20: "RESP_TIMEOUT_ERR", 21: "GENERAL_ERR" };
 const BEGIN_NS = 1000000;	/* of the clock: see world_new() */
 const STEPS_MAX = 4000;
+const FULL = "this scenario is full: Clear, or Back";
 
 class Core {
 	constructor(module) {
@@ -149,13 +150,25 @@ class Scenario {
 		this.rules = "";
 		this.core.x.play_new(this.hcas);
 		for (const t of h ? list.slice(1) : list)
-			this.act(t);
+			if (this.act(t) === FULL)
+				break;
 	}
 
 	list() { return (this.hcas === 3 ? ["h3"] : []).concat(this.log); }
 
-	/* One token; "" or what is wrong. Steps of a row become one token. */
+	/* One token; "" or what is wrong. What there was no room for did not happen. */
 	act(token) {
+		const said = this.done(token), bad = this.bad;
+
+		if (!this.core.x.play_full())
+			return said;
+		this.load(this.list());
+		this.bad = bad.concat(token + ": " + FULL);
+		return FULL;
+	}
+
+	/* Steps of a row become one token. */
+	done(token) {
 		const a = token.split(":"), last = this.log.length - 1;
 		const many = /^s(\d*)$/.exec(token);
 		let said = "";
@@ -163,7 +176,7 @@ class Scenario {
 		if (many) {
 			let n = 0;
 
-			for (let k = Math.min(STEPS_MAX, Number(many[1] || 1)); k && (this.what = this.core.x.play_step()); k--)
+			for (let k = Math.min(STEPS_MAX, Number(many[1] || 1)); k && (this.what = this.core.x.play_step()) && !this.core.x.play_full(); k--)
 				n++;
 			if (!n)
 				return "nothing will happen any more: post something";
@@ -178,7 +191,7 @@ class Scenario {
 		said = this.one(a, token);
 		if (said)
 			this.bad.push(token + ": " + said);
-		else
+		else if (!this.core.x.play_full())
 			this.log.push(token);
 		return said;
 	}

@@ -88,6 +88,7 @@ struct note *note_new(enum note_kind kind, unsigned node)
 	static struct note spare;
 	struct note *n = world.notes < NOTES ? &world.note[world.notes++] : &spare;
 
+	world.full |= n == &spare;
 	*n = (struct note){ .kind = (uint8_t)kind, .node = (uint8_t)node, .order = world.order++, .at = world.now };
 	return n;
 }

@@ -115,7 +115,7 @@ struct world {
 	struct rules rules;
 	struct flows flows;
 	struct remark *remark;
-	bool full; /* no room for more packets */
+	bool full; /* a packet or a note found no room: what is seen is not all */
 };
 
 extern struct world world;

@@ -69,6 +69,9 @@ EXPORT(unsigned, play_step, (void))
 	return (unsigned)what << 16 | (which & 0xffff);
 }
 
+/* Something has happened that there was no room to keep: the page takes back what led to it. */
+EXPORT(int, play_full, (void)) { return world.full; }
+
 EXPORT(int, play_hand, (unsigned pkt, unsigned hand, unsigned arg)) { return wire_hand(pkt, hand, arg); }
 
 /* The text in the buffer as rules; what is wrong with it, or "". */

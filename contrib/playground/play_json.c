@@ -199,7 +199,7 @@ static void nodes_json(void)
 const char *json_world(void)
 {
 	begin();
-	put("{\"now\":%llu,\"full\":%u,", (unsigned long long)world.now, world.full);
+	put("{\"now\":%llu,", (unsigned long long)world.now);
 	nodes_json();
 	pairs_json();
 	pkts_json();

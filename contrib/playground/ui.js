@@ -65,7 +65,7 @@ const game = {
 		this.s.load(list);
 		this.chosen = -1;
 		this.tour = null;
-		this.refresh(undefined, this.s.bad.length ? "Not understood: " + this.s.bad.join("; ") : say || "");
+		this.refresh(undefined, this.s.bad.length ? "Left out: " + this.s.bad.join("; ") : say || "");
 	},
 
 	/* One thing is done: by a button, a key, a form. */
@@ -73,6 +73,8 @@ const game = {
 		const had = this.w.packets.length, e = this.s.act(token), f = document.activeElement && document.activeElement.closest("[data-hand],[data-field]");
 
 		if (e) {
+			if (e === FULL)
+				this.refresh();
 			$("said").textContent = e[0].toUpperCase() + e.slice(1) + ".";
 			return false;
 		}
@@ -115,14 +117,14 @@ const game = {
 
 	run() {
 		closeAsk();
-		let n = 0;
+		let n = 0, e = "";
 
 		do
 			n++;
-		while (!this.s.act("s") && n < RUN_STEPS && this.busy());
+		while (!(e = this.s.act("s")) && n < RUN_STEPS && this.busy());
 		if (this.tour)
 			this.tour.off = true;
-		this.refresh(undefined, "Run: " + (this.busy() ? "more would happen." : "nothing is under way any more."));
+		this.refresh(undefined, "Run: " + (e === FULL ? e : this.busy() ? "more would happen" : "nothing is under way any more") + ".");
 		this.follow();
 	},
 
