@@ -134,6 +134,7 @@ function lostY(l, p, y0) {
 	return Math.min(y0 + 110, Math.max(y0 + 10, ya + (yb - ya) * (due - t0) / (t1 - t0)));
 }
 
+/* Its end, a head or a cross, is returned: nothing may hide it. */
 function packet(svg, w, l, p, slot, chosen) {
 	const dir = p.to > p.from ? 1 : -1, a = xOf(w, p.from) + dir * 8, b = xOf(w, p.to) - dir * 8, y0 = l.at.get(p.sent).y + slot * ROW;
 	const part = p.state === "lost" ? 0.6 : 1;
@@ -150,10 +151,12 @@ function packet(svg, w, l, p, slot, chosen) {
 	el(g, "path", { class: "touch", d: `M${a} ${y0}L${b} ${y1}` });
 	el(g, "path", { class: "wire", d: `M${a} ${y0}L${x1} ${ye}` });
 	el(g, "circle", { class: "tail", cx: a, cy: y0, r: 2.4 });
+	const end = el(null, "g", { class: "end " + g.getAttribute("class"), "aria-hidden": "true" });
+
 	if (p.state === "lost")
-		el(g, "path", { class: "cross", d: `M${x1 - 5} ${ye - 5}l10 10m0 -10l-10 10` });
+		el(end, "path", { class: "cross", d: `M${x1 - 5} ${ye - 5}l10 10m0 -10l-10 10` });
 	else
-		arrowHead(g, b, y1, dir, angle);
+		arrowHead(end, b, y1, dir, angle);
 	const t = el(g, "text", { class: "label", x: xm, y: ym - 4.5, transform: `rotate(${dir * angle} ${xm} ${ym})` });
 
 	el(t, "tspan", { class: "what" }, packetName(p));
@@ -166,6 +169,7 @@ function packet(svg, w, l, p, slot, chosen) {
 		el(t, "tspan", { class: "size", dx: 6 }, "copy");
 	if (p.iter > 1 && p.op && p.op.role !== 4)
 		el(t, "tspan", { class: "again-mark", dx: 6 }, "again");
+	return end;
 }
 
 function notes(svg, w, l) {
@@ -182,7 +186,7 @@ function notes(svg, w, l) {
 
 /* The whole diagram; chosen: a packet, or -1. */
 function drawLadder(svg, w, chosen) {
-	const l = layout(w), width = widthOf(w), taken = new Map();
+	const l = layout(w), width = widthOf(w), taken = new Map(), ends = [];
 
 	svg.textContent = "";
 	svg.setAttribute("viewBox", `0 0 ${width} ${l.height}`);
@@ -204,9 +208,10 @@ function drawLadder(svg, w, chosen) {
 		const slot = taken.get(p.sent) || 0;
 
 		taken.set(p.sent, slot + 1);
-		packet(svg, w, l, p, slot, chosen);
+		ends.push(packet(svg, w, l, p, slot, chosen));
 	}
 	notes(svg, w, l);
+	svg.append(...ends);
 }
 
 /* The heads above the lines. */
