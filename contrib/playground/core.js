@@ -28,6 +28,8 @@ class Core {
 			imports[i.name] = () => 52;
 		imports.fd_write = (fd, iov, n, out) => this.write(iov, n, out);
 		this.said = "";
+		this.module = module;
+		this.dead = false;	/* it has trapped */
 		this.x = new WebAssembly.Instance(module, { wasi_snapshot_preview1: imports }).exports;
 		this.x._initialize();
 	}
@@ -144,6 +146,8 @@ class Scenario {
 	load(list) {
 		const h = list.length && /^h([23])$/.exec(list[0]);
 
+		if (this.core.dead)
+			this.core = new Core(this.core.module);
 		this.hcas = h ? Number(h[1]) : 2;
 		this.log = [];
 		this.bad = [];

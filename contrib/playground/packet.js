@@ -56,8 +56,8 @@ function meaning(w, p, header, f, v) {
 	case "DETH.SrcQP": return n + "." + whose(w, n);
 	case "RETH.DMALen": return `${n} bytes in all`;
 	case "AETH.kind": return AETH[n] || "reserved";
-	case "AETH.value": return p.syndrome >> 5 === 0 ? (n === 31 ? "no credits are told" : `credits, code ${n}`) : p.syndrome >> 5 === 3 ? (NAK[n] || "reserved") :
-		p.said.includes("wait") ? /wait [0-9.]+ ms/.exec(p.said)[0] : "timer code " + n;
+	case "AETH.value": return p.syndrome >> 5 === 0 ? (n === 31 ? "no credits are told" : `credits, code ${n}: receives for ${tables.credits[n]} requests`) : p.syndrome >> 5 === 3 ? (NAK[n] || "reserved") :
+		p.syndrome >> 5 === 1 ? `code ${n}: wait ${duration(tables.rnr[n])}` : "reserved";
 	case "AETH.MSN": return `${n} request${n === 1 ? "" : "s"} completed`;
 	}
 	return "";

@@ -229,6 +229,7 @@ function noteWords(n) {
 	case "recv": return `posts receive ${n.id}, ${n.len} bytes`;
 	case "cqe": return `${n.send ? "send" : "receive"} ${n.id} completes: ${STATUS[n.status] || n.status}${!n.status && !n.send ? `, ${n.len} bytes` : ""}${n.flags & 2 ? `, immediate ${n.imm}` : ""}`;
 	case "event": return "asynchronous event " + (EVENTS[n.type] || n.type);
+	case "modify": return `QP 0x${n.qpn.toString(16)} cannot be modified to ${n.to} (EINVAL)`;
 	case "cm": return "CM event " + n.what;
 	case "why": return n.what + ". Hint: " + n.hint + ".";
 	}
@@ -262,7 +263,7 @@ function logList(panel, most) {
 	const all = game.w.notes.map((n) => [n, noteWords(n)]).filter((x) => x[1]), list = make(panel, "ol", { class: "log" });
 
 	for (const [n, t] of all.slice(-most)) {
-		const li = make(list, "li", { class: n.kind === "why" || (n.kind === "cqe" && n.status) || n.to === "ERR" ? "bad" : "" });
+		const li = make(list, "li", { class: n.kind === "why" || n.kind === "modify" || (n.kind === "cqe" && n.status) || n.to === "ERR" ? "bad" : "" });
 
 		make(li, "time", {}, clock(n.at));
 		make(li, "em", {}, NODE[n.node]);

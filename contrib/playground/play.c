@@ -185,13 +185,19 @@ void world_new(unsigned nodes, uint64_t seed)
 	wire_rules("", &err);
 }
 
-static void modify(struct node *n, uint32_t qpn, const struct qp_attr *a, uint8_t state, uint32_t mask)
+/* What is refused is told, as a program would see it: a damaged message of the CM may ask for anything. */
+static bool modify(struct node *n, uint32_t qpn, const struct qp_attr *a, uint8_t state, uint32_t mask)
 {
 	struct qp_attr to = *a;
+	struct note *t;
 
 	to.state = state;
-	if (hca_qp_modify(n->hca, qpn, &to, mask | QPA_STATE, world_now()))
-		abort();
+	if (!hca_qp_modify(n->hca, qpn, &to, mask | QPA_STATE, world_now()))
+		return true;
+	t = note_new(NOTE_MODIFY, n->i);
+	t->modify.qpn = qpn;
+	t->modify.state = state;
+	return false;
 }
 
 static int qp_new(struct pair *p, unsigned side)
@@ -209,12 +215,10 @@ static int qp_new(struct pair *p, unsigned side)
 
 	if (p->type == QPT_UC)
 		a.access = ACC_REMOTE_WRITE;
-	if (!e)
-		modify(n, p->qpn[side], &a, QPS_INIT, mask);
-	return e;
+	return e ? e : modify(n, p->qpn[side], &a, QPS_INIT, mask) ? 0 : EINVAL;
 }
 
-void world_connected(unsigned pair, unsigned side, const struct qp_attr *a)
+bool world_connected(unsigned pair, unsigned side, const struct qp_attr *a)
 {
 	struct pair *p = &world.pair[pair];
 	struct node *n = &world.node[p->node[side]];
@@ -227,8 +231,7 @@ void world_connected(unsigned pair, unsigned side, const struct qp_attr *a)
 		rts |= QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
 	}
 	p->sq_psn[side] = a->sq_psn;
-	modify(n, p->qpn[side], a, QPS_RTR, rtr);
-	modify(n, p->qpn[side], a, QPS_RTS, rts);
+	return modify(n, p->qpn[side], a, QPS_RTR, rtr) && modify(n, p->qpn[side], a, QPS_RTS, rts);
 }
 
 static struct pair *pair_new(uint8_t type, unsigned a, unsigned b, const struct qp_attr *attr)

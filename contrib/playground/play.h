@@ -61,7 +61,7 @@ struct pkt {
 	uint8_t data[PKT_MAX];
 };
 
-enum note_kind { NOTE_POST, NOTE_RECV, NOTE_CQE, NOTE_TRACE, NOTE_EVENT, NOTE_WHY, NOTE_CM };
+enum note_kind { NOTE_POST, NOTE_RECV, NOTE_CQE, NOTE_TRACE, NOTE_EVENT, NOTE_WHY, NOTE_CM, NOTE_MODIFY };
 
 struct note {
 	uint8_t kind, node; /* enum note_kind */
@@ -79,6 +79,10 @@ struct note {
 			uint32_t qpn;
 			uint8_t cause, key;
 		} why;
+		struct {
+			uint32_t qpn;
+			uint8_t state; /* that it did not get to */
+		} modify;
 		uint8_t cm; /* enum cm_event_type */
 	};
 };
@@ -130,7 +134,8 @@ int world_pair(uint8_t type, unsigned a, unsigned b, const struct qp_attr *, uin
 /* The same, but side 0 calls side 1 by the CM, as rdma_connect() does; world_hangup() ends it. */
 int world_call(unsigned a, unsigned b, const struct qp_attr *);
 int world_hangup(unsigned pair);
-void world_connected(unsigned pair, unsigned side, const struct qp_attr *); /* INIT to RTS */
+/* INIT to RTS; false: refused, and a note says so. */
+bool world_connected(unsigned pair, unsigned side, const struct qp_attr *);
 
 int world_recv(unsigned pair, unsigned side, uint32_t len);
 struct post {
@@ -153,7 +158,9 @@ struct note *note_new(enum note_kind, unsigned node);
 void wire_tx(struct node *, const struct burst *);
 struct pkt *wire_next(void); /* the one that arrives first; NULL */
 void wire_arrive(struct pkt *);
-void wire_rules(const char *text, struct rule_error *); /* instead of those before; err->text empty: they are good */
+void wire_rules(
+	const char *text,
+	struct rule_error *); /* instead of those before; err->text: what is wrong with them, and those before hold */
 
 enum hand { HAND_DROP, HAND_DELAY, HAND_TWICE, HAND_FLIP, HAND_NOW };
 /* arg: HAND_DELAY ns, HAND_FLIP the bit. 0, or EINVAL: it is not under way. */

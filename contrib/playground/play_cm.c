@@ -40,25 +40,26 @@ int cm_call(unsigned i)
 	memcpy(c.req.path.dgid, b->gid, 16);
 	if (!cm_listening(b->cm, SERVICE))
 		cm_listen(b->cm, SERVICE, NULL, &listener);
+	ids[i][1] = 0;
 	return cm_connect(a->cm, &c, p, &ids[i][0], world_now());
 }
 
 int cm_hangup(unsigned i) { return cm_disconnect(world.node[world.pair[i].node[0]].cm, ids[i][0], NULL, world_now()); }
 
-/* The QP as the messages agreed. */
-static void connect_qp(const struct node *n, uint32_t id, unsigned pair, unsigned side, uint32_t rq_psn)
+/* The QP as the messages agreed. false: it cannot be so. */
+static bool connect_qp(const struct node *n, uint32_t id, unsigned pair, unsigned side, uint32_t rq_psn)
 {
 	struct qp_attr a = world.pair[pair].attr;
 	struct cm_qp q;
 
 	if (!cm_qp_get(n->cm, id, &q))
-		return;
+		return false;
 	a.dest_qpn = q.dest_qpn;
 	a.rq_psn = side ? rq_psn : q.rq_psn;
 	a.sq_psn = q.sq_psn;
 	a.av.hop_limit = 64;
 	memcpy(a.av.dgid, q.route.dgid, 16);
-	world_connected(pair, side, &a);
+	return world_connected(pair, side, &a);
 }
 
 static void to_err(const struct node *n, uint32_t qpn)
@@ -66,7 +67,12 @@ static void to_err(const struct node *n, uint32_t qpn)
 	hca_qp_modify(n->hca, qpn, &(struct qp_attr){ .state = QPS_ERR }, QPA_STATE, world_now());
 }
 
-/* The pair whose side this id is; a new caller is the oldest pair that nobody has accepted. */
+static void reject(const struct node *n, uint32_t id)
+{
+	cm_reject(n->cm, id, REJ_CONSUMER, NULL, 0, NULL, world_now());
+}
+
+/* The pair whose side this id is; a new caller is a pair whose QP it names, and that was not called before. */
 static int pair_of(const struct node *n, uint32_t id, unsigned *side)
 {
 	for (*side = 0; *side < 2; ++*side)
@@ -79,7 +85,8 @@ static int pair_of(const struct node *n, uint32_t id, unsigned *side)
 static int called(const struct node *n, const struct cm_event *ev)
 {
 	for (unsigned i = 0; i < world.pairs; i++)
-		if (world.pair[i].cm && world.pair[i].node[1] == n->i && world.pair[i].qpn[0] == ev->msg.req.qpn) {
+		if (world.pair[i].cm && world.pair[i].node[1] == n->i && world.pair[i].qpn[0] == ev->msg.req.qpn &&
+		    !ids[i][1]) {
 			ids[i][1] = ev->id;
 			return (int)i;
 		}
@@ -93,17 +100,24 @@ static void happened(struct node *n, const struct cm_event *ev)
 	int pair = ev->type == CM_EV_REQ ? called(n, ev) : pair_of(n, ev->id, &side);
 
 	note_new(NOTE_CM, n->i)->cm = (uint8_t)ev->type;
-	if (pair < 0)
+	if (pair < 0) {
+		if (ev->type == CM_EV_REQ)
+			reject(n, ev->id);
 		return;
+	}
 	rep.qpn = world.pair[pair].qpn[1];
 	switch (ev->type) {
 	case CM_EV_REQ:
-		connect_qp(n, ev->id, (unsigned)pair, 1, rep.psn);
-		cm_accept(n->cm, ev->id, &rep, world_now());
+		if (connect_qp(n, ev->id, (unsigned)pair, 1, rep.psn))
+			cm_accept(n->cm, ev->id, &rep, world_now());
+		else
+			reject(n, ev->id);
 		break;
 	case CM_EV_REP:
-		connect_qp(n, ev->id, (unsigned)pair, 0, 0);
-		cm_rtu(n->cm, ev->id, NULL, world_now());
+		if (connect_qp(n, ev->id, (unsigned)pair, 0, 0))
+			cm_rtu(n->cm, ev->id, NULL, world_now());
+		else
+			reject(n, ev->id);
 		break;
 	case CM_EV_DREQ:
 		cm_disconnect(n->cm, ev->id, NULL, world_now());

@@ -9,6 +9,7 @@
 
 #include <rdmad/wr.h>
 
+#include "proto/aeth.h"
 #include "proto/hdr.h"
 #include "proto/qp_state.h"
 
@@ -163,6 +164,9 @@ static void note_json(const struct note *n)
 	case NOTE_CQE: cqe_json(&n->cqe); break;
 	case NOTE_TRACE: trace_json(&n->trace); break;
 	case NOTE_EVENT: put("\"kind\":\"event\",\"type\":%u,\"qpn\":%u", n->event.type, n->event.number); break;
+	case NOTE_MODIFY:
+		put("\"kind\":\"modify\",\"qpn\":%u,\"to\":\"%s\"", n->modify.qpn, qp_state_name(n->modify.state));
+		break;
 	case NOTE_CM: put("\"kind\":\"cm\",\"what\":\"%s\"", cm_event_name(n->cm)); break;
 	case NOTE_WHY:
 		put("\"kind\":\"why\",\"qpn\":%u,\"what\":", n->why.qpn);
@@ -297,7 +301,13 @@ const char *json_tables(void)
 #include <rdmad/wr.def>
 #undef WR
 #undef WC
-	put("},\"headers\":[");
+	put("},\"rnr\":[");
+	for (unsigned i = 0; i < 32; i++)
+		put("%s%llu", comma(i), (unsigned long long)rnr_timer_ns((uint8_t)i));
+	put("],\"credits\":[");
+	for (unsigned i = 0; i < AETH_NO_CREDITS; i++)
+		put("%s%u", comma(i), aeth_credits((uint8_t)i));
+	put("],\"headers\":[");
 	for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
 		put("%s", comma((unsigned)i));
 		header_json(&headers[i]);

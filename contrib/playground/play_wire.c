@@ -50,21 +50,36 @@ static struct pkt *copy(const struct pkt *p, const char *why)
 	return q;
 }
 
+static bool icrc_good(const struct pkt *p)
+{
+	struct icrc_flow flow;
+	static struct icrc_rx rx;
+	uint16_t id;
+
+	icrc_rx_init(&rx);
+	icrc_flow_init(&flow, p->route.sgid, p->route.dgid, TAP_PORT, TAP_PORT, true);
+	return icrc_check(&rx, &flow, p->data, p->len, &id) && id == 0;
+}
+
 /* ---- rules ---------------------------------------------------------------------- */
 
 void wire_rules(const char *text, struct rule_error *err)
 {
 	static const char *const names[NODES] = { "client", "server", "third" };
-	struct rules *r = &world.rules;
+	static struct rules r;
 
-	rules_fini(r);
-	memset(r, 0, sizeof *r);
+	memset(&r, 0, sizeof r);
 	*err = (struct rule_error){ 0 };
 	for (unsigned i = 0; i < world.nodes; i++)
-		r->device[i] = names[i];
-	r->device_n = world.nodes;
-	if (*text && rules_add(r, text, strlen(text), &(struct rule_host){ .now = world_now() }, err) >= 0)
-		*err = (struct rule_error){ 0 };
+		r.device[i] = names[i];
+	r.device_n = world.nodes;
+	if (*text && rules_add(&r, text, strlen(text), &(struct rule_host){ .now = world_now() }, err) < 0) {
+		rules_fini(&r);
+		return;
+	}
+	*err = (struct rule_error){ 0 };
+	rules_fini(&world.rules);
+	world.rules = r;
 }
 
 static void answer(const struct pkt *p, const struct tap_pkt *t, const struct rule_verdict *v)
@@ -125,7 +140,7 @@ static bool decide(struct pkt *p, const struct burst *b, enum tap_dir dir, uint6
 		p->route.tclass |= 3;
 	if (v.corrupt) {
 		rule_corrupt(&v, &p->route, p->data, p->len);
-		p->bad |= !v.corrupt->fix;
+		p->bad = !icrc_good(p);
 	}
 	for (unsigned i = 1; i <= v.copies; i++) {
 		struct pkt *q = copy(p, "a copy, made by a rule");
@@ -200,17 +215,6 @@ struct pkt *wire_next(void)
 	return first;
 }
 
-static bool icrc_good(const struct pkt *p)
-{
-	struct icrc_flow flow;
-	static struct icrc_rx rx;
-	uint16_t id;
-
-	icrc_rx_init(&rx);
-	icrc_flow_init(&flow, p->route.sgid, p->route.dgid, TAP_PORT, TAP_PORT, true);
-	return icrc_check(&rx, &flow, p->data, p->len, &id) && id == 0;
-}
-
 void wire_arrive(struct pkt *p)
 {
 	struct node *n = &world.node[p->to];
@@ -271,8 +275,8 @@ int wire_hand(unsigned i, enum hand hand, uint32_t arg)
 		if (arg >= 8 * p->len)
 			return EINVAL;
 		p->data[arg / 8] ^= (uint8_t)(0x80u >> arg % 8);
-		p->bad = true;
-		remark_add(&p->said, "damaged by you: bit %u of byte %u", 7 - arg % 8, arg / 8);
+		p->bad = !icrc_good(p);
+		remark_add(&p->said, "flipped by you: bit %u of byte %u", 7 - arg % 8, arg / 8);
 		break;
 	case HAND_NOW: p->at = world.now; break;
 	}

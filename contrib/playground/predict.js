@@ -37,7 +37,7 @@ function others(right) {
 
 	if (last && last.op && last.op.role < 3)
 		list.unshift(`${packetName(last)}, PSN ${last.psn}, from the ${peer}, again`);
-	return list.filter((t) => t.replace(", again", "") !== askName(p));
+	return [...new Set(list)].filter((t) => t.replace(", again", "") !== askName(p));
 }
 
 /* An order that is the same for the same scenario. */

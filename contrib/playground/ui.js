@@ -70,6 +70,7 @@ const game = {
 
 	/* One thing is done: by a button, a key, a form. */
 	act(token) {
+		closeAsk();
 		const had = this.w.packets.length, e = this.s.act(token), f = document.activeElement && document.activeElement.closest("[data-hand],[data-field]");
 
 		if (e) {
@@ -97,7 +98,7 @@ const game = {
 		if (/^s\d*$/.test(token))
 			return this.s.what >> 16 === 1 ? `${packetWords(p)}: ${p.state === "lost" ? "lost" : "arrives"}${p.said ? " - " + p.said.split("\n").pop().replace(/ us\b/, " µs") : ""}.${left}` :
 				`A timer of ${NODE[this.s.what & 0xffff]} runs out, at ${clock(w.now)}.${left}`;
-		return { x: "Dropped.", d: "Delayed.", t: "Now there are two.", c: "Damaged: the ICRC will tell.", n: "It overtakes the others.", v: "Posted.", r: "These rules hold from now on." }[token[0]] || (token[0] === "p" ? "Posted." + left : left.trim());
+		return { x: "Dropped.", d: "Delayed.", t: "Now there are two.", c: w.packets[Number(token.split(":")[1])]?.bad ? "Damaged: the ICRC will tell." : "Flipped, but the ICRC is right: it does not cover this bit, or all is as it was.", n: "It overtakes the others.", v: "Posted.", r: "These rules hold from now on." }[token[0]] || (token[0] === "p" ? "Posted." + left : left.trim());
 	},
 
 	choose(i, tab) {
@@ -273,6 +274,9 @@ function prove() {
 function stopped(e) {
 	const core = game.s && game.s.core, said = core && core.said.trim().split("\n").pop();
 
+	predict.shadow = null;
+	if (core)
+		core.dead = true;
 	$("said").textContent = `The core has stopped: ${said || e.message}. The link to this moment is in the address; Clear begins anew.`;
 }
 
