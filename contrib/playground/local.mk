@@ -29,11 +29,9 @@ if PLAYGROUND
 # One call of the compiler: that is as fast as many, and nothing else of the build is for this machine's eyes.
 contrib/playground/play.wasm: $(libproto_a_SOURCES) $(liblab_a_SOURCES) $(sim_sources) $(play_sources) $(play_headers) $(noinst_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) contrib/playground && \
-	$(WASM_CC) --target=wasm32-wasi -mexec-model=reactor $(WASM_CFLAGS) -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_MMAN \
-		-I$(srcdir)/contrib/playground/shim -I$(srcdir) -I$(srcdir)/include $(filter %.c,$^) \
-		-Wl,-z,stack-size=1048576,--stack-first,--strip-all -lwasi-emulated-signal -lwasi-emulated-mman -o $@
+	$(WASM_CC) $(WASM_CFLAGS) -I$(srcdir)/contrib/playground/shim -I$(srcdir) -I$(srcdir)/include $(filter %.c,$^) $(WASM_LIBS) -o $@
 contrib/playground/playground.html: contrib/playground/play.wasm $(play_page) $(LAB_FILES:%=$(srcdir)/%) ctl/page/picture.css
 	$(AM_V_GEN)$(srcdir)/contrib/playground/bundle.sh $(srcdir) contrib/playground/play.wasm >$@.tmp && mv $@.tmp $@
 nodist_doc_DATA = contrib/playground/playground.html
-CLEANFILES += contrib/playground/play.wasm contrib/playground/playground.html
+CLEANFILES += contrib/playground/play.wasm contrib/playground/playground.html contrib/playground/playground.html.tmp
 endif
