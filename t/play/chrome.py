@@ -42,12 +42,18 @@ class Chrome:
             self.begin(width, height)
         except Exception:
             self.process.kill()
-            self.process.wait()
+            self.close()
             raise
 
     def begin(self, width, height):
-        targets = self.call("Target.getTargets")["targetInfos"]
-        page = next(t for t in targets if t["type"] == "page")
+        until, pages = time.monotonic() + 60 * PATIENCE, []
+        while not pages:
+            pages = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
+            if not pages:
+                if time.monotonic() > until:
+                    raise TimeoutError("the browser shows no page")
+                time.sleep(0.02)
+        page = pages[0]
         self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         self.call("Runtime.enable")
         self.call("Page.enable")
@@ -121,10 +127,11 @@ class Chrome:
             f.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def close(self):
+        self.session = None
         try:
             self.call("Browser.close")
-        except (EOFError, TimeoutError, OSError):
-            pass
+        except (AssertionError, EOFError, TimeoutError, OSError):
+            self.process.kill()
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
