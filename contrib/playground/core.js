@@ -201,11 +201,15 @@ class Scenario {
 	}
 
 	one(a, token) {
+		const words = { q: [1], p: [3], r: [...a.keys()] }[a[0]] || [];
+
+		if (a.slice(1).some((x, i) => !/^\d*$/.test(x) && !words.includes(i + 1)))
+			return "there are numbers between colons";
 		const x = this.core.x, num = (i, d) => a[i] === undefined || a[i] === "" ? d : Number(a[i]) >>> 0;
 
 		switch (a[0]) {
 		case "q":
-			if (!TYPE[a[1]] || !MTU[num(4, 256)])
+			if (!Object.hasOwn(TYPE, a[1]) || !MTU[num(4, 256)])
 				return "no such connection";
 			return x.play_pair(TYPE[a[1]], num(2, 0), num(3, 1), MTU[num(4, 256)], num(5, 1000), num(6, 5000), num(7, 14), num(8, 7),
 				num(9, 7), num(10, 12), a[1] === "cm" ? 1 : 0) < 0 ? "not possible: eight connections, each between two HCAs" : "";

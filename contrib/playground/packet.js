@@ -36,7 +36,7 @@ function whose(w, qpn) {
 	for (const p of w.pairs)
 		for (const q of p.qp)
 			if (q && q.qpn === qpn)
-				return ` a queue pair of ${NODE[q.node]}.`;
+				return ` a queue pair of the ${NODE[q.node]}.`;
 	return qpn === 1 ? " The connection manager's." : "";
 }
 

@@ -80,7 +80,7 @@ function postForm(panel, w) {
 		game.act(["p", pair, side, op, op === "CMP_SWP" || op === "FETCH_ADD" ? 8 : d.get("len"), d.get("imm") || 0, d.get("bad") ? 1 : 0, d.get("arg") || 0, d.get("swap") || 0].join(":"));
 	});
 	const row = make(f, "div", { class: "row" });
-	const at = choice(row, "on", "at", w.pairs.flatMap((p, i) => [0, 1].map((s) => [`${i}.${s}`, `${i + 1}: ${TYPE_NAME[p.type]} of ${NODE[p.qp[s].node]}`])), "0.0");
+	const at = choice(row, "on", "at", w.pairs.flatMap((p, i) => [0, 1].map((s) => [`${i}.${s}`, `${i + 1}: ${TYPE_NAME[p.type]} of the ${NODE[p.qp[s].node]}`])), "0.0");
 	const op = choice(row, "", "op", [], ""), r2 = make(f, "div", { class: "row" });
 
 	op.setAttribute("aria-label", "operation");
@@ -116,7 +116,7 @@ function recvForm(panel, w) {
 	const f = form(panel, "receive", "Receives", (d) => game.act(["v", ...d.get("at").split("."), 4096, d.get("count")].join(":"))), row = make(f, "div", { class: "row" });
 
 	number(row, "number", "count", 1, 1, 16);
-	choice(row, "on", "at", w.pairs.flatMap((p, i) => [1, 0].map((s) => [`${i}.${s}`, `${i + 1}: ${TYPE_NAME[p.type]} of ${NODE[p.qp[s].node]}`])), "0.1");
+	choice(row, "on", "at", w.pairs.flatMap((p, i) => [1, 0].map((s) => [`${i}.${s}`, `${i + 1}: ${TYPE_NAME[p.type]} of the ${NODE[p.qp[s].node]}`])), "0.1");
 	make(row, "button", {}, "Post");
 	remember(f);
 }

@@ -185,7 +185,7 @@ void world_new(unsigned nodes, uint64_t seed)
 	wire_rules("", &err);
 }
 
-/* What is refused is told, as a program would see it: a damaged message of the CM may ask for anything. */
+/* A refusal is told, as a program would see it: a damaged message of the CM may ask for anything. */
 static bool modify(struct node *n, uint32_t qpn, const struct qp_attr *a, uint8_t state, uint32_t mask)
 {
 	struct qp_attr to = *a;

@@ -97,7 +97,7 @@ const game = {
 
 		if (/^s\d*$/.test(token))
 			return this.s.what >> 16 === 1 ? `${packetWords(p)}: ${p.state === "lost" ? "lost" : "arrives"}${p.said ? " - " + p.said.split("\n").pop().replace(/ us\b/, " µs") : ""}.${left}` :
-				`A timer of ${NODE[this.s.what & 0xffff]} runs out, at ${clock(w.now)}.${left}`;
+				`A timer of the ${NODE[this.s.what & 0xffff]} runs out, at ${clock(w.now)}.${left}`;
 		return { x: "Dropped.", d: "Delayed.", t: "Now there are two.", c: w.packets[Number(token.split(":")[1])]?.bad ? "Damaged: the ICRC will tell." : "Flipped, but the ICRC is right: it does not cover this bit, or all is as it was.", n: "It overtakes the others.", v: "Posted.", r: "These rules hold from now on." }[token[0]] || (token[0] === "p" ? "Posted." + left : left.trim());
 	},
 
@@ -164,7 +164,7 @@ const game = {
 function openLink(fragment) {
 	const q = Object.fromEntries(fragment.split("&").map((x) => [x.slice(0, x.indexOf("=")), x.slice(x.indexOf("=") + 1)]));
 
-	if (q.lesson && TOURS[q.lesson])
+	if (q.lesson && Object.hasOwn(TOURS, q.lesson))
 		game.begin(q.lesson, Math.min(TOURS[q.lesson].length, Math.max(1, Number(q.stop) || 1)) - 1);
 	else
 		game.load(q.do ? q.do.split(";") : [], q.do ? "As the link has it." : "");
