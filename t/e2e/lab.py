@@ -358,13 +358,18 @@ class End:
 
     def __init__(self, daemon, device, gid, address):
         self.daemon, self.device, self.address = daemon, device, address
-        table = daemon.devinfo()
-        if device not in table:
-            raise Failed("no device %s but %s" % (device, sorted(table)))
-        if gid_text(gid) not in table[device]:
-            raise Failed("%s has no GID %s but %s" % (device, gid, sorted(table[device])))
+        seen = {}
+
+        def shown():	# the kernel tells of an address when it has given it
+            seen.update(daemon.devinfo())
+            return gid_text(gid) in seen.get(device, {})
+
+        try:
+            until("the GID", shown)
+        except Failed:
+            raise Failed("%s has no GID %s; there are %s" % (device, gid, {d: sorted(t) for d, t in seen.items()})) from None
         self.gid = gid
-        self.gid_index = table[device][gid_text(gid)]
+        self.gid_index = seen[device][gid_text(gid)]
 
 
 def pair(server, client, argv_of, limit=60.0, **env):
