@@ -32,17 +32,21 @@ static const struct {
 bool own_profile(struct options *opt, char *name)
 {
 	char *file = strchr(name, ':');
+	bool odd;
 
 	opt->profile = name;
 	opt->ports = 1;
 	if (file) {
 		*file++ = 0;
 		opt->profile_file = realpath(file, NULL);
-		if (!opt->profile_file)
+		if (!opt->profile_file) {
 			say("--as %s:%s: %s", name, file, strerror(errno));
-		else if (strpbrk(opt->profile_file, "'\\\n") || name[strspn(name, NAME_CHARS)])
+			return false;
+		}
+		odd = strpbrk(opt->profile_file, "'\\\n") || name[strspn(name, NAME_CHARS)];
+		if (odd)
 			say("--as %s:%s: a name has a character that cannot be in a configuration", name, file);
-		return opt->profile_file && !strpbrk(opt->profile_file, "'\\\n") && !name[strspn(name, NAME_CHARS)];
+		return !odd;
 	}
 	for (unsigned i = 0; i < PROFILES_N; i++) {
 		if (!strcmp(profiles[i].name, name)) {

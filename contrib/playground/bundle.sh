@@ -20,18 +20,18 @@ echo '</style>'
 echo '</head>'
 cat "$here/page.html"
 # Within a script element no "<" may be: it could end it. These texts have none but in "less than".
-for f in "$labs"/*.txt; do
-	name=${f##*/}
-	echo "<script type=\"text/plain\" id=\"text-${name%.txt}\">"
-	cat "$f"
-	echo '</script>'
-done
-for f in "$labs"/*.yaml; do
-	name=${f##*/}
-	echo "<script type=\"text/plain\" id=\"fault-${name%.yaml}\">"
-	cat "$f"
-	echo '</script>'
-done
+texts() {	# KIND FILE...: each by its name without the suffix
+	kind=$1
+	shift
+	for f; do
+		name=${f##*/}
+		echo "<script type=\"text/plain\" id=\"$kind-${name%.*}\">"
+		cat "$f"
+		echo '</script>'
+	done
+}
+texts text "$labs"/*.txt
+texts fault "$labs"/*.yaml
 echo '<script type="application/wasm" id="core">'
 base64 "$wasm"
 echo '</script>'

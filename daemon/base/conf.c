@@ -182,10 +182,9 @@ static int check_users(cfg_t *cfg, cfg_opt_t *opt)
 	if (n > CONF_USERS)
 		return conf_wrong(cfg, "more than %u users; use socket-group and socket-mode for a group of users",
 				  CONF_USERS);
-	for (unsigned i = n ? n - 1 : 0; i < n; i++)
-		if (!user_parse(cfg_opt_getnstr(opt, i), &uid))
-			return conf_wrong(cfg, "there is no user \"%s\"; create the account, or give a number",
-					  cfg_opt_getnstr(opt, i));
+	if (n && !user_parse(cfg_opt_getnstr(opt, n - 1), &uid))
+		return conf_wrong(cfg, "there is no user \"%s\"; create the account, or give a number",
+				  cfg_opt_getnstr(opt, n - 1));
 	return 0;
 }
 
@@ -267,13 +266,12 @@ static int check_ecn(cfg_t *cfg, cfg_opt_t *opt)
 static int check_by_sl(cfg_t *cfg, cfg_opt_t *opt, long most)
 {
 	unsigned n = cfg_opt_size(opt);
+	long v = n ? cfg_opt_getnint(opt, n - 1) : 0;
 
 	if (n > SLS)
 		return conf_wrong(cfg, "%s has more than %u numbers; give one for each service level", opt->name, SLS);
-	for (unsigned i = n ? n - 1 : 0; i < n; i++)
-		if (cfg_opt_getnint(opt, i) < 0 || cfg_opt_getnint(opt, i) > most)
-			return conf_wrong(cfg, "%s has %ld; give numbers from 0 to %ld", opt->name,
-					  cfg_opt_getnint(opt, i), most);
+	if (v < 0 || v > most)
+		return conf_wrong(cfg, "%s has %ld; give numbers from 0 to %ld", opt->name, v, most);
 	return 0;
 }
 

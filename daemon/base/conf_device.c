@@ -72,11 +72,9 @@ static int check_addresses(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (n > RDMAD_GIDS - 1)
 		return conf_wrong(cfg, "more than %u addresses; the GID table is full then", RDMAD_GIDS - 1);
-	for (unsigned i = n ? n - 1 : 0; i < n; i++)
-		if (!address_parse(cfg_opt_getnstr(opt, i), &a))
-			return conf_wrong(cfg,
-					  "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length",
-					  cfg_opt_getnstr(opt, i));
+	if (n && !address_parse(cfg_opt_getnstr(opt, n - 1), &a))
+		return conf_wrong(cfg, "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length",
+				  cfg_opt_getnstr(opt, n - 1));
 	return 0;
 }
 
