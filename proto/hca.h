@@ -185,6 +185,7 @@ mono_t hca_deadline(const struct hca *); /* when to call hca_tick() next; MONO_N
 
 /* Up to max, in order of completion per CQ; how many. */
 unsigned hca_completions(struct hca *, struct cqe *, unsigned max);
+unsigned hca_completions_n(struct hca *); /* that wait */
 
 struct hca_event {
 	uint32_t type;   /* enum event_type */

@@ -147,6 +147,12 @@ unsigned hca_completions(struct hca *h, struct cqe *v, unsigned max)
 	return comp_take(h, v, max);
 }
 
+unsigned hca_completions_n(struct hca *h)
+{
+	req_settle(h);
+	return h->comp.tail - h->comp.head;
+}
+
 /* ---- XRC domains and shared receive queues ------------------------------- */
 
 int hca_xrcd_alloc(struct hca *h, uint32_t *xrcdn)

@@ -30,6 +30,8 @@
 
 #define LOOK_NS       50000u     /* how often files are looked at while there is no time to sleep */
 #define LIGHT_NS      5000u      /* how long only bells are looked at while spinning */
+#define LONE_MAX      2u         /* completions */
+#define HOT_YIELDS    3u         /* so often the core is given away before a socket that had nothing is read again */
 #define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
 #define RAW_FRAME_LEN 16384u     /* what a frame of a packet socket, a system call, counts as */
 #define TX_HCA_BURSTS 64u        /* from one HCA, before it is the next one's turn */
@@ -154,8 +156,20 @@ static uint64_t turn_tx(struct shard *s, mono_t now)
 			round += tx_hca(s, i, now);
 		sum += round;
 	} while (round && sum < TX_TURN_LEN);
-	net_flush(s->net);
 	return sum;
+}
+
+/*
+ * So few completions that they are told before the train goes, which is a system call: their program goes on meanwhile.  More of
+ * them come with a stream, where the peer waits for the train.
+ */
+static bool turn_lone(const struct shard *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < devices_n; i++)
+		n += hca_completions_n(s->hca[i]);
+	return n <= LONE_MAX;
 }
 
 static bool turn_tick(struct shard *s, mono_t now)
@@ -212,6 +226,7 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 static void turn_spin(struct shard *s, struct turn *t, mono_t now)
 {
 	mono_t until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
+	unsigned hot = 0;
 
 	while (!inbox_wanted(s->inbox)) {
 		if (ctx_pending(s) || idle_kicks(s, false)) {
@@ -221,7 +236,8 @@ static void turn_spin(struct shard *s, struct turn *t, mono_t now)
 		if (idle_kicked(s))
 			break;
 		now = spin_turn(&t->spin, now);
-		if (mono_reached(now, until) || !spin_may(&t->spin, now) || net_hot(s->net, now))
+		if (mono_reached(now, until) || !spin_may(&t->spin, now) ||
+		    (net_hot(s->net, now) && ++hot == HOT_YIELDS))
 			break;
 	}
 	if (idle_is_hidden(s))
@@ -259,7 +275,10 @@ bool turn(struct shard *s, struct turn *t)
 	sent = turn_tx(s, later(s, now));
 	region_defer(false);
 	now = later(s, now);
+	if (!turn_lone(s))
+		net_flush(s->net);
 	busy |= ctx_publish(s, now) || sent;
+	net_flush(s->net);
 	if (busy || again) {
 		spin_busy(&t->spin, now);
 		cpu_busy(&t->cpu, now);
