@@ -16,6 +16,7 @@
 #include "cma.h"
 #include "../verbs/attr.h"
 
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -228,28 +229,31 @@ static int removal(struct chan *c, struct cma_event *e)
 
 /* ---- get and give back ------------------------------------------------------------------- */
 
-EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
-{
-	struct chan *c = to_chan(channel);
+/* A thread that waits for an event, and what it holds. */
+struct waiter {
+	struct chan *c;
 	struct cma_event *e;
+};
+
+static void waiter_cancelled(void *arg)
+{
+	struct waiter *w = arg;
+
+	free(w->e);
+	chan_drop(w->c);
+}
+
+/* The next event that is the program's business.  0 or an errno. */
+static int event_next(struct chan *c, struct cma_event *e)
+{
 	struct cmm_rep rep;
 	int err;
 
-	if (!event)
-		return fail(EINVAL);
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return fail(ENOMEM);
-	chan_hold(c);
 	for (;;) {
 		memset(e, 0, sizeof(*e));
 		err = event_fetch(c, &rep);
-		if (err == EIO && !removal(c, e))
-			break;
-		if (err) {
-			free(e);
-			return get_end(c, err);
-		}
+		if (err)
+			return err == EIO ? removal(c, e) : err;
 		e->owner = id_find_got(rep.event.cookie, rep.event.group_cookie, &e->group);
 		if (!e->owner) {
 			if (rep.event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -257,11 +261,30 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 			continue;
 		}
 		if (event_process(e, c, &rep.event))
-			break;
+			return 0;
 		id_acked(e->owner, e->group);
 	}
-	*event = &e->event;
-	return get_end(c, 0);
+}
+
+EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct waiter w = { .c = to_chan(channel) };
+	int err;
+
+	if (!event)
+		return fail(EINVAL);
+	w.e = calloc(1, sizeof(*w.e));
+	if (!w.e)
+		return fail(ENOMEM);
+	chan_hold(w.c);
+	pthread_cleanup_push(waiter_cancelled, &w);
+	err = event_next(w.c, w.e);
+	pthread_cleanup_pop(0);
+	if (err)
+		free(w.e);
+	else
+		*event = &w.e->event;
+	return get_end(w.c, err);
 }
 
 EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
