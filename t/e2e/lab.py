@@ -31,7 +31,7 @@ class Failed(Exception):
 
 
 def until(what, cond, limit=10.0, pause=0.005):
-    """The first true value of cond(); Failed after limit seconds."""
+    """The first true value of cond(); Failed after limit seconds.  It looks less often the longer it takes."""
     end = time.monotonic() + limit * PATIENCE
     while True:
         value = cond()
@@ -40,6 +40,7 @@ def until(what, cond, limit=10.0, pause=0.005):
         if time.monotonic() > end:
             raise Failed("waited %.0f s in vain for %s" % (limit * PATIENCE, what))
         time.sleep(pause)
+        pause = min(1.2 * pause, 0.05)
 
 
 def run(*argv, limit=20.0):
