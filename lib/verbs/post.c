@@ -51,6 +51,25 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 	return err;
 }
 
+/* The check of send_one() that said no. */
+static const char *wrong(const struct rd_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct wr_row *row = wr_row((unsigned)wr->opcode);
+	bool ud = qp->qp.qp_type == IBV_QPT_UD;
+
+	if (qp->qp.state < IBV_QPS_RTS)
+		return "sends need RTS";
+	if (!row || !(row->on >> qp->qp.qp_type & 1) || wr->opcode == (enum ibv_wr_opcode)WR_FLUSH)
+		return "a QP of this type does not have the operation";
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+		return "too many sge";
+	if (ud && !wr->wr.ud.ah)
+		return "no address handle";
+	if (wr->send_flags & WR_INLINE)
+		return row->data == WR_DATA_OUT ? "too much inline data" : "the operation takes no inline data";
+	return "a wrong flag, length or window";
+}
+
 int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct rd_qp *qp = to_qp(ibqp);
@@ -71,10 +90,10 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 			       feature_missing(qp->ctx->attr.no, 0, 1u << wr->opcode));
 	else if (err && err != ENOMEM) /* a full queue is no mistake */
 		refuse(qp->ctx, ibqp->qp_num, "ibv_post_send", err,
-		       "opcode %u with %d sge (up to %u), flags 0x%x, in state %s: %s", (unsigned)wr->opcode,
-		       wr->num_sge, qp->cap.max_send_sge, wr->send_flags, state_str(ibqp->state),
-		       ibqp->state < IBV_QPS_RTS ? "sends need RTS"
-						 : "not an operation of this QP, too many sge or too much inline data");
+		       "%s with %d sge (up to %u), flags 0x%x, inline data up to %u, in state %s: %s",
+		       wr_row((unsigned)wr->opcode) ? wr_row((unsigned)wr->opcode)->name : "an unknown opcode",
+		       wr->num_sge, qp->cap.max_send_sge, wr->send_flags, qp->cap.max_inline, state_str(ibqp->state),
+		       wrong(qp, wr));
 	return err;
 }
 

@@ -476,8 +476,8 @@ START_TEST(verbs)
 	ck_assert_int_eq(ibv_dealloc_pd(d.f.pd), EBUSY);
 	says(0, "ibv_dealloc_pd of 0x[0-9a-f]+ refused: Device or resource busy");
 	ck_assert_int_ne(fix_send(&d.f, d.a, 1, 0, 8, 0), 0);
-	says(d.a->qp_num, "ibv_post_send refused: Invalid argument: opcode 2 with 1 sge \\(up to [0-9]+\\), flags 0x0, "
-			  "in state RESET: sends need RTS");
+	says(d.a->qp_num, "ibv_post_send refused: Invalid argument: SEND with 1 sge \\(up to [0-9]+\\), flags 0x0, "
+			  "inline data up to [0-9]+, in state RESET: sends need RTS");
 	duo_close(&d);
 }
 END_TEST
