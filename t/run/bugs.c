@@ -35,8 +35,12 @@ static struct plan {
 	uint64_t from_off;   /* to ours */
 	uint8_t dest_rd, rd, depth;
 	uint8_t back; /* the peer is connected to: 0 us, 1 another QP, 2 nobody */
+	enum ibv_mtu peer_mtu;
 	uint32_t qkey_off;
-	unsigned n; /* requests */
+	unsigned flags;
+	int sge_n;
+	bool refused; /* it cannot be posted at all */
+	unsigned n;   /* requests */
 } plan = {
 	.type = IBV_QPT_RC,
 	.op = IBV_WR_RDMA_WRITE,
@@ -49,6 +53,9 @@ static struct plan {
 	.dest_rd = 4,
 	.rd = 4,
 	.depth = DEPTH,
+	.peer_mtu = IBV_MTU_1024,
+	.flags = IBV_SEND_SIGNALED,
+	.sge_n = 1,
 	.n = 1,
 };
 
@@ -137,6 +144,8 @@ static void extra_attr(void)
 static void busy_pd(void) { refused(!(errno = ibv_dealloc_pd(pd)), "ibv_dealloc_pd"); }
 static void busy_cq(void) { refused(!(errno = ibv_destroy_cq(cq)), "ibv_destroy_cq"); }
 
+static void deep_cq(void) { refused(ibv_create_cq(ctx, 1 << 30, NULL, NULL, 0), "ibv_create_cq"); }
+
 static void no_memory(void)
 {
 	char *p = mmap(NULL, LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -208,6 +217,13 @@ static void window_unbound(void)
 	plan.rkey = w->rkey;
 }
 
+static void invalidated_mr(void) { plan.op = IBV_WR_SEND_WITH_INV; }
+static void local_inv_mr(void)
+{
+	plan.op = IBV_WR_LOCAL_INV;
+	plan.sge_n = 0;
+}
+
 /* ---- bugs of receives ----------------------------------------------------------- */
 
 static void send_op(void) { plan.op = IBV_WR_SEND; }
@@ -241,6 +257,29 @@ static void no_resources(void)
 {
 	plan.op = IBV_WR_RDMA_READ;
 	plan.dest_rd = 0;
+}
+static void other_mtu(void)
+{
+	plan.len = 1024;
+	plan.peer_mtu = IBV_MTU_256;
+}
+static void post_early(void) { plan.refused = true; } /* and see run() */
+static void too_many_sge(void)
+{
+	plan.refused = true;
+	plan.sge_n = 2;
+}
+static void too_much_inline(void)
+{
+	plan.refused = true;
+	plan.len = LEN;
+	plan.flags |= IBV_SEND_INLINE;
+}
+static void uc_read(void)
+{
+	plan.type = IBV_QPT_UC;
+	plan.op = IBV_WR_RDMA_READ;
+	plan.refused = true;
 }
 static void wrong_psn(void) { plan.psn_off = 0xffffff; }
 static void lost_psn(void) { plan.psn_off = 1; } /* taken for a duplicate: acknowledged, and not executed */
@@ -336,7 +375,10 @@ static const struct bug {
 	BUG(peer_failed, BEFORE),      BUG(post_to_err, BEFORE),     BUG(atomic_place, BEFORE),
 	BUG(atomic_len, BEFORE),       BUG(full_cq, BEFORE),         BUG(ud_qkey, BEFORE),
 	BUG(ud_no_receive, BEFORE),    BUG(ud_no_grh, BEFORE),       BUG(ud_long, BEFORE),
-	BUG(uc_no_receive, BEFORE),    BUG(uc_right, BEFORE),        BUG(uc_key, WITH_MR),
+	BUG(other_mtu, BEFORE),        BUG(post_early, BEFORE),      BUG(too_many_sge, BEFORE),
+	BUG(too_much_inline, BEFORE),  BUG(uc_read, BEFORE),         BUG(invalidated_mr, BEFORE),
+	BUG(local_inv_mr, BEFORE),     BUG(deep_cq, WITH_QPS),       BUG(uc_no_receive, BEFORE),
+	BUG(uc_right, BEFORE),         BUG(uc_key, WITH_MR),
 };
 
 /* ---- the program ------------------------------------------------------------------------ */
@@ -392,7 +434,7 @@ static void join(void)
 	to_rts(qp[0]);
 	if (plan.back == 2)
 		return;
-	need(!to_rtr(qp[1], qp[0]->qp_num + 1000 * plan.back, 0x1000 + plan.psn_off, 0, IBV_MTU_1024, 0), "RTR");
+	need(!to_rtr(qp[1], qp[0]->qp_num + 1000 * plan.back, 0x1000 + plan.psn_off, 0, plan.peer_mtu, 0), "RTR");
 	to_rts(qp[1]);
 }
 
@@ -422,7 +464,7 @@ static void post(void)
 	struct ibv_ah_attr at = { .is_global = 1, .port_num = 1, .grh = { .dgid = gid, .hop_limit = 64 } };
 	struct ibv_sge sge = { (uintptr_t)memory + plan.from_off, plan.len, key_of(plan.lkey, mr->lkey) };
 	struct ibv_send_wr wr = {
-		.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = plan.op, .send_flags = IBV_SEND_SIGNALED
+		.wr_id = 1, .sg_list = &sge, .num_sge = plan.sge_n, .opcode = plan.op, .send_flags = plan.flags
 	};
 	struct ibv_send_wr *bad;
 	uint64_t there = (uintptr_t)memory + LEN + plan.at_off;
@@ -439,6 +481,10 @@ static void post(void)
 		wr.wr.rdma.remote_addr = there;
 		wr.wr.rdma.rkey = rkey;
 	}
+	if (plan.op == IBV_WR_SEND_WITH_INV || plan.op == IBV_WR_LOCAL_INV)
+		wr.invalidate_rkey = rkey;
+	if (plan.refused)
+		refused(!(errno = ibv_post_send(qp[0], &wr, &bad)), "ibv_post_send");
 	for (unsigned i = 0; i < plan.n; i++)
 		need(!ibv_post_send(qp[0], &wr, &bad), "post");
 }
@@ -483,6 +529,8 @@ static void run(const struct bug *b)
 	objects();
 	if (b->when == WITH_QPS)
 		b->make();
+	if (b->make == post_early)
+		post();
 	join();
 	receive();
 	if (b->make == early_dereg)
