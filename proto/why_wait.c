@@ -31,6 +31,8 @@ static enum why_cause wait_of(const struct qp *qp, mono_t now)
 		return WHY_WAIT_PSN;
 	if (sends && (q->timeouts || waits_for_ever(qp)))
 		return WHY_WAIT_ACK;
+	if (sends && qp->state == QPS_SQD)
+		return WHY_WAIT_SQD;
 	if (q->refused && !recvs(qp) && recent(now, q->refused_last, RNR_NS))
 		return WHY_WAIT_EMPTY;
 	if (sends)
@@ -74,7 +76,10 @@ bool hca_wait(struct hca *h, uint32_t qpn, mono_t then, struct why *w)
 		return false;
 	why_fill(h, qp, w, cause);
 	w->since = since;
-	w->got = cause == WHY_WAIT_UC ? q->lost : cause == WHY_WAIT_EMPTY ? q->refused : recvs(qp);
+	w->got = cause == WHY_WAIT_UC      ? q->lost
+		 : cause == WHY_WAIT_EMPTY ? q->refused
+		 : cause == WHY_WAIT_SQD   ? sq_len(&qp->sq)
+					   : recvs(qp);
 	w->max = cause == WHY_WAIT_SIGNALED ? qp->cap.max_send_wr : qp->attr.rnr_retry;
 	w->srqn = qp->srq ? qp->srq->number : 0;
 	if (cause == WHY_WAIT_PSN && !sq_len(&qp->sq))

@@ -32,6 +32,8 @@ struct session {
 	mono_t said_since;       /* why_verb.c's */
 	unsigned said_n;
 	struct trace_reader *reader; /* after DUMP_TRACE */
+	char *stuck;                 /* MSG_WAITS: what its program waits for; NULL: nothing */
+	mono_t stuck_since;
 };
 
 /* Takes over fd.  NULL: no memory, fd is closed. */

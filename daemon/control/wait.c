@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sessions.h"
 #include "why.h"
 #include "../base/clock.h"
 #include "../shard/inbox.h"
 
-#define ROWS    WHY_PEERS
-#define PIECE   64u         /* objects that a shard looks at between two turns */
-#define FRESH   (2 * PIECE) /* some more, as the last chain of its table is looked at as a whole */
-#define WAIT_NS 1000000000u /* who waits for less is busy */
+#define ROWS  WHY_PEERS
+#define PIECE 64u         /* objects that a shard looks at between two turns */
+#define FRESH (2 * PIECE) /* some more, as the last chain of its table is looked at as a whole */
 
 struct rows {
 	unsigned n;
@@ -53,7 +53,9 @@ static void cq_look(struct waits *s, const struct obj *o)
 	struct why w = { .cause = WHY_WAIT_POLL, .cqn = cq->obj.number, .since = cq->published };
 
 	w.got = ring_behind(&cq->ring);
-	w.max = RING_LOAD(&cq->ring.hdr->arm) != CQ_ARM_NONE;
+	w.max = RING_LOAD(&cq->ring.hdr->arm);
+	if (w.max == CQ_ARM_SOLICITED)
+		w.cause = WHY_WAIT_SOLICITED;
 	if (w.got && w.got <= cq->ring.mask + 1 && !mono_before(s->then, w.since))
 		row_put(s, cq->obj.ctx, &w);
 }
@@ -146,7 +148,7 @@ struct waits *waits_begin(const struct session *viewer, uint32_t qpn)
 	s->qpn = qpn;
 	s->shard = qpn ? qpn_owner(qpn) : 0;
 	s->now = clock_now();
-	s->then.ns = ns_since(s->now.ns, WAIT_NS);
+	s->then.ns = ns_since(s->now.ns, WHY_WAIT_NS);
 	return s;
 }
 
@@ -171,6 +173,25 @@ static void look_on(struct waits *s)
 	s->shard++;
 }
 
+/* Programs that wait for themselves.  A session is a look at a word, so all in one go. */
+static void look_sessions(struct waits *s)
+{
+	for (const struct session *x = sessions; x && !s->qpn; x = x->next) {
+		struct why_entry *e = &s->fresh.v[s->fresh.n];
+		struct words t;
+
+		if (!x->stuck || !why_sees(s->viewer, x->uid))
+			continue;
+		*e = (struct why_entry){ .cause = WHY_WAIT_EVENTS, .device = x->ctx ? (int)x->ctx->dev->index : -1 };
+		why_owner_of_session(&e->owner, x);
+		t = words_begin(e->text, sizeof(e->text));
+		words_put(&t, "%s, for ", x->stuck);
+		time_words(&t, mono_since(s->now, x->stuck_since));
+		if (++s->fresh.n == FRESH)
+			settle(s);
+	}
+}
+
 static void look_cm(struct waits *s)
 {
 	s->fresh.n = waits_cm(s->fresh.v, FRESH, &s->cm, s->viewer, s->now, s->then);
@@ -178,6 +199,10 @@ static void look_cm(struct waits *s)
 		if (s->fresh.v[i].qpn != s->qpn)
 			s->fresh.v[i] = s->fresh.v[--s->fresh.n];
 	s->ended = s->cm == UINT_MAX;
+	if (s->ended) {
+		settle(s);
+		look_sessions(s);
+	}
 }
 
 bool waits_look(struct waits *s)

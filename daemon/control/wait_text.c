@@ -46,7 +46,7 @@ void wait_words(struct words *t, const struct why *w)
 	unsigned long long n = w->got;
 	const char *s = n == 1 ? "" : "s";
 
-	if (w->cause == WHY_WAIT_POLL)
+	if (w->cause == WHY_WAIT_POLL || w->cause == WHY_WAIT_SOLICITED)
 		words_put(t, "CQ %u: ", (unsigned)w->cqn);
 	else
 		words_put(t, "QP 0x%x: ", (unsigned)w->qpn);
@@ -66,6 +66,8 @@ void wait_words(struct words *t, const struct why *w)
 	case WHY_WAIT_PEER:
 		words_put(t, "%llu receive%s posted, nothing can come: the peer's QP has ended", n, s);
 		break;
+	case WHY_WAIT_SQD: words_put(t, "%llu send%s posted, and it is in SQD", n, s); break;
+	case WHY_WAIT_SOLICITED: words_put(t, "armed for solicited completions only, %llu unpolled", n); break;
 	case WHY_WAIT_POLL: words_put(t, "%s%llu completion%s unpolled", w->max ? "armed, " : "", n, s); break;
 	case WHY_WAIT_RECV:
 		words_put(t, "%llu receive%s posted", n, s);

@@ -18,11 +18,12 @@
 #include "call.h"
 #include "why_text.h"
 
-#define WHY_USERS 32u
-#define WHY_KEPT  128u /* of a user */
-#define WHY_RATE  64u  /* of a context, in a second; more are counted only */
-#define WHY_PEERS 128u
-#define WHY_THERE (WHY_TEXT + 64) /* a sentence of the other end, and its program */
+#define WHY_USERS   32u
+#define WHY_KEPT    128u /* of a user */
+#define WHY_RATE    64u  /* of a context, in a second; more are counted only */
+#define WHY_PEERS   128u
+#define WHY_WAIT_NS 1000000000u     /* who waits for less is busy */
+#define WHY_THERE   (WHY_TEXT + 64) /* a sentence of the other end, and its program */
 
 struct why_owner {
 	pid_t pid;

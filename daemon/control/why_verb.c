@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../cma/cma.h"
@@ -107,20 +108,24 @@ void why_verb(struct call *call, int err)
 		"%s%s refused: %s%s%s", verb, about, strerror(err), *call->why ? ": " : "", call->why);
 }
 
-/* A refusal by the library.  Its text is the program's own text: made printable, and shown to its user only. */
+/* Text of a program's own, shown to its user only: made printable. */
+static void printable(char *to, const char *from, size_t len)
+{
+	memcpy(to, from, len);
+	to[len - 1] = 0;
+	for (; *to; to++)
+		*to = isprint((unsigned char)*to) ? *to : '?';
+}
+
+/* A refusal by the library. */
 int verb_refused(struct call *call)
 {
 	const struct msg_req *req = call->req;
 	char verb[sizeof(req->refused.verb)], text[sizeof(req->refused.text)];
 	struct ctx *c = call->s->ctx;
 
-	memcpy(verb, req->refused.verb, sizeof(verb));
-	memcpy(text, req->refused.text, sizeof(text));
-	verb[sizeof(verb) - 1] = text[sizeof(text) - 1] = 0;
-	for (char *p = verb; *p; p++)
-		*p = isprint((unsigned char)*p) ? *p : '?';
-	for (char *p = text; *p; p++)
-		*p = isprint((unsigned char)*p) ? *p : '?';
+	printable(verb, req->refused.verb, sizeof(verb));
+	printable(text, req->refused.text, sizeof(text));
 	if (may_say(call->s))
 		why_say(call->s,
 			req->refused.profile                                           ? WHY_PROFILE
@@ -128,6 +133,23 @@ int verb_refused(struct call *call)
 										       : WHY_VERB_REFUSED,
 			c->dev, req->refused.qpn, "%s refused: %s: %s", verb, strerror((int)(req->refused.err & 0xfff)),
 			text);
+	return 0;
+}
+
+/* One of its threads waits, or waits no longer.  Of several that do the last one is told of. */
+int verb_waits(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	char verb[sizeof(req->refused.verb)], text[sizeof(req->refused.text)], *all = NULL;
+	struct session *s = call->s;
+
+	printable(verb, req->refused.verb, sizeof(verb));
+	printable(text, req->refused.text, sizeof(text));
+	if (req->refused.err && asprintf(&all, "%s waits: %s", verb, text) < 0)
+		return ENOMEM;
+	free(s->stuck);
+	s->stuck = all;
+	s->stuck_since.ns = ns_since(clock_now().ns, WHY_WAIT_NS); /* it waits for so long before it says so */
 	return 0;
 }
 

@@ -6,6 +6,7 @@
  * is given to the program from then on, and then waits until it has given back those it has.
  */
 #include "cma.h"
+#include "../verbs/unacked.h"
 
 #include <endian.h>
 
@@ -112,11 +113,14 @@ void id_acked(struct cma_id *id, struct group *g)
 
 void id_retire(struct cma_id *id)
 {
+	struct unacked u = { &to_chan(id->id.channel)->conn, "rdma_destroy_id", 0, "rdma_ack_cm_event", false };
+
 	map_del(id);
 	pthread_mutex_lock(&id->lock);
 	while (id->acked != id->got)
-		pthread_cond_wait(&id->cond, &id->lock);
+		unacked_wait(&u, &id->cond, &id->lock, id->got - id->acked);
 	pthread_mutex_unlock(&id->lock);
+	unacked_end(&u);
 }
 
 /* ---- requests -------------------------------------------------------------------- */

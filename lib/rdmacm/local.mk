@@ -33,7 +33,8 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_wake.c \
 	lib/rdmacm/rs_wire.c \
 	lib/rdmacm/sync.c \
-	lib/verbs/conn.c
+	lib/verbs/conn.c \
+	lib/verbs/unacked.c
 lib_rdmacm_librdmacm_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 lib_rdmacm_librdmacm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 4:44:3 -pthread -Wl,-z,now \
 	-Wl,--version-script=$(srcdir)/lib/rdmacm/librdmacm.map

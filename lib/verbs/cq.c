@@ -10,6 +10,7 @@
 #include "cq.h"
 #include "qp.h"
 #include "slots.h"
+#include "unacked.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -233,15 +234,21 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct rd_ctx *c = to_ctx(ibcq->context);
 	struct rd_cq *cq = to_cq(ibcq);
+	struct unacked comp = { &c->conn, "ibv_destroy_cq", ibcq->handle, "ibv_ack_cq_events", false };
+	struct unacked async = { &c->conn, "ibv_destroy_cq", ibcq->handle, "ibv_ack_async_event", false };
 	int err = ctx_call_id(c, MSG_CQ_DESTROY, ibcq->handle);
 
 	if (err)
 		return err;
 	map_del(c, &cq->node);
 	pthread_mutex_lock(&ibcq->mutex);
-	while (ibcq->comp_events_completed != cq->node.comp_got || ibcq->async_events_completed != cq->node.async_got)
-		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+	while (ibcq->comp_events_completed != cq->node.comp_got)
+		unacked_wait(&comp, &ibcq->cond, &ibcq->mutex, cq->node.comp_got - ibcq->comp_events_completed);
+	while (ibcq->async_events_completed != cq->node.async_got)
+		unacked_wait(&async, &ibcq->cond, &ibcq->mutex, cq->node.async_got - ibcq->async_events_completed);
 	pthread_mutex_unlock(&ibcq->mutex);
+	unacked_end(&comp);
+	unacked_end(&async);
 	channel_ref(ibcq->channel, -1);
 	while (cq_ring_next(cq))
 		;

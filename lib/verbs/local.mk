@@ -42,6 +42,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/slab.c \
 	lib/verbs/steer.c \
 	lib/verbs/srq.c \
+	lib/verbs/unacked.c \
 	lib/verbs/stub.c \
 	lib/verbs/sysfs.c \
 	lib/verbs/vma.c \
@@ -77,6 +78,7 @@ noinst_HEADERS += \
 	lib/verbs/qp.h \
 	lib/verbs/query.h \
 	lib/verbs/srq.h \
+	lib/verbs/unacked.h \
 	lib/verbs/slab.h \
 	lib/verbs/slots.h \
 	lib/verbs/symbol.h \

@@ -8,6 +8,7 @@
 #include "srq.h"
 #include "xrc.h"
 #include "slots.h"
+#include "unacked.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -451,6 +452,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct rd_qp *q = to_qp(qp);
+	struct unacked u = { &q->ctx->conn, "ibv_destroy_qp", qp->handle, "ibv_ack_async_event", false };
 	int err = q->flows ? EBUSY : ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->handle);
 
 	if (err)
@@ -463,8 +465,9 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	map_del(q->ctx, &q->node);
 	pthread_mutex_lock(&qp->mutex);
 	while (qp->events_completed != q->node.async_got)
-		pthread_cond_wait(&qp->cond, &qp->mutex);
+		unacked_wait(&u, &qp->cond, &qp->mutex, q->node.async_got - qp->events_completed);
 	pthread_mutex_unlock(&qp->mutex);
+	unacked_end(&u);
 	qp_free(q);
 	return 0;
 }

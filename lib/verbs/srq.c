@@ -9,6 +9,7 @@
 #include "srq.h"
 #include "xrc.h"
 #include "slots.h"
+#include "unacked.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -158,6 +159,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 {
 	struct rd_ctx *c = to_ctx(srq->context);
 	struct rd_srq *s = to_srq(srq);
+	struct unacked u = { &c->conn, "ibv_destroy_srq", srq->handle, "ibv_ack_async_event", false };
 	int err = ctx_call_id(c, MSG_SRQ_DESTROY, srq->handle);
 
 	if (err)
@@ -167,8 +169,9 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	map_del(c, &s->node);
 	pthread_mutex_lock(&srq->mutex);
 	while (srq->events_completed != s->node.async_got)
-		pthread_cond_wait(&srq->cond, &srq->mutex);
+		unacked_wait(&u, &srq->cond, &srq->mutex, s->node.async_got - srq->events_completed);
 	pthread_mutex_unlock(&srq->mutex);
+	unacked_end(&u);
 	slab_done(c, &s->mem);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&srq->cond);

@@ -7,6 +7,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/region.h"
+#include "daemon/control/sessions.h"
 #include "daemon/control/why.h"
 #include "daemon/shard/inbox.h"
 #include "t/suite.h"
@@ -173,4 +174,31 @@ START_TEST(peers)
 }
 END_TEST
 
-TEST_MAIN("waits", pieces, hidden, peers)
+/* A library says that its program waits for itself: in words of the program's, for its user, and as long as it does. */
+START_TEST(stuck)
+{
+	struct msg_req req = { .op = MSG_WAITS, .refused = { .err = 1, .verb = "ibv_destroy_cq" } };
+	struct session ann = { .uid = ANN, .prog = "prog" };
+	struct call call = { .s = &ann, .req = &req };
+
+	begin();
+	memset(req.refused.text, '\n', sizeof(req.refused.text));
+	sessions_add(&ann);
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 0);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(verb_waits(&call), 0);
+	ck_assert(!strncmp(ann.stuck, "ibv_destroy_cq waits: ???", 25));
+	ck_assert_ptr_null(strchr(ann.stuck, '\n'));
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 1);
+	ck_assert_uint_eq(rows(0, 0, "WAIT_EVENTS"), 1);
+	ck_assert_uint_eq(rows(BOB, 0, "WAIT_EVENTS"), 0);
+	req.refused.err = 0;
+	ck_assert_int_eq(verb_waits(&call), 0);
+	ck_assert_ptr_null(ann.stuck);
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 0);
+	sessions_del(&ann);
+	end();
+}
+END_TEST
+
+TEST_MAIN("waits", pieces, hidden, peers, stuck)

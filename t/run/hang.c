@@ -18,6 +18,7 @@
 
 static char memory[8192];
 static struct ibv_mr *mr;
+static struct ibv_comp_channel *events;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp[2];
 static union ibv_gid gid;
@@ -105,10 +106,25 @@ static void ask(bool listening)
 	need(!rdma_connect(id, &p), "connect");
 }
 
+/* An id, the event of which is kept. */
+static struct rdma_cm_id *keep(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id = NULL;
+	struct rdma_cm_event *e;
+
+	need(ch && !rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), "id");
+	need(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000) && !rdma_get_cm_event(ch, &e), "resolve");
+	return id;
+}
+
 static void hang(const char *how)
 {
-	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR }, drain = { .qp_state = IBV_QPS_SQD };
+	struct ibv_cq *fired;
 	struct ibv_wc wc;
+	void *of;
 
 	if (!strcmp(how, "rnr") || !strcmp(how, "silent") || !strcmp(how, "srq") || !strcmp(how, "psn")) {
 		post(IBV_WR_SEND, IBV_SEND_SIGNALED);
@@ -128,6 +144,23 @@ static void hang(const char *how)
 		post(IBV_WR_SEND, IBV_SEND_SIGNALED);
 		while (!ibv_poll_cq(cq, 1, &wc)) {}
 		need(!ibv_req_notify_cq(cq, 0), "arm");
+	} else if (!strcmp(how, "solicited")) {
+		need(!ibv_req_notify_cq(cq, 1), "arm");
+		receive();
+		post(IBV_WR_SEND, 0); /* its receiver is to be woken by it, but it does not say so */
+	} else if (!strcmp(how, "sqd")) {
+		need(!ibv_modify_qp(qp[0], &drain, IBV_QP_STATE), "SQD");
+		post(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED);
+	} else if (!strcmp(how, "unacked")) {
+		receive();
+		need(!ibv_req_notify_cq(cq, 0), "arm");
+		post(IBV_WR_SEND, IBV_SEND_SIGNALED);
+		need(!ibv_get_cq_event(events, &fired, &of), "event");
+		for (unsigned i = 0; i < 2; i++)
+			need(!ibv_destroy_qp(qp[i]), "destroy QP");
+		ibv_destroy_cq(cq);
+	} else if (!strcmp(how, "unacked_id")) {
+		rdma_destroy_id(keep());
 	} else if (!strcmp(how, "recv")) {
 		receive();
 	} else if (!strcmp(how, "req") || !strcmp(how, "accept")) {
@@ -150,7 +183,8 @@ int main(int argc, char **argv)
 	need(!ibv_query_gid(c, 1, 0, &gid), "GID");
 	need((pd = ibv_alloc_pd(c)), "PD");
 	need((mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)), "MR");
-	need((cq = ibv_create_cq(c, 4 * DEPTH, NULL, NULL, 0)), "CQ");
+	need((events = ibv_create_comp_channel(c)), "channel");
+	need((cq = ibv_create_cq(c, 4 * DEPTH, NULL, events, 0)), "CQ");
 	init.qp_type = uc ? IBV_QPT_UC : IBV_QPT_RC;
 	init.send_cq = init.recv_cq = cq;
 	for (unsigned i = 0; i < 2; i++) {
