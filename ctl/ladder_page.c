@@ -74,6 +74,7 @@ bool ladder_html(const struct ladder *l, const struct ladder_style *style, FILE 
 	json_dump_callback(j, put, f, JSON_COMPACT);
 	fputs("</script>\n<script>\n", f);
 	lines(f, model_js);
+	lines(f, svg_js);
 	lines(f, draw_js);
 	lines(f, ui_js);
 	fputs("</script>\n</body>\n</html>\n", f);

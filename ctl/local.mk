@@ -70,6 +70,7 @@ PAGE_PARTS = \
 	ctl/page/page.css \
 	ctl/page/page.html \
 	ctl/page/model.js \
+	ctl/page/svg.js \
 	ctl/page/draw.js \
 	ctl/page/ui.js
 EXTRA_DIST += $(PAGE_PARTS) ctl/page/text.sh

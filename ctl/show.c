@@ -31,6 +31,17 @@ bool show_number(const char *text, uint32_t *n)
 	return !errno && *text >= '0' && *text <= '9' && !*end && v <= 0xffffffff;
 }
 
+bool show_qpn(int argc, char **argv, uint32_t *qpn)
+{
+	if (argc - optind > 1)
+		rdmactl_wrong(argv[0], "\"%s\" is too many; one queue pair, or all", argv[optind + 1]);
+	else if (optind < argc && !show_number(argv[optind], qpn))
+		rdmactl_wrong(argv[0], "\"%s\" is not the number of a queue pair", argv[optind]);
+	else
+		return true;
+	return false;
+}
+
 int show_end(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))

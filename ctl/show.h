@@ -22,6 +22,8 @@ int show_end(void); /* flushes stdout */
 
 /* A number of C, all of the text; false: it is none. */
 bool show_number(const char *text, uint32_t *n);
+/* The rest of a command line behind its options: the number of a queue pair, or nothing.  false: said what is wrong with it. */
+bool show_qpn(int argc, char **argv, uint32_t *qpn);
 
 /* Of an object; "" and 0 if there is no such key. */
 const char *show_str(const json_t *, const char *key);

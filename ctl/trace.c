@@ -93,10 +93,8 @@ int trace_main(int argc, char **argv, const struct ask *ask)
 		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
-	if (argc - optind > 1)
-		return rdmactl_wrong(argv[0], "\"%s\" is too many; one queue pair, or all", argv[optind + 1]);
-	if (optind < argc && !show_number(argv[optind], &qpn))
-		return rdmactl_wrong(argv[0], "\"%s\" is not the number of a queue pair", argv[optind]);
+	if (!show_qpn(argc, argv, &qpn))
+		return 2;
 	if (packets && !on)
 		return rdmactl_wrong(argv[0], "--packets goes with --follow");
 	fd = daemon_find(a.socket, false);

@@ -200,6 +200,8 @@ mono_t rules_deadline(const struct rules *);
 bool rule_about_qp(const struct rules *, const struct rule_event *, unsigned device, uint32_t qpn,
 		   const struct tap_qp *);
 
+/* Marks and damages a packet that goes on.  false: it is whole. */
+bool rule_change(const struct rule_verdict *, struct route *, uint8_t *pkt, size_t len);
 /* Damages a packet of len bytes, ICRC included, as the verdict says; it may not be a valid packet any more. */
 void rule_corrupt(const struct rule_verdict *, const struct route *, uint8_t *pkt, size_t len);
 

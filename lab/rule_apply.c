@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "../proto/cnp.h"
 #include "../proto/hdr.h"
 #include "../proto/icrc.h"
 
@@ -58,6 +59,15 @@ void rule_corrupt(const struct rule_verdict *v, const struct route *route, uint8
 	}
 	if (a->fix)
 		tap_icrc(route, pkt, len - ICRC_LEN);
+}
+
+bool rule_change(const struct rule_verdict *v, struct route *route, uint8_t *pkt, size_t len)
+{
+	if (v->ecn)
+		route->tclass |= ECN_CE;
+	if (v->corrupt)
+		rule_corrupt(v, route, pkt, len);
+	return v->corrupt;
 }
 
 size_t rule_answer(const struct rule_verdict *v, const struct tap_pkt *p, uint32_t to, struct route *back, uint8_t *pkt)

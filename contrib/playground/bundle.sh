@@ -35,9 +35,10 @@ texts fault "$labs"/*.yaml
 echo '<script type="application/wasm" id="core">'
 base64 "$wasm"
 echo '</script>'
-for f in core ladder packet panels tours predict ui; do
+for f in "$src/ctl/page/svg.js" "$here/core.js" "$here/ladder.js" "$here/packet.js" "$here/panels.js" "$here/tours.js" \
+	"$here/predict.js" "$here/ui.js"; do
 	echo '<script>'
-	cat "$here/$f.js"
+	cat "$f"
 	echo '</script>'
 done
 echo '</body>'

@@ -3,19 +3,6 @@
 "use strict";
 
 const TOP = 14, ROW = 23, STEP = 14, LINE = 14, SILENCE = 30000, DROP = 26, LINK_NS = 2000;
-const NS = "http://www.w3.org/2000/svg";
-
-function el(parent, name, attrs, text) {
-	const e = document.createElementNS(NS, name);
-
-	for (const k in attrs)
-		e.setAttribute(k, attrs[k]);
-	if (text !== undefined)
-		e.textContent = text;
-	if (parent)
-		parent.appendChild(e);
-	return e;
-}
 
 function duration(ns) {
 	const u = ns < 1e3 ? [1, "ns"] : ns < 1e6 ? [1e3, "µs"] : ns < 1e9 ? [1e6, "ms"] : [1e9, "s"];

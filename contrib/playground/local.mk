@@ -30,7 +30,7 @@ if PLAYGROUND
 contrib/playground/play.wasm: $(libproto_a_SOURCES) $(liblab_a_SOURCES) $(sim_sources) $(play_sources) $(play_headers) $(noinst_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) contrib/playground && \
 	$(WASM_CC) $(WASM_CFLAGS) -I$(srcdir)/contrib/playground/shim -I$(srcdir) -I$(srcdir)/include $(filter %.c,$^) $(WASM_LIBS) -o $@
-contrib/playground/playground.html: contrib/playground/play.wasm $(play_page) $(LAB_FILES:%=$(srcdir)/%) ctl/page/picture.css
+contrib/playground/playground.html: contrib/playground/play.wasm $(play_page) $(LAB_FILES:%=$(srcdir)/%) ctl/page/picture.css ctl/page/svg.js
 	$(AM_V_GEN)$(srcdir)/contrib/playground/bundle.sh $(srcdir) contrib/playground/play.wasm >$@.tmp && mv $@.tmp $@
 nodist_doc_DATA = contrib/playground/playground.html
 CLEANFILES += contrib/playground/play.wasm contrib/playground/playground.html contrib/playground/playground.html.tmp

@@ -136,12 +136,8 @@ static bool decide(struct pkt *p, const struct burst *b, enum tap_dir dir, uint6
 		answer(p, &t, &v);
 	if (v.drop)
 		return false;
-	if (v.ecn)
-		p->route.tclass |= 3;
-	if (v.corrupt) {
-		rule_corrupt(&v, &p->route, p->data, p->len);
+	if (rule_change(&v, &p->route, p->data, p->len))
 		p->bad = !icrc_good(p);
-	}
 	for (unsigned i = 1; i <= v.copies; i++) {
 		struct pkt *q = copy(p, "a copy, made by a rule");
 

@@ -3,19 +3,6 @@
 "use strict";
 
 const bothEnds = data.rungs.some((r) => r.at);
-const NS = "http://www.w3.org/2000/svg";
-
-function el(parent, name, attrs, text) {
-	const e = document.createElementNS(NS, name);
-
-	for (const k in attrs)
-		e.setAttribute(k, attrs[k]);
-	if (text !== undefined)
-		e.textContent = text;
-	if (parent)
-		parent.appendChild(e);
-	return e;
-}
 
 /* The columns of the connections that are shown. */
 function columns() {
