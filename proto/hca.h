@@ -75,8 +75,8 @@ size_t hca_qp_len(const struct qp_init *);
 size_t hca_srq_len(uint32_t max_wr, uint32_t max_sge);
 
 int hca_pd_alloc(struct hca *, uint32_t *pdn);
-/* The user whose programs may be told what became of its keys; 0 without this. */
-void hca_pd_owner(struct hca *, uint32_t pdn, uint32_t owner);
+/* The user whose programs may be told what became of its keys, and the number of his program that has it; 0 without this. */
+void hca_pd_owner(struct hca *, uint32_t pdn, uint32_t owner, uint32_t prog);
 int hca_pd_free(struct hca *, uint32_t pdn); /* EBUSY while MRs, windows, QPs, SRQs use it */
 
 struct mr_attr {

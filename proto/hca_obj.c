@@ -33,12 +33,14 @@ int hca_pd_alloc(struct hca *h, uint32_t *pdn)
 	return 0;
 }
 
-void hca_pd_owner(struct hca *h, uint32_t pdn, uint32_t owner)
+void hca_pd_owner(struct hca *h, uint32_t pdn, uint32_t owner, uint32_t prog)
 {
 	struct pd *pd = slots_get(&h->pd, pdn);
 
-	if (pd)
-		pd->owner = owner;
+	if (!pd)
+		return;
+	pd->owner = owner;
+	pd->prog = prog;
 }
 
 int hca_pd_free(struct hca *h, uint32_t pdn)

@@ -81,6 +81,7 @@ void key_ended(struct keys *keys, const struct pd *pd, const struct key_past *p)
 
 	*to = *p;
 	to->pdn = pd->number;
+	to->prog = pd->prog;
 	r->last = p->at;
 }
 

@@ -20,6 +20,7 @@ struct pd {
 	uint32_t number;
 	uint32_t users; /* MRs, windows, QPs, SRQs */
 	uint32_t owner; /* of what user its program is; for causes: nobody is told of keys of others */
+	uint32_t prog;  /* and which one that is */
 };
 
 /* The end of a key. */
@@ -27,7 +28,7 @@ enum key_end { KEY_ALIVE, KEY_DEREG, KEY_DEALLOC, KEY_INVALIDATED, KEY_BOUND_ANE
 
 /* For causes: keys that opened something, and do so no more. */
 struct key_past {
-	uint32_t key, pdn;
+	uint32_t key, pdn, prog;
 	uint8_t end;  /* enum key_end */
 	uint32_t qpn; /* whose request ended it; 0: a verb did */
 	mono_t at;

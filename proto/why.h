@@ -46,12 +46,14 @@ struct why_key {
 	uint64_t va, len;
 	uint64_t base, size; /* of the region or window; if it exists */
 	uint32_t pdn, key_pdn;
-	uint32_t qpn;     /* KEY_QP */
-	uint8_t end;      /* enum key_end: what became of it, */
-	mono_t end_at;    /* and when; */
-	uint32_t end_qpn; /* by whose request, 0: by a verb */
-	bool unsure;      /* KEY_NONE: it may have been one, of another user, or longer ago than is remembered */
-	int32_t sge;      /* which one of sge_n; -1: it was no sge */
+	uint32_t qpn;      /* KEY_QP */
+	uint8_t end;       /* enum key_end: what became of it, */
+	mono_t end_at;     /* and when; */
+	uint32_t end_qpn;  /* by whose request, 0: by a verb */
+	bool end_other;    /* it was another program's, */
+	uint32_t end_prog; /* this one */
+	bool unsure;       /* KEY_NONE: it may have been one, of another user, or longer ago than is remembered */
+	int32_t sge;       /* which one of sge_n; -1: it was no sge */
 	uint32_t sge_n;
 };
 

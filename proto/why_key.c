@@ -50,6 +50,8 @@ static void ended(const struct keys *keys, struct why_key *k, const struct pd *p
 	k->base = p->base;
 	k->size = p->len;
 	k->key_pdn = p->pdn;
+	k->end_other = p->prog != pd->prog;
+	k->end_prog = p->prog;
 	/* Without an object: what it was of ended after it. */
 	if (p->end == KEY_DEREG || p->end == KEY_DEALLOC || k->why == WHY_KEY_NONE)
 		k->why = WHY_KEY_GONE;

@@ -11,6 +11,7 @@
 #include <ev.h>
 
 #include "ends.h"
+#include "sessions.h"
 #include "../base/log.h"
 #include "../base/rights.h"
 #include "../shard/net.h"
@@ -374,6 +375,20 @@ static bool key_elsewhere(struct why_entry *e)
 	return true;
 }
 
+/* A key that ended was that of another program: which. */
+static void key_was_of(struct why_entry *e)
+{
+	struct words t = words_begin(e->there, sizeof(e->there));
+	const struct session *s = sessions;
+
+	while (s && !(s->ctx && s->ctx->id == e->w.key.end_prog))
+		s = s->next;
+	if (s)
+		words_put(&t, "the key was of %s (pid %d)", s->prog, (int)s->pid);
+	else
+		words_put(&t, "the key was of a program that has ended");
+}
+
 /* ---- what comes in ------------------------------------------------------------------ */
 
 /* Its owner is told less than those who see all. */
@@ -394,7 +409,9 @@ static void enter(const struct item *i)
 	e->core = true;
 	e->w = i->w;
 	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
-	if (e->w.key.why != WHY_KEY_NONE || !key_elsewhere(e))
+	if (e->w.key.why == WHY_KEY_GONE && e->w.key.end_other)
+		key_was_of(e);
+	else if (e->w.key.why != WHY_KEY_NONE || !key_elsewhere(e))
 		peer_look(e);
 	why_words(&t, &e->w);
 	why_own(e);

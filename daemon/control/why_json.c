@@ -56,6 +56,8 @@ static void lines_put(struct words *t, const struct why_entry *e, const struct w
 		words_put(t, "  there: %s\n", other->own);
 	if (other)
 		words_put(t, "  there: %s (pid %d): %s\n", other->owner.prog, (int)other->owner.pid, other->text);
+	if (other && *other->there)
+		words_put(t, "  there: %s\n", other->there);
 	if (*there)
 		words_put(t, "  there: %s\n", there);
 	if (e->core && (w->flush_sq || w->flush_rq))

@@ -90,8 +90,10 @@ static void end_put(struct words *t, const struct why_key *k, mono_t now)
 		words_put(t, "was deregistered ");
 		time_words(t, mono_since(now, k->end_at));
 		words_put(t, " before (ibv_dereg_mr%s): the MR was 0x%llx + %llu",
-			  k->key_pdn == k->pdn ? "" : " of another protection domain, or its program's end", U(k->base),
-			  U(k->size));
+			  k->end_other           ? " of another program, or its end"
+			  : k->key_pdn == k->pdn ? ""
+						 : ", of another protection domain",
+			  U(k->base), U(k->size));
 		return;
 	case KEY_DEALLOC: words_put(t, "was deallocated (ibv_dealloc_mw) "); break;
 	case KEY_INVALIDATED: words_put(t, "was invalidated on QP 0x%x ", (unsigned)k->end_qpn); break;

@@ -158,7 +158,7 @@ START_TEST(other_users)
 	for (unsigned i = 0; i < 2; i++) {
 		open_rig(&r, QPT_RC);
 		ck_assert_int_eq(hca_pd_alloc(r.b.h, &pdn), 0);
-		hca_pd_owner(r.b.h, pdn, 1001);
+		hca_pd_owner(r.b.h, pdn, 1001, 1);
 		key = region(&r.b, r.b.pdn, 0x1f);
 		ck_assert_int_eq(hca_mr_dereg(r.b.h, key), 0);
 		theirs = region(&r.b, pdn, 0x1f);
@@ -172,11 +172,26 @@ START_TEST(other_users)
 			KEYED(&r.b, RESP_RKEY, KEY_NONE, ERR "rkey 0x[0-9a-f]+ is that of no MR" OF);
 		rig_fini(&r);
 	}
+	/* That of another program of the same user. */
+	open_rig(&r, QPT_RC);
+	ck_assert_int_eq(hca_pd_alloc(r.b.h, &pdn), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		hca_pd_owner(r.b.h, pdn, 0, i);
+		key = region(&r.b, pdn, 0x1f);
+		ck_assert_int_eq(hca_mr_dereg(r.b.h, key), 0);
+		rig_connect(&r, &conf_rc);
+		use(&r, key, 0);
+		if (i)
+			KEYED(&r.b, RESP_RKEY, KEY_GONE, ERR "rkey 0x[0-9a-f]+ was deregistered [0-9]+ [num]?s before \\(ibv_dereg_mr of another program, or its end\\): ");
+		else
+			KEYED(&r.b, RESP_RKEY, KEY_GONE, ERR "rkey 0x[0-9a-f]+ was deregistered [0-9]+ [num]?s before \\(ibv_dereg_mr, of another protection domain\\): ");
+	}
+	rig_fini(&r);
 	/* More users than are remembered. */
 	open_rig(&r, QPT_RC);
 	for (uint32_t u = 0; u <= 8; u++) {
 		ck_assert_int_eq(hca_pd_alloc(r.b.h, &pdn), 0);
-		hca_pd_owner(r.b.h, pdn, u);
+		hca_pd_owner(r.b.h, pdn, u, 1);
 		r.now.ns += 1000;
 		hca_time(r.b.h, r.now);
 		ck_assert_int_eq(hca_mr_dereg(r.b.h, region(&r.b, pdn, 0x1f)), 0);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "need.h"
@@ -183,6 +184,24 @@ static uint32_t gone(void)
 
 	need(!ibv_dereg_mr(m), "dereg");
 	return key;
+}
+
+/* A program of before, which has gone, had it. */
+static void key_of_past(void)
+{
+	int at[2], status = 1;
+	pid_t pid = -1;
+
+	need(!pipe(at) && (pid = fork()) >= 0, "fork");
+	if (!pid) {
+		need((ctx = ibv_open_device(*ibv_get_device_list(NULL))), "open");
+		pd = pd_new();
+		plan.rkey = gone();
+		need(write(at[1], &plan.rkey, sizeof(plan.rkey)) == sizeof(plan.rkey), "write");
+		_exit(0);
+	}
+	need(read(at[0], &plan.rkey, sizeof(plan.rkey)) == sizeof(plan.rkey), "key");
+	need(waitpid(pid, &status, 0) == pid && !status, "program");
 }
 
 static void key_gone(void) { plan.rkey = gone(); }
@@ -364,21 +383,21 @@ static const struct bug {
 	BUG(empty_row, WITH_QPS),      BUG(extra_attr, WITH_QPS),    BUG(busy_pd, WITH_QPS),
 	BUG(busy_cq, WITH_QPS),        BUG(no_memory, WITH_QPS),     BUG(remote_only, WITH_QPS),
 	BUG(nobody_listens, WITH_QPS), BUG(key_swapped, WITH_MR),    BUG(key_unset, WITH_MR),
-	BUG(lkey_unset, WITH_MR),      BUG(key_gone, WITH_MR),       BUG(lkey_gone, WITH_MR),
-	BUG(key_pd, WITH_MR),          BUG(lkey_pd, WITH_MR),        BUG(key_right, BEFORE),
-	BUG(read_right, BEFORE),       BUG(key_bounds, BEFORE),      BUG(lkey_bounds, BEFORE),
-	BUG(key_device, WITH_MR),      BUG(window_unbound, WITH_MR), BUG(no_receive, BEFORE),
-	BUG(short_receive, BEFORE),    BUG(receive_right, BEFORE),   BUG(early_dereg, BEFORE),
-	BUG(no_write, BEFORE),         BUG(no_read, BEFORE),         BUG(no_resources, BEFORE),
-	BUG(wrong_psn, BEFORE),        BUG(far_psn, BEFORE),         BUG(lost_psn, BEFORE),
-	BUG(wrong_qpn, BEFORE),        BUG(other_way, BEFORE),       BUG(not_ready, BEFORE),
-	BUG(peer_failed, BEFORE),      BUG(post_to_err, BEFORE),     BUG(atomic_place, BEFORE),
-	BUG(atomic_len, BEFORE),       BUG(full_cq, BEFORE),         BUG(ud_qkey, BEFORE),
-	BUG(ud_no_receive, BEFORE),    BUG(ud_no_grh, BEFORE),       BUG(ud_long, BEFORE),
-	BUG(other_mtu, BEFORE),        BUG(post_early, BEFORE),      BUG(too_many_sge, BEFORE),
-	BUG(too_much_inline, BEFORE),  BUG(uc_read, BEFORE),         BUG(invalidated_mr, BEFORE),
-	BUG(local_inv_mr, BEFORE),     BUG(deep_cq, WITH_QPS),       BUG(uc_no_receive, BEFORE),
-	BUG(uc_right, BEFORE),         BUG(uc_key, WITH_MR),
+	BUG(lkey_unset, WITH_MR),      BUG(key_of_past, BEFORE),     BUG(key_gone, WITH_MR),
+	BUG(lkey_gone, WITH_MR),       BUG(key_pd, WITH_MR),         BUG(lkey_pd, WITH_MR),
+	BUG(key_right, BEFORE),        BUG(read_right, BEFORE),      BUG(key_bounds, BEFORE),
+	BUG(lkey_bounds, BEFORE),      BUG(key_device, WITH_MR),     BUG(window_unbound, WITH_MR),
+	BUG(no_receive, BEFORE),       BUG(short_receive, BEFORE),   BUG(receive_right, BEFORE),
+	BUG(early_dereg, BEFORE),      BUG(no_write, BEFORE),        BUG(no_read, BEFORE),
+	BUG(no_resources, BEFORE),     BUG(wrong_psn, BEFORE),       BUG(far_psn, BEFORE),
+	BUG(lost_psn, BEFORE),         BUG(wrong_qpn, BEFORE),       BUG(other_way, BEFORE),
+	BUG(not_ready, BEFORE),        BUG(peer_failed, BEFORE),     BUG(post_to_err, BEFORE),
+	BUG(atomic_place, BEFORE),     BUG(atomic_len, BEFORE),      BUG(full_cq, BEFORE),
+	BUG(ud_qkey, BEFORE),          BUG(ud_no_receive, BEFORE),   BUG(ud_no_grh, BEFORE),
+	BUG(ud_long, BEFORE),          BUG(other_mtu, BEFORE),       BUG(post_early, BEFORE),
+	BUG(too_many_sge, BEFORE),     BUG(too_much_inline, BEFORE), BUG(uc_read, BEFORE),
+	BUG(invalidated_mr, BEFORE),   BUG(local_inv_mr, BEFORE),    BUG(deep_cq, WITH_QPS),
+	BUG(uc_no_receive, BEFORE),    BUG(uc_right, BEFORE),        BUG(uc_key, WITH_MR),
 };
 
 /* ---- the program ------------------------------------------------------------------------ */
