@@ -114,7 +114,9 @@ enum rule_about rule_act_about(enum rule_act_kind kind) { return acts[kind].abou
 
 void rule_ns_text(char *text, size_t len, uint64_t ns)
 {
-	if (ns >= 1000000000u)
+	if (ns >= 1000000000000u)
+		snprintf(text, len, "%.0f s", (double)ns / 1e9);
+	else if (ns >= 1000000000u)
 		snprintf(text, len, "%.3g s", (double)ns / 1e9);
 	else if (ns >= 1000000u)
 		snprintf(text, len, "%.3g ms", (double)ns / 1e6);
