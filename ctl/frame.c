@@ -58,18 +58,22 @@ static void gid4(uint8_t gid[16], const uint8_t *addr)
 	memcpy(gid + 12, addr, 4);
 }
 
-static enum frame_kind udp_get(struct frame *f, const uint8_t *p, size_t len)
+/* there: so many of its len bytes are in the capture. */
+static enum frame_kind udp_get(struct frame *f, const uint8_t *p, size_t len, size_t there)
 {
 	size_t udp_len;
 
-	if (len < UDP_HDR || be16_get(p + 2) != ROCE_UDP_PORT)
+	if (len < UDP_HDR || there < UDP_HDR || be16_get(p + 2) != ROCE_UDP_PORT)
 		return FRAME_OTHER;
 	f->sport = (uint16_t)be16_get(p);
 	udp_len = be16_get(p + 4);
-	if (udp_len < UDP_HDR || udp_len > len)
-		return FRAME_CUT;
 	f->data = p + UDP_HDR;
-	f->len = udp_len - UDP_HDR;
+	f->whole = udp_len < UDP_HDR ? 0 : udp_len - UDP_HDR;
+	if (udp_len < UDP_HDR || udp_len > len || udp_len > there) {
+		f->len = there - UDP_HDR < f->whole ? there - UDP_HDR : f->whole;
+		return FRAME_CUT;
+	}
+	f->len = f->whole;
 	return FRAME_ROCE;
 }
 
@@ -88,9 +92,9 @@ static enum frame_kind ipv4_get(struct frame *f, const uint8_t *p, size_t len)
 	if (be16_get(p + 6) & IPV4_FRAG)
 		return FRAME_FRAGMENT;
 	total = be16_get(p + 2);
-	if (total > len || total < head)
-		return len >= head + UDP_HDR && be16_get(p + head + 2) == ROCE_UDP_PORT ? FRAME_CUT : FRAME_OTHER;
-	return udp_get(f, p + head, total - head);
+	if (total < head || len < head)
+		return FRAME_OTHER;
+	return udp_get(f, p + head, total - head, len - head);
 }
 
 static enum frame_kind ipv6_get(struct frame *f, const uint8_t *p, size_t len)
@@ -103,9 +107,7 @@ static enum frame_kind ipv6_get(struct frame *f, const uint8_t *p, size_t len)
 	f->ttl = p[7];
 	f->ip_id = 0;
 	f->df = true;
-	if (40 + be16_get(p + 4) > len)
-		return len >= 40 + UDP_HDR && be16_get(p + 42) == ROCE_UDP_PORT ? FRAME_CUT : FRAME_OTHER;
-	return udp_get(f, p + 40, be16_get(p + 4));
+	return udp_get(f, p + 40, be16_get(p + 4), len - 40);
 }
 
 enum frame_kind frame_get(struct frame *f, int link, const uint8_t *p, size_t len)
@@ -119,6 +121,17 @@ enum frame_kind frame_get(struct frame *f, int link, const uint8_t *p, size_t le
 	case 6: return ipv6_get(f, p + at, len - at);
 	}
 	return FRAME_OTHER;
+}
+
+uint64_t frame_id(const struct frame *f, const uint8_t *data, size_t len)
+{
+	uint64_t h = 14695981039346656037u;
+
+	for (unsigned i = 0; i < 16; i++)
+		h = (h ^ f->sgid[i] ^ (uint64_t)f->dgid[i] << 8) * 1099511628211u;
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ data[i]) * 1099511628211u;
+	return h;
 }
 
 uint32_t frame_icrc(const struct frame *f, unsigned i, const uint8_t *data, size_t len)

@@ -21,13 +21,14 @@ struct frame {
 	uint16_t sport;
 	const uint8_t *data; /* the UDP payload, ICRC included */
 	size_t len;
+	size_t whole; /* FRAME_CUT: the length that it had; len of it are there */
 };
 
 enum frame_kind {
 	FRAME_OTHER, /* not UDP to port 4791 */
 	FRAME_ROCE,
 	FRAME_FRAGMENT, /* of a datagram that may be RoCE: addresses alone are filled in */
-	FRAME_CUT,      /* the capture does not have all of it */
+	FRAME_CUT,      /* the capture does not have all of it: len may be less than any header */
 };
 
 /* Fills in all but no and ns; data points into the frame.  link: a LINKTYPE_ number of the pcap formats. */
@@ -40,6 +41,9 @@ bool frame_link_known(int link);
  * Segment i has IP identification f->ip_id + i.
  */
 size_t frame_segment(const struct frame *f);
+
+/* Equal for equal packets: len bytes of it, without the ICRC, and the addresses. */
+uint64_t frame_id(const struct frame *, const uint8_t *data, size_t len);
 
 /* The ICRC that segment i of this frame, len bytes from data on with the ICRC, should have. */
 uint32_t frame_icrc(const struct frame *f, unsigned i, const uint8_t *data, size_t len);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "captures.h"
 #include "ladder_live.h"
 #include "show.h"
 #include "source.h"
@@ -23,6 +24,8 @@ struct options {
 	uint32_t qpn[QPS_MAX];
 	unsigned qpns;
 	uint64_t first, last; /* packets of the file */
+	uint64_t span;        /* --last, in ns; 0: all */
+	uint64_t until;       /* --until, in ns; 0: to the end */
 	struct ladder_style style;
 	bool json;
 	const char *count, *seconds; /* of a live one */
@@ -31,13 +34,17 @@ struct options {
 
 static void usage(void)
 {
-	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE|live\n"
+	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE...|live\n"
 	      "Draw a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: the\n"
-	      "packets that pass the daemon from now on, until ^C.\n"
+	      "packets that pass the daemon from now on, until ^C. Captures of several hosts become one diagram; "
+	      "their\n"
+	      "clocks are told apart by packets that both have.\n"
 	      "  -o, --output FILE      write to FILE; its ending says what: a page (.html) or a picture (.svg)\n"
 	      "  -f, --format KIND      make html or svg, whatever the name; - is standard output\n"
 	      "  -q, --qp QPN,...       show only connections of these queue pairs, of either end\n"
 	      "  -p, --packets A[-B]    show only these packets of the file\n"
+	      "  -l, --last S           show only the last so many seconds\n"
+	      "  -U, --until TIME       show nothing after this time, in seconds since 1970 (1795416734.128)\n"
 	      "  -u, --unfold           give each packet a line of its own in the picture\n"
 	      "  -m, --max N            stop after N packets (default: 200000)\n"
 	      "  -c, --count N          live: stop after N packets\n"
@@ -67,11 +74,10 @@ static const char *comment_of(const struct pcapng_item *it, char *buf, size_t ro
 	return n ? buf : NULL;
 }
 
-static void take(struct ladder *l, const struct source *s, const struct pcapng_item *it, uint64_t no,
-		 const struct options *o)
+static void take(struct ladder *l, const struct source *s, const struct pcapng_item *it, enum capture_dir dir,
+		 uint64_t no, const struct options *o)
 {
 	char comment[512];
-	uint32_t dir = it->flags & PCAPNG_DIR;
 	struct taken t = { .no = no,
 			   .ns = it->ns,
 			   .link = (int)s->reader.iface[it->iface].link,
@@ -80,7 +86,7 @@ static void take(struct ladder *l, const struct source *s, const struct pcapng_i
 
 	if (no < o->first || no > o->last)
 		return;
-	t.dir = dir == PCAPNG_OUT ? TAKEN_OUT : dir == PCAPNG_IN ? TAKEN_IN : TAKEN_ANYWHERE;
+	t.dir = dir == CAPTURE_LEAVES ? TAKEN_OUT : dir == CAPTURE_ARRIVES ? TAKEN_IN : TAKEN_ANYWHERE;
 	t.comment = comment_of(it, comment, sizeof(comment));
 	ladder_frame(l, &t);
 }
@@ -93,24 +99,75 @@ struct live_arg {
 static void take_live(void *arg, const struct source *s, const struct pcapng_item *it, uint64_t no)
 {
 	const struct live_arg *a = arg;
+	uint32_t dir = it->flags & PCAPNG_DIR;
 
-	take(a->l, s, it, no, a->o);
+	take(a->l, s, it,
+	     dir == PCAPNG_OUT  ? CAPTURE_LEAVES
+	     : dir == PCAPNG_IN ? CAPTURE_ARRIVES
+				: CAPTURE_ANYWHERE,
+	     no, a->o);
 }
 
-/* false: it is no capture; a file that is cut is told of, and what is there is drawn. */
-static bool read_all(struct ladder *l, struct source *s, const struct options *o)
+/* false: there is no capture; of a file that is cut what is there is drawn. */
+static bool read_all(struct ladder *l, struct captures *c, const struct options *o)
 {
-	struct pcapng_item it;
-	enum source_what w;
+	const uint64_t end = o->until ? o->until : c->last, from = o->span < end ? end - o->span : 0;
+	struct capture_frame f;
 	uint64_t no = 0;
 
-	while ((w = source_next(s, &it)) == SOURCE_PACKET || w == SOURCE_WAIT)
-		if (w == SOURCE_PACKET)
-			take(l, s, &it, ++no, o);
-	l->drops = s->drops;
-	if (w == SOURCE_ERROR)
-		fprintf(stderr, "rdmactl: %s: %s\n", s->name, s->error);
-	return w == SOURCE_END || no;
+	while (captures_next(c, &f)) {
+		no++;
+		if (o->until && f.item->ns > o->until)
+			continue;
+		if (!o->span || f.item->ns >= from)
+			take(l, f.source, f.item, f.dir, no, o);
+	}
+	for (unsigned i = 0; i < c->n; i++)
+		l->drops += c->source[i].drops;
+	return !c->broken || no;
+}
+
+/* ---- clocks of several files ------------------------------------------------------------ */
+
+static void clock_tell(const struct captures *c, unsigned i)
+{
+	const struct capture_clock *k = &c->clock[i];
+	const char *name = c->source[i].name, *first = c->source[0].name;
+	const double off_s = (double)(k->ahead_ns < 0 ? -k->ahead_ns : k->ahead_ns) / 1e9;
+	const bool same = k->one_way && !k->ahead_ns;
+	const double within_us = (double)(k->within_ns < 0 ? -2 * k->within_ns : k->within_ns) / 1e3;
+
+	if (!k->packets) {
+		fprintf(stderr,
+			"rdmactl: %s has no packet that %s has, too, so how far their clocks are apart is not known: "
+			"times are as they stand in the files\n",
+			name, first);
+		return;
+	}
+	if (same)
+		return;
+	fprintf(stderr, "rdmactl: %s: its clock is %.6f s %s that of %s, by %u packets that both have ", name, off_s,
+		k->ahead_ns < 0 ? "behind" : "ahead of", first, k->packets);
+	if (k->one_way)
+		fputs("(of one direction only: their time on the way is not known, and taken for 0)\n", stderr);
+	else if (k->within_ns < 0)
+		fprintf(stderr, "(one clock gained %.1f us on the other)\n", within_us);
+	else
+		fprintf(stderr, "(within %.1f us)\n", within_us);
+}
+
+static json_t *clocks_json(const struct captures *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 1; i < c->n; i++) {
+		const struct capture_clock *k = &c->clock[i];
+
+		json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I}", "file", c->source[i].name, "ahead_ns",
+						      (json_int_t)k->ahead_ns, "within_ns", (json_int_t)k->within_ns,
+						      "packets", (json_int_t)k->packets));
+	}
+	return list;
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
@@ -153,8 +210,10 @@ static void summary(const struct ladder *l, const struct options *o)
 		       l->n, (unsigned long long)again, (unsigned long long)gone, (unsigned long long)naks);
 }
 
-static int draw(struct ladder *l, const struct options *o)
+static int draw(struct ladder *l, const struct captures *c, const struct options *o)
 {
+	json_t *j;
+
 	ladder_end(l, o->qpn, o->qpns);
 	if (l->no_memory) {
 		fprintf(stderr, "rdmactl: %s: no memory\n", l->name);
@@ -162,47 +221,88 @@ static int draw(struct ladder *l, const struct options *o)
 	}
 	if (l->cut)
 		fprintf(stderr,
-			"rdmactl: %s: %llu packets are not whole, and left out: capture all of each (no snaplen)\n",
+			"rdmactl: %s: %llu packets are not whole, and left out: capture all of their headers, and of "
+			"messages of the connection manager all (a snaplen of 320)\n",
 			l->name, (unsigned long long)l->cut);
 	if (!l->n) {
 		fprintf(stderr, "rdmactl: %s: %s\n", l->name,
-			l->check.packets ? "no packet of these queue pairs in it"
-					 : "no RoCEv2 packet in it (UDP port 4791)");
+			l->check.packets      ? "no packet of these queue pairs in it"
+			: o->span || o->until ? "no RoCEv2 packet in this time"
+					      : "no RoCEv2 packet in it (UDP port 4791)");
 		return 2;
 	}
-	if (o->json)
-		return show_json(ladder_json(l));
+	if (o->json) {
+		j = ladder_json(l);
+		if (c && c->n > 1)
+			json_object_set_new(j, "clocks", clocks_json(c));
+		return show_json(j);
+	}
 	summary(l, o);
 	return put(l, o);
 }
 
-static int file(const char *name, struct options *o, uint32_t max)
+/* The names of all files, without their directories; the caller frees it. */
+static char *title_of(char *const *names, unsigned n)
 {
-	struct ladder *l = calloc(1, sizeof(*l));
-	const char *slash = strrchr(name, '/');
-	struct source s;
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	for (unsigned i = 0; f && i < n; i++) {
+		const char *slash = strrchr(names[i], '/');
+
+		fprintf(f, "%s%s", i ? " + " : "", slash ? slash + 1 : names[i]);
+	}
+	if (!f || fclose(f))
+		return NULL;
+	return text;
+}
+
+static int files(struct ladder *l, char *const *names, unsigned n, const struct options *o)
+{
+	struct captures *c = calloc(1, sizeof(*c));
 	int status = 2;
 
-	if (!l) {
+	if (!c) {
 		fprintf(stderr, "rdmactl: no memory\n");
 		return 1;
 	}
+	if (captures_open(c, names, n, o->span && !o->until)) {
+		for (unsigned i = 1; i < n; i++)
+			clock_tell(c, i);
+		if (read_all(l, c, o))
+			status = draw(l, c, o);
+	}
+	captures_close(c);
+	free(c);
+	return status;
+}
+
+static int ladder(char *const *names, unsigned n, struct options *o, uint32_t max)
+{
+	struct ladder *l = calloc(1, sizeof(*l));
+	char *title = title_of(names, n);
+	int status;
+
+	if (!l || !title) {
+		fprintf(stderr, "rdmactl: no memory\n");
+		free(l);
+		free(title);
+		return 1;
+	}
 	l->max = max;
-	l->name = name;
-	l->title = o->title ? o->title : slash ? slash + 1 : name;
+	l->name = n == 1 ? names[0] : title;
+	l->title = o->title ? o->title : title;
 	l->check.find.has_from = true; /* nobody's: nothing is a finding, and nothing is told */
-	if (!strcmp(name, "live")) {
+	if (!strcmp(names[0], "live")) {
 		status = ladder_live(l, o->ask, o->count, o->seconds, take_live, &(struct live_arg){ l, o });
-		status = status ? status : draw(l, o);
+		status = status ? status : draw(l, NULL, o);
 	} else {
-		if (!source_open(&s, name))
-			fprintf(stderr, "rdmactl: %s: %s\n", name, s.error);
-		else if (read_all(l, &s, o))
-			status = draw(l, o);
-		source_close(&s);
+		status = files(l, names, n, o);
 	}
 	ladder_free(l);
 	free(l);
+	free(title);
 	return status;
 }
 
@@ -242,6 +342,30 @@ static bool packets_get(struct options *o, const char *range)
 	return !*end && o->first && o->last >= o->first;
 }
 
+/* Seconds, to *ns. */
+static bool seconds_get(uint64_t *ns, const char *option, const char *text)
+{
+	unsigned long long s, part = 0;
+	char digits[10] = "000000000", *end;
+
+	errno = 0;
+	s = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9')
+		end = (char *)text;
+	if (end != text && *end == '.') {
+		size_t n = strspn(end + 1, "0123456789");
+
+		memcpy(digits, end + 1, n < 9 ? n : 9); /* a double has too few of them */
+		part = strtoull(digits, NULL, 10);
+		end += 1 + n;
+	}
+	*ns = s * 1000000000u + part;
+	if (end != text && !*end && !errno && *ns && s < 10000000000u)
+		return true;
+	fprintf(stderr, "rdmactl: %s %s: give seconds, such as 1.5\n", option, text);
+	return false;
+}
+
 static enum format format_named(const char *name)
 {
 	return !strcasecmp(name, "svg")                                ? FORMAT_SVG
@@ -276,6 +400,8 @@ static bool option(struct options *o, int c, uint32_t *max)
 		return o->format;
 	case 'q': return qps_get(o, optarg);
 	case 'p': return packets_get(o, optarg);
+	case 'l': return seconds_get(&o->span, "--last", optarg);
+	case 'U': return seconds_get(&o->until, "--until", optarg);
 	case 'u': o->style.unfold = true; return true;
 	case 'm':
 		*max = (uint32_t)strtoul(optarg, &end, 10);
@@ -292,6 +418,30 @@ static bool option(struct options *o, int c, uint32_t *max)
 	return false;
 }
 
+/* The captures that are named, and options that are not for them; false: said why. */
+static bool names_check(const struct options *o, const char *command, char *const *names, unsigned n)
+{
+	bool live = n && !strcmp(names[0], "live");
+
+	if (!n || n > CAPTURES_MAX)
+		return rdmactl_wrong(command, "name a capture, or up to %u, or live, not %u", CAPTURES_MAX, n), false;
+	for (unsigned i = 0; i < n; i++) {
+		if (n > 1 && !strcmp(names[i], "live"))
+			return rdmactl_wrong(command, "live cannot be drawn together with files"), false;
+		if ((n > 1 || (o->span && !o->until)) && !strcmp(names[i], "-"))
+			return rdmactl_wrong(command, "%s: a capture is read twice for that, so name a file, not -",
+					     n > 1 ? "several captures" : "--last"),
+			       false;
+	}
+	if ((o->count || o->seconds) && !live)
+		return rdmactl_wrong(command,
+				     "--count and --seconds are for live; of a file: --packets, --max, --last"),
+		       false;
+	if ((o->span || o->until) && live)
+		return rdmactl_wrong(command, "--last and --until are for files; of live: --seconds"), false;
+	return true;
+}
+
 int ladder_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
@@ -299,6 +449,8 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 		{ "format", required_argument, NULL, 'f' },
 		{ "qp", required_argument, NULL, 'q' },
 		{ "packets", required_argument, NULL, 'p' },
+		{ "last", required_argument, NULL, 'l' },
+		{ "until", required_argument, NULL, 'U' },
 		{ "unfold", no_argument, NULL, 'u' },
 		{ "max", required_argument, NULL, 'm' },
 		{ "title", required_argument, NULL, 't' },
@@ -314,7 +466,7 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 	const char *dot;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "o:f:q:p:um:t:c:T:jh", longs, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "o:f:q:p:l:U:um:t:c:T:jh", longs, NULL)) >= 0) {
 		if (c == 'h') {
 			usage();
 			return 0;
@@ -322,10 +474,8 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 		if (!option(&o, c, &max))
 			return 2;
 	}
-	if (optind + 1 != argc)
-		return rdmactl_wrong(argv[0], "name one capture, or live, not %d", argc - optind);
-	if ((o.count || o.seconds) && strcmp(argv[optind], "live") != 0)
-		return rdmactl_wrong(argv[0], "--count and --seconds are for live; of a file: --packets, --max");
+	if (!names_check(&o, argv[0], argv + optind, (unsigned)(argc - optind)))
+		return 2;
 	if (!o.out && !o.json)
 		return rdmactl_wrong(argv[0], "--output FILE is missing: a page (.html) or a picture (.svg)");
 	dot = o.out ? strrchr(o.out, '.') : NULL;
@@ -337,5 +487,5 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 			o.out);
 		return 2;
 	}
-	return file(argv[optind], &o, max);
+	return ladder(argv + optind, (unsigned)(argc - optind), &o, max);
 }

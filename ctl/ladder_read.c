@@ -252,17 +252,6 @@ static void remarks(struct rung *r, const char *comment)
 
 /* ---- both ends ----------------------------------------------------------------------- */
 
-static uint64_t id_of(const struct packet *p, size_t len)
-{
-	uint64_t h = 14695981039346656037u;
-
-	for (unsigned i = 0; i < 16; i++)
-		h = (h ^ p->frame->sgid[i] ^ (uint64_t)p->frame->dgid[i] << 8) * 1099511628211u;
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ p->data[i]) * 1099511628211u;
-	return h | KEY_OF_BYTES;
-}
-
 /* The rung of a packet that leaves, and now arrives; true: it was one. */
 static bool arrives(struct ladder *l, const struct taken *t, uint64_t id)
 {
@@ -292,7 +281,7 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 	if (len < BTH_LEN + ICRC_LEN)
 		return;
 	l->check.packets++;
-	id = id_of(&p, p.len);
+	id = frame_id(f, p.data, p.len) | KEY_OF_BYTES;
 	if (t->dir == TAKEN_IN && arrives(l, t, id))
 		return;
 	r = ladder_rung(l, t->ns, t->no);
@@ -337,6 +326,22 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 		connected(l, i, &p);
 }
 
+/* Bytes that a snap length has cut off are taken for zeros, if the headers are there, and all of a message of the CM. */
+static bool piece(struct ladder *l, const struct taken *t, struct frame *f)
+{
+	const struct opcode *op = f->len > BTH_OPCODE ? opcode_get(f->data[BTH_OPCODE]) : NULL;
+	uint8_t whole[PKT_HDR_MAX + 4096u + ICRC_LEN] = { 0 };
+
+	if (!op || f->len < BTH_LEN || f->len < op->hdr_len || f->whole > sizeof(whole) ||
+	    (be24_get(f->data + BTH_DQPN) == QPN_GSI && f->len + ICRC_LEN < f->whole))
+		return false;
+	memcpy(whole, f->data, f->len);
+	f->data = whole;
+	f->len = f->whole;
+	packet(l, t, f, whole, f->whole);
+	return true;
+}
+
 void ladder_frame(struct ladder *l, const struct taken *t)
 {
 	struct frame f = { .no = t->no, .ns = t->ns };
@@ -348,7 +353,8 @@ void ladder_frame(struct ladder *l, const struct taken *t)
 	if (t->ns > l->last)
 		l->last = t->ns;
 	kind = frame_get(&f, t->link, t->data, t->len);
-	l->cut += kind == FRAME_CUT;
+	if (kind == FRAME_CUT)
+		l->cut += !piece(l, t, &f);
 	if (kind != FRAME_ROCE)
 		return;
 	for (seg = frame_segment(&f); off < f.len; off += seg)

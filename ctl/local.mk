@@ -3,6 +3,7 @@
 bin_PROGRAMS += rdmactl
 noinst_HEADERS += \
 	ctl/capfile.h \
+	ctl/captures.h \
 	ctl/check.def \
 	ctl/check_in.h \
 	ctl/command.def \
@@ -24,6 +25,7 @@ noinst_HEADERS += \
 rdmactl_SOURCES = \
 	ctl/capfile.c \
 	ctl/capture.c \
+	ctl/captures.c \
 	ctl/check.c \
 	ctl/check_cm.c \
 	ctl/check_req.c \

@@ -4,6 +4,7 @@ CTL_TESTS = \
 	t/ctl/colours.test \
 	t/ctl/doctor.test \
 	t/ctl/ladder.test \
+	t/ctl/ladders.test \
 	t/ctl/live.test \
 	t/ctl/page.test \
 	t/ctl/top.test
