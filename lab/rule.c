@@ -440,7 +440,7 @@ static void rule_take(struct rules *rs, struct rule *r, struct flow *f, const st
 	if (!did)
 		return;
 	r->hits++;
-	rules_log(rs, r, p, p->now, (struct rule_did){ ns_since(v->delay_ns, late), v->drop },
+	rules_log(rs, r, p, p->now, (struct rule_did){ ns_since(v->delay_ns, late), v->drop, true, v->answer },
 		  v->text + before + (before ? 2 : 0));
 }
 
@@ -456,7 +456,7 @@ void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct ru
 		return;
 	left = f ? left_behind(rs, f, p, v) : NULL;
 	if (left)
-		rules_log(rs, left, p, p->now, (struct rule_did){ v->delay_ns, v->drop }, v->text);
+		rules_log(rs, left, p, p->now, (struct rule_did){ .late_ns = v->delay_ns, .lost = v->drop }, v->text);
 	for (unsigned i = 0; i < rs->n && !v->drop; i++)
 		if (rule_matches(rs, rs->v[i], p))
 			rule_take(rs, rs->v[i], f, p, v);

@@ -141,8 +141,10 @@ struct rule_note {
 	psn_t psn;
 	int32_t rel;
 	unsigned iter;
+	uint16_t payload_len;
 	bool event; /* no packet: text only */
 	char text[96];
+	char redo[96]; /* of rule_redo() */
 };
 
 /* Packets that were dropped while a rule had the port down: they are not in the list of decisions. */
@@ -221,7 +223,11 @@ bool rules_note(const struct rules *, uint64_t n, char *text, size_t len);
 struct rule_did {
 	uint64_t late_ns;
 	bool lost;
+	bool now;                /* by what the rule does to this packet, and not by what it did to an earlier one */
+	enum rule_answer answer; /* lost: this was the reason */
 };
+/* A deed that makes the same happen to one packet again, as files of rules have it; empty: nothing happened. */
+void rule_redo(const struct rule *, const struct rule_did *, char *text, size_t len);
 void rules_log(struct rules *, const struct rule *, const struct tap_pkt *, mono_t now, struct rule_did,
 	       const char *text);
 

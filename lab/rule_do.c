@@ -56,12 +56,13 @@ static bool value_reorder(struct reader *rd, const struct node *n, void *act)
 	return node_is_map(n) ? node_map(rd, n, "reorder", keys, act) : behind_of(rd, n, act);
 }
 
+static const char *const wheres[] = { "payload", "header", "icrc", "any" };
+
 static bool where_of(struct reader *rd, const struct node *n, void *act)
 {
-	static const char *const words[] = { "payload", "header", "icrc", "any" };
 	unsigned i;
 
-	if (!get_word(rd, n, "part of a packet", words, 4, &i))
+	if (!get_word(rd, n, "part of a packet", wheres, 4, &i))
 		return false;
 	((struct rule_act *)act)->where = (enum rule_where)i;
 	return true;
@@ -132,18 +133,14 @@ static bool value_rnr(struct reader *rd, const struct node *n, void *act)
 	return get_u32(rd, n, 0, 31, "the RNR timer", &((struct rule_act *)act)->n);
 }
 
+static const char *const naks[] = {
+	[NAK_PSN_SEQ] = "sequence",        [NAK_INV_REQ] = "invalid-request",       [NAK_REM_ACCESS] = "remote-access",
+	[NAK_REM_OP] = "remote-operation", [NAK_INV_RD_REQ] = "invalid-rd-request", [NAK_IN_PROGRESS] = "in-progress",
+};
+
 static bool value_nak(struct reader *rd, const struct node *n, void *act)
 {
-	static const char *const words[] = {
-		[NAK_PSN_SEQ] = "sequence",
-		[NAK_INV_REQ] = "invalid-request",
-		[NAK_REM_ACCESS] = "remote-access",
-		[NAK_REM_OP] = "remote-operation",
-		[NAK_INV_RD_REQ] = "invalid-rd-request",
-		[NAK_IN_PROGRESS] = "in-progress",
-	};
-
-	return get_word(rd, n, "NAK", words, sizeof(words) / sizeof(*words), &((struct rule_act *)act)->n);
+	return get_word(rd, n, "NAK", naks, sizeof(naks) / sizeof(*naks), &((struct rule_act *)act)->n);
 }
 
 static bool value_swallow(struct reader *rd, const struct node *n, void *act)
@@ -225,4 +222,65 @@ bool get_do(struct reader *rd, const struct node *n, void *rule)
 	if (!node_each(rd, n, one_act, rule))
 		return false;
 	return ((struct rule *)rule)->act_n || node_bad(rd, n, "there is nothing to do");
+}
+
+/* ---- and back again ---------------------------------------------------------------------------- */
+
+static size_t corrupt_words(const struct rule_act *a, char *text, size_t len)
+{
+	const char *fix = a->fix ? ", icrc: fix" : "";
+
+	if (a->byte >= 0)
+		return (size_t)snprintf(text, len, "{corrupt: {where: %s, byte: %d, xor: %u%s}}", wheres[a->where],
+					a->byte, a->n, fix);
+	return (size_t)snprintf(text, len, "{corrupt: {where: %s, bits: %u%s}}", wheres[a->where], a->n, fix);
+}
+
+/* An act that did more than make the packet late; its own part of that is taken from *late_ns. */
+static size_t act_words(const struct rule_act *a, uint64_t *late_ns, char *text, size_t len)
+{
+	switch (a->kind) {
+	case ACT_DUPLICATE:
+		return (size_t)snprintf(text, len, "{duplicate: {copies: %u, after: %lluns}}", a->n,
+					(unsigned long long)a->ns);
+	case ACT_REORDER:
+		*late_ns -= a->ns < *late_ns ? a->ns : *late_ns;
+		return (size_t)snprintf(text, len, "{reorder: {behind: %u, within: %lluns}}", a->n,
+					(unsigned long long)a->ns);
+	case ACT_CORRUPT: return corrupt_words(a, text, len);
+	case ACT_ECN: return (size_t)snprintf(text, len, "ecn");
+	default: return 0;
+	}
+}
+
+static void answer_words(const struct rule *r, enum rule_answer answer, char *text, size_t len)
+{
+	for (unsigned i = 0; i < r->act_n; i++) {
+		const struct rule_act *a = &r->act[i];
+
+		if (answer == ANSWER_RNR && a->kind == ACT_RNR)
+			snprintf(text, len, "{rnr: %u}", a->n);
+		else if (answer == ANSWER_NAK && a->kind == ACT_NAK)
+			snprintf(text, len, "{nak: %s}", naks[a->n]);
+		else if (answer == ANSWER_ACK && a->kind == ACT_GHOST_ACK)
+			snprintf(text, len, "ghost-ack");
+	}
+}
+
+void rule_redo(const struct rule *r, const struct rule_did *did, char *text, size_t len)
+{
+	uint64_t late_ns = did->late_ns;
+	size_t at = 0, n;
+
+	snprintf(text, len, "%s", did->lost ? "drop" : "");
+	if (did->lost && did->now)
+		answer_words(r, did->answer, text, len);
+	for (unsigned i = 0; !did->lost && did->now && i < r->act_n && at + 2 < len; i++) {
+		n = act_words(&r->act[i], &late_ns, text + at + (at ? 2 : 0), len - at - (at ? 2 : 0));
+		if (n && at)
+			memcpy(text + at, ", ", 2);
+		at += n ? n + (at ? 2 : 0) : 0;
+	}
+	if (!did->lost && late_ns && at < len)
+		snprintf(text + at, len - at, "%s{delay: %lluns}", at ? ", " : "", (unsigned long long)late_ns);
 }

@@ -188,6 +188,8 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 		n->psn = p->b->psn;
 		n->rel = p->rel;
 		n->iter = p->iter;
+		n->payload_len = (uint16_t)p->b->payload_len;
+		rule_redo(r, &did, n->redo, sizeof(n->redo));
 	}
 	n->late_ns = did.late_ns;
 	n->lost = did.lost;

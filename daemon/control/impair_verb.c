@@ -210,6 +210,7 @@ static json_t *packet_json(const struct rules *rs, const struct rule_note *n)
 		json_object_set_new(j, "iter", json_integer(n->iter));
 	if (op->role == ROLE_ACK)
 		json_object_set_new(j, "syndrome", json_integer(n->syndrome));
+	json_object_set_new(j, "bytes", json_integer(n->payload_len));
 	return j;
 }
 
@@ -229,6 +230,10 @@ static json_t *notes_json(const struct rules *rs)
 			      (int)note->rule, "qpn", (int)note->qpn, "psn", (int)note->psn.v, "text", text);
 		if (!note->event)
 			json_object_set_new(j, "packet", packet_json(rs, note));
+		if (note->lost)
+			json_object_set_new(j, "lost", json_true());
+		if (note->redo[0])
+			json_object_set_new(j, "redo", json_string(note->redo));
 		json_array_append_new(list, j);
 	}
 	return list;
