@@ -22,8 +22,10 @@
 #define SOCK_FD  3
 
 /* In the grandchild: a session of its own, so that the terminal's signals do not end it before the program. */
-static void become(const struct install *in, const char *addr, const char *file, int sock)
+static void become(const struct install *in, const char *addr, const struct options *opt, int sock)
 {
+	const char *argv[12 + 2 * RUN_CAPTURE_ARGS] = { "rdmactl", "--socket", addr, "capture", "--quiet" };
+	unsigned n = 5;
 	char fd[12];
 	int null = open("/dev/null", O_RDWR);
 	sigset_t none;
@@ -38,7 +40,13 @@ static void become(const struct install *in, const char *addr, const char *file,
 	syscall(SYS_close_range, SOCK_FD + 1u, ~0u, 0u);
 	unsetenv("LD_PRELOAD"); /* it is for the program only */
 	snprintf(fd, sizeof(fd), "%d", SOCK_FD);
-	execl(in->ctl, "rdmactl", "--socket", addr, "capture", "--write", file, "--quiet", "--ready", fd, (char *)NULL);
+	argv[n++] = "--write";
+	argv[n++] = opt->capture;
+	argv[n++] = "--ready";
+	argv[n++] = fd;
+	for (unsigned i = 0; i < opt->capture_arg_n; i++)
+		argv[n++] = opt->capture_args[i];
+	execv(in->ctl, (char **)argv);
 	say("cannot run %s: %s", in->ctl, strerror(errno));
 	_exit(RUN_FAILED);
 }
@@ -54,8 +62,9 @@ static bool word(int sock, int patience_ms)
 	return p.revents && read(sock, &c, 1) == 1;
 }
 
-int capture_begin(const struct install *in, const char *addr, const char *file)
+int capture_begin(const struct install *in, const char *addr, const struct options *opt)
 {
+	const char *file = opt->capture;
 	int sock[2];
 	pid_t pid;
 
@@ -67,7 +76,7 @@ int capture_begin(const struct install *in, const char *addr, const char *file)
 		setsid();
 		pid = fork();
 		if (pid == 0)
-			become(in, addr, file, sock[1]);
+			become(in, addr, opt, sock[1]);
 		_exit(pid < 0);
 	}
 	close(sock[1]);

@@ -11,7 +11,7 @@
 #include "run.h"
 
 /* The socket, or -1: said why. */
-int capture_begin(const struct install *, const char *addr, const char *file);
+int capture_begin(const struct install *, const char *addr, const struct options *);
 void capture_end(int sock, const char *file);
 
 #endif

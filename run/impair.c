@@ -41,16 +41,14 @@ static int text_fd(const char *path)
 	return fd;
 }
 
-bool impair_give(int hold, const struct options *opt)
+/* name: of the text in fd, which is taken, for messages. */
+static bool impair_give(int hold, const struct options *opt, const char *name, int fd)
 {
 	struct msg_req req = { .op = MSG_IMPAIR,
 			       .impair = { .what = IMPAIR_ADD, .seeded = opt->seeded, .seed = opt->seed } };
 	struct msg_rep rep;
-	int fd = text_fd(opt->impair);
 	ssize_t n;
 
-	if (fd < 0)
-		return false;
 	n = sock_swap_fd(hold, &req, msg_req_len(req.op), fd, &rep, sizeof(rep));
 	close(fd);
 	if (n != (ssize_t)sizeof(rep))
@@ -61,8 +59,28 @@ bool impair_give(int hold, const struct options *opt)
 	else if (rep.err)
 		say("--fault: the daemon refuses: %s", strerror(rep.err));
 	else if (rep.impair.wrong)
-		say("%s:%u: %.*s", opt->impair, rep.impair.line, (int)sizeof(rep.impair.text), rep.impair.text);
+		say("%s:%u: %.*s", name, rep.impair.line, (int)sizeof(rep.impair.text), rep.impair.text);
 	else
 		return true;
+	return false;
+}
+
+bool impair_file(int hold, const struct options *opt)
+{
+	int fd = text_fd(opt->impair);
+
+	return fd >= 0 && impair_give(hold, opt, opt->impair, fd);
+}
+
+bool impair_text(int hold, const struct options *opt, const char *name, const char *text)
+{
+	int fd = memfd_create("rules", MFD_CLOEXEC);
+	size_t len = strlen(text);
+
+	if (fd >= 0 && write(fd, text, len) == (ssize_t)len)
+		return impair_give(hold, opt, name, fd);
+	say("%s: %s", name, strerror(errno));
+	if (fd >= 0)
+		close(fd);
 	return false;
 }

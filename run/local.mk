@@ -7,11 +7,15 @@ rdmad_run_SOURCES = \
 	run/field.h \
 	run/impair.c \
 	run/hold.c \
+	run/junit.c \
 	run/lesson.c \
 	run/install.c \
 	run/mounts.c \
 	run/own.c \
+	run/packet.c \
+	run/packet.h \
 	run/prog.c \
+	run/replay.c \
 	run/report.c \
 	run/report.h \
 	run/rules.c \
@@ -28,9 +32,12 @@ rdmad_run_SOURCES = \
 	run/sweep_report.c \
 	run/sysfs.c \
 	run/sysfs.h \
+	run/tape.c \
+	run/tape.h \
 	run/tree.c \
 	run/watch.c \
-	run/watch.h
+	run/watch.h \
+	run/xml.h
 rdmad_run_LDADD = $(JANSSON_LIBS)
 rdmad_run_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DRUN_BINDIR='"$(bindir)"' \

@@ -5,6 +5,7 @@
 #include "field.h"
 #include "report.h"
 #include "say.h"
+#include "tape.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -25,8 +26,9 @@
 #define SETTLE_MS       2000 /* for the daemon to notice that the program has gone */
 #define END_PATIENCE_MS 1000 /* for a killed daemon to be gone */
 
-static const char *const files[] = { "report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json",
-				     "qps.json",   "why.txt",     "why.json",   "rules.txt",         "rules.json" };
+static const char *const files[] = { "report.txt",       "report.json", "daemon.log", "stats-before.json",
+				     "stats-after.json", "qps.json",    "why.txt",    "why.json",
+				     "rules.txt",        "rules.json",  "junit.xml",  "replay.txt" };
 
 /* Kinds of objects, as the daemon names their number, and for people. */
 static const struct kind {
@@ -231,16 +233,9 @@ static json_t *changes(const json_t *before, const json_t *after)
 
 static void left_add(pid_t pid, void *list)
 {
-	char path[64], name[32] = "?";
-	FILE *f;
+	char name[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return;
-	if (fgets(name, sizeof(name), f))
-		name[strcspn(name, "\n")] = 0;
-	fclose(f);
+	watch_name(pid, name);
 	if (strcmp(name, "rdmad") &&
 	    strcmp(name, "rdmad-run")) /* not those of an rdmad-run below: they end by themselves */
 		json_array_append_new(list, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
@@ -301,6 +296,7 @@ static json_t *report_json(const struct report *r, const struct outcome *o, int 
 			    WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
 	json_object_set(j, "leaks", leaks);
 	json_object_set_new(j, "processes_left", left);
+	json_object_set_new(j, "processes_ended", r->ended ? json_incref(r->ended) : json_array());
 	json_object_set_new(j, "counters", changes(r->before, after));
 	return j;
 }
@@ -327,6 +323,8 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 	}
 	json_array_foreach(json_object_get(j, "processes_left"), i, row)
 		fprintf(f, "still running: %s (pid %lld)\n", str(row, "name"), num(row, "pid"));
+	json_array_foreach(json_object_get(j, "processes_ended"), i, row)
+		fprintf(f, "outlived the program, and was ended: %s (pid %lld)\n", str(row, "name"), num(row, "pid"));
 	json_object_foreach(json_object_get(j, "counters"), name, row)
 	{
 		fprintf(f, "\ncounters of %s that changed\n", name);
@@ -405,6 +403,26 @@ static void causes_write(const struct report *r, const json_t *causes, const str
 	free(path);
 }
 
+static void junit_write(const struct report *r, const json_t *j, const json_t *causes, const struct outcome *o)
+{
+	char *path = report_file(r->opt, "junit.xml"), *why = NULL;
+	size_t len;
+	FILE *f = open_memstream(&why, &len);
+
+	if (f) {
+		if (explain_wrong(causes) || o->timed_out)
+			explain_put(f, causes, r->waits, o);
+		fclose(f);
+	}
+	f = fopen(path, "we");
+	if (f)
+		junit_put(f, j, why);
+	if (!f || fclose(f))
+		say("--report %s: %s", path, strerror(errno));
+	free(why);
+	free(path);
+}
+
 bool report_begin(struct report *r, const struct options *opt, const char *addr, char **argv)
 {
 	*r = (struct report){ .opt = opt, .addr = addr, .argv = argv, .daemon = hold_look(addr) };
@@ -413,6 +431,16 @@ bool report_begin(struct report *r, const struct options *opt, const char *addr,
 	r->pidfd = daemon_pidfd(r->daemon);
 	r->before = hold_dump(r->daemon, DUMP_STATS);
 	return true;
+}
+
+void report_outlived(pid_t pid, const char *name, void *arg)
+{
+	struct report *r = arg;
+
+	say("%s (pid %d) has outlived the program by %.2g s (--grace), and is ended", name, (int)pid,
+	    (double)r->opt->grace_ms / 1000);
+	r->ended = r->ended ? r->ended : json_array();
+	json_array_append_new(r->ended, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
 }
 
 void report_time_up(void *arg)
@@ -453,10 +481,13 @@ int report_end(struct report *r, const struct outcome *o)
 
 		report_write(r, j, qps, after, rules);
 		causes_write(r, causes, o);
+		junit_write(r, j, causes, o);
 		if (rules_write(r->opt, rules))
 			put_json(r, "rules.json", rules);
 		json_decref(j);
 	}
+	if (r->opt->record || r->opt->replay)
+		tape_end(r->opt, r->argv, rules, status);
 	json_decref(ends);
 	json_decref(after);
 	json_decref(leaks);
@@ -464,6 +495,7 @@ int report_end(struct report *r, const struct outcome *o)
 	json_decref(causes);
 	json_decref(rules);
 	json_decref(r->waits);
+	json_decref(r->ended);
 	json_decref(r->before);
 	close(r->daemon);
 	if (r->pidfd >= 0)

@@ -6,6 +6,8 @@
  *	DIR/report.json		the same for programs, with all of it
  *	DIR/daemon.log		of the private daemon, if we started it
  *	DIR/why.txt, why.json	what went wrong, if anything did, as --explain tells it
+ *	DIR/junit.xml		the program as a test case, for what shows results of tests
+ *	DIR/replay.txt		with --replay: where the run departs from the recorded one
  *	DIR/rules.txt, rules.json	the rules that disturbed packets, their seed and what they decided, if there were any
  *	DIR/stats-before.json, stats-after.json, qps.json	as rdmactl --json has them
  *
@@ -29,6 +31,7 @@ struct report {
 	int pidfd;             /* of the daemon; -1: it is in another PID namespace */
 	bool alive;            /* at the program's end it is the same process still */
 	struct json_t *before; /* stats */
+	struct json_t *ended;  /* processes that outlived the program and their grace, or NULL */
 	struct json_t *waits;  /* for what the program waited when time was up, or NULL */
 };
 
@@ -46,6 +49,11 @@ void rules_put(FILE *, const struct json_t *rules);
 bool rules_write(const struct options *, const struct json_t *rules);
 
 bool report_begin(struct report *, const struct options *, const char *addr, char **argv);
+/* junit.c: report_json() of report.c, and what went wrong, or nothing. */
+void junit_put(FILE *, const struct json_t *report, const char *why);
+
+/* A process has outlived the program, and is ended now: a struct report. */
+void report_outlived(pid_t, const char *name, void *);
 /* Time is up, and the program is still there: a struct report. */
 void report_time_up(void *);
 /* The program has ended.  The exit status of rdmad-run. */

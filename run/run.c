@@ -8,6 +8,7 @@
 #include "say.h"
 #include "sweep.h"
 #include "sysfs.h"
+#include "tape.h"
 #include "watch.h"
 
 #include <arpa/inet.h>
@@ -23,6 +24,7 @@
 static const char usage_text[] =
 	"Usage: rdmad-run [OPTION]... PROGRAM [ARGUMENT]...\n"
 	"       rdmad-run [--socket ADDRESS] [--rsockets] --env\n"
+	"       rdmad-run --replay FILE [PROGRAM [ARGUMENT]...]\n"
 	"       rdmad-run --lesson NAME [DIR]\n"
 	"Run an RDMA program with rdmad's libibverbs. If no rdmad daemon answers, a private one is started,\n"
 	"which ends with the program and its children.\n"
@@ -39,10 +41,18 @@ static const char usage_text[] =
 	"                          program and its children; HOW: in a mount namespace, by preload (a\n"
 	"                          library), or auto, which is the first of these that the machine allows\n"
 	"  -t, --timeout SECONDS   end the program and its children after so long: SIGTERM, 5 s later SIGKILL\n"
+	"  -g, --grace SECONDS     end processes that the program leaves behind, if they have not ended so long after "
+	"it\n"
 	"  -R, --report DIR        leave a report in DIR: how the program ended, the daemon's log, counters, leaks\n"
 	"  -F, --fault FILE        disturb packets by these rules (rdmad-fault(5)) while the program runs\n"
 	"      --seed N            use this seed instead of the one in that file\n"
 	"  -C, --capture FILE      write the packets of the daemon's devices while the program runs, as pcapng\n"
+	"      --snaplen N         of it, keep N bytes of each packet (320 are enough for a diagram)\n"
+	"      --file-size SIZE    begin another file after so many bytes: FILE-00001, FILE-00002, ... (64K, 10M, 1G)\n"
+	"      --files N           keep the last N of them\n"
+	"      --record FILE       note each packet, and what the rules did to it, in FILE\n"
+	"      --replay FILE       do the same to the same packets, and tell where this run departs from that one;\n"
+	"                          without PROGRAM, the recorded one\n"
 	"  -x, --explain           when the program has ended, say on standard error what went wrong for it,\n"
 	"                          if anything did\n"
 	"  -L, --leaks[=STATUS]    name the verbs objects that the program did not destroy; if there are any,\n"
@@ -74,6 +84,11 @@ enum { /* those without a letter */
        OPT_PAIRS,
        OPT_SLOW,
        OPT_SAME,
+       OPT_SNAPLEN,
+       OPT_FILE_SIZE,
+       OPT_FILES,
+       OPT_RECORD,
+       OPT_REPLAY,
 };
 
 static const struct option long_options[] = {
@@ -85,10 +100,16 @@ static const struct option long_options[] = {
 	{ "log", required_argument, NULL, 'l' },
 	{ "sysfs", optional_argument, NULL, 'S' },
 	{ "timeout", required_argument, NULL, 't' },
+	{ "grace", required_argument, NULL, 'g' },
 	{ "report", required_argument, NULL, 'R' },
 	{ "fault", required_argument, NULL, 'F' },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "capture", required_argument, NULL, 'C' },
+	{ "snaplen", required_argument, NULL, OPT_SNAPLEN },
+	{ "file-size", required_argument, NULL, OPT_FILE_SIZE },
+	{ "files", required_argument, NULL, OPT_FILES },
+	{ "record", required_argument, NULL, OPT_RECORD },
+	{ "replay", required_argument, NULL, OPT_REPLAY },
 	{ "explain", no_argument, NULL, 'x' },
 	{ "leaks", optional_argument, NULL, 'L' },
 	{ "lesson", required_argument, NULL, OPT_LESSON },
@@ -120,11 +141,12 @@ static bool is_address(const char *text)
 /* Is there something to do after the program's end (watch.h)? */
 static bool is_watched(const struct options *opt)
 {
-	return opt->timeout_ms || opt->report || opt->leaks || opt->capture || opt->explain;
+	return opt->timeout_ms || opt->grace_ms >= 0 || opt->report || opt->leaks || opt->capture || opt->explain ||
+	       opt->record || opt->replay;
 }
 
 /* Seconds, as timeout(1) has them: with fractions, and with s, m, h or d after the number. */
-static int64_t timeout_parse(const char *text)
+static int64_t seconds_parse(const char *option, const char *text, bool may_be_none)
 {
 	static const char units[] = "smhd";
 	static const double ms[] = { 1e3, 6e4, 3.6e6, 8.64e7 };
@@ -132,11 +154,12 @@ static int64_t timeout_parse(const char *text)
 	double n = strtod(text, &end);
 	const char *unit = *end ? strchr(units, *end) : units;
 
-	if (end == text || !unit || (*end && end[1]) || !(n > 0) || n * ms[unit - units] > 1e12) {
-		say("--timeout %s: give seconds, or a number with s, m, h or d", text);
+	if (end == text || !unit || (*end && end[1]) || !(n > 0 || (n == 0 && may_be_none)) ||
+	    n * ms[unit - units] > 1e12) {
+		say("%s %s: give seconds, or a number with s, m, h or d", option, text);
 		fail_usage();
 	}
-	return (int64_t)(n * ms[unit - units]) + 1;
+	return (int64_t)(n * ms[unit - units]) + (n > 0);
 }
 
 static enum sysfs sysfs_parse(const char *text)
@@ -237,13 +260,53 @@ static void sweep_check(const struct options *opt)
 		return;
 	if (!sweep_faults(opt->sweep.faults, f))
 		fail_usage();
-	if (opt->socket || opt->own_addr || opt->log || opt->impair || opt->capture || opt->leaks || opt->explain ||
-	    opt->lesson) {
+	if (opt->socket || opt->own_addr || opt->log || opt->impair || opt->capture || opt->grace_ms >= 0 ||
+	    opt->leaks || opt->explain || opt->lesson) {
 		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
 		    "with "
 		    "--as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
 		fail_usage();
 	}
+}
+
+/* Those of --capture, for rdmactl; false: it is none of them. */
+static bool capture_option(struct options *opt, int c)
+{
+	const char *name = c == OPT_SNAPLEN     ? "--snaplen"
+			   : c == OPT_FILE_SIZE ? "--file-size"
+			   : c == OPT_FILES     ? "--files"
+						: NULL;
+
+	if (!name)
+		return false;
+	for (unsigned i = 0; i < opt->capture_arg_n; i += 2) {
+		if (strcmp(opt->capture_args[i], name))
+			continue;
+		opt->capture_args[i + 1] = optarg; /* the last one counts */
+		return true;
+	}
+	opt->capture_args[opt->capture_arg_n++] = name;
+	opt->capture_args[opt->capture_arg_n++] = optarg;
+	return true;
+}
+
+/* --record, --replay. */
+static void tape_check(struct options *opt, bool env)
+{
+	const char *name = opt->record ? "--record" : "--replay";
+
+	if (!opt->record && !opt->replay)
+		return;
+	if (env || opt->socket || opt->lesson || opt->sweep.faults || (opt->record && opt->replay)) {
+		say("%s cannot be combined with --socket, --env, --sweep, --lesson or %s", name,
+		    opt->record ? "--replay" : "--record");
+		fail_usage();
+	}
+	if (opt->replay && opt->impair) {
+		say("--replay has the rules of the recorded run; it cannot be combined with --fault");
+		fail_usage();
+	}
+	opt->own = true; /* packets of others would be noted, too */
 }
 
 /* --own, --as, --socket: which daemon, and with which device. */
@@ -281,6 +344,10 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 		say("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
 		fail_usage();
 	}
+	if (opt->capture_arg_n && !opt->capture) {
+		say("%s is for --capture", opt->capture_args[0]);
+		fail_usage();
+	}
 	if (env && (program || opt->sweep.faults || opt->own || opt->sysfs || opt->log || opt->impair ||
 		    opt->daemon_arg_n || is_watched(opt))) {
 		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
@@ -291,7 +358,7 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 		say("--lesson NAME: the only other argument is a directory for the results");
 		fail_usage();
 	}
-	if (!env && !program && !opt->lesson) {
+	if (!env && !program && !opt->lesson && !opt->replay) {
 		say("no program given: name the program to run");
 		fail_usage();
 	}
@@ -309,7 +376,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	opt->daemon_args = calloc((size_t)argc + 1, sizeof(*opt->daemon_args));
 	if (!opt->daemon_args)
 		abort();
-	while ((c = getopt_long(argc, argv, "+s:o::a:d:rl:St:R:C:F:L::xehV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+s:o::a:d:rl:St:g:R:C:F:L::xehV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'F': opt->impair = optarg; break;
 		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;
@@ -320,7 +387,10 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'r': opt->rsockets = true; break;
 		case 'l': opt->log = optarg; break;
 		case 'S': opt->sysfs = sysfs_parse(optarg); break;
-		case 't': opt->timeout_ms = timeout_parse(optarg); break;
+		case 't': opt->timeout_ms = seconds_parse("--timeout", optarg, false); break;
+		case 'g': opt->grace_ms = seconds_parse("--grace", optarg, true); break;
+		case OPT_RECORD: opt->record = optarg; break;
+		case OPT_REPLAY: opt->replay = optarg; break;
 		case 'R': opt->report = optarg; break;
 		case 'C': opt->capture = optarg; break;
 		case 'x': opt->explain = true; break;
@@ -330,10 +400,11 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'h': fputs(usage_text, stdout); exit(0);
 		case 'V': puts("rdmad-run " PACKAGE_VERSION); exit(0);
 		default:
-			if (!sweep_option(opt, c))
+			if (!sweep_option(opt, c) && !capture_option(opt, c))
 				fail_usage();
 		}
 	}
+	tape_check(opt, env);
 	own_check(opt, profile);
 	options_check(opt, env, optind < argc, optind + 1 < argc);
 	return !env;
@@ -367,24 +438,31 @@ static bool watch_prepare(struct options *opt)
 
 static int watch(const struct options *opt, const struct install *in, const char *addr, char **argv)
 {
-	struct outcome o;
 	struct report r;
+	const struct watch w = {
+		.limit_ms = opt->timeout_ms,
+		.grace_ms = opt->grace_ms,
+		.up = report_time_up,
+		.outlived = report_outlived,
+		.arg = &r,
+	};
+	struct outcome o;
 	int capture = -1;
 
 	if (!report_begin(&r, opt, addr, argv))
 		return RUN_FAILED;
-	if (opt->capture && (capture = capture_begin(in, addr, opt->capture)) < 0)
+	if (opt->capture && (capture = capture_begin(in, addr, opt)) < 0)
 		return RUN_FAILED;
-	watch_program(argv, opt->timeout_ms, &o, report_time_up, &r);
+	watch_program(argv, &w, &o);
 	capture_end(capture, opt->capture);
 	return report_end(&r, &o);
 }
 
 int main(int argc, char **argv)
 {
-	static struct options opt = { .sweep = { .limit = 1000, .pairs = 20, .slow = 10 } };
+	static struct options opt = { .grace_ms = -1, .sweep = { .limit = 1000, .pairs = 20, .slow = 10 } };
 	struct install in;
-	char addr[ADDR_LEN];
+	char addr[ADDR_LEN], **program;
 	int status, hold;
 
 	if (!options_parse(&opt, argc, argv)) {
@@ -403,11 +481,14 @@ int main(int argc, char **argv)
 		if (opt.socket && !*opt.socket)
 			opt.socket = NULL;
 	}
-	status = prog_check(argv[optind]);
+	program = argv + optind;
+	if ((opt.record || opt.replay) && !tape_prepare(&opt, &program))
+		return RUN_FAILED;
+	status = prog_check(program[0]);
 	if (status)
 		return status;
 	if (opt.sweep.faults)
-		return sweep_main(&opt, argv[0], argv + optind);
+		return sweep_main(&opt, argv[0], program);
 	if (!install_find(&in))
 		return RUN_FAILED;
 	if (opt.rsockets && !rsockets_there(&in))
@@ -416,14 +497,16 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
 	hold = hold_get(&opt, &in, addr);
-	if (hold < 0 || (opt.impair && !impair_give(hold, &opt)))
+	if (hold < 0 || (opt.impair && !impair_file(hold, &opt)))
+		return RUN_FAILED;
+	if ((opt.record || opt.replay) && !tape_begin(hold, &opt))
 		return RUN_FAILED;
 	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
 		return RUN_FAILED;
 	env_set(&in, &opt, addr);
 	if (is_watched(&opt))
-		return watch(&opt, &in, addr, argv + optind);
-	execvp(argv[optind], argv + optind);
-	say("cannot run %s: %s", argv[optind], strerror(errno));
+		return watch(&opt, &in, addr, program);
+	execvp(program[0], program);
+	say("cannot run %s: %s", program[0], strerror(errno));
 	return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }

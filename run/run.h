@@ -21,6 +21,8 @@
 #define RUN_NOT_EXECUTABLE 126
 #define RUN_NOT_FOUND      127
 
+#define RUN_CAPTURE_ARGS 6u
+
 #define HOLD_FD_MIN 200 /* inherited ones are above those that shell scripts and programs count on */
 
 #define ADDR_LEN (sizeof(((struct sockaddr_un *)0)->sun_path))
@@ -40,11 +42,16 @@ struct options {
 	char **daemon_args;
 	unsigned daemon_arg_n;
 	int64_t timeout_ms;  /* 0: none */
+	int64_t grace_ms;    /* for children that outlive the program; below 0: they are left alone */
 	const char *lesson;  /* --lesson: its name, or NULL */
 	const char *report;  /* directory, or NULL */
 	const char *capture; /* file, or NULL */
-	const char *impair;  /* --fault: a file of rules, or NULL */
-	bool seeded;         /* use this seed instead of that of the file */
+	const char *capture_args[RUN_CAPTURE_ARGS]; /* for rdmactl capture */
+	unsigned capture_arg_n;
+	const char *record; /* file, or NULL */
+	const char *replay; /* file, or NULL */
+	const char *impair; /* --fault: a file of rules, or NULL */
+	bool seeded;        /* use this seed instead of that of the file */
 	uint64_t seed;
 	bool leaks;
 	bool explain;
@@ -98,7 +105,9 @@ int hold_look(const char *addr);
 int hold_dup(int fd);
 
 /* --fault, on the connection that holds the daemon: the rules go with it.  False: said why. */
-bool impair_give(int hold, const struct options *);
+bool impair_file(int hold, const struct options *);
+/* The same of a text; name: for messages. */
+bool impair_text(int hold, const struct options *, const char *name, const char *text);
 
 /* A dump of the daemon (MSG_DUMP), on a connection of hold_look(); NULL: nothing that we understand. */
 struct json_t *hold_dump(int fd, uint32_t what);

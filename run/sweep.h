@@ -18,26 +18,15 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "packet.h"
 #include "run.h"
-
-/* A packet of the clean run, as it can be met again in another one. */
-struct sweep_pkt {
-	char opcode[32]; /* "RC_SEND_ONLY"; of the CM the name of its message */
-	char word[40];   /* the same in files of rules */
-	bool cm, has_rel;
-	enum { PKT_REQUEST, PKT_RESPONSE, PKT_ACK } kind;
-	unsigned sender; /* its QP is the n-th to send; 0: that of the CM */
-	int rel;         /* PSN behind the first one */
-	unsigned iter;   /* transmission; 0: not counted */
-	unsigned nth;    /* of those for which all of this is the same */
-};
 
 /* A way to disturb a packet. */
 struct sweep_fault {
 	const char *word; /* of --sweep */
 	const char *says; /* "is lost" */
 	const char *act;  /* "do" of a rule */
-	bool (*fits)(const struct sweep_pkt *);
+	bool (*fits)(const struct packet *);
 };
 
 enum sweep_result {
@@ -60,7 +49,7 @@ struct sweep_case {
 	unsigned n;
 	struct {
 		const struct sweep_fault *fault;
-		const struct sweep_pkt *pkt;
+		const struct packet *pkt;
 	} part[SWEEP_PARTS];
 	enum sweep_result result;
 	char detail[96]; /* "exit status 1" */
@@ -75,12 +64,12 @@ struct sweep {
 	const char *dir;
 	char **argv;
 	char self[PATH_MAX];
-	bool apart;            /* each case has a network namespace */
-	unsigned jobs;         /* at once */
-	double clean_s;        /* the clean run took so long */
-	double limit_s;        /* a case that takes so long hangs */
-	double slow_s;         /* and one that takes so long is slow */
-	struct sweep_pkt *pkt; /* packets of the clean run that are known */
+	bool apart;         /* each case has a network namespace */
+	unsigned jobs;      /* at once */
+	double clean_s;     /* the clean run took so long */
+	double limit_s;     /* a case that takes so long hangs */
+	double slow_s;      /* and one that takes so long is slow */
+	struct packet *pkt; /* packets of the clean run that are known */
 	unsigned pkt_n;
 	unsigned long long sent_n; /* all of them */
 	struct sweep_case *c;

@@ -12,7 +12,6 @@
 #include "say.h"
 #include "sweep.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -22,15 +21,15 @@
 
 /* ---- faults --------------------------------------------------------------------- */
 
-static bool is_any(const struct sweep_pkt *) { return true; }
+static bool is_any(const struct packet *) { return true; }
 
-static bool is_reliable(const struct sweep_pkt *p)
+static bool is_reliable(const struct packet *p)
 {
 	return !p->cm && p->kind == PKT_REQUEST && (!strncmp(p->opcode, "RC_", 3) || !strncmp(p->opcode, "XRC_", 4));
 }
 
 /* Only requests that take a receive can meet a receiver that is not ready, with their first packet or that of the IMM. */
-static bool takes_receive(const struct sweep_pkt *p)
+static bool takes_receive(const struct packet *p)
 {
 	const char *op = p->opcode;
 	bool first = strstr(op, "_SEND_FIRST") || strstr(op, "_SEND_ONLY");
@@ -94,51 +93,10 @@ bool plan_note(const char *path)
 	return false;
 }
 
-static void word_put(struct sweep_pkt *p, unsigned syndrome)
-{
-	static const char *const acks[] = { "ack", "rnr", "ack", "nak" };
-	const char *op = strchr(p->opcode, '_');
-	char *w;
-
-	if (p->cm)
-		snprintf(p->word, sizeof(p->word), "cm-%s", p->opcode);
-	else if (op && !strcmp(op, "_ACKNOWLEDGE"))
-		snprintf(p->word, sizeof(p->word), "%s", acks[syndrome >> 5 & 3]);
-	else
-		snprintf(p->word, sizeof(p->word), "%s", op ? op + 1 : p->opcode);
-	for (w = p->word; *w; w++)
-		*w = p->cm && *w == '_' ? '-' : (char)tolower((unsigned char)*w);
-}
-
-/* False: nothing by which it could be found again. */
-static bool pkt_read(struct sweep_pkt *p, const json_t *j)
-{
-	const char *cm = str(j, "cm"), *kind = str(j, "kind");
-
-	*p = (struct sweep_pkt){ .cm = *cm, .nth = 1, .sender = (unsigned)num(j, "qp_sender") };
-	snprintf(p->opcode, sizeof(p->opcode), "%s", p->cm ? cm : str(j, "opcode"));
-	if ((!p->cm && !p->sender) || strcmp(str(j, "direction"), "out"))
-		return false;
-	p->kind = !strcmp(kind, "request") ? PKT_REQUEST : !strcmp(kind, "response") ? PKT_RESPONSE : PKT_ACK;
-	p->has_rel = json_object_get(j, "psn_rel");
-	p->rel = (int)num(j, "psn_rel");
-	p->iter = (unsigned)num(j, "iter");
-	word_put(p, (unsigned)num(j, "syndrome"));
-	return true;
-}
-
-static bool is_ack(const struct sweep_pkt *p) { return p->kind == PKT_ACK && !p->cm && p->has_rel; }
-
-static bool same_key(const struct sweep_pkt *a, const struct sweep_pkt *b)
-{
-	return a->sender == b->sender && !strcmp(a->word, b->word) && a->has_rel == b->has_rel && a->rel == b->rel &&
-	       (is_ack(a) || a->iter == b->iter);
-}
-
 bool plan_read(struct sweep *s, const char *path)
 {
 	json_t *j = json_load_file(path, 0, NULL), *log = json_object_get(j, "log"), *note;
-	struct sweep_pkt p;
+	struct packet p;
 	size_t i;
 
 	s->sent_n = (unsigned long long)num(json_array_get(json_object_get(j, "rules"), 0), "matches");
@@ -147,11 +105,11 @@ bool plan_read(struct sweep *s, const char *path)
 		abort();
 	json_array_foreach(log, i, note)
 	{
-		if (!pkt_read(&p, json_object_get(note, "packet")))
+		if (!packet_read(&p, json_object_get(note, "packet")) || p.in)
 			continue;
 		for (unsigned k = 0; k < s->pkt_n; k++)
-			p.nth += same_key(&p, &s->pkt[k]);
-		if (p.nth == 1 || !is_ack(&p))
+			p.nth += packet_same(&p, &s->pkt[k]);
+		if (p.nth == 1 || !packet_is_ack(&p))
 			s->pkt[s->pkt_n++] = p;
 	}
 	json_decref(j);
@@ -261,23 +219,6 @@ void plan_pairs(struct sweep *s)
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-static size_t pkt_text(const struct sweep_pkt *p, char *text, size_t len)
-{
-	char psn[24] = "", times[32] = "", sent[32] = "";
-	bool ack = is_ack(p);
-
-	if (p->cm)
-		return (size_t)snprintf(text, len, "CM %s %u", p->opcode, p->nth);
-	if (p->has_rel)
-		snprintf(psn, sizeof(psn), " PSN %+d", p->rel);
-	if (p->iter > 1 && !ack)
-		snprintf(sent, sizeof(sent), ", transmission %u,", p->iter);
-	if (p->nth > 1)
-		snprintf(times, sizeof(times), " (the %u. time)", p->nth);
-	return (size_t)snprintf(text, len, "%s%s%s%s%s of QP %u", p->opcode, ack && strcmp(p->word, "ack") ? " " : "",
-				ack && strcmp(p->word, "ack") ? p->word : "", psn, sent[0] ? sent : times, p->sender);
-}
-
 void plan_name(const struct sweep_case *c, char *text, size_t len)
 {
 	size_t at = 0;
@@ -286,7 +227,7 @@ void plan_name(const struct sweep_case *c, char *text, size_t len)
 	for (unsigned i = 0; i < c->n && at < len; i++) {
 		at += (size_t)snprintf(text + at, len - at, "%s%s ", i ? " and " : "", c->part[i].fault->word);
 		if (at < len)
-			at += pkt_text(c->part[i].pkt, text + at, len - at);
+			at += packet_tell(c->part[i].pkt, text + at, len - at);
 	}
 }
 
@@ -298,24 +239,10 @@ void plan_tell(const struct sweep_case *c, char *text, size_t len)
 	for (unsigned i = 0; i < c->n && at < len; i++) {
 		at += (size_t)snprintf(text + at, len - at, "%s", i ? " and " : "");
 		if (at < len)
-			at += pkt_text(c->part[i].pkt, text + at, len - at);
+			at += packet_tell(c->part[i].pkt, text + at, len - at);
 		if (at < len)
 			at += (size_t)snprintf(text + at, len - at, " %s", c->part[i].fault->says);
 	}
-}
-
-static void rule_put(FILE *f, const struct sweep_fault *fault, const struct sweep_pkt *p)
-{
-	fprintf(f, "- match: {packet: %s", p->word);
-	if (!p->cm)
-		fprintf(f, ", qp: {sender: %u}", p->sender);
-	if (p->has_rel && is_ack(p))
-		fprintf(f, ", psn: %+d..", p->rel);
-	else if (p->has_rel)
-		fprintf(f, ", psn: %+d", p->rel);
-	if (p->iter && !is_ack(p))
-		fprintf(f, ", iter: %u", p->iter);
-	fprintf(f, "}\n  when: {nth: %u}\n  do: %s\n", p->nth, fault->act);
 }
 
 bool plan_rules(const struct sweep_case *c, const char *path)
@@ -327,7 +254,7 @@ bool plan_rules(const struct sweep_case *c, const char *path)
 		plan_tell(c, text, sizeof(text));
 		fprintf(f, SWEEP_MARK "%s\nrules:\n", text);
 		for (unsigned i = 0; i < c->n; i++)
-			rule_put(f, c->part[i].fault, c->part[i].pkt);
+			packet_rule(f, c->part[i].pkt, c->part[i].fault->act);
 	}
 	if (f && !fclose(f))
 		return true;

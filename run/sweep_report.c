@@ -4,6 +4,7 @@
 
 #include "say.h"
 #include "sweep.h"
+#include "xml.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -121,7 +122,7 @@ static json_t *parts_json(const struct sweep_case *c)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < c->n; i++) {
-		const struct sweep_pkt *p = c->part[i].pkt;
+		const struct packet *p = c->part[i].pkt;
 		json_t *j = json_pack("{ss ss}", "fault", c->part[i].fault->word, p->cm ? "cm" : "opcode", p->opcode);
 
 		if (!p->cm)
@@ -179,18 +180,6 @@ static void json_put(const struct sweep *s, FILE *f)
 }
 
 /* ---- JUnit --------------------------------------------------------------------------------- */
-
-static void xml_text(FILE *f, const char *text)
-{
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (strchr("<>&\"", c))
-			fprintf(f, "&#%u;", c);
-		else
-			fputc(c >= ' ' && c < 127 ? c : '?', f);
-	}
-}
 
 static void xml_case(const struct sweep *s, FILE *f, const struct sweep_case *c)
 {

@@ -125,24 +125,46 @@ void watch_left(void (*each)(pid_t, void *), void *arg)
 	free(all);
 }
 
+void watch_name(pid_t pid, char name[32])
+{
+	char path[64];
+	FILE *f;
+
+	strcpy(name, "?");
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fgets(name, 32, f))
+		name[strcspn(name, "\n")] = '\0';
+	fclose(f);
+}
+
 struct blow {
 	int sig;
+	bool spare; /* daemons of rdmad: they end by themselves, or serve others, too */
 	unsigned n;
 };
 
 static void strike(pid_t pid, void *arg)
 {
 	struct blow *b = arg;
+	char name[32];
 
+	if (b->spare) {
+		watch_name(pid, name);
+		if (!strcmp(name, "rdmad"))
+			return;
+	}
 	b->n += kill(pid, b->sig) == 0;
 	if (b->sig == SIGTERM)
 		kill(pid, SIGCONT); /* a stopped process would not act on it */
 }
 
 /* How many processes the signal went to; 0: none runs any more. */
-static unsigned strike_all(int sig, const struct outcome *o, bool ended)
+static unsigned strike_all(int sig, const struct outcome *o, bool ended, bool spare)
 {
-	struct blow b = { .sig = sig };
+	struct blow b = { .sig = sig, .spare = spare };
 
 	watch_left(strike, &b);
 	if (!b.n && !ended)
@@ -173,6 +195,8 @@ static void signals_take(int fd, struct outcome *o, bool *ended)
 	while (read(fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD)
 			reap(o, ended);
+		else if (*ended && si.ssi_signo != SIGWINCH)
+			o->hurry = true;
 		else if (si.ssi_code <= 0 && !*ended && (pid_t)si.ssi_pid != o->pid)
 			kill(o->pid, (int)si.ssi_signo);
 	}
@@ -193,29 +217,50 @@ static void wait_until(int fd, int64_t end, struct outcome *o, bool *ended)
 	}
 }
 
-/* Waits until all of them are gone; false: some are left at that time. */
+/* Waits until all of them are gone; false: some are left at that time.  Signal 0 is none. */
 static bool all_gone(int fd, int sig, int64_t patience_ms, struct outcome *o, bool *ended)
 {
+	const bool spare = *ended && !o->timed_out;
 	const int64_t end = now_ms() + patience_ms;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	strike_all(sig, o, *ended);
+	strike_all(sig, o, *ended, spare);
 	do {
 		poll(&p, 1, 20);
 		signals_take(fd, o, ended);
-		if (*ended && !strike_all(sig == SIGKILL ? SIGKILL : 0, o, true)) {
+		if (*ended && !strike_all(sig == SIGKILL ? SIGKILL : 0, o, true, spare)) {
 			reap(o, ended);
 			return true;
 		}
-	} while (now_ms() < end);
+	} while (now_ms() < end && !(sig == 0 && o->hurry));
 	return false;
 }
 
-static void time_up(int fd, struct outcome *o, bool *ended)
+static void finish(int fd, struct outcome *o, bool *ended)
 {
-	o->timed_out = true;
 	if (!all_gone(fd, SIGTERM, GRACE_MS, o, ended) && !all_gone(fd, SIGKILL, KILL_MS, o, ended))
 		say("some processes are stuck in the kernel: not even SIGKILL ends them");
+}
+
+static void one_outlived(pid_t pid, void *arg)
+{
+	const struct watch *w = arg;
+	char name[32];
+
+	watch_name(pid, name);
+	if (strcmp(name, "rdmad") != 0)
+		w->outlived(pid, name, w->arg);
+}
+
+/* The program has ended; what it left may end by itself for a while. */
+static void grace(int fd, const struct watch *w, struct outcome *o)
+{
+	bool ended = true;
+
+	if (all_gone(fd, 0, w->grace_ms, o, &ended))
+		return;
+	watch_left(one_outlived, (void *)w);
+	finish(fd, o, &ended);
 }
 
 static void become(char **argv, const sigset_t *mask)
@@ -229,7 +274,7 @@ static void become(char **argv, const sigset_t *mask)
 	_exit(err == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
 }
 
-void watch_program(char **argv, int64_t limit_ms, struct outcome *o, void (*up)(void *), void *arg)
+void watch_program(char **argv, const struct watch *w, struct outcome *o)
 {
 	const int64_t start = now_ms();
 	bool ended = false;
@@ -250,12 +295,15 @@ void watch_program(char **argv, int64_t limit_ms, struct outcome *o, void (*up)(
 	}
 	if (o->pid == 0)
 		become(argv, &old);
-	wait_until(fd, limit_ms ? start + limit_ms : 0, o, &ended);
+	wait_until(fd, w->limit_ms ? start + w->limit_ms : 0, o, &ended);
 	if (!ended) {
-		up(arg);
-		time_up(fd, o, &ended);
+		w->up(w->arg);
+		o->timed_out = true;
+		finish(fd, o, &ended);
 	}
 	o->took_ms = now_ms() - start;
+	if (!o->timed_out && w->grace_ms >= 0)
+		grace(fd, w, o);
 	close(fd);
 }
 

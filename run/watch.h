@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.h - rdmad-run as the program's parent, if there is something to do after its end: --timeout, --report, --leaks.
+ * watch.h - rdmad-run as the program's parent, if there is something to do after its end: --timeout, --report, --leaks ...
  *
  * Otherwise rdmad-run becomes the program (run.h).
  */
@@ -16,11 +16,23 @@ struct outcome {
 	pid_t pid;
 	int status; /* as wait(2) has it */
 	bool timed_out;
+	bool hurry; /* a signal came after its end: there is no more grace for what it left */
 	int64_t took_ms;
 };
 
-/* Runs the program to its end, or for so many ms (0: no limit); its descendants end with it if time is up: up(arg) comes first. */
-void watch_program(char **argv, int64_t limit_ms, struct outcome *, void (*up)(void *), void *arg);
+struct watch {
+	int64_t limit_ms; /* the program and its descendants are ended after so long; 0: never */
+	int64_t grace_ms; /* descendants that outlive it, after so long; below 0: never.  Daemons of rdmad are left alone */
+	/* Each is called before the signals: time is up; this one has outlived the program, and its grace. */
+	void (*up)(void *arg);
+	void (*outlived)(pid_t, const char *name, void *arg);
+	void *arg;
+};
+/* Runs the program to its end. */
+void watch_program(char **argv, const struct watch *, struct outcome *);
+
+/* Its name, or "?". */
+void watch_name(pid_t, char name[32]);
 
 /* The exit status: the program's, 128 and the signal's number, or RUN_TIMED_OUT. */
 int outcome_status(const struct outcome *);

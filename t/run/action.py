@@ -47,7 +47,7 @@ def run_step(step, inputs, outputs, where):
     """A run step; its status."""
     out = f"{where}.output"
     open(out, "w").close()
-    env = dict(os.environ, GITHUB_ACTION_PATH=os.path.dirname(os.path.abspath(sys.argv[1])), GITHUB_OUTPUT=os.path.abspath(out),
+    env = dict(os.environ, GITHUB_ACTION_PATH=os.path.dirname(os.path.abspath(sys.argv[1])), GITHUB_ACTIONS="true", GITHUB_OUTPUT=os.path.abspath(out),
                GITHUB_STEP_SUMMARY=os.path.abspath(f"{where}.summary"))
     env.update({k: fill(v, inputs, outputs) for k, v in step.get("env", {}).items()})
     shell = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"], "sh": ["sh", "-e", "-c"]}[step["shell"]]

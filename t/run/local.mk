@@ -26,6 +26,7 @@ RUN_TESTS = \
 	t/run/run.test \
 	t/run/sweep.test \
 	t/run/sysfs.test \
+	t/run/tape.test \
 	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
 TESTS += $(RUN_TESTS)

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* tape.c - packets of a run: from the daemon's list of decisions, to a file, and from it. */
+#include "config.h"
+
+#include "field.h"
+#include "report.h"
+#include "say.h"
+#include "tape.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAPE_NAME  "rdmad-run, to know all packets"
+#define TAPE_NOTED 4000 /* the daemon remembers 4096 decisions */
+#define TAPE_KEY   "rdmad_recording"
+#define TAPE_FORM  1
+
+/* Rules that note the packets that are to be on a tape. */
+static void tape_rules(FILE *f)
+{
+	static const char *const match[] = { "path: local", "path: wire, direction: both" };
+
+	for (unsigned i = 0; i < 2; i++) /* within the daemon a packet that left has arrived */
+		fprintf(f, "- name: %s\n  match: {%s}\n  when: {nth: 1..%d}\n  do: note\n", TAPE_NAME, match[i],
+			TAPE_NOTED);
+}
+
+/* ---- from the list of decisions ----------------------------------------------------- */
+
+static bool is_ours(const json_t *rules, long long id)
+{
+	json_t *r;
+	size_t i;
+
+	json_array_foreach(rules, i, r) if (num(r, "id") == id) return !strcmp(str(r, "name"), TAPE_NAME);
+	return false;
+}
+
+/* A packet, and what was done to it; done is taken. */
+static void packet_add(json_t *list, const json_t *note, json_t *done)
+{
+	json_t *j = json_object();
+
+	json_object_set(j, "packet", json_object_get(note, "packet"));
+	if (*str(note, "redo"))
+		json_array_append(done, json_object_get(note, "redo"));
+	if (json_array_size(done))
+		json_object_set(j, "redo", done);
+	if (json_is_true(json_object_get(note, "lost")))
+		json_object_set_new(j, "lost", json_true());
+	json_array_append_new(list, j);
+	json_decref(done);
+}
+
+static bool same_packet(const json_t *a, const json_t *b)
+{
+	return json_equal(json_object_get(a, "packet"), json_object_get(b, "packet"));
+}
+
+/*
+ * What is done to a packet that goes on is in the list before the packet itself: our own rules come last.  A packet that
+ * is lost is in the list once.
+ */
+static json_t *packets_of(const json_t *dump)
+{
+	json_t *list = json_array(), *done = NULL, *note;
+	const json_t *rules = json_object_get(dump, "rules"), *before = NULL;
+	size_t i;
+
+	json_array_foreach(json_object_get(dump, "log"), i, note)
+	{
+		if (!json_object_get(note, "packet"))
+			continue;
+		if (before && !same_packet(before, note)) { /* there was no room to note it */
+			packet_add(list, before, done);
+			before = NULL;
+		}
+		done = before ? done : json_array();
+		if (!is_ours(rules, num(note, "rule")) && !json_is_true(json_object_get(note, "lost"))) {
+			if (before && *str(before, "redo"))
+				json_array_append(done, json_object_get(before, "redo"));
+			before = note;
+			continue;
+		}
+		if (before && *str(before, "redo"))
+			json_array_append(done, json_object_get(before, "redo"));
+		packet_add(list, note, done);
+		before = NULL;
+	}
+	if (before)
+		packet_add(list, before, done);
+	return list;
+}
+
+/* All acts of a packet, as one "do". */
+static const char *redo_text(json_t *j)
+{
+	json_t *redo = json_object_get(j, "redo"), *one;
+	char text[512] = "";
+	size_t i, at = 0;
+
+	if (!json_array_size(redo))
+		return "";
+	json_array_foreach(redo, i, one) if (at < sizeof(text))
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? ", " : "",
+				       json_string_value(one) ? json_string_value(one) : "");
+	json_object_set_new(j, "do", json_string(text));
+	return str(j, "do");
+}
+
+/* How often this packet was there already. */
+static unsigned before_n(const struct tape *t, const struct packet *p)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->n; i++)
+		n += packet_same(p, &t->v[i].p);
+	return n;
+}
+
+static void tape_fill(struct tape *t)
+{
+	json_t *list = json_object_get(t->json, "packets"), *j;
+	size_t i;
+
+	t->of = (unsigned long long)num(t->json, "of");
+	t->v = calloc(json_array_size(list) + 1, sizeof(*t->v));
+	if (!t->v)
+		abort();
+	json_array_foreach(list, i, j)
+	{
+		struct taped *one = &t->v[t->n];
+
+		if (!packet_read(&one->p, json_object_get(j, "packet")))
+			continue;
+		one->p.nth += before_n(t, &one->p);
+		one->redo = redo_text(j);
+		one->lost = json_is_true(json_object_get(j, "lost"));
+		t->disturbed += *one->redo != '\0';
+		t->n++;
+	}
+}
+
+static void tape_take(struct tape *t, const json_t *dump)
+{
+	const json_t *rules = json_object_get(dump, "rules");
+	json_t *list = packets_of(dump), *r;
+	long long all = (long long)json_array_size(list);
+	size_t i;
+
+	json_array_foreach(rules, i, r) if (is_ours(rules, num(r, "id"))) all += num(r, "matches") - num(r, "hits");
+	r = json_array_get(json_object_get(dump, "log"), 0);
+	all += r ? num(r, "n") - 1 : 0;
+	*t = (struct tape){ .json = json_pack("{s:o, s:I}", "packets", list, "of", (json_int_t)all) };
+	tape_fill(t);
+}
+
+/* ---- the file -------------------------------------------------------------------------- */
+
+static bool tape_save(const struct tape *t, const char *file, char **argv, int status)
+{
+	json_t *program = json_array(), *j;
+	bool good;
+
+	for (; *argv; argv++) {
+		json_t *s = json_string(*argv);
+
+		json_array_append_new(program, s ? s : json_null());
+	}
+	j = json_pack("{s:i, s:o, s:i}", TAPE_KEY, TAPE_FORM, "program", program, "exit_status", status);
+	json_object_update(j, t->json);
+	good = !json_dump_file(j, file, JSON_INDENT(1));
+	if (!good)
+		say("--record %s: %s", file, strerror(errno));
+	json_decref(j);
+	return good;
+}
+
+static void tape_free(struct tape *t)
+{
+	json_decref(t->json);
+	free(t->v);
+	*t = (struct tape){ 0 };
+}
+
+static bool tape_load(struct tape *t, const char *file)
+{
+	json_error_t err;
+
+	*t = (struct tape){ .json = json_load_file(file, 0, &err) };
+	if (!t->json && err.line < 0)
+		say("--replay %s: %s", file, strerror(errno));
+	else if (num(t->json, TAPE_KEY) != TAPE_FORM || !json_is_array(json_object_get(t->json, "packets")))
+		say("--replay %s: this is no recording; rdmad-run --record %s PROGRAM makes one", file, file);
+	else
+		tape_fill(t);
+	if (t->v && t->disturbed <= REPLAY_MOST)
+		return true;
+	if (t->v)
+		say("--replay %s: %u packets were disturbed, and %u can be disturbed again at most", file, t->disturbed,
+		    REPLAY_MOST);
+	tape_free(t);
+	return false;
+}
+
+/* The command that was recorded, for execvp(); NULL: said why. */
+static char **tape_program(const struct tape *t, const char *file)
+{
+	json_t *list = json_object_get(t->json, "program"), *word;
+	char **argv = calloc(json_array_size(list) + 1, sizeof(*argv));
+	size_t i;
+
+	if (!argv)
+		abort();
+	json_array_foreach(list, i, word)
+	{
+		argv[i] = (char *)json_string_value(word);
+		if (!argv[i])
+			break;
+	}
+	if (json_array_size(list) && i == json_array_size(list))
+		return argv;
+	say("--replay %s: the program is not in it: name the program to run", file);
+	free(argv);
+	return NULL;
+}
+
+/* ---- the options ------------------------------------------------------------------------- */
+
+static struct tape replayed; /* of --replay */
+
+bool tape_prepare(const struct options *opt, char ***argv)
+{
+	FILE *f;
+
+	if (opt->replay)
+		return tape_load(&replayed, opt->replay) &&
+		       (**argv || (*argv = tape_program(&replayed, opt->replay)) != NULL);
+	f = fopen(opt->record, "we"); /* so that the program does not run in vain */
+	if (f && !fclose(f))
+		return true;
+	say("--record %s: %s", opt->record, strerror(errno));
+	return false;
+}
+
+bool tape_begin(int hold, const struct options *opt)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+	bool good;
+
+	if (!f)
+		abort();
+	fputs("rules:\n", f);
+	if (opt->replay)
+		replay_rules(f, &replayed);
+	tape_rules(f);
+	fclose(f);
+	good = impair_text(hold, opt, opt->replay ? opt->replay : opt->record, text);
+	free(text);
+	return good;
+}
+
+static void replay_tell(const struct options *opt, const struct tape *now, int status)
+{
+	char *text = NULL, *path = opt->report ? report_file(opt, "replay.txt") : NULL;
+	const int was = (int)num(replayed.json, "exit_status");
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		abort();
+	replay_compare(f, &replayed, now);
+	if (status != was)
+		fprintf(f, "the exit status was %d, and is %d now\n", was, status);
+	fclose(f);
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+		say("--replay %s: %.*s", opt->replay, (int)strcspn(line, "\n"), line);
+	f = path ? fopen(path, "we") : NULL;
+	if (path && (!f || fputs(text, f) < 0 || fclose(f)))
+		say("--report %s: %s", path, strerror(errno));
+	free(path);
+	free(text);
+}
+
+void tape_end(const struct options *opt, char **argv, const json_t *dump, int status)
+{
+	const char *option = opt->record ? "--record" : "--replay", *file = opt->record ? opt->record : opt->replay;
+	struct tape t;
+
+	if (!dump) {
+		say("%s %s: the daemon does not tell what happened to packets", option, file);
+		return;
+	}
+	tape_take(&t, dump);
+	if (t.of > json_array_size(json_object_get(t.json, "packets")))
+		say("%s %s: %u packets of %llu are known: there were too many for the daemon to remember", option, file,
+		    t.n, t.of);
+	if (opt->replay)
+		replay_tell(opt, &t, status);
+	else if (tape_save(&t, file, argv, status))
+		say("--record %s: %u packets, %u of them disturbed", file, t.n, t.disturbed);
+	if (opt->record && t.disturbed > REPLAY_MOST)
+		say("--record %s: of these %u can be disturbed again at most: --replay will refuse the file", file,
+		    REPLAY_MOST);
+	tape_free(&t);
+}
