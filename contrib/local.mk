@@ -9,6 +9,10 @@ EXTRA_DIST += \
 	contrib/container/README.md \
 	contrib/installed \
 	contrib/package-test \
+	contrib/pytest-rdmad/README.md \
+	contrib/pytest-rdmad/pyproject.toml \
+	contrib/pytest-rdmad/pytest_rdmad.py \
+	contrib/pytest-rdmad/test_example.py \
 	contrib/quickstart \
 	contrib/rdmad.conf \
 	contrib/setup \

@@ -22,6 +22,7 @@ RUN_TESTS = \
 	t/run/explain.test \
 	t/run/hang.test \
 	t/run/profile.test \
+	t/run/pytest.test \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sweep.test \
