@@ -11,6 +11,7 @@ liblab_a_SOURCES = \
 	lab/rule_apply.c \
 	lab/rule_blame.c \
 	lab/rule_do.c \
+	lab/rule_event.c \
 	lab/rule_file.c \
 	lab/rule_match.c \
 	lab/rule_set.c \

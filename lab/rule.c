@@ -56,7 +56,7 @@ static unsigned syndrome_bit(uint8_t syndrome)
 	}
 }
 
-static bool qp_matches(const struct rule *r, unsigned device, uint32_t qpn, const struct tap_qp *qp)
+bool rule_qp_matches(const struct rule *r, unsigned device, uint32_t qpn, const struct tap_qp *qp)
 {
 	if (r->qpn && r->qpn != qpn)
 		return false;
@@ -99,7 +99,7 @@ bool rule_matches(const struct rules *rs, const struct rule *r, const struct tap
 		return false;
 	if (r->device[0] && (p->device >= rs->device_n || strcmp(r->device, rs->device[p->device])))
 		return false;
-	if (!qp_matches(r, p->device, p->qpn, p->known ? &p->qp : NULL))
+	if (!rule_qp_matches(r, p->device, p->qpn, p->known ? &p->qp : NULL))
 		return false;
 	if (is_said(&r->sender) && !in_range(&r->sender, sender_of(r, p)))
 		return false;
@@ -235,26 +235,6 @@ static bool act_rate(struct rule *r, const struct rule_act *a, const struct tap_
 	return wait;
 }
 
-static void event_put(struct rules *rs, const struct rule *r, const struct rule_act *a, unsigned device, uint32_t qpn,
-		      mono_t now)
-{
-	struct rule_event e = { .kind = a->kind, .rule = r->id, .qpn = qpn };
-
-	for (unsigned i = 0; i < rs->device_n; i++) {
-		if (device < RULE_DEVICES ? i != device : r->device[0] && strcmp(r->device, rs->device[i]))
-			continue;
-		e.devices |= 1u << i;
-		if (a->kind == ACT_PORT_DOWN) {
-			rs->port_down[i] = a->ns ? mono_add(now, a->ns) : MONO_NEVER;
-			rs->cut[i] = (struct rule_cut){ .rule = r->id };
-		} else if (a->kind == ACT_PORT_UP) {
-			rs->port_down[i] = (mono_t){ 0 };
-		}
-	}
-	if (rs->event_n < sizeof(rs->event) / sizeof(*rs->event))
-		rs->event[rs->event_n++] = e;
-}
-
 static bool act_corrupt(struct rule *r, const struct rule_act *a, struct rule_verdict *v, uint64_t *dice)
 {
 	static const char *const where[] = { "payload", "header", "ICRC", "packet" };
@@ -331,7 +311,7 @@ static bool act(struct rules *rs, struct rule *r, const struct rule_act *a, stru
 #define ACT(name, about, value, without, word) CASE_##about(name)
 #include "act.def"
 #undef ACT
-		event_put(rs, r, a, p->device, p->qpn, p->now);
+		rule_event_put(rs, r, a, p->device, p->qpn, p->now);
 		say(v, r, "%s", rule_act_word(a->kind));
 		return true;
 	case ACTS: break;
@@ -341,7 +321,7 @@ static bool act(struct rules *rs, struct rule *r, const struct rule_act *a, stru
 
 /* ---- what earlier packets left behind --------------------------------------------------------- */
 
-static const struct rule *rule_get(const struct rules *rs, unsigned id)
+const struct rule *rule_get(const struct rules *rs, unsigned id)
 {
 	for (unsigned i = 0; i < rs->n; i++)
 		if (rs->v[i]->id == id)
@@ -405,17 +385,6 @@ static const struct rule *left_behind(struct rules *rs, struct flow *f, const st
 	return r;
 }
 
-static bool port_is_down(struct rules *rs, const struct tap_pkt *p, struct rule_verdict *v)
-{
-	if (p->device >= RULE_DEVICES || !mono_before(p->now, rs->port_down[p->device]))
-		return false;
-	v->drop = true;
-	rs->cut[p->device].n++;
-	rs->cut[p->device].last = p->now;
-	snprintf(v->text, sizeof(v->text), "dropped: the port is down by a rule");
-	return true;
-}
-
 /* ---- the decision ------------------------------------------------------------------------------- */
 
 static void rule_take(struct rules *rs, struct rule *r, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
@@ -452,7 +421,7 @@ void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct ru
 	if (f && p->dir == TAP_OUT && !f->sender)
 		f->sender = ++rs->senders;
 	p->sender = f ? f->sender : 0;
-	if (!p->b || port_is_down(rs, p, v))
+	if (!p->b || rule_lost(rs, p, v))
 		return;
 	left = f ? left_behind(rs, f, p, v) : NULL;
 	if (left)
@@ -460,63 +429,4 @@ void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct ru
 	for (unsigned i = 0; i < rs->n && !v->drop; i++)
 		if (rule_matches(rs, rs->v[i], p))
 			rule_take(rs, rs->v[i], f, p, v);
-}
-
-/* ---- events ----------------------------------------------------------------------------------- */
-
-static void timed_due(struct rules *rs, mono_t now)
-{
-	struct tap_pkt none = { .device = RULE_DEVICES };
-
-	for (unsigned i = 0; i < rs->n; i++) {
-		struct rule *r = rs->v[i];
-
-		if (!r->timed || r->done || mono_before(now, mono_add(r->added, r->at_ns)))
-			continue;
-		r->done = true;
-		r->hits++;
-		for (unsigned k = 0; k < r->act_n; k++) {
-			event_put(rs, r, &r->act[k], RULE_DEVICES, 0, now);
-			rules_log(rs, r, &none, now, (struct rule_did){ 0 }, rule_act_word(r->act[k].kind));
-		}
-	}
-}
-
-bool rules_event(struct rules *rs, struct rule_event *e, mono_t now)
-{
-	static const struct rule_act up = { .kind = ACT_PORT_UP };
-	static const struct rule nobody;
-
-	timed_due(rs, now);
-	for (unsigned i = 0; i < rs->device_n; i++)
-		if (rs->port_down[i].ns && mono_reached(now, rs->port_down[i]))
-			event_put(rs, &nobody, &up, i, 0, now);
-	if (!rs->event_n)
-		return false;
-	*e = rs->event[0];
-	memmove(rs->event, rs->event + 1, --rs->event_n * sizeof(*e));
-	return true;
-}
-
-mono_t rules_deadline(const struct rules *rs)
-{
-	mono_t t = rs->event_n ? (mono_t){ 0 } : MONO_NEVER;
-
-	for (unsigned i = 0; i < rs->n; i++)
-		if (rs->v[i]->timed && !rs->v[i]->done)
-			t = mono_min(t, mono_add(rs->v[i]->added, rs->v[i]->at_ns));
-	for (unsigned i = 0; i < rs->device_n; i++)
-		if (rs->port_down[i].ns)
-			t = mono_min(t, rs->port_down[i]);
-	return t;
-}
-
-bool rule_about_qp(const struct rules *rs, const struct rule_event *e, unsigned device, uint32_t qpn,
-		   const struct tap_qp *qp)
-{
-	const struct rule *r = rule_get(rs, e->rule);
-
-	if (!(e->devices >> device & 1))
-		return false;
-	return e->qpn ? e->qpn == qpn : r && qp_matches(r, device, qpn, qp);
 }

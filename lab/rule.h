@@ -39,9 +39,10 @@ enum rule_where { WHERE_PAYLOAD, WHERE_HEADER, WHERE_ICRC, WHERE_ANY };
 struct rule_act {
 	enum rule_act_kind kind;
 	uint64_t ns,
-		jitter_ns; /* DELAY; BLACKHOLE, HOLD, PORT_DOWN: how long, 0: for ever; DUPLICATE, REORDER: when at the latest */
+		jitter_ns; /* DELAY; BLACKHOLE, HOLD, PORT_DOWN, WEDGE, UNPLUG: how long, 0: for ever; DUPLICATE, REORDER: when at the latest */
+	uint64_t up_ns;       /* FLAP: up so long, and down for ns */
 	uint64_t rate, queue; /* RATE: bits a second; bytes that wait at most, 0: no bound */
-	uint32_t n;           /* DUPLICATE, REORDER, SWALLOW_ACK: how many; CORRUPT: bits; RNR: timer code; NAK: code */
+	uint32_t n; /* DUPLICATE, REORDER, SWALLOW_ACK, FLAP: how many; CORRUPT: bits; RNR: timer code; NAK: code */
 	enum rule_where where; /* CORRUPT */
 	int32_t byte;          /* CORRUPT: this one, xor'ed with n; -1: any */
 	bool fix;              /* CORRUPT: the ICRC is made to fit */
@@ -147,10 +148,22 @@ struct rule_note {
 	char redo[96]; /* of rule_redo() */
 };
 
-/* Packets that were dropped while a rule had the port down: they are not in the list of decisions. */
+/* A rule can make this of a device for a while: its port is down, it does nothing at all, it is not there. */
+enum rule_state { STATE_DOWN, STATE_WEDGED, STATE_UNPLUGGED, RULE_STATES };
+
+/* A port that goes down and up. */
+struct rule_flap {
+	uint32_t left; /* so often again */
+	unsigned rule;
+	uint64_t down_ns, up_ns;
+	mono_t at; /* it is up until then */
+};
+
+/* Packets that were dropped while a rule had the device in such a state: they are not in the list of decisions. */
 struct rule_cut {
 	unsigned rule;
-	uint64_t n; /* since it went down */
+	enum rule_state state;
+	uint64_t n; /* since it began */
 	mono_t last;
 };
 
@@ -161,7 +174,8 @@ struct rules {
 	uint32_t senders;                 /* QPs that have sent since there were rules */
 	const char *device[RULE_DEVICES]; /* names, by the host */
 	unsigned device_n;
-	mono_t port_down[RULE_DEVICES]; /* until then; zero: up */
+	mono_t until[RULE_STATES][RULE_DEVICES]; /* zero: it is not so */
+	struct rule_flap flap[RULE_DEVICES];
 	struct rule_cut cut[RULE_DEVICES];
 	struct rule_event event[32];
 	unsigned event_n;
@@ -263,5 +277,12 @@ uint32_t rule_cm_bit(uint16_t attr);
 bool rule_matches(const struct rules *, const struct rule *, const struct tap_pkt *);
 int rule_parse(const char *text, size_t len, struct rule **out, unsigned max, uint64_t *seed, struct rule_error *);
 void rule_ns_text(char *text, size_t len, uint64_t ns);
+const struct rule *rule_get(const struct rules *, unsigned id); /* NULL: gone */
+bool rule_qp_matches(const struct rule *, unsigned device, uint32_t qpn, const struct tap_qp *);
+/* Something that is not done to a packet happens; device: RULE_DEVICES: to those that the rule names. */
+void rule_event_put(struct rules *, const struct rule *, const struct rule_act *, unsigned device, uint32_t qpn,
+		    mono_t now);
+/* The packet meets a device in a state that lets none pass. */
+bool rule_lost(struct rules *, const struct tap_pkt *, struct rule_verdict *);
 
 #endif

@@ -184,12 +184,16 @@ static size_t deed_put(const struct deed *d, const struct rule_suspect *q, char 
 	return put < 0 ? 0 : (size_t)put < len ? (size_t)put : len - 1;
 }
 
-/* While a port is down, all that passes it is dropped. */
+/* While a port is down, or the like, all that passes it is dropped. */
 static const struct rule_cut *cut_of(const struct rules *rs, const struct rule_suspect *q, int device)
 {
 	const struct rule_cut *c = device >= 0 ? &rs->cut[device] : NULL;
 
-	return c && c->n && !mono_before(c->last, q->since) && !q->acts ? c : NULL;
+	/* A device that is wedged sends nothing that could be dropped. */
+	bool is = c && ((c->n && !mono_before(c->last, q->since)) ||
+			(c->state == STATE_WEDGED && rs->until[STATE_WEDGED][device].ns));
+
+	return is && !q->acts ? c : NULL;
 }
 
 static size_t and_put(char *text, size_t at, size_t len)
@@ -202,6 +206,13 @@ static size_t and_put(char *text, size_t at, size_t len)
 
 unsigned rules_blame(const struct rules *rs, const struct rule_suspect *q, char *text, size_t len)
 {
+	static const struct {
+		const char *did, *then;
+	} did[RULE_STATES] = {
+		[STATE_DOWN] = { "took the port of", " down" },
+		[STATE_WEDGED] = { "wedged", "" },
+		[STATE_UNPLUGGED] = { "unplugged", "" },
+	};
 	struct deeds ds = deeds(rs, q);
 	const struct rule_cut *c;
 	int device = q->device;
@@ -222,7 +233,7 @@ unsigned rules_blame(const struct rules *rs, const struct rule_suspect *q, char 
 	if (!c)
 		return 0;
 	at = and_put(text, at, len);
-	snprintf(text + at, len - at, "rule %u took the port of %s down: %llu packets dropped", c->rule,
-		 rs->device[device], (unsigned long long)c->n);
-	return q->able >> ACT_PORT_DOWN & 1 ? (unsigned)c->n : 0;
+	snprintf(text + at, len - at, "rule %u %s %s%s: %llu packets dropped", c->rule, did[c->state].did,
+		 rs->device[device], did[c->state].then, (unsigned long long)c->n);
+	return q->able >> ACT_PORT_DOWN & 1 ? (unsigned)c->n + (c->state == STATE_WEDGED) : 0;
 }

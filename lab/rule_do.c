@@ -10,8 +10,10 @@
 
 #define COPIES_MOST 100u
 #define BEHIND_MOST 10000u
-#define WITHIN_NS   10000000u /* a packet that none overtakes goes on then */
-#define RNR_TIMER   12u       /* 0.64 ms */
+#define WITHIN_NS   10000000u  /* a packet that none overtakes goes on then */
+#define RNR_TIMER   12u        /* 0.64 ms */
+#define FLAP_NS     100000000u /* down, and up */
+#define FLAP_TIMES  3u
 
 static bool ns_of(struct reader *rd, const struct node *n, void *act)
 {
@@ -143,6 +145,26 @@ static bool value_nak(struct reader *rd, const struct node *n, void *act)
 	return get_word(rd, n, "NAK", naks, sizeof(naks) / sizeof(*naks), &((struct rule_act *)act)->n);
 }
 
+static bool times_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_u32(rd, n, 1, 1000000, "flap", &((struct rule_act *)act)->n);
+}
+
+static bool up_of(struct reader *rd, const struct node *n, void *act)
+{
+	return get_ns(rd, n, &((struct rule_act *)act)->up_ns);
+}
+
+static bool value_flap(struct reader *rd, const struct node *n, void *act)
+{
+	static const struct key keys[] = { { "times", times_of }, { "down", ns_of }, { "up", up_of }, { NULL, NULL } };
+	const struct rule_act *a = act;
+
+	if (!(node_is_map(n) ? node_map(rd, n, "flap", keys, act) : times_of(rd, n, act)))
+		return false;
+	return (a->ns && a->up_ns) || node_bad(rd, n, "a port that flaps is down for a time, and up for a time");
+}
+
 static bool value_swallow(struct reader *rd, const struct node *n, void *act)
 {
 	return get_u32(rd, n, 1, 1000000, "swallow-ack", &((struct rule_act *)act)->n);
@@ -165,7 +187,7 @@ static const struct {
 static struct rule_act *act_new(struct reader *rd, const struct node *n, struct rule *r)
 {
 	const char *word = node_word(rd, n, "an action");
-	char list[220] = "";
+	char list[320] = "";
 	struct rule_act *a;
 	size_t at = 0;
 
@@ -184,6 +206,10 @@ static struct rule_act *act_new(struct reader *rd, const struct node *n, struct 
 			a->n = RNR_TIMER;
 		if (k == ACT_REORDER)
 			a->ns = WITHIN_NS;
+		if (k == ACT_FLAP) {
+			a->n = FLAP_TIMES;
+			a->ns = a->up_ns = FLAP_NS;
+		}
 		return a;
 	}
 	for (unsigned k = 0; k < ACTS && at < sizeof(list); k++)

@@ -19,7 +19,8 @@ void rules_fini(struct rules *rs)
 	rs->kept = NULL;
 	rs->note_n = 0;
 	rs->event_n = 0;
-	memset(rs->port_down, 0, sizeof(rs->port_down));
+	memset(rs->until, 0, sizeof(rs->until));
+	memset(rs->flap, 0, sizeof(rs->flap));
 	memset(rs->cut, 0, sizeof(rs->cut));
 }
 
@@ -91,10 +92,15 @@ unsigned rules_clear(struct rules *rs, unsigned id, uint64_t owner)
 		n++;
 	}
 	rs->n = kept;
-	/* A port that a rule took down comes up again with the last of them. */
-	for (unsigned i = 0; i < rs->device_n && !kept; i++)
-		if (rs->port_down[i].ns)
-			rs->port_down[i] = (mono_t){ 1 };
+	if (kept)
+		return n;
+	/* The last rule takes with it all that was made of devices. */
+	for (unsigned i = 0; i < rs->device_n; i++) {
+		rs->flap[i].left = 0;
+		for (unsigned k = 0; k < RULE_STATES; k++)
+			if (rs->until[k][i].ns)
+				rs->until[k][i] = (mono_t){ 1 };
+	}
 	return n;
 }
 

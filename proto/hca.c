@@ -374,6 +374,8 @@ static void tx_note(struct hca *h, struct qp *qp, const struct burst *b)
 bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 {
 	hca_begin(h, now);
+	if (h->stalled)
+		return false;
 	if (gsi_tx(h, b) || ghost_tx(h, b)) {
 		count_tx(h, b);
 		return true;
@@ -395,6 +397,8 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 	}
 	return false;
 }
+
+void hca_stall(struct hca *h, bool stalled) { h->stalled = stalled; }
 
 void hca_qp_hold(struct hca *h, uint32_t qpn, bool held)
 {
@@ -443,4 +447,4 @@ void hca_tick(struct hca *h, mono_t now)
 	}
 }
 
-mono_t hca_deadline(const struct hca *h) { return heap_next(&h->timers); }
+mono_t hca_deadline(const struct hca *h) { return h->stalled ? MONO_NEVER : heap_next(&h->timers); }

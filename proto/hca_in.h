@@ -58,6 +58,7 @@ struct hca {
 	struct trace trace;
 	struct whys whys;
 	const struct burst *rx; /* the packet or burst that is being looked at, for causes; NULL: none */
+	bool stalled;           /* hca_stall() */
 	bool rx_lost;           /* its payload could not be read */
 	uint64_t stat[HCA_STATS];
 	uint64_t fault[FAULT_END];

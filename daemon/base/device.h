@@ -38,6 +38,7 @@ struct device {
 	unsigned nth;                  /* of the devices of its profile */
 	bool up;                       /* port state */
 	bool cut;                      /* a rule has taken the port down */
+	bool gone;                     /* a rule has unplugged it */
 	uint32_t qp_made;              /* QPs since the start; changed while the control thread waits for a shard */
 	uint8_t mtu;                   /* enum ibv_mtu: active */
 	uint32_t link_mbps;

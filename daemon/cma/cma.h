@@ -179,6 +179,8 @@ extern struct cma_count {
 struct cma_id *cma_id_new(struct cma_channel *, uint16_t ps, uint8_t qp_type);
 void cma_id_destroy(struct cma_id *);
 struct cma_id *cma_id_get(uint32_t number); /* NULL: no such id */
+/* Tells all ids that are bound to it. */
+void cma_device_gone(const struct device *);
 void cma_id_info(const struct cma_id *, struct cmm_info *);
 void cma_id_move(struct cma_id *, struct cma_channel *);
 /* This is now the id for the agent's events of cm_id; and its end: the agent's id is freed. */

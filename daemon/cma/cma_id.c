@@ -48,6 +48,16 @@ struct cma_id *cma_id_new(struct cma_channel *ch, uint16_t ps, uint8_t qp_type)
 
 struct cma_id *cma_id_get(uint32_t number) { return slots_get(&ids, number); }
 
+void cma_device_gone(const struct device *dev)
+{
+	for (uint32_t i = 0; i < ids.size; i++) {
+		struct cma_id *id = ids.v[i];
+
+		if (id && id->dev == dev)
+			cma_event_put(id, CMA_EV_DEVICE_REMOVAL, 0);
+	}
+}
+
 static struct link *chain(const struct device *dev, uint32_t cm_id)
 {
 	struct link *l = &by_cm[(cm_id ^ dev->index * 0x9e3779b1u) % HASH];

@@ -315,7 +315,7 @@ static void port_event_in_shard(struct shard *s, void *arg)
 	struct port_event *ev = arg;
 
 	for (struct ctx *c = s->ctxs; c; c = c->next)
-		if (c->dev == ev->dev)
+		if (c->dev == ev->dev && !c->dead)
 			event_send(c, ev->type, 1, 0);
 }
 

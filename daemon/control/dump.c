@@ -109,9 +109,12 @@ static json_t *devices_json(void)
 
 		json_array_append_new(list,
 				      json_pack("{s:s s:o s:s s:i s:i s:o s:o s:o}", "name", d->name, "guid",
-						guid_json(d->guid), "state", d->up ? "ACTIVE" : "DOWN", "mtu",
-						d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps, "look",
-						look_json(d), "pkeys", pkeys_json(d), "gids", gids_json(d)));
+						guid_json(d->guid), "state",
+						d->gone ? "UNPLUGGED"
+						: d->up ? "ACTIVE"
+							: "DOWN",
+						"mtu", d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps,
+						"look", look_json(d), "pkeys", pkeys_json(d), "gids", gids_json(d)));
 	}
 	return json_pack("{s:s s:o}", "version", PACKAGE_VERSION, "devices", list);
 }

@@ -129,6 +129,39 @@ static int row_free(const struct device *dev)
 	return row_find(dev, zero);
 }
 
+/* Each row that an address can have, as far on as there are rows in use; around, if the table is full. */
+void gid_move(struct device *dev)
+{
+	const unsigned first = row_first(dev), step = row_step(dev);
+	const unsigned n = ((unsigned)dev->profile->gid_tbl_len - first + step - 1) / step;
+	struct gid_row was[RDMAD_GIDS];
+	unsigned low = n, high = 0, by;
+	char text[INET6_ADDRSTRLEN];
+
+	memcpy(was, dev->gid, sizeof(was));
+	for (unsigned i = 0; i < n; i++) {
+		if (gid_empty(was[first + i * step].gid))
+			continue;
+		low = low < n ? low : i;
+		high = i;
+	}
+	by = low < n ? high - low + 1 : 0;
+	by = by == n ? 1 : by;
+	for (unsigned i = 0; by && i < n; i++)
+		if (!gid_empty(was[first + i * step].gid))
+			row_set(dev, first + i * step, NULL, 0, false);
+	for (unsigned i = 0; by && i < n; i++) {
+		const struct gid_row *r = &was[first + i * step];
+		unsigned to = first + (i + by) % n * step;
+
+		if (gid_empty(r->gid))
+			continue;
+		row_set(dev, to, r->gid, r->ifindex, r->wire);
+		log_note("%s: GID %u (%s) is GID %u now", dev->name, first + i * step, gid_text(r->gid, text), to);
+	}
+	tell(dev, EV_GID_CHANGE);
+}
+
 static bool is_wanted(const struct want *want, unsigned n, const uint8_t *gid)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -361,12 +394,18 @@ static void port_update(struct device *dev)
 			if (shards[i])
 				shard_call(shards[i], mtu_call, dev);
 	}
-	dev->up = p.up && !dev->cut;
+	dev->up = p.up && !dev->cut && !dev->gone;
 	if (was_up != dev->up) {
 		if (running)
 			log_note("%s: port is %s", dev->name, dev->up ? "up" : "down");
 		tell(dev, dev->up ? EV_PORT_ACTIVE : EV_PORT_ERR);
 	}
+}
+
+void gid_unplug(struct device *dev, bool gone)
+{
+	dev->gone = gone;
+	port_update(dev);
 }
 
 void gid_port_cut(struct device *dev, bool cut)

@@ -15,6 +15,7 @@
 #include "../../proto/opcode.h"
 #include "../../proto/why.h"
 #include "../base/foreign.h"
+#include "../cma/cma.h"
 #include "../base/log.h"
 #include "../base/rights.h"
 #include "../shard/tap.h"
@@ -33,12 +34,14 @@ struct strike {
 	unsigned n; /* QPs */
 };
 
+static bool is_fatal(enum rule_act_kind kind) { return kind == ACT_DEVICE_FATAL || kind == ACT_UNPLUG; }
+
 static bool is_meant(const struct strike *j, const struct shard *s, const struct ctx_qp *qp)
 {
 	struct tap_qp known;
 	bool yes;
 
-	if (j->e.kind == ACT_DEVICE_FATAL)
+	if (is_fatal(j->e.kind))
 		return true;
 	if (!tap_qp_info((void *)(uintptr_t)s, j->device, qp->obj.number, &known))
 		return false;
@@ -73,6 +76,10 @@ static void job_in_shard(struct shard *s, void *arg)
 	struct strike *j = arg;
 	mono_t now = clock_now();
 
+	if (j->e.kind == ACT_WEDGE || j->e.kind == ACT_UNWEDGE)
+		hca_stall(s->hca[j->device], j->e.kind == ACT_WEDGE);
+	if (rule_act_about(j->e.kind) == ABOUT_DEVICE && !is_fatal(j->e.kind))
+		return;
 	for (struct ctx *c = s->ctxs; c; c = c->next) {
 		if (c->dev->index != j->device)
 			continue;
@@ -87,9 +94,21 @@ static void job_in_shard(struct shard *s, void *arg)
 			else
 				qp_fatal(qp, j->e.kind == ACT_QP_FATAL, now);
 		}
-		if (j->e.kind == ACT_DEVICE_FATAL)
+		if (is_fatal(j->e.kind) && !c->dead)
 			event_send(c, EV_DEVICE_FATAL, 0, 0);
+		c->dead |= j->e.kind == ACT_UNPLUG;
 	}
+}
+
+static void strike(struct strike *j)
+{
+	for (unsigned i = 0; i < shards_n; i++)
+		if (shards[i])
+			shard_call(shards[i], job_in_shard, j);
+	if (j->e.kind == ACT_UNPLUG || j->e.kind == ACT_PLUG)
+		gid_unplug(&devices[j->device], j->e.kind == ACT_UNPLUG);
+	if (j->e.kind == ACT_UNPLUG)
+		cma_device_gone(&devices[j->device]);
 }
 
 void impair_event_do(const struct rule_event *e, unsigned device)
@@ -100,17 +119,19 @@ void impair_event_do(const struct rule_event *e, unsigned device)
 	switch (e->kind) {
 	case ACT_PORT_DOWN:
 	case ACT_PORT_UP: gid_port_cut(&devices[device], e->kind == ACT_PORT_DOWN); return;
+	case ACT_FLAP: return; /* comes as these two */
+	case ACT_WEDGE:
+	case ACT_UNWEDGE:
+	case ACT_UNPLUG:
+	case ACT_PLUG: strike(&j); return;
+	case ACT_GID_MOVE: gid_move(&devices[device]); return;
 	case ACT_GID_CHANGE:
 		if (gid_notify)
 			gid_notify(&devices[device], EV_GID_CHANGE);
 		return;
 	case ACT_DEVICE_FATAL:
 	case ACT_QP_FATAL:
-	case ACT_CQ_OVERRUN:
-		for (unsigned i = 0; i < shards_n; i++)
-			if (shards[i])
-				shard_call(shards[i], job_in_shard, &j);
-		return;
+	case ACT_CQ_OVERRUN: strike(&j); return;
 #define CASE_PACKET(name) case ACT_##name:
 #define CASE_DEVICE(name)
 #define CASE_QP(name)

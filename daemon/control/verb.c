@@ -80,8 +80,8 @@ static void device_reply(struct msg_device *m, const struct device *d)
 int verb_device_list(struct call *call)
 {
 	for (unsigned i = 0; i < devices_n; i++)
-		device_reply(&call->rep->devices.dev[i], &devices[i]);
-	call->rep->devices.n = devices_n;
+		if (!devices[i].gone)
+			device_reply(&call->rep->devices.dev[call->rep->devices.n++], &devices[i]);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ int verb_open(struct call *call)
 	memcpy(name, call->req->open.name, sizeof(name));
 	name[sizeof(name) - 1] = 0;
 	dev = device_find(name);
-	return dev ? ctx_begin(call, dev, NULL) : ENODEV;
+	return dev && !dev->gone ? ctx_begin(call, dev, NULL) : ENODEV;
 }
 
 int verb_import(struct call *call)
@@ -161,7 +161,7 @@ int verb_import(struct call *call)
 	const struct msg_token *t = &call->req->import.token;
 
 	for (struct session *s = sessions; s; s = s->next)
-		if (s->ctx && !CRYPTO_memcmp(t, &s->ctx->family->token, sizeof(*t)))
+		if (s->ctx && !s->ctx->dead && !CRYPTO_memcmp(t, &s->ctx->family->token, sizeof(*t)))
 			return ctx_begin(call, s->ctx->dev, s->ctx);
 	return EINVAL;
 }
@@ -319,6 +319,13 @@ static const struct {
 
 static int verb_job(struct job *j) { return verbs[j->call->req->op].fn(j->call); }
 
+/* With a device that is gone a program may only give up what it has. */
+static bool is_end(uint32_t op)
+{
+	return verbs[op].fn == verb_destroy || verbs[op].needs == NEEDS_NONE || op == MSG_BYE ||
+	       op == MSG_MCAST_DETACH || op == MSG_REFUSED;
+}
+
 int verb_call(struct ev_loop *loop, struct call *call)
 {
 	uint32_t op = call->req->op;
@@ -332,6 +339,8 @@ int verb_call(struct ev_loop *loop, struct call *call)
 		return EINVAL;
 	if (op == MSG_OPEN || op == MSG_IMPORT)
 		err = session_watch_pid(loop, call->s); /* before anybody asks whose memory it is */
+	if (!err && has_ctx && call->s->ctx->dead && !is_end(op))
+		return EIO; /* why it is so was told when the device went */
 	if (!err && verbs[op].needs != NEEDS_NONE)
 		err = limits_check(call);
 	if (!err)

@@ -84,7 +84,7 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 	q->responder = of_responder(e->cause);
 	able(q, e);
 	if (e->cause == WHY_RULE_FATAL)
-		q->acts = 1u << ACT_QP_FATAL | 1u << ACT_DEVICE_FATAL;
+		q->acts = 1u << ACT_QP_FATAL | 1u << ACT_DEVICE_FATAL | 1u << ACT_UNPLUG;
 	else if (e->cause == WHY_CQ_OVERRUN)
 		q->acts = 1u << ACT_CQ_OVERRUN;
 	if (q->acts)

@@ -74,6 +74,7 @@ struct ctx {
 	uint32_t first;     /* the bell number whose sends are taken first: after the last one served */
 	bool skips;         /* some QP's sq_skipped is not 0 */
 	bool bye;           /* MSG_BYE: its end is orderly */
+	bool dead;          /* its device was unplugged: there is nothing but to close it */
 	bool lost;          /* it ends without */
 
 	struct outlet event_out;

@@ -370,6 +370,83 @@ START_TEST(port_and_rule)
 }
 END_TEST
 
+/* The event of which the host is told at a moment; ACTS: none. */
+static enum rule_act_kind told(void)
+{
+	struct rule_event e = { .kind = ACTS }, more;
+
+	if (rules_event(&lab.rules, &e, (mono_t){ lab.now }))
+		ck_assert(!rules_event(&lab.rules, &more, (mono_t){ lab.now }));
+	return e.kind;
+}
+
+START_TEST(flap)
+{
+	static const enum rule_act_kind turns[] = { ACT_PORT_DOWN, ACT_PORT_UP, ACT_PORT_DOWN, ACT_PORT_UP, ACTS };
+
+	lab_begin(&lab, "rules: [{at: 3ms, match: {device: rdmad0}, do: {flap: {times: 2, down: 3ms, up: 3ms}}}]");
+	for (unsigned i = 0; i < sizeof(turns) / sizeof(*turns); i++) {
+		lab.now += 2 * MS;
+		ck_assert_int_eq(told(), ACTS);
+		lab.now += 1 * MS;
+		ck_assert_int_eq(told(), turns[i]);
+		ck_assert_int_eq(lab_drops(&lab, QP(1), OP_WRITE_ONLY, (int)i), turns[i] == ACT_PORT_DOWN);
+	}
+	ck_assert(mono_is_never(rules_deadline(&lab.rules)));
+	lab_end(&lab);
+}
+END_TEST
+
+/* A port that is told to be up, or whose rule goes, flaps no more. */
+START_TEST(flap_ends)
+{
+	lab_begin(&lab, "rules: [{at: 1ms, match: {device: rdmad0}, do: flap}, {at: 2ms, do: port-up}]");
+	lab.now += MS;
+	ck_assert_int_eq(told(), ACT_PORT_DOWN);
+	lab.now += MS;
+	ck_assert_int_eq(told(), ACT_PORT_UP);
+	ck_assert(mono_is_never(rules_deadline(&lab.rules)));
+	lab_end(&lab);
+	lab_begin(&lab, "rules: [{at: 1ms, match: {device: rdmad0}, do: flap}]");
+	lab.now += MS;
+	ck_assert_int_eq(told(), ACT_PORT_DOWN);
+	rules_clear(&lab.rules, 0, 0);
+	ck_assert_int_eq(told(), ACT_PORT_UP);
+	ck_assert(mono_is_never(rules_deadline(&lab.rules)));
+	lab_end(&lab);
+}
+END_TEST
+
+START_TEST(device_states)
+{
+	static const struct {
+		const char *rules, *says;
+		enum rule_act_kind begin, end;
+	} t[] = {
+		{ "rules: [{at: 1ms, match: {device: rdmad0}, do: {wedge: 2ms}}]", "wedged", ACT_WEDGE, ACT_UNWEDGE },
+		{ "rules: [{at: 1ms, match: {device: rdmad0}, do: {unplug: 2ms}}]", "unplugged", ACT_UNPLUG, ACT_PLUG },
+		{ "rules: [{at: 1ms, match: {device: rdmad0}, do: wedge}, {at: 3ms, do: unwedge}]", "wedged", ACT_WEDGE,
+		  ACT_UNWEDGE },
+		{ "rules: [{at: 1ms, match: {device: rdmad0}, do: unplug}, {at: 3ms, do: plug}]", "unplugged",
+		  ACT_UNPLUG, ACT_PLUG },
+	};
+
+	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		lab_begin(&lab, t[i].rules);
+		lab.now += MS;
+		ck_assert_int_eq(told(), t[i].begin);
+		lab_pkt(&lab, QP(1), TAP_IN, OP_WRITE_ONLY, 0);
+		ck_assert(lab_decide(&lab)->drop);
+		ck_assert_ptr_nonnull(strstr(lab.v.text, t[i].says));
+		lab.now += 2 * MS;
+		ck_assert_int_eq(told(), t[i].end);
+		ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 1));
+		ck_assert(mono_is_never(rules_deadline(&lab.rules)));
+		lab_end(&lab);
+	}
+}
+END_TEST
+
 /* ---- what waits ------------------------------------------------------------------------------ */
 
 static void put(struct hold *h, int rel, uint64_t ns, unsigned behind)
@@ -428,4 +505,5 @@ START_TEST(held)
 END_TEST
 
 TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, corrupt, ecn, rate, blackhole, rnr, nak, ghost_ack,
-	  swallow_ack, hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, held)
+	  swallow_ack, hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap, flap_ends,
+	  device_states, held)

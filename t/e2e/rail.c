@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rail.c - a program that lives through what happens to its device, and prints what it has seen.
+ *
+ *	rail moves	the rows of the GID table, before and after IBV_EVENT_GID_CHANGE
+ *	rail removal	IBV_EVENT_DEVICE_FATAL; what works then; and the device that is back
+ *	rail cm		an id of the connection manager, and RDMA_CM_EVENT_DEVICE_REMOVAL
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PATIENCE_MS 20000
+#define TRIES       2000
+
+static struct ibv_context *ctx;
+
+static _Noreturn void die(const char *what)
+{
+	fprintf(stderr, "rail: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void said(const char *what, int err) { printf("%s: %s\n", what, err ? strerrorname_np(err) : "done"); }
+
+static int devices(void)
+{
+	int n = 0;
+
+	ibv_free_device_list(ibv_get_device_list(&n));
+	return n;
+}
+
+static struct ibv_context *device_open(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c = list && list[0] ? ibv_open_device(list[0]) : NULL;
+
+	ibv_free_device_list(list);
+	return c;
+}
+
+static void event_wait(enum ibv_event_type type)
+{
+	struct pollfd p = { .fd = ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event e;
+
+	do {
+		if (poll(&p, 1, PATIENCE_MS) != 1 || ibv_get_async_event(ctx, &e))
+			die("no event came");
+		ibv_ack_async_event(&e);
+		printf("event: %s\n", ibv_event_type_str(e.event_type));
+	} while (e.event_type != type);
+	fflush(stdout);
+}
+
+static void rows(void)
+{
+	char text[INET6_ADDRSTRLEN];
+	union ibv_gid gid;
+
+	for (int i = 1; i < 16 && !ibv_query_gid(ctx, 1, i, &gid); i++)
+		if (gid.raw[15])
+			printf("row %d: %s\n", i, inet_ntop(AF_INET, gid.raw + 12, text, sizeof(text)));
+	fflush(stdout);
+}
+
+static void moves(void)
+{
+	rows();
+	puts("ready");
+	fflush(stdout);
+	event_wait(IBV_EVENT_GID_CHANGE);
+	rows();
+}
+
+static void removal(void)
+{
+	struct timespec pause = { .tv_nsec = 10000000 };
+	struct ibv_pd *pd = ibv_alloc_pd(ctx), *more;
+	struct ibv_cq *cq = ibv_create_cq(ctx, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq, .cap = { 1, 1, 1, 1, 0 }
+	};
+	struct ibv_qp *qp = pd && cq ? ibv_create_qp(pd, &init) : NULL;
+	struct ibv_port_attr port;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	if (!qp || !list)
+		die("objects");
+	puts("ready");
+	fflush(stdout);
+	event_wait(IBV_EVENT_DEVICE_FATAL);
+	printf("devices: %d\n", devices());
+	errno = 0;
+	said("open", ibv_open_device(list[0]) ? 0 : errno);
+	said("query", ibv_query_port(ctx, 1, &port));
+	more = ibv_alloc_pd(ctx);
+	said("pd", more ? 0 : errno);
+	fflush(stdout);
+	for (unsigned i = 0; i < TRIES && !devices(); i++)
+		nanosleep(&pause, NULL);
+	printf("devices: %d\n", devices());
+	said("old query", ibv_query_port(ctx, 1, &port));
+	said("destroy", ibv_destroy_qp(qp) | ibv_destroy_cq(cq) | ibv_dealloc_pd(pd));
+	said("close", ibv_close_device(ctx));
+	ctx = device_open();
+	if (!ctx)
+		die("the device that is back");
+	said("new query", ibv_query_port(ctx, 1, &port));
+	printf("port: %s\n", ibv_port_state_str(port.state));
+	more = ibv_alloc_pd(ctx);
+	said("new pd", more ? ibv_dealloc_pd(more) : errno);
+}
+
+static void cm(const char *address)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id;
+	struct pollfd p;
+
+	inet_pton(AF_INET, address, &at.sin_addr);
+	if (!ch || rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) || rdma_bind_addr(id, (struct sockaddr *)&at))
+		die("id");
+	puts("ready");
+	fflush(stdout);
+	p = (struct pollfd){ .fd = ch->fd, .events = POLLIN };
+	if (poll(&p, 1, PATIENCE_MS) != 1 || rdma_get_cm_event(ch, &e))
+		die("no event came");
+	printf("event: %s\n", rdma_event_str(e->event));
+	rdma_ack_cm_event(e);
+	said("destroy", rdma_destroy_id(id) ? errno : 0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	ctx = device_open();
+	if (!ctx)
+		die("device");
+	if (!strcmp(what, "moves"))
+		moves();
+	else if (!strcmp(what, "removal"))
+		removal();
+	else if (!strcmp(what, "cm") && argc > 2)
+		cm(argv[2]);
+	else
+		return fprintf(stderr, "rail moves|removal|cm ADDRESS\n"), 2;
+	return ctx ? ibv_close_device(ctx) != 0 : 0;
+}
