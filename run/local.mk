@@ -8,6 +8,7 @@ rdmad_run_SOURCES = \
 	run/impair.c \
 	run/hold.c \
 	run/junit.c \
+	run/hosts.c \
 	run/lesson.c \
 	run/install.c \
 	run/mounts.c \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* own.c - the devices of a daemon that rdmad-run starts for one program alone: --own, --as. */
+/* own.c - the devices of a daemon that rdmad-run starts for one program alone: --own, --as, --rails. */
 #include "run.h"
 #include "say.h"
 
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define ROCE_PORT  4791
+#define PORTS_MOST 8u /* of an adapter in a file of the user's */
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 /* ---- the profile ----------------------------------------------------------------- */
@@ -35,7 +36,6 @@ bool own_profile(struct options *opt, char *name)
 	bool odd;
 
 	opt->profile = name;
-	opt->ports = 1;
 	if (file) {
 		*file++ = 0;
 		opt->profile_file = realpath(file, NULL);
@@ -93,26 +93,69 @@ static uint32_t own_addr(unsigned port)
 
 /* ---- the configuration ----------------------------------------------------------- */
 
+/* The highest number of a node; some have no CPU, but any is a node. */
+static unsigned machine_nodes(void)
+{
+	FILE *f = fopen("/sys/devices/system/node/online", "re");
+	unsigned n = 0, from, to;
+	char text[256];
+
+	if (f && fgets(text, sizeof(text), f) && (to = (unsigned)strspn(text, "0123456789,-")) > 0) {
+		for (from = to; from && text[from - 1] >= '0' && text[from - 1] <= '9';)
+			from--;
+		n = (unsigned)strtoul(text + from, NULL, 10);
+	}
+	if (f)
+		fclose(f);
+	return n + 1;
+}
+
+void own_rails(struct options *opt)
+{
+	const unsigned n = opt->rails * (opt->hosts ? opt->hosts : 1);
+
+	if (!opt->nodes)
+		opt->nodes = machine_nodes();
+	opt->addr = calloc(n, sizeof(*opt->addr));
+	if (!opt->addr)
+		abort();
+	for (unsigned i = 0; i < n; i++)
+		opt->addr[i] = own_addr(i);
+}
+
+static unsigned devices_n(const struct options *opt)
+{
+	if (opt->rails)
+		return opt->rails;
+	if (!opt->profile || opt->own_addr)
+		return 1;
+	return opt->ports ? opt->ports : PORTS_MOST;
+}
+
 int own_config(const struct options *opt)
 {
 	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
+	const unsigned n = devices_n(opt);
 	uint32_t a;
 
 	if (fd < 0)
 		return -1;
 	if (opt->profile_file)
 		dprintf(fd, "include('%s')\n", opt->profile_file);
-	for (unsigned i = 0; i < (opt->profile ? opt->ports : 1); i++) {
+	for (unsigned i = 0; i < n; i++) {
+		dprintf(fd, "device %s%u {", opt->profile ? "" : "rdmad", i);
 		if (opt->profile)
-			dprintf(fd, "device %u { profile = \"%s\" addresses = { \"", i, opt->profile);
-		else
-			dprintf(fd, "device rdmad0 { addresses = { \"");
-		a = opt->own_addr ? 0 : own_addr(i);
+			dprintf(fd, " profile = \"%s\"", opt->profile);
+		if (opt->profile && !opt->rails && !opt->ports)
+			dprintf(fd, " spare = true");
+		if (opt->rails)
+			dprintf(fd, " numa-node = %u", i * opt->nodes / n);
+		a = opt->own_addr ? 0 : opt->rails ? opt->addr[opt->host * n + i] : own_addr(i);
 		if (opt->own_addr)
-			dprintf(fd, "%s", opt->own_addr);
+			dprintf(fd, " addresses = { \"%s\" } }\n", opt->own_addr);
 		else
-			dprintf(fd, "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
-		dprintf(fd, "\" } }\n");
+			dprintf(fd, " addresses = { \"%u.%u.%u.%u\" } }\n", a >> 24, a >> 16 & 255, a >> 8 & 255,
+				a & 255);
 	}
 	lseek(fd, 0, SEEK_SET);
 	return fd;

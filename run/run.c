@@ -34,6 +34,10 @@ static const char usage_text[] =
 	"                          only, or one of 127.0.0.0/8 (then it reaches this host only)\n"
 	"  -a, --as PROFILE        the same with devices that look like others' and are limited like them: cx7,\n"
 	"                          rxe, apple, ... (rdmad-profiles(7)); NAME:FILE for a profile of your own\n"
+	"      --rails N[/NODES]   the same with N devices, each an adapter of its own with an address of its own,\n"
+	"                          over the NUMA nodes of the machine, or over so many that are made up\n"
+	"      --hosts N           run the program N times, as on so many hosts: each with a daemon and rails of\n"
+	"                          its own; the program finds its number in RDMAD_HOST\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
 	"  -r, --rsockets          carry the program's TCP connections by RDMA if the peer does, too\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
@@ -75,6 +79,10 @@ static const char usage_text[] =
 	"125: rdmad-run failed, 124: --timeout. --sweep: 1 if something was found, else 0.\n"
 	"See rdmad-run(1).\n";
 
+#define COUNT_MOST 1000000u
+#define RAILS_MOST 32u /* devices of a daemon */
+#define HOSTS_MOST 64u
+
 enum { /* those without a letter */
        OPT_SEED = 256,
        OPT_LESSON,
@@ -89,12 +97,16 @@ enum { /* those without a letter */
        OPT_FILES,
        OPT_RECORD,
        OPT_REPLAY,
+       OPT_RAILS,
+       OPT_HOSTS,
 };
 
 static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, 's' },
 	{ "own", optional_argument, NULL, 'o' },
 	{ "as", required_argument, NULL, 'a' },
+	{ "rails", required_argument, NULL, OPT_RAILS },
+	{ "hosts", required_argument, NULL, OPT_HOSTS },
 	{ "daemon-arg", required_argument, NULL, 'd' },
 	{ "rsockets", no_argument, NULL, 'r' },
 	{ "log", required_argument, NULL, 'l' },
@@ -202,18 +214,29 @@ static uint64_t seed_parse(const char *text)
 	return n;
 }
 
-static unsigned count_parse(const char *option, const char *text, unsigned long least)
+static unsigned count_parse(const char *option, const char *text, unsigned long least, unsigned long most)
 {
 	char *end;
 	unsigned long n;
 
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || n < least || n > 1000000) {
-		say("%s %s: a number from %lu to 1000000", option, text, least);
+	if (errno || end == text || *end || *text == '-' || n < least || n > most) {
+		say("%s %s: a number from %lu to %lu", option, text, least, most);
 		fail_usage();
 	}
 	return (unsigned)n;
+}
+
+/* N, or N/NODES. */
+static void rails_parse(struct options *opt, char *text)
+{
+	char *nodes = strchr(text, '/');
+
+	if (nodes)
+		*nodes++ = 0;
+	opt->rails = count_parse("--rails", text, 1, RAILS_MOST);
+	opt->nodes = nodes ? count_parse("--rails: NUMA nodes", nodes, 1, opt->rails) : 0;
 }
 
 static double factor_parse(const char *text)
@@ -234,9 +257,9 @@ static bool sweep_option(struct options *opt, int c)
 {
 	switch (c) {
 	case OPT_SWEEP: opt->sweep.faults = optarg; return true;
-	case OPT_JOBS: opt->sweep.jobs = count_parse("--jobs", optarg, 1); break;
-	case OPT_LIMIT: opt->sweep.limit = count_parse("--sweep-limit", optarg, 1); break;
-	case OPT_PAIRS: opt->sweep.pairs = count_parse("--sweep-pairs", optarg, 0); break;
+	case OPT_JOBS: opt->sweep.jobs = count_parse("--jobs", optarg, 1, COUNT_MOST); break;
+	case OPT_LIMIT: opt->sweep.limit = count_parse("--sweep-limit", optarg, 1, COUNT_MOST); break;
+	case OPT_PAIRS: opt->sweep.pairs = count_parse("--sweep-pairs", optarg, 0, COUNT_MOST); break;
 	case OPT_SLOW: opt->sweep.slow = factor_parse(optarg); break;
 	case OPT_SAME: opt->sweep.same_output = true; break;
 	default: return false;
@@ -260,8 +283,8 @@ static void sweep_check(const struct options *opt)
 		return;
 	if (!sweep_faults(opt->sweep.faults, f))
 		fail_usage();
-	if (opt->socket || opt->own_addr || opt->log || opt->impair || opt->capture || opt->grace_ms >= 0 ||
-	    opt->leaks || opt->explain || opt->lesson) {
+	if (opt->socket || opt->own_addr || opt->rails || opt->log || opt->impair || opt->capture ||
+	    opt->grace_ms >= 0 || opt->leaks || opt->explain || opt->lesson) {
 		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
 		    "with "
 		    "--as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
@@ -321,10 +344,23 @@ static void own_check(struct options *opt, char *profile)
 		    profile, opt->ports, opt->own_addr);
 		fail_usage();
 	}
-	opt->own |= profile != NULL;
+	if (opt->own_addr && (opt->rails > 1 || opt->hosts > 1)) {
+		say("%s: each device has an address of its own: leave --own=%s out, or describe the devices in a "
+		    "configuration (rdmad.conf(5))",
+		    opt->rails > 1 ? "--rails" : "--hosts", opt->own_addr);
+		fail_usage();
+	}
+	if (opt->hosts && !opt->rails)
+		opt->rails = opt->ports ? opt->ports : 1;
+	if (opt->rails && !opt->own_addr)
+		own_rails(opt);
+	opt->own |= profile || opt->rails;
 	if (opt->own && opt->socket) {
 		say("%s starts a daemon on a socket of its own; it cannot be combined with --socket",
-		    profile ? "--as" : "--own");
+		    opt->hosts   ? "--hosts"
+		    : opt->rails ? "--rails"
+		    : profile    ? "--as"
+				 : "--own");
 		fail_usage();
 	}
 	if (opt->own_addr && !is_address(opt->own_addr)) {
@@ -396,6 +432,8 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'x': opt->explain = true; break;
 		case 'L': opt->leaks = true; opt->leak_status = optarg ? leak_status_parse(optarg) : 0; break;
 		case OPT_LESSON: opt->lesson = optarg; break;
+		case OPT_RAILS: rails_parse(opt, optarg); break;
+		case OPT_HOSTS: opt->hosts = count_parse("--hosts", optarg, 1, HOSTS_MOST); break;
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);
 		case 'V': puts("rdmad-run " PACKAGE_VERSION); exit(0);
@@ -493,6 +531,8 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if (opt.rsockets && !rsockets_there(&in))
 		return RUN_FAILED;
+	if (opt.hosts)
+		hosts_split(&opt);
 	if (!watch_prepare(&opt))
 		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
@@ -504,6 +544,8 @@ int main(int argc, char **argv)
 	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
 		return RUN_FAILED;
 	env_set(&in, &opt, addr);
+	if (opt.addr)
+		hosts_env(&opt);
 	if (is_watched(&opt))
 		return watch(&opt, &in, addr, program);
 	execvp(program[0], program);

@@ -38,7 +38,11 @@ struct options {
 	const char *own_addr; /* --own=ADDRESS, or NULL */
 	const char *profile;  /* --as: of all devices, or NULL */
 	char *profile_file;   /* where it is; NULL: it is one of rdmad's */
-	unsigned ports;       /* of the profile's adapter */
+	unsigned ports;       /* of the profile's adapter; 0: a file says it */
+	unsigned rails;       /* --rails: so many devices; 0: as many as there are ports */
+	unsigned nodes;       /* over so many NUMA nodes; 0: those of the machine */
+	unsigned hosts, host; /* --hosts, 0: one; which one this is */
+	uint32_t *addr;       /* of each rail of each host */
 	char **daemon_args;
 	unsigned daemon_arg_n;
 	int64_t timeout_ms;  /* 0: none */
@@ -96,8 +100,18 @@ int hold_get(const struct options *, const struct install *, char addr[ADDR_LEN]
 
 /* --as: NAME or NAME:FILE, which is cut in two; false: said why. */
 bool own_profile(struct options *, char *name);
+/* --rails: chooses the addresses of all hosts. */
+void own_rails(struct options *);
 /* The configuration of --own's daemon, as a file to read from; -1: errno.  Addresses that no other daemon has. */
 int own_config(const struct options *);
+
+/*
+ * --hosts: returns in a process for each, with its number in opt->host, and files of its own to write to.  Their parent waits and ends
+ * with the status of the first that has one but 0.
+ */
+void hosts_split(struct options *);
+/* The variables that tell a program of rails and hosts. */
+void hosts_env(const struct options *);
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);

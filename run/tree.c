@@ -278,6 +278,7 @@ static void interface_join(const char *interface, const char *adapter)
 static void adapter(const char *dir, const json_t *dev)
 {
 	char path[PATH_LEN], file[PATH_LEN], numa[16], cpus[256];
+	const int node = (int)num(json_object_get(dev, "look"), "numa");
 	const char *interface, *near = "";
 	bool others = false; /* there are interfaces besides loopback */
 	json_t *gid;
@@ -300,8 +301,12 @@ static void adapter(const char *dir, const json_t *dev)
 			interface_join(interface, dir);
 	}
 	snprintf(file, sizeof(file), "/sys/class/net/%s/device/numa_node", near);
-	put("numa_node", dir, 0, "%s", line_of(numa, sizeof(numa), file, "-1"));
+	if (node >= 0)
+		snprintf(numa, sizeof(numa), "%d", node);
+	put("numa_node", dir, 0, "%s", node >= 0 ? numa : line_of(numa, sizeof(numa), file, "-1"));
 	snprintf(file, sizeof(file), "/sys/class/net/%s/device/local_cpulist", near);
+	if (node >= 0)
+		snprintf(file, sizeof(file), "/sys/devices/system/node/node%d/cpulist", node);
 	line_of(cpus, sizeof(cpus), file, NULL);
 	put("local_cpulist", dir, 0, "%s",
 	    *cpus ? cpus : line_of(cpus, sizeof(cpus), "/sys/devices/system/cpu/online", "0"));

@@ -403,6 +403,7 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 	c->device.n = cfg_size(cfg, "device");
 	for (unsigned i = 0; i < c->device.n; i++)
 		conf_device_take(&c->device.v[i], cfg_getnsec(cfg, "device", i));
+	conf_devices_settle(c);
 }
 
 /* Once over the text. */
@@ -453,6 +454,7 @@ bool conf_read(struct conf *c, const char *path)
 		c->device.n = 1;
 		snprintf(c->device.v[0].name, sizeof(c->device.v[0].name), "rdmad0");
 		snprintf(c->device.v[0].profile, sizeof(c->device.v[0].profile), PROFILE_OWN);
+		c->device.v[0].numa = -1;
 	}
 	return !errors.n;
 }

@@ -30,6 +30,8 @@ struct conf_device {
 	char name[RDMAD_NAME_LEN];
 	char profile[PROFILE_NAME_LEN];
 	unsigned number; /* of the devices of its profile: which one this is */
+	bool spare;      /* left out if the adapter of its profile has no such port */
+	int numa;        /* node; -1: that of its interface */
 	uint64_t guid;   /* 0: made from its addresses */
 	uint16_t pkey[RD_PKEYS - 1];
 	unsigned pkey_n; /* behind the default one */

@@ -10,6 +10,9 @@
 
 #include "../../proto/hdr.h"
 
+#define NUMA_MOST  255
+#define UNNUMBERED UINT32_MAX /* until conf_devices_settle() */
+
 struct device devices[DEVICES_MAX];
 unsigned devices_n;
 struct device_conf device_conf[DEVICES_MAX];
@@ -103,6 +106,16 @@ static int check_guid(cfg_t *cfg, cfg_opt_t *opt)
 				  "guid \"%s\" is none; give 16 hexadecimal digits, such as \"0200:5eff:fe00:5301\"",
 				  cfg_opt_getnstr(opt, 0));
 	return 0;
+}
+
+static int check_numa(cfg_t *cfg, cfg_opt_t *opt)
+{
+	long n = cfg_opt_getnint(opt, 0);
+
+	return n < -1 || n > NUMA_MOST
+		       ? conf_wrong(cfg, "numa-node is %ld; give 0 to %d, or -1 for that of the interface", n,
+				    NUMA_MOST)
+		       : 0;
 }
 
 /* As a row of the P_Key table; the default partition has row 0. */
@@ -242,7 +255,8 @@ int conf_device_check(cfg_t *cfg, cfg_opt_t *opt)
 cfg_opt_t conf_device_opts[] = {
 	CFG_STR("netdev", NULL, CFGF_NODEFAULT),     CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
 	CFG_INT_LIST("pkeys", NULL, CFGF_NODEFAULT), CFG_STR("guid", NULL, CFGF_NODEFAULT),
-	CFG_STR("profile", NULL, CFGF_NODEFAULT),    CFG_END()
+	CFG_STR("profile", NULL, CFGF_NODEFAULT),    CFG_INT("numa-node", -1, CFGF_NONE),
+	CFG_BOOL("spare", cfg_false, CFGF_NONE),     CFG_END()
 };
 
 void conf_device_checks(cfg_t *cfg)
@@ -252,6 +266,7 @@ void conf_device_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "device|guid", check_guid);
 	cfg_set_validate_func(cfg, "device|pkeys", check_pkeys);
 	cfg_set_validate_func(cfg, "device|profile", check_profile);
+	cfg_set_validate_func(cfg, "device|numa-node", check_numa);
 }
 
 void conf_device_take(struct conf_device *d, cfg_t *sec)
@@ -260,9 +275,11 @@ void conf_device_take(struct conf_device *d, cfg_t *sec)
 
 	name_of(sec, d->name);
 	if (!number_of(sec, &d->number))
-		d->number = 0;
+		d->number = UNNUMBERED;
 	s = cfg_getstr(sec, "profile");
 	snprintf(d->profile, sizeof(d->profile), "%s", s ? s : PROFILE_OWN);
+	d->numa = (int)cfg_getint(sec, "numa-node");
+	d->spare = cfg_getbool(sec, "spare");
 	s = cfg_getstr(sec, "guid");
 	if (s)
 		guid_parse(s, &d->guid);
@@ -275,6 +292,37 @@ void conf_device_take(struct conf_device *d, cfg_t *sec)
 	d->pkey_n = cfg_size(sec, "pkeys");
 	for (unsigned n = 0; n < d->pkey_n; n++)
 		d->pkey[n] = (uint16_t)cfg_getnint(sec, "pkeys", n);
+}
+
+static bool is_taken(const struct conf *c, const char *profile, unsigned number)
+{
+	for (unsigned i = 0; i < c->device.n; i++)
+		if (c->device.v[i].number == number && !strcmp(c->device.v[i].profile, profile))
+			return true;
+	return false;
+}
+
+void conf_devices_settle(struct conf *c)
+{
+	unsigned n = 0, number;
+
+	for (unsigned i = 0; i < c->device.n; i++) {
+		const struct conf_device *d = &c->device.v[i];
+
+		if (!d->spare || d->number < conf_profile_of(c, d->profile)->ports)
+			c->device.v[n++] = *d;
+	}
+	memset(&c->device.v[n], 0, (c->device.n - n) * sizeof(c->device.v[0]));
+	c->device.n = n;
+	for (unsigned i = 0; i < n; i++) {
+		struct conf_device *d = &c->device.v[i];
+
+		if (d->number != UNNUMBERED)
+			continue;
+		for (number = 0; is_taken(c, d->profile, number);)
+			number++;
+		d->number = number;
+	}
 }
 
 void conf_devices(const struct conf *c)
@@ -294,5 +342,6 @@ void conf_devices(const struct conf *c)
 		profile_settle(&profiles[i]);
 		devices[i].profile = &profiles[i];
 		devices[i].nth = from->number;
+		devices[i].numa = from->numa;
 	}
 }

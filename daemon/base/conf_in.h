@@ -21,6 +21,8 @@ extern cfg_opt_t conf_device_opts[];
 void conf_device_checks(cfg_t *);            /* of its keys */
 int conf_device_check(cfg_t *, cfg_opt_t *); /* of a section that is complete */
 void conf_device_take(struct conf_device *, cfg_t *sec);
+/* All of them have been taken: which ones there are, and the numbers of those that have names. */
+void conf_devices_settle(struct conf *);
 
 /*
  * conf_profile.c.  begin: before a file is read.  known: of the table, or of a section that was complete already; of: the same

@@ -36,6 +36,7 @@ struct device {
 	unsigned index;                /* in devices[] */
 	const struct profile *profile; /* what it looks like; profile.h */
 	unsigned nth;                  /* of the devices of its profile */
+	int numa;                      /* node, for rdmad-run --sysfs; -1: that of its interface */
 	bool up;                       /* port state */
 	bool cut;                      /* a rule has taken the port down */
 	bool gone;                     /* a rule has unplugged it */

@@ -23,6 +23,7 @@ RUN_TESTS = \
 	t/run/hang.test \
 	t/run/profile.test \
 	t/run/pytest.test \
+	t/run/rails.test \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sweep.test \
