@@ -4,6 +4,7 @@ APPS_TESTS = \
 	t/apps/confined.test \
 	t/apps/fabric.test \
 	t/apps/iser.test \
+	t/apps/rails.test \
 	t/apps/rpma.test \
 	t/apps/verbs.test
 TESTS += $(APPS_TESTS)
@@ -13,4 +14,5 @@ EXTRA_DIST += \
 	t/apps/iser.c \
 	t/apps/mpi.c \
 	t/apps/rpma.c \
-	t/apps/ucx_cm.c
+	t/apps/ucx_cm.c \
+	t/apps/ucx_rails.c
