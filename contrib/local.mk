@@ -8,6 +8,11 @@ EXTRA_DIST += \
 	contrib/container/Containerfile \
 	contrib/container/README.md \
 	contrib/installed \
+	contrib/kubernetes/README.md \
+	contrib/kubernetes/device-plugin.yaml \
+	contrib/kubernetes/node \
+	contrib/kubernetes/pod.yaml \
+	contrib/kubernetes/rdmad.yaml \
 	contrib/package-test \
 	contrib/pytest-rdmad/README.md \
 	contrib/pytest-rdmad/pyproject.toml \

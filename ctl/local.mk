@@ -26,6 +26,7 @@ rdmactl_SOURCES = \
 	ctl/capfile.c \
 	ctl/capture.c \
 	ctl/captures.c \
+	ctl/cdi.c \
 	ctl/check.c \
 	ctl/check_cm.c \
 	ctl/check_req.c \
@@ -64,6 +65,7 @@ rdmactl_SOURCES = \
 	ctl/usage.c \
 	ctl/users.c \
 	ctl/why.c
+rdmactl_CPPFLAGS = $(AM_CPPFLAGS) -DCTL_PKGLIBDIR='"$(pkglibdir)"'
 rdmactl_LDADD = liblab.a libproto.a $(YAML_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) -lm
 
 # The page of ladder is made of these.

@@ -14,6 +14,7 @@ COMPLETION_FROM = \
 	$(srcdir)/ctl/check.c \
 	$(srcdir)/ctl/doctor.c \
 	$(srcdir)/ctl/ladder.c \
+	$(srcdir)/ctl/cdi.c \
 	$(srcdir)/ctl/fault.c
 COMPLETION_AWK = $(srcdir)/contrib/completion/make.awk
 EXTRA_DIST += contrib/completion/make.awk

@@ -11,7 +11,7 @@ BEGIN {
 	order = "rdmad rdmad-run rdmactl"
 	# Values: words, or f (a file), d (a directory).
 	value["--config"] = value["--fault"] = value["--log"] = value["--capture"] = value["--write"] = value["--output"] = "f"
-	value["--report"] = "d"
+	value["--report"] = value["--libs"] = value["--tree"] = "d"
 	value["--io"] = "auto uring epoll"
 	value["--log-level"] = "error warning notice info debug"
 	value["--sysfs"] = "auto namespace preload"

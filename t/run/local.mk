@@ -17,10 +17,12 @@ t_run_swept_LDADD = -lrdmacm -libverbs
 RUN_TESTS = \
 	t/run/action.test \
 	t/run/bugs.test \
+	t/run/cdi.test \
 	t/run/completion.test \
 	t/run/lesson.test \
 	t/run/explain.test \
 	t/run/hang.test \
+	t/run/kubernetes.test \
 	t/run/profile.test \
 	t/run/pytest.test \
 	t/run/rails.test \
@@ -32,4 +34,4 @@ RUN_TESTS = \
 	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += t/run/action.py t/run/lesson.py t/run/lib.sh t/run/profile.dumps t/run/profile.py t/run/profile_peer.py
+EXTRA_DIST += t/run/action.py t/run/cdi.py t/run/kubernetes.py t/run/lesson.py t/run/lib.sh t/run/profile.dumps t/run/profile.py t/run/profile_peer.py
