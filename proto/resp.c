@@ -31,10 +31,12 @@ static bool has_imm(const struct burst *b) { return last_op(b)->hdrs & HDR_IMM; 
 /* Does the burst consume a receive WR, now or (SEND) since its first packet? */
 static bool wants_recv(const struct burst *b) { return first_op(b)->kind == KIND_SEND || has_imm(b); }
 
-static enum fault check_sequence(const struct qp *qp, const struct burst *b)
+static enum fault check_sequence(const struct hca *h, const struct qp *qp, const struct burst *b)
 {
 	const struct opcode *op = first_op(b);
 
+	if (h->cfg.no_kinds >> op->kind & 1)
+		return FAULT_RESP_OP_UNSUP;
 	if (op->kind == KIND_FLUSH &&
 	    (!(b->feth & FETH_PLT) || (b->feth & FETH_PLT) > (FETH_GLOBAL | FETH_PERSISTENT) ||
 	     (b->feth & FETH_SEL) > 1u << FETH_SEL_SHIFT))
@@ -314,7 +316,7 @@ static enum fault exec_awrite(struct hca *h, struct qp *qp, const struct burst *
 
 static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 {
-	enum fault f = check_sequence(qp, b);
+	enum fault f = check_sequence(h, qp, b);
 
 	if (!f && qp->type == QPT_XRC_RECV)
 		f = check_srq(h, qp, b);

@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,6 +54,8 @@ static struct {
 } errors;
 
 enum { PASSES_MAX = 50 }; /* each is over all of the text */
+
+#define INCLUDES_MOST 10u /* files in files */
 
 static bool in_main(const cfg_t *cfg) { return cfg && cfg->filename && !strcmp(cfg->filename, errors.path); }
 
@@ -317,6 +320,51 @@ static int check_quota(cfg_t *cfg, cfg_opt_t *opt)
 
 /* ---- the file --------------------------------------------------------------------------- */
 
+/* A relative path begins where the file is that names it. */
+static void beside(const char *of, const char *path, char *to, size_t len)
+{
+	const char *slash = of ? strrchr(of, '/') : NULL;
+	bool in = slash && *path != '/' && strncmp(of, "/dev/", 5) != 0;
+
+	snprintf(to, len, "%.*s%s", in ? (int)(slash - of + 1) : 0, of ? of : "", path);
+}
+
+/*
+ * libconfuse's own cfg_include() looks for a relative path where the daemon runs, and after an error in the file leaves it open, to
+ * be read on with the next SIGHUP.
+ */
+static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
+{
+	static unsigned depth;
+	const int line = cfg->line;
+	char *const from = cfg->filename, path[PATH_MAX];
+	FILE *f = NULL;
+	int err;
+
+	if (argc != 1 || !*argv[0]) {
+		conf_wrong(cfg, "include has %d files; give one: include(\"FILE\")", argc);
+		return -1;
+	}
+	beside(from, argv[0], path, sizeof(path));
+	if (depth == INCLUDES_MOST) {
+		conf_wrong(cfg, "include \"%s\": files include each other %u deep; take one out", path, depth);
+		return -1;
+	}
+	f = fopen(path, "re");
+	if (!f) {
+		conf_wrong(cfg, "include \"%s\": %s; check its name, and who may read it", path, strerror(errno));
+		return -1;
+	}
+	depth++;
+	cfg->filename = path;
+	err = cfg_parse_fp(cfg, f);
+	cfg->filename = from;
+	cfg->line = line;
+	depth--;
+	fclose(f);
+	return err == CFG_SUCCESS ? 0 : -1;
+}
+
 static cfg_opt_t quota_opts[] = {
 #define QUOTA(name, unit, most, key, err, text) CFG_INT(key, 0, CFGF_NODEFAULT),
 #include "quota.def"
@@ -336,7 +384,7 @@ static cfg_opt_t opts[] = {
 #define KEY(kind, key, check, field, when) OPT_##kind(key)
 #include "conf.def"
 #undef KEY
-	CFG_FUNC("include", cfg_include), CFG_END()
+	CFG_FUNC("include", include), CFG_END()
 };
 
 static void checks_set(cfg_t *cfg)

@@ -221,6 +221,10 @@ static int check_look(cfg_t *cfg, cfg_opt_t *opt, cfg_t *sec)
 	if (cfg_size(sec, "pkeys") >= p.max_pkeys)
 		return conf_wrong(cfg, "the P_Key table of profile %s has %u rows; take %u of the pkeys out", p.name,
 				  (unsigned)p.max_pkeys, (unsigned)(cfg_size(sec, "pkeys") + 1 - p.max_pkeys));
+	if (cfg_size(sec, "addresses") > profile_addresses(&p))
+		return conf_wrong(cfg, "the GID table of profile %s has room for %u addresses; take %u of them out",
+				  p.name, (unsigned)profile_addresses(&p),
+				  (unsigned)(cfg_size(sec, "addresses") - profile_addresses(&p)));
 	name_of(sec, name);
 	for (unsigned i = 0; i + 1 < cfg_opt_size(opt); i++) {
 		name_of(cfg_opt_getnsec(opt, i), other);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../proto/opcode.h"
 #include "config.h"
 
 /* Of mlx5 adapters since ConnectX-6. */
@@ -78,6 +79,16 @@ const struct profile *profile_own(void)
 		profile_settle(&own);
 	}
 	return &own;
+}
+
+uint32_t profile_no_kinds(const struct profile *p)
+{
+	return (p->no & NO(FLUSH) ? 1u << KIND_FLUSH : 0) | (p->no & NO(ATOMIC_WRITE) ? 1u << KIND_AWRITE : 0);
+}
+
+uint32_t profile_addresses(const struct profile *p)
+{
+	return (uint32_t)(p->gids == GIDS_PAIRS ? p->gid_tbl_len / 2 : p->gid_tbl_len) - 1;
 }
 
 void profile_device(const struct profile *p, unsigned number, char name[RDMAD_NAME_LEN])

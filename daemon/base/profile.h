@@ -61,6 +61,11 @@ const struct profile *profile_own(void);
 /* Lowers each number to rdmad's own, which also takes the place of those that are 0, and what refused features leave to 0. */
 void profile_settle(struct profile *);
 
+/* Requests of peers that no right of a QP keeps away: 1 << KIND_... */
+uint32_t profile_no_kinds(const struct profile *);
+/* How many addresses have room in the GID table. */
+uint32_t profile_addresses(const struct profile *);
+
 /* The name of a device with that number. */
 void profile_device(const struct profile *, unsigned number, char name[RDMAD_NAME_LEN]);
 

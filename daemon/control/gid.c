@@ -38,6 +38,7 @@
 #include "gid.h"
 
 #define MTU_HEADROOM 80u    /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
+#define WANTS        256u   /* addresses that are looked at; those without a row are told of */
 #define LINK_MBPS    10000u /* of interfaces that do not say */
 #define PORT_TRY_S   0.1    /* a port that is taken is tried again so often, */
 #define PORT_TRIES   50u    /* and so many times: whoever had it may be about to end */
@@ -173,7 +174,10 @@ static bool is_wanted(const struct want *want, unsigned n, const uint8_t *gid)
 /* Rows 1 and up.  An address that could not be bound (it was taken, or being probed) is tried again each time. */
 static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 {
+	static unsigned told[DEVICES_MAX];
 	char text[INET6_ADDRSTRLEN];
+	const uint8_t *without = NULL;
+	unsigned left = 0;
 	bool changed = false;
 	int row;
 
@@ -188,8 +192,10 @@ static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 		row = row_find(dev, want[i].gid);
 		if (row < 0) {
 			row = row_free(dev);
-			if (row < 0)
-				break;
+			if (row < 0) {
+				without = left++ ? without : want[i].gid;
+				continue;
+			}
 			row_set(dev, (unsigned)row, want[i].gid, want[i].ifindex, true);
 			if (running)
 				log_note("%s: GID %d is %s", dev->name, row, gid_text(want[i].gid, text));
@@ -198,6 +204,10 @@ static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 			row_set(dev, (unsigned)row, want[i].gid, want[i].ifindex, true);
 		}
 	}
+	if (left > told[dev->index])
+		log_warn("%s: the GID table is full: %u of the host's addresses have no row, the first is %s",
+			 dev->name, left, gid_text(without, text));
+	told[dev->index] = left;
 	return changed;
 }
 
@@ -211,7 +221,7 @@ static bool gid_link_local(const uint8_t *gid)
 
 static void want_put(const struct device *dev, struct want *want, unsigned *n, const uint8_t *gid, unsigned ifindex)
 {
-	if (*n >= RDMAD_GIDS - 1 || is_wanted(want, *n, gid) || gid_same(dev->gid[row_default(dev)].gid, gid) ||
+	if (*n >= WANTS || is_wanted(want, *n, gid) || gid_same(dev->gid[row_default(dev)].gid, gid) ||
 	    (dev->profile->gids == GIDS_LINK_LOCAL && !gid_link_local(gid)) || !host_addr_usable(gid, ifindex))
 		return;
 	memcpy(want[*n].gid, gid, 16);
@@ -418,7 +428,7 @@ void gid_port_cut(struct device *dev, bool cut)
 
 static int picture(void)
 {
-	static struct want want[RDMAD_GIDS];
+	static struct want want[WANTS];
 	bool changed;
 	unsigned n;
 	int err = host_read(&host);

@@ -113,6 +113,7 @@ static int hcas_new(struct shard *s)
 	for (unsigned i = 0; i < devices_n; i++) {
 		cfg.qpn_low = i << shard_bits() | s->index;
 		cfg.mtu = devices[i].mtu ? devices[i].mtu : 5;
+		cfg.no_kinds = profile_no_kinds(devices[i].profile);
 		memcpy(cfg.pkey, &devices[i].pkey[1], sizeof(cfg.pkey));
 		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1 ||
 		    RAND_bytes((uint8_t *)&cfg.seed_hi, sizeof(cfg.seed_hi)) != 1)

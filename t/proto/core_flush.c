@@ -157,6 +157,28 @@ START_TEST(atomic_write) /* conf: rule 4.7 */
 }
 END_TEST
 
+/* A device without them takes neither, though the rights are there; a WRITE it takes. */
+START_TEST(kinds_missing)
+{
+	struct rig r;
+
+	rig_no_kinds = 1u << KIND_FLUSH | 1u << KIND_AWRITE;
+	for (unsigned i = 0; i < 3; i++) {
+		start(&r, i ? LINK_WIRE : LINK_LOCAL, QPT_RC, 0x30f);
+		if (i == 0)
+			SEND_WR(&r, &r.a, .id = 1, .op = WR_FLUSH, .len = 64, .roff = 0, .access = GLOBAL, .imm = 0);
+		else if (i == 1)
+			SEND_WR(&r, &r.a, .id = 1, .op = WR_ATOMIC_WRITE, .len = 8, .roff = 64);
+		else
+			SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8, .roff = 64);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, 1), i < 2 ? WC_REM_INV_REQ_ERR : WC_SUCCESS);
+		rig_fini(&r);
+	}
+	rig_no_kinds = 0;
+}
+END_TEST
+
 START_TEST(atomic_write_wrong) /* conf: oA19-28 */
 {
 	static const struct {
@@ -263,5 +285,5 @@ START_TEST(bad_answer)
 }
 END_TEST
 
-TEST_MAIN("core_flush", headers, flush, flush_keys, flush_nonsense, atomic_write, atomic_write_wrong, posting, once,
-	  bad_answer)
+TEST_MAIN("core_flush", headers, flush, flush_keys, flush_nonsense, atomic_write, kinds_missing, atomic_write_wrong,
+	  posting, once, bad_answer)
