@@ -4,6 +4,7 @@ dist_man_MANS += \
 	man/rdmactl-ladder.8 \
 	man/rdmad-ci.1 \
 	man/rdmad-run.1 \
+	man/rdmad-sim.1 \
 	man/rdmad-cm.7 \
 	man/rdmad-fault.5 \
 	man/rdmad-interop.7 \

@@ -4,6 +4,7 @@ COMPLETION_FROM = \
 	$(srcdir)/ctl/command.def \
 	$(srcdir)/daemon/main.c \
 	$(srcdir)/run/run.c \
+	$(srcdir)/sim/main.c \
 	$(srcdir)/ctl/rdmactl.c \
 	$(srcdir)/ctl/show.c \
 	$(srcdir)/ctl/stats.c \
@@ -20,7 +21,7 @@ COMPLETION_AWK = $(srcdir)/contrib/completion/make.awk
 EXTRA_DIST += contrib/completion/make.awk
 
 bashcompletiondir = $(datadir)/bash-completion/completions
-nodist_bashcompletion_DATA = contrib/completion/rdmad contrib/completion/rdmad-run contrib/completion/rdmactl
+nodist_bashcompletion_DATA = contrib/completion/rdmad contrib/completion/rdmad-run contrib/completion/rdmad-sim contrib/completion/rdmactl
 zshcompletiondir = $(datadir)/zsh/site-functions
 nodist_zshcompletion_DATA = contrib/completion/_rdmad
 CLEANFILES += $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA)

@@ -7,11 +7,12 @@
 BEGIN {
 	programs["daemon/main.c"] = "rdmad"
 	programs["run/run.c"] = "rdmad-run"
+	programs["sim/main.c"] = "rdmad-sim"
 	programs["ctl/rdmactl.c"] = "rdmactl"
-	order = "rdmad rdmad-run rdmactl"
+	order = "rdmad rdmad-run rdmad-sim rdmactl"
 	# Values: words, or f (a file), d (a directory).
 	value["--config"] = value["--fault"] = value["--log"] = value["--capture"] = value["--write"] = value["--output"] = "f"
-	value["--report"] = value["--libs"] = value["--tree"] = "d"
+	value["--report"] = value["--libs"] = value["--tree"] = value["--out"] = "d"
 	value["--io"] = "auto uring epoll"
 	value["--log-level"] = "error warning notice info debug"
 	value["--sysfs"] = "auto namespace preload"
@@ -130,8 +131,8 @@ function bash_one(p,   fn, i, list_n, cs) {
 				print "\t\t\"" cs[i] " \"*) " (rest["rdmactl " cs[i]] == "f" ? "kind=-f" : "set -- \"" rest["rdmactl " cs[i]] "\"; kind=-f") ";;"
 		print "\t\t\" \"*) set -- \"" substr(commands, 2) "\";;"
 	}
-	if (p == "rdmad-run")
-		print "\t\t\" \"*) kind=-c;;"
+	if (p == "rdmad-run" || p == "rdmad-sim")
+		print "\t\t\" \"*) kind=-" (p == "rdmad-run" ? "c" : "f") ";;"
 	print "\t\tesac\n\tfi"
 	print "\tmapfile -t COMPREPLY < <([ -z \"$kind\" ] || compgen $kind -- \"$cur\"; [ $# -eq 0 ] || compgen -W \"$1\" -- \"$cur\")\n}"
 	print "complete -o filenames -F " fn " " p
@@ -151,14 +152,16 @@ function zsh_specs(of, tabs,   i, v, s) {
 }
 function zsh_all(   i, list_n, cs) {
 	list_n = split(commands, cs, " ")
-	print "#compdef rdmad rdmactl rdmad-run"
+	print "#compdef rdmad rdmactl rdmad-run rdmad-sim"
 	print "# SPDX-License-Identifier: MIT"
 	print "# Completion for zsh. Made from the tables of options by contrib/completion/make.awk."
 	print "case $service in\nrdmad)\n\t_arguments -s -S \\"
 	zsh_specs("rdmad", "\t\t")
 	print "\t\t&& return 0\n\t;;\nrdmad-run)\n\t_arguments -s -S \\"
 	zsh_specs("rdmad-run", "\t\t")
-	print "\t\t'(-):program:_command_names -e' '*::arguments:_normal' && return 0\n\t;;\nrdmactl)"
+	print "\t\t'(-):program:_command_names -e' '*::arguments:_normal' && return 0\n\t;;\nrdmad-sim)\n\t_arguments -s -S \\"
+	zsh_specs("rdmad-sim", "\t\t")
+	print "\t\t'1:topology:_files' && return 0\n\t;;\nrdmactl)"
 	print "\tlocal curcontext=$curcontext state line\n\ttypeset -A opt_args\n\t_arguments -C -s -S \\"
 	zsh_specs("rdmactl", "\t\t")
 	printf "\t\t'1:command:(("

@@ -3,7 +3,7 @@
  * play_api.c - the functions that the page calls. Numbers only; text goes through one buffer, and comes back as a pointer to
  * its end by 0.
  *
- * The runs of the simulator are here, too: the page and t/play compare their hashes with those of the native t/sim/rdmad-sim.
+ * The runs of the simulator are here, too: the page and t/play compare their hashes with those of the native t/sim/replay.
  */
 #include "play.h"
 
@@ -91,7 +91,7 @@ EXPORT(const char *, play_rules, (void))
 EXPORT(const char *, play_world, (void)) { return json_world(); }
 EXPORT(const char *, play_tables, (void)) { return json_tables(); }
 
-/* Runs of the simulator: kind 0 swarm, 1 masks, 2 cases. As t/sim/rdmad-sim prints it. */
+/* Runs of the simulator: kind 0 swarm, 1 masks, 2 cases. As t/sim/replay prints it. */
 EXPORT(const char *, play_hash, (unsigned kind, unsigned seed))
 {
 	uint64_t (*const runs[])(uint64_t, bool) = { swarm_run, masks_run, cases_run };

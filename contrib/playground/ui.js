@@ -255,7 +255,7 @@ function help() {
 	}
 	make(panel, "h2", { style: "margin-top:20px" }, "What this is");
 	make(panel, "p", {}, "The transport core of rdmad, the same C as in its daemon, compiled to WebAssembly: two or three adapters, a link that waits for you, and a clock that goes from event to event. Nothing leaves this page, and it needs no network.");
-	make(panel, "p", {}, "The simulator of rdmad's tests is in it, too. A seed is a run, and its hash is that of all that happened; t/sim/rdmad-sim --seed N prints the same.");
+	make(panel, "p", {}, "The simulator of rdmad's tests is in it, too. A seed is a run, and its hash is that of all that happened; t/sim/replay --seed N prints the same.");
 	const row = make(panel, "form", { class: "row", onsubmit: (e) => { e.preventDefault(); prove(); } });
 
 	number(row, "seed", "seed", 1, 1, 1000000).id = "seed";

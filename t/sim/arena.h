@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "proto/mem.h"
-#include "rng.h"
+#include "sim/rng.h"
 
 #define ARENA_GRAIN   64u
 #define ARENA_REGIONS 6u

@@ -21,7 +21,7 @@ void capture_begin(struct sim *s)
 
 	if (!capture_file)
 		return;
-	fwrite(out, pcapng_put_section(out, sizeof out, "rdmad-sim", NULL), 1, capture_file);
+	fwrite(out, pcapng_put_section(out, sizeof out, "t/sim/replay", NULL), 1, capture_file);
 	for (unsigned i = 0; i < s->node_n; i++) {
 		snprintf(name, sizeof name, "node%u", i);
 		fwrite(out, pcapng_put_iface(out, sizeof out, name, NULL), 1, capture_file);

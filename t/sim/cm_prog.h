@@ -11,7 +11,7 @@
 #define SIM_CM_PROG_H
 
 #include "t/cm_net.h"
-#include "t/sim/rng.h"
+#include "sim/rng.h"
 
 #define CALLS 256u
 

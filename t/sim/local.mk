@@ -18,15 +18,14 @@ sim_sources = \
 	t/sim/model.c t/sim/model.h \
 	t/sim/model_check.c \
 	t/sim/model_post.c \
-	t/sim/rng.h \
 	t/sim/runs.h \
 	t/sim/sim.c t/sim/sim.h \
 	t/sim/swarm.c \
 	t/sim/trace.c
 
-noinst_PROGRAMS += t/sim/rdmad-sim
-t_sim_rdmad_sim_SOURCES = t/sim/rdmad-sim.c $(sim_sources)
-t_sim_rdmad_sim_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(YAML_LIBS)
+noinst_PROGRAMS += t/sim/replay
+t_sim_replay_SOURCES = t/sim/replay.c $(sim_sources)
+t_sim_replay_LDADD = liblab.a libproto.a $(ISAL_LIBS) $(YAML_LIBS)
 
 check_PROGRAMS += t/sim/check_sim
 TESTS += t/sim/check_sim
@@ -37,3 +36,6 @@ check_PROGRAMS += t/sim/check_cm
 TESTS += t/sim/check_cm
 t_sim_check_cm_SOURCES = t/sim/check_cm.c t/sim/cm_prog.c t/sim/cm_prog.h t/cm_net.c
 t_sim_check_cm_LDADD = libproto.a $(CHECK_LIBS)
+
+dist_check_SCRIPTS += t/sim/fabric.test
+TESTS += t/sim/fabric.test

@@ -19,7 +19,7 @@
 #include "proto/hca.h"
 
 #include "arena.h"
-#include "rng.h"
+#include "sim/rng.h"
 
 #define SIM_NODES   4u
 #define SIM_PKT_MAX 4400u

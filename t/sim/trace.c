@@ -102,6 +102,6 @@ void trace_cqe(struct sim *s, const struct node *n, const struct cqe *c)
 void trace_last(struct sim *s)
 {
 	if (!s->trace)
-		fprintf(stderr, "to see it: t/sim/rdmad-sim --kind %s --seed %llu --trace\n", s->kind,
+		fprintf(stderr, "to see it: t/sim/replay --kind %s --seed %llu --trace\n", s->kind,
 			(unsigned long long)s->seed);
 }

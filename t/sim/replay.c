@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rdmad-sim.c - replays one run of the simulator, or a range of them. */
+/* replay.c - replays one run of the simulator, or a range of them. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 static _Noreturn void usage(int status)
 {
 	fprintf(status ? stderr : stdout,
-		"usage: rdmad-sim [--kind swarm|masks|cases] [--seed N] [--count N] [--trace] [--cover] [--pcap FILE]\n"
+		"usage: replay [--kind swarm|masks|cases] [--seed N] [--count N] [--trace] [--cover] [--pcap FILE]\n"
 		"  --seed N   the run, as a failed test names it (default 1)\n"
 		"  --count N  so many runs, from the seed on (default 1)\n"
 		"  --pcap FILE  the packets as pcapng, in virtual time\n"
@@ -29,7 +29,7 @@ static uint64_t number(const char *text)
 	errno = 0;
 	v = strtoull(text, &end, 0);
 	if (errno || end == text || *end) {
-		fprintf(stderr, "rdmad-sim: not a number: %s\n", text);
+		fprintf(stderr, "replay: not a number: %s\n", text);
 		exit(2);
 	}
 	return v;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 		case 'p':
 			capture_file = fopen(optarg, "wb");
 			if (!capture_file) {
-				fprintf(stderr, "rdmad-sim: cannot write %s: %s\n", optarg, strerror(errno));
+				fprintf(stderr, "replay: cannot write %s: %s\n", optarg, strerror(errno));
 				return 2;
 			}
 			break;
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	printf("%llu run%s, the last one's hash %016llx\n", (unsigned long long)count, count == 1 ? "" : "s",
 	       (unsigned long long)hash);
 	if (capture_file && fclose(capture_file)) {
-		fprintf(stderr, "rdmad-sim: the capture is not whole: %s\n", strerror(errno));
+		fprintf(stderr, "replay: the capture is not whole: %s\n", strerror(errno));
 		return 1;
 	}
 	return 0;

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* summary.h - a run in a few lines, for people. */
+#ifndef SIM_SUMMARY_H
+#define SIM_SUMMARY_H
+
+#include <stdint.h>
+
+struct fabric;
+struct port;
+
+/* The port of a switch that had the most to wait, on the average; NULL: none has sent anything. */
+const struct port *summary_busiest(const struct fabric *);
+/* Jain's index of what flows moved whose loads are alike: 1 if all are equal, 1/n if one has all. */
+double summary_jain(const struct fabric *);
+/* Real time that it took, and processor time. */
+void summary_print(const struct fabric *, uint64_t real_ns, uint64_t cpu_ns, uint64_t memory_len);
+
+#endif
