@@ -104,6 +104,7 @@ bool install_find(struct install *p)
 	if (join(p->lib_dir, dir, "/lib/verbs/.libs", "") && lib_is_in(p->lib_dir)) {
 		extra_find(p->rs_lib, dir, "/lib/rspreload/.libs/librspreload.so");
 		extra_find(p->tree_lib, dir, "/lib/treepreload/.libs/librdmad-tree.so");
+		extra_find(p->call_lib, dir, "/lib/callpreload/.libs/librdmad-calls.so");
 		return join(p->tool_dir, dir, "/run", "") && join(p->lab_dir, dir, "/contrib/labs", "") &&
 		       join(p->lesson, p->lab_dir, "/rdmad-lesson", "") && cm_find(p, dir);
 	}
@@ -117,6 +118,7 @@ bool install_find(struct install *p)
 			p->daemon[0] = '\0';
 		extra_find(p->rs_lib, p->lib_dir, "/librspreload.so");
 		extra_find(p->tree_lib, p->lib_dir, "/librdmad-tree.so");
+		extra_find(p->call_lib, p->lib_dir, "/librdmad-calls.so");
 		return join(p->tool_dir, p->lib_dir, "", "") && join(p->lab_dir, stage, RUN_PKGDATADIR, "/labs") &&
 		       join(p->lesson, p->lib_dir, "/rdmad-lesson", "");
 	}
@@ -201,7 +203,7 @@ static char *preload(const struct install *p, const struct options *opt)
 	const char *san = sanitizer();
 	char lib[PATH_MAX], *all = list_make("", "", getenv_or_empty("LD_PRELOAD")), *longer;
 	const char *const ours[] = { opt->rsockets ? p->rs_lib : "", opt->sysfs == SYSFS_PRELOAD ? p->tree_lib : "",
-				     lib };
+				     opt->check || opt->trace ? p->call_lib : "", lib };
 
 	if (!join(lib, p->lib_dir, "/", LIB_NAME))
 		lib[0] = '\0';

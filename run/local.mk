@@ -3,6 +3,7 @@ bin_PROGRAMS += rdmad-run
 rdmad_run_SOURCES = \
 	run/capture.c \
 	run/capture.h \
+	run/check.c \
 	run/explain.c \
 	run/field.h \
 	run/impair.c \

@@ -61,6 +61,12 @@ static const char usage_text[] =
 	"                          if anything did\n"
 	"  -L, --leaks[=STATUS]    name the verbs objects that the program did not destroy; if there are any,\n"
 	"                          the exit status is STATUS instead of 0\n"
+	"      --check[=STATUS]    name mistakes in the use of verbs: buffers that change in flight, what is used\n"
+	"                          after its end, and the like; if there are any, the exit status is STATUS\n"
+	"                          instead of 0\n"
+	"      --trace[=CALLS]     a line on standard error for each call of verbs and of the RDMA CM: arguments,\n"
+	"                          result, time; CALLS: only these, e.g. post_*,poll_cq, or -poll_cq: without it\n"
+	"      --trace-file FILE   the lines go to the end of FILE\n"
 	"      --sweep FAULTS      disturb each packet of the program once, in a run of its own, and tell what\n"
 	"                          breaks it; FAULTS: drop,delay,dup,nak,rnr, or all. With it, --timeout is for\n"
 	"                          one run, --report says where the results go (./rdmad-sweep), and:\n"
@@ -86,6 +92,9 @@ static const char usage_text[] =
 enum { /* those without a letter */
        OPT_SEED = 256,
        OPT_LESSON,
+       OPT_CHECK,
+       OPT_TRACE,
+       OPT_TRACE_FILE,
        OPT_SWEEP,
        OPT_JOBS,
        OPT_LIMIT,
@@ -125,6 +134,9 @@ static const struct option long_options[] = {
 	{ "explain", no_argument, NULL, 'x' },
 	{ "leaks", optional_argument, NULL, 'L' },
 	{ "lesson", required_argument, NULL, OPT_LESSON },
+	{ "check", optional_argument, NULL, OPT_CHECK },
+	{ "trace", optional_argument, NULL, OPT_TRACE },
+	{ "trace-file", required_argument, NULL, OPT_TRACE_FILE },
 	{ "sweep", required_argument, NULL, OPT_SWEEP },
 	{ "jobs", required_argument, NULL, OPT_JOBS },
 	{ "sweep-limit", required_argument, NULL, OPT_LIMIT },
@@ -154,7 +166,7 @@ static bool is_address(const char *text)
 static bool is_watched(const struct options *opt)
 {
 	return opt->timeout_ms || opt->grace_ms >= 0 || opt->report || opt->leaks || opt->capture || opt->explain ||
-	       opt->record || opt->replay;
+	       opt->record || opt->replay || opt->check_status;
 }
 
 /* Seconds, as timeout(1) has them: with fractions, and with s, m, h or d after the number. */
@@ -188,13 +200,13 @@ static enum sysfs sysfs_parse(const char *text)
 	return SYSFS_NO;
 }
 
-static int leak_status_parse(const char *text)
+static int status_parse(const char *option, const char *text)
 {
 	char *end;
 	long n = strtol(text, &end, 10);
 
 	if (end == text || *end || n < 0 || n > 255) {
-		say("--leaks=%s: an exit status is 0 to 255", text);
+		say("%s=%s: an exit status is 0 to 255", option, text);
 		fail_usage();
 	}
 	return (int)n;
@@ -284,7 +296,7 @@ static void sweep_check(const struct options *opt)
 	if (!sweep_faults(opt->sweep.faults, f))
 		fail_usage();
 	if (opt->socket || opt->own_addr || opt->rails || opt->log || opt->impair || opt->capture ||
-	    opt->grace_ms >= 0 || opt->leaks || opt->explain || opt->lesson) {
+	    opt->grace_ms >= 0 || opt->leaks || opt->explain || opt->lesson || opt->check || opt->trace) {
 		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
 		    "with "
 		    "--as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
@@ -385,9 +397,13 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 		fail_usage();
 	}
 	if (env && (program || opt->sweep.faults || opt->own || opt->sysfs || opt->log || opt->impair ||
-		    opt->daemon_arg_n || is_watched(opt))) {
+		    opt->daemon_arg_n || opt->check || opt->trace || is_watched(opt))) {
 		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
 		    "only");
+		fail_usage();
+	}
+	if (opt->trace_file && !opt->trace) {
+		say("--trace-file is for --trace");
 		fail_usage();
 	}
 	if (opt->lesson && (env || more)) {
@@ -430,7 +446,10 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 		case 'R': opt->report = optarg; break;
 		case 'C': opt->capture = optarg; break;
 		case 'x': opt->explain = true; break;
-		case 'L': opt->leaks = true; opt->leak_status = optarg ? leak_status_parse(optarg) : 0; break;
+		case 'L': opt->leaks = true; opt->leak_status = optarg ? status_parse("--leaks", optarg) : 0; break;
+		case OPT_CHECK: opt->check = true; opt->check_status = optarg ? status_parse("--check", optarg) : 0; break;
+		case OPT_TRACE: opt->trace = optarg ? optarg : "*"; break;
+		case OPT_TRACE_FILE: opt->trace_file = optarg; break;
 		case OPT_LESSON: opt->lesson = optarg; break;
 		case OPT_RAILS: rails_parse(opt, optarg); break;
 		case OPT_HOSTS: opt->hosts = count_parse("--hosts", optarg, 1, HOSTS_MOST); break;
@@ -493,7 +512,7 @@ static int watch(const struct options *opt, const struct install *in, const char
 		return RUN_FAILED;
 	watch_program(argv, &w, &o);
 	capture_end(capture, opt->capture);
-	return report_end(&r, &o);
+	return check_end(opt, report_end(&r, &o));
 }
 
 int main(int argc, char **argv)
@@ -533,7 +552,7 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if (opt.hosts)
 		hosts_split(&opt);
-	if (!watch_prepare(&opt))
+	if (!watch_prepare(&opt) || !check_prepare(&in, &opt))
 		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
 	hold = hold_get(&opt, &in, addr);

@@ -58,6 +58,11 @@ struct options {
 	bool seeded;        /* use this seed instead of that of the file */
 	uint64_t seed;
 	bool leaks;
+	bool check;
+	int check_status;       /* instead of 0, if something was found; 0: as it is */
+	const char *check_log;  /* where findings go besides; NULL: nowhere */
+	const char *trace;      /* --trace: which calls, or NULL */
+	const char *trace_file; /* or NULL: standard error */
 	bool explain;
 	struct {
 		const char *faults; /* --sweep: a list, or NULL */
@@ -78,6 +83,7 @@ struct install {
 	char cm_dir[PATH_MAX];   /* holds librdmacm.so.1; empty: lib_dir does */
 	char rs_lib[PATH_MAX];   /* librspreload.so; empty: not there */
 	char tree_lib[PATH_MAX]; /* librdmad-tree.so; empty: not there */
+	char call_lib[PATH_MAX]; /* librdmad-calls.so; empty: not there */
 	char lab_dir[PATH_MAX];  /* the lessons */
 	char lesson[PATH_MAX];   /* their program */
 	char tool_dir[PATH_MAX]; /* holds rdma */
@@ -128,6 +134,11 @@ struct json_t *hold_dump(int fd, uint32_t what);
 
 /* Becomes the lesson of that name; dir: where its results go, or NULL.  Returns RUN_FAILED: said why. */
 int lesson_become(const struct install *, const char *name, char *dir);
+
+/* --check, --trace: the environment of librdmad-calls.so, and a place for findings.  False: said why. */
+bool check_prepare(const struct install *, struct options *);
+/* The program has ended with that status: ours, and the place is removed. */
+int check_end(const struct options *, int status);
 
 /* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns if the program cannot be given our library. */
 int prog_check(const char *name);

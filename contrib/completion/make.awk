@@ -11,7 +11,8 @@ BEGIN {
 	programs["ctl/rdmactl.c"] = "rdmactl"
 	order = "rdmad rdmad-run rdmad-sim rdmactl"
 	# Values: words, or f (a file), d (a directory).
-	value["--config"] = value["--fault"] = value["--log"] = value["--capture"] = value["--write"] = value["--output"] = "f"
+	value["--config"] = value["--fault"] = value["--trace-file"] = value["--log"] = value["--capture"] = value["--write"] = "f"
+	value["--output"] = "f"
 	value["--report"] = value["--libs"] = value["--tree"] = value["--out"] = "d"
 	value["--io"] = "auto uring epoll"
 	value["--log-level"] = "error warning notice info debug"

@@ -8,6 +8,8 @@
 #include "cma.h"
 #include "../verbs/unacked.h"
 
+#include <rdmad/keep.h>
+
 #include <endian.h>
 
 #define BUCKETS 1024u
@@ -243,7 +245,7 @@ void id_free(struct cma_id *id)
 	rdma_freeaddrinfo(id->resolved);
 	pthread_cond_destroy(&id->cond);
 	pthread_mutex_destroy(&id->lock);
-	free(id);
+	keep_free(id);
 }
 
 int id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context, enum rdma_port_space ps,

@@ -5,6 +5,8 @@
 #include "ah.h"
 #include "query.h"
 
+#include <rdmad/keep.h>
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
@@ -56,7 +58,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	free(to_ah(ah));
+	keep_free(to_ah(ah));
 	return 0;
 }
 

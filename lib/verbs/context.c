@@ -12,6 +12,8 @@
 #include "hold.h"
 #include "mem_map.h"
 
+#include <rdmad/keep.h>
+
 #include <rdmad/feature.h>
 
 #include <fcntl.h>
@@ -135,6 +137,6 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	pthread_mutex_destroy(&c->slab_turn);
 	pthread_mutex_destroy(&c->map_lock);
 	pthread_mutex_destroy(&context->mutex);
-	free(c);
+	keep_free(c);
 	return 0;
 }

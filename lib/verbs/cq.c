@@ -12,6 +12,8 @@
 #include "slots.h"
 #include "unacked.h"
 
+#include <rdmad/keep.h>
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -53,7 +55,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	if (err)
 		return err;
 	close(channel->fd);
-	free(ch);
+	keep_free(ch);
 	return 0;
 }
 

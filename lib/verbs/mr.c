@@ -9,6 +9,8 @@
 #include "pd.h"
 #include "vma.h"
 
+#include <rdmad/keep.h>
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -219,7 +221,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 		map_dereg(&mr->range);
 	if (mr->dmah)
 		__atomic_fetch_sub(&mr->dmah->users, 1, __ATOMIC_RELEASE);
-	free(mr);
+	keep_free(mr);
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 #include "pd.h"
 #include "wr_build.h"
 
+#include <rdmad/keep.h>
+
 #include <stdlib.h>
 
 struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -39,7 +41,7 @@ int mw_dealloc(struct ibv_mw *mw)
 	int err = ctx_call_id(to_ctx(mw->context), MSG_MW_FREE, mw->handle);
 
 	if (!err)
-		free(mw);
+		keep_free(mw);
 	return err;
 }
 

@@ -10,6 +10,8 @@
 #include "pd.h"
 #include "slots.h"
 
+#include <rdmad/keep.h>
+
 #include <stdlib.h>
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -46,12 +48,12 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		user_add(&pd->base->users, -1);
 		if (pd->td)
 			user_add(&pd->td->users, -1);
-		free(pd);
+		keep_free(pd);
 		return 0;
 	}
 	err = ctx_call_id(to_ctx(ibpd->context), MSG_PD_FREE, ibpd->handle);
 	if (!err)
-		free(pd);
+		keep_free(pd);
 	return err;
 }
 
@@ -74,7 +76,7 @@ int td_dealloc(struct ibv_td *td)
 {
 	if (is_used(&((struct rd_td *)td)->users))
 		return EBUSY;
-	free(td);
+	keep_free(td);
 	return 0;
 }
 
@@ -134,7 +136,7 @@ void *pd_calloc(struct ibv_pd *ibpd, size_t len, enum res_type type, struct rd_p
 void pd_free(struct rd_pd *from, void *p, enum res_type type)
 {
 	if (!from) {
-		free(p);
+		keep_free(p);
 		return;
 	}
 	from->free(&from->pd, from->context, p, type);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky t/run/swept
+check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky t/run/misuse t/run/swept
 noinst_HEADERS += t/run/need.h
 t_run_bugs_SOURCES = t/run/bugs.c
 t_run_bugs_LDADD = -lrdmacm -libverbs
@@ -12,6 +12,8 @@ t_run_hang_SOURCES = t/run/hang.c
 t_run_hang_LDADD = -lrdmacm -libverbs
 t_run_leaky_SOURCES = t/run/leaky.c
 t_run_leaky_LDADD = -libverbs
+t_run_misuse_SOURCES = t/run/misuse.c
+t_run_misuse_LDADD = -libverbs -lpthread
 t_run_swept_SOURCES = t/run/swept.c
 t_run_swept_LDADD = -lrdmacm -libverbs
 RUN_TESTS = \
@@ -28,9 +30,11 @@ RUN_TESTS = \
 	t/run/rails.test \
 	t/run/real.test \
 	t/run/run.test \
+	t/run/sanitize.test \
 	t/run/sweep.test \
 	t/run/sysfs.test \
 	t/run/tape.test \
+	t/run/trace.test \
 	t/run/watch.test
 dist_check_SCRIPTS += $(RUN_TESTS)
 TESTS += $(RUN_TESTS)

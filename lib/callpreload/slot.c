@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slot.c - the functions of slots.def, which are put into contexts when they are opened.
+ *
+ * A context of another library may be older than the headers: what it does not have is left alone.
+ */
+#include "hooks.h"
+#include "text.h"
+#include "trace.h"
+
+#define CONTEXTS_MAX 1024
+
+static struct slots {
+	struct ibv_context *context; /* NULL: free */
+#define S_VERB(where, slot, ...)       S_FIELD_##where(slot)
+#define S_POLL(where, slot, ...)       S_FIELD_##where(slot)
+#define S_MAKE(type, where, slot, ...) S_FIELD_##where(slot)
+#define S_FIELD_OPS(slot)              __typeof__(((struct ibv_context_ops *)0)->slot) slot;
+#define S_FIELD_EXT(slot)              __typeof__(((struct verbs_context *)0)->slot) slot;
+#include "slots.def"
+} * all[CONTEXTS_MAX];
+static unsigned all_n;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* It was put there when our functions were, and so before they are called. */
+static const struct slots *slots_of(const struct ibv_context *context)
+{
+	unsigned n = __atomic_load_n(&all_n, __ATOMIC_ACQUIRE);
+
+	for (unsigned i = 0; i < n; i++)
+		if (__atomic_load_n(&all[i]->context, __ATOMIC_RELAXED) == context)
+			return all[i];
+	abort();
+}
+
+static bool refuse(struct ibv_send_wr **bad, struct ibv_send_wr *wr)
+{
+	*bad = wr;
+	return false;
+}
+
+static bool refuse_recv(struct ibv_recv_wr **bad, struct ibv_recv_wr *wr)
+{
+	*bad = wr;
+	return false;
+}
+
+#define LOOK(dead, r, kind, value, empty, before, call, after, ...)     \
+	do {                                                            \
+		if (!c.look || (before)) {                              \
+			call_go(&c);                                    \
+			r = call;                                       \
+		} else {                                                \
+			c.look = false;                                 \
+			r = dead;                                       \
+			errno = EINVAL;                                 \
+		}                                                       \
+		call_made(&c);                                          \
+		if (c.look) {                                           \
+			after;                                          \
+		}                                                       \
+		if (c.trace)                                            \
+			call_line(&c, kind, value, empty, __VA_ARGS__); \
+		call_end(&c);                                           \
+	} while (0)
+
+#define S_INT(dead, kind, empty, slot, verb, ctx, params, args, before, after, ...)                  \
+	static int my_##slot params                                                                  \
+	{                                                                                            \
+		struct call c;                                                                       \
+		int r;                                                                               \
+                                                                                                     \
+		call_begin(&c, CALL_##verb, LEVEL_VERBS);                                            \
+		LOOK(dead, r, kind, r, empty, before, slots_of(ctx)->slot args, after, __VA_ARGS__); \
+		return r;                                                                            \
+	}
+#define S_VERB(where, slot, ...) S_INT(EINVAL, RESULT_ERR, false, slot, __VA_ARGS__)
+#define S_POLL(where, slot, ...) S_INT(-1, RESULT_INT, !r, slot, __VA_ARGS__)
+#define S_MAKE(type, where, slot, verb, ctx, params, args, before, after, ...)                                       \
+	static type my_##slot params                                                                                 \
+	{                                                                                                            \
+		struct call c;                                                                                       \
+		type r;                                                                                              \
+                                                                                                                     \
+		call_begin(&c, CALL_##verb, LEVEL_VERBS);                                                            \
+		LOOK(NULL, r, RESULT_PTR, (intptr_t)r, false, before, slots_of(ctx)->slot args, after, __VA_ARGS__); \
+		return r;                                                                                            \
+	}
+#include "slots.def"
+
+/* A slot of ours for what is there; PUT_EXT: the newest lie at the lowest addresses. */
+#define PUT_OPS(slot)                                  \
+	do {                                           \
+		s->slot = context->ops.slot;           \
+		if (s->slot)                           \
+			context->ops.slot = my_##slot; \
+	} while (0)
+#define PUT_EXT(slot_)                                                                                         \
+	do {                                                                                                   \
+		s->slot_ = v && v->sz >= sizeof(*v) - offsetof(struct verbs_context, slot_) ? v->slot_ : NULL; \
+		if (s->slot_)                                                                                  \
+			v->slot_ = my_##slot_;                                                                 \
+	} while (0)
+
+static struct slots *slots_new(const struct ibv_context *context)
+{
+	struct slots *s = NULL;
+
+	for (unsigned i = 0; i < all_n; i++) {
+		if (all[i]->context == context)
+			return NULL; /* they are there */
+		if (!all[i]->context)
+			s = all[i];
+	}
+	if (!s && all_n < CONTEXTS_MAX && (s = calloc(1, sizeof(*s)))) {
+		all[all_n] = s;
+		__atomic_store_n(&all_n, all_n + 1, __ATOMIC_RELEASE);
+	}
+	return s;
+}
+
+void slots_put(struct ibv_context *context)
+{
+	struct verbs_context *v = verbs_get_ctx(context);
+	struct slots *s;
+
+	pthread_mutex_lock(&lock);
+	s = slots_new(context);
+	if (s) {
+#define S_VERB(where, slot, ...)       PUT_##where(slot);
+#define S_POLL(where, slot, ...)       PUT_##where(slot);
+#define S_MAKE(type, where, slot, ...) PUT_##where(slot);
+#include "slots.def"
+		__atomic_store_n(&s->context, context, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void slots_gone(struct ibv_context *context)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < all_n; i++)
+		if (all[i]->context == context)
+			__atomic_store_n(&all[i]->context, NULL, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&lock);
+}
+
+int slots_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc) { return slots_of(cq->context)->poll_cq(cq, n, wc); }

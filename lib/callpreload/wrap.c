@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* wrap.c - the functions of calls.def, and the process from its beginning to its end. */
+#include "hooks.h"
+#include "finding.h"
+#include "text.h"
+#include "trace.h"
+#include "work.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+void *real_find(const char *name) { return dlsym(RTLD_NEXT, name); }
+
+/* One thread or another finds it: the same. */
+static void *known(void **at, const char *name)
+{
+	void *fn = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+
+	if (fn)
+		return fn;
+	fn = real_find(name);
+	if (!fn) {
+		fprintf(stderr, "rdmad: librdmad-calls.so: no library has %s\n", name);
+		abort();
+	}
+	__atomic_store_n(at, fn, __ATOMIC_RELEASE);
+	return fn;
+}
+
+#define REAL(name) ((__typeof__(&(name)))known(&real_##name, #name))
+#define NEW(level_, name)         \
+	static void *real_##name; \
+	struct call c;            \
+	call_begin(&c, CALL_##name, LEVEL_##level_)
+
+#define VERB(name, params, args, before, after, ...)                      \
+	EXPORT int name params                                            \
+	{                                                                 \
+		NEW(VERBS, name);                                         \
+		int r = EINVAL;                                           \
+		if (!c.look || (before))                                  \
+			r = (call_go(&c), REAL(name) args);               \
+		else                                                      \
+			c.look = false;                                   \
+		call_made(&c);                                            \
+		if (c.look) {                                             \
+			after;                                            \
+		}                                                         \
+		if (c.trace)                                              \
+			call_line(&c, RESULT_ERR, r, false, __VA_ARGS__); \
+		call_end(&c);                                             \
+		return r;                                                 \
+	}
+#define MAKE(type, name, params, args, before, after, ...)                          \
+	EXPORT type name params                                                     \
+	{                                                                           \
+		NEW(VERBS, name);                                                   \
+		type r = NULL;                                                      \
+		if (!c.look || (before)) {                                          \
+			r = (call_go(&c), REAL(name) args);                         \
+		} else {                                                            \
+			c.look = false;                                             \
+			errno = EINVAL;                                             \
+		}                                                                   \
+		call_made(&c);                                                      \
+		if (c.look) {                                                       \
+			after;                                                      \
+		}                                                                   \
+		if (c.trace)                                                        \
+			call_line(&c, RESULT_PTR, (intptr_t)r, false, __VA_ARGS__); \
+		call_end(&c);                                                       \
+		return r;                                                           \
+	}
+#define CM(level, name, params, args, before, after, ...)                 \
+	EXPORT int name params                                            \
+	{                                                                 \
+		NEW(level, name);                                         \
+		int r = -1;                                               \
+		if (!c.look || (before)) {                                \
+			r = (call_go(&c), REAL(name) args);               \
+		} else {                                                  \
+			c.look = false;                                   \
+			errno = EINVAL;                                   \
+		}                                                         \
+		call_made(&c);                                            \
+		if (c.look) {                                             \
+			after;                                            \
+		}                                                         \
+		if (c.trace)                                              \
+			call_line(&c, RESULT_ERR, r, false, __VA_ARGS__); \
+		call_end(&c);                                             \
+		return r;                                                 \
+	}
+#define NONE(level, name, params, args, before, after, ...)                \
+	EXPORT void name params                                            \
+	{                                                                  \
+		NEW(level, name);                                          \
+		if (!c.look || (before))                                   \
+			(call_go(&c), REAL(name) args);                    \
+		else                                                       \
+			c.look = false;                                    \
+		call_made(&c);                                             \
+		if (c.look) {                                              \
+			after;                                             \
+		}                                                          \
+		if (c.trace)                                               \
+			call_line(&c, RESULT_NONE, 0, false, __VA_ARGS__); \
+		call_end(&c);                                              \
+	}
+#include "calls.def"
+
+/* ---- memory that goes ----------------------------------------------------------------- */
+
+EXPORT int munmap(void *at, size_t len)
+{
+	static void *real_munmap;
+	static _Thread_local bool inside; /* what the check itself makes */
+	int (*real)(void *, size_t) = (int (*)(void *, size_t))known(&real_munmap, "munmap");
+
+	if (check_on && work_there() && !inside && !call_inside()) {
+		int err = errno;
+
+		inside = true;
+		pthread_mutex_lock(&check_lock);
+		work_unmap(at, len);
+		pthread_mutex_unlock(&check_lock);
+		inside = false;
+		errno = err;
+	}
+	return real(at, len);
+}
+
+/* ---- the process -------------------------------------------------------------------------- */
+
+static void fork_before(void) { pthread_mutex_lock(&check_lock); }
+static void fork_parent(void) { pthread_mutex_unlock(&check_lock); }
+
+static void fork_child(void)
+{
+	pthread_mutex_unlock(&check_lock);
+	finding_forget();
+	work_forked();
+	object_forked();
+	trace_forked();
+}
+
+__attribute__((constructor)) static void process_begin(void)
+{
+	const char *check = getenv("RDMAD_CHECK");
+
+	check_on = check && *check;
+	if (check_on)
+		stack_ready();
+	trace_init();
+	pthread_atfork(fork_before, fork_parent, fork_child);
+}
+
+__attribute__((destructor)) static void process_end(void)
+{
+	char what[80];
+
+	if (!check_on || !(work_looked() || finding_any()))
+		return;
+	cqs_end(NULL);
+	snprintf(what, sizeof(what), "%lu requests", work_looked());
+	finding_sum(what);
+	check_on = false;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check.c - --check and --trace: what librdmad-calls.so is told, and what it has found.
+ *
+ *	RDMAD_CHECK=1, RDMAD_CHECK_LOG		look for misuse; findings go to that file, too, and to standard error
+ *	RDMAD_TRACE, RDMAD_TRACE_FILE		which calls get a line, and where that goes
+ */
+#include "config.h"
+
+#include "report.h"
+#include "run.h"
+#include "say.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The program may be in another directory when it writes: an absolute path. */
+static char *absolute(const char *path)
+{
+	char dir[PATH_MAX], *all;
+
+	if (*path == '/' || !getcwd(dir, sizeof(dir)))
+		return strdup(path);
+	return asprintf(&all, "%s/%s", dir, path) < 0 ? NULL : all;
+}
+
+/* A new file: DIR/check.txt of the report, or one that goes with us. */
+static char *log_make(const struct options *opt)
+{
+	const char *tmp = getenv("TMPDIR");
+	char *path, *full;
+	int fd;
+
+	if (opt->report)
+		path = report_file(opt, "check.txt");
+	else if (asprintf(&path, "%s/rdmad-check.XXXXXX", tmp && *tmp ? tmp : "/tmp") < 0)
+		abort();
+	if (opt->report)
+		unlink(path);
+	else if ((fd = mkstemp(path)) < 0) {
+		say("--check: cannot make %s: %s", path, strerror(errno));
+		return NULL;
+	} else {
+		close(fd);
+	}
+	full = absolute(path);
+	if (!full)
+		abort();
+	free(path);
+	return full;
+}
+
+static bool is_writable(const char *file)
+{
+	FILE *f = fopen(file, "ae");
+
+	return f && !fclose(f);
+}
+
+static void env_put(const char *name, const char *value)
+{
+	if (value ? setenv(name, value, 1) : unsetenv(name))
+		abort();
+}
+
+bool check_prepare(const struct install *in, struct options *opt)
+{
+	char *file = opt->trace_file ? absolute(opt->trace_file) : NULL;
+
+	if (!opt->check && !opt->trace)
+		return true;
+	if (!*in->call_lib) {
+		say("%s: there is no librdmad-calls.so beside libibverbs.so.1: make it, or install all of rdmad",
+		    opt->check ? "--check" : "--trace");
+		return false;
+	}
+	if ((opt->check_status || (opt->check && opt->report)) && !(opt->check_log = log_make(opt)))
+		return false;
+	if (file && !is_writable(file)) {
+		say("--trace-file %s: %s", file, strerror(errno));
+		return false;
+	}
+	env_put("RDMAD_CHECK", opt->check ? "1" : NULL);
+	env_put("RDMAD_CHECK_LOG", opt->check_log);
+	env_put("RDMAD_TRACE", opt->trace);
+	env_put("RDMAD_TRACE_FILE", file);
+	free(file);
+	return true;
+}
+
+int check_end(const struct options *opt, int status)
+{
+	struct stat st;
+
+	if (!opt->check_log)
+		return status;
+	if (!status && !stat(opt->check_log, &st) && st.st_size)
+		status = opt->check_status;
+	if (!opt->report)
+		unlink(opt->check_log);
+	return status;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * misuse.c - programs that use verbs wrongly: misuse KIND.  Two connected queue pairs of one program; each kind does what
+ * sanitize.test wants to be told of, and "clean" nothing of that.  The status is 0 wherever the library lets it come so far.
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "need.h"
+
+#define LEN   4096u
+#define DEPTH 8u
+
+static struct ibv_context *dev;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq[2];
+static struct ibv_qp *qp[2];
+static struct ibv_mr *mr;
+static char *memory; /* two pieces of LEN: what is sent, and what is received */
+static union ibv_gid gid;
+
+static struct ibv_qp *qp_new(struct ibv_cq *c)
+{
+	struct ibv_qp_init_attr a = {
+		.send_cq = c, .recv_cq = c, .qp_type = IBV_QPT_RC, .cap = { DEPTH, DEPTH, 1, 1, 0 }
+	};
+	struct ibv_qp *q = ibv_create_qp(pd, &a);
+
+	need(q, "ibv_create_qp");
+	return q;
+}
+
+static void qp_connect(struct ibv_qp *q, uint32_t to)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+
+	need(!ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				  .path_mtu = IBV_MTU_1024,
+				  .dest_qp_num = to,
+				  .min_rnr_timer = 1,
+				  .ah_attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = gid } } };
+	need(!ibv_modify_qp(q, &a,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7 };
+	need(!ibv_modify_qp(q, &a,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				    IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
+}
+
+static void set_up(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	need(list && *list, "a device");
+	dev = ibv_open_device(*list);
+	need(dev, "ibv_open_device");
+	ibv_free_device_list(list);
+	memory = mmap(NULL, 2 * LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	need(memory != MAP_FAILED, "mmap");
+	pd = ibv_alloc_pd(dev);
+	need(pd && !ibv_query_gid(dev, 1, 0, &gid), "PD, GID");
+	mr = ibv_reg_mr(pd, memory, 2 * LEN, IBV_ACCESS_LOCAL_WRITE);
+	need(mr, "ibv_reg_mr");
+	for (int i = 0; i < 2; i++) {
+		cq[i] = ibv_create_cq(dev, 2 * DEPTH, NULL, NULL, 0);
+		need(cq[i], "ibv_create_cq");
+		qp[i] = qp_new(cq[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		qp_connect(qp[i], qp[!i]->qp_num);
+}
+
+static void tear_down(void)
+{
+	for (int i = 0; i < 2; i++)
+		need(!ibv_destroy_qp(qp[i]) && !ibv_destroy_cq(cq[i]), "destroy");
+	need(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(dev), "destroy");
+}
+
+static int post_recv(char *at, uint32_t len, uint32_t lkey, uint64_t id)
+{
+	struct ibv_sge s = { (uintptr_t)at, len, lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &s, .num_sge = 1 }, *bad;
+
+	return ibv_post_recv(qp[1], &wr, &bad);
+}
+
+static int post_send(enum ibv_wr_opcode op, uint32_t len, uint32_t lkey, uint64_t id, unsigned flags)
+{
+	struct ibv_sge s = { (uintptr_t)memory, len, lkey };
+	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &s, .num_sge = 1, .opcode = op, .send_flags = flags }, *bad;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)memory + LEN;
+	return ibv_post_send(qp[0], &wr, &bad);
+}
+
+/* The next completion, within 20 s. */
+static enum ibv_wc_status wait_for(struct ibv_cq *c)
+{
+	time_t end = time(NULL) + 20;
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(c, 1, &wc)))
+		need(time(NULL) < end, "a completion in time");
+	need(n == 1, "ibv_poll_cq");
+	return wc.status;
+}
+
+static void exchange(uint32_t len)
+{
+	need(!post_send(IBV_WR_SEND, len, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	need(!wait_for(cq[0]) && !wait_for(cq[1]), "a message");
+}
+
+/* ---- the kinds ------------------------------------------------------------------------ */
+
+static void clean(void)
+{
+	need(!post_recv(memory + LEN, LEN, mr->lkey, 2), "ibv_post_recv");
+	memset(memory, 1, LEN);
+	exchange(LEN / 2);
+	memset(memory, 2, 2 * LEN);
+}
+
+/* The receive comes only when the buffer has been changed. */
+static void send_changed(void)
+{
+	need(!post_send(IBV_WR_SEND, LEN, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	memory[100]++;
+	need(!post_recv(memory + LEN, LEN, mr->lkey, 2), "ibv_post_recv");
+	need(!wait_for(cq[0]) && !wait_for(cq[1]), "a message");
+}
+
+static void receive_written(void)
+{
+	need(!post_recv(memory + LEN, LEN, mr->lkey, 2), "ibv_post_recv");
+	memory[LEN + LEN - 8]++;
+	exchange(64);
+}
+
+static void dereg_posted(void)
+{
+	struct ibv_mr *other = ibv_reg_mr(pd, memory + LEN, LEN, IBV_ACCESS_LOCAL_WRITE);
+
+	need(other && !post_recv(memory + LEN, LEN, other->lkey, 2), "ibv_post_recv");
+	need(!ibv_dereg_mr(other), "ibv_dereg_mr");
+	need(!post_send(IBV_WR_SEND, 64, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	need(wait_for(cq[1]) == IBV_WC_LOC_PROT_ERR && wait_for(cq[0]), "LOC_PROT_ERR");
+}
+
+static void unmap_posted(void)
+{
+	char *at = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *other = at == MAP_FAILED ? NULL : ibv_reg_mr(pd, at, LEN, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+
+	need(other && !post_recv(at, LEN, other->lkey, 2), "ibv_post_recv");
+	munmap(at, LEN);
+	need(!ibv_modify_qp(qp[1], &a, IBV_QP_STATE) && wait_for(cq[1]) && !ibv_dereg_mr(other), "the end");
+}
+
+static void double_destroy(void)
+{
+	struct ibv_mr *other = ibv_reg_mr(pd, memory, LEN, 0);
+
+	need(other && !ibv_dereg_mr(other), "ibv_dereg_mr");
+	need(ibv_dereg_mr(other), "the second one refused");
+}
+
+static void use_after_destroy(void)
+{
+	struct ibv_qp *gone = qp[1];
+
+	need(!ibv_destroy_qp(gone), "ibv_destroy_qp");
+	need(post_recv(memory + LEN, LEN, mr->lkey, 2) == EINVAL, "refused");
+	qp[1] = qp_new(cq[1]);
+}
+
+static void use_after_dereg(void)
+{
+	struct ibv_mr *other = ibv_reg_mr(pd, memory, LEN, 0);
+	uint32_t lkey;
+
+	need(other, "ibv_reg_mr");
+	lkey = other->lkey;
+	need(!ibv_dereg_mr(other), "ibv_dereg_mr");
+	post_send(IBV_WR_SEND, LEN, lkey, 1, IBV_SEND_SIGNALED);
+	need(wait_for(cq[0]) == IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR");
+}
+
+static void never_signaled(void)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i <= DEPTH && !err; i++)
+		err = post_send(IBV_WR_SEND, 64, mr->lkey, i, 0);
+	need(err == ENOMEM, "a full queue");
+}
+
+static void cq_too_small(void)
+{
+	need(!ibv_destroy_qp(qp[1]) && !ibv_destroy_cq(cq[1]), "destroy");
+	cq[1] = ibv_create_cq(dev, 4, NULL, NULL, 0);
+	need(cq[1], "ibv_create_cq");
+	qp[1] = qp_new(cq[1]);
+	qp_connect(qp[1], qp[0]->qp_num);
+	for (unsigned i = 0; i < DEPTH; i++)
+		need(!post_recv(memory + LEN, LEN, mr->lkey, i), "ibv_post_recv");
+}
+
+static void *poll_once(void *c)
+{
+	struct ibv_wc wc;
+
+	ibv_poll_cq(c, 1, &wc);
+	return NULL;
+}
+
+/* Of a completion that came, one thread reads while another one polls; which is that of a wrong key. */
+static void threads(void)
+{
+	struct ibv_cq_init_attr_ex a = { .cqe = DEPTH,
+					 .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					 .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
+	struct ibv_poll_cq_attr none = { 0 };
+	time_t end = time(NULL) + 20;
+	struct ibv_cq_ex *ex;
+	pthread_t other;
+
+	need(!ibv_destroy_qp(qp[0]) && !ibv_destroy_cq(cq[0]), "destroy");
+	ex = ibv_create_cq_ex(dev, &a);
+	need(ex, "ibv_create_cq_ex");
+	cq[0] = ibv_cq_ex_to_cq(ex);
+	qp[0] = qp_new(cq[0]);
+	qp_connect(qp[0], qp[0]->qp_num); /* to itself */
+	need(!post_send(IBV_WR_RDMA_WRITE, 64, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	while (ibv_start_poll(ex, &none))
+		need(time(NULL) < end, "a completion in time");
+	need(!pthread_create(&other, NULL, poll_once, cq[0]) && !pthread_join(other, NULL), "a thread");
+	ibv_end_poll(ex);
+}
+
+static void access_missing(void)
+{
+	struct ibv_mr *other = ibv_reg_mr(pd, memory + LEN, LEN, 0);
+
+	need(other && !post_recv(memory + LEN, LEN, other->lkey, 2), "ibv_post_recv");
+	need(!ibv_destroy_qp(qp[1]) && !ibv_dereg_mr(other), "destroy");
+	qp[1] = qp_new(cq[1]);
+}
+
+static void range(void) { need(!post_recv(memory + LEN + 8, LEN, mr->lkey, 2), "ibv_post_recv"); }
+
+static void domain(void)
+{
+	struct ibv_pd *second = ibv_alloc_pd(dev);
+	struct ibv_mr *other = second ? ibv_reg_mr(second, memory + LEN, LEN, IBV_ACCESS_LOCAL_WRITE) : NULL;
+
+	need(other && !post_recv(memory + LEN, LEN, other->lkey, 2), "ibv_post_recv");
+	need(!ibv_destroy_qp(qp[1]) && !ibv_dereg_mr(other) && !ibv_dealloc_pd(second), "destroy");
+	qp[1] = qp_new(cq[1]);
+}
+
+/* The key of the peer's memory is wrong; that is not looked at. */
+static void ignored(void)
+{
+	struct ibv_qp_init_attr init;
+	time_t end = time(NULL) + 20;
+	struct ibv_qp_attr a;
+
+	need(!post_send(IBV_WR_RDMA_WRITE, 64, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	do {
+		need(time(NULL) < end && !ibv_query_qp(qp[0], &a, IBV_QP_STATE, &init), "an error in time");
+	} while (a.qp_state != IBV_QPS_ERR);
+}
+
+static void posts_on(void)
+{
+	need(!post_send(IBV_WR_RDMA_WRITE, 64, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	for (unsigned i = 0; i < 20; i++) {
+		wait_for(cq[0]);
+		need(!post_send(IBV_WR_SEND, 64, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*fn)(void);
+} kinds[] = {
+	{ "clean", clean },
+	{ "send-changed", send_changed },
+	{ "receive-written", receive_written },
+	{ "dereg-posted", dereg_posted },
+	{ "unmap-posted", unmap_posted },
+	{ "double-destroy", double_destroy },
+	{ "use-after-destroy", use_after_destroy },
+	{ "use-after-dereg", use_after_dereg },
+	{ "never-signaled", never_signaled },
+	{ "cq-too-small", cq_too_small },
+	{ "threads", threads },
+	{ "access", access_missing },
+	{ "range", range },
+	{ "pd", domain },
+	{ "ignored", ignored },
+	{ "posts-on", posts_on },
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 2 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(argv[1], kinds[i].name) != 0)
+			continue;
+		set_up();
+		kinds[i].fn();
+		tear_down();
+		return 0;
+	}
+	fputs("Usage: misuse KIND\n", stderr);
+	return 98;
+}
