@@ -381,12 +381,12 @@ static void key_was_of(struct why_entry *e)
 	struct words t = words_begin(e->there, sizeof(e->there));
 	const struct session *s = sessions;
 
-	while (s && !(s->ctx && s->ctx->id == e->w.key.end_prog))
+	while (s && !(s->uid == e->owner.uid && prog_number(s->pid, s->ctx ? s->ctx->id : 0) == e->w.key.end_prog))
 		s = s->next;
 	if (s)
 		words_put(&t, "the key was of %s (pid %d)", s->prog, (int)s->pid);
 	else
-		words_put(&t, "the key was of a program that has ended");
+		words_put(&t, "the key was of a program that has ended or closed the device");
 }
 
 /* ---- what comes in ------------------------------------------------------------------ */

@@ -88,6 +88,9 @@ struct ctx {
 	uint32_t channel_last;
 };
 
+/* Of a program: the same for all its contexts, if this PID namespace sees it.  No pid has the highest bit. */
+static inline uint32_t prog_number(pid_t pid, unsigned ctx) { return pid ? (uint32_t)pid : 1u << 31 | ctx; }
+
 /* Some bell was taken and is not worked off. */
 static inline bool ctx_pends(const struct ctx *c)
 {

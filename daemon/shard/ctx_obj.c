@@ -72,7 +72,7 @@ int pd_make(struct ctx *c, struct ctx_pd *pd)
 
 	if (err)
 		return err;
-	hca_pd_owner(c->hca, pdn, c->uid, c->id);
+	hca_pd_owner(c->hca, pdn, c->uid, prog_number(c->pid, c->id));
 	err = obj_add(c, &pd->obj, OBJ_PD, pdn);
 	if (err)
 		hca_pd_free(c->hca, pdn);

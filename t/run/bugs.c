@@ -177,9 +177,9 @@ static void key_swapped(void) { plan.rkey = htonl(mr->rkey); }
 static void key_unset(void) { plan.rkey = UINT32_MAX; } /* 0, see post() */
 static void lkey_unset(void) { plan.lkey = UINT32_MAX; }
 
-static uint32_t gone(void)
+static uint32_t gone(struct ibv_pd *of)
 {
-	struct ibv_mr *m = reg(pd, plan.mr_access);
+	struct ibv_mr *m = reg(of, plan.mr_access);
 	uint32_t key = m->rkey;
 
 	need(!ibv_dereg_mr(m), "dereg");
@@ -196,7 +196,7 @@ static void key_of_past(void)
 	if (!pid) {
 		need((ctx = ibv_open_device(*ibv_get_device_list(NULL))), "open");
 		pd = pd_new();
-		plan.rkey = gone();
+		plan.rkey = gone(pd);
 		need(write(at[1], &plan.rkey, sizeof(plan.rkey)) == sizeof(plan.rkey), "write");
 		_exit(0);
 	}
@@ -204,8 +204,18 @@ static void key_of_past(void)
 	need(waitpid(pid, &status, 0) == pid && !status, "program");
 }
 
-static void key_gone(void) { plan.rkey = gone(); }
-static void lkey_gone(void) { plan.lkey = gone(); }
+/* One program, two contexts: as many libraries make one of their own. */
+static void key_of_context(void)
+{
+	struct ibv_context *other = ibv_open_device(*ibv_get_device_list(NULL));
+	struct ibv_pd *p = other ? ibv_alloc_pd(other) : NULL;
+
+	need(p, "a second context");
+	plan.rkey = gone(p);
+}
+
+static void key_gone(void) { plan.rkey = gone(pd); }
+static void lkey_gone(void) { plan.lkey = gone(pd); }
 static void key_pd(void) { plan.rkey = reg(pd_new(), plan.mr_access)->rkey; }
 static void lkey_pd(void) { plan.lkey = reg(pd_new(), plan.mr_access)->lkey; }
 static void key_right(void) { plan.mr_access = IBV_ACCESS_LOCAL_WRITE; }
@@ -398,6 +408,7 @@ static const struct bug {
 	BUG(too_many_sge, BEFORE),     BUG(too_much_inline, BEFORE), BUG(uc_read, BEFORE),
 	BUG(invalidated_mr, BEFORE),   BUG(local_inv_mr, BEFORE),    BUG(deep_cq, WITH_QPS),
 	BUG(uc_no_receive, BEFORE),    BUG(uc_right, BEFORE),        BUG(uc_key, WITH_MR),
+	BUG(key_of_context, WITH_MR),
 };
 
 /* ---- the program ------------------------------------------------------------------------ */
