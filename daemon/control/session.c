@@ -92,7 +92,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 	close(s->fd);
 	sessions_del(s);
 	bill_close(&s->bill);
-	free(s->stuck);
+	stuck_end(s);
 	free(s);
 	ctl_session_ended(used);
 }

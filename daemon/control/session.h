@@ -32,8 +32,14 @@ struct session {
 	mono_t said_since;       /* why_verb.c's */
 	unsigned said_n;
 	struct trace_reader *reader; /* after DUMP_TRACE */
-	char *stuck;                 /* MSG_WAITS: what its program waits for; NULL: nothing */
-	mono_t stuck_since;
+	struct stuck *stuck;         /* MSG_WAITS: what threads of its program wait for, the newest first */
+};
+
+/* why_verb.c: one thread that waits. */
+struct stuck {
+	struct stuck *next;
+	mono_t since;
+	char verb[48], text[144]; /* as in struct msg_req */
 };
 
 /* Takes over fd.  NULL: no memory, fd is closed. */

@@ -173,23 +173,26 @@ static void look_on(struct waits *s)
 	s->shard++;
 }
 
+static void stuck_put(struct waits *s, const struct session *x, const struct stuck *w)
+{
+	struct why_entry *e = &s->fresh.v[s->fresh.n];
+	struct words t;
+
+	*e = (struct why_entry){ .cause = WHY_WAIT_EVENTS, .device = x->ctx ? (int)x->ctx->dev->index : -1 };
+	why_owner_of_session(&e->owner, x);
+	t = words_begin(e->text, sizeof(e->text));
+	words_put(&t, "%s waits: %s, for ", w->verb, w->text);
+	time_words(&t, mono_since(s->now, w->since));
+	if (++s->fresh.n == FRESH)
+		settle(s);
+}
+
 /* Programs that wait for themselves.  A session is a look at a word, so all in one go. */
 static void look_sessions(struct waits *s)
 {
-	for (const struct session *x = sessions; x && !s->qpn; x = x->next) {
-		struct why_entry *e = &s->fresh.v[s->fresh.n];
-		struct words t;
-
-		if (!x->stuck || !why_sees(s->viewer, x->uid))
-			continue;
-		*e = (struct why_entry){ .cause = WHY_WAIT_EVENTS, .device = x->ctx ? (int)x->ctx->dev->index : -1 };
-		why_owner_of_session(&e->owner, x);
-		t = words_begin(e->text, sizeof(e->text));
-		words_put(&t, "%s, for ", x->stuck);
-		time_words(&t, mono_since(s->now, x->stuck_since));
-		if (++s->fresh.n == FRESH)
-			settle(s);
-	}
+	for (const struct session *x = sessions; x && !s->qpn; x = x->next)
+		for (const struct stuck *w = why_sees(s->viewer, x->uid) ? x->stuck : NULL; w; w = w->next)
+			stuck_put(s, x, w);
 }
 
 static void look_cm(struct waits *s)

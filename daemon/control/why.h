@@ -67,6 +67,8 @@ void why_cm_event(const struct cma_id *, unsigned type, int status);
 void why_cm_call(struct session *, unsigned op, int err);
 /* The session's context is about to end. */
 void why_ctx_end(const struct session *);
+/* Nothing of it waits any more. */
+void stuck_end(struct session *);
 
 /* Each entry that viewer may see and that is of that QP (0: any), oldest first. */
 void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg);

@@ -11,6 +11,8 @@
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 
+#define STUCK_MAX 8u
+
 bool why_may_say(const struct session *s)
 {
 	return s->said_n < WHY_RATE || mono_since(clock_now(), s->said_since) > 1000000000u;
@@ -136,21 +138,57 @@ int verb_refused(struct call *call)
 	return 0;
 }
 
-/* One of its threads waits, or waits no longer.  Of several that do the last one is told of. */
-int verb_waits(struct call *call)
+/* One of its threads waits; more than some are not told of. */
+static int stuck_add(struct session *s, const struct msg_req *req)
 {
-	const struct msg_req *req = call->req;
-	char verb[sizeof(req->refused.verb)], text[sizeof(req->refused.text)], *all = NULL;
-	struct session *s = call->s;
+	struct stuck *w;
+	unsigned n = 0;
+
+	for (w = s->stuck; w; w = w->next)
+		n++;
+	if (n == STUCK_MAX)
+		return 0;
+	w = malloc(sizeof(*w));
+	if (!w)
+		return ENOMEM;
+	printable(w->verb, req->refused.verb, sizeof(w->verb));
+	printable(w->text, req->refused.text, sizeof(w->text));
+	w->since.ns = ns_since(clock_now().ns, WHY_WAIT_NS); /* it waits for so long before it says so */
+	w->next = s->stuck;
+	s->stuck = w;
+	return 0;
+}
+
+/* One waits no longer: one that waited in this verb, of this object. */
+static void stuck_del(struct session *s, const struct msg_req *req)
+{
+	char verb[sizeof(req->refused.verb)];
+	struct stuck **at = &s->stuck, *w;
 
 	printable(verb, req->refused.verb, sizeof(verb));
-	printable(text, req->refused.text, sizeof(text));
-	if (req->refused.err && asprintf(&all, "%s waits: %s", verb, text) < 0)
-		return ENOMEM;
-	free(s->stuck);
-	s->stuck = all;
-	s->stuck_since.ns = ns_since(clock_now().ns, WHY_WAIT_NS); /* it waits for so long before it says so */
+	while (*at && strcmp((*at)->verb, verb))
+		at = &(*at)->next;
+	w = *at;
+	if (!w)
+		return;
+	*at = w->next;
+	free(w);
+}
+
+int verb_waits(struct call *call)
+{
+	if (call->req->refused.err)
+		return stuck_add(call->s, call->req);
+	stuck_del(call->s, call->req);
 	return 0;
+}
+
+void stuck_end(struct session *s)
+{
+	for (struct stuck *w; (w = s->stuck);) {
+		s->stuck = w->next;
+		free(w);
+	}
 }
 
 /* ---- the connection manager ----------------------------------------------------------- */

@@ -174,27 +174,46 @@ START_TEST(peers)
 }
 END_TEST
 
+static void thread_waits(struct call *call, const char *verb, bool does)
+{
+	struct msg_req req = { .op = MSG_WAITS, .refused = { .err = does } };
+
+	snprintf(req.refused.verb, sizeof(req.refused.verb), "%s", verb);
+	memset(req.refused.text, '\n', sizeof(req.refused.text));
+	call->req = &req;
+	ck_assert_int_eq(verb_waits(call), 0);
+}
+
 /* A library says that its program waits for itself: in words of the program's, for its user, and as long as it does. */
 START_TEST(stuck)
 {
-	struct msg_req req = { .op = MSG_WAITS, .refused = { .err = 1, .verb = "ibv_destroy_cq" } };
 	struct session ann = { .uid = ANN, .prog = "prog" };
-	struct call call = { .s = &ann, .req = &req };
+	struct call call = { .s = &ann };
 
 	begin();
-	memset(req.refused.text, '\n', sizeof(req.refused.text));
 	sessions_add(&ann);
 	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 0);
-	for (unsigned i = 0; i < 3; i++)
-		ck_assert_int_eq(verb_waits(&call), 0);
-	ck_assert(!strncmp(ann.stuck, "ibv_destroy_cq waits: ???", 25));
-	ck_assert_ptr_null(strchr(ann.stuck, '\n'));
+	thread_waits(&call, "ibv_destroy_cq of 0x1", true);
+	ck_assert_str_eq(ann.stuck->verb, "ibv_destroy_cq of 0x1");
+	ck_assert(!strncmp(ann.stuck->text, "???", 3));
+	ck_assert_ptr_null(strchr(ann.stuck->text, '\n'));
 	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 1);
 	ck_assert_uint_eq(rows(0, 0, "WAIT_EVENTS"), 1);
 	ck_assert_uint_eq(rows(BOB, 0, "WAIT_EVENTS"), 0);
-	req.refused.err = 0;
-	ck_assert_int_eq(verb_waits(&call), 0);
+	/* Another thread waits for a while: this one still does. */
+	thread_waits(&call, "ibv_destroy_cq of 0x2", true);
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 2);
+	thread_waits(&call, "ibv_destroy_cq of 0x2", false);
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 1);
+	ck_assert_str_eq(ann.stuck->verb, "ibv_destroy_cq of 0x1");
+	thread_waits(&call, "ibv_destroy_cq of 0x1", false);
 	ck_assert_ptr_null(ann.stuck);
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 0);
+	thread_waits(&call, "ibv_destroy_cq of 0x1", false); /* it never did */
+	for (unsigned i = 0; i < 20; i++)
+		thread_waits(&call, "rdma_destroy_id", true);
+	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 8);
+	stuck_end(&ann);
 	ck_assert_uint_eq(rows(ANN, 0, "WAIT_EVENTS"), 0);
 	sessions_del(&ann);
 	end();
