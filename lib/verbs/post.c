@@ -51,23 +51,31 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 	return err;
 }
 
-/* The check of send_one() that said no. */
+/* The check of send_one() that said no: in the order of those there, so that what is left at the end is the last one. */
 static const char *wrong(const struct rd_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct wr_row *row = wr_row((unsigned)wr->opcode);
-	bool ud = qp->qp.qp_type == IBV_QPT_UD;
 
+	if (wr->num_sge < 0)
+		return "num_sge is negative";
 	if (qp->qp.state < IBV_QPS_RTS)
 		return "sends need RTS";
-	if (!row || !(row->on >> qp->qp.qp_type & 1) || wr->opcode == (enum ibv_wr_opcode)WR_FLUSH)
+	if (!row || !(row->on >> qp->qp.qp_type & 1) || (unsigned)wr->opcode == WR_FLUSH)
 		return "a QP of this type does not have the operation";
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
-		return "too many sge";
-	if (ud && !wr->wr.ud.ah)
+	if (!wr_flags_ok(qp, wr->send_flags))
+		return "a wrong flag";
+	if (wr->send_flags & WR_INLINE && row->data != WR_DATA_OUT)
+		return "the operation takes no inline data";
+	if (qp->qp.qp_type == IBV_QPT_UD && !wr->wr.ud.ah)
 		return "no address handle";
+	if ((unsigned)wr->opcode == WR_BIND_MW)
+		return "a window of type 1, or no region";
+	if ((unsigned)wr->opcode == WR_TSO && wr_tso_wrong(qp, wr->tso.hdr_sz, wr->tso.mss))
+		return "a wrong length of the headers, or of a segment";
 	if (wr->send_flags & WR_INLINE)
-		return row->data == WR_DATA_OUT ? "too much inline data" : "the operation takes no inline data";
-	return "a wrong flag, length or window";
+		return "too much inline data";
+	return (uint32_t)wr->num_sge > wr_sge_max(qp, (unsigned)wr->opcode) ? "too many sge"
+									    : "too long for the device";
 }
 
 int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -92,8 +100,8 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 		refuse(qp->ctx, ibqp->qp_num, "ibv_post_send", err,
 		       "%s with %d sge (up to %u), flags 0x%x, inline data up to %u, in state %s: %s",
 		       wr_row((unsigned)wr->opcode) ? wr_row((unsigned)wr->opcode)->name : "an unknown opcode",
-		       wr->num_sge, qp->cap.max_send_sge, wr->send_flags, qp->cap.max_inline, state_str(ibqp->state),
-		       wrong(qp, wr));
+		       wr->num_sge, wr_sge_max(qp, (unsigned)wr->opcode), wr->send_flags, qp->cap.max_inline,
+		       state_str(ibqp->state), wrong(qp, wr));
 	return err;
 }
 

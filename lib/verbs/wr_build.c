@@ -17,6 +17,13 @@ static bool op_missing(enum ibv_qp_type type, unsigned op) { return type == IBV_
 
 bool wr_has_data(const struct send_wr *w) { return wr_row(w->op)->data == WR_DATA_OUT; }
 
+bool wr_flags_ok(const struct rd_qp *qp, unsigned flags)
+{
+	unsigned raw = qp->qp.qp_type == IBV_QPT_RAW_PACKET ? WR_IP_CSUM : 0;
+
+	return !(flags & ~(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE | raw));
+}
+
 static int open_check(const struct rd_qp *qp, unsigned op, unsigned flags)
 {
 	enum ibv_qp_state state = __atomic_load_n(&qp->qp.state, __ATOMIC_ACQUIRE);
@@ -28,9 +35,7 @@ static int open_check(const struct rd_qp *qp, unsigned op, unsigned flags)
 		return EINVAL;
 	if (!row || !(row->on >> qp->qp.qp_type & 1))
 		return op_missing(qp->qp.qp_type, op) ? EOPNOTSUPP : EINVAL;
-	if (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE) &&
-	    (flags & ~(unsigned)(WR_FENCE | WR_SIGNALED | WR_SOLICITED | WR_INLINE | WR_IP_CSUM) ||
-	     qp->qp.qp_type != IBV_QPT_RAW_PACKET))
+	if (!wr_flags_ok(qp, flags))
 		return EINVAL;
 	if (flags & WR_INLINE && row->data != WR_DATA_OUT)
 		return EINVAL;
@@ -66,7 +71,7 @@ int wr_bind(struct send_wr *w, enum ibv_mw_type type, const struct ibv_mw *mw, u
 
 int wr_tso(struct rd_qp *qp, struct send_wr *w, const void *hdr, uint16_t len, uint16_t mss)
 {
-	if (!len || len > qp->max_tso_header || !mss)
+	if (wr_tso_wrong(qp, len, mss))
 		return EINVAL;
 	memcpy(qp->tso_hdr, hdr, len);
 	w->inline_len = len;
@@ -95,9 +100,16 @@ static bool too_long(const struct rd_qp *qp, const struct ibv_sge *s, size_t n)
 	return len > qp->ctx->attr.max_msg;
 }
 
+uint32_t wr_sge_max(const struct rd_qp *qp, unsigned op)
+{
+	uint32_t max = qp->cap.max_send_sge;
+
+	return op == WR_READ && max > qp->ctx->attr.max_sge_rd ? qp->ctx->attr.max_sge_rd : max;
+}
+
 int wr_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, size_t n)
 {
-	if (n > qp->cap.max_send_sge || (w->op == WR_READ && n > qp->ctx->attr.max_sge_rd) || too_long(qp, s, n))
+	if (n > wr_sge_max(qp, w->op) || too_long(qp, s, n))
 		return EINVAL;
 	w->sge_n = (uint16_t)n;
 	if (n)

@@ -36,7 +36,16 @@ static inline void wr_atomic(struct send_wr *w, uint64_t compare_add, uint64_t s
 /* The device is without such work requests. */
 static inline bool op_refused(const struct rd_qp *qp, unsigned op) { return op < 32 && qp->ctx->no_ops >> op & 1; }
 
-/* 0, or EINVAL: longer than the QP has been made for, or a segment of no bytes.  The headers are copied. */
+/* Its service has these flags. */
+bool wr_flags_ok(const struct rd_qp *, unsigned flags);
+/* Sge of a request that is not inline. */
+uint32_t wr_sge_max(const struct rd_qp *, unsigned op);
+/* Headers longer than the QP has been made for, or a segment of no bytes. */
+static inline bool wr_tso_wrong(const struct rd_qp *qp, uint16_t len, uint16_t mss)
+{
+	return !len || len > qp->max_tso_header || !mss;
+}
+/* 0 or EINVAL.  The headers are copied. */
 int wr_tso(struct rd_qp *, struct send_wr *, const void *hdr, uint16_t len, uint16_t mss);
 /* 0, or EINVAL: of another type, not a key of this window, no region where one is needed. */
 int wr_bind(struct send_wr *, enum ibv_mw_type, const struct ibv_mw *, uint32_t rkey, const struct ibv_mw_bind_info *);

@@ -42,6 +42,7 @@ static struct plan {
 	int sge_n;
 	bool refused; /* it cannot be posted at all */
 	unsigned n;   /* requests */
+	unsigned device;
 } plan = {
 	.type = IBV_QPT_RC,
 	.op = IBV_WR_RDMA_WRITE,
@@ -118,29 +119,16 @@ static int to_rtr(struct ibv_qp *q, uint32_t dest, uint32_t psn, uint8_t row, en
 
 static void skip_init(void) { refused(!to_rtr(qp[0], 1, 0, 0, IBV_MTU_1024, 0), "RTR"); }
 
-static void no_mtu(void)
+static void rtr_refused(uint8_t row, enum ibv_mtu mtu, int mask)
 {
 	to_init(qp[0]);
-	refused(!to_rtr(qp[0], 1, 0, 0, IBV_MTU_1024, IBV_QP_PATH_MTU), "RTR");
+	refused(!to_rtr(qp[0], 1, 0, row, mtu, mask), "RTR");
 }
 
-static void wrong_mtu(void)
-{
-	to_init(qp[0]);
-	refused(!to_rtr(qp[0], 1, 0, 0, 7, 0), "RTR");
-}
-
-static void empty_row(void)
-{
-	to_init(qp[0]);
-	refused(!to_rtr(qp[0], 1, 0, 15, IBV_MTU_1024, 0), "RTR");
-}
-
-static void extra_attr(void)
-{
-	to_init(qp[0]);
-	refused(!to_rtr(qp[0], 1, 0, 0, IBV_MTU_1024, IBV_QP_RNR_RETRY), "RTR");
-}
+static void no_mtu(void) { rtr_refused(0, IBV_MTU_1024, IBV_QP_PATH_MTU); }
+static void wrong_mtu(void) { rtr_refused(0, 7, 0); }
+static void empty_row(void) { rtr_refused(15, IBV_MTU_1024, 0); }
+static void extra_attr(void) { rtr_refused(0, IBV_MTU_1024, IBV_QP_RNR_RETRY); }
 
 static void busy_pd(void) { refused(!(errno = ibv_dealloc_pd(pd)), "ibv_dealloc_pd"); }
 static void busy_cq(void) { refused(!(errno = ibv_destroy_cq(cq)), "ibv_destroy_cq"); }
@@ -304,6 +292,22 @@ static void too_much_inline(void)
 	plan.len = LEN;
 	plan.flags |= IBV_SEND_INLINE;
 }
+static void inline_flag(void)
+{
+	plan.refused = true;
+	plan.flags |= IBV_SEND_INLINE | 1 << 12;
+}
+static void read_sge(void)
+{
+	too_many_sge();
+	plan.op = IBV_WR_RDMA_READ;
+	plan.device = 1; /* which takes fewer of these */
+}
+static void bind_type1(void)
+{
+	too_many_sge(); /* it is not looked at how many there are */
+	plan.op = IBV_WR_BIND_MW;
+}
 static void uc_read(void)
 {
 	plan.type = IBV_QPT_UC;
@@ -408,17 +412,19 @@ static const struct bug {
 	BUG(too_many_sge, BEFORE),     BUG(too_much_inline, BEFORE), BUG(uc_read, BEFORE),
 	BUG(invalidated_mr, BEFORE),   BUG(local_inv_mr, BEFORE),    BUG(deep_cq, WITH_QPS),
 	BUG(uc_no_receive, BEFORE),    BUG(uc_right, BEFORE),        BUG(uc_key, WITH_MR),
-	BUG(key_of_context, WITH_MR),
+	BUG(key_of_context, WITH_MR),  BUG(inline_flag, BEFORE),     BUG(read_sge, BEFORE),
+	BUG(bind_type1, BEFORE),
 };
 
 /* ---- the program ------------------------------------------------------------------------ */
 
 static void objects(void)
 {
-	struct ibv_qp_init_attr init = {
-		.qp_type = plan.type,
-		.cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 }
-	};
+	struct ibv_qp_init_attr init = { .qp_type = plan.type,
+					 .cap = { .max_send_wr = DEPTH,
+						  .max_recv_wr = DEPTH,
+						  .max_send_sge = plan.op == IBV_WR_RDMA_READ ? 2 : 1,
+						  .max_recv_sge = 1 } };
 
 	init.send_cq = init.recv_cq = cq;
 	for (unsigned i = 0; i < 2; i++)
@@ -513,6 +519,8 @@ static void post(void)
 	}
 	if (plan.op == IBV_WR_SEND_WITH_INV || plan.op == IBV_WR_LOCAL_INV)
 		wr.invalidate_rkey = rkey;
+	if (plan.op == IBV_WR_BIND_MW)
+		need((wr.bind_mw.mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1)), "MW");
 	if (plan.refused)
 		refused(!(errno = ibv_post_send(qp[0], &wr, &bad)), "ibv_post_send");
 	for (unsigned i = 0; i < plan.n; i++)
@@ -548,7 +556,7 @@ static void run(const struct bug *b)
 
 	if (b->when == BEFORE)
 		b->make();
-	need(list && list[0] && (ctx = ibv_open_device(list[0])), "open");
+	need(list && list[plan.device] && (ctx = ibv_open_device(list[plan.device])), "open");
 	need(!ibv_query_gid(ctx, 1, 0, &gid), "GID");
 	pd = pd_new();
 	need((cq = ibv_create_cq(ctx, plan.depth, NULL, NULL, 0)), "CQ");
