@@ -114,7 +114,7 @@ struct rule_verdict {
 	unsigned behind;   /* or once so many others of its stream have: whichever comes first */
 	bool ecn;
 	const struct rule_act *corrupt;
-	uint64_t dice;           /* for rule_corrupt() */
+	uint64_t dice;           /* for rule_change() */
 	enum rule_answer answer; /* for its sender; the packet itself is dropped */
 	uint8_t syndrome;
 	char text[RULE_TEXT]; /* what rules did: empty: nothing */
@@ -216,10 +216,11 @@ mono_t rules_deadline(const struct rules *);
 bool rule_about_qp(const struct rules *, const struct rule_event *, unsigned device, uint32_t qpn,
 		   const struct tap_qp *);
 
-/* Marks and damages a packet that goes on.  false: it is whole. */
+/*
+ * Marks and damages a packet that goes on, of len bytes, ICRC included; it may not be a valid one any more.  false: it is whole,
+ * and the bytes were not looked at.
+ */
 bool rule_change(const struct rule_verdict *, struct route *, uint8_t *pkt, size_t len);
-/* Damages a packet of len bytes, ICRC included, as the verdict says; it may not be a valid packet any more. */
-void rule_corrupt(const struct rule_verdict *, const struct route *, uint8_t *pkt, size_t len);
 
 /*
  * The packet that answers p, as if its receiver had sent it: the bytes with ICRC to pkt (TAP_PKT_MAX), its route to

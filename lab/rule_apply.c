@@ -37,7 +37,7 @@ static void damage_span(enum rule_where where, const uint8_t *pkt, size_t len, s
 	}
 }
 
-void rule_corrupt(const struct rule_verdict *v, const struct route *route, uint8_t *pkt, size_t len)
+static void corrupt(const struct rule_verdict *v, const struct route *route, uint8_t *pkt, size_t len)
 {
 	const struct rule_act *a = v->corrupt;
 	uint64_t state = v->dice;
@@ -66,7 +66,7 @@ bool rule_change(const struct rule_verdict *v, struct route *route, uint8_t *pkt
 	if (v->ecn)
 		route->tclass |= ECN_CE;
 	if (v->corrupt)
-		rule_corrupt(v, route, pkt, len);
+		corrupt(v, route, pkt, len);
 	return v->corrupt;
 }
 

@@ -25,7 +25,6 @@
 #include "net.h"
 
 #define SPANS_MAX (RD_MAX_SGE + 1u)
-#define ECN_CE    3u
 
 struct altered { /* of a packet that was altered */
 	struct burst b;
@@ -138,24 +137,18 @@ static void answer(struct shard *s, const struct tap_pkt *p, const struct rule_v
 static int alter(struct shard *s, struct tap_pkt *p, const struct rule_verdict *v)
 {
 	struct altered *at = &s->tap->altered[p->dir];
-	int err;
+	int err = v->corrupt ? own_bytes(p) : 0;
 
-	if (v->ecn) {
-		at->route = *p->route;
-		at->route.tclass |= ECN_CE;
-		at->b = *p->b;
-		at->b.route = at->route;
-		p->route = &at->route;
-		p->b = &at->b;
-	}
-	if (!v->corrupt)
-		return 0;
-	err = own_bytes(p);
-	if (err)
+	if (err || (!v->ecn && !v->corrupt))
 		return err;
-	rule_corrupt(v, p->route, p->room, p->len);
-	p->bad = !v->corrupt->fix;
-	if (!p->bad)
+	at->route = *p->route;
+	at->b = *p->b;
+	if (rule_change(v, &at->route, p->room, p->len))
+		p->bad = !v->corrupt->fix;
+	at->b.route = at->route;
+	p->route = &at->route;
+	p->b = &at->b;
+	if (v->corrupt && v->corrupt->fix)
 		reparse(s, p);
 	return 0;
 }
