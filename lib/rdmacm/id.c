@@ -327,6 +327,7 @@ EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id) { return port_of(&id->rou
 static int id_move(struct cma_id *id, struct rdma_event_channel *to)
 {
 	struct cmm_req req = { .op = CMM_MIGRATE, .id = id->handle };
+	struct unacked u = { &to_chan(id->id.channel)->conn, "rdma_migrate_id", 0, "rdma_ack_cm_event", false };
 	struct cmm_rep rep;
 	int err;
 
@@ -337,8 +338,9 @@ static int id_move(struct cma_id *id, struct rdma_event_channel *to)
 	/* Of those that the old channel gave; what comes from now on is the new one's. */
 	pthread_mutex_lock(&id->lock);
 	while ((int32_t)(id->acked - rep.gone.events) < 0)
-		pthread_cond_wait(&id->cond, &id->lock);
+		unacked_wait(&u, &id->cond, &id->lock, rep.gone.events - id->acked);
 	pthread_mutex_unlock(&id->lock);
+	unacked_end(&u);
 	if (id->sync)
 		rdma_destroy_event_channel(id->id.channel);
 	id->id.channel = to;

@@ -3,6 +3,7 @@
  * mcast.c - multicast groups of an id.  The daemon joins a group, and then the library attaches the QP.
  */
 #include "cma.h"
+#include "../verbs/unacked.h"
 
 static uint64_t cookie_last; /* atomic */
 
@@ -59,8 +60,9 @@ static struct group *group_take(struct cma_id *id, const struct group *which, co
 	return g;
 }
 
-static int group_leave(struct cma_id *id, struct group *g)
+static int group_leave(struct cma_id *id, struct group *g, const char *verb)
 {
+	struct unacked u = { &to_chan(id->id.channel)->conn, verb, 0, "rdma_ack_cm_event", false };
 	struct cmm_req req = { .op = CMM_LEAVE };
 	int err = 0;
 
@@ -71,8 +73,9 @@ static int group_leave(struct cma_id *id, struct group *g)
 		err = id_call(id, &req, NULL);
 	pthread_mutex_lock(&id->lock);
 	while (g->acked != g->got)
-		pthread_cond_wait(&id->cond, &id->lock);
+		unacked_wait(&u, &id->cond, &id->lock, g->got - g->acked);
 	pthread_mutex_unlock(&id->lock);
+	unacked_end(&u);
 	free(g);
 	return err;
 }
@@ -82,7 +85,7 @@ void groups_leave(struct cma_id *id)
 	struct group *g;
 
 	while ((g = group_take(id, NULL, NULL)))
-		group_leave(id, g);
+		group_leave(id, g, "rdma_destroy_id");
 }
 
 static int join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags, void *context)
@@ -140,5 +143,5 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 		return fail(EADDRNOTAVAIL);
 	if (id->sync)
 		id_event_drop(id);
-	return result(group_leave(id, g));
+	return result(group_leave(id, g, "rdma_leave_multicast"));
 }

@@ -119,6 +119,22 @@ static struct rdma_cm_id *keep(void)
 	return id;
 }
 
+/* One whose event of a group is kept. */
+static void leave(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr = { htonl(0xe0000105) } };
+	struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id = NULL;
+	struct rdma_cm_event *e;
+
+	need(ch && !rdma_create_id(ch, &id, NULL, RDMA_PS_UDP), "id");
+	need(!rdma_bind_addr(id, (struct sockaddr *)&from), "bind");
+	need(!rdma_join_multicast(id, (struct sockaddr *)&to, NULL), "join");
+	need(!rdma_get_cm_event(ch, &e) && e->event == RDMA_CM_EVENT_MULTICAST_JOIN, "joined");
+	rdma_leave_multicast(id, (struct sockaddr *)&to);
+}
+
 static void hang(const char *how)
 {
 	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR }, drain = { .qp_state = IBV_QPS_SQD };
@@ -161,6 +177,10 @@ static void hang(const char *how)
 		ibv_destroy_cq(cq);
 	} else if (!strcmp(how, "unacked_id")) {
 		rdma_destroy_id(keep());
+	} else if (!strcmp(how, "unacked_move")) {
+		rdma_migrate_id(keep(), rdma_create_event_channel());
+	} else if (!strcmp(how, "unacked_group")) {
+		leave();
 	} else if (!strcmp(how, "recv")) {
 		receive();
 	} else if (!strcmp(how, "req") || !strcmp(how, "accept")) {
