@@ -17,14 +17,13 @@
 
 static const char *duration(char *buf, size_t len, uint64_t ns)
 {
-	if (ns < 1000)
-		snprintf(buf, len, "%" PRIu64 " ns", ns);
-	else if (ns < 1000000)
-		snprintf(buf, len, "%.3g us", (double)ns / 1e3);
-	else if (ns < 1000000000)
-		snprintf(buf, len, "%.3g ms", (double)ns / 1e6);
-	else
-		snprintf(buf, len, "%.3g s", (double)ns / 1e9);
+	static const char *const unit[] = { "ns", "us", "ms", "s" };
+	double v = (double)ns;
+	unsigned i = 0;
+
+	for (; v >= 1000 && i < 3; v /= 1000)
+		i++;
+	snprintf(buf, len, v < 100 ? "%.3g %s" : "%.0f %s", v, unit[i]);
 	return buf;
 }
 

@@ -49,10 +49,12 @@ static const char *duration(char *buf, size_t len, uint64_t ns)
 		const char *name;
 	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "µs" }, { 1, "ns" } };
 	unsigned i = 0;
+	double v;
 
 	while (i < 3 && ns < units[i].unit)
 		i++;
-	snprintf(buf, len, "%.3g %s", (double)ns / (double)units[i].unit, units[i].name);
+	v = (double)ns / (double)units[i].unit;
+	snprintf(buf, len, v < 100 ? "%.3g %s" : "%.0f %s", v, units[i].name);
 	return buf;
 }
 
@@ -74,7 +76,7 @@ static const char *size_of(char *buf, size_t len, uint64_t n)
 	if (n < 10000)
 		snprintf(buf, len, "%" PRIu64 " B", n);
 	else if (n < 10 << 20)
-		snprintf(buf, len, "%.3g KiB", (double)n / 1024);
+		snprintf(buf, len, n < 100 << 10 ? "%.3g KiB" : "%.0f KiB", (double)n / 1024);
 	else
 		snprintf(buf, len, "%.4g MiB", (double)n / 1048576);
 	return buf;

@@ -120,16 +120,14 @@ enum rule_about rule_act_about(enum rule_act_kind kind) { return acts[kind].abou
 
 void rule_ns_text(char *text, size_t len, uint64_t ns)
 {
-	if (ns >= 1000000000000u)
-		snprintf(text, len, "%.0f s", (double)ns / 1e9);
-	else if (ns >= 1000000000u)
-		snprintf(text, len, "%.3g s", (double)ns / 1e9);
-	else if (ns >= 1000000u)
-		snprintf(text, len, "%.3g ms", (double)ns / 1e6);
-	else if (ns >= 1000u)
-		snprintf(text, len, "%.3g us", (double)ns / 1e3);
-	else
-		snprintf(text, len, "%u ns", (unsigned)ns);
+	static const char *const unit[] = { "ns", "us", "ms", "s" };
+	double v = (double)ns;
+	unsigned i = 0;
+
+	for (; v >= 1000 && i < 3; v /= 1000)
+		i++;
+	/* Whole numbers from 100 on: of 999.6 and more three digits would be 1e+03. */
+	snprintf(text, len, v < 100 ? "%.3g %s" : "%.0f %s", v, unit[i]);
 }
 
 void rule_about(const struct rule *r, char *text, size_t len)
