@@ -230,7 +230,7 @@ int cma_bind(struct cma_id *, const union cmm_addr *);
 int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms);
 void cma_resolve_stop(struct cma_id *);
 int cma_resolve_route(struct cma_id *);
-/* Row of the device's table, or -1. */
+/* Row of the device's table, or -1: it has none, or is unplugged. */
 int cma_row(const struct device *, const uint8_t *gid);
 
 /* ---- cma_conn.c ---------------------------------------------------------------------- */

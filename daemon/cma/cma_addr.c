@@ -83,6 +83,8 @@ static bool gid_link_local(const uint8_t *gid) { return gid[0] == 0xfe && (gid[1
 
 int cma_row(const struct device *dev, const uint8_t *gid)
 {
+	if (dev->gone)
+		return -1;
 	for (int i = 0; i < (int)RDMAD_GIDS; i++)
 		if (!memcmp(dev->gid[i].gid, gid, 16))
 			return i;
@@ -115,6 +117,8 @@ static bool settle_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
 static struct device *with_loopback(bool v4, int *row)
 {
 	for (unsigned d = 0; d < devices_n; d++) {
+		if (devices[d].gone)
+			continue;
 		for (*row = 0; *row < (int)RDMAD_GIDS; ++*row) {
 			const uint8_t *gid = devices[d].gid[*row].gid;
 
