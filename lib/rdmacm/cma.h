@@ -68,6 +68,7 @@ struct dev {
 	struct ibv_xrcd *xrcd;      /* of ids of XRC whose programs name none; NULL: not yet asked for */
 	uint32_t refs;              /* ids on it */
 	uint8_t max_resp, max_init; /* RDMA_MAX_... means these */
+	bool unplugged;             /* what was opened anew since is another one, even by that name */
 };
 
 /* NULL: errno.  The name is the daemon's. */

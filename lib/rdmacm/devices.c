@@ -3,8 +3,8 @@
  * devices.c - the devices that ids are bound to, each opened once.
  *
  * A context stays open when its last id is gone, since the program may still use objects that it made in it.  It is
- * opened anew in a forked child, and when its daemon has gone and nobody uses the context.  Its PD and XRC domain are
- * destroyed with the last id, unless the program has something in them.
+ * opened anew in a forked child, when its daemon has gone and nobody uses the context, and when the device was unplugged.
+ * Its PD and XRC domain are destroyed with the last id, unless the program has something in them.
  */
 #include "cma.h"
 
@@ -20,6 +20,14 @@ static bool is_dead(const struct dev *d)
 	struct pollfd p = { .fd = d->verbs->cmd_fd };
 
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+}
+
+/* That daemon is there, but the context is of no use: its device was unplugged, maybe to come back. */
+static bool is_unplugged(const struct dev *d)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(d->verbs, 1, &attr) == EIO;
 }
 
 static uint8_t depth(int n) { return (uint8_t)(n < RDMA_MAX_RESP_RES ? n : RDMA_MAX_RESP_RES - 1); }
@@ -63,13 +71,17 @@ static void objects_free(struct dev *d)
 		d->pd = NULL;
 }
 
-/* Forgets devices that are no use any more.  In a child the parent's are left as they are: they are its. */
+/*
+ * Forgets devices that are no use any more.  In a child the parent's are left as they are: they are its.  The context of
+ * an unplugged device is kept, but for nobody new: the program still has to destroy what it made there.
+ */
 static void devs_tidy(void)
 {
 	struct dev **p = &devs, *d;
 
 	while ((d = *p)) {
 		if (d->owner == getpid() && (d->refs || !is_dead(d))) {
+			d->unplugged = d->unplugged || is_unplugged(d);
 			p = &d->next;
 			continue;
 		}
@@ -82,24 +94,31 @@ static void devs_tidy(void)
 	}
 }
 
-static struct dev *dev_of(struct ibv_device *ibdev)
+/* One that is open and of use; NULL. */
+static struct dev *dev_known(const char *name)
 {
 	struct dev *d;
 
-	for (d = devs; d && strcmp(d->name, ibdev->name); d = d->next)
+	for (d = devs; d && (d->unplugged || strcmp(d->name, name)); d = d->next)
 		;
+	return d;
+}
+
+static struct dev *dev_of(struct ibv_device *ibdev)
+{
+	struct dev *d = dev_known(ibdev->name);
+
 	return d ? d : dev_open(ibdev);
 }
 
 static struct dev *dev_find(const char *name)
 {
 	struct ibv_device **list;
-	struct dev *d;
+	struct dev *d = dev_known(name);
 	int i, n;
 
-	for (d = devs; d; d = d->next)
-		if (!strcmp(d->name, name))
-			return d;
+	if (d)
+		return d;
 	list = ibv_get_device_list(&n);
 	if (!list)
 		return NULL;

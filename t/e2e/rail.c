@@ -4,7 +4,7 @@
  *
  *	rail moves	the rows of the GID table, before and after IBV_EVENT_GID_CHANGE
  *	rail removal	IBV_EVENT_DEVICE_FATAL; what works then; and the device that is back
- *	rail cm		an id of the connection manager, and RDMA_CM_EVENT_DEVICE_REMOVAL
+ *	rail cm		an id of the connection manager, RDMA_CM_EVENT_DEVICE_REMOVAL, and an id on the device that is back
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -80,9 +80,18 @@ static void moves(void)
 	rows();
 }
 
-static void removal(void)
+static void until_back(void)
 {
 	struct timespec pause = { .tv_nsec = 10000000 };
+
+	fflush(stdout);
+	for (unsigned i = 0; i < TRIES && !devices(); i++)
+		nanosleep(&pause, NULL);
+	printf("devices: %d\n", devices());
+}
+
+static void removal(void)
+{
 	struct ibv_pd *pd = ibv_alloc_pd(ctx), *more;
 	struct ibv_cq *cq = ibv_create_cq(ctx, 8, NULL, NULL, 0);
 	struct ibv_qp_init_attr init = {
@@ -103,10 +112,7 @@ static void removal(void)
 	said("query", ibv_query_port(ctx, 1, &port));
 	more = ibv_alloc_pd(ctx);
 	said("pd", more ? 0 : errno);
-	fflush(stdout);
-	for (unsigned i = 0; i < TRIES && !devices(); i++)
-		nanosleep(&pause, NULL);
-	printf("devices: %d\n", devices());
+	until_back();
 	said("old query", ibv_query_port(ctx, 1, &port));
 	said("destroy", ibv_destroy_qp(qp) | ibv_destroy_cq(cq) | ibv_dealloc_pd(pd));
 	said("close", ibv_close_device(ctx));
@@ -119,12 +125,31 @@ static void removal(void)
 	said("new pd", more ? ibv_dealloc_pd(more) : errno);
 }
 
+/* The device that is back, with ids and lists that the removed one was in. */
+static void cm_anew(struct sockaddr_in *at)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_context **list = rdma_get_devices(NULL);
+	struct ibv_pd *pd = list ? ibv_alloc_pd(list[0]) : NULL;
+	struct rdma_cm_id *id;
+
+	said("listed pd", pd ? ibv_dealloc_pd(pd) : errno);
+	rdma_free_devices(list);
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
+		die("another id");
+	said("bind anew", rdma_bind_addr(id, (struct sockaddr *)at) ? errno : 0);
+	said("QP anew", rdma_create_qp(id, NULL, &init) ? errno : 0);
+	if (id->qp)
+		rdma_destroy_qp(id);
+	said("destroy anew", rdma_destroy_id(id) ? errno : 0);
+}
+
 static void cm(const char *address)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct sockaddr_in at = { .sin_family = AF_INET };
 	struct rdma_cm_event *e;
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id, *other;
 	struct pollfd p;
 
 	inet_pton(AF_INET, address, &at.sin_addr);
@@ -137,6 +162,13 @@ static void cm(const char *address)
 		die("no event came");
 	printf("event: %s\n", rdma_event_str(e->event));
 	rdma_ack_cm_event(e);
+	if (rdma_create_id(ch, &other, NULL, RDMA_PS_TCP))
+		die("other id");
+	said("bind", rdma_bind_addr(other, (struct sockaddr *)&at) ? errno : 0);
+	rdma_destroy_id(other);
+	puts("unplugged");
+	until_back();
+	cm_anew(&at);
 	said("destroy", rdma_destroy_id(id) ? errno : 0);
 }
 
