@@ -151,6 +151,8 @@ struct rule_note {
 /* A rule can make this of a device for a while: its port is down, it does nothing at all, it is not there. */
 enum rule_state { STATE_DOWN, STATE_WEDGED, STATE_UNPLUGGED, RULE_STATES };
 
+#define RULE_OVER ((mono_t){ 1 }) /* of rules.until: since long, but the host does not know yet */
+
 /* A port that goes down and up. */
 struct rule_flap {
 	uint32_t left; /* so often again */
@@ -175,6 +177,7 @@ struct rules {
 	const char *device[RULE_DEVICES]; /* names, by the host */
 	unsigned device_n;
 	mono_t until[RULE_STATES][RULE_DEVICES]; /* zero: it is not so */
+	unsigned by[RULE_STATES][RULE_DEVICES];  /* the rule that made it so */
 	struct rule_flap flap[RULE_DEVICES];
 	struct rule_cut cut[RULE_DEVICES];
 	struct rule_event event[32];

@@ -92,14 +92,13 @@ unsigned rules_clear(struct rules *rs, unsigned id, uint64_t owner)
 		n++;
 	}
 	rs->n = kept;
-	if (kept)
-		return n;
-	/* The last rule takes with it all that was made of devices. */
+	/* A rule takes with it what it has made of devices. */
 	for (unsigned i = 0; i < rs->device_n; i++) {
-		rs->flap[i].left = 0;
+		if (!rule_get(rs, rs->flap[i].rule))
+			rs->flap[i].left = 0;
 		for (unsigned k = 0; k < RULE_STATES; k++)
-			if (rs->until[k][i].ns)
-				rs->until[k][i] = (mono_t){ 1 };
+			if (rs->until[k][i].ns && !rule_get(rs, rs->by[k][i]))
+				rs->until[k][i] = RULE_OVER;
 	}
 	return n;
 }

@@ -447,6 +447,33 @@ START_TEST(device_states)
 }
 END_TEST
 
+/* What a rule has made of a device ends with it, whatever other rules there are. */
+START_TEST(state_and_rule)
+{
+	lab_begin(&lab, "rules: [{at: 1ms, match: {device: rdmad0}, do: wedge}, {at: 2ms, match: {device: rdmad1}, do: "
+			"unplug}]");
+	lab.now += MS;
+	ck_assert_int_eq(told(), ACT_WEDGE);
+	lab.now += MS;
+	ck_assert_int_eq(told(), ACT_UNPLUG);
+	rules_clear(&lab.rules, 1, 0);
+	ck_assert_int_eq(told(), ACT_UNWEDGE);
+	ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 1)->device = 1;
+	ck_assert(lab_decide(&lab)->drop);
+	rules_clear(&lab.rules, 2, 0);
+	ck_assert_int_eq(told(), ACT_PLUG);
+	lab_end(&lab);
+	lab_begin(&lab, "rules: [{at: 1ms, match: {device: rdmad0}, do: flap}, {match: {packet: read}, do: drop}]");
+	lab.now += MS;
+	ck_assert_int_eq(told(), ACT_PORT_DOWN);
+	rules_clear(&lab.rules, 1, 0);
+	ck_assert_int_eq(told(), ACT_PORT_UP);
+	ck_assert(mono_is_never(rules_deadline(&lab.rules)));
+	lab_end(&lab);
+}
+END_TEST
+
 /* ---- what waits ------------------------------------------------------------------------------ */
 
 static void put(struct hold *h, int rel, uint64_t ns, unsigned behind)
@@ -506,4 +533,4 @@ END_TEST
 
 TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, corrupt, ecn, rate, blackhole, rnr, nak, ghost_ack,
 	  swallow_ack, hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap, flap_ends,
-	  device_states, held)
+	  device_states, state_and_rule, held)
