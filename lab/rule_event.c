@@ -33,19 +33,24 @@ static void state_begin(struct rules *rs, enum rule_state state, unsigned device
 	rs->cut[device] = (struct rule_cut){ .rule = rule, .state = state };
 }
 
+/*
+ * If the host cannot be told: what begins does not, since neither would the host end it, and of what ends over_due()
+ * tells later.
+ */
 static void state_change(struct rules *rs, const struct rule *r, const struct rule_act *a, unsigned device, mono_t now)
 {
+	const bool full = rs->event_n == EVENTS;
 	struct rule_flap *flap = &rs->flap[device];
 
 	for (unsigned k = 0; k < RULE_STATES; k++) {
-		if (a->kind == states[k].begin)
+		if (a->kind == states[k].begin && !full)
 			state_begin(rs, (enum rule_state)k, device, r->id, a->ns, now);
 		else if (a->kind == states[k].end)
-			rs->until[k][device] = (mono_t){ 0 };
+			rs->until[k][device] = full ? RULE_OVER : (mono_t){ 0 };
 	}
-	if (a->kind == ACT_PORT_DOWN || a->kind == ACT_PORT_UP)
+	if ((a->kind == ACT_PORT_DOWN && !full) || a->kind == ACT_PORT_UP)
 		flap->left = 0;
-	if (a->kind != ACT_FLAP)
+	if (a->kind != ACT_FLAP || full)
 		return;
 	*flap = (struct rule_flap){ .left = a->n - 1, .rule = r->id, .down_ns = a->ns, .up_ns = a->up_ns };
 	state_begin(rs, STATE_DOWN, device, r->id, a->ns, now);

@@ -474,6 +474,32 @@ START_TEST(state_and_rule)
 }
 END_TEST
 
+/* More at once than the host can be told: no end is lost, and nothing begins without it. */
+START_TEST(told_too_much)
+{
+	char text[4096] = "rules:\n- {at: 1ms, match: {device: rdmad0}, do: unplug}\n";
+	struct rule_event e;
+	unsigned fatal = 0;
+
+	for (unsigned i = 0; i < 32; i++)
+		strcat(text, "- {at: 2ms, match: {device: rdmad0, program: even}, do: qp-fatal}\n");
+	strcat(text,
+	       "- {at: 2ms, match: {device: rdmad0}, do: plug}\n- {at: 2ms, match: {device: rdmad0}, do: wedge}\n");
+	lab_begin(&lab, text);
+	lab.now += MS;
+	ck_assert_int_eq(told(), ACT_UNPLUG);
+	lab.now += MS;
+	while (rules_event(&lab.rules, &e, (mono_t){ lab.now }) && e.kind == ACT_QP_FATAL)
+		fatal++;
+	ck_assert_uint_eq(fatal, 32);
+	ck_assert_int_eq(e.kind, ACT_PLUG);
+	ck_assert_int_eq(told(), ACTS);
+	ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	ck_assert(mono_is_never(rules_deadline(&lab.rules)));
+	lab_end(&lab);
+}
+END_TEST
+
 /* ---- what waits ------------------------------------------------------------------------------ */
 
 static void put(struct hold *h, int rel, uint64_t ns, unsigned behind)
@@ -533,4 +559,4 @@ END_TEST
 
 TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, corrupt, ecn, rate, blackhole, rnr, nak, ghost_ack,
 	  swallow_ack, hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap, flap_ends,
-	  device_states, state_and_rule, held)
+	  device_states, state_and_rule, told_too_much, held)
