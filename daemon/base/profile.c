@@ -88,7 +88,9 @@ uint32_t profile_no_kinds(const struct profile *p)
 
 uint32_t profile_addresses(const struct profile *p)
 {
-	return (uint32_t)(p->gids == GIDS_PAIRS ? p->gid_tbl_len / 2 : p->gid_tbl_len) - 1;
+	const uint32_t n = (uint32_t)(p->gids == GIDS_PAIRS ? p->gid_tbl_len / 2 : p->gid_tbl_len);
+
+	return n ? n - 1 : 0; /* the first is the link-local default */
 }
 
 void profile_device(const struct profile *p, unsigned number, char name[RDMAD_NAME_LEN])

@@ -139,6 +139,8 @@ void gid_move(struct device *dev)
 	unsigned low = n, high = 0, by;
 	char text[INET6_ADDRSTRLEN];
 
+	if (dev->profile->gid_tbl_len <= first) /* a table with no row for an address */
+		return;
 	memcpy(was, dev->gid, sizeof(was));
 	for (unsigned i = 0; i < n; i++) {
 		if (gid_empty(was[first + i * step].gid))
