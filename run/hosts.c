@@ -41,7 +41,7 @@ static void file_own(const char **path, unsigned host)
 static int status_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 /* The end of each; the first status but 0 by the number of the host. */
-static int hosts_wait(const pid_t *pid, unsigned n, const sigset_t *set)
+static int hosts_wait(pid_t *pid, unsigned n, const sigset_t *set)
 {
 	unsigned left = n, worst = n;
 	int status, result = 0;
@@ -52,13 +52,17 @@ static int hosts_wait(const pid_t *pid, unsigned n, const sigset_t *set)
 			continue;
 		if (si.si_signo != SIGCHLD) {
 			for (unsigned i = 0; i < n && si.si_code <= 0; i++)
-				kill(pid[i], si.si_signo);
+				if (pid[i])
+					kill(pid[i], si.si_signo);
 			continue;
 		}
 		for (pid_t p; (p = waitpid(-1, &status, WNOHANG)) > 0;) {
 			for (unsigned i = 0; i < n; i++) {
-				left -= pid[i] == p;
-				if (pid[i] == p && status && i < worst) {
+				if (pid[i] != p)
+					continue;
+				left--;
+				pid[i] = 0; /* from now on it may be a stranger's */
+				if (status && i < worst) {
 					worst = i;
 					result = status_of(status);
 				}
@@ -76,6 +80,7 @@ void hosts_split(struct options *opt)
 	if (!pid)
 		abort();
 	awaited(&set);
+	signal(SIGCHLD, SIG_DFL); /* who starts us may ignore it, and then there is none */
 	sigprocmask(SIG_BLOCK, &set, &was);
 	for (unsigned i = 0; i < opt->hosts; i++) {
 		pid[i] = fork();
