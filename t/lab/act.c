@@ -447,7 +447,7 @@ START_TEST(device_states)
 }
 END_TEST
 
-/* What a rule has made of a device ends with it, whatever other rules there are. */
+/* A state that a rule has made ends with it, whatever other rules there are. */
 START_TEST(state_and_rule)
 {
 	lab_begin(&lab, "rules: [{at: 1ms, match: {device: rdmad0}, do: wedge}, {at: 2ms, match: {device: rdmad1}, do: "
