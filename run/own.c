@@ -84,7 +84,7 @@ static uint32_t own_addr(unsigned port)
 	uint32_t pid = (uint32_t)getpid(), addr = 0;
 
 	for (uint32_t i = 0; i < 64; i++) {
-		addr = 0x7f400000 | ((pid + i * 65521 + port * 524287) & 0x3fffff);
+		addr = 0x7f400000 | ((pid + i * 65521 + port * 2039) & 0x3fffff);
 		if (addr_free(addr))
 			break;
 	}
