@@ -20,6 +20,7 @@
 
 #include "command.h"
 #include "daemon.h"
+#include "show.h"
 
 #define LIB_DIR  "/usr/lib/rdmad"
 #define TREE_DIR "/run/rdmad-tree"
@@ -198,7 +199,7 @@ static int spec_write(const json_t *spec, const char *output)
 	if (!output) {
 		json_dumpf(spec, stdout, JSON_INDENT(2));
 		putchar('\n');
-		return 0;
+		return show_end();
 	}
 	if (snprintf(next, sizeof(next), "%s.next", output) >= (int)sizeof(next))
 		errno = ENAMETOOLONG;
