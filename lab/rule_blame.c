@@ -233,7 +233,9 @@ unsigned rules_blame(const struct rules *rs, const struct rule_suspect *q, char 
 	if (!c)
 		return 0;
 	at = and_put(text, at, len);
-	snprintf(text + at, len - at, "rule %u %s %s%s: %llu packets dropped", c->rule, did[c->state].did,
-		 rs->device[device], did[c->state].then, (unsigned long long)c->n);
+	at += (size_t)snprintf(text + at, len - at, "rule %u %s %s%s", c->rule, did[c->state].did, rs->device[device],
+			       did[c->state].then);
+	if (c->n && at < len)
+		snprintf(text + at, len - at, ": %llu packet%s dropped", (unsigned long long)c->n, c->n > 1 ? "s" : "");
 	return q->able >> ACT_PORT_DOWN & 1 ? (unsigned)c->n + (c->state == STATE_WEDGED) : 0;
 }
