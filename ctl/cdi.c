@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdmad/tree.h>
@@ -203,7 +204,8 @@ static int spec_write(const json_t *spec, const char *output)
 	}
 	if (snprintf(next, sizeof(next), "%s.next", output) >= (int)sizeof(next))
 		errno = ENAMETOOLONG;
-	else if (!json_dump_file(spec, next, JSON_INDENT(2)) && !rename(next, output))
+	else if (!json_dump_file(spec, next, JSON_INDENT(2)) && !chmod(next, 0644) &&
+		 !rename(next, output)) /* for all users */
 		return 0;
 	fprintf(stderr, "rdmactl: %s: %s\n", output, strerror(errno));
 	unlink(next);

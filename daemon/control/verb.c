@@ -320,10 +320,12 @@ static const struct {
 static int verb_job(struct job *j) { return verbs[j->call->req->op].fn(j->call); }
 
 /* With a device that is gone a program may only give up what it has. */
-static bool is_end(uint32_t op)
+static bool is_end(const struct call *call)
 {
+	const uint32_t op = call->req->op;
+
 	return verbs[op].fn == verb_destroy || verbs[op].needs == NEEDS_NONE || op == MSG_BYE ||
-	       op == MSG_MCAST_DETACH || op == MSG_REFUSED;
+	       op == MSG_MCAST_DETACH || op == MSG_REFUSED || (op == MSG_RAW_STEER && call->fd_in < 0);
 }
 
 int verb_call(struct ev_loop *loop, struct call *call)
@@ -339,7 +341,7 @@ int verb_call(struct ev_loop *loop, struct call *call)
 		return EINVAL;
 	if (op == MSG_OPEN || op == MSG_IMPORT)
 		err = session_watch_pid(loop, call->s); /* before anybody asks whose memory it is */
-	if (!err && has_ctx && call->s->ctx->dead && !is_end(op))
+	if (!err && has_ctx && call->s->ctx->dead && !is_end(call))
 		return EIO; /* why it is so was told when the device went */
 	if (!err && verbs[op].needs != NEEDS_NONE)
 		err = limits_check(call);
