@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "captures.h"
 #include "ladder_live.h"
@@ -108,13 +109,14 @@ static void take_live(void *arg, const struct source *s, const struct pcapng_ite
 	     no, a->o);
 }
 
-/* false: there is no capture; of a file that is cut what is there is drawn. */
+/* False: said why.  Of a file that is cut what is there is drawn. */
 static bool read_all(struct ladder *l, struct captures *c, const struct options *o)
 {
-	const uint64_t end = o->until ? o->until : c->last, from = o->span < end ? end - o->span : 0;
+	const uint64_t end = o->until ? o->until : clocks_last(&c->clocks), from = o->span < end ? end - o->span : 0;
 	struct capture_frame f;
 	uint64_t no = 0;
 
+	l->early_ns = clocks_uneven(&c->clocks);
 	while (captures_next(c, &f)) {
 		no++;
 		if (o->until && f.item->ns > o->until)
@@ -124,34 +126,35 @@ static bool read_all(struct ladder *l, struct captures *c, const struct options 
 	}
 	for (unsigned i = 0; i < c->n; i++)
 		l->drops += c->source[i].drops;
-	return !c->broken || no;
+	return !c->broken; /* told there */
 }
 
 /* ---- clocks of several files ------------------------------------------------------------ */
 
 static void clock_tell(const struct captures *c, unsigned i)
 {
-	const struct capture_clock *k = &c->clock[i];
-	const char *name = c->source[i].name, *first = c->source[0].name;
+	const struct clock *k = &c->clocks.clock[i];
+	const char *name = c->source[i].name, *other = c->source[k->against].name;
 	const double off_s = (double)(k->ahead_ns < 0 ? -k->ahead_ns : k->ahead_ns) / 1e9;
-	const bool same = k->one_way && !k->ahead_ns;
 	const double within_us = (double)(k->within_ns < 0 ? -2 * k->within_ns : k->within_ns) / 1e3;
 
-	if (!k->packets) {
+	if (k->link == CLOCK_NONE)
 		fprintf(stderr,
-			"rdmactl: %s has no packet that %s has, too, so how far their clocks are apart is not known: "
-			"times are as they stand in the files\n",
-			name, first);
+			"rdmactl: %s has no packet that another file has, too, so how far its clock is from theirs is "
+			"not "
+			"known: times are as they stand in the file\n",
+			name);
+	if (k->link != CLOCK_PACKETS)
 		return;
-	}
-	if (same)
-		return;
-	fprintf(stderr, "rdmactl: %s: its clock is %.6f s %s that of %s, by %u packets that both have ", name, off_s,
-		k->ahead_ns < 0 ? "behind" : "ahead of", first, k->packets);
+	fprintf(stderr, "rdmactl: %s: its clock is %.6f s %s that of %s", name, off_s,
+		k->ahead_ns < 0 ? "behind" : "ahead of", other);
+	if (k->rate != 0)
+		fprintf(stderr, " and gains %.2f us a second", k->rate * 1e6);
+	fprintf(stderr, ", by %u packets that both have ", k->packets);
 	if (k->one_way)
 		fputs("(of one direction only: their time on the way is not known, and taken for 0)\n", stderr);
 	else if (k->within_ns < 0)
-		fprintf(stderr, "(one clock gained %.1f us on the other)\n", within_us);
+		fprintf(stderr, "(but not evenly: times are wrong by up to %.1f us)\n", within_us);
 	else
 		fprintf(stderr, "(within %.1f us)\n", within_us);
 }
@@ -161,11 +164,12 @@ static json_t *clocks_json(const struct captures *c)
 	json_t *list = json_array();
 
 	for (unsigned i = 1; i < c->n; i++) {
-		const struct capture_clock *k = &c->clock[i];
+		const struct clock *k = &c->clocks.clock[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I}", "file", c->source[i].name, "ahead_ns",
-						      (json_int_t)k->ahead_ns, "within_ns", (json_int_t)k->within_ns,
-						      "packets", (json_int_t)k->packets));
+		json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:f, s:I, s:I}", "file", c->source[i].name,
+						      "against", c->source[k->against].name, "ahead_ns",
+						      (json_int_t)k->ahead_ns, "gains_ppm", k->rate * 1e6, "within_ns",
+						      (json_int_t)k->within_ns, "packets", (json_int_t)k->packets));
 	}
 	return list;
 }
@@ -422,6 +426,7 @@ static bool option(struct options *o, int c, uint32_t *max)
 static bool names_check(const struct options *o, const char *command, char *const *names, unsigned n)
 {
 	bool live = n && !strcmp(names[0], "live");
+	struct stat st;
 
 	if (!n || n > CAPTURES_MAX)
 		return rdmactl_wrong(command, "name a capture, or up to %u, or live, not %u", CAPTURES_MAX, n), false;
@@ -431,6 +436,10 @@ static bool names_check(const struct options *o, const char *command, char *cons
 		if ((n > 1 || (o->span && !o->until)) && !strcmp(names[i], "-"))
 			return rdmactl_wrong(command, "%s: a capture is read twice for that, so name a file, not -",
 					     n > 1 ? "several captures" : "--last"),
+			       false;
+		if ((n > 1 || (o->span && !o->until)) && !stat(names[i], &st) && !S_ISREG(st.st_mode))
+			return rdmactl_wrong(command, "%s: it is read twice for that, so it must be a file, no pipe",
+					     names[i]),
 			       false;
 	}
 	if ((o->count || o->seconds) && !live)

@@ -46,6 +46,7 @@ struct rung {
 	bool request;   /* of a connected service */
 	bool dup;       /* the receiver had it already */
 	bool out;       /* seen where it left */
+	bool in;        /* seen where it arrived, and nowhere before */
 	bool asked;     /* FATE_MISSING: a NAK asks for it */
 	uint16_t again; /* k-th repetition */
 	uint32_t n;     /* packets; of a FATE_MISSING */
@@ -111,6 +112,7 @@ struct ladder {
 	uint64_t drops;
 	uint64_t cut; /* frames that the capture has cut */
 	uint32_t max;
+	uint64_t early_ns; /* clocks are so uneven that a packet may arrive so long before it left */
 	const char *name, *title;
 	bool no_memory;
 };

@@ -268,6 +268,23 @@ static bool arrives(struct ladder *l, const struct taken *t, uint64_t id)
 	return true;
 }
 
+/* The rung of a packet that has arrived, by the clock there, before it now leaves; true: it was one. */
+static bool left_late(struct ladder *l, const struct taken *t, uint64_t id)
+{
+	uint32_t i = map_get(l, id);
+	struct rung *r = i == NOWHERE ? NULL : &l->rung[i];
+
+	if (!r || !r->in || ns_since(t->ns, r->ns) > l->early_ns)
+		return false;
+	r->in = false;
+	r->out = true;
+	r->arrived = t->ns;
+	if (r->stream != NOWHERE)
+		l->rail[r->stream].matched = r->ns;
+	remarks(r, t->comment);
+	return true;
+}
+
 /* ---- packets and frames ---------------------------------------------------------------- */
 
 static void packet(struct ladder *l, const struct taken *t, const struct frame *f, const uint8_t *data, size_t len)
@@ -284,12 +301,15 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 	id = frame_id(f, p.data, p.len) | KEY_OF_BYTES;
 	if (t->dir == TAKEN_IN && arrives(l, t, id))
 		return;
+	if (t->dir == TAKEN_OUT && l->early_ns && left_late(l, t, id))
+		return;
 	r = ladder_rung(l, t->ns, t->no);
 	if (!r)
 		return;
 	i = l->n - 1;
 	r->id = id;
 	r->out = t->dir == TAKEN_OUT;
+	r->in = t->dir == TAKEN_IN;
 	r->op = data[BTH_OPCODE];
 	r->psn = be24_get(data + BTH_PSN);
 	remarks(r, t->comment);

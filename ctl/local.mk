@@ -4,6 +4,7 @@ bin_PROGRAMS += rdmactl
 noinst_HEADERS += \
 	ctl/capfile.h \
 	ctl/captures.h \
+	ctl/clocks.h \
 	ctl/check.def \
 	ctl/check_in.h \
 	ctl/command.def \
@@ -27,6 +28,7 @@ rdmactl_SOURCES = \
 	ctl/capture.c \
 	ctl/captures.c \
 	ctl/cdi.c \
+	ctl/clocks.c \
 	ctl/check.c \
 	ctl/check_cm.c \
 	ctl/check_req.c \
