@@ -19,6 +19,7 @@
 #define RULE_NAME    48u
 #define RULE_ACTS    4u
 #define RULE_DEVICES 32u
+#define RULE_REDO    320u /* of rule_redo(): RULE_ACTS of the longest, and a delay */
 #define RULE_TEXT    200u /* of a comment */
 #define RULES_MAX    256u
 #define RULES_LOG    4096u /* decisions that are remembered */
@@ -145,7 +146,7 @@ struct rule_note {
 	uint16_t payload_len;
 	bool event; /* no packet: text only */
 	char text[96];
-	char redo[96]; /* of rule_redo() */
+	char redo[RULE_REDO]; /* of rule_redo() */
 };
 
 /* A rule can make this of a device for a while: its port is down, it does nothing at all, it is not there. */

@@ -296,6 +296,7 @@ static void answer_words(const struct rule *r, enum rule_answer answer, char *te
 void rule_redo(const struct rule *r, const struct rule_did *did, char *text, size_t len)
 {
 	uint64_t late_ns = did->late_ns;
+	unsigned acts = 0;
 	size_t at = 0, n;
 
 	snprintf(text, len, "%s", did->lost ? "drop" : "");
@@ -306,7 +307,9 @@ void rule_redo(const struct rule *r, const struct rule_did *did, char *text, siz
 		if (n && at)
 			memcpy(text + at, ", ", 2);
 		at += n ? n + (at ? 2 : 0) : 0;
+		acts += n > 0;
 	}
-	if (!did->lost && late_ns && at < len)
+	/* of as many acts as a rule can have none was a delay */
+	if (!did->lost && late_ns && acts < RULE_ACTS && at < len)
 		snprintf(text + at, len - at, "%s{delay: %lluns}", at ? ", " : "", (unsigned long long)late_ns);
 }

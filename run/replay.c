@@ -25,7 +25,8 @@ static unsigned taken_before(const struct tape *t, unsigned i)
 
 void replay_rules(FILE *f, const struct tape *t)
 {
-	char act[520];
+	json_t *deed;
+	size_t k;
 
 	for (unsigned i = 0; i < t->n; i++) {
 		struct packet p = t->v[i].p;
@@ -33,8 +34,15 @@ void replay_rules(FILE *f, const struct tape *t)
 		if (!*t->v[i].redo)
 			continue;
 		p.nth -= taken_before(t, i);
-		snprintf(act, sizeof(act), "[%s]", t->v[i].redo);
-		packet_rule(f, &p, act);
+		json_array_foreach(t->v[i].deeds, k, deed)
+		{
+			char *act = NULL;
+
+			if (asprintf(&act, "[%s]", json_is_string(deed) ? json_string_value(deed) : "") < 0)
+				abort();
+			packet_rule(f, &p, act);
+			free(act);
+		}
 	}
 }
 

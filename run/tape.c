@@ -10,8 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#define TAPE_NAME  "rdmad-run, to know all packets"
 #define TAPE_NOTED 4000 /* the daemon remembers 4096 decisions */
 #define TAPE_KEY   "rdmad_recording"
 #define TAPE_FORM  1
@@ -97,15 +98,20 @@ static json_t *packets_of(const json_t *dump)
 static const char *redo_text(json_t *j)
 {
 	json_t *redo = json_object_get(j, "redo"), *one;
-	char text[512] = "";
-	size_t i, at = 0;
+	char *text = NULL;
+	size_t i, len;
+	FILE *f;
 
 	if (!json_array_size(redo))
 		return "";
-	json_array_foreach(redo, i, one) if (at < sizeof(text))
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? ", " : "",
-				       json_string_value(one) ? json_string_value(one) : "");
+	f = open_memstream(&text, &len);
+	if (!f)
+		abort();
+	json_array_foreach(redo, i, one)
+		fprintf(f, "%s%s", i ? ", " : "", json_string_value(one) ? json_string_value(one) : "");
+	fclose(f);
 	json_object_set_new(j, "do", json_string(text));
+	free(text);
 	return str(j, "do");
 }
 
@@ -135,6 +141,7 @@ static void tape_fill(struct tape *t)
 		if (!packet_read(&one->p, json_object_get(j, "packet")))
 			continue;
 		one->p.nth += before_n(t, &one->p);
+		one->deeds = json_object_get(j, "redo");
 		one->redo = redo_text(j);
 		one->lost = json_is_true(json_object_get(j, "lost"));
 		t->disturbed += *one->redo != '\0';
@@ -161,6 +168,8 @@ static void tape_take(struct tape *t, const json_t *dump)
 static bool tape_save(const struct tape *t, const char *file, char **argv, int status)
 {
 	json_t *program = json_array(), *j;
+	struct stat st;
+	char *new;
 	bool good;
 
 	for (; *argv; argv++) {
@@ -170,9 +179,18 @@ static bool tape_save(const struct tape *t, const char *file, char **argv, int s
 	}
 	j = json_pack("{s:i, s:o, s:i}", TAPE_KEY, TAPE_FORM, "program", program, "exit_status", status);
 	json_object_update(j, t->json);
-	good = !json_dump_file(j, file, JSON_INDENT(1));
+	if (!stat(file, &st) && !S_ISREG(st.st_mode))
+		new = strdup(file); /* /dev/null and the like */
+	else if (asprintf(&new, "%s.new", file) < 0)
+		new = NULL;
+	if (!new)
+		abort();
+	good = !json_dump_file(j, new, JSON_INDENT(1)) && (!strcmp(new, file) || !rename(new, file));
 	if (!good)
 		say("--record %s: %s", file, strerror(errno));
+	if (!good && strcmp(new, file))
+		unlink(new);
+	free(new);
 	json_decref(j);
 	return good;
 }
@@ -232,16 +250,21 @@ static struct tape replayed; /* of --replay */
 
 bool tape_prepare(const struct options *opt, char ***argv)
 {
+	bool fresh;
 	FILE *f;
 
 	if (opt->replay)
 		return tape_load(&replayed, opt->replay) &&
 		       (**argv || (*argv = tape_program(&replayed, opt->replay)) != NULL);
-	f = fopen(opt->record, "we"); /* so that the program does not run in vain */
-	if (f && !fclose(f))
-		return true;
-	say("--record %s: %s", opt->record, strerror(errno));
-	return false;
+	fresh = access(opt->record, F_OK);
+	f = fopen(opt->record, "ae"); /* so that the program does not run in vain; what is in it stays until then */
+	if (!f || fclose(f)) {
+		say("--record %s: %s", opt->record, strerror(errno));
+		return false;
+	}
+	if (fresh)
+		unlink(opt->record);
+	return true;
 }
 
 bool tape_begin(int hold, const struct options *opt)

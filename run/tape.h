@@ -14,9 +14,12 @@
 #include "run.h"
 #include "watch.h"
 
+#define TAPE_NAME "rdmad-run, to know all packets" /* of our own rules */
+
 struct taped {
 	struct packet p;
 	const char *redo; /* what was done to it, as files of rules have it; empty: nothing */
+	json_t *deeds;    /* the same, a text for each rule that did something */
 	bool lost;
 };
 
