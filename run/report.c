@@ -437,7 +437,7 @@ void report_outlived(pid_t pid, const char *name, void *arg)
 {
 	struct report *r = arg;
 
-	say("%s (pid %d) has outlived the program by %.2g s (--grace), and is ended", name, (int)pid,
+	say("%s (pid %d) has outlived the program by %.1f s (--grace), and is ended", name, (int)pid,
 	    (double)r->opt->grace_ms / 1000);
 	r->ended = r->ended ? r->ended : json_array();
 	json_array_append_new(r->ended, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));

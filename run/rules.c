@@ -5,11 +5,15 @@
 #include "field.h"
 #include "report.h"
 #include "say.h"
+#include "tape.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Those of --record and --replay are not the user's, and disturb nothing. */
+static long long disturbed(const json_t *rule) { return strcmp(str(rule, "name"), TAPE_NAME) ? num(rule, "hits") : 0; }
 
 /* How many packets they disturbed. */
 static long long hits(const json_t *list)
@@ -18,7 +22,7 @@ static long long hits(const json_t *list)
 	json_t *r;
 	size_t i;
 
-	json_array_foreach(list, i, r) n += num(r, "hits");
+	json_array_foreach(list, i, r) n += disturbed(r);
 	return n;
 }
 
@@ -32,7 +36,7 @@ void rules_put(FILE *f, const json_t *rules)
 	fputs("\nrules that disturbed packets (decisions: rules.txt)\n", f);
 	json_array_foreach(list, i, r)
 	{
-		if (!num(r, "hits"))
+		if (!disturbed(r))
 			continue;
 		fprintf(f, "  rule %lld", num(r, "id"));
 		if (*str(r, "name"))
