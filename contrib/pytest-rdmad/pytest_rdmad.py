@@ -56,17 +56,20 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "rdma_faults(rules, seed=None): rules of rdmad-fault(5) that disturb the test's packets")
 
 
-def pytest_collection_modifyitems(config, items):
-    ours = []
-    for item in items:
-        names = getattr(item, "fixturenames", None)
-        if names is None:
-            continue
-        if item.get_closest_marker("rdma_faults") and "rdma" not in names:
-            names.insert(0, "rdma")
-        if "rdma" in names:
-            ours.append(item)
-    if not ours or config.option.collectonly:
+def fixtures(item):
+    return getattr(item, "fixturenames", [])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item):
+    if item.get_closest_marker("rdma_faults") and hasattr(item, "fixturenames") and "rdma" not in item.fixturenames:
+        item.fixturenames.insert(0, "rdma")
+
+
+def pytest_collection_finish(session):
+    """What -k, -m and the like have left of them is known now."""
+    config = session.config
+    if config.option.collectonly or session.testsfailed or not any("rdma" in fixtures(item) for item in session.items):
         return
     if hasattr(config, "workerinput"):
         raise pytest.UsageError("pytest-rdmad: tests of RDMA share a device and run one after the other: without -n (xdist), "
@@ -154,6 +157,7 @@ class Rdma:
         self.started = []
         self.capture = None
         top = config.getoption("--rdmad-report")
+        top = top and os.path.join(str(config.invocation_params.dir), top)  # a test may go elsewhere
         self.dir = os.path.join(top, re.sub(r"[^\w.\[\]-]+", "-", item.nodeid)) if top else None
 
     # -- what tests use --
@@ -244,12 +248,11 @@ class Rdma:
             self.capture = (ours, subprocess.Popen(
                 [self.rdmactl, "capture", "--write", os.path.join(self.dir, "capture.pcapng"), "--ready", str(theirs.fileno()), *CAPTURE],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL))
-        if not self.word():
+        if not self.word(ours):
             raise RdmadError("the capture in %s has not begun" % self.dir)
 
-    def word(self):
+    def word(self, ours):
         """A byte from the capture, in time."""
-        ours = self.capture[0]
         return bool(select.select([ours], [], [], PATIENCE_S)[0]) and len(ours.recv(1)) == 1
 
     def end(self):
@@ -261,34 +264,45 @@ class Rdma:
                 except subprocess.TimeoutExpired:
                     p.kill()
                     p.wait()
-        try:
-            idle = [r for r in self.json("fault", "list")["rules"] if r["id"] in self.rules and not r["matches"]]
-            if self.capture:
-                self.capture_end()
-            if self.dir and self.failed:
-                self.keep()
-            self.clear()
-        except RdmadError as err:
-            warnings.warn("rdmad: %s" % err)
-            return
-        finally:
-            if self.dir and not self.failed:
-                shutil.rmtree(self.dir, ignore_errors=True)
+        idle = []
+        for step in (self.capture_end, self.keep, lambda: idle.extend(self.idle()), self.clear):
+            try:  # if the daemon died, the capture is there all the same
+                step()
+            except (RdmadError, OSError, ValueError, subprocess.TimeoutExpired) as err:
+                warnings.warn("rdmad: %s" % err)
+        if self.dir and not self.failed:
+            shutil.rmtree(self.dir, ignore_errors=True)
         for r in idle:
             warnings.warn("rdmad: no packet of this test met rule %d%s" % (r["id"], " (%s)" % r["name"] if r["name"] else ""))
 
+    def idle(self):
+        return [r for r in self.json("fault", "list")["rules"] if r["id"] in self.rules and not r["matches"]] if self.rules else []
+
     def capture_end(self):
+        if not self.capture:
+            return
         ours, process = self.capture
-        ours.shutdown(socket.SHUT_WR)
-        if not self.word():
+        self.capture, whole = None, False
+        try:
+            with ours:
+                ours.shutdown(socket.SHUT_WR)
+                whole = self.word(ours)
+        finally:
+            if not whole:
+                process.kill()
+            process.wait()
+        if not whole:
             warnings.warn("rdmad: the capture in %s is not complete" % self.dir)
-            process.kill()
-        ours.close()
-        process.wait()
 
     def keep(self):
-        """A test has failed: all that is known of it goes to its directory."""
-        for name, text in (("why.txt", self.why_text()), ("rules.txt", self.ctl("fault", "list", "--log") if self.rules else "")):
+        """If the test has failed, all that is known of it goes to its directory."""
+        if not self.dir or not self.failed:
+            return
+        for name, get in (("why.txt", self.why_text), ("rules.txt", lambda: self.ctl("fault", "list", "--log") if self.rules else "")):
+            try:
+                text = get()
+            except RdmadError as err:
+                text = "%s\n" % err
             if text:
                 with open(os.path.join(self.dir, name), "w", encoding="utf-8") as f:
                     f.write(text)
