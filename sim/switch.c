@@ -42,16 +42,17 @@ static void say_pause(struct fabric *f, struct port *in, bool pause)
 
 /* ---- the buffer --------------------------------------------------------------------------------- */
 
-static bool below(const struct sw *s, uint64_t len)
+/* So much may join so much that is there: it fits, and all of it is not beyond alpha times what is free. */
+static bool may_join(const struct sw *s, uint64_t there, uint64_t more)
 {
 	uint64_t left = s->shared - s->used;
 
-	return len <= left && (double)len <= s->group->alpha * (double)left;
+	return more <= left && (double)(there + more) <= s->group->alpha * (double)left;
 }
 
 static bool admit_lossless(struct fabric *f, struct sw *s, struct port *in, struct packet *p)
 {
-	if (!in->pausing && below(s, in->held + p->len)) {
+	if (!in->pausing && may_join(s, in->held, p->len)) {
 		p->spare = false;
 		in->held += p->len;
 		s->used += p->len;
@@ -72,7 +73,7 @@ static bool admit(struct fabric *f, struct sw *s, struct port *in, const struct 
 	if (s->group->pfc)
 		return admit_lossless(f, s, in, p);
 	p->spare = false;
-	if (!below(s, out->queue[CLASS_DATA].len + p->len) || s->used + p->len > s->shared)
+	if (!may_join(s, out->queue[CLASS_DATA].len, p->len))
 		return false;
 	in->held += p->len;
 	s->used += p->len;
@@ -92,7 +93,7 @@ void switch_sent(struct fabric *f, struct sw *s, struct port *out)
 		s->used -= out->out_len;
 	}
 	/* Not at the very limit: it would be told to pause by the next packet again. */
-	if (in->pausing && !in->spare && (!in->held || below(s, in->held + 2 * f->packet_len)))
+	if (in->pausing && !in->spare && (!in->held || may_join(s, in->held, 2 * f->packet_len)))
 		say_pause(f, in, false);
 }
 
