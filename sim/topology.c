@@ -39,8 +39,9 @@ uint32_t topology_packet_len(const struct topology *t) { return t->adapter.mtu +
  */
 uint64_t topology_headroom(const struct topology *t, const struct cable *c)
 {
-	return 3 * (uint64_t)topology_packet_len(t) + 2 * PACKET_PAUSE + 2 * c->delay_ns * (c->rate / 1000000) / 8000 +
-	       2;
+	uint64_t wire = (uint64_t)((unsigned __int128)2 * c->delay_ns * c->rate / 8000000000u);
+
+	return 3 * (uint64_t)topology_packet_len(t) + 2 * PACKET_PAUSE + wire + 2;
 }
 
 void topology_free(struct topology *t)
