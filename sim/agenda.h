@@ -21,7 +21,7 @@
 #define AGENDA_SLOTS 256u
 #define AGENDA_SHIFT 5 /* of ns to a slot */
 
-enum moment_kind { AT_SENT, AT_ARRIVED, AT_TICK, AT_START, AT_SAMPLE };
+enum moment_kind { AT_SENT, AT_ARRIVED, AT_TICK, AT_START, AT_STOP };
 
 struct moment {
 	uint64_t ns, order; /* order: of the row that counts; 0: it is not set */

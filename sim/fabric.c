@@ -134,24 +134,33 @@ static void arrived(struct fabric *f, struct port *p)
 		switch_rx(f, &f->sw[p->other - f->t->hosts], p->peer, pkt);
 }
 
-void fabric_run(struct fabric *f)
+/* All that happens up to that time; false: the work was done before. */
+static bool run_until(struct fabric *f, uint64_t ns)
 {
-	struct moment sample = { .kind = AT_SAMPLE }, *m;
+	struct moment *m;
 
-	agenda_set(&f->agenda, &sample, f->t->sample_ns);
-	while (f->work.open && (m = agenda_next(&f->agenda, f->t->duration_ns)))
+	while (f->work.open && (m = agenda_next(&f->agenda, ns)))
 		switch ((enum moment_kind)m->kind) {
 		case AT_SENT: sent(f, LINK_OF(m, struct port, sent)); break;
 		case AT_ARRIVED: arrived(f, LINK_OF(m, struct port, arrived)); break;
 		case AT_TICK: host_turn(LINK_OF(m, struct host, tick)); break;
-		case AT_START: work_start(f, LINK_OF(m, struct starter, moment)->load); break;
-		case AT_SAMPLE:
-			csv_sample(f);
-			agenda_set(&f->agenda, &sample, f->agenda.now_ns + f->t->sample_ns);
-			break;
+		case AT_START: work_start(f, LINK_OF(m, struct starter, start)->load); break;
+		case AT_STOP: work_stop(f, LINK_OF(m, struct starter, stop)->load); break;
 		}
-	if (f->work.open)
-		f->agenda.now_ns = f->t->duration_ns;
+	if (!f->work.open)
+		return false;
+	f->agenda.now_ns = ns;
+	return true;
+}
+
+/* A sample follows on all that happens in its ns: so the last one, at the end, has some time to tell of. */
+void fabric_run(struct fabric *f)
+{
+	uint64_t ns = f->t->sample_ns;
+
+	for (; ns < f->t->duration_ns && run_until(f, ns); ns += f->t->sample_ns)
+		csv_sample(f);
+	run_until(f, f->t->duration_ns);
 	csv_sample(f);
 }
 

@@ -109,8 +109,10 @@ void work_init(struct fabric *f)
 		case LOAD_ALLREDUCE: allreduce(f, l); break;
 		case LOADS: break;
 		}
-		w->starter[i] = (struct starter){ .moment.kind = AT_START, .load = l };
-		agenda_set(&f->agenda, &w->starter[i].moment, l->start_ns);
+		w->starter[i] = (struct starter){ .start.kind = AT_START, .stop.kind = AT_STOP, .load = l };
+		agenda_set(&f->agenda, &w->starter[i].start, l->start_ns);
+		if (l->stop_ns < t->duration_ns)
+			agenda_set(&f->agenda, &w->starter[i].stop, l->stop_ns);
 	}
 	w->open = w->flow_n;
 	connect_all(f);
@@ -133,8 +135,6 @@ static void feed(struct fabric *f, struct flow *flow)
 
 	while (flow->begun && !flow->status && flow->posted - flow->done < flow->depth && flow->posted < flow->limit &&
 	       flow->posted < flow->may && now < flow->load->stop_ns) {
-		if (!flow->posted)
-			flow->first_ns = now;
 		flow->posted_ns[flow->posted++ % flow->depth] = now;
 		host_write(&f->host[flow->from], flow->qpn, flow->i, (uint32_t)flow->size, &f->host[flow->to]);
 	}
@@ -153,6 +153,24 @@ void work_start(struct fabric *f, const struct load *l)
 	}
 }
 
+static void close_if_over(struct fabric *f, struct flow *flow)
+{
+	bool stopped = f->agenda.now_ns >= flow->load->stop_ns && flow->posted == flow->done;
+
+	if (flow->over || !(flow->status || flow->done == flow->limit || stopped))
+		return;
+	flow->over = true;
+	f->work.open--;
+}
+
+/* Those that have nothing under way end here; the others with their last message. */
+void work_stop(struct fabric *f, const struct load *l)
+{
+	for (uint32_t i = 0; i < f->work.flow_n; i++)
+		if (f->work.flow[i].load == l)
+			close_if_over(f, &f->work.flow[i]);
+}
+
 void work_done(struct fabric *f, uint32_t i, uint8_t status)
 {
 	struct work *w = &f->work;
@@ -163,7 +181,7 @@ void work_done(struct fabric *f, uint32_t i, uint8_t status)
 		if (!flow->status) {
 			flow->status = status;
 			w->failed++;
-			w->open--;
+			close_if_over(f, flow);
 		}
 		return;
 	}
@@ -171,15 +189,13 @@ void work_done(struct fabric *f, uint32_t i, uint8_t status)
 		broken("flow %u: a message is done whose bytes have not come", i);
 	csv_message(f, flow, flow->done, began);
 	flow->done++;
-	flow->last_ns = now;
 	if (w->done == w->done_max) {
 		w->done_max = w->done_max ? 2 * w->done_max : 4096;
 		w->took_ns = room_for(w->took_ns, w->done_max, sizeof(*w->took_ns));
 	}
 	w->took_ns[w->done++] = now - began;
-	if (flow->done == flow->limit)
-		w->open--;
 	feed(f, flow);
+	close_if_over(f, flow);
 }
 
 void work_arrived(struct fabric *f, struct flow *flow)

@@ -28,16 +28,15 @@ struct flow {
 	uint64_t may;         /* messages whose data is there; all, but in a ring */
 	uint64_t posted, done;
 	uint64_t stored, seen; /* bytes at the receiver, and at the last sample */
-	uint64_t first_ns, last_ns;
 	uint32_t i, from, to, depth;
 	uint32_t qpn, to_qpn;
-	uint8_t status; /* enum wc_status of the one that failed; 0: none */
-	bool begun;
+	uint8_t status;   /* enum wc_status of the one that failed; 0: none */
+	bool begun, over; /* over: done, failed, or stopped with nothing under way */
 };
 
-/* When a load starts. */
+/* When a load starts, and stops. */
 struct starter {
-	struct moment moment;
+	struct moment start, stop;
 	const struct load *load;
 };
 
@@ -47,13 +46,14 @@ struct work {
 	struct starter *starter;
 	uint64_t *took_ns; /* of each message that is done */
 	uint64_t done, done_max;
-	uint32_t open, failed; /* flows that are not done; that have failed */
+	uint32_t open, failed; /* flows that are not over; that have failed */
 };
 
 /* Flows, and their queue pairs; all loads are on the agenda. */
 void work_init(struct fabric *);
 void work_free(struct work *);
 void work_start(struct fabric *, const struct load *);
+void work_stop(struct fabric *, const struct load *);
 void work_done(struct fabric *, uint32_t flow, uint8_t status);
 /* A message has come: its receiver may go on. */
 void work_arrived(struct fabric *, struct flow *);
