@@ -14,8 +14,6 @@ struct packet *packet_get(struct packets *all)
 		all->free = p->next;
 	else
 		p = room_new(1, sizeof(*p));
-	all->made++;
-	all->live++;
 	return p;
 }
 
@@ -23,7 +21,6 @@ void packet_put(struct packets *all, struct packet *p)
 {
 	p->next = all->free;
 	all->free = p;
-	all->live--;
 }
 
 void packets_fini(struct packets *all)

@@ -36,7 +36,6 @@ struct packet {
 
 struct packets {
 	struct packet *free;
-	uint64_t made, live;
 };
 
 struct packet *packet_get(struct packets *);

@@ -29,7 +29,7 @@ static void queue_note(const struct agenda *a, struct port *port)
 {
 	uint64_t len = port->queue[CLASS_DATA].len, ns = a->now_ns - port->changed_at;
 
-	port->log.area += len * ns;
+	port->log.area += (unsigned __int128)len * ns;
 	if (port->ecn)
 		port->band_ns[len < port->ecn->kmin ? 0 : len <= port->ecn->kmax ? 1 : 2] += ns;
 	port->changed_at = a->now_ns;

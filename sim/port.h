@@ -22,7 +22,8 @@ struct fifo {
 
 /* Since the last sample. */
 struct port_log {
-	uint64_t sent_len, pkts, marks, drops, pauses, paused_ns, area /* bytes of queue times ns */, most;
+	uint64_t sent_len, pkts, marks, drops, pauses, paused_ns, most;
+	unsigned __int128 area; /* bytes of queue times ns */
 };
 
 struct port {
@@ -65,8 +66,5 @@ void port_log_next(struct port *);
 /* Packets that wait or are on the wire, but those of PFC. */
 uint64_t port_pkts(const struct port *);
 void port_fini(struct packets *, struct port *);
-
-/* ns that so many bytes take, at that rate. */
-static inline uint64_t wire_ns(uint64_t len, uint64_t rate) { return len * 8000000000u / rate; }
 
 #endif

@@ -88,14 +88,12 @@ static bool links(const struct topology *t, struct rule_error *err)
 
 /* ---- buffers ------------------------------------------------------------------------------------------ */
 
-static bool buffer(const struct topology *t, const struct group *g, uint32_t node, struct rule_error *err)
+/* kept: for all links of that node. */
+static bool buffer(const struct topology *t, const struct group *g, uint32_t node, uint64_t kept,
+		   struct rule_error *err)
 {
-	uint64_t kept = 0;
 	char name[NAME_ROOM + 16];
 
-	for (uint32_t i = 0; i < t->cable_n; i++)
-		if (t->cable[i].a == node || t->cable[i].b == node)
-			kept += topology_headroom(t, &t->cable[i]);
 	kept += topology_packet_len(t);
 	if (!g->pfc || g->buffer >= kept)
 		return true;
@@ -107,7 +105,7 @@ static bool buffer(const struct topology *t, const struct group *g, uint32_t nod
 		   name, (unsigned long long)kept, (unsigned long long)g->buffer);
 }
 
-static bool buffers(const struct topology *t, struct rule_error *err)
+static bool each_buffer(const struct topology *t, const uint64_t *kept, struct rule_error *err)
 {
 	for (unsigned i = 0; i < t->group_n; i++) {
 		const struct group *g = &t->group[i];
@@ -116,10 +114,24 @@ static bool buffers(const struct topology *t, struct rule_error *err)
 			return bad(err, g->line, "buffer holds no packet of %u bytes: make it larger",
 				   topology_packet_len(t));
 		for (uint32_t k = 0; k < g->nodes.n; k++)
-			if (!buffer(t, g, g->nodes.first + k, err))
+			if (!buffer(t, g, g->nodes.first + k, kept[g->nodes.first + k], err))
 				return false;
 	}
 	return true;
+}
+
+static bool buffers(const struct topology *t, struct rule_error *err)
+{
+	uint64_t *kept = room_new(t->hosts + t->switches, sizeof(*kept));
+	bool ok;
+
+	for (uint32_t i = 0; i < t->cable_n; i++) {
+		kept[t->cable[i].a] += topology_headroom(t, &t->cable[i]);
+		kept[t->cable[i].b] += topology_headroom(t, &t->cable[i]);
+	}
+	ok = each_buffer(t, kept, err);
+	free(kept);
+	return ok;
 }
 
 /* ---- workload ------------------------------------------------------------------------------------------- */
