@@ -135,7 +135,8 @@ int main(int argc, char **argv)
 	if (seed)
 		t.seed = seed_of(seed);
 	if (check)
-		printf("%s: %u hosts, %u switches, %u links: good\n", argv[optind], t.hosts, t.switches, t.cable_n);
+		printf("%s: %u hosts, %u switch%s, %u links: good\n", argv[optind], t.hosts, t.switches,
+		       t.switches == 1 ? "" : "es", t.cable_n);
 	else
 		status = run(&t, dir);
 	topology_free(&t);

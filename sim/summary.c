@@ -106,8 +106,8 @@ void summary_print(const struct fabric *f, uint64_t real_ns, uint64_t cpu_ns, ui
 			all.marks += f->sw[i].port[k].all.marks;
 			all.pauses += f->sw[i].port[k].all.pauses;
 		}
-	printf("fabric     %u hosts, %u switches, %u links, %u flows, seed %llu\n", t->hosts, t->switches, t->cable_n,
-	       f->work.flow_n, (ull)t->seed);
+	printf("fabric     %u hosts, %u switch%s, %u links, %u flows, seed %llu\n", t->hosts, t->switches,
+	       t->switches == 1 ? "" : "es", t->cable_n, f->work.flow_n, (ull)t->seed);
 	printf("time       %.6f s virtual, %.2f s real\n", ns / 1e9, (double)real_ns / 1e9);
 	printf("cost       %llu packets, %.0f ns of processor each; %.0f MiB of memory, %.0f KiB a host\n",
 	       (ull)f->offered, (double)cpu_ns / (double)pkts, (double)memory_len / 0x1p20,

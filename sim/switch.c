@@ -104,10 +104,10 @@ static void mark(struct fabric *f, const struct sw *s, struct port *out, struct 
 	const struct ecn *e = &s->group->ecn;
 	uint64_t len = out->queue[CLASS_DATA].len;
 
-	if (!e->on || len < e->kmin || !(p->burst.route.tclass & ECN_BITS) ||
+	if (!e->on || len <= e->kmin || !(p->burst.route.tclass & ECN_BITS) ||
 	    (p->burst.route.tclass & ECN_BITS) == ECN_CE)
 		return;
-	if (len <= e->kmax && e->kmax > e->kmin) {
+	if (len <= e->kmax) {
 		double chance = e->pmax * (double)(len - e->kmin) / (double)(e->kmax - e->kmin);
 
 		if ((double)(rng_next(&f->rng) >> 11) >= chance * 0x1p53)
