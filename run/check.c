@@ -78,12 +78,12 @@ bool check_prepare(const struct install *in, struct options *opt)
 		    opt->check ? "--check" : "--trace");
 		return false;
 	}
-	if ((opt->check_status || (opt->check && opt->report)) && !(opt->check_log = log_make(opt)))
-		return false;
 	if (file && !is_writable(file)) {
 		say("--trace-file %s: %s", file, strerror(errno));
 		return false;
 	}
+	if ((opt->check_status || (opt->check && opt->report)) && !(opt->check_log = log_make(opt)))
+		return false;
 	env_put("RDMAD_CHECK", opt->check ? "1" : NULL);
 	env_put("RDMAD_CHECK_LOG", opt->check_log);
 	env_put("RDMAD_TRACE", opt->trace);

@@ -21,17 +21,25 @@ struct draft {
 	bool turn;
 };
 
-static struct object *known(enum object_kind kind, const void *p)
+/*
+ * The object, for its real functions: it was noted when ours were put there, and it may be dead by now.  NULL: it is, that is
+ * told, and nothing may be called.  In a call, as telling allocates.
+ */
+static struct object *known(enum object_kind kind, const void *p, enum call_id id)
 {
 	struct object *o;
 
+	if (!object_usable(kind, p, call_name(id)))
+		return NULL;
 	pthread_mutex_lock(&check_lock);
-	o = object_find(kind, p);
+	o = object_any(kind, p);
 	pthread_mutex_unlock(&check_lock);
 	if (!o)
-		abort(); /* ours are in objects that were noted only */
+		abort(); /* only a stray write can bring our functions into another one */
 	return o;
 }
+
+static bool is_looked_at(const struct object *o) { return check_on && o && !o->dead && !o->inherited; }
 
 /* ---- CQs ------------------------------------------------------------------------------- */
 
@@ -39,7 +47,7 @@ static void now_taken(struct object *o, struct ibv_cq_ex *ex)
 {
 	struct ibv_wc wc = { .wr_id = ex->wr_id, .status = ex->status, .byte_len = UINT32_MAX };
 
-	if (!check_on || !ex->read_qp_num || !ex->read_opcode)
+	if (!is_looked_at(o) || !ex->read_qp_num || !ex->read_opcode)
 		return;
 	wc.qp_num = ex->read_qp_num(ex);
 	wc.opcode = ex->read_opcode(ex);
@@ -60,14 +68,18 @@ static void poll_end(struct object *o)
 
 static int my_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a)
 {
-	struct object *o = known(OBJ_CQ, ex);
-	bool turn = check_on && object_take(o);
+	struct object *o;
 	struct call c;
+	bool turn;
 	int r;
 
 	call_begin(&c, CALL_ibv_start_poll, LEVEL_VERBS);
-	o->cq.polled = true;
-	r = o->cq.real.start_poll(ex, a);
+	o = known(OBJ_CQ, ex, c.id);
+	turn = is_looked_at(o) && object_take(o);
+	if (o)
+		o->cq.polled = true;
+	call_go(&c);
+	r = o ? o->cq.real.start_poll(ex, a) : EINVAL;
 	call_made(&c);
 	if (!r)
 		now_taken(o, ex);
@@ -84,12 +96,14 @@ static int my_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a)
 
 static int my_next_poll(struct ibv_cq_ex *ex)
 {
-	struct object *o = known(OBJ_CQ, ex);
+	struct object *o;
 	struct call c;
 	int r;
 
 	call_begin(&c, CALL_ibv_next_poll, LEVEL_VERBS);
-	r = o->cq.real.next_poll(ex);
+	o = known(OBJ_CQ, ex, c.id);
+	call_go(&c);
+	r = o ? o->cq.real.next_poll(ex) : EINVAL;
 	call_made(&c);
 	if (!r)
 		now_taken(o, ex);
@@ -102,13 +116,16 @@ static int my_next_poll(struct ibv_cq_ex *ex)
 
 static void my_end_poll(struct ibv_cq_ex *ex)
 {
-	struct object *o = known(OBJ_CQ, ex);
+	struct object *o;
 	struct call c;
 
 	call_begin(&c, CALL_ibv_end_poll, LEVEL_VERBS);
-	o->cq.real.end_poll(ex);
+	o = known(OBJ_CQ, ex, c.id);
+	call_go(&c);
+	if (o)
+		o->cq.real.end_poll(ex);
 	call_made(&c);
-	if (check_on)
+	if (is_looked_at(o))
 		poll_end(o);
 	if (c.trace)
 		call_line(&c, RESULT_NONE, 0, false, "%p", (void *)ex);
@@ -137,10 +154,10 @@ void cq_ex_put(struct ibv_cq_ex *ex, bool single)
 
 static void draft_begin(struct object *o)
 {
-	struct draft *d = o->qp.draft;
+	struct draft *d = o ? o->qp.draft : NULL;
 	bool turn;
 
-	if (!check_on)
+	if (!is_looked_at(o))
 		return;
 	turn = object_take(o);
 	if (!d)
@@ -153,9 +170,9 @@ static void draft_begin(struct object *o)
 
 static void draft_end(struct object *o)
 {
-	struct draft *d = o->qp.draft;
+	struct draft *d = o ? o->qp.draft : NULL;
 
-	if (!check_on || !d || !d->turn || __atomic_load_n(&o->in, __ATOMIC_ACQUIRE) != gettid())
+	if (!is_looked_at(o) || !d || !d->turn || __atomic_load_n(&o->in, __ATOMIC_ACQUIRE) != gettid())
 		return;
 	d->turn = o->held = false;
 	object_give(o);
@@ -178,18 +195,18 @@ static bool draft_grow(struct draft *d)
 
 static void draft_add(struct object *o, const struct ibv_qp_ex *qp, enum ibv_wr_opcode op)
 {
-	struct draft *d = o->qp.draft;
+	struct draft *d = o ? o->qp.draft : NULL;
 
-	if (!check_on || !d || !d->turn || (d->n == d->room && !draft_grow(d)))
+	if (!is_looked_at(o) || !d || !d->turn || (d->n == d->room && !draft_grow(d)))
 		return;
 	d->wr[d->n++] = (struct ibv_send_wr){ .wr_id = qp->wr_id, .opcode = op, .send_flags = qp->wr_flags };
 }
 
 static void draft_sge(struct object *o, const struct ibv_sge *sge, size_t n)
 {
-	struct draft *d = o->qp.draft;
+	struct draft *d = o ? o->qp.draft : NULL;
 
-	if (!check_on || !d || !d->turn || !d->n)
+	if (!is_looked_at(o) || !d || !d->turn || !d->n)
 		return;
 	n = n < DRAFT_SGES ? n : DRAFT_SGES;
 	memcpy(d->sge[d->n - 1], sge, n * sizeof(*sge));
@@ -198,13 +215,16 @@ static void draft_sge(struct object *o, const struct ibv_sge *sge, size_t n)
 
 static int my_wr_complete(struct ibv_qp_ex *qp)
 {
-	struct object *o = known(OBJ_QP, qp);
-	struct draft *d = o->qp.draft;
-	bool noted = check_on && d && d->turn;
+	struct object *o;
+	struct draft *d;
 	struct call c;
+	bool noted;
 	int r;
 
 	call_begin(&c, CALL_ibv_wr_complete, LEVEL_VERBS);
+	o = known(OBJ_QP, qp, c.id);
+	d = o ? o->qp.draft : NULL;
+	noted = is_looked_at(o) && d && d->turn;
 	if (noted) {
 		pthread_mutex_lock(&check_lock);
 		for (uint32_t i = 0; i < d->n; i++) {
@@ -213,7 +233,8 @@ static int my_wr_complete(struct ibv_qp_ex *qp)
 		}
 		pthread_mutex_unlock(&check_lock);
 	}
-	r = o->qp.real.wr_complete(qp);
+	call_go(&c);
+	r = o ? o->qp.real.wr_complete(qp) : EINVAL;
 	call_made(&c);
 	if (noted && r) {
 		pthread_mutex_lock(&check_lock);
@@ -244,11 +265,14 @@ void draft_free(struct object *o)
 #define EX(name, params, args, note, ...)                                  \
 	static void my_##name params                                       \
 	{                                                                  \
-		struct object *o = known(OBJ_QP, qp);                      \
+		struct object *o;                                          \
 		struct call c;                                             \
 		call_begin(&c, CALL_ibv_##name, LEVEL_VERBS);              \
+		o = known(OBJ_QP, qp, c.id);                               \
 		note;                                                      \
-		o->qp.real.name args;                                      \
+		call_go(&c);                                               \
+		if (o)                                                     \
+			o->qp.real.name args;                              \
 		call_made(&c);                                             \
 		if (c.trace)                                               \
 			call_line(&c, RESULT_NONE, 0, false, __VA_ARGS__); \

@@ -22,14 +22,13 @@ void context_made(struct ibv_context *);
 bool context_ending(struct ibv_context *);
 void context_ended(struct ibv_context *, bool gone);
 void pd_made(struct ibv_pd *, struct ibv_context *, const struct ibv_parent_domain_init_attr *);
-void null_made(struct ibv_mr *);
 bool mr_ending(struct ibv_mr *);
 void cq_ex_made(struct ibv_cq_ex *, const struct ibv_cq_init_attr_ex *);
-void qp_made(struct ibv_qp *, int sig_all);
+void qp_made(struct ibv_qp *, int sig_all, const struct ibv_qp_cap *);
 void qp_modified(struct ibv_qp *, const struct ibv_qp_attr *, int mask);
 bool qp_ending(struct ibv_qp *);
 void qp_ended(struct ibv_qp *, bool gone);
-void srq_made(struct ibv_srq *);
+void srq_made(struct ibv_srq *, uint32_t max_sge, bool xrc);
 void srq_ended(struct ibv_srq *, bool gone);
 
 /* post.c; bad: the first that was not posted */

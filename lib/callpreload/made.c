@@ -71,12 +71,6 @@ void pd_made(struct ibv_pd *pd, struct ibv_context *context, const struct ibv_pa
 	pthread_mutex_unlock(&check_lock);
 }
 
-void null_made(struct ibv_mr *mr)
-{
-	if (mr) /* it has no length of its own */
-		made(OBJ_MR, mr, mr->context);
-}
-
 bool mr_ending(struct ibv_mr *mr)
 {
 	struct object *o;
@@ -107,7 +101,7 @@ void cq_ex_made(struct ibv_cq_ex *ex, const struct ibv_cq_init_attr_ex *a)
 	cq_ex_put(ex, single);
 }
 
-void qp_made(struct ibv_qp *qp, int sig_all)
+void qp_made(struct ibv_qp *qp, int sig_all, const struct ibv_qp_cap *cap)
 {
 	struct object *o;
 
@@ -123,6 +117,9 @@ void qp_made(struct ibv_qp *qp, int sig_all)
 		o->qp.recv_cq = object_find(OBJ_CQ, qp->recv_cq);
 		o->qp.srq = object_find(OBJ_SRQ, qp->srq);
 		o->qp.sig_all = sig_all;
+		o->qp.max_send = cap->max_send_wr;
+		o->qp.max_send_sge = cap->max_send_sge;
+		o->qp.max_recv_sge = cap->max_recv_sge;
 		if (o->qp.send_cq)
 			o->qp.send_cq->cq.users++;
 		if (o->qp.recv_cq)
@@ -186,7 +183,7 @@ void qp_ended(struct ibv_qp *qp, bool gone)
 	object_ended(OBJ_QP, qp, gone);
 }
 
-void srq_made(struct ibv_srq *srq)
+void srq_made(struct ibv_srq *srq, uint32_t max_sge, bool xrc)
 {
 	struct object *o;
 
@@ -196,6 +193,8 @@ void srq_made(struct ibv_srq *srq)
 	o = object_made(OBJ_SRQ, srq, srq->context);
 	if (o) {
 		o->pd = srq->pd;
+		o->srq.max_sge = max_sge;
+		o->srq.xrc = xrc;
 		o->single = is_single(srq->pd);
 	}
 	pthread_mutex_unlock(&check_lock);

@@ -48,8 +48,7 @@ const char *object_name(const struct object *o)
 	return t;
 }
 
-/* Of that pointer, alive or dead. */
-static struct object *pointer_find(enum object_kind kind, const void *p)
+struct object *object_any(enum object_kind kind, const void *p)
 {
 	struct object *o = by_pointer[pointer_hash(p)];
 
@@ -60,9 +59,9 @@ static struct object *pointer_find(enum object_kind kind, const void *p)
 
 struct object *object_find(enum object_kind kind, const void *p)
 {
-	struct object *o = pointer_find(kind, p);
+	struct object *o = object_any(kind, p);
 
-	return o && !o->dead ? o : NULL;
+	return o && !o->dead && !o->inherited ? o : NULL;
 }
 
 struct object *object_number(enum object_kind kind, const struct ibv_context *context, uint32_t number)
@@ -84,7 +83,7 @@ void object_each(enum object_kind kind, void (*fn)(struct object *, void *), voi
 {
 	for (unsigned i = 0; i < BUCKETS; i++)
 		for (struct object *o = by_pointer[i]; o; o = o->next)
-			if (o->kind == kind && !o->dead)
+			if (o->kind == kind && !o->dead && !o->inherited)
 				fn(o, arg);
 }
 
@@ -136,10 +135,19 @@ void object_number_set(struct object *o, uint32_t number)
 	by_number[number_hash(number)] = o;
 }
 
+static void turn_init(struct object *o)
+{
+	pthread_mutexattr_t a;
+
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&o->turn, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
 struct object *object_made(enum object_kind kind, const void *p, const struct ibv_context *context)
 {
 	struct object *o = object_find(kind, p), **at = &by_pointer[pointer_hash(p)];
-	pthread_mutexattr_t a;
 
 	if (o) { /* by a call in a call */
 		stack_take(&o->made);
@@ -151,10 +159,7 @@ struct object *object_made(enum object_kind kind, const void *p, const struct ib
 	o->p = p;
 	o->kind = kind;
 	o->context = context;
-	pthread_mutexattr_init(&a);
-	pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&o->turn, &a);
-	pthread_mutexattr_destroy(&a);
+	turn_init(o);
 	stack_take(&o->made);
 	o->next = *at; /* in front of a dead one of that pointer */
 	*at = o;
@@ -163,33 +168,65 @@ struct object *object_made(enum object_kind kind, const void *p, const struct ib
 
 void objects_leave(const struct ibv_context *context)
 {
+	const struct object *own;
+
 	pthread_mutex_lock(&check_lock);
+	own = object_find(OBJ_CONTEXT, context);
 	for (unsigned i = 0; i < BUCKETS; i++)
-		for (struct object *o = by_pointer[i], *next; o; o = next) {
-			next = o->next;
-			if (o->context == context && !o->dead && o->kind != OBJ_CONTEXT)
-				drop(o);
+		for (struct object *o = by_pointer[i]; o; o = o->next) {
+			if (o->context != context || o->dead || o->inherited || o->kind == OBJ_CONTEXT)
+				continue;
+			o->left = own && own->kept;
+			stack_take(&o->ended);
+			bury(o);
 		}
 	pthread_mutex_unlock(&check_lock);
 }
 
+static bool has_functions(const struct object *o)
+{
+	return (o->kind == OBJ_CQ && o->cq.real.start_poll) || (o->kind == OBJ_QP && o->qp.real.wr_complete);
+}
+
+static void inherit(struct object *o)
+{
+	o->inherited = true;
+	o->held = false;
+	o->in = 0;
+	turn_init(o); /* a thread of the parent may have it */
+}
+
 void object_forked(void)
 {
-	memset(by_pointer, 0, sizeof(by_pointer));
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		struct object **at = &by_pointer[i];
+
+		for (struct object *o = *at; o; o = o->next)
+			if (has_functions(o)) {
+				inherit(o);
+				*at = o;
+				at = &o->next;
+			}
+		*at = NULL;
+	}
 	memset(by_number, 0, sizeof(by_number));
 	oldest = newest = NULL;
 	graves = ending_n = 0;
 	own_tid = 0;
 }
 
-/* Of what follows its pointer nothing is said: the memory may be another's. */
+/* Of what follows its pointer nothing is said.  Where its memory was not kept, it may be another object's by now. */
 static bool is_gone(enum object_kind kind, const void *p, const char *verb, enum finding_kind what)
 {
-	struct object *o = p ? pointer_find(kind, p) : NULL;
+	struct object *o = p ? object_any(kind, p) : NULL;
 
-	if (!o || !o->dead)
+	if (!o || !o->dead || o->inherited || (!o->kept && !o->left))
 		return false;
-	finding(what, "destroyed by", &o->ended, "%s(): %s has been destroyed", verb, object_name(o));
+	if (o->left)
+		finding(F_USE_DESTROYED, "closed by", &o->ended, "%s(): the context of %s has been closed", verb,
+			object_name(o));
+	else
+		finding(what, "destroyed by", &o->ended, "%s(): %s has been destroyed", verb, object_name(o));
 	return true;
 }
 

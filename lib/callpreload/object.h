@@ -27,6 +27,8 @@ struct object {
 	const void *p;
 	enum object_kind kind;
 	bool dead;
+	bool left;       /* dead, as its context was closed; its memory was not freed */
+	bool inherited;  /* by a child of fork(2): not looked after here */
 	bool single;     /* the program promised that one thread uses it at a time */
 	bool held;       /* a call goes on beyond its return: start_poll, wr_start */
 	uint32_t number; /* QPN, lkey */
@@ -54,7 +56,7 @@ struct object {
 			struct queue s, r;
 			struct object *send_cq, *recv_cq, *srq;
 			bool sig_all, flushed; /* flushed: so was the receive before */
-			uint32_t max_send;
+			uint32_t max_send, max_send_sge, max_recv_sge;
 			unsigned posts_after_error;
 			bool erred;
 			struct ibv_qp_ex real;
@@ -62,6 +64,8 @@ struct object {
 		} qp;
 		struct {
 			struct queue r;
+			uint32_t max_sge;
+			bool xrc;
 		} srq;
 	};
 };
@@ -71,6 +75,8 @@ extern bool check_on;
 
 const char *object_name(const struct object *);
 
+/* Of that pointer, alive, dead or inherited, or NULL: never noted.  For the sake of its real functions. */
+struct object *object_any(enum object_kind, const void *p);
 /* Alive, or NULL. */
 struct object *object_find(enum object_kind, const void *p);
 /* By number; dead ones, too, if there is none alive. */
@@ -80,9 +86,9 @@ struct object *object_made(enum object_kind, const void *p, const struct ibv_con
 void object_number_set(struct object *, uint32_t number);
 void object_each(enum object_kind, void (*)(struct object *, void *), void *);
 
-/* All alive ones of a context but itself are forgotten. */
+/* A context was closed: all alive ones of it go with it.  */
 void objects_leave(const struct ibv_context *);
-/* In a child of fork(2): all is the parent's. */
+/* In a child of fork(2): all is the parent's; those with functions of ours are still found by object_any(). */
 void object_forked(void);
 
 /* Takes check_lock itself.  False: it was destroyed, and that is told; the call must not be made. */

@@ -10,7 +10,7 @@
  *	wrap.c  slot.c  ex.c	the functions that are made of them
  *	trace.c  text.c		--trace: a line for each call
  *	object.c		--check: what there is, and what there was
- *	work.c  cq.c		requests that are posted, and their completions
+ *	work.c  poll.c		requests that are posted, and their completions
  *	region.c  content.c	their memory: keys, rights, bounds, and whether it changes
  *	finding.def  finding.c  stack.c		what is told
  *

@@ -3,6 +3,7 @@
 #include "region.h"
 
 #include "finding.h"
+#include "place.h"
 
 #define REMOTE_WRITERS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 
@@ -110,4 +111,25 @@ const char *region_at(const struct object *o, const struct ibv_sge *s, bool *oth
 		return NULL;
 	*others = mr->mr.access & REMOTE_WRITERS;
 	return mr->mr.addr + (s->addr - mr->mr.iova);
+}
+
+struct others {
+	const char *at;
+	size_t len;
+	bool found;
+};
+
+static void others_look(struct object *mr, void *arg)
+{
+	struct others *w = arg;
+
+	w->found |= mr->mr.access & REMOTE_WRITERS && overlap(mr->mr.addr, mr->mr.len, w->at, w->len);
+}
+
+bool region_others(const char *at, size_t len)
+{
+	struct others w = { at, len, false };
+
+	object_each(OBJ_MR, others_look, &w);
+	return w.found;
 }

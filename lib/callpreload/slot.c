@@ -12,6 +12,7 @@
 
 static struct slots {
 	struct ibv_context *context; /* NULL: free */
+	bool closed;                 /* calls that come later still find the functions */
 #define S_VERB(where, slot, ...)       S_FIELD_##where(slot)
 #define S_POLL(where, slot, ...)       S_FIELD_##where(slot)
 #define S_MAKE(type, where, slot, ...) S_FIELD_##where(slot)
@@ -108,10 +109,12 @@ static struct slots *slots_new(const struct ibv_context *context)
 
 	for (unsigned i = 0; i < all_n; i++) {
 		if (all[i]->context == context)
-			return NULL; /* they are there */
-		if (!all[i]->context)
+			return all[i]->closed ? all[i] : NULL; /* they are there */
+		if (all[i]->closed)
 			s = all[i];
 	}
+	if (all_n < CONTEXTS_MAX)
+		s = NULL;
 	if (!s && all_n < CONTEXTS_MAX && (s = calloc(1, sizeof(*s)))) {
 		all[all_n] = s;
 		__atomic_store_n(&all_n, all_n + 1, __ATOMIC_RELEASE);
@@ -131,6 +134,7 @@ void slots_put(struct ibv_context *context)
 #define S_POLL(where, slot, ...)       PUT_##where(slot);
 #define S_MAKE(type, where, slot, ...) PUT_##where(slot);
 #include "slots.def"
+		s->closed = false;
 		__atomic_store_n(&s->context, context, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&lock);
@@ -141,7 +145,7 @@ void slots_gone(struct ibv_context *context)
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < all_n; i++)
 		if (all[i]->context == context)
-			__atomic_store_n(&all[i]->context, NULL, __ATOMIC_RELEASE);
+			all[i]->closed = true;
 	pthread_mutex_unlock(&lock);
 }
 

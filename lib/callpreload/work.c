@@ -157,11 +157,14 @@ static bool op_reads(unsigned op)
 	return op != IBV_WR_RDMA_READ && op != IBV_WR_ATOMIC_CMP_AND_SWP && op != IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/* More than that: the post fails, and the list may not be there. */
+static int sges(int n, uint32_t max) { return n < 0 || (uint32_t)n > max ? 0 : n; }
+
 void send_note(struct object *qp, const struct ibv_send_wr *wr)
 {
 	struct note *n;
-	bool bare = wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW ||
-		    wr->send_flags & IBV_SEND_INLINE || wr->num_sge < 0;
+	bool bare = wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW;
+	int sge_n = bare ? 0 : sges(wr->num_sge, qp->qp.max_send_sge);
 
 	queue_gone(qp, &qp->qp.s);
 	n = note_new(&qp->qp.s);
@@ -171,8 +174,8 @@ void send_note(struct object *qp, const struct ibv_send_wr *wr)
 	n->op = (uint8_t)wr->opcode;
 	n->signaled = qp->qp.sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	n->reads = op_reads(wr->opcode);
-	note_memory(qp, n, wr->sg_list, bare ? 0 : wr->num_sge);
-	for (int i = 0; n->reads && i < wr->num_sge; i++)
+	note_memory(qp, n, wr->sg_list, wr->send_flags & IBV_SEND_INLINE ? 0 : sge_n);
+	for (int i = 0; n->reads && i < sge_n; i++)
 		place_add(&sources, (const char *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 	if (n->signaled)
 		cq_expect(qp->qp.send_cq, n);
@@ -183,17 +186,25 @@ void send_note(struct object *qp, const struct ibv_send_wr *wr)
 			object_name(qp), AFTER_ERROR);
 }
 
+/* The completions come to queue pairs that may be another process's, and do not tell the SRQ. */
+static bool is_xrc(const struct object *o) { return o->kind == OBJ_SRQ && o->srq.xrc; }
+
 void recv_note(struct object *of, const struct ibv_recv_wr *wr)
 {
+	int sge_n = sges(wr->num_sge, of->kind == OBJ_SRQ ? of->srq.max_sge : of->qp.max_recv_sge);
 	struct note *n;
 
+	if (is_xrc(of)) {
+		region_check(of, &(struct note){ .wr_id = wr->wr_id, .recv = true }, wr->sg_list, sge_n);
+		return;
+	}
 	queue_gone(of, recvs_of(of));
 	n = note_new(recvs_of(of));
 	if (!n)
 		return;
 	n->wr_id = wr->wr_id;
 	n->recv = n->signaled = true;
-	note_memory(of, n, wr->sg_list, wr->num_sge < 0 ? 0 : wr->num_sge);
+	note_memory(of, n, wr->sg_list, sge_n);
 	if (of->kind == OBJ_QP)
 		cq_expect(of->qp.recv_cq, n);
 }
@@ -211,6 +222,8 @@ void send_undo(struct object *qp, uint32_t n)
 
 void recv_undo(struct object *of, uint32_t n)
 {
+	if (is_xrc(of))
+		return;
 	for (uint32_t i = 0; of->kind == OBJ_QP && i < n; i++)
 		cq_expect_less(of->qp.recv_cq);
 	looked -= n;
@@ -281,7 +294,8 @@ static void note_look(const struct object *o, const struct note *n, size_t used)
 		if (!c->at)
 			continue;
 		st = content_look(c, from, &begin, &end);
-		if (st == CONTENT_SAME || (st == CONTENT_CHANGED && may_have_landed(n, c->at + begin, end - begin)))
+		if (st == CONTENT_SAME || (st == CONTENT_CHANGED && (may_have_landed(n, c->at + begin, end - begin) ||
+								     region_others(c->at + begin, end - begin))))
 			continue;
 		/* One buffer for both: the program writes what it is about to send. */
 		if (n->recv && st == CONTENT_CHANGED && place_has(&sources, n->seq, c->at + begin, end - begin))

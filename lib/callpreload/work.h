@@ -26,7 +26,7 @@ struct note {
 	struct stack post;
 };
 
-/* The marks to go back to: note_n of a queue before a call. */
+/* In front of the post of one request.  Receives of an XRC SRQ are looked at then, and not noted. */
 void send_note(struct object *qp, const struct ibv_send_wr *);
 void recv_note(struct object *of, const struct ibv_recv_wr *);
 /* The newest n notes are taken back: they were not posted. */

@@ -109,12 +109,13 @@ static void *known(void **at, const char *name)
 	}
 #include "calls.def"
 
+static _Thread_local bool inside; /* the memory that goes is the check's own */
+
 /* ---- memory that goes ----------------------------------------------------------------- */
 
 EXPORT int munmap(void *at, size_t len)
 {
 	static void *real_munmap;
-	static _Thread_local bool inside; /* what the check itself makes */
 	int (*real)(void *, size_t) = (int (*)(void *, size_t))known(&real_munmap, "munmap");
 
 	if (check_on && work_there() && !inside && !call_inside()) {
@@ -132,12 +133,22 @@ EXPORT int munmap(void *at, size_t len)
 
 /* ---- the process -------------------------------------------------------------------------- */
 
-static void fork_before(void) { pthread_mutex_lock(&check_lock); }
-static void fork_parent(void) { pthread_mutex_unlock(&check_lock); }
+static void fork_before(void)
+{
+	inside = true;
+	pthread_mutex_lock(&check_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&check_lock);
+	inside = false;
+}
 
 static void fork_child(void)
 {
 	pthread_mutex_unlock(&check_lock);
+	inside = false;
 	finding_forget();
 	work_forked();
 	object_forked();
@@ -161,6 +172,7 @@ __attribute__((destructor)) static void process_end(void)
 
 	if (!check_on || !(work_looked() || finding_any()))
 		return;
+	inside = true;
 	cqs_end(NULL);
 	snprintf(what, sizeof(what), "%lu requests", work_looked());
 	finding_sum(what);

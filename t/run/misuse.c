@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -190,6 +191,61 @@ static void use_after_destroy(void)
 	qp[1] = qp_new(cq[1]);
 }
 
+static struct ibv_cq_ex *cq_ex_new(uint32_t flags)
+{
+	struct ibv_cq_init_attr_ex a = { .cqe = DEPTH, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = flags };
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(dev, &a);
+
+	need(ex, "ibv_create_cq_ex");
+	return ex;
+}
+
+static void polled_after_destroy(void)
+{
+	struct ibv_poll_cq_attr none = { 0 };
+	struct ibv_cq_ex *ex = cq_ex_new(0);
+
+	need(!ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "ibv_destroy_cq");
+	need(ibv_start_poll(ex, &none) == EINVAL, "refused");
+}
+
+static void used_after_close(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *other = ibv_open_device(*list);
+	struct ibv_cq *c = other ? ibv_create_cq(other, 1, NULL, NULL, 0) : NULL;
+	struct ibv_wc wc;
+
+	ibv_free_device_list(list);
+	need(c && !ibv_close_device(other), "ibv_close_device");
+	need(ibv_poll_cq(c, 1, &wc) < 0, "refused");
+}
+
+/* A second region lets others write to what is sent by the key of the first one. */
+static void overlap(void)
+{
+	struct ibv_mr *open = ibv_reg_mr(pd, memory, 2 * LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+
+	need(open, "ibv_reg_mr");
+	send_changed();
+	need(!ibv_dereg_mr(open), "ibv_dereg_mr");
+}
+
+/* A child uses a CQ with functions of its own that is the parent's. */
+static void forked(void)
+{
+	struct ibv_poll_cq_attr none = { 0 };
+	struct ibv_cq_ex *ex = cq_ex_new(0);
+	int status;
+	pid_t child = fork();
+
+	need(child >= 0, "fork");
+	if (!child)
+		_exit(ibv_start_poll(ex, &none) == ENOENT ? 0 : 1);
+	need(waitpid(child, &status, 0) == child && !status, "the child's poll");
+	need(!ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "ibv_destroy_cq");
+}
+
 static void use_after_dereg(void)
 {
 	struct ibv_mr *other = ibv_reg_mr(pd, memory, LEN, 0);
@@ -233,17 +289,13 @@ static void *poll_once(void *c)
 /* Of a completion that came, one thread reads while another one polls; which is that of a wrong key. */
 static void threads(void)
 {
-	struct ibv_cq_init_attr_ex a = { .cqe = DEPTH,
-					 .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
-					 .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
 	struct ibv_poll_cq_attr none = { 0 };
 	time_t end = time(NULL) + 20;
 	struct ibv_cq_ex *ex;
 	pthread_t other;
 
 	need(!ibv_destroy_qp(qp[0]) && !ibv_destroy_cq(cq[0]), "destroy");
-	ex = ibv_create_cq_ex(dev, &a);
-	need(ex, "ibv_create_cq_ex");
+	ex = cq_ex_new(IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 	cq[0] = ibv_cq_ex_to_cq(ex);
 	qp[0] = qp_new(cq[0]);
 	qp_connect(qp[0], qp[0]->qp_num); /* to itself */
@@ -317,6 +369,10 @@ static const struct {
 	{ "pd", domain },
 	{ "ignored", ignored },
 	{ "posts-on", posts_on },
+	{ "polled-after-destroy", polled_after_destroy },
+	{ "used-after-close", used_after_close },
+	{ "overlap", overlap },
+	{ "forked", forked },
 };
 
 int main(int argc, char **argv)
