@@ -43,7 +43,12 @@ void bind_posted(struct ibv_qp *, int err);
 bool cq_polling(struct ibv_cq *);
 void cq_polled(struct ibv_cq *, int n, const struct ibv_wc *);
 void cq_taken(struct object *cq, const struct ibv_wc *);
-/* All that nobody has polled; it is of QPs that are about to go.  Only of that context, if any.  With check_lock. */
+/* The real poll; first what cq_drain() has taken. */
+int cq_next(struct ibv_cq *, int n, struct ibv_wc *);
+/*
+ * A look at all that nobody has polled, as its QPs may be about to go; the next poll has it all the same.  Not of a CQ that
+ * another thread uses, or that has functions of its own.  Only of that context, if any.  With check_lock.
+ */
 void cq_drain(struct object *cq, void *context);
 /* The same of all CQs: of a context, or (NULL) at the end of the process. */
 void cqs_end(const struct ibv_context *);

@@ -163,6 +163,13 @@ bool qp_ending(struct ibv_qp *qp)
 	return true;
 }
 
+/* The library forgets the completions of a QP that is destroyed. */
+static void cq_leave(struct object *cq)
+{
+	if (cq && !--cq->cq.users)
+		cq->cq.taken_n = 0;
+}
+
 void qp_ended(struct ibv_qp *qp, bool gone)
 {
 	struct object *o;
@@ -173,10 +180,8 @@ void qp_ended(struct ibv_qp *qp, bool gone)
 		if (o) {
 			work_forget(o);
 			draft_free(o);
-			if (o->qp.send_cq)
-				o->qp.send_cq->cq.users--;
-			if (o->qp.recv_cq)
-				o->qp.recv_cq->cq.users--;
+			cq_leave(o->qp.send_cq);
+			cq_leave(o->qp.recv_cq);
 		}
 		pthread_mutex_unlock(&check_lock);
 	}

@@ -107,6 +107,15 @@ static void drop(struct object *o)
 		*at = o->next;
 }
 
+static void forget(struct object *o)
+{
+	drop(o);
+	if (o->kind == OBJ_CQ)
+		free(o->cq.taken);
+	free(o->kept);
+	free(o);
+}
+
 /* Into the grave; the oldest one there is forgotten. */
 static void bury(struct object *o)
 {
@@ -122,9 +131,7 @@ static void bury(struct object *o)
 		return;
 	oldest = old->grave;
 	graves--;
-	drop(old);
-	free(old->kept);
-	free(old);
+	forget(old);
 }
 
 void object_number_set(struct object *o, uint32_t number)

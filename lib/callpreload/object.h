@@ -50,6 +50,8 @@ struct object {
 			uint32_t due;   /* completions to come, at most */
 			uint32_t users; /* ends of QPs */
 			bool polled, told;
+			struct ibv_wc *taken; /* by cq_drain(), for the next poll */
+			uint32_t taken_n;
 			struct ibv_cq_ex real; /* its functions, of one that has some */
 		} cq;
 		struct {

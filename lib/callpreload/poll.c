@@ -5,7 +5,10 @@
 #include "finding.h"
 #include "work.h"
 
-#define DRAIN_MAX 4096
+#define DRAIN_MAX  4096
+#define DRAIN_STEP 16
+
+static bool taken_any; /* by cq_drain(), of any CQ, ever */
 
 static _Thread_local struct object *turn;
 
@@ -61,27 +64,60 @@ static bool is_error(const struct ibv_wc *wc)
 	return wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR;
 }
 
+int cq_next(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct object *o;
+	int k = 0;
+
+	if (!__atomic_load_n(&taken_any, __ATOMIC_RELAXED))
+		return slots_poll(cq, n, wc);
+	pthread_mutex_lock(&check_lock);
+	o = object_find(OBJ_CQ, cq);
+	if (o && o->cq.taken_n && n > 0) {
+		k = n < (int)o->cq.taken_n ? n : (int)o->cq.taken_n;
+		memcpy(wc, o->cq.taken, (size_t)k * sizeof(*wc));
+		o->cq.taken_n -= (uint32_t)k;
+		memmove(o->cq.taken, o->cq.taken + k, o->cq.taken_n * sizeof(*wc));
+	}
+	pthread_mutex_unlock(&check_lock);
+	return k ? k : slots_poll(cq, n, wc);
+}
+
+/* False: there are no more, or no room for them. */
+static bool take_some(struct object *cq)
+{
+	struct ibv_wc *wc = realloc(cq->cq.taken, (cq->cq.taken_n + DRAIN_STEP) * sizeof(*wc));
+	int n;
+
+	if (!wc)
+		return false;
+	cq->cq.taken = wc;
+	n = slots_poll((struct ibv_cq *)(uintptr_t)cq->p, DRAIN_STEP, wc + cq->cq.taken_n);
+	if (n <= 0)
+		return false;
+	cq->cq.taken_n += (uint32_t)n;
+	__atomic_store_n(&taken_any, true, __ATOMIC_RELAXED);
+	return n == DRAIN_STEP && cq->cq.taken_n < DRAIN_MAX;
+}
+
 void cq_drain(struct object *cq, void *context)
 {
-	struct ibv_wc wc[16], first = { 0 };
-	unsigned all = 0, errors = 0; /* those that went well, or were flushed, may be left */
-	int n = 16;
+	const struct ibv_wc *first = NULL; /* those that went well, or were flushed, may be left */
 
-	if (context && cq->context != context)
+	if ((context && cq->context != context) || cq->held || cq->cq.real.start_poll ||
+	    pthread_mutex_trylock(&cq->turn))
 		return;
-	while (n == 16 && all < DRAIN_MAX && !cq->held) {
-		n = slots_poll((struct ibv_cq *)(uintptr_t)cq->p, 16, wc);
-		for (int i = 0; i < n; i++) {
-			if (is_error(&wc[i]) && !errors++)
-				first = wc[i];
-			all++;
-		}
-	}
-	if (errors)
+	while (take_some(cq))
+		continue;
+	for (uint32_t i = 0; i < cq->cq.taken_n && !first; i++)
+		if (is_error(&cq->cq.taken[i]))
+			first = &cq->cq.taken[i];
+	if (first)
 		finding(F_IGNORED, "made by", &cq->made,
 			"%s: a completion with the error %s (wr_id %#llx, QP %#x) has not been polled%s",
-			object_name(cq), ibv_wc_status_str(first.status), (unsigned long long)first.wr_id, first.qp_num,
-			cq->cq.polled ? "" : ", and nothing else has");
+			object_name(cq), ibv_wc_status_str(first->status), (unsigned long long)first->wr_id,
+			first->qp_num, cq->cq.polled ? "" : ", and nothing else has");
+	pthread_mutex_unlock(&cq->turn);
 }
 
 void cqs_end(const struct ibv_context *context)

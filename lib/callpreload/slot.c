@@ -65,18 +65,19 @@ static bool refuse_recv(struct ibv_recv_wr **bad, struct ibv_recv_wr *wr)
 		call_end(&c);                                           \
 	} while (0)
 
-#define S_INT(dead, kind, empty, slot, verb, ctx, params, args, before, after, ...)                  \
-	static int my_##slot params                                                                  \
-	{                                                                                            \
-		struct call c;                                                                       \
-		int r;                                                                               \
-                                                                                                     \
-		call_begin(&c, CALL_##verb, LEVEL_VERBS);                                            \
-		LOOK(dead, r, kind, r, empty, before, slots_of(ctx)->slot args, after, __VA_ARGS__); \
-		return r;                                                                            \
+#define S_INT(dead, kind, empty, real, slot, verb, params, args, before, after, ...)  \
+	static int my_##slot params                                                   \
+	{                                                                             \
+		struct call c;                                                        \
+		int r;                                                                \
+                                                                                      \
+		call_begin(&c, CALL_##verb, LEVEL_VERBS);                             \
+		LOOK(dead, r, kind, r, empty, before, real args, after, __VA_ARGS__); \
+		return r;                                                             \
 	}
-#define S_VERB(where, slot, ...) S_INT(EINVAL, RESULT_ERR, false, slot, __VA_ARGS__)
-#define S_POLL(where, slot, ...) S_INT(-1, RESULT_INT, !r, slot, __VA_ARGS__)
+#define S_VERB(where, slot, verb, ctx, ...) \
+	S_INT(EINVAL, RESULT_ERR, false, slots_of(ctx)->slot, slot, verb, __VA_ARGS__)
+#define S_POLL(where, slot, verb, ctx, ...) S_INT(-1, RESULT_INT, !r, cq_next, slot, verb, __VA_ARGS__)
 #define S_MAKE(type, where, slot, verb, ctx, params, args, before, after, ...)                                       \
 	static type my_##slot params                                                                                 \
 	{                                                                                                            \
