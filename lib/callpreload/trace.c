@@ -13,8 +13,10 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 
 #define LINE_LEN 1600
+#define TELL_NS  1000000000u
 
 static const char *const names[] = {
 #define VERB(name, ...)        #name,
@@ -33,12 +35,16 @@ static const char *const names[] = {
 
 static bool wanted[CALLS], any;
 static int fd = STDERR_FILENO;
+static const char *path; /* NULL: standard error */
+static dev_t dev;        /* which file fd is */
+static ino_t ino;
 static _Thread_local unsigned depth[2]; /* by level */
 static _Thread_local pid_t tid;
 
 static _Thread_local struct {
 	enum call_id id;
 	unsigned long n; /* 0: none */
+	uint64_t told_ns;
 	char first[200]; /* the arguments */
 	size_t len;
 } empties;
@@ -76,6 +82,26 @@ static void filter(char *list)
 		any |= wanted[i];
 }
 
+static bool file_open(void)
+{
+	struct stat st;
+
+	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0 || fstat(fd, &st))
+		return false;
+	dev = st.st_dev;
+	ino = st.st_ino;
+	return true;
+}
+
+/* A program may close what it has not opened, and its own file has the number then: ours is opened once more. */
+static bool is_ours(void)
+{
+	struct stat st;
+
+	return !path || (!fstat(fd, &st) && st.st_dev == dev && st.st_ino == ino) || file_open();
+}
+
 void trace_init(void)
 {
 	const char *list = getenv("RDMAD_TRACE"), *file = getenv("RDMAD_TRACE_FILE");
@@ -87,8 +113,8 @@ void trace_init(void)
 	free(copy);
 	if (!file || !*file)
 		return;
-	fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-	if (fd < 0) {
+	path = strdup(file);
+	if (!path || !file_open()) {
 		fprintf(stderr, "rdmad-trace: %s: %s\n", file, strerror(errno));
 		any = false;
 		memset(wanted, 0, sizeof(wanted));
@@ -154,11 +180,11 @@ static void line_out(const struct call *c, const char *args, const char *result)
 		n = sizeof(line);
 		line[n - 1] = '\n';
 	}
-	if (write(fd, line, (size_t)n) < 0)
+	if (!is_ours() || (write(fd, line, (size_t)n) < 0 && errno != EAGAIN && errno != EINTR))
 		any = false; /* nobody reads it */
 }
 
-/* Empty polls that were counted are told before the next line of the thread. */
+/* Empty polls that were counted are told before the next line of the thread, each second, and at the end. */
 static void empties_out(const struct call *c)
 {
 	struct call was = *c;
@@ -171,6 +197,16 @@ static void empties_out(const struct call *c)
 	snprintf(result, sizeof(result), " = nothing, %lu times more", empties.n);
 	line_out(&was, empties.first, result);
 	empties.n = 0;
+}
+
+void trace_end(void)
+{
+	struct call c = { .id = empties.id };
+
+	if (!any)
+		return;
+	clock_gettime(CLOCK_REALTIME, &c.at);
+	empties_out(&c);
 }
 
 static void error_text(char *to, size_t len, int r, int err) { snprintf(to, len, " = %d (%s)", r, errno_text(err)); }
@@ -207,6 +243,10 @@ void call_line(struct call *c, enum result kind, intptr_t r, bool empty, const c
 	if (empty && empties.len && empties.id == c->id && n < (int)sizeof(empties.first) &&
 	    !strcmp(args, empties.first)) {
 		empties.n++;
+		if (c->begin_ns - empties.told_ns >= TELL_NS) {
+			empties_out(c);
+			empties.told_ns = c->begin_ns;
+		}
 		return;
 	}
 	empties_out(c);
@@ -215,6 +255,7 @@ void call_line(struct call *c, enum result kind, intptr_t r, bool empty, const c
 		memcpy(empties.first, args, (size_t)n + 1);
 		empties.len = (size_t)n;
 		empties.id = c->id;
+		empties.told_ns = c->begin_ns;
 	}
 	result_text(c, kind, r, result, sizeof(result));
 	line_out(c, args, result);

@@ -43,6 +43,8 @@ struct call {
 enum result { RESULT_ERR, RESULT_PTR, RESULT_INT, RESULT_NONE };
 
 void trace_init(void);
+/* Empty polls that this thread has counted are told. */
+void trace_end(void);
 /* In a child of fork(2). */
 void trace_forked(void);
 const char *call_name(enum call_id);

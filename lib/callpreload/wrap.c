@@ -170,6 +170,7 @@ __attribute__((destructor)) static void process_end(void)
 {
 	char what[80];
 
+	trace_end();
 	if (!check_on || !(work_looked() || finding_any()))
 		return;
 	inside = true;

@@ -4,6 +4,7 @@
  * sanitize.test wants to be told of, and "clean" nothing of that.  The status is 0 wherever the library lets it come so far.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -246,6 +247,33 @@ static void forked(void)
 	need(!ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "ibv_destroy_cq");
 }
 
+static void polls_nothing(void)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < 100; i++)
+		need(!ibv_poll_cq(cq[0], 1, &wc), "nothing");
+}
+
+/* Descriptors that others have opened, but not those that verbs show: then a file of its own with the first number. */
+static void closes_all(void)
+{
+	char target[256], name[32];
+
+	for (int fd = 3; fd < 100; fd++) {
+		ssize_t n;
+
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		n = readlink(name, target, sizeof(target) - 1);
+		if (n < 5 || memcmp(target + n - 5, "taken", 5) != 0)
+			continue;
+		close(fd);
+		need(open("mine", O_WRONLY | O_CREAT | O_TRUNC, 0644) == fd, "that number");
+		return;
+	}
+	need(false, "a file to close");
+}
+
 static void use_after_dereg(void)
 {
 	struct ibv_mr *other = ibv_reg_mr(pd, memory, LEN, 0);
@@ -372,6 +400,8 @@ static const struct {
 	{ "polled-after-destroy", polled_after_destroy },
 	{ "used-after-close", used_after_close },
 	{ "overlap", overlap },
+	{ "polls-nothing", polls_nothing },
+	{ "closes-all", closes_all },
 	{ "forked", forked },
 };
 
