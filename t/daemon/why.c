@@ -514,6 +514,7 @@ static unsigned seen(uid_t uid, uint32_t qpn)
 START_TEST(trace)
 {
 	devices_n = shards_n = 1;
+	devices[0].profile = profile_own();
 	ck_assert_int_eq(shard_start(0, IO_EPOLL), 0);
 	shard_call(shards[0], record, NULL);
 	ck_assert_uint_eq(seen(ANN, 0), 1);
@@ -537,6 +538,7 @@ static void shards_begin(unsigned n)
 	devices_n = 1;
 	memcpy(devices[0].name, "d", 2);
 	devices[0].gid[0].gid[15] = 1;
+	devices[0].profile = profile_own();
 	shards_n = n;
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(shard_start(i, IO_EPOLL), 0);
