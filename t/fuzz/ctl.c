@@ -550,6 +550,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	now = (mono_t){ 1000000 };
 	shard = (struct shard){ .kick_fd = open("/dev/null", O_WRONLY | O_CLOEXEC), .hca[0] = hca_new(&cfg) };
 	must(shard.hca[0]);
+	devices[0].hca[0] = shard.hca[0];
 	hca_gid_set(shard.hca[0], 0, gid);
 	hca_local_set(shard.hca[0], gid, true);
 	w.loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_POLL);
