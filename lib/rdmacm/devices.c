@@ -71,17 +71,13 @@ static void objects_free(struct dev *d)
 		d->pd = NULL;
 }
 
-/*
- * Forgets devices that are no use any more.  In a child the parent's are left as they are: they are its.  The context of
- * an unplugged device is kept, but for nobody new: the program still has to destroy what it made there.
- */
+/* Forgets devices that are no use any more.  In a child the parent's are left as they are: they are its. */
 static void devs_tidy(void)
 {
 	struct dev **p = &devs, *d;
 
 	while ((d = *p)) {
 		if (d->owner == getpid() && (d->refs || !is_dead(d))) {
-			d->unplugged = d->unplugged || is_unplugged(d);
 			p = &d->next;
 			continue;
 		}
@@ -94,14 +90,20 @@ static void devs_tidy(void)
 	}
 }
 
-/* One that is open and of use; NULL. */
+/*
+ * One that is open and of use; NULL.  The context of an unplugged device is kept, but for nobody new: the program still has to
+ * destroy what it made there.
+ */
 static struct dev *dev_known(const char *name)
 {
-	struct dev *d;
-
-	for (d = devs; d && (d->unplugged || strcmp(d->name, name)); d = d->next)
-		;
-	return d;
+	for (struct dev *d = devs; d; d = d->next) {
+		if (d->unplugged || strcmp(d->name, name))
+			continue;
+		d->unplugged = is_unplugged(d);
+		if (!d->unplugged)
+			return d;
+	}
+	return NULL;
 }
 
 static struct dev *dev_of(struct ibv_device *ibdev)
