@@ -40,16 +40,18 @@
 
 /*
  * A sender may know of a receive that was posted after ctx_drain(), and UC and UD have no second try: so receives are
- * taken once more between reading a datagram and handing it to an HCA.
+ * taken once more between reading a datagram and handing it to an HCA.  *now: the turn's time, and behind it that of what was
+ * read last: it may have come long after the turn began, and the wait that an RNR NAK asks for begins when it has come.
  */
-static bool turn_net_rx(struct shard *s, mono_t now)
+static bool turn_net_rx(struct shard *s, mono_t *now)
 {
 	bool any = false;
 
 	net_rx_begin(s->net);
-	while (net_read(s->net, now)) {
-		ctx_drain_recvs(s, now);
-		net_give(s->net, now);
+	while (net_read(s->net, *now)) {
+		ctx_drain_recvs(s, *now);
+		*now = clock_now();
+		net_give(s->net, *now);
 		any = true;
 	}
 	return any;
@@ -251,11 +253,11 @@ bool turn(struct shard *s, struct turn *t)
 	bool again = inbox_wanted(s->inbox), stop = false, busy;
 	unsigned posted;
 	uint64_t sent;
-	mono_t now;
+	mono_t now, began;
 
 	if (again)
 		letters_read(s, inbox_open(s, &stop));
-	now = clock_now(); /* no earlier than what calls have said */
+	began = now = clock_now(); /* no earlier than what calls have said */
 	s->count.turns++;
 	ctx_core(s);
 	if (mono_reached(now, t->look_at)) {
@@ -264,11 +266,10 @@ bool turn(struct shard *s, struct turn *t)
 		look_wait(s, 0);
 	}
 	busy = ctx_drain(s, &posted, now);
-	again |= turn_net_rx(s, now);
+	again |= turn_net_rx(s, &now);
 	again |= turn_raw_rx(s, now);
 	again |= raw_again(s, now);
-	again |= turn_tick(s,
-			   now); /* by the turn's time: what is due since may have its answer in the socket already */
+	again |= turn_tick(s, began); /* what is due since may have its answer in the socket already */
 	if (s->index == 0)
 		again |= hooks.agents_turn(s, now);
 	region_defer(posted > 1);
