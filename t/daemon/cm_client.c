@@ -238,7 +238,9 @@ struct cmm_event chan_event(struct chan *c, enum rdma_cm_event_type type, int st
 	ck_assert_int_eq(chan_call(c, &req, &rep), 0);
 	ck_assert_msg(rep.event.type == type && rep.event.status == status,
 		      "event %u status %d instead of %d status %d", rep.event.type, rep.event.status, type, status);
-	ck_assert_int_eq(readable(c, 0), rep.event.left > 0);
+	if (rep.event
+		    .left) /* the other way round: one may have come since, and chan_quiet() sees what stays readable */
+		ck_assert(readable(c, 0));
 	return rep.event;
 }
 
