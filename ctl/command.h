@@ -3,7 +3,7 @@
  * command.h - the commands of rdmactl: a row of command.def and a function each, in a file of its own.
  *
  * argv[0] is "rdmactl NAME" and optind is 0, so that getopt() begins anew.  A function returns the exit
- * status: 0; 1 there is no daemon, or it did not answer, or nothing could be written; 2 the command line was wrong.
+ * status: 0; 1 there is no daemon, or it did not answer, or nothing could be written; 2 the command line was wrong; replay has those of rdmad-run.
  */
 #ifndef CTL_COMMAND_H
 #define CTL_COMMAND_H

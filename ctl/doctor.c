@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "command.h"
 #include "daemon.h"
 
@@ -71,25 +72,17 @@ static enum verdict name(struct doctor *d)
 
 /* ---- the daemon ------------------------------------------------------------------------ */
 
-/* Runs this program again below rdmad-run, which is beside it; returns if that cannot be done. */
+/* Runs this program again below rdmad-run; returns if that cannot be done. */
 static void again(const struct doctor *d)
 {
-	char self[4096], run[4200];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
+	char self[BESIDE_PATH], *argv[] = { NULL, self, "--json", "doctor", (char *)d->peer_name, NULL };
 
-	if (n <= 0 || getenv(AGAIN))
+	if (getenv(AGAIN) || !beside_self(self))
 		return;
-	self[n] = 0;
-	snprintf(run, sizeof(run), "%s", self);
-	slash = strrchr(run, '/');
-	if (!slash)
-		return;
-	snprintf(slash + 1, sizeof(run) - (size_t)(slash + 1 - run), "rdmad-run");
 	setenv(AGAIN, "1", 1);
-	if (d->json)
-		execl(run, run, self, "--json", "doctor", d->peer_name, (char *)NULL);
-	execl(run, run, self, "doctor", d->peer_name, (char *)NULL);
+	if (!d->json)
+		memmove(&argv[2], &argv[3], 3 * sizeof(argv[0]));
+	beside_run(argv);
 	unsetenv(AGAIN);
 }
 

@@ -2,6 +2,7 @@
 # One file a command, and a row in command.def.
 bin_PROGRAMS += rdmactl
 noinst_HEADERS += \
+	ctl/beside.h \
 	ctl/capfile.h \
 	ctl/captures.h \
 	ctl/clocks.h \
@@ -24,6 +25,7 @@ noinst_HEADERS += \
 	ctl/term.h \
 	ctl/top.h
 rdmactl_SOURCES = \
+	ctl/beside.c \
 	ctl/capfile.c \
 	ctl/capture.c \
 	ctl/captures.c \
@@ -56,6 +58,7 @@ rdmactl_SOURCES = \
 	ctl/metrics.c \
 	ctl/qps.c \
 	ctl/rdmactl.c \
+	ctl/replay.c \
 	ctl/show.c \
 	ctl/source.c \
 	ctl/stats.c \

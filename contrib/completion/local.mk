@@ -16,7 +16,8 @@ COMPLETION_FROM = \
 	$(srcdir)/ctl/doctor.c \
 	$(srcdir)/ctl/ladder.c \
 	$(srcdir)/ctl/cdi.c \
-	$(srcdir)/ctl/fault.c
+	$(srcdir)/ctl/fault.c \
+	$(srcdir)/ctl/replay.c
 COMPLETION_AWK = $(srcdir)/contrib/completion/make.awk
 EXTRA_DIST += contrib/completion/make.awk
 

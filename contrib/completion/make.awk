@@ -23,7 +23,7 @@ BEGIN {
 	value["--theme"] = "auto light dark"
 	value["--path"] = "loss dup reorder"
 	# Arguments of commands: words, or f.
-	rest["rdmactl check"] = rest["rdmactl ladder"] = "f"
+	rest["rdmactl check"] = rest["rdmactl ladder"] = rest["rdmactl replay"] = "f"
 	rest["rdmactl fault"] = "add list clear check"
 }
 FNR == 1 {
