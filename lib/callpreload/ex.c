@@ -6,6 +6,7 @@
  * from the first call to the last.  With --trace alone the objects are known, too, for the sake of their real functions.
  */
 #include "hooks.h"
+#include "finding.h"
 #include "text.h"
 #include "trace.h"
 #include "work.h"
@@ -22,8 +23,8 @@ struct draft {
 };
 
 /*
- * The object, for its real functions: it was noted when ours were put there, and it may be dead by now.  NULL: it is, that is
- * told, and nothing may be called.  In a call, as telling allocates.
+ * The object, for its real functions: it was noted when ours were put there, and it may be dead by now, or forgotten.  NULL: it is, that
+ * is told, and nothing may be called.  In a call, as telling allocates.
  */
 static struct object *known(enum object_kind kind, const void *p, enum call_id id)
 {
@@ -33,9 +34,10 @@ static struct object *known(enum object_kind kind, const void *p, enum call_id i
 		return NULL;
 	pthread_mutex_lock(&check_lock);
 	o = object_any(kind, p);
+	if (!o && check_on)
+		finding(F_USE_DESTROYED, NULL, NULL, "%s(): %p is no object, and may have been one long ago",
+			call_name(id), p);
 	pthread_mutex_unlock(&check_lock);
-	if (!o)
-		abort(); /* only a stray write can bring our functions into another one */
 	return o;
 }
 
@@ -66,6 +68,16 @@ static void poll_end(struct object *o)
 	object_give(o);
 }
 
+/* The end of the call; returns r. */
+static int poll_said(struct call *c, const struct ibv_cq_ex *ex, int r, bool empty)
+{
+	if (c->trace)
+		call_line(c, RESULT_ERR, r, empty, "%p%s%#.0jx", (const void *)ex, r ? "" : ": wr_id ",
+			  r ? 0 : (uintmax_t)ex->wr_id);
+	call_end(c);
+	return r;
+}
+
 static int my_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a)
 {
 	struct object *o;
@@ -87,11 +99,7 @@ static int my_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a)
 		o->held = true;
 	else if (turn)
 		object_give(o);
-	if (c.trace)
-		call_line(&c, RESULT_ERR, r, r == ENOENT, "%p%s%#.0jx", (void *)ex, r ? "" : ": wr_id ",
-			  r ? 0 : (uintmax_t)ex->wr_id);
-	call_end(&c);
-	return r;
+	return poll_said(&c, ex, r, r == ENOENT);
 }
 
 static int my_next_poll(struct ibv_cq_ex *ex)
@@ -107,11 +115,7 @@ static int my_next_poll(struct ibv_cq_ex *ex)
 	call_made(&c);
 	if (!r)
 		now_taken(o, ex);
-	if (c.trace)
-		call_line(&c, RESULT_ERR, r, false, "%p%s%#.0jx", (void *)ex, r ? "" : ": wr_id ",
-			  r ? 0 : (uintmax_t)ex->wr_id);
-	call_end(&c);
-	return r;
+	return poll_said(&c, ex, r, false);
 }
 
 static void my_end_poll(struct ibv_cq_ex *ex)

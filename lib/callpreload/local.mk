@@ -17,8 +17,8 @@ lib_callpreload_librdmad_calls_la_SOURCES = \
 	lib/callpreload/trace.c \
 	lib/callpreload/work.c \
 	lib/callpreload/wrap.c
-lib_callpreload_librdmad_calls_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -U_FORTIFY_SOURCE
-lib_callpreload_librdmad_calls_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -pthread
+lib_callpreload_librdmad_calls_la_CFLAGS = $(PRELOAD_CFLAGS)
+lib_callpreload_librdmad_calls_la_LDFLAGS = $(PRELOAD_LDFLAGS)
 lib_callpreload_librdmad_calls_la_LIBADD = lib/rdmacm/librdmacm.la lib/verbs/libibverbs.la -ldl
 noinst_HEADERS += \
 	lib/callpreload/calls.def \

@@ -20,9 +20,23 @@ static _Thread_local unsigned ending_n;
 static _Thread_local pid_t own_tid;
 
 static const char *const names[] = {
-	[OBJ_CONTEXT] = "context", [OBJ_PD] = "PD",           [OBJ_TD] = "thread domain", [OBJ_MR] = "MR",
-	[OBJ_CQ] = "CQ",           [OBJ_QP] = "QP",           [OBJ_SRQ] = "SRQ",          [OBJ_AH] = "AH",
-	[OBJ_MW] = "MW",           [OBJ_CHANNEL] = "channel", [OBJ_ID] = "rdma_cm_id",
+	[OBJ_CONTEXT] = "context",
+	[OBJ_PD] = "PD",
+	[OBJ_TD] = "thread domain",
+	[OBJ_MR] = "MR",
+	[OBJ_CQ] = "CQ",
+	[OBJ_QP] = "QP",
+	[OBJ_SRQ] = "SRQ",
+	[OBJ_AH] = "AH",
+	[OBJ_MW] = "MW",
+	[OBJ_CHANNEL] = "channel",
+	[OBJ_ID] = "rdma_cm_id",
+	[OBJ_DM] = "device memory",
+	[OBJ_XRCD] = "XRC domain",
+	[OBJ_WQ] = "work queue",
+	[OBJ_TABLE] = "indirection table",
+	[OBJ_FLOW] = "flow",
+	[OBJ_COUNTERS] = "counters",
 };
 
 static pid_t tid(void)

@@ -11,7 +11,25 @@
 #include "pre.h"
 #include "stack.h"
 
-enum object_kind { OBJ_CONTEXT, OBJ_PD, OBJ_TD, OBJ_MR, OBJ_CQ, OBJ_QP, OBJ_SRQ, OBJ_AH, OBJ_MW, OBJ_CHANNEL, OBJ_ID };
+enum object_kind {
+	OBJ_CONTEXT,
+	OBJ_PD,
+	OBJ_TD,
+	OBJ_MR,
+	OBJ_CQ,
+	OBJ_QP,
+	OBJ_SRQ,
+	OBJ_AH,
+	OBJ_MW,
+	OBJ_CHANNEL,
+	OBJ_ID,
+	OBJ_DM,
+	OBJ_XRCD,
+	OBJ_WQ,
+	OBJ_TABLE,
+	OBJ_FLOW,
+	OBJ_COUNTERS
+};
 
 struct note; /* a posted request, work.h */
 

@@ -32,8 +32,14 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+/* Of headers that have these: they are declared here as those that lack them need it. */
+#define ibv_reg_mr_ex  header_reg_mr_ex
+#define ibv_reg_buf_mr header_reg_buf_mr
 #include <infiniband/verbs.h>
+#undef ibv_reg_mr_ex
+#undef ibv_reg_buf_mr
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 
 /* The public names are macros where the header has inlines in front of them. */
 #undef ibv_reg_mr
@@ -42,6 +48,21 @@
 
 #define EXPORT     __attribute__((visibility("default")))
 #define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
+
+/* As in rdma-core 59 and 64. */
+enum { REG_IOVA = 1, REG_ADDR = 2, REG_FD = 4 };
+
+struct reg_attr {
+	size_t length;
+	int access;
+	uint64_t comp_mask; /* nothing behind it is read without its bit */
+	uint64_t iova;
+	void *addr;
+	int fd;
+};
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *, struct reg_attr *);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *, void *buf, void *addr, size_t len, int access);
 
 /* The function of that name behind ours. */
 void *real_find(const char *name);

@@ -32,6 +32,13 @@ void region_made(struct ibv_mr *mr, uint64_t iova, unsigned int access, bool pla
 	pthread_mutex_unlock(&check_lock);
 }
 
+void region_ex_made(struct ibv_mr *mr, const struct reg_attr *a)
+{
+	bool fd = a->comp_mask & REG_FD;
+
+	region_made(mr, a->comp_mask & REG_IOVA ? a->iova : (uintptr_t)a->addr, (unsigned int)a->access, !fd);
+}
+
 void region_changed(struct ibv_mr *mr, int flags, unsigned int access)
 {
 	struct object *o;

@@ -12,6 +12,7 @@
 
 /* Behind a call that made it. */
 void region_made(struct ibv_mr *, uint64_t iova, unsigned int access, bool plain);
+void region_ex_made(struct ibv_mr *, const struct reg_attr *);
 void region_changed(struct ibv_mr *, int flags, unsigned int access);
 
 /* A request that is about to be posted to o: its keys, bounds and rights. */

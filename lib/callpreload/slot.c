@@ -46,48 +46,18 @@ static bool refuse_recv(struct ibv_recv_wr **bad, struct ibv_recv_wr *wr)
 	return false;
 }
 
-#define LOOK(dead, r, kind, value, empty, before, call, after, ...)     \
-	do {                                                            \
-		if (!c.look || (before)) {                              \
-			call_go(&c);                                    \
-			r = call;                                       \
-		} else {                                                \
-			c.look = false;                                 \
-			r = dead;                                       \
-			errno = EINVAL;                                 \
-		}                                                       \
-		call_made(&c);                                          \
-		if (c.look) {                                           \
-			after;                                          \
-		}                                                       \
-		if (c.trace)                                            \
-			call_line(&c, kind, value, empty, __VA_ARGS__); \
-		call_end(&c);                                           \
-	} while (0)
-
-#define S_INT(dead, kind, empty, real, slot, verb, params, args, before, after, ...)  \
-	static int my_##slot params                                                   \
-	{                                                                             \
-		struct call c;                                                        \
-		int r;                                                                \
-                                                                                      \
-		call_begin(&c, CALL_##verb, LEVEL_VERBS);                             \
-		LOOK(dead, r, kind, r, empty, before, real args, after, __VA_ARGS__); \
-		return r;                                                             \
+#define S_CALL(type, dead, kind, empty, real, slot, verb, params, args, before, after, ...)                    \
+	static type my_##slot params                                                                           \
+	{                                                                                                      \
+		type r;                                                                                        \
+		CALL_BODY(CALL_##verb, LEVEL_VERBS, dead, kind, empty, before, real args, after, __VA_ARGS__); \
+		return r;                                                                                      \
 	}
 #define S_VERB(where, slot, verb, ctx, ...) \
-	S_INT(EINVAL, RESULT_ERR, false, slots_of(ctx)->slot, slot, verb, __VA_ARGS__)
-#define S_POLL(where, slot, verb, ctx, ...) S_INT(-1, RESULT_INT, !r, cq_next, slot, verb, __VA_ARGS__)
-#define S_MAKE(type, where, slot, verb, ctx, params, args, before, after, ...)                                       \
-	static type my_##slot params                                                                                 \
-	{                                                                                                            \
-		struct call c;                                                                                       \
-		type r;                                                                                              \
-                                                                                                                     \
-		call_begin(&c, CALL_##verb, LEVEL_VERBS);                                                            \
-		LOOK(NULL, r, RESULT_PTR, (intptr_t)r, false, before, slots_of(ctx)->slot args, after, __VA_ARGS__); \
-		return r;                                                                                            \
-	}
+	S_CALL(int, EINVAL, RESULT_ERR, false, slots_of(ctx)->slot, slot, verb, __VA_ARGS__)
+#define S_POLL(where, slot, verb, ctx, ...) S_CALL(int, -1, RESULT_INT, !r, cq_next, slot, verb, __VA_ARGS__)
+#define S_MAKE(type, where, slot, verb, ctx, ...) \
+	S_CALL(type, NULL, RESULT_PTR, false, slots_of(ctx)->slot, slot, verb, __VA_ARGS__)
 #include "slots.def"
 
 /* A slot of ours for what is there; PUT_EXT: the newest lie at the lowest addresses. */

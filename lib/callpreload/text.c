@@ -233,23 +233,36 @@ static void op_add(struct line *l, const struct ibv_send_wr *w)
 		add(l, " SOLICITED");
 }
 
+/* Begins the next request; false: it is not shown. */
+static bool request_add(struct line *l, int *n, uint64_t wr_id)
+{
+	if (++*n > LIST_MAX)
+		return false;
+	add(l, "%s{wr_id %#jx ", *n > 1 ? ", " : "", (uintmax_t)wr_id);
+	return true;
+}
+
+static const char *requests_end(struct line *l, int n)
+{
+	if (n > LIST_MAX)
+		add(l, ", %d in all", n);
+	return l->at;
+}
+
 const char *sends_text(const struct ibv_send_wr *w)
 {
 	struct line l = line_new();
 	int n = 0;
 
 	for (; w; w = w->next) {
-		if (n++ >= LIST_MAX)
+		if (!request_add(&l, &n, w->wr_id))
 			continue;
-		add(&l, "%s{wr_id %#jx ", n > 1 ? ", " : "", (uintmax_t)w->wr_id);
 		op_add(&l, w);
 		add(&l, " ");
 		sges_add(&l, w->sg_list, w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV ? 0 : w->num_sge);
 		add(&l, "}");
 	}
-	if (n > LIST_MAX)
-		add(&l, ", %d in all", n);
-	return l.at;
+	return requests_end(&l, n);
 }
 
 const char *recvs_text(const struct ibv_recv_wr *w)
@@ -258,15 +271,12 @@ const char *recvs_text(const struct ibv_recv_wr *w)
 	int n = 0;
 
 	for (; w; w = w->next) {
-		if (n++ >= LIST_MAX)
+		if (!request_add(&l, &n, w->wr_id))
 			continue;
-		add(&l, "%s{wr_id %#jx ", n > 1 ? ", " : "", (uintmax_t)w->wr_id);
 		sges_add(&l, w->sg_list, w->num_sge);
 		add(&l, "}");
 	}
-	if (n > LIST_MAX)
-		add(&l, ", %d in all", n);
-	return l.at;
+	return requests_end(&l, n);
 }
 
 static void wc_add(struct line *l, const struct ibv_wc *w)

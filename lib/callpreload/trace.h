@@ -62,4 +62,28 @@ void call_end(struct call *);
 __attribute__((format(printf, 5, 6))) void call_line(struct call *, enum result, intptr_t r, bool empty,
 						     const char *fmt, ...);
 
+/*
+ * The whole of a call, whose result r is declared in front of it: real, unless before, a condition, says that it may not be made;
+ * then r is dead, and errno EINVAL.  after is carried out behind it for --check, a line is written of what follows.  c: the call.
+ */
+#define CALL_BODY(id_, level_, dead, kind, empty, before, real, after, ...) \
+	struct call c;                                                      \
+                                                                            \
+	call_begin(&c, id_, level_);                                        \
+	if (!c.look || (before)) {                                          \
+		call_go(&c);                                                \
+		r = real;                                                   \
+	} else {                                                            \
+		c.look = false;                                             \
+		r = dead;                                                   \
+		errno = EINVAL;                                             \
+	}                                                                   \
+	call_made(&c);                                                      \
+	if (c.look) {                                                       \
+		after;                                                      \
+	}                                                                   \
+	if (c.trace)                                                        \
+		call_line(&c, kind, (intptr_t)r, empty, __VA_ARGS__);       \
+	call_end(&c)
+
 #endif

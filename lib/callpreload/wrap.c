@@ -27,85 +27,39 @@ static void *known(void **at, const char *name)
 	return fn;
 }
 
-#define REAL(name) ((__typeof__(&(name)))known(&real_##name, #name))
-#define NEW(level_, name)         \
-	static void *real_##name; \
-	struct call c;            \
-	call_begin(&c, CALL_##name, LEVEL_##level_)
+static void *reals[CALLS];
 
-#define VERB(name, params, args, before, after, ...)                      \
-	EXPORT int name params                                            \
-	{                                                                 \
-		NEW(VERBS, name);                                         \
-		int r = EINVAL;                                           \
-		if (!c.look || (before))                                  \
-			r = (call_go(&c), REAL(name) args);               \
-		else                                                      \
-			c.look = false;                                   \
-		call_made(&c);                                            \
-		if (c.look) {                                             \
-			after;                                            \
-		}                                                         \
-		if (c.trace)                                              \
-			call_line(&c, RESULT_ERR, r, false, __VA_ARGS__); \
-		call_end(&c);                                             \
-		return r;                                                 \
+#define REAL(name) ((__typeof__(&(name)))known(&reals[CALL_##name], #name))
+#define VERB(name, params, args, before, after, ...)                                                           \
+	EXPORT int name params                                                                                 \
+	{                                                                                                      \
+		int r;                                                                                         \
+		CALL_BODY(CALL_##name, LEVEL_VERBS, EINVAL, RESULT_ERR, false, before, REAL(name) args, after, \
+			  __VA_ARGS__);                                                                        \
+		return r;                                                                                      \
 	}
-#define MAKE(type, name, params, args, before, after, ...)                          \
-	EXPORT type name params                                                     \
-	{                                                                           \
-		NEW(VERBS, name);                                                   \
-		type r = NULL;                                                      \
-		if (!c.look || (before)) {                                          \
-			r = (call_go(&c), REAL(name) args);                         \
-		} else {                                                            \
-			c.look = false;                                             \
-			errno = EINVAL;                                             \
-		}                                                                   \
-		call_made(&c);                                                      \
-		if (c.look) {                                                       \
-			after;                                                      \
-		}                                                                   \
-		if (c.trace)                                                        \
-			call_line(&c, RESULT_PTR, (intptr_t)r, false, __VA_ARGS__); \
-		call_end(&c);                                                       \
-		return r;                                                           \
+#define MAKE(type, name, params, args, before, after, ...)                                                   \
+	EXPORT type name params                                                                              \
+	{                                                                                                    \
+		type r;                                                                                      \
+		CALL_BODY(CALL_##name, LEVEL_VERBS, NULL, RESULT_PTR, false, before, REAL(name) args, after, \
+			  __VA_ARGS__);                                                                      \
+		return r;                                                                                    \
 	}
-#define CM(level, name, params, args, before, after, ...)                 \
-	EXPORT int name params                                            \
-	{                                                                 \
-		NEW(level, name);                                         \
-		int r = -1;                                               \
-		if (!c.look || (before)) {                                \
-			r = (call_go(&c), REAL(name) args);               \
-		} else {                                                  \
-			c.look = false;                                   \
-			errno = EINVAL;                                   \
-		}                                                         \
-		call_made(&c);                                            \
-		if (c.look) {                                             \
-			after;                                            \
-		}                                                         \
-		if (c.trace)                                              \
-			call_line(&c, RESULT_ERR, r, false, __VA_ARGS__); \
-		call_end(&c);                                             \
-		return r;                                                 \
+#define CM(level, name, params, args, before, after, ...)                                                    \
+	EXPORT int name params                                                                               \
+	{                                                                                                    \
+		int r;                                                                                       \
+		CALL_BODY(CALL_##name, LEVEL_##level, -1, RESULT_ERR, false, before, REAL(name) args, after, \
+			  __VA_ARGS__);                                                                      \
+		return r;                                                                                    \
 	}
-#define NONE(level, name, params, args, before, after, ...)                \
-	EXPORT void name params                                            \
-	{                                                                  \
-		NEW(level, name);                                          \
-		if (!c.look || (before))                                   \
-			(call_go(&c), REAL(name) args);                    \
-		else                                                       \
-			c.look = false;                                    \
-		call_made(&c);                                             \
-		if (c.look) {                                              \
-			after;                                             \
-		}                                                          \
-		if (c.trace)                                               \
-			call_line(&c, RESULT_NONE, 0, false, __VA_ARGS__); \
-		call_end(&c);                                              \
+#define NONE(level, name, params, args, before, after, ...)                                                       \
+	EXPORT void name params                                                                                   \
+	{                                                                                                         \
+		int r;                                                                                            \
+		CALL_BODY(CALL_##name, LEVEL_##level, 0, RESULT_NONE, false, before, (REAL(name) args, 0), after, \
+			  __VA_ARGS__);                                                                           \
 	}
 #include "calls.def"
 

@@ -10,7 +10,7 @@ lib_rspreload_librspreload_la_SOURCES = \
 	lib/rspreload/poll.c \
 	lib/rspreload/real.c \
 	lib/rspreload/table.c
-lib_rspreload_librspreload_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -U_FORTIFY_SOURCE
-lib_rspreload_librspreload_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -pthread
+lib_rspreload_librspreload_la_CFLAGS = $(PRELOAD_CFLAGS)
+lib_rspreload_librspreload_la_LDFLAGS = $(PRELOAD_LDFLAGS)
 lib_rspreload_librspreload_la_LIBADD = lib/rdmacm/librdmacm.la -ldl
 noinst_HEADERS += lib/rspreload/pre.h

@@ -8,7 +8,7 @@ lib_treepreload_librdmad_tree_la_SOURCES = \
 	lib/treepreload/place.c \
 	lib/treepreload/real.c \
 	lib/treepreload/stat.c
-lib_treepreload_librdmad_tree_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -U_FORTIFY_SOURCE
-lib_treepreload_librdmad_tree_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -pthread
+lib_treepreload_librdmad_tree_la_CFLAGS = $(PRELOAD_CFLAGS)
+lib_treepreload_librdmad_tree_la_LDFLAGS = $(PRELOAD_LDFLAGS)
 lib_treepreload_librdmad_tree_la_LIBADD = -ldl
 noinst_HEADERS += lib/treepreload/names.def lib/treepreload/pre.h

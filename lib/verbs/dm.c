@@ -9,6 +9,8 @@
 #include "mr.h"
 #include "slots.h"
 
+#include <rdmad/keep.h>
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -103,7 +105,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 static void dm_end(struct rd_dm *dm)
 {
 	munmap(dm->mem, dm->len);
-	free(dm);
+	keep_free(dm);
 }
 
 int dm_free(struct ibv_dm *ibdm)

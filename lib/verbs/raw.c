@@ -16,6 +16,8 @@
 #include "query.h"
 #include "slots.h"
 
+#include <rdmad/keep.h>
+
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -430,6 +432,6 @@ int flow_destroy(struct ibv_flow *flow)
 	err = filter_set(f->qp);
 	gone = steer_update(f->qp, f);
 	pthread_mutex_unlock(&flow_lock);
-	free(f);
+	keep_free(f);
 	return err ? err : gone;
 }

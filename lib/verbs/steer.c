@@ -9,6 +9,8 @@
 #include "flow.h"
 #include "slots.h"
 
+#include <rdmad/keep.h>
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <fcntl.h>
@@ -167,7 +169,7 @@ int counters_destroy(struct ibv_counters *counters)
 	if (busy)
 		return EBUSY;
 	free(c->point);
-	free(c);
+	keep_free(c);
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 #include "pd.h"
 #include "slots.h"
 
+#include <rdmad/keep.h>
+
 #include <stdlib.h>
 
 static struct rd_wq *to_wq(struct ibv_wq *w) { return (struct rd_wq *)w; }
@@ -65,7 +67,7 @@ int wq_destroy(struct ibv_wq *wq)
 		return err;
 	pthread_cond_destroy(&wq->cond);
 	pthread_mutex_destroy(&wq->mutex);
-	free(w);
+	keep_free(w);
 	return 0;
 }
 
@@ -140,7 +142,7 @@ int table_destroy(struct ibv_rwq_ind_table *table)
 		t->wq[i]->users--;
 	pthread_mutex_unlock(&flow_lock);
 	if (!err)
-		free(t);
+		keep_free(t);
 	return err;
 }
 

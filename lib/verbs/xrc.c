@@ -8,6 +8,8 @@
 #include "xrc.h"
 #include "slots.h"
 
+#include <rdmad/keep.h>
+
 #include <fcntl.h>
 #include <stdlib.h>
 
@@ -45,6 +47,6 @@ int xrcd_close(struct ibv_xrcd *xrcd)
 	int err = ctx_call_id(to_ctx(xrcd->context), MSG_XRCD_CLOSE, to_xrcd(xrcd)->handle);
 
 	if (!err)
-		free(to_xrcd(xrcd));
+		keep_free(to_xrcd(xrcd));
 	return err;
 }

@@ -3,6 +3,7 @@
  * misuse.c - programs that use verbs wrongly: misuse KIND.  Two connected queue pairs of one program; each kind does what
  * sanitize.test wants to be told of, and "clean" nothing of that.  The status is 0 wherever the library lets it come so far.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -286,6 +287,66 @@ static void use_after_dereg(void)
 	need(wait_for(cq[0]) == IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR");
 }
 
+/* As in rdma-core 59; headers may lack it. */
+static void reg_ex(void)
+{
+	struct {
+		size_t len;
+		int access;
+		uint64_t mask, iova;
+		void *addr;
+	} a = { LEN, 0, 2, 0, memory };
+	struct ibv_mr *(*reg)(struct ibv_pd *, void *), *other;
+	uint32_t lkey;
+
+	*(void **)&reg = dlsym(RTLD_DEFAULT, "ibv_reg_mr_ex");
+	other = reg ? reg(pd, &a) : NULL;
+	need(other, "ibv_reg_mr_ex");
+	lkey = other->lkey;
+	need(!ibv_dereg_mr(other), "ibv_dereg_mr");
+	post_send(IBV_WR_SEND, LEN, lkey, 1, IBV_SEND_SIGNALED);
+	need(wait_for(cq[0]) == IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR");
+}
+
+static struct ibv_xrcd *xrcd_new(struct ibv_context *context, int fd)
+{
+	struct ibv_xrcd_init_attr a = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					.fd = fd,
+					.oflags = O_CREAT };
+	struct ibv_xrcd *x = ibv_open_xrcd(context, &a);
+
+	need(x, "ibv_open_xrcd");
+	return x;
+}
+
+static void xrcd_twice(void)
+{
+	struct ibv_xrcd *x = xrcd_new(dev, -1);
+
+	need(!ibv_close_xrcd(x) && ibv_close_xrcd(x) == EINVAL, "the second one refused");
+}
+
+/* A queue pair of another context. */
+static void opened_twice(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *other = ibv_open_device(*list);
+	int fd = open("/proc/self/exe", O_RDONLY);
+	struct ibv_xrcd *x = xrcd_new(dev, fd), *y = xrcd_new(other, fd);
+	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = y };
+	struct ibv_qp *first = ibv_create_qp_ex(other, &a), *again;
+	struct ibv_qp_open_attr o = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+				      .qp_num = first ? first->qp_num : 0,
+				      .xrcd = x,
+				      .qp_type = IBV_QPT_XRC_RECV };
+
+	ibv_free_device_list(list);
+	need(first, "ibv_create_qp_ex");
+	again = ibv_open_qp(dev, &o);
+	need(again && !ibv_destroy_qp(again) && ibv_destroy_qp(again) == EINVAL, "the second one refused");
+	need(!ibv_destroy_qp(first) && !ibv_close_xrcd(x) && !ibv_close_xrcd(y) && !ibv_close_device(other), "destroy");
+}
+
 static void never_signaled(void)
 {
 	int err = 0;
@@ -397,6 +458,9 @@ static const struct {
 	{ "pd", domain },
 	{ "ignored", ignored },
 	{ "posts-on", posts_on },
+	{ "reg-ex", reg_ex },
+	{ "xrcd-twice", xrcd_twice },
+	{ "opened-twice", opened_twice },
 	{ "polled-after-destroy", polled_after_destroy },
 	{ "used-after-close", used_after_close },
 	{ "overlap", overlap },
