@@ -145,6 +145,7 @@ static void tape_fill(struct tape *t)
 		one->redo = redo_text(j);
 		one->lost = json_is_true(json_object_get(j, "lost"));
 		t->disturbed += *one->redo != '\0';
+		t->deeds += json_array_size(one->deeds);
 		t->n++;
 	}
 }
@@ -213,10 +214,10 @@ static bool tape_load(struct tape *t, const char *file)
 		say("--replay %s: this is no recording; rdmad-run --record %s PROGRAM makes one", file, file);
 	else
 		tape_fill(t);
-	if (t->v && t->disturbed <= REPLAY_MOST)
+	if (t->v && t->deeds <= REPLAY_MOST)
 		return true;
 	if (t->v)
-		say("--replay %s: %u packets were disturbed, and %u can be disturbed again at most", file, t->disturbed,
+		say("--replay %s: rules disturbed packets %zu times, and %u can be done again at most", file, t->deeds,
 		    REPLAY_MOST);
 	tape_free(t);
 	return false;
@@ -325,8 +326,9 @@ void tape_end(const struct options *opt, char **argv, const json_t *dump, int st
 		replay_tell(opt, &t, status);
 	else if (tape_save(&t, file, argv, status))
 		say("--record %s: %u packets, %u of them disturbed", file, t.n, t.disturbed);
-	if (opt->record && t.disturbed > REPLAY_MOST)
-		say("--record %s: of these %u can be disturbed again at most: --replay will refuse the file", file,
-		    REPLAY_MOST);
+	if (opt->record && t.deeds > REPLAY_MOST)
+		say("--record %s: rules disturbed them %zu times, and %u can be done again: --replay will refuse the "
+		    "file",
+		    file, t.deeds, REPLAY_MOST);
 	tape_free(&t);
 }

@@ -28,6 +28,7 @@ struct tape {
 	struct taped *v;
 	unsigned n;
 	unsigned disturbed;    /* of them */
+	size_t deeds;          /* by so many rules */
 	unsigned long long of; /* so many packets there were: n of them are known */
 };
 
@@ -40,7 +41,7 @@ bool tape_begin(int hold, const struct options *);
 void tape_end(const struct options *, char **argv, const json_t *dump, int status);
 
 /* ---- replay.c ---- */
-#define REPLAY_MOST 240u /* packets that can be disturbed again: the daemon has room for 256 rules */
+#define REPLAY_MOST 240u /* deeds that can be done again, a rule each: the daemon has room for 256 */
 /* Rules that do again what was done. */
 void replay_rules(FILE *, const struct tape *);
 /* Where the new run departs from the old one.  True: nowhere. */
