@@ -35,6 +35,19 @@ char *conf_text_read(const char *path)
 	return text;
 }
 
+/* Braces of a line that are not in quotes: each has its other one there. */
+static bool is_balanced(const char *line, size_t len)
+{
+	bool quoted = false;
+	int depth = 0;
+
+	for (size_t i = 0; i < len && depth >= 0; i++) {
+		quoted ^= line[i] == '"';
+		depth += quoted ? 0 : (line[i] == '{') - (line[i] == '}');
+	}
+	return !depth && !quoted;
+}
+
 bool conf_text_blank(char *text, int n)
 {
 	size_t len;
@@ -44,7 +57,7 @@ bool conf_text_blank(char *text, int n)
 		text += *text == '\n';
 	}
 	len = strcspn(text, "\n");
-	if (n || strcspn(text, "{}\n") < len || strspn(text, " \t") >= len)
+	if (n || !is_balanced(text, len) || strspn(text, " \t") >= len)
 		return false;
 	memset(text, ' ', len);
 	return true;

@@ -11,8 +11,8 @@
 char *conf_text_read(const char *path);
 
 /*
- * Line n (from 1) becomes empty.  False: there is no such line, or it has nothing, or a brace: without that the lines behind it
- * would mean something else.
+ * Line n (from 1) becomes empty.  False: there is no such line, or it has nothing, or a brace without its other one: without
+ * that the lines behind it would mean something else.
  */
 bool conf_text_blank(char *text, int n);
 
