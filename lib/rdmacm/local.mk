@@ -20,6 +20,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_ds_dest.c \
 	lib/rdmacm/rs_ds_qp.c \
 	lib/rdmacm/rs_ds_wire.c \
+	lib/rdmacm/rs_epoll.c \
 	lib/rdmacm/rs_event.c \
 	lib/rdmacm/rs_io.c \
 	lib/rdmacm/rs_iomap.c \
@@ -41,4 +42,4 @@ lib_rdmacm_librdmacm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 4:44:3 -pthread -W
 lib_rdmacm_librdmacm_la_LIBADD = lib/verbs/libibverbs.la
 EXTRA_lib_rdmacm_librdmacm_la_DEPENDENCIES = lib/rdmacm/librdmacm.map
 EXTRA_DIST += lib/rdmacm/librdmacm.map
-noinst_HEADERS += lib/rdmacm/cma.h lib/rdmacm/rs.h lib/rdmacm/rs_ds.h lib/rdmacm/rs_ds_wire.h lib/rdmacm/rs_wire.h
+noinst_HEADERS += lib/rdmacm/cma.h lib/rdmacm/rs.h lib/rdmacm/rs_ds.h lib/rdmacm/rs_ds_wire.h lib/rdmacm/rs_epoll.h lib/rdmacm/rs_wire.h

@@ -10,7 +10,7 @@
  *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping;  rs_spin.c: before it
  *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
- *	rs_poll.c	rpoll, rselect
+ *	rs_poll.c	rpoll, rselect;  rs_epoll.c: repoll_wait
  *	rs_opt.c	options, flags, names
  *	rs_svc.c	the library's own thread, for work that no call of the program's does
  *	rs_ds.c		datagram sockets (rs_ds.h)

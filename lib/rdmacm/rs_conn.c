@@ -5,6 +5,7 @@
  * A connection is made by events (rs_event.c).
  */
 #include "rs.h"
+#include "rs_epoll.h"
 
 #include <unistd.h>
 
@@ -271,7 +272,7 @@ EXPORT int rclose(int fd)
 	struct rsock *rs = rs_lock(fd);
 
 	if (!rs)
-		return -1;
+		return rs_epoll_close(fd) ? 0 : fail(EBADF);
 	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING) {
 		rs->state = RS_CONNECTED;
 		shut(rs, true, true);

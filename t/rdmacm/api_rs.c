@@ -2,7 +2,9 @@
 /* api_rs.c - rsockets: streams in both directions, their ends, polling, memory of the program. */
 #include "fixture.h"
 
+#include <dlfcn.h>
 #include <rdma/rsocket.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 struct streams {
@@ -309,8 +311,105 @@ START_TEST(rs_mapped)
 }
 END_TEST
 
+/* rdma-core 65: the library that we are linked with may lack them, the one that we run with may not. */
+static int (*set_create)(int flags);
+static int (*set_change)(int set, int op, int fd, struct epoll_event *event);
+static int (*set_look)(int set, struct epoll_event *events, int max, int timeout);
+
+static int set_open(int flags)
+{
+	set_create = dlsym(RTLD_DEFAULT, "repoll_create");
+	set_change = dlsym(RTLD_DEFAULT, "repoll_ctl");
+	set_look = dlsym(RTLD_DEFAULT, "repoll_wait");
+	ck_assert(set_create && set_change && set_look);
+	return set_create(flags);
+}
+
+static void set_ctl(int set, int op, int fd, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.fd = fd };
+
+	ok(set_change(set, op, fd, &e));
+}
+
+static void *set_wait(void *arg)
+{
+	struct epoll_event e = { 0 };
+
+	ck_assert_int_eq(set_look(*(int *)arg, &e, 1, -1), 1);
+	ck_assert(e.events & EPOLLOUT);
+	return NULL;
+}
+
+START_TEST(rs_epoll)
+{
+	int set = set_open(EPOLL_CLOEXEC);
+	struct epoll_event e[2] = { 0 };
+	struct streams s;
+	char c = 0;
+
+	ck_assert_int_ge(set, 0);
+	streams_open(&s, 0);
+	set_ctl(set, EPOLL_CTL_ADD, s.server, EPOLLIN);
+	fails(set_change(set, EPOLL_CTL_ADD, s.server, e), EEXIST);
+	fails(set_change(set, EPOLL_CTL_MOD, s.client, e), ENOENT);
+	fails(set_change(set, EPOLL_CTL_DEL, s.client, NULL), ENOENT);
+	fails(set_change(set, EPOLL_CTL_ADD, 9999, e), EBADF);
+	fails(set_change(set, EPOLL_CTL_ADD, set, e), EINVAL);
+	fails(set_change(s.client, EPOLL_CTL_ADD, s.server, e), EBADF);
+	fails(set_look(set, e, 0, 0), EINVAL);
+	ck_assert_int_eq(set_look(set, e, 2, 0), 0);
+	ck_assert_int_eq(set_look(set, e, 2, 1), 0);
+
+	/* Level-triggered: until it is read. */
+	ck_assert_int_eq(rsend(s.client, "x", 1, 0), 1);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(set_look(set, e, 2, 10000), 1);
+		ck_assert_int_eq(e[0].data.fd, s.server);
+		ck_assert_uint_eq(e[0].events, EPOLLIN);
+	}
+	ck_assert_int_eq(rrecv(s.server, &c, 1, 0), 1);
+	ck_assert_int_eq(set_look(set, e, 2, 0), 0);
+
+	/* Two are ready, and there is room for one: each has its turn. Once is once. */
+	set_ctl(set, EPOLL_CTL_MOD, s.server, EPOLLOUT);
+	set_ctl(set, EPOLL_CTL_ADD, s.client, EPOLLOUT);
+	ck_assert_int_eq(set_look(set, &e[0], 1, 10000), 1);
+	ck_assert_int_eq(set_look(set, &e[1], 1, 10000), 1);
+	ck_assert_int_ne(e[0].data.fd, e[1].data.fd);
+	ck_assert_int_eq(set_look(set, e, 2, 10000), 2);
+	set_ctl(set, EPOLL_CTL_DEL, s.server, 0);
+	set_ctl(set, EPOLL_CTL_MOD, s.client, EPOLLOUT | EPOLLONESHOT);
+	ck_assert_int_eq(set_look(set, e, 2, 10000), 1);
+	ck_assert_int_eq(set_look(set, e, 2, 0), 0);
+	streams_close(&s);
+	ok(rclose(set));
+	fails(rclose(set), EBADF);
+	fails(set_look(set, e, 2, 0), EBADF);
+}
+END_TEST
+
+/* A thread that waits already is told of what is added. */
+START_TEST(rs_epoll_added)
+{
+	int set = set_open(0);
+	pthread_t waiting[2];
+	struct streams s;
+
+	streams_open(&s, 0);
+	set_ctl(set, EPOLL_CTL_ADD, s.server, EPOLLIN);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&waiting[i], NULL, set_wait, &set), 0);
+	set_ctl(set, EPOLL_CTL_ADD, s.client, EPOLLOUT);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_join(waiting[i], NULL), 0);
+	streams_close(&s);
+	ok(rclose(set));
+}
+END_TEST
+
 void api_rs(Suite *s)
 {
-	SUITE_ADD(s, rs_mapped, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap,
-		  rs_mixed);
+	SUITE_ADD(s, rs_epoll, rs_epoll_added, rs_mapped, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends,
+		  rs_refused, rs_iomap, rs_mixed);
 }

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* rs_epoll.h - sets of descriptors that repoll_wait() looks at. */
+#ifndef RDMACM_RS_EPOLL_H
+#define RDMACM_RS_EPOLL_H
+
+#include <stdbool.h>
+
+/* For rclose(): false if fd is no set.  Threads that wait for it get EBADF. */
+bool rs_epoll_close(int fd);
+
+#endif
