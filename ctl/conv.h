@@ -48,7 +48,7 @@ struct stream {
 	struct stream *mate; /* NULL: not known */
 	uint8_t sgid[16], dgid[16];
 	uint32_t dqpn;
-	uint8_t svc;  /* enum service */
+	uint8_t svc;  /* SVC_... */
 	uint32_t id;  /* 0 for the first of its conv, and so on */
 	uint32_t mtu; /* 0: not known */
 	bool begun;   /* a request was seen */

@@ -30,7 +30,13 @@ bool rows_fold(struct rows *, const struct ladder *, bool unfold); /* false: no 
 /* Where a time is, between the rows. */
 double rows_y(const struct rows *, const struct ladder *, uint64_t ns);
 
-/* Of both: pixels. */
-enum { ROW_HEIGHT = 27, SLOPE = 10, COLUMN = 560, RAIL_AT = 104, MARGIN_LEFT = 96, MARGIN_TOP = 18, GAP_HEIGHT = 34 };
+/* Of both: pixels; macros, since they are reckoned with in floating point. */
+#define ROW_HEIGHT  27
+#define SLOPE       10
+#define COLUMN      560
+#define RAIL_AT     104
+#define MARGIN_LEFT 96
+#define MARGIN_TOP  18
+#define GAP_HEIGHT  34
 
 #endif

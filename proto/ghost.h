@@ -35,7 +35,7 @@ struct qp;
 struct ghost {
 	uint32_t qpn;  /* 0: the slot is free */
 	uint32_t dqpn; /* of the peer */
-	uint8_t svc;   /* enum service */
+	uint8_t svc;   /* SVC_... */
 	uint16_t pkey;
 	psn_t end; /* all before it was executed, and answered but for ACKs */
 	uint32_t msn;

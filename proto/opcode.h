@@ -6,14 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum service { /* bits 7-5 */
-	       SVC_RC = 0x00,
-	       SVC_UC = 0x20,
-	       SVC_RD = 0x40,
-	       SVC_UD = 0x60,
-	       SVC_CNP = 0x80,
-	       SVC_XRC = 0xa0,
-};
+/* Bits 7-5: macros, since they are ORed with an enum op. */
+#define SVC_RC  0x00
+#define SVC_UC  0x20
+#define SVC_RD  0x40
+#define SVC_UD  0x60
+#define SVC_CNP 0x80
+#define SVC_XRC 0xa0
 
 #define SVC_OF(opcode) ((opcode)&0xe0)
 #define OP_OF(opcode)  ((opcode)&0x1f)

@@ -122,7 +122,7 @@ struct qp {
 	uint8_t type, state;
 	bool sig_all;
 	bool yield;   /* it sent a read response: a request may go first */
-	uint8_t svc;  /* enum service */
+	uint8_t svc;  /* SVC_... */
 	uint32_t mtu; /* bytes; UD: of the port, when sending */
 	/* XRC_RECV: those of the SRQ that the last request named, or NULL. */
 	struct pd *pd;
