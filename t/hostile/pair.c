@@ -118,7 +118,7 @@ static void connect_to(struct player *p, unsigned side, const struct pair_end *m
 			     .max_rd_atomic = 4,
 			     .max_dest_rd_atomic = 4,
 			     .min_rnr_timer = 12,
-			     .timeout = 14,
+			     .timeout = 17, /* half a second: on a machine with much to do a daemon waits, too */
 			     .retry_cnt = 7,
 			     .rnr_retry = 7 };
 	bool rc = p->kind == PAIR_RC, ud = p->kind == PAIR_UD;
