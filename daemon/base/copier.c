@@ -49,7 +49,8 @@ struct copier {
 	pthread_mutex_t lock; /* of all below, but what belongs to the thread while POSTED */
 	pthread_cond_t todo, changed;
 	enum state state;
-	bool late, quit, working;
+	bool late, quit;
+	bool working; /* in the program's memory.  Of the thread, read with or without the lock */
 	pid_t tid;
 	struct user *user;
 	int fd;
@@ -169,15 +170,15 @@ static void *serve(void *arg)
 			pthread_cond_wait(&c->todo, &c->lock);
 			continue;
 		}
-		c->working = true;
 		pthread_mutex_unlock(&c->lock);
 		start = now();
 		blocked = blocked_n();
+		__atomic_store_n(&c->working, true, __ATOMIC_SEQ_CST);
 		c->err = job_do(c);
+		__atomic_store_n(&c->working, false, __ATOMIC_SEQ_CST);
 		if (blocked_n() != blocked)
 			patience_take(c->user, now() - start);
 		pthread_mutex_lock(&c->lock);
-		c->working = false;
 		c->state = c->late ? IDLE : DONE;
 		pthread_cond_broadcast(&c->changed);
 	}
@@ -243,20 +244,23 @@ static struct timespec end_of(int64_t ns)
 	return (struct timespec){ .tv_sec = end / (1000 * MS), .tv_nsec = end % (1000 * MS) };
 }
 
-/* The thread waits for memory: it neither runs nor could if it had a processor. */
+/*
+ * The thread waits for memory: it neither runs nor could if it had a processor.  That it works is asked after its state:
+ * one that has just done its job waits, too, for the lock that is held here.
+ */
 static bool is_blocked(const struct copier *c)
 {
 	char path[64], stat[256], *p;
 	ssize_t n;
 	int fd;
 
-	if (!c->working)
-		return false;
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)c->tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
 	if (fd >= 0)
 		close(fd);
+	if (!__atomic_load_n(&c->working, __ATOMIC_SEQ_CST))
+		return false;
 	if (n <= 0)
 		return true;
 	stat[n] = 0;

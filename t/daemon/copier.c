@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* copier.c - lists of pieces through the buffer of a copier, in whatever way they are cut; atomics of two; a program that ends. */
+/* copier.c - lists of pieces through the buffer of a copier, in whatever way they are cut; atomics of two; a job that ends while its
+ * caller asks whether it waits; a program that ends. */
 #include "daemon/base/copier.h"
 
 #include <errno.h>
@@ -130,6 +131,57 @@ START_TEST(atomic)
 }
 END_TEST
 
+/* ---- a job that is done while its caller looks whether it waits ---------------------------- */
+
+static bool looked;
+
+/* The state of the thread whose file of /proc that is. */
+static char state_of(const char *path)
+{
+	char text[256] = { 0 }, *p;
+	int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_gt(read(fd, text, sizeof(text) - 1), 0);
+	close(fd);
+	p = strrchr(text, ')');
+	return p ? p[2] : 0;
+}
+
+/* The copier's: it looks with its lock held.  Until it has read the state the job has ended, and the thread wants that lock. */
+int open(const char *path, int flags, ...)
+{
+	if (strstr(path, "/task/")) {
+		__atomic_store_n(&looked, true, __ATOMIC_SEQ_CST);
+		for (unsigned ms = 0; ms < 20000 && state_of(path) != 'S'; ms++)
+			usleep(1000);
+	}
+	return openat(AT_FDCWD, path, flags, 0);
+}
+
+static uint64_t next_slow(uint64_t old, uint64_t a, uint64_t)
+{
+	while (!__atomic_load_n(&looked, __ATOMIC_SEQ_CST))
+		;
+	return old + a;
+}
+
+START_TEST(done_just_now)
+{
+	struct copier *c;
+	uint64_t old;
+
+	setup();
+	c = copier_of(child);
+	ck_assert_int_eq(copier_atomic(c, (uintptr_t)mem, next_slow, 1, 0, &old), 0);
+	ck_assert(looked);
+	ck_assert_int_eq(copier_atomic(c, (uintptr_t)mem, next_add, 1, 0, &old), 0);
+	ck_assert_uint_eq(old, 1);
+	copier_end(c);
+	child_end();
+}
+END_TEST
+
 START_TEST(missing)
 {
 	uint64_t n;
@@ -150,4 +202,4 @@ START_TEST(missing)
 }
 END_TEST
 
-TEST_MAIN("copier", shared, atomic, missing)
+TEST_MAIN("copier", shared, atomic, done_just_now, missing)
