@@ -52,28 +52,13 @@ static void fill(uint8_t *p, uint32_t len, unsigned round)
 		p[i] = (uint8_t)(round * 31 + i * 7 + (i >> 8));
 }
 
-/* The daemon is asked about it. */
-static void explain(struct cx *c)
-{
-	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = DUMP_WHY, .qpn = c->qpn } };
-	struct msg_rep rep;
-	int fds[CALL_FDS];
-	char text[4096];
-	ssize_t n;
-
-	if (call(c->fd, &req, &rep, fds))
-		return;
-	while ((n = read(fds[0], text, sizeof(text))) > 0)
-		fwrite(text, 1, (size_t)n, stderr);
-}
-
 static void completion(struct cx *c, uint64_t wr_id)
 {
 	struct cqe e;
 
-	ck_assert_msg(cx_poll(c, &e), "the honest user waits for a completion in vain");
+	ck_assert_msg(stage_poll(c, &e), "the honest user waits for a completion in vain");
 	if (e.status != WC_SUCCESS)
-		explain(c);
+		stage_explain(c);
 	ck_assert_uint_eq(e.status, WC_SUCCESS);
 	ck_assert_uint_eq(e.wr_id, wr_id);
 }

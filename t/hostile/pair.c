@@ -188,6 +188,8 @@ static void turn(struct player *p, unsigned side, uint32_t *rounds)
 	while (ring_used(&p->c.cq_ring)) {
 		memcpy(&e, ring_slot(&p->c.cq_ring, p->c.cq_ring.pos), sizeof(e));
 		ring_consume(&p->c.cq_ring, 1);
+		if (e.status != WC_SUCCESS)
+			stage_explain(&p->c);
 		ck_assert_msg(e.status == WC_SUCCESS, "kind %u, side %u: status %u (%u) after %u rounds", p->kind, side,
 			      e.status, e.vendor_err, p->round);
 		if (e.is_send)

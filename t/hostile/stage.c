@@ -22,6 +22,7 @@
 #define PART_S       1500 /* the library of tests counts the microseconds of one in an int */
 #define ROUND_MAX_S  5
 #define LIMIT_S      30
+#define POLL_S       10
 #define CROWD_MAX    8.0 /* a load that the attackers of the test itself are part of */
 #define OPEN_EVERY   16
 #define SKIPPED      77
@@ -164,6 +165,30 @@ bool stage_late(double since, double limit)
 
 double stage_queued(void) { return queued_all(daemon_process()) + queued_all(getpid()); }
 
+void stage_explain(struct cx *c)
+{
+	struct msg_req req = { .op = MSG_DUMP, .dump = { .what = DUMP_WHY, .qpn = c->qpn } };
+	struct msg_rep rep;
+	int fds[CALL_FDS];
+	char text[4096];
+	ssize_t n;
+
+	if (call(c->fd, &req, &rep, fds))
+		return;
+	while ((n = read(fds[0], text, sizeof(text))) > 0)
+		fwrite(text, 1, (size_t)n, stderr);
+}
+
+bool stage_poll(struct cx *c, struct cqe *e)
+{
+	double begun = stage_seconds();
+
+	while (!cx_poll(c, e))
+		if (stage_late(begun, POLL_S))
+			return false;
+	return true;
+}
+
 /* ---- the bystander ------------------------------------------------------------------ */
 
 static void message(struct cx *c, unsigned round)
@@ -176,7 +201,9 @@ static void message(struct cx *c, unsigned round)
 	cx_recv(c, 2 * round, 0, MESSAGE_LEN);
 	cx_send(c, 2 * round + 1, MESSAGE_FROM, MESSAGE_LEN);
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_msg(cx_poll(c, &e), "the bystander waits for a completion in vain");
+		ck_assert_msg(stage_poll(c, &e), "the bystander waits for a completion in vain");
+		if (e.status != WC_SUCCESS)
+			stage_explain(c);
 		ck_assert_uint_eq(e.status, WC_SUCCESS);
 		ck_assert_uint_eq(e.wr_id >> 1, round);
 	}

@@ -36,6 +36,11 @@ void part_kill(pid_t);
 /* Waits for its end, which must be orderly and within 30 s. */
 void part_end(pid_t);
 
+/* To stderr, the causes that the daemon has for its queue pair. */
+void stage_explain(struct cx *);
+/* As cx_poll(), for as long as the machine takes: see stage_late(). */
+bool stage_poll(struct cx *, struct cqe *);
+
 /* Shared by the parts: zeros at stage_open(). */
 struct note {
 	uint32_t n[8];
