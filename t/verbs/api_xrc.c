@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct ibv_xrcd *domain(struct ibv_context *c, int fd, int oflags)
@@ -114,6 +115,32 @@ START_TEST(names)
 }
 END_TEST
 
+/* As long as there is a domain its file is there, too: another one that got its number would get the domain. */
+START_TEST(held)
+{
+	struct stat old, st;
+	struct ibv_xrcd *x;
+	struct fix f;
+	int fd = file_new();
+
+	fix_open(&f);
+	ck_assert_int_eq(fstat(fd, &old), 0);
+	x = domain(f.ctx, fd, O_CREAT);
+	ck_assert_ptr_ne(x, NULL);
+	close(fd);
+	for (unsigned i = 0; i < 16; i++) {
+		fd = file_new();
+		ck_assert_int_eq(fstat(fd, &st), 0);
+		ck_assert_uint_ne(st.st_ino, old.st_ino);
+		ck_assert_ptr_eq(domain(f.ctx, fd, 0), NULL);
+		ck_assert_int_eq(errno, EAGAIN);
+		close(fd);
+	}
+	ck_assert_int_eq(ibv_close_xrcd(x), 0);
+	fix_close(&f);
+}
+END_TEST
+
 /* Two contexts, one file: the QP is of the one, the SRQ of the other. */
 START_TEST(shared)
 {
@@ -211,4 +238,4 @@ START_TEST(refused)
 }
 END_TEST
 
-void api_xrc(Suite *s) { SUITE_ADD(s, alone, names, shared, refused); }
+void api_xrc(Suite *s) { SUITE_ADD(s, alone, names, held, shared, refused); }
