@@ -2,10 +2,21 @@
 /* cong.c - see cong.h. */
 #include "cong.h"
 
-#define GAIN         48u /* alpha moves by 1/48 of what is missing, in CONG_TIMER_NS: the paper's g, 1/256 in 55 us */
 #define METER_NS     1000000u   /* the meter is read after so long */
 #define METER_MIN_NS 100000u    /* a burst is not the rate of a second */
+#define START_MIN    100000u    /* kbit/s: who sends less is not slowed below half of it by one CNP */
 #define MOST         500000000u /* kbit/s */
+
+const struct cong_law cong_law = {
+	.cut_ns = 300000,   /* what is on its way when a CNP comes causes more of them: they count as one */
+	.timer_ns = 300000, /* adapters: rpg_time_reset */
+	.bytes = 10000000,  /* the paper's byte counter, 10 MB */
+	.fast = 5,          /* the paper's F */
+	.ai = 5000,         /* adapters: rpg_ai_rate */
+	.hai = 50000,       /* adapters: rpg_hai_rate */
+	.gain = 48,         /* the paper's g, 1/256 in 55 us */
+	.min = 8000,
+};
 
 static uint32_t kbps_of(uint64_t bytes, uint64_t ns)
 {
@@ -23,22 +34,23 @@ static uint32_t measured(const struct cong *c, mono_t now)
 }
 
 /* One more stage of the timer or of the byte counter. */
-static void increase(struct cong *c)
+static void increase(struct cong *c, const struct cong_law *l)
 {
 	uint32_t most = c->timer > c->bytes ? c->timer : c->bytes, least = c->timer < c->bytes ? c->timer : c->bytes;
+	uint32_t end = l->line ? l->line : MOST;
 
-	if (least > CONG_FAST)
-		c->target += CONG_HAI * (least - CONG_FAST);
-	else if (most > CONG_FAST)
-		c->target += CONG_AI;
-	if (c->target > MOST)
-		c->target = MOST;
+	if (c->target < end && least > l->fast)
+		c->target += l->hai * (least - l->fast);
+	else if (c->target < end && most > l->fast)
+		c->target += l->ai;
+	if (c->target > end)
+		c->target = end;
 	c->limit = (c->limit + c->target + 1) / 2;
-	if (c->limit >= 2 * c->start || c->limit >= MOST)
+	if (!l->line && (c->limit >= 2 * c->start || c->limit >= MOST))
 		c->limit = 0;
 }
 
-void cong_sent(struct cong *c, mono_t now, uint64_t n)
+void cong_sent(struct cong *c, const struct cong_law *l, mono_t now, uint64_t n)
 {
 	uint64_t ns = mono_since(now, c->since);
 
@@ -50,19 +62,23 @@ void cong_sent(struct cong *c, mono_t now, uint64_t n)
 	c->sent += n;
 	if (!c->limit)
 		return;
-	for (c->counted += n; c->limit && c->counted >= CONG_BYTES; c->counted -= CONG_BYTES) {
+	for (c->counted += n; c->limit && c->counted >= l->bytes; c->counted -= l->bytes) {
 		c->bytes++;
-		increase(c);
+		increase(c, l);
 	}
 }
 
-uint32_t cong_recover(struct cong *c, mono_t now)
+uint32_t cong_recover(struct cong *c, const struct cong_law *l, mono_t now)
 {
-	while (c->limit && mono_since(now, c->stepped) >= CONG_TIMER_NS) {
-		c->stepped = mono_add(c->stepped, CONG_TIMER_NS);
-		c->alpha -= c->alpha / GAIN;
+	while (c->limit && mono_since(now, c->stepped) >= l->timer_ns) {
+		if (c->limit == l->line && c->alpha < l->gain) { /* more of them change nothing */
+			c->stepped = now;
+			break;
+		}
+		c->stepped = mono_add(c->stepped, l->timer_ns);
+		c->alpha -= c->alpha / l->gain;
 		c->timer++;
-		increase(c);
+		increase(c, l);
 	}
 	return c->limit;
 }
@@ -85,25 +101,25 @@ static bool answers(struct cong *c, mono_t now)
 	return c->marked_n >= (mono_before(now, c->doubt) ? CONG_PKTS : 1);
 }
 
-enum cong_cnp cong_cnp(struct cong *c, mono_t now)
+enum cong_cnp cong_cnp(struct cong *c, const struct cong_law *l, mono_t now)
 {
-	if (c->limit && mono_since(now, c->cut) < CONG_CUT_NS)
+	if (c->limit && mono_since(now, c->cut) < l->cut_ns)
 		return CONG_SAME;
 	if (!answers(c, now))
 		return CONG_STRANGE;
 	c->marked_n = 0;
 	if (!c->limit) {
-		c->start = measured(c, now);
-		if (c->start < CONG_START_MIN)
-			c->start = CONG_START_MIN;
+		c->start = l->line ? l->line : measured(c, now);
+		if (c->start < START_MIN)
+			c->start = START_MIN;
 		c->limit = c->start;
 		c->alpha = CONG_ONE;
 	}
 	c->target = c->limit;
 	c->limit -= (uint32_t)((uint64_t)c->limit * c->alpha / (2 * CONG_ONE));
-	if (c->limit < CONG_MIN)
-		c->limit = CONG_MIN;
-	c->alpha += (CONG_ONE - c->alpha) / GAIN;
+	if (c->limit < l->min)
+		c->limit = l->min;
+	c->alpha += (CONG_ONE - c->alpha) / l->gain;
 	c->timer = c->bytes = 0;
 	c->counted = 0;
 	c->stepped = c->cut = now;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cnp.h"
+#include "cong.h"
 #include "cqe.h"
 #include "hca_in.h"
 #include "replay.h"
@@ -24,6 +25,8 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 		return NULL;
 	h->cfg = *cfg;
 	h->cfg.max_qp = or_default(cfg->max_qp, 65536);
+	if (!cfg->law)
+		h->cfg.law = &cong_law;
 	h->pkey[h->pkey_n++] = PKEY_DEFAULT;
 	while (h->pkey_n < RD_PKEYS && cfg->pkey[h->pkey_n - 1]) {
 		h->pkey[h->pkey_n] = cfg->pkey[h->pkey_n - 1];

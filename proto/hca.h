@@ -29,6 +29,7 @@
 #include "mem.h"
 #include "mono.h"
 
+struct cong_law;
 struct hca;
 struct trace_rec;
 struct why;
@@ -49,7 +50,8 @@ struct hca_cfg {
 	uint32_t
 		peer_room; /* bytes that a peer takes in while it is not looking: UC is sent no faster; 0: as fast as can be */
 	struct marks marks;
-	uint32_t no_kinds; /* of requests that are refused (RESP_OP_UNSUP), a bit each: 1 << KIND_... */
+	const struct cong_law *law; /* of congestion; it stays there.  NULL: the daemon's */
+	uint32_t no_kinds;          /* of requests that are refused (RESP_OP_UNSUP), a bit each: 1 << KIND_... */
 	uint16_t pkey[RD_PKEYS -
 		      1]; /* rows of the P_Key table, from 1 on; row 0 is PKEY_DEFAULT; the first 0 ends them */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_xrcd; /* 0: a default */

@@ -19,7 +19,7 @@ static uint64_t depth_ns(const struct rate *r, uint32_t kbps) { return r->burst 
 static void recover(struct hca *h, struct qp *qp)
 {
 	if (qp->cong.limit)
-		rate_cut(h, qp, cong_recover(&qp->cong, h->now));
+		rate_cut(h, qp, cong_recover(&qp->cong, h->cfg.law, h->now));
 }
 
 bool rate_may(struct hca *h, struct qp *qp)
@@ -76,7 +76,7 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 	if (!qp->path || qp->path->local)
 		return;
 	limited = qp->cong.limit;
-	cong_sent(&qp->cong, h->now, len);
+	cong_sent(&qp->cong, h->cfg.law, h->now, len);
 	if (limited)
 		rate_cut(h, qp, qp->cong.limit);
 }
@@ -121,7 +121,7 @@ bool rate_cnp(struct hca *h, struct qp *qp)
 	struct cong *c = &qp->cong;
 
 	recover(h, qp);
-	switch (cong_cnp(c, h->now)) {
+	switch (cong_cnp(c, h->cfg.law, h->now)) {
 	case CONG_CUT: break;
 	case CONG_SAME: return true;
 	case CONG_STRANGE: return false;

@@ -75,11 +75,15 @@ void host_init(struct fabric *f, struct host *h, uint32_t i)
 		.early_retrans = ad->early,
 		.window_len = (uint32_t)ad->window,
 		.marks.ect = ad->ecn ? ECT : 0,
+		.law = &h->law,
 	};
 	struct mr_attr mr = { .access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE, .len = 1ull << 62, .region = h };
 
 	h->fabric = f;
 	h->i = i;
+	h->law = ad->law;
+	if (ad->line)
+		h->law.line = (uint32_t)(h->port.rate / 1000);
 	h->tick.kind = AT_TICK;
 	h->gid[10] = h->gid[11] = 0xff;
 	h->gid[12] = 10;

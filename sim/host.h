@@ -20,6 +20,7 @@ struct host {
 	struct fabric *fabric;
 	struct hca *hca;
 	struct port port;
+	struct cong_law law;
 	struct moment tick;
 	struct flow *arrived; /* a message of it did just now */
 	uint32_t i, pdn, cqn, key;

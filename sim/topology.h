@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/cong.h"
+
 #define HOSTS_MOST    10000u
 #define SWITCHES_MOST 2000u
 #define NAME_ROOM     32u
@@ -62,6 +64,8 @@ struct adapter {
 	uint64_t burst, window;
 	bool ecn, early;
 	uint32_t timeout, retry;
+	struct cong_law law;
+	bool line; /* the law's is the rate of the host's link */
 };
 
 struct topology {

@@ -14,6 +14,7 @@
 
 #define GROUPS_MOST 64u
 #define LOADS_MOST  64u
+#define KBPS_MOST   500000000u
 
 static bool get_flag(struct reader *rd, const struct node *n, bool *to)
 {
@@ -338,11 +339,65 @@ GET(hca_early, struct adapter, get_flag(rd, n, &it->early))
 GET(hca_timeout, struct adapter, get_u32(rd, n, 1, 31, "timeout", &it->timeout))
 GET(hca_retry, struct adapter, get_u32(rd, n, 0, 7, "retry", &it->retry))
 
+/* An unsigned number of 32 bits, in ns; and one in kbit/s. */
+static bool get_ns32(struct reader *rd, const struct node *n, uint32_t least, const char *what, uint32_t *to)
+{
+	uint64_t ns;
+
+	if (!get_ns(rd, n, &ns))
+		return false;
+	if (ns < least || ns > 1000000000)
+		return node_bad(rd, n, "%s is from %u ns to 1 s", what, least);
+	*to = (uint32_t)ns;
+	return true;
+}
+
+static bool get_kbps(struct reader *rd, const struct node *n, const char *what, uint32_t *to)
+{
+	uint64_t rate;
+
+	if (!get_rate(rd, n, &rate))
+		return false;
+	if (rate < 1000 || rate > KBPS_MOST * 1000ull)
+		return node_bad(rd, n, "%s is from 1kbit to 500gbit", what);
+	*to = (uint32_t)(rate / 1000);
+	return true;
+}
+
+static bool law_bytes(struct reader *rd, const struct node *n, void *arg)
+{
+	uint64_t v;
+
+	if (!get_bytes(rd, n, 1000, 1u << 31, "bytes", &v))
+		return false;
+	((struct adapter *)arg)->law.bytes = (uint32_t)v;
+	return true;
+}
+
+GET(law_cut, struct adapter, get_ns32(rd, n, 0, "cut", &it->law.cut_ns))
+GET(law_timer, struct adapter, get_ns32(rd, n, 1000, "timer", &it->law.timer_ns))
+GET(law_fast, struct adapter, get_u32(rd, n, 0, 100, "fast", &it->law.fast))
+GET(law_ai, struct adapter, get_kbps(rd, n, "ai", &it->law.ai))
+GET(law_hai, struct adapter, get_kbps(rd, n, "hai", &it->law.hai))
+GET(law_gain, struct adapter, get_u32(rd, n, 1, 65536, "gain", &it->law.gain))
+GET(law_min, struct adapter, get_kbps(rd, n, "min", &it->law.min))
+GET(law_line, struct adapter, get_flag(rd, n, &it->line))
+
+static bool hca_dcqcn(struct reader *rd, const struct node *n, void *arg)
+{
+	static const struct key keys[] = { { "cut", law_cut },   { "timer", law_timer }, { "bytes", law_bytes },
+					   { "fast", law_fast }, { "ai", law_ai },       { "hai", law_hai },
+					   { "gain", law_gain }, { "min", law_min },     { "line", law_line },
+					   { NULL, NULL } };
+
+	return node_map(rd, n, "dcqcn", keys, arg);
+}
+
 static bool top_hca(struct reader *rd, const struct node *n, void *arg)
 {
 	static const struct key keys[] = { { "mtu", hca_mtu },     { "burst", hca_burst }, { "window", hca_window },
 					   { "ecn", hca_ecn },     { "early", hca_early }, { "timeout", hca_timeout },
-					   { "retry", hca_retry }, { NULL, NULL } };
+					   { "retry", hca_retry }, { "dcqcn", hca_dcqcn }, { NULL, NULL } };
 
 	return node_map(rd, n, "hca", keys, &((struct topology *)arg)->adapter);
 }
@@ -390,7 +445,8 @@ void topology_read(struct topology *t, const char *name, const char *text, size_
 			     .ecn = true,
 			     .early = true,
 			     .timeout = 14,
-			     .retry = 7 },
+			     .retry = 7,
+			     .law = cong_law },
 	};
 	t->group = room_new(GROUPS_MOST + 1, sizeof(*t->group));
 	t->load = room_new(LOADS_MOST + 1, sizeof(*t->load));

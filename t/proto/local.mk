@@ -9,6 +9,7 @@ PROTO_TESTS = \
 	t/proto/cm_forged \
 	t/proto/secret \
 	t/proto/core_cnp \
+	t/proto/core_cong \
 	t/proto/core_edge \
 	t/proto/core_fault \
 	t/proto/core_loss \
@@ -58,6 +59,8 @@ t_proto_cm_strange_SOURCES = t/proto/cm_strange.c t/proto/cm_duo.c t/cm_net.c
 t_proto_cm_strange_LDADD = $(PROTO_TEST_LIBS)
 t_proto_pkey_SOURCES = t/proto/pkey.c t/proto/rig.c
 t_proto_pkey_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_cong_SOURCES = t/proto/core_cong.c
+t_proto_core_cong_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_cnp_SOURCES = t/proto/core_cnp.c t/proto/rig.c
 t_proto_core_cnp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_fault_SOURCES = t/proto/core_fault.c t/proto/rig.c
