@@ -98,7 +98,7 @@ static bool answers(struct cong *c, mono_t now)
 		return false;
 	}
 	c->open--;
-	return c->marked_n >= (mono_before(now, c->doubt) ? CONG_PKTS : 1);
+	return !mono_before(now, c->doubt) || c->marked_n >= CONG_PKTS;
 }
 
 enum cong_cnp cong_cnp(struct cong *c, const struct cong_law *l, mono_t now)
