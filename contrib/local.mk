@@ -31,7 +31,9 @@ bin_SCRIPTS += contrib/action/rdmad-ci
 exampledir = $(docdir)/examples
 example_DATA = contrib/rdmad.conf
 fabricdir = $(docdir)/examples/fabric
-dist_fabric_DATA = contrib/fabric/allreduce.yaml contrib/fabric/fair.yaml contrib/fabric/incast.yaml contrib/fabric/permutation.yaml
+dist_fabric_DATA = contrib/fabric/allreduce.yaml contrib/fabric/dcqcn.yaml contrib/fabric/fair.yaml contrib/fabric/fluid.gp \
+	contrib/fabric/incast.yaml contrib/fabric/permutation.yaml
+dist_fabric_SCRIPTS = contrib/fabric/fluid
 noinst_PROGRAMS += contrib/bench-ref
 contrib_bench_ref_SOURCES = contrib/bench-ref.c
 contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE
