@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What rdmad-sim left in a directory, over what the fluid model says of the same (see "fluid" beside this file):
+# The tables that rdmad-sim left in a directory, over the fluid model of the same (see "fluid" beside this file):
 #
 #	rdmad-sim -o out dcqcn.yaml && ./fluid 0 100 >out/fluid.csv && cd out && gnuplot .../fluid.gp
 set datafile separator ","
