@@ -280,9 +280,14 @@ static bool defer_copy(const struct span *dst, unsigned dst_n, const struct span
 
 /*
  * Programs wait for the last byte of a WRITE, as adapters write it last.  memcpy() and the kernel's copying do not:
- * where it might matter, the last word goes by itself.
+ * where it might matter, the last word goes by itself.  A processor that may show any two stores in another order needs
+ * that for all that is no single store.
  */
+#ifdef __x86_64__
 #define ORDER_LEN 256u
+#else
+#define ORDER_LEN 9u
+#endif
 
 static uint64_t last_word(const struct piece *d, uint64_t len)
 {
@@ -297,7 +302,7 @@ static void move(const struct piece *d, const struct piece *s, uint64_t len, uin
 
 	memcpy(last, from + len - apart, apart);
 	memmove((void *)(uintptr_t)d->addr, from, len - apart);
-	__asm__ volatile("" ::: "memory");
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* not for the compiler only: doc/ordering.md */
 	for (uint64_t i = 0; i < apart; i++)
 		to[len - apart + i] = last[i];
 }

@@ -102,6 +102,10 @@ static inline uint64_t *bell_sum(struct bell *b, unsigned i) { return &b->sum[BE
  * it must kick.  As long as that kick is under way, who rings kicks, too: to return without would be to say that the daemon
  * knows, and a program tells its peer so.  A bit that was set already was not taken before that barrier, or is taken after it:
  * see ring_used().
+ *
+ * The two levels are a pair of the same kind: bell_ring() sets the word, then reads the sum; bell_take() clears the sum, then
+ * reads the word.  All four are sequentially consistent, the loads, too (for free on x86): an exchange does not keep back a
+ * plain load behind it on every processor, and a sum that is read as still set would leave a word that nobody looks at.
  */
 
 /* Program: BELL_AWAKE, or how to kick (BELL_HOW); with BELL_KICKING bell_kicked() is to be called after it. */
@@ -135,9 +139,9 @@ static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 	uint64_t *word = &b->word[q >> 6], *sum = bell_sum(b, q >> 12);
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & wbit))
+	if (!(__atomic_load_n(word, __ATOMIC_SEQ_CST) & wbit))
 		__atomic_fetch_or(word, wbit, __ATOMIC_SEQ_CST);
-	if (!(__atomic_load_n(sum, __ATOMIC_RELAXED) & sbit))
+	if (!(__atomic_load_n(sum, __ATOMIC_SEQ_CST) & sbit))
 		__atomic_fetch_or(sum, sbit, __ATOMIC_SEQ_CST);
 	return bell_answer(b);
 }
@@ -145,7 +149,7 @@ static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 /* Daemon: takes the set bits of sum[i], then of word[w].  Clear first, look at the rings after. */
 static inline uint64_t bell_take(uint64_t *p)
 {
-	return __atomic_load_n(p, __ATOMIC_RELAXED) ? __atomic_exchange_n(p, 0, __ATOMIC_SEQ_CST) : 0;
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST) ? __atomic_exchange_n(p, 0, __ATOMIC_SEQ_CST) : 0;
 }
 
 /* Words of sum[] that n queues, numbered from 0 on, can set. */

@@ -6,6 +6,7 @@
  *	program                         daemon
  *	publish; bell_ring() = kick?    bell_sleep(); bell_any() = work?      not: neither
  *	publish; bell_ring(), bit set   bell_take(); ring_used()              not: unseen, and no bit left
+ *	publish; bell_ring(), sum set   bell_take() of sum and word           not: word not taken, and no sum left
  *	publish; bell_ring(), bit set   the same; bell_sleep(); bell_any()    not: unseen, no bit left, no kick
  *	publish; bell_ring(), asleep    bell_wake(); bell_take(); ring_used() not: unseen, and no bit left
  *	bell_ring(), kick; bell_kicked() in one thread, bell_ring() = kick? in another       not: no kick was made before it returns
@@ -157,6 +158,27 @@ START_TEST(take_against_ring)
 }
 END_TEST
 
+/* The word was taken by a turn that came for another queue of it, and the sum of that time is left. */
+static void sum_left(void)
+{
+	bell_rung();
+	bell_take(&bell.word[QUEUE >> 6]);
+}
+
+static void take_and_look_if_rung(void)
+{
+	bell_take(bell_sum(&bell, QUEUE >> 12));
+	seen = bell_take(&bell.word[QUEUE >> 6]) ? ring_used(&cons) : 0;
+}
+
+START_TEST(sum_against_word)
+{
+	static const struct litmus l = { sum_left, post_and_ring, take_and_look_if_rung, seen_or_rung };
+
+	run(&l);
+}
+END_TEST
+
 /* ---- one context of many falls idle, or wakes up as something came for it ------------ */
 
 static void take_look_and_sleep(void)
@@ -262,5 +284,5 @@ START_TEST(arm_against_completion)
 }
 END_TEST
 
-TEST_MAIN("litmus", sleep_against_ring, take_against_ring, idle_against_ring, wake_against_ring, ring_against_ring,
-	  arm_against_completion)
+TEST_MAIN("litmus", sleep_against_ring, take_against_ring, sum_against_word, idle_against_ring, wake_against_ring,
+	  ring_against_ring, arm_against_completion)
