@@ -41,14 +41,16 @@
 /*
  * A sender may know of a receive that was posted after ctx_drain(), and UC and UD have no second try: so receives are
  * taken once more between reading a datagram and handing it to an HCA.  *now: the turn's time, and behind it that of what was
- * read last: it may have come long after the turn began, and the wait that an RNR NAK asks for begins when it has come.
+ * read last: it may have come long after the turn began, and the wait that an RNR NAK asks for begins when it has come.  Which
+ * sockets are read goes by the turn's time: else those that come last would cool while the first one is read.
  */
 static bool turn_net_rx(struct shard *s, mono_t *now)
 {
+	const mono_t began = *now;
 	bool any = false;
 
 	net_rx_begin(s->net);
-	while (net_read(s->net, *now)) {
+	while (net_read(s->net, began)) {
 		ctx_drain_recvs(s, *now);
 		*now = clock_now();
 		net_give(s->net, *now);
