@@ -281,7 +281,7 @@ static bool defer_copy(const struct span *dst, unsigned dst_n, const struct span
 /*
  * Programs wait for the last byte of a WRITE, as adapters write it last.  memcpy() and the kernel's copying do not:
  * where it might matter, the last word goes by itself.  A processor that may show any two stores in another order needs
- * that for all that is no single store.
+ * that for all that is longer than a word.
  */
 #ifdef __x86_64__
 #define ORDER_LEN 256u
@@ -294,17 +294,38 @@ static uint64_t last_word(const struct piece *d, uint64_t len)
 	return len < ORDER_LEN ? 0 : ((d->addr + len - 1) & 7) + 1;
 }
 
+/* n bytes, 8 at most, to an address that 8 divides: as few stores as can be, each behind all that was stored before. */
+static void word_store(uintptr_t to, const uint8_t *from, uint64_t n)
+{
+	uint64_t v8;
+	uint32_t v4;
+	uint16_t v2;
+
+	if (n & 8) {
+		memcpy(&v8, from, 8);
+		__atomic_store_n((uint64_t *)to, v8, __ATOMIC_RELEASE);
+	}
+	if (n & 4) {
+		memcpy(&v4, from, 4);
+		__atomic_store_n((uint32_t *)to, v4, __ATOMIC_RELEASE);
+	}
+	if (n & 2) {
+		memcpy(&v2, from + (n & 4), 2);
+		__atomic_store_n((uint16_t *)(to + (n & 4)), v2, __ATOMIC_RELEASE);
+	}
+	if (n & 1)
+		__atomic_store_n((uint8_t *)(to + (n & 6)), from[n & 6], __ATOMIC_RELEASE);
+}
+
 static void move(const struct piece *d, const struct piece *s, uint64_t len, uint64_t apart)
 {
-	volatile uint8_t *to = (volatile uint8_t *)(uintptr_t)d->addr;
 	const uint8_t *from = (const uint8_t *)(uintptr_t)s->addr;
 	uint8_t last[8]; /* the two may overlap */
 
 	memcpy(last, from + len - apart, apart);
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* behind the packet before, also if all of this one is one word */
 	memmove((void *)(uintptr_t)d->addr, from, len - apart);
-	__atomic_thread_fence(__ATOMIC_RELEASE); /* not for the compiler only: doc/ordering.md */
-	for (uint64_t i = 0; i < apart; i++)
-		to[len - apart + i] = last[i];
+	word_store((uintptr_t)(d->addr + len - apart), last, apart);
 }
 
 /* A mapping was torn by the copy just made: which side's? */

@@ -311,7 +311,7 @@ static uint32_t ctx_sends(struct ctx *c, mono_t now)
 		qp = queue_of(c, q).qp;
 		n = qp ? sends_take(c, qp, left, now) : 0;
 		left -= n;
-		if (!qp || qp->sq_broken || RING_LOAD(&qp->sq.hdr->prod) == qp->sq.pos)
+		if (!qp || qp->sq_broken || __atomic_load_n(&qp->sq.hdr->prod, __ATOMIC_SEQ_CST) == qp->sq.pos)
 			pend_clear(c, q);
 	}
 	return most - left;
