@@ -46,6 +46,8 @@ static void increase(struct cong *c, const struct cong_law *l)
 	if (c->target > end)
 		c->target = end;
 	c->limit = (c->limit + c->target + 1) / 2;
+	if (c->limit > end)
+		c->limit = end;
 	if (!l->line && (c->limit >= 2 * c->start || c->limit >= MOST))
 		c->limit = 0;
 }
@@ -110,7 +112,7 @@ enum cong_cnp cong_cnp(struct cong *c, const struct cong_law *l, mono_t now)
 	c->marked_n = 0;
 	if (!c->limit) {
 		c->start = l->line ? l->line : measured(c, now);
-		if (c->start < START_MIN)
+		if (!l->line && c->start < START_MIN)
 			c->start = START_MIN;
 		c->limit = c->start;
 		c->alpha = CONG_ONE;
