@@ -35,15 +35,16 @@ char *conf_text_read(const char *path)
 	return text;
 }
 
-/* Braces of a line that are not in quotes: each has its other one there. */
+/* Braces of a line that are in no quotes and no comment: each has its other one there. */
 static bool is_balanced(const char *line, size_t len)
 {
 	bool quoted = false;
 	int depth = 0;
 
-	for (size_t i = 0; i < len && depth >= 0; i++) {
+	for (size_t i = 0; i < len && depth >= 0 && (quoted || line[i] != '#'); i++) {
 		quoted ^= line[i] == '"';
 		depth += quoted ? 0 : (line[i] == '{') - (line[i] == '}');
+		i += quoted && line[i] == '\\';
 	}
 	return !depth && !quoted;
 }
