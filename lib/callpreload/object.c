@@ -308,10 +308,12 @@ EXPORT void rdmad_keep(void *p)
 {
 	struct object *o = ending_n ? ending[ending_n - 1] : NULL;
 
-	if (o && !o->kept)
+	if (o && (!o->kept || p == o->p)) { /* rather the object's than that of what goes with it */
+		free(o->kept);
 		o->kept = p;
-	else
+	} else {
 		free(p);
+	}
 }
 
 bool object_take(struct object *o)

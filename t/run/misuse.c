@@ -326,6 +326,15 @@ static void xrcd_twice(void)
 	need(!ibv_close_xrcd(x) && ibv_close_xrcd(x) == EINVAL, "the second one refused");
 }
 
+static void wq_twice(void)
+{
+	struct ibv_wq_init_attr a = { .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = pd, .cq = cq[0] };
+	struct ibv_wq *w = ibv_create_wq(dev, &a);
+
+	need(w, "ibv_create_wq");
+	need(!ibv_destroy_wq(w) && ibv_destroy_wq(w) == EINVAL, "the second one refused");
+}
+
 /* A queue pair of another context. */
 static void opened_twice(void)
 {
@@ -460,6 +469,7 @@ static const struct {
 	{ "posts-on", posts_on },
 	{ "reg-ex", reg_ex },
 	{ "xrcd-twice", xrcd_twice },
+	{ "wq-twice", wq_twice },
 	{ "opened-twice", opened_twice },
 	{ "polled-after-destroy", polled_after_destroy },
 	{ "used-after-close", used_after_close },
