@@ -64,6 +64,12 @@ struct reg_attr {
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *, struct reg_attr *);
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *, void *buf, void *addr, size_t len, int access);
 
+/* As in rdma-core 60. */
+int rdma_write_cm_event(struct rdma_cm_id *, enum rdma_cm_event_type, int status, uint64_t arg);
+int rdma_resolve_addrinfo(struct rdma_cm_id *, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *, struct rdma_addrinfo **);
+
 /* The function of that name behind ours. */
 void *real_find(const char *name);
 

@@ -181,6 +181,11 @@ const char *init_text(enum ibv_qp_type type, const struct ibv_qp_cap *c, const s
 	return l.at;
 }
 
+const char *ece_text(const struct ibv_ece *e)
+{
+	return e ? text("vendor %#x, options %#x", e->vendor_id, e->options) : "NULL";
+}
+
 const char *param_text(const struct rdma_conn_param *p)
 {
 	if (!p)

@@ -16,6 +16,7 @@ const char *attr_text(const struct ibv_qp_attr *, int mask);
 /* qp: what was made, or NULL. */
 const char *init_text(enum ibv_qp_type, const struct ibv_qp_cap *, const struct ibv_cq *send, const struct ibv_cq *recv,
 		      const struct ibv_srq *, const struct ibv_qp *qp);
+const char *ece_text(const struct ibv_ece *);
 const char *param_text(const struct rdma_conn_param *);
 const char *sges_text(const struct ibv_sge *, int n);
 const char *sends_text(const struct ibv_send_wr *);

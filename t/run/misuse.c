@@ -248,6 +248,25 @@ static void forked(void)
 	need(!ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "ibv_destroy_cq");
 }
 
+/* Calls that hardly any program makes. */
+static void seldom(void)
+{
+	struct ibv_rwq_ind_table_init_attr t = { .log_ind_tbl_size = 40 };
+	struct ibv_values_ex now = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	struct ibv_qp_rate_limit_attr rate = { .rate_limit = 1000000 };
+	struct ibv_counters_init_attr c = { 0 };
+	struct ibv_counters *counters = ibv_create_counters(dev, &c);
+	struct ibv_ece ece;
+	uint64_t value;
+
+	need(!ibv_create_rwq_ind_table(dev, &t) && errno == EINVAL, "a table that is too large");
+	need(!ibv_query_rt_values_ex(dev, &now), "ibv_query_rt_values_ex");
+	need(!ibv_modify_qp_rate_limit(qp[0], &rate), "ibv_modify_qp_rate_limit");
+	need(counters && !ibv_read_counters(counters, &value, 1, 0), "ibv_read_counters");
+	need(!ibv_destroy_counters(counters), "ibv_destroy_counters");
+	need(!ibv_query_ece(qp[0], &ece) && !ibv_set_ece(qp[0], &ece), "ECE");
+}
+
 static void polls_nothing(void)
 {
 	struct ibv_wc wc;
@@ -477,6 +496,7 @@ static const struct {
 	{ "polls-nothing", polls_nothing },
 	{ "closes-all", closes_all },
 	{ "forked", forked },
+	{ "seldom", seldom },
 };
 
 int main(int argc, char **argv)
