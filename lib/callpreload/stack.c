@@ -10,7 +10,7 @@
 #include <execinfo.h>
 #include <string.h>
 
-#define STACK_NEAR 8
+#define STACK_NEAR 16 /* our frames and those around them, where nothing is inlined */
 
 /* Of this library, by the linker: its first byte, and the one behind its last. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
