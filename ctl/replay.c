@@ -9,6 +9,8 @@
 #include "beside.h"
 #include "command.h"
 
+#define RUN_ERROR 125 /* of rdmad-run: it could not run the program */
+
 static void usage(void)
 {
 	fputs("usage: rdmactl replay FILE [OPTION...] [PROGRAM...]\n"
@@ -29,11 +31,10 @@ int replay_main(int argc, char **argv, const struct ask *ask)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	char **run = calloc((size_t)argc + 2, sizeof(*run));
+	static char option[] = "--replay";
+	char **run;
 	int c;
 
-	if (!run)
-		abort();
 	while ((c = getopt_long(argc, argv, "+h", longs, NULL)) >= 0) {
 		if (c != 'h')
 			return rdmactl_wrong(argv[0], NULL);
@@ -45,11 +46,13 @@ int replay_main(int argc, char **argv, const struct ask *ask)
 				     ask->socket ? "--socket" : "--json");
 	if (optind == argc)
 		return rdmactl_wrong(argv[0], "no file given: what rdmad-run --record wrote");
-	run[1] = strdup("--replay");
+	run = calloc((size_t)(argc - optind) + 3, sizeof(*run));
+	if (!run)
+		abort();
+	run[1] = option;
 	memcpy(&run[2], &argv[optind], (size_t)(argc - optind) * sizeof(*run));
 	beside_run(run);
 	fprintf(stderr, "%s: cannot run the rdmad-run beside rdmactl: %s\n", argv[0], strerror(errno));
-	free(run[1]);
 	free(run);
-	return 1;
+	return RUN_ERROR;
 }
