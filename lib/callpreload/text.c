@@ -143,7 +143,7 @@ const char *attr_text(const struct ibv_qp_attr *a, int mask)
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		add(&l, "access %s, ", access_text(a->qp_access_flags));
 	if (mask & IBV_QP_PATH_MTU)
-		add(&l, "mtu %u, ", 128u << a->path_mtu);
+		add(&l, "mtu %u, ", a->path_mtu <= IBV_MTU_4096 ? 128u << a->path_mtu : 0u);
 	if (mask & IBV_QP_DEST_QPN)
 		add(&l, "dest %#x, ", a->dest_qp_num);
 	if (mask & IBV_QP_RQ_PSN)
