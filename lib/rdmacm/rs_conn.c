@@ -285,6 +285,7 @@ EXPORT int rclose(int fd)
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
 	rs_svc_del(rs);
+	rs_epoll_forget(fd);
 	rs_del(rs);
 	rs_put(rs);
 	return 0;

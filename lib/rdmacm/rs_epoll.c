@@ -199,6 +199,23 @@ int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return err ? fail(err) : 0;
 }
 
+void rs_epoll_forget(int fd)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&list_lock);
+	for (struct epoll_set *s = list; s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		e = entry_find(s, fd);
+		if (e) {
+			*e = s->entries[--s->n];
+			set_changed(s);
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* For rpoll(): the set itself, then its entries.  NULL: no memory. */

@@ -8,4 +8,7 @@
 /* For rclose(): false if fd is no set.  Threads that wait for it get EBADF. */
 bool rs_epoll_close(int fd);
 
+/* For rclose(), while fd is still an rsocket's: no set has it any more.  The next one that has the number is another. */
+void rs_epoll_forget(int fd);
+
 #endif

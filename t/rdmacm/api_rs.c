@@ -389,6 +389,28 @@ START_TEST(rs_epoll)
 }
 END_TEST
 
+/* A number that another rsocket had, in a set where no wait has seen that one's end. */
+START_TEST(rs_epoll_reused)
+{
+	int set = set_open(0), fd;
+	struct epoll_event e = { 0 };
+	struct streams s;
+
+	streams_open(&s, 0);
+	set_ctl(set, EPOLL_CTL_ADD, s.client, EPOLLIN);
+	fd = s.client;
+	ok(rclose(fd));
+	fails(set_change(set, EPOLL_CTL_MOD, fd, &e), ENOENT);
+	s.client = rs_open();
+	ck_assert_int_eq(s.client, fd);
+	set_ctl(set, EPOLL_CTL_ADD, fd, EPOLLOUT);
+	ck_assert_int_eq(set_look(set, &e, 1, 10000), 1);
+	ck_assert_int_eq(e.data.fd, fd);
+	streams_close(&s);
+	ok(rclose(set));
+}
+END_TEST
+
 /* A thread that waits already is told of what is added. */
 START_TEST(rs_epoll_added)
 {
@@ -410,6 +432,6 @@ END_TEST
 
 void api_rs(Suite *s)
 {
-	SUITE_ADD(s, rs_epoll, rs_epoll_added, rs_mapped, rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends,
-		  rs_refused, rs_iomap, rs_mixed);
+	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_mapped, rs_both_ways, rs_two_threads, rs_flags,
+		  rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
 }
