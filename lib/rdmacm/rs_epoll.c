@@ -22,7 +22,8 @@ _Static_assert(EPOLLIN == POLLIN && EPOLLPRI == POLLPRI && EPOLLOUT == POLLOUT &
 
 struct entry {
 	int fd;
-	bool off; /* EPOLLONESHOT has been told: until EPOLL_CTL_MOD */
+	bool off;       /* EPOLLONESHOT has been told: until EPOLL_CTL_MOD */
+	uint32_t since; /* of gen: the first that has it so */
 	struct epoll_event event;
 };
 
@@ -154,7 +155,7 @@ static int entry_add(struct epoll_set *s, int fd, const struct epoll_event *even
 		return ENOMEM;
 	s->entries = e;
 	s->room = room;
-	e[s->n++] = (struct entry){ .fd = fd, .event = *event };
+	e[s->n++] = (struct entry){ .fd = fd, .since = s->gen + 1, .event = *event };
 	return 0;
 }
 
@@ -168,7 +169,7 @@ static int ctl(struct epoll_set *s, int op, int fd, const struct epoll_event *ev
 	case EPOLL_CTL_ADD: return e ? EEXIST : entry_add(s, fd, event);
 	case EPOLL_CTL_MOD:
 		if (e)
-			*e = (struct entry){ .fd = fd, .event = *event };
+			*e = (struct entry){ .fd = fd, .since = s->gen + 1, .event = *event };
 		return e ? 0 : ENOENT;
 	case EPOLL_CTL_DEL:
 		if (e)
@@ -234,13 +235,19 @@ static struct pollfd *fds_of(const struct epoll_set *s)
 	return fds;
 }
 
-/* Of an entry that may have changed since: whether there is something to tell. */
-static bool entry_tell(struct epoll_set *s, const struct pollfd *f, struct epoll_event *to)
+/*
+ * Whether there is something to tell.  What was found in gen is not of an entry that was added or changed since: it may be another
+ * file, or what was told already.  The next look tells what is true.
+ */
+static bool entry_tell(struct epoll_set *s, const struct pollfd *f, uint32_t gen, struct epoll_event *to)
 {
 	struct entry *e = f->revents ? entry_find(s, f->fd) : NULL;
-	uint32_t events = e ? (uint32_t)f->revents & (e->event.events | EPOLLERR | EPOLLHUP) & BITS : 0;
+	uint32_t events;
 
-	if (e && f->revents & POLLNVAL)
+	if (!e || (int32_t)(e->since - gen) > 0)
+		return false;
+	events = (uint32_t)f->revents & (e->event.events | EPOLLERR | EPOLLHUP) & BITS;
+	if (f->revents & POLLNVAL)
 		*e = s->entries[--s->n]; /* it was closed */
 	if (!events || e->off)
 		return false;
@@ -249,13 +256,14 @@ static bool entry_tell(struct epoll_set *s, const struct pollfd *f, struct epoll
 	return true;
 }
 
-static int tell(struct epoll_set *s, const struct pollfd *fds, nfds_t n, struct epoll_event *events, int max)
+static int tell(struct epoll_set *s, const struct pollfd *fds, nfds_t n, uint32_t gen, struct epoll_event *events,
+		int max)
 {
 	nfds_t first = n ? s->turn % n : 0, i;
 	int k = 0;
 
 	for (i = 0; i < n && k < max; i++)
-		k += entry_tell(s, &fds[1 + (first + i) % n], &events[k]);
+		k += entry_tell(s, &fds[1 + (first + i) % n], gen, &events[k]);
 	s->turn = first + i;
 	return k;
 }
@@ -276,7 +284,7 @@ static int wait_once(struct epoll_set *s, struct epoll_event *events, int max, i
 	pthread_mutex_lock(&s->lock);
 	waiter_gone(s, gen);
 	if (ret > 0)
-		ret = tell(s, fds, n, events, max);
+		ret = tell(s, fds, n, gen, events, max);
 	free(fds);
 	return ret;
 }

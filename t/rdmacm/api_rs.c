@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <rdma/rsocket.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -430,8 +431,57 @@ START_TEST(rs_epoll_added)
 }
 END_TEST
 
+enum { FULL = 1, EMPTY = 2 };
+
+static int swapped_told; /* atomic */
+
+/* Ends when the set is closed. */
+static void *swapped_wait(void *arg)
+{
+	struct epoll_event e;
+
+	while (set_look(*(int *)arg, &e, 1, -1) == 1) {
+		ck_assert_uint_eq(e.data.u32, FULL);
+		__atomic_add_fetch(&swapped_told, 1, __ATOMIC_RELAXED);
+	}
+	ck_assert_int_eq(errno, EBADF);
+	return NULL;
+}
+
+/* A thread finds something at a descriptor, and does not tell it of the next file that has the number. */
+START_TEST(rs_epoll_swapped)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int set = set_open(0), p[2][2], fd;
+	pthread_t waiting[2];
+
+	ok(pipe(p[0]));
+	ok(pipe(p[1]));
+	ck_assert_int_eq(write(p[0][1], "x", 1), 1);
+	fd = dup(p[1][0]);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&waiting[i], NULL, swapped_wait, &set), 0);
+	for (int i = 0; i < 2000; i++) {
+		int told = __atomic_load_n(&swapped_told, __ATOMIC_RELAXED);
+
+		ck_assert_int_eq(dup2(p[i % 2][0], fd), fd);
+		e.data.u32 = i % 2 ? EMPTY : FULL;
+		ok(set_change(set, EPOLL_CTL_ADD, fd, &e));
+		while (e.data.u32 == FULL && __atomic_load_n(&swapped_told, __ATOMIC_RELAXED) == told)
+			sched_yield(); /* 60 s at most */
+		ok(set_change(set, EPOLL_CTL_DEL, fd, NULL));
+	}
+	ok(rclose(set));
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_join(waiting[i], NULL), 0);
+	close(fd);
+	for (int i = 0; i < 4; i++)
+		close(p[i / 2][i % 2]);
+}
+END_TEST
+
 void api_rs(Suite *s)
 {
-	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_mapped, rs_both_ways, rs_two_threads, rs_flags,
-		  rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
+	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_epoll_swapped, rs_mapped, rs_both_ways,
+		  rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
 }
