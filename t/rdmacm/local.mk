@@ -12,7 +12,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/fixture.c \
 	t/rdmacm/fixture.h
 t_rdmacm_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
-t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -lpthread
+t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -ldl -lpthread
 
 RDMACM_TESTS = \
 	t/rdmacm/api.test \
