@@ -175,30 +175,10 @@ static void *event_wait(void *arg)
 	return NULL;
 }
 
-/* The thread sleeps in recv(2). */
-static bool watch_sleeps(struct watch *w)
-{
-	char path[64];
-	long nr = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)__atomic_load_n(&w->tid, __ATOMIC_ACQUIRE));
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	if (fscanf(f, "%ld", &nr) != 1)
-		nr = -1;
-	fclose(f);
-	return nr == SYS_recvfrom;
-}
-
 static void watch_start(pthread_t *t, struct watch *w)
 {
 	ck_assert_int_eq(pthread_create(t, NULL, event_wait, w), 0);
-	for (int i = 0; !watch_sleeps(w); i++) {
-		ck_assert_int_lt(i, 10000);
-		usleep(1000);
-	}
+	sleeps_in(&w->tid, SYS_recvfrom);
 }
 
 /* A thread that waits for an event may be cancelled, and leaves nothing behind (LeakSanitizer). */

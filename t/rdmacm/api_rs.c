@@ -6,6 +6,7 @@
 #include <rdma/rsocket.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct streams {
@@ -333,13 +334,29 @@ static void set_ctl(int set, int op, int fd, uint32_t events)
 	ok(set_change(set, op, fd, &e));
 }
 
-static void *set_wait(void *arg)
-{
-	struct epoll_event e = { 0 };
+struct waiter {
+	int set, ret, err;
+	pid_t tid;
+	struct epoll_event event;
+	pthread_t thread;
+};
 
-	ck_assert_int_eq(set_look(*(int *)arg, &e, 1, -1), 1);
-	ck_assert(e.events & EPOLLOUT);
+static void *waiter_run(void *arg)
+{
+	struct waiter *w = arg;
+
+	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+	w->ret = set_look(w->set, &w->event, 1, -1);
+	w->err = errno;
 	return NULL;
+}
+
+/* It sleeps. */
+static void waiter_start(struct waiter *w, int set)
+{
+	*w = (struct waiter){ .set = set };
+	ck_assert_int_eq(pthread_create(&w->thread, NULL, waiter_run, w), 0);
+	sleeps_in(&w->tid, SYS_ppoll);
 }
 
 START_TEST(rs_epoll)
@@ -412,22 +429,33 @@ START_TEST(rs_epoll_reused)
 }
 END_TEST
 
-/* A thread that waits already is told of what is added. */
+/* A thread that waits already is told of what is added, and that the set is closed. */
 START_TEST(rs_epoll_added)
 {
 	int set = set_open(0);
-	pthread_t waiting[2];
+	struct waiter w[2];
 	struct streams s;
 
 	streams_open(&s, 0);
 	set_ctl(set, EPOLL_CTL_ADD, s.server, EPOLLIN);
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(pthread_create(&waiting[i], NULL, set_wait, &set), 0);
+		waiter_start(&w[i], set);
 	set_ctl(set, EPOLL_CTL_ADD, s.client, EPOLLOUT);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(pthread_join(w[i].thread, NULL), 0);
+		ck_assert_int_eq(w[i].ret, 1);
+		ck_assert_int_eq(w[i].event.data.fd, s.client);
+	}
+	set_ctl(set, EPOLL_CTL_DEL, s.client, 0);
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(pthread_join(waiting[i], NULL), 0);
-	streams_close(&s);
+		waiter_start(&w[i], set);
 	ok(rclose(set));
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(pthread_join(w[i].thread, NULL), 0);
+		ck_assert_int_eq(w[i].ret, -1);
+		ck_assert_int_eq(w[i].err, EBADF);
+	}
+	streams_close(&s);
 }
 END_TEST
 
