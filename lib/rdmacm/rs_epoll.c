@@ -30,6 +30,7 @@ struct entry {
 struct epoll_set {
 	struct epoll_set *next;
 	int fd, refs;
+	pid_t owner; /* the child of a fork has nothing of its parent's but the descriptor, which may be closed */
 	bool closed;
 	pthread_mutex_t lock;
 	struct entry *entries;
@@ -49,12 +50,22 @@ static struct epoll_set *set_get(int fd)
 	pthread_mutex_lock(&list_lock);
 	for (s = list; s && s->fd != fd; s = s->next)
 		;
+	if (s && s->owner != getpid())
+		s = NULL;
 	if (s)
 		s->refs++;
 	pthread_mutex_unlock(&list_lock);
 	if (!s)
 		errno = EBADF;
 	return s;
+}
+
+static void set_free(struct epoll_set *s)
+{
+	close(s->fd);
+	pthread_mutex_destroy(&s->lock);
+	free(s->entries);
+	free(s);
 }
 
 static void set_put(struct epoll_set *s)
@@ -64,12 +75,8 @@ static void set_put(struct epoll_set *s)
 	pthread_mutex_lock(&list_lock);
 	left = --s->refs;
 	pthread_mutex_unlock(&list_lock);
-	if (!left) {
-		close(s->fd);
-		pthread_mutex_destroy(&s->lock);
-		free(s->entries);
-		free(s);
-	}
+	if (!left)
+		set_free(s);
 	errno = err;
 }
 
@@ -106,6 +113,7 @@ int repoll_create(int flags)
 		return -1;
 	}
 	s->refs = 1;
+	s->owner = getpid();
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_lock(&list_lock);
 	s->next = list;
@@ -127,6 +135,10 @@ bool rs_epoll_close(int fd)
 	pthread_mutex_unlock(&list_lock);
 	if (!s)
 		return false;
+	if (s->owner != getpid()) { /* those that wait are the parent's */
+		set_free(s);
+		return true;
+	}
 	pthread_mutex_lock(&s->lock);
 	s->closed = true;
 	set_changed(s);
@@ -182,14 +194,14 @@ static int ctl(struct epoll_set *s, int op, int fd, const struct epoll_event *ev
 EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
-	struct epoll_set *s = epfd == fd ? NULL : set_get(epfd);
+	struct epoll_set *s = set_get(epfd);
 	int err;
 
 	if (!s)
-		return fail(epfd == fd ? EINVAL : EBADF);
-	if (fcntl(fd, F_GETFD) < 0 && op == EPOLL_CTL_ADD) {
+		return -1;
+	if (fd == epfd || (op == EPOLL_CTL_ADD && fcntl(fd, F_GETFD) < 0)) {
 		set_put(s);
-		return fail(EBADF);
+		return fail(fd == epfd ? EINVAL : EBADF);
 	}
 	pthread_mutex_lock(&s->lock);
 	err = ctl(s, op, fd, event);
@@ -206,6 +218,8 @@ void rs_epoll_forget(int fd)
 
 	pthread_mutex_lock(&list_lock);
 	for (struct epoll_set *s = list; s; s = s->next) {
+		if (s->owner != getpid())
+			continue;
 		pthread_mutex_lock(&s->lock);
 		e = entry_find(s, fd);
 		if (e) {

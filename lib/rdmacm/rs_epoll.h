@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* For rclose(): false if fd is no set.  Threads that wait for it get EBADF. */
+/* For rclose(): false if fd is no set.  Threads of this process that wait for it get EBADF. */
 bool rs_epoll_close(int fd);
 
 /* For rclose(), while fd is still an rsocket's: no set has it any more.  The next one that has the number is another. */

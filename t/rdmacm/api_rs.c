@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct streams {
@@ -375,6 +376,7 @@ START_TEST(rs_epoll)
 	fails(set_change(set, EPOLL_CTL_ADD, 9999, e), EBADF);
 	fails(set_change(set, EPOLL_CTL_ADD, set, e), EINVAL);
 	fails(set_change(s.client, EPOLL_CTL_ADD, s.server, e), EBADF);
+	fails(set_change(9999, EPOLL_CTL_ADD, 9999, e), EBADF);
 	fails(set_look(set, e, 0, 0), EINVAL);
 	ck_assert_int_eq(set_look(set, e, 2, 0), 0);
 	ck_assert_int_eq(set_look(set, e, 2, 1), 0);
@@ -459,6 +461,39 @@ START_TEST(rs_epoll_added)
 }
 END_TEST
 
+/* A child that inherits a set does nothing to its parent's. */
+START_TEST(rs_epoll_forked)
+{
+	int set = set_open(0), fd = rs_open(), status;
+	struct epoll_event e = { 0 };
+	struct waiter w;
+	pid_t pid;
+
+	set_ctl(set, EPOLL_CTL_ADD, fd, 0);
+	set_ctl(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT);
+	ck_assert_int_eq(set_look(set, &e, 1, 10000), 1); /* POLLHUP: it is not connected */
+	waiter_start(&w, set);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		fails(set_change(set, EPOLL_CTL_MOD, fd, &e), EBADF);
+		fails(set_look(set, &e, 1, 0), EBADF);
+		ok(rclose(fd));
+		ok(rclose(set));
+		fails(fcntl(set, F_GETFD), EBADF);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	/* Readable, it would wake the one that waits again and again. */
+	ck_assert_int_eq(poll(&(struct pollfd){ .fd = set, .events = POLLIN }, 1, 0), 0);
+	ok(rclose(set));
+	ck_assert_int_eq(pthread_join(w.thread, NULL), 0);
+	ck_assert_int_eq(w.err, EBADF);
+	ok(rclose(fd));
+}
+END_TEST
+
 enum { FULL = 1, EMPTY = 2 };
 
 static int swapped_told; /* atomic */
@@ -510,6 +545,6 @@ END_TEST
 
 void api_rs(Suite *s)
 {
-	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_epoll_swapped, rs_mapped, rs_both_ways,
-		  rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
+	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_epoll_forked, rs_epoll_swapped, rs_mapped,
+		  rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
 }
