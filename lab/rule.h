@@ -109,6 +109,7 @@ enum rule_answer { ANSWER_NONE, ANSWER_RNR, ANSWER_NAK, ANSWER_ACK };
 
 struct rule_verdict {
 	bool drop;
+	bool wedged;     /* so is its device: no clock of it goes on, even if the event has not come yet */
 	unsigned copies; /* of it, besides, each copy_ns later */
 	uint64_t copy_ns;
 	uint64_t delay_ns; /* it goes on so much later */

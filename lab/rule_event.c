@@ -85,6 +85,7 @@ bool rule_lost(struct rules *rs, const struct tap_pkt *p, struct rule_verdict *v
 		if (!mono_before(p->now, rs->until[k][p->device]))
 			continue;
 		v->drop = true;
+		v->wedged = k == STATE_WEDGED;
 		rs->cut[p->device].n++;
 		rs->cut[p->device].last = p->now;
 		snprintf(v->text, sizeof(v->text), "dropped: %s by a rule", states[k].lost);

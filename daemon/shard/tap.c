@@ -166,6 +166,8 @@ static int decide(struct shard *s, struct tap_pkt *p, const struct device *to, s
 	if (!s->tap->judge)
 		return 0;
 	s->tap->judge->decide(f, p, v);
+	if (v->wedged) /* the control half says so, too, but by then a timeout may have been too much */
+		hca_stall(s->hca[p->device], true);
 	if (!v->text[0])
 		return 0;
 	if (v->answer)

@@ -438,9 +438,10 @@ START_TEST(device_states)
 		lab_pkt(&lab, QP(1), TAP_IN, OP_WRITE_ONLY, 0);
 		ck_assert(lab_decide(&lab)->drop);
 		ck_assert_ptr_nonnull(strstr(lab.v.text, t[i].says));
+		ck_assert_int_eq(lab.v.wedged, t[i].begin == ACT_WEDGE);
 		lab.now += 2 * MS;
 		ck_assert_int_eq(told(), t[i].end);
-		ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 1));
+		ck_assert(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, 1) && !lab.v.wedged);
 		ck_assert(mono_is_never(rules_deadline(&lab.rules)));
 		lab_end(&lab);
 	}
