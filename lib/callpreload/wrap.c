@@ -30,30 +30,16 @@ static void *known(void **at, const char *name)
 static void *reals[CALLS];
 
 #define REAL(name) ((__typeof__(&(name)))known(&reals[CALL_##name], #name))
-#define VERB(name, params, args, before, after, ...)                                                           \
-	EXPORT int name params                                                                                 \
+#define W_CALL(type, level, dead, kind, name, params, args, before, after, ...)                                \
+	EXPORT type name params                                                                                \
 	{                                                                                                      \
-		int r;                                                                                         \
-		CALL_BODY(CALL_##name, LEVEL_VERBS, EINVAL, RESULT_ERR, false, before, REAL(name) args, after, \
-			  __VA_ARGS__);                                                                        \
+		type r;                                                                                        \
+		CALL_BODY(CALL_##name, level, dead, kind, false, before, REAL(name) args, after, __VA_ARGS__); \
 		return r;                                                                                      \
 	}
-#define MAKE(type, name, params, args, before, after, ...)                                                   \
-	EXPORT type name params                                                                              \
-	{                                                                                                    \
-		type r;                                                                                      \
-		CALL_BODY(CALL_##name, LEVEL_VERBS, NULL, RESULT_PTR, false, before, REAL(name) args, after, \
-			  __VA_ARGS__);                                                                      \
-		return r;                                                                                    \
-	}
-#define CM(level, name, params, args, before, after, ...)                                                    \
-	EXPORT int name params                                                                               \
-	{                                                                                                    \
-		int r;                                                                                       \
-		CALL_BODY(CALL_##name, LEVEL_##level, -1, RESULT_ERR, false, before, REAL(name) args, after, \
-			  __VA_ARGS__);                                                                      \
-		return r;                                                                                    \
-	}
+#define VERB(name, ...)       W_CALL(int, LEVEL_VERBS, EINVAL, RESULT_ERR, name, __VA_ARGS__)
+#define MAKE(type, name, ...) W_CALL(type, LEVEL_VERBS, NULL, RESULT_PTR, name, __VA_ARGS__)
+#define CM(level, name, ...)  W_CALL(int, LEVEL_##level, -1, RESULT_ERR, name, __VA_ARGS__)
 #define NONE(level, name, params, args, before, after, ...)                                                       \
 	EXPORT void name params                                                                                   \
 	{                                                                                                         \
