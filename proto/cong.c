@@ -2,10 +2,9 @@
 /* cong.c - see cong.h. */
 #include "cong.h"
 
-#define METER_NS     1000000u   /* the meter is read after so long */
-#define METER_MIN_NS 100000u    /* a burst is not the rate of a second */
-#define START_MIN    100000u    /* kbit/s: who sends less is not slowed below half of it by one CNP */
-#define MOST         500000000u /* kbit/s */
+#define METER_NS     1000000u /* the meter is read after so long */
+#define METER_MIN_NS 100000u  /* a burst is not the rate of a second */
+#define START_MIN    100000u  /* kbit/s: who sends less is not slowed below half of it by one CNP */
 
 const struct cong_law cong_law = {
 	.cut_ns = 300000,   /* what is on its way when a CNP comes causes more of them: they count as one */
@@ -22,7 +21,7 @@ static uint32_t kbps_of(uint64_t bytes, uint64_t ns)
 {
 	uint64_t kbps = bytes * 8000000 / ns;
 
-	return kbps < MOST ? (uint32_t)kbps : MOST;
+	return kbps < CONG_MOST ? (uint32_t)kbps : CONG_MOST;
 }
 
 static uint32_t measured(const struct cong *c, mono_t now)
@@ -37,7 +36,7 @@ static uint32_t measured(const struct cong *c, mono_t now)
 static void increase(struct cong *c, const struct cong_law *l)
 {
 	uint32_t most = c->timer > c->bytes ? c->timer : c->bytes, least = c->timer < c->bytes ? c->timer : c->bytes;
-	uint32_t end = l->line ? l->line : MOST;
+	uint32_t end = l->line ? l->line : CONG_MOST;
 
 	if (c->target < end && least > l->fast)
 		c->target += l->hai * (least - l->fast);
@@ -48,7 +47,7 @@ static void increase(struct cong *c, const struct cong_law *l)
 	c->limit = (c->limit + c->target + 1) / 2;
 	if (c->limit > end)
 		c->limit = end;
-	if (!l->line && (c->limit >= 2 * c->start || c->limit >= MOST))
+	if (!l->line && (c->limit >= 2 * c->start || c->limit >= CONG_MOST))
 		c->limit = 0;
 }
 

@@ -56,6 +56,7 @@ struct cong_law {
 
 extern const struct cong_law cong_law; /* the daemon's */
 
+#define CONG_MOST     500000000u /* kbit/s: never more, where no line is known */
 #define CONG_PKTS     16u
 #define CONG_OPEN     64u         /* packets that CNPs may still come for: those of one that slows down are under way */
 #define CONG_AGE_NS   2000000000u /* an answer to older packets has been lost */

@@ -82,10 +82,10 @@ void host_init(struct fabric *f, struct host *h, uint32_t i)
 	h->fabric = f;
 	h->i = i;
 	h->law = ad->law;
-	if (ad->line)
+	if (ad->line) {
 		h->law.line = (uint32_t)(h->port.rate / 1000);
-	if (ad->line && h->law.min > h->law.line)
-		h->law.min = h->law.line;
+		h->law.min = h->law.min < h->law.line ? h->law.min : h->law.line;
+	}
 	h->tick.kind = AT_TICK;
 	h->gid[10] = h->gid[11] = 0xff;
 	h->gid[12] = 10;

@@ -14,7 +14,6 @@
 
 #define GROUPS_MOST 64u
 #define LOADS_MOST  64u
-#define KBPS_MOST   500000000u
 
 static bool get_flag(struct reader *rd, const struct node *n, bool *to)
 {
@@ -358,7 +357,7 @@ static bool get_kbps(struct reader *rd, const struct node *n, const char *what, 
 
 	if (!get_rate(rd, n, &rate))
 		return false;
-	if (rate < 1000 || rate > KBPS_MOST * 1000ull)
+	if (rate < 1000 || rate > CONG_MOST * 1000ull)
 		return node_bad(rd, n, "%s is from 1kbit to 500gbit", what);
 	*to = (uint32_t)(rate / 1000);
 	return true;
