@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BITS (EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLRDHUP)
@@ -303,18 +302,10 @@ static int wait_once(struct epoll_set *s, struct epoll_event *events, int max, i
 	return ret;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
-
 EXPORT int repoll_wait(int epfd, struct epoll_event *events, int max, int timeout);
 int repoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 {
-	int64_t until = timeout > 0 ? now_ms() + timeout : 0, left = timeout;
+	int64_t until = timeout > 0 ? rs_now_ms() + timeout : 0, left = timeout;
 	struct epoll_set *s = max < 1 ? NULL : set_get(epfd);
 	int n;
 
@@ -324,7 +315,7 @@ int repoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 	do {
 		n = s->closed ? fail(EBADF) : wait_once(s, events, max, (int)left);
 		if (timeout > 0)
-			left = until - now_ms();
+			left = until - rs_now_ms();
 	} while (!n && (timeout < 0 || (timeout && left > 0)));
 	pthread_mutex_unlock(&s->lock);
 	set_put(s);
