@@ -8,6 +8,7 @@
 #ifndef RDMAD_WR_H
 #define RDMAD_WR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,6 +59,13 @@ static inline const struct wr_row *wr_row(unsigned op)
 	};
 
 	return op < WR_CODES && rows[op].name ? &rows[op] : NULL;
+}
+
+static inline bool wr_is(unsigned op, enum wr_data data)
+{
+	const struct wr_row *row = wr_row(op);
+
+	return row && row->data == data;
 }
 
 #endif

@@ -6,6 +6,8 @@
 #include <netdb.h>
 #include <stdarg.h>
 
+#include <rdmad/wr.h>
+
 #define TEXT_LEN 600
 #define LIST_MAX 4 /* of a list, so many are shown */
 
@@ -213,14 +215,17 @@ const char *sges_text(const struct ibv_sge *s, int n)
 static void op_add(struct line *l, const struct ibv_send_wr *w)
 {
 	static const char *const names[] = {
-		"WRITE",     "WRITE_IMM", "SEND",    "SEND_IMM", "READ", "CMP_SWP",
-		"FETCH_ADD", "LOCAL_INV", "BIND_MW", "SEND_INV", "TSO",
+#define WR(name, code, ...) [code] = #name,
+#define WC(...)
+#include <rdmad/wr.def>
+#undef WR
+#undef WC
 	};
-	bool far = w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
-		   w->opcode == IBV_WR_RDMA_READ;
-	bool atomic = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	const struct wr_row *row = wr_row((unsigned)w->opcode);
+	bool atomic = row && row->data == WR_DATA_IN && row->len;
+	bool far = row && row->right && !atomic;
 
-	if ((unsigned)w->opcode < ARRAY_N(names))
+	if (row)
 		add(l, "%s", names[w->opcode]);
 	else
 		add(l, "opcode %u", (unsigned)w->opcode);
@@ -264,7 +269,7 @@ const char *sends_text(const struct ibv_send_wr *w)
 			continue;
 		op_add(&l, w);
 		add(&l, " ");
-		sges_add(&l, w->sg_list, w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV ? 0 : w->num_sge);
+		sges_add(&l, w->sg_list, wr_is(w->opcode, WR_DATA_NONE) ? 0 : w->num_sge);
 		add(&l, "}");
 	}
 	return requests_end(&l, n);

@@ -6,6 +6,8 @@
 #include "place.h"
 #include "region.h"
 
+#include <rdmad/wr.h>
+
 #define AFTER_ERROR 16u
 
 static struct places landings; /* of data that came */
@@ -152,19 +154,13 @@ static void cq_expect_less(struct object *cq)
 		cq->cq.due--;
 }
 
-static bool op_reads(unsigned op)
-{
-	return op != IBV_WR_RDMA_READ && op != IBV_WR_ATOMIC_CMP_AND_SWP && op != IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 /* More than that: the post fails, and the list may not be there. */
 static int sges(int n, uint32_t max) { return n < 0 || (uint32_t)n > max ? 0 : n; }
 
 void send_note(struct object *qp, const struct ibv_send_wr *wr)
 {
 	struct note *n;
-	bool bare = wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW;
-	int sge_n = bare ? 0 : sges(wr->num_sge, qp->qp.max_send_sge);
+	int sge_n = wr_is(wr->opcode, WR_DATA_NONE) ? 0 : sges(wr->num_sge, qp->qp.max_send_sge);
 
 	queue_gone(qp, &qp->qp.s);
 	n = note_new(&qp->qp.s);
@@ -173,7 +169,7 @@ void send_note(struct object *qp, const struct ibv_send_wr *wr)
 	n->wr_id = wr->wr_id;
 	n->op = (uint8_t)wr->opcode;
 	n->signaled = qp->qp.sig_all || wr->send_flags & IBV_SEND_SIGNALED;
-	n->reads = op_reads(wr->opcode);
+	n->reads = !wr_is(wr->opcode, WR_DATA_IN);
 	note_memory(qp, n, wr->sg_list, wr->send_flags & IBV_SEND_INLINE ? 0 : sge_n);
 	for (int i = 0; n->reads && i < sge_n; i++)
 		place_add(&sources, (const char *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);

@@ -3,6 +3,8 @@
 #include "newer.h"
 #include "qp.h"
 
+#include <rdmad/wr.h>
+
 static const char *pick(const char *const *names, size_t n, unsigned i)
 {
 	return i < n && names[i] ? names[i] : "unknown";
@@ -37,26 +39,24 @@ EXPORT const char *ibv_port_state_str(enum ibv_port_state s)
 	return pick(names, ARRAY_N(names), (unsigned)s);
 }
 
+/* Those of wr.def, as rdma-core writes them: in small letters, with hyphens. */
+static char wr_names[WR_CODES][32];
+
+__attribute__((constructor)) static void wr_names_make(void)
+{
+	for (unsigned op = 0; op < WR_CODES; op++) {
+		const struct wr_row *row = wr_row(op);
+
+		for (size_t i = 0; row && row->name[i] && i + 1 < sizeof(*wr_names); i++)
+			wr_names[op][i] = row->name[i] == '_' ? '-' : (char)(row->name[i] - 'A' + 'a');
+	}
+}
+
 const char *opcode_str(unsigned int op)
 {
-	static const char *const names[] = {
-		[IBV_WR_RDMA_WRITE] = "rdma-write",
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
-		[IBV_WR_SEND] = "send",
-		[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
-		[IBV_WR_RDMA_READ] = "rdma-read",
-		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
-		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
-		[IBV_WR_LOCAL_INV] = "local-inv",
-		[IBV_WR_BIND_MW] = "bind-mw",
-		[IBV_WR_SEND_WITH_INV] = "send-with-inv",
-		[IBV_WR_TSO] = "tso",
-		[IBV_WR_DRIVER1] = "driver1",
-		[IBV_WR_FLUSH] = "flush",
-		[IBV_WR_ATOMIC_WRITE] = "atomic-write",
-	};
-
-	return pick(names, ARRAY_N(names), op);
+	if (op == IBV_WR_DRIVER1)
+		return "driver1";
+	return op < WR_CODES && *wr_names[op] ? wr_names[op] : "unknown";
 }
 
 EXPORT const char *ibv_event_type_str(enum ibv_event_type t)

@@ -7,6 +7,7 @@ GATES = \
 	t/gate/format.test \
 	t/gate/layers.test \
 	t/gate/man.test \
+	t/gate/opcode_files.test \
 	t/gate/options.test \
 	t/gate/purity.test \
 	t/gate/rules.test \

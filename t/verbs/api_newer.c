@@ -158,6 +158,9 @@ START_TEST(counters_not)
 	for (unsigned i = 0; i < sizeof(caps); i++)
 		ck_assert_int_eq(caps[i], 0);
 	ck_assert_str_eq(opcode_name(IBV_WR_RDMA_READ), "rdma-read");
+	ck_assert_str_eq(opcode_name(IBV_WR_DRIVER1), "driver1");
+	ck_assert_str_eq(opcode_name(15), "atomic-write");
+	ck_assert_str_eq(opcode_name(12), "unknown"); /* between two rows */
 	ck_assert_str_eq(opcode_name(99), "unknown");
 	fix_close(&f);
 }
