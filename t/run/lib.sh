@@ -5,7 +5,7 @@ build=${RDMAD_BUILD:-$PWD}
 if [ "${1-}" != inside ]; then
 	# Names of abstract sockets belong to a network namespace: a test wants them for itself.
 	if unshare -Urnm true 2>/dev/null; then
-		exec timeout 300 unshare -Urnm sh "$0" inside
+		exec timeout "$(awk "BEGIN { print 300 * ${E2E_PATIENCE:-1} }")" unshare -Urnm sh "$0" inside
 	fi
 	grep -q "@rdmad\.$(id -u)" /proc/net/unix && { echo "# a daemon runs, and there is no namespace without it"; exit 77; }
 fi
