@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += \
 	.ci/run \
+	contrib/arch/PKGBUILD \
 	contrib/action/action.yml \
 	contrib/action/rdmad-ci \
 	contrib/check \
@@ -13,13 +14,16 @@ EXTRA_DIST += \
 	contrib/kubernetes/node \
 	contrib/kubernetes/pod.yaml \
 	contrib/kubernetes/rdmad.yaml \
+	contrib/nix/default.nix \
 	contrib/package-test \
+	contrib/packages \
 	contrib/pytest-rdmad/README.md \
 	contrib/pytest-rdmad/pyproject.toml \
 	contrib/pytest-rdmad/pytest_rdmad.py \
 	contrib/pytest-rdmad/test_example.py \
 	contrib/quickstart \
 	contrib/rdmad.conf \
+	contrib/rpm/rdmad.spec \
 	contrib/setup \
 	contrib/systemd/rdmad.service \
 	contrib/tally \

@@ -9,6 +9,7 @@ GATES = \
 	t/gate/man.test \
 	t/gate/opcode_files.test \
 	t/gate/options.test \
+	t/gate/packages.test \
 	t/gate/purity.test \
 	t/gate/rules.test \
 	t/gate/sizes.test \
