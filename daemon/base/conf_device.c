@@ -44,6 +44,20 @@ const struct gid_row *device_gid(const struct device *dev, unsigned row, uint32_
 	return &dev->gid[row | v1];
 }
 
+unsigned device_gid_interface(const struct device *dev, const struct gid_row *row)
+{
+	static const uint8_t none[16];
+	const unsigned loopback = 1; /* in each network namespace */
+	unsigned found = row->ifindex;
+
+	if (found || !memcmp(row->gid, none, sizeof(none)))
+		return found;
+	for (unsigned i = 0; i < RDMAD_GIDS; i++)
+		if (!found || (found == loopback && dev->gid[i].ifindex))
+			found = dev->gid[i].ifindex;
+	return found;
+}
+
 /* ---- values -------------------------------------------------------------------------- */
 
 static int check_netdev(cfg_t *cfg, cfg_opt_t *opt)

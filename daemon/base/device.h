@@ -58,5 +58,10 @@ const struct device *device_adapter(const struct device *);
 unsigned device_port(const struct device *);
 /* A row of the GID table as programs see it, and its enum ibv_gid_type: that of RoCE v1 is shown in front of each (GIDS_PAIRS). */
 const struct gid_row *device_gid(const struct device *, unsigned row, uint32_t *type);
+/*
+ * The interface that a row is shown with: the one that has the address, or, for the GID that is made of the GUID, the one of the
+ * port's addresses, rather another than loopback. 0: the row is empty, or the port has no address.
+ */
+unsigned device_gid_interface(const struct device *, const struct gid_row *);
 
 #endif

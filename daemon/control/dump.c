@@ -59,7 +59,7 @@ static json_t *gids_json(const struct device *dev)
 
 		if (!memcmp(g->gid, none, sizeof(none)))
 			continue;
-		if_indextoname(g->ifindex, name);
+		if_indextoname(device_gid_interface(dev, g), name);
 		gid_text(g->gid, text);
 		gid_hex(g->gid, hex, sizeof(hex));
 		json_array_append_new(rows, json_pack("{s:i s:s s:s s:s s:s s:b}", "index", (int)i, "gid", hex,

@@ -168,6 +168,6 @@ int verb_query_gid(struct call *call)
 	row = device_gid(dev, i, &g->type);
 	memcpy(g->gid, row->gid, sizeof(g->gid));
 	g->index = i;
-	g->ndev_ifindex = row->ifindex;
+	g->ndev_ifindex = device_gid_interface(dev, row);
 	return 0;
 }
