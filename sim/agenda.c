@@ -6,9 +6,9 @@
 
 #include "say.h"
 
-#define CHILDREN 4u /* of a parent in a heap: they lie in a line or two of the cache */
+#define CHILDREN 4u /* of a parent in the heap: they lie in a line or two of the cache */
 
-/* ---- heaps -------------------------------------------------------------- */
+/* ---- the heap ----------------------------------------------------------- */
 
 static bool before(const struct agenda_row *a, const struct agenda_row *b)
 {
@@ -56,92 +56,102 @@ static void heap_drop(struct agenda_rows *r)
 	r->v[i] = row;
 }
 
-/* ---- near, slots, far ------------------------------------------------------------------------------ */
+/* ---- near, far -------------------------------------------------------------------------------------- */
 
-static void unslot(struct agenda *a, struct moment *m)
+static void near_add(struct agenda *a, struct moment *m)
 {
-	link_del(&m->slot);
-	m->slot.next = m->slot.prev = NULL;
-	a->slotted--;
+	uint32_t i = m->ns % AGENDA_NEAR;
+
+	link_add_tail(&a->near[i], &m->near);
+	a->some[i / 64] |= 1ull << i % 64;
+	a->near_n++;
 }
 
-static void place(struct agenda *a, struct moment *m)
+static void near_del(struct agenda *a, struct moment *m)
 {
-	uint64_t slot = m->ns >> AGENDA_SHIFT;
+	uint32_t i = m->ns % AGENDA_NEAR;
 
-	if (slot <= a->slot_now) {
-		heap_add(&a->near, m);
-	} else if (slot < a->slot_now + AGENDA_SLOTS) {
-		link_add_tail(&a->slot[slot % AGENDA_SLOTS], &m->slot);
-		a->slotted++;
-	} else {
-		heap_add(&a->far, m);
+	link_del(&m->near);
+	m->near.next = m->near.prev = NULL;
+	if (link_empty(&a->near[i]))
+		a->some[i / 64] &= ~(1ull << i % 64);
+	a->near_n--;
+}
+
+/* The first ns that has something; there is something. */
+static uint64_t near_ns(const struct agenda *a)
+{
+	uint32_t base = a->base % AGENDA_NEAR, i = base / 64;
+	uint64_t bits = a->some[i] & ~0ull << base % 64;
+
+	while (!bits) {
+		i = (i + 1) % (AGENDA_NEAR / 64);
+		bits = a->some[i];
 	}
+	return a->base + (i * 64 + (uint32_t)__builtin_ctzll(bits) - base) % AGENDA_NEAR;
 }
 
-/* To the next slot, or to that of the first far row if nothing is nearer; false: there is nothing at all. */
-static bool next_slot(struct agenda *a)
+/* The first ns of those that are far; false: there is none. */
+static bool far_ns(struct agenda *a, uint64_t *ns)
 {
-	struct link *list;
-
-	if (!a->slotted && !a->far.n)
+	while (a->far.n && a->far.v[0].moment->order != a->far.v[0].order)
+		heap_drop(&a->far);
+	if (!a->far.n)
 		return false;
-	a->slot_now = a->slotted ? a->slot_now + 1 : a->far.v[0].ns >> AGENDA_SHIFT;
-	list = &a->slot[a->slot_now % AGENDA_SLOTS];
-	while (!link_empty(list)) {
-		struct moment *m = LINK_OF(list->next, struct moment, slot);
+	*ns = a->far.v[0].ns;
+	return true;
+}
 
-		unslot(a, m);
-		heap_add(&a->near, m);
-	}
-	while (a->far.n && a->far.v[0].ns >> AGENDA_SHIFT < a->slot_now + AGENDA_SLOTS) {
+/* Those that are near now were set before any that will be put there: so all stay in order. */
+static void go_to(struct agenda *a, uint64_t ns)
+{
+	a->base = ns;
+	while (a->far.n && a->far.v[0].ns - ns < AGENDA_NEAR) {
 		struct agenda_row row = a->far.v[0];
 
 		heap_drop(&a->far);
 		if (row.moment->order == row.order)
-			place(a, row.moment);
+			near_add(a, row.moment);
 	}
-	return true;
 }
 
 void agenda_init(struct agenda *a)
 {
 	*a = (struct agenda){ 0 };
-	for (unsigned i = 0; i < AGENDA_SLOTS; i++)
-		link_init(&a->slot[i]);
+	for (unsigned i = 0; i < AGENDA_NEAR; i++)
+		link_init(&a->near[i]);
 }
 
 void agenda_set(struct agenda *a, struct moment *m, uint64_t ns)
 {
-	if (m->slot.next)
-		unslot(a, m);
+	if (m->near.next)
+		near_del(a, m);
 	m->ns = ns > a->now_ns ? ns : a->now_ns;
 	m->order = ++a->order;
-	place(a, m);
+	if (m->ns - a->base < AGENDA_NEAR)
+		near_add(a, m);
+	else
+		heap_add(&a->far, m);
 }
 
 struct moment *agenda_next(struct agenda *a, uint64_t until_ns)
 {
-	for (;;) {
-		struct agenda_row row;
+	struct moment *m;
+	uint64_t ns;
 
-		while (!a->near.n)
-			if (!next_slot(a))
-				return NULL;
-		row = a->near.v[0];
-		if (row.ns > until_ns)
-			return NULL;
-		heap_drop(&a->near);
-		if (row.moment->order != row.order)
-			continue;
-		a->now_ns = row.ns;
-		row.moment->order = 0;
-		return row.moment;
-	}
+	if (a->near_n)
+		ns = near_ns(a);
+	else if (!far_ns(a, &ns))
+		return NULL;
+	if (ns > until_ns)
+		return NULL;
+	if (ns != a->base)
+		go_to(a, ns);
+	m = LINK_OF(a->near[ns % AGENDA_NEAR].next, struct moment, near);
+	near_del(a, m);
+	a->now_ns = ns;
+	m->order = 0;
+	return m;
 }
 
-void agenda_fini(struct agenda *a)
-{
-	free(a->near.v);
-	free(a->far.v);
-}
+void agenda_fini(struct agenda *a) { free(a->far.v); }

@@ -2,13 +2,13 @@
 /*
  * agenda.h - what happens when, in virtual time: moments, each embedded in what it is about.
  *
- *	near: a heap, the slot that time is in | 255 slots of 32 ns, each a list in no order | far: a heap of all the rest
+ *	near: 8192 ns from the last moment on, a list for each, and a bit whether it is empty | far: a heap of all the rest
  *
- * Almost all moments are less than 8 us ahead: they are put into a slot, and sorted with the few others of it when time gets
- * there.  So what a moment costs does not grow with their number.  Moments at the same time come in the order in which they
- * were set, so that a seed is a run.
+ * Almost all moments are less than 8 us ahead: each is put at the end of its list, and taken from the head of it.  So what a
+ * moment costs does not grow with their number, not even if those of all hosts are in one ns.  Moments at the same time come
+ * in the order in which they were set, so that a seed is a run.
  *
- * One that is set anew leaves its row in a heap behind, which is passed over when it comes up.
+ * One that is set anew leaves its row in the heap behind, which is passed over when it comes up.
  */
 #ifndef SIM_AGENDA_H
 #define SIM_AGENDA_H
@@ -18,14 +18,13 @@
 
 #include "proto/link.h"
 
-#define AGENDA_SLOTS 256u
-#define AGENDA_SHIFT 5 /* of ns to a slot */
+#define AGENDA_NEAR 8192u /* ns; a power of two */
 
 enum moment_kind { AT_SENT, AT_ARRIVED, AT_TICK, AT_START, AT_STOP };
 
 struct moment {
 	uint64_t ns, order; /* order: of the row that counts; 0: it is not set */
-	struct link slot;   /* if it is in one; else both are NULL */
+	struct link near;   /* in a list of these; else both are NULL */
 	uint8_t kind;       /* enum moment_kind */
 };
 
@@ -38,9 +37,10 @@ struct agenda_rows {
 };
 
 struct agenda {
-	struct agenda_rows near, far;
-	struct link slot[AGENDA_SLOTS];
-	uint64_t slot_now, slotted; /* the slot that time is in; moments in all the others */
+	struct link near[AGENDA_NEAR];   /* by ns % AGENDA_NEAR: from base on, in the order in which they were set */
+	uint64_t some[AGENDA_NEAR / 64]; /* a bit for each of them: there is something in it */
+	uint64_t near_n, base;
+	struct agenda_rows far; /* base + AGENDA_NEAR and later */
 	uint64_t now_ns, order;
 };
 
