@@ -94,7 +94,7 @@ static void failed_print(const struct fabric *f)
 		printf("failed     %u flows in all\n", f->work.failed);
 }
 
-void summary_print(const struct fabric *f, uint64_t real_ns, uint64_t cpu_ns, uint64_t memory_len)
+void summary_print(const struct fabric *f, const struct summary_cost *cost)
 {
 	const struct topology *t = f->t;
 	struct port_log all = { 0 };
@@ -108,10 +108,11 @@ void summary_print(const struct fabric *f, uint64_t real_ns, uint64_t cpu_ns, ui
 		}
 	printf("fabric     %u hosts, %u switch%s, %u links, %u flows, seed %llu\n", t->hosts, t->switches,
 	       t->switches == 1 ? "" : "es", t->cable_n, f->work.flow_n, (ull)t->seed);
-	printf("time       %.6f s virtual, %.2f s real\n", ns / 1e9, (double)real_ns / 1e9);
-	printf("cost       %llu packets, %.0f ns of processor each; %.0f MiB of memory, %.0f KiB a host\n",
-	       (ull)f->offered, (double)cpu_ns / (double)pkts, (double)memory_len / 0x1p20,
-	       (double)memory_len / 0x1p10 / t->hosts);
+	printf("time       %.6f s virtual, %.2f s real\n", ns / 1e9, (double)cost->real_ns / 1e9);
+	printf("cost       %llu packets, %.0f ns of processor each; %.0f MiB of memory, %.0f KiB a host; %.2f s to set "
+	       "up\n",
+	       (ull)f->offered, (double)cost->run_ns / (double)pkts, (double)cost->memory_len / 0x1p20,
+	       (double)cost->memory_len / 0x1p10 / t->hosts, (double)cost->set_up_ns / 1e9);
 	messages_print(f);
 	printf("goodput    %.3f Gbit/s of all flows; Jain's index of what each moved: %.4f\n",
 	       ns > 0 ? (double)f->csv.moved_len * 8 / ns : 0, summary_jain(f));

@@ -12,7 +12,11 @@ struct port;
 const struct port *summary_busiest(const struct fabric *);
 /* Jain's index of what flows moved whose loads are alike: 1 if all are equal, 1/n if one has all. */
 double summary_jain(const struct fabric *);
-/* Real time that it took, and processor time. */
-void summary_print(const struct fabric *, uint64_t real_ns, uint64_t cpu_ns, uint64_t memory_len);
+struct summary_cost {
+	uint64_t real_ns;           /* that the run took */
+	uint64_t set_up_ns, run_ns; /* of processor: until all is there, and behind that */
+	uint64_t memory_len;
+};
+void summary_print(const struct fabric *, const struct summary_cost *);
 
 #endif
