@@ -12,6 +12,7 @@
 #include "inbox.h"
 #include "net_gid.h"
 #include "net_group.h"
+#include "net_rx.h"
 #include "net_sock.h"
 #include "net_tx.h"
 
@@ -75,6 +76,7 @@ int net_start(void) { return RAND_bytes((uint8_t *)&net_token, sizeof(net_token)
 int net_new(struct net **out, struct shard *shard, struct io *io)
 {
 	struct net *net;
+	int err;
 
 	if (posix_memalign((void **)&net, 64, sizeof(*net)))
 		return ENOMEM;
@@ -84,6 +86,11 @@ int net_new(struct net **out, struct shard *shard, struct io *io)
 	net->gso4 = id_rule_holds();
 	icrc_rx_init(&net->icrc);
 	net_tx_init(net);
+	err = net_rx_init(net);
+	if (err) {
+		free(net);
+		return err;
+	}
 	*out = net;
 	return 0;
 }
@@ -95,6 +102,7 @@ void net_free(struct net *net)
 	net_groups_free(net);
 	while (net->sock_n)
 		sock_close(net, net->sock[0]);
+	net_rx_free(net);
 	free(net);
 }
 

@@ -17,6 +17,8 @@
 #define TRAIN_BYTES 65464u  /* a UDP payload's most, over IPv4 and IPv6 */
 #define NET_HOT_NS  200000u /* how long a socket is read in each turn after something came */
 #define TOKEN_LEN   8u      /* net_token, behind the ICRC of what shards of this daemon send each other */
+#define RUN_LEN     65536u  /* a run's most */
+#define RUNS_READ   32u     /* by one system call, when each is a packet alone */
 #define GIDS_HASH   4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A GID on the wire. */
@@ -31,6 +33,7 @@ struct net_sock {
 	bool group;        /* gid is a multicast group's */
 	mono_t hot_until;  /* something came recently: read it each turn */
 	bool flows;        /* something came in the last turn */
+	uint8_t lone;      /* packets in a row that the kernel did not couple with others, LONE_MANY at most */
 	int tos, priority; /* of the last packets sent, if priorities differ */
 	bool unlabelled;   /* somebody of the host has leased a flow label: the kernel refuses ours */
 
@@ -67,13 +70,30 @@ struct unsent {
 	uint8_t data[];
 };
 
-/* A run of datagrams of one sender: what one recvmsg() reads.  And how far this turn is. */
+/*
+ * What one recvmsg(2), or recvmmsg(2), has read: runs of datagrams, each of one sender and coupled together by the kernel.
+ * And how far this turn is.
+ */
 struct net_run {
-	unsigned at;    /* whose it is: sock[at] */
+	unsigned at;    /* whose they are: sock[at] */
 	unsigned reads; /* of that socket in this turn, and their bytes */
 	size_t sum;
-	struct route route;
-	size_t len, seg; /* in rx_buf; each datagram has seg bytes, the last one perhaps fewer */
+	unsigned n; /* runs: vec->msg[0 .. n-1] */
+};
+
+/*
+ * Room for what is read.  A run takes up to 64 KiB; of pages that no run reaches there are none in memory.  The odd length keeps
+ * headers of short packets out of each other's way in the cache.
+ */
+struct net_vec {
+	struct mmsghdr msg[RUNS_READ];
+	struct iovec iov[RUNS_READ];
+	struct sockaddr_storage from[RUNS_READ];
+	union {
+		struct cmsghdr align;
+		uint8_t buf[CMSG_SPACE(sizeof(int)) * 4];
+	} cmsg[RUNS_READ];
+	_Alignas(64) uint8_t buf[RUNS_READ][RUN_LEN + 320];
 };
 
 _Static_assert(DEVICES_MAX *RDMAD_GIDS + GROUPS_MAX <= NET_SLOTS, "a slot for each GID and each group");
@@ -111,7 +131,7 @@ struct net {
 	struct net_run run;
 	struct burst pkt; /* the packet just parsed: zeroing a new one each time would cost as much as parsing */
 	struct icrc_rx icrc;
-	_Alignas(64) uint8_t rx_buf[65536];
+	struct net_vec *vec;
 };
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <netinet/udp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../proto/hdr.h"
@@ -23,6 +24,7 @@
 #define READ_LEN \
 	(192u    \
 	 << 10) /* and bytes; then ACKs go out, so that the sender does not wait for all of his window to be worked on */
+#define LONE_MANY 2u   /* packets that came alone, and the next ones will */
 #define JOIN_PKTS 128u /* packets that the kernel couples together, at most */
 
 /* A burst that grows. */
@@ -127,7 +129,7 @@ static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *
 	tap_rx(net->shard, s->dev, route, data, len, &w);
 }
 
-/* ---- one recvmsg --------------------------------------------------------- */
+/* ---- one system call ------------------------------------------------------ */
 
 static size_t cmsgs_read(struct msghdr *msg, struct route *route, size_t len)
 {
@@ -179,34 +181,57 @@ static void sender_set(const struct net *net, struct net_sock *s, const uint8_t 
 	icrc_flow_init(&s->flow, gid, s->gid, port, ROCE_PORT, true);
 }
 
-/* The next run of datagrams of this socket; false: there is none. */
+/* Ready to be read into, again. */
+static void room_make(struct net_vec *v, unsigned i)
+{
+	v->iov[i] = (struct iovec){ v->buf[i], RUN_LEN };
+	v->msg[i].msg_hdr = (struct msghdr){
+		.msg_name = &v->from[i],
+		.msg_namelen = sizeof(v->from[i]),
+		.msg_iov = &v->iov[i],
+		.msg_iovlen = 1,
+		.msg_control = &v->cmsg[i],
+		.msg_controllen = sizeof(v->cmsg[i]),
+	};
+}
+
+int net_rx_init(struct net *net)
+{
+	if (posix_memalign((void **)&net->vec, 64, sizeof(*net->vec)))
+		return ENOMEM;
+	for (unsigned i = 0; i < RUNS_READ; i++)
+		room_make(net->vec, i);
+	return 0;
+}
+
+void net_rx_free(struct net *net) { free(net->vec); }
+
+/* Trains are read one by one, into memory that stays in the cache. */
+static int runs_read(const struct net_sock *s, struct net_vec *v)
+{
+	ssize_t got;
+
+	if (s->flows && s->lone >= LONE_MANY)
+		return recvmmsg(s->fd, v->msg, RUNS_READ, MSG_DONTWAIT, NULL);
+	got = recvmsg(s->fd, &v->msg[0].msg_hdr, MSG_DONTWAIT);
+	if (got < 0)
+		return -1;
+	v->msg[0].msg_len = (unsigned)got;
+	return 1;
+}
+
+/* The next runs of datagrams of this socket; false: there is none. */
 static bool sock_read(struct net *net, struct net_sock *s)
 {
 	struct net_run *r = &net->run;
-	struct sockaddr_storage from;
-	union {
-		struct cmsghdr align;
-		uint8_t buf[CMSG_SPACE(sizeof(int)) * 4];
-	} cmsg;
-	struct iovec iov = { net->rx_buf, sizeof(net->rx_buf) };
-	struct msghdr msg = {
-		.msg_name = &from,
-		.msg_namelen = sizeof(from),
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &cmsg,
-		.msg_controllen = sizeof(cmsg),
-	};
-	ssize_t got = recvmsg(s->fd, &msg, MSG_DONTWAIT);
+	int n = runs_read(s, net->vec);
 
-	if (got < 0)
+	if (n <= 0)
 		return false;
-	r->len = (size_t)got;
-	r->route.tclass = 0;
-	r->route.hop_limit = NET_TTL;
-	memcpy(r->route.dgid, s->gid, 16);
-	r->seg = cmsgs_read(&msg, &r->route, r->len);
-	sender_set(net, s, r->route.sgid, sender_get(s, &from, r->route.sgid));
+	r->n = (unsigned)n;
+	r->reads++;
+	for (unsigned i = 0; i < r->n; i++)
+		r->sum += net->vec->msg[i].msg_len;
 	return true;
 }
 
@@ -227,8 +252,6 @@ bool net_read(struct net *net, mono_t now)
 
 		if (sock_more(s, r, now) && sock_read(net, s)) {
 			s->hot_until = mono_add(now, NET_HOT_NS);
-			r->reads++;
-			r->sum += r->len;
 			return true;
 		}
 		s->flows = r->reads != 0;
@@ -239,18 +262,42 @@ bool net_read(struct net *net, mono_t now)
 	return false;
 }
 
+/* Of one host and marked alike: only then one burst. */
+static bool route_same(const struct route *a, const struct route *b)
+{
+	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && !memcmp(a->sgid, b->sgid, 16);
+}
+
+static void run_give(struct net *net, struct net_sock *s, struct join *join, unsigned i, bool tapped, mono_t now)
+{
+	struct mmsghdr *m = &net->vec->msg[i];
+	const uint8_t *data = net->vec->buf[i];
+	struct route route = { .hop_limit = NET_TTL };
+	size_t len = m->msg_len, seg = cmsgs_read(&m->msg_hdr, &route, len);
+
+	memcpy(route.dgid, s->gid, 16);
+	sender_set(net, s, route.sgid, sender_get(s, &net->vec->from[i], route.sgid));
+	room_make(net->vec, i);
+	if (seg < len)
+		s->lone = 0;
+	else if (s->lone < LONE_MANY)
+		s->lone++;
+	if (join->hca && !route_same(&join->b.route, &route))
+		join_end(join, now);
+	for (size_t off = 0; tapped && off < len; off += seg)
+		pkt_rx_tap(net, s, &route, data + off, len - off < seg ? len - off : seg);
+	for (size_t off = 0; !tapped && off < len; off += seg)
+		pkt_rx(net, s, join, &route, data + off, len - off < seg ? len - off : seg, now);
+}
+
 void net_give(struct net *net, mono_t now)
 {
 	struct net_sock *s = net->sock[net->run.at];
-	size_t len = net->run.len, seg = net->run.seg;
-	const struct route *route = &net->run.route;
 	bool tapped = tap_on(net->shard, s->dev->index);
 	struct join join;
 
 	join.hca = NULL;
-	for (size_t off = 0; tapped && off < len; off += seg)
-		pkt_rx_tap(net, s, route, net->rx_buf + off, len - off < seg ? len - off : seg);
-	for (size_t off = 0; !tapped && off < len; off += seg)
-		pkt_rx(net, s, &join, route, net->rx_buf + off, len - off < seg ? len - off : seg, now);
+	for (unsigned i = 0; i < net->run.n; i++)
+		run_give(net, s, &join, i, tapped, now);
 	join_end(&join, now);
 }

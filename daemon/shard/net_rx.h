@@ -6,11 +6,14 @@
 #include "net.h"
 
 /*
- * In each turn net_rx_begin(), then while net_read(): a run of datagrams was read from a socket that had something lately, and
- * net_give() hands it to the HCAs.
+ * In each turn net_rx_begin(), then while net_read(): datagrams were read from a socket that had something lately, and
+ * net_give() hands them to the HCAs.
  */
 void net_rx_begin(struct net *);
 bool net_read(struct net *, mono_t now);
 void net_give(struct net *, mono_t now);
+
+int net_rx_init(struct net *); /* 0 or errno */
+void net_rx_free(struct net *);
 
 #endif

@@ -40,6 +40,7 @@ t_e2e_clock_la_SOURCES = t/e2e/clock.c
 t_e2e_clock_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /none
 
 E2E_TESTS = \
+	t/e2e/alone.test \
 	t/e2e/capture.test \
 	t/e2e/cnp.test \
 	t/e2e/fault-conf.test \
