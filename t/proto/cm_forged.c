@@ -202,4 +202,36 @@ START_TEST(full)
 }
 END_TEST
 
-TEST_MAIN("cm_forged", from_elsewhere, asked_once, asked_twice, rtus_lost, rtu_too_late, data_proves, proven, full)
+enum { IDS = 1000 };
+
+/* The comm ids of an agent with that secret. */
+static void ids_of(uint64_t seed, uint64_t seed_hi, uint32_t *id)
+{
+	struct cm *cm = cm_new(&(struct cm_cfg){ .seed = seed, .seed_hi = seed_hi, .ca_guid = 1, .max_ids = IDS });
+
+	ck_assert_ptr_nonnull(cm);
+	for (unsigned i = 0; i < IDS; i++)
+		ck_assert_int_eq(cm_listen(cm, 100 + i, NULL, &id[i]), 0);
+	cm_free(cm);
+}
+
+/* Some comm ids tell nothing of others: they are far from each other, and both halves of the secret decide on each. */
+START_TEST(unguessable) /* conf: rule 7.3 */
+{
+	static const uint64_t secret[][2] = { { 5, 6 }, { 5, 7 }, { 6, 6 } };
+	static uint32_t id[3][IDS];
+	unsigned near = 0;
+
+	for (unsigned k = 0; k < 3; k++)
+		ids_of(secret[k][0], secret[k][1], id[k]);
+	for (unsigned i = 0; i < IDS; i++) {
+		near += i && id[0][i] - id[0][i - 1] + (1u << 16) < 1u << 17;
+		ck_assert_uint_ne(id[0][i], id[1][i]);
+		ck_assert_uint_ne(id[0][i], id[2][i]);
+	}
+	ck_assert_uint_lt(near, 5); /* 0.03 are to be expected */
+}
+END_TEST
+
+TEST_MAIN("cm_forged", unguessable, from_elsewhere, asked_once, asked_twice, rtus_lost, rtu_too_late, data_proves,
+	  proven, full)

@@ -241,6 +241,46 @@ START_TEST(recv_keys) /* conf: rule 4.9 */
 }
 END_TEST
 
+/* Far from each other, with every bit in use: nothing in them tells where another one lies.  Regions and windows have 31 each. */
+static void scattered(uint32_t (*make)(struct rig *), uint32_t fixed)
+{
+	enum { MANY = 4000, BITS = 31 };
+	static uint32_t key[MANY];
+	unsigned near = 0, set[BITS] = { 0 };
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	for (unsigned i = 0; i < MANY; i++) {
+		key[i] = make(&r);
+		ck_assert_uint_eq(key[i] & (1u << BITS), fixed);
+		near += i && key[i] - key[i - 1] + (1u << 16) < 1u << 17;
+		for (unsigned k = 0; k < BITS; k++)
+			set[k] += key[i] >> k & 1;
+	}
+	ck_assert_uint_lt(near, 10); /* 0.25 are to be expected */
+	for (unsigned k = 0; k < BITS; k++)
+		ck_assert_msg(set[k] > MANY * 2 / 5 && set[k] < MANY * 3 / 5, "bit %u is set in %u of %u", k, set[k],
+			      (unsigned)MANY);
+	rig_fini(&r);
+}
+
+static uint32_t any_region(struct rig *r) { return region(&r->b, ACC_LOCAL_WRITE, false); }
+
+static uint32_t any_window(struct rig *r)
+{
+	uint32_t key;
+
+	ck_assert_int_eq(hca_mw_alloc(r->b.h, r->b.pdn, 2, &key), 0);
+	return key;
+}
+
+START_TEST(unguessable)
+{
+	scattered(any_region, 0);
+	scattered(any_window, 1u << 31);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("keys");
@@ -251,6 +291,7 @@ int main(void)
 	tcase_add_test(t, uc_keys);
 	tcase_add_test(t, local_keys);
 	tcase_add_test(t, recv_keys);
+	tcase_add_test(t, unguessable);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
