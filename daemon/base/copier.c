@@ -52,6 +52,7 @@ struct copier {
 	bool late, quit;
 	bool working; /* in the program's memory.  Of the thread, read with or without the lock */
 	pid_t tid;
+	int sched_fd; /* of the thread; -1: the kernel does not say for how long it waited for a processor */
 	struct user *user;
 	int fd;
 	/* the job */
@@ -134,6 +135,19 @@ static long blocked_n(void)
 	return getrusage(RUSAGE_THREAD, &use) ? 0 : use.ru_nvcsw;
 }
 
+/* ns for which this thread could have run so far, and had no processor. */
+static int64_t queued(const struct copier *c)
+{
+	unsigned long long ran, wait;
+	char text[96];
+	ssize_t n = c->sched_fd < 0 ? -1 : pread(c->sched_fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	return sscanf(text, "%llu %llu", &ran, &wait) == 2 ? (int64_t)wait : 0;
+}
+
 static int job_do(struct copier *c)
 {
 	struct iovec stage = { c->stage, c->len };
@@ -150,6 +164,8 @@ static int job_do(struct copier *c)
 static void copier_free(struct copier *c)
 {
 	user_count(c->user, -1);
+	if (c->sched_fd >= 0)
+		close(c->sched_fd);
 	close(c->fd);
 	pthread_cond_destroy(&c->todo);
 	pthread_cond_destroy(&c->changed);
@@ -160,11 +176,12 @@ static void copier_free(struct copier *c)
 static void *serve(void *arg)
 {
 	struct copier *c = arg;
-	int64_t start;
+	int64_t start, queue, cost;
 	long blocked;
 
 	pthread_mutex_lock(&c->lock);
 	c->tid = gettid();
+	c->sched_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	while (!c->quit) {
 		if (c->state != POSTED) {
 			pthread_cond_wait(&c->todo, &c->lock);
@@ -172,12 +189,14 @@ static void *serve(void *arg)
 		}
 		pthread_mutex_unlock(&c->lock);
 		start = now();
+		queue = queued(c);
 		blocked = blocked_n();
 		__atomic_store_n(&c->working, true, __ATOMIC_SEQ_CST);
 		c->err = job_do(c);
 		__atomic_store_n(&c->working, false, __ATOMIC_SEQ_CST);
-		if (blocked_n() != blocked)
-			patience_take(c->user, now() - start);
+		cost = now() - start - (queued(c) - queue);
+		if (blocked_n() != blocked && cost > 0)
+			patience_take(c->user, cost);
 		pthread_mutex_lock(&c->lock);
 		c->state = c->late ? IDLE : DONE;
 		pthread_cond_broadcast(&c->changed);
@@ -206,7 +225,7 @@ int copier_new(struct copier **out, uid_t uid, int mem_fd)
 		return ENOMEM;
 	}
 	c->user = u;
-	c->fd = -1;
+	c->fd = c->sched_fd = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -131,8 +131,8 @@ static void fd_close(int fd)
 		close(fd);
 }
 
-/* pidfd, eventfd, three ends of two sockets, /proc/PID/mem; the numbers of bells are the QPs' and SRQs'. */
-static const struct cost ctx_cost = { { [QUOTA_FDS] = 6,
+/* pidfd, eventfd, three ends of two sockets, /proc/PID/mem and the copier's own file; the numbers of bells are the QPs' and SRQs'. */
+static const struct cost ctx_cost = { { [QUOTA_FDS] = 7,
 					[QUOTA_MAPS] = HELD_MAPS,
 					[QUOTA_QUEUE_LEN] = sizeof(struct bell),
 					[QUOTA_HEAP] = sizeof(struct ctx) + sizeof(struct family) +

@@ -134,6 +134,7 @@ END_TEST
 /* ---- a job that is done while its caller looks whether it waits ---------------------------- */
 
 static bool looked;
+static int sched = -1; /* what stands for the thread's file of schedstat */
 
 /* The state of the thread whose file of /proc that is. */
 static char state_of(const char *path)
@@ -151,6 +152,8 @@ static char state_of(const char *path)
 /* The copier's: it looks with its lock held.  Until it has read the state the job has ended, and the thread wants that lock. */
 int open(const char *path, int flags, ...)
 {
+	if (sched >= 0 && strstr(path, "/schedstat"))
+		return fcntl(sched, F_DUPFD_CLOEXEC, 0);
 	if (strstr(path, "/task/")) {
 		__atomic_store_n(&looked, true, __ATOMIC_SEQ_CST);
 		for (unsigned ms = 0; ms < 20000 && state_of(path) != 'S'; ms++)
@@ -182,6 +185,39 @@ START_TEST(done_just_now)
 }
 END_TEST
 
+/* Blocked for a moment, so says the kernel, and for all the rest without a processor. */
+static uint64_t next_queued(uint64_t old, uint64_t a, uint64_t)
+{
+	static unsigned long long ms;
+	char text[64];
+	int n;
+
+	usleep(150000);
+	ms += 150;
+	n = snprintf(text, sizeof(text), "0 %llu 0\n", ms * 1000000);
+	ck_assert_int_eq(pwrite(sched, text, (size_t)n, 0), n);
+	return old + a;
+}
+
+/* A user does not pay for the time in which his copier could have run: five times 150 ms are more than he has. */
+START_TEST(queue_is_free)
+{
+	struct copier *c, *other;
+	uint64_t old;
+
+	setup();
+	sched = memfd_create("t-schedstat", MFD_CLOEXEC);
+	ck_assert_int_eq(write(sched, "0 0 0\n", 6), 6);
+	c = copier_of(child);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_eq(copier_atomic(c, (uintptr_t)mem, next_queued, 1, 0, &old), 0);
+	other = copier_of(child);
+	copier_end(other);
+	copier_end(c);
+	child_end();
+}
+END_TEST
+
 START_TEST(missing)
 {
 	uint64_t n;
@@ -202,4 +238,4 @@ START_TEST(missing)
 }
 END_TEST
 
-TEST_MAIN("copier", shared, atomic, done_just_now, missing)
+TEST_MAIN("copier", shared, atomic, done_just_now, queue_is_free, missing)
