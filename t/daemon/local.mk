@@ -27,7 +27,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/region t/daemon/rights t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/quota t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -45,10 +45,14 @@ t_daemon_cpu_SOURCES = t/daemon/cpu.c
 t_daemon_cpu_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_copier_SOURCES = t/daemon/copier.c
 t_daemon_copier_LDADD = libdaemon.a $(CHECK_LIBS) -lpthread
+t_daemon_quota_SOURCES = t/daemon/quota.c
+t_daemon_quota_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_region_SOURCES = t/daemon/region.c
 t_daemon_region_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_rights_SOURCES = t/daemon/rights.c
 t_daemon_rights_LDADD = libdaemon.a $(CHECK_LIBS)
+t_daemon_ring_ops_SOURCES = t/daemon/ring_ops.c
+t_daemon_ring_ops_LDADD = libdaemon.a $(URING_LIBS) $(CHECK_LIBS)
 t_daemon_said_SOURCES = t/daemon/said.c t/daemon/said.h t/proto/rig.c
 # Fields that a row leaves out are 0.
 t_daemon_said_CFLAGS = $(AM_CFLAGS) -Wno-missing-field-initializers

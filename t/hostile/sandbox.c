@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <linux/landlock.h>
+#include <netinet/in.h>
 
 #include "config.h"
 #include "daemon/base/sandbox.h"
@@ -66,6 +67,13 @@ static int try_handle(void) { return result(syscall(SYS_open_by_handle_at, AT_FD
 static int try_kexec(void) { return result(syscall(SYS_kexec_load, 0, 0, NULL, 0)); }
 static int try_packet(void) { return result(socket(AF_PACKET, SOCK_RAW, 0)); }
 static int try_inet(void) { return result(socket(AF_INET, SOCK_DGRAM, 0)); }
+static int try_tcp(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	return fd < 0 ? errno : result(bind(fd, (struct sockaddr *)&at, sizeof(at)));
+}
 static int try_kill(void) { return result(kill(getppid(), 0)); }
 static int try_unknown(void) { return result(syscall(SYS_acct, NULL)); }
 static int try_prctl(void) { return result(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)); }
@@ -114,6 +122,7 @@ static const struct attempt {
 	{ "read a sysctl", try_sysctl, FINE, FINE },
 	{ "a thread", try_thread, FINE, FINE },
 	{ "a socket of IP", try_inet, FINE, FINE },
+	{ "a socket of TCP", try_tcp, EACCES, FINE },
 	{ "read /etc/passwd", try_shadow, EACCES, FINE },
 	{ "read a directory", try_dir, EACCES, FINE },
 	{ "unlink where the socket is", try_unlink, FINE, FINE },
@@ -139,9 +148,11 @@ static const struct attempt {
 	{ "kexec", try_kexec, KILLED, KILLED },
 };
 
-static bool has_landlock(void)
+/* It knows TCP from version 4 on. */
+static bool has_landlock(const struct attempt *a)
 {
-	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 1;
+	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >=
+	       (a->attempt == try_tcp ? 4 : 1);
 }
 
 /* In a process of its own: the sandbox, then the attempt. */
@@ -174,7 +185,7 @@ static void all_tried(bool own)
 		const struct attempt *a = &attempts[i];
 		int want = own ? a->own : a->system, got = outcome(a, own);
 
-		if (want == EACCES && !has_landlock())
+		if (want == EACCES && !has_landlock(a))
 			continue;
 		ck_assert_msg(got == want, "%s: %d (%s), not %d", a->name, got, got > 0 ? strerror(got) : "-", want);
 	}

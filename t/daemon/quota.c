@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* quota.c - what is kept for root of what there is, however many users take all that they may have. */
+#include "daemon/base/quota.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/rights.h"
+#include "t/suite.h"
+
+enum { QPS = 65536, UID = 100000, USERS = 100, STEP = 64 };
+
+static uint64_t conf[QUOTAS];
+
+static void begin(uint64_t qps)
+{
+	for (unsigned q = 0; q < QUOTAS; q++)
+		conf[q] = QUOTA_UNSET;
+	conf[QUOTA_QPS] = qps;
+	quota_begin(conf, 1);
+}
+
+/* All that the user gets, in steps. */
+static uint64_t take(struct bill *b, uid_t uid)
+{
+	const struct cost none = { { 0 } };
+	uint64_t n = 0;
+
+	ck_assert_int_eq(bill_open(b, uid, &none), 0);
+	while (!bill_set(b, QUOTA_QPS, n + STEP))
+		n += STEP;
+	return n;
+}
+
+static void crowd(uint64_t conf_qps, uint64_t each)
+{
+	static struct bill bill[USERS];
+	const uint64_t room = QPS - QPS / 8;
+	struct quota_use all;
+	struct bill root;
+	uint64_t sum = 0;
+	char text[128];
+
+	begin(conf_qps);
+	for (unsigned i = 0; i < USERS; i++) {
+		uint64_t n = take(&bill[i], UID + i);
+
+		ck_assert_uint_eq(n, each < room - sum ? each : room - sum);
+		sum += n;
+	}
+	ck_assert_uint_eq(sum, room);
+	ck_assert_int_eq(bill_set(&bill[USERS - 1], QUOTA_QPS, STEP), ENOMEM);
+	ck_assert(quota_refused(text, sizeof(text)));
+	ck_assert_ptr_nonnull(strstr(text, "the rest is kept for root"));
+	ck_assert_int_eq(bill_open(&root, 0, &(struct cost){ { [QUOTA_QPS] = QPS / 8 } }), 0);
+	bill_close(&root);
+	for (unsigned i = 0; i < USERS; i++)
+		bill_close(&bill[i]);
+	quota_all(&all);
+	ck_assert_uint_eq(all.used.n[QUOTA_QPS], 0);
+}
+
+START_TEST(as_it_is) { crowd(QUOTA_UNSET, 16384); }
+END_TEST
+START_TEST(little) { crowd(1024, 1024); }
+END_TEST
+/* No limit: of a user, but not of all together. */
+START_TEST(no_limit) { crowd(0, QPS - QPS / 8); }
+END_TEST
+
+TEST_MAIN("quota", as_it_is, little, no_limit)
