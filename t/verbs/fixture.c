@@ -275,6 +275,7 @@ int main(void)
 	api_event(s);
 	api_async(s);
 	api_answer(s);
+	api_tracer(s);
 	api_order(s);
 	api_raw(s);
 	api_offload(s);

@@ -85,6 +85,7 @@ void api_share(Suite *);
 void api_async(Suite *);
 void api_rate(Suite *);
 void api_answer(Suite *);
+void api_tracer(Suite *);
 void api_order(Suite *);
 void api_raw(Suite *);
 void api_why(Suite *);
