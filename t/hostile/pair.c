@@ -25,6 +25,7 @@
 #define SLOTS   6u
 #define GRH     40u
 #define AGAIN_S 0.5 /* UC, UD */
+#define TIMEOUT 21  /* 8 of them are a minute and a half: a daemon that has no processor is silent, too */
 
 static const uint32_t type_of[PAIR_QPS] = { QPT_RC, QPT_UC, QPT_UD };
 static const uint32_t len_max[PAIR_QPS] = { 5000, 5000, 1000 };
@@ -118,7 +119,7 @@ static void connect_to(struct player *p, unsigned side, const struct pair_end *m
 			     .max_rd_atomic = 4,
 			     .max_dest_rd_atomic = 4,
 			     .min_rnr_timer = 12,
-			     .timeout = 17, /* half a second: on a machine with much to do a daemon waits, too */
+			     .timeout = TIMEOUT,
 			     .retry_cnt = 7,
 			     .rnr_retry = 7 };
 	bool rc = p->kind == PAIR_RC, ud = p->kind == PAIR_UD;
