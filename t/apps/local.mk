@@ -4,6 +4,7 @@ APPS_TESTS = \
 	t/apps/confined.test \
 	t/apps/fabric.test \
 	t/apps/iser.test \
+	t/apps/qemu.test \
 	t/apps/rails.test \
 	t/apps/rpma.test \
 	t/apps/verbs.test
