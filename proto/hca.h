@@ -141,6 +141,12 @@ int hca_qp_modify(struct hca *, uint32_t qpn, const struct qp_attr *, uint32_t m
  * millisecond's worth).  In RTS and SQD.
  */
 int hca_qp_rate(struct hca *, uint32_t qpn, uint32_t kbps, uint32_t burst, mono_t now);
+/*
+ * From now on the QP adds what it completes to *c, which stays until the QP is destroyed; ops: bit per enum cntr_op; bytes: of
+ * the messages, instead of their number.  EINVAL: not in RESET or INIT, or no such ops; EOPNOTSUPP: not those of CNTR_HAS;
+ * EBUSY: some are counted already.
+ */
+int hca_qp_count(struct hca *, uint32_t qpn, uint32_t ops, bool bytes, struct comp_cntr *c);
 int hca_qp_query(const struct hca *, uint32_t qpn, struct qp_attr *, struct qp_init *);
 /* To ERR, since the host has found something wrong: enum why_cause. */
 void hca_qp_fail(struct hca *, uint32_t qpn, unsigned cause, mono_t now);

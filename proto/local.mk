@@ -61,6 +61,7 @@ noinst_HEADERS += \
 	proto/cm_in.h \
 	proto/cm_msg.h \
 	proto/cnp.h \
+	proto/cntr.h \
 	proto/cong.h \
 	proto/cq.h \
 	proto/cqe.h \

@@ -314,6 +314,25 @@ int hca_qp_rate(struct hca *h, uint32_t qpn, uint32_t kbps, uint32_t burst, mono
 	return 0;
 }
 
+int hca_qp_count(struct hca *h, uint32_t qpn, uint32_t ops, bool bytes, struct comp_cntr *c)
+{
+	struct qp *qp = qp_get(h, qpn);
+
+	if (!qp || !ops || (qp->state != QPS_RESET && qp->state != QPS_INIT))
+		return EINVAL;
+	if (ops & ~CNTR_HAS)
+		return EOPNOTSUPP;
+	for (unsigned op = 0; op < CNTR_OPS; op++)
+		if (ops >> op & 1 && qp->cntr[op])
+			return EBUSY;
+	for (unsigned op = 0; op < CNTR_OPS; op++)
+		if (ops >> op & 1)
+			qp->cntr[op] = c;
+	if (bytes)
+		qp->cntr_bytes |= (uint8_t)ops;
+	return 0;
+}
+
 int hca_qp_query(const struct hca *h, uint32_t qpn, struct qp_attr *a, struct qp_init *init)
 {
 	const struct qp *qp = qp_get(h, qpn);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "aeth.h"
+#include "cntr.h"
 #include "cqe.h"
 #include "hca_in.h"
 #include "hdr.h"
@@ -176,6 +177,8 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 	}
 	if (send)
 		count(h, HCA_STAT_RDMA_RECVS, 1);
+	else
+		cntr_add(qp, CNTR_REMOTE_WRITE, true, r->off);
 }
 
 /* SEND or WRITE, payload stored: the state of the message moves on. */
@@ -346,6 +349,8 @@ static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fau
 	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && f != FAULT_RESP_XRC_SRQ &&
 	    f != FAULT_CQ_OVERRUN && wants_recv(b))
 		recv_take(h, qp);
+	if (f != FAULT_RESP_RNR && first_op(b)->kind == KIND_WRITE)
+		cntr_add(qp, CNTR_REMOTE_WRITE, false, 0);
 	fault_act(h, qp, f);
 }
 

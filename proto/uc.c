@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "cntr.h"
 #include "cqe.h"
 #include "hca_in.h"
 #include "mw.h"
@@ -119,6 +120,8 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 	}
 	if (kind(b) == KIND_SEND)
 		count(h, HCA_STAT_RDMA_RECVS, 1);
+	else
+		cntr_add(qp, CNTR_REMOTE_WRITE, true, r->off);
 }
 
 void uc_rx(struct hca *h, struct qp *qp, const struct burst *b)

@@ -9,12 +9,13 @@
 #include "config.h"
 
 /* Of mlx5 adapters since ConnectX-6. */
-#define CX7_LIMITS                                                                                          \
-	.no = NO(FLUSH) | NO(ATOMIC_WRITE) | NO(RATE), .max_qp = 131072, .max_qp_wr = 32768, .max_sge = 30, \
-	.max_sge_rd = 30, .max_cq = 16777216, .max_cqe = 4194303, .max_mr = 16777216, .max_mw = 16777216,   \
-	.max_pd = 8388608, .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16, .max_res_rd_atom = 2097152,     \
-	.max_srq = 8388608, .max_srq_wr = 32767, .max_srq_sge = 31, .max_mcast_grp = 2097152,               \
-	.max_mcast_qp_attach = 240, .max_dm = 131072, .max_pkeys = 128, .max_msg = 0x40000000, .gid_tbl_len = 255
+#define CX7_LIMITS                                                                                           \
+	.no = NO(FLUSH) | NO(ATOMIC_WRITE) | NO(RATE) | NO(COMP_CNTR), .max_qp = 131072, .max_qp_wr = 32768, \
+	.max_sge = 30, .max_sge_rd = 30, .max_cq = 16777216, .max_cqe = 4194303, .max_mr = 16777216,         \
+	.max_mw = 16777216, .max_pd = 8388608, .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16,              \
+	.max_res_rd_atom = 2097152, .max_srq = 8388608, .max_srq_wr = 32767, .max_srq_sge = 31,              \
+	.max_mcast_grp = 2097152, .max_mcast_qp_attach = 240, .max_dm = 131072, .max_pkeys = 128,            \
+	.max_msg = 0x40000000, .gid_tbl_len = 255
 
 static const struct profile profiles[] = {
 #define PROFILE(key, n, text, ...) { .name = key, .ports = n, __VA_ARGS__ },

@@ -444,6 +444,8 @@ int verb_qp_rate(struct call *call)
 	return qp ? hca_qp_rate(c->hca, qp->obj.number, req->rate.kbps, req->rate.burst, clock_now()) : EINVAL;
 }
 
+int verb_qp_count(struct call *call) { return qp_count(call->s->ctx, call->req); }
+
 static int raw_steer_job(struct job *j)
 {
 	struct ctx_qp *qp = (struct ctx_qp *)obj_get(j->call->s->ctx, OBJ_QP, j->call->req->id.handle);

@@ -367,6 +367,30 @@ int qp_change(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *attr, uint
 	return err;
 }
 
+/* The memory may be of this context only: it is there as long as its QPs. */
+int qp_count(struct ctx *c, const struct msg_req *req)
+{
+	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, req->count.qpn);
+	struct dm *dm = (struct dm *)obj_get(c, OBJ_DM, req->count.dm);
+	const uint64_t off = req->count.off, len = sizeof(struct comp_cntr);
+	int err;
+
+	if (!qp || !dm || dm->obj.ctx != c || dm->shm.len < len || off > dm->shm.len - len || off % len ||
+	    req->count.bytes > 1)
+		return EINVAL;
+	if (qp->xrcd || qp->raw) /* other programs hold it, too; the library does the work */
+		return EOPNOTSUPP;
+	err = hca_qp_count(c->hca, qp->obj.number, req->count.ops, req->count.bytes,
+			   (struct comp_cntr *)(void *)(dm->shm.mem + off));
+	for (unsigned op = 0; !err && op < CNTR_OPS; op++) {
+		if (!(req->count.ops >> op & 1))
+			continue;
+		qp->cntr[op] = dm;
+		dm->users++;
+	}
+	return err;
+}
+
 /* ---- destruction ----------------------------------------------------------------- */
 
 /* Does another program hold the same QP? */
@@ -429,6 +453,9 @@ int obj_destroy(struct obj *o)
 		bell_give_back(c, ((struct ctx_srq *)o)->bell);
 		break;
 	case OBJ_QP:
+		for (unsigned op = 0; op < CNTR_OPS; op++)
+			if (((struct ctx_qp *)o)->cntr[op])
+				((struct ctx_qp *)o)->cntr[op]->users--;
 		raw_end((struct ctx_qp *)o);
 		tap_qp_gone(c->shard, c->dev->index, o->number);
 		if (!((struct ctx_qp *)o)->xrcd)

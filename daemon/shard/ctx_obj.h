@@ -26,6 +26,7 @@ struct qp_rings {
 /* The library may use all of a slot: the core's copies must have as much room for inline data. */
 static inline uint32_t slot_inline(const struct qp_rings *r) { return r->sq_stride - (uint32_t)sizeof(struct send_wr); }
 int qp_make(struct ctx *, struct ctx_qp *, const struct msg_req *, const struct qp_rings *);
+int qp_count(struct ctx *, const struct msg_req *);
 int qp_change(struct ctx *, struct ctx_qp *, const struct qp_attr *, uint32_t mask);
 
 int obj_destroy(struct obj *); /* in the HCA and from all lists; EBUSY and the like leave it as it was */

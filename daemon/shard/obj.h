@@ -51,7 +51,7 @@ struct ctx_mr {
 struct dm {
 	struct obj obj;
 	struct shmem shm; /* keeps its descriptor */
-	unsigned users;   /* MRs */
+	unsigned users;   /* MRs, and QPs that count there: one for each kind of work */
 };
 
 struct ctx_mw {
@@ -134,8 +134,9 @@ struct ctx_qp {
 	uint8_t state;       /* as last written to the ring headers */
 	bool sq_broken;      /* as rq.broken */
 	struct answer answer;
-	struct raw *raw;         /* RAW_PACKET; raw.h */
-	struct qp_group *groups; /* that the host is in for it; verb_mcast.c */
+	struct dm *cntr[CNTR_OPS]; /* where it counts what it completes; or NULL */
+	struct raw *raw;           /* RAW_PACKET; raw.h */
+	struct qp_group *groups;   /* that the host is in for it; verb_mcast.c */
 };
 
 /* Of any context; not for channels. */

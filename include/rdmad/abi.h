@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 13u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 14u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -301,6 +301,26 @@ enum event_type { /* enum ibv_event_type */
 		  EV_GID_CHANGE = 18,
 };
 
+/* ---- completion counters ----------------------------------------------- */
+
+enum cntr_op { /* the bits of enum ibv_qp_attach_comp_cntr_op */
+	       CNTR_SEND,
+	       CNTR_RECV,
+	       CNTR_READ,
+	       CNTR_REMOTE_READ,
+	       CNTR_WRITE,
+	       CNTR_REMOTE_WRITE,
+	       CNTR_OPS
+};
+/* REMOTE_READ is not: a READ whose answer was lost reads once more, so nobody could say when it is done. */
+#define CNTR_HAS (1u << CNTR_SEND | 1u << CNTR_RECV | 1u << CNTR_READ | 1u << CNTR_WRITE | 1u << CNTR_REMOTE_WRITE)
+
+/* Lies in device memory.  The daemon adds to it, the program reads, sets and adds: cntr.h. */
+struct comp_cntr {
+	uint64_t done;   /* requests, or their bytes */
+	uint64_t failed; /* requests */
+};
+
 /* ---- queue memory ------------------------------------------------------ */
 
 /*
@@ -351,6 +371,7 @@ _Static_assert(sizeof(struct av) == 24, "struct av");
 _Static_assert(sizeof(struct send_wr) == 64, "struct send_wr");
 _Static_assert(sizeof(struct recv_wr) == 16, "struct recv_wr");
 _Static_assert(sizeof(struct cqe) == 64, "a completion is one cache line");
+_Static_assert(sizeof(struct comp_cntr) == 16, "struct comp_cntr");
 _Static_assert(sizeof(struct ring_hdr) == 256, "struct ring_hdr");
 _Static_assert(offsetof(struct bell, idle) == 136 && offsetof(struct bell, word) == 144,
 	       "what the first queues use is one cache line");

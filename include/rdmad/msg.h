@@ -159,6 +159,7 @@ struct msg_req {
 		struct { uint32_t qpn, err, profile /* because of it */, rsv; char verb[48], text[144]; } refused;	/* qpn: or 0 */
 		struct { uint32_t what, id /* CLEAR: 0 all */; uint32_t keep /* they stay when this connection ends */, seeded; uint64_t seed; } impair;
 		struct { uint32_t qpn, kbps, burst /* bytes */, rsv; } rate;
+		struct { uint32_t qpn, dm, ops /* bit per enum cntr_op */, bytes /* are counted, not requests */; uint64_t off; /* in the DM, of struct comp_cntr */ } count;
 		struct { uint32_t devices;	/* bit per index; 0: all */
 			 uint32_t snaplen;	/* bytes of UDP payload kept of each packet; 0: all */
 			 uint32_t room;		/* bytes for each shard */

@@ -129,6 +129,10 @@ SAME(offsetof(struct newer_mr_attr, comp_mask), 16);
 SAME(offsetof(struct newer_mr_attr, fd), 40);
 SAME(offsetof(struct newer_mr_attr, buf), 64);
 SAME(sizeof(struct newer_dmah_attr), 12);
+SAME(sizeof(struct newer_cntr), 16);
+SAME(sizeof(struct newer_cntr_attr), 12);
+SAME(sizeof(struct newer_cntr_caps), 16);
+SAME(sizeof(struct newer_cntr_attach), 8);
 _Static_assert(sizeof(struct ibv_port_attr) >= 52, "port attributes only grow");
 _Static_assert(sizeof(struct ibv_qp_ex) >= 352, "the wr_* pointers only grow");
 #endif

@@ -8,6 +8,7 @@
  * Programs look for an operation at a negative offset from their pointer and compare sz, which is the size
  * in the header that we were built with, to know how far up they may look.
  */
+#include "cntr.h"
 #include "ctx.h"
 #include "hold.h"
 #include "mem_map.h"
@@ -65,6 +66,7 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->map_lock, NULL);
 	pthread_mutex_init(&c->slab_turn, NULL);
+	cntr_begin(c);
 }
 
 int ctx_begin(struct rd_ctx *c, struct ibv_device *dev, const struct msg_rep *opened, const int *fds)
@@ -134,6 +136,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	hash_free(&c->map);
 	hash_free(&c->mrs);
 	slabs_end(c);
+	cntr_end(c);
 	pthread_mutex_destroy(&c->slab_turn);
 	pthread_mutex_destroy(&c->map_lock);
 	pthread_mutex_destroy(&context->mutex);

@@ -39,6 +39,8 @@ struct map_node {
 	uint32_t comp_got;  /* completion events given to the program */
 };
 
+struct cntr_page;
+
 struct rd_ctx {
 	struct conn conn;
 	struct bell *bell;
@@ -57,6 +59,8 @@ struct rd_ctx {
 	uint64_t cookie_last;
 	struct hash map;
 	struct hash mrs; /* by lkey */
+	pthread_mutex_t cntr_lock;
+	struct cntr_page *cntrs; /* NULL: no completion counter; cntr.c's */
 	struct slab *slabs;
 	pthread_mutex_t slab_turn;
 	uint32_t mr_gen; /* atomic; counts deregistrations, so that a cached MR is known to be stale */

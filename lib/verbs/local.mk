@@ -6,6 +6,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/abi_check.c \
 	lib/verbs/ah.c \
 	lib/verbs/bye.c \
+	lib/verbs/cntr.c \
 	lib/verbs/conn.c \
 	lib/verbs/context.c \
 	lib/verbs/cq.c \
@@ -59,6 +60,7 @@ noinst_HEADERS += \
 	lib/verbs/ah.h \
 	lib/verbs/attr.h \
 	lib/verbs/base.h \
+	lib/verbs/cntr.h \
 	lib/verbs/conn.h \
 	lib/verbs/cq.h \
 	lib/verbs/ctx.h \

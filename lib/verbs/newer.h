@@ -52,4 +52,30 @@ struct newer_dmah_attr {
 	uint8_t mem_type;
 };
 
+/* ---- 65: completion counters ------------------------------------------------------------------------ */
+
+#define CNTR_TYPE_BYTES 1u /* 0: requests */
+
+struct newer_cntr {
+	struct ibv_context *context;
+	uint32_t handle;
+};
+
+struct newer_cntr_attr {
+	uint32_t comp_mask;
+	uint32_t type;
+	uint32_t flags;
+};
+
+struct newer_cntr_caps {
+	uint64_t max_value;
+	uint32_t max_counters;
+	uint32_t ops; /* bit per enum cntr_op */
+};
+
+struct newer_cntr_attach {
+	uint32_t comp_mask;
+	uint32_t ops;
+};
+
 #endif

@@ -2,6 +2,7 @@
 /* qp.c - queue pairs: created, taken through their states, queried, destroyed. */
 #include "ah.h"
 #include "attr.h"
+#include "cntr.h"
 #include "flow.h"
 #include "newer.h"
 #include "qp.h"
@@ -461,6 +462,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 		cq_del_qp(to_cq(qp->send_cq), &q->send_user);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
 		cq_del_qp(to_cq(qp->recv_cq), &q->recv_user);
+	cntr_detach(q);
 	rss_end(q);
 	map_del(q->ctx, &q->node);
 	pthread_mutex_lock(&qp->mutex);

@@ -13,6 +13,7 @@ struct wr_draft {
 	int err;              /* the first error since wr_start */
 };
 
+struct rd_cntr;
 struct rd_flow;
 struct rd_table;
 
@@ -30,11 +31,12 @@ struct rd_qp {
 	struct map_node node;
 	uint32_t qpn; /* as in completions: qp_num is the program's to damage */
 	struct rd_ctx *ctx;
-	struct rd_pd *mem_pd;  /* pd_free */
-	int raw_fd;            /* RAW_PACKET: the packet socket; else -1 */
-	uint8_t raw_mac[6];    /* of its interface, */
-	bool raw_loop;         /* which is the loopback one */
-	struct rd_flow *flows; /* of it; by priority; under rq_lock */
+	struct rd_pd *mem_pd;           /* pd_free */
+	int raw_fd;                     /* RAW_PACKET: the packet socket; else -1 */
+	uint8_t raw_mac[6];             /* of its interface, */
+	bool raw_loop;                  /* which is the loopback one */
+	struct rd_flow *flows;          /* of it; by priority; under rq_lock */
+	struct rd_cntr *cntr[CNTR_OPS]; /* attached, or NULL */
 	uint32_t bell;
 	struct piece mem;
 	struct qp_cap cap;

@@ -12,8 +12,4 @@
 	EXPORT type newer_##name args __asm__(#name); \
 	type newer_##name args __VA_ARGS__
 
-/* Refused: EOPNOTSUPP, or NULL and errno. */
-#define REFUSE_INT(name) SYMBOL(int, name, (void), { return EOPNOTSUPP; })
-#define REFUSE_PTR(name) SYMBOL(void *, name, (void), { return err_null(EOPNOTSUPP); })
-
 #endif

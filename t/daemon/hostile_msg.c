@@ -271,6 +271,49 @@ START_TEST(busy)
 }
 END_TEST
 
+/* Memory that the daemon counts in: within its bounds, the context's own, and there as long as a QP counts. */
+START_TEST(counting)
+{
+	struct msg_req dm = { .op = MSG_DM_ALLOC, .dm.len = 40 }, end = { .op = MSG_DM_FREE };
+	struct msg_req count = { .op = MSG_QP_COUNT };
+	struct msg_req qp = { .op = MSG_QP_CREATE };
+	static const uint64_t wrong[] = { 1, 8, 32, 40, 48, UINT64_MAX - 15, UINT64_MAX };
+	struct msg_rep rep;
+	struct cx c, b;
+
+	daemon_start();
+	cx_open(&c);
+	cx_open(&b);
+	ck_assert_int_eq(call(c.fd, &dm, &rep, NULL), 0);
+	end.id.handle = count.count.dm = rep.dm.handle;
+	qp.qp.pd = c.pd;
+	qp.qp.send_cq = qp.qp.recv_cq = c.cq;
+	qp.qp.type = QPT_RC;
+	ck_assert_int_eq(call(c.fd, &qp, &rep, NULL), 0);
+	count.count.qpn = rep.qp.qpn;
+	count.count.ops = 1u << CNTR_SEND;
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		count.count.off = wrong[i];
+		ck_assert_int_eq(call(c.fd, &count, &rep, NULL), EINVAL);
+	}
+	count.count.off = 16;
+	count.count.bytes = 2;
+	ck_assert_int_eq(call(c.fd, &count, &rep, NULL), EINVAL);
+	count.count.bytes = 1;
+	ck_assert_int_eq(call(b.fd, &count, &rep, NULL), EINVAL);
+	count.count.dm++;
+	ck_assert_int_eq(call(c.fd, &count, &rep, NULL), EINVAL);
+	count.count.dm--;
+	ck_assert_int_eq(call(c.fd, &count, &rep, NULL), 0);
+	ck_assert_int_eq(call(c.fd, &count, &rep, NULL), EBUSY);
+	ck_assert_int_eq(call(c.fd, &end, &rep, NULL), EBUSY);
+	cx_close(&b);
+	cx_close(&c); /* with both */
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
 /* Descriptors where none belong, more than there is room for, or of the wrong kind. */
 START_TEST(descriptors)
 {
@@ -395,4 +438,5 @@ START_TEST(no_descriptor)
 }
 END_TEST
 
-TEST_MAIN("ctl: hostile messages", no_descriptor, lengths, order, captures, foreign, limits, busy, descriptors, flood)
+TEST_MAIN("ctl: hostile messages", no_descriptor, lengths, order, captures, foreign, limits, busy, counting,
+	  descriptors, flood)

@@ -278,6 +278,7 @@ static void request(struct world *w)
 	case MSG_DM_ALLOC: req.dm.len %= 65536; break;
 	case MSG_RAW_STEER: req.id.handle = number(w, OBJ_QP); break;
 	case MSG_QP_RATE: req.rate.qpn = number(w, OBJ_QP); break;
+	case MSG_QP_COUNT: req.count.qpn = number(w, OBJ_QP); req.count.dm = number(w, OBJ_DM); break;
 	case MSG_CQ_MODERATE: req.moderate.handle = number(w, OBJ_CQ); break;
 	case MSG_IMPORT:
 		if (!(how & 2) && w->s->ctx)

@@ -202,6 +202,13 @@ static void right_verb(struct foe *f, const struct foe_link *l, struct msg_req *
 		r->rate.kbps = foe_odds(f, 2) ? 0 : foe_below(f, 1u << 24);
 		r->rate.burst = foe_below(f, 1u << 16);
 		break;
+	case MSG_QP_COUNT:
+		r->count.qpn = foe_made(f, l, OF_QP);
+		r->count.dm = foe_made(f, l, OF_DM);
+		r->count.ops = foe_below(f, 64);
+		r->count.bytes = foe_below(f, 2);
+		r->count.off = foe_below(f, 64) * 16;
+		break;
 	case MSG_QP_OPEN:
 		r->qp_open.qpn = foe_made(f, &f->link[foe_below(f, FOE_LINKS)], OF_QP);
 		r->qp_open.xrcd = foe_made(f, l, OF_XRCD);

@@ -15,6 +15,7 @@ PROTO_TESTS = \
 	t/proto/core_loss \
 	t/proto/core_ops \
 	t/proto/core_path \
+	t/proto/core_cntr \
 	t/proto/core_rate \
 	t/proto/core_route \
 	t/proto/core_rtt \
@@ -91,6 +92,8 @@ t_proto_core_route_SOURCES = t/proto/core_route.c t/proto/rig.c
 t_proto_core_route_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_rtt_SOURCES = t/proto/core_rtt.c t/proto/rig.c
 t_proto_core_rtt_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_cntr_SOURCES = t/proto/core_cntr.c t/proto/rig.c
+t_proto_core_cntr_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_rate_SOURCES = t/proto/core_rate.c t/proto/rig.c
 t_proto_core_rate_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ops_SOURCES = t/proto/core_ops.c t/proto/rig.c

@@ -288,6 +288,7 @@ int main(void)
 	api_ex(s);
 	api_mw(s);
 	api_newer(s);
+	api_cntr(s);
 	api_ops(s);
 	api_xrc(s);
 	api_flush(s);

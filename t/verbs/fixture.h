@@ -75,6 +75,7 @@ void api_event(Suite *);
 void api_ex(Suite *);
 void api_mw(Suite *);
 void api_newer(Suite *);
+void api_cntr(Suite *);
 void api_ops(Suite *);
 void api_xrc(Suite *);
 void api_flush(Suite *);

@@ -13,6 +13,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_map.c \
 	t/verbs/api_memory.c \
 	t/verbs/api_mw.c \
+	t/verbs/api_cntr.c \
 	t/verbs/api_newer.c \
 	t/verbs/api_objects.c \
 	t/verbs/api_offload.c \

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* api_cntr.c - completion counters, by their symbols: the library that this is linked with has none of them. */
+#include "fixture.h"
+
+#include <dlfcn.h>
+#include <time.h>
+
+#include "../../lib/verbs/newer.h"
+
+#define DEPTH 8u
+
+/* The bits of rdma-core's header. */
+enum { CNTR_SEND, CNTR_RECV, CNTR_READ, CNTR_REMOTE_READ, CNTR_WRITE, CNTR_REMOTE_WRITE, CNTR_OPS };
+
+typedef int (*number_fn)(struct newer_cntr *, uint64_t);
+typedef int (*read_fn)(struct newer_cntr *, uint64_t *);
+
+static int (*caps_query)(struct ibv_context *, void *, size_t);
+static struct newer_cntr *(*cntr_create)(struct ibv_context *, const struct newer_cntr_attr *);
+static int (*cntr_destroy)(struct newer_cntr *);
+static int (*cntr_attach)(struct ibv_qp *, struct newer_cntr *, const struct newer_cntr_attach *);
+static number_fn cntr_set, cntr_set_err, cntr_inc, cntr_inc_err;
+static read_fn cntr_read, cntr_read_err;
+
+static void find(void *fn, const char *name)
+{
+	void *sym = dlvsym(RTLD_DEFAULT, name, "IBVERBS_1.18");
+
+	ck_assert_msg(sym != NULL, "no %s", name);
+	memcpy(fn, &sym, sizeof(sym));
+}
+
+static void cntr_open(struct fix *f)
+{
+	fix_open(f);
+	find(&caps_query, "_ibv_query_comp_cntr_caps");
+	find(&cntr_create, "ibv_create_comp_cntr");
+	find(&cntr_destroy, "ibv_destroy_comp_cntr");
+	find(&cntr_attach, "ibv_qp_attach_comp_cntr");
+	find(&cntr_set, "ibv_set_comp_cntr");
+	find(&cntr_set_err, "ibv_set_err_comp_cntr");
+	find(&cntr_inc, "ibv_inc_comp_cntr");
+	find(&cntr_inc_err, "ibv_inc_err_comp_cntr");
+	find(&cntr_read, "ibv_read_comp_cntr");
+	find(&cntr_read_err, "ibv_read_err_comp_cntr");
+}
+
+static struct newer_cntr *cntr_of(struct fix *f, uint32_t type)
+{
+	struct newer_cntr *c = cntr_create(f->ctx, &(struct newer_cntr_attr){ .type = type });
+
+	ck_assert(c && c->context == f->ctx);
+	return c;
+}
+
+static int attach(struct ibv_qp *qp, struct newer_cntr *c, uint32_t ops)
+{
+	return cntr_attach(qp, c, &(struct newer_cntr_attach){ .ops = ops });
+}
+
+static void counted(read_fn from, struct newer_cntr *c, uint64_t want)
+{
+	const time_t end = time(NULL) + PATIENCE_S;
+	uint64_t v = 0;
+
+	while (!from(c, &v) && v != want)
+		ck_assert_msg(v < want && time(NULL) <= end, "%llu instead of %llu", (unsigned long long)v,
+			      (unsigned long long)want);
+}
+
+static void is_now(read_fn from, struct newer_cntr *c, uint64_t want)
+{
+	uint64_t v = ~want;
+
+	ck_assert_int_eq(from(c, &v), 0);
+	ck_assert_uint_eq(v, want);
+}
+
+static void post(struct fix *f, struct ibv_qp *qp, enum ibv_wr_opcode op, unsigned len, uint32_t rkey, unsigned flags)
+{
+	struct ibv_sge sge = { (uintptr_t)f->buf, len, f->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = flags };
+
+	wr.wr.rdma.remote_addr = (uintptr_t)f->buf + 4096;
+	wr.wr.rdma.rkey = rkey;
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+START_TEST(numbers)
+{
+	struct newer_cntr_caps caps = { 0 };
+	struct newer_cntr **v, *c;
+	struct fix f;
+
+	cntr_open(&f);
+	ck_assert_int_eq(caps_query(f.ctx, &caps, sizeof(caps)), 0);
+	ck_assert(caps.max_value == UINT64_MAX && caps.max_counters == 256 && caps.ops == 0x37);
+	c = cntr_of(&f, 0);
+	is_now(cntr_read, c, 0);
+	ck_assert_int_eq(cntr_set(c, UINT64_MAX), 0);
+	ck_assert_int_eq(cntr_inc(c, 3), 0);
+	is_now(cntr_read, c, 2);
+	ck_assert_int_eq(cntr_set_err(c, 7), 0);
+	ck_assert_int_eq(cntr_inc_err(c, 8), 0);
+	is_now(cntr_read_err, c, 15);
+	is_now(cntr_read, c, 2);
+
+	v = calloc(caps.max_counters, sizeof(struct newer_cntr *));
+	v[0] = c;
+	for (unsigned i = 1; i < caps.max_counters; i++)
+		v[i] = cntr_of(&f, 0);
+	ck_assert(!cntr_create(f.ctx, &(struct newer_cntr_attr){ 0 }) && errno == ENOMEM);
+	ck_assert_int_eq(cntr_destroy(v[0]), 0);
+	v[0] = cntr_of(&f, 0);
+	is_now(cntr_read, v[0], 0); /* nothing of the one that was there before */
+	for (unsigned i = 0; i < caps.max_counters; i++)
+		ck_assert_int_eq(cntr_destroy(v[i]), 0);
+	free(v);
+	ck_assert(!cntr_create(f.ctx, &(struct newer_cntr_attr){ .type = 2 }) && errno == EINVAL);
+	ck_assert(!cntr_create(f.ctx, &(struct newer_cntr_attr){ .flags = 1 }) && errno == EINVAL);
+	ck_assert(!cntr_create(f.ctx, &(struct newer_cntr_attr){ .comp_mask = 1 }) && errno == EINVAL);
+	fix_close(&f);
+}
+END_TEST
+
+/* Unsignaled requests, too; each kind where it belongs. */
+static void counts(enum ibv_qp_type type)
+{
+	struct newer_cntr *sent, *bytes, *got, *theirs;
+	struct ibv_qp *a, *b;
+	struct fix f;
+
+	cntr_open(&f);
+	a = fix_qp(&f, type, DEPTH, NULL);
+	b = fix_qp(&f, type, DEPTH, NULL);
+	sent = cntr_of(&f, 0);
+	bytes = cntr_of(&f, CNTR_TYPE_BYTES);
+	got = cntr_of(&f, CNTR_TYPE_BYTES);
+	theirs = cntr_of(&f, 0);
+	ck_assert_int_eq(attach(a, sent, 1u << CNTR_SEND), 0);
+	ck_assert_int_eq(attach(a, bytes, 1u << CNTR_WRITE | 1u << CNTR_READ), 0);
+	fix_init(b);
+	ck_assert_int_eq(attach(b, got, 1u << CNTR_RECV), 0);
+	ck_assert_int_eq(attach(b, theirs, 1u << CNTR_REMOTE_WRITE), 0);
+	fix_connect(&f, a, b);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(fix_recv(&f, b, i, 0, 4096), 0);
+	post(&f, a, IBV_WR_SEND, 100, 0, 0);
+	post(&f, a, IBV_WR_SEND_WITH_IMM, 200, 0, 0);
+	post(&f, a, IBV_WR_RDMA_WRITE, 3000, f.mr->rkey, 0);
+	post(&f, a, IBV_WR_RDMA_WRITE_WITH_IMM, 50, f.mr->rkey, 0);
+	if (type == IBV_QPT_RC)
+		post(&f, a, IBV_WR_RDMA_READ, 7, f.mr->rkey, 0);
+	counted(cntr_read, sent, 2);
+	counted(cntr_read, bytes, type == IBV_QPT_RC ? 3057 : 3050);
+	counted(cntr_read, got, 350);
+	counted(cntr_read, theirs, 2);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert(fix_wait_ok(f.cq).opcode & IBV_WC_RECV);
+	is_now(cntr_read_err, sent, 0);
+
+	/* A key that is none: a WRITE of RC fails at both ends, and what waits is flushed; UC drops it. */
+	ck_assert_int_eq(fix_recv(&f, b, 9, 0, 4096), 0);
+	post(&f, a, IBV_WR_RDMA_WRITE, 10, f.mr->rkey ^ 0x5500, 0);
+	if (type == IBV_QPT_RC) {
+		counted(cntr_read_err, bytes, 1);
+		counted(cntr_read_err, theirs, 1);
+		counted(cntr_read_err, got, 1);
+		ck_assert_int_eq(cntr_destroy(theirs), EBUSY);
+	}
+	is_now(cntr_read, theirs, 2);
+	fix_pair_end(a, b);
+	ck_assert_int_eq(cntr_destroy(theirs), 0);
+	ck_assert_int_eq(cntr_destroy(got), 0);
+	ck_assert_int_eq(cntr_destroy(bytes), 0);
+	ck_assert_int_eq(cntr_destroy(sent), 0);
+	fix_close(&f);
+}
+
+START_TEST(counts_rc) { counts(IBV_QPT_RC); }
+END_TEST
+
+START_TEST(counts_uc) { counts(IBV_QPT_UC); }
+END_TEST
+
+START_TEST(attach_wrong)
+{
+	struct newer_cntr_attach mask = { .comp_mask = 1, .ops = 1 };
+	struct newer_cntr *c, *d, *other;
+	struct ibv_context *ctx;
+	struct ibv_qp *a, *b;
+	struct fix f;
+
+	cntr_open(&f);
+	a = fix_qp(&f, IBV_QPT_RC, DEPTH, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, DEPTH, NULL);
+	c = cntr_of(&f, 0);
+	d = cntr_of(&f, 0);
+	ck_assert_int_eq(attach(a, c, 0), EINVAL);
+	ck_assert_int_eq(cntr_attach(a, c, &mask), EINVAL);
+	ck_assert_int_eq(attach(a, c, 1u << CNTR_REMOTE_READ), ENOTSUP);
+	ck_assert_int_eq(attach(a, c, 1u << CNTR_SEND | 1u << CNTR_OPS), ENOTSUP);
+	ck_assert_int_eq(attach(a, c, 1u << CNTR_SEND | 1u << CNTR_RECV), 0);
+	ck_assert_int_eq(attach(a, d, 1u << CNTR_WRITE | 1u << CNTR_RECV), EBUSY);
+	ck_assert_int_eq(attach(a, d, 1u << CNTR_WRITE), 0);
+	ck_assert_int_eq(attach(a, c, 1u << CNTR_SEND), EBUSY);
+	ctx = ibv_open_device(f.ctx->device);
+	ck_assert(ctx != NULL);
+	other = cntr_create(ctx, &(struct newer_cntr_attr){ 0 });
+	ck_assert(other != NULL);
+	ck_assert_int_eq(attach(b, other, 1), EINVAL);
+	ck_assert_int_eq(ibv_close_device(ctx), 0); /* the counter goes with it */
+	fix_connect(&f, a, b);
+	ck_assert_int_eq(attach(b, d, 1), EINVAL);
+	ck_assert_int_eq(cntr_destroy(c), EBUSY);
+	ck_assert_int_eq(cntr_destroy(d), EBUSY);
+	fix_pair_end(a, b);
+	ck_assert_int_eq(cntr_destroy(c), 0);
+	ck_assert_int_eq(cntr_destroy(d), 0);
+	fix_close(&f);
+}
+END_TEST
+
+void api_cntr(Suite *s) { SUITE_ADD(s, numbers, counts_rc, counts_uc, attach_wrong); }
