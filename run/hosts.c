@@ -9,12 +9,15 @@
 #include "say.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <rdmad/msg.h>
 
 /* A terminal sends its own to the children, too; SIGCHLD is for us. */
 static void awaited(sigset_t *set)
@@ -103,9 +106,22 @@ void hosts_split(struct options *opt)
 	exit(hosts_wait(pid, opt->hosts, &set));
 }
 
-void hosts_env(const struct options *opt)
+/* How many devices a host has, with spare ones; all hosts have as many. */
+static unsigned devices_n(const struct options *opt, const char *addr)
 {
-	const unsigned hosts = opt->hosts ? opt->hosts : 1;
+	const int fd = opt->spare ? hold_look(addr) : -1;
+	json_t *j = fd >= 0 ? hold_dump(fd, DUMP_DEVICES) : NULL;
+	const size_t n = json_array_size(json_object_get(j, "devices"));
+
+	json_decref(j);
+	if (fd >= 0)
+		close(fd);
+	return n && n < opt->rails ? (unsigned)n : opt->rails;
+}
+
+void hosts_env(const struct options *opt, const char *addr)
+{
+	const unsigned hosts = opt->hosts ? opt->hosts : 1, n = devices_n(opt, addr);
 	char name[32], text[32 * 16];
 
 	snprintf(text, sizeof(text), "%u", opt->host);
@@ -113,7 +129,7 @@ void hosts_env(const struct options *opt)
 	for (unsigned h = 0; h < hosts; h++) {
 		size_t at = 0;
 
-		for (unsigned r = 0; r < opt->rails; r++) {
+		for (unsigned r = 0; r < n; r++) {
 			const uint32_t a = opt->addr[h * opt->rails + r];
 
 			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%u.%u.%u.%u", r ? " " : "", a >> 24,

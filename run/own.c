@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define ROCE_PORT  4791
-#define PORTS_MOST 8u /* of an adapter in a file of the user's */
+#define PORTS_MOST 8u   /* of an adapter in a file of the user's */
+#define NODE_MOST  255u /* numa-node of rdmad.conf(5) */
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 /* ---- the profile ----------------------------------------------------------------- */
@@ -93,29 +94,41 @@ static uint32_t own_addr(unsigned port)
 
 /* ---- the configuration ----------------------------------------------------------- */
 
-/* The highest number of a node; some have no CPU, but any is a node. */
-static unsigned machine_nodes(void)
+/* The numbers of the machine's nodes, as "0-1,4" says them; some have no CPU, but any is a node. */
+static void machine_nodes(struct options *opt)
 {
 	FILE *f = fopen("/sys/devices/system/node/online", "re");
-	unsigned n = 0, from, to;
-	char text[256];
+	char text[256] = "";
+	char *at = text;
 
-	if (f && fgets(text, sizeof(text), f) && (to = (unsigned)strspn(text, "0123456789,-")) > 0) {
-		for (from = to; from && text[from - 1] >= '0' && text[from - 1] <= '9';)
-			from--;
-		n = (unsigned)strtoul(text + from, NULL, 10);
-	}
+	if (f && !fgets(text, sizeof(text), f))
+		*text = 0;
 	if (f)
 		fclose(f);
-	return n + 1;
+	while (*at >= '0' && *at <= '9') {
+		unsigned long from = strtoul(at, &at, 10), to = *at == '-' ? strtoul(at + 1, &at, 10) : from;
+
+		while (from <= to && from <= NODE_MOST && opt->nodes < NODES_MOST)
+			opt->node[opt->nodes++] = (unsigned)from++;
+		at += *at == ',';
+	}
+	if (!opt->nodes)
+		opt->nodes = 1; /* of which the kernel does not speak */
 }
 
 void own_rails(struct options *opt)
 {
-	const unsigned n = opt->rails * (opt->hosts ? opt->hosts : 1);
+	unsigned n;
 
+	if (!opt->rails) { /* --hosts alone: the ports of the profile; of a file of the user's, only the daemon knows how many */
+		opt->spare = opt->profile && !opt->ports;
+		opt->rails = opt->spare ? PORTS_MOST : opt->ports ? opt->ports : 1;
+	}
+	n = opt->rails * (opt->hosts ? opt->hosts : 1);
+	for (unsigned i = 0; i < opt->nodes; i++)
+		opt->node[i] = i;
 	if (!opt->nodes)
-		opt->nodes = machine_nodes();
+		machine_nodes(opt);
 	opt->addr = calloc(n, sizeof(*opt->addr));
 	if (!opt->addr)
 		abort();
@@ -146,10 +159,10 @@ int own_config(const struct options *opt)
 		dprintf(fd, "device %s%u {", opt->profile ? "" : "rdmad", i);
 		if (opt->profile)
 			dprintf(fd, " profile = \"%s\"", opt->profile);
-		if (opt->profile && !opt->rails && !opt->ports)
+		if (opt->spare || (opt->profile && !opt->rails && !opt->ports))
 			dprintf(fd, " spare = true");
 		if (opt->rails)
-			dprintf(fd, " numa-node = %u", i * opt->nodes / n);
+			dprintf(fd, " numa-node = %u", opt->node[i * opt->nodes / n]);
 		a = opt->own_addr ? 0 : opt->rails ? opt->addr[opt->host * n + i] : own_addr(i);
 		if (opt->own_addr)
 			dprintf(fd, " addresses = { \"%s\" } }\n", opt->own_addr);

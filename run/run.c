@@ -362,9 +362,7 @@ static void own_check(struct options *opt, char *profile)
 		    opt->rails > 1 ? "--rails" : "--hosts", opt->own_addr);
 		fail_usage();
 	}
-	if (opt->hosts && !opt->rails)
-		opt->rails = opt->ports ? opt->ports : 1;
-	if (opt->rails && !opt->own_addr)
+	if ((opt->rails || opt->hosts) && !opt->own_addr)
 		own_rails(opt);
 	opt->own |= profile || opt->rails;
 	if (opt->own && opt->socket) {
@@ -564,7 +562,7 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	env_set(&in, &opt, addr);
 	if (opt.addr)
-		hosts_env(&opt);
+		hosts_env(&opt, addr);
 	if (is_watched(&opt))
 		return watch(&opt, &in, addr, program);
 	execvp(program[0], program);

@@ -29,20 +29,24 @@
 
 enum sysfs { SYSFS_NO, SYSFS_AUTO, SYSFS_NAMESPACE, SYSFS_PRELOAD };
 
+#define NODES_MOST 64u /* of the machine; those behind them have no rail */
+
 struct options {
 	const char *socket;      /* --socket or $RDMAD_SOCKET; NULL: the usual addresses */
 	const char *socket_from; /* where it comes from, for messages */
 	const char *log;         /* file for a private daemon's messages; NULL: none once it runs */
 	bool own, rsockets;
-	enum sysfs sysfs;     /* AUTO: what the machine allows, and then that */
-	const char *own_addr; /* --own=ADDRESS, or NULL */
-	const char *profile;  /* --as: of all devices, or NULL */
-	char *profile_file;   /* where it is; NULL: it is one of rdmad's */
-	unsigned ports;       /* of the profile's adapter; 0: a file says it */
-	unsigned rails;       /* --rails: so many devices; 0: as many as there are ports */
-	unsigned nodes;       /* over so many NUMA nodes; 0: those of the machine */
-	unsigned hosts, host; /* --hosts, 0: one; which one this is */
-	uint32_t *addr;       /* of each rail of each host */
+	enum sysfs sysfs;          /* AUTO: what the machine allows, and then that */
+	const char *own_addr;      /* --own=ADDRESS, or NULL */
+	const char *profile;       /* --as: of all devices, or NULL */
+	char *profile_file;        /* where it is; NULL: it is one of rdmad's */
+	unsigned ports;            /* of the profile's adapter; 0: a file says it */
+	unsigned rails;            /* --rails: so many devices; 0: as many as there are ports */
+	unsigned nodes;            /* over so many NUMA nodes; 0: those of the machine */
+	unsigned node[NODES_MOST]; /* their numbers */
+	bool spare;                /* rails are the ports of the profile, which may be fewer */
+	unsigned hosts, host;      /* --hosts, 0: one; which one this is */
+	uint32_t *addr;            /* of each rail of each host */
 	char **daemon_args;
 	unsigned daemon_arg_n;
 	int64_t timeout_ms;  /* 0: none */
@@ -116,8 +120,8 @@ int own_config(const struct options *);
  * with the status of the first that has one but 0.
  */
 void hosts_split(struct options *);
-/* The variables that tell a program of rails and hosts. */
-void hosts_env(const struct options *);
+/* The variables that tell a program of rails and hosts.  addr: where this host's daemon is. */
+void hosts_env(const struct options *, const char *addr);
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);
