@@ -21,6 +21,8 @@
 
 #define CAP_FLUSH_GLOBAL (1ull << 38) /* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
 #define CAP_ATOMIC_WRITE (1ull << 40) /* ... IBV_DEVICE_ATOMIC_WRITE */
+#define ODP_FLUSH        (1u << 6)    /* IBV_ODP_SUPPORT_FLUSH, */
+#define ODP_ATOMIC_WRITE (1u << 7)    /* IBV_ODP_SUPPORT_ATOMIC_WRITE */
 
 /* Flags of features come with these. */
 static unsigned int cap_flags(uint64_t no)
@@ -89,10 +91,12 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	return 0;
 }
 
-static void odp_caps(struct ibv_device_attr_ex *a)
+static void odp_caps(struct ibv_device_attr_ex *a, uint64_t no)
 {
 	const uint32_t ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	const uint32_t uc = ud | IBV_ODP_SUPPORT_WRITE, rc = uc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	const uint32_t uc = ud | IBV_ODP_SUPPORT_WRITE;
+	const uint32_t rc = uc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | (no & NO(FLUSH) ? 0 : ODP_FLUSH) |
+			    (no & NO(ATOMIC_WRITE) ? 0 : ODP_ATOMIC_WRITE);
 
 	a->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	a->odp_caps.per_transport_caps.rc_odp_caps = rc;
@@ -133,7 +137,7 @@ static void attr_ex(struct ibv_device_attr_ex *a, uint64_t no)
 		a->hca_core_clock = 1000000; /* kHz */
 	}
 	if (!(no & NO(ODP)))
-		odp_caps(a);
+		odp_caps(a, no);
 	if (!(no & NO(CQ_MODERATION)))
 		a->cq_mod_caps.max_cq_count = a->cq_mod_caps.max_cq_period = UINT16_MAX;
 	if (!(no & NO(RATE)))

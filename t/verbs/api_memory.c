@@ -101,6 +101,9 @@ START_TEST(on_demand)
 	scene_open(&s);
 	ck_assert_int_eq(ibv_query_device_ex(s.f.ctx, NULL, &ex), 0);
 	ck_assert(ex.odp_caps.general_caps & IBV_ODP_SUPPORT && ex.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT);
+	ck_assert_uint_eq(ex.odp_caps.per_transport_caps.rc_odp_caps,
+			  0xff); /* FLUSH and atomic WRITE are 1 << 6 and 7 */
+	ck_assert_uint_eq(ex.odp_caps.per_transport_caps.uc_odp_caps & 3u << 6, 0);
 	ck_assert_int_eq(munmap(p, LEN), 0);
 	m = ibv_reg_mr(s.f.pd, p, LEN, RIGHTS | IBV_ACCESS_ON_DEMAND);
 	ck_assert(m != NULL);
