@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Not among TESTS: it takes minutes and a mirror. contrib/check --distro runs it.
+# Not among TESTS: it takes a minute and a mirror. contrib/check --distro runs it.
 EXTRA_DIST += \
+	t/distro/lib.sh \
 	t/distro/matrix \
 	t/distro/programs
