@@ -22,8 +22,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
-/* A sanitizer looks at each access, so that moments which must meet are far apart: it is there for what it finds itself, and soon. */
-#ifdef SANITIZED
+/* A sanitizer, or an emulator, makes moments which must meet far apart: each is there for what it finds itself, and soon. */
+#ifdef REPEATS_LESS
 #define ROUNDS 50000u
 #else
 #define ROUNDS 500000u

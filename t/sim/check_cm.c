@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#ifdef SANITIZED
+#ifdef REPEATS_LESS
 #define MASK_STEP 7u
 #define SEEDS     150u
 #else

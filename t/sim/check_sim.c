@@ -15,7 +15,7 @@
 #include "runs.h"
 #include "sim.h"
 
-#ifdef SANITIZED
+#ifdef REPEATS_LESS
 #define SEEDS  400
 #define STRIDE 37 /* odd, so that every bit of a mask is tried */
 #else
