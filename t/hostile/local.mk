@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/cmflood t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/memory t/hostile/quota t/hostile/seen t/hostile/slow
+HOSTILE_TESTS = t/hostile/cmflood t/hostile/doors t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/memory t/hostile/quota t/hostile/seen t/hostile/slow
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
 noinst_HEADERS += t/hostile/forge.h t/hostile/fuse.h t/hostile/stage.h
@@ -14,6 +14,8 @@ t_hostile_sandbox_LDADD = libdaemon.a $(SECCOMP_LIBS) $(CHECK_LIBS) -lpthread
 
 HOSTILE_STAGE = t/hostile/stage.c t/daemon/client.c
 
+t_hostile_doors_SOURCES = t/hostile/doors.c $(HOSTILE_STAGE)
+t_hostile_doors_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_kick_SOURCES = t/hostile/kick.c $(HOSTILE_STAGE)
 t_hostile_kick_LDADD = $(DAEMON_TEST_LIBS) -lpthread
 t_hostile_fds_SOURCES = t/hostile/fds.c t/hostile/fuse.c $(HOSTILE_STAGE)
