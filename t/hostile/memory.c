@@ -13,6 +13,7 @@
 #include <linux/capability.h>
 #include <linux/sched.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -313,10 +314,29 @@ static bool granted(int fd, struct msg_req *req, struct msg_rep *rep)
 	return say(fd, req, msg_req_len(req->op), NULL, 0, 0) && hear(fd, rep, fds) && !rep->err;
 }
 
-/* The child of the process that connected, which is over, and whose number the victim has. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+/* Since Linux 6.5 the daemon can tell the process that connected from another one of its number: then the session is over. */
+static bool is_told_apart(void)
+{
+	socklen_t len = sizeof(int);
+	int sv[2], fd = -1;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
+	if (!getsockopt(sv[0], SOL_SOCKET, SO_PEERPIDFD, &fd, &len))
+		close(fd);
+	close(sv[0]);
+	close(sv[1]);
+	return fd >= 0;
+}
+
+/* The child of the process that connected, which is over, and whose number the victim has.  Note 4: and it is served on. */
 static void ask_for_secret(int fd)
 {
 	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct pollfd over = { .fd = fd };
 	struct msg_rep rep;
 
 	note_wait(2, 1);
@@ -333,6 +353,8 @@ static void ask_for_secret(int fd)
 							.iova = (uintptr_t)SECRET } };
 			ck_assert_msg(!granted(fd, &req, &rep), "the victim's memory can be registered");
 		}
+		if (is_told_apart())
+			note_set(4, poll(&over, 1, 15000) != 1);
 	}
 	note_set(3, 1);
 	_exit(0);
@@ -384,6 +406,7 @@ START_TEST(pid_reused)
 	ck_assert_msg(victim > 0, "no process of that number: %s", strerror(errno));
 	part_end(attacker);
 	part_kill(victim);
+	ck_assert_msg(!note->n[4], "the session outlives its process");
 	stage_goes_on(20);
 	stage_close();
 }
