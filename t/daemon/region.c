@@ -439,4 +439,29 @@ START_TEST(gone)
 }
 END_TEST
 
-TEST_MAIN("region", copies, atomics, cut_short, shared, shared_cut, torn_anew, FULL refused, gone)
+/* Of a file with huge pages the kernel takes back whole ones only: a length that is none would stay mapped for ever. */
+START_TEST(huge_length)
+{
+	int file = memfd_create("huge", MFD_HUGETLB | MFD_CLOEXEC);
+	unsigned char in_core;
+	struct held *h;
+	uint8_t *base;
+	size_t page;
+
+	if (file < 0) {
+		printf("huge_length: skipped: no huge pages in this kernel\n");
+		return;
+	}
+	page = held_page(file);
+	ck_assert_uint_gt(page, 4096);
+	ck_assert_int_eq(ftruncate(file, (off_t)page), 0);
+	ck_assert_int_eq(held_map(&h, file, 0, page - 4096, MAP_NORESERVE), 0); /* none of them is needed */
+	base = h->base;
+	ck_assert_int_eq(mincore(base, 4096, &in_core), 0);
+	held_unmap(h);
+	ck_assert(mincore(base, 4096, &in_core) < 0 && errno == ENOMEM);
+	close(file);
+}
+END_TEST
+
+TEST_MAIN("region", copies, atomics, cut_short, shared, shared_cut, torn_anew, FULL refused, gone, huge_length)
