@@ -307,6 +307,41 @@ static void over(void)
 START_TEST(runs_over) { each_way(over); }
 END_TEST
 
+/* A program that goes on kicking though nobody asked is heard a few times, however often it does. */
+static void unasked(void)
+{
+	uint64_t kicks = shard.count.kicks;
+
+	for (unsigned n = 0; n < 20; n++) {
+		for (unsigned i = 0; i < MANY; i++)
+			kick(&more[i], BELL_FD);
+		look();
+	}
+	ck_assert_uint_le(shard.count.kicks - kicks, 4 * MANY);
+}
+
+START_TEST(not_asked) { each_way(unasked); }
+END_TEST
+
+/* The descriptor is the program's, who can have made it one that blocks: the shard is told of kicks, and takes none out. */
+static void counted(void)
+{
+	uint64_t n = 0;
+
+	for (unsigned k = 0; k < 2; k++) {
+		for (unsigned i = 0; i < MANY; i++)
+			kick(&more[i], BELL_FD);
+		look();
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		ck_assert_int_eq(read(more[i].c.kick_fd, &n, sizeof(n)), sizeof(n));
+		ck_assert_uint_eq(n, 2);
+	}
+}
+
+START_TEST(not_taken) { each_way(counted); }
+END_TEST
+
 /* Its kick is on the way when it is gone. */
 static void gone(void)
 {
@@ -366,5 +401,5 @@ START_TEST(few)
 }
 END_TEST
 
-TEST_MAIN("idle", idle, before_a_send, all_kick, stays_awake, comes_for_it, scribbled, runs_over, ends, shard_sleeps,
-	  few)
+TEST_MAIN("idle", idle, before_a_send, all_kick, stays_awake, comes_for_it, scribbled, runs_over, not_asked, not_taken,
+	  ends, shard_sleeps, few)
