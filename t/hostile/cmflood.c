@@ -151,6 +151,8 @@ static void flooded(unsigned sources)
 	printf("%u sources, %.0f REQs a second sent: a set-up takes %.1f ms, %.1f at most\n", FLOODERS * sources,
 	       note->n[SENT] / (stage_seconds() - begun), sum / SETUPS * 1e3, most * 1e3);
 	ck_assert_msg(slow <= SLOW, "%u of %u set-ups took longer than %.0f ms", slow, SETUPS, SETUP_S * 1e3);
+	for (begun = stage_seconds(); sources == 1 && !stage_counter("cm_req_dropped");)
+		ck_assert_msg(!stage_late(begun, 20), "no request of a source that never stops is dropped");
 	for (unsigned i = 0; i < FLOODERS; i++)
 		part_kill(a[i]);
 	note_set(OVER, 1);

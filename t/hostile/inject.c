@@ -90,18 +90,6 @@ static void forge(void *own_port)
 	forge_close(&f);
 }
 
-static long counter(const char *name)
-{
-	int fd = hail();
-	json_t *j = dump(fd, DUMP_STATS);
-	long n = (long)json_integer_value(
-		json_object_get(json_object_get(json_array_get(json_object_get(j, "devices"), 0), "counters"), name));
-
-	json_decref(j);
-	close(fd);
-	return n;
-}
-
 static void injected(const char *option, void (*how)(void *), void *arg, const char *named, long least)
 {
 	pid_t v, a;
@@ -110,8 +98,8 @@ static void injected(const char *option, void (*how)(void *), void *arg, const c
 	v = part_begin(UID_VICTIM, victim, NULL);
 	a = part_begin(UID_ATTACKER, how, arg);
 	part_end(a);
-	for (double end = stage_seconds() + 20; counter(named) < least;)
-		ck_assert_msg(stage_seconds() < end, "%s: %ld, not %ld", named, counter(named), least);
+	for (double end = stage_seconds() + 20; stage_counter(named) < least;)
+		ck_assert_msg(stage_seconds() < end, "%s: %ld, not %ld", named, stage_counter(named), least);
 	note_set(ATTACKS_OVER, 1);
 	part_end(v);
 	stage_close();

@@ -189,6 +189,18 @@ bool stage_poll(struct cx *c, struct cqe *e)
 	return true;
 }
 
+long stage_counter(const char *name)
+{
+	int fd = hail();
+	json_t *j = dump(fd, DUMP_STATS);
+	long n = (long)json_integer_value(
+		json_object_get(json_object_get(json_array_get(json_object_get(j, "devices"), 0), "counters"), name));
+
+	json_decref(j);
+	close(fd);
+	return n;
+}
+
 /* ---- the bystander ------------------------------------------------------------------ */
 
 static void message(struct cx *c, unsigned round)

@@ -36,6 +36,8 @@ void part_kill(pid_t);
 /* Waits for its end, which must be orderly and within 30 s. */
 void part_end(pid_t);
 
+/* Of the first device, by its name in `rdmactl stats`. */
+long stage_counter(const char *name);
 /* To stderr, the causes that the daemon has for its queue pair. */
 void stage_explain(struct cx *);
 /* As cx_poll(), for as long as the machine takes: see stage_late(). */
