@@ -17,6 +17,8 @@ export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
 
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
+# For perftest, which would spin for a while behind each row of results (t/e2e/clock.c).
+clock=$build/t/e2e/.libs/clock.so
 n=0
 failed=0
 
@@ -34,6 +36,11 @@ is() {	# GOT WANTED NAME
 has() {	# TEXT PATTERN NAME
 	case $1 in *"$2"*) true;; *) echo "# got:    $1"; echo "# wanted: ...$2..."; false;; esac
 	ok "$3"
+}
+
+# A build with a sanitizer looks at what is ours: repetitions, and the work of others, are for the other builds.
+sanitized() {
+	grep -q '^#define SANITIZED' "$build/config.h"
 }
 
 gone() {	# PID: within 10 s
