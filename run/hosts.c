@@ -106,24 +106,34 @@ void hosts_split(struct options *opt)
 	exit(hosts_wait(pid, opt->hosts, &set));
 }
 
-/* How many devices a host has, with spare ones; all hosts have as many. */
+/* How many devices a host has, with spare ones; all hosts have as many.  0: said why that is not known. */
 static unsigned devices_n(const struct options *opt, const char *addr)
 {
-	const int fd = opt->spare ? hold_look(addr) : -1;
-	json_t *j = fd >= 0 ? hold_dump(fd, DUMP_DEVICES) : NULL;
-	const size_t n = json_array_size(json_object_get(j, "devices"));
+	json_t *j;
+	size_t n;
+	int fd;
 
+	if (!opt->spare)
+		return opt->rails;
+	fd = hold_look(addr);
+	if (fd < 0)
+		return 0;
+	j = hold_dump(fd, DUMP_DEVICES);
+	n = json_array_size(json_object_get(j, "devices"));
 	json_decref(j);
-	if (fd >= 0)
-		close(fd);
-	return n && n < opt->rails ? (unsigned)n : opt->rails;
+	close(fd);
+	if (!n)
+		say("--hosts: the daemon at %s does not tell its devices", addr);
+	return n < opt->rails ? (unsigned)n : opt->rails;
 }
 
-void hosts_env(const struct options *opt, const char *addr)
+bool hosts_env(const struct options *opt, const char *addr)
 {
 	const unsigned hosts = opt->hosts ? opt->hosts : 1, n = devices_n(opt, addr);
 	char name[32], text[32 * 16];
 
+	if (!n)
+		return false;
 	snprintf(text, sizeof(text), "%u", opt->host);
 	setenv("RDMAD_HOST", text, 1);
 	for (unsigned h = 0; h < hosts; h++) {
@@ -138,4 +148,5 @@ void hosts_env(const struct options *opt, const char *addr)
 		snprintf(name, sizeof(name), "RDMAD_RAILS_%u", h);
 		setenv(name, text, 1);
 	}
+	return true;
 }

@@ -561,8 +561,8 @@ int main(int argc, char **argv)
 	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
 		return RUN_FAILED;
 	env_set(&in, &opt, addr);
-	if (opt.addr)
-		hosts_env(&opt, addr);
+	if (opt.addr && !hosts_env(&opt, addr))
+		return RUN_FAILED;
 	if (is_watched(&opt))
 		return watch(&opt, &in, addr, program);
 	execvp(program[0], program);

@@ -120,8 +120,8 @@ int own_config(const struct options *);
  * with the status of the first that has one but 0.
  */
 void hosts_split(struct options *);
-/* The variables that tell a program of rails and hosts.  addr: where this host's daemon is. */
-void hosts_env(const struct options *, const char *addr);
+/* The variables that tell a program of rails and hosts.  addr: where this host's daemon is.  False: said why not. */
+bool hosts_env(const struct options *, const char *addr);
 
 /* Another connection to that daemon, close-on-exec, which does not hold it.  -1: said why. */
 int hold_look(const char *addr);
