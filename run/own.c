@@ -145,6 +145,12 @@ static unsigned devices_n(const struct options *opt)
 	return opt->ports ? opt->ports : PORTS_MOST;
 }
 
+/* Rails that are neighbours share a node.  Nobody knows how many of the spare ones there will be, so those take turns. */
+static unsigned node_of(const struct options *opt, unsigned rail, unsigned n)
+{
+	return opt->node[opt->spare ? rail % opt->nodes : rail * opt->nodes / n];
+}
+
 int own_config(const struct options *opt)
 {
 	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
@@ -162,7 +168,7 @@ int own_config(const struct options *opt)
 		if (opt->spare || (opt->profile && !opt->rails && !opt->ports))
 			dprintf(fd, " spare = true");
 		if (opt->rails)
-			dprintf(fd, " numa-node = %u", opt->node[i * opt->nodes / n]);
+			dprintf(fd, " numa-node = %u", node_of(opt, i, n));
 		a = opt->own_addr ? 0 : opt->rails ? opt->addr[opt->host * n + i] : own_addr(i);
 		if (opt->own_addr)
 			dprintf(fd, " addresses = { \"%s\" } }\n", opt->own_addr);
