@@ -277,7 +277,10 @@ static int filter_set(struct rd_qp *qp)
 	return err;
 }
 
-/* The interface that the first GID with one stands on. */
+/*
+ * The interface that the first GID with one is shown with: for the GID that is made of the GUID, which comes first, that is the one
+ * of the port's addresses, rather another than loopback.
+ */
 static unsigned interface_of(struct rd_ctx *c)
 {
 	struct msg_gid gid;
