@@ -19,6 +19,7 @@
 #define TOKEN_LEN   8u      /* net_token, behind the ICRC of what shards of this daemon send each other */
 #define RUN_LEN     65536u  /* a run's most */
 #define RUNS_READ   32u     /* by one system call, when each is a packet alone */
+#define RUNS_TURN   64u     /* of one socket in one turn: completions, ACKs, timers and other sockets wait meanwhile */
 #define GIDS_HASH   4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A GID on the wire. */
@@ -33,7 +34,7 @@ struct net_sock {
 	bool group;        /* gid is a multicast group's */
 	mono_t hot_until;  /* something came recently: read it each turn */
 	bool flows;        /* something came in the last turn */
-	uint8_t lone;      /* packets in a row that the kernel did not couple with others, LONE_MANY at most */
+	uint8_t lone;      /* packets in a row that the kernel did not couple with others, RUNS_READ at most */
 	int tos, priority; /* of the last packets sent, if priorities differ */
 	bool unlabelled;   /* somebody of the host has leased a flow label: the kernel refuses ours */
 
@@ -76,9 +77,10 @@ struct unsent {
  */
 struct net_run {
 	unsigned at;    /* whose they are: sock[at] */
-	unsigned reads; /* of that socket in this turn, and their bytes */
+	unsigned reads; /* of that socket in this turn, and their runs and bytes */
+	unsigned runs;
 	size_t sum;
-	unsigned n; /* runs: vec->msg[0 .. n-1] */
+	unsigned n; /* runs of the last one: vec->msg[0 .. n-1] */
 };
 
 /*

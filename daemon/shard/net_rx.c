@@ -20,11 +20,13 @@
 #include "net_priv.h"
 #include "tap.h"
 
-#define READS_TURN 16u /* datagram runs from one socket in one turn */
-#define READ_LEN \
-	(192u    \
-	 << 10) /* and bytes; then ACKs go out, so that the sender does not wait for all of his window to be worked on */
-#define LONE_MANY 2u   /* packets that came alone, and the next ones will */
+/*
+ * What one turn takes from one socket: system calls, and bytes; then ACKs go out, so that the sender does not wait for all of his
+ * window to be worked on.  RUNS_TURN is the third limit.
+ */
+#define READS_TURN 16u
+#define READ_LEN   (192u << 10)
+
 #define JOIN_PKTS 128u /* packets that the kernel couples together, at most */
 
 /* A burst that grows. */
@@ -206,13 +208,18 @@ int net_rx_init(struct net *net)
 
 void net_rx_free(struct net *net) { free(net->vec); }
 
-/* Trains are read one by one, into memory that stays in the cache. */
-static int runs_read(const struct net_sock *s, struct net_vec *v)
+/*
+ * Trains are read one by one, into memory that stays in the cache.  Packets that come alone are read as many at once as have
+ * come so in a row (1, 1, 2, 4, 8 ...): a call that finds trains instead goes past READ_LEN by that many, and the next one
+ * reads one again.
+ */
+static int runs_read(const struct net_sock *s, struct net_vec *v, unsigned most)
 {
+	unsigned n = s->lone < most ? s->lone : most;
 	ssize_t got;
 
-	if (s->flows && s->lone >= LONE_MANY)
-		return recvmmsg(s->fd, v->msg, RUNS_READ, MSG_DONTWAIT, NULL);
+	if (s->flows && n > 1)
+		return recvmmsg(s->fd, v->msg, n, MSG_DONTWAIT, NULL);
 	got = recvmsg(s->fd, &v->msg[0].msg_hdr, MSG_DONTWAIT);
 	if (got < 0)
 		return -1;
@@ -224,12 +231,13 @@ static int runs_read(const struct net_sock *s, struct net_vec *v)
 static bool sock_read(struct net *net, struct net_sock *s)
 {
 	struct net_run *r = &net->run;
-	int n = runs_read(s, net->vec);
+	int n = runs_read(s, net->vec, RUNS_TURN - r->runs);
 
 	if (n <= 0)
 		return false;
 	r->n = (unsigned)n;
 	r->reads++;
+	r->runs += r->n;
 	for (unsigned i = 0; i < r->n; i++)
 		r->sum += net->vec->msg[i].msg_len;
 	return true;
@@ -240,7 +248,8 @@ void net_rx_begin(struct net *net) { net->run = (struct net_run){ 0 }; }
 /* A datagram that comes alone is carried out, and told, before the next turn asks the socket again: that is a system call. */
 static bool sock_more(const struct net_sock *s, const struct net_run *r, mono_t now)
 {
-	return !mono_reached(now, s->hot_until) && r->reads < (s->flows ? READS_TURN : 1) && r->sum < READ_LEN;
+	return !mono_reached(now, s->hot_until) && r->reads < (s->flows ? READS_TURN : 1) && r->runs < RUNS_TURN &&
+	       r->sum < READ_LEN;
 }
 
 bool net_read(struct net *net, mono_t now)
@@ -257,6 +266,7 @@ bool net_read(struct net *net, mono_t now)
 		s->flows = r->reads != 0;
 		r->at++;
 		r->reads = 0;
+		r->runs = 0;
 		r->sum = 0;
 	}
 	return false;
@@ -280,7 +290,7 @@ static void run_give(struct net *net, struct net_sock *s, struct join *join, uns
 	room_make(net->vec, i);
 	if (seg < len)
 		s->lone = 0;
-	else if (s->lone < LONE_MANY)
+	else if (s->lone < RUNS_READ)
 		s->lone++;
 	if (join->hca && !route_same(&join->b.route, &route))
 		join_end(join, now);

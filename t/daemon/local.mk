@@ -27,7 +27,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/quota t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/net_rx t/daemon/quota t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -43,6 +43,8 @@ t_daemon_impair_SOURCES = t/daemon/impair.c t/interop/dice.c
 t_daemon_impair_LDADD = libdaemon.a $(CHECK_LIBS) -lm
 t_daemon_cpu_SOURCES = t/daemon/cpu.c
 t_daemon_cpu_LDADD = libdaemon.a $(CHECK_LIBS)
+t_daemon_net_rx_SOURCES = t/daemon/net_rx.c t/daemon/program.c
+t_daemon_net_rx_LDADD = $(t_daemon_why_LDADD)
 t_daemon_copier_SOURCES = t/daemon/copier.c
 t_daemon_copier_LDADD = libdaemon.a $(CHECK_LIBS) -lpthread
 t_daemon_quota_SOURCES = t/daemon/quota.c
