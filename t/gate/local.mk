@@ -2,6 +2,7 @@
 GATES = \
 	t/gate/again.test \
 	t/gate/circles.test \
+	t/gate/config.test \
 	t/gate/conformance.test \
 	t/gate/doc.test \
 	t/gate/format.test \

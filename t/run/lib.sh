@@ -45,7 +45,7 @@ has() {	# TEXT PATTERN NAME
 
 # A build with a sanitizer looks at what is ours: repetitions, and the work of others, are for the other builds.
 sanitized() {
-	grep -q '^#define SANITIZED' "$build/config.h"
+	grep -q '^#define REPEATS_LESS 1' "$build/config.h"
 }
 
 gone() {	# PID: within 10 s
