@@ -106,7 +106,7 @@ void hosts_split(struct options *opt)
 	exit(hosts_wait(pid, opt->hosts, &set));
 }
 
-/* How many devices a host has, with spare ones; all hosts have as many.  0: said why that is not known. */
+/* The number of devices of a host, spare ones included; all hosts have as many.  0: said why that is not known. */
 static unsigned devices_n(const struct options *opt, const char *addr)
 {
 	json_t *j;
