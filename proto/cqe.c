@@ -22,7 +22,7 @@ void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 		TRACE_PUT(h, qp, WC, .a = status, .op = w->wr.op, .b = (uint32_t)w->wr.wr_id);
 	if (status == WC_SUCCESS && w->kind == KIND_SEND)
 		count(h, HCA_STAT_RDMA_SENDS, 1);
-	cntr_send(qp, w->kind, status == WC_SUCCESS, w->len);
+	cntr_send(h, qp, w->kind, status == WC_SUCCESS, w->len);
 	if (qp->scq->overrun || (status == WC_SUCCESS && !qp->sig_all && !(w->wr.flags & WR_SIGNALED))) {
 		qp->why.quiet++;
 		return;
@@ -89,7 +89,7 @@ struct rwqe *recv_take(struct hca *h, struct qp *qp)
 void recv_complete(struct hca *h, struct qp *qp, struct cqe *c)
 {
 	qp->resp.wqe = NULL;
-	cntr_add(qp, CNTR_RECV, c->status == WC_SUCCESS, c->byte_len);
+	cntr_add(h, qp, CNTR_RECV, c->status == WC_SUCCESS, c->byte_len);
 	if (qp->rcq->overrun) {
 		if (qp->srq)
 			qp->srq->rq.used--;

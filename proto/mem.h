@@ -39,6 +39,8 @@ struct mem_ops {
 	int (*fetch_add)(void *host, const struct span *at, uint64_t add, uint64_t *old);
 	/* All 8 bytes at once, as they lie in *value. */
 	int (*store)(void *host, const struct span *at, uint64_t value);
+	/* Copies that the host has put off are made now: a program is about to learn of them.  NULL: none is ever put off. */
+	void (*settle)(void *host);
 };
 
 /* Of copy()'s results: nobody here is to blame, the packets count as lost. */

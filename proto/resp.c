@@ -178,7 +178,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 	if (send)
 		count(h, HCA_STAT_RDMA_RECVS, 1);
 	else
-		cntr_add(qp, CNTR_REMOTE_WRITE, true, r->off);
+		cntr_add(h, qp, CNTR_REMOTE_WRITE, true, r->off);
 }
 
 /* SEND or WRITE, payload stored: the state of the message moves on. */
@@ -350,7 +350,7 @@ static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fau
 	    f != FAULT_CQ_OVERRUN && wants_recv(b))
 		recv_take(h, qp);
 	if (f != FAULT_RESP_RNR && first_op(b)->kind == KIND_WRITE)
-		cntr_add(qp, CNTR_REMOTE_WRITE, false, 0);
+		cntr_add(h, qp, CNTR_REMOTE_WRITE, false, 0);
 	fault_act(h, qp, f);
 }
 
@@ -409,8 +409,11 @@ static void gap(struct hca *h, struct qp *qp, const struct burst *b)
 void resp_rx_bad(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
 {
 	established(h, qp);
-	if (psn_eq(b->psn, qp->resp.epsn))
-		fault_act(h, qp, f);
+	if (!psn_eq(b->psn, qp->resp.epsn))
+		return;
+	if (first_op(b)->kind == KIND_WRITE)
+		cntr_add(h, qp, CNTR_REMOTE_WRITE, false, 0);
+	fault_act(h, qp, f);
 }
 
 void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)

@@ -121,7 +121,7 @@ static void end_message(struct hca *h, struct qp *qp, const struct burst *b)
 	if (kind(b) == KIND_SEND)
 		count(h, HCA_STAT_RDMA_RECVS, 1);
 	else
-		cntr_add(qp, CNTR_REMOTE_WRITE, true, r->off);
+		cntr_add(h, qp, CNTR_REMOTE_WRITE, true, r->off);
 }
 
 void uc_rx(struct hca *h, struct qp *qp, const struct burst *b)

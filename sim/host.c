@@ -43,7 +43,7 @@ static int no_atomic(void *arg, const struct span *at, uint64_t a, uint64_t b, u
 static int no_add(void *arg, const struct span *at, uint64_t a, uint64_t *old) { return no_atomic(arg, at, a, 0, old); }
 static int no_store(void *arg, const struct span *at, uint64_t v) { return no_atomic(arg, at, v, 0, NULL); }
 
-static const struct mem_ops memory = { host_copy, no_atomic, no_add, no_store };
+static const struct mem_ops memory = { host_copy, no_atomic, no_add, no_store, NULL };
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
 

@@ -79,7 +79,7 @@ static void fill(uint8_t *to, uint32_t len, uint64_t with)
 		to[i] = (uint8_t)(i * 7 + i / 256 + with);
 }
 
-static const struct mem_ops mem_ops = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store };
+static const struct mem_ops mem_ops = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store, NULL };
 
 /* ---- notes --------------------------------------------------------------------- */
 

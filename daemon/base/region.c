@@ -237,6 +237,8 @@ static void defer_flush(void)
 	defer.len = 0;
 }
 
+static void region_settle(void *) { defer_flush(); }
+
 void region_defer(bool on)
 {
 	defer_flush();
@@ -435,4 +437,5 @@ const struct mem_ops region_mem_ops = {
 	.cmp_swap = region_cmp_swap,
 	.fetch_add = region_fetch_add,
 	.store = region_store,
+	.settle = region_settle,
 };

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,6 +190,35 @@ START_TEST(atomics)
 			ck_assert_uint_eq(sum, 9);
 		}
 	}
+	teardown();
+}
+END_TEST
+
+static uint64_t word_of(unsigned place, uint64_t addr)
+{
+	uint64_t v = 0;
+	struct iovec to = { &v, sizeof(v) }, from = { (void *)(uintptr_t)addr, sizeof(v) };
+
+	ck_assert_int_eq(process_vm_readv(child[place], &to, 1, &from, 1, 0), sizeof(v));
+	return v;
+}
+
+/* Small copies that were put off are made by settle(). */
+START_TEST(put_off)
+{
+	uint64_t one = 1, was, at;
+	struct span here = { NULL, (uintptr_t)&one, sizeof(one) }, there;
+
+	setup();
+	at = (uintptr_t)mem;
+	there = (struct span){ region[1], at, sizeof(one) };
+	was = word_of(1, at);
+	region_defer(true);
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	ck_assert_uint_eq(word_of(1, at), was);
+	region_mem_ops.settle(NULL);
+	ck_assert_uint_eq(word_of(1, at), 1);
+	region_defer(false);
 	teardown();
 }
 END_TEST
@@ -474,7 +504,7 @@ int main(void)
 {
 	Suite *suite = suite_create("region");
 
-	SUITE_ADD(suite, copies, atomics, cut_short, shared, shared_cut, torn_anew, FULL refused, gone);
+	SUITE_ADD(suite, copies, atomics, put_off, cut_short, shared, shared_cut, torn_anew, FULL refused, gone);
 	if (huge_is_here())
 		SUITE_ADD(suite, huge_length);
 	else

@@ -178,7 +178,7 @@ static int mem_store(void *, const struct span *at, uint64_t value)
 	return 0;
 }
 
-const struct mem_ops region_mem_ops = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store };
+const struct mem_ops region_mem_ops = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store, NULL };
 
 /* ---- the client ---------------------------------------------------------------------- */
 

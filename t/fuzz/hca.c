@@ -128,7 +128,7 @@ static int store(void *host, const struct span *at, uint64_t value)
 	return 0;
 }
 
-static const struct mem_ops ops = { copy, cmp_swap, fetch_add, store };
+static const struct mem_ops ops = { copy, cmp_swap, fetch_add, store, NULL };
 
 /* ---- objects ---------------------------------------------------------------------- */
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 
 #include "proto/hca_in.h"
+#include "proto/opcode.h"
+#include "proto/resp.h"
 #include "rig.h"
 #include "t/suite.h"
 
@@ -85,6 +87,73 @@ START_TEST(failures)
 }
 END_TEST
 
+/* A WRITE that is found wrong before it is carried out, and one that is not its turn. */
+START_TEST(malformed)
+{
+	struct burst b = { .op_first = OP_WRITE_ONLY, .op_last = OP_WRITE_ONLY, .n = 1 };
+	struct comp_cntr c = { 0 };
+	struct qp *qp;
+	struct rig r;
+
+	rig_init(&r, LINK_LOCAL);
+	rig_connect(&r, &conf_rc);
+	qp = qp_get(r.b.h, r.b.qpn);
+	qp->cntr[CNTR_REMOTE_WRITE] = &c;
+	b.psn = psn_add(qp->resp.epsn, 1);
+	resp_rx_bad(r.b.h, qp, &b, FAULT_RESP_LEN);
+	ck_assert_uint_eq(c.failed, 0);
+	b.psn = qp->resp.epsn;
+	resp_rx_bad(r.b.h, qp, &b, FAULT_RESP_LEN);
+	ck_assert_uint_eq(c.failed, 1);
+	ck_assert_uint_eq(c.done, 0);
+	rig_fini(&r);
+}
+END_TEST
+
+/* Before each addition the host makes the copies that it has put off; where nothing is counted it is not asked to. */
+static struct comp_cntr tidy[2][CNTR_OPS];
+static uint64_t settles;
+
+static uint64_t tidy_sum(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned op = 0; op < CNTR_OPS; op++)
+		sum += tidy[0][op].done + tidy[0][op].failed + tidy[1][op].done + tidy[1][op].failed;
+	return sum;
+}
+
+static void settle(void *) { ck_assert_uint_eq(tidy_sum(), settles++); }
+
+START_TEST(settled)
+{
+	struct mem_ops ops;
+	struct rig r;
+
+	rig_init(&r, LINK_LOCAL);
+	rig_connect(&r, &conf_rc);
+	ops = *r.a.h->cfg.mem;
+	ops.settle = settle;
+	r.a.h->cfg.mem = r.b.h->cfg.mem = &ops;
+	for (unsigned round = 0; round < 2; round++) {
+		rig_recv(&r, &r.b, 100, 0, 64);
+		rig_recv(&r, &r.b, 101, 0, 64);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 64);
+		SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 64, .roff = 8192);
+		SEND_WR(&r, &r.a, .id = 3, .op = WR_WRITE_IMM, .len = 64, .roff = 8192);
+		SEND_WR(&r, &r.a, .id = 4, .op = WR_READ, .len = 64, .roff = 8192);
+		rig_settle(&r, 1000);
+		ck_assert_uint_eq(settles, round ? 8 : 0);
+		ck_assert_uint_eq(tidy_sum(), settles);
+		for (unsigned op = 0; op < CNTR_OPS; op++) {
+			qp_get(r.a.h, r.a.qpn)->cntr[op] = &tidy[0][op];
+			qp_get(r.b.h, r.b.qpn)->cntr[op] = &tidy[1][op];
+		}
+	}
+	rig_fini(&r);
+}
+END_TEST
+
 START_TEST(states)
 {
 	struct qp_attr reset = { .state = QPS_RESET };
@@ -104,4 +173,4 @@ START_TEST(states)
 }
 END_TEST
 
-TEST_MAIN("core_cntr", once, failures, states)
+TEST_MAIN("core_cntr", once, failures, malformed, settled, states)

@@ -76,7 +76,7 @@ static int mem_store(void *, const struct span *s, uint64_t value)
 	return 0;
 }
 
-static const struct mem_ops mem = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store };
+static const struct mem_ops mem = { mem_copy, mem_cmp_swap, mem_fetch_add, mem_store, NULL };
 
 /* ---- making --------------------------------------------------------------- */
 

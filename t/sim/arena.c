@@ -373,7 +373,7 @@ static int arena_store(void *host, const struct span *at, uint64_t value)
 	return 0;
 }
 
-const struct mem_ops arena_ops = { arena_copy, arena_cmp_swap, arena_fetch_add, arena_store };
+const struct mem_ops arena_ops = { arena_copy, arena_cmp_swap, arena_fetch_add, arena_store, NULL };
 
 int arena_gather(struct sim *s, const struct span *sp, unsigned n, uint64_t off, uint32_t len, uint8_t *to)
 {
