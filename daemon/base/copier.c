@@ -194,9 +194,11 @@ static void *serve(void *arg)
 		__atomic_store_n(&c->working, true, __ATOMIC_SEQ_CST);
 		c->err = job_do(c);
 		__atomic_store_n(&c->working, false, __ATOMIC_SEQ_CST);
-		cost = now() - start - (queued(c) - queue);
-		if (blocked_n() != blocked && cost > 0)
-			patience_take(c->user, cost);
+		if (blocked_n() != blocked) {
+			cost = now() - start - (queued(c) - queue);
+			if (cost > 0)
+				patience_take(c->user, cost);
+		}
 		pthread_mutex_lock(&c->lock);
 		c->state = c->late ? IDLE : DONE;
 		pthread_cond_broadcast(&c->changed);
