@@ -20,13 +20,18 @@
 #define PAGE_N    (PAGE_LEN / (uint32_t)sizeof(struct comp_cntr))
 #define SAME_MOST 64u /* reads in a row that find nothing new, before the core is given away */
 
+/* Both atomic. */
+struct look {
+	uint64_t seen; /* at the last read, */
+	uint32_t same; /* and how often since then */
+};
+
 struct rd_cntr {
 	struct newer_cntr cntr; /* its handle is the place in the page */
 	struct comp_cntr *at;
 	bool bytes;
-	unsigned users; /* of QPs, one for each kind of work; under the context's cntr_lock */
-	uint64_t seen;  /* atomic; at the last read, */
-	uint32_t same;  /* atomic; and how often since then */
+	unsigned users;           /* of QPs, one for each kind of work; under the context's cntr_lock */
+	struct look done, failed; /* of each number's readers */
 };
 
 struct cntr_page {
@@ -102,14 +107,16 @@ static unsigned missing(const struct rd_ctx *c)
 	return c->attr.no & NO(COMP_CNTR) ? FEATURE_COMP_CNTR : c->attr.no & NO(DM) ? FEATURE_DM : FEATURES;
 }
 
-/* How much of it there is says the caller, whose header may be newer. */
+/* The caller says how long it is: its header may be newer. */
 SYMBOL(int, _ibv_query_comp_cntr_caps, (struct ibv_context * context, void *to, size_t len), {
 	struct newer_cntr_caps caps = { UINT64_MAX, PAGE_N, CNTR_HAS };
 
+	if (len < sizeof(caps))
+		return EINVAL;
 	memset(to, 0, len);
 	if (missing(to_ctx(context)) != FEATURES)
 		return EOPNOTSUPP;
-	memcpy(to, &caps, len < sizeof(caps) ? len : sizeof(caps));
+	memcpy(to, &caps, sizeof(caps));
 	return 0;
 })
 
@@ -198,13 +205,13 @@ void cntr_detach(struct rd_qp *qp)
 /* ---- the numbers ------------------------------------------------------------------------ */
 
 /* Its reader waits for the daemon, which may wait for this core. */
-static int cntr_read(struct rd_cntr *n, const uint64_t *from, uint64_t *to)
+static int cntr_read(struct look *l, const uint64_t *from, uint64_t *to)
 {
 	uint64_t v = __atomic_load_n(from, __ATOMIC_ACQUIRE);
 
-	if (__atomic_exchange_n(&n->seen, v, __ATOMIC_RELAXED) != v)
-		__atomic_store_n(&n->same, 0, __ATOMIC_RELAXED);
-	else if (!(__atomic_add_fetch(&n->same, 1, __ATOMIC_RELAXED) % SAME_MOST))
+	if (__atomic_exchange_n(&l->seen, v, __ATOMIC_RELAXED) != v)
+		__atomic_store_n(&l->same, 0, __ATOMIC_RELAXED);
+	else if (!(__atomic_add_fetch(&l->same, 1, __ATOMIC_RELAXED) % SAME_MOST))
 		sched_yield();
 	*to = v;
 	return 0;
@@ -224,7 +231,7 @@ static int cntr_inc(uint64_t *at, uint64_t v)
 
 #define NUMBER(name, field)                                                            \
 	SYMBOL(int, ibv_read_##name##comp_cntr, (struct newer_cntr * c, uint64_t * v), \
-	       { return cntr_read(to_cntr(c), &to_cntr(c)->at->field, v); })           \
+	       { return cntr_read(&to_cntr(c)->field, &to_cntr(c)->at->field, v); })   \
 	SYMBOL(int, ibv_set_##name##comp_cntr, (struct newer_cntr * c, uint64_t v),    \
 	       { return cntr_set(&to_cntr(c)->at->field, v); })                        \
 	SYMBOL(int, ibv_inc_##name##comp_cntr, (struct newer_cntr * c, uint64_t v),    \
