@@ -14,12 +14,22 @@ static const char *const names[OBJ_KINDS] = {
 	[OBJ_QP] = "QP", [OBJ_MW] = "MW", [OBJ_DM] = "DM",           [OBJ_XRCD] = "XRC domain",
 };
 
+static bool counts_in(const struct ctx_qp *qp, const struct dm *dm)
+{
+	for (unsigned op = 0; op < CNTR_OPS; op++)
+		if (qp->cntr[op] == dm)
+			return true;
+	return false;
+}
+
 static bool qp_uses(const struct ctx_qp *qp, const struct obj *o)
 {
 	struct qp_info i;
 
 	if (o->kind == OBJ_XRCD)
 		return qp->xrcd == o->number;
+	if (o->kind == OBJ_DM)
+		return counts_in(qp, (const struct dm *)o);
 	return hca_qp_info(o->ctx->hca, qp->obj.number, &i) &&
 	       ((o->kind == OBJ_PD && i.pdn == o->number) || (o->kind == OBJ_SRQ && i.srqn == o->number) ||
 		(o->kind == OBJ_CQ && (i.send_cqn == o->number || i.recv_cqn == o->number)));
