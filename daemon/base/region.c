@@ -426,6 +426,7 @@ static int region_store(void *, const struct span *at, uint64_t value)
 	struct piece p = region_piece(at->region, at->addr, sizeof(value), true);
 	uint64_t old;
 
+	defer_flush();
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_store, value, 0, &old);
 	__atomic_store_n((uint64_t *)(uintptr_t)p.addr, value, __ATOMIC_SEQ_CST);

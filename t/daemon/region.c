@@ -218,7 +218,13 @@ START_TEST(put_off)
 	ck_assert_uint_eq(word_of(1, at), was);
 	region_mem_ops.settle(NULL);
 	ck_assert_uint_eq(word_of(1, at), 1);
+	/* A word stored behind such a copy stays. */
+	one = 2;
+	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
+	ck_assert_int_eq(region_mem_ops.store(NULL, &there, 3), 0);
+	ck_assert_uint_eq(word_of(1, at), 3);
 	region_defer(false);
+	ck_assert_uint_eq(word_of(1, at), 3);
 	teardown();
 }
 END_TEST
