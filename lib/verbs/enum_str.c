@@ -3,6 +3,7 @@
 #include "newer.h"
 #include "qp.h"
 
+#include <pthread.h>
 #include <rdmad/wr.h>
 
 static const char *pick(const char *const *names, size_t n, unsigned i)
@@ -42,7 +43,7 @@ EXPORT const char *ibv_port_state_str(enum ibv_port_state s)
 /* Those of wr.def, as rdma-core writes them: in small letters, with hyphens. */
 static char wr_names[WR_CODES][32];
 
-__attribute__((constructor)) static void wr_names_make(void)
+static void wr_names_make(void)
 {
 	for (unsigned op = 0; op < WR_CODES; op++) {
 		const struct wr_row *row = wr_row(op);
@@ -54,8 +55,11 @@ __attribute__((constructor)) static void wr_names_make(void)
 
 const char *opcode_str(unsigned int op)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 	if (op == IBV_WR_DRIVER1)
 		return "driver1";
+	pthread_once(&once, wr_names_make);
 	return op < WR_CODES && *wr_names[op] ? wr_names[op] : "unknown";
 }
 
