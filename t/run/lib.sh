@@ -22,10 +22,11 @@ clock=$build/t/e2e/.libs/clock.so
 n=0
 failed=0
 
-ok() {	# NAME: what the command before it returned
+ok() {	# NAME: what the command before it returned, and this, too
 	status=$?
 	n=$((n + 1))
 	if [ $status -eq 0 ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; failed=$((failed + 1)); fi
+	return $status
 }
 
 is() {	# GOT WANTED NAME
