@@ -18,52 +18,25 @@
 #svc "_" #name, KIND_##kind, ROLE_OF_##kind, PLACE_##place, (hdrs), (pay), HDRS_LEN(hdrs) \
 	}
 
-static const struct opcode rc[32] = {
-#define OP(code, name, kind, place, hdrs, pay, uc) [code] = ROW(RC, name, kind, place, hdrs, pay),
-#define KIND(name, role, word)
-#include "opcode.def"
-#undef OP
-#undef KIND
-};
-
-#define UC_ROW_1(code, name, kind, place, hdrs, pay) [code] = ROW(UC, name, kind, place, hdrs, pay),
-#define UC_ROW_0(code, name, kind, place, hdrs, pay)
-static const struct opcode uc[32] = {
-#define OP(code, name, kind, place, hdrs, pay, has) UC_ROW_##has(code, name, kind, place, hdrs, pay)
-#define KIND(name, role, word)
-#include "opcode.def"
-#undef OP
-#undef KIND
-};
-
-static const struct opcode ud[32] = {
-	[OP_SEND_ONLY] = ROW(UD, SEND_ONLY, SEND, ONLY, HDR_DETH, PAY_ANY),
-	[OP_SEND_ONLY_IMM] = ROW(UD, SEND_ONLY_IMM, SEND, ONLY, HDR_DETH | HDR_IMM, PAY_ANY),
-};
-
-/* Responses are as those of RC. */
+/* Responses of XRC are as those of RC. */
 #define XRC_HDRS(role, hdrs) ((role) == ROLE_RESPONSE || (role) == ROLE_ACK ? (hdrs) : (hdrs) | HDR_XRCETH)
-static const struct opcode xrc[32] = {
-#define OP(code, name, kind, place, hdrs, pay, uc) \
-	[code] = ROW(XRC, name, kind, place, XRC_HDRS(ROLE_OF_##kind, hdrs), pay),
+
+#define RC_ROW(code, name, kind, place, hdrs, pay) [SVC_RC | (code)] = ROW(RC, name, kind, place, hdrs, pay),
+#define XRC_ROW(code, name, kind, place, hdrs, pay) \
+	[SVC_XRC | (code)] = ROW(XRC, name, kind, place, XRC_HDRS(ROLE_OF_##kind, hdrs), pay),
+#define UC_ROW_1(code, name, kind, place, hdrs, pay) [SVC_UC | (code)] = ROW(UC, name, kind, place, hdrs, pay),
+#define UC_ROW_0(code, name, kind, place, hdrs, pay)
+
+const struct opcode opcodes[256] = {
 #define KIND(name, role, word)
+#define OP(code, name, kind, place, hdrs, pay, uc)  \
+	RC_ROW(code, name, kind, place, hdrs, pay)  \
+	XRC_ROW(code, name, kind, place, hdrs, pay) \
+	UC_ROW_##uc(code, name, kind, place, hdrs, pay)
 #include "opcode.def"
 #undef OP
 #undef KIND
+	[SVC_UD | OP_SEND_ONLY] = ROW(UD, SEND_ONLY, SEND, ONLY, HDR_DETH, PAY_ANY),
+	[SVC_UD | OP_SEND_ONLY_IMM] = ROW(UD, SEND_ONLY_IMM, SEND, ONLY, HDR_DETH | HDR_IMM, PAY_ANY),
+	[OPCODE_CNP] = { "CNP", KIND_CNP, ROLE_NOTE, PLACE_ONLY, HDR_CNP, PAY_NONE, HDRS_LEN(HDR_CNP) },
 };
-
-static const struct opcode cnp = { "CNP", KIND_CNP, ROLE_NOTE, PLACE_ONLY, HDR_CNP, PAY_NONE, HDRS_LEN(HDR_CNP) };
-
-const struct opcode *opcode_get(uint8_t opcode)
-{
-	static const struct opcode none;
-
-	switch (SVC_OF(opcode)) {
-	case SVC_RC: return &rc[OP_OF(opcode)];
-	case SVC_UC: return &uc[OP_OF(opcode)];
-	case SVC_XRC: return &xrc[OP_OF(opcode)];
-	case SVC_UD: return &ud[OP_OF(opcode)];
-	case SVC_CNP: return opcode == OPCODE_CNP ? &cnp : &none;
-	}
-	return &none;
-}

@@ -79,8 +79,10 @@ struct opcode {
 	uint8_t hdr_len;  /* BTH and all extended headers, bytes */
 };
 
+extern const struct opcode opcodes[256];
+
 /* The row of an opcode byte; its name is NULL where no such opcode exists (RD and reserved ones, too). */
-const struct opcode *opcode_get(uint8_t opcode);
+static inline const struct opcode *opcode_get(uint8_t opcode) { return &opcodes[opcode]; }
 
 /* Does a responder send it? */
 static inline bool op_answers(const struct opcode *op) { return op->role == ROLE_RESPONSE || op->role == ROLE_ACK; }
