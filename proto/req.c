@@ -24,7 +24,8 @@
 #include "route.h"
 #include "wr_kind.h"
 
-#define ASK_PSNS (PSN_WINDOW / 4)
+#define ASK_PSNS      (PSN_WINDOW / 4)
+#define LOCAL_UNASKED 16384u /* weight of messages of one ACK on a local link */
 
 static bool has_route(const struct hca *h, const struct av *av)
 {
@@ -286,9 +287,10 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 }
 
 /*
- * Is an ACK of the burst wanted?  Each one costs both sides as much as many packets do, so on the wire they are asked
- * for where nothing more would follow without - the last WR, the window closing - and often enough to keep the window
- * and the queue moving.  If anything else stops the requester, req_ask() asks for an ACK.
+ * Is an ACK of the burst wanted?  Each one costs both sides as much as many packets do, so they are asked for where
+ * nothing more would follow without - the last WR, the window closing - and often enough to keep the window and the
+ * queue moving; on a local link behind each message that is not small.  If anything else stops the requester, req_ask()
+ * asks for an ACK.
  */
 static bool wants_ack(const struct hca *h, const struct qp *qp, const struct swqe *w, uint32_t n, psn_t end)
 {
@@ -300,8 +302,9 @@ static bool wants_ack(const struct hca *h, const struct qp *qp, const struct swq
 
 	if (w->rd || q->probe || rate_kbps(&qp->rate) || psn_eq(end, q->max) || psn_dist(q->una, end) % ASK_PSNS < n)
 		return true;
-	if (ends && (p->local || next == s->tail || (qp->state == QPS_SQD && next == s->begun) ||
-		     sq_at(s, next)->kind == KIND_LOCAL || sq_at(s, next)->fault))
+	if (ends &&
+	    ((p->local && q->unasked >= LOCAL_UNASKED) || next == s->tail ||
+	     (qp->state == QPS_SQD && next == s->begun) || sq_at(s, next)->kind == KIND_LOCAL || sq_at(s, next)->fault))
 		return true;
 	return (ends && next - q->asked > s->depth / 4) || q->unasked >= h->cfg.window_len / 4 ||
 	       path_room(p) < p->burst_len;

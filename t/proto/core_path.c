@@ -327,6 +327,33 @@ START_TEST(few_ackreqs) /* conf: rule 4.3 */
 }
 END_TEST
 
+/* On a local link small messages share an ACK, those behind which there is much to complete have one each. */
+START_TEST(few_ackreqs_locally) /* conf: rule 4.3 */
+{
+	static const struct {
+		uint32_t len;
+		unsigned least, most;
+	} t[] = { { 64, 1, 2 }, { 4096, 1, 3 }, { 20000, 8, 8 } }, *c = t;
+
+	for (; c < t + sizeof(t) / sizeof(t[0]); c++) {
+		unsigned asked = 0;
+		struct burst b = { 0 };
+		struct rig r;
+
+		rig_init(&r, LINK_LOCAL);
+		rig_connect(&r, &conf_rc);
+		for (unsigned i = 0; i < 8; i++)
+			SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = c->len);
+		while (take(&r, &r.a, &b))
+			asked += b.ackreq;
+		ck_assert(b.ackreq);
+		ck_assert_uint_ge(asked, c->least);
+		ck_assert_uint_le(asked, c->most);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* UC, of which nobody says that it arrived: half of the peer's buffer at once, and as much again every two milliseconds. */
 START_TEST(uc_is_paced)
 {
@@ -456,5 +483,6 @@ START_TEST(shortest_round_trip)
 }
 END_TEST
 
-TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, uc_is_paced, window_and_ackreq,
-	  read_in_parts, loss_halves, unasked_does_not_shut, dead_qp_does_not_starve, longest_message)
+TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, few_ackreqs_locally,
+	  uc_is_paced, window_and_ackreq, read_in_parts, loss_halves, unasked_does_not_shut, dead_qp_does_not_starve,
+	  longest_message)
