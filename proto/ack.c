@@ -34,7 +34,8 @@ static void progress(struct hca *h, struct qp *qp)
 	if (qp->why.timeouts | qp->why.naks | qp->why.rnrs | qp->why.early)
 		why_progress(qp);
 	req_acked_all(h, qp);
-	qp_ready(h, qp);
+	if (qp_has_more(qp))
+		qp_ready(h, qp);
 	req_progress(h, qp);
 }
 

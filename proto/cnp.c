@@ -18,12 +18,10 @@ void cnp_note(struct hca *h, struct qp *qp, const struct burst *b)
 
 bool cnp_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
-	if (!qp->cnp)
-		return false;
 	qp->cnp = false;
 	if (qp->state == QPS_ERR)
 		return false;
-	*b = (struct burst){ .route = qp->route,
+	*b = (struct burst){ .route = qp->head.route,
 			     .op_first = OPCODE_CNP,
 			     .op_last = OPCODE_CNP,
 			     .pkey = qp_pkey(h, qp),
@@ -51,7 +49,7 @@ void cnp_rx(struct hca *h, const struct burst *b)
 
 	/* Only the peer may slow the QP down, and only for what was sent to it. */
 	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR ||
-	    memcmp(b->route.sgid, qp->route.dgid, 16) || memcmp(b->route.dgid, qp->route.sgid, 16) ||
+	    memcmp(b->route.sgid, qp->head.route.dgid, 16) || memcmp(b->route.dgid, qp->head.route.sgid, 16) ||
 	    !of_partition(h, qp, b) || !rate_cnp(h, qp)) {
 		count(h, HCA_STAT_RP_CNP_IGNORED, b->n);
 		return;

@@ -78,7 +78,7 @@ void ghost_leave(struct hca *h, struct qp *qp)
 			     .dqpn = qp->attr.dest_qpn,
 			     .svc = qp->svc,
 			     .pkey = qp_pkey(h, qp),
-			     .route = qp->route,
+			     .route = qp->head.route,
 			     .end = qp->part.end,
 			     .msn = qp->part.msn,
 			     .until = mono_add(h->now, life_ns(qp)) };
@@ -109,13 +109,10 @@ bool ghost_rx(struct hca *h, const struct burst *b)
 	return true;
 }
 
-bool ghost_tx(struct hca *h, struct burst *b)
+void ghost_tx(struct hca *h, struct burst *b)
 {
-	struct ghost *g;
+	struct ghost *g = LINK_OF(h->ghosts.ready.next, struct ghost, ready);
 
-	if (link_empty(&h->ghosts.ready))
-		return false;
-	g = LINK_OF(h->ghosts.ready.next, struct ghost, ready);
 	link_del(&g->ready);
 	count(h, HCA_STAT_GHOST_ACKS, 1);
 	*b = (struct burst){
@@ -132,5 +129,4 @@ bool ghost_tx(struct hca *h, struct burst *b)
 		.msn = g->msn,
 		.span = h->tx_span,
 	};
-	return true;
 }

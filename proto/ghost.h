@@ -60,6 +60,7 @@ void ghost_leave(struct hca *, struct qp *);
 bool ghost_has(const struct hca *, uint32_t qpn);
 /* A burst for a QP that does not exist.  true: it was acknowledged once more. */
 bool ghost_rx(struct hca *, const struct burst *);
-bool ghost_tx(struct hca *, struct burst *);
+static inline bool ghosts_wait(const struct ghosts *g) { return !link_empty(&g->ready); }
+void ghost_tx(struct hca *, struct burst *); /* the next ACK: there is one */
 
 #endif

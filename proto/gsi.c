@@ -73,12 +73,10 @@ int hca_gsi_send(struct hca *h, const struct gsi *g)
 	return 0;
 }
 
-bool gsi_tx(struct hca *h, struct burst *b)
+void gsi_tx(struct hca *h, struct burst *b)
 {
 	struct gsi_fifo *f = &h->gsi.tx;
 
-	if (f->head == f->tail)
-		return false;
 	h->gsi.out = *at(f, f->head++);
 	h->tx_span[0] = (struct span){ NULL, (uint64_t)(uintptr_t)h->gsi.out.mad, MAD_LEN };
 	*b = (struct burst){
@@ -98,5 +96,4 @@ bool gsi_tx(struct hca *h, struct burst *b)
 		.span_n = 1,
 	};
 	h->gsi.psn = psn_add(h->gsi.psn, 1);
-	return true;
 }

@@ -43,6 +43,7 @@ struct gsi_qp {
 int gsi_init(struct hca *); /* 0 or ENOMEM */
 void gsi_fini(struct hca *);
 void gsi_rx(struct hca *, const struct burst *); /* a burst to QPN_GSI */
-bool gsi_tx(struct hca *, struct burst *);       /* the next one to send; false: none */
+static inline bool gsi_waits(const struct gsi_qp *g) { return g->tx.head != g->tx.tail; }
+void gsi_tx(struct hca *, struct burst *); /* the next one to send: there is one */
 
 #endif

@@ -195,7 +195,7 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 /* From whom the QP is connected with?  A packet on a wire does not say which QP it is from, one that had no wire does. */
 static bool of_peer(const struct qp *qp, const struct burst *b)
 {
-	return !memcmp(b->route.sgid, qp->route.dgid, 16) && !memcmp(b->route.dgid, qp->route.sgid, 16) &&
+	return !memcmp(b->route.sgid, qp->head.route.dgid, 16) && !memcmp(b->route.dgid, qp->head.route.sgid, 16) &&
 	       (!b->sqpn || b->sqpn == qp->attr.dest_qpn);
 }
 
@@ -341,7 +341,7 @@ static bool qp_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
 	bool sent = false;
 
-	if (cnp_tx(h, qp, b))
+	if (qp->cnp && cnp_tx(h, qp, b))
 		return true;
 	if (!qp->yield || !req_tx(h, qp, b)) {
 		sent = resp_tx(h, qp, b);
@@ -379,7 +379,11 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 	hca_begin(h, now);
 	if (h->stalled)
 		return false;
-	if (gsi_tx(h, b) || ghost_tx(h, b)) {
+	if (gsi_waits(&h->gsi) || ghosts_wait(&h->ghosts)) {
+		if (gsi_waits(&h->gsi))
+			gsi_tx(h, b);
+		else
+			ghost_tx(h, b);
 		count_tx(h, b);
 		return true;
 	}
@@ -390,7 +394,8 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 			turns_unused(&h->ready, qp->ready_lane);
 			continue;
 		}
-		qp_ready(h, qp);
+		if (qp_has_more(qp))
+			qp_ready(h, qp);
 		tx_note(h, qp, b);
 		qp->tx_pkts += b->n;
 		qp->tx_bytes += b->payload_len;

@@ -96,6 +96,14 @@ static inline void qp_ready(struct hca *h, struct qp *qp)
 		turns_put(&h->ready, qp->ready_lane, &qp->ready);
 }
 
+/* Is there anything that it could send now or later?  While the answer is no it need not be in the list. */
+static inline bool qp_has_more(const struct qp *qp)
+{
+	const struct resp *r = &qp->resp;
+
+	return qp->sq.next != qp->sq.tail || r->ack || r->nak || r->rd_cur != r->rd_tail || qp->cnp;
+}
+
 /* The payload of the burst that is being looked at goes to dst[0..n).  As copy() of mem.h. */
 static inline int rx_copy(struct hca *h, const struct span *dst, unsigned n, const struct burst *b)
 {

@@ -224,7 +224,7 @@ void path_wait(struct hca *h, struct qp *qp)
 }
 
 /* One at a time: it takes what it wants, and hca_tx() wakes the next if there is room left. */
-void path_wake(struct hca *h, struct path *p)
+void path_wake_next(struct hca *h, struct path *p)
 {
 	struct link *next = path_room(p) ? turns_take(&p->waiters) : NULL;
 

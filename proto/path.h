@@ -86,8 +86,14 @@ void path_sent(struct qp *, uint64_t n);
 void path_done(struct hca *, struct qp *, uint64_t n, bool acked);
 void path_owed(struct hca *, struct qp *, bool owed); /* the peer was asked for an ACK; or there is none to come */
 void path_wait(struct hca *, struct qp *);            /* until there is room */
-void path_wake(struct hca *, struct path *);          /* the next one, if there is room */
 void path_timer(struct hca *, struct path *);         /* it fired */
+/* The next one of those who wait, if there is room. */
+void path_wake_next(struct hca *, struct path *);
+static inline void path_wake(struct hca *h, struct path *p)
+{
+	if (!link_empty(&p->waiters.ring))
+		path_wake_next(h, p);
+}
 /* n bytes of a UC QP are to go: false: not yet, it waits. */
 bool path_pace(struct hca *, struct qp *, uint64_t n);
 void path_pace_timer(struct hca *, struct path *);

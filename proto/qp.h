@@ -130,7 +130,7 @@ struct qp {
 	struct srq *srq;
 	struct xrcd *xrcd;                     /* XRC_RECV */
 	struct path *path;                     /* RC, UC, once the AV is known */
-	struct route route;                    /* of packets sent */
+	struct burst head;                     /* what all that it sends has in common; the rest is 0 */
 	struct link ready;                     /* in hca.ready */
 	struct link waiter;                    /* in path.waiters, or those of its pace */
 	struct lane *ready_lane, *waiter_lane; /* its owner's; the second with path */

@@ -166,7 +166,7 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 	qp->req.epoch = p->epoch;
 	qp->req.inflight = 0;
 	qp->req.owed = false;
-	route_set(h, &qp->route, av, true);
+	route_set(h, &qp->head.route, av, true);
 	return 0;
 }
 
@@ -220,6 +220,18 @@ static void set_values(struct hca *h, struct qp *qp, const struct qp_attr *a, ui
 	if (mask & QPA_RNR_RETRY)
 		qp->req.rnr_left = a->rnr_retry;
 	set_psn(qp, a, mask);
+}
+
+static void set_head(struct hca *h, struct qp *qp)
+{
+	struct burst *b = &qp->head;
+
+	b->migreq = true;
+	b->pkey = qp_pkey(h, qp);
+	b->dqpn = qp->attr.dest_qpn;
+	b->sqpn = qp->qpn;
+	b->n = 1;
+	b->span = h->tx_span;
 }
 
 static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_attr *a, uint32_t mask)
@@ -295,6 +307,7 @@ int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t
 		return err;
 	}
 	set_values(h, qp, a, mask);
+	set_head(h, qp);
 	if (to != qp->state || to == QPS_RESET)
 		enter(h, qp, to, a, mask);
 	return 0;

@@ -65,15 +65,17 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 {
 	struct rate *r = &qp->rate;
 	uint32_t kbps = rate_kbps(r);
-	bool limited, data = len;
+	bool limited, data = len, local = !qp->path || qp->path->local;
 
-	if (data && qp->path && !qp->path->local && qp->route.tclass & ECN_BITS)
+	if (local && !kbps)
+		return;
+	if (data && !local && qp->head.route.tclass & ECN_BITS)
 		cong_markable(&qp->cong, h->now, n);
 	if (qp->type != QPT_RAW)
 		len += (uint64_t)n * PKT_HEAD;
 	if (kbps)
 		pay(h, r, kbps, len, data);
-	if (!qp->path || qp->path->local)
+	if (local)
 		return;
 	limited = qp->cong.limit;
 	cong_sent(&qp->cong, h->cfg.law, h->now, len);

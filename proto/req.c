@@ -187,20 +187,6 @@ static uint8_t op_send(const struct swqe *w, bool first, bool last)
 	return w->wr.op == WR_WRITE_IMM ? OP_WRITE_LAST_IMM : OP_WRITE_LAST;
 }
 
-static void burst_init(struct hca *h, struct qp *qp, struct burst *b)
-{
-	memset(b, 0, sizeof(*b));
-	b->route = qp->route;
-	b->migreq = true;
-	b->pkey = qp_pkey(h, qp);
-	b->dqpn = qp->attr.dest_qpn;
-	b->sqpn = qp->qpn;
-	b->psn = qp->req.next;
-	b->n = 1;
-	b->mtu = qp->mtu;
-	b->span = h->tx_span;
-}
-
 /* Payload of n packets from pos on; false: an sge is wrong. */
 static bool payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b, uint32_t n)
 {
@@ -422,7 +408,9 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	n = qp->type == QPT_UD || qp->type == QPT_RAW ? 1 : may_send(h, qp, w);
 	if (!n)
 		return false;
-	burst_init(h, qp, b);
+	*b = qp->head;
+	b->psn = q->next;
+	b->mtu = qp->mtu;
 	if (!(w->rd ? cut_rd(h, qp, w, b, n) : cut_message(h, qp, w, b, n))) {
 		wr_fail(h, qp, w, FAULT_SQ_PROT);
 		return false;

@@ -50,14 +50,13 @@ static uint64_t early_ns(const struct qp *qp)
 void req_watch(struct hca *h, struct qp *qp)
 {
 	struct req *q = &qp->req;
-	uint64_t base = early_ns(qp);
 	mono_t at;
 
 	if (mono_is_never(q->patience))
 		q->patience = mono_add(h->now, req_patience_ns(qp));
 	at = q->patience;
 	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX && psn_before(q->una, q->ask_end))
-		at = mono_min(at, mono_add(h->now, base << q->early));
+		at = mono_min(at, mono_add(h->now, early_ns(qp) << q->early));
 	timer_set(&h->timers, &qp->timer, at);
 }
 

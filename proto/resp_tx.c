@@ -13,18 +13,11 @@
 #include "replay.h"
 #include "resp.h"
 
-static void resp_init(const struct hca *h, const struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8_t syndrome,
-		      uint32_t msn)
+static void resp_init(const struct qp *qp, struct burst *b, uint8_t op, psn_t p, uint8_t syndrome, uint32_t msn)
 {
-	memset(b, 0, sizeof(*b));
-	b->route = qp->route;
+	*b = qp->head;
 	b->op_first = b->op_last = qp->svc | op;
-	b->migreq = true;
-	b->pkey = qp_pkey(h, qp);
-	b->dqpn = qp->attr.dest_qpn;
-	b->sqpn = qp->qpn;
 	b->psn = p;
-	b->n = 1;
 	b->mtu = qp->mtu;
 	b->syndrome = syndrome;
 	b->msn = msn & PSN_MASK;
@@ -44,10 +37,9 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 		n = burst ? burst : 1;
 	n = rate_fit(qp, n);
 	last = d->at + n == d->end;
-	resp_init(h, qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
+	resp_init(qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
 	b->n = n;
 	b->payload_len = (last ? d->end_off : off + (uint64_t)n * qp->mtu) - off;
-	b->span = h->tx_span;
 	if (b->payload_len) {
 		if (!rkey_span(&h->keys, qp, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va + off,
 			       b->payload_len, h->tx_span)) {
@@ -83,7 +75,7 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 
 		if (d->ack_before) {
 			d->ack_before = false;
-			resp_init(h, qp, b, OP_ACKNOWLEDGE, psn_sub(d->psn, 1), aeth_ack(), d->msn - 1);
+			resp_init(qp, b, OP_ACKNOWLEDGE, psn_sub(d->psn, 1), aeth_ack(), d->msn - 1);
 			return true;
 		}
 		if (!d->want)
@@ -96,7 +88,7 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 			continue; /* the QP may be in ERR for a request behind it, whose NAK comes after all answers */
 		}
 		d->want = false;
-		resp_init(h, qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(),
+		resp_init(qp, b, d->kind == KIND_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY, d->psn, aeth_ack(),
 			  d->msn);
 		b->orig = d->orig;
 		return true;
@@ -120,7 +112,7 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 		r->ack = true;
 	}
 	if (r->nak) {
-		resp_init(h, qp, b, OP_ACKNOWLEDGE, r->nak_fatal ? r->nak_psn : r->epsn, r->nak, r->msn);
+		resp_init(qp, b, OP_ACKNOWLEDGE, r->nak_fatal ? r->nak_psn : r->epsn, r->nak, r->msn);
 		if (aeth_type(r->nak) == AETH_NAK)
 			count(h, HCA_STAT_NAK_SENT, 1);
 		r->nak = 0;
@@ -129,7 +121,7 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	}
 	if (r->ack) {
 		r->ack = false;
-		resp_init(h, qp, b, OP_ACKNOWLEDGE, psn_sub(r->epsn, 1), aeth_ack(), r->msn);
+		resp_init(qp, b, OP_ACKNOWLEDGE, psn_sub(r->epsn, 1), aeth_ack(), r->msn);
 		return true;
 	}
 	return false;

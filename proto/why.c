@@ -87,8 +87,8 @@ void why_fill(const struct hca *h, const struct qp *qp, struct why *w, enum why_
 		.err_at = q->err_at,
 	};
 	if (qp->path) {
-		memcpy(w->sgid, qp->route.sgid, 16);
-		memcpy(w->dgid, qp->route.dgid, 16);
+		memcpy(w->sgid, qp->head.route.sgid, 16);
+		memcpy(w->dgid, qp->head.route.dgid, 16);
 	}
 	w->log_n = (uint8_t)trace_log(&qp->log, w->log);
 }

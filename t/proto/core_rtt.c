@@ -81,7 +81,7 @@ static uint64_t first_wait(struct rig *r, uint64_t id)
 		hca_tick(r->a.h, r->now);
 	}
 	b = pkt_from(r, &r->b, OP_ACKNOWLEDGE, last.v);
-	memcpy(b.route.sgid, qp_of(&r->a)->route.dgid, 16);
+	memcpy(b.route.sgid, qp_of(&r->a)->head.route.dgid, 16);
 	pkt_give(r, &r->a, &b, NULL, 0);
 	ck_assert_uint_eq(wc_status(&r->a, id), WC_SUCCESS);
 	return r->now.ns - from.ns;
