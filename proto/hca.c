@@ -117,50 +117,59 @@ static bool data_fits(const struct send_wr *wr, const struct wr_row *row)
 	return false;
 }
 
-static int post_check(const struct qp *qp, const struct send_wr *wr)
+/* Has a QP of this type such a request, and room for what comes with it? */
+static int post_check(const struct qp *qp, const struct send_wr *wr, const struct wr_row *row)
 {
-	const struct wr_row *row = wr_row(wr->op);
-
-	if (qp->state < QPS_RTS || qp->type == QPT_XRC_RECV)
-		return EINVAL;
 	if (!row)
 		return wr->op < WR_CODES ? EOPNOTSUPP : EINVAL;
 	if (!(row->on >> qp->type & 1) || (qp->type != QPT_RAW && wr->flags & WR_IP_CSUM) || !data_fits(wr, row))
 		return EINVAL;
 	if (wr->sge_n > qp->cap.max_send_sge || wr->sge_n * sizeof(struct sge) + (uint64_t)wr->inline_len > qp->sq.room)
-		return EINVAL;
+		return E2BIG;
 	return 0;
+}
+
+/* Its kind and its length. */
+static void wr_measure(struct swqe *w, const struct wr_row *row)
+{
+	const struct wr_kind *kind = &wr_kinds[w->wr.op];
+	uint32_t only = row->len;
+
+	w->kind = kind->kind;
+	w->rd = kind->asks;
+	w->fault = FAULT_NONE;
+	w->len = 0;
+	for (unsigned i = 0; i < w->wr.sge_n; i++)
+		w->len += swqe_sge(w)[i].len;
+	if (w->wr.inline_len)
+		w->len = row->data == WR_DATA_SPLIT ? w->len + w->wr.inline_len : w->wr.inline_len;
+	if (w->len > RD_MAX_MSG || (only && w->len != only) ||
+	    (w->kind == KIND_FLUSH && !w->wr.flush.level && w->wr.flush.len > RD_MAX_MSG))
+		w->fault = FAULT_SQ_LEN;
 }
 
 int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t now)
 {
 	struct qp *qp = qp_get(h, qpn);
+	const struct wr_row *row;
 	struct swqe *w;
 	int err;
 
 	hca_clock(h, now);
-	if (!qp)
+	if (!qp || qp->state < QPS_RTS || qp->type == QPT_XRC_RECV)
 		return EINVAL;
-	err = post_check(qp, wr);
-	if (err)
-		return err;
 	w = sq_put(&qp->sq, wr);
 	if (!w)
 		return ENOMEM;
+	row = wr_row(w->wr.op);
+	err = post_check(qp, &w->wr, row);
+	if (err)
+		return err;
+	sq_put_tail(w, wr);
+	wr_measure(w, row);
 	if (!sq_len(&qp->sq))
 		qp->why.moved = h->now;
 	qp->sq.tail++;
-	w->kind = wr_kinds[wr->op].kind;
-	w->rd = wr_kinds[wr->op].asks;
-	w->fault = FAULT_NONE;
-	w->len = 0;
-	for (unsigned i = 0; i < wr->sge_n; i++)
-		w->len += swqe_sge(w)[i].len;
-	if (wr->inline_len)
-		w->len = wr_row(wr->op)->data == WR_DATA_SPLIT ? w->len + wr->inline_len : wr->inline_len;
-	if (w->len > RD_MAX_MSG || (kind_len(w->kind) && w->len != kind_len(w->kind)) ||
-	    (w->kind == KIND_FLUSH && !wr->flush.level && wr->flush.len > RD_MAX_MSG))
-		w->fault = FAULT_SQ_LEN;
 	if (qp->state == QPS_ERR || qp->state == QPS_SQE) {
 		why_flush_late(h, qp);
 		sq_complete(h, qp, WC_WR_FLUSH_ERR, FAULT_NONE);

@@ -163,8 +163,10 @@ int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);
 /* ---- the data path ----------------------------------------------------- */
 
 /*
- * Copies the request, its sge and inline bytes.  ENOMEM: the queue is full.  EINVAL: state, opcode of this
- * QP type, or number of sge.  Errors that the specification reports by a completion are reported by a completion.
+ * Copies the request, its sge and inline bytes: each once, so that they may lie where a program can write to them, and
+ * no more than the queue was made for.  ENOMEM: the queue is full.  EINVAL: state, or opcode of this QP type.  E2BIG:
+ * more sge or inline bytes than the queue has room for.  Errors that the specification reports by a completion are
+ * reported by a completion.
  */
 int hca_post_send(struct hca *, uint32_t qpn, const struct send_wr *, mono_t now);
 int hca_post_recv(struct hca *, uint32_t qpn, const struct recv_wr *, mono_t now);

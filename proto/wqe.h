@@ -77,8 +77,14 @@ int rq_init(struct rq *, uint32_t depth, uint32_t sge_max);
 void sq_fini(struct sq *);
 void rq_fini(struct rq *);
 
-/* The WR at the tail, not yet counted; NULL: full.  EINVAL is the caller's to find. */
+/*
+ * What was posted may change while it is copied: nothing of it is read twice, and what is checked is the copy.
+ *
+ * sq_put: the WR at the tail, not yet counted, of which sq_put_tail() copies sge and inline data once their numbers were
+ * checked; NULL: full.
+ */
 struct swqe *sq_put(struct sq *, const struct send_wr *);
-int rq_put(struct rq *, const struct recv_wr *); /* 0, ENOMEM: full, EINVAL: too many sge */
+void sq_put_tail(struct swqe *, const struct send_wr *);
+int rq_put(struct rq *, const struct recv_wr *); /* 0, ENOMEM: full, E2BIG: too many sge */
 
 #endif

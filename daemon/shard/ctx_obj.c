@@ -228,10 +228,9 @@ int cq_swap(struct ctx_cq *cq, struct shmem *shm, uint32_t slots)
 
 /* ---- srq ----------------------------------------------------------------------- */
 
-static void recv_queue_make(struct recv_queue *rq, uint8_t *mem, uint32_t slots, uint32_t stride, uint32_t max_sge)
+static void recv_queue_make(struct recv_queue *rq, uint8_t *mem, uint32_t slots, uint32_t stride)
 {
 	rq->slots = slots;
-	rq->max_sge = max_sge;
 	ring_make(&rq->ring, mem, slots, stride);
 }
 
@@ -257,7 +256,7 @@ int srq_make(struct ctx *c, struct ctx_srq *srq, const struct msg_req *req, uint
 	c->queue[srq->bell].srq = srq;
 	srq->cookie = req->srq.cookie;
 	srq->xrcd = init.xrcdn;
-	recv_queue_make(&srq->rq, srq->shm.mem, slots, stride, init.max_sge);
+	recv_queue_make(&srq->rq, srq->shm.mem, slots, stride);
 	err = hca_srq_create(c->hca, &init, &srqn);
 	if (!err) {
 		err = obj_add(c, &srq->obj, OBJ_SRQ, srqn);
@@ -321,7 +320,7 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 	ring_make(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
 	init.cap.max_inline = slot_inline(r);
 	if (r->rq_slots)
-		recv_queue_make(&qp->rq, qp->shm.mem + r->rq_off, r->rq_slots, r->rq_stride, qp->cap.max_recv_sge);
+		recv_queue_make(&qp->rq, qp->shm.mem + r->rq_off, r->rq_slots, r->rq_stride);
 	err = hca_qp_create(c->hca, &init, &qpn);
 	if (!err) {
 		peers_set(qpn, 0);

@@ -10,7 +10,7 @@
  * looked at: what was posted before the sends of step 1 is seen by step 2, also between two contexts.  The same
  * holds for a send that comes as a datagram: between reading it and looking at it, ctx_drain_recvs().
  *
- * Nothing in shared memory is trusted.  A slot is copied once, then checked, then used.  A queue whose indices
+ * Nothing in shared memory is trusted.  The core copies a slot once, then checks it, then uses it.  A queue whose indices
  * make no sense, or whose slots are nothing that the library writes, is not looked at again until the QP is reset,
  * and the QP goes to ERR.
  */
@@ -31,11 +31,6 @@
 #define TURN_RECVS  16384u /* of one context in one turn */
 #define TURN_SENDS  1024u  /* likewise; of all of a user's, if there are others: share.h */
 #define QUEUE_SENDS 128u   /* of one queue in one turn */
-
-#define SEND_TAIL_MAX (RD_MAX_SGE * sizeof(struct sge) + RD_MAX_INLINE + 64u)
-
-/* After a copy from shared memory: the compiler must not read the original again. */
-#define COPIED() __asm__ volatile("" ::: "memory")
 
 /* ---- bells --------------------------------------------------------------------- */
 
@@ -129,10 +124,6 @@ static void recv_break(struct ctx_qp *qp, struct ctx_srq *srq, const char *what,
 /* How many were taken.  qp or srq is the owner. */
 static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq, uint32_t max, mono_t now)
 {
-	struct {
-		struct recv_wr wr;
-		struct sge sge[RD_MAX_SGE];
-	} buf;
 	struct recv_queue *rq = qp ? &qp->rq : &srq->rq;
 	uint32_t used, n;
 	int err = 0;
@@ -145,19 +136,13 @@ static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq
 		return 0;
 	}
 	for (n = 0; n < used && n < max; n++) {
-		const uint8_t *slot = ring_slot(&rq->ring, rq->ring.pos + n);
+		const struct recv_wr *slot = ring_slot(&rq->ring, rq->ring.pos + n);
 
-		memcpy(&buf.wr, slot, sizeof(buf.wr));
-		COPIED();
-		if (buf.wr.sge_n > rq->max_sge) {
+		err = qp ? hca_post_recv(c->hca, qp->obj.number, slot, now)
+			 : hca_post_srq_recv(c->hca, srq->obj.number, slot, now);
+		if (err == E2BIG)
 			recv_break(qp, srq, "receive with more sge than the queue has", now);
-			break;
-		}
-		memcpy(buf.sge, slot + sizeof(buf.wr), buf.wr.sge_n * sizeof(struct sge));
-		COPIED();
-		err = qp ? hca_post_recv(c->hca, qp->obj.number, &buf.wr, now)
-			 : hca_post_srq_recv(c->hca, srq->obj.number, &buf.wr, now);
-		if (err == ENOMEM)
+		if (err == ENOMEM || err == E2BIG)
 			break;
 		/* Other errors: the verb refuses in this state, so there is nobody who waits for a completion. */
 	}
@@ -230,36 +215,19 @@ static bool sends_note(struct ctx *c, mono_t now)
 	return true;
 }
 
-/* One slot into the core.  NULL, or why the QP is broken. */
-static const char *send_take(struct ctx *c, struct ctx_qp *qp, const uint8_t *slot, mono_t now)
+/* The core did not take a slot.  NULL: it is skipped; or why the QP is broken. */
+static const char *send_refused(struct ctx_qp *qp, int err)
 {
-	struct {
-		struct send_wr wr;
-		uint8_t tail[SEND_TAIL_MAX];
-	} buf;
-	uint32_t room = qp->sq.stride - (uint32_t)sizeof(buf.wr), sge_len;
-	int err;
-
-	memcpy(&buf.wr, slot, sizeof(buf.wr));
-	COPIED();
-	if (buf.wr.sge_n > qp->cap.max_send_sge)
-		return "send with more sge than the queue has";
-	sge_len = buf.wr.sge_n * (uint32_t)sizeof(struct sge);
-	if (buf.wr.inline_len > room - sge_len)
-		return "send with more inline data than a slot holds";
-	memcpy(buf.tail, slot + sizeof(buf.wr), sge_len + buf.wr.inline_len);
-	COPIED();
-	err = hca_post_send(c->hca, qp->obj.number, &buf.wr, now);
 	if (err == ENOMEM)
 		return "more sends than the queue has";
-	if (!err)
-		return NULL;
+	if (err == E2BIG)
+		return "send with more sge or inline data than the queue has";
 	qp_hint(qp);
 	if (qp->state == QPS_RTS || qp->state == QPS_SQD)
 		return "send of an opcode that this QP does not have";
 	/* The verb refuses it in this state; it came from a race with a change of state. */
 	qp->sq_skipped++;
-	c->skips = true;
+	qp->obj.ctx->skips = true;
 	return NULL;
 }
 
@@ -271,8 +239,12 @@ static uint32_t sends_take(struct ctx *c, struct ctx_qp *qp, uint32_t max, mono_
 
 	if (max > QUEUE_SENDS)
 		max = QUEUE_SENDS;
-	for (n = 0; n < used && n < max && !wrong; n++)
-		wrong = send_take(c, qp, ring_slot(&qp->sq, qp->sq.pos + n), now);
+	for (n = 0; n < used && n < max && !wrong; n++) {
+		int err = hca_post_send(c->hca, qp->obj.number, ring_slot(&qp->sq, qp->sq.pos + n), now);
+
+		if (err)
+			wrong = send_refused(qp, err);
+	}
 	if (n) {
 		ring_consume(&qp->sq, n);
 		if (qp->answer.open)

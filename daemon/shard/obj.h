@@ -104,9 +104,8 @@ struct ctx_cq {
 struct recv_queue {
 	struct ring ring;
 	uint32_t slots; /* 0: none (the QP uses an SRQ) */
-	uint32_t max_sge;
-	bool full;   /* SRQ: the core's queue is full, slots wait in the ring */
-	bool broken; /* the client wrote nonsense; not looked at any more */
+	bool full;      /* SRQ: the core's queue is full, slots wait in the ring */
+	bool broken;    /* the client wrote nonsense; not looked at any more */
 };
 
 struct ctx_srq {
