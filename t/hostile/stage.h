@@ -49,7 +49,7 @@ struct note {
 	char text[256];
 };
 extern struct note *note;
-/* Waits up to 20 s, see stage_late(), until note->n[i] is at least value. */
+/* Waits up to 20 s, see stage_late(), until note->n[i] is at least value, or a part of this process has failed. */
 void note_wait(unsigned i, uint32_t value);
 void note_set(unsigned i, uint32_t value);
 
