@@ -76,6 +76,38 @@ END_TEST
 START_TEST(filled_epoll) { blocked("--io=epoll", fill); }
 END_TEST
 
+/* A count that it writes stays, however the shard is woken meanwhile, and another of its contexts does not have it. */
+static void count(void *)
+{
+	static const uint64_t mine = 5;
+	struct msg_req req = { .op = MSG_PD_ALLOC };
+	uint64_t n = 0;
+	struct msg_rep rep;
+	struct cx c, other;
+
+	cx_open(&c);
+	cx_open(&other);
+	ck_assert_int_eq(write(c.kick, &mine, sizeof(mine)), sizeof(mine));
+	ck_assert_int_lt(read(other.kick, &n, sizeof(n)), 0);
+	for (unsigned i = 0; i < 500; i++) /* each has the control thread wake a shard, which looks at what woke it */
+		ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	ck_assert_int_eq(read(c.kick, &n, sizeof(n)), sizeof(n));
+	ck_assert_uint_eq(n, mine);
+	ck_assert_int_lt(read(c.kick, &n, sizeof(n)), 0);
+}
+
+static void counted(const char *option)
+{
+	stage_open(option);
+	part_end(part_begin(UID_ATTACKER, count, NULL));
+	stage_close();
+}
+
+START_TEST(own) { counted("--shards=1"); }
+END_TEST
+START_TEST(own_epoll) { counted("--io=epoll"); }
+END_TEST
+
 /* More contexts than there are words to wait for: the rest kick. */
 #define CROWD 1100
 
@@ -107,4 +139,4 @@ START_TEST(many)
 }
 END_TEST
 
-STAGE_MAIN("hostile: kick", filled, emptied, filled_epoll, many)
+STAGE_MAIN("hostile: kick", filled, emptied, filled_epoll, own, own_epoll, many)
