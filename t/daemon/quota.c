@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quota.c - what is kept for root of what there is, however many users take all that they may have. */
+/* quota.c - what is kept for root of what there is, however many users take all that they may have; how much a user may do in a turn. */
 #include "daemon/base/quota.h"
 
 #include <errno.h>
@@ -68,4 +68,30 @@ END_TEST
 START_TEST(no_limit) { crowd(0, QPS - QPS / 8); }
 END_TEST
 
-TEST_MAIN("quota", as_it_is, little, no_limit)
+/* All bills of a user have a turn's share together, and each user has one of his own. */
+START_TEST(turns)
+{
+	const struct cost none = { { 0 } };
+	struct bill of_one[3], other, nobody = { 0 };
+
+	begin(QUOTA_UNSET);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(bill_open(&of_one[i], UID, &none), 0);
+	ck_assert_int_eq(bill_open(&other, UID + 1, &none), 0);
+	for (unsigned turn = 1; turn < 4; turn++) {
+		for (unsigned i = 0; i < 64; i++)
+			ck_assert(bill_turn(&of_one[i % 3], turn, 64));
+		for (unsigned i = 0; i < 64; i++) {
+			ck_assert_msg(!bill_turn(&of_one[i % 3], turn, 64), "%u more than his share", i + 1);
+			ck_assert(bill_turn(&other, turn, 64));
+			ck_assert(bill_turn(&nobody, turn, 0)); /* who was charged with nothing has no share, either */
+		}
+		ck_assert(!bill_turn(&other, turn, 64));
+	}
+	bill_close(&other);
+	for (unsigned i = 0; i < 3; i++)
+		bill_close(&of_one[i]);
+}
+END_TEST
+
+TEST_MAIN("quota", as_it_is, little, no_limit, turns)

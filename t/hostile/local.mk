@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/cmflood t/hostile/doors t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/memory t/hostile/quota t/hostile/seen t/hostile/slow
+HOSTILE_TESTS = t/hostile/cmflood t/hostile/doors t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/memory t/hostile/quota t/hostile/seen t/hostile/slow t/hostile/turns
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
 noinst_HEADERS += t/hostile/forge.h t/hostile/fuse.h t/hostile/stage.h
@@ -32,6 +32,8 @@ t_hostile_dump_SOURCES = t/hostile/dump.c $(HOSTILE_STAGE)
 t_hostile_dump_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_slow_SOURCES = t/hostile/slow.c $(HOSTILE_STAGE)
 t_hostile_slow_LDADD = $(DAEMON_TEST_LIBS)
+t_hostile_turns_SOURCES = t/hostile/turns.c $(HOSTILE_STAGE)
+t_hostile_turns_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_cmflood_SOURCES = t/hostile/cmflood.c t/hostile/forge.c $(HOSTILE_STAGE)
 t_hostile_cmflood_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS)
 t_hostile_guess_SOURCES = t/hostile/guess.c t/hostile/forge.c $(HOSTILE_STAGE)
