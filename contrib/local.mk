@@ -22,6 +22,7 @@ EXTRA_DIST += \
 	contrib/pytest-rdmad/pytest_rdmad.py \
 	contrib/pytest-rdmad/test_example.py \
 	contrib/quickstart \
+	contrib/recipe-test \
 	contrib/rdmad.conf \
 	contrib/rpm/rdmad.spec \
 	contrib/setup \

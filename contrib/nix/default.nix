@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# rdmad for Nix: `nix-build contrib/nix` in a clone. Its syntax is checked, and version and dependencies are compared with
-# those of Debian's packages (t/gate/packages.test); it was not built.
+# rdmad for Nix: `nix-build contrib/nix` in a clone. contrib/recipe-test builds it with something that stands for nixpkgs, of
+# Debian's compiler and libraries; not tried with nixpkgs. Version and dependencies are compared with those of Debian's packages
+# (t/gate/packages.test).
 { pkgs ? import <nixpkgs> { } }:
 
 pkgs.stdenv.mkDerivation {
