@@ -6,7 +6,8 @@
  *	 |-- vm ------|====== mapped ========|------- vm ---------|
  *
  * A copy walks both lists of spans together and cuts them where either side changes its way:
- * pointer to pointer is a memcpy at once, everything else is collected in a vm_batch.
+ * pointer to pointer is a memcpy at once, everything else is collected in a vm_batch.  If both lists are
+ * one span that can be pointed to, as most are, there is nothing to walk.
  */
 #include "region.h"
 
@@ -342,19 +343,31 @@ static int torn_err(const struct span *src, unsigned n)
 	return EFAULT;
 }
 
-static int region_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
-		       uint64_t src_off)
+/* The usual case: one span each, and both can be pointed to.  false: it is not, and nothing was done. */
+static bool plain_copy(const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t src_off)
+{
+	struct walk to = { .span = dst }, from = { .span = src, .off = src_off };
+	struct piece d, s;
+
+	if (dst_n != 1 || src_n != 1 || src_off > src->len)
+		return false;
+	d = walk_piece(&to, true);
+	s = walk_piece(&from, false);
+	if (d.peer || s.peer || d.len < dst->len || s.len < dst->len)
+		return false;
+	defer_flush();
+	move(&d, &s, dst->len, last_word(&d, dst->len));
+	return true;
+}
+
+static int walk_copy(const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t src_off)
 {
 	struct vm_batch batch; /* only its counters need a value */
 	struct walk to, from;
 	struct piece d, s;
 	uint64_t len, apart;
-	unsigned tears = held_tears;
 	int err;
 
-	if (defer.on && defer_copy(dst, dst_n, src, src_n, src_off))
-		return 0;
-	defer_flush();
 	batch.dst_peer = batch.src_peer = NULL;
 	batch.dst_n = batch.src_n = 0;
 	batch.len = 0;
@@ -383,7 +396,21 @@ static int region_copy(void *, const struct span *dst, unsigned dst_n, const str
 		walk_on(&to, len);
 		walk_on(&from, len);
 	}
-	err = vm_batch_flush(&batch);
+	return vm_batch_flush(&batch);
+}
+
+static int region_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
+		       uint64_t src_off)
+{
+	unsigned tears = held_tears;
+	int err = 0;
+
+	if (!plain_copy(dst, dst_n, src, src_n, src_off)) {
+		if (defer.on && defer_copy(dst, dst_n, src, src_n, src_off))
+			return 0;
+		defer_flush();
+		err = walk_copy(dst, dst_n, src, src_n, src_off);
+	}
 	return err || held_tears == tears ? err : torn_err(src, src_n);
 }
 
