@@ -6,6 +6,7 @@ program under test, with its output in a file and a time limit. pair() runs a se
 client and holds both to their exit status. Nothing here sleeps and hopes: until() waits for a
 condition, and fails when its time is up.
 """
+import contextlib
 import json
 import os
 import re
@@ -52,11 +53,21 @@ def until(what, cond, limit=10.0, pause=0.005):
         pause = min(1.2 * pause, 0.05)
 
 
+def output_of(p, limit):
+    """All that it says; Failed if it does not end well, and in time."""
+    try:
+        said = p.communicate(timeout=limit * PATIENCE)[0]
+    except subprocess.TimeoutExpired:
+        p.kill()
+        p.wait()
+        raise Failed("%s: did not end in time" % " ".join(p.args))
+    if p.returncode:
+        raise Failed("%s: exit %d: %s" % (" ".join(p.args), p.returncode, said.strip()))
+    return said
+
+
 def run(*argv, limit=20.0):
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit * PATIENCE)
-    if done.returncode:
-        raise Failed("%s: exit %d: %s" % (" ".join(argv), done.returncode, done.stdout.strip()))
-    return done.stdout
+    return output_of(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True), limit)
 
 
 # ---- hosts -------------------------------------------------------------------
@@ -67,18 +78,24 @@ class Host:
     def __init__(self, name, fd=None):
         self.name, self.fd = name, fd
 
-    def enter(self):
-        """For a child between fork and exec."""
-        if self.fd is not None:
-            sandbox.setns(self.fd, sandbox.CLONE_NEWNET)
+    @contextlib.contextmanager
+    def inside(self):
+        """What this thread begins and opens meanwhile is on the host. A child that entered by itself would be a copy of Python first."""
+        if self.fd is None:
+            yield
+            return
+        here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        sandbox.setns(self.fd, sandbox.CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            sandbox.setns(here, sandbox.CLONE_NEWNET)
+            os.close(here)
 
     def run(self, *argv, limit=20.0):
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=limit * PATIENCE, preexec_fn=self.enter)
-        if done.returncode:
-            raise Failed("%s: exit %d: %s" % (" ".join(argv), done.returncode, done.stdout.strip()))
-        return done.stdout
-
+        with self.inside():
+            p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return output_of(p, limit)
     def close(self):
         if self.fd is not None:
             os.close(self.fd)
@@ -180,12 +197,8 @@ class Prog:
         self.end = time.monotonic() + limit * PATIENCE
         out = open(self.out_path, "wb")
 
-        def child():
-            sandbox.die_with_parent()
-            host.enter()
-
-        self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                     env=env, preexec_fn=child)
+        with host.inside():
+            self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env)
         out.close()
 
     @property

@@ -5,7 +5,6 @@ import subprocess
 import time
 
 import lab
-import sandbox
 from roce import ACK, WRITE_ONLY, aeth, pkt, reth
 
 CONF = 'device d { addresses = {"127.0.0.2", "fd77::a"} }\n'
@@ -36,8 +35,7 @@ class Puppet:
         self.wire, self.psn, self.its_psn, self.our_qpn = wire, psn, its_psn, 0x100 + Puppet.count
         index = daemon.devinfo()["d"][lab.gid_text(str(wire.device))]
         self.proc = subprocess.Popen([os.path.join(lab.BUILD, "t/e2e/puppet"), "-d", "d", "-g", str(index)], env=daemon.env,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-                                     preexec_fn=sandbox.die_with_parent)
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         word = self._line().split()
         self.qpn, self.addr, self.rkey = int(word[1]), int(word[3]), int(word[5])
         self("connect %d %s %d %d %d %d" % (self.our_qpn, wire.gid, psn, its_psn, timeout, tclass))

@@ -54,12 +54,9 @@ class Wire:
             for what in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 s.setsockopt(socket.SOL_SOCKET, what, 4 << 20)
 
-        def child():
-            sandbox.die_with_parent()
-            self.other.enter()
-
-        self.relay = subprocess.Popen([os.path.join(lab.BUILD, "t/interop/relay"), "veth2", str(relay_end.fileno())], text=True,
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[relay_end.fileno()], preexec_fn=child)
+        with self.other.inside():
+            self.relay = subprocess.Popen([os.path.join(lab.BUILD, "t/interop/relay"), "veth2", str(relay_end.fileno())], text=True,
+                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[relay_end.fileno()])
         relay_end.close()
         self._answer("to start")
 
