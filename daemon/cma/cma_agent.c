@@ -17,8 +17,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include "../../proto/hca.h"
 #include "../../proto/secret.h"
@@ -332,13 +331,12 @@ int agents_start(void (*wake)(void))
 	int err = 0;
 
 	notes.wake = wake;
-	if (RAND_bytes((uint8_t *)source_salt, sizeof(source_salt)) != 1)
+	if (getentropy(source_salt, sizeof(source_salt)))
 		return EIO;
 	for (unsigned d = 0; d < devices_n && !err; d++) {
 		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY, .max_ids = CM_IDS_MAX };
 
-		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1 ||
-		    RAND_bytes((uint8_t *)&cfg.seed_hi, sizeof(cfg.seed_hi)) != 1)
+		if (getentropy(&cfg.seed, sizeof(cfg.seed)) || getentropy(&cfg.seed_hi, sizeof(cfg.seed_hi)))
 			err = EIO;
 		else
 			v[d] = cm_new(&cfg);

@@ -5,8 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include "cma.h"
 #include "cma_agent.h"
@@ -29,7 +28,7 @@ struct cma_id *cma_id_new(struct cma_channel *ch, uint16_t ps, uint8_t qp_type)
 	}
 	if (!ids.max)
 		slots_init(&ids, IDS_MAX);
-	if (RAND_bytes((uint8_t *)&id->psn, sizeof(id->psn)) != 1 || slots_add(&ids, id, &id->number)) {
+	if (getentropy(&id->psn, sizeof(id->psn)) || slots_add(&ids, id, &id->number)) {
 		bill_close(&id->bill);
 		free(id);
 		return NULL;

@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include "cma.h"
 
@@ -112,7 +111,7 @@ static int ephemeral(struct cma_id *id, unsigned space)
 		high = 60999;
 	}
 	n = high - low + 1;
-	if (RAND_bytes((uint8_t *)&at, sizeof(at)) != 1)
+	if (getentropy(&at, sizeof(at)))
 		return EIO;
 	for (unsigned i = 0; i < n; i++) {
 		uint16_t port = (uint16_t)(low + (at + i) % n);

@@ -18,8 +18,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <openssl/rand.h>
-
 #include "../base/clock.h"
 #include "../base/log.h"
 #include "../base/rights.h"
@@ -77,7 +75,7 @@ static int family_join(struct ctx *c, struct ctx *like)
 		c->family = calloc(1, sizeof(*c->family));
 		if (!c->family)
 			return ENOMEM;
-		if (RAND_bytes(c->family->token.v, sizeof(c->family->token.v)) != 1) {
+		if (getentropy(c->family->token.v, sizeof(c->family->token.v))) {
 			free(c->family);
 			return EIO;
 		}

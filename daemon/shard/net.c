@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include "idrule.h"
 #include "inbox.h"
@@ -71,7 +70,7 @@ void net_ready(struct net *net, unsigned slot, mono_t now)
 	net->retry = true;
 }
 
-int net_start(void) { return RAND_bytes((uint8_t *)&net_token, sizeof(net_token)) == 1 ? 0 : EIO; }
+int net_start(void) { return getentropy(&net_token, sizeof(net_token)) ? EIO : 0; }
 
 int net_new(struct net **out, struct shard *shard, struct io *io)
 {

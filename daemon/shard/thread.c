@@ -12,8 +12,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <openssl/rand.h>
-
 #include "../../proto/hca.h"
 #include "../base/log.h"
 #include "../base/region.h"
@@ -115,8 +113,7 @@ static int hcas_new(struct shard *s)
 		cfg.mtu = devices[i].mtu ? devices[i].mtu : 5;
 		cfg.no_kinds = profile_no_kinds(devices[i].profile);
 		memcpy(cfg.pkey, &devices[i].pkey[1], sizeof(cfg.pkey));
-		if (RAND_bytes((uint8_t *)&cfg.seed, sizeof(cfg.seed)) != 1 ||
-		    RAND_bytes((uint8_t *)&cfg.seed_hi, sizeof(cfg.seed_hi)) != 1)
+		if (getentropy(&cfg.seed, sizeof(cfg.seed)) || getentropy(&cfg.seed_hi, sizeof(cfg.seed_hi)))
 			return EIO;
 		s->hca[i] = hca_new(&cfg);
 		if (!s->hca[i])

@@ -37,6 +37,6 @@ t_hostile_turns_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_cmflood_SOURCES = t/hostile/cmflood.c t/hostile/forge.c $(HOSTILE_STAGE)
 t_hostile_cmflood_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS)
 t_hostile_guess_SOURCES = t/hostile/guess.c t/hostile/forge.c $(HOSTILE_STAGE)
-t_hostile_guess_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS) $(CRYPTO_LIBS)
+t_hostile_guess_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS)
 t_hostile_memory_SOURCES = t/hostile/memory.c t/hostile/fuse.c $(HOSTILE_STAGE)
 t_hostile_memory_LDADD = $(DAEMON_TEST_LIBS) -lpthread
