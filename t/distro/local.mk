@@ -3,4 +3,5 @@
 EXTRA_DIST += \
 	t/distro/lib.sh \
 	t/distro/matrix \
+	t/distro/mpi.py \
 	t/distro/programs
