@@ -3,6 +3,7 @@
  * cntr.c - completion counters: numbers that a queue pair adds to when its work is done, signaled or not.
  *
  * They lie in a page of device memory, which the daemon writes to: one for each context, from its first counter to its last.
+ * A forked child sees the page, and has a copy of the list of places, taken when it was forked: it may not take or give back any.
  */
 #include "cntr.h"
 #include "symbol.h"
@@ -13,6 +14,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "newer.h"
 
@@ -35,6 +37,7 @@ struct rd_cntr {
 };
 
 struct cntr_page {
+	pid_t owner;
 	struct comp_cntr *v;
 	uint32_t dm, n;
 	bool taken[PAGE_N];
@@ -76,10 +79,14 @@ static int page_make(struct rd_ctx *c)
 		free(p);
 		return err;
 	}
+	p->owner = getpid();
 	p->dm = rep.dm.handle;
 	c->cntrs = p;
 	return 0;
 }
+
+/* Not so in a forked child, whose lock may be held for ever. */
+static bool mine(const struct rd_ctx *c) { return conn_mine(&c->conn) && (!c->cntrs || c->cntrs->owner == getpid()); }
 
 /* With the lock held. */
 static int place_take(struct rd_ctx *c, struct rd_cntr *n)
@@ -130,6 +137,8 @@ SYMBOL(struct newer_cntr *, ibv_create_comp_cntr, (struct ibv_context * context,
 		return err_null(refuse_feature(c, 0, "ibv_create_comp_cntr", EOPNOTSUPP, f));
 	if (a->comp_mask || a->flags || a->type > CNTR_TYPE_BYTES)
 		return err_null(EINVAL);
+	if (!mine(c))
+		return err_null(EIO);
 	n = calloc(1, sizeof(*n));
 	if (!n)
 		return err_null(ENOMEM);
@@ -150,6 +159,10 @@ SYMBOL(int, ibv_destroy_comp_cntr, (struct newer_cntr * cntr), {
 	struct rd_cntr *n = to_cntr(cntr);
 	int err;
 
+	if (!mine(c)) {
+		keep_free(n);
+		return 0;
+	}
 	pthread_mutex_lock(&c->cntr_lock);
 	err = n->users ? EBUSY : 0;
 	if (!err) {
@@ -176,6 +189,8 @@ SYMBOL(int, ibv_qp_attach_comp_cntr, (struct ibv_qp * ibqp, struct newer_cntr *c
 
 	       if (a->comp_mask || qp->ctx != c)
 		       return EINVAL;
+	       if (!mine(c))
+		       return EIO;
 	       req.count.qpn = ibqp->handle;
 	       req.count.ops = a->ops;
 	       req.count.bytes = n->bytes;
@@ -195,6 +210,8 @@ SYMBOL(int, ibv_qp_attach_comp_cntr, (struct ibv_qp * ibqp, struct newer_cntr *c
 
 void cntr_detach(struct rd_qp *qp)
 {
+	if (!mine(qp->ctx))
+		return;
 	pthread_mutex_lock(&qp->ctx->cntr_lock);
 	for (unsigned op = 0; op < CNTR_OPS; op++)
 		if (qp->cntr[op])

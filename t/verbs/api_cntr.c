@@ -4,7 +4,9 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../../lib/verbs/newer.h"
 
@@ -299,4 +301,44 @@ START_TEST(attach_wrong)
 }
 END_TEST
 
-void api_cntr(Suite *s) { SUITE_ADD(s, numbers, counts_rc, counts_uc, behind_data, attach_wrong); }
+/* A forked child sees its parent's numbers, and may take none of the places between them. */
+START_TEST(child_cntr)
+{
+	struct newer_cntr *c, *own;
+	struct ibv_qp *a, *b;
+	struct fix f;
+	uint64_t v;
+	int status;
+	pid_t pid;
+
+	cntr_open(&f);
+	a = fix_qp(&f, IBV_QPT_RC, DEPTH, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, DEPTH, NULL);
+	fix_connect(&f, a, b);
+	c = cntr_of(&f, 0);
+	ck_assert_int_eq(cntr_set(c, 7), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		struct ibv_alloc_dm_attr one = { .length = 4096 };
+
+		for (unsigned i = 0; i < 2; i++) {
+			own = cntr_create(f.ctx, &(struct newer_cntr_attr){ 0 });
+			if (own || errno != EIO || attach(a, c, 1u << CNTR_SEND) != EIO)
+				_exit(1);
+			if (!i && !ibv_alloc_dm(f.ctx, &one)) /* it has a connection of its own now */
+				_exit(2);
+		}
+		_exit(cntr_read(c, &v) || v != 7 || cntr_destroy(c) || ibv_destroy_qp(a) ? 3 : 0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(cntr_read(c, &v), 0);
+	ck_assert_uint_eq(v, 7);
+	ck_assert_int_eq(cntr_destroy(c), 0);
+	fix_pair_end(a, b);
+	fix_close(&f);
+}
+END_TEST
+
+void api_cntr(Suite *s) { SUITE_ADD(s, numbers, counts_rc, counts_uc, behind_data, attach_wrong, child_cntr); }
