@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -272,6 +273,18 @@ START_TEST(busy)
 }
 END_TEST
 
+/* Does a report of what went wrong say that? */
+static bool reported(int fd, const char *text)
+{
+	json_t *j = dump(fd, DUMP_WHY);
+	char *all = json_dumps(j, 0);
+	bool found = all && strstr(all, text);
+
+	free(all);
+	json_decref(j);
+	return found;
+}
+
 /* Memory that the daemon counts in: within its bounds, the context's own, and there as long as a QP counts. */
 START_TEST(counting)
 {
@@ -281,6 +294,7 @@ START_TEST(counting)
 	static const uint64_t wrong[] = { 1, 8, 32, 40, 48, UINT64_MAX - 15, UINT64_MAX };
 	struct msg_rep rep;
 	struct cx c, b;
+	char by[64];
 
 	daemon_start();
 	cx_open(&c);
@@ -308,6 +322,8 @@ START_TEST(counting)
 	ck_assert_int_eq(call(c.fd, &count, &rep, NULL), 0);
 	ck_assert_int_eq(call(c.fd, &count, &rep, NULL), EBUSY);
 	ck_assert_int_eq(call(c.fd, &end, &rep, NULL), EBUSY);
+	snprintf(by, sizeof(by), "it is used by QP 0x%x\"", count.count.qpn);
+	ck_assert_msg(reported(c.fd, by), "no report says: %s", by);
 	cx_close(&b);
 	cx_close(&c); /* with both */
 	daemon_clean();
