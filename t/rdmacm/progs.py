@@ -252,7 +252,7 @@ def qperfs(tally, place, full):
     tally.case("%s: qperf ud_lat is refused" % place.name, qperf_datagrams, place)
 
 
-FIO = "fio --name=x --thread --ioengine=rdma --port=%d --bs=64k --size=4m --output-format=normal "
+FIO = "fio --name=x --thread --ioengine=rdma --port=%d --bs=64k --size=4m --verify_state_save=0 --output-format=normal "
 
 
 def fio(place, verb, extra):
