@@ -41,9 +41,10 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	link_init(&h->events);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
-	if (!h->qp.v || places_init(&h->keys.mr, or_default(cfg->max_mr, 524287)) ||
-	    places_init(&h->keys.mw, or_default(cfg->max_mw, 524287)) || gsi_init(h) || ghosts_init(h) ||
-	    trace_init(&h->trace) || whys_init(h)) {
+	h->slice = calloc(HCA_SPANS, sizeof(*h->slice));
+	if (!h->qp.v || !h->slice ||
+	    keys_init(&h->keys, or_default(cfg->max_mr, 524287), or_default(cfg->max_mw, 524287)) || gsi_init(h) ||
+	    ghosts_init(h) || trace_init(&h->trace) || whys_init(h)) {
 		hca_free(h);
 		return NULL;
 	}
@@ -62,10 +63,6 @@ void hca_free(struct hca *h)
 	for (uint32_t i = 0; i < h->cq.size; i++)
 		if (h->cq.v[i])
 			hca_cq_destroy(h, i);
-	for (uint32_t i = 0; h->keys.mr.v && i <= h->keys.mr.mask; i++)
-		free(h->keys.mr.v[i].obj);
-	for (uint32_t i = 0; h->keys.mw.v && i <= h->keys.mw.mask; i++)
-		free(h->keys.mw.v[i].obj);
 	for (uint32_t i = 0; i < h->pd.size; i++)
 		free(h->pd.v[i]);
 	for (uint32_t i = 0; i < h->xrcd.size; i++)
@@ -73,8 +70,7 @@ void hca_free(struct hca *h)
 	slots_fini(&h->xrcd);
 	slots_fini(&h->srq);
 	slots_fini(&h->cq);
-	places_fini(&h->keys.mw);
-	places_fini(&h->keys.mr);
+	keys_fini(&h->keys);
 	slots_fini(&h->pd);
 	mcast_fini(h);
 	gsi_fini(h);
@@ -84,6 +80,7 @@ void hca_free(struct hca *h)
 	paths_fini(h);
 	heap_fini(&h->timers);
 	free(h->comp.v);
+	free(h->slice);
 	free(h);
 }
 

@@ -35,37 +35,38 @@ struct taken {
 	psn_t psn;
 };
 
+/* The fields that most packets need are side by side; large tables, which few packets need, lie elsewhere. */
 struct hca {
 	struct hca_cfg cfg;
-	mono_t now; /* of the call under way */
-	struct secret secret;
-	uint8_t gid[HCA_GIDS][16];
-	uint64_t gid_set; /* bit per row */
-	uint16_t pkey[RD_PKEYS];
-	uint32_t pkey_n;
-	struct slots pd, cq, srq, xrcd;
-	struct keys keys;
+	mono_t now;             /* of the call under way */
+	const struct burst *rx; /* the packet or burst that is being looked at, for causes; NULL: none */
+	bool stalled;           /* hca_stall() */
+	bool rx_lost;           /* its payload could not be read */
 	struct qp_tab qp;
-	struct paths paths;
-	struct mcasts mcast;
-	struct gsi_qp gsi;
-	struct ghosts ghosts;
+	struct keys keys;
 	struct turns ready; /* QPs that may have something to send, by owner */
 	struct heap timers;
 	struct link events;
 	struct comp_fifo comp;
 	struct taken taken;
 	struct trace trace;
-	struct whys whys;
-	const struct burst *rx; /* the packet or burst that is being looked at, for causes; NULL: none */
-	bool stalled;           /* hca_stall() */
-	bool rx_lost;           /* its payload could not be read */
+	struct ghosts ghosts;
+	struct gsi_qp gsi;
+	uint16_t pkey[RD_PKEYS];
+	uint32_t pkey_n;
 	uint64_t stat[HCA_STATS];
+	struct span *slice;                  /* HCA_SPANS of them: a part of the burst being received */
+	struct span dst[RD_MAX_SGE];         /* where received bytes go */
+	struct span tx_span[RD_MAX_SGE + 1]; /* of the burst handed out */
+	struct secret secret;
+	uint8_t gid[HCA_GIDS][16];
+	uint64_t gid_set; /* bit per row */
+	struct slots pd, cq, srq, xrcd;
+	struct paths paths;
+	struct mcasts mcast;
+	struct whys whys;
 	uint64_t fault[FAULT_END];
 	uint8_t grh[GRH_LEN];
-	struct span tx_span[RD_MAX_SGE + 1]; /* of the burst handed out */
-	struct span dst[RD_MAX_SGE];         /* where received bytes go */
-	struct span slice[HCA_SPANS];        /* a part of the burst being received */
 };
 
 /* Two threads may have looked at the clock in another order than they call: time does not go back here. */

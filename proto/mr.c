@@ -53,6 +53,23 @@ int mr_reg(struct keys *keys, struct secret *secret, struct pd *pd, const struct
 	return 0;
 }
 
+int keys_init(struct keys *k, uint32_t max_mr, uint32_t max_mw)
+{
+	k->past = calloc(KEYS_USERS, sizeof(*k->past));
+	return !k->past || places_init(&k->mr, max_mr) || places_init(&k->mw, max_mw) ? ENOMEM : 0;
+}
+
+void keys_fini(struct keys *k)
+{
+	for (uint32_t i = 0; k->mr.v && i <= k->mr.mask; i++)
+		free(k->mr.v[i].obj);
+	for (uint32_t i = 0; k->mw.v && i <= k->mw.mask; i++)
+		free(k->mw.v[i].obj);
+	places_fini(&k->mw);
+	places_fini(&k->mr);
+	free(k->past);
+}
+
 /* ---- keys that have ended ------------------------------------------------- */
 
 /* That of a user; if he has none yet and all are taken, that of the user who ended none for longest. */

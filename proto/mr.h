@@ -49,10 +49,12 @@ struct key_ring {
 /* All of them, by the number in their keys. */
 struct keys {
 	struct places mr, mw;
-	struct key_ring past[KEYS_USERS]; /* one for each user: nobody makes the HCA forget keys of others */
-	bool past_lost;                   /* of a user's that had to make room */
+	struct key_ring *past; /* KEYS_USERS of them, one for each user: nobody makes the HCA forget keys of others */
+	bool past_lost;        /* of a user's that had to make room */
 };
 
+int keys_init(struct keys *, uint32_t max_mr, uint32_t max_mw); /* 0 or ENOMEM */
+void keys_fini(struct keys *);                                  /* with all MRs and windows */
 void key_ended(struct keys *, const struct pd *, const struct key_past *);
 /* The last end of a key of that user; NULL: none that is known. */
 const struct key_past *key_past(const struct keys *, uint32_t owner, uint32_t key);
