@@ -7,6 +7,7 @@ rdmad_sim_SOURCES = \
 	sim/host.c sim/host.h \
 	sim/main.c \
 	sim/packet.c sim/packet.h \
+	sim/pages.c sim/pages.h \
 	sim/plot.c sim/plot.h \
 	sim/port.c sim/port.h \
 	sim/rng.h \

@@ -2,7 +2,6 @@
 /* main.c - rdmad-sim: reads a topology, runs it, says what came out. */
 #include <errno.h>
 #include <getopt.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "config.h"
 
 #include "fabric.h"
+#include "pages.h"
 #include "say.h"
 #include "summary.h"
 
@@ -87,10 +87,10 @@ static int run(const struct topology *t, const char *dir)
 	struct summary_cost cost;
 	bool failed;
 
-	/* An HCA has room for much that it never needs here.  Fresh memory is zero: calloc() clears only what it had in reserve. */
-	mallopt(M_TOP_PAD, 0);
 	cost.set_up_ns = cpu_ns(&use);
+	pages_begin();
 	fabric_init(&f, t);
+	pages_join();
 	if (dir)
 		csv_open(&f, dir);
 	cost.real_ns = clock_ns();

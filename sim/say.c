@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pages.h"
+
 void die(const char *fmt, ...)
 {
 	va_list ap;
@@ -41,7 +43,7 @@ void *room_for(void *old, size_t n, size_t each)
 
 void *room_new(size_t n, size_t each)
 {
-	void *v = calloc(n ? n : 1, each);
+	void *v = pages_new(n ? n : 1, each);
 
 	if (!v)
 		die("out of memory: %zu bytes more; fewer hosts need less", n * each);

@@ -39,7 +39,7 @@ t_sim_check_cm_LDADD = libproto.a $(CHECK_LIBS)
 
 check_PROGRAMS += t/sim/check_agenda
 TESTS += t/sim/check_agenda
-t_sim_check_agenda_SOURCES = t/sim/check_agenda.c sim/agenda.c sim/say.c
+t_sim_check_agenda_SOURCES = t/sim/check_agenda.c sim/agenda.c sim/say.c sim/pages.c
 t_sim_check_agenda_LDADD = $(CHECK_LIBS)
 
 dist_check_SCRIPTS += t/sim/fabric.test
