@@ -51,6 +51,7 @@ libproto_a_SOURCES = \
 	proto/why.c \
 	proto/why_key.c \
 	proto/why_wait.c \
+	proto/warm.c \
 	proto/wr_kind.c \
 	proto/wqe.c
 noinst_HEADERS += \
@@ -106,4 +107,5 @@ noinst_HEADERS += \
 	proto/why.def \
 	proto/why.h \
 	proto/wqe.h \
+	proto/warm.h \
 	proto/wr_kind.h
