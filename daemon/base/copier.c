@@ -7,7 +7,9 @@
  *	                                   `-- no patience left: late for good, nobody looks at the stage any more
  *
  * A user has half a second of our patience, and gets a twentieth of the time that passes.  What counts is the time for which the thread was
- * blocked, not that in which it had no processor.
+ * blocked, not that in which it had no processor.  To ask the kernel for both costs as much as a tenth of a
+ * copy: so that is done for each job only for a while after one that took longer than copies do.  For that one itself it counts how
+ * long it took, less what the thread waited for a processor since at most a millisecond before it.
  */
 #include "copier.h"
 
@@ -33,6 +35,9 @@
 #define PATIENCE_MIN (2 * MS)  /* without any left */
 #define PATIENCE_NEW (10 * MS) /* without so much nobody gets a new copier */
 #define REFILL       20
+#define QUICK        (MS / 40) /* what copies take */
+#define CLOSE        (20 * MS) /* each job is looked at for so long */
+#define QUEUED_AGE   MS        /* before: how old may it be, for how long the thread had no processor? */
 
 enum state { IDLE, POSTED, DONE };
 
@@ -53,6 +58,8 @@ struct copier {
 	bool working; /* in the program's memory.  Of the thread, read with or without the lock */
 	pid_t tid;
 	int sched_fd; /* of the thread; -1: the kernel does not say for how long it waited for a processor */
+	int64_t queued, queued_at; /* of the thread: queued(), and when */
+	int64_t close_until;       /* of the thread */
 	struct user *user;
 	int fd;
 	/* the job */
@@ -148,6 +155,37 @@ static int64_t queued(const struct copier *c)
 	return sscanf(text, "%llu %llu", &ran, &wait) == 2 ? (int64_t)wait : 0;
 }
 
+struct look {
+	int64_t start;
+	bool close;
+	long blocked;
+};
+
+static void look_begin(struct copier *c, struct look *l)
+{
+	l->start = now();
+	l->close = l->start < c->close_until;
+	if (l->close || l->start - c->queued_at > QUEUED_AGE) {
+		c->queued = queued(c);
+		c->queued_at = l->start;
+	}
+	l->blocked = l->close ? blocked_n() : 0;
+}
+
+static void look_end(struct copier *c, const struct look *l)
+{
+	int64_t took = now() - l->start, cost;
+
+	if (took < QUICK)
+		return;
+	if (!l->close || blocked_n() != l->blocked) {
+		cost = took - (queued(c) - c->queued);
+		if (cost > 0)
+			patience_take(c->user, cost);
+	}
+	c->close_until = l->start + took + CLOSE;
+}
+
 static int job_do(struct copier *c)
 {
 	struct iovec stage = { c->stage, c->len };
@@ -176,8 +214,7 @@ static void copier_free(struct copier *c)
 static void *serve(void *arg)
 {
 	struct copier *c = arg;
-	int64_t start, queue, cost;
-	long blocked;
+	struct look look;
 
 	pthread_mutex_lock(&c->lock);
 	c->tid = gettid();
@@ -188,17 +225,11 @@ static void *serve(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&c->lock);
-		start = now();
-		queue = queued(c);
-		blocked = blocked_n();
+		look_begin(c, &look);
 		__atomic_store_n(&c->working, true, __ATOMIC_SEQ_CST);
 		c->err = job_do(c);
 		__atomic_store_n(&c->working, false, __ATOMIC_SEQ_CST);
-		if (blocked_n() != blocked) {
-			cost = now() - start - (queued(c) - queue);
-			if (cost > 0)
-				patience_take(c->user, cost);
-		}
+		look_end(c, &look);
 		pthread_mutex_lock(&c->lock);
 		c->state = c->late ? IDLE : DONE;
 		pthread_cond_broadcast(&c->changed);

@@ -21,13 +21,27 @@ enum { LEN = 1 << 20, HALF = 1 << 21, ROUNDS = 30, UID = 1001 };
 static uint8_t *mem; /* a word, and from 4096 on a place for each of two threads */
 static pid_t child;
 
-static struct copier *copier_of(pid_t pid)
+/* NULL: the user has no patience left. */
+static struct copier *copier_if_may(pid_t pid)
 {
 	struct copier *c = NULL;
 	char path[64];
+	int fd, err;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-	ck_assert_int_eq(copier_new(&c, UID, open(path, O_RDWR | O_CLOEXEC)), 0);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	err = copier_new(&c, UID, fd);
+	if (err)
+		close(fd);
+	ck_assert(!err || err == EAGAIN);
+	return c;
+}
+
+static struct copier *copier_of(pid_t pid)
+{
+	struct copier *c = copier_if_may(pid);
+
+	ck_assert(c != NULL);
 	return c;
 }
 
@@ -185,17 +199,24 @@ START_TEST(done_just_now)
 }
 END_TEST
 
+/* From now on the kernel says that the thread of a copier had no processor for so long. */
+static void queued_is(unsigned long long ms)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "0 %llu 0\n", ms * 1000000);
+
+	if (sched < 0)
+		sched = memfd_create("t-schedstat", MFD_CLOEXEC);
+	ck_assert_int_eq(pwrite(sched, text, (size_t)n, 0), n);
+}
+
 /* Blocked for a moment, so says the kernel, and for all the rest without a processor. */
 static uint64_t next_queued(uint64_t old, uint64_t a, uint64_t)
 {
 	static unsigned long long ms;
-	char text[64];
-	int n;
 
 	usleep(150000);
-	ms += 100000; /* more than it can have been: what this machine really took does not count */
-	n = snprintf(text, sizeof(text), "0 %llu 0\n", ms * 1000000);
-	ck_assert_int_eq(pwrite(sched, text, (size_t)n, 0), n);
+	queued_is(ms += 100000); /* more than it can have been: what this machine really took does not count */
 	return old + a;
 }
 
@@ -206,8 +227,7 @@ START_TEST(queue_is_free)
 	uint64_t old;
 
 	setup();
-	sched = memfd_create("t-schedstat", MFD_CLOEXEC);
-	ck_assert_int_eq(write(sched, "0 0 0\n", 6), 6);
+	queued_is(0);
 	c = copier_of(child);
 	for (unsigned i = 0; i < 5; i++)
 		ck_assert_int_eq(copier_atomic(c, (uintptr_t)mem, next_queued, 1, 0, &old), 0);
@@ -216,6 +236,44 @@ START_TEST(queue_is_free)
 	copier_end(c);
 	child_end();
 }
+END_TEST
+
+static uint64_t next_blocked(uint64_t old, uint64_t us, uint64_t)
+{
+	usleep((useconds_t)us);
+	return old;
+}
+
+/*
+ * He pays for the time in which it was blocked, though between his jobs the thread has often had no processor: each of his copiers
+ * does a job that is quick, and then so many that are blocked for so long.
+ */
+static void pays(unsigned each, unsigned us)
+{
+	struct copier *c = NULL;
+	unsigned n = 0;
+	uint64_t old;
+	int err = 0;
+
+	setup();
+	queued_is(0);
+	while (!err && (c = copier_if_may(child))) {
+		ck_assert_int_eq(copier_atomic(c, (uintptr_t)mem, next_add, 1, 0, &old), 0);
+		usleep(20000);
+		for (unsigned i = 0; i < each && !err; i++) {
+			queued_is(1000000ull * ++n);
+			err = copier_atomic(c, (uintptr_t)mem, next_blocked, us, 0, &old);
+		}
+		ck_assert(!err || err == EFAULT); /* that was more than what he had left */
+		copier_end(c);
+		ck_assert_msg(n * us < 750000, "he was blocked %u times for %u us, and still may", n, us);
+	}
+	child_end();
+}
+
+START_TEST(block_is_paid) { pays(1, 100000); }
+END_TEST
+START_TEST(blocks_are_paid) { pays(200, 500); }
 END_TEST
 
 START_TEST(missing)
@@ -238,4 +296,4 @@ START_TEST(missing)
 }
 END_TEST
 
-TEST_MAIN("copier", shared, atomic, done_just_now, queue_is_free, missing)
+TEST_MAIN("copier", shared, atomic, done_just_now, queue_is_free, block_is_paid, blocks_are_paid, missing)
