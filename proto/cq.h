@@ -27,7 +27,7 @@ struct cq {
 
 struct comp_fifo {
 	struct cqe *v;
-	uint32_t head, tail; /* v[head..tail) waits; both 0 again when empty */
+	uint32_t head, tail; /* v[head..tail) waits */
 	uint32_t max;
 	uint64_t need; /* sum of the depths of all queues */
 };

@@ -142,20 +142,18 @@ static void slot_free(struct hca *h, const struct cqe *c)
 	}
 }
 
-unsigned comp_take(struct hca *h, struct cqe *v, unsigned max)
+struct cqe *comp_take(struct hca *h)
 {
 	struct comp_fifo *f = &h->comp;
-	unsigned n = 0;
+	struct cqe *c;
 
-	while (n < max && f->head < f->tail) {
-		struct cqe *c = &f->v[f->head++];
-
-		slot_free(h, c);
-		v[n++] = *c;
-	}
-	if (f->head == f->tail)
+	if (f->head == f->tail) {
 		f->head = f->tail = 0;
-	return n;
+		return NULL;
+	}
+	c = &f->v[f->head++];
+	slot_free(h, c);
+	return c;
 }
 
 /* All of a QP, or of an SRQ: numbers are never 0. */

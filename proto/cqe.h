@@ -21,9 +21,9 @@ void recv_complete(struct hca *, struct qp *, struct cqe *); /* the one in use *
 void recv_return(struct qp *);                               /* the one in use, back to the SRQ if it is from one */
 /* EV_SRQ_LIMIT, if fewer are queued than the limit says.  It fires once, and has to be armed again. */
 void srq_level(struct hca *, struct srq *);
-void recv_drop(struct qp *);                                  /* it, without a completion */
-unsigned comp_take(struct hca *, struct cqe *, unsigned max); /* the oldest ones: their WRs' slots are free */
-void comp_drop(struct hca *, struct qp *);                    /* what waits of this QP */
-void comp_drop_srq(struct hca *, uint32_t srqn);              /* or of this SRQ */
+void recv_drop(struct qp *);                     /* it, without a completion */
+struct cqe *comp_take(struct hca *);             /* the oldest one, in place: its WR's slot is free; NULL: none */
+void comp_drop(struct hca *, struct qp *);       /* what waits of this QP */
+void comp_drop_srq(struct hca *, uint32_t srqn); /* or of this SRQ */
 
 #endif

@@ -10,7 +10,7 @@
  *	hca_rx_burst()	what arrived
  *	hca_tick()	if hca_deadline() has come
  *	hca_tx()	until 0: send each burst, or hand it to a local HCA, before the next call
- *	hca_completions(), hca_events()	until 0: publish
+ *	hca_completion(), hca_events()	until 0: publish
  *
  * A function that returns int returns 0 or a positive errno, the one that the verb
  * concerned has.  Numbers (pdn, key, cqn, srqn, qpn) are the HCA's; none is ever 0.
@@ -196,7 +196,11 @@ void hca_tx_fault(struct hca *, const struct burst *, mono_t now);
 void hca_tick(struct hca *, mono_t now);
 mono_t hca_deadline(const struct hca *); /* when to call hca_tick() next; MONO_NEVER */
 
-/* Up to max, in order of completion per CQ; how many. */
+/*
+ * In order of completion per CQ.  hca_completion(): the next one where it lies, NULL: none; the host may write to it, and it is
+ * good until the next call that can make one.  hca_completions(): copies of up to max; how many.
+ */
+struct cqe *hca_completion(struct hca *);
 unsigned hca_completions(struct hca *, struct cqe *, unsigned max);
 unsigned hca_completions_n(struct hca *); /* that wait */
 

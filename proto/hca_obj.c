@@ -143,10 +143,20 @@ void hca_cq_overrun(struct hca *h, uint32_t cqn, mono_t now)
 	}
 }
 
-unsigned hca_completions(struct hca *h, struct cqe *v, unsigned max)
+struct cqe *hca_completion(struct hca *h)
 {
 	req_settle(h);
-	return comp_take(h, v, max);
+	return comp_take(h);
+}
+
+unsigned hca_completions(struct hca *h, struct cqe *v, unsigned max)
+{
+	unsigned n = 0;
+
+	req_settle(h);
+	for (const struct cqe *c; n < max && (c = comp_take(h));)
+		v[n++] = *c;
+	return n;
 }
 
 unsigned hca_completions_n(struct hca *h)

@@ -38,12 +38,8 @@ bool rate_may(struct hca *h, struct qp *qp)
 uint32_t rate_fit(const struct qp *qp, uint32_t n)
 {
 	const struct rate *r = &qp->rate;
-	uint32_t kbps = rate_kbps(r);
-	uint64_t most;
+	uint64_t most = (r->burst ? r->burst : bytes_of(SLICE_NS, rate_kbps(r))) / (qp->mtu + PKT_HEAD);
 
-	if (!kbps)
-		return n;
-	most = (r->burst ? r->burst : bytes_of(SLICE_NS, kbps)) / (qp->mtu + PKT_HEAD);
 	if (n > most)
 		n = (uint32_t)most;
 	return n ? n : 1;

@@ -34,7 +34,7 @@ static inline uint32_t rate_kbps(const struct rate *r)
 	return r->limit && (!r->cut || r->limit < r->cut) ? r->limit : r->cut;
 }
 
-/* May the QP send now?  false: it is made ready when it may. */
+/* These two are for a QP that has a rate.  May it send now?  false: it is made ready when it may. */
 bool rate_may(struct hca *, struct qp *);
 /* Packets of the QP's MTU that may go in one burst, of n. */
 uint32_t rate_fit(const struct qp *, uint32_t n);

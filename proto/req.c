@@ -152,7 +152,8 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 		burst = p->burst_len / qp->mtu;
 		if (n > burst)
 			n = burst ? (uint32_t)burst : 1;
-		n = rate_fit(qp, n);
+		if (rate_kbps(&qp->rate))
+			n = rate_fit(qp, n);
 		if (q->probe)
 			n = 1;
 	}
@@ -388,7 +389,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 		req_ask(h, qp);
 		return false;
 	}
-	if (!locals(h, qp) || !rate_may(h, qp))
+	if (!locals(h, qp) || (rate_kbps(&qp->rate) && !rate_may(h, qp)))
 		return false;
 	index = s->next;
 	w = sq_at(s, index);

@@ -35,7 +35,8 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 
 	if (n > burst)
 		n = burst ? burst : 1;
-	n = rate_fit(qp, n);
+	if (rate_kbps(&qp->rate))
+		n = rate_fit(qp, n);
 	last = d->at + n == d->end;
 	resp_init(qp, b, OP_READ_RESP_MIDDLE, psn_add(d->psn, d->at), aeth_ack(), d->msn);
 	b->n = n;
@@ -103,7 +104,7 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	if (!qp_reliable(qp))
 		return false;
 	/* An ACK behind a response would say that it was sent. */
-	if (r->rd_cur != r->rd_tail && !rate_may(h, qp))
+	if (r->rd_cur != r->rd_tail && rate_kbps(&qp->rate) && !rate_may(h, qp))
 		return false;
 	if (r->rd_cur != r->rd_tail && stored_tx(h, qp, b))
 		return true;

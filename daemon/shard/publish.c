@@ -20,7 +20,6 @@
 #include "hooks.h"
 #include "idle.h"
 
-#define BATCH  256u
 #define UNREAD 512u /* events that a socket holds, and more */
 
 /* ---- completion channels ----------------------------------------------------------- */
@@ -331,6 +330,7 @@ static bool cq_has_room(struct ctx_cq *cq, mono_t now)
 	return false;
 }
 
+/* If the CQ overruns here, the core makes completions, and e is gone. */
 static void cqe_publish(struct ctx_cq *cq, struct cqe *e, struct ctx_cq ***touched_end, mono_t now)
 {
 	struct ctx *c = cq->obj.ctx;
@@ -364,19 +364,16 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 {
 	struct hca *hca = s->hca[device];
 	struct ctx_cq *touched = NULL, **touched_end = &touched, *cq = NULL;
-	struct cqe batch[BATCH];
 	struct hca_event ev[16];
 	bool any = false;
 	unsigned n;
 
-	while ((n = hca_completions(hca, batch, BATCH))) {
+	for (struct cqe *e; (e = hca_completion(hca));) {
 		any = true;
-		for (unsigned i = 0; i < n; i++) {
-			if (!cq || cq->obj.number != batch[i].cqn)
-				cq = (struct ctx_cq *)obj_find(s, OBJ_CQ, device, batch[i].cqn);
-			if (cq)
-				cqe_publish(cq, &batch[i], &touched_end, now);
-		}
+		if (!cq || cq->obj.number != e->cqn)
+			cq = (struct ctx_cq *)obj_find(s, OBJ_CQ, device, e->cqn);
+		if (cq)
+			cqe_publish(cq, e, &touched_end, now);
 	}
 	/*
 	 * In the order of their first completions: a program with one channel for several CQs may count on it

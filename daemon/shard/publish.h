@@ -5,7 +5,7 @@
 
 #include "ctx.h"
 
-bool ctx_publish(struct shard *, mono_t now); /* hca_completions(), hca_events() to rings, channels, event sockets */
+bool ctx_publish(struct shard *, mono_t now); /* hca_completion(), hca_events() to rings, channels, event sockets */
 mono_t ctx_deadline(const struct shard *);    /* when ctx_publish() has an event to send that it put off */
 
 /* an async event for the client. */

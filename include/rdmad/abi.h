@@ -169,7 +169,7 @@ enum wc_flag { /* enum ibv_wc_flags */
 	       WC_WITH_INV = 8,
 };
 
-/* A completion: a slot of a CQ ring, and what hca_completions() hands out. */
+/* A completion: a slot of a CQ ring, and what hca_completion() hands out. */
 struct cqe {
 	uint64_t wr_id;
 	uint64_t time_ns; /* monotonic; when the completion was made */
