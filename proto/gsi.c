@@ -16,8 +16,9 @@ static struct gsi *at(struct gsi_fifo *f, uint32_t i) { return &f->v[i % GSI_FIF
 
 int gsi_init(struct hca *h)
 {
-	h->gsi.rx.v = calloc(GSI_FIFO, sizeof(struct gsi));
-	h->gsi.tx.v = calloc(GSI_FIFO, sizeof(struct gsi));
+	/* Each MAD is put in as a whole before it is read. */
+	h->gsi.rx.v = malloc(GSI_FIFO * sizeof(struct gsi));
+	h->gsi.tx.v = malloc(GSI_FIFO * sizeof(struct gsi));
 	return h->gsi.rx.v && h->gsi.tx.v ? 0 : ENOMEM;
 }
 

@@ -6,17 +6,48 @@
 
 #include "sim.h"
 
+/*
+ * Thousands of runs in one process have arenas of the same few sizes.  What one leaves is clear for the next: nothing is
+ * stored but in pieces, so only the pages that had any are cleared.
+ */
+#define PAGE 4096u
+
+static struct spare {
+	uint32_t len;
+	uint8_t *bytes;
+	struct piece **map;
+	bool *dirty; /* pages */
+} spares[8];
+
+static void *cleared(size_t n, size_t each)
+{
+	void *v = calloc(n, each);
+
+	if (!v)
+		abort();
+	return v;
+}
+
 void arena_init(struct arena *a, struct node *node, uint32_t len, uint64_t va)
 {
 	*a = (struct arena){ .node = node, .len = len, .va = va };
-	a->bytes = calloc(1, len);
-	a->map = calloc(len / ARENA_GRAIN, sizeof *a->map);
-	if (!a->bytes || !a->map)
-		abort();
+	for (struct spare *s = spares; s < spares + sizeof(spares) / sizeof(*spares); s++)
+		if (s->bytes && s->len == len) {
+			a->bytes = s->bytes;
+			a->map = s->map;
+			a->dirty = s->dirty;
+			s->bytes = NULL;
+			return;
+		}
+	a->bytes = cleared(1, len);
+	a->map = cleared(len / ARENA_GRAIN, sizeof(*a->map));
+	a->dirty = cleared(len / PAGE, sizeof(*a->dirty));
 }
 
 void arena_free(struct arena *a)
 {
+	struct spare *s = spares;
+
 	while (a->all) {
 		struct piece *p = a->all;
 
@@ -24,8 +55,21 @@ void arena_free(struct arena *a)
 		content_put(p->c);
 		free(p);
 	}
-	free(a->bytes);
-	free(a->map);
+	for (uint32_t i = 0; i < a->len / PAGE; i++)
+		if (a->dirty[i]) {
+			memset(a->bytes + i * PAGE, 0, PAGE);
+			memset(a->map + i * (PAGE / ARENA_GRAIN), 0, PAGE / ARENA_GRAIN * sizeof(*a->map));
+			a->dirty[i] = false;
+		}
+	while (s < spares + sizeof(spares) / sizeof(*spares) && s->bytes)
+		s++;
+	if (s < spares + sizeof(spares) / sizeof(*spares)) {
+		*s = (struct spare){ a->len, a->bytes, a->map, a->dirty };
+	} else {
+		free(a->bytes);
+		free(a->map);
+		free(a->dirty);
+	}
 	memset(a, 0, sizeof *a);
 }
 
@@ -138,8 +182,10 @@ struct piece *piece_new(struct region *r, struct rng *rng, enum piece_kind kind,
 	p->ref = 1;
 	p->grain0 = at;
 	p->grain_n = n;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		a->map[at + i] = p;
+		a->dirty[(at + i) * ARENA_GRAIN / PAGE] = true;
+	}
 	p->next = a->all;
 	a->all = p;
 	return p;

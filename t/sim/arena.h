@@ -75,6 +75,7 @@ struct arena {
 	uint32_t len;
 	uint64_t va;
 	struct piece **map; /* by grain */
+	bool *dirty;        /* by page: may have bytes that are not zero */
 	struct piece *all;
 	struct region region[ARENA_REGIONS];
 	unsigned region_n;
