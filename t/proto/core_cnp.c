@@ -285,7 +285,7 @@ START_TEST(forged)
 		low += flow_run(&f, 50 * US);
 	}
 	counted = stat_n(&f.r.a, HCA_STAT_RP_CNP_HANDLED);
-	ck_assert_uint_ge(low / 1000, 4 * cong_law.min / 8);
+	ck_assert_uint_ge(low / 1000, 8 * cong_law.min / 8);
 	ck_assert_uint_le(counted, low / 512 / CONG_PKTS * cong_law.cut_ns / (50 * US));
 	ck_assert_uint_eq(counted + stat_n(&f.r.a, HCA_STAT_RP_CNP_IGNORED), 20000);
 	rig_fini(&f.r);
