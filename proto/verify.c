@@ -97,6 +97,9 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 	if (!qp->srq && !qp->xrcd)
 		HOLDS(qp->rq.used == rq_len(&qp->rq) + !!qp->resp.wqe + waiting(h, qp, false));
 	HOLDS(qp->rq.used <= qp->rq.depth);
+	if (qp->state != QPS_RESET && qp->state != QPS_ERR)
+		HOLDS(qp->head.sqpn == qp->qpn && qp->head.dqpn == qp->attr.dest_qpn &&
+		      qp->head.pkey == qp_pkey(h, qp) && qp->head.span == h->tx_span);
 	verify_sq(qp);
 	if (qp_reliable(qp)) {
 		if (qp->state == QPS_RTS || qp->state == QPS_SQD) /* an ended requester keeps its numbers */
@@ -112,7 +115,7 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 			      : !qp->pd && !qp->rcq);
 	if (qp_reliable(qp) && qp->state >= QPS_RTR && qp->state != QPS_ERR) /* ERR can follow INIT */
 		HOLDS(qp->path);
-	/* Nothing that can be sent is forgotten: the QP is in the ready list, waits for its window, its rate, or for its peer. */
+	/* Nothing that can be sent is forgotten (qp_has_more()): the QP is in the ready list, waits for its window, its rate, or for its peer. */
 	if (qp->resp.ack || qp->resp.nak || qp->resp.rd_cur != qp->resp.rd_tail)
 		HOLDS(!link_empty(&qp->ready) || !mono_is_never(qp->rate.timer.at));
 	if (qp->cnp)
