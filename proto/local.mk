@@ -66,6 +66,7 @@ noinst_HEADERS += \
 	proto/cong.h \
 	proto/cq.h \
 	proto/cqe.h \
+	proto/entropy.h \
 	proto/event.h \
 	proto/fault.def \
 	proto/fault.h \

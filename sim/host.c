@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/cnp.h"
+#include "proto/entropy.h"
 
 #include "fabric.h"
 #include "say.h"
@@ -12,7 +13,6 @@
 #define ECT        2u /* ECT(0) */
 #define FLOW_SHIFT 32 /* of an address: the flow's number plus 1 is above, the offset in its message below */
 #define REAP       16u
-#define SPORT      0xc000u
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
@@ -173,8 +173,7 @@ void host_write(struct host *h, uint32_t qpn, uint32_t flow, uint32_t size, cons
 /* A hash of addresses and UDP source port, which is one of both queue pairs in 14 bits, as adapters have it. */
 static uint32_t path_of(const struct burst *b, uint32_t from, uint32_t to)
 {
-	uint64_t ends = (uint64_t)b->sqpn << 24 | b->dqpn;
-	uint32_t sport = SPORT | (uint32_t)((ends * 0x9e3779b97f4a7c15u) >> 50);
+	uint32_t sport = ENTROPY_PORT | entropy_pair(b->sqpn, b->dqpn);
 
 	return (uint32_t)(((uint64_t)from << 40 ^ (uint64_t)to << 16 ^ sport) * 0xd6e8feb86659fd93u >> 32);
 }
