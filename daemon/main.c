@@ -205,20 +205,39 @@ static void descriptors_raise(void)
 	}
 }
 
-#define LATER 16u /* addresses that may come after the start, of each family, and groups */
+#define LATER   16u /* addresses that may come after the start, of each family, and groups */
+#define FDS_FOR 4u  /* one of so many descriptors of the daemon may be of spare sockets */
+
+/* How many sockets an address takes in each shard: one that receives, and those that send, if there are enough descriptors. */
+static unsigned sockets_each(unsigned addrs)
+{
+	struct rlimit lim = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &lim);
+	if (net_ports && (uint64_t)addrs * shards_n * (1 + net_ports) > lim.rlim_cur / FDS_FOR) {
+		log_warn("of %llu descriptors too few are left for %u source ports of %u addresses: packets go from "
+			 "port %u; raise LimitNOFILE (systemd) or ulimit -n",
+			 (unsigned long long)lim.rlim_cur, net_ports, addrs, ROCE_PORT);
+		net_ports = 0;
+	}
+	return 1 + net_ports;
+}
 
 /* Everything that root is needed for; then it is given up. */
 static bool rights_leave(const struct conf *conf, bool own)
 {
 	static struct host host;
 	struct rights_user user = rights_choose(&conf->user, own);
-	unsigned v4 = LATER, v6 = LATER;
+	unsigned v4 = LATER, v6 = LATER, n;
 
 	if (!host_read(&host)) {
 		for (unsigned i = 0; i < host.addr_n; i++)
 			(*(gid_is_v4(host.addr[i].gid) ? &v4 : &v6))++;
 	}
-	spare_begin(v4 * shards_n, v6 * shards_n, user.uid == RIGHTS_KEEP ? geteuid() : user.uid, net_rcvbuf);
+	if (spare_may(net_rcvbuf)) {
+		n = shards_n * sockets_each(v4 + v6);
+		spare_begin(v4 * n, v6 * n, user.uid == RIGHTS_KEEP ? geteuid() : user.uid, net_rcvbuf);
+	}
 	if (user.alone)
 		ctl_give(user.uid);
 	if (rights_drop(&user, own))
@@ -287,6 +306,14 @@ static void signals_set(int how)
 static void signals_hold(void) { signals_set(SIG_BLOCK); }
 static void signals_release(void) { signals_set(SIG_UNBLOCK); }
 
+static void net_take(const struct conf *conf)
+{
+	if (conf->rcvbuf)
+		net_rcvbuf = conf->rcvbuf;
+	net_marks = conf->marks;
+	net_ports = conf->ports;
+}
+
 static int serve(struct conf *conf, bool private, bool sandbox)
 {
 	bool own = private || !ctl_for_all(conf);
@@ -318,9 +345,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 		goto out_loop;
 	}
 	notify_begin(private);
-	if (conf->rcvbuf)
-		net_rcvbuf = conf->rcvbuf;
-	net_marks = conf->marks;
+	net_take(conf);
 	if ((sandbox && !rights_leave(conf, own)) || !shards_start(conf))
 		goto out_shards;
 	err = gid_start(loop, private);

@@ -20,6 +20,7 @@ struct parcel *parcel_new(const struct hold *h, const struct tap_pkt *p)
 		.local = p->local,
 		.to = -1,
 		.route = *p->route,
+		.sport = p->sport,
 		.len = p->len,
 	};
 	memcpy(c->data, p->data, p->len);

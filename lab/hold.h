@@ -22,6 +22,7 @@ struct parcel {
 	bool made; /* no HCA sent it */
 	bool bad;  /* its ICRC is wrong */
 	struct route route;
+	uint16_t sport;
 	char text[RULE_TEXT];
 	size_t len;
 	uint8_t data[]; /* with the ICRC */

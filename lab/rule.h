@@ -223,9 +223,9 @@ bool rule_about_qp(const struct rules *, const struct rule_event *, unsigned dev
 
 /*
  * Marks and damages a packet that goes on, of len bytes, ICRC included; it may not be a valid one any more.  false: it is whole,
- * and the bytes were not looked at.
+ * and the bytes were not looked at.  sport: its source port, for a new ICRC.
  */
-bool rule_change(const struct rule_verdict *, struct route *, uint8_t *pkt, size_t len);
+bool rule_change(const struct rule_verdict *, struct route *, uint16_t sport, uint8_t *pkt, size_t len);
 
 /*
  * The packet that answers p, as if its receiver had sent it: the bytes with ICRC to pkt (TAP_PKT_MAX), its route to

@@ -37,7 +37,7 @@ static void damage_span(enum rule_where where, const uint8_t *pkt, size_t len, s
 	}
 }
 
-static void corrupt(const struct rule_verdict *v, const struct route *route, uint8_t *pkt, size_t len)
+static void corrupt(const struct rule_verdict *v, const struct route *route, uint16_t sport, uint8_t *pkt, size_t len)
 {
 	const struct rule_act *a = v->corrupt;
 	uint64_t state = v->dice;
@@ -58,15 +58,15 @@ static void corrupt(const struct rule_verdict *v, const struct route *route, uin
 		}
 	}
 	if (a->fix)
-		tap_icrc(route, pkt, len - ICRC_LEN);
+		tap_icrc(route, sport, pkt, len - ICRC_LEN);
 }
 
-bool rule_change(const struct rule_verdict *v, struct route *route, uint8_t *pkt, size_t len)
+bool rule_change(const struct rule_verdict *v, struct route *route, uint16_t sport, uint8_t *pkt, size_t len)
 {
 	if (v->ecn)
 		route->tclass |= ECN_CE;
 	if (v->corrupt)
-		corrupt(v, route, pkt, len);
+		corrupt(v, route, sport, pkt, len);
 	return v->corrupt;
 }
 
@@ -88,6 +88,6 @@ size_t rule_answer(const struct rule_verdict *v, const struct tap_pkt *p, uint32
 	memcpy(back->dgid, p->route->sgid, 16);
 	b.op_last = b.op_first;
 	len = burst_hdr(&b, 0, pkt);
-	tap_icrc(back, pkt, len);
+	tap_icrc(back, TAP_PORT, pkt, len);
 	return len + ICRC_LEN;
 }

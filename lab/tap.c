@@ -8,11 +8,11 @@
 #include "../proto/hdr.h"
 #include "../proto/icrc.h"
 
-void tap_icrc(const struct route *route, uint8_t *pkt, size_t len)
+void tap_icrc(const struct route *route, uint16_t sport, uint8_t *pkt, size_t len)
 {
 	struct icrc_flow flow;
 
-	icrc_flow_init(&flow, route->sgid, route->dgid, TAP_PORT, TAP_PORT, true);
+	icrc_flow_init(&flow, route->sgid, route->dgid, sport, TAP_PORT, true);
 	icrc_put(pkt + len, icrc_pkt(&flow, 0, pkt, len));
 }
 
@@ -36,7 +36,7 @@ int tap_bytes(struct tap_pkt *p)
 		return err;
 	memset(p->room + len + pay, 0, pad);
 	len += pay + pad;
-	tap_icrc(p->route, p->room, len);
+	tap_icrc(p->route, p->sport, p->room, len);
 	p->data = p->room;
 	p->len = len + ICRC_LEN;
 	return 0;

@@ -78,8 +78,8 @@ struct tap_pkt {
 /* Makes data and len if they are not there.  0 or an errno: the program's memory cannot be read. */
 int tap_bytes(struct tap_pkt *);
 
-/* Puts the right ICRC behind the len bytes of a packet: identification 0. */
-void tap_icrc(const struct route *, uint8_t *pkt, size_t len);
+/* Puts the right ICRC behind the len bytes of a packet with that source port: identification 0. */
+void tap_icrc(const struct route *, uint16_t sport, uint8_t *pkt, size_t len);
 
 /* The fate of a packet at this point. */
 struct tap_fate {

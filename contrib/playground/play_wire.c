@@ -136,7 +136,7 @@ static bool decide(struct pkt *p, const struct burst *b, enum tap_dir dir, uint6
 		answer(p, &t, &v);
 	if (v.drop)
 		return false;
-	if (rule_change(&v, &p->route, p->data, p->len))
+	if (rule_change(&v, &p->route, TAP_PORT, p->data, p->len))
 		p->bad = !icrc_good(p);
 	for (unsigned i = 1; i <= v.copies; i++) {
 		struct pkt *q = copy(p, "a copy, made by a rule");

@@ -37,6 +37,7 @@ void conf_default(struct conf *c)
 	c->mode = 0666;
 	c->group = (gid_t)-1;
 	c->user.uid = RIGHTS_KEEP;
+	c->ports = CONF_PORTS;
 	c->log_level = LOG_LV_NOTE;
 	for (unsigned q = 0; q < QUOTAS; q++)
 		c->quota[q] = QUOTA_UNSET;
@@ -243,6 +244,16 @@ static int check_rcvbuf(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+static int check_ports(cfg_t *cfg, cfg_opt_t *opt)
+{
+	long n = cfg_opt_getnint(opt, 0);
+
+	if (n < 0 || n > (long)CONF_PORTS_MAX)
+		return conf_wrong(cfg, "source-ports is %ld; give 1 to %u, or 0 for port 4791 alone", n,
+				  CONF_PORTS_MAX);
+	return 0;
+}
+
 /* The ECN field that it means. */
 static bool ecn_parse(const char *s, uint8_t *ect)
 {
@@ -374,6 +385,7 @@ static cfg_opt_t quota_opts[] = {
 
 #define OPT_STR(key)     CFG_STR(key, NULL, CFGF_NODEFAULT),
 #define OPT_INT(key)     CFG_INT(key, 0, CFGF_NONE),
+#define OPT_NUM(key)     CFG_INT(key, 0, CFGF_NODEFAULT),
 #define OPT_LIST(key)    CFG_STR_LIST(key, NULL, CFGF_NODEFAULT),
 #define OPT_INTS(key)    CFG_INT_LIST(key, NULL, CFGF_NODEFAULT),
 #define OPT_QUOTA(key)   CFG_SEC(key, quota_opts, CFGF_NODEFAULT),
@@ -433,6 +445,8 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 		conf_io_parse(s, &c->io);
 	c->shards = (unsigned)cfg_getint(cfg, "shards");
 	c->rcvbuf = (uint32_t)cfg_getint(cfg, "receive-buffer");
+	if (cfg_size(cfg, "source-ports"))
+		c->ports = (unsigned)cfg_getint(cfg, "source-ports");
 	if ((s = cfg_getstr(cfg, "ecn")))
 		ecn_parse(s, &c->marks.ect);
 	by_sl_take(c->marks.tclass, cfg, "traffic-classes");

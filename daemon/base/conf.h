@@ -45,6 +45,8 @@ extern struct device_conf device_conf[DEVICES_MAX];
 #define CONF_USERS      64u
 #define CONF_RCVBUF_MIN 65536u
 #define CONF_RCVBUF_MAX (1u << 30)
+#define CONF_PORTS      8u /* where nothing is said */
+#define CONF_PORTS_MAX  64u
 #define CONF_PRIO_MAX   6u   /* more takes a right that the daemon gives up */
 #define CONF_SOCKET_LEN 108u /* of sun_path */
 
@@ -60,6 +62,7 @@ struct conf {
 	enum io_kind io;
 	unsigned shards;    /* 0: chosen by the number of cores */
 	uint32_t rcvbuf;    /* of each socket, bytes; 0: as much as is allowed */
+	unsigned ports;     /* source ports of an address and shard; 0: that of the destination is the source's, too */
 	struct marks marks; /* of packets */
 	enum log_level log_level;
 	uint64_t quota[QUOTAS]; /* of a user, in units of quota.def; QUOTA_UNSET: its default */

@@ -18,8 +18,9 @@
 /*
  * A slot is the number of a file that a shard waits for.  They are used so:
  *
- *	0 ...		NET_SLOTS	UDP sockets: one for each GID, then those of multicast groups (net_priv.h)
+ *	0 ...		NET_SLOTS	UDP sockets that receive: one for each GID, then those of multicast groups (net_priv.h)
  *	RAW_SLOT ...	RAW_SLOTS	packet sockets (raw.h)
+ *	SEND_SLOT	1		the socket that has no room for what is to be sent next (net_tx.c)
  *	BELLS_SLOT	1		an epoll of the eventfds of programs that do not wake it by a word (bells.h)
  *	KICK_SLOT	1		the eventfd of the daemon's own threads (shard.h)
  *	IO_FILES ...	IO_WORDS	words: bells of contexts that are waited for themselves
@@ -29,7 +30,8 @@
 #define KICK_SLOT  (IO_FILES - 1)
 #define BELLS_SLOT (KICK_SLOT - 1)
 #define RAW_SLOTS  RAWS_MAX
-#define RAW_SLOT   (BELLS_SLOT - RAW_SLOTS)
+#define SEND_SLOT  (BELLS_SLOT - 1)
+#define RAW_SLOT   (SEND_SLOT - RAW_SLOTS)
 #define NET_SLOTS  RAW_SLOT
 
 struct io;

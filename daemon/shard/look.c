@@ -30,6 +30,8 @@ static void ready_tell(struct shard *s, unsigned slot)
 		bells_ready(s, slot);
 	else if (slot == KICK_SLOT)
 		kicks_read(s);
+	else if (slot == SEND_SLOT)
+		net_room_ready(s->net);
 	else if (slot >= RAW_SLOT)
 		raw_ready(s, slot);
 	else

@@ -70,6 +70,8 @@ void net_ready(struct net *net, unsigned slot, mono_t now)
 	net->retry = true;
 }
 
+void net_room_ready(struct net *net) { net->retry = true; }
+
 int net_start(void) { return getentropy(&net_token, sizeof(net_token)) ? EIO : 0; }
 
 int net_new(struct net **out, struct shard *shard, struct io *io)
@@ -84,9 +86,10 @@ int net_new(struct net **out, struct shard *shard, struct io *io)
 	net->io = io;
 	net->gso4 = id_rule_holds();
 	icrc_rx_init(&net->icrc);
-	net_tx_init(net);
-	err = net_rx_init(net);
+	err = net_tx_init(net);
+	err = err ? err : net_rx_init(net);
 	if (err) {
+		net_tx_free(net);
 		free(net);
 		return err;
 	}
@@ -102,6 +105,7 @@ void net_free(struct net *net)
 	while (net->sock_n)
 		sock_close(net, net->sock[0]);
 	net_rx_free(net);
+	net_tx_free(net);
 	free(net);
 }
 

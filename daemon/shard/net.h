@@ -2,8 +2,8 @@
 /*
  * net.h - the UDP edge of a shard: RoCEv2 datagrams to bursts (net_rx.h) and back (net_tx.h).
  *
- * One socket per GID that is on the wire, bound to its address and port 4791.  All of it is called in
- * the shard's thread, but what says so.
+ * One socket per GID that is on the wire receives, bound to its address and port 4791; some more send, from ports of
+ * their own (net_out.c).  All of it is called in the shard's thread, but what says so.
  */
 #ifndef DAEMON_NET_H
 #define DAEMON_NET_H
@@ -33,11 +33,13 @@ int net_row_set(struct net *, struct device *, unsigned row);
 struct device *net_device(const struct net *, const uint8_t gid[16]);
 
 bool net_hot(const struct net *, mono_t now); /* some socket is read in each turn */
-/* io_wait() said that this slot is ready. */
+/* io_wait() said that this slot is ready; SEND_SLOT is. */
 void net_ready(struct net *, unsigned slot, mono_t now);
+void net_room_ready(struct net *);
 
 extern uint32_t net_rcvbuf;    /* what is asked for, bytes; set before there are shards */
 extern struct marks net_marks; /* of packets; the same */
+extern unsigned net_ports;     /* how many source ports; 0: packets go from ROCE_PORT; the same */
 
 /* The room in a socket of ours as the kernel counts it, and the largest number of bytes that should be in flight to a peer. */
 uint32_t net_room(void);

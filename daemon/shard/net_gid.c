@@ -55,9 +55,12 @@ void net_gids_rebuild(struct net *net)
 			if (!gid_is_empty(devices[d].gid[row].gid))
 				gid_insert(net, &devices[d], row);
 	/* The owner of the last addresses may have changed, too. */
-	net->train.sock = NULL;
+	net->from = NULL;
+	for (unsigned i = 0; i < net->train_n; i++)
+		net->train[i].b.sock = NULL;
 	for (unsigned i = 0; i < net->sock_n; i++)
-		net->sock[i]->flow.len = 0;
+		for (unsigned k = 0; k < SENDERS; k++)
+			net->sock[i]->senders[k].flow.len = 0;
 }
 
 struct device *net_device(const struct net *net, const uint8_t gid[16])

@@ -20,7 +20,24 @@
 #define RUN_LEN     65536u  /* a run's most */
 #define RUNS_READ   32u     /* by one system call, when each is a packet alone */
 #define RUNS_TURN   64u     /* of one socket in one turn: completions, ACKs, timers and other sockets wait meanwhile */
+#define SENDERS     16u     /* a power of two: flows to a socket whose facts are kept */
 #define GIDS_HASH   4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
+
+/* A socket that packets of a GID leave by. */
+struct net_out {
+	int fd;
+	uint16_t port;     /* of the source */
+	unsigned slot;     /* that of the net_sock, whose socket it is; or SEND_SLOT: it is one of its own */
+	int tos, priority; /* of the last packets sent, if priorities differ */
+};
+
+/* An address and port that packets come from. */
+struct sender {
+	uint8_t gid[16];
+	uint16_t port;
+	bool own;              /* an address of this daemon: with a token, or not at all */
+	struct icrc_flow flow; /* len 0: nothing is known */
+};
 
 /* A GID on the wire. */
 struct net_sock {
@@ -31,24 +48,23 @@ struct net_sock {
 	uint8_t gid[16];
 	unsigned ifindex;
 	bool ipv6;
-	bool group;        /* gid is a multicast group's */
-	mono_t hot_until;  /* something came recently: read it each turn */
-	bool flows;        /* something came in the last turn */
-	uint8_t lone;      /* packets in a row that the kernel did not couple with others, RUNS_READ at most */
-	int tos, priority; /* of the last packets sent, if priorities differ */
-	bool unlabelled;   /* somebody of the host has leased a flow label: the kernel refuses ours */
-
-	/* Receiving: the last sender. */
-	uint8_t peer[16];
-	uint16_t peer_port;
-	bool peer_own; /* an address of this daemon: with a token, or not at all */
-	struct icrc_flow flow;
+	bool group;          /* gid is a multicast group's */
+	mono_t hot_until;    /* something came recently: read it each turn */
+	bool flows;          /* something came in the last turn */
+	uint8_t lone;        /* packets in a row that the kernel did not couple with others, RUNS_READ at most */
+	struct net_out *out; /* 1 to net_ports, of a group none */
+	unsigned out_n;
+	bool unlabelled,
+		bare; /* somebody of the host has leased a flow label: the kernel refuses those of programs; and ours */
+	struct sender *sender; /* of what is being received */
+	struct sender senders[SENDERS];
 };
 
 /* Datagrams to one peer, not sent yet.  Followed by or pointing to their bytes, which lie one behind the other. */
 struct batch {
 	struct net_sock *sock;
-	struct hca *hca; /* of the first: errors are counted there */
+	struct net_out *out; /* of sock */
+	struct hca *hca;     /* of the first: errors are counted there */
 	struct route route;
 	union {
 		struct sockaddr sa;
@@ -62,6 +78,15 @@ struct batch {
 	unsigned n;
 	size_t len;
 	uint16_t pkt_len[TRAIN_PKTS];
+};
+
+/* One that still grows. */
+struct train {
+	struct batch b;
+	struct icrc_flow flow;
+	struct train *next; /* of those that are under way */
+	bool listed;
+	_Alignas(64) uint8_t buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
 };
 
 /* A batch that the socket had no room for. */
@@ -123,11 +148,13 @@ struct net {
 	struct gid_slot gids[GIDS_HASH];
 
 	/* net_tx.c */
-	struct batch train;
-	struct icrc_flow flow;                 /* of train */
-	struct unsent *backlog, **backlog_end; /* EAGAIN: in order */
-	bool retry;                            /* a socket has become ready: there may be room */
-	_Alignas(64) uint8_t tx_buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
+	const struct gid_slot *from; /* the last GID that was sent from; NULL: it is to be looked for */
+	struct train *train;         /* one for each source port */
+	unsigned train_n;
+	struct train *under_way, **under_way_end; /* trains that have packets, in the order of the first ones */
+	struct unsent *backlog, **backlog_end;    /* EAGAIN: in order */
+	const struct net_out *awaited;            /* that of the first, which there is no room in */
+	bool retry;                               /* a socket has become ready: there may be room */
 
 	/* net_rx.c */
 	struct net_run run;

@@ -66,7 +66,7 @@ static bool source_ok(const struct net_sock *s, const uint8_t *data, size_t *len
 {
 	uint64_t token;
 
-	if (!s->peer_own)
+	if (!s->sender->own)
 		return true;
 	if (*len < TOKEN_LEN)
 		return false;
@@ -87,7 +87,7 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 		hca_count(hca, HCA_STAT_BAD_SOURCE, 1);
 		return;
 	}
-	if (!icrc_check(&net->icrc, &s->flow, data, len, &id)) {
+	if (!icrc_check(&net->icrc, &s->sender->flow, data, len, &id)) {
 		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
 		return;
 	}
@@ -117,13 +117,13 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 /* The same, looked at one by one. */
 static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *route, const uint8_t *data, size_t len)
 {
-	struct tap_wire w = { .sport = s->peer_port };
+	struct tap_wire w = { .sport = s->sender->port };
 
 	if (!source_ok(s, data, &len)) {
 		hca_count(net->shard->hca[s->dev->index], HCA_STAT_BAD_SOURCE, 1);
 		return;
 	}
-	w.good = icrc_check(&net->icrc, &s->flow, data, len, &w.ip_id);
+	w.good = icrc_check(&net->icrc, &s->sender->flow, data, len, &w.ip_id);
 	if (!w.good)
 		hca_count(net->shard->hca[s->dev->index], HCA_STAT_ICRC_ERR, 1);
 	else if (shards_n > 1 && pkt_forward(net, s, route, data, len - ICRC_LEN))
@@ -175,12 +175,15 @@ static uint16_t sender_get(const struct net_sock *s, const struct sockaddr_stora
 /* Facts about a sender are found out once, not for each packet. */
 static void sender_set(const struct net *net, struct net_sock *s, const uint8_t gid[16], uint16_t port)
 {
-	if (s->flow.len && s->peer_port == port && !memcmp(s->peer, gid, 16))
+	struct sender *from = &s->senders[(port ^ gid[15]) % SENDERS];
+
+	s->sender = from;
+	if (from->flow.len && from->port == port && !memcmp(from->gid, gid, 16))
 		return;
-	memcpy(s->peer, gid, 16);
-	s->peer_port = port;
-	s->peer_own = !s->group && net_device(net, gid); /* a group's come back from the host that sent them */
-	icrc_flow_init(&s->flow, gid, s->gid, port, ROCE_PORT, true);
+	memcpy(from->gid, gid, 16);
+	from->port = port;
+	from->own = !s->group && net_device(net, gid); /* a group's come back from the host that sent them */
+	icrc_flow_init(&from->flow, gid, s->gid, port, ROCE_PORT, true);
 }
 
 /* Ready to be read into, again. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net_sock.c - sockets come and go.
+ * net_sock.c - sockets come and go.  Those that only send are net_out.c's.
  *
  * A socket is bound to one address, so a packet's addresses are known without asking; it is not
  * connected, and path MTU discovery is PROBE: then the kernel sets DF and writes identification 0,
@@ -19,8 +19,9 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "net_tx.h"
 #include "net.h"
+#include "net_out.h"
+#include "net_tx.h"
 #include "spare.h"
 
 #define RCVBUF (32 << 20) /* RC has its window; UC and UD messages wait here while this thread has no core */
@@ -81,49 +82,60 @@ static int steer(int fd)
  * A GSO send needs the UDP checksum (the kernel refuses UDP_SEGMENT without), so only sockets that do
  * without GSO leave it out as other RoCE senders do.
  */
-int sock_options(const struct net *net, const struct net_sock *s)
+int sock_options_out(const struct net *net, const struct net_sock *s, int fd)
 {
-	int err = 0;
+	int err;
 
-	spare_buffers(s->fd, net_rcvbuf);
-	set(s->fd, SOL_UDP, UDP_GRO, 1);
-	if (shards_n > 1 && !s->group)
-		err = set(s->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	spare_buffers(fd, net_rcvbuf);
 	if (s->ipv6) {
-		err = err ? err : set(s->fd, SOL_IPV6, IPV6_V6ONLY, 1);
-		err = err ? err : set(s->fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
-		set(s->fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
-		set(s->fd, SOL_IPV6, IPV6_UNICAST_HOPS, NET_TTL);
-		set(s->fd, SOL_IPV6, IPV6_MULTICAST_HOPS, NET_TTL);
-		set(s->fd, SOL_IPV6, IPV6_MULTICAST_IF, (int)s->ifindex);
-		set(s->fd, SOL_IPV6, IPV6_FLOWINFO_SEND, 1);
-		set(s->fd, SOL_IPV6, IPV6_RECVTCLASS, 1);
-		set(s->fd, SOL_IPV6, IPV6_RECVHOPLIMIT, 1);
+		err = set(fd, SOL_IPV6, IPV6_V6ONLY, 1);
+		err = err ? err : set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+		set(fd, SOL_IPV6, IPV6_UNICAST_HOPS, NET_TTL);
+		set(fd, SOL_IPV6, IPV6_MULTICAST_HOPS, NET_TTL);
+		set(fd, SOL_IPV6, IPV6_MULTICAST_IF, (int)s->ifindex);
+		set(fd, SOL_IPV6, IPV6_FLOWINFO_SEND, 1);
 	} else {
-		err = err ? err : set(s->fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
-		set(s->fd, SOL_IP, IP_TTL, NET_TTL);
-		set(s->fd, SOL_IP, IP_MULTICAST_TTL, NET_TTL);
-		set(s->fd, SOL_IP, IP_RECVTOS, 1);
-		set(s->fd, SOL_IP, IP_RECVTTL, 1);
+		err = set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+		set(fd, SOL_IP, IP_TTL, NET_TTL);
+		set(fd, SOL_IP, IP_MULTICAST_TTL, NET_TTL);
 		if (!net->gso4)
-			set(s->fd, SOL_SOCKET, SO_NO_CHECK, 1);
+			set(fd, SOL_SOCKET, SO_NO_CHECK, 1);
 	}
 	return err;
 }
 
-static int sock_bind(const struct net_sock *s)
+/* It may have to send, too: net_out.c. */
+int sock_options(const struct net *net, const struct net_sock *s)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(ROCE_PORT) };
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT) };
+	int err = sock_options_out(net, s, s->fd);
+
+	set(s->fd, SOL_UDP, UDP_GRO, 1);
+	if (!err && shards_n > 1 && !s->group)
+		err = set(s->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (s->ipv6) {
+		set(s->fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+		set(s->fd, SOL_IPV6, IPV6_RECVTCLASS, 1);
+		set(s->fd, SOL_IPV6, IPV6_RECVHOPLIMIT, 1);
+	} else {
+		set(s->fd, SOL_IP, IP_RECVTOS, 1);
+		set(s->fd, SOL_IP, IP_RECVTTL, 1);
+	}
+	return err;
+}
+
+int sock_bind(const struct net_sock *s, int fd, uint16_t port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 
 	if (!s->ipv6) {
 		memcpy(&in.sin_addr, s->gid + 12, 4);
-		return bind(s->fd, (struct sockaddr *)&in, sizeof(in)) < 0 ? errno : 0;
+		return bind(fd, (struct sockaddr *)&in, sizeof(in)) < 0 ? errno : 0;
 	}
 	memcpy(&in6.sin6_addr, s->gid, 16);
 	if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
 		in6.sin6_scope_id = s->ifindex;
-	return bind(s->fd, (struct sockaddr *)&in6, sizeof(in6)) < 0 ? errno : 0;
+	return bind(fd, (struct sockaddr *)&in6, sizeof(in6)) < 0 ? errno : 0;
 }
 
 void sock_close(struct net *net, struct net_sock *s)
@@ -136,6 +148,7 @@ void sock_close(struct net *net, struct net_sock *s)
 			if (net->sock[i] == s)
 				net->sock[i] = net->sock[--net->sock_n];
 	}
+	net_out_close(s);
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s);
@@ -168,7 +181,7 @@ int sock_open(struct net *net, struct device *dev, unsigned row)
 	s->fd = spare_take(s->ipv6);
 	err = s->fd < 0 ? errno : sock_options(net, s);
 	if (!err) {
-		err = sock_bind(s);
+		err = sock_bind(s, s->fd, ROCE_PORT);
 		if (err) { /* it will be tried again */
 			spare_give(s->ipv6, s->fd);
 			s->fd = -1;
@@ -176,6 +189,8 @@ int sock_open(struct net *net, struct device *dev, unsigned row)
 	}
 	if (!err && shards_n > 1 && net->shard->index == 0)
 		err = steer(s->fd);
+	if (!err)
+		err = net_out_open(net, s);
 	if (!err)
 		err = sock_add(net, s);
 	if (err)

@@ -5,8 +5,12 @@
 
 #include "net_priv.h"
 
-/* Options of a new socket; into the tables, and out of them, closed and freed. */
+/* Options of a new socket that receives (s->fd), of one that only sends from its address; and the address. */
 int sock_options(const struct net *, const struct net_sock *);
+int sock_options_out(const struct net *, const struct net_sock *, int fd);
+int sock_bind(const struct net_sock *, int fd, uint16_t port);
+
+/* Into the tables, and out of them, closed and freed. */
 int sock_add(struct net *, struct net_sock *);
 void sock_close(struct net *, struct net_sock *);
 

@@ -2,13 +2,14 @@
 /*
  * net_tx.c - from bursts to datagrams, many in one system call.
  *
- *	tx_buf	| hdr payload pad icrc | hdr payload pad icrc | ... | hdr pay icrc |
+ *	buf	| hdr payload pad icrc | hdr payload pad icrc | ... | hdr pay icrc |
  *		|<------- equal ------>|<------- equal ------>|     |<- may be shorter
  *
- * The train: packets to one peer lie one behind the other in one buffer that stays in the cache.
+ * A train: packets to one peer lie one behind the other in one buffer that stays in the cache.
  * Payload is copied there and the CRC computed over it while it is hot; this beats handing the
  * kernel a list of pointers.  One GSO send takes it all, whatever messages and QPs the packets belong
- * to.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next
+ * to.  There is one train for each source port (net_out.c); the packets of a QP are always in the same one, so they stay in
+ * order, and queue pairs of different ports do not end each other's trains.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next
  * packet, being shorter, ends it.
  *
  * A packet to another shard of this daemon has a token behind each ICRC (net_priv.h).
@@ -30,11 +31,27 @@
 #include "inbox.h"
 #include "io.h"
 #include "net_gid.h"
+#include "net_out.h"
 
 #define PAY_MAX   4096u /* the longest PMTU */
 #define CMSG_ROOM (CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)))
 
-void net_tx_init(struct net *net) { net->backlog_end = &net->backlog; }
+int net_tx_init(struct net *net)
+{
+	net->train_n = net_ports ? net_ports : 1;
+	net->backlog_end = &net->backlog;
+	net->under_way_end = &net->under_way;
+	if (posix_memalign((void **)&net->train, 64, net->train_n * sizeof(*net->train)))
+		return ENOMEM;
+	for (unsigned i = 0; i < net->train_n; i++) { /* of a buffer that no train needs no page is there */
+		net->train[i].b = (struct batch){ 0 };
+		net->train[i].next = NULL;
+		net->train[i].listed = false;
+	}
+	return 0;
+}
+
+void net_tx_free(struct net *net) { free(net->train); }
 
 bool net_blocked(const struct net *net) { return net->backlog; }
 
@@ -56,17 +73,17 @@ struct marks net_marks;
 static int priority_of(const struct route *r) { return net_marks.priority[r->sl % SLS]; }
 
 /* Over IPv4 a traffic class that comes with the packet would set a priority of its own: so the socket has both. */
-static void sock_mark(struct net_sock *s, const struct route *r)
+static void out_mark(struct net_out *o, bool ipv6, const struct route *r)
 {
 	int tos = r->tclass, priority = priority_of(r);
 
-	if (!net_marks.prioritized || (s->priority == priority && (s->ipv6 || s->tos == tos)))
+	if (!net_marks.prioritized || (o->priority == priority && (ipv6 || o->tos == tos)))
 		return;
-	if (!s->ipv6)
-		setsockopt(s->fd, SOL_IP, IP_TOS, &tos, sizeof(tos));
-	setsockopt(s->fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
-	s->tos = tos;
-	s->priority = priority;
+	if (!ipv6)
+		setsockopt(o->fd, SOL_IP, IP_TOS, &tos, sizeof(tos));
+	setsockopt(o->fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+	o->tos = tos;
+	o->priority = priority;
 }
 
 static void msg_fill(struct msghdr *msg, struct batch *b, uint8_t *cmsg)
@@ -108,7 +125,7 @@ static int send_gso(struct batch *b, uint8_t *data)
 	msg_fill(&msg, b, cmsg);
 	msg.msg_iov = &iov;
 	msg.msg_iovlen = 1;
-	return sendmsg(b->sock->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
+	return sendmsg(b->out->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
 /* On return *b and *data are what was not sent. */
@@ -130,7 +147,7 @@ static int send_each(struct batch *b, uint8_t **data)
 		mm[i].msg_hdr.msg_iovlen = 1;
 	}
 	while (b->n) {
-		sent = sendmmsg(b->sock->fd, mm, b->n, MSG_DONTWAIT);
+		sent = sendmmsg(b->out->fd, mm, b->n, MSG_DONTWAIT);
 		if (sent <= 0)
 			return errno;
 		batch_cut(b, (unsigned)sent, data);
@@ -157,9 +174,12 @@ static bool label_undo(struct batch *b)
 {
 	if (!b->sock->ipv6 || !b->to.in6.sin6_flowinfo)
 		return false;
-	if (!b->sock->unlabelled)
+	if (b->to.in6.sin6_flowinfo == htonl(b->out->port)) { /* ours: nobody asked */
+		b->sock->bare = true;
+	} else if (!b->sock->unlabelled) {
 		log_note("IPv6 flow labels are leased on this host: packets go without those that programs ask for");
-	b->sock->unlabelled = true;
+		b->sock->unlabelled = true;
+	}
 	b->to.in6.sin6_flowinfo = 0;
 	return true;
 }
@@ -172,14 +192,14 @@ static int batch_send(struct batch *b, uint8_t **data)
 	struct icrc_flow flow;
 	int err;
 
-	sock_mark(b->sock, &b->route);
+	out_mark(b->out, b->sock->ipv6, &b->route);
 	if (b->gso) {
 		err = send_gso(b, *data);
 		if (err == EINVAL && label_undo(b))
 			err = send_gso(b, *data);
 		if (err != EIO && err != EINVAL)
 			goto out;
-		icrc_flow_init(&flow, b->route.sgid, b->route.dgid, ROCE_PORT, ROCE_PORT, true);
+		icrc_flow_init(&flow, b->route.sgid, b->route.dgid, b->out->port, ROCE_PORT, true);
 		gso_undo(b, &flow, *data);
 	}
 	err = send_each(b, data);
@@ -211,6 +231,24 @@ static struct unsent *unsent_new(const struct batch *b, const uint8_t *data)
 	return l;
 }
 
+/* Room in the socket of the first one is waited for; the others go behind it. */
+static void room_await(struct net *net)
+{
+	const struct net_out *o = net->backlog ? net->backlog->b.out : NULL, *old = net->awaited;
+
+	if (o == old)
+		return;
+	if (old && old->slot == SEND_SLOT)
+		io_del(net->io, SEND_SLOT, old->fd);
+	else if (old)
+		io_want_write(net->io, old->slot, old->fd, false);
+	if (o && o->slot == SEND_SLOT)
+		io_add(net->io, SEND_SLOT, o->fd);
+	if (o)
+		io_want_write(net->io, o->slot, o->fd, true);
+	net->awaited = o;
+}
+
 static void backlog_put(struct net *net, const struct batch *b, const uint8_t *data)
 {
 	struct unsent *l = unsent_new(b, data);
@@ -219,7 +257,7 @@ static void backlog_put(struct net *net, const struct batch *b, const uint8_t *d
 		return;
 	*net->backlog_end = l;
 	net->backlog_end = &l->next;
-	io_want_write(net->io, b->sock->slot, b->sock->fd, true);
+	room_await(net);
 }
 
 static void batch_out(struct net *net, struct batch *b, uint8_t *data)
@@ -240,15 +278,14 @@ void net_tx_retry(struct net *net)
 		data = l->data;
 		if (batch_send(&l->b, &data) == EAGAIN) {
 			memmove(l->data, data, l->b.len);
-			io_want_write(net->io, l->b.sock->slot, l->b.sock->fd, true);
-			return;
+			break;
 		}
-		io_want_write(net->io, l->b.sock->slot, l->b.sock->fd, false);
 		net->backlog = l->next;
 		if (!net->backlog)
 			net->backlog_end = &net->backlog;
 		free(l);
 	}
+	room_await(net);
 }
 
 static struct unsent *unsent_drop(struct unsent *l, const struct net_sock *s)
@@ -270,25 +307,74 @@ static struct unsent *unsent_drop(struct unsent *l, const struct net_sock *s)
 
 void net_tx_drop(struct net *net, const struct net_sock *s)
 {
-	if (net->train.sock == s) {
-		net->train.sock = NULL;
-		net->train.n = 0;
+	for (unsigned i = 0; i < net->train_n; i++) {
+		if (net->train[i].b.sock == s) {
+			net->train[i].b.sock = NULL;
+			net->train[i].b.n = 0;
+		}
 	}
 	net->backlog = unsent_drop(net->backlog, s);
 	for (net->backlog_end = &net->backlog; *net->backlog_end;)
 		net->backlog_end = &(*net->backlog_end)->next;
+	room_await(net);
 }
 
 /* ---- the train ----------------------------------------------------------- */
 
+static void train_go(struct net *net, struct train *t)
+{
+	if (t->b.n)
+		batch_out(net, &t->b, t->buf);
+	t->b.n = 0;
+}
+
 void net_flush(struct net *net)
 {
-	struct batch *t = &net->train;
+	struct train *t;
 
-	if (!t->n)
+	while ((t = net->under_way)) {
+		train_go(net, t);
+		net->under_way = t->next;
+		t->next = NULL;
+		t->listed = false;
+	}
+	net->under_way_end = &net->under_way;
+}
+
+static void train_list(struct net *net, struct train *t)
+{
+	if (t->listed)
 		return;
-	batch_out(net, t, net->tx_buf);
-	t->n = 0;
+	*net->under_way_end = t;
+	net->under_way_end = &t->next;
+	t->listed = true;
+}
+
+/* The GID that packets are sent from; NULL: it is none of ours. */
+static const struct gid_slot *from_find(struct net *net, const uint8_t sgid[16])
+{
+	if (!net->from || memcmp(net->from->gid, sgid, 16))
+		net->from = net_gid_find(net, sgid);
+	return net->from;
+}
+
+/* The train of the port that is for them. */
+static struct train *train_of(struct net *net, const struct burst *b)
+{
+	const struct gid_slot *from = net->train_n > 1 ? from_find(net, b->route.sgid) : NULL;
+
+	return &net->train[from && from->sock ? net_out_of(from->sock, b->route.flow_label, b->sqpn, b->dqpn) : 0];
+}
+
+uint16_t net_port(struct net *net, const struct burst *b, uint32_t *flow_label)
+{
+	const struct gid_slot *from = from_find(net, b->route.sgid);
+	const struct net_sock *s = from ? from->sock : NULL;
+	const struct net_out *o = s ? &s->out[net_out_of(s, *flow_label, b->sqpn, b->dqpn)] : NULL;
+
+	if (o)
+		*flow_label = net_out_label(s, o, *flow_label);
+	return o ? o->port : ROCE_PORT;
 }
 
 /* May both be sent by one call?  IPv4 has no flow label. */
@@ -307,7 +393,7 @@ static void address_set(struct batch *t)
 	if (t->sock->ipv6) {
 		t->to.in6.sin6_family = AF_INET6;
 		t->to.in6.sin6_port = htons(ROCE_PORT);
-		t->to.in6.sin6_flowinfo = t->sock->unlabelled ? 0 : htonl(t->route.flow_label & 0xfffff);
+		t->to.in6.sin6_flowinfo = htonl(net_out_label(t->sock, t->out, t->route.flow_label));
 		memcpy(&t->to.in6.sin6_addr, gid, 16);
 		if (IN6_IS_ADDR_LINKLOCAL(&t->to.in6.sin6_addr))
 			t->to.in6.sin6_scope_id = t->sock->ifindex;
@@ -321,22 +407,24 @@ static void address_set(struct batch *t)
 }
 
 /* The train is empty: which way will the next one go?  false: there is none. */
-static bool train_start(struct net *net, struct hca *hca, const struct route *route)
+static bool train_start(struct net *net, struct train *train, struct hca *hca, const struct route *route)
 {
-	struct batch *t = &net->train;
+	struct batch *t = &train->b;
 	const struct gid_slot *from, *to;
 
 	if (!t->sock || !goes_along(&t->route, route)) {
-		from = net_gid_find(net, route->sgid);
+		from = from_find(net, route->sgid);
 		if (!from || !from->sock || from->sock->ipv6 == gid_is_v4(route->dgid))
 			return false;
 		to = net_gid_find(net, route->dgid);
 		t->tail = to && to->sock ? TOKEN_LEN : 0;
 		t->sock = from->sock;
+		t->out = &t->sock->out[train - net->train];
 		t->route = *route;
 		address_set(t);
-		icrc_flow_init(&net->flow, route->sgid, route->dgid, ROCE_PORT, ROCE_PORT, true);
+		icrc_flow_init(&train->flow, route->sgid, route->dgid, t->out->port, ROCE_PORT, true);
 	}
+	train_list(net, train);
 	t->hca = hca;
 	t->gso = !net->shard->tap && (t->sock->ipv6 || net->gso4);
 	t->closed = false;
@@ -355,9 +443,9 @@ static bool train_fits(const struct batch *t, size_t len)
 }
 
 /* Puts packets of b from the i-th on behind the train's, as many as fit: how many, or -errno of reading the payload. */
-static int train_add(struct net *net, const struct burst *b, uint32_t i)
+static int train_add(struct train *train, const struct burst *b, uint32_t i)
 {
-	struct batch *t = &net->train, before = *t;
+	struct batch *t = &train->b, before = *t;
 	uint8_t *draft[TRAIN_PKTS]; /* the packets, until their ICRCs are made */
 	struct span to[TRAIN_PKTS];
 	const uint8_t *from;
@@ -368,7 +456,7 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 	int err;
 
 	for (; i + n < b->n; n++) {
-		pkt = net->tx_buf + t->len;
+		pkt = train->buf + t->len;
 		hdr_len = burst_hdr(b, i + n, pkt);
 		pay = burst_pkt_len(b, i + n);
 		pad = pad_len(pay);
@@ -398,7 +486,7 @@ static int train_add(struct net *net, const struct burst *b, uint32_t i)
 		len = t->pkt_len[before.n + k] - ICRC_LEN - (size_t)t->tail;
 		if (from) /* each by itself: the CRC finds it in the nearest cache */
 			memcpy((void *)(uintptr_t)to[k].addr, from + burst_pkt_off(b, k), to[k].len);
-		icrc_put(pkt + len, icrc_pkt(&net->flow, id, pkt, len));
+		icrc_put(pkt + len, icrc_pkt(&train->flow, id, pkt, len));
 		memcpy(pkt + len + ICRC_LEN, &net_token, t->tail);
 	}
 	if (held_tears != tears) {
@@ -455,36 +543,44 @@ static bool across(struct net *net, struct hca *hca, const struct burst *b, mono
 
 void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 {
-	struct batch *t = &net->train;
+	struct train *t = train_of(net, b);
 	int n;
 
-	if (t->n && !goes_along(&t->route, &b->route))
-		net_flush(net);
+	if (t->b.n && !goes_along(&t->b.route, &b->route))
+		train_go(net, t);
 	for (uint32_t i = 0; i < b->n; i += (uint32_t)n) {
-		if (!t->n && !train_start(net, hca, &b->route)) {
+		if (!t->b.n && !train_start(net, t, hca, &b->route)) {
 			if (!across(net, hca, b, now))
 				hca_count(hca, HCA_STAT_SEND_ERR, b->n);
 			return;
 		}
-		n = train_add(net, b, i);
+		n = train_add(t, b, i);
 		if (n < 0) {
 			tx_failed(hca, b, -n, now);
 			return;
 		}
 		if (i + (uint32_t)n < b->n)
-			net_flush(net);
+			train_go(net, t);
 	}
 }
 
-void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, const uint8_t *data, size_t len)
+void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, uint16_t port, const uint8_t *data,
+		  size_t len)
 {
-	struct batch *t = &net->train;
+	const struct gid_slot *from = from_find(net, route->sgid);
+	unsigned i = from && from->sock ? net_out_at(from->sock, port) : 0;
+	struct train *train = &net->train[i];
+	struct batch *t = &train->b;
 	struct device *dev;
 	struct shard *to;
 
+	if (i && i == from->sock->out_n) { /* held back until that port was closed */
+		hca_count(hca, HCA_STAT_SEND_ERR, 1);
+		return;
+	}
 	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len + t->tail)))
-		net_flush(net);
-	if (!t->n && !train_start(net, hca, route)) {
+		train_go(net, train);
+	if (!t->n && !train_start(net, train, hca, route)) {
 		to = across_to(net, route, be24_get(data + BTH_DQPN), &dev);
 		if (to)
 			inbox_put(to, dev, route, data, len - ICRC_LEN);
@@ -492,8 +588,8 @@ void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, c
 			hca_count(hca, HCA_STAT_SEND_ERR, 1);
 		return;
 	}
-	memcpy(net->tx_buf + t->len, data, len);
-	memcpy(net->tx_buf + t->len + len, &net_token, t->tail);
+	memcpy(train->buf + t->len, data, len);
+	memcpy(train->buf + t->len + len, &net_token, t->tail);
 	len += t->tail;
 	t->pkt_len[t->n++] = (uint16_t)len;
 	t->len += len;

@@ -12,13 +12,16 @@ struct net_sock;
  * After either, if net_blocked(), no burst may be handed in before it is over.
  */
 void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
-/* One packet as bytes with its ICRC, for an IP identification of 0: while the tap is on (tap.h). */
-void net_tx_bytes(struct net *, struct hca *, const struct route *, const uint8_t *data, size_t len);
+/* One packet as bytes with its ICRC, for an IP identification of 0 and that source port: while the tap is on (tap.h). */
+void net_tx_bytes(struct net *, struct hca *, const struct route *, uint16_t port, const uint8_t *data, size_t len);
+/* The source port that net_tx() would have b sent from; *flow_label, b's, becomes that of the packets. */
+uint16_t net_port(struct net *, const struct burst *b, uint32_t *flow_label);
 void net_flush(struct net *);
 bool net_blocked(const struct net *);
 void net_tx_retry(struct net *); /* if a socket has become ready: what it had no room for */
 
-void net_tx_init(struct net *);
+int net_tx_init(struct net *); /* 0 or errno */
+void net_tx_free(struct net *);
 /* The socket is going away: what waits for it is dropped. */
 void net_tx_drop(struct net *, const struct net_sock *);
 

@@ -62,15 +62,19 @@ static void make(bool ipv6, unsigned n, uid_t uid, uint32_t rcvbuf)
 	}
 }
 
-void spare_begin(unsigned v4, unsigned v6, uid_t uid, uint32_t rcvbuf)
+bool spare_may(uint32_t rcvbuf)
 {
 	int fd = udp(false);
+	bool may = fd >= 0 && set(fd, SO_RCVBUFFORCE, (int)rcvbuf);
 
-	spare.made = fd >= 0 && set(fd, SO_RCVBUFFORCE, (int)rcvbuf);
 	if (fd >= 0)
 		close(fd);
-	if (!spare.made)
-		return;
+	return may;
+}
+
+void spare_begin(unsigned v4, unsigned v6, uid_t uid, uint32_t rcvbuf)
+{
+	spare.made = true;
 	make(false, v4, uid, rcvbuf);
 	make(true, v6, uid, rcvbuf);
 }

@@ -11,7 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Makes them if large buffers can be had, for the user that the daemon will be; before there are shards. */
+/* Can large buffers be had? */
+bool spare_may(uint32_t rcvbuf);
+/* If so: makes them, for the user that the daemon will be; before there are shards. */
 void spare_begin(unsigned v4, unsigned v6, uid_t, uint32_t rcvbuf);
 void spare_end(void);
 

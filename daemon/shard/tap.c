@@ -131,6 +131,13 @@ static void answer(struct shard *s, const struct tap_pkt *p, const struct rule_v
 	a.kind = TAP_ACK;
 	a.dir = p->dir == TAP_OUT ? TAP_IN : TAP_OUT;
 	a.bad = false;
+	a.sport = TAP_PORT;
+	if (a.dir == TAP_OUT && !p->local) { /* of the QP that p is for */
+		struct burst b = { .route = back, .sqpn = p->qpn, .dqpn = p->qp.dest_qpn };
+
+		a.sport = net_port(s->net, &b, &back.flow_label);
+		tap_icrc(&back, a.sport, data, a.len - ICRC_LEN);
+	}
 	put(s, &a, a.dir == TAP_OUT && p->local ? net_device(s->net, back.dgid) : NULL, 0, 0, true, v->text);
 }
 
@@ -143,7 +150,7 @@ static int alter(struct shard *s, struct tap_pkt *p, const struct rule_verdict *
 		return err;
 	at->route = *p->route;
 	at->b = *p->b;
-	if (rule_change(v, &at->route, p->room, p->len))
+	if (rule_change(v, &at->route, p->sport, p->room, p->len))
 		p->bad = !v->corrupt->fix;
 	at->b.route = at->route;
 	p->route = &at->route;
@@ -285,7 +292,7 @@ static int out_go(struct shard *s, struct tap_pkt *p, const struct device *to, c
 	see(s, p, fate);
 	hold_passed(&s->tap->hold, p);
 	if (!to) {
-		net_tx_bytes(s->net, s->hca[p->device], p->route, p->data, p->len);
+		net_tx_bytes(s->net, s->hca[p->device], p->route, p->sport, p->data, p->len);
 		return 0;
 	}
 	q = pkt_new(s, to->index, TAP_IN, p->b, p->route);
@@ -315,8 +322,10 @@ void tap_tx(struct shard *s, unsigned device, struct hca *hca, const struct burs
 
 	for (uint32_t i = 0; i < b->n; i++) {
 		burst_slice(b, i, 1, &one, span);
-		p = pkt_new(s, device, TAP_OUT, &one, &b->route);
+		p = pkt_new(s, device, TAP_OUT, &one, &one.route);
 		p.local = to;
+		if (!to)
+			p.sport = net_port(s->net, b, &one.route.flow_label);
 		err = out_pkt(s, &p, to);
 		if (!err)
 			continue;
@@ -342,6 +351,7 @@ void tap_due(struct shard *s, mono_t now)
 		p.qpn = c->qpn;
 		p.bad = c->bad;
 		p.kind = c->kind;
+		p.sport = c->sport;
 		reparse(s, &p);
 		if (c->dir == TAP_OUT)
 			out_go(s, &p, c->to < 0 ? NULL : &devices[c->to], &fate);

@@ -263,7 +263,7 @@ static void tap_look(struct tap_listener *, struct tap_pkt *p, const struct tap_
 	if (p->local && p->dir == TAP_OUT && odd++ & 1)
 		return; /* some stay spans */
 	must(tap_bytes(p), "tap_bytes");
-	icrc_flow_init(&flow, p->route->sgid, p->route->dgid, 4791, 4791, true);
+	icrc_flow_init(&flow, p->route->sgid, p->route->dgid, p->sport, 4791, true);
 	if (!icrc_check(&rx, &flow, p->data, p->len, &id) || id)
 		die("tap: the ICRC is not that of identification 0");
 	if (burst_parse(&b, &span, p->data, p->len - 4) || !psn_eq(b.psn, p->b->psn) || b.dqpn != p->b->dqpn ||

@@ -54,6 +54,7 @@ E2E_TESTS = \
 	t/e2e/pace.test \
 	t/e2e/peer.test \
 	t/e2e/pkey.test \
+	t/e2e/ports.test \
 	t/e2e/why.test \
 	t/e2e/raw.test \
 	t/e2e/run.test \

@@ -22,14 +22,12 @@ class Sniffer:
             os.close(here)
         self.s.setblocking(False)
 
-    def take(self):
-        """[(traffic class, hop limit, flow label or None, BTH and the rest)]"""
-        out = []
+    def _packets(self):
         while True:
             try:
                 p, who = self.s.recvfrom(70000)
             except BlockingIOError:
-                return out
+                return
             if who[2] == socket.PACKET_OUTGOING:
                 continue
             if p[0] >> 4 == 4 and p[9] == 17:
@@ -39,5 +37,14 @@ class Sniffer:
                 tclass, hops, label, udp = word >> 20 & 255, p[7], word & 0xfffff, p[40:]
             else:
                 continue
-            if struct.unpack("!H", udp[2:4])[0] == 4791:
-                out.append((tclass, hops, label, udp[8:]))
+            sport, dport = struct.unpack("!HH", udp[:4])
+            if dport == 4791:
+                yield tclass, hops, label, sport, udp[8:]
+
+    def take(self):
+        """[(traffic class, hop limit, flow label or None, BTH and the rest)]"""
+        return [(tclass, hops, label, bth) for tclass, hops, label, _, bth in self._packets()]
+
+    def take_ports(self):
+        """[(source port, flow label or None, BTH and the rest)]"""
+        return [(sport, label, bth) for _, _, label, sport, bth in self._packets()]
