@@ -454,8 +454,14 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct rd_qp *q = to_qp(qp);
 	struct unacked u = { &q->ctx->conn, "ibv_destroy_qp", qp->handle, "ibv_ack_async_event", false };
-	int err = q->flows ? EBUSY : ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->handle);
+	int err;
 
+	if (q->flows)
+		return EBUSY;
+	/* Datagrams that the daemon has not taken yet go out before: nobody sends them again.  An adapter has long sent them. */
+	if ((qp->qp_type == IBV_QPT_UD || qp->qp_type == IBV_QPT_UC) && ring_behind(&q->sq))
+		ctx_turn(q->ctx);
+	err = ctx_call_id(q->ctx, MSG_QP_DESTROY, qp->handle);
 	if (err)
 		return err;
 	if (qp->send_cq)

@@ -297,6 +297,28 @@ START_TEST(refused)
 }
 END_TEST
 
+/* All that was posted goes out, though nobody will hear of it: a datagram that says goodbye has no second try. */
+START_TEST(last_words)
+{
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned i = 0; i < 200; i++) {
+		struct ibv_qp *a = fix_qp(&f, IBV_QPT_UC, 4, NULL), *b = fix_qp(&f, IBV_QPT_UC, 4, NULL);
+
+		fix_connect(&f, a, b);
+		ck_assert_int_eq(fix_recv(&f, b, i, 2000, 1000), 0);
+		fix_fill(f.buf, 1000, i);
+		ck_assert_int_eq(fix_send(&f, a, 0, 0, 1000, 0), 0);
+		ck_assert_int_eq(ibv_destroy_qp(a), 0);
+		fix_wait_ok(f.cq);
+		ck_assert(fix_filled(f.buf + 2000, 1000, i));
+		ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	}
+	fix_close(&f);
+}
+END_TEST
+
 /* A child must not be able to speak in its parent's name; what it destroys is only its own copy. */
 START_TEST(forked)
 {
@@ -339,5 +361,5 @@ END_TEST
 void api_objects(Suite *s)
 {
 	SUITE_ADD(s, device, query, port_speed, mr_limits, ah_limits, ah_from_wc, cq_limits, qp_limits, refused,
-		  forked);
+		  last_words, forked);
 }
