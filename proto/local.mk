@@ -51,7 +51,6 @@ libproto_a_SOURCES = \
 	proto/why.c \
 	proto/why_key.c \
 	proto/why_wait.c \
-	proto/warm.c \
 	proto/wr_kind.c \
 	proto/wqe.c
 noinst_HEADERS += \
@@ -108,5 +107,4 @@ noinst_HEADERS += \
 	proto/why.def \
 	proto/why.h \
 	proto/wqe.h \
-	proto/warm.h \
 	proto/wr_kind.h

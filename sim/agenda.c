@@ -78,17 +78,17 @@ static void near_del(struct agenda *a, struct moment *m)
 	a->near_n--;
 }
 
-/* The first ns from base on that has something, and is below base + AGENDA_NEAR; there is something. */
-static uint64_t near_ns(const struct agenda *a, uint64_t from)
+/* The first ns that has something; there is something. */
+static uint64_t near_ns(const struct agenda *a)
 {
-	uint32_t base = from % AGENDA_NEAR, i = base / 64;
+	uint32_t base = a->base % AGENDA_NEAR, i = base / 64;
 	uint64_t bits = a->some[i] & ~0ull << base % 64;
 
 	while (!bits) {
 		i = (i + 1) % (AGENDA_NEAR / 64);
 		bits = a->some[i];
 	}
-	return from + (i * 64 + (uint32_t)__builtin_ctzll(bits) - base) % AGENDA_NEAR;
+	return a->base + (i * 64 + (uint32_t)__builtin_ctzll(bits) - base) % AGENDA_NEAR;
 }
 
 /* The first ns of those that are far; false: there is none. */
@@ -140,7 +140,7 @@ struct moment *agenda_next(struct agenda *a, uint64_t until_ns)
 	uint64_t ns;
 
 	if (a->near_n)
-		ns = near_ns(a, a->base);
+		ns = near_ns(a);
 	else if (!far_ns(a, &ns))
 		return NULL;
 	if (ns > until_ns)
@@ -152,20 +152,6 @@ struct moment *agenda_next(struct agenda *a, uint64_t until_ns)
 	a->now_ns = ns;
 	m->order = 0;
 	return m;
-}
-
-struct moment *agenda_behind(const struct agenda *a, const struct moment *m)
-{
-	uint64_t ns;
-
-	if (!a->near_n || (m && !m->near.next))
-		return NULL;
-	if (m && m->near.next != &a->near[m->ns % AGENDA_NEAR])
-		return LINK_OF(m->near.next, struct moment, near);
-	ns = near_ns(a, m ? m->ns + 1 : a->base);
-	if (ns - a->base >= AGENDA_NEAR)
-		return NULL;
-	return LINK_OF(a->near[ns % AGENDA_NEAR].next, struct moment, near);
 }
 
 void agenda_fini(struct agenda *a) { free(a->far.v); }

@@ -49,8 +49,6 @@ void agenda_init(struct agenda *);
 void agenda_set(struct agenda *, struct moment *, uint64_t ns);
 /* The next one up to that time, which becomes now; NULL: none. */
 struct moment *agenda_next(struct agenda *, uint64_t until_ns);
-/* The one that is to come behind m, a moment that is set, or first of all, if m is NULL; NULL: none, or it is far. */
-struct moment *agenda_behind(const struct agenda *, const struct moment *m);
 void agenda_fini(struct agenda *);
 
 static inline bool moment_is_set(const struct moment *m) { return m->order; }

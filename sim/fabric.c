@@ -139,9 +139,7 @@ static bool run_until(struct fabric *f, uint64_t ns)
 {
 	struct moment *m;
 
-	while (f->work.open && (m = agenda_next(&f->agenda, ns))) {
-		if (f->t->hosts >= AHEAD_HOSTS)
-			ahead_turn(f, m);
+	while (f->work.open && (m = agenda_next(&f->agenda, ns)))
 		switch ((enum moment_kind)m->kind) {
 		case AT_SENT: sent(f, LINK_OF(m, struct port, sent)); break;
 		case AT_ARRIVED: arrived(f, LINK_OF(m, struct port, arrived)); break;
@@ -149,7 +147,6 @@ static bool run_until(struct fabric *f, uint64_t ns)
 		case AT_START: work_start(f, LINK_OF(m, struct starter, start)->load); break;
 		case AT_STOP: work_stop(f, LINK_OF(m, struct starter, stop)->load); break;
 		}
-	}
 	if (!f->work.open)
 		return false;
 	f->agenda.now_ns = ns;

@@ -11,7 +11,6 @@
 #define SIM_FABRIC_H
 
 #include "agenda.h"
-#include "ahead.h"
 #include "csv.h"
 #include "host.h"
 #include "packet.h"
@@ -29,7 +28,6 @@ struct seat {
 struct fabric {
 	const struct topology *t;
 	struct agenda agenda;
-	struct ahead ahead;
 	struct packets packets;
 	struct rng rng;
 	struct host *host;

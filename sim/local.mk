@@ -2,7 +2,6 @@
 bin_PROGRAMS += rdmad-sim
 rdmad_sim_SOURCES = \
 	sim/agenda.c sim/agenda.h \
-	sim/ahead.c sim/ahead.h \
 	sim/csv.c sim/csv.h \
 	sim/fabric.c sim/fabric.h \
 	sim/host.c sim/host.h \

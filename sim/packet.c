@@ -4,19 +4,16 @@
 
 #include <stdlib.h>
 
-#include "proto/warm.h"
-
 #include "say.h"
 
 struct packet *packet_get(struct packets *all)
 {
 	struct packet *p = all->free;
 
-	if (!p)
-		return room_new(1, sizeof(*p));
-	all->free = p->next;
-	if (all->free)
-		warm(all->free, sizeof(*p));
+	if (p)
+		all->free = p->next;
+	else
+		p = room_new(1, sizeof(*p));
 	return p;
 }
 

@@ -3,7 +3,6 @@
 #include "switch.h"
 
 #include "proto/cnp.h"
-#include "proto/warm.h"
 
 #include "fabric.h"
 #include "say.h"
@@ -27,12 +26,6 @@ static struct port *route(const struct fabric *f, const struct sw *s, const stru
 	first = s->next_at[to->sw];
 	n = s->next_at[to->sw + 1] - first;
 	return &s->port[s->next[n == 1 ? first : first + mixed(p->path, s->salt) % n]];
-}
-
-void switch_warm(const struct fabric *f, const struct sw *s, const struct packet *p)
-{
-	if (p->class != CLASS_PAUSE)
-		warm(route(f, s, p), sizeof(struct port));
 }
 
 static void say_pause(struct fabric *f, struct port *in, bool pause)

@@ -31,8 +31,6 @@ struct sw {
 
 /* It came in by that port. */
 void switch_rx(struct fabric *, struct sw *, struct port *in, struct packet *);
-/* Memory is asked for the port by which the packet will leave. */
-void switch_warm(const struct fabric *, const struct sw *, const struct packet *);
 /* The packet that the port was sending has left the buffer: to be called before port_sent(). */
 void switch_sent(struct fabric *, struct sw *, struct port *out);
 

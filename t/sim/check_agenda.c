@@ -67,33 +67,6 @@ static void take(struct agenda *a, struct model *o, uint64_t until)
 	o->order[i] = 0;
 }
 
-/* Moments come in the order that agenda_behind() says. */
-START_TEST(behind)
-{
-	static struct agenda a;
-	static struct model o;
-	struct rng rng = { .s = (uint64_t)_i * 77 + 2 };
-	struct moment *v[MOMENTS];
-	unsigned n = 0;
-
-	agenda_init(&a);
-	o = (struct model){ 0 };
-	ck_assert_ptr_null(agenda_behind(&a, NULL));
-	for (unsigned i = 0; i < 4 * MOMENTS; i++) {
-		set(&a, &o, &rng);
-		if (i % 4 == 0)
-			take(&a, &o, UINT64_MAX);
-	}
-	while (n < MOMENTS && (v[n] = agenda_behind(&a, n ? v[n - 1] : NULL)))
-		n++;
-	ck_assert_uint_eq(n, a.near_n);
-	for (unsigned i = 0; i < n; i++)
-		ck_assert_ptr_eq(agenda_next(&a, UINT64_MAX), v[i]);
-	ck_assert_ptr_null(agenda_behind(&a, v[0]));
-	agenda_fini(&a);
-}
-END_TEST
-
 START_TEST(in_order)
 {
 	static struct agenda a;
@@ -124,7 +97,6 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, in_order, 0, 4);
-	tcase_add_loop_test(t, behind, 0, 20);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
