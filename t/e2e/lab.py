@@ -55,12 +55,15 @@ def until(what, cond, limit=10.0, pause=0.005):
 
 def output_of(p, limit):
     """All that it says; Failed if it does not end well, and in time."""
-    try:
-        said = p.communicate(timeout=limit * PATIENCE)[0]
-    except subprocess.TimeoutExpired:
-        p.kill()
-        p.wait()
-        raise Failed("%s: did not end in time" % " ".join(p.args))
+    with p:
+        try:
+            said = p.communicate(timeout=limit * PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            p.kill()
+            raise Failed("%s: did not end in time" % " ".join(p.args))
+        except BaseException:
+            p.kill()
+            raise
     if p.returncode:
         raise Failed("%s: exit %d: %s" % (" ".join(p.args), p.returncode, said.strip()))
     return said
@@ -85,17 +88,20 @@ class Host:
             yield
             return
         here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        sandbox.setns(self.fd, sandbox.CLONE_NEWNET)
         try:
-            yield
+            sandbox.setns(self.fd, sandbox.CLONE_NEWNET)
+            try:
+                yield
+            finally:
+                sandbox.setns(here, sandbox.CLONE_NEWNET)
         finally:
-            sandbox.setns(here, sandbox.CLONE_NEWNET)
             os.close(here)
 
     def run(self, *argv, limit=20.0):
         with self.inside():
             p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return output_of(p, limit)
+
     def close(self):
         if self.fd is not None:
             os.close(self.fd)

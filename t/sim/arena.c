@@ -30,6 +30,8 @@ static void *cleared(size_t n, size_t each)
 
 void arena_init(struct arena *a, struct node *node, uint32_t len, uint64_t va)
 {
+	if (len % PAGE)
+		abort();
 	*a = (struct arena){ .node = node, .len = len, .va = va };
 	for (struct spare *s = spares; s < spares + sizeof(spares) / sizeof(*spares); s++)
 		if (s->bytes && s->len == len) {
