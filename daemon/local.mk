@@ -66,6 +66,7 @@ noinst_HEADERS += \
 	daemon/shard/net_out.h \
 	daemon/shard/net_priv.h \
 	daemon/shard/net_rx.h \
+	daemon/shard/net_send.h \
 	daemon/shard/net_sock.h \
 	daemon/shard/net_tx.h \
 	daemon/shard/peers.h \
@@ -168,6 +169,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/net_group.c \
 	daemon/shard/net_out.c \
 	daemon/shard/net_rx.c \
+	daemon/shard/net_send.c \
 	daemon/shard/net_sock.c \
 	daemon/shard/net_tx.c \
 	daemon/shard/obj.c \

@@ -23,8 +23,8 @@ struct qp;
 
 /* The QP got this, which may be marked. */
 void cnp_note(struct hca *, struct qp *, const struct burst *);
-bool cnp_tx(struct hca *, struct qp *,
-	    struct burst *); /* qp.cnp is set; false: it is in ERR, and needs none any more */
+/* qp.cnp is set; false: it is in ERR, and needs none any more. */
+bool cnp_tx(struct hca *, struct qp *, struct burst *);
 void cnp_rx(struct hca *, const struct burst *);
 
 #endif

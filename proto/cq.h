@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cq.h - completion queues, as far as the core has them: a number, and the one FIFO in which
- * the completions of all of them wait for hca_completions().
+ * the completions of all of them wait for hca_completion().
  *
  * A WR that has to be completed keeps its slot in its queue until its completion was handed out, so
  * that the FIFO can be sized when queues are created and never overflows.

@@ -86,7 +86,7 @@ static int group_open(struct net *net, struct device *dev, const uint8_t *mgid, 
 	s->ifindex = ifindex;
 	s->ipv6 = !gid_is_v4(mgid);
 	s->group = true;
-	s->fd = spare_take(s->ipv6);
+	s->fd = spare_take(s->ipv6, true);
 	err = s->fd < 0 ? errno : sock_options(net, s);
 	if (!err)
 		err = opt(s->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));

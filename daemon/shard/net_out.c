@@ -69,8 +69,11 @@ static int out_open(const struct net *net, struct net_sock *s, unsigned *port, u
 
 	if (!fd_may())
 		return EMFILE;
-	*o = (struct net_out){ .fd = spare_take(s->ipv6), .slot = SEND_SLOT };
+	*o = (struct net_out){ .fd = spare_take(s->ipv6, false), .slot = SEND_SLOT };
 	if (o->fd < 0)
+		err = errno;
+	if (!err &&
+	    setsockopt(o->fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 0 }, sizeof(int)) < 0) /* it may have been another's */
 		err = errno;
 	err = err ? err : sock_options_out(net, s, o->fd);
 	err = err ? err : deaf(o->fd);

@@ -44,7 +44,7 @@ uint32_t net_room(void)
 	socklen_t len = sizeof(room);
 	int fd;
 
-	if (!room && (fd = spare_take(false)) >= 0) {
+	if (!room && (fd = spare_take(false, true)) >= 0) {
 		spare_buffers(fd, net_rcvbuf);
 		getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &len);
 		close(fd);
@@ -178,7 +178,7 @@ int sock_open(struct net *net, struct device *dev, unsigned row)
 	memcpy(s->gid, dev->gid[row].gid, 16);
 	s->ifindex = dev->gid[row].ifindex;
 	s->ipv6 = !gid_is_v4(s->gid);
-	s->fd = spare_take(s->ipv6);
+	s->fd = spare_take(s->ipv6, true);
 	err = s->fd < 0 ? errno : sock_options(net, s);
 	if (!err) {
 		err = sock_bind(s, s->fd, ROCE_PORT);

@@ -5,12 +5,12 @@
  *	buf	| hdr payload pad icrc | hdr payload pad icrc | ... | hdr pay icrc |
  *		|<------- equal ------>|<------- equal ------>|     |<- may be shorter
  *
- * A train: packets to one peer lie one behind the other in one buffer that stays in the cache.
- * Payload is copied there and the CRC computed over it while it is hot; this beats handing the
- * kernel a list of pointers.  One GSO send takes it all, whatever messages and QPs the packets belong
- * to.  There is one train for each source port (net_out.c); the packets of a QP are always in the same one, so they stay in
- * order, and queue pairs of different ports do not end each other's trains.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next
- * packet, being shorter, ends it.
+ * A train: packets to one peer lie one behind the other in one buffer that stays in the cache.  Payload is copied there
+ * and the CRC computed over it while it is hot; this beats handing the kernel a list of pointers.  One GSO send takes it
+ * all, whatever messages and QPs the packets belong to.  There is one train for each source port (net_out.c); the packets
+ * of a QP are always in the same one, so they stay in order, and queue pairs of different ports do not end each other's
+ * trains.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next packet, being shorter,
+ * ends it.
  *
  * A packet to another shard of this daemon has a token behind each ICRC (net_priv.h).
  *
@@ -32,9 +32,9 @@
 #include "io.h"
 #include "net_gid.h"
 #include "net_out.h"
+#include "net_send.h"
 
-#define PAY_MAX   4096u /* the longest PMTU */
-#define CMSG_ROOM (CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)))
+#define PAY_MAX 4096u /* the longest PMTU */
 
 int net_tx_init(struct net *net)
 {
@@ -53,258 +53,6 @@ int net_tx_init(struct net *net)
 
 void net_tx_free(struct net *net) { free(net->train); }
 
-bool net_blocked(const struct net *net) { return net->backlog; }
-
-/* ---- one system call ----------------------------------------------------- */
-
-static void cmsg_put(struct msghdr *msg, int level, int type, const void *value, size_t len)
-{
-	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
-
-	c->cmsg_level = level;
-	c->cmsg_type = type;
-	c->cmsg_len = CMSG_LEN(len);
-	memcpy(CMSG_DATA(c), value, len);
-	msg->msg_controllen += CMSG_SPACE(len);
-}
-
-struct marks net_marks;
-
-static int priority_of(const struct route *r) { return net_marks.priority[r->sl % SLS]; }
-
-/* Over IPv4 a traffic class that comes with the packet would set a priority of its own: so the socket has both. */
-static void out_mark(struct net_out *o, bool ipv6, const struct route *r)
-{
-	int tos = r->tclass, priority = priority_of(r);
-
-	if (!net_marks.prioritized || (o->priority == priority && (ipv6 || o->tos == tos)))
-		return;
-	if (!ipv6)
-		setsockopt(o->fd, SOL_IP, IP_TOS, &tos, sizeof(tos));
-	setsockopt(o->fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
-	o->tos = tos;
-	o->priority = priority;
-}
-
-static void msg_fill(struct msghdr *msg, struct batch *b, uint8_t *cmsg)
-{
-	int tclass = b->route.tclass, hops = b->route.hop_limit;
-	bool v6 = b->sock->ipv6;
-
-	memset(cmsg, 0, CMSG_ROOM);
-	*msg = (struct msghdr){ .msg_name = &b->to, .msg_namelen = b->to_len, .msg_control = cmsg };
-	if (b->gso && b->n > 1)
-		cmsg_put(msg, SOL_UDP, UDP_SEGMENT, &b->pkt_len[0], sizeof(uint16_t));
-	if (tclass && (v6 || !net_marks.prioritized))
-		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tclass, sizeof(int));
-	if (hops && hops != NET_TTL)
-		cmsg_put(msg, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_HOPLIMIT : IP_TTL, &hops, sizeof(int));
-	if (!msg->msg_controllen)
-		msg->msg_control = NULL;
-}
-
-/* Takes k packets off the front. */
-static void batch_cut(struct batch *b, unsigned k, uint8_t **data)
-{
-	size_t gone = 0;
-
-	for (unsigned i = 0; i < k; i++)
-		gone += b->pkt_len[i];
-	memmove(b->pkt_len, b->pkt_len + k, (b->n - k) * sizeof(*b->pkt_len));
-	b->n -= k;
-	b->len -= gone;
-	*data += gone;
-}
-
-static int send_gso(struct batch *b, uint8_t *data)
-{
-	_Alignas(struct cmsghdr) uint8_t cmsg[CMSG_ROOM];
-	struct iovec iov = { data, b->len };
-	struct msghdr msg;
-
-	msg_fill(&msg, b, cmsg);
-	msg.msg_iov = &iov;
-	msg.msg_iovlen = 1;
-	return sendmsg(b->out->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
-}
-
-/* On return *b and *data are what was not sent. */
-static int send_each(struct batch *b, uint8_t **data)
-{
-	_Alignas(struct cmsghdr) uint8_t cmsg[CMSG_ROOM];
-	struct mmsghdr mm[TRAIN_PKTS];
-	struct iovec iov[TRAIN_PKTS];
-	struct msghdr msg;
-	size_t off = 0;
-	int sent;
-
-	msg_fill(&msg, b, cmsg);
-	for (unsigned i = 0; i < b->n; i++) {
-		iov[i] = (struct iovec){ *data + off, b->pkt_len[i] };
-		off += b->pkt_len[i];
-		mm[i].msg_hdr = msg;
-		mm[i].msg_hdr.msg_iov = &iov[i];
-		mm[i].msg_hdr.msg_iovlen = 1;
-	}
-	while (b->n) {
-		sent = sendmmsg(b->out->fd, mm, b->n, MSG_DONTWAIT);
-		if (sent <= 0)
-			return errno;
-		batch_cut(b, (unsigned)sent, data);
-		memmove(mm, mm + sent, b->n * sizeof(*mm));
-	}
-	return 0;
-}
-
-/* The packets of a GSO train, each to be sent on its own: their identification will be 0. */
-static void gso_undo(struct batch *b, struct icrc_flow *flow, uint8_t *data)
-{
-	for (unsigned i = 0; i < b->n; i++) {
-		size_t len = b->pkt_len[i] - ICRC_LEN - (size_t)b->tail;
-
-		if (i && !b->sock->ipv6)
-			icrc_put(data + len, icrc_pkt(flow, 0, data, len));
-		data += b->pkt_len[i];
-	}
-	b->gso = false;
-}
-
-/* Flow labels belong to all until one user of the host leases one: from then on those that were not leased are EINVAL. */
-static bool label_undo(struct batch *b)
-{
-	if (!b->sock->ipv6 || !b->to.in6.sin6_flowinfo)
-		return false;
-	if (b->to.in6.sin6_flowinfo == htonl(b->out->port)) { /* ours: nobody asked */
-		b->sock->bare = true;
-	} else if (!b->sock->unlabelled) {
-		log_note("IPv6 flow labels are leased on this host: packets go without those that programs ask for");
-		b->sock->unlabelled = true;
-	}
-	b->to.in6.sin6_flowinfo = 0;
-	return true;
-}
-
-static bool is_full(int err) { return err == EAGAIN || err == ENOBUFS; }
-
-/* 0, EAGAIN (*b, *data: what is left), or an error, then counted. */
-static int batch_send(struct batch *b, uint8_t **data)
-{
-	struct icrc_flow flow;
-	int err;
-
-	out_mark(b->out, b->sock->ipv6, &b->route);
-	if (b->gso) {
-		err = send_gso(b, *data);
-		if (err == EINVAL && label_undo(b))
-			err = send_gso(b, *data);
-		if (err != EIO && err != EINVAL)
-			goto out;
-		icrc_flow_init(&flow, b->route.sgid, b->route.dgid, b->out->port, ROCE_PORT, true);
-		gso_undo(b, &flow, *data);
-	}
-	err = send_each(b, data);
-	if (err == EINVAL && label_undo(b))
-		err = send_each(b, data);
-out:
-	if (is_full(err))
-		return EAGAIN;
-	if (err) {
-		log_debug("cannot send to the network: %s", strerror(err));
-		hca_count(b->hca, HCA_STAT_SEND_ERR, b->n);
-	}
-	return err;
-}
-
-/* ---- what cannot go now -------------------------------------------------- */
-
-static struct unsent *unsent_new(const struct batch *b, const uint8_t *data)
-{
-	struct unsent *l = malloc(sizeof(*l) + b->len);
-
-	if (!l) {
-		hca_count(b->hca, HCA_STAT_SEND_ERR, b->n);
-		return NULL;
-	}
-	l->next = NULL;
-	l->b = *b;
-	memcpy(l->data, data, b->len);
-	return l;
-}
-
-/* Room in the socket of the first one is waited for; the others go behind it. */
-static void room_await(struct net *net)
-{
-	const struct net_out *o = net->backlog ? net->backlog->b.out : NULL, *old = net->awaited;
-
-	if (o == old)
-		return;
-	if (old && old->slot == SEND_SLOT)
-		io_del(net->io, SEND_SLOT, old->fd);
-	else if (old)
-		io_want_write(net->io, old->slot, old->fd, false);
-	if (o && o->slot == SEND_SLOT)
-		io_add(net->io, SEND_SLOT, o->fd);
-	if (o)
-		io_want_write(net->io, o->slot, o->fd, true);
-	net->awaited = o;
-}
-
-static void backlog_put(struct net *net, const struct batch *b, const uint8_t *data)
-{
-	struct unsent *l = unsent_new(b, data);
-
-	if (!l)
-		return;
-	*net->backlog_end = l;
-	net->backlog_end = &l->next;
-	room_await(net);
-}
-
-static void batch_out(struct net *net, struct batch *b, uint8_t *data)
-{
-	if (net->backlog || batch_send(b, &data) == EAGAIN)
-		backlog_put(net, b, data);
-}
-
-void net_tx_retry(struct net *net)
-{
-	struct unsent *l;
-	uint8_t *data;
-
-	if (!net->retry)
-		return;
-	net->retry = false;
-	while ((l = net->backlog)) {
-		data = l->data;
-		if (batch_send(&l->b, &data) == EAGAIN) {
-			memmove(l->data, data, l->b.len);
-			break;
-		}
-		net->backlog = l->next;
-		if (!net->backlog)
-			net->backlog_end = &net->backlog;
-		free(l);
-	}
-	room_await(net);
-}
-
-static struct unsent *unsent_drop(struct unsent *l, const struct net_sock *s)
-{
-	struct unsent *kept = NULL, **end = &kept, *next;
-
-	for (; l; l = next) {
-		next = l->next;
-		l->next = NULL;
-		if (l->b.sock == s) {
-			free(l);
-		} else {
-			*end = l;
-			end = &l->next;
-		}
-	}
-	return kept;
-}
-
 void net_tx_drop(struct net *net, const struct net_sock *s)
 {
 	for (unsigned i = 0; i < net->train_n; i++) {
@@ -313,10 +61,7 @@ void net_tx_drop(struct net *net, const struct net_sock *s)
 			net->train[i].b.n = 0;
 		}
 	}
-	net->backlog = unsent_drop(net->backlog, s);
-	for (net->backlog_end = &net->backlog; *net->backlog_end;)
-		net->backlog_end = &(*net->backlog_end)->next;
-	room_await(net);
+	net_send_drop(net, s);
 }
 
 /* ---- the train ----------------------------------------------------------- */
@@ -324,7 +69,7 @@ void net_tx_drop(struct net *net, const struct net_sock *s)
 static void train_go(struct net *net, struct train *t)
 {
 	if (t->b.n)
-		batch_out(net, &t->b, t->buf);
+		net_send(net, &t->b, t->buf);
 	t->b.n = 0;
 }
 
@@ -381,7 +126,7 @@ uint16_t net_port(struct net *net, const struct burst *b, uint32_t *flow_label)
 static bool goes_along(const struct route *a, const struct route *b)
 {
 	return !memcmp(a->dgid, b->dgid, 16) && !memcmp(a->sgid, b->sgid, 16) && a->tclass == b->tclass &&
-	       a->hop_limit == b->hop_limit && priority_of(a) == priority_of(b) &&
+	       a->hop_limit == b->hop_limit && net_priority(a) == net_priority(b) &&
 	       (a->flow_label == b->flow_label || gid_is_v4(a->dgid));
 }
 

@@ -9,7 +9,7 @@ struct net_sock;
 
 /*
  * Sends a burst of hca, or keeps its packets for a train with the next ones until net_flush().
- * After either, if net_blocked(), no burst may be handed in before it is over.
+ * After either, if net_blocked() (net_send.h), no burst may be handed in before it is over.
  */
 void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
 /* One packet as bytes with its ICRC, for an IP identification of 0 and that source port: while the tap is on (tap.h). */
@@ -17,8 +17,6 @@ void net_tx_bytes(struct net *, struct hca *, const struct route *, uint16_t por
 /* The source port that net_tx() would have b sent from; *flow_label, b's, becomes that of the packets. */
 uint16_t net_port(struct net *, const struct burst *b, uint32_t *flow_label);
 void net_flush(struct net *);
-bool net_blocked(const struct net *);
-void net_tx_retry(struct net *); /* if a socket has become ready: what it had no room for */
 
 int net_tx_init(struct net *); /* 0 or errno */
 void net_tx_free(struct net *);

@@ -89,7 +89,7 @@ void spare_end(void)
 	}
 }
 
-int spare_take(bool ipv6)
+int spare_take(bool ipv6, bool receives)
 {
 	int fd = -1;
 
@@ -97,7 +97,7 @@ int spare_take(bool ipv6)
 	if (spare.n[ipv6])
 		fd = spare.fd[ipv6][--spare.n[ipv6]];
 	pthread_mutex_unlock(&spare.lock);
-	if (fd < 0 && spare.made)
+	if (fd < 0 && spare.made && receives)
 		log_warn(
 			"no socket with a large buffer is left for a new address; restart rdmad to have it there, too");
 	return fd >= 0 ? fd : udp(ipv6);

@@ -17,8 +17,11 @@ bool spare_may(uint32_t rcvbuf);
 void spare_begin(unsigned v4, unsigned v6, uid_t, uint32_t rcvbuf);
 void spare_end(void);
 
-/* A datagram socket, or -1 and errno; without a spare one its buffers are what every user can have.  Any thread. */
-int spare_take(bool ipv6);
+/*
+ * A datagram socket, or -1 and errno; without a spare one its buffers are what every user can have, and the log says so
+ * if it receives.  Any thread.
+ */
+int spare_take(bool ipv6, bool receives);
 /* One that could not be bound: for the next try.  Any thread. */
 void spare_give(bool ipv6, int fd);
 

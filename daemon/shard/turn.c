@@ -21,6 +21,7 @@
 #include "inbox.h"
 #include "look.h"
 #include "net_rx.h"
+#include "net_send.h"
 #include "net_tx.h"
 #include "peers.h"
 #include "publish.h"
@@ -153,7 +154,7 @@ static uint64_t turn_tx(struct shard *s, mono_t now)
 {
 	uint64_t sum = 0, round;
 
-	net_tx_retry(s->net);
+	net_send_retry(s->net);
 	do {
 		round = 0;
 		for (unsigned i = 0; i < devices_n; i++)

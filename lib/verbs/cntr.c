@@ -37,7 +37,6 @@ struct rd_cntr {
 };
 
 struct cntr_page {
-	pid_t owner;
 	struct comp_cntr *v;
 	uint32_t dm, n;
 	bool taken[PAGE_N];
@@ -79,14 +78,19 @@ static int page_make(struct rd_ctx *c)
 		free(p);
 		return err;
 	}
-	p->owner = getpid();
 	p->dm = rep.dm.handle;
 	c->cntrs = p;
+	__atomic_store_n(&c->cntr_owner, getpid(), __ATOMIC_RELAXED);
 	return 0;
 }
 
-/* Not so in a forked child, whose lock may be held for ever. */
-static bool mine(const struct rd_ctx *c) { return conn_mine(&c->conn) && (!c->cntrs || c->cntrs->owner == getpid()); }
+/* Not so in a forked child, whose lock may be held for ever.  Without the lock. */
+static bool mine(const struct rd_ctx *c)
+{
+	pid_t owner = __atomic_load_n(&c->cntr_owner, __ATOMIC_RELAXED);
+
+	return conn_mine(&c->conn) && (!owner || owner == getpid());
+}
 
 /* With the lock held. */
 static int place_take(struct rd_ctx *c, struct rd_cntr *n)

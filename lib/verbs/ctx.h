@@ -61,6 +61,7 @@ struct rd_ctx {
 	struct hash mrs; /* by lkey */
 	pthread_mutex_t cntr_lock;
 	struct cntr_page *cntrs; /* NULL: no completion counter; cntr.c's */
+	pid_t cntr_owner;        /* the process that it was made in; 0: there never was one.  Atomic */
 	struct slab *slabs;
 	pthread_mutex_t slab_turn;
 	uint32_t mr_gen; /* atomic; counts deregistrations, so that a cached MR is known to be stale */
