@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# For scripts that unpack a Debian into a directory: t/distro/matrix, t/cross/matrix, contrib/package-test. They set $subject, the
-# words by which a skip names what is left out.
+# For scripts that unpack a Debian into a directory: t/distro/matrix, t/distro/compilers, t/cross/matrix, contrib/package-test. They
+# set $subject, the words by which a skip names what is left out.
 passed=0 failed=0 skipped=0
 
 skip() {	# REASON
@@ -13,6 +13,13 @@ verdict() {
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" -eq 0 ]
 	exit
+}
+
+say() {	# STATUS NAME: counts it
+	if [ "$1" -eq 0 ]
+	then echo "ok - $2"; passed=$((passed + 1))
+	else echo "not ok - $2"; failed=$((failed + 1))
+	fi
 }
 
 debian_needs() {	# what all of them need; each has needs of its own besides
@@ -48,4 +55,31 @@ no_debian() {	# SUITE DIR: after debian()
 	fi
 	tail -n 5 "$2.log" | sed 's/^/# /'
 	skip "no $1 could be made (is there a mirror?); see $2.log"
+}
+
+sources() {	# DIR: the files of this tree go there, of a repository those that git knows, and new ones
+	mkdir -p "$1" || return 1
+	if [ -e "$top/.git" ]; then
+		(cd "$top" && git ls-files -z --cached --others --exclude-standard | tar -c --null --ignore-failed-read -T -) | tar -x -C "$1"
+	else
+		(cd "$top" && tar -c --exclude=./build --exclude=./build-check --exclude=./build-packages .) | tar -x -C "$1"
+	fi
+}
+
+# ---- core, rings and simulator, in a build directory ---------------------------------------------
+
+core_tests() {	# [COMMAND...], which runs make in the build directory: their names
+	"$@" make -s --no-print-directory --eval='print: ; @echo $(check_PROGRAMS)' print | tr ' ' '\n' | grep -E '^t/(proto|ring|sim)/'
+}
+
+run_tests() {	# DIR WORDS TESTS COMMAND...: what each says is in DIR, WORDS are before its name
+	said=$1 words=$2 list=$3
+	shift 3
+	[ "$(echo "$list" | wc -l)" -ge 30 ] || { say 1 "${words}tests of core, rings and simulator are found"; return; }
+	for t in $list; do
+		"$@" "$t" >"$said/$t.said" 2>&1
+		status=$?
+		[ $status -eq 0 ] || tail -n 8 "$said/$t.said" | sed 's/^/    /'
+		say $status "$words$t"
+	done
 }
