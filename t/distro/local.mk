@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Not among TESTS: it takes a minute and a mirror. contrib/check --distro runs it.
+# Not among TESTS: they take minutes and a mirror. contrib/check --distro and --compilers run them.
 EXTRA_DIST += \
+	t/distro/compilers \
 	t/distro/lib.sh \
 	t/distro/matrix \
 	t/distro/mpi.py \
