@@ -205,8 +205,7 @@ static void descriptors_raise(void)
 	}
 }
 
-#define LATER   16u /* addresses that may come after the start, of each family, and groups */
-#define FDS_FOR 4u  /* one of so many descriptors of the daemon may be of spare sockets */
+#define LATER 16u /* addresses that may come after the start, of each family, and groups */
 
 /* How many sockets an address takes in each shard: one that receives, and those that send, if there are enough descriptors. */
 static unsigned sockets_each(unsigned addrs)
@@ -214,7 +213,7 @@ static unsigned sockets_each(unsigned addrs)
 	struct rlimit lim = { 0 };
 
 	getrlimit(RLIMIT_NOFILE, &lim);
-	if (net_ports && (uint64_t)addrs * shards_n * (1 + net_ports) > lim.rlim_cur / FDS_FOR) {
+	if (net_ports && (uint64_t)addrs * shards_n * (1 + net_ports) > lim.rlim_cur / NET_FDS_PART) {
 		log_warn("of %llu descriptors too few are left for %u source ports of %u addresses: packets go from "
 			 "port %u; raise LimitNOFILE (systemd) or ulimit -n",
 			 (unsigned long long)lim.rlim_cur, net_ports, addrs, ROCE_PORT);

@@ -37,6 +37,9 @@ bool net_hot(const struct net *, mono_t now); /* some socket is read in each tur
 void net_ready(struct net *, unsigned slot, mono_t now);
 void net_room_ready(struct net *);
 
+/* Of all descriptors that the daemon may have, one of so many may be that of a socket for source ports, or of a spare one. */
+#define NET_FDS_PART 4u
+
 extern uint32_t net_rcvbuf;    /* what is asked for, bytes; set before there are shards */
 extern struct marks net_marks; /* of packets; the same */
 extern unsigned net_ports;     /* how many source ports; 0: packets go from ROCE_PORT; the same */

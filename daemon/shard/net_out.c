@@ -26,7 +26,6 @@
 #include "spare.h"
 
 #define SKIPS_MAX 256u /* ports that others have */
-#define FDS_PART  4u   /* of all descriptors that the daemon may have, one of so many may be one of these sockets */
 
 unsigned net_ports = CONF_PORTS;
 
@@ -37,7 +36,7 @@ static bool fd_may(void)
 	struct rlimit lim = { 0 };
 
 	getrlimit(RLIMIT_NOFILE, &lim);
-	if (__atomic_add_fetch(&opened, 1, __ATOMIC_RELAXED) <= lim.rlim_cur / FDS_PART)
+	if (__atomic_add_fetch(&opened, 1, __ATOMIC_RELAXED) <= lim.rlim_cur / NET_FDS_PART)
 		return true;
 	__atomic_sub_fetch(&opened, 1, __ATOMIC_RELAXED);
 	return false;
@@ -71,9 +70,6 @@ static int out_open(const struct net *net, struct net_sock *s, unsigned *port, u
 		return EMFILE;
 	*o = (struct net_out){ .fd = spare_take(s->ipv6, false), .slot = SEND_SLOT };
 	if (o->fd < 0)
-		err = errno;
-	if (!err &&
-	    setsockopt(o->fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 0 }, sizeof(int)) < 0) /* it may have been another's */
 		err = errno;
 	err = err ? err : sock_options_out(net, s, o->fd);
 	err = err ? err : deaf(o->fd);

@@ -105,6 +105,7 @@ int spare_take(bool ipv6, bool receives)
 
 void spare_give(bool ipv6, int fd)
 {
+	set(fd, SO_REUSEPORT, 0); /* the next one may want its port alone */
 	pthread_mutex_lock(&spare.lock);
 	if (spare.made && spare.fd[ipv6] && spare.n[ipv6] < spare.max[ipv6]) {
 		spare.fd[ipv6][spare.n[ipv6]++] = fd;
