@@ -1,25 +1,18 @@
 # SPDX-License-Identifier: MIT
 """sniff.py - RoCE packets as a packet socket of the host sees them that they come to."""
-import os
 import socket
 import struct
 
-import sandbox
 
 
 class Sniffer:
     """RoCE packets that come to the host."""
 
     def __init__(self, host, dev):
-        here = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        sandbox.setns(host.fd, sandbox.CLONE_NEWNET)
-        try:
+        with host.inside():
             self.s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
             self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
             self.s.bind((dev, 3))
-        finally:
-            sandbox.setns(here, sandbox.CLONE_NEWNET)
-            os.close(here)
         self.s.setblocking(False)
 
     def _packets(self):
