@@ -2,9 +2,9 @@
 /*
  * fate.c - one program, two RC queue pairs, messages from the first to the second: and what became of them.
  *
- *	fate [-o send|write|read|atomic] [-s BYTES] [-n MESSAGES] [-u TIMEOUT] [-r RETRIES] [-R RNR-RETRIES] [-1] [-e EVENT]
+ *	fate [-o send|write|read|atomic] [-s BYTES] [-n MESSAGES] [-u TIMEOUT] [-r RETRIES] [-R RNR-RETRIES] [-1] [-f] [-e EVENT]
  *
- * -1: one message at a time.  -e: waits for that many asynchronous events.  Prints what a test compares: completions of
+ * -1: one message at a time.  -f: the same, round and round until one of them fails.  -e: waits for that many asynchronous events.  Prints what a test compares: completions of
  * either side in their order, whether the data are right, and events.  Exit status 0 whatever they are; 1: it did not get that far.
  */
 #include <errno.h>
@@ -23,7 +23,7 @@
 static struct {
 	enum ibv_wr_opcode op;
 	unsigned size, n, timeout, retries, rnr, events;
-	int single;
+	int single, failing;
 } opt = { .op = IBV_WR_SEND, .size = 64, .n = 10, .timeout = 12, .retries = 7, .rnr = 7 };
 
 static struct ibv_context *ctx;
@@ -151,11 +151,12 @@ static void post_sends(unsigned i, unsigned n)
 	free(sge);
 }
 
+static int last = -1; /* the status of the completion before */
+
 /* Up to n completions, or until it has been quiet for a while; prints runs of the same status. */
 static unsigned reap(const char *who, struct ibv_cq *from, unsigned n, int patience, int quietly)
 {
 	int64_t end = now_ms() + patience;
-	static int last = -1;
 	static unsigned run;
 	struct ibv_wc wc;
 	unsigned got = 0;
@@ -220,7 +221,7 @@ static void options_read(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "o:s:n:u:r:R:1e:")) != -1) {
+	while ((c = getopt(argc, argv, "o:s:n:u:r:R:1fe:")) != -1) {
 		switch (c) {
 		case 'o':
 			opt.op = !strcmp(optarg, "send")    ? IBV_WR_SEND
@@ -234,6 +235,7 @@ static void options_read(int argc, char **argv)
 		case 'r': opt.retries = (unsigned)atoi(optarg); break;
 		case 'R': opt.rnr = (unsigned)atoi(optarg); break;
 		case '1': opt.single = 1; break;
+		case 'f': opt.failing = 1; break;
 		case 'e': opt.events = (unsigned)atoi(optarg); break;
 		default: exit(2);
 		}
@@ -243,6 +245,7 @@ static void options_read(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	unsigned got = 0;
+	int64_t end;
 
 	options_read(argc, argv);
 	objects_make();
@@ -254,6 +257,11 @@ int main(int argc, char **argv)
 
 		if ((errno = ibv_post_recv(qp[1], &wr, &bad)))
 			die("post a receive");
+	}
+	end = now_ms() + PATIENCE_MS;
+	for (unsigned i = 0; opt.failing && last <= 0 && now_ms() < end; i = (i + 1) % opt.n) {
+		post_sends(i, 1);
+		reap("send", cq[0], 1, PATIENCE_MS, 1);
 	}
 	for (unsigned i = 0; i < opt.n; i += opt.single ? 1 : opt.n) {
 		post_sends(i, opt.single ? 1 : opt.n);
