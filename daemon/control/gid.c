@@ -37,11 +37,11 @@
 #include "../shard/inbox.h"
 #include "gid.h"
 
-#define MTU_HEADROOM 80u    /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
-#define WANTS        256u   /* addresses that are looked at; those without a row are told of */
-#define LINK_MBPS    10000u /* of interfaces that do not say */
-#define PORT_TRY_S   0.1    /* a port that is taken is tried again so often, */
-#define PORT_TRIES   50u    /* and so many times: whoever had it may be about to end */
+#define MTU_HEADROOM 80u     /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
+#define WANTS        256u    /* addresses that are looked at; those without a row are told of */
+#define LINK_MBPS    200000u /* of interfaces that do not say: about what goes between programs of one host */
+#define PORT_TRY_S   0.1     /* a port that is taken is tried again so often, */
+#define PORT_TRIES   50u     /* and so many times: whoever had it may be about to end */
 
 void (*gid_notify)(struct device *, unsigned event_type);
 

@@ -72,8 +72,6 @@ int verb_query_device(struct call *call)
 	return 0;
 }
 
-#define MBPS_UNKNOWN 100000u /* the loopback device has no speed */
-
 /* As rxe shows the speed of the interface; the products are those of the InfiniBand rates. */
 static void speed_set(struct msg_port_attr *a, uint32_t mbps)
 {
@@ -93,7 +91,7 @@ static void speed_set(struct msg_port_attr *a, uint32_t mbps)
 
 	size_t i = 0;
 
-	while (i + 1 < sizeof(steps) / sizeof(steps[0]) && (mbps ? mbps : MBPS_UNKNOWN) > steps[i].mbps)
+	while (i + 1 < sizeof(steps) / sizeof(steps[0]) && mbps > steps[i].mbps)
 		i++;
 	a->active_speed = steps[i].speed;
 	a->active_width = steps[i].width;
@@ -152,7 +150,7 @@ int verb_port_speed(struct call *call)
 
 	if (call->req->gid.port != 1)
 		return EINVAL;
-	call->rep->speed.mbps = dev->link_mbps ? dev->link_mbps : MBPS_UNKNOWN;
+	call->rep->speed.mbps = dev->link_mbps;
 	return 0;
 }
 
