@@ -182,6 +182,7 @@ bool rs_spin_again(struct rs_spin *, const struct rsock *);
 short rs_ready(struct rsock *, short events);
 
 /* ---- the thread: reads what comes by UDP (ds_udp_work), says that we are alive at due.  0 or an errno */
+int64_t rs_now_ns(void);
 int64_t rs_now_ms(void);
 int rs_svc_add(struct rsock *, int64_t due);
 void rs_svc_del(struct rsock *);     /* not locked; the thread is done with it */

@@ -21,14 +21,6 @@ struct set {
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
 };
 
-static int64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
-}
-
 /* A listener's news are its channel's, which is looked at with the other descriptors. */
 short rs_ready(struct rsock *rs, short events)
 {
@@ -186,16 +178,16 @@ static int sleep_end(struct set *s, struct pollfd *fds)
 	return ready;
 }
 
-/* until: in us, or -1.  How many are ready, or -1. */
+/* until: of rs_now_ns(), or -1.  How many are ready, or -1. */
 static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 {
 	struct timespec t = { 0 }, none = { 0 }, *timeout = NULL;
-	int64_t left = until < 0 ? 0 : until - now_us();
+	int64_t left = until < 0 ? 0 : until - rs_now_ns();
 	int err = 0, n;
 
 	left = left < 0 ? 0 : left;
 	if (until >= 0) {
-		t = (struct timespec){ left / 1000000, left % 1000000 * 1000 };
+		t = (struct timespec){ left / 1000000000, left % 1000000000 };
 		timeout = &t;
 	}
 	if (!sleep_begin(s, fds))
@@ -211,7 +203,7 @@ static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 
 static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 {
-	int64_t until = timeout < 0 ? -1 : now_us() + timeout * INT64_C(1000);
+	int64_t until = timeout < 0 ? -1 : rs_now_ns() + timeout * INT64_C(1000000);
 	int n;
 
 	n = timeout ? look_on(s, fds) : look(s, fds);
@@ -224,7 +216,7 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 		return n;
 	do
 		n = sleep_all(s, fds, until);
-	while (!n && (until < 0 || now_us() < until));
+	while (!n && (until < 0 || rs_now_ns() < until));
 	return n;
 }
 

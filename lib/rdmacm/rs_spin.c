@@ -20,17 +20,9 @@ static _Thread_local struct {
 	int64_t credit; /* that may be lost; from -DEBT_NS to CREDIT_NS */
 } me;
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 void rs_spin_begin(struct rs_spin *s)
 {
-	int64_t now = now_ns();
+	int64_t now = rs_now_ns();
 
 	me.credit += (now - me.at) / SHARE;
 	if (me.credit > CREDIT_NS)
@@ -51,14 +43,14 @@ bool rs_spin_again(struct rs_spin *s, const struct rsock *rs)
 
 	if (s->over)
 		return false;
-	before = now_ns();
+	before = rs_now_ns();
 	if (before - s->start >= SPIN_NS) {
 		lose(s, before - s->start);
 		return false;
 	}
 	rdmad_cq_idle(rs->link.cq);
 	sched_yield();
-	lost = now_ns() - before;
+	lost = rs_now_ns() - before;
 	if (lost >= SLOW_NS)
 		lose(s, lost); /* one more look */
 	return true;

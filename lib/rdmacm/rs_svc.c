@@ -29,13 +29,15 @@ struct round {
 	int64_t due;
 };
 
-int64_t rs_now_ms(void)
+int64_t rs_now_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
+
+int64_t rs_now_ms(void) { return rs_now_ns() / 1000000; }
 
 static bool round_begin(struct round *r)
 {
