@@ -51,7 +51,7 @@ def run_step(step, inputs, outputs, where):
                GITHUB_STEP_SUMMARY=os.path.abspath(f"{where}.summary"))
     env.update({k: fill(v, inputs, outputs) for k, v in step.get("env", {}).items()})
     shell = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"], "sh": ["sh", "-e", "-c"]}[step["shell"]]
-    status = subprocess.run(shell + [fill(step["run"], inputs, outputs)], env=env, timeout=200, check=False).returncode
+    status = subprocess.run(shell + [fill(step["run"], inputs, outputs)], env=env, timeout=200 * float(os.environ.get("E2E_PATIENCE", "1")), check=False).returncode
     outputs[step.get("id", "_")] = dict(line.rstrip("\n").split("=", 1) for line in open(out, encoding="utf-8"))
     return status
 
