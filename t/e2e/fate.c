@@ -4,8 +4,9 @@
  *
  *	fate [-o send|write|read|atomic] [-s BYTES] [-n MESSAGES] [-u TIMEOUT] [-r RETRIES] [-R RNR-RETRIES] [-1] [-f] [-e EVENT]
  *
- * -1: one message at a time.  -f: the same, round and round until one of them fails.  -e: waits for that many asynchronous events.  Prints what a test compares: completions of
- * either side in their order, whether the data are right, and events.  Exit status 0 whatever they are; 1: it did not get that far.
+ * -1: one message at a time.  -f: the same, round and round until one of them fails.  -e: waits for that many asynchronous
+ * events.  Prints what a test compares: completions of either side in their order, whether the data are right, and events.  Exit
+ * status 0 whatever they are; 1: it did not get that far.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -36,6 +37,14 @@ static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "fate: %s: %s\n", what, strerror(errno));
 	exit(1);
+}
+
+/* E2E_PATIENCE times as long: for a machine that is busy. */
+static int patient(int ms)
+{
+	const char *times = getenv("E2E_PATIENCE");
+
+	return times && atof(times) > 1 ? (int)(ms * atof(times)) : ms;
 }
 
 static int64_t now_ms(void)
@@ -156,11 +165,13 @@ static int last = -1; /* the status of the completion before */
 /* Up to n completions, or until it has been quiet for a while; prints runs of the same status. */
 static unsigned reap(const char *who, struct ibv_cq *from, unsigned n, int patience, int quietly)
 {
-	int64_t end = now_ms() + patience;
+	int64_t end;
 	static unsigned run;
 	struct ibv_wc wc;
 	unsigned got = 0;
 
+	patience = patient(patience);
+	end = now_ms() + patience;
 	while (got < n && now_ms() < end) {
 		int k = ibv_poll_cq(from, 1, &wc);
 
@@ -210,7 +221,7 @@ static void events_print(void)
 	struct ibv_async_event e;
 
 	for (unsigned i = 0; i < opt.events; i++) {
-		if (poll(&p, 1, PATIENCE_MS) != 1 || ibv_get_async_event(ctx, &e))
+		if (poll(&p, 1, patient(PATIENCE_MS)) != 1 || ibv_get_async_event(ctx, &e))
 			die("no event came");
 		printf("event %s\n", ibv_event_type_str(e.event_type));
 		ibv_ack_async_event(&e);
@@ -258,7 +269,7 @@ int main(int argc, char **argv)
 		if ((errno = ibv_post_recv(qp[1], &wr, &bad)))
 			die("post a receive");
 	}
-	end = now_ms() + PATIENCE_MS;
+	end = now_ms() + patient(PATIENCE_MS);
 	for (unsigned i = 0; opt.failing && last <= 0 && now_ms() < end; i = (i + 1) % opt.n) {
 		post_sends(i, 1);
 		reap("send", cq[0], 1, PATIENCE_MS, 1);
