@@ -44,6 +44,18 @@ def pingpongs(tally, where, a, b, full, mtu, iters=200):
         tally.case("%s: %s %s" % (where, tool, " ".join(options)), pingpong, a, b, tool, options, n)
 
 
+def rping(a, b, address):
+    """Three messages over a connection to that address of a. The one client comes when its server listens: there is one REQ."""
+    server = a.daemon.start(["rping", "-s", "-P", "-a", address])
+    try:
+        lab.until("the server to listen: " + server.describe(), lambda: server.ended() or a.daemon.cm()["listeners"])
+        client = b.daemon.start(["rping", "-c", "-C", "3", "-a", address])
+        if client.wait():
+            raise lab.Failed("%s\n%s" % (client.describe(), server.describe()))
+    finally:
+        server.kill()
+
+
 # ---- perftest ---------------------------------------------------------------------
 
 def rows_of(text):

@@ -2,6 +2,7 @@
 """puppet.py - a queue pair that does as it is told (puppet.c), and the scripted peer that it may be connected to (roce.py)."""
 import os
 import subprocess
+import threading
 import time
 
 import lab
@@ -36,7 +37,13 @@ class Told:
         self.qpn, self.addr, self.rkey = int(word[1]), int(word[3]), int(word[5])
 
     def _line(self):
-        line = self.proc.stdout.readline().strip()
+        """It answers at once, but for poll, which waits as long as it is told. One that does not is ended, and says nothing."""
+        watch = threading.Timer(2 * LIMIT, self.proc.kill)
+        watch.start()
+        try:
+            line = self.proc.stdout.readline().strip()
+        finally:
+            watch.cancel()
         must(line and not line.startswith("error"), "the puppet says %r" % line)
         return line
 
