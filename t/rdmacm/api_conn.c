@@ -151,7 +151,7 @@ START_TEST(dropped)
 		} else {
 			struct pollfd f = { .fd = p.sch->fd, .events = POLLIN };
 
-			ck_assert_int_eq(poll(&f, 1, 10000), 1);
+			ck_assert_int_eq(poll(&f, 1, PATIENCE_MS), 1);
 			ok(rdma_destroy_id(p.listen));
 			p.listen = NULL;
 		}

@@ -68,7 +68,7 @@ static pid_t daemon_start(void)
 		execl("./rdmad", "rdmad", "--private", "--socket", name, "--log-level", "error", NULL);
 		_exit(127);
 	}
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < PATIENCE_MS / 10; i++) {
 		ch = rdma_create_event_channel();
 		if (ch) {
 			rdma_destroy_event_channel(ch);

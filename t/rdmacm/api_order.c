@@ -93,7 +93,7 @@ static void arrives(struct run *r)
 {
 	struct pollfd fd = { .fd = here(r)->fd, .events = POLLIN };
 
-	ck_assert_msg(poll(&fd, 1, 10000) == 1, "%s: no event arrives", r->ops);
+	ck_assert_msg(poll(&fd, 1, PATIENCE_MS) == 1, "%s: no event arrives", r->ops);
 }
 
 static void cause(struct run *r)
@@ -429,7 +429,7 @@ static void async_arrives(const struct rdma_cm_id *id)
 {
 	struct pollfd fd = { .fd = id->verbs->async_fd, .events = POLLIN };
 
-	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+	ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
 }
 
 /* Its send queue is stopped, once more. */

@@ -35,7 +35,7 @@ static void rs_ready(int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 
-	ck_assert_int_eq(rpoll(&p, 1, 10000), 1);
+	ck_assert_int_eq(rpoll(&p, 1, PATIENCE_MS), 1);
 	ck_assert_int_eq(p.revents & events, events);
 }
 
@@ -58,7 +58,7 @@ static void streams_open(struct streams *s, int iomaps)
 	for (int i = 0; i < 1000; i++) {
 		struct pollfd p[2] = { { s->listen, POLLIN, 0 }, { s->client, POLLOUT, 0 } };
 
-		ck_assert_int_ge(rpoll(p, 2, 10000), 1);
+		ck_assert_int_ge(rpoll(p, 2, PATIENCE_MS), 1);
 		if (p[0].revents)
 			break;
 	}
@@ -384,7 +384,7 @@ START_TEST(rs_epoll)
 	/* Level-triggered: until it is read. */
 	ck_assert_int_eq(rsend(s.client, "x", 1, 0), 1);
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(set_look(set, e, 2, 10000), 1);
+		ck_assert_int_eq(set_look(set, e, 2, PATIENCE_MS), 1);
 		ck_assert_int_eq(e[0].data.fd, s.server);
 		ck_assert_uint_eq(e[0].events, EPOLLIN);
 	}
@@ -394,13 +394,13 @@ START_TEST(rs_epoll)
 	/* Two are ready, and there is room for one: each has its turn. Once is once. */
 	set_ctl(set, EPOLL_CTL_MOD, s.server, EPOLLOUT);
 	set_ctl(set, EPOLL_CTL_ADD, s.client, EPOLLOUT);
-	ck_assert_int_eq(set_look(set, &e[0], 1, 10000), 1);
-	ck_assert_int_eq(set_look(set, &e[1], 1, 10000), 1);
+	ck_assert_int_eq(set_look(set, &e[0], 1, PATIENCE_MS), 1);
+	ck_assert_int_eq(set_look(set, &e[1], 1, PATIENCE_MS), 1);
 	ck_assert_int_ne(e[0].data.fd, e[1].data.fd);
-	ck_assert_int_eq(set_look(set, e, 2, 10000), 2);
+	ck_assert_int_eq(set_look(set, e, 2, PATIENCE_MS), 2);
 	set_ctl(set, EPOLL_CTL_DEL, s.server, 0);
 	set_ctl(set, EPOLL_CTL_MOD, s.client, EPOLLOUT | EPOLLONESHOT);
-	ck_assert_int_eq(set_look(set, e, 2, 10000), 1);
+	ck_assert_int_eq(set_look(set, e, 2, PATIENCE_MS), 1);
 	ck_assert_int_eq(set_look(set, e, 2, 0), 0);
 	streams_close(&s);
 	ok(rclose(set));
@@ -424,7 +424,7 @@ START_TEST(rs_epoll_reused)
 	s.client = rs_open();
 	ck_assert_int_eq(s.client, fd);
 	set_ctl(set, EPOLL_CTL_ADD, fd, EPOLLOUT);
-	ck_assert_int_eq(set_look(set, &e, 1, 10000), 1);
+	ck_assert_int_eq(set_look(set, &e, 1, PATIENCE_MS), 1);
 	ck_assert_int_eq(e.data.fd, fd);
 	streams_close(&s);
 	ok(rclose(set));
@@ -471,7 +471,7 @@ START_TEST(rs_epoll_forked)
 
 	set_ctl(set, EPOLL_CTL_ADD, fd, 0);
 	set_ctl(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT);
-	ck_assert_int_eq(set_look(set, &e, 1, 10000), 1); /* POLLHUP: it is not connected */
+	ck_assert_int_eq(set_look(set, &e, 1, PATIENCE_MS), 1); /* POLLHUP: it is not connected */
 	waiter_start(&w, set);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);

@@ -47,7 +47,7 @@ static struct sockaddr_in receive(int fd, const void *want, size_t len)
 	socklen_t n = sizeof(from);
 	char buf[4096];
 
-	ck_assert_int_eq(polled(fd, POLLIN, 10000), POLLIN);
+	ck_assert_int_eq(polled(fd, POLLIN, PATIENCE_MS), POLLIN);
 	ck_assert_int_eq(rrecvfrom(fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n), (ssize_t)len);
 	ck_assert_mem_eq(buf, want, len);
 	ck_assert_uint_eq(n, sizeof(from));
@@ -99,7 +99,7 @@ START_TEST(rsd_connected)
 		addr_same(receive(b, &i, sizeof(i)), at_a);
 		send_to(c, "no", 2, &at_a); /* is not its peer */
 		send_to(b, &i, sizeof(i), &at_a);
-		ck_assert_int_eq(polled(a, POLLIN, 10000), POLLIN);
+		ck_assert_int_eq(polled(a, POLLIN, PATIENCE_MS), POLLIN);
 		ck_assert_int_eq(rrecv(a, buf, sizeof(buf), 0), sizeof(i));
 		ck_assert_mem_eq(buf, &i, sizeof(i));
 	}
@@ -125,7 +125,7 @@ START_TEST(rsd_shapes)
 	ck_assert_int_eq(kind, SOCK_DGRAM);
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(rsendmsg(a, &m, 0), 5);
-		ck_assert_int_eq(polled(b, POLLIN, 10000), POLLIN);
+		ck_assert_int_eq(polled(b, POLLIN, PATIENCE_MS), POLLIN);
 		ck_assert_int_eq(rrecv(b, buf, 4, MSG_PEEK), 4);
 		ck_assert_mem_eq(buf, "abcd", 4);
 		ck_assert_int_eq(rrecvmsg(b, &in, 0), 4); /* the rest is lost, and that is said */
@@ -161,9 +161,9 @@ START_TEST(rsd_flood)
 		got++;
 	}
 	ck_assert_int_gt(got, 0);
-	ck_assert_int_eq(polled(a, POLLOUT, 10000), POLLOUT);
+	ck_assert_int_eq(polled(a, POLLOUT, PATIENCE_MS), POLLOUT);
 	ck_assert_int_eq(rsend(a, "after", 5, 0), 5);
-	ck_assert_int_eq(polled(b, POLLIN, 10000), POLLIN);
+	ck_assert_int_eq(polled(b, POLLIN, PATIENCE_MS), POLLIN);
 	ck_assert_int_eq(rrecv(b, buf, sizeof(buf), 0), 5);
 	ck_assert_mem_eq(buf, "after", 5);
 	ok(rclose(a));

@@ -34,7 +34,7 @@ struct rdma_cm_event *event_get(struct rdma_event_channel *c, enum rdma_cm_event
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };
 	struct rdma_cm_event *e;
 
-	ck_assert_msg(poll(&p, 1, 10000) == 1, "no event in 10 s, wanted %s", rdma_event_str(type));
+	ck_assert_msg(poll(&p, 1, PATIENCE_MS) == 1, "no event in 50 s, wanted %s", rdma_event_str(type));
 	ok(rdma_get_cm_event(c, &e));
 	ck_assert_msg(e->event == type, "%s, status %d; wanted %s", rdma_event_str(e->event), e->status,
 		      rdma_event_str(type));
@@ -163,7 +163,7 @@ static long call_of(pid_t tid)
 void sleeps_in(const pid_t *tid, long nr)
 {
 	for (int i = 0; call_of(__atomic_load_n(tid, __ATOMIC_ACQUIRE)) != nr; i++) {
-		ck_assert_int_lt(i, 10000);
+		ck_assert_int_lt(i, PATIENCE_MS);
 		usleep(1000);
 	}
 }

@@ -416,7 +416,7 @@ static pid_t daemon_start(void)
 		execl("./rdmad", "rdmad", "--private", "--socket", name, "--log-level", "error", NULL);
 		_exit(127);
 	}
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < PATIENCE_S * 100; i++) {
 		struct ibv_device **list = ibv_get_device_list(NULL);
 
 		if (list) {
