@@ -4,6 +4,9 @@
  *
  *	clients [SEED [OPERATIONS]]	or $HOSTILE_SEED, $HOSTILE_OPS; $HOSTILE_SECONDS instead of a number of operations
  *
+ * Without any of them it ends by whichever comes first, a number or a time: as much as a busy machine has time for is enough for one
+ * with nothing else to do.
+ *
  * Troupes, each of a user of its own, run one foe after the other.  Foes kill themselves, split, or end in order.  Three
  * acts; after each one everybody leaves, and the daemon must be what it was before: objects, descriptors, mappings, heap.
  * A failure is said with its seed: foe N of troupe K of that seed says the same again.
@@ -28,7 +31,8 @@
 #define TROUPES   3
 #define ACTS      3
 #define FOE_OPS   1500u     /* of one foe, at most */
-#define SECONDS   15.0      /* unless told otherwise */
+#define OPS       90000u    /* unless told otherwise, */
+#define SECONDS   15.0      /* and no longer than this */
 #define HEAP_ROOM (8 << 20) /* tables of handles keep the size that they needed most; a leak is more in 10^6 steps */
 
 static struct show {
@@ -42,7 +46,7 @@ static struct show {
 static uint64_t seed = 1, ops;
 static int given[FOE_GIVEN] = { -1, -1 }; /* a packet socket of another network; a file of FUSE */
 static bool with_fuse;
-static double seconds = SECONDS;
+static double seconds; /* 0: as long as it takes */
 
 /* ---- the second honest user: two contexts, WRITE and SEND of any length from one to the other ---------------- */
 
@@ -222,7 +226,7 @@ static void act(unsigned n)
 
 	show->over = false;
 	show->stop = ops ? ops * (n + 1) / ACTS : UINT64_MAX;
-	show->end_s = ops ? 1e18 : stage_seconds() + seconds / ACTS;
+	show->end_s = seconds > 0 ? stage_seconds() + seconds / ACTS : 1e18;
 	user = part_begin(UID_VICTIM, honest, NULL);
 	for (unsigned i = 0; i < TROUPES; i++)
 		troupe[i] = !i && with_fuse ? part_begin(0, perform_fuse, NULL)
@@ -294,11 +298,15 @@ int main(int argc, char **argv)
 
 	stage_number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
 	stage_number(&ops, argc > 2 ? argv[2] : NULL, "HOSTILE_OPS");
-	if (s)
+	if (!ops && s)
 		seconds = strtod(s, NULL);
+	if (!ops && seconds <= 0) {
+		ops = OPS;
+		seconds = SECONDS;
+	}
 	with_fuse = geteuid() == 0 && fuse_is_here();
 	foe_huge = stage_huge_pages(false);
-	parts = ops ? 1 : stage_parts(&seconds);
+	parts = stage_parts(&seconds);
 	return stage_main_for("hostile: clients", (const TTest *const[]){ clients, NULL },
-			      ops ? 7200 : 120 + 2 * seconds, parts);
+			      seconds > 0 ? 120 + 2 * seconds : 7200, parts);
 }

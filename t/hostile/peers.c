@@ -2,7 +2,8 @@
 /*
  * peers.c - a hostile neighbour by dice (stranger.h), and queue pairs between two daemons that go on (pair.h).
  *
- *	peers [SEED [PACKETS]]	or $HOSTILE_SEED, $HOSTILE_PACKETS; $HOSTILE_SECONDS instead of a number of packets
+ *	peers [SEED [PACKETS]]	or $HOSTILE_SEED, $HOSTILE_PACKETS; $HOSTILE_SECONDS instead of a number of packets;
+ *				without any of them by whichever comes first of both (as in clients.c)
  *
  * To an address that has proved nothing at most AMPLIFY times as many bytes are sent as came from it.
  */
@@ -19,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define PACKETS   30000u
 #define SECONDS   8.0
 #define PATIENT_S 30
 #define BATCH     32
@@ -28,7 +30,7 @@
 #define REPEAT_S  10.0
 
 static uint64_t seed = 1, packets;
-static double seconds = SECONDS;
+static double seconds; /* 0: as long as it takes */
 static struct pair *pair;
 
 /* Each side is a process with its daemon, which must be as empty in the end as at the beginning. */
@@ -147,8 +149,8 @@ START_TEST(peers)
 	}
 	ck_assert_int_eq(stranger_open(&s, seed, honest, pair_net(), PAIR_PORT), 0);
 	rounds_go_on(sides, NULL);
-	end = stage_seconds() + seconds;
-	while (packets ? s.packets < packets : stage_seconds() < end)
+	end = seconds > 0 ? stage_seconds() + seconds : 1e18;
+	while ((!packets || s.packets < packets) && stage_seconds() < end)
 		rounds_go_on(sides, &s);
 	printf("peers: %llu packets, %u accepted, %u RC %u UC %u UD rounds\n", (unsigned long long)s.packets,
 	       pair->accepted, pair->rounds[0], pair->rounds[1], pair->rounds[2]);
@@ -167,9 +169,13 @@ int main(int argc, char **argv)
 
 	stage_number(&seed, argc > 1 ? argv[1] : NULL, "HOSTILE_SEED");
 	stage_number(&packets, argc > 2 ? argv[2] : NULL, "HOSTILE_PACKETS");
-	if (s)
+	if (!packets && s)
 		seconds = strtod(s, NULL);
-	parts = packets ? 1 : stage_parts(&seconds);
+	if (!packets && seconds <= 0) {
+		packets = PACKETS;
+		seconds = SECONDS;
+	}
+	parts = stage_parts(&seconds);
 	return stage_main_for("hostile: peers", (const TTest *const[]){ peers, NULL },
-			      packets ? 7200 : 240 + 2 * seconds, parts);
+			      seconds > 0 ? 240 + 2 * seconds : 7200, parts);
 }
