@@ -46,7 +46,7 @@ noinst_PROGRAMS += contrib/bench-many
 contrib_bench_many_SOURCES = contrib/bench-many.c
 contrib_bench_many_CPPFLAGS = -D_GNU_SOURCE
 contrib_bench_many_LDADD = -libverbs
-EXTRA_DIST += contrib/bench contrib/bench_apps.py contrib/bench-mpi.c
+EXTRA_DIST += contrib/bench contrib/bench_apps.py contrib/bench_loss.py contrib/bench-mpi.c
 EXTRA_DIST += \
 	debian/changelog \
 	debian/control \
