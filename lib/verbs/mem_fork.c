@@ -11,6 +11,8 @@
  * The parent's thread waits, so that the child copies what it would have inherited; other threads, and the
  * daemon, go on, and what they write to a registered buffer meanwhile may reach the child.  The child finds
  * the mappings in /proc/self/maps: whatever the program moved or unmapped is seen as it is.
+ *
+ * It copies all that is there, at once, as the kernel does with pages that an adapter has pinned.
  */
 #include "mem_map_in.h"
 
@@ -22,7 +24,7 @@
 
 #include "vma.h"
 
-#define WAIT_MS 10000 /* at most: a child stopped by a debugger must not stop its parent for ever */
+#define WAIT_MS 10000 /* for the next piece, at most: a child stopped by a debugger must not stop its parent for ever */
 
 static int done[2] = { -1, -1 }; /* pipe; under the lock */
 static bool at_work;
@@ -31,7 +33,7 @@ static void fork_prepare(void)
 {
 	pthread_mutex_lock(&maps.lock);
 	at_work = maps.convs || maps.left;
-	if (at_work && pipe2(done, O_CLOEXEC))
+	if (at_work && pipe2(done, O_CLOEXEC | O_NONBLOCK))
 		done[0] = done[1] = -1;
 }
 
@@ -42,16 +44,35 @@ static void pipe_end(int i)
 	done[i] = -1;
 }
 
-static void fork_parent(void)
+/* false: it has not done its work, and is not seen to do any. */
+static bool child_wait(void)
 {
 	struct pollfd p = { .fd = done[0], .events = POLLIN };
+	char some[512];
+	ssize_t got;
+	int n;
+
+	if (p.fd < 0)
+		return false;
+	for (;;) {
+		n = poll(&p, 1, WAIT_MS);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		got = n > 0 ? read(p.fd, some, sizeof(some)) : 1;
+		if (got == 0)
+			return true;
+	}
+}
+
+static void fork_parent(void)
+{
 	int err = errno, cancel;
 
 	if (at_work) {
 		pipe_end(1);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-		while (p.fd >= 0 && poll(&p, 1, WAIT_MS) < 0 && errno == EINTR)
-			;
+		if (!child_wait())
+			maps.late = true;
 		pipe_end(0);
 		pthread_setcancelstate(cancel, NULL);
 	}
@@ -59,31 +80,56 @@ static void fork_parent(void)
 	errno = err;
 }
 
-static void fork_child(void)
+/* The descriptor of its file, if we have it. */
+static int file_of(const struct vma *v)
+{
+	struct conv *const lists[] = { maps.convs, maps.lost };
+
+	for (unsigned i = 0; i < 2; i++)
+		for (const struct conv *c = lists[i]; c; c = c->next)
+			if (c->ino == v->ino)
+				return c->fd;
+	return -1;
+}
+
+static void all_private(void)
 {
 	struct vma_reader r;
-	struct conv *c;
 	struct vma v;
+
+	if (!vma_open(&r))
+		return;
+	while (vma_next(&r, &v))
+		if (v.perm[3] == 's' && !strcmp(v.name, CONV_VMA))
+			pages_private(&v, file_of(&v), done[1]);
+	vma_close(&r);
+}
+
+static void convs_free(struct conv **list)
+{
+	struct conv *c;
+
+	while ((c = *list)) {
+		*list = c->next;
+		conv_free(c);
+	}
+}
+
+static void fork_child(void)
+{
 	int err = errno;
 
 	if (at_work) {
 		pipe_end(0);
-		if (vma_open(&r)) {
-			while (vma_next(&r, &v))
-				if (v.perm[3] == 's' && !strcmp(v.name, CONV_VMA))
-					pages_private(v.start, v.end);
-			vma_close(&r);
-		}
+		all_private();
 		pipe_end(1); /* the parent sees the end */
 	}
 	for (struct map_range *m = maps.ranges; m; m = m->next)
 		m->conv = NULL;
-	while ((c = maps.convs)) {
-		maps.convs = c->next;
-		conv_free(c);
-	}
+	convs_free(&maps.convs);
+	convs_free(&maps.lost);
 	maps.conv_n = 0;
-	maps.left = false;
+	maps.left = maps.late = false;
 	pthread_mutex_init(&maps.lock, NULL);
 	errno = err;
 }

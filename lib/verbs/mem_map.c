@@ -3,7 +3,7 @@
  * mem_map.c - which registered ranges can be mapped by the daemon.
  *
  *	map_reg		inside a converted range?  use that one.  Shared already?  pass it.  Else convert, if
- *				- it is large enough, and not too large; a small one is among the first
+ *				- it is large enough; a small one is among the first
  *				- it overlaps no registered range (the daemon might be writing there)
  *				- nothing but threads can write there while it is copied (conv_suits)
  *	map_dereg	the last user of a converted range is gone: turn the pages back, if that can be done;
@@ -73,7 +73,7 @@ static bool len_suits(size_t len)
 {
 	static unsigned small_n; /* under the lock */
 
-	if (len < least_len() || len > MAP_MOST)
+	if (len < least_len())
 		return false;
 	return len >= MAP_SMALL || small_n++ < MAP_SMALL_TRIES;
 }
@@ -97,19 +97,25 @@ static void conv_end(struct conv *c)
 {
 	static unsigned at; /* under the lock */
 	struct conv **p;
+	bool back;
 
 	if (!was_before(c->start, c->end)) {
 		past[at % MAP_PAST].start = c->start;
 		past[at++ % MAP_PAST].end = c->end;
 	}
-	if (overlaps_range(c->start, c->end) || !conv_intact(c, c->start, c->end) || !conv_may(c->start, c->end) ||
-	    !conv_part(c))
-		maps.left = true;
+	back = !overlaps_range(c->start, c->end) && conv_intact(c, c->start, c->end) && conv_may(c->start, c->end) &&
+	       pages_back(c);
 	for (p = &maps.convs; *p != c; p = &(*p)->next)
 		;
 	*p = c->next;
 	maps.conv_n--;
-	conv_free(c);
+	maps.left = maps.left || !back;
+	if (!back && c->end - c->start > MAP_BLIND && conv_remains(c)) {
+		c->next = maps.lost;
+		maps.lost = c;
+	} else {
+		conv_free(c);
+	}
 }
 
 /* Ends kept ones, the oldest first, until there is room for one of len bytes. */
@@ -163,6 +169,7 @@ static struct conv *conv_new(const struct map_range *r)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t start = (r->start + page - 1) & ~(page - 1), end = r->end & ~(page - 1);
+	bool before;
 	struct conv *c;
 
 	if (start >= end || !len_suits(r->end - r->start))
@@ -173,11 +180,12 @@ static struct conv *conv_new(const struct map_range *r)
 	if (overlaps_range(r->start, r->end) || !conv_suits(start, end))
 		return NULL;
 	map_fork_guard();
-	c = conv_make(start, end);
+	before = was_before(start, end);
+	c = conv_make(start, end, before ? MAP_MOST_AGAIN : MAP_MOST);
 	if (c) {
 		c->first = r->start;
 		c->last = r->end;
-		c->again = c->end == end && was_before(start, end);
+		c->again = c->end == end && before;
 		c->next = maps.convs;
 		maps.convs = c;
 		maps.conv_n++;

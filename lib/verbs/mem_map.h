@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 #define MAP_LEAST       4096u
-#define MAP_SMALL       65536u        /* registering less than that takes several times as long with it, ... */
-#define MAP_SMALL_TRIES 32u           /* ... so a program that does so again and again is spared */
-#define MAP_MOST        (1ull << 30)  /* a larger region is not copied: that would take a second */
+#define MAP_SMALL       65536u       /* registering less than that takes several times as long with it, ... */
+#define MAP_SMALL_TRIES 32u          /* ... so a program that does so again and again is spared */
+#define MAP_MOST        (4ull << 30) /* bytes of a region that are copied: some seconds; what is not there costs nothing */
+#define MAP_MOST_AGAIN  (1ull << 30)  /* of one that was turned back before, and will be again */
 #define MAP_CONVS       128u          /* at most; each has a descriptor */
 #define MAP_PAST        16u           /* ranges that are known again, ... */
 #define MAP_KEEP        (32ull << 20) /* ... and kept while nobody uses them: bytes, at most */

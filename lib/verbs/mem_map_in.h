@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mem_map_in.h - between mem_map.c, mem_conv.c, mem_shared.c and mem_fork.c. */
+/* mem_map_in.h - between mem_map.c, mem_conv.c, mem_pages.c, mem_shared.c and mem_fork.c. */
 #ifndef VERBS_MEM_MAP_IN_H
 #define VERBS_MEM_MAP_IN_H
 
@@ -7,6 +7,11 @@
 #include <stdbool.h>
 
 #include "mem_map.h"
+
+#define MAP_BLIND MAP_MOST_AGAIN /* a longer range is not converted where the kernel does not tell what is there */
+
+struct vma;
+struct vma_reader;
 
 #define CONV_NAME "rdmad-mr"
 #define CONV_VMA  "/memfd:" CONV_NAME " (deleted)" /* in /proc/self/maps */
@@ -39,6 +44,9 @@ struct map_state {
 	struct shared_file *shared;
 	unsigned shared_n;
 	bool left; /* some pages could not be turned back: they may still be there, with no conv */
+	bool late; /* a forked child has not taken its copies in time, and may do so still */
+	struct conv
+		*lost; /* long ones that were not turned back: their files say which of their pages a child copies */
 };
 extern struct map_state maps;
 
@@ -46,11 +54,21 @@ extern struct map_state maps;
 bool conv_may(uintptr_t start, uintptr_t end);   /* turn these pages to and fro */
 bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but threads */
 /* May reach less far than end; NULL: nothing was changed. */
-struct conv *conv_make(uintptr_t start, uintptr_t end);
+struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most);   /* most: bytes that are copied */
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */
-bool conv_part(const struct conv *);                                   /* makes them private; false: some are left */
-bool pages_private(uintptr_t start, uintptr_t end);                    /* the same in a forked child, with one thread */
-void conv_free(struct conv *);                                         /* closes the file; the pages stay as they are */
+bool conv_there(struct vma_reader *, const struct conv *, uintptr_t start, uintptr_t end); /* is there nothing else? */
+bool conv_remains(const struct conv *); /* some of it is mapped somewhere */
+void conv_free(struct conv *);          /* closes the file; the pages stay as they are */
+
+/* mem_pages.c; with the lock held. */
+/* [start, end) becomes the beginning of the file, with no more than most bytes of data; how far it got. */
+uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end, size_t most);
+bool pages_back(const struct conv *); /* makes them private; false: some are left */
+/*
+ * The same of one mapping in a forked child, with one thread.  fd: its file, or another one, or -1; each piece is told to a pipe
+ * (-1: none).
+ */
+bool pages_private(const struct vma *, int fd, int tell);
 
 /* mem_shared.c: a descriptor of the file that is mapped there, and the part of it; NULL: none, or nothing is shared. */
 struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass *);

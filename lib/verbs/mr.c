@@ -107,11 +107,10 @@ static int reg_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, 
 	req->mr.map_len = map->len;
 	req->mr.map_off = map->off;
 	err = conn_call(&c->conn, req, rep, map->fd, NULL, 0);
-	if (!map->once)
+	if (map->once)
+		close(map->fd);
+	if (!err || !map->len)
 		return err;
-	close(map->fd);
-	if (!err)
-		return 0;
 	req->mr.map_addr = req->mr.map_len = req->mr.map_off = 0;
 	return conn_call(&c->conn, req, rep, -1, NULL, 0);
 }

@@ -10,6 +10,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_inline.c \
 	t/verbs/api_key.c \
 	t/verbs/api_many.c \
+	t/verbs/api_arena.c \
 	t/verbs/api_map.c \
 	t/verbs/api_memory.c \
 	t/verbs/api_mw.c \
