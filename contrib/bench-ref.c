@@ -4,6 +4,8 @@
  *
  *	ref memcpy LEN			GB/s of memcpy between two buffers, over and over
  *	ref writev LEN			GB/s of process_vm_writev, one call of LEN bytes at a time
+ *	ref carry vm|mem LEN		GB/s from one program to another through a third, as a daemon carries it that has mapped neither:
+ *					by process_vm_readv and _writev, or by /proc/PID/mem, in pieces of CARRY_LEN bytes
  *	ref gso-recv PORT		GB/s of payload that arrive in UDP_GRO trains (the server of the next)
  *	ref gso-send HOST PORT SEG N	sends UDP_SEGMENT trains of N segments of SEG bytes for a second
  *	ref pong-serve PORT [yield]	answers datagrams, spinning; yield: gives its core away when there is none
@@ -20,6 +22,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -41,6 +44,7 @@
 
 #define RUN_NS    500000000ull
 #define TRAIN_LEN 65536u
+#define CARRY_LEN 131072u /* BOUNCE_LEN of daemon/base/mem_vm.c */
 #define PINGS     20000u
 
 #ifndef UDP_GRO
@@ -90,21 +94,35 @@ static int run_memcpy(size_t len)
 	return 0;
 }
 
-static int run_writev(size_t len)
+/* A process that has pages of its own at that address. */
+static pid_t holder(void *p, size_t len)
 {
-	uint8_t *a = pages(len, MAP_PRIVATE), *b = pages(len, MAP_PRIVATE);
-	struct iovec from = { a, len }, to = { b, len };
-	uint64_t start, t, n = 0;
 	pid_t pid = fork();
 
 	if (pid < 0)
 		die("fork");
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		memset(b, 2, len); /* its own copy of the pages */
+		memset(p, 2, len);
 		for (;;)
 			pause();
 	}
+	return pid;
+}
+
+static void holder_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static int run_writev(size_t len)
+{
+	uint8_t *a = pages(len, MAP_PRIVATE), *b = pages(len, MAP_PRIVATE);
+	struct iovec from = { a, len }, to = { b, len };
+	uint64_t start, t, n = 0;
+	pid_t pid = holder(b, len);
+
 	process_vm_writev(pid, &from, 1, &to, 1, 0);
 	start = now_ns();
 	do {
@@ -113,8 +131,58 @@ static int run_writev(size_t len)
 		n++;
 	} while ((t = now_ns()) - start < RUN_NS);
 	printf("%.3f\n", (double)(n * len) / (double)(t - start));
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	holder_end(pid);
+	return 0;
+}
+
+struct carrier {
+	pid_t from, to;
+	int from_fd, to_fd; /* -1: by pid */
+};
+
+static int memory_of(pid_t pid)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+static void carry(const struct carrier *c, uint8_t *at, uint8_t *here, size_t len)
+{
+	struct iovec there = { at, len }, local = { here, len };
+	off_t off = (off_t)(uintptr_t)at;
+	ssize_t got, put;
+
+	got = c->from_fd < 0 ? process_vm_readv(c->from, &local, 1, &there, 1, 0) : pread(c->from_fd, here, len, off);
+	put = c->to_fd < 0 ? process_vm_writev(c->to, &local, 1, &there, 1, 0) : pwrite(c->to_fd, here, len, off);
+	if (got != (ssize_t)len || put != (ssize_t)len)
+		die("memory of another process");
+}
+
+static int run_carry(bool by_fd, size_t len)
+{
+	uint8_t *a = pages(len, MAP_PRIVATE), *here = pages(CARRY_LEN, MAP_PRIVATE);
+	struct carrier c = { holder(a, len), holder(a, len), -1, -1 };
+	uint64_t start, t, n = 0;
+
+	if (by_fd) {
+		c.from_fd = memory_of(c.from);
+		c.to_fd = memory_of(c.to);
+	}
+	start = now_ns();
+	do {
+		for (size_t at = 0; at < len; at += CARRY_LEN)
+			carry(&c, a + at, here, len - at < CARRY_LEN ? len - at : CARRY_LEN);
+		n++;
+	} while ((t = now_ns()) - start < RUN_NS);
+	printf("%.3f\n", (double)(n * len) / (double)(t - start));
+	holder_end(c.from);
+	holder_end(c.to);
 	return 0;
 }
 
@@ -462,7 +530,8 @@ static int run_relays(bool yield, unsigned n, uint64_t ms)
 
 static int usage(void)
 {
-	fputs("usage: ref memcpy LEN | writev LEN | gso-recv PORT | gso-send HOST PORT SEG N | pong-serve PORT [yield] "
+	fputs("usage: ref memcpy LEN | writev LEN | carry vm|mem LEN | gso-recv PORT | gso-send HOST PORT SEG N | "
+	      "pong-serve PORT [yield] "
 	      "|\n"
 	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield [N MS]\n",
 	      stderr);
@@ -500,6 +569,8 @@ int main(int argc, char **argv)
 		return run_memcpy(strtoul(argv[2], NULL, 0));
 	if (!strcmp(what, "writev") && argc == 3)
 		return run_writev(strtoul(argv[2], NULL, 0));
+	if (!strcmp(what, "carry") && argc == 4)
+		return run_carry(!strcmp(argv[2], "mem"), strtoul(argv[3], NULL, 0));
 	if (!strcmp(what, "gso-recv") && argc == 3)
 		return run_gso_recv(argv[2]);
 	if (!strcmp(what, "gso-send") && argc == 6)
