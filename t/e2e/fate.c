@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../nap.h"
+
 #define FIRST_PSN   0xfffff8u /* so that it wraps */
 #define PATIENCE_MS 20000
 #define QUIET_MS    300 /* nothing more comes, after the last completion */
@@ -168,7 +170,7 @@ static unsigned reap(const char *who, struct ibv_cq *from, unsigned n, int patie
 	int64_t end;
 	static unsigned run;
 	struct ibv_wc wc;
-	unsigned got = 0;
+	unsigned got = 0, empty_n = 0;
 
 	patience = patient(patience);
 	end = now_ms() + patience;
@@ -179,8 +181,11 @@ static unsigned reap(const char *who, struct ibv_cq *from, unsigned n, int patie
 			printf("%s poll fails\n", who);
 			break;
 		}
-		if (!k)
+		if (!k) {
+			nap(&empty_n);
 			continue;
+		}
+		empty_n = 0;
 		got++;
 		end = now_ms() + patience;
 		if (run && last != (int)wc.status) {

@@ -27,6 +27,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "../nap.h"
+
 #define LEN   65536u
 #define RECVS 32768u
 
@@ -161,6 +163,7 @@ static double now(void)
 static void poll_for(unsigned ms)
 {
 	double end = now() + ms;
+	unsigned empty_n = 0;
 	struct ibv_wc wc;
 
 	do {
@@ -168,6 +171,7 @@ static void poll_for(unsigned ms)
 			printf("wc %u %u %u\n", (unsigned)wc.opcode, (unsigned)wc.status, wc.status ? 0 : wc.byte_len);
 			return;
 		}
+		nap(&empty_n);
 	} while (now() < end);
 	puts("none");
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../nap.h"
 #include "vdata.h"
 
 void vd_die(const char *fmt, ...)
@@ -360,7 +361,7 @@ static void event_wait(struct vd_qp *q, int ms)
 int vd_poll(struct vd_qp *q, struct ibv_wc *wc, int ms)
 {
 	uint64_t end = vd_now_ms() + (uint64_t)ms, now;
-	unsigned spin;
+	unsigned spin, empty_n = 0;
 	int n;
 
 	for (spin = 0;; spin++) {
@@ -376,5 +377,7 @@ int vd_poll(struct vd_qp *q, struct ibv_wc *wc, int ms)
 			return 0;
 		if (q->channel)
 			event_wait(q, (int)(end - now));
+		else
+			nap(&empty_n);
 	}
 }

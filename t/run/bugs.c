@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../nap.h"
 #include "need.h"
 
 #define DEPTH 8u
@@ -532,15 +533,17 @@ static void wait_for_end(void)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr a;
+	unsigned empty_n = 0;
 	struct ibv_wc wc;
 
 	if (plan.n > 1) {
-		do
+		do {
+			nap(&empty_n);
 			need(!ibv_query_qp(qp[0], &a, IBV_QP_STATE, &init), "query");
-		while (a.qp_state != IBV_QPS_ERR);
+		} while (a.qp_state != IBV_QPS_ERR);
 		return;
 	}
-	for (;;) {
+	for (;; nap(&empty_n)) {
 		int n = ibv_poll_cq(cq, 1, &wc);
 
 		need(n >= 0, "poll");
