@@ -149,7 +149,7 @@ static void walk_on(struct walk *w, uint64_t len)
 /* The owner of memory that is not there any more: what reaches for it fails with EBADF. */
 static const struct peer nobody = { .mem_fd = INT_MAX };
 
-static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t len, bool dst)
+static inline struct piece region_piece(const struct region *r, uint64_t addr, uint64_t len, bool dst)
 {
 	const struct mem_map *m = &r->map;
 	uint64_t in = addr - m->addr;
@@ -168,14 +168,15 @@ static struct piece region_piece(const struct region *r, uint64_t addr, uint64_t
 	return (struct piece){ .peer = r->peer, .addr = addr, .len = len };
 }
 
-static struct piece walk_piece(const struct walk *w, bool dst)
+/* The beginning of what is behind off in the span. */
+static inline struct piece span_piece(const struct span *s, uint64_t off, bool dst)
 {
-	const struct span *s = w->span;
-
 	if (!s->region)
-		return (struct piece){ .addr = s->addr + w->off, .len = s->len - w->off };
-	return region_piece(s->region, s->addr + w->off, s->len - w->off, dst);
+		return (struct piece){ .addr = s->addr + off, .len = s->len - off };
+	return region_piece(s->region, s->addr + off, s->len - off, dst);
 }
+
+static struct piece walk_piece(const struct walk *w, bool dst) { return span_piece(w->span, w->off, dst); }
 
 const uint8_t *region_look(const struct span *span, unsigned n, uint64_t off, uint64_t len)
 {
@@ -320,15 +321,17 @@ static void word_store(uintptr_t to, const uint8_t *from, uint64_t n)
 		__atomic_store_n((uint8_t *)(to + (n & 6)), from[n & 6], __ATOMIC_RELEASE);
 }
 
-static void move(const struct piece *d, const struct piece *s, uint64_t len, uint64_t apart)
+static inline void move(const struct piece *d, const struct piece *s, uint64_t len, uint64_t apart)
 {
 	const uint8_t *from = (const uint8_t *)(uintptr_t)s->addr;
 	uint8_t last[8]; /* the two may overlap */
 
-	memcpy(last, from + len - apart, apart);
+	if (apart)
+		memcpy(last, from + len - apart, apart);
 	__atomic_thread_fence(__ATOMIC_RELEASE); /* behind the packet before, also if all of this one is one word */
 	memmove((void *)(uintptr_t)d->addr, from, len - apart);
-	word_store((uintptr_t)(d->addr + len - apart), last, apart);
+	if (apart)
+		word_store((uintptr_t)(d->addr + len - apart), last, apart);
 }
 
 /* A mapping was torn by the copy just made: which side's? */
@@ -346,16 +349,16 @@ static int torn_err(const struct span *src, unsigned n)
 /* The usual case: one span each, and both can be pointed to.  false: it is not, and nothing was done. */
 static bool plain_copy(const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n, uint64_t src_off)
 {
-	struct walk to = { .span = dst }, from = { .span = src, .off = src_off };
 	struct piece d, s;
 
 	if (dst_n != 1 || src_n != 1 || src_off > src->len)
 		return false;
-	d = walk_piece(&to, true);
-	s = walk_piece(&from, false);
+	d = span_piece(dst, 0, true);
+	s = span_piece(src, src_off, false);
 	if (d.peer || s.peer || d.len < dst->len || s.len < dst->len)
 		return false;
-	defer_flush();
+	if (defer.n)
+		defer_flush();
 	move(&d, &s, dst->len, last_word(&d, dst->len));
 	return true;
 }
