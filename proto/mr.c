@@ -170,8 +170,8 @@ bool mr_span(const struct keys *keys, uint32_t key, const struct pd *pd, uint32_
 	return true;
 }
 
-int sge_spans(const struct keys *keys, const struct sge *sge, unsigned n, const struct pd *pd, uint32_t need,
-	      uint64_t off, uint64_t len, struct span *s)
+int sge_list_spans(const struct keys *keys, const struct sge *sge, unsigned n, const struct pd *pd, uint32_t need,
+		   uint64_t off, uint64_t len, struct span *s)
 {
 	int k = 0;
 
@@ -183,8 +183,7 @@ int sge_spans(const struct keys *keys, const struct sge *sge, unsigned n, const 
 			continue;
 		}
 		part = sge[i].len - off < len ? sge[i].len - off : len;
-		if (sge[i].addr + off < sge[i].addr ||
-		    !mr_span(keys, sge[i].lkey, pd, need, sge[i].addr + off, part, &s[k]))
+		if (!sge_span(keys, &sge[i], pd, need, off, part, &s[k]))
 			return -1;
 		k++;
 		len -= part;

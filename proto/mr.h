@@ -87,11 +87,26 @@ int mr_rereg(struct keys *, uint32_t key, struct pd *, const struct mr_attr *);
 _Bool mr_span(const struct keys *, uint32_t key, const struct pd *, uint32_t need, uint64_t va, uint64_t len,
 	      struct span *);
 
+/* The span of bytes [off, off+len) of one sge, which has as many. */
+static inline bool sge_span(const struct keys *keys, const struct sge *sge, const struct pd *pd, uint32_t need,
+			    uint64_t off, uint64_t len, struct span *s)
+{
+	return sge->addr + off >= sge->addr && mr_span(keys, sge->lkey, pd, need, sge->addr + off, len, s);
+}
+
 /*
  * The spans of bytes [off, off+len) of a scatter/gather list, at most n of them; sges that are not
  * touched are not checked.  The number of spans, or -1: a key, right or bound is wrong.
  */
-int sge_spans(const struct keys *, const struct sge *, unsigned n, const struct pd *, uint32_t need, uint64_t off,
-	      uint64_t len, struct span *);
+int sge_list_spans(const struct keys *, const struct sge *, unsigned n, const struct pd *, uint32_t need, uint64_t off,
+		   uint64_t len, struct span *);
+/* The same; most lists have one sge, and there is nothing to walk. */
+static inline int sge_spans(const struct keys *keys, const struct sge *sge, unsigned n, const struct pd *pd,
+			    uint32_t need, uint64_t off, uint64_t len, struct span *s)
+{
+	if (n != 1 || off >= sge->len || !len)
+		return sge_list_spans(keys, sge, n, pd, need, off, len, s);
+	return sge_span(keys, sge, pd, need, off, sge->len - off < len ? sge->len - off : len, s) ? 1 : -1;
+}
 
 #endif
