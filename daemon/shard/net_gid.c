@@ -55,7 +55,7 @@ void net_gids_rebuild(struct net *net)
 			if (!gid_is_empty(devices[d].gid[row].gid))
 				gid_insert(net, &devices[d], row);
 	/* The owner of the last addresses may have changed, too. */
-	net->from = NULL;
+	net->from = net->to = NULL;
 	for (unsigned i = 0; i < net->train_n; i++)
 		net->train[i].b.sock = NULL;
 	for (unsigned i = 0; i < net->sock_n; i++)
@@ -68,4 +68,11 @@ struct device *net_device(const struct net *net, const uint8_t gid[16])
 	const struct gid_slot *g = net_gid_find(net, gid);
 
 	return g ? g->dev : NULL;
+}
+
+struct device *net_device_to(struct net *net, const uint8_t gid[16])
+{
+	if (!net->to || memcmp(net->to->gid, gid, 16))
+		net->to = net_gid_find(net, gid);
+	return net->to ? net->to->dev : NULL;
 }

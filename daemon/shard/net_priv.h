@@ -146,6 +146,7 @@ struct net {
 	struct net_sock *by_slot[NET_SLOTS];
 	struct net_group *groups;
 	struct gid_slot gids[GIDS_HASH];
+	const struct gid_slot *to; /* the last one that net_device_to() was asked for; NULL: it is to be looked for */
 
 	/* net_tx.c */
 	const struct gid_slot *from; /* the last GID that was sent from; NULL: it is to be looked for */

@@ -96,7 +96,7 @@ static void letters_read(struct shard *s, struct letter *m)
  */
 static struct device *local_device(const struct shard *s, const struct burst *b, bool *stray)
 {
-	struct device *dev = net_device(s->net, b->route.dgid);
+	struct device *dev = net_device_to(s->net, b->route.dgid);
 
 	*stray = false;
 	if (!dev || b->dqpn == QPN_MCAST)
