@@ -19,7 +19,7 @@
 static struct swqe *head(const struct qp *qp) { return sq_at(&qp->sq, qp->sq.head); }
 
 /* n PSNs of the WR at the head are done. */
-static void head_done(struct hca *h, struct qp *qp, uint32_t n)
+static inline void head_done(struct hca *h, struct qp *qp, uint32_t n)
 {
 	if (req_acked(h, qp, n))
 		sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);

@@ -29,22 +29,10 @@ int comp_reserve(struct comp_fifo *f, uint32_t n)
 
 void comp_release(struct comp_fifo *f, uint32_t n) { f->need -= n; }
 
-static void compact(struct comp_fifo *f)
+void comp_compact(struct comp_fifo *f)
 {
 	for (uint32_t i = f->head; i < f->tail; i++)
 		f->v[i - f->head] = f->v[i];
 	f->tail -= f->head;
 	f->head = 0;
-}
-
-void comp_put(struct comp_fifo *f, const struct cq *cq, mono_t now, const struct cqe *c)
-{
-	struct cqe *e;
-
-	if (f->tail == f->max)
-		compact(f);
-	e = &f->v[f->tail++];
-	*e = *c;
-	e->cqn = cq->number;
-	e->time_ns = now.ns;
 }

@@ -36,6 +36,17 @@ struct comp_fifo {
 static inline size_t comp_mem(uint32_t n) { return 4 * (size_t)n * sizeof(struct cqe); }
 int comp_reserve(struct comp_fifo *, uint32_t n); /* n more WRs can complete; 0 or ENOMEM */
 void comp_release(struct comp_fifo *, uint32_t n);
-void comp_put(struct comp_fifo *, const struct cq *, mono_t now, const struct cqe *);
+void comp_compact(struct comp_fifo *); /* what waits goes to the front */
+static inline void comp_put(struct comp_fifo *f, const struct cq *cq, mono_t now, const struct cqe *c)
+{
+	struct cqe *e;
+
+	if (f->tail == f->max)
+		comp_compact(f);
+	e = &f->v[f->tail++];
+	*e = *c;
+	e->cqn = cq->number;
+	e->time_ns = now.ns;
+}
 
 #endif

@@ -10,11 +10,30 @@
 #include "hca_in.h"
 #include "srq.h"
 
+/* The WR before sq.head has a completion; most have none, and need no room for it. */
+__attribute__((noinline)) static void sq_cqe(struct hca *h, struct qp *qp, const struct swqe *w, uint8_t status,
+					     enum fault f)
+{
+	struct sq *q = &qp->sq;
+	struct cqe c = { .wr_id = w->wr.wr_id,
+			 .qpn = qp->qpn,
+			 .wqe = q->head,
+			 .status = status,
+			 .is_send = 1,
+			 .op = wr_row(w->wr.op)->wc,
+			 .vendor_err = f,
+			 .solicited = status != WC_SUCCESS };
+
+	if (status == WC_SUCCESS && w->rd)
+		c.byte_len = (uint32_t)w->len;
+	q->waiting++;
+	comp_put(&h->comp, qp->scq, h->now, &c);
+}
+
 void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 {
 	struct sq *q = &qp->sq;
 	const struct swqe *w = sq_at(q, q->head);
-	struct cqe c;
 
 	q->head++;
 	qp->why.moved = h->now;
@@ -28,36 +47,7 @@ void sq_complete(struct hca *h, struct qp *qp, uint8_t status, enum fault f)
 		return;
 	}
 	qp->why.quiet = 0;
-	c = (struct cqe){ .wr_id = w->wr.wr_id,
-			  .qpn = qp->qpn,
-			  .wqe = q->head,
-			  .status = status,
-			  .is_send = 1,
-			  .op = wr_row(w->wr.op)->wc,
-			  .vendor_err = f,
-			  .solicited = status != WC_SUCCESS };
-	if (status == WC_SUCCESS && w->rd)
-		c.byte_len = (uint32_t)w->len;
-	q->waiting++;
-	comp_put(&h->comp, qp->scq, h->now, &c);
-}
-
-struct cqe recv_cqe(const struct qp *qp, const struct rwqe *w)
-{
-	return (struct cqe){ .wr_id = w->wr_id,
-			     .qpn = qp->qpn,
-			     .op = WC_OP_RECV,
-			     .srq = qp->type == QPT_XRC_RECV ? 2 : !!qp->srq,
-			     .srqn = qp->srq ? qp->srq->number : 0 };
-}
-
-struct rwqe *recv_peek(struct qp *qp)
-{
-	struct rq *q = qp->srq ? &qp->srq->rq : &qp->rq;
-
-	if (qp->resp.wqe)
-		return qp->resp.wqe;
-	return q->head == q->tail ? NULL : rq_at(q, q->head);
+	sq_cqe(h, qp, w, status, f);
 }
 
 void srq_level(struct hca *h, struct srq *srq)
@@ -68,22 +58,15 @@ void srq_level(struct hca *h, struct srq *srq)
 	}
 }
 
-struct rwqe *recv_take(struct hca *h, struct qp *qp)
+struct rwqe *recv_of_srq(struct hca *h, struct qp *qp)
 {
-	struct rwqe *w = recv_peek(qp);
+	const struct rwqe *w = recv_peek(qp);
 
-	if (qp->resp.wqe || !w)
-		return w;
-	if (qp->srq) {
-		memcpy(qp->srq_wqe, w, sizeof(*w) + w->sge_n * sizeof(struct sge));
-		w = qp->srq_wqe;
-		qp->srq->rq.head++;
-		srq_level(h, qp->srq);
-	} else {
-		qp->rq.head++;
-	}
-	qp->resp.wqe = w;
-	return w;
+	memcpy(qp->srq_wqe, w, sizeof(*w) + w->sge_n * sizeof(struct sge));
+	qp->srq->rq.head++;
+	srq_level(h, qp->srq);
+	qp->resp.wqe = qp->srq_wqe;
+	return qp->srq_wqe;
 }
 
 void recv_complete(struct hca *h, struct qp *qp, struct cqe *c)
@@ -97,10 +80,11 @@ void recv_complete(struct hca *h, struct qp *qp, struct cqe *c)
 			qp->rq.used--;
 		return;
 	}
-	if (c->status != WC_SUCCESS)
+	if (c->status != WC_SUCCESS) {
 		c->solicited = 1;
-	if (c->status != WC_SUCCESS && c->status != WC_WR_FLUSH_ERR)
-		TRACE_PUT(h, qp, WC, .a = c->status, .op = 255, .b = (uint32_t)c->wr_id);
+		if (c->status != WC_WR_FLUSH_ERR)
+			TRACE_PUT(h, qp, WC, .a = c->status, .op = 255, .b = (uint32_t)c->wr_id);
+	}
 	comp_put(&h->comp, qp->rcq, h->now, c);
 }
 
@@ -128,7 +112,7 @@ void recv_drop(struct qp *qp)
 /* ---- handed out ---------------------------------------------------------- */
 
 /* The slot of the WR in its queue is free again. */
-static void slot_free(struct hca *h, const struct cqe *c)
+static inline void slot_free(struct hca *h, const struct cqe *c)
 {
 	struct srq *srq;
 

@@ -3,6 +3,7 @@
 #ifndef PROTO_CQE_H
 #define PROTO_CQE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rdmad/abi.h>
@@ -13,10 +14,42 @@
 struct hca;
 
 void sq_complete(struct hca *, struct qp *, uint8_t status, enum fault); /* the WR at sq.head; advances it */
-struct cqe recv_cqe(const struct qp *, const struct rwqe *);
-/* The receive WR that is used or would be; NULL: none.  take makes it the one in use. */
-struct rwqe *recv_peek(struct qp *);
-struct rwqe *recv_take(struct hca *, struct qp *);
+
+static inline struct cqe recv_cqe(const struct qp *qp, const struct rwqe *w)
+{
+	return (struct cqe){ .wr_id = w->wr_id,
+			     .qpn = qp->qpn,
+			     .op = WC_OP_RECV,
+			     .srq = qp->type == QPT_XRC_RECV ? 2 : !!qp->srq,
+			     .srqn = qp->srq ? qp->srq->number : 0 };
+}
+
+/* The receive WR that is used or would be; NULL: none.  take makes it the one in use; of_srq: the same of the next one of the SRQ, which there is. */
+static inline struct rwqe *recv_peek(const struct qp *qp)
+{
+	const struct rq *q;
+
+	if (qp->resp.wqe)
+		return qp->resp.wqe;
+	q = qp->srq ? &qp->srq->rq : &qp->rq;
+	return q->head == q->tail ? NULL : rq_at(q, q->head);
+}
+struct rwqe *recv_of_srq(struct hca *, struct qp *);
+static inline struct rwqe *recv_take(struct hca *h, struct qp *qp)
+{
+	struct rwqe *w;
+
+	if (qp->resp.wqe)
+		return qp->resp.wqe;
+	w = recv_peek(qp);
+	if (!w)
+		return NULL;
+	if (qp->srq)
+		return recv_of_srq(h, qp);
+	qp->rq.head++;
+	qp->resp.wqe = w;
+	return w;
+}
 void recv_complete(struct hca *, struct qp *, struct cqe *); /* the one in use */
 void recv_return(struct qp *);                               /* the one in use, back to the SRQ if it is from one */
 /* EV_SRQ_LIMIT, if fewer are queued than the limit says.  It fires once, and has to be armed again. */

@@ -37,8 +37,17 @@ static uint64_t window_min(const struct hca *h)
 	return min < h->cfg.window_len ? min : h->cfg.window_len;
 }
 
+/* In a new epoch nothing is in flight. */
+static void epoch_begin(struct path *p)
+{
+	p->epoch++;
+	p->inflight = 0;
+	p->owed = 0;
+}
+
 static void set_local(const struct hca *h, struct path *p, bool local)
 {
+	epoch_begin(p); /* only what is not local is counted */
 	p->local = local;
 	p->burst_len = local ? h->cfg.local_burst_len : h->cfg.burst_len;
 	p->window = local ? UINT64_MAX : h->cfg.window_len ? h->cfg.window_len : 1;
@@ -179,8 +188,7 @@ static void grow(const struct hca *h, struct path *p, uint64_t n)
 
 	p->acked += n;
 	p->acked_epoch += n;
-	if (!p->local)
-		p->window = window < h->cfg.window_len ? window : h->cfg.window_len;
+	p->window = window < h->cfg.window_len ? window : h->cfg.window_len;
 }
 
 void path_done(struct hca *h, struct qp *qp, uint64_t n, bool acked)
@@ -188,7 +196,7 @@ void path_done(struct hca *h, struct qp *qp, uint64_t n, bool acked)
 	struct path *p = qp->path;
 	uint64_t *mine = share(qp);
 
-	if (acked)
+	if (acked && !p->local)
 		grow(h, p, n);
 	n = n < *mine ? n : *mine;
 	*mine -= n;
@@ -236,11 +244,8 @@ void path_timer(struct hca *h, struct path *p)
 {
 	if (turns_empty(&p->waiters))
 		return;
-	if (p->acked_epoch < p->window) {
-		p->epoch++;
-		p->inflight = 0;
-		p->owed = 0;
-	}
+	if (p->acked_epoch < p->window)
+		epoch_begin(p);
 	path_wake(h, p);
 	p->acked_epoch = 0;
 	timer_set(&h->timers, &p->timer, mono_add(h->now, PATIENCE_NS));

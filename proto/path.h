@@ -4,7 +4,7 @@
  *
  * UDP has no credits: more than the receiver's socket buffer holds is lost, and go-back-N then
  * sends it all again.  So bytes in flight are bounded by a window that halves on loss and
- * grows back with ACKs.  A local peer loses nothing and has no window.
+ * grows back with ACKs.  A local peer loses nothing: there is no window, and nothing is counted as in flight.
  *
  * UC is not acknowledged: nobody says how much of it has arrived.  Its messages fill a bucket of half of what the
  * peer's socket takes in, which runs out in two milliseconds: so that much may come at once, and the other

@@ -57,7 +57,9 @@ static void wr_begin(struct qp *qp, struct swqe *w)
 	if (qp->sq.next != qp->sq.begun)
 		return;
 	qp->sq.begun++;
-	if (qp->path && !qp->path->local && qp->path->window / 4 / qp->mtu < chunk)
+	if (w->kind != KIND_READ)
+		return;
+	if (!qp->path->local && qp->path->window / 4 / qp->mtu < chunk)
 		chunk = qp->path->window / 4 / qp->mtu;
 	w->rd_pkts = chunk ? (uint32_t)chunk : 1;
 }
@@ -96,12 +98,13 @@ void req_progress(struct hca *h, struct qp *qp)
 	}
 }
 
-void req_settle(struct hca *h)
+void req_done(struct hca *h)
 {
 	struct qp *qp = h->taken.qp;
 
 	h->taken.qp = NULL;
-	if (!qp || !h->taken.done || qp->sq.head != h->taken.index)
+	h->taken.done = false;
+	if (!qp || qp->sq.head != h->taken.index)
 		return;
 	sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
 	req_progress(h, qp);
@@ -124,7 +127,7 @@ static uint32_t window_fit(const struct qp *qp, const struct swqe *w, uint32_t n
 	if (p->local)
 		return n;
 	room = path_room(p);
-	if (req_cost(qp, w, pos + n) - req_cost(qp, w, pos) <= room)
+	if (req_cost(qp, w, pos, n) <= room)
 		return n;
 	if (w->kind == KIND_READ)
 		return room ? n : 0;
@@ -148,7 +151,7 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 	if (w->kind == KIND_READ) {
 		if (w->rd_pkts - q->pos % w->rd_pkts < n)
 			n = w->rd_pkts - q->pos % w->rd_pkts;
-	} else {
+	} else if (n > 1) {
 		burst = p->burst_len / qp->mtu;
 		if (n > burst)
 			n = burst ? (uint32_t)burst : 1;
@@ -165,7 +168,7 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 	n = window_fit(qp, w, n);
 	if (!n)
 		path_wait(h, qp);
-	else if (qp->type == QPT_UC && !path_pace(h, qp, req_cost(qp, w, q->pos + n) - req_cost(qp, w, q->pos)))
+	else if (qp->type == QPT_UC && !path_pace(h, qp, req_cost(qp, w, q->pos, n)))
 		return 0;
 	return n;
 }
@@ -189,7 +192,7 @@ static uint8_t op_send(const struct swqe *w, bool first, bool last)
 }
 
 /* Payload of n packets from pos on; false: an sge is wrong. */
-static bool payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b, uint32_t n)
+static inline bool payload(struct hca *h, struct qp *qp, struct swqe *w, struct burst *b, uint32_t n)
 {
 	uint64_t off = (uint64_t)qp->req.pos * qp->mtu;
 	int k;
@@ -294,7 +297,7 @@ static bool wants_ack(const struct hca *h, const struct qp *qp, const struct swq
 	     (qp->state == QPS_SQD && next == s->begun) || sq_at(s, next)->kind == KIND_LOCAL || sq_at(s, next)->fault))
 		return true;
 	return (ends && next - q->asked > s->depth / 4) || q->unasked >= h->cfg.window_len / 4 ||
-	       path_room(p) < p->burst_len;
+	       (!p->local && path_room(p) < p->burst_len);
 }
 
 /* RC: counts what is in flight, asks for ACKs, starts the timer. */
@@ -302,10 +305,11 @@ static void sent_rc(struct hca *h, struct qp *qp, const struct swqe *w, struct b
 {
 	struct req *q = &qp->req;
 	const struct path *p = qp->path;
-	uint64_t cost = req_cost(qp, w, q->pos + n) - req_cost(qp, w, q->pos);
+	uint64_t cost = req_cost(qp, w, q->pos, n);
 	psn_t end = psn_add(q->next, n);
 
-	path_sent(qp, cost);
+	if (!p->local)
+		path_sent(qp, cost);
 	q->unasked += cost;
 	b->ackreq = wants_ack(h, qp, w, n, end);
 	if (b->ackreq) {

@@ -13,7 +13,14 @@ bool req_tx(struct hca *, struct qp *, struct burst *);
 void req_progress(struct hca *, struct qp *); /* after sq.head moved: faults and the drained state come up */
 void req_timer(struct hca *, struct qp *);    /* it fired */
 void req_tx_fault(struct hca *, struct qp *, uint32_t index);
-void req_settle(struct hca *); /* the burst handed out last has gone */
+void req_done(struct hca *); /* and with it its WR */
+/* The burst handed out last has gone. */
+static inline void req_settle(struct hca *h)
+{
+	if (h->taken.done)
+		req_done(h);
+	h->taken.qp = NULL;
+}
 void ack_rx(struct hca *, struct qp *, const struct burst *);
 
 /* A call of the host begins: the burst handed out last has gone. */

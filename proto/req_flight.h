@@ -15,12 +15,12 @@
 
 #define PKT_COST 256u /* what a packet weighs in the window besides its payload */
 
-/* Weight of the first pkts packets of the message. */
-static inline uint64_t req_cost(const struct qp *qp, const struct swqe *w, uint32_t pkts)
+/* Weight of n packets of the message, from pos on. */
+static inline uint64_t req_cost(const struct qp *qp, const struct swqe *w, uint32_t pos, uint32_t n)
 {
-	uint64_t len = (uint64_t)pkts * qp->mtu;
+	uint64_t from = (uint64_t)pos * qp->mtu, to = from + (uint64_t)n * qp->mtu;
 
-	return (len < w->len ? len : w->len) + (uint64_t)pkts * PKT_COST;
+	return (to < w->len ? to : w->len) - (from < w->len ? from : w->len) + (uint64_t)n * PKT_COST;
 }
 
 /* Packets of the WR at the head that are acknowledged. */
@@ -35,14 +35,13 @@ static inline bool req_acked(struct hca *h, struct qp *qp, uint32_t n)
 	struct req *q = &qp->req;
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.head);
 	uint32_t pos = req_head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0;
-	uint64_t cost;
 
 	/* Packets behind a fallback have left the window already. */
 	if (flying && psn_diff(q->next, q->una) < (int32_t)n)
 		flying = (uint32_t)psn_diff(q->next, q->una);
-	cost = req_cost(qp, w, pos + flying) - req_cost(qp, w, pos);
 	q->una = psn_add(q->una, n);
-	path_done(h, qp, cost, true);
+	if (!qp->path->local)
+		path_done(h, qp, req_cost(qp, w, pos, flying), true);
 	while (q->rd_head != q->rd_tail && !psn_before(q->una, q->rd_end[q->rd_head & q->rd_mask]))
 		q->rd_head++;
 	return pos + n == w->pkt_n;

@@ -113,9 +113,8 @@ static enum fault check_length(const struct qp *qp, const struct burst *b)
 
 /* ---- SEND ---------------------------------------------------------------- */
 
-static enum fault check_send(struct hca *h, struct qp *qp, const struct burst *b, int *spans)
+static enum fault check_send(struct hca *h, struct qp *qp, const struct burst *b, const struct rwqe *w, int *spans)
 {
-	const struct rwqe *w = recv_peek(qp);
 	uint64_t off = starts(b) ? 0 : qp->resp.off;
 
 	*spans = 0;
@@ -136,8 +135,9 @@ static enum fault check_write(struct hca *h, struct qp *qp, const struct burst *
 	uint32_t rkey = starts(b) ? b->rkey : r->rkey;
 
 	*spans = 0;
-	/* All of the message is checked with its first packet; a length of 0 touches nothing. */
-	if (starts(b) && b->dma_len && !rkey_span(&h->keys, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va, b->dma_len, h->dst))
+	/* All of the message is checked with its first packet, if there is more; a length of 0 touches nothing. */
+	if (starts(b) && b->dma_len && b->dma_len != b->payload_len &&
+	    !rkey_span(&h->keys, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va, b->dma_len, h->dst))
 		return FAULT_RESP_RKEY;
 	if (!b->payload_len)
 		return FAULT_NONE;
@@ -203,11 +203,12 @@ static void took_payload(struct hca *h, struct qp *qp, const struct burst *b)
 		end_message(h, qp, b);
 }
 
-static enum fault exec_payload(struct hca *h, struct qp *qp, const struct burst *b)
+/* w: the receive WR, if it needs one. */
+static enum fault exec_payload(struct hca *h, struct qp *qp, const struct burst *b, const struct rwqe *w)
 {
 	bool send = first_op(b)->kind == KIND_SEND;
 	int n, err;
-	enum fault f = send ? check_send(h, qp, b, &n) : check_write(h, qp, b, &n);
+	enum fault f = send ? check_send(h, qp, b, w, &n) : check_write(h, qp, b, &n);
 
 	if (f)
 		return f;
@@ -320,13 +321,17 @@ static enum fault exec_awrite(struct hca *h, struct qp *qp, const struct burst *
 static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	enum fault f = check_sequence(h, qp, b);
+	const struct rwqe *w = NULL;
 
 	if (!f && qp->type == QPT_XRC_RECV)
 		f = check_srq(h, qp, b);
 	if (!f)
 		f = check_rights(qp, b);
-	if (!f && wants_recv(b) && !recv_peek(qp))
-		return FAULT_RESP_RNR;
+	if (!f && wants_recv(b)) {
+		w = recv_peek(qp);
+		if (!w)
+			return FAULT_RESP_RNR;
+	}
 	if (!f)
 		f = check_length(qp, b);
 	if (f)
@@ -337,7 +342,7 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 	case KIND_FLUSH: return exec_flush(h, qp, b);
 	case KIND_AWRITE: return exec_awrite(h, qp, b);
 	}
-	return exec_payload(h, qp, b);
+	return exec_payload(h, qp, b, w);
 }
 
 /* The receive WR that the packet would have used completes with what went wrong (rule 4.9). */
