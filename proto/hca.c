@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/ring.h>
+
 #include "cnp.h"
 #include "cong.h"
 #include "cqe.h"
@@ -135,24 +137,20 @@ static void wr_measure(struct swqe *w, const struct wr_row *row)
 	w->kind = kind->kind;
 	w->rd = kind->asks;
 	w->fault = FAULT_NONE;
-	w->len = 0;
-	for (unsigned i = 0; i < w->wr.sge_n; i++)
+	w->len = w->wr.inline_len;
+	for (unsigned i = 0; i < w->wr.sge_n && (!w->wr.inline_len || row->data == WR_DATA_SPLIT); i++)
 		w->len += swqe_sge(w)[i].len;
-	if (w->wr.inline_len)
-		w->len = row->data == WR_DATA_SPLIT ? w->len + w->wr.inline_len : w->wr.inline_len;
 	if (w->len > RD_MAX_MSG || (only && w->len != only) ||
 	    (w->kind == KIND_FLUSH && !w->wr.flush.level && w->wr.flush.len > RD_MAX_MSG))
 		w->fault = FAULT_SQ_LEN;
 }
 
-int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t now)
+static int post_send(struct hca *h, struct qp *qp, const struct send_wr *wr)
 {
-	struct qp *qp = qp_get(h, qpn);
 	const struct wr_row *row;
 	struct swqe *w;
 	int err;
 
-	hca_clock(h, now);
 	if (!qp || qp->state < QPS_RTS || qp->type == QPT_XRC_RECV)
 		return EINVAL;
 	w = sq_put(&qp->sq, wr);
@@ -177,13 +175,24 @@ int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t 
 	return 0;
 }
 
-int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t now)
+uint32_t hca_post_sends(struct hca *h, uint32_t qpn, const struct ring *r, uint32_t from, uint32_t n, int *err,
+			mono_t now)
 {
 	struct qp *qp = qp_get(h, qpn);
+	uint32_t i;
+
+	hca_clock(h, now);
+	*err = 0;
+	for (i = 0; i < n && !*err; i++)
+		*err = post_send(h, qp, ring_slot(r, from + i));
+	return i;
+}
+
+static int post_recv(struct hca *h, struct qp *qp, const struct recv_wr *wr)
+{
 	struct cqe c;
 	int err;
 
-	hca_clock(h, now);
 	if (!qp || qp->srq || qp->state == QPS_RESET || qp->svc == SVC_XRC)
 		return EINVAL;
 	err = rq_put(&qp->rq, wr);
@@ -196,30 +205,60 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 	return 0;
 }
 
+uint32_t hca_post_recvs(struct hca *h, uint32_t qpn, const struct ring *r, uint32_t from, uint32_t n, int *err,
+			mono_t now)
+{
+	struct qp *qp = qp_get(h, qpn);
+	uint32_t i;
+
+	hca_clock(h, now);
+	*err = 0;
+	for (i = 0; i < n && !*err; i++)
+		*err = post_recv(h, qp, ring_slot(r, from + i));
+	return i;
+}
+
+int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t now)
+{
+	const struct ring one = { .slot0 = (uint8_t *)(uintptr_t)wr };
+	int err;
+
+	hca_post_sends(h, qpn, &one, 0, 1, &err, now);
+	return err;
+}
+
+int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t now)
+{
+	const struct ring one = { .slot0 = (uint8_t *)(uintptr_t)wr };
+	int err;
+
+	hca_post_recvs(h, qpn, &one, 0, 1, &err, now);
+	return err;
+}
+
 /* ---- receiving --------------------------------------------------------- */
 
 /* From whom the QP is connected with?  A packet on a wire does not say which QP it is from, one that had no wire does. */
-static bool of_peer(const struct qp *qp, const struct burst *b)
+static inline bool of_peer(const struct qp *qp, const struct burst *b)
 {
 	return !memcmp(b->route.sgid, qp->head.route.dgid, 16) && !memcmp(b->route.dgid, qp->head.route.sgid, 16) &&
 	       (!b->sqpn || b->sqpn == qp->attr.dest_qpn);
 }
 
-/* To a QP that is not the packet's business: rule 1.5.  True: it may have it. */
-static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
+/* Why that QP is not to have the packet: rule 1.5.  HCA_STATS: it may. */
+static inline enum hca_stat misfit(const struct hca *h, const struct qp *qp, const struct burst *b)
 {
-	enum hca_stat why;
-
 	if (!qp || SVC_OF(b->op_first) != qp->svc)
-		why = HCA_STAT_BAD_QPN;
-	else if (qp->state < QPS_RTR || qp->state == QPS_ERR)
-		why = HCA_STAT_BAD_STATE;
-	else if (!pkey_match(b->pkey, qp_pkey(h, qp)))
-		why = HCA_STAT_BAD_PKEY;
-	else if (qp->type != QPT_UD && !of_peer(qp, b))
-		why = HCA_STAT_BAD_ROUTE;
-	else
-		return true;
+		return HCA_STAT_BAD_QPN;
+	if (qp->state < QPS_RTR || qp->state == QPS_ERR)
+		return HCA_STAT_BAD_STATE;
+	if (!pkey_match(b->pkey, qp_pkey(h, qp)))
+		return HCA_STAT_BAD_PKEY;
+	return qp->type == QPT_UD || of_peer(qp, b) ? HCA_STATS : HCA_STAT_BAD_ROUTE;
+}
+
+static void keep_from(struct hca *h, struct qp *qp, const struct burst *b, enum hca_stat why)
+{
 	count(h, why, b->n);
 	/* Whoever else sends with another P_Key does not say anything of the peer's. */
 	if (why != HCA_STAT_BAD_QPN && (why != HCA_STAT_BAD_PKEY || qp->type == QPT_UD || of_peer(qp, b)))
@@ -228,7 +267,6 @@ static bool may_have(struct hca *h, struct qp *qp, const struct burst *b)
 			 : why == HCA_STAT_BAD_PKEY ? WHY_RX_PKEY
 						    : WHY_RX_STATE,
 			 b);
-	return false;
 }
 
 /* Notes for the QP's causes. */
@@ -242,9 +280,10 @@ static void rx_note(struct hca *h, struct qp *qp, const struct burst *b)
 			  .b = b->syndrome);
 }
 
-static void burst_take(struct hca *h, const struct burst *b)
+static inline void burst_take(struct hca *h, const struct burst *b)
 {
 	const struct opcode *op = opcode_get(b->op_first);
+	enum hca_stat why;
 	struct qp *qp;
 	bool resp;
 
@@ -253,7 +292,7 @@ static void burst_take(struct hca *h, const struct burst *b)
 	count(h, HCA_STAT_RCVD_TRAINS, 1);
 	if ((b->route.tclass & ECN_BITS) == ECN_CE)
 		count(h, HCA_STAT_NP_ECN_MARKED_ROCE_PACKETS, b->n);
-	if (!op->name || !opcode_get(b->op_last)->name || b->span_n > HCA_SPANS) {
+	if (!op->name || (b->op_last != b->op_first && !opcode_get(b->op_last)->name) || b->span_n > HCA_SPANS) {
 		count(h, HCA_STAT_MALFORMED, b->n);
 		return;
 	}
@@ -270,8 +309,12 @@ static void burst_take(struct hca *h, const struct burst *b)
 		return;
 	}
 	qp = qp_get(h, b->dqpn);
-	if ((!qp && ghost_rx(h, b)) || !may_have(h, qp, b))
+	why = misfit(h, qp, b);
+	if (why != HCA_STATS) {
+		if (qp || !ghost_rx(h, b))
+			keep_from(h, qp, b, why);
 		return;
+	}
 	resp = op_answers(op);
 	if (qp->type == (resp ? QPT_XRC_RECV : QPT_XRC_SEND)) {
 		count(h, HCA_STAT_BAD_QPN, b->n); /* one end asks, the other one answers */
@@ -305,12 +348,16 @@ int hca_rx_burst(struct hca *h, const struct burst *b, mono_t now)
 static void bad_take(struct hca *h, struct burst *b, enum fault f)
 {
 	struct qp *qp = qp_get(h, b->dqpn);
+	enum hca_stat why;
 
 	if (!qp || (qp->type != QPT_RC && qp->type != QPT_XRC_RECV) || op_answers(opcode_get(b->op_first)))
 		return;
 	b->n = 1;
-	if (!may_have(h, qp, b))
+	why = misfit(h, qp, b);
+	if (why != HCA_STATS) {
+		keep_from(h, qp, b, why);
 		return;
+	}
 	h->rx = b;
 	resp_rx_bad(h, qp, b, f);
 	h->rx = NULL;
@@ -350,7 +397,7 @@ static bool qp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	if (qp->cnp && cnp_tx(h, qp, b))
 		return true;
 	if (!qp->yield || !req_tx(h, qp, b)) {
-		sent = resp_tx(h, qp, b);
+		sent = resp_wants(&qp->resp) && resp_tx(h, qp, b);
 		if (sent)
 			qp->yield = opcode_get(b->op_first)->kind == KIND_RESP;
 		else
@@ -364,7 +411,10 @@ static bool qp_tx(struct hca *h, struct qp *qp, struct burst *b)
 	return sent;
 }
 
-static void count_tx(struct hca *h, const struct burst *b)
+/* Its bursts are counted: it has a rate, or its way may be congested. */
+static bool is_paced(const struct qp *qp) { return rate_kbps(&qp->rate) || (qp->path && !qp->path->local); }
+
+static inline void count_tx(struct hca *h, const struct burst *b)
 {
 	count(h, HCA_STAT_SENT_PKTS, b->n);
 	count(h, HCA_STAT_SENT_BYTES, b->payload_len);
@@ -405,7 +455,8 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 		tx_note(h, qp, b);
 		qp->tx_pkts += b->n;
 		qp->tx_bytes += b->payload_len;
-		rate_sent(h, qp, b->n, b->payload_len);
+		if (is_paced(qp))
+			rate_sent(h, qp, b->n, b->payload_len);
 		count_tx(h, b);
 		return true;
 	}

@@ -31,6 +31,7 @@
 
 struct cong_law;
 struct hca;
+struct ring;
 struct trace_rec;
 struct why;
 
@@ -171,6 +172,16 @@ int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);
 int hca_post_send(struct hca *, uint32_t qpn, const struct send_wr *, mono_t now);
 int hca_post_recv(struct hca *, uint32_t qpn, const struct recv_wr *, mono_t now);
 int hca_post_srq_recv(struct hca *, uint32_t srqn, const struct recv_wr *, mono_t now);
+/*
+ * The same for the n slots of a ring from number from on, up to the first one that is refused: how many were looked at, and
+ * *err, 0 or what the last of these was refused with.
+ */
+uint32_t hca_post_sends(struct hca *, uint32_t qpn, const struct ring *, uint32_t from, uint32_t n, int *err,
+			mono_t now);
+uint32_t hca_post_recvs(struct hca *, uint32_t qpn, const struct ring *, uint32_t from, uint32_t n, int *err,
+			mono_t now);
+uint32_t hca_post_srq_recvs(struct hca *, uint32_t srqn, const struct ring *, uint32_t from, uint32_t n, int *err,
+			    mono_t now);
 
 /*
  * Takes one burst: what is wrong with it is counted, answered or dropped as the rules say.  0, or EIO: the payload of a

@@ -97,12 +97,13 @@ static inline void qp_ready(struct hca *h, struct qp *qp)
 		turns_put(&h->ready, qp->ready_lane, &qp->ready);
 }
 
+/* Has the responder anything to send? */
+static inline bool resp_wants(const struct resp *r) { return r->ack || r->nak || r->rd_cur != r->rd_tail; }
+
 /* Is there anything that it could send now or later?  While the answer is no it need not be in the list. */
 static inline bool qp_has_more(const struct qp *qp)
 {
-	const struct resp *r = &qp->resp;
-
-	return qp->sq.next != qp->sq.tail || r->ack || r->nak || r->rd_cur != r->rd_tail || qp->cnp;
+	return qp->sq.next != qp->sq.tail || resp_wants(&qp->resp) || qp->cnp;
 }
 
 /* The payload of the burst that is being looked at goes to dst[0..n).  As copy() of mem.h. */

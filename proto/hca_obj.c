@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/ring.h>
+
 #include "cqe.h"
 #include "hca_in.h"
 #include "mw.h"
@@ -321,12 +323,26 @@ int hca_srq_query(const struct hca *h, uint32_t srqn, struct srq_init *a)
 	return 0;
 }
 
-int hca_post_srq_recv(struct hca *h, uint32_t srqn, const struct recv_wr *wr, mono_t now)
+uint32_t hca_post_srq_recvs(struct hca *h, uint32_t srqn, const struct ring *r, uint32_t from, uint32_t n, int *err,
+			    mono_t now)
 {
 	struct srq *srq = slots_get(&h->srq, srqn);
+	uint32_t i;
 
 	hca_clock(h, now);
-	return srq ? rq_put(&srq->rq, wr) : EINVAL;
+	*err = 0;
+	for (i = 0; i < n && !*err; i++)
+		*err = srq ? rq_put(&srq->rq, ring_slot(r, from + i)) : EINVAL;
+	return i;
+}
+
+int hca_post_srq_recv(struct hca *h, uint32_t srqn, const struct recv_wr *wr, mono_t now)
+{
+	const struct ring one = { .slot0 = (uint8_t *)(uintptr_t)wr };
+	int err;
+
+	hca_post_srq_recvs(h, srqn, &one, 0, 1, &err, now);
+	return err;
 }
 
 /* ---- async events --------------------------------------------------------- */

@@ -63,8 +63,6 @@ void rate_sent(struct hca *h, struct qp *qp, uint32_t n, uint64_t len)
 	uint32_t kbps = rate_kbps(r);
 	bool limited, data = len, local = !qp->path || qp->path->local;
 
-	if (local && !kbps)
-		return;
 	if (data && !local && qp->head.route.tclass & ECN_BITS)
 		cong_markable(&qp->cong, h->now, n);
 	if (qp->type != QPT_RAW)

@@ -38,7 +38,7 @@ static inline uint32_t rate_kbps(const struct rate *r)
 bool rate_may(struct hca *, struct qp *);
 /* Packets of the QP's MTU that may go in one burst, of n. */
 uint32_t rate_fit(const struct qp *, uint32_t n);
-/* A burst of n packets with len bytes of payload goes. */
+/* A burst of n packets with len bytes of payload goes; the QP has a rate, or a path that is not local. */
 void rate_sent(struct hca *, struct qp *, uint32_t n, uint64_t len);
 /* 0: no limit.  QPs that wait for the old one are looked at again. */
 void rate_limit(struct hca *, struct qp *, uint32_t kbps, uint32_t burst);

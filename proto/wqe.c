@@ -57,29 +57,9 @@ void rq_fini(struct rq *q)
 	q->mem = NULL;
 }
 
-/* The compiler must not read the original again. */
-#define COPIED() __asm__ volatile("" ::: "memory")
-
-struct swqe *sq_put(struct sq *q, const struct send_wr *wr)
-{
-	struct swqe *w;
-
-	if (q->tail - q->head + q->waiting >= q->depth)
-		return NULL;
-	w = sq_at(q, q->tail); /* a queue of depth 0 has no memory */
-	w->wr = *wr;
-	COPIED();
-	return w;
-}
-
-void sq_put_tail(struct swqe *w, const struct send_wr *wr)
-{
-	memcpy(w + 1, wr + 1, w->wr.sge_n * sizeof(struct sge) + w->wr.inline_len);
-	COPIED();
-}
-
 int rq_put(struct rq *q, const struct recv_wr *wr)
 {
+	const struct sge *sge = (const struct sge *)(wr + 1);
 	struct recv_wr head;
 	struct rwqe *w;
 
@@ -93,10 +73,11 @@ int rq_put(struct rq *q, const struct recv_wr *wr)
 	q->used++;
 	w->wr_id = head.wr_id;
 	w->sge_n = head.sge_n;
-	memcpy(w->sge, wr + 1, head.sge_n * sizeof(struct sge));
-	COPIED();
 	w->len = 0;
-	for (uint32_t i = 0; i < head.sge_n; i++)
+	for (uint32_t i = 0; i < head.sge_n; i++) {
+		w->sge[i] = sge[i];
+		COPIED();
 		w->len += w->sge[i].len;
+	}
 	return 0;
 }

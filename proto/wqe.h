@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <rdmad/abi.h>
 
@@ -77,14 +78,33 @@ int rq_init(struct rq *, uint32_t depth, uint32_t sge_max);
 void sq_fini(struct sq *);
 void rq_fini(struct rq *);
 
+/* The compiler must not read the original again. */
+#define COPIED() __asm__ volatile("" ::: "memory")
+
 /*
  * What was posted may change while it is copied: nothing of it is read twice, and what is checked is the copy.
  *
  * sq_put: the WR at the tail, not yet counted, of which sq_put_tail() copies sge and inline data once their numbers were
  * checked; NULL: full.
  */
-struct swqe *sq_put(struct sq *, const struct send_wr *);
-void sq_put_tail(struct swqe *, const struct send_wr *);
+static inline struct swqe *sq_put(struct sq *q, const struct send_wr *wr)
+{
+	struct swqe *w;
+
+	if (q->tail - q->head + q->waiting >= q->depth)
+		return NULL;
+	w = sq_at(q, q->tail); /* a queue of depth 0 has no memory */
+	w->wr = *wr;
+	COPIED();
+	return w;
+}
+
+static inline void sq_put_tail(struct swqe *w, const struct send_wr *wr)
+{
+	memcpy(w + 1, wr + 1, w->wr.sge_n * sizeof(struct sge) + w->wr.inline_len);
+	COPIED();
+}
+
 int rq_put(struct rq *, const struct recv_wr *); /* 0, ENOMEM: full, E2BIG: too many sge */
 
 #endif

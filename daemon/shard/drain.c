@@ -121,11 +121,14 @@ static void recv_break(struct ctx_qp *qp, struct ctx_srq *srq, const char *what,
 
 /* ---- receives --------------------------------------------------------------------- */
 
+/* A receive refused so is left in its ring.  Otherwise the verb refuses in this state, and nobody waits for a completion. */
+static bool stays(int err) { return err == ENOMEM || err == E2BIG; }
+
 /* How many were taken.  qp or srq is the owner. */
 static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq, uint32_t max, mono_t now)
 {
 	struct recv_queue *rq = qp ? &qp->rq : &srq->rq;
-	uint32_t used, n;
+	uint32_t used, n = 0;
 	int err = 0;
 
 	if (!rq->slots || rq->broken)
@@ -135,17 +138,16 @@ static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq
 		recv_break(qp, srq, "index of the receive ring out of range", now);
 		return 0;
 	}
-	for (n = 0; n < used && n < max; n++) {
-		const struct recv_wr *slot = ring_slot(&rq->ring, rq->ring.pos + n);
+	used = used < max ? used : max;
+	while (n < used && !stays(err)) {
+		uint32_t from = rq->ring.pos + n;
 
-		err = qp ? hca_post_recv(c->hca, qp->obj.number, slot, now)
-			 : hca_post_srq_recv(c->hca, srq->obj.number, slot, now);
-		if (err == E2BIG)
-			recv_break(qp, srq, "receive with more sge than the queue has", now);
-		if (err == ENOMEM || err == E2BIG)
-			break;
-		/* Other errors: the verb refuses in this state, so there is nobody who waits for a completion. */
+		n += qp ? hca_post_recvs(c->hca, qp->obj.number, &rq->ring, from, used - n, &err, now)
+			: hca_post_srq_recvs(c->hca, srq->obj.number, &rq->ring, from, used - n, &err, now);
 	}
+	n -= stays(err);
+	if (err == E2BIG)
+		recv_break(qp, srq, "receive with more sge than the queue has", now);
 	ring_consume(&rq->ring, n);
 	if (err == ENOMEM && qp)
 		recv_break(qp, srq, "more receives than the queue has", now);
@@ -236,12 +238,13 @@ static uint32_t sends_take(struct ctx *c, struct ctx_qp *qp, uint32_t max, mono_
 {
 	uint32_t n, used = qp->sq_seen - qp->sq.pos;
 	const char *wrong = NULL;
+	int err;
 
 	if (max > QUEUE_SENDS)
 		max = QUEUE_SENDS;
-	for (n = 0; n < used && n < max && !wrong; n++) {
-		int err = hca_post_send(c->hca, qp->obj.number, ring_slot(&qp->sq, qp->sq.pos + n), now);
-
+	used = used < max ? used : max;
+	for (n = 0; n < used && !wrong;) {
+		n += hca_post_sends(c->hca, qp->obj.number, &qp->sq, qp->sq.pos + n, used - n, &err, now);
 		if (err)
 			wrong = send_refused(qp, err);
 	}
