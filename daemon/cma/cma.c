@@ -209,19 +209,7 @@ static int call_qp(struct cma_call *c)
 	return cma_qp_attrs(c->id, &(uint8_t){ (uint8_t)c->req->qp.state }, 1, &c->rep->qp.attr, &c->rep->qp.mask);
 }
 
-static int call_qp_steps(struct cma_call *c)
-{
-	static const uint8_t states[3] = { QPS_INIT, QPS_RTR, QPS_RTS };
-	struct qp_attr a[3];
-	uint32_t mask[3];
-	int err = cma_qp_attrs(c->id, states, 3, a, mask);
-
-	for (unsigned i = 0; !err && i < 3; i++) {
-		c->rep->steps.v[i].attr = a[i];
-		c->rep->steps.v[i].mask = mask[i];
-	}
-	return err;
-}
+static int call_qp_steps(struct cma_call *c) { return cma_qp_steps(c->id, 3, &c->rep->steps); }
 
 /* rdma_set_option(); level 0, RDMA_OPTION_ID.  A path (level 1) is the host's here, not the program's. */
 static int call_option(struct cma_call *c)

@@ -246,6 +246,7 @@ int cma_reject(struct cma_id *, uint16_t reason, const uint8_t *data, size_t len
 int cma_disconnect(struct cma_id *);
 int cma_notify(struct cma_id *, uint32_t event);
 int cma_qp_attrs(struct cma_id *, const uint8_t *states, unsigned n, struct qp_attr *, uint32_t *mask);
+int cma_qp_steps(struct cma_id *, unsigned n, struct cmm_steps *); /* the first n */
 void cma_path_av(const struct cma_id *, struct av *);
 
 /* ---- cma_mcast.c ----------------------------------------------------------------------- */

@@ -522,3 +522,18 @@ int cma_qp_attrs(struct cma_id *id, const uint8_t *states, unsigned n, struct qp
 	}
 	return err;
 }
+
+int cma_qp_steps(struct cma_id *id, unsigned n, struct cmm_steps *s)
+{
+	static const uint8_t states[3] = { QPS_INIT, QPS_RTR, QPS_RTS };
+	struct qp_attr a[3];
+	uint32_t mask[3];
+	int err = cma_qp_attrs(id, states, n, a, mask);
+
+	s->known = err ? 0 : n;
+	for (unsigned i = 0; i < s->known; i++) {
+		s->v[i].attr = a[i];
+		s->v[i].mask = mask[i];
+	}
+	return err;
+}

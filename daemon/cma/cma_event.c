@@ -80,6 +80,19 @@ static void record_free(struct cma_record *r)
 	free(r);
 }
 
+/* With the event, what the library would ask for next.  Of datagrams it asks when it needs it: to ask settles the Q_Key. */
+static void steps_add(struct cma_id *id, struct cmm_event *ev)
+{
+	if (id->qp_type == QPT_UD || ev->status)
+		return;
+	switch (ev->type) {
+	case CMA_EV_ADDR_RESOLVED:
+	case CMA_EV_ROUTE_RESOLVED: cma_qp_steps(id, 1, &ev->steps); break;
+	case CMA_EV_CONNECT_REQUEST:
+	case CMA_EV_CONNECT_RESPONSE: cma_qp_steps(id, 3, &ev->steps); break;
+	}
+}
+
 int cma_event_get(struct cma_channel *ch, struct cmm_event *ev)
 {
 	struct cma_record *r;
@@ -89,6 +102,7 @@ int cma_event_get(struct cma_channel *ch, struct cmm_event *ev)
 	r = LINK_OF(ch->records.next, struct cma_record, link);
 	*ev = r->ev;
 	cma_id_info(r->fresh ? r->fresh : r->id, &ev->info);
+	steps_add(r->fresh ? r->fresh : r->id, ev);
 	if (r->group)
 		r->group->told++;
 	else

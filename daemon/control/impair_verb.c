@@ -97,6 +97,7 @@ static void job_in_shard(struct shard *s, void *arg)
 		if (is_fatal(j->e.kind) && !c->dead)
 			event_send(c, EV_DEVICE_FATAL, 0, 0);
 		c->dead |= j->e.kind == ACT_UNPLUG;
+		RING_STORE(&c->bell->dead, c->dead);
 	}
 }
 

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 14u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 15u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -358,8 +358,8 @@ enum bell_idle {
 };
 #define BELL_QUEUES 65536u
 struct bell {
-	_Alignas(64) uint32_t core; /* 1 + the core that the shard runs on, a hint; 0: it does not say */
-	uint32_t rsv;
+	_Alignas(64) uint32_t core;       /* 1 + the core that the shard runs on, a hint; 0: it does not say */
+	uint32_t dead;                    /* 1: the device was unplugged, the context is of no use any more */
 	uint64_t sum[BELL_QUEUES / 4096]; /* from the last to the first: bell_sum() */
 	uint32_t idle;
 	uint32_t kicks; /* the program's: numbers for BELL_KICKING */

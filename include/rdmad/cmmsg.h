@@ -84,6 +84,15 @@ struct cmm_info {
 	uint8_t rsv[2];
 };
 
+/* Attributes of a QP of the id for INIT, RTR, RTS: the first known of them; for the rest the library asks (CMM_QP_STEPS). */
+struct cmm_steps {
+	uint32_t known, rsv;
+	struct {
+		struct qp_attr attr;
+		uint32_t mask; /* enum qp_attr_bit */
+	} v[3];
+};
+
 /* The numbers of struct rdma_cm_event. */
 struct cmm_event {
 	uint64_t cookie; /* the id's; CONNECT_REQUEST: the listener's */
@@ -102,6 +111,7 @@ struct cmm_event {
 	struct av av;  /* sgid_index is that of info's device */
 	struct cmm_conn conn;
 	struct cmm_info info; /* as CMM_QUERY of id would have it now */
+	struct cmm_steps steps;
 };
 
 /* clang-format off */
@@ -158,7 +168,7 @@ struct cmm_rep {
 		struct { uint32_t events; } gone;
 		struct cmm_info info;
 		struct { struct qp_attr attr; uint32_t mask; /* enum qp_attr_bit */ } qp;
-		struct { struct { struct qp_attr attr; uint32_t mask; } v[3]; } steps;
+		struct cmm_steps steps;
 		struct { uint32_t group; } join;
 		struct cmm_event event;
 	};

@@ -7,6 +7,7 @@
  * Its PD and XRC domain are destroyed with the last id, unless the program has something in them.
  */
 #include "cma.h"
+#include "../verbs/ctx.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -22,13 +23,8 @@ static bool is_dead(const struct dev *d)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
-/* That daemon is there, but the context is of no use: its device was unplugged, maybe to come back. */
-static bool is_unplugged(const struct dev *d)
-{
-	struct ibv_port_attr attr;
-
-	return ibv_query_port(d->verbs, 1, &attr) == EIO;
-}
+/* The context is of no use, though somebody uses it: its daemon is gone, or its device was unplugged, maybe to come back. */
+static bool is_unplugged(const struct dev *d) { return RING_LOAD(&to_ctx(d->verbs)->bell->dead) || is_dead(d); }
 
 static uint8_t depth(int n) { return (uint8_t)(n < RDMA_MAX_RESP_RES ? n : RDMA_MAX_RESP_RES - 1); }
 

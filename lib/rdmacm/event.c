@@ -120,6 +120,7 @@ static int request_id(struct cma_id *listen, struct chan *from, const struct cmm
 	id->handle = m->id;
 	id->resp = m->conn.responder_resources;
 	id->init = m->conn.initiator_depth;
+	steps_learn(id, &m->steps);
 	ece_learn(id, m);
 	err = id_update(id, &m->info);
 	if (!err && listen->sync && rdma_migrate_id(&id->id, NULL))
@@ -154,6 +155,7 @@ static void on_response(struct cma_event *e, const struct cmm_event *m)
 	if (!id->id.qp)
 		return;
 	err = m->conn.ece_vendor && m->conn.ece_vendor != id->ece.vendor_id ? EINVAL : 0;
+	steps_learn(id, &m->steps);
 	if (!err)
 		err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 	if (!err)
@@ -172,6 +174,7 @@ static void on_update(struct cma_event *e, const struct cmm_event *m, enum rdma_
 {
 	int err = id_update(e->owner, &m->info);
 
+	steps_learn(e->owner, &m->steps);
 	if (err)
 		event_fail(e, bad, err);
 }

@@ -42,20 +42,53 @@ EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, in
 
 /* ---- through the states ----------------------------------------------------------- */
 
-/* INIT once more: the rights to reads and atomics are known only now.  One request asks, one makes the steps. */
+void steps_learn(struct cma_id *id, const struct cmm_steps *s)
+{
+	pthread_mutex_lock(&id->lock);
+	id->steps = s ? *s : (struct cmm_steps){ 0 };
+	pthread_mutex_unlock(&id->lock);
+}
+
+static struct cmm_steps steps_told(struct cma_id *id)
+{
+	struct cmm_steps s;
+
+	pthread_mutex_lock(&id->lock);
+	s = id->steps;
+	pthread_mutex_unlock(&id->lock);
+	return s;
+}
+
+/* All of them.  What an event has told serves once. */
+static int steps_get(struct cma_id *id, struct cmm_steps *s)
+{
+	struct cmm_req req = { .op = CMM_QP_STEPS };
+	struct cmm_rep rep;
+	int err;
+
+	*s = steps_told(id);
+	steps_learn(id, NULL);
+	if (s->known == ARRAY_N(s->v))
+		return 0;
+	err = id_call(id, &req, &rep);
+	if (!err)
+		*s = rep.steps;
+	return err;
+}
+
+/* INIT once more: the rights to reads and atomics are known only now.  One request makes the steps. */
 int qp_connect(struct cma_id *id, uint8_t resp, uint8_t init)
 {
 	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
-	struct cmm_req req = { .op = CMM_QP_STEPS };
 	struct ibv_qp_attr a[ARRAY_N(states)];
 	int mask[ARRAY_N(states)], err;
-	struct cmm_rep rep;
+	struct cmm_steps s;
 
-	err = id_call(id, &req, &rep);
+	err = steps_get(id, &s);
 	if (err)
 		return err;
 	for (unsigned i = 0; i < ARRAY_N(states); i++)
-		attr_read(id, states[i], &rep.steps.v[i].attr, rep.steps.v[i].mask, &a[i], &mask[i]);
+		attr_read(id, states[i], &s.v[i].attr, s.v[i].mask, &a[i], &mask[i]);
 	if (resp != RDMA_MAX_RESP_RES && mask[1] & IBV_QP_MAX_DEST_RD_ATOMIC)
 		a[1].max_dest_rd_atomic = resp;
 	if (init != RDMA_MAX_INIT_DEPTH && mask[2] & IBV_QP_MAX_QP_RD_ATOMIC)
@@ -67,9 +100,14 @@ int qp_connect(struct cma_id *id, uint8_t resp, uint8_t init)
 int qp_init(struct cma_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR };
+	struct cmm_steps s = steps_told(id);
 	struct ibv_qp_attr first;
-	int mask, err = attr_ask(id, IBV_QPS_INIT, &first, &mask);
+	int mask, err = 0;
 
+	if (s.known)
+		attr_read(id, IBV_QPS_INIT, &s.v[0].attr, s.v[0].mask, &first, &mask);
+	else
+		err = attr_ask(id, IBV_QPS_INIT, &first, &mask);
 	if (!err)
 		err = ibv_modify_qp(qp, &first, mask);
 	if (err || qp->qp_type != IBV_QPT_UD)
