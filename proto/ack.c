@@ -14,6 +14,7 @@
 #include "aeth.h"
 #include "cqe.h"
 #include "hca_in.h"
+#include "mend.h"
 #include "req.h"
 
 static struct swqe *head(const struct qp *qp) { return sq_at(&qp->sq, qp->sq.head); }
@@ -68,6 +69,8 @@ static void retry(struct hca *h, struct qp *qp, enum req_loss loss)
 	const struct req *q = &qp->req;
 
 	qp->why.naks++;
+	if (loss == REQ_NAK && mend_nak(h, qp))
+		return;
 	TRACE_PUT(h, qp, AGAIN, .psn = q->una.v, .op = loss == REQ_IMPLIED, .a = q->retry_left,
 		  .b = (q->next.v - q->una.v) & PSN_MASK);
 	if (!req_again(h, qp, loss))
@@ -132,6 +135,8 @@ static void ack_pkt(struct hca *h, struct qp *qp, const struct burst *b)
 	if (type == AETH_ACK) {
 		if (!ack_to(h, qp, psn_add(b->psn, 1)) && alive(qp))
 			implied_nak(h, qp);
+		else if (alive(qp) && mend_acked(h, qp))
+			req_restart(h, qp, false, false);
 		return;
 	}
 	/* A NAK acknowledges what is before it, and says nothing of a READ that has had no response. */

@@ -46,7 +46,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	h->slice = calloc(HCA_SPANS, sizeof(*h->slice));
 	if (!h->qp.v || !h->slice ||
 	    keys_init(&h->keys, or_default(cfg->max_mr, 524287), or_default(cfg->max_mw, 524287)) || gsi_init(h) ||
-	    ghosts_init(h) || trace_init(&h->trace) || whys_init(h)) {
+	    ghosts_init(h) || keep_init(h) || trace_init(&h->trace) || whys_init(h)) {
 		hca_free(h);
 		return NULL;
 	}
@@ -77,6 +77,7 @@ void hca_free(struct hca *h)
 	mcast_fini(h);
 	gsi_fini(h);
 	ghosts_fini(h);
+	keep_fini(h);
 	trace_fini(&h->trace);
 	whys_fini(h);
 	paths_fini(h);

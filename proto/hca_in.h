@@ -12,6 +12,7 @@
 #include "gsi.h"
 #include "hdr.h"
 #include "heap.h"
+#include "keep.h"
 #include "link.h"
 #include "mcast.h"
 #include "mr.h"
@@ -64,6 +65,7 @@ struct hca {
 	struct slots pd, cq, srq, xrcd;
 	struct paths paths;
 	struct mcasts mcast;
+	struct keep keep;
 	struct whys whys;
 	uint64_t fault[FAULT_END];
 	uint8_t grh[GRH_LEN];
@@ -103,7 +105,8 @@ static inline bool resp_wants(const struct resp *r) { return r->ack || r->nak ||
 /* Is there anything that it could send now or later?  While the answer is no it need not be in the list. */
 static inline bool qp_has_more(const struct qp *qp)
 {
-	return qp->sq.next != qp->sq.tail || resp_wants(&qp->resp) || qp->cnp;
+	return qp->sq.next != qp->sq.tail || resp_wants(&qp->resp) || qp->cnp ||
+	       !psn_eq(qp->req.mend_at, qp->req.mend_end);
 }
 
 /* The payload of the burst that is being looked at goes to dst[0..n).  As copy() of mem.h. */

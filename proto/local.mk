@@ -24,7 +24,9 @@ libproto_a_SOURCES = \
 	proto/hca_qp.c \
 	proto/heap.c \
 	proto/icrc.c \
+	proto/keep.c \
 	proto/mcast.c \
+	proto/mend.c \
 	proto/mr.c \
 	proto/mw.c \
 	proto/opcode.c \
@@ -77,9 +79,11 @@ noinst_HEADERS += \
 	proto/hdr.h \
 	proto/heap.h \
 	proto/icrc.h \
+	proto/keep.h \
 	proto/link.h \
 	proto/mcast.h \
 	proto/mem.h \
+	proto/mend.h \
 	proto/mono.h \
 	proto/mr.h \
 	proto/mw.h \

@@ -191,13 +191,13 @@ static void grow(const struct hca *h, struct path *p, uint64_t n)
 	p->window = window < h->cfg.window_len ? window : h->cfg.window_len;
 }
 
-void path_done(struct hca *h, struct qp *qp, uint64_t n, bool acked)
+void path_done(struct hca *h, struct qp *qp, uint64_t n, uint64_t acked)
 {
 	struct path *p = qp->path;
 	uint64_t *mine = share(qp);
 
 	if (acked && !p->local)
-		grow(h, p, n);
+		grow(h, p, acked);
 	n = n < *mine ? n : *mine;
 	*mine -= n;
 	p->inflight -= n;

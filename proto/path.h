@@ -59,6 +59,8 @@ struct path {
 	struct turns waiters; /* QPs that have more to send than the window allows, by owner */
 	struct pace pace;
 	struct shortest rtt;
+	bool keeps;                 /* the peer keeps what it gets behind a gap: mend.h */
+	uint8_t untried, untried_n; /* losses until that is tried again; and how many there were last time */
 };
 
 #define PATH_HASH 256u
@@ -81,9 +83,9 @@ void paths_fini(struct hca *);
  * while the window was wide open may be more than the window is by now, and nobody will say that it has arrived.
  */
 uint64_t path_room(const struct path *);
-/* n bytes of the QP went out; or are no longer in flight, acked: because they arrived. */
+/* n bytes of the QP went out; or are no longer in flight; acked bytes, these or others, have arrived. */
 void path_sent(struct qp *, uint64_t n);
-void path_done(struct hca *, struct qp *, uint64_t n, bool acked);
+void path_done(struct hca *, struct qp *, uint64_t n, uint64_t acked);
 void path_owed(struct hca *, struct qp *, bool owed); /* the peer was asked for an ACK; or there is none to come */
 void path_wait(struct hca *, struct qp *);            /* until there is room */
 void path_timer(struct hca *, struct path *);         /* it fired */

@@ -25,6 +25,7 @@ void qp_reset(struct hca *h, struct qp *qp)
 	rate_limit(h, qp, 0, 0);
 	rate_cut(h, qp, 0);
 	comp_drop(h, qp);
+	keep_drop(qp);
 	recv_drop(qp);
 	if (qp->type == QPT_XRC_RECV)
 		qp_xrc_srq(qp, NULL);
@@ -66,6 +67,7 @@ void qp_to_err(struct hca *h, struct qp *qp)
 	flush_note(h, qp, QPS_ERR);
 	qp->state = QPS_ERR;
 	req_stop(h, qp);
+	keep_drop(qp);
 	flush_sq(h, qp);
 	for (;;) {
 		struct rwqe *w = qp->srq && !qp->resp.wqe ? NULL : recv_take(h, qp);

@@ -37,6 +37,7 @@ struct hca;
 struct cq;
 struct path;
 struct lane;
+struct room;
 
 #define PSN_WINDOW (1u << 22) /* PSNs in flight, at most: half of what rule 4.1 allows */
 
@@ -60,12 +61,16 @@ struct req {
 	mono_t patience;   /* when the ACK timeout of the specification is over; MONO_NEVER: not begun */
 	uint64_t inflight; /* our share of path.inflight, if path.epoch is epoch */
 	uint32_t epoch;
-	uint64_t unasked; /* weight of what was sent since the last AckReq */
-	uint32_t asked;   /* index of the WR that had it */
-	psn_t ask_end;    /* behind the last packet that ever had one */
-	psn_t owed_end;   /* and behind the last one since it fell back */
-	bool owed;        /* that is not answered: the path counts us */
-	psn_t *rd_end;    /* ring: the PSN behind each READ request or atomic under way */
+	uint64_t unasked;        /* weight of what was sent since the last AckReq */
+	uint32_t asked;          /* index of the WR that had it */
+	psn_t ask_end;           /* behind the last packet that ever had one */
+	psn_t owed_end;          /* and behind the last one since it fell back */
+	bool owed;               /* that is not answered: the path counts us */
+	psn_t mend_at, mend_end; /* what is to be sent again alone: from here up to there (mend.h) */
+	uint32_t mend_n;         /* packets of it in all */
+	psn_t left;    /* una, or further on: what is before has left the window, for the peer has it or lost it */
+	bool mending;  /* nothing behind it has been acknowledged yet */
+	psn_t *rd_end; /* ring: the PSN behind each READ request or atomic under way */
 	uint32_t rd_max, rd_mask, rd_head, rd_tail;
 };
 
@@ -102,8 +107,9 @@ struct resp {
 	uint8_t nak;      /* syndrome of a NAK that is to be sent; 0: none */
 	psn_t nak_psn;    /* of a NAK that ended the QP; else epsn */
 	bool nak_fatal;
-	psn_t refused; /* behind the newest packet that a sequence NAK, not yet sent, is about */
-	struct rd *rd; /* ring of rd_max */
+	struct room *room; /* what came behind a gap; NULL: nothing */
+	psn_t refused;     /* behind the newest packet that a sequence NAK, not yet sent, is about */
+	struct rd *rd;     /* ring of rd_max */
 	uint32_t rd_max, rd_mask;
 	uint32_t rd_n; /* valid ones: [rd_tail - rd_n, rd_tail) */
 	uint32_t rd_tail;

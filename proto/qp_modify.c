@@ -174,7 +174,7 @@ static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 {
 	if (mask & QPA_SQ_PSN) {
 		qp->attr.sq_psn = a->sq_psn & PSN_MASK;
-		qp->req.una = qp->req.next = qp->req.max = qp->req.ask_end = psn(a->sq_psn);
+		qp->req.una = qp->req.left = qp->req.next = qp->req.max = qp->req.ask_end = psn(a->sq_psn);
 		qp->req.restart = psn_sub(qp->req.una, 1); /* nowhere yet */
 		qp->req.patience = MONO_NEVER;
 		qp->req.early_end = qp->req.una;

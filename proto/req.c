@@ -19,6 +19,7 @@
 #include "cqe.h"
 #include "hca_in.h"
 #include "hdr.h"
+#include "mend.h"
 #include "mw.h"
 #include "raw.h"
 #include "route.h"
@@ -141,6 +142,7 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 	const struct req *q = &qp->req;
 	const struct path *p = qp->path;
 	uint32_t n = w->pkt_n - q->pos, out = psn_dist(q->una, q->next);
+	uint32_t most = psn_eq(q->una, q->left) ? PSN_WINDOW : KEEP_LEN / qp->mtu;
 	uint64_t burst;
 
 	/* A peer may invalidate at once what earlier READs still read from: SEND_INV is always fenced. */
@@ -160,10 +162,10 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 		if (q->probe)
 			n = 1;
 	}
-	if (out + n > PSN_WINDOW) {
-		if (w->kind == KIND_READ || out >= PSN_WINDOW)
+	if (out + n > most) {
+		if (w->kind == KIND_READ || out >= most)
 			return 0;
-		n = PSN_WINDOW - out;
+		n = most - out;
 	}
 	n = window_fit(qp, w, n);
 	if (!n)
@@ -341,7 +343,7 @@ static void advance(struct qp *qp, const struct swqe *w, uint32_t n)
 	if (psn_before(q->max, q->next))
 		q->max = q->next;
 	if (!qp_reliable(qp))
-		q->una = q->next;
+		q->una = q->left = q->next;
 	q->pos += n;
 	if (q->pos == w->pkt_n) {
 		q->pos = 0;
@@ -380,6 +382,47 @@ static bool locals(struct hca *h, struct qp *qp)
 	return s->next != s->tail;
 }
 
+/* Sends again what is missing, alone; false: it has been acknowledged, or all of it goes again. */
+static bool tx_again(struct hca *h, struct qp *qp, struct burst *b)
+{
+	struct req *q = &qp->req;
+	uint32_t index = qp->sq.head, pos = q->pos, burst = qp->path->burst_len / qp->mtu, n;
+	struct swqe *w;
+	bool cut;
+
+	if (psn_before(q->mend_at, q->una))
+		q->mend_at = q->una;
+	while (psn_before(q->mend_at, q->mend_end) &&
+	       !psn_before(q->mend_at, psn_add(sq_at(&qp->sq, index)->psn, sq_at(&qp->sq, index)->pkt_n)))
+		index++;
+	w = sq_at(&qp->sq, index);
+	if (!psn_before(q->mend_at, q->mend_end) || w->rd || w->fault) {
+		q->mend_at = q->mend_end;
+		return false;
+	}
+	q->pos = psn_dist(w->psn, q->mend_at);
+	n = psn_dist(q->mend_at, q->mend_end);
+	n = n < w->pkt_n - q->pos ? n : w->pkt_n - q->pos;
+	n = n < burst ? n : burst ? burst : 1;
+	*b = qp->head;
+	b->psn = q->mend_at;
+	b->mtu = qp->mtu;
+	b->ackreq = true;
+	if (qp->type == QPT_XRC_SEND)
+		b->srqn = w->wr.xrc.srqn & 0xffffff;
+	cut = cut_message(h, qp, w, b, n);
+	q->pos = pos;
+	if (!cut) {
+		req_restart(h, qp, false, false);
+		return false;
+	}
+	q->mend_at = psn_add(q->mend_at, n);
+	qp->retrans += n;
+	count(h, HCA_STAT_MENDED, n);
+	h->taken = (struct taken){ .qp = qp, .index = index, .psn = b->psn };
+	return true;
+}
+
 bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
 	struct sq *s = &qp->sq;
@@ -387,7 +430,15 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	struct swqe *w;
 	uint32_t n, index;
 
-	if (s->next == s->tail || q->rnr_wait || (qp->state != QPS_RTS && qp->state != QPS_SQD))
+	if (q->rnr_wait || (qp->state != QPS_RTS && qp->state != QPS_SQD))
+		return false;
+	if (!psn_eq(q->mend_at, q->mend_end)) {
+		if (rate_kbps(&qp->rate) && !rate_may(h, qp))
+			return false;
+		if (tx_again(h, qp, b))
+			return true;
+	}
+	if (s->next == s->tail)
 		return false;
 	if (qp->state == QPS_SQD && s->next == s->begun) {
 		req_ask(h, qp);
@@ -457,6 +508,8 @@ void req_timer(struct hca *h, struct qp *qp)
 		qp->why.early++;
 		TRACE_PUT(h, qp, EARLY, .psn = q->una.v, .a = qp->why.early);
 		count(h, HCA_STAT_EARLY_RETRANS, 1);
+		if (mend_early(h, qp))
+			return;
 		req_restart(h, qp, true, false);
 		q->patience = patience;
 		q->probe = true;

@@ -4,12 +4,15 @@
 
 #include "aeth.h"
 #include "hca_in.h"
+#include "mend.h"
 
 #define EARLY_RTTS     4u        /* round trips without an answer before packets are sent again */
 #define EARLY_MIN_NS   2000000u  /* a busy host answers late */
 #define EARLY_FIRST_NS 8000000u  /* before a round trip was timed */
 #define EARLY_BUSY_NS  20000000u /* what a busy host adds, at most */
 #define EARLY_MAX      10u
+#define MEND_RTTS      2u /* and fewer where one packet is sent again and nothing else waits for it: mend.h */
+#define MEND_MIN_NS    500000u
 #define BUSY_NS        200000000u /* how long a host may have other things to do */
 
 /* ---- the time it may take ---------------------------------------------- */
@@ -39,12 +42,14 @@ uint64_t req_patience_ns(const struct qp *qp)
  */
 static uint64_t early_ns(const struct qp *qp)
 {
-	uint64_t rtt = qp->req.rtt_ns, ns = rtt ? EARLY_RTTS * rtt : EARLY_FIRST_NS,
-		 most = EARLY_RTTS * path_rtt_least(qp->path) + EARLY_BUSY_NS;
+	bool keeps = qp->path->keeps;
+	uint64_t rtts = keeps ? MEND_RTTS : EARLY_RTTS, least = keeps ? MEND_MIN_NS : EARLY_MIN_NS;
+	uint64_t rtt = qp->req.rtt_ns, ns = rtt ? rtts * rtt : EARLY_FIRST_NS,
+		 most = rtts * path_rtt_least(qp->path) + EARLY_BUSY_NS;
 
 	if (rtt && ns > most)
 		ns = most;
-	return ns > EARLY_MIN_NS ? ns : EARLY_MIN_NS;
+	return ns > least ? ns : least;
 }
 
 void req_watch(struct hca *h, struct qp *qp)
@@ -90,6 +95,7 @@ void req_acked_all(struct hca *h, struct qp *qp)
 	q->retry_left = qp->attr.retry_cnt;
 	q->rnr_left = qp->attr.rnr_retry;
 	q->implied = q->probe = false;
+	mend_seen(qp);
 	timed(h, qp);
 	if (!psn_before(q->una, q->owed_end))
 		path_owed(h, qp, false);
@@ -112,9 +118,11 @@ void req_stop(struct hca *h, struct qp *qp)
 	link_del(&qp->waiter);
 	q->rnr_wait = false;
 	q->rd_head = q->rd_tail;
+	mend_stop(qp);
+	q->left = q->una;
 	if (qp->path) {
 		path_owed(h, qp, false);
-		path_done(h, qp, q->inflight, false);
+		path_done(h, qp, q->inflight, 0);
 	}
 }
 

@@ -34,14 +34,18 @@ static inline bool req_acked(struct hca *h, struct qp *qp, uint32_t n)
 {
 	struct req *q = &qp->req;
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.head);
-	uint32_t pos = req_head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0;
+	uint32_t pos = req_head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0, left = psn_dist(q->una, q->left);
 
 	/* Packets behind a fallback have left the window already. */
 	if (flying && psn_diff(q->next, q->una) < (int32_t)n)
 		flying = (uint32_t)psn_diff(q->next, q->una);
+	if (left > flying)
+		left = flying;
 	q->una = psn_add(q->una, n);
+	if (psn_before(q->left, q->una))
+		q->left = q->una;
 	if (!qp->path->local)
-		path_done(h, qp, req_cost(qp, w, pos, flying), true);
+		path_done(h, qp, req_cost(qp, w, pos + left, flying - left), req_cost(qp, w, pos, flying));
 	while (q->rd_head != q->rd_tail && !psn_before(q->una, q->rd_end[q->rd_head & q->rd_mask]))
 		q->rd_head++;
 	return pos + n == w->pkt_n;

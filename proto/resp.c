@@ -388,6 +388,30 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 	}
 }
 
+/*
+ * What was missing has come: what was kept behind it follows, and the next gap is told of at once.  (What a receiver without
+ * receive WRs refuses is asked for again with all behind it; the rest stays kept until then.)
+ */
+static void in_turn(struct hca *h, struct qp *qp)
+{
+	struct resp *r = &qp->resp;
+	struct burst b;
+
+	while (keep_take(h, qp, &b)) {
+		in_sequence(h, qp, &b);
+		if (psn_before(r->epsn, psn_add(b.psn, b.n)))
+			break;
+	}
+	if (!r->room)
+		return;
+	if (!psn_before(r->epsn, r->room->end)) {
+		keep_drop(qp);
+	} else if (!r->silent) {
+		r->refused = r->room->end;
+		fault_act(h, qp, FAULT_RESP_GAP);
+	}
+}
+
 static void established(struct hca *h, struct qp *qp)
 {
 	if (qp->state == QPS_RTR && !qp->resp.est) {
@@ -403,6 +427,7 @@ static void gap(struct hca *h, struct qp *qp, const struct burst *b)
 
 	if (!resp_refuses(r) || psn_before(r->refused, end))
 		r->refused = end;
+	keep_put(h, qp, b);
 	if (r->silent) {
 		count(h, HCA_STAT_OUT_OF_SEQ_REQUEST, b->n);
 		return;
@@ -424,7 +449,8 @@ void resp_rx_bad(struct hca *h, struct qp *qp, const struct burst *b, enum fault
 void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	struct resp *r = &qp->resp;
-	int32_t d = psn_diff(b->psn, r->epsn);
+	psn_t epsn = r->epsn;
+	int32_t d = psn_diff(b->psn, epsn);
 	struct burst rest;
 	uint32_t old;
 
@@ -444,6 +470,8 @@ void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
 	} else {
 		in_sequence(h, qp, b);
 	}
+	if (r->room && !psn_eq(epsn, r->epsn))
+		in_turn(h, qp);
 	if (r->ack || r->rd_cur != r->rd_tail)
 		qp_ready(h, qp);
 }

@@ -35,6 +35,7 @@ static void verify_req(const struct qp *qp)
 	HOLDS(!psn_before(q->next, q->una));
 	HOLDS(!psn_before(q->max, q->next));
 	HOLDS(out <= PSN_WINDOW);
+	HOLDS(psn_dist(q->una, q->left) <= out);
 	HOLDS(q->rd_tail - q->rd_head <= q->rd_max);
 	if (s->head != s->begun) {
 		const struct swqe *w = sq_at(s, s->head);
@@ -58,6 +59,10 @@ static void verify_req(const struct qp *qp)
 		HOLDS(!mono_is_never(qp->timer.at));
 	if (!out)
 		HOLDS(q->inflight == 0);
+	/* Only what was sent is sent again alone. */
+	if (!psn_eq(q->mend_at, q->mend_end))
+		HOLDS(psn_before(q->mend_at, q->mend_end) && !psn_before(q->next, q->mend_end) &&
+		      (!link_empty(&qp->ready) || !mono_is_never(qp->rate.timer.at)));
 }
 
 static void verify_resp(const struct qp *qp)
@@ -251,6 +256,20 @@ static void verify_heap(const struct heap *t)
 	}
 }
 
+static void verify_rooms(const struct hca *h)
+{
+	for (const struct room *m = h->keep.room; m && m < h->keep.room + KEEP_ROOMS; m++) {
+		uint32_t n = 0;
+
+		for (uint32_t i = 0; i < KEEP_SLOTS && m->n; i++) {
+			HOLDS(!m->kept[i].on || i <= m->mask);
+			n += m->kept[i].on;
+		}
+		HOLDS(n == m->n && (m->qp || !n));
+		HOLDS(!m->qp || (qp_get(h, m->qp->qpn) == m->qp && m->qp->resp.room == m));
+	}
+}
+
 void hca_verify(const struct hca *h)
 {
 	uint64_t depth = 0;
@@ -289,4 +308,5 @@ void hca_verify(const struct hca *h)
 	verify_paths(h);
 	verify_heap(&h->timers);
 	verify_ghosts(h);
+	verify_rooms(h);
 }

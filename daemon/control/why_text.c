@@ -474,6 +474,7 @@ void trace_words(struct words *t, const struct trace_rec *r)
 	case TR_TX: case TR_RX: train_put(t, r); break;
 	case TR_TIMEOUT: words_put(t, "no ACK of PSN 0x%x; number %u, %u %s left", (unsigned)r->psn, (unsigned)r->b, (unsigned)r->a, r->a == 1 ? "retry" : "retries"); break;
 	case TR_EARLY: words_put(t, "PSN 0x%x sent again before the ACK timeout, number %u", (unsigned)r->psn, (unsigned)r->a); break;
+	case TR_MEND: words_put(t, "%u packet%s from PSN 0x%x on again, alone, since the peer misses packets; %u %s left", (unsigned)r->n, r->n == 1 ? "" : "s", (unsigned)r->psn, (unsigned)r->a, r->a == 1 ? "retry" : "retries"); break;
 	case TR_AGAIN:
 		words_put(t, "all from PSN 0x%x on again (%u PSN%s), since %s; %u %s left", (unsigned)r->psn, (unsigned)r->b, r->b == 1 ? "" : "s",
 			  r->op ? "a response was lost" : "the peer misses packets", (unsigned)r->a, r->a == 1 ? "retry" : "retries");

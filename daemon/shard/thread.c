@@ -103,6 +103,7 @@ static int hcas_new(struct shard *s)
 		.burst_len = BURST_LEN,
 		.local_burst_len = LOCAL_BURST_LEN,
 		.early_retrans = true,
+		.selective = true,
 		.marks = net_marks,
 	};
 

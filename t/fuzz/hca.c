@@ -214,6 +214,7 @@ static void world_new(struct world *w)
 			     .burst_len = 2048,
 			     .local_burst_len = 4096,
 			     .window_len = 8192,
+			     .selective = true,
 			     .max_qp = 16,
 			     .max_cq = 4,
 			     .max_srq = 4,

@@ -12,6 +12,7 @@ PROTO_TESTS = \
 	t/proto/core_cong \
 	t/proto/core_edge \
 	t/proto/core_fault \
+	t/proto/core_keep \
 	t/proto/core_loss \
 	t/proto/core_ops \
 	t/proto/core_path \
@@ -66,6 +67,8 @@ t_proto_core_cnp_SOURCES = t/proto/core_cnp.c t/proto/rig.c
 t_proto_core_cnp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_fault_SOURCES = t/proto/core_fault.c t/proto/rig.c
 t_proto_core_fault_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_keep_SOURCES = t/proto/core_keep.c t/proto/rig.c
+t_proto_core_keep_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_loss_SOURCES = t/proto/core_loss.c t/proto/rig.c
 t_proto_core_loss_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_mr_SOURCES = t/proto/core_mr.c t/proto/rig.c

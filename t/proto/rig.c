@@ -99,7 +99,8 @@ static void host_init(struct host *x, enum link_mode mode, unsigned number, uint
 			       .local_burst_len = 1 << 20,
 			       .window_len = 1 << 20,
 			       .peer_room = RIG_ROOM,
-			       .early_retrans = mode == LINK_EARLY };
+			       .early_retrans = mode == LINK_EARLY || mode == LINK_KEEP,
+			       .selective = mode == LINK_KEEP };
 	struct mr_attr mr;
 
 	memcpy(cfg.pkey, &pkeys[number][1], sizeof(pkeys[number]) - sizeof(pkeys[number][0]));

@@ -39,7 +39,12 @@ struct host {
 	unsigned ev_n;
 };
 
-enum link_mode { LINK_WIRE, LINK_EARLY /* and early retransmission */, LINK_LOCAL };
+enum link_mode {
+	LINK_WIRE,
+	LINK_EARLY /* and early retransmission */,
+	LINK_KEEP /* and both keep what is behind a gap */,
+	LINK_LOCAL
+};
 
 #define RIG_ROOM (4u << 20) /* what a host takes in while it does not look */
 

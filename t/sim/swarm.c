@@ -498,6 +498,7 @@ uint64_t swarm_run(uint64_t seed, bool trace)
 	c.hca.burst_len = PICK(&pre, 4096, 16384, 61440);
 	c.hca.local_burst_len = PICK(&pre, 4096, 65536, 1 << 20);
 	c.hca.early_retrans = seed & 1;
+	c.hca.selective = seed >> 1 & 1;
 	c.hca.window_len = PICK(&pre, 1, 4096, 8192, 65536, 1 << 20);
 	w->size_max = PICK(&pre, 600, 5000, 20000, 70000);
 	c.arena_len = 8 << 20; /* room for all receives that QPs may have ahead, and for one more that is owed */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* core_keep.c - two HCAs that keep what comes behind a gap: what is sent again, what peers that go back get, and what becomes of rooms. */
+#include "proto/keep.h"
+#include "proto/opcode.h"
+#include "rig.h"
+#include "t/suite.h"
+
+#define MTU 512u
+
+/* Loses what of a's packets lies in from .. from + n, as often as times says; counts all. */
+struct losses {
+	struct {
+		uint32_t from, n, times;
+	} gap[4];
+	unsigned requests, naks;
+	unsigned lost[4];
+};
+
+static bool lose(struct rig *r, struct host *from, const struct burst *p)
+{
+	struct losses *l = r->hook_arg;
+
+	l->requests += from == &r->a;
+	l->naks += from == &r->b && p->syndrome == 0x60;
+	for (unsigned i = 0; i < 4 && from == &r->a; i++) {
+		uint32_t at = psn_dist(psn(conf_rc.psn + l->gap[i].from), p->psn);
+
+		if (at < l->gap[i].n && l->lost[i] < l->gap[i].n * l->gap[i].times) {
+			l->lost[i]++;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void start(struct rig *r, struct losses *l)
+{
+	rig_init(r, LINK_KEEP);
+	rig_connect(r, &conf_rc);
+	r->hook = lose;
+	r->hook_arg = l;
+}
+
+static void write_pkts(struct rig *r, unsigned id, unsigned pkts)
+{
+	fill(r->a.buf, (size_t)pkts * MTU, id);
+	SEND_WR(r, &r->a, .id = id, .op = WR_WRITE, .len = pkts * MTU);
+	rig_run(r);
+	if (wc_status(&r->a, id) == 255)
+		rig_settle(r, 10);
+	ck_assert_uint_eq(wc_status(&r->a, id), WC_SUCCESS);
+	check_fill(r->b.buf, (size_t)pkts * MTU, id);
+}
+
+/* One packet, one that follows another gap closely, and three in a row: each is sent again, and no other. */
+START_TEST(only_what_was_lost) /* conf: rule 4.5 */
+{
+	struct losses l = { .gap = { { 3, 1, 1 }, { 6, 1, 1 }, { 20, 3, 1 } } };
+	struct rig r;
+
+	start(&r, &l);
+	write_pkts(&r, 1, 40);
+	ck_assert_uint_eq(l.requests, 40 + 5);
+	ck_assert_uint_eq(l.naks, 4); /* the third gap was longer than the one packet that is sent first */
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_MENDED), 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 36 - 4);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_DUPLICATE_REQUEST), 0);
+	ck_assert_uint_eq(r.now.ns, 1); /* no timer was needed */
+	rig_fini(&r);
+}
+END_TEST
+
+/* A gap that is long: twice as many each time, in the end all. */
+START_TEST(long_gap)
+{
+	struct losses l = { .gap = { { 3, 1, 1 }, { 60, 70, 1 } } };
+	struct rig r;
+
+	start(&r, &l);
+	write_pkts(&r, 1, 50);
+	write_pkts(&r, 2, 100);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_MENDED), 1 + 1 + 2 + 4 + 8 + 16);
+	ck_assert_uint_eq(l.requests, 50 + 1 + 100 + 31 + (150 - 60 - 31));
+	rig_fini(&r);
+}
+END_TEST
+
+/* The packet that was sent again is lost, too: that is seen after two round trips or so, and not at the ACK timeout. */
+START_TEST(lost_twice) /* conf: rule 4.5 */
+{
+	struct losses l = { .gap = { { 3, 1, 1 }, { 15, 1, 3 } } };
+	struct rig r;
+
+	start(&r, &l);
+	write_pkts(&r, 1, 10);
+	write_pkts(&r, 2, 10);
+	ck_assert_uint_eq(l.requests, 20 + 1 + 3);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_EARLY_RETRANS), 2);
+	rig_fini(&r);
+}
+END_TEST
+
+/* Many small messages, atomics among them: each is carried out once, in the order of posting. */
+START_TEST(small_ones)
+{
+	struct losses l = { .gap = { { 0, 1, 1 }, { 4, 2, 1 }, { 9, 1, 1 } } };
+	uint64_t *word;
+	struct rig r;
+
+	start(&r, &l);
+	word = (uint64_t *)(void *)(r.b.buf + 4096);
+	for (unsigned i = 0; i < 12; i++)
+		rig_recv(&r, &r.b, 100 + i, 8192, 64);
+	for (unsigned i = 0; i < 12; i++) {
+		if (i % 3 == 1)
+			SEND_WR(&r, &r.a, .id = i, .op = WR_FETCH_ADD, .off = 65536 + 8 * i, .len = 8, .roff = 4096,
+				.compare_add = 1);
+		else
+			SEND_WR(&r, &r.a, .id = i, .op = WR_SEND, .len = i);
+	}
+	rig_settle(&r, 20);
+	for (unsigned i = 0; i < 12; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	ck_assert_uint_eq(*word, 4);
+	for (unsigned i = 0, k = 0; i < 12; i++)
+		if (i % 3 != 1)
+			ck_assert_uint_eq(wc_of(&r.b, 100 + k++)->byte_len, i);
+	rig_fini(&r);
+}
+END_TEST
+
+/* Nothing of what is kept shows before its turn; then all of it is carried out, with one ACK. */
+START_TEST(in_its_turn) /* conf: rule 4.2 */
+{
+	const uint8_t data[2] = { 1, 2 };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_KEEP);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 2; i > 0; i--) {
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + i);
+		b.dma_len = 1;
+		b.va += i;
+		pkt_give(&r, &r.b, &b, data, 1);
+		pkt_give(&r, &r.b, &b, data + 1, 1); /* its double has other data, and comes too late */
+	}
+	ck_assert_uint_eq(r.b.buf[1] + r.b.buf[2], 0);
+	ck_assert(take(&r, &r.b, &b));
+	ck_assert_uint_eq(b.syndrome, 0x60);
+	ck_assert(!take(&r, &r.b, &b));
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert(r.b.buf[1] == 1 && r.b.buf[2] == 1);
+	ck_assert(take(&r, &r.b, &b));
+	ck_assert_uint_eq(b.syndrome, aeth_ack());
+	ck_assert_uint_eq(b.psn.v, psn(conf_rc.psn + 2).v);
+	ck_assert_uint_eq(b.msn, 3);
+	rig_fini(&r);
+}
+END_TEST
+
+/* A SEND behind a gap finds no receive WR when its turn comes: RNR, and it goes on from there. */
+START_TEST(not_ready)
+{
+	struct losses l = { .gap = { { 1, 1, 1 } } };
+	struct rig r;
+
+	start(&r, &l);
+	for (unsigned i = 0; i < 5; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = i == 2 ? WR_SEND : WR_WRITE, .len = 8);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.a, 2), 255);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RCVD_RNR_ERR), 1);
+	rig_recv(&r, &r.b, 9, 4096, 64);
+	rig_settle(&r, 5);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.b, 9), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
+/* A request that is kept is wrong, or its QP ends: the error is that of any request, and the room is free again (rig_fini() looks). */
+START_TEST(wrong_one)
+{
+	struct losses l = { .gap = { { 0, 1, 1 } } };
+	struct rig r;
+
+	start(&r, &l);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 8, .rkey = 0x123400);
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_WRITE, .len = 8);
+	rig_settle(&r, 5);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(wc_status(&r.a, 2), WC_REM_ACCESS_ERR);
+	ck_assert_uint_eq(wc_status(&r.a, 3), WC_WR_FLUSH_ERR);
+	rig_fini(&r);
+}
+END_TEST
+
+/* How many request packets a sends now, and the PSN of the first. */
+static unsigned sends(struct rig *r, uint32_t *first)
+{
+	struct burst b;
+	unsigned n = 0;
+
+	while (take(r, &r->a, &b)) {
+		if (!n)
+			*first = psn_dist(psn(conf_rc.psn), b.psn);
+		n += b.n;
+	}
+	return n;
+}
+
+static void answers(struct rig *r, uint8_t syndrome, uint32_t n)
+{
+	struct burst b = pkt_from(r, &r->b, OP_ACKNOWLEDGE, conf_rc.psn + n);
+
+	b.syndrome = syndrome;
+	pkt_give(r, &r->a, &b, NULL, 0);
+}
+
+/*
+ * The peer goes back to what it expects, as the specification has it: one packet is sent to see that, and then all.  It is
+ * believed at the next loss, and tried again at the one behind that.
+ */
+START_TEST(peer_that_goes_back) /* conf: rule 4.5 */
+{
+	const uint32_t at[] = { 2, 10, 20, 30, 40, 50, 60, 70 };
+	const bool tries[] = { true, false, true, false, false, false, true, false };
+	uint32_t first;
+	struct rig r;
+
+	rig_init(&r, LINK_KEEP);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 100 * MTU);
+	ck_assert_uint_eq(sends(&r, &first), 100);
+	for (unsigned i = 0; i < 8; i++) {
+		answers(&r, 0x60, at[i]);
+		if (tries[i]) {
+			ck_assert_uint_eq(sends(&r, &first), 1);
+			ck_assert_uint_eq(first, at[i]);
+			/* It has taken that one, and nothing behind; a packet of the same turn makes it a NAK. */
+			answers(&r, i ? aeth_ack() : 0x60, at[i] + !i);
+			ck_assert_uint_eq(sends(&r, &first), 100 - at[i] - 1);
+			ck_assert_uint_eq(first, at[i] + 1);
+		} else {
+			ck_assert_uint_eq(sends(&r, &first), 100 - at[i]);
+			ck_assert_uint_eq(first, at[i]);
+		}
+	}
+	answers(&r, aeth_ack(), 99);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
+/* More QPs with gaps than rooms: the others drop what comes, until a room has not been used for a while. */
+START_TEST(rooms_are_few)
+{
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_KEEP);
+	for (unsigned i = 0; i < KEEP_ROOMS + 3; i++) {
+		rig_connect(&r, &conf_rc);
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 1);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		hca_verify(r.b.h);
+	}
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), KEEP_ROOMS);
+	r.now.ns += 2000 * MS;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), KEEP_ROOMS + 1);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	rig_run(&r);
+	ck_assert_uint_eq(r.last.psn.v, psn(conf_rc.psn + 1).v);
+	rig_fini(&r);
+}
+END_TEST
+
+/* Far behind the gap, longer than the MTU: dropped. */
+START_TEST(no_room_for_that)
+{
+	static uint8_t data[4096];
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_KEEP);
+	rig_connect(&r, &conf_rc);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + KEEP_LEN / MTU);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 5);
+	b.mtu = b.dma_len = 4096;
+	pkt_give(&r, &r.b, &b, data, 4096);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 0);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + KEEP_LEN / MTU - 1);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 1);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_keep", only_what_was_lost, long_gap, lost_twice, small_ones, in_its_turn, not_ready, wrong_one,
+	  peer_that_goes_back, rooms_are_few, no_room_for_that)
