@@ -99,7 +99,9 @@ void keep_put(struct hca *h, struct qp *qp, const struct burst *b)
 	if (!m)
 		return;
 	m->used = h->now;
-	for (uint32_t i = 0; i < b->n && psn_dist(qp->resp.epsn, b->psn) + i <= m->mask; i++) {
+	for (uint32_t i = 0; i < b->n && psn_dist(qp->resp.epsn, b->psn) + i <= m->mask &&
+			     psn_diff(psn_add(b->psn, i), m->end) <= (int32_t)KEEP_GAP;
+	     i++) {
 		burst_slice(b, i, 1, &one, h->slice);
 		if (one.payload_len <= qp->mtu)
 			put(h, m, &one);

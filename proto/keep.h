@@ -26,6 +26,7 @@ struct qp;
 #define KEEP_ROOMS 8u
 #define KEEP_LEN   (1u << 20)       /* payload bytes in a room: what a requester has in flight at most */
 #define KEEP_SLOTS (KEEP_LEN / 256) /* with the least MTU */
+#define KEEP_GAP   32u              /* PSNs that may be missing in a row: for one who forges packets few will do */
 #define KEEP_JOIN  16u              /* packets that are carried out at once */
 
 struct kept {

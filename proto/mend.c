@@ -96,8 +96,9 @@ bool mend_acked(struct hca *h, struct qp *qp)
 {
 	struct req *q = &qp->req;
 
-	if (!q->mending || qp->path->keeps || !psn_eq(q->una, q->mend_end) || !can(h, qp))
+	if (!q->mending || !psn_eq(q->una, q->mend_end) || !can(h, qp))
 		return false;
-	failed(qp->path);
+	if (!qp->path->keeps)
+		failed(qp->path);
 	return true;
 }

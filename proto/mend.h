@@ -31,7 +31,7 @@ bool mend_nak(struct hca *, struct qp *);
 bool mend_early(struct hca *, struct qp *);
 /* una has moved: behind what was sent again? */
 void mend_seen(struct qp *);
-/* And it was an ACK that did it; true: the peer does not keep what was behind, and all is to be sent again. */
+/* And it was an ACK that did it; true: the peer has nothing that was behind, and all is to be sent again. */
 bool mend_acked(struct hca *, struct qp *);
 /* It all goes again: there is nothing to mend. */
 void mend_stop(struct qp *);

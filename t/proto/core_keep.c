@@ -70,8 +70,24 @@ START_TEST(only_what_was_lost) /* conf: rule 4.5 */
 }
 END_TEST
 
-/* A gap that is long: twice as many each time, in the end all. */
+/* A gap that is longer: twice as many each time. */
 START_TEST(long_gap)
+{
+	struct losses l = { .gap = { { 3, 1, 1 }, { 60, 20, 1 } } };
+	struct rig r;
+
+	start(&r, &l);
+	write_pkts(&r, 1, 50);
+	write_pkts(&r, 2, 100);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_MENDED), 1 + 1 + 2 + 4 + 8 + 16);
+	ck_assert_uint_eq(l.requests, 150 + 32);
+	ck_assert_uint_eq(r.now.ns, 1);
+	rig_fini(&r);
+}
+END_TEST
+
+/* One that is too long to be kept: the peer says that it has nothing behind it, and all goes again. */
+START_TEST(too_long_gap)
 {
 	struct losses l = { .gap = { { 3, 1, 1 }, { 60, 70, 1 } } };
 	struct rig r;
@@ -79,8 +95,9 @@ START_TEST(long_gap)
 	start(&r, &l);
 	write_pkts(&r, 1, 50);
 	write_pkts(&r, 2, 100);
-	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_MENDED), 1 + 1 + 2 + 4 + 8 + 16);
-	ck_assert_uint_eq(l.requests, 50 + 1 + 100 + 31 + (150 - 60 - 31));
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_MENDED), 2);
+	ck_assert_uint_eq(l.requests, 150 + 1 + 150 - 60);
+	ck_assert_uint_eq(r.now.ns, 1);
 	rig_fini(&r);
 }
 END_TEST
@@ -283,7 +300,7 @@ START_TEST(rooms_are_few)
 }
 END_TEST
 
-/* Far behind the gap, longer than the MTU: dropped. */
+/* Far behind the gap, farther than a room is long, longer than the MTU: dropped. */
 START_TEST(no_room_for_that)
 {
 	static uint8_t data[4096];
@@ -292,18 +309,20 @@ START_TEST(no_room_for_that)
 
 	rig_init(&r, LINK_KEEP);
 	rig_connect(&r, &conf_rc);
-	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + KEEP_LEN / MTU);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + KEEP_GAP + 1);
 	pkt_give(&r, &r.b, &b, NULL, 0);
 	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 5);
 	b.mtu = b.dma_len = 4096;
 	pkt_give(&r, &r.b, &b, data, 4096);
 	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 0);
-	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + KEEP_LEN / MTU - 1);
-	pkt_give(&r, &r.b, &b, NULL, 0);
-	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 1);
+	for (unsigned i = KEEP_GAP; i <= KEEP_LEN / MTU; i += KEEP_GAP) {
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + i);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+	}
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), KEEP_LEN / MTU / KEEP_GAP - 1);
 	rig_fini(&r);
 }
 END_TEST
 
-TEST_MAIN("core_keep", only_what_was_lost, long_gap, lost_twice, small_ones, in_its_turn, not_ready, wrong_one,
-	  peer_that_goes_back, rooms_are_few, no_room_for_that)
+TEST_MAIN("core_keep", only_what_was_lost, long_gap, too_long_gap, lost_twice, small_ones, in_its_turn, not_ready,
+	  wrong_one, peer_that_goes_back, rooms_are_few, no_room_for_that)
