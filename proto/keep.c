@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "hca_in.h"
+#include "opcode.h"
 
 #define IDLE_NS 1000000000u /* a room that was not used for so long may be taken away */
 
@@ -69,10 +70,22 @@ static struct room *room_get(struct hca *h, struct qp *qp)
 	return m;
 }
 
+/* A READ takes as many as its responses; one that goes beyond the room has nothing behind it here. */
+static uint32_t psns_of(const struct room *m, const struct burst *b)
+{
+	uint32_t mtu = m->qp->mtu, n = (b->dma_len + mtu - 1) / mtu;
+
+	if (opcode_get(b->op_first)->kind != KIND_READ || !n || b->dma_len > KEEP_LEN ||
+	    psn_dist(m->qp->resp.epsn, b->psn) + n > m->mask + 1)
+		return 1;
+	return n;
+}
+
 static void put(struct hca *h, struct room *m, const struct burst *b)
 {
 	uint32_t i = b->psn.v & m->mask;
 	struct kept *k = &m->kept[i];
+	uint32_t psns = psns_of(m, b);
 	struct span dst = { NULL, (uintptr_t)(m->payload + (size_t)i * (KEEP_LEN / (m->mask + 1))),
 			    (uint32_t)b->payload_len };
 
@@ -82,8 +95,8 @@ static void put(struct hca *h, struct room *m, const struct burst *b)
 	m->n += !k->on;
 	*k = (struct kept){ .on = true, .b = *b, .span = dst };
 	k->b.span_n = dst.len ? 1 : 0;
-	if (psn_before(m->end, psn_add(b->psn, 1)))
-		m->end = psn_add(b->psn, 1);
+	if (psn_before(m->end, psn_add(b->psn, psns)))
+		m->end = psn_add(b->psn, psns);
 	count(h, HCA_STAT_KEPT_REQUEST, 1);
 }
 

@@ -6,6 +6,7 @@
 #include "req_flight.h"
 
 #define MEND_MOST    16u /* packets that are sent for one gap at once */
+#define MISSES_MOST  2u  /* in a row, until a peer that kept is one that goes back */
 #define UNTRIED_MOST 127 /* losses until a peer is tried again */
 
 void mend_stop(struct qp *qp)
@@ -17,6 +18,7 @@ void mend_stop(struct qp *qp)
 static void failed(struct path *p)
 {
 	p->keeps = false;
+	p->misses = 0;
 	p->untried_n = p->untried_n < UNTRIED_MOST ? (uint8_t)(2 * p->untried_n + 1) : UNTRIED_MOST;
 	p->untried = p->untried_n;
 }
@@ -73,14 +75,6 @@ bool mend_nak(struct hca *h, struct qp *qp)
 	return true;
 }
 
-bool mend_early(struct hca *h, struct qp *qp)
-{
-	if (!qp->path->keeps || !can(h, qp))
-		return false;
-	mend(h, qp, 1);
-	return true;
-}
-
 void mend_seen(struct qp *qp)
 {
 	struct req *q = &qp->req;
@@ -89,7 +83,7 @@ void mend_seen(struct qp *qp)
 		return;
 	q->mending = false;
 	qp->path->keeps = true;
-	qp->path->untried_n = 0;
+	qp->path->untried_n = qp->path->misses = 0;
 }
 
 bool mend_acked(struct hca *h, struct qp *qp)
@@ -98,7 +92,8 @@ bool mend_acked(struct hca *h, struct qp *qp)
 
 	if (!q->mending || !psn_eq(q->una, q->mend_end) || !can(h, qp))
 		return false;
-	if (!qp->path->keeps)
+	/* One that keeps may have had no room for once. */
+	if (!qp->path->keeps || ++qp->path->misses == MISSES_MOST)
 		failed(qp->path);
 	return true;
 }

@@ -14,6 +14,8 @@
  * What is kept, or lost, is not on its way any more: it leaves the window, so that others can follow while one packet is waited
  * for.  They may not be more than the peer has room for.
  *
+ * Only a NAK says that something is lost. What an ACK is late for may be in the peer's socket, and in the window it stays.
+ *
  * A NAK says where a gap begins and not where it ends.  So where the next packet is missing as well, twice as many are sent each
  * time, and with a long gap all of it.
  */
@@ -27,8 +29,6 @@ struct qp;
 
 /* The peer has said NAK to una: true: what is missing will be sent again alone, and a retry is used up; false: all is to be. */
 bool mend_nak(struct hca *, struct qp *);
-/* No answer for some round trips: the oldest packet goes again, if the peer keeps what is behind it. */
-bool mend_early(struct hca *, struct qp *);
 /* una has moved: behind what was sent again? */
 void mend_seen(struct qp *);
 /* And it was an ACK that did it; true: the peer has nothing that was behind, and all is to be sent again. */

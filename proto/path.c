@@ -49,6 +49,8 @@ static void set_local(const struct hca *h, struct path *p, bool local)
 {
 	epoch_begin(p); /* only what is not local is counted */
 	p->local = local;
+	p->keeps = false; /* another host may be there */
+	p->misses = p->untried = p->untried_n = 0;
 	p->burst_len = local ? h->cfg.local_burst_len : h->cfg.burst_len;
 	p->window = local ? UINT64_MAX : h->cfg.window_len ? h->cfg.window_len : 1;
 	p->acked = p->window;

@@ -60,6 +60,7 @@ struct path {
 	struct pace pace;
 	struct shortest rtt;
 	bool keeps;                 /* the peer keeps what it gets behind a gap: mend.h */
+	uint8_t misses;             /* in a row: it did not, though it does */
 	uint8_t untried, untried_n; /* losses until that is tried again; and how many there were last time */
 };
 

@@ -101,6 +101,7 @@ struct resp {
 	uint32_t rkey, dma_len;
 	struct rwqe *wqe; /* receive WR in use; NULL: none */
 	bool silent;      /* NAKed: say nothing until epsn comes */
+	bool rnr;         /* by an RNR NAK: all behind it will come again */
 	bool dropping;    /* UC: the message under way is lost, and counted */
 	bool est;         /* RTR: a packet came */
 	bool ack;         /* an ACK of all before epsn is to be sent */

@@ -508,8 +508,6 @@ void req_timer(struct hca *h, struct qp *qp)
 		qp->why.early++;
 		TRACE_PUT(h, qp, EARLY, .psn = q->una.v, .a = qp->why.early);
 		count(h, HCA_STAT_EARLY_RETRANS, 1);
-		if (mend_early(h, qp))
-			return;
 		req_restart(h, qp, true, false);
 		q->patience = patience;
 		q->probe = true;

@@ -11,8 +11,6 @@
 #define EARLY_FIRST_NS 8000000u  /* before a round trip was timed */
 #define EARLY_BUSY_NS  20000000u /* what a busy host adds, at most */
 #define EARLY_MAX      10u
-#define MEND_RTTS      2u /* and fewer where one packet is sent again and nothing else waits for it: mend.h */
-#define MEND_MIN_NS    500000u
 #define BUSY_NS        200000000u /* how long a host may have other things to do */
 
 /* ---- the time it may take ---------------------------------------------- */
@@ -42,14 +40,12 @@ uint64_t req_patience_ns(const struct qp *qp)
  */
 static uint64_t early_ns(const struct qp *qp)
 {
-	bool keeps = qp->path->keeps;
-	uint64_t rtts = keeps ? MEND_RTTS : EARLY_RTTS, least = keeps ? MEND_MIN_NS : EARLY_MIN_NS;
-	uint64_t rtt = qp->req.rtt_ns, ns = rtt ? rtts * rtt : EARLY_FIRST_NS,
-		 most = rtts * path_rtt_least(qp->path) + EARLY_BUSY_NS;
+	uint64_t rtt = qp->req.rtt_ns, ns = rtt ? EARLY_RTTS * rtt : EARLY_FIRST_NS,
+		 most = EARLY_RTTS * path_rtt_least(qp->path) + EARLY_BUSY_NS;
 
 	if (rtt && ns > most)
 		ns = most;
-	return ns > least ? ns : least;
+	return ns > EARLY_MIN_NS ? ns : EARLY_MIN_NS;
 }
 
 void req_watch(struct hca *h, struct qp *qp)

@@ -349,6 +349,7 @@ static enum fault execute(struct hca *h, struct qp *qp, const struct burst *b)
 static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fault f)
 {
 	h->rx = b;
+	qp->resp.rnr = f == FAULT_RESP_RNR;
 	if (f == FAULT_RESP_RNR)
 		why_refused(h, qp);
 	if (f != FAULT_RESP_RNR && f != FAULT_RESP_OP_SEQ && f != FAULT_RESP_OP_UNSUP && f != FAULT_RESP_XRC_SRQ &&
@@ -365,7 +366,7 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 	struct resp *r = &qp->resp;
 	struct burst one;
 
-	r->silent = false;
+	r->silent = r->rnr = false;
 	rd_expire(qp);
 	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK)
 		r->nak = 0; /* of an earlier try, not yet sent */
@@ -427,7 +428,8 @@ static void gap(struct hca *h, struct qp *qp, const struct burst *b)
 
 	if (!resp_refuses(r) || psn_before(r->refused, end))
 		r->refused = end;
-	keep_put(h, qp, b);
+	if (!r->rnr)
+		keep_put(h, qp, b);
 	if (r->silent) {
 		count(h, HCA_STAT_OUT_OF_SEQ_REQUEST, b->n);
 		return;

@@ -218,6 +218,51 @@ START_TEST(wrong_one)
 }
 END_TEST
 
+/* A READ takes as many PSNs as its responses have: what follows it lies close behind it, and is kept, too. */
+START_TEST(behind_a_read)
+{
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_KEEP);
+	rig_connect(&r, &conf_rc);
+	b = pkt_from(&r, &r.a, OP_READ_REQUEST, conf_rc.psn + 1);
+	b.dma_len = 60 * MTU;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 61);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 2);
+	/* One that asks for more than a room has does not open it. */
+	b = pkt_from(&r, &r.a, OP_READ_REQUEST, conf_rc.psn + 62);
+	b.dma_len = 1u << 31;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 63 + KEEP_GAP + 1);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 3);
+	rig_fini(&r);
+}
+END_TEST
+
+/* Behind an RNR NAK nothing is kept: all of it comes again. */
+START_TEST(behind_rnr)
+{
+	struct rig r;
+	struct losses l = { .gap = { { 0, 0, 0 } } };
+
+	start(&r, &l);
+	SEND_WR(&r, &r.a, .id = 0, .op = WR_SEND, .len = 8);
+	for (unsigned i = 1; i < 5; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 8);
+	rig_run(&r);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), 0);
+	rig_recv(&r, &r.b, 9, 4096, 64);
+	rig_settle(&r, 5);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
 /* How many request packets a sends now, and the PSN of the first. */
 static unsigned sends(struct rig *r, uint32_t *first)
 {
@@ -325,4 +370,4 @@ START_TEST(no_room_for_that)
 END_TEST
 
 TEST_MAIN("core_keep", only_what_was_lost, long_gap, too_long_gap, lost_twice, small_ones, in_its_turn, not_ready,
-	  wrong_one, peer_that_goes_back, rooms_are_few, no_room_for_that)
+	  behind_a_read, behind_rnr, wrong_one, peer_that_goes_back, rooms_are_few, no_room_for_that)
