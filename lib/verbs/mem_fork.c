@@ -20,10 +20,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "vma.h"
 
+#define ALL     'a'   /* the child's last word; each piece is a 0 */
 #define WAIT_MS 10000 /* for the next piece, at most: a child stopped by a debugger must not stop its parent for ever */
 
 static int done[2] = { -1, -1 }; /* pipe; under the lock */
@@ -48,7 +50,7 @@ static void pipe_end(int i)
 static bool child_wait(void)
 {
 	struct pollfd p = { .fd = done[0], .events = POLLIN };
-	char some[512];
+	char some[512], last = 0;
 	ssize_t got;
 	int n;
 
@@ -60,7 +62,9 @@ static bool child_wait(void)
 			return false;
 		got = n > 0 ? read(p.fd, some, sizeof(some)) : 1;
 		if (got == 0)
-			return true;
+			return last == ALL;
+		if (n > 0 && got > 0)
+			last = some[got - 1];
 	}
 }
 
@@ -92,17 +96,19 @@ static int file_of(const struct vma *v)
 	return -1;
 }
 
-static void all_private(void)
+static bool all_private(void)
 {
 	struct vma_reader r;
+	bool all = true;
 	struct vma v;
 
 	if (!vma_open(&r))
-		return;
+		return false;
 	while (vma_next(&r, &v))
 		if (v.perm[3] == 's' && !strcmp(v.name, CONV_VMA))
-			pages_private(&v, file_of(&v), done[1]);
+			all &= pages_private(&v, file_of(&v), done[1]);
 	vma_close(&r);
+	return all;
 }
 
 static void convs_free(struct conv **list)
@@ -121,7 +127,8 @@ static void fork_child(void)
 
 	if (at_work) {
 		pipe_end(0);
-		all_private();
+		if (all_private())
+			syscall(SYS_write, done[1], &(char){ ALL }, 1);
 		pipe_end(1); /* the parent sees the end */
 	}
 	for (struct map_range *m = maps.ranges; m; m = m->next)

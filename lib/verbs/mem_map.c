@@ -93,6 +93,21 @@ static bool was_before(uintptr_t start, uintptr_t end)
 	return false;
 }
 
+/* Those of which nothing is mapped any more. */
+static void lost_free(void)
+{
+	struct conv *c;
+
+	for (struct conv **p = &maps.lost; (c = *p);) {
+		if (conv_remains(c)) {
+			p = &c->next;
+		} else {
+			*p = c->next;
+			conv_free(c);
+		}
+	}
+}
+
 static void conv_end(struct conv *c)
 {
 	static unsigned at; /* under the lock */
@@ -103,6 +118,7 @@ static void conv_end(struct conv *c)
 		past[at % MAP_PAST].start = c->start;
 		past[at++ % MAP_PAST].end = c->end;
 	}
+	lost_free();
 	back = !overlaps_range(c->start, c->end) && conv_intact(c, c->start, c->end) && conv_may(c->start, c->end) &&
 	       pages_back(c);
 	for (p = &maps.convs; *p != c; p = &(*p)->next)
@@ -181,6 +197,7 @@ static struct conv *conv_new(const struct map_range *r)
 		return NULL;
 	map_fork_guard();
 	before = was_before(start, end);
+	lost_free();
 	c = conv_make(start, end, before ? MAP_MOST_AGAIN : MAP_MOST);
 	if (c) {
 		c->first = r->start;

@@ -29,8 +29,6 @@
 #define BLOCK   512u              /* pages that are asked for at once */
 #define PRESENT (3ull << 62)      /* in pagemap: in memory, or swapped out */
 
-#define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
-
 /* On the way from start to end; the file has at off what is at start. */
 struct pages {
 	uintptr_t start, at, end;
@@ -51,6 +49,15 @@ static off_t off_of(const struct pages *w, uintptr_t addr) { return w->off + (of
 static bool map_at(uintptr_t addr, size_t len, int flags, int fd, off_t off)
 {
 	return syscall(SYS_mmap, addr, len, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, off) == (long)addr;
+}
+
+/*
+ * A long range is not counted as memory that may be needed: fork() fails in a program that has more of that in one mapping than
+ * the machine has, and most of an arena is never touched.
+ */
+static int private_flags(const struct pages *w)
+{
+	return MAP_PRIVATE | MAP_ANONYMOUS | (w->end - w->start > MAP_BLIND ? MAP_NORESERVE : 0);
 }
 
 static void check_lost(const struct pages *w, const char *when)
@@ -173,7 +180,8 @@ static bool share_piece(void *arg)
 		return false;
 	if (!map_at(w->at, len, MAP_SHARED, w->fd, off_of(w, w->at))) {
 		/* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
-		w->lost = !map_at(w->at, len, PRIVATE, -1, 0) || !file_read(w->fd, w->at, len, off_of(w, w->at));
+		w->lost = !map_at(w->at, len, private_flags(w), -1, 0) ||
+			  !file_read(w->fd, w->at, len, off_of(w, w->at));
 		return false;
 	}
 	w->room -= copied;
@@ -234,7 +242,7 @@ static bool back_piece(void *arg)
 	/* Until now, or since the last piece, other threads may have unmapped it, or mapped other memory there. */
 	if (w->conv && !conv_there(w->maps, w->conv, w->at, to))
 		return false;
-	if (!map_at(w->at, len, PRIVATE, -1, 0) || !file_read(w->fd, w->at, len, off)) {
+	if (!map_at(w->at, len, private_flags(w), -1, 0) || !file_read(w->fd, w->at, len, off)) {
 		w->lost = !map_at(w->at, len, MAP_SHARED, w->fd, off);
 		return false;
 	}
@@ -271,7 +279,7 @@ static bool copy_piece(void *arg)
 {
 	struct pages *w = arg;
 	size_t len = w->end - w->at < CHUNK ? w->end - w->at : CHUNK;
-	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, PRIVATE, -1, 0L);
+	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, private_flags(w), -1, 0L);
 
 	if (p == -1)
 		return false;

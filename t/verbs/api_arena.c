@@ -25,16 +25,24 @@ static const struct {
 
 #define USED (sizeof(used) / sizeof(*used))
 
+/* NULL: this machine has no such room, or does not tell which pages are there; then nothing so long is mapped. */
 static unsigned char *reserve(void)
 {
-	unsigned char *p = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-				0);
+	unsigned char *p;
 
+	if (access("/proc/self/pagemap", R_OK))
+		return NULL;
+	p = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED && errno == ENOMEM)
+		return NULL;
 	ck_assert(p != MAP_FAILED);
 	for (unsigned i = 0; i < USED; i++)
 		fix_fill(p + used[i].at, used[i].len, i);
 	return p;
 }
+
+static void left_out(const char *what) { printf("%s: left out, no room for 64 GiB, or no pagemap\n", what); }
 
 static bool is_intact(const unsigned char *p)
 {
@@ -142,6 +150,10 @@ START_TEST(untouched)
 	unsigned shared;
 	size_t before;
 
+	if (!p) {
+		left_out("untouched");
+		return;
+	}
 	fix_open(&f);
 	before = resident();
 	m = reg(&f, p, ARENA);
@@ -154,6 +166,7 @@ START_TEST(untouched)
 	mappings(p, ARENA, &shared);
 	ck_assert_uint_eq(shared, 0);
 	ck_assert(is_intact(p) && p[30 * GIB] == 0 && fix_filled(p + 50 * GIB + 100, BUF_LEN, 9));
+	forked(p, before); /* the kernel does not want as much memory as there is room */
 	ck_assert_uint_lt(resident(), before + SPENT);
 	fix_close(&f);
 	munmap(p, ARENA);
@@ -168,6 +181,10 @@ START_TEST(torn)
 	struct ibv_mr *m;
 	size_t before;
 
+	if (!p) {
+		left_out("torn");
+		return;
+	}
 	fix_open(&f);
 	m = reg(&f, p, ARENA);
 	ck_assert_int_eq(munmap(p + 10 * GIB, GIB), 0);
@@ -207,6 +224,10 @@ START_TEST(at_work)
 	pthread_t t;
 	unsigned mapped = 0;
 
+	if (!p) {
+		left_out("at_work");
+		return;
+	}
 	fix_open(&f);
 	work.arena = p;
 	ck_assert_int_eq(pthread_create(&t, NULL, worker, NULL), 0);
@@ -227,6 +248,7 @@ START_TEST(at_work)
 		ck_assert_uint_eq(sum, work.rounds);
 	}
 	printf("at_work: %u of 4 mapped, %lu rounds\n", mapped, (unsigned long)work.rounds);
+	ck_assert_uint_gt(mapped, 0);
 	fix_close(&f);
 	munmap(p, ARENA);
 }
