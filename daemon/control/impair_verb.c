@@ -75,6 +75,7 @@ static void job_in_shard(struct shard *s, void *arg)
 {
 	struct strike *j = arg;
 	mono_t now = clock_now();
+	bool was_dead;
 
 	if (j->e.kind == ACT_WEDGE || j->e.kind == ACT_UNWEDGE)
 		hca_stall(s->hca[j->device], j->e.kind == ACT_WEDGE);
@@ -94,10 +95,11 @@ static void job_in_shard(struct shard *s, void *arg)
 			else
 				qp_fatal(qp, j->e.kind == ACT_QP_FATAL, now);
 		}
-		if (is_fatal(j->e.kind) && !c->dead)
-			event_send(c, EV_DEVICE_FATAL, 0, 0);
+		was_dead = c->dead;
 		c->dead |= j->e.kind == ACT_UNPLUG;
-		RING_STORE(&c->bell->dead, c->dead);
+		RING_STORE(&c->bell->dead, c->dead); /* before the program hears of it */
+		if (is_fatal(j->e.kind) && !was_dead)
+			event_send(c, EV_DEVICE_FATAL, 0, 0);
 	}
 }
 
