@@ -221,20 +221,14 @@ uint32_t hca_post_recvs(struct hca *h, uint32_t qpn, const struct ring *r, uint3
 
 int hca_post_send(struct hca *h, uint32_t qpn, const struct send_wr *wr, mono_t now)
 {
-	const struct ring one = { .slot0 = (uint8_t *)(uintptr_t)wr };
-	int err;
-
-	hca_post_sends(h, qpn, &one, 0, 1, &err, now);
-	return err;
+	hca_clock(h, now);
+	return post_send(h, qp_get(h, qpn), wr);
 }
 
 int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t now)
 {
-	const struct ring one = { .slot0 = (uint8_t *)(uintptr_t)wr };
-	int err;
-
-	hca_post_recvs(h, qpn, &one, 0, 1, &err, now);
-	return err;
+	hca_clock(h, now);
+	return post_recv(h, qp_get(h, qpn), wr);
 }
 
 /* ---- receiving --------------------------------------------------------- */

@@ -338,11 +338,10 @@ uint32_t hca_post_srq_recvs(struct hca *h, uint32_t srqn, const struct ring *r, 
 
 int hca_post_srq_recv(struct hca *h, uint32_t srqn, const struct recv_wr *wr, mono_t now)
 {
-	const struct ring one = { .slot0 = (uint8_t *)(uintptr_t)wr };
-	int err;
+	struct srq *srq = slots_get(&h->srq, srqn);
 
-	hca_post_srq_recvs(h, srqn, &one, 0, 1, &err, now);
-	return err;
+	hca_clock(h, now);
+	return srq ? rq_put(&srq->rq, wr) : EINVAL;
 }
 
 /* ---- async events --------------------------------------------------------- */
