@@ -70,9 +70,16 @@ struct device *net_device(const struct net *net, const uint8_t gid[16])
 	return g ? g->dev : NULL;
 }
 
+const struct gid_slot *net_gid_again(const struct net *net, const struct gid_slot **last, const uint8_t gid[16])
+{
+	if (!*last || memcmp((*last)->gid, gid, 16))
+		*last = net_gid_find(net, gid);
+	return *last;
+}
+
 struct device *net_device_to(struct net *net, const uint8_t gid[16])
 {
-	if (!net->to || memcmp(net->to->gid, gid, 16))
-		net->to = net_gid_find(net, gid);
-	return net->to ? net->to->dev : NULL;
+	const struct gid_slot *g = net_gid_again(net, &net->to, gid);
+
+	return g ? g->dev : NULL;
 }

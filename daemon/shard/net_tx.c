@@ -95,25 +95,17 @@ static void train_list(struct net *net, struct train *t)
 	t->listed = true;
 }
 
-/* The GID that packets are sent from; NULL: it is none of ours. */
-static const struct gid_slot *from_find(struct net *net, const uint8_t sgid[16])
-{
-	if (!net->from || memcmp(net->from->gid, sgid, 16))
-		net->from = net_gid_find(net, sgid);
-	return net->from;
-}
-
 /* The train of the port that is for them. */
 static struct train *train_of(struct net *net, const struct burst *b)
 {
-	const struct gid_slot *from = net->train_n > 1 ? from_find(net, b->route.sgid) : NULL;
+	const struct gid_slot *from = net->train_n > 1 ? net_gid_again(net, &net->from, b->route.sgid) : NULL;
 
 	return &net->train[from && from->sock ? net_out_of(from->sock, b->route.flow_label, b->sqpn, b->dqpn) : 0];
 }
 
 uint16_t net_port(struct net *net, const struct burst *b, uint32_t *flow_label)
 {
-	const struct gid_slot *from = from_find(net, b->route.sgid);
+	const struct gid_slot *from = net_gid_again(net, &net->from, b->route.sgid);
 	const struct net_sock *s = from ? from->sock : NULL;
 	const struct net_out *o = s ? &s->out[net_out_of(s, *flow_label, b->sqpn, b->dqpn)] : NULL;
 
@@ -158,7 +150,7 @@ static bool train_start(struct net *net, struct train *train, struct hca *hca, c
 	const struct gid_slot *from, *to;
 
 	if (!t->sock || !goes_along(&t->route, route)) {
-		from = from_find(net, route->sgid);
+		from = net_gid_again(net, &net->from, route->sgid);
 		if (!from || !from->sock || from->sock->ipv6 == gid_is_v4(route->dgid))
 			return false;
 		to = net_gid_find(net, route->dgid);
@@ -312,7 +304,7 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, uint16_t port, const uint8_t *data,
 		  size_t len)
 {
-	const struct gid_slot *from = from_find(net, route->sgid);
+	const struct gid_slot *from = net_gid_again(net, &net->from, route->sgid);
 	unsigned i = from && from->sock ? net_out_at(from->sock, port) : 0;
 	struct train *train = &net->train[i];
 	struct batch *t = &train->b;
