@@ -9,9 +9,6 @@ packet by packet, as on a wire: the hosts take long sends apart before they leav
 and the relay puts nothing together (no GRO); a drop would otherwise be of up to 64 KiB at once. The MTU is one that a RoCE packet of
 4096 bytes and a TCP segment both fill. The hosts join what they receive, as they do with an adapter.
 """
-import os
-import subprocess
-
 import lab
 
 MTU = 4200
@@ -36,7 +33,7 @@ def between(host, address, relay, other):
     name = "veth-" + host.name
     host.run("ip", "link", "add", name, "mtu", str(MTU), "type", "veth", "peer", "name", name + "-r", "mtu", str(MTU))
     with host.inside():
-        subprocess.run(["ip", "link", "set", name + "-r", "netns", "/proc/self/fd/%d" % relay.fd], check=True, pass_fds=[relay.fd])
+        relay.take(name + "-r")
     for end, dev, ip in ((host, name, address), (relay, name + "-r", other)):
         end.run("ip", "addr", "add", ip + "/24", "dev", dev)
         end.run("ethtool", "-K", dev, "tso", "off", "tx-udp-segmentation", "off", "gro", "off" if end is relay else "on")

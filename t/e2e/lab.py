@@ -102,6 +102,10 @@ class Host:
             p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return output_of(p, limit)
 
+    def take(self, dev):
+        """An end of a link, of the namespace that this thread is in, is the host's from now on."""
+        subprocess.run(["ip", "link", "set", dev, "netns", "/proc/self/fd/%d" % self.fd], check=True, pass_fds=[self.fd])
+
     def close(self):
         if self.fd is not None:
             os.close(self.fd)
@@ -153,7 +157,7 @@ def v6(n):
 def link(a, b, mtu, offload=True):
     """A veth pair between two hosts, a being the one this process is in."""
     run("ip", "link", "add", "veth1", "mtu", str(mtu), "type", "veth", "peer", "name", "veth2", "mtu", str(mtu))
-    subprocess.run(["ip", "link", "set", "veth2", "netns", "/proc/self/fd/%d" % b.fd], check=True, pass_fds=[b.fd])
+    b.take("veth2")
     for n, host in ((1, a), (2, b)):
         dev = "veth%d" % n
         host.run("ip", "addr", "add", v4(n) + "/24", "dev", dev)

@@ -38,7 +38,7 @@ class Wire:
         # The relay must read the packets as a wire carries them: no segments left to cut, no checksum left to make.
         for dev in ("veth1", "veth2"):
             lab.run("ethtool", "-K", dev, "tx", "off", "tx-udp-segmentation", "off", "tso", "off", "gso", "off", "gro", "off")
-        subprocess.run(["ip", "link", "set", "veth2", "netns", "/proc/self/fd/%d" % self.other.fd], check=True, pass_fds=[self.other.fd])
+        self.other.take("veth2")
         self.other.run("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/veth2/disable_ipv6; exec ip link set veth2 arp off up")
         host.run("ip", "addr", "add", lab.v4(1) + "/24", "dev", "veth1")
         host.run("ip", "addr", "add", lab.v6(1) + "/64", "dev", "veth1", "nodad")
