@@ -25,6 +25,8 @@
 		}                                      \
 	})
 
+#define PATIENCE_MS 50000 /* after which one gives up: less than a test may take */
+
 #define SUITE_ADD(suite, ...)                                                      \
 	do {                                                                       \
 		const TTest *const tests_[] = { __VA_ARGS__ };                     \

@@ -557,7 +557,7 @@ void cx_send(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
 
 bool cx_poll(struct cx *c, struct cqe *e)
 {
-	double end = seconds() + 50;
+	double end = seconds() + PATIENCE_MS / 1e3;
 
 	while (!ring_used(&c->cq_ring)) {
 		if (seconds() > end)

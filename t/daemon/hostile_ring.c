@@ -57,7 +57,7 @@ static struct msg_event event_of(struct cx *c)
 	struct msg_event ev = { 0 };
 	struct pollfd p = { .fd = c->event, .events = POLLIN };
 
-	ck_assert_int_eq(poll(&p, 1, 50000), 1);
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
 	ck_assert_int_eq(recv(c->event, &ev, sizeof(ev), 0), sizeof(ev));
 	return ev;
 }
@@ -318,7 +318,7 @@ START_TEST(channel_unread)
 	ck_assert_int_eq(ioctl(bad.channel_fd, FIONREAD, &bytes), 0);
 	held = (unsigned)bytes / sizeof(cookie);
 	ck_assert(held > 16 && held < 1000);
-	while (poll(&p, 1, n < held + 1 ? 50000 : 0) == 1) {
+	while (poll(&p, 1, n < held + 1 ? PATIENCE_MS : 0) == 1) {
 		ck_assert_int_eq(read(bad.channel_fd, &cookie, sizeof(cookie)), sizeof(cookie));
 		ck_assert_uint_eq(cookie, 7);
 		n++;

@@ -77,7 +77,7 @@ static void scene_over(void)
 /* The shard goes on, and does not look at it. */
 static void wait_idle(const struct cx *c)
 {
-	double end = seconds() + 50;
+	double end = seconds() + PATIENCE_MS / 1e3;
 	unsigned from = pinged();
 
 	while (pinged() - from < 20) {
@@ -152,7 +152,7 @@ START_TEST(is_sent_to)
 		ck_assert_uint_eq(ring_used(&sleeper.cq_ring), 0);
 		wait_idle(&sleeper);
 		cx_send(&peer, i, 1024, 5);
-		ck_assert_int_eq(poll(&p, 1, 50000), 1);
+		ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
 		ck_assert_int_eq(read(sleeper.channel_fd, &cookie, sizeof(cookie)), sizeof(cookie));
 		receives(&sleeper, i);
 		receives(&peer, i);

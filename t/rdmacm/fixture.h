@@ -19,8 +19,6 @@
 
 #include "../suite.h"
 
-#define PATIENCE_MS 50000 /* after which one gives up: less than a test may take */
-
 #define ok(call)                                                                 \
 	do {                                                                     \
 		int ok_ = (call);                                                \

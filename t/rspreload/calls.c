@@ -29,8 +29,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 50000 /* after which one gives up: less than a test may take */
-
 #define ok(call) ck_assert_msg((call) == 0, #call ": %s", strerror(errno))
 #define fails(call, err)                        \
 	do {                                    \

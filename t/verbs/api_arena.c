@@ -52,33 +52,6 @@ static bool is_intact(const unsigned char *p)
 	return true;
 }
 
-/* Of this process's mappings: how many have [p, p+len) or a part of it, and how many of those are converted. */
-static unsigned mappings(const unsigned char *p, size_t len, unsigned *shared)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	unsigned long start, end;
-	char line[512];
-	unsigned n = 0;
-
-	*shared = 0;
-	ck_assert(f != NULL);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)p < end &&
-		    start < (unsigned long)p + len) {
-			n++;
-			*shared += strstr(line, "/memfd:rdmad-mr") != NULL;
-		}
-	fclose(f);
-	return n;
-}
-
-static bool is_shared(const unsigned char *p)
-{
-	unsigned shared;
-
-	return mappings(p, 1, &shared) == 1 && shared;
-}
-
 /* Bytes of memory that this process has. */
 static size_t resident(void)
 {
@@ -105,19 +78,11 @@ static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
 /* WRITE of the fixture's buffer. */
 static void write_to(struct fix *f, const struct ibv_mr *to, const unsigned char *at, unsigned seed)
 {
-	struct ibv_sge sge = { (uintptr_t)f->buf, BUF_LEN, f->mr->lkey };
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { (uintptr_t)at, to->rkey },
-	};
 	struct ibv_qp *a, *b;
 
 	fix_pair(f, &a, &b);
 	fix_fill(f->buf, BUF_LEN, seed);
-	ck_assert_int_eq(ibv_post_send(a, &wr, &bad), 0);
+	ck_assert_int_eq(fix_write_to(f, a, 0, (uintptr_t)at, to->rkey, BUF_LEN), 0);
 	fix_wait_ok(f->cq);
 	ck_assert(fix_filled(at, BUF_LEN, seed));
 	fix_pair_end(a, b);
@@ -130,7 +95,7 @@ static void forked(unsigned char *p, size_t before)
 	int status = -1;
 
 	if (!pid) {
-		if (!is_intact(p) || is_shared(p) || is_shared(p + 40 * GIB))
+		if (!is_intact(p) || fix_is_mapped(p) || fix_is_mapped(p + 40 * GIB))
 			_exit(1);
 		memset(p + used[2].at, 0xee, used[2].len);
 		p[30 * GIB] = 1;
@@ -157,13 +122,13 @@ START_TEST(untouched)
 	fix_open(&f);
 	before = resident();
 	m = reg(&f, p, ARENA);
-	ck_assert(is_shared(p) && is_shared(p + 30 * GIB) && is_shared(p + ARENA - 1));
-	ck_assert_uint_eq(mappings(p, ARENA, &shared), 1);
+	ck_assert(fix_is_mapped(p) && fix_is_mapped(p + 30 * GIB) && fix_is_mapped(p + ARENA - 1));
+	ck_assert_uint_eq(fix_mappings(p, ARENA, &shared), 1);
 	ck_assert(is_intact(p));
 	write_to(&f, m, p + 50 * GIB + 100, 9);
 	forked(p, before);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
-	mappings(p, ARENA, &shared);
+	fix_mappings(p, ARENA, &shared);
 	ck_assert_uint_eq(shared, 0);
 	ck_assert(is_intact(p) && p[30 * GIB] == 0 && fix_filled(p + 50 * GIB + 100, BUF_LEN, 9));
 	forked(p, before); /* the kernel does not want as much memory as there is room */
@@ -233,7 +198,7 @@ START_TEST(at_work)
 	ck_assert_int_eq(pthread_create(&t, NULL, worker, NULL), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		m = reg(&f, p, ARENA);
-		mapped += is_shared(p);
+		mapped += fix_is_mapped(p);
 		write_to(&f, m, p + 50 * GIB + 100, i);
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
 		ck_assert(is_intact(p) && fix_filled(p + 50 * GIB + 100, BUF_LEN, i));
@@ -267,10 +232,10 @@ START_TEST(resized)
 	for (unsigned i = 0; i < 2; i++) {
 		struct ibv_mr *m = reg(&f, p, len);
 
-		ck_assert(is_shared(p + len / 2));
+		ck_assert(fix_is_mapped(p + len / 2));
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
 		if (i == 0)
-			ck_assert(!is_shared(p + len / 2));
+			ck_assert(!fix_is_mapped(p + len / 2));
 		q = mremap(p, len, 2 * len, MREMAP_MAYMOVE);
 		ck_assert_msg(q != MAP_FAILED, "%s", strerror(errno));
 		ck_assert(fix_filled(q, len, 6) && q[len] == 0 && q[2 * len - 1] == 0);

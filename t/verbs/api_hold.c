@@ -151,34 +151,10 @@ static void *waiter(void *)
 	return NULL;
 }
 
-static bool is_mapped(const void *p)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	unsigned long start, end;
-	char line[512];
-	bool found = false;
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)p >= start && (unsigned long)p < end)
-			found = strstr(line, "/memfd:rdmad-mr") != NULL;
-	if (f)
-		fclose(f);
-	return found;
-}
-
 static void write_to(struct fix *f, struct ibv_qp *qp, struct ibv_mr *to, size_t off, unsigned seed)
 {
-	struct ibv_sge sge = { (uintptr_t)f->buf, BUF_LEN, f->mr->lkey };
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { (uintptr_t)g.remote + off, to->rkey },
-	};
-
 	fix_fill(f->buf, BUF_LEN, seed);
-	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+	ck_assert_int_eq(fix_write_to(f, qp, 0, (uintptr_t)g.remote + off, to->rkey, BUF_LEN), 0);
 	fix_wait_ok(f->cq);
 	ck_assert_msg(fix_filled(g.remote + off, BUF_LEN, seed), "turn %u", seed);
 }
@@ -195,7 +171,7 @@ static void turns(struct fix *f, unsigned n, unsigned *mapped)
 		struct ibv_mr *m = ibv_reg_mr(f->pd, g.mem + from, ALL - from, rights), *again;
 
 		ck_assert_msg(m != NULL, "%s", strerror(errno));
-		*mapped += is_mapped(g.remote);
+		*mapped += fix_is_mapped(g.remote);
 		write_to(f, a, m, off, i);
 		if (i % 2) { /* the same memory once more, and the first goes */
 			again = ibv_reg_mr(f->pd, g.mem + from, ALL - from, rights);
@@ -247,7 +223,7 @@ START_TEST(torture)
 	ck_assert_uint_eq(g.eintr, 0);
 #endif
 	ck_assert_uint_gt(mapped, 0);
-	ck_assert(!is_mapped(g.remote) || mapped);
+	ck_assert(!fix_is_mapped(g.remote) || mapped);
 	close(g.pipe[0]);
 	munmap(g.mem, ALL);
 	fix_close(&f);
@@ -359,7 +335,7 @@ START_TEST(killed)
 	for (unsigned i = 0; i < 2; i++) {
 		m = ibv_reg_mr(f.pd, p, ALL, IBV_ACCESS_LOCAL_WRITE);
 		ck_assert(m != NULL);
-		ck_assert(!is_mapped(p) && fix_filled(p, ALL, 3));
+		ck_assert(!fix_is_mapped(p) && fix_filled(p, ALL, 3));
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
 		ck_assert_uint_eq(spy.made, 1);
 	}
@@ -401,14 +377,14 @@ START_TEST(replaced_late)
 	ck_assert(other.view != MAP_FAILED);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_int_eq(ibv_dereg_mr(ibv_reg_mr(f.pd, p, PIECES, IBV_ACCESS_LOCAL_WRITE)), 0);
-	ck_assert(is_mapped(p));
+	ck_assert(fix_is_mapped(p));
 	t = second_begin(fds);
 	spy.before = replace_half;
 	fix_close(&f);
 	ck_assert_uint_ge(spy.made, 1); /* in pieces, where time is short */
 	ck_assert_uint_eq(g.wrong, 0);
 	second_end(t, fds);
-	ck_assert(!is_mapped(p) && fix_filled(p, PIECES / 2, 3));
+	ck_assert(!fix_is_mapped(p) && fix_filled(p, PIECES / 2, 3));
 	fix_fill(p + PIECES / 2, PIECES / 2, 5);
 	ck_assert(fix_filled(other.view, PIECES / 2, 5));
 	munmap(p, PIECES);

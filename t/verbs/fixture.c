@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "../nap.h"
@@ -269,6 +270,31 @@ int fix_filled(const unsigned char *p, size_t len, unsigned seed)
 		if (p[i] != (unsigned char)(seed * 31 + i * 7 + (i >> 8)))
 			return 0;
 	return 1;
+}
+
+unsigned fix_mappings(const void *p, size_t len, unsigned *shared)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long start, end;
+	char line[512];
+	unsigned n = 0;
+
+	*shared = 0;
+	ck_assert(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (uintptr_t)p < end && start < (uintptr_t)p + len) {
+			n++;
+			*shared += strstr(line, "/memfd:rdmad-mr") != NULL;
+		}
+	fclose(f);
+	return n;
+}
+
+bool fix_is_mapped(const void *p)
+{
+	unsigned shared;
+
+	return fix_mappings(p, 1, &shared) == 1 && shared;
 }
 
 int main(void)

@@ -67,6 +67,9 @@ struct ibv_wc fix_wait_ok(struct ibv_cq *);
 
 void fix_fill(unsigned char *, size_t, unsigned seed);
 int fix_filled(const unsigned char *, size_t, unsigned seed);
+/* Of this process's mappings: how many have [p, p+len) or a part of it, and how many of those are converted. */
+unsigned fix_mappings(const void *p, size_t len, unsigned *converted);
+bool fix_is_mapped(const void *p); /* converted, so that the daemon has it, too */
 
 /* Each file's tests. */
 void api_objects(Suite *);
