@@ -14,6 +14,7 @@
 #define RESTART       (1 << 20)  /* a PSN this far off is of a queue pair that began anew */
 #define CROSSING_NS   100000000u /* so long an answer may be on its way, or wait for its reader */
 #define RNR_MARGIN_NS 1000u      /* clocks of captures tick in microseconds */
+#define RNR_MET_NS    80000u     /* behind an RNR NAK: what was sent before it was heard */
 
 static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
 
@@ -183,6 +184,8 @@ static void back(struct check *c, struct stream *s, const struct packet *p, uint
 		resume(c, s, p, seq,
 		       seq == s->nak_seq || seq == s->nak_una || (u && u->passed) ||
 			       (seq < s->nak_seq && crossed(p, u)));
+	if (s->rnr && ns_since(p->frame->ns, s->rnr_heard) < RNR_MET_NS)
+		return;
 	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until)
 		find_breach(&c->find, &p->at, CHECK_RNR_WAIT, "%llu us too early",
 			    (unsigned long long)ns_since(s->rnr_until, p->frame->ns) / 1000);

@@ -70,7 +70,7 @@ struct stream {
 	enum msn_state { MSN_UNKNOWN, MSN_ABOUT, MSN_EXACT } msn_state;
 	uint32_t msn_base, msn_holes;
 	bool nak, rnr; /* pending */
-	uint64_t nak_seq, nak_una, rnr_seq, rnr_until;
+	uint64_t nak_seq, nak_una, rnr_seq, rnr_until, rnr_heard;
 };
 
 #define CONV_BUCKETS 16384u
