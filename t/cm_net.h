@@ -25,8 +25,8 @@ struct cm_end {
 	uint8_t gid[16];
 	uint64_t guid;
 	void (*on_event)(struct cm_end *, const struct cm_event *);
-	struct cm_event note[NOTES]; /* the first of them */
 	unsigned notes;
+	struct cm_event note[NOTES]; /* the first of them */
 };
 
 /* The fate of a MAD. */
@@ -44,7 +44,6 @@ struct flight {
 };
 
 struct cm_net {
-	struct cm_end end[2];
 	mono_t now;
 	struct fate (*fate)(struct cm_net *, unsigned from, const struct cm_msg *); /* NULL: at once */
 	/* A MAD arrives at the end, and finds its id in that state; CM_NONE: there is none. */
@@ -54,8 +53,9 @@ struct cm_net {
 	void *arg;
 	uint64_t sent;      /* MADs, the lost ones too */
 	struct cm_msg last; /* the one that was sent last */
-	struct flight flight[FLIGHTS];
 	unsigned flights;
+	struct cm_end end[2];
+	struct flight flight[FLIGHTS];
 };
 
 void net_init(struct cm_net *, uint64_t seed);

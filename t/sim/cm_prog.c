@@ -2,6 +2,7 @@
 /* cm_prog.c - see cm_prog.h. */
 #include "t/sim/cm_prog.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,8 @@ static void landing(struct cm_net *n, unsigned, enum cm_state state, const struc
 
 void world_init(struct world *w, uint64_t seed)
 {
-	memset(w, 0, sizeof(*w));
+	memset((char *)w + offsetof(struct world, plan), 0,
+	       sizeof(*w) - offsetof(struct world, plan)); /* net_init() clears the net */
 	net_init(&w->net, seed);
 	w->rng.s = seed;
 	w->net.arg = w;
