@@ -21,7 +21,7 @@ int keep_init(struct hca *h)
 		struct room *m = &h->keep.room[i];
 
 		m->kept = calloc(KEEP_SLOTS, sizeof(*m->kept));
-		m->payload = calloc(1, KEEP_LEN);
+		m->payload = malloc(KEEP_LEN); /* only what was put there is read */
 		if (!m->kept || !m->payload)
 			return ENOMEM;
 	}
