@@ -20,8 +20,9 @@ int keep_init(struct hca *h)
 	for (unsigned i = 0; i < KEEP_ROOMS; i++) {
 		struct room *m = &h->keep.room[i];
 
-		m->kept = calloc(KEEP_SLOTS, sizeof(*m->kept));
-		m->payload = malloc(KEEP_LEN); /* only what was put there is read */
+		/* Only what was put there is read. */
+		m->kept = malloc(KEEP_SLOTS * sizeof(*m->kept));
+		m->payload = malloc(KEEP_LEN);
 		if (!m->kept || !m->payload)
 			return ENOMEM;
 	}
@@ -44,8 +45,8 @@ void keep_drop(struct qp *qp)
 	if (!m)
 		return;
 	for (uint32_t i = 0; m->n && i <= m->mask; i++) {
-		m->n -= m->kept[i].on;
-		m->kept[i].on = false;
+		m->n -= m->on[i];
+		m->on[i] = false;
 	}
 	m->qp = NULL;
 	qp->resp.room = NULL;
@@ -90,10 +91,11 @@ static void put(struct hca *h, struct room *m, const struct burst *b)
 			    (uint32_t)b->payload_len };
 
 	/* A packet of another PSN there has come again meanwhile, and was taken then. */
-	if ((k->on && psn_eq(k->b.psn, b->psn)) || (dst.len && rx_copy(h, &dst, 1, b)))
+	if ((m->on[i] && psn_eq(k->b.psn, b->psn)) || (dst.len && rx_copy(h, &dst, 1, b)))
 		return;
-	m->n += !k->on;
-	*k = (struct kept){ .on = true, .b = *b, .span = dst };
+	m->n += !m->on[i];
+	m->on[i] = true;
+	*k = (struct kept){ .b = *b, .span = dst };
 	k->b.span_n = dst.len ? 1 : 0;
 	if (psn_before(m->end, psn_add(b->psn, psns)))
 		m->end = psn_add(b->psn, psns);
@@ -130,8 +132,10 @@ bool keep_take(struct hca *h, struct qp *qp, struct burst *b)
 	if (!m)
 		return false;
 	for (psn_t at = qp->resp.epsn; n < KEEP_JOIN; at = psn_add(at, 1), n++) {
-		k = &m->kept[at.v & m->mask];
-		if (!k->on || !psn_eq(k->b.psn, at))
+		uint32_t i = at.v & m->mask;
+
+		k = &m->kept[i];
+		if (!m->on[i] || !psn_eq(k->b.psn, at))
 			break;
 		k->b.span = &k->span;
 		if (!n) {
@@ -141,7 +145,7 @@ bool keep_take(struct hca *h, struct qp *qp, struct burst *b)
 		} else if (!burst_join(b, &k->b, h->keep.span, KEEP_JOIN)) {
 			break;
 		}
-		k->on = false;
+		m->on[i] = false;
 		m->n--;
 	}
 	return n;

@@ -30,7 +30,6 @@ struct qp;
 #define KEEP_JOIN  16u              /* packets that are carried out at once */
 
 struct kept {
-	bool on;
 	struct burst b; /* one packet */
 	struct span span;
 };
@@ -41,6 +40,7 @@ struct room {
 	uint32_t mask; /* slots, less one: by the QP's MTU */
 	psn_t end;     /* behind the newest packet */
 	mono_t used;
+	bool on[KEEP_SLOTS]; /* which slots have a packet */
 	struct kept *kept;
 	uint8_t *payload;
 };

@@ -262,8 +262,8 @@ static void verify_rooms(const struct hca *h)
 		uint32_t n = 0;
 
 		for (uint32_t i = 0; i < KEEP_SLOTS && m->n; i++) {
-			HOLDS(!m->kept[i].on || i <= m->mask);
-			n += m->kept[i].on;
+			HOLDS(!m->on[i] || i <= m->mask);
+			n += m->on[i];
 		}
 		HOLDS(n == m->n && (m->qp || !n));
 		HOLDS(!m->qp || (qp_get(h, m->qp->qpn) == m->qp && m->qp->resp.room == m));
