@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * icrc.c - the CRC itself is ISA-L's; here is what goes into it, and the algebra of the unknown
+ * icrc.c - the CRC itself is crc.c's; here is what goes into it, and the algebra of the unknown
  * IPv4 identification.
  *
  * Polynomials over GF(2) modulo P (the CRC-32 of IEEE 802.3) are in reflected order, as the CRC is: bit 31
@@ -13,11 +13,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include <isa-l/crc.h>
-
 #include <rdmad/gid.h>
 
-#define CRC_POLY      0xedb88320u
+#include "crc.h"
+
 #define CRC_AFTER_LRH 0x2144df1cu /* the CRC of 8 bytes of ff, which stand for a local route header */
 
 #define IP4_ID       4u /* offsets in struct icrc_flow.head */
@@ -27,28 +26,6 @@
 #define UDP_LEN_BACK 4u /* the length field, from the end of the UDP header */
 
 #define ID_TO_BTH (ICRC_IP4_LEN - IP4_ID - 2u)
-
-/*
- * ISA-L goes on with 512 bits at a time and leaves the upper parts of the vector registers as they are.  Until they are
- * cleared, each instruction of the older kind (all that a compiler makes for any x86-64) has to keep them: what
- * follows, and the beginning of the next CRC, takes several times as long.
- */
-static void vectors_clear(void)
-{
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx"))
-		__asm__ volatile("vzeroupper" ::
-					 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-					   "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-#endif
-}
-
-static uint32_t crc32(uint32_t crc, const void *data, size_t len)
-{
-	crc = crc32_gzip_refl(crc, data, len);
-	vectors_clear();
-	return crc;
-}
 
 /* ---- computing ----------------------------------------------------------- */
 
@@ -104,7 +81,7 @@ static uint32_t flow_crc(const struct icrc_flow *f, uint16_t ip_id, size_t udp_l
 		be16_put(buf + IP4_ID, ip_id);
 	}
 	be16_put(buf + f->len - UDP_LEN_BACK, udp_total);
-	return crc32(CRC_AFTER_LRH, buf, f->len);
+	return crc_more(CRC_AFTER_LRH, buf, f->len);
 }
 
 uint32_t icrc_head(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len, const uint8_t *hdr, size_t hdr_len)
@@ -114,10 +91,10 @@ uint32_t icrc_head(const struct icrc_flow *f, uint16_t ip_id, size_t udp_len, co
 	assert(hdr_len >= BTH_LEN && hdr_len <= PKT_HDR_MAX);
 	memcpy(buf, hdr, hdr_len);
 	buf[BTH_ECN] = 0xff;
-	return crc32(flow_crc(f, ip_id, udp_len), buf, hdr_len);
+	return crc_more(flow_crc(f, ip_id, udp_len), buf, hdr_len);
 }
 
-uint32_t icrc_data(uint32_t crc, const void *data, size_t len) { return len ? crc32(crc, data, len) : crc; }
+uint32_t icrc_data(uint32_t crc, const void *data, size_t len) { return len ? crc_more(crc, data, len) : crc; }
 
 uint32_t icrc_pad(uint32_t crc, unsigned n)
 {
@@ -146,27 +123,50 @@ static uint32_t pkt_masked(uint32_t head, const uint8_t *pkt, size_t len)
 {
 	static const uint8_t ones = 0xff;
 
-	head = crc32(head, pkt, BTH_ECN);
-	head = crc32(head, &ones, 1);
-	return crc32(head, pkt + BTH_ECN + 1, len - BTH_ECN - 1);
+	head = crc_more(head, pkt, BTH_ECN);
+	head = crc_more(head, &ones, 1);
+	return crc_more(head, pkt + BTH_ECN + 1, len - BTH_ECN - 1);
 }
+
+/* Those of this length, if pkt is one of them whose byte 4 of the BTH is 0, so that what a mask changes in its CRC is known; or NULL. */
+static const struct icrc_same *same_get(struct icrc_flow *f, const uint8_t *pkt, size_t len)
+{
+	struct icrc_same *same = &f->same[(len >> 2) % ICRC_SAME];
+
+	if (pkt[BTH_ECN])
+		return NULL;
+	if (same->len != len) {
+		same->head = flow_crc(f, 0, len + ICRC_LEN);
+		same->mask = pkt_masked(same->head, pkt, len) ^ crc_more(same->head, pkt, len);
+		same->len = (uint32_t)len;
+	}
+	return same;
+}
+
+static uint32_t id_of(const struct icrc_flow *f, uint16_t ip_id) { return f->ipv6 ? 0 : id_change(ip_id); }
 
 uint32_t icrc_pkt(struct icrc_flow *f, uint16_t ip_id, const uint8_t *pkt, size_t len)
 {
-	struct icrc_same *same = &f->same[(len >> 2) % ICRC_SAME];
-	uint32_t head, crc;
+	const struct icrc_same *same;
 
 	assert(len >= BTH_LEN);
-	if (same->len != len) {
-		same->head = flow_crc(f, 0, len + ICRC_LEN);
-		same->mask = pkt_masked(same->head, pkt, len) ^ crc32(same->head, pkt, len);
-		same->len = pkt[BTH_ECN] ? 0 : (uint32_t)len;
-	}
-	head = same->head ^ (f->ipv6 ? 0 : id_change(ip_id));
-	if (pkt[BTH_ECN])
-		return pkt_masked(head, pkt, len);
-	crc = crc32(head, pkt, len);
-	return crc ^ same->mask;
+	same = same_get(f, pkt, len);
+	if (!same)
+		return pkt_masked(flow_crc(f, ip_id, len + ICRC_LEN), pkt, len);
+	return crc_more(same->head ^ id_of(f, ip_id), pkt, len) ^ same->mask;
+}
+
+uint32_t icrc_pkt_copy(struct icrc_flow *f, uint16_t ip_id, uint8_t *pkt, size_t hdr_len, const uint8_t *from,
+		       size_t pay, size_t len)
+{
+	const struct icrc_same *same;
+
+	assert(hdr_len >= BTH_LEN && hdr_len + pay <= len);
+	same = hdr_len + pay == len ? same_get(f, pkt, len) : NULL;
+	if (same)
+		return crc_copy(same->head ^ id_of(f, ip_id), pkt, hdr_len, from, pay) ^ same->mask;
+	memcpy(pkt + hdr_len, from, pay);
+	return icrc_pkt(f, ip_id, pkt, len);
 }
 
 /* ---- the unknown identification ------------------------------------------ */

@@ -64,6 +64,12 @@ static inline void icrc_put(uint8_t *p, uint32_t crc) { le32_put(p, crc); }
  * The quick way: for the second packet of a length and all that follow the CRC runs over the packet once.
  */
 uint32_t icrc_pkt(struct icrc_flow *, uint16_t ip_id, const uint8_t *pkt, size_t len);
+/*
+ * The same for a packet whose payload, pay bytes at from, is not there yet: it is copied behind the headers.  What lies behind it (the
+ * pad) is there.
+ */
+uint32_t icrc_pkt_copy(struct icrc_flow *, uint16_t ip_id, uint8_t *pkt, size_t hdr_len, const uint8_t *from,
+		       size_t pay, size_t len);
 
 /* ---- checking ------------------------------------------------------------ */
 

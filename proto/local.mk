@@ -14,6 +14,7 @@ libproto_a_SOURCES = \
 	proto/cong.c \
 	proto/cq.c \
 	proto/cqe.c \
+	proto/crc.c \
 	proto/event.c \
 	proto/fault.c \
 	proto/frame.c \
@@ -67,6 +68,7 @@ noinst_HEADERS += \
 	proto/cong.h \
 	proto/cq.h \
 	proto/cqe.h \
+	proto/crc.h \
 	proto/entropy.h \
 	proto/event.h \
 	proto/fault.def \

@@ -80,13 +80,17 @@ struct batch {
 	uint16_t pkt_len[TRAIN_PKTS];
 };
 
-/* One that still grows. */
+/*
+ * One that still grows.  Payload mostly begins with a page, its copy half a page away: a processor takes a read of what has the same
+ * place in a page as something it is about to write for a read of that, and waits.
+ */
 struct train {
 	struct batch b;
 	struct icrc_flow flow;
 	struct train *next; /* of those that are under way */
 	bool listed;
-	_Alignas(64) uint8_t buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
+	_Alignas(4096) uint8_t away[2048];
+	uint8_t buf[TRAIN_BYTES + 4 * PKT_HDR_MAX];
 };
 
 /* A batch that the socket had no room for. */

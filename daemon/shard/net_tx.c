@@ -6,7 +6,7 @@
  *		|<------- equal ------>|<------- equal ------>|     |<- may be shorter
  *
  * A train: packets to one peer lie one behind the other in one buffer that stays in the cache.  Payload is copied there
- * and the CRC computed over it while it is hot; this beats handing the kernel a list of pointers.  One GSO send takes it
+ * and the CRC made of it in one pass; this beats handing the kernel a list of pointers.  One GSO send takes it
  * all, whatever messages and QPs the packets belong to.  There is one train for each source port (net_out.c); the packets
  * of a QP are always in the same one, so they stay in order, and queue pairs of different ports do not end each other's
  * trains.  The FIRST packet of a WRITE is longer than its MIDDLEs: it begins a train, and the next packet, being shorter,
@@ -41,7 +41,7 @@ int net_tx_init(struct net *net)
 	net->train_n = net_ports ? net_ports : 1;
 	net->backlog_end = &net->backlog;
 	net->under_way_end = &net->under_way;
-	if (posix_memalign((void **)&net->train, 64, net->train_n * sizeof(*net->train)))
+	if (posix_memalign((void **)&net->train, _Alignof(struct train), net->train_n * sizeof(*net->train)))
 		return ENOMEM;
 	for (unsigned i = 0; i < net->train_n; i++) { /* of a buffer that no train needs no page is there */
 		net->train[i].b = (struct batch){ 0 };
@@ -221,9 +221,9 @@ static int train_add(struct train *train, const struct burst *b, uint32_t i)
 
 		pkt = draft[k];
 		len = t->pkt_len[before.n + k] - ICRC_LEN - (size_t)t->tail;
-		if (from) /* each by itself: the CRC finds it in the nearest cache */
-			memcpy((void *)(uintptr_t)to[k].addr, from + burst_pkt_off(b, k), to[k].len);
-		icrc_put(pkt + len, icrc_pkt(&train->flow, id, pkt, len));
+		icrc_put(pkt + len, from ? icrc_pkt_copy(&train->flow, id, pkt, to[k].addr - (uintptr_t)pkt,
+							 from + burst_pkt_off(b, k), to[k].len, len)
+					 : icrc_pkt(&train->flow, id, pkt, len));
 		memcpy(pkt + len + ICRC_LEN, &net_token, t->tail);
 	}
 	if (held_tears != tears) {

@@ -4,7 +4,7 @@ dist_check_SCRIPTS += t/play/play.test
 EXTRA_DIST += t/play/chrome.py
 
 # The tests of rules once more, on what the page has instead of libyaml and ISA-L.
-play_shim = contrib/playground/shim/yaml.c lab/rule_yaml.c proto/icrc.c
+play_shim = contrib/playground/shim/yaml.c lab/rule_yaml.c proto/crc.c
 play_cppflags = -I$(top_srcdir)/contrib/playground/shim $(AM_CPPFLAGS)
 PLAY_CHECKS = t/play/shim_icrc t/play/shim_rule t/play/shim_yaml
 check_PROGRAMS += $(PLAY_CHECKS)

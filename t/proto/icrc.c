@@ -3,6 +3,7 @@
  * icrc.c - against a CRC that is computed bit by bit over a packet that is really built, masks and all; and
  * the recovery of the identification, for all 65536 of them.  Golden packets are in golden.c.
  */
+#include "proto/crc.h"
 #include "proto/icrc.h"
 #include "t/suite.h"
 
@@ -117,6 +118,51 @@ START_TEST(by_the_book_in_pieces) /* conf: CA17-22 */
 			at += n;
 		}
 		ck_assert_uint_eq(icrc_pad(crc, (unsigned)pad), want);
+	}
+}
+END_TEST
+
+/* Every length of a payload at every odd place, behind headers of every length. */
+START_TEST(copied_in_one_pass)
+{
+	static uint8_t from[4600], to[4800], same[4800];
+
+	fill(from, sizeof(from));
+	for (size_t len = 0; len < 4400; len++) {
+		size_t front = 12 + 4 * (rnd() % 17), at = rnd() % 64, off = rnd() % 64;
+		uint32_t crc = rnd();
+		uint8_t *p = to + at;
+
+		fill(p, front);
+		memcpy(same, p, front);
+		memcpy(same + front, from + off, len);
+		p[front + len] = 0x5a;
+		ck_assert_uint_eq(crc_copy(crc, p, front, from + off, len), crc_more(crc, same, front + len));
+		ck_assert_mem_eq(p, same, front + len);
+		ck_assert_uint_eq(p[front + len], 0x5a);
+	}
+}
+END_TEST
+
+START_TEST(packets_copied_in_one_pass) /* conf: CA17-22 */
+{
+	static uint8_t from[4200], pkt[4400];
+	struct icrc_flow f;
+
+	fill(from, sizeof(from));
+	for (int round = 0; round < 2000; round++) {
+		size_t hdr = 12 + 4 * (rnd() % 8), pay = rnd() % 4097, len = hdr + ((pay + 3) & ~(size_t)3);
+		uint16_t id = (uint16_t)rnd();
+		uint32_t crc;
+
+		if (round % 100 == 0)
+			icrc_flow_init(&f, v4a, v4b, 4791, 4791, true);
+		fill(pkt, hdr);
+		pkt[4] = round % 3 ? 0 : (uint8_t)rnd();
+		memset(pkt + hdr + pay, 0, len - hdr - pay);
+		crc = icrc_pkt_copy(&f, id, pkt, hdr, from, pay, len);
+		ck_assert_mem_eq(pkt + hdr, from, pay);
+		ck_assert_uint_eq(crc, by_the_book(false, id, 4791, pkt, len));
 	}
 }
 END_TEST
@@ -247,5 +293,5 @@ START_TEST(no_length_is_too_wild)
 }
 END_TEST
 
-TEST_MAIN("icrc", by_the_book_in_pieces, one_mapped_gid_is_ipv6, stored_little_endian, every_identification,
-	  every_length, damage_is_seen, no_length_is_too_wild)
+TEST_MAIN("icrc", by_the_book_in_pieces, copied_in_one_pass, packets_copied_in_one_pass, one_mapped_gid_is_ipv6,
+	  stored_little_endian, every_identification, every_length, damage_is_seen, no_length_is_too_wild)
