@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -14,10 +15,15 @@
 
 #define LETTERS_LEN (8u << 20)
 
+/* How long who called looks before it sleeps: each look gives the core away, which may be the one that the shard waits for. */
+#define LOOKS 16u
+
+enum done { DONE_NO, DONE_YES, DONE_SLEEPS /* not done, and the caller must be woken */ };
+
 struct errand {
 	void (*fn)(struct shard *, void *);
 	void *arg;
-	uint32_t done; /* atomic; the futex */
+	uint32_t done; /* atomic; the futex: enum done */
 	struct errand *next;
 };
 
@@ -65,14 +71,30 @@ static void want(struct inbox *in) { __atomic_store_n(&in->wanted, true, __ATOMI
  * want() was said.  Without the lock: nothing that the kernel does is waited for in it.  A shard that is about to sleep says
  * so first, and then looks whether it is wanted.
  */
-static void kick(struct shard *s)
+static bool kick(struct shard *s)
 {
 	uint64_t one = 1;
 
 	if (!__atomic_load_n(&s->inbox->asleep, __ATOMIC_SEQ_CST))
-		return;
+		return false;
 	if (write(s->kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) /* EAGAIN: as readable as it can be */
 		log_err("cannot wake a shard: %s", strerror(errno));
+	return true;
+}
+
+static bool is_done(struct errand *c) { return __atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == DONE_YES; }
+
+/* A shard that is awake is about to be done: to sleep until then costs two changes of threads, and it a system call. */
+static void done_wait(struct errand *c, bool slept)
+{
+	uint32_t no = DONE_NO;
+
+	for (unsigned i = 0; !slept && i < LOOKS && !is_done(c); i++)
+		sched_yield();
+	if (!__atomic_compare_exchange_n(&c->done, &no, DONE_SLEEPS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return;
+	while (!is_done(c))
+		syscall(SYS_futex, &c->done, FUTEX_WAIT_PRIVATE, DONE_SLEEPS, NULL, NULL, 0);
 }
 
 void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg)
@@ -85,9 +107,7 @@ void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg)
 	in->call_end = &c.next;
 	want(in);
 	pthread_mutex_unlock(&in->lock);
-	kick(s);
-	while (!__atomic_load_n(&c.done, __ATOMIC_ACQUIRE))
-		syscall(SYS_futex, &c.done, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	done_wait(&c, kick(s));
 }
 
 void inbox_put(struct shard *to, struct device *dev, const struct route *route, const uint8_t *data, size_t len)
@@ -136,8 +156,8 @@ static void calls_run(struct shard *s, struct errand *c)
 	for (struct errand *next; c; c = next) {
 		next = c->next;
 		c->fn(s, c->arg);
-		__atomic_store_n(&c->done, 1, __ATOMIC_RELEASE);
-		syscall(SYS_futex, &c->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		if (__atomic_exchange_n(&c->done, DONE_YES, __ATOMIC_ACQ_REL) == DONE_SLEEPS)
+			syscall(SYS_futex, &c->done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	}
 }
 
