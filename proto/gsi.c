@@ -54,6 +54,8 @@ void gsi_rx(struct hca *h, const struct burst *b)
 	count(h, why, b->n);
 }
 
+bool hca_gsi_waits(const struct hca *h) { return h->gsi.rx.head != h->gsi.rx.tail; }
+
 bool hca_gsi_rx(struct hca *h, struct gsi *g)
 {
 	struct gsi_fifo *f = &h->gsi.rx;

@@ -226,6 +226,7 @@ unsigned hca_events(struct hca *, struct hca_event *, unsigned max);
 
 /* The next MAD that came in; false: none.  MADs that nobody takes are dropped once some tens wait. */
 bool hca_gsi_rx(struct hca *, struct gsi *);
+bool hca_gsi_waits(const struct hca *); /* it has one */
 /* Copies a MAD; hca_tx() sends it, before anything else.  ENOMEM: too many wait, repeat it later. */
 int hca_gsi_send(struct hca *, const struct gsi *);
 

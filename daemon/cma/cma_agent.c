@@ -5,6 +5,9 @@
  *
  *	hca_gsi_rx -> cm_rx	cm_tick		cm_tx -> hca_gsi_send	cm_event -> list, wake()
  *
+ * What programs ask of an agent the control thread does itself, under a lock, and then wakes the shard, whose turn sends the MADs.
+ * The shard waits for nobody: if the lock is taken it leaves the agents to its next turn.
+ *
  * A request for a service that nobody listens to waits a moment before it is refused: programs that talk over
  * one connection and then make another one run for it, and with a kernel in between the listener wins.
  *
@@ -50,8 +53,12 @@ struct note {
 	struct cm_event ev;
 };
 
-/* Shard 0's. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the agents; the shard's turn only tries it */
 static struct cm *agent[DEVICES_MAX];
+static bool called; /* atomic: an agent may have something to send or to say since the last turn */
+
+/* Shard 0's. */
+static mono_t next_at;                 /* nothing is due before */
 static struct gsi unsent[DEVICES_MAX]; /* a MAD that hca_gsi_send() had no room for */
 static bool unsent_is[DEVICES_MAX];
 static struct early *early;
@@ -208,12 +215,25 @@ static bool agent_tx(struct cm *cm, struct hca *hca, unsigned d)
 	return any;
 }
 
-static bool agents_turn(struct shard *s, mono_t now)
+static mono_t next_due(void)
 {
+	mono_t t = early ? early->until : MONO_NEVER;
+
+	for (unsigned d = 0; d < devices_n; d++)
+		if (agent[d])
+			t = mono_min(t, cm_deadline(agent[d]));
+	return t;
+}
+
+/* With the lock. */
+static bool agents_work(struct shard *s)
+{
+	mono_t now = clock_now(); /* no earlier than what calls have said */
 	struct cm_event ev;
 	struct gsi g;
 	bool any = early_take(now);
 
+	__atomic_store_n(&called, false, __ATOMIC_RELAXED);
 	for (unsigned d = 0; d < devices_n; d++) {
 		struct cm *cm = agent[d];
 
@@ -234,18 +254,33 @@ static bool agents_turn(struct shard *s, mono_t now)
 			any = true;
 		}
 	}
+	next_at = next_due();
 	return any;
 }
 
-static mono_t agents_deadline(void)
+static bool is_due(const struct shard *s, mono_t now)
 {
-	mono_t t = early ? early->until : MONO_NEVER;
+	bool due = __atomic_load_n(&called, __ATOMIC_RELAXED) || mono_reached(now, next_at);
 
-	for (unsigned d = 0; d < devices_n; d++)
-		if (agent[d])
-			t = mono_min(t, cm_deadline(agent[d]));
-	return t;
+	for (unsigned d = 0; d < devices_n && !due; d++)
+		due = unsent_is[d] || hca_gsi_waits(s->hca[d]);
+	return due;
 }
+
+static bool agents_turn(struct shard *s, mono_t now)
+{
+	bool any;
+
+	if (!is_due(s, now))
+		return false;
+	if (pthread_mutex_trylock(&lock))
+		return true;
+	any = agents_work(s);
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
+static mono_t agents_deadline(void) { return next_at; }
 
 /* ---- the control thread ---------------------------------------------------------- */
 
@@ -271,26 +306,23 @@ bool agent_event(struct device **dev, struct cm_event *ev)
 	return true;
 }
 
-struct agent_job {
-	unsigned d;
-	int (*fn)(struct cm *, void *, mono_t);
-	void *arg;
-	int err;
-};
-
-static void agent_job(struct shard *, void *arg)
+int agent_ask(struct device *dev, int (*fn)(struct cm *, void *arg, mono_t now), void *arg)
 {
-	struct agent_job *j = arg;
+	int err;
 
-	j->err = j->fn(agent[j->d], j->arg, clock_now());
+	pthread_mutex_lock(&lock);
+	err = fn(agent[dev->index], arg, clock_now());
+	pthread_mutex_unlock(&lock);
+	return err;
 }
 
 int agent_call(struct device *dev, int (*fn)(struct cm *, void *arg, mono_t now), void *arg)
 {
-	struct agent_job j = { .d = dev->index, .fn = fn, .arg = arg };
+	int err = agent_ask(dev, fn, arg);
 
-	shard_call(shards[0], agent_job, &j);
-	return j.err;
+	__atomic_store_n(&called, true, __ATOMIC_RELAXED);
+	inbox_wake(shards[0]);
+	return err;
 }
 
 static int id_free(struct cm *cm, void *arg, mono_t now)
@@ -307,12 +339,13 @@ static int counts(struct cm *cm, void *arg, mono_t)
 	return 0;
 }
 
-void agent_counts(struct device *dev, struct cm_count *n) { agent_call(dev, counts, n); }
+void agent_counts(struct device *dev, struct cm_count *n) { agent_ask(dev, counts, n); }
 
 static void agents_set(struct shard *, void *arg)
 {
 	struct cm **v = arg;
 
+	pthread_mutex_lock(&lock);
 	early_drop();
 	hooks.agents_turn = agents_turn;
 	hooks.agents_deadline = agents_deadline;
@@ -323,6 +356,8 @@ static void agents_set(struct shard *, void *arg)
 		v[d] = old;
 		unsent_is[d] = false;
 	}
+	next_at = next_due();
+	pthread_mutex_unlock(&lock);
 }
 
 int agents_start(void (*wake)(void))
@@ -351,7 +386,12 @@ int agents_start(void (*wake)(void))
 }
 
 /* MADs that wait are sent in the turn of shard_call(); an answer to them finds nobody. */
-static void agents_last(struct shard *s, void *) { agents_turn(s, clock_now()); }
+static void agents_last(struct shard *s, void *)
+{
+	pthread_mutex_lock(&lock);
+	agents_work(s);
+	pthread_mutex_unlock(&lock);
+}
 
 void agents_stop(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_agent.h - the CM agents of the devices: struct cm of proto/cm.h, in the thread of shard 0, which QP1
+ * cma_agent.h - the CM agents of the devices: struct cm of proto/cm.h, turned by the thread of shard 0, which QP1
  * belongs to.
  */
 #ifndef DAEMON_CMA_AGENT_H
@@ -16,8 +16,10 @@
 int agents_start(void (*wake)(void)); /* wake: any thread; agent_event() has something.  0 or errno */
 void agents_stop(void);
 bool agent_event(struct device **, struct cm_event *); /* false: nothing more */
-/* Runs fn in the agent's thread, returns what it returns. */
+/* Runs fn, which may use nothing of the shard's, and returns what it returns. */
 int agent_call(struct device *, int (*fn)(struct cm *, void *arg, mono_t now), void *arg);
+/* The same; fn changes nothing. */
+int agent_ask(struct device *, int (*fn)(struct cm *, void *arg, mono_t now), void *arg);
 /* cm_id_free() */
 void agent_id_free(struct device *, uint32_t id);
 void agent_counts(struct device *, struct cm_count *);

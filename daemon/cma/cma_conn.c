@@ -513,7 +513,7 @@ int cma_qp_attrs(struct cma_id *id, const uint8_t *states, unsigned n, struct qp
 		if (states[i] != QPS_RTR && states[i] != QPS_RTS)
 			return EINVAL;
 		if (!asked)
-			err = agent_call(id->dev, job_qp, &ask);
+			err = agent_ask(id->dev, job_qp, &ask);
 		asked = true;
 		if (!err && states[i] == QPS_RTR)
 			attr_rtr(id, &ask.qp, &a[i], &mask[i]);

@@ -87,7 +87,7 @@ unsigned waits_cm(struct why_entry *v, unsigned max, unsigned *at, const struct 
 			b.v[b.n++].id = ids[i];
 	for (unsigned d = 0; d < devices_n && b.n; d++) {
 		b.dev = &devices[d];
-		agent_call(&devices[d], ask, &b);
+		agent_ask(&devices[d], ask, &b);
 	}
 	for (unsigned i = 0; i < b.n; i++)
 		if (b.v[i].waits && !mono_before(then, b.v[i].w.since))

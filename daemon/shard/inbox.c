@@ -110,6 +110,12 @@ void shard_call(struct shard *s, void (*fn)(struct shard *, void *), void *arg)
 	done_wait(&c, kick(s));
 }
 
+void inbox_wake(struct shard *s)
+{
+	want(s->inbox);
+	kick(s);
+}
+
 void inbox_put(struct shard *to, struct device *dev, const struct route *route, const uint8_t *data, size_t len)
 {
 	struct inbox *in = to->inbox;

@@ -16,6 +16,8 @@ struct inbox;
 
 /* Control thread: runs fn(s, arg) in the shard's thread between two turns and returns when it is done. */
 void shard_call(struct shard *, void (*fn)(struct shard *, void *), void *arg);
+/* Any thread: the shard makes a turn soon, behind what was written before. */
+void inbox_wake(struct shard *);
 
 /* Any shard's thread: hands a datagram (without ICRC) to another one.  Dropped if that one is too far behind. */
 void inbox_put(struct shard *to, struct device *, const struct route *, const uint8_t *data, size_t len);
