@@ -25,6 +25,7 @@ noinst_HEADERS += \
 	daemon/base/rights.h \
 	daemon/base/sandbox.h \
 	daemon/base/shmem.h \
+	daemon/base/slice.h \
 	daemon/base/slab.h \
 	daemon/cma/cma.h \
 	daemon/cma/cma_agent.h \
@@ -107,6 +108,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/rights.c \
 	daemon/base/sandbox.c \
 	daemon/base/shmem.c \
+	daemon/base/slice.c \
 	daemon/base/slab.c \
 	daemon/cma/cma.c \
 	daemon/cma/cma_addr.c \

@@ -32,6 +32,7 @@
 #include "base/peer.h"
 #include "base/rights.h"
 #include "base/sandbox.h"
+#include "base/slice.h"
 #include "shard/net.h"
 #include "shard/peers.h"
 #include "shard/spare.h"
@@ -355,6 +356,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
 		 shards_n == 1 ? "" : "s");
 	why_start(loop);
+	slice_short();
 	err = cma_start(loop);
 	if (err) {
 		log_err("cannot start the connection manager: %s", strerror(err));

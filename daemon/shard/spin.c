@@ -11,41 +11,24 @@
  *    (autogroup) or service (cgroup) is a group of its own: there a yielding spinner is one that never
  *    yields.
  *
- * A sleeper must be woken fast: a short time slice of its own lets a thread preempt a neighbour in the
- * middle of his (EEVDF, Linux 6.12; before it the request is ignored).
+ * A sleeper must be woken fast: slice.h.
  */
 #include "spin.h"
 
 #include <sched.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "../base/clock.h"
+#include "../base/slice.h"
 
 #define YIELD_LONG_NS  1000000u
 #define SLEEP_SHORT_NS 30000u
 #define VAIN_MAX       4u
 #define PENALTY_MIN_NS 4000000u
 #define PENALTY_MAX_NS 128000000u
-#define SLICE_NS       100000u
-
-/* The kernel's struct sched_attr: its header does not go together with <sched.h>. */
-struct slice_attr {
-	uint32_t size, policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime, deadline, period;
-};
 
 void spin_init(struct spin *s)
 {
-	struct slice_attr attr = {
-		.size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SLICE_NS, .nice = getpriority(PRIO_PROCESS, 0)
-	};
-
-	syscall(SYS_sched_setattr, 0, &attr, 0);
+	slice_short();
 	*s = (struct spin){ 0 };
 }
 
