@@ -21,6 +21,7 @@
 #include "dump.h"
 #include "impair_verb.h"
 #include "../base/foreign.h"
+#include "linger.h"
 #include "../base/log.h"
 #include "sessions.h"
 #include "why.h"
@@ -333,6 +334,7 @@ static void session_readable(struct ev_loop *loop, ev_io *w, int)
 	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0 && !s->yields; i++)
 		got = bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN) ? session_turn(loop, s) : 0;
 	s->yields = false;
+	linger(loop);
 	if (got < 0)
 		session_end(loop, s);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spin.h - how a shard with nothing to do spends the next moment: spinning or asleep.
+ * spin.h - how a thread with nothing to do, a shard's or the control thread, spends the next moment: spinning or asleep.
  *
  * Spinning answers in a microsecond but takes a core.  So it lasts SPIN_NS after traffic, gives the core
  * away at each turn, and stops at once where that harms a neighbour (spin.c).  One thread.
