@@ -202,9 +202,10 @@ void post(struct end *e, enum ibv_wr_opcode op, uint64_t id, uint32_t len, uint6
 	must(ibv_post_send(e->qp, &wr, &bad), "post a send");
 }
 
+static void pause_us(long us) { nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL); }
+
 bool completion(struct end *e, struct ibv_wc *wc, int ms)
 {
-	const struct timespec pause = { .tv_nsec = 200000 };
 	const int64_t end = now_ms() + ms;
 
 	do {
@@ -213,7 +214,7 @@ bool completion(struct end *e, struct ibv_wc *wc, int ms)
 		must(n < 0 ? EIO : 0, "poll");
 		if (n)
 			return true;
-		nanosleep(&pause, NULL);
+		pause_us(200);
 	} while (now_ms() < end);
 	return false;
 }
@@ -244,9 +245,12 @@ void expect_state(struct end *e, enum ibv_qp_state state)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	do
+	for (;;) {
 		must(ibv_query_qp(e->qp, &attr, IBV_QP_STATE, &init), "query");
-	while (attr.qp_state != state && now_ms() < end);
+		if (attr.qp_state == state || now_ms() >= end)
+			break;
+		pause_us(5000);
+	}
 	expect(attr.qp_state == state, "%s: its queue pair is in %s", e->name, names[attr.qp_state]);
 }
 
