@@ -38,12 +38,7 @@ static double seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-static void nap(void)
-{
-	struct timespec ts = { .tv_nsec = 1000000 };
-
-	nanosleep(&ts, NULL);
-}
+static void nap(long ns) { nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL); }
 
 /* ---- connection -------------------------------------------------------------------- */
 
@@ -203,7 +198,7 @@ void daemon_start_with(const char *option)
 	}
 	while ((fd = dial_once()) < 0) {
 		ck_assert_msg(seconds() < end && waitpid(daemon_pid, NULL, WNOHANG) == 0, "rdmad does not start");
-		nap();
+		nap(1000000);
 	}
 	close(fd);
 	observer = hail();
@@ -558,11 +553,15 @@ void cx_send(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
 bool cx_poll(struct cx *c, struct cqe *e)
 {
 	double end = seconds() + PATIENCE_MS / 1e3;
+	unsigned empty_n = 0;
 
 	while (!ring_used(&c->cq_ring)) {
 		if (seconds() > end)
 			return false;
-		sched_yield();
+		if (++empty_n < 50)
+			sched_yield();
+		else
+			nap(50000);
 	}
 	memcpy(e, ring_slot(&c->cq_ring, c->cq_ring.pos), sizeof(*e));
 	ring_consume(&c->cq_ring, 1);
