@@ -9,6 +9,10 @@
  * A thread that yields still gets its fair share: half of the core, if the daemon has enough to do.  So where
  * the sends that are still to be carried out take long (rd_cq.deep), the thread sleeps briefly instead.
  *
+ * Where cores are few, two programs that send each other messages by turns share one, beside the daemon's.  The one that has sent
+ * gives it away at once.  The other one has it before the daemon has carried that message over, and to give it back would take two
+ * changes of program, longer than to wait for the daemon.  So it is kept for KEEP_NS, or until something is found.
+ *
  * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where
  * it might before: the scheduler can bring it back, and it goes again after WAY_NS.
  */
@@ -30,6 +34,7 @@
 #define NAP_AFTER_NS 10000u /* without a completion */
 #define NAP_NS       100000 /* besides the timer slack of the thread, mostly 50 us */
 #define WAY_NS       4000000u
+#define KEEP_NS      700u /* a message through the daemon; two changes of program take twice that, or more */
 
 static uint32_t idle_every(void)
 {
@@ -51,7 +56,8 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static _Thread_local uint64_t empty_at; /* the first yield since something was found; 0: none yet */
+static _Thread_local uint64_t empty_at;   /* the first yield since something was found; 0: none yet */
+static _Thread_local uint64_t keep_until; /* the core came back; 0: something was found since */
 
 static void make_way(const struct rd_ctx *c, uint64_t now)
 {
@@ -66,18 +72,29 @@ static void make_way(const struct rd_ctx *c, uint64_t now)
 		sched_setaffinity(0, sizeof(may), &may);
 }
 
+/* The daemon may be at work for this thread, on another core. */
+static bool keeps_core(const struct rd_ctx *c)
+{
+	return keep_until && clock_ns(CLOCK_MONOTONIC) < keep_until &&
+	       sched_getcpu() != (int)RING_LOAD(&c->bell->core) - 1;
+}
+
 static void idle_yield(const struct rd_cq *cq)
 {
+	bool few = idle_every() == IDLE_SHORT;
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 
 	if (!empty_at)
 		empty_at = start;
-	if (idle_every() == IDLE_SHORT)
+	if (few)
 		make_way(to_ctx(cq->cq.context), start);
-	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - empty_at >= NAP_AFTER_NS)
+	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - empty_at >= NAP_AFTER_NS) {
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
-	else
-		sched_yield();
+		return;
+	}
+	sched_yield();
+	if (few)
+		keep_until = clock_ns(CLOCK_MONOTONIC) + KEEP_NS;
 }
 
 /* Counts a poll, with the lock held: true if it is time to give the core away.  Looks after the daemon as
@@ -86,12 +103,14 @@ static bool idle_due(struct rd_cq *cq, bool empty)
 {
 	if (!empty) {
 		cq->empty_n = cq->idle_n = 0;
-		empty_at = 0;
+		empty_at = keep_until = 0;
 		return false;
 	}
 	if (++cq->empty_n < idle_every())
 		return false;
 	cq->empty_n = 0;
+	if (keeps_core(to_ctx(cq->cq.context)))
+		return false;
 	if (!(++cq->idle_n % IDLE_LOOK))
 		cq->gone = conn_gone(&to_ctx(cq->cq.context)->conn);
 	return true;

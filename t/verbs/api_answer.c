@@ -2,13 +2,18 @@
 /*
  * api_answer.c - programs that wait for their peer's answer in memory.  Where cores are few, the daemon keeps
  * completions back for them, and the library moves the thread that polls; neither may be seen but by the time it takes.
+ * And that polls in vain give the core away, but do not toss it to and fro.
  */
 #include "fixture.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ROUNDS 20u
+#define TRIES  20000u
+#define EVERY  4u /* empty polls, and the core is given away: lib/verbs/poll.c */
 
 /* An answer that takes long: half a millisecond is (daemon/shard/answer.c). */
 static void take_long(void) { nanosleep(&(struct timespec){ 0, 1000000 }, NULL); }
@@ -125,4 +130,53 @@ START_TEST(affinity)
 }
 END_TEST
 
-void api_answer(Suite *s) { SUITE_ADD(s, without_answer, resized, destroyed, affinity); }
+static unsigned yields;
+
+/* In place of libc's, for the library, too. */
+int sched_yield(void)
+{
+	yields++;
+	return (int)syscall(SYS_sched_yield);
+}
+
+static unsigned polls_to_yield(struct fix *f)
+{
+	unsigned n = 0, before = yields;
+
+	for (; yields == before; n++)
+		nothing_left(f);
+	return n;
+}
+
+/* The core is given away as soon as there is nothing, and what comes back is kept for a while if the daemon has another one. */
+START_TEST(core_kept)
+{
+	struct ibv_qp *a, *b;
+	bool kept = false;
+	cpu_set_t may;
+	struct fix f;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(may), &may), 0);
+	for (int i = CPU_SETSIZE; i-- && CPU_COUNT(&may) > 2;)
+		CPU_CLR((unsigned)i, &may);
+	if (CPU_COUNT(&may) < 2)
+		return;
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(may), &may), 0);
+	fix_open(&f);
+	fix_pair(&f, &a, &b);
+	/* Not where the daemon is on this core, or the polls take long. */
+	for (unsigned i = 0; i < TRIES && !kept; i++) {
+		send_to(&f, a);
+		fix_wait_ok(f.cq);
+		ck_assert_uint_eq(polls_to_yield(&f), EVERY);
+		kept = polls_to_yield(&f) > EVERY;
+	}
+#ifndef REPEATS_LESS /* with a sanitizer polls always take long */
+	ck_assert(kept);
+#endif
+	fix_pair_end(a, b);
+	fix_close(&f);
+}
+END_TEST
+
+void api_answer(Suite *s) { SUITE_ADD(s, without_answer, resized, destroyed, affinity, core_kept); }
