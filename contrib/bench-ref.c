@@ -6,8 +6,12 @@
  *	ref writev LEN			GB/s of process_vm_writev, one call of LEN bytes at a time
  *	ref carry vm|mem LEN		GB/s from one program to another through a third, as a daemon carries it that has mapped neither:
  *					by process_vm_readv and _writev, or by /proc/PID/mem, in pieces of CARRY_LEN bytes
- *	ref gso-recv PORT		GB/s of payload that arrive in UDP_GRO trains (the server of the next)
- *	ref gso-send HOST PORT SEG N	sends UDP_SEGMENT trains of N segments of SEG bytes for a second
+ *	ref gso-recv PORT [LEN]		GB/s of payload that arrive in UDP_GRO trains (the server of the next); with LEN each packet's CRC is
+ *					checked, and its payload copied to a region of so many bytes
+ *	ref gso-send HOST PORT SEG N [LEN [M]]
+ *					sends UDP_SEGMENT trains of N segments of SEG bytes for a second; with LEN their payload is
+ *					copied from a region of so many bytes, and the CRC put behind it; with M each second train
+ *					has so many segments
  *	ref pong-serve PORT [yield]	answers datagrams, spinning; yield: gives its core away when there is none
  *	ref pong HOST PORT LEN [MS [yield]]
  *					one-way microseconds of a ping-pong of LEN bytes, both ends spinning: the median; with MS
@@ -25,7 +29,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -42,19 +45,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RUN_NS    500000000ull
-#define TRAIN_LEN 65536u
+#include "bench-ref.h"
+
 #define CARRY_LEN 131072u /* BOUNCE_LEN of daemon/base/mem_vm.c */
 #define PINGS     20000u
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
 	struct timespec t;
 
@@ -62,13 +58,13 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static _Noreturn void die(const char *what)
+_Noreturn void die(const char *what)
 {
 	fprintf(stderr, "ref: %s: %s\n", what, strerror(errno));
 	exit(1);
 }
 
-static void *pages(size_t len, int kind)
+void *pages(size_t len, int kind)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
 
@@ -188,7 +184,7 @@ static int run_carry(bool by_fd, size_t len)
 
 /* ---- UDP ---------------------------------------------------------------------- */
 
-static struct sockaddr_in address(const char *host, const char *port)
+struct sockaddr_in address(const char *host, const char *port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
 
@@ -199,7 +195,7 @@ static struct sockaddr_in address(const char *host, const char *port)
 	return a;
 }
 
-static int udp_socket(void)
+int udp_socket(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), len = 8 << 20;
 
@@ -209,60 +205,6 @@ static int udp_socket(void)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));
 	return fd;
-}
-
-static int run_gso_recv(const char *port)
-{
-	struct sockaddr_in a = address(NULL, port);
-	static uint8_t buf[TRAIN_LEN];
-	uint64_t first = 0, last = 0, bytes = 0;
-	int fd = udp_socket(), on = 1;
-	ssize_t n;
-
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)))
-		die("bind");
-	if (setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)))
-		die("UDP_GRO");
-	for (;;) {
-		n = recv(fd, buf, sizeof(buf), 0);
-		if (n < 0)
-			die("recv");
-		if (n == 1) /* the sender is done */
-			break;
-		last = now_ns();
-		if (first)
-			bytes += (uint64_t)n;
-		else
-			first = last;
-	}
-	printf("%.3f\n", last > first ? (double)bytes / (double)(last - first) : 0.0);
-	return 0;
-}
-
-static int run_gso_send(const char *host, const char *port, unsigned seg, unsigned n)
-{
-	struct sockaddr_in a = address(host, port);
-	static uint8_t buf[TRAIN_LEN];
-	uint64_t start = now_ns(), bytes = 0, t;
-	unsigned i;
-	int fd = udp_socket(), size = (int)seg;
-
-	if (seg < 2 || (uint64_t)seg * n > 65507)
-		die("a train has at most 65507 bytes");
-	if (setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof(size)))
-		die("UDP_SEGMENT");
-	do {
-		if (sendto(fd, buf, (size_t)seg * n, 0, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != ENOBUFS)
-			die("sendto");
-		bytes += (uint64_t)seg * n;
-	} while ((t = now_ns()) - start < 2 * RUN_NS);
-	for (i = 0; i < 1000; i++) { /* until one of them finds room */
-		if (sendto(fd, buf, 1, 0, (struct sockaddr *)&a, sizeof(a)) < 0 && errno == ECONNREFUSED)
-			break;
-		usleep(1000);
-	}
-	printf("%.3f\n", (double)bytes / (double)(t - start));
-	return 0;
 }
 
 static int run_pong_serve(const char *port, bool yield)
@@ -528,9 +470,10 @@ static int run_relays(bool yield, unsigned n, uint64_t ms)
 	return 0;
 }
 
-static int usage(void)
+int usage(void)
 {
-	fputs("usage: ref memcpy LEN | writev LEN | carry vm|mem LEN | gso-recv PORT | gso-send HOST PORT SEG N | "
+	fputs("usage: ref memcpy LEN | writev LEN | carry vm|mem LEN | gso-recv PORT [LEN] | gso-send HOST PORT SEG N "
+	      "[LEN [M]] | "
 	      "pong-serve PORT [yield] "
 	      "|\n"
 	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield [N MS]\n",
@@ -571,10 +514,10 @@ int main(int argc, char **argv)
 		return run_writev(strtoul(argv[2], NULL, 0));
 	if (!strcmp(what, "carry") && argc == 4)
 		return run_carry(!strcmp(argv[2], "mem"), strtoul(argv[3], NULL, 0));
-	if (!strcmp(what, "gso-recv") && argc == 3)
-		return run_gso_recv(argv[2]);
-	if (!strcmp(what, "gso-send") && argc == 6)
-		return run_gso_send(argv[2], argv[3], (unsigned)atoi(argv[4]), (unsigned)atoi(argv[5]));
+	if (!strcmp(what, "gso-recv") && (argc == 3 || argc == 4))
+		return gso_recv_main(argc, argv);
+	if (!strcmp(what, "gso-send") && argc >= 6 && argc <= 8)
+		return gso_send_main(argc, argv);
 	if (!strcmp(what, "pong-serve") && (argc == 3 || argc == 4))
 		return run_pong_serve(argv[2], argc == 4);
 	if (!strcmp(what, "pong") && argc >= 5 && argc <= 7)

@@ -40,8 +40,9 @@ dist_fabric_DATA = contrib/fabric/allreduce.yaml contrib/fabric/dcqcn.yaml contr
 	contrib/fabric/incast.yaml contrib/fabric/permutation.yaml
 dist_fabric_SCRIPTS = contrib/fabric/fluid
 noinst_PROGRAMS += contrib/bench-ref
-contrib_bench_ref_SOURCES = contrib/bench-ref.c
-contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE
+contrib_bench_ref_SOURCES = contrib/bench-ref.c contrib/bench-ref-gso.c contrib/bench-ref.h
+contrib_bench_ref_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir)
+contrib_bench_ref_LDADD = libproto.a $(ISAL_LIBS)
 noinst_PROGRAMS += contrib/bench-many
 contrib_bench_many_SOURCES = contrib/bench-many.c
 contrib_bench_many_CPPFLAGS = -D_GNU_SOURCE
