@@ -15,6 +15,7 @@
 #define CROSSING_NS   100000000u /* so long an answer may be on its way, or wait for its reader */
 #define RNR_MARGIN_NS 1000u      /* clocks of captures tick in microseconds */
 #define RNR_MET_NS    80000u     /* behind an RNR NAK: what was sent before it was heard */
+#define RNR_LATE_NS   250000u    /* behind a request: an answer that was waited for in vain */
 
 static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
 
@@ -131,6 +132,7 @@ static void same(struct check *c, struct stream *s, const struct packet *p, stru
 {
 	uint64_t skipped = seq - u->seq, bytes = skipped * s->mtu;
 
+	u->ns = p->frame->ns;
 	if (is_read(u) && p->op->kind == KIND_READ && SVC_OF(u->op) == SVC_OF(p->b.op_first)) {
 		if (p->b.rkey != u->rkey || p->b.va != u->va + bytes || p->b.dma_len != u->len - bytes)
 			find_breach(&c->find, &p->at, CHECK_RETRANS,
@@ -155,6 +157,12 @@ static void same(struct check *c, struct stream *s, const struct packet *p, stru
 static bool crossed(const struct packet *p, const struct sent *u)
 {
 	return u && u->done_ns && ns_since(p->frame->ns, u->done_ns) < CROSSING_NS;
+}
+
+/* The same with an RNR NAK, which comes late; it may not have been heard yet. */
+static bool met(const struct stream *s, const struct packet *p, const struct sent *u)
+{
+	return u && ns_since(p->frame->ns, s->rnr_heard) < RNR_MET_NS && ns_since(s->rnr_heard, u->ns) >= RNR_LATE_NS;
 }
 
 static void resume(struct check *c, struct stream *s, const struct packet *p, uint64_t seq, bool right)
@@ -184,7 +192,7 @@ static void back(struct check *c, struct stream *s, const struct packet *p, uint
 		resume(c, s, p, seq,
 		       seq == s->nak_seq || seq == s->nak_una || (u && u->passed) ||
 			       (seq < s->nak_seq && crossed(p, u)));
-	if (s->rnr && ns_since(p->frame->ns, s->rnr_heard) < RNR_MET_NS)
+	if (s->rnr && met(s, p, u))
 		return;
 	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until)
 		find_breach(&c->find, &p->at, CHECK_RNR_WAIT, "%llu us too early",

@@ -134,9 +134,10 @@ static void on_rnr(struct check *c, struct stream *r, const struct packet *p, ui
 	if (u)
 		msn_exact(c, r, p, u);
 	/* Of a packet that was sent twice the second NAK comes while the first is waited for: it makes the wait no longer. */
-	if (r->rnr_seq != seq || (!r->rnr && p->frame->ns >= r->rnr_until))
+	if (r->rnr_seq != seq || (!r->rnr && p->frame->ns >= r->rnr_until)) {
 		r->rnr_until = p->frame->ns + wait - wait / 64;
-	r->rnr_heard = p->frame->ns;
+		r->rnr_heard = p->frame->ns;
+	}
 	r->rnr_seq = seq;
 	/* A packet sent again next may be for the sequence NAK before this one: they cross on the way. */
 	r->rnr = !r->nak || r->nak_seq != seq;

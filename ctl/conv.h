@@ -30,7 +30,7 @@ struct sent {
 	uint32_t mark; /* of the extended headers: equal for equal ones */
 	uint32_t rkey;
 	uint64_t va;
-	uint64_t frame_no, ns;
+	uint64_t frame_no, ns;      /* the first one, when it was sent last */
 	uint64_t done_ns;           /* when it was acknowledged, or passed; 0: it was not */
 	uint32_t msn;               /* messages that end with or before it, since the stream began */
 	uint32_t holes;             /* gaps before it, where packets are missing, or out of order: no MSN can be told */
