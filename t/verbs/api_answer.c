@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define ROUNDS 20u
-#define TRIES  20000u
 #define EVERY  4u /* empty polls, and the core is given away: lib/verbs/poll.c */
 
 /* An answer that takes long: half a millisecond is (daemon/shard/answer.c). */
@@ -130,6 +129,12 @@ START_TEST(affinity)
 }
 END_TEST
 
+#ifdef REPEATS_LESS /* with a sanitizer polls take longer than the core is kept */
+#define TRIES 100u
+#else
+#define TRIES 2000u
+#endif
+
 static unsigned yields;
 
 /* In place of libc's, for the library, too. */
@@ -137,6 +142,20 @@ int sched_yield(void)
 {
 	yields++;
 	return (int)syscall(SYS_sched_yield);
+}
+
+/* Not where the clock is read by a system call: by then the moment is over. */
+static bool clock_is_quick(void)
+{
+	struct timespec a, b;
+
+	for (unsigned i = 0; i < 100; i++) {
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		if (a.tv_sec == b.tv_sec && b.tv_nsec - a.tv_nsec < 100)
+			return true;
+	}
+	return false;
 }
 
 static unsigned polls_to_yield(struct fix *f)
@@ -171,8 +190,8 @@ START_TEST(core_kept)
 		ck_assert_uint_eq(polls_to_yield(&f), EVERY);
 		kept = polls_to_yield(&f) > EVERY;
 	}
-#ifndef REPEATS_LESS /* with a sanitizer polls always take long */
-	ck_assert(kept);
+#ifndef REPEATS_LESS
+	ck_assert(kept || !clock_is_quick());
 #endif
 	fix_pair_end(a, b);
 	fix_close(&f);
