@@ -25,6 +25,7 @@
 #include "control/gid.h"
 #include "control/hooks.h"
 #include "control/host.h"
+#include "control/linger.h"
 #include "control/reload.h"
 #include "base/held.h"
 #include "base/log.h"
@@ -380,6 +381,7 @@ out_shards:
 	spare_end();
 	ctl_close();
 out_loop:
+	linger_stop(loop);
 	ev_loop_destroy(loop);
 	return status;
 }

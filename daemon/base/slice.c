@@ -25,5 +25,6 @@ void slice_short(void)
 		.size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SLICE_NS, .nice = getpriority(PRIO_PROCESS, 0)
 	};
 
-	syscall(SYS_sched_setattr, 0, &attr, 0);
+	if (sched_getscheduler(0) == SCHED_OTHER) /* else somebody chose */
+		syscall(SYS_sched_setattr, 0, &attr, 0);
 }

@@ -4,8 +4,8 @@
 #define DAEMON_SLICE_H
 
 /*
- * The calling thread is an ordinary one from now on and wants short time slices (before Linux 6.12 it gets none): so it is woken in
- * the middle of a neighbour's, and loses little when it gives its core away.
+ * The calling thread, and those that it makes from now on, want short time slices, if they are ordinary ones (before Linux 6.12
+ * they get none): so they are woken in the middle of a neighbour's, and lose little when they give their core away.
  */
 void slice_short(void);
 

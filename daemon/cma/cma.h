@@ -3,9 +3,9 @@
  * cma.h - the RDMA CM: ids with addresses and ports, for programs, on top of the CM agents of the devices.
  *
  *	program --cmmsg.h--> cma.c, cma_conn.c ... control thread: channels, ids, ports, services
- *				|  cma_agent.h: shard_call		^  CM events, by a list and ev_async
+ *				|  cma_agent.h: a lock		^  CM events, by a list and ev_async
  *				v					|
- *			cma_agent.c, proto/cm.c ... shard 0's thread: one struct cm per device
+ *			cma_agent.c, proto/cm.c ... shard 0's turns: one struct cm per device
  *
  * All of this file belongs to the control thread.
  */

@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -273,8 +274,10 @@ static bool agents_turn(struct shard *s, mono_t now)
 
 	if (!is_due(s, now))
 		return false;
-	if (pthread_mutex_trylock(&lock))
+	if (pthread_mutex_trylock(&lock)) {
+		sched_yield(); /* who has it may wait for this core */
 		return true;
+	}
 	any = agents_work(s);
 	pthread_mutex_unlock(&lock);
 	return any;

@@ -10,22 +10,29 @@
 
 static struct spin spin;
 static ev_idle idle; /* while it is active the loop does not sleep */
+static mono_t ended; /* when it was stopped last */
 
 static void on_idle(struct ev_loop *loop, ev_idle *w, int)
 {
-	mono_t now = spin_turn(&spin, clock_now());
-
-	if (!spin_may(&spin, now))
+	ended = spin_turn(&spin, clock_now());
+	if (!spin_may(&spin, ended))
 		ev_idle_stop(loop, w);
 }
 
-void linger(struct ev_loop *loop)
+void linger(struct ev_loop *loop, mono_t came)
 {
+	bool looks = ev_is_active(&idle);
 	mono_t now = clock_now();
 
+	if (looks)
+		spin_found(&spin);
+	else
+		spin_slept(&spin, ended, came, true);
 	spin_busy(&spin, now);
-	if (ev_is_active(&idle) || !spin_may(&spin, now))
+	if (looks || !spin_may(&spin, now))
 		return;
 	ev_idle_init(&idle, on_idle);
 	ev_idle_start(loop, &idle);
 }
+
+void linger_stop(struct ev_loop *loop) { ev_idle_stop(loop, &idle); }

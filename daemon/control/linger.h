@@ -5,7 +5,11 @@
 
 #include <ev.h>
 
-/* A request was served. */
-void linger(struct ev_loop *);
+#include "../../proto/mono.h"
+
+/* A request that came then was served. */
+void linger(struct ev_loop *, mono_t came);
+/* Before the loop is destroyed. */
+void linger_stop(struct ev_loop *);
 
 #endif

@@ -20,6 +20,7 @@
 #include "ctl.h"
 #include "dump.h"
 #include "impair_verb.h"
+#include "../base/clock.h"
 #include "../base/foreign.h"
 #include "linger.h"
 #include "../base/log.h"
@@ -329,12 +330,17 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 static void session_readable(struct ev_loop *loop, ev_io *w, int)
 {
 	struct session *s = w->data;
+	mono_t came = clock_now();
+	bool served = false;
 	int got = 1;
 
-	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0 && !s->yields; i++)
+	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0 && !s->yields; i++) {
 		got = bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN) ? session_turn(loop, s) : 0;
+		served |= got > 0;
+	}
 	s->yields = false;
-	linger(loop);
+	if (served)
+		linger(loop, came);
 	if (got < 0)
 		session_end(loop, s);
 }

@@ -19,7 +19,7 @@ struct batch {
 	unsigned n;
 };
 
-/* In the agent's thread. */
+/* With the lock of the agents. */
 static int ask(struct cm *cm, void *arg, mono_t)
 {
 	struct batch *b = arg;

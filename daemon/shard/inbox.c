@@ -5,18 +5,21 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../base/clock.h"
 #include "../base/log.h"
+#include "spin.h"
 
 #define LETTERS_LEN (8u << 20)
 
-/* How long who called looks before it sleeps: each look gives the core away, which may be the one that the shard waits for. */
+/* How often who called looks before it sleeps: each look gives the core away, which may be the one that the shard waits for. */
 #define LOOKS 16u
+
+static _Thread_local struct spin spin; /* looks that took long, as a neighbour keeps the core: none for a while */
 
 enum done { DONE_NO, DONE_YES, DONE_SLEEPS /* not done, and the caller must be woken */ };
 
@@ -88,9 +91,10 @@ static bool is_done(struct errand *c) { return __atomic_load_n(&c->done, __ATOMI
 static void done_wait(struct errand *c, bool slept)
 {
 	uint32_t no = DONE_NO;
+	mono_t now = clock_now();
 
-	for (unsigned i = 0; !slept && i < LOOKS && !is_done(c); i++)
-		sched_yield();
+	for (unsigned i = 0; !slept && i < LOOKS && !is_done(c) && mono_reached(now, spin.sleep_until); i++)
+		now = spin_turn(&spin, now);
 	if (!__atomic_compare_exchange_n(&c->done, &no, DONE_SLEEPS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return;
 	while (!is_done(c))
@@ -173,7 +177,7 @@ struct letter *inbox_open(struct shard *s, bool *stop)
 	struct letter *mail;
 	struct errand *calls;
 
-	__atomic_store_n(&in->wanted, false, __ATOMIC_SEQ_CST);
+	(void)__atomic_exchange_n(&in->wanted, false, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&in->lock);
 	calls = in->call;
 	in->call = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * spin.c - two signs that spinning harms, and the penalty: for 4 ms, doubling up to 128 ms while it recurs, the
- * shard sleeps whenever it has nothing to do.
+ * thread sleeps whenever it has nothing to do.
  *
  * 1. A sched_yield() that comes back after more than a millisecond: a neighbour on this core spins and
  *    never yields, and each turn of ours costs a time slice.

@@ -23,6 +23,7 @@
 #include "daemon/cma/cma.h"
 #include "daemon/control/ctl.h"
 #include "daemon/control/impair_verb.h"
+#include "daemon/control/linger.h"
 #include "daemon/control/hooks.h"
 #include "daemon/control/sessions.h"
 #include "daemon/base/clock.h"
@@ -567,6 +568,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	must(!left.pd && !left.mr && !left.cq && !left.srq && !left.qp);
 	objs_end(&shard);
 	hca_free(shard.hca[0]);
+	linger_stop(w.loop);
 	ev_loop_destroy(w.loop);
 	close(shard.kick_fd);
 	return 0;
