@@ -23,16 +23,11 @@ static void failed(struct path *p)
 	p->untried = p->untried_n;
 }
 
-/* A READ is asked for again as a whole, and so is what follows it. */
-static bool may(const struct hca *h, const struct qp *qp)
-{
-	return h->cfg.selective && !qp->path->local && !sq_at(&qp->sq, qp->sq.head)->rd;
-}
-
-/* Can it be that only the packets at una are missing? */
+/* Can it be that only the packets at una are missing?  A READ is asked for again as a whole, and so is what follows it. */
 static bool can(const struct hca *h, const struct qp *qp)
 {
-	return psn_before(qp->req.una, qp->req.next) && may(h, qp);
+	return h->cfg.selective && !qp->path->local && psn_before(qp->req.una, qp->req.next) &&
+	       !sq_at(&qp->sq, qp->sq.head)->rd;
 }
 
 static void mend(struct hca *h, struct qp *qp, uint32_t n)
@@ -77,30 +72,6 @@ bool mend_nak(struct hca *h, struct qp *qp)
 	q->retry_left--;
 	path_loss(h, p, false);
 	mend(h, qp, n);
-	return true;
-}
-
-bool mend_may_nudge(const struct hca *h, const struct qp *qp)
-{
-	return qp->path->keeps && !qp->req.nudged && !qp->req.early && qp->req.rtt_ns && may(h, qp);
-}
-
-bool mend_nudge(struct hca *h, struct qp *qp)
-{
-	struct req *q = &qp->req;
-
-	if (!mend_may_nudge(h, qp))
-		return false;
-	q->mend_at = q->una;
-	if (!q->mending || !psn_before(q->una, q->mend_end))
-		q->mend_end = psn_add(q->una, 1);
-	q->nudged = true;
-	q->early_end = q->max;
-	q->rtt_on = false;
-	if (psn_before(q->ask_end, q->mend_end))
-		q->ask_end = q->mend_end;
-	req_watch(h, qp);
-	qp_ready(h, qp);
 	return true;
 }
 

@@ -29,13 +29,6 @@ struct qp;
 
 /* The peer has said NAK to una: true: what is missing will be sent again alone, and a retry is used up; false: all is to be. */
 bool mend_nak(struct hca *, struct qp *);
-/*
- * No answer came, and none to this was tried: true: the packet at una, or what of a gap has not come, is sent again alone while
- * all else stays as it is.  Of a peer that keeps this is enough, whichever was lost: the packet, its NAK, or its ACK.
- */
-bool mend_nudge(struct hca *, struct qp *);
-/* That is still to be tried, if something is in flight or just being sent. */
-bool mend_may_nudge(const struct hca *, const struct qp *);
 /* una has moved: behind what was sent again? */
 void mend_seen(struct qp *);
 /* And it was an ACK that did it; true: the peer has nothing that was behind, and all is to be sent again. */

@@ -53,7 +53,6 @@ struct req {
 	bool drained;    /* SQD: nothing begun is unfinished, and it was said */
 	uint8_t early;   /* early retransmissions since something was acknowledged that had none */
 	psn_t early_end; /* behind what had been sent when the last one was made */
-	bool nudged;     /* of what was in flight then one packet has been sent alone: mend_nudge() */
 	bool probe;      /* after one: a single packet, until something is acknowledged */
 	bool rtt_on;     /* rtt_psn, sent at rtt_at, is being timed */
 	psn_t rtt_psn;

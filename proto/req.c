@@ -503,13 +503,11 @@ void req_timer(struct hca *h, struct qp *qp)
 	if (mono_before(h->now, q->patience)) {
 		mono_t patience = q->patience;
 
+		q->early++;
+		q->early_end = q->max;
 		qp->why.early++;
 		TRACE_PUT(h, qp, EARLY, .psn = q->una.v, .a = qp->why.early);
 		count(h, HCA_STAT_EARLY_RETRANS, 1);
-		if (mend_nudge(h, qp))
-			return;
-		q->early++;
-		q->early_end = q->max;
 		req_restart(h, qp, true, false);
 		q->patience = patience;
 		q->probe = true;

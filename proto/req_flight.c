@@ -11,8 +11,6 @@
 #define EARLY_FIRST_NS 8000000u  /* before a round trip was timed */
 #define EARLY_BUSY_NS  20000000u /* what a busy host adds, at most */
 #define EARLY_MAX      10u
-#define NUDGE_RTTS     2u         /* round trips until one packet goes to a peer that keeps the others */
-#define NUDGE_MIN_NS   300000u    /* it is in vain if the peer was merely late */
 #define BUSY_NS        200000000u /* how long a host may have other things to do */
 
 /* ---- the time it may take ---------------------------------------------- */
@@ -50,18 +48,6 @@ static uint64_t early_ns(const struct qp *qp)
 	return ns > EARLY_MIN_NS ? ns : EARLY_MIN_NS;
 }
 
-/*
- * A peer that keeps what is behind a gap, and to which something was lost before: one packet is little to send in vain, so
- * that is not waited for as long (mend.h).
- */
-static uint64_t nudge_ns(const struct qp *qp)
-{
-	uint64_t ns = NUDGE_RTTS * qp->req.rtt_ns, most = early_ns(qp);
-
-	ns = ns > NUDGE_MIN_NS ? ns : NUDGE_MIN_NS;
-	return ns < most ? ns : most;
-}
-
 void req_watch(struct hca *h, struct qp *qp)
 {
 	struct req *q = &qp->req;
@@ -71,7 +57,7 @@ void req_watch(struct hca *h, struct qp *qp)
 		q->patience = mono_add(h->now, req_patience_ns(qp));
 	at = q->patience;
 	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX && psn_before(q->una, q->ask_end))
-		at = mono_min(at, mono_add(h->now, mend_may_nudge(h, qp) ? nudge_ns(qp) : early_ns(qp) << q->early));
+		at = mono_min(at, mono_add(h->now, early_ns(qp) << q->early));
 	timer_set(&h->timers, &qp->timer, at);
 }
 
@@ -83,9 +69,6 @@ static void timed(struct hca *h, struct qp *qp)
 
 	if (psn_before(q->early_end, q->una))
 		q->early = 0;
-	/* All of it, or more than what was sent again: that the peer had. */
-	if (!psn_before(q->una, q->early_end) || psn_before(q->mend_end, q->una))
-		q->nudged = false;
 	q->patience = MONO_NEVER;
 	if (!q->rtt_on || psn_before(q->una, q->rtt_psn))
 		return;

@@ -62,7 +62,6 @@ void req_stop(struct hca *, struct qp *);      /* takes everything out of flight
 static inline void req_untimed(struct req *q)
 {
 	q->early = 0;
-	q->nudged = false;
 	q->rtt_on = false;
 	q->rtt_ns = 0;
 }
