@@ -8,7 +8,8 @@
  *	DIR/why.txt, why.json	what went wrong, if anything did, as --explain tells it
  *	DIR/junit.xml		the program as a test case, for what shows results of tests
  *	DIR/replay.txt		with --replay: where the run departs from the recorded one
- *	DIR/rules.txt, rules.json	the rules that disturbed packets, their seed and what they decided, if there were any
+ *	DIR/rules.txt		the rules that disturbed packets, their seed and what they decided, if there were any
+ *	DIR/rules.json		the rules, their seed and what they decided, if there are any
  *	DIR/stats-before.json, stats-after.json, qps.json	as rdmactl --json has them
  *
  * Other files of rdmad-run add theirs: report_file() names a file there.
@@ -44,8 +45,9 @@ char *report_file(const struct options *, const char *name);
 bool explain_wrong(const struct json_t *causes);
 void explain_put(FILE *, const struct json_t *causes, const struct json_t *waits, const struct outcome *);
 
-/* rules.c: the rules that are in force (DUMP_IMPAIR), and what they decided.  Nothing, and false, if they met no packet. */
+/* rules.c: the rules that are in force (DUMP_IMPAIR), and what they decided; nothing if they met no packet. */
 void rules_put(FILE *, const struct json_t *rules);
+/* The same, as a file of the report.  False: there are no rules. */
 bool rules_write(const struct options *, const struct json_t *rules);
 
 bool report_begin(struct report *, const struct options *, const char *addr, char **argv);

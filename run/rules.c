@@ -13,7 +13,18 @@
 #include <string.h>
 
 /* Those of --record and --replay are not the user's, and disturb nothing. */
-static long long disturbed(const json_t *rule) { return strcmp(str(rule, "name"), TAPE_NAME) ? num(rule, "hits") : 0; }
+static bool is_tape(const json_t *rule) { return !strcmp(str(rule, "name"), TAPE_NAME); }
+
+static long long disturbed(const json_t *rule) { return is_tape(rule) ? 0 : num(rule, "hits"); }
+
+static bool any(const json_t *list)
+{
+	json_t *r;
+	size_t i;
+
+	json_array_foreach(list, i, r) if (!is_tape(r)) return true;
+	return false;
+}
 
 /* How many packets they disturbed. */
 static long long hits(const json_t *list)
@@ -53,8 +64,10 @@ bool rules_write(const struct options *opt, const json_t *rules)
 	size_t i;
 	FILE *f;
 
-	if (!hits(json_object_get(rules, "rules")))
+	if (!any(json_object_get(rules, "rules")))
 		return false;
+	if (!hits(json_object_get(rules, "rules")))
+		return true;
 	path = report_file(opt, "rules.txt");
 	f = fopen(path, "we");
 	if (f) {
