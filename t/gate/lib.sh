@@ -33,7 +33,7 @@ files()
 		for d in proto lab sim include daemon ctl run lib man doc t contrib; do
 			[ ! -d "$src/$d" ] || (cd "$src" && find $d -type f)
 		done | grep -vE '/\.(deps|libs|dirstamp)|\.(o|lo|la|a|so[.0-9]*|log|trs|pyc)$' | elf_free
-		(cd "$src" && ls configure.ac Makefile.am README.md CONTRIBUTING.md SECURITY.md NEWS LICENSE)
+		(cd "$src" && ls configure.ac Makefile.am README.md CONTRIBUTING.md PERFORMANCE.md SECURITY.md NEWS LICENSE)
 	fi
 }
 
