@@ -4,6 +4,7 @@
  * completions back for them, and the library moves the thread that polls; neither may be seen but by the time it takes.
  * And that polls in vain give the core away, but do not toss it to and fro.
  */
+#include "config.h"
 #include "fixture.h"
 
 #include <sched.h>
@@ -135,7 +136,7 @@ END_TEST
 #define TRIES 2000u
 #endif
 
-static unsigned yields;
+static _Thread_local unsigned yields;
 
 /* In place of libc's, for the library, too. */
 int sched_yield(void)
