@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client.h"
 
+#include "t/nap.h"
 #include "t/suite.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static double seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-static void nap(long ns) { nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL); }
+static void pause_ms(void) { nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); }
 
 /* ---- connection -------------------------------------------------------------------- */
 
@@ -198,7 +199,7 @@ void daemon_start_with(const char *option)
 	}
 	while ((fd = dial_once()) < 0) {
 		ck_assert_msg(seconds() < end && waitpid(daemon_pid, NULL, WNOHANG) == 0, "rdmad does not start");
-		nap(1000000);
+		pause_ms();
 	}
 	close(fd);
 	observer = hail();
@@ -558,10 +559,8 @@ bool cx_poll(struct cx *c, struct cqe *e)
 	while (!ring_used(&c->cq_ring)) {
 		if (seconds() > end)
 			return false;
-		if (++empty_n < 50)
-			sched_yield();
-		else
-			nap(50000);
+		sched_yield();
+		nap(&empty_n);
 	}
 	memcpy(e, ring_slot(&c->cq_ring, c->cq_ring.pos), sizeof(*e));
 	ring_consume(&c->cq_ring, 1);
