@@ -60,7 +60,7 @@ bool hca_gsi_rx(struct hca *h, struct gsi *g)
 {
 	struct gsi_fifo *f = &h->gsi.rx;
 
-	if (f->head == f->tail)
+	if (!hca_gsi_waits(h))
 		return false;
 	*g = *at(f, f->head++);
 	return true;
