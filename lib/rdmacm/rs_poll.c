@@ -7,6 +7,9 @@
 
 #include <rdmad/own.h>
 
+#define FILES_NS    100000
+#define FILES_LOOKS 16u
+
 /* The entries that each one of the program's becomes while we sleep: of a socket up to RS_FDS, of anything else one. */
 struct slot {
 	struct rsock *rs; /* held; NULL: not an rsocket */
@@ -92,11 +95,22 @@ static short found(struct rsock *rs, const struct pollfd *f, short channel)
 	return r;
 }
 
-/* At everything, after look(): how many are ready, or -1. */
-static int look_all(struct set *s, struct pollfd *fds)
+/*
+ * At everything, after look(), which found so many: how many are ready, or -1.  To ask the kernel takes longer than to serve a
+ * socket that has data.  So while there are such it is asked once in FILES_NS, or in FILES_LOOKS looks: what is ready there is
+ * told a little later.
+ */
+static int look_all(struct set *s, struct pollfd *fds, int found_n)
 {
+	static _Thread_local int64_t asked_at;
+	static _Thread_local unsigned looks;
+	int64_t now = rs_now_ns();
 	int n = 0;
 
+	if (found_n && ++looks < FILES_LOOKS && now - asked_at < FILES_NS)
+		return found_n;
+	asked_at = now;
+	looks = 0;
 	for (nfds_t i = 0; i < s->n; i++) {
 		const struct rsock *rs = s->slots[i].rs;
 
@@ -208,7 +222,7 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 
 	n = timeout ? look_on(s, fds) : look(s, fds);
 	if (n || !timeout)
-		n = look_all(s, fds);
+		n = look_all(s, fds, n);
 	/* For who asks in a loop: what it waits for needs a core, too; and if it needs it for long, this takes a nap. */
 	if (!timeout && !n && s->link)
 		rdmad_cq_idle(s->link->link.cq);

@@ -35,6 +35,7 @@ static pthread_mutex_t ep_lock = PTHREAD_MUTEX_INITIALIZER; /* all of them */
 static struct ep *eps;
 static uint32_t ep_count; /* atomic */
 static uint32_t et_count; /* atomic: edge-triggered registrations */
+static uint32_t outside;  /* atomic: threads that wait in the kernel, for an instance that had no list when they came */
 
 /* ---- instances ------------------------------------------------------------------------------------------ */
 
@@ -104,11 +105,13 @@ static void ep_put(struct ep *ep, struct reg **dead)
 	free(ep);
 }
 
+/* Locked.  Who comes to wait later sees the list as it is by then. */
 static void ep_kick(const struct ep *ep)
 {
 	uint64_t one = 1;
+	bool waited = ep->refs > 1 || __atomic_load_n(&outside, __ATOMIC_SEQ_CST);
 
-	if (real()->write(ep->kick, &one, sizeof(one)) < 0) /* full: it is awake */
+	if (waited && real()->write(ep->kick, &one, sizeof(one)) < 0) /* full: it is awake */
 		return;
 }
 
@@ -189,8 +192,7 @@ void reg_seen(struct conn *c, uint32_t events)
 			if (r->c != c || !(r->told & events))
 				continue;
 			r->told &= ~events;
-			if (ep->refs > 1) /* somebody waits */
-				ep_kick(ep);
+			ep_kick(ep);
 		}
 	}
 	pthread_mutex_unlock(&ep_lock);
@@ -475,6 +477,24 @@ static void ep_drop(struct ep *ep)
 	regs_bury(dead);
 }
 
+/*
+ * For an instance without a list, when the caller looked.  It is asked for once more when this thread is counted: who makes a list
+ * from then on wakes it.  *ep: NULL, or the caller's to drop; then the events are without ours.
+ */
+static int wait_outside(int epfd, struct epoll_event *out, int max, int ms, const sigset_t *mask, struct ep **ep)
+{
+	int n = 0;
+
+	__atomic_add_fetch(&outside, 1, __ATOMIC_SEQ_CST);
+	*ep = max > 0 ? ep_get(epfd) : NULL;
+	if (!*ep)
+		n = real()->epoll_pwait(epfd, out, max, ms, mask);
+	__atomic_sub_fetch(&outside, 1, __ATOMIC_SEQ_CST);
+	if (n > 0 && (*ep = ep_get(epfd)))
+		n = events_filter(*ep, out, n);
+	return n;
+}
+
 EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const sigset_t *mask)
 {
 	struct ep *ep = max > 0 ? ep_get(epfd) : NULL;
@@ -482,10 +502,7 @@ EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const
 	int n, err;
 
 	if (!ep) {
-		n = real()->epoll_pwait(epfd, out, max, ms, mask);
-		ep = n > 0 ? ep_get(epfd) : NULL; /* it may be ours since then */
-		if (ep)
-			n = events_filter(ep, out, n);
+		n = wait_outside(epfd, out, max, ms, mask, &ep);
 		if (n || !ep) {
 			ep_drop(ep);
 			return n;

@@ -301,6 +301,33 @@ START_TEST(rs_mixed)
 }
 END_TEST
 
+/* A socket that always has data keeps no other descriptor from being told of. */
+START_TEST(rs_busy)
+{
+	struct streams s;
+	struct pollfd f[2];
+	int p[2], looks = 0;
+
+	streams_open(&s, 0);
+	ok(pipe(p));
+	ck_assert_int_eq(rwrite(s.client, "y", 1), 1);
+	rs_ready(s.server, POLLIN);
+	f[0] = (struct pollfd){ s.server, POLLIN, 0 };
+	f[1] = (struct pollfd){ p[0], POLLIN, 0 };
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(rpoll(f, 2, PATIENCE_MS), 1);
+	ck_assert_int_eq(write(p[1], "x", 1), 1);
+	do {
+		ck_assert_int_ge(rpoll(f, 2, PATIENCE_MS), 1);
+		ck_assert_int_eq(f[0].revents, POLLIN);
+	} while (!f[1].revents && ++looks < 100);
+	ck_assert_int_eq(f[1].revents, POLLIN);
+	close(p[0]);
+	close(p[1]);
+	streams_close(&s);
+}
+END_TEST
+
 /* Both ends' buffers are mapped by the daemon, so that none of their bytes costs a system call. */
 START_TEST(rs_mapped)
 {
@@ -546,5 +573,5 @@ END_TEST
 void api_rs(Suite *s)
 {
 	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_epoll_forked, rs_epoll_swapped, rs_mapped,
-		  rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed);
+		  rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed, rs_busy);
 }

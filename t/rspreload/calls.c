@@ -416,6 +416,27 @@ START_TEST(epolls)
 }
 END_TEST
 
+/* Nobody waits, so nobody is woken: a change of the list writes nothing into the instance. */
+START_TEST(epoll_unwaited)
+{
+	int l = listener(0), ep = epoll_create1(0), c, s;
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 9 };
+	struct pollfd p = { ep, POLLIN, 0 };
+
+	pair_open(l, &c, &s);
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	e = (struct epoll_event){ .events = EPOLLOUT, .data.u64 = 9 };
+	ok(epoll_ctl(ep, EPOLL_CTL_MOD, s, &e));
+	ck_assert_int_eq(syscall(SYS_ppoll, &p, 1, &(struct timespec){ 0 }, NULL, 0), 0);
+	expect(ep, EPOLLOUT, 9);
+	close(c);
+	close(s);
+	close(l);
+	close(ep);
+}
+END_TEST
+
 static void *late(void *arg)
 {
 	const int *p = arg;
@@ -486,8 +507,8 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = { plain,  timeouts, dups,   vforked,       no_files,   files,
-				       others, polling,  epolls, epoll_threads, pipe_broken };
+	const TTest *const tests[] = { plain,  timeouts, dups,   vforked,        no_files,      files,
+				       others, polling,  epolls, epoll_unwaited, epoll_threads, pipe_broken };
 	Suite *s = suite_create("rspreload");
 	SRunner *r;
 	int failed;
