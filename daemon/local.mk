@@ -24,6 +24,7 @@ noinst_HEADERS += \
 	daemon/base/region.h \
 	daemon/base/rights.h \
 	daemon/base/sandbox.h \
+	daemon/base/segment.h \
 	daemon/base/shmem.h \
 	daemon/base/slice.h \
 	daemon/base/slab.h \
@@ -108,6 +109,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/region.c \
 	daemon/base/rights.c \
 	daemon/base/sandbox.c \
+	daemon/base/segment.c \
 	daemon/base/shmem.c \
 	daemon/base/slice.c \
 	daemon/base/slab.c \

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -82,6 +84,16 @@ size_t held_page(int fd)
 								     : (size_t)sysconf(_SC_PAGESIZE);
 }
 
+static void link_in(struct held *h)
+{
+	pthread_mutex_lock(&lock);
+	h->next = all;
+	if (h->next)
+		h->next->prev = h;
+	all = h;
+	pthread_mutex_unlock(&lock);
+}
+
 int held_map(struct held **out, int fd, uint64_t off, size_t len, int flags)
 {
 	size_t page = held_page(fd);
@@ -99,12 +111,62 @@ int held_map(struct held **out, int fd, uint64_t off, size_t len, int flags)
 		free(h);
 		return errno;
 	}
-	pthread_mutex_lock(&lock);
-	h->next = all;
-	if (h->next)
-		h->next->prev = h;
-	all = h;
-	pthread_mutex_unlock(&lock);
+	link_in(h);
+	*out = h;
+	return 0;
+}
+
+#ifndef MADV_COLD
+#define MADV_COLD 20 /* Linux 5.4 */
+#endif
+
+/* Where the mapping that begins there ends; 0: there is none. */
+static size_t mapping_len(const void *start)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long from, to, len = 0;
+	char *line = NULL;
+	size_t room = 0;
+
+	while (f && !len && getline(&line, &room, f) > 0)
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2 && from == (uintptr_t)start)
+			len = to - from;
+	free(line);
+	if (f)
+		fclose(f);
+	return len;
+}
+
+/* Huge pages cannot become cold, and a segment does not say of itself that it has such, or of what size. */
+static bool seg_measure(struct held *h, size_t size)
+{
+	h->page = (size_t)sysconf(_SC_PAGESIZE);
+	h->len = (size + h->page - 1) & ~(h->page - 1);
+	if (!madvise(h->base, h->page, MADV_COLD))
+		return true;
+	h->page = h->len = mapping_len(h->base);
+	return h->len >= size;
+}
+
+int held_attach(struct held **out, int shmid, size_t size)
+{
+	struct held *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return ENOMEM;
+	h->base = shmat(shmid, NULL, 0);
+	if (h->base == (void *)-1) {
+		int err = errno;
+
+		free(h);
+		return err;
+	}
+	if (!seg_measure(h, size)) {
+		shmdt(h->base);
+		free(h);
+		return EINVAL;
+	}
+	link_in(h);
 	*out = h;
 	return 0;
 }

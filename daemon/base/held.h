@@ -30,6 +30,11 @@ void held_begin(void);
  * pages, len is rounded up to it.  0 or errno.
  */
 int held_map(struct held **, int fd, uint64_t off, size_t len, int flags);
+/*
+ * The same of all of a SysV segment, of size bytes as it says of itself; those of huge pages are one page here.  EINVAL: what it is
+ * cannot be found out.
+ */
+int held_attach(struct held **, int shmid, size_t size);
 void held_unmap(struct held *); /* NULL: nothing */
 /* The unit of off and len of mappings of fd: a memfd may have huge pages. */
 size_t held_page(int fd);

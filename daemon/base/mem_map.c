@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mem_map.c - mapping a client's dma-buf, or file of the kernel's memory: a memfd, or one of tmpfs or hugetlbfs.
+ * mem_map.c - mapping a client's dma-buf, SysV segment, or file of the kernel's memory: a memfd, or one of tmpfs or hugetlbfs.
  *
  *	file	|......WINDOW......|......WINDOW......|..      |
  *			^ a region: all of its window, as far as the file goes, is mapped for it, and for the next one there
@@ -22,9 +22,12 @@
 #include "foreign.h"
 #include "peer.h"
 #include "quota.h"
+#include "segment.h"
 
 #define POPULATE_MAX (64ull << 20) /* a larger one is faulted in as it is used */
 #define WINDOW       (1ull << 30)  /* a power of two, as large as any page */
+#define SEGMENT      2u
+#define PAGE         ((uint64_t)sysconf(_SC_PAGESIZE))
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
@@ -46,7 +49,8 @@ struct key {
 	const struct peer *client;
 	dev_t dev;
 	ino_t ino;
-	uint64_t at; /* of a window: where it starts; of a mapping of one region: its page, and 1 */
+	uint64_t
+		at; /* of a window: where it starts; of a mapping of one region: its page, and 1; SEGMENT: ino is an id */
 };
 
 /* A mapping, and how many share it. */
@@ -184,18 +188,12 @@ static struct map_file *file_find(const struct key *key, uint64_t start, uint64_
 	return NULL;
 }
 
-/*
- * A mapping of [start, end), or of [off, to) in it if there is no room for that; with no more than that its user has what
- * he may have.
- */
-static int file_map(struct map_file **out, const struct source *s, const struct key *key, uint64_t start, uint64_t end,
-		    uint64_t off, uint64_t to)
+/* One of [start, end), which is not mapped yet; its user is charged with it. */
+static int file_new(struct map_file **out, const struct key *key, uint64_t start, uint64_t end)
 {
 	const struct cost cost = { { [QUOTA_MAPS] = HELD_MAPS,
 				     [QUOTA_MAP_LEN] = end - start,
 				     [QUOTA_HEAP] = sizeof(struct held) + sizeof(struct map_file) } };
-	/* Parts of the window that nobody uses take no huge page from the pool. */
-	int flags = s->page > (uint64_t)sysconf(_SC_PAGESIZE) ? MAP_NORESERVE : 0;
 	struct map_file *f;
 	int err = !files.chain || files.n >> files.bits ? chains_grow() : 0;
 
@@ -206,13 +204,16 @@ static int file_map(struct map_file **out, const struct source *s, const struct 
 		return ENOMEM;
 	*f = (struct map_file){ .key = *key, .start = start, .end = end };
 	err = bill_open(&f->bill, key->client->uid, &cost);
-	if (!err && held_map(&f->held, s->fd, start, end - start, flags)) {
-		f->start = off;
-		f->end = to;
-		f->key.at = off | 1;
-		bill_set(&f->bill, QUOTA_MAP_LEN, to - off);
-		err = held_map(&f->held, s->fd, off, to - off, flags);
-	}
+	if (err)
+		free(f);
+	else
+		*out = f;
+	return err;
+}
+
+/* It is mapped, and regions may look for it; or it could not be, and is given up. */
+static int file_done(struct map_file **out, struct map_file *f, int err)
+{
 	if (err) {
 		bill_close(&f->bill);
 		free(f);
@@ -222,6 +223,43 @@ static int file_map(struct map_file **out, const struct source *s, const struct 
 	files.n++;
 	*out = f;
 	return 0;
+}
+
+/*
+ * A mapping of [start, end), or of [off, to) in it if there is no room for that; with no more than that its user has what
+ * he may have.
+ */
+static int file_map(struct map_file **out, const struct source *s, const struct key *key, uint64_t start, uint64_t end,
+		    uint64_t off, uint64_t to)
+{
+	/* Parts of the window that nobody uses take no huge page from the pool. */
+	int flags = s->page > PAGE ? MAP_NORESERVE : 0;
+	struct map_file *f;
+	int err = file_new(&f, key, start, end);
+
+	if (err)
+		return err;
+	if (held_map(&f->held, s->fd, start, end - start, flags)) {
+		f->start = off;
+		f->end = to;
+		f->key.at = off | 1;
+		bill_set(&f->bill, QUOTA_MAP_LEN, to - off);
+		err = held_map(&f->held, s->fd, off, to - off, flags);
+	}
+	return file_done(out, f, err);
+}
+
+static int file_attach(struct map_file **out, const struct key *key, int shmid, size_t size)
+{
+	struct map_file *f;
+	int err = file_new(&f, key, 0, size);
+
+	if (err)
+		return err;
+	err = held_attach(&f->held, shmid, size);
+	if (!err)
+		f->end = f->held->len;
+	return file_done(out, f, err);
 }
 
 static void file_drop(struct map_file *f)
@@ -256,7 +294,7 @@ static int file_take(struct map_file **out, const struct source *s, const struct
 	if (!f) {
 		/* A file may grow, and a mapping of it may reach beyond its end; not that of a dma-buf or of huge pages. */
 		most = (s->size - start + s->page - 1) & ~(s->page - 1);
-		if (s->memory && s->page <= (uint64_t)sysconf(_SC_PAGESIZE))
+		if (s->memory && s->page <= PAGE)
 			most = pow2_at_least(most);
 		err = file_map(&f, s, &key, start, start + most < to ? start + most : to, off, end);
 	}
@@ -267,11 +305,47 @@ static int file_take(struct map_file **out, const struct source *s, const struct
 	return 0;
 }
 
+/* Of a segment there is one, of all of it. */
+static int segment_take(struct map_file **out, struct peer *client, int id, uint64_t end)
+{
+	struct key key = { .client = client, .ino = (ino_t)id, .at = SEGMENT };
+	struct map_file *f;
+	size_t size;
+	int err = segment_look(client, id, &size);
+
+	if (!err && end > ((size + PAGE - 1) & ~(PAGE - 1)))
+		err = EINVAL;
+	if (err)
+		return err;
+	f = file_find(&key, 0, end);
+	if (!f) {
+		err = segment_prove(client, id);
+		if (!err)
+			err = file_attach(&f, &key, id, size);
+	}
+	if (err)
+		return err;
+	f->users++;
+	*out = f;
+	return 0;
+}
+
 /* ---- the mapping of a region --------------------------------------------------------- */
+
+static bool in_step(uint64_t addr, uint64_t off) { return !((addr ^ off) & (PAGE - 1)); }
+
+/* f has been taken for it. */
+static void map_fill(struct mem_map *m, struct map_file *f, uint64_t addr, uint64_t len, uint64_t off)
+{
+	uint64_t head = off & (PAGE - 1);
+
+	*m = (struct mem_map){ addr, len, f->held->base + (off - f->start), f->held, f };
+	if (len <= POPULATE_MAX)
+		madvise(m->ptr - head, len + head, MADV_POPULATE_READ);
+}
 
 int map_new(struct mem_map *m, const struct peer *client, int fd, uint64_t addr, uint64_t len, uint64_t off)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), head = off & (page - 1);
 	struct map_file *f;
 	struct source s;
 	int err;
@@ -280,20 +354,27 @@ int map_new(struct mem_map *m, const struct peer *client, int fd, uint64_t addr,
 	err = source_read(&s, fd);
 	if (err)
 		return err;
-	if (!len || addr + len < addr || off > s.size || len > s.size - off)
-		return EINVAL;
-	if ((addr & (page - 1)) != head)
+	if (!len || addr + len < addr || off > s.size || len > s.size - off || !in_step(addr, off))
 		return EINVAL;
 	err = s.writes ? file_take(&f, &s, client, off, off + len) : EACCES;
 	if (err) /* that it can be mapped is its exporter's choice: memory of GPUs mostly cannot */
 		return err == ENOMEM || s.memory ? err : EOPNOTSUPP;
-	m->addr = addr;
-	m->len = len;
-	m->file = f;
-	m->held = f->held;
-	m->ptr = f->held->base + (off - f->start);
-	if (len <= POPULATE_MAX)
-		madvise(m->ptr - head, len + head, MADV_POPULATE_READ);
+	map_fill(m, f, addr, len, off);
+	return 0;
+}
+
+int map_new_segment(struct mem_map *m, struct peer *client, int id, uint64_t addr, uint64_t len, uint64_t off)
+{
+	struct map_file *f;
+	int err;
+
+	memset(m, 0, sizeof(*m));
+	if (!len || addr + len < addr || off + len < off || !in_step(addr, off))
+		return EINVAL;
+	err = segment_take(&f, client, id, off + len);
+	if (err)
+		return err;
+	map_fill(m, f, addr, len, off);
 	return 0;
 }
 

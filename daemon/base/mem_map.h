@@ -31,6 +31,11 @@ struct mem_map {
  * addr and off lie differently in their pages.  EACCES: not open for writing.  ENOMEM: its user has all that he may have.
  */
 int map_new(struct mem_map *, const struct peer *client, int fd, uint64_t addr, uint64_t len, uint64_t off);
+/*
+ * The same of the SysV segment of that id, of which all is mapped.  EINPROGRESS, EACCES, EPERM, EIDRM: see segment.h; EINVAL: it
+ * is shorter, or there is none.
+ */
+int map_new_segment(struct mem_map *, struct peer *client, int id, uint64_t addr, uint64_t len, uint64_t off);
 /* It cannot be shortened: a memfd with F_SEAL_SHRINK, or a dma-buf. */
 bool map_keeps_size(int fd);
 void map_free(struct mem_map *);

@@ -183,7 +183,7 @@ int peer_open(struct peer *p, const struct ucred *who, int mem_fd)
 	bool its;
 	int err;
 
-	*p = (struct peer){ .mem_fd = -1, .uid = who->uid };
+	*p = (struct peer){ .mem_fd = -1, .uid = who->uid, .gid = who->gid };
 	if (mem_fd < 0)
 		return 0;
 	its = is_mem_of(mem_fd, who->pid);
@@ -191,8 +191,10 @@ int peer_open(struct peer *p, const struct ucred *who, int mem_fd)
 	if (err)
 		return err;
 	/* The pid is no other process's: it was its own when this was looked up, and it is watched (session.h). */
-	if (by_pid && its && who->uid == geteuid() && has_our_rights(who->pid) && kernel_lets(who->pid))
-		p->pid = who->pid;
+	if (by_pid && its && who->uid == geteuid())
+		p->own = who->pid;
+	if (p->own && has_our_rights(p->own) && kernel_lets(p->own))
+		p->pid = p->own;
 	p->mem_fd = mem_fd;
 	return 0;
 }

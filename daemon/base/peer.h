@@ -21,10 +21,13 @@ struct copier;
 
 struct peer {
 	pid_t pid;      /* > 0: by pid, as long as the kernel lets us */
+	pid_t own;      /* its pid, if it is a program of our own user, whom this daemon is for; else 0 */
 	int mem_fd;     /* otherwise; -1: it cannot be reached (EPERM) */
 	bool gone;      /* atomic: its context is closed, nobody watches the pid any more: ESRCH */
 	unsigned users; /* peer_make */
 	uid_t uid;
+	gid_t gid;
+	unsigned seg;          /* what segment_prove() waits for */
 	struct copier *copier; /* who has mem_fd then */
 };
 

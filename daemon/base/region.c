@@ -35,35 +35,6 @@ _Static_assert(sizeof(struct region) <= REGION_LEN, "REGION_LEN");
 static const uint8_t zeros[NULL_LEN] __attribute__((aligned(64)));
 static _Thread_local uint8_t sink[NULL_LEN] __attribute__((aligned(64)));
 
-int region_new(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
-	       uint64_t map_len, uint64_t map_off)
-{
-	struct region *r;
-	int err = 0;
-
-	*out = NULL;
-	if (addr + len < addr)
-		return EINVAL;
-	if (map_fd >= 0 && (map_addr < addr || map_len > len || map_addr - addr > len - map_len))
-		return EINVAL;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return ENOMEM;
-	*r = (struct region){ .peer = peer, .addr = addr, .len = len };
-	if (map_fd >= 0)
-		err = map_new(&r->map, peer, map_fd, map_addr, map_len, map_off);
-	if (!err && r->map.addr > addr)
-		err = vm_probe(peer, addr);
-	else if (!err && r->map.len < len)
-		err = vm_probe(peer, addr + r->map.len);
-	if (err) {
-		region_free(r);
-		return err;
-	}
-	*out = r;
-	return 0;
-}
-
 static int region_put(struct region **out, const struct region *what)
 {
 	*out = malloc(sizeof(**out));
@@ -71,6 +42,55 @@ static int region_put(struct region **out, const struct region *what)
 		return ENOMEM;
 	**out = *what;
 	return 0;
+}
+
+/* With what is mapped of it, which is taken over; the rest must be there. */
+static int region_with(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, const struct mem_map *map)
+{
+	struct region r = { .peer = peer, .addr = addr, .len = len, .map = *map };
+	int err = 0;
+
+	if (map->addr > addr)
+		err = vm_probe(peer, addr);
+	else if (map->len < len)
+		err = vm_probe(peer, addr + map->len);
+	if (!err)
+		err = region_put(out, &r);
+	if (err)
+		map_free(&r.map);
+	return err;
+}
+
+static bool has_part(uint64_t addr, uint64_t len, uint64_t map_addr, uint64_t map_len)
+{
+	return map_addr >= addr && map_len <= len && map_addr - addr <= len - map_len;
+}
+
+int region_new(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
+	       uint64_t map_len, uint64_t map_off)
+{
+	struct mem_map map = { 0 };
+	int err = 0;
+
+	*out = NULL;
+	if (addr + len < addr || (map_fd >= 0 && !has_part(addr, len, map_addr, map_len)))
+		return EINVAL;
+	if (map_fd >= 0)
+		err = map_new(&map, peer, map_fd, map_addr, map_len, map_off);
+	return err ? err : region_with(out, peer, addr, len, &map);
+}
+
+int region_new_segment(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int id, uint64_t map_addr,
+		       uint64_t map_len, uint64_t map_off)
+{
+	struct mem_map map;
+	int err;
+
+	*out = NULL;
+	if (addr + len < addr || !has_part(addr, len, map_addr, map_len))
+		return EINVAL;
+	err = map_new_segment(&map, peer, id, map_addr, map_len, map_off);
+	return err ? err : region_with(out, peer, addr, len, &map);
 }
 
 int region_new_lazy(struct region **out, struct peer *peer, uint64_t addr, uint64_t len)

@@ -347,7 +347,7 @@ int verb_call(struct ev_loop *loop, struct call *call)
 		err = limits_check(call);
 	if (!err)
 		err = verbs[op].needs == NEEDS_SHARD ? job_run(&j, verb_job) : verbs[op].fn(call);
-	if (err)
+	if (err && err != EINPROGRESS) /* that is a question */
 		why_verb(call, err);
 	return err;
 }

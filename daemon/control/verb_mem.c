@@ -2,7 +2,7 @@
 /*
  * verb_mem.c - memory regions, device memory, and those of them that a family of contexts shares.
  *
- *	MR_MEM		region_new(), or _lazy() where the program asks for paging on demand
+ *	MR_MEM		region_new(), or _lazy() where the program asks for paging on demand, _segment() for a SysV segment
  *	MR_NULL		region_new_null()
  *	MR_DM		region_new_held() on the mapping of the device memory
  *	MR_DMABUF	region_new_fd() on the descriptor that came with the request
@@ -20,6 +20,18 @@
 
 /* ---- the memory --------------------------------------------------------------------- */
 
+/* If it cannot be had the memory is reached as any other. */
+static int region_of_segment(const struct msg_req *req, struct peer *peer, struct ctx_mr *mr)
+{
+	int err = region_new_segment(&mr->region, peer, req->mr.addr, req->mr.len, (int)(req->mr.seg - 1),
+				     req->mr.map_addr, req->mr.map_len, req->mr.map_off);
+
+	if (!err || err == EINPROGRESS)
+		return err;
+	quota_refused(NULL, 0); /* it was not asked for */
+	return region_new(&mr->region, peer, req->mr.addr, req->mr.len, -1, 0, 0, 0);
+}
+
 static int region_of_program(struct call *call, struct ctx_mr *mr)
 {
 	const struct msg_req *req = call->req;
@@ -30,6 +42,8 @@ static int region_of_program(struct call *call, struct ctx_mr *mr)
 		return EINVAL;
 	if (req->mr.access & ACC_ON_DEMAND)
 		err = region_new_lazy(&mr->region, peer, req->mr.addr, req->mr.len);
+	else if (req->mr.seg && call->fd_in < 0)
+		err = region_of_segment(req, peer, mr);
 	else
 		err = region_new(&mr->region, peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
 				 req->mr.map_len, req->mr.map_off);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Each starts ./rdmad for itself, at an abstract socket of its own.
-DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/idlers t/daemon/killed t/daemon/cm t/daemon/cm_id
+DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/idlers t/daemon/killed t/daemon/cm t/daemon/cm_id
 check_PROGRAMS += $(DAEMON_TESTS)
 TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
@@ -12,6 +12,8 @@ t_daemon_hostile_msg_SOURCES = t/daemon/hostile_msg.c t/daemon/client.c
 t_daemon_hostile_msg_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_hostile_ring_SOURCES = t/daemon/hostile_ring.c t/daemon/client.c
 t_daemon_hostile_ring_LDADD = $(DAEMON_TEST_LIBS)
+t_daemon_hostile_seg_SOURCES = t/daemon/hostile_seg.c t/daemon/client.c
+t_daemon_hostile_seg_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_idlers_SOURCES = t/daemon/idlers.c t/daemon/client.c
 t_daemon_idlers_LDADD = $(DAEMON_TEST_LIBS) -lpthread
 t_daemon_killed_SOURCES = t/daemon/killed.c t/daemon/client.c
@@ -27,7 +29,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/cma_turn t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/linger t/daemon/net_rx t/daemon/quota t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/waits t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/cma_turn t/daemon/copier t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/cpu t/daemon/linger t/daemon/net_rx t/daemon/quota t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/waits t/daemon/why
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -68,6 +70,8 @@ t_daemon_said_key_SOURCES = t/daemon/said_key.c t/daemon/said.h t/proto/rig.c
 # Fields that a row leaves out are 0.
 t_daemon_said_key_CFLAGS = $(AM_CFLAGS) -Wno-missing-field-initializers
 t_daemon_said_key_LDADD = libdaemon.a libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
+t_daemon_segment_SOURCES = t/daemon/segment.c
+t_daemon_segment_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_waits_SOURCES = t/daemon/waits.c
 t_daemon_waits_LDADD = $(t_daemon_why_LDADD)
 t_daemon_why_SOURCES = t/daemon/why.c

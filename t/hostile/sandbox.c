@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -101,6 +102,16 @@ static int try_vm(void)
 	return result(process_vm_readv(getpid(), &to, 1, &from, 1, 0));
 }
 
+static int try_shm_look(void)
+{
+	struct shmid_ds ds;
+
+	return result(shmctl(-1, IPC_STAT, &ds));
+}
+static int try_shm_remove(void) { return result(shmctl(-1, IPC_RMID, NULL)); }
+static int try_shm_make(void) { return result(shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600)); }
+static int try_shm(void) { return result((long)shmat(-1, NULL, 0)); }
+
 static int try_thread(void)
 {
 	pthread_t t;
@@ -137,6 +148,10 @@ static const struct attempt {
 	{ "map code", try_code, ENOSYS, ENOSYS },
 	{ "make code", try_code_later, ENOSYS, ENOSYS },
 	{ "process_vm_readv", try_vm, KILLED, FINE },
+	{ "look at a SysV segment", try_shm_look, EINVAL, EINVAL },
+	{ "remove a SysV segment", try_shm_remove, ENOSYS, ENOSYS },
+	{ "make a SysV segment", try_shm_make, ENOSYS, ENOSYS },
+	{ "attach a SysV segment", try_shm, KILLED, EINVAL },
 	{ "another program", try_exec, KILLED, KILLED },
 	{ "ptrace", try_ptrace, KILLED, KILLED },
 	{ "unshare", try_unshare, KILLED, KILLED },
