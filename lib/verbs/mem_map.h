@@ -42,9 +42,15 @@ struct map_range {
 struct map_pass {
 	int fd;
 	bool once; /* fd is the caller's, who closes it, and may go on without it if the daemon does not take it */
+	int seg;   /* with fd -1: the id of the SysV segment that it is, plus 1; 0: none */
 	uint64_t addr, len, off;
 };
 
+/*
+ * The daemon asks for it (EINPROGRESS): changes something about the mapping of the segment, so that the kernel writes down that
+ * this process has it.  false: cannot.
+ */
+bool map_show(const struct map_pass *);
 /* Enters [addr, addr+len) and says what the daemon may map of it. */
 void map_reg(struct map_range *, const void *addr, size_t len, struct map_pass *);
 /* Enters a range that the daemon reaches by its addresses: nothing there is converted, or turned back, while it is. */

@@ -34,6 +34,7 @@ struct shared_file {
 	uint64_t ino;
 	unsigned major, minor;
 	unsigned users;
+	bool seg; /* a SysV segment: ino is its id */
 };
 
 struct map_state {
@@ -70,7 +71,7 @@ bool pages_back(const struct conv *); /* makes them private; false: some are lef
  */
 bool pages_private(const struct vma *, int fd, int tell);
 
-/* mem_shared.c: a descriptor of the file that is mapped there, and the part of it; NULL: none, or nothing is shared. */
+/* mem_shared.c: a descriptor or id of what is mapped there, and the part of it; NULL: none, or nothing is shared. */
 struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass *);
 void shared_done(struct shared_file *); /* by one region; with the lock held, both */
 

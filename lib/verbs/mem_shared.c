@@ -8,16 +8,22 @@
  *	the path		if the file has still its name
  *	/proc/self/fd		if the program has kept its descriptor, as with a memfd
  *
- * Without privileges shmget() and MAP_SHARED without a file have none.  Files on disks and of servers are not passed: a
- * page of theirs may take long, or never come, and the daemon would wait for it.
+ * What shmget() has made is in /proc/self/maps as "/SYSV", its key and, as the inode, its id, which is no number of a file: a memfd
+ * may have the same one.  A daemon for this user attaches it by that id, once this process has shown that it has it
+ * mapped (map_show).  Without privileges MAP_SHARED without a file has none of all that.  Files on disks and of servers are not
+ * passed: a page of theirs may take long, or never come, and the daemon would wait for it.
  */
 #include "mem_map_in.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -37,9 +43,19 @@ struct run {
 	uintptr_t start, end;
 	uint64_t off, ino;
 	unsigned major, minor;
+	bool seg;                     /* SysV: ino is its id */
 	uintptr_t vma_start, vma_end; /* the first */
 	char path[512];
 };
+
+static bool is_segment(const char *name)
+{
+	if (strncmp(name, "/SYSV", 5))
+		return false;
+	for (name += 5; isxdigit((unsigned char)*name); name++)
+		;
+	return !strcmp(name, " (deleted)");
+}
 
 static bool is_next(const struct run *r, const struct vma *v)
 {
@@ -54,6 +70,7 @@ static void run_begin(struct run *r, const struct vma *v)
 			   .ino = v->ino,
 			   .major = v->major,
 			   .minor = v->minor,
+			   .seg = is_segment(v->name) && v->ino < INT_MAX,
 			   .vma_start = v->start,
 			   .vma_end = v->end };
 	if (strlen(v->name) < sizeof(r->path))
@@ -71,7 +88,7 @@ static bool run_find(struct run *best, uintptr_t start, uintptr_t end)
 	if (!vma_open(&r))
 		return false;
 	while (vma_next(&r, &v) && v.start < end) {
-		if (v.end <= start || v.perm[1] != 'w' || v.perm[3] != 's' || !v.ino)
+		if (v.end <= start || v.perm[1] != 'w' || v.perm[3] != 's' || (!v.ino && !is_segment(v.name)))
 			continue;
 		if (!is_next(&now, &v))
 			run_begin(&now, &v);
@@ -167,12 +184,12 @@ static struct shared_file *file_take(const struct run *r)
 {
 	struct shared_file *f = maps.shared;
 
-	while (f && (f->ino != r->ino || f->major != r->major || f->minor != r->minor))
+	while (f && (f->ino != r->ino || f->major != r->major || f->minor != r->minor || f->seg != r->seg))
 		f = f->next;
 	if (!f && maps.shared_n < MAP_SHARED_MOST)
 		f = calloc(1, sizeof(*f));
 	if (f && !f->users) {
-		*f = (struct shared_file){ maps.shared, r->ino, r->major, r->minor, 0 };
+		*f = (struct shared_file){ maps.shared, r->ino, r->major, r->minor, 0, r->seg };
 		maps.shared = f;
 		maps.shared_n++;
 	}
@@ -206,14 +223,32 @@ struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass 
 	if (!f)
 		return NULL;
 	fd = open_mapping(&r);
-	if (fd < 0 && *r.path == '/')
+	if (fd < 0 && *r.path == '/' && !r.seg)
 		fd = open_path(&r, r.path);
-	if (fd < 0)
+	if (fd < 0 && !r.seg)
 		fd = copy_descriptor(&r);
-	if (fd < 0) {
+	if (fd < 0 && !r.seg) {
 		shared_done(f);
 		return NULL;
 	}
 	*pass = (struct map_pass){ .fd = fd, .addr = r.start, .len = r.end - r.start, .off = r.off, .once = true };
+	if (fd < 0)
+		pass->seg = (int)r.ino + 1;
 	return f;
+}
+
+/* A page of this very mapping once more: the id alone may be that of another segment, in another IPC namespace than it was. */
+bool map_show(const struct map_pass *pass)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *at;
+
+	if (!pass->seg)
+		return false;
+	at = mremap((void *)((uintptr_t)pass->addr & ~(page - 1)), 0, page, MREMAP_MAYMOVE);
+	if (at != MAP_FAILED)
+		return !munmap(at, page);
+	/* Huge pages cannot be had twice in that way. */
+	at = shmat(pass->seg - 1, NULL, 0);
+	return at != (void *)-1 && !shmdt(at);
 }

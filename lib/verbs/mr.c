@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define SHOW_TRIES 8u /* another process that has the segment, or thread with another segment, may come between */
+
 #define ACCESS_KNOWN                                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
 	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND |               \
@@ -106,12 +108,15 @@ static int reg_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, 
 	req->mr.map_addr = map->addr;
 	req->mr.map_len = map->len;
 	req->mr.map_off = map->off;
+	req->mr.seg = (uint32_t)map->seg;
 	err = conn_call(&c->conn, req, rep, map->fd, NULL, 0);
-	if (map->once)
+	for (unsigned i = 0; err == EINPROGRESS && i < SHOW_TRIES && map_show(map); i++)
+		err = conn_call(&c->conn, req, rep, -1, NULL, 0);
+	if (map->once && map->fd >= 0)
 		close(map->fd);
 	if (!err || !map->len)
 		return err;
-	req->mr.map_addr = req->mr.map_len = req->mr.map_off = 0;
+	req->mr.map_addr = req->mr.map_len = req->mr.map_off = req->mr.seg = 0;
 	return conn_call(&c->conn, req, rep, -1, NULL, 0);
 }
 

@@ -25,6 +25,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_rate.c \
 	t/verbs/api_raw.c \
 	t/verbs/api_rss.c \
+	t/verbs/api_segment.c \
 	t/verbs/api_share.c \
 	t/verbs/api_why.c \
 	t/verbs/api_tracer.c \
