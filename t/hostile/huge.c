@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * huge.c - memory taken away under an MR: a hole in a memfd of huge pages, and the page that could fill it given to somebody.
+ * huge.c - memory taken away under an MR: a hole in a memfd or SysV segment of huge pages, and the page that could fill it given to
+ * somebody.
  */
 #include "t/suite.h"
 
 #include "stage.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <unistd.h>
 
 #define PAGES "/proc/sys/vm/nr_hugepages"
@@ -54,8 +57,11 @@ static void pages_take(void)
 	}
 }
 
-/* cut: a piece that neither begins nor ends where a huge page does. */
-static uint32_t reg(struct cx *c, int fd, char *m, unsigned cut)
+/*
+ * cut: a piece that neither begins nor ends where a huge page does.  fd -1: of the segment of that id, which is shown when it is asked
+ * for.
+ */
+static uint32_t reg(struct cx *c, int fd, int id, char *m, unsigned cut)
 {
 	struct msg_req req = { .op = MSG_MR_REG,
 			       .mr = { .pd = c->pd,
@@ -66,12 +72,18 @@ static uint32_t reg(struct cx *c, int fd, char *m, unsigned cut)
 				       .iova = (uintptr_t)m + cut,
 				       .map_addr = (uintptr_t)m + cut,
 				       .map_len = HUGE - 2 * cut,
-				       .map_off = cut } };
+				       .map_off = cut,
+				       .seg = fd < 0 ? (uint32_t)id + 1 : 0 } };
 	struct msg_rep rep;
 	int fds[CALL_FDS];
 
-	ck_assert(say(c->fd, &req, msg_req_len(req.op), &fd, 1, 0));
+	ck_assert(say(c->fd, &req, msg_req_len(req.op), &fd, fd >= 0, 0));
 	ck_assert(hear(c->fd, &rep, fds));
+	if (fd < 0 && rep.err == EINPROGRESS) {
+		ck_assert_int_eq(shmdt(shmat(id, NULL, 0)), 0);
+		ck_assert(say(c->fd, &req, msg_req_len(req.op), NULL, 0, 0));
+		ck_assert(hear(c->fd, &rep, fds));
+	}
 	ck_assert_int_eq(rep.err, 0);
 	return rep.obj.lkey;
 }
@@ -83,7 +95,10 @@ static bool hole_fails(struct cx *c, int fd, char *m, bool whole, uint32_t key)
 	bool failed = false;
 	struct cqe e;
 
-	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)HUGE), 0);
+	if (fd < 0)
+		ck_assert_int_eq(madvise(m, HUGE, MADV_REMOVE), 0);
+	else
+		ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)HUGE), 0);
 	pages_take();
 	if (!whole)
 		cx_recv(c, 1, 0, 64);
@@ -118,7 +133,7 @@ static void punch(void *arg)
 	cx_open(&c);
 	cx_connect(&c, &c);
 	cx_ping(&c);
-	uint32_t key = reg(&c, fd, m, whole ? 0 : 4096);
+	uint32_t key = reg(&c, fd, -1, m, whole ? 0 : 4096);
 	/* Somebody else of the host may give a huge page back in that moment: then the hole is filled, and nothing is shown. */
 	for (unsigned i = 0; i < TRIES && !failed; i++)
 		failed = hole_fails(&c, fd, m, whole, key);
@@ -144,6 +159,50 @@ END_TEST
 START_TEST(whole) { punched(""); }
 END_TEST
 
+static unsigned attached(int id)
+{
+	struct shmid_ds ds;
+
+	return shmctl(id, IPC_STAT, &ds) ? 0 : (unsigned)ds.shm_nattch;
+}
+
+/* A segment that is a little shorter than its page; another context of the daemon does not notice. */
+START_TEST(segment)
+{
+	long before = pages_get();
+	bool failed = false;
+	struct cx c, other;
+	uint32_t key;
+	char *m;
+	int id;
+
+	stage_network();
+	daemon_start_with("--private");
+	pages_set(before + 1);
+	id = shmget(IPC_PRIVATE, HUGE - 5000, SHM_HUGETLB | IPC_CREAT | 0600);
+	ck_assert_int_ge(id, 0);
+	m = shmat(id, NULL, 0);
+	ck_assert(m != (void *)-1);
+	shmctl(id, IPC_RMID, NULL);
+	memset(m, 1, HUGE);
+	cx_open(&c);
+	cx_open(&other);
+	cx_connect(&c, &c);
+	cx_connect(&other, &other);
+	key = reg(&c, -1, id, m, 4096);
+	ck_assert_uint_eq(attached(id), 2);
+	for (unsigned i = 0; i < TRIES && !failed; i++)
+		failed = hole_fails(&c, -1, m, true, key);
+	ck_assert(failed);
+	cx_ping(&other);
+	cx_close(&other);
+	cx_close(&c);
+	daemon_clean();
+	ck_assert_uint_eq(attached(id), 1);
+	daemon_stop();
+}
+END_TEST
+
 int main(void)
 {
 	int status = 77;
@@ -153,7 +212,7 @@ int main(void)
 	before = pages_get();
 	pages_set(before + 1);
 	if (pages_get() > before)
-		status = stage_main("hostile: huge pages", (const TTest *const[]){ part, whole, NULL });
+		status = stage_main("hostile: huge pages", (const TTest *const[]){ part, whole, segment, NULL });
 	else
 		printf("skipped: no huge page can be had here, or not by this user\n");
 	pages_set(before);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -348,4 +349,49 @@ START_TEST(same_number)
 }
 END_TEST
 
-void api_segment(Suite *s) { SUITE_ADD(s, by_id, many, in_between, not_by_id, forked, killed, same_number); }
+/* The host gets n huge pages more.  false: this user may not do that. */
+static bool huge_pages(int n)
+{
+	FILE *f = fopen("/proc/sys/vm/nr_hugepages", "r+e");
+	int now;
+	bool good = f && fscanf(f, "%d", &now) == 1 && !fseek(f, 0, SEEK_SET) && fprintf(f, "%d\n", now + n) > 0;
+
+	if (f)
+		good &= !fclose(f);
+	return good;
+}
+
+/* The lock is that of all tests which use such: t/hostile/stage.h. */
+START_TEST(huge)
+{
+	const size_t len = ((size_t)2 << 20) - 5000;
+	int lock = open("/proc/sys/vm/nr_hugepages", O_RDONLY | O_CLOEXEC), id = -1;
+	struct ibv_mr *m, *src;
+	unsigned char *p, *seen;
+	struct fix f;
+
+	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) || !huge_pages(1))
+		return;
+	id = shmget(IPC_PRIVATE, len, IPC_CREAT | SHM_HUGETLB | 0600);
+	if (id >= 0) {
+		p = attach(id, NULL, 0);
+		seen = attach(id, NULL, 0);
+		ck_assert_int_eq(shmctl(id, IPC_RMID, NULL), 0);
+		fix_open(&f);
+		src = source(&f, 3);
+		m = reg_all(&f, p, len);
+		ck_assert_uint_eq(attached(id), 2 + daemons());
+		move(&f, m, len - 20000, src, 20000);
+		ck_assert(fix_filled(seen + len - 20000, 20000, 3));
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert_uint_eq(attached(id), 2);
+		ck_assert_int_eq(ibv_dereg_mr(src), 0);
+		fix_close(&f);
+		ck_assert(!shmdt(p) && !shmdt(seen));
+	}
+	ck_assert(huge_pages(-1));
+	close(lock);
+}
+END_TEST
+
+void api_segment(Suite *s) { SUITE_ADD(s, by_id, many, in_between, not_by_id, forked, killed, same_number, huge); }
