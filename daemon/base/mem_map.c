@@ -26,7 +26,7 @@
 
 #define POPULATE_MAX (64ull << 20) /* a larger one is faulted in as it is used */
 #define WINDOW       (1ull << 30)  /* a power of two, as large as any page */
-#define SEGMENT      2u
+#define SEGMENT      2u            /* its id is what the kernel gives for its inode, which a memfd may have, too */
 #define PAGE         ((uint64_t)sysconf(_SC_PAGESIZE))
 
 #ifndef MADV_POPULATE_READ
@@ -49,8 +49,8 @@ struct key {
 	const struct peer *client;
 	dev_t dev;
 	ino_t ino;
-	uint64_t
-		at; /* of a window: where it starts; of a mapping of one region: its page, and 1; SEGMENT: ino is an id */
+	/* Of a window: where it starts; of a mapping of one region: its page, and 1; of a SysV segment: SEGMENT, too. */
+	uint64_t at;
 };
 
 /* A mapping, and how many share it. */
@@ -242,7 +242,7 @@ static int file_map(struct map_file **out, const struct source *s, const struct 
 	if (held_map(&f->held, s->fd, start, end - start, flags)) {
 		f->start = off;
 		f->end = to;
-		f->key.at = off | 1;
+		f->key.at = off | 1 | (key->at & SEGMENT);
 		bill_set(&f->bill, QUOTA_MAP_LEN, to - off);
 		err = held_map(&f->held, s->fd, off, to - off, flags);
 	}
@@ -277,16 +277,16 @@ static uint64_t pow2_at_least(uint64_t n) { return n < 2 ? 1 : UINT64_C(1) << (6
 
 /* One that has [off, end) in it. */
 static int file_take(struct map_file **out, const struct source *s, const struct peer *client, uint64_t off,
-		     uint64_t end)
+		     uint64_t end, unsigned kind)
 {
 	uint64_t start = off & ~(WINDOW - 1), most, to = (end + WINDOW - 1) & ~(WINDOW - 1);
-	struct key key = { client, s->dev, s->ino, start }, one = key;
+	struct key key = { client, s->dev, s->ino, start | kind }, one = key;
 	struct map_file *f = NULL;
 	int err = 0;
 
 	off &= ~(s->page - 1);
 	end = (end + s->page - 1) & ~(s->page - 1);
-	one.at = off | 1;
+	one.at = off | 1 | kind;
 	if (!s->sealed) {
 		f = file_find(&key, off, end);
 		f = f ? f : file_find(&one, off, end);
@@ -344,7 +344,8 @@ static void map_fill(struct mem_map *m, struct map_file *f, uint64_t addr, uint6
 		madvise(m->ptr - head, len + head, MADV_POPULATE_READ);
 }
 
-int map_new(struct mem_map *m, const struct peer *client, int fd, uint64_t addr, uint64_t len, uint64_t off)
+int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, uint64_t addr, uint64_t len,
+	    uint64_t off)
 {
 	struct map_file *f;
 	struct source s;
@@ -356,7 +357,7 @@ int map_new(struct mem_map *m, const struct peer *client, int fd, uint64_t addr,
 		return err;
 	if (!len || addr + len < addr || off > s.size || len > s.size - off || !in_step(addr, off))
 		return EINVAL;
-	err = s.writes ? file_take(&f, &s, client, off, off + len) : EACCES;
+	err = s.writes ? file_take(&f, &s, client, off, off + len, segment ? SEGMENT : 0) : EACCES;
 	if (err) /* that it can be mapped is its exporter's choice: memory of GPUs mostly cannot */
 		return err == ENOMEM || s.memory ? err : EOPNOTSUPP;
 	map_fill(m, f, addr, len, off);

@@ -27,10 +27,12 @@ struct mem_map {
 
 /*
  * Maps len bytes at off of fd (which stays the caller's) as the client's addr; the client outlives the mapping, and a new
- * one is charged to its user.  EINVAL: neither memory of the kernel's (foreign_is_memfd) nor a dma-buf, shorter than that, or
- * addr and off lie differently in their pages.  EACCES: not open for writing.  ENOMEM: its user has all that he may have.
+ * one is charged to its user.  segment: it is a SysV segment, as the client says.  EINVAL: neither memory of the kernel's
+ * (foreign_is_memfd) nor a dma-buf, shorter than that, or addr and off lie differently in their pages.  EACCES: not open for writing.
+ * ENOMEM: its user has all that he may have.
  */
-int map_new(struct mem_map *, const struct peer *client, int fd, uint64_t addr, uint64_t len, uint64_t off);
+int map_new(struct mem_map *, const struct peer *client, int fd, bool segment, uint64_t addr, uint64_t len,
+	    uint64_t off);
 /*
  * The same of the SysV segment of that id, of which all is mapped.  EINPROGRESS, EACCES, EPERM, EIDRM: see segment.h; EINVAL: it
  * is shorter, or there is none.

@@ -76,12 +76,12 @@ int region_new(struct region **out, struct peer *peer, uint64_t addr, uint64_t l
 	if (addr + len < addr || (map_fd >= 0 && !has_part(addr, len, map_addr, map_len)))
 		return EINVAL;
 	if (map_fd >= 0)
-		err = map_new(&map, peer, map_fd, map_addr, map_len, map_off);
+		err = map_new(&map, peer, map_fd, false, map_addr, map_len, map_off);
 	return err ? err : region_with(out, peer, addr, len, &map);
 }
 
-int region_new_segment(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int id, uint64_t map_addr,
-		       uint64_t map_len, uint64_t map_off)
+int region_new_segment(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int fd, int id,
+		       uint64_t map_addr, uint64_t map_len, uint64_t map_off)
 {
 	struct mem_map map;
 	int err;
@@ -89,7 +89,8 @@ int region_new_segment(struct region **out, struct peer *peer, uint64_t addr, ui
 	*out = NULL;
 	if (addr + len < addr || !has_part(addr, len, map_addr, map_len))
 		return EINVAL;
-	err = map_new_segment(&map, peer, id, map_addr, map_len, map_off);
+	err = fd < 0 ? map_new_segment(&map, peer, id, map_addr, map_len, map_off)
+		     : map_new(&map, peer, fd, true, map_addr, map_len, map_off);
 	return err ? err : region_with(out, peer, addr, len, &map);
 }
 
@@ -109,7 +110,7 @@ int region_new_lazy(struct region **out, struct peer *peer, uint64_t addr, uint6
 int region_new_fd(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int fd, uint64_t off)
 {
 	struct region r = { .addr = addr, .len = len };
-	int err = map_keeps_size(fd) ? map_new(&r.map, peer, fd, addr, len, off) : EINVAL;
+	int err = map_keeps_size(fd) ? map_new(&r.map, peer, fd, false, addr, len, off) : EINVAL;
 
 	*out = NULL;
 	if (!err)

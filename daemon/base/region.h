@@ -30,10 +30,10 @@ struct held;
 int region_new(struct region **, struct peer *, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
 	       uint64_t map_len, uint64_t map_off);
 /*
- * The same with a part in the SysV segment of that id.  Besides: EINPROGRESS: the program has to show that it has it (segment.h);
- * EACCES, EPERM, EINVAL, EIDRM: it cannot be had, and region_new() without a mapping is the way.
+ * The same with a part in a SysV segment: by its descriptor, or fd -1 and its id.  Besides: EINPROGRESS: the program has to
+ * show that it has it (segment.h); EACCES, EPERM, EINVAL, EIDRM: it cannot be had, and region_new() without a mapping is the way.
  */
-int region_new_segment(struct region **, struct peer *, uint64_t addr, uint64_t len, int id, uint64_t map_addr,
+int region_new_segment(struct region **, struct peer *, uint64_t addr, uint64_t len, int fd, int id, uint64_t map_addr,
 		       uint64_t map_len, uint64_t map_off);
 /* Memory that need not be there yet: it is reached when it is used, by the addresses as they are then. */
 int region_new_lazy(struct region **, struct peer *, uint64_t addr, uint64_t len);

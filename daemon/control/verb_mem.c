@@ -21,9 +21,9 @@
 /* ---- the memory --------------------------------------------------------------------- */
 
 /* If it cannot be had the memory is reached as any other. */
-static int region_of_segment(const struct msg_req *req, struct peer *peer, struct ctx_mr *mr)
+static int region_of_segment(const struct msg_req *req, struct peer *peer, int fd, struct ctx_mr *mr)
 {
-	int err = region_new_segment(&mr->region, peer, req->mr.addr, req->mr.len, (int)(req->mr.seg - 1),
+	int err = region_new_segment(&mr->region, peer, req->mr.addr, req->mr.len, fd, (int)(req->mr.seg - 1),
 				     req->mr.map_addr, req->mr.map_len, req->mr.map_off);
 
 	if (!err || err == EINPROGRESS)
@@ -42,8 +42,8 @@ static int region_of_program(struct call *call, struct ctx_mr *mr)
 		return EINVAL;
 	if (req->mr.access & ACC_ON_DEMAND)
 		err = region_new_lazy(&mr->region, peer, req->mr.addr, req->mr.len);
-	else if (req->mr.seg && call->fd_in < 0)
-		err = region_of_segment(req, peer, mr);
+	else if (req->mr.seg)
+		err = region_of_segment(req, peer, call->fd_in, mr);
 	else
 		err = region_new(&mr->region, peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
 				 req->mr.map_len, req->mr.map_off);

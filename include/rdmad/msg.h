@@ -139,7 +139,7 @@ struct msg_req {
 		struct { uint32_t port; uint32_t index; } gid;
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;
 			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */
-			 uint32_t handle, kind /* enum msg_mr_kind */, dm, seg /* MR_MEM without an fd: the SysV segment that holds that part, its id + 1; 0: none */; } mr;
+			 uint32_t handle, kind /* enum msg_mr_kind */, dm, seg /* MR_MEM: that part is in the SysV segment of this id + 1, and there may be no fd; 0: in none */; } mr;
 		struct { uint32_t handle; uint32_t slab_lost; /* of a queue: its slab's descriptor has not arrived */ } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
 		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, times; /* its completions say when they were made */ } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;

@@ -42,7 +42,7 @@ struct map_range {
 struct map_pass {
 	int fd;
 	bool once; /* fd is the caller's, who closes it, and may go on without it if the daemon does not take it */
-	int seg;   /* with fd -1: the id of the SysV segment that it is, plus 1; 0: none */
+	int seg;   /* it is the SysV segment of this id, plus 1, and fd may be -1; 0: it is none */
 	uint64_t addr, len, off;
 };
 

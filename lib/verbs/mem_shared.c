@@ -232,7 +232,7 @@ struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass 
 		return NULL;
 	}
 	*pass = (struct map_pass){ .fd = fd, .addr = r.start, .len = r.end - r.start, .off = r.off, .once = true };
-	if (fd < 0)
+	if (r.seg)
 		pass->seg = (int)r.ino + 1;
 	return f;
 }

@@ -107,10 +107,10 @@ int region_new_lazy(struct region **r, struct peer *peer, uint64_t addr, uint64_
 	return region_new(r, peer, addr, len, -1, 0, 0, 0);
 }
 
-int region_new_segment(struct region **r, struct peer *peer, uint64_t addr, uint64_t len, int id, uint64_t, uint64_t,
-		       uint64_t)
+int region_new_segment(struct region **r, struct peer *peer, uint64_t addr, uint64_t len, int fd, int id, uint64_t,
+		       uint64_t, uint64_t)
 {
-	return id & 1 ? EINPROGRESS : region_new(r, peer, addr, len, -1, 0, 0, 0);
+	return fd < 0 && id & 1 ? EINPROGRESS : region_new(r, peer, addr, len, -1, 0, 0, 0);
 }
 
 int region_new_fd(struct region **r, const struct peer *, uint64_t, uint64_t, int fd, uint64_t)

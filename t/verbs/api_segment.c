@@ -320,8 +320,8 @@ START_TEST(same_number)
 {
 	int own = open("/proc/sys/kernel/shm_next_id", O_WRONLY | O_CLOEXEC), id, fd = memfd_create("t", MFD_CLOEXEC),
 	    n;
-	struct ibv_mr *m, *src;
-	unsigned char *p;
+	struct ibv_mr *m, *other, *src;
+	unsigned char *p, *q;
 	struct stat st;
 	struct fix f;
 	char text[32];
@@ -337,11 +337,17 @@ START_TEST(same_number)
 	ck_assert_int_eq(shmctl(id, IPC_RMID, NULL), 0);
 	if ((ino_t)id != st.st_ino)
 		return; /* it is taken */
+	q = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert(q != MAP_FAILED);
 	fix_open(&f);
 	src = source(&f, 4);
+	other = reg_all(&f, q, LEN);
 	m = reg_all(&f, p, LEN);
 	move(&f, m, 0, src, 20000);
 	ck_assert(fix_filled(p, 20000, 4));
+	move(&f, other, 40000, src, 20000);
+	ck_assert(fix_filled(q + 40000, 20000, 4) && !q[0] && !p[40000]);
+	ck_assert_int_eq(ibv_dereg_mr(other), 0);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dereg_mr(src), 0);
 	close(fd);
