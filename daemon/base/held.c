@@ -151,6 +151,7 @@ static bool seg_measure(struct held *h, size_t size)
 int held_attach(struct held **out, int shmid, size_t size)
 {
 	struct held *h = calloc(1, sizeof(*h));
+	struct shmid_ds ds;
 
 	if (!h)
 		return ENOMEM;
@@ -161,7 +162,7 @@ int held_attach(struct held **out, int shmid, size_t size)
 		free(h);
 		return err;
 	}
-	if (!seg_measure(h, size)) {
+	if (shmctl(shmid, IPC_STAT, &ds) || ds.shm_segsz != size || !seg_measure(h, size)) {
 		shmdt(h->base);
 		free(h);
 		return EINVAL;

@@ -31,8 +31,8 @@ void held_begin(void);
  */
 int held_map(struct held **, int fd, uint64_t off, size_t len, int flags);
 /*
- * The same of all of a SysV segment, of size bytes as it says of itself; those of huge pages are one page here.  EINVAL: what it is
- * cannot be found out.
+ * The same of all of a SysV segment of size bytes; one of huge pages is one page here.  EINVAL: the id is that of another size by
+ * now, or what it is cannot be found out.
  */
 int held_attach(struct held **, int shmid, size_t size);
 void held_unmap(struct held *); /* NULL: nothing */

@@ -257,8 +257,14 @@ static int file_attach(struct map_file **out, const struct key *key, int shmid, 
 	if (err)
 		return err;
 	err = held_attach(&f->held, shmid, size);
-	if (!err)
-		f->end = f->held->len;
+	if (err)
+		return file_done(out, f, err);
+	f->end = f->held->len;
+	bill_set(&f->bill, QUOTA_MAP_LEN, f->end);
+	/* Only from now on is the id no other segment's. */
+	err = segment_look(key->client, shmid, &size);
+	if (err)
+		held_unmap(f->held);
 	return file_done(out, f, err);
 }
 

@@ -95,22 +95,37 @@ static short found(struct rsock *rs, const struct pollfd *f, short channel)
 	return r;
 }
 
+/* Which descriptors they are: mostly another number for others. */
+static uint64_t set_sum(const struct set *s, const struct pollfd *fds)
+{
+	uint64_t sum = s->n;
+
+	for (nfds_t i = 0; i < s->n; i++)
+		sum = sum * 31 + (unsigned)fds[i].fd;
+	return sum;
+}
+
 /*
  * At everything, after look(), which found so many: how many are ready, or -1.  To ask the kernel takes longer than to serve a
- * socket that has data.  So while there are such it is asked once in FILES_NS, or in FILES_LOOKS looks: what is ready there is
- * told a little later.
+ * socket that has data.  So while there are such it is asked once in FILES_NS, or in FILES_LOOKS looks of this thread at the same
+ * descriptors: what is ready there is told so much later.
  */
 static int look_all(struct set *s, struct pollfd *fds, int found_n)
 {
-	static _Thread_local int64_t asked_at;
-	static _Thread_local unsigned looks;
+	static _Thread_local struct {
+		uint64_t set;
+		int64_t at;
+		unsigned looks;
+	} asked;
+	uint64_t set = set_sum(s, fds);
 	int64_t now = rs_now_ns();
 	int n = 0;
 
-	if (found_n && ++looks < FILES_LOOKS && now - asked_at < FILES_NS)
+	if (found_n && asked.set == set && ++asked.looks < FILES_LOOKS && now - asked.at < FILES_NS)
 		return found_n;
-	asked_at = now;
-	looks = 0;
+	asked.set = set;
+	asked.at = now;
+	asked.looks = 0;
 	for (nfds_t i = 0; i < s->n; i++) {
 		const struct rsock *rs = s->slots[i].rs;
 

@@ -66,7 +66,7 @@ static struct ep *ep_make(int fd)
 	}
 	ep->next = eps;
 	eps = ep;
-	__atomic_add_fetch(&ep_count, 1, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&ep_count, 1, __ATOMIC_SEQ_CST);
 	return ep;
 }
 
@@ -455,7 +455,7 @@ static struct ep *ep_get(int fd)
 {
 	struct ep *ep = NULL;
 
-	if (!__atomic_load_n(&ep_count, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&ep_count, __ATOMIC_SEQ_CST))
 		return NULL;
 	pthread_mutex_lock(&ep_lock);
 	ep = ep_find(fd);

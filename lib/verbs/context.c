@@ -65,6 +65,7 @@ static void ctx_fill(struct rd_ctx *c, struct ibv_device *dev, int async_fd, int
 	pthread_mutex_init(&v->context.mutex, NULL);
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->map_lock, NULL);
+	pthread_mutex_init(&c->show_lock, NULL);
 	pthread_mutex_init(&c->slab_turn, NULL);
 	cntr_begin(c);
 }
@@ -139,6 +140,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	cntr_end(c);
 	pthread_mutex_destroy(&c->slab_turn);
 	pthread_mutex_destroy(&c->map_lock);
+	pthread_mutex_destroy(&c->show_lock);
 	pthread_mutex_destroy(&context->mutex);
 	keep_free(c);
 	return 0;

@@ -56,6 +56,7 @@ struct rd_ctx {
 	uint32_t no_ops; /* bit per enum wr_op: the device does without it */
 
 	pthread_mutex_t map_lock;
+	pthread_mutex_t show_lock; /* the daemon remembers one segment of a context that is to be shown */
 	uint64_t cookie_last;
 	struct hash map;
 	struct hash mrs; /* by lkey */

@@ -17,6 +17,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -57,10 +58,12 @@ static bool is_segment(const char *name)
 	return !strcmp(name, " (deleted)");
 }
 
+static bool vma_is_segment(const struct vma *v) { return is_segment(v->name) && v->ino < INT_MAX; }
+
 static bool is_next(const struct run *r, const struct vma *v)
 {
 	return v->start == r->end && v->ino == r->ino && v->major == r->major && v->minor == r->minor &&
-	       v->off == r->off + (r->end - r->start);
+	       v->off == r->off + (r->end - r->start) && r->seg == vma_is_segment(v);
 }
 
 static void run_begin(struct run *r, const struct vma *v)
@@ -70,7 +73,7 @@ static void run_begin(struct run *r, const struct vma *v)
 			   .ino = v->ino,
 			   .major = v->major,
 			   .minor = v->minor,
-			   .seg = is_segment(v->name) && v->ino < INT_MAX,
+			   .seg = vma_is_segment(v),
 			   .vma_start = v->start,
 			   .vma_end = v->end };
 	if (strlen(v->name) < sizeof(r->path))
@@ -248,7 +251,9 @@ bool map_show(const struct map_pass *pass)
 	at = mremap((void *)((uintptr_t)pass->addr & ~(page - 1)), 0, page, MREMAP_MAYMOVE);
 	if (at != MAP_FAILED)
 		return !munmap(at, page);
-	/* Huge pages cannot be had twice in that way. */
+	if (errno != EINVAL)
+		return false;
+	/* Huge pages cannot be had twice in that way: there the id has to do, which is one of the IPC namespace of now. */
 	at = shmat(pass->seg - 1, NULL, 0);
 	return at != (void *)-1 && !shmdt(at);
 }

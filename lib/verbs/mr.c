@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SHOW_TRIES 8u /* another process that has the segment, or thread with another segment, may come between */
+#define SHOW_TRIES \
+	8u /* another process that has the segment, or the first question of a thread with another one, may come between */
 
 #define ACCESS_KNOWN                                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -110,8 +111,12 @@ static int reg_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, 
 	req->mr.map_off = map->off;
 	req->mr.seg = (uint32_t)map->seg;
 	err = conn_call(&c->conn, req, rep, map->fd, NULL, 0);
-	for (unsigned i = 0; err == EINPROGRESS && i < SHOW_TRIES && map_show(map); i++)
-		err = conn_call(&c->conn, req, rep, -1, NULL, 0);
+	if (err == EINPROGRESS) {
+		pthread_mutex_lock(&c->show_lock);
+		for (unsigned i = 0; err == EINPROGRESS && i < SHOW_TRIES && map_show(map); i++)
+			err = conn_call(&c->conn, req, rep, -1, NULL, 0);
+		pthread_mutex_unlock(&c->show_lock);
+	}
 	if (map->once && map->fd >= 0)
 		close(map->fd);
 	if (!err || !map->len)

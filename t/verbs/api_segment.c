@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -328,15 +329,19 @@ START_TEST(same_number)
 
 	ck_assert(fd >= 0 && !ftruncate(fd, (off_t)LEN) && !fstat(fd, &st));
 	n = snprintf(text, sizeof(text), "%ld", (long)st.st_ino);
-	if (own < 0 || write(own, text, (size_t)n) != n)
-		return; /* this user cannot choose an id */
+	if (own < 0 || write(own, text, (size_t)n) != n) {
+		printf("# skipped: a segment with the number of a memfd: this user cannot choose an id\n");
+		return;
+	}
 	close(own);
 	id = shmget(IPC_PRIVATE, LEN, IPC_CREAT | 0600);
 	ck_assert_int_ge(id, 0);
 	p = attach(id, NULL, 0);
 	ck_assert_int_eq(shmctl(id, IPC_RMID, NULL), 0);
-	if ((ino_t)id != st.st_ino)
-		return; /* it is taken */
+	if ((ino_t)id != st.st_ino) {
+		printf("# skipped: a segment with the number of a memfd: that id is taken\n");
+		return;
+	}
 	q = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(q != MAP_FAILED);
 	fix_open(&f);
@@ -351,6 +356,50 @@ START_TEST(same_number)
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dereg_mr(src), 0);
 	close(fd);
+	fix_close(&f);
+}
+END_TEST
+
+struct turn {
+	struct fix *f;
+	unsigned char *p;
+};
+
+static void *turns(void *arg)
+{
+	const struct turn *t = arg;
+
+	for (unsigned i = 0; i < 50; i++)
+		ck_assert_int_eq(ibv_dereg_mr(reg_all(t->f, t->p, LEN)), 0);
+	return NULL;
+}
+
+/* Two threads show a segment each of one context, and get it. */
+START_TEST(two_threads)
+{
+	int id[2];
+	struct turn t[2];
+	pthread_t thread[2];
+	struct ibv_mr *m;
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned i = 0; i < 2; i++) {
+		id[i] = shmget(IPC_PRIVATE, LEN, IPC_CREAT | 0600);
+		t[i] = (struct turn){ &f, attach(id[i], NULL, 0) };
+		ck_assert_int_eq(shmctl(id[i], IPC_RMID, NULL), 0);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, turns, &t[i]), 0);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_uint_eq(attached(id[i]), 1);
+		m = reg_all(&f, t[i].p, LEN);
+		ck_assert_uint_eq(attached(id[i]), 1 + daemons());
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert_int_eq(shmdt(t[i].p), 0);
+	}
 	fix_close(&f);
 }
 END_TEST
@@ -376,8 +425,11 @@ START_TEST(huge)
 	unsigned char *p, *seen;
 	struct fix f;
 
-	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) || !huge_pages(1))
+	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) || !huge_pages(1)) {
+		printf("# skipped: a segment of huge pages: this user cannot have any, or another test does\n");
+		close(lock);
 		return;
+	}
 	id = shmget(IPC_PRIVATE, len, IPC_CREAT | SHM_HUGETLB | 0600);
 	if (id >= 0) {
 		p = attach(id, NULL, 0);
@@ -400,4 +452,7 @@ START_TEST(huge)
 }
 END_TEST
 
-void api_segment(Suite *s) { SUITE_ADD(s, by_id, many, in_between, not_by_id, forked, killed, same_number, huge); }
+void api_segment(Suite *s)
+{
+	SUITE_ADD(s, by_id, many, in_between, not_by_id, forked, killed, two_threads, same_number, huge);
+}
