@@ -79,10 +79,10 @@ struct cma_call {
 
 static int call_open(struct cma_call *c)
 {
-	/* A pair, a pidfd. */
-	struct cost cost = { { [QUOTA_FDS] = 3, [QUOTA_HEAP] = sizeof(struct cma_channel) } };
+	/* An end of a pair, a pidfd. */
+	struct cost cost = { { [QUOTA_FDS] = 2, [QUOTA_HEAP] = sizeof(struct cma_channel) } };
 	struct cma_channel *ch;
-	int sv[2] = { -1, -1 }, fd = -1, err;
+	int sv[2], err;
 
 	if (c->ch)
 		return EBUSY;
@@ -90,15 +90,7 @@ static int call_open(struct cma_call *c)
 	err = ch ? bill_open(&ch->bill, c->who->uid, &cost) : ENOMEM;
 	if (!err && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
 		err = errno;
-	if (!err) {
-		fd = fcntl(sv[1], F_DUPFD_CLOEXEC, 3);
-		err = fd < 0 ? errno : 0;
-	}
 	if (err) {
-		if (sv[0] >= 0) {
-			close(sv[0]);
-			close(sv[1]);
-		}
 		if (ch)
 			bill_close(&ch->bill);
 		free(ch);
@@ -106,11 +98,10 @@ static int call_open(struct cma_call *c)
 	}
 	ch->who = *c->who;
 	ch->near = sv[0];
-	ch->far = sv[1];
 	link_init(&ch->records);
 	link_init(&ch->ids);
 	*c->at = ch;
-	*c->fd = fd;
+	*c->fd = sv[1];
 	cma_count.channels++;
 	return 0;
 }
@@ -120,7 +111,6 @@ void cma_channel_end(struct cma_channel *ch)
 	while (!link_empty(&ch->ids))
 		cma_id_destroy(LINK_OF(ch->ids.next, struct cma_id, in_channel));
 	close(ch->near);
-	close(ch->far);
 	cma_count.channels--;
 	bill_close(&ch->bill);
 	free(ch);
@@ -264,7 +254,7 @@ static int call_migrate(struct cma_call *c)
 {
 	struct cma_id *id = cma_id_get(c->req->id);
 
-	if (!id || id->ch->who.pid != c->who->pid || id->ch->who.uid != c->who->uid ||
+	if (!id || id->untold || id->ch->who.pid != c->who->pid || id->ch->who.uid != c->who->uid ||
 	    id->cookie != c->req->migrate.cookie)
 		return ENOENT;
 	c->rep->gone.events = id->told;
@@ -301,8 +291,8 @@ static const struct {
 #undef CMM
 };
 
-int cma_call(struct cma_channel **ch, const struct cma_who *who, const struct cmm_req *req, struct cmm_rep *rep,
-	     int *fd)
+static int answer(struct cma_channel **ch, const struct cma_who *who, const struct cmm_req *req, struct cmm_rep *rep,
+		  int *fd)
 {
 	struct cma_call c = { .at = ch, .ch = *ch, .who = who, .req = req, .rep = rep, .fd = fd };
 	uint32_t op = req->op;
@@ -313,11 +303,23 @@ int cma_call(struct cma_channel **ch, const struct cma_who *who, const struct cm
 		return EINVAL;
 	if (calls[op].needs == NEEDS_ID) {
 		c.id = cma_id_get(req->id);
-		if (!c.id || c.id->ch != c.ch)
+		if (!c.id || c.id->untold || c.id->ch != c.ch)
 			return ENOENT;
 	}
 	err = calls[op].fn(&c);
 	if (err)
 		cma_hooks.refused(who->session, op, err);
+	return err;
+}
+
+int cma_call(struct cma_channel **ch, const struct cma_who *who, const struct cmm_req *req, struct cmm_rep *rep,
+	     int *fd)
+{
+	int err = answer(ch, who, req, rep, fd);
+
+	if (*ch) {
+		rep->over = (*ch)->over;
+		(*ch)->over = 0;
+	}
 	return err;
 }

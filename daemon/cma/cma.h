@@ -67,12 +67,13 @@ struct cma_who {
 struct cma_channel {
 	struct cma_who who;
 	/*
-	 * A pair: the far end is the program's too, and readable while there is a record in near's
-	 * direction.  Both are held here, so that the token can be taken back, and a program that reads it
-	 * harms itself only.
+	 * One end of a pair: the other one is the program's, and readable while it has a token.  The library takes those that are
+	 * over, as the reply says how many (cmm_rep.over).  It is not done here: who reads a socket into memory that does not answer
+	 * keeps all others that read it waiting.
 	 */
-	int near, far;
-	bool lit;
+	int near;
+	bool lit;      /* a token is there for the records of now */
+	uint32_t over; /* tokens that no record stands behind, and no reply has told of */
 	struct bill bill;
 	struct link records; /* struct cma_record, in order */
 	unsigned record_n;
@@ -89,6 +90,7 @@ struct cma_id {
 	uint16_t ps; /* enum cm_port_space */
 	uint8_t qp_type;
 	bool passive;  /* made by a request */
+	bool untold;   /* whose event has not been fetched: it is nobody's, and who names it has guessed */
 	uint32_t told; /* events fetched */
 
 	union cmm_addr src, dst;

@@ -31,10 +31,11 @@ void cma_channel_light(struct cma_channel *ch)
 	if (want == ch->lit)
 		return;
 	ch->lit = want;
-	if (want && send(ch->near, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (!want)
+		ch->over++;
+	else if (send(ch->near, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL) <
+		 0) /* the program takes none, against the rules */
 		log_info("cannot tell a CM event: %s", strerror(errno));
-	if (!want) /* EAGAIN: the program took it, against the rules, and may miss the next one */
-		(void)!recv(ch->far, &token, 1, MSG_DONTWAIT);
 }
 
 struct cma_record *cma_event_put(struct cma_id *id, enum cma_event_type type, int status)
@@ -69,6 +70,7 @@ static void record_free(struct cma_record *r)
 	struct cma_channel *ch = r->id->ch;
 
 	if (r->fresh) {
+		r->fresh->untold = false;
 		r->id->waiting--;
 		cma_listen_full(r->id, false);
 	}
@@ -243,6 +245,7 @@ static bool request(struct device *dev, const struct cm_event *ev)
 		return true;
 	}
 	r->fresh = id;
+	id->untold = true;
 	if (++listener->waiting >= listener->backlog)
 		cma_listen_full(listener, true);
 	r->ev.id = id->number;

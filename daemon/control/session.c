@@ -274,7 +274,7 @@ static bool cm_request_serve(struct ev_loop *loop, struct session *s, const stru
 
 	err = bad || fd_in >= 0 || len != cmm_req_len(req->op) ? EINVAL : cm_call(loop, s, req, &rep, &fd);
 	if (err)
-		memset(&rep, 0, sizeof(rep));
+		rep = (struct cmm_rep){ .over = rep.over };
 	rep.op = req->op;
 	rep.seq = req->seq;
 	rep.err = err;

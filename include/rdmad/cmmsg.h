@@ -163,6 +163,8 @@ struct cmm_rep {
 	uint32_t op, seq;
 	int32_t err;			/* 0 or a positive errno; the rest is valid with 0 only */
 	uint32_t fd_n;
+	uint32_t over;			/* bytes to be taken from the channel's descriptor, also with an error; none: it is not readable for nothing */
+	uint32_t rsv;
 	union {
 		struct { uint32_t id; } create;
 		struct { uint32_t events; } gone;

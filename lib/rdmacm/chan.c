@@ -11,7 +11,15 @@
 
 int chan_call(struct chan *c, struct cmm_req *req, struct cmm_rep *rep)
 {
-	return conn_swap(&c->conn, req, cmm_req_len(req->op), -1, rep, sizeof(*rep), NULL, 0);
+	int err;
+	char token;
+
+	rep->over = 0;
+	err = conn_swap(&c->conn, req, cmm_req_len(req->op), -1, rep, sizeof(*rep), NULL, 0);
+	for (uint32_t i = 0; i < rep->over; i++)
+		if (recv(c->ch.fd, &token, sizeof(token), MSG_DONTWAIT) <= 0)
+			break;
+	return err;
 }
 
 EXPORT struct rdma_event_channel *rdma_create_event_channel(void)

@@ -329,16 +329,21 @@ static int id_move(struct cma_id *id, struct rdma_event_channel *to)
 	struct cmm_req req = { .op = CMM_MIGRATE, .id = id->handle };
 	struct unacked u = { &to_chan(id->id.channel)->conn, "rdma_migrate_id", 0, "rdma_ack_cm_event", false };
 	struct cmm_rep rep;
+	uint32_t events;
 	int err;
 
 	req.migrate.cookie = id->cookie_told ? id->cookie : 0;
 	err = chan_call(to_chan(to), &req, &rep);
 	if (err)
 		return err;
+	events = rep.gone.events;
+	/* The old one may be readable for events that it has no more: its replies tell that, whatever is asked. */
+	req = (struct cmm_req){ .op = CMM_QUERY, .id = id->handle };
+	chan_call(to_chan(id->id.channel), &req, &rep);
 	/* Of those that the old channel gave; what comes from now on is the new one's. */
 	pthread_mutex_lock(&id->lock);
-	while ((int32_t)(id->acked - rep.gone.events) < 0)
-		unacked_wait(&u, &id->cond, &id->lock, rep.gone.events - id->acked);
+	while ((int32_t)(id->acked - events) < 0)
+		unacked_wait(&u, &id->cond, &id->lock, events - id->acked);
 	pthread_mutex_unlock(&id->lock);
 	unacked_end(&u);
 	if (id->sync)

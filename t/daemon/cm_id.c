@@ -4,6 +4,7 @@
  * turn.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -279,6 +280,39 @@ START_TEST(migrate)
 }
 END_TEST
 
+/* An id that no event has told of yet is nobody's: who guesses its number finds nothing. */
+START_TEST(untold)
+{
+	struct cmm_req move = { .op = CMM_MIGRATE };
+	struct pollfd p = { .events = POLLIN };
+	const uint32_t most = 256;
+	uint32_t listener, active;
+	struct cmm_event ev;
+	struct chan other;
+
+	begin();
+	chan_open(&other, &host);
+	listener = id_listen(&c, addr(0, PORT), 1, RDMA_PS_TCP, 4);
+	active = id_resolve(&other, addr(0, PORT), 2, RDMA_PS_TCP);
+	ck_assert_int_eq(id_connect(&other, active, 10, ""), 0);
+	p.fd = c.event;
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	for (uint32_t n = 1; n <= most; n++) {
+		move.id = n;
+		if (n == listener || n == active)
+			continue;
+		ck_assert_int_eq(id_accept(&c, n, 5, 11, ""), ENOENT);
+		ck_assert_int_eq(chan_call(&other, &move, NULL), ENOENT);
+	}
+	ev = chan_event(&c, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	ck_assert_uint_le(ev.id, most);
+	ck_assert_int_eq(id_accept(&c, ev.id, 5, 11, ""), 0);
+	chan_event(&other, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	chan_close(&other);
+	end();
+}
+END_TEST
+
 static int join(uint32_t id, const char *group, uint64_t cookie, uint32_t *number)
 {
 	struct cmm_req req = { .op = CMM_JOIN, .id = id, .join = { .cookie = cookie, .addr = addr_text(group, 0) } };
@@ -428,4 +462,4 @@ START_TEST(anything)
 }
 END_TEST
 
-TEST_MAIN("ctl: ids of connections", ports, addresses, out_of_turn, options, migrate, groups, anything)
+TEST_MAIN("ctl: ids of connections", ports, addresses, out_of_turn, options, migrate, untold, groups, anything)

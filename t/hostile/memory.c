@@ -26,6 +26,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <rdmad/cmmsg.h>
+
+#include "proto/cm_msg.h"
+
 #define BAD_AT 32768u /* in the buffer */
 
 /* A message out of the bad half.  The receive fails, too: with the QP. */
@@ -227,6 +231,52 @@ static void use_events(void *)
 		pause();
 }
 
+/* *got: the descriptor that comes with the reply, or -1. */
+static void cm_ask(int fd, struct cmm_req *req, struct cmm_rep *rep, int *got)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { rep, sizeof(*rep) };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+	};
+	struct cmsghdr *c;
+
+	ck_assert(say(fd, req, cmm_req_len(req->op), NULL, 0, 0));
+	ck_assert_int_eq(recvmsg(fd, &msg, MSG_CMSG_CLOEXEC), sizeof(*rep));
+	ck_assert_int_eq(rep->err, 0);
+	c = CMSG_FIRSTHDR(&msg);
+	*got = -1;
+	if (c)
+		memcpy(got, CMSG_DATA(c), sizeof(*got));
+}
+
+static void use_cm(void *)
+{
+	int file = fuse_file(), fd = hail(), none;
+	struct cmm_req req = { .op = CMM_OPEN };
+	struct cmm_rep rep;
+	struct reader r;
+
+	ck_assert_int_ge(file, 0);
+	cm_ask(fd, &req, &rep, &r.fd);
+	ck_assert_int_ge(r.fd, 0);
+	read_into_fuse(&r, file);
+	req = (struct cmm_req){ .op = CMM_CREATE_ID, .create = { .ps = CM_PS_TCP, .qp_type = QPT_RC, .cookie = 1 } };
+	cm_ask(fd, &req, &rep, &none);
+	req = (struct cmm_req){ .op = CMM_RESOLVE_ADDR, .id = rep.create.id, .resolve.timeout_ms = 1000 };
+	req.resolve.dst.in = (struct sockaddr_in){ .sin_family = AF_INET,
+						   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+						   .sin_port = 1 };
+	cm_ask(fd, &req, &rep, &none);
+	note_wait(4, 1);
+	note_set(0, 1);
+	req = (struct cmm_req){ .op = CMM_DESTROY_ID, .id = req.id }; /* with the event that is being read */
+	cm_ask(fd, &req, &rep, &none);
+	note_set(1, 1);
+	for (;;)
+		pause();
+}
+
 static void descriptor_read(void (*play)(void *))
 {
 	pid_t attacker;
@@ -246,6 +296,8 @@ static void descriptor_read(void (*play)(void *))
 START_TEST(channel_read) { descriptor_read(use_channel); }
 END_TEST
 START_TEST(events_read) { descriptor_read(use_events); }
+END_TEST
+START_TEST(cm_read) { descriptor_read(use_cm); }
 END_TEST
 
 /* ---- pages that the program itself should fill ------------------------------------------- */
@@ -431,6 +483,7 @@ int main(void)
 		test[n++] = fuse_ended;
 		test[n++] = channel_read;
 		test[n++] = events_read;
+		test[n++] = cm_read;
 	} else {
 		printf("# no FUSE file system can be mounted here: those who use one are left out\n");
 	}
