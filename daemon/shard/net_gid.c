@@ -55,7 +55,9 @@ void net_gids_rebuild(struct net *net)
 			if (!gid_is_empty(devices[d].gid[row].gid))
 				gid_insert(net, &devices[d], row);
 	/* The owner of the last addresses may have changed, too. */
-	net->from = net->to = NULL;
+	net->from = NULL;
+	net->to.known = false;
+	net->last.train = NULL;
 	for (unsigned i = 0; i < net->train_n; i++)
 		net->train[i].b.sock = NULL;
 	for (unsigned i = 0; i < net->sock_n; i++)
@@ -79,7 +81,10 @@ const struct gid_slot *net_gid_again(const struct net *net, const struct gid_slo
 
 struct device *net_device_to(struct net *net, const uint8_t gid[16])
 {
-	const struct gid_slot *g = net_gid_again(net, &net->to, gid);
-
-	return g ? g->dev : NULL;
+	if (!net->to.known || memcmp(net->to.gid, gid, 16)) {
+		memcpy(net->to.gid, gid, 16);
+		net->to.dev = net_device(net, gid);
+		net->to.known = true;
+	}
+	return net->to.dev;
 }

@@ -150,12 +150,21 @@ struct net {
 	struct net_sock *by_slot[NET_SLOTS];
 	struct net_group *groups;
 	struct gid_slot gids[GIDS_HASH];
-	const struct gid_slot *to; /* the last one that net_device_to() was asked for; NULL: it is to be looked for */
+	struct { /* what net_device_to() was asked for last, and what it said: most are hosts' that are nobody's here */
+		uint8_t gid[16];
+		struct device *dev;
+		bool known;
+	} to;
 
 	/* net_tx.c */
 	const struct gid_slot *from; /* the last GID that was sent from; NULL: it is to be looked for */
 	struct train *train;         /* one for each source port */
 	unsigned train_n;
+	struct { /* the one that was chosen last, and by what; NULL: it is to be chosen */
+		struct train *train;
+		const struct net_sock *sock;
+		uint32_t flow_label, sqpn, dqpn;
+	} last;
 	struct train *under_way, **under_way_end; /* trains that have packets, in the order of the first ones */
 	struct unsent *backlog, **backlog_end;    /* EAGAIN: in order */
 	const struct net_out *awaited;            /* that of the first, which there is no room in */

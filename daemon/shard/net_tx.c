@@ -55,6 +55,7 @@ void net_tx_free(struct net *net) { free(net->train); }
 
 void net_tx_drop(struct net *net, const struct net_sock *s)
 {
+	net->last.train = NULL;
 	for (unsigned i = 0; i < net->train_n; i++) {
 		if (net->train[i].b.sock == s) {
 			net->train[i].b.sock = NULL;
@@ -95,14 +96,6 @@ static void train_list(struct net *net, struct train *t)
 	t->listed = true;
 }
 
-/* The train of the port that is for them. */
-static struct train *train_of(struct net *net, const struct burst *b)
-{
-	const struct gid_slot *from = net->train_n > 1 ? net_gid_again(net, &net->from, b->route.sgid) : NULL;
-
-	return &net->train[from && from->sock ? net_out_of(from->sock, b->route.flow_label, b->sqpn, b->dqpn) : 0];
-}
-
 uint16_t net_port(struct net *net, const struct burst *b, uint32_t *flow_label)
 {
 	const struct gid_slot *from = net_gid_again(net, &net->from, b->route.sgid);
@@ -115,11 +108,39 @@ uint16_t net_port(struct net *net, const struct burst *b, uint32_t *flow_label)
 }
 
 /* May both be sent by one call?  IPv4 has no flow label. */
-static bool goes_along(const struct route *a, const struct route *b)
+static inline bool goes_along(const struct route *a, const struct route *b)
 {
 	return !memcmp(a->dgid, b->dgid, 16) && !memcmp(a->sgid, b->sgid, 16) && a->tclass == b->tclass &&
-	       a->hop_limit == b->hop_limit && net_priority(a) == net_priority(b) &&
+	       a->hop_limit == b->hop_limit && (a->sl == b->sl || net_priority(a) == net_priority(b)) &&
 	       (a->flow_label == b->flow_label || gid_is_v4(a->dgid));
+}
+
+/* The train of the port that is for them, empty or on its way there. */
+static struct train *train_of(struct net *net, const struct burst *b)
+{
+	const struct gid_slot *from = net_gid_again(net, &net->from, b->route.sgid);
+	const struct net_sock *s = from ? from->sock : NULL;
+	struct train *t = &net->train[s ? net_out_of(s, b->route.flow_label, b->sqpn, b->dqpn) : 0];
+
+	net->last.train = t;
+	net->last.sock = s;
+	net->last.flow_label = b->route.flow_label;
+	net->last.sqpn = b->sqpn;
+	net->last.dqpn = b->dqpn;
+	if (t->b.n && !goes_along(&t->b.route, &b->route))
+		train_go(net, t);
+	return t;
+}
+
+/* The same again for one more burst of a queue pair, as most are; NULL: it is another one. */
+static struct train *train_again(const struct net *net, const struct burst *b)
+{
+	struct train *t = net->last.train;
+
+	return t && t->b.n && t->b.sock == net->last.sock && net->last.sqpn == b->sqpn && net->last.dqpn == b->dqpn &&
+			       net->last.flow_label == b->route.flow_label && goes_along(&t->b.route, &b->route)
+		       ? t
+		       : NULL;
 }
 
 static void address_set(struct batch *t)
@@ -182,15 +203,16 @@ static bool train_fits(const struct batch *t, size_t len)
 /* Puts packets of b from the i-th on behind the train's, as many as fit: how many, or -errno of reading the payload. */
 static int train_add(struct train *train, const struct burst *b, uint32_t i)
 {
-	struct batch *t = &train->b, before = *t;
+	struct batch *t = &train->b;
 	uint8_t *draft[TRAIN_PKTS]; /* the packets, until their ICRCs are made */
 	struct span to[TRAIN_PKTS];
 	const uint8_t *from;
 	uint32_t pay, pad;
-	unsigned n = 0, tears;
-	size_t hdr_len, len;
+	unsigned n = 0, tears, before = t->n;
+	size_t hdr_len, len, before_len = t->len;
+	bool closed = t->closed;
 	uint8_t *pkt;
-	int err;
+	int err = 0;
 
 	for (; i + n < b->n; n++) {
 		pkt = train->buf + t->len;
@@ -200,7 +222,8 @@ static int train_add(struct train *train, const struct burst *b, uint32_t i)
 		len = hdr_len + pay + pad + ICRC_LEN + t->tail;
 		if (!train_fits(t, len))
 			break;
-		memset(pkt + hdr_len + pay, 0, pad);
+		if (pad)
+			memset(pkt + hdr_len + pay, 0, pad);
 		to[n] = (struct span){ .addr = (uintptr_t)pkt + hdr_len, .len = pay };
 		draft[n] = pkt;
 		t->closed = t->n && len < t->pkt_len[0];
@@ -208,29 +231,26 @@ static int train_add(struct train *train, const struct burst *b, uint32_t i)
 		t->len += len;
 	}
 	from = n ? region_look(b->span, b->span_n, burst_pkt_off(b, i), burst_pkt_off(b, n - 1) + to[n - 1].len) : NULL;
-	if (n && b->payload_len && !from) {
+	if (n && b->payload_len && !from)
 		err = region_mem_ops.copy(NULL, to, n, b->span, b->span_n, burst_pkt_off(b, i));
-		if (err) {
-			*t = before;
-			return -err;
-		}
-	}
 	tears = held_tears;
-	for (unsigned k = 0; k < n; k++) {
-		uint16_t id = t->gso && !t->sock->ipv6 ? (uint16_t)(before.n + k) : 0;
+	for (unsigned k = 0; k < n && !err; k++) {
+		uint16_t id = t->gso && !t->sock->ipv6 ? (uint16_t)(before + k) : 0;
 
 		pkt = draft[k];
-		len = t->pkt_len[before.n + k] - ICRC_LEN - (size_t)t->tail;
+		len = t->pkt_len[before + k] - ICRC_LEN - (size_t)t->tail;
 		icrc_put(pkt + len, from ? icrc_pkt_copy(&train->flow, id, pkt, to[k].addr - (uintptr_t)pkt,
 							 from + burst_pkt_off(b, k), to[k].len, len)
 					 : icrc_pkt(&train->flow, id, pkt, len));
-		memcpy(pkt + len + ICRC_LEN, &net_token, t->tail);
+		if (t->tail)
+			memcpy(pkt + len + ICRC_LEN, &net_token, t->tail);
 	}
-	if (held_tears != tears) {
-		*t = before;
-		return -EIO;
-	}
-	return (int)n;
+	if (!err && held_tears == tears)
+		return (int)n;
+	t->n = before;
+	t->len = before_len;
+	t->closed = closed;
+	return err ? -err : -EIO;
 }
 
 /* ---- without a wire --------------------------------------------------------- */
@@ -280,11 +300,11 @@ static bool across(struct net *net, struct hca *hca, const struct burst *b, mono
 
 void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 {
-	struct train *t = train_of(net, b);
+	struct train *t = train_again(net, b);
 	int n;
 
-	if (t->b.n && !goes_along(&t->b.route, &b->route))
-		train_go(net, t);
+	if (!t)
+		t = train_of(net, b);
 	for (uint32_t i = 0; i < b->n; i += (uint32_t)n) {
 		if (!t->b.n && !train_start(net, t, hca, &b->route)) {
 			if (!across(net, hca, b, now))
