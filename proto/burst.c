@@ -37,16 +37,12 @@ uint8_t burst_opcode(const struct burst *b, uint32_t i)
 	return middle_of(b->op_first);
 }
 
-uint32_t burst_pkt_len(const struct burst *b, uint32_t i)
-{
-	assert(i < b->n);
-	return i < b->n - 1 ? b->mtu : (uint32_t)(b->payload_len - burst_pkt_off(b, i));
-}
-
 /* ---- extended headers ---------------------------------------------------- */
 
 static uint8_t *hdr_put(uint8_t *p, unsigned hdrs, const struct burst *b)
 {
+	if (!hdrs) /* most have none */
+		return p;
 	if (hdrs & HDR_XRCETH) {
 		p[0] = 0;
 		be24_put(p + XRCETH_SRQN, b->srqn);
@@ -101,6 +97,8 @@ static uint8_t *hdr_put(uint8_t *p, unsigned hdrs, const struct burst *b)
 
 static const uint8_t *hdr_get(const uint8_t *p, unsigned hdrs, struct burst *b)
 {
+	if (!hdrs)
+		return p;
 	if (hdrs & HDR_XRCETH) {
 		b->srqn = be24_get(p + XRCETH_SRQN);
 		p += XRCETH_LEN;

@@ -14,6 +14,7 @@
 #ifndef PROTO_BURST_H
 #define PROTO_BURST_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,8 +87,15 @@ struct burst {
 uint8_t burst_opcode(const struct burst *, uint32_t i);
 
 /* Payload bytes of packet i, and where in the payload they start. */
-uint32_t burst_pkt_len(const struct burst *, uint32_t i);
 static inline uint64_t burst_pkt_off(const struct burst *b, uint32_t i) { return (uint64_t)i * b->mtu; }
+static inline uint32_t burst_pkt_len(const struct burst *b, uint32_t i)
+{
+	assert(i < b->n);
+	return i < b->n - 1 ? b->mtu : (uint32_t)(b->payload_len - burst_pkt_off(b, i));
+}
+
+/* Does the message go on behind its last packet? */
+static inline bool burst_open(const struct burst *b) { return !(opcode_get(b->op_last)->place & PLACE_LAST); }
 
 /* Writes BTH and extended headers of packet i, with PadCnt, to hdr (PKT_HDR_MAX bytes of room); their length. */
 size_t burst_hdr(const struct burst *, uint32_t i, uint8_t *hdr);

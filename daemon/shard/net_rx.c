@@ -32,6 +32,7 @@
 /* A burst that grows. */
 struct join {
 	struct hca *hca; /* NULL: empty */
+	bool open;       /* its message goes on behind it */
 	struct burst b;
 	const uint8_t *last; /* its last packet */
 	struct span span[JOIN_PKTS];
@@ -42,6 +43,7 @@ static void join_end(struct join *j, mono_t now)
 	if (j->hca)
 		hca_rx_burst(j->hca, &j->b, now);
 	j->hca = NULL;
+	j->open = false;
 }
 
 /* Is a packet (without its ICRC) another shard's?  Then it is on its way there.  One to a group goes to all, and is ours, too. */
@@ -92,7 +94,7 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 		return;
 	}
 	len -= ICRC_LEN;
-	if (j->hca && burst_continue(&j->b, j->last, data, len, j->span, JOIN_PKTS))
+	if (j->open && burst_continue(&j->b, j->last, data, len, j->span, JOIN_PKTS))
 		return;
 	if (shards_n > 1 && pkt_forward(net, s, route, data, len))
 		return;
@@ -102,11 +104,17 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 		hca_rx(hca, route, data, len, now);
 		return;
 	}
-	if (j->hca && burst_join(&j->b, p, j->span, JOIN_PKTS)) {
+	if (j->open && burst_join(&j->b, p, j->span, JOIN_PKTS)) {
 		j->last = data;
+		j->open = burst_open(&j->b);
 		return;
 	}
 	join_end(j, now);
+	if (!burst_open(p)) { /* all of a small message: nothing will be coupled with it */
+		hca_rx_burst(hca, p, now);
+		return;
+	}
+	j->open = true;
 	j->last = data;
 	j->hca = hca;
 	j->b = *p;
@@ -310,6 +318,7 @@ void net_give(struct net *net, mono_t now)
 	struct join join;
 
 	join.hca = NULL;
+	join.open = false;
 	for (unsigned i = 0; i < net->run.n; i++)
 		run_give(net, s, &join, i, tapped, now);
 	join_end(&join, now);

@@ -440,6 +440,30 @@ START_TEST(continue_knows_xrc) /* conf: rule 3.4 */
 }
 END_TEST
 
+/* A burst that is not open takes no packet, whatever that is: a receiver does not even ask. */
+START_TEST(closed_takes_nothing)
+{
+	for (unsigned op = 0; op < 256; op++) {
+		for (unsigned more = 0; more < 256 && opcode_get((uint8_t)op)->name; more++) {
+			struct span spans[4] = { { 0 } };
+			struct burst b = { .op_first = (uint8_t)op, .op_last = (uint8_t)op, .n = 1, .mtu = MTU };
+			struct burst p = { .op_first = (uint8_t)more, .op_last = (uint8_t)more, .n = 1, .mtu = MTU };
+
+			b.payload_len = p.payload_len = MTU;
+			b.dqpn = p.dqpn = 7;
+			p.psn = psn(1);
+			b.span = spans;
+			p.span = spans + 1;
+			b.span_n = p.span_n = 1;
+			if (opcode_get((uint8_t)more)->name && !burst_open(&b))
+				ck_assert_msg(!burst_join(&b, &p, spans, 4), "%#x %#x", op, more);
+			else if (more == op && opcode_get((uint8_t)op)->place == PLACE_MIDDLE)
+				ck_assert_msg(burst_join(&b, &p, spans, 4), "%#x", op);
+		}
+	}
+}
+END_TEST
+
 /* An ACK asked for in the middle is asked for at the end; a solicited event is the last packet's alone. */
 START_TEST(join_keeps_ackreq)
 {
@@ -487,4 +511,5 @@ START_TEST(imm_on_the_wire) /* conf: rule 3.2 */
 END_TEST
 
 TEST_MAIN("burst", every_opcode_alone, every_burst, slices, headers_cut_short, malformed, payload_rules, join_refuses,
-	  continue_refuses, continue_knows_xrc, join_keeps_ackreq, join_takes_last_aeth, imm_on_the_wire)
+	  continue_refuses, continue_knows_xrc, closed_takes_nothing, join_keeps_ackreq, join_takes_last_aeth,
+	  imm_on_the_wire)
