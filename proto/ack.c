@@ -19,16 +19,18 @@
 
 static struct swqe *head(const struct qp *qp) { return sq_at(&qp->sq, qp->sq.head); }
 
-/* n PSNs of the WR at the head are done. */
-static inline void head_done(struct hca *h, struct qp *qp, uint32_t n)
+/* n PSNs of the WR at the head are done; progress() is to follow. */
+static inline void head_done(struct hca *h, struct qp *qp, uint32_t n, struct acked *a)
 {
-	if (req_acked(h, qp, n))
+	if (req_acked(qp, n, a))
 		sq_complete(h, qp, WC_SUCCESS, FAULT_NONE);
 }
 
 /* una has moved: queues that waited for it go on. */
-static void progress(struct hca *h, struct qp *qp)
+static void progress(struct hca *h, struct qp *qp, const struct acked *a)
 {
+	if (!qp->path->local)
+		path_done(h, qp, a->out, a->all);
 	qp->why.rx_pkts = qp->rx_pkts;
 	qp->why.moved = h->now;
 	qp->why.heard = true;
@@ -40,26 +42,37 @@ static void progress(struct hca *h, struct qp *qp)
 	req_progress(h, qp);
 }
 
+/* By its response, n PSNs of the WR at the head are done. */
+static void answered(struct hca *h, struct qp *qp, uint32_t n)
+{
+	struct acked a = { 0 };
+
+	head_done(h, qp, n, &a);
+	progress(h, qp, &a);
+}
+
 /* All before to is acknowledged; false: a READ or atomic stands in the way. */
 static bool ack_to(struct hca *h, struct qp *qp, psn_t to)
 {
 	int32_t d = psn_diff(to, qp->req.una);
 	bool clear = true, moved = false;
+	struct acked a = { 0 };
 
 	while (d > 0) {
-		uint32_t left = head(qp)->pkt_n - req_head_pos(qp);
+		const struct swqe *w = head(qp);
+		uint32_t left = w->pkt_n - req_head_pos(qp);
 
-		clear = !head(qp)->rd;
+		clear = !w->rd;
 		if (!clear)
 			break;
 		if (left > (uint32_t)d)
 			left = (uint32_t)d;
-		head_done(h, qp, left);
+		head_done(h, qp, left, &a);
 		d -= (int32_t)left;
 		moved = true;
 	}
 	if (moved)
-		progress(h, qp);
+		progress(h, qp, &a);
 	return clear;
 }
 
@@ -212,8 +225,7 @@ static void read_resp(struct hca *h, struct qp *qp, const struct burst *b)
 	}
 	if (lost)
 		return;
-	head_done(h, qp, b->n);
-	progress(h, qp);
+	answered(h, qp, b->n);
 }
 
 static void atomic_resp(struct hca *h, struct qp *qp, const struct burst *b)
@@ -236,8 +248,7 @@ static void atomic_resp(struct hca *h, struct qp *qp, const struct burst *b)
 		fault_act(h, qp, FAULT_REQ_RESP_MEM);
 		return;
 	}
-	head_done(h, qp, 1);
-	progress(h, qp);
+	answered(h, qp, 1);
 }
 
 /* A response with data: it has to be the next one. */

@@ -18,8 +18,12 @@
 /* Weight of n packets of the message, from pos on. */
 static inline uint64_t req_cost(const struct qp *qp, const struct swqe *w, uint32_t pos, uint32_t n)
 {
-	uint64_t from = (uint64_t)pos * qp->mtu, to = from + (uint64_t)n * qp->mtu;
+	uint64_t from, to;
 
+	if (n == w->pkt_n) /* all of it, as of small messages */
+		return w->len + (uint64_t)n * PKT_COST;
+	from = (uint64_t)pos * qp->mtu;
+	to = from + (uint64_t)n * qp->mtu;
 	return (to < w->len ? to : w->len) - (from < w->len ? from : w->len) + (uint64_t)n * PKT_COST;
 }
 
@@ -29,23 +33,36 @@ static inline uint32_t req_head_pos(const struct qp *qp)
 	return psn_dist(sq_at(&qp->sq, qp->sq.head)->psn, qp->req.una);
 }
 
-/* n PSNs of the WR at the head are acknowledged, and there are as many.  true: it is done. */
-static inline bool req_acked(struct hca *h, struct qp *qp, uint32_t n)
+/* Weight of packets that are acknowledged: out of the window, and arrived.  They differ by what had left it before. */
+struct acked {
+	uint64_t out, all;
+};
+
+/*
+ * n PSNs of the WR at the head are acknowledged, and there are as many.  true: it is done.  What the path is to be told of by
+ * path_done(), once for all that an answer acknowledges, is added to *a.
+ */
+static inline bool req_acked(struct qp *qp, uint32_t n, struct acked *a)
 {
 	struct req *q = &qp->req;
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.head);
-	uint32_t pos = req_head_pos(qp), flying = psn_before(q->una, q->next) ? n : 0, left = psn_dist(q->una, q->left);
+	int32_t sent = psn_diff(q->next, q->una);
+	uint32_t pos = req_head_pos(qp), flying = n, left = psn_dist(q->una, q->left);
 
 	/* Packets behind a fallback have left the window already. */
-	if (flying && psn_diff(q->next, q->una) < (int32_t)n)
-		flying = (uint32_t)psn_diff(q->next, q->una);
-	if (left > flying)
-		left = flying;
+	if (sent < (int32_t)n)
+		flying = sent > 0 ? (uint32_t)sent : 0;
 	q->una = psn_add(q->una, n);
+	if (!qp->path->local) {
+		uint64_t all = req_cost(qp, w, pos, flying);
+
+		a->all += all;
+		if (left)
+			all = left < flying ? req_cost(qp, w, pos + left, flying - left) : 0;
+		a->out += all;
+	}
 	if (psn_before(q->left, q->una))
 		q->left = q->una;
-	if (!qp->path->local)
-		path_done(h, qp, req_cost(qp, w, pos + left, flying - left), req_cost(qp, w, pos, flying));
 	while (q->rd_head != q->rd_tail && !psn_before(q->una, q->rd_end[q->rd_head & q->rd_mask]))
 		q->rd_head++;
 	return pos + n == w->pkt_n;

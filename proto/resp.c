@@ -63,7 +63,8 @@ static enum fault check_rights(const struct qp *qp, const struct burst *b)
 	const struct resp *r = &qp->resp;
 	const struct rd *oldest;
 
-	if (starts(b) && request_right(b) & ~qp->attr.access)
+	/* A request never needs more than its kind: most need not be asked. */
+	if (starts(b) && kind_right(first_op(b)->kind) & ~qp->attr.access && request_right(b) & ~qp->attr.access)
 		return FAULT_RESP_QP_RIGHT;
 	if (first_op(b)->role != ROLE_ASK)
 		return FAULT_NONE;
