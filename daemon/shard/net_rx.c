@@ -32,7 +32,7 @@
 /* A burst that grows. */
 struct join {
 	struct hca *hca; /* NULL: empty */
-	bool open;       /* its message goes on behind it */
+	bool open;       /* its message goes on: it may take another packet */
 	struct burst b;
 	const uint8_t *last; /* its last packet */
 	struct span span[JOIN_PKTS];

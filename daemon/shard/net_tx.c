@@ -115,7 +115,7 @@ static inline bool goes_along(const struct route *a, const struct route *b)
 	       (a->flow_label == b->flow_label || gid_is_v4(a->dgid));
 }
 
-/* The train of the port that is for them, empty or on its way there. */
+/* The train of its port; one that goes elsewhere is sent first. */
 static struct train *train_of(struct net *net, const struct burst *b)
 {
 	const struct gid_slot *from = net_gid_again(net, &net->from, b->route.sgid);

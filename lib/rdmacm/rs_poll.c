@@ -95,7 +95,7 @@ static short found(struct rsock *rs, const struct pollfd *f, short channel)
 	return r;
 }
 
-/* Which descriptors they are: mostly another number for others. */
+/* A number for the descriptors of a set; others mostly have another one. */
 static uint64_t set_sum(const struct set *s, const struct pollfd *fds)
 {
 	uint64_t sum = s->n;

@@ -105,7 +105,7 @@ static void ep_put(struct ep *ep, struct reg **dead)
 	free(ep);
 }
 
-/* Locked.  Who comes to wait later sees the list as it is by then. */
+/* Locked.  A thread that comes to wait later sees the list as it is by then. */
 static void ep_kick(const struct ep *ep)
 {
 	uint64_t one = 1;
