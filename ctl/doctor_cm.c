@@ -26,7 +26,7 @@
 #define REJ_SERVICE 8  /* invalid service id */
 
 struct agent {
-	int fd, events; /* events: readable while one is queued */
+	int fd, events; /* events: readable while one is queued; -1 at first */
 	uint32_t id;
 };
 
@@ -45,6 +45,7 @@ static int ask(struct agent *a, struct cmm_req *req, struct cmm_rep *rep, int *f
 
 	if (n != (ssize_t)sizeof(*rep))
 		return n < 0 ? errno : ECONNRESET;
+	cmm_over_take(a->events, rep);
 	return rep->err;
 }
 

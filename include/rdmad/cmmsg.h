@@ -175,6 +175,16 @@ struct cmm_rep {
 		struct cmm_event event;
 	};
 };
+/* clang-format on */
+
+/* What a reply says that is over is taken from the channel's descriptor, which so is readable for no event that is gone. */
+static inline void cmm_over_take(int fd, const struct cmm_rep *rep)
+{
+	char token;
+
+	for (uint32_t i = 0; i < rep->over; i++)
+		if (recv(fd, &token, sizeof(token), MSG_DONTWAIT) <= 0)
+			break;
+}
 
 #endif
-/* clang-format on */

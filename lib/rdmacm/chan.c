@@ -12,13 +12,10 @@
 int chan_call(struct chan *c, struct cmm_req *req, struct cmm_rep *rep)
 {
 	int err;
-	char token;
 
 	rep->over = 0;
 	err = conn_swap(&c->conn, req, cmm_req_len(req->op), -1, rep, sizeof(*rep), NULL, 0);
-	for (uint32_t i = 0; i < rep->over; i++)
-		if (recv(c->ch.fd, &token, sizeof(token), MSG_DONTWAIT) <= 0)
-			break;
+	cmm_over_take(c->ch.fd, rep);
 	return err;
 }
 
