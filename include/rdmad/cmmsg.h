@@ -177,7 +177,7 @@ struct cmm_rep {
 };
 /* clang-format on */
 
-/* What a reply says that is over is taken from the channel's descriptor, which so is readable for no event that is gone. */
+/* Takes from the descriptor of a channel what a reply says is over: then it is not readable for events that are gone. */
 static inline void cmm_over_take(int fd, const struct cmm_rep *rep)
 {
 	char token;
