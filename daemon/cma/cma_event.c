@@ -33,8 +33,7 @@ void cma_channel_light(struct cma_channel *ch)
 	ch->lit = want;
 	if (!want)
 		ch->over++;
-	else if (send(ch->near, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL) <
-		 0) /* the program takes none, against the rules */
+	else if (send(ch->near, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) /* it takes none, against the rules */
 		log_info("cannot tell a CM event: %s", strerror(errno));
 }
 

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SHOW_TRIES \
-	8u /* another process that has the segment, or the first question of a thread with another one, may come between */
+#define SHOW_TRIES 8u /* another process that has the segment, or a thread's first question, may come between */
 
 #define ACCESS_KNOWN                                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
