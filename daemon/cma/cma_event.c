@@ -20,6 +20,7 @@
 #include "cma.h"
 #include "cma_agent.h"
 #include "../base/log.h"
+#include "../shard/publish.h"
 
 /* ---- records ----------------------------------------------------------------------- */
 
@@ -316,6 +317,8 @@ static void disconnected(struct cma_id *id, int status)
 	if (id->state != CMA_CONNECT)
 		return;
 	id->state = CMA_DISCONNECT;
+	if (qpn_owner(id->qpn) < shards_n)
+		publish_before(shards[qpn_owner(id->qpn)]);
 	cma_event_put(id, CMA_EV_DISCONNECTED, status);
 }
 

@@ -12,7 +12,7 @@
  *	- but STALLS_MIN times in STALLS_NS it took STALL_NS and more
  *
  * the completions are kept back for KEEP_NS from then on, each until the peer's next message is carried out, or for
- * ANSWER_NS.  A program that posts before it has an answer ends that at once.  Shard thread.
+ * ANSWER_NS, or until the peer hangs up (publish_before()).  A program that posts before it has an answer ends that at once.  Shard thread.
  */
 #ifndef DAEMON_ANSWER_H
 #define DAEMON_ANSWER_H

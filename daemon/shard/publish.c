@@ -19,6 +19,7 @@
 #include "../base/log.h"
 #include "hooks.h"
 #include "idle.h"
+#include "inbox.h"
 
 #define UNREAD 512u /* events that a socket holds, and more */
 
@@ -284,6 +285,7 @@ static bool cq_keep(struct ctx_cq *cq, mono_t now)
 	if (!answer_awaited(&qp->answer, cq->kept.heard, now))
 		return false;
 	cq->kept.on = true;
+	__atomic_store_n(&c->shard->keeps, true, __ATOMIC_RELAXED);
 	cq->kept.until = mono_add(now, ANSWER_NS);
 	cq->kept_next = c->shard->kept;
 	c->shard->kept = cq;
@@ -418,6 +420,20 @@ void publish_kept_of(const struct ctx *c, uint32_t qpn)
 		if (cq->obj.ctx->hca == c->hca && cq->kept.qpn == qpn)
 			publish_kept(cq);
 	}
+}
+
+static void kept_all(struct shard *s, void *)
+{
+	for (struct ctx_cq *cq = s->kept, *next; cq; cq = next) {
+		next = cq->kept_next;
+		publish_kept(cq);
+	}
+}
+
+void publish_before(struct shard *s)
+{
+	if (__atomic_load_n(&s->keeps, __ATOMIC_RELAXED))
+		shard_call(s, kept_all, NULL);
 }
 
 bool ctx_publish(struct shard *s, mono_t now)

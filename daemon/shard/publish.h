@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* publish.h - completions and events go from the HCAs to the programs.  Shard thread. */
+/* publish.h - completions and events go from the HCAs to the programs.  Shard thread, but for publish_before(). */
 #ifndef DAEMON_PUBLISH_H
 #define DAEMON_PUBLISH_H
 
@@ -20,6 +20,11 @@ void publish_forget_cq(struct ctx_cq *);
 /* what is kept back for an answer (answer.h) is published now: of a CQ that gets another ring, of a QP about to change. */
 void publish_kept(struct ctx_cq *);
 void publish_kept_of(const struct ctx *, uint32_t qpn);
+/*
+ * The same, of the whole shard.  Control thread, before a program learns that its peer has hung up: what it sent before is
+ * complete by then.
+ */
+void publish_before(struct shard *);
 /* the CQ takes no more completions; its QPs go to ERR. */
 void publish_overrun(struct ctx_cq *, mono_t now);
 /* the CQ's events come after so many completions, or so long after the first of them. */

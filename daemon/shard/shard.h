@@ -38,7 +38,8 @@ struct shard {
 	unsigned raw_n;
 	struct tap *tap;          /* tap.c's; NULL: nobody wants to see packets */
 	struct ctx_cq *moderated; /* publish.c's: CQs whose event waits for its time */
-	struct ctx_cq *kept;      /* and those whose last completion waits for an answer */
+	struct ctx_cq *kept;      /* and those whose last completion waits for an answer; */
+	bool keeps;               /* there was one: for all threads */
 	uint32_t core;            /* 1 + where it runs, as told to the programs (struct bell) */
 	bool few_cores;
 	const char *io_name; /* how it waits */
