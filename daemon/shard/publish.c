@@ -12,8 +12,12 @@
 #include "publish.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../base/clock.h"
 #include "../base/log.h"
@@ -294,6 +298,15 @@ static bool cq_keep(struct ctx_cq *cq, mono_t now)
 
 /* ---- completions ----------------------------------------------------------------------- */
 
+/* They sleep because a neighbour never gives its core away: there the shard sleeps, too (spin.c, 3). */
+static void nappers_wake(struct ctx *c)
+{
+	if (!bell_naps(c->bell))
+		return;
+	syscall(SYS_futex, &c->bell->naps, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	c->shard->naps = true;
+}
+
 static void cq_flush(struct ctx_cq *cq, mono_t now)
 {
 	if (!cq->batch_n)
@@ -306,6 +319,7 @@ static void cq_flush(struct ctx_cq *cq, mono_t now)
 		cq_moderate(cq, cq->batch_n, now);
 	else if (cq_fire(cq->ring.hdr, cq->solicited))
 		cq_event(cq);
+	nappers_wake(cq->obj.ctx);
 	cq->batch_n = 0;
 	cq->solicited = false;
 }

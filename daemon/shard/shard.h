@@ -42,6 +42,7 @@ struct shard {
 	bool keeps;               /* there was one: for all threads */
 	uint32_t core;            /* 1 + where it runs, as told to the programs (struct bell) */
 	bool few_cores;
+	bool naps;           /* publish.c's: a program that polls was asleep */
 	const char *io_name; /* how it waits */
 	struct {
 		uint64_t turns, sleeps, kicks;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spin.c - two signs that spinning harms, and the penalty: for 4 ms, doubling up to 128 ms while it recurs, the
+ * spin.c - three signs that spinning harms, and the penalty: for 4 ms, doubling up to 128 ms while it recurs, the
  * thread sleeps whenever it has nothing to do.
  *
  * 1. A sched_yield() that comes back after more than a millisecond: a neighbour on this core spins and
@@ -10,6 +10,9 @@
  *    neighbour had no core to post from.  The scheduler yields within a group only, and each session
  *    (autogroup) or service (cgroup) is a group of its own: there a yielding spinner is one that never
  *    yields.
+ *
+ * 3. A program that polls was asleep when its completion came: it has met such a neighbour (lib/verbs/nap.h).  Spinning would use up
+ *    the time that the shard may have at once when it is woken.
  *
  * A sleeper must be woken fast: slice.h.
  */
@@ -63,3 +66,5 @@ void spin_slept(struct spin *s, mono_t from, mono_t to, bool rung)
 	else if (++s->vain == VAIN_MAX)
 		penalty(s, to);
 }
+
+void spin_not(struct spin *s, mono_t now) { s->sleep_until = mono_max(s->sleep_until, mono_add(now, PENALTY_MIN_NS)); }

@@ -31,6 +31,9 @@ static inline bool spin_may(const struct spin *s, mono_t now)
 	return mono_before(now, mono_add(s->busy_at, SPIN_NS)) && mono_reached(now, s->sleep_until);
 }
 
+/* Its programs sleep: it does so, too, for a while. */
+void spin_not(struct spin *, mono_t now);
+
 /* One turn of spinning; what time it is then. */
 mono_t spin_turn(struct spin *, mono_t now);
 

@@ -283,6 +283,9 @@ bool turn(struct shard *s, struct turn *t)
 		net_flush(s->net);
 	busy |= ctx_publish(s, now) || sent;
 	net_flush(s->net);
+	if (s->naps)
+		spin_not(&t->spin, now);
+	s->naps = false;
 	if (busy || again) {
 		spin_busy(&t->spin, now);
 		cpu_busy(&t->cpu, now);

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 16u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 17u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -358,8 +358,10 @@ enum bell_idle {
 };
 #define BELL_QUEUES 65536u
 struct bell {
-	_Alignas(64) uint32_t core;       /* 1 + the core that the shard runs on, a hint; 0: it does not say */
-	uint32_t dead;                    /* 1: the device was unplugged, the context is of no use any more */
+	_Alignas(64) uint32_t core; /* 1 + the core that the shard runs on, a hint; 0: it does not say */
+	uint32_t dead;              /* 1: the device was unplugged, the context is of no use any more */
+	uint32_t naps;              /* a futex: 1 while threads of the program sleep until there is a completion */
+	uint32_t pad;
 	uint64_t sum[BELL_QUEUES / 4096]; /* from the last to the first: bell_sum() */
 	uint32_t idle;
 	uint32_t kicks; /* the program's: numbers for BELL_KICKING */
@@ -373,7 +375,7 @@ _Static_assert(sizeof(struct recv_wr) == 16, "struct recv_wr");
 _Static_assert(sizeof(struct cqe) == 64, "a completion is one cache line");
 _Static_assert(sizeof(struct comp_cntr) == 16, "struct comp_cntr");
 _Static_assert(sizeof(struct ring_hdr) == 256, "struct ring_hdr");
-_Static_assert(offsetof(struct bell, idle) == 136 && offsetof(struct bell, word) == 144,
+_Static_assert(offsetof(struct bell, idle) == 144 && offsetof(struct bell, word) == 152,
 	       "what the first queues use is one cache line");
 
 #endif

@@ -164,6 +164,19 @@ static inline bool bell_any(struct bell *b, uint32_t n)
 	return false;
 }
 
+/* Program: what it waits for is looked for behind this, and then it sleeps as long as the word is 1. */
+static inline void bell_nap(struct bell *b)
+{
+	__atomic_store_n(&b->naps, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Daemon, behind ring_publish() and a fence: are there any to be woken? */
+static inline bool bell_naps(struct bell *b)
+{
+	return __atomic_load_n(&b->naps, __ATOMIC_RELAXED) && __atomic_exchange_n(&b->naps, 0, __ATOMIC_SEQ_CST);
+}
+
 static inline void bell_sleep(struct bell *b, enum bell_idle how)
 {
 	__atomic_store_n(&b->idle, how, __ATOMIC_SEQ_CST);

@@ -31,6 +31,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/mr_ex.c \
 	lib/verbs/mw.c \
 	lib/verbs/mr_kinds.c \
+	lib/verbs/nap.c \
 	lib/verbs/ops.c \
 	lib/verbs/pd.c \
 	lib/verbs/poll.c \
@@ -75,6 +76,7 @@ noinst_HEADERS += \
 	lib/verbs/mem_map_in.h \
 	lib/verbs/mr.h \
 	lib/verbs/mw.h \
+	lib/verbs/nap.h \
 	lib/verbs/newer.h \
 	lib/verbs/pd.h \
 	lib/verbs/private.def \

@@ -17,6 +17,7 @@
  * it might before: the scheduler can bring it back, and it goes again after WAY_NS.
  */
 #include "cq.h"
+#include "nap.h"
 #include "qp.h"
 #include "srq.h"
 
@@ -79,10 +80,10 @@ static bool keeps_core(const struct rd_ctx *c)
 	       sched_getcpu() != (int)RING_LOAD(&c->bell->core) - 1;
 }
 
-static void idle_yield(const struct rd_cq *cq)
+static void idle_yield(struct rd_cq *cq)
 {
 	bool few = idle_every() == IDLE_SHORT;
-	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+	uint64_t start = clock_ns(CLOCK_MONOTONIC), now;
 
 	if (!empty_at)
 		empty_at = start;
@@ -90,11 +91,16 @@ static void idle_yield(const struct rd_cq *cq)
 		make_way(to_ctx(cq->cq.context), start);
 	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - empty_at >= NAP_AFTER_NS) {
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
+		nap_yielded(start, clock_ns(CLOCK_MONOTONIC));
 		return;
 	}
+	if (nap(cq, start))
+		return;
 	sched_yield();
+	now = clock_ns(CLOCK_MONOTONIC);
+	nap_yielded(start, now);
 	if (few)
-		keep_until = clock_ns(CLOCK_MONOTONIC) + KEEP_NS;
+		keep_until = now + KEEP_NS;
 }
 
 /* Counts a poll, with the lock held: true if it is time to give the core away.  Looks after the daemon as

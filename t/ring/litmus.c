@@ -11,6 +11,7 @@
  *	publish; bell_ring(), asleep    bell_wake(); bell_take(); ring_used() not: unseen, and no bit left
  *	bell_ring(), kick; bell_kicked() in one thread, bell_ring() = kick? in another       not: no kick was made before it returns
  *	cq_arm(); ring_used() = work?   publish; cq_fire() = event?           not: neither
+ *	bell_nap(); ring_used() = work? publish; cq_fire(); bell_naps() = wake? not: neither
  */
 #include "config.h"
 
@@ -284,5 +285,34 @@ START_TEST(arm_against_completion)
 }
 END_TEST
 
+/* ---- a nap ----------------------------------------------------------------- */
+
+static void up(void)
+{
+	bell_naps(&bell);
+	ring_consume(&cons, ring_used(&cons));
+}
+
+static void nap_and_look(void)
+{
+	bell_nap(&bell);
+	left_saw = ring_used(&cons);
+}
+
+static void complete_and_wake(void)
+{
+	ring_publish(&prod, 1);
+	cq_fire(prod.hdr, false);
+	right_saw = bell_naps(&bell);
+}
+
+START_TEST(nap_against_completion)
+{
+	static const struct litmus l = { up, nap_and_look, complete_and_wake, kicked_or_awake };
+
+	run(&l);
+}
+END_TEST
+
 TEST_MAIN("litmus", sleep_against_ring, take_against_ring, sum_against_word, idle_against_ring, wake_against_ring,
-	  ring_against_ring, arm_against_completion)
+	  ring_against_ring, arm_against_completion, nap_against_completion)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nap.h - how a thread that polls in vain waits beside a neighbour that never gives the core away.
+ *
+ * sched_yield(2) lets all others of its core go first; since Linux 6.18 it gives up a whole time slice, too.  Among threads that all
+ * do so that costs nothing.  Beside one that computes, it costs milliseconds a message.  So a yield that takes LONG_NS is the last
+ * one for a while: instead the thread sleeps until the daemon has a completion for its context (struct bell, naps), with short time
+ * slices, so that it is woken in the middle of its neighbour's.  Then one yield tries how it is now.
+ *
+ * To poll without giving the core away, as programs over TCP do, would be as fast while both ends happen to run; but on one core
+ * they would wait for each other, with or without neighbours, and find no end to it.
+ */
+#ifndef VERBS_NAP_H
+#define VERBS_NAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rd_cq;
+
+/* The calling thread gave its core away, or slept for a moment, from then to now. */
+void nap_yielded(uint64_t from, uint64_t now);
+/* It is to sleep instead, and does; false: it is to yield.  now: CLOCK_MONOTONIC, ns. */
+bool nap(struct rd_cq *, uint64_t now);
+
+#endif
