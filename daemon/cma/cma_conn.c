@@ -222,7 +222,7 @@ static void req_fill(struct cm_req *r, const struct cma_id *id, const struct cmm
 {
 	*r = (struct cm_req){
 		.service_id = cm_service_id(id->ps, cma_addr_port(&id->dst)),
-		.qpn = c->qp_num & 0xffffff,
+		.qpn = id->qpn,
 		.resp_res = id->resp_res,
 		.init_depth = id->init_depth,
 		.remote_timeout = RESPONSE_TIMEOUT,
@@ -280,6 +280,7 @@ static int connect_rc(struct cma_id *id, const struct cmm_conn *c)
 		return EINVAL;
 	id->resp_res = depth(c->responder_resources, RD_MAX_RD_ATOM);
 	id->init_depth = depth(c->initiator_depth, RD_MAX_RD_ATOM);
+	id->qpn = c->qp_num & 0xffffff;
 	req_fill(&j.connect.req, id, c);
 	err = agent_call(id->dev, job_connect, &j);
 	if (!err)
@@ -344,9 +345,10 @@ int cma_accept(struct cma_id *id, const struct cmm_conn *c)
 		return accept_ud(id, c);
 	if (c->data_len > CM_REP_DATA)
 		return EINVAL;
+	id->qpn = c->qp_num & 0xffffff;
 	j.rep = (struct cm_rep){
-		.qpn = xrc ? 0 : c->qp_num & 0xffffff,
-		.eecn = xrc ? c->qp_num & 0xffffff : 0,
+		.qpn = xrc ? 0 : id->qpn,
+		.eecn = xrc ? id->qpn : 0,
 		.psn = id->psn,
 		.resp_res = depth(c->responder_resources, least(id->resp_res, RD_MAX_RD_ATOM)),
 		.init_depth = depth(c->initiator_depth, least(id->init_depth, RD_MAX_RD_ATOM)),

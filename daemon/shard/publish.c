@@ -12,7 +12,6 @@
 #include "publish.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,6 +24,7 @@
 #include "idle.h"
 #include "inbox.h"
 
+#define WAKES  16   /* threads at a completion: the others wake by themselves */
 #define UNREAD 512u /* events that a socket holds, and more */
 
 /* ---- completion channels ----------------------------------------------------------- */
@@ -303,8 +303,8 @@ static void nappers_wake(struct ctx *c)
 {
 	if (!bell_naps(c->bell))
 		return;
-	syscall(SYS_futex, &c->bell->naps, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	c->shard->naps = true;
+	if (syscall(SYS_futex, &c->bell->naps, FUTEX_WAKE, WAKES, NULL, NULL, 0) > 0)
+		c->shard->naps = true;
 }
 
 static void cq_flush(struct ctx_cq *cq, mono_t now)

@@ -21,8 +21,8 @@ void publish_forget_cq(struct ctx_cq *);
 void publish_kept(struct ctx_cq *);
 void publish_kept_of(const struct ctx *, uint32_t qpn);
 /*
- * The same, of the whole shard.  Control thread, before a program learns that its peer has hung up: what it sent before is
- * complete by then.
+ * The same, of the whole shard.  Control thread, before a program learns that its peer has hung up: what has been
+ * acknowledged by then is complete.
  */
 void publish_before(struct shard *);
 /* the CQ takes no more completions; its QPs go to ERR. */

@@ -2,6 +2,7 @@
 /* nap.c - see nap.h. */
 #include "nap.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,35 +28,65 @@ static _Thread_local struct {
 	unsigned others;
 } spell;
 
-static void spell_end(void)
+_Thread_local bool nap_is_on;
+
+static void slice_own(void)
 {
-	spell.until = 0;
 	if (spell.slice)
 		slice_set(spell.slice);
 	spell.slice = 0;
+	nap_is_on = false;
 }
 
-void nap_yielded(uint64_t from, uint64_t now)
+static void spell_begin(uint64_t now)
 {
-	if (now - from < LONG_NS) {
-		if (spell.last_ns) {
-			spell_end();
-			spell.last_ns = 0;
-		}
-		return;
-	}
 	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
 	if (spell.last_ns > SPELL_MAX)
 		spell.last_ns = SPELL_MAX;
 	spell.until = now + spell.last_ns;
 	if (!spell.slice)
 		spell.slice = slice_set(SLICE_SHORT_NS);
+	nap_is_on = true;
+}
+
+void nap_slept(uint64_t from, uint64_t now)
+{
+	int err = errno;
+
+	if (now - from >= LONG_NS)
+		spell_begin(now);
+	errno = err;
+}
+
+void nap_yielded(uint64_t from, uint64_t now)
+{
+	int err = errno;
+
+	if (now - from >= LONG_NS) {
+		spell_begin(now);
+	} else if (spell.last_ns) {
+		spell.until = spell.last_ns = 0;
+		slice_own();
+	}
+	errno = err;
+}
+
+void nap_found(void)
+{
+	struct timespec ts;
+	int err = errno;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	if ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec >= spell.until)
+		slice_own();
+	errno = err;
 }
 
 bool nap(struct rd_cq *cq, uint64_t now)
 {
 	struct bell *b = to_ctx(cq->cq.context)->bell;
-	const struct timespec most = { 0, NAP_NS };
+	const long most[2] = { 0, NAP_NS }; /* as SYS_futex has it, with 32 bits, too */
+	int err = errno;
 
 	if (now >= spell.until)
 		return false;
@@ -65,6 +96,7 @@ bool nap(struct rd_cq *cq, uint64_t now)
 	spell.others = 0;
 	bell_nap(b);
 	if (rdmad_cq_quiet(&cq->cq))
-		syscall(SYS_futex, &b->naps, FUTEX_WAIT, 1, &most, NULL, 0);
+		syscall(SYS_futex, &b->naps, FUTEX_WAIT, 1, most, NULL, 0);
+	errno = err;
 	return true;
 }

@@ -18,9 +18,18 @@
 
 struct rd_cq;
 
-/* The calling thread gave its core away, or slept for a moment, from then to now. */
+/* All times are CLOCK_MONOTONIC's, ns; errno is kept. */
+
+/* The calling thread gave its core away from then to now. */
 void nap_yielded(uint64_t from, uint64_t now);
-/* It is to sleep instead, and does; false: it is to yield.  now: CLOCK_MONOTONIC, ns. */
+/* It slept for a moment, which says something if it was long. */
+void nap_slept(uint64_t from, uint64_t now);
+/* It is to sleep instead, and does; false: it is to yield. */
 bool nap(struct rd_cq *, uint64_t now);
+/* It found something, and may not wait again: the slices are its own again, if their time is over. */
+void nap_found(void);
+
+/* nap_found() has something to do. */
+extern _Thread_local bool nap_is_on;
 
 #endif

@@ -91,7 +91,7 @@ static void idle_yield(struct rd_cq *cq)
 		make_way(to_ctx(cq->cq.context), start);
 	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - empty_at >= NAP_AFTER_NS) {
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
-		nap_yielded(start, clock_ns(CLOCK_MONOTONIC));
+		nap_slept(start, clock_ns(CLOCK_MONOTONIC));
 		return;
 	}
 	if (nap(cq, start))
@@ -110,6 +110,8 @@ static bool idle_due(struct rd_cq *cq, bool empty)
 	if (!empty) {
 		cq->empty_n = cq->idle_n = 0;
 		empty_at = keep_until = 0;
+		if (nap_is_on)
+			nap_found();
 		return false;
 	}
 	if (++cq->empty_n < idle_every())
