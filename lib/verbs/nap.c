@@ -90,7 +90,7 @@ bool nap(struct rd_cq *cq, uint64_t now)
 
 	if (now >= spell.until)
 		return false;
-	if (spell.by != cq && spell.others++ < OTHERS)
+	if (spell.by && spell.by != cq && spell.others++ < OTHERS)
 		return true;
 	spell.by = cq;
 	spell.others = 0;
