@@ -26,7 +26,6 @@ noinst_HEADERS += \
 	daemon/base/sandbox.h \
 	daemon/base/segment.h \
 	daemon/base/shmem.h \
-	daemon/base/slice.h \
 	daemon/base/slab.h \
 	daemon/cma/cma.h \
 	daemon/cma/cma_agent.h \
@@ -111,7 +110,6 @@ libdaemon_a_SOURCES = \
 	daemon/base/sandbox.c \
 	daemon/base/segment.c \
 	daemon/base/shmem.c \
-	daemon/base/slice.c \
 	daemon/base/slab.c \
 	daemon/cma/cma.c \
 	daemon/cma/cma_addr.c \

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <rdmad/gid.h>
+#include <rdmad/slice.h>
 
 #include "cma/cma.h"
 #include "base/conf.h"
@@ -33,7 +34,6 @@
 #include "base/peer.h"
 #include "base/rights.h"
 #include "base/sandbox.h"
-#include "base/slice.h"
 #include "shard/net.h"
 #include "shard/peers.h"
 #include "shard/spare.h"
@@ -357,7 +357,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
 		 shards_n == 1 ? "" : "s");
 	why_start(loop);
-	slice_short();
+	slice_set(SLICE_SHORT_NS);
 	err = cma_start(loop);
 	if (err) {
 		log_err("cannot start the connection manager: %s", strerror(err));

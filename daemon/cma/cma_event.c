@@ -314,11 +314,13 @@ static void found(struct cma_id *id, const struct cm_sidr_rep *rep)
 
 static void disconnected(struct cma_id *id, int status)
 {
+	unsigned owner = qpn_owner(id->qpn); /* the QPN is what the program said */
+
 	if (id->state != CMA_CONNECT)
 		return;
 	id->state = CMA_DISCONNECT;
-	if (qpn_owner(id->qpn) < shards_n)
-		publish_before(shards[qpn_owner(id->qpn)]);
+	if (owner < shards_n)
+		publish_before(shards[owner]);
 	cma_event_put(id, CMA_EV_DISCONNECTED, status);
 }
 

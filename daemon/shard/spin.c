@@ -14,14 +14,15 @@
  * 3. A program that polls was asleep when its completion came: it has met such a neighbour (lib/verbs/nap.h).  Spinning would use up
  *    the time that the shard may have at once when it is woken.  4 ms each time.
  *
- * A sleeper must be woken fast: slice.h.
+ * A sleeper must be woken fast: rdmad/slice.h.
  */
 #include "spin.h"
 
 #include <sched.h>
 
+#include <rdmad/slice.h>
+
 #include "../base/clock.h"
-#include "../base/slice.h"
 
 #define YIELD_LONG_NS  1000000u
 #define SLEEP_SHORT_NS 30000u
@@ -31,7 +32,7 @@
 
 void spin_init(struct spin *s)
 {
-	slice_short();
+	slice_set(SLICE_SHORT_NS);
 	*s = (struct spin){ 0 };
 }
 

@@ -283,9 +283,10 @@ bool turn(struct shard *s, struct turn *t)
 		net_flush(s->net);
 	busy |= ctx_publish(s, now) || sent;
 	net_flush(s->net);
-	if (s->naps)
+	if (s->naps) {
 		spin_not(&t->spin, now);
-	s->naps = false;
+		s->naps = false;
+	}
 	if (busy || again) {
 		spin_busy(&t->spin, now);
 		cpu_busy(&t->cpu, now);

@@ -8,6 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/*
+ * Before Linux 6.12 nobody gets it.  So a thread is woken in the middle of a neighbour's slice, and loses little when it gives
+ * its core away.
+ */
 #define SLICE_SHORT_NS 100000u
 
 /* The kernel's struct sched_attr: its header does not go together with <sched.h>. */

@@ -22,64 +22,54 @@
 static _Thread_local struct {
 	uint64_t until;   /* of this spell of naps; 0: none */
 	uint64_t last_ns; /* how long the last one was */
-	uint64_t slice;   /* the thread's own; 0: as it is */
-	const void
-		*by; /* the CQ that it polled when it slept last: the others are polled once before it sleeps again */
+	const void *by;   /* the CQ that slept last: the others are polled once before the next nap */
 	unsigned others;
 } spell;
 
-_Thread_local bool nap_is_on;
+_Thread_local uint64_t nap_slice;
+
+/* 0 is none. */
+static uint64_t slice_keep_errno(uint64_t ns)
+{
+	int err = errno;
+	uint64_t was = ns ? slice_set(ns) : 0;
+
+	errno = err;
+	return was;
+}
 
 static void slice_own(void)
 {
-	if (spell.slice)
-		slice_set(spell.slice);
-	spell.slice = 0;
-	nap_is_on = false;
-}
-
-static void spell_begin(uint64_t now)
-{
-	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
-	if (spell.last_ns > SPELL_MAX)
-		spell.last_ns = SPELL_MAX;
-	spell.until = now + spell.last_ns;
-	if (!spell.slice)
-		spell.slice = slice_set(SLICE_SHORT_NS);
-	nap_is_on = true;
+	slice_keep_errno(nap_slice);
+	nap_slice = 0;
 }
 
 void nap_slept(uint64_t from, uint64_t now)
 {
-	int err = errno;
-
-	if (now - from >= LONG_NS)
-		spell_begin(now);
-	errno = err;
+	if (now - from < LONG_NS)
+		return;
+	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
+	if (spell.last_ns > SPELL_MAX)
+		spell.last_ns = SPELL_MAX;
+	spell.until = now + spell.last_ns;
+	if (!nap_slice)
+		nap_slice = slice_keep_errno(SLICE_SHORT_NS);
 }
 
 void nap_yielded(uint64_t from, uint64_t now)
 {
-	int err = errno;
-
 	if (now - from >= LONG_NS) {
-		spell_begin(now);
+		nap_slept(from, now);
 	} else if (spell.last_ns) {
 		spell.until = spell.last_ns = 0;
 		slice_own();
 	}
-	errno = err;
 }
 
-void nap_found(void)
+void nap_found(uint64_t now)
 {
-	struct timespec ts;
-	int err = errno;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	if ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec >= spell.until)
+	if (now >= spell.until)
 		slice_own();
-	errno = err;
 }
 
 bool nap(struct rd_cq *cq, uint64_t now)

@@ -27,9 +27,9 @@ void nap_slept(uint64_t from, uint64_t now);
 /* It is to sleep instead, and does; false: it is to yield. */
 bool nap(struct rd_cq *, uint64_t now);
 /* It found something, and may not wait again: the slices are its own again, if their time is over. */
-void nap_found(void);
+void nap_found(uint64_t now);
 
-/* nap_found() has something to do. */
-extern _Thread_local bool nap_is_on;
+/* The thread's own slice, ns, while it has a short one; 0: it has its own, and nap_found() has nothing to do. */
+extern _Thread_local uint64_t nap_slice;
 
 #endif

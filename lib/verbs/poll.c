@@ -110,8 +110,8 @@ static bool idle_due(struct rd_cq *cq, bool empty)
 	if (!empty) {
 		cq->empty_n = cq->idle_n = 0;
 		empty_at = keep_until = 0;
-		if (nap_is_on)
-			nap_found();
+		if (nap_slice)
+			nap_found(clock_ns(CLOCK_MONOTONIC));
 		return false;
 	}
 	if (++cq->empty_n < idle_every())
