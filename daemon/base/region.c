@@ -390,6 +390,7 @@ static int walk_copy(const struct span *dst, unsigned dst_n, const struct span *
 	struct walk to, from;
 	struct piece d, s;
 	uint64_t len, apart;
+	bool last;
 	int err;
 
 	batch.dst_peer = batch.src_peer = NULL;
@@ -404,7 +405,8 @@ static int walk_copy(const struct span *dst, unsigned dst_n, const struct span *
 		d = walk_piece(&to, true);
 		s = walk_piece(&from, false);
 		len = d.len < s.len ? d.len : s.len;
-		apart = to.span + 1 == to.end && to.off + len == to.span->len ? last_word(&d, len) : 0;
+		last = to.span + 1 == to.end && to.off + len == to.span->len;
+		apart = last ? last_word(&d, len) : 0;
 		if (d.peer || s.peer) {
 			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len - apart);
 			batch.apart = true;
@@ -415,6 +417,9 @@ static int walk_copy(const struct span *dst, unsigned dst_n, const struct span *
 			if (err)
 				return err;
 		} else {
+			err = last ? vm_batch_flush(&batch) : 0; /* what is in it comes before */
+			if (err)
+				return err;
 			move(&d, &s, len, apart);
 		}
 		walk_on(&to, len);

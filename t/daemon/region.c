@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ static struct region *region[PLACES]; /* [2]: NULL, here */
 static pid_t child[2];
 static struct peer peer[2];
 static int fd;
+static uint8_t *mapped; /* what fd holds */
 static uint64_t dice;
 
 static uint32_t below(uint32_t n)
@@ -72,6 +74,8 @@ static void setup(void)
 	char c;
 
 	fd = memfd_sealed(PART, F_SEAL_SHRINK);
+	mapped = mmap(NULL, PART, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(mapped, MAP_FAILED);
 	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(mem, MAP_FAILED);
 	ck_assert_int_eq(pipe(pipes), 0);
@@ -98,6 +102,7 @@ static void teardown(void)
 		waitpid(child[i], NULL, 0);
 	}
 	munmap(mem, LEN);
+	munmap(mapped, PART);
 	close(fd);
 }
 
@@ -204,6 +209,65 @@ static uint64_t word_of(unsigned place, uint64_t addr)
 }
 
 /* Small copies that were put off are made by settle(). */
+/* ---- the last byte comes last ---------------------------------------------------- */
+
+static const volatile uint8_t *last; /* looked at by the two below, unless NULL */
+static unsigned looked, early;
+
+static void last_look(void)
+{
+	looked += last != NULL;
+	early += last && *last == 'L';
+}
+
+/* The daemon's calls come here. */
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_n, const struct iovec *from,
+			 unsigned long from_n, unsigned long flags)
+{
+	last_look();
+	return syscall(SYS_process_vm_readv, pid, to, to_n, from, from_n, flags);
+}
+
+ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long from_n, const struct iovec *to,
+			  unsigned long to_n, unsigned long flags)
+{
+	last_look();
+	return syscall(SYS_process_vm_writev, pid, from, from_n, to, to_n, flags);
+}
+
+/* A piece by a call, and the last one without. */
+static void last_copy(const struct span *dst, const struct span *src, const volatile uint8_t *at)
+{
+	looked = early = 0;
+	last = at;
+	ck_assert_int_eq(region_mem_ops.copy(NULL, dst, 1, src, 1, 0), 0);
+	last = NULL;
+	ck_assert_uint_eq(*at, 'L');
+	ck_assert_uint_eq(looked, 1);
+	ck_assert_uint_eq(early, 0);
+}
+
+START_TEST(last_byte)
+{
+	static uint8_t here[4096];
+	const uint32_t lens[] = { 40, 4096 };
+
+	setup();
+	for (unsigned i = 0; i < 2; i++) {
+		/* 32 bytes are read or written by a call. */
+		struct span a = { region[0], (uintptr_t)mem + PART - 32, lens[i] },
+			    h = { NULL, (uintptr_t)here, lens[i] };
+
+		memset(here, 'L', sizeof(here));
+		last_copy(&a, &h, mapped + lens[i] - 32 - 1);
+		memset(here, 0, sizeof(here));
+		last_copy(&h, &a, here + lens[i] - 1);
+		memset(mapped, 0, PART);
+	}
+	teardown();
+}
+END_TEST
+
 START_TEST(put_off)
 {
 	uint64_t one = 1, was, at;
@@ -510,7 +574,8 @@ int main(void)
 {
 	Suite *suite = suite_create("region");
 
-	SUITE_ADD(suite, copies, atomics, put_off, cut_short, shared, shared_cut, torn_anew, FULL refused, gone);
+	SUITE_ADD(suite, copies, atomics, last_byte, put_off, cut_short, shared, shared_cut, torn_anew, FULL refused,
+		  gone);
 	if (huge_is_here())
 		SUITE_ADD(suite, huge_length);
 	else

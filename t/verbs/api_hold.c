@@ -10,7 +10,8 @@
  *
  * Two more look at the helper that holds them: clone() and waitpid() of this program are those below.
  *
- * $RDMAD_TURNS: how often (60): a region with all, or a part, of it is registered, written and deregistered.
+ * $RDMAD_TURNS: how often (60): a region with all, or a part, of it is registered, written and deregistered. A line each
+ * 100,000 tells how far it is.
  */
 #include "fixture.h"
 
@@ -185,6 +186,8 @@ static void turns(struct fix *f, unsigned n, unsigned *mapped)
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
 		ck_assert(fix_filled(g.remote + off, BUF_LEN, i + i % 2));
 		ck_assert_msg(!__atomic_load_n(&g.wrong, __ATOMIC_RELAXED), "turn %u: %lu times", i, g.wrong);
+		if (i && i % 100000 == 0)
+			fprintf(stderr, "torture: %u turns, %u mapped\n", i, *mapped);
 	}
 	fix_pair_end(a, b);
 }

@@ -42,9 +42,12 @@ static void order(size_t buf_len)
 		memset(f.buf, (int)(i & 255), LEN);
 		ck_assert_int_eq(fix_write_to(&f, a, 0, (uintptr_t)to, mr->rkey, LEN), 0);
 		wait_last(to + LEN - 1, (unsigned char)i);
-		for (unsigned k = 0; k < LEN; k++)
-			ck_assert_msg(((volatile unsigned char *)to)[k] == (i & 255),
-				      "round %u: byte %u came behind the last one", i, k);
+		for (unsigned k = 0; k < LEN; k++) {
+			unsigned char v = ((volatile unsigned char *)to)[k];
+
+			ck_assert_msg(v == (i & 255), "round %u: byte %u came behind the last one: %u, then %u", i, k,
+				      v, ((volatile unsigned char *)to)[k]);
+		}
 		fix_wait_ok(f.cq);
 	}
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
