@@ -265,6 +265,7 @@ static int connect_ud(struct cma_id *id, const struct cmm_conn *c)
 		return EINVAL;
 	header_put(id, j.sidr_req.data);
 	memcpy(j.sidr_req.data + CM_IP_LEN, c->data, c->data_len);
+	id->qpn = c->qp_num & 0xffffff; /* no message has it */
 	err = agent_call(id->dev, job_sidr, &j);
 	if (!err)
 		cma_id_tie(id, j.cm_id);
@@ -327,8 +328,9 @@ static int accept_ud(struct cma_id *id, const struct cmm_conn *c)
 		id->qkey = c->qkey ? c->qkey : CMA_UDP_QKEY;
 	else if (c->qkey && c->qkey != id->qkey)
 		return EINVAL;
+	id->qpn = c->qp_num & 0xffffff;
 	j.sidr_rep.status = SIDR_OK;
-	j.sidr_rep.qpn = c->qp_num & 0xffffff;
+	j.sidr_rep.qpn = id->qpn;
 	j.sidr_rep.qkey = id->qkey;
 	memcpy(j.sidr_rep.data, c->data, c->data_len);
 	return agent_call(id->dev, job_sidr_reply, &j);

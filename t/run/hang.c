@@ -84,7 +84,7 @@ static void event(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 }
 
 /* Asks for a connection; the answer never comes, or the request is never looked at. */
-static void ask(bool listening)
+static void ask(enum rdma_port_space ps, bool listening)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
 				  .sin_port = htons(7999),
@@ -93,10 +93,10 @@ static void ask(bool listening)
 	struct rdma_conn_param p = { .retry_count = 7 };
 	struct rdma_cm_id *id = NULL, *server = NULL;
 
-	need(ch && other && !rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), "id");
+	need(ch && other && !rdma_create_id(ch, &id, NULL, ps), "id");
 	if (listening)
-		need(!rdma_create_id(other, &server, NULL, RDMA_PS_TCP) &&
-			     !rdma_bind_addr(server, (struct sockaddr *)&to) && !rdma_listen(server, 1),
+		need(!rdma_create_id(other, &server, NULL, ps) && !rdma_bind_addr(server, (struct sockaddr *)&to) &&
+			     !rdma_listen(server, 1),
 		     "listen");
 	need(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000), "resolve");
 	event(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -184,7 +184,9 @@ static void hang(const char *how)
 	} else if (!strcmp(how, "recv")) {
 		receive();
 	} else if (!strcmp(how, "req") || !strcmp(how, "accept")) {
-		ask(!strcmp(how, "accept"));
+		ask(RDMA_PS_TCP, !strcmp(how, "accept"));
+	} else if (!strcmp(how, "sidr")) {
+		ask(RDMA_PS_UDP, false);
 	}
 }
 
