@@ -34,6 +34,7 @@
 #define OPS       90000u    /* unless told otherwise, */
 #define SECONDS   15.0      /* and no longer than this */
 #define HEAP_ROOM (8 << 20) /* tables of handles keep the size that they needed most; a leak is more in 10^6 steps */
+#define TRIES     300u      /* of a request: one of them should have been right */
 
 static struct show {
 	struct foe_tally tally;
@@ -251,10 +252,16 @@ static void reached(void)
 #undef MSG
 #undef MSG_FREE
 	};
+	/* They name what was made before. */
+	static const uint32_t common[] = { MSG_MR_REG, MSG_QP_CREATE, MSG_QP_MODIFY,   CMM_QUERY,
+					   CMM_BIND,   CMM_LISTEN,    CMM_RESOLVE_ADDR };
 
 	for (unsigned i = 0; i < CMM_OPS; i++)
 		if (name[i] && !show->tally.good[i])
 			printf("clients: %s was never done, %u times refused\n", name[i], show->tally.refused[i]);
+	for (unsigned i = 0; i < sizeof(common) / sizeof(*common); i++)
+		ck_assert_msg(show->tally.good[common[i]] || show->tally.refused[common[i]] < TRIES,
+			      "%s was never done: do the clients still know what the daemon answers?", name[common[i]]);
 }
 
 START_TEST(clients)

@@ -38,7 +38,6 @@ union answer {
 		uint32_t op, seq;
 		int32_t err;
 		uint32_t fd_n;
-		uint32_t word[16];
 	} any;
 	struct msg_rep m;
 	struct cmm_rep c;
@@ -50,6 +49,14 @@ static void note_number(struct foe *f, struct foe_link *l, uint32_t op, uint32_t
 		l->made[op][l->made_n[op]++] = n;
 	else
 		l->made[op][foe_below(f, FOE_KEEP)] = n;
+}
+
+/* The number of what the daemon says it has made. */
+static uint32_t number_in(const union answer *a)
+{
+	if (a->any.op < CMM_OPEN)
+		return a->m.obj.handle;
+	return a->any.op == CMM_GET_EVENT ? a->c.event.id : a->c.create.id;
 }
 
 static void drop_fds(int *fds)
@@ -137,7 +144,7 @@ static void learn(struct foe *f, unsigned i, const union answer *a, int *fds)
 		drop_fds(fds);
 		return;
 	}
-	note_number(f, l, a->any.op, a->any.op == CMM_GET_EVENT ? a->c.event.id : a->any.word[0]);
+	note_number(f, l, a->any.op, number_in(a));
 	if (a->any.op == MSG_QUERY_GID)
 		memcpy(f->gid, a->m.gid.gid, 16);
 	if (a->any.op == MSG_OPEN || a->any.op == MSG_IMPORT)
