@@ -155,7 +155,8 @@ int wr_inline_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, 
 
 /*
  * Copies the data of a small send behind its sge: the daemon needs not fetch it from this process.  The data
- * belongs to the HCA from the post on, so this is not seen.  The daemon still checks the sge.
+ * belongs to the HCA from the post on, so this is not seen.  The daemon still checks the sge.  Not with WR_FENCE: a READ or an
+ * atomic before it may be what brings the data.
  */
 static void small_copy(struct rd_qp *qp, struct send_wr *w)
 {
@@ -182,7 +183,7 @@ static void small_copy(struct rd_qp *qp, struct send_wr *w)
 
 void wr_close(struct rd_qp *qp, struct send_wr *w)
 {
-	if (w->sge_n && w->sge_n <= RD_MAX_SGE && wr_has_data(w))
+	if (w->sge_n && w->sge_n <= RD_MAX_SGE && wr_has_data(w) && !(w->flags & WR_FENCE))
 		small_copy(qp, w);
 	if (wr_row(w->op)->data == WR_DATA_SPLIT)
 		memcpy((struct sge *)(w + 1) + w->sge_n, qp->tso_hdr, w->inline_len);

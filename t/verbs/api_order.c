@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * api_order.c - the last byte of a WRITE is the last that its target sees.  No specification says so, but adapters do it, and
- * programs wait for it instead of a completion (dtest -W, perftest's write_lat, MPI libraries).
+ * api_order.c - what comes before what.
+ *
+ * The last byte of a WRITE is the last that its target sees.  No specification says so, but adapters do it, and programs wait for
+ * it instead of a completion (dtest -W, perftest's write_lat, MPI libraries).
+ *
+ * A fenced request sends what the READs and atomics before it have brought (protocol.md, 4.8), however short it is.
  */
 #include "fixture.h"
 
@@ -62,4 +66,110 @@ END_TEST
 START_TEST(last_byte_mapped) { order(1 << 17); }
 END_TEST
 
-void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped); }
+/* ---- fence ------------------------------------------------------------------------ */
+
+#define OLD   0xaa
+#define FAR   0x55
+#define THERE (BUF_LEN / 2) /* the peer's half of the buffer: what is read, and behind it what is written */
+
+struct fenced {
+	struct fix f;
+	struct ibv_qp *a, *b;
+};
+
+/* A list of a READ, or for 8 bytes an atomic, and a fenced WRITE of the same bytes. */
+static void fence_post(struct fenced *e, enum ibv_wr_opcode first, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)e->f.buf, len, e->f.mr->lkey };
+	uint64_t there = (uintptr_t)e->f.buf + THERE;
+	struct ibv_send_wr *bad, wr[2] = {
+		{ .next = &wr[1], .sg_list = &sge, .num_sge = 1, .opcode = first },
+		{ .sg_list = &sge,
+		  .num_sge = 1,
+		  .opcode = IBV_WR_RDMA_WRITE,
+		  .send_flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED },
+	};
+
+	if (first == IBV_WR_RDMA_READ) {
+		wr[0].wr.rdma.remote_addr = there;
+		wr[0].wr.rdma.rkey = e->f.mr->rkey;
+	} else {
+		wr[0].wr.atomic.remote_addr = there;
+		wr[0].wr.atomic.rkey = e->f.mr->rkey;
+	}
+	wr[1].wr.rdma.remote_addr = there + len;
+	wr[1].wr.rdma.rkey = e->f.mr->rkey;
+	ck_assert_int_eq(ibv_post_send(e->a, wr, &bad), 0);
+}
+
+static void fence_post_ex(struct fenced *e, enum ibv_wr_opcode first, uint32_t len)
+{
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(e->a);
+	uint64_t there = (uintptr_t)e->f.buf + THERE;
+
+	ck_assert(x != NULL);
+	ibv_wr_start(x);
+	x->wr_flags = 0;
+	if (first == IBV_WR_RDMA_READ)
+		ibv_wr_rdma_read(x, e->f.mr->rkey, there);
+	else
+		ibv_wr_atomic_fetch_add(x, e->f.mr->rkey, there, 0);
+	ibv_wr_set_sge(x, e->f.mr->lkey, (uintptr_t)e->f.buf, len);
+	x->wr_flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(x, e->f.mr->rkey, there + len);
+	ibv_wr_set_sge(x, e->f.mr->lkey, (uintptr_t)e->f.buf, len);
+	ck_assert_int_eq(ibv_wr_complete(x), 0);
+}
+
+static void fence_round(struct fenced *e, void (*post)(struct fenced *, enum ibv_wr_opcode, uint32_t),
+			enum ibv_wr_opcode first, uint32_t len)
+{
+	memset(e->f.buf, OLD, THERE);
+	memset(e->f.buf + THERE, FAR, len);
+	memset(e->f.buf + THERE + len, 0, len);
+	post(e, first, len);
+	fix_wait_ok(e->f.cq);
+	for (uint32_t i = 0; i < len; i++)
+		ck_assert_msg(e->f.buf[THERE + len + i] == FAR, "%u bytes: byte %u is %#x", len, i,
+			      e->f.buf[THERE + len + i]);
+}
+
+static struct ibv_qp *fence_qp(struct fix *f)
+{
+	struct ibv_qp_init_attr_ex i = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = f->cq,
+		.recv_cq = f->cq,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+		.pd = f->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(f->ctx, &i);
+
+	ck_assert(qp != NULL);
+	return qp;
+}
+
+START_TEST(fence)
+{
+	static const uint32_t lens[] = { 1, 8, 64, 176, 1000 };
+	struct fenced e;
+
+	fix_open(&e.f);
+	e.a = fence_qp(&e.f);
+	e.b = fence_qp(&e.f);
+	fix_connect(&e.f, e.a, e.b);
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+		fence_round(&e, fence_post, IBV_WR_RDMA_READ, lens[i]);
+		fence_round(&e, fence_post_ex, IBV_WR_RDMA_READ, lens[i]);
+	}
+	fence_round(&e, fence_post, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+	fence_round(&e, fence_post_ex, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+	fix_pair_end(e.a, e.b);
+	fix_close(&e.f);
+}
+END_TEST
+
+void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped, fence); }
