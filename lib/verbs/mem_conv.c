@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "vma.h"
@@ -33,12 +34,16 @@
 
 /* ---- may we? ---------------------------------------------------------------------- */
 
-/* No page is locked into memory (the lock would be lost), and what this thread needs to work is elsewhere. */
-bool conv_may(uintptr_t start, uintptr_t end)
+/*
+ * No page is locked into memory (the lock would be lost) or pinned (adapters and the kernel would go on with the old one), and what this
+ * thread needs to work is elsewhere.
+ */
+static bool pages_free(uintptr_t start, uintptr_t end)
 {
 	uintptr_t stack = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
 
-	return hold_status("\nVmLck:", 1) == 0 && !(stack >= start && stack < end) && !(tls >= start && tls < end);
+	return hold_status("\nVmLck:", 1) == 0 && hold_status("\nVmPin:", 0) == 0 && !(stack >= start && stack < end) &&
+	       !(tls >= start && tls < end);
 }
 
 /* Requests of these may be writing to our pages: the kernel holds on to the old ones. */
@@ -50,31 +55,61 @@ static bool writes_behind(const char *name)
 		if (!strncmp(name, memory[i], strlen(memory[i])))
 			return false;
 	return strstr(name, "[aio]") || strstr(name, "io_uring") || strstr(name, "inode:kvm") ||
-	       !strncmp(name, "/dev/", 5);
+	       strstr(name, "inode:[vfio") || !strncmp(name, "/dev/", 5) || !strncmp(name, "socket:", 7);
+}
+
+/* The stack has neighbours that must not be torn; "[anon:...]" is a name given by prctl(). */
+static bool is_plain(const struct vma *v, const struct conv *)
+{
+	return !strcmp(v->perm, "rw-p") && !v->ino &&
+	       (!*v->name || !strncmp(v->name, "[anon:", 6) || !strcmp(v->name, "[heap]"));
+}
+
+static bool is_of(const struct vma *v, const struct conv *c)
+{
+	return v->ino == c->ino && !strcmp(v->name, CONV_VMA) && v->perm[3] == 's' && v->start - v->off == c->start;
+}
+
+/* All of it is mapped so, and nothing that is mapped anywhere writes behind. */
+static bool all_quiet(struct vma_reader *r, uintptr_t start, uintptr_t end,
+		      bool (*is)(const struct vma *, const struct conv *), const struct conv *c)
+{
+	uintptr_t at = start;
+	struct vma v;
+
+	vma_again(r);
+	while (vma_next(r, &v)) {
+		if (writes_behind(v.name))
+			return false;
+		if (v.end <= at || v.start >= end)
+			continue;
+		if (v.start > at || !is(&v, c))
+			return false;
+		at = v.end;
+	}
+	return at >= end;
+}
+
+bool conv_plain(struct vma_reader *r, uintptr_t start, uintptr_t end)
+{
+	return all_quiet(r, start, end, is_plain, NULL);
+}
+
+bool conv_quiet(struct vma_reader *r, const struct conv *c, uintptr_t start, uintptr_t end)
+{
+	return all_quiet(r, start, end, is_of, c);
 }
 
 bool conv_suits(uintptr_t start, uintptr_t end)
 {
 	struct vma_reader r;
-	uintptr_t at = start;
-	struct vma v;
-	bool ok = true;
+	bool ok;
 
-	if (!conv_may(start, end) || !vma_open(&r))
+	if (!pages_free(start, end) || !vma_open(&r))
 		return false;
-	while (ok && vma_next(&r, &v)) {
-		if (writes_behind(v.name))
-			ok = false;
-		if (v.end <= at || v.start >= end)
-			continue;
-		/* The stack has neighbours that must not be torn; "[anon:...]" is a name given by prctl(). */
-		if (v.start > at || strcmp(v.perm, "rw-p") || v.ino ||
-		    (*v.name && strncmp(v.name, "[anon:", 6) && strcmp(v.name, "[heap]")))
-			ok = false;
-		at = v.end;
-	}
+	ok = conv_plain(&r, start, end);
 	vma_close(&r);
-	return ok && at >= end;
+	return ok;
 }
 
 bool conv_there(struct vma_reader *r, const struct conv *c, uintptr_t start, uintptr_t end)
@@ -86,8 +121,7 @@ bool conv_there(struct vma_reader *r, const struct conv *c, uintptr_t start, uin
 	while (at < end && vma_next(r, &v)) {
 		if (v.end <= at)
 			continue;
-		if (v.start > at || v.ino != c->ino || strcmp(v.name, CONV_VMA) || v.perm[3] != 's' ||
-		    v.start - v.off != c->start)
+		if (v.start > at || !is_of(&v, c))
 			break;
 		at = v.end;
 	}
@@ -97,20 +131,33 @@ bool conv_there(struct vma_reader *r, const struct conv *c, uintptr_t start, uin
 bool conv_intact(const struct conv *c, uintptr_t start, uintptr_t end)
 {
 	struct vma_reader r;
-	struct stat st;
 	bool ok;
 
-	/* A program may close descriptors that it does not know. */
-	if (fstat(c->fd, &st) || st.st_ino != c->ino || !vma_open(&r))
+	if (!conv_has_file(c) || !vma_open(&r))
 		return false;
 	ok = conv_there(&r, c, start, end);
 	vma_close(&r);
 	return ok;
 }
 
+/* A child that was made without handlers of fork() has its parent's, and would take the bytes away from both. */
+bool conv_turns(const struct conv *c)
+{
+	return c->owner == getpid() && conv_intact(c, c->start, c->end) && pages_free(c->start, c->end);
+}
+
 /* ---- the file ---------------------------------------------------------------------- */
 
-static int file_make(uint64_t *ino)
+/* A program may close descriptors that it does not know; what it opens then may have the number, and on another file system the inode. */
+bool conv_has_file(const struct conv *c)
+{
+	struct statx st;
+
+	return c->fd >= 0 && !syscall(SYS_statx, c->fd, "", AT_EMPTY_PATH, STATX_INO, &st) && st.stx_ino == c->ino &&
+	       st.stx_dev_major == c->major && st.stx_dev_minor == c->minor;
+}
+
+static int file_make(struct conv *c)
 {
 	struct rlimit rl;
 	struct stat st;
@@ -128,7 +175,9 @@ static int file_make(uint64_t *ino)
 		close(fd);
 		return -1;
 	}
-	*ino = st.st_ino;
+	c->ino = st.st_ino;
+	c->major = major(st.st_dev);
+	c->minor = minor(st.st_dev);
 	return fd;
 }
 
@@ -145,7 +194,8 @@ struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most)
 		return NULL;
 	*c = (struct conv){ 0 };
 	c->start = start;
-	c->fd = file_make(&c->ino);
+	c->owner = getpid();
+	c->fd = file_make(c);
 	if (c->fd < 0)
 		return NULL;
 	c->end = pages_share(c->fd, start, end, most);
@@ -171,9 +221,7 @@ bool conv_remains(const struct conv *c)
 
 void conv_free(struct conv *c)
 {
-	struct stat st;
-
-	if (!fstat(c->fd, &st) && st.st_ino == c->ino)
+	if (conv_has_file(c))
 		close(c->fd);
 	c->end = 0;
 }

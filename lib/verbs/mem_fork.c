@@ -12,13 +12,16 @@
  * daemon, go on, and what they write to a registered buffer meanwhile may reach the child.  The child finds
  * the mappings in /proc/self/maps: whatever the program moved or unmapped is seen as it is.
  *
- * It copies all that is there, at once, as the kernel does with pages that an adapter has pinned.
+ * It copies all that is there, at once, as the kernel does with pages that an adapter has pinned.  A child that cannot do so would
+ * write into its parent's buffers: it ends.
  */
 #include "mem_map_in.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -96,13 +99,27 @@ static int file_of(const struct vma *v)
 	return -1;
 }
 
+/* Where the program has used them up, one of a file is closed: its pages are copied without. */
+static bool open_maps(struct vma_reader *r)
+{
+	struct conv *c = maps.convs ? maps.convs : maps.lost;
+
+	if (vma_open(r))
+		return true;
+	if (!c || !conv_has_file(c))
+		return false;
+	close(c->fd);
+	c->fd = -1;
+	return vma_open(r);
+}
+
 static bool all_private(void)
 {
 	struct vma_reader r;
 	bool all = true;
 	struct vma v;
 
-	if (!vma_open(&r))
+	if (!open_maps(&r))
 		return false;
 	while (vma_next(&r, &v))
 		if (v.perm[3] == 's' && !strcmp(v.name, CONV_VMA))
@@ -127,8 +144,12 @@ static void fork_child(void)
 
 	if (at_work) {
 		pipe_end(0);
-		if (all_private())
-			syscall(SYS_write, done[1], &(char){ ALL }, 1);
+		if (!all_private()) {
+			fprintf(stderr, "libibverbs (rdmad): fork: no memory or descriptor for the child's copy of "
+					"registered memory\n");
+			abort();
+		}
+		syscall(SYS_write, done[1], &(char){ ALL }, 1);
 		pipe_end(1); /* the parent sees the end */
 	}
 	for (struct map_range *m = maps.ranges; m; m = m->next)
@@ -141,10 +162,12 @@ static void fork_child(void)
 	errno = err;
 }
 
-void map_fork_guard(void)
-{
-	static bool set; /* under the lock */
+static bool guarded;
 
-	if (!set && !pthread_atfork(fork_prepare, fork_parent, fork_child))
-		set = true;
+/* As early as can be: handlers of the program, which may register and deregister, find the lock free then. */
+__attribute__((constructor)) static void guard(void)
+{
+	guarded = !pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
+
+bool map_fork_guarded(void) { return guarded; }

@@ -23,12 +23,17 @@ struct map_state maps = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /*
  * An allocator other than libc's may count on MADV_DONTNEED to clear its pages, which it does not do to
- * pages of a file.
+ * pages of a file.  Some live beside libc's, by names of their own.
  */
 static bool libc_malloc(void)
 {
+	static const char *const others[] = { "je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc",
+					      "scalable_malloc" };
 	Dl_info a, b;
 
+	for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (dlsym(RTLD_DEFAULT, others[i]))
+			return false;
 	return dladdr((void *)(uintptr_t)malloc, &a) && dladdr((void *)(uintptr_t)fflush, &b) &&
 	       a.dli_fbase == b.dli_fbase;
 }
@@ -119,8 +124,7 @@ static void conv_end(struct conv *c)
 		past[at++ % MAP_PAST].end = c->end;
 	}
 	lost_free();
-	back = !overlaps_range(c->start, c->end) && conv_intact(c, c->start, c->end) && conv_may(c->start, c->end) &&
-	       pages_back(c);
+	back = !overlaps_range(c->start, c->end) && conv_turns(c) && pages_back(c);
 	for (p = &maps.convs; *p != c; p = &(*p)->next)
 		;
 	*p = c->next;
@@ -188,14 +192,13 @@ static struct conv *conv_new(const struct map_range *r)
 	bool before;
 	struct conv *c;
 
-	if (start >= end || !len_suits(r->end - r->start))
+	if (start >= end || !len_suits(r->end - r->start) || !map_fork_guarded())
 		return NULL;
 	keep_room(0);
 	if (maps.conv_n >= MAP_CONVS)
 		return NULL;
 	if (overlaps_range(r->start, r->end) || !conv_suits(start, end))
 		return NULL;
-	map_fork_guard();
 	before = was_before(start, end);
 	lost_free();
 	c = conv_make(start, end, before ? MAP_MOST_AGAIN : MAP_MOST);

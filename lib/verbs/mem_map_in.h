@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "mem_map.h"
 
@@ -22,6 +23,8 @@ struct conv {
 	uintptr_t start, end;
 	int fd;
 	uint64_t ino;
+	unsigned major, minor; /* of the file system that the file is in */
+	pid_t owner;
 	uintptr_t first, last; /* the range that it was made for */
 	unsigned users;        /* ranges that were passed with it; 0: it is kept */
 	bool again;            /* not the first time */
@@ -52,12 +55,16 @@ struct map_state {
 extern struct map_state maps;
 
 /* mem_conv.c; with the lock held. */
-bool conv_may(uintptr_t start, uintptr_t end);   /* turn these pages to and fro */
 bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but threads */
 /* May reach less far than end; NULL: nothing was changed. */
 struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most);   /* most: bytes that are copied */
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */
 bool conv_there(struct vma_reader *, const struct conv *, uintptr_t start, uintptr_t end); /* is there nothing else? */
+bool conv_has_file(const struct conv *); /* its descriptor is still that */
+bool conv_turns(const struct conv *);    /* may all of it be made private? */
+/* The same of a part, with a reader: nothing else is there, and nothing writes behind.  conv_plain: on the way there. */
+bool conv_plain(struct vma_reader *, uintptr_t start, uintptr_t end);
+bool conv_quiet(struct vma_reader *, const struct conv *, uintptr_t start, uintptr_t end);
 bool conv_remains(const struct conv *); /* some of it is mapped somewhere */
 void conv_free(struct conv *);          /* closes the file; the pages stay as they are */
 
@@ -76,6 +83,6 @@ struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass 
 void shared_done(struct shared_file *); /* by one region; with the lock held, both */
 
 /* mem_fork.c */
-void map_fork_guard(void); /* once, before the first conversion */
+bool map_fork_guarded(void); /* else nothing is converted */
 
 #endif

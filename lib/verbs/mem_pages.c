@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,13 +33,13 @@ struct pages {
 	uintptr_t start, at, end;
 	off_t off;
 	int fd, pagemap;
-	size_t room; /* for what must be copied */
-	bool lost;   /* some of it is in the file only, which cannot be mapped */
+	size_t room;             /* for what must be copied */
+	bool lost;               /* some of it is in the file only, which cannot be mapped */
+	struct vma_reader *maps; /* but in a child */
 	/* On the way back: */
-	uint64_t ino;
-	const struct conv *conv; /* of this process, whose threads may change what is mapped; or NULL */
-	struct vma_reader *maps;
-	int tell; /* a byte goes there for each piece; -1: none does */
+	const struct conv *conv;
+	bool mine; /* this process made it, whose threads may change what is mapped */
+	int tell;  /* a byte goes there for each piece; -1: none does */
 };
 
 static size_t page_len(void) { return (size_t)sysconf(_SC_PAGESIZE); }
@@ -176,12 +175,13 @@ static bool share_piece(void *arg)
 		to += b.page_n * page_len();
 	}
 	len = to - w->at;
-	if (!len)
+	/* Until now, or since the last piece, other threads may have mapped other memory, or what writes behind. */
+	if (!len || !conv_plain(w->maps, w->at, to))
 		return false;
 	if (!map_at(w->at, len, MAP_SHARED, w->fd, off_of(w, w->at))) {
 		/* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
-		w->lost = !map_at(w->at, len, private_flags(w), -1, 0) ||
-			  !file_read(w->fd, w->at, len, off_of(w, w->at));
+		w->lost = !conv_plain(w->maps, w->at, to) && (!map_at(w->at, len, private_flags(w), -1, 0) ||
+							      !file_read(w->fd, w->at, len, off_of(w, w->at)));
 		return false;
 	}
 	w->room -= copied;
@@ -191,13 +191,17 @@ static bool share_piece(void *arg)
 
 uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end, size_t most)
 {
-	struct pages w = { .start = start, .at = start, .end = end, .fd = fd, .room = most };
+	struct vma_reader r;
+	struct pages w = { .start = start, .at = start, .end = end, .fd = fd, .room = most, .maps = &r };
 
+	if (!vma_open(&r))
+		return start;
 	w.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (w.pagemap >= 0 || end - start <= MAP_BLIND)
 		hold_run(share_piece, &w);
 	if (w.pagemap >= 0)
 		close(w.pagemap);
+	vma_close(&r);
 	check_lost(&w, "registering");
 	return w.at;
 }
@@ -219,14 +223,6 @@ static uintptr_t back_end(const struct pages *w)
 	return most;
 }
 
-/* Programs close descriptors that they do not know. */
-static bool is_open(int fd, uint64_t ino)
-{
-	struct statx st;
-
-	return fd >= 0 && !syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_INO, &st) && st.stx_ino == ino;
-}
-
 static bool back_piece(void *arg)
 {
 	struct pages *w = arg;
@@ -234,19 +230,19 @@ static bool back_piece(void *arg)
 	size_t len;
 	off_t off;
 
-	if (!is_open(w->fd, w->ino))
+	if (!conv_has_file(w->conv))
 		return false;
 	to = back_end(w);
 	len = to - w->at;
 	off = off_of(w, w->at);
-	/* Until now, or since the last piece, other threads may have unmapped it, or mapped other memory there. */
-	if (w->conv && !conv_there(w->maps, w->conv, w->at, to))
+	if (w->mine && !conv_quiet(w->maps, w->conv, w->at, to)) /* as on the way there */
 		return false;
 	if (!map_at(w->at, len, private_flags(w), -1, 0) || !file_read(w->fd, w->at, len, off)) {
-		w->lost = !map_at(w->at, len, MAP_SHARED, w->fd, off);
+		w->lost = !(w->mine && conv_there(w->maps, w->conv, w->at, to)) &&
+			  !map_at(w->at, len, MAP_SHARED, w->fd, off);
 		return false;
 	}
-	if (w->conv && !maps.late) /* nobody else has it: so memory is not taken twice */
+	if (w->mine && !maps.late) /* nobody else has it: so memory is not taken twice */
 		syscall(SYS_fallocate, w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, (off_t)len);
 	if (w->tell >= 0)
 		syscall(SYS_write, w->tell, "", 1);
@@ -261,8 +257,8 @@ bool pages_back(const struct conv *c)
 			   .at = c->start,
 			   .end = c->end,
 			   .fd = c->fd,
-			   .ino = c->ino,
 			   .conv = c,
+			   .mine = true,
 			   .maps = &r,
 			   .tell = -1 };
 
@@ -296,12 +292,15 @@ static bool copy_piece(void *arg)
 
 bool pages_private(const struct vma *v, int fd, int tell)
 {
+	const struct conv c = {
+		.start = v->start - v->off, .ino = v->ino, .fd = fd, .major = v->major, .minor = v->minor
+	};
 	struct pages w = { .start = v->start,
 			   .at = v->start,
 			   .end = v->end,
 			   .off = (off_t)v->off,
 			   .fd = fd,
-			   .ino = v->ino,
+			   .conv = &c,
 			   .tell = tell };
 
 	hold_alone(back_piece, &w);

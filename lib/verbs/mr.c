@@ -170,9 +170,13 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned int access,
 		       const struct mr_src *src)
 {
-	struct rd_mr *mr = calloc(1, sizeof(*mr));
+	struct rd_mr *mr;
 	int err;
 
+	if (to_ctx(pd->context)->opener !=
+	    getpid()) /* a forked child may have joined for device memory; its memory is not the region's */
+		return err_null(EIO);
+	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return err_null(ENOMEM);
 	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = len };

@@ -307,6 +307,8 @@ START_TEST(child_dm)
 		struct ibv_dm *own = ibv_alloc_dm(f.ctx, &a);
 
 		WANT(own && own->handle != dm->handle);
+		WANT(!ibv_reg_dm_mr(f.pd, own, 0, 64, IBV_ACCESS_ZERO_BASED) && errno == EIO);
+		WANT(!ibv_reg_mr(f.pd, f.buf, BUF_LEN, 0) && errno == EIO);
 		WANT(!ibv_free_dm(own));
 		WANT(!ibv_free_dm(dm)); /* the copy in this process */
 		WANT(!ibv_dealloc_pd(f.pd));

@@ -2,6 +2,7 @@
 check_PROGRAMS += t/verbs/api
 t_verbs_api_SOURCES = \
 	t/verbs/api_async.c \
+	t/verbs/api_back.c \
 	t/verbs/api_event.c \
 	t/verbs/api_ex.c \
 	t/verbs/api_flush.c \
@@ -33,7 +34,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/fixture.c \
 	t/verbs/fixture.h
 t_verbs_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
-t_verbs_api_LDADD = -libverbs $(CHECK_LIBS) -lpthread
+t_verbs_api_LDADD = -libverbs $(CHECK_LIBS) $(URING_LIBS) -lpthread
 
 check_PROGRAMS += t/verbs/hash
 TESTS += t/verbs/hash

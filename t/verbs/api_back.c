@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * api_back.c - pages become those of a memfd, and private again, only where nothing is lost by that: not while the kernel writes into
+ * the old ones, not by a child that has them from its parent, not with a file that is not the one.
+ */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN       ((size_t)1 << 20)
+#define RIGHTS    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define NR_MSEAL  462 /* Linux 6.10 */
+#define MAPS_MOST 70000u
+#define INODES    400000u
+
+static unsigned char *pages(size_t len, unsigned seed)
+{
+	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert(p != MAP_FAILED);
+	fix_fill(p, len, seed);
+	return p;
+}
+
+static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
+{
+	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len, RIGHTS);
+
+	ck_assert_msg(m != NULL, "%s", strerror(errno));
+	return m;
+}
+
+static void skipped(const char *why) { fprintf(stderr, "# skipped: %s\n", why); }
+
+/* ---- the kernel has pages of the program ------------------------------------------ */
+
+static bool uring_open(struct io_uring *u)
+{
+	int err = io_uring_queue_init(4, u, 0);
+
+	if (err)
+		skipped("no io_uring");
+	return !err;
+}
+
+/* What is registered with io_uring meanwhile is pinned: a read into it arrives. */
+START_TEST(pinned)
+{
+	unsigned char *p = pages(LEN, 1), got[64];
+	struct iovec iov = { p, LEN };
+	struct io_uring_cqe *cqe;
+	struct io_uring u;
+	struct ibv_mr *m;
+	struct fix f;
+	int pipe_fd[2];
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	ck_assert(fix_is_mapped(p));
+	if (uring_open(&u)) {
+		ck_assert_int_eq(io_uring_register_buffers(&u, &iov, 1), 0);
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		memset(got, 0xee, sizeof(got));
+		ck_assert_int_eq(pipe(pipe_fd), 0);
+		ck_assert_int_eq(write(pipe_fd[1], got, sizeof(got)), sizeof(got));
+		io_uring_prep_read_fixed(io_uring_get_sqe(&u), pipe_fd[0], p + 5000, sizeof(got), 0, 0);
+		ck_assert_int_eq(io_uring_submit(&u), 1);
+		ck_assert_int_eq(io_uring_wait_cqe(&u, &cqe), 0);
+		ck_assert_int_eq(cqe->res, sizeof(got));
+		ck_assert_int_eq(memcmp(p + 5000, got, sizeof(got)), 0);
+		io_uring_queue_exit(&u);
+		m = reg(&f, p, LEN); /* and from now on as ever */
+		close(pipe_fd[0]);
+		close(pipe_fd[1]);
+	}
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* ---- children --------------------------------------------------------------------- */
+
+static void ended_well(pid_t pid)
+{
+	int status = -1;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(status == 0, "the child's status is %#x", (unsigned)status);
+}
+
+/* It is made without handlers of fork(), as by _Fork(), and cleans up what it takes for its own. */
+START_TEST(child_cleans)
+{
+	unsigned char *p = pages(LEN, 1), *kept = pages(LEN, 2);
+	struct ibv_mr *m;
+	struct fix f;
+	pid_t pid;
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(ibv_dereg_mr(reg(&f, kept, LEN)), 0);
+	ck_assert(fix_is_mapped(p) && fix_is_mapped(kept));
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		ibv_dereg_mr(m);
+		ibv_close_device(f.ctx);
+		_exit(0);
+	}
+	ended_well(pid);
+	ck_assert(fix_filled(p, LEN, 1) && fix_filled(kept, LEN, 2));
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+	ck_assert(fix_filled(p, LEN, 1) && fix_filled(kept, LEN, 2));
+}
+END_TEST
+
+/* All descriptors are in use: the child's copies are its own all the same. */
+START_TEST(child_of_full)
+{
+	unsigned char *p = pages(LEN, 1);
+	struct rlimit was, full;
+	struct ibv_mr *m;
+	struct fix f;
+	pid_t pid;
+	int next;
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	ck_assert(fix_is_mapped(p));
+	next = dup(0);
+	ck_assert_int_ge(next, 0);
+	close(next);
+	getrlimit(RLIMIT_NOFILE, &was);
+	full = was;
+	full.rlim_cur = (rlim_t)next;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &full), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		if (!fix_filled(p, LEN, 1))
+			_exit(1);
+		memset(p, 0xee, LEN);
+		_exit(0);
+	}
+	setrlimit(RLIMIT_NOFILE, &was);
+	ended_well(pid);
+	ck_assert(fix_filled(p, LEN, 1));
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
+static struct {
+	struct fix f;
+	struct ibv_mr *m;
+	unsigned char *more;
+} handled;
+
+static void in_child(void) { ibv_dereg_mr(handled.m); }
+static void in_parent(void) { ck_assert_int_eq(ibv_dereg_mr(reg(&handled.f, handled.more, LEN)), 0); }
+
+/* The program's handlers of fork() call verbs. */
+START_TEST(handlers)
+{
+	pid_t pid;
+
+	ck_assert_int_eq(pthread_atfork(in_parent, in_parent, in_child), 0); /* before there is a region */
+	fix_open(&handled.f);
+	handled.more = pages(LEN, 2);
+	handled.m = reg(&handled.f, pages(LEN, 1), LEN);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(0);
+	ended_well(pid);
+	ck_assert_int_eq(ibv_dereg_mr(handled.m), 0);
+	fix_close(&handled.f);
+}
+END_TEST
+
+/* ---- the kernel refuses ------------------------------------------------------------ */
+
+/* Memory that is sealed stays what it is, before and behind. */
+START_TEST(sealed)
+{
+	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	struct ibv_mr *m, *n;
+	struct fix f;
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	if (syscall(NR_MSEAL, p, LEN, 0) || syscall(NR_MSEAL, q, LEN, 0)) {
+		skipped("no mseal()");
+	} else {
+		n = reg(&f, q, LEN);
+		ck_assert(!fix_is_mapped(q) && fix_filled(q, LEN, 2));
+		ck_assert_int_eq(ibv_dereg_mr(n), 0);
+	}
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(fix_filled(p, LEN, 1) && fix_filled(q, LEN, 2));
+	fix_close(&f);
+}
+END_TEST
+
+static unsigned maps_most(void)
+{
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
+	unsigned n = UINT_MAX;
+
+	if (!f || fscanf(f, "%u", &n) != 1)
+		n = UINT_MAX;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* There are as many mappings as there may be: what would make more fails, and nothing else. */
+START_TEST(maps_full)
+{
+	const size_t page = 4096, all = (size_t)2 * MAPS_MOST * page;
+	unsigned char *p = pages(2 * LEN, 1), *q = pages(2 * LEN, 2), *many;
+	struct ibv_mr *m, *n;
+	struct fix f;
+	size_t at;
+
+	fix_open(&f);
+	m = reg(&f, p + LEN / 2, LEN);
+	ck_assert(fix_is_mapped(p + LEN));
+	if (maps_most() > MAPS_MOST) {
+		skipped("vm.max_map_count is too high");
+	} else {
+		many = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		ck_assert(many != MAP_FAILED);
+		for (at = 0; at < all && !mprotect(many + at, page, PROT_READ); at += 2 * page)
+			;
+		ck_assert_uint_lt(at, all);
+		n = ibv_reg_mr(f.pd, q + LEN / 2, LEN, RIGHTS);
+		ck_assert(fix_filled(q, 2 * LEN, 2) && fix_filled(p, 2 * LEN, 1));
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert(fix_filled(q, 2 * LEN, 2) && fix_filled(p, 2 * LEN, 1));
+		ck_assert_int_eq(munmap(many, all), 0);
+		m = n;
+	}
+	if (m)
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(fix_filled(q, 2 * LEN, 2) && fix_filled(p, 2 * LEN, 1));
+	fix_close(&f);
+}
+END_TEST
+
+/* ---- another file -------------------------------------------------------------------- */
+
+static int file_below(const char *dir, unsigned i, struct stat *st)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/%u", dir, i);
+	fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fstat(fd, st), 0);
+	ck_assert_int_eq(unlink(name), 0);
+	return fd;
+}
+
+/* The open memfd of p. */
+static int file_of(const void *p, struct stat *st)
+{
+	unsigned long start, end, ino, want = 0;
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+
+	ck_assert(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &ino) == 3 && (unsigned long)p >= start &&
+		    (unsigned long)p < end)
+			want = ino;
+	fclose(f);
+	for (int fd = 3; fd < 1024; fd++)
+		if (!fstat(fd, st) && st->st_ino == want)
+			return fd;
+	ck_abort_msg("no file has inode %lu", want);
+}
+
+/* The program closes what it does not know, and a file of its own gets the number, and has the inode's, on another file system. */
+START_TEST(same_inode)
+{
+	char dir[] = "/tmp/t-back-XXXXXX";
+	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2), *out = pages(LEN, 0);
+	struct stat memfd, own = { 0 };
+	struct ibv_mr *m;
+	struct fix f;
+	int fd, other = -1;
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	fd = file_of(p, &memfd);
+	ck_assert(mkdtemp(dir) != NULL);
+	if (memfd.st_ino > INODES || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("t-back", dir, "tmpfs", 0, NULL)) {
+		skipped("no file system of our own, or inodes that are too many");
+	} else {
+		for (unsigned i = 0; i < INODES && own.st_ino < memfd.st_ino; i++) {
+			if (other >= 0)
+				close(other);
+			other = file_below(dir, i, &own);
+		}
+		ck_assert_uint_eq(own.st_ino, memfd.st_ino);
+		ck_assert_int_eq(write(other, q, LEN), LEN);
+		ck_assert_int_eq(dup2(other, fd), fd);
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		ck_assert(fix_filled(p, LEN, 1));
+		ck_assert_int_eq(pread(fd, out, LEN, 0), LEN);
+		ck_assert(fix_filled(out, LEN, 2));
+		close(fd);
+		close(other);
+		m = NULL;
+		umount2(dir, MNT_DETACH);
+	}
+	rmdir(dir);
+	if (m)
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
+void api_back(Suite *s) { SUITE_ADD(s, pinned, child_cleans, child_of_full, handlers, sealed, maps_full, same_inode); }
