@@ -5,7 +5,7 @@
  * These addresses are asked, in this order: the one given ($RDMAD_SOCKET, --socket), which is then the only one;
  * the system's socket; the user's abstract socket, where a private daemon may run already.
  *
- *     rdmad-run --fork--> starter --fork--> rdmad --private      (session and descriptors of its own)
+ *     rdmad-run --fork--> starter --fork--> rdmad --private      (process group and descriptors of its own)
  *         |  <-- pipe: messages until it answers ------'
  *         |  --- pipe: release (EOF) or stop -> starter, which waits for either that or rdmad's end
  *         `- exec: the program, with no child that it does not know
@@ -189,6 +189,7 @@ static void daemon_exec(const char *path, char **argv, int in, int out, int log)
 
 	signal(SIGPIPE, SIG_IGN); /* nobody reads its messages once the program runs */
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN); /* its log may be the terminal */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	sigemptyset(&none);
@@ -230,7 +231,8 @@ static bool starter_start(struct starter *s, const struct options *opt, char **a
 		return false;
 	}
 	if (s->pid == 0) {
-		setsid();
+		/* Not setsid(): a session may be a scheduling group by itself, and who waits gives its core away within that alone. */
+		setpgid(0, 0);
 		close(release[1]);
 		daemon = fork();
 		if (daemon == 0)
