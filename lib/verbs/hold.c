@@ -64,6 +64,7 @@ static struct hold {
 	pid_t pid, tid; /* the thread that asked */
 	int tasks;      /* /proc/self/task */
 	enum result result;
+	unsigned turn;
 	unsigned n;
 	struct {
 		pid_t tid;
@@ -331,6 +332,7 @@ static enum result hold_once(char *stack)
 	pid_t pid;
 
 	hold.n = 0;
+	hold.turn++;
 	hold.result = RESULT_REFUSED;
 	pid = clone(helper, stack + STACK_LEN, flags, NULL);
 	if (pid < 0)
@@ -339,6 +341,8 @@ static enum result hold_once(char *stack)
 		;
 	return WIFSIGNALED(status) ? RESULT_KILLED : hold.result;
 }
+
+unsigned hold_turn(void) { return hold.turn; }
 
 static pid_t tracer; /* of the program's, or 0 */
 

@@ -24,6 +24,9 @@ bool hold_run(hold_step *step, void *arg);
 /* The same where there is but one thread, as in a forked child; needs no descriptor. */
 void hold_alone(hold_step *step, void *arg);
 
+/* Another number in each of those whiles: between two of them the others have run. */
+unsigned hold_turn(void);
+
 /* Lets this process trace us where Yama lets only ancestors.  hold_run() needs that name, and gives it back. */
 void hold_tracer(pid_t);
 

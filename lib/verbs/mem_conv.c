@@ -59,7 +59,7 @@ static bool writes_behind(const char *name)
 }
 
 /* The stack has neighbours that must not be torn; "[anon:...]" is a name given by prctl(). */
-static bool is_plain(const struct vma *v, const struct conv *)
+static bool is_plain(const struct vma *v)
 {
 	return !strcmp(v->perm, "rw-p") && !v->ino &&
 	       (!*v->name || !strncmp(v->name, "[anon:", 6) || !strcmp(v->name, "[heap]"));
@@ -70,9 +70,7 @@ static bool is_of(const struct vma *v, const struct conv *c)
 	return v->ino == c->ino && !strcmp(v->name, CONV_VMA) && v->perm[3] == 's' && v->start - v->off == c->start;
 }
 
-/* All of it is mapped so, and nothing that is mapped anywhere writes behind. */
-static bool all_quiet(struct vma_reader *r, uintptr_t start, uintptr_t end,
-		      bool (*is)(const struct vma *, const struct conv *), const struct conv *c)
+bool conv_plain(struct vma_reader *r, uintptr_t start, uintptr_t end)
 {
 	uintptr_t at = start;
 	struct vma v;
@@ -83,22 +81,14 @@ static bool all_quiet(struct vma_reader *r, uintptr_t start, uintptr_t end,
 			return false;
 		if (v.end <= at || v.start >= end)
 			continue;
-		if (v.start > at || !is(&v, c))
+		if (v.start > at || !is_plain(&v))
 			return false;
 		at = v.end;
 	}
 	return at >= end;
 }
 
-bool conv_plain(struct vma_reader *r, uintptr_t start, uintptr_t end)
-{
-	return all_quiet(r, start, end, is_plain, NULL);
-}
-
-bool conv_quiet(struct vma_reader *r, const struct conv *c, uintptr_t start, uintptr_t end)
-{
-	return all_quiet(r, start, end, is_of, c);
-}
+bool conv_quiet(struct vma_reader *r) { return conv_plain(r, 0, 0); }
 
 bool conv_suits(uintptr_t start, uintptr_t end)
 {

@@ -62,9 +62,9 @@ bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still 
 bool conv_there(struct vma_reader *, const struct conv *, uintptr_t start, uintptr_t end); /* is there nothing else? */
 bool conv_has_file(const struct conv *); /* its descriptor is still that */
 bool conv_turns(const struct conv *);    /* may all of it be made private? */
-/* The same of a part, with a reader: nothing else is there, and nothing writes behind.  conv_plain: on the way there. */
+/* With an open reader: all of it is private, anonymous, and nothing that is mapped anywhere writes behind; the latter alone. */
 bool conv_plain(struct vma_reader *, uintptr_t start, uintptr_t end);
-bool conv_quiet(struct vma_reader *, const struct conv *, uintptr_t start, uintptr_t end);
+bool conv_quiet(struct vma_reader *);
 bool conv_remains(const struct conv *); /* some of it is mapped somewhere */
 void conv_free(struct conv *);          /* closes the file; the pages stay as they are */
 

@@ -36,6 +36,7 @@ struct pages {
 	size_t room;             /* for what must be copied */
 	bool lost;               /* some of it is in the file only, which cannot be mapped */
 	struct vma_reader *maps; /* but in a child */
+	unsigned turn;           /* of hold.h, in which they were looked at */
 	/* On the way back: */
 	const struct conv *conv;
 	bool mine; /* this process made it, whose threads may change what is mapped */
@@ -57,6 +58,16 @@ static bool map_at(uintptr_t addr, size_t len, int flags, int fd, off_t off)
 static int private_flags(const struct pages *w)
 {
 	return MAP_PRIVATE | MAP_ANONYMOUS | (w->end - w->start > MAP_BLIND ? MAP_NORESERVE : 0);
+}
+
+/* Until now other threads may have mapped other memory, or what writes behind. */
+static bool is_new_turn(struct pages *w)
+{
+	unsigned now = hold_turn();
+	bool is = w->turn != now;
+
+	w->turn = now;
+	return is;
 }
 
 static void check_lost(const struct pages *w, const char *when)
@@ -175,8 +186,7 @@ static bool share_piece(void *arg)
 		to += b.page_n * page_len();
 	}
 	len = to - w->at;
-	/* Until now, or since the last piece, other threads may have mapped other memory, or what writes behind. */
-	if (!len || !conv_plain(w->maps, w->at, to))
+	if (!len || (is_new_turn(w) && !conv_plain(w->maps, w->at, w->end)))
 		return false;
 	if (!map_at(w->at, len, MAP_SHARED, w->fd, off_of(w, w->at))) {
 		/* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
@@ -192,7 +202,9 @@ static bool share_piece(void *arg)
 uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end, size_t most)
 {
 	struct vma_reader r;
-	struct pages w = { .start = start, .at = start, .end = end, .fd = fd, .room = most, .maps = &r };
+	struct pages w = {
+		.start = start, .at = start, .end = end, .fd = fd, .room = most, .maps = &r, .turn = hold_turn() - 1
+	};
 
 	if (!vma_open(&r))
 		return start;
@@ -235,7 +247,7 @@ static bool back_piece(void *arg)
 	to = back_end(w);
 	len = to - w->at;
 	off = off_of(w, w->at);
-	if (w->mine && !conv_quiet(w->maps, w->conv, w->at, to)) /* as on the way there */
+	if (w->mine && ((is_new_turn(w) && !conv_quiet(w->maps)) || !conv_there(w->maps, w->conv, w->at, to)))
 		return false;
 	if (!map_at(w->at, len, private_flags(w), -1, 0) || !file_read(w->fd, w->at, len, off)) {
 		w->lost = !(w->mine && conv_there(w->maps, w->conv, w->at, to)) &&
@@ -260,6 +272,7 @@ bool pages_back(const struct conv *c)
 			   .conv = c,
 			   .mine = true,
 			   .maps = &r,
+			   .turn = hold_turn() - 1,
 			   .tell = -1 };
 
 	if (!vma_open(&r))

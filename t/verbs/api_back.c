@@ -57,7 +57,7 @@ static bool uring_open(struct io_uring *u)
 	return !err;
 }
 
-/* What is registered with io_uring meanwhile is pinned: a read into it arrives. */
+/* Pages that are registered with io_uring meanwhile are pinned: a read into them arrives. */
 START_TEST(pinned)
 {
 	unsigned char *p = pages(LEN, 1), got[64];

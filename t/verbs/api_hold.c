@@ -16,6 +16,7 @@
 #include "fixture.h"
 
 #include <dlfcn.h>
+#include <liburing.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -398,4 +399,49 @@ START_TEST(replaced_late)
 }
 END_TEST
 
-void api_hold(Suite *s) { SUITE_ADD(s, torture, killed, replaced_late); }
+#define LONG ((size_t)64 << 20)
+
+static struct {
+	struct io_uring u;
+	bool tried, open;
+} pins;
+
+/* The others run between two pieces, and may do this. */
+static void pin_late(void)
+{
+	if (spy.made == 2) {
+		pins.tried = true;
+		pins.open = !io_uring_queue_init(4, &pins.u, 0);
+	}
+}
+
+/* An io_uring comes while a long range is moved: the rest of it stays. */
+START_TEST(pinned_late)
+{
+	unsigned char *p = pages(LONG);
+	struct ibv_mr *m;
+	struct fix f;
+	pthread_t t;
+	int fds[2];
+
+	fix_open(&f);
+	t = second_begin(fds);
+	spy.made = 0;
+	spy.before = pin_late;
+	m = ibv_reg_mr(f.pd, p, LONG, IBV_ACCESS_LOCAL_WRITE);
+	spy.before = NULL;
+	ck_assert(m != NULL && pins.tried);
+	ck_assert(fix_is_mapped(p));
+	ck_assert_int_eq(fix_is_mapped(p + LONG - PAGE), !pins.open);
+	ck_assert(fix_filled(p, LONG, 3));
+	if (pins.open)
+		io_uring_queue_exit(&pins.u);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(fix_filled(p, LONG, 3));
+	second_end(t, fds);
+	fix_close(&f);
+	munmap(p, LONG);
+}
+END_TEST
+
+void api_hold(Suite *s) { SUITE_ADD(s, torture, killed, replaced_late, pinned_late); }
