@@ -73,7 +73,7 @@ int verb_cq_create(struct call *call)
 	cq = j.obj = obj_new(call, sizeof(*cq), &(struct cost){ { [QUOTA_CQS] = 1 } }, &err);
 	if (!cq)
 		return err;
-	cq->piece.fd = -1;
+	cq->piece.fd = cq->next.fd = -1;
 	err = mem_take(call, ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)), &cq->shm);
 	if (!err) {
 		err = job_run(&j, cq_create_job);
@@ -87,33 +87,34 @@ int verb_cq_create(struct call *call)
 	return err;
 }
 
-/* It has a mapping of its own then, and keeps its piece: the program may have to poll what is in there. */
-static int cq_resize_bill(struct ctx_cq *cq, size_t len)
+/* Its memory besides the piece that it began with, and that of a resize which is under way (0: none). */
+static int cq_bill(struct ctx_cq *cq, size_t next)
 {
-	int err = bill_set(&cq->obj.bill, QUOTA_MAPS, HELD_MAPS);
+	size_t own = cq->shm.slab ? 0 : cq->shm.len;
+	uint64_t was = cq->obj.bill.cost.n[QUOTA_MAPS];
+	int err = bill_set(&cq->obj.bill, QUOTA_MAPS, (own ? HELD_MAPS : 0) + (next ? HELD_MAPS : 0));
 
 	if (!err)
-		err = bill_set(&cq->obj.bill, QUOTA_QUEUE_LEN, len);
-	if (err && cq->shm.slab)
-		bill_set(&cq->obj.bill, QUOTA_MAPS, 0);
+		err = bill_set(&cq->obj.bill, QUOTA_QUEUE_LEN, own + next);
+	if (err)
+		bill_set(&cq->obj.bill, QUOTA_MAPS, was);
 	return err;
 }
 
 static int cq_resize_job(struct job *j)
 {
-	struct ctx *c = j->call->s->ctx;
 	const struct msg_req *req = j->call->req;
-	struct ctx_cq *cq = (struct ctx_cq *)obj_get(c, OBJ_CQ, req->cq_resize.handle);
-	struct shmem *shm = j->arg;
-	int err = cq ? cq_resize_bill(cq, shm->len) : EINVAL;
+	struct ctx_cq *cq = (struct ctx_cq *)obj_get(j->call->s->ctx, OBJ_CQ, req->cq_resize.handle);
+	struct shmem *shm = j->arg, before;
+	int err = cq ? cq_bill(cq, shm->len) : EINVAL;
 
-	if (!err)
-		err = cq_swap(cq, shm, pow2_at_least(req->cq_resize.cqe));
-	if (!err && shm->slab) {
-		cq->piece = *shm;
-		*shm = (struct shmem){ .fd = -1 };
-	}
-	return err;
+	if (err)
+		return err;
+	before = cq->next;
+	cq->next = *shm;
+	cq->next_slots = pow2_at_least(req->cq_resize.cqe);
+	*shm = before;
+	return 0;
 }
 
 int verb_cq_resize(struct call *call)
@@ -131,11 +132,38 @@ int verb_cq_resize(struct call *call)
 	fresh = shm;
 	shm.fd = -1;
 	err = job_run(&j, cq_resize_job);
-	shmem_free(&shm); /* the old one, or the new one that nobody took */
+	shmem_free(&shm); /* of a resize that was given up, or the new one that nobody took */
 	if (err)
 		close(fresh.fd);
 	else
 		cq_reply(call, call->req->cq_resize.handle, pow2_at_least(cqe), &fresh);
+	return err;
+}
+
+static int cq_swap_job(struct job *j)
+{
+	const struct msg_req *req = j->call->req;
+	struct ctx_cq *cq = (struct ctx_cq *)obj_get(j->call->s->ctx, OBJ_CQ, req->id.handle);
+	struct shmem *unused = j->arg;
+
+	if (!cq || !cq->next.mem)
+		return EINVAL;
+	if (req->id.lost) {
+		*unused = cq->next;
+		cq->next = (struct shmem){ .fd = -1 };
+	} else {
+		cq_swap(cq, unused);
+	}
+	return cq_bill(cq, 0);
+}
+
+int verb_cq_swap(struct call *call)
+{
+	struct shmem unused = { .fd = -1 };
+	struct job j = { .call = call, .arg = &unused };
+	int err = job_run(&j, cq_swap_job);
+
+	shmem_free(&unused);
 	return err;
 }
 

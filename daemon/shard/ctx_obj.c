@@ -212,18 +212,19 @@ int cq_make(struct ctx *c, struct ctx_cq *cq, const struct msg_req *req, uint32_
 	return 0;
 }
 
-int cq_swap(struct ctx_cq *cq, struct shmem *shm, uint32_t slots)
+/* It keeps the piece that it began with: the program may have to poll what is in there. */
+void cq_swap(struct ctx_cq *cq, struct shmem *old)
 {
-	struct shmem old = cq->shm;
+	struct shmem *unused = cq->shm.slab ? &cq->piece : old;
 	struct ring_hdr *was = cq->ring.hdr;
 
 	publish_kept(cq);
-	cq->shm = *shm;
-	*shm = old;
-	cq_ring_make(cq, slots);
+	*unused = cq->shm;
+	cq->shm = cq->next;
+	cq->next = (struct shmem){ .fd = -1 };
+	cq_ring_make(cq, cq->next_slots);
 	RING_STORE(&cq->ring.hdr->arm, RING_LOAD(&was->arm));
 	RING_STORE(&cq->ring.hdr->err, RING_LOAD(&was->err));
-	return 0;
 }
 
 /* ---- srq ----------------------------------------------------------------------- */
@@ -494,6 +495,7 @@ uint64_t obj_release(struct obj *o)
 	case OBJ_DM: shmem_free(&((struct dm *)o)->shm); break;
 	case OBJ_CHANNEL: close(((struct channel *)o)->out.fd); break;
 	case OBJ_CQ:
+		shmem_free(&((struct ctx_cq *)o)->next);
 		of_piece = slab_give(&((struct ctx_cq *)o)->piece);
 		slab = slab_give(&((struct ctx_cq *)o)->shm);
 		slab = slab ? slab : of_piece; /* only one of the two is a piece */

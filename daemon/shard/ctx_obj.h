@@ -16,7 +16,7 @@ int dm_make(struct ctx *, struct dm *);
 int mw_make(struct ctx *, struct ctx_mw *, const struct msg_req *, uint32_t *key);
 int channel_make(struct ctx *, struct channel *);
 int cq_make(struct ctx *, struct ctx_cq *, const struct msg_req *, uint32_t slots);
-int cq_swap(struct ctx_cq *, struct shmem *, uint32_t slots); /* CQ_RESIZE: *shmem becomes the old one */
+void cq_swap(struct ctx_cq *, struct shmem *old); /* to cq->next; *old: what it does not need any more, if anything */
 int srq_make(struct ctx *, struct ctx_srq *, const struct msg_req *, uint32_t slots, uint32_t stride);
 
 struct qp_rings {

@@ -74,6 +74,8 @@ struct ctx_cq {
 	struct obj obj;
 	struct shmem shm;
 	struct shmem piece; /* after a resize the one that it began with; the program may not have polled all of it */
+	struct shmem next;  /* of a resize: its memory until the client has mapped it */
+	uint32_t next_slots;
 	struct ring ring;
 	struct channel *channel; /* or NULL */
 	uint64_t cookie;

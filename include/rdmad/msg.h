@@ -140,7 +140,7 @@ struct msg_req {
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;
 			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */
 			 uint32_t handle, kind /* enum msg_mr_kind */, dm, seg /* MR_MEM: that part is in the SysV segment of this id + 1, and there may be no fd; 0: in none */; } mr;
-		struct { uint32_t handle; uint32_t slab_lost; /* of a queue: its slab's descriptor has not arrived */ } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn) */
+		struct { uint32_t handle; uint32_t lost; /* of a queue: its descriptor, or that of its slab, has not arrived */ } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn), CQ_SWAP */
 		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, times; /* its completions say when they were made */ } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
 		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; uint32_t xrcd, cq; /* 0: not of XRC */ } srq;
@@ -190,7 +190,7 @@ static inline size_t msg_req_len(uint32_t op)
 /*
  * Where the memory of a queue lies.  Queues of a context share slabs, which it maps as a whole: the descriptor comes
  * with the first queue that lies in one, and if it is lost on the way (RLIMIT_NOFILE), the program ends the queue and says
- * so (id.slab_lost).  A slab goes on when its queues are gone, until the reply to a request that ends one says so (gone).
+ * so (id.lost).  A slab goes on when its queues are gone, until the reply to a request that ends one says so (gone).
  */
 struct msg_mem {
 	uint64_t slab; /* its number, never used twice; 0: memory of its own, with a descriptor */

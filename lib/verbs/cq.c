@@ -29,7 +29,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 	if (!ch)
 		return err_null(ENOMEM);
-	err = conn_call(&to_ctx(context)->conn, &req, &rep, -1, &ch->ch.fd, 1);
+	err = ctx_call_fd(to_ctx(context), &req, &rep, &ch->ch.fd, MSG_CHANNEL_DESTROY);
 	if (err) {
 		free(ch);
 		return err_null(err);
@@ -86,8 +86,8 @@ static void cq_ring_free(struct rd_cq *cq, struct cq_ring *r)
 	free(r);
 }
 
-/* The ring that came with a reply, behind those that the CQ has.  After an error its memory is the caller's. */
-static int cq_ring_add(struct rd_cq *cq, const struct msg_rep *rep, const struct piece *mem)
+/* The ring that came with a reply; after an error its memory is the caller's. */
+static int cq_ring_make(struct cq_ring **out, const struct msg_rep *rep, const struct piece *mem)
 {
 	uint32_t slots = rep->cq.slots, stride = rep->cq.stride;
 	struct cq_ring *r;
@@ -99,11 +99,7 @@ static int cq_ring_add(struct rd_cq *cq, const struct msg_rep *rep, const struct
 		return ENOMEM;
 	r->mem = *mem;
 	ring_attach(&r->ring, r->mem.mem, slots, stride);
-	if (cq->last)
-		cq->last->next = r;
-	else
-		cq->cur = r;
-	cq->last = r;
+	*out = r;
 	return 0;
 }
 
@@ -149,12 +145,13 @@ static struct rd_cq *cq_create(struct ibv_context *context, const struct ibv_cq_
 	if (err)
 		goto fail;
 	cq->cq.handle = rep.cq.handle;
-	err = cq_ring_add(cq, &rep, &ring);
+	err = cq_ring_make(&cq->cur, &rep, &ring);
 	if (err) {
 		slab_done(c, &ring);
 		ctx_call_id(c, MSG_CQ_DESTROY, cq->cq.handle);
 		goto fail;
 	}
+	cq->last = cq->cur;
 	cq->cq.context = context;
 	cq->cq.channel = a->channel;
 	cq->cq.cq_context = a->cq_context;
@@ -203,6 +200,27 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	return &cq->ex;
 }
 
+/* The daemon goes over to the ring that it has sent, which lies behind those that the CQ has, or forgets it. */
+static int cq_ring_add(struct rd_cq *cq, const struct msg_rep *rep, struct piece *mem)
+{
+	struct rd_ctx *c = to_ctx(cq->cq.context);
+	struct msg_req req = { .op = MSG_CQ_SWAP, .id.handle = cq->cq.handle };
+	struct cq_ring *r = NULL;
+	struct msg_rep swapped;
+	int bad = cq_ring_make(&r, rep, mem), err;
+
+	req.id.lost = !r;
+	err = ctx_call(c, &req, &swapped);
+	if (bad || err) {
+		slab_done(c, mem);
+		free(r);
+		return bad ? bad : err;
+	}
+	cq->last->next = r;
+	cq->last = r;
+	return 0;
+}
+
 EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct rd_ctx *c = to_ctx(ibcq->context);
@@ -221,11 +239,8 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	for (struct cq_ring *r = cq->cur; r; r = r->next)
 		held += ring_ahead(&r->ring);
 	err = held > (uint32_t)cqe ? EINVAL : slab_call(c, &req, &rep, -1, &ring);
-	if (!err) {
+	if (!err)
 		err = cq_ring_add(cq, &rep, &ring);
-		if (err)
-			slab_done(c, &ring);
-	}
 	if (!err)
 		ibcq->cqe = (int)rep.cq.cqe;
 	cq_unlock(cq);

@@ -53,6 +53,16 @@ int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
 	return err == EIO && conn_gone(&c->conn) ? 0 : err;
 }
 
+int ctx_call_fd(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, int *fd, enum msg_op end)
+{
+	int err = conn_call_may(&c->conn, req, rep, -1, fd);
+
+	if (err || *fd >= 0)
+		return err;
+	ctx_call_id(c, end, rep->obj.handle); /* the first of each reply */
+	return errno = EMFILE;
+}
+
 void ctx_turn(struct rd_ctx *c)
 {
 	for (int i = 0; i < 2; i++)

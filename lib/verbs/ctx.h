@@ -89,6 +89,8 @@ static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep
  * with which all objects went, they do nothing and succeed.
  */
 int ctx_call_id(struct rd_ctx *, enum msg_op, uint32_t handle);
+/* Makes an object that has a descriptor.  If that is lost on the way (RLIMIT_NOFILE), the object is ended: EMFILE. */
+int ctx_call_fd(struct rd_ctx *, struct msg_req *, struct msg_rep *, int *fd, enum msg_op end);
 /*
  * Returns when the daemon's loop has made a whole turn: requests run between two turns, so after the answer to a second
  * one there was a turn in which all that was posted before was taken, and all that could be completed at once was

@@ -90,7 +90,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	req.dm.log_align = a->log_align_req;
 	err = ctx_rejoin(c);
 	if (!err)
-		err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+		err = ctx_call_fd(c, &req, &rep, &fd, MSG_DM_FREE);
 	if (err)
 		return err_null(err);
 	dm = dm_begin(context, &rep, fd);

@@ -80,7 +80,7 @@ static void piece_take(struct slab *s, const struct msg_mem *m, size_t len, stru
 	*piece = (struct piece){ s, (char *)s->mem + m->off, len };
 }
 
-/* A queue as the reply describes it, and how that is ended; op 0: it goes on without this memory. */
+/* A queue as the reply describes it, and how that is ended. */
 struct queue {
 	const struct msg_mem *mem;
 	size_t len;
@@ -95,7 +95,7 @@ static struct queue queue_of(const struct msg_rep *rep)
 	case MSG_SRQ_CREATE: return (struct queue){ &rep->srq.mem, rep->srq.map_len, MSG_SRQ_DESTROY, rep->srq.handle };
 	case MSG_CQ_CREATE: return (struct queue){ &rep->cq.mem, rep->cq.map_len, MSG_CQ_DESTROY, rep->cq.handle };
 	}
-	return (struct queue){ &rep->cq.mem, rep->cq.map_len, MSG_NONE, 0 };
+	return (struct queue){ &rep->cq.mem, rep->cq.map_len, MSG_CQ_SWAP, rep->cq.handle };
 }
 
 /* false: its slab is not known, and the descriptor has not come. */
@@ -144,8 +144,7 @@ int slab_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, int se
 		known = piece_find(c, &q, fd, piece);
 		if (!piece->mem) {
 			err = fd >= 0 || (known && q.mem->slab) ? ENOMEM : EMFILE;
-			if (q.end)
-				queue_end(c, &q, !known);
+			queue_end(c, &q, !known || !q.mem->slab);
 		}
 	}
 	pthread_mutex_unlock(&c->slab_turn);

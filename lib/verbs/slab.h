@@ -21,7 +21,7 @@ struct piece {
 
 /*
  * A request that makes a queue, and the queue's memory.  0 or an errno: that of conn_call(), EMFILE if the program can have
- * no other descriptor, ENOMEM if it cannot map; the queue is ended then.
+ * no other descriptor, ENOMEM if it cannot map; the queue is ended then, a resize given up.
  */
 int slab_call(struct rd_ctx *, struct msg_req *, struct msg_rep *, int send_fd, struct piece *);
 /* Nobody uses the piece any more. */

@@ -179,6 +179,7 @@ START_TEST(foreign)
 	REFUSED(.op = MSG_QP_QUERY, .id.handle = a.qpn);
 	REFUSED(.op = MSG_SRQ_QUERY, .id.handle = a.srq);
 	REFUSED(.op = MSG_CQ_RESIZE, .cq_resize = { a.cq, 16 });
+	REFUSED(.op = MSG_CQ_SWAP, .id.handle = a.cq);
 	REFUSED(.op = MSG_SRQ_MODIFY, .srq_mod = { a.srq, 2, 0, 1 });
 	REFUSED(.op = MSG_QP_MODIFY, .qp_mod = { .qpn = a.qpn, .mask = QPA_STATE, .attr.state = QPS_ERR });
 	REFUSED(.op = MSG_MCAST_ATTACH, .mcast.qpn = a.qpn);
@@ -245,6 +246,52 @@ START_TEST(limits)
 				ck_assert_int_eq(err, EINVAL);
 		}
 	}
+	cx_close(&c);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
+/* The ring of a resize is the daemon's to write to once the client says so, once, and never if it says that it has lost it. */
+START_TEST(resizes)
+{
+	struct msg_req lost = { .op = MSG_CQ_SWAP, .id.lost = 1 }, swap = { .op = MSG_CQ_SWAP };
+	struct msg_rep rep;
+	struct cx c;
+	long maps;
+
+	daemon_start();
+	cx_open(&c);
+	cx_connect(&c, &c);
+	struct msg_req wide = { .op = MSG_CQ_RESIZE, .cq_resize = { c.cq, 1000 } };
+
+	lost.id.handle = swap.id.handle = c.cq;
+	maps = user_has(-1, getuid(), "use", "mappings");
+	ck_assert_int_eq(call(c.fd, &swap, &rep, NULL), EINVAL);
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert_int_eq(call(c.fd, &wide, &rep, NULL), 0);
+		cx_ping(&c); /* in the ring that it was in */
+	}
+	ck_assert_int_eq(call(c.fd, &lost, &rep, NULL), 0);
+	ck_assert_int_eq(call(c.fd, &lost, &rep, NULL), EINVAL);
+	ck_assert_int_eq(call(c.fd, &swap, &rep, NULL), EINVAL);
+	cx_ping(&c);
+	ck_assert_int_eq(user_has(-1, getuid(), "use", "mappings"), maps);
+	for (unsigned i = 0; i < 3; i++) {
+		int fds[CALL_FDS];
+		void *ring;
+
+		wide.cq_resize.cqe *= 2;
+		ck_assert_int_eq(call(c.fd, &wide, &rep, fds), 0);
+		ring = mmap(NULL, rep.cq.map_len, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+		ck_assert_ptr_ne(ring, MAP_FAILED);
+		close(fds[0]);
+		ring_attach(&c.cq_ring, ring, rep.cq.slots, rep.cq.stride);
+		ck_assert_int_eq(call(c.fd, &swap, &rep, NULL), 0);
+		cx_ping(&c);
+		ck_assert_int_eq(call(c.fd, &swap, &rep, NULL), EINVAL);
+	}
+	ck_assert_int_eq(call(c.fd, &wide, &rep, NULL), 0);
 	cx_close(&c);
 	daemon_clean();
 	daemon_stop();
@@ -464,5 +511,5 @@ START_TEST(no_descriptor)
 }
 END_TEST
 
-TEST_MAIN("ctl: hostile messages", no_descriptor, lengths, order, captures, foreign, limits, busy, counting,
+TEST_MAIN("ctl: hostile messages", no_descriptor, lengths, order, captures, foreign, limits, resizes, busy, counting,
 	  descriptors, flood)

@@ -147,6 +147,17 @@ START_TEST(sizes)
 }
 END_TEST
 
+/* The limits as they are, and with no room for another descriptor. */
+static void descriptor_limits(struct rlimit *was, struct rlimit *none)
+{
+	int free_fd = dup(0);
+
+	ck_assert_int_ge(free_fd, 0);
+	close(free_fd);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, was), 0);
+	*none = (struct rlimit){ (rlim_t)free_fd, was->rlim_max };
+}
+
 /* A slab whose descriptor finds no room in the program is not used again. */
 START_TEST(descriptor_lost)
 {
@@ -155,15 +166,10 @@ START_TEST(descriptor_lost)
 	struct ibv_cq *cq;
 	struct ibv_qp *qp, *peer;
 	struct fix f;
-	int free_fd;
 
 	fix_open(&f);
 	a.send_cq = a.recv_cq = f.cq;
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
-	free_fd = dup(0);
-	ck_assert_int_ge(free_fd, 0);
-	close(free_fd);
-	none = (struct rlimit){ (rlim_t)free_fd, was.rlim_max };
+	descriptor_limits(&was, &none);
 	for (unsigned i = 0; i < 3; i++) { /* the second one is of the same length */
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 		errno = 0;
@@ -182,6 +188,63 @@ START_TEST(descriptor_lost)
 	write_one(&f, qp, 3);
 	fix_pair_end(qp, peer);
 	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* A resize that fails leaves the CQ as it was, armed or not, and with what is in it. */
+START_TEST(resize_lost)
+{
+	struct rlimit was, none;
+	struct ibv_qp *a, *b;
+	struct fix f;
+
+	fix_open(&f);
+	fix_pair(&f, &a, &b);
+	write_one(&f, a, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		int cqe = f.cq->cqe;
+
+		ck_assert_int_eq(fix_send(&f, a, 7, 0, 0, IBV_SEND_SIGNALED), 0);
+		ck_assert_int_eq(fix_recv(&f, b, 8, 4096, 64), 0);
+		descriptor_limits(&was, &none);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+		ck_assert_int_eq(ibv_resize_cq(f.cq, 4000), EMFILE);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+		ck_assert_int_eq(f.cq->cqe, cqe);
+		ck_assert_uint_eq(fix_wait_ok(f.cq).wr_id + fix_wait_ok(f.cq).wr_id, 15);
+		write_one(&f, a, i);
+		if (i == 1) {
+			ck_assert_int_eq(ibv_resize_cq(f.cq, 300), 0);
+			write_one(&f, a, 2);
+		}
+	}
+	fix_pair_end(a, b);
+	fix_close(&f);
+}
+END_TEST
+
+/* An object that came without its descriptor does not stay in the daemon: of device memory there are 64 MiB for all. */
+START_TEST(object_lost)
+{
+	struct ibv_alloc_dm_attr attr = { .length = LEN };
+	struct rlimit was, none;
+	struct ibv_dm *dm;
+	struct fix f;
+
+	fix_open(&f);
+	descriptor_limits(&was, &none);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (unsigned i = 0; i < 64; i++) {
+		ck_assert_ptr_null(ibv_alloc_dm(f.ctx, &attr));
+		ck_assert_int_eq(errno, EMFILE);
+		ck_assert_ptr_null(ibv_create_comp_channel(f.ctx));
+		ck_assert_int_eq(errno, EMFILE);
+	}
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+	dm = ibv_alloc_dm(f.ctx, &attr);
+	ck_assert_ptr_nonnull(dm);
+	ck_assert_int_eq(ibv_free_dm(dm), 0);
 	fix_close(&f);
 }
 END_TEST
@@ -221,7 +284,7 @@ void api_many(Suite *s)
 {
 	TCase *t = tcase_create("many");
 
-	SUITE_ADD(s, sizes, descriptor_lost, resized);
+	SUITE_ADD(s, sizes, descriptor_lost, resize_lost, object_lost, resized);
 	tcase_set_timeout(t, 600);
 	tcase_add_test(t, queue_pairs);
 	tcase_add_test(t, regions);
