@@ -167,6 +167,17 @@ int verb_cq_swap(struct call *call)
 	return err;
 }
 
+int verb_cq_event(struct call *call)
+{
+	const struct msg_req *req = call->req;
+	struct ctx_cq *cq = (struct ctx_cq *)obj_get(call->s->ctx, OBJ_CQ, req->cq_event.handle);
+
+	if (!cq || cq->cookie != req->cq_event.cookie) /* another has got its number */
+		return EINVAL;
+	publish_event(cq);
+	return 0;
+}
+
 int verb_cq_moderate(struct call *call)
 {
 	const struct msg_req *req = call->req;

@@ -51,7 +51,7 @@ static bool cookie_write(const struct channel *ch, uint64_t cookie)
 	return outlet_write(&ch->out, &cookie, sizeof(cookie));
 }
 
-static void cq_event(struct ctx_cq *cq)
+void publish_event(struct ctx_cq *cq)
 {
 	struct channel *ch = cq->channel;
 
@@ -203,7 +203,7 @@ static void cq_fire_moderated(struct ctx_cq *cq)
 {
 	moderated_del(cq);
 	if (cq_fire(cq->ring.hdr, cq->mod.solicited))
-		cq_event(cq);
+		publish_event(cq);
 	cq->mod.n = 0;
 	cq->mod.solicited = false;
 }
@@ -318,7 +318,7 @@ static void cq_flush(struct ctx_cq *cq, mono_t now)
 	if (cq->mod.count > 1 || cq->mod.period_ns)
 		cq_moderate(cq, cq->batch_n, now);
 	else if (cq_fire(cq->ring.hdr, cq->solicited))
-		cq_event(cq);
+		publish_event(cq);
 	nappers_wake(cq->obj.ctx);
 	cq->batch_n = 0;
 	cq->solicited = false;

@@ -27,6 +27,8 @@ void publish_kept_of(const struct ctx *, uint32_t qpn);
 void publish_before(struct shard *);
 /* the CQ takes no more completions; its QPs go to ERR. */
 void publish_overrun(struct ctx_cq *, mono_t now);
+/* its cookie goes into its channel, now or when there is room. */
+void publish_event(struct ctx_cq *);
 /* the CQ's events come after so many completions, or so long after the first of them. */
 void publish_moderate(struct ctx_cq *, uint32_t count, uint64_t period_ns);
 

@@ -258,6 +258,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (err)
 		return err;
 	map_del(c, &cq->node);
+	channel_forget(ibcq->channel);
 	pthread_mutex_lock(&ibcq->mutex);
 	while (ibcq->comp_events_completed != cq->node.comp_got)
 		unacked_wait(&comp, &ibcq->cond, &ibcq->mutex, cq->node.comp_got - ibcq->comp_events_completed);

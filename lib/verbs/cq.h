@@ -78,6 +78,9 @@ void cqe_done(struct rd_cq *);
 int cq_poll(struct ibv_cq *, int n, struct ibv_wc *);
 void cq_ex_ops(struct ibv_cq_ex *); /* fills in start_poll ... read_* */
 
+/* A CQ of this channel is no more: what the program has not read of its events is taken back. */
+void channel_forget(struct ibv_comp_channel *);
+
 int cq_req_notify(struct ibv_cq *, int solicited_only);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * event.c - completion events and async events.
  *
- * Both come through descriptors that the program may poll: a pipe with cookies, a socket with struct
- * msg_event.  An event for an object that was destroyed meanwhile is skipped.  Events that were handed out are
+ * Both come through descriptors that the program may poll: a socket with cookies, a socket with struct
+ * msg_event.  An event for an object that was destroyed is taken back, or skipped.  Events that were handed out are
  * counted in the object; destroying it waits until all of them have been acknowledged.
  */
 #include "cq.h"
@@ -11,7 +11,10 @@
 #include "qp.h"
 #include "srq.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
+
+#define UNREAD 512u /* events that a channel holds, and more */
 
 /* Under map_lock, so that no event is handed out for an object after map_del(). */
 static struct map_node *map_find(struct rd_ctx *c, uint64_t cookie)
@@ -45,6 +48,45 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		pthread_mutex_unlock(&c->map_lock);
 	} while (!n || n->kind != MAP_CQ);
 	return 0;
+}
+
+/* An event that was read for another purpose comes once more, unless its CQ is gone. */
+static void event_again(struct rd_ctx *c, uint64_t cookie)
+{
+	struct msg_req req = { .op = MSG_CQ_EVENT, .cq_event.cookie = cookie };
+	struct msg_rep rep;
+	struct map_node *n;
+
+	pthread_mutex_lock(&c->map_lock);
+	n = map_find(c, cookie);
+	if (n && n->kind == MAP_CQ)
+		req.cq_event.handle = OBJ(n, struct rd_cq)->cq.handle;
+	else
+		n = NULL;
+	pthread_mutex_unlock(&c->map_lock);
+	if (n)
+		ctx_call(c, &req, &rep);
+}
+
+/*
+ * As with a kernel: a program that polls the descriptor must find something there.  All that waits is read, and the rest sent
+ * once more.  Threads that read at the same time get what they find.  Behind an unplug nothing can be sent, and nobody waits.
+ */
+void channel_forget(struct ibv_comp_channel *ch)
+{
+	struct rd_ctx *c;
+	uint64_t cookie[UNREAD];
+	unsigned n = 0;
+
+	if (!ch)
+		return;
+	c = to_ctx(ch->context);
+	if (c->opener != getpid() || RING_LOAD(&c->bell->dead))
+		return;
+	while (n < UNREAD && recv(ch->fd, &cookie[n], sizeof(*cookie), MSG_DONTWAIT) == sizeof(*cookie))
+		n++;
+	for (unsigned i = 0; i < n; i++)
+		event_again(c, cookie[i]);
 }
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)

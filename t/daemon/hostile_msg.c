@@ -180,6 +180,8 @@ START_TEST(foreign)
 	REFUSED(.op = MSG_SRQ_QUERY, .id.handle = a.srq);
 	REFUSED(.op = MSG_CQ_RESIZE, .cq_resize = { a.cq, 16 });
 	REFUSED(.op = MSG_CQ_SWAP, .id.handle = a.cq);
+	REFUSED(.op = MSG_CQ_EVENT, .cq_event = { .handle = a.cq, .cookie = 7 });
+	REFUSED(.op = MSG_CQ_EVENT, .cq_event = { .handle = b.cq, .cookie = 8 });
 	REFUSED(.op = MSG_SRQ_MODIFY, .srq_mod = { a.srq, 2, 0, 1 });
 	REFUSED(.op = MSG_QP_MODIFY, .qp_mod = { .qpn = a.qpn, .mask = QPA_STATE, .attr.state = QPS_ERR });
 	REFUSED(.op = MSG_MCAST_ATTACH, .mcast.qpn = a.qpn);

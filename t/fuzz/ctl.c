@@ -296,7 +296,7 @@ static void request(struct world *w)
 	case MSG_XRCD_OPEN: req.xrcd.shared &= 1; break;
 	case MSG_QP_OPEN: req.qp_open.qpn = number(w, OBJ_QP); req.qp_open.xrcd = number(w, OBJ_XRCD); break;
 	case MSG_CHANNEL_DESTROY: req.id.handle = number(w, OBJ_CHANNEL); break;
-	case MSG_CQ_DESTROY: case MSG_CQ_RESIZE: case MSG_CQ_SWAP: req.cq_resize.handle = number(w, OBJ_CQ); break;
+	case MSG_CQ_DESTROY: case MSG_CQ_RESIZE: case MSG_CQ_SWAP: case MSG_CQ_EVENT: req.cq_resize.handle = number(w, OBJ_CQ); break;
 	case MSG_SRQ_DESTROY: case MSG_SRQ_QUERY: case MSG_SRQ_MODIFY: req.srq_mod.handle = number(w, OBJ_SRQ); break;
 	case MSG_QP_DESTROY: case MSG_QP_QUERY: case MSG_QP_MODIFY: req.qp_mod.qpn = number(w, OBJ_QP); break;
 	case MSG_MR_REG:

@@ -30,9 +30,9 @@ static const uint8_t maker[MSG_OPS] = {
 #include <rdmad/msg.def>
 #undef MSG
 #undef MSG_FREE
-	[MSG_QP_QUERY] = OF_QP,    [MSG_SRQ_QUERY] = OF_SRQ,  [MSG_PD_IMPORT] = OF_PD,
-	[MSG_MR_IMPORT] = OF_MR,   [MSG_DM_IMPORT] = OF_DM,   [MSG_RAW_STEER] = OF_QP,
-	[MSG_CQ_MODERATE] = OF_CQ, [MSG_SRQ_MODIFY] = OF_SRQ, [MSG_CQ_SWAP] = OF_CQ,
+	[MSG_QP_QUERY] = OF_QP,  [MSG_SRQ_QUERY] = OF_SRQ, [MSG_PD_IMPORT] = OF_PD,   [MSG_MR_IMPORT] = OF_MR,
+	[MSG_DM_IMPORT] = OF_DM, [MSG_RAW_STEER] = OF_QP,  [MSG_CQ_MODERATE] = OF_CQ, [MSG_SRQ_MODIFY] = OF_SRQ,
+	[MSG_CQ_SWAP] = OF_CQ,   [MSG_CQ_EVENT] = OF_CQ,
 };
 
 uint32_t foe_made(struct foe *f, const struct foe_link *l, uint32_t op)
