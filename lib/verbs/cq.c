@@ -314,39 +314,89 @@ void cq_add_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 	pthread_mutex_unlock(&cq->lock);
 }
 
+/* Some completions in a ring. */
+struct doomed {
+	uint32_t qpn; /* 0: of that SRQ of XRC */
+	uint32_t srqn;
+};
+
+static bool is_doomed(const struct doomed *d, const struct cqe *e)
+{
+	if (!e->qpn)
+		return true; /* since an earlier time */
+	return d->qpn ? e->qpn == d->qpn && e->srq != 2 : e->srq == 2 && e->srqn == d->srqn;
+}
+
+/*
+ *	eDDeDe|   -->   ...eee|	  e: the others, in their order; D: doomed; their slots are free again
+ *
+ * The first one stays if the program looks at it (rd_cq.now): then the slots behind it are passed over when it is done.
+ */
+static void ring_purge(struct rd_cq *cq, struct cq_ring *of, const struct doomed *d)
+{
+	struct ring *r = &of->ring;
+	uint32_t n = ring_ahead(r), first = of == cq->cur && cq->now, to = n;
+
+	for (uint32_t i = n; i-- > first;) {
+		struct cqe *e = ring_slot(r, r->pos + i);
+
+		if (!is_doomed(d, e) && --to != i)
+			*(struct cqe *)ring_slot(r, r->pos + to) = *e;
+	}
+	for (uint32_t i = first; i < to; i++) {
+		struct cqe *e = ring_slot(r, r->pos + i);
+
+		e->qpn = e->srq = 0;
+	}
+	if (!first && to)
+		ring_consume(r, to);
+}
+
+/* If only one thread polls, without a lock, it may do so now: then they only lose their QP. */
+static void ring_hide(struct ring *r, const struct doomed *d)
+{
+	uint32_t n = ring_ahead(r);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct cqe *e = ring_slot(r, r->pos + i);
+
+		if (is_doomed(d, e))
+			e->qpn = 0;
+	}
+}
+
+/* With the lock held. */
+static void rings_purge(struct rd_cq *cq, const struct doomed *d)
+{
+	for (struct cq_ring *r = cq->cur; r; r = r->next)
+		if (cq->single)
+			ring_hide(&r->ring, d);
+		else
+			ring_purge(cq, r, d);
+}
+
+static void purge(struct rd_cq *cq, const struct doomed *d)
+{
+	cq_lock(cq);
+	rings_purge(cq, d);
+	cq_unlock(cq);
+}
+
+void cq_purge(struct rd_cq *cq, uint32_t qpn) { purge(cq, &(struct doomed){ .qpn = qpn }); }
+void cq_purge_srq(struct rd_cq *cq, uint32_t srqn) { purge(cq, &(struct doomed){ .srqn = srqn }); }
+
+/* Without the lock of a poller the completions stay: nobody finds the QP. */
 void cq_del_qp(struct rd_cq *cq, struct cq_user *u)
 {
 	pthread_mutex_lock(&cq->lock);
 	hash_del(&cq->users, &u->hash);
 	cq->last_qp = NULL;
+	if (!cq->single)
+		rings_purge(cq, &(struct doomed){ .qpn = u->qp->qpn });
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/* qpn 0: of that SRQ of XRC. */
-static void ring_purge(struct cq_ring *r, uint32_t qpn, uint32_t srqn)
-{
-	uint32_t n = ring_ahead(&r->ring);
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct cqe *e = ring_slot(&r->ring, r->ring.pos + i);
-
-		if (qpn ? e->qpn == qpn && e->srq != 2 : e->srq == 2 && e->srqn == srqn)
-			e->qpn = 0;
-	}
-}
-
-static void purge(struct rd_cq *cq, uint32_t qpn, uint32_t srqn)
-{
-	cq_lock(cq);
-	for (struct cq_ring *r = cq->cur; r; r = r->next)
-		ring_purge(r, qpn, srqn);
-	cq_unlock(cq);
-}
-
-void cq_purge(struct rd_cq *cq, uint32_t qpn) { purge(cq, qpn, 0); }
-void cq_purge_srq(struct rd_cq *cq, uint32_t srqn) { purge(cq, 0, srqn); }
-
-/* Completions of a QP that is no more (or of QPN 0, see ring_purge) find no user and are passed over. */
+/* Completions of a QP that is no more (or of QPN 0, see ring_hide) find no user and are passed over. */
 static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 {
 	struct cq_user *u;

@@ -3,6 +3,7 @@
  */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 
 #define DEPTH 8u
@@ -289,6 +290,64 @@ START_TEST(destroyed)
 }
 END_TEST
 
+/*
+ * A CQ just as large as what its QPs can have at a time does not overrun, whatever is left in it by QPs that are reset, or
+ * destroyed, unpolled.  Completions of others in between stay in their order.
+ */
+START_TEST(left_unpolled)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 4, 14, 1, 1, 0 } };
+	struct ibv_async_event ev;
+	struct ibv_cq *cq;
+	struct ibv_qp *x, *y;
+	struct fix f;
+
+	fix_open(&f);
+	cq = ibv_create_cq(f.ctx, 16, NULL, NULL, 0);
+	ck_assert(cq && cq->cqe == 16);
+	init.send_cq = init.recv_cq = cq;
+	x = ibv_create_qp(f.pd, &init);
+	init.cap.max_recv_wr = 2;
+	y = ibv_create_qp(f.pd, &init);
+	ck_assert(x && y);
+	for (unsigned round = 0; round < 20; round++) {
+		fix_init(x);
+		fix_init(y);
+		ck_assert_int_eq(fix_state(x, IBV_QPS_ERR), 0);
+		ck_assert_int_eq(fix_state(y, IBV_QPS_ERR), 0);
+		for (unsigned i = 0; i < 16; i++) {
+			struct ibv_qp *qp = i == 5 || i == 9 ? y : x;
+
+			ck_assert_int_eq(fix_recv(&f, qp, i, 0, 64), 0);
+			ck_assert_int_eq(fix_state(qp, IBV_QPS_ERR), 0); /* one after the other */
+		}
+		if (round % 2) {
+			ck_assert_int_eq(fix_state(x, IBV_QPS_RESET), 0);
+		} else {
+			ck_assert_int_eq(ibv_destroy_qp(x), 0);
+			init.cap.max_recv_wr = 14;
+			x = ibv_create_qp(f.pd, &init);
+			ck_assert_ptr_nonnull(x);
+		}
+		for (unsigned i = 5; round % 3 && i <= 9; i += 4) {
+			struct ibv_wc wc = fix_wait(cq);
+
+			ck_assert(wc.wr_id == i && wc.qp_num == y->qp_num && wc.status == IBV_WC_WR_FLUSH_ERR);
+		}
+		ck_assert_int_eq(fix_state(y, IBV_QPS_RESET), 0);
+	}
+	ck_assert_int_eq(fcntl(f.ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
+	ck_assert_int_eq(ibv_get_async_event(f.ctx, &ev), -1);
+	fix_connect(&f, x, y);
+	ck_assert_int_eq(fix_recv(&f, y, 1, 4096, 64), 0);
+	ck_assert_int_eq(fix_send(&f, x, 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	ck_assert_uint_eq(fix_wait_ok(cq).wr_id + fix_wait_ok(cq).wr_id, 3);
+	fix_pair_end(x, y);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	fix_close(&f);
+}
+END_TEST
+
 /* Completions on both sides of a resize come in order, none is lost. */
 START_TEST(resized)
 {
@@ -399,5 +458,6 @@ END_TEST
 
 void api_post(Suite *s)
 {
-	SUITE_ADD(s, states, bad_wr, full, sizes, inline_full, bad_sge, flush, reset, destroyed, resized, threads);
+	SUITE_ADD(s, states, bad_wr, full, sizes, inline_full, bad_sge, flush, reset, destroyed, left_unpolled, resized,
+		  threads);
 }
