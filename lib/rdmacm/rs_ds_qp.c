@@ -303,6 +303,7 @@ void ds_event_take(struct rsock *rs)
 		}
 		ibv_ack_cq_events(cq, 1);
 		qp->armed = false;
+		rs_wake(rs); /* others sleep because it was */
 	}
 }
 

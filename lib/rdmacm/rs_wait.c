@@ -51,6 +51,7 @@ static void cq_event_take(struct rsock *rs)
 		return;
 	ibv_ack_cq_events(cq, 1);
 	rs->link.armed = false;
+	rs_wake(rs); /* others sleep because it was */
 }
 
 void rs_sleep_end(struct rsock *rs, const struct pollfd *p, int n, uint32_t gen)

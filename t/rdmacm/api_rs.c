@@ -1,83 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* api_rs.c - rsockets: streams in both directions, their ends, polling, memory of the program. */
-#include "fixture.h"
+#include "streams.h"
 
 #include <dlfcn.h>
-#include <rdma/rsocket.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-struct streams {
-	int listen, client, server;
-};
-
-static int rs_open(void)
-{
-	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
-
-	ck_assert_msg(fd >= 0, "rsocket: %s", strerror(errno));
-	return fd;
-}
-
-static uint16_t rs_port(int fd)
-{
-	struct sockaddr_in sin;
-	socklen_t len = sizeof(sin);
-
-	ok(rgetsockname(fd, (struct sockaddr *)&sin, &len));
-	return ntohs(sin.sin_port);
-}
-
-static void rs_ready(int fd, short events)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-
-	ck_assert_int_eq(rpoll(&p, 1, PATIENCE_MS), 1);
-	ck_assert_int_eq(p.revents & events, events);
-}
-
-static void streams_open(struct streams *s, int iomaps)
-{
-	int err = -1;
-	socklen_t len = sizeof(err);
-
-	s->listen = rs_open();
-	s->client = rs_open();
-	if (iomaps) {
-		ok(rsetsockopt(s->listen, SOL_RDMA, RDMA_IOMAPSIZE, &iomaps, sizeof(iomaps)));
-		ok(rsetsockopt(s->client, SOL_RDMA, RDMA_IOMAPSIZE, &iomaps, sizeof(iomaps)));
-	}
-	ok(rbind(s->listen, lo(0), sizeof(struct sockaddr_in)));
-	ok(rlisten(s->listen, 4));
-	ok(rfcntl(s->client, F_SETFL, O_NONBLOCK));
-	fails(rconnect(s->client, lo(rs_port(s->listen)), sizeof(struct sockaddr_in)), EINPROGRESS);
-	/* One thread: the request is sent by the events that polling takes. */
-	for (int i = 0; i < 1000; i++) {
-		struct pollfd p[2] = { { s->listen, POLLIN, 0 }, { s->client, POLLOUT, 0 } };
-
-		ck_assert_int_ge(rpoll(p, 2, PATIENCE_MS), 1);
-		if (p[0].revents)
-			break;
-	}
-	s->server = raccept(s->listen, NULL, NULL);
-	ck_assert_int_ge(s->server, 0);
-	rs_ready(s->client, POLLOUT);
-	ok(rgetsockopt(s->client, SOL_SOCKET, SO_ERROR, &err, &len));
-	ck_assert_int_eq(err, 0);
-	ok(rfcntl(s->client, F_SETFL, 0));
-}
-
-static void streams_close(struct streams *s)
-{
-	if (s->client >= 0)
-		ok(rclose(s->client));
-	if (s->server >= 0)
-		ok(rclose(s->server));
-	ok(rclose(s->listen));
-}
 
 /* A byte of a stream that repeats in no power of two. */
 static unsigned char byte_at(size_t i) { return (unsigned char)(i % 251); }

@@ -180,5 +180,6 @@ int main(void)
 	api_rsd(s);
 	api_end(s);
 	api_order(s);
+	api_sleep(s);
 	return suite_run(s);
 }

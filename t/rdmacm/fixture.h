@@ -69,5 +69,6 @@ void api_rs(Suite *);
 void api_rsd(Suite *);
 void api_end(Suite *);
 void api_order(Suite *);
+void api_sleep(Suite *);
 
 #endif

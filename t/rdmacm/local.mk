@@ -7,10 +7,13 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_order.c \
 	t/rdmacm/api_rs.c \
 	t/rdmacm/api_rsd.c \
+	t/rdmacm/api_sleep.c \
 	t/rdmacm/api_sync.c \
 	t/rdmacm/api_ud.c \
 	t/rdmacm/fixture.c \
-	t/rdmacm/fixture.h
+	t/rdmacm/fixture.h \
+	t/rdmacm/streams.c \
+	t/rdmacm/streams.h
 t_rdmacm_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
 t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -ldl -lpthread
 
