@@ -8,7 +8,7 @@
  *	rs_table.c	descriptors
  *	rs_link.c	buffers, QP, messages (rs_wire.h)
  *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping;  rs_spin.c: before it
- *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them
+ *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them;  rs_exit.c: at exit()
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
  *	rs_poll.c	rpoll, rselect;  rs_epoll.c: repoll_wait
  *	rs_opt.c	options, flags, names
@@ -98,6 +98,7 @@ struct rs_link {
 
 struct rsock {
 	int fd;
+	pid_t owner;
 	uint32_t refs; /* atomic: the table, and calls */
 	pthread_mutex_t lock;
 	enum rs_state state;
@@ -105,6 +106,7 @@ struct rsock {
 	bool nonblock;
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
+	bool end_said;         /* at exit() */
 	int domain;
 	struct rs_opts opts;
 	struct rdma_event_channel *ch;
@@ -131,6 +133,8 @@ static inline void rs_hold(struct rsock *rs) { __atomic_add_fetch(&rs->refs, 1, 
 void rs_put(struct rsock *);
 void rs_unlock_put(struct rsock *);
 void rs_del(struct rsock *); /* not in the table any more */
+/* For each in the table, which is locked; not if it is already. */
+void rs_each(void (*fn)(struct rsock *, void *), void *arg);
 
 /* ---- link; 0 or an errno */
 int rs_link_open(struct rsock *);

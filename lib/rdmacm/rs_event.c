@@ -78,8 +78,8 @@ static void on_event(struct rsock *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_REJECTED: err = ECONNREFUSED; break;
 	case RDMA_CM_EVENT_CONNECT_ERROR: err = status_err(e, ECONNRESET); break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		rs_progress(rs); /* what it sent before it went */
-		rs_break(rs, 0);
+		rs_progress(rs);                              /* what it sent before it went */
+		rs_break(rs, rs->peer_shut ? 0 : ECONNRESET); /* who closes says so first */
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: rs_break(rs, ENETDOWN); break;
 	default: break;

@@ -39,6 +39,7 @@ struct rsock *rs_new(int domain, int type)
 	if (!rs)
 		return NULL;
 	rs->refs = 1;
+	rs->owner = getpid();
 	rs->domain = domain;
 	rs->opts = opts_default;
 	pthread_mutex_init(&rs->lock, NULL);
@@ -134,4 +135,14 @@ void rs_del(struct rsock *rs)
 	table[rs->fd] = NULL;
 	pthread_mutex_unlock(&table_lock);
 	rs_put(rs);
+}
+
+void rs_each(void (*fn)(struct rsock *, void *), void *arg)
+{
+	if (pthread_mutex_trylock(&table_lock))
+		return;
+	for (int i = 0; i < table_n; i++)
+		if (table[i])
+			fn(table[i], arg);
+	pthread_mutex_unlock(&table_lock);
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rs_exit.c - at exit(): what was sent on streams that are not closed shall arrive, and their peers see an end, as of TCP.
+ *
+ * The daemon drops what is under way when the process has gone.
+ */
+#include "rs.h"
+
+#include <time.h>
+#include <unistd.h>
+
+enum { EXIT_MS = 10000, LOOK_NS = 100000 };
+
+/* Whether there is nothing left to do: the end is said, and has arrived with all that was before it. */
+static bool said(struct rsock *rs)
+{
+	if (rs->ds || rs->owner != getpid()) /* the child of a fork would say it for its parent */
+		return true;
+	rs_progress(rs);
+	if (rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING)
+		return true;
+	if (!rs->end_said && rs->link.ctl_free)
+		rs->end_said = !rs_push_ctl(rs, rs_msg(RS_OP_CTL, RS_CTL_DISCONNECT), NULL, 0, 0, 0);
+	return rs->end_said && rs_sent_all(rs);
+}
+
+/* A thread that was stopped in a call of that socket, as by a handler that calls exit(), keeps the lock. */
+static void look(struct rsock *rs, void *left)
+{
+	if (pthread_mutex_trylock(&rs->lock))
+		return;
+	*(int *)left += !said(rs);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+__attribute__((destructor)) static void streams_end(void)
+{
+	int64_t until = rs_now_ms() + EXIT_MS;
+	int left;
+
+	do {
+		left = 0;
+		rs_each(look, &left);
+		if (left)
+			nanosleep(&(struct timespec){ 0, LOOK_NS }, NULL);
+	} while (left && rs_now_ms() < until);
+}
