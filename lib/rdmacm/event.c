@@ -20,18 +20,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Waits as a read would: not with O_NONBLOCK, and interrupted by signals whose handlers say so. */
-static int readable_wait(struct chan *c)
+/* Waits as a read would: not with O_NONBLOCK, and interrupted by signals whose handlers say so.  Here the thread may be cancelled. */
+static int readable_wait(struct chan *c, int cancel)
 {
 	char byte;
-	ssize_t n = recv(c->ch.fd, &byte, sizeof(byte), MSG_PEEK);
+	ssize_t n;
+	int err;
 
-	if (n > 0)
-		return 0;
-	return n < 0 ? errno : EIO; /* 0: the daemon is gone */
+	pthread_setcancelstate(cancel, NULL);
+	n = recv(c->ch.fd, &byte, sizeof(byte), MSG_PEEK);
+	err = n < 0 ? errno : EIO; /* 0: the daemon is gone */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return n > 0 ? 0 : err;
 }
 
-static int event_fetch(struct chan *c, struct cmm_rep *rep)
+static int event_fetch(struct chan *c, struct cmm_rep *rep, int cancel)
 {
 	struct cmm_req req = { .op = CMM_GET_EVENT };
 	int err;
@@ -40,7 +43,7 @@ static int event_fetch(struct chan *c, struct cmm_rep *rep)
 		return EIO;
 	for (;;) {
 		/* To ask in vain costs more than to look. */
-		err = __atomic_exchange_n(&c->more, false, __ATOMIC_RELAXED) ? 0 : readable_wait(c);
+		err = __atomic_exchange_n(&c->more, false, __ATOMIC_RELAXED) ? 0 : readable_wait(c, cancel);
 		if (err)
 			return err;
 		err = chan_call(c, &req, rep);
@@ -247,14 +250,14 @@ static void waiter_cancelled(void *arg)
 }
 
 /* The next event that is the program's business.  0 or an errno. */
-static int event_next(struct chan *c, struct cma_event *e)
+static int event_next(struct chan *c, struct cma_event *e, int cancel)
 {
 	struct cmm_rep rep;
 	int err;
 
 	for (;;) {
 		memset(e, 0, sizeof(*e));
-		err = event_fetch(c, &rep);
+		err = event_fetch(c, &rep, cancel);
 		if (err)
 			return err == EIO ? removal(c, e) : err;
 		e->owner = id_find_got(rep.event.cookie, rep.event.group_cookie, &e->group);
@@ -272,7 +275,7 @@ static int event_next(struct chan *c, struct cma_event *e)
 EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct waiter w = { .c = to_chan(channel) };
-	int err;
+	int err, cancel;
 
 	if (!event)
 		return fail(EINVAL);
@@ -280,9 +283,11 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	if (!w.e)
 		return fail(ENOMEM);
 	chan_hold(w.c);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_cleanup_push(waiter_cancelled, &w);
-	err = event_next(w.c, w.e);
+	err = event_next(w.c, w.e, cancel);
 	pthread_cleanup_pop(0);
+	pthread_setcancelstate(cancel, NULL);
 	if (err)
 		free(w.e);
 	else

@@ -49,7 +49,7 @@ static int daemon_connect(pid_t *pid)
 	return name_connect(own, pid);
 }
 
-int conn_open(struct conn *c)
+static int open_hello(struct conn *c)
 {
 	const char *env_run = secure_getenv("RDMAD_RUN");
 	struct msg_req req = { .op = MSG_HELLO };
@@ -71,6 +71,16 @@ int conn_open(struct conn *c)
 		err = EPROTONOSUPPORT;
 	if (err)
 		conn_close(c);
+	return err;
+}
+
+int conn_open(struct conn *c)
+{
+	int err, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = open_hello(c);
+	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
 
@@ -145,8 +155,8 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigne
 }
 
 /* may: or none. */
-static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
-		unsigned fd_n, bool may)
+static int swap_whole(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
+		      unsigned fd_n, bool may)
 {
 	struct {
 		uint32_t op, seq;
@@ -178,6 +188,18 @@ static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *re
 	while (n)
 		close(got[--n]);
 	return err ? err : lost ? EMFILE : EIO;
+}
+
+/* No cancellation point, as a kernel's ioctl is none: the lock would stay held, and what the reply brings would be nobody's. */
+static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
+		unsigned fd_n, bool may)
+{
+	int err, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = swap_whole(c, req, req_len, send_fd, rep, rep_len, fds, fd_n, may);
+	pthread_setcancelstate(cancel, NULL);
+	return err;
 }
 
 int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,

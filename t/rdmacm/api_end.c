@@ -194,6 +194,61 @@ START_TEST(wait_cancelled)
 }
 END_TEST
 
+struct call {
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	pid_t tid;
+};
+
+/* (No assertions in between: they write.) */
+static void *event_take(void *arg)
+{
+	struct call *c = arg;
+	struct rdma_cm_event *e;
+
+	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
+	return rdma_get_cm_event(c->ch, &e) || rdma_ack_cm_event(e) ? c : NULL;
+}
+
+static void *pd_make(void *arg)
+{
+	struct call *c = arg;
+	struct ibv_pd *pd;
+
+	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
+	pd = ibv_alloc_pd(c->id->verbs);
+	return !pd || ibv_dealloc_pd(pd) ? c : NULL;
+}
+
+/* A thread that waits for the daemon's answer is not cancelled there: others use the same connection. */
+START_TEST(call_cancelled)
+{
+	void *(*const calls[])(void *) = { event_take, pd_make };
+	pid_t pid = daemon_start();
+	struct call c = { .ch = channel_new() };
+	pthread_t t;
+	void *ret;
+
+	ok(rdma_create_id(c.ch, &c.id, NULL, RDMA_PS_TCP));
+	ok(rdma_resolve_addr(c.id, NULL, lo(1), 2000));
+	ck_assert_int_eq(poll(&(struct pollfd){ .fd = c.ch->fd, .events = POLLIN }, 1, PATIENCE_MS), 1);
+	for (unsigned i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		c.tid = 0;
+		ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+		ck_assert_int_eq(pthread_create(&t, NULL, calls[i], &c), 0);
+		sleeps_in(&c.tid, SYS_recvmsg);
+		ck_assert_int_eq(pthread_cancel(t), 0);
+		ck_assert_int_eq(kill(pid, SIGCONT), 0);
+		ck_assert_int_eq(pthread_join(t, &ret), 0);
+		ck_assert_ptr_null(ret);
+	}
+	ok(rdma_destroy_id(c.id));
+	rdma_destroy_event_channel(c.ch);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
 /* A thread that waits for events of it does no harm, and is not woken. */
 START_TEST(channel_destroyed)
 {
@@ -244,5 +299,6 @@ END_TEST
 
 void api_end(Suite *s)
 {
-	SUITE_ADD(s, peer_killed, daemon_killed, removal_ordered, wait_cancelled, channel_destroyed, forked);
+	SUITE_ADD(s, peer_killed, daemon_killed, removal_ordered, wait_cancelled, call_cancelled, channel_destroyed,
+		  forked);
 }
