@@ -4,6 +4,7 @@ pkglib_LTLIBRARIES += lib/rspreload/librspreload.la
 lib_rspreload_librspreload_la_SOURCES = \
 	lib/rspreload/conn.c \
 	lib/rspreload/epoll.c \
+	lib/rspreload/epoll_wait.c \
 	lib/rspreload/file.c \
 	lib/rspreload/io.c \
 	lib/rspreload/opt.c \
@@ -13,4 +14,4 @@ lib_rspreload_librspreload_la_SOURCES = \
 lib_rspreload_librspreload_la_CFLAGS = $(PRELOAD_CFLAGS)
 lib_rspreload_librspreload_la_LDFLAGS = $(PRELOAD_LDFLAGS)
 lib_rspreload_librspreload_la_LIBADD = lib/rdmacm/librdmacm.la -ldl
-noinst_HEADERS += lib/rspreload/pre.h
+noinst_HEADERS += lib/rspreload/epoll.h lib/rspreload/pre.h

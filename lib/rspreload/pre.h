@@ -12,7 +12,7 @@
  *	conn.c		socket ... accept, names
  *	opt.c		options, flags
  *	io.c		data;  file.c: sendfile, fdopen
- *	poll.c		poll, select;  epoll.c
+ *	poll.c		poll, select;  epoll.c, epoll_wait.c (epoll.h)
  */
 #ifndef RSPRELOAD_PRE_H
 #define RSPRELOAD_PRE_H

@@ -1,62 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * api_sleep.c - two threads that wait for the same rsocket: neither keeps the other from being woken.
- *
- * The program's own ppoll() stands before the C library's: a thread with a gate comes back from it late, or goes into it late.
- */
+/* api_sleep.c - two threads that wait for the same rsocket: neither keeps the other from being woken. */
 #include "streams.h"
 
-#include <dlfcn.h>
-#include <stdatomic.h>
-#include <unistd.h>
+#include "../late.h"
 
-enum { AT_KICK, AT_CM, AT_CQ, FDS };
-
-struct gate {
-	bool late_in, late_out;
-	atomic_bool in, out; /* it stands before it, or behind it */
-	atomic_bool open;
-	short cq; /* what it found at the CQ */
-};
-
-static _Thread_local struct gate *gate;
-
-static void gate_stand(struct gate *g, atomic_bool *at)
-{
-	*at = true;
-	while (!g->open)
-		usleep(1000);
-}
-
-int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
-{
-	int (*real)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
-	struct gate *g = n == FDS ? gate : NULL;
-	int ret;
-
-	*(void **)&real = dlsym(RTLD_NEXT, "ppoll");
-	if (g && g->late_in)
-		gate_stand(g, &g->in);
-	if (g)
-		g->in = true;
-	ret = real(fds, n, g && g->late_out ? NULL : t, mask);
-	if (g)
-		g->cq = fds[AT_CQ].revents;
-	if (g && g->late_out)
-		gate_stand(g, &g->out);
-	return ret;
-}
-
-static void until(const atomic_bool *b)
-{
-	for (int i = 0; !*b; i++) {
-		ck_assert_int_lt(i, PATIENCE_MS);
-		usleep(1000);
-	}
-}
+enum { FDS = 3 }; /* that a thread sleeps on: its socket's kick, channel and CQ */
 
 struct sleeper {
-	struct gate gate;
+	struct late late;
 	int fd;
 	atomic_bool done;
 	pthread_t thread;
@@ -68,7 +19,7 @@ static void *looker_run(void *arg)
 	struct sleeper *s = arg;
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
 
-	gate = &s->gate;
+	late = &s->late;
 	rpoll(&p, 1, 1);
 	s->done = true;
 	return NULL;
@@ -79,7 +30,7 @@ static void *reader_run(void *arg)
 	struct sleeper *s = arg;
 	char c[2] = "";
 
-	gate = &s->gate;
+	late = &s->late;
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(rrecv(s->fd, &c[i], 1, 0), 1);
 	ck_assert_mem_eq(c, "ab", 2);
@@ -93,20 +44,21 @@ static void *reader_run(void *arg)
  */
 static void event_shared(int from, int to)
 {
-	struct sleeper first = { .fd = to, .gate.late_out = true }, second = { .fd = to, .gate.late_in = true };
+	struct sleeper first = { .fd = to, .late = { .fds = FDS, .out = true } },
+		       second = { .fd = to, .late = { .fds = FDS, .in = true } };
 
 	ck_assert_int_eq(pthread_create(&first.thread, NULL, looker_run, &first), 0);
-	until(&first.gate.in);
+	late_wait(&first.late.came);
 	ck_assert_int_eq(rsend(from, "a", 1, 0), 1);
-	until(&first.gate.out);
-	ck_assert_int_eq(first.gate.cq, POLLIN);
+	late_wait(&first.late.back);
+	ck_assert_int_eq(first.late.revents, POLLIN);
 	ck_assert_int_eq(pthread_create(&second.thread, NULL, reader_run, &second), 0);
-	until(&second.gate.in);
-	first.gate.open = true;
-	until(&first.done);
+	late_wait(&second.late.came);
+	first.late.open = true;
+	late_wait(&first.done);
 	ck_assert_int_eq(rsend(from, "b", 1, 0), 1);
-	second.gate.open = true;
-	until(&second.done);
+	second.late.open = true;
+	late_wait(&second.done);
 	ck_assert_int_eq(pthread_join(first.thread, NULL), 0);
 	ck_assert_int_eq(pthread_join(second.thread, NULL), 0);
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/rdmacm/api
 t_rdmacm_api_SOURCES = \
+	t/late.c \
+	t/late.h \
 	t/rdmacm/api_conn.c \
 	t/rdmacm/api_end.c \
 	t/rdmacm/api_misc.c \

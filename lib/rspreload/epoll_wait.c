@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* epoll_wait.c - waiting for an epoll instance with rsockets (epoll.h). */
+#include "epoll.h"
+
+#include <signal.h>
+#include <time.h>
+
+struct view {
+	struct pollfd *p; /* p[0]: the instance; then the regs */
+	struct conn **c;  /* held, of p[i + 1] */
+	int *fd;
+	uint32_t n;
+	int64_t due;
+};
+
+/* Locked. */
+static int view_open(struct view *v, const struct ep *ep)
+{
+	*v = (struct view){ .due = INT64_MAX };
+	v->p = calloc(ep->n + 1, sizeof(*v->p));
+	v->c = calloc(ep->n + 1, sizeof(struct conn *));
+	v->fd = calloc(ep->n + 1, sizeof(*v->fd));
+	if (!v->p || !v->c || !v->fd)
+		return ENOMEM;
+	v->p[0] = (struct pollfd){ ep->fd, POLLIN, 0 };
+	for (struct reg *r = ep->regs; r; r = r->next) {
+		uint32_t want = r->want.events & ~r->told & (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI);
+		bool quiet = r->told & (EPOLLHUP | EPOLLERR);
+
+		if (r->off || conn_state(r->c) == CONN_TCP || (quiet && !want))
+			continue;
+		__atomic_add_fetch(&r->c->refs, 1, __ATOMIC_RELAXED);
+		v->c[v->n] = r->c;
+		v->fd[v->n++] = r->fd;
+		v->p[v->n] = (struct pollfd){ conn_rfd(r->c), (short)want, 0 };
+		if (conn_state(r->c) == CONN_FAILED)
+			v->due = 0;
+		if (conn_state(r->c) != CONN_CONNECTING)
+			continue;
+		v->p[v->n].events = POLLOUT;
+		v->due = r->c->deadline < v->due ? r->c->deadline : v->due;
+	}
+	return 0;
+}
+
+static void view_close(struct view *v)
+{
+	int err = errno;
+
+	for (uint32_t i = 0; v->c && i < v->n; i++)
+		conn_put(v->c[i]);
+	free(v->p);
+	free(v->c);
+	free(v->fd);
+	errno = err;
+}
+
+/* Connections that have come about, or not. */
+static void view_progress(struct view *v)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		if (conn_state(v->c[i]) == CONN_CONNECTING)
+			conn_progress(v->fd[i], v->c[i]);
+}
+
+static uint32_t view_events(const struct view *v, uint32_t i, const struct reg *r)
+{
+	uint32_t has = (uint16_t)v->p[i + 1].revents;
+
+	switch (conn_state(v->c[i])) {
+	case CONN_CONNECTING:
+	case CONN_TCP: return 0;
+	case CONN_FAILED: has = EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT; break;
+	default: break;
+	}
+	return has & (r->want.events | EPOLLERR | EPOLLHUP) & ~r->told;
+}
+
+/* Locked.  The events of the rsockets, for the program. */
+static int view_collect(const struct view *v, struct ep *ep, struct epoll_event *out, int max)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < v->n && n < max; i++) {
+		struct reg **p, *r;
+		uint32_t has;
+
+		if (!v->p[i + 1].revents && conn_state(v->c[i]) != CONN_FAILED)
+			continue;
+		p = reg_at(ep, v->fd[i]);
+		r = *p;
+		has = r && r->c == v->c[i] ? view_events(v, i, r) : 0;
+		if (!has)
+			continue;
+		out[n].events = has;
+		out[n++].data = r->want.data;
+		if (r->want.events & EPOLLET)
+			r->told |= has;
+		if (r->want.events & EPOLLONESHOT)
+			r->off = true;
+		*p = r->next; /* to the end: next time the others come first */
+		r->next = NULL;
+		while (*p)
+			p = &(*p)->next;
+		*p = r;
+	}
+	return n;
+}
+
+/* Without our own event. */
+static int events_filter(const struct ep *ep, struct epoll_event *out, int n)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n; i++)
+		if (out[i].data.ptr != ep)
+			out[kept++] = out[i];
+	return n < 0 ? n : kept;
+}
+
+static int real_collect(const struct ep *ep, struct epoll_event *out, int max)
+{
+	int n = max > 0 ? real()->epoll_pwait(ep->fd, out, max, 0, NULL) : 0;
+
+	return n < 0 ? 0 : events_filter(ep, out, n);
+}
+
+static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t until)
+{
+	int64_t end = until < 0 ? INT64_MAX : until, now = now_ms();
+	struct view v;
+	uint32_t gen;
+	int err, n;
+
+	pthread_mutex_lock(&ep_lock);
+	err = view_open(&v, ep);
+	gen = ep->gen;
+	ep->waiters++;
+	pthread_mutex_unlock(&ep_lock);
+	n = err ? fail(err) : 0;
+	if (!err) {
+		end = v.due < end ? v.due : end;
+		n = rs_poll(v.p, v.n + 1, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
+	}
+	err = errno;
+	if (n >= 0)
+		view_progress(&v);
+	pthread_mutex_lock(&ep_lock);
+	waiter_gone(ep, gen);
+	if (n >= 0)
+		n = view_collect(&v, ep, out, max);
+	pthread_mutex_unlock(&ep_lock);
+	if (n >= 0 && v.p[0].revents)
+		n += real_collect(ep, out + n, max - n);
+	errno = err;
+	view_close(&v);
+	return n;
+}
+
+static int wait_ms(struct ep *ep, struct epoll_event *out, int max, int ms)
+{
+	int64_t until = ms < 0 ? -1 : now_ms() + ms;
+	int n;
+
+	do
+		n = wait_once(ep, out, max, until);
+	while (!n && (until < 0 || now_ms() < until));
+	return n;
+}
+
+static struct ep *ep_get(int fd)
+{
+	struct ep *ep = NULL;
+
+	if (!__atomic_load_n(&ep_count, __ATOMIC_ACQUIRE))
+		return NULL;
+	pthread_mutex_lock(&ep_lock);
+	ep = ep_find(fd);
+	if (ep)
+		ep->refs++;
+	pthread_mutex_unlock(&ep_lock);
+	return ep;
+}
+
+static void ep_drop(struct ep *ep)
+{
+	struct reg *dead = NULL;
+
+	if (!ep)
+		return;
+	pthread_mutex_lock(&ep_lock);
+	ep_put(ep, &dead);
+	pthread_mutex_unlock(&ep_lock);
+	regs_bury(dead);
+}
+
+/* False: there is a list by now, which is the caller's to drop. */
+static bool outer_begin(struct outer *o)
+{
+	pthread_mutex_lock(&ep_lock);
+	o->ep = ep_find(o->fd);
+	if (o->ep) {
+		o->ep->refs++;
+	} else {
+		o->next = outers;
+		outers = o;
+	}
+	pthread_mutex_unlock(&ep_lock);
+	return !o->ep;
+}
+
+static void outer_end(struct outer *o)
+{
+	struct outer **p;
+
+	pthread_mutex_lock(&ep_lock);
+	for (p = &outers; *p != o; p = &(*p)->next)
+		;
+	*p = o->next;
+	if (o->ep)
+		waiter_gone(o->ep, 0);
+	pthread_mutex_unlock(&ep_lock);
+}
+
+static void outer_cancelled(void *arg)
+{
+	struct outer *o = arg;
+
+	outer_end(o);
+	ep_drop(o->ep);
+}
+
+/* For an instance that had no list when the caller looked.  *ep: NULL, or the caller's to drop; then the events are without ours. */
+static int wait_outside(int epfd, struct epoll_event *out, int max, int ms, const sigset_t *mask, struct ep **ep)
+{
+	struct outer o = { .fd = epfd };
+	int n = 0, err;
+
+	*ep = NULL;
+	if (max <= 0)
+		return real()->epoll_pwait(epfd, out, max, ms, mask);
+	if (outer_begin(&o)) {
+		pthread_cleanup_push(outer_cancelled, &o);
+		n = real()->epoll_pwait(epfd, out, max, ms, mask);
+		pthread_cleanup_pop(0);
+		err = errno;
+		outer_end(&o);
+		errno = err;
+	}
+	*ep = o.ep;
+	return o.ep ? events_filter(o.ep, out, n) : n;
+}
+
+EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const sigset_t *mask)
+{
+	struct ep *ep = max > 0 ? ep_get(epfd) : NULL;
+	sigset_t old;
+	int n, err;
+
+	if (!ep) {
+		n = wait_outside(epfd, out, max, ms, mask, &ep);
+		if (n || !ep) {
+			ep_drop(ep);
+			return n;
+		}
+	}
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, mask, &old);
+	n = wait_ms(ep, out, max, ms);
+	err = errno;
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ep_drop(ep);
+	errno = err;
+	return n;
+}
+
+EXPORT int epoll_wait(int epfd, struct epoll_event *out, int max, int ms)
+{
+	return epoll_pwait(epfd, out, max, ms, NULL);
+}
+
+EXPORT int epoll_pwait2(int epfd, struct epoll_event *out, int max, const struct timespec *t, const sigset_t *mask)
+{
+	int64_t ms = t ? t->tv_sec * INT64_C(1000) + (t->tv_nsec + 999999) / 1000000 : -1;
+
+	return epoll_pwait(epfd, out, max, ms > INT32_MAX ? INT32_MAX : (int)ms, mask);
+}

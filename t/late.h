@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * late.h - a thread that goes late into ppoll(), or comes back from it late: the program's own stands before the C library's, also for
+ * the libraries that call it.
+ */
+#ifndef T_LATE_H
+#define T_LATE_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct late {
+	nfds_t fds;             /* of calls with so many descriptors */
+	bool in, out;           /* before, behind */
+	atomic_bool came, back; /* it has come to the call; it has come back, and found: */
+	short revents;          /* of the last descriptor */
+	atomic_bool open;       /* it may go on */
+};
+
+extern _Thread_local struct late *late; /* of this thread, or NULL */
+
+void late_wait(const atomic_bool *); /* until it is true */
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* calls.h - what the tests of librspreload share: a connection of two sockets in one program. */
+#ifndef T_RSPRELOAD_CALLS_H
+#define T_RSPRELOAD_CALLS_H
+
+#include "t/suite.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ok(call) ck_assert_msg((call) == 0, #call ": %s", strerror(errno))
+#define fails(call, err)                        \
+	do {                                    \
+		errno = 0;                      \
+		ck_assert_int_eq((call), -1);   \
+		ck_assert_int_eq(errno, (err)); \
+	} while (0)
+
+extern struct sockaddr_in addr; /* of the listener */
+
+int listener(int flags);
+void *connector(void *fd);
+/* A connection; whose rsocket it is tells TCP, which knows of none. */
+void pair_open(int listen, int *client, int *server);
+void say(int fd, const char *text);
+void hear(int fd, const char *text);
+
+void calls_data(Suite *);
+void calls_epoll(Suite *);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* calls_data.c - data, ends, descriptors, poll. */
+#include "calls.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+START_TEST(plain)
+{
+	int l = listener(0), c, s, n = 0;
+	struct sockaddr_in a, b;
+	socklen_t len = sizeof(a);
+	struct iovec v[2] = { { (char[]){ 'o', 'n' }, 2 }, { (char[]){ 'e' }, 1 } };
+
+	pair_open(l, &c, &s);
+	say(c, "hello");
+	hear(s, "hello");
+	ck_assert_int_eq(writev(s, v, 2), 3);
+	for (int i = 0; i < PATIENCE_MS && n < 3; i++) {
+		ok(ioctl(c, FIONREAD, &n));
+		usleep(n < 3 ? 1000 : 0);
+	}
+	ck_assert_int_eq(n, 3);
+	hear(c, "one");
+	ok(getpeername(c, (struct sockaddr *)&a, &len));
+	ck_assert_uint_eq(a.sin_port, addr.sin_port);
+	len = sizeof(a);
+	ok(getsockname(c, (struct sockaddr *)&a, &len));
+	len = sizeof(b);
+	ok(getpeername(s, (struct sockaddr *)&b, &len));
+	ck_assert_mem_eq(&a, &b, 8);
+	ok(shutdown(c, SHUT_WR));
+	ck_assert_int_eq(read(s, &n, 1), 0);
+	say(s, "still");
+	hear(c, "still");
+	ok(close(s));
+	ck_assert_int_eq(read(c, &n, 1), 0);
+	ok(close(c));
+	ok(close(l));
+	fails(close(l), EBADF);
+}
+END_TEST
+
+START_TEST(timeouts)
+{
+	int l = listener(0), c, s;
+	struct timeval t = { 0, 50000 };
+	char b;
+
+	pair_open(l, &c, &s);
+	ok(setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)));
+	fails((int)read(s, &b, 1), EAGAIN);
+	ok(fcntl(c, F_SETFL, fcntl(c, F_GETFL) | O_NONBLOCK));
+	ck_assert(fcntl(c, F_GETFL) & O_NONBLOCK);
+	fails((int)recv(c, &b, 1, 0), EAGAIN);
+	say(s, "x");
+	ok(fcntl(c, F_SETFL, 0));
+	hear(c, "x");
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+START_TEST(dups)
+{
+	int l = listener(0), c, s, d, status;
+	FILE *f;
+	char line[16];
+
+	pair_open(l, &c, &s);
+	d = dup(c);
+	ok(close(c));
+	say(d, "through the other");
+	hear(s, "through the other");
+	ck_assert_int_eq(dup2(s, 200), 200);
+	ok(close(s));
+	say(200, "line\n");
+	f = fdopen(d, "r+");
+	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+	ck_assert_str_eq(line, "line\n");
+	/* The rsocket is not the child's. */
+	if (!fork()) {
+		close(d);
+		_exit(write(200, "x", 1) == -1 ? 0 : 1);
+	}
+	ck_assert_int_gt(wait(&status), 0);
+	say(200, "again\n");
+	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+	ck_assert_str_eq(line, "again\n");
+	fputs("back\n", f);
+	fflush(f);
+	hear(200, "back\n");
+	fclose(f);
+	ck_assert_int_eq(read(200, line, 1), 0);
+	close(200);
+	close(l);
+}
+END_TEST
+
+/* A child by vfork() has this memory, and descriptors of its own. */
+START_TEST(vforked)
+{
+	int l = listener(0), c, s, p[2], status;
+	char buf[8] = "";
+	pid_t pid;
+
+	pair_open(l, &c, &s);
+	ok(pipe2(p, O_NONBLOCK));
+	pid = vfork();
+	if (!pid) {
+		close(c);
+		dup2(p[1], c);
+		_exit(write(c, "mine", 4) == 4 ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(read(p[0], buf, 4), 4);
+	ck_assert_str_eq(buf, "mine");
+	say(c, "still there");
+	hear(s, "still there");
+	close(p[0]);
+	close(p[1]);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+/* Where no large file may be made, buffers are none. */
+START_TEST(no_files)
+{
+	struct rlimit old, few;
+	int l = listener(0), c, s;
+
+	ok(getrlimit(RLIMIT_FSIZE, &old));
+	few = old;
+	few.rlim_cur = 4096;
+	ok(setrlimit(RLIMIT_FSIZE, &few));
+	pair_open(l, &c, &s);
+	say(c, "hello");
+	hear(s, "hello");
+	ok(setrlimit(RLIMIT_FSIZE, &old));
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+START_TEST(files)
+{
+	int l = listener(0), c, s, file = memfd_create("file", 0);
+	static char data[300000], got[300000];
+	size_t at = 0;
+	off_t from = 7;
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (char)(i % 251);
+	ck_assert_int_eq(write(file, data, sizeof(data)), sizeof(data));
+	pair_open(l, &c, &s);
+	while (from < (off_t)sizeof(data)) {
+		ssize_t n = sendfile(c, file, &from, sizeof(data) - (size_t)from);
+
+		ck_assert_int_gt(n, 0);
+		/* All of it: else this thread would wait for itself to read, when the buffers are full. */
+		while (at < (size_t)from - 7) {
+			n = recv(s, got + at, sizeof(got) - at, 0);
+			ck_assert_int_gt(n, 0);
+			at += (size_t)n;
+		}
+	}
+	ck_assert_mem_eq(got, data + 7, sizeof(data) - 7);
+	close(file);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+/* Nobody there; somebody without rsockets, as server and as client. */
+START_TEST(others)
+{
+	int l = listener(0), tcp = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), c, s, err = 0;
+	struct sockaddr_in gone = addr;
+	socklen_t len = sizeof(err);
+	struct pollfd p;
+
+	ok(syscall(SYS_connect, tcp, &addr, sizeof(addr)));
+	s = accept(l, NULL, NULL);
+	ck_assert_int_eq(syscall(SYS_write, tcp, "by tcp", 6), 6);
+	hear(s, "by tcp");
+	syscall(SYS_close, tcp);
+	close(s);
+	close(l);
+	c = socket(AF_INET, SOCK_STREAM, 0);
+	fails(connect(c, (struct sockaddr *)&gone, sizeof(gone)), ECONNREFUSED);
+	close(c);
+	c = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	fails(connect(c, (struct sockaddr *)&gone, sizeof(gone)), EINPROGRESS);
+	p = (struct pollfd){ c, POLLOUT, 0 };
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	ok(getsockopt(c, SOL_SOCKET, SO_ERROR, &err, &len));
+	ck_assert_int_eq(err, ECONNREFUSED);
+	close(c);
+	l = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
+	ok(syscall(SYS_bind, l, &gone, sizeof(gone)));
+	ok(syscall(SYS_listen, l, 4));
+	c = socket(AF_INET, SOCK_STREAM, 0);
+	ok(connect(c, (struct sockaddr *)&gone, sizeof(gone)));
+	say(c, "server");
+	s = (int)syscall(SYS_accept, l, NULL, NULL);
+	hear(s, "server");
+	close(s);
+	close(c);
+	close(l);
+}
+END_TEST
+
+static void waiting(int fd, bool is)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	struct timeval t = { is ? 10 : 0, 0 };
+	fd_set r;
+
+	ck_assert_int_eq(poll(&p, 1, is ? PATIENCE_MS : 0), is);
+	ck_assert_int_eq(p.revents & POLLIN, is ? POLLIN : 0); /* the end has POLLHUP as well */
+	FD_ZERO(&r);
+	FD_SET(fd, &r);
+	ck_assert_int_eq(select(fd + 1, &r, NULL, NULL, &t), is);
+	ck_assert_int_eq(!!FD_ISSET(fd, &r), is);
+}
+
+/* One thread, nothing that blocks; the listener is polled, too. */
+START_TEST(polling)
+{
+	int l = listener(SOCK_NONBLOCK), c = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), s = -1, err = -1;
+	socklen_t len = sizeof(err);
+	struct pollfd p[2] = { { l, POLLIN, 0 }, { c, POLLOUT, 0 } };
+
+	fails(accept(l, NULL, NULL), EAGAIN);
+	waiting(l, false);
+	fails(connect(c, (struct sockaddr *)&addr, sizeof(addr)), EINPROGRESS);
+	while (s < 0) {
+		ck_assert_int_ge(poll(p, 2, PATIENCE_MS), 1);
+		s = accept4(l, NULL, NULL, SOCK_NONBLOCK);
+		ck_assert(s >= 0 || errno == EAGAIN);
+	}
+	ck_assert_int_eq(poll(p + 1, 1, PATIENCE_MS), 1);
+	ck_assert_int_eq(p[1].revents, POLLOUT);
+	ok(getsockopt(c, SOL_SOCKET, SO_ERROR, &err, &len));
+	ck_assert_int_eq(err, 0);
+	waiting(s, false);
+	say(c, "x");
+	waiting(s, true);
+	hear(s, "x");
+	waiting(s, false);
+	close(c);
+	waiting(s, true);
+	close(s);
+	close(l);
+}
+END_TEST
+
+static volatile sig_atomic_t broken;
+static void on_pipe(int sig) { broken = sig; }
+
+START_TEST(pipe_broken)
+{
+	int l = listener(0), c, s;
+	char b;
+
+	signal(SIGPIPE, on_pipe);
+	pair_open(l, &c, &s);
+	close(s);
+	ck_assert_int_eq(read(c, &b, 1), 0);
+	fails((int)send(c, "x", 1, MSG_NOSIGNAL), EPIPE);
+	ck_assert_int_eq(broken, 0);
+	fails((int)send(c, "x", 1, 0), EPIPE);
+	ck_assert_int_eq(broken, SIGPIPE);
+	close(c);
+	close(l);
+}
+END_TEST
+
+void calls_data(Suite *s)
+{
+	SUITE_ADD(s, plain, timeouts, dups, vforked, no_files, files, others, polling, pipe_broken);
+}

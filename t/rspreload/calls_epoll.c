@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* calls_epoll.c - epoll. */
+#include "calls.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "t/late.h"
+
+static int wait_one(int ep, int ms, struct epoll_event *e)
+{
+	int n = epoll_wait(ep, e, 1, ms);
+
+	ck_assert_int_ge(n, 0);
+	return n;
+}
+
+static void expect(int ep, uint32_t events, uint64_t data)
+{
+	struct epoll_event e = { 0 };
+
+	ck_assert_int_eq(wait_one(ep, PATIENCE_MS, &e), 1);
+	ck_assert_uint_eq(e.events, events);
+	ck_assert_uint_eq(e.data.u64, data);
+}
+
+START_TEST(epolls)
+{
+	int l = listener(0), ep = epoll_create1(EPOLL_CLOEXEC), c, s, pipes[2];
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 42 };
+
+	pair_open(l, &c, &s);
+	ok(pipe(pipes));
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
+	fails(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e), EEXIST);
+	e.data.u64 = 43;
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, pipes[0], &e));
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	say(pipes[1], "p");
+	expect(ep, EPOLLIN, 43);
+	hear(pipes[0], "p");
+	say(c, "ab");
+	expect(ep, EPOLLIN, 42);
+	expect(ep, EPOLLIN, 42); /* level-triggered */
+	hear(s, "ab");
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	e = (struct epoll_event){ .events = EPOLLIN | EPOLLONESHOT, .data.u64 = 44 };
+	ok(epoll_ctl(ep, EPOLL_CTL_MOD, s, &e));
+	say(c, "cd");
+	expect(ep, EPOLLIN, 44);
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	e = (struct epoll_event){ .events = EPOLLIN | EPOLLET, .data.u64 = 45 };
+	ok(epoll_ctl(ep, EPOLL_CTL_MOD, s, &e));
+	expect(ep, EPOLLIN, 45);
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0); /* told already */
+	hear(s, "cd");
+	say(c, "ef");
+	expect(ep, EPOLLIN, 45);
+	ok(epoll_ctl(ep, EPOLL_CTL_DEL, s, NULL));
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	fails(epoll_ctl(ep, EPOLL_CTL_DEL, s, NULL), ENOENT);
+	e = (struct epoll_event){ .events = EPOLLOUT | EPOLLRDHUP, .data.u64 = 46 };
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
+	expect(ep, EPOLLOUT, 46);
+	ok(close(s)); /* with it goes what was registered */
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	close(pipes[0]);
+	close(pipes[1]);
+	close(c);
+	close(l);
+	close(ep);
+}
+END_TEST
+
+/* Nobody waits, so nobody is woken: a change of the list writes nothing into the instance. */
+START_TEST(epoll_unwaited)
+{
+	int l = listener(0), ep = epoll_create1(0), c, s;
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 9 };
+	struct pollfd p = { ep, POLLIN, 0 };
+
+	pair_open(l, &c, &s);
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	e = (struct epoll_event){ .events = EPOLLOUT, .data.u64 = 9 };
+	ok(epoll_ctl(ep, EPOLL_CTL_MOD, s, &e));
+	ck_assert_int_eq(syscall(SYS_ppoll, &p, 1, &(struct timespec){ 0 }, NULL, 0), 0);
+	expect(ep, EPOLLOUT, 9);
+	close(c);
+	close(s);
+	close(l);
+	close(ep);
+}
+END_TEST
+
+static void *adder_run(void *arg)
+{
+	const int *p = arg;
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 7 };
+
+	if (!epoll_ctl(p[0], EPOLL_CTL_ADD, p[1], &e))
+		say(p[2], "late");
+	return NULL;
+}
+
+/* A thread that waits already hears of what another one registers; and of connections, both kinds. */
+START_TEST(epoll_threads)
+{
+	int l = listener(0), ep = epoll_create1(0), c, s, tcp, p[3];
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 8 };
+	pthread_t t;
+
+	pair_open(l, &c, &s);
+	p[0] = ep;
+	p[1] = s;
+	p[2] = c;
+	pthread_create(&t, NULL, adder_run, p);
+	expect(ep, EPOLLIN, 7);
+	pthread_join(t, NULL);
+	hear(s, "late");
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, l, &e));
+	tcp = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
+	ok(syscall(SYS_connect, tcp, &addr, sizeof(addr)));
+	expect(ep, EPOLLIN, 8);
+	close(accept(l, NULL, NULL));
+	syscall(SYS_close, tcp);
+	close(c);
+	expect(ep, EPOLLIN | EPOLLHUP, 7);
+	close(s);
+	pthread_create(&t, NULL, connector, &c);
+	expect(ep, EPOLLIN, 8);
+	s = accept(l, NULL, NULL);
+	pthread_join(t, NULL);
+	say(c, "x");
+	hear(s, "x");
+	close(c);
+	close(s);
+	close(l);
+	close(ep);
+}
+END_TEST
+
+struct looker {
+	int ep;
+	struct late late;
+	struct epoll_event event;
+	pthread_t thread;
+};
+
+static void *looker_run(void *arg)
+{
+	struct looker *l = arg;
+
+	late = &l->late;
+	ck_assert_int_eq(wait_one(l->ep, -1, &l->event), 1);
+	return NULL;
+}
+
+/* What is registered while two threads wait is told to both, though one of them comes to its sleep when the other one has left. */
+START_TEST(epoll_waiters)
+{
+	int l = listener(0), ep = epoll_create1(0), c, s;
+	struct looker one = { .ep = ep, .late.fds = 6 }, two = { .ep = ep, .late = { .fds = 6, .in = true } };
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 8 };
+
+	pair_open(l, &c, &s);
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, c, &e));
+	e.data.u64 = 9;
+	ck_assert_int_eq(pthread_create(&one.thread, NULL, looker_run, &one), 0);
+	ck_assert_int_eq(pthread_create(&two.thread, NULL, looker_run, &two), 0);
+	late_wait(&one.late.came);
+	late_wait(&two.late.came);
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
+	say(c, "x");
+	ck_assert_int_eq(pthread_join(one.thread, NULL), 0);
+	ck_assert_uint_eq(one.event.data.u64, 9);
+	two.late.open = true;
+	ck_assert_int_eq(pthread_join(two.thread, NULL), 0);
+	ck_assert_uint_eq(two.event.data.u64, 9);
+	close(c);
+	close(s);
+	close(l);
+	close(ep);
+}
+END_TEST
+
+void calls_epoll(Suite *s) { SUITE_ADD(s, epolls, epoll_unwaited, epoll_threads, epoll_waiters); }
