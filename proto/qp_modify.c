@@ -167,6 +167,7 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 	qp->req.inflight = 0;
 	qp->req.owed = false;
 	route_set(h, &qp->head.route, av, true);
+	qp_ready(h, qp); /* it may have waited on the old way */
 	return 0;
 }
 

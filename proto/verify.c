@@ -65,6 +65,18 @@ static void verify_req(const struct qp *qp)
 		      (!link_empty(&qp->ready) || !mono_is_never(qp->rate.timer.at)));
 }
 
+/* A QP with more to send and nothing in flight waits for something that will make it ready, if it is not. */
+static void verify_waits(const struct qp *qp)
+{
+	const struct req *q = &qp->req;
+	const struct sq *s = &qp->sq;
+
+	if (qp->held || s->next == (qp->state == QPS_SQD ? s->begun : s->tail))
+		return;
+	HOLDS(!psn_eq(q->una, q->next) || !link_empty(&qp->ready) || !link_empty(&qp->waiter) ||
+	      !mono_is_never(qp->timer.at) || !mono_is_never(qp->rate.timer.at));
+}
+
 static void verify_resp(const struct qp *qp)
 {
 	const struct resp *r = &qp->resp;
@@ -107,8 +119,10 @@ static void verify_qp(const struct hca *h, const struct qp *qp)
 		      qp->head.pkey == qp_pkey(h, qp) && qp->head.span == h->tx_span);
 	verify_sq(qp);
 	if (qp_reliable(qp)) {
-		if (qp->state == QPS_RTS || qp->state == QPS_SQD) /* an ended requester keeps its numbers */
+		if (qp->state == QPS_RTS || qp->state == QPS_SQD) { /* an ended requester keeps its numbers */
 			verify_req(qp);
+			verify_waits(qp);
+		}
 		verify_resp(qp);
 	}
 	if (qp->state == QPS_RESET)

@@ -327,6 +327,44 @@ START_TEST(few_ackreqs) /* conf: rule 4.3 */
 }
 END_TEST
 
+/* A QP that waits for the window in the middle of a message is given another way while it drains: there it goes on. */
+START_TEST(new_way_in_sqd) /* conf: rule 4.13 */
+{
+	struct qp_attr sqd = { .state = QPS_SQD, .en_sqd_async_notify = true }, av = { .av.sgid_index = 1 };
+	struct link_conf c = conf_rc;
+	uint32_t waits;
+	struct burst b;
+	struct rig r;
+
+	c.timeout = 10;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	waits = r.a.qpn;
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 3 * TRAIN);
+	ck_assert(take(&r, &r.a, &b));
+	hca_rx_burst(r.b.h, &b, r.now);
+	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + b.n - 1);
+	hca_qp_hold(r.a.h, waits, true);
+	pkt_give(&r, &r.a, &b, NULL, 0);
+	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = BUF_LEN);
+	SEND_WR(&r, &r.a, .id = 3, .op = WR_WRITE, .len = BUF_LEN);
+	burst_until_full(&r); /* all lost */
+	hca_qp_hold(r.a.h, waits, false);
+	ck_assert(!take(&r, &r.a, &b));
+	memcpy(av.av.dgid, r.b.gid, 16);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, waits, &sqd, QPA_STATE | QPA_EN_SQD_ASYNC_NOTIFY, r.now), 0);
+	ck_assert(!take(&r, &r.a, &b));
+	ck_assert_int_eq(hca_qp_modify(r.a.h, waits, &av, QPA_AV, r.now), 0);
+	hca_verify(r.a.h);
+	rig_settle(&r, 20);
+	ck_assert(has_event(&r.a, EV_SQ_DRAINED));
+	for (unsigned i = 1; i <= 3; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
 /* On a local link small messages share an ACK, those behind which there is much to complete have one each. */
 START_TEST(few_ackreqs_locally) /* conf: rule 4.3 */
 {
@@ -483,6 +521,6 @@ START_TEST(shortest_round_trip)
 }
 END_TEST
 
-TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, few_ackreqs_locally,
-	  uc_is_paced, window_and_ackreq, read_in_parts, loss_halves, unasked_does_not_shut, dead_qp_does_not_starve,
-	  longest_message)
+TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, new_way_in_sqd,
+	  few_ackreqs_locally, uc_is_paced, window_and_ackreq, read_in_parts, loss_halves, unasked_does_not_shut,
+	  dead_qp_does_not_starve, longest_message)
