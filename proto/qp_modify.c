@@ -187,6 +187,23 @@ static void set_psn(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 	}
 }
 
+/* From now on the new timeout counts for all that is in flight. */
+static void set_timeout(struct hca *h, struct qp *qp, uint8_t timeout)
+{
+	struct req *q = &qp->req;
+
+	if (timeout == qp->attr.timeout)
+		return;
+	qp->attr.timeout = timeout;
+	q->patience = MONO_NEVER;
+	if (q->rnr_wait || psn_eq(q->una, q->next))
+		return;
+	if (timeout)
+		req_watch(h, qp);
+	else
+		timer_stop(&qp->timer);
+}
+
 /* The plain values. */
 static void set_values(struct hca *h, struct qp *qp, const struct qp_attr *a, uint32_t mask)
 {
@@ -203,7 +220,6 @@ static void set_values(struct hca *h, struct qp *qp, const struct qp_attr *a, ui
 	SET(QKEY, qkey);
 	SET(AV, av);
 	SET(PATH_MTU, path_mtu);
-	SET(TIMEOUT, timeout);
 	SET(RETRY_CNT, retry_cnt);
 	SET(RNR_RETRY, rnr_retry);
 	SET(MAX_QP_RD_ATOMIC, max_rd_atomic);
@@ -214,6 +230,8 @@ static void set_values(struct hca *h, struct qp *qp, const struct qp_attr *a, ui
 #undef SET
 	if (mask & QPA_PATH_MTU)
 		qp->mtu = mtu_bytes(a->path_mtu);
+	if (mask & QPA_TIMEOUT)
+		set_timeout(h, qp, a->timeout);
 	if (mask & QPA_RETRY_CNT)
 		qp->req.retry_left = a->retry_cnt;
 	if (mask & QPA_RATE_LIMIT)

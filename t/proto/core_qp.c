@@ -225,6 +225,31 @@ START_TEST(drained) /* conf: rule 4.13, rule 4.14 */
 }
 END_TEST
 
+/* Another timeout counts for what is in flight: with none before time is watched from now on, with none now it is not any more. */
+START_TEST(timeout_in_sqd) /* conf: rule 4.5, rule 4.13 */
+{
+	for (unsigned on = 0; on < 2; on++) {
+		struct qp_attr a = { .timeout = on ? 14 : 0 };
+		struct link_conf c = conf_rc;
+		struct burst b;
+		struct rig r;
+
+		c.timeout = on ? 0 : 14;
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &c);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4);
+		ck_assert(take(&r, &r.a, &b)); /* lost */
+		ck_assert_int_eq(to_state(&r, &r.a, QPS_SQD), 0);
+		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_TIMEOUT, r.now), 0);
+		hca_verify(r.a.h);
+		rig_settle(&r, 3);
+		ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_LOCAL_ACK_TIMEOUT), on);
+		ck_assert_uint_eq(wc_status(&r.a, 1), on ? WC_SUCCESS : 255);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* RESET forgets everything, also completions not yet handed out; the QP works again after it. */
 START_TEST(reset_clears)
 {
@@ -486,5 +511,5 @@ START_TEST(rd_atomic_window) /* conf: rule 4.6 */
 }
 END_TEST
 
-TEST_MAIN("core_qp", busy_and_gone, qpns_rise, attributes_refused, posting_by_state, drained, reset_clears, err_flushes,
-	  srq, strangers_are_dropped, multicast, controlled_qkey, fence, rd_atomic_window)
+TEST_MAIN("core_qp", busy_and_gone, qpns_rise, attributes_refused, posting_by_state, drained, timeout_in_sqd,
+	  reset_clears, err_flushes, srq, strangers_are_dropped, multicast, controlled_qkey, fence, rd_atomic_window)
