@@ -471,7 +471,7 @@ void hca_qp_hold(struct hca *h, uint32_t qpn, bool held)
 		qp_ready(h, qp);
 }
 
-void hca_tx_fault(struct hca *h, const struct burst *b, mono_t now)
+void hca_tx_fault(struct hca *h, const struct burst *b, uint32_t gone, mono_t now)
 {
 	struct taken t = h->taken;
 
@@ -481,10 +481,10 @@ void hca_tx_fault(struct hca *h, const struct burst *b, mono_t now)
 	h->taken.qp = NULL;
 	if (!t.resp) {
 		req_tx_fault(h, t.qp, t.index);
-	} else if (t.qp->state != QPS_ERR) {
+	} else if (t.qp->state != QPS_ERR || t.qp->resp.nak) { /* ERR: for a request behind it */
 		resp_clear(t.qp);
 		fault_act(h, t.qp, FAULT_RESP_READ_MEM);
-		t.qp->resp.nak_psn = t.psn;
+		t.qp->resp.nak_psn = psn_add(t.psn, gone);
 	}
 }
 

@@ -202,8 +202,8 @@ bool hca_tx(struct hca *, struct burst *, mono_t now);
 void hca_stall(struct hca *, bool stalled);
 /* Nothing of this QP is handed out until it is let go: its way out is full. */
 void hca_qp_hold(struct hca *, uint32_t qpn, bool held);
-/* The host could not read the payload of the burst just taken: the WR or the read response fails. */
-void hca_tx_fault(struct hca *, const struct burst *, mono_t now);
+/* The host could not read the payload of the burst just taken, behind so many packets that have gone: the WR or the read response fails. */
+void hca_tx_fault(struct hca *, const struct burst *, uint32_t gone, mono_t now);
 
 void hca_tick(struct hca *, mono_t now);
 mono_t hca_deadline(const struct hca *); /* when to call hca_tick() next; MONO_NEVER */

@@ -268,11 +268,11 @@ static struct shard *across_to(const struct net *net, const struct route *route,
 	return *to && owner < shards_n ? shards[owner] : NULL;
 }
 
-/* The payload of b cannot be read. */
-static void tx_failed(struct hca *hca, const struct burst *b, int err, mono_t now)
+/* The payload of b cannot be read, behind so many packets that have gone. */
+static void tx_failed(struct hca *hca, const struct burst *b, uint32_t gone, int err, mono_t now)
 {
 	if (err != ESRCH) /* the program has ended: silence, its QPs are about to go */
-		hca_tx_fault(hca, b, now);
+		hca_tx_fault(hca, b, gone, now);
 }
 
 /* false: this is not its way. */
@@ -289,7 +289,7 @@ static bool across(struct net *net, struct hca *hca, const struct burst *b, mono
 		int err = pay ? region_mem_ops.copy(NULL, &at, 1, b->span, b->span_n, burst_pkt_off(b, i)) : 0;
 
 		if (err) {
-			tx_failed(hca, b, err, now);
+			tx_failed(hca, b, i, err, now);
 			break;
 		}
 		memset(pkt + hdr_len + pay, 0, pad);
@@ -313,7 +313,7 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 		}
 		n = train_add(t, b, i);
 		if (n < 0) {
-			tx_failed(hca, b, -n, now);
+			tx_failed(hca, b, i, -n, now);
 			return;
 		}
 		if (i + (uint32_t)n < b->n)

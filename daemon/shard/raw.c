@@ -390,7 +390,7 @@ void raw_tx(struct shard *s, struct hca *hca, unsigned device, const struct burs
 	if (!qp || !qp->raw || b->payload_len > sizeof(frame))
 		return;
 	if (region_mem_ops.copy(NULL, &to, 1, b->span, b->span_n, 0)) {
-		hca_tx_fault(hca, b, now);
+		hca_tx_fault(hca, b, 0, now);
 		return;
 	}
 	if (!l.mss && b->raw_sum)

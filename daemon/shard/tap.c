@@ -330,7 +330,7 @@ void tap_tx(struct shard *s, unsigned device, struct hca *hca, const struct burs
 		if (!err)
 			continue;
 		if (err != ESRCH) /* the program has ended: silence, its QPs are about to go */
-			hca_tx_fault(hca, b, p.now);
+			hca_tx_fault(hca, b, i, p.now);
 		return;
 	}
 }

@@ -128,7 +128,7 @@ static void burst_out(struct shard *s, unsigned device, const struct burst *b, m
 	else if (!to)
 		net_tx(s->net, hca, b, now);
 	else if (hca_rx_burst(s->hca[to->index], b, now))
-		hca_tx_fault(hca, b, now);
+		hca_tx_fault(hca, b, 0, now);
 }
 
 /* The time of the turn; while packets are looked at one by one each has its own (tap.h), and what comes next is not before them. */

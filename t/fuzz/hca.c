@@ -394,7 +394,7 @@ static void step_recv(struct world *w, bool srq)
 		hca_post_recv(w->h, w->qpn[i], &x.wr, w->now);
 }
 
-/* what & 3: 0 lost, 1 arrives, 2 the host cannot read it, 3 arrives in two halves */
+/* what & 3: 0 lost, 1 arrives, 2 the host cannot read it, or what is behind (what >> 2 & 3) packets of it, 3 arrives in two halves */
 static void step_tx(struct world *w, uint8_t what)
 {
 	struct span spans[RD_MAX_SGE + 1];
@@ -407,7 +407,7 @@ static void step_tx(struct world *w, uint8_t what)
 		if ((what & 3) == 1)
 			hca_rx_burst(w->h, &b, w->now);
 		else if ((what & 3) == 2)
-			hca_tx_fault(w->h, &b, w->now);
+			hca_tx_fault(w->h, &b, (what >> 2 & 3) % b.n, w->now);
 		else if ((what & 3) == 3) {
 			burst_slice(&b, b.n / 2, b.n - b.n / 2, &half, spans);
 			hca_rx_burst(w->h, &half, w->now);

@@ -121,6 +121,38 @@ START_TEST(mr_iova)
 }
 END_TEST
 
+/*
+ * A READ can be read in part: what could be has gone, and the NAK is of the next packet, so that the peer takes it.  Also where
+ * the QP ends already, for a request behind the READ.
+ */
+START_TEST(half_a_read) /* conf: rule 4.9 */
+{
+	for (unsigned ends = 0; ends < 2; ends++) {
+		struct span spans[RD_MAX_SGE];
+		struct burst b, two;
+		struct rig r;
+
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &conf_rc);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 5000);
+		if (ends)
+			SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 4, .rkey = 0x123400);
+		while (take(&r, &r.a, &b))
+			hca_rx_burst(r.b.h, &b, r.now);
+		ck_assert(hca_tx(r.b.h, &b, r.now));
+		ck_assert_uint_eq(b.n, 10);
+		burst_slice(&b, 0, 2, &two, spans);
+		hca_rx_burst(r.a.h, &two, r.now);
+		hca_tx_fault(r.b.h, &b, 2, r.now);
+		hca_verify(r.b.h);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, 1), WC_REM_OP_ERR);
+		ck_assert(has_event(&r.b, EV_QP_FATAL));
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* Registered anew: the same key, other memory and rights, at once. */
 START_TEST(mr_rereg)
 {
@@ -152,4 +184,4 @@ START_TEST(mr_rereg)
 }
 END_TEST
 
-TEST_MAIN("core_mr", mr_rights, pd_is_a_wall, mr_access_bits, mr_iova, mr_rereg)
+TEST_MAIN("core_mr", half_a_read, mr_rights, pd_is_a_wall, mr_access_bits, mr_iova, mr_rereg)

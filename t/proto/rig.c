@@ -250,20 +250,19 @@ static void collect(struct host *x)
 	hca_verify(x->h);
 }
 
-/* One packet as a datagram. */
-static void fly(struct rig *r, struct host *from, const struct burst *p)
+/* One packet as a datagram; false: its payload cannot be read. */
+static bool fly(struct rig *r, struct host *from, const struct burst *p)
 {
 	static uint8_t data[PKT_HDR_MAX + 4096 + 4];
 	struct host *to = peer_of(r, from);
 	size_t hdr = burst_hdr(p, 0, data), len = p->payload_len, pad = -len & 3;
 	struct span dst = { NULL, (uintptr_t)(data + hdr), (uint32_t)len };
 
-	if (len && mem_copy(NULL, &dst, 1, p->span, p->span_n, 0)) {
-		hca_tx_fault(from->h, p, r->now);
-		return;
-	}
+	if (len && mem_copy(NULL, &dst, 1, p->span, p->span_n, 0))
+		return false;
 	memset(data + hdr + len, 0, pad);
 	hca_rx(to->h, &p->route, data, hdr + len + pad, r->now);
+	return true;
 }
 
 static bool step(struct rig *r, struct host *x)
@@ -284,8 +283,10 @@ static bool step(struct rig *r, struct host *x)
 		burst_slice(&b, i, 1, &one, spans);
 		r->pkts++;
 		r->last = one;
-		if (!r->hook || !r->hook(r, x, &one))
-			fly(r, x, &one);
+		if ((r->hook && r->hook(r, x, &one)) || fly(r, x, &one))
+			continue;
+		hca_tx_fault(x->h, &b, i, r->now);
+		break;
 	}
 	return true;
 }

@@ -154,6 +154,24 @@ static void pkt_offer(struct sim *s, struct node *from, struct node *to, struct 
 	sim_push(s, at + delay, SIM_ARRIVE, to, p);
 }
 
+/* The packets of a burst, up to the first whose payload cannot be read; how many.  Some of these may have gone when that is seen. */
+static uint32_t pkts_write(struct sim *s, struct pkt **pkt, const struct burst *b)
+{
+	uint32_t n = 0, go;
+
+	for (; n < b->n; n++) {
+		pkt[n] = pkt_get(s);
+		if (pkt_write(s, pkt[n], b, n))
+			break;
+	}
+	if (n == b->n)
+		return n;
+	go = (uint32_t)rng_below(&s->rng, n + 1);
+	for (uint32_t k = go; k <= n; k++)
+		pkt_put(s, pkt[k]);
+	return go;
+}
+
 static void link_tx_wire(struct sim *s, struct node *from, const struct burst *b)
 {
 	struct node *to = node_by_gid(s, b->route.dgid);
@@ -161,22 +179,13 @@ static void link_tx_wire(struct sim *s, struct node *from, const struct burst *b
 	struct span spans[RD_MAX_SGE + 1];
 	struct burst one;
 	struct pkt **pkt;
+	uint32_t n;
 
 	pkt = calloc(b->n, sizeof(*pkt));
 	if (!pkt)
 		abort();
-	for (uint32_t i = 0; i < b->n; i++) {
-		pkt[i] = pkt_get(s);
-		if (!pkt_write(s, pkt[i], b, i))
-			continue;
-		trace_burst(s, from, to, b, "EFAULT");
-		for (uint32_t k = 0; k <= i; k++)
-			pkt_put(s, pkt[k]);
-		free(pkt);
-		hca_tx_fault(from->hca, b, sim_now(s));
-		return;
-	}
-	for (uint32_t i = 0; i < b->n; i++) {
+	n = pkts_write(s, pkt, b);
+	for (uint32_t i = 0; i < n; i++) {
 		burst_slice(b, i, 1, &one, spans);
 		if (to) {
 			pkt_offer(s, from, to, pkt[i], &one);
@@ -191,6 +200,10 @@ static void link_tx_wire(struct sim *s, struct node *from, const struct burst *b
 		pkt_put(s, pkt[i]);
 	}
 	free(pkt);
+	if (n < b->n) {
+		trace_burst(s, from, to, b, "EFAULT");
+		hca_tx_fault(from->hca, b, n, sim_now(s));
+	}
 }
 
 static void burst_sane(struct sim *s, const struct burst *b)
@@ -231,7 +244,7 @@ void link_tx(struct sim *s, struct node *from, const struct burst *b)
 	sim_dirty(to);
 	/* A host that saw it may say that the source was not readable; else it counts as lost. */
 	if (from->mem.refused != before && from != to && rng_one_in(&s->rng, 2))
-		hca_tx_fault(from->hca, b, sim_now(s));
+		hca_tx_fault(from->hca, b, 0, sim_now(s));
 }
 
 /* ---- receiving --------------------------------------------------------- */
