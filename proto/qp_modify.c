@@ -94,9 +94,18 @@ static uint32_t asks_max(uint32_t depth) { return depth ? depth : 1; }
 /* As other HCAs: those that ask round their depth up to a power of two, so that many have to be answered. */
 static uint32_t answers_max(uint32_t depth) { return depth ? pow2_mask(depth) + 1 : 0; }
 
+/* Is anything to be answered yet but the newest n? */
+static bool owes_more(const struct resp *r, uint32_t n)
+{
+	for (uint32_t i = r->rd_cur; (int32_t)(r->rd_tail - n - i) > 0; i++)
+		if (rd_at(r, i)->want || rd_at(r, i)->ack_before)
+			return true;
+	return false;
+}
+
 /*
- * Rings of reads and atomics.  They may change size only while nothing is in them, which the states
- * in which the attributes are legal nearly grant; in SQD what is stored of the past is kept or EBUSY is said.
+ * Rings of reads and atomics.  They may change size only while nothing is in them, which the states in which the attributes
+ * are legal nearly grant; in SQD the newest of what is stored is kept, and EBUSY is said where the rest is not answered yet.
  */
 static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 {
@@ -106,6 +115,8 @@ static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 	psn_t *ends = NULL;
 	struct rd *rd = NULL;
 
+	if (mask & QPA_MAX_DEST_RD_ATOMIC && owes_more(r, answers))
+		return EBUSY;
 	if (mask & QPA_MAX_QP_RD_ATOMIC && asks != q->rd_max) {
 		if (q->rd_head != q->rd_tail)
 			return EBUSY;

@@ -250,6 +250,32 @@ START_TEST(timeout_in_sqd) /* conf: rule 4.5, rule 4.13 */
 }
 END_TEST
 
+/* READs that have not been answered are not forgotten for a smaller depth; those that have been are. */
+START_TEST(depth_in_sqd) /* conf: rule 4.13 */
+{
+	struct qp_attr a = { .max_dest_rd_atomic = 2 };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < 3; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_READ, .len = 4);
+	while (take(&r, &r.a, &b))
+		hca_rx_burst(r.b.h, &b, r.now);
+	ck_assert_int_eq(to_state(&r, &r.b, QPS_SQD), 0);
+	ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_MAX_DEST_RD_ATOMIC, r.now), EBUSY);
+	ck_assert_uint_eq(attr_of(&r.b).max_dest_rd_atomic, conf_rc.dest_rd_atomic);
+	ck_assert(take(&r, &r.b, &b));
+	hca_rx_burst(r.a.h, &b, r.now);
+	ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_MAX_DEST_RD_ATOMIC, r.now), 0);
+	rig_run(&r);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
 /* RESET forgets everything, also completions not yet handed out; the QP works again after it. */
 START_TEST(reset_clears)
 {
@@ -512,4 +538,5 @@ START_TEST(rd_atomic_window) /* conf: rule 4.6 */
 END_TEST
 
 TEST_MAIN("core_qp", busy_and_gone, qpns_rise, attributes_refused, posting_by_state, drained, timeout_in_sqd,
-	  reset_clears, err_flushes, srq, strangers_are_dropped, multicast, controlled_qkey, fence, rd_atomic_window)
+	  depth_in_sqd, reset_clears, err_flushes, srq, strangers_are_dropped, multicast, controlled_qkey, fence,
+	  rd_atomic_window)
