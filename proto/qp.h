@@ -82,6 +82,7 @@ struct rd {
 	uint8_t kind;    /* one of ROLE_ASK */
 	bool want;       /* the response, or the rest of it, is to be sent */
 	bool again;      /* and was before: the peer may have it already */
+	bool whole;      /* READ: it was sent to its end once */
 	bool ack_before; /* and an ACK of all before it */
 	uint32_t rkey;
 	uint64_t va;

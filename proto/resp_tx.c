@@ -25,7 +25,7 @@ static void resp_init(const struct qp *qp, struct burst *b, uint8_t op, psn_t p,
 
 /*
  * The next burst of a READ's responses; false: its memory may no longer be read, and the QP is in ERR.  What was answered
- * before is not: the request may be an old copy, of a READ whose key was given up when it was done.
+ * to its end is not: the request may be an old copy, of a READ whose key was given up when it was done.
  */
 static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, struct burst *b)
 {
@@ -45,7 +45,7 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 		if (!rkey_span(&h->keys, qp, d->rkey, slots_get(&h->pd, d->pdn), ACC_REMOTE_READ, d->va + off,
 			       b->payload_len, h->tx_span)) {
 			d->want = false;
-			if (d->again)
+			if (d->whole)
 				return false;
 			resp_clear(qp);
 			fault_act(h, qp, FAULT_RESP_READ_RKEY);
@@ -62,6 +62,7 @@ static bool read_tx(struct hca *h, struct qp *qp, struct rd *d, uint32_t index, 
 		b->op_first = b->op_last = first ? b->op_first : b->op_last;
 	d->at += n;
 	d->want = !last;
+	d->whole |= last && d->end == d->n;
 	h->taken = (struct taken){ .qp = qp, .resp = true, .index = index, .psn = b->psn };
 	return true;
 }
@@ -84,7 +85,7 @@ static bool stored_tx(struct hca *h, struct qp *qp, struct burst *b)
 		if (d->kind == KIND_READ) {
 			if (read_tx(h, qp, d, r->rd_cur, b))
 				return true;
-			if (!d->again)
+			if (!d->whole)
 				return false;
 			continue; /* the QP may be in ERR for a request behind it, whose NAK comes after all answers */
 		}

@@ -153,6 +153,36 @@ START_TEST(half_a_read) /* conf: rule 4.9 */
 }
 END_TEST
 
+/* A READ comes once more while it is answered, and its key is gone: only what was answered to its end may be met by silence. */
+START_TEST(key_gone_between) /* conf: rule 4.2, rule 4.9 */
+{
+	for (unsigned whole = 0; whole < 2; whole++) {
+		struct burst b;
+		struct rig r;
+
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &conf_rc);
+		for (unsigned i = 0; i < 2; i++) {
+			b = pkt_from(&r, &r.a, OP_READ_REQUEST, conf_rc.psn);
+			b.dma_len = 10 * 61440;
+			pkt_give(&r, &r.b, &b, NULL, 0);
+			for (unsigned k = 0; k < (i ? 1 : whole ? 10 : 2); k++)
+				ck_assert(take(&r, &r.b, &b));
+		}
+		ck_assert_int_eq(hca_mr_dereg(r.b.h, r.b.key), 0);
+		ck_assert_uint_eq(take(&r, &r.b, &b), !whole);
+		if (whole) {
+			ck_assert(!has_event(&r.b, EV_QP_ACCESS_ERR));
+		} else {
+			ck_assert_uint_eq(b.syndrome, aeth_nak(NAK_REM_ACCESS));
+			ck_assert_uint_eq(b.psn.v, psn(conf_rc.psn + 61440 / 512).v);
+			ck_assert(has_event(&r.b, EV_QP_ACCESS_ERR));
+		}
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* Registered anew: the same key, other memory and rights, at once. */
 START_TEST(mr_rereg)
 {
@@ -184,4 +214,4 @@ START_TEST(mr_rereg)
 }
 END_TEST
 
-TEST_MAIN("core_mr", half_a_read, mr_rights, pd_is_a_wall, mr_access_bits, mr_iova, mr_rereg)
+TEST_MAIN("core_mr", key_gone_between, half_a_read, mr_rights, pd_is_a_wall, mr_access_bits, mr_iova, mr_rereg)
