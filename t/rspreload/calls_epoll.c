@@ -156,7 +156,7 @@ static void *looker_run(void *arg)
 	return NULL;
 }
 
-/* What is registered while two threads wait is told to both, though one of them comes to its sleep when the other one has left. */
+/* A socket that is registered while two threads wait is told of to both, though one of them comes to its sleep when the other one has left. */
 START_TEST(epoll_waiters)
 {
 	int l = listener(0), ep = epoll_create1(0), c, s;
