@@ -103,15 +103,32 @@ static void job_in_shard(struct shard *s, void *arg)
 	}
 }
 
-static void strike(struct strike *j)
+/* In the turn between there were the events of what the end of the queue pairs has flushed. */
+static void events_end(struct shard *s, void *arg)
+{
+	const struct strike *j = arg;
+
+	for (struct ctx *c = s->ctxs; c; c = c->next)
+		if (c->dead && c->dev->index == j->device)
+			publish_end(c);
+}
+
+static void all_shards(void (*fn)(struct shard *, void *), struct strike *j)
 {
 	for (unsigned i = 0; i < shards_n; i++)
 		if (shards[i])
-			shard_call(shards[i], job_in_shard, j);
+			shard_call(shards[i], fn, j);
+}
+
+static void strike(struct strike *j)
+{
+	all_shards(job_in_shard, j);
 	if (j->e.kind == ACT_UNPLUG || j->e.kind == ACT_PLUG)
 		gid_unplug(&devices[j->device], j->e.kind == ACT_UNPLUG);
-	if (j->e.kind == ACT_UNPLUG)
-		cma_device_gone(&devices[j->device]);
+	if (j->e.kind != ACT_UNPLUG)
+		return;
+	cma_device_gone(&devices[j->device]);
+	all_shards(events_end, j);
 }
 
 void impair_event_do(const struct rule_event *e, unsigned device)

@@ -33,6 +33,7 @@ struct obj {
 struct outlet {
 	int fd;
 	bool stuck; /* atomic; full: the control thread waits until it can be written */
+	bool ends;  /* after what waits nothing comes: its reader is told then */
 };
 
 struct ctx_pd {

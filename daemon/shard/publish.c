@@ -35,6 +35,13 @@ static void outlet_block(struct outlet *o)
 	hooks.outlet_stuck();
 }
 
+/* As of a kernel whose device is gone: poll() says so, and reads no longer wait. */
+static void outlet_end(const struct outlet *o)
+{
+	if (o->ends && !o->stuck)
+		shutdown(o->fd, SHUT_RDWR);
+}
+
 /* true: written, or nobody will ever read it. */
 static bool outlet_write(const struct outlet *o, const void *p, size_t len)
 {
@@ -78,6 +85,7 @@ static void channel_retry(struct channel *ch)
 		ch->due = cq->due_next;
 		cq->due = false;
 	}
+	outlet_end(&ch->out);
 }
 
 /* ---- async events ------------------------------------------------------------------- */
@@ -122,7 +130,7 @@ void event_of(struct obj *o, uint32_t type)
  * As with a kernel, where destroying an object takes its events back: a client that polls the descriptor must find something
  * there.  So all that waits is read at the client's end, and the rest sent once more.  The client may read at the same time,
  * and gets what it finds.  A reader locks that end as long as its memory makes it wait: without event_in only what has not
- * been sent is taken back.
+ * been sent is taken back.  Where nothing can be sent any more, nobody waits for what is not there.
  */
 void events_forget(struct obj *o)
 {
@@ -130,7 +138,7 @@ void events_forget(struct obj *o)
 	struct ctx *c = o->ctx;
 	unsigned n = 0;
 
-	if (!o->told)
+	if (!o->told || c->event_out.ends)
 		return;
 	while (c->event_in >= 0 && n < UNREAD && recv(c->event_in, &ev[n], sizeof(*ev), MSG_DONTWAIT) == sizeof(*ev))
 		n++;
@@ -159,6 +167,7 @@ void outlet_retry(struct ctx *c)
 		c->event_pos = (c->event_pos + 1) % EVENTS_MAX;
 		c->event_n--;
 	}
+	outlet_end(&c->event_out);
 }
 
 static void events_publish(struct shard *s, unsigned device, const struct hca_event *ev)
@@ -458,6 +467,19 @@ bool ctx_publish(struct shard *s, mono_t now)
 		any |= hca_publish(s, d, now);
 	any |= kept_publish(s, now);
 	return any | moderated_publish(s, now);
+}
+
+void publish_end(struct ctx *c)
+{
+	for (struct obj *o = c->objs[OBJ_CQ]; o; o = o->next)
+		if (((struct ctx_cq *)o)->moderated)
+			cq_fire_moderated((struct ctx_cq *)o);
+	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next) {
+		((struct channel *)o)->out.ends = true;
+		outlet_end(&((struct channel *)o)->out);
+	}
+	c->event_out.ends = true;
+	outlet_end(&c->event_out);
 }
 
 void publish_forget_cq(struct ctx_cq *cq)

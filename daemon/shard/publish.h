@@ -15,6 +15,8 @@ void event_of(struct obj *, uint32_t type);
 void events_forget(struct obj *);
 /* the descriptor can be written again. */
 void outlet_retry(struct ctx *);
+/* The device is gone: who waits for completion events or async ones gets those that there are, and then an error. */
+void publish_end(struct ctx *);
 /* Forgets what is kept for a CQ or channel about to go. */
 void publish_forget_cq(struct ctx_cq *);
 /* what is kept back for an answer (answer.h) is published now: of a CQ that gets another ring, of a QP about to change. */

@@ -35,7 +35,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		len = read(channel->fd, &cookie, sizeof(cookie));
 		if (len != sizeof(cookie)) {
 			if (len >= 0)
-				errno = EIO; /* the daemon is gone */
+				errno = EIO; /* the daemon is gone, or the device */
 			return -1;
 		}
 		pthread_mutex_lock(&c->map_lock);
@@ -156,11 +156,11 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 		len = read(context->async_fd, &m, sizeof(m));
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return -1;
-		if (len != sizeof(m)) { /* the daemon is gone: said once */
-			if (__atomic_exchange_n(&c->fatal_told, true, __ATOMIC_RELAXED))
-				return errno = EIO, -1;
+		if (len != sizeof(m)) /* the daemon is gone, or the device */
 			m = (struct msg_event){ .type = EV_DEVICE_FATAL, .port = 1 };
-		}
+		if (m.type == EV_DEVICE_FATAL && __atomic_exchange_n(&c->fatal_told, true, __ATOMIC_RELAXED) &&
+		    len != sizeof(m)) /* said once */
+			return errno = EIO, -1;
 	} while (!event_fill(c, &m, event));
 	return 0;
 }

@@ -4,17 +4,20 @@
  *
  *	rail moves	the rows of the GID table, before and after IBV_EVENT_GID_CHANGE
  *	rail removal	IBV_EVENT_DEVICE_FATAL; what works then; and the device that is back
+ *	rail waits	the events that threads get which wait when it is removed, and what they get then
  *	rail cm		an id of the connection manager, RDMA_CM_EVENT_DEVICE_REMOVAL, and an id on the device that is back
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PATIENCE_MS 120000 /* what hangs is ended by the test */
 #define TRIES       2000
@@ -125,6 +128,83 @@ static void removal(void)
 	said("new pd", more ? ibv_dealloc_pd(more) : errno);
 }
 
+/* ---- threads that wait --------------------------------------------------------------- */
+
+struct waiter {
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq;
+	unsigned n;
+	int err;
+	pthread_t thread;
+};
+
+static void *cq_events(void *arg)
+{
+	struct waiter *w = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!ibv_get_cq_event(w->ch, &cq, &context)) {
+		ibv_ack_cq_events(cq, 1);
+		w->n++;
+	}
+	w->err = errno;
+	return NULL;
+}
+
+static void waiter_begin(struct waiter *w)
+{
+	w->ch = ibv_create_comp_channel(ctx);
+	w->cq = w->ch ? ibv_create_cq(ctx, 8, NULL, w->ch, 0) : NULL;
+	if (!w->cq || ibv_req_notify_cq(w->cq, 0) || pthread_create(&w->thread, NULL, cq_events, w))
+		die("waiter");
+}
+
+static void waiter_end(struct waiter *w, const char *name)
+{
+	struct pollfd p = { .fd = w->ch->fd, .events = POLLIN };
+
+	pthread_join(w->thread, NULL);
+	printf("%s: %u events, then %s%s\n", name, w->n, strerrorname_np(w->err),
+	       poll(&p, 1, 0) == 1 && p.revents & POLLHUP ? ", POLLHUP" : "");
+	if (ibv_destroy_cq(w->cq) || ibv_destroy_comp_channel(w->ch))
+		die("destroy");
+}
+
+/* Some have work that is flushed, and some have none. */
+static void waits(void)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 1, 4, 1, 1, 0 } };
+	struct ibv_qp_attr to_init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct waiter idle = { 0 }, busy = { 0 };
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_recv_wr wr = { 0 }, *bad;
+	struct ibv_async_event e;
+	unsigned fatal = 0;
+	struct ibv_qp *qp;
+
+	alarm(PATIENCE_MS / 1000);
+	waiter_begin(&idle);
+	waiter_begin(&busy);
+	init.send_cq = init.recv_cq = busy.cq;
+	qp = pd ? ibv_create_qp(pd, &init) : NULL;
+	if (!qp || ibv_modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
+	    ibv_post_recv(qp, &wr, &bad) || ibv_post_recv(qp, &wr, &bad))
+		die("queue pair");
+	puts("ready");
+	fflush(stdout);
+	while (!ibv_get_async_event(ctx, &e)) {
+		fatal += e.event_type == IBV_EVENT_DEVICE_FATAL;
+		ibv_ack_async_event(&e);
+	}
+	printf("async: %u fatal, then %s\n", fatal, strerrorname_np(errno));
+	waiter_end(&idle, "idle");
+	said("destroy", ibv_destroy_qp(qp) | ibv_dealloc_pd(pd));
+	waiter_end(&busy, "busy");
+}
+
+/* ---- the connection manager ------------------------------------------------------------ */
+
 /* The device that is back, with ids and lists that the removed one was in. */
 static void cm_anew(struct sockaddr_in *at)
 {
@@ -183,9 +263,11 @@ int main(int argc, char **argv)
 		moves();
 	else if (!strcmp(what, "removal"))
 		removal();
+	else if (!strcmp(what, "waits"))
+		waits();
 	else if (!strcmp(what, "cm") && argc > 2)
 		cm(argv[2]);
 	else
-		return fprintf(stderr, "rail moves|removal|cm ADDRESS\n"), 2;
+		return fprintf(stderr, "rail moves|removal|waits|cm ADDRESS\n"), 2;
 	return ctx ? ibv_close_device(ctx) != 0 : 0;
 }
