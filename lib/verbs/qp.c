@@ -342,6 +342,33 @@ static int attr_in(const struct rd_ctx *c, struct qp_attr *m, const struct ibv_q
 	return mask & IBV_QP_AV ? av_from_attr(c, &m->av, &a->ah_attr) : 0;
 }
 
+static uint32_t state_changes(struct rd_qp *qp)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&qp->qp.mutex);
+	n = qp->changes;
+	pthread_mutex_unlock(&qp->qp.mutex);
+	return n;
+}
+
+static void state_changed(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	pthread_mutex_lock(&qp->mutex);
+	to_qp(qp)->changes++;
+	__atomic_store_n(&qp->state, state, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&qp->mutex);
+}
+
+/* A state that was asked for when there had been so many changes: it may be the one before the last. */
+static void state_seen(struct ibv_qp *qp, enum ibv_qp_state state, uint32_t changes)
+{
+	pthread_mutex_lock(&qp->mutex);
+	if (to_qp(qp)->changes == changes)
+		__atomic_store_n(&qp->state, state, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&qp->mutex);
+}
+
 /* Everything posted is gone, with its completions. */
 static void qp_reset(struct rd_qp *qp)
 {
@@ -390,7 +417,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return err;
 	if (!(mask & IBV_QP_STATE))
 		return 0;
-	__atomic_store_n(&qp->state, attr->qp_state, __ATOMIC_RELEASE);
+	state_changed(qp, attr->qp_state);
 	if (attr->qp_state == IBV_QPS_RESET)
 		qp_reset(to_qp(qp));
 	return 0;
@@ -399,6 +426,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 EXPORT int rdmad_qp_steps(struct ibv_qp *qp, const struct ibv_qp_attr *attr, const int *mask, unsigned n)
 {
 	struct msg_req req = { .op = MSG_QP_STEPS, .qp_steps = { .qpn = qp->handle, .n = n } };
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr got;
 	struct msg_rep rep;
 	int err = n <= MSG_STEPS ? 0 : EINVAL;
 
@@ -409,7 +438,9 @@ EXPORT int rdmad_qp_steps(struct ibv_qp *qp, const struct ibv_qp_attr *attr, con
 	if (!err)
 		err = ctx_call(to_ctx(qp->context), &req, &rep);
 	if (!err && n)
-		__atomic_store_n(&qp->state, attr[n - 1].qp_state, __ATOMIC_RELEASE);
+		state_changed(qp, attr[n - 1].qp_state);
+	else if (err && n && !ibv_query_qp(qp, &got, IBV_QP_STATE, &unused)) /* how far it has come */
+		errno = err;
 	return err;
 }
 
@@ -428,6 +459,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct
 {
 	struct msg_req req = { .op = MSG_QP_QUERY, .id.handle = qp->handle };
 	struct rd_qp *q = to_qp(qp);
+	uint32_t changes = state_changes(q);
 	struct msg_rep rep;
 	int err = ctx_call(q->ctx, &req, &rep);
 
@@ -444,7 +476,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct
 		.qp_type = qp->qp_type,
 		.sq_sig_all = q->sq_sig_all,
 	};
-	__atomic_store_n(&qp->state, attr->qp_state, __ATOMIC_RELEASE);
+	state_seen(qp, rep.qp_query.attr.state, changes);
 	return 0;
 }
 

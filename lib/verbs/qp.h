@@ -37,6 +37,7 @@ struct rd_qp {
 	bool raw_loop;                  /* which is the loopback one */
 	struct rd_flow *flows;          /* of it; by priority; under rq_lock */
 	struct rd_cntr *cntr[CNTR_OPS]; /* attached, or NULL */
+	uint32_t changes;               /* of the state, by modify; under qp.mutex */
 	uint32_t bell;
 	struct piece mem;
 	struct qp_cap cap;

@@ -3,8 +3,12 @@
  */
 #include "fixture.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #define DEPTH 8u
 
@@ -374,6 +378,84 @@ START_TEST(resized)
 }
 END_TEST
 
+/* ---- the state that the library knows ------------------------------------------------------ */
+
+static struct {
+	struct ibv_qp *qp;
+	struct ibv_qp_attr *attr; /* on a page of its own */
+	int written, go;          /* atomic */
+} late;
+
+/* The answer is being written out: it stays so until another thread has changed the state. */
+static void late_write(int)
+{
+	__atomic_store_n(&late.written, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&late.go, __ATOMIC_ACQUIRE))
+		sched_yield();
+	mprotect(late.attr, sizeof(*late.attr), PROT_READ | PROT_WRITE);
+}
+
+static void *late_query(void *)
+{
+	struct ibv_qp_init_attr init;
+
+	return (void *)(intptr_t)ibv_query_qp(late.qp, late.attr, IBV_QP_STATE, &init);
+}
+
+/* A query that ends after a change tells of the state before; what may be posted goes by the one behind it. */
+START_TEST(query_late)
+{
+	struct sigaction was, act = { .sa_handler = late_write };
+	struct pair p;
+	pthread_t t;
+	void *err;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	late.qp = p.a;
+	late.attr = mmap(NULL, sizeof(*late.attr), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert(late.attr != MAP_FAILED);
+	ck_assert_int_eq(fix_state(p.a, IBV_QPS_RESET), 0);
+	ck_assert_int_eq(fix_state(p.b, IBV_QPS_RESET), 0);
+	ck_assert_int_eq(sigaction(SIGSEGV, &act, &was), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, late_query, NULL), 0);
+	while (!__atomic_load_n(&late.written, __ATOMIC_ACQUIRE)) /* the test has a bound */
+		sched_yield();
+	fix_connect(&p.f, p.a, p.b);
+	__atomic_store_n(&late.go, 1, __ATOMIC_RELEASE);
+	ck_assert_int_eq(pthread_join(t, &err), 0);
+	ck_assert_int_eq(sigaction(SIGSEGV, &was, NULL), 0);
+	ck_assert_ptr_null(err);
+	ck_assert_int_eq(late.attr->qp_state, IBV_QPS_RESET);
+	ck_assert_int_eq(p.a->state, IBV_QPS_RTS);
+	ck_assert_int_eq(fix_recv(&p.f, p.b, 1, 4096, 64), 0);
+	ck_assert_int_eq(fix_send(&p.f, p.a, 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	ck_assert_uint_eq(fix_wait_ok(p.f.cq).wr_id + fix_wait_ok(p.f.cq).wr_id, 3);
+	munmap(late.attr, sizeof(*late.attr));
+	pair_close(&p);
+}
+END_TEST
+
+/* Of the steps of librdmacm the second one is refused: the first one counts. */
+START_TEST(steps)
+{
+	int (*go)(struct ibv_qp *, const struct ibv_qp_attr *, const int *, unsigned);
+	struct ibv_qp_attr a[2] = { { .qp_state = IBV_QPS_INIT, .port_num = 1 }, { .qp_state = IBV_QPS_RTR } };
+	const int mask[2] = { IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, IBV_QP_STATE };
+	struct ibv_qp *qp;
+	struct fix f;
+
+	fix_open(&f);
+	qp = fix_qp(&f, IBV_QPT_RC, DEPTH, NULL);
+	*(void **)&go = dlsym(RTLD_DEFAULT, "rdmad_qp_steps");
+	ck_assert(qp && go);
+	ck_assert_int_eq(go(qp, a, mask, 2), EINVAL);
+	ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+	ck_assert_int_eq(fix_recv(&f, qp, 1, 4096, 64), 0);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	fix_close(&f);
+}
+END_TEST
+
 /* ---- threads ----------------------------------------------------------------------------- */
 
 #define THREADS 4
@@ -459,5 +541,5 @@ END_TEST
 void api_post(Suite *s)
 {
 	SUITE_ADD(s, states, bad_wr, full, sizes, inline_full, bad_sge, flush, reset, destroyed, left_unpolled, resized,
-		  threads);
+		  query_late, steps, threads);
 }
