@@ -235,7 +235,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return refuse(c, 0, "ibv_resize_cq", EINVAL, "cqe %d is not 1 to %u", cqe, c->attr.max_cqe);
 	if (cqe < ibcq->cqe)
 		ctx_turn(c);
-	cq_lock(cq);
+	cq_lock_any(cq);
 	for (struct cq_ring *r = cq->cur; r; r = r->next)
 		held += ring_ahead(&r->ring);
 	err = held > (uint32_t)cqe ? EINVAL : slab_call(c, &req, &rep, -1, &ring);
@@ -243,7 +243,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		err = cq_ring_add(cq, &rep, &ring);
 	if (!err)
 		ibcq->cqe = (int)rep.cq.cqe;
-	cq_unlock(cq);
+	cq_unlock_any(cq);
 	return err;
 }
 
@@ -297,9 +297,9 @@ int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct rd_cq *cq = to_cq(ibcq);
 
-	cq_lock(cq);
+	cq_lock_any(cq);
 	cq_arm(cq->last->ring.hdr, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
-	cq_unlock(cq);
+	cq_unlock_any(cq);
 	return 0;
 }
 
@@ -308,10 +308,10 @@ int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 /* A QP is made and destroyed by any thread, also if only one polls: the table may move then. */
 void cq_add_qp(struct rd_cq *cq, struct cq_user *u, struct rd_qp *qp)
 {
-	pthread_mutex_lock(&cq->lock);
+	cq_lock_table(cq);
 	u->qp = qp;
 	hash_add(&cq->users, &u->hash, qp->qpn);
-	pthread_mutex_unlock(&cq->lock);
+	cq_unlock_table(cq);
 }
 
 /* Some completions in a ring. */
@@ -377,9 +377,9 @@ static void rings_purge(struct rd_cq *cq, const struct doomed *d)
 
 static void purge(struct rd_cq *cq, const struct doomed *d)
 {
-	cq_lock(cq);
+	cq_lock_any(cq);
 	rings_purge(cq, d);
-	cq_unlock(cq);
+	cq_unlock_any(cq);
 }
 
 void cq_purge(struct rd_cq *cq, uint32_t qpn) { purge(cq, &(struct doomed){ .qpn = qpn }); }
@@ -388,12 +388,12 @@ void cq_purge_srq(struct rd_cq *cq, uint32_t srqn) { purge(cq, &(struct doomed){
 /* Without the lock of a poller the completions stay: nobody finds the QP. */
 void cq_del_qp(struct rd_cq *cq, struct cq_user *u)
 {
-	pthread_mutex_lock(&cq->lock);
+	cq_lock_table(cq);
 	hash_del(&cq->users, &u->hash);
 	cq->last_qp = NULL;
 	if (!cq->single)
 		rings_purge(cq, &(struct doomed){ .qpn = u->qp->qpn });
-	pthread_mutex_unlock(&cq->lock);
+	cq_unlock_table(cq);
 }
 
 /* Completions of a QP that is no more (or of QPN 0, see ring_hide) find no user and are passed over. */

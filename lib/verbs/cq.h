@@ -40,6 +40,7 @@ struct rd_cq {
 	struct hash users;          /* struct cq_user, by QPN */
 	struct rd_qp *last_qp;      /* of the last completion */
 	struct cqe *now;            /* start_poll ... end_poll: the current one */
+	uintptr_t poller;           /* atomic; the thread that has the lock from the one to the other; 0: none */
 	uint32_t empty_n;           /* polls in a row that found nothing */
 	uint32_t idle_n;            /* times the core was given away since something was found */
 	bool gone;                  /* the daemon has gone: nothing will come any more */
@@ -59,6 +60,41 @@ static inline void cq_unlock(struct rd_cq *cq)
 {
 	if (!cq->single)
 		pthread_mutex_unlock(&cq->lock);
+}
+
+static inline uintptr_t thread_me(void) { return (uintptr_t)pthread_self(); }
+
+static inline bool cq_is_mine(const struct rd_cq *cq)
+{
+	return __atomic_load_n(&cq->poller, __ATOMIC_RELAXED) == thread_me();
+}
+
+/*
+ * The lock for all but polling: before end_poll a program may arm the CQ, resize it, make and end QPs, as with adapters.
+ * The table of QPs is locked also if only one thread polls.
+ */
+static inline void cq_lock_table(struct rd_cq *cq)
+{
+	if (!cq_is_mine(cq))
+		pthread_mutex_lock(&cq->lock);
+}
+
+static inline void cq_unlock_table(struct rd_cq *cq)
+{
+	if (!cq_is_mine(cq))
+		pthread_mutex_unlock(&cq->lock);
+}
+
+static inline void cq_lock_any(struct rd_cq *cq)
+{
+	if (!cq->single)
+		cq_lock_table(cq);
+}
+
+static inline void cq_unlock_any(struct rd_cq *cq)
+{
+	if (!cq->single)
+		cq_unlock_table(cq);
 }
 
 void cq_add_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);

@@ -206,8 +206,11 @@ static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	cq_lock(cq);
 	err = ex_take(cq);
 	idle = idle_due(cq, err);
-	if (!err)
+	if (!err) {
+		if (!cq->single)
+			__atomic_store_n(&cq->poller, thread_me(), __ATOMIC_RELAXED);
 		return 0;
+	}
 	if (cq->gone)
 		err = EIO;
 	cq_unlock(cq);
@@ -236,6 +239,7 @@ static void ex_end(struct ibv_cq_ex *ex)
 	struct rd_cq *cq = ex_to_cq(ex);
 
 	ex_drop(cq);
+	__atomic_store_n(&cq->poller, 0, __ATOMIC_RELAXED);
 	cq_unlock(cq);
 }
 

@@ -243,6 +243,58 @@ START_TEST(errors)
 }
 END_TEST
 
+/* Between start_poll and end_poll the CQ is the program's to arm and to resize, and its queue pairs come and go. */
+START_TEST(between)
+{
+	struct ibv_poll_cq_attr pa = { 0 };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_qp *more;
+	struct ibv_cq *cq;
+	uint32_t num;
+	struct ex e;
+
+	ex_open(&e);
+	cq = ibv_cq_ex_to_cq(e.cq);
+	ck_assert_int_eq(fix_state(e.b, IBV_QPS_RESET), 0);
+	for (unsigned round = 0; round < 4; round++) {
+		more = ex_qp(&e, IBV_QP_EX_WITH_SEND);
+		ck_assert_ptr_nonnull(more);
+		num = more->qp_num;
+		fix_init(more);
+		fix_init(e.b);
+		for (unsigned i = 0; i < 4; i++) {
+			ck_assert_int_eq(fix_recv(&e.f, more, 10 + i, 0, 64), 0);
+			ck_assert_int_eq(fix_recv(&e.f, e.b, 20 + i, 0, 64), 0);
+			ck_assert_int_eq(fix_state(more, IBV_QPS_ERR), 0);
+			ck_assert_int_eq(fix_state(e.b, IBV_QPS_ERR), 0);
+		}
+		ck_assert_int_eq(ibv_query_qp(more, &attr, IBV_QP_STATE, &init), 0); /* behind a turn: all is there */
+		ck_assert_int_eq(ibv_start_poll(e.cq, &pa), 0);
+		ck_assert_uint_eq(e.cq->wr_id, 10);
+		ck_assert_int_eq(ibv_req_notify_cq(cq, 0), 0);
+		if (round & 1)
+			ck_assert_int_eq(ibv_resize_cq(cq, 100), 0);
+		if (round & 2)
+			ck_assert_int_eq(fix_state(more, IBV_QPS_RESET), 0);
+		ck_assert_int_eq(ibv_destroy_qp(more), 0);
+		ck_assert_uint_eq(ibv_wc_read_qp_num(e.cq), num);
+		more = ex_qp(&e, IBV_QP_EX_WITH_SEND);
+		ck_assert_ptr_nonnull(more);
+		for (unsigned i = 0; i < 4; i++) {
+			ck_assert_int_eq(ibv_next_poll(e.cq), 0);
+			ck_assert_uint_eq(e.cq->wr_id, 20 + i);
+			ck_assert_uint_eq(ibv_wc_read_qp_num(e.cq), e.b->qp_num);
+		}
+		ck_assert_int_eq(ibv_next_poll(e.cq), ENOENT);
+		ibv_end_poll(e.cq);
+		ck_assert_int_eq(ibv_destroy_qp(more), 0);
+		ck_assert_int_eq(fix_state(e.b, IBV_QPS_RESET), 0);
+	}
+	ex_close(&e);
+}
+END_TEST
+
 START_TEST(cq_flags)
 {
 	struct ibv_cq_init_attr_ex ca = { .cqe = 4, .wc_flags = IBV_WC_EX_WITH_CVLAN };
@@ -256,4 +308,4 @@ START_TEST(cq_flags)
 }
 END_TEST
 
-void api_ex(Suite *s) { SUITE_ADD(s, all_there, times, send, one_sided, errors, cq_flags); }
+void api_ex(Suite *s) { SUITE_ADD(s, all_there, times, send, one_sided, errors, between, cq_flags); }
