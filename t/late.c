@@ -3,6 +3,7 @@
 #include "late.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "suite.h"
@@ -43,6 +44,30 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t
 void late_wait(const atomic_bool *b)
 {
 	for (int i = 0; !*b; i++) {
+		ck_assert_int_lt(i, PATIENCE_MS);
+		usleep(1000);
+	}
+}
+
+static long call_of(pid_t tid)
+{
+	char path[64];
+	long nr = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%ld", &nr) != 1)
+		nr = -1; /* it runs */
+	fclose(f);
+	return nr;
+}
+
+void sleeps_in(const pid_t *tid, long nr)
+{
+	for (int i = 0; call_of(__atomic_load_n(tid, __ATOMIC_ACQUIRE)) != nr; i++) {
 		ck_assert_int_lt(i, PATIENCE_MS);
 		usleep(1000);
 	}

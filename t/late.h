@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct late {
 	nfds_t fds;             /* of calls with so many descriptors */
@@ -21,5 +22,8 @@ struct late {
 extern _Thread_local struct late *late; /* of this thread, or NULL */
 
 void late_wait(const atomic_bool *); /* until it is true */
+
+/* Waits until a thread of ours sleeps in the system call nr; its tid may not be known yet. */
+void sleeps_in(const pid_t *tid, long nr);
 
 #endif

@@ -6,9 +6,8 @@
  */
 #include "rs.h"
 
-#include <signal.h>
-
 #include <rdmad/own.h>
+#include <rdmad/restart.h>
 
 enum { AT_KICK, AT_CM, AT_CQ };
 
@@ -111,5 +110,5 @@ int rs_wait(struct rsock *rs)
 	}
 	pthread_mutex_lock(&rs->lock);
 	rs_sleep_end(rs, p, n, gen);
-	return err;
+	return err == EINTR && restart_after_signal() ? 0 : err;
 }

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 
+#include <rdmad/restart.h>
+
 /* How long a peer may take to answer before the connection is tried by TCP: a request is repeated after 4.6 s. */
 enum { CONNECT_MS = 6000, SILENT_N = 64, SILENT_MS = 60000 };
 
@@ -168,6 +170,9 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 	return fd;
 }
 
+/* After a wait in vain; errno. */
+static bool goes_on(int limit_ms) { return errno == EINTR && !limit_ms && restart_after_signal(); }
+
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct conn *c = conn_get(fd);
@@ -187,7 +192,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 			break;
 		p[0] = (struct pollfd){ conn_rfd(c), POLLIN, 0 };
 		p[1] = (struct pollfd){ fd, POLLIN, 0 };
-		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1) <= 0)
+		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1) <= 0 && !goes_on(c->recv_ms))
 			break;
 	}
 	reg_seen(c, EPOLLIN);
@@ -253,7 +258,7 @@ static int connect_wait(int fd, struct conn *c)
 	while (conn_state(c) == CONN_CONNECTING) {
 		int64_t left = c->deadline - now_ms();
 
-		if (rs_wait_for(conn_rfd(c), POLLOUT, left < 0 ? 0 : (int)left) < 0)
+		if (rs_wait_for(conn_rfd(c), POLLOUT, left < 0 ? 0 : (int)left) < 0 && !goes_on(c->send_ms))
 			return -1;
 		if (conn_state(c) != CONN_CONNECTING)
 			break;

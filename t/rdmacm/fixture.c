@@ -144,30 +144,6 @@ void why_says(const char *pattern)
 	ck_assert_msg(system(cmd) == 0, "rdmactl why does not say: %s", pattern);
 }
 
-static long call_of(pid_t tid)
-{
-	char path[64];
-	long nr = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
-	f = fopen(path, "re");
-	if (!f)
-		return -1;
-	if (fscanf(f, "%ld", &nr) != 1)
-		nr = -1; /* it runs */
-	fclose(f);
-	return nr;
-}
-
-void sleeps_in(const pid_t *tid, long nr)
-{
-	for (int i = 0; call_of(__atomic_load_n(tid, __ATOMIC_ACQUIRE)) != nr; i++) {
-		ck_assert_int_lt(i, PATIENCE_MS);
-		usleep(1000);
-	}
-}
-
 int main(void)
 {
 	Suite *s = suite_create("rdmacm");
@@ -181,5 +157,6 @@ int main(void)
 	api_end(s);
 	api_order(s);
 	api_sleep(s);
+	api_signal(s);
 	return suite_run(s);
 }

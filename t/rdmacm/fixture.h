@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../late.h"
 #include "../suite.h"
 
 #define ok(call)                                                                 \
@@ -58,9 +59,6 @@ void message_move(struct rdma_cm_id *a, struct rdma_cm_id *b, size_t len);
 /* rdmactl why says so: a basic regular expression, of this test's daemon. */
 void why_says(const char *pattern);
 
-/* Waits until a thread of ours sleeps in the system call nr; its tid may not be known yet. */
-void sleeps_in(const pid_t *tid, long nr);
-
 void api_conn(Suite *);
 void api_sync(Suite *);
 void api_ud(Suite *);
@@ -70,5 +68,6 @@ void api_rsd(Suite *);
 void api_end(Suite *);
 void api_order(Suite *);
 void api_sleep(Suite *);
+void api_signal(Suite *);
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/rdmacm/api
 t_rdmacm_api_SOURCES = \
+	t/interrupt.h \
 	t/late.c \
 	t/late.h \
 	t/rdmacm/api_conn.c \
@@ -9,6 +10,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_order.c \
 	t/rdmacm/api_rs.c \
 	t/rdmacm/api_rsd.c \
+	t/rdmacm/api_signal.c \
 	t/rdmacm/api_sleep.c \
 	t/rdmacm/api_sync.c \
 	t/rdmacm/api_ud.c \

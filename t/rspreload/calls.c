@@ -71,5 +71,6 @@ int main(void)
 
 	calls_data(s);
 	calls_epoll(s);
+	calls_signal(s);
 	return suite_run(s);
 }

@@ -33,5 +33,6 @@ void hear(int fd, const char *text);
 
 void calls_data(Suite *);
 void calls_epoll(Suite *);
+void calls_signal(Suite *);
 
 #endif

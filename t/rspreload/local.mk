@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/rspreload/calls
 t_rspreload_calls_SOURCES = \
+	t/interrupt.h \
 	t/late.c \
 	t/late.h \
 	t/rspreload/calls.c \
 	t/rspreload/calls.h \
 	t/rspreload/calls_data.c \
-	t/rspreload/calls_epoll.c
+	t/rspreload/calls_epoll.c \
+	t/rspreload/calls_signal.c
 t_rspreload_calls_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
 t_rspreload_calls_LDADD = $(CHECK_LIBS) -ldl -lpthread
 

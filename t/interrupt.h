@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* interrupt.h - a call that a signal interrupts while it sleeps: with SA_RESTART it goes on, without it is EINTR. */
+#ifndef T_INTERRUPT_H
+#define T_INTERRUPT_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "late.h"
+#include "suite.h"
+
+struct interrupt {
+	int (*call)(int fd); /* it blocks */
+	int fd, ret, err;
+	pid_t tid;
+};
+
+static atomic_int interrupts;
+
+static void interrupt_count(int sig) { interrupts += sig == SIGUSR1; }
+
+static void *interrupt_run(void *arg)
+{
+	struct interrupt *i = arg;
+
+	__atomic_store_n(&i->tid, gettid(), __ATOMIC_RELEASE);
+	i->ret = i->call(i->fd);
+	i->err = errno;
+	return NULL;
+}
+
+/* Check's handlers are no concern of the program's. */
+static void interrupt_handler(int flags)
+{
+	struct sigaction a;
+
+	for (int i = 1; i <= SIGRTMAX; i++)
+		if (!sigaction(i, NULL, &a) && a.sa_handler != SIG_IGN && a.sa_handler != SIG_DFL)
+			signal(i, SIG_DFL);
+	a = (struct sigaction){ .sa_handler = interrupt_count, .sa_flags = flags };
+	ck_assert_int_eq(sigaction(SIGUSR1, &a, NULL), 0);
+}
+
+/* A signal interrupts call(fd); release(arg) makes that it returns.  Its result: -errno, or what it returned. */
+static int interrupted(int flags, int (*call)(int fd), int fd, void (*release)(void *), void *arg)
+{
+	struct interrupt i = { .call = call, .fd = fd };
+	pthread_t t;
+
+	interrupt_handler(flags);
+	interrupts = 0;
+	ck_assert_int_eq(pthread_create(&t, NULL, interrupt_run, &i), 0);
+	sleeps_in(&i.tid, SYS_ppoll);
+	ck_assert_int_eq(pthread_kill(t, SIGUSR1), 0);
+	for (int k = 0; !interrupts; k++) {
+		ck_assert_int_lt(k, PATIENCE_MS);
+		usleep(1000);
+	}
+	if (flags & SA_RESTART)
+		release(arg);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	return i.ret < 0 ? -i.err : i.ret;
+}
+
+#endif
