@@ -21,17 +21,65 @@ static struct conn *io_get(int fd)
 
 static bool timed(const struct conn *c, int ms, int flags) { return ms && !c->nonblock && !(flags & MSG_DONTWAIT); }
 
+static size_t total(const struct msghdr *m)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		len += m->msg_iov[i].iov_len;
+	return len;
+}
+
+/* The rest of it behind done bytes, or the first part of that. */
+static struct msghdr rest(const struct msghdr *m, size_t done, struct iovec *part)
+{
+	size_t i = 0;
+
+	for (; i < m->msg_iovlen && done >= m->msg_iov[i].iov_len; i++)
+		done -= m->msg_iov[i].iov_len;
+	if (!done)
+		return (struct msghdr){ .msg_iov = m->msg_iov + i, .msg_iovlen = m->msg_iovlen - i };
+	*part = (struct iovec){ (char *)m->msg_iov[i].iov_base + done, m->msg_iov[i].iov_len - done };
+	return (struct msghdr){ .msg_iov = part, .msg_iovlen = 1 };
+}
+
+/* Waits for ms in all, for all of it or, if that is enough, for some. */
+static ssize_t move(const struct conn *c, const struct msghdr *m, int flags, short events, int ms, bool all)
+{
+	int64_t until = now_ms() + ms, left;
+	size_t len = total(m), done = 0;
+	int ready = 1;
+	ssize_t n;
+
+	do {
+		struct iovec part;
+		struct msghdr r = rest(m, done, &part);
+
+		n = events & POLLOUT ? rsendmsg(conn_rfd(c), &r, flags) : rrecvmsg(conn_rfd(c), &r, flags);
+		done += n > 0 ? (size_t)n : 0;
+		if (n > 0 && all && done < len)
+			continue;
+		if (n >= 0 || errno != EAGAIN)
+			break;
+		left = until - now_ms();
+		ready = left > 0 ? rs_wait_for(conn_rfd(c), events, (int)left) : 0;
+		if (!ready)
+			errno = EAGAIN;
+	} while (ready > 0);
+	return done ? (ssize_t)done : n;
+}
+
 /* ---- receive ----------------------------------------------------------------------------------------- */
 
 static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 {
-	ssize_t n = -1;
-	int ready = timed(c, c->recv_ms, flags) ? rs_wait_for(conn_rfd(c), POLLIN, c->recv_ms) : 1;
+	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
+	ssize_t n;
 
-	if (ready > 0)
+	if (timed(c, c->recv_ms, flags))
+		n = move(c, m, (flags & MSG_PEEK) | MSG_DONTWAIT, POLLIN, c->recv_ms, all);
+	else
 		n = rrecvmsg(conn_rfd(c), m, flags & (MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL));
-	else if (!ready)
-		errno = EAGAIN;
 	m->msg_controllen = 0;
 	m->msg_namelen = 0; /* as TCP has it */
 	m->msg_flags = 0;
@@ -128,25 +176,16 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int fl
 
 /* ---- send ----------------------------------------------------------------------------------------------- */
 
-static size_t total(const struct msghdr *m)
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < m->msg_iovlen; i++)
-		len += m->msg_iov[i].iov_len;
-	return len;
-}
-
 static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
 {
 	struct msghdr bare = { .msg_iov = m->msg_iov, .msg_iovlen = m->msg_iovlen };
-	int ready = timed(c, c->send_ms, flags) ? rs_wait_for(conn_rfd(c), POLLOUT, c->send_ms) : 1, err;
-	ssize_t n = -1;
+	ssize_t n;
+	int err;
 
-	if (ready > 0)
+	if (timed(c, c->send_ms, flags))
+		n = move(c, &bare, MSG_DONTWAIT, POLLOUT, c->send_ms, true);
+	else
 		n = rsendmsg(conn_rfd(c), &bare, flags & MSG_DONTWAIT);
-	else if (!ready)
-		errno = EAGAIN;
 	err = errno;
 	if (n < (ssize_t)total(m))
 		reg_seen(c, EPOLLOUT);

@@ -2,6 +2,7 @@
 /* opt.c - options: the TCP socket keeps them all, the rsocket those that it knows. */
 #include "pre.h"
 
+#include <limits.h>
 #include <sys/time.h>
 
 static int ms_of(const void *val, socklen_t len)
@@ -11,7 +12,7 @@ static int ms_of(const void *val, socklen_t len)
 	if (len < sizeof(t))
 		return 0;
 	memcpy(&t, val, sizeof(t));
-	return (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000);
+	return t.tv_sec >= INT_MAX / 1000 ? INT_MAX : (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000);
 }
 
 EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)

@@ -55,11 +55,23 @@ START_TEST(timeouts)
 {
 	int l = listener(0), c, s;
 	struct timeval t = { 0, 50000 };
-	char b;
+	static char block[8 << 20];
+	ssize_t sent = 0, n;
+	char b, some[5];
 
 	pair_open(l, &c, &s);
 	ok(setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)));
 	fails((int)read(s, &b, 1), EAGAIN);
+	say(c, "ab");
+	ck_assert_int_eq(recv(s, some, sizeof(some), MSG_WAITALL), 2);
+	fails((int)recv(s, some, sizeof(some), MSG_WAITALL), EAGAIN);
+	ok(setsockopt(c, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)));
+	while ((n = write(c, block, sizeof(block))) > 0)
+		sent += n;
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_lt(sent, sizeof(block)); /* more than there is room for */
+	for (; sent; sent -= n)
+		ck_assert_int_gt(n = read(s, block, sizeof(block)), 0);
 	ok(fcntl(c, F_SETFL, fcntl(c, F_GETFL) | O_NONBLOCK));
 	ck_assert(fcntl(c, F_GETFL) & O_NONBLOCK);
 	fails((int)recv(c, &b, 1, 0), EAGAIN);
