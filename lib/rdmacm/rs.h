@@ -161,8 +161,9 @@ void rs_break(struct rsock *, int err);
 int rs_events(struct rsock *);
 struct rdma_conn_param rs_conn_param(struct rs_hello *); /* for rdma_connect() and rdma_accept(); points to the hello */
 
-/* ---- waiting; locked.  0 or an errno (EINTR) */
+/* ---- waiting; locked.  0 or an errno (EINTR; ETIMEDOUT at until, of rs_now_ns()) */
 int rs_wait(struct rsock *);
+int rs_wait_until(struct rsock *, int64_t until);
 /* Sleeps on several: how many descriptors were set in p (RS_FDS at most), 0 if there is news already. */
 int rs_sleep_begin(struct rsock *, struct pollfd *p, uint32_t *gen);
 void rs_sleep_end(struct rsock *, const struct pollfd *p, int n, uint32_t gen);

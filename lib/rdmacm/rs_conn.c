@@ -211,31 +211,61 @@ EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static void shut_send(struct rsock *rs, enum rs_ctl ctl)
-{
-	int err = 0;
+/* For a peer that takes nothing any more: since the last that it has taken, or, with SO_LINGER, in all. */
+struct patience {
+	int64_t until;
+	bool fixed;
+	uint32_t left;
+};
 
-	/* Neither signals nor O_NONBLOCK end this: what was sent shall arrive. */
-	while (rs->state == RS_CONNECTED && !rs->link.ctl_free && (!err || err == EINTR))
-		err = rs_wait(rs);
+enum { PATIENCE_S = 10 };
+
+static int64_t seconds_on(int s) { return rs_now_ns() + s * INT64_C(1000000000); }
+
+static struct patience patience_of(const struct rsock *rs, bool lingers)
+{
+	if (lingers)
+		return (struct patience){ seconds_on(rs->opts.linger.l_linger), true, 0 };
+	return (struct patience){ seconds_on(PATIENCE_S), false, 0 };
+}
+
+/* Neither signals nor O_NONBLOCK end this: what was sent shall arrive. */
+static void sent_wait(struct rsock *rs, struct patience *p)
+{
+	uint32_t left = rs->opts.sq_size - rs->link.sq_free + RS_CTL_N - rs->link.ctl_free;
+	int err;
+
+	if (left < p->left && !p->fixed)
+		p->until = seconds_on(PATIENCE_S);
+	p->left = left;
+	err = rs_now_ns() < p->until ? rs_wait_until(rs, p->until) : ETIMEDOUT;
+	if (err && err != EINTR)
+		rs_break(rs, err);
+}
+
+static void shut_send(struct rsock *rs, enum rs_ctl ctl, struct patience p)
+{
+	while (rs->state == RS_CONNECTED && !rs->link.ctl_free)
+		sent_wait(rs, &p);
 	if (rs->state == RS_CONNECTED)
 		rs_push_ctl(rs, rs_msg(RS_OP_CTL, ctl), NULL, 0, 0, 0);
-	while (rs->state == RS_CONNECTED && !rs_sent_all(rs) && (!err || err == EINTR))
-		err = rs_wait(rs);
+	while (rs->state == RS_CONNECTED && !rs_sent_all(rs))
+		sent_wait(rs, &p);
 	if (ctl == RS_CTL_DISCONNECT)
 		rs_break(rs, 0);
 }
 
-static void shut(struct rsock *rs, bool rd, bool wr)
+static void shut(struct rsock *rs, bool rd, bool wr, bool lingers)
 {
+	struct patience p = patience_of(rs, lingers);
 	bool wrote = !rs->wr_shut, had = !rs->rd_shut || !rs->wr_shut;
 
 	rs->rd_shut |= rd;
 	rs->wr_shut |= wr;
 	if (rs->rd_shut && rs->wr_shut && had)
-		shut_send(rs, RS_CTL_DISCONNECT);
+		shut_send(rs, RS_CTL_DISCONNECT, p);
 	else if (wr && wrote)
-		shut_send(rs, RS_CTL_SHUTDOWN);
+		shut_send(rs, RS_CTL_SHUTDOWN, p);
 	rs_wake(rs);
 }
 
@@ -246,6 +276,17 @@ static void ds_shut(struct rsock *rs, bool rd, bool wr)
 	rs_wake(rs);
 }
 
+/* Until the peer has said that it has the answer; without that, what is sent may arrive as well. */
+static void accept_wait(struct rsock *rs)
+{
+	int64_t until = seconds_on(PATIENCE_S);
+
+	while (rs->state == RS_ACCEPTING && !rs->nonblock && rs_now_ns() < until)
+		rs_wait_until(rs, until);
+	if (rs->state == RS_ACCEPTING)
+		rs->state = RS_CONNECTED;
+}
+
 EXPORT int rshutdown(int fd, int how)
 {
 	struct rsock *rs = rs_lock(fd);
@@ -253,8 +294,7 @@ EXPORT int rshutdown(int fd, int how)
 
 	if (!rs)
 		return -1;
-	while (!err && rs->state == RS_ACCEPTING)
-		err = rs_wait(rs);
+	accept_wait(rs);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		err = EINVAL;
 	else if (rs->ds)
@@ -262,9 +302,20 @@ EXPORT int rshutdown(int fd, int how)
 	else if (rs->state == RS_LISTEN || (rs->state != RS_CONNECTED && rs->state != RS_CLOSED))
 		err = ENOTCONN;
 	else
-		shut(rs, how != SHUT_WR, how != SHUT_RD);
+		shut(rs, how != SHUT_WR, how != SHUT_RD, false);
 	rs_unlock_put(rs);
 	return result(err);
+}
+
+static void close_stream(struct rsock *rs)
+{
+	const struct linger *l = &rs->opts.linger;
+
+	rs->state = RS_CONNECTED;
+	if (l->l_onoff && l->l_linger <= 0) /* the peer sees no end, but ECONNRESET */
+		rs_break(rs, 0);
+	else
+		shut(rs, true, true, l->l_onoff);
 }
 
 EXPORT int rclose(int fd)
@@ -273,10 +324,8 @@ EXPORT int rclose(int fd)
 
 	if (!rs)
 		return rs_epoll_close(fd) ? 0 : fail(EBADF);
-	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING) {
-		rs->state = RS_CONNECTED;
-		shut(rs, true, true);
-	}
+	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
+		close_stream(rs);
 	if (rs->ds)
 		ds_close(rs);
 	if (rs->linked)

@@ -14,10 +14,12 @@ enum { EXIT_MS = 10000, LOOK_NS = 100000 };
 /* Whether there is nothing left to do: the end is said, and has arrived with all that was before it. */
 static bool said(struct rsock *rs)
 {
+	const struct linger *l = &rs->opts.linger;
+
 	if (rs->ds || rs->owner != getpid()) /* the child of a fork would say it for its parent */
 		return true;
 	rs_progress(rs);
-	if (rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING)
+	if ((rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING) || (l->l_onoff && l->l_linger <= 0))
 		return true;
 	if (!rs->end_said && rs->link.ctl_free)
 		rs->end_said = !rs_push_ctl(rs, rs_msg(RS_OP_CTL, RS_CTL_DISCONNECT), NULL, 0, 0, 0);

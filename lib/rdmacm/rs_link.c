@@ -348,8 +348,8 @@ void rs_grant(struct rsock *rs)
 	struct rs_sge sge = { 0 };
 	bool mem = l->freed >= half;
 
-	/* The last place is for rshutdown(). */
-	if (rs->state != RS_CONNECTED || l->ctl_free < 2 || rs->peer_shut)
+	/* The last place is for rshutdown(), behind which nobody reads. */
+	if (rs->state != RS_CONNECTED || l->ctl_free < 2 || rs->peer_shut || (rs->rd_shut && rs->wr_shut))
 		return;
 	if (!mem && (uint16_t)(l->got - l->told) < rs->opts.rq_size / 2)
 		return;

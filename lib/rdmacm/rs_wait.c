@@ -95,20 +95,38 @@ static bool news_come(struct rsock *rs)
 	}
 }
 
-int rs_wait(struct rsock *rs)
+/* 0, or an errno. */
+static int sleep_until(struct pollfd *p, int64_t until)
+{
+	int64_t left = until - rs_now_ns();
+	struct timespec t = { left / 1000000000, left % 1000000000 };
+	int n = left > 0 ? ppoll(p, RS_FDS, until == INT64_MAX ? NULL : &t, NULL) : 0, err = errno;
+
+	if (n > 0)
+		return 0;
+	for (int i = 0; i < RS_FDS; i++)
+		p[i].revents = 0;
+	return n ? err : ETIMEDOUT;
+}
+
+int rs_wait_until(struct rsock *rs, int64_t until)
 {
 	struct pollfd p[RS_FDS];
 	uint32_t gen;
-	int n = news_come(rs) ? 0 : rs_sleep_begin(rs, p, &gen), err = 0;
+	int n = news_come(rs) ? 0 : rs_sleep_begin(rs, p, &gen), err;
 
 	if (!n)
 		return 0;
 	pthread_mutex_unlock(&rs->lock);
-	if (ppoll(p, RS_FDS, NULL, NULL) < 0) {
-		err = errno;
-		memset(p, 0, sizeof(p));
-	}
+	err = sleep_until(p, until);
 	pthread_mutex_lock(&rs->lock);
 	rs_sleep_end(rs, p, n, gen);
+	return err;
+}
+
+int rs_wait(struct rsock *rs)
+{
+	int err = rs_wait_until(rs, INT64_MAX);
+
 	return err == EINTR && restart_after_signal() ? 0 : err;
 }

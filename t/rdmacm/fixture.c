@@ -158,5 +158,6 @@ int main(void)
 	api_order(s);
 	api_sleep(s);
 	api_signal(s);
+	api_close(s);
 	return suite_run(s);
 }

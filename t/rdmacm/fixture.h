@@ -59,6 +59,7 @@ void message_move(struct rdma_cm_id *a, struct rdma_cm_id *b, size_t len);
 /* rdmactl why says so: a basic regular expression, of this test's daemon. */
 void why_says(const char *pattern);
 
+void api_close(Suite *);
 void api_conn(Suite *);
 void api_sync(Suite *);
 void api_ud(Suite *);

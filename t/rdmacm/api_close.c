@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* api_close.c - rsockets are closed, or shut down, though the peer takes nothing any more. */
+#include "streams.h"
+
+/* As rdma-core says it (frame 1 of t/data/rsocket.pcap). */
+static const uint8_t hello[40] = {
+	0x01, 0x02, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x55, 0x6a, 0x2c, 0x5a,
+	0xf0, 0x00, 0x00, 0x00, 0x20, 0x5b, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x7f, 0x8d,
+	0xdd, 0x7f, 0x70, 0x00, 0x00, 0x00, 0x21, 0x4d, 0x00, 0x08, 0x00, 0x00,
+};
+
+/* A peer that connects, and has no receive for anything that it is sent. */
+struct mute {
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	int listen, server;
+};
+
+static void mute_open(struct mute *m)
+{
+	struct rdma_conn_param p = {
+		.private_data = hello, .private_data_len = sizeof(hello), .retry_count = 7, .rnr_retry_count = 7
+	};
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+
+	m->listen = rs_open();
+	ok(rbind(m->listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(m->listen, 1));
+	m->ch = channel_new();
+	ok(rdma_create_id(m->ch, &m->id, NULL, RDMA_PS_TCP));
+	ok(rdma_resolve_addr(m->id, NULL, lo(rs_port(m->listen)), 2000));
+	event_eat(m->ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ok(rdma_resolve_route(m->id, 2000));
+	event_eat(m->ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ok(rdma_create_qp(m->id, NULL, &a));
+	ok(rdma_connect(m->id, &p));
+	m->server = raccept(m->listen, NULL, NULL);
+	ck_assert_int_ge(m->server, 0);
+	event_eat(m->ch, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void mute_close(struct mute *m)
+{
+	rdma_destroy_qp(m->id);
+	ok(rdma_destroy_id(m->id));
+	rdma_destroy_event_channel(m->ch);
+	ok(rclose(m->listen));
+}
+
+static void lingers(int fd, int seconds)
+{
+	struct linger l = { 1, seconds };
+
+	ok(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
+}
+
+static double seconds_of(int (*call)(int fd), int fd)
+{
+	struct timespec a, b;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	ok(call(fd));
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	return (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
+}
+
+static int shut_write(int fd) { return rshutdown(fd, SHUT_WR); }
+
+START_TEST(rs_close_mute)
+{
+	struct mute m;
+	double s;
+
+	mute_open(&m);
+	s = seconds_of(rclose, m.server);
+	ck_assert_msg(s > 5 && s < 40, "%f s", s);
+	mute_close(&m);
+}
+END_TEST
+
+START_TEST(rs_shutdown_mute)
+{
+	struct mute m;
+	double s;
+
+	mute_open(&m);
+	s = seconds_of(shut_write, m.server);
+	ck_assert_msg(s > 5 && s < 40, "%f s", s);
+	ok(rclose(m.server));
+	mute_close(&m);
+}
+END_TEST
+
+START_TEST(rs_linger)
+{
+	struct mute m;
+	double s;
+
+	mute_open(&m);
+	lingers(m.server, 1);
+	s = seconds_of(rclose, m.server);
+	ck_assert_msg(s > 0.9 && s < 8, "%f s", s);
+	mute_close(&m);
+}
+END_TEST
+
+/* At once, and the peer sees no end as of a stream that is closed. */
+START_TEST(rs_linger_none)
+{
+	struct streams s;
+	struct mute m;
+	char c;
+
+	mute_open(&m);
+	lingers(m.server, 0);
+	ck_assert(seconds_of(rclose, m.server) < 8);
+	mute_close(&m);
+	streams_open(&s, 0);
+	lingers(s.client, 0);
+	ok(rclose(s.client));
+	s.client = -1;
+	fails((int)rrecv(s.server, &c, 1, 0), ECONNRESET);
+	streams_close(&s);
+}
+END_TEST
+
+void api_close(Suite *s) { SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none); }
