@@ -84,8 +84,10 @@ static void on_event(struct rsock *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: rs_break(rs, ENETDOWN); break;
 	default: break;
 	}
-	if (err)
+	if (err && rs->state < RS_CONNECTED)
 		connect_fail(rs, err);
+	else if (err)
+		rs_break(rs, ECONNRESET);
 }
 
 int rs_events(struct rsock *rs)

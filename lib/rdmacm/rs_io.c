@@ -19,12 +19,15 @@ static void look(struct rsock *rs)
 		rs_events(rs);
 }
 
-static int err_take(struct rsock *rs, int other)
-{
-	int err = rs->err ? rs->err : other;
+static int err_or(const struct rsock *rs, int other) { return rs->err ? rs->err : other; }
 
-	rs->err = 0;
-	return err;
+/* The call returns.  The error of a stream is told once, and not by a call that has moved something. */
+static ssize_t told(struct rsock *rs, size_t done, int err)
+{
+	if (!done && err && err == rs->err)
+		rs->err = 0;
+	rs_unlock_put(rs);
+	return done || !err ? (ssize_t)done : fail(err);
 }
 
 static size_t iov_len(const struct iovec *iov, int n)
@@ -52,7 +55,7 @@ static int send_ready(struct rsock *rs, int flags)
 		if (rs_can_send(rs))
 			return 0;
 		if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
-			return err_take(rs, EPIPE);
+			return err_or(rs, EPIPE);
 		if (rs->state < RS_ADDR)
 			return ENOTCONN;
 		if (!waits(rs, flags)) {
@@ -109,8 +112,7 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 		done += (size_t)part;
 		skip += (size_t)part;
 	}
-	rs_unlock_put(rs);
-	return done || !err ? (ssize_t)done : fail(err);
+	return told(rs, done, err);
 }
 
 EXPORT ssize_t rsend(int fd, const void *buf, size_t len, int flags)
@@ -171,7 +173,7 @@ static int recv_ready(struct rsock *rs, int flags)
 		if (rs_progress(rs) > 0)
 			continue;
 		if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
-			return err_take(rs, rs->state == RS_FAILED ? ENOTCONN : 0);
+			return err_or(rs, rs->state == RS_FAILED ? ENOTCONN : 0);
 		if (rs->peer_shut)
 			return 0;
 		if (rs->state < RS_ADDR)
@@ -252,8 +254,7 @@ static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
 		if (!part || !all || done == len)
 			break;
 	}
-	rs_unlock_put(rs);
-	return done || !err ? (ssize_t)done : fail(err);
+	return told(rs, done, err);
 }
 
 EXPORT ssize_t rrecv(int fd, void *buf, size_t len, int flags)

@@ -223,8 +223,10 @@ static void on_message(struct rsock *rs, uint32_t msg)
 	struct rs_link *l = &rs->link;
 	uint32_t value = rs_msg_value(msg);
 
-	if (rs->state == RS_ACCEPTING) /* as good as the RTU */
+	if (rs->state == RS_ACCEPTING) { /* as good as the RTU, which may be lost */
 		rs->state = RS_CONNECTED;
+		rdma_notify(rs->id, IBV_EVENT_COMM_EST);
+	}
 	switch (rs_msg_op(msg)) {
 	case RS_OP_DATA:
 		if (value > l->recv.size - l->recv.used) {

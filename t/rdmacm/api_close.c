@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* api_close.c - rsockets are closed, or shut down, though the peer takes nothing any more. */
+/* api_close.c - the end of rsockets: of such whose peer takes nothing any more, of such that are told late what went wrong. */
 #include "streams.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* As rdma-core says it (frame 1 of t/data/rsocket.pcap). */
 static const uint8_t hello[40] = {
@@ -16,13 +20,8 @@ struct mute {
 	int listen, server;
 };
 
-static void mute_open(struct mute *m)
+static void mute_begin(struct mute *m)
 {
-	struct rdma_conn_param p = {
-		.private_data = hello, .private_data_len = sizeof(hello), .retry_count = 7, .rnr_retry_count = 7
-	};
-	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
-
 	m->listen = rs_open();
 	ok(rbind(m->listen, lo(0), sizeof(struct sockaddr_in)));
 	ok(rlisten(m->listen, 1));
@@ -32,6 +31,16 @@ static void mute_open(struct mute *m)
 	event_eat(m->ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	ok(rdma_resolve_route(m->id, 2000));
 	event_eat(m->ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+static void mute_open(struct mute *m)
+{
+	struct rdma_conn_param p = {
+		.private_data = hello, .private_data_len = sizeof(hello), .retry_count = 7, .rnr_retry_count = 7
+	};
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+
+	mute_begin(m);
 	ok(rdma_create_qp(m->id, NULL, &a));
 	ok(rdma_connect(m->id, &p));
 	m->server = raccept(m->listen, NULL, NULL);
@@ -124,4 +133,94 @@ START_TEST(rs_linger_none)
 }
 END_TEST
 
-void api_close(Suite *s) { SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none); }
+/* A peer that says something and is gone: first what it said is told, then that it is gone. */
+START_TEST(rs_reset_late)
+{
+	int listen = rs_open(), server;
+	char buf[5];
+	pid_t pid;
+
+	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(listen, 1));
+	pid = fork();
+	if (!pid) {
+		int fd = rs_open();
+
+		ok(rconnect(fd, lo(rs_port(listen)), sizeof(struct sockaddr_in)));
+		ck_assert_int_eq(rsend(fd, "ab", 2, 0), 2);
+		for (;;)
+			pause();
+	}
+	server = raccept(listen, NULL, NULL);
+	ck_assert_int_ge(server, 0);
+	rs_ready(server, POLLIN);
+	ok(kill(pid, SIGKILL));
+	ck_assert_int_eq(rrecv(server, buf, sizeof(buf), MSG_WAITALL), 2);
+	fails((int)rrecv(server, buf, sizeof(buf), MSG_WAITALL), ECONNRESET);
+	ck_assert_int_eq(rrecv(server, buf, sizeof(buf), 0), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ok(rclose(server));
+	ok(rclose(listen));
+}
+END_TEST
+
+static void qp_to(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = { .qp_state = state };
+	int mask;
+
+	ok(rdma_init_qp_attr(id, &a, &mask));
+	ck_assert_int_eq(ibv_modify_qp(qp, &a, mask), 0);
+}
+
+/* A message of no bytes, 384 of which may follow. */
+static void credits_tell(struct ibv_qp *qp)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(0x80000180) }, *bad;
+
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+/* The peer's RTU never comes, but a message; what it says then of the connection's beginning is too late. */
+START_TEST(rs_rejected_late)
+{
+	struct rdma_conn_param p = { .private_data = hello, .private_data_len = sizeof(hello), .retry_count = 7 };
+	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+	struct sockaddr_in name;
+	socklen_t len = sizeof(name);
+	struct pollfd channel;
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct mute m;
+
+	mute_begin(&m);
+	cq = ibv_create_cq(m.id->verbs, 32, NULL, NULL, 0);
+	a.send_cq = a.recv_cq = cq;
+	qp = ibv_create_qp(m.id->pd, &a);
+	ck_assert_ptr_nonnull(qp);
+	p.qp_num = qp->qp_num;
+	ok(rdma_connect(m.id, &p));
+	m.server = raccept(m.listen, NULL, NULL);
+	ck_assert_int_ge(m.server, 0);
+	event_eat(m.ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	qp_to(m.id, qp, IBV_QPS_INIT);
+	qp_to(m.id, qp, IBV_QPS_RTR);
+	qp_to(m.id, qp, IBV_QPS_RTS);
+	credits_tell(qp);
+	rs_ready(m.server, POLLOUT);
+	ok(rdma_reject(m.id, NULL, 0));
+	channel = (struct pollfd){ .fd = m.server, .events = POLLIN };
+	ck_assert_int_eq(poll(&channel, 1, PATIENCE_MS), 1);
+	rpoll(&channel, 1, 0);
+	ok(rgetpeername(m.server, (struct sockaddr *)&name, &len));
+	ok(rclose(m.server));
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	mute_close(&m);
+}
+END_TEST
+
+void api_close(Suite *s)
+{
+	SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late);
+}
