@@ -249,7 +249,7 @@ static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
 		err = recv_ready(rs, flags);
 		if (err)
 			break;
-		part = rs->linked && !rs->rd_shut ? recv_take(rs, iov, n, done, peek) : 0;
+		part = rs->linked ? recv_take(rs, iov, n, done, peek) : 0;
 		done += part;
 		if (!part || !all || done == len)
 			break;

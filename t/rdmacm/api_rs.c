@@ -159,6 +159,23 @@ START_TEST(rs_ends)
 }
 END_TEST
 
+/* Data that had come before are read, then the end. */
+START_TEST(rs_shut_read)
+{
+	struct streams s;
+	char buf[8];
+
+	streams_open(&s, 0);
+	ck_assert_int_eq(rsend(s.client, "abc", 3, 0), 3);
+	rs_ready(s.server, POLLIN);
+	ok(rshutdown(s.server, SHUT_RD));
+	ck_assert_int_eq(rrecv(s.server, buf, 2, 0), 2);
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 1);
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 0);
+	streams_close(&s);
+}
+END_TEST
+
 START_TEST(rs_refused)
 {
 	int fd = rs_open(), listen = rs_open();
@@ -505,5 +522,6 @@ END_TEST
 void api_rs(Suite *s)
 {
 	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_epoll_forked, rs_epoll_swapped, rs_mapped,
-		  rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed, rs_busy);
+		  rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed, rs_busy,
+		  rs_shut_read);
 }
