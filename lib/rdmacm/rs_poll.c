@@ -2,6 +2,7 @@
 /* rs_poll.c - rpoll and rselect: rsockets and other descriptors together. */
 #include "rs.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <time.h>
 
@@ -315,10 +316,16 @@ static int bit_keep(int fd, fd_set *s, bool on)
 	return on;
 }
 
+/* At most what an int says: 24 days. */
+static int ms_of(const struct timeval *t)
+{
+	return t->tv_sec >= INT_MAX / 1000 ? INT_MAX : (int)(t->tv_sec * 1000 + (t->tv_usec + 999) / 1000);
+}
+
 EXPORT int rselect(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout)
 {
 	struct pollfd fds[FD_SETSIZE];
-	int ms = timeout ? (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000) : -1;
+	int ms = timeout ? ms_of(timeout) : -1;
 	int ret, bits = 0;
 	nfds_t k;
 

@@ -248,6 +248,41 @@ START_TEST(rs_mixed)
 }
 END_TEST
 
+struct selecting {
+	int fd, ret;
+	pid_t tid;
+};
+
+static void *select_run(void *arg)
+{
+	struct timeval t = { 4294967, 296000 }; /* 2^32 ms */
+	struct selecting *s = arg;
+	fd_set r;
+
+	FD_ZERO(&r);
+	FD_SET(s->fd, &r);
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
+	s->ret = rselect(s->fd + 1, &r, NULL, NULL, &t);
+	return NULL;
+}
+
+START_TEST(rs_select_long)
+{
+	struct selecting sel;
+	struct streams s;
+	pthread_t t;
+
+	streams_open(&s, 0);
+	sel = (struct selecting){ .fd = s.server };
+	ck_assert_int_eq(pthread_create(&t, NULL, select_run, &sel), 0);
+	sleeps_in(&sel.tid, SYS_ppoll);
+	ck_assert_int_eq(rsend(s.client, "x", 1, 0), 1);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_int_eq(sel.ret, 1);
+	streams_close(&s);
+}
+END_TEST
+
 /* A socket that always has data keeps no other descriptor from being told of, whatever else is looked at in between. */
 START_TEST(rs_busy)
 {
@@ -523,5 +558,5 @@ void api_rs(Suite *s)
 {
 	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_epoll_forked, rs_epoll_swapped, rs_mapped,
 		  rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed, rs_busy,
-		  rs_shut_read);
+		  rs_shut_read, rs_select_long);
 }
