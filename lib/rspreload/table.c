@@ -207,21 +207,23 @@ static int follow(int fd, int new)
 
 EXPORT int dup(int fd) { return follow(fd, real()->dup(fd)); }
 
-EXPORT int dup2(int fd, int new)
+/* In place of what was at new. */
+static int replace(int fd, int new, int ret)
 {
-	if (fd == new)
-		return real()->dup2(fd, new);
+	if (ret < 0)
+		return ret;
 	forget(new);
-	return follow(fd, real()->dup2(fd, new));
+	return follow(fd, ret);
 }
 
-EXPORT int dup3(int fd, int new, int flags)
+EXPORT int dup2(int fd, int new)
 {
-	if (fd == new)
-		return real()->dup3(fd, new, flags);
-	forget(new);
-	return follow(fd, real()->dup3(fd, new, flags));
+	int ret = real()->dup2(fd, new);
+
+	return fd == new ? ret : replace(fd, new, ret);
 }
+
+EXPORT int dup3(int fd, int new, int flags) { return replace(fd, new, real()->dup3(fd, new, flags)); }
 
 /* ---- flags --------------------------------------------------------------------------------------------- */
 

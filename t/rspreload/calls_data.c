@@ -95,6 +95,7 @@ START_TEST(dups)
 	ok(close(c));
 	say(d, "through the other");
 	hear(s, "through the other");
+	fails(dup2(999, s), EBADF); /* and s is what it was */
 	ck_assert_int_eq(dup2(s, 200), 200);
 	ok(close(s));
 	say(200, "line\n");
