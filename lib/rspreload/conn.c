@@ -74,7 +74,15 @@ EXPORT int socket(int domain, int type, int protocol)
 	return fd;
 }
 
-/* A port that is free for TCP may be taken for RDMA; an address that no RDMA device has is for TCP only. */
+static bool port_shared(int fd)
+{
+	int on = 0;
+	socklen_t len = sizeof(on);
+
+	return !real()->getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, &len) && on;
+}
+
+/* A port that is free for TCP may be taken for RDMA, where no two listeners share one; an address that no RDMA device has is for TCP only. */
 static int bind_too(int fd, struct conn *c)
 {
 	struct sockaddr_storage a;
@@ -84,8 +92,8 @@ static int bind_too(int fd, struct conn *c)
 		return -1;
 	if (!rbind(conn_rfd(c), (struct sockaddr *)&a, len))
 		return 0;
-	if (errno == EADDRINUSE)
-		return -1;
+	if (errno == EADDRINUSE && !port_shared(fd))
+		return fail(EADDRINUSE);
 	reg_dropped(fd, c);
 	conn_drop(c);
 	return 0;

@@ -239,6 +239,25 @@ START_TEST(others)
 }
 END_TEST
 
+/* Two listeners at a port: both are there, the second one by TCP only. */
+START_TEST(port_shared)
+{
+	int fd[2], on = 1;
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(any);
+
+	for (int i = 0; i < 2; i++) {
+		fd[i] = socket(AF_INET, SOCK_STREAM, 0);
+		ok(setsockopt(fd[i], SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)));
+		ok(bind(fd[i], (struct sockaddr *)&any, sizeof(any)));
+		ok(listen(fd[i], 1));
+		ok(getsockname(fd[i], (struct sockaddr *)&any, &len));
+	}
+	close(fd[0]);
+	close(fd[1]);
+}
+END_TEST
+
 static void waiting(int fd, bool is)
 {
 	struct pollfd p = { fd, POLLIN, 0 };
@@ -307,5 +326,5 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, timeouts, dups, vforked, no_files, files, others, polling, pipe_broken);
+	SUITE_ADD(s, plain, timeouts, dups, vforked, no_files, files, others, port_shared, polling, pipe_broken);
 }
