@@ -391,24 +391,27 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 }
 
 /*
- * What was missing has come: what was kept behind it follows, and the next gap is told of at once.  (What a receiver without
+ * Some of what was missing has come: what was kept behind it follows, and the next gap is told of at once.  If nothing does, it
+ * is the same gap still: a peer that goes back sends the rest of it anyway, one that mends asks.  (What a receiver without
  * receive WRs refuses is asked for again with all behind it; the rest stays kept until then.)
  */
-static void in_turn(struct hca *h, struct qp *qp)
+static void in_turn(struct hca *h, struct qp *qp, bool asked)
 {
 	struct resp *r = &qp->resp;
+	bool tell = asked;
 	struct burst b;
 
 	while (keep_take(h, qp, &b)) {
+		tell = true;
 		in_sequence(h, qp, &b);
 		if (psn_before(r->epsn, psn_add(b.psn, b.n)))
 			break;
 	}
 	if (!r->room)
 		return;
-	if (!psn_before(r->epsn, r->room->end)) {
+	if (!psn_before(r->epsn, r->room->end) || (r->rnr && !r->room->n)) {
 		keep_drop(qp);
-	} else if (!r->silent) {
+	} else if (tell && !r->silent) {
 		r->refused = r->room->end;
 		fault_act(h, qp, FAULT_RESP_GAP);
 	}
@@ -474,7 +477,7 @@ void resp_rx(struct hca *h, struct qp *qp, const struct burst *b)
 		in_sequence(h, qp, b);
 	}
 	if (r->room && !psn_eq(epsn, r->epsn))
-		in_turn(h, qp);
+		in_turn(h, qp, b->ackreq);
 	if (r->ack || r->rd_cur != r->rd_tail)
 		qp_ready(h, qp);
 }

@@ -178,6 +178,77 @@ START_TEST(in_its_turn) /* conf: rule 4.2 */
 }
 END_TEST
 
+/*
+ * A peer that goes back sends all that was missing by itself: it is told of the rest of the gap only where it asks, or where
+ * another gap begins.
+ */
+START_TEST(one_nak_for_a_gap) /* conf: C9-105, rule 4.2 */
+{
+	for (unsigned asks = 0; asks < 2; asks++) {
+		struct burst b;
+		struct rig r;
+
+		rig_init(&r, LINK_KEEP);
+		rig_connect(&r, &conf_rc);
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 2);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 4);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert_uint_eq(b.syndrome, 0x60);
+		ck_assert_uint_eq(b.psn.v, conf_rc.psn);
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+		b.ackreq = asks;
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		ck_assert_uint_eq(take(&r, &r.b, &b), asks);
+		if (asks)
+			ck_assert_uint_eq(b.syndrome, 0x60);
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 1);
+		b.ackreq = false;
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		ck_assert(take(&r, &r.b, &b)); /* what was kept is done, and the next gap is known */
+		ck_assert_uint_eq(b.syndrome, 0x60);
+		ck_assert_uint_eq(b.psn.v, conf_rc.psn + 3);
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 3);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert_uint_eq(b.syndrome, aeth_ack());
+		ck_assert_uint_eq(b.psn.v, conf_rc.psn + 4);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+/* A receiver that was not ready for all that was kept has no gap any more when it is. */
+START_TEST(no_gap_behind_rnr)
+{
+	static const uint8_t op[] = { OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST };
+	static uint8_t data[MTU];
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_KEEP);
+	rig_connect(&r, &conf_rc);
+	for (unsigned i = 0; i < 3; i++) {
+		b = pkt_from(&r, &r.a, op[i], conf_rc.psn + 1 + i);
+		pkt_give(&r, &r.b, &b, data, MTU);
+	}
+	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert(take(&r, &r.b, &b));
+	ck_assert_uint_eq(aeth_type(b.syndrome), AETH_RNR_NAK);
+	rig_recv(&r, &r.b, 1, 0, 3 * MTU);
+	for (unsigned i = 0; i < 3; i++) {
+		b = pkt_from(&r, &r.a, op[i], conf_rc.psn + 1 + i);
+		pkt_give(&r, &r.b, &b, data, MTU);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert_uint_eq(b.syndrome, aeth_ack());
+	}
+	ck_assert_uint_eq(wc_status(&r.b, 1), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
 /* A SEND behind a gap finds no receive WR when its turn comes: RNR, and it goes on from there. */
 START_TEST(not_ready)
 {
@@ -369,5 +440,6 @@ START_TEST(no_room_for_that)
 }
 END_TEST
 
-TEST_MAIN("core_keep", only_what_was_lost, long_gap, too_long_gap, lost_twice, small_ones, in_its_turn, not_ready,
-	  behind_a_read, behind_rnr, wrong_one, peer_that_goes_back, rooms_are_few, no_room_for_that)
+TEST_MAIN("core_keep", only_what_was_lost, long_gap, too_long_gap, lost_twice, small_ones, in_its_turn,
+	  one_nak_for_a_gap, no_gap_behind_rnr, not_ready, behind_a_read, behind_rnr, wrong_one, peer_that_goes_back,
+	  rooms_are_few, no_room_for_that)
