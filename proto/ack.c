@@ -90,14 +90,33 @@ static void retry(struct hca *h, struct qp *qp, enum req_loss loss)
 		fault_act(h, qp, FAULT_REQ_RETRY_EXC);
 }
 
-/* Responses already under way would say it again and again: once, until one is accepted. */
-static void implied_nak(struct hca *h, struct qp *qp)
+/*
+ * last, behind una, has been answered: is that no news?  Responses that were under way when it fell back say once more why it did,
+ * the newest of them at the end.  Where a timer runs they need not be told from those to what was sent again.  Without one, when
+ * all has gone again, the next that is as new as that one counts.
+ */
+static bool implied_before(struct qp *qp, psn_t last)
 {
-	if (qp->req.implied || qp->req.rnr_wait) {
+	struct req *q = &qp->req;
+
+	if (!q->implied || (!qp->attr.timeout && psn_eq(q->next, q->max) && !psn_before(last, q->implied_end)))
+		return false;
+	if (psn_eq(psn_add(last, 1), q->implied_end))
+		q->implied_end = last;
+	return true;
+}
+
+/* The answer of last shows that the one at una was lost. */
+static void implied_nak(struct hca *h, struct qp *qp, psn_t last)
+{
+	struct req *q = &qp->req;
+
+	if (q->rnr_wait || implied_before(qp, last)) {
 		count(h, HCA_STAT_STALE_RESP, 1);
 		return;
 	}
 	count(h, HCA_STAT_IMPLIED_NAK, 1);
+	q->implied_end = psn_eq(psn_add(last, 1), q->max) ? last : q->max;
 	retry(h, qp, REQ_IMPLIED);
 }
 
@@ -147,7 +166,7 @@ static void ack_pkt(struct hca *h, struct qp *qp, const struct burst *b)
 	}
 	if (type == AETH_ACK) {
 		if (!ack_to(h, qp, psn_add(b->psn, 1)) && alive(qp))
-			implied_nak(h, qp);
+			implied_nak(h, qp, b->psn);
 		else if (alive(qp) && mend_acked(h, qp))
 			req_restart(h, qp, false, false);
 		return;
@@ -155,7 +174,7 @@ static void ack_pkt(struct hca *h, struct qp *qp, const struct burst *b)
 	/* A NAK acknowledges what is before it, and says nothing of a READ that has had no response. */
 	if (!ack_to(h, qp, b->psn)) {
 		if (alive(qp))
-			implied_nak(h, qp);
+			implied_nak(h, qp, psn_sub(b->psn, 1));
 		return;
 	}
 	if (!alive(qp) || psn_eq(b->psn, qp->req.max))
@@ -259,7 +278,7 @@ static void data_resp(struct hca *h, struct qp *qp, const struct burst *b)
 	if (!alive(qp))
 		return;
 	if (!clear)
-		implied_nak(h, qp);
+		implied_nak(h, qp, psn_add(b->psn, b->n - 1));
 	else if (qp->req.rnr_wait)
 		count(h, HCA_STAT_STALE_RESP, b->n);
 	else if (opcode_get(b->op_first)->kind == KIND_RESP)

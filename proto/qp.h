@@ -48,13 +48,14 @@ struct req {
 	psn_t restart; /* where it last fell back to: responses may start afresh there */
 	uint32_t pos;
 	uint8_t retry_left, rnr_left;
-	bool rnr_wait;   /* the timer runs for an RNR NAK */
-	bool implied;    /* fell back for a lost response; once is enough until something arrives */
-	bool drained;    /* SQD: nothing begun is unfinished, and it was said */
-	uint8_t early;   /* early retransmissions since something was acknowledged that had none */
-	psn_t early_end; /* behind what had been sent when the last one was made */
-	bool probe;      /* after one: a single packet, until something is acknowledged */
-	bool rtt_on;     /* rtt_psn, sent at rtt_at, is being timed */
+	bool rnr_wait;     /* the timer runs for an RNR NAK */
+	bool implied;      /* fell back for a lost response; once is enough until something arrives */
+	psn_t implied_end; /* a response from here on was not under way then */
+	bool drained;      /* SQD: nothing begun is unfinished, and it was said */
+	uint8_t early;     /* early retransmissions since something was acknowledged that had none */
+	psn_t early_end;   /* behind what had been sent when the last one was made */
+	bool probe;        /* after one: a single packet, until something is acknowledged */
+	bool rtt_on;       /* rtt_psn, sent at rtt_at, is being timed */
 	psn_t rtt_psn;
 	mono_t rtt_at;
 	uint64_t rtt_ns;   /* smoothed; 0: not known */

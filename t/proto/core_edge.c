@@ -360,6 +360,72 @@ START_TEST(mcast_pkey) /* conf: C9-43, rule 7.12 */
 }
 END_TEST
 
+/* Loses the answers of b to a READ, as many as are left. */
+static bool lose_reads(struct rig *r, struct host *from, const struct burst *p)
+{
+	unsigned *left = r->hook_arg;
+	bool lost = from == &r->b && opcode_get(p->op_first)->kind == KIND_RESP && *left;
+
+	*left -= lost;
+	return lost;
+}
+
+/* The ACK behind a READ shows each time that its answer was lost; where no timer runs nothing else would. */
+START_TEST(implied_again) /* conf: rule 4.5 */
+{
+	for (unsigned lost = 1; lost <= 8; lost++) {
+		struct link_conf c = conf_rc;
+		unsigned left = lost;
+		struct rig r;
+
+		c.timeout = 0;
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &c);
+		r.hook = lose_reads;
+		r.hook_arg = &left;
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 4);
+		SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 4);
+		rig_run(&r);
+		ck_assert_uint_eq(wc_status(&r.a, 1), lost <= conf_rc.retry ? WC_SUCCESS : WC_RETRY_EXC_ERR);
+		ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_IMPLIED_NAK), lost);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+/* ACKs that were under way when it fell back say it once more, up to the last of them; they cost nothing. */
+START_TEST(implied_once) /* conf: rule 4.5 */
+{
+	enum { WRITES = 20 };
+	struct link_conf c = conf_rc;
+	struct burst b;
+	struct rig r;
+
+	c.timeout = 0;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 0, .op = WR_READ, .len = 4);
+	for (unsigned i = 1; i <= WRITES; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 4);
+	while (take(&r, &r.a, &b))
+		;
+	for (unsigned i = 1; i <= WRITES; i++) {
+		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + i);
+		pkt_give(&r, &r.a, &b, NULL, 0);
+		while (take(&r, &r.a, &b)) /* all of it, after the first */
+			;
+	}
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_IMPLIED_NAK), 1);
+	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn + WRITES);
+	pkt_give(&r, &r.a, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_IMPLIED_NAK), 2);
+	rig_run(&r);
+	for (unsigned i = 0; i <= WRITES; i++)
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+	rig_fini(&r);
+}
+END_TEST
+
 /* With length 0 neither key nor address counts: of a region, of another one, of none, of a window that is not bound. */
 START_TEST(nothing) /* conf: C9-88, rule 4.6, rule 6.1 */
 {
@@ -386,5 +452,6 @@ START_TEST(nothing) /* conf: C9-88, rule 4.6, rule 6.1 */
 }
 END_TEST
 
-TEST_MAIN("core_edge", nothing, depth_is_rounded, depth_0, gap_closes_before_nak, uc_srq_abort, ud_too_long,
-	  nak_in_progress, nak_of_what_was_not_sent, no_request, fault_waits_in_sqd, srq_limit_below, mcast_pkey)
+TEST_MAIN("core_edge", implied_again, implied_once, nothing, depth_is_rounded, depth_0, gap_closes_before_nak,
+	  uc_srq_abort, ud_too_long, nak_in_progress, nak_of_what_was_not_sent, no_request, fault_waits_in_sqd,
+	  srq_limit_below, mcast_pkey)
