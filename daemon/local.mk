@@ -18,6 +18,7 @@ noinst_HEADERS += \
 	daemon/base/mem_vm.h \
 	daemon/base/notify.h \
 	daemon/base/peer.h \
+	daemon/base/port_range.h \
 	daemon/base/profile.h \
 	daemon/base/quota.def \
 	daemon/base/quota.h \
@@ -103,6 +104,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/mem_vm.c \
 	daemon/base/notify.c \
 	daemon/base/peer.c \
+	daemon/base/port_range.c \
 	daemon/base/profile.c \
 	daemon/base/quota.c \
 	daemon/base/region.c \

@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "log.h"
+#include "port_range.h"
 #include "rights.h"
 
 #define SESSIONS_MAX 32768u
@@ -76,6 +77,7 @@ static uint64_t number_in(const char *path)
 static uint64_t there_is(enum quota q, uint64_t hcas)
 {
 	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), maps;
+	struct port_range ports = port_range();
 	struct rlimit fds;
 
 	switch (q) {
@@ -89,7 +91,8 @@ static uint64_t there_is(enum quota q, uint64_t hcas)
 	case QUOTA_CQS:
 	case QUOTA_SRQS: return 65536 * hcas;
 	case QUOTA_MRS: return 524287 * hcas;
-	case QUOTA_CM_IDS: return CM_IDS_MAX; /* all could be of one device */
+	case QUOTA_CM_IDS: return CM_IDS_MAX;                             /* all could be of one device */
+	case QUOTA_CM_PORTS: return (uint64_t)ports.high - ports.low + 1; /* all could be of one space */
 	case QUOTA_GROUPS: return GROUPS_MAX;
 	case QUOTA_RAWS: return RAWS_MAX; /* all could be on one shard */
 	case QUOTAS: break;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cma.h"
+#include "../base/port_range.h"
 
 #define SPACES 4u
 
@@ -35,25 +36,18 @@ static unsigned space_of(uint16_t ps)
 	}
 }
 
-static bool sysctl_read(const char *path, unsigned *a, unsigned *b)
-{
-	FILE *f = fopen(path, "re");
-	int n;
-
-	if (!f)
-		return false;
-	n = b ? fscanf(f, "%u %u", a, b) : fscanf(f, "%u", a);
-	fclose(f);
-	return n == (b ? 2 : 1);
-}
-
 static bool privileged(const struct cma_id *id, uint16_t port)
 {
 	unsigned start = 1024;
+	FILE *f;
 
 	if (port >= 1024 || id->ch->who.uid == 0)
 		return false;
-	sysctl_read("/proc/sys/net/ipv4/ip_unprivileged_port_start", &start, NULL);
+	f = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re");
+	if (f && fscanf(f, "%u", &start) != 1)
+		start = 1024;
+	if (f)
+		fclose(f);
 	return port < start;
 }
 
@@ -82,14 +76,20 @@ static int conflict(const struct cma_port *p, const struct cma_id *id, bool reus
 	return 0;
 }
 
-static int port_take(struct cma_id *id, unsigned space, uint16_t port)
+/* Those of the range are what everybody shares: each user has his part of them. */
+static int port_take(struct cma_id *id, unsigned space, uint16_t port, const struct port_range *range)
 {
+	int err = bill_set(&id->bill, QUOTA_CM_PORTS, port >= range->low && port <= range->high);
 	struct cma_port *p = ports[space][port];
 
+	if (err)
+		return err;
 	if (!p) {
 		p = calloc(1, sizeof(*p));
-		if (!p)
+		if (!p) {
+			bill_set(&id->bill, QUOTA_CM_PORTS, 0);
 			return ENOMEM;
+		}
 		p->space = space;
 		p->port = port;
 		link_init(&p->ids);
@@ -102,22 +102,17 @@ static int port_take(struct cma_id *id, unsigned space, uint16_t port)
 	return 0;
 }
 
-static int ephemeral(struct cma_id *id, unsigned space)
+static int ephemeral(struct cma_id *id, unsigned space, const struct port_range *range)
 {
-	unsigned low = 32768, high = 60999, n, at = 0;
+	unsigned n = range->high - range->low + 1u, at = 0;
 
-	if (!sysctl_read("/proc/sys/net/ipv4/ip_local_port_range", &low, &high) || high > 65535 || low > high || !low) {
-		low = 32768;
-		high = 60999;
-	}
-	n = high - low + 1;
 	if (getentropy(&at, sizeof(at)))
 		return EIO;
 	for (unsigned i = 0; i < n; i++) {
-		uint16_t port = (uint16_t)(low + (at + i) % n);
+		uint16_t port = (uint16_t)(range->low + (at + i) % n);
 
 		if (!ports[space][port])
-			return port_take(id, space, port);
+			return port_take(id, space, port, range);
 	}
 	return EADDRNOTAVAIL;
 }
@@ -126,14 +121,15 @@ int cma_port_bind(struct cma_id *id)
 {
 	unsigned space = space_of(id->ps);
 	uint16_t port = cma_addr_port(&id->src);
+	struct port_range range = port_range();
 	int err;
 
 	if (!port)
-		return ephemeral(id, space);
+		return ephemeral(id, space, &range);
 	if (privileged(id, port))
 		return EACCES;
 	err = ports[space][port] ? conflict(ports[space][port], id, id->reuse) : 0;
-	return err ? err : port_take(id, space, port);
+	return err ? err : port_take(id, space, port, &range);
 }
 
 void cma_port_leave(struct cma_id *id)
@@ -144,6 +140,7 @@ void cma_port_leave(struct cma_id *id)
 		return;
 	link_del(&id->in_port);
 	id->port = NULL;
+	bill_set(&id->bill, QUOTA_CM_PORTS, 0);
 	if (!link_empty(&p->ids))
 		return;
 	ports[p->space][p->port] = NULL;

@@ -310,7 +310,7 @@ pid_t daemon_process(void) { return daemon_pid; }
 static void users_clean(void)
 {
 	static const char *const none[] = { "mappings", "mapped-mib", "queue-mib", "qps",    "cqs",
-					    "mrs",      "cm-ids",     "groups",    "raw-qps" };
+					    "mrs",      "cm-ids",     "cm-ports",  "groups", "raw-qps" };
 	json_t *j = dump(observer, DUMP_USERS), *users = json_object_get(j, "users"),
 	       *use = json_object_get(json_array_get(users, 0), "use");
 

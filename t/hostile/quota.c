@@ -4,10 +4,12 @@
  */
 #include "t/suite.h"
 
+#include "proto/cm_msg.h"
 #include "stage.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <rdmad/cmmsg.h>
 
 #define TIB (UINT64_C(1) << 40)
 
@@ -24,7 +28,7 @@ static char conf[] = "/tmp/rdmad-quota.XXXXXX";
 static void stage_open_conf(void)
 {
 	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000\n cqs = 6000\n "
-				   "srqs = 5000\n qps = 4000\n queue-mib = 512 }\n";
+				   "srqs = 5000\n qps = 4000\n queue-mib = 512\n cm-ports = 3000 }\n";
 	char option[64];
 	int fd = mkstemp(conf);
 
@@ -209,6 +213,52 @@ static void take_raws(struct taker *t)
 		;
 }
 
+static void cmm(int fd, struct cmm_req *req, struct cmm_rep *rep)
+{
+	ck_assert(say(fd, req, cmm_req_len(req->op), NULL, 0, 0));
+	ck_assert_int_eq(recv(fd, rep, sizeof(*rep), 0), sizeof(*rep)); /* a descriptor that comes with it is gone */
+}
+
+/* An id for an address of this host, which takes a port; the errno. */
+static int take_port(int fd)
+{
+	struct cmm_req req = { .op = CMM_CREATE_ID, .create = { .ps = CM_PS_TCP, .cookie = 1 } };
+	struct cmm_rep rep;
+
+	cmm(fd, &req, &rep);
+	ck_assert_int_eq(rep.err, 0);
+	req = (struct cmm_req){ .op = CMM_RESOLVE_ADDR, .id = rep.create.id };
+	req.resolve.dst.in = (struct sockaddr_in){ .sin_family = AF_INET,
+						   .sin_port = htons(7471),
+						   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	cmm(fd, &req, &rep);
+	return rep.err;
+}
+
+static int channel(void)
+{
+	struct cmm_req req = { .op = CMM_OPEN };
+	struct cmm_rep rep;
+	int fd = hail();
+
+	cmm(fd, &req, &rep);
+	ck_assert_int_eq(rep.err, 0);
+	return fd;
+}
+
+static void take_ports(struct taker *t)
+{
+	int fd = channel();
+
+	cx_open(&t->c);
+	while (!t->err && t->n <= t->most) {
+		t->err = take_port(fd);
+		t->n += !t->err;
+	}
+}
+
+static void one_port(void *) { ck_assert_int_eq(take_port(channel()), 0); }
+
 static void take_sessions(struct taker *t)
 {
 	struct rlimit lim;
@@ -240,6 +290,7 @@ static const struct {
 	{ "srqs", take_srqs, ENOMEM, 4999, 5000 },
 	{ "qps", take_small_qps, ENOMEM, 3999, 4000 },
 	{ "mrs", take_mrs, ENOMEM, 4999, 5000 },
+	{ "cm-ports", take_ports, EADDRNOTAVAIL, 2999, 3000 },
 	{ "sessions", take_sessions, EMFILE, 100, 2048 },
 	{ "groups", take_groups, ENOMEM, 256, 256 },
 	{ "raw-qps", take_raws, ENOMEM, 32, 32 },
@@ -292,6 +343,8 @@ START_TEST(greedy)
 		ck_assert_msg(strstr(note->text, "QUOTA: ") == note->text && strstr(note->text, greed[i].key),
 			      "he is told: %s", note->text);
 	stage_goes_on(100);
+	if (greed[i].take == take_ports)
+		part_end(part_begin(UID_VICTIM, one_port, NULL));
 	note_set(3, 1);
 	part_end(attacker);
 	stage_goes_on(20);
