@@ -18,6 +18,8 @@ static bool said(struct rsock *rs)
 
 	if (rs->ds || rs->owner != getpid()) /* the child of a fork would say it for its parent */
 		return true;
+	if (conn_gone(&to_chan(rs->ch)->conn))
+		return true;
 	rs_progress(rs);
 	if ((rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING) || (l->l_onoff && l->l_linger <= 0))
 		return true;

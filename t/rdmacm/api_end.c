@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* api_end.c - the end of a peer, of the daemon, of a channel: what others see of it. */
-#include "fixture.h"
+#include "streams.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -118,6 +118,28 @@ START_TEST(daemon_killed)
 	pair_close(&p);
 	ck_assert_ptr_null(rdma_create_event_channel());
 	ck_assert_int_eq(errno, ENODEV);
+}
+END_TEST
+
+/* A program that has rsockets, and whose daemon is gone, waits for nothing when it exits. */
+START_TEST(rs_daemon_killed)
+{
+	pid_t daemon = daemon_start(), pid = fork();
+	struct timespec a, b;
+	struct streams s;
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		streams_open(&s, 0);
+		rs_ready(s.server, POLLOUT);
+		kill(daemon, SIGKILL);
+		exit(0);
+	}
+	ck_assert_int_eq(waitpid(daemon, NULL, 0), daemon);
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	ck_assert_int_lt(b.tv_sec - a.tv_sec, 8);
 }
 END_TEST
 
@@ -299,6 +321,6 @@ END_TEST
 
 void api_end(Suite *s)
 {
-	SUITE_ADD(s, peer_killed, daemon_killed, removal_ordered, wait_cancelled, call_cancelled, channel_destroyed,
-		  forked);
+	SUITE_ADD(s, peer_killed, daemon_killed, rs_daemon_killed, removal_ordered, wait_cancelled, call_cancelled,
+		  channel_destroyed, forked);
 }
