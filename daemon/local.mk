@@ -115,6 +115,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/slab.c \
 	daemon/cma/cma.c \
 	daemon/cma/cma_addr.c \
+	daemon/cma/cma_ask.c \
 	daemon/cma/cma_agent.c \
 	daemon/cma/cma_conn.c \
 	daemon/cma/cma_event.c \

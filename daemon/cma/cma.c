@@ -50,6 +50,7 @@ int cma_start(struct ev_loop *loop)
 	int err;
 
 	cma_loop = loop;
+	cma_ask_start(loop);
 	ev_async_init(&agents_spoke, on_agents);
 	ev_async_start(loop, &agents_spoke);
 	err = agents_start(wake);
@@ -61,6 +62,7 @@ int cma_start(struct ev_loop *loop)
 void cma_stop(struct ev_loop *loop)
 {
 	agents_stop();
+	cma_ask_end();
 	ev_async_stop(loop, &agents_spoke);
 }
 

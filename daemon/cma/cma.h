@@ -103,8 +103,12 @@ struct cma_id {
 	bool reuse, afonly, afonly_set, tos_set, timeout_set;
 	uint8_t tos, timeout;
 
-	ev_timer asking; /* CMA_ADDR_QUERY */
-	ev_tstamp ask_until;
+	/* CMA_ADDR_QUERY, of cma_ask.c: */
+	ev_timer asking;
+	ev_tstamp ask_until, ask_s;
+	bool (*asked)(struct cma_id *, int err);
+	struct lane *ask_lane; /* NULL: in no other state */
+	struct link in_due;
 
 	bool routed; /* the path is known: */
 	uint32_t flow_label;
@@ -230,10 +234,20 @@ void cma_addr_gid(const union cmm_addr *, uint8_t *gid);
 void cma_addr_of_gid(union cmm_addr *, int family, const uint8_t *gid, uint16_t port, unsigned scope);
 int cma_bind(struct cma_id *, const union cmm_addr *);
 int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms);
-void cma_resolve_stop(struct cma_id *);
 int cma_resolve_route(struct cma_id *);
 /* Row of the device's table, or -1: it has none, or is unplugged. */
 int cma_row(const struct device *, const uint8_t *gid);
+
+/* ---- cma_ask.c --------------------------------------------------------------------- */
+
+void cma_ask_start(struct ev_loop *);
+void cma_ask_end(void); /* no id asks any more */
+/*
+ * As kernels do: an address whose next hop does not answer is not resolved.  asked() is called now or later; false: it had no
+ * memory.  0 or errno.
+ */
+int cma_ask(struct cma_id *, uint32_t timeout_ms, bool (*asked)(struct cma_id *, int err));
+void cma_ask_stop(struct cma_id *);
 
 /* ---- cma_conn.c ---------------------------------------------------------------------- */
 

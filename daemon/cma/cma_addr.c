@@ -15,10 +15,6 @@
 #include <rdmad/gid.h>
 
 #include "cma.h"
-#include "neigh.h"
-
-#define ASK_MIN_S 0.001
-#define ASK_MAX_S 0.050
 
 static const uint8_t zero[16];
 
@@ -308,42 +304,6 @@ static bool resolved(struct cma_id *id, int err)
 	return cma_event_put(id, err ? CMA_EV_ADDR_ERROR : CMA_EV_ADDR_RESOLVED, -err);
 }
 
-static void on_asking(struct ev_loop *loop, ev_timer *w, int)
-{
-	struct cma_id *id = w->data;
-
-	if (neigh_answers(&id->src, &id->dst)) {
-		cma_resolve_stop(id);
-		resolved(id, 0);
-	} else if (ev_now(loop) >= id->ask_until) {
-		cma_resolve_stop(id);
-		resolved(id, ETIMEDOUT);
-	} else if (w->repeat < ASK_MAX_S) {
-		w->repeat *= 2;
-		ev_timer_again(loop, w);
-	}
-}
-
-void cma_resolve_stop(struct cma_id *id)
-{
-	if (id->state == CMA_ADDR_QUERY)
-		ev_timer_stop(cma_loop, &id->asking);
-}
-
-/* As kernels do: an address whose host does not answer is not resolved. */
-static int ask_neigh(struct cma_id *id, uint32_t timeout_ms)
-{
-	if (neigh_answers(&id->src, &id->dst))
-		return resolved(id, 0) ? 0 : ENOMEM;
-	id->state = CMA_ADDR_QUERY;
-	ev_now_update(cma_loop);
-	id->ask_until = ev_now(cma_loop) + timeout_ms / 1e3;
-	ev_timer_init(&id->asking, on_asking, ASK_MIN_S, ASK_MIN_S);
-	id->asking.data = id;
-	ev_timer_start(cma_loop, &id->asking);
-	return 0;
-}
-
 int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union cmm_addr *dst, uint32_t timeout_ms)
 {
 	union cmm_addr any = { 0 };
@@ -363,7 +323,7 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 	localhost_here(&id->dst);
 	err = settle(id, &id->dst);
 	if (!err)
-		return ask_neigh(id, timeout_ms);
+		return cma_ask(id, timeout_ms, resolved);
 	/* As kernels do: without a route the call fails; a route without a device is an event. */
 	if (err != ENODEV)
 		return err;

@@ -128,7 +128,7 @@ void cma_id_destroy(struct cma_id *id)
 {
 	if (id->state == CMA_LISTEN)
 		cma_unlisten(id);
-	cma_resolve_stop(id);
+	cma_ask_stop(id);
 	cma_events_drop_id(id);
 	cma_leave_all(id);
 	cma_id_cut(id);
