@@ -181,46 +181,75 @@ static void credits_tell(struct ibv_qp *qp)
 	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
 }
 
-/* The peer's RTU never comes, but a message; what it says then of the connection's beginning is too late. */
-START_TEST(rs_rejected_late)
+/* A peer whose QP is not its id's, and that has the answer to its request: no RTU is sent before it says so. */
+struct raw {
+	struct mute m;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+static void raw_open(struct raw *r)
 {
 	struct rdma_conn_param p = { .private_data = hello, .private_data_len = sizeof(hello), .retry_count = 7 };
 	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
+
+	mute_begin(&r->m);
+	r->cq = ibv_create_cq(r->m.id->verbs, 32, NULL, NULL, 0);
+	a.send_cq = a.recv_cq = r->cq;
+	r->qp = ibv_create_qp(r->m.id->pd, &a);
+	ck_assert_ptr_nonnull(r->qp);
+	p.qp_num = r->qp->qp_num;
+	ok(rdma_connect(r->m.id, &p));
+	r->m.server = raccept(r->m.listen, NULL, NULL);
+	ck_assert_int_ge(r->m.server, 0);
+	event_eat(r->m.ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+}
+
+static void raw_close(struct raw *r)
+{
+	ok(rclose(r->m.server));
+	ibv_destroy_qp(r->qp);
+	ibv_destroy_cq(r->cq);
+	mute_close(&r->m);
+}
+
+/* The peer's RTU never comes, but a message; what it says then of the connection's beginning is too late. */
+START_TEST(rs_rejected_late)
+{
 	struct sockaddr_in name;
 	socklen_t len = sizeof(name);
 	struct pollfd channel;
-	struct ibv_qp *qp;
-	struct ibv_cq *cq;
-	struct mute m;
+	struct raw r;
 
-	mute_begin(&m);
-	cq = ibv_create_cq(m.id->verbs, 32, NULL, NULL, 0);
-	a.send_cq = a.recv_cq = cq;
-	qp = ibv_create_qp(m.id->pd, &a);
-	ck_assert_ptr_nonnull(qp);
-	p.qp_num = qp->qp_num;
-	ok(rdma_connect(m.id, &p));
-	m.server = raccept(m.listen, NULL, NULL);
-	ck_assert_int_ge(m.server, 0);
-	event_eat(m.ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
-	qp_to(m.id, qp, IBV_QPS_INIT);
-	qp_to(m.id, qp, IBV_QPS_RTR);
-	qp_to(m.id, qp, IBV_QPS_RTS);
-	credits_tell(qp);
-	rs_ready(m.server, POLLOUT);
-	ok(rdma_reject(m.id, NULL, 0));
-	channel = (struct pollfd){ .fd = m.server, .events = POLLIN };
+	raw_open(&r);
+	qp_to(r.m.id, r.qp, IBV_QPS_INIT);
+	qp_to(r.m.id, r.qp, IBV_QPS_RTR);
+	qp_to(r.m.id, r.qp, IBV_QPS_RTS);
+	credits_tell(r.qp);
+	rs_ready(r.m.server, POLLOUT);
+	ok(rdma_reject(r.m.id, NULL, 0));
+	channel = (struct pollfd){ .fd = r.m.server, .events = POLLIN };
 	ck_assert_int_eq(poll(&channel, 1, PATIENCE_MS), 1);
 	rpoll(&channel, 1, 0);
-	ok(rgetpeername(m.server, (struct sockaddr *)&name, &len));
-	ok(rclose(m.server));
-	ibv_destroy_qp(qp);
-	ibv_destroy_cq(cq);
-	mute_close(&m);
+	ok(rgetpeername(r.m.server, (struct sockaddr *)&name, &len));
+	raw_close(&r);
+}
+END_TEST
+
+/* Nothing comes: a socket that does not block waits for no RTU. */
+START_TEST(rs_shutdown_early)
+{
+	struct raw r;
+
+	raw_open(&r);
+	ok(rfcntl(r.m.server, F_SETFL, O_NONBLOCK));
+	ck_assert(seconds_of(shut_write, r.m.server) < 40);
+	raw_close(&r);
 }
 END_TEST
 
 void api_close(Suite *s)
 {
-	SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late);
+	SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late,
+		  rs_shutdown_early);
 }
