@@ -12,6 +12,9 @@
  * daemon, go on, and what they write to a registered buffer meanwhile may reach the child.  The child finds
  * the mappings in /proc/self/maps: whatever the program moved or unmapped is seen as it is.
  *
+ * Handlers of the program that are older than ours run in between, and may register and deregister: the thread that forks passes
+ * through the lock, and what the parent turns back then is left in its file, for the child.
+ *
  * It copies all that is there, at once, as the kernel does with pages that an adapter has pinned.  A child that cannot do so would
  * write into its parent's buffers: it ends.
  */
@@ -31,15 +34,25 @@
 #define ALL     'a'   /* the child's last word; each piece is a 0 */
 #define WAIT_MS 10000 /* for the next piece, at most: a child stopped by a debugger must not stop its parent for ever */
 
-static int done[2] = { -1, -1 }; /* pipe; under the lock */
-static bool at_work;
+static int done[2] = { -1, -1 };   /* pipe; under the lock */
+static _Thread_local bool forking; /* this thread has the lock */
+
+bool map_forking(void) { return forking; }
+
+static bool at_work(void) { return maps.convs || maps.left; }
 
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&maps.lock);
-	at_work = maps.convs || maps.left;
-	if (at_work && pipe2(done, O_CLOEXEC | O_NONBLOCK))
+	forking = true;
+	if (at_work() && pipe2(done, O_CLOEXEC | O_NONBLOCK))
 		done[0] = done[1] = -1;
+}
+
+static void fork_done(void)
+{
+	forking = false;
+	pthread_mutex_unlock(&maps.lock);
 }
 
 static void pipe_end(int i)
@@ -75,7 +88,7 @@ static void fork_parent(void)
 {
 	int err = errno, cancel;
 
-	if (at_work) {
+	if (at_work() || done[0] >= 0) {
 		pipe_end(1);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		if (!child_wait())
@@ -83,7 +96,7 @@ static void fork_parent(void)
 		pipe_end(0);
 		pthread_setcancelstate(cancel, NULL);
 	}
-	pthread_mutex_unlock(&maps.lock);
+	fork_done();
 	errno = err;
 }
 
@@ -142,32 +155,30 @@ static void fork_child(void)
 {
 	int err = errno;
 
-	if (at_work) {
-		pipe_end(0);
+	pipe_end(0);
+	if (at_work()) {
 		if (!all_private()) {
 			fprintf(stderr, "libibverbs (rdmad): fork: no memory or descriptor for the child's copy of "
 					"registered memory\n");
 			abort();
 		}
 		syscall(SYS_write, done[1], &(char){ ALL }, 1);
-		pipe_end(1); /* the parent sees the end */
 	}
+	pipe_end(1); /* the parent sees the end */
 	for (struct map_range *m = maps.ranges; m; m = m->next)
 		m->conv = NULL;
 	convs_free(&maps.convs);
 	convs_free(&maps.lost);
 	maps.conv_n = 0;
 	maps.left = maps.late = false;
-	pthread_mutex_init(&maps.lock, NULL);
+	fork_done();
 	errno = err;
 }
 
-static bool guarded;
-
-/* As early as can be: handlers of the program, which may register and deregister, find the lock free then. */
-__attribute__((constructor)) static void guard(void)
+void map_fork_guard(void)
 {
-	guarded = !pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
+	static bool set; /* under the lock */
 
-bool map_fork_guarded(void) { return guarded; }
+	if (!set && !pthread_atfork(fork_prepare, fork_parent, fork_child))
+		set = true;
+}

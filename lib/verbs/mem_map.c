@@ -192,13 +192,14 @@ static struct conv *conv_new(const struct map_range *r)
 	bool before;
 	struct conv *c;
 
-	if (start >= end || !len_suits(r->end - r->start) || !map_fork_guarded())
+	if (start >= end || !len_suits(r->end - r->start))
 		return NULL;
 	keep_room(0);
 	if (maps.conv_n >= MAP_CONVS)
 		return NULL;
 	if (overlaps_range(r->start, r->end) || !conv_suits(start, end))
 		return NULL;
+	map_fork_guard();
 	before = was_before(start, end);
 	lost_free();
 	c = conv_make(start, end, before ? MAP_MOST_AGAIN : MAP_MOST);
@@ -228,13 +229,15 @@ static int lock(void)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&maps.lock);
+	if (!map_forking())
+		pthread_mutex_lock(&maps.lock);
 	return cancel;
 }
 
 static void unlock(int cancel)
 {
-	pthread_mutex_unlock(&maps.lock);
+	if (!map_forking())
+		pthread_mutex_unlock(&maps.lock);
 	pthread_setcancelstate(cancel, NULL);
 }
 
@@ -249,11 +252,13 @@ static void range_link(struct map_range *r)
 
 void map_reg_lazy(struct map_range *r, const void *addr, size_t len)
 {
+	int cancel;
+
 	r->start = (uintptr_t)addr;
 	r->end = r->start + len;
-	pthread_mutex_lock(&maps.lock);
+	cancel = lock();
 	range_link(r);
-	pthread_mutex_unlock(&maps.lock);
+	unlock(cancel);
 }
 
 void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass *pass)
@@ -288,12 +293,13 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 
 void map_move(struct map_range *to, struct map_range *from)
 {
-	pthread_mutex_lock(&maps.lock);
+	int cancel = lock();
+
 	*to = *from;
 	*to->prev = to;
 	if (to->next)
 		to->next->prev = &to->next;
-	pthread_mutex_unlock(&maps.lock);
+	unlock(cancel);
 }
 
 void map_forget(void)

@@ -83,6 +83,7 @@ struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass 
 void shared_done(struct shared_file *); /* by one region; with the lock held, both */
 
 /* mem_fork.c */
-bool map_fork_guarded(void); /* else nothing is converted */
+void map_fork_guard(void); /* once, before the first conversion */
+bool map_forking(void);    /* this thread has the lock meanwhile */
 
 #endif

@@ -254,7 +254,7 @@ static bool back_piece(void *arg)
 			  !map_at(w->at, len, MAP_SHARED, w->fd, off);
 		return false;
 	}
-	if (w->mine && !maps.late) /* nobody else has it: so memory is not taken twice */
+	if (w->mine && !maps.late && !map_forking()) /* nobody else has it: so memory is not taken twice */
 		syscall(SYS_fallocate, w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, (off_t)len);
 	if (w->tell >= 0)
 		syscall(SYS_write, w->tell, "", 1);

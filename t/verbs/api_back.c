@@ -168,28 +168,39 @@ END_TEST
 
 static struct {
 	struct fix f;
-	struct ibv_mr *m;
+	struct ibv_mr *m, *given; /* the parent gives that one back while the child copies it */
 	unsigned char *more;
 } handled;
 
 static void in_child(void) { ibv_dereg_mr(handled.m); }
-static void in_parent(void) { ck_assert_int_eq(ibv_dereg_mr(reg(&handled.f, handled.more, LEN)), 0); }
+static void before(void) { ck_assert_int_eq(ibv_dereg_mr(reg(&handled.f, handled.more, LEN)), 0); }
+
+static void in_parent(void)
+{
+	before();
+	ck_assert_int_eq(ibv_dereg_mr(handled.given), 0);
+}
 
 /* The program's handlers of fork() call verbs. */
 START_TEST(handlers)
 {
+	unsigned char *p = pages(LEN, 1), *q = pages(4 * LEN, 3);
 	pid_t pid;
 
-	ck_assert_int_eq(pthread_atfork(in_parent, in_parent, in_child), 0); /* before there is a region */
+	ck_assert_int_eq(pthread_atfork(before, in_parent, in_child), 0); /* before there is a region */
 	fix_open(&handled.f);
 	handled.more = pages(LEN, 2);
-	handled.m = reg(&handled.f, pages(LEN, 1), LEN);
+	handled.m = reg(&handled.f, p, LEN);
+	handled.given = reg(&handled.f, q, 4 * LEN);
+	ck_assert(fix_is_mapped(p) && fix_is_mapped(q));
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
-		_exit(0);
+		_exit(fix_filled(p, LEN, 1) && fix_filled(q, 4 * LEN, 3) ? 0 : 1);
 	ended_well(pid);
+	ck_assert(fix_filled(q, 4 * LEN, 3));
 	ck_assert_int_eq(ibv_dereg_mr(handled.m), 0);
+	ck_assert(fix_filled(p, LEN, 1));
 	fix_close(&handled.f);
 }
 END_TEST
