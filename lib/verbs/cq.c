@@ -413,17 +413,14 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 	return u ? u->qp : NULL;
 }
 
-#define DEEP_NS  300000u
 #define DEEP_WRS 8u
 #define PACE_NS  10000000u /* for one: slower than that was a pause of the program */
 
-/* At the pace of the last ones, the sends behind this one take longer than a program could sleep by mistake. */
-static bool is_deep(const struct rd_qp *qp, const struct cqe *e, uint32_t done)
+uint64_t pace_backlog(const struct pace *p)
 {
-	uint32_t left = RING_LOAD(&qp->sq.hdr->prod) - e->wqe;
-	uint64_t took = e->time_ns - qp->done_ns;
-
-	return left >= DEEP_WRS && took < done * (uint64_t)PACE_NS && left * took >= DEEP_NS * (uint64_t)done;
+	if (p->left < DEEP_WRS || p->took >= p->done * (uint64_t)PACE_NS)
+		return 0;
+	return p->left * p->took / p->done;
 }
 
 /* A completion tells how far the queue of its WR has come. */
@@ -431,7 +428,11 @@ static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 {
 	if (e->is_send) {
 		if ((int32_t)(e->wqe - qp->sq_done) > 0) {
-			__atomic_store_n(&cq->deep, is_deep(qp, e, e->wqe - qp->sq_done), __ATOMIC_RELAXED);
+			if (e->time_ns != qp->done_ns) /* else it came together with the one before */
+				qp->pace = (struct pace){ .took = e->time_ns - qp->done_ns };
+			qp->pace.done += e->wqe - qp->sq_done;
+			qp->pace.left = RING_LOAD(&qp->sq.hdr->prod) - e->wqe;
+			cq->pace = qp->pace;
 			qp->done_ns = e->time_ns;
 			__atomic_store_n(&qp->sq_done, e->wqe, __ATOMIC_RELEASE);
 		}

@@ -27,6 +27,15 @@ struct cq_user { /* a QP that completes here; lives in the QP */
 	struct rd_qp *qp;
 };
 
+/* How fast the sends of a queue are carried out, and how many were posted behind. */
+struct pace {
+	uint32_t left, done;
+	uint64_t took; /* ns, those that are done */
+};
+
+/* How long those that are left will take, ns; 0: not known, or not worth a thought. */
+uint64_t pace_backlog(const struct pace *);
+
 struct rd_cq {
 	union {
 		struct ibv_cq cq;
@@ -44,7 +53,7 @@ struct rd_cq {
 	uint32_t empty_n;           /* polls in a row that found nothing */
 	uint32_t idle_n;            /* times the core was given away since something was found */
 	bool gone;                  /* the daemon has gone: nothing will come any more */
-	bool deep;                  /* atomic; so many sends are still to be carried out that it will take a while */
+	struct pace pace;           /* of the queue that had the last completion of a send */
 };
 
 static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }

@@ -44,9 +44,11 @@ static void slice_own(void)
 	nap_slice = 0;
 }
 
+static bool is_long(uint64_t from, uint64_t now) { return now >= from + LONG_NS; }
+
 void nap_slept(uint64_t from, uint64_t now)
 {
-	if (now - from < LONG_NS)
+	if (!is_long(from, now))
 		return;
 	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
 	if (spell.last_ns > SPELL_MAX)
@@ -58,7 +60,7 @@ void nap_slept(uint64_t from, uint64_t now)
 
 void nap_yielded(uint64_t from, uint64_t now)
 {
-	if (now - from >= LONG_NS) {
+	if (is_long(from, now)) {
 		nap_slept(from, now);
 	} else if (spell.last_ns) {
 		spell.until = spell.last_ns = 0;

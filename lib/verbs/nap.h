@@ -20,7 +20,10 @@ struct rd_cq;
 
 /* All times are CLOCK_MONOTONIC's, ns; errno is kept. */
 
-/* The calling thread gave its core away from then to now. */
+/*
+ * The calling thread gave its core away until now, for nothing from then on: before, what was posted kept the daemon busy.  from may
+ * be later than now.
+ */
 void nap_yielded(uint64_t from, uint64_t now);
 /* It slept for a moment, which says something if it was long. */
 void nap_slept(uint64_t from, uint64_t now);

@@ -7,7 +7,7 @@
  * daemon that died: then polling ends in an error.
  *
  * A thread that yields still gets its fair share: half of the core, if the daemon has enough to do.  So where
- * the sends that are still to be carried out take long (rd_cq.deep), the thread sleeps briefly instead.
+ * the sends that are still to be carried out take long (struct pace), the thread sleeps briefly instead.
  *
  * Where cores are few, two programs that send each other messages by turns share one, beside the daemon's.  The one that has sent
  * gives it away at once.  The other one has it before the daemon has carried that message over, and to give it back would take two
@@ -31,9 +31,10 @@
 
 #define IDLE_SHORT   4u /* empty polls between two yields where cores are short */
 #define IDLE_LONG    512u
-#define IDLE_LOOK    64u    /* yields between two looks whether the daemon is there */
-#define NAP_AFTER_NS 10000u /* without a completion */
-#define NAP_NS       100000 /* besides the timer slack of the thread, mostly 50 us */
+#define IDLE_LOOK    64u     /* yields between two looks whether the daemon is there */
+#define DEEP_NS      300000u /* longer than a thread could sleep by mistake */
+#define NAP_AFTER_NS 10000u  /* without a completion */
+#define NAP_NS       100000  /* besides the timer slack of the thread, mostly 50 us */
 #define WAY_NS       4000000u
 #define KEEP_NS      700u /* a message through the daemon; two changes of program take twice that, or more */
 
@@ -57,6 +58,7 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+static _Thread_local uint64_t backlog_ns; /* of what the thread waits for, when it began to */
 static _Thread_local uint64_t empty_at;   /* the first yield since something was found; 0: none yet */
 static _Thread_local uint64_t keep_until; /* the core came back; 0: something was found since */
 
@@ -89,16 +91,16 @@ static void idle_yield(struct rd_cq *cq)
 		empty_at = start;
 	if (few)
 		make_way(to_ctx(cq->cq.context), start);
-	if (__atomic_load_n(&cq->deep, __ATOMIC_RELAXED) && start - empty_at >= NAP_AFTER_NS) {
+	if (backlog_ns >= DEEP_NS && start - empty_at >= NAP_AFTER_NS) {
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
-		nap_slept(start, clock_ns(CLOCK_MONOTONIC));
+		nap_slept(start + backlog_ns, clock_ns(CLOCK_MONOTONIC));
 		return;
 	}
 	if (nap(cq, start))
 		return;
 	sched_yield();
 	now = clock_ns(CLOCK_MONOTONIC);
-	nap_yielded(start, now);
+	nap_yielded(start + backlog_ns, now);
 	if (few)
 		keep_until = now + KEEP_NS;
 }
@@ -119,6 +121,7 @@ static bool idle_due(struct rd_cq *cq, bool empty)
 	cq->empty_n = 0;
 	if (keeps_core(to_ctx(cq->cq.context)))
 		return false;
+	backlog_ns = pace_backlog(&cq->pace);
 	if (!(++cq->idle_n % IDLE_LOOK))
 		cq->gone = conn_gone(&to_ctx(cq->cq.context)->conn);
 	return true;

@@ -48,6 +48,7 @@ struct rd_qp {
 	pthread_mutex_t sq_lock;
 	struct ring sq;
 	uint64_t done_ns; /* when the last of them was done; of the poller, under the lock of the send CQ */
+	struct pace pace; /* as done_ns */
 	uint32_t sq_done; /* atomic; WRs whose completion, or a later one, was polled; written under the send
 	                     CQ's lock */
 	struct mr_cache mr_cache;
