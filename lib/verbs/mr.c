@@ -173,8 +173,8 @@ struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 	struct rd_mr *mr;
 	int err;
 
-	if (to_ctx(pd->context)->opener !=
-	    getpid()) /* a forked child may have joined for device memory; its memory is not the region's */
+	/* A forked child may have joined for device memory; regions are of its parent's. */
+	if (to_ctx(pd->context)->opener != getpid())
 		return err_null(EIO);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
