@@ -45,7 +45,7 @@ int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
 
 	int err;
 
-	if (c->opener != getpid())
+	if (ctx_inherited(c))
 		return 0;
 	err = ctx_call(c, &req, &rep);
 	if (!err && (op == MSG_QP_DESTROY || op == MSG_CQ_DESTROY || op == MSG_SRQ_DESTROY))

@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 #include <rdmad/ring.h>
@@ -70,6 +71,9 @@ struct rd_ctx {
 	void *newer_ops[16]; /* ops of later headers lie in front of ours: NULL */
 	struct verbs_context v;
 };
+
+/* This is a forked child of the process that opened it. */
+static inline bool ctx_inherited(const struct rd_ctx *c) { return c->opener != getpid(); }
 
 static inline struct rd_ctx *to_ctx(struct ibv_context *c)
 {

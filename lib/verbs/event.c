@@ -81,7 +81,7 @@ void channel_forget(struct ibv_comp_channel *ch)
 	if (!ch)
 		return;
 	c = to_ctx(ch->context);
-	if (c->opener != getpid() || RING_LOAD(&c->bell->dead))
+	if (ctx_inherited(c) || RING_LOAD(&c->bell->dead))
 		return;
 	while (n < UNREAD && recv(ch->fd, &cookie[n], sizeof(*cookie), MSG_DONTWAIT) == sizeof(*cookie))
 		n++;

@@ -174,7 +174,7 @@ struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 	int err;
 
 	/* A forked child may have joined for device memory; regions are of its parent's. */
-	if (to_ctx(pd->context)->opener != getpid())
+	if (ctx_inherited(to_ctx(pd->context)))
 		return err_null(EIO);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
