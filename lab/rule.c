@@ -86,8 +86,6 @@ static bool opcode_matches(const struct rule *r, const struct burst *b)
 
 	if (b->op_first == OPCODE_CNP)
 		return r->cnp;
-	if (!(r->services >> (b->op_first >> 5) & 1))
-		return false;
 	if (op == OP_ACKNOWLEDGE && r->syndromes)
 		return r->syndromes & syndrome_bit(b->syndrome);
 	return r->ops >> op & 1;
@@ -102,6 +100,8 @@ bool rule_matches(const struct rules *rs, const struct rule *r, const struct tap
 	if (!rule_qp_matches(r, p->device, p->qpn, p->known ? &p->qp : NULL))
 		return false;
 	if (is_said(&r->sender) && !in_range(&r->sender, sender_of(r, p)))
+		return false;
+	if (!(r->services >> (p->b->op_first >> 5) & 1))
 		return false;
 	if (is_cm(p) ? !(r->cm & rule_cm_bit(p->cm)) : !opcode_matches(r, p->b))
 		return false;

@@ -166,11 +166,35 @@ START_TEST(acknowledgements)
 }
 END_TEST
 
+/* A datagram of queue pair 1 with this attribute. */
+static bool drops_cm(uint16_t attr)
+{
+	memset(lab.payload, 0, MAD_LEN);
+	cm_msg_put(lab.payload, &(struct cm_msg){ .attr = attr });
+	lab_pkt(&lab, 1, TAP_OUT, SVC_UD | OP_SEND_ONLY, 0);
+	lab.b.dqpn = 1;
+	lab.b.payload_len = lab.span.len = MAD_LEN;
+	return lab_decide(&lab)->drop;
+}
+
 START_TEST(service_and_cm)
 {
 	lab_begin(&lab, RULE("service: [ud, xrc]", ""));
 	ck_assert(!lab_drops(&lab, QP(1), OP_SEND_ONLY, 0));
 	ck_assert(lab_drops(&lab, QP(1), SVC_UD | OP_SEND_ONLY, 1));
+	lab_end(&lab);
+	lab_begin(&lab, RULE("service: [rc, xrc]", "nth: 1"));
+	ck_assert(!drops_cm(CM_REQ));
+	ck_assert(!lab_drops(&lab, QP(1), OPCODE_CNP, 0));
+	ck_assert(lab_drops(&lab, QP(1), OP_SEND_ONLY, 0)); /* neither of them was the first */
+	lab_end(&lab);
+	lab_begin(&lab, RULE("service: ud", ""));
+	ck_assert(drops_cm(CM_REQ));
+	ck_assert(!lab_drops(&lab, QP(1), OPCODE_CNP, 0));
+	lab_end(&lab);
+	lab_begin(&lab, RULE("service: cnp", ""));
+	ck_assert(lab_drops(&lab, QP(1), OPCODE_CNP, 0));
+	ck_assert(!drops_cm(CM_REQ));
 	lab_end(&lab);
 	lab_begin(&lab, RULE("packet: cm", ""));
 	lab_pkt(&lab, 1, TAP_OUT, SVC_UD | OP_SEND_ONLY, 0);
@@ -186,17 +210,6 @@ START_TEST(service_and_cm)
 	lab_end(&lab);
 }
 END_TEST
-
-/* A datagram of queue pair 1 with this attribute. */
-static bool drops_cm(uint16_t attr)
-{
-	memset(lab.payload, 0, MAD_LEN);
-	cm_msg_put(lab.payload, &(struct cm_msg){ .attr = attr });
-	lab_pkt(&lab, 1, TAP_OUT, SVC_UD | OP_SEND_ONLY, 0);
-	lab.b.dqpn = 1;
-	lab.b.payload_len = lab.span.len = MAD_LEN;
-	return lab_decide(&lab)->drop;
-}
 
 START_TEST(cm_messages)
 {
