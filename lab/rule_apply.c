@@ -17,12 +17,20 @@ static uint64_t draw(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* From *at on len bytes of the packet are meant.  Without a payload it is the header. */
+/* pay: with the bytes that fill it up to a multiple of four. */
+static size_t without_pad(const uint8_t *pkt, size_t pay)
+{
+	size_t pad = (pkt[BTH_FLAGS] & BTH_PAD) >> BTH_PAD_SHIFT;
+
+	return pay > pad ? pay - pad : 0;
+}
+
+/* From *at on *n bytes of the packet are meant.  Without a payload it is the header. */
 static void damage_span(enum rule_where where, const uint8_t *pkt, size_t len, size_t *at, size_t *n)
 {
 	const struct opcode *op = opcode_get(pkt[BTH_OPCODE]);
 	size_t hdr = op->name && op->hdr_len + ICRC_LEN <= len ? op->hdr_len : BTH_LEN;
-	size_t pay = len - hdr - ICRC_LEN;
+	size_t pay = without_pad(pkt, len - hdr - ICRC_LEN);
 
 	*at = 0;
 	*n = len;
@@ -37,26 +45,40 @@ static void damage_span(enum rule_where where, const uint8_t *pkt, size_t len, s
 	}
 }
 
+/* So many bits of n bytes, none twice, as two changes of one bit are none; or all of them. */
+static void flip(uint8_t *bytes, size_t at, size_t n, unsigned bits, uint64_t state)
+{
+	uint8_t done[TAP_PKT_MAX] = { 0 }, bit;
+	/* Damage to bytes that no ICRC covers would do no harm. */
+	bool skips = at <= BTH_ECN && at + n > BTH_ECN;
+	size_t left = (n - skips) * 8, i;
+
+	while (bits && left) {
+		i = draw(&state) % n;
+		if (skips && at + i == BTH_ECN)
+			continue;
+		bit = (uint8_t)(1u << draw(&state) % 8);
+		if (done[i] & bit)
+			continue;
+		done[i] |= bit;
+		bytes[at + i] ^= bit;
+		bits--;
+		left--;
+	}
+}
+
 static void corrupt(const struct rule_verdict *v, const struct route *route, uint16_t sport, uint8_t *pkt, size_t len)
 {
 	const struct rule_act *a = v->corrupt;
-	uint64_t state = v->dice;
-	size_t at, n, i;
+	size_t at, n;
 
-	if (len < BTH_LEN + ICRC_LEN)
+	if (len < BTH_LEN + ICRC_LEN || len > TAP_PKT_MAX)
 		return;
 	damage_span(a->where, pkt, len, &at, &n);
-	if (a->byte >= 0) {
+	if (a->byte >= 0)
 		pkt[at + (size_t)a->byte % n] ^= (uint8_t)a->n;
-	} else {
-		for (unsigned k = 0; k < a->n; k++) {
-			/* Damage to bytes that no ICRC covers would do no harm. */
-			do
-				i = at + draw(&state) % n;
-			while (i == BTH_ECN);
-			pkt[i] ^= (uint8_t)(1u << draw(&state) % 8);
-		}
-	}
+	else
+		flip(pkt, at, n, a->n, v->dice);
 	if (a->fix)
 		tap_icrc(route, sport, pkt, len - ICRC_LEN);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* act.c - each action: what the verdict says, and what becomes of the bytes. */
+/* act.c - each action: what the verdict says. */
 #include "rig.h"
 #include "t/suite.h"
 
@@ -67,64 +67,6 @@ START_TEST(reorder)
 	lab_end(&lab);
 	ck_assert_uint_eq(first(DO("{reorder: {behind: 3, within: 1ms}}"))->behind, 3);
 	ck_assert_uint_eq(lab.v.delay_ns, MS);
-	lab_end(&lab);
-}
-END_TEST
-
-/* ---- bytes --------------------------------------------------------------------------------- */
-
-static bool icrc_good(void)
-{
-	static struct icrc_rx rx;
-	struct icrc_flow flow;
-	uint16_t id;
-
-	icrc_rx_init(&rx);
-	icrc_flow_init(&flow, lab.route.sgid, lab.route.dgid, 4791, 4791, true);
-	return icrc_check(&rx, &flow, lab.room, lab.p.len, &id) && !id;
-}
-
-/* The bytes that have changed: from..to, to not included. */
-static unsigned spoil(const char *text, size_t *from, size_t *to)
-{
-	uint8_t before[TAP_PKT_MAX];
-	unsigned bits = 0;
-
-	ck_assert_ptr_nonnull(first(text)->corrupt);
-	ck_assert_int_eq(tap_bytes(&lab.p), 0);
-	ck_assert(icrc_good());
-	memcpy(before, lab.room, lab.p.len);
-	ck_assert(rule_change(&lab.v, &lab.route, TAP_PORT, lab.room, lab.p.len));
-	*from = lab.p.len;
-	*to = 0;
-	for (size_t i = 0; i < lab.p.len - (lab.v.corrupt->fix ? 4 : 0); i++) {
-		bits += (unsigned)__builtin_popcount(before[i] ^ lab.room[i]);
-		if (before[i] == lab.room[i])
-			continue;
-		*from = i < *from ? i : *from;
-		*to = i + 1;
-	}
-	return bits;
-}
-
-START_TEST(corrupt)
-{
-	size_t from, to;
-
-	ck_assert_uint_eq(spoil(DO("corrupt"), &from, &to), 1);
-	ck_assert(from >= 28 && to <= 128 && !icrc_good());
-	lab_end(&lab);
-	ck_assert_uint_ge(spoil(DO("{corrupt: {where: header, bits: 9}}"), &from, &to), 1);
-	ck_assert(to <= 28 && !icrc_good());
-	lab_end(&lab);
-	ck_assert_uint_eq(spoil(DO("{corrupt: icrc}"), &from, &to), 1);
-	ck_assert(from >= lab.p.len - 4 && !icrc_good());
-	lab_end(&lab);
-	ck_assert_uint_eq(spoil(DO("{corrupt: {where: payload, byte: 3, xor: 0x81, icrc: fix}}"), &from, &to), 2);
-	ck_assert(from == 31 && to == 32 && icrc_good());
-	lab_end(&lab);
-	ck_assert_uint_eq(spoil(DO("{corrupt: any}"), &from, &to), 1);
-	ck_assert(!icrc_good());
 	lab_end(&lab);
 }
 END_TEST
@@ -558,6 +500,6 @@ START_TEST(held)
 }
 END_TEST
 
-TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, corrupt, ecn, rate, blackhole, rnr, nak, ghost_ack,
-	  swallow_ack, hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap, flap_ends,
+TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, ecn, rate, blackhole, rnr, nak, ghost_ack, swallow_ack,
+	  hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap, flap_ends,
 	  device_states, state_and_rule, told_too_much, held)

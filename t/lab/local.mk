@@ -2,6 +2,7 @@
 LAB_TESTS = \
 	t/lab/act \
 	t/lab/blame \
+	t/lab/damage \
 	t/lab/dress \
 	t/lab/pcapng \
 	t/lab/remark \
@@ -25,6 +26,8 @@ t_lab_act_SOURCES = t/lab/act.c
 t_lab_act_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_blame_SOURCES = t/lab/blame.c
 t_lab_blame_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
+t_lab_damage_SOURCES = t/lab/damage.c
+t_lab_damage_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_rule_SOURCES = t/lab/rule.c
 t_lab_rule_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 t_lab_yaml_SOURCES = t/lab/yaml.c
