@@ -25,7 +25,22 @@ static bool jitter_of(struct reader *rd, const struct node *n, void *act)
 	return get_ns(rd, n, &((struct rule_act *)act)->jitter_ns);
 }
 
+static bool map_of(struct reader *rd, const struct node *n, const char *what, const struct key *keys, void *to)
+{
+	return node_some(rd, n, what) && node_map(rd, n, what, keys, to);
+}
+
 /* ---- values of act.def: what actions have more to say -------------------------------------------- */
+
+static bool value_time(struct reader *rd, const struct node *n, void *act)
+{
+	const struct rule_act *a = act;
+
+	if (!ns_of(rd, n, act))
+		return false;
+	return a->ns || node_bad(rd, n, "%s: 0 is no time%s", rule_act_word(a->kind),
+				 a->kind == ACT_HOLD ? "" : "; for ever is the word alone");
+}
 
 static bool copies_of(struct reader *rd, const struct node *n, void *act)
 {
@@ -36,14 +51,14 @@ static bool value_duplicate(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "copies", copies_of }, { "after", ns_of }, { NULL, NULL } };
 
-	return node_is_map(n) ? node_map(rd, n, "duplicate", keys, act) : copies_of(rd, n, act);
+	return node_is_map(n) ? map_of(rd, n, "duplicate", keys, act) : copies_of(rd, n, act);
 }
 
 static bool value_delay(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "time", ns_of }, { "jitter", jitter_of }, { NULL, NULL } };
 
-	return node_is_map(n) ? node_map(rd, n, "delay", keys, act) : ns_of(rd, n, act);
+	return node_is_map(n) ? map_of(rd, n, "delay", keys, act) : ns_of(rd, n, act);
 }
 
 static bool behind_of(struct reader *rd, const struct node *n, void *act)
@@ -55,49 +70,57 @@ static bool value_reorder(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "behind", behind_of }, { "within", ns_of }, { NULL, NULL } };
 
-	return node_is_map(n) ? node_map(rd, n, "reorder", keys, act) : behind_of(rd, n, act);
+	if (!(node_is_map(n) ? map_of(rd, n, "reorder", keys, act) : behind_of(rd, n, act)))
+		return false;
+	return ((struct rule_act *)act)->ns || node_bad(rd, n, "within 0 no packet overtakes another");
 }
+
+/* n of the action is the one or the other. */
+struct damage {
+	struct rule_act *act;
+	uint32_t bits, xor; /* 0: not said */
+};
 
 static const char *const wheres[] = { "payload", "header", "icrc", "any" };
 
-static bool where_of(struct reader *rd, const struct node *n, void *act)
+static bool where_of(struct reader *rd, const struct node *n, void *damage)
 {
 	unsigned i;
 
 	if (!get_word(rd, n, "part of a packet", wheres, 4, &i))
 		return false;
-	((struct rule_act *)act)->where = (enum rule_where)i;
+	((struct damage *)damage)->act->where = (enum rule_where)i;
 	return true;
 }
 
-static bool bits_of(struct reader *rd, const struct node *n, void *act)
+static bool bits_of(struct reader *rd, const struct node *n, void *damage)
 {
-	return get_u32(rd, n, 1, 1000, "bits", &((struct rule_act *)act)->n);
+	return get_u32(rd, n, 1, 1000, "bits", &((struct damage *)damage)->bits);
 }
 
-static bool byte_of(struct reader *rd, const struct node *n, void *act)
+static bool byte_of(struct reader *rd, const struct node *n, void *damage)
 {
 	uint32_t v;
 
 	if (!get_u32(rd, n, 0, 4200, "byte", &v))
 		return false;
-	((struct rule_act *)act)->byte = (int32_t)v;
+	((struct damage *)damage)->act->byte = (int32_t)v;
 	return true;
 }
 
-static bool xor_of(struct reader *rd, const struct node *n, void *act)
+static bool xor_of(struct reader *rd, const struct node *n, void *damage)
 {
-	return get_u32(rd, n, 1, 255, "xor", &((struct rule_act *)act)->n);
+	return get_u32(rd, n, 1, 255, "xor", &((struct damage *)damage)->xor);
 }
 
-static bool icrc_of(struct reader *rd, const struct node *n, void *act)
+static bool icrc_of(struct reader *rd, const struct node *n, void *damage)
 {
 	static const char *const words[] = { "leave", "fix" };
 	unsigned i;
 
 	if (!get_word(rd, n, "way with the ICRC", words, 2, &i))
 		return false;
-	((struct rule_act *)act)->fix = i;
+	((struct damage *)damage)->act->fix = i;
 	return true;
 }
 
@@ -107,8 +130,17 @@ static bool value_corrupt(struct reader *rd, const struct node *n, void *act)
 		{ "where", where_of }, { "bits", bits_of }, { "byte", byte_of },
 		{ "xor", xor_of },     { "icrc", icrc_of }, { NULL, NULL },
 	};
+	struct damage d = { .act = act };
 
-	return node_is_map(n) ? node_map(rd, n, "corrupt", keys, act) : where_of(rd, n, act);
+	if (!(node_is_map(n) ? map_of(rd, n, "corrupt", keys, &d) : where_of(rd, n, &d)))
+		return false;
+	if (d.xor &&d.act->byte < 0)
+		return node_bad(rd, n, "xor changes one byte: corrupt has byte, too");
+	if (d.bits && d.act->byte >= 0)
+		return node_bad(rd, n, "corrupt has bits, which are chance, or byte and xor; not both");
+	if (d.xor || d.bits)
+		d.act->n = d.xor +d.bits;
+	return true;
 }
 
 static bool limit_of(struct reader *rd, const struct node *n, void *act)
@@ -118,14 +150,17 @@ static bool limit_of(struct reader *rd, const struct node *n, void *act)
 
 static bool queue_of(struct reader *rd, const struct node *n, void *act)
 {
-	return get_size(rd, n, &((struct rule_act *)act)->queue);
+	if (!get_size(rd, n, &((struct rule_act *)act)->queue))
+		return false;
+	return ((struct rule_act *)act)->queue ||
+	       node_bad(rd, n, "a queue has 1 byte at least; without one there is no bound");
 }
 
 static bool value_rate(struct reader *rd, const struct node *n, void *act)
 {
 	static const struct key keys[] = { { "limit", limit_of }, { "queue", queue_of }, { NULL, NULL } };
 
-	if (!(node_is_map(n) ? node_map(rd, n, "rate", keys, act) : limit_of(rd, n, act)))
+	if (!(node_is_map(n) ? map_of(rd, n, "rate", keys, act) : limit_of(rd, n, act)))
 		return false;
 	return ((struct rule_act *)act)->rate || node_bad(rd, n, "rate has a limit");
 }
@@ -160,7 +195,7 @@ static bool value_flap(struct reader *rd, const struct node *n, void *act)
 	static const struct key keys[] = { { "times", times_of }, { "down", ns_of }, { "up", up_of }, { NULL, NULL } };
 	const struct rule_act *a = act;
 
-	if (!(node_is_map(n) ? node_map(rd, n, "flap", keys, act) : times_of(rd, n, act)))
+	if (!(node_is_map(n) ? map_of(rd, n, "flap", keys, act) : times_of(rd, n, act)))
 		return false;
 	return (a->ns && a->up_ns) || node_bad(rd, n, "a port that flaps is down for a time, and up for a time");
 }
@@ -173,7 +208,6 @@ static bool value_swallow(struct reader *rd, const struct node *n, void *act)
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 #define value_none NULL
-#define value_time ns_of
 
 static const struct {
 	bool (*get)(struct reader *, const struct node *, void *);
@@ -236,7 +270,7 @@ static bool one_act(struct reader *rd, const struct node *n, void *rule)
 	struct rule_act *a;
 
 	if (!node_is_scalar(n))
-		return node_pairs(rd, n, "an action", act_pair, rule);
+		return node_some(rd, n, "do") && node_pairs(rd, n, "an action", act_pair, rule);
 	a = act_new(rd, n, rule);
 	if (!a)
 		return false;

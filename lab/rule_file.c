@@ -53,7 +53,7 @@ static bool timed_check(struct reader *rd, const struct node *n, const struct ru
 		return true;
 	if (r->ops != UINT32_MAX || r->syndromes || r->services != 0xff || r->psn.to >= 0 || r->rel.to >= r->rel.from ||
 	    r->sender.to >= 0 || r->iter.to >= 0 || r->ns.to >= 0 || r->dirs != 1u || r->paths != 3 || r->nth.to >= 0 ||
-	    r->every || r->times || r->share != 1ull << 53)
+	    r->every || r->times || r->each_qp || r->share != 1ull << 53)
 		return node_bad(rd, n,
 				"a rule with \"at\" is about a moment: of match it has device, qp and program only, "
 				"and no when");

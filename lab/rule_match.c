@@ -56,7 +56,9 @@ static bool get_qp(struct reader *rd, const struct node *n, void *rule)
 		{ "number", get_qp_number }, { "nth", get_qp_nth }, { "sender", get_qp_sender }, { NULL, NULL }
 	};
 
-	return node_is_scalar(n) ? get_qp_number(rd, n, rule) : node_map(rd, n, "qp", keys, rule);
+	if (node_is_scalar(n))
+		return get_qp_number(rd, n, rule);
+	return node_some(rd, n, "qp") && node_map(rd, n, "qp", keys, rule);
 }
 
 /* ---- packets -------------------------------------------------------------------------------- */
@@ -101,7 +103,7 @@ static bool one_service(struct reader *rd, const struct node *n, void *rule)
 
 static bool get_service(struct reader *rd, const struct node *n, void *rule)
 {
-	return node_each(rd, n, one_service, rule);
+	return node_some(rd, n, "service") && node_each(rd, n, one_service, rule);
 }
 
 static const struct {
@@ -214,33 +216,41 @@ static bool one_packet(struct reader *rd, const struct node *n, void *rule)
 
 static bool get_packet(struct reader *rd, const struct node *n, void *rule)
 {
-	return node_each(rd, n, one_packet, rule);
+	return node_some(rd, n, "packet") && node_each(rd, n, one_packet, rule);
+}
+
+/* +3; not +03, as of all numbers. */
+static bool relative(const char *s, const char **end, long long *to)
+{
+	char *e;
+
+	if ((*s != '+' && *s != '-') || !isdigit((unsigned char)s[1]) || (s[1] == '0' && isdigit((unsigned char)s[2])))
+		return false;
+	*to = strtoll(s, &e, 10);
+	*end = e;
+	return true;
 }
 
 /* 17, 17..20: as in the packet.  +3, +0..+9: behind the QP's first one. */
 static bool get_psn(struct reader *rd, const struct node *n, void *rule)
 {
-	const char *s = node_word(rd, n, "a PSN"), *dots, *end;
+	const char *s = node_word(rd, n, "a PSN"), *end;
 	struct rule *r = rule;
-	char *e;
 	long long from, to;
+	bool good;
 
 	if (!s)
 		return false;
 	if (*s != '+' && *s != '-')
 		return get_range(rd, n, 0, PSN_MOST, "a PSN", &r->psn);
-	dots = strstr(s, "..");
-	from = to = strtoll(s, &e, 10);
-	end = e;
-	if (dots && end == dots) {
+	good = relative(s, &end, &from);
+	to = from;
+	if (good && !strncmp(end, "..", 2)) {
+		end += 2;
 		to = PSN_MOST / 2;
-		end = dots + 2;
-		if (*end == '+' || *end == '-') {
-			to = strtoll(dots + 2, &e, 10);
-			end = e;
-		}
+		good = !*end || relative(end, &end, &to);
 	}
-	if (*end || !isdigit((unsigned char)s[1]) || from > to || from < -PSN_MOST / 2 || to > PSN_MOST / 2)
+	if (!good || *end || from > to || from < -PSN_MOST / 2 || to > PSN_MOST / 2)
 		return node_bad(rd, n, "\"%.40s\" is no PSN; it looks like 17, 17..20, +3 or +0..+9", s);
 	r->rel = (struct rule_range){ from, to };
 	return true;

@@ -10,12 +10,20 @@
 
 #define SHOWN 40 /* characters of a wrong value */
 
+/* Of the number at s, for strtoll(); 0: it is none.  17, 0x11; not 017, which is another number to some than to others. */
+static int base_of(const char *s)
+{
+	if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
+		return 16;
+	return isdigit((unsigned char)s[0]) && !(s[0] == '0' && isdigit((unsigned char)s[1])) ? 10 : 0;
+}
+
 static bool whole(const char *s, char **end, int64_t *to)
 {
 	errno = 0;
-	if (!isdigit((unsigned char)*s))
+	if (!base_of(s))
 		return false;
-	*to = strtoll(s, end, s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? 16 : 10);
+	*to = strtoll(s, end, base_of(s));
 	return !errno;
 }
 
@@ -27,9 +35,10 @@ bool get_u64(struct reader *rd, const struct node *n, uint64_t *to)
 	if (!s)
 		return false;
 	errno = 0;
-	*to = strtoull(s, &end, 0);
-	if (!isdigit((unsigned char)*s) || *end || errno)
-		return node_bad(rd, n, "\"%.*s\" is no whole number", SHOWN, s);
+	if (base_of(s))
+		*to = strtoull(s, &end, base_of(s));
+	if (!base_of(s) || *end || errno)
+		return node_bad(rd, n, "\"%.*s\" is no whole number; it looks like 17 or 0x11", SHOWN, s);
 	return true;
 }
 
@@ -194,16 +203,23 @@ bad:
 bool get_ns_range(struct reader *rd, const struct node *n, struct rule_range *to)
 {
 	const char *s = node_word(rd, n, "a time"), *at = s;
-	double from, end = 0;
+	struct rule_range r = { 0, INT64_MAX };
+	double from, end;
 
 	if (!s)
 		return false;
 	if (!with_unit(at, &at, times, NS_MOST, &from) || strncmp(at, "..", 2))
 		goto bad;
 	at += 2;
-	if (*at && (!with_unit(at, &at, times, NS_MOST, &end) || *at || end < from))
+	r.from = (int64_t)from;
+	if (*at) {
+		if (!with_unit(at, &at, times, NS_MOST, &end) || *at)
+			goto bad;
+		r.to = (int64_t)end;
+	}
+	if (r.to <= r.from)
 		goto bad;
-	*to = (struct rule_range){ (int64_t)from, end > 0 ? (int64_t)end : INT64_MAX };
+	*to = r;
 	return true;
 bad:
 	return node_bad(rd, n, "\"%.*s\" is no span of time; it looks like 1s..3s or 500ms..", SHOWN, s);

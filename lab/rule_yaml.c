@@ -34,6 +34,16 @@ bool node_bad(struct reader *rd, const struct node *n, const char *fmt, ...)
 	return false;
 }
 
+bool node_some(struct reader *rd, const struct node *n, const char *what)
+{
+	const yaml_node_t *y = as_yaml(n);
+
+	if ((y->type == YAML_SEQUENCE_NODE && y->data.sequence.items.start == y->data.sequence.items.top) ||
+	    (y->type == YAML_MAPPING_NODE && y->data.mapping.pairs.start == y->data.mapping.pairs.top))
+		return node_bad(rd, n, "%s: there is nothing in it", what);
+	return true;
+}
+
 const char *node_word(struct reader *rd, const struct node *n, const char *what)
 {
 	const yaml_node_t *y = as_yaml(n);

@@ -27,6 +27,8 @@ bool node_bad(struct reader *, const struct node *, const char *fmt, ...) __attr
 const char *node_word(struct reader *, const struct node *, const char *what);
 bool node_is_map(const struct node *);
 bool node_is_scalar(const struct node *);
+/* Not a list or a mapping without anything in it: that is the error. */
+bool node_some(struct reader *, const struct node *, const char *what);
 
 /* A mapping: each key by its row; none twice, none unknown. */
 bool node_map(struct reader *, const struct node *, const char *what, const struct key *keys, void *to);
