@@ -261,9 +261,11 @@ static bool act_hold(struct rule *r, const struct rule_act *a, struct flow *f, c
 {
 	if (!f || mono_before(p->now, flow_stream(f, p)->hold_until))
 		return false;
-	flow_stream(f, p)->hold_until = mono_add(p->now, a->ns);
+	/* Late it is already, maybe by more: those behind it wait for that. */
+	if (v->delay_ns < a->ns)
+		v->delay_ns = a->ns;
+	flow_stream(f, p)->hold_until = mono_add(p->now, v->delay_ns);
 	flow_stream(f, p)->hold_rule = r->id;
-	v->delay_ns = a->ns;
 	say(v, r, "held");
 	return true;
 }

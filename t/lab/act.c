@@ -221,6 +221,26 @@ START_TEST(hold_responses)
 }
 END_TEST
 
+/* It goes on when both times are over, and those behind it not before. */
+START_TEST(hold_and_delay)
+{
+	static const char *const text[] = { DO("[{delay: 5ms}, {hold: 2ms}]"), DO("[{delay: 2ms}, {hold: 5ms}]") };
+
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_uint_eq(first(text[i])->delay_ns, 5 * MS);
+		lab.now += 3 * MS;
+		lab_pkt(&lab, QP(1), TAP_OUT, OP_SEND_ONLY, 6);
+		ck_assert_uint_eq(lab_decide(&lab)->delay_ns, 2 * MS);
+		lab_end(&lab);
+	}
+	first("rules: [{match: {packet: write}, do: {rate: 1mbit}}, {match: {packet: write}, do: {hold: 1us}}]");
+	lab.now += 2000;
+	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 6);
+	ck_assert_uint_eq(lab_decide(&lab)->delay_ns, 1088000 - 2000);
+	lab_end(&lab);
+}
+END_TEST
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 START_TEST(events_at_a_packet)
@@ -501,5 +521,5 @@ START_TEST(held)
 END_TEST
 
 TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, ecn, rate, blackhole, rnr, nak, ghost_ack, swallow_ack,
-	  hold_responses, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap, flap_ends,
-	  device_states, state_and_rule, told_too_much, held)
+	  hold_responses, hold_and_delay, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap,
+	  flap_ends, device_states, state_and_rule, told_too_much, held)
