@@ -92,6 +92,12 @@ START_TEST(queue_pairs)
 	ck_assert_uint_eq(qps(RULE("qp: {nth: 3..}", "")), 3u << 3);
 	ck_assert_uint_eq(qps(RULE("program: even", "")), 1u << 2 | 1u << 4);
 	ck_assert_uint_eq(qps(RULE("program: odd, qp: {nth: 1}", "")), 1u << 1);
+	/* Each device counts its own. */
+	lab_begin(&lab, RULE("qp: {nth: 2}", ""));
+	ck_assert(lab_drops(&lab, QP(2), OP_SEND_ONLY, 0));
+	lab_pkt(&lab, QP(2), TAP_OUT, OP_SEND_ONLY, 0)->device = 1;
+	ck_assert(lab_decide(&lab)->drop);
+	lab_end(&lab);
 	/* Counted since the rule came. */
 	lab_begin(&lab, RULE("packet: cm", ""));
 	ck_assert_int_eq(rules_add(&lab.rules, second, strlen(second), &(struct rule_host){ .qp_base = base }, &err),
