@@ -86,9 +86,7 @@ static bool opcode_matches(const struct rule *r, const struct burst *b)
 
 	if (b->op_first == OPCODE_CNP)
 		return r->cnp;
-	if (op == OP_ACKNOWLEDGE && r->syndromes)
-		return r->syndromes & syndrome_bit(b->syndrome);
-	return r->ops >> op & 1;
+	return (op == OP_ACKNOWLEDGE && r->syndromes & syndrome_bit(b->syndrome)) || r->ops >> op & 1;
 }
 
 bool rule_matches(const struct rules *rs, const struct rule *r, const struct tap_pkt *p)

@@ -156,10 +156,15 @@ START_TEST(acknowledgements)
 		uint8_t syndrome;
 		bool yes;
 	} t[] = {
-		{ RULE("packet: nak", ""), 0x60, true },        { RULE("packet: nak", ""), 0x20, false },
-		{ RULE("packet: nak", ""), 0x1f, false },       { RULE("packet: rnr", ""), 0x2c, true },
-		{ RULE("packet: rnr", ""), 0x62, false },       { RULE("packet: ack", ""), 0x62, false },
-		{ RULE("packet: [ack, nak]", ""), 0x62, true }, { RULE("packet: acknowledge", ""), 0x2c, true },
+		{ RULE("packet: nak", ""), 0x60, true },
+		{ RULE("packet: nak", ""), 0x20, false },
+		{ RULE("packet: nak", ""), 0x1f, false },
+		{ RULE("packet: rnr", ""), 0x2c, true },
+		{ RULE("packet: rnr", ""), 0x62, false },
+		{ RULE("packet: ack", ""), 0x62, false },
+		{ RULE("packet: [acknowledge, nak]", ""), 0x1f, true },
+		{ RULE("packet: [ack, nak]", ""), 0x62, true },
+		{ RULE("packet: acknowledge", ""), 0x2c, true },
 	};
 
 	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
