@@ -344,7 +344,7 @@ static const struct rule *swallows(const struct rules *rs, struct flow *f, const
 {
 	const struct rule *r;
 
-	if (p->kind == TAP_ACK && aeth_type(p->b->syndrome) != AETH_ACK)
+	if (p->kind == TAP_ACK && (p->b->op_first == OPCODE_CNP || aeth_type(p->b->syndrome) != AETH_ACK))
 		return NULL;
 	for (unsigned i = 0; i < f->swallow_n; i++) {
 		struct swallow *s = &f->swallow[i];

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../proto/opcode.h"
+
 #define TOLD 4u /* rules */
 
 /* The doings of one rule. */
@@ -66,7 +68,7 @@ static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
 		return false;
 	if (q->acts)
 		return is_strike(n, q);
-	if (n->event || !is_of_packets(n))
+	if (n->event || n->opcode == OPCODE_CNP || !is_of_packets(n))
 		return false;
 	if (!q->qpn)
 		return is_cm(n, q);

@@ -204,6 +204,10 @@ START_TEST(swallow_ack)
 	lab_pkt(&lab, QP(1), TAP_IN, OP_ACKNOWLEDGE, 6);
 	lab.b.syndrome = 0x60; /* a NAK is no ACK */
 	ck_assert(!lab_decide(&lab)->drop);
+	lab_pkt(&lab, QP(1), TAP_IN, OPCODE_CNP, 0);
+	lab.b.psn = psn(0); /* which a CNP has without meaning anything by it */
+	lab.b.syndrome = 0;
+	ck_assert(!lab_decide(&lab)->drop);
 	ck_assert(ack_drops(6));
 	ck_assert(!ack_drops(6));
 	lab_end(&lab);

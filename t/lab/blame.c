@@ -59,8 +59,9 @@ START_TEST(answers)
 {
 	struct rule_suspect q = of_requester(3);
 
-	lab_begin(&lab, "rules: [{match: {packet: ack}, do: drop}]");
+	lab_begin(&lab, "rules: [{match: {packet: [ack, cnp]}, do: drop}]");
 	pass(QP(2), QP(1), TAP_OUT, OP_ACKNOWLEDGE, 2); /* of what is acknowledged already */
+	pass(QP(2), QP(1), TAP_OUT, OPCODE_CNP, 16);    /* no answer */
 	says(&q, 0, "");
 	pass(QP(2), QP(1), TAP_OUT, OP_ACKNOWLEDGE, 5);
 	pass(QP(2), QP(7), TAP_OUT, OP_ACKNOWLEDGE, 5);
