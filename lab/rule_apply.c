@@ -75,6 +75,8 @@ static void corrupt(const struct rule_verdict *v, const struct route *route, uin
 	if (len < BTH_LEN + ICRC_LEN || len > TAP_PKT_MAX)
 		return;
 	damage_span(a->where, pkt, len, &at, &n);
+	if (a->fix && a->where == WHERE_ANY)
+		n -= ICRC_LEN; /* it is made anew */
 	if (a->byte >= 0)
 		pkt[at + (size_t)a->byte % n] ^= (uint8_t)a->n;
 	else

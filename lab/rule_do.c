@@ -138,6 +138,8 @@ static bool value_corrupt(struct reader *rd, const struct node *n, void *act)
 		return node_bad(rd, n, "xor changes one byte: corrupt has byte, too");
 	if (d.bits && d.act->byte >= 0)
 		return node_bad(rd, n, "corrupt has bits, which are chance, or byte and xor; not both");
+	if (d.act->fix && d.act->where == WHERE_ICRC)
+		return node_bad(rd, n, "an ICRC that is made to fit is not damaged");
 	if (d.xor || d.bits)
 		d.act->n = d.xor +d.bits;
 	return true;

@@ -107,4 +107,20 @@ START_TEST(corrupt_short)
 }
 END_TEST
 
-TEST_MAIN("damage", corrupt, corrupt_short)
+/* With an ICRC made anew, damage to it would be none. */
+START_TEST(corrupt_any)
+{
+	size_t from, to;
+
+	lab_begin(&lab, DO("{corrupt: {where: any, icrc: fix}}"));
+	for (int rel = 0; rel < 1000; rel++) {
+		lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, rel);
+		lab_decide(&lab);
+		ck_assert_uint_eq(spoilt(&from, &to), 1);
+		ck_assert(icrc_good());
+	}
+	lab_end(&lab);
+}
+END_TEST
+
+TEST_MAIN("damage", corrupt, corrupt_short, corrupt_any)

@@ -57,6 +57,7 @@ static const struct {
 	{ 2, "corrupt has byte, too", "rules:\n- do: {corrupt: {xor: 0x40}}\n" },
 	{ 2, "not both", "rules:\n- do: {corrupt: {bits: 3, byte: 2}}\n" },
 	{ 2, "not both", "rules:\n- do: {corrupt: {xor: 1, byte: 2, bits: 3}}\n" },
+	{ 2, "is not damaged", "rules:\n- do: {corrupt: {where: icrc, icrc: fix}}\n" },
 	{ 2, "1 byte at least", "rules:\n- do: {rate: {limit: 1mbit, queue: 0}}\n" },
 	{ 2, "looks like 100mbit", "rules:\n- do: {rate: 100}\n" },
 	{ 2, "1kbit at least", "rules:\n- do: {rate: 0bit}\n" },
