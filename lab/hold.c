@@ -53,14 +53,26 @@ struct parcel *hold_due(struct hold *h, mono_t now)
 	return h->first && mono_reached(now, h->first->at) ? take(h, &h->first) : NULL;
 }
 
+static bool same_stream(const struct parcel *c, const struct tap_pkt *p)
+{
+	return c->device == p->device && c->dir == p->dir && c->kind == p->kind && c->qpn == p->qpn;
+}
+
+bool hold_waits(const struct hold *h, const struct tap_pkt *p)
+{
+	for (const struct parcel *c = h->first; c && mono_reached(p->now, c->at); c = c->next)
+		if (!c->made && same_stream(c, p))
+			return true;
+	return false;
+}
+
 void hold_passed(struct hold *h, const struct tap_pkt *p)
 {
 	struct parcel **at = &h->first, *due = NULL, **end = &due, *c;
 
 	while (*at) {
 		c = *at;
-		if (!c->behind || c->device != p->device || c->dir != p->dir || c->kind != p->kind ||
-		    c->qpn != p->qpn || --c->behind) {
+		if (!c->behind || !same_stream(c, p) || --c->behind) {
 			at = &c->next;
 			continue;
 		}

@@ -40,6 +40,8 @@ struct parcel *parcel_new(const struct hold *, const struct tap_pkt *p);
 void hold_put(struct hold *, struct parcel *);
 /* The next one whose time has come, for the caller to free(); NULL: none. */
 struct parcel *hold_due(struct hold *, mono_t now);
+/* One of the packet's stream is due, and has not gone yet: the packet is to go behind it.  Copies and answers do not count. */
+bool hold_waits(const struct hold *, const struct tap_pkt *);
 /* A packet has gone on: who waited for just that is due from now on. */
 void hold_passed(struct hold *, const struct tap_pkt *);
 mono_t hold_deadline(const struct hold *);

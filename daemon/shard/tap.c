@@ -167,6 +167,7 @@ static int decide(struct shard *s, struct tap_pkt *p, const struct device *to, s
 {
 	struct flow *f = flow_note(&s->tap->flows, p);
 	struct tap_fate fate = { .dropped = true, .comment = v->text };
+	bool waits;
 	int err;
 
 	v->text[0] = '\0';
@@ -175,7 +176,8 @@ static int decide(struct shard *s, struct tap_pkt *p, const struct device *to, s
 	s->tap->judge->decide(f, p, v);
 	if (v->wedged) /* the control half says so, too, but by then a timeout may have been too much */
 		hca_stall(s->hca[p->device], true);
-	if (!v->text[0])
+	waits = hold_waits(&s->tap->hold, p);
+	if (!v->text[0] && !waits)
 		return 0;
 	if (v->answer)
 		answer(s, p, v);
@@ -184,13 +186,14 @@ static int decide(struct shard *s, struct tap_pkt *p, const struct device *to, s
 		return -1;
 	}
 	err = alter(s, p, v);
-	if (!err && (v->copies || v->delay_ns || v->behind))
+	waits |= v->delay_ns || v->behind;
+	if (!err && (v->copies || waits))
 		err = tap_bytes(p);
 	if (err)
 		return err;
 	for (unsigned i = 1; i <= v->copies; i++)
 		put(s, p, to, v->delay_ns + i * v->copy_ns, 0, true, v->text);
-	if (!v->delay_ns && !v->behind)
+	if (!waits)
 		return 0;
 	put(s, p, to, v->delay_ns, v->behind, false, v->text);
 	return -1;
@@ -343,7 +346,7 @@ void tap_due(struct shard *s, mono_t now)
 
 	while (s->tap && (c = hold_due(&s->tap->hold, now))) {
 		struct tap_pkt p = pkt_new(s, c->device, c->dir, NULL, &c->route);
-		struct tap_fate fate = { .made = c->made, .comment = c->text };
+		struct tap_fate fate = { .made = c->made, .comment = c->text[0] ? c->text : NULL };
 
 		p.data = c->data;
 		p.len = c->len;

@@ -493,6 +493,13 @@ static int due(struct hold *h)
 	return rel;
 }
 
+/* A packet of that QP, now, has to wait for others. */
+static bool late(const struct hold *h, uint32_t qpn)
+{
+	lab_pkt(&lab, qpn, TAP_OUT, OP_WRITE_ONLY, 9);
+	return hold_waits(h, &lab.p);
+}
+
 START_TEST(held)
 {
 	struct hold h = { 0 };
@@ -505,10 +512,13 @@ START_TEST(held)
 	ck_assert_uint_eq(hold_deadline(&h).ns, lab.now + MS);
 	ck_assert_int_eq(due(&h), -1);
 	lab.now += 3 * MS;
+	ck_assert(late(&h, QP(1)) && !late(&h, QP(2)));
 	ck_assert_int_eq(due(&h), 2);
 	ck_assert_int_eq(due(&h), 1);
+	ck_assert(late(&h, QP(1))); /* or it would overtake the third */
 	ck_assert_int_eq(due(&h), 3);
 	ck_assert_int_eq(due(&h), -1);
+	ck_assert(!late(&h, QP(1)));
 	lab_pkt(&lab, QP(1), TAP_OUT, OP_WRITE_ONLY, 5);
 	lab.p.qpn = QP(2);
 	hold_passed(&h, &lab.p);
