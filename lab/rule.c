@@ -237,8 +237,10 @@ static bool act_corrupt(struct rule *r, const struct rule_act *a, struct rule_ve
 {
 	static const char *const where[] = { "payload", "header", "ICRC", "packet" };
 
+	if (v->damage_n == RULE_ACTS)
+		return false;
+	v->damage[v->damage_n++] = (struct rule_damage){ .act = a, .dice = below(dice, UINT64_MAX) };
 	v->corrupt = a;
-	v->dice = below(dice, UINT64_MAX);
 	say(v, r, "%s damaged%s", where[a->where], a->fix ? ", ICRC made to fit," : "");
 	return true;
 }

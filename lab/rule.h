@@ -107,6 +107,11 @@ struct rule_event {
 
 enum rule_answer { ANSWER_NONE, ANSWER_RNR, ANSWER_NAK, ANSWER_ACK };
 
+struct rule_damage {
+	const struct rule_act *act; /* a CORRUPT */
+	uint64_t dice;
+};
+
 struct rule_verdict {
 	bool drop;
 	bool wedged;     /* so is its device: no clock of it goes on, even if the event has not come yet */
@@ -115,9 +120,10 @@ struct rule_verdict {
 	uint64_t delay_ns; /* it goes on so much later */
 	unsigned behind;   /* or once so many others of its stream have: whichever comes first */
 	bool ecn;
-	const struct rule_act *corrupt;
-	uint64_t dice;           /* for rule_change() */
-	enum rule_answer answer; /* for its sender; the packet itself is dropped */
+	struct rule_damage damage[RULE_ACTS]; /* one after the other */
+	unsigned damage_n;
+	const struct rule_act *corrupt; /* the last of them, which says whether the ICRC fits; NULL: none */
+	enum rule_answer answer;        /* for its sender; the packet itself is dropped */
 	uint8_t syndrome;
 	char text[RULE_TEXT]; /* what rules did: empty: nothing */
 };

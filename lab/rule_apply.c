@@ -67,9 +67,9 @@ static void flip(uint8_t *bytes, size_t at, size_t n, unsigned bits, uint64_t st
 	}
 }
 
-static void corrupt(const struct rule_verdict *v, const struct route *route, uint16_t sport, uint8_t *pkt, size_t len)
+static void corrupt(const struct rule_damage *d, const struct route *route, uint16_t sport, uint8_t *pkt, size_t len)
 {
-	const struct rule_act *a = v->corrupt;
+	const struct rule_act *a = d->act;
 	size_t at, n;
 
 	if (len < BTH_LEN + ICRC_LEN || len > TAP_PKT_MAX)
@@ -80,7 +80,7 @@ static void corrupt(const struct rule_verdict *v, const struct route *route, uin
 	if (a->byte >= 0)
 		pkt[at + (size_t)a->byte % n] ^= (uint8_t)a->n;
 	else
-		flip(pkt, at, n, a->n, v->dice);
+		flip(pkt, at, n, a->n, d->dice);
 	if (a->fix)
 		tap_icrc(route, sport, pkt, len - ICRC_LEN);
 }
@@ -89,8 +89,8 @@ bool rule_change(const struct rule_verdict *v, struct route *route, uint16_t spo
 {
 	if (v->ecn)
 		route->tclass |= ECN_CE;
-	if (v->corrupt)
-		corrupt(v, route, sport, pkt, len);
+	for (unsigned i = 0; i < v->damage_n; i++)
+		corrupt(&v->damage[i], route, sport, pkt, len);
 	return v->corrupt;
 }
 

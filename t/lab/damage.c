@@ -123,4 +123,23 @@ START_TEST(corrupt_any)
 }
 END_TEST
 
-TEST_MAIN("damage", corrupt, corrupt_short, corrupt_any)
+/* Of two rules, or of one, each does its part; the ICRC is as the last one leaves it. */
+START_TEST(corrupt_twice)
+{
+	static const char *const text[] = {
+		DO("[{corrupt: {where: header, byte: 3, xor: 1}}, {corrupt: {byte: 0, xor: 3, icrc: fix}}]"),
+		"rules: [{do: {corrupt: {where: header, byte: 3, xor: 1, icrc: fix}}}, {do: {corrupt: {byte: 0, xor: "
+		"3}}}]"
+	};
+	size_t from, to;
+
+	ck_assert_uint_eq(spoil(text[0], &from, &to), 3);
+	ck_assert(from == 3 && to == 29 && icrc_good());
+	lab_end(&lab);
+	ck_assert_uint_gt(spoil(text[1], &from, &to), 3); /* with those of the ICRC that was made to fit at first */
+	ck_assert(from == 3 && !icrc_good() && !lab.v.corrupt->fix);
+	lab_end(&lab);
+}
+END_TEST
+
+TEST_MAIN("damage", corrupt, corrupt_twice, corrupt_short, corrupt_any)
