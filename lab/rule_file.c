@@ -39,13 +39,18 @@ static const struct rule nothing = {
 /* Of a moment only devices and QPs can be said, and only what happens to these can happen. */
 static bool timed_check(struct reader *rd, const struct node *n, const struct rule *r)
 {
+	const bool says_qp = r->qpn || r->prog[0] || r->nth_qp.to >= r->nth_qp.from;
+
 	for (unsigned i = 0; i < r->act_n; i++) {
 		enum rule_about about = rule_act_about(r->act[i].kind);
 
 		if (r->timed && about == ABOUT_PACKET)
 			return node_bad(rd, n, "%s happens to packets; a rule with \"at\" has none",
 					rule_act_word(r->act[i].kind));
-		if (r->timed && about == ABOUT_QP && !r->qpn && !r->prog[0] && r->nth_qp.to < r->nth_qp.from)
+		if (r->timed && about == ABOUT_DEVICE && says_qp)
+			return node_bad(rd, n, "%s happens to devices: of match it has device only",
+					rule_act_word(r->act[i].kind));
+		if (r->timed && about == ABOUT_QP && !says_qp)
 			return node_bad(rd, n, "%s: of which QP? match has qp or program",
 					rule_act_word(r->act[i].kind));
 	}

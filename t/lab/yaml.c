@@ -105,6 +105,8 @@ static const struct {
 	{ 2, "looks like 3", "rules:\n- {when: {nth: 1..010}, do: drop}\n" },
 	{ 2, "no count", "rules:\n- {when: {per: device}, do: drop}\n" },
 	{ 2, "happens to packets", "rules:\n- {at: 1s, do: drop}\n" },
+	{ 2, "happens to devices", "rules:\n- {at: 1s, match: {program: x}, do: port-down}\n" },
+	{ 2, "happens to devices", "rules:\n- {at: 1s, match: {qp: {nth: 1}}, do: [qp-fatal, wedge]}\n" },
 	{ 2, "of which QP", "rules:\n- {at: 1s, do: qp-fatal}\n" },
 	{ 2, "about a moment", "rules:\n- {at: 1s, match: {packet: send}, do: port-down}\n" },
 	{ 2, "about a moment", "rules:\n- {at: 1s, when: {times: 1}, do: port-down}\n" },
