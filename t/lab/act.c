@@ -225,6 +225,17 @@ START_TEST(hold_responses)
 }
 END_TEST
 
+/* A packet without a stream is not held, and was not acted on. */
+START_TEST(hold_nothing)
+{
+	lab_begin(&lab, "rules: [{do: {hold: 4ms}}]");
+	lab_pkt(&lab, 1, TAP_OUT, SVC_UD | OP_SEND_ONLY, 0);
+	ck_assert_uint_eq(lab_decide(&lab)->delay_ns, 0);
+	ck_assert_uint_eq(lab.rules.v[0]->hits, 0);
+	lab_end(&lab);
+}
+END_TEST
+
 /* It goes on when both times are over, and those behind it not before. */
 START_TEST(hold_and_delay)
 {
@@ -535,5 +546,5 @@ START_TEST(held)
 END_TEST
 
 TEST_MAIN("act", nothing, drop, duplicate, delay, reorder, ecn, rate, blackhole, rnr, nak, ghost_ack, swallow_ack,
-	  hold_responses, hold_and_delay, events_at_a_packet, events_at_a_time, port_down, port_and_rule, flap,
-	  flap_ends, device_states, state_and_rule, told_too_much, held)
+	  hold_responses, hold_and_delay, hold_nothing, events_at_a_packet, events_at_a_time, port_down, port_and_rule,
+	  flap, flap_ends, device_states, state_and_rule, told_too_much, held)
