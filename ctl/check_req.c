@@ -214,14 +214,12 @@ static void first(struct check *c, struct stream *s, const struct packet *p)
 static void insert(struct check *c, struct stream *s, const struct packet *p, uint64_t seq, size_t i)
 {
 	struct sent u = sent_of(s, p, seq);
-	size_t before = s->n;
 
 	if (!stream_put(s, i, &u)) {
 		c->no_memory = true;
 		return;
 	}
 	c->no_memory |= !conv_asked(&c->conv, s, &u);
-	i -= before + 1 - s->n;
 	link_up(c, s, i, &p->at);
 	for (size_t k = i + 1; k < s->n; k++)
 		link_up(c, s, k, k == i + 1 ? &p->at : NULL);
@@ -240,6 +238,7 @@ void check_request(struct check *c, struct stream *s, const struct packet *p)
 	}
 	if (!s->begun)
 		first(c, s, p);
+	stream_trim(s);
 	payload(c, s, p);
 	seq = seq_near(p->b.psn, s->next_seq);
 	if (s->n && !s->v[s->n - 1].n && seq > s->v[s->n - 1].seq)

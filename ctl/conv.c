@@ -202,7 +202,7 @@ struct sent *stream_at(struct stream *s, uint64_t seq, size_t *at)
 	return lo && seq < s->v[lo - 1].seq + s->v[lo - 1].n ? &s->v[lo - 1] : NULL;
 }
 
-static void trim(struct stream *s)
+void stream_trim(struct stream *s)
 {
 	size_t gone;
 
@@ -216,11 +216,9 @@ static void trim(struct stream *s)
 
 struct sent *stream_put(struct stream *s, size_t i, const struct sent *u)
 {
-	size_t cap = s->cap ? 2 * s->cap : 64, before = s->n;
+	size_t cap = s->cap ? 2 * s->cap : 64;
 	struct sent *v;
 
-	trim(s);
-	i = i < before - s->n ? 0 : i - (before - s->n);
 	if (s->n == s->cap) {
 		v = realloc(s->v, cap * sizeof(*v));
 		if (!v)

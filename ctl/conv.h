@@ -102,6 +102,8 @@ void stream_reset(struct stream *);
 uint64_t seq_near(psn_t, uint64_t ref); /* the seq of a PSN that is nearest to ref */
 static inline psn_t seq_psn(uint64_t seq) { return psn((uint32_t)seq); }
 
+/* Lets go of requests that were acknowledged long ago: what stream_at() gave before holds no more. */
+void stream_trim(struct stream *);
 /* The request that has this seq; NULL: not in the capture, or long done.  *i: its index, or the one that it would have. */
 struct sent *stream_at(struct stream *, uint64_t seq, size_t *i);
 /* Puts one in at i, which stream_at() gave; NULL: no memory. */

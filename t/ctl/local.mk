@@ -3,6 +3,7 @@ CTL_TESTS = \
 	t/ctl/check.test \
 	t/ctl/colours.test \
 	t/ctl/doctor.test \
+	t/ctl/fair.test \
 	t/ctl/ladder.test \
 	t/ctl/ladders.test \
 	t/ctl/live.test \

@@ -93,11 +93,12 @@ def ids(local, remote, rest=b""):
     return (struct.pack("!II", local, remote) + rest).ljust(232, b"\0")
 
 
-def write_pcap(path, packets):
+def write_pcap(path, packets, snap=None):
     now = NOW
     with open(path, "wb") as f:
         f.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, 1))
         for p in packets:
             now += p.us * 1000
             data = p if isinstance(p, bytes) else p.frame()
-            f.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(data), len(data)) + data)
+            kept = data[:snap]
+            f.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(kept), len(data)) + kept)
