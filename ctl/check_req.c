@@ -64,13 +64,14 @@ static void link_up(struct check *c, struct stream *s, size_t i, const struct fi
 	const struct opcode *op = opcode_get(u->op);
 	bool write = op->kind == KIND_WRITE, orderly;
 
-	u->linked = prev && prev->seq + prev->n == u->seq;
+	u->linked = (prev ? prev->seq + prev->n : s->floor) == u->seq;
 	u->msn = (prev ? prev->msn : 0) + sent_ends(u);
-	orderly = !u->linked || in_order(opcode_get(prev->op), op);
-	u->holes = prev ? prev->holes + (!u->linked || !orderly) : 0;
+	orderly = !u->linked || !prev || in_order(opcode_get(prev->op), op);
+	u->holes = (prev ? prev->holes : 0) + (!u->linked || !orderly);
 	if (op->place & PLACE_FIRST) {
 		u->off = 0;
-	} else if (u->linked && !(opcode_get(prev->op)->place & PLACE_LAST) && opcode_get(prev->op)->kind == op->kind) {
+	} else if (u->linked && prev && !(opcode_get(prev->op)->place & PLACE_LAST) &&
+		   opcode_get(prev->op)->kind == op->kind) {
 		u->off = prev->off + prev->len;
 		u->total = prev->total;
 	} else {
@@ -203,12 +204,18 @@ static void back(struct check *c, struct stream *s, const struct packet *p, uint
 
 /* ---- a request --------------------------------------------------------------- */
 
+/* One that the CM's messages tell of begins with the PSN that was agreed, though the packet with it may be missing still. */
 static void first(struct check *c, struct stream *s, const struct packet *p)
 {
+	psn_t begin = s->agreed ? psn(s->first_psn) : p->b.psn;
+	int32_t off = psn_diff(p->b.psn, begin);
+
 	s->begun = true;
-	if (s->agreed && p->b.psn.v != s->first_psn)
+	if (off < 0 || (off && s->svc == SVC_UC)) {
 		find_breach(&c->find, &p->at, CHECK_CM_PSN, "the first request should have PSN %#x", s->first_psn);
-	s->next_seq = s->cursor = s->una = seq_near(p->b.psn, 0);
+		begin = p->b.psn;
+	}
+	s->next_seq = s->cursor = s->una = s->floor = seq_near(begin, 0);
 }
 
 static void insert(struct check *c, struct stream *s, const struct packet *p, uint64_t seq, size_t i)
@@ -255,7 +262,7 @@ void check_request(struct check *c, struct stream *s, const struct packet *p)
 		s->cursor = u->seq + u->n;
 		return;
 	}
-	if (s->n && seq < s->v[0].seq)
+	if (seq < s->floor)
 		return; /* older than the capture */
 	insert(c, s, p, seq, i);
 	u = stream_at(s, seq, NULL);

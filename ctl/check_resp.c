@@ -33,16 +33,17 @@ static void of_request(struct check *c, const struct stream *r, const struct fin
 void check_advance(struct check *c, struct stream *r, const struct find_at *at, uint64_t seq)
 {
 	struct sent *u;
+	uint64_t from;
 	char what[128];
 
 	for (; r->una_i < r->n && r->v[r->una_i].seq < seq; r->una_i++) {
 		u = &r->v[r->una_i];
-		if (r->una_i && !u->linked && u->seq >= r->una) {
+		if (!u->linked && u->seq >= r->una) {
+			from = r->una_i ? u[-1].seq + u[-1].n : r->floor;
 			snprintf(what, sizeof(what),
 				 "PSN %#x .. %#x before it were acknowledged (packet %llu), and nobody sent them",
-				 seq_psn(u[-1].seq + u[-1].n).v, seq_psn(u->seq - 1).v,
-				 (unsigned long long)at->frame->no);
-			of_request(c, r, at, u, CHECK_PSN_GAP, what);
+				 seq_psn(from).v, seq_psn(u->seq - 1).v, (unsigned long long)at->frame->no);
+			of_request(c, r, at, u, r->una_i ? CHECK_PSN_GAP : CHECK_CM_PSN, what);
 		}
 		if (u->seq + u->n > seq)
 			break;
@@ -75,8 +76,10 @@ static void msn_exact(struct check *c, struct stream *r, const struct packet *p,
 		return;
 	}
 	due = (r->msn_base + (u ? u->msn : 0)) & MSN_MASK;
-	if (p->b.msn != due)
-		find_breach(&c->find, &p->at, CHECK_MSN, "MSN %#x, by what was executed it is %#x", p->b.msn, due);
+	if (p->b.msn == due)
+		return;
+	find_breach(&c->find, &p->at, CHECK_MSN, "MSN %#x, by what was executed it is %#x", p->b.msn, due);
+	msn_learn(r, u, p->b.msn, MSN_EXACT);
 }
 
 /* A response may have the MSN of when its request was executed or of when it is sent. */
@@ -90,9 +93,11 @@ static void msn_range(struct check *c, struct stream *r, const struct packet *p,
 		msn_learn(r, u, p->b.msn, MSN_ABOUT);
 		return;
 	}
-	if (low > last->msn - u->msn)
-		find_breach(&c->find, &p->at, CHECK_MSN, "MSN %#x, by what was executed it is %#x .. %#x", p->b.msn,
-			    (r->msn_base + u->msn) & MSN_MASK, (r->msn_base + last->msn) & MSN_MASK);
+	if (low <= last->msn - u->msn)
+		return;
+	find_breach(&c->find, &p->at, CHECK_MSN, "MSN %#x, by what was executed it is %#x .. %#x", p->b.msn,
+		    (r->msn_base + u->msn) & MSN_MASK, (r->msn_base + last->msn) & MSN_MASK);
+	msn_learn(r, u, p->b.msn, MSN_ABOUT);
 }
 
 /* ---- ACK and NAK -------------------------------------------------------------- */
@@ -270,7 +275,7 @@ void check_answer(struct check *c, struct stream *s, const struct packet *p)
 		conv_marry(s, r);
 	}
 	seq = seq_near(p->b.psn, r->next_seq);
-	if (seq < r->v[0].seq)
+	if (seq < r->floor || !r->n)
 		return; /* about what came before the capture */
 	if (seq >= r->next_seq && r->v[r->n - 1].n) {
 		find_breach(&c->find, &p->at, CHECK_ACK_GHOST, "the newest request has PSN %#x",

@@ -212,6 +212,7 @@ void stream_trim(struct stream *s)
 	memmove(s->v, s->v + gone, (s->n - gone) * sizeof(*s->v));
 	s->n -= gone;
 	s->una_i -= gone;
+	s->floor = s->v[0].seq;
 }
 
 struct sent *stream_put(struct stream *s, size_t i, const struct sent *u)

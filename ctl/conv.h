@@ -54,6 +54,7 @@ struct stream {
 	bool begun;   /* a request was seen */
 	bool agreed;  /* the first PSN is known from the CM */
 	uint32_t first_psn;
+	uint64_t floor; /* nothing is known of what is before it */
 
 	/* requests */
 	struct sent *v;
