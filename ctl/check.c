@@ -71,41 +71,107 @@ static void connected(struct check *c, const struct packet *p)
 		check_request(c, s, p);
 }
 
-/* data: from the BTH, with the ICRC. */
-static void packet(struct check *c, const struct frame *f, unsigned i, const uint8_t *data, size_t len)
+/* p: all but what its headers say. */
+static void headers(struct check *c, struct packet *p)
 {
-	struct packet p = { .frame = f, .at.frame = f, .data = data, .len = len - ICRC_LEN };
-	enum parse_err err;
 	struct span span;
-	uint32_t crc;
+	enum parse_err err;
 
-	if (len < BTH_LEN + ICRC_LEN) {
-		find_breach(&c->find, &p.at, CHECK_HEADER, "%zu bytes behind the UDP header", len);
+	if (p->data[BTH_OPCODE] == OPCODE_CNP) {
+		p->at.op = "CNP";
+		cnp(c, p);
 		return;
 	}
-	c->packets++;
+	err = burst_parse(&p->b, &span, p->data, p->len);
+	if (err != PARSE_OK)
+		find_breach(&c->find, &p->at, CHECK_HEADER, "opcode %#x, %zu bytes: %s", p->data[BTH_OPCODE],
+			    p->len + ICRC_LEN, parse_text[err]);
+	else if (SVC_OF(p->data[BTH_OPCODE]) == SVC_UD)
+		check_ud(c, p, (const uint8_t *)(uintptr_t)span.addr);
+	else
+		connected(c, p);
+}
+
+static struct packet packet_of(const struct frame *f, const uint8_t *data, size_t len)
+{
+	struct packet p = { .frame = f, .at.frame = f, .data = data, .len = len - ICRC_LEN };
+
 	p.op = opcode_get(data[BTH_OPCODE]);
 	p.at.op = p.op->name ? p.op->name : "";
 	p.at.qpn = be24_get(data + BTH_DQPN);
 	p.at.psn = be24_get(data + BTH_PSN);
+	return p;
+}
+
+/* data: from the BTH, with the ICRC. */
+static void packet(struct check *c, const struct frame *f, unsigned i, const uint8_t *data, size_t len)
+{
+	struct packet p;
+	uint32_t crc;
+
+	if (len < BTH_LEN + ICRC_LEN) {
+		find_breach(&c->find, &(struct find_at){ .frame = f }, CHECK_HEADER, "%zu bytes behind the UDP header",
+			    len);
+		return;
+	}
+	c->packets++;
+	p = packet_of(f, data, len);
 	crc = frame_icrc(f, i, data, len);
 	if (crc != le32_get(data + len - ICRC_LEN))
 		find_breach(&c->find, &p.at, CHECK_ICRC, "%08x, computed %08x", le32_get(data + len - ICRC_LEN), crc);
-	if (data[BTH_OPCODE] == OPCODE_CNP) {
-		p.at.op = "CNP";
-		cnp(c, &p);
+	headers(c, &p);
+}
+
+/* ---- frames --------------------------------------------------------------------------- */
+
+/* Is it one packet, whose end a snap length has cut off, or may it be a train? */
+static enum piece { PIECE_TRAIN, PIECE_VAGUE, PIECE_PACKET } piece_of(const struct frame *f, const struct packet *p)
+{
+	struct burst b;
+	struct span span;
+	enum parse_err err;
+
+	if (p->data[BTH_OPCODE] == OPCODE_CNP)
+		return PIECE_PACKET;
+	err = burst_parse(&b, &span, p->data, p->len);
+	if (err == PARSE_SHORT || err == PARSE_PAD || err == PARSE_PAYLOAD)
+		return PIECE_TRAIN;
+	if (err != PARSE_OK || p->op->pay == PAY_NONE || p->op->pay == PAY_8)
+		return PIECE_PACKET;
+	if (p->op->pay == PAY_FULL)
+		return b.payload_len < 256 || (b.payload_len & (b.payload_len - 1)) ? PIECE_TRAIN : PIECE_PACKET;
+	/* The first of a train ends behind what is there. */
+	if (((p->op->hdrs & HDR_RETH) && b.dma_len == b.payload_len) || f->whole <= f->len + BTH_LEN + ICRC_LEN)
+		return PIECE_PACKET;
+	return PIECE_VAGUE;
+}
+
+/* Bytes that were cut off are taken for zeros, if the headers are there, and all of a datagram to QP 1. */
+static void cut(struct check *c, struct frame *f)
+{
+	const struct opcode *op = f->len >= BTH_LEN ? opcode_get(f->data[BTH_OPCODE]) : NULL;
+	uint8_t whole[PKT_HDR_MAX + 4096u + ICRC_LEN] = { 0 };
+	struct find_at at = { .frame = f };
+	enum piece piece = PIECE_TRAIN;
+	struct packet p;
+
+	if (op && f->len >= op->hdr_len && f->whole >= BTH_LEN + ICRC_LEN && f->whole <= sizeof(whole) &&
+	    (be24_get(f->data + BTH_DQPN) != QPN_GSI || f->len + ICRC_LEN >= f->whole) && frame_segment(f) == f->len) {
+		memcpy(whole, f->data, f->len);
+		p = packet_of(f, whole, f->whole);
+		piece = piece_of(f, &p);
+	}
+	if (piece != PIECE_PACKET) {
+		find_note(&c->find, &at, "not whole, and may be several packets: capture with -s 0");
+		c->find.path |= PATH_LOSS | PATH_DUP | PATH_REORDER;
+	}
+	if (piece == PIECE_TRAIN) {
+		c->cut++;
 		return;
 	}
-	err = burst_parse(&p.b, &span, data, p.len);
-	if (err != PARSE_OK) {
-		find_breach(&c->find, &p.at, CHECK_HEADER, "opcode %#x, %zu bytes: %s", data[BTH_OPCODE], len,
-			    parse_text[err]);
-		return;
-	}
-	if (SVC_OF(data[BTH_OPCODE]) == SVC_UD)
-		check_ud(c, &p, (const uint8_t *)(uintptr_t)span.addr);
-	else
-		connected(c, &p);
+	p.vague = piece == PIECE_VAGUE;
+	c->packets++;
+	headers(c, &p);
 }
 
 static void frame(struct check *c, struct frame *f, int link, const uint8_t *data, size_t len)
@@ -116,7 +182,7 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 
 	switch (frame_get(f, link, data, len)) {
 	case FRAME_OTHER: return;
-	case FRAME_CUT: find_note(&c->find, &at, "not whole: capture with -s 0"); return;
+	case FRAME_CUT: cut(c, f); return;
 	case FRAME_FRAGMENT: find_breach(&c->find, &at, CHECK_FRAGMENT, "an IP fragment"); return;
 	case FRAME_ROCE: break;
 	}
@@ -278,6 +344,7 @@ static int file(const char *name, const struct options *o)
 	if (c->no_memory || !c->packets) {
 		fprintf(stderr, "rdmactl: %s: %s\n", name,
 			c->no_memory ? "not all could be checked: no memory"
+			: c->cut     ? "its RoCEv2 packets are cut off too early: capture with -s 0"
 				     : "no RoCEv2 packet in it (UDP port 4791)");
 		status = 2;
 	}

@@ -11,8 +11,8 @@ struct cm_conv;
 struct check {
 	struct find find;
 	struct conv conv;
-	struct cm_conv *cms; /* newest first */
-	uint64_t frames, packets;
+	struct cm_conv *cms;           /* newest first */
+	uint64_t frames, packets, cut; /* cut: frames of which too little is there */
 	bool no_memory;
 };
 
@@ -24,6 +24,7 @@ struct packet {
 	const struct opcode *op;
 	const uint8_t *data;
 	size_t len;
+	bool vague; /* its end was cut off: it may be several packets, so its length says nothing */
 };
 
 void check_request(struct check *, struct stream *, const struct packet *); /* RC and XRC */

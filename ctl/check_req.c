@@ -82,7 +82,8 @@ static void link_up(struct check *c, struct stream *s, size_t i, const struct fi
 		return;
 	if (!orderly)
 		find_breach(&c->find, at, CHECK_OP_SEQ, "%s follows %s", op->name, opcode_get(prev->op)->name);
-	if (write && u->total && (sent_ends(u) ? u->off + u->len != u->total : u->off + u->len >= u->total))
+	if (write && u->total && !u->vague &&
+	    (sent_ends(u) ? u->off + u->len != u->total : u->off + u->len >= u->total))
 		find_breach(&c->find, at, CHECK_MSG_LEN, "%llu bytes up to here, the RETH says %llu",
 			    (unsigned long long)(u->off + u->len), (unsigned long long)u->total);
 }
@@ -99,7 +100,7 @@ static void payload(struct check *c, struct stream *s, const struct packet *p)
 		} else if (len != s->mtu) {
 			find_breach(&c->find, &p->at, CHECK_PAYLOAD, "%u bytes, the path MTU is %u", len, s->mtu);
 		}
-	} else if (len > (s->mtu ? s->mtu : 4096)) {
+	} else if (!p->vague && len > (s->mtu ? s->mtu : 4096)) {
 		find_breach(&c->find, &p->at, CHECK_PAYLOAD, "%u bytes, the path MTU is %u", len,
 			    s->mtu ? s->mtu : 4096);
 	}
@@ -111,6 +112,7 @@ static struct sent sent_of(const struct stream *s, const struct packet *p, uint6
 			  .n = 1,
 			  .len = (uint32_t)p->b.payload_len,
 			  .op = p->b.op_first,
+			  .vague = p->vague,
 			  .frame_no = p->frame->no,
 			  .ns = p->frame->ns };
 
@@ -147,7 +149,7 @@ static void same(struct check *c, struct stream *s, const struct packet *p, stru
 			u->passed = false;
 		return;
 	}
-	if (u->op != p->b.op_first || u->len != p->b.payload_len || u->seq != seq ||
+	if (u->op != p->b.op_first || u->seq != seq || (u->len != p->b.payload_len && !u->vague && !p->vague) ||
 	    u->mark != icrc_data(0, p->data + BTH_LEN, p->op->hdr_len - BTH_LEN))
 		find_breach(&c->find, &p->at, CHECK_RETRANS, "not what packet %llu was: %s of %u bytes",
 			    (unsigned long long)u->frame_no, opcode_get(u->op)->name, u->len);

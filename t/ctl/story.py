@@ -93,6 +93,23 @@ def ids(local, remote, rest=b""):
     return (struct.pack("!II", local, remote) + rest).ljust(232, b"\0")
 
 
+class Raw(bytes):
+    """A frame as it is."""
+    us = 1
+
+
+def train_frame(packets, counted=True):
+    """Packets of one length as the kernel keeps them before it cuts them, or has joined them: one datagram."""
+    whole = b""
+    for i, p in enumerate(packets):
+        p.ident = i if counted else packets[0].ident
+        whole += p.frame()[42:]
+    head = bytearray(packets[0].frame()[:42])
+    struct.pack_into("!H", head, 16, 28 + len(whole))
+    struct.pack_into("!H", head, 38, 8 + len(whole))
+    return Raw(bytes(head) + whole)
+
+
 def write_pcap(path, packets, snap=None):
     now = NOW
     with open(path, "wb") as f:
