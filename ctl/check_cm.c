@@ -42,6 +42,14 @@ void check_cm_free(struct check *c)
 
 static bool is_sidr(uint16_t attr) { return attr == CM_SIDR_REQ || attr == CM_SIDR_REP; }
 
+/* Those of LAP and APR, too, of which no more is read. */
+static struct cm_ids ids_of(const struct cm_msg *m, const uint8_t *mad)
+{
+	if (m->attr == CM_LAP || m->attr == CM_APR)
+		return (struct cm_ids){ be32_get(mad + MAD_HEAD), be32_get(mad + MAD_HEAD + 4) };
+	return cm_msg_ids(m);
+}
+
 /* Does the conversation have this message sent by side? */
 static bool fits(const struct cm_conv *v, unsigned side, const struct cm_ids *ids, uint16_t attr)
 {
@@ -59,20 +67,21 @@ static bool fits(const struct cm_conv *v, unsigned side, const struct cm_ids *id
 	return (ids->local == mine || !mine) && (ids->remote == yours || !yours);
 }
 
-static struct cm_conv *conv_of(struct check *c, const struct packet *p, const struct cm_msg *m, unsigned *side,
-			       bool *pair)
+/* half: there is one that has one of the ids, and not the other. */
+static struct cm_conv *conv_of(struct check *c, const struct packet *p, uint16_t attr, const struct cm_ids *ids,
+			       unsigned *side, bool *half)
 {
-	struct cm_ids ids = cm_msg_ids(m);
-
-	*pair = false;
+	*half = false;
 	for (struct cm_conv *v = c->cms; v; v = v->next)
 		for (*side = 0; *side < 2; ++*side) {
-			if (v->sidr != is_sidr(m->attr) || memcmp(v->gid[*side], p->frame->sgid, 16) ||
+			uint32_t mine = v->id[*side], yours = v->id[!*side];
+
+			if (v->sidr != is_sidr(attr) || memcmp(v->gid[*side], p->frame->sgid, 16) ||
 			    memcmp(v->gid[!*side], p->frame->dgid, 16))
 				continue;
-			*pair = true;
-			if (fits(v, *side, &ids, m->attr))
+			if (fits(v, *side, ids, attr))
 				return v;
+			*half |= (mine && ids->local == mine) || (yours && ids->remote == yours);
 		}
 	return NULL;
 }
@@ -220,30 +229,33 @@ static void contents(struct check *c, const struct packet *p, struct cm_conv *v,
 static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 {
 	struct cm_conv *v;
+	struct cm_ids ids;
 	struct cm_msg m;
 	unsigned side, i;
-	bool pair;
+	bool half;
 
 	if (!cm_msg_get(&m, mad)) {
 		find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "class %#x version %u, method %#x, attribute %#x",
 			    mad[1], mad[2], mad[3], be16_get(mad + 16));
 		return;
 	}
-	v = conv_of(c, p, &m, &side, &pair);
+	ids = ids_of(&m, mad);
+	v = conv_of(c, p, m.attr, &ids, &side, &half);
 	if (!v && (m.attr == CM_REQ || m.attr == CM_SIDR_REQ)) {
 		v = conv_begin(c, p, &m);
 		side = 0;
 	}
-	if (!v && pair)
+	if (!v && half)
 		find_breach(&c->find, &p->at, CHECK_CM_ID, "%s with ids %#x, %#x: no such exchange",
-			    cm_attr_name(m.attr), cm_msg_ids(&m).local, cm_msg_ids(&m).remote);
+			    cm_attr_name(m.attr), ids.local, ids.remote);
 	else if (!v)
 		find_note(&c->find, &p->at, "%s of an exchange that began before the capture", cm_attr_name(m.attr));
 	if (!v)
 		return;
 	i = m.attr - CM_REQ;
 	if (v->seen[side] & BIT(m.attr)) {
-		if (m.attr != CM_MRA && memcmp(v->mad[side][i] + MAD_HEAD, mad + MAD_HEAD, MAD_LEN - MAD_HEAD))
+		if (m.attr != CM_MRA && m.attr != CM_LAP && m.attr != CM_APR &&
+		    memcmp(v->mad[side][i] + MAD_HEAD, mad + MAD_HEAD, MAD_LEN - MAD_HEAD))
 			find_breach(&c->find, &p->at, CHECK_CM_SAME, "not the %s that was sent before",
 				    cm_attr_name(m.attr));
 		return;
