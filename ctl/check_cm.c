@@ -16,12 +16,16 @@
 #define MSGS      (CM_APR - CM_REQ + 1)
 #define BIT(attr) (1u << ((attr)-CM_REQ))
 #define MAD_HEAD  24u
+#define ENDS      (BIT(CM_REJ) | BIT(CM_DREQ) | BIT(CM_DREP) | BIT(CM_SIDR_REP))
+#define KEPT_NS   60000000000u /* an exchange that has ended: its messages may be sent again */
 
 struct cm_conv {
 	struct cm_conv *next;
 	uint8_t gid[2][16];
 	uint32_t id[2]; /* 0: not known */
 	bool sidr;
+	uint64_t tid;     /* of its first message */
+	uint64_t ns;      /* of its newest */
 	unsigned seen[2]; /* BIT()s of what each side sent */
 	uint8_t mad[2][MSGS][MAD_LEN];
 	struct cm_req req;
@@ -67,29 +71,60 @@ static bool fits(const struct cm_conv *v, unsigned side, const struct cm_ids *id
 	return (ids->local == mine || !mine) && (ids->remote == yours || !yours);
 }
 
-/* half: there is one that has one of the ids, and not the other. */
+/* The newest that has both ids; else one that has got no second id yet.  half: there is one that has one of the ids. */
 static struct cm_conv *conv_of(struct check *c, const struct packet *p, uint16_t attr, const struct cm_ids *ids,
 			       unsigned *side, bool *half)
 {
+	struct cm_conv *found = NULL;
+
 	*half = false;
 	for (struct cm_conv *v = c->cms; v; v = v->next)
-		for (*side = 0; *side < 2; ++*side) {
-			uint32_t mine = v->id[*side], yours = v->id[!*side];
+		for (unsigned k = 0; k < 2; k++) {
+			uint32_t mine = v->id[k], yours = v->id[!k];
 
-			if (v->sidr != is_sidr(attr) || memcmp(v->gid[*side], p->frame->sgid, 16) ||
-			    memcmp(v->gid[!*side], p->frame->dgid, 16))
+			if (v->sidr != is_sidr(attr) || memcmp(v->gid[k], p->frame->sgid, 16) ||
+			    memcmp(v->gid[!k], p->frame->dgid, 16))
 				continue;
-			if (fits(v, *side, ids, attr))
-				return v;
 			*half |= (mine && ids->local == mine) || (yours && ids->remote == yours);
+			if (!fits(v, k, ids, attr) || (found && !(mine && yours)))
+				continue;
+			found = v;
+			*side = k;
+			if ((mine && yours) || attr == CM_REQ || attr == CM_REP || v->sidr)
+				return v;
 		}
-	return NULL;
+	return found;
+}
+
+/* A REQ that has the id of another: is it one of its own, as ids are given again? */
+static bool anew(const struct cm_conv *v, const struct cm_msg *m, const uint8_t *mad)
+{
+	const uint8_t *old = v->mad[0][m->attr - CM_REQ];
+
+	return (m->attr == CM_REQ || m->attr == CM_SIDR_REQ) &&
+	       (m->tid != v->tid ||
+		(((v->seen[0] | v->seen[1]) & ENDS) && memcmp(old + MAD_HEAD, mad + MAD_HEAD, MAD_LEN - MAD_HEAD)));
+}
+
+static void forget(struct check *c, uint64_t now)
+{
+	struct cm_conv **at = &c->cms, *v;
+
+	while ((v = *at)) {
+		if (!((v->seen[0] | v->seen[1]) & ENDS) || ns_since(now, v->ns) < KEPT_NS) {
+			at = &v->next;
+			continue;
+		}
+		*at = v->next;
+		free(v);
+	}
 }
 
 static struct cm_conv *conv_begin(struct check *c, const struct packet *p, const struct cm_msg *m)
 {
 	struct cm_conv *v = calloc(1, sizeof(*v));
 
+	forget(c, p->frame->ns);
 	if (!v) {
 		c->no_memory = true;
 		return NULL;
@@ -98,6 +133,7 @@ static struct cm_conv *conv_begin(struct check *c, const struct packet *p, const
 	memcpy(v->gid[1], p->frame->dgid, 16);
 	v->id[0] = cm_msg_ids(m).local;
 	v->sidr = is_sidr(m->attr);
+	v->tid = m->tid;
 	v->next = c->cms;
 	c->cms = v;
 	return v;
@@ -241,7 +277,7 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 	}
 	ids = ids_of(&m, mad);
 	v = conv_of(c, p, m.attr, &ids, &side, &half);
-	if (!v && (m.attr == CM_REQ || m.attr == CM_SIDR_REQ)) {
+	if ((!v || anew(v, &m, mad)) && (m.attr == CM_REQ || m.attr == CM_SIDR_REQ)) {
 		v = conv_begin(c, p, &m);
 		side = 0;
 	}
@@ -253,6 +289,7 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 	if (!v)
 		return;
 	i = m.attr - CM_REQ;
+	v->ns = p->frame->ns;
 	if (v->seen[side] & BIT(m.attr)) {
 		if (m.attr != CM_MRA && m.attr != CM_LAP && m.attr != CM_APR &&
 		    memcmp(v->mad[side][i] + MAD_HEAD, mad + MAD_HEAD, MAD_LEN - MAD_HEAD))
