@@ -7,11 +7,8 @@
  */
 #include "check_in.h"
 
-#include <stdlib.h>
-
 #include "../proto/icrc.h"
 
-#define RESTART       (1 << 20)  /* a PSN this far off is of a queue pair that began anew */
 #define CROSSING_NS   100000000u /* so long an answer may be on its way, or wait for its reader */
 #define RNR_MARGIN_NS 1000u      /* clocks of captures tick in microseconds */
 #define RNR_MET_NS    80000u     /* behind an RNR NAK: what was sent before it was heard */
@@ -234,19 +231,27 @@ static void insert(struct check *c, struct stream *s, const struct packet *p, ui
 		link_up(c, s, k, k == i + 1 ? &p->at : NULL);
 }
 
+/* The first request of a stream, and of a queue pair that was made again with the number of another. */
+static void begin(struct check *c, struct stream *s, const struct packet *p)
+{
+	if (s->begun && (p->op->place & PLACE_FIRST) && stream_far(s, p->b.psn)) {
+		find_note(&c->find, &p->at, "the queue pair begins anew");
+		check_stream_end(c, s, &p->at);
+		if (s->mate)
+			s->mate->mtu = 0; /* what it asks from now on is of another connection, too */
+		stream_reset(s);
+	}
+	if (!s->begun)
+		first(c, s, p);
+}
+
 void check_request(struct check *c, struct stream *s, const struct packet *p)
 {
 	struct sent *u;
 	uint64_t seq;
 	size_t i;
 
-	if (s->begun && (p->op->place & PLACE_FIRST) && abs(psn_diff(p->b.psn, seq_psn(s->next_seq))) > RESTART) {
-		find_note(&c->find, &p->at, "the queue pair begins anew");
-		check_stream_end(c, s, &p->at);
-		stream_reset(s);
-	}
-	if (!s->begun)
-		first(c, s, p);
+	begin(c, s, p);
 	stream_trim(s);
 	payload(c, s, p);
 	seq = seq_near(p->b.psn, s->next_seq);
@@ -259,6 +264,7 @@ void check_request(struct check *c, struct stream *s, const struct packet *p)
 		back(c, s, p, seq);
 	else
 		forth(c, s, p, seq);
+	s->sent_ns = p->frame->ns;
 	if (u) {
 		same(c, s, p, u, seq);
 		s->cursor = u->seq + u->n;
@@ -275,11 +281,11 @@ void check_request(struct check *c, struct stream *s, const struct packet *p)
 
 void check_uc(struct check *c, struct stream *s, const struct packet *p)
 {
-	struct sent u, *prev = s->n ? &s->v[0] : NULL;
+	struct sent u, *prev;
 	uint64_t seq;
 
-	if (!s->begun)
-		first(c, s, p);
+	begin(c, s, p);
+	prev = s->n ? &s->v[0] : NULL;
 	payload(c, s, p);
 	seq = seq_near(p->b.psn, s->next_seq);
 	if (seq < s->next_seq) {

@@ -256,11 +256,39 @@ static void response(struct check *c, struct stream *r, const struct packet *p, 
 	msn_range(c, r, p, u);
 }
 
+/*
+ * An answer that fits none of the mate's requests, which are far off or long ago, and those of another: queue pairs that were made again
+ * with the numbers of others.  What s asked before is of the old connection, too.
+ */
+static void marry_anew(struct check *c, struct stream *s, const struct packet *p)
+{
+	struct stream *r = s->mate;
+	uint64_t seq = seq_near(p->b.psn, r->next_seq);
+
+	if (seq >= r->floor && seq < r->next_seq)
+		return;
+	if (!stream_far(r, p->b.psn) && !stream_silent(r, p->frame->ns))
+		return;
+	r = conv_mate(&c->conv, s, p->op->kind, p->b.psn);
+	if (!r)
+		return;
+	find_note(&c->find, &p->at, "the queue pair begins anew");
+	if (r != s) {
+		check_stream_end(c, s, &p->at);
+		stream_reset(s);
+	}
+	conv_marry(s, r);
+}
+
 void check_answer(struct check *c, struct stream *s, const struct packet *p)
 {
 	struct stream *r = s->mate;
 	uint64_t seq;
 
+	if (r && r->begun && r->n) {
+		marry_anew(c, s, p);
+		r = s->mate;
+	}
 	if (r && !r->begun && r->agreed) {
 		find_breach(&c->find, &p->at, CHECK_ACK_GHOST, "there was no request yet");
 		return;

@@ -167,6 +167,8 @@ void conv_free(struct conv *c)
 		}
 }
 
+bool stream_silent(const struct stream *s, uint64_t now) { return ns_since(now, s->sent_ns) > SILENT_NS; }
+
 void stream_reset(struct stream *s)
 {
 	struct stream old = *s;

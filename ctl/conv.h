@@ -62,6 +62,7 @@ struct stream {
 	size_t n, cap;
 	uint64_t next_seq; /* behind the newest */
 	uint64_t cursor;   /* behind the one sent last, in time */
+	uint64_t sent_ns;  /* when that was */
 	uint32_t block;    /* 1 + the block that it was last noted in as an asker; 0: none */
 
 	/* answers of the mate */
@@ -74,6 +75,8 @@ struct stream {
 	bool nak, rnr; /* pending */
 	uint64_t nak_seq, nak_una, rnr_seq, rnr_until, rnr_heard;
 };
+
+#define STREAM_FAR (1 << 20) /* a PSN so far off is of a queue pair that began anew */
 
 #define CONV_BUCKETS 16384u
 
@@ -103,6 +106,15 @@ void conv_free(struct conv *);
 void stream_reset(struct stream *);
 uint64_t seq_near(psn_t, uint64_t ref); /* the seq of a PSN that is nearest to ref */
 static inline psn_t seq_psn(uint64_t seq) { return psn((uint32_t)seq); }
+
+static inline bool stream_far(const struct stream *s, psn_t p)
+{
+	int32_t off = psn_diff(p, seq_psn(s->next_seq));
+
+	return off > STREAM_FAR || off < -STREAM_FAR;
+}
+/* No request for long; now is when something came. */
+bool stream_silent(const struct stream *, uint64_t now);
 
 /* Lets go of requests that were acknowledged long ago: what stream_at() gave before holds no more. */
 void stream_trim(struct stream *);
