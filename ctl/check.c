@@ -107,18 +107,17 @@ static struct packet packet_of(const struct frame *f, const uint8_t *data, size_
 static void packet(struct check *c, const struct frame *f, unsigned i, const uint8_t *data, size_t len)
 {
 	struct packet p;
-	uint32_t crc;
 
+	c->packets++;
 	if (len < BTH_LEN + ICRC_LEN) {
 		find_breach(&c->find, &(struct find_at){ .frame = f }, CHECK_HEADER, "%zu bytes behind the UDP header",
 			    len);
 		return;
 	}
-	c->packets++;
 	p = packet_of(f, data, len);
-	crc = frame_icrc(f, i, data, len);
-	if (crc != le32_get(data + len - ICRC_LEN))
-		find_breach(&c->find, &p.at, CHECK_ICRC, "%08x, computed %08x", le32_get(data + len - ICRC_LEN), crc);
+	if (!frame_icrc_good(f, i, data, len))
+		find_breach(&c->find, &p.at, CHECK_ICRC, "%08x, computed %08x", le32_get(data + len - ICRC_LEN),
+			    frame_icrc(f, i, data, len));
 	headers(c, &p);
 }
 
@@ -183,11 +182,21 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 	switch (frame_get(f, link, data, len)) {
 	case FRAME_OTHER: return;
 	case FRAME_CUT: cut(c, f); return;
-	case FRAME_FRAGMENT: find_breach(&c->find, &at, CHECK_FRAGMENT, "an IP fragment"); return;
+	case FRAME_FRAGMENT:
+		c->packets++;
+		find_breach(&c->find, &at, CHECK_FRAGMENT, "an IP fragment");
+		return;
+	case FRAME_LENGTHS:
+		c->packets++;
+		find_breach(&c->find, &at, CHECK_HEADER, "its UDP length and that of its IP packet do not fit");
+		return;
 	case FRAME_ROCE: break;
 	}
-	for (seg = frame_segment(f); off < f->len; off += seg, i++)
-		packet(c, f, i, f->data + off, f->len - off < seg ? f->len - off : seg);
+	seg = frame_segment(f);
+	do {
+		packet(c, f, i++, f->data + off, f->len - off < seg ? f->len - off : seg);
+		off += seg;
+	} while (off < f->len);
 }
 
 /* ---- one file ------------------------------------------------------------------------- */

@@ -12,6 +12,10 @@
 #define PROTO_UDP     17u
 #define IPV4_DF       0x4000u
 #define IPV4_FRAG     0x3fffu /* more fragments, or an offset */
+#define IPV4_OFFSET   0x1fffu
+#define PROTO_FRAG    44u /* the fragment header of IPv6 */
+#define FRAG_HDR      8u
+#define IPV6_OFFSET   0xfff8u
 #define ICRC_MAX_PKT  (PKT_HDR_MAX + 4096u + ICRC_LEN)
 
 /* clang-format off */
@@ -58,6 +62,12 @@ static void gid4(uint8_t gid[16], const uint8_t *addr)
 	memcpy(gid + 12, addr, 4);
 }
 
+/* p: of a fragment, there bytes of it; those behind the first do not say whose they are. */
+static enum frame_kind fragment_get(const uint8_t *p, unsigned off, size_t there)
+{
+	return !off && there >= UDP_HDR && be16_get(p + 2) == ROCE_UDP_PORT ? FRAME_FRAGMENT : FRAME_OTHER;
+}
+
 /* there: so many of its len bytes are in the capture. */
 static enum frame_kind udp_get(struct frame *f, const uint8_t *p, size_t len, size_t there)
 {
@@ -67,10 +77,12 @@ static enum frame_kind udp_get(struct frame *f, const uint8_t *p, size_t len, si
 		return FRAME_OTHER;
 	f->sport = (uint16_t)be16_get(p);
 	udp_len = be16_get(p + 4);
+	if (udp_len < UDP_HDR || udp_len > len)
+		return FRAME_LENGTHS;
 	f->data = p + UDP_HDR;
-	f->whole = udp_len < UDP_HDR ? 0 : udp_len - UDP_HDR;
-	if (udp_len < UDP_HDR || udp_len > len || udp_len > there) {
-		f->len = there - UDP_HDR < f->whole ? there - UDP_HDR : f->whole;
+	f->whole = udp_len - UDP_HDR;
+	if (udp_len > there) {
+		f->len = there - UDP_HDR;
 		return FRAME_CUT;
 	}
 	f->len = f->whole;
@@ -89,17 +101,17 @@ static enum frame_kind ipv4_get(struct frame *f, const uint8_t *p, size_t len)
 	f->ttl = p[8];
 	f->ip_id = (uint16_t)be16_get(p + 4);
 	f->df = be16_get(p + 6) & IPV4_DF;
-	if (be16_get(p + 6) & IPV4_FRAG)
-		return FRAME_FRAGMENT;
 	total = be16_get(p + 2);
 	if (total < head || len < head)
 		return FRAME_OTHER;
+	if (be16_get(p + 6) & IPV4_FRAG)
+		return fragment_get(p + head, be16_get(p + 6) & IPV4_OFFSET, len - head);
 	return udp_get(f, p + head, total - head, len - head);
 }
 
 static enum frame_kind ipv6_get(struct frame *f, const uint8_t *p, size_t len)
 {
-	if (len < 40 || p[6] != PROTO_UDP)
+	if (len < 40 || (p[6] != PROTO_UDP && p[6] != PROTO_FRAG))
 		return FRAME_OTHER;
 	memcpy(f->sgid, p + 8, 16);
 	memcpy(f->dgid, p + 24, 16);
@@ -107,6 +119,10 @@ static enum frame_kind ipv6_get(struct frame *f, const uint8_t *p, size_t len)
 	f->ttl = p[7];
 	f->ip_id = 0;
 	f->df = true;
+	if (p[6] == PROTO_FRAG)
+		return len < 40 + FRAG_HDR || p[40] != PROTO_UDP
+			       ? FRAME_OTHER
+			       : fragment_get(p + 40 + FRAG_HDR, be16_get(p + 42) & IPV6_OFFSET, len - 40 - FRAG_HDR);
 	return udp_get(f, p + 40, be16_get(p + 4), len - 40);
 }
 
@@ -142,17 +158,19 @@ uint32_t frame_icrc(const struct frame *f, unsigned i, const uint8_t *data, size
 	return icrc_pkt(&flow, (uint16_t)(f->ip_id + i), data, len - ICRC_LEN);
 }
 
-static bool icrc_good(const struct frame *f, size_t len)
+bool frame_icrc_good(const struct frame *f, unsigned i, const uint8_t *data, size_t len)
 {
-	return le32_get(f->data + len - ICRC_LEN) == frame_icrc(f, 0, f->data, len);
+	uint32_t crc = le32_get(data + len - ICRC_LEN);
+
+	return crc == frame_icrc(f, i, data, len) || (i && crc == frame_icrc(f, 0, data, len));
 }
 
 size_t frame_segment(const struct frame *f)
 {
-	if (f->len < BTH_LEN + ICRC_LEN || icrc_good(f, f->len))
+	if (f->len < BTH_LEN + ICRC_LEN || frame_icrc_good(f, 0, f->data, f->len))
 		return f->len;
 	for (size_t len = BTH_LEN + ICRC_LEN; len < f->len && len <= ICRC_MAX_PKT; len += 4)
-		if (icrc_good(f, len))
+		if (frame_icrc_good(f, 0, f->data, len))
 			return len;
 	return f->len;
 }

@@ -27,7 +27,8 @@ struct frame {
 enum frame_kind {
 	FRAME_OTHER, /* not UDP to port 4791 */
 	FRAME_ROCE,
-	FRAME_FRAGMENT, /* of a datagram that may be RoCE: addresses alone are filled in */
+	FRAME_FRAGMENT, /* the first of a datagram that is RoCE: no data is filled in */
+	FRAME_LENGTHS,  /* the length in the UDP header is not one that fits into the IP packet: no data is filled in */
 	FRAME_CUT,      /* the capture does not have all of it: len may be less than any header */
 };
 
@@ -38,14 +39,18 @@ bool frame_link_known(int link);
 /*
  * A datagram longer than a packet is a train that was captured before the kernel cut it: all segments have the same length but the last, which
  * may be shorter.  That length, found by the ICRC of the first; f->len if it is one packet (or nothing fits).
- * Segment i has IP identification f->ip_id + i.
+ * Segment i has IP identification f->ip_id + i; if packets were joined on their way in, it may be f->ip_id in all.
  */
 size_t frame_segment(const struct frame *f);
 
 /* Equal for equal packets: len bytes of it, without the ICRC, and the addresses. */
 uint64_t frame_id(const struct frame *, const uint8_t *data, size_t len);
 
-/* The ICRC that segment i of this frame, len bytes from data on with the ICRC, should have. */
+/*
+ * The ICRC that segment i of this frame, len bytes from data on with the ICRC, should have.  Segments that were packets with one
+ * identification before the receiver joined them have that of the first.
+ */
 uint32_t frame_icrc(const struct frame *f, unsigned i, const uint8_t *data, size_t len);
+bool frame_icrc_good(const struct frame *f, unsigned i, const uint8_t *data, size_t len);
 
 #endif
