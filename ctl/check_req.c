@@ -13,6 +13,8 @@
 #define RNR_MARGIN_NS 1000u      /* clocks of captures tick in microseconds */
 #define RNR_MET_NS    80000u     /* behind an RNR NAK: what was sent before it was heard */
 #define RNR_LATE_NS   250000u    /* behind a request: an answer that was waited for in vain */
+#define TIMEOUT_NS \
+	4000000u /* the shortest that is allowed for, where an answer may have been lost behind the capture */
 
 static uint32_t packets_of(uint32_t len, uint32_t mtu) { return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1; }
 
@@ -165,6 +167,13 @@ static bool met(const struct stream *s, const struct packet *p, const struct sen
 	return u && ns_since(p->frame->ns, s->rnr_heard) < RNR_MET_NS && ns_since(s->rnr_heard, u->ns) >= RNR_LATE_NS;
 }
 
+/* The RNR NAK was lost behind the capture, and its packet is sent again as its time has run out. */
+static bool rnr_unheard(const struct stream *s, const struct packet *p, const struct sent *u)
+{
+	return u && u->seq == s->rnr_seq && ns_since(p->frame->ns, u->ns) >= TIMEOUT_NS &&
+	       ns_since(p->frame->ns, s->rnr_heard) >= TIMEOUT_NS;
+}
+
 static void resume(struct check *c, struct stream *s, const struct packet *p, uint64_t seq, bool right)
 {
 	if (!right)
@@ -173,11 +182,11 @@ static void resume(struct check *c, struct stream *s, const struct packet *p, ui
 	s->nak = seq < s->nak_seq && right;
 }
 
-/* Forwards over the PSN that a NAK named, from before it. */
+/* Forwards over the PSN that a NAK named, from before it; without a gap, if the NAK was not heard: it would be known by nothing else. */
 static void forth(struct check *c, struct stream *s, const struct packet *p, uint64_t seq)
 {
 	if (s->nak && s->cursor <= s->nak_seq && seq >= s->nak_seq)
-		resume(c, s, p, seq, seq == s->nak_seq);
+		resume(c, s, p, seq, seq == s->nak_seq && (!s->unheard || seq == s->cursor));
 }
 
 /*
@@ -187,14 +196,14 @@ static void forth(struct check *c, struct stream *s, const struct packet *p, uin
 static void back(struct check *c, struct stream *s, const struct packet *p, uint64_t seq)
 {
 	const struct sent *u = stream_at(s, seq, NULL);
+	bool asked = seq == s->nak_seq || seq == s->nak_una || (u && u->passed) || (seq < s->nak_seq && crossed(p, u));
 
+	s->unheard = !asked && seq < s->nak_seq && ns_since(p->frame->ns, s->sent_ns) >= TIMEOUT_NS;
 	if (s->nak)
-		resume(c, s, p, seq,
-		       seq == s->nak_seq || seq == s->nak_una || (u && u->passed) ||
-			       (seq < s->nak_seq && crossed(p, u)));
+		resume(c, s, p, seq, asked || s->unheard);
 	if (s->rnr && met(s, p, u))
 		return;
-	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until)
+	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until && !rnr_unheard(s, p, u))
 		find_breach(&c->find, &p->at, CHECK_RNR_WAIT, "%llu us too early",
 			    (unsigned long long)ns_since(s->rnr_until, p->frame->ns) / 1000);
 	if (seq <= s->rnr_seq)

@@ -164,6 +164,7 @@ static void on_nak(struct check *c, struct stream *r, const struct packet *p, ui
 	r->nak = !r->rnr || seq != r->rnr_seq; /* behind an RNR NAK others may come for what was on its way */
 	r->nak_seq = seq;
 	r->nak_una = una;
+	r->unheard = false;
 }
 
 static void acknowledge(struct check *c, struct stream *r, const struct packet *p, uint64_t seq)
