@@ -276,7 +276,7 @@ static void views_end(struct reading *r)
 			continue;
 		for (unsigned k = 0; k < CONV_BUCKETS; k++)
 			for (struct stream *s = c->conv.bucket[k]; s; s = s->next)
-				check_stream_end(c, s, &(struct find_at){ .frame = &r->frame });
+				check_stream_end(c, s);
 		r->streams += c->conv.streams;
 		conv_free(&c->conv);
 		check_cm_free(c);

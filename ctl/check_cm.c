@@ -198,8 +198,8 @@ static uint8_t svc_of(const struct cm_req *r)
 	return r->transport == CM_UC ? SVC_UC : r->transport == CM_XRC ? SVC_XRC : SVC_RC;
 }
 
-static struct stream *agreed(struct check *c, const struct packet *p, const uint8_t *from, const uint8_t *to,
-			     uint8_t svc, uint32_t qpn, uint32_t psn, uint32_t mtu)
+static struct stream *agreed(struct check *c, const uint8_t *from, const uint8_t *to, uint8_t svc, uint32_t qpn,
+			     uint32_t psn, uint32_t mtu)
 {
 	struct frame f = { 0 };
 	struct stream *s;
@@ -211,7 +211,7 @@ static struct stream *agreed(struct check *c, const struct packet *p, const uint
 		c->no_memory = true;
 		return NULL;
 	}
-	check_stream_end(c, s, &p->at);
+	check_stream_end(c, s);
 	stream_reset(s);
 	s->agreed = true;
 	s->first_psn = psn;
@@ -221,12 +221,12 @@ static struct stream *agreed(struct check *c, const struct packet *p, const uint
 }
 
 /* REQ and REP have made a connection. */
-static void connection(struct check *c, const struct packet *p, const struct cm_conv *v)
+static void connection(struct check *c, const struct cm_conv *v)
 {
 	uint8_t svc = svc_of(&v->req);
-	struct stream *there = agreed(c, p, v->gid[0], v->gid[1], svc, v->rep.qpn ? v->rep.qpn : v->rep.eecn,
-				      v->rep.psn, 128u << v->req.mtu);
-	struct stream *back = agreed(c, p, v->gid[1], v->gid[0], svc, v->req.qpn, v->req.psn, 128u << v->req.mtu);
+	struct stream *there = agreed(c, v->gid[0], v->gid[1], svc, v->rep.qpn ? v->rep.qpn : v->rep.eecn, v->rep.psn,
+				      128u << v->req.mtu);
+	struct stream *back = agreed(c, v->gid[1], v->gid[0], svc, v->req.qpn, v->req.psn, 128u << v->req.mtu);
 
 	if (there && back && there != back)
 		conv_marry(there, back);
@@ -247,7 +247,7 @@ static void contents(struct check *c, const struct packet *p, struct cm_conv *v,
 		v->id[1] = m->rep.local_id;
 		if (!m->rep.local_id || (!m->rep.qpn && !m->rep.eecn))
 			find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "REP with id %#x, QPN 0", m->rep.local_id);
-		connection(c, p, v);
+		connection(c, v);
 		break;
 	case CM_REJ:
 		if (!m->rej.reason || m->rej.reason > 35)

@@ -30,7 +30,7 @@ struct packet {
 void check_request(struct check *, struct stream *, const struct packet *); /* RC and XRC */
 void check_uc(struct check *, struct stream *, const struct packet *);
 void check_answer(struct check *, struct stream *, const struct packet *); /* in the stream of the answers */
-void check_stream_end(struct check *, struct stream *, const struct find_at *);
+void check_stream_end(struct check *, struct stream *);
 void check_ud(struct check *, const struct packet *, const uint8_t *payload);
 void check_cm_free(struct check *);
 

@@ -245,7 +245,7 @@ static void begin(struct check *c, struct stream *s, const struct packet *p)
 {
 	if (s->begun && (p->op->place & PLACE_FIRST) && stream_far(s, p->b.psn)) {
 		find_note(&c->find, &p->at, "the queue pair begins anew");
-		check_stream_end(c, s, &p->at);
+		check_stream_end(c, s);
 		if (s->mate)
 			s->mate->mtu = 0; /* what it asks from now on is of another connection, too */
 		stream_reset(s);

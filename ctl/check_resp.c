@@ -14,37 +14,42 @@
 #define MSN_MASK 0xffffffu
 #define MSN_HALF 0x800000u
 
+#define GONE_ON_NS 1000000000u /* a request that is missing its answer is sent again before so long */
+
 /* ---- what is acknowledged ----------------------------------------------------- */
 
-/* A finding about an earlier request: said of it, where the reader has to look. */
-static void of_request(struct check *c, const struct stream *r, const struct find_at *at, const struct sent *u,
-		       enum check_row rule, const char *what)
+/* A finding about an earlier request: said of it, where the reader has to look.  f: room for its frame. */
+static struct find_at of_request(const struct stream *r, const struct sent *u, struct frame *f)
 {
-	struct frame f = *at->frame;
-	struct find_at where = { .frame = &f, .op = opcode_get(u->op)->name, .qpn = r->dqpn, .psn = seq_psn(u->seq).v };
+	memset(f, 0, sizeof(*f));
+	f->no = u->frame_no;
+	f->ns = u->ns;
+	memcpy(f->sgid, r->sgid, 16);
+	memcpy(f->dgid, r->dgid, 16);
+	return (struct find_at){ .frame = f, .op = opcode_get(u->op)->name, .qpn = r->dqpn, .psn = seq_psn(u->seq).v };
+}
 
-	f.no = u->frame_no;
-	f.ns = u->ns;
-	memcpy(f.sgid, r->sgid, 16);
-	memcpy(f.dgid, r->dgid, 16);
-	find_breach(&c->find, &where, rule, "%s", what);
+/* Requests are missing before v[i], which was acknowledged by the packet at. */
+static void gap(struct check *c, const struct stream *r, size_t i, const struct find_at *at)
+{
+	const struct sent *u = &r->v[i];
+	uint64_t from = i ? u[-1].seq + u[-1].n : r->floor;
+	struct frame f;
+	struct find_at where = of_request(r, u, &f);
+
+	find_breach(&c->find, &where, i ? CHECK_PSN_GAP : CHECK_CM_PSN,
+		    "PSN %#x .. %#x before it were acknowledged (packet %llu), and nobody sent them", seq_psn(from).v,
+		    seq_psn(u->seq - 1).v, (unsigned long long)at->frame->no);
 }
 
 void check_advance(struct check *c, struct stream *r, const struct find_at *at, uint64_t seq)
 {
 	struct sent *u;
-	uint64_t from;
-	char what[128];
 
 	for (; r->una_i < r->n && r->v[r->una_i].seq < seq; r->una_i++) {
 		u = &r->v[r->una_i];
-		if (!u->linked && u->seq >= r->una) {
-			from = r->una_i ? u[-1].seq + u[-1].n : r->floor;
-			snprintf(what, sizeof(what),
-				 "PSN %#x .. %#x before it were acknowledged (packet %llu), and nobody sent them",
-				 seq_psn(from).v, seq_psn(u->seq - 1).v, (unsigned long long)at->frame->no);
-			of_request(c, r, at, u, r->una_i ? CHECK_PSN_GAP : CHECK_CM_PSN, what);
-		}
+		if (!u->linked && u->seq >= r->una)
+			gap(c, r, r->una_i, at);
 		if (u->seq + u->n > seq)
 			break;
 		if (sent_waits(u) && u->have < u->n)
@@ -156,8 +161,10 @@ static void on_nak(struct check *c, struct stream *r, const struct packet *p, ui
 	check_advance(c, r, &p->at, seq);
 	if (u)
 		msn_exact(c, r, p, u);
-	if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ)
+	if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ) {
+		r->dead = true;
 		return;
+	}
 	if (r->nak && r->nak_seq == seq && r->cursor > seq)
 		find_breach(&c->find, &p->at, CHECK_NAK_TWICE,
 			    "the packet has not been sent again since the first NAK");
@@ -275,7 +282,7 @@ static void marry_anew(struct check *c, struct stream *s, const struct packet *p
 		return;
 	find_note(&c->find, &p->at, "the queue pair begins anew");
 	if (r != s) {
-		check_stream_end(c, s, &p->at);
+		check_stream_end(c, s);
 		stream_reset(s);
 	}
 	conv_marry(s, r);
@@ -317,14 +324,34 @@ void check_answer(struct check *c, struct stream *s, const struct packet *p)
 		response(c, r, p, seq);
 }
 
-void check_stream_end(struct check *c, struct stream *s, const struct find_at *at)
+/*
+ * What is missing at the end of a stream might have been asked for, or sent, a little later, unless its requests went on for longer
+ * than a timeout; and of one that a NAK has ended it will not be.
+ */
+static void missing(struct check *c, const struct stream *s, const struct sent *u, uint64_t since, enum check_row rule,
+		    const char *what)
+{
+	struct frame f;
+	struct find_at where = of_request(s, u, &f);
+
+	if (!s->dead && s->sent_ns > since && ns_since(s->sent_ns, since) >= GONE_ON_NS)
+		find_breach(&c->find, &where, rule, "%s", what);
+	else
+		find_note(&c->find, &where, "nothing follows: %s", what);
+}
+
+void check_stream_end(struct check *c, struct stream *s)
 {
 	char what[64];
 
+	if (s->n && s->agreed && s->svc != SVC_UC && !s->v[0].linked && s->v[0].seq >= s->una) {
+		snprintf(what, sizeof(what), "the first request should have PSN %#x", s->first_psn);
+		missing(c, s, &s->v[0], s->v[0].ns, CHECK_CM_PSN, what);
+	}
 	for (size_t i = 0; i < s->n; i++) {
 		if (!s->v[i].passed)
 			continue;
 		snprintf(what, sizeof(what), "%u of %u responses came", s->v[i].have, s->v[i].n);
-		of_request(c, s, at, &s->v[i], CHECK_READ_HOLE, what);
+		missing(c, s, &s->v[i], s->v[i].done_ns, CHECK_READ_HOLE, what);
 	}
 }

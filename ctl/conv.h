@@ -73,6 +73,7 @@ struct stream {
 	enum msn_state { MSN_UNKNOWN, MSN_ABOUT, MSN_EXACT } msn_state;
 	uint32_t msn_base, msn_holes;
 	bool nak, rnr; /* pending */
+	bool dead;     /* by a NAK that ends the connection */
 	bool unheard;  /* the NAK was lost, by what is sent again */
 	uint64_t nak_seq, nak_una, rnr_seq, rnr_until, rnr_heard;
 };
