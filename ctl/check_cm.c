@@ -270,6 +270,10 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 	unsigned side, i;
 	bool half;
 
+	if (mad[1] != MAD_CLASS_CM) {
+		find_note(&c->find, &p->at, "a MAD of class %#x", mad[1]);
+		return;
+	}
 	if (!cm_msg_get(&m, mad)) {
 		find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "class %#x version %u, method %#x, attribute %#x",
 			    mad[1], mad[2], mad[3], be16_get(mad + 16));

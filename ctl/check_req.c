@@ -31,18 +31,31 @@ void check_mtu(struct stream *s, uint32_t mtu)
 	s->next_seq = s->cursor = u->seq + u->n;
 }
 
+static bool is_mtu(uint64_t n) { return n >= 256 && n <= 4096 && !(n & (n - 1)); }
+
+/* The MTU, if p is the READ u of unknown MTU, asked for again from a later response on: this PSN, the rest of its bytes; else 0. */
+static uint32_t mtu_of_rest(const struct sent *u, const struct packet *p, uint64_t seq)
+{
+	uint64_t bytes = p->b.va - u->va, n = seq - u->seq;
+
+	if (p->op->kind != KIND_READ || p->b.rkey != u->rkey || bytes >= u->len || bytes + p->b.dma_len != u->len)
+		return 0;
+	return bytes % n == 0 && is_mtu(bytes / n) ? (uint32_t)(bytes / n) : 0;
+}
+
 /* The next request tells how many responses the READ of unknown MTU has, and so the MTU, if no other gives as many. */
-static void read_settle(struct stream *s, uint64_t seq)
+static void read_settle(struct stream *s, const struct packet *p, uint64_t seq)
 {
 	struct sent *u = &s->v[s->n - 1];
-	uint32_t fits = 0, found = 0;
+	uint32_t fits = 0, found = mtu_of_rest(u, p, seq);
+	bool rest = found;
 
 	for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2)
 		if (u->seq + packets_of(u->len, mtu) == seq) {
 			fits++;
 			found = mtu;
 		}
-	if (fits == 1)
+	if (fits + rest == 1)
 		check_mtu(s, found);
 	else
 		u->n = fits ? packets_of(u->len, found) : 1;
@@ -61,7 +74,7 @@ static void link_up(struct check *c, struct stream *s, size_t i, const struct fi
 {
 	struct sent *u = &s->v[i], *prev = i ? u - 1 : NULL;
 	const struct opcode *op = opcode_get(u->op);
-	bool write = op->kind == KIND_WRITE, orderly;
+	bool orderly;
 
 	u->linked = (prev ? prev->seq + prev->n : s->floor) == u->seq;
 	u->msn = (prev ? prev->msn : 0) + sent_ends(u);
@@ -73,15 +86,15 @@ static void link_up(struct check *c, struct stream *s, size_t i, const struct fi
 		   opcode_get(prev->op)->kind == op->kind) {
 		u->off = prev->off + prev->len;
 		u->total = prev->total;
+		u->told = prev->told;
 	} else {
-		u->total = 0; /* its FIRST is not in the capture */
-		write = false;
+		u->told = false; /* its FIRST is not in the capture */
 	}
 	if (!at)
 		return;
 	if (!orderly)
 		find_breach(&c->find, at, CHECK_OP_SEQ, "%s follows %s", op->name, opcode_get(prev->op)->name);
-	if (write && u->total && !u->vague &&
+	if (op->kind == KIND_WRITE && u->told && !u->vague &&
 	    (sent_ends(u) ? u->off + u->len != u->total : u->off + u->len >= u->total))
 		find_breach(&c->find, at, CHECK_MSG_LEN, "%llu bytes up to here, the RETH says %llu",
 			    (unsigned long long)(u->off + u->len), (unsigned long long)u->total);
@@ -92,7 +105,7 @@ static void payload(struct check *c, struct stream *s, const struct packet *p)
 	uint32_t len = (uint32_t)p->b.payload_len;
 
 	if (p->op->pay == PAY_FULL) {
-		if (!s->mtu && len >= 256 && len <= 4096 && !(len & (len - 1))) {
+		if (!s->mtu && is_mtu(len)) {
 			check_mtu(s, len);
 			if (s->mate)
 				s->mate->mtu = len;
@@ -120,6 +133,7 @@ static struct sent sent_of(const struct stream *s, const struct packet *p, uint6
 		u.va = p->b.va;
 		u.rkey = p->b.rkey;
 		u.total = p->b.dma_len;
+		u.told = true;
 	}
 	if (p->op->kind == KIND_READ) {
 		u.len = p->b.dma_len;
@@ -265,7 +279,7 @@ void check_request(struct check *c, struct stream *s, const struct packet *p)
 	payload(c, s, p);
 	seq = seq_near(p->b.psn, s->next_seq);
 	if (s->n && !s->v[s->n - 1].n && seq > s->v[s->n - 1].seq)
-		read_settle(s, seq);
+		read_settle(s, p, seq);
 	u = stream_at(s, seq, &i);
 	if (!u && s->n && !s->v[s->n - 1].n && s->v[s->n - 1].seq == seq)
 		u = &s->v[s->n - 1];

@@ -41,6 +41,7 @@ struct sent {
 	uint8_t op;                 /* whole opcode byte */
 	bool linked;                /* the packet before it is known */
 	bool passed;                /* acknowledged, though responses are missing */
+	bool told;                  /* total is known */
 	bool vague;                 /* its length is not known */
 };
 

@@ -17,7 +17,6 @@
 
 #define MAD_HDR       24u
 #define MAD_BASE      0x01 /* base version */
-#define MAD_CLASS_CM  0x07
 #define MAD_CLASS_VER 0x02
 #define MAD_SEND      0x03 /* method */
 

@@ -14,6 +14,8 @@
 
 #include "gsi.h"
 
+#define MAD_CLASS_CM 0x07 /* byte 1 of the MAD */
+
 /* clang-format off */
 enum cm_attr {			/* attribute ID of the MAD */
 	CM_REQ = 0x10, CM_MRA, CM_REJ, CM_REP, CM_RTU, CM_DREQ, CM_DREP,
