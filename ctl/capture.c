@@ -84,18 +84,18 @@ static bool is_listed(const char *list, const char *name)
 /* The devices as a mask; 0: an error, which has been reported. */
 static uint32_t devices_pick(struct cap *c)
 {
-	struct msg_req req = { .op = MSG_DEVICE_LIST };
-	struct msg_rep rep;
-	uint32_t mask = 0, n;
+	struct msg_rep rep = { .devices.n = 1 };
+	uint32_t mask = 0;
 	char name[RDMAD_NAME_LEN + 1];
 
-	if (!daemon_ask(c->fd, &req, &rep, NULL, 0))
-		return 0;
-	n = rep.devices.n < SPOOL_DEVICES ? rep.devices.n : SPOOL_DEVICES;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct msg_device *d = &rep.devices.dev[i];
+	for (uint32_t i = 0; i < rep.devices.n; i++) {
+		struct msg_req req = { .op = MSG_DEVICE_LIST, .id.handle = i };
+		const struct msg_device *d = rep.devices.dev;
 
-		if (d->index >= SPOOL_DEVICES || (c->o.devices && !is_listed(c->o.devices, d->name)))
+		if (!daemon_ask(c->fd, &req, &rep, NULL, 0))
+			return 0;
+		if (i >= rep.devices.n || d->index >= SPOOL_DEVICES ||
+		    (c->o.devices && !is_listed(c->o.devices, d->name)))
 			continue;
 		mask |= 1u << d->index;
 		c->iface[d->index] = (uint8_t)c->file.ifaces;

@@ -15,7 +15,7 @@
 
 #include <rdmad/msg.h>
 
-#define DEVICES_MAX 32u
+#define DEVICES_MAX RDMAD_DEVICES
 #define SHARDS_MAX  16u
 #define GROUPS_MAX  896u   /* sockets of multicast groups, of all devices */
 #define CM_IDS_MAX  65536u /* of a device */

@@ -80,8 +80,8 @@ static void device_reply(struct msg_device *m, const struct device *d)
 int verb_device_list(struct call *call)
 {
 	for (unsigned i = 0; i < devices_n; i++)
-		if (!devices[i].gone)
-			device_reply(&call->rep->devices.dev[call->rep->devices.n++], &devices[i]);
+		if (!devices[i].gone && call->rep->devices.n++ == call->req->id.handle)
+			device_reply(call->rep->devices.dev, &devices[i]);
 	return 0;
 }
 

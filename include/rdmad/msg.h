@@ -28,6 +28,7 @@
 #define RDMAD_NAME_LEN       64
 #define PROFILE_NAME_LEN     32u
 #define RDMAD_GIDS           64 /* rows of the GID table of a device */
+#define RDMAD_DEVICES        32u
 
 enum msg_op {
 	MSG_NONE,
@@ -140,7 +141,7 @@ struct msg_req {
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;
 			 uint64_t map_addr, map_len, map_off; /* with an fd: which part of the region it holds */
 			 uint32_t handle, kind /* enum msg_mr_kind */, dm, seg /* MR_MEM: that part is in the SysV segment of this id + 1, and there may be no fd; 0: in none */; } mr;
-		struct { uint32_t handle; uint32_t lost; /* of a queue: its descriptor, or that of its slab, has not arrived */ } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn), CQ_SWAP */
+		struct { uint32_t handle; uint32_t lost; /* of a queue: its descriptor, or that of its slab, has not arrived */ } id;	/* ..._FREE, _DEREG, _DESTROY, SRQ_QUERY, QP_QUERY (handle: qpn), CQ_SWAP, DEVICE_LIST */
 		struct { uint32_t cqe; uint32_t channel; /* 0: none */ uint64_t cookie; uint32_t vector, times; /* its completions say when they were made */ } cq;
 		struct { uint32_t handle; uint32_t cqe; } cq_resize;
 		struct { uint32_t handle, rsv; uint64_t cookie; } cq_event;
@@ -206,7 +207,7 @@ struct msg_rep {
 	uint32_t fd_n;
 	union {
 		struct { uint32_t abi; uint32_t pid; char version[RDMAD_NAME_LEN]; } hello;
-		struct { uint32_t n; uint32_t rsv; struct msg_device dev[32]; } devices;
+		struct { uint32_t n; uint32_t rsv; struct msg_device dev[1]; } devices; /* how many there are; the one that was asked for */
 		struct { uint32_t bell_len; uint32_t ctx; struct msg_device dev; } open;
 		struct msg_device_attr device;
 		struct msg_port_attr port;

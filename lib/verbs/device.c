@@ -68,10 +68,27 @@ const char *device_text(const char *device, const char *file)
 	return text && *text ? text : NULL;
 }
 
+/* One that goes meanwhile makes the rest come sooner. */
+static int devices_ask(struct conn *c, struct ibv_device **list, uint32_t *n)
+{
+	struct msg_rep rep = { .devices.n = 1 };
+
+	for (uint32_t i = 0; i < rep.devices.n; i++) {
+		struct msg_req req = { .op = MSG_DEVICE_LIST, .id.handle = i };
+		int err = conn_call(c, &req, &rep, -1, NULL, 0);
+		struct rd_device *d;
+
+		if (err || rep.devices.n > RDMAD_DEVICES)
+			return err ? err : EIO;
+		d = i < rep.devices.n ? device_intern(rep.devices.dev) : NULL;
+		if (d)
+			list[(*n)++] = &d->dev;
+	}
+	return 0;
+}
+
 EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
-	struct msg_req req = { .op = MSG_DEVICE_LIST };
-	struct msg_rep rep;
 	struct ibv_device **list;
 	struct conn c;
 	uint32_t n = 0;
@@ -82,18 +99,12 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	err = conn_open(&c);
 	if (err)
 		return err_null(err);
-	err = conn_call(&c, &req, &rep, -1, NULL, 0);
+	list = calloc(RDMAD_DEVICES + 1, sizeof(*list));
+	err = list ? devices_ask(&c, list, &n) : ENOMEM;
 	conn_close(&c);
-	if (err || rep.devices.n > ARRAY_N(rep.devices.dev))
-		return err_null(err ? err : EIO);
-	list = calloc(rep.devices.n + 1, sizeof(*list));
-	if (!list)
-		return err_null(ENOMEM);
-	for (uint32_t i = 0; i < rep.devices.n; i++) {
-		struct rd_device *d = device_intern(&rep.devices.dev[i]);
-
-		if (d)
-			list[n++] = &d->dev;
+	if (err) {
+		free(list);
+		return err_null(err);
 	}
 	if (num)
 		*num = (int)n;
