@@ -57,6 +57,7 @@ noinst_HEADERS += \
 	daemon/shard/ctx.h \
 	daemon/shard/ctx_obj.h \
 	daemon/shard/drain.h \
+	daemon/shard/guest.h \
 	daemon/shard/hooks.h \
 	daemon/shard/idle.h \
 	daemon/shard/idrule.h \
@@ -165,6 +166,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/ctx_obj.c \
 	daemon/shard/drain.c \
 	daemon/shard/epoll.c \
+	daemon/shard/guest.c \
 	daemon/shard/hooks.c \
 	daemon/shard/idle.c \
 	daemon/shard/idrule.c \

@@ -458,6 +458,12 @@ bool hca_tx(struct hca *h, struct burst *b, mono_t now)
 	return false;
 }
 
+bool hca_wants(struct hca *h)
+{
+	return (!h->stalled && (gsi_waits(&h->gsi) || ghosts_wait(&h->ghosts) || !turns_empty(&h->ready))) ||
+	       hca_completions_n(h) || !link_empty(&h->events) || h->whys.n;
+}
+
 void hca_stall(struct hca *h, bool stalled) { h->stalled = stalled; }
 
 void hca_qp_hold(struct hca *h, uint32_t qpn, bool held)

@@ -215,6 +215,7 @@ mono_t hca_deadline(const struct hca *); /* when to call hca_tick() next; MONO_N
 struct cqe *hca_completion(struct hca *);
 unsigned hca_completions(struct hca *, struct cqe *, unsigned max);
 unsigned hca_completions_n(struct hca *); /* that wait */
+bool hca_wants(struct hca *); /* it may have something for hca_tx(), hca_completion(), hca_events() or hca_why() */
 
 struct hca_event {
 	uint32_t type;   /* enum event_type */

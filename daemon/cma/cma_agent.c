@@ -26,6 +26,7 @@
 #include "../../proto/hca.h"
 #include "../../proto/secret.h"
 #include "../base/log.h"
+#include "../shard/guest.h"
 #include "../shard/hooks.h"
 #include "../shard/inbox.h"
 #include "../shard/net.h"
@@ -283,7 +284,15 @@ static bool agents_turn(struct shard *s, mono_t now)
 	return any;
 }
 
-static mono_t agents_deadline(void) { return next_at; }
+/* A MAD that came from an HCA of this very shard has woken nobody. */
+static mono_t agents_deadline(const struct shard *s)
+{
+	bool due = __atomic_load_n(&called, __ATOMIC_RELAXED);
+
+	for (unsigned d = 0; d < devices_n && !due; d++)
+		due = hca_gsi_waits(s->hca[d]);
+	return due ? (mono_t){ 0 } : next_at;
+}
 
 /* ---- the control thread ---------------------------------------------------------- */
 
@@ -324,7 +333,7 @@ int agent_call(struct device *dev, int (*fn)(struct cm *, void *arg, mono_t now)
 	int err = agent_ask(dev, fn, arg);
 
 	__atomic_store_n(&called, true, __ATOMIC_RELAXED);
-	inbox_wake(shards[0]);
+	guest_turn(shards[0]);
 	return err;
 }
 

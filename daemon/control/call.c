@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../base/clock.h"
+#include "../shard/guest.h"
 #include "../shard/idle.h"
 #include "../shard/inbox.h"
 
@@ -37,10 +38,20 @@ void *obj_new(struct call *call, size_t len, const struct cost *cost, int *err)
 	return o;
 }
 
+/* A packet socket is one of the files that the shard waits for. */
+static bool is_light(const struct shard *s, const struct msg_req *req)
+{
+	return !s->raw_n && !(req->op == MSG_QP_CREATE && req->qp.type == QPT_RAW);
+}
+
 int job_run(struct job *j, int (*fn)(struct job *))
 {
+	struct shard *s = j->call->s->ctx->shard;
 	struct run r = { j, fn, 0 };
 
-	shard_call(j->call->s->ctx->shard, run, &r);
+	if (is_light(s, j->call->req))
+		guest_call(s, run, &r);
+	else
+		shard_call(s, run, &r);
 	return r.err;
 }

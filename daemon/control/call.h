@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call.h - a request of a client while it is answered, and the part of it that is done in the shard's thread.
+ * call.h - a request of a client while it is answered, and the part of it that is done in the shard.
  *
- *	session.c --verb_call()--> the handler of its row of msg.def --job_run()--> a function in the shard's thread
+ *	session.c --verb_call()--> the handler of its row of msg.def --job_run()--> a function in the shard
  */
 #ifndef DAEMON_CALL_H
 #define DAEMON_CALL_H
@@ -40,14 +40,17 @@ int verb_destroy(struct call *); /* of each MSG_FREE */
  */
 void *obj_new(struct call *, size_t len, const struct cost *, int *err);
 
-/* Arguments and results of a function in the shard's thread. */
+/* Arguments and results of a function in the shard. */
 struct job {
 	struct call *call;
 	void *obj; /* the object that it is about: made for it, or found by it */
 	void *arg; /* more, if the two have more to say to each other */
 };
 
-/* Control thread: runs fn in the thread of the shard of call's context, between two turns; what fn returns. */
+/*
+ * Control thread: runs fn in the thread of the shard of call's context, between two turns, or in this one while the shard sleeps; what
+ * fn returns.
+ */
 int job_run(struct job *, int (*fn)(struct job *));
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * ctx.h - a verbs context: what one client has open.
  *
- * Everything here is changed in the thread of the context's shard only - the control thread gets there with
- * shard_call(), and while it waits for that it may read it - and so needs no lock.  Objects that a context leaves
- * behind when it is closed belong to another one then, if a family shares them (obj.h).
+ * Everything here is changed in the thread of the context's shard only, or in its place while it sleeps (inbox.h) - the control
+ * thread gets there with shard_call(), and while it waits for that it may read it - and so needs no lock.  Objects that a
+ * context leaves behind when it is closed belong to another one then, if a family shares them (obj.h).
  *
  *	session.c, verb*.c	control thread: messages; make memory and descriptors, call the rest by shard_call()
  *	ctx_obj.c, obj.c	shard thread: make and destroy objects, find them

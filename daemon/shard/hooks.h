@@ -28,7 +28,7 @@ struct hooks {
 
 	/* Shard 0's thread, each turn. */
 	bool (*agents_turn)(struct shard *, mono_t now); /* true: something happened */
-	mono_t (*agents_deadline)(void);
+	mono_t (*agents_deadline)(const struct shard *); /* when to call it next */
 };
 
 extern struct hooks hooks;

@@ -36,8 +36,9 @@ struct inbox {
 	struct errand *call, **call_end;
 	struct letter *mail, **mail_end;
 	size_t mail_len;
-	bool wanted; /* atomic: there are calls, mail, or the thread is to stop */
-	bool asleep; /* atomic: it must be kicked */
+	bool wanted;         /* atomic: there are calls, mail, or the thread is to stop */
+	bool asleep;         /* atomic: it must be kicked */
+	pthread_mutex_t own; /* of all that is the shard's: its thread has it but while it sleeps */
 };
 
 struct inbox *inbox_new(void)
@@ -49,6 +50,7 @@ struct inbox *inbox_new(void)
 	in->call_end = &in->call;
 	in->mail_end = &in->mail;
 	pthread_mutex_init(&in->lock, NULL);
+	pthread_mutex_init(&in->own, NULL);
 	return in;
 }
 
@@ -63,6 +65,7 @@ void inbox_free(struct inbox *in)
 		free(m);
 	}
 	pthread_mutex_destroy(&in->lock);
+	pthread_mutex_destroy(&in->own);
 	free(in);
 }
 
@@ -159,6 +162,12 @@ void inbox_stop(struct shard *s)
 bool inbox_wanted(const struct inbox *in) { return __atomic_load_n(&in->wanted, __ATOMIC_SEQ_CST); }
 
 void inbox_asleep(struct inbox *in, bool asleep) { __atomic_store_n(&in->asleep, asleep, __ATOMIC_SEQ_CST); }
+
+void inbox_take(struct inbox *in) { pthread_mutex_lock(&in->own); }
+
+bool inbox_borrow(struct inbox *in) { return !pthread_mutex_trylock(&in->own); }
+
+void inbox_lend(struct inbox *in) { pthread_mutex_unlock(&in->own); }
 
 /* When done is set the caller goes on, and c is gone: of its address, that of a stack, only waiters are woken. */
 static void calls_run(struct shard *s, struct errand *c)

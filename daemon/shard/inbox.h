@@ -40,6 +40,10 @@ void inbox_stop(struct shard *);
 bool inbox_wanted(const struct inbox *); /* there is something: inbox_open() */
 /* Its thread is about to sleep: from now on it is kicked.  inbox_wanted() is asked after that, as it was not kicked before. */
 void inbox_asleep(struct inbox *, bool);
+/* Its thread begins to work, or to sleep: in between all that is the shard's is lent to who borrows it (guest.h). */
+void inbox_take(struct inbox *);
+void inbox_lend(struct inbox *);
+bool inbox_borrow(struct inbox *); /* false: its thread has it.  The end: inbox_lend() */
 /*
  * Carries out the calls that there are.  The letters are the caller's from now on, the first one came first; *stop: the
  * thread is to end.

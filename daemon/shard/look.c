@@ -9,6 +9,7 @@
 #include "../base/clock.h"
 #include "../base/log.h"
 #include "bells.h"
+#include "inbox.h"
 #include "net.h"
 #include "raw.h"
 
@@ -40,8 +41,13 @@ static void ready_tell(struct shard *s, unsigned slot)
 
 void look_wait(struct shard *s, uint64_t timeout_ns)
 {
-	unsigned ready[TAKE], n = io_wait(s->io, timeout_ns, ready, TAKE);
+	unsigned ready[TAKE], n;
 
+	if (timeout_ns)
+		inbox_lend(s->inbox);
+	n = io_wait(s->io, timeout_ns, ready, TAKE);
+	if (timeout_ns)
+		inbox_take(s->inbox);
 	for (unsigned i = 0; i < n; i++)
 		ready_tell(s, ready[i]);
 }

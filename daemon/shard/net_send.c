@@ -224,8 +224,9 @@ static void backlog_put(struct net *net, const struct batch *b, const uint8_t *d
 		return;
 	*net->backlog_end = l;
 	net->backlog_end = &l->next;
-	room_await(net);
 }
+
+void net_send_await(struct net *net) { room_await(net); }
 
 void net_send(struct net *net, struct batch *b, uint8_t *data)
 {
@@ -252,7 +253,6 @@ void net_send_retry(struct net *net)
 			net->backlog_end = &net->backlog;
 		free(l);
 	}
-	room_await(net);
 }
 
 static struct unsent *unsent_drop(struct unsent *l, const struct net_sock *s)

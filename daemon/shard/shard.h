@@ -31,6 +31,7 @@ struct shard {
 	struct ctx *round;          /* the next one of ctxs to be looked after, */
 	mono_t round_at;            /* and when */
 	unsigned ctx_n, idle_n;     /* all, and those that are idle */
+	mono_t sleeps_until;        /* while it sleeps */
 	bool asleep;                /* the bells of those that are awake say so, too */
 	struct share *shares;       /* share.c's: the users of those */
 	struct obj_table *objs;     /* obj.c's: which object belongs to a number; NULL: there was none yet */

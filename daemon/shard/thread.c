@@ -80,6 +80,7 @@ static void *thread_main(void *arg)
 	int err;
 
 	turn_init(&t);
+	inbox_take(s->inbox);
 	pthread_mutex_lock(&th->lock);
 	err = thread_begin(s, th->kind);
 	th->err = err;
@@ -91,6 +92,7 @@ static void *thread_main(void *arg)
 	net_free(s->net);
 	bells_end(s);
 	io_free(s->io);
+	inbox_lend(s->inbox);
 	turn_end(&t);
 	return NULL;
 }

@@ -35,7 +35,8 @@
 #define HOT_YIELDS    3u         /* so often the core is given away before a socket that had nothing is read again */
 #define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
 #define RAW_FRAME_LEN 16384u     /* what a frame of a packet socket, a system call, counts as */
-#define TX_HCA_BURSTS 64u        /* from one HCA, before it is the next one's turn */
+#define GUEST_TURNS   16u
+#define TX_HCA_BURSTS 64u /* from one HCA, before it is the next one's turn */
 
 /* ---- in -------------------------------------------------------------------- */
 
@@ -69,9 +70,10 @@ static bool turn_raw_rx(struct shard *s, mono_t now)
 	return true;
 }
 
-static void letters_read(struct shard *s, struct letter *m)
+static bool letters_read(struct shard *s, struct letter *m)
 {
 	mono_t now = clock_now();
+	bool any = m;
 
 	if (m)
 		ctx_drain_recvs(s, now);
@@ -86,6 +88,7 @@ static void letters_read(struct shard *s, struct letter *m)
 			hca_rx(hca, &m->route, m->data, m->len, now);
 		free(m);
 	}
+	return any;
 }
 
 /* ---- out ------------------------------------------------------------------- */
@@ -201,10 +204,20 @@ static mono_t turn_deadline(const struct shard *s)
 	mono_t t = mono_min(mono_min(tap_deadline(s), ctx_deadline(s)), raw_deadline(s));
 
 	if (s->index == 0)
-		t = mono_min(t, hooks.agents_deadline());
+		t = mono_min(t, hooks.agents_deadline(s));
 	for (unsigned i = 0; i < devices_n; i++)
 		t = mono_min(t, hca_deadline(s->hca[i]));
 	return t;
+}
+
+static bool is_due(struct shard *s)
+{
+	if (ctx_pending(s) || net_blocked(s->net))
+		return true;
+	for (unsigned i = 0; i < devices_n; i++)
+		if (hca_wants(s->hca[i]))
+			return true;
+	return mono_before(turn_deadline(s), s->sleeps_until);
 }
 
 static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
@@ -218,6 +231,7 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 		until = turn_deadline(s);
 		now = clock_now();
 		s->count.sleeps++;
+		s->sleeps_until = until;
 		look_wait(s, mono_is_never(until) ? UINT64_MAX : mono_since(until, now));
 		woken = clock_now();
 		t->look_at = mono_add(woken, LOOK_NS);
@@ -251,16 +265,69 @@ static void turn_spin(struct shard *s, struct turn *t, mono_t now)
 
 /* ---- all of it ------------------------------------------------------------- */
 
-bool turn(struct shard *s, struct turn *t)
+/* Done by a turn. */
+struct done {
+	bool busy;  /* something for or by a program, or a peer */
+	bool again; /* and it may have made more to do */
+};
+
+/* *at: the time, which goes on. */
+static struct done work(struct shard *s, mono_t *at)
 {
-	bool again = inbox_wanted(s->inbox), stop = false, busy;
+	mono_t now = *at;
+	const mono_t began = now;
+	struct done d = { 0 };
 	unsigned posted;
 	uint64_t sent;
-	mono_t now, began;
 
-	if (again)
-		letters_read(s, inbox_open(s, &stop));
-	began = now = clock_now(); /* no earlier than what calls have said */
+	d.busy = ctx_drain(s, &posted, now);
+	d.again |= turn_net_rx(s, &now);
+	d.again |= turn_raw_rx(s, now);
+	d.again |= raw_again(s, now);
+	d.again |= turn_tick(s, began); /* what is due since may have its answer in the socket already */
+	if (s->index == 0)
+		d.again |= hooks.agents_turn(s, now);
+	region_defer(posted > 1);
+	sent = turn_tx(s, later(s, now));
+	region_defer(false);
+	now = later(s, now);
+	if (!turn_lone(s))
+		net_flush(s->net);
+	d.busy |= ctx_publish(s, now) || sent || d.again;
+	net_flush(s->net);
+	/* Posted work has been carried out; the rest may have made more to do. */
+	d.again |= sent >= TX_TURN_LEN || (d.busy && ctx_waits(s));
+	*at = now;
+	return d;
+}
+
+/* Packet sockets and taps ask the shard's io for something: they are left to its thread. */
+bool turn_guest(struct shard *s)
+{
+	struct done d = { .again = true };
+	mono_t now;
+
+	if (!is_due(s))
+		return true;
+	if (s->raw_n || s->tap)
+		return false;
+	for (unsigned i = 0; i < GUEST_TURNS && d.again; i++) {
+		now = clock_now();
+		d = work(s, &now);
+	}
+	return !d.again && !is_due(s);
+}
+
+/* A call alone is no sign that there will be something to spin for. */
+bool turn(struct shard *s, struct turn *t)
+{
+	bool called = inbox_wanted(s->inbox), mail = false, stop = false;
+	struct done d;
+	mono_t now;
+
+	if (called)
+		mail = letters_read(s, inbox_open(s, &stop));
+	now = clock_now(); /* no earlier than what calls have said */
 	s->count.turns++;
 	ctx_core(s);
 	if (mono_reached(now, t->look_at)) {
@@ -268,31 +335,17 @@ bool turn(struct shard *s, struct turn *t)
 		idle_sweep(s, now);
 		look_wait(s, 0);
 	}
-	busy = ctx_drain(s, &posted, now);
-	again |= turn_net_rx(s, &now);
-	again |= turn_raw_rx(s, now);
-	again |= raw_again(s, now);
-	again |= turn_tick(s, began); /* what is due since may have its answer in the socket already */
-	if (s->index == 0)
-		again |= hooks.agents_turn(s, now);
-	region_defer(posted > 1);
-	sent = turn_tx(s, later(s, now));
-	region_defer(false);
-	now = later(s, now);
-	if (!turn_lone(s))
-		net_flush(s->net);
-	busy |= ctx_publish(s, now) || sent;
-	net_flush(s->net);
+	net_send_await(s->net);
+	d = work(s, &now);
 	if (s->naps) {
 		spin_not(&t->spin, now);
 		s->naps = false;
 	}
-	if (busy || again) {
+	if (d.busy || mail) {
 		spin_busy(&t->spin, now);
 		cpu_busy(&t->cpu, now);
 	}
-	/* Posted work has been carried out; the rest may have made more to do. */
-	if (again || sent >= TX_TURN_LEN || (busy && ctx_waits(s)))
+	if (called || d.again)
 		return !stop;
 	if (spin_may(&t->spin, now))
 		turn_spin(s, t, now);

@@ -17,6 +17,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/shard/bells.h"
 #include "daemon/shard/drain.h"
+#include "daemon/shard/inbox.h"
 #include "daemon/shard/look.h"
 #include "program.h"
 #include "t/suite.h"
@@ -35,6 +36,9 @@ static bool set_up(enum io_kind kind)
 	shard.bells_fd = -1;
 	if (io_new(&shard.io, kind))
 		return false;
+	shard.inbox = inbox_new();
+	ck_assert(shard.inbox != NULL);
+	inbox_take(shard.inbox);
 	ck_assert_int_eq(bells_begin(&shard), 0);
 	program_begin(&a);
 	program_begin(&b);
@@ -60,6 +64,8 @@ static void tear_down(void)
 	ck_assert(!shard.awake && !shard.idle_n && !shard.ctx_n);
 	bells_end(&shard);
 	io_free(shard.io);
+	inbox_lend(shard.inbox);
+	inbox_free(shard.inbox);
 	shard_end();
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Each starts ./rdmad for itself, at an abstract socket of its own.
-DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/idlers t/daemon/killed t/daemon/cm t/daemon/cm_id
+DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/idlers t/daemon/killed t/daemon/cm t/daemon/cm_id
 check_PROGRAMS += $(DAEMON_TESTS)
 TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
@@ -14,6 +14,8 @@ t_daemon_hostile_ring_SOURCES = t/daemon/hostile_ring.c t/daemon/client.c
 t_daemon_hostile_ring_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_hostile_seg_SOURCES = t/daemon/hostile_seg.c t/daemon/client.c
 t_daemon_hostile_seg_LDADD = $(DAEMON_TEST_LIBS)
+t_daemon_guest_SOURCES = t/daemon/guest.c t/daemon/client.c
+t_daemon_guest_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_idlers_SOURCES = t/daemon/idlers.c t/daemon/client.c
 t_daemon_idlers_LDADD = $(DAEMON_TEST_LIBS) -lpthread
 t_daemon_killed_SOURCES = t/daemon/killed.c t/daemon/client.c
