@@ -29,6 +29,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/shard/bells.h"
 #include "daemon/shard/drain.h"
+#include "daemon/shard/guest.h"
 #include "daemon/shard/idle.h"
 #include "daemon/shard/look.h"
 #include "daemon/shard/net_group.h"
