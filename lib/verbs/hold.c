@@ -20,11 +20,11 @@
  * handler.  It has no signal for its end, so no wait() of the program finds it.
  */
 #include "hold.h"
+#include "direct.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -37,12 +37,10 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define STOP_US     100000u  /* for all to stand; on a busy machine each must get a CPU first */
 #define LATE_US     1000000u /* for those that did not, while the others go on */
@@ -284,15 +282,15 @@ HELPER static int helper(void *arg)
 
 unsigned long hold_status(const char *name, unsigned long otherwise)
 {
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	int fd = direct_open("/proc/self/status", O_RDONLY);
 	const char *p;
 	char buf[4096];
-	ssize_t n;
+	long n;
 
 	if (fd < 0)
 		return otherwise;
-	n = read(fd, buf, sizeof(buf) - 1);
-	close(fd);
+	n = direct_read(fd, buf, sizeof(buf) - 1);
+	direct_close(fd);
 	buf[n > 0 ? n : 0] = 0;
 	p = strstr(buf, name);
 	return p ? strtoul(p + strlen(name), NULL, 10) : otherwise;
@@ -359,7 +357,7 @@ static enum result work(char *stack)
 
 	while ((r = hold_once(stack)) == RESULT_MORE || (r == RESULT_REFUSED && !allowed)) {
 		if (r == RESULT_MORE) {
-			nanosleep(&(struct timespec){ .tv_nsec = BETWEEN_US * 1000 }, NULL);
+			syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = BETWEEN_US * 1000 }, NULL);
 			continue;
 		}
 		/* Where Yama lets only ancestors trace: now children of this process, too. */
@@ -385,14 +383,14 @@ static bool hold_others(hold_step *step, void *arg)
 	stack = (char *)syscall(SYS_mmap, NULL, STACK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
 	if (stack == MAP_FAILED)
 		return false;
-	hold.tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	hold.tasks = direct_open("/proc/self/task", O_RDONLY | O_DIRECTORY);
 	if (hold.tasks >= 0) {
 		hold.step = step;
 		hold.arg = arg;
 		hold.pid = getpid();
 		hold.tid = (pid_t)syscall(SYS_gettid);
 		r = work(stack);
-		close(hold.tasks);
+		direct_close(hold.tasks);
 	}
 	syscall(SYS_munmap, stack, STACK_LEN);
 	never = r == RESULT_KILLED; /* and would be again */

@@ -24,6 +24,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/later.c \
 	lib/verbs/mem_conv.c \
 	lib/verbs/mem_fork.c \
+	lib/verbs/mem_least.c \
 	lib/verbs/mem_map.c \
 	lib/verbs/mem_pages.c \
 	lib/verbs/mem_shared.c \
@@ -67,6 +68,7 @@ noinst_HEADERS += \
 	lib/verbs/cq.h \
 	lib/verbs/ctx.h \
 	lib/verbs/device.h \
+	lib/verbs/direct.h \
 	lib/verbs/dm.h \
 	lib/verbs/dmah.h \
 	lib/verbs/flow.h \

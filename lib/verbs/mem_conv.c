@@ -8,19 +8,16 @@
  */
 #include "mem_map_in.h"
 
+#include "direct.h"
 #include "hold.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "vma.h"
 
@@ -150,7 +147,7 @@ bool conv_has_file(const struct conv *c)
 static int file_make(struct conv *c)
 {
 	struct rlimit rl;
-	struct stat st;
+	struct statx st;
 	int fd;
 
 	/* Beyond the limit ftruncate() sends a signal. */
@@ -161,13 +158,14 @@ static int file_make(struct conv *c)
 		fd = memfd_create(CONV_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, FILE_LEN) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) || fstat(fd, &st)) {
-		close(fd);
+	if (syscall(SYS_ftruncate, fd, FILE_LEN) || direct_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) ||
+	    syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_INO, &st)) {
+		direct_close(fd);
 		return -1;
 	}
-	c->ino = st.st_ino;
-	c->major = major(st.st_dev);
-	c->minor = minor(st.st_dev);
+	c->ino = st.stx_ino;
+	c->major = st.stx_dev_major;
+	c->minor = st.stx_dev_minor;
 	return fd;
 }
 
@@ -212,6 +210,6 @@ bool conv_remains(const struct conv *c)
 void conv_free(struct conv *c)
 {
 	if (conv_has_file(c))
-		close(c->fd);
+		direct_close(c->fd);
 	c->end = 0;
 }

@@ -12,22 +12,24 @@
  * daemon, go on, and what they write to a registered buffer meanwhile may reach the child.  The child finds
  * the mappings in /proc/self/maps: whatever the program moved or unmapped is seen as it is.
  *
- * Handlers of the program that are older than ours run in between, and may register and deregister: the thread that forks passes
- * through the lock, and what the parent turns back then is left in its file, for the child.
+ * The lock is inner to all others: handlers that are younger than ours, so the program's and those of libraries that load this
+ * one, have locked theirs before, and whoever holds the lock takes none of them (direct.h).  Handlers that are older run in
+ * between, and may register and deregister: the thread that forks passes through the lock, and what the parent turns back then is
+ * left in its file, for the child.
  *
  * It copies all that is there, at once, as the kernel does with pages that an adapter has pinned.  A child that cannot do so would
  * write into its parent's buffers: it ends.
  */
 #include "mem_map_in.h"
 
+#include "direct.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "vma.h"
 
@@ -43,9 +45,9 @@ static bool at_work(void) { return maps.convs || maps.left; }
 
 static void fork_prepare(void)
 {
+	forking = true; /* which may allocate */
 	pthread_mutex_lock(&maps.lock);
-	forking = true;
-	if (at_work() && pipe2(done, O_CLOEXEC | O_NONBLOCK))
+	if (at_work() && syscall(SYS_pipe2, done, O_CLOEXEC | O_NONBLOCK))
 		done[0] = done[1] = -1;
 }
 
@@ -58,8 +60,15 @@ static void fork_done(void)
 static void pipe_end(int i)
 {
 	if (done[i] >= 0)
-		close(done[i]);
+		direct_close(done[i]);
 	done[i] = -1;
+}
+
+static long poll_direct(struct pollfd *p)
+{
+	struct timespec wait = { .tv_sec = WAIT_MS / 1000 };
+
+	return syscall(SYS_ppoll, p, 1, &wait, NULL, 0);
 }
 
 /* false: it has not done its work, and is not seen to do any. */
@@ -67,16 +76,15 @@ static bool child_wait(void)
 {
 	struct pollfd p = { .fd = done[0], .events = POLLIN };
 	char some[512], last = 0;
-	ssize_t got;
-	int n;
+	long got, n;
 
 	if (p.fd < 0)
 		return false;
 	for (;;) {
-		n = poll(&p, 1, WAIT_MS);
+		n = poll_direct(&p);
 		if (n == 0 || (n < 0 && errno != EINTR))
 			return false;
-		got = n > 0 ? read(p.fd, some, sizeof(some)) : 1;
+		got = n > 0 ? direct_read(p.fd, some, sizeof(some)) : 1;
 		if (got == 0)
 			return last == ALL;
 		if (n > 0 && got > 0)
@@ -121,7 +129,7 @@ static bool open_maps(struct vma_reader *r)
 		return true;
 	if (!c || !conv_has_file(c))
 		return false;
-	close(c->fd);
+	direct_close(c->fd);
 	c->fd = -1;
 	return vma_open(r);
 }
@@ -175,10 +183,12 @@ static void fork_child(void)
 	errno = err;
 }
 
-void map_fork_guard(void)
-{
-	static bool set; /* under the lock */
+static bool guarded;
 
-	if (!set && !pthread_atfork(fork_prepare, fork_parent, fork_child))
-		set = true;
+/* As early as can be, so that the lock comes behind those of the program. */
+__attribute__((constructor)) static void guard(void)
+{
+	guarded = !pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
+
+bool map_fork_guarded(void) { return guarded; }

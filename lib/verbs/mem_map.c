@@ -14,48 +14,10 @@
  */
 #include "mem_map_in.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 struct map_state maps = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/*
- * An allocator other than libc's may count on MADV_DONTNEED to clear its pages, which it does not do to
- * pages of a file.  Some live beside libc's, by names of their own.
- */
-static bool libc_malloc(void)
-{
-	static const char *const others[] = { "je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc",
-					      "scalable_malloc" };
-	Dl_info a, b;
-
-	for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++)
-		if (dlsym(RTLD_DEFAULT, others[i]))
-			return false;
-	return dladdr((void *)(uintptr_t)malloc, &a) && dladdr((void *)(uintptr_t)fflush, &b) &&
-	       a.dli_fbase == b.dli_fbase;
-}
-
-static size_t least_len(void)
-{
-	static size_t least = 1; /* not asked yet */
-	const char *env;
-
-	if (least == 1) {
-		env = secure_getenv("RDMAD_MAP");
-		if (env && *env)
-			least = strtoul(env, NULL, 0);
-		else
-			least = libc_malloc() ? MAP_LEAST : 0;
-		if (!least)
-			least = SIZE_MAX;
-		else if (least < 2)
-			least = 2;
-	}
-	return least;
-}
 
 static bool overlaps_range(uintptr_t start, uintptr_t end)
 {
@@ -192,14 +154,13 @@ static struct conv *conv_new(const struct map_range *r)
 	bool before;
 	struct conv *c;
 
-	if (start >= end || !len_suits(r->end - r->start))
+	if (start >= end || !len_suits(r->end - r->start) || !map_fork_guarded())
 		return NULL;
 	keep_room(0);
 	if (maps.conv_n >= MAP_CONVS)
 		return NULL;
 	if (overlaps_range(r->start, r->end) || !conv_suits(start, end))
 		return NULL;
-	map_fork_guard();
 	before = was_before(start, end);
 	lost_free();
 	c = conv_make(start, end, before ? MAP_MOST_AGAIN : MAP_MOST);
@@ -270,6 +231,7 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 	*pass = (struct map_pass){ .fd = -1 };
 	r->start = (uintptr_t)addr;
 	r->end = r->start + len;
+	least_ask();
 	cancel = lock();
 	c = conv_of(r);
 	r->shared = c ? NULL : pass_shared(r, pass);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mem_map_in.h - between mem_map.c, mem_conv.c, mem_pages.c, mem_shared.c and mem_fork.c. */
+/* mem_map_in.h - between mem_map.c, mem_least.c, mem_conv.c, mem_pages.c, mem_shared.c and mem_fork.c. */
 #ifndef VERBS_MEM_MAP_IN_H
 #define VERBS_MEM_MAP_IN_H
 
@@ -41,12 +41,12 @@ struct shared_file {
 };
 
 struct map_state {
-	pthread_mutex_t lock;
+	pthread_mutex_t
+		lock; /* inner to those of the program and of other libraries: what takes one is not called with it (direct.h) */
 	struct conv *convs;
 	unsigned conv_n;
 	struct map_range *ranges;
 	struct shared_file *shared;
-	unsigned shared_n;
 	bool left; /* some pages could not be turned back: they may still be there, with no conv */
 	bool late; /* a forked child has not taken its copies in time, and may do so still */
 	struct conv
@@ -82,8 +82,13 @@ bool pages_private(const struct vma *, int fd, int tell);
 struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass *);
 void shared_done(struct shared_file *); /* by one region; with the lock held, both */
 
+/* mem_least.c */
+/* Before the lock is taken: dlsym() waits for threads that load libraries, whose constructors may register. */
+void least_ask(void);
+size_t least_len(void);
+
 /* mem_fork.c */
-void map_fork_guard(void); /* once, before the first conversion */
-bool map_forking(void);    /* this thread has the lock meanwhile */
+bool map_fork_guarded(void); /* else nothing is converted */
+bool map_forking(void);      /* this thread has the lock meanwhile */
 
 #endif

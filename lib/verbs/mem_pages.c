@@ -10,16 +10,14 @@
  */
 #include "mem_map_in.h"
 
+#include "direct.h"
 #include "hold.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "vma.h"
 
@@ -208,11 +206,11 @@ uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end, size_t most)
 
 	if (!vma_open(&r))
 		return start;
-	w.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	w.pagemap = direct_open("/proc/self/pagemap", O_RDONLY);
 	if (w.pagemap >= 0 || end - start <= MAP_BLIND)
 		hold_run(share_piece, &w);
 	if (w.pagemap >= 0)
-		close(w.pagemap);
+		direct_close(w.pagemap);
 	vma_close(&r);
 	check_lost(&w, "registering");
 	return w.at;

@@ -15,10 +15,11 @@
  */
 #include "mem_map_in.h"
 
+#include "direct.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +27,8 @@
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <linux/magic.h>
 
@@ -112,7 +111,7 @@ static bool is_file(const struct run *r, int fd)
 {
 	struct statx st;
 
-	return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_TYPE, &st) &&
+	return !syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_TYPE, &st) &&
 	       S_ISREG(st.stx_mode) && st.stx_ino == r->ino && st.stx_dev_major == r->major &&
 	       st.stx_dev_minor == r->minor;
 }
@@ -120,7 +119,7 @@ static bool is_file(const struct run *r, int fd)
 /* Of the kernel's memory, may be written, and the one that is mapped. */
 static bool is_run(const struct run *r, int fd)
 {
-	int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
+	int seals = direct_fcntl(fd, F_GET_SEALS, 0), flags = direct_fcntl(fd, F_GETFL, 0);
 
 	return seals >= 0 && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) && (flags & O_ACCMODE) == O_RDWR &&
 	       is_file(r, fd);
@@ -129,19 +128,20 @@ static bool is_run(const struct run *r, int fd)
 /* Looked at before it is opened: opening a device, or a file that somebody watches, would be seen. */
 static int open_path(const struct run *r, const char *path)
 {
-	int at = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	int at = direct_open(path, O_PATH), fd = -1;
 	struct statfs fs;
 	char self[64];
 
 	if (at < 0)
 		return -1;
-	if (is_file(r, at) && !fstatfs(at, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC)) {
+	if (is_file(r, at) && !syscall(SYS_fstatfs, at, &fs) &&
+	    (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC)) {
 		snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
-		fd = open(self, O_RDWR | O_CLOEXEC);
+		fd = direct_open(self, O_RDWR);
 	}
-	close(at);
+	direct_close(at);
 	if (fd >= 0 && !is_run(r, fd)) {
-		close(fd);
+		direct_close(fd);
 		fd = -1;
 	}
 	return fd;
@@ -159,7 +159,7 @@ static int open_mapping(const struct run *r)
 /* A copy, so that whatever the program does with its own is its affair. */
 static int copy_descriptor(const struct run *r)
 {
-	int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	int dir = direct_open("/proc/self/fd", O_RDONLY | O_DIRECTORY), fd = -1;
 	char buf[2048] __attribute__((aligned(8)));
 	long len = 0;
 
@@ -169,18 +169,29 @@ static int copy_descriptor(const struct run *r)
 			int n = *name == '.' ? -1 : atoi(name);
 
 			if (n >= 0 && is_run(r, n))
-				fd = fcntl(n, F_DUPFD_CLOEXEC, 3);
+				fd = direct_fcntl(n, F_DUPFD_CLOEXEC, 3);
 			if (fd >= 0 && !is_run(r, fd)) { /* closed meanwhile, and another opened */
-				close(fd);
+				direct_close(fd);
 				fd = -1;
 			}
 		}
 	if (dir >= 0)
-		close(dir);
+		direct_close(dir);
 	return fd;
 }
 
 /* ---- files that regions are in -------------------------------------------------------- */
+
+/* Not of malloc(), as conversions (mem_conv.c). */
+static struct shared_file pool[MAP_SHARED_MOST]; /* users 0: free */
+
+static struct shared_file *pool_take(void)
+{
+	for (unsigned i = 0; i < MAP_SHARED_MOST; i++)
+		if (!pool[i].users)
+			return &pool[i];
+	return NULL;
+}
 
 /* One more region; NULL: there are too many files. */
 static struct shared_file *file_take(const struct run *r)
@@ -189,12 +200,11 @@ static struct shared_file *file_take(const struct run *r)
 
 	while (f && (f->ino != r->ino || f->major != r->major || f->minor != r->minor || f->seg != r->seg))
 		f = f->next;
-	if (!f && maps.shared_n < MAP_SHARED_MOST)
-		f = calloc(1, sizeof(*f));
+	if (!f)
+		f = pool_take();
 	if (f && !f->users) {
 		*f = (struct shared_file){ maps.shared, r->ino, r->major, r->minor, 0, r->seg };
 		maps.shared = f;
-		maps.shared_n++;
 	}
 	if (f)
 		f->users++;
@@ -210,8 +220,6 @@ void shared_done(struct shared_file *f)
 	while (*p != f)
 		p = &(*p)->next;
 	*p = f->next;
-	maps.shared_n--;
-	free(f);
 }
 
 struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass *pass)
@@ -250,7 +258,7 @@ bool map_show(const struct map_pass *pass)
 		return false;
 	at = mremap((void *)((uintptr_t)pass->addr & ~(page - 1)), 0, page, MREMAP_MAYMOVE);
 	if (at != MAP_FAILED)
-		return !munmap(at, page);
+		return !syscall(SYS_munmap, at, page);
 	if (errno != EINVAL)
 		return false;
 	/* Huge pages cannot be had twice in that way: there the id has to do, which is one of the IPC namespace of now. */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* vma.c - /proc/self/maps: "start-end perm offset major:minor inode      name". */
 #include "vma.h"
+#include "direct.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* PROCMAP_QUERY of Linux 6.11: the mapping at an address or behind it, without the text of all those before. */
 struct query {
@@ -30,12 +28,12 @@ void vma_again(struct vma_reader *r)
 
 bool vma_open(struct vma_reader *r)
 {
-	r->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	r->fd = direct_open("/proc/self/maps", O_RDONLY);
 	vma_again(r);
 	return r->fd >= 0;
 }
 
-void vma_close(struct vma_reader *r) { close(r->fd); }
+void vma_close(struct vma_reader *r) { direct_close(r->fd); }
 
 /* The next line without its newline, or NULL. */
 static char *line_next(struct vma_reader *r)
@@ -100,7 +98,7 @@ static bool ask_all(int fd, uintptr_t start, uintptr_t end, uint64_t flag, uint6
 
 	*all = true;
 	for (q.addr = start; q.addr < end && *all; q.addr = q.end) {
-		if (ioctl(fd, QUERY, &q))
+		if (syscall(SYS_ioctl, fd, QUERY, &q))
 			return errno == ENOENT;
 		*all = q.start >= end || (q.flags & flag) == want;
 	}

@@ -166,6 +166,25 @@ START_TEST(child_of_full)
 }
 END_TEST
 
+/* Handlers of fork() that are older than the library's, so they run inside. */
+static struct {
+	void (*prepare)(void), (*parent)(void), (*child)(void);
+} inside;
+
+static void run(void (*f)(void))
+{
+	if (f)
+		f();
+}
+
+static void inside_prepare(void) { run(inside.prepare); }
+static void inside_parent(void) { run(inside.parent); }
+static void inside_child(void) { run(inside.child); }
+static void inside_begin(void) { pthread_atfork(inside_prepare, inside_parent, inside_child); }
+
+/* Before the constructors of libraries. */
+__attribute__((section(".preinit_array"), used)) static void (*const inside_first)(void) = inside_begin;
+
 static struct {
 	struct fix f;
 	struct ibv_mr *m, *given; /* the parent gives that one back while the child copies it */
@@ -181,13 +200,12 @@ static void in_parent(void)
 	ck_assert_int_eq(ibv_dereg_mr(handled.given), 0);
 }
 
-/* The program's handlers of fork() call verbs. */
-START_TEST(handlers)
+/* Handlers call verbs. */
+static void handlers_run(void)
 {
 	unsigned char *p = pages(LEN, 1), *q = pages(4 * LEN, 3);
 	pid_t pid;
 
-	ck_assert_int_eq(pthread_atfork(before, in_parent, in_child), 0); /* before there is a region */
 	fix_open(&handled.f);
 	handled.more = pages(LEN, 2);
 	handled.m = reg(&handled.f, p, LEN);
@@ -202,6 +220,75 @@ START_TEST(handlers)
 	ck_assert_int_eq(ibv_dereg_mr(handled.m), 0);
 	ck_assert(fix_filled(p, LEN, 1));
 	fix_close(&handled.f);
+}
+
+START_TEST(handlers)
+{
+	ck_assert_int_eq(pthread_atfork(before, in_parent, in_child), 0);
+	handlers_run();
+}
+END_TEST
+
+START_TEST(handlers_inside)
+{
+	inside.prepare = before;
+	inside.parent = in_parent;
+	inside.child = in_child;
+	handlers_run();
+}
+END_TEST
+
+static struct {
+	struct fix f;
+	pthread_mutex_t lock;
+	bool held, wanted; /* atomic; by a thread; by the one that forks */
+} locked = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void own_lock(void)
+{
+	__atomic_store_n(&locked.wanted, true, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&locked.lock);
+}
+
+static void own_unlock(void) { pthread_mutex_unlock(&locked.lock); }
+
+static void wait_for(bool *what)
+{
+	while (!__atomic_load_n(what, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void *registers(void *p)
+{
+	pthread_mutex_lock(&locked.lock);
+	__atomic_store_n(&locked.held, true, __ATOMIC_RELEASE);
+	wait_for(&locked.wanted);
+	ck_assert_int_eq(ibv_dereg_mr(reg(&locked.f, p, LEN)), 0);
+	pthread_mutex_unlock(&locked.lock);
+	return NULL;
+}
+
+/* A lock of the program that is held around verbs, and in fork(). */
+START_TEST(fork_lock)
+{
+	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	pthread_t other;
+	struct ibv_mr *m;
+	pid_t pid;
+
+	ck_assert_int_eq(pthread_atfork(own_lock, own_unlock, own_unlock), 0); /* before there is a region */
+	fix_open(&locked.f);
+	m = reg(&locked.f, p, LEN);
+	ck_assert_int_eq(pthread_create(&other, NULL, registers, q), 0);
+	wait_for(&locked.held);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(fix_filled(p, LEN, 1) && fix_filled(q, LEN, 2) ? 0 : 1);
+	ended_well(pid);
+	pthread_join(other, NULL);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&locked.f);
 }
 END_TEST
 
@@ -351,4 +438,8 @@ START_TEST(same_inode)
 }
 END_TEST
 
-void api_back(Suite *s) { SUITE_ADD(s, pinned, child_cleans, child_of_full, handlers, sealed, maps_full, same_inode); }
+void api_back(Suite *s)
+{
+	SUITE_ADD(s, pinned, child_cleans, child_of_full, handlers, handlers_inside, fork_lock, sealed, maps_full,
+		  same_inode);
+}

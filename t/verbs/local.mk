@@ -44,6 +44,7 @@ t_verbs_hash_LDADD = $(CHECK_LIBS)
 
 VERBS_TESTS = \
 	t/verbs/api.test \
+	t/verbs/direct.test \
 	t/verbs/glibc.test \
 	t/verbs/loader.test \
 	t/verbs/symbols.test

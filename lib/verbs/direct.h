@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * direct.h - system calls that no other library stands in front of.
+ *
+ * librdmad-rsockets.so and others take locks of theirs in close(), open() and their like.  Under the lock of mappings, which fork()
+ * takes behind all of theirs (mem_fork.c), these are called instead.
+ */
+#ifndef VERBS_DIRECT_H
+#define VERBS_DIRECT_H
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline int direct_open(const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC);
+}
+
+static inline void direct_close(int fd) { syscall(SYS_close, fd); }
+static inline long direct_read(int fd, void *buf, size_t len) { return syscall(SYS_read, fd, buf, len); }
+static inline int direct_fcntl(int fd, int cmd, long arg) { return (int)syscall(SYS_fcntl, fd, cmd, arg); }
+
+#endif
