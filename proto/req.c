@@ -145,8 +145,7 @@ static uint32_t may_send(struct hca *h, struct qp *qp, const struct swqe *w)
 	uint32_t most = psn_eq(q->una, q->left) ? PSN_WINDOW : KEEP_LEN / qp->mtu;
 	uint64_t burst;
 
-	/* A peer may invalidate at once what earlier READs still read from: SEND_INV is always fenced. */
-	if (q->pos == 0 && ((w->wr.flags & WR_FENCE) || w->wr.op == WR_SEND_INV) && q->rd_head != q->rd_tail)
+	if (q->pos == 0 && wr_waits(w->wr.op, w->wr.flags) && q->rd_head != q->rd_tail)
 		return 0;
 	if ((w->rd && rd_full(q)) || (q->probe && out))
 		return 0;

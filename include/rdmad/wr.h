@@ -68,4 +68,10 @@ static inline bool wr_is(unsigned op, enum wr_data data)
 	return row && row->data == data;
 }
 
+/*
+ * It begins when the answers to all READs and atomics before it are there.  A peer may invalidate at once what those still read
+ * from: SEND_INV always does.
+ */
+static inline bool wr_waits(unsigned op, unsigned flags) { return flags & WR_FENCE || op == WR_SEND_INV; }
+
 #endif

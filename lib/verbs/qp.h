@@ -47,10 +47,12 @@ struct rd_qp {
 
 	pthread_mutex_t sq_lock;
 	struct ring sq;
-	uint64_t done_ns; /* when the last of them was done; of the poller, under the lock of the send CQ */
-	struct pace pace; /* as done_ns */
-	uint32_t sq_done; /* atomic; WRs whose completion, or a later one, was polled; written under the send
+	uint64_t done_ns;  /* when the last of them was done; of the poller, under the lock of the send CQ */
+	struct pace pace;  /* as done_ns */
+	uint32_t sq_done;  /* atomic; WRs whose completion, or a later one, was polled; written under the send
 	                     CQ's lock */
+	uint32_t sq_read;  /* behind the last READ or atomic, */
+	uint32_t sq_fence; /* and the last WR that waited for one; no further back than sq_done, when a WR was posted */
 	struct mr_cache mr_cache;
 	struct wr_draft draft;
 	struct ibv_wq *wq;   /* it is the one behind this WQ; or NULL */

@@ -155,8 +155,8 @@ int wr_inline_sge(struct rd_qp *qp, struct send_wr *w, const struct ibv_sge *s, 
 
 /*
  * Copies the data of a small send behind its sge: the daemon needs not fetch it from this process.  The data
- * belongs to the HCA from the post on, so this is not seen.  The daemon still checks the sge.  Not with WR_FENCE: a READ or an
- * atomic before it may be what brings the data.
+ * belongs to the HCA from the post on, so this is not seen.  The daemon still checks the sge.  Not behind a fence: a READ or an
+ * atomic before that may be what brings the data.
  */
 static void small_copy(struct rd_qp *qp, struct send_wr *w)
 {
@@ -181,9 +181,29 @@ static void small_copy(struct rd_qp *qp, struct send_wr *w)
 	w->inline_len = (uint32_t)total;
 }
 
+static bool is_open(uint32_t *end, uint32_t done)
+{
+	if ((int32_t)(*end - done) > 0)
+		return true;
+	*end = done;
+	return false;
+}
+
+/* Its data is that of now, and not what a READ or an atomic brings. */
+static bool is_at_hand(struct rd_qp *qp, const struct send_wr *w)
+{
+	uint32_t at = qp->sq.pos + qp->draft.n, done = __atomic_load_n(&qp->sq_done, __ATOMIC_ACQUIRE);
+
+	if (is_open(&qp->sq_read, done) && wr_waits(w->op, w->flags))
+		qp->sq_fence = at + 1;
+	if (wr_is(w->op, WR_DATA_IN))
+		qp->sq_read = at + 1;
+	return !is_open(&qp->sq_fence, done);
+}
+
 void wr_close(struct rd_qp *qp, struct send_wr *w)
 {
-	if (w->sge_n && w->sge_n <= RD_MAX_SGE && wr_has_data(w) && !(w->flags & WR_FENCE))
+	if (is_at_hand(qp, w) && w->sge_n && w->sge_n <= RD_MAX_SGE && wr_has_data(w))
 		small_copy(qp, w);
 	if (wr_row(w->op)->data == WR_DATA_SPLIT)
 		memcpy((struct sge *)(w + 1) + w->sge_n, qp->tso_hdr, w->inline_len);

@@ -152,6 +152,86 @@ static struct ibv_qp *fence_qp(struct fix *f)
 	return qp;
 }
 
+/* A list of a READ, a request that waits for it, and one without a fence, which goes behind that. */
+static void behind_post(struct fenced *e, const struct ibv_mw *mw, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)e->f.buf, len, e->f.mr->lkey };
+	uint64_t there = (uintptr_t)e->f.buf + THERE;
+	struct ibv_send_wr *bad, wr[3] = {
+		{ .next = &wr[1],
+		  .sg_list = &sge,
+		  .num_sge = 1,
+		  .opcode = IBV_WR_RDMA_READ,
+		  .wr.rdma = { there, e->f.mr->rkey } },
+		{ .next = &wr[2], .opcode = mw ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND },
+		{ .sg_list = &sge,
+		  .num_sge = 1,
+		  .opcode = IBV_WR_RDMA_WRITE,
+		  .send_flags = IBV_SEND_SIGNALED,
+		  .wr.rdma = { there + len, e->f.mr->rkey } },
+	};
+
+	if (mw)
+		wr[1].invalidate_rkey = mw->rkey;
+	else
+		wr[1].send_flags = IBV_SEND_FENCE;
+	ck_assert_int_eq(ibv_post_send(e->a, wr, &bad), 0);
+}
+
+static void behind_round(struct fenced *e, const struct ibv_mw *mw, uint32_t len)
+{
+	unsigned char *out = e->f.buf + THERE + len;
+
+	memset(e->f.buf, OLD, THERE);
+	memset(e->f.buf + THERE, FAR, len);
+	memset(out, 0, len);
+	ck_assert_int_eq(fix_recv(&e->f, e->b, 9, BUF_LEN - 64, 64), 0);
+	behind_post(e, mw, len);
+	fix_wait_ok(e->f.cq);
+	fix_wait_ok(e->f.cq);
+	for (uint32_t i = 0; i < len; i++)
+		ck_assert_msg(out[i] == FAR, "%u bytes: byte %u is %#x", len, i, out[i]);
+}
+
+static void bind_all(struct fenced *e, struct ibv_mw *mw, struct ibv_mr *mr)
+{
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = { mw, ibv_inc_rkey(mw->rkey), { mr, (uintptr_t)e->f.buf, BUF_LEN, IBV_ACCESS_REMOTE_READ } },
+	};
+
+	ck_assert_int_eq(ibv_post_send(e->b, &wr, &bad), 0);
+	mw->rkey = wr.bind_mw.rkey;
+	fix_wait_ok(e->f.cq);
+}
+
+START_TEST(behind_fence)
+{
+	static const uint32_t lens[] = { 1, 64, 176 };
+	struct fenced e;
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+
+	fix_open(&e.f);
+	e.a = fence_qp(&e.f);
+	e.b = fence_qp(&e.f);
+	fix_connect(&e.f, e.a, e.b);
+	mr = ibv_reg_mr(e.f.pd, e.f.buf, BUF_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	mw = ibv_alloc_mw(e.f.pd, IBV_MW_TYPE_2);
+	ck_assert(mr && mw);
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+		behind_round(&e, NULL, lens[i]);
+		bind_all(&e, mw, mr);
+		behind_round(&e, mw, lens[i]);
+	}
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	fix_pair_end(e.a, e.b);
+	fix_close(&e.f);
+}
+END_TEST
+
 START_TEST(fence)
 {
 	static const uint32_t lens[] = { 1, 8, 64, 176, 1000 };
@@ -172,4 +252,4 @@ START_TEST(fence)
 }
 END_TEST
 
-void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped, fence); }
+void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped, fence, behind_fence); }
