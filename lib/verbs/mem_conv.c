@@ -202,7 +202,7 @@ bool conv_remains(const struct conv *c)
 	if (!vma_open(&r))
 		return true;
 	while (!some && vma_next(&r, &v))
-		some = v.ino == c->ino && !strcmp(v.name, CONV_VMA);
+		some = (!c || v.ino == c->ino) && !strcmp(v.name, CONV_VMA);
 	vma_close(&r);
 	return some;
 }

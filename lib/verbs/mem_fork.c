@@ -47,6 +47,8 @@ static void fork_prepare(void)
 {
 	forking = true; /* which may allocate */
 	pthread_mutex_lock(&maps.lock);
+	if (maps.left && !maps.convs)
+		maps.left = conv_remains(NULL);
 	if (at_work() && syscall(SYS_pipe2, done, O_CLOEXEC | O_NONBLOCK))
 		done[0] = done[1] = -1;
 }
@@ -123,15 +125,20 @@ static int file_of(const struct vma *v)
 /* Where the program has used them up, one of a file is closed: its pages are copied without. */
 static bool open_maps(struct vma_reader *r)
 {
-	struct conv *c = maps.convs ? maps.convs : maps.lost;
+	struct conv *const lists[] = { maps.convs, maps.lost };
 
 	if (vma_open(r))
 		return true;
-	if (!c || !conv_has_file(c))
-		return false;
-	direct_close(c->fd);
-	c->fd = -1;
-	return vma_open(r);
+	for (unsigned i = 0; i < 2; i++)
+		for (struct conv *c = lists[i]; c; c = c->next) {
+			if (!conv_has_file(c))
+				continue;
+			direct_close(c->fd);
+			c->fd = -1;
+			if (vma_open(r))
+				return true;
+		}
+	return false;
 }
 
 static bool all_private(void)
@@ -167,7 +174,7 @@ static void fork_child(void)
 	if (at_work()) {
 		if (!all_private()) {
 			fprintf(stderr, "libibverbs (rdmad): fork: no memory or descriptor for the child's copy of "
-					"registered memory\n");
+					"registered memory, or no /proc\n");
 			abort();
 		}
 		syscall(SYS_write, done[1], &(char){ ALL }, 1);

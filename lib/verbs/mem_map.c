@@ -79,7 +79,7 @@ static void conv_end(struct conv *c)
 {
 	static unsigned at; /* under the lock */
 	struct conv **p;
-	bool back;
+	bool back, remains;
 
 	if (!was_before(c->start, c->end)) {
 		past[at % MAP_PAST].start = c->start;
@@ -87,12 +87,13 @@ static void conv_end(struct conv *c)
 	}
 	lost_free();
 	back = !overlaps_range(c->start, c->end) && conv_turns(c) && pages_back(c);
+	remains = !back && conv_remains(c);
 	for (p = &maps.convs; *p != c; p = &(*p)->next)
 		;
 	*p = c->next;
 	maps.conv_n--;
-	maps.left = maps.left || !back;
-	if (!back && c->end - c->start > MAP_BLIND && conv_remains(c)) {
+	maps.left = maps.left || remains;
+	if (remains && c->end - c->start > MAP_BLIND) {
 		c->next = maps.lost;
 		maps.lost = c;
 	} else {

@@ -65,7 +65,7 @@ bool conv_turns(const struct conv *);    /* may all of it be made private? */
 /* With an open reader: all of it is private, anonymous, and nothing that is mapped anywhere writes behind; the latter alone. */
 bool conv_plain(struct vma_reader *, uintptr_t start, uintptr_t end);
 bool conv_quiet(struct vma_reader *);
-bool conv_remains(const struct conv *); /* some of it is mapped somewhere */
+bool conv_remains(const struct conv *); /* some of it is mapped somewhere; NULL: of any; also if that cannot be seen */
 void conv_free(struct conv *);          /* closes the file; the pages stay as they are */
 
 /* mem_pages.c; with the lock held. */

@@ -92,6 +92,25 @@ START_TEST(pinned)
 }
 END_TEST
 
+/* The open memfd of p. */
+static int file_of(const void *p, struct stat *st)
+{
+	unsigned long start, end, ino, want = 0;
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+
+	ck_assert(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &ino) == 3 && (unsigned long)p >= start &&
+		    (unsigned long)p < end)
+			want = ino;
+	fclose(f);
+	for (int fd = 3; fd < 1024; fd++)
+		if (!fstat(fd, st) && st->st_ino == want)
+			return fd;
+	ck_abort_msg("no file has inode %lu", want);
+}
+
 /* ---- children --------------------------------------------------------------------- */
 
 static void ended_well(pid_t pid)
@@ -130,20 +149,13 @@ START_TEST(child_cleans)
 }
 END_TEST
 
-/* All descriptors are in use: the child's copies are its own all the same. */
-START_TEST(child_of_full)
+/* fork() where all descriptors are in use. */
+static pid_t fork_full(void)
 {
-	unsigned char *p = pages(LEN, 1);
 	struct rlimit was, full;
-	struct ibv_mr *m;
-	struct fix f;
+	int next = dup(0);
 	pid_t pid;
-	int next;
 
-	fix_open(&f);
-	m = reg(&f, p, LEN);
-	ck_assert(fix_is_mapped(p));
-	next = dup(0);
 	ck_assert_int_ge(next, 0);
 	close(next);
 	getrlimit(RLIMIT_NOFILE, &was);
@@ -151,6 +163,26 @@ START_TEST(child_of_full)
 	full.rlim_cur = (rlim_t)next;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &full), 0);
 	pid = fork();
+	if (pid)
+		setrlimit(RLIMIT_NOFILE, &was);
+	return pid;
+}
+
+/* The child's copies are its own all the same; the program has closed the file of one. */
+START_TEST(child_of_full)
+{
+	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	struct ibv_mr *m, *n;
+	struct stat st;
+	struct fix f;
+	pid_t pid;
+
+	fix_open(&f);
+	m = reg(&f, p, LEN);
+	n = reg(&f, q, LEN);
+	ck_assert(fix_is_mapped(p) && fix_is_mapped(q));
+	ck_assert_int_ge(dup2(0, file_of(q, &st)), 0);
+	pid = fork_full();
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
 		if (!fix_filled(p, LEN, 1))
@@ -158,10 +190,51 @@ START_TEST(child_of_full)
 		memset(p, 0xee, LEN);
 		_exit(0);
 	}
-	setrlimit(RLIMIT_NOFILE, &was);
 	ended_well(pid);
 	ck_assert(fix_filled(p, LEN, 1));
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(ibv_dereg_mr(n), 0);
+	fix_close(&f);
+}
+END_TEST
+
+static void full_forks(void)
+{
+	pid_t pid = fork_full();
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(0);
+	ended_well(pid);
+}
+
+/* What was registered is not there any more: that a child has nothing to copy is seen without a descriptor. */
+START_TEST(child_of_none)
+{
+	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	struct ibv_mr *m;
+	struct fix f;
+	pid_t pid;
+
+	setenv("RDMAD_MAP", "1048576", 1); /* not the fixture's */
+	fix_open(&f);
+	ck_assert(!fix_is_mapped(f.buf));
+	m = reg(&f, p, LEN);
+	ck_assert(fix_is_mapped(p));
+	munmap(p, LEN);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	full_forks();
+	m = reg(&f, q, LEN);
+	ck_assert(fix_is_mapped(q));
+	munmap(q, LEN / 2);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	munmap(q + LEN / 2, LEN / 2); /* now: seen by the next fork() that can look */
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(0);
+	ended_well(pid);
+	full_forks();
 	fix_close(&f);
 }
 END_TEST
@@ -377,25 +450,6 @@ static int file_below(const char *dir, unsigned i, struct stat *st)
 	return fd;
 }
 
-/* The open memfd of p. */
-static int file_of(const void *p, struct stat *st)
-{
-	unsigned long start, end, ino, want = 0;
-	FILE *f = fopen("/proc/self/maps", "r");
-	char line[512];
-
-	ck_assert(f != NULL);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &ino) == 3 && (unsigned long)p >= start &&
-		    (unsigned long)p < end)
-			want = ino;
-	fclose(f);
-	for (int fd = 3; fd < 1024; fd++)
-		if (!fstat(fd, st) && st->st_ino == want)
-			return fd;
-	ck_abort_msg("no file has inode %lu", want);
-}
-
 /* The program closes what it does not know, and a file of its own gets the number, and has the inode's, on another file system. */
 START_TEST(same_inode)
 {
@@ -440,6 +494,6 @@ END_TEST
 
 void api_back(Suite *s)
 {
-	SUITE_ADD(s, pinned, child_cleans, child_of_full, handlers, handlers_inside, fork_lock, sealed, maps_full,
-		  same_inode);
+	SUITE_ADD(s, pinned, child_cleans, child_of_full, child_of_none, handlers, handlers_inside, fork_lock, sealed,
+		  maps_full, same_inode);
 }
