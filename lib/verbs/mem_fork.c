@@ -41,16 +41,22 @@ static _Thread_local bool forking; /* this thread has the lock */
 
 bool map_forking(void) { return forking; }
 
+static int err_before; /* under the lock; fork() sets errno if it fails */
+
 static bool at_work(void) { return maps.convs || maps.left; }
 
 static void fork_prepare(void)
 {
+	int err = errno;
+
 	forking = true; /* which may allocate */
 	pthread_mutex_lock(&maps.lock);
 	if (maps.left && !maps.convs)
 		maps.left = conv_remains(NULL);
 	if (at_work() && syscall(SYS_pipe2, done, O_CLOEXEC | O_NONBLOCK))
 		done[0] = done[1] = -1;
+	err_before = err;
+	errno = 0;
 }
 
 static void fork_done(void)
@@ -73,8 +79,8 @@ static long poll_direct(struct pollfd *p)
 	return syscall(SYS_ppoll, p, 1, &wait, NULL, 0);
 }
 
-/* false: it has not done its work, and is not seen to do any. */
-static bool child_wait(void)
+/* false: it has not done its work, and is not seen to do any.  failed: there may be none. */
+static bool child_wait(bool failed)
 {
 	struct pollfd p = { .fd = done[0], .events = POLLIN };
 	char some[512], last = 0;
@@ -88,7 +94,7 @@ static bool child_wait(void)
 			return false;
 		got = n > 0 ? direct_read(p.fd, some, sizeof(some)) : 1;
 		if (got == 0)
-			return last == ALL;
+			return last == ALL || failed;
 		if (n > 0 && got > 0)
 			last = some[got - 1];
 	}
@@ -101,13 +107,13 @@ static void fork_parent(void)
 	if (at_work() || done[0] >= 0) {
 		pipe_end(1);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-		if (!child_wait())
+		if (!child_wait(err))
 			maps.late = true;
 		pipe_end(0);
 		pthread_setcancelstate(cancel, NULL);
 	}
+	errno = err ? err : err_before;
 	fork_done();
-	errno = err;
 }
 
 /* The descriptor of its file, if we have it. */
@@ -168,17 +174,14 @@ static void convs_free(struct conv **list)
 
 static void fork_child(void)
 {
-	int err = errno;
-
 	pipe_end(0);
-	if (at_work()) {
-		if (!all_private()) {
-			fprintf(stderr, "libibverbs (rdmad): fork: no memory or descriptor for the child's copy of "
-					"registered memory, or no /proc\n");
-			abort();
-		}
-		syscall(SYS_write, done[1], &(char){ ALL }, 1);
+	if (at_work() && !all_private()) {
+		fprintf(stderr, "libibverbs (rdmad): fork: no memory or descriptor for the child's copy of "
+				"registered memory, or no /proc\n");
+		abort();
 	}
+	if (done[1] >= 0)
+		syscall(SYS_write, done[1], &(char){ ALL }, 1);
 	pipe_end(1); /* the parent sees the end */
 	for (struct map_range *m = maps.ranges; m; m = m->next)
 		m->conv = NULL;
@@ -186,8 +189,8 @@ static void fork_child(void)
 	convs_free(&maps.lost);
 	maps.conv_n = 0;
 	maps.left = maps.late = false;
+	errno = err_before;
 	fork_done();
-	errno = err;
 }
 
 static bool guarded;

@@ -9,12 +9,16 @@
 #include <liburing.h>
 #include <limits.h>
 #include <pthread.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -208,7 +212,7 @@ static void full_forks(void)
 	ended_well(pid);
 }
 
-/* What was registered is not there any more: that a child has nothing to copy is seen without a descriptor. */
+/* Nothing that was registered is there any more: that a child has nothing to copy is seen without a descriptor. */
 START_TEST(child_of_none)
 {
 	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
@@ -308,6 +312,79 @@ START_TEST(handlers_inside)
 	inside.parent = in_parent;
 	inside.child = in_child;
 	handlers_run();
+}
+END_TEST
+
+/* Pages that are turned back are not there twice: nobody else needs the file any more. */
+static void is_emptied(struct fix *f, unsigned char *p)
+{
+	struct ibv_mr *m = reg(f, p, LEN);
+	struct stat st;
+	int fd;
+
+	ck_assert(fix_is_mapped(p));
+	fd = dup(file_of(p, &st));
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_gt(st.st_blocks, 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_eq(st.st_blocks, 0);
+	close(fd);
+}
+
+static void give_all(void) { ck_assert_int_eq(ibv_dereg_mr(handled.m), 0); }
+
+/* Nothing is left to be copied when the child begins. */
+START_TEST(nothing_left)
+{
+	pid_t pid;
+
+	setenv("RDMAD_MAP", "1048576", 1); /* not the fixture's */
+	fix_open(&handled.f);
+	handled.m = reg(&handled.f, pages(LEN, 1), LEN);
+	inside.prepare = give_all;
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(0);
+	ended_well(pid);
+	is_emptied(&handled.f, pages(LEN, 2));
+	fix_close(&handled.f);
+}
+END_TEST
+
+static bool no_forks(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_VM, 1, 0), /* a sanitizer's */
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(*code), code };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+/* And there is no child. */
+START_TEST(fork_fails)
+{
+	struct ibv_mr *m;
+	struct fix f;
+
+	fix_open(&f);
+	m = reg(&f, pages(LEN, 1), LEN);
+	if (!no_forks()) {
+		skipped("no seccomp()");
+	} else {
+		ck_assert_int_eq(fork(), -1);
+		ck_assert_int_eq(errno, EAGAIN);
+		is_emptied(&f, pages(LEN, 2));
+	}
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
 }
 END_TEST
 
@@ -494,6 +571,6 @@ END_TEST
 
 void api_back(Suite *s)
 {
-	SUITE_ADD(s, pinned, child_cleans, child_of_full, child_of_none, handlers, handlers_inside, fork_lock, sealed,
-		  maps_full, same_inode);
+	SUITE_ADD(s, pinned, child_cleans, child_of_full, child_of_none, handlers, handlers_inside, nothing_left,
+		  fork_fails, fork_lock, sealed, maps_full, same_inode);
 }
