@@ -382,7 +382,21 @@ static void purge(struct rd_cq *cq, const struct doomed *d)
 	cq_unlock_any(cq);
 }
 
-void cq_purge(struct rd_cq *cq, uint32_t qpn) { purge(cq, &(struct doomed){ .qpn = qpn }); }
+/* Nothing that was posted keeps the daemon busy any more.  Not more than that: a poller without the lock may divide by the rest. */
+static void pace_end(struct rd_cq *cq) { __atomic_store_n(&cq->pace.left, 0, __ATOMIC_RELAXED); }
+
+void cq_purge(struct rd_cq *cq, struct rd_qp *qp)
+{
+	cq_lock_any(cq);
+	rings_purge(cq, &(struct doomed){ .qpn = qp->qpn });
+	pace_end(cq);
+	if (cq == to_cq(qp->qp.send_cq)) {
+		qp->pace = (struct pace){ 0 };
+		qp->done_ns = 0;
+	}
+	cq_unlock_any(cq);
+}
+
 void cq_purge_srq(struct rd_cq *cq, uint32_t srqn) { purge(cq, &(struct doomed){ .srqn = srqn }); }
 
 /* Without the lock of a poller the completions stay: nobody finds the QP. */
@@ -391,6 +405,7 @@ void cq_del_qp(struct rd_cq *cq, struct cq_user *u)
 	cq_lock_table(cq);
 	hash_del(&cq->users, &u->hash);
 	cq->last_qp = NULL;
+	pace_end(cq);
 	if (!cq->single)
 		rings_purge(cq, &(struct doomed){ .qpn = u->qp->qpn });
 	cq_unlock_table(cq);

@@ -109,7 +109,7 @@ static inline void cq_unlock_any(struct rd_cq *cq)
 void cq_add_qp(struct rd_cq *, struct cq_user *, struct rd_qp *);
 void cq_del_qp(struct rd_cq *, struct cq_user *);
 /* The QP was reset, as cq_del_qp() does: its completions that lie in the ring are not shown any more, and take no room. */
-void cq_purge(struct rd_cq *, uint32_t qpn);
+void cq_purge(struct rd_cq *, struct rd_qp *);
 /* The same for an SRQ of XRC that was destroyed. */
 void cq_purge_srq(struct rd_cq *, uint32_t srqn);
 

@@ -376,9 +376,9 @@ static void qp_reset(struct rd_qp *qp)
 
 	if (!q->send_cq)
 		return;
-	cq_purge(to_cq(q->send_cq), qp->qpn);
+	cq_purge(to_cq(q->send_cq), qp);
 	if (q->recv_cq && q->recv_cq != q->send_cq)
-		cq_purge(to_cq(q->recv_cq), qp->qpn);
+		cq_purge(to_cq(q->recv_cq), qp);
 	pthread_mutex_lock(&qp->sq_lock);
 	__atomic_store_n(&qp->sq_done, qp->sq.pos, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&qp->sq_lock);

@@ -141,7 +141,7 @@ END_TEST
 #define TRIES 2000u
 #endif
 
-static _Thread_local unsigned yields;
+static _Thread_local unsigned yields, sleeps;
 
 static _Thread_local long burn_ns; /* a yield takes so long */
 
@@ -178,6 +178,7 @@ int nanosleep(const struct timespec *t, struct timespec *left)
 	struct timespec from;
 	int ret;
 
+	sleeps++;
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	ret = (int)syscall(SYS_nanosleep, t, left);
 	if (since_ns(&from) >= t->tv_sec * 1000000000L + t->tv_nsec + NOISE_NS)
@@ -427,8 +428,51 @@ START_TEST(asks_awake)
 }
 END_TEST
 
+/* A queue that ends, or is reset, with much to do: nobody sleeps for that any more. */
+static void end_early(bool reset)
+{
+	unsigned char *p = aligned_alloc(4096, 2 * STREAM_LEN);
+	struct ibv_qp *a, *b;
+	struct ibv_mr *mr;
+	struct fix f;
+
+	ck_assert(p != NULL);
+	memset(p, 1, 2 * STREAM_LEN);
+	fix_open(&f);
+	a = fix_qp(&f, IBV_QPT_RC, STREAM, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, STREAM, NULL);
+	fix_connect(&f, a, b);
+	mr = ibv_reg_mr(f.pd, p, 2 * STREAM_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	ck_assert(mr != NULL);
+	for (unsigned k = 0; k < STREAM; k++)
+		stream_post(a, mr);
+	for (unsigned k = 0; k < STREAM / 3; k++)
+		fix_wait_ok(f.cq);
+	if (reset)
+		ck_assert_int_eq(fix_state(a, IBV_QPS_RESET), 0);
+	else
+		ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	sleeps = 0;
+	for (unsigned k = 0; k < 2000; k++)
+		nothing_left(&f);
+	ck_assert_uint_eq(sleeps, 0);
+	if (reset)
+		ck_assert_int_eq(ibv_destroy_qp(a), 0);
+	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	fix_close(&f);
+	free(p);
+}
+
+START_TEST(naps_end_with_queue)
+{
+	end_early(false);
+	end_early(true);
+}
+END_TEST
+
 void api_answer(Suite *s)
 {
 	SUITE_ADD(s, without_answer, resized, destroyed, affinity, core_kept, naps_beside_a_hog, no_nap_from_a_stream,
-		  asks_awake);
+		  asks_awake, naps_end_with_queue);
 }
