@@ -428,16 +428,6 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 	return u ? u->qp : NULL;
 }
 
-#define DEEP_WRS 8u
-#define PACE_NS  10000000u /* for one: slower than that was a pause of the program */
-
-uint64_t pace_backlog(const struct pace *p)
-{
-	if (p->left < DEEP_WRS || p->took >= p->done * (uint64_t)PACE_NS)
-		return 0;
-	return p->left * p->took / p->done;
-}
-
 /* A completion tells how far the queue of its WR has come. */
 static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 {

@@ -4,6 +4,7 @@
 #define VERBS_CQ_H
 
 #include "ctx.h"
+#include "nap.h"
 #include "pd.h"
 
 struct rd_qp;
@@ -26,15 +27,6 @@ struct cq_user { /* a QP that completes here; lives in the QP */
 	struct hash_node hash;
 	struct rd_qp *qp;
 };
-
-/* How fast the sends of a queue are carried out, and how many were posted behind. */
-struct pace {
-	uint32_t left, done;
-	uint64_t took; /* ns, those that are done */
-};
-
-/* How long those that are left will take, ns; 0: not known, or not worth a thought. */
-uint64_t pace_backlog(const struct pace *);
 
 struct rd_cq {
 	union {

@@ -13,6 +13,16 @@
 
 #include "cq.h"
 
+#define DEEP_WRS 8u
+#define PACE_NS  10000000u /* for one: slower than that was a pause of the program */
+
+uint64_t pace_backlog(const struct pace *p)
+{
+	if (p->left < DEEP_WRS || p->took >= p->done * (uint64_t)PACE_NS)
+		return 0;
+	return p->left * p->took / p->done;
+}
+
 #define LONG_NS   1000000u
 #define SPELL_MIN 4000000u
 #define SPELL_MAX 128000000u

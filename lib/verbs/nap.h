@@ -18,6 +18,15 @@
 
 struct rd_cq;
 
+/* How fast the sends of a queue are carried out, and how many were posted behind. */
+struct pace {
+	uint32_t left, done;
+	uint64_t took; /* ns, those that are done */
+};
+
+/* How long those that are left will take, ns; 0: not known, or not worth a thought. */
+uint64_t pace_backlog(const struct pace *);
+
 /* All times are CLOCK_MONOTONIC's, ns; errno is kept. */
 
 /*

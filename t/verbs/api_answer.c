@@ -143,47 +143,17 @@ END_TEST
 
 static _Thread_local unsigned yields, sleeps;
 
-static _Thread_local long burn_ns; /* a yield takes so long */
-
-static long since_ns(const struct timespec *from)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (now.tv_sec - from->tv_sec) * 1000000000L + now.tv_nsec - from->tv_nsec;
-}
-
-#define NOISE_NS 200000L /* a wait that takes so much longer than it should: others have the core */
-
-static _Thread_local struct timespec noise_at; /* since the last such */
-
 /* In place of libc's, for the library, too. */
 int sched_yield(void)
 {
-	struct timespec from;
-	int ret;
-
 	yields++;
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	while (burn_ns && since_ns(&from) < burn_ns)
-		;
-	ret = (int)syscall(SYS_sched_yield);
-	if (since_ns(&from) >= burn_ns + NOISE_NS)
-		clock_gettime(CLOCK_MONOTONIC, &noise_at);
-	return ret;
+	return (int)syscall(SYS_sched_yield);
 }
 
 int nanosleep(const struct timespec *t, struct timespec *left)
 {
-	struct timespec from;
-	int ret;
-
 	sleeps++;
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	ret = (int)syscall(SYS_nanosleep, t, left);
-	if (since_ns(&from) >= t->tv_sec * 1000000000L + t->tv_nsec + NOISE_NS)
-		clock_gettime(CLOCK_MONOTONIC, &noise_at);
-	return ret;
+	return (int)syscall(SYS_nanosleep, t, left);
 }
 
 /* Not where the clock is read by a system call: by then the moment is over. */
@@ -317,10 +287,6 @@ END_TEST
 
 #define STREAM     64u
 #define STREAM_LEN ((size_t)4 << 20)
-#define DEEP_MIN   16u /* so many take most of such a yield, or longer */
-#define DEEP_MAX   24u /* so many take less than a spell of naps */
-#define BURN_NS    1200000L
-#define SPELL_NS   200000000L /* no spell of naps lasts longer */
 
 static void stream_post(struct ibv_qp *qp, const struct ibv_mr *mr)
 {
@@ -335,73 +301,6 @@ static void stream_post(struct ibv_qp *qp, const struct ibv_mr *mr)
 
 	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
 }
-
-/* Polls for all that was posted.  Once, while enough of it is left, a yield is long; whether there was one. */
-static bool stream_wait(struct fix *f)
-{
-	unsigned left = STREAM, before = yields;
-	bool burnt = false;
-	struct timespec from;
-	struct ibv_wc wc;
-	int n;
-
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	while (left) {
-		burn_ns = !burnt && left >= DEEP_MIN && left <= DEEP_MAX ? BURN_NS : 0;
-		before = yields;
-		n = ibv_poll_cq(f->cq, 1, &wc);
-		burnt |= burn_ns && yields > before;
-		ck_assert_int_ge(n, 0);
-		ck_assert(!n || wc.status == IBV_WC_SUCCESS);
-		left -= (unsigned)n;
-		ck_assert_int_lt(since_ns(&from), 20000000000L);
-	}
-	burn_ns = 0;
-	return burnt;
-}
-
-/*
- * While the daemon has enough to do for the thread, a long yield is no sign of a neighbour that computes: the next one is a yield.
- * Not where there was such a neighbour.
- */
-START_TEST(no_nap_from_a_stream)
-{
-	unsigned char *p = aligned_alloc(4096, 2 * STREAM_LEN);
-	bool burnt = false, yielded = false;
-	struct ibv_qp *a, *b;
-	struct ibv_mr *mr;
-	uint64_t slept;
-	unsigned before;
-	struct fix f;
-
-	ck_assert(p != NULL);
-	memset(p, 1, 2 * STREAM_LEN);
-	fix_open(&f);
-	a = fix_qp(&f, IBV_QPT_RC, STREAM, NULL);
-	b = fix_qp(&f, IBV_QPT_RC, STREAM, NULL);
-	fix_connect(&f, a, b);
-	mr = ibv_reg_mr(f.pd, p, 2 * STREAM_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	ck_assert(mr != NULL);
-	for (unsigned i = 0; i < 100 && !yielded; i++) {
-		bool now;
-
-		for (unsigned k = 0; k < STREAM; k++)
-			stream_post(a, mr);
-		now = stream_wait(&f) && since_ns(&noise_at) > SPELL_NS;
-		before = yields;
-		slept = naps();
-		for (unsigned k = 0; k < 1000 && yields == before && naps() == slept; k++)
-			nothing_left(&f);
-		yielded = now && yields > before && naps() == slept;
-		burnt |= now;
-	}
-	ck_assert(yielded || !burnt);
-	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
-	fix_pair_end(a, b);
-	fix_close(&f);
-	free(p);
-}
-END_TEST
 
 /* A program that asks the daemon does not sleep until it answers, as that takes less time; not where others have the cores. */
 START_TEST(asks_awake)
@@ -473,6 +372,6 @@ END_TEST
 
 void api_answer(Suite *s)
 {
-	SUITE_ADD(s, without_answer, resized, destroyed, affinity, core_kept, naps_beside_a_hog, no_nap_from_a_stream,
-		  asks_awake, naps_end_with_queue);
+	SUITE_ADD(s, without_answer, resized, destroyed, affinity, core_kept, naps_beside_a_hog, asks_awake,
+		  naps_end_with_queue);
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* nap.c - when a thread that polls in vain sleeps, and when it yields, by times that are made up. */
+#include "lib/verbs/nap.h"
+#include "lib/verbs/cq.h"
+#include "t/suite.h"
+
+#include <rdmad/own.h>
+
+#define US 1000u
+#define MS 1000000u
+#define AT (1000ull * MS) /* when the thread begins to yield */
+
+/* In place of cq.c's: something has come, so that no nap lasts. */
+bool rdmad_cq_quiet(struct ibv_cq *) { return false; }
+
+static struct bell bell;
+static struct rd_ctx ctx = { .bell = &bell };
+static struct rd_cq cq = { .cq.context = &ctx.v.context };
+
+static uint64_t backlog(uint32_t left, uint32_t done, uint64_t took)
+{
+	return pace_backlog(&(struct pace){ left, done, took });
+}
+
+START_TEST(pace)
+{
+	ck_assert_uint_eq(backlog(24, 40, 40 * 100 * US), 24 * 100 * US);
+	ck_assert_uint_eq(backlog(24, 3, 300 * US), 24 * 100 * US);
+	ck_assert_uint_eq(backlog(7, 40, 40 * 100 * US), 0); /* few */
+	ck_assert_uint_eq(backlog(64, 0, 0), 0);             /* not known */
+	ck_assert_uint_eq(backlog(64, 1, 11 * MS), 0);       /* the program paused */
+}
+END_TEST
+
+/* While the daemon has enough to do for the thread, a long yield is no sign of a neighbour that computes: the next one is a yield. */
+START_TEST(stream)
+{
+	const uint64_t work = backlog(24, 40, 40 * 100 * US); /* 2.4 ms */
+
+	nap_yielded(AT + work, AT + 2 * MS);
+	ck_assert(!nap(&cq, AT + 2 * MS));
+	nap_yielded(AT + work, AT + work + 900 * US);
+	ck_assert(!nap(&cq, AT + work + 900 * US));
+	ck_assert_uint_eq(nap_slice, 0);
+}
+END_TEST
+
+/* One that is long beyond that is a sign; the naps end after a while, and one yield tries how it is then. */
+START_TEST(neighbour)
+{
+	const uint64_t work = backlog(24, 40, 40 * 100 * US), then = AT + work + 2 * MS;
+
+	nap_yielded(AT + work, then);
+	ck_assert(nap(&cq, then) && nap(&cq, then + 3 * MS));
+	ck_assert(!nap(&cq, then + 5 * MS));
+	nap_yielded(then + 5 * MS, then + 8 * MS); /* still there: twice as long */
+	ck_assert(nap(&cq, then + 15 * MS));
+	ck_assert(!nap(&cq, then + 17 * MS));
+	nap_yielded(then + 17 * MS, then + 17 * MS + 10 * US); /* gone */
+	ck_assert(!nap(&cq, then + 17 * MS + 10 * US));
+	ck_assert_uint_eq(nap_slice, 0);
+}
+END_TEST
+
+/* Another CQ is polled before the next nap. */
+START_TEST(another_cq)
+{
+	struct rd_cq other = cq;
+
+	nap_yielded(AT, AT + 2 * MS);
+	bell.naps = 0;
+	ck_assert(nap(&cq, AT + 2 * MS) && bell.naps);
+	bell.naps = 0;
+	ck_assert(nap(&other, AT + 2 * MS) && !bell.naps);
+	ck_assert(nap(&cq, AT + 2 * MS) && bell.naps);
+}
+END_TEST
+
+TEST_MAIN("nap", pace, stream, neighbour, another_cq)
