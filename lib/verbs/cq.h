@@ -19,6 +19,7 @@ struct cq_ring {
 struct rd_channel {
 	struct ibv_comp_channel ch;
 	uint32_t handle;
+	bool stale; /* atomic; behind the first event that waits there may be some whose CQ is gone */
 };
 
 static inline struct rd_channel *to_channel(struct ibv_comp_channel *c) { return (struct rd_channel *)c; }
@@ -115,7 +116,7 @@ void cqe_done(struct rd_cq *);
 int cq_poll(struct ibv_cq *, int n, struct ibv_wc *);
 void cq_ex_ops(struct ibv_cq_ex *); /* fills in start_poll ... read_* */
 
-/* A CQ of this channel is no more: what the program has not read of its events is taken back. */
+/* A CQ of this channel is no more: its events that the program has not read do not make the descriptor readable. */
 void channel_forget(struct ibv_comp_channel *);
 
 int cq_req_notify(struct ibv_cq *, int solicited_only);

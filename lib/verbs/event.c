@@ -3,7 +3,7 @@
  * event.c - completion events and async events.
  *
  * Both come through descriptors that the program may poll: a socket with cookies, a socket with struct
- * msg_event.  An event for an object that was destroyed is taken back, or skipped.  Events that were handed out are
+ * msg_event.  An event for an object that was destroyed is passed over.  Events that were handed out are
  * counted in the object; destroying it waits until all of them have been acknowledged.
  */
 #include "cq.h"
@@ -12,9 +12,8 @@
 #include "srq.h"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-
-#define UNREAD 512u /* events that a channel holds, and more */
 
 /* Under map_lock, so that no event is handed out for an object after map_del(). */
 static struct map_node *map_find(struct rd_ctx *c, uint64_t cookie)
@@ -23,6 +22,72 @@ static struct map_node *map_find(struct rd_ctx *c, uint64_t cookie)
 }
 
 #define OBJ(n, type) ((type *)((char *)(n)-offsetof(type, node)))
+
+/* ---- events of CQs that are gone ---------------------------------------------------- */
+
+/* 0: it is gone. */
+static uint32_t cq_handle(struct rd_ctx *c, uint64_t cookie)
+{
+	struct map_node *n;
+	uint32_t handle = 0;
+
+	pthread_mutex_lock(&c->map_lock);
+	n = map_find(c, cookie);
+	if (n && n->kind == MAP_CQ)
+		handle = OBJ(n, struct rd_cq)->cq.handle;
+	pthread_mutex_unlock(&c->map_lock);
+	return handle;
+}
+
+/* No cancellation point. */
+static bool cookie_look(const struct ibv_comp_channel *ch, uint64_t *cookie, int flags)
+{
+	return syscall(SYS_recvfrom, ch->fd, cookie, sizeof(*cookie), MSG_DONTWAIT | flags, NULL, NULL) ==
+	       sizeof(*cookie);
+}
+
+/* An event that was read for another purpose comes once more, unless its CQ is gone. */
+static void event_again(struct rd_ctx *c, uint64_t cookie)
+{
+	struct msg_req req = { .op = MSG_CQ_EVENT, .cq_event = { .handle = cq_handle(c, cookie), .cookie = cookie } };
+	struct msg_rep rep;
+
+	if (req.cq_event.handle)
+		ctx_call(c, &req, &rep);
+}
+
+/*
+ * As with a kernel: a program that polls the descriptor must find something there.  So the first event that waits is of a CQ that is
+ * there; those behind it are looked at when it has been read.  A thread that reads at the same time may have taken the one that was
+ * looked at: then what is read is the next one, which is sent once more.
+ */
+static void channel_tidy(struct ibv_comp_channel *ch)
+{
+	struct rd_ctx *c = to_ctx(ch->context);
+	bool *stale = &to_channel(ch)->stale;
+	uint64_t cookie;
+
+	__atomic_store_n(stale, false, __ATOMIC_SEQ_CST);
+	while (cookie_look(ch, &cookie, MSG_PEEK)) {
+		if (cq_handle(c, cookie)) {
+			__atomic_store_n(stale, true, __ATOMIC_SEQ_CST);
+			return;
+		}
+		if (cookie_look(ch, &cookie, 0))
+			event_again(c, cookie);
+	}
+}
+
+/* Behind an unplug nothing can be sent, and nobody waits. */
+void channel_forget(struct ibv_comp_channel *ch)
+{
+	struct rd_ctx *c = ch ? to_ctx(ch->context) : NULL;
+
+	if (c && !ctx_inherited(c) && !RING_LOAD(&c->bell->dead))
+		channel_tidy(ch);
+}
+
+/* ---- completion events -------------------------------------------------------------- */
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
@@ -47,46 +112,9 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		}
 		pthread_mutex_unlock(&c->map_lock);
 	} while (!n || n->kind != MAP_CQ);
+	if (__atomic_load_n(&to_channel(channel)->stale, __ATOMIC_SEQ_CST))
+		channel_forget(channel);
 	return 0;
-}
-
-/* An event that was read for another purpose comes once more, unless its CQ is gone. */
-static void event_again(struct rd_ctx *c, uint64_t cookie)
-{
-	struct msg_req req = { .op = MSG_CQ_EVENT, .cq_event.cookie = cookie };
-	struct msg_rep rep;
-	struct map_node *n;
-
-	pthread_mutex_lock(&c->map_lock);
-	n = map_find(c, cookie);
-	if (n && n->kind == MAP_CQ)
-		req.cq_event.handle = OBJ(n, struct rd_cq)->cq.handle;
-	else
-		n = NULL;
-	pthread_mutex_unlock(&c->map_lock);
-	if (n)
-		ctx_call(c, &req, &rep);
-}
-
-/*
- * As with a kernel: a program that polls the descriptor must find something there.  All that waits is read, and the rest sent
- * once more.  Threads that read at the same time get what they find.  Behind an unplug nothing can be sent, and nobody waits.
- */
-void channel_forget(struct ibv_comp_channel *ch)
-{
-	struct rd_ctx *c;
-	uint64_t cookie[UNREAD];
-	unsigned n = 0;
-
-	if (!ch)
-		return;
-	c = to_ctx(ch->context);
-	if (ctx_inherited(c) || RING_LOAD(&c->bell->dead))
-		return;
-	while (n < UNREAD && recv(ch->fd, &cookie[n], sizeof(*cookie), MSG_DONTWAIT) == sizeof(*cookie))
-		n++;
-	for (unsigned i = 0; i < n; i++)
-		event_again(c, cookie[i]);
 }
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)

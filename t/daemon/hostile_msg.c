@@ -157,6 +157,7 @@ END_TEST
 /* Every handle of another context, in every place where one can be named. */
 START_TEST(foreign)
 {
+	uint64_t cookie = 0;
 	struct msg_rep rep;
 	struct cx a, b;
 
@@ -182,6 +183,9 @@ START_TEST(foreign)
 	REFUSED(.op = MSG_CQ_SWAP, .id.handle = a.cq);
 	REFUSED(.op = MSG_CQ_EVENT, .cq_event = { .handle = a.cq, .cookie = 7 });
 	REFUSED(.op = MSG_CQ_EVENT, .cq_event = { .handle = b.cq, .cookie = 8 });
+	ANSWER(0, .op = MSG_CQ_EVENT, .cq_event = { .handle = b.cq, .cookie = 7 });
+	ck_assert_int_eq(recv(b.channel_fd, &cookie, sizeof(cookie), MSG_DONTWAIT), sizeof(cookie));
+	ck_assert_uint_eq(cookie, 7);
 	REFUSED(.op = MSG_SRQ_MODIFY, .srq_mod = { a.srq, 2, 0, 1 });
 	REFUSED(.op = MSG_QP_MODIFY, .qp_mod = { .qpn = a.qpn, .mask = QPA_STATE, .attr.state = QPS_ERR });
 	REFUSED(.op = MSG_MCAST_ATTACH, .mcast.qpn = a.qpn);

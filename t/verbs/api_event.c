@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -272,6 +274,99 @@ static void drained_event(struct fix *f, struct ibv_qp *of)
 	ibv_ack_async_event(&ev);
 }
 
+#define CQS 64u /* a channel holds as many events */
+
+static _Thread_local unsigned requests; /* to the daemon */
+
+/* In place of libc's, for the library, too. */
+ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	requests++;
+	return syscall(SYS_sendmsg, fd, m, flags);
+}
+
+/* CQs of one channel, each with an event. */
+struct crowd {
+	struct fix f;
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq[CQS];
+};
+
+static void crowd_open(struct crowd *c)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_qp *peer, *qp;
+
+	fix_open(&c->f);
+	c->ch = ibv_create_comp_channel(c->f.ctx);
+	ck_assert_ptr_nonnull(c->ch);
+	init.send_cq = c->f.cq;
+	for (unsigned i = 0; i < CQS; i++) {
+		c->cq[i] = init.recv_cq = ibv_create_cq(c->f.ctx, 4, c, c->ch, 0);
+		ck_assert_ptr_nonnull(c->cq[i]);
+		peer = fix_qp(&c->f, IBV_QPT_RC, 1, NULL);
+		qp = ibv_create_qp(c->f.pd, &init);
+		ck_assert_ptr_nonnull(qp);
+		fix_connect(&c->f, peer, qp);
+		ck_assert_int_eq(ibv_req_notify_cq(c->cq[i], 0), 0);
+		ck_assert_int_eq(fix_recv(&c->f, qp, i, 4096, 64), 0);
+		ck_assert_int_eq(fix_send(&c->f, peer, i, 0, 32, IBV_SEND_SIGNALED), 0);
+		fix_wait_ok(c->f.cq);
+		fix_wait_ok(c->cq[i]);
+		fix_pair_end(peer, qp);
+	}
+}
+
+static void crowd_close(struct crowd *c)
+{
+	ck_assert(!readable(c->ch->fd, 0));
+	ck_assert_int_eq(ibv_destroy_comp_channel(c->ch), 0);
+	fix_close(&c->f);
+}
+
+/* It takes one request each, in any order. */
+START_TEST(stale_crowd)
+{
+	struct crowd c;
+
+	for (unsigned way = 0; way < 3; way++) {
+		crowd_open(&c);
+		requests = 0;
+		for (unsigned i = 0; i < CQS; i++) {
+			ck_assert(readable(c.ch->fd, 0));
+			ck_assert_int_eq(ibv_destroy_cq(c.cq[way == 2 ? i * 37 % CQS : way ? CQS - 1 - i : i]), 0);
+		}
+		ck_assert_uint_eq(requests, CQS);
+		crowd_close(&c);
+	}
+}
+END_TEST
+
+/* Of two neighbours the first has its event, the second is gone. */
+START_TEST(stale_between)
+{
+	struct ibv_cq *cq;
+	struct crowd c;
+	void *context;
+
+	crowd_open(&c);
+	for (unsigned i = 1; i < CQS; i += 2)
+		ck_assert_int_eq(ibv_destroy_cq(c.cq[i]), 0);
+	requests = 0;
+	for (unsigned i = 0; i < CQS; i += 2) {
+		ck_assert(readable(c.ch->fd, 0));
+		ck_assert_int_eq(ibv_get_cq_event(c.ch, &cq, &context), 0);
+		ck_assert(cq == c.cq[i] && context == &c);
+		ibv_ack_cq_events(cq, 1);
+	}
+	ck_assert(!readable(c.ch->fd, 0));
+	ck_assert_uint_eq(requests, 0);
+	for (unsigned i = 0; i < CQS; i += 2)
+		ck_assert_int_eq(ibv_destroy_cq(c.cq[i]), 0);
+	crowd_close(&c);
+}
+END_TEST
+
 START_TEST(stale_async)
 {
 	struct ibv_async_event *ev;
@@ -491,6 +586,6 @@ END_TEST
 
 void api_event(Suite *s)
 {
-	SUITE_ADD(s, completion, armed, armed_with_completions, ack_cq, stale, stale_async, srq_limit, srq_resize,
-		  async_empty, daemon_gone);
+	SUITE_ADD(s, completion, armed, armed_with_completions, ack_cq, stale, stale_crowd, stale_between, stale_async,
+		  srq_limit, srq_resize, async_empty, daemon_gone);
 }
