@@ -92,15 +92,15 @@ bool check_prepare(const struct install *in, struct options *opt)
 	return true;
 }
 
-int check_end(const struct options *opt, int status)
+bool check_found(const struct options *opt)
 {
 	struct stat st;
 
-	if (!opt->check_log)
-		return status;
-	if (!status && !stat(opt->check_log, &st) && st.st_size)
-		status = opt->check_status;
-	if (!opt->report)
+	return opt->check_log && !stat(opt->check_log, &st) && st.st_size;
+}
+
+void check_end(const struct options *opt)
+{
+	if (opt->check_log && !opt->report)
 		unlink(opt->check_log);
-	return status;
 }

@@ -24,7 +24,7 @@ void junit_put(FILE *f, const json_t *j, const char *why)
 	const json_t *command = json_object_get(j, "command"), *leaks = json_object_get(j, "leaks");
 	const double seconds = json_real_value(json_object_get(j, "seconds"));
 	const long long status = num(j, "exit_status");
-	char text[64];
+	char text[128];
 
 	fprintf(f,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n <testsuite name=\"rdmad-run\" tests=\"1\" "
@@ -38,8 +38,10 @@ void junit_put(FILE *f, const json_t *j, const char *why)
 	} else {
 		fputs("><failure type=\"failed\" message=\"", f);
 		xml_text(f, str(j, "ended"));
-		if (json_array_size(leaks) && !strcmp(str(j, "ended"), "exit status 0")) {
-			snprintf(text, sizeof(text), "; verbs objects left: rdmad-run's exit status is %lld", status);
+		if (!strcmp(str(j, "ended"), "exit status 0")) {
+			snprintf(text, sizeof(text), "%s%s: rdmad-run's exit status is %lld",
+				 json_array_size(leaks) ? "; verbs objects left" : "",
+				 json_is_true(json_object_get(j, "misuse")) ? "; misuse found" : "", status);
 			xml_text(f, text);
 		}
 		fputs("\">", f);

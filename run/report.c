@@ -295,6 +295,7 @@ static json_t *report_json(const struct report *r, const struct outcome *o, int 
 	json_object_set_new(j, "signal",
 			    WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
 	json_object_set(j, "leaks", leaks);
+	json_object_set_new(j, "misuse", json_boolean(r->misuse));
 	json_object_set_new(j, "processes_left", left);
 	json_object_set_new(j, "processes_ended", r->ended ? json_incref(r->ended) : json_array());
 	json_object_set_new(j, "counters", changes(r->before, after));
@@ -315,6 +316,8 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 		: json_is_true(json_object_get(j, "daemon_answers")) ? ""
 								     : ", which lives, but DOES NOT ANSWER");
 	rules_put(f, rules);
+	if (r->misuse)
+		fputs("check:   misuse of verbs was found: see check.txt\n", f);
 	fprintf(f, "\nleft undestroyed%s\n", json_array_size(json_object_get(j, "leaks")) ? ":" : ": nothing");
 	json_array_foreach(json_object_get(j, "leaks"), i, row)
 	{
@@ -476,6 +479,9 @@ int report_end(struct report *r, const struct outcome *o)
 		if (!status && json_array_size(leaks))
 			status = r->opt->leak_status;
 	}
+	r->misuse = check_found(r->opt);
+	if (!status && r->misuse)
+		status = r->opt->check_status;
 	if (r->opt->report) {
 		json_t *j = report_json(r, o, status, ends, leaks, after);
 

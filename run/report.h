@@ -6,6 +6,7 @@
  *	DIR/report.json		the same for programs, with all of it
  *	DIR/daemon.log		of the private daemon, if we started it
  *	DIR/why.txt, why.json	what went wrong, if anything did, as --explain tells it
+ *	DIR/check.txt		with --check: what was found
  *	DIR/junit.xml		the program as a test case, for what shows results of tests
  *	DIR/replay.txt		with --replay: where the run departs from the recorded one
  *	DIR/rules.txt		the rules that disturbed packets, their seed and what they decided, if there were any
@@ -31,6 +32,7 @@ struct report {
 	int daemon;            /* hold_look() */
 	int pidfd;             /* of the daemon; -1: it is in another PID namespace */
 	bool alive;            /* at the program's end it is the same process still */
+	bool misuse;           /* --check has found some */
 	struct json_t *before; /* stats */
 	struct json_t *ended;  /* processes that outlived the program and their grace, or NULL */
 	struct json_t *waits;  /* for what the program waited when time was up, or NULL */

@@ -502,7 +502,7 @@ static int watch(const struct options *opt, const struct install *in, const char
 		.arg = &r,
 	};
 	struct outcome o;
-	int capture = -1;
+	int capture = -1, status;
 
 	if (!report_begin(&r, opt, addr, argv))
 		return RUN_FAILED;
@@ -510,7 +510,9 @@ static int watch(const struct options *opt, const struct install *in, const char
 		return RUN_FAILED;
 	watch_program(argv, &w, &o);
 	capture_end(capture, opt->capture);
-	return check_end(opt, report_end(&r, &o));
+	status = report_end(&r, &o);
+	check_end(opt);
+	return status;
 }
 
 int main(int argc, char **argv)

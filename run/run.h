@@ -141,8 +141,9 @@ int lesson_become(const struct install *, const char *name, char *dir);
 
 /* --check, --trace: the environment of librdmad-calls.so, and a place for findings.  False: said why. */
 bool check_prepare(const struct install *, struct options *);
-/* The program has ended with that status: ours, and the place is removed. */
-int check_end(const struct options *, int status);
+/* The program has ended: was something found?  Then the place is removed. */
+bool check_found(const struct options *);
+void check_end(const struct options *);
 
 /* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns if the program cannot be given our library. */
 int prog_check(const char *name);

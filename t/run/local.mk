@@ -31,6 +31,7 @@ RUN_TESTS = \
 	t/run/real.test \
 	t/run/run.test \
 	t/run/sanitize.test \
+	t/run/status.test \
 	t/run/sweep.test \
 	t/run/sysfs.test \
 	t/run/tape.test \
