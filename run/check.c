@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 static char *outer_log; /* of a rdmad-run around us, or NULL */
+static char *temporary; /* goes with us, whatever becomes of the program */
 
 /* The program may be in another directory when it writes: an absolute path. */
 static char *absolute(const char *path)
@@ -29,6 +30,8 @@ static char *absolute(const char *path)
 		return strdup(path);
 	return asprintf(&all, "%s/%s", dir, path) < 0 ? NULL : all;
 }
+
+static void temporary_remove(void) { unlink(temporary); }
 
 /* A new file: DIR/check.txt of the report, or one that goes with us. */
 static char *log_make(const struct options *opt)
@@ -53,6 +56,10 @@ static char *log_make(const struct options *opt)
 	if (!full)
 		abort();
 	free(path);
+	if (!opt->report) {
+		temporary = full;
+		atexit(temporary_remove);
+	}
 	return full;
 }
 
@@ -123,6 +130,4 @@ void check_end(const struct options *opt)
 {
 	if (check_found(opt) && outer_log && *outer_log)
 		log_pass_on(opt->check_log, outer_log);
-	if (opt->check_log && !opt->report)
-		unlink(opt->check_log);
 }

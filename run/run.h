@@ -141,7 +141,7 @@ int lesson_become(const struct install *, const char *name, char *dir);
 
 /* --check, --trace: the environment of librdmad-calls.so, and a place for findings.  False: said why. */
 bool check_prepare(const struct install *, struct options *);
-/* The program has ended: was something found?  Then that is passed on to a rdmad-run around us, and the place is removed. */
+/* The program has ended: was something found?  Then that is passed on to a rdmad-run around us. */
 bool check_found(const struct options *);
 void check_end(const struct options *);
 
