@@ -83,11 +83,8 @@ bool check_prepare(const struct install *in, struct options *opt)
 
 	if (!opt->check && !opt->trace)
 		return true;
-	if (!*in->call_lib) {
-		say("%s: there is no librdmad-calls.so beside libibverbs.so.1: make it, or install all of rdmad",
-		    opt->check ? "--check" : "--trace");
+	if (!preload_can(opt->check ? "--check" : "--trace", in->call_lib, "librdmad-calls.so"))
 		return false;
-	}
 	if (file && !is_writable(file)) {
 		say("--trace-file %s: %s", file, strerror(errno));
 		return false;

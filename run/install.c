@@ -218,7 +218,17 @@ static char *preload(const struct install *p, const struct options *opt)
 }
 
 /* LD_PRELOAD has no way to quote its separators. */
-static bool preloadable(const struct install *p) { return !strpbrk(p->lib_dir, " :;"); }
+static bool preloadable(const char *path) { return !strpbrk(path, " :;"); }
+
+bool preload_can(const char *option, const char *lib, const char *name)
+{
+	if (!*lib)
+		say("%s: there is no %s beside libibverbs.so.1: make it, or install all of rdmad", option, name);
+	else if (!preloadable(lib))
+		say("%s: the dynamic loader cannot preload a library with a space, : or ; in its path (%s)", option,
+		    lib);
+	return *lib && preloadable(lib);
+}
 
 void env_set(const struct install *p, const struct options *opt, const char *socket)
 {
@@ -226,7 +236,7 @@ void env_set(const struct install *p, const struct options *opt, const char *soc
 
 	if (strpbrk(p->lib_dir, ":;"))
 		say("warning: the dynamic loader cannot search %s, for the : or ; in its name", p->lib_dir);
-	if (setenv("LD_LIBRARY_PATH", path, 1) || (preloadable(p) && setenv("LD_PRELOAD", pre, 1)) ||
+	if (setenv("LD_LIBRARY_PATH", path, 1) || (preloadable(p->lib_dir) && setenv("LD_PRELOAD", pre, 1)) ||
 	    setenv("RDMAD_SOCKET", socket, 1))
 		abort();
 	free(path);
@@ -250,7 +260,7 @@ void env_print(const struct install *p, const struct options *opt)
 	char *path = library_path(p), *pre = preload(p, opt);
 
 	print_export("LD_LIBRARY_PATH", path);
-	if (preloadable(p))
+	if (preloadable(p->lib_dir))
 		print_export("LD_PRELOAD", pre);
 	if (opt->socket)
 		print_export("RDMAD_SOCKET", opt->socket);

@@ -466,12 +466,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 }
 /* clang-format on */
 
-static bool rsockets_there(const struct install *p)
-{
-	if (!*p->rs_lib)
-		say("--rsockets: there is no librspreload.so beside libibverbs.so.1: make it, or install all of rdmad");
-	return *p->rs_lib;
-}
+static bool rsockets_can(const struct install *p) { return preload_can("--rsockets", p->rs_lib, "librspreload.so"); }
 
 /* Before a daemon is started: where its log goes, and the number by which it knows the program. */
 static bool watch_prepare(struct options *opt)
@@ -525,7 +520,7 @@ int main(int argc, char **argv)
 	if (!options_parse(&opt, argc, argv)) {
 		if (!install_find(&in))
 			return RUN_FAILED;
-		if (opt.rsockets && !rsockets_there(&in))
+		if (opt.rsockets && !rsockets_can(&in))
 			return RUN_FAILED;
 		env_print(&in, &opt);
 		return 0;
@@ -548,7 +543,7 @@ int main(int argc, char **argv)
 		return sweep_main(&opt, argv[0], program);
 	if (!install_find(&in))
 		return RUN_FAILED;
-	if (opt.rsockets && !rsockets_there(&in))
+	if (opt.rsockets && !rsockets_can(&in))
 		return RUN_FAILED;
 	if (opt.hosts)
 		hosts_split(&opt);

@@ -98,6 +98,9 @@ struct install {
 /* False: said what is missing. */
 bool install_find(struct install *);
 
+/* Can this library of an option, of that name, be preloaded?  False: said why not. */
+bool preload_can(const char *option, const char *lib, const char *name);
+
 /* LD_LIBRARY_PATH and LD_PRELOAD as the program needs them: set here, or printed for a shell. */
 void env_set(const struct install *, const struct options *, const char *socket);
 void env_print(const struct install *, const struct options *);

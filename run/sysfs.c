@@ -293,13 +293,8 @@ static bool by_preload(const struct install *p, int daemon)
 	int hold;
 	bool good;
 
-	if (!*p->tree_lib || strpbrk(p->tree_lib, " :;")) {
-		say("--sysfs: %s",
-		    *p->tree_lib
-			    ? "the dynamic loader cannot preload a library with a space, : or ; in its path"
-			    : "there is no librdmad-tree.so beside libibverbs.so.1: make it, or install all of rdmad");
+	if (!preload_can("--sysfs", p->tree_lib, "librdmad-tree.so"))
 		return false;
-	}
 	hold = hold_make();
 	if (hold < 0 || !root_make(&t))
 		return false;
