@@ -10,6 +10,7 @@ rdmad_run_SOURCES = \
 	run/hold.c \
 	run/junit.c \
 	run/hosts.c \
+	run/leaks.c \
 	run/lesson.c \
 	run/install.c \
 	run/mounts.c \

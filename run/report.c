@@ -30,15 +30,6 @@ static const char *const files[] = { "report.txt",       "report.json", "daemon.
 				     "stats-after.json", "qps.json",    "why.txt",    "why.json",
 				     "rules.txt",        "rules.json",  "junit.xml",  "replay.txt" };
 
-/* Kinds of objects, as the daemon names their number, and for people. */
-static const struct kind {
-	const char *many, *name;
-} kinds[] = {
-	{ "qps", "QP" },           { "mrs", "MR" }, { "cqs", "CQ" }, { "pds", "PD" },
-	{ "srqs", "SRQ" },         { "mws", "MW" }, { "dms", "DM" }, { "channels", "completion channel" },
-	{ "xrcds", "XRC domain" },
-};
-
 /* ---- files ------------------------------------------------------------------------- */
 
 char *report_file(const struct options *opt, const char *name)
@@ -89,8 +80,7 @@ static void put_json(const struct report *r, const char *name, const json_t *j)
 
 /* ---- what is ours -------------------------------------------------------------------- */
 
-/* The rows of a list that belong to this run. */
-static json_t *ours(const struct report *r, const json_t *list)
+json_t *report_ours(const struct report *r, const json_t *list)
 {
 	json_t *out = json_array(), *row;
 	size_t i;
@@ -118,85 +108,13 @@ static json_t *ends_get(const struct report *r)
 		json_decref(live);
 		json_decref(ends);
 		ends = hold_dump(r->daemon, DUMP_ENDS);
-		live = ends ? ours(r, json_object_get(ends, "live")) : NULL;
+		live = ends ? report_ours(r, json_object_get(ends, "live")) : NULL;
 		if (!ends || settled(live))
 			break;
 		nanosleep(&pause, NULL);
 	}
 	json_decref(live);
 	return ends;
-}
-
-/* The contexts that ended and left something. */
-static json_t *leaks_of(const struct report *r, const json_t *ends)
-{
-	json_t *mine = ours(r, json_object_get(ends, "contexts")), *out = json_array(), *ctx, *n;
-	const char *key;
-	size_t i;
-
-	json_array_foreach(mine, i, ctx)
-	{
-		long long left = 0;
-
-		json_object_foreach(json_object_get(ctx, "left"), key, n) left += json_integer_value(n);
-		if (left)
-			json_array_append(out, ctx);
-	}
-	json_decref(mine);
-	return out;
-}
-
-/* The last state of that QP among those that are no more. */
-static const json_t *qp_of(const json_t *qps, long long ctx, long long qpn)
-{
-	const json_t *found = NULL;
-	json_t *q;
-	size_t i;
-
-	json_array_foreach(qps, i, q) if (num(q, "context") == ctx && num(q, "qpn") == qpn) found = q;
-	return found;
-}
-
-/* ---- leaks, for people ------------------------------------------------------------------ */
-
-static void leak_object(FILE *f, const json_t *ctx, const json_t *o, const json_t *qps)
-{
-	const char *kind = str(o, "kind");
-	const json_t *q = !strcmp(kind, "qp") ? qp_of(qps, num(ctx, "context"), num(o, "number")) : NULL;
-
-	if (q)
-		fprintf(f, "    QP %#llx  %s, %s, peer %s %#llx, %lld sends and %lld receives outstanding\n",
-			num(o, "number"), str(q, "type"), str(q, "state"), *str(q, "peer") ? str(q, "peer") : "none",
-			num(q, "dest_qpn"), num(q, "sq_len"), num(q, "rq_len"));
-	else if (!strcmp(kind, "mr"))
-		fprintf(f, "    MR key %#llx  %lld bytes at %s\n", num(o, "number"), num(o, "length"),
-			str(o, "address"));
-	else
-		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-			if (!strncmp(kinds[i].many, kind, strlen(kind)) && kinds[i].many[strlen(kind)] == 's')
-				fprintf(f, "    %s %lld\n", kinds[i].name, num(o, "number"));
-}
-
-static void leak_show(FILE *f, const json_t *ctx, const json_t *qps)
-{
-	const json_t *left = json_object_get(ctx, "left");
-	const char *comma = " ";
-	json_t *o;
-	size_t i;
-
-	fprintf(f, "%s (pid %lld) %s on %s without destroying", str(ctx, "program"), num(ctx, "pid"),
-		json_is_true(json_object_get(ctx, "orderly")) ? "ended" : "was killed, or ended by _exit,",
-		str(ctx, "device"));
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		long long n = num(left, kinds[i].many);
-
-		if (n) {
-			fprintf(f, "%s%lld %s%s", comma, n, kinds[i].name, n == 1 ? "" : "s");
-			comma = ", ";
-		}
-	}
-	fputc('\n', f);
-	json_array_foreach(json_object_get(ctx, "objects"), i, o) leak_object(f, ctx, o, qps);
 }
 
 /* ---- the report ---------------------------------------------------------------------------- */
@@ -295,6 +213,7 @@ static json_t *report_json(const struct report *r, const struct outcome *o, int 
 	json_object_set_new(j, "signal",
 			    WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
 	json_object_set(j, "leaks", leaks);
+	json_object_set_new(j, "leaks_forgotten", json_integer(r->lost));
 	json_object_set_new(j, "misuse", json_boolean(r->misuse));
 	json_object_set_new(j, "processes_left", left);
 	json_object_set_new(j, "processes_ended", r->ended ? json_incref(r->ended) : json_array());
@@ -318,12 +237,16 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 	rules_put(f, rules);
 	if (r->misuse)
 		fputs("check:   misuse of verbs was found: see check.txt\n", f);
-	fprintf(f, "\nleft undestroyed%s\n", json_array_size(json_object_get(j, "leaks")) ? ":" : ": nothing");
+	fprintf(f, "\nleft undestroyed%s\n",
+		json_array_size(json_object_get(j, "leaks")) || r->lost ? ":" : ": nothing");
 	json_array_foreach(json_object_get(j, "leaks"), i, row)
 	{
 		fputs("  ", f);
 		leak_show(f, row, qps);
 	}
+	if (r->lost)
+		fputs("  ", f);
+	leaks_lost_show(f, r->lost);
 	json_array_foreach(json_object_get(j, "processes_left"), i, row)
 		fprintf(f, "still running: %s (pid %lld)\n", str(row, "name"), num(row, "pid"));
 	json_array_foreach(json_object_get(j, "processes_ended"), i, row)
@@ -369,10 +292,10 @@ static void report_write(const struct report *r, const json_t *j, const json_t *
 /* Queue pairs that are no more, and those of processes that still run. */
 static json_t *qps_get(const struct report *r, const json_t *ends)
 {
-	json_t *list = ours(r, json_object_get(ends, "qps")), *all = hold_dump(r->daemon, DUMP_QPS), *live, *q;
+	json_t *list = report_ours(r, json_object_get(ends, "qps")), *all = hold_dump(r->daemon, DUMP_QPS), *live, *q;
 	size_t i;
 
-	live = ours(r, json_object_get(all, "qps"));
+	live = report_ours(r, json_object_get(all, "qps"));
 	json_array_foreach(live, i, q) json_object_set_new(q, "live", json_true());
 	json_array_extend(list, live);
 	json_decref(live);
@@ -383,7 +306,7 @@ static json_t *qps_get(const struct report *r, const json_t *ends)
 /* Asks the daemon what went wrong for this run. */
 static json_t *causes_get(const struct report *r)
 {
-	json_t *all = hold_dump(r->daemon, DUMP_WHY), *mine = ours(r, json_object_get(all, "causes"));
+	json_t *all = hold_dump(r->daemon, DUMP_WHY), *mine = report_ours(r, json_object_get(all, "causes"));
 
 	json_decref(all);
 	return mine;
@@ -451,7 +374,7 @@ void report_time_up(void *arg)
 	struct report *r = arg;
 	json_t *all = hold_dump(r->daemon, DUMP_WHY);
 
-	r->waits = ours(r, json_object_get(all, "waits"));
+	r->waits = report_ours(r, json_object_get(all, "waits"));
 	json_decref(all);
 }
 
@@ -463,6 +386,7 @@ int report_end(struct report *r, const struct outcome *o)
 	int status = outcome_status(o);
 	size_t i;
 
+	r->lost = leaks_lost(r, ends);
 	r->alive = ends || daemon_lives(r);
 	if (!ends)
 		say(r->alive ? "the daemon at %s does not answer: what it knows of the program is not told"
@@ -476,7 +400,10 @@ int report_end(struct report *r, const struct outcome *o)
 			fputs("rdmad-run: ", stderr);
 			leak_show(stderr, ctx, qps);
 		}
-		if (!status && json_array_size(leaks))
+		if (r->lost)
+			fputs("rdmad-run: ", stderr);
+		leaks_lost_show(stderr, r->lost);
+		if (!status && (json_array_size(leaks) || r->lost))
 			status = r->opt->leak_status;
 	}
 	r->misuse = check_found(r->opt);

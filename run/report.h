@@ -33,6 +33,7 @@ struct report {
 	int pidfd;             /* of the daemon; -1: it is in another PID namespace */
 	bool alive;            /* at the program's end it is the same process still */
 	bool misuse;           /* --check has found some */
+	long long lost;        /* contexts that left something, and that the daemon has forgotten */
 	struct json_t *before; /* stats */
 	struct json_t *ended;  /* processes that outlived the program and their grace, or NULL */
 	struct json_t *waits;  /* for what the program waited when time was up, or NULL */
@@ -46,6 +47,18 @@ char *report_file(const struct options *, const char *name);
 /* explain.c: is there an error among the causes (DUMP_WHY)?  And all of them, if there is one. */
 bool explain_wrong(const struct json_t *causes);
 void explain_put(FILE *, const struct json_t *causes, const struct json_t *waits, const struct outcome *);
+
+/* The rows of a list of the daemon's that belong to this run. */
+struct json_t *report_ours(const struct report *, const struct json_t *list);
+
+/*
+ * leaks.c: the contexts that ended and left something (DUMP_ENDS), and how many more there were, of which the daemon has
+ * no row any more; for people, with the QPs at their end.
+ */
+struct json_t *leaks_of(const struct report *, const struct json_t *ends);
+long long leaks_lost(const struct report *, const struct json_t *ends);
+void leak_show(FILE *, const struct json_t *ctx, const struct json_t *qps);
+void leaks_lost_show(FILE *, long long n);
 
 /* rules.c: the rules that are in force (DUMP_IMPAIR), and what they decided; nothing if they met no packet. */
 void rules_put(FILE *, const struct json_t *rules);

@@ -12,6 +12,7 @@
 #define CTXS_KEPT   256u
 #define OBJS_KEPT   2048u
 #define OBJS_OF_CTX 64u /* of a kind: the rest is a number */
+#define LOST_RUNS   64u
 
 struct end_ctx {
 	uint64_t run;
@@ -30,10 +31,18 @@ struct end_obj {
 	uint64_t addr, len; /* MR */
 };
 
+/* Rows of contexts that had to go, by their rdmad-run: it is to know that there were more. */
+struct end_lost {
+	uint64_t run;
+	uid_t uid;
+	unsigned n;
+};
+
 static struct qp_row qps[QPS_KEPT];
 static struct end_ctx ctxs[CTXS_KEPT];
 static struct end_obj objs[OBJS_KEPT];
-static uint64_t qps_n, ctxs_n, objs_n; /* ever */
+static struct end_lost lost[LOST_RUNS];
+static uint64_t qps_n, ctxs_n, objs_n, lost_n, ctxs_ended; /* ever; ctxs_n of ctxs_ended have left something */
 
 static const char *const kind_names[OBJ_KINDS] = {
 	[OBJ_PD] = "pd", [OBJ_MR] = "mr", [OBJ_CHANNEL] = "channel", [OBJ_CQ] = "cq",     [OBJ_SRQ] = "srq",
@@ -61,10 +70,39 @@ static void obj_keep(const struct obj *o)
 	}
 }
 
+/* Those that go on elsewhere are not left. */
+static unsigned left_of(const struct ctx *c, unsigned kind, bool shared)
+{
+	return shared && (kind == OBJ_PD || kind == OBJ_MR || kind == OBJ_DM) ? 0 : c->obj_n[kind];
+}
+
+static void ctx_forget(const struct end_ctx *e)
+{
+	struct end_lost *l = lost;
+
+	if (!e->run)
+		return;
+	while (l < lost + LOST_RUNS && !(l->n && l->run == e->run && l->uid == e->uid))
+		l++;
+	if (l == lost + LOST_RUNS) {
+		l = &lost[lost_n++ % LOST_RUNS];
+		*l = (struct end_lost){ .run = e->run, .uid = e->uid };
+	}
+	l->n++;
+}
+
 void ends_ctx(const struct ctx *c, bool shared)
 {
-	struct end_ctx *e = &ctxs[ctxs_n++ % CTXS_KEPT];
+	struct end_ctx *e = &ctxs[ctxs_n % CTXS_KEPT];
+	unsigned all = 0;
 
+	ctxs_ended++;
+	for (unsigned k = 0; k < OBJ_KINDS; k++)
+		all += left_of(c, k, shared);
+	if (!all) /* there is nothing to tell, and no row of another one goes for it */
+		return;
+	if (ctxs_n++ >= CTXS_KEPT)
+		ctx_forget(e);
 	*e = (struct end_ctx){
 		.run = c->run, .id = c->id, .device = c->dev->index, .pid = c->pid, .uid = c->uid, .bye = c->bye
 	};
@@ -72,9 +110,9 @@ void ends_ctx(const struct ctx *c, bool shared)
 	for (unsigned k = 0; k < OBJ_KINDS; k++) {
 		unsigned n = 0;
 
-		if (shared && (k == OBJ_PD || k == OBJ_MR || k == OBJ_DM))
+		e->left[k] = left_of(c, k, shared);
+		if (!e->left[k])
 			continue;
-		e->left[k] = c->obj_n[k];
 		for (const struct obj *o = c->objs[k]; o && n < OBJS_OF_CTX; o = o->next, n++) {
 			obj_keep(o);
 			if (k == OBJ_QP)
@@ -129,6 +167,17 @@ static json_t *ctx_json(const struct end_ctx *c)
 			 (int)c->bye, "left", left, "objects", list);
 }
 
+static json_t *lost_json(const struct session *viewer)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < LOST_RUNS; i++)
+		if (lost[i].n && why_sees(viewer, lost[i].uid))
+			json_array_append_new(list, json_pack("{s:I s:i}", "run", (json_int_t)lost[i].run, "contexts",
+							      (int)lost[i].n));
+	return list;
+}
+
 json_t *ends_json(const struct session *viewer)
 {
 	json_t *contexts = json_array(), *list = json_array(), *live = json_array();
@@ -149,6 +198,6 @@ json_t *ends_json(const struct session *viewer)
 		if (s->ctx && why_sees(viewer, s->uid))
 			json_array_append_new(live, json_pack("{s:i s:I s:i}", "context", (int)s->ctx->id, "run",
 							      (json_int_t)s->ctx->run, "pid", (int)s->pid));
-	return json_pack("{s:o s:o s:o s:I s:I}", "contexts", contexts, "qps", list, "live", live, "contexts_ever",
-			 (json_int_t)ctxs_n, "qps_ever", (json_int_t)qps_n);
+	return json_pack("{s:o s:o s:o s:o s:I s:I}", "contexts", contexts, "lost", lost_json(viewer), "qps", list,
+			 "live", live, "contexts_ever", (json_int_t)ctxs_ended, "qps_ever", (json_int_t)qps_n);
 }

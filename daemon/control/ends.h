@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ends.h - the last contexts and queue pairs that have ended, and the objects that contexts left undestroyed.
+ * ends.h - the last queue pairs that have ended, and the last contexts that left objects undestroyed, with these.
  *
  * They are kept for those who look when the program has ended (rdmad-run --report).  The rows are limited; the oldest
- * go.  Written in shard threads while the control thread waits for them, read in the control thread.
+ * go, and of contexts it is counted which. Written in shard threads while the control thread waits for them, read in the control thread.
  */
 #ifndef DAEMON_ENDS_H
 #define DAEMON_ENDS_H

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * leaky.c - makes objects and leaves them: leaky HOW [SIGNAL].  HOW is clean (all are destroyed), return, _exit, signal, close
- * (the device is closed with objects on it), devices (only that is opened).
+ * (the device is closed with objects on it), devices (only that is opened).  leaky many N close or devices: N
+ * contexts, each with a PD or with nothing.
  */
 #include <infiniband/verbs.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +23,25 @@ static void *need(void *p, const char *what)
 	return p;
 }
 
+/* Contexts one after the other, each of which is opened, has a PD if it is to leave one, and is closed. */
+static int many(struct ibv_device *dev, int n, bool leave)
+{
+	while (n-- > 0) {
+		struct ibv_context *c = need(ibv_open_device(dev), "open");
+
+		if (leave)
+			need(ibv_alloc_pd(c), "pd");
+		if (ibv_close_device(c))
+			return 98;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "clean";
 	struct ibv_device **list = need(ibv_get_device_list(NULL), "devices");
-	struct ibv_context *c = need(ibv_open_device(list[0]), "open");
+	struct ibv_context *c;
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
@@ -37,6 +53,9 @@ int main(int argc, char **argv)
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 
+	if (!strcmp(how, "many") && argc > 3)
+		return many(list[0], atoi(argv[2]), !strcmp(argv[3], "close"));
+	c = need(ibv_open_device(list[0]), "open");
 	if (!strcmp(how, "devices"))
 		return 0;
 	pd = need(ibv_alloc_pd(c), "pd");
