@@ -82,10 +82,14 @@ static void put_json(const struct report *r, const char *name, const json_t *j)
 
 json_t *report_ours(const struct report *r, const json_t *list)
 {
-	json_t *out = json_array(), *row;
-	size_t i;
+	json_t *out = json_array(), *row, *run;
+	size_t i, k;
 
-	json_array_foreach(list, i, row) if (num(row, "run") == (long long)r->opt->run) json_array_append(out, row);
+	json_array_foreach(list, i, row)
+	{
+		json_array_foreach(json_object_get(row, "runs"), k, run) if ((uint64_t)json_integer_value(run) ==
+									     r->opt->run) json_array_append(out, row);
+	}
 	return out;
 }
 

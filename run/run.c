@@ -468,22 +468,29 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 
 static bool rsockets_can(const struct install *p) { return preload_can("--rsockets", p->rs_lib, "librspreload.so"); }
 
-/* Before a daemon is started: where its log goes, and the number by which it knows the program. */
+/* The number by which the daemon knows the program, in front of those of rdmad-runs around us: it belongs to them, too. */
+static bool run_name(struct options *opt)
+{
+	const char *outer = getenv("RDMAD_RUN");
+	char text[256];
+
+	if (getrandom(&opt->run, sizeof(opt->run), 0) != sizeof(opt->run))
+		abort();
+	opt->run = (opt->run & INT64_MAX) | 1;
+	snprintf(text, sizeof(text), "%" PRIx64 "%s%s", opt->run, outer && *outer ? "," : "", outer ? outer : "");
+	return !setenv("RDMAD_RUN", text, 1);
+}
+
+/* Before a daemon is started: where its log goes, and the program's name to it. */
 static bool watch_prepare(struct options *opt)
 {
-	char text[20];
-
 	if (!is_watched(opt))
 		return true;
 	if (opt->report && !report_place(opt))
 		return false;
 	if (opt->report && !opt->log)
 		opt->log = report_file(opt, "daemon.log");
-	if (getrandom(&opt->run, sizeof(opt->run), 0) != sizeof(opt->run))
-		abort();
-	opt->run = (opt->run & INT64_MAX) | 1;
-	snprintf(text, sizeof(text), "%" PRIx64, opt->run);
-	return !setenv("RDMAD_RUN", text, 1);
+	return run_name(opt);
 }
 
 static int watch(const struct options *opt, const struct install *in, const char *addr, char **argv)

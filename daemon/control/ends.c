@@ -15,7 +15,7 @@
 #define LOST_RUNS   64u
 
 struct end_ctx {
-	uint64_t run;
+	struct msg_runs runs;
 	unsigned id, device;
 	pid_t pid;
 	uid_t uid;
@@ -33,7 +33,7 @@ struct end_obj {
 
 /* Rows of contexts that had to go, by their rdmad-run: it is to know that there were more. */
 struct end_lost {
-	uint64_t run;
+	struct msg_runs runs;
 	uid_t uid;
 	unsigned n;
 };
@@ -80,13 +80,13 @@ static void ctx_forget(const struct end_ctx *e)
 {
 	struct end_lost *l = lost;
 
-	if (!e->run)
+	if (!e->runs.id[0])
 		return;
-	while (l < lost + LOST_RUNS && !(l->n && l->run == e->run && l->uid == e->uid))
+	while (l < lost + LOST_RUNS && !(l->n && !memcmp(&l->runs, &e->runs, sizeof(l->runs)) && l->uid == e->uid))
 		l++;
 	if (l == lost + LOST_RUNS) {
 		l = &lost[lost_n++ % LOST_RUNS];
-		*l = (struct end_lost){ .run = e->run, .uid = e->uid };
+		*l = (struct end_lost){ .runs = e->runs, .uid = e->uid };
 	}
 	l->n++;
 }
@@ -104,7 +104,7 @@ void ends_ctx(const struct ctx *c, bool shared)
 	if (ctxs_n++ >= CTXS_KEPT)
 		ctx_forget(e);
 	*e = (struct end_ctx){
-		.run = c->run, .id = c->id, .device = c->dev->index, .pid = c->pid, .uid = c->uid, .bye = c->bye
+		.runs = c->runs, .id = c->id, .device = c->dev->index, .pid = c->pid, .uid = c->uid, .bye = c->bye
 	};
 	memcpy(e->prog, c->prog, sizeof(e->prog));
 	for (unsigned k = 0; k < OBJ_KINDS; k++) {
@@ -162,7 +162,7 @@ static json_t *ctx_json(const struct end_ctx *c)
 	for (uint64_t i = objs_n > OBJS_KEPT ? objs_n - OBJS_KEPT : 0; n && i < objs_n; i++)
 		if (objs[i % OBJS_KEPT].ctx == c->id)
 			json_array_append_new(list, obj_json(&objs[i % OBJS_KEPT]));
-	return json_pack("{s:i s:I s:s s:s s:i s:b s:o s:o}", "context", (int)c->id, "run", (json_int_t)c->run,
+	return json_pack("{s:i s:o s:s s:s s:i s:b s:o s:o}", "context", (int)c->id, "runs", runs_json(&c->runs),
 			 "device", devices[c->device].name, "program", c->prog, "pid", (int)c->pid, "orderly",
 			 (int)c->bye, "left", left, "objects", list);
 }
@@ -173,7 +173,7 @@ static json_t *lost_json(const struct session *viewer)
 
 	for (unsigned i = 0; i < LOST_RUNS; i++)
 		if (lost[i].n && why_sees(viewer, lost[i].uid))
-			json_array_append_new(list, json_pack("{s:I s:i}", "run", (json_int_t)lost[i].run, "contexts",
+			json_array_append_new(list, json_pack("{s:o s:i}", "runs", runs_json(&lost[i].runs), "contexts",
 							      (int)lost[i].n));
 	return list;
 }
@@ -196,8 +196,8 @@ json_t *ends_json(const struct session *viewer)
 	}
 	for (const struct session *s = sessions; s; s = s->next)
 		if (s->ctx && why_sees(viewer, s->uid))
-			json_array_append_new(live, json_pack("{s:i s:I s:i}", "context", (int)s->ctx->id, "run",
-							      (json_int_t)s->ctx->run, "pid", (int)s->pid));
+			json_array_append_new(live, json_pack("{s:i s:o s:i}", "context", (int)s->ctx->id, "runs",
+							      runs_json(&s->ctx->runs), "pid", (int)s->pid));
 	return json_pack("{s:o s:o s:o s:o s:I s:I}", "contexts", contexts, "lost", lost_json(viewer), "qps", list,
 			 "live", live, "contexts_ever", (json_int_t)ctxs_ended, "qps_ever", (json_int_t)qps_n);
 }

@@ -19,7 +19,7 @@ void qp_row_fill(struct qp_row *r, struct shard *s, unsigned device, uint32_t qp
 	r->ctx = o->ctx->id;
 	r->pid = o->ctx->pid;
 	r->uid = o->ctx->uid;
-	r->run = o->ctx->run;
+	r->runs = o->ctx->runs;
 	memcpy(r->prog, o->ctx->prog, sizeof(r->prog));
 }
 
@@ -28,6 +28,15 @@ static const char *state_name(uint8_t state)
 	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+json_t *runs_json(const struct msg_runs *runs)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < MSG_RUNS && runs->id[i]; i++)
+		json_array_append_new(list, json_integer((json_int_t)runs->id[i]));
+	return list;
 }
 
 json_t *qp_json(const struct qp_row *r)
@@ -41,7 +50,7 @@ json_t *qp_json(const struct qp_row *r)
 	j = json_pack("{s:s s:I s:s s:s s:i s:s s:i s:i}", "device", devices[r->device].name, "qpn", (json_int_t)i->qpn,
 		      "type", type_name(i->type), "state", state_name(i->state), "pid", (int)r->pid, "program", r->prog,
 		      "uid", (int)r->uid, "context", (int)r->ctx);
-	json_object_set_new(j, "run", json_integer((json_int_t)r->run));
+	json_object_set_new(j, "runs", runs_json(&r->runs));
 	json_object_set_new(j, "peer", json_string(peer));
 	json_object_set_new(j, "dest_qpn", json_integer(i->attr.dest_qpn));
 	json_object_set_new(j, "sgid_index", json_integer(i->attr.av.sgid_index));

@@ -13,7 +13,7 @@ struct qp_row {
 	unsigned device, ctx;
 	pid_t pid;
 	uid_t uid;
-	uint64_t run;
+	struct msg_runs runs;
 	char prog[RDMAD_NAME_LEN];
 	bool left; /* it is no more, and its program did not destroy it */
 };
@@ -22,5 +22,7 @@ struct qp_row {
 void qp_row_fill(struct qp_row *, struct shard *, unsigned device, uint32_t qpn);
 /* The caller owns it; NULL: no memory. */
 json_t *qp_json(const struct qp_row *);
+/* The numbers of rdmad-runs, the innermost first. */
+json_t *runs_json(const struct msg_runs *);
 
 #endif

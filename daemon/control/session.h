@@ -22,7 +22,7 @@ struct session {
 	uid_t uid;
 	gid_t gid;
 	char prog[RDMAD_NAME_LEN]; /* as the client calls itself; printable */
-	uint64_t run;              /* of $RDMAD_RUN */
+	struct msg_runs runs;
 	bool hello, hold;
 	bool yields;             /* its last request was so long that others come next */
 	struct ctx *ctx;         /* after MSG_OPEN */

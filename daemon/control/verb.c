@@ -51,7 +51,8 @@ int verb_hello(struct call *call)
 	}
 	for (unsigned i = 0; i < sizeof(call->req->hello.prog) && prog[i]; i++)
 		s->prog[i] = isgraph((unsigned char)prog[i]) ? prog[i] : '?';
-	s->run = call->req->hello.run & INT64_MAX; /* JSON has no more */
+	for (unsigned i = 0; i < MSG_RUNS; i++)
+		s->runs.id[i] = call->req->hello.runs.id[i] & INT64_MAX; /* JSON has no more */
 	s->hello = true;
 	return s->refused ? refuse(call, WHY_QUOTA, s->refused, "user %u has all the connections that he may",
 				   (unsigned)s->uid)
@@ -141,7 +142,7 @@ static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
 		peer_drop(peer);
 		return err;
 	}
-	s->ctx->run = s->run;
+	s->ctx->runs = s->runs;
 	return ctx_reply(call, event, token);
 }
 

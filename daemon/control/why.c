@@ -52,7 +52,7 @@ static bool within_rate(struct ctx *c, mono_t now)
 
 void why_owner_of(struct why_owner *o, const struct ctx *c)
 {
-	*o = (struct why_owner){ .pid = c->pid, .uid = c->uid, .run = c->run, .ctx = c->id };
+	*o = (struct why_owner){ .pid = c->pid, .uid = c->uid, .runs = c->runs, .ctx = c->id };
 	memcpy(o->prog, c->prog, sizeof(o->prog));
 }
 
@@ -430,7 +430,7 @@ static void on_woken(struct ev_loop *, ev_async *, int) { queue_drain(); }
 
 void why_owner_of_session(struct why_owner *o, const struct session *s)
 {
-	*o = (struct why_owner){ .pid = s->pid, .uid = s->uid, .run = s->run, .ctx = s->ctx ? s->ctx->id : 0 };
+	*o = (struct why_owner){ .pid = s->pid, .uid = s->uid, .runs = s->runs, .ctx = s->ctx ? s->ctx->id : 0 };
 	memcpy(o->prog, s->prog, sizeof(o->prog));
 }
 

@@ -28,7 +28,7 @@
 struct why_owner {
 	pid_t pid;
 	uid_t uid;
-	uint64_t run;
+	struct msg_runs runs;
 	unsigned ctx; /* 0: none */
 	char prog[RDMAD_NAME_LEN];
 };

@@ -194,10 +194,10 @@ void why_entry_json(const struct why_entry *e, void *arg)
 	if (other)
 		twin_mark(l->rows, other, e);
 	lines_put(&t, e, other, there);
-	j = json_pack("{s:I s:I s:s s:s s:s s:s s:i s:I s:s s:i s:i s:I s:i}", "number", (json_int_t)e->number,
+	j = json_pack("{s:I s:I s:s s:s s:s s:s s:i s:o s:s s:i s:i s:I s:i}", "number", (json_int_t)e->number,
 		      "time_ns", (json_int_t)e->when_ns, "grade", grade_name(e->cause), "cause", why_name(e->cause),
 		      "text", e->text, "device", e->device >= 0 ? devices[e->device].name : "", "qpn", (int)e->qpn,
-		      "run", (json_int_t)e->owner.run, "program", e->owner.prog, "pid", (int)e->owner.pid, "uid",
+		      "runs", runs_json(&e->owner.runs), "program", e->owner.prog, "pid", (int)e->owner.pid, "uid",
 		      (int)e->owner.uid, "context", (json_int_t)e->owner.ctx, "core", (int)e->core);
 	if (!j)
 		return;

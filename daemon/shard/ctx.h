@@ -60,8 +60,8 @@ struct ctx {
 	mono_t why_since; /* why.c's: causes told since then */
 	unsigned why_n;
 	struct share *share; /* share.c's: of its user */
-	uint64_t run;        /* which rdmad-run it belongs to; 0: none */
-	struct peer *peer;   /* its memory */
+	struct msg_runs runs;
+	struct peer *peer; /* its memory */
 	struct family *family;
 	int token_fd; /* our end: holds the token for who peeks */
 	char prog[RDMAD_NAME_LEN];

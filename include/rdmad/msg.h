@@ -41,6 +41,12 @@ enum msg_op {
 };
 
 #define MSG_CAPTURE_QPS 16
+#define MSG_RUNS        4
+
+/* $RDMAD_RUN: the rdmad-runs that a program belongs to, the innermost first; 0: none. */
+struct msg_runs {
+	uint64_t id[MSG_RUNS];
+};
 
 /*
  * Contexts of a family share their PDs, MRs and device memory (ibv_import_device).  The token socket, which is
@@ -135,7 +141,7 @@ struct msg_req {
 	uint32_t seq;		/* echoed */
 	union {
 		uint8_t none[0]; /* no more than op and seq */
-		struct { uint32_t abi; uint32_t pid; char prog[56]; uint64_t run; /* $RDMAD_RUN: which rdmad-run it belongs to; 0: none */ } hello;
+		struct { uint32_t abi; uint32_t pid; char prog[32]; struct msg_runs runs; } hello; /* of this size in all versions, which tell each other theirs */
 		struct { char name[RDMAD_NAME_LEN]; } open;
 		struct { uint32_t port; uint32_t index; } gid;
 		struct { uint32_t pd; uint32_t access; uint64_t addr, len, iova;

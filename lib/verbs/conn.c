@@ -54,9 +54,20 @@ static int daemon_connect(pid_t *pid)
 	return name_connect(own, pid);
 }
 
+/* Numbers with commas between. */
+static void runs_read(struct msg_runs *runs)
+{
+	const char *at = secure_getenv("RDMAD_RUN");
+	char *end;
+
+	for (unsigned i = 0; at && *at && i < MSG_RUNS; i++) {
+		runs->id[i] = strtoull(at, &end, 16);
+		at = *end == ',' ? end + 1 : NULL;
+	}
+}
+
 static int open_hello(struct conn *c)
 {
-	const char *env_run = secure_getenv("RDMAD_RUN");
 	struct msg_req req = { .op = MSG_HELLO };
 	struct msg_rep rep;
 	int err;
@@ -69,8 +80,8 @@ static int open_hello(struct conn *c)
 	pthread_mutex_init(&c->lock, NULL);
 	req.hello.abi = RDMAD_ABI;
 	req.hello.pid = (uint32_t)c->owner;
-	req.hello.run = env_run && *env_run ? strtoull(env_run, NULL, 16) : 0;
-	snprintf(req.hello.prog, sizeof(req.hello.prog), "%.55s", program_invocation_short_name);
+	runs_read(&req.hello.runs);
+	snprintf(req.hello.prog, sizeof(req.hello.prog), "%.31s", program_invocation_short_name);
 	err = conn_call(c, &req, &rep, -1, NULL, 0);
 	if (!err && rep.hello.abi != RDMAD_ABI)
 		err = EPROTONOSUPPORT;

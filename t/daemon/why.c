@@ -20,7 +20,7 @@
 
 static struct session of(uid_t uid)
 {
-	struct session s = { .uid = uid, .pid = 4711, .prog = "prog", .run = uid };
+	struct session s = { .uid = uid, .pid = 4711, .prog = "prog", .runs = { { uid } } };
 
 	return s;
 }
