@@ -13,6 +13,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -517,6 +518,18 @@ static int watch(const struct options *opt, const struct install *in, const char
 	return status;
 }
 
+/* No socket or file of ours, or of a library, may become somebody's standard input, output or error. */
+static void standard_fds_fill(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd < 3);
+	if (fd >= 3)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	static struct options opt = { .grace_ms = -1, .sweep = { .limit = 1000, .pairs = 20, .slow = 10 } };
@@ -524,6 +537,7 @@ int main(int argc, char **argv)
 	char addr[ADDR_LEN], **program;
 	int status, hold;
 
+	standard_fds_fill();
 	if (!options_parse(&opt, argc, argv)) {
 		if (!install_find(&in))
 			return RUN_FAILED;
