@@ -382,55 +382,93 @@ void report_time_up(void *arg)
 	json_decref(all);
 }
 
-int report_end(struct report *r, const struct outcome *o)
+/* All that the daemon knew at the end. */
+struct known {
+	json_t *ends, *after, *leaks, *qps, *causes, *rules;
+};
+
+static void known_get(struct report *r, struct known *k)
 {
-	json_t *ends = ends_get(r), *after = hold_dump(r->daemon, DUMP_STATS), *leaks = leaks_of(r, ends),
-	       *qps = qps_get(r, ends), *ctx;
-	json_t *causes = causes_get(r), *rules = hold_dump(r->daemon, DUMP_IMPAIR);
+	k->ends = ends_get(r);
+	k->after = hold_dump(r->daemon, DUMP_STATS);
+	k->leaks = leaks_of(r, k->ends);
+	k->qps = qps_get(r, k->ends);
+	k->causes = causes_get(r);
+	k->rules = hold_dump(r->daemon, DUMP_IMPAIR);
+	r->lost = leaks_lost(r, k->ends);
+	r->alive = k->ends || daemon_lives(r);
+	r->misuse = check_found(r->opt);
+}
+
+static void known_free(struct known *k)
+{
+	json_decref(k->ends);
+	json_decref(k->after);
+	json_decref(k->leaks);
+	json_decref(k->qps);
+	json_decref(k->causes);
+	json_decref(k->rules);
+}
+
+static int status_of(const struct report *r, const struct outcome *o, const struct known *k)
+{
 	int status = outcome_status(o);
+
+	if (!status && r->opt->leaks && (json_array_size(k->leaks) || r->lost))
+		status = r->opt->leak_status;
+	if (!status && r->misuse)
+		status = r->opt->check_status;
+	return status;
+}
+
+static void files_write(const struct report *r, const struct outcome *o, const struct known *k, int status)
+{
+	json_t *j = report_json(r, o, status, k->ends, k->leaks, k->after);
+
+	report_write(r, j, k->qps, k->after, k->rules);
+	causes_write(r, k->causes, o);
+	junit_write(r, j, k->causes, o);
+	if (rules_write(r->opt, k->rules))
+		put_json(r, "rules.json", k->rules);
+	json_decref(j);
+}
+
+static void say_all(const struct report *r, const struct outcome *o, const struct known *k)
+{
+	json_t *ctx;
 	size_t i;
 
-	r->lost = leaks_lost(r, ends);
-	r->alive = ends || daemon_lives(r);
-	if (!ends)
+	if (!k->ends)
 		say(r->alive ? "the daemon at %s does not answer: what it knows of the program is not told"
 			     : "the daemon at %s died before the program's end; what it knew of the program is lost",
 		    r->addr);
 	if (r->opt->explain)
-		explain_put(stderr, causes, r->waits, o);
-	if (r->opt->leaks) {
-		json_array_foreach(leaks, i, ctx)
-		{
-			fputs("rdmad-run: ", stderr);
-			leak_show(stderr, ctx, qps);
-		}
-		if (r->lost)
-			fputs("rdmad-run: ", stderr);
-		leaks_lost_show(stderr, r->lost);
-		if (!status && (json_array_size(leaks) || r->lost))
-			status = r->opt->leak_status;
+		explain_put(stderr, k->causes, r->waits, o);
+	if (!r->opt->leaks)
+		return;
+	json_array_foreach(k->leaks, i, ctx)
+	{
+		fputs("rdmad-run: ", stderr);
+		leak_show(stderr, ctx, k->qps);
 	}
-	r->misuse = check_found(r->opt);
-	if (!status && r->misuse)
-		status = r->opt->check_status;
-	if (r->opt->report) {
-		json_t *j = report_json(r, o, status, ends, leaks, after);
+	if (r->lost)
+		fputs("rdmad-run: ", stderr);
+	leaks_lost_show(stderr, r->lost);
+}
 
-		report_write(r, j, qps, after, rules);
-		causes_write(r, causes, o);
-		junit_write(r, j, causes, o);
-		if (rules_write(r->opt, rules))
-			put_json(r, "rules.json", rules);
-		json_decref(j);
-	}
+int report_end(struct report *r, const struct outcome *o)
+{
+	struct known k;
+	int status;
+
+	known_get(r, &k);
+	status = status_of(r, o, &k);
+	if (r->opt->report) /* the files first: nobody may read what is said */
+		files_write(r, o, &k, status);
 	if (r->opt->record || r->opt->replay)
-		tape_end(r->opt, r->argv, rules, status);
-	json_decref(ends);
-	json_decref(after);
-	json_decref(leaks);
-	json_decref(qps);
-	json_decref(causes);
-	json_decref(rules);
+		tape_end(r->opt, r->argv, k.rules, status);
+	say_all(r, o, &k);
+	known_free(&k);
 	json_decref(r->waits);
 	json_decref(r->ended);
 	json_decref(r->before);

@@ -295,6 +295,7 @@ void watch_program(char **argv, const struct watch *w, struct outcome *o)
 	}
 	if (o->pid == 0)
 		become(argv, &old);
+	signal(SIGPIPE, SIG_IGN); /* who reads standard error may have gone: there is more to do than to speak */
 	wait_until(fd, w->limit_ms ? start + w->limit_ms : 0, o, &ended);
 	if (!ended) {
 		w->up(w->arg);
