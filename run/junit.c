@@ -40,7 +40,9 @@ void junit_put(FILE *f, const json_t *j, const char *why)
 		xml_text(f, str(j, "ended"));
 		if (!strcmp(str(j, "ended"), "exit status 0")) {
 			snprintf(text, sizeof(text), "%s%s: rdmad-run's exit status is %lld",
-				 json_array_size(leaks) ? "; verbs objects left" : "",
+				 !json_is_true(json_object_get(j, "leaks_known")) ? "; what was left is not known"
+				 : json_array_size(leaks)                         ? "; verbs objects left"
+										  : "",
 				 json_is_true(json_object_get(j, "misuse")) ? "; misuse found" : "", status);
 			xml_text(f, text);
 		}

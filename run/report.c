@@ -217,6 +217,7 @@ static json_t *report_json(const struct report *r, const struct outcome *o, int 
 	json_object_set_new(j, "signal",
 			    WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
 	json_object_set(j, "leaks", leaks);
+	json_object_set_new(j, "leaks_known", json_boolean(ends));
 	json_object_set_new(j, "leaks_forgotten", json_integer(r->lost));
 	json_object_set_new(j, "misuse", json_boolean(r->misuse));
 	json_object_set_new(j, "processes_left", left);
@@ -242,7 +243,9 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 	if (r->misuse)
 		fputs("check:   misuse of verbs was found: see check.txt\n", f);
 	fprintf(f, "\nleft undestroyed%s\n",
-		json_array_size(json_object_get(j, "leaks")) || r->lost ? ":" : ": nothing");
+		!json_is_true(json_object_get(j, "leaks_known"))          ? ": not known"
+		: json_array_size(json_object_get(j, "leaks")) || r->lost ? ":"
+									  : ": nothing");
 	json_array_foreach(json_object_get(j, "leaks"), i, row)
 	{
 		fputs("  ", f);
@@ -414,7 +417,7 @@ static int status_of(const struct report *r, const struct outcome *o, const stru
 {
 	int status = outcome_status(o);
 
-	if (!status && r->opt->leaks && (json_array_size(k->leaks) || r->lost))
+	if (!status && r->opt->leaks && (!k->ends || json_array_size(k->leaks) || r->lost))
 		status = r->opt->leak_status;
 	if (!status && r->misuse)
 		status = r->opt->check_status;
@@ -446,6 +449,8 @@ static void say_all(const struct report *r, const struct outcome *o, const struc
 		explain_put(stderr, k->causes, r->waits, o);
 	if (!r->opt->leaks)
 		return;
+	if (!k->ends)
+		say("what the program left undestroyed is not known");
 	json_array_foreach(k->leaks, i, ctx)
 	{
 		fputs("rdmad-run: ", stderr);
