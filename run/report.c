@@ -158,7 +158,7 @@ static void left_add(pid_t pid, void *list)
 	char name[32];
 
 	watch_name(pid, name);
-	if (strcmp(name, "rdmad") &&
+	if (!watch_is_helper(name) &&
 	    strcmp(name, "rdmad-run")) /* not those of an rdmad-run below: they end by themselves */
 		json_array_append_new(list, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
 }

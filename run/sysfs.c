@@ -15,6 +15,7 @@
 #include <string.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -186,9 +187,12 @@ static void refresh(const struct tree *t, int daemon, int hold, int end)
 
 	setsid();
 	chdir("/");
+	prctl(PR_SET_NAME, SYSFS_HELPER);
 	for (;;) {
-		if (poll(p, 3, REFRESH_MS) > 0 && p[1].revents)
+		if (poll(p, 3, REFRESH_MS) > 0 && p[1].revents) {
 			p[1].fd = -1;
+			n = LOOK_EVERY - 1; /* now */
+		}
 		if (p[2].revents || (*t->root && !root_there(t)))
 			break;
 		if (p[0].fd >= 0 && (p[0].revents || !tree_write(t, p[0].fd))) {

@@ -12,6 +12,8 @@
 
 #include "run.h"
 
+#define SYSFS_HELPER "rdmad-files" /* the name of the process that writes them */
+
 /*
  * Makes them be seen; addr: the daemon's.  A process of ours writes the files that change (state, GIDs, counters) once a
  * second, as long as anybody can see them.  The way that was taken, or SYSFS_NO: said why.

@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "say.h"
+#include "sysfs.h"
 #include "watch.h"
 
 #include <dirent.h>
@@ -140,9 +141,11 @@ void watch_name(pid_t pid, char name[32])
 	fclose(f);
 }
 
+bool watch_is_helper(const char *name) { return !strcmp(name, "rdmad") || !strcmp(name, SYSFS_HELPER); }
+
 struct blow {
 	int sig;
-	bool spare; /* daemons of rdmad: they end by themselves, or serve others, too */
+	bool spare; /* helpers: they end by themselves, or serve others, too */
 	unsigned n;
 };
 
@@ -153,7 +156,7 @@ static void strike(pid_t pid, void *arg)
 
 	if (b->spare) {
 		watch_name(pid, name);
-		if (!strcmp(name, "rdmad"))
+		if (watch_is_helper(name))
 			return;
 	}
 	b->n += kill(pid, b->sig) == 0;
@@ -248,7 +251,7 @@ static void one_outlived(pid_t pid, void *arg)
 	char name[32];
 
 	watch_name(pid, name);
-	if (strcmp(name, "rdmad") != 0)
+	if (!watch_is_helper(name))
 		w->outlived(pid, name, w->arg);
 }
 

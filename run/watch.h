@@ -22,7 +22,7 @@ struct outcome {
 
 struct watch {
 	int64_t limit_ms; /* the program and its descendants are ended after so long; 0: never */
-	int64_t grace_ms; /* descendants that outlive it, after so long; below 0: never.  Daemons of rdmad are left alone */
+	int64_t grace_ms; /* descendants that outlive it, after so long; below 0: never.  Helpers are left alone */
 	/* Each is called before the signals: time is up; this one has outlived the program, and its grace. */
 	void (*up)(void *arg);
 	void (*outlived)(pid_t, const char *name, void *arg);
@@ -33,6 +33,8 @@ void watch_program(char **argv, const struct watch *, struct outcome *);
 
 /* Its name, or "?". */
 void watch_name(pid_t, char name[32]);
+/* Of a process that no program left behind: a daemon of rdmad, or one that goes with it. */
+bool watch_is_helper(const char *name);
 
 /* The exit status: the program's, 128 and the signal's number, or RUN_TIMED_OUT. */
 int outcome_status(const struct outcome *);
