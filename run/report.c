@@ -160,18 +160,15 @@ static void left_add(pid_t pid, void *list)
 	watch_name(pid, name);
 	if (!watch_is_helper(name) &&
 	    strcmp(name, "rdmad-run")) /* not those of an rdmad-run below: they end by themselves */
-		json_array_append_new(list, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
+		json_array_append_new(list, json_pack("{s:i s:o}", "pid", (int)pid, "name", text_json(name)));
 }
 
 static json_t *words(char **argv)
 {
 	json_t *list = json_array();
 
-	for (; *argv; argv++) {
-		json_t *s = json_string(*argv);
-
-		json_array_append_new(list, s ? s : json_string("(not UTF-8)"));
-	}
+	for (; *argv; argv++)
+		json_array_append_new(list, text_json(*argv));
 	return list;
 }
 
@@ -210,9 +207,9 @@ static json_t *report_json(const struct report *r, const struct outcome *o, int 
 
 	ended_text(text, sizeof(text), o);
 	watch_left(left_add, left);
-	j = json_pack("{s:o s:s s:i s:b s:f s:s s:b}", "command", words(r->argv), "ended", text, "exit_status", status,
-		      "timed_out", (int)o->timed_out, "seconds", (double)o->took_ms / 1000, "daemon", r->addr,
-		      "daemon_alive", (int)r->alive);
+	j = json_pack("{s:o s:s s:i s:b s:f s:o s:b}", "command", words(r->argv), "ended", text, "exit_status", status,
+		      "timed_out", (int)o->timed_out, "seconds", (double)o->took_ms / 1000, "daemon",
+		      text_json(r->addr), "daemon_alive", (int)r->alive);
 	json_object_set_new(j, "daemon_answers", json_boolean(ends));
 	json_object_set_new(j, "signal",
 			    WIFSIGNALED(o->status) && !o->timed_out ? json_integer(WTERMSIG(o->status)) : json_null());
@@ -373,7 +370,7 @@ void report_outlived(pid_t pid, const char *name, void *arg)
 	say("%s (pid %d) has outlived the program by %.1f s (--grace), and is ended", name, (int)pid,
 	    (double)r->opt->grace_ms / 1000);
 	r->ended = r->ended ? r->ended : json_array();
-	json_array_append_new(r->ended, json_pack("{s:i s:s}", "pid", (int)pid, "name", name));
+	json_array_append_new(r->ended, json_pack("{s:i s:o}", "pid", (int)pid, "name", text_json(name)));
 }
 
 void report_time_up(void *arg)

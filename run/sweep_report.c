@@ -2,6 +2,7 @@
 /* sweep_report.c - what the sweep found: for people, as JSON, and as JUnit's XML. */
 #include "config.h"
 
+#include "field.h"
 #include "say.h"
 #include "sweep.h"
 #include "xml.h"
@@ -109,13 +110,6 @@ static void text_put(const struct sweep *s, FILE *f)
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
-
-static json_t *text_json(const char *text)
-{
-	json_t *s = json_string(text);
-
-	return s ? s : json_string("(not UTF-8)");
-}
 
 static json_t *parts_json(const struct sweep_case *c)
 {
