@@ -44,14 +44,13 @@ static char *log_make(const struct options *opt)
 		path = report_file(opt, "check.txt");
 	else if (asprintf(&path, "%s/rdmad-check.XXXXXX", tmp && *tmp ? tmp : "/tmp") < 0)
 		abort();
-	if (opt->report)
-		unlink(path);
-	else if ((fd = mkstemp(path)) < 0) {
+	fd = opt->report ? -1 : mkstemp(path);
+	if (fd < 0 && !opt->report) {
 		say("--check: cannot make %s: %s", path, strerror(errno));
 		return NULL;
-	} else {
-		close(fd);
 	}
+	if (fd >= 0)
+		close(fd);
 	full = absolute(path);
 	if (!full)
 		abort();

@@ -26,9 +26,9 @@
 #define SETTLE_MS       2000 /* for the daemon to notice that the program has gone */
 #define END_PATIENCE_MS 1000 /* for a killed daemon to be gone */
 
-static const char *const files[] = { "report.txt",       "report.json", "daemon.log", "stats-before.json",
-				     "stats-after.json", "qps.json",    "why.txt",    "why.json",
-				     "rules.txt",        "rules.json",  "junit.xml",  "replay.txt" };
+static const char *const files[] = { "report.txt", "report.json", "daemon.log", "stats-before.json", "stats-after.json",
+				     "qps.json",   "why.txt",     "why.json",   "rules.txt",         "rules.json",
+				     "junit.xml",  "replay.txt",  "check.txt" };
 
 /* ---- files ------------------------------------------------------------------------- */
 

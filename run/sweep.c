@@ -230,7 +230,7 @@ static bool may_have(const struct sweep *s, DIR *d)
 	return empty || ours;
 }
 
-/* Directories of an earlier sweep. */
+/* Directories and files of an earlier sweep. */
 static bool old_remove(const struct sweep *s)
 {
 	DIR *d = opendir(s->dir);
@@ -248,7 +248,7 @@ static bool old_remove(const struct sweep *s)
 		if (case_of(e->d_name, &c.id) && c.id)
 			case_remove(s, &c, "");
 	closedir(d);
-	return good;
+	return good && sweep_report_remove(s);
 }
 
 static bool can_be_apart(void)

@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const sweep_result_word[SWEEP_RESULTS] = {
 	[SWEEP_WAITS] = "not run", [SWEEP_OK] = "ok",     [SWEEP_MISSED] = "missed",   [SWEEP_FAILED] = "failed",
@@ -214,13 +215,28 @@ static void xml_put(const struct sweep *s, FILE *f)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+static const struct {
+	const char *name;
+	void (*put)(const struct sweep *, FILE *);
+} files[] = { { "sweep.txt", text_put }, { "sweep.json", json_put }, { "sweep.xml", xml_put } };
+
+bool sweep_report_remove(const struct sweep *s)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files) && good; i++) {
+		char *path = path_of(s, files[i].name);
+
+		good = !unlink(path) || errno == ENOENT;
+		if (!good)
+			say("--report %s: cannot remove the old one: %s", path, strerror(errno));
+		free(path);
+	}
+	return good;
+}
+
 void sweep_report(const struct sweep *s)
 {
-	static const struct {
-		const char *name;
-		void (*put)(const struct sweep *, FILE *);
-	} files[] = { { "sweep.txt", text_put }, { "sweep.json", json_put }, { "sweep.xml", xml_put } };
-
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		char *path = path_of(s, files[i].name);
 		FILE *f = fopen(path, "we");
