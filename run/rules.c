@@ -52,8 +52,12 @@ void rules_put(FILE *f, const json_t *rules)
 		fprintf(f, "  rule %lld", num(r, "id"));
 		if (*str(r, "name"))
 			fprintf(f, " (%s)", str(r, "name"));
-		fprintf(f, ": %s, %lld of %lld packets that match; seed %lld\n", str(r, "do"), num(r, "hits"),
-			num(r, "matches"), num(r, "seed"));
+		fprintf(f, ": %s, %lld of %lld packets that match; seed ", str(r, "do"), num(r, "hits"),
+			num(r, "matches"));
+		if (*str(r, "seed")) /* text, as it is beyond JSON's integers */
+			fprintf(f, "%s\n", str(r, "seed"));
+		else
+			fprintf(f, "%lld\n", num(r, "seed"));
 	}
 }
 

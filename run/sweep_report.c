@@ -8,6 +8,7 @@
 #include "xml.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,17 @@ static json_t *case_json(const struct sweep *s, const struct sweep_case *c)
 	return j;
 }
 
+/* JSON's integers have a sign: seeds beyond them are text. */
+static json_t *seed_json(uint64_t seed)
+{
+	char text[24];
+
+	if (seed <= INT64_MAX)
+		return json_integer((json_int_t)seed);
+	snprintf(text, sizeof(text), "%" PRIu64, seed);
+	return json_string(text);
+}
+
 static void json_put(const struct sweep *s, FILE *f)
 {
 	json_t *program = json_array(), *cases = json_array(), *j;
@@ -163,8 +175,8 @@ static void json_put(const struct sweep *s, FILE *f)
 		json_array_append_new(program, text_json(*a));
 	for (unsigned i = 0; i < s->n; i++)
 		json_array_append_new(cases, case_json(s, &s->c[i]));
-	j = json_pack("{so sI sf sI si si si si so}", "program", program, "seed",
-		      (json_int_t)(s->opt->seeded ? s->opt->seed : 1), "clean_seconds", s->clean_s, "packets",
+	j = json_pack("{so so sf sI si si si si so}", "program", program, "seed",
+		      seed_json(s->opt->seeded ? s->opt->seed : 1), "clean_seconds", s->clean_s, "packets",
 		      (json_int_t)s->sent_n, "packets_swept", (int)s->pkt_n, "singles_left_out", (int)s->single_left,
 		      "pairs_left_out", (int)s->pair_left, "findings", (int)findings(s), "cases", cases);
 	json_object_set_new(j, "stopped", s->stopped ? json_integer(s->stopped) : json_null());

@@ -2,6 +2,7 @@
 /* impair_verb.c - rules about ports, devices and QPs are carried out; requests of rdmactl about rules. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,6 +281,17 @@ static json_t *notes_json(const struct rules *rs)
 	return list;
 }
 
+/* JSON's integers have a sign: seeds beyond them are text. */
+static json_t *seed_json(uint64_t seed)
+{
+	char text[24];
+
+	if (seed <= INT64_MAX)
+		return json_integer((json_int_t)seed);
+	snprintf(text, sizeof(text), "%" PRIu64, seed);
+	return json_string(text);
+}
+
 json_t *impair_json(void)
 {
 	json_t *list = json_array(), *j;
@@ -291,9 +303,9 @@ json_t *impair_json(void)
 		const struct rule *r = rs->v[i];
 
 		rule_about(r, does, sizeof(does));
-		json_array_append_new(list, json_pack("{si ss ss sI sI sI si}", "id", (int)r->id, "name", r->name, "do",
+		json_array_append_new(list, json_pack("{si ss ss sI sI so si}", "id", (int)r->id, "name", r->name, "do",
 						      does, "matches", (json_int_t)r->seen, "hits", (json_int_t)r->hits,
-						      "seed", (json_int_t)r->seed, "line", (int)r->line));
+						      "seed", seed_json(r->seed), "line", (int)r->line));
 	}
 	j = json_pack("{so so}", "rules", list, "log", notes_json(rs));
 	impair_unlock();
