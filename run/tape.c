@@ -166,11 +166,25 @@ static void tape_take(struct tape *t, const json_t *dump)
 
 /* ---- the file -------------------------------------------------------------------------- */
 
+/* It is written beside the old one, which is whole until then; /dev/null and the like have nothing beside them. */
+static char *new_name(const char *file)
+{
+	struct stat st;
+	char *name;
+
+	if (!stat(file, &st) && !S_ISREG(st.st_mode))
+		name = strdup(file);
+	else if (asprintf(&name, "%s.new", file) < 0)
+		name = NULL;
+	if (!name)
+		abort();
+	return name;
+}
+
 static bool tape_save(const struct tape *t, const char *file, char **argv, int status)
 {
 	json_t *program = json_array(), *j;
-	struct stat st;
-	char *new;
+	char *new = new_name(file);
 	bool good;
 
 	for (; *argv; argv++) {
@@ -180,12 +194,6 @@ static bool tape_save(const struct tape *t, const char *file, char **argv, int s
 	}
 	j = json_pack("{s:i, s:o, s:i}", TAPE_KEY, TAPE_FORM, "program", program, "exit_status", status);
 	json_object_update(j, t->json);
-	if (!stat(file, &st) && !S_ISREG(st.st_mode))
-		new = strdup(file); /* /dev/null and the like */
-	else if (asprintf(&new, "%s.new", file) < 0)
-		new = NULL;
-	if (!new)
-		abort();
 	good = !json_dump_file(j, new, JSON_INDENT(1)) && (!strcmp(new, file) || !rename(new, file));
 	if (!good)
 		say("--record %s: %s", file, strerror(errno));
@@ -249,23 +257,27 @@ static char **tape_program(const struct tape *t, const char *file)
 
 static struct tape replayed; /* of --replay */
 
+/* Is there room for it?  So that the program does not run in vain. */
+static bool record_can(const char *file)
+{
+	char *new = new_name(file);
+	FILE *f = fopen(new, "ae");
+	bool good = f && !fclose(f);
+
+	if (!good)
+		say("--record %s: %s", new, strerror(errno));
+	else if (strcmp(new, file))
+		unlink(new);
+	free(new);
+	return good;
+}
+
 bool tape_prepare(const struct options *opt, char ***argv)
 {
-	bool fresh;
-	FILE *f;
-
 	if (opt->replay)
 		return tape_load(&replayed, opt->replay) &&
 		       (**argv || (*argv = tape_program(&replayed, opt->replay)) != NULL);
-	fresh = access(opt->record, F_OK);
-	f = fopen(opt->record, "ae"); /* so that the program does not run in vain; what is in it stays until then */
-	if (!f || fclose(f)) {
-		say("--record %s: %s", opt->record, strerror(errno));
-		return false;
-	}
-	if (fresh)
-		unlink(opt->record);
-	return true;
+	return record_can(opt->record);
 }
 
 bool tape_begin(int hold, const struct options *opt)
