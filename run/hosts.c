@@ -101,6 +101,8 @@ void hosts_split(struct options *opt)
 		file_own(&opt->report, i);
 		file_own(&opt->capture, i);
 		file_own(&opt->log, i);
+		file_own(&opt->record, i);
+		file_own(&opt->replay, i);
 		return;
 	}
 	exit(hosts_wait(pid, opt->hosts, &set));

@@ -555,9 +555,7 @@ int main(int argc, char **argv)
 			opt.socket = NULL;
 	}
 	program = argv + optind;
-	if ((opt.record || opt.replay) && !tape_prepare(&opt, &program))
-		return RUN_FAILED;
-	status = prog_check(program[0]);
+	status = *program ? prog_check(program[0]) : 0;
 	if (status)
 		return status;
 	if (opt.sweep.faults)
@@ -568,6 +566,10 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if (opt.hosts)
 		hosts_split(&opt);
+	if ((opt.record || opt.replay) && !tape_prepare(&opt, &program))
+		return RUN_FAILED;
+	if (program != argv + optind && (status = prog_check(program[0])))
+		return status;
 	if (!watch_prepare(&opt) || !check_prepare(&in, &opt))
 		return RUN_FAILED;
 	/* From here on this process holds the daemon, and so does the program that it turns into. */
