@@ -406,7 +406,9 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 		fail_usage();
 	}
 	if (opt->lesson && (env || more)) {
-		say("--lesson NAME: the only other argument is a directory for the results");
+		say("--lesson NAME: the only other argument is a directory for the results, and there is no other "
+		    "option; "
+		    "$RDMAD_LESSON_FAULTS names a file of faults");
 		fail_usage();
 	}
 	if (!env && !program && !opt->lesson && !opt->replay) {
@@ -421,6 +423,7 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 static bool options_parse(struct options *opt, int argc, char **argv)
 {
 	char *profile = NULL;
+	unsigned given = 0; /* options */
 	bool env = false;
 	int c;
 
@@ -428,6 +431,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	if (!opt->daemon_args)
 		abort();
 	while ((c = getopt_long(argc, argv, "+s:o::a:d:rl:St:g:R:C:F:L::xehV", long_options, NULL)) != -1) {
+		given++;
 		switch (c) {
 		case 'F': opt->impair = optarg; break;
 		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;
@@ -462,7 +466,7 @@ static bool options_parse(struct options *opt, int argc, char **argv)
 	}
 	tape_check(opt, env);
 	own_check(opt, profile);
-	options_check(opt, env, optind < argc, optind + 1 < argc);
+	options_check(opt, env, optind < argc, optind + 1 < argc || given > 1);
 	return !env;
 }
 /* clang-format on */
