@@ -12,6 +12,7 @@ pyverbs within the test and programs that it starts both use rdmad's libibverbs.
 rules, causes and captures are those of one test.
 """
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -135,6 +136,15 @@ def rdma(request):
         test.end()
 
 
+def directory_name(nodeid):
+    """A name for a test's directory; where it is cut, or could be another test's as well, with a hash behind it."""
+    name = re.sub(r"[^\w.\[\]-]+", "-", nodeid)
+    short = name.encode("utf-8")[:200].decode("utf-8", "ignore")
+    if short == name and re.fullmatch(r"[\w./]+(::\w+)*(\[[\w.-]+\])?", nodeid):
+        return short
+    return "%s-%s" % (short, hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:8])
+
+
 class Rdma:
     """A test's view of rdmad.
 
@@ -158,7 +168,7 @@ class Rdma:
         self.capture = None
         top = config.getoption("--rdmad-report")
         top = top and os.path.join(str(config.invocation_params.dir), top)  # a test may go elsewhere
-        self.dir = os.path.join(top, re.sub(r"[^\w.\[\]-]+", "-", item.nodeid)) if top else None
+        self.dir = os.path.join(top, directory_name(item.nodeid)) if top else None
 
     # -- what tests use --
 
