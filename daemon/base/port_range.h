@@ -9,7 +9,7 @@ struct port_range {
 	uint16_t low, high; /* both are in it; low is not 0 */
 };
 
-/* As the host says now. */
+/* As the host has said within the last second.  Control thread. */
 struct port_range port_range(void);
 
 #endif
