@@ -35,8 +35,8 @@
 #define HOT_YIELDS    3u         /* so often the core is given away before a socket that had nothing is read again */
 #define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
 #define RAW_FRAME_LEN 16384u     /* what a frame of a packet socket, a system call, counts as */
-#define GUEST_TURNS   16u
-#define TX_HCA_BURSTS 64u /* from one HCA, before it is the next one's turn */
+#define GUEST_NS      100000u    /* after which the shard is woken, if there is more */
+#define TX_HCA_BURSTS 64u        /* from one HCA, before it is the next one's turn */
 
 /* ---- in -------------------------------------------------------------------- */
 
@@ -304,17 +304,18 @@ static struct done work(struct shard *s, mono_t *at)
 /* Packet sockets and taps ask the shard's io for something: they are left to its thread. */
 bool turn_guest(struct shard *s)
 {
-	struct done d = { .again = true };
-	mono_t now;
+	const mono_t began = clock_now();
+	mono_t now = began;
+	struct done d;
 
 	if (!is_due(s))
 		return true;
 	if (s->raw_n || s->tap)
 		return false;
-	for (unsigned i = 0; i < GUEST_TURNS && d.again; i++) {
-		now = clock_now();
+	do {
 		d = work(s, &now);
-	}
+		now = clock_now();
+	} while (d.again && mono_since(began, now) < GUEST_NS);
 	return !d.again && !is_due(s);
 }
 
