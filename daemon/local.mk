@@ -46,6 +46,7 @@ noinst_HEADERS += \
 	daemon/control/hooks.h \
 	daemon/control/host.h \
 	daemon/control/limits.h \
+	daemon/control/closing.h \
 	daemon/control/linger.h \
 	daemon/control/qp_row.h \
 	daemon/control/session.h \
@@ -141,6 +142,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/hooks.c \
 	daemon/control/host.c \
 	daemon/control/limits.c \
+	daemon/control/closing.c \
 	daemon/control/linger.c \
 	daemon/control/qp_row.c \
 	daemon/control/session.c \

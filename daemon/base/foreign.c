@@ -13,24 +13,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "apart.h"
 #include "log.h"
+#include "quota.h"
 
-#define WAITING_MAX 64u
+#define WAITING_MAX 32u
+
+struct waiting {
+	struct waiting *next;
+	int fd;
+	struct bill bill; /* all zero: nobody is charged */
+};
 
 struct user {
 	struct user *next;
 	uid_t uid;
-	unsigned n; /* fd[0] is being closed */
-	int fd[WAITING_MAX];
+	bool runs;             /* he has a thread */
+	unsigned n;            /* of those that nobody is charged with */
+	struct waiting *first; /* is being closed */
+	struct waiting **last;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the users */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static struct user *users;
+static struct waiting *done; /* closed, but for their bills */
+static void (*is_due)(void);
 
 /* ---- questions ------------------------------------------------------------------- */
 
@@ -41,6 +53,20 @@ bool foreign_is_memfd(int fd, int *seals)
 	if (seals)
 		*seals = got;
 	return got >= 0;
+}
+
+/* From the kernel's cache: the numbers of an open file do not change. */
+int foreign_inode(int fd, dev_t *dev, ino_t *ino)
+{
+	struct statx st;
+
+	if (fd < 0)
+		return EBADF;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st))
+		return errno;
+	*dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	*ino = st.stx_ino;
+	return 0;
 }
 
 /* Only a dma-buf says of itself who exported it. */
@@ -60,20 +86,6 @@ bool foreign_is_dmabuf(int fd)
 	return is;
 }
 
-/* From the kernel's cache: the numbers of an open file do not change. */
-int foreign_inode(int fd, dev_t *dev, ino_t *ino)
-{
-	struct statx st;
-
-	if (fd < 0)
-		return EBADF;
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st))
-		return errno;
-	*dev = makedev(st.stx_dev_major, st.stx_dev_minor);
-	*ino = st.stx_ino;
-	return 0;
-}
-
 /* ---- the end of one ------------------------------------------------------------------ */
 
 static struct user **user_find(uid_t uid)
@@ -85,61 +97,145 @@ static struct user **user_find(uid_t uid)
 	return p;
 }
 
+static void tell(void)
+{
+	if (is_due)
+		is_due();
+}
+
+/* The user's first has been closed. */
+static void first_done(struct user *u)
+{
+	struct waiting *w = u->first;
+
+	u->first = w->next;
+	if (w->bill.user) {
+		w->next = done;
+		done = w;
+		tell();
+		return;
+	}
+	free(w);
+	if (u->n-- == WAITING_MAX)
+		tell();
+}
+
 static void *close_all(void *arg)
 {
 	struct user *u = arg;
-	bool more = true;
 
-	while (more) {
-		close(u->fd[0]);
-		pthread_mutex_lock(&lock);
-		more = --u->n > 0;
-		memmove(u->fd, u->fd + 1, u->n * sizeof(u->fd[0]));
-		if (!more)
-			*user_find(u->uid) = u->next;
+	pthread_mutex_lock(&lock);
+	while (u->first) {
+		int fd = u->first->fd;
+
 		pthread_mutex_unlock(&lock);
+		close(fd);
+		pthread_mutex_lock(&lock);
+		first_done(u);
 	}
+	*user_find(u->uid) = u->next;
+	pthread_mutex_unlock(&lock);
 	free(u);
 	return NULL;
 }
 
-/* The user's first: with a thread.  NULL: cannot. */
-static struct user *user_new(uid_t uid, int fd)
+static struct user *user_get(uid_t uid)
 {
-	struct user *u = calloc(1, sizeof(*u));
+	struct user *u = *user_find(uid);
 
+	if (u)
+		return u;
+	u = calloc(1, sizeof(*u));
 	if (!u)
 		return NULL;
 	u->uid = uid;
-	u->fd[u->n++] = fd;
+	u->last = &u->first;
 	u->next = users;
-	users = u; /* the thread waits for the lock before it looks */
-	if (apart_run(close_all, u)) {
-		users = u->next;
-		free(u);
-		return NULL;
-	}
+	users = u;
 	return u;
 }
 
-void foreign_close(int fd, uid_t uid)
+/* false: later. */
+static bool user_run(struct user *u)
 {
-	struct user *u;
-	bool taken;
+	if (!u->runs)
+		u->runs = !apart_run(close_all, u); /* it waits for the lock before it looks */
+	return u->runs;
+}
 
-	if (foreign_is_memfd(fd, NULL)) {
-		close(fd);
+static bool add(int fd, uid_t uid, const struct bill *bill)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+	struct user *u = w ? user_get(uid) : NULL;
+
+	if (!u) {
+		free(w);
+		return false;
+	}
+	if (!u->first)
+		u->last = &u->first;
+	w->fd = fd;
+	if (bill)
+		w->bill = *bill;
+	u->n += !w->bill.user;
+	*u->last = w;
+	u->last = &w->next;
+	if (!user_run(u))
+		tell();
+	return true;
+}
+
+static void close_apart(int fd, uid_t uid, struct bill *bill)
+{
+	bool added;
+
+	pthread_mutex_lock(&lock);
+	added = add(fd, uid, bill);
+	pthread_mutex_unlock(&lock);
+	if (!added) /* better one descriptor less, and a bill, than a daemon that stands still */
+		log_warn("no memory: a descriptor of user %u stays open", (unsigned)uid);
+	if (bill)
+		*bill = (struct bill){ 0 };
+}
+
+static void close_here(int fd, struct bill *bill)
+{
+	close(fd);
+	if (bill)
+		bill_close(bill);
+}
+
+void foreign_close_billed(int fd, uid_t uid, struct bill *bill)
+{
+	if (foreign_is_memfd(fd, NULL))
+		close_here(fd, bill);
+	else
+		close_apart(fd, uid, bill);
+}
+
+void foreign_close(int fd, uid_t uid) { foreign_close_billed(fd, uid, NULL); }
+
+/*
+ * Of a connection to which nothing more can be sent.  Of a message with credentials, and each has some then, at least these have no
+ * room; an end has none.
+ */
+static bool unread(int fd)
+{
+	struct msghdr mh = { 0 };
+
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)))
+		return true;
+	return recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT) || mh.msg_flags & (MSG_CTRUNC | MSG_TRUNC);
+}
+
+void foreign_hang_up(int fd, uid_t uid, struct bill *bill)
+{
+	if (!shutdown(fd, SHUT_RD) && !unread(fd)) {
+		close_here(fd, bill);
 		return;
 	}
-	pthread_mutex_lock(&lock);
-	u = *user_find(uid);
-	taken = u ? u->n < WAITING_MAX : user_new(uid, fd) != NULL;
-	if (u && taken)
-		u->fd[u->n++] = fd;
-	pthread_mutex_unlock(&lock);
-	if (!taken) /* better one descriptor less than a daemon that stands still */
-		log_warn("a descriptor of user %u stays open: it cannot be closed in a thread of its own",
-			 (unsigned)uid);
+	shutdown(fd, SHUT_RDWR);
+	close_apart(fd, uid, bill);
 }
 
 bool foreign_room(uid_t uid)
@@ -149,7 +245,47 @@ bool foreign_room(uid_t uid)
 
 	pthread_mutex_lock(&lock);
 	u = *user_find(uid);
-	room = !u || u->n < WAITING_MAX / 2;
+	room = !u || u->n < WAITING_MAX;
 	pthread_mutex_unlock(&lock);
 	return room;
+}
+
+/* ---- bills ----------------------------------------------------------------------------- */
+
+void foreign_begin(void (*due)(void))
+{
+	pthread_mutex_lock(&lock);
+	is_due = due;
+	pthread_mutex_unlock(&lock);
+}
+
+bool foreign_settle(void)
+{
+	bool all = true;
+
+	pthread_mutex_lock(&lock);
+	while (done) {
+		struct waiting *w = done;
+
+		done = w->next;
+		bill_close(&w->bill);
+		free(w);
+	}
+	for (struct user *u = users; u; u = u->next)
+		all &= user_run(u);
+	pthread_mutex_unlock(&lock);
+	return all;
+}
+
+void foreign_end(void)
+{
+	foreign_begin(NULL);
+	foreign_settle();
+	pthread_mutex_lock(&lock);
+	for (struct user *u = users; u; u = u->next)
+		for (struct waiting *w = u->first; w; w = w->next) {
+			u->n += w->bill.user != NULL;
+			bill_close(&w->bill);
+		}
+	pthread_mutex_unlock(&lock);
 }

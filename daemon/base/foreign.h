@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct bill;
+
 /* A memfd, of the kernel's own memory: any call on it returns.  *seals: F_GET_SEALS; may be NULL. */
 bool foreign_is_memfd(int fd, int *seals);
 /* The same of a dma-buf. */
@@ -22,7 +24,18 @@ int foreign_inode(int fd, dev_t *dev, ino_t *ino);
 
 /* Closes it, away from this thread unless it is sure to return at once.  uid: whose it was; one user's wait for each other only. */
 void foreign_close(int fd, uid_t uid);
-/* false: too many descriptors of this user wait to be closed; no more are taken from him. */
+/* The same; the bill is taken over, and closed by foreign_settle() when the descriptor is. */
+void foreign_close_billed(int fd, uid_t uid, struct bill *);
+/* The same of a connection: with it goes what was sent and not read, descriptors perhaps.  Its client sees the end at once. */
+void foreign_hang_up(int fd, uid_t uid, struct bill *);
+/* false: too many descriptors of this user wait to be closed; nothing is read from him till foreign_settle() is due. */
 bool foreign_room(uid_t);
+
+/* due: called by any thread when it is time for foreign_settle(); NULL: nobody is told. */
+void foreign_begin(void (*due)(void));
+/* Control thread: closes the bills of what is closed.  false: for want of threads something waits; it is to be tried again. */
+bool foreign_settle(void);
+/* Control thread: the same of all bills, though some descriptors still wait; nobody is told any more. */
+void foreign_end(void);
 
 #endif

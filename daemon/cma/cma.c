@@ -99,6 +99,7 @@ static int call_open(struct cma_call *c)
 	}
 	ch->who = *c->who;
 	ch->near = sv[0];
+	shutdown(ch->near, SHUT_RD); /* as ../shard/ctx.h has it of the like */
 	link_init(&ch->records);
 	link_init(&ch->ids);
 	*c->at = ch;

@@ -22,8 +22,10 @@
 #include <rdmad/sock.h>
 
 #include "../cma/cma.h"
+#include "../base/foreign.h"
 #include "../base/log.h"
 #include "../base/rights.h"
+#include "closing.h"
 #include "session.h"
 #include "sessions.h"
 #include "../shard/publish.h"
@@ -133,6 +135,23 @@ static bool uid_allowed(uid_t uid)
 	return ctl.conf->users.n == 0;
 }
 
+/* As when its client may not, or cannot, be served: it may have sent something already. */
+static void turn_away(int fd)
+{
+	struct ucred cred = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(cred);
+
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	foreign_hang_up(fd, cred.uid, NULL);
+}
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+/* Of a listening socket: of the connections that are made to it.  Before Linux 6.16 descriptors may always be sent. */
+static void fds_allow(int fd, int may) { setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &may, sizeof(may)); }
+
 static int spare_make(int listen_fd) { return fcntl(listen_fd, F_DUPFD_CLOEXEC, 0); }
 
 static void rested(struct ev_loop *loop, ev_timer *, int)
@@ -155,7 +174,7 @@ static void client_turn_away(struct ev_loop *loop)
 		close(ctl.spare_fd);
 	fd = accept4(ctl.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
-		close(fd);
+		turn_away(fd);
 	ctl.spare_fd = spare_make(ctl.fd);
 	if (fd >= 0 && ctl.spare_fd >= 0)
 		return;
@@ -168,6 +187,7 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
+	struct session *s;
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0) {
@@ -177,11 +197,14 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !uid_allowed(cred.uid)) {
 		log_info("client of user %u (pid %d) turned away", (unsigned)cred.uid, (int)cred.pid);
-		close(fd);
+		turn_away(fd);
 		return;
 	}
-	if (!session_new(loop, fd, &cred))
+	s = session_new(loop, fd, &cred);
+	if (!s)
 		log_warn("no room for a new client of user %u", (unsigned)cred.uid);
+	else if (!s->refused)
+		fds_allow(fd, 1);
 }
 
 int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
@@ -204,6 +227,7 @@ int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)
 		log_err("cannot make a socket: %s", strerror(err));
 		return err;
 	}
+	fds_allow(fd, 0); /* but by whom it serves */
 	err = socket_bind(fd, name, conf);
 	if (!err && listen(fd, 128)) {
 		err = errno;
@@ -369,12 +393,14 @@ void ctl_run(struct ev_loop *loop, void (*signals_release)(void))
 	if (ctl.private)
 		ev_timer_start(loop, &ctl.grace);
 	gid_notify = port_event;
+	closing_start(loop);
 	signals_release();
 	ev_run(loop, 0);
 	gid_notify = NULL;
 	ctl.private = false;
 	while (sessions)
 		session_end(loop, sessions);
+	closing_stop();
 	ev_io_stop(loop, &ctl.accept);
 	ev_timer_stop(loop, &ctl.rest);
 	ev_signal_stop(loop, &ctl.term);

@@ -104,6 +104,7 @@ static int begin(struct dump *d, struct call *call, int *theirs)
 		return errno;
 	d->out = fds[0];
 	d->in = fds[1];
+	shutdown(d->in, SHUT_RD); /* no descriptors come to us (../shard/ctx.h) */
 	setsockopt(d->in, SOL_SOCKET, SO_SNDBUF, &(int){ SOCKET_ROOM }, sizeof(int));
 	*theirs = fcntl(d->out, F_DUPFD_CLOEXEC, 3);
 	return *theirs < 0 ? errno : 0;

@@ -31,9 +31,72 @@
 #define REQUESTS_PER_TURN 16u                              /* then the other sessions */
 #define SESSION_LEN       (sizeof(struct session) + 8192u) /* with what it is in the middle of reading */
 #define USER_PER_TURN     64u                              /* of all sessions of one user */
-#define FDS_IN_MAX        4u /* room to receive more than allowed, so that they can be closed */
+#define FDS_IN_MAX        253u /* SCM_MAX_FD: the kernel would close what there is no room for here, and wait */
 
 static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
+
+/* ---- records --------------------------------------------------------------------- */
+
+/* With all descriptors that there can be: the kernel would close what it does not hand over, and wait. */
+static ssize_t record_read(const struct session *s, void *p, size_t len, struct msghdr *mh)
+{
+	static union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(FDS_IN_MAX * sizeof(int))];
+	} ctl;
+	static struct iovec iov;
+	ssize_t n;
+
+	iov = (struct iovec){ p, len };
+	*mh = (struct msghdr){
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
+	n = recvmsg(s->fd, mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		mh->msg_controllen = 0;
+	return n;
+}
+
+/* The first descriptor that came, or -1; more than one: *many, and all are closed. */
+static int fds_take(struct msghdr *mh, uid_t uid, bool *many)
+{
+	int fd = -1;
+
+	*many = mh->msg_flags & MSG_CTRUNC;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(mh); cm; cm = CMSG_NXTHDR(mh, cm)) {
+		size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(cm) + i * sizeof(int), sizeof(got));
+			if (fd < 0) {
+				fd = got;
+			} else {
+				*many = true;
+				foreign_close(got, uid);
+			}
+		}
+	}
+	if (*many && fd >= 0) {
+		foreign_close(fd, uid);
+		fd = -1;
+	}
+	return fd;
+}
+
+static void fds_drop(struct msghdr *mh, uid_t uid)
+{
+	bool many;
+	int fd = fds_take(mh, uid, &many);
+
+	if (fd >= 0)
+		foreign_close(fd, uid);
+}
+
+/* ---- sessions -------------------------------------------------------------------- */
 
 struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
 {
@@ -44,8 +107,10 @@ struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *wh
 	if (s)
 		s->refused = bill_open(&s->bill, who->uid, &cost);
 	if (!s || (s->refused && sessions_refused >= SESSIONS_REFUSED)) {
+		if (s)
+			bill_close(&s->bill);
 		free(s);
-		close(fd);
+		foreign_hang_up(fd, who->uid, NULL);
 		return NULL;
 	}
 	s->fd = fd;
@@ -63,10 +128,27 @@ struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *wh
 /* That the client is gone may be known before its last request was read.  Nothing but a farewell is of use now. */
 static void last_words(struct session *s)
 {
+	struct msghdr mh;
 	uint32_t op;
+	bool more = true;
 
-	while (recv(s->fd, &op, sizeof(op), MSG_DONTWAIT) == (ssize_t)sizeof(op))
-		s->ctx->bye |= op == MSG_BYE;
+	shutdown(s->fd, SHUT_RD); /* no more than there is */
+	while (more && foreign_room(s->uid)) {
+		more = record_read(s, &op, sizeof(op), &mh) == (ssize_t)sizeof(op);
+		fds_drop(&mh, s->uid);
+		s->ctx->bye |= more && op == MSG_BYE;
+	}
+}
+
+/* Its socket counts until it is closed. */
+static void hang_up(struct session *s)
+{
+	if (!s->refused) {
+		bill_set(&s->bill, QUOTA_SESSIONS, 0);
+		bill_set(&s->bill, QUOTA_HEAP, 0);
+		bill_set(&s->bill, QUOTA_FDS, 1);
+	}
+	foreign_hang_up(s->fd, s->uid, &s->bill);
 }
 
 void session_end(struct ev_loop *loop, struct session *s)
@@ -91,9 +173,8 @@ void session_end(struct ev_loop *loop, struct session *s)
 	}
 	trace_end(s);
 	impair_session_end((uintptr_t)s);
-	close(s->fd);
+	hang_up(s);
 	sessions_del(s);
-	bill_close(&s->bill);
 	stuck_end(s);
 	free(s);
 	ctl_session_ended(used);
@@ -135,41 +216,6 @@ int session_watch_pid(struct ev_loop *loop, struct session *s)
 }
 
 /* ---- messages ------------------------------------------------------------------ */
-
-union fds_in {
-	struct cmsghdr align;
-	char buf[CMSG_SPACE(FDS_IN_MAX * sizeof(int))];
-};
-
-/* The first descriptor that came, or -1; more than one: *many, and all are closed. */
-static int fds_take(struct msghdr *mh, uid_t uid, bool *many)
-{
-	int fd = -1;
-
-	*many = mh->msg_flags & MSG_CTRUNC;
-	for (struct cmsghdr *cm = CMSG_FIRSTHDR(mh); cm; cm = CMSG_NXTHDR(mh, cm)) {
-		size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < n; i++) {
-			int got;
-
-			memcpy(&got, CMSG_DATA(cm) + i * sizeof(int), sizeof(got));
-			if (fd < 0) {
-				fd = got;
-			} else {
-				*many = true;
-				foreign_close(got, uid);
-			}
-		}
-	}
-	if (*many && fd >= 0) {
-		foreign_close(fd, uid);
-		fd = -1;
-	}
-	return fd;
-}
 
 static bool reply_send(struct session *s, void *rep, size_t len, const int *fds, unsigned fd_n)
 {
@@ -300,18 +346,16 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 									       : sizeof(struct cmm_req)) +
 			      1];
 	} in = { 0 };
-	struct iovec iov = { .iov_base = &in, .iov_len = sizeof(in.bytes) };
-	union fds_in ctl;
-	struct msghdr mh = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
-	};
+	struct msghdr mh;
 	bool many;
 	ssize_t n;
 	int fd;
 
-	if (!foreign_room(s->uid)) /* the kernel drops what comes: MSG_CTRUNC */
-		mh.msg_controllen = 0;
-	n = recvmsg(s->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (!foreign_room(s->uid)) { /* what comes now could not be closed */
+		ev_io_stop(loop, &s->io);
+		return 0;
+	}
+	n = record_read(s, &in, sizeof(in.bytes), &mh);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
 	fd = fds_take(&mh, s->uid, &many);
@@ -324,6 +368,12 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 	if ((size_t)n >= sizeof(in.req.op) && in.req.op >= CMM_OPEN && in.req.op < CMM_OPS)
 		return cm_request_serve(loop, s, &in.cm, (size_t)n, fd, many) ? 1 : -1;
 	return request_serve(loop, s, &in.req, (size_t)n, fd, many) ? 1 : -1;
+}
+
+void session_again(struct ev_loop *loop, struct session *s)
+{
+	if (!ev_is_active(&s->io) && foreign_room(s->uid))
+		ev_io_start(loop, &s->io);
 }
 
 /* Not more than its share, of all sessions of its user: what is left makes it readable again, after those of others. */

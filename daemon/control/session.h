@@ -45,6 +45,8 @@ struct stuck {
 /* Takes over fd.  NULL: no memory, fd is closed. */
 struct session *session_new(struct ev_loop *, int fd, const struct ucred *);
 void session_end(struct ev_loop *, struct session *);
+/* Reads on, if it does not for want of room for its user's descriptors (../base/foreign.h), and there is room now. */
+void session_again(struct ev_loop *, struct session *);
 
 /*
  * From now on the end of the process that connected ends the session, even if a child of it holds the connection open.  ESRCH:

@@ -62,6 +62,7 @@ int client_pair(int *ours, int *theirs)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
 		return errno;
 	fcntl(sv[0], F_SETFL, O_NONBLOCK); /* belongs to each end */
+	shutdown(sv[0], SHUT_RD);
 	*ours = sv[0];
 	*theirs = sv[1];
 	return 0;

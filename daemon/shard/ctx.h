@@ -109,7 +109,10 @@ int ctx_open(struct ctx **, struct device *, struct ctx *like, const struct ucre
 /* Control thread: destroys all objects (QPs, SRQs, CQs, channels, MRs, PDs), then the context. */
 void ctx_close(struct ctx *);
 
-/* Two ends of a socket of whole messages.  Ours does not wait; the client's does, until the client asks otherwise.  0 or errno. */
+/*
+ * Two ends of a socket of whole messages, from us to the client: what he sent would lie in ours, and a descriptor in it might make
+ * our close() wait.  Ours does not wait; the client's does, until the client asks otherwise.  0 or errno.
+ */
 int client_pair(int *ours, int *theirs);
 
 extern unsigned ctx_n; /* contexts that are open; control thread */

@@ -16,6 +16,7 @@
 
 struct counts { /* of MSG_DUMP stats; counters summed over the devices */
 	long contexts, pds, mrs, cqs, srqs, qps, channels, sessions, fds, maps;
+	long users; /* who are charged with anything */
 };
 
 /* This process and what it starts: a network namespace with nothing but loopback, also without root.  false: not to be had. */

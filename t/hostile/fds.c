@@ -9,11 +9,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <rdmad/cmmsg.h>
+
+#define FDS_MANY 16u /* more than any message may have */
 
 /* ---- the attacker ----------------------------------------------------------------------- */
 
@@ -104,10 +114,220 @@ START_TEST(kinds)
 }
 END_TEST
 
+/* ---- connections that take their time to end --------------------------------------------------- */
+
+#define LINGER_S 30
+
+/* A TCP socket: who closes it last waits so long, as what it has sent is never read. */
+static int lingering(void)
+{
+	static const char data[65536];
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger how = { .l_onoff = 1, .l_linger = LINGER_S };
+	int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(sa);
+
+	ck_assert(!bind(door, (struct sockaddr *)&sa, len) && !listen(door, 1) &&
+		  !getsockname(door, (struct sockaddr *)&sa, &len));
+	ck_assert(!connect(fd, (struct sockaddr *)&sa, len));
+	ck_assert_int_ge(accept4(door, NULL, NULL, SOCK_CLOEXEC), 0); /* open till the end of this process */
+	close(door);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof(how)), 0);
+	while (send(fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	return fd;
+}
+
+/* The last of it is in the message, if that could be sent; fd_n of them. */
+static void post(int to, const void *p, size_t len, unsigned fd_n)
+{
+	int fds[FDS_MANY];
+
+	for (unsigned i = 0; i < fd_n; i++)
+		fds[i] = lingering();
+	if (!say(to, p, len, fds, fd_n, MSG_DONTWAIT))
+		return;
+	for (unsigned i = 0; i < fd_n; i++)
+		close(fds[i]);
+}
+
+/* The attacker's: open() before, play() while the daemon stands still. */
+struct scene {
+	int session, fd[8];
+	unsigned fd_n;
+};
+
+static void open_nothing(struct scene *s) { s->session = hail(); }
+static void open_none(struct scene *) {}
+
+static void behind_the_end(struct scene *s)
+{
+	struct msg_req req = { .op = MSG_HOLD };
+
+	say(s->session, "", 0, NULL, 0, 0);
+	post(s->session, &req, msg_req_len(req.op), 1);
+}
+
+static void at_the_end(struct scene *s)
+{
+	post(s->session, "", 0, 1);
+	post(s->session, "", 0, 1);
+	close(s->session);
+}
+
+static void in_a_row(struct scene *s)
+{
+	struct msg_req req = { .op = MSG_HOLD };
+
+	for (unsigned i = 0; i < 40; i++)
+		post(s->session, &req, msg_req_len(req.op), 1);
+}
+
+static void at_once(struct scene *s)
+{
+	struct msg_req req = { .op = MSG_HOLD };
+
+	post(s->session, &req, msg_req_len(req.op), FDS_MANY);
+}
+
+static int channel_end(int session)
+{
+	struct cmm_req req = { .op = CMM_OPEN };
+	char room[CMSG_SPACE(sizeof(int))] __attribute__((aligned(sizeof(size_t))));
+	struct cmm_rep rep;
+	struct iovec iov = { &rep, sizeof(rep) };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
+	int fd;
+
+	ck_assert(say(session, &req, cmm_req_len(req.op), NULL, 0, 0));
+	ck_assert_int_eq(recvmsg(session, &mh, 0), sizeof(rep));
+	ck_assert_ptr_nonnull(CMSG_FIRSTHDR(&mh));
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&mh)), sizeof(fd));
+	return fd;
+}
+
+/* His ends of all that is the daemon's to write to. */
+static void open_ends(struct scene *s)
+{
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct msg_rep rep;
+	int fds[CALL_FDS], other;
+
+	s->session = hail();
+	other = hail();
+	ck_assert_int_eq(call(s->session, &req, &rep, NULL), 0);
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	ck_assert_int_eq(call(s->session, &req, &rep, fds), 0);
+	s->fd[s->fd_n++] = fds[2];
+	s->fd[s->fd_n++] = fds[3];
+	req = (struct msg_req){ .op = MSG_CHANNEL_CREATE };
+	ck_assert_int_eq(call(s->session, &req, &rep, fds), 0);
+	s->fd[s->fd_n++] = fds[0];
+	req = (struct msg_req){ .op = MSG_DUMP, .dump.what = DUMP_STATS };
+	ck_assert_int_eq(call(s->session, &req, &rep, fds), 0);
+	s->fd[s->fd_n++] = fds[0];
+	s->fd[s->fd_n++] = channel_end(other);
+	s->fd[s->fd_n++] = other;
+}
+
+static void into_the_ends(struct scene *s)
+{
+	for (unsigned i = 0; i < s->fd_n; i++) {
+		post(s->fd[i], "", 1, 1);
+		close(s->fd[i]);
+	}
+	close(s->session);
+}
+
+/* He is not served. */
+static void uninvited(struct scene *s)
+{
+	struct msg_req req = { .op = MSG_HOLD };
+
+	s->session = dial();
+	post(s->session, &req, msg_req_len(req.op), 1);
+}
+
+static const struct {
+	void (*open)(struct scene *);
+	void (*play)(struct scene *);
+} lingers[] = {
+	{ open_nothing, behind_the_end }, { open_nothing, at_the_end }, { open_nothing, in_a_row },
+	{ open_nothing, at_once },        { open_ends, into_the_ends }, { open_none, uninvited },
+};
+
+/* Notes 0 and 2: he is ready, he has done it; 1: the daemon stands still. */
+static void let_linger(void *arg)
+{
+	unsigned i = *(const unsigned *)arg;
+	struct scene s = { .session = -1 };
+
+	lingers[i].open(&s);
+	note_set(0, 1);
+	note_wait(1, 1);
+	lingers[i].play(&s);
+	note_set(2, 1);
+	for (;;)
+		pause();
+}
+
+static char conf[] = "/tmp/rdmad-fds.XXXXXX";
+
+static void stage_open_for_one(void)
+{
+	char option[64];
+	int fd = mkstemp(conf);
+
+	ck_assert_int_ge(fd, 0);
+	dprintf(fd, "shards = 1\nusers = {%d}\n", UID_BYSTANDER);
+	close(fd);
+	snprintf(option, sizeof(option), "--config=%s", conf);
+	stage_open(option);
+	unlink(conf);
+}
+
+START_TEST(linger)
+{
+	unsigned i = (unsigned)_i;
+	pid_t attacker;
+
+	if (lingers[i].play == uninvited)
+		stage_open_for_one();
+	else
+		stage_open("--shards=1");
+	attacker = part_begin(UID_ATTACKER, let_linger, &i);
+	note_wait(0, 1);
+	kill(daemon_process(), SIGSTOP);
+	note_set(1, 1);
+	note_wait(2, 1);
+	kill(daemon_process(), SIGCONT);
+	stage_goes_on(200);
+	part_kill(attacker);
+	stage_goes_on(20);
+	stage_close(); /* all of them are closed */
+}
+END_TEST
+
 int main(void)
 {
-	if (fuse_is_here())
-		return stage_main("hostile: descriptors", (const TTest *const[]){ fuse, kinds, NULL });
-	printf("ok - fuse # SKIP no FUSE file system can be mounted here\n");
-	return stage_main("hostile: descriptors", (const TTest *const[]){ kinds, NULL });
+	Suite *s = suite_create("hostile: descriptors");
+	TCase *t = tcase_create("descriptors");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	stage_needs_root();
+	tcase_set_timeout(t, 120);
+	if (fuse_is_here()) {
+		tcase_add_test(t, fuse);
+	} else {
+		printf("ok - fuse # SKIP no FUSE file system can be mounted here\n");
+	}
+	tcase_add_test(t, kinds);
+	tcase_add_loop_test(t, linger, 0, sizeof(lingers) / sizeof(*lingers));
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
 }
