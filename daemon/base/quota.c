@@ -256,6 +256,14 @@ int bill_set(struct bill *b, enum quota q, uint64_t n)
 	return 0;
 }
 
+void bill_split(struct bill *part, struct bill *b, enum quota q, uint64_t n)
+{
+	*part = (struct bill){ .user = b->user };
+	part->cost.n[q] = n;
+	b->cost.n[q] -= n;
+	b->user->bills++;
+}
+
 void bill_close(struct bill *b)
 {
 	if (!b->user)

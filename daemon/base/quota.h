@@ -48,6 +48,8 @@ void quota_end(void);
 int bill_open(struct bill *, uid_t, const struct cost *);
 /* From now on this much of one; less always can be. */
 int bill_set(struct bill *, enum quota, uint64_t n);
+/* So much of one, which is on the bill, goes to a bill of its own. */
+void bill_split(struct bill *part, struct bill *, enum quota, uint64_t n);
 void bill_close(struct bill *);
 /* One of most things that the user may do in a turn of the control loop, which has this number; false: he has done as many. */
 bool bill_turn(const struct bill *, unsigned turn, unsigned most);

@@ -53,8 +53,10 @@ static struct domain *domain_find(dev_t dev, ino_t ino, const struct device *dev
 	return NULL;
 }
 
-static void domain_put(struct domain *d)
+/* Of one who has paid for its file: the last one's share is his until that is closed. */
+static void domain_put(struct domain *d, struct bill *bill)
 {
+	struct bill share;
 	struct domain **p = &domains;
 
 	if (--d->users)
@@ -62,7 +64,8 @@ static void domain_put(struct domain *d)
 	while (*p != d)
 		p = &(*p)->next;
 	*p = d->next;
-	foreign_close(d->fd, d->uid);
+	bill_split(&share, bill, QUOTA_FDS, 1);
+	foreign_close_billed(d->fd, d->uid, &share);
 	free(d);
 }
 
@@ -147,7 +150,7 @@ int verb_xrcd_open(struct call *call)
 	}
 	if (x->domain && !x->domain->users) {
 		x->domain->users = 1;
-		domain_put(x->domain);
+		domain_put(x->domain, &x->obj.bill);
 	}
 	obj_drop(&x->obj);
 	return err;
@@ -181,7 +184,7 @@ int xrcd_drop(struct ctx_xrcd *x)
 	if (!x->domain || x->domain->users == 1)
 		err = hca_xrcd_free(c->hca, x->obj.number);
 	if (!err && x->domain)
-		domain_put(x->domain);
+		domain_put(x->domain, &x->obj.bill);
 	return err;
 }
 

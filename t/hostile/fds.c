@@ -309,6 +309,48 @@ START_TEST(linger)
 }
 END_TEST
 
+/* ---- descriptors that the daemon keeps: they count until they are closed ------------------------- */
+
+#define DOMAINS 500u
+
+static void keep_many(void *)
+{
+	struct msg_req req = { .op = MSG_XRCD_OPEN, .xrcd = { .shared = 1, .oflags = O_CREAT } };
+	struct msg_rep rep;
+	struct cx c;
+	int fds[CALL_FDS];
+
+	cx_open(&c);
+	for (unsigned i = 0; i < DOMAINS; i++) {
+		int fd = i % 100 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : lingering();
+
+		ck_assert(say(c.fd, &req, msg_req_len(req.op), &fd, 1, 0));
+		ck_assert(hear(c.fd, &rep, fds));
+		ck_assert_int_eq(rep.err, 0);
+		close(fd);
+	}
+	cx_close(&c);
+	note_set(0, 1);
+	for (;;)
+		pause();
+}
+
+START_TEST(kept)
+{
+	pid_t attacker;
+
+	stage_open("--shards=1");
+	attacker = part_begin(UID_ATTACKER, keep_many, NULL);
+	note_wait(0, 1);
+	while (user_has(-1, UID_ATTACKER, "use", "sessions") > 0)
+		;
+	ck_assert_int_ge(user_has(-1, UID_ATTACKER, "use", "descriptors"), 4); /* that linger */
+	stage_goes_on(50);
+	part_kill(attacker);
+	stage_close(); /* not one was forgotten */
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("hostile: descriptors");
@@ -324,6 +366,7 @@ int main(void)
 		printf("ok - fuse # SKIP no FUSE file system can be mounted here\n");
 	}
 	tcase_add_test(t, kinds);
+	tcase_add_test(t, kept);
 	tcase_add_loop_test(t, linger, 0, sizeof(lingers) / sizeof(*lingers));
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
