@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -69,6 +70,45 @@ int foreign_inode(int fd, dev_t *dev, ino_t *ino)
 	return 0;
 }
 
+/* 0: not known. */
+static dev_t dev_of(int fd, mode_t *mode)
+{
+	struct statx st;
+
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st))
+		return 0;
+	*mode = st.stx_mode & S_IFMT;
+	return makedev(st.stx_dev_major, st.stx_dev_minor);
+}
+
+/* Where eventfds, epolls and the like are. */
+static dev_t dev_of_anon(void)
+{
+	static dev_t known; /* atomic */
+	dev_t dev = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	mode_t mode;
+	int fd;
+
+	if (dev)
+		return dev;
+	fd = eventfd(0, EFD_CLOEXEC);
+	dev = dev_of(fd, &mode);
+	if (fd >= 0)
+		close(fd);
+	__atomic_store_n(&known, dev, __ATOMIC_RELAXED);
+	return dev;
+}
+
+/* To be told more about an epoll or a device is to wait for who holds its lock; a dma-buf is on a file system of its own. */
+static bool may_be_dmabuf(int fd)
+{
+	dev_t anon = dev_of_anon();
+	mode_t mode = 0;
+	dev_t dev = dev_of(fd, &mode);
+
+	return anon && dev && dev != anon && (!mode || mode == S_IFREG);
+}
+
 /* Only a dma-buf says of itself who exported it. */
 bool foreign_is_dmabuf(int fd)
 {
@@ -76,8 +116,10 @@ bool foreign_is_dmabuf(int fd)
 	bool is = false;
 	FILE *f;
 
+	if (!may_be_dmabuf(fd))
+		return false;
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fd < 0 ? NULL : fopen(path, "re");
+	f = fopen(path, "re");
 	if (!f)
 		return false;
 	while (!is && fgets(line, sizeof(line), f))

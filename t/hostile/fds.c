@@ -351,6 +351,56 @@ START_TEST(kept)
 }
 END_TEST
 
+/* ---- questions that wait for a lock ---------------------------------------------------------------- */
+
+/* A thread that holds the lock of the epoll, as its memory does not come. */
+static void *look_long(void *arg)
+{
+	const int *fds = arg; /* the epoll, the file that its events are to go to */
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+
+	ck_assert(p != MAP_FAILED);
+	epoll_wait(fds[0], p, 1, -1);
+	return NULL;
+}
+
+static void send_epoll(void *)
+{
+	struct epoll_event ev = { .events = EPOLLOUT };
+	struct msg_req req;
+	struct cx c;
+	pthread_t t;
+	int fds[2], out = eventfd(0, EFD_CLOEXEC);
+
+	fds[1] = fuse_file();
+	ck_assert_int_ge(fds[1], 0);
+	fds[0] = epoll_create1(EPOLL_CLOEXEC);
+	ck_assert_int_eq(epoll_ctl(fds[0], EPOLL_CTL_ADD, out, &ev), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, look_long, fds), 0);
+	note_wait(4, 1);
+	cx_open(&c);
+	req = (struct msg_req){ .op = MSG_MR_REG, .mr = { .pd = c.pd, .kind = MR_DMABUF, .len = 4096 } };
+	say(c.fd, &req, msg_req_len(req.op), fds, 1, 0);
+	note_set(0, 1);
+	for (;;)
+		pause();
+}
+
+START_TEST(locked)
+{
+	pid_t attacker;
+
+	stage_open("--shards=1");
+	attacker = part_begin(0, send_epoll, NULL);
+	note_wait(0, 1);
+	stage_goes_on(200);
+	kill((pid_t)note->n[3], SIGKILL);
+	part_kill(attacker);
+	stage_goes_on(50);
+	stage_close();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("hostile: descriptors");
@@ -362,6 +412,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	if (fuse_is_here()) {
 		tcase_add_test(t, fuse);
+		tcase_add_test(t, locked);
 	} else {
 		printf("ok - fuse # SKIP no FUSE file system can be mounted here\n");
 	}
