@@ -231,6 +231,7 @@ static void ctx_unlink(struct shard *s, void *arg)
 			end->dead = o;
 		}
 	}
+	__atomic_store_n(&c->peer->gone, true, __ATOMIC_RELAXED);
 	idle_del(c);
 	bells_del(c);
 	share_leave(c);
@@ -259,7 +260,7 @@ void ctx_close(struct ctx *c)
 	fd_close(c->event_in);
 	close(c->token_fd);
 	fd_close(c->kick_fd);
-	__atomic_store_n(&c->peer->gone, true, __ATOMIC_RELAXED); /* for what an heir has of it */
+	peer_close(c->peer); /* what an heir has of it knows that it is gone */
 	peer_drop(c->peer);
 	family_leave(c);
 	slabs_end(&c->slabs);

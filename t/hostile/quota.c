@@ -352,6 +352,77 @@ START_TEST(greedy)
 }
 END_TEST
 
+/* ---- what outlives its context ------------------------------------------------------------------------ */
+
+#define HEIRLOOMS 200
+
+/* A session of the family of that token, or with a new one, which is returned. */
+static int relative(const struct msg_token *family, struct msg_token *token)
+{
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	int fds[CALL_FDS], fd = hail(), mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	struct msg_rep rep;
+
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	if (family)
+		req = (struct msg_req){ .op = MSG_IMPORT, .import.token = *family };
+	else
+		req = (struct msg_req){ .op = MSG_OPEN };
+	if (!family)
+		memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	ck_assert(say(fd, &req, msg_req_len(req.op), &mem, 1, 0));
+	ck_assert(hear(fd, &rep, fds));
+	ck_assert_int_eq(rep.err, 0);
+	if (token)
+		ck_assert_int_eq(recv(fds[3], token, sizeof(*token), MSG_PEEK), sizeof(*token));
+	for (unsigned i = 0; i < CALL_FDS; i++)
+		close(fds[i]);
+	close(mem);
+	return fd;
+}
+
+static void bequeath(void *)
+{
+	struct msg_token token;
+	int heir = relative(NULL, &token);
+
+	for (unsigned i = 0; i < HEIRLOOMS; i++) {
+		struct msg_req req = { .op = MSG_PD_ALLOC };
+		struct msg_rep rep;
+		int fd = relative(&token, NULL);
+
+		ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+		req = (struct msg_req){ .op = MSG_MR_REG, .mr = { .pd = rep.obj.handle, .kind = MR_MEM } };
+		ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+		close(fd);
+	}
+	note_set(0, 1);
+	note_wait(1, 1);
+	close(heir);
+}
+
+/* The memory of a program is out of reach when its context is gone: nothing is kept of it. */
+START_TEST(heirlooms)
+{
+	pid_t attacker;
+	long before;
+
+	stage_network();
+	daemon_start_with("--shards=1");
+	before = daemon_counts().fds;
+	attacker = part_begin(UID_ATTACKER, bequeath, NULL);
+	note_wait(0, 1);
+	while (daemon_counts().contexts > 1)
+		;
+	ck_assert_int_eq(daemon_counts().mrs, HEIRLOOMS);
+	ck_assert_int_lt(daemon_counts().fds, before + HEIRLOOMS / 2);
+	note_set(1, 1);
+	part_end(attacker);
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("hostile: quotas");
@@ -362,6 +433,7 @@ int main(void)
 	stage_needs_root();
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, greedy, 0, sizeof(greed) / sizeof(*greed));
+	tcase_add_test(t, heirlooms);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
