@@ -2,8 +2,8 @@
 /*
  * session.c - connections: a request in, its reply out, descriptors with both.
  *
- * The daemon never waits for a client.  If a reply does not fit into the socket, the client sends requests without
- * reading replies, which the protocol does not allow: the connection ends.
+ * The daemon never waits for a client.  If a reply does not fit into the socket, or one with descriptors was not read before the next
+ * request, the client sends requests without reading replies, which the protocol does not allow: the connection ends.
  */
 #include "call.h"
 
@@ -11,9 +11,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/sockios.h>
 
 #include "capture.h"
 #include "../cma/cma.h"
@@ -238,8 +241,10 @@ static bool reply_send(struct session *s, void *rep, size_t len, const int *fds,
 		memcpy(CMSG_DATA(cm), fds, fd_n * sizeof(int));
 	}
 	for (;;) {
-		if (sendmsg(s->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		if (sendmsg(s->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+			s->gave |= fd_n > 0;
 			return true;
+		}
 		if (errno == EINTR)
 			continue;
 		if (errno != EPIPE && errno != ECONNRESET)
@@ -335,6 +340,19 @@ static bool cm_request_serve(struct ev_loop *loop, struct session *s, const stru
 	return ok;
 }
 
+/*
+ * Descriptors that nobody has read yet are few for all users together.  A reply is read before the next request is made, but for a
+ * farewell, which another thread may say.
+ */
+static bool hoards(struct session *s, uint32_t op)
+{
+	int left;
+
+	if (s->gave && !ioctl(s->fd, SIOCOUTQ, &left) && !left)
+		s->gave = false;
+	return s->gave && op != MSG_BYE;
+}
+
 /* One request.  1: served, 0: none there, -1: the connection is over. */
 static int session_turn(struct ev_loop *loop, struct session *s)
 {
@@ -360,6 +378,12 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
 	fd = fds_take(&mh, s->uid, &many);
 	if (n == 0) { /* the end; an empty record looks the same and is as good a reason */
+		if (fd >= 0)
+			foreign_close(fd, s->uid);
+		return -1;
+	}
+	if (hoards(s, in.req.op)) {
+		log_info("%s (pid %d) does not read its replies; its connection ends", s->prog, (int)s->pid);
 		if (fd >= 0)
 			foreign_close(fd, s->uid);
 		return -1;

@@ -24,6 +24,7 @@ struct session {
 	char prog[RDMAD_NAME_LEN]; /* as the client calls itself; printable */
 	struct msg_runs runs;
 	bool hello, hold;
+	bool gave;               /* descriptors, and the client may not have read the reply that they came with */
 	bool yields;             /* its last request was so long that others come next */
 	struct ctx *ctx;         /* after MSG_OPEN */
 	struct cma_channel *cma; /* after CMM_OPEN */

@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -351,6 +352,46 @@ START_TEST(kept)
 }
 END_TEST
 
+/* ---- descriptors of replies that nobody reads ------------------------------------------------------ */
+
+#define FEW      1024u /* descriptors of the daemon */
+#define HOARDERS 60u
+#define UNREAD   64u
+
+static void hoard(void *)
+{
+	struct msg_req req;
+	struct msg_rep rep;
+	struct cx c;
+
+	for (unsigned i = 0; i < HOARDERS; i++) {
+		cx_open(&c);
+		req = (struct msg_req){ .op = MSG_DM_ALLOC, .dm.len = 4096 };
+		ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+		req = (struct msg_req){ .op = MSG_DM_IMPORT, .id.handle = rep.dm.handle };
+		for (unsigned k = 0; k < UNREAD; k++)
+			say(c.fd, &req, msg_req_len(req.op), NULL, 0, MSG_DONTWAIT);
+	}
+	note_set(0, 1);
+	for (;;)
+		pause();
+}
+
+START_TEST(unread)
+{
+	struct rlimit few = { FEW, FEW };
+	pid_t attacker;
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	stage_open("--shards=1");
+	attacker = part_begin(UID_ATTACKER, hoard, NULL);
+	note_wait(0, 1);
+	stage_goes_on(100);
+	part_kill(attacker);
+	stage_close();
+}
+END_TEST
+
 /* ---- questions that wait for a lock ---------------------------------------------------------------- */
 
 /* A thread that holds the lock of the epoll, as its memory does not come. */
@@ -418,6 +459,7 @@ int main(void)
 	}
 	tcase_add_test(t, kinds);
 	tcase_add_test(t, kept);
+	tcase_add_test(t, unread);
 	tcase_add_loop_test(t, linger, 0, sizeof(lingers) / sizeof(*lingers));
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
