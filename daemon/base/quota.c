@@ -91,6 +91,9 @@ static uint64_t there_is(enum quota q, uint64_t hcas)
 	case QUOTA_CQS:
 	case QUOTA_SRQS: return 65536 * hcas;
 	case QUOTA_MRS: return 524287 * hcas;
+	case QUOTA_PDS:
+	case QUOTA_XRCDS: return 65535; /* all could be in one HCA, as could those below */
+	case QUOTA_MWS: return 524287;
 	case QUOTA_CM_IDS: return CM_IDS_MAX;                             /* all could be of one device */
 	case QUOTA_CM_PORTS: return (uint64_t)ports.high - ports.low + 1; /* all could be of one space */
 	case QUOTA_GROUPS: return GROUPS_MAX;

@@ -180,7 +180,7 @@ static int pd_alloc_job(struct job *j) { return pd_make(j->call->s->ctx, j->obj)
 int verb_pd_alloc(struct call *call)
 {
 	int err;
-	struct ctx_pd *pd = obj_new(call, sizeof(*pd), NULL, &err);
+	struct ctx_pd *pd = obj_new(call, sizeof(*pd), &(struct cost){ { [QUOTA_PDS] = 1 } }, &err);
 	struct job j = { .call = call, .obj = pd };
 
 	if (!pd)
@@ -201,7 +201,7 @@ static int mw_alloc_job(struct job *j)
 int verb_mw_alloc(struct call *call)
 {
 	int err;
-	struct ctx_mw *mw = obj_new(call, sizeof(*mw), NULL, &err);
+	struct ctx_mw *mw = obj_new(call, sizeof(*mw), &(struct cost){ { [QUOTA_MWS] = 1 } }, &err);
 	struct job j = { .call = call, .obj = mw };
 
 	if (!mw)

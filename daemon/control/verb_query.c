@@ -43,8 +43,8 @@ int verb_query_device(struct call *call)
 		.max_cq = most(call, QUOTA_CQS, p->max_cq),
 		.max_cqe = (uint32_t)p->max_cqe,
 		.max_mr = most(call, QUOTA_MRS, p->max_mr),
-		.max_mw = (uint32_t)p->max_mw,
-		.max_pd = (uint32_t)p->max_pd,
+		.max_mw = most(call, QUOTA_MWS, p->max_mw),
+		.max_pd = most(call, QUOTA_PDS, p->max_pd),
 		.max_rd_atom = (uint32_t)p->max_qp_rd_atom,
 		.max_init_rd_atom = (uint32_t)p->max_qp_init_rd_atom,
 		.max_ah = (uint32_t)p->max_ah, /* the library's alone: as many as fit into the program */

@@ -133,7 +133,9 @@ static int domain_open(struct call *call, struct domain **out)
 int verb_xrcd_open(struct call *call)
 {
 	/* A file of its own, and the domain; in truth they are the first one's only. */
-	struct cost cost = { { [QUOTA_FDS] = !!call->req->xrcd.shared, [QUOTA_HEAP] = sizeof(struct domain) } };
+	struct cost cost = {
+		{ [QUOTA_FDS] = !!call->req->xrcd.shared, [QUOTA_XRCDS] = 1, [QUOTA_HEAP] = sizeof(struct domain) }
+	};
 	int err;
 	struct ctx_xrcd *x = obj_new(call, sizeof(*x), &cost, &err);
 	struct job j = { .call = call, .obj = x };

@@ -312,8 +312,9 @@ pid_t daemon_process(void) { return daemon_pid; }
 /* The observer is the only one left who is charged with anything. */
 static void users_clean(void)
 {
-	static const char *const none[] = { "mappings", "mapped-mib", "queue-mib", "qps",    "cqs",
-					    "mrs",      "cm-ids",     "cm-ports",  "groups", "raw-qps" };
+	static const char *const none[] = { "mappings", "mapped-mib", "queue-mib", "qps",   "cqs",
+					    "mrs",      "pds",        "mws",       "xrcds", "cm-ids",
+					    "cm-ports", "groups",     "raw-qps" };
 	json_t *j = dump(observer, DUMP_USERS), *users = json_object_get(j, "users"),
 	       *use = json_object_get(json_array_get(users, 0), "use");
 

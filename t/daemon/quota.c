@@ -68,6 +68,34 @@ END_TEST
 START_TEST(no_limit) { crowd(0, QPS - QPS / 8); }
 END_TEST
 
+/* However many HCAs there are: all that users have may be in one, and there root finds room. */
+START_TEST(one_hca)
+{
+	const struct {
+		enum quota q;
+		uint64_t most;
+	} of[] = { { QUOTA_PDS, 65535 }, { QUOTA_XRCDS, 65535 }, { QUOTA_MWS, 524287 } };
+	struct bill b[2];
+	uint64_t room;
+
+	for (unsigned q = 0; q < QUOTAS; q++)
+		conf[q] = 0;
+	quota_begin(conf, 4);
+	for (unsigned i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		struct cost cost = { { 0 } };
+
+		room = of[i].most - of[i].most / 8;
+		cost.n[of[i].q] = room;
+		ck_assert_int_eq(bill_open(&b[0], UID, &cost), 0);
+		cost.n[of[i].q] = 1;
+		ck_assert_int_eq(bill_open(&b[1], UID + 1, &cost), ENOMEM);
+		ck_assert_int_eq(bill_open(&b[1], 0, &cost), 0);
+		bill_close(&b[0]);
+		bill_close(&b[1]);
+	}
+}
+END_TEST
+
 /* All bills of a user have a turn's share together, and each user has one of his own. */
 START_TEST(turns)
 {
@@ -94,4 +122,4 @@ START_TEST(turns)
 }
 END_TEST
 
-TEST_MAIN("quota", as_it_is, little, no_limit, turns)
+TEST_MAIN("quota", as_it_is, little, no_limit, one_hca, turns)

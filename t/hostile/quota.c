@@ -27,8 +27,9 @@ static char conf[] = "/tmp/rdmad-quota.XXXXXX";
 /* With the defaults but for what would take long; removed at the end of the test. */
 static void stage_open_conf(void)
 {
-	static const char text[] = "shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000\n cqs = 6000\n "
-				   "srqs = 5000\n qps = 4000\n queue-mib = 512\n cm-ports = 3000 }\n";
+	static const char text[] =
+		"shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000\n cqs = 6000\n "
+		"srqs = 5000\n qps = 4000\n mws = 5000\n xrcds = 5000\n queue-mib = 512\n cm-ports = 3000 }\n";
 	char option[64];
 	int fd = mkstemp(conf);
 
@@ -132,6 +133,37 @@ static void take_cqs(struct taker *t)
 	ck_assert_uint_eq(rep.device.max_cq, 6000); /* what a device claims, its user can have */
 	ck_assert_uint_eq(rep.device.max_qp, 4000);
 	ck_assert_uint_eq(rep.device.max_srq, 5000);
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_pds(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_PD_ALLOC }, ask = { .op = MSG_QUERY_DEVICE };
+	struct msg_rep rep;
+
+	cx_open(&t->c);
+	ck_assert_int_eq(call(t->c.fd, &ask, &rep, NULL), 0);
+	ck_assert_uint_eq(rep.device.max_pd, 16384);
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_mws(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_MW_ALLOC, .mw.type = 1 };
+
+	cx_open(&t->c);
+	req.mw.pd = t->c.pd;
+	while (taken(t, &req, -1))
+		;
+}
+
+static void take_xrcds(struct taker *t)
+{
+	struct msg_req req = { .op = MSG_XRCD_OPEN };
+
+	cx_open(&t->c);
 	while (taken(t, &req, -1))
 		;
 }
@@ -290,6 +322,9 @@ static const struct {
 	{ "srqs", take_srqs, ENOMEM, 4999, 5000 },
 	{ "qps", take_small_qps, ENOMEM, 3999, 4000 },
 	{ "mrs", take_mrs, ENOMEM, 4999, 5000 },
+	{ "pds", take_pds, ENOMEM, 16383, 16384 },
+	{ "mws", take_mws, ENOMEM, 4999, 5000 },
+	{ "xrcds", take_xrcds, ENOMEM, 4999, 5000 },
 	{ "cm-ports", take_ports, EADDRNOTAVAIL, 2999, 3000 },
 	{ "sessions", take_sessions, EMFILE, 100, 2048 },
 	{ "groups", take_groups, ENOMEM, 256, 256 },
