@@ -431,15 +431,22 @@ int verb_qp_create(struct call *call)
 	return 0;
 }
 
+/* With the rights that a device of its profile gives. */
+static int qp_change_as(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *to, uint32_t mask)
+{
+	struct qp_attr attr = *to;
+
+	attr.access = limits_access(c->dev->profile, attr.access);
+	return qp_change(c, qp, &attr, mask);
+}
+
 int verb_qp_modify(struct call *call)
 {
 	const struct msg_req *req = call->req;
 	struct ctx *c = call->s->ctx;
 	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, req->qp_mod.qpn);
-	struct qp_attr attr = req->qp_mod.attr;
 
-	attr.access = limits_access(c->dev->profile, attr.access);
-	return qp ? qp_change(c, qp, &attr, req->qp_mod.mask)
+	return qp ? qp_change_as(c, qp, &req->qp_mod.attr, req->qp_mod.mask)
 		  : refuse(call, WHY_VERB_HANDLE, EINVAL, "there is no QP 0x%x of this program", req->qp_mod.qpn);
 }
 
@@ -455,7 +462,7 @@ int verb_qp_steps(struct call *call)
 			      "there is no QP 0x%x of this program, or it shall make %u steps", req->qp_steps.qpn,
 			      req->qp_steps.n);
 	for (uint32_t i = 0; i < req->qp_steps.n && !err; i++)
-		err = qp_change(c, qp, &req->qp_steps.v[i].attr, req->qp_steps.v[i].mask);
+		err = qp_change_as(c, qp, &req->qp_steps.v[i].attr, req->qp_steps.v[i].mask);
 	return err;
 }
 
