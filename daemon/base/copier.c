@@ -199,6 +199,8 @@ static int job_do(struct copier *c)
 	return err;
 }
 
+size_t copier_len(void) { return sizeof(struct copier); }
+
 static void copier_free(struct copier *c)
 {
 	user_count(c->user, -1);

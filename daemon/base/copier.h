@@ -22,6 +22,9 @@
 
 struct copier;
 
+/* Bytes of one. */
+size_t copier_len(void);
+
 /* For the memory behind mem_fd, which is the copier's if 0 is returned.  EAGAIN: that user has too many. */
 int copier_new(struct copier **, uid_t, int mem_fd);
 /* It may still be waiting for its memory: then it ends when that is over, and closes the descriptor. */

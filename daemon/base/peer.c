@@ -26,10 +26,12 @@
 
 #include "copier.h"
 #include "foreign.h"
+#include "quota.h"
 #include "rights.h"
 
 #define CAP_WORDS  2 /* of _LINUX_CAPABILITY_VERSION_3 */
 #define MOUNTS_MAX 1000
+#define STACK_MAPS 2                /* of a thread, with its guard */
 #define NOWHERE    ((off_t)1 << 62) /* no program has memory there */
 
 static bool by_pid; /* a daemon that may reach its own user's programs by their pids */
@@ -200,9 +202,19 @@ int peer_open(struct peer *p, const struct ucred *who, int mem_fd)
 }
 
 /* Root, and who can end the daemon, need no hostile memory to hold it up. */
+static bool is_trusted(const struct peer *p) { return p->uid == 0 || p->uid == geteuid(); }
+
+void peer_cost(const struct peer *p, struct cost *cost)
+{
+	if (p->mem_fd < 0 || is_trusted(p))
+		return;
+	cost->n[QUOTA_HEAP] += copier_len();
+	cost->n[QUOTA_MAPS] += quota_maps_of(copier_len()) + STACK_MAPS;
+}
+
 int peer_ready(struct peer *p)
 {
-	if (p->copier || p->mem_fd < 0 || p->uid == 0 || p->uid == geteuid())
+	if (p->copier || p->mem_fd < 0 || is_trusted(p))
 		return 0;
 	return copier_new(&p->copier, p->uid, p->mem_fd);
 }

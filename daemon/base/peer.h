@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 struct copier;
+struct cost;
 
 struct peer {
 	pid_t pid;      /* > 0: by pid, as long as the kernel lets us */
@@ -46,6 +47,9 @@ int peer_open(struct peer *, const struct ucred *who, int mem_fd);
 void peer_close(struct peer *);
 /* Before its memory is reached: another user's gets a copier.  0 or errno; EAGAIN: too many of them (copier.h). */
 int peer_ready(struct peer *);
+
+/* Adds what its copier takes, if it may get one. */
+void peer_cost(const struct peer *, struct cost *);
 
 /* The same, allocated, and shared by who takes it; control thread. */
 int peer_make(struct peer **, const struct ucred *who, int mem_fd);

@@ -248,22 +248,36 @@ int verb_srq_create(struct call *call)
 	return 0;
 }
 
+static int srq_charge(struct bill *bill, uint64_t heap, uint64_t maps)
+{
+	uint64_t was = bill->cost.n[QUOTA_MAPS];
+	int err = bill_set(bill, QUOTA_MAPS, maps);
+
+	if (!err)
+		err = bill_set(bill, QUOTA_HEAP, heap);
+	if (err)
+		bill_set(bill, QUOTA_MAPS, was);
+	return err;
+}
+
 static int srq_resize(struct ctx *c, struct ctx_srq *srq, uint32_t max_wr)
 {
 	struct bill *bill = &srq->obj.bill;
-	uint64_t was = bill->cost.n[QUOTA_HEAP], fixed;
+	uint64_t was = bill->cost.n[QUOTA_HEAP], maps = bill->cost.n[QUOTA_MAPS], fixed;
 	struct srq_init init;
+	size_t heap;
 	int err = hca_srq_query(c->hca, srq->obj.number, &init);
 
 	if (err)
 		return err;
 	fixed = was - hca_srq_len(init.max_wr, init.max_sge);
-	err = bill_set(bill, QUOTA_HEAP, fixed + hca_srq_len(max_wr, init.max_sge));
+	heap = hca_srq_len(max_wr, init.max_sge);
+	err = srq_charge(bill, fixed + heap, quota_maps_of(heap));
 	if (err)
 		return err;
 	err = hca_srq_resize(c->hca, srq->obj.number, max_wr);
 	if (err)
-		bill_set(bill, QUOTA_HEAP, was);
+		srq_charge(bill, was, maps);
 	return err;
 }
 

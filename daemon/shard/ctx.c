@@ -144,8 +144,12 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 	struct ctx *c = calloc(1, sizeof(*c));
 	const struct shard *near = like ? like->shard : hooks.xrcd_shard(who->uid, dev);
 	unsigned best = near ? near->index : shard_emptiest();
-	int err = c ? bill_open(&c->bill, who->uid, &ctx_cost) : ENOMEM;
+	struct cost cost = ctx_cost;
+	int err = c ? 0 : ENOMEM;
 
+	peer_cost(peer, &cost);
+	if (!err)
+		err = bill_open(&c->bill, who->uid, &cost);
 	if (err) {
 		free(c);
 		return err;

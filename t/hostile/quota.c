@@ -387,6 +387,39 @@ START_TEST(greedy)
 }
 END_TEST
 
+/* ---- what becomes larger later ------------------------------------------------------------------------ */
+
+static void grow(void *)
+{
+	struct msg_req req = { .op = MSG_SRQ_CREATE, .srq = { .max_wr = 1, .max_sge = 1 } };
+	struct msg_rep rep;
+	long maps;
+	struct cx c;
+
+	cx_open(&c);
+	req.srq.pd = c.pd;
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	maps = user_has(c.fd, UID_ATTACKER, "use", "mappings");
+	req = (struct msg_req){ .op = MSG_SRQ_MODIFY,
+				.srq_mod = { .handle = rep.srq.handle, .mask = 1, .max_wr = RD_MAX_WR } };
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	ck_assert_int_eq(user_has(c.fd, UID_ATTACKER, "use", "mappings"), maps + 1);
+	req.srq_mod.max_wr = 1;
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	ck_assert_int_eq(user_has(c.fd, UID_ATTACKER, "use", "mappings"), maps);
+	cx_close(&c);
+}
+
+START_TEST(grown)
+{
+	stage_network();
+	daemon_start_with("--shards=1");
+	part_end(part_begin(UID_ATTACKER, grow, NULL));
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
 /* ---- what outlives its context ------------------------------------------------------------------------ */
 
 #define HEIRLOOMS 200
@@ -415,6 +448,27 @@ static int relative(const struct msg_token *family, struct msg_token *token)
 	close(mem);
 	return fd;
 }
+
+/* Each may have a thread that copies, with 128 KiB, and that counts. */
+static void copied(void *)
+{
+	int fd = -1;
+
+	for (unsigned i = 0; i < 64; i++)
+		fd = relative(NULL, NULL);
+	ck_assert_int_ge(user_has(fd, UID_ATTACKER, "use", "heap-mib"), 8);
+	ck_assert_int_ge(user_has(fd, UID_ATTACKER, "use", "mappings"), 64 * 5);
+}
+
+START_TEST(copiers)
+{
+	stage_network();
+	daemon_start_with("--shards=1");
+	part_end(part_begin(UID_ATTACKER, copied, NULL));
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
 
 static void bequeath(void *)
 {
@@ -468,6 +522,8 @@ int main(void)
 	stage_needs_root();
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, greedy, 0, sizeof(greed) / sizeof(*greed));
+	tcase_add_test(t, grown);
+	tcase_add_test(t, copiers);
 	tcase_add_test(t, heirlooms);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
