@@ -19,14 +19,17 @@
 #include <unistd.h>
 
 #include "../../proto/secret.h"
+#include "clock.h"
 #include "foreign.h"
 #include "peer.h"
 #include "quota.h"
 #include "segment.h"
 
-#define POPULATE_MAX (64ull << 20) /* a larger one is faulted in as it is used */
-#define WINDOW       (1ull << 30)  /* a power of two, as large as any page */
-#define SEGMENT      2u            /* its id is what the kernel gives for its inode, which a memfd may have, too */
+#define POPULATE_MAX (64ull << 20)  /* a larger one is faulted in as it is used */
+#define POPULATE_NS  1000000        /* and so is what this time does not suffice for */
+#define PIECE        (256ull << 10) /* whose pages are looked at together */
+#define WINDOW       (1ull << 30)   /* a power of two, as large as any page */
+#define SEGMENT      2u             /* its id is what the kernel gives for its inode, which a memfd may have, too */
 #define PAGE         ((uint64_t)sysconf(_SC_PAGESIZE))
 
 #ifndef MADV_POPULATE_READ
@@ -39,6 +42,8 @@ struct source {
 	bool memory;         /* of the kernel's; else a dma-buf */
 	bool sealed;         /* against writing: no new mapping can be made */
 	bool writes;         /* open for reading and writing */
+	bool seen;           /* which of its pages are there */
+	bool whole;          /* they all are, or as many */
 	uint64_t size, page; /* bytes; its unit */
 	dev_t dev;
 	ino_t ino;
@@ -105,6 +110,9 @@ static int source_read(struct source *s, int fd)
 	s->sealed = seals & F_SEAL_WRITE;
 #endif
 	s->size = (uint64_t)st.st_size;
+	/* Of others' files, and of huge pages that are not mapped here, the kernel does not tell. */
+	s->seen = s->page == PAGE && (st.st_mode & S_IWOTH || st.st_uid == geteuid());
+	s->whole = (uint64_t)st.st_blocks >= s->size / S_BLKSIZE;
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
 	return 0;
@@ -340,14 +348,41 @@ static int segment_take(struct map_file **out, struct peer *client, int id, uint
 
 static bool in_step(uint64_t addr, uint64_t off) { return !((addr ^ off) & (PAGE - 1)); }
 
+/* Of the pages of a piece those that are there: the others would be allocated, and be ours. */
+static void holes_spare(uint8_t *p, size_t len)
+{
+	unsigned char there[PIECE / 4096];
+	size_t n = (len + PAGE - 1) / PAGE, end;
+
+	if (mincore(p, len, there))
+		return;
+	for (size_t i = 0; i < n; i = end) {
+		for (end = i + 1; end < n && (there[end] & 1) == (there[i] & 1); end++)
+			;
+		if (there[i] & 1)
+			madvise(p + i * PAGE, (end - i) * PAGE, MADV_POPULATE_READ);
+	}
+}
+
+/* What is there is mapped now, not when a packet comes for it.  Whoever makes holes in a whole file has as much of it elsewhere. */
+static void populate(const struct source *s, uint8_t *p, uint64_t len)
+{
+	mono_t until = mono_add(clock_now(), POPULATE_NS);
+
+	for (uint64_t at = 0; at < len && !mono_reached(clock_now(), until); at += PIECE) {
+		size_t n = len - at < PIECE ? len - at : PIECE;
+
+		if (s->whole)
+			madvise(p + at, n, MADV_POPULATE_READ);
+		else
+			holes_spare(p + at, n);
+	}
+}
+
 /* f has been taken for it. */
 static void map_fill(struct mem_map *m, struct map_file *f, uint64_t addr, uint64_t len, uint64_t off)
 {
-	uint64_t head = off & (PAGE - 1);
-
 	*m = (struct mem_map){ addr, len, f->held->base + (off - f->start), f->held, f };
-	if (len <= POPULATE_MAX)
-		madvise(m->ptr - head, len + head, MADV_POPULATE_READ);
 }
 
 int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, uint64_t addr, uint64_t len,
@@ -367,6 +402,8 @@ int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, 
 	if (err) /* that it can be mapped is its exporter's choice: memory of GPUs mostly cannot */
 		return err == ENOMEM || s.memory ? err : EOPNOTSUPP;
 	map_fill(m, f, addr, len, off);
+	if (s.seen && len <= POPULATE_MAX)
+		populate(&s, m->ptr - (off & (PAGE - 1)), len + (off & (PAGE - 1)));
 	return 0;
 }
 
@@ -382,6 +419,8 @@ int map_new_segment(struct mem_map *m, struct peer *client, int id, uint64_t add
 	if (err)
 		return err;
 	map_fill(m, f, addr, len, off);
+	if (len <= POPULATE_MAX) /* of our own user's program */
+		madvise(m->ptr - (off & (PAGE - 1)), len + (off & (PAGE - 1)), MADV_POPULATE_READ);
 	return 0;
 }
 

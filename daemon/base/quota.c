@@ -17,6 +17,7 @@
 #define SESSIONS_MAX 32768u
 #define RESERVE      8 /* the part of what there is that is root's */
 #define ADDRESSES    (UINT64_C(1) << 47)
+#define TURN_NS      2000000
 #define BIG_HEAP     (128u << 10) /* from here on malloc() may map */
 
 struct quota_user {
@@ -25,6 +26,7 @@ struct quota_user {
 	unsigned bills;
 	bool limited;
 	unsigned turn, turn_n; /* bill_turn() */
+	uint64_t turn_ns;
 	struct cost used;
 };
 
@@ -287,8 +289,15 @@ bool bill_turn(const struct bill *b, unsigned turn, unsigned most)
 	if (u->turn != turn) {
 		u->turn = turn;
 		u->turn_n = 0;
+		u->turn_ns = 0;
 	}
-	return u->turn_n++ < most;
+	return u->turn_n++ < most && u->turn_ns < TURN_NS;
+}
+
+void bill_took(const struct bill *b, uint64_t ns)
+{
+	if (b->user)
+		b->user->turn_ns += ns;
 }
 
 unsigned quota_maps_of(size_t heap) { return heap >= BIG_HEAP; }

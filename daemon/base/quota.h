@@ -51,8 +51,13 @@ int bill_set(struct bill *, enum quota, uint64_t n);
 /* So much of one, which is on the bill, goes to a bill of its own. */
 void bill_split(struct bill *part, struct bill *, enum quota, uint64_t n);
 void bill_close(struct bill *);
-/* One of most things that the user may do in a turn of the control loop, which has this number; false: he has done as many. */
+/*
+ * One of most things that the user may do in a turn of the control loop, which has this number; false: he has done as many, or what
+ * he has done took 2 ms.
+ */
 bool bill_turn(const struct bill *, unsigned turn, unsigned most);
+/* So long took what he may. */
+void bill_took(const struct bill *, uint64_t ns);
 
 /* Of heap that a malloc of this length has a mapping of its own for: 1, else 0. */
 unsigned quota_maps_of(size_t heap);

@@ -400,6 +400,20 @@ void session_again(struct ev_loop *loop, struct session *s)
 		ev_io_start(loop, &s->io);
 }
 
+/* If its user has not had his share of this turn.  As session_turn(). */
+static int session_try(struct ev_loop *loop, struct session *s)
+{
+	mono_t began;
+	int got;
+
+	if (!bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN))
+		return 0;
+	began = clock_now();
+	got = session_turn(loop, s);
+	bill_took(&s->bill, mono_since(clock_now(), began));
+	return got;
+}
+
 /* Not more than its share, of all sessions of its user: what is left makes it readable again, after those of others. */
 static void session_readable(struct ev_loop *loop, ev_io *w, int)
 {
@@ -409,7 +423,7 @@ static void session_readable(struct ev_loop *loop, ev_io *w, int)
 	int got = 1;
 
 	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0 && !s->yields; i++) {
-		got = bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN) ? session_turn(loop, s) : 0;
+		got = session_try(loop, s);
 		served |= got > 0;
 	}
 	s->yields = false;

@@ -116,6 +116,13 @@ START_TEST(turns)
 		}
 		ck_assert(!bill_turn(&other, turn, 64));
 	}
+	ck_assert(bill_turn(&of_one[0], 4, 64));
+	bill_took(&of_one[0], 1000000);
+	ck_assert(bill_turn(&of_one[1], 4, 64));
+	bill_took(&of_one[1], 1000000);
+	ck_assert(!bill_turn(&of_one[2], 4, 64));
+	ck_assert(bill_turn(&other, 4, 64));
+	ck_assert(bill_turn(&of_one[2], 5, 64));
 	bill_close(&other);
 	for (unsigned i = 0; i < 3; i++)
 		bill_close(&of_one[i]);

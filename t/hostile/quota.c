@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdmad/cmmsg.h>
@@ -77,6 +78,7 @@ static void take_channels(struct taker *t)
 static void take_files(struct taker *t, uint64_t len)
 {
 	struct msg_req req = { .op = MSG_MR_REG };
+	struct stat st;
 	bool more;
 
 	cx_open(&t->c);
@@ -89,6 +91,8 @@ static void take_files(struct taker *t, uint64_t len)
 		ck_assert_int_eq(ftruncate(fd, (off_t)len), 0);
 		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 		more = taken(t, &req, fd);
+		ck_assert_int_eq(fstat(fd, &st), 0);
+		ck_assert_int_eq(st.st_blocks, 0); /* nothing of it has been allocated */
 		close(fd);
 	} while (more);
 }
