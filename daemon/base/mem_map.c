@@ -364,7 +364,7 @@ static void holes_spare(uint8_t *p, size_t len)
 	}
 }
 
-/* What is there is mapped now, not when a packet comes for it.  Whoever makes holes in a whole file has as much of it elsewhere. */
+/* Now, not when a packet comes for it.  Whoever makes holes in a file that is whole has as much of it elsewhere. */
 static void populate(const struct source *s, uint8_t *p, uint64_t len)
 {
 	mono_t until = mono_add(clock_now(), POPULATE_NS);

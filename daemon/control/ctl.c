@@ -249,82 +249,82 @@ struct retry {
 	ev_io io;
 	struct outlet *out;
 	struct ctx *ctx;
-	struct retry *next;
 };
-static struct retry *retries;
 
 static void retry_end(struct retry *r)
 {
-	struct retry **p = &retries;
-
-	while (*p != r)
-		p = &(*p)->next;
-	*p = r->next;
+	r->out->retry = NULL;
 	ev_io_stop(ctl.loop, &r->io);
 	free(r);
 }
 
-static void retry_in_shard(struct shard *, void *arg) { outlet_retry(arg); }
+static void retry_in_shard(struct shard *, void *arg)
+{
+	const struct retry *r = arg;
+
+	outlet_retry(r->ctx, r->out);
+}
 
 static void outlet_writable(struct ev_loop *, ev_io *w, int)
 {
-	struct retry *r = w->data;
-	struct ctx *c = r->ctx;
+	struct retry *r = w->data, was = *r;
 
 	/* If it is stuck again, outlet_block() makes a new one. */
 	retry_end(r);
-	shard_call(c->shard, retry_in_shard, c);
+	shard_call(was.ctx->shard, retry_in_shard, &was);
 }
 
 static void outlet_watch(struct ctx *c, struct outlet *o)
 {
-	struct retry *r;
+	struct retry *r = calloc(1, sizeof(*r));
 
-	if (!__atomic_load_n(&o->stuck, __ATOMIC_ACQUIRE))
+	if (!r) {
+		outlet_push(c, o); /* when the next one is stuck */
 		return;
-	for (r = retries; r; r = r->next)
-		if (r->out == o)
-			return;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return;
+	}
 	r->out = o;
 	r->ctx = c;
-	r->next = retries;
-	retries = r;
+	o->retry = r;
 	ev_io_init(&r->io, outlet_writable, o->fd, EV_WRITE);
 	r->io.data = r;
 	ev_io_start(ctl.loop, &r->io);
 }
 
+static void outlets_watch(struct ctx *c)
+{
+	struct outlet *o = __atomic_exchange_n(&c->stuck, NULL, __ATOMIC_ACQUIRE), *next;
+
+	for (; o; o = next) {
+		next = o->stuck_next;
+		outlet_watch(c, o);
+	}
+}
+
 static void outlets_stuck(struct ev_loop *, ev_async *, int)
 {
-	for (struct session *s = sessions; s; s = s->next) {
-		if (!s->ctx)
-			continue;
-		outlet_watch(s->ctx, &s->ctx->event_out);
-		for (struct obj *o = s->ctx->objs[OBJ_CHANNEL]; o; o = o->next)
-			outlet_watch(s->ctx, &((struct channel *)o)->out);
-	}
+	for (struct session *s = sessions; s; s = s->next)
+		if (s->ctx && __atomic_load_n(&s->ctx->stuck, __ATOMIC_RELAXED))
+			outlets_watch(s->ctx);
 }
 
 void ctl_outlet_stuck(void) { ev_async_send(ctl.loop, &ctl.stuck); }
 
-void ctl_outlet_going(struct outlet *o)
+/* Nothing is written to it any more. */
+void ctl_outlet_going(struct ctx *c, struct outlet *o)
 {
-	for (struct retry *r = retries; r; r = r->next) {
-		if (r->out == o) {
-			retry_end(r);
-			return;
-		}
-	}
+	outlets_watch(c);
+	if (o->retry)
+		retry_end(o->retry);
 }
 
+/* If one of them is stuck once more, nobody looks for it. */
 void ctl_ctx_going(struct ctx *c)
 {
-	ctl_outlet_going(&c->event_out);
+	if (c->event_out.retry)
+		retry_end(c->event_out.retry);
 	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next)
-		ctl_outlet_going(&((struct channel *)o)->out);
+		if (((struct channel *)o)->out.retry)
+			retry_end(((struct channel *)o)->out.retry);
 }
 
 /* ---- port events -------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ void why_stop(struct ev_loop *);
 /* session.c: a session is gone (used: it was a hold or a context); a context is about to go. */
 void ctl_session_ended(bool used);
 void ctl_ctx_going(struct ctx *);
-void ctl_outlet_going(struct outlet *); /* a channel of it is */
+void ctl_outlet_going(struct ctx *, struct outlet *); /* a channel of it is */
 void ctl_outlet_stuck(void);            /* any thread: a hook (../shard/hooks.h) */
 
 #endif

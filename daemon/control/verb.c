@@ -296,7 +296,7 @@ int verb_destroy(struct call *call)
 	if (err)
 		return err;
 	if (dead->kind == OBJ_CHANNEL)
-		ctl_outlet_going(&((struct channel *)dead)->out);
+		ctl_outlet_going(dead->ctx, &((struct channel *)dead)->out);
 	if (call->req->id.lost)
 		obj_lost(dead);
 	call->rep->gone.slab = obj_release(dead);

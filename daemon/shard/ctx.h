@@ -78,6 +78,8 @@ struct ctx {
 	bool lost;          /* it ends without */
 
 	struct outlet event_out;
+	struct outlet *
+		stuck; /* atomic; that the control thread has not seen yet, through outlet->stuck_next: outlet_push() */
 	int event_in; /* the client's end of it, too, if it is of our own user, whom we may wait for; else -1: events_forget() */
 	struct msg_event event[EVENTS_MAX]; /* did not fit: event_n from event_pos on */
 	unsigned event_pos, event_n;
@@ -90,6 +92,14 @@ struct ctx {
 
 /* Of a program: the same for all its contexts, if this PID namespace sees it.  No pid has the highest bit. */
 static inline uint32_t prog_number(pid_t pid, unsigned ctx) { return pid ? (uint32_t)pid : 1u << 31 | ctx; }
+
+/* By any thread; whoever takes some takes all of them. */
+static inline void outlet_push(struct ctx *c, struct outlet *o)
+{
+	o->stuck_next = __atomic_load_n(&c->stuck, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&c->stuck, &o->stuck_next, o, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
 
 /* Some bell was taken and is not worked off. */
 static inline bool ctx_pends(const struct ctx *c)

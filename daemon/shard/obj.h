@@ -32,8 +32,10 @@ struct obj {
 /* Queue of records for a descriptor that may be full: a channel, the event socket. */
 struct outlet {
 	int fd;
-	bool stuck; /* atomic; full: the control thread waits until it can be written */
+	bool stuck; /* full: the control thread waits until it can be written */
 	bool ends;  /* after what waits nothing comes: its reader is told then */
+	struct outlet *stuck_next;
+	struct retry *retry; /* the control thread's, while it waits */
 };
 
 struct ctx_pd {

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -29,9 +30,12 @@
 
 /* ---- completion channels ----------------------------------------------------------- */
 
-static void outlet_block(struct outlet *o)
+static void outlet_block(struct ctx *c, struct outlet *o)
 {
-	__atomic_store_n(&o->stuck, true, __ATOMIC_RELEASE);
+	if (o->stuck)
+		return;
+	o->stuck = true;
+	outlet_push(c, o);
 	hooks.outlet_stuck();
 }
 
@@ -69,17 +73,17 @@ void publish_event(struct ctx_cq *cq)
 	cq->due = true;
 	cq->due_next = ch->due;
 	ch->due = cq;
-	outlet_block(&ch->out);
+	outlet_block(ch->obj.ctx, &ch->out);
 }
 
 static void channel_retry(struct channel *ch)
 {
-	__atomic_store_n(&ch->out.stuck, false, __ATOMIC_RELAXED);
+	ch->out.stuck = false;
 	while (ch->due) {
 		struct ctx_cq *cq = ch->due;
 
 		if (!cookie_write(ch, cq->cookie)) {
-			outlet_block(&ch->out);
+			outlet_block(ch->obj.ctx, &ch->out);
 			return;
 		}
 		ch->due = cq->due_next;
@@ -108,7 +112,7 @@ void event_send(struct ctx *c, uint32_t type, uint32_t port, uint64_t cookie)
 		return;
 	}
 	c->event[(c->event_pos + c->event_n++) % EVENTS_MAX] = ev;
-	outlet_block(&c->event_out);
+	outlet_block(c, &c->event_out);
 }
 
 static uint64_t cookie_of(const struct obj *o)
@@ -151,17 +155,16 @@ void events_forget(struct obj *o)
 			event_send(c, ev[i].type, ev[i].port, ev[i].cookie);
 }
 
-void outlet_retry(struct ctx *c)
+void outlet_retry(struct ctx *c, struct outlet *o)
 {
-	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next)
-		if (((struct channel *)o)->out.stuck)
-			channel_retry((struct channel *)o);
-	if (!c->event_out.stuck)
+	if (o != &c->event_out) {
+		channel_retry((struct channel *)((char *)o - offsetof(struct channel, out)));
 		return;
-	__atomic_store_n(&c->event_out.stuck, false, __ATOMIC_RELAXED);
+	}
+	c->event_out.stuck = false;
 	while (c->event_n) {
 		if (!event_write(c, &c->event[c->event_pos])) {
-			outlet_block(&c->event_out);
+			outlet_block(c, &c->event_out);
 			return;
 		}
 		c->event_pos = (c->event_pos + 1) % EVENTS_MAX;

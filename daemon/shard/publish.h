@@ -13,8 +13,8 @@ void event_send(struct ctx *, uint32_t type, uint32_t port, uint64_t cookie);
 /* the same, of a CQ, SRQ or QP; and when the client destroyed it, what it has not read of its events is taken back. */
 void event_of(struct obj *, uint32_t type);
 void events_forget(struct obj *);
-/* the descriptor can be written again. */
-void outlet_retry(struct ctx *);
+/* one that was stuck, of a channel or event_out, can be written again. */
+void outlet_retry(struct ctx *, struct outlet *);
 /* The device is gone: who waits for completion events or async ones gets those that there are, and then an error. */
 void publish_end(struct ctx *);
 /* Forgets what is kept for a CQ or channel about to go. */

@@ -29,7 +29,7 @@ enum io_rung io_rung(const struct io *) { return IO_SILENT; } /* kicks are lost,
 unsigned look_kicks(struct shard *) { return 0; }
 void bells_ready(struct shard *, unsigned) {}
 void ctl_outlet_stuck(void) {}
-void ctl_outlet_going(struct outlet *) {}
+void ctl_outlet_going(struct ctx *, struct outlet *) {}
 void ctl_ctx_going(struct ctx *) {}
 void ctl_session_ended(bool) {}
 int raw_new(struct raw **, int, uid_t) { return EINVAL; }
