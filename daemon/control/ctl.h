@@ -41,6 +41,6 @@ void why_stop(struct ev_loop *);
 void ctl_session_ended(bool used);
 void ctl_ctx_going(struct ctx *);
 void ctl_outlet_going(struct ctx *, struct outlet *); /* a channel of it is */
-void ctl_outlet_stuck(void);            /* any thread: a hook (../shard/hooks.h) */
+void ctl_outlet_stuck(void);                          /* any thread: a hook (../shard/hooks.h) */
 
 #endif

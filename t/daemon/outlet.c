@@ -76,7 +76,7 @@ START_TEST(one_by_one)
 }
 END_TEST
 
-/* What is full still waits again. */
+/* One that is full still waits again. */
 START_TEST(again)
 {
 	struct ctx_cq second = { .obj.ctx = &c, .channel = &ch[0] };
