@@ -104,7 +104,7 @@ static void fds_drop(struct msghdr *mh, uid_t uid)
 struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
 {
 	/* Its socket, and that of a dump: whoever has all that he may can still ask why. */
-	struct cost cost = { { [QUOTA_SESSIONS] = 1, [QUOTA_FDS] = 3, [QUOTA_HEAP] = SESSION_LEN } };
+	struct cost cost = { { [QUOTA_SESSIONS] = 1, [QUOTA_FDS] = 3, [QUOTA_HEAP] = SESSION_LEN + CLIENT_UNREAD } };
 	struct session *s = calloc(1, sizeof(*s));
 
 	if (s)
@@ -116,6 +116,7 @@ struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *wh
 		foreign_hang_up(fd, who->uid, NULL);
 		return NULL;
 	}
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ CLIENT_ROOM }, sizeof(int));
 	s->fd = fd;
 	s->pidfd = -1;
 	s->pid = who->pid;

@@ -214,15 +214,13 @@ int verb_mw_alloc(struct call *call)
 	return err;
 }
 
-/* The kernel takes twice that: some 80 events.  What does not fit waits for its turn (publish.c). */
-#define CHANNEL_ROOM 32768
-
 static int channel_job(struct job *j) { return channel_make(j->call->s->ctx, j->obj); }
 
 int verb_channel_create(struct call *call)
 {
 	int theirs, err;
-	struct channel *ch = obj_new(call, sizeof(*ch), &(struct cost){ { [QUOTA_FDS] = 1 } }, &err);
+	struct channel *ch = obj_new(call, sizeof(*ch),
+				     &(struct cost){ { [QUOTA_FDS] = 1, [QUOTA_HEAP] = CLIENT_UNREAD } }, &err);
 	struct job j = { .call = call, .obj = ch };
 
 	if (!ch)
@@ -232,7 +230,6 @@ int verb_channel_create(struct call *call)
 		obj_drop(&ch->obj);
 		return err;
 	}
-	setsockopt(ch->out.fd, SOL_SOCKET, SO_SNDBUF, &(int){ CHANNEL_ROOM }, sizeof(int));
 	err = job_run(&j, channel_job);
 	if (err) {
 		close(theirs);

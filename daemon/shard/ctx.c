@@ -63,6 +63,7 @@ int client_pair(int *ours, int *theirs)
 		return errno;
 	fcntl(sv[0], F_SETFL, O_NONBLOCK); /* belongs to each end */
 	shutdown(sv[0], SHUT_RD);
+	setsockopt(sv[0], SOL_SOCKET, SO_SNDBUF, &(int){ CLIENT_ROOM }, sizeof(int));
 	*ours = sv[0];
 	*theirs = sv[1];
 	return 0;
@@ -134,7 +135,7 @@ static void fd_close(int fd)
 static const struct cost ctx_cost = { { [QUOTA_FDS] = 7,
 					[QUOTA_MAPS] = HELD_MAPS,
 					[QUOTA_QUEUE_LEN] = sizeof(struct bell),
-					[QUOTA_HEAP] = sizeof(struct ctx) + sizeof(struct family) +
+					[QUOTA_HEAP] = CLIENT_UNREAD + sizeof(struct ctx) + sizeof(struct family) +
 						       sizeof(struct peer) + sizeof(struct held) } };
 
 int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struct ucred *who, struct peer *peer,

@@ -124,6 +124,9 @@ void ctx_close(struct ctx *);
  * our close() wait.  Ours does not wait; the client's does, until the client asks otherwise.  0 or errno.
  */
 int client_pair(int *ours, int *theirs);
+/* SO_SNDBUF, and what the kernel then keeps at most for a client that does not read: some 80 events. */
+#define CLIENT_ROOM   32768
+#define CLIENT_UNREAD (2u * CLIENT_ROOM)
 
 extern unsigned ctx_n; /* contexts that are open; control thread */
 

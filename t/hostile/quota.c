@@ -29,7 +29,7 @@ static char conf[] = "/tmp/rdmad-quota.XXXXXX";
 static void stage_open_conf(void)
 {
 	static const char text[] =
-		"shards = 1\nquota { mappings = 3000\n heap-mib = 256\n mrs = 5000\n cqs = 6000\n "
+		"shards = 1\nquota { mappings = 3000\n heap-mib = 450\n descriptors = 6200\n mrs = 5000\n cqs = 6000\n "
 		"srqs = 5000\n qps = 4000\n mws = 5000\n xrcds = 5000\n queue-mib = 512\n cm-ports = 3000 }\n";
 	char option[64];
 	int fd = mkstemp(conf);
@@ -317,9 +317,9 @@ static const struct {
 	int err;
 	unsigned least, most; /* what he gets */
 } greed[] = {
-	{ "descriptors", take_channels, EMFILE, 100, 16384 },
+	{ "descriptors", take_channels, EMFILE, 100, 6200 },
 	{ "mapped-mib", take_memory, ENOMEM, 7, 8 },
-	{ "heap-mib", take_qps, ENOMEM, 2, 39 },
+	{ "heap-mib", take_qps, ENOMEM, 2, 69 },
 	{ "mappings", take_maps, ENOMEM, 1450, 1500 },
 	{ "queue-mib", take_queues, ENOMEM, 5, 100 },
 	{ "cqs", take_cqs, ENOMEM, 5999, 6000 },
@@ -464,6 +464,28 @@ static void copied(void *)
 	ck_assert_int_ge(user_has(fd, UID_ATTACKER, "use", "mappings"), 64 * 5);
 }
 
+/* For a client that does not read the kernel keeps memory, and that counts. */
+static void unread(void *)
+{
+	struct msg_req req = { .op = MSG_CHANNEL_CREATE };
+	struct msg_rep rep;
+	int fd = relative(NULL, NULL);
+
+	for (unsigned i = 0; i < 64; i++)
+		ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	ck_assert_int_ge(user_has(fd, UID_ATTACKER, "use", "heap-mib"), 4);
+}
+
+START_TEST(channels)
+{
+	stage_network();
+	daemon_start_with("--shards=1");
+	part_end(part_begin(UID_ATTACKER, unread, NULL));
+	daemon_clean();
+	daemon_stop();
+}
+END_TEST
+
 START_TEST(copiers)
 {
 	stage_network();
@@ -527,6 +549,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, greedy, 0, sizeof(greed) / sizeof(*greed));
 	tcase_add_test(t, grown);
+	tcase_add_test(t, channels);
 	tcase_add_test(t, copiers);
 	tcase_add_test(t, heirlooms);
 	suite_add_tcase(s, t);
