@@ -8,6 +8,8 @@
 
 #include "cma.h"
 #include "cma_agent.h"
+#include "../base/rights.h"
+#include "../shard/ctx.h"
 
 /* As kernels write it in a REQ (rule 7.5). */
 #define RESPONSE_TIMEOUT 20u
@@ -192,6 +194,28 @@ static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
 /* 255: as much as there is (RDMA_MAX_RESP_RES). */
 static uint8_t depth(uint8_t asked, uint8_t most) { return asked == 255 ? most : asked; }
 
+/*
+ * Peers know connections by their QP (rule 7.7): who could name another user's would end that one's.  Of no QP they know
+ * none.
+ */
+static int qp_name(struct cma_id *id, uint32_t qpn)
+{
+	uid_t uid = id->ch->who.uid;
+	unsigned owner = qpn_owner(qpn &= 0xffffff);
+	const struct obj *o = NULL;
+
+	if (qpn && uid && uid != rights_owner()) {
+		if (owner < shards_n)
+			o = obj_find(shards[owner], OBJ_QP, id->dev->index, qpn);
+		while (o && o->ctx->uid != uid)
+			o = obj_other(o);
+		if (!o)
+			return EINVAL;
+	}
+	id->qpn = qpn;
+	return 0;
+}
+
 struct cm_job {
 	struct cma_id *id;
 	uint32_t cm_id;
@@ -281,7 +305,9 @@ static int connect_rc(struct cma_id *id, const struct cmm_conn *c)
 		return EINVAL;
 	id->resp_res = depth(c->responder_resources, RD_MAX_RD_ATOM);
 	id->init_depth = depth(c->initiator_depth, RD_MAX_RD_ATOM);
-	id->qpn = c->qp_num & 0xffffff;
+	err = qp_name(id, c->qp_num);
+	if (err)
+		return err;
 	req_fill(&j.connect.req, id, c);
 	err = agent_call(id->dev, job_connect, &j);
 	if (!err)
@@ -340,6 +366,7 @@ int cma_accept(struct cma_id *id, const struct cmm_conn *c)
 {
 	struct cm_job j = { .cm_id = id->cm_id };
 	bool xrc = id->qp_type == QPT_XRC_RECV;
+	int err;
 
 	if (id->state != CMA_CONNECT || !id->passive)
 		return EINVAL;
@@ -347,7 +374,9 @@ int cma_accept(struct cma_id *id, const struct cmm_conn *c)
 		return accept_ud(id, c);
 	if (c->data_len > CM_REP_DATA)
 		return EINVAL;
-	id->qpn = c->qp_num & 0xffffff;
+	err = qp_name(id, c->qp_num);
+	if (err)
+		return err;
 	j.rep = (struct cm_rep){
 		.qpn = xrc ? 0 : id->qpn,
 		.eecn = xrc ? id->qpn : 0,

@@ -143,7 +143,10 @@ struct ctx_qp {
 	struct qp_group *groups;   /* that the host is in for it; verb_mcast.c */
 };
 
-/* Of any context; not for channels. */
+/*
+ * Of any context; not for channels.  The control thread may look by itself, too: nothing is made or destroyed but by its own
+ * shard_call().
+ */
 struct obj *obj_find(const struct shard *, enum obj_kind, unsigned device, uint32_t number);
 struct obj *obj_get(const struct ctx *, enum obj_kind, uint32_t number);
 int obj_add(struct ctx *, struct obj *, enum obj_kind, uint32_t number); /* 0 or ENOMEM */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Users who do not trust each other, on a daemon of root: each test is one way to harm the others.  Needs root.
-HOSTILE_TESTS = t/hostile/cmflood t/hostile/doors t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/memory t/hostile/quota t/hostile/seen t/hostile/slow t/hostile/turns
+HOSTILE_TESTS = t/hostile/cmflood t/hostile/doors t/hostile/dump t/hostile/fds t/hostile/guess t/hostile/huge t/hostile/inject t/hostile/kick t/hostile/memory t/hostile/names t/hostile/quota t/hostile/seen t/hostile/slow t/hostile/turns
 check_PROGRAMS += $(HOSTILE_TESTS)
 TESTS += $(HOSTILE_TESTS)
 noinst_HEADERS += t/hostile/forge.h t/hostile/fuse.h t/hostile/stage.h
@@ -24,6 +24,8 @@ t_hostile_huge_SOURCES = t/hostile/huge.c $(HOSTILE_STAGE)
 t_hostile_huge_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_seen_SOURCES = t/hostile/seen.c $(HOSTILE_STAGE)
 t_hostile_seen_LDADD = $(DAEMON_TEST_LIBS)
+t_hostile_names_SOURCES = t/hostile/names.c $(HOSTILE_STAGE)
+t_hostile_names_LDADD = $(DAEMON_TEST_LIBS)
 t_hostile_inject_SOURCES = t/hostile/inject.c t/hostile/forge.c $(HOSTILE_STAGE)
 t_hostile_inject_LDADD = libproto.a $(DAEMON_TEST_LIBS) $(ISAL_LIBS)
 t_hostile_quota_SOURCES = t/hostile/quota.c $(HOSTILE_STAGE)
