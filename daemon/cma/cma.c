@@ -256,7 +256,7 @@ static int call_migrate(struct cma_call *c)
 {
 	struct cma_id *id = cma_id_get(c->req->id);
 
-	if (!id || id->untold || id->ch->who.pid != c->who->pid || id->ch->who.uid != c->who->uid ||
+	if (!id || id->request || id->ch->who.pid != c->who->pid || id->ch->who.uid != c->who->uid ||
 	    id->cookie != c->req->migrate.cookie)
 		return ENOENT;
 	c->rep->gone.events = id->told;
@@ -305,7 +305,7 @@ static int answer(struct cma_channel **ch, const struct cma_who *who, const stru
 		return EINVAL;
 	if (calls[op].needs == NEEDS_ID) {
 		c.id = cma_id_get(req->id);
-		if (!c.id || c.id->untold || c.id->ch != c.ch)
+		if (!c.id || c.id->request || c.id->ch != c.ch)
 			return ENOENT;
 	}
 	err = calls[op].fn(&c);

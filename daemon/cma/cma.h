@@ -89,9 +89,10 @@ struct cma_id {
 	enum cma_state state;
 	uint16_t ps; /* enum cm_port_space */
 	uint8_t qp_type;
-	bool passive;  /* made by a request */
-	bool untold;   /* whose event has not been fetched: it is nobody's, and who names it has guessed */
-	uint32_t told; /* events fetched */
+	bool passive;               /* made by a request */
+	uint32_t told;              /* events fetched */
+	struct link records;        /* of its events, in order */
+	struct cma_record *request; /* that made it and was not fetched: it is nobody's, and who names it has guessed */
 
 	union cmm_addr src, dst;
 	struct device *dev; /* NULL: any */
@@ -129,7 +130,8 @@ struct cma_id {
 
 /* An event that waits to be fetched. */
 struct cma_record {
-	struct link link;
+	struct link link; /* of the channel */
+	struct link of_id;
 	struct bill bill;
 	struct cma_id *id;       /* which counts it: CONNECT_REQUEST: the listener */
 	struct cma_id *fresh;    /* CONNECT_REQUEST: the new id; else NULL */
@@ -142,6 +144,7 @@ struct cma_group {
 	struct link link; /* of the id */
 	struct bill bill;
 	struct cma_id *id;
+	struct cma_record *record; /* how the join went; NULL: fetched */
 	uint32_t number;
 	uint64_t cookie;
 	uint32_t told;

@@ -59,6 +59,7 @@ struct cma_record *cma_event_put(struct cma_id *id, enum cma_event_type type, in
 	r->ev.status = status;
 	r->ev.ud = id->qp_type == QPT_UD;
 	link_add_tail(&id->ch->records, &r->link);
+	link_add_tail(&id->records, &r->of_id);
 	id->ch->record_n++;
 	cma_count.events++;
 	cma_channel_light(id->ch);
@@ -70,11 +71,14 @@ static void record_free(struct cma_record *r)
 	struct cma_channel *ch = r->id->ch;
 
 	if (r->fresh) {
-		r->fresh->untold = false;
+		r->fresh->request = NULL;
 		r->id->waiting--;
 		cma_listen_full(r->id, false);
 	}
+	if (r->group)
+		r->group->record = NULL;
 	link_del(&r->link);
+	link_del(&r->of_id);
 	ch->record_n--;
 	cma_count.events--;
 	cma_channel_light(ch);
@@ -126,19 +130,10 @@ void cma_event_drop(struct cma_record *r)
 
 void cma_events_drop_id(struct cma_id *id)
 {
-	struct cma_channel *ch = id->ch;
-	struct link *next;
-
-	/* Dropping a request destroys its id, which has no records: nobody could accept it. */
-	for (struct link *l = ch->records.next; l != &ch->records; l = next) {
-		struct cma_record *r = LINK_OF(l, struct cma_record, link);
-
-		next = l->next;
-		if (r->id == id)
-			cma_event_drop(r);
-		else if (r->fresh == id)
-			record_free(r);
-	}
+	while (!link_empty(&id->records))
+		cma_event_drop(LINK_OF(id->records.next, struct cma_record, of_id));
+	if (id->request)
+		record_free(id->request);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -245,7 +240,7 @@ static bool request(struct device *dev, const struct cm_event *ev)
 		return true;
 	}
 	r->fresh = id;
-	id->untold = true;
+	id->request = r;
 	if (++listener->waiting >= listener->backlog)
 		cma_listen_full(listener, true);
 	r->ev.id = id->number;

@@ -41,6 +41,7 @@ struct cma_id *cma_id_new(struct cma_channel *ch, uint16_t ps, uint8_t qp_type)
 	link_init(&id->in_port);
 	link_init(&id->by_cm);
 	link_init(&id->groups);
+	link_init(&id->records);
 	cma_count.ids++;
 	return id;
 }
@@ -143,19 +144,15 @@ void cma_id_destroy(struct cma_id *id)
 void cma_id_move(struct cma_id *id, struct cma_channel *to)
 {
 	struct cma_channel *from = id->ch;
-	struct link *next;
 
 	if (from == to)
 		return;
 	link_del(&id->in_channel);
 	link_add_tail(&to->ids, &id->in_channel);
 	id->ch = to;
-	for (struct link *l = from->records.next; l != &from->records; l = next) {
-		struct cma_record *r = LINK_OF(l, struct cma_record, link);
+	for (struct link *l = id->records.next; l != &id->records; l = l->next) {
+		struct cma_record *r = LINK_OF(l, struct cma_record, of_id);
 
-		next = l->next;
-		if (r->id != id)
-			continue;
 		link_del(&r->link);
 		from->record_n--;
 		link_add_tail(&to->records, &r->link);

@@ -37,6 +37,7 @@ static void joined(struct cma_id *id, struct cma_group *g, int err)
 	if (!r)
 		return;
 	r->group = g;
+	g->record = r;
 	r->ev.group = g->number;
 	r->ev.group_cookie = g->cookie;
 	r->ev.ud = 1;
@@ -49,7 +50,9 @@ static void joined(struct cma_id *id, struct cma_group *g, int err)
 
 int cma_join(struct cma_id *id, const union cmm_addr *a, uint32_t flags, uint64_t cookie, uint32_t *group)
 {
-	struct cost cost = { { [QUOTA_FDS] = flags == FULL_MEMBER, [QUOTA_HEAP] = sizeof(struct cma_group) } };
+	struct cost cost = {
+		{ [QUOTA_CM_IDS] = 1, [QUOTA_FDS] = flags == FULL_MEMBER, [QUOTA_HEAP] = sizeof(struct cma_group) }
+	};
 	struct cma_group *g;
 	int err = 0;
 
@@ -99,17 +102,11 @@ int cma_join(struct cma_id *id, const union cmm_addr *a, uint32_t flags, uint64_
 int cma_leave(struct cma_id *id, uint32_t number, uint32_t *told)
 {
 	struct cma_group *g = slots_get(&groups, number);
-	struct link *records = &id->ch->records, *next;
 
 	if (!g || g->id != id)
 		return ENOENT;
-	for (struct link *l = records->next; l != records; l = next) {
-		struct cma_record *r = LINK_OF(l, struct cma_record, link);
-
-		next = l->next;
-		if (r->group == g)
-			cma_event_drop(r);
-	}
+	if (g->record)
+		cma_event_drop(g->record);
 	*told = g->told;
 	group_free(g);
 	return 0;

@@ -30,7 +30,8 @@ static void stage_open_conf(void)
 {
 	static const char text[] =
 		"shards = 1\nquota { mappings = 3000\n heap-mib = 450\n descriptors = 6200\n mrs = 5000\n cqs = 6000\n "
-		"srqs = 5000\n qps = 4000\n mws = 5000\n xrcds = 5000\n queue-mib = 512\n cm-ports = 3000 }\n";
+		"srqs = 5000\n qps = 4000\n mws = 5000\n xrcds = 5000\n queue-mib = 512\n cm-ids = 5000\n cm-ports = "
+		"3000 }\n";
 	char option[64];
 	int fd = mkstemp(conf);
 
@@ -293,6 +294,30 @@ static void take_ports(struct taker *t)
 	}
 }
 
+/* Groups of multicast that nobody here receives: the host is in none of them for him. */
+static void take_joins(struct taker *t)
+{
+	struct cmm_req id = { .op = CMM_CREATE_ID, .create = { .ps = CM_PS_UDP, .cookie = 1 } };
+	struct cmm_req bind = { .op = CMM_BIND }, join = { .op = CMM_JOIN, .join = { .cookie = 1, .flags = 1 } };
+	struct cmm_rep rep;
+	int fd = channel();
+
+	cx_open(&t->c);
+	cmm(fd, &id, &rep);
+	ck_assert_int_eq(rep.err, 0);
+	join.id = bind.id = rep.create.id;
+	bind.bind.addr.in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	cmm(fd, &bind, &rep);
+	ck_assert_int_eq(rep.err, 0);
+	while (!t->err && t->n <= t->most) {
+		join.join.addr.in = (struct sockaddr_in){ .sin_family = AF_INET,
+							  .sin_addr.s_addr = htonl(0xef010000 + t->n) };
+		cmm(fd, &join, &rep);
+		t->err = rep.err;
+		t->n += !t->err;
+	}
+}
+
 static void one_port(void *) { ck_assert_int_eq(take_port(channel()), 0); }
 
 static void take_sessions(struct taker *t)
@@ -330,6 +355,7 @@ static const struct {
 	{ "mws", take_mws, ENOMEM, 4999, 5000 },
 	{ "xrcds", take_xrcds, ENOMEM, 4999, 5000 },
 	{ "cm-ports", take_ports, EADDRNOTAVAIL, 2999, 3000 },
+	{ "cm-ids", take_joins, ENOMEM, 4999, 4999 },
 	{ "sessions", take_sessions, EMFILE, 100, 2048 },
 	{ "groups", take_groups, ENOMEM, 256, 256 },
 	{ "raw-qps", take_raws, ENOMEM, 32, 32 },
