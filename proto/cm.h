@@ -228,6 +228,8 @@ void cm_counts(const struct cm *, struct cm_count *);
 
 /* Walks every invariant; aborts if one does not hold.  For tests. */
 void cm_verify(const struct cm *);
+/* So many ids have one place in a table, at most.  For tests. */
+unsigned cm_chain_max(const struct cm *);
 /* The number of the next id.  For replays. */
 void cm_next_id(struct cm *, uint32_t id);
 

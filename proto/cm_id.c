@@ -15,11 +15,20 @@
 #define BY_PEER(l) LINK_OF(l, struct cm_id, by_peer)
 #define BY_QPN(l)  LINK_OF(l, struct cm_id, by_qpn)
 
-static uint32_t hash(uint32_t a, uint64_t b)
+static unsigned place(const struct cm *c, uint32_t id)
 {
-	uint64_t h = (a ^ b) * 0x9e3779b97f4a7c15u;
+	return (unsigned)secret_hash(c->secret.key, id) & (CM_HASH - 1);
+}
 
-	return (uint32_t)(h >> 40) & (CM_HASH - 1);
+/* Numbers that the peer chooses, and its address: it can choose none that have one place. */
+static unsigned peer_place(const struct cm *c, uint32_t number, uint64_t guid, const uint8_t gid[16])
+{
+	const uint64_t *key = c->secret.key;
+	uint64_t half[2];
+
+	memcpy(half, gid, sizeof(half));
+	guid ^= secret_hash(key, half[0] ^ secret_hash(key, half[1]));
+	return (unsigned)secret_hash(key, number ^ secret_hash(key, guid)) & (CM_HASH - 1);
 }
 
 _Static_assert(sizeof(struct cm_id) <= CM_ID_LEN, "CM_ID_LEN");
@@ -90,7 +99,7 @@ struct cm_id *id_new(struct cm *c, enum cm_state state)
 	timer_init(&i->timer);
 	for (unsigned k = 0; k < CM_EVS; k++)
 		link_init(&i->ev[k].link);
-	link_add_tail(&c->by_id[hash(i->id, 0)], &i->by_id);
+	link_add_tail(&c->by_id[place(c, i->id)], &i->by_id);
 	c->n.ids++;
 	c->n.by_state[state]++;
 	return i;
@@ -138,7 +147,7 @@ void id_dead(struct cm *c, struct cm_id *i)
 
 struct cm_id *id_find(const struct cm *c, uint32_t id)
 {
-	const struct link *head = &c->by_id[hash(id, 0)];
+	const struct link *head = &c->by_id[place(c, id)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
 		if (BY_ID(l)->id == id)
@@ -153,7 +162,7 @@ static bool same_way(const struct cm_id *i, const struct route *from)
 
 struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid, const struct route *from)
 {
-	const struct link *head = &c->by_peer[hash(remote_id, guid)];
+	const struct link *head = &c->by_peer[peer_place(c, remote_id, guid, from->sgid)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
 		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid && !BY_PEER(l)->sidr &&
@@ -164,7 +173,7 @@ struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid
 
 struct cm_id *id_find_sidr(const struct cm *c, uint32_t request_id, const uint8_t *gid)
 {
-	const struct link *head = &c->by_peer[hash(request_id, 0)];
+	const struct link *head = &c->by_peer[peer_place(c, request_id, 0, gid)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
 		if (BY_PEER(l)->remote_id == request_id && BY_PEER(l)->sidr && !memcmp(BY_PEER(l)->route.dgid, gid, 16))
@@ -174,7 +183,7 @@ struct cm_id *id_find_sidr(const struct cm *c, uint32_t request_id, const uint8_
 
 struct cm_id *id_find_qpn(const struct cm *c, uint32_t qpn, uint64_t guid, const struct route *from)
 {
-	const struct link *head = &c->by_qpn[hash(qpn, guid)];
+	const struct link *head = &c->by_qpn[peer_place(c, qpn, guid, from->sgid)];
 
 	if (!qpn)
 		return NULL; /* a connection without a QP takes none from another */
@@ -187,7 +196,8 @@ struct cm_id *id_find_qpn(const struct cm *c, uint32_t qpn, uint64_t guid, const
 /* Listeners stand in the table of peers, under their service id: nobody's comm id is 0. */
 struct cm_id *id_find_service(const struct cm *c, uint64_t service_id)
 {
-	const struct link *head = &c->by_peer[hash(0, service_id)];
+	static const uint8_t nobody[16];
+	const struct link *head = &c->by_peer[peer_place(c, 0, service_id, nobody)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
 		if (BY_PEER(l)->state == CM_LISTEN && BY_PEER(l)->remote_guid == service_id)
@@ -200,14 +210,16 @@ void id_peer_set(struct cm *c, struct cm_id *i, uint32_t remote_id, uint64_t gui
 	link_del(&i->by_peer);
 	i->remote_id = remote_id;
 	i->remote_guid = guid;
-	link_add_tail(&c->by_peer[hash(remote_id, guid)], &i->by_peer);
+	link_add_tail(&c->by_peer[peer_place(c, remote_id, guid, i->route.dgid)], &i->by_peer);
 }
 
 void id_qpn_set(struct cm *c, struct cm_id *i, uint32_t qpn)
 {
 	i->qp.dest_qpn = qpn;
 	link_del(&i->by_qpn);
-	link_add_tail(&c->by_qpn[hash(qpn, i->remote_guid)], &i->by_qpn);
+	/* Of those without a QP there may be many, and nobody looks for one. */
+	link_add_tail(&c->by_qpn[qpn ? peer_place(c, qpn, i->remote_guid, i->route.dgid) : place(c, i->id)],
+		      &i->by_qpn);
 }
 
 /* ---- events ---------------------------------------------------------------------- */

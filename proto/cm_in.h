@@ -8,7 +8,7 @@
 #include "link.h"
 #include "secret.h"
 
-#define CM_HASH     1024u  /* a power of two */
+#define CM_HASH     4096u  /* a power of two */
 #define CM_OUT_MAX  4096u  /* MADs that wait to be sent; a power of two */
 #define CM_OUT_KEPT 64u    /* room for so many stays when none waits */
 #define CM_IDS      65536u /* a default */

@@ -78,6 +78,28 @@ const char *cm_event_name(enum cm_event_type type)
 	return type < sizeof(name) / sizeof(name[0]) ? name[type] : "?";
 }
 
+static unsigned length(const struct link *head)
+{
+	unsigned n = 0;
+
+	for (const struct link *l = head->next; l != head; l = l->next)
+		n++;
+	return n;
+}
+
+unsigned cm_chain_max(const struct cm *c)
+{
+	unsigned most = 0;
+
+	for (unsigned h = 0; h < CM_HASH; h++) {
+		const struct link *v[] = { &c->by_id[h], &c->by_peer[h], &c->by_qpn[h] };
+
+		for (unsigned k = 0; k < 3; k++)
+			most = length(v[k]) > most ? length(v[k]) : most;
+	}
+	return most;
+}
+
 void cm_counts(const struct cm *c, struct cm_count *n) { *n = c->n; }
 
 /* ---- invariants ------------------------------------------------------------ */

@@ -233,5 +233,54 @@ START_TEST(unguessable) /* conf: rule 7.3 */
 }
 END_TEST
 
-TEST_MAIN("cm_forged", unguessable, from_elsewhere, asked_once, asked_twice, rtus_lost, rtu_too_late, data_proves,
-	  proven, full)
+enum { STRANGERS = 10000 };
+
+static void stranger_asks(struct cm *cm, const struct cm_msg *m, unsigned k)
+{
+	struct gsi g = { .route = { .hop_limit = 64 } };
+	struct cm_msg own = *m;
+	struct cm_event ev;
+
+	g.route.dgid[15] = 1;
+	memcpy(&g.route.sgid[8], &k, sizeof(k));
+	memcpy(own.req.path.sgid, g.route.sgid, 16);
+	memcpy(own.req.path.dgid, g.route.dgid, 16);
+	cm_msg_put(g.mad, m->attr == CM_REQ ? &own : m);
+	cm_rx(cm, &g, (mono_t){ 0 });
+	ck_assert(cm_event(cm, &ev));
+}
+
+/* The hash was once without a key, and anybody could say which of its 1024 places. */
+static bool had_place_0(uint32_t number) { return !(number * 0x9e3779b97f4a7c15u >> 40 & 1023); }
+
+/* Whatever numbers and addresses strangers choose, their ids do not come to one place, and none of them costs much to find. */
+START_TEST(scattered)
+{
+	struct cm_msg sidr = { .attr = CM_SIDR_REQ, .sidr_req = { .service_id = 7 } };
+	struct cm_msg req = { .attr = CM_REQ, .req = { .service_id = 7, .local_id = 1, .ca_guid = 2, .qpn = 3 } };
+	struct cm *cm = cm_new(&(struct cm_cfg){ .seed = 5, .seed_hi = 6, .ca_guid = 1 });
+	uint32_t id;
+
+	ck_assert_ptr_nonnull(cm);
+	ck_assert_int_eq(cm_listen(cm, 7, NULL, &id), 0);
+	for (unsigned n = 0; n < STRANGERS; n++) {
+		while (!had_place_0(++sidr.sidr_req.request_id))
+			;
+		stranger_asks(cm, &sidr, 0);
+	}
+	ck_assert_uint_lt(cm_chain_max(cm), 32); /* 2.4 on average */
+	for (unsigned n = 0; n < STRANGERS; n++)
+		stranger_asks(cm, &sidr, n + 1);
+	for (unsigned n = 0; n < STRANGERS; n++)
+		stranger_asks(cm, &req, n);
+	req.req.qpn = 0;
+	for (unsigned n = 0; n < STRANGERS; n++, req.req.local_id++)
+		stranger_asks(cm, &req, STRANGERS);
+	ck_assert_uint_lt(cm_chain_max(cm), 64); /* 10 */
+	cm_verify(cm);
+	cm_free(cm);
+}
+END_TEST
+
+TEST_MAIN("cm_forged", scattered, unguessable, from_elsewhere, asked_once, asked_twice, rtus_lost, rtu_too_late,
+	  data_proves, proven, full)
