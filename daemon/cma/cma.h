@@ -223,6 +223,7 @@ int cma_port_bind(struct cma_id *);
 void cma_port_leave(struct cma_id *);
 /* May it listen besides the others of its port? */
 int cma_port_listen(struct cma_id *);
+void cma_port_listens(struct cma_id *, bool); /* it does, or no longer */
 /* The listener for this address on that port; NULL: none. */
 struct cma_id *cma_port_find(uint16_t ps, uint16_t port, const uint8_t *gid, int family);
 

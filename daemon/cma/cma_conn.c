@@ -136,6 +136,7 @@ int cma_listen(struct cma_id *id, uint32_t backlog)
 		return err;
 	id->backlog = backlog && backlog < BACKLOG_MAX ? backlog : BACKLOG_MAX;
 	id->state = CMA_LISTEN;
+	cma_port_listens(id, true);
 	cma_count.listeners++;
 	return 0;
 }
@@ -144,6 +145,7 @@ void cma_unlisten(struct cma_id *id)
 {
 	services_leave(id, devices_n);
 	id->state = CMA_BOUND;
+	cma_port_listens(id, false);
 	cma_count.listeners--;
 }
 

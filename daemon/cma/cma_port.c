@@ -4,7 +4,8 @@
  *
  * A port is taken by bind and by resolve_addr, until the id is destroyed; an id that a request made has none
  * of its own.  Several ids have one port if their addresses differ, or if all of them asked for it
- * (REUSEADDR) and none but one listens.
+ * (REUSEADDR) and none but one listens.  A request looks at the listeners only, which have an address each; who binds
+ * looks at all.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,12 +17,14 @@
 #include "cma.h"
 #include "../base/port_range.h"
 
-#define SPACES 4u
+#define SPACES   4u
+#define PORT_IDS 1024u /* have one port, at most */
 
 struct cma_port {
 	unsigned space;
 	uint16_t port;
-	struct link ids;
+	unsigned n;
+	struct link ids, listeners;
 };
 
 static struct cma_port *ports[SPACES][65536];
@@ -55,12 +58,12 @@ static bool privileged(const struct cma_id *id, uint16_t port)
  * 0, or why id may not be among those who have the port: a wildcard in the way is told as EADDRNOTAVAIL, as
  * kernels do.
  */
-static int conflict(const struct cma_port *p, const struct cma_id *id, bool reuse)
+static int conflict_with(const struct link *ids, const struct cma_id *id, bool reuse)
 {
 	uint8_t a[16], b[16];
 
 	cma_addr_gid(&id->src, a);
-	for (struct link *l = p->ids.next; l != &p->ids; l = l->next) {
+	for (struct link *l = ids->next; l != ids; l = l->next) {
 		const struct cma_id *o = LINK_OF(l, struct cma_id, in_port);
 
 		if (o == id || (o->state != CMA_LISTEN && reuse && o->reuse))
@@ -76,6 +79,13 @@ static int conflict(const struct cma_port *p, const struct cma_id *id, bool reus
 	return 0;
 }
 
+static int conflict(const struct cma_port *p, const struct cma_id *id, bool reuse)
+{
+	int err = conflict_with(&p->listeners, id, reuse);
+
+	return err ? err : conflict_with(&p->ids, id, reuse);
+}
+
 /* Those of the range are what everybody shares: each user has his part of them. */
 static int port_take(struct cma_id *id, unsigned space, uint16_t port, const struct port_range *range)
 {
@@ -84,6 +94,10 @@ static int port_take(struct cma_id *id, unsigned space, uint16_t port, const str
 
 	if (err)
 		return err;
+	if (p && p->n == PORT_IDS) {
+		bill_set(&id->bill, QUOTA_CM_PORTS, 0);
+		return EADDRINUSE;
+	}
 	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p) {
@@ -93,10 +107,12 @@ static int port_take(struct cma_id *id, unsigned space, uint16_t port, const str
 		p->space = space;
 		p->port = port;
 		link_init(&p->ids);
+		link_init(&p->listeners);
 		ports[space][port] = p;
 		cma_count.ports++;
 	}
 	link_add_tail(&p->ids, &id->in_port);
+	p->n++;
 	id->port = p;
 	cma_addr_port_set(&id->src, port);
 	return 0;
@@ -141,7 +157,7 @@ void cma_port_leave(struct cma_id *id)
 	link_del(&id->in_port);
 	id->port = NULL;
 	bill_set(&id->bill, QUOTA_CM_PORTS, 0);
-	if (!link_empty(&p->ids))
+	if (--p->n)
 		return;
 	ports[p->space][p->port] = NULL;
 	cma_count.ports--;
@@ -149,6 +165,12 @@ void cma_port_leave(struct cma_id *id)
 }
 
 int cma_port_listen(struct cma_id *id) { return conflict(id->port, id, false); }
+
+void cma_port_listens(struct cma_id *id, bool on)
+{
+	link_del(&id->in_port);
+	link_add_tail(on ? &id->port->listeners : &id->port->ids, &id->in_port);
+}
 
 /*
  * An address of its own goes before a wildcard of the family, and that before one of IPv6 that takes IPv4 as
@@ -160,13 +182,11 @@ struct cma_id *cma_port_find(uint16_t ps, uint16_t port, const uint8_t *gid, int
 	struct cma_id *best = NULL;
 	int best_rank = 0;
 
-	for (struct link *l = p ? p->ids.next : NULL; p && l != &p->ids; l = l->next) {
+	for (struct link *l = p ? p->listeners.next : NULL; p && l != &p->listeners; l = l->next) {
 		struct cma_id *id = LINK_OF(l, struct cma_id, in_port);
 		uint8_t own[16];
 		int rank = 0;
 
-		if (id->state != CMA_LISTEN)
-			continue;
 		cma_addr_gid(&id->src, own);
 		if (!cma_addr_any(&id->src))
 			rank = !memcmp(own, gid, 16) && (!id->afonly || cma_family(&id->src) == family) ? 3 : 0;

@@ -94,6 +94,26 @@ START_TEST(ports) /* conf: rule 7.4 */
 }
 END_TEST
 
+/* An id is compared with all that have its port, so they are not many. */
+START_TEST(crowded)
+{
+	enum { MOST = 1024 };
+	union cmm_addr one = addr(0, PORT), other = addr(1, PORT);
+	uint32_t first, id;
+
+	begin();
+	ck_assert_int_eq(bind_new(RDMA_PS_TCP, one, true, &first), 0);
+	for (unsigned n = 1; n < MOST; n++)
+		ck_assert_int_eq(bind_new(RDMA_PS_TCP, one, true, &id), 0);
+	ck_assert_int_eq(bind_new(RDMA_PS_TCP, one, true, &id), EADDRINUSE);
+	ck_assert_int_eq(id_bind(&c, id, other), EADDRINUSE);
+	id_destroy(&c, first);
+	ck_assert_int_eq(id_bind(&c, id, other), 0);
+	ck_assert_int_eq(listen_on(id), 0);
+	end();
+}
+END_TEST
+
 static struct cmm_event resolve(uint32_t id, union cmm_addr src, union cmm_addr dst, enum rdma_cm_event_type type,
 				int status)
 {
@@ -462,4 +482,4 @@ START_TEST(anything)
 }
 END_TEST
 
-TEST_MAIN("ctl: ids of connections", ports, addresses, out_of_turn, options, migrate, untold, groups, anything)
+TEST_MAIN("ctl: ids of connections", ports, crowded, addresses, out_of_turn, options, migrate, untold, groups, anything)
