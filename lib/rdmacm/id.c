@@ -127,12 +127,28 @@ void id_retire(struct cma_id *id)
 
 /* ---- requests -------------------------------------------------------------------- */
 
+static struct rdma_event_channel *channel_now(struct cma_id *id)
+{
+	struct rdma_event_channel *ch;
+
+	pthread_mutex_lock(&id->lock);
+	ch = id->id.channel;
+	pthread_mutex_unlock(&id->lock);
+	return ch;
+}
+
+/* If the id has moved meanwhile, the daemon did not know it there. */
 int id_call(struct cma_id *id, struct cmm_req *req, struct cmm_rep *rep)
 {
+	struct rdma_event_channel *ch = id->id.channel, *now;
 	struct cmm_rep unused;
+	int err;
 
 	req->id = id->handle;
-	return chan_call(to_chan(id->id.channel), req, rep ? rep : &unused);
+	err = chan_call(to_chan(ch), req, rep ? rep : &unused);
+	if (err != ENOENT || (now = channel_now(id)) == ch)
+		return err;
+	return chan_call(to_chan(now), req, rep ? rep : &unused);
 }
 
 int id_call_op(struct cma_id *id, enum cmm_op op)
@@ -324,22 +340,36 @@ EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id) { return port_of(&id->rou
 
 /* ---- other channels -------------------------------------------------------------------------- */
 
-static int id_move(struct cma_id *id, struct rdma_event_channel *to)
+/* Under the lock: another thread that gets an event of the id from its new channel finds it there. */
+static int channel_change(struct cma_id *id, struct rdma_event_channel *to, uint32_t *events)
 {
 	struct cmm_req req = { .op = CMM_MIGRATE, .id = id->handle };
-	struct unacked u = { &to_chan(id->id.channel)->conn, "rdma_migrate_id", 0, "rdma_ack_cm_event", false };
-	struct cmm_rep rep;
-	uint32_t events;
+	struct cmm_rep rep = { 0 };
 	int err;
 
 	req.migrate.cookie = id->cookie_told ? id->cookie : 0;
+	pthread_mutex_lock(&id->lock);
 	err = chan_call(to_chan(to), &req, &rep);
+	if (!err)
+		id->id.channel = to;
+	pthread_mutex_unlock(&id->lock);
+	*events = rep.gone.events;
+	return err;
+}
+
+static int id_move(struct cma_id *id, struct rdma_event_channel *to)
+{
+	struct rdma_event_channel *from = id->id.channel;
+	struct cmm_req req = { .op = CMM_QUERY, .id = id->handle };
+	struct unacked u = { &to_chan(from)->conn, "rdma_migrate_id", 0, "rdma_ack_cm_event", false };
+	struct cmm_rep rep;
+	uint32_t events;
+	int err = channel_change(id, to, &events);
+
 	if (err)
 		return err;
-	events = rep.gone.events;
 	/* The old one may be readable for events that it has no more: its replies tell that, whatever is asked. */
-	req = (struct cmm_req){ .op = CMM_QUERY, .id = id->handle };
-	chan_call(to_chan(id->id.channel), &req, &rep);
+	chan_call(to_chan(from), &req, &rep);
 	/* Of those that the old channel gave; what comes from now on is the new one's. */
 	pthread_mutex_lock(&id->lock);
 	while ((int32_t)(id->acked - events) < 0)
@@ -347,8 +377,7 @@ static int id_move(struct cma_id *id, struct rdma_event_channel *to)
 	pthread_mutex_unlock(&id->lock);
 	unacked_end(&u);
 	if (id->sync)
-		rdma_destroy_event_channel(id->id.channel);
-	id->id.channel = to;
+		rdma_destroy_event_channel(from);
 	return 0;
 }
 

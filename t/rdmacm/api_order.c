@@ -352,6 +352,34 @@ END_TEST
 START_TEST(timewait_ordered) { each(OVER); }
 END_TEST
 
+/* While it waits for what the old channel gave, the id is the new one's already, for whoever gets its next event there. */
+START_TEST(served_while_moving)
+{
+	struct rdma_event_channel *from = channel_new(), *to = channel_new();
+	struct rdma_cm_event *e;
+	struct run r = { 0 };
+	struct job j = { .r = &r, .op = 'm', .to = to };
+	pthread_t t;
+
+	*(void **)&write_event = dlvsym(RTLD_DEFAULT, "rdma_write_cm_event", "RDMACM_1.4");
+	ok(rdma_create_id(from, &r.id, NULL, RDMA_PS_TCP));
+	ok(write_event(r.id, (enum rdma_cm_event_type)USER, 0, 0));
+	r.held[0] = event_get(from, (enum rdma_cm_event_type)USER);
+	ok(rdma_resolve_addr(r.id, NULL, lo(7), 2000));
+	ck_assert_int_eq(pthread_create(&t, NULL, job_run, &j), 0);
+	e = event_get(to, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ok(rdma_resolve_route(r.id, 2000));
+	ck_assert(!j.done);
+	ok(rdma_ack_cm_event(r.held[0]));
+	ok(rdma_ack_cm_event(e));
+	event_eat(to, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ok(rdma_destroy_id(r.id));
+	rdma_destroy_event_channel(from);
+	rdma_destroy_event_channel(to);
+}
+END_TEST
+
 /* Only where an interface can be made: in the namespace that api.test makes. */
 START_TEST(addr_error_ordered)
 {
@@ -513,7 +541,7 @@ END_TEST
 void api_order(Suite *s)
 {
 	SUITE_ADD(s, own_events_ordered, errors_ordered, requests_ordered, unreachable_ordered, disconnected_ordered,
-		  timewait_ordered, without_channel, qp_events_ordered);
+		  timewait_ordered, without_channel, served_while_moving, qp_events_ordered);
 	if (getenv("API_OWN_NET"))
 		SUITE_ADD(s, addr_error_ordered);
 	else
