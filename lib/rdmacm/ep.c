@@ -11,6 +11,8 @@ static int passive_make(struct cma_id *id, struct rdma_addrinfo *res, struct ibv
 {
 	if (rdma_bind_addr(&id->id, res->ai_src_addr))
 		return errno;
+	if (pd)
+		id->id.pd = pd;
 	if (!attr)
 		return 0;
 	id->qp_attr = malloc(sizeof(*id->qp_attr));
@@ -18,7 +20,6 @@ static int passive_make(struct cma_id *id, struct rdma_addrinfo *res, struct ibv
 		return ENOMEM;
 	*id->qp_attr = *attr;
 	id->qp_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
-	id->id.pd = pd;
 	return 0;
 }
 

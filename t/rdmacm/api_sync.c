@@ -105,6 +105,31 @@ START_TEST(echo)
 }
 END_TEST
 
+/* Its own, or the device's: also without attributes of QPs, and never none. */
+START_TEST(passive_pd)
+{
+	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP }, *res;
+	struct ibv_qp_init_attr a = qp_attr(0);
+	struct rdma_cm_id *id, *other;
+	struct ibv_pd *pd;
+
+	ok(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res));
+	ok(rdma_create_ep(&id, res, NULL, &a));
+	ck_assert(id->verbs && id->pd);
+	pd = ibv_alloc_pd(id->verbs);
+	ck_assert_ptr_nonnull(pd);
+	ok(rdma_create_ep(&other, res, pd, NULL));
+	ck_assert_ptr_eq(other->pd, pd);
+	rdma_destroy_ep(other);
+	ok(rdma_create_ep(&other, res, pd, &a));
+	ck_assert_ptr_eq(other->pd, pd);
+	rdma_destroy_ep(other);
+	rdma_freeaddrinfo(res);
+	ok(ibv_dealloc_pd(pd));
+	rdma_destroy_ep(id);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	struct server s = { .refuse = 1 };
@@ -167,4 +192,4 @@ START_TEST(migrated)
 }
 END_TEST
 
-void api_sync(Suite *s) { SUITE_ADD(s, echo, refused, not_reached, migrated); }
+void api_sync(Suite *s) { SUITE_ADD(s, echo, passive_pd, refused, not_reached, migrated); }
