@@ -114,7 +114,7 @@ static int from_names(const char *node, const char *service, const struct rdma_a
 		want.ai_flags |= AI_PASSIVE;
 	if (flags & RAI_NUMERICHOST)
 		want.ai_flags |= AI_NUMERICHOST;
-	if (flags & RAI_FAMILY)
+	if (hints && (hints->ai_family == AF_INET || hints->ai_family == AF_INET6)) /* with or without RAI_FAMILY */
 		want.ai_family = hints->ai_family;
 	if (hints && (is_datagram(hints->ai_port_space) || hints->ai_qp_type == IBV_QPT_UD))
 		want.ai_socktype = SOCK_DGRAM;

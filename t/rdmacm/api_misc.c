@@ -148,6 +148,16 @@ START_TEST(names)
 	rdma_freeaddrinfo(r);
 	hints = (struct rdma_addrinfo){ .ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_UD };
 	ck_assert_int_eq(rdma_getaddrinfo("127.0.0.1", "1", &hints, &r), EAI_SOCKTYPE);
+	/* A family is one, whether the flag says so or not. */
+	for (int flags = 0; flags <= RAI_FAMILY; flags += RAI_FAMILY) {
+		hints = (struct rdma_addrinfo){ .ai_flags = flags | RAI_PASSIVE, .ai_family = AF_INET6 };
+		ok(rdma_getaddrinfo(NULL, "7471", &hints, &r));
+		ck_assert_int_eq(r->ai_src_addr->sa_family, AF_INET6);
+		ck_assert_ptr_null(r->ai_next);
+		rdma_freeaddrinfo(r);
+		hints.ai_family = AF_INET;
+		ck_assert_int_ne(rdma_getaddrinfo("::1", "7471", &hints, &r), 0);
+	}
 	hints = (struct rdma_addrinfo){ .ai_flags = RAI_FAMILY, .ai_family = 27 /* AF_IB */ };
 	ck_assert_int_eq(rdma_getaddrinfo("127.0.0.1", "1", &hints, &r), EAI_FAMILY);
 }
