@@ -6,9 +6,13 @@ EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *val
 {
 	struct cmm_req req = { .op = CMM_SET_OPTION };
 
-	/* A path that somebody else resolved: on RoCE it says nothing that the daemon would not find. */
+	/*
+	 * A path that somebody else resolved: on RoCE it says nothing that the daemon would not find.  The event is the
+	 * program's, though the id may have no channel.
+	 */
 	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH)
-		return len && !(len % sizeof(struct ibv_path_data)) ? rdma_resolve_route(id, 0) : fail(EINVAL);
+		return result(len && !(len % sizeof(struct ibv_path_data)) ? id_call_op(to_id(id), CMM_RESOLVE_ROUTE)
+									   : EINVAL);
 	if (!val || len > sizeof(req.option.value))
 		return fail(EINVAL);
 	req.option.level = (uint32_t)level;

@@ -165,6 +165,24 @@ START_TEST(not_reached)
 }
 END_TEST
 
+/* A path of the program's own: its event is there to be fetched. */
+START_TEST(own_path)
+{
+	struct ibv_path_data path = { .flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY };
+	struct rdma_cm_id *id;
+
+	ok(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP));
+	fails(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)), EINVAL);
+	ok(rdma_resolve_addr(id, NULL, lo(7), 2000));
+	fails(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, 1), EINVAL);
+	ok(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)));
+	ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	event_eat(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(id->route.num_paths, 1);
+	ok(rdma_destroy_id(id));
+}
+END_TEST
+
 /* Synchronous, then with a channel, then synchronous again. */
 START_TEST(migrated)
 {
@@ -192,4 +210,4 @@ START_TEST(migrated)
 }
 END_TEST
 
-void api_sync(Suite *s) { SUITE_ADD(s, echo, passive_pd, refused, not_reached, migrated); }
+void api_sync(Suite *s) { SUITE_ADD(s, echo, passive_pd, refused, not_reached, own_path, migrated); }
