@@ -4,7 +4,7 @@
  */
 #include "cma.h"
 
-/* 0 or an errno.  A NULL address is one of family 0. */
+/* 0 or an errno.  A NULL address is one of family 0.  AF_IB is a family, though not one of ours. */
 static int addr_in(union cmm_addr *to, const struct sockaddr *sa)
 {
 	memset(to, 0, sizeof(*to));
@@ -14,7 +14,7 @@ static int addr_in(union cmm_addr *to, const struct sockaddr *sa)
 	case AF_INET: memcpy(&to->in, sa, sizeof(to->in)); return 0;
 	case AF_INET6: memcpy(&to->in6, sa, sizeof(to->in6)); return 0;
 	}
-	return EAFNOSUPPORT;
+	return sa->sa_family == AF_IB ? EAFNOSUPPORT : EINVAL;
 }
 
 static int info_call(struct cma_id *id, struct cmm_req *req)
@@ -51,6 +51,8 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct
 	if (err)
 		return fail(err);
 	req.resolve.timeout_ms = (uint32_t)timeout_ms;
+	memcpy(&id->route.addr.dst_storage, &req.resolve.dst,
+	       sizeof(req.resolve.dst)); /* the event may say it better */
 	err = id_call(to_id(id), &req, NULL);
 	return err ? fail(err) : id_wait(to_id(id));
 }

@@ -33,6 +33,10 @@
 #define EXPORT     __attribute__((visibility("default")))
 #define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
 
+#ifndef AF_IB
+#define AF_IB 27
+#endif
+
 static inline int fail(int err)
 {
 	errno = err;

@@ -96,7 +96,7 @@ static int join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags, 
 	int err;
 
 	if (!addr_len(addr))
-		return fail(EAFNOSUPPORT);
+		return fail(addr->sa_family == AF_IB ? EAFNOSUPPORT : EINVAL);
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return fail(ENOMEM);
@@ -139,6 +139,8 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 	struct cma_id *id = to_id(rid);
 	struct group *g = addr_len(addr) ? group_take(id, NULL, addr) : NULL;
 
+	if (!addr_len(addr))
+		return fail(EINVAL);
 	if (!g)
 		return fail(EADDRNOTAVAIL);
 	if (id->sync)

@@ -36,19 +36,29 @@ END_TEST
 
 START_TEST(wrong_addresses)
 {
-	struct sockaddr un = { .sa_family = AF_UNIX };
+	struct sockaddr un = { .sa_family = AF_UNIX }, none = { 0 }, ib = { .sa_family = 27 /* AF_IB */ };
 	struct sockaddr_in far = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201) }; /* 192.0.2.1 */
 	struct rdma_event_channel *ch = channel_new();
 	struct rdma_cm_id *id;
 
 	ok(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
-	fails(rdma_bind_addr(id, &un), EAFNOSUPPORT);
+	fails(rdma_bind_addr(id, &un), EINVAL);
+	fails(rdma_bind_addr(id, &none), EINVAL);
+	fails(rdma_bind_addr(id, &ib), EAFNOSUPPORT);
+	fails(rdma_resolve_addr(id, NULL, &un, 1), EINVAL);
+	fails(rdma_resolve_addr(id, &un, lo(7), 1), EINVAL);
+	fails(rdma_resolve_addr(id, NULL, &ib, 1), EAFNOSUPPORT);
 	fails(rdma_bind_addr(id, NULL), EINVAL);
 	fails(rdma_bind_addr(id, (struct sockaddr *)&far), EADDRNOTAVAIL);
 	fails(rdma_connect(id, NULL), EINVAL);
 	fails(rdma_accept(id, NULL), EINVAL);
 	ck_assert_int_eq(rdma_disconnect(id), -1);
 	ck_assert_ptr_null(id->verbs);
+	/* Where it goes is there as soon as the call has succeeded. */
+	ok(rdma_resolve_addr(id, NULL, lo(7), 2000));
+	ck_assert_mem_eq(&id->route.addr.dst_sin, lo(7), sizeof(struct sockaddr_in));
+	ck_assert_uint_eq(rdma_get_dst_port(id), htons(7));
+	event_eat(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	ok(rdma_destroy_id(id));
 	rdma_destroy_event_channel(ch);
 }

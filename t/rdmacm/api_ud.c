@@ -161,10 +161,13 @@ START_TEST(join_errors)
 {
 	struct rdma_cm_join_mc_attr_ex x = { .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS, .addr = group_addr() };
 	struct rdma_event_channel *ch = channel_new();
+	struct sockaddr un = { .sa_family = AF_UNIX };
 	struct rdma_cm_id *id;
 
 	ok(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP));
 	ok(rdma_bind_addr(id, lo(0)));
+	fails(rdma_join_multicast(id, &un, NULL), EINVAL);
+	fails(rdma_leave_multicast(id, &un), EINVAL);
 	fails(rdma_join_multicast_ex(id, &x, NULL), EINVAL);
 	x.comp_mask |= RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 	x.join_flags = RDMA_MC_JOIN_FLAG_RESERVED;
