@@ -339,7 +339,10 @@ void cma_event_from_agent(struct device *dev, const struct cm_event *ev)
 	case CM_EV_DREQ:
 	case CM_EV_DREP: disconnected(id, 0); break;
 	case CM_EV_DREQ_TIMEOUT: disconnected(id, -ETIMEDOUT); break;
-	case CM_EV_TIMEWAIT_EXIT: cma_event_put(id, CMA_EV_TIMEWAIT_EXIT, 0); break;
+	case CM_EV_TIMEWAIT_EXIT:
+		if (id->state == CMA_DISCONNECT) /* else it was rejected, and that was its end */
+			cma_event_put(id, CMA_EV_TIMEWAIT_EXIT, 0);
+		break;
 	case CM_EV_SIDR_REP: found(id, &ev->msg.sidr_rep); break;
 	case CM_EV_REQ:
 	case CM_EV_SIDR_REQ: break;

@@ -408,6 +408,39 @@ START_TEST(death_between)
 }
 END_TEST
 
+/*
+ * A server that changes its mind after its answer: the client is told so, and nothing more.  The time wait of a connection that
+ * began later ends later.
+ */
+START_TEST(torn)
+{
+	struct pair p = { 0 };
+	struct cmm_event ev;
+	uint32_t first;
+
+	pair_start(&p, false);
+	p.listener = id_listen(&p.s, addr(1, PORT), 2, RDMA_PS_TCP, 2);
+	ask(&p, 20);
+	first = p.active;
+	ck_assert_int_eq(id_accept(&p.s, p.passive, 0x50, 21, ""), 0);
+	chan_event(&p.c, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	id_destroy(&p.s, p.passive);
+	chan_event(&p.c, RDMA_CM_EVENT_REJECTED, 28);
+	establish(&p, 30);
+	id_destroy(&p.s, p.passive);
+	chan_event(&p.c, RDMA_CM_EVENT_DISCONNECTED, 0);
+	ck_assert_int_eq(id_op(&p.c, CMM_DISCONNECT, p.active), 0);
+	ev = chan_event(&p.c, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	ck_assert_uint_eq(ev.id, p.active);
+	id_destroy(&p.c, first);
+	ck_assert(chan_quiet(&p.c));
+	chan_close(&p.c);
+	chan_close(&p.s);
+	all_gone(&p);
+	pair_stop(&p);
+}
+END_TEST
+
 /* UD: who answers on the port, and with which QP. */
 START_TEST(datagram)
 {
@@ -452,4 +485,4 @@ START_TEST(datagram)
 END_TEST
 
 TEST_MAIN("ctl: connections", connect_within, connect_between, refuse_within, refuse_between, backlog, early, many,
-	  death_within, death_between, datagram)
+	  death_within, death_between, torn, datagram)
