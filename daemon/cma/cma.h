@@ -100,6 +100,7 @@ struct cma_id {
 	uint8_t sgid[16], dgid[16]; /* with dev; dgid from ADDR_RESOLVED on */
 	struct cma_port *port;
 	struct link in_port;
+	bool dst_here;   /* dst is an address of a device: it is reached without the host's routes */
 	bool src_chosen; /* bound to any address: src and dev are what the routes say */
 	bool reuse, afonly, afonly_set, tos_set, timeout_set;
 	uint8_t tos, timeout;
@@ -248,7 +249,7 @@ void cma_ask_start(struct ev_loop *);
 void cma_ask_end(void); /* no id asks any more */
 /*
  * As kernels do: an address whose next hop does not answer is not resolved.  asked() is called now or later; false: it had no
- * memory.  0 or errno.
+ * memory.  0 or errno: ENETUNREACH, EHOSTUNREACH: there is no route.
  */
 int cma_ask(struct cma_id *, uint32_t timeout_ms, bool (*asked)(struct cma_id *, int err));
 void cma_ask_stop(struct cma_id *);

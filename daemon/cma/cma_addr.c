@@ -287,20 +287,32 @@ static int settle(struct cma_id *id, union cmm_addr *dst)
 		cma_addr_of_gid(&id->src, cma_family(dst), id->sgid, port, scope);
 	cma_addr_gid(dst, gid);
 	memcpy(id->dgid, gid, 16);
+	id->dst_here = false;
+	for (unsigned d = 0; d < devices_n && !id->dst_here; d++)
+		id->dst_here = cma_row(&devices[d], gid) >= 0;
 	return 0;
+}
+
+/* It may try elsewhere, from another address. */
+static void unsettle(struct cma_id *id)
+{
+	union cmm_addr any = { .sa.sa_family = (sa_family_t)cma_family(&id->src) };
+
+	id->state = CMA_BOUND;
+	if (!id->src_chosen)
+		return;
+	cma_addr_port_set(&any, cma_addr_port(&id->src));
+	id->src = any;
+	id->dev = NULL;
+	id->src_chosen = false;
 }
 
 static bool resolved(struct cma_id *id, int err)
 {
-	id->state = err ? CMA_BOUND : CMA_ADDR_RESOLVED;
-	if (err && id->src_chosen) { /* it may try elsewhere, from another address */
-		union cmm_addr any = { .sa.sa_family = (sa_family_t)cma_family(&id->src) };
-
-		cma_addr_port_set(&any, cma_addr_port(&id->src));
-		id->src = any;
-		id->dev = NULL;
-		id->src_chosen = false;
-	}
+	if (err)
+		unsettle(id);
+	else
+		id->state = CMA_ADDR_RESOLVED;
 	return cma_event_put(id, err ? CMA_EV_ADDR_ERROR : CMA_EV_ADDR_RESOLVED, -err);
 }
 
@@ -322,8 +334,12 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 	id->dst = *dst;
 	localhost_here(&id->dst);
 	err = settle(id, &id->dst);
-	if (!err)
-		return cma_ask(id, timeout_ms, resolved);
+	if (!err) {
+		err = cma_ask(id, timeout_ms, resolved);
+		if (err == ENETUNREACH || err == EHOSTUNREACH)
+			unsettle(id);
+		return err;
+	}
 	/* As kernels do: without a route the call fails; a route without a device is an event. */
 	if (err != ENODEV)
 		return err;

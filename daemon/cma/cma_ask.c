@@ -32,16 +32,23 @@ static void wait_more(struct cma_id *id)
 	id->ask_s = 2 * id->ask_s < ASK_MAX_S ? 2 * id->ask_s : ASK_MAX_S;
 }
 
+static int neighbour(const struct cma_id *id)
+{
+	int err = neigh_answers(&id->src, &id->dst);
+
+	return id->dst_here && err != EAGAIN ? 0 : err;
+}
+
 static void ask(struct cma_id *id)
 {
-	bool answers = neigh_answers(&id->src, &id->dst);
+	int err = neighbour(id);
 
-	if (!answers && ev_now(loop) < id->ask_until) {
+	if (err == EAGAIN && ev_now(loop) < id->ask_until) {
 		wait_more(id);
 		return;
 	}
 	cma_ask_stop(id);
-	id->asked(id, answers ? 0 : ETIMEDOUT);
+	id->asked(id, err == EAGAIN ? ETIMEDOUT : err);
 }
 
 static void on_turn(struct ev_loop *, ev_timer *w, int)
@@ -79,8 +86,12 @@ void cma_ask_end(void) { ev_timer_stop(loop, &turn); }
 
 int cma_ask(struct cma_id *id, uint32_t timeout_ms, bool (*asked)(struct cma_id *, int err))
 {
-	if (neigh_answers(&id->src, &id->dst))
+	int err = neighbour(id);
+
+	if (!err)
 		return asked(id, 0) ? 0 : ENOMEM;
+	if (err != EAGAIN)
+		return err;
 	id->ask_lane = lane_get(&due, id->ch->who.uid);
 	if (!id->ask_lane)
 		return ENOMEM;

@@ -12,6 +12,7 @@
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -77,8 +78,14 @@ static int ask(struct msg *m, void *buf, size_t len)
 	return err;
 }
 
-/* false: there is no hop to ask. */
-static bool hop_get(const union cmm_addr *src, const union cmm_addr *dst, struct hop *hop)
+static bool is_group(const union cmm_addr *a)
+{
+	return a->sa.sa_family == AF_INET ? IN_MULTICAST(ntohl(a->in.sin_addr.s_addr))
+					  : IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr);
+}
+
+/* 0, or as neigh_answers(); hop->ifindex 0: there is no hop to ask. */
+static int hop_get(const union cmm_addr *src, const union cmm_addr *dst, struct hop *hop)
 {
 	_Alignas(struct nlmsghdr) uint8_t buf[4096];
 	const struct nlmsghdr *h = (const void *)buf;
@@ -89,7 +96,9 @@ static bool hop_get(const union cmm_addr *src, const union cmm_addr *dst, struct
 	const void *from = v4 ? (const void *)&src->in.sin_addr : (const void *)&src->in6.sin6_addr;
 	struct msg m = { .h = { .nlmsg_len = NLMSG_LENGTH(sizeof(m.rt)), .nlmsg_type = RTM_GETROUTE } };
 	const struct rtmsg *rt;
+	int err;
 
+	*hop = (struct hop){ .family = dst->sa.sa_family, .len = len };
 	m.rt = (struct rtmsg){ .rtm_family = (unsigned char)dst->sa.sa_family,
 			       .rtm_dst_len = (unsigned char)(8 * len),
 			       .rtm_src_len = (unsigned char)(8 * len) };
@@ -97,19 +106,21 @@ static bool hop_get(const union cmm_addr *src, const union cmm_addr *dst, struct
 	attr_put(&m, RTA_SRC, from, len);
 	if (!v4 && dst->in6.sin6_scope_id)
 		attr_put(&m, RTA_OIF, &dst->in6.sin6_scope_id, sizeof(dst->in6.sin6_scope_id));
-	if (ask(&m, buf, sizeof(buf)) || h->nlmsg_type != RTM_NEWROUTE)
-		return false;
+	err = ask(&m, buf, sizeof(buf));
+	if (err == ENETUNREACH || err == EHOSTUNREACH)
+		return is_group(dst) ? 0 : err;
+	if (err || h->nlmsg_type != RTM_NEWROUTE)
+		return 0;
 	rt = NLMSG_DATA(h);
 	oif = attr_get(h, sizeof(*rt), RTA_OIF);
 	if (rt->rtm_type != RTN_UNICAST || !oif || attr_get(h, sizeof(*rt), RTA_VIA))
-		return false;
+		return 0;
 	via = attr_get(h, sizeof(*rt), RTA_GATEWAY);
 	if (via && RTA_PAYLOAD(via) != len)
-		return false;
-	*hop = (struct hop){ .family = dst->sa.sa_family, .len = len };
+		return 0;
 	memcpy(&hop->ifindex, RTA_DATA(oif), sizeof(hop->ifindex));
 	memcpy(hop->addr, via ? RTA_DATA(via) : to, len);
-	return true;
+	return 0;
 }
 
 static bool if_asks(unsigned ifindex)
@@ -173,18 +184,22 @@ static union cmm_addr unmapped(const union cmm_addr *a)
 	return v4;
 }
 
-bool neigh_answers(const union cmm_addr *src, const union cmm_addr *dst)
+int neigh_answers(const union cmm_addr *src, const union cmm_addr *dst)
 {
 	const union cmm_addr from = unmapped(src), to = unmapped(dst);
 	struct hop hop;
 	unsigned state;
+	int err;
 
-	if (from.sa.sa_family != to.sa.sa_family || !hop_get(&from, &to, &hop) || !if_asks(hop.ifindex))
-		return true;
+	if (from.sa.sa_family != to.sa.sa_family)
+		return 0;
+	err = hop_get(&from, &to, &hop);
+	if (err || !hop.ifindex || !if_asks(hop.ifindex))
+		return err;
 	state = hop_state(&hop);
 	if (state & VALID)
-		return true;
+		return 0;
 	if (!(state & NUD_INCOMPLETE))
 		hop_kick(&from, &to);
-	return false;
+	return EAGAIN;
 }

@@ -36,13 +36,13 @@ void agent_counts(struct device *, struct cm_count *n) { *n = (struct cm_count){
 static unsigned asked, asked_other; /* questions, and those for the other user's address */
 static bool other_answers;
 
-bool neigh_answers(const union cmm_addr *, const union cmm_addr *dst)
+int neigh_answers(const union cmm_addr *, const union cmm_addr *dst)
 {
 	bool other = dst->in.sin_addr.s_addr == htonl(OTHER);
 
 	asked++;
 	asked_other += other;
-	return other && other_answers;
+	return other && other_answers ? 0 : EAGAIN;
 }
 
 /* ---- the users --------------------------------------------------------------------- */
