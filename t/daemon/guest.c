@@ -51,6 +51,7 @@ START_TEST(sleeps_on)
 	struct cx c;
 	long before, n;
 
+	own_network(); /* whose addresses do not change */
 	daemon_start_with(ways[_i]);
 	cx_open(&c);
 	do {
@@ -71,6 +72,7 @@ START_TEST(flushes)
 	struct cx c;
 	struct cqe e;
 
+	own_network(); /* whose addresses do not change */
 	daemon_start_with(ways[_i]);
 	for (unsigned i = 0; i < 100; i++) {
 		cx_open(&c);
@@ -92,6 +94,7 @@ START_TEST(goes_on)
 {
 	struct cx c;
 
+	own_network(); /* whose addresses do not change */
 	daemon_start_with(ways[_i]);
 	cx_open(&c);
 	cx_connect(&c, &c);
