@@ -68,6 +68,7 @@ noinst_HEADERS += \
 	daemon/shard/net.h \
 	daemon/shard/net_gid.h \
 	daemon/shard/net_group.h \
+	daemon/shard/net_late.h \
 	daemon/shard/net_out.h \
 	daemon/shard/net_priv.h \
 	daemon/shard/net_rx.h \
@@ -178,6 +179,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/net.c \
 	daemon/shard/net_gid.c \
 	daemon/shard/net_group.c \
+	daemon/shard/net_late.c \
 	daemon/shard/net_out.c \
 	daemon/shard/net_rx.c \
 	daemon/shard/net_send.c \

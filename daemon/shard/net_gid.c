@@ -5,7 +5,7 @@
 #include <string.h>
 #include "net.h"
 
-static unsigned gid_hash(const uint8_t gid[16])
+unsigned gid_hash(const uint8_t gid[16])
 {
 	uint64_t a, b;
 

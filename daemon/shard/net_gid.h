@@ -5,6 +5,7 @@
 
 #include "net_priv.h"
 
+unsigned gid_hash(const uint8_t gid[16]); /* below GIDS_HASH */
 /* NULL: no device of this daemon has this GID. */
 const struct gid_slot *net_gid_find(const struct net *, const uint8_t gid[16]);
 /* The same, quicker if it is *last, the one that was found before; net_gids_rebuild() forgets those of net. */

@@ -21,6 +21,7 @@
 #define RUNS_READ   32u     /* by one system call, when each is a packet alone */
 #define RUNS_TURN   64u     /* of one socket in one turn: completions, ACKs, timers and other sockets wait meanwhile */
 #define SENDERS     16u     /* a power of two: flows to a socket whose facts are kept */
+#define HEARD       1024u   /* a power of two */
 #define GIDS_HASH   4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A socket that packets of a GID leave by. */
@@ -29,6 +30,12 @@ struct net_out {
 	uint16_t port;     /* of the source */
 	unsigned slot;     /* that of the net_sock, whose socket it is; or SEND_SLOT: it is one of its own */
 	int tos, priority; /* of the last packets sent, if priorities differ */
+
+	/* net_late.c */
+	struct unsent *late;  /* what there is no room for, in order */
+	struct held *held;    /* and who gave it */
+	mono_t moved[2];      /* when something of them was sent last: to peers that were not heard, and others */
+	struct net_out *next; /* of those that have some */
 };
 
 /* An address and port that packets come from. */
@@ -96,6 +103,8 @@ struct train {
 /* A batch that the socket had no room for. */
 struct unsent {
 	struct unsent *next;
+	mono_t since;
+	size_t room; /* bytes of data */
 	struct batch b;
 	uint8_t data[];
 };
@@ -166,9 +175,14 @@ struct net {
 		uint32_t flow_label, sqpn, dqpn;
 	} last;
 	struct train *under_way, **under_way_end; /* trains that have packets, in the order of the first ones */
-	struct unsent *backlog, **backlog_end;    /* EAGAIN: in order */
-	const struct net_out *awaited;            /* that of the first, which there is no room in */
-	bool retry;                               /* a socket has become ready: there may be room */
+
+	/* net_late.c */
+	struct net_out *full;          /* sockets that there was no room in */
+	const struct net_out *awaited; /* the first of them */
+	bool retry;                    /* a socket has become ready: there may be room */
+	mono_t retry_at;
+	size_t late_len;          /* bytes that wait */
+	uint8_t heard[HEARD][16]; /* GIDs of peers, by hash: the last ones */
 
 	/* net_rx.c */
 	struct net_run run;

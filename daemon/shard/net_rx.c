@@ -17,6 +17,7 @@
 
 #include "../../proto/hdr.h"
 #include "inbox.h"
+#include "net_late.h"
 #include "net_priv.h"
 #include "tap.h"
 
@@ -181,11 +182,12 @@ static uint16_t sender_get(const struct net_sock *s, const struct sockaddr_stora
 }
 
 /* Facts about a sender are found out once, not for each packet. */
-static void sender_set(const struct net *net, struct net_sock *s, const uint8_t gid[16], uint16_t port)
+static void sender_set(struct net *net, struct net_sock *s, const uint8_t gid[16], uint16_t port)
 {
 	struct sender *from = &s->senders[(port ^ gid[15]) % SENDERS];
 
 	s->sender = from;
+	net_hear(net, gid);
 	if (from->flow.len && from->port == port && !memcmp(from->gid, gid, 16))
 		return;
 	memcpy(from->gid, gid, 16);

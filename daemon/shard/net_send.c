@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net_send.c - datagrams that are ready to be sent: many in one system call, and what a socket has no room for waits, in order.
+ * net_send.c - datagrams that are ready to be sent: many in one system call.
  */
 #include "net_send.h"
 
 #include <errno.h>
 #include <netinet/udp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../proto/hdr.h"
 #include "../base/log.h"
-#include "io.h"
+#include "net_late.h"
 #include "net_priv.h"
 
 #define CMSG_ROOM (CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)))
-
-bool net_blocked(const struct net *net) { return net->backlog; }
 
 /* ---- one system call ----------------------------------------------------- */
 
@@ -160,12 +157,13 @@ static int send_labelled(struct batch *b, uint8_t **data)
 
 static bool is_full(int err) { return err == EAGAIN || err == ENOBUFS; }
 
-/* 0, EAGAIN (*b, *data: what is left), or an error, then counted. */
-static int batch_send(struct batch *b, uint8_t **data)
+int batch_send(const struct net *net, struct batch *b, uint8_t **data)
 {
 	struct icrc_flow flow;
 	int err;
 
+	if (!late_may(net, b))
+		return EAGAIN;
 	out_mark(b->out, b->sock->ipv6, &b->route);
 	err = send_labelled(b, data);
 	if (b->gso && (err == EIO || err == EINVAL)) {
@@ -182,100 +180,8 @@ static int batch_send(struct batch *b, uint8_t **data)
 	return err;
 }
 
-/* ---- what cannot go now -------------------------------------------------- */
-
-static struct unsent *unsent_new(const struct batch *b, const uint8_t *data)
-{
-	struct unsent *l = malloc(sizeof(*l) + b->len);
-
-	if (!l) {
-		hca_count(b->hca, HCA_STAT_SEND_ERR, b->n);
-		return NULL;
-	}
-	l->next = NULL;
-	l->b = *b;
-	memcpy(l->data, data, b->len);
-	return l;
-}
-
-/* Room in the socket of the first one is waited for; the others go behind it. */
-static void room_await(struct net *net)
-{
-	const struct net_out *o = net->backlog ? net->backlog->b.out : NULL, *old = net->awaited;
-
-	if (o == old)
-		return;
-	if (old && old->slot == SEND_SLOT)
-		io_del(net->io, SEND_SLOT, old->fd);
-	else if (old)
-		io_want_write(net->io, old->slot, old->fd, false);
-	if (o && o->slot == SEND_SLOT)
-		io_add(net->io, SEND_SLOT, o->fd);
-	if (o)
-		io_want_write(net->io, o->slot, o->fd, true);
-	net->awaited = o;
-}
-
-static void backlog_put(struct net *net, const struct batch *b, const uint8_t *data)
-{
-	struct unsent *l = unsent_new(b, data);
-
-	if (!l)
-		return;
-	*net->backlog_end = l;
-	net->backlog_end = &l->next;
-}
-
-void net_send_await(struct net *net) { room_await(net); }
-
 void net_send(struct net *net, struct batch *b, uint8_t *data)
 {
-	if (net->backlog || batch_send(b, &data) == EAGAIN)
-		backlog_put(net, b, data);
-}
-
-void net_send_retry(struct net *net)
-{
-	struct unsent *l;
-	uint8_t *data;
-
-	if (!net->retry)
-		return;
-	net->retry = false;
-	while ((l = net->backlog)) {
-		data = l->data;
-		if (batch_send(&l->b, &data) == EAGAIN) {
-			memmove(l->data, data, l->b.len);
-			break;
-		}
-		net->backlog = l->next;
-		if (!net->backlog)
-			net->backlog_end = &net->backlog;
-		free(l);
-	}
-}
-
-static struct unsent *unsent_drop(struct unsent *l, const struct net_sock *s)
-{
-	struct unsent *kept = NULL, **end = &kept, *next;
-
-	for (; l; l = next) {
-		next = l->next;
-		l->next = NULL;
-		if (l->b.sock == s) {
-			free(l);
-		} else {
-			*end = l;
-			end = &l->next;
-		}
-	}
-	return kept;
-}
-
-void net_send_drop(struct net *net, const struct net_sock *s)
-{
-	net->backlog = unsent_drop(net->backlog, s);
-	for (net->backlog_end = &net->backlog; *net->backlog_end;)
-		net->backlog_end = &(*net->backlog_end)->next;
-	room_await(net);
+	if (late_before(net, b) || batch_send(net, b, &data) == EAGAIN)
+		late_put(net, b, data);
 }

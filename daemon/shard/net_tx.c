@@ -31,6 +31,7 @@
 #include "inbox.h"
 #include "io.h"
 #include "net_gid.h"
+#include "net_late.h"
 #include "net_out.h"
 #include "net_send.h"
 
@@ -39,7 +40,6 @@
 int net_tx_init(struct net *net)
 {
 	net->train_n = net_ports ? net_ports : 1;
-	net->backlog_end = &net->backlog;
 	net->under_way_end = &net->under_way;
 	if (posix_memalign((void **)&net->train, _Alignof(struct train), net->train_n * sizeof(*net->train)))
 		return ENOMEM;
@@ -62,7 +62,7 @@ void net_tx_drop(struct net *net, const struct net_sock *s)
 			net->train[i].b.n = 0;
 		}
 	}
-	net_send_drop(net, s);
+	late_drop(net, s);
 }
 
 /* ---- the train ----------------------------------------------------------- */
@@ -319,6 +319,8 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 		if (i + (uint32_t)n < b->n)
 			train_go(net, t);
 	}
+	if (t->b.out->late)
+		late_hold(net, hca, b->sqpn, &t->b);
 }
 
 void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, uint16_t port, const uint8_t *data,

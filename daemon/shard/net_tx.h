@@ -7,10 +7,7 @@
 
 struct net_sock;
 
-/*
- * Sends a burst of hca, or keeps its packets for a train with the next ones until net_flush().
- * After either, if net_blocked() (net_send.h), no burst may be handed in before it is over.
- */
+/* Sends a burst of hca, or keeps its packets for a train with the next ones until net_flush(). */
 void net_tx(struct net *, struct hca *, const struct burst *, mono_t now);
 /* One packet as bytes with its ICRC, for an IP identification of 0 and that source port: while the tap is on (tap.h). */
 void net_tx_bytes(struct net *, struct hca *, const struct route *, uint16_t port, const uint8_t *data, size_t len);

@@ -144,7 +144,7 @@ static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 
 	for (unsigned i = 0; i < TX_HCA_BURSTS && len < TX_TURN_LEN; i++) {
 		now = later(s, now);
-		if (net_blocked(s->net) || !hca_tx(s->hca[device], &b, now))
+		if (!hca_tx(s->hca[device], &b, now))
 			break;
 		len += b.payload_len + (b.raw ? RAW_FRAME_LEN : 1);
 		burst_out(s, device, &b, now);
@@ -157,7 +157,7 @@ static uint64_t turn_tx(struct shard *s, mono_t now)
 {
 	uint64_t sum = 0, round;
 
-	net_send_retry(s->net);
+	net_send_retry(s->net, now);
 	do {
 		round = 0;
 		for (unsigned i = 0; i < devices_n; i++)
@@ -203,6 +203,7 @@ static mono_t turn_deadline(const struct shard *s)
 {
 	mono_t t = mono_min(mono_min(tap_deadline(s), ctx_deadline(s)), raw_deadline(s));
 
+	t = mono_min(t, net_send_deadline(s->net));
 	if (s->index == 0)
 		t = mono_min(t, hooks.agents_deadline(s));
 	for (unsigned i = 0; i < devices_n; i++)
@@ -212,7 +213,7 @@ static mono_t turn_deadline(const struct shard *s)
 
 static bool is_due(struct shard *s)
 {
-	if (ctx_pending(s) || net_blocked(s->net))
+	if (ctx_pending(s))
 		return true;
 	for (unsigned i = 0; i < devices_n; i++)
 		if (hca_wants(s->hca[i]))
@@ -336,8 +337,8 @@ bool turn(struct shard *s, struct turn *t)
 		idle_sweep(s, now);
 		look_wait(s, 0);
 	}
-	net_send_await(s->net);
 	d = work(s, &now);
+	net_send_await(s->net);
 	if (s->naps) {
 		spin_not(&t->spin, now);
 		s->naps = false;
