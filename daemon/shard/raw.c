@@ -4,7 +4,7 @@
  *
  * A frame that the socket has no room for when it is sent is kept and tried again in later turns, and its QP sends nothing else
  * meanwhile; after a while it is lost, as any frame may be.  One that the interface does not take (too long, link down) is lost
- * at once.  Nothing here waits.
+ * at once.  Of a request that becomes many segments a turn sends some, and the rest waits in the same way.  Nothing here waits.
  */
 #include "raw.h"
 
@@ -31,9 +31,11 @@
 #define RAW_MTU     65535u
 #define TAG_LEN     4u
 #define MACS_LEN    12
-#define SEGMENTS    64u        /* in one call */
+#define SEGMENTS    64u        /* in one call, and of one QP in one turn */
 #define RETRY_NS    1000000u   /* a frame that there is no room for is tried again after so long */
 #define PATIENCE_NS 100000000u /* and given up after so long */
+#define LATE_TURN   4u         /* QPs of which late frames are sent in one turn */
+#define FRAME_COST  16384u     /* a system call */
 #define RX_TURN     64u        /* frames of one QP, then the others' */
 
 struct raw {
@@ -263,49 +265,55 @@ static unsigned segments_left(const struct late *l)
 	return !l->mss ? 1 : rest ? (unsigned)((rest + l->mss - 1) / l->mss) : 1;
 }
 
-/* Sends as much as there is room for; true: nothing is left. */
-static bool segments_send(const struct raw *r, struct hca *hca, struct late *l, uint8_t *data)
+/* The rest of a frame: nothing (sent, or lost), what a later turn sends, or what there is no room for. */
+enum left { LEFT_NONE, LEFT_MORE, LEFT_FULL };
+
+/* The next segments become messages; how many. */
+static unsigned segments_fill(const struct late *l, uint8_t *data, struct iovec (*iov)[2], struct mmsghdr *msg)
 {
 	static _Thread_local uint8_t heads[SEGMENTS][RD_TSO_HDR];
+	uint32_t rest = (uint32_t)l->len - l->hdr, off = l->off;
+	bool more = true;
+	unsigned n = 0;
+
+	for (; more && n < SEGMENTS; n++) {
+		uint32_t part = rest - off < l->mss ? rest - off : l->mss;
+
+		more = off + part < rest;
+		frame_segment(heads[n], data, l->hdr, l->number + n, off, data + l->hdr + off, part, !more);
+		iov[n][0] = (struct iovec){ heads[n], l->hdr };
+		iov[n][1] = (struct iovec){ data + l->hdr + off, part };
+		msg[n] = (struct mmsghdr){ .msg_hdr = { .msg_iov = iov[n], .msg_iovlen = 2 } };
+		off += part;
+	}
+	return n;
+}
+
+static enum left segments_send(const struct raw *r, struct hca *hca, struct late *l, uint8_t *data)
+{
 	struct iovec iov[SEGMENTS][2];
 	struct mmsghdr msg[SEGMENTS];
-	uint32_t rest = (uint32_t)l->len - l->hdr;
-	bool more = true;
+	unsigned left = segments_left(l), n = segments_fill(l, data, iov, msg);
 
-	while (more) {
-		uint32_t off = l->off, number = l->number;
-		unsigned n = 0;
-		int k;
+	for (unsigned done = 0; done < n;) {
+		int k = sendmmsg(r->fd, msg + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		while (more && n < SEGMENTS) {
-			uint32_t part = rest - off < l->mss ? rest - off : l->mss;
-
-			more = off + part < rest;
-			frame_segment(heads[n], data, l->hdr, number++, off, data + l->hdr + off, part, !more);
-			iov[n][0] = (struct iovec){ heads[n], l->hdr };
-			iov[n][1] = (struct iovec){ data + l->hdr + off, part };
-			msg[n] = (struct mmsghdr){ .msg_hdr = { .msg_iov = iov[n], .msg_iovlen = 2 } };
-			n++;
-			off += part;
-		}
-		do
-			k = sendmmsg(r->fd, msg, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-		while (k < 0 && errno == EINTR);
+		if (k < 0 && errno == EINTR)
+			continue;
 		if (k < 0 && full())
-			return false;
+			return LEFT_FULL;
 		if (k < 0) { /* this one is lost, and the others are tried */
 			hca_count(hca, HCA_STAT_SEND_ERR, 1);
 			k = 1;
 		}
-		more |= (unsigned)k < n;
+		done += (unsigned)k;
 		l->number += (unsigned)k;
 		l->off += (uint32_t)k * l->mss;
 	}
-	return true;
+	return n < left ? LEFT_MORE : LEFT_NONE;
 }
 
-/* True: it is sent, or lost, and nothing is left of it. */
-static bool late_send(const struct raw *r, struct hca *hca, struct late *l, uint8_t *data)
+static enum left late_send(const struct raw *r, struct hca *hca, struct late *l, uint8_t *data)
 {
 	ssize_t n;
 
@@ -315,14 +323,22 @@ static bool late_send(const struct raw *r, struct hca *hca, struct late *l, uint
 		n = send(r->fd, data, l->len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && full())
-		return false;
+		return LEFT_FULL;
 	if (n < 0)
 		hca_count(hca, HCA_STAT_SEND_ERR, 1);
-	return true;
+	return LEFT_NONE;
 }
 
-/* There is no room: the frame is kept, and the QP sends no other one until it is gone. */
-static void late_keep(struct raw *r, struct hca *hca, const struct late *l, mono_t now)
+/* Some of it is sent in the next turn; or there is no room, which there may be after a while. */
+static void late_time(struct late *l, enum left left, mono_t now)
+{
+	l->retry = left == LEFT_MORE ? now : mono_add(now, RETRY_NS);
+	if (left == LEFT_MORE)
+		l->until = mono_add(now, PATIENCE_NS);
+}
+
+/* The frame is kept, and the QP sends no other one until it is gone. */
+static void late_keep(struct raw *r, struct hca *hca, const struct late *l, enum left left, mono_t now)
 {
 	r->late = malloc(sizeof(*l) + l->len);
 	if (!r->late) {
@@ -331,8 +347,8 @@ static void late_keep(struct raw *r, struct hca *hca, const struct late *l, mono
 	}
 	*r->late = *l;
 	memcpy(r->late->data, frame, l->len);
-	r->late->retry = mono_add(now, RETRY_NS);
 	r->late->until = mono_add(now, PATIENCE_NS);
+	late_time(r->late, left, now);
 	hca_qp_hold(hca, r->qp->obj.number, true);
 }
 
@@ -348,9 +364,10 @@ static void late_again(struct raw *r, mono_t now)
 {
 	struct hca *hca = r->qp->obj.ctx->hca;
 	struct late *l = r->late;
+	enum left left = late_send(r, hca, l, l->data);
 
-	if (!late_send(r, hca, l, l->data)) {
-		l->retry = mono_add(now, RETRY_NS);
+	if (left != LEFT_NONE) {
+		late_time(l, left, now);
 		if (!mono_reached(now, l->until))
 			return;
 		hca_count(hca, HCA_STAT_SEND_ERR, segments_left(l));
@@ -358,17 +375,21 @@ static void late_again(struct raw *r, mono_t now)
 	late_drop(r);
 }
 
+/* A few in each turn, the others in the next ones. */
 bool raw_again(struct shard *s, mono_t now)
 {
-	bool any = false;
+	unsigned done = 0, at = s->raw_next;
 
-	for (unsigned i = 0; i < s->raw_n; i++) {
-		if (s->raw[i] && s->raw[i]->late && mono_reached(now, s->raw[i]->late->retry)) {
-			late_again(s->raw[i], now);
-			any = true;
+	for (unsigned i = 0; i < s->raw_n && done < LATE_TURN; i++, at++) {
+		struct raw *r = s->raw[at % s->raw_n];
+
+		if (r && r->late && mono_reached(now, r->late->retry)) {
+			late_again(r, now);
+			done++;
 		}
 	}
-	return any;
+	s->raw_next = s->raw_n ? at % s->raw_n : 0;
+	return done;
 }
 
 mono_t raw_deadline(const struct shard *s)
@@ -381,11 +402,19 @@ mono_t raw_deadline(const struct shard *s)
 	return t;
 }
 
+uint64_t raw_cost(const struct burst *b)
+{
+	uint64_t n = b->raw_mss ? b->payload_len / b->raw_mss + 1 : 1;
+
+	return (n < SEGMENTS ? n : SEGMENTS) * FRAME_COST;
+}
+
 void raw_tx(struct shard *s, struct hca *hca, unsigned device, const struct burst *b, mono_t now)
 {
 	struct span to = { NULL, (uint64_t)(uintptr_t)frame, (uint32_t)b->payload_len };
 	struct ctx_qp *qp = (struct ctx_qp *)obj_find(s, OBJ_QP, device, b->sqpn);
 	struct late l = { .hdr = b->raw_hdr, .mss = b->raw_mss, .len = b->payload_len };
+	enum left left;
 
 	if (!qp || !qp->raw || b->payload_len > sizeof(frame))
 		return;
@@ -395,6 +424,7 @@ void raw_tx(struct shard *s, struct hca *hca, unsigned device, const struct burs
 	}
 	if (!l.mss && b->raw_sum)
 		frame_sum(frame, b->payload_len);
-	if (!late_send(qp->raw, hca, &l, frame))
-		late_keep(qp->raw, hca, &l, now);
+	left = late_send(qp->raw, hca, &l, frame);
+	if (left != LEFT_NONE)
+		late_keep(qp->raw, hca, &l, left, now);
 }

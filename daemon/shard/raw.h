@@ -28,6 +28,8 @@ void raw_rx(struct shard *, mono_t now);
 /* Frames that there was no room for: when they are tried again; and doing that, true: some were. */
 mono_t raw_deadline(const struct shard *);
 bool raw_again(struct shard *, mono_t now);
+/* As how many bytes what raw_tx() sends of a frame counts. */
+uint64_t raw_cost(const struct burst *);
 void raw_tx(struct shard *, struct hca *, unsigned device, const struct burst *, mono_t now);
 
 #endif

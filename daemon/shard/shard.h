@@ -36,7 +36,7 @@ struct shard {
 	struct share *shares;       /* share.c's: the users of those */
 	struct obj_table *objs;     /* obj.c's: which object belongs to a number; NULL: there was none yet */
 	struct raw *raw[RAW_SLOTS]; /* raw.c's: packet sockets, the first raw_n of use */
-	unsigned raw_n;
+	unsigned raw_n, raw_next;
 	struct tap *tap;          /* tap.c's; NULL: nobody wants to see packets */
 	struct ctx_cq *moderated; /* publish.c's: CQs whose event waits for its time */
 	struct ctx_cq *kept;      /* and those whose last completion waits for an answer; */

@@ -34,7 +34,6 @@
 #define LONE_MAX      2u         /* completions */
 #define HOT_YIELDS    3u         /* so often the core is given away before a socket that had nothing is read again */
 #define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
-#define RAW_FRAME_LEN 16384u     /* what a frame of a packet socket, a system call, counts as */
 #define GUEST_NS      100000u    /* after which the shard is woken, if there is more */
 #define TX_HCA_BURSTS 64u        /* from one HCA, before it is the next one's turn */
 
@@ -146,7 +145,7 @@ static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 		now = later(s, now);
 		if (!hca_tx(s->hca[device], &b, now))
 			break;
-		len += b.payload_len + (b.raw ? RAW_FRAME_LEN : 1);
+		len += b.payload_len + (b.raw ? raw_cost(&b) : 1);
 		burst_out(s, device, &b, now);
 	}
 	return len;

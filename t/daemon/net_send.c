@@ -151,7 +151,7 @@ START_TEST(dead_neighbours)
 }
 END_TEST
 
-/* What waits is bounded. */
+/* No more than so much waits. */
 START_TEST(bounded)
 {
 	set_up();
