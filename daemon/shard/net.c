@@ -32,10 +32,10 @@ int net_row_set(struct net *net, struct device *dev, unsigned row)
 	struct gid_row *r = &dev->gid[row];
 	struct net_sock *s = net->by_slot[dev->index * RDMAD_GIDS + row];
 	struct hca *hca = net->shard->hca[dev->index];
+	uint8_t *told = net->told[dev->index * RDMAD_GIDS + row];
 	int err = 0;
 
 	if (s && (!r->wire || memcmp(s->gid, r->gid, 16) || s->ifindex != r->ifindex)) {
-		hcas_tell(net, s->gid, false);
 		sock_close(net, s);
 		s = NULL;
 	}
@@ -47,8 +47,11 @@ int net_row_set(struct net *net, struct device *dev, unsigned row)
 		hca_gid_set(hca, row, r->gid);
 	}
 	net_gids_rebuild(net);
+	if (!gid_is_empty(told) && !net_device(net, told))
+		hcas_tell(net, told, false);
 	if (!gid_is_empty(r->gid))
 		hcas_tell(net, r->gid, true);
+	memcpy(told, r->gid, 16);
 	return err;
 }
 

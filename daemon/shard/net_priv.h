@@ -159,6 +159,7 @@ struct net {
 	struct net_sock *by_slot[NET_SLOTS];
 	struct net_group *groups;
 	struct gid_slot gids[GIDS_HASH];
+	uint8_t told[DEVICES_MAX * RDMAD_GIDS][16]; /* which GID of each row HCAs were told to be local; or zeros */
 	struct { /* what net_device_to() was asked for last, and what it said: most are hosts' that are nobody's here */
 		uint8_t gid[16];
 		struct device *dev;
