@@ -188,6 +188,21 @@ static void file_disarm(struct uring *u, unsigned slot)
 	f->life++;
 }
 
+/*
+ * Submits, and has done what is ready.  Up to Linux 6.8 the flag may be left over from what was done already, and nothing but
+ * new work would take it away.  So it is taken here: what had set it is in the list that this call works off.  Only with
+ * DEFER_TASKRUN the list is before the flag.
+ */
+static void enter(struct uring *u)
+{
+	unsigned n = io_uring_sq_ready(&u->ring), old = 0;
+
+	if (u->defer && __atomic_load_n(u->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN)
+		old = __atomic_fetch_and(u->ring.sq.kflags, ~IORING_SQ_TASKRUN, __ATOMIC_SEQ_CST) & IORING_SQ_TASKRUN;
+	if (io_uring_submit_and_get_events(&u->ring) != (int)n && old) /* not worked off, perhaps */
+		__atomic_fetch_or(u->ring.sq.kflags, old, __ATOMIC_SEQ_CST);
+}
+
 static int uring_add(void *state, unsigned slot, int fd)
 {
 	struct uring *u = state;
@@ -204,7 +219,7 @@ static void uring_del(void *state, unsigned slot, int)
 	struct uring *u = state;
 
 	file_disarm(u, slot);
-	io_uring_submit(&u->ring); /* a poll that is still armed would keep the closed file alive */
+	enter(u); /* a poll that is still armed would keep the closed file alive, and its port; and so one that is not done with */
 	u->file[slot].fd = -1;
 }
 
@@ -318,21 +333,6 @@ static unsigned ready_take(struct uring *u, unsigned *ready, unsigned max)
 		io_uring_cqe_seen(&u->ring, cqe);
 	}
 	return n;
-}
-
-/*
- * Submits, and has done what is ready.  Up to Linux 6.8 the flag may be left over from what was done already, and nothing but
- * new work would take it away.  So it is taken here: what had set it is in the list that this call works off.  Only with
- * DEFER_TASKRUN the list is before the flag.
- */
-static void enter(struct uring *u)
-{
-	unsigned n = io_uring_sq_ready(&u->ring), old = 0;
-
-	if (u->defer && __atomic_load_n(u->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN)
-		old = __atomic_fetch_and(u->ring.sq.kflags, ~IORING_SQ_TASKRUN, __ATOMIC_SEQ_CST) & IORING_SQ_TASKRUN;
-	if (io_uring_submit_and_get_events(&u->ring) != (int)n && old) /* not worked off, perhaps */
-		__atomic_fetch_or(u->ring.sq.kflags, old, __ATOMIC_SEQ_CST);
 }
 
 static unsigned uring_wait(void *state, uint64_t timeout_ns, unsigned *ready, unsigned max)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -49,6 +50,29 @@ START_TEST(waits_only)
 }
 END_TEST
 
+/* The file of a slot, once it is closed, is gone: its port is free. */
+START_TEST(closed)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	unsigned ready[4];
+	void *state;
+	int fd;
+
+	ck_assert_int_eq(uring_start(&state), 0);
+	for (unsigned i = 0; i < 10; i++) {
+		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ck_assert_msg(bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0, "the port: %s", strerror(errno));
+		ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+		uring_add(state, 1, fd);
+		ck_assert_uint_eq(uring_wait(state, 0, ready, 4), 0);
+		uring_del(state, 1, fd);
+		close(fd);
+	}
+	uring_stop(state);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("ring operations");
@@ -60,6 +84,6 @@ int main(void)
 		return SKIPPED;
 	}
 	uring_stop(state);
-	SUITE_ADD(suite, waits_only);
+	SUITE_ADD(suite, waits_only, closed);
 	return suite_run(suite);
 }
