@@ -42,6 +42,7 @@ noinst_HEADERS += \
 	daemon/control/impair.h \
 	daemon/control/reader.h \
 	daemon/control/reload.h \
+	daemon/control/eui.h \
 	daemon/control/gid.h \
 	daemon/control/hooks.h \
 	daemon/control/host.h \
@@ -139,6 +140,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/impair_lock.c \
 	daemon/control/reader.c \
 	daemon/control/reload.c \
+	daemon/control/eui.c \
 	daemon/control/gid.c \
 	daemon/control/hooks.c \
 	daemon/control/host.c \

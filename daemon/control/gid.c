@@ -29,6 +29,7 @@
 #include "../../proto/hca.h"
 #include "../base/conf.h"
 #include "../base/device.h"
+#include "eui.h"
 #include "host.h"
 #include "../base/log.h"
 #include "../base/profile.h"
@@ -163,6 +164,8 @@ void gid_move(struct device *dev)
 		log_note("%s: GID %u (%s) is GID %u now", dev->name, first + i * step, gid_text(r->gid, text), to);
 	}
 	tell(dev, EV_GID_CHANGE);
+	if (watcher.fd >= 0)
+		ev_feed_event(EV_DEFAULT_UC_ & watcher, EV_READ); /* a port that could not be had is tried again */
 }
 
 static bool is_wanted(const struct want *want, unsigned n, const uint8_t *gid)
@@ -173,7 +176,10 @@ static bool is_wanted(const struct want *want, unsigned n, const uint8_t *gid)
 	return false;
 }
 
-/* Rows 1 and up.  An address that could not be bound (it was taken, or being probed) is tried again each time. */
+/*
+ * Rows 1 and up.  An address that could not be bound (it was taken, or being probed) is tried again each time; one that is on
+ * another interface now stays where it is.
+ */
 static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 {
 	static unsigned told[DEVICES_MAX];
@@ -202,7 +208,7 @@ static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 			if (running)
 				log_note("%s: GID %d is %s", dev->name, row, gid_text(want[i].gid, text));
 			changed = true;
-		} else if (!dev->gid[row].wire) {
+		} else if (!dev->gid[row].wire || dev->gid[row].ifindex != want[i].ifindex) {
 			row_set(dev, (unsigned)row, want[i].gid, want[i].ifindex, true);
 		}
 	}
@@ -230,12 +236,15 @@ static void want_put(const struct device *dev, struct want *want, unsigned *n, c
 	want[(*n)++].ifindex = ifindex;
 }
 
+/* Of two interfaces that have it, one that is up. */
 static const struct host_addr *addr_find(const uint8_t *gid)
 {
+	const struct host_addr *found = NULL;
+
 	for (unsigned i = 0; i < host.addr_n; i++)
-		if (gid_same(host.addr[i].gid, gid))
-			return &host.addr[i];
-	return NULL;
+		if (gid_same(host.addr[i].gid, gid) && (!found || !(found->dev->flags & IFF_UP)))
+			found = &host.addr[i];
+	return found;
 }
 
 /* 127.0.0.2 and the like are usable without being listed. */
@@ -266,29 +275,6 @@ static unsigned want_host(const struct device *dev, const struct device_conf *c,
 }
 
 /* ---- row 0 and the GUID -------------------------------------------------- */
-
-static void eui_from_mac(const uint8_t mac[6], uint8_t eui[8])
-{
-	memcpy(eui, mac, 3);
-	eui[0] ^= 2;
-	eui[3] = 0xff;
-	eui[4] = 0xfe;
-	memcpy(eui + 5, mac + 3, 3);
-}
-
-/* For a device that has no interface of its own: locally administered, and the same at each start. */
-static void eui_made_up(const struct device *dev, const struct device_conf *c, uint8_t eui[8])
-{
-	const uint8_t *p = (const uint8_t *)dev->name;
-	uint32_t h = 2166136261u;
-
-	for (size_t i = 0; p[i]; i++)
-		h = (h ^ p[i]) * 16777619u;
-	p = c->addr[0].s6_addr;
-	for (size_t i = 0; i < 16 && c->addr_n; i++)
-		h = (h ^ p[i]) * 16777619u;
-	memcpy(eui, (uint8_t[8]){ 0, 'r', 'd', 0xff, 0xfe, (uint8_t)(h >> 16), (uint8_t)(h >> 8), (uint8_t)h }, 8);
-}
 
 /* The interface whose MAC names the device: the one given, or the first one in use. */
 static const struct host_if *main_if(const struct device_conf *c)
