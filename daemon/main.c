@@ -269,13 +269,6 @@ static bool shards_start(const struct conf *conf)
 	return !err;
 }
 
-static void shards_stop(void)
-{
-	for (unsigned i = shards_n; i-- > 0;)
-		if (shards[i])
-			shard_stop(shards[i]);
-}
-
 /* The status to end with, or -1: it reads the configuration, and told why it is wrong. */
 static int conf_status(struct conf *conf, bool first)
 {

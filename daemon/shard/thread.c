@@ -199,10 +199,16 @@ int shard_start(unsigned index, enum io_kind kind)
 	return 0;
 }
 
-void shard_stop(struct shard *s)
+/* The others may still have a packet for it. */
+void shards_stop(void)
 {
-	inbox_stop(s);
-	pthread_join(s->thread->id, NULL);
-	shards[s->index] = NULL;
-	shard_free(s);
+	for (unsigned i = 0; i < shards_n; i++)
+		if (shards[i])
+			inbox_stop(shards[i]);
+	for (unsigned i = 0; i < shards_n; i++)
+		if (shards[i])
+			pthread_join(shards[i]->thread->id, NULL);
+	for (unsigned i = shards_n; i-- > 0; shards[i] = NULL)
+		if (shards[i])
+			shard_free(shards[i]);
 }

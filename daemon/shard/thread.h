@@ -11,6 +11,6 @@
  * shards_n (how many there will be) are set; index 0, 1, ... in turn.
  */
 int shard_start(unsigned index, enum io_kind);
-void shard_stop(struct shard *); /* joins the thread, frees all */
+void shards_stop(void); /* all of them: joins their threads, frees all */
 
 #endif

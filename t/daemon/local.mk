@@ -31,7 +31,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/waits t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/stop t/daemon/waits t/daemon/why
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -64,6 +64,8 @@ t_daemon_raw_SOURCES = t/daemon/raw.c t/daemon/program.c t/daemon/client.c
 t_daemon_raw_LDADD = $(t_daemon_why_LDADD)
 t_daemon_net_row_SOURCES = t/daemon/net_row.c t/daemon/program.c
 t_daemon_net_row_LDADD = $(t_daemon_why_LDADD)
+t_daemon_stop_SOURCES = t/daemon/stop.c
+t_daemon_stop_LDADD = $(t_daemon_why_LDADD)
 t_daemon_copier_SOURCES = t/daemon/copier.c
 t_daemon_copier_LDADD = libdaemon.a $(CHECK_LIBS) -lpthread
 t_daemon_quota_SOURCES = t/daemon/quota.c

@@ -527,7 +527,7 @@ START_TEST(trace)
 	ck_assert_uint_eq(seen(ANN, qp_n[1]), 0);
 	ck_assert_uint_eq(seen(ANN, qp_n[2]), 0);
 	ck_assert_uint_eq(seen(0, qp_n[2]), 4);
-	shard_stop(shards[0]);
+	shards_stop();
 }
 END_TEST
 
@@ -542,12 +542,6 @@ static void shards_begin(unsigned n)
 	shards_n = n;
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(shard_start(i, IO_EPOLL), 0);
-}
-
-static void shards_end(void)
-{
-	for (unsigned i = 0; i < shards_n; i++)
-		shard_stop(shards[i]);
 }
 
 /* Is what is told to uid of that QP of ours, to which his QP 0x77 is connected, this? */
@@ -570,7 +564,7 @@ START_TEST(no_shard)
 	there_is(0, 0x102, "d is a device of this daemon; there is no QP 0x102");
 	there_is(ANN, 0x103, "d is a device of this daemon");
 	there_is(ANN, 0x102, "d is a device of this daemon");
-	shards_end();
+	shards_stop();
 }
 END_TEST
 

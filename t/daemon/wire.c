@@ -371,7 +371,7 @@ static void run(int fd, enum io_kind kind)
 	impair_stop(NULL);
 	if (shards[0]->tap)
 		die("tap: it is still there");
-	shard_stop(shards[0]);
+	shards_stop();
 	gid_stop(loop);
 	for (unsigned n = 0; n < ROUNDS; n++)
 		check(n);
