@@ -157,6 +157,18 @@ static int send_labelled(struct batch *b, uint8_t **data)
 
 static bool is_full(int err) { return err == EAGAIN || err == ENOBUFS; }
 
+/* It may be that the device, or the way, does not take a train. */
+static bool is_segmented(int err) { return err == EIO || err == EINVAL || err == EMSGSIZE; }
+
+/* Those behind it may be shorter, or not be what a firewall looks for. */
+static bool is_of_one(int err) { return err == EMSGSIZE || err == EPERM; }
+
+static void refused(const struct batch *b, unsigned n, int err)
+{
+	log_debug("cannot send to the network: %s", strerror(err));
+	hca_count(b->hca, HCA_STAT_SEND_ERR, n);
+}
+
 int batch_send(const struct net *net, struct batch *b, uint8_t **data)
 {
 	struct icrc_flow flow;
@@ -166,17 +178,20 @@ int batch_send(const struct net *net, struct batch *b, uint8_t **data)
 		return EAGAIN;
 	out_mark(b->out, b->sock->ipv6, &b->route);
 	err = send_labelled(b, data);
-	if (b->gso && (err == EIO || err == EINVAL)) {
+	if (b->gso && is_segmented(err)) {
 		icrc_flow_init(&flow, b->route.sgid, b->route.dgid, b->out->port, ROCE_PORT, true);
 		gso_undo(b, &flow, *data);
 		err = send_labelled(b, data);
 	}
+	while (!b->gso && b->n > 1 && is_of_one(err)) {
+		refused(b, 1, err);
+		batch_cut(b, 1, data);
+		err = send_labelled(b, data);
+	}
 	if (is_full(err))
 		return EAGAIN;
-	if (err) {
-		log_debug("cannot send to the network: %s", strerror(err));
-		hca_count(b->hca, HCA_STAT_SEND_ERR, b->n);
-	}
+	if (err)
+		refused(b, b->n, err);
 	return err;
 }
 

@@ -189,4 +189,27 @@ START_TEST(held)
 }
 END_TEST
 
-TEST_MAIN("net_send", dead_neighbours, bounded, held)
+/* Those that are too long for the way are lost, and no others; in a train, too. */
+START_TEST(too_long)
+{
+	static uint8_t data[65536];
+	uint64_t lost;
+	struct batch b;
+
+	set_up();
+	for (unsigned gso = 0; gso < 2; gso++) {
+		b = batch_to(0, 0xff00 | FRIEND);
+		b.gso = gso;
+		pkt_add(&b, 3000);
+		pkt_add(&b, 3000);
+		pkt_add(&b, 20 + gso);
+		lost = hca_stat(shard.hca[0], HCA_STAT_SEND_ERR);
+		net_send(net, &b, data);
+		ck_assert_msg(has_left(20 + gso), "it goes with those before it");
+		ck_assert_uint_eq(hca_stat(shard.hca[0], HCA_STAT_SEND_ERR), lost + 2);
+	}
+	tear_down();
+}
+END_TEST
+
+TEST_MAIN("net_send", too_long, dead_neighbours, bounded, held)
