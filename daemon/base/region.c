@@ -448,12 +448,23 @@ static int region_copy(void *, const struct span *dst, unsigned dst_n, const str
 static uint64_t next_swap(uint64_t old, uint64_t compare, uint64_t swap) { return old == compare ? swap : old; }
 static uint64_t next_add(uint64_t old, uint64_t add, uint64_t) { return old + add; }
 
+static bool is_null(const struct span *at) { return ((const struct region *)at->region)->null; }
+
+/* Of a null region: zeros are read.  Where its writes go others' went, too. */
+static int none(uint64_t *old)
+{
+	*old = 0;
+	return 0;
+}
+
 static int region_cmp_swap(void *, const struct span *at, uint64_t compare, uint64_t swap, uint64_t *old)
 {
 	unsigned tears = held_tears;
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
 	defer_flush();
+	if (is_null(at))
+		return none(old);
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_swap, compare, swap, old);
 	*old = compare;
@@ -468,6 +479,8 @@ static int region_fetch_add(void *, const struct span *at, uint64_t add, uint64_
 	struct piece p = region_piece(at->region, at->addr, sizeof(*old), true);
 
 	defer_flush();
+	if (is_null(at))
+		return none(old);
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_add, add, 0, old);
 	*old = __atomic_fetch_add((uint64_t *)(uintptr_t)p.addr, add, __ATOMIC_SEQ_CST);
@@ -483,6 +496,8 @@ static int region_store(void *, const struct span *at, uint64_t value)
 	uint64_t old;
 
 	defer_flush();
+	if (is_null(at))
+		return 0;
 	if (p.peer)
 		return vm_atomic(p.peer, p.addr, next_store, value, 0, &old);
 	__atomic_store_n((uint64_t *)(uintptr_t)p.addr, value, __ATOMIC_SEQ_CST);

@@ -31,7 +31,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/stop t/daemon/waits t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/stop t/daemon/waits t/daemon/why
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -72,6 +72,8 @@ t_daemon_quota_SOURCES = t/daemon/quota.c
 t_daemon_quota_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_region_SOURCES = t/daemon/region.c
 t_daemon_region_LDADD = libdaemon.a $(CHECK_LIBS)
+t_daemon_region_side_SOURCES = t/daemon/region_side.c
+t_daemon_region_side_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_rights_SOURCES = t/daemon/rights.c
 t_daemon_rights_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_ring_ops_SOURCES = t/daemon/ring_ops.c
