@@ -17,9 +17,11 @@
 #include <stdbool.h>
 
 #include "copier.h"
+#include "held.h"
 #include "mem_fd.h"
 
 #define BOUNCE_LEN (128u * 1024)
+#define PAGE_LEN   4096u      /* the shortest */
 #define BATCH_LEN  (1u << 30) /* a call moves less than 2 GiB */
 
 /* Of root's programs and our own user's; other users' are in copier.c.  Held across system calls. */
@@ -97,6 +99,24 @@ static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to
 /* A source that could not be read is told apart from a destination that could not be written (mem.h). */
 static int src_err(int err) { return !err || err == ESRCH ? err : EIO; }
 
+/*
+ * Is the memory at fault that is mapped here?  In a system call its lack is EFAULT, as that of the other side's; an access finds
+ * it torn (held.h).
+ */
+static bool is_torn_here(const struct iovec *v, unsigned n)
+{
+	unsigned tears = held_tears;
+
+	for (unsigned i = 0; i < n; i++) {
+		const uint8_t *p = v[i].iov_base, *end = p + v[i].iov_len;
+
+		for (; p < end; p = (const uint8_t *)((uintptr_t)p / PAGE_LEN * PAGE_LEN) + PAGE_LEN)
+			(void)*(const volatile uint8_t *)p;
+	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal's handler counts */
+	return held_tears != tears;
+}
+
 int vm_batch_flush(struct vm_batch *b)
 {
 	struct iovec mid = { bounce, b->len };
@@ -106,8 +126,12 @@ int vm_batch_flush(struct vm_batch *b)
 		return 0;
 	if (!b->dst_peer) {
 		err = src_err(vm_read(b->src_peer, b->dst, b->dst_n, b->src, b->src_n, b->len));
+		if (err == EIO && is_torn_here(b->dst, b->dst_n))
+			err = EFAULT;
 	} else if (!b->src_peer) {
 		err = vm_write(b->dst_peer, b->dst, b->dst_n, b->src, b->src_n, b->len);
+		if (err && err != ESRCH && is_torn_here(b->src, b->src_n))
+			err = EIO;
 	} else {
 		err = src_err(vm_read(b->src_peer, &mid, 1, b->src, b->src_n, b->len));
 		if (!err)
