@@ -12,6 +12,12 @@ dist_check_SCRIPTS += t/hostile/unit.test t/hostile/systemd.test
 t_hostile_sandbox_SOURCES = t/hostile/sandbox.c
 t_hostile_sandbox_LDADD = libdaemon.a $(SECCOMP_LIBS) $(CHECK_LIBS) -lpthread
 
+check_PROGRAMS += t/hostile/dead_flood
+TESTS += t/hostile/dead.test
+dist_check_SCRIPTS += t/hostile/dead.test
+t_hostile_dead_flood_SOURCES = t/hostile/dead_flood.c
+t_hostile_dead_flood_LDADD = -libverbs
+
 HOSTILE_STAGE = t/hostile/stage.c t/daemon/client.c
 
 t_hostile_doors_SOURCES = t/hostile/doors.c $(HOSTILE_STAGE)
