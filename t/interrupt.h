@@ -33,7 +33,7 @@ static void *interrupt_run(void *arg)
 	return NULL;
 }
 
-/* Check's handlers are no concern of the program's. */
+/* Check's handlers are no concern of the program's; one for crashes, as of a runtime's, is none of the call's. */
 static void interrupt_handler(int flags)
 {
 	struct sigaction a;
@@ -43,6 +43,8 @@ static void interrupt_handler(int flags)
 			signal(i, SIG_DFL);
 	a = (struct sigaction){ .sa_handler = interrupt_count, .sa_flags = flags };
 	ck_assert_int_eq(sigaction(SIGUSR1, &a, NULL), 0);
+	a = (struct sigaction){ .sa_handler = interrupt_count, .sa_flags = (int)SA_RESETHAND };
+	ck_assert_int_eq(sigaction(SIGSEGV, &a, NULL), 0);
 }
 
 /* A signal interrupts call(fd); release(arg) makes that it returns.  Its result: -errno, or what it returned. */
