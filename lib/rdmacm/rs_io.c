@@ -168,10 +168,12 @@ static int recv_ready(struct rsock *rs, int flags)
 	for (;;) {
 		int err;
 
-		if (rs->link.recv.used || rs->rd_shut)
+		if (rs->link.recv.used)
 			return 0;
 		if (rs_progress(rs) > 0)
 			continue;
+		if (rs->rd_shut)
+			return 0;
 		if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
 			return err_or(rs, rs->state == RS_FAILED ? ENOTCONN : 0);
 		if (rs->peer_shut)

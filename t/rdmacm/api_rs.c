@@ -176,6 +176,23 @@ START_TEST(rs_shut_read)
 }
 END_TEST
 
+/* The same of data that nothing has looked at. */
+START_TEST(rs_shut_read_unseen)
+{
+	struct streams s;
+	char buf[8];
+
+	streams_open(&s, 0);
+	rs_ready(s.server, POLLOUT);
+	ck_assert_int_eq(rsend(s.client, "hello", 5, 0), 5);
+	ok(rshutdown(s.client, SHUT_WR)); /* until it has arrived */
+	ok(rshutdown(s.server, SHUT_RD));
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 5);
+	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 0);
+	streams_close(&s);
+}
+END_TEST
+
 START_TEST(rs_refused)
 {
 	int fd = rs_open(), listen = rs_open();
@@ -558,5 +575,5 @@ void api_rs(Suite *s)
 {
 	SUITE_ADD(s, rs_epoll, rs_epoll_reused, rs_epoll_added, rs_epoll_forked, rs_epoll_swapped, rs_mapped,
 		  rs_both_ways, rs_two_threads, rs_flags, rs_full, rs_ends, rs_refused, rs_iomap, rs_mixed, rs_busy,
-		  rs_shut_read, rs_select_long);
+		  rs_shut_read, rs_shut_read_unseen, rs_select_long);
 }
