@@ -106,7 +106,8 @@ struct rsock {
 	bool nonblock;
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
-	bool end_said;         /* at exit() */
+	bool end_said;         /* at exit(): nothing is sent behind it */
+	int64_t taken_ms;      /* of the thread that is in exit(): since when another one has the lock; 0: it has not */
 	int domain;
 	struct rs_opts opts;
 	struct rdma_event_channel *ch;
@@ -133,8 +134,8 @@ static inline void rs_hold(struct rsock *rs) { __atomic_add_fetch(&rs->refs, 1, 
 void rs_put(struct rsock *);
 void rs_unlock_put(struct rsock *);
 void rs_del(struct rsock *); /* not in the table any more */
-/* For each in the table, which is locked; not if it is already. */
-void rs_each(void (*fn)(struct rsock *, void *), void *arg);
+/* For each in the table, which is locked; false: it is already. */
+bool rs_each(void (*fn)(struct rsock *, void *), void *arg);
 
 /* ---- link; 0 or an errno */
 int rs_link_open(struct rsock *);

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_MS = 10000, LOOK_NS = 100000 };
+enum { EXIT_MS = 10000, TAKEN_MS = 500, LOOK_NS = 100000 };
 
 /* Whether there is nothing left to do: the end is said, and has arrived with all that was before it. */
 static bool said(struct rsock *rs)
@@ -28,23 +28,41 @@ static bool said(struct rsock *rs)
 	return rs->end_said && rs_sent_all(rs);
 }
 
-/* A thread that was stopped in a call of that socket, as by a handler that calls exit(), keeps the lock. */
+/*
+ * A lock that is taken, *since when: whether to try it again.  Another thread gives it back soon; one that was stopped in a locked
+ * call, as by a handler that calls exit(), never does.
+ */
+static bool taken(int64_t *since)
+{
+	int64_t now = rs_now_ms();
+
+	if (!*since)
+		*since = now;
+	return now - *since < TAKEN_MS;
+}
+
 static void look(struct rsock *rs, void *left)
 {
-	if (pthread_mutex_trylock(&rs->lock))
+	if (pthread_mutex_trylock(&rs->lock)) {
+		*(int *)left += taken(&rs->taken_ms);
 		return;
+	}
+	rs->taken_ms = 0;
 	*(int *)left += !said(rs);
 	pthread_mutex_unlock(&rs->lock);
 }
 
 __attribute__((destructor)) static void streams_end(void)
 {
-	int64_t until = rs_now_ms() + EXIT_MS;
+	int64_t until = rs_now_ms() + EXIT_MS, table_taken = 0;
 	int left;
 
 	do {
 		left = 0;
-		rs_each(look, &left);
+		if (rs_each(look, &left))
+			table_taken = 0;
+		else
+			left = taken(&table_taken);
 		if (left)
 			nanosleep(&(struct timespec){ 0, LOOK_NS }, NULL);
 	} while (left && rs_now_ms() < until);

@@ -54,7 +54,7 @@ static int send_ready(struct rsock *rs, int flags)
 		rs_progress(rs);
 		if (rs_can_send(rs))
 			return 0;
-		if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
+		if (!rs->end_said && (rs->state == RS_CLOSED || rs->state == RS_FAILED))
 			return err_or(rs, EPIPE);
 		if (rs->state < RS_ADDR)
 			return ENOTCONN;

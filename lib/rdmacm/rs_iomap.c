@@ -142,7 +142,7 @@ static int write_ready(struct rsock *rs, int flags)
 			return EPIPE;
 		if (rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING && rs->state != RS_CONNECTING)
 			return ENOTCONN;
-		if (rs->state == RS_CONNECTED && l->sq_free && l->send.used < l->send.size)
+		if (rs->state == RS_CONNECTED && !rs->end_said && l->sq_free && l->send.used < l->send.size)
 			return 0;
 		if (rs->nonblock || flags & MSG_DONTWAIT)
 			return EAGAIN;

@@ -389,8 +389,8 @@ bool rs_can_send(struct rsock *rs)
 {
 	struct rs_link *l = &rs->link;
 
-	return rs->state == RS_CONNECTED && l->sq_free && l->send.used < l->send.size && l->seq != l->seq_max &&
-	       target_ready(l);
+	return rs->state == RS_CONNECTED && !rs->end_said && l->sq_free && l->send.used < l->send.size &&
+	       l->seq != l->seq_max && target_ready(l);
 }
 
 bool rs_sent_all(const struct rsock *rs)

@@ -137,12 +137,13 @@ void rs_del(struct rsock *rs)
 	rs_put(rs);
 }
 
-void rs_each(void (*fn)(struct rsock *, void *), void *arg)
+bool rs_each(void (*fn)(struct rsock *, void *), void *arg)
 {
 	if (pthread_mutex_trylock(&table_lock))
-		return;
+		return false;
 	for (int i = 0; i < table_n; i++)
 		if (table[i])
 			fn(table[i], arg);
 	pthread_mutex_unlock(&table_lock);
+	return true;
 }

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* api_close.c - the end of rsockets: of such whose peer takes nothing any more, of such that are told late what went wrong. */
+/*
+ * api_close.c - the end of rsockets: of such whose peer takes nothing any more, of such that are told late what went wrong, of such
+ * that a process leaves open.
+ */
 #include "streams.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -280,8 +285,83 @@ START_TEST(rs_shutdown_early)
 }
 END_TEST
 
+/* Of a process that exits: of the locks that it looks at, those from one try to another are taken by other threads. */
+static struct {
+	bool on;
+	int tries, from, to;
+} taken;
+
+int pthread_mutex_trylock(pthread_mutex_t *m)
+{
+	__typeof__(pthread_mutex_trylock) *real;
+	int k = taken.on ? taken.tries++ : -1;
+
+	if (k >= taken.from && k < taken.to)
+		return EBUSY;
+	*(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
+	return real(m);
+}
+
+/* A client that sends two bytes and exits. */
+static pid_t exiting_fork(uint16_t port, int from, int to)
+{
+	pid_t pid = fork();
+	int fd;
+
+	if (pid)
+		return pid;
+	fd = rs_open();
+	ok(rconnect(fd, lo(port), sizeof(struct sockaddr_in)));
+	ck_assert_int_eq(rsend(fd, "ab", 2, 0), 2);
+	taken.from = from;
+	taken.to = to;
+	taken.on = true;
+	exit(0);
+}
+
+/* The table's lock, that of the parent's socket and that of its own. */
+START_TEST(rs_exit_taken)
+{
+	int listen = rs_open();
+	char buf[5];
+
+	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(listen, 1));
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = exiting_fork(rs_port(listen), i, i + 1);
+		int server = raccept(listen, NULL, NULL);
+
+		ck_assert_int_ge(server, 0);
+		ck_assert_int_eq(rrecv(server, buf, sizeof(buf), MSG_WAITALL), 2);
+		ck_assert_int_eq(rrecv(server, buf, sizeof(buf), 0), 0);
+		ok(rclose(server));
+		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	}
+	ok(rclose(listen));
+}
+END_TEST
+
+static int pid_wait(int pid) { return waitpid(pid, NULL, 0) != pid; }
+
+/* A lock that is never let go: the thread that has it was stopped by the signal whose handler exits. */
+START_TEST(rs_exit_locked)
+{
+	int listen = rs_open(), server;
+	pid_t pid;
+
+	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(listen, 1));
+	pid = exiting_fork(rs_port(listen), 0, INT_MAX);
+	server = raccept(listen, NULL, NULL);
+	ck_assert_int_ge(server, 0);
+	ck_assert(seconds_of(pid_wait, pid) < 8);
+	ok(rclose(server));
+	ok(rclose(listen));
+}
+END_TEST
+
 void api_close(Suite *s)
 {
 	SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late,
-		  rs_shutdown_early);
+		  rs_shutdown_early, rs_exit_taken, rs_exit_locked);
 }
