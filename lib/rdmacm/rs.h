@@ -3,7 +3,8 @@
  * rs.h - rsockets: the calls of sockets, over an RC connection.
  *
  * A socket's descriptor is that of its event channel; a table leads from it to the socket.  All that is in a
- * socket is under its lock, which is not held while a thread sleeps.
+ * socket is under its lock, which is not held while a thread sleeps.  A thread is cancelled when it comes, or while it sleeps, and then
+ * gives back what it holds.
  *
  *	rs_table.c	descriptors
  *	rs_link.c	buffers, QP, messages (rs_wire.h)
@@ -101,6 +102,7 @@ struct rsock {
 	pid_t owner;
 	uint32_t refs; /* atomic: the table, and calls */
 	pthread_mutex_t lock;
+	int cancel; /* of rs_lock(): the thread's cancelability when it came */
 	enum rs_state state;
 	int err; /* why it failed; shown once by SO_ERROR */
 	bool nonblock;
@@ -129,7 +131,7 @@ enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3, RS_RESOLVE_MS = 2000 };
 struct rsock *rs_new(int domain, int type); /* not in the table; NULL: errno */
 int rs_add(struct rsock *);
 struct rsock *rs_get(int fd);  /* held; NULL: EBADF */
-struct rsock *rs_lock(int fd); /* held and locked; NULL: EBADF */
+struct rsock *rs_lock(int fd); /* held and locked, by a thread that is not cancelled; NULL: EBADF */
 static inline void rs_hold(struct rsock *rs) { __atomic_add_fetch(&rs->refs, 1, __ATOMIC_RELAXED); }
 void rs_put(struct rsock *);
 void rs_unlock_put(struct rsock *);
@@ -162,7 +164,10 @@ void rs_break(struct rsock *, int err);
 int rs_events(struct rsock *);
 struct rdma_conn_param rs_conn_param(struct rs_hello *); /* for rdma_connect() and rdma_accept(); points to the hello */
 
-/* ---- waiting; locked.  0 or an errno (EINTR; ETIMEDOUT at until, of rs_now_ns()) */
+/*
+ * ---- waiting; after rs_lock().  0 or an errno (EINTR; ETIMEDOUT at until, of rs_now_ns()).  A thread that is cancelled there gives the
+ * socket back by rs_unlock_put().
+ */
 int rs_wait(struct rsock *);
 int rs_wait_until(struct rsock *, int64_t until);
 /* Sleeps on several: how many descriptors were set in p (RS_FDS at most), 0 if there is news already. */

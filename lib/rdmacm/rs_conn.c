@@ -191,9 +191,11 @@ static int accept_take(struct rsock *listen, struct rsock **out)
 
 EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	struct rsock *rs = rs_lock(fd), *new = NULL;
+	struct rsock *rs, *new = NULL;
 	int err = 0;
 
+	pthread_testcancel();
+	rs = rs_lock(fd);
 	if (!rs)
 		return -1;
 	while (!err && !new) {
@@ -287,13 +289,23 @@ static void accept_wait(struct rsock *rs)
 		rs->state = RS_CONNECTED;
 }
 
+/* The thread is not cancelled while it waits, either.  What rs->cancel shall be in the end. */
+static int cancel_off(struct rsock *rs)
+{
+	int cancel = rs->cancel;
+
+	rs->cancel = PTHREAD_CANCEL_DISABLE;
+	return cancel;
+}
+
 EXPORT int rshutdown(int fd, int how)
 {
 	struct rsock *rs = rs_lock(fd);
-	int err = 0;
+	int err = 0, cancel;
 
 	if (!rs)
 		return -1;
+	cancel = cancel_off(rs);
 	accept_wait(rs);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		err = EINVAL;
@@ -303,6 +315,7 @@ EXPORT int rshutdown(int fd, int how)
 		err = ENOTCONN;
 	else
 		shut(rs, how != SHUT_WR, how != SHUT_RD, false);
+	rs->cancel = cancel;
 	rs_unlock_put(rs);
 	return result(err);
 }
@@ -321,9 +334,11 @@ static void close_stream(struct rsock *rs)
 EXPORT int rclose(int fd)
 {
 	struct rsock *rs = rs_lock(fd);
+	int cancel;
 
 	if (!rs)
 		return rs_epoll_close(fd) ? 0 : fail(EBADF);
+	cancel = cancel_off(rs);
 	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
 		close_stream(rs);
 	if (rs->ds)
@@ -337,5 +352,6 @@ EXPORT int rclose(int fd)
 	rs_epoll_forget(fd);
 	rs_del(rs);
 	rs_put(rs);
+	pthread_setcancelstate(cancel, NULL);
 	return 0;
 }

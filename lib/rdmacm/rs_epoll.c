@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define BITS (EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLRDHUP)
@@ -79,24 +80,37 @@ static void set_put(struct epoll_set *s)
 	errno = err;
 }
 
+/* (In read() and write() the thread could be cancelled, with the lock.) */
+static void kick(const struct epoll_set *s)
+{
+	eventfd_t n = 1;
+
+	syscall(SYS_write, s->fd, &n, sizeof(n));
+}
+
+static void unkick(const struct epoll_set *s)
+{
+	eventfd_t n;
+
+	syscall(SYS_read, s->fd, &n, sizeof(n));
+}
+
 /* Those that wait look again. */
 static void set_changed(struct epoll_set *s)
 {
 	s->gen++;
 	s->stale += s->waiters;
 	if (s->waiters)
-		eventfd_write(s->fd, 1);
+		kick(s);
 	s->waiters = 0;
 }
 
 static void waiter_gone(struct epoll_set *s, uint32_t gen)
 {
-	eventfd_t n;
-
 	if (gen == s->gen)
 		s->waiters--;
 	else if (!--s->stale)
-		eventfd_read(s->fd, &n);
+		unkick(s);
 }
 
 EXPORT int repoll_create(int flags);
@@ -281,24 +295,42 @@ static int tell(struct epoll_set *s, const struct pollfd *fds, nfds_t n, uint32_
 	return k;
 }
 
+struct wait {
+	struct epoll_set *s;
+	struct pollfd *fds;
+	uint32_t gen;
+};
+
+static void wait_cancelled(void *arg)
+{
+	struct wait *w = arg;
+
+	pthread_mutex_lock(&w->s->lock);
+	waiter_gone(w->s, w->gen);
+	pthread_mutex_unlock(&w->s->lock);
+	free(w->fds);
+	set_put(w->s);
+}
+
 /* One sleep: how many, or -1.  The lock is held, but not while it sleeps. */
 static int wait_once(struct epoll_set *s, struct epoll_event *events, int max, int timeout)
 {
-	struct pollfd *fds = fds_of(s);
-	uint32_t gen = s->gen;
+	struct wait w = { s, fds_of(s), s->gen };
 	nfds_t n = s->n;
 	int ret;
 
-	if (!fds)
+	if (!w.fds)
 		return fail(ENOMEM);
 	s->waiters++;
 	pthread_mutex_unlock(&s->lock);
-	ret = rpoll(fds, n + 1, timeout);
+	pthread_cleanup_push(wait_cancelled, &w);
+	ret = rpoll(w.fds, n + 1, timeout);
+	pthread_cleanup_pop(0);
 	pthread_mutex_lock(&s->lock);
-	waiter_gone(s, gen);
+	waiter_gone(s, w.gen);
 	if (ret > 0)
-		ret = tell(s, fds, n, gen, events, max);
-	free(fds);
+		ret = tell(s, w.fds, n, w.gen, events, max);
+	free(w.fds);
 	return ret;
 }
 

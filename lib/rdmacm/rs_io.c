@@ -39,6 +39,13 @@ static size_t iov_len(const struct iovec *iov, int n)
 	return len;
 }
 
+/* For a call that the thread may be cancelled in. */
+static struct rsock *io_lock(int fd)
+{
+	pthread_testcancel();
+	return rs_lock(fd);
+}
+
 /* ---- send ------------------------------------------------------------------------------- */
 
 /* 0: it can be sent now. */
@@ -71,7 +78,7 @@ static int send_ready(struct rsock *rs, int flags)
 /* A message to a name: of datagrams. */
 static ssize_t sendm(int fd, const struct msghdr *m, int flags)
 {
-	struct rsock *rs = rs_lock(fd);
+	struct rsock *rs = io_lock(fd);
 	ssize_t n;
 
 	if (!rs)
@@ -83,7 +90,7 @@ static ssize_t sendm(int fd, const struct msghdr *m, int flags)
 
 static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 {
-	struct rsock *rs = rs_lock(fd);
+	struct rsock *rs = io_lock(fd);
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 	size_t len = iov_len(iov, n), done = 0, skip = 0;
 	ssize_t part;
@@ -152,7 +159,7 @@ EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n) { return sendv(fd
 /* Of datagrams.  -2: it is a stream. */
 static ssize_t recvm(int fd, struct msghdr *m, int flags)
 {
-	struct rsock *rs = rs_lock(fd);
+	struct rsock *rs = io_lock(fd);
 	ssize_t n;
 
 	if (!rs)
@@ -233,7 +240,7 @@ static size_t recv_take(struct rsock *rs, const struct iovec *iov, int n, size_t
 
 static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
 {
-	struct rsock *rs = rs_lock(fd);
+	struct rsock *rs = io_lock(fd);
 	size_t len = iov_len(iov, n), done = 0, part;
 	bool peek = flags & MSG_PEEK, all = flags & MSG_WAITALL && !peek;
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };

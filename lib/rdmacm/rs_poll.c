@@ -22,6 +22,7 @@ struct set {
 	struct slot *slots;
 	struct pollfd *p; /* RS_FDS for each */
 	nfds_t n;
+	int cancel;         /* the thread's cancelability when it came */
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
 };
 
@@ -208,6 +209,46 @@ static int sleep_end(struct set *s, struct pollfd *fds)
 	return ready;
 }
 
+static void set_close(struct set *s)
+{
+	int err = errno;
+
+	for (nfds_t i = 0; s->slots && i < s->n; i++)
+		if (s->slots[i].rs)
+			rs_put(s->slots[i].rs);
+	free(s->slots);
+	free(s->p);
+	pthread_setcancelstate(s->cancel, NULL);
+	errno = err;
+}
+
+struct sleeper {
+	struct set *s;
+	struct pollfd *fds;
+};
+
+static void sleep_cancelled(void *arg)
+{
+	const struct sleeper *t = arg;
+
+	sleep_end(t->s, t->fds);
+	set_close(t->s);
+}
+
+/* Here the thread may be cancelled. */
+static int sleep_poll(struct set *s, struct pollfd *fds, const struct timespec *timeout)
+{
+	struct sleeper t = { s, fds };
+	int n;
+
+	pthread_cleanup_push(sleep_cancelled, &t);
+	pthread_setcancelstate(s->cancel, NULL);
+	n = ppoll(s->p, s->n * RS_FDS, timeout, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+	return n;
+}
+
 /* until: of rs_now_ns(), or -1.  How many are ready, or -1. */
 static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 {
@@ -222,7 +263,7 @@ static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 	}
 	if (!sleep_begin(s, fds))
 		timeout = &none;
-	if (ppoll(s->p, s->n * RS_FDS, timeout, NULL) < 0) {
+	if (sleep_poll(s, fds, timeout) < 0) {
 		err = errno;
 		for (nfds_t i = 0; i < s->n * RS_FDS; i++)
 			s->p[i].revents = 0;
@@ -255,6 +296,8 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 static int set_open(struct set *s, const struct pollfd *fds, nfds_t n)
 {
 	*s = (struct set){ .n = n };
+	pthread_testcancel();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &s->cancel);
 	s->slots = calloc(n ? n : 1, sizeof(*s->slots));
 	s->p = calloc(n ? n * RS_FDS : 1, sizeof(*s->p));
 	if (!s->slots || !s->p)
@@ -262,18 +305,6 @@ static int set_open(struct set *s, const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++)
 		s->slots[i].rs = fds[i].fd < 0 ? NULL : rs_get(fds[i].fd);
 	return 0;
-}
-
-static void set_close(struct set *s)
-{
-	int err = errno;
-
-	for (nfds_t i = 0; s->slots && i < s->n; i++)
-		if (s->slots[i].rs)
-			rs_put(s->slots[i].rs);
-	free(s->slots);
-	free(s->p);
-	errno = err;
 }
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)

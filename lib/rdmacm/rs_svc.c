@@ -155,8 +155,9 @@ static void svc_check_fork(void)
 
 int rs_svc_add(struct rsock *rs, int64_t due)
 {
-	int err = 0;
+	int err = 0, cancel;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&svc_lock);
 	svc_check_fork();
 	__atomic_store_n(&rs->svc.due, due, __ATOMIC_RELAXED);
@@ -170,6 +171,7 @@ int rs_svc_add(struct rsock *rs, int64_t due)
 	else
 		eventfd_write(svc_kick, 1);
 	pthread_mutex_unlock(&svc_lock);
+	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
 

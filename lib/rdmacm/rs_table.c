@@ -97,9 +97,13 @@ struct rsock *rs_get(int fd)
 struct rsock *rs_lock(int fd)
 {
 	struct rsock *rs = rs_get(fd);
+	int cancel;
 
-	if (rs)
-		pthread_mutex_lock(&rs->lock);
+	if (!rs)
+		return NULL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&rs->lock);
+	rs->cancel = cancel;
 	return rs;
 }
 
@@ -122,10 +126,11 @@ void rs_put(struct rsock *rs)
 
 void rs_unlock_put(struct rsock *rs)
 {
-	int err = errno;
+	int err = errno, cancel = rs->cancel;
 
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
+	pthread_setcancelstate(cancel, NULL);
 	errno = err;
 }
 

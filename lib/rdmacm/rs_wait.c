@@ -109,18 +109,45 @@ static int sleep_until(struct pollfd *p, int64_t until)
 	return n ? err : ETIMEDOUT;
 }
 
-int rs_wait_until(struct rsock *rs, int64_t until)
-{
+struct sleep {
+	struct rsock *rs;
 	struct pollfd p[RS_FDS];
 	uint32_t gen;
-	int n = news_come(rs) ? 0 : rs_sleep_begin(rs, p, &gen), err;
+	int n, cancel;
+};
 
-	if (!n)
+static void sleep_end(struct sleep *s)
+{
+	pthread_mutex_lock(&s->rs->lock);
+	s->rs->cancel = s->cancel;
+	rs_sleep_end(s->rs, s->p, s->n, s->gen);
+}
+
+static void sleep_cancelled(void *arg)
+{
+	struct sleep *s = arg;
+
+	sleep_end(s);
+	rs_unlock_put(s->rs);
+}
+
+int rs_wait_until(struct rsock *rs, int64_t until)
+{
+	struct sleep s = { .rs = rs, .cancel = rs->cancel };
+	bool news = news_come(rs);
+	int err;
+
+	rs->cancel = s.cancel; /* another thread may have had the lock meanwhile */
+	s.n = news ? 0 : rs_sleep_begin(rs, s.p, &s.gen);
+	if (!s.n)
 		return 0;
 	pthread_mutex_unlock(&rs->lock);
-	err = sleep_until(p, until);
-	pthread_mutex_lock(&rs->lock);
-	rs_sleep_end(rs, p, n, gen);
+	pthread_cleanup_push(sleep_cancelled, &s);
+	pthread_setcancelstate(s.cancel, NULL);
+	err = sleep_until(s.p, until);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+	sleep_end(&s);
 	return err;
 }
 

@@ -181,10 +181,27 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 /* After a wait in vain; errno. */
 static bool goes_on(int limit_ms) { return errno == EINTR && !limit_ms && restart_after_signal(); }
 
+static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct pollfd p[2];
+	int new;
+
+	for (;;) {
+		new = accept_rdma(c, addr, len, flags);
+		if (new < 0 && errno == EAGAIN)
+			new = real()->accept4(fd, addr, len, flags);
+		if (new >= 0 || errno != EAGAIN || c->nonblock)
+			return new;
+		p[0] = (struct pollfd){ conn_rfd(c), POLLIN, 0 };
+		p[1] = (struct pollfd){ fd, POLLIN, 0 };
+		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1) <= 0 && !goes_on(c->recv_ms))
+			return new;
+	}
+}
+
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct conn *c = conn_get(fd);
-	struct pollfd p[2];
 	int new;
 
 	if (!c || conn_state(c) != CONN_LISTEN) {
@@ -192,17 +209,9 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 			conn_put(c);
 		return real()->accept4(fd, addr, len, flags);
 	}
-	for (;;) {
-		new = accept_rdma(c, addr, len, flags);
-		if (new < 0 && errno == EAGAIN)
-			new = real()->accept4(fd, addr, len, flags);
-		if (new >= 0 || errno != EAGAIN || c->nonblock)
-			break;
-		p[0] = (struct pollfd){ conn_rfd(c), POLLIN, 0 };
-		p[1] = (struct pollfd){ fd, POLLIN, 0 };
-		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1) <= 0 && !goes_on(c->recv_ms))
-			break;
-	}
+	pthread_cleanup_push(conn_cancelled, c);
+	new = accept_wait(fd, c, addr, len, flags);
+	pthread_cleanup_pop(0);
 	reg_seen(c, EPOLLIN);
 	conn_put(c);
 	return new;
@@ -244,11 +253,14 @@ static int connect_ask(struct conn *c)
 	return err ? err : ECONNREFUSED;
 }
 
-void conn_progress(int fd, struct conn *c)
+static void unlock(void *lock) { pthread_mutex_unlock(lock); }
+
+static void progress(int fd, struct conn *c)
 {
 	int err;
 
 	pthread_mutex_lock(&c->lock);
+	pthread_cleanup_push(unlock, &c->lock);
 	err = c->state == CONN_CONNECTING ? connect_ask(c) : EINPROGRESS;
 	if (err == ETIMEDOUT)
 		silent_note((struct sockaddr *)&c->peer);
@@ -258,7 +270,16 @@ void conn_progress(int fd, struct conn *c)
 	} else if (err != EINPROGRESS) {
 		connect_tcp(fd, c);
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_cleanup_pop(1);
+}
+
+void conn_progress(int fd, struct conn *c)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	progress(fd, c);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 static int connect_wait(int fd, struct conn *c)
@@ -270,7 +291,7 @@ static int connect_wait(int fd, struct conn *c)
 			return -1;
 		if (conn_state(c) != CONN_CONNECTING)
 			break;
-		conn_progress(fd, c);
+		progress(fd, c);
 	}
 	return 0;
 }
@@ -305,20 +326,18 @@ static int connect_end(int fd, struct conn *c)
 	return 0;
 }
 
-EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
+static int connect_any(int fd, struct conn *c, const struct sockaddr *addr, socklen_t len)
 {
-	struct conn *c = conn_get(fd);
 	int ret;
 
-	if (!c)
-		return real()->connect(fd, addr, len);
 	if (conn_state(c) == CONN_CONNECTING)
 		conn_progress(fd, c);
 	if (conn_state(c) == CONN_OPEN && len >= sizeof(struct sockaddr_in) && len <= sizeof(c->peer) &&
 	    (addr->sa_family == AF_INET || addr->sa_family == AF_INET6)) {
 		pthread_mutex_lock(&c->lock);
+		pthread_cleanup_push(unlock, &c->lock);
 		ret = connect_start(fd, c, addr, len);
-		pthread_mutex_unlock(&c->lock);
+		pthread_cleanup_pop(1);
 	} else {
 		ret = conn_state(c) == CONN_CONNECTING ? fail(EALREADY)
 		      : conn_state(c) == CONN_RDMA     ? fail(EISCONN)
@@ -326,7 +345,19 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	}
 	if (ret && errno == EINPROGRESS && !c->nonblock && conn_state(c) == CONN_CONNECTING)
 		ret = connect_end(fd, c);
-	conn_put(c);
+	return ret;
+}
+
+EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct conn *c = conn_get(fd);
+	int ret;
+
+	if (!c)
+		return real()->connect(fd, addr, len);
+	pthread_cleanup_push(conn_cancelled, c);
+	ret = connect_any(fd, c, addr, len);
+	pthread_cleanup_pop(1);
 	return ret;
 }
 

@@ -3,12 +3,15 @@
 #include "epoll.h"
 
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 
 pthread_mutex_t ep_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ep *eps;
 uint32_t ep_count;        /* atomic */
 static uint32_t et_count; /* atomic: edge-triggered registrations */
 struct outer *outers;
+
+/* Under the lock calls go to the kernel past the C library: in its read(), write() and close() the thread could be cancelled. */
 
 /* ---- instances ------------------------------------------------------------------------------------------ */
 
@@ -33,7 +36,7 @@ static struct ep *ep_make(int fd)
 	ep->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ep->kick < 0 || real()->epoll_ctl(fd, EPOLL_CTL_ADD, ep->kick, &e)) {
 		if (ep->kick >= 0)
-			real()->close(ep->kick);
+			syscall(SYS_close, ep->kick);
 		free(ep);
 		return NULL;
 	}
@@ -95,7 +98,7 @@ void ep_put(struct ep *ep, struct reg **dead)
 		return;
 	while (ep->regs)
 		reg_take(ep, &ep->regs, dead);
-	real()->close(ep->kick);
+	syscall(SYS_close, ep->kick);
 	free(ep);
 }
 
@@ -108,8 +111,8 @@ static void ep_kick(struct ep *ep)
 	ep->gen++;
 	ep->stale += ep->waiters;
 	ep->waiters = 0;
-	if (waited && real()->write(ep->kick, &one, sizeof(one)) < 0) /* full: it is readable */
-		return;
+	if (waited)
+		syscall(SYS_write, ep->kick, &one, sizeof(one)); /* full: it is readable */
 }
 
 void waiter_gone(struct ep *ep, uint32_t gen)
@@ -118,8 +121,8 @@ void waiter_gone(struct ep *ep, uint32_t gen)
 
 	if (gen == ep->gen)
 		ep->waiters--;
-	else if (!--ep->stale && real()->read(ep->kick, &count, sizeof(count)) < 0)
-		return;
+	else if (!--ep->stale)
+		syscall(SYS_read, ep->kick, &count, sizeof(count));
 }
 
 void reg_close_ep(int fd)

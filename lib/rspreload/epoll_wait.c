@@ -3,6 +3,7 @@
 #include "epoll.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 struct view {
@@ -120,40 +121,79 @@ static int events_filter(const struct ep *ep, struct epoll_event *out, int n)
 
 static int real_collect(const struct ep *ep, struct epoll_event *out, int max)
 {
-	int n = max > 0 ? real()->epoll_pwait(ep->fd, out, max, 0, NULL) : 0;
+	int n = max > 0 ? (int)syscall(SYS_epoll_pwait, ep->fd, out, max, 0, NULL, 0) : 0;
 
 	return n < 0 ? 0 : events_filter(ep, out, n);
+}
+
+static void ep_drop(struct ep *ep)
+{
+	struct reg *dead = NULL;
+
+	if (!ep)
+		return;
+	pthread_mutex_lock(&ep_lock);
+	ep_put(ep, &dead);
+	pthread_mutex_unlock(&ep_lock);
+	regs_bury(dead);
+}
+
+struct waiting {
+	struct ep *ep;
+	struct view v;
+	uint32_t gen;
+};
+
+static void wait_cancelled(void *arg)
+{
+	struct waiting *w = arg;
+
+	pthread_mutex_lock(&ep_lock);
+	waiter_gone(w->ep, w->gen);
+	pthread_mutex_unlock(&ep_lock);
+	view_close(&w->v);
+	ep_drop(w->ep);
+}
+
+/* Here the thread may be cancelled: then ep is dropped. */
+static int sleep_for(struct waiting *w, int ms)
+{
+	int n;
+
+	pthread_cleanup_push(wait_cancelled, w);
+	n = rs_poll(w->v.p, w->v.n + 1, ms);
+	pthread_cleanup_pop(0);
+	return n;
 }
 
 static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t until)
 {
 	int64_t end = until < 0 ? INT64_MAX : until, now = now_ms();
-	struct view v;
-	uint32_t gen;
+	struct waiting w = { .ep = ep };
 	int err, n;
 
 	pthread_mutex_lock(&ep_lock);
-	err = view_open(&v, ep);
-	gen = ep->gen;
+	err = view_open(&w.v, ep);
+	w.gen = ep->gen;
 	ep->waiters++;
 	pthread_mutex_unlock(&ep_lock);
 	n = err ? fail(err) : 0;
 	if (!err) {
-		end = v.due < end ? v.due : end;
-		n = rs_poll(v.p, v.n + 1, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
+		end = w.v.due < end ? w.v.due : end;
+		n = sleep_for(&w, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
 	}
 	err = errno;
 	if (n >= 0)
-		view_progress(&v);
+		view_progress(&w.v);
 	pthread_mutex_lock(&ep_lock);
-	waiter_gone(ep, gen);
+	waiter_gone(ep, w.gen);
 	if (n >= 0)
-		n = view_collect(&v, ep, out, max);
+		n = view_collect(&w.v, ep, out, max);
 	pthread_mutex_unlock(&ep_lock);
-	if (n >= 0 && v.p[0].revents)
+	if (n >= 0 && w.v.p[0].revents)
 		n += real_collect(ep, out + n, max - n);
 	errno = err;
-	view_close(&v);
+	view_close(&w.v);
 	return n;
 }
 
@@ -180,18 +220,6 @@ static struct ep *ep_get(int fd)
 		ep->refs++;
 	pthread_mutex_unlock(&ep_lock);
 	return ep;
-}
-
-static void ep_drop(struct ep *ep)
-{
-	struct reg *dead = NULL;
-
-	if (!ep)
-		return;
-	pthread_mutex_lock(&ep_lock);
-	ep_put(ep, &dead);
-	pthread_mutex_unlock(&ep_lock);
-	regs_bury(dead);
 }
 
 /* False: there is a list by now, which is the caller's to drop. */

@@ -76,10 +76,12 @@ static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
 	ssize_t n;
 
+	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->recv_ms, flags))
 		n = move(c, m, (flags & MSG_PEEK) | MSG_DONTWAIT, POLLIN, c->recv_ms, all);
 	else
 		n = rrecvmsg(conn_rfd(c), m, flags & (MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL));
+	pthread_cleanup_pop(0);
 	m->msg_controllen = 0;
 	m->msg_namelen = 0; /* as TCP has it */
 	m->msg_flags = 0;
@@ -182,10 +184,12 @@ static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
 	ssize_t n;
 	int err;
 
+	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->send_ms, flags))
 		n = move(c, &bare, MSG_DONTWAIT, POLLOUT, c->send_ms, true);
 	else
 		n = rsendmsg(conn_rfd(c), &bare, flags & MSG_DONTWAIT);
+	pthread_cleanup_pop(0);
 	err = errno;
 	if (n < (ssize_t)total(m))
 		reg_seen(c, EPOLLOUT);

@@ -20,12 +20,20 @@ struct look {
 /* In rpoll(), which polls what it is given, also TCP sides of listeners: then they are meant. */
 static __thread int inside;
 
+static void inside_cancelled(void *arg)
+{
+	(void)arg;
+	inside--;
+}
+
 int rs_poll(struct pollfd *p, nfds_t n, int ms)
 {
 	int ret;
 
 	inside++;
+	pthread_cleanup_push(inside_cancelled, NULL);
 	ret = rpoll(p, n, ms);
+	pthread_cleanup_pop(0);
 	inside--;
 	return ret;
 }
@@ -91,6 +99,19 @@ static void look_close(struct look *l)
 	errno = err;
 }
 
+static void look_cancelled(void *look) { look_close(look); }
+
+/* Here the thread may be cancelled. */
+static int look_sleep(struct look *l, int ms)
+{
+	int n;
+
+	pthread_cleanup_push(look_cancelled, l);
+	n = rs_poll(l->p, l->n + l->extra, ms);
+	pthread_cleanup_pop(0);
+	return n;
+}
+
 /* The events it found, as the program sees them. */
 static int look_result(struct look *l, struct pollfd *fds)
 {
@@ -125,7 +146,7 @@ static int look_once(struct pollfd *fds, nfds_t n, int64_t until, bool *again)
 		end = l.due < end ? l.due : end;
 		if (l.failed)
 			end = now;
-		ret = rs_poll(l.p, l.n + l.extra, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
+		ret = look_sleep(&l, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
 		*again = ret > 0 || l.due <= now_ms();
 		if (ret >= 0)
 			ret = look_result(&l, fds);

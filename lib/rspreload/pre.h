@@ -119,13 +119,14 @@ struct conn {
 /* Held; NULL: the descriptor is none of ours, or its rsocket was dropped. */
 struct conn *conn_get(int fd);
 void conn_put(struct conn *);
+void conn_cancelled(void *conn); /* the same, of a thread that is cancelled */
 /* The descriptor of a TCP socket gets an rsocket, which is the conn's from then on.  NULL: it has none. */
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state);
 static inline enum conn_state conn_state(const struct conn *c) { return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE); }
 static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rfd, __ATOMIC_ACQUIRE); }
 /* From now on the connection is one of TCP. */
 void conn_drop(struct conn *);
-/* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up. */
+/* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up.  The thread is not cancelled meanwhile. */
 void conn_progress(int fd, struct conn *);
 int conn_err_take(struct conn *);
 int64_t now_ms(void);

@@ -110,6 +110,8 @@ void conn_put(struct conn *c)
 	errno = err;
 }
 
+void conn_cancelled(void *conn) { conn_put(conn); }
+
 /* Takes what is at fd; the caller puts it. */
 static struct conn *table_take(int fd, bool *last)
 {
@@ -283,8 +285,12 @@ EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 static int unread(const struct conn *c)
 {
 	char buf[16384];
-	ssize_t n = rrecv(conn_rfd(c), buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n;
+	int cancel;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	n = rrecv(conn_rfd(c), buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+	pthread_setcancelstate(cancel, NULL);
 	return n < 0 ? 0 : (int)n;
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* api_sleep.c - two threads that wait for the same rsocket: neither keeps the other from being woken. */
+/* api_sleep.c - threads that wait for the same rsocket: none keeps another from being woken; one that is cancelled leaves nothing. */
 #include "streams.h"
 
 #include "../late.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { FDS = 3 }; /* that a thread sleeps on: its socket's kick, channel and CQ */
 
@@ -107,4 +110,65 @@ START_TEST(rsd_event_shared)
 }
 END_TEST
 
-void api_sleep(Suite *s) { SUITE_ADD(s, rs_event_shared, rsd_event_shared); }
+struct cancelled {
+	void (*call)(int fd);
+	int fd;
+	pid_t tid;
+};
+
+static void *cancelled_run(void *arg)
+{
+	struct cancelled *c = arg;
+
+	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
+	c->call(c->fd);
+	return NULL;
+}
+
+static void call_recv(int fd)
+{
+	char c;
+
+	rrecv(fd, &c, 1, 0);
+}
+
+static void call_poll(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	rpoll(&p, 1, -1);
+}
+
+static void call_accept(int fd) { raccept(fd, NULL, NULL); }
+
+/* A thread that is cancelled while it waits leaves the socket: with rclose() it is gone. */
+static void cancel_in(void (*call)(int), int fd)
+{
+	struct cancelled c = { .call = call, .fd = fd };
+	pthread_t t;
+	void *ret;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, cancelled_run, &c), 0);
+	sleeps_in(&c.tid, SYS_ppoll);
+	ck_assert_int_eq(pthread_cancel(t), 0);
+	ck_assert_int_eq(pthread_join(t, &ret), 0);
+	ck_assert_ptr_eq(ret, PTHREAD_CANCELED);
+}
+
+START_TEST(rs_cancelled)
+{
+	struct streams s;
+
+	streams_open(&s, 0);
+	cancel_in(call_recv, s.server);
+	ok(rclose(s.server));
+	fails(fcntl(s.server, F_GETFD), EBADF);
+	cancel_in(call_poll, s.listen);
+	cancel_in(call_accept, s.listen);
+	s.server = -1;
+	streams_close(&s);
+	fails(fcntl(s.listen, F_GETFD), EBADF);
+}
+END_TEST
+
+void api_sleep(Suite *s) { SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_cancelled); }

@@ -69,6 +69,7 @@ int main(void)
 {
 	Suite *s = suite_create("rspreload");
 
+	calls_cancel(s);
 	calls_data(s);
 	calls_epoll(s);
 	calls_signal(s);

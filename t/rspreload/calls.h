@@ -31,6 +31,7 @@ void pair_open(int listen, int *client, int *server);
 void say(int fd, const char *text);
 void hear(int fd, const char *text);
 
+void calls_cancel(Suite *);
 void calls_data(Suite *);
 void calls_epoll(Suite *);
 void calls_signal(Suite *);
