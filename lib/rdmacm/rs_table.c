@@ -10,6 +10,12 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rsock **table;
 static int table_n;
 
+/* A thread may fork while another one has the lock. */
+static void fork_before(void) { pthread_mutex_lock(&table_lock); }
+static void fork_after(void) { pthread_mutex_unlock(&table_lock); }
+
+__attribute__((constructor)) static void table_open(void) { pthread_atfork(fork_before, fork_after, fork_after); }
+
 static const struct rs_opts opts_default = {
 	.sq_size = 384,
 	.rq_size = 384,

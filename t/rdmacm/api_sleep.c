@@ -5,6 +5,7 @@
 #include "../late.h"
 
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { FDS = 3 }; /* that a thread sleeps on: its socket's kick, channel and CQ */
@@ -171,4 +172,44 @@ START_TEST(rs_cancelled)
 }
 END_TEST
 
-void api_sleep(Suite *s) { SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_cancelled); }
+enum { POLLED = 64 };
+
+struct poller {
+	int fd;
+	atomic_bool stop;
+};
+
+static void *poller_run(void *arg)
+{
+	struct poller *t = arg;
+	struct pollfd p[POLLED];
+
+	for (int i = 0; i < POLLED; i++)
+		p[i] = (struct pollfd){ .fd = t->fd };
+	while (!t->stop)
+		rpoll(p, POLLED, 0);
+	return NULL;
+}
+
+/* A process that is forked while a thread looks up descriptors can look up its own. */
+START_TEST(rs_forked_polling)
+{
+	struct poller p = { .fd = rs_open() };
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, poller_run, &p), 0);
+	for (int i = 0; i < 200; i++) {
+		pid_t pid = fork();
+
+		ck_assert_int_ge(pid, 0);
+		if (!pid)
+			_exit(rfcntl(-1, F_GETFL) != -1);
+		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	}
+	p.stop = true;
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ok(rclose(p.fd));
+}
+END_TEST
+
+void api_sleep(Suite *s) { SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_cancelled, rs_forked_polling); }
