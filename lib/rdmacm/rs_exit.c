@@ -16,8 +16,6 @@ static bool said(struct rsock *rs)
 {
 	const struct linger *l = &rs->opts.linger;
 
-	if (rs->ds || rs->owner != getpid()) /* the child of a fork would say it for its parent */
-		return true;
 	if (conn_gone(&to_chan(rs->ch)->conn))
 		return true;
 	rs_progress(rs);
@@ -43,6 +41,8 @@ static bool taken(int64_t *since)
 
 static void look(struct rsock *rs, void *left)
 {
+	if (rs->ds || rs->owner != getpid()) /* the child of a fork would say it for its parent */
+		return;
 	if (pthread_mutex_trylock(&rs->lock)) {
 		*(int *)left += taken(&rs->taken_ms);
 		return;

@@ -289,6 +289,7 @@ END_TEST
 static struct {
 	bool on;
 	int tries, from, to;
+	void (*then)(int k);
 } taken;
 
 int pthread_mutex_trylock(pthread_mutex_t *m)
@@ -296,30 +297,33 @@ int pthread_mutex_trylock(pthread_mutex_t *m)
 	__typeof__(pthread_mutex_trylock) *real;
 	int k = taken.on ? taken.tries++ : -1;
 
+	if (k >= 0 && taken.then)
+		taken.then(k);
 	if (k >= taken.from && k < taken.to)
 		return EBUSY;
 	*(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
 	return real(m);
 }
 
+static int exiting_fd;
+
 /* A client that sends two bytes and exits. */
 static pid_t exiting_fork(uint16_t port, int from, int to)
 {
 	pid_t pid = fork();
-	int fd;
 
 	if (pid)
 		return pid;
-	fd = rs_open();
-	ok(rconnect(fd, lo(port), sizeof(struct sockaddr_in)));
-	ck_assert_int_eq(rsend(fd, "ab", 2, 0), 2);
+	exiting_fd = rs_open();
+	ok(rconnect(exiting_fd, lo(port), sizeof(struct sockaddr_in)));
+	ck_assert_int_eq(rsend(exiting_fd, "ab", 2, 0), 2);
 	taken.from = from;
 	taken.to = to;
 	taken.on = true;
 	exit(0);
 }
 
-/* The table's lock, that of the parent's socket and that of its own. */
+/* The table's lock, and that of its own socket; its parent's is no concern of it. */
 START_TEST(rs_exit_taken)
 {
 	int listen = rs_open();
@@ -327,7 +331,7 @@ START_TEST(rs_exit_taken)
 
 	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
 	ok(rlisten(listen, 1));
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		pid_t pid = exiting_fork(rs_port(listen), i, i + 1);
 		int server = raccept(listen, NULL, NULL);
 
@@ -337,6 +341,34 @@ START_TEST(rs_exit_taken)
 		ok(rclose(server));
 		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	}
+	ok(rclose(listen));
+}
+END_TEST
+
+/* Before the table's lock is tried the second time: the end is said. */
+static void send_late(int k)
+{
+	if (k == 2 && (rsend(exiting_fd, "c", 1, MSG_DONTWAIT) != -1 || errno != EAGAIN))
+		_exit(1);
+}
+
+/* Behind the end nothing is sent, and nobody is told that it is there: that would be SIGPIPE, by rspreload. */
+START_TEST(rs_exit_sending)
+{
+	int listen = rs_open(), server, status;
+	char buf[5];
+	pid_t pid;
+
+	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(listen, 1));
+	taken.then = send_late;
+	pid = exiting_fork(rs_port(listen), 0, 0);
+	server = raccept(listen, NULL, NULL);
+	ck_assert_int_ge(server, 0);
+	ck_assert_int_eq(rrecv(server, buf, sizeof(buf), MSG_WAITALL), 2);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ok(rclose(server));
 	ok(rclose(listen));
 }
 END_TEST
@@ -363,5 +395,5 @@ END_TEST
 void api_close(Suite *s)
 {
 	SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late,
-		  rs_shutdown_early, rs_exit_taken, rs_exit_locked);
+		  rs_shutdown_early, rs_exit_taken, rs_exit_sending, rs_exit_locked);
 }
