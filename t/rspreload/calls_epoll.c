@@ -72,6 +72,26 @@ START_TEST(epolls)
 }
 END_TEST
 
+/* With edge triggering an end is told once, also to who reads it. */
+START_TEST(epoll_end)
+{
+	int l = listener(0), ep = epoll_create1(0), c, s;
+	struct epoll_event e = { .events = EPOLLIN | EPOLLET, .data.u64 = 5 };
+	char b;
+
+	pair_open(l, &c, &s);
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
+	ok(shutdown(c, SHUT_WR));
+	expect(ep, EPOLLIN, 5);
+	ck_assert_int_eq(read(s, &b, 1), 0);
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	close(c);
+	close(s);
+	close(l);
+	close(ep);
+}
+END_TEST
+
 /* Nobody waits, so nobody is woken: a change of the list writes nothing into the instance. */
 START_TEST(epoll_unwaited)
 {
@@ -184,4 +204,4 @@ START_TEST(epoll_waiters)
 }
 END_TEST
 
-void calls_epoll(Suite *s) { SUITE_ADD(s, epolls, epoll_unwaited, epoll_threads, epoll_waiters); }
+void calls_epoll(Suite *s) { SUITE_ADD(s, epolls, epoll_end, epoll_unwaited, epoll_threads, epoll_waiters); }
