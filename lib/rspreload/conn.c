@@ -194,7 +194,7 @@ static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t 
 			return new;
 		p[0] = (struct pollfd){ conn_rfd(c), POLLIN, 0 };
 		p[1] = (struct pollfd){ fd, POLLIN, 0 };
-		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1) <= 0 && !goes_on(c->recv_ms))
+		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1, NULL) <= 0 && !goes_on(c->recv_ms))
 			return new;
 	}
 }
@@ -245,7 +245,7 @@ static int connect_ask(struct conn *c)
 	socklen_t len = sizeof(err);
 	struct pollfd p = { conn_rfd(c), POLLOUT, 0 };
 
-	if (rs_poll(&p, 1, 0) <= 0)
+	if (rs_poll(&p, 1, 0, NULL) <= 0)
 		return c->deadline > now_ms() ? EINPROGRESS : ETIMEDOUT;
 	if (!(p.revents & POLLERR))
 		return 0;

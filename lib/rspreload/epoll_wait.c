@@ -2,7 +2,6 @@
 /* epoll_wait.c - waiting for an epoll instance with rsockets (epoll.h). */
 #include "epoll.h"
 
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -156,17 +155,17 @@ static void wait_cancelled(void *arg)
 }
 
 /* Here the thread may be cancelled: then ep is dropped. */
-static int sleep_for(struct waiting *w, int ms)
+static int sleep_for(struct waiting *w, int ms, const sigset_t *mask)
 {
 	int n;
 
 	pthread_cleanup_push(wait_cancelled, w);
-	n = rs_poll(w->v.p, w->v.n + 1, ms);
+	n = rs_poll(w->v.p, w->v.n + 1, ms, mask);
 	pthread_cleanup_pop(0);
 	return n;
 }
 
-static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t until)
+static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t until, const sigset_t *mask)
 {
 	int64_t end = until < 0 ? INT64_MAX : until, now = now_ms();
 	struct waiting w = { .ep = ep };
@@ -180,7 +179,7 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 	n = err ? fail(err) : 0;
 	if (!err) {
 		end = w.v.due < end ? w.v.due : end;
-		n = sleep_for(&w, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
+		n = sleep_for(&w, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now), mask);
 	}
 	err = errno;
 	if (n >= 0)
@@ -197,13 +196,13 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 	return n;
 }
 
-static int wait_ms(struct ep *ep, struct epoll_event *out, int max, int ms)
+static int wait_ms(struct ep *ep, struct epoll_event *out, int max, int ms, const sigset_t *mask)
 {
 	int64_t until = ms < 0 ? -1 : now_ms() + ms;
 	int n;
 
 	do
-		n = wait_once(ep, out, max, until);
+		n = wait_once(ep, out, max, until, mask);
 	while (!n && (until < 0 || now_ms() < until));
 	return n;
 }
@@ -282,7 +281,6 @@ static int wait_outside(int epfd, struct epoll_event *out, int max, int ms, cons
 EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const sigset_t *mask)
 {
 	struct ep *ep = max > 0 ? ep_get(epfd) : NULL;
-	sigset_t old;
 	int n, err;
 
 	if (!ep) {
@@ -292,12 +290,10 @@ EXPORT int epoll_pwait(int epfd, struct epoll_event *out, int max, int ms, const
 			return n;
 		}
 	}
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, &old);
-	n = wait_ms(ep, out, max, ms);
+	n = wait_ms(ep, out, max, ms, mask);
+	if (!n && mask)
+		n = signals_take(mask);
 	err = errno;
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
 	ep_drop(ep);
 	errno = err;
 	return n;

@@ -4,7 +4,6 @@
  */
 #include "pre.h"
 
-#include <signal.h>
 #include <time.h>
 
 /* The entries that one look waits for; the first n are the program's entries, behind them the TCP sides of listeners. */
@@ -19,21 +18,26 @@ struct look {
 
 /* In rpoll(), which polls what it is given, also TCP sides of listeners: then they are meant. */
 static __thread int inside;
+/* For its sleep: a signal that waits ends that, and comes at no other time. */
+static __thread const sigset_t *inside_mask;
 
 static void inside_cancelled(void *arg)
 {
 	(void)arg;
 	inside--;
+	inside_mask = NULL;
 }
 
-int rs_poll(struct pollfd *p, nfds_t n, int ms)
+int rs_poll(struct pollfd *p, nfds_t n, int ms, const sigset_t *mask)
 {
 	int ret;
 
 	inside++;
+	inside_mask = mask;
 	pthread_cleanup_push(inside_cancelled, NULL);
 	ret = rpoll(p, n, ms);
 	pthread_cleanup_pop(0);
+	inside_mask = NULL;
 	inside--;
 	return ret;
 }
@@ -42,7 +46,7 @@ int rs_wait_for(int rfd, short events, int ms)
 {
 	struct pollfd p = { rfd, events, 0 };
 
-	return rs_poll(&p, 1, ms);
+	return rs_poll(&p, 1, ms, NULL);
 }
 
 static void look_entry(struct look *l, nfds_t i, const struct pollfd *f)
@@ -102,12 +106,12 @@ static void look_close(struct look *l)
 static void look_cancelled(void *look) { look_close(look); }
 
 /* Here the thread may be cancelled. */
-static int look_sleep(struct look *l, int ms)
+static int look_sleep(struct look *l, int ms, const sigset_t *mask)
 {
 	int n;
 
 	pthread_cleanup_push(look_cancelled, l);
-	n = rs_poll(l->p, l->n + l->extra, ms);
+	n = rs_poll(l->p, l->n + l->extra, ms, mask);
 	pthread_cleanup_pop(0);
 	return n;
 }
@@ -135,7 +139,7 @@ static int look_result(struct look *l, struct pollfd *fds)
 }
 
 /* until: of now_ms(), or -1.  *again: something has happened that the program does not see. */
-static int look_once(struct pollfd *fds, nfds_t n, int64_t until, bool *again)
+static int look_once(struct pollfd *fds, nfds_t n, int64_t until, const sigset_t *mask, bool *again)
 {
 	struct look l;
 	int ret = look_open(&l, fds, n) ? fail(ENOMEM) : 0;
@@ -146,7 +150,7 @@ static int look_once(struct pollfd *fds, nfds_t n, int64_t until, bool *again)
 		end = l.due < end ? l.due : end;
 		if (l.failed)
 			end = now;
-		ret = look_sleep(&l, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now));
+		ret = look_sleep(&l, end == INT64_MAX ? -1 : end < now ? 0 : (int)(end - now), mask);
 		*again = ret > 0 || l.due <= now_ms();
 		if (ret >= 0)
 			ret = look_result(&l, fds);
@@ -168,39 +172,35 @@ static bool any_ours(const struct pollfd *fds, nfds_t n)
 	return false;
 }
 
-static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms)
+static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms, const sigset_t *mask)
 {
 	int64_t until = ms < 0 ? -1 : now_ms() + ms;
 	bool again;
 	int ret;
 
 	for (;;) {
-		ret = look_once(fds, n, until, &again);
+		ret = look_once(fds, n, until, mask, &again);
 		if (ret)
 			return ret;
 		if (!again && until >= 0 && now_ms() >= until)
 			return 0;
 		if (again && !ms) /* a last look, for who does not wait */
-			return look_once(fds, n, until, &again);
+			return look_once(fds, n, until, mask, &again);
 	}
 }
+
+int signals_take(const sigset_t *mask) { return real()->ppoll(NULL, 0, &(struct timespec){ 0 }, mask); }
 
 static __attribute__((noinline)) int wait_for(struct pollfd *fds, nfds_t n, const struct timespec *t,
 					      const sigset_t *mask)
 {
-	sigset_t old;
-	int ret, err;
+	bool sleeps = !t || t->tv_sec || t->tv_nsec;
+	int ret;
 
 	if (!any_ours(fds, n))
-		return real()->ppoll(fds, n, t, mask);
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, &old);
-	ret = poll_ms(fds, n, t ? t->tv_sec * INT64_C(1000) + (t->tv_nsec + 999999) / 1000000 : -1);
-	err = errno;
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-	errno = err;
-	return ret;
+		return real()->ppoll(fds, n, t, sleeps && !mask ? inside_mask : mask);
+	ret = poll_ms(fds, n, t ? t->tv_sec * INT64_C(1000) + (t->tv_nsec + 999999) / 1000000 : -1, mask);
+	return ret || !mask ? ret : signals_take(mask);
 }
 
 /* (The C library's header says that ppoll only writes to fds, which a compiler that looks inside takes amiss.) */

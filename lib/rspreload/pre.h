@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -138,8 +139,10 @@ void reg_dropped(int fd, struct conn *); /* its TCP socket takes its place */
 /* Edge-triggered: the program has looked. */
 void reg_seen(struct conn *, uint32_t events);
 
-/* rpoll(), and of one: for ms (-1: ever). */
-int rs_poll(struct pollfd *, nfds_t, int ms);
+/* rpoll(), and of one: for ms (-1: ever).  mask: the signals that are blocked meanwhile, as of ppoll(); NULL: as before. */
+int rs_poll(struct pollfd *, nfds_t, int ms, const sigset_t *mask);
 int rs_wait_for(int rfd, short events, int ms);
+/* At the end of a wait in vain: -1, EINTR, if there are signals that mask lets through; else 0. */
+int signals_take(const sigset_t *mask);
 
 #endif
