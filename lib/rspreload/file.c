@@ -45,7 +45,7 @@ EXPORT ssize_t splice(int in, off64_t *off_in, int out, off64_t *off_out, size_t
 	return real()->splice(in, off_in, out, off_out, len, flags);
 }
 
-/* ---- streams of stdio: the C library's do not call us ------------------------------------------------------ */
+/* ---- stdio: the C library's does not call us -------------------------------------------------------------- */
 
 static ssize_t file_read(void *at, char *buf, size_t len) { return read((int)(intptr_t)at, buf, len); }
 
@@ -57,6 +57,58 @@ static ssize_t file_write(void *at, const char *buf, size_t len)
 }
 
 static int file_close(void *at) { return close((int)(intptr_t)at); }
+
+static int print(int fd, const char *format, va_list ap)
+{
+	char *text;
+	int n = vasprintf(&text, format, ap), done = 0;
+	ssize_t part = 0;
+
+	while (done < n && part >= 0) {
+		part = write(fd, text + done, (size_t)(n - done));
+		done += part > 0 ? (int)part : 0;
+	}
+	if (n >= 0)
+		free(text);
+	return part < 0 ? -1 : n;
+}
+
+EXPORT int vdprintf(int fd, const char *format, va_list ap)
+{
+	return is_rdma(fd) ? print(fd, format, ap) : real()->vdprintf(fd, format, ap);
+}
+
+EXPORT int dprintf(int fd, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vdprintf(fd, format, ap);
+	va_end(ap);
+	return n;
+}
+
+int __vdprintf_chk(int fd, int flag, const char *format, va_list ap);
+int __dprintf_chk(int fd, int flag, const char *format, ...);
+
+EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list ap)
+{
+	(void)flag;
+	return vdprintf(fd, format, ap);
+}
+
+EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	(void)flag;
+	va_start(ap, format);
+	n = vdprintf(fd, format, ap);
+	va_end(ap);
+	return n;
+}
 
 EXPORT FILE *fdopen(int fd, const char *mode)
 {

@@ -71,11 +71,18 @@ static ssize_t move(const struct conn *c, const struct msghdr *m, int flags, sho
 
 /* ---- receive ----------------------------------------------------------------------------------------- */
 
+/* Why there never is anything of that kind; 0: data are asked for. */
+static int nothing_of(int flags) { return flags & MSG_OOB ? EINVAL : flags & MSG_ERRQUEUE ? EAGAIN : 0; }
+
 static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 {
 	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
 	ssize_t n;
 
+	if (nothing_of(flags)) {
+		conn_put(c);
+		return fail(nothing_of(flags));
+	}
 	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->recv_ms, flags))
 		n = move(c, m, (flags & MSG_PEEK) | MSG_DONTWAIT, POLLIN, c->recv_ms, all);

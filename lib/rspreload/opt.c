@@ -18,8 +18,14 @@ static int ms_of(const void *val, socklen_t len)
 EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	struct conn *c = conn_get(fd);
-	int ret = real()->setsockopt(fd, level, name, val, len), err = errno;
+	int ret, err;
 
+	if (c && level == SOL_SOCKET && name == SO_ZEROCOPY) { /* nobody would tell when the data are sent */
+		conn_put(c);
+		return fail(EOPNOTSUPP);
+	}
+	ret = real()->setsockopt(fd, level, name, val, len);
+	err = errno;
 	if (!c)
 		return ret;
 	if (!ret && level == SOL_SOCKET && name == SO_RCVTIMEO)

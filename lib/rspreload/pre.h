@@ -11,7 +11,7 @@
  *	table.c		which descriptors have an rsocket; close, dup, fork
  *	conn.c		socket ... accept, names
  *	opt.c		options, flags
- *	io.c		data;  file.c: sendfile, fdopen
+ *	io.c		data;  file.c: sendfile, fdopen, dprintf
  *	poll.c		poll, select;  epoll.c, epoll_wait.c (epoll.h)
  */
 #ifndef RSPRELOAD_PRE_H
@@ -76,6 +76,7 @@ struct real {
 	ssize_t (*sendfile)(int, int, off_t *, size_t);
 	ssize_t (*splice)(int, off64_t *, int, off64_t *, size_t, unsigned);
 	FILE *(*fdopen)(int, const char *);
+	int (*vdprintf)(int, const char *, va_list);
 	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 	int (*pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *);
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);

@@ -15,6 +15,20 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+static void waiting(int fd, bool is)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	struct timeval t = { is ? 10 : 0, 0 };
+	fd_set r;
+
+	ck_assert_int_eq(poll(&p, 1, is ? PATIENCE_MS : 0), is);
+	ck_assert_int_eq(p.revents & POLLIN, is ? POLLIN : 0); /* the end has POLLHUP as well */
+	FD_ZERO(&r);
+	FD_SET(fd, &r);
+	ck_assert_int_eq(select(fd + 1, &r, NULL, NULL, &t), is);
+	ck_assert_int_eq(!!FD_ISSET(fd, &r), is);
+}
+
 START_TEST(plain)
 {
 	int l = listener(0), c, s, n = 0;
@@ -48,6 +62,25 @@ START_TEST(plain)
 	ok(close(c));
 	ok(close(l));
 	fails(close(l), EBADF);
+}
+END_TEST
+
+/* Kinds of data that no stream of ours has; text that the C library writes by itself. */
+START_TEST(oddities)
+{
+	int l = listener(0), c, s, on = 1;
+	char b;
+
+	pair_open(l, &c, &s);
+	fails(setsockopt(c, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), EOPNOTSUPP);
+	ck_assert_int_eq(dprintf(c, "%s %d\n", "hello", 42), 9);
+	waiting(s, true);
+	fails((int)recv(s, &b, 1, MSG_OOB), EINVAL);
+	fails((int)recv(s, &b, 1, MSG_ERRQUEUE), EAGAIN);
+	hear(s, "hello 42\n");
+	close(c);
+	close(s);
+	close(l);
 }
 END_TEST
 
@@ -258,20 +291,6 @@ START_TEST(port_shared)
 }
 END_TEST
 
-static void waiting(int fd, bool is)
-{
-	struct pollfd p = { fd, POLLIN, 0 };
-	struct timeval t = { is ? 10 : 0, 0 };
-	fd_set r;
-
-	ck_assert_int_eq(poll(&p, 1, is ? PATIENCE_MS : 0), is);
-	ck_assert_int_eq(p.revents & POLLIN, is ? POLLIN : 0); /* the end has POLLHUP as well */
-	FD_ZERO(&r);
-	FD_SET(fd, &r);
-	ck_assert_int_eq(select(fd + 1, &r, NULL, NULL, &t), is);
-	ck_assert_int_eq(!!FD_ISSET(fd, &r), is);
-}
-
 /* One thread, nothing that blocks; the listener is polled, too. */
 START_TEST(polling)
 {
@@ -326,5 +345,6 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, timeouts, dups, vforked, no_files, files, others, port_shared, polling, pipe_broken);
+	SUITE_ADD(s, plain, oddities, timeouts, dups, vforked, no_files, files, others, port_shared, polling,
+		  pipe_broken);
 }
