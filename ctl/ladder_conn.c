@@ -157,7 +157,7 @@ static int by_begin(const void *va, const void *vb)
 
 static void count(struct conn *c, const struct rung *r)
 {
-	if (!c->begin || r->ns < c->begin)
+	if (!(c->packets + c->missing) || r->ns < c->begin)
 		c->begin = r->ns;
 	if (r->ns > c->end)
 		c->end = r->ns;
@@ -197,7 +197,7 @@ static void tidy(struct ladder *l)
 		free(conn);
 	} else {
 		for (uint32_t i = 0; i < l->conns; i++)
-			if (l->conn[i].begin)
+			if (l->conn[i].packets + l->conn[i].missing)
 				order[n++] = &l->conn[i];
 		qsort(order, n, sizeof(*order), by_begin);
 		for (uint32_t i = 0; i < n; i++) {

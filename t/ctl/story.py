@@ -110,8 +110,7 @@ def train_frame(packets, counted=True):
     return Raw(bytes(head) + whole)
 
 
-def write_pcap(path, packets, snap=None):
-    now = NOW
+def write_pcap(path, packets, snap=None, now=NOW):
     with open(path, "wb") as f:
         f.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, 1))
         for p in packets:
