@@ -12,8 +12,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define ENTER "\033[?1049h\033[?25l" /* the other screen, no cursor */
-#define LEAVE "\033[0m\033[?25h\033[?1049l"
+#define ENTER       "\033[?1049h\033[?25l" /* the other screen, no cursor */
+#define LEAVE       "\033[0m\033[?25h\033[?1049l"
+#define ESC         27
+#define SEQUENCE_MS 100 /* the bytes of one key come closer together */
 
 static struct termios before;
 static volatile sig_atomic_t taken, ended, stopped;
@@ -109,7 +111,8 @@ static void stop(void)
 	enter();
 }
 
-int term_key(int ms)
+/* As term_key(), but byte by byte. */
+static int byte(int ms)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
 	unsigned char c;
@@ -126,6 +129,28 @@ int term_key(int ms)
 		return 0;
 	n = (int)read(STDIN_FILENO, &c, 1);
 	return n == 1 ? c : n == 0 || errno != EINTR ? -1 : 0;
+}
+
+/* Arrows, wheels and their like send more behind an ESC: they are no key here.  The key ESC is alone. */
+static int escape(void)
+{
+	int c, first;
+
+	while ((c = first = byte(SEQUENCE_MS)) == ESC)
+		;
+	if (c == '[')
+		while ((c = byte(SEQUENCE_MS)) > 0 && (c < '@' || c > '~'))
+			;
+	else if (c == 'O')
+		c = byte(SEQUENCE_MS);
+	return c < 0 ? c : first ? 0 : ESC;
+}
+
+int term_key(int ms)
+{
+	int c = byte(ms);
+
+	return c == ESC ? escape() : c;
 }
 
 /* One line, cut to columns; colours end with it.  Returns the byte behind it. */

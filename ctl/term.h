@@ -14,7 +14,7 @@ bool term_begin(void); /* false: there is no terminal; errno */
 void term_end(void);
 void term_size(int *columns, int *lines);
 
-/* A key; 0: ms have passed, or the size has changed; -1: a signal that ends programs came. */
+/* A key; 0: ms have passed, the size has changed, or it was one of several bytes; -1: a signal that ends programs came. */
 int term_key(int ms);
 
 /* One screen: lines of text, cut at the right edge; "\1...\2" is shown reversed, "\3...\2" bright red, "\4...\2" dim. */
