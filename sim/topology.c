@@ -50,3 +50,8 @@ void topology_free(struct topology *t)
 	free(t->cable);
 	free(t->load);
 }
+
+uint64_t topology_flows(const struct load *l)
+{
+	return l->kind == LOAD_INCAST ? (uint64_t)l->from.n * l->to.n : l->from.n;
+}

@@ -16,6 +16,8 @@
 #define HOSTS_MOST    10000u
 #define SWITCHES_MOST 2000u
 #define NAME_ROOM     32u
+#define FLOWS_MOST    1000000u
+#define PORTS_MOST    65535u /* of a switch */
 
 /* Nodes first..first+n-1. */
 struct nodes {
@@ -91,6 +93,8 @@ void topology_name(const struct topology *, uint32_t node, char *text, size_t ro
 const struct group *topology_group(const struct topology *, uint32_t node);
 /* Packets of data on a wire have so many bytes at most. */
 uint32_t topology_packet_len(const struct topology *);
+/* Flows of a load, and room for those of hosts to themselves, which are left out. */
+uint64_t topology_flows(const struct load *);
 /* So many bytes may still come in by a link after its end has asked for a pause. */
 uint64_t topology_headroom(const struct topology *, const struct cable *);
 

@@ -40,7 +40,7 @@ static bool there(const struct topology *t, struct rule_error *err)
 	return true;
 }
 
-/* ---- links: each host has one, and all can be reached ---------------------------------------------- */
+/* ---- links: a host has one, a switch not too many, and all can be reached --------------------------- */
 
 static uint32_t root(uint32_t *up, uint32_t i)
 {
@@ -75,14 +75,38 @@ static bool joined(const struct topology *t, struct rule_error *err, unsigned *o
 	return true;
 }
 
+static bool port(const struct topology *t, const struct cable *c, uint32_t node, uint32_t *ports,
+		 struct rule_error *err)
+{
+	char name[NAME_ROOM + 16];
+
+	if (ports[node]++ < PORTS_MOST)
+		return true;
+	topology_name(t, node, name, sizeof(name));
+	return bad(err, c->line, "%s gets more than %u links, which is the most", name, PORTS_MOST);
+}
+
+static bool ports(const struct topology *t, struct rule_error *err, uint32_t *n)
+{
+	for (uint32_t i = 0; i < t->cable_n; i++) {
+		const struct cable *c = &t->cable[i];
+
+		if (!port(t, c, c->a, n, err) || !port(t, c, c->b, n, err))
+			return false;
+	}
+	return true;
+}
+
 static bool links(const struct topology *t, struct rule_error *err)
 {
 	unsigned *of = room_new(t->hosts + t->switches, sizeof(*of));
 	uint32_t *up = room_new(t->hosts + t->switches, sizeof(*up));
-	bool ok = joined(t, err, of, up);
+	uint32_t *n = room_new(t->hosts + t->switches, sizeof(*n));
+	bool ok = ports(t, err, n) && joined(t, err, of, up);
 
 	free(of);
 	free(up);
+	free(n);
 	return ok;
 }
 
@@ -113,6 +137,11 @@ static bool each_buffer(const struct topology *t, const uint64_t *kept, struct r
 		if (g->buffer < topology_packet_len(t))
 			return bad(err, g->line, "buffer holds no packet of %u bytes: make it larger",
 				   topology_packet_len(t));
+		if (!g->pfc && g->alpha * (double)g->buffer < topology_packet_len(t))
+			return bad(err, g->line,
+				   "no packet of %u bytes would ever be let in: alpha times buffer is %.0f bytes; make "
+				   "one of them larger",
+				   topology_packet_len(t), g->alpha * (double)g->buffer);
 		for (uint32_t k = 0; k < g->nodes.n; k++)
 			if (!buffer(t, g, g->nodes.first + k, kept[g->nodes.first + k], err))
 				return false;
@@ -152,6 +181,11 @@ static bool load(const struct topology *t, struct load *l, struct rule_error *er
 		return bad(err, l->line, "a message has 2048m at most");
 	if (l->kind == LOAD_ALLREDUCE && (l->size < l->from.n || l->size / l->from.n > MESSAGE_MOST))
 		return bad(err, l->line, "size is cut into as many parts as there are hosts: each has 1 byte to 2048m");
+	if (l->kind == LOAD_ALLREDUCE && l->count > UINT64_MAX / 2 / (l->from.n - 1))
+		return bad(err, l->line,
+			   "count is %llu at most with so many hosts; without it there are as many rounds as the time "
+			   "allows",
+			   (unsigned long long)UINT64_MAX / 2 / (l->from.n - 1));
 	if (l->stop_ns <= l->start_ns)
 		return bad(err, l->line, "it stops before it starts");
 	if (l->start_ns >= t->duration_ns)
@@ -160,13 +194,29 @@ static bool load(const struct topology *t, struct load *l, struct rule_error *er
 	return true;
 }
 
+static bool loads(const struct topology *t, struct rule_error *err)
+{
+	uint64_t flows = 0;
+
+	for (unsigned i = 0; i < t->load_n; i++) {
+		struct load *l = &t->load[i];
+
+		if (!load(t, l, err))
+			return false;
+		flows += topology_flows(l);
+		if (flows > FLOWS_MOST)
+			return bad(
+				err, l->line,
+				"with this there are %llu flows; a million is the most: fewer of \"from\" and \"to\"",
+				(unsigned long long)flows);
+	}
+	return true;
+}
+
 bool topology_check(struct topology *t, struct rule_error *err)
 {
-	if (!there(t, err) || !links(t, err) || !buffers(t, err))
+	if (!there(t, err) || !links(t, err) || !buffers(t, err) || !loads(t, err))
 		return false;
-	for (unsigned i = 0; i < t->load_n; i++)
-		if (!load(t, &t->load[i], err))
-			return false;
 	if (!t->sample_ns)
 		t->sample_ns = t->duration_ns / SAMPLES ? t->duration_ns / SAMPLES : 1;
 	if (t->duration_ns / t->sample_ns > 10000000)

@@ -68,11 +68,6 @@ static void allreduce(struct fabric *f, const struct load *l)
 	}
 }
 
-static uint64_t flows_of(const struct load *l)
-{
-	return l->kind == LOAD_INCAST ? (uint64_t)l->from.n * l->to.n : l->from.n;
-}
-
 static void connect_all(struct fabric *f)
 {
 	for (uint32_t i = 0; i < f->work.flow_n; i++) {
@@ -95,9 +90,7 @@ void work_init(struct fabric *f)
 	uint64_t n = 0;
 
 	for (unsigned i = 0; i < t->load_n; i++)
-		n += flows_of(&t->load[i]);
-	if (n > 1000000)
-		die("that is %llu flows; a million is the most: fewer of \"from\" and \"to\"", (unsigned long long)n);
+		n += topology_flows(&t->load[i]);
 	w->flow = room_new(n, sizeof(*w->flow));
 	w->starter = room_new(t->load_n, sizeof(*w->starter));
 	for (unsigned i = 0; i < t->load_n; i++) {
