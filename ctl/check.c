@@ -57,7 +57,7 @@ static void cnp(struct check *c, const struct packet *p)
 static void connected(struct check *c, const struct packet *p)
 {
 	uint8_t svc = SVC_OF(p->b.op_first);
-	struct stream *s = conv_stream(&c->conv, p->frame, svc, p->b.dqpn);
+	struct stream *s = conv_stream(c->conv, p->frame, svc, p->b.dqpn);
 
 	if (!s) {
 		c->no_memory = true;
@@ -210,7 +210,7 @@ struct view {
 struct reading {
 	struct check check;
 	unsigned streams;
-	struct view *now; /* the one that lies in check */
+	struct view *now; /* the check's */
 	struct source source;
 	struct view *view[PCAPNG_IFACES];
 	struct frame frame;
@@ -260,8 +260,8 @@ static bool view_take(struct reading *r, unsigned iface)
 	if (v == r->now)
 		return true;
 	if (r->now)
-		*r->now = (struct view){ r->check.conv, r->check.cms };
-	r->check.conv = v->conv;
+		r->now->cms = r->check.cms;
+	r->check.conv = &v->conv;
 	r->check.cms = v->cms;
 	r->now = v;
 	return true;
@@ -275,10 +275,10 @@ static void views_end(struct reading *r)
 		if (!r->view[i] || !view_take(r, i))
 			continue;
 		for (unsigned k = 0; k < CONV_BUCKETS; k++)
-			for (struct stream *s = c->conv.bucket[k]; s; s = s->next)
+			for (struct stream *s = c->conv->bucket[k]; s; s = s->next)
 				check_stream_end(c, s);
-		r->streams += c->conv.streams;
-		conv_free(&c->conv);
+		r->streams += c->conv->streams;
+		conv_free(c->conv);
 		check_cm_free(c);
 		free(r->view[i]);
 		r->now = NULL;

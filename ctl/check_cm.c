@@ -206,7 +206,7 @@ static struct stream *agreed(struct check *c, const uint8_t *from, const uint8_t
 
 	memcpy(f.sgid, from, 16);
 	memcpy(f.dgid, to, 16);
-	s = conv_stream(&c->conv, &f, svc, qpn);
+	s = conv_stream(c->conv, &f, svc, qpn);
 	if (!s) {
 		c->no_memory = true;
 		return NULL;

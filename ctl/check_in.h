@@ -10,7 +10,7 @@ struct cm_conv;
 
 struct check {
 	struct find find;
-	struct conv conv;
+	struct conv *conv;             /* of its interface */
 	struct cm_conv *cms;           /* newest first */
 	uint64_t frames, packets, cut; /* cut: frames of which too little is there */
 	bool no_memory;

@@ -248,7 +248,7 @@ static void insert(struct check *c, struct stream *s, const struct packet *p, ui
 		c->no_memory = true;
 		return;
 	}
-	c->no_memory |= !conv_asked(&c->conv, s, &u);
+	c->no_memory |= !conv_asked(c->conv, s, &u);
 	link_up(c, s, i, &p->at);
 	for (size_t k = i + 1; k < s->n; k++)
 		link_up(c, s, k, k == i + 1 ? &p->at : NULL);

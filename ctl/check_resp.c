@@ -277,7 +277,7 @@ static void marry_anew(struct check *c, struct stream *s, const struct packet *p
 		return;
 	if (!stream_far(r, p->b.psn) && !stream_silent(r, p->frame->ns))
 		return;
-	r = conv_mate(&c->conv, s, p->op->kind, p->b.psn);
+	r = conv_mate(c->conv, s, p->op->kind, p->b.psn);
 	if (!r)
 		return;
 	find_note(&c->find, &p->at, "the queue pair begins anew");
@@ -302,7 +302,7 @@ void check_answer(struct check *c, struct stream *s, const struct packet *p)
 		return;
 	}
 	if (!r || !r->begun) {
-		r = conv_mate(&c->conv, s, p->op->kind, p->b.psn);
+		r = conv_mate(c->conv, s, p->op->kind, p->b.psn);
 		if (!r) {
 			find_note(&c->find, &p->at,
 				  "whose request it answers is not known: it is not in the capture, or several fit");

@@ -297,6 +297,7 @@ static int ladder(char *const *names, unsigned n, struct options *o, uint32_t ma
 	l->max = max;
 	l->name = n == 1 ? names[0] : title;
 	l->title = o->title ? o->title : title;
+	l->check.conv = &l->conv;
 	l->check.find.has_from = true; /* nobody's: nothing is a finding, and nothing is told */
 	if (!strcmp(names[0], "live")) {
 		status = ladder_live(l, o->ask, o->count, o->seconds, take_live, &(struct live_arg){ l, o });

@@ -96,6 +96,7 @@ struct rail {
 
 struct ladder {
 	struct check check;
+	struct conv conv; /* the check's */
 	struct rung *rung;
 	uint32_t n, cap;
 	struct rail *rail;

@@ -193,7 +193,7 @@ void ladder_cm(struct ladder *l, uint32_t i, const struct packet *p, const uint8
 /* The stream to side 1 (dir 0) or to side 0 of an exchange is of connection c. */
 static void join(struct ladder *l, const struct exchange *x, unsigned dir, uint32_t c)
 {
-	struct stream *s = x->qpn[!dir] ? conv_find(&l->check.conv, x->gid[dir], x->gid[!dir], x->svc, x->qpn[!dir])
+	struct stream *s = x->qpn[!dir] ? conv_find(l->check.conv, x->gid[dir], x->gid[!dir], x->svc, x->qpn[!dir])
 					: NULL;
 
 	if (!s || !ladder_rail(l, s) || l->rail[s->id].conn != NOWHERE)

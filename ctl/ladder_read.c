@@ -157,7 +157,7 @@ static enum rung_class class_of(const struct packet *p)
 
 static void connected(struct ladder *l, uint32_t i, const struct packet *p)
 {
-	struct stream *s = conv_stream(&l->check.conv, p->frame, SVC_OF(p->b.op_first), p->b.dqpn);
+	struct stream *s = conv_stream(l->check.conv, p->frame, SVC_OF(p->b.op_first), p->b.dqpn);
 
 	if (!s || !ladder_rail(l, s)) {
 		l->no_memory = true;
@@ -182,10 +182,10 @@ static void datagram(struct ladder *l, uint32_t i, const struct packet *p, const
 		ladder_cm(l, i, p, payload);
 		return;
 	}
-	s = conv_stream(&l->check.conv, p->frame, SVC_UD, p->b.dqpn);
+	s = conv_stream(l->check.conv, p->frame, SVC_UD, p->b.dqpn);
 	memcpy(f.sgid, p->frame->dgid, 16);
 	memcpy(f.dgid, p->frame->sgid, 16);
-	back = conv_stream(&l->check.conv, &f, SVC_UD, p->b.sqpn);
+	back = conv_stream(l->check.conv, &f, SVC_UD, p->b.sqpn);
 	if (!s || !back || !ladder_rail(l, s) || !ladder_rail(l, back)) {
 		l->no_memory = true;
 		return;
@@ -321,7 +321,7 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 	r->class = RUNG_OTHER;
 	r->name = r->op == OPCODE_CNP ? "CNP" : "malformed";
 	if (r->op == OPCODE_CNP || burst_parse(&p.b, &span, data, p.len) != PARSE_OK) {
-		struct stream *s = conv_stream(&l->check.conv, f, SVC_RC, p.at.qpn);
+		struct stream *s = conv_stream(l->check.conv, f, SVC_RC, p.at.qpn);
 
 		r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
 		rung_note(r, r->op == OPCODE_CNP ? "the path is congested: send slower"
@@ -334,7 +334,7 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 	r->len = (uint32_t)p.b.payload_len;
 	headers(r, &p);
 	if (r->say && (strstr(r->say, "header damaged") || strstr(r->say, "packet damaged"))) {
-		struct stream *s = conv_stream(&l->check.conv, f, SVC_OF(r->op), p.at.qpn);
+		struct stream *s = conv_stream(l->check.conv, f, SVC_OF(r->op), p.at.qpn);
 
 		r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
 		r->class = RUNG_OTHER;
@@ -390,7 +390,7 @@ void ladder_free(struct ladder *l)
 		free(l->rung[i].detail);
 	}
 	cm_free(l);
-	conv_free(&l->check.conv);
+	conv_free(&l->conv);
 	check_cm_free(&l->check);
 	free(l->rung);
 	free(l->rail);
