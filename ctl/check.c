@@ -204,7 +204,7 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 /* The packets of one interface; another one may have seen the same packets, before or after it. */
 struct view {
 	struct conv conv;
-	struct cm_conv *cms;
+	struct cm *cm;
 };
 
 struct reading {
@@ -260,9 +260,9 @@ static bool view_take(struct reading *r, unsigned iface)
 	if (v == r->now)
 		return true;
 	if (r->now)
-		r->now->cms = r->check.cms;
+		r->now->cm = r->check.cm;
 	r->check.conv = &v->conv;
-	r->check.cms = v->cms;
+	r->check.cm = v->cm;
 	r->now = v;
 	return true;
 }

@@ -18,9 +18,11 @@
 #define MAD_HEAD  24u
 #define ENDS      (BIT(CM_REJ) | BIT(CM_DREQ) | BIT(CM_DREP) | BIT(CM_SIDR_REP))
 #define KEPT_NS   60000000000u /* an exchange that has ended: its messages may be sent again */
+#define BUCKETS   4096u
 
 struct cm_conv {
-	struct cm_conv *next;
+	struct cm_conv *next[2]; /* in the bucket of the id of each side, if that is known */
+	uint64_t no;             /* it is the so many-th */
 	uint8_t gid[2][16];
 	uint32_t id[2]; /* 0: not known */
 	bool sidr;
@@ -32,14 +34,42 @@ struct cm_conv {
 	struct cm_rep rep;
 };
 
+/* By ids: each message that fits an exchange has one of its two. */
+struct cm {
+	struct cm_conv *bucket[2][BUCKETS]; /* by the id of side 0, and of side 1 */
+	uint64_t convs, looked_ns;          /* looked_ns: when those that have ended were looked for */
+};
+
 void check_cm_free(struct check *c)
 {
 	struct cm_conv *v;
 
-	while ((v = c->cms)) {
-		c->cms = v->next;
-		free(v);
-	}
+	for (unsigned i = 0; c->cm && i < BUCKETS; i++)
+		while ((v = c->cm->bucket[0][i])) {
+			c->cm->bucket[0][i] = v->next[0];
+			free(v);
+		}
+	free(c->cm);
+	c->cm = NULL;
+}
+
+/* The two addresses count alike, whoever of them sends. */
+static struct cm_conv **bucket_of(struct cm *cm, unsigned side, uint32_t id, const uint8_t *a, const uint8_t *b)
+{
+	uint32_t h = id ^ (be32_get(a + 12) + be32_get(b + 12));
+
+	h = (h ^ h >> 16) * 0x7feb352du;
+	return &cm->bucket[side][(h ^ h >> 15) % BUCKETS];
+}
+
+/* The id of a side has become known. */
+static void put(struct check *c, struct cm_conv *v, unsigned side, uint32_t id)
+{
+	struct cm_conv **at = bucket_of(c->cm, side, id, v->gid[0], v->gid[1]);
+
+	v->id[side] = id;
+	v->next[side] = *at;
+	*at = v;
 }
 
 /* ---- ids --------------------------------------------------------------------------- */
@@ -71,28 +101,51 @@ static bool fits(const struct cm_conv *v, unsigned side, const struct cm_ids *id
 	return (ids->local == mine || !mine) && (ids->remote == yours || !yours);
 }
 
-/* The newest that has both ids; else one that has got no second id yet.  half: there is one that has one of the ids. */
-static struct cm_conv *conv_of(struct check *c, const struct packet *p, uint16_t attr, const struct cm_ids *ids,
-			       unsigned *side, bool *half)
+/* It has ended long ago. */
+static bool is_old(const struct cm_conv *v, uint64_t now)
 {
-	struct cm_conv *found = NULL;
+	return ((v->seen[0] | v->seen[1]) & ENDS) && ns_since(now, v->ns) >= KEPT_NS;
+}
 
-	*half = false;
-	for (struct cm_conv *v = c->cms; v; v = v->next)
-		for (unsigned k = 0; k < 2; k++) {
-			uint32_t mine = v->id[k], yours = v->id[!k];
+struct found {
+	struct cm_conv *v;
+	unsigned side;
+	bool whole; /* it has both ids, or the message has one only */
+	bool half;  /* there is one that has one of the ids */
+};
 
-			if (v->sidr != is_sidr(attr) || memcmp(v->gid[k], p->frame->sgid, 16) ||
-			    memcmp(v->gid[!k], p->frame->dgid, 16))
-				continue;
-			*half |= (mine && ids->local == mine) || (yours && ids->remote == yours);
-			if (!fits(v, k, ids, attr) || (found && !(mine && yours)))
-				continue;
-			found = v;
-			*side = k;
-			if ((mine && yours) || attr == CM_REQ || attr == CM_REP || v->sidr)
-				return v;
-		}
+static void look_at(struct found *found, struct cm_conv *v, const struct packet *p, uint16_t attr,
+		    const struct cm_ids *ids)
+{
+	for (unsigned k = 0; k < 2; k++) {
+		uint32_t mine = v->id[k], yours = v->id[!k];
+		bool whole = (mine && yours) || attr == CM_REQ || attr == CM_REP || v->sidr;
+
+		if (v->sidr != is_sidr(attr) || memcmp(v->gid[k], p->frame->sgid, 16) ||
+		    memcmp(v->gid[!k], p->frame->dgid, 16) || is_old(v, p->frame->ns))
+			continue;
+		found->half |= (mine && ids->local == mine) || (yours && ids->remote == yours);
+		if (!fits(v, k, ids, attr))
+			continue;
+		if (found->v && (found->whole > whole || (found->whole == whole && found->v->no >= v->no)))
+			continue;
+		*found = (struct found){ v, k, whole, found->half };
+	}
+}
+
+/* The newest that has both ids; else one that has got no second id yet. */
+static struct found conv_of(const struct check *c, const struct packet *p, uint16_t attr, const struct cm_ids *ids)
+{
+	const struct frame *f = p->frame;
+	struct found found = { 0 };
+
+	for (unsigned i = 0; c->cm && i < 4; i++) {
+		unsigned side = i / 2;
+		uint32_t id = i % 2 ? ids->remote : ids->local;
+
+		for (struct cm_conv *v = *bucket_of(c->cm, side, id, f->sgid, f->dgid); v; v = v->next[side])
+			look_at(&found, v, p, attr, ids);
+	}
 	return found;
 }
 
@@ -106,36 +159,48 @@ static bool anew(const struct cm_conv *v, const struct cm_msg *m, const uint8_t 
 		(((v->seen[0] | v->seen[1]) & ENDS) && memcmp(old + MAD_HEAD, mad + MAD_HEAD, MAD_LEN - MAD_HEAD)));
 }
 
-static void forget(struct check *c, uint64_t now)
+static void unlink_old(struct cm *cm, unsigned side, uint64_t now)
 {
-	struct cm_conv **at = &c->cms, *v;
-
-	while ((v = *at)) {
-		if (!((v->seen[0] | v->seen[1]) & ENDS) || ns_since(now, v->ns) < KEPT_NS) {
-			at = &v->next;
-			continue;
+	for (unsigned i = 0; i < BUCKETS; i++)
+		for (struct cm_conv **at = &cm->bucket[side][i], *v; (v = *at);) {
+			if (!is_old(v, now)) {
+				at = &v->next[side];
+				continue;
+			}
+			*at = v->next[side];
+			if (!side)
+				free(v);
 		}
-		*at = v->next;
-		free(v);
-	}
+}
+
+/* Now and then: it takes as long as there are exchanges. */
+static void forget(struct cm *cm, uint64_t now)
+{
+	if (ns_since(now, cm->looked_ns) < KEPT_NS)
+		return;
+	cm->looked_ns = now;
+	unlink_old(cm, 1, now);
+	unlink_old(cm, 0, now);
 }
 
 static struct cm_conv *conv_begin(struct check *c, const struct packet *p, const struct cm_msg *m)
 {
 	struct cm_conv *v = calloc(1, sizeof(*v));
 
-	forget(c, p->frame->ns);
-	if (!v) {
+	if (!c->cm)
+		c->cm = calloc(1, sizeof(*c->cm));
+	if (!v || !c->cm) {
+		free(v);
 		c->no_memory = true;
 		return NULL;
 	}
+	forget(c->cm, p->frame->ns);
 	memcpy(v->gid[0], p->frame->sgid, 16);
 	memcpy(v->gid[1], p->frame->dgid, 16);
-	v->id[0] = cm_msg_ids(m).local;
 	v->sidr = is_sidr(m->attr);
 	v->tid = m->tid;
-	v->next = c->cms;
-	c->cms = v;
+	v->no = ++c->cm->convs;
+	put(c, v, 0, cm_msg_ids(m).local);
 	return v;
 }
 
@@ -244,7 +309,8 @@ static void contents(struct check *c, const struct packet *p, struct cm_conv *v,
 	case CM_SIDR_REQ: caller(c, p, m->sidr_req.service_id, m->sidr_req.data); break;
 	case CM_REP:
 		v->rep = m->rep;
-		v->id[1] = m->rep.local_id;
+		if (m->rep.local_id)
+			put(c, v, 1, m->rep.local_id);
 		if (!m->rep.local_id || (!m->rep.qpn && !m->rep.eecn))
 			find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "REP with id %#x, QPN 0", m->rep.local_id);
 		connection(c, v);
@@ -265,10 +331,10 @@ static void contents(struct check *c, const struct packet *p, struct cm_conv *v,
 static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 {
 	struct cm_conv *v;
+	struct found found;
 	struct cm_ids ids;
 	struct cm_msg m;
 	unsigned side, i;
-	bool half;
 
 	if (mad[1] != MAD_CLASS_CM) {
 		find_note(&c->find, &p->at, "a MAD of class %#x", mad[1]);
@@ -280,12 +346,14 @@ static void message(struct check *c, const struct packet *p, const uint8_t *mad)
 		return;
 	}
 	ids = ids_of(&m, mad);
-	v = conv_of(c, p, m.attr, &ids, &side, &half);
+	found = conv_of(c, p, m.attr, &ids);
+	v = found.v;
+	side = found.side;
 	if ((!v || anew(v, &m, mad)) && (m.attr == CM_REQ || m.attr == CM_SIDR_REQ)) {
 		v = conv_begin(c, p, &m);
 		side = 0;
 	}
-	if (!v && half)
+	if (!v && found.half)
 		find_breach(&c->find, &p->at, CHECK_CM_ID, "%s with ids %#x, %#x: no such exchange",
 			    cm_attr_name(m.attr), ids.local, ids.remote);
 	else if (!v)

@@ -6,12 +6,12 @@
 #include "conv.h"
 #include "find.h"
 
-struct cm_conv;
+struct cm;
 
 struct check {
 	struct find find;
 	struct conv *conv;             /* of its interface */
-	struct cm_conv *cms;           /* newest first */
+	struct cm *cm;                 /* exchanges of the connection manager; NULL: none yet */
 	uint64_t frames, packets, cut; /* cut: frames of which too little is there */
 	bool no_memory;
 };
