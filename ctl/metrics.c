@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics.c - `rdmactl stats --openmetrics`: a family for each counter and each number of objects, with a label for whose it is.
+ * metrics.c - `rdmactl stats --openmetrics` and --prometheus: a family for each counter and each number of objects, with a label for whose it is.
  *
  * The name and the meaning of a family are a row here, or of stats.def; a row whose key the daemon does not tell has no samples, and
  * is left out.
@@ -81,17 +81,22 @@ static bool ends(const char *s, const char *end)
 	return n >= e && !strcmp(s + n - e, end);
 }
 
-static void head(const char *prefix, const struct family *f)
+static const char *total(const struct family *f) { return f->kind == COUNTER ? "_total" : ""; }
+
+/* The classic format has no units, and counters whose name is that of their samples. */
+static void head(const char *prefix, const struct family *f, bool classic)
 {
-	printf("# TYPE rdmad_%s%s %s\n", prefix, f->key, f->kind == COUNTER ? "counter" : "gauge");
-	if (ends(f->key, "_bytes"))
+	const char *end = classic ? total(f) : "";
+
+	printf("# TYPE rdmad_%s%s%s %s\n", prefix, f->key, end, f->kind == COUNTER ? "counter" : "gauge");
+	if (!classic && ends(f->key, "_bytes"))
 		printf("# UNIT rdmad_%s%s bytes\n", prefix, f->key);
-	printf("# HELP rdmad_%s%s %s\n", prefix, f->key, f->help);
+	printf("# HELP rdmad_%s%s%s %s\n", prefix, f->key, end, f->help);
 }
 
 /* Each family with a sample of each member of list: name is the label's, and the member's key that has its value, or its index. */
 static void families(const char *prefix, const struct family *f, size_t n, const json_t *list, const char *name,
-		     const char *key, const char *part)
+		     const char *key, const char *part, bool classic)
 {
 	for (; n; n--, f++) {
 		bool first = true;
@@ -107,38 +112,39 @@ static void families(const char *prefix, const struct family *f, size_t n, const
 			if (!json_is_integer(v))
 				continue;
 			if (first)
-				head(prefix, f);
+				head(prefix, f, classic);
 			first = false;
-			printf("rdmad_%s%s%s{", prefix, f->key, f->kind == COUNTER ? "_total" : "");
+			printf("rdmad_%s%s%s{", prefix, f->key, total(f));
 			label(name, key ? show_str(o, key) : index);
 			printf("} %lld\n", (long long)json_integer_value(v));
 		}
 	}
 }
 
-static void singles(const char *prefix, const struct family *f, size_t n, const json_t *o)
+static void singles(const char *prefix, const struct family *f, size_t n, const json_t *o, bool classic)
 {
 	for (; n; n--, f++) {
 		const json_t *v = json_object_get(o, f->key);
 
 		if (!json_is_integer(v))
 			continue;
-		head(prefix, f);
+		head(prefix, f, classic);
 		printf("rdmad_%s%s %lld\n", prefix, f->key, (long long)json_integer_value(v));
 	}
 }
 
-void metrics_print(const json_t *stats)
+void metrics_print(const json_t *stats, bool classic)
 {
 	const json_t *devices = json_object_get(stats, "devices"), *d = json_object_get(stats, "daemon");
 
 	fputs("# TYPE rdmad_info gauge\n# HELP rdmad_info the daemon that was asked\nrdmad_info{", stdout);
 	label("version", show_str(d, "version"));
 	fputs("} 1\n", stdout);
-	families("", ROWS(counters), devices, "device", "name", "counters");
-	families("", ROWS(objects), devices, "device", "name", "objects");
-	families("shard_", ROWS(shards), json_object_get(stats, "shards"), "shard", NULL, NULL);
-	singles("", ROWS(daemon_), d);
-	singles("cm_", ROWS(cm), json_object_get(d, "cm"));
-	puts("# EOF");
+	families("", ROWS(counters), devices, "device", "name", "counters", classic);
+	families("", ROWS(objects), devices, "device", "name", "objects", classic);
+	families("shard_", ROWS(shards), json_object_get(stats, "shards"), "shard", NULL, NULL, classic);
+	singles("", ROWS(daemon_), d, classic);
+	singles("cm_", ROWS(cm), json_object_get(d, "cm"), classic);
+	if (!classic)
+		puts("# EOF");
 }

@@ -3,8 +3,11 @@
 #ifndef CTL_METRICS_H
 #define CTL_METRICS_H
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
-void metrics_print(const json_t *stats); /* on stdout */
+/* On stdout.  classic: in the format that was before OpenMetrics. */
+void metrics_print(const json_t *stats, bool classic);
 
 #endif

@@ -46,23 +46,25 @@ static void show(const json_t *j)
 int stats_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
-		{ "socket", required_argument, NULL, 's' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "openmetrics", no_argument, NULL, 'o' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{ "socket", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
+		{ "openmetrics", no_argument, NULL, 'o' },  { "prometheus", no_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },         { 0 },
 	};
 	struct ask a = *ask;
-	bool metrics = false;
+	bool metrics = false, classic = false;
 	json_t *j;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "s:joh", longs, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "s:joph", longs, NULL)) >= 0) {
 		switch (c) {
 		case 's': a.socket = optarg; break;
 		case 'j': a.json = true; break;
-		case 'o': metrics = true; break;
-		case 'h': puts("usage: rdmactl [-s SOCKET] stats [--json | --openmetrics]"); return 0;
+		case 'o':
+		case 'p':
+			metrics = true;
+			classic = c == 'p';
+			break;
+		case 'h': puts("usage: rdmactl [-s SOCKET] stats [--json | --openmetrics | --prometheus]"); return 0;
 		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
@@ -73,7 +75,10 @@ int stats_main(int argc, char **argv, const struct ask *ask)
 		return 1;
 	if (a.json)
 		return show_json(j);
-	(metrics ? metrics_print : show)(j);
+	if (metrics)
+		metrics_print(j, classic);
+	else
+		show(j);
 	json_decref(j);
 	return show_end();
 }
