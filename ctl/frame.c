@@ -38,6 +38,9 @@ bool frame_link_known(int link)
 	return false;
 }
 
+/* 802.1Q, 802.1ad, and what was used for outer tags before that. */
+static bool is_vlan(uint32_t type) { return type == 0x8100 || type == 0x88a8 || type == 0x9100; }
+
 /* Where the IP header is; len if there is none. */
 static size_t ip_at(int link, const uint8_t *p, size_t len)
 {
@@ -45,7 +48,7 @@ static size_t ip_at(int link, const uint8_t *p, size_t len)
 
 	switch (link) {
 	case LINK_ETHERNET:
-		for (at = 12; at + 2 <= len && (be16_get(p + at) == 0x8100 || be16_get(p + at) == 0x88a8); at += 4)
+		for (at = 12; at + 2 <= len && is_vlan(be16_get(p + at)); at += 4)
 			;
 		return at + 2 <= len && (be16_get(p + at) == 0x0800 || be16_get(p + at) == 0x86dd) ? at + 2 : len;
 	case LINK_SLL: return 16;

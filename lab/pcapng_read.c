@@ -249,13 +249,15 @@ static enum pcapng_kind block(struct pcapng_reader *r, const uint8_t *data, size
 
 /* ---- pcap --------------------------------------------------------------------------- */
 
+#define OLD_LINK 0x03ffffffu /* above are the length of the FCS, and whether it is told */
+
 /* Its head becomes two items: the section, and an interface without a name that takes no bytes. */
 static enum pcapng_kind old_head(struct pcapng_reader *r, const uint8_t *data, size_t len, struct pcapng_item *it)
 {
 	if (len < 24)
 		return more(it, 24);
 	it->used = 24;
-	r->iface[0] = (struct pcapng_iface){ .link = get32(r, data + 20) & 0x0fffffff,
+	r->iface[0] = (struct pcapng_iface){ .link = get32(r, data + 20) & OLD_LINK,
 					     .snaplen = get32(r, data + 16),
 					     .tsresol = r->nano ? 9 : 6 };
 	r->begun = true;
