@@ -12,6 +12,7 @@
 #include "../proto/gsi.h"
 #include "../proto/icrc.h"
 #include "check_in.h"
+#include "show.h"
 
 struct options {
 	unsigned path;
@@ -324,10 +325,10 @@ static void summary(const struct reading *r, const struct options *o)
 		       (unsigned long long)c->find.findings, (unsigned long long)c->find.notes);
 		return;
 	}
-	json_array_append_new(o->json, json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:o}", "file", c->find.file, "frames",
-						 (json_int_t)c->frames, "packets", (json_int_t)c->packets, "streams",
-						 (int)r->streams, "findings", (json_int_t)c->find.findings, "notes",
-						 (json_int_t)c->find.notes, "list", c->find.json));
+	json_array_append_new(o->json, json_pack("{s:o, s:I, s:I, s:i, s:I, s:I, s:o}", "file", show_text(c->find.file),
+						 "frames", (json_int_t)c->frames, "packets", (json_int_t)c->packets,
+						 "streams", (int)r->streams, "findings", (json_int_t)c->find.findings,
+						 "notes", (json_int_t)c->find.notes, "list", c->find.json));
 }
 
 static int file(const char *name, const struct options *o)

@@ -166,10 +166,11 @@ static json_t *clocks_json(const struct captures *c)
 	for (unsigned i = 1; i < c->n; i++) {
 		const struct clock *k = &c->clocks.clock[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:f, s:I, s:I}", "file", c->source[i].name,
-						      "against", c->source[k->against].name, "ahead_ns",
-						      (json_int_t)k->ahead_ns, "gains_ppm", k->rate * 1e6, "within_ns",
-						      (json_int_t)k->within_ns, "packets", (json_int_t)k->packets));
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o, s:I, s:f, s:I, s:I}", "file", show_text(c->source[i].name),
+						"against", show_text(c->source[k->against].name), "ahead_ns",
+						(json_int_t)k->ahead_ns, "gains_ppm", k->rate * 1e6, "within_ns",
+						(json_int_t)k->within_ns, "packets", (json_int_t)k->packets));
 	}
 	return list;
 }

@@ -5,20 +5,7 @@
 #include <rdmad/gid_text.h>
 
 #include "ladder.h"
-
-/* A name in a capture may be any bytes. */
-static json_t *text(const char *s)
-{
-	json_t *j = json_string(s);
-	char clean[512];
-	size_t n = 0;
-
-	if (j)
-		return j;
-	for (; *s && n + 1 < sizeof(clean); s++)
-		clean[n++] = (unsigned char)*s < 127 ? *s : '?';
-	return json_stringn(clean, n);
-}
+#include "show.h"
 
 static json_t *side_json(const struct conn_side *s)
 {
@@ -107,11 +94,11 @@ static json_t *rung_json(const struct ladder *l, const struct rung *r)
 	if (r->fate)
 		json_object_set_new(j, "fate", json_string(fate_name(r->fate)));
 	if (r->note)
-		json_object_set_new(j, "note", text(r->note));
+		json_object_set_new(j, "note", show_text(r->note));
 	if (r->comment)
-		json_object_set_new(j, "comment", text(r->comment));
+		json_object_set_new(j, "comment", show_text(r->comment));
 	if (r->say)
-		json_object_set_new(j, "say", text(r->say));
+		json_object_set_new(j, "say", show_text(r->say));
 	if (r->detail)
 		json_object_set_new(j, "detail", detail_json(r->detail));
 	return j;
@@ -125,7 +112,7 @@ json_t *ladder_json(const struct ladder *l)
 		json_array_append_new(conns, conn_json(l, &l->conn[i]));
 	for (uint32_t i = 0; i < l->n; i++)
 		json_array_append_new(rungs, rung_json(l, &l->rung[i]));
-	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "title", text(l->title), "frames",
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "title", show_text(l->title), "frames",
 			 (json_int_t)l->frames, "packets", (json_int_t)l->check.packets, "left_out",
 			 (json_int_t)l->skipped, "drops", (json_int_t)l->drops, "span",
 			 (json_int_t)ns_since(l->last, l->begin), "connections", conns, "rungs", rungs);

@@ -20,6 +20,19 @@ const char *show_str(const json_t *j, const char *key)
 
 long long show_num(const json_t *j, const char *key) { return (long long)json_integer_value(json_object_get(j, key)); }
 
+json_t *show_text(const char *s)
+{
+	json_t *j = json_string(s);
+	char clean[512];
+	size_t n = 0;
+
+	if (j)
+		return j;
+	for (; *s && n + 1 < sizeof(clean); s++)
+		clean[n++] = (unsigned char)*s < 127 ? *s : '?';
+	return json_stringn(clean, n);
+}
+
 bool show_number(const char *text, uint32_t *n)
 {
 	char *end;

@@ -25,6 +25,9 @@ bool show_number(const char *text, uint32_t *n);
 /* The rest of a command line behind its options: the number of a queue pair, or nothing.  false: said what is wrong with it. */
 bool show_qpn(int argc, char **argv, uint32_t *qpn);
 
+/* Bytes that may be anything, as text of JSON. */
+json_t *show_text(const char *);
+
 /* Of an object; "" and 0 if there is no such key. */
 const char *show_str(const json_t *, const char *key);
 long long show_num(const json_t *, const char *key);
