@@ -14,6 +14,7 @@
 #include "beside.h"
 #include "command.h"
 #include "daemon.h"
+#include "show.h"
 
 #define AGAIN "RDMACTL_DOCTOR_AGAIN" /* set: rdmad-run has started us, with a daemon */
 
@@ -40,11 +41,11 @@ enum verdict doctor_say(struct doctor *d, enum verdict v, const char *step, cons
 	if (d->mute)
 		return v;
 	if (d->json) {
-		json_array_append_new(d->json, json_pack("{s:s, s:s, s:s, s:s}", "step", step, "verdict",
+		json_array_append_new(d->json, json_pack("{s:s, s:s, s:o, s:s}", "step", step, "verdict",
 							 v == STEP_OK        ? "ok"
 							 : v == STEP_UNKNOWN ? "unknown"
 									     : "failed",
-							 "text", text, "help", help ? help : ""));
+							 "text", show_text(text), "help", help ? help : ""));
 		return v;
 	}
 	printf("%-7s %-9s %s\n", verdicts[v], step, text);
@@ -90,6 +91,7 @@ static void again(const struct doctor *d)
 static json_t *row_of(struct doctor *d, json_t *dump, json_t **device)
 {
 	json_t *dev, *gid;
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff }; /* ::ffff:0:0/96 */
 	union cmm_addr a;
 	size_t i, k;
 
@@ -104,7 +106,8 @@ static json_t *row_of(struct doctor *d, json_t *dump, json_t **device)
 			continue;
 		if (d->self.sa.sa_family == AF_INET &&
 		    (inet_pton(AF_INET, text, &a.in.sin_addr) == 1 ||
-		     (inet_pton(AF_INET6, text, v4) == 1 && memcpy(&a.in.sin_addr, v4 + 12, 4))) &&
+		     (inet_pton(AF_INET6, text, v4) == 1 && !memcmp(v4, mapped, 12) &&
+		      memcpy(&a.in.sin_addr, v4 + 12, 4))) &&
 		    !memcmp(&a.in.sin_addr, &d->self.in.sin_addr, 4))
 			return gid;
 		if (d->self.sa.sa_family == AF_INET6 && inet_pton(AF_INET6, text, &a.in6.sin6_addr) == 1 &&
