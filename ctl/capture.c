@@ -23,6 +23,7 @@
 #include "capfile.h"
 #include "command.h"
 #include "daemon.h"
+#include "show.h"
 
 #define BATCH        2048u   /* packets between two looks at signals and time */
 #define REST_NS      1000000 /* before it sleeps: so it is woken no more than a thousand times a second */
@@ -368,6 +369,7 @@ static int capture(struct cap *c, const struct ask *ask)
 	hang_up(c);
 	good = capfile_close(&c->file) && (end != END_ERROR || c->file.pipe_closed);
 	summary(c, end);
+	good &= !c->o.json || !show_end();
 	return good && (word(c) || stopped) ? 0 : 1;
 }
 

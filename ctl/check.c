@@ -406,7 +406,7 @@ static int rules(void)
 {
 	for (unsigned i = 0; i < CHECKS; i++)
 		printf("%-11s %s\n", check_name(i), check_text(i));
-	return 0;
+	return show_end() ? 2 : 0;
 }
 
 /* The exit status: 0 no finding, 1 findings, 2 wrong arguments or a file that cannot be read. */

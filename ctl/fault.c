@@ -141,17 +141,12 @@ static int clear(const struct ask *ask, const char *id)
 {
 	struct msg_req req = { .op = MSG_IMPAIR, .impair = { .what = IMPAIR_CLEAR } };
 	struct msg_rep rep;
-	char *end;
 	bool ok;
 	int fd;
 
-	if (id) {
-		req.impair.id = (uint32_t)strtoul(id, &end, 10);
-		if (!req.impair.id || *end) {
-			fprintf(stderr, "rdmactl: \"%s\" is not the number of a rule; rdmactl fault list shows them\n",
-				id);
-			return 2;
-		}
+	if (id && (!show_number(id, &req.impair.id) || !req.impair.id)) {
+		fprintf(stderr, "rdmactl: \"%s\" is not the number of a rule; rdmactl fault list shows them\n", id);
+		return 2;
 	}
 	fd = connected(ask);
 	if (fd < 0)
