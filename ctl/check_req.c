@@ -169,10 +169,10 @@ static void same(struct check *c, struct stream *s, const struct packet *p, stru
 	u->passed = false;
 }
 
-/* Sent again, because its time ran out before the answer had come; the answer and the NAK met it on the way. */
+/* Sent again, because its time ran out before the answer had come; the answer and the NAK met it on the way, if there are times. */
 static bool crossed(const struct packet *p, const struct sent *u)
 {
-	return u && u->done_ns && ns_since(p->frame->ns, u->done_ns) < CROSSING_NS;
+	return u && (!p->frame->ns || (u->done_ns && ns_since(p->frame->ns, u->done_ns) < CROSSING_NS));
 }
 
 /* The same with an RNR NAK, which comes late; it may not have been heard yet. */
@@ -217,7 +217,8 @@ static void back(struct check *c, struct stream *s, const struct packet *p, uint
 		resume(c, s, p, seq, asked || s->unheard);
 	if (s->rnr && met(s, p, u))
 		return;
-	if (s->rnr && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until && !rnr_unheard(s, p, u))
+	if (s->rnr && p->frame->ns && seq >= s->rnr_seq && p->frame->ns + RNR_MARGIN_NS < s->rnr_until &&
+	    !rnr_unheard(s, p, u))
 		find_breach(&c->find, &p->at, CHECK_RNR_WAIT, "%llu us too early",
 			    (unsigned long long)ns_since(s->rnr_until, p->frame->ns) / 1000);
 	if (seq <= s->rnr_seq)
