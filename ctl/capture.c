@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -417,6 +418,24 @@ static uint64_t size_get(const char *s)
 	return *end ? 0 : v;
 }
 
+static bool u32_get(uint32_t *n, const char *s)
+{
+	uint64_t v = size_get(s);
+
+	*n = (uint32_t)v;
+	return v && v <= UINT32_MAX;
+}
+
+static bool fd_get(int *fd, const char *s)
+{
+	uint32_t v;
+
+	if (!show_number(s, &v) || v > INT_MAX)
+		return false;
+	*fd = (int)v;
+	return true;
+}
+
 static bool qps_get(struct options *o, const char *list)
 {
 	char *end;
@@ -467,13 +486,13 @@ static bool option(struct cap *c, int opt, const char *arg)
 	case 'w': c->file.path = arg; return *arg;
 	case 'd': o->devices = arg; return *arg;
 	case 'q': return qps_get(o, arg);
-	case 'l': o->snaplen = (uint32_t)size_get(arg); return o->snaplen >= SNAP_LEAST;
+	case 'l': return u32_get(&o->snaplen, arg) && o->snaplen >= SNAP_LEAST;
 	case 'C': return (c->file.size = size_get(arg)) != 0;
-	case 'W': c->file.keep = (unsigned)size_get(arg); return c->file.keep;
+	case 'W': return u32_get(&c->file.keep, arg);
 	case 'b': o->room = size_get(arg); return o->room && o->room <= SPOOL_MOST;
 	case 'c': return (o->count = size_get(arg)) != 0;
 	case 'T': o->seconds = strtod(arg, &end); return o->seconds > 0 && o->seconds < 1e9 && !*end;
-	case 'r': o->ready = (int)strtol(arg, &end, 10); return end != arg && !*end && o->ready >= 0;
+	case 'r': return fd_get(&o->ready, arg);
 	case 'Q': return o->quiet = true;
 	case 'j': return o->json = true;
 	}

@@ -75,7 +75,7 @@ static int check(const char *path)
 		fprintf(stderr, "%s:%u: %s\n", path, err.line, err.text);
 	else
 		printf("%s: %d rule%s\n", path, n, n == 1 ? "" : "s");
-	return n < 0;
+	return n < 0 || show_end();
 }
 
 static int connected(const struct ask *ask)
@@ -134,7 +134,7 @@ static int add(const struct ask *ask, const char *path, const struct options *op
 	if (fd >= 0)
 		close(fd);
 	free(text);
-	return status;
+	return status || show_end();
 }
 
 static int clear(const struct ask *ask, const char *id)
@@ -155,7 +155,7 @@ static int clear(const struct ask *ask, const char *id)
 	close(fd);
 	if (ok)
 		printf("%u rule%s gone\n", rep.impair.n, rep.impair.n == 1 ? "" : "s");
-	return !ok;
+	return !ok || show_end();
 }
 
 static void show_rules(const json_t *j)

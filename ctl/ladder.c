@@ -395,8 +395,6 @@ static bool theme_get(struct options *o, const char *name)
 /* One option; false: it is wrong, and that was said. */
 static bool option(struct options *o, int c, uint32_t *max)
 {
-	char *end;
-
 	switch (c) {
 	case 'o': o->out = optarg; return true;
 	case 'f':
@@ -410,10 +408,10 @@ static bool option(struct options *o, int c, uint32_t *max)
 	case 'U': return seconds_get(&o->until, "--until", optarg);
 	case 'u': o->style.unfold = true; return true;
 	case 'm':
-		*max = (uint32_t)strtoul(optarg, &end, 10);
-		if (*end || !*max)
-			fprintf(stderr, "rdmactl: --max %s: a number of packets\n", optarg);
-		return !*end && *max;
+		if (show_number(optarg, max) && *max)
+			return true;
+		fprintf(stderr, "rdmactl: --max %s: a number of packets\n", optarg);
+		return false;
 	case 'c': o->count = optarg; return true;
 	case 'T': o->seconds = optarg; return true;
 	case 't': o->title = optarg; return true;
