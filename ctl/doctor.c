@@ -231,5 +231,5 @@ int doctor_main(int argc, char **argv, const struct ask *ask)
 	}
 	if (d.fd >= 0)
 		close(d.fd);
-	return failed || fflush(stdout) ? 1 : 0;
+	return failed || show_end();
 }

@@ -217,6 +217,7 @@ static void summary(const struct ladder *l, const struct options *o)
 
 static int draw(struct ladder *l, const struct captures *c, const struct options *o)
 {
+	const bool chosen = o->first > 1 || o->last < UINT64_MAX;
 	json_t *j;
 
 	ladder_end(l, o->qpn, o->qpns);
@@ -233,6 +234,7 @@ static int draw(struct ladder *l, const struct captures *c, const struct options
 		fprintf(stderr, "rdmactl: %s: %s\n", l->name,
 			l->check.packets      ? "no packet of these queue pairs in it"
 			: o->span || o->until ? "no RoCEv2 packet in this time"
+			: chosen              ? "none of these packets is one of RoCEv2"
 					      : "no RoCEv2 packet in it (UDP port 4791)");
 		return 2;
 	}
@@ -335,14 +337,18 @@ static bool qps_get(struct options *o, const char *list)
 static bool packets_get(struct options *o, const char *range)
 {
 	char *end;
+	bool digits = *range >= '0' && *range <= '9';
 
 	o->first = o->last = strtoull(range, &end, 10);
 	if (*end == '-') {
 		range = end + 1;
 		o->last = *range ? strtoull(range, &end, 10) : UINT64_MAX;
+		digits &= !*range || (*range >= '0' && *range <= '9');
 		if (!*range)
 			end++;
 	}
+	if (!digits)
+		o->first = 0;
 	if (*end || !o->first || o->last < o->first)
 		fprintf(stderr, "rdmactl: --packets: numbers as 17, 17-99 or 17-, from 1\n");
 	return !*end && o->first && o->last >= o->first;
