@@ -98,16 +98,25 @@ static char *lib_find(const struct options *opt, const char *name)
 
 /* ---- edits of the container ---------------------------------------------------------- */
 
-static void mount_add(json_t *edits, const char *from, const char *to)
+static bool put(json_t *list, json_t *what, const char *name)
 {
-	json_array_append_new(json_object_get(edits, "mounts"),
-			      json_pack("{s:s s:s s:[ssss]}", "hostPath", from, "containerPath", to, "options", "ro",
-					"nosuid", "nodev", "rbind"));
+	if (!json_array_append_new(list, what))
+		return true;
+	fprintf(stderr, "rdmactl: %s: a specification is UTF-8, and this name is not\n", name);
+	return false;
 }
 
-static void env_add(json_t *edits, const char *name, const char *value)
+static bool mount_add(json_t *edits, const char *from, const char *to)
 {
-	json_array_append_new(json_object_get(edits, "env"), json_sprintf("%s=%s", name, value));
+	return put(json_object_get(edits, "mounts"),
+		   json_pack("{s:s s:s s:[ssss]}", "hostPath", from, "containerPath", to, "options", "ro", "nosuid",
+			     "nodev", "rbind"),
+		   from);
+}
+
+static bool env_add(json_t *edits, const char *name, const char *value)
+{
+	return put(json_object_get(edits, "env"), json_sprintf("%s=%s", name, value), value);
 }
 
 static bool libs_add(json_t *edits, const struct options *opt, bool tree)
@@ -115,7 +124,7 @@ static bool libs_add(json_t *edits, const struct options *opt, bool tree)
 	static const char *const names[] = { "libibverbs.so.1", "librdmacm.so.1", "librspreload.so",
 					     "librdmad-tree.so" };
 	char to[64], *path;
-	bool needed;
+	bool needed, good = true;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		path = lib_find(opt, names[i]);
@@ -129,14 +138,12 @@ static bool libs_add(json_t *edits, const struct options *opt, bool tree)
 			return false;
 		}
 		snprintf(to, sizeof(to), LIB_DIR "/%s", names[i]);
-		if (path)
-			mount_add(edits, path, to);
+		good = good && (!path || mount_add(edits, path, to));
 		free(path);
 	}
-	env_add(edits, "LD_LIBRARY_PATH", LIB_DIR);
-	env_add(edits, "LD_PRELOAD",
-		tree ? LIB_DIR "/librdmad-tree.so:" LIB_DIR "/libibverbs.so.1" : LIB_DIR "/libibverbs.so.1");
-	return true;
+	return good && env_add(edits, "LD_LIBRARY_PATH", LIB_DIR) &&
+	       env_add(edits, "LD_PRELOAD",
+		       tree ? LIB_DIR "/librdmad-tree.so:" LIB_DIR "/libibverbs.so.1" : LIB_DIR "/libibverbs.so.1");
 }
 
 /* Its directory, since a daemon that starts anew makes a new socket. */
@@ -164,10 +171,9 @@ static bool socket_add(json_t *edits, const char *name)
 			name);
 		return false;
 	}
-	mount_add(edits, dir, RDMAD_SYSTEM_DIR);
-	if (snprintf(in, sizeof(in), RDMAD_SYSTEM_DIR "/%s", file) < (int)sizeof(in))
-		env_add(edits, "RDMAD_SOCKET", in);
-	return true;
+	return mount_add(edits, dir, RDMAD_SYSTEM_DIR) &&
+	       (snprintf(in, sizeof(in), RDMAD_SYSTEM_DIR "/%s", file) >= (int)sizeof(in) ||
+		env_add(edits, "RDMAD_SOCKET", in));
 }
 
 static bool tree_add(json_t *edits, const char *tree)
@@ -185,9 +191,7 @@ static bool tree_add(json_t *edits, const char *tree)
 			tree);
 		return false;
 	}
-	mount_add(edits, path, TREE_DIR);
-	env_add(edits, TREE_ENV, TREE_DIR);
-	return true;
+	return mount_add(edits, path, TREE_DIR) && env_add(edits, TREE_ENV, TREE_DIR);
 }
 
 /* ---- the file ------------------------------------------------------------------------ */
