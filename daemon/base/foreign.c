@@ -20,10 +20,12 @@
 #include <unistd.h>
 
 #include "apart.h"
+#include "clock.h"
 #include "log.h"
 #include "quota.h"
 
 #define WAITING_MAX 32u
+#define STUCK_NS    UINT64_C(500000000)
 
 struct waiting {
 	struct waiting *next;
@@ -34,7 +36,8 @@ struct waiting {
 struct user {
 	struct user *next;
 	uid_t uid;
-	bool runs;             /* he has a thread */
+	bool runs;             /* he has a thread, */
+	mono_t since;          /* which closes the first of these since then */
 	unsigned n;            /* of those that nobody is charged with */
 	struct waiting *first; /* is being closed */
 	struct waiting **last;
@@ -170,6 +173,7 @@ static void *close_all(void *arg)
 	while (u->first) {
 		int fd = u->first->fd;
 
+		u->since = clock_now();
 		pthread_mutex_unlock(&lock);
 		close(fd);
 		pthread_mutex_lock(&lock);
@@ -191,6 +195,7 @@ static struct user *user_get(uid_t uid)
 	if (!u)
 		return NULL;
 	u->uid = uid;
+	u->since = clock_now();
 	u->last = &u->first;
 	u->next = users;
 	users = u;
@@ -290,6 +295,18 @@ bool foreign_room(uid_t uid)
 	room = !u || u->n < WAITING_MAX;
 	pthread_mutex_unlock(&lock);
 	return room;
+}
+
+bool foreign_stuck(uid_t uid)
+{
+	const struct user *u;
+	bool stuck;
+
+	pthread_mutex_lock(&lock);
+	u = *user_find(uid);
+	stuck = u && mono_since(clock_now(), u->since) >= STUCK_NS;
+	pthread_mutex_unlock(&lock);
+	return stuck;
 }
 
 /* ---- bills ----------------------------------------------------------------------------- */

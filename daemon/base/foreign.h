@@ -30,6 +30,7 @@ void foreign_close_billed(int fd, uid_t uid, struct bill *);
 void foreign_hang_up(int fd, uid_t uid, struct bill *);
 /* false: too many descriptors of this user wait to be closed; nothing is read from him till foreign_settle() is due. */
 bool foreign_room(uid_t);
+bool foreign_stuck(uid_t); /* one of his takes long to be closed, half a second or more */
 
 /* due: called by any thread when it is time for foreign_settle(); NULL: nobody is told. */
 void foreign_begin(void (*due)(void));

@@ -29,7 +29,7 @@ struct port_range port_range(void)
 	static mono_t read_at;
 	mono_t now = clock_now();
 
-	if (!range.low || mono_since(read_at, now) >= GOOD_NS) {
+	if (!range.low || mono_since(now, read_at) >= GOOD_NS) {
 		range = range_read();
 		read_at = now;
 	}

@@ -7,7 +7,7 @@
 #include "../base/foreign.h"
 #include "sessions.h"
 
-#define AGAIN_S 0.1 /* then there may be a thread */
+#define AGAIN_S 0.1 /* then there may be a thread, or who waits for room has waited long enough */
 
 static struct {
 	struct ev_loop *loop;
@@ -15,14 +15,24 @@ static struct {
 	ev_timer again;
 } closing;
 
+void closing_later(void)
+{
+	if (ev_is_active(&closing.again))
+		return;
+	ev_timer_set(&closing.again, AGAIN_S, 0.);
+	ev_timer_start(closing.loop, &closing.again);
+}
+
 static void settle(void)
 {
-	if (!foreign_settle() && !ev_is_active(&closing.again)) {
-		ev_timer_set(&closing.again, AGAIN_S, 0.);
-		ev_timer_start(closing.loop, &closing.again);
+	bool all = foreign_settle();
+
+	for (struct session *s = sessions, *next; s; s = next) {
+		next = s->next;
+		all &= session_again(closing.loop, s);
 	}
-	for (struct session *s = sessions; s; s = s->next)
-		session_again(closing.loop, s);
+	if (!all)
+		closing_later();
 }
 
 static void on_due(struct ev_loop *, ev_async *, int) { settle(); }

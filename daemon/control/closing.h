@@ -6,6 +6,8 @@
 struct ev_loop;
 
 void closing_start(struct ev_loop *);
+/* Something cannot be closed now: soon it is tried again. */
+void closing_later(void);
 /* When all sessions are gone. */
 void closing_stop(void);
 

@@ -19,6 +19,7 @@
 #include <linux/sockios.h>
 
 #include "capture.h"
+#include "closing.h"
 #include "../cma/cma.h"
 #include "ctl.h"
 #include "dump.h"
@@ -34,6 +35,7 @@
 #define REQUESTS_PER_TURN 16u                              /* then the other sessions */
 #define SESSION_LEN       (sizeof(struct session) + 8192u) /* with what it is in the middle of reading */
 #define USER_PER_TURN     64u                              /* of all sessions of one user */
+#define WAIT_NS           UINT64_C(5000000000)             /* for room for descriptors */
 #define FDS_IN_MAX        253u /* SCM_MAX_FD: the kernel would close what there is no room for here, and wait */
 
 static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
@@ -354,6 +356,36 @@ static bool hoards(struct session *s, uint32_t op)
 	return s->gave && op != MSG_BYE;
 }
 
+/* Does the next record come with descriptors?  They stay where they are. */
+static bool carries(const struct session *s)
+{
+	char c;
+	struct iovec iov = { &c, sizeof(c) };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return recvmsg(s->fd, &mh, MSG_PEEK | MSG_DONTWAIT) >= 0 && mh.msg_flags & MSG_CTRUNC;
+}
+
+/* They could not be closed.  false: there is no end of it, and for the program an error is better than to wait. */
+static bool wait_for_room(struct ev_loop *loop, struct session *s)
+{
+	mono_t now = clock_now();
+
+	if (!s->waits)
+		s->waits_since = now;
+	s->waits = true;
+	if (foreign_stuck(s->uid) || mono_since(now, s->waits_since) >= WAIT_NS) {
+		log_warn("%s (pid %d): descriptors of user %u cannot be closed, as something that they belong to "
+			 "(FUSE, NFS, a "
+			 "peer of TCP) does not answer: this connection, which brings more of them, ends",
+			 s->prog, (int)s->pid, (unsigned)s->uid);
+		return false;
+	}
+	ev_io_stop(loop, &s->io);
+	closing_later();
+	return true;
+}
+
 /* One request.  1: served, 0: none there, -1: the connection is over. */
 static int session_turn(struct ev_loop *loop, struct session *s)
 {
@@ -370,10 +402,9 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 	ssize_t n;
 	int fd;
 
-	if (!foreign_room(s->uid)) { /* what comes now could not be closed */
-		ev_io_stop(loop, &s->io);
-		return 0;
-	}
+	if (!foreign_room(s->uid) && carries(s))
+		return wait_for_room(loop, s) ? 0 : -1;
+	s->waits = false;
 	n = record_read(s, &in, sizeof(in.bytes), &mh);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
@@ -395,10 +426,17 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 	return request_serve(loop, s, &in.req, (size_t)n, fd, many) ? 1 : -1;
 }
 
-void session_again(struct ev_loop *loop, struct session *s)
+bool session_again(struct ev_loop *loop, struct session *s)
 {
-	if (!ev_is_active(&s->io) && foreign_room(s->uid))
+	if (ev_is_active(&s->io))
+		return true;
+	if (foreign_room(s->uid))
 		ev_io_start(loop, &s->io);
+	else if (!wait_for_room(loop, s))
+		session_end(loop, s);
+	else
+		return false;
+	return true;
 }
 
 /* If its user has not had his share of this turn.  As session_turn(). */

@@ -24,6 +24,8 @@ struct session {
 	char prog[RDMAD_NAME_LEN]; /* as the client calls itself; printable */
 	struct msg_runs runs;
 	bool hello, hold;
+	bool waits; /* its next request, which has descriptors, for room for them, since then */
+	mono_t waits_since;
 	bool gave;               /* descriptors, and the client may not have read the reply that they came with */
 	bool yields;             /* its last request was so long that others come next */
 	struct ctx *ctx;         /* after MSG_OPEN */
@@ -46,8 +48,11 @@ struct stuck {
 /* Takes over fd.  NULL: no memory, fd is closed. */
 struct session *session_new(struct ev_loop *, int fd, const struct ucred *);
 void session_end(struct ev_loop *, struct session *);
-/* Reads on, if it does not for want of room for its user's descriptors (../base/foreign.h), and there is room now. */
-void session_again(struct ev_loop *, struct session *);
+/*
+ * Reads on, if it does not for want of room for its user's descriptors (../base/foreign.h), and there is room now; or ends, after
+ * five seconds.  false: it goes on waiting.
+ */
+bool session_again(struct ev_loop *, struct session *);
 
 /*
  * From now on the end of the process that connected ends the session, even if a child of it holds the connection open.  ESRCH:

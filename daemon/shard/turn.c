@@ -315,7 +315,7 @@ bool turn_guest(struct shard *s)
 	do {
 		d = work(s, &now);
 		now = clock_now();
-	} while (d.again && mono_since(began, now) < GUEST_NS);
+	} while (d.again && mono_since(now, began) < GUEST_NS);
 	return !d.again && !is_due(s);
 }
 
