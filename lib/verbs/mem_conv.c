@@ -99,6 +99,15 @@ bool conv_suits(uintptr_t start, uintptr_t end)
 	return ok;
 }
 
+bool conv_at(struct vma_reader *r, const struct conv *c, uintptr_t at, struct vma *v)
+{
+	vma_again(r);
+	while (vma_next(r, v))
+		if (v->end > at)
+			return v->start <= at && is_of(v, c);
+	return false;
+}
+
 bool conv_there(struct vma_reader *r, const struct conv *c, uintptr_t start, uintptr_t end)
 {
 	uintptr_t at = start;

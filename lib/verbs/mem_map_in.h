@@ -60,6 +60,8 @@ bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written 
 struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most);   /* most: bytes that are copied */
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */
 bool conv_there(struct vma_reader *, const struct conv *, uintptr_t start, uintptr_t end); /* is there nothing else? */
+/* The mapping at an address; false: it is not one of these. */
+bool conv_at(struct vma_reader *, const struct conv *, uintptr_t at, struct vma *);
 bool conv_has_file(const struct conv *); /* its descriptor is still that */
 bool conv_turns(const struct conv *);    /* may all of it be made private? */
 /* With an open reader: all of it is private, anonymous, and nothing that is mapped anywhere writes behind; the latter alone. */

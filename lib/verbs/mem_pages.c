@@ -25,6 +25,7 @@
 #define EMPTY   ((size_t)1 << 30) /* to see that nothing is there takes as long */
 #define BLOCK   512u              /* pages that are asked for at once */
 #define PRESENT (3ull << 62)      /* in pagemap: in memory, or swapped out */
+#define RW      (PROT_READ | PROT_WRITE)
 
 /* On the way from start to end; the file has at off what is at start. */
 struct pages {
@@ -37,16 +38,23 @@ struct pages {
 	unsigned turn;           /* of hold.h, in which they were looked at */
 	/* On the way back: */
 	const struct conv *conv;
-	bool mine; /* this process made it, whose threads may change what is mapped */
-	int tell;  /* a byte goes there for each piece; -1: none does */
+	bool mine;         /* this process made it, whose threads may change what is mapped */
+	int tell;          /* a byte goes there for each piece; -1: none does */
+	uintptr_t vma_end; /* of the mapping that at is in, ... */
+	int prot;          /* ... and what may be done there */
 };
 
 static size_t page_len(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 static off_t off_of(const struct pages *w, uintptr_t addr) { return w->off + (off_t)(addr - w->start); }
 
-static bool map_at(uintptr_t addr, size_t len, int flags, int fd, off_t off)
+static bool map_at(uintptr_t addr, size_t len, int prot, int flags, int fd, off_t off)
 {
-	return syscall(SYS_mmap, addr, len, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, off) == (long)addr;
+	return syscall(SYS_mmap, addr, len, prot, flags | MAP_FIXED, fd, off) == (long)addr;
+}
+
+static bool protect(uintptr_t addr, size_t len, int prot)
+{
+	return prot == RW || !syscall(SYS_mprotect, addr, len, prot);
 }
 
 /*
@@ -186,9 +194,9 @@ static bool share_piece(void *arg)
 	len = to - w->at;
 	if (!len || (is_new_turn(w) && !conv_plain(w->maps, w->at, w->end)))
 		return false;
-	if (!map_at(w->at, len, MAP_SHARED, w->fd, off_of(w, w->at))) {
+	if (!map_at(w->at, len, RW, MAP_SHARED, w->fd, off_of(w, w->at))) {
 		/* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
-		w->lost = !conv_plain(w->maps, w->at, to) && (!map_at(w->at, len, private_flags(w), -1, 0) ||
+		w->lost = !conv_plain(w->maps, w->at, to) && (!map_at(w->at, len, RW, private_flags(w), -1, 0) ||
 							      !file_read(w->fd, w->at, len, off_of(w, w->at)));
 		return false;
 	}
@@ -218,9 +226,23 @@ uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end, size_t most)
 
 /* ---- and back ----------------------------------------------------------------------- */
 
+/* The mapping that is next; false: it is not one of ours. */
+static bool back_look(struct pages *w)
+{
+	struct vma v;
+
+	if (!w->mine)
+		return true;
+	if ((is_new_turn(w) && !conv_quiet(w->maps)) || !conv_at(w->maps, w->conv, w->at, &v))
+		return false;
+	w->vma_end = v.end < w->end ? v.end : w->end;
+	w->prot = vma_prot(&v);
+	return true;
+}
+
 static uintptr_t back_end(const struct pages *w)
 {
-	const uintptr_t most = w->end - w->at < EMPTY ? w->end : w->at + EMPTY;
+	const uintptr_t most = w->vma_end - w->at < EMPTY ? w->vma_end : w->at + EMPTY;
 	const off_t end = off_of(w, most);
 	off_t from = off_of(w, w->at);
 	size_t copied = 0, part;
@@ -240,16 +262,15 @@ static bool back_piece(void *arg)
 	size_t len;
 	off_t off;
 
-	if (!conv_has_file(w->conv))
+	if (!conv_has_file(w->conv) || !back_look(w))
 		return false;
 	to = back_end(w);
 	len = to - w->at;
 	off = off_of(w, w->at);
-	if (w->mine && ((is_new_turn(w) && !conv_quiet(w->maps)) || !conv_there(w->maps, w->conv, w->at, to)))
-		return false;
-	if (!map_at(w->at, len, private_flags(w), -1, 0) || !file_read(w->fd, w->at, len, off)) {
+	if (!map_at(w->at, len, RW, private_flags(w), -1, 0) || !file_read(w->fd, w->at, len, off) ||
+	    !protect(w->at, len, w->prot)) {
 		w->lost = !(w->mine && conv_there(w->maps, w->conv, w->at, to)) &&
-			  !map_at(w->at, len, MAP_SHARED, w->fd, off);
+			  !map_at(w->at, len, w->prot, MAP_SHARED, w->fd, off);
 		return false;
 	}
 	if (w->mine && !maps.late && !map_forking()) /* nobody else has it: so memory is not taken twice */
@@ -286,12 +307,16 @@ static bool copy_piece(void *arg)
 {
 	struct pages *w = arg;
 	size_t len = w->end - w->at < CHUNK ? w->end - w->at : CHUNK;
-	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, private_flags(w), -1, 0L);
+	long p = syscall(SYS_mmap, NULL, len, RW, private_flags(w), -1, 0L);
 
 	if (p == -1)
 		return false;
-	memcpy((void *)p, (const void *)w->at, len);
-	if (syscall(SYS_mremap, p, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, w->at) == -1) {
+	if (w->prot & PROT_READ || protect(w->at, len, PROT_READ))
+		memcpy((void *)p, (const void *)w->at, len);
+	else
+		w->lost = true;
+	if (w->lost || !protect((uintptr_t)p, len, w->prot) ||
+	    syscall(SYS_mremap, p, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, w->at) == -1) {
 		syscall(SYS_munmap, p, len);
 		return false;
 	}
@@ -312,7 +337,9 @@ bool pages_private(const struct vma *v, int fd, int tell)
 			   .off = (off_t)v->off,
 			   .fd = fd,
 			   .conv = &c,
-			   .tell = tell };
+			   .tell = tell,
+			   .vma_end = v->end,
+			   .prot = vma_prot(v) };
 
 	hold_alone(back_piece, &w);
 	check_lost(&w, "forking");

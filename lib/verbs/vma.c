@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 /* PROCMAP_QUERY of Linux 6.11: the mapping at an address or behind it, without the text of all those before. */
 struct query {
@@ -89,6 +90,12 @@ bool vma_next(struct vma_reader *r, struct vma *v)
 		end++;
 	v->name = end;
 	return true;
+}
+
+int vma_prot(const struct vma *v)
+{
+	return (v->perm[0] == 'r' ? PROT_READ : 0) | (v->perm[1] == 'w' ? PROT_WRITE : 0) |
+	       (v->perm[2] == 'x' ? PROT_EXEC : 0);
 }
 
 /* *all: each mapping there has the flag if it is wanted, or none has it.  false: this kernel cannot be asked. */

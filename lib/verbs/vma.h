@@ -32,6 +32,7 @@ bool vma_open(struct vma_reader *);
 void vma_again(struct vma_reader *);              /* from the first */
 bool vma_next(struct vma_reader *, struct vma *); /* in order of address */
 void vma_close(struct vma_reader *);
+int vma_prot(const struct vma *); /* as for mmap() */
 
 /* Nothing that is mapped there is read-only; also if that cannot be found out.  No page is touched. */
 bool vma_writable(uintptr_t start, uintptr_t end);

@@ -83,6 +83,7 @@ void api_ops(Suite *);
 void api_xrc(Suite *);
 void api_flush(Suite *);
 void api_map(Suite *);
+void api_attr(Suite *);
 void api_back(Suite *);
 void api_segment(Suite *);
 void api_arena(Suite *);

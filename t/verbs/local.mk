@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/verbs/api
 t_verbs_api_SOURCES = \
+	t/verbs/api_attr.c \
 	t/verbs/api_async.c \
 	t/verbs/api_back.c \
 	t/verbs/api_event.c \
