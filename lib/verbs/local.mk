@@ -50,6 +50,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/stub.c \
 	lib/verbs/sysfs.c \
 	lib/verbs/vma.c \
+	lib/verbs/vma_attr.c \
 	lib/verbs/wq.c \
 	lib/verbs/wr_build.c \
 	lib/verbs/wr_ex.c \

@@ -137,9 +137,10 @@ bool conv_intact(const struct conv *c, uintptr_t start, uintptr_t end)
 }
 
 /* A child that was made without handlers of fork() has its parent's, and would take the bytes away from both. */
-bool conv_turns(const struct conv *c)
+bool conv_turns(struct conv *c)
 {
-	return c->owner == getpid() && conv_intact(c, c->start, c->end) && pages_free(c->start, c->end);
+	return c->owner == getpid() && conv_intact(c, c->start, c->end) && pages_free(c->start, c->end) &&
+	       vma_advice(c->start, c->end, &c->advice) != VMA_ODD;
 }
 
 /* ---- the file ---------------------------------------------------------------------- */
@@ -195,7 +196,11 @@ struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most)
 	c->fd = file_make(c);
 	if (c->fd < 0)
 		return NULL;
-	c->end = pages_share(c->fd, start, end, most);
+	c->end = pages_share(c, end, most);
+	if (!c->advised && vma_advice(start, end, &c->advice) == VMA_LIKE) {
+		c->advised = true;
+		c->end = pages_share(c, end, most);
+	}
 	if (c->end > start)
 		return c;
 	conv_free(c);

@@ -22,6 +22,8 @@ struct conv {
 	struct conv *next;
 	uintptr_t start, end;
 	int fd;
+	unsigned advice; /* of vma.h, that its mappings have, ... */
+	bool advised;    /* ... which is known */
 	uint64_t ino;
 	unsigned major, minor; /* of the file system that the file is in */
 	pid_t owner;
@@ -56,14 +58,14 @@ extern struct map_state maps;
 
 /* mem_conv.c; with the lock held. */
 bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but threads */
-/* May reach less far than end; NULL: nothing was changed. */
-struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most);   /* most: bytes that are copied */
+/* May reach less far than end; NULL: nothing was changed.  most: bytes that are copied. */
+struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most);
 bool conv_intact(const struct conv *, uintptr_t start, uintptr_t end); /* still mapped where it was? */
 bool conv_there(struct vma_reader *, const struct conv *, uintptr_t start, uintptr_t end); /* is there nothing else? */
 /* The mapping at an address; false: it is not one of these. */
 bool conv_at(struct vma_reader *, const struct conv *, uintptr_t at, struct vma *);
 bool conv_has_file(const struct conv *); /* its descriptor is still that */
-bool conv_turns(const struct conv *);    /* may all of it be made private? */
+bool conv_turns(struct conv *);          /* may all of it be made private? */
 /* With an open reader: all of it is private, anonymous, and nothing that is mapped anywhere writes behind; the latter alone. */
 bool conv_plain(struct vma_reader *, uintptr_t start, uintptr_t end);
 bool conv_quiet(struct vma_reader *);
@@ -71,8 +73,8 @@ bool conv_remains(const struct conv *); /* some of it is mapped somewhere; NULL:
 void conv_free(struct conv *);          /* closes the file; the pages stay as they are */
 
 /* mem_pages.c; with the lock held. */
-/* [start, end) becomes the beginning of the file, with no more than most bytes of data; how far it got. */
-uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end, size_t most);
+/* From its start to end it becomes the beginning of the file, with no more than most bytes of data; how far it got.  Nowhere: it may be as its advice was not known. */
+uintptr_t pages_share(struct conv *, uintptr_t end, size_t most);
 bool pages_back(const struct conv *); /* makes them private; false: some are left */
 /*
  * The same of one mapping in a forked child, with one thread.  fd: its file, or another one, or -1; each piece is told to a pipe

@@ -32,6 +32,8 @@ struct pages {
 	uintptr_t start, at, end;
 	off_t off;
 	int fd, pagemap;
+	unsigned advice;         /* for what is mapped anew */
+	bool advised;            /* that is known */
 	size_t room;             /* for what must be copied */
 	bool lost;               /* some of it is in the file only, which cannot be mapped */
 	struct vma_reader *maps; /* but in a child */
@@ -47,7 +49,7 @@ struct pages {
 static size_t page_len(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 static off_t off_of(const struct pages *w, uintptr_t addr) { return w->off + (off_t)(addr - w->start); }
 
-static bool map_at(uintptr_t addr, size_t len, int prot, int flags, int fd, off_t off)
+static bool map_fixed(uintptr_t addr, size_t len, int prot, int flags, int fd, off_t off)
 {
 	return syscall(SYS_mmap, addr, len, prot, flags | MAP_FIXED, fd, off) == (long)addr;
 }
@@ -55,6 +57,14 @@ static bool map_at(uintptr_t addr, size_t len, int prot, int flags, int fd, off_
 static bool protect(uintptr_t addr, size_t len, int prot)
 {
 	return prot == RW || !syscall(SYS_mprotect, addr, len, prot);
+}
+
+static bool map_at(const struct pages *w, size_t len, int prot, int flags, int fd, off_t off)
+{
+	if (!map_fixed(w->at, len, prot, flags, fd, off))
+		return false;
+	vma_advise(w->at, len, w->advice);
+	return true;
 }
 
 /*
@@ -182,6 +192,10 @@ static bool share_piece(void *arg)
 	struct block b;
 	size_t copied = 0, len;
 
+	if (to == w->start && !w->advised)
+		w->advised = vma_try(w->maps, to, w->end, &w->advice);
+	if (!w->advised)
+		return false;
 	while (to < w->end && to - w->at < EMPTY) {
 		block_look(&b, w, to);
 		if (copied + b.len > CHUNK || copied + b.len > w->room)
@@ -194,9 +208,9 @@ static bool share_piece(void *arg)
 	len = to - w->at;
 	if (!len || (is_new_turn(w) && !conv_plain(w->maps, w->at, w->end)))
 		return false;
-	if (!map_at(w->at, len, RW, MAP_SHARED, w->fd, off_of(w, w->at))) {
+	if (!map_at(w, len, RW, MAP_SHARED, w->fd, off_of(w, w->at))) {
 		/* The kernel may have taken the old mapping away before it failed: the bytes are in the file. */
-		w->lost = !conv_plain(w->maps, w->at, to) && (!map_at(w->at, len, RW, private_flags(w), -1, 0) ||
+		w->lost = !conv_plain(w->maps, w->at, to) && (!map_at(w, len, RW, private_flags(w), -1, 0) ||
 							      !file_read(w->fd, w->at, len, off_of(w, w->at)));
 		return false;
 	}
@@ -205,21 +219,29 @@ static bool share_piece(void *arg)
 	return w->at < w->end;
 }
 
-uintptr_t pages_share(int fd, uintptr_t start, uintptr_t end, size_t most)
+uintptr_t pages_share(struct conv *c, uintptr_t end, size_t most)
 {
 	struct vma_reader r;
-	struct pages w = {
-		.start = start, .at = start, .end = end, .fd = fd, .room = most, .maps = &r, .turn = hold_turn() - 1
-	};
+	struct pages w = { .start = c->start,
+			   .at = c->start,
+			   .end = end,
+			   .fd = c->fd,
+			   .advice = c->advice,
+			   .advised = c->advised,
+			   .room = most,
+			   .maps = &r,
+			   .turn = hold_turn() - 1 };
 
 	if (!vma_open(&r))
-		return start;
+		return c->start;
 	w.pagemap = direct_open("/proc/self/pagemap", O_RDONLY);
-	if (w.pagemap >= 0 || end - start <= MAP_BLIND)
+	if (w.pagemap >= 0 || end - c->start <= MAP_BLIND)
 		hold_run(share_piece, &w);
 	if (w.pagemap >= 0)
 		direct_close(w.pagemap);
 	vma_close(&r);
+	c->advice = w.advice;
+	c->advised = w.advised;
 	check_lost(&w, "registering");
 	return w.at;
 }
@@ -267,10 +289,10 @@ static bool back_piece(void *arg)
 	to = back_end(w);
 	len = to - w->at;
 	off = off_of(w, w->at);
-	if (!map_at(w->at, len, RW, private_flags(w), -1, 0) || !file_read(w->fd, w->at, len, off) ||
+	if (!map_at(w, len, RW, private_flags(w), -1, 0) || !file_read(w->fd, w->at, len, off) ||
 	    !protect(w->at, len, w->prot)) {
 		w->lost = !(w->mine && conv_there(w->maps, w->conv, w->at, to)) &&
-			  !map_at(w->at, len, w->prot, MAP_SHARED, w->fd, off);
+			  !map_at(w, len, w->prot, MAP_SHARED, w->fd, off);
 		return false;
 	}
 	if (w->mine && !maps.late && !map_forking()) /* nobody else has it: so memory is not taken twice */
@@ -288,6 +310,7 @@ bool pages_back(const struct conv *c)
 			   .at = c->start,
 			   .end = c->end,
 			   .fd = c->fd,
+			   .advice = c->advice,
 			   .conv = c,
 			   .mine = true,
 			   .maps = &r,
@@ -320,10 +343,21 @@ static bool copy_piece(void *arg)
 		syscall(SYS_munmap, p, len);
 		return false;
 	}
+	vma_advise(w->at, len, w->advice);
 	if (w->tell >= 0)
 		syscall(SYS_write, w->tell, "", 1);
 	w->at += len;
 	return w->at < w->end;
+}
+
+/* Of those that the parent converted and has still. */
+static unsigned advice_of(const struct vma *v)
+{
+	const struct conv *c = maps.convs;
+
+	while (c && c->ino != v->ino)
+		c = c->next;
+	return c ? c->advice : 0;
 }
 
 bool pages_private(const struct vma *v, int fd, int tell)
@@ -336,6 +370,7 @@ bool pages_private(const struct vma *v, int fd, int tell)
 			   .end = v->end,
 			   .off = (off_t)v->off,
 			   .fd = fd,
+			   .advice = advice_of(v),
 			   .conv = &c,
 			   .tell = tell,
 			   .vma_end = v->end,

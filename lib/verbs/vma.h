@@ -34,6 +34,20 @@ bool vma_next(struct vma_reader *, struct vma *); /* in order of address */
 void vma_close(struct vma_reader *);
 int vma_prot(const struct vma *); /* as for mmap() */
 
+/* vma_attr.c */
+/*
+ * What vma_advise() gives to new mappings, so that they are like the one that has all of the range, which is private memory.  false: it cannot be
+ * seen.  Maps a page for a moment: only in a step of hold.h.
+ */
+bool vma_try(struct vma_reader *, uintptr_t start, uintptr_t end, unsigned *advice);
+/*
+ * The same of any mappings; ODD: they differ, or have something that cannot be given; UNKNOWN: also while to find out would take much
+ * of the time.  One call at a time.
+ */
+enum vma_like { VMA_LIKE, VMA_ODD, VMA_UNKNOWN };
+enum vma_like vma_advice(uintptr_t start, uintptr_t end, unsigned *advice);
+void vma_advise(uintptr_t addr, size_t len, unsigned advice); /* also in a step of hold.h */
+
 /* Nothing that is mapped there is read-only; also if that cannot be found out.  No page is touched. */
 bool vma_writable(uintptr_t start, uintptr_t end);
 /* Some of what is mapped there may be shared with others; also if the kernel cannot be asked. */

@@ -6,12 +6,21 @@
  */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <linux/userfaultfd.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
 
 #define LEN  ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
@@ -120,4 +129,219 @@ START_TEST(protection)
 }
 END_TEST
 
-void api_attr(Suite *s) { SUITE_ADD(s, protection); }
+/* ---- advice, and the like ------------------------------------------------------------ */
+
+/* Whether the line of smaps with this name has this word, for the mapping at p. */
+static bool smaps_has(const unsigned char *p, const char *name, const char *word)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned long start, end;
+	bool here = false, has = false;
+	char line[512];
+
+	ck_assert(f != NULL);
+	while (!has && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			here = (unsigned long)p >= start && (unsigned long)p < end;
+		has = here && !strncmp(line, name, strlen(name)) && strstr(line + strlen(name), word);
+	}
+	fclose(f);
+	return has;
+}
+
+static bool has_flag(const unsigned char *p, const char *flag)
+{
+	char word[8];
+
+	snprintf(word, sizeof(word), " %s ", flag);
+	return smaps_has(p, "VmFlags:", word);
+}
+
+static unsigned converted(const unsigned char *p)
+{
+	unsigned n;
+
+	fix_mappings(p, LEN, &n);
+	return n;
+}
+
+/* Given before registration, or only then: there afterwards, and, in the first case, meanwhile and in a child. */
+static void advised(struct fix *f, int advice, const char *flag, bool before)
+{
+	unsigned char *p = pages(LEN, 3);
+	struct ibv_mr *m;
+	int status;
+	pid_t pid;
+
+	ck_assert_msg(!before || !madvise(p, LEN, advice), "%s: %s", flag, strerror(errno));
+	m = reg(f, p, LEN);
+	ck_assert_msg(converted(p) == 1, "%s: is not converted", flag);
+	ck_assert_msg(before || !madvise(p, LEN, advice), "%s: %s", flag, strerror(errno));
+	ck_assert_msg(has_flag(p, flag), "%s: is lost at registration", flag);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(!before || has_flag(p, flag) ? 0 : 1);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(status == 0 || advice == MADV_DONTFORK, "%s: is lost in a child", flag);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_msg(!converted(p) && has_flag(p, flag), "%s: is lost at the end", flag);
+	ck_assert(fix_filled(p, LEN, 3));
+}
+
+static void advised_both(int advice, const char *flag)
+{
+	struct fix f;
+
+	fix_open(&f);
+	advised(&f, advice, flag, true);
+	advised(&f, advice, flag, false);
+	fix_close(&f);
+}
+
+START_TEST(dontdump) { advised_both(MADV_DONTDUMP, "dd"); }
+END_TEST
+START_TEST(dontfork) { advised_both(MADV_DONTFORK, "dc"); }
+END_TEST
+START_TEST(hugepage) { advised_both(MADV_HUGEPAGE, "hg"); }
+END_TEST
+START_TEST(nohugepage) { advised_both(MADV_NOHUGEPAGE, "nh"); }
+END_TEST
+START_TEST(sequential) { advised_both(MADV_SEQUENTIAL, "sr"); }
+END_TEST
+START_TEST(in_disorder) { advised_both(MADV_RANDOM, "rr"); }
+END_TEST
+
+/* Half of it is not like the other half: left as it is. */
+START_TEST(halves)
+{
+	unsigned char *p = pages(LEN, 1);
+	struct fix f;
+
+	fix_open(&f);
+	ck_assert_int_eq(madvise(p, LEN / 2, MADV_DONTDUMP), 0);
+	ck_assert_int_eq(ibv_dereg_mr(reg(&f, p, LEN)), 0);
+	ck_assert(has_flag(p, "dd") && !has_flag(p + LEN / 2, "dd"));
+	fix_close(&f);
+}
+END_TEST
+
+/* The child's are clean: that is nothing for pages of a file. */
+START_TEST(wipeonfork)
+{
+	unsigned char *p = pages(LEN, 1);
+	struct ibv_mr *m;
+	struct fix f;
+	int status;
+	pid_t pid;
+
+	fix_open(&f);
+	ck_assert_int_eq(madvise(p, LEN, MADV_WIPEONFORK), 0);
+	m = reg(&f, p, LEN);
+	ck_assert_uint_eq(converted(p), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(p[0] || memcmp(p, p + 1, LEN - 1));
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(has_flag(p, "wf") && fix_filled(p, LEN, 1));
+	fix_close(&f);
+}
+END_TEST
+
+/* Pages that come by userfaultfd still do. */
+START_TEST(by_userfaultfd)
+{
+	int u = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	struct uffdio_api api = { .api = UFFD_API };
+	unsigned char *p = pages(LEN, 1), *src = pages(PAGE, 7);
+	struct uffdio_register range = { .range = { (uintptr_t)p, LEN }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_copy copy = { .dst = (uintptr_t)p + PAGE, .src = (uintptr_t)src, .len = PAGE };
+	struct ibv_mr *m;
+	struct fix f;
+
+	if (u < 0 || ioctl(u, UFFDIO_API, &api))
+		return; /* this kernel has none */
+	fix_open(&f);
+	ck_assert_int_eq(ioctl(u, UFFDIO_REGISTER, &range), 0);
+	m = reg(&f, p, LEN);
+	ck_assert_uint_eq(converted(p), 0);
+	ck_assert_int_eq(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
+	ck_assert_int_eq(ioctl(u, UFFDIO_COPY, &copy), 0);
+	ck_assert(fix_filled(p + PAGE, PAGE, 7));
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert(has_flag(p, "um"));
+	close(u);
+	fix_close(&f);
+}
+END_TEST
+
+/* before: registration; else only then. */
+static void policy(struct fix *f, bool before)
+{
+	const unsigned long node = 1;
+	unsigned char *p = pages(LEN, 2);
+	const int preferred = 1, of_addr = 2;
+	struct ibv_mr *m;
+	int mode = 0;
+
+	if (!before)
+		m = reg(f, p, LEN);
+	if (syscall(SYS_mbind, p, LEN, preferred, &node, 8 * sizeof(node), 0))
+		ck_assert_int_ne(errno, EINVAL); /* of a machine, or a container, without */
+	else
+		mode = preferred;
+	if (before)
+		m = reg(f, p, LEN);
+	ck_assert(!before || !mode || !converted(p));
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	if (mode)
+		ck_assert_int_eq(syscall(SYS_get_mempolicy, &mode, NULL, 0UL, p, of_addr), 0);
+	ck_assert(!mode || mode == preferred);
+	ck_assert(fix_filled(p, LEN, 2));
+}
+
+START_TEST(numa_policy)
+{
+	struct fix f;
+
+	fix_open(&f);
+	policy(&f, true);
+	policy(&f, false);
+	fix_close(&f);
+}
+END_TEST
+
+/* Protection keys, where the processor has them. */
+START_TEST(keys)
+{
+	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	int key = pkey_alloc(0, 0);
+	struct ibv_mr *m, *n;
+	char word[16];
+	struct fix f;
+
+	if (key < 0)
+		return;
+	snprintf(word, sizeof(word), " %d\n", key);
+	fix_open(&f);
+	ck_assert_int_eq(pkey_mprotect(p, LEN, PROT_READ | PROT_WRITE, key), 0);
+	m = reg(&f, p, LEN);
+	n = reg(&f, q, LEN);
+	ck_assert(!converted(p) && converted(q));
+	ck_assert_int_eq(pkey_mprotect(q, LEN, PROT_READ | PROT_WRITE, key), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(ibv_dereg_mr(n), 0);
+	ck_assert(smaps_has(p, "ProtectionKey:", word) && smaps_has(q, "ProtectionKey:", word));
+	ck_assert(fix_filled(p, LEN, 1) && fix_filled(q, LEN, 2));
+	fix_close(&f);
+}
+END_TEST
+
+void api_attr(Suite *s)
+{
+	SUITE_ADD(s, protection, dontdump, dontfork, hugepage, nohugepage, sequential, in_disorder, halves, wipeonfork,
+		  by_userfaultfd, numa_policy, keys);
+}
