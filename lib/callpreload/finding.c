@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
+#include <rdmad/high.h>
+
 #define PLACES_MAX 512 /* more are counted, and not told apart */
 
 static const struct {
@@ -48,7 +50,7 @@ static bool place_note(enum finding_kind kind, const struct stack *at, const str
 static void out(const char *text, size_t len)
 {
 	const char *log = getenv("RDMAD_CHECK_LOG");
-	int fd = log && *log ? open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644) : -1;
+	int fd = log && *log ? fd_high(open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)) : -1;
 
 	if (write(STDERR_FILENO, text, len) < 0) {
 		/* nobody reads it there */

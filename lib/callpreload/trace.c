@@ -15,6 +15,8 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 
+#include <rdmad/high.h>
+
 #define LINE_LEN 1600
 #define TELL_NS  1000000000u
 
@@ -86,7 +88,7 @@ static bool file_open(void)
 {
 	struct stat st;
 
-	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+	fd = fd_high(open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
 	if (fd < 0 || fstat(fd, &st))
 		return false;
 	dev = st.st_dev;

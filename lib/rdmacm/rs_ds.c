@@ -6,13 +6,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <rdmad/high.h>
+
 int ds_open(struct rsock *rs)
 {
 	rs->ds = calloc(1, sizeof(*rs->ds));
 	if (!rs->ds)
 		return ENOMEM;
 	rs->ds->last = &rs->ds->first;
-	rs->ds->ep = epoll_create1(EPOLL_CLOEXEC);
+	rs->ds->ep = fd_high(epoll_create1(EPOLL_CLOEXEC));
 	rs->fd = rs->ds->ep < 0 ? -1 : socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	return rs->fd < 0 ? errno : 0;
 }

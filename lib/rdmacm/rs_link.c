@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <rdmad/high.h>
 #include <rdmad/own.h>
 
 #ifndef MFD_NOEXEC_SEAL
@@ -43,6 +44,7 @@ static int file_make(size_t len)
 	fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 	if (fd < 0)
 		fd = memfd_create("rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = fd_high(fd);
 	if (fd >= 0 && (ftruncate(fd, (off_t)len) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))) {
 		close(fd);
 		fd = -1;

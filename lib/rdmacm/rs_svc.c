@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/high.h>
+
 static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t svc_cond = PTHREAD_COND_INITIALIZER;
 static struct rsock *svc_list;
@@ -127,7 +129,7 @@ static int svc_start(void)
 	pthread_t t;
 	int err;
 
-	svc_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	svc_kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (svc_kick < 0)
 		return errno;
 	sigfillset(&all);

@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <rdmad/high.h>
+
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rsock **table;
 static int table_n;
@@ -51,7 +53,7 @@ struct rsock *rs_new(int domain, int type)
 	pthread_mutex_init(&rs->lock, NULL);
 	rs->svc.due = INT64_MAX;
 	rs->fd = -1;
-	rs->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	rs->kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (rs->kick < 0)
 		err = errno;
 	else

@@ -5,6 +5,8 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
+#include <rdmad/high.h>
+
 pthread_mutex_t ep_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ep *eps;
 uint32_t ep_count;        /* atomic */
@@ -33,7 +35,7 @@ static struct ep *ep_make(int fd)
 		return NULL;
 	ep->fd = fd;
 	ep->refs = 1;
-	ep->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ep->kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (ep->kick < 0 || real()->epoll_ctl(fd, EPOLL_CTL_ADD, ep->kick, &e)) {
 		if (ep->kick >= 0)
 			syscall(SYS_close, ep->kick);

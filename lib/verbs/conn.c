@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/high.h>
 #include <rdmad/sock.h>
 
 #define FDS_MAX  4u
@@ -34,6 +35,8 @@ static int name_connect(const char *name, pid_t *pid)
 	struct ucred who;
 	int fd = sock_connect(name, 0, &who);
 
+	if (fd >= 0 && (fd = fd_high(fd)) < 0)
+		return -errno;
 	if (fd >= 0)
 		*pid = who.uid == geteuid() ? who.pid : 0;
 	return fd == -ENAMETOOLONG ? -EINVAL : fd;

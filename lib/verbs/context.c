@@ -16,6 +16,7 @@
 #include <rdmad/keep.h>
 
 #include <rdmad/feature.h>
+#include <rdmad/high.h>
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,6 +49,15 @@ int ctx_ask(struct conn *conn, struct msg_req *req, struct msg_rep *rep, int *fd
 	err = conn_call(conn, req, rep, mem, fds, 4);
 	if (mem >= 0)
 		close(mem);
+	if (err)
+		return err;
+	fds[1] = fd_high(fds[1]);
+	if (fds[1] >= 0)
+		return 0;
+	err = errno;
+	close(fds[0]);
+	close(fds[2]);
+	close(fds[3]);
 	return err;
 }
 

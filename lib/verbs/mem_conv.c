@@ -19,6 +19,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <rdmad/high.h>
+
 #include "vma.h"
 
 /* The file is much longer than what is mapped of it, so that mremap() can make the mapping longer as it could
@@ -166,6 +168,7 @@ static int file_make(struct conv *c)
 	fd = memfd_create(CONV_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 	if (fd < 0)
 		fd = memfd_create(CONV_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = fd_high(fd);
 	if (fd < 0)
 		return -1;
 	if (syscall(SYS_ftruncate, fd, FILE_LEN) || direct_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) ||

@@ -16,6 +16,7 @@
 #include "query.h"
 #include "slots.h"
 
+#include <rdmad/high.h>
 #include <rdmad/keep.h>
 
 #include <arpa/inet.h>
@@ -308,7 +309,7 @@ int raw_open(struct rd_qp *qp)
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
 	int len = SOCK_BUF, on = 1, err;
 
-	qp->raw_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	qp->raw_fd = fd_high(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
 	if (qp->raw_fd < 0)
 		return errno == EACCES ? EPERM : errno;
 	setsockopt(qp->raw_fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));

@@ -329,6 +329,7 @@ int main(void)
 #ifndef __SANITIZE_THREAD__ /* which has a thread of its own: nothing would be converted */
 	api_map(s);
 	api_attr(s);
+	api_caller(s);
 	api_back(s);
 	api_segment(s);
 	api_arena(s);

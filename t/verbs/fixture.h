@@ -85,6 +85,7 @@ void api_flush(Suite *);
 void api_map(Suite *);
 void api_attr(Suite *);
 void api_back(Suite *);
+void api_caller(Suite *);
 void api_segment(Suite *);
 void api_arena(Suite *);
 void api_hold(Suite *);

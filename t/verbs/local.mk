@@ -4,6 +4,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_attr.c \
 	t/verbs/api_async.c \
 	t/verbs/api_back.c \
+	t/verbs/api_caller.c \
 	t/verbs/api_event.c \
 	t/verbs/api_ex.c \
 	t/verbs/api_flush.c \

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * high.h - a descriptor that a library keeps inside of a program.
+ *
+ * A program that has closed its standard input, output or error may go on to use them: what has their numbers gets what it writes there.
+ */
+#ifndef RDMAD_HIGH_H
+#define RDMAD_HIGH_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The same file, closed on exec, by a number of 3 or above; the old one is closed.  -1: there is none; errno stays if fd was -1. */
+static inline int fd_high(int fd)
+{
+	int high, err;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	err = errno;
+	syscall(SYS_close, fd);
+	errno = err;
+	return high;
+}
+
+#endif
