@@ -284,7 +284,7 @@ unsigned long hold_status(const char *name, unsigned long otherwise)
 {
 	int fd = direct_open("/proc/self/status", O_RDONLY);
 	const char *p;
-	char buf[4096];
+	static char buf[4096]; /* one call at a time, as of hold_run(); too large for small stacks */
 	long n;
 
 	if (fd < 0)

@@ -30,7 +30,7 @@ unsigned hold_turn(void);
 /* Lets this process trace us where Yama lets only ancestors.  hold_run() needs that name, and gives it back. */
 void hold_tracer(pid_t);
 
-/* A number of /proc/self/status; name: "\nThreads:".  otherwise: it is not there. */
+/* A number of /proc/self/status; name: "\nThreads:".  otherwise: it is not there.  One call at a time, too. */
 unsigned long hold_status(const char *name, unsigned long otherwise);
 
 #endif

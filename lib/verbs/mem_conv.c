@@ -31,6 +31,8 @@
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
 
+static struct vma_reader reader; /* of one function at a time, under the lock: too large for small stacks */
+
 /* ---- may we? ---------------------------------------------------------------------- */
 
 /*
@@ -91,13 +93,13 @@ bool conv_quiet(struct vma_reader *r) { return conv_plain(r, 0, 0); }
 
 bool conv_suits(uintptr_t start, uintptr_t end)
 {
-	struct vma_reader r;
+	struct vma_reader *r = &reader;
 	bool ok;
 
-	if (!pages_free(start, end) || !vma_open(&r))
+	if (!pages_free(start, end) || !vma_open(r))
 		return false;
-	ok = conv_plain(&r, start, end);
-	vma_close(&r);
+	ok = conv_plain(r, start, end);
+	vma_close(r);
 	return ok;
 }
 
@@ -128,13 +130,13 @@ bool conv_there(struct vma_reader *r, const struct conv *c, uintptr_t start, uin
 
 bool conv_intact(const struct conv *c, uintptr_t start, uintptr_t end)
 {
-	struct vma_reader r;
+	struct vma_reader *r = &reader;
 	bool ok;
 
-	if (!conv_has_file(c) || !vma_open(&r))
+	if (!conv_has_file(c) || !vma_open(r))
 		return false;
-	ok = conv_there(&r, c, start, end);
-	vma_close(&r);
+	ok = conv_there(r, c, start, end);
+	vma_close(r);
 	return ok;
 }
 
@@ -212,15 +214,15 @@ struct conv *conv_make(uintptr_t start, uintptr_t end, size_t most)
 
 bool conv_remains(const struct conv *c)
 {
-	struct vma_reader r;
+	struct vma_reader *r = &reader;
 	bool some = false;
 	struct vma v;
 
-	if (!vma_open(&r))
+	if (!vma_open(r))
 		return true;
-	while (!some && vma_next(&r, &v))
+	while (!some && vma_next(r, &v))
 		some = (!c || v.ino == c->ino) && !strcmp(v.name, CONV_VMA);
-	vma_close(&r);
+	vma_close(r);
 	return some;
 }
 

@@ -14,8 +14,11 @@
  */
 #include "mem_map_in.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "vma.h"
 
 struct map_state maps = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -185,22 +188,44 @@ static struct shared_file *pass_shared(const struct map_range *r, struct map_pas
 	return r->end - r->start >= least ? shared_pass(r->start, r->end, pass) : NULL;
 }
 
-/* A thread may not be cancelled in a call that waits under the lock: that would stay held. */
-static int lock(void)
-{
+struct guard {
 	int cancel;
+	sigset_t mask;
+};
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	if (!map_forking())
-		pthread_mutex_lock(&maps.lock);
-	return cancel;
+/* All but those that do nothing, as in hold.c; one that is ignored explicitly is asked for by few, and may wait. */
+static void signals_block(sigset_t *old)
+{
+	static const int idle[] = { SIGCHLD, SIGCONT, SIGURG, SIGWINCH };
+	struct sigaction sa;
+	sigset_t set;
+
+	sigfillset(&set);
+	for (unsigned i = 0; i < sizeof(idle) / sizeof(*idle); i++)
+		if (!sigaction(idle[i], NULL, &sa) && (sa.sa_handler == SIG_DFL || sa.sa_handler == SIG_IGN))
+			sigdelset(&set, idle[i]);
+	pthread_sigmask(SIG_SETMASK, &set, old);
 }
 
-static void unlock(int cancel)
+/*
+ * The lock would stay held by a thread that is cancelled in a call, and a handler may fork(), which takes it.  Costs a microsecond.
+ */
+static void lock(struct guard *g)
 {
-	if (!map_forking())
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &g->cancel);
+	if (map_forking())
+		return;
+	signals_block(&g->mask);
+	pthread_mutex_lock(&maps.lock);
+}
+
+static void unlock(const struct guard *g)
+{
+	if (!map_forking()) {
 		pthread_mutex_unlock(&maps.lock);
-	pthread_setcancelstate(cancel, NULL);
+		pthread_sigmask(SIG_SETMASK, &g->mask, NULL);
+	}
+	pthread_setcancelstate(g->cancel, NULL);
 }
 
 static void range_link(struct map_range *r)
@@ -214,27 +239,20 @@ static void range_link(struct map_range *r)
 
 void map_reg_lazy(struct map_range *r, const void *addr, size_t len)
 {
-	int cancel;
+	struct guard g;
 
 	r->start = (uintptr_t)addr;
 	r->end = r->start + len;
-	cancel = lock();
+	lock(&g);
 	range_link(r);
-	unlock(cancel);
+	unlock(&g);
 }
 
-void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass *pass)
+static void reg(struct map_range *r, struct map_pass *pass)
 {
-	struct conv *c;
+	struct conv *c = conv_of(r);
 	uintptr_t from, to;
-	int cancel;
 
-	*pass = (struct map_pass){ .fd = -1 };
-	r->start = (uintptr_t)addr;
-	r->end = r->start + len;
-	least_ask();
-	cancel = lock();
-	c = conv_of(r);
 	r->shared = c ? NULL : pass_shared(r, pass);
 	if (!c && !r->shared)
 		c = conv_new(r);
@@ -251,37 +269,55 @@ void map_reg(struct map_range *r, const void *addr, size_t len, struct map_pass 
 		*pass = (struct map_pass){ .fd = c->fd, .addr = from, .len = to - from, .off = from - c->start };
 	}
 	range_link(r);
-	unlock(cancel);
+}
+
+bool map_reg(struct map_range *r, const void *addr, size_t len, bool write, struct map_pass *pass)
+{
+	struct guard g;
+	bool ok;
+
+	*pass = (struct map_pass){ .fd = -1 };
+	r->start = (uintptr_t)addr;
+	r->end = r->start + len;
+	least_ask();
+	lock(&g);
+	ok = !write || vma_writable(r->start, r->end);
+	if (ok)
+		reg(r, pass);
+	unlock(&g);
+	return ok;
 }
 
 void map_move(struct map_range *to, struct map_range *from)
 {
-	int cancel = lock();
+	struct guard g;
 
+	lock(&g);
 	*to = *from;
 	*to->prev = to;
 	if (to->next)
 		to->next->prev = &to->next;
-	unlock(cancel);
+	unlock(&g);
 }
 
 void map_forget(void)
 {
 	struct conv *c, *next;
-	int cancel;
+	struct guard g;
 
-	cancel = lock();
+	lock(&g);
 	for (c = maps.ranges ? NULL : maps.convs; c; c = next) {
 		next = c->next;
 		conv_end(c);
 	}
-	unlock(cancel);
+	unlock(&g);
 }
 
 void map_dereg(struct map_range *r)
 {
-	int cancel = lock();
+	struct guard g;
 
+	lock(&g);
 	*r->prev = r->next;
 	if (r->next)
 		r->next->prev = r->prev;
@@ -290,5 +326,5 @@ void map_dereg(struct map_range *r)
 	if (r->conv && !--r->conv->users)
 		conv_unused(r->conv);
 	r->conv = NULL;
-	unlock(cancel);
+	unlock(&g);
 }

@@ -51,8 +51,8 @@ struct map_pass {
  * this process has it.  false: cannot.
  */
 bool map_show(const struct map_pass *);
-/* Enters [addr, addr+len) and says what the daemon may map of it. */
-void map_reg(struct map_range *, const void *addr, size_t len, struct map_pass *);
+/* Enters [addr, addr+len) and says what the daemon may map of it.  false: some is to be written, and is read-only. */
+bool map_reg(struct map_range *, const void *addr, size_t len, bool write, struct map_pass *);
 /* Enters a range that the daemon reaches by its addresses: nothing there is converted, or turned back, while it is. */
 void map_reg_lazy(struct map_range *, const void *addr, size_t len);
 /* Moves the entry from one struct to another that is empty. */

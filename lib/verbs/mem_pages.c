@@ -46,6 +46,8 @@ struct pages {
 	int prot;          /* ... and what may be done there */
 };
 
+static struct vma_reader reader; /* of one function at a time, under the lock: too large for small stacks */
+
 static size_t page_len(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 static off_t off_of(const struct pages *w, uintptr_t addr) { return w->off + (off_t)(addr - w->start); }
 
@@ -189,7 +191,7 @@ static bool share_piece(void *arg)
 {
 	struct pages *w = arg;
 	uintptr_t to = w->at;
-	struct block b;
+	static struct block b; /* as reader */
 	size_t copied = 0, len;
 
 	if (to == w->start && !w->advised)
@@ -221,7 +223,6 @@ static bool share_piece(void *arg)
 
 uintptr_t pages_share(struct conv *c, uintptr_t end, size_t most)
 {
-	struct vma_reader r;
 	struct pages w = { .start = c->start,
 			   .at = c->start,
 			   .end = end,
@@ -229,17 +230,17 @@ uintptr_t pages_share(struct conv *c, uintptr_t end, size_t most)
 			   .advice = c->advice,
 			   .advised = c->advised,
 			   .room = most,
-			   .maps = &r,
+			   .maps = &reader,
 			   .turn = hold_turn() - 1 };
 
-	if (!vma_open(&r))
+	if (!vma_open(&reader))
 		return c->start;
 	w.pagemap = direct_open("/proc/self/pagemap", O_RDONLY);
 	if (w.pagemap >= 0 || end - c->start <= MAP_BLIND)
 		hold_run(share_piece, &w);
 	if (w.pagemap >= 0)
 		direct_close(w.pagemap);
-	vma_close(&r);
+	vma_close(&reader);
 	c->advice = w.advice;
 	c->advised = w.advised;
 	check_lost(&w, "registering");
@@ -305,7 +306,6 @@ static bool back_piece(void *arg)
 
 bool pages_back(const struct conv *c)
 {
-	struct vma_reader r;
 	struct pages w = { .start = c->start,
 			   .at = c->start,
 			   .end = c->end,
@@ -313,14 +313,14 @@ bool pages_back(const struct conv *c)
 			   .advice = c->advice,
 			   .conv = c,
 			   .mine = true,
-			   .maps = &r,
+			   .maps = &reader,
 			   .turn = hold_turn() - 1,
 			   .tell = -1 };
 
-	if (!vma_open(&r))
+	if (!vma_open(&reader))
 		return false;
 	hold_run(back_piece, &w);
-	vma_close(&r);
+	vma_close(&reader);
 	check_lost(&w, "deregistering");
 	return w.at >= w.end;
 }

@@ -82,7 +82,7 @@ static void run_begin(struct run *r, const struct vma *v)
 /* The longest run in [start, end); false: there is none. */
 static bool run_find(struct run *best, uintptr_t start, uintptr_t end)
 {
-	struct vma_reader r;
+	static struct vma_reader r; /* under the lock; too large for small stacks */
 	struct run now = { 0 };
 	struct vma v;
 

@@ -7,7 +7,6 @@
  */
 #include "mr.h"
 #include "pd.h"
-#include "vma.h"
 
 #include <rdmad/keep.h>
 
@@ -128,7 +127,7 @@ static int reg_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, 
  * MSG_MR_REG or _REREG for what mr already says (addr, length, iova, access, pd); fills in its keys.  Its
  * range is entered, if it is plain memory; after an error it is not.
  */
-static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
+static int reg_do(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 {
 	struct rd_ctx *c = to_ctx(mr->mr.context);
 	struct map_pass map = { .fd = src->fd, .off = src->off };
@@ -138,14 +137,11 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 
 	mr->kind = src->kind;
 	/* The daemon can write to any page.  A driver could not pin for writing what the program itself may not write. */
-	if (is_plain(mr) && mr->access & IBV_ACCESS_LOCAL_WRITE &&
-	    !vma_writable((uintptr_t)mr->mr.addr, (uintptr_t)mr->mr.addr + mr->mr.length))
+	if (is_plain(mr) && !map_reg(&mr->range, mr->mr.addr, mr->mr.length, mr->access & IBV_ACCESS_LOCAL_WRITE, &map))
 		return refuse(c, 0, "ibv_reg_mr", EFAULT,
 			      "some of the %zu bytes at %p are read-only: leave out IBV_ACCESS_LOCAL_WRITE",
 			      mr->mr.length, mr->mr.addr);
-	if (is_plain(mr))
-		map_reg(&mr->range, mr->mr.addr, mr->mr.length, &map);
-	else if (mr->kind == MR_MEM)
+	if (mr->kind == MR_MEM && !is_plain(mr))
 		map_reg_lazy(&mr->range, mr->mr.addr, mr->mr.length);
 	req.mr.pd = mr->mr.pd->handle;
 	req.mr.access = mr->access;
@@ -165,6 +161,17 @@ static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 	mr->key = mr->mr.lkey = rep.obj.lkey;
 	mr->mr.rkey = rep.obj.rkey;
 	return 0;
+}
+
+/* No cancellation point, as with a kernel. */
+static int mr_reg(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
+{
+	int err, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = reg_do(mr, op, src);
+	pthread_setcancelstate(cancel, NULL);
+	return err;
 }
 
 struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned int access,

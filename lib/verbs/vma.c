@@ -98,6 +98,8 @@ int vma_prot(const struct vma *v)
 	       (v->perm[2] == 'x' ? PROT_EXEC : 0);
 }
 
+static struct vma_reader reader; /* where the kernel cannot be asked; under the lock of mem_map.h */
+
 /* *all: each mapping there has the flag if it is wanted, or none has it.  false: this kernel cannot be asked. */
 static bool ask_all(int fd, uintptr_t start, uintptr_t end, uint64_t flag, uint64_t want, bool *all)
 {
@@ -114,28 +116,28 @@ static bool ask_all(int fd, uintptr_t start, uintptr_t end, uint64_t flag, uint6
 
 bool vma_writable(uintptr_t start, uintptr_t end)
 {
-	struct vma_reader r;
+	struct vma_reader *r = &reader;
 	struct vma v;
 	bool ok = true;
 
-	if (!vma_open(&r))
+	if (!vma_open(r))
 		return true;
-	if (!ask_all(r.fd, start, end, QUERY_WRITABLE, QUERY_WRITABLE, &ok))
-		while (ok && vma_next(&r, &v) && v.start < end)
+	if (!ask_all(r->fd, start, end, QUERY_WRITABLE, QUERY_WRITABLE, &ok))
+		while (ok && vma_next(r, &v) && v.start < end)
 			ok = v.end <= start || v.perm[1] == 'w';
-	vma_close(&r);
+	vma_close(r);
 	return ok;
 }
 
 bool vma_shared(uintptr_t start, uintptr_t end)
 {
-	struct vma_reader r;
+	struct vma_reader *r = &reader;
 	bool none;
 
-	if (!vma_open(&r))
+	if (!vma_open(r))
 		return false;
-	if (!ask_all(r.fd, start, end, QUERY_SHARED, 0, &none))
+	if (!ask_all(r->fd, start, end, QUERY_SHARED, 0, &none))
 		none = false;
-	vma_close(&r);
+	vma_close(r);
 	return !none;
 }

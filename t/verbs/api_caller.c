@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* api_caller.c - memory is registered by a program without standard streams. */
+/*
+ * api_caller.c - memory is registered by who has a small stack, no standard streams, is about to be cancelled, and while a handler
+ * forks.
+ */
 #include "fixture.h"
 
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LEN ((size_t)1 << 20)
 
 static struct fix f;
+static unsigned rights;
+static bool came_back;
 
 static unsigned char *pages(size_t len)
 {
@@ -18,6 +28,42 @@ static unsigned char *pages(size_t len)
 	fix_fill(p, len, 1);
 	return p;
 }
+
+static void *registers(void *p)
+{
+	struct ibv_mr *m = ibv_reg_mr(f.pd, p, LEN, rights);
+
+	came_back = m && !ibv_dereg_mr(m);
+	return NULL;
+}
+
+static void *registers_cancelled(void *p)
+{
+	pthread_cancel(pthread_self());
+	return registers(p);
+}
+
+static void thread_run(void *(*run)(void *), size_t stack)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	came_back = false;
+	ck_assert_int_eq(pthread_attr_init(&attr), 0);
+	ck_assert(!stack || !pthread_attr_setstacksize(&attr, stack));
+	ck_assert_int_eq(pthread_create(&t, &attr, run, pages(LEN)), 0);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert(came_back);
+}
+
+START_TEST(small_stack)
+{
+	fix_open(&f);
+	rights = IBV_ACCESS_LOCAL_WRITE;
+	thread_run(registers, (size_t)sysconf(_SC_THREAD_STACK_MIN));
+	fix_close(&f);
+}
+END_TEST
 
 /* A program without standard streams: the library keeps nothing at their numbers, where the program may write or open something. */
 START_TEST(low_numbers)
@@ -45,4 +91,50 @@ START_TEST(low_numbers)
 }
 END_TEST
 
-void api_caller(Suite *s) { SUITE_ADD(s, low_numbers); }
+START_TEST(cancelled)
+{
+	fix_open(&f);
+	rights = 0;
+	thread_run(registers_cancelled, 0);
+	rights = IBV_ACCESS_LOCAL_WRITE;
+	thread_run(registers_cancelled, 0);
+	fix_close(&f);
+}
+END_TEST
+
+static volatile sig_atomic_t forks;
+
+static void fork_now(int sig)
+{
+	pid_t pid = fork();
+
+	(void)sig;
+	if (!pid)
+		_exit(0);
+	if (waitpid(pid, NULL, 0) == pid)
+		forks++;
+}
+
+/* fork() is safe in a handler, wherever the registering is that it interrupts. */
+START_TEST(handler_forks)
+{
+	const struct itimerval often = { { 0, 1700 }, { 0, 1700 } }, never = { 0 };
+	const struct sigaction sa = { .sa_handler = fork_now, .sa_flags = SA_RESTART };
+	struct ibv_mr *m;
+	void *p = pages(LEN);
+
+	fix_open(&f);
+	m = ibv_reg_mr(f.pd, pages(LEN), LEN, IBV_ACCESS_LOCAL_WRITE); /* which a child copies */
+	ck_assert(m != NULL);
+	ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+	rights = IBV_ACCESS_LOCAL_WRITE;
+	while (forks < 300)
+		registers(p);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
+void api_caller(Suite *s) { SUITE_ADD(s, small_stack, low_numbers, cancelled, handler_forks); }
