@@ -47,7 +47,7 @@ static bool place_note(enum finding_kind kind, const struct stack *at, const str
 	return true;
 }
 
-static void out(const char *text, size_t len)
+static void out_all(const char *text, size_t len)
 {
 	const char *log = getenv("RDMAD_CHECK_LOG");
 	int fd = log && *log ? fd_high(open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)) : -1;
@@ -60,6 +60,16 @@ static void out(const char *text, size_t len)
 			fputs("rdmad-check: the log cannot be written\n", stderr);
 		close(fd);
 	}
+}
+
+/* No cancellation point: the thread has check_lock. */
+static void out(const char *text, size_t len)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	out_all(text, len);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void finding_also(const char *by, const struct stack *at)

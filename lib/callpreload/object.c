@@ -9,7 +9,7 @@
 #define BUCKETS 4096u
 #define GRAVES  4096u
 
-pthread_mutex_t check_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t check_lock = CHECK_LOCK_NEW;
 bool check_on;
 
 static struct object *by_pointer[BUCKETS], *by_number[BUCKETS];

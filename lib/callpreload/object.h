@@ -90,6 +90,8 @@ struct object {
 	};
 };
 
+/* Locking it fails, and does not wait, in a handler of a signal that came while this thread had it. */
+#define CHECK_LOCK_NEW PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
 extern pthread_mutex_t check_lock;
 extern bool check_on;
 

@@ -122,7 +122,8 @@ void cq_drain(struct object *cq, void *context)
 
 void cqs_end(const struct ibv_context *context)
 {
-	pthread_mutex_lock(&check_lock);
+	if (pthread_mutex_lock(&check_lock)) /* exit() in a handler */
+		return;
 	object_each(OBJ_CQ, cq_drain, (void *)(uintptr_t)context);
 	pthread_mutex_unlock(&check_lock);
 }

@@ -166,7 +166,7 @@ void call_end(struct call *c)
 	errno = c->err;
 }
 
-static void line_out(const struct call *c, const char *args, const char *result)
+static void line_put(const struct call *c, const char *args, const char *result)
 {
 	char line[LINE_LEN], when[16];
 	struct tm tm;
@@ -184,6 +184,20 @@ static void line_out(const struct call *c, const char *args, const char *result)
 	}
 	if (!is_ours() || (write(fd, line, (size_t)n) < 0 && errno != EAGAIN && errno != EINTR))
 		any = false; /* nobody reads it */
+}
+
+static _Thread_local bool writing;
+
+/* No cancellation point, as most verbs are none. */
+static void line_out(const struct call *c, const char *args, const char *result)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	writing = true;
+	line_put(c, args, result);
+	writing = false;
+	pthread_setcancelstate(cancel, NULL);
 }
 
 /* Empty polls that were counted are told before the next line of the thread, each second, and at the end. */
@@ -205,7 +219,7 @@ void trace_end(void)
 {
 	struct call c = { .id = empties.id };
 
-	if (!any)
+	if (!any || writing) /* exit() in a handler: the C library may have a lock */
 		return;
 	clock_gettime(CLOCK_REALTIME, &c.at);
 	empties_out(&c);

@@ -73,21 +73,29 @@ EXPORT int munmap(void *at, size_t len)
 
 /* ---- the process -------------------------------------------------------------------------- */
 
+static bool fork_locked; /* not so in a handler; with the lock */
+
 static void fork_before(void)
 {
 	inside = true;
-	pthread_mutex_lock(&check_lock);
+	if (!pthread_mutex_lock(&check_lock))
+		fork_locked = true;
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&check_lock);
+	if (fork_locked) {
+		fork_locked = false;
+		pthread_mutex_unlock(&check_lock);
+	}
 	inside = false;
 }
 
+/* The lock is the parent's thread's. */
 static void fork_child(void)
 {
-	pthread_mutex_unlock(&check_lock);
+	fork_locked = false;
+	check_lock = (pthread_mutex_t)CHECK_LOCK_NEW;
 	inside = false;
 	finding_forget();
 	work_forked();

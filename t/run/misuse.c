@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -434,6 +435,41 @@ static void access_missing(void)
 
 static void range(void) { need(!post_recv(memory + LEN + 8, LEN, mr->lkey, 2), "ibv_post_recv"); }
 
+static void *cancelled_thread(void *came_back)
+{
+	pthread_cancel(pthread_self());
+	range();
+	*(bool *)came_back = true;
+	return NULL;
+}
+
+/* A thread that is about to be cancelled comes back from a call, with all that is done besides. */
+static void cancelled(void)
+{
+	bool came_back = false;
+	struct ibv_wc wc;
+	pthread_t t;
+
+	need(!pthread_create(&t, NULL, cancelled_thread, &came_back) && !pthread_join(t, NULL), "a thread");
+	need(came_back && !ibv_poll_cq(cq[1], 1, &wc), "a call is no point to be cancelled");
+}
+
+static void on_pipe(int sig)
+{
+	(void)sig;
+	exit(0);
+}
+
+/* The handler comes when the finding is written. */
+static void exits_in_handler(void)
+{
+	int p[2];
+
+	signal(SIGPIPE, on_pipe);
+	need(!pipe(p) && dup2(p[1], STDERR_FILENO) == STDERR_FILENO && !close(p[0]), "a pipe without a reader");
+	range();
+}
+
 static void domain(void)
 {
 	struct ibv_pd *second = ibv_alloc_pd(dev);
@@ -484,6 +520,8 @@ static const struct {
 	{ "access", access_missing },
 	{ "range", range },
 	{ "pd", domain },
+	{ "cancelled", cancelled },
+	{ "exits-in-handler", exits_in_handler },
 	{ "ignored", ignored },
 	{ "posts-on", posts_on },
 	{ "reg-ex", reg_ex },
