@@ -177,10 +177,11 @@ static int runtime_find(struct dl_phdr_info *info, size_t, void *out)
 }
 #endif
 
-/* The run-time of the sanitizer that the library was built with, which has to be loaded before it. */
-static const char *sanitizer(void)
+/* The run-time of the sanitizer that the library, or the program if it is known, was built with: it has to be loaded first. */
+static const char *sanitizer(const char *program)
 {
-	const char *path = "";
+	static char name[PROG_RUNTIME_LEN];
+	const char *path = program && prog_runtime(program, name) ? name : "";
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	dl_iterate_phdr(runtime_find, &path);
@@ -198,9 +199,9 @@ static char *library_path(const struct install *p)
 }
 
 /* Libraries that the user preloads stay in front of ours: they may want to see the calls. */
-static char *preload(const struct install *p, const struct options *opt)
+static char *preload(const struct install *p, const struct options *opt, const char *program)
 {
-	const char *san = sanitizer();
+	const char *san = sanitizer(program);
 	char lib[PATH_MAX], *all = list_make("", "", getenv_or_empty("LD_PRELOAD")), *longer;
 	const char *const ours[] = { opt->rsockets ? p->rs_lib : "", opt->sysfs == SYSFS_PRELOAD ? p->tree_lib : "",
 				     opt->check || opt->trace ? p->call_lib : "", lib };
@@ -230,9 +231,9 @@ bool preload_can(const char *option, const char *lib, const char *name)
 	return *lib && preloadable(lib);
 }
 
-void env_set(const struct install *p, const struct options *opt, const char *socket)
+void env_set(const struct install *p, const struct options *opt, const char *socket, const char *program)
 {
-	char *path = library_path(p), *pre = preload(p, opt);
+	char *path = library_path(p), *pre = preload(p, opt, program);
 
 	if (strpbrk(p->lib_dir, ":;"))
 		say("warning: the dynamic loader cannot search %s, for the : or ; in its name", p->lib_dir);
@@ -257,7 +258,7 @@ static void print_export(const char *name, const char *value)
 
 void env_print(const struct install *p, const struct options *opt)
 {
-	char *path = library_path(p), *pre = preload(p, opt);
+	char *path = library_path(p), *pre = preload(p, opt, NULL);
 
 	print_export("LD_LIBRARY_PATH", path);
 	if (preloadable(p->lib_dir))

@@ -4,7 +4,8 @@
  *
  * The loader takes no library from the environment into a statically linked program, into one of another
  * word size, or into one that runs with more rights than its caller (setuid; AT_SECURE).  Such
- * a program runs, but without rdmad: the user is warned of that.
+ * a program runs, but without rdmad: the user is warned of that.  The run-time of AddressSanitizer ends a program that has another
+ * library in front of it.
  */
 #include "config.h"
 
@@ -14,9 +15,11 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -96,6 +99,109 @@ static const char *obstacle(const char *path)
 	}
 	close(fd);
 	return why;
+}
+
+/* ---- a sanitizer's run-time --------------------------------------------------- */
+
+struct image {
+	const char *p;
+	size_t len;
+};
+
+static const void *image_at(const struct image *m, uint64_t off, uint64_t len)
+{
+	return off <= m->len && len <= m->len - off && !(off % _Alignof(uint64_t)) ? m->p + off : NULL;
+}
+
+static const Elf64_Phdr *image_ph(const struct image *m)
+{
+	const Elf64_Ehdr *eh = image_at(m, 0, sizeof(*eh));
+
+	if (!eh || memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    eh->e_phentsize != sizeof(Elf64_Phdr))
+		return NULL;
+	return image_at(m, eh->e_phoff, (uint64_t)eh->e_phnum * sizeof(Elf64_Phdr));
+}
+
+static unsigned image_ph_n(const struct image *m) { return ((const Elf64_Ehdr *)(const void *)m->p)->e_phnum; }
+
+/* The strings of the dynamic section begin at this address; up to the end of the file.  NULL: they are not in it. */
+static const char *image_strings(const struct image *m, uint64_t addr, size_t *len)
+{
+	const Elf64_Phdr *ph = image_ph(m);
+
+	for (unsigned i = 0; i < image_ph_n(m); i++) {
+		uint64_t off = addr - ph[i].p_vaddr + ph[i].p_offset;
+
+		if (ph[i].p_type == PT_LOAD && addr >= ph[i].p_vaddr && addr - ph[i].p_vaddr < ph[i].p_filesz &&
+		    off < m->len) {
+			*len = m->len - off;
+			return m->p + off;
+		}
+	}
+	return NULL;
+}
+
+static bool is_runtime(const char *s, size_t len)
+{
+	static const char *const names[] = { "libasan.so.", "libclang_rt.asan" };
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (len > strlen(names[i]) && !memcmp(s, names[i], strlen(names[i])))
+			return memchr(s, '\0', len);
+	return false;
+}
+
+static const char *dynamic_runtime(const struct image *m, const Elf64_Dyn *d, size_t n)
+{
+	const char *strings = NULL;
+	size_t len = 0;
+
+	for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++)
+		if (d[i].d_tag == DT_STRTAB)
+			strings = image_strings(m, d[i].d_un.d_ptr, &len);
+	for (size_t i = 0; strings && i < n && d[i].d_tag != DT_NULL; i++)
+		if (d[i].d_tag == DT_NEEDED && d[i].d_un.d_val < len &&
+		    is_runtime(strings + d[i].d_un.d_val, len - d[i].d_un.d_val))
+			return strings + d[i].d_un.d_val;
+	return NULL;
+}
+
+static const char *image_runtime(const struct image *m)
+{
+	const Elf64_Phdr *ph = image_ph(m);
+
+	for (unsigned i = 0; ph && i < image_ph_n(m); i++)
+		if (ph[i].p_type == PT_DYNAMIC) {
+			const Elf64_Dyn *d = image_at(m, ph[i].p_offset, ph[i].p_filesz);
+
+			return d ? dynamic_runtime(m, d, ph[i].p_filesz / sizeof(*d)) : NULL;
+		}
+	return NULL;
+}
+
+bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN])
+{
+	const char *found;
+	char path[PATH_MAX];
+	struct image m;
+	struct stat st;
+	int fd;
+
+	*name = '\0';
+	fd = search(program, path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	m.len = !fstat(fd, &st) && st.st_size > 0 ? (size_t)st.st_size : 0;
+	m.p = m.len ? mmap(NULL, m.len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+	close(fd);
+	if (m.p == MAP_FAILED)
+		return false;
+	found = image_runtime(&m);
+	if (found)
+		snprintf(name, PROG_RUNTIME_LEN, "%s", found);
+	munmap((void *)(uintptr_t)m.p, m.len);
+	return *name;
 }
 
 int prog_check(const char *name)

@@ -584,7 +584,7 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
 		return RUN_FAILED;
-	env_set(&in, &opt, addr);
+	env_set(&in, &opt, addr, program[0]);
 	if (opt.addr && !hosts_env(&opt, addr))
 		return RUN_FAILED;
 	if (is_watched(&opt))

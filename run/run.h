@@ -102,7 +102,7 @@ bool install_find(struct install *);
 bool preload_can(const char *option, const char *lib, const char *name);
 
 /* LD_LIBRARY_PATH and LD_PRELOAD as the program needs them: set here, or printed for a shell. */
-void env_set(const struct install *, const struct options *, const char *socket);
+void env_set(const struct install *, const struct options *, const char *socket, const char *program);
 void env_print(const struct install *, const struct options *);
 
 /*
@@ -150,5 +150,8 @@ void check_end(const struct options *);
 
 /* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns if the program cannot be given our library. */
 int prog_check(const char *name);
+#define PROG_RUNTIME_LEN 64
+/* The run-time library of a sanitizer that the program needs: it has to be loaded before all others. */
+bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN]);
 
 #endif
