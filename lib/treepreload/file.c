@@ -33,13 +33,18 @@ static int open_placed(const struct place *p, int dirfd, const char *at, int fla
 	return real()->openat(dirfd, at, flags, mode);
 }
 
-int open_at(int dirfd, const char *path, int flags, mode_t mode)
+__attribute__((noinline)) static int open_near(int dirfd, const char *path, int flags, mode_t mode)
 {
 	bool fresh = (flags & O_CREAT) && (flags & O_EXCL);
 	struct place p;
 	const char *at = place(&p, dirfd, path, !(flags & O_NOFOLLOW) && !fresh);
 
 	return open_placed(&p, dirfd, at, flags, mode);
+}
+
+int open_at(int dirfd, const char *path, int flags, mode_t mode)
+{
+	return place_is_other(path) ? real()->openat(dirfd, path, flags, mode) : open_near(dirfd, path, flags, mode);
 }
 
 static mode_t mode_of(int flags, va_list ap)
@@ -235,22 +240,38 @@ ALSO(statvfs64, statvfs);
 
 /* ---- names that come back ---------------------------------------------------------------- */
 
-EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t size)
+__attribute__((noinline)) static ssize_t readlink_whole(int dirfd, const char *path, char *buf, size_t size)
 {
 	char text[PATH_MAX + PLACE_LEN], *at = text;
-	struct place p;
-	ssize_t n = real()->readlinkat(dirfd, place(&p, dirfd, path, false), text, sizeof(text) - 1);
+	ssize_t n = real()->readlinkat(dirfd, path, text, sizeof(text) - 1);
 
 	if (n < 0)
 		return n;
-	if (!size)
-		return fail(EINVAL);
 	text[n] = 0;
 	at += place_hidden(text);
 	n -= at - text;
 	n = (size_t)n < size ? n : (ssize_t)size;
 	memcpy(buf, at, (size_t)n);
 	return n;
+}
+
+static ssize_t readlink_as(int dirfd, const char *path, char *buf, size_t size)
+{
+	ssize_t n = real()->readlinkat(dirfd, path, buf, size);
+
+	return n < 0 || !place_may_hide(buf, (size_t)n) ? n : readlink_whole(dirfd, path, buf, size);
+}
+
+__attribute__((noinline)) static ssize_t readlink_placed(int dirfd, const char *path, char *buf, size_t size)
+{
+	struct place p;
+
+	return readlink_as(dirfd, place(&p, dirfd, path, false), buf, size);
+}
+
+EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t size)
+{
+	return place_is_other(path) ? readlink_as(dirfd, path, buf, size) : readlink_placed(dirfd, path, buf, size);
 }
 
 EXPORT ssize_t readlink(const char *path, char *buf, size_t size) { return readlinkat(AT_FDCWD, path, buf, size); }

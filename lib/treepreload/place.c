@@ -42,6 +42,11 @@ static bool root_there(void)
 	return root_n > 0;
 }
 
+bool place_may_hide(const char *path, size_t n)
+{
+	return root_there() && !strncmp(path, root, n < root_n ? n : root_n);
+}
+
 __attribute__((constructor)) static void root_look(void) { root_there(); }
 
 /* A way that is named, open or the current directory is none: who deletes the directory's files must not be led out of it. */
@@ -242,7 +247,8 @@ static const char *walked(struct walk *w, const char *path, bool follow)
 	return p->ours ? p->full : *p->seen ? p->seen : "/";
 }
 
-const char *place(struct place *p, int dirfd, const char *path, bool follow)
+/* Some kilobytes of stack, which a handler may not have. */
+__attribute__((noinline)) static const char *place_walked(struct place *p, int dirfd, const char *path, bool follow)
 {
 	struct walk w = { .p = p };
 	const char *base = "", *at = path;
@@ -250,9 +256,6 @@ const char *place(struct place *p, int dirfd, const char *path, bool follow)
 	int err = errno;
 	size_t hidden = 0, n;
 
-	p->ours = p->way = false;
-	if (!path || !*path || !root_there())
-		return path;
 	if (*path != '/') {
 		if (!base_of(dirfd, text)) {
 			errno = err;
@@ -273,6 +276,17 @@ const char *place(struct place *p, int dirfd, const char *path, bool follow)
 	}
 	errno = err;
 	return at;
+}
+
+bool place_is_other(const char *path)
+{
+	return !path || !*path || !root_there() || (*path == '/' && !is_near("", path));
+}
+
+const char *place(struct place *p, int dirfd, const char *path, bool follow)
+{
+	p->ours = p->way = false;
+	return place_is_other(path) ? path : place_walked(p, dirfd, path, follow);
 }
 
 /* ---- devices ------------------------------------------------------------------------ */

@@ -4,7 +4,8 @@
  *
  * Calls of the C library that take a path ask place() where it is: in the directory that rdmad-run has written
  * (rdmad/tree.h), or where the program says.  Calls that give a path take that directory's name off it.  A path that
- * leads to neither /sys nor /dev costs no system call, but getcwd(2) or readlink(2) if it is relative.
+ * leads to neither /sys nor /dev costs no system call, but getcwd(2) or readlink(2) if it is relative; and one that is absolute
+ * not much stack, as handlers of signals may open files.
  *
  *	names.def, real.c	the C library's calls
  *	place.c			from what is seen to what is there
@@ -83,8 +84,12 @@ struct place {
 
 /* The path to give to the C library instead: absolute, or the same. */
 const char *place(struct place *, int dirfd, const char *path, bool follow);
+/* By its text it is neither ours nor a way to ours. */
+bool place_is_other(const char *path);
 /* Takes the directory's name off what begins with it: the length of that. */
 size_t place_hidden(const char *path);
+/* Of the first n bytes of a path: may it begin with that name? */
+bool place_may_hide(const char *path, size_t n);
 /* It stands for a device.  */
 bool place_is_node(const struct place *);
 /* fstatat(2), by the kernel; at: also a full path. */
