@@ -302,6 +302,10 @@ EXPORT char *getcwd(char *buf, size_t size)
 	return buf ? memcpy(buf, text + hidden, n) : NULL;
 }
 
+/* The linker warns of getwd() by that name. */
+EXPORT char *old_getwd(char *buf) __asm__("getwd");
+EXPORT char *old_getwd(char *buf) { return buf ? getcwd(buf, PATH_MAX) : (errno = EINVAL, NULL); }
+
 EXPORT char *get_current_dir_name(void) { return shown(real()->get_current_dir_name()); }
 
 EXPORT char *realpath(const char *path, char *out)
@@ -325,6 +329,7 @@ void __chk_fail(void) __attribute__((noreturn));
 ssize_t __readlink_chk(const char *path, char *buf, size_t size, size_t have);
 ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t size, size_t have);
 char *__getcwd_chk(char *buf, size_t size, size_t have);
+char *__getwd_chk(char *buf, size_t have);
 char *__realpath_chk(const char *path, char *out, size_t have);
 
 EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t size, size_t have)
@@ -345,6 +350,8 @@ EXPORT char *__getcwd_chk(char *buf, size_t size, size_t have)
 		__chk_fail();
 	return getcwd(buf, size);
 }
+
+EXPORT char *__getwd_chk(char *buf, size_t have) { return __getcwd_chk(buf, PATH_MAX < have ? PATH_MAX : have, have); }
 
 EXPORT char *__realpath_chk(const char *path, char *out, size_t have)
 {

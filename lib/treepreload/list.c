@@ -12,6 +12,7 @@ struct list {
 	struct list *next;
 	DIR *dir;  /* the program's */
 	DIR *more; /* the way; NULL: dir is a directory of devices */
+	long at;   /* entries that were read of both */
 };
 
 static pthread_mutex_t lists_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,6 +108,29 @@ EXPORT void rewinddir(DIR *dir)
 	real()->rewinddir(dir);
 	if (l && l->more)
 		real()->rewinddir(l->more);
+	if (l)
+		l->at = 0;
+}
+
+EXPORT long telldir(DIR *dir)
+{
+	const struct list *l = list_find(dir);
+
+	return l && l->more ? l->at : real()->telldir(dir);
+}
+
+/* Entries of two directories: from the first one on, as many as had been read. */
+EXPORT void seekdir(DIR *dir, long to)
+{
+	struct list *l = list_find(dir);
+
+	if (!l || !l->more) {
+		real()->seekdir(dir, to);
+		return;
+	}
+	rewinddir(dir);
+	while (l->at < to && readdir(dir))
+		;
 }
 
 /* The next entry of ours that the system has not; . and .. are ways, too. */
@@ -139,6 +163,8 @@ EXPORT struct dirent *readdir(DIR *dir)
 		e = list_more(l);
 	if (l && !l->more && e && e->d_type == DT_REG)
 		e->d_type = DT_CHR;
+	if (l && e)
+		l->at++;
 	errno = err;
 	return e;
 }

@@ -182,6 +182,15 @@ static void stats(void)
 	close(dir);
 }
 
+/* The linker warns of that name. */
+static char *old_getwd(char *buf)
+{
+	char *(*fn)(char *);
+
+	*(void **)&fn = dlsym(RTLD_DEFAULT, "getwd");
+	return fn ? fn(buf) : NULL;
+}
+
 /* In the directory of the first adapter: into as little as it takes, and less. */
 static void cut(void)
 {
@@ -240,6 +249,7 @@ static void names(void)
 	TELL(chdir(DEV "/device"));
 	TELL(named(getcwd(text, sizeof(text))));
 	TELL(linked("/proc/self/cwd"));
+	TELL(named(old_getwd(text)));
 	cut();
 	TELL(closed(open("numa_node", O_RDONLY)));
 	TELL(closed(open("../../../../class/infiniband/rdmad0/node_type", O_RDONLY)));
@@ -304,6 +314,32 @@ static void count(const char *path, const char *name)
 	printf("%s is in %s %d times in two readings\n", name, path, n);
 	if (dir)
 		closedir(dir);
+}
+
+/* From a place that was noted in front of our entry, from one behind it, and from the first one on. */
+static void seek(const char *path, const char *name)
+{
+	DIR *dir = opendir(path);
+	long begin = dir ? telldir(dir) : 0, before = begin, behind = begin;
+	struct dirent *e;
+	int n = 0;
+
+	while (dir && (e = readdir(dir)) && strcmp(e->d_name, name) != 0)
+		before = telldir(dir);
+	if (!dir)
+		return;
+	behind = telldir(dir);
+	seekdir(dir, before);
+	e = readdir(dir);
+	printf("seekdir before %s: %d", name, e && !strcmp(e->d_name, name));
+	seekdir(dir, behind);
+	while ((e = readdir(dir)))
+		n += !strcmp(e->d_name, name);
+	seekdir(dir, begin);
+	while ((e = readdir(dir)))
+		n += 10 * !strcmp(e->d_name, name);
+	printf(", behind it and from the first: %d\n", n);
+	closedir(dir);
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -480,6 +516,9 @@ int main(int argc, char **)
 	list_up();
 	count("/sys/class", "infiniband");
 	count("/sys/class", "net");
+	seek("/sys/class", "infiniband");
+	seek("/sys/class", "net");
+	seek(CLASS, "rdmad0");
 	count("/dev", "infiniband");
 	count("/sys/devices", "pci7264:00");
 	walk(CLASS, FTW_PHYS);
