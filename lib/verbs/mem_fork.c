@@ -3,7 +3,7 @@
  * mem_fork.c - converted pages and fork().
  *
  *	parent			child
- *	prepare: lock
+ *	prepare: block signals, lock
  *	  fork --------------->	each mapping of ours becomes a private copy
  *	wait <----------------- done (or dead)
  *	unlock			unlock
@@ -41,16 +41,20 @@ static _Thread_local bool forking; /* this thread has the lock */
 
 bool map_forking(void) { return forking; }
 
-static int err_before; /* under the lock; fork() sets errno if it fails */
+static int err_before;       /* under the lock; fork() sets errno if it fails */
+static sigset_t mask_before; /* under the lock */
 
 static bool at_work(void) { return maps.convs || maps.left; }
 
 static void fork_prepare(void)
 {
 	int err = errno;
+	sigset_t mask;
 
+	map_signals_block(&mask);
 	forking = true; /* which may allocate */
 	pthread_mutex_lock(&maps.lock);
+	mask_before = mask;
 	if (maps.left && !maps.convs)
 		maps.left = conv_remains(NULL);
 	if (at_work() && syscall(SYS_pipe2, done, O_CLOEXEC | O_NONBLOCK))
@@ -61,8 +65,11 @@ static void fork_prepare(void)
 
 static void fork_done(void)
 {
+	const sigset_t mask = mask_before;
+
 	forking = false;
 	pthread_mutex_unlock(&maps.lock);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 static void pipe_end(int i)
@@ -149,7 +156,7 @@ static bool open_maps(struct vma_reader *r)
 
 static bool all_private(void)
 {
-	struct vma_reader r;
+	static struct vma_reader r; /* under the lock; too large for small stacks */
 	bool all = true;
 	struct vma v;
 

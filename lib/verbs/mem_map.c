@@ -14,7 +14,6 @@
  */
 #include "mem_map_in.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -193,10 +192,14 @@ struct guard {
 	sigset_t mask;
 };
 
-/* All but those that do nothing, as in hold.c; one that is ignored explicitly is asked for by few, and may wait. */
-static void signals_block(sigset_t *old)
+/*
+ * All but those that do nothing, as in hold.c; one that is ignored explicitly is asked for by few, and may wait.  And but those that
+ * this thread's own code brings about, as SIGSYS of a filter: blocked they end the program.
+ */
+void map_signals_block(sigset_t *old)
 {
-	static const int idle[] = { SIGCHLD, SIGCONT, SIGURG, SIGWINCH };
+	static const int idle[] = { SIGCHLD, SIGCONT, SIGURG, SIGWINCH },
+			 own[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
 	struct sigaction sa;
 	sigset_t set;
 
@@ -204,6 +207,8 @@ static void signals_block(sigset_t *old)
 	for (unsigned i = 0; i < sizeof(idle) / sizeof(*idle); i++)
 		if (!sigaction(idle[i], NULL, &sa) && (sa.sa_handler == SIG_DFL || sa.sa_handler == SIG_IGN))
 			sigdelset(&set, idle[i]);
+	for (unsigned i = 0; i < sizeof(own) / sizeof(*own); i++)
+		sigdelset(&set, own[i]);
 	pthread_sigmask(SIG_SETMASK, &set, old);
 }
 
@@ -215,7 +220,7 @@ static void lock(struct guard *g)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &g->cancel);
 	if (map_forking())
 		return;
-	signals_block(&g->mask);
+	map_signals_block(&g->mask);
 	pthread_mutex_lock(&maps.lock);
 }
 

@@ -4,6 +4,7 @@
 #define VERBS_MEM_MAP_IN_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -55,6 +56,8 @@ struct map_state {
 		*lost; /* long ones that were not turned back: their files say which of their pages a child copies */
 };
 extern struct map_state maps;
+
+void map_signals_block(sigset_t *old); /* before the lock is taken: a handler may fork() */
 
 /* mem_conv.c; with the lock held. */
 bool conv_suits(uintptr_t start, uintptr_t end); /* private, anonymous, written by nobody but threads */

@@ -91,6 +91,43 @@ START_TEST(low_numbers)
 }
 END_TEST
 
+static volatile sig_atomic_t forks;
+
+static void fork_now(int sig)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	(void)sig;
+	if (!pid)
+		_exit(0);
+	if (waitpid(pid, &status, 0) == pid && !status)
+		forks++;
+}
+
+/* 8 KiB behind what the kernel puts there; below it is nothing. */
+START_TEST(small_stack_forks)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), want = (size_t)sysconf(_SC_MINSIGSTKSZ) + 8192,
+		     len = (want + page - 1) & ~(page - 1);
+	unsigned char *stack = pages(page + len);
+	const stack_t s = { .ss_sp = stack + page, .ss_size = want };
+	const struct sigaction sa = { .sa_handler = fork_now, .sa_flags = SA_ONSTACK };
+	struct ibv_mr *m;
+
+	fix_open(&f);
+	m = ibv_reg_mr(f.pd, pages(LEN), LEN, IBV_ACCESS_LOCAL_WRITE);
+	ck_assert(m != NULL);
+	ck_assert_int_eq(mprotect(stack, page, PROT_NONE), 0);
+	ck_assert_int_eq(sigaltstack(&s, NULL), 0);
+	ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
+	raise(SIGALRM);
+	ck_assert_int_eq(forks, 1);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
 START_TEST(cancelled)
 {
 	fix_open(&f);
@@ -101,19 +138,6 @@ START_TEST(cancelled)
 	fix_close(&f);
 }
 END_TEST
-
-static volatile sig_atomic_t forks;
-
-static void fork_now(int sig)
-{
-	pid_t pid = fork();
-
-	(void)sig;
-	if (!pid)
-		_exit(0);
-	if (waitpid(pid, NULL, 0) == pid)
-		forks++;
-}
 
 /* fork() is safe in a handler, wherever the registering is that it interrupts. */
 START_TEST(handler_forks)
@@ -137,4 +161,67 @@ START_TEST(handler_forks)
 }
 END_TEST
 
-void api_caller(Suite *s) { SUITE_ADD(s, small_stack, low_numbers, cancelled, handler_forks); }
+/* The library's handlers of fork() are younger than these. */
+enum { NOWHERE, IN_PREPARE, IN_PARENT, IN_CHILD };
+static int ring;
+
+static void ring_in(int where)
+{
+	if (ring != where)
+		return;
+	ring = NOWHERE;
+	raise(SIGALRM);
+}
+
+static void ring_prepare(void) { ring_in(IN_PREPARE); }
+static void ring_parent(void) { ring_in(IN_PARENT); }
+static void ring_child(void) { ring_in(IN_CHILD); }
+static void ring_begin(void) { pthread_atfork(ring_prepare, ring_parent, ring_child); }
+
+/* Before the constructors of libraries. */
+__attribute__((section(".preinit_array"), used)) static void (*const ring_first)(void) = ring_begin;
+
+static bool none_blocked(void)
+{
+	sigset_t now;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &now);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&now, sig) == 1)
+			return false;
+	return true;
+}
+
+/* A signal that comes in the midst of fork() is handled behind it, by a handler that forks. */
+START_TEST(fork_in_fork)
+{
+	const struct sigaction sa = { .sa_handler = fork_now, .sa_flags = SA_RESTART };
+	struct ibv_mr *m;
+	int status;
+	pid_t pid;
+
+	fix_open(&f);
+	m = ibv_reg_mr(f.pd, pages(LEN), LEN, IBV_ACCESS_LOCAL_WRITE);
+	ck_assert(m != NULL);
+	ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
+	for (int where = IN_PREPARE; where <= IN_CHILD; where++) {
+		forks = 0;
+		ring = where;
+		pid = fork();
+		ck_assert_int_ge(pid, 0);
+		if (!pid)
+			_exit(forks != (where == IN_CHILD) || !none_blocked());
+		ck_assert(none_blocked());
+		ck_assert_int_eq(forks, where != IN_CHILD);
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_int_eq(status, 0);
+	}
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
+void api_caller(Suite *s)
+{
+	SUITE_ADD(s, small_stack, small_stack_forks, low_numbers, cancelled, handler_forks, fork_in_fork);
+}
