@@ -212,4 +212,12 @@ START_TEST(rs_forked_polling)
 }
 END_TEST
 
-void api_sleep(Suite *s) { SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_cancelled, rs_forked_polling); }
+void api_sleep(Suite *s)
+{
+	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling);
+#ifndef __SANITIZE_ADDRESS__ /* which takes the frames that a cancelled thread leaves for an error of its own */
+	SUITE_ADD(s, rs_cancelled);
+#else
+	(void)rs_cancelled;
+#endif
+}

@@ -189,4 +189,14 @@ START_TEST(epoll_forked)
 }
 END_TEST
 
-void calls_cancel(Suite *s) { SUITE_ADD(s, cancelled, epoll_cancelled, epoll_outer_cancelled, epoll_forked); }
+void calls_cancel(Suite *s)
+{
+	SUITE_ADD(s, epoll_forked);
+#ifndef __SANITIZE_ADDRESS__ /* which takes the frames that a cancelled thread leaves for an error of its own */
+	SUITE_ADD(s, cancelled, epoll_cancelled, epoll_outer_cancelled);
+#else
+	(void)cancelled;
+	(void)epoll_cancelled;
+	(void)epoll_outer_cancelled;
+#endif
+}
