@@ -277,12 +277,18 @@ static bool unread(int fd)
 
 void foreign_hang_up(int fd, uid_t uid, struct bill *bill)
 {
+	int other;
+
 	if (!shutdown(fd, SHUT_RD) && !unread(fd)) {
 		close_here(fd, bill);
 		return;
 	}
 	shutdown(fd, SHUT_RDWR);
-	close_apart(fd, uid, bill);
+	/* Its number is this thread's, whose loop may still know it. */
+	other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (other >= 0)
+		close(fd);
+	close_apart(other < 0 ? fd : other, uid, bill);
 }
 
 bool foreign_room(uid_t uid)

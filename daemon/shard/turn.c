@@ -271,19 +271,30 @@ struct done {
 	bool again; /* and it may have made more to do */
 };
 
-/* *at: the time, which goes on. */
-static struct done work(struct shard *s, mono_t *at)
+/* From programs and the network; how much was posted. */
+static unsigned take(struct shard *s, struct done *d, mono_t *now)
+{
+	unsigned posted;
+
+	d->busy = ctx_drain(s, &posted, *now);
+	d->again |= turn_net_rx(s, now);
+	d->again |= turn_raw_rx(s, *now);
+	d->again |= raw_again(s, *now);
+	return posted;
+}
+
+/*
+ * *at: the time, which goes on.  A guest takes nothing: to see what was posted before what, kicks must be looked for, and that is a
+ * question to the shard's io.
+ */
+static struct done work(struct shard *s, mono_t *at, bool guest)
 {
 	mono_t now = *at;
 	const mono_t began = now;
 	struct done d = { 0 };
-	unsigned posted;
+	unsigned posted = guest ? 0 : take(s, &d, &now);
 	uint64_t sent;
 
-	d.busy = ctx_drain(s, &posted, now);
-	d.again |= turn_net_rx(s, &now);
-	d.again |= turn_raw_rx(s, now);
-	d.again |= raw_again(s, now);
 	d.again |= turn_tick(s, began); /* what is due since may have its answer in the socket already */
 	if (s->index == 0)
 		d.again |= hooks.agents_turn(s, now);
@@ -313,7 +324,7 @@ bool turn_guest(struct shard *s)
 	if (s->raw_n || s->tap)
 		return false;
 	do {
-		d = work(s, &now);
+		d = work(s, &now, true);
 		now = clock_now();
 	} while (d.again && mono_since(now, began) < GUEST_NS);
 	return !d.again && !is_due(s);
@@ -336,7 +347,7 @@ bool turn(struct shard *s, struct turn *t)
 		idle_sweep(s, now);
 		look_wait(s, 0);
 	}
-	d = work(s, &now);
+	d = work(s, &now, false);
 	net_send_await(s->net);
 	if (s->naps) {
 		spin_not(&t->spin, now);
