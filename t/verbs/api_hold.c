@@ -27,6 +27,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/filter.h>
@@ -198,6 +199,7 @@ START_TEST(torture)
 	static void *(*const run[])(void *) = { writer, writer, writer, reader, feeder, forker, waiter };
 	const unsigned n = sizeof(run) / sizeof(*run);
 	const char *env = getenv("RDMAD_TURNS");
+	const time_t until = time(NULL) + PATIENCE_S / 2;
 	unsigned mapped = 0;
 	uint64_t sum = 0, added = 0;
 	pthread_t t[sizeof(run) / sizeof(*run)];
@@ -214,7 +216,9 @@ START_TEST(torture)
 	ck_assert_int_eq(pipe(g.pipe), 0);
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(pthread_create(&t[i], NULL, run[i], (void *)(uintptr_t)i), 0);
-	turns(&f, env ? (unsigned)atoi(env) : 60, &mapped);
+	do /* on a busy machine threads do not stand in time, and it is not tried again at once */
+		turns(&f, env ? (unsigned)atoi(env) : 60, &mapped);
+	while (!mapped && time(NULL) < until);
 	__atomic_store_n(&g.end, true, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(pthread_join(t[i], NULL), 0);
@@ -307,6 +311,25 @@ static unsigned char *pages(size_t len)
 	return p;
 }
 
+#define TRIES 30u
+#define LATE  77 /* the second thread did not stand in time, which is no mistake on a busy machine */
+
+/* Each in a process of its own: in one that was late the library does not try again at once. */
+static void in_time(int (*test)(void))
+{
+	int status = LATE << 8;
+
+	for (unsigned i = 0; i < TRIES && status == LATE << 8; i++) {
+		pid_t pid = fork();
+
+		ck_assert_int_ge(pid, 0);
+		if (!pid)
+			exit(test());
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	}
+	ck_assert_int_eq(status, 0);
+}
+
 static int doomed(void *arg)
 {
 	struct sock_filter code[] = {
@@ -368,9 +391,10 @@ static void replace_half(void)
 }
 
 /* Pages that are kept are turned back, while the program maps a file of its own over a part of them: that stays. */
-START_TEST(replaced_late)
+static int replace_late(void)
 {
 	unsigned char *p = pages(PIECES);
+	unsigned converted;
 	struct fix f;
 	pthread_t t;
 	int fds[2];
@@ -390,13 +414,19 @@ START_TEST(replaced_late)
 	ck_assert_uint_ge(spy.made, 1); /* in pieces, where time is short */
 	ck_assert_uint_eq(g.wrong, 0);
 	second_end(t, fds);
-	ck_assert(!fix_is_mapped(p) && fix_filled(p, PIECES / 2, 3));
+	ck_assert(fix_filled(p, PIECES / 2, 3));
+	fix_mappings(p, PIECES, &converted);
+	if (converted)
+		return LATE;
 	fix_fill(p + PIECES / 2, PIECES / 2, 5);
 	ck_assert(fix_filled(other.view, PIECES / 2, 5));
 	munmap(p, PIECES);
 	munmap(other.view, PIECES / 2);
 	close(other.fd);
+	return 0;
 }
+
+START_TEST(replaced_late) { in_time(replace_late); }
 END_TEST
 
 #define LONG ((size_t)64 << 20)
@@ -416,7 +446,7 @@ static void pin_late(void)
 }
 
 /* An io_uring comes while a long range is moved: the rest of it stays. */
-START_TEST(pinned_late)
+static int pinned(void)
 {
 	unsigned char *p = pages(LONG);
 	struct ibv_mr *m;
@@ -430,7 +460,9 @@ START_TEST(pinned_late)
 	spy.before = pin_late;
 	m = ibv_reg_mr(f.pd, p, LONG, IBV_ACCESS_LOCAL_WRITE);
 	spy.before = NULL;
-	ck_assert(m != NULL && pins.tried);
+	ck_assert(m != NULL && fix_filled(p, LONG, 3));
+	if (!pins.tried)
+		return LATE;
 	ck_assert(fix_is_mapped(p));
 	ck_assert_int_eq(fix_is_mapped(p + LONG - PAGE), !pins.open);
 	ck_assert(fix_filled(p, LONG, 3));
@@ -441,7 +473,10 @@ START_TEST(pinned_late)
 	second_end(t, fds);
 	fix_close(&f);
 	munmap(p, LONG);
+	return 0;
 }
+
+START_TEST(pinned_late) { in_time(pinned); }
 END_TEST
 
 void api_hold(Suite *s) { SUITE_ADD(s, torture, killed, replaced_late, pinned_late); }
