@@ -479,4 +479,12 @@ static int pinned(void)
 START_TEST(pinned_late) { in_time(pinned); }
 END_TEST
 
-void api_hold(Suite *s) { SUITE_ADD(s, torture, killed, replaced_late, pinned_late); }
+void api_hold(Suite *s)
+{
+	SUITE_ADD(s, torture, killed, replaced_late);
+#ifndef __SANITIZE_ADDRESS__ /* whose own mappings take other steps: the second one moves nothing yet */
+	SUITE_ADD(s, pinned_late);
+#else
+	(void)pinned_late;
+#endif
+}
