@@ -25,24 +25,6 @@
 #define LEN  ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
 
-static unsigned char *pages(size_t len, unsigned seed)
-{
-	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert(p != MAP_FAILED);
-	fix_fill(p, len, seed);
-	return p;
-}
-
-static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
-{
-	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len,
-				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-
-	ck_assert_msg(m != NULL, "%s", strerror(errno));
-	return m;
-}
-
 /* ---- protection ---------------------------------------------------------------------- */
 
 /* Whether the mapping at p has these rights: "rw-". */
@@ -106,13 +88,13 @@ static int child_of(const unsigned char *p, bool full)
 /* Pages that the program protects while they are registered stay so, in a child, and when they are turned back; so do their bytes. */
 START_TEST(protection)
 {
-	unsigned char *p = pages(LEN, 1);
+	unsigned char *p = fix_pages(LEN, 1);
 	struct ibv_mr *m;
 	unsigned n;
 	struct fix f;
 
 	fix_open(&f);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert(fix_is_mapped(p));
 	for (unsigned i = 0; i < GUARDS; i++)
 		ck_assert_int_eq(mprotect(p + guard[i].page * PAGE, PAGE, guard[i].prot), 0);
@@ -168,13 +150,13 @@ static unsigned converted(const unsigned char *p)
 /* Given before registration, or only then: there afterwards, and, in the first case, meanwhile and in a child. */
 static void advised(struct fix *f, int advice, const char *flag, bool before)
 {
-	unsigned char *p = pages(LEN, 3);
+	unsigned char *p = fix_pages(LEN, 3);
 	struct ibv_mr *m;
 	int status;
 	pid_t pid;
 
 	ck_assert_msg(!before || !madvise(p, LEN, advice), "%s: %s", flag, strerror(errno));
-	m = reg(f, p, LEN);
+	m = fix_reg(f, p, LEN);
 	ck_assert_msg(converted(p) == 1, "%s: is not converted", flag);
 	ck_assert_msg(before || !madvise(p, LEN, advice), "%s: %s", flag, strerror(errno));
 	ck_assert_msg(has_flag(p, flag), "%s: is lost at registration", flag);
@@ -215,12 +197,12 @@ END_TEST
 /* Half of it is not like the other half: left as it is. */
 START_TEST(halves)
 {
-	unsigned char *p = pages(LEN, 1);
+	unsigned char *p = fix_pages(LEN, 1);
 	struct fix f;
 
 	fix_open(&f);
 	ck_assert_int_eq(madvise(p, LEN / 2, MADV_DONTDUMP), 0);
-	ck_assert_int_eq(ibv_dereg_mr(reg(&f, p, LEN)), 0);
+	ck_assert_int_eq(ibv_dereg_mr(fix_reg(&f, p, LEN)), 0);
 	ck_assert(has_flag(p, "dd") && !has_flag(p + LEN / 2, "dd"));
 	fix_close(&f);
 }
@@ -229,7 +211,7 @@ END_TEST
 /* The child's are clean: that is nothing for pages of a file. */
 START_TEST(wipeonfork)
 {
-	unsigned char *p = pages(LEN, 1);
+	unsigned char *p = fix_pages(LEN, 1);
 	struct ibv_mr *m;
 	struct fix f;
 	int status;
@@ -237,7 +219,7 @@ START_TEST(wipeonfork)
 
 	fix_open(&f);
 	ck_assert_int_eq(madvise(p, LEN, MADV_WIPEONFORK), 0);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert_uint_eq(converted(p), 0);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
@@ -256,7 +238,7 @@ START_TEST(by_userfaultfd)
 {
 	int u = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	struct uffdio_api api = { .api = UFFD_API };
-	unsigned char *p = pages(LEN, 1), *src = pages(PAGE, 7);
+	unsigned char *p = fix_pages(LEN, 1), *src = fix_pages(PAGE, 7);
 	struct uffdio_register range = { .range = { (uintptr_t)p, LEN }, .mode = UFFDIO_REGISTER_MODE_MISSING };
 	struct uffdio_copy copy = { .dst = (uintptr_t)p + PAGE, .src = (uintptr_t)src, .len = PAGE };
 	struct ibv_mr *m;
@@ -266,7 +248,7 @@ START_TEST(by_userfaultfd)
 		return; /* this kernel has none */
 	fix_open(&f);
 	ck_assert_int_eq(ioctl(u, UFFDIO_REGISTER, &range), 0);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert_uint_eq(converted(p), 0);
 	ck_assert_int_eq(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
 	ck_assert_int_eq(ioctl(u, UFFDIO_COPY, &copy), 0);
@@ -282,19 +264,19 @@ END_TEST
 static void policy(struct fix *f, bool before)
 {
 	const unsigned long node = 1;
-	unsigned char *p = pages(LEN, 2);
+	unsigned char *p = fix_pages(LEN, 2);
 	const int preferred = 1, of_addr = 2;
 	struct ibv_mr *m;
 	int mode = 0;
 
 	if (!before)
-		m = reg(f, p, LEN);
+		m = fix_reg(f, p, LEN);
 	if (syscall(SYS_mbind, p, LEN, preferred, &node, 8 * sizeof(node), 0))
 		ck_assert_int_ne(errno, EINVAL); /* of a machine, or a container, without */
 	else
 		mode = preferred;
 	if (before)
-		m = reg(f, p, LEN);
+		m = fix_reg(f, p, LEN);
 	ck_assert(!before || !mode || !converted(p));
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	if (mode)
@@ -317,7 +299,7 @@ END_TEST
 /* Protection keys, where the processor has them. */
 START_TEST(keys)
 {
-	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2);
 	int key = pkey_alloc(0, 0);
 	struct ibv_mr *m, *n;
 	char word[16];
@@ -328,8 +310,8 @@ START_TEST(keys)
 	snprintf(word, sizeof(word), " %d\n", key);
 	fix_open(&f);
 	ck_assert_int_eq(pkey_mprotect(p, LEN, PROT_READ | PROT_WRITE, key), 0);
-	m = reg(&f, p, LEN);
-	n = reg(&f, q, LEN);
+	m = fix_reg(&f, p, LEN);
+	n = fix_reg(&f, q, LEN);
 	ck_assert(!converted(p) && converted(q));
 	ck_assert_int_eq(pkey_mprotect(q, LEN, PROT_READ | PROT_WRITE, key), 0);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);

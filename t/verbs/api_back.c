@@ -31,23 +31,6 @@
 #define MAPS_MOST 70000u
 #define INODES    400000u
 
-static unsigned char *pages(size_t len, unsigned seed)
-{
-	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert(p != MAP_FAILED);
-	fix_fill(p, len, seed);
-	return p;
-}
-
-static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
-{
-	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len, RIGHTS);
-
-	ck_assert_msg(m != NULL, "%s", strerror(errno));
-	return m;
-}
-
 static void skipped(const char *why) { fprintf(stderr, "# skipped: %s\n", why); }
 
 /* ---- the kernel has pages of the program ------------------------------------------ */
@@ -64,7 +47,7 @@ static bool uring_open(struct io_uring *u)
 /* Pages that are registered with io_uring meanwhile are pinned: a read into them arrives. */
 START_TEST(pinned)
 {
-	unsigned char *p = pages(LEN, 1), got[64];
+	unsigned char *p = fix_pages(LEN, 1), got[64];
 	struct iovec iov = { p, LEN };
 	struct io_uring_cqe *cqe;
 	struct io_uring u;
@@ -73,7 +56,7 @@ START_TEST(pinned)
 	int pipe_fd[2];
 
 	fix_open(&f);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert(fix_is_mapped(p));
 	if (uring_open(&u)) {
 		ck_assert_int_eq(io_uring_register_buffers(&u, &iov, 1), 0);
@@ -87,7 +70,7 @@ START_TEST(pinned)
 		ck_assert_int_eq(cqe->res, sizeof(got));
 		ck_assert_int_eq(memcmp(p + 5000, got, sizeof(got)), 0);
 		io_uring_queue_exit(&u);
-		m = reg(&f, p, LEN); /* and from now on as ever */
+		m = fix_reg(&f, p, LEN); /* and from now on as ever */
 		close(pipe_fd[0]);
 		close(pipe_fd[1]);
 	}
@@ -128,15 +111,15 @@ static void ended_well(pid_t pid)
 /* It is made without handlers of fork(), as by _Fork(), and cleans up what it takes for its own. */
 START_TEST(child_cleans)
 {
-	unsigned char *p = pages(LEN, 1), *kept = pages(LEN, 2);
+	unsigned char *p = fix_pages(LEN, 1), *kept = fix_pages(LEN, 2);
 	struct ibv_mr *m;
 	struct fix f;
 	pid_t pid;
 
 	fix_open(&f);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert_int_eq(ibv_dereg_mr(reg(&f, kept, LEN)), 0);
+		ck_assert_int_eq(ibv_dereg_mr(fix_reg(&f, kept, LEN)), 0);
 	ck_assert(fix_is_mapped(p) && fix_is_mapped(kept));
 	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
 	ck_assert_int_ge(pid, 0);
@@ -175,15 +158,15 @@ static pid_t fork_full(void)
 /* The child's copies are its own all the same; the program has closed the file of one. */
 START_TEST(child_of_full)
 {
-	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2);
 	struct ibv_mr *m, *n;
 	struct stat st;
 	struct fix f;
 	pid_t pid;
 
 	fix_open(&f);
-	m = reg(&f, p, LEN);
-	n = reg(&f, q, LEN);
+	m = fix_reg(&f, p, LEN);
+	n = fix_reg(&f, q, LEN);
 	ck_assert(fix_is_mapped(p) && fix_is_mapped(q));
 	ck_assert_int_ge(dup2(0, file_of(q, &st)), 0);
 	pid = fork_full();
@@ -215,7 +198,7 @@ static void full_forks(void)
 /* Nothing that was registered is there any more: that a child has nothing to copy is seen without a descriptor. */
 START_TEST(child_of_none)
 {
-	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2);
 	struct ibv_mr *m;
 	struct fix f;
 	pid_t pid;
@@ -223,12 +206,12 @@ START_TEST(child_of_none)
 	setenv("RDMAD_MAP", "1048576", 1); /* not the fixture's */
 	fix_open(&f);
 	ck_assert(!fix_is_mapped(f.buf));
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert(fix_is_mapped(p));
 	munmap(p, LEN);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	full_forks();
-	m = reg(&f, q, LEN);
+	m = fix_reg(&f, q, LEN);
 	ck_assert(fix_is_mapped(q));
 	munmap(q, LEN / 2);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
@@ -269,7 +252,7 @@ static struct {
 } handled;
 
 static void in_child(void) { ibv_dereg_mr(handled.m); }
-static void before(void) { ck_assert_int_eq(ibv_dereg_mr(reg(&handled.f, handled.more, LEN)), 0); }
+static void before(void) { ck_assert_int_eq(ibv_dereg_mr(fix_reg(&handled.f, handled.more, LEN)), 0); }
 
 static void in_parent(void)
 {
@@ -280,13 +263,13 @@ static void in_parent(void)
 /* Handlers call verbs. */
 static void handlers_run(void)
 {
-	unsigned char *p = pages(LEN, 1), *q = pages(4 * LEN, 3);
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(4 * LEN, 3);
 	pid_t pid;
 
 	fix_open(&handled.f);
-	handled.more = pages(LEN, 2);
-	handled.m = reg(&handled.f, p, LEN);
-	handled.given = reg(&handled.f, q, 4 * LEN);
+	handled.more = fix_pages(LEN, 2);
+	handled.m = fix_reg(&handled.f, p, LEN);
+	handled.given = fix_reg(&handled.f, q, 4 * LEN);
 	ck_assert(fix_is_mapped(p) && fix_is_mapped(q));
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
@@ -318,7 +301,7 @@ END_TEST
 /* Pages that are turned back are not there twice: nobody else needs the file any more. */
 static void is_emptied(struct fix *f, unsigned char *p)
 {
-	struct ibv_mr *m = reg(f, p, LEN);
+	struct ibv_mr *m = fix_reg(f, p, LEN);
 	struct stat st;
 	int fd;
 
@@ -341,14 +324,14 @@ START_TEST(nothing_left)
 
 	setenv("RDMAD_MAP", "1048576", 1); /* not the fixture's */
 	fix_open(&handled.f);
-	handled.m = reg(&handled.f, pages(LEN, 1), LEN);
+	handled.m = fix_reg(&handled.f, fix_pages(LEN, 1), LEN);
 	inside.prepare = give_all;
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
 		_exit(0);
 	ended_well(pid);
-	is_emptied(&handled.f, pages(LEN, 2));
+	is_emptied(&handled.f, fix_pages(LEN, 2));
 	fix_close(&handled.f);
 }
 END_TEST
@@ -375,13 +358,13 @@ START_TEST(fork_fails)
 	struct fix f;
 
 	fix_open(&f);
-	m = reg(&f, pages(LEN, 1), LEN);
+	m = fix_reg(&f, fix_pages(LEN, 1), LEN);
 	if (!no_forks()) {
 		skipped("no seccomp()");
 	} else {
 		ck_assert_int_eq(fork(), -1);
 		ck_assert_int_eq(errno, EAGAIN);
-		is_emptied(&f, pages(LEN, 2));
+		is_emptied(&f, fix_pages(LEN, 2));
 	}
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	fix_close(&f);
@@ -413,7 +396,7 @@ static void *registers(void *p)
 	pthread_mutex_lock(&locked.lock);
 	__atomic_store_n(&locked.held, true, __ATOMIC_RELEASE);
 	wait_for(&locked.wanted);
-	ck_assert_int_eq(ibv_dereg_mr(reg(&locked.f, p, LEN)), 0);
+	ck_assert_int_eq(ibv_dereg_mr(fix_reg(&locked.f, p, LEN)), 0);
 	pthread_mutex_unlock(&locked.lock);
 	return NULL;
 }
@@ -421,14 +404,14 @@ static void *registers(void *p)
 /* A lock of the program that is held around verbs, and in fork(). */
 START_TEST(fork_lock)
 {
-	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2);
 	pthread_t other;
 	struct ibv_mr *m;
 	pid_t pid;
 
 	ck_assert_int_eq(pthread_atfork(own_lock, own_unlock, own_unlock), 0); /* before there is a region */
 	fix_open(&locked.f);
-	m = reg(&locked.f, p, LEN);
+	m = fix_reg(&locked.f, p, LEN);
 	ck_assert_int_eq(pthread_create(&other, NULL, registers, q), 0);
 	wait_for(&locked.held);
 	pid = fork();
@@ -447,16 +430,16 @@ END_TEST
 /* Memory that is sealed stays what it is, before and behind. */
 START_TEST(sealed)
 {
-	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2);
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2);
 	struct ibv_mr *m, *n;
 	struct fix f;
 
 	fix_open(&f);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	if (syscall(NR_MSEAL, p, LEN, 0) || syscall(NR_MSEAL, q, LEN, 0)) {
 		skipped("no mseal()");
 	} else {
-		n = reg(&f, q, LEN);
+		n = fix_reg(&f, q, LEN);
 		ck_assert(!fix_is_mapped(q) && fix_filled(q, LEN, 2));
 		ck_assert_int_eq(ibv_dereg_mr(n), 0);
 	}
@@ -482,13 +465,13 @@ static unsigned maps_most(void)
 START_TEST(maps_full)
 {
 	const size_t page = 4096, all = (size_t)2 * MAPS_MOST * page;
-	unsigned char *p = pages(2 * LEN, 1), *q = pages(2 * LEN, 2), *many;
+	unsigned char *p = fix_pages(2 * LEN, 1), *q = fix_pages(2 * LEN, 2), *many;
 	struct ibv_mr *m, *n;
 	struct fix f;
 	size_t at;
 
 	fix_open(&f);
-	m = reg(&f, p + LEN / 2, LEN);
+	m = fix_reg(&f, p + LEN / 2, LEN);
 	ck_assert(fix_is_mapped(p + LEN));
 	if (maps_most() > MAPS_MOST) {
 		skipped("vm.max_map_count is too high");
@@ -531,14 +514,14 @@ static int file_below(const char *dir, unsigned i, struct stat *st)
 START_TEST(same_inode)
 {
 	char dir[] = "/tmp/t-back-XXXXXX";
-	unsigned char *p = pages(LEN, 1), *q = pages(LEN, 2), *out = pages(LEN, 0);
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2), *out = fix_pages(LEN, 0);
 	struct stat memfd, own = { 0 };
 	struct ibv_mr *m;
 	struct fix f;
 	int fd, other = -1;
 
 	fix_open(&f);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	fd = file_of(p, &memfd);
 	ck_assert(mkdtemp(dir) != NULL);
 	if (memfd.st_ino > INODES || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||

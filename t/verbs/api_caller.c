@@ -20,15 +20,6 @@ static struct fix f;
 static unsigned rights;
 static bool came_back;
 
-static unsigned char *pages(size_t len)
-{
-	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert(p != MAP_FAILED);
-	fix_fill(p, len, 1);
-	return p;
-}
-
 static void *registers(void *p)
 {
 	struct ibv_mr *m = ibv_reg_mr(f.pd, p, LEN, rights);
@@ -51,7 +42,7 @@ static void thread_run(void *(*run)(void *), size_t stack)
 	came_back = false;
 	ck_assert_int_eq(pthread_attr_init(&attr), 0);
 	ck_assert(!stack || !pthread_attr_setstacksize(&attr, stack));
-	ck_assert_int_eq(pthread_create(&t, &attr, run, pages(LEN)), 0);
+	ck_assert_int_eq(pthread_create(&t, &attr, run, fix_pages(LEN, 1)), 0);
 	ck_assert_int_eq(pthread_join(t, NULL), 0);
 	ck_assert(came_back);
 }
@@ -68,7 +59,7 @@ END_TEST
 /* A program without standard streams: the library keeps nothing at their numbers, where the program may write or open something. */
 START_TEST(low_numbers)
 {
-	unsigned char *p = pages(LEN);
+	unsigned char *p = fix_pages(LEN, 1);
 	char path[32], what[64];
 	struct ibv_mr *m;
 	ssize_t n;
@@ -110,13 +101,13 @@ START_TEST(small_stack_forks)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), want = (size_t)sysconf(_SC_MINSIGSTKSZ) + 8192,
 		     len = (want + page - 1) & ~(page - 1);
-	unsigned char *stack = pages(page + len);
+	unsigned char *stack = fix_pages(page + len, 1);
 	const stack_t s = { .ss_sp = stack + page, .ss_size = want };
 	const struct sigaction sa = { .sa_handler = fork_now, .sa_flags = SA_ONSTACK };
 	struct ibv_mr *m;
 
 	fix_open(&f);
-	m = ibv_reg_mr(f.pd, pages(LEN), LEN, IBV_ACCESS_LOCAL_WRITE);
+	m = ibv_reg_mr(f.pd, fix_pages(LEN, 1), LEN, IBV_ACCESS_LOCAL_WRITE);
 	ck_assert(m != NULL);
 	ck_assert_int_eq(mprotect(stack, page, PROT_NONE), 0);
 	ck_assert_int_eq(sigaltstack(&s, NULL), 0);
@@ -144,10 +135,10 @@ START_TEST(handler_forks)
 {
 	const struct sigaction sa = { .sa_handler = fork_now, .sa_flags = SA_RESTART };
 	struct ibv_mr *m;
-	void *p = pages(LEN);
+	void *p = fix_pages(LEN, 1);
 
 	fix_open(&f);
-	m = ibv_reg_mr(f.pd, pages(LEN), LEN, IBV_ACCESS_LOCAL_WRITE); /* which a child copies */
+	m = ibv_reg_mr(f.pd, fix_pages(LEN, 1), LEN, IBV_ACCESS_LOCAL_WRITE); /* which a child copies */
 	ck_assert(m != NULL);
 	ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
 	rights = IBV_ACCESS_LOCAL_WRITE;
@@ -204,7 +195,7 @@ START_TEST(fork_in_fork)
 	pid_t pid;
 
 	fix_open(&f);
-	m = ibv_reg_mr(f.pd, pages(LEN), LEN, IBV_ACCESS_LOCAL_WRITE);
+	m = ibv_reg_mr(f.pd, fix_pages(LEN, 1), LEN, IBV_ACCESS_LOCAL_WRITE);
 	ck_assert(m != NULL);
 	ck_assert_int_eq(sigaction(SIGALRM, &sa, NULL), 0);
 	for (int where = IN_PREPARE; where <= IN_CHILD; where++) {

@@ -39,15 +39,6 @@ static unsigned char *pages(size_t len)
 	return p;
 }
 
-static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
-{
-	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len,
-				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-
-	ck_assert_msg(m != NULL, "%s", strerror(errno));
-	return m;
-}
-
 /* WRITE from one MR to another through a pair of QPs. */
 static void move(struct fix *f, struct ibv_mr *to, size_t to_off, struct ibv_mr *from, size_t from_off, uint32_t len)
 {
@@ -83,8 +74,8 @@ START_TEST(contents)
 
 		fix_fill(p, LEN, i);
 		fix_fill(q, 8192, 50); /* the rest was never touched */
-		m = reg(&f, p + cut[i].off, cut[i].len);
-		n = reg(&f, q + cut[i].off, cut[i].len);
+		m = fix_reg(&f, p + cut[i].off, cut[i].len);
+		n = fix_reg(&f, q + cut[i].off, cut[i].len);
 		ck_assert(is_shared(p + 8192) && is_shared(q + 8192));
 		ck_assert(fix_filled(p, LEN, i) && fix_filled(q, 8192, 50) && q[LEN / 2] == 0);
 		move(&f, n, 0, m, 0, (uint32_t)cut[i].len);
@@ -109,11 +100,11 @@ START_TEST(again)
 	struct ibv_mr *m[3], *src;
 
 	fix_open(&f);
-	m[0] = reg(&f, p, LEN);
-	m[1] = reg(&f, p, LEN);
-	m[2] = reg(&f, p + 10000, LEN / 2);
+	m[0] = fix_reg(&f, p, LEN);
+	m[1] = fix_reg(&f, p, LEN);
+	m[2] = fix_reg(&f, p + 10000, LEN / 2);
 	fix_fill(q, LEN, 9);
-	src = reg(&f, q, LEN);
+	src = fix_reg(&f, q, LEN);
 	ck_assert_int_eq(ibv_dereg_mr(m[0]), 0);
 	ck_assert(is_shared(p));
 	move(&f, m[1], 0, src, 0, 20000);
@@ -142,11 +133,11 @@ START_TEST(kept)
 	struct fix f;
 
 	fix_open(&f);
-	src = reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, pages(LEN), LEN);
 	fix_fill(src->addr, LEN, 4);
 	for (unsigned i = 0; i < 4; i++) {
 		p[LEN / 2] = (unsigned char)i;
-		m = reg(&f, p, LEN);
+		m = fix_reg(&f, p, LEN);
 		ck_assert(is_shared(p) && p[LEN / 2] == i);
 		move(&f, m, 0, src, 0, 20000);
 		ck_assert(fix_filled(p, 20000, 4));
@@ -154,7 +145,7 @@ START_TEST(kept)
 		ck_assert(is_shared(p) == (i > 0) && p[LEN / 2] == i);
 	}
 	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	move(&f, m, 0, src, 100, 20000);
 	ck_assert(!memcmp(p, (unsigned char *)src->addr + 100, 20000) && p[LEN / 2] == 0);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
@@ -162,7 +153,7 @@ START_TEST(kept)
 		if (i < 6)
 			q[i] = pages(len);
 		fix_fill(q[i % 6] + 5 * i, 1000, i);
-		ck_assert_int_eq(ibv_dereg_mr(reg(&f, q[i % 6], len)), 0);
+		ck_assert_int_eq(ibv_dereg_mr(fix_reg(&f, q[i % 6], len)), 0);
 		ck_assert(fix_filled(q[i % 6] + 5 * i, 1000, i));
 	}
 	for (unsigned i = 0; i < 6; i++)
@@ -188,11 +179,11 @@ START_TEST(on_demand)
 	fix_open(&f);
 	odp = ibv_reg_mr(f.pd, p + 8192, 4096, lazy);
 	ck_assert(odp != NULL);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert(!is_shared(p));
 	ck_assert_int_eq(ibv_dereg_mr(odp), 0);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert(is_shared(p));
 	odp = ibv_reg_mr(f.pd, NULL, SIZE_MAX, lazy);
 	ck_assert(odp != NULL);
@@ -211,12 +202,12 @@ START_TEST(replaced)
 	struct ibv_mr *m, *n, *src;
 
 	fix_open(&f);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert_int_eq(munmap(p, LEN), 0);
 	q = mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	ck_assert_ptr_eq(q, p);
-	n = reg(&f, q, LEN);
-	src = reg(&f, pages(LEN), LEN);
+	n = fix_reg(&f, q, LEN);
+	src = fix_reg(&f, pages(LEN), LEN);
 	fix_fill(src->addr, 100000, 5);
 	move(&f, n, 0, src, 0, 100000);
 	ck_assert(fix_filled(q, 100000, 5));
@@ -241,9 +232,9 @@ START_TEST(fork_apart)
 	fix_open(&f);
 	fix_fill(p, LEN, 1);
 	fix_fill(moved, LEN, 2);
-	m = reg(&f, p, LEN);
-	g = reg(&f, gone, LEN);
-	v = reg(&f, moved, LEN);
+	m = fix_reg(&f, p, LEN);
+	g = fix_reg(&f, gone, LEN);
+	v = fix_reg(&f, moved, LEN);
 	ck_assert(is_shared(p) && is_shared(gone) && is_shared(moved));
 	/* Only the kernel knows what became of these two. */
 	ck_assert_int_eq(munmap(gone, LEN), 0);
@@ -288,7 +279,7 @@ START_TEST(heap)
 	unsigned shared = 0;
 
 	fix_open(&f);
-	src = reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, pages(LEN), LEN);
 	memset(src->addr, 0xaa, LEN);
 	for (unsigned i = 0; i < 60; i++) {
 		size_t len = 100000 + i * 20000;
@@ -296,7 +287,7 @@ START_TEST(heap)
 		p = i % 2 ? calloc(1, len) : malloc(len);
 		ck_assert(p != NULL);
 		ck_assert(!(i % 2) || (!p[0] && !memcmp(p, p + 1, len - 1))); /* all zero */
-		m = reg(&f, p, len);
+		m = fix_reg(&f, p, len);
 		shared += (unsigned)is_shared(p + len / 2);
 		move(&f, m, 0, src, 0, (uint32_t)(len < LEN ? len : LEN));
 		ck_assert(p[0] == 0xaa && p[len / 2] == 0xaa);
@@ -324,13 +315,13 @@ START_TEST(small)
 
 	setenv("RDMAD_MAP", "4096", 1);
 	fix_open(&f);
-	src = reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, pages(LEN), LEN);
 	memset(src->addr, 0xaa, LEN);
 	for (unsigned i = 0; i < 40; i++) {
 		p[i] = malloc(12000);
 		ck_assert(p[i] != NULL);
 		memset(p[i], 1, 12000);
-		m = reg(&f, p[i], 12000);
+		m = fix_reg(&f, p[i], 12000);
 		shared += is_shared(p[i] + 6000);
 		ck_assert(is_shared(p[0] + 6000) == (i == 0)); /* turned back when it is given up */
 		move(&f, m, 0, src, 0, 12000);
@@ -363,8 +354,8 @@ static void shared_file(struct fix *f, int fd, const char *what, off_t off, bool
 	if (!keep)
 		close(fd);
 	fix_fill(q, LEN, 3);
-	src = reg(f, q, LEN);
-	m = reg(f, p + 100, LEN - 200);
+	src = fix_reg(f, q, LEN);
+	m = fix_reg(f, p + 100, LEN - 200);
 	move(f, m, 0, src, 0, 20000);
 	ck_assert_msg(fix_filled(p + 100, 20000, 3), "%s", what);
 	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
@@ -417,10 +408,10 @@ START_TEST(shared_many)
 	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	seen = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(p != MAP_FAILED && seen != MAP_FAILED);
-	src = reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, pages(LEN), LEN);
 	fix_fill(src->addr, LEN, 5);
 	for (unsigned i = 0; i < MANY; i++)
-		m[i] = reg(&f, p + i, LEN - MANY);
+		m[i] = fix_reg(&f, p + i, LEN - MANY);
 	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
 	for (unsigned i = 0; i < MANY; i += MANY - 1) {
 		move(&f, m[i], 8192 - i, src, 0, 4096);
@@ -447,9 +438,9 @@ START_TEST(shared_unfit)
 	ck_assert(fd >= 0 && !ftruncate(fd, (off_t)LEN / 2));
 	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(p != MAP_FAILED);
-	src = reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, pages(LEN), LEN);
 	fix_fill(src->addr, LEN, 8);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	move(&f, m, 0, src, 0, 20000);
 	ck_assert(fix_filled(p, 20000, 8));
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
@@ -469,14 +460,14 @@ START_TEST(left_alone)
 	struct fix f;
 
 	fix_open(&f);
-	m[0] = reg(&f, p + 8192, 4096);
+	m[0] = fix_reg(&f, p + 8192, 4096);
 	ck_assert(!is_shared(p + 8192));
-	m[1] = reg(&f, p, LEN);
+	m[1] = fix_reg(&f, p, LEN);
 	ck_assert(!is_shared(p) && !is_shared(p + 8192));
 	ck_assert(tmp && !ftruncate(fileno(tmp), (off_t)LEN));
 	q = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(tmp), 0);
 	ck_assert(q != MAP_FAILED);
-	m[2] = reg(&f, q, LEN);
+	m[2] = fix_reg(&f, q, LEN);
 	ck_assert(!is_shared(q));
 	move(&f, m[2], 0, m[1], 0, LEN);
 	for (int i = 0; i < 3; i++)

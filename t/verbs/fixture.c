@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "../nap.h"
@@ -270,6 +271,24 @@ int fix_filled(const unsigned char *p, size_t len, unsigned seed)
 		if (p[i] != (unsigned char)(seed * 31 + i * 7 + (i >> 8)))
 			return 0;
 	return 1;
+}
+
+unsigned char *fix_pages(size_t len, unsigned seed)
+{
+	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert(p != MAP_FAILED);
+	fix_fill(p, len, seed);
+	return p;
+}
+
+struct ibv_mr *fix_reg(struct fix *f, void *p, size_t len)
+{
+	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len,
+				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+
+	ck_assert_msg(m != NULL, "%s", strerror(errno));
+	return m;
 }
 
 unsigned fix_mappings(const void *p, size_t len, unsigned *shared)

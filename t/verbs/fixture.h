@@ -67,6 +67,10 @@ struct ibv_wc fix_wait_ok(struct ibv_cq *);
 
 void fix_fill(unsigned char *, size_t, unsigned seed);
 int fix_filled(const unsigned char *, size_t, unsigned seed);
+/* Private memory of its own, filled with that. */
+unsigned char *fix_pages(size_t len, unsigned seed);
+/* For peers to read and write; asserts that it can be had. */
+struct ibv_mr *fix_reg(struct fix *, void *p, size_t len);
 /* Of this process's mappings: how many have [p, p+len) or a part of it, and how many of those are converted. */
 unsigned fix_mappings(const void *p, size_t len, unsigned *converted);
 bool fix_is_mapped(const void *p); /* converted, so that the daemon has it, too */
