@@ -8,11 +8,12 @@
 #include "xml.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <rdmad/seed.h>
 
 const char *const sweep_result_word[SWEEP_RESULTS] = {
 	[SWEEP_WAITS] = "not run", [SWEEP_OK] = "ok",     [SWEEP_MISSED] = "missed",   [SWEEP_FAILED] = "failed",
@@ -154,17 +155,6 @@ static json_t *case_json(const struct sweep *s, const struct sweep_case *c)
 	json_object_set_new(j, "command", text_json(path));
 	free(path);
 	return j;
-}
-
-/* JSON's integers have a sign: seeds beyond them are text. */
-static json_t *seed_json(uint64_t seed)
-{
-	char text[24];
-
-	if (seed <= INT64_MAX)
-		return json_integer((json_int_t)seed);
-	snprintf(text, sizeof(text), "%" PRIu64, seed);
-	return json_string(text);
 }
 
 static void json_put(const struct sweep *s, FILE *f)

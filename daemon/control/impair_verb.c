@@ -2,12 +2,13 @@
 /* impair_verb.c - rules about ports, devices and QPs are carried out; requests of rdmactl about rules. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <rdmad/seed.h>
 
 #include "impair_verb.h"
 #include "call.h"
@@ -279,17 +280,6 @@ static json_t *notes_json(const struct rules *rs)
 		json_array_append_new(list, j);
 	}
 	return list;
-}
-
-/* JSON's integers have a sign: seeds beyond them are text. */
-static json_t *seed_json(uint64_t seed)
-{
-	char text[24];
-
-	if (seed <= INT64_MAX)
-		return json_integer((json_int_t)seed);
-	snprintf(text, sizeof(text), "%" PRIu64, seed);
-	return json_string(text);
 }
 
 json_t *impair_json(void)
