@@ -25,18 +25,12 @@
 #include "direct.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "vma.h"
 
-#define ALL     'a'   /* the child's last word; each piece is a 0 */
-#define WAIT_MS 10000 /* for the next piece, at most: a child stopped by a debugger must not stop its parent for ever */
-
-static int done[2] = { -1, -1 };   /* pipe; under the lock */
 static _Thread_local bool forking; /* this thread has the lock */
 
 bool map_forking(void) { return forking; }
@@ -57,8 +51,8 @@ static void fork_prepare(void)
 	mask_before = mask;
 	if (maps.left && !maps.convs)
 		maps.left = conv_remains(NULL);
-	if (at_work() && syscall(SYS_pipe2, done, O_CLOEXEC | O_NONBLOCK))
-		done[0] = done[1] = -1;
+	if (at_work())
+		tell_open();
 	err_before = err;
 	errno = 0;
 }
@@ -72,51 +66,14 @@ static void fork_done(void)
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
-static void pipe_end(int i)
-{
-	if (done[i] >= 0)
-		direct_close(done[i]);
-	done[i] = -1;
-}
-
-static long poll_direct(struct pollfd *p)
-{
-	struct timespec wait = { .tv_sec = WAIT_MS / 1000 };
-
-	return syscall(SYS_ppoll, p, 1, &wait, NULL, 0);
-}
-
-/* false: it has not done its work, and is not seen to do any.  failed: there may be none. */
-static bool child_wait(bool failed)
-{
-	struct pollfd p = { .fd = done[0], .events = POLLIN };
-	char some[512], last = 0;
-	long got, n;
-
-	if (p.fd < 0)
-		return false;
-	for (;;) {
-		n = poll_direct(&p);
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return false;
-		got = n > 0 ? direct_read(p.fd, some, sizeof(some)) : 1;
-		if (got == 0)
-			return last == ALL || failed;
-		if (n > 0 && got > 0)
-			last = some[got - 1];
-	}
-}
-
 static void fork_parent(void)
 {
 	int err = errno, cancel;
 
-	if (at_work() || done[0] >= 0) {
-		pipe_end(1);
+	if (at_work() || tell_is_open()) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-		if (!child_wait(err))
+		if (!tell_wait(err))
 			maps.late = true;
-		pipe_end(0);
 		pthread_setcancelstate(cancel, NULL);
 	}
 	errno = err ? err : err_before;
@@ -164,7 +121,7 @@ static bool all_private(void)
 		return false;
 	while (vma_next(&r, &v))
 		if (v.perm[3] == 's' && !strcmp(v.name, CONV_VMA))
-			all &= pages_private(&v, file_of(&v), done[1]);
+			all &= pages_private(&v, file_of(&v));
 	vma_close(&r);
 	return all;
 }
@@ -181,15 +138,13 @@ static void convs_free(struct conv **list)
 
 static void fork_child(void)
 {
-	pipe_end(0);
+	tell_begin();
 	if (at_work() && !all_private()) {
 		fprintf(stderr, "libibverbs (rdmad): fork: no memory or descriptor for the child's copy of "
 				"registered memory, or no /proc\n");
 		abort();
 	}
-	if (done[1] >= 0)
-		syscall(SYS_write, done[1], &(char){ ALL }, 1);
-	pipe_end(1); /* the parent sees the end */
+	tell_end();
 	for (struct map_range *m = maps.ranges; m; m = m->next)
 		m->conv = NULL;
 	convs_free(&maps.convs);

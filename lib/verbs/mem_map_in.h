@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mem_map_in.h - between mem_map.c, mem_least.c, mem_conv.c, mem_pages.c, mem_shared.c and mem_fork.c. */
+/* mem_map_in.h - between mem_map.c, mem_least.c, mem_conv.c, mem_pages.c, mem_shared.c, mem_fork.c and mem_tell.c. */
 #ifndef VERBS_MEM_MAP_IN_H
 #define VERBS_MEM_MAP_IN_H
 
@@ -79,11 +79,8 @@ void conv_free(struct conv *);          /* closes the file; the pages stay as th
 /* From its start to end it becomes the beginning of the file, with no more than most bytes of data; how far it got.  Nowhere: it may be as its advice was not known. */
 uintptr_t pages_share(struct conv *, uintptr_t end, size_t most);
 bool pages_back(const struct conv *); /* makes them private; false: some are left */
-/*
- * The same of one mapping in a forked child, with one thread.  fd: its file, or another one, or -1; each piece is told to a pipe
- * (-1: none).
- */
-bool pages_private(const struct vma *, int fd, int tell);
+/* The same of one mapping in a forked child, with one thread, which tells of each piece.  fd: its file, or another one, or -1. */
+bool pages_private(const struct vma *, int fd);
 
 /* mem_shared.c: a descriptor or id of what is mapped there, and the part of it; NULL: none, or nothing is shared. */
 struct shared_file *shared_pass(uintptr_t start, uintptr_t end, struct map_pass *);
@@ -93,6 +90,15 @@ void shared_done(struct shared_file *); /* by one region; with the lock held, bo
 /* Before the lock is taken: dlsym() waits for threads that load libraries, whose constructors may register. */
 void least_ask(void);
 size_t least_len(void);
+
+/* mem_tell.c; with the lock held. */
+void tell_open(void); /* before fork() */
+bool tell_is_open(void);
+bool tell_wait(
+	int err); /* in the parent; err: errno, which fork() sets if it fails.  false: no work was done, or seen to be */
+void tell_begin(void); /* in the child, and so the rest */
+void tell_piece(void);
+void tell_end(void);
 
 /* mem_fork.c */
 bool map_fork_guarded(void); /* else nothing is converted */

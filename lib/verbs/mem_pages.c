@@ -41,7 +41,7 @@ struct pages {
 	/* On the way back: */
 	const struct conv *conv;
 	bool mine;         /* this process made it, whose threads may change what is mapped */
-	int tell;          /* a byte goes there for each piece; -1: none does */
+	bool tell;         /* each piece to the parent */
 	uintptr_t vma_end; /* of the mapping that at is in, ... */
 	int prot;          /* ... and what may be done there */
 };
@@ -298,8 +298,8 @@ static bool back_piece(void *arg)
 	}
 	if (w->mine && !maps.late && !map_forking()) /* nobody else has it: so memory is not taken twice */
 		syscall(SYS_fallocate, w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, (off_t)len);
-	if (w->tell >= 0)
-		syscall(SYS_write, w->tell, "", 1);
+	if (w->tell)
+		tell_piece();
 	w->at = to;
 	return w->at < w->end;
 }
@@ -314,8 +314,7 @@ bool pages_back(const struct conv *c)
 			   .conv = c,
 			   .mine = true,
 			   .maps = &reader,
-			   .turn = hold_turn() - 1,
-			   .tell = -1 };
+			   .turn = hold_turn() - 1 };
 
 	if (!vma_open(&reader))
 		return false;
@@ -344,8 +343,8 @@ static bool copy_piece(void *arg)
 		return false;
 	}
 	vma_advise(w->at, len, w->advice);
-	if (w->tell >= 0)
-		syscall(SYS_write, w->tell, "", 1);
+	if (w->tell)
+		tell_piece();
 	w->at += len;
 	return w->at < w->end;
 }
@@ -360,7 +359,7 @@ static unsigned advice_of(const struct vma *v)
 	return c ? c->advice : 0;
 }
 
-bool pages_private(const struct vma *v, int fd, int tell)
+bool pages_private(const struct vma *v, int fd)
 {
 	const struct conv c = {
 		.start = v->start - v->off, .ino = v->ino, .fd = fd, .major = v->major, .minor = v->minor
@@ -372,7 +371,7 @@ bool pages_private(const struct vma *v, int fd, int tell)
 			   .fd = fd,
 			   .advice = advice_of(v),
 			   .conv = &c,
-			   .tell = tell,
+			   .tell = true,
 			   .vma_end = v->end,
 			   .prot = vma_prot(v) };
 

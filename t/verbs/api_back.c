@@ -155,30 +155,33 @@ static pid_t fork_full(void)
 	return pid;
 }
 
-/* The child's copies are its own all the same; the program has closed the file of one. */
+/* The child's copies are its own all the same, and of that moment; the program has closed the file of one. */
 START_TEST(child_of_full)
 {
-	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2);
+	const size_t len = 16 * LEN;
+	unsigned char *p = fix_pages(len, 1), *q = fix_pages(LEN, 2);
 	struct ibv_mr *m, *n;
 	struct stat st;
 	struct fix f;
 	pid_t pid;
 
 	fix_open(&f);
-	m = fix_reg(&f, p, LEN);
+	m = fix_reg(&f, p, len);
 	n = fix_reg(&f, q, LEN);
 	ck_assert(fix_is_mapped(p) && fix_is_mapped(q));
 	ck_assert_int_ge(dup2(0, file_of(q, &st)), 0);
 	pid = fork_full();
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
-		if (!fix_filled(p, LEN, 1))
+		if (!fix_filled(p, len, 1) || !fix_filled(q, LEN, 2))
 			_exit(1);
-		memset(p, 0xee, LEN);
+		memset(p, 0xee, len);
 		_exit(0);
 	}
+	memset(q, 0xdd, LEN);
+	fix_fill(p, len, 3);
 	ended_well(pid);
-	ck_assert(fix_filled(p, LEN, 1));
+	ck_assert(fix_filled(p, len, 3));
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dereg_mr(n), 0);
 	fix_close(&f);
@@ -363,6 +366,8 @@ START_TEST(fork_fails)
 		skipped("no seccomp()");
 	} else {
 		ck_assert_int_eq(fork(), -1);
+		ck_assert_int_eq(errno, EAGAIN);
+		ck_assert_int_eq(fork_full(), -1);
 		ck_assert_int_eq(errno, EAGAIN);
 		is_emptied(&f, fix_pages(LEN, 2));
 	}
