@@ -28,6 +28,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/mem_map.c \
 	lib/verbs/mem_pages.c \
 	lib/verbs/mem_shared.c \
+	lib/verbs/mem_stack.c \
 	lib/verbs/mem_tell.c \
 	lib/verbs/mr.c \
 	lib/verbs/mr_ex.c \

@@ -3,7 +3,7 @@
  * mem_fork.c - converted pages and fork().
  *
  *	parent			child
- *	prepare: block signals, lock
+ *	prepare: block signals, lock; its own stack is made private (mem_stack.c)
  *	  fork --------------->	each mapping of ours becomes a private copy
  *	wait <----------------- done (or dead)
  *	unlock			unlock
@@ -53,6 +53,7 @@ static void fork_prepare(void)
 		maps.left = conv_remains(NULL);
 	if (at_work())
 		tell_open();
+	stack_apart();
 	err_before = err;
 	errno = 0;
 }
@@ -70,6 +71,7 @@ static void fork_parent(void)
 {
 	int err = errno, cancel;
 
+	stack_back();
 	if (at_work() || tell_is_open()) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		if (!tell_wait(err))
@@ -139,6 +141,7 @@ static void convs_free(struct conv **list)
 static void fork_child(void)
 {
 	tell_begin();
+	stack_child();
 	if (at_work() && !all_private()) {
 		fprintf(stderr, "libibverbs (rdmad): fork: no memory or descriptor for the child's copy of "
 				"registered memory, or no /proc\n");

@@ -95,7 +95,7 @@ static void conv_end(struct conv *c)
 	*p = c->next;
 	maps.conv_n--;
 	maps.left = maps.left || remains;
-	if (remains && c->end - c->start > MAP_BLIND) {
+	if (remains) {
 		c->next = maps.lost;
 		maps.lost = c;
 	} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mem_map_in.h - between mem_map.c, mem_least.c, mem_conv.c, mem_pages.c, mem_shared.c, mem_fork.c and mem_tell.c. */
+/* mem_map_in.h - between mem_map.c, mem_least.c, mem_conv.c, mem_pages.c, mem_shared.c, mem_fork.c, mem_stack.c and mem_tell.c. */
 #ifndef VERBS_MEM_MAP_IN_H
 #define VERBS_MEM_MAP_IN_H
 
@@ -50,10 +50,9 @@ struct map_state {
 	unsigned conv_n;
 	struct map_range *ranges;
 	struct shared_file *shared;
-	bool left; /* some pages could not be turned back: they may still be there, with no conv */
-	bool late; /* a forked child has not taken its copies in time, and may do so still */
-	struct conv
-		*lost; /* long ones that were not turned back: their files say which of their pages a child copies */
+	bool left;         /* some pages could not be turned back: they may still be there, with no conv */
+	bool late;         /* a forked child has not taken its copies in time, and may do so still */
+	struct conv *lost; /* those that were not turned back: their files say which of their pages a child copies */
 };
 extern struct map_state maps;
 
@@ -91,11 +90,16 @@ void shared_done(struct shared_file *); /* by one region; with the lock held, bo
 void least_ask(void);
 size_t least_len(void);
 
+/* mem_stack.c: the pages that fork() runs on; with the lock held, before it, and behind it in each of the two. */
+void stack_apart(void);
+void stack_back(void);
+void stack_child(void);
+
 /* mem_tell.c; with the lock held. */
 void tell_open(void); /* before fork() */
 bool tell_is_open(void);
-bool tell_wait(
-	int err); /* in the parent; err: errno, which fork() sets if it fails.  false: no work was done, or seen to be */
+/* In the parent; err: errno, which fork() sets if it fails.  false: the child has not done its work, or is not seen to. */
+bool tell_wait(int err);
 void tell_begin(void); /* in the child, and so the rest */
 void tell_piece(void);
 void tell_end(void);

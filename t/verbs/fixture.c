@@ -350,6 +350,7 @@ int main(void)
 	api_attr(s);
 	api_caller(s);
 	api_back(s);
+	api_fork(s);
 	api_segment(s);
 	api_arena(s);
 	api_hold(s);

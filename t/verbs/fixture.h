@@ -86,6 +86,7 @@ void api_cntr(Suite *);
 void api_ops(Suite *);
 void api_xrc(Suite *);
 void api_flush(Suite *);
+void api_fork(Suite *);
 void api_map(Suite *);
 void api_attr(Suite *);
 void api_back(Suite *);

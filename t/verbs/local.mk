@@ -8,6 +8,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_event.c \
 	t/verbs/api_ex.c \
 	t/verbs/api_flush.c \
+	t/verbs/api_fork.c \
 	t/verbs/api_hold.c \
 	t/verbs/api_handle.c \
 	t/verbs/api_inline.c \
