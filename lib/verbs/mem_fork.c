@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "vma.h"
 
@@ -51,8 +52,10 @@ static void fork_prepare(void)
 	mask_before = mask;
 	if (maps.left && !maps.convs)
 		maps.left = conv_remains(NULL);
-	if (at_work())
+	if (at_work()) {
+		vma_keep();
 		tell_open();
+	}
 	stack_apart();
 	err_before = err;
 	errno = 0;
@@ -95,15 +98,18 @@ static int file_of(const struct vma *v)
 }
 
 /* Where the program has used them up, one of a file is closed: its pages are copied without. */
-static bool open_maps(struct vma_reader *r)
+static bool open_own(struct vma_reader *r)
 {
 	struct conv *const lists[] = { maps.convs, maps.lost };
+	struct rlimit most;
 
 	if (vma_open(r))
 		return true;
+	if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &most))
+		return false;
 	for (unsigned i = 0; i < 2; i++)
 		for (struct conv *c = lists[i]; c; c = c->next) {
-			if (!conv_has_file(c))
+			if (!conv_has_file(c) || (rlim_t)c->fd >= most.rlim_cur)
 				continue;
 			direct_close(c->fd);
 			c->fd = -1;
@@ -112,6 +118,9 @@ static bool open_maps(struct vma_reader *r)
 		}
 	return false;
 }
+
+/* Those of the parent are the same, but for what its other threads are changing. */
+static bool open_maps(struct vma_reader *r) { return open_own(r) || vma_open_kept(r); }
 
 static bool all_private(void)
 {
@@ -152,6 +161,7 @@ static void fork_child(void)
 		m->conv = NULL;
 	convs_free(&maps.convs);
 	convs_free(&maps.lost);
+	vma_drop();
 	maps.conv_n = 0;
 	maps.left = maps.late = false;
 	errno = err_before;
@@ -166,4 +176,10 @@ __attribute__((constructor)) static void guard(void)
 	guarded = !pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-bool map_fork_guarded(void) { return guarded; }
+bool map_fork_ready(void) { return guarded && vma_keep(); }
+
+void map_fork_rest(void)
+{
+	if (!at_work())
+		vma_drop();
+}

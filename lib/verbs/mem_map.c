@@ -157,7 +157,7 @@ static struct conv *conv_new(const struct map_range *r)
 	bool before;
 	struct conv *c;
 
-	if (start >= end || !len_suits(r->end - r->start) || !map_fork_guarded())
+	if (start >= end || !len_suits(r->end - r->start) || !map_fork_ready())
 		return NULL;
 	keep_room(0);
 	if (maps.conv_n >= MAP_CONVS)
@@ -315,6 +315,7 @@ void map_forget(void)
 		next = c->next;
 		conv_end(c);
 	}
+	map_fork_rest();
 	unlock(&g);
 }
 

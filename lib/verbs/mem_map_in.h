@@ -105,7 +105,8 @@ void tell_piece(void);
 void tell_end(void);
 
 /* mem_fork.c */
-bool map_fork_guarded(void); /* else nothing is converted */
-bool map_forking(void);      /* this thread has the lock meanwhile */
+bool map_fork_ready(void); /* else nothing is converted */
+void map_fork_rest(void);  /* nothing may be converted any more */
+bool map_forking(void);    /* this thread has the lock meanwhile */
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* PROCMAP_QUERY of Linux 6.11: the mapping at an address or behind it, without the text of all those before. */
 struct query {
@@ -27,14 +28,86 @@ void vma_again(struct vma_reader *r)
 	r->eof = false;
 }
 
-bool vma_open(struct vma_reader *r)
+static bool open_new(struct vma_reader *r)
 {
+	r->kept = false;
 	r->fd = direct_open("/proc/self/maps", O_RDONLY);
 	vma_again(r);
 	return r->fd >= 0;
 }
 
-void vma_close(struct vma_reader *r) { direct_close(r->fd); }
+static struct {
+	int fd;
+	pid_t pid;
+	uint64_t ino;
+	unsigned major, minor;
+} kept = { .fd = -1 };
+
+/* Not one of the standard descriptors, if the program has closed these. */
+static int high(int fd)
+{
+	int other;
+
+	if (fd < 0 || fd > 2)
+		return fd;
+	other = direct_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	direct_close(fd);
+	return other;
+}
+
+static bool kept_stat(struct statx *st)
+{
+	return kept.fd >= 0 && !syscall(SYS_statx, kept.fd, "", AT_EMPTY_PATH, STATX_INO, st);
+}
+
+/* The program may have closed it, and given the number to a file of its own. */
+static bool kept_is(void)
+{
+	struct statx st;
+
+	return kept_stat(&st) && st.stx_ino == kept.ino && st.stx_dev_major == kept.major &&
+	       st.stx_dev_minor == kept.minor;
+}
+
+bool vma_keep(void)
+{
+	struct statx st;
+
+	if (kept_is() && kept.pid == getpid())
+		return true;
+	vma_drop();
+	kept.fd = high(direct_open("/proc/self/maps", O_RDONLY));
+	if (!kept_stat(&st))
+		return false;
+	kept.pid = getpid();
+	kept.ino = st.stx_ino;
+	kept.major = st.stx_dev_major;
+	kept.minor = st.stx_dev_minor;
+	return true;
+}
+
+void vma_drop(void)
+{
+	if (kept_is())
+		direct_close(kept.fd);
+	kept.fd = -1;
+}
+
+bool vma_open_kept(struct vma_reader *r)
+{
+	r->kept = true;
+	r->fd = kept.fd;
+	vma_again(r);
+	return kept_is();
+}
+
+bool vma_open(struct vma_reader *r) { return open_new(r) || (kept.pid == getpid() && vma_open_kept(r)); }
+
+void vma_close(struct vma_reader *r)
+{
+	if (!r->kept)
+		direct_close(r->fd);
+}
 
 /* The next line without its newline, or NULL. */
 static char *line_next(struct vma_reader *r)

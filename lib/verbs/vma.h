@@ -22,13 +22,21 @@ struct vma {
 
 struct vma_reader {
 	int fd;
-	long off; /* of what is read next */
+	bool kept; /* fd is that of vma_keep() */
+	long off;  /* of what is read next */
 	size_t pos, len;
 	bool eof;
 	char buf[8192]; /* more than the longest line */
 };
 
-bool vma_open(struct vma_reader *);
+/*
+ * A descriptor that stays open, for where /proc cannot be had later, or no descriptor.  In a child it shows the mappings of its
+ * parent.  By one thread at a time, and so the next three.
+ */
+bool vma_keep(void);
+void vma_drop(void);
+bool vma_open(struct vma_reader *);               /* by the kept one, too, if it is of this process */
+bool vma_open_kept(struct vma_reader *);          /* a forked child: of its parent */
 void vma_again(struct vma_reader *);              /* from the first */
 bool vma_next(struct vma_reader *, struct vma *); /* in order of address */
 void vma_close(struct vma_reader *);

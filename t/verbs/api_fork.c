@@ -5,10 +5,12 @@
  */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -210,4 +212,102 @@ START_TEST(stack_kept)
 }
 END_TEST
 
-void api_fork(Suite *s) { SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept); }
+/* ---- without /proc, without descriptors ----------------------------------------------- */
+
+static unsigned char *moved(struct fix *f, struct ibv_mr **m)
+{
+	unsigned char *p = pages(LEN, 2), *to;
+
+	*m = reg(f, p, LEN);
+	to = mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, pages(2 * LEN, 0));
+	ck_assert(to != MAP_FAILED && fix_is_mapped(to));
+	return to;
+}
+
+/* Each has its own; the program has moved a part. */
+static void apart(struct fix *f, bool (*hide)(void), void (*show)(void))
+{
+	unsigned char *p = pages(LEN, 1), *to;
+	struct ibv_mr *m, *n;
+	pid_t pid;
+
+	m = reg(f, p, LEN);
+	to = moved(f, &n);
+	ck_assert(fix_is_mapped(p));
+	if (hide()) {
+		pid = fork();
+		ck_assert_int_ge(pid, 0);
+		if (!pid) {
+			if (!fix_filled(p, LEN, 1) || !fix_filled(to, LEN, 2))
+				_exit(1);
+			memset(p, 0xee, LEN);
+			memset(to, 0xee, LEN);
+			_exit(0);
+		}
+		fix_fill(p, LEN, 3);
+		fix_fill(to, LEN, 4);
+		ended_well(pid);
+		ck_assert(fix_filled(p, LEN, 3) && fix_filled(to, LEN, 4));
+		show();
+	}
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(ibv_dereg_mr(n), 0);
+}
+
+static int root, here;
+
+static bool hide_proc(void)
+{
+	char dir[] = "/tmp/t-fork-XXXXXX";
+	bool hidden;
+
+	root = open("/", O_PATH | O_CLOEXEC);
+	here = open(".", O_PATH | O_CLOEXEC);
+	ck_assert(root >= 0 && here >= 0 && mkdtemp(dir));
+	hidden = !chroot(dir);
+	if (!hidden)
+		fprintf(stderr, "# skipped: no chroot()\n");
+	unlinkat(root, dir + 1, AT_REMOVEDIR);
+	return hidden;
+}
+
+static void show_proc(void) { ck_assert(!fchdir(root) && !chroot(".") && !fchdir(here)); }
+
+START_TEST(without_proc)
+{
+	struct fix f;
+
+	fix_open(&f);
+	apart(&f, hide_proc, show_proc);
+	fix_close(&f);
+}
+END_TEST
+
+static struct rlimit files;
+
+static bool hide_files(void)
+{
+	struct rlimit none;
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	none = files;
+	none.rlim_cur = 0;
+	return !setrlimit(RLIMIT_NOFILE, &none);
+}
+
+static void show_files(void) { setrlimit(RLIMIT_NOFILE, &files); }
+
+START_TEST(without_files)
+{
+	struct fix f;
+
+	fix_open(&f);
+	apart(&f, hide_files, show_files);
+	fix_close(&f);
+}
+END_TEST
+
+void api_fork(Suite *s)
+{
+	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, without_proc, without_files);
+}
