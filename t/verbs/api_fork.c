@@ -307,7 +307,44 @@ START_TEST(without_files)
 }
 END_TEST
 
+/* ---- handlers -------------------------------------------------------------------------- */
+
+static volatile unsigned char *marks; /* in registered memory; by whose handler */
+
+static void mark_before(void) { marks[0]++; }
+static void mark_parent(void) { marks[1]++; }
+static void mark_child(void) { marks[2]++; }
+
+/* Writes of the program's handlers are of the process that they run in: with a lock there, the child would unlock its parent's. */
+START_TEST(handlers_write)
+{
+	unsigned char *p;
+	struct ibv_mr *m;
+	struct fix f;
+	pid_t pid;
+
+	ck_assert_int_eq(pthread_atfork(mark_before, mark_parent, mark_child), 0); /* before there is a region */
+	fix_open(&f);
+	p = pages(LEN, 1);
+	marks = p + LEN / 2;
+	memset(p + LEN / 2, 0, 3);
+	m = reg(&f, p, LEN);
+	ck_assert(fix_is_mapped(p));
+	for (unsigned i = 1; i <= FORKS; i++) {
+		pid = fork();
+		ck_assert_int_ge(pid, 0);
+		if (!pid)
+			_exit(marks[0] == i && marks[1] == i - 1 && marks[2] == 1 ? 0 : 1);
+		ended_well(pid);
+		ck_assert(marks[0] == i && marks[1] == i && marks[2] == 0);
+	}
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	fix_close(&f);
+}
+END_TEST
+
 void api_fork(Suite *s)
 {
-	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, without_proc, without_files);
+	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, without_proc, without_files,
+		  handlers_write);
 }
