@@ -40,11 +40,13 @@ struct part {
 	uintptr_t start, end;
 	uint64_t off;
 	int fd;
+	unsigned advice;
 	unsigned char *file, *old; /* the same of the file, and as it was */
 };
 
 /* All under the lock. */
 static struct part parts[PARTS];
+static struct vma_reader reader; /* too large for small stacks */
 static unsigned part_n;
 static unsigned char *stack;
 static ucontext_t here, there;
@@ -107,12 +109,13 @@ static void part_add(const struct range *r, const struct vma *v)
 			    .end = v->end < r->end ? v->end : r->end,
 			    .fd = c->fd };
 	p->off = v->off + (p->start - v->start);
+	if (vma_advice(p->start, p->end, &p->advice) != VMA_LIKE)
+		p->advice = c->advice;
 	part_n++;
 }
 
 static void parts_find(const struct range *r)
 {
-	struct vma_reader reader;
 	struct vma v;
 
 	if (!conv_of(r, 0) || !vma_open(&reader))
@@ -156,9 +159,11 @@ PLAIN static void part_private(const struct part *p)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 
-	if (map(p->start, p->end - p->start, MAP_PRIVATE, p->fd, p->off))
-		for (uintptr_t at = p->start; at < p->end; at += page)
-			touch((volatile unsigned char *)at);
+	if (!map(p->start, p->end - p->start, MAP_PRIVATE, p->fd, p->off))
+		return;
+	vma_advise(p->start, p->end - p->start, p->advice);
+	for (uintptr_t at = p->start; at < p->end; at += page)
+		touch((volatile unsigned char *)at);
 }
 
 void stack_apart(void)
@@ -197,6 +202,7 @@ static bool back(void *)
 	for (const struct part *p = parts; p < parts + part_n; p++) {
 		part_write(p);
 		map(p->start, p->end - p->start, MAP_SHARED, p->fd, p->off);
+		vma_advise(p->start, p->end - p->start, p->advice);
 	}
 	return false;
 }
