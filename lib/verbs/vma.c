@@ -3,6 +3,8 @@
 #include "vma.h"
 #include "direct.h"
 
+#include <rdmad/high.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,18 +45,6 @@ static struct {
 	unsigned major, minor;
 } kept = { .fd = -1 };
 
-/* Not one of the standard descriptors, if the program has closed these. */
-static int high(int fd)
-{
-	int other;
-
-	if (fd < 0 || fd > 2)
-		return fd;
-	other = direct_fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	direct_close(fd);
-	return other;
-}
-
 static bool kept_stat(struct statx *st)
 {
 	return kept.fd >= 0 && !syscall(SYS_statx, kept.fd, "", AT_EMPTY_PATH, STATX_INO, st);
@@ -76,7 +66,7 @@ bool vma_keep(void)
 	if (kept_is() && kept.pid == getpid())
 		return true;
 	vma_drop();
-	kept.fd = high(direct_open("/proc/self/maps", O_RDONLY));
+	kept.fd = fd_high(direct_open("/proc/self/maps", O_RDONLY));
 	if (!kept_stat(&st))
 		return false;
 	kept.pid = getpid();

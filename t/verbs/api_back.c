@@ -22,7 +22,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LEN       ((size_t)1 << 20)
@@ -100,14 +99,6 @@ static int file_of(const void *p, struct stat *st)
 
 /* ---- children --------------------------------------------------------------------- */
 
-static void ended_well(pid_t pid)
-{
-	int status = -1;
-
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_msg(status == 0, "the child's status is %#x", (unsigned)status);
-}
-
 /* It is made without handlers of fork(), as by _Fork(), and cleans up what it takes for its own. */
 START_TEST(child_cleans)
 {
@@ -128,7 +119,7 @@ START_TEST(child_cleans)
 		ibv_close_device(f.ctx);
 		_exit(0);
 	}
-	ended_well(pid);
+	fix_ended_well(pid);
 	ck_assert(fix_filled(p, LEN, 1) && fix_filled(kept, LEN, 2));
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	fix_close(&f);
@@ -180,7 +171,7 @@ START_TEST(child_of_full)
 	}
 	memset(q, 0xdd, LEN);
 	fix_fill(p, len, 3);
-	ended_well(pid);
+	fix_ended_well(pid);
 	ck_assert(fix_filled(p, len, 3));
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dereg_mr(n), 0);
@@ -195,7 +186,7 @@ static void full_forks(void)
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
 		_exit(0);
-	ended_well(pid);
+	fix_ended_well(pid);
 }
 
 /* Nothing that was registered is there any more: that a child has nothing to copy is seen without a descriptor. */
@@ -223,7 +214,7 @@ START_TEST(child_of_none)
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
 		_exit(0);
-	ended_well(pid);
+	fix_ended_well(pid);
 	full_forks();
 	fix_close(&f);
 }
@@ -278,7 +269,7 @@ static void handlers_run(void)
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
 		_exit(fix_filled(p, LEN, 1) && fix_filled(q, 4 * LEN, 3) ? 0 : 1);
-	ended_well(pid);
+	fix_ended_well(pid);
 	ck_assert(fix_filled(q, 4 * LEN, 3));
 	ck_assert_int_eq(ibv_dereg_mr(handled.m), 0);
 	ck_assert(fix_filled(p, LEN, 1));
@@ -333,7 +324,7 @@ START_TEST(nothing_left)
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
 		_exit(0);
-	ended_well(pid);
+	fix_ended_well(pid);
 	is_emptied(&handled.f, fix_pages(LEN, 2));
 	fix_close(&handled.f);
 }
@@ -423,7 +414,7 @@ START_TEST(fork_lock)
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
 		_exit(fix_filled(p, LEN, 1) && fix_filled(q, LEN, 2) ? 0 : 1);
-	ended_well(pid);
+	fix_ended_well(pid);
 	pthread_join(other, NULL);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	fix_close(&locked.f);

@@ -11,38 +11,11 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#define LEN    ((size_t)1 << 20)
-#define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-#define FORKS  20u
-
-static unsigned char *pages(size_t len, unsigned seed)
-{
-	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert(p != MAP_FAILED);
-	fix_fill(p, len, seed);
-	return p;
-}
-
-static struct ibv_mr *reg(struct fix *f, void *p, size_t len)
-{
-	struct ibv_mr *m = ibv_reg_mr(f->pd, p, len, RIGHTS);
-
-	ck_assert_msg(m != NULL, "%s", strerror(errno));
-	return m;
-}
-
-static void ended_well(pid_t pid)
-{
-	int status = -1;
-
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_msg(status == 0, "the child's status is %#x", (unsigned)status);
-}
+#define LEN   ((size_t)1 << 20)
+#define FORKS 20u
 
 /* ---- on registered pages ------------------------------------------------------------ */
 
@@ -75,7 +48,7 @@ static void forks(void)
 		if (!pid)
 			_exit(deep(50) == 0 && magic == i ? 0 : 1);
 		ck_assert_uint_eq(deep(40), 0);
-		ended_well(pid);
+		fix_ended_well(pid);
 		ck_assert_uint_eq(magic, i);
 	}
 }
@@ -118,8 +91,8 @@ static void arena_open(void)
 {
 	fix_open(&on.f);
 	fix_pair(&on.f, &on.a, &on.b);
-	on.arena = pages(4 * LEN, 1);
-	on.m = reg(&on.f, on.arena, 4 * LEN);
+	on.arena = fix_pages(4 * LEN, 1);
+	on.m = fix_reg(&on.f, on.arena, 4 * LEN);
 	ck_assert(fix_is_mapped(on.arena + LEN));
 }
 
@@ -175,8 +148,8 @@ static void *gives_back(void *)
 START_TEST(stack_left)
 {
 	fix_open(&on.f);
-	on.arena = pages(4 * LEN, 1);
-	on.m = reg(&on.f, on.arena, 4 * LEN);
+	on.arena = fix_pages(4 * LEN, 1);
+	on.m = fix_reg(&on.f, on.arena, 4 * LEN);
 	thread_in(on.arena + LEN, gives_back);
 	ck_assert(fix_filled(on.arena, LEN, 1));
 	fix_close(&on.f);
@@ -188,7 +161,7 @@ static void local_buffer(void)
 	unsigned char some[1 << 17];
 
 	fix_fill(some, sizeof(some), 5);
-	on.m = reg(&on.f, some, sizeof(some));
+	on.m = fix_reg(&on.f, some, sizeof(some));
 	ck_assert(fix_is_mapped(some + sizeof(some) / 2));
 	ck_assert_int_eq(ibv_dereg_mr(on.m), 0);
 	ck_assert(fix_filled(some, sizeof(some), 5));
@@ -207,7 +180,7 @@ static void local_fiber(void)
 START_TEST(stack_kept)
 {
 	fix_open(&on.f);
-	fiber_in(pages(LEN, 1), local_fiber);
+	fiber_in(fix_pages(LEN, 1), local_fiber);
 	fix_close(&on.f);
 }
 END_TEST
@@ -216,10 +189,10 @@ END_TEST
 
 static unsigned char *moved(struct fix *f, struct ibv_mr **m)
 {
-	unsigned char *p = pages(LEN, 2), *to;
+	unsigned char *p = fix_pages(LEN, 2), *to;
 
-	*m = reg(f, p, LEN);
-	to = mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, pages(2 * LEN, 0));
+	*m = fix_reg(f, p, LEN);
+	to = mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, fix_pages(2 * LEN, 0));
 	ck_assert(to != MAP_FAILED && fix_is_mapped(to));
 	return to;
 }
@@ -227,11 +200,11 @@ static unsigned char *moved(struct fix *f, struct ibv_mr **m)
 /* Each has its own; the program has moved a part. */
 static void apart(struct fix *f, bool (*hide)(void), void (*show)(void))
 {
-	unsigned char *p = pages(LEN, 1), *to;
+	unsigned char *p = fix_pages(LEN, 1), *to;
 	struct ibv_mr *m, *n;
 	pid_t pid;
 
-	m = reg(f, p, LEN);
+	m = fix_reg(f, p, LEN);
 	to = moved(f, &n);
 	ck_assert(fix_is_mapped(p));
 	if (hide()) {
@@ -246,7 +219,7 @@ static void apart(struct fix *f, bool (*hide)(void), void (*show)(void))
 		}
 		fix_fill(p, LEN, 3);
 		fix_fill(to, LEN, 4);
-		ended_well(pid);
+		fix_ended_well(pid);
 		ck_assert(fix_filled(p, LEN, 3) && fix_filled(to, LEN, 4));
 		show();
 	}
@@ -325,17 +298,17 @@ START_TEST(handlers_write)
 
 	ck_assert_int_eq(pthread_atfork(mark_before, mark_parent, mark_child), 0); /* before there is a region */
 	fix_open(&f);
-	p = pages(LEN, 1);
+	p = fix_pages(LEN, 1);
 	marks = p + LEN / 2;
 	memset(p + LEN / 2, 0, 3);
-	m = reg(&f, p, LEN);
+	m = fix_reg(&f, p, LEN);
 	ck_assert(fix_is_mapped(p));
 	for (unsigned i = 1; i <= FORKS; i++) {
 		pid = fork();
 		ck_assert_int_ge(pid, 0);
 		if (!pid)
 			_exit(marks[0] == i && marks[1] == i - 1 && marks[2] == 1 ? 0 : 1);
-		ended_well(pid);
+		fix_ended_well(pid);
 		ck_assert(marks[0] == i && marks[1] == i && marks[2] == 0);
 	}
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "../nap.h"
@@ -289,6 +290,14 @@ struct ibv_mr *fix_reg(struct fix *f, void *p, size_t len)
 
 	ck_assert_msg(m != NULL, "%s", strerror(errno));
 	return m;
+}
+
+void fix_ended_well(pid_t pid)
+{
+	int status = -1;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(status == 0, "the child's status is %#x", (unsigned)status);
 }
 
 unsigned fix_mappings(const void *p, size_t len, unsigned *shared)

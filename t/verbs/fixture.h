@@ -74,6 +74,7 @@ struct ibv_mr *fix_reg(struct fix *, void *p, size_t len);
 /* Of this process's mappings: how many have [p, p+len) or a part of it, and how many of those are converted. */
 unsigned fix_mappings(const void *p, size_t len, unsigned *converted);
 bool fix_is_mapped(const void *p); /* converted, so that the daemon has it, too */
+void fix_ended_well(pid_t);        /* waits for that child, which must have exited with 0 */
 
 /* Each file's tests. */
 void api_objects(Suite *);
