@@ -3,6 +3,7 @@
  * cma.c - event channels and the table of their requests.
  */
 #include "cma.h"
+#include "neigh.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,12 +51,15 @@ int cma_start(struct ev_loop *loop)
 	int err;
 
 	cma_loop = loop;
+	neigh_begin();
 	cma_ask_start(loop);
 	ev_async_init(&agents_spoke, on_agents);
 	ev_async_start(loop, &agents_spoke);
 	err = agents_start(wake);
-	if (err)
+	if (err) {
+		neigh_end();
 		ev_async_stop(loop, &agents_spoke);
+	}
 	return err;
 }
 
@@ -63,6 +67,7 @@ void cma_stop(struct ev_loop *loop)
 {
 	agents_stop();
 	cma_ask_end();
+	neigh_end();
 	ev_async_stop(loop, &agents_spoke);
 }
 

@@ -36,6 +36,8 @@ struct msg {
 	uint8_t attrs[256];
 };
 
+static int nl = -1; /* stays open: to make one costs more than a question */
+
 static void attr_put(struct msg *m, uint16_t type, const void *data, size_t len)
 {
 	struct rtattr *a = (struct rtattr *)((uint8_t *)m + NLMSG_ALIGN(m->h.nlmsg_len));
@@ -57,24 +59,51 @@ static const struct rtattr *attr_get(const struct nlmsghdr *h, size_t head, uint
 	return NULL;
 }
 
+/* The answer is there when send() is back; before it may be one that came too late for its question. */
+static int exchange(const struct msg *m, void *buf, size_t len)
+{
+	const struct nlmsghdr *h = buf;
+	ssize_t n;
+
+	if (send(nl, m, m->h.nlmsg_len, 0) < 0)
+		return errno;
+	do {
+		n = recv(nl, buf, len, MSG_DONTWAIT);
+		if (n < 0)
+			return errno;
+		if (!NLMSG_OK(h, (size_t)n))
+			return EIO;
+	} while (h->nlmsg_seq != m->h.nlmsg_seq);
+	return 0;
+}
+
+void neigh_begin(void)
+{
+	if (nl < 0)
+		nl = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+}
+
+void neigh_end(void)
+{
+	if (nl >= 0)
+		close(nl);
+	nl = -1;
+}
+
 /* One question, one answer into buf; 0 or errno. */
 static int ask(struct msg *m, void *buf, size_t len)
 {
+	static uint32_t seq;
 	const struct nlmsghdr *h = buf;
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	int err = 0;
-	ssize_t n;
+	int err;
 
-	if (fd < 0)
-		return errno;
 	m->h.nlmsg_flags = NLM_F_REQUEST;
-	if (send(fd, m, m->h.nlmsg_len, 0) < 0 || (n = recv(fd, buf, len, 0)) < 0)
-		err = errno;
-	else if (!NLMSG_OK(h, (size_t)n))
-		err = EIO;
-	else if (h->nlmsg_type == NLMSG_ERROR)
-		err = -((const struct nlmsgerr *)NLMSG_DATA(h))->error;
-	close(fd);
+	m->h.nlmsg_seq = ++seq;
+	err = exchange(m, buf, len);
+	if (!err)
+		return h->nlmsg_type == NLMSG_ERROR ? -((const struct nlmsgerr *)NLMSG_DATA(h))->error : 0;
+	neigh_end();
+	neigh_begin();
 	return err;
 }
 

@@ -7,6 +7,10 @@
 
 #include <rdmad/cmmsg.h>
 
+/* Before the first question, and after the last.  All of these by one thread. */
+void neigh_begin(void);
+void neigh_end(void);
+
 /*
  * EAGAIN: the host does not know yet, or not any more; ask again later.  It is made to ask, which takes an
  * empty datagram to the discard port.  ENETUNREACH, EHOSTUNREACH: it has no route from there to there.  0: yes, and also where

@@ -461,7 +461,6 @@ int verb_dump(struct call *call)
 
 	if (err)
 		return err;
-	s->yields = true;
 	switch (req->dump.what) {
 	case DUMP_DEVICES: return whole_send(call, devices_json());
 	case DUMP_QPS: return qps_send(call);

@@ -32,11 +32,10 @@
 #include "why.h"
 #include "../shard/ctx.h"
 
-#define REQUESTS_PER_TURN 16u                              /* then the other sessions */
-#define SESSION_LEN       (sizeof(struct session) + 8192u) /* with what it is in the middle of reading */
-#define USER_PER_TURN     64u                              /* of all sessions of one user */
-#define WAIT_NS           UINT64_C(5000000000)             /* for room for descriptors */
-#define FDS_IN_MAX        253u /* SCM_MAX_FD: the kernel would close what there is no room for here, and wait */
+#define SESSION_LEN   (sizeof(struct session) + 8192u) /* with what it is in the middle of reading */
+#define USER_PER_TURN 64u                              /* of all sessions of one user */
+#define WAIT_NS       UINT64_C(5000000000)             /* for room for descriptors */
+#define FDS_IN_MAX    253u /* SCM_MAX_FD: the kernel would close what there is no room for here, and wait */
 
 static void session_readable(struct ev_loop *loop, ev_io *w, int revents);
 
@@ -439,34 +438,18 @@ bool session_again(struct ev_loop *loop, struct session *s)
 	return true;
 }
 
-/* If its user has not had his share of this turn.  As session_turn(). */
-static int session_try(struct ev_loop *loop, struct session *s)
-{
-	mono_t began;
-	int got;
-
-	if (!bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN))
-		return 0;
-	began = clock_now();
-	got = session_turn(loop, s);
-	bill_took(&s->bill, mono_since(clock_now(), began));
-	return got;
-}
-
-/* Not more than its share, of all sessions of its user: what is left makes it readable again, after those of others. */
+/* One request a turn, as there is none before its reply; and of all sessions of a user not more than his share. */
 static void session_readable(struct ev_loop *loop, ev_io *w, int)
 {
 	struct session *s = w->data;
 	mono_t came = clock_now();
-	bool served = false;
-	int got = 1;
+	int got;
 
-	for (unsigned i = 0; i < REQUESTS_PER_TURN && got > 0 && !s->yields; i++) {
-		got = session_try(loop, s);
-		served |= got > 0;
-	}
-	s->yields = false;
-	if (served)
+	if (!bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN))
+		return;
+	got = session_turn(loop, s);
+	bill_took(&s->bill, mono_since(clock_now(), came));
+	if (got > 0)
 		linger(loop, came);
 	if (got < 0)
 		session_end(loop, s);

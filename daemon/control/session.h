@@ -27,7 +27,6 @@ struct session {
 	bool waits; /* its next request, which has descriptors, for room for them, since then */
 	mono_t waits_since;
 	bool gave;               /* descriptors, and the client may not have read the reply that they came with */
-	bool yields;             /* its last request was so long that others come next */
 	struct ctx *ctx;         /* after MSG_OPEN */
 	struct cma_channel *cma; /* after CMM_OPEN */
 	struct capture *capture; /* after MSG_CAPTURE */
