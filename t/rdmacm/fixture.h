@@ -18,20 +18,8 @@
 #include <string.h>
 
 #include "../late.h"
+#include "../ok.h"
 #include "../suite.h"
-
-#define ok(call)                                                                 \
-	do {                                                                     \
-		int ok_ = (call);                                                \
-		ck_assert_msg(ok_ == 0, #call ": %d, %s", ok_, strerror(errno)); \
-	} while (0)
-
-#define fails(call, err)                        \
-	do {                                    \
-		errno = 0;                      \
-		ck_assert_int_eq((call), -1);   \
-		ck_assert_int_eq(errno, (err)); \
-	} while (0)
 
 struct sockaddr *lo(uint16_t port); /* 127.0.0.1; one at a time */
 

@@ -3,6 +3,7 @@
 #ifndef T_RSPRELOAD_CALLS_H
 #define T_RSPRELOAD_CALLS_H
 
+#include "t/ok.h"
 #include "t/suite.h"
 
 #include <arpa/inet.h>
@@ -13,14 +14,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define ok(call) ck_assert_msg((call) == 0, #call ": %s", strerror(errno))
-#define fails(call, err)                        \
-	do {                                    \
-		errno = 0;                      \
-		ck_assert_int_eq((call), -1);   \
-		ck_assert_int_eq(errno, (err)); \
-	} while (0)
 
 extern struct sockaddr_in addr; /* of the listener */
 
