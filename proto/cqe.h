@@ -34,6 +34,8 @@ static inline struct rwqe *recv_peek(const struct qp *qp)
 	q = qp->srq ? &qp->srq->rq : &qp->rq;
 	return q->head == q->tail ? NULL : rq_at(q, q->head);
 }
+/* Whose keys it names: those of the SRQ's PD, if it is from one; rkeys are the QP's. */
+static inline const struct pd *recv_pd(const struct qp *qp) { return qp->srq ? qp->srq->pd : qp->pd; }
 struct rwqe *recv_of_srq(struct hca *, struct qp *);
 static inline struct rwqe *recv_take(struct hca *h, struct qp *qp)
 {

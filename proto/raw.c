@@ -49,7 +49,7 @@ static enum fault store(struct hca *h, struct qp *qp, const struct rwqe *w, cons
 
 	if (frame->len > w->len)
 		return FAULT_UD_RECV_LEN;
-	n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, frame->len, h->dst);
+	n = sge_spans(&h->keys, w->sge, w->sge_n, recv_pd(qp), ACC_LOCAL_WRITE, 0, frame->len, h->dst);
 	if (n < 0)
 		return FAULT_UD_RECV_PROT;
 	err = h->cfg.mem->copy(h->cfg.mem_host, h->dst, (unsigned)n, frame, 1, 0);

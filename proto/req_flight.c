@@ -163,6 +163,8 @@ bool req_rnr(struct hca *h, struct qp *qp, uint64_t ns)
 			return false;
 		q->rnr_left--;
 	}
+	q->retry_left = qp->attr.retry_cnt; /* those are for a peer that says nothing, or has lost something */
+	q->early = 0;
 	req_restart(h, qp, false, false);
 	q->rnr_wait = true;
 	timer_set(&h->timers, &qp->timer, mono_add(h->now, ns));

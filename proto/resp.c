@@ -78,6 +78,9 @@ static enum fault check_rights(const struct qp *qp, const struct burst *b)
 	return r->rd_n == r->rd_max && oldest->want && !oldest->again ? FAULT_RESP_RD_MANY : FAULT_NONE;
 }
 
+/* The whole region, whatever the range (rule 6.1). */
+static bool flushes_all(const struct burst *b) { return first_op(b)->kind == KIND_FLUSH && b->feth & FETH_SEL; }
+
 static enum fault check_length(const struct qp *qp, const struct burst *b)
 {
 	const struct resp *r = &qp->resp;
@@ -101,7 +104,7 @@ static enum fault check_length(const struct qp *qp, const struct burst *b)
 		return FAULT_RESP_LEN;
 	if (kind_len(kind))
 		return b->va & (kind_len(kind) - 1) ? FAULT_RESP_ALIGN : FAULT_NONE;
-	if (starts(b) && b->dma_len > RD_MAX_MSG)
+	if (starts(b) && b->dma_len > RD_MAX_MSG && !flushes_all(b))
 		return FAULT_RESP_MSG_LEN;
 	if (kind == KIND_WRITE) {
 		uint64_t dma = starts(b) ? b->dma_len : r->dma_len;
@@ -121,7 +124,7 @@ static enum fault check_send(struct hca *h, struct qp *qp, const struct burst *b
 	*spans = 0;
 	if (off + b->payload_len > w->len)
 		return FAULT_RESP_RECV_LEN;
-	*spans = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, off, b->payload_len, h->dst);
+	*spans = sge_spans(&h->keys, w->sge, w->sge_n, recv_pd(qp), ACC_LOCAL_WRITE, off, b->payload_len, h->dst);
 	if (*spans < 0)
 		return FAULT_RESP_RECV_PROT;
 	return has_inv(b) && !mw_may_inv(&h->keys, qp, qp->pd, b->inv_rkey) ? FAULT_RESP_INV : FAULT_NONE;
@@ -293,8 +296,8 @@ static enum fault exec_flush(struct hca *h, struct qp *qp, const struct burst *b
 	struct span s;
 	struct rd *d;
 
-	if (b->feth & FETH_SEL ? !rkey_right(&h->keys, qp, b->rkey, qp->pd, request_right(b))
-			       : !rkey_span(&h->keys, qp, b->rkey, qp->pd, request_right(b), b->va, b->dma_len, &s))
+	if (flushes_all(b) ? !rkey_right(&h->keys, qp, b->rkey, qp->pd, request_right(b))
+			   : !rkey_span(&h->keys, qp, b->rkey, qp->pd, request_right(b), b->va, b->dma_len, &s))
 		return FAULT_RESP_RKEY;
 	d = rd_push(qp);
 	*d = (struct rd){ .kind = KIND_FLUSH, .n = 1 };
@@ -369,8 +372,10 @@ static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 
 	r->silent = r->rnr = false;
 	rd_expire(qp);
-	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK)
-		r->nak = 0; /* of an earlier try, not yet sent */
+	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK) {
+		r->nak = 0;    /* of an earlier try, not yet sent */
+		r->ack = true; /* it may have stood for one */
+	}
 	if (!f) {
 		qp->why.refused = 0;
 		return;

@@ -56,7 +56,8 @@ static enum fault target(struct hca *h, struct qp *qp, const struct burst *b, in
 
 		if (r->off + b->payload_len > w->len)
 			return FAULT_UC_RECV_LEN;
-		*n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, r->off, b->payload_len, h->dst);
+		*n = sge_spans(&h->keys, w->sge, w->sge_n, recv_pd(qp), ACC_LOCAL_WRITE, r->off, b->payload_len,
+			       h->dst);
 		if (*n < 0)
 			return FAULT_UC_RECV_PROT;
 		return has_inv(b) && !mw_may_inv(&h->keys, qp, qp->pd, b->inv_rkey) ? FAULT_UC_INV : FAULT_NONE;

@@ -84,7 +84,7 @@ static enum fault store(struct hca *h, struct qp *qp, const struct burst *b, con
 
 	if (GRH_LEN + b->payload_len > w->len)
 		return FAULT_UD_RECV_LEN;
-	n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, GRH_LEN, b->payload_len, h->dst);
+	n = sge_spans(&h->keys, w->sge, w->sge_n, recv_pd(qp), ACC_LOCAL_WRITE, GRH_LEN, b->payload_len, h->dst);
 	if (n < 0)
 		return FAULT_UD_RECV_PROT;
 	err = n ? rx_copy(h, h->dst, (unsigned)n, b) : 0;
@@ -93,7 +93,7 @@ static enum fault store(struct hca *h, struct qp *qp, const struct burst *b, con
 		return FAULT_NONE;
 	if (err)
 		return FAULT_UD_RECV_MEM;
-	n = sge_spans(&h->keys, w->sge, w->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN, h->dst);
+	n = sge_spans(&h->keys, w->sge, w->sge_n, recv_pd(qp), ACC_LOCAL_WRITE, 0, GRH_LEN, h->dst);
 	if (n < 0)
 		return FAULT_UD_RECV_PROT;
 	grh_make(h->grh, b);

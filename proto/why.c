@@ -150,9 +150,9 @@ static void of_recv(struct hca *h, struct why *w, struct qp *qp)
 	w->len = off + h->rx->payload_len;
 	if (w->len > w->room)
 		return;
-	why_sges(&h->keys, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, off, h->rx->payload_len);
+	why_sges(&h->keys, &w->key, r->sge, r->sge_n, recv_pd(qp), ACC_LOCAL_WRITE, off, h->rx->payload_len);
 	if (!w->key.why && qp->type == QPT_UD)
-		why_sges(&h->keys, &w->key, r->sge, r->sge_n, qp->pd, ACC_LOCAL_WRITE, 0, GRH_LEN);
+		why_sges(&h->keys, &w->key, r->sge, r->sge_n, recv_pd(qp), ACC_LOCAL_WRITE, 0, GRH_LEN);
 }
 
 /* The rkey of a request, as the responder had it. */

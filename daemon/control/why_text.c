@@ -380,6 +380,8 @@ static void fault_words(struct words *t, const struct why *w)
 		words_put(t, "0x%llx; ", U(w->key.va));
 	} else if (w->cause == WHY_UD_QKEY) {
 		words_put(t, "0x%llx, the QP's is 0x%llx; ", U(w->got), U(w->max));
+	} else if (w->cause == WHY_SQ_OP && w->got == AV_OTHER_PD) {
+		words_put(t, "the address handle is of another PD than the QP; ");
 	} else if (w->cause == WHY_SQ_OP) {
 		words_put(t, "sgid_index %llu of the address handle is no used row; ", U(w->got));
 	} else if (w->cause == WHY_CQ_OVERRUN) {

@@ -55,12 +55,14 @@ struct sge { /* struct ibv_sge */
 	uint32_t lkey;
 };
 
+#define AV_OTHER_PD 0xffu /* the address handle is of another protection domain than the QP: LOC_QP_OP_ERR (C10-10) */
+
 /* The address vector: where a QP's peer is, or where a datagram goes. */
 struct av {
 	uint8_t dgid[16];
 	uint32_t flow_label;
-	uint8_t sgid_index;
-	uint8_t hop_limit; /* 0 is sent as 64 */
+	uint8_t sgid_index; /* or AV_OTHER_PD */
+	uint8_t hop_limit;  /* 0 is sent as 64 */
 	uint8_t tclass;
 	uint8_t sl;
 };

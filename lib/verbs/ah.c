@@ -3,6 +3,7 @@
  * ah.c - address handles: nothing but an address vector, copied into each datagram's work request.
  */
 #include "ah.h"
+#include "pd.h"
 #include "query.h"
 
 #include <rdmad/keep.h>
@@ -53,11 +54,13 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ah.context = pd->context;
 	ah->ah.pd = pd;
 	ah->av = av;
+	pd_use(to_pd(pd), 1);
 	return &ah->ah;
 }
 
 EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 {
+	pd_use(to_pd(ah->pd), -1);
 	keep_free(to_ah(ah));
 	return 0;
 }

@@ -35,6 +35,8 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 static void user_add(uint32_t *users, int n) { __atomic_add_fetch(users, (uint32_t)n, __ATOMIC_ACQ_REL); }
 
+void pd_use(struct rd_pd *pd, int n) { user_add(&pd->users, n); }
+
 static bool is_used(const uint32_t *users) { return __atomic_load_n(users, __ATOMIC_ACQUIRE); }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
@@ -43,7 +45,7 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	int err;
 
 	if (is_used(&pd->users))
-		return EBUSY;
+		return errno = EBUSY;
 	if (pd->base) {
 		user_add(&pd->base->users, -1);
 		if (pd->td)

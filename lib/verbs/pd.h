@@ -13,7 +13,8 @@ struct rd_td {
 /* A PD, or a parent domain, which names one and has the same handle. */
 struct rd_pd {
 	struct ibv_pd pd;
-	uint32_t users;     /* atomic; parent domains of a PD; objects in memory of a parent domain's allocator */
+	uint32_t
+		users; /* atomic; address handles; parent domains of a PD; objects in memory of a parent domain's allocator */
 	struct rd_pd *base; /* a parent domain's PD; NULL: this is none */
 	struct rd_td *td;   /* or NULL */
 	void *(*alloc)(struct ibv_pd *, void *, size_t, size_t, uint64_t);
@@ -22,6 +23,8 @@ struct rd_pd {
 };
 
 static inline struct rd_pd *to_pd(struct ibv_pd *p) { return (struct rd_pd *)p; }
+
+void pd_use(struct rd_pd *, int n); /* n more address handles */
 
 /* The kind of object that memory is for, as an allocator is told. */
 enum res_type { RES_QP = 1, RES_CQ, RES_SRQ };

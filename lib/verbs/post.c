@@ -23,7 +23,7 @@ static int send_one(struct rd_qp *qp, const struct ibv_send_wr *wr)
 	if (qp->qp.qp_type == IBV_QPT_UD) {
 		if (!wr->wr.ud.ah)
 			return EINVAL;
-		wr_ud(w, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+		wr_ud(qp, w, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	} else if (w->op == WR_CMP_SWP || w->op == WR_FETCH_ADD) {
 		wr_remote(w, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr);
 		wr_atomic(w, wr->wr.atomic.compare_add, wr->wr.atomic.swap);

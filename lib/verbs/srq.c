@@ -40,12 +40,10 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 	struct msg_rep rep;
 	int err;
 
-	if (!init->attr.max_wr || init->attr.srq_limit > init->attr.max_wr ||
+	if (!init->attr.max_wr ||
 	    (!*c->attr.profile && (init->attr.max_wr > c->attr.max_srq_wr || init->attr.max_sge > c->attr.max_srq_sge)))
-		return err_null(refuse(c, 0, "ibv_create_srq", EINVAL,
-				       "max_wr %u (1 to %u), max_sge %u (up to %u), srq_limit %u", init->attr.max_wr,
-				       c->attr.max_srq_wr, init->attr.max_sge, c->attr.max_srq_sge,
-				       init->attr.srq_limit));
+		return err_null(refuse(c, 0, "ibv_create_srq", EINVAL, "max_wr %u (1 to %u), max_sge %u (up to %u)",
+				       init->attr.max_wr, c->attr.max_srq_wr, init->attr.max_sge, c->attr.max_srq_sge));
 	s = pd_calloc(pd, sizeof(*s), RES_SRQ, &mem);
 	if (!s)
 		return NULL;

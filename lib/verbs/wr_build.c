@@ -79,11 +79,15 @@ int wr_tso(struct rd_qp *qp, struct send_wr *w, const void *hdr, uint16_t len, u
 	return 0;
 }
 
-void wr_ud(struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+void wr_ud(const struct rd_qp *qp, struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
+	const struct ibv_pd *pd = qp->qp.pd;
+
 	w->ud.dqpn = qpn & 0xffffff;
 	w->ud.qkey = qkey;
 	w->ud.av = to_ah(ah)->av;
+	if (ah->context != pd->context || ah->pd->handle != pd->handle)
+		w->ud.av.sgid_index = AV_OTHER_PD;
 }
 
 _Static_assert(sizeof(struct ibv_sge) == sizeof(struct sge), "copied as they are");

@@ -58,7 +58,7 @@ static inline void wr_flush(struct send_wr *w, uint64_t len, uint32_t type, uint
 	w->flush.type = type;
 	w->flush.level = level;
 }
-void wr_ud(struct send_wr *, struct ibv_ah *, uint32_t qpn, uint32_t qkey);
+void wr_ud(const struct rd_qp *, struct send_wr *, struct ibv_ah *, uint32_t qpn, uint32_t qkey);
 
 /* 0, or EINVAL: more than the QP has been made for. */
 int wr_sge(struct rd_qp *, struct send_wr *, const struct ibv_sge *, size_t n);

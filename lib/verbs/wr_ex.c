@@ -164,7 +164,7 @@ static void ex_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	struct rd_qp *qp = ex_to_qp(ex);
 
 	if (qp->draft.slot && qp->qp.qp_type == IBV_QPT_UD)
-		wr_ud(qp->draft.slot, ah, qpn, qkey);
+		wr_ud(qp, qp->draft.slot, ah, qpn, qkey);
 	else
 		draft_err(qp, EINVAL);
 }

@@ -137,15 +137,6 @@ static const struct row uc_rows[] = {
 	ROW("UC_MEM", 0, NONE, NONE, false, 64, { { .op = OP_WRITE_ONLY, .len = 4, .dma_len = 4 } }, .between = gone),
 };
 
-static uint8_t state_of(const struct host *x)
-{
-	struct qp_attr a;
-	struct qp_init i;
-
-	ck_assert_int_eq(hca_qp_query(x->h, x->qpn, &a, &i), 0);
-	return a.state;
-}
-
 /* All but what the transport mends by itself leaves a cause, with the key that did not open, where it was one. */
 static void why_told(struct rig *r, const struct row *row)
 {
@@ -208,7 +199,7 @@ static void run_row(const struct row *row, uint8_t type)
 	ck_assert_msg(nak == row->nak, "%s: NAK 0x%02x", row->name, nak);
 	ck_assert_msg(wc_status(&r.b, 1) == row->recv_wc, "%s: recv WC %u", row->name, wc_status(&r.b, 1));
 	ck_assert_msg(row->event == NONE ? !r.b.ev_n : has_event(&r.b, row->event), "%s: event", row->name);
-	ck_assert_msg((state_of(&r.b) == QPS_ERR) == row->err, "%s: state %u", row->name, state_of(&r.b));
+	ck_assert_msg((rig_state(&r.b) == QPS_ERR) == row->err, "%s: state %u", row->name, rig_state(&r.b));
 	why_told(&r, row);
 	rig_fini(&r);
 }
@@ -254,7 +245,7 @@ static void nak_ends(uint8_t syndrome, const char *name, unsigned wc)
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert_uint_eq(r.a.wc[i].wr_id, i + 1);
 	ck_assert_uint_eq(r.a.wc[1].vendor_err != 0, 1);
-	ck_assert_uint_eq(state_of(&r.a), QPS_ERR);
+	ck_assert_uint_eq(rig_state(&r.a), QPS_ERR);
 	/* Posted in ERR: flushed at once. */
 	ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 20, .op = WR_SEND, .len = 4), 0);
 	rig_recv(&r, &r.a, 21, 0, 64);
@@ -372,24 +363,6 @@ START_TEST(retries_exhausted) /* conf: C9-140, rule 4.12 */
 }
 END_TEST
 
-START_TEST(rnr_exhausted) /* conf: rule 4.12 */
-{
-	struct link_conf c = conf_rc;
-	struct rig r;
-
-	c.rnr_retry = 2;
-	rig_init(&r, LINK_WIRE);
-	rig_connect(&r, &c);
-	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4);
-	rig_settle(&r, 20);
-	ck_assert_uint_eq(wc_status(&r.a, 1), WC_RNR_RETRY_EXC_ERR);
-	ck_assert_uint_eq(fault_n(&r.a, "REQ_RNR_EXC"), 1);
-	ck_assert_uint_eq(fault_n(&r.b, "RESP_RNR"), 3);
-	ck_assert_uint_eq(state_of(&r.b), QPS_RTS);
-	rig_fini(&r);
-}
-END_TEST
-
 /* ---- send queues -------------------------------------------------------------------- */
 
 static void sq_fails(uint8_t type, const struct wr_arg *bad, const char *name, unsigned wc, bool unmap)
@@ -416,7 +389,7 @@ static void sq_fails(uint8_t type, const struct wr_arg *bad, const char *name, u
 	ck_assert_msg(wc_status(&r.a, 2) == wc, "%s, type %u: WC %u", name, type, wc_status(&r.a, 2));
 	ck_assert_uint_eq(wc_status(&r.a, 3), WC_WR_FLUSH_ERR);
 	ck_assert_uint_eq(fault_n(&r.a, name), 1);
-	ck_assert_uint_eq(state_of(&r.a), type == QPT_RC ? QPS_ERR : QPS_SQE);
+	ck_assert_uint_eq(rig_state(&r.a), type == QPT_RC ? QPS_ERR : QPS_SQE);
 	if (type != QPT_RC) {
 		struct qp_attr a = { .state = QPS_RTS };
 
@@ -525,7 +498,7 @@ static void ud_fault(const char *name, uint32_t recv_len, uint32_t len, uint32_t
 	pkt_give(&r, &r.b, &b, zeros, len);
 	ck_assert_msg(fault_n(&r.b, name) == 1, "%s", name);
 	ck_assert_msg(wc_status(&r.b, 1) == wc, "%s: WC %u", name, wc_status(&r.b, 1));
-	ck_assert_uint_eq(state_of(&r.b), err ? QPS_ERR : QPS_RTS);
+	ck_assert_uint_eq(rig_state(&r.b), err ? QPS_ERR : QPS_RTS);
 	rig_fini(&r);
 }
 
@@ -552,7 +525,7 @@ START_TEST(cq_overrun) /* conf: rule 4.9 */
 	ck_assert_uint_eq(fault_n(&r.a, "CQ_OVERRUN"), 1);
 	ck_assert(has_event(&r.a, EV_CQ_ERR));
 	ck_assert(has_event(&r.a, EV_QP_FATAL));
-	ck_assert_uint_eq(state_of(&r.a), QPS_ERR);
+	ck_assert_uint_eq(rig_state(&r.a), QPS_ERR);
 	rig_fini(&r);
 }
 END_TEST
@@ -583,5 +556,4 @@ START_TEST(all_rows_named) /* conf: CA17-39, rule 4.9 */
 END_TEST
 
 TEST_MAIN("core_fault", rc_responder, uc_receiver, requester_naks, requester_bad_responses, requester_memory,
-	  retries_exhausted, rnr_exhausted, send_queue, send_queue_no_route, read_memory, ud_receiver, cq_overrun,
-	  all_rows_named)
+	  retries_exhausted, send_queue, send_queue_no_route, read_memory, ud_receiver, cq_overrun, all_rows_named)

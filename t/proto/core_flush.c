@@ -119,6 +119,25 @@ START_TEST(flush_keys) /* conf: oA19-13, rule 6.1 */
 END_TEST
 
 /* Requests that are none: no placement, unknown bits. */
+/* Of the whole region: no length is too long (rdmad itself sends 0). */
+START_TEST(flush_of_any_length) /* conf: rule 6.1 */
+{
+	struct burst b, answer;
+	struct rig r;
+
+	start(&r, LINK_WIRE, QPT_RC, 0xf | ACC_FLUSH_GLOBAL);
+	b = pkt_from(&r, &r.a, OP_FLUSH, conf_rc.psn);
+	b.feth = GLOBAL | 1u << FETH_SEL_SHIFT;
+	b.rkey = r.b.key;
+	b.dma_len = UINT32_MAX;
+	pkt_give(&r, &r.b, &b, NULL, 0);
+	ck_assert(take(&r, &r.b, &answer));
+	ck_assert_uint_eq(answer.op_first, OP_READ_RESP_ONLY);
+	ck_assert(!take(&r, &r.b, &answer));
+	rig_fini(&r);
+}
+END_TEST
+
 START_TEST(flush_nonsense)
 {
 	static const uint32_t feth[] = { 0, 4, 8, 0x10, 0x21, 0x31 };
@@ -285,5 +304,5 @@ START_TEST(bad_answer)
 }
 END_TEST
 
-TEST_MAIN("core_flush", headers, flush, flush_keys, flush_nonsense, atomic_write, kinds_missing, atomic_write_wrong,
-	  posting, once, bad_answer)
+TEST_MAIN("core_flush", headers, flush, flush_keys, flush_of_any_length, flush_nonsense, atomic_write, kinds_missing,
+	  atomic_write_wrong, posting, once, bad_answer)

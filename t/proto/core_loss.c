@@ -348,45 +348,6 @@ START_TEST(duplicate_ack_stops_before_read) /* conf: C9-110, rule 4.3 */
 }
 END_TEST
 
-/* RNR: nothing is executed; the sender waits its time, whatever sequence NAKs come meanwhile, and burns no retry. */
-START_TEST(rnr_waits_its_time) /* conf: rule 4.5 */
-{
-	struct link_conf c = conf_rc;
-	struct burst b;
-	struct rig r;
-
-	c.retry = 0;
-	rig_init(&r, LINK_WIRE);
-	rig_connect(&r, &c);
-	fill(r.a.buf, 8, 1);
-	for (unsigned i = 1; i <= 3; i++)
-		SEND_WR(&r, &r.a, .id = i, .op = WR_SEND, .len = 8);
-	rig_run(&r);
-	ck_assert_uint_eq(fault_n(&r.b, "RESP_RNR"), 1);
-	ck_assert_uint_eq(fault_n(&r.b, "RESP_GAP"), 0);
-	for (unsigned i = 0; i < 3; i++) { /* as rxe does for the packets behind it */
-		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, c.psn);
-		b.syndrome = 0x60;
-		pkt_give(&r, &r.a, &b, NULL, 0);
-		ck_assert(!take(&r, &r.a, &b));
-	}
-	ck_assert_uint_eq(r.a.wc_n, 0);
-	for (unsigned i = 1; i <= 3; i++)
-		rig_recv(&r, &r.b, 50 + i, 4096, 8);
-	r.now.ns = rnr_timer_ns(c.min_rnr); /* started at 1 ns: not yet over */
-	hca_tick(r.a.h, r.now);
-	ck_assert(!take(&r, &r.a, &b));
-	r.now.ns++;
-	hca_tick(r.a.h, r.now);
-	rig_run(&r);
-	for (unsigned i = 1; i <= 3; i++) {
-		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
-		ck_assert_uint_eq(wc_status(&r.b, 50 + i), WC_SUCCESS);
-	}
-	rig_fini(&r);
-}
-END_TEST
-
 /* An ACK behind a READ without its response: the response was lost; the READ is asked for again at once. */
 START_TEST(ack_beyond_read_is_a_nak) /* conf: rule 4.5 */
 {
@@ -588,5 +549,5 @@ END_TEST
 TEST_MAIN("core_loss", early_is_one_packet, early_does_not_flood, nak_goes_back_to_the_middle, one_nak_per_gap,
 	  timeout_resends, early_costs_no_retry, duplicate_send_is_acked_only, duplicate_atomic_is_replayed,
 	  read_resumes_in_the_middle, resumed_read_takes_any_opcode, duplicate_read_stays_inside,
-	  duplicate_ack_stops_before_read, rnr_waits_its_time, ack_beyond_read_is_a_nak, stale_and_ghost,
-	  half_old_burst, burst_with_a_wrong_packet, each_single_loss)
+	  duplicate_ack_stops_before_read, ack_beyond_read_is_a_nak, stale_and_ghost, half_old_burst,
+	  burst_with_a_wrong_packet, each_single_loss)

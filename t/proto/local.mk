@@ -18,6 +18,7 @@ PROTO_TESTS = \
 	t/proto/core_path \
 	t/proto/core_cntr \
 	t/proto/core_rate \
+	t/proto/core_rnr \
 	t/proto/core_route \
 	t/proto/core_rtt \
 	t/proto/core_turns \
@@ -91,6 +92,8 @@ t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
 t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_turns_SOURCES = t/proto/core_turns.c t/proto/rig.c
 t_proto_core_turns_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_rnr_SOURCES = t/proto/core_rnr.c t/proto/rig.c
+t_proto_core_rnr_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_route_SOURCES = t/proto/core_route.c t/proto/rig.c
 t_proto_core_route_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_rtt_SOURCES = t/proto/core_rtt.c t/proto/rig.c

@@ -496,3 +496,12 @@ bool take(struct rig *r, struct host *x, struct burst *b)
 	collect(x);
 	return got;
 }
+
+uint8_t rig_state(const struct host *x)
+{
+	struct qp_attr a;
+	struct qp_init i;
+
+	ck_assert_int_eq(hca_qp_query(x->h, x->qpn, &a, &i), 0);
+	return a.state;
+}

@@ -115,6 +115,7 @@ int rig_send(struct rig *, struct host *from, const struct wr_arg *);
 void rig_recv(struct rig *, struct host *, uint64_t id, uint64_t off, uint32_t len);
 
 const struct cqe *wc_of(const struct host *, uint64_t id); /* NULL: none */
+uint8_t rig_state(const struct host *);                    /* of its QP */
 unsigned wc_status(const struct host *, uint64_t id);      /* 255: none; fails the test if there are two */
 bool has_event(const struct host *, unsigned type);
 uint64_t fault_n(const struct host *, const char *row);

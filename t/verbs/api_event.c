@@ -457,53 +457,6 @@ START_TEST(srq_limit)
 END_TEST
 
 /* The async descriptor is the program's to make non-blocking. */
-/* A queue that grows beyond its ring, and shrinks. */
-START_TEST(srq_resize)
-{
-	struct ibv_srq_init_attr si = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct ibv_srq_attr grow = { .max_wr = 100 }, got;
-	struct ibv_sge sge;
-	struct ibv_recv_wr *bad, wr[100] = { 0 };
-	struct ibv_qp *a, *b;
-	struct ibv_srq *srq;
-	struct fix f;
-
-	fix_open(&f);
-	sge = (struct ibv_sge){ (uintptr_t)f.buf + 4096, 64, f.mr->lkey };
-	srq = ibv_create_srq(f.pd, &si);
-	ck_assert(srq != NULL);
-	a = fix_qp(&f, IBV_QPT_RC, 16, NULL);
-	b = fix_qp(&f, IBV_QPT_RC, 16, srq);
-	fix_connect(&f, a, b);
-	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_MAX_WR), 0);
-	ck_assert_int_eq(ibv_query_srq(srq, &got), 0);
-	ck_assert_uint_eq(got.max_wr, 100);
-	for (unsigned i = 0; i < 100; i++)
-		wr[i] = (struct ibv_recv_wr){
-			.wr_id = i, .sg_list = &sge, .num_sge = 1, .next = i < 99 ? &wr[i + 1] : NULL
-		};
-	ck_assert_int_eq(ibv_post_srq_recv(srq, wr, &bad), 0);
-	for (unsigned i = 0; i < 100; i++) {
-		ck_assert_int_eq(fix_send(&f, a, 1000, 0, 32, IBV_SEND_SIGNALED), 0);
-		for (unsigned k = 0; k < 2; k++) {
-			struct ibv_wc wc = fix_wait_ok(f.cq);
-
-			ck_assert_uint_eq(wc.wr_id, wc.opcode == IBV_WC_RECV ? i : 1000);
-		}
-	}
-	grow.max_wr = 2;
-	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_MAX_WR), 0);
-	grow.max_wr = (unsigned)f.attr.max_srq_wr + 1;
-	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_MAX_WR), EINVAL);
-	grow.srq_limit = 3;
-	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_LIMIT), EINVAL); /* more than it holds */
-	ck_assert_int_eq(ibv_destroy_qp(a), 0);
-	ck_assert_int_eq(ibv_destroy_qp(b), 0);
-	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
-	fix_close(&f);
-}
-END_TEST
-
 START_TEST(async_empty)
 {
 	struct ibv_async_event ev;
@@ -587,5 +540,5 @@ END_TEST
 void api_event(Suite *s)
 {
 	SUITE_ADD(s, completion, armed, armed_with_completions, ack_cq, stale, stale_crowd, stale_between, stale_async,
-		  srq_limit, srq_resize, async_empty, daemon_gone);
+		  srq_limit, async_empty, daemon_gone);
 }

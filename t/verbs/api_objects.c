@@ -162,6 +162,47 @@ START_TEST(ah_limits)
 }
 END_TEST
 
+/* It holds its PD, and serves the queue pairs of that one only. */
+START_TEST(ah_of_another_pd)
+{
+	struct ibv_sge sge = { .length = 8 };
+	struct ibv_send_wr *bad, wr = { .wr_id = 5,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_SEND,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.ud = { .remote_qkey = 0x1111 } };
+	struct ibv_ah_attr a = { .is_global = 1, .port_num = 1 };
+	struct ibv_pd *pd;
+	struct ibv_qp *qp, *peer;
+	struct ibv_wc wc;
+	struct fix f;
+
+	fix_open(&f);
+	a.grh.dgid = f.gid;
+	sge.addr = (uintptr_t)f.buf;
+	sge.lkey = f.mr->lkey;
+	pd = ibv_alloc_pd(f.ctx);
+	ck_assert(pd != NULL);
+	wr.wr.ud.ah = ibv_create_ah(pd, &a);
+	ck_assert(wr.wr.ud.ah != NULL);
+	qp = fix_qp(&f, IBV_QPT_UD, 16, NULL);
+	peer = fix_qp(&f, IBV_QPT_UD, 16, NULL);
+	fix_connect(&f, qp, peer);
+	wr.wr.ud.remote_qpn = peer->qp_num;
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+	wc = fix_wait(f.cq);
+	ck_assert(wc.wr_id == 5 && wc.status == IBV_WC_LOC_QP_OP_ERR);
+	errno = 0;
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+	ck_assert_int_eq(errno, EBUSY);
+	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	fix_pair_end(qp, peer);
+	fix_close(&f);
+}
+END_TEST
+
 /* The 40 bytes in front of a datagram, as they are for IPv4: 20 of nothing, then the header. */
 START_TEST(ah_from_wc) /* conf: rule 1.6 */
 {
@@ -360,6 +401,6 @@ END_TEST
 
 void api_objects(Suite *s)
 {
-	SUITE_ADD(s, device, query, port_speed, mr_limits, ah_limits, ah_from_wc, cq_limits, qp_limits, refused,
-		  last_words, forked);
+	SUITE_ADD(s, device, query, port_speed, mr_limits, ah_limits, ah_of_another_pd, ah_from_wc, cq_limits,
+		  qp_limits, refused, last_words, forked);
 }

@@ -353,6 +353,7 @@ int main(void)
 	api_flush(s);
 	api_memory(s);
 	api_share(s);
+	api_srq(s);
 	api_why(s);
 #ifndef __SANITIZE_THREAD__ /* which has a thread of its own: nothing would be converted */
 	api_map(s);

@@ -97,6 +97,7 @@ void api_arena(Suite *);
 void api_hold(Suite *);
 void api_memory(Suite *);
 void api_share(Suite *);
+void api_srq(Suite *);
 void api_async(Suite *);
 void api_rate(Suite *);
 void api_answer(Suite *);
