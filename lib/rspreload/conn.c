@@ -62,6 +62,7 @@ EXPORT int socket(int domain, int type, int protocol)
 	int fd = real()->socket(domain, type, protocol), rfd, kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), err;
 	struct conn *c;
 
+	conn_forget(fd);
 	if (fd < 0 || (domain != AF_INET && domain != AF_INET6) || kind != SOCK_STREAM ||
 	    (protocol && protocol != IPPROTO_TCP))
 		return fd;
@@ -152,6 +153,14 @@ static void name_give(int domain, const struct sockaddr_storage *from, struct so
 	*len = n;
 }
 
+static int accept_tcp(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	int new = real()->accept4(fd, addr, len, flags);
+
+	conn_forget(new);
+	return new;
+}
+
 static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct sockaddr_storage from = { 0 };
@@ -189,7 +198,7 @@ static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t 
 	for (;;) {
 		new = accept_rdma(c, addr, len, flags);
 		if (new < 0 && errno == EAGAIN)
-			new = real()->accept4(fd, addr, len, flags);
+			new = accept_tcp(fd, addr, len, flags);
 		if (new >= 0 || errno != EAGAIN || c->nonblock)
 			return new;
 		p[0] = (struct pollfd){ conn_rfd(c), POLLIN, 0 };
@@ -207,7 +216,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	if (!c || conn_state(c) != CONN_LISTEN) {
 		if (c)
 			conn_put(c);
-		return real()->accept4(fd, addr, len, flags);
+		return accept_tcp(fd, addr, len, flags);
 	}
 	pthread_cleanup_push(conn_cancelled, c);
 	new = accept_wait(fd, c, addr, len, flags);

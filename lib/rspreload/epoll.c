@@ -12,10 +12,19 @@ static struct ep *eps;
 uint32_t ep_count;        /* atomic */
 static uint32_t et_count; /* atomic: edge-triggered registrations */
 struct outer *outers;
+static uint8_t ep_at[FD_MAX]; /* atomic: the numbers of instances */
 
 /* Under the lock calls go to the kernel past the C library: in its read(), write() and close() the thread could be cancelled. */
 
 /* ---- instances ------------------------------------------------------------------------------------------ */
+
+bool reg_is_ep(int fd) { return fd >= 0 && fd < FD_MAX && __atomic_load_n(&ep_at[fd], __ATOMIC_ACQUIRE); }
+
+static void ep_note(int fd, bool is)
+{
+	if (fd < FD_MAX)
+		__atomic_store_n(&ep_at[fd], is, __ATOMIC_RELEASE);
+}
 
 struct ep *ep_find(int fd)
 {
@@ -38,12 +47,13 @@ static struct ep *ep_make(int fd)
 	ep->kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (ep->kick < 0 || real()->epoll_ctl(fd, EPOLL_CTL_ADD, ep->kick, &e)) {
 		if (ep->kick >= 0)
-			syscall(SYS_close, ep->kick);
+			real()->syscall(SYS_close, ep->kick);
 		free(ep);
 		return NULL;
 	}
 	ep->next = eps;
 	eps = ep;
+	ep_note(fd, true);
 	__atomic_add_fetch(&ep_count, 1, __ATOMIC_RELEASE);
 	for (struct outer *o = outers; o; o = o->next) {
 		if (o->fd != fd)
@@ -100,7 +110,7 @@ void ep_put(struct ep *ep, struct reg **dead)
 		return;
 	while (ep->regs)
 		reg_take(ep, &ep->regs, dead);
-	syscall(SYS_close, ep->kick);
+	real()->syscall(SYS_close, ep->kick);
 	free(ep);
 }
 
@@ -114,7 +124,7 @@ static void ep_kick(struct ep *ep)
 	ep->stale += ep->waiters;
 	ep->waiters = 0;
 	if (waited)
-		syscall(SYS_write, ep->kick, &one, sizeof(one)); /* full: it is readable */
+		real()->syscall(SYS_write, ep->kick, &one, sizeof(one)); /* full: it is readable */
 }
 
 void waiter_gone(struct ep *ep, uint32_t gen)
@@ -124,7 +134,7 @@ void waiter_gone(struct ep *ep, uint32_t gen)
 	if (gen == ep->gen)
 		ep->waiters--;
 	else if (!--ep->stale)
-		syscall(SYS_read, ep->kick, &count, sizeof(count));
+		real()->syscall(SYS_read, ep->kick, &count, sizeof(count));
 }
 
 void reg_close_ep(int fd)
@@ -139,6 +149,7 @@ void reg_close_ep(int fd)
 		;
 	if (ep) {
 		*p = ep->next;
+		ep_note(fd, false);
 		__atomic_sub_fetch(&ep_count, 1, __ATOMIC_RELEASE);
 		ep_put(ep, &dead);
 	}

@@ -120,7 +120,7 @@ static int events_filter(const struct ep *ep, struct epoll_event *out, int n)
 
 static int real_collect(const struct ep *ep, struct epoll_event *out, int max)
 {
-	int n = max > 0 ? (int)syscall(SYS_epoll_pwait, ep->fd, out, max, 0, NULL, 0) : 0;
+	int n = max > 0 ? (int)real()->syscall(SYS_epoll_pwait, ep->fd, out, max, 0, NULL, 0) : 0;
 
 	return n < 0 ? 0 : events_filter(ep, out, n);
 }

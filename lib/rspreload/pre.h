@@ -59,6 +59,7 @@ struct real {
 	int (*getsockopt)(int, int, int, void *, socklen_t *);
 	int (*fcntl)(int, int, ...);
 	int (*ioctl)(int, unsigned long, ...);
+	long (*syscall)(long, ...);
 	int (*close)(int);
 	int (*dup)(int);
 	int (*dup2)(int, int);
@@ -92,6 +93,8 @@ static inline const struct real *real(void)
 }
 
 /* ---- a socket of the program's that has an rsocket */
+enum { FD_MAX = 1 << 16 };
+
 enum conn_state {
 	CONN_OPEN,
 	CONN_LISTEN,
@@ -126,6 +129,8 @@ void conn_cancelled(void *conn); /* the same, of a thread that is cancelled */
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state);
 static inline enum conn_state conn_state(const struct conn *c) { return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE); }
 static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rfd, __ATOMIC_ACQUIRE); }
+/* The number is closed, or is another file by now, as of one that was closed past us. */
+void conn_forget(int fd);
 /* From now on the connection is one of TCP. */
 void conn_drop(struct conn *);
 /* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up.  The thread is not cancelled meanwhile. */
@@ -135,6 +140,7 @@ int64_t now_ms(void);
 
 /* ---- epoll: what happens to a descriptor that is registered there */
 void reg_close(struct conn *);           /* its last descriptor is closed */
+bool reg_is_ep(int fd);                  /* not locked */
 void reg_close_ep(int fd);               /* a descriptor is closed: it may be an epoll's */
 void reg_dropped(int fd, struct conn *); /* its TCP socket takes its place */
 /* Edge-triggered: the program has looked. */

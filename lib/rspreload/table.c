@@ -9,9 +9,14 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 
-enum { FD_MAX = 1 << 16 };
+/* Headers of Linux 5.8 and before have neither. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+enum { RANGE_UNSHARE = 2 }; /* with any other flag nothing is closed */
 
 static struct conn *table[FD_MAX];
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -127,11 +132,7 @@ static struct conn *table_take(int fd, bool *last)
 
 static void table_put(int fd, struct conn *c)
 {
-	bool last;
-	struct conn *old = table_take(fd, &last); /* closed behind our back */
-
-	if (old)
-		conn_put(old);
+	conn_forget(fd);
 	conn_hold(c);
 	pthread_mutex_lock(&table_lock);
 	c->fds++;
@@ -166,12 +167,13 @@ void conn_drop(struct conn *c)
 
 /* ---- close and dup ------------------------------------------------------------------------------------ */
 
-static void forget(int fd)
+/* Of all other numbers it takes no lock: the libraries below close theirs while threads stand still that may have it. */
+void conn_forget(int fd)
 {
 	struct conn *c;
 	bool last;
 
-	if (fd < 0 || fd >= FD_MAX)
+	if (!peek(fd) && !reg_is_ep(fd))
 		return;
 	if (!is_owner()) {
 		if (ours && peek(fd))
@@ -191,15 +193,54 @@ static void forget(int fd)
 
 EXPORT int close(int fd)
 {
-	forget(fd);
+	conn_forget(fd);
 	return real()->close(fd);
+}
+
+static void forget_range(unsigned first, unsigned last, unsigned flags)
+{
+	for (unsigned fd = first; fd <= last && fd < FD_MAX && !(flags & ~(unsigned)RANGE_UNSHARE); fd++)
+		conn_forget((int)fd);
+}
+
+int close_range(unsigned first, unsigned last, int flags);
+void closefrom(int low);
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	forget_range(first, last, (unsigned)flags);
+	return (int)real()->syscall(SYS_close_range, first, last, flags);
+}
+
+EXPORT void closefrom(int low)
+{
+	int max = (int)sysconf(_SC_OPEN_MAX), first = low < 0 ? 0 : low;
+
+	if (!close_range((unsigned)first, UINT32_MAX, 0))
+		return;
+	for (int fd = first; fd < max; fd++)
+		close(fd);
+}
+
+/* Some programs, as Node.js, close by number, where no thread is cancelled.  (To have six arguments at hand it is not variadic.) */
+EXPORT long by_number(long nr, long a, long b, long c, long d, long e, long f) __asm__("syscall");
+
+long by_number(long nr, long a, long b, long c, long d, long e, long f)
+{
+	if (nr == SYS_close)
+		conn_forget((int)a);
+	else if (nr == SYS_close_range)
+		forget_range((unsigned)a, (unsigned)b, (unsigned)c);
+	return real()->syscall(nr, a, b, c, d, e, f);
 }
 
 /* The new descriptor is what the old one is. */
 static int follow(int fd, int new)
 {
-	struct conn *c = new >= 0 && new < FD_MAX &&is_owner() ? conn_get(fd) : NULL;
+	struct conn *c;
 
+	conn_forget(new);
+	c = new >= 0 && new < FD_MAX &&is_owner() ? conn_get(fd) : NULL;
 	if (!c)
 		return new;
 	table_put(new, c);
@@ -209,23 +250,14 @@ static int follow(int fd, int new)
 
 EXPORT int dup(int fd) { return follow(fd, real()->dup(fd)); }
 
-/* In place of what was at new. */
-static int replace(int fd, int new, int ret)
-{
-	if (ret < 0)
-		return ret;
-	forget(new);
-	return follow(fd, ret);
-}
-
 EXPORT int dup2(int fd, int new)
 {
 	int ret = real()->dup2(fd, new);
 
-	return fd == new ? ret : replace(fd, new, ret);
+	return fd == new ? ret : follow(fd, ret);
 }
 
-EXPORT int dup3(int fd, int new, int flags) { return replace(fd, new, real()->dup3(fd, new, flags)); }
+EXPORT int dup3(int fd, int new, int flags) { return follow(fd, real()->dup3(fd, new, flags)); }
 
 /* ---- flags --------------------------------------------------------------------------------------------- */
 

@@ -70,6 +70,7 @@ int main(void)
 	Suite *s = suite_create("rspreload");
 
 	calls_cancel(s);
+	calls_close(s);
 	calls_data(s);
 	calls_epoll(s);
 	calls_signal(s);

@@ -25,6 +25,7 @@ void say(int fd, const char *text);
 void hear(int fd, const char *text);
 
 void calls_cancel(Suite *);
+void calls_close(Suite *);
 void calls_data(Suite *);
 void calls_epoll(Suite *);
 void calls_signal(Suite *);
