@@ -65,21 +65,6 @@ static struct ep *ep_make(int fd)
 	return ep;
 }
 
-/* ---- fork: the child has its parent's instances and lists, and none of the threads that wait --------------- */
-
-static void fork_before(void) { pthread_mutex_lock(&ep_lock); }
-static void fork_parent(void) { pthread_mutex_unlock(&ep_lock); }
-
-static void fork_child(void)
-{
-	outers = NULL;
-	for (struct ep *ep = eps; ep; ep = ep->next)
-		ep->waiters = ep->stale = 0;
-	pthread_mutex_unlock(&ep_lock);
-}
-
-__attribute__((constructor)) static void epoll_open(void) { pthread_atfork(fork_before, fork_parent, fork_child); }
-
 /* A conn's end calls close(), which comes here again: so it is not under the lock that it ends. */
 static void reg_take(struct ep *ep, struct reg **p, struct reg **dead)
 {
@@ -113,6 +98,33 @@ void ep_put(struct ep *ep, struct reg **dead)
 	real()->syscall(SYS_close, ep->kick);
 	free(ep);
 }
+
+/* ---- fork: the child has its parent's instances, the listeners of TCP in them, and none of the threads that wait --- */
+
+static void fork_before(void) { pthread_mutex_lock(&ep_lock); }
+static void fork_parent(void) { pthread_mutex_unlock(&ep_lock); }
+
+/* The conns stay as they are: to end one would end the parent's connection. */
+static void fork_child(void)
+{
+	struct reg *dead = NULL, *r;
+
+	outers = NULL;
+	for (struct ep *ep = eps; ep; ep = ep->next) {
+		ep->waiters = ep->stale = 0;
+		while (ep->regs)
+			reg_take(ep, &ep->regs, &dead);
+	}
+	pthread_mutex_unlock(&ep_lock);
+	while ((r = dead)) {
+		dead = r->next;
+		free(r);
+	}
+}
+
+__attribute__((constructor)) static void epoll_open(void) { pthread_atfork(fork_before, fork_parent, fork_child); }
+
+/* ---- those that wait -------------------------------------------------------------------------------------- */
 
 /* Locked.  Those that wait look at the list anew. */
 static void ep_kick(struct ep *ep)

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 
 #include "t/late.h"
 
@@ -204,4 +205,61 @@ START_TEST(epoll_waiters)
 }
 END_TEST
 
-void calls_epoll(Suite *s) { SUITE_ADD(s, epolls, epoll_end, epoll_unwaited, epoll_threads, epoll_waiters); }
+/* A descriptor that has hung up, which are those of the process that is gone; false: none, in the end. */
+static bool any_gone(void)
+{
+	struct pollfd p[256];
+
+	for (int i = 0; i < PATIENCE_MS; i++) {
+		for (int k = 0; k < 256; k++)
+			p[k] = (struct pollfd){ k < 3 ? -1 : k, 0, 0 };
+		syscall(SYS_ppoll, p, 256, &(struct timespec){ 0 }, NULL, 0);
+		for (int k = 3; k < 256; k++)
+			if (p[k].revents & POLLHUP)
+				return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+/* Its parent is gone, and with it the rsockets; TCP is left. */
+static void orphan_run(int l, int ep, int said)
+{
+	int tcp = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), s;
+	struct epoll_event e = { 0 };
+	bool quiet = any_gone() && !epoll_wait(ep, &e, 1, 0);
+	bool hears = !syscall(SYS_connect, tcp, &addr, sizeof(addr)) && epoll_wait(ep, &e, 1, PATIENCE_MS) == 1;
+
+	s = accept(l, NULL, NULL);
+	say(said, quiet && hears && e.data.u64 == 3 && s >= 0 && !epoll_wait(ep, &e, 1, 0) ? "well" : "ill");
+}
+
+/* As daemons do: the listener and its epoll are made, then the process goes into the background. */
+START_TEST(epoll_fork)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 3 };
+	int p[2], l, ep, status;
+	pid_t pid;
+
+	ok(pipe(p));
+	pid = fork();
+	if (!pid) {
+		l = listener(SOCK_NONBLOCK);
+		ep = epoll_create1(0);
+		ok(epoll_ctl(ep, EPOLL_CTL_ADD, l, &e));
+		ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+		if (!fork())
+			orphan_run(l, ep, p[1]);
+		_exit(0);
+	}
+	close(p[1]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	hear(p[0], "well");
+	close(p[0]);
+}
+END_TEST
+
+void calls_epoll(Suite *s)
+{
+	SUITE_ADD(s, epolls, epoll_end, epoll_unwaited, epoll_threads, epoll_waiters, epoll_fork);
+}
