@@ -29,6 +29,7 @@ struct ep {
 	uint32_t refs; /* the list of them, and calls */
 	struct reg *regs;
 	uint32_t n;
+	bool behind; /* the rsockets, next time: which are told of first changes, as there may be room for one event only */
 	uint32_t waiters, stale, gen; /* threads since the last change; those that have not seen it */
 };
 

@@ -125,6 +125,27 @@ static int real_collect(const struct ep *ep, struct epoll_event *out, int max)
 	return n < 0 ? 0 : events_filter(ep, out, n);
 }
 
+/* The events of both, the instance's and the rsockets'. */
+static int collect(const struct view *v, struct ep *ep, struct epoll_event *out, int max)
+{
+	bool has = v->p[0].revents, behind;
+	int n;
+
+	pthread_mutex_lock(&ep_lock);
+	behind = has && ep->behind;
+	ep->behind ^= has;
+	n = behind ? 0 : view_collect(v, ep, out, max);
+	pthread_mutex_unlock(&ep_lock);
+	if (has)
+		n += real_collect(ep, out + n, max - n);
+	if (!behind)
+		return n;
+	pthread_mutex_lock(&ep_lock);
+	n += view_collect(v, ep, out + n, max - n);
+	pthread_mutex_unlock(&ep_lock);
+	return n;
+}
+
 static void ep_drop(struct ep *ep)
 {
 	struct reg *dead = NULL;
@@ -186,11 +207,9 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 		view_progress(&w.v);
 	pthread_mutex_lock(&ep_lock);
 	waiter_gone(ep, w.gen);
-	if (n >= 0)
-		n = view_collect(&w.v, ep, out, max);
 	pthread_mutex_unlock(&ep_lock);
-	if (n >= 0 && w.v.p[0].revents)
-		n += real_collect(ep, out + n, max - n);
+	if (n >= 0)
+		n = collect(&w.v, ep, out, max);
 	errno = err;
 	view_close(&w.v);
 	return n;

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 
 #include "t/late.h"
@@ -259,7 +260,36 @@ START_TEST(epoll_fork)
 }
 END_TEST
 
+/* Sockets and files that all have something: where there is room for one event, each has its turn. */
+START_TEST(epoll_turns)
+{
+	int l = listener(0), ep = epoll_create1(0), c, s, fd[3];
+	struct epoll_event e = { .events = EPOLLIN };
+	uint64_t seen = 0;
+
+	pair_open(l, &c, &s);
+	fd[0] = s;
+	fd[1] = eventfd(1, 0);
+	fd[2] = eventfd(1, 0);
+	say(c, "x");
+	for (int i = 0; i < 3; i++) {
+		e.data.u64 = 1u << i;
+		ok(epoll_ctl(ep, EPOLL_CTL_ADD, fd[i], &e));
+	}
+	for (int i = 0; i < PATIENCE_MS && seen != 7; i++) {
+		ck_assert_int_eq(wait_one(ep, PATIENCE_MS, &e), 1);
+		seen |= e.data.u64;
+	}
+	ck_assert_uint_eq(seen, 7);
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+	close(c);
+	close(l);
+	close(ep);
+}
+END_TEST
+
 void calls_epoll(Suite *s)
 {
-	SUITE_ADD(s, epolls, epoll_end, epoll_unwaited, epoll_threads, epoll_waiters, epoll_fork);
+	SUITE_ADD(s, epolls, epoll_end, epoll_unwaited, epoll_threads, epoll_waiters, epoll_fork, epoll_turns);
 }
