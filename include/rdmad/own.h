@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* own.h - all that our librdmacm uses of our libibverbs besides its public functions: the node RDMAD_1. */
+/* own.h - all that our librdmacm uses of our libibverbs besides its public functions, and librspreload of librdmacm: their nodes RDMAD_1. */
 #ifndef RDMAD_OWN_H
 #define RDMAD_OWN_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,5 +19,11 @@ void rdmad_cq_idle(struct ibv_cq *);
 
 /* Looks whether the daemon is gone, for who is about to sleep: polls do so now and then only. */
 void rdmad_cq_look(struct ibv_cq *);
+
+/*
+ * ---- librdmacm.  As rpoll(); came has a number for each entry.  Of a stream it is how often there was something new to read: data,
+ * an end.  POLLIN is told only if that is not the number any more.  -1: as ever.  Numbers of rsockets are set to what they are now.
+ */
+int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came);
 
 #endif

@@ -108,6 +108,7 @@ struct rsock {
 	bool nonblock;
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
+	int64_t came;          /* times that there was something new to read (rdmad_rpoll) */
 	bool end_said;         /* at exit(): nothing is sent behind it */
 	int64_t taken_ms;      /* of the thread that is in exit(): since when another one has the lock; 0: it has not */
 	int domain;

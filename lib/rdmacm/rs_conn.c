@@ -264,6 +264,7 @@ static void shut(struct rsock *rs, bool rd, bool wr, bool lingers)
 
 	rs->rd_shut |= rd;
 	rs->wr_shut |= wr;
+	rs->came += rd;
 	if (rs->rd_shut && rs->wr_shut && had)
 		shut_send(rs, RS_CTL_DISCONNECT, p);
 	else if (wr && wrote)

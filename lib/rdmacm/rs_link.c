@@ -218,6 +218,7 @@ void rs_break(struct rsock *rs, int err)
 	rs->err = err;
 	rs->state = RS_CLOSED;
 	rs->peer_shut = true;
+	rs->came++;
 }
 
 static void on_message(struct rsock *rs, uint32_t msg)
@@ -237,6 +238,7 @@ static void on_message(struct rsock *rs, uint32_t msg)
 		}
 		l->recv.used += value;
 		l->got++;
+		rs->came++;
 		return;
 	case RS_OP_SGL: l->seq_max = (uint16_t)value; return;
 	case RS_OP_IOMAP: /* the entry is looked up when it is needed */ return;
@@ -245,6 +247,7 @@ static void on_message(struct rsock *rs, uint32_t msg)
 			rs->state = RS_CLOSED;
 		if (value == RS_CTL_DISCONNECT || value == RS_CTL_SHUTDOWN)
 			rs->peer_shut = true;
+		rs->came++;
 		return;
 	}
 }

@@ -13,7 +13,8 @@
 
 /* The entries that each one of the program's becomes while we sleep: of a socket up to RS_FDS, of anything else one. */
 struct slot {
-	struct rsock *rs; /* held; NULL: not an rsocket */
+	struct rsock *rs;  /* held; NULL: not an rsocket */
+	int64_t had, came; /* of rdmad_rpoll() */
 	uint32_t gen;
 	int n; /* 0: does not sleep */
 };
@@ -56,6 +57,15 @@ short rs_ready(struct rsock *rs, short events)
 	return r;
 }
 
+/* Locked.  The same for rdmad_rpoll(). */
+static short slot_ready(struct slot *t, short events)
+{
+	short r = rs_ready(t->rs, events);
+
+	t->came = t->rs->came;
+	return t->had == t->came ? (short)(r & ~(POLLIN | POLLRDNORM)) : r;
+}
+
 /* ---- one look at all ----------------------------------------------------------------------- */
 
 /* At what is in memory: how many are ready. */
@@ -70,7 +80,7 @@ static int look(struct set *s, struct pollfd *fds)
 		if (!rs)
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		fds[i].revents = rs_ready(rs, fds[i].events);
+		fds[i].revents = slot_ready(&s->slots[i], fds[i].events);
 		if (rs->linked)
 			s->link = rs;
 		pthread_mutex_unlock(&rs->lock);
@@ -80,8 +90,9 @@ static int look(struct set *s, struct pollfd *fds)
 }
 
 /* Of one entry, with what the kernel found at its channel. */
-static short found(struct rsock *rs, const struct pollfd *f, short channel)
+static short found(struct slot *t, const struct pollfd *f, short channel)
 {
+	struct rsock *rs = t->rs;
 	short r = f->revents;
 
 	if (!channel)
@@ -91,7 +102,7 @@ static short found(struct rsock *rs, const struct pollfd *f, short channel)
 		r |= f->events & POLLIN;
 	} else {
 		rs_events(rs);
-		r = rs_ready(rs, f->events);
+		r = slot_ready(t, f->events);
 	}
 	pthread_mutex_unlock(&rs->lock);
 	return r;
@@ -136,9 +147,9 @@ static int look_all(struct set *s, struct pollfd *fds, int found_n)
 	if (ppoll(s->p, s->n, &(struct timespec){ 0 }, NULL) < 0)
 		return -1;
 	for (nfds_t i = 0; i < s->n; i++) {
-		struct rsock *rs = s->slots[i].rs;
+		struct slot *t = &s->slots[i];
 
-		fds[i].revents = rs ? found(rs, &fds[i], s->p[i].revents) : s->p[i].revents;
+		fds[i].revents = t->rs ? found(t, &fds[i], s->p[i].revents) : s->p[i].revents;
 		n += fds[i].revents != 0;
 	}
 	return n;
@@ -178,7 +189,7 @@ static bool sleep_begin(struct set *s, const struct pollfd *fds)
 		}
 		pthread_mutex_lock(&t->rs->lock);
 		t->n = rs_sleep_begin(t->rs, p, &t->gen);
-		if (!t->n || rs_ready(t->rs, fds[i].events))
+		if (!t->n || slot_ready(t, fds[i].events))
 			quiet = false;
 		pthread_mutex_unlock(&t->rs->lock);
 	}
@@ -199,7 +210,7 @@ static int sleep_end(struct set *s, struct pollfd *fds)
 			pthread_mutex_lock(&t->rs->lock);
 			if (t->n)
 				rs_sleep_end(t->rs, p, t->n, t->gen);
-			fds[i].revents = rs_ready(t->rs, fds[i].events);
+			fds[i].revents = slot_ready(t, fds[i].events);
 			if (t->n && t->rs->state == RS_LISTEN && rs_sleep_channel(p))
 				fds[i].revents |= fds[i].events & POLLIN;
 			pthread_mutex_unlock(&t->rs->lock);
@@ -293,7 +304,7 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 
 /* ---- the calls ------------------------------------------------------------------------------------ */
 
-static int set_open(struct set *s, const struct pollfd *fds, nfds_t n)
+static int set_open(struct set *s, const struct pollfd *fds, nfds_t n, const int64_t *came)
 {
 	*s = (struct set){ .n = n };
 	pthread_testcancel();
@@ -302,20 +313,27 @@ static int set_open(struct set *s, const struct pollfd *fds, nfds_t n)
 	s->p = calloc(n ? n * RS_FDS : 1, sizeof(*s->p));
 	if (!s->slots || !s->p)
 		return ENOMEM;
-	for (nfds_t i = 0; i < n; i++)
+	for (nfds_t i = 0; i < n; i++) {
 		s->slots[i].rs = fds[i].fd < 0 ? NULL : rs_get(fds[i].fd);
+		s->slots[i].had = came ? came[i] : -1;
+	}
 	return 0;
 }
 
-EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
+EXPORT int rdmad_rpoll(struct pollfd *fds, nfds_t n, int timeout, int64_t *came)
 {
 	struct set s;
-	int err = set_open(&s, fds, n), ret;
+	int err = set_open(&s, fds, n, came), ret;
 
 	ret = err ? fail(err) : poll_set(&s, fds, timeout);
+	for (nfds_t i = 0; came && !err && i < n; i++)
+		if (s.slots[i].rs)
+			came[i] = s.slots[i].came;
 	set_close(&s);
 	return ret;
 }
+
+EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout) { return rdmad_rpoll(fds, n, timeout, NULL); }
 
 static bool in_set(int fd, const fd_set *s) { return s && FD_ISSET(fd, s); }
 

@@ -5,8 +5,8 @@
  *
  * A thread that waits sleeps in rpoll(), on the instance and on the rsockets of the list.  An eventfd in the instance,
  * known by the list's address, wakes it when the list changes, and stays readable until each of those that waited has
- * seen it.  With edge triggering a state that was reported is not reported again until the program has used the
- * descriptor.
+ * seen it.  With edge triggering a state that was reported is not reported again until it is another one: more has come to be read, a
+ * send did not find enough room, a connection was accepted.
  */
 #ifndef RSPRELOAD_EPOLL_H
 #define RSPRELOAD_EPOLL_H
@@ -19,6 +19,7 @@ struct reg {
 	struct conn *c; /* held */
 	struct epoll_event want;
 	uint32_t told; /* edge-triggered */
+	int64_t came;  /* of rdmad_rpoll(), when EPOLLIN was told */
 	bool off;      /* one-shot, and it has shot */
 };
 

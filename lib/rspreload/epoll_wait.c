@@ -7,6 +7,7 @@
 
 struct view {
 	struct pollfd *p; /* p[0]: the instance; then the regs */
+	int64_t *came;    /* of these, for rdmad_rpoll() */
 	struct conn **c;  /* held, of p[i + 1] */
 	int *fd;
 	uint32_t n;
@@ -18,21 +19,24 @@ static int view_open(struct view *v, const struct ep *ep)
 {
 	*v = (struct view){ .due = INT64_MAX };
 	v->p = calloc(ep->n + 1, sizeof(*v->p));
+	v->came = calloc(ep->n + 1, sizeof(*v->came));
 	v->c = calloc(ep->n + 1, sizeof(struct conn *));
 	v->fd = calloc(ep->n + 1, sizeof(*v->fd));
-	if (!v->p || !v->c || !v->fd)
+	if (!v->p || !v->came || !v->c || !v->fd)
 		return ENOMEM;
 	v->p[0] = (struct pollfd){ ep->fd, POLLIN, 0 };
 	for (struct reg *r = ep->regs; r; r = r->next) {
 		uint32_t want = r->want.events & ~r->told & (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI);
 		bool quiet = r->told & (EPOLLHUP | EPOLLERR);
+		bool more = r->told & EPOLLIN && !quiet && conn_state(r->c) == CONN_RDMA;
 
 		if (r->off || conn_state(r->c) == CONN_TCP || (quiet && !want))
 			continue;
 		__atomic_add_fetch(&r->c->refs, 1, __ATOMIC_RELAXED);
 		v->c[v->n] = r->c;
 		v->fd[v->n++] = r->fd;
-		v->p[v->n] = (struct pollfd){ conn_rfd(r->c), (short)want, 0 };
+		v->p[v->n] = (struct pollfd){ conn_rfd(r->c), (short)(want | (more ? EPOLLIN : 0)), 0 };
+		v->came[v->n] = more ? r->came : -1;
 		if (conn_state(r->c) == CONN_FAILED)
 			v->due = 0;
 		if (conn_state(r->c) != CONN_CONNECTING)
@@ -50,6 +54,7 @@ static void view_close(struct view *v)
 	for (uint32_t i = 0; v->c && i < v->n; i++)
 		conn_put(v->c[i]);
 	free(v->p);
+	free(v->came);
 	free(v->c);
 	free(v->fd);
 	errno = err;
@@ -65,7 +70,7 @@ static void view_progress(struct view *v)
 
 static uint32_t view_events(const struct view *v, uint32_t i, const struct reg *r)
 {
-	uint32_t has = (uint16_t)v->p[i + 1].revents;
+	uint32_t has = (uint16_t)v->p[i + 1].revents, told = r->told;
 
 	switch (conn_state(v->c[i])) {
 	case CONN_CONNECTING:
@@ -73,7 +78,9 @@ static uint32_t view_events(const struct view *v, uint32_t i, const struct reg *
 	case CONN_FAILED: has = EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT; break;
 	default: break;
 	}
-	return has & (r->want.events | EPOLLERR | EPOLLHUP) & ~r->told;
+	if (v->came[i + 1] > r->came) /* else another thread has told it */
+		told &= ~(uint32_t)EPOLLIN;
+	return has & (r->want.events | EPOLLERR | EPOLLHUP) & ~told;
 }
 
 /* Locked.  The events of the rsockets, for the program. */
@@ -96,6 +103,8 @@ static int view_collect(const struct view *v, struct ep *ep, struct epoll_event 
 		out[n++].data = r->want.data;
 		if (r->want.events & EPOLLET)
 			r->told |= has;
+		if (has & EPOLLIN)
+			r->came = v->came[i + 1];
 		if (r->want.events & EPOLLONESHOT)
 			r->off = true;
 		*p = r->next; /* to the end: next time the others come first */
@@ -181,7 +190,7 @@ static int sleep_for(struct waiting *w, int ms, const sigset_t *mask)
 	int n;
 
 	pthread_cleanup_push(wait_cancelled, w);
-	n = rs_poll(w->v.p, w->v.n + 1, ms, mask);
+	n = rs_poll_came(w->v.p, w->v.n + 1, ms, mask, w->v.came);
 	pthread_cleanup_pop(0);
 	return n;
 }

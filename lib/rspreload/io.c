@@ -92,8 +92,6 @@ static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 	m->msg_controllen = 0;
 	m->msg_namelen = 0; /* as TCP has it */
 	m->msg_flags = 0;
-	if (n || !total(m)) /* the end does not end */
-		reg_seen(c, EPOLLIN | EPOLLRDHUP | EPOLLHUP);
 	conn_put(c);
 	return n;
 }

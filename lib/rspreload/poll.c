@@ -6,6 +6,8 @@
 
 #include <time.h>
 
+#include <rdmad/own.h>
+
 /* The entries that one look waits for; the first n are the program's entries, behind them the TCP sides of listeners. */
 struct look {
 	struct conn **c; /* held; NULL: an ordinary descriptor */
@@ -28,19 +30,21 @@ static void inside_cancelled(void *arg)
 	inside_mask = NULL;
 }
 
-int rs_poll(struct pollfd *p, nfds_t n, int ms, const sigset_t *mask)
+int rs_poll_came(struct pollfd *p, nfds_t n, int ms, const sigset_t *mask, int64_t *came)
 {
 	int ret;
 
 	inside++;
 	inside_mask = mask;
 	pthread_cleanup_push(inside_cancelled, NULL);
-	ret = rpoll(p, n, ms);
+	ret = rdmad_rpoll(p, n, ms, came);
 	pthread_cleanup_pop(0);
 	inside_mask = NULL;
 	inside--;
 	return ret;
 }
+
+int rs_poll(struct pollfd *p, nfds_t n, int ms, const sigset_t *mask) { return rs_poll_came(p, n, ms, mask, NULL); }
 
 int rs_wait_for(int rfd, short events, int ms)
 {

@@ -143,11 +143,12 @@ void reg_close(struct conn *);           /* its last descriptor is closed */
 bool reg_is_ep(int fd);                  /* not locked */
 void reg_close_ep(int fd);               /* a descriptor is closed: it may be an epoll's */
 void reg_dropped(int fd, struct conn *); /* its TCP socket takes its place */
-/* Edge-triggered: the program has looked. */
+/* Edge-triggered: these may be told again. */
 void reg_seen(struct conn *, uint32_t events);
 
 /* rpoll(), and of one: for ms (-1: ever).  mask: the signals that are blocked meanwhile, as of ppoll(); NULL: as before. */
 int rs_poll(struct pollfd *, nfds_t, int ms, const sigset_t *mask);
+int rs_poll_came(struct pollfd *, nfds_t, int ms, const sigset_t *mask, int64_t *came); /* of rdmad_rpoll() */
 int rs_wait_for(int rfd, short events, int ms);
 /* At the end of a wait in vain: -1, EINTR, if there are signals that mask lets through; else 0. */
 int signals_take(const sigset_t *mask);

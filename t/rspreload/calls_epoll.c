@@ -94,6 +94,37 @@ START_TEST(epoll_end)
 }
 END_TEST
 
+/* With edge triggering all that comes is told, however much of it is read, and nothing twice. */
+START_TEST(epoll_edge)
+{
+	int l = listener(0), ep = epoll_create1(0), c, s;
+	struct epoll_event e = { .events = EPOLLIN | EPOLLET, .data.u64 = 6 };
+	char b[8];
+
+	pair_open(l, &c, &s);
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, s, &e));
+	say(c, "1234");
+	expect(ep, EPOLLIN, 6);
+	ck_assert_int_eq(recv(s, b, 4, MSG_PEEK), 4);
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	say(c, "5678");
+	expect(ep, EPOLLIN, 6);
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	hear(s, "12");
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	ok(shutdown(c, SHUT_WR));
+	expect(ep, EPOLLIN, 6);
+	hear(s, "345678");
+	ck_assert_int_eq(wait_one(ep, 0, &e), 0);
+	ok(shutdown(s, SHUT_RD));
+	expect(ep, EPOLLIN, 6);
+	close(c);
+	close(s);
+	close(l);
+	close(ep);
+}
+END_TEST
+
 /* Nobody waits, so nobody is woken: a change of the list writes nothing into the instance. */
 START_TEST(epoll_unwaited)
 {
@@ -291,5 +322,6 @@ END_TEST
 
 void calls_epoll(Suite *s)
 {
-	SUITE_ADD(s, epolls, epoll_end, epoll_unwaited, epoll_threads, epoll_waiters, epoll_fork, epoll_turns);
+	SUITE_ADD(s, epolls, epoll_end, epoll_edge, epoll_unwaited, epoll_threads, epoll_waiters, epoll_fork,
+		  epoll_turns);
 }
