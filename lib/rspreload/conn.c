@@ -155,7 +155,7 @@ static void name_give(int domain, const struct sockaddr_storage *from, struct so
 
 static int accept_tcp(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	int new = real()->accept4(fd, addr, len, flags);
+	int new = heir_is(fd) ? heir_accept(fd, addr, len, flags) : real()->accept4(fd, addr, len, flags);
 
 	conn_forget(new);
 	return new;

@@ -6,6 +6,7 @@ lib_rspreload_librspreload_la_SOURCES = \
 	lib/rspreload/epoll.c \
 	lib/rspreload/epoll_wait.c \
 	lib/rspreload/file.c \
+	lib/rspreload/heir.c \
 	lib/rspreload/io.c \
 	lib/rspreload/opt.c \
 	lib/rspreload/poll.c \

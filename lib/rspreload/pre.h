@@ -8,7 +8,7 @@
  * Descriptors that are not in the table go straight to the C library, also the calls of the RDMA libraries below.
  *
  *	real.c		the C library's calls
- *	table.c		which descriptors have an rsocket; close, dup, fork
+ *	table.c		which descriptors have an rsocket; close, dup, fork;  heir.c: a child's listeners
  *	conn.c		socket ... accept, names
  *	opt.c		options, flags
  *	io.c		data;  file.c: sendfile, fdopen, dprintf
@@ -92,8 +92,9 @@ static inline const struct real *real(void)
 	return &real_calls;
 }
 
+enum { FD_MAX = 1 << 16 }; /* descriptors from here on are the C library's alone */
+
 /* ---- a socket of the program's that has an rsocket */
-enum { FD_MAX = 1 << 16 };
 
 enum conn_state {
 	CONN_OPEN,
@@ -137,6 +138,16 @@ void conn_drop(struct conn *);
 void conn_progress(int fd, struct conn *);
 int conn_err_take(struct conn *);
 int64_t now_ms(void);
+
+/* ---- listeners of the parent, in a child by fork(): to what the C library's calls do there these are added */
+void heir_note(int fd, const struct conn *); /* it was one, of the parent */
+void heir_forget(int fd);
+void heir_follow(int fd, int new);
+bool heir_was(int fd); /* or another descriptor by now has its number */
+bool heir_is(int fd);
+int heir_fcntl(int fd, int cmd, void *arg);
+void heir_nonblock_set(int fd, bool on);
+int heir_accept(int fd, struct sockaddr *, socklen_t *, int flags);
 
 /* ---- epoll: what happens to a descriptor that is registered there */
 void reg_close(struct conn *);           /* its last descriptor is closed */

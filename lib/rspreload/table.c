@@ -2,7 +2,7 @@
 /*
  * table.c - from descriptors to rsockets, and the calls on descriptors as such.
  *
- * An rsocket belongs to the process that made it: a child, by fork() or vfork(), sees only the TCP sockets.
+ * An rsocket belongs to the process that made it: a child, by fork() or vfork(), sees only the TCP sockets (heir.c).
  */
 #include "pre.h"
 
@@ -39,8 +39,10 @@ static void fork_parent(void) { pthread_mutex_unlock(&table_lock); }
 static void fork_child(void)
 {
 	for (int i = 0; i < FD_MAX; i++)
-		if (table[i]) /* pages that nothing is written to stay the parent's */
+		if (table[i]) { /* pages that nothing is written to stay the parent's */
+			heir_note(i, table[i]);
 			table[i] = NULL;
+		}
 	owner = getpid();
 	if (ours)
 		*ours = 1;
@@ -173,7 +175,7 @@ void conn_forget(int fd)
 	struct conn *c;
 	bool last;
 
-	if (!peek(fd) && !reg_is_ep(fd))
+	if (!peek(fd) && !reg_is_ep(fd) && !heir_was(fd))
 		return;
 	if (!is_owner()) {
 		if (ours && peek(fd))
@@ -181,6 +183,7 @@ void conn_forget(int fd)
 		return;
 	}
 	reg_close_ep(fd);
+	heir_forget(fd);
 	if (!peek(fd))
 		return;
 	c = table_take(fd, &last);
@@ -241,8 +244,11 @@ static int follow(int fd, int new)
 
 	conn_forget(new);
 	c = new >= 0 && new < FD_MAX &&is_owner() ? conn_get(fd) : NULL;
-	if (!c)
+	if (!c) {
+		if (is_owner())
+			heir_follow(fd, new);
 		return new;
+	}
 	table_put(new, c);
 	conn_put(c);
 	return new;
@@ -295,7 +301,7 @@ static int any_fcntl(int fd, int cmd, void *arg)
 	int ret;
 
 	if (!c)
-		return real()->fcntl(fd, cmd, arg);
+		return heir_is(fd) ? heir_fcntl(fd, cmd, arg) : real()->fcntl(fd, cmd, arg);
 	ret = conn_fcntl(fd, c, cmd, arg);
 	conn_put(c);
 	return ret;
@@ -340,6 +346,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 		nonblock_set(fd, c, *(int *)arg);
 	else if (c && request == FIONREAD && conn_state(c) == CONN_RDMA)
 		*(int *)arg = unread(c);
+	else if (!c && request == FIONBIO && heir_is(fd))
+		heir_nonblock_set(fd, *(int *)arg);
 	else
 		ret = real()->ioctl(fd, request, arg);
 	if (c)
