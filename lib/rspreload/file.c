@@ -16,23 +16,42 @@ static bool is_rdma(int fd)
 	return is;
 }
 
-EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
+/* Until all is sent, the file ends, or a short write: what goes on with that is for the program to wait for. */
+static ssize_t send_from(int out, int in, off_t at, size_t len)
 {
 	char buf[65536];
-	ssize_t n, sent;
+	size_t done = 0;
+	ssize_t n, sent = 0;
+
+	while (done < len) {
+		n = pread(in, buf, len - done < sizeof(buf) ? len - done : sizeof(buf), at + (off_t)done);
+		if (n > 0)
+			sent = write(out, buf, (size_t)n);
+		if (n <= 0 || sent < 0)
+			return done ? (ssize_t)done : n <= 0 ? n : sent;
+		done += (size_t)sent;
+		if (sent < n)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
+{
+	off_t at;
+	ssize_t n;
 
 	if (!is_rdma(out))
 		return real()->sendfile(out, in, offset, len);
-	n = len < sizeof(buf) ? (ssize_t)len : (ssize_t)sizeof(buf);
-	n = offset ? pread(in, buf, (size_t)n, *offset) : read(in, buf, (size_t)n);
-	if (n <= 0)
-		return n;
-	sent = write(out, buf, (size_t)n);
-	if (offset && sent > 0)
-		*offset += sent;
-	if (!offset && sent < n) /* what was not sent is read again */
-		lseek(in, (sent < 0 ? 0 : sent) - n, SEEK_CUR);
-	return sent;
+	at = offset ? *offset : lseek(in, 0, SEEK_CUR);
+	if (at < 0)
+		return fail(offset || errno == ESPIPE ? EINVAL : errno);
+	n = send_from(out, in, at, len);
+	if (n > 0 && offset)
+		*offset += n;
+	if (n > 0 && !offset)
+		lseek(in, at + n, SEEK_SET);
+	return n;
 }
 
 EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t len) { return sendfile(out, in, offset, len); }

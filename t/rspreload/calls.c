@@ -73,6 +73,7 @@ int main(void)
 	calls_close(s);
 	calls_data(s);
 	calls_epoll(s);
+	calls_file(s);
 	calls_listen(s);
 	calls_signal(s);
 	return suite_run(s);

@@ -28,6 +28,7 @@ void calls_cancel(Suite *);
 void calls_close(Suite *);
 void calls_data(Suite *);
 void calls_epoll(Suite *);
+void calls_file(Suite *);
 void calls_listen(Suite *);
 void calls_signal(Suite *);
 

@@ -8,10 +8,8 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
-#include <sys/sendfile.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -203,36 +201,6 @@ START_TEST(no_files)
 }
 END_TEST
 
-START_TEST(files)
-{
-	int l = listener(0), c, s, file = memfd_create("file", 0);
-	static char data[300000], got[300000];
-	size_t at = 0;
-	off_t from = 7;
-
-	for (size_t i = 0; i < sizeof(data); i++)
-		data[i] = (char)(i % 251);
-	ck_assert_int_eq(write(file, data, sizeof(data)), sizeof(data));
-	pair_open(l, &c, &s);
-	while (from < (off_t)sizeof(data)) {
-		ssize_t n = sendfile(c, file, &from, sizeof(data) - (size_t)from);
-
-		ck_assert_int_gt(n, 0);
-		/* All of it: else this thread would wait for itself to read, when the buffers are full. */
-		while (at < (size_t)from - 7) {
-			n = recv(s, got + at, sizeof(got) - at, 0);
-			ck_assert_int_gt(n, 0);
-			at += (size_t)n;
-		}
-	}
-	ck_assert_mem_eq(got, data + 7, sizeof(data) - 7);
-	close(file);
-	close(c);
-	close(s);
-	close(l);
-}
-END_TEST
-
 /* Nobody there; somebody without rsockets, as server and as client. */
 START_TEST(others)
 {
@@ -345,6 +313,5 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, oddities, timeouts, dups, vforked, no_files, files, others, port_shared, polling,
-		  pipe_broken);
+	SUITE_ADD(s, plain, oddities, timeouts, dups, vforked, no_files, others, port_shared, polling, pipe_broken);
 }

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* calls_file.c - sockets and files. */
+#include "calls.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+
+enum { FILE_LEN = 4 << 20, FROM = 7 }; /* more than there is room for on the way */
+
+static char data[FILE_LEN], got[FILE_LEN];
+
+static int file_open(void)
+{
+	int file = memfd_create("file", 0);
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (char)(i % 251);
+	ck_assert_int_eq(write(file, data, sizeof(data)), sizeof(data));
+	return file;
+}
+
+/* Reads to the end. */
+static void *reader(void *fd)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	while ((n = read(*(int *)fd, got + at, sizeof(got) - at)) > 0)
+		at += (size_t)n;
+	return (void *)at;
+}
+
+static void got_all(pthread_t t, int c, size_t from)
+{
+	void *n;
+
+	ok(shutdown(c, SHUT_WR));
+	ok(pthread_join(t, &n));
+	ck_assert_uint_eq((size_t)n, sizeof(data) - from);
+	ck_assert_mem_eq(got, data + from, sizeof(data) - from);
+}
+
+/* All of it, in one call; from where the program says, or where the file is. */
+START_TEST(sendfile_all)
+{
+	int l = listener(0), c, s, file = file_open();
+	off_t from = FROM;
+	pthread_t t;
+
+	for (int here = 0; here < 2; here++) {
+		pair_open(l, &c, &s);
+		pthread_create(&t, NULL, reader, &s);
+		lseek(file, here ? FROM : 1, SEEK_SET);
+		ck_assert_int_eq(sendfile(c, file, here ? NULL : &from, FILE_LEN), FILE_LEN - FROM);
+		ck_assert_int_eq(from, FILE_LEN);
+		ck_assert_int_eq(lseek(file, 0, SEEK_CUR), here ? FILE_LEN : 1);
+		ck_assert_int_eq(sendfile(c, file, &from, FILE_LEN), 0);
+		got_all(t, c, FROM);
+		close(c);
+		close(s);
+	}
+	close(file);
+	close(l);
+}
+END_TEST
+
+/* After a short count an edge comes. */
+START_TEST(sendfile_edge)
+{
+	int l = listener(0), c, s, file = file_open(), ep = epoll_create1(0);
+	struct epoll_event e = { .events = EPOLLOUT | EPOLLET };
+	off_t from = 0;
+	pthread_t t;
+
+	pair_open(l, &c, &s);
+	ok(fcntl(c, F_SETFL, O_NONBLOCK));
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, c, &e));
+	pthread_create(&t, NULL, reader, &s);
+	while (from < FILE_LEN) {
+		ck_assert_int_eq(epoll_wait(ep, &e, 1, PATIENCE_MS), 1);
+		if (sendfile(c, file, &from, (size_t)(FILE_LEN - from)) < 0)
+			ck_assert_int_eq(errno, EAGAIN);
+	}
+	got_all(t, c, 0);
+	close(ep);
+	close(file);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+/* Of a pipe nothing is read, as by TCP: it could not be put back. */
+START_TEST(sendfile_pipe)
+{
+	int l = listener(0), c, s, p[2];
+	off_t from = 0;
+
+	pair_open(l, &c, &s);
+	ok(pipe(p));
+	say(p[1], "kept");
+	fails((int)sendfile(c, p[0], NULL, 4), EINVAL);
+	fails((int)sendfile(c, p[0], &from, 4), ESPIPE);
+	hear(p[0], "kept");
+	fails((int)sendfile(c, 999, NULL, 4), EBADF);
+	close(p[0]);
+	close(p[1]);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+void calls_file(Suite *s) { SUITE_ADD(s, sendfile_all, sendfile_edge, sendfile_pipe); }
