@@ -328,11 +328,27 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 
 static int connect_end(int fd, struct conn *c)
 {
+	int err;
+
 	if (connect_wait(fd, c))
 		return -1;
-	if (conn_state(c) == CONN_FAILED)
-		return fail(conn_err_take(c));
-	return 0;
+	err = conn_err_take(c);
+	return err || conn_state(c) == CONN_FAILED ? fail(err) : 0;
+}
+
+int conn_settle(int fd, struct conn *c, bool wait)
+{
+	int ret = 0, err;
+
+	if (conn_state(c) == CONN_CONNECTING)
+		conn_progress(fd, c);
+	if (conn_state(c) == CONN_CONNECTING) {
+		pthread_cleanup_push(conn_cancelled, c);
+		ret = wait ? connect_wait(fd, c) : fail(EAGAIN);
+		pthread_cleanup_pop(0);
+	}
+	err = conn_state(c) == CONN_FAILED ? conn_err_take(c) : 0;
+	return err ? fail(err) : ret;
 }
 
 static int connect_any(int fd, struct conn *c, const struct sockaddr *addr, socklen_t len)
@@ -372,47 +388,63 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 /* ---- names, the end ------------------------------------------------------------------------------------- */
 
-typedef int (*name_fn)(int, struct sockaddr *, socklen_t *);
-
-static int name(int fd, struct sockaddr *addr, socklen_t *len, name_fn tcp, name_fn rdma)
+/* While it connects it has a name, and no peer. */
+static int name(int fd, struct sockaddr *addr, socklen_t *len, bool peer)
 {
 	struct conn *c = conn_get(fd);
 	struct sockaddr_storage a = { 0 };
 	socklen_t n = sizeof(a);
 	int ret;
 
-	if (!c || conn_state(c) != CONN_RDMA) {
-		ret = tcp(fd, addr, len);
-	} else {
-		ret = rdma(conn_rfd(c), (struct sockaddr *)&a, &n);
+	if (c && conn_state(c) == CONN_CONNECTING)
+		conn_progress(fd, c);
+	if (c && (conn_state(c) == CONN_RDMA || (conn_state(c) == CONN_CONNECTING && !peer))) {
+		ret = (peer ? rgetpeername : rgetsockname)(conn_rfd(c), (struct sockaddr *)&a, &n);
 		if (!ret)
 			name_give(c->domain, &a, addr, len);
+	} else {
+		ret = (peer ? real()->getpeername : real()->getsockname)(fd, addr, len);
 	}
 	if (c)
 		conn_put(c);
 	return ret;
 }
 
-EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
-{
-	return name(fd, addr, len, real()->getsockname, rgetsockname);
-}
+EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len) { return name(fd, addr, len, false); }
 
-EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len) { return name(fd, addr, len, true); }
+
+/* As TCP ends one that is not there yet, and a thread that waits for it hears that.  While that tries TCP, it is TCP's. */
+static bool connect_abort(int fd, struct conn *c)
 {
-	return name(fd, addr, len, real()->getpeername, rgetpeername);
+	bool is;
+	int cancel;
+
+	if (pthread_mutex_trylock(&c->lock))
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	is = c->state == CONN_CONNECTING;
+	if (is) {
+		c->err = ECONNABORTED;
+		reg_dropped(fd, c);
+		conn_drop(c);
+	}
+	pthread_setcancelstate(cancel, NULL);
+	pthread_mutex_unlock(&c->lock);
+	return is;
 }
 
 EXPORT int shutdown(int fd, int how)
 {
 	struct conn *c = conn_get(fd);
-	int ret;
+	int ret = 0;
 
-	if (c && conn_state(c) == CONN_RDMA) {
+	if (c && conn_state(c) == CONN_CONNECTING && c->nonblock)
+		conn_progress(fd, c);
+	if (c && conn_state(c) == CONN_RDMA)
 		ret = rshutdown(conn_rfd(c), how);
-	} else {
+	else if (!c || conn_state(c) != CONN_CONNECTING || !connect_abort(fd, c))
 		ret = real()->shutdown(fd, how);
-	}
 	if (c)
 		conn_put(c);
 	return ret;

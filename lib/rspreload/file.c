@@ -5,11 +5,11 @@
 #include <fcntl.h>
 #include <sys/sendfile.h>
 
-/* Whether data go by an rsocket. */
+/* Whether data go by an rsocket, or will. */
 static bool is_rdma(int fd)
 {
 	struct conn *c = conn_get(fd);
-	bool is = c && conn_state(c) == CONN_RDMA;
+	bool is = c && (conn_state(c) == CONN_RDMA || conn_state(c) == CONN_CONNECTING);
 
 	if (c)
 		conn_put(c);

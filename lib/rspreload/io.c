@@ -4,19 +4,26 @@
 
 #include <signal.h>
 
-/* Held, with an rsocket that data go by; NULL: the TCP socket's turn. */
-static struct conn *io_get(int fd)
+/*
+ * Held, with an rsocket that data go by, or with none yet: then errno says why, and that is the call's.  NULL: the TCP
+ * socket's turn.
+ */
+static struct conn *io_get(int fd, int flags)
 {
 	struct conn *c = conn_get(fd);
 
-	if (!c)
-		return NULL;
-	if (conn_state(c) == CONN_CONNECTING)
-		conn_progress(fd, c);
-	if (conn_state(c) == CONN_RDMA)
+	if (!c || conn_state(c) == CONN_RDMA)
+		return c;
+	if (conn_settle(fd, c, !c->nonblock && !(flags & MSG_DONTWAIT)) || conn_state(c) == CONN_RDMA)
 		return c;
 	conn_put(c);
 	return NULL;
+}
+
+static int io_refuse(struct conn *c)
+{
+	conn_put(c);
+	return -1;
 }
 
 static bool timed(const struct conn *c, int ms, int flags) { return ms && !c->nonblock && !(flags & MSG_DONTWAIT); }
@@ -79,6 +86,8 @@ static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
 	ssize_t n;
 
+	if (conn_state(c) != CONN_RDMA)
+		return io_refuse(c);
 	if (nothing_of(flags)) {
 		conn_put(c);
 		return fail(nothing_of(flags));
@@ -106,21 +115,21 @@ static ssize_t recv_buf(struct conn *c, void *buf, size_t len, int flags)
 
 EXPORT ssize_t read(int fd, void *buf, size_t len)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, 0);
 
 	return c ? recv_buf(c, buf, len, 0) : real()->read(fd, buf, len);
 }
 
 EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, flags);
 
 	return c ? recv_buf(c, buf, len, flags) : real()->recv(fd, buf, len, flags);
 }
 
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, flags);
 
 	if (!c)
 		return real()->recvfrom(fd, buf, len, flags, from, from_len);
@@ -131,7 +140,7 @@ EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockadd
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, flags);
 	struct msghdr copy = { 0 };
 	ssize_t n;
 
@@ -148,7 +157,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, 0);
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 
 	return c ? recv_msg(c, &m, 0) : real()->readv(fd, iov, n);
@@ -190,6 +199,8 @@ static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
 	ssize_t n;
 	int err;
 
+	if (conn_state(c) != CONN_RDMA)
+		return io_refuse(c);
 	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->send_ms, flags))
 		n = move(c, &bare, MSG_DONTWAIT, POLLOUT, c->send_ms, true);
@@ -216,35 +227,35 @@ static ssize_t send_buf(struct conn *c, const void *buf, size_t len, int flags)
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, 0);
 
 	return c ? send_buf(c, buf, len, 0) : real()->write(fd, buf, len);
 }
 
 EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, flags);
 
 	return c ? send_buf(c, buf, len, flags) : real()->send(fd, buf, len, flags);
 }
 
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, flags);
 
 	return c ? send_buf(c, buf, len, flags) : real()->sendto(fd, buf, len, flags, to, to_len);
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, flags);
 
 	return c ? send_msg(c, m, flags) : real()->sendmsg(fd, m, flags);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 {
-	struct conn *c = io_get(fd);
+	struct conn *c = io_get(fd, 0);
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 
 	return c ? send_msg(c, &m, 0) : real()->writev(fd, iov, n);

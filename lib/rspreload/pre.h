@@ -136,6 +136,11 @@ void conn_forget(int fd);
 void conn_drop(struct conn *);
 /* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up.  The thread is not cancelled meanwhile. */
 void conn_progress(int fd, struct conn *);
+/*
+ * The same for data: 0: they go by the rsocket, or by TCP.  -1, errno: the connection has failed, or is not there yet.  The conn
+ * is put if the thread is cancelled.
+ */
+int conn_settle(int fd, struct conn *, bool wait);
 int conn_err_take(struct conn *);
 int64_t now_ms(void);
 

@@ -71,6 +71,7 @@ int main(void)
 
 	calls_cancel(s);
 	calls_close(s);
+	calls_connect(s);
 	calls_data(s);
 	calls_epoll(s);
 	calls_file(s);

@@ -26,6 +26,7 @@ void hear(int fd, const char *text);
 
 void calls_cancel(Suite *);
 void calls_close(Suite *);
+void calls_connect(Suite *);
 void calls_data(Suite *);
 void calls_epoll(Suite *);
 void calls_file(Suite *);

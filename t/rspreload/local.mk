@@ -9,6 +9,7 @@ t_rspreload_calls_SOURCES = \
 	t/rspreload/calls.h \
 	t/rspreload/calls_cancel.c \
 	t/rspreload/calls_close.c \
+	t/rspreload/calls_connect.c \
 	t/rspreload/calls_data.c \
 	t/rspreload/calls_epoll.c \
 	t/rspreload/calls_file.c \
