@@ -83,8 +83,17 @@ static bool port_shared(int fd)
 	return !real()->getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, &len) && on;
 }
 
-/* A port that is free for TCP may be taken for RDMA, where no two listeners share one; an address that no RDMA device has is for TCP only. */
-static int bind_too(int fd, struct conn *c)
+/* (At the same place in both families.) */
+static bool port_any(const struct sockaddr *addr)
+{
+	return !((const struct sockaddr_in *)(const void *)addr)->sin_port;
+}
+
+/*
+ * A port that is free for TCP may be taken for RDMA, where no two listeners share one; an address that no RDMA device has is
+ * for TCP only, and so is a port that TCP has chosen and a client of RDMA has: the socket cannot be given another one.
+ */
+static int bind_too(int fd, struct conn *c, bool any)
 {
 	struct sockaddr_storage a;
 	socklen_t len = sizeof(a);
@@ -93,7 +102,7 @@ static int bind_too(int fd, struct conn *c)
 		return -1;
 	if (!rbind(conn_rfd(c), (struct sockaddr *)&a, len))
 		return 0;
-	if (errno == EADDRINUSE && !port_shared(fd))
+	if (errno == EADDRINUSE && !any && !port_shared(fd))
 		return fail(EADDRINUSE);
 	reg_dropped(fd, c);
 	conn_drop(c);
@@ -106,7 +115,7 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 	int ret = real()->bind(fd, addr, len);
 
 	if (!ret && c)
-		ret = bind_too(fd, c);
+		ret = bind_too(fd, c, port_any(addr));
 	if (c)
 		conn_put(c);
 	return ret;

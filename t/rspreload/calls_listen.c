@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* calls_listen.c - listeners: what a child by fork() has of its parent's. */
+/* calls_listen.c - listeners: their ports, and what a child by fork() has of its parent's. */
 #include "calls.h"
 
 #include <fcntl.h>
@@ -7,6 +7,10 @@
 #include <sys/wait.h>
 
 #include "t/interrupt.h"
+
+#ifndef IP_LOCAL_PORT_RANGE
+#define IP_LOCAL_PORT_RANGE 51
+#endif
 
 static int call_accept(int fd) { return accept(fd, NULL, NULL); }
 
@@ -81,4 +85,47 @@ START_TEST(listener_of_parent)
 }
 END_TEST
 
-void calls_listen(Suite *s) { SUITE_ADD(s, listener_of_parent); }
+/* A port that only RDMA has: the number of a socket whose TCP side was closed behind the library's back. */
+static int rdma_port(struct sockaddr_in *a)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), null = open("/dev/null", O_RDWR);
+	socklen_t len = sizeof(*a);
+
+	*a = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	ok(bind(fd, (struct sockaddr *)a, sizeof(*a)));
+	ok(getsockname(fd, (struct sockaddr *)a, &len));
+	ck_assert_int_eq(syscall(SYS_dup3, null, fd, 0), fd);
+	close(null);
+	return fd;
+}
+
+/* TCP chooses it: then the listener is one of TCP.  A program that asks for it hears that it is taken. */
+START_TEST(port_of_rdma)
+{
+	struct sockaddr_in taken, any;
+	int held = rdma_port(&taken), l = socket(AF_INET, SOCK_STREAM, 0), asked = socket(AF_INET, SOCK_STREAM, 0), c,
+	    s;
+	uint32_t only = (uint32_t)ntohs(taken.sin_port) << 16 | ntohs(taken.sin_port);
+
+	fails(bind(asked, (struct sockaddr *)&taken, sizeof(taken)), EADDRINUSE);
+	close(asked);
+	any = taken;
+	any.sin_port = 0;
+	if (setsockopt(l, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &only, sizeof(only))) { /* Linux 6.3 has it */
+		ck_assert_int_eq(errno, ENOPROTOOPT);
+	} else {
+		ok(bind(l, (struct sockaddr *)&any, sizeof(any)));
+		ok(listen(l, 1));
+		addr = taken;
+		tcp_connect(&c);
+		s = accept(l, NULL, NULL);
+		ck_assert_int_ge(s, 0);
+		close(s);
+		syscall(SYS_close, c);
+	}
+	close(l);
+	close(held);
+}
+END_TEST
+
+void calls_listen(Suite *s) { SUITE_ADD(s, listener_of_parent, port_of_rdma); }
