@@ -129,10 +129,19 @@ EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
 	return n;
 }
 
+/*
+ * A stream of such calls has no number; this one's is for fileno().  The C library has no other use for it but in
+ * freopen(), which no such stream survives in any case.
+ */
 EXPORT FILE *fdopen(int fd, const char *mode)
 {
+	FILE *f;
+
 	if (!is_rdma(fd))
 		return real()->fdopen(fd, mode);
-	return fopencookie((void *)(intptr_t)fd, mode,
-			   (cookie_io_functions_t){ .read = file_read, .write = file_write, .close = file_close });
+	f = fopencookie((void *)(intptr_t)fd, mode,
+			(cookie_io_functions_t){ .read = file_read, .write = file_write, .close = file_close });
+	if (f)
+		f->_fileno = fd;
+	return f;
 }

@@ -3,6 +3,8 @@
 #include "calls.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -113,4 +115,32 @@ START_TEST(sendfile_pipe)
 }
 END_TEST
 
-void calls_file(Suite *s) { SUITE_ADD(s, sendfile_all, sendfile_edge, sendfile_pipe); }
+/* The stream's number is the socket's, and its end the socket's end. */
+START_TEST(stream)
+{
+	int l = listener(0), c, s, on = 1;
+	char line[16];
+	struct pollfd p;
+	FILE *f;
+
+	pair_open(l, &c, &s);
+	f = fdopen(c, "r+");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fileno(f), c);
+	ok(setsockopt(fileno(f), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+	say(s, "line\n");
+	p = (struct pollfd){ fileno(f), POLLIN, 0 };
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+	ck_assert_str_eq(line, "line\n");
+	fputs("last", f);
+	ok(fclose(f));
+	fails(close(c), EBADF);
+	hear(s, "last");
+	ck_assert_int_eq(read(s, line, 1), 0);
+	close(s);
+	close(l);
+}
+END_TEST
+
+void calls_file(Suite *s) { SUITE_ADD(s, sendfile_all, sendfile_edge, sendfile_pipe, stream); }
