@@ -123,11 +123,15 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 
 EXPORT int listen(int fd, int backlog)
 {
-	int ret = real()->listen(fd, backlog);
-	struct conn *c = ret ? NULL : conn_get(fd);
+	struct conn *c = conn_get(fd);
+	bool linked = c && (conn_state(c) == CONN_CONNECTING || conn_state(c) == CONN_RDMA);
+	int ret = linked ? fail(EINVAL) : real()->listen(fd, backlog);
 
-	if (!c)
+	if (!c || ret) {
+		if (c)
+			conn_put(c);
 		return ret;
+	}
 	if (!rlisten(conn_rfd(c), backlog)) {
 		__atomic_store_n(&c->state, CONN_LISTEN, __ATOMIC_RELEASE);
 		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);

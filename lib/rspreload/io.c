@@ -2,6 +2,7 @@
 /* io.c - sending and receiving, by all calls of the C library. */
 #include "pre.h"
 
+#include <limits.h>
 #include <signal.h>
 
 /*
@@ -25,6 +26,9 @@ static int io_refuse(struct conn *c)
 	conn_put(c);
 	return -1;
 }
+
+/* Else the kernel says so, before it asks for the socket's kind. */
+static bool iov_n_fits(int n) { return n >= 0 && n <= IOV_MAX; }
 
 static bool timed(const struct conn *c, int ms, int flags) { return ms && !c->nonblock && !(flags & MSG_DONTWAIT); }
 
@@ -81,6 +85,8 @@ static ssize_t move(const struct conn *c, const struct msghdr *m, int flags, sho
 /* Why there never is anything of that kind; 0: data are asked for. */
 static int nothing_of(int flags) { return flags & MSG_OOB ? EINVAL : flags & MSG_ERRQUEUE ? EAGAIN : 0; }
 
+static ssize_t recv_waste(struct conn *c, const struct msghdr *m, int flags);
+
 static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 {
 	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
@@ -92,6 +98,8 @@ static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 		conn_put(c);
 		return fail(nothing_of(flags));
 	}
+	if (flags & MSG_TRUNC)
+		return recv_waste(c, m, flags & ~MSG_TRUNC);
 	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->recv_ms, flags))
 		n = move(c, m, (flags & MSG_PEEK) | MSG_DONTWAIT, POLLIN, c->recv_ms, all);
@@ -103,6 +111,20 @@ static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 	m->msg_flags = 0;
 	conn_put(c);
 	return n;
+}
+
+/* The data are thrown away, as TCP does with MSG_TRUNC: the program's buffers may be none.  No more than 1 MB in a call. */
+static ssize_t recv_waste(struct conn *c, const struct msghdr *m, int flags)
+{
+	char waste[16384];
+	struct iovec v[64];
+	struct msghdr w = { .msg_iov = v };
+
+	for (size_t left = total(m), n; left && w.msg_iovlen < ARRAY_N(v); left -= n) {
+		n = left < sizeof(waste) ? left : sizeof(waste);
+		v[w.msg_iovlen++] = (struct iovec){ waste, n };
+	}
+	return recv_msg(c, &w, flags);
 }
 
 static ssize_t recv_buf(struct conn *c, void *buf, size_t len, int flags)
@@ -140,7 +162,7 @@ EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockadd
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	struct conn *c = io_get(fd, flags);
+	struct conn *c = m->msg_iovlen <= IOV_MAX ? io_get(fd, flags) : NULL;
 	struct msghdr copy = { 0 };
 	ssize_t n;
 
@@ -157,7 +179,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 {
-	struct conn *c = io_get(fd, 0);
+	struct conn *c = iov_n_fits(n) ? io_get(fd, 0) : NULL;
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 
 	return c ? recv_msg(c, &m, 0) : real()->readv(fd, iov, n);
@@ -248,14 +270,14 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const stru
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	struct conn *c = io_get(fd, flags);
+	struct conn *c = m->msg_iovlen <= IOV_MAX ? io_get(fd, flags) : NULL;
 
 	return c ? send_msg(c, m, flags) : real()->sendmsg(fd, m, flags);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 {
-	struct conn *c = io_get(fd, 0);
+	struct conn *c = iov_n_fits(n) ? io_get(fd, 0) : NULL;
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
 
 	return c ? send_msg(c, &m, 0) : real()->writev(fd, iov, n);

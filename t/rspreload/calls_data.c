@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -201,6 +202,37 @@ START_TEST(no_files)
 }
 END_TEST
 
+/* Counts that nobody can mean; data that are thrown away; a listener that is none. */
+START_TEST(bounds)
+{
+	int l = listener(0), c, s;
+	struct iovec v = { (char[]){ 'x' }, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = IOV_MAX + 1 };
+	static char block[1000];
+	volatile int less = -1, more = IOV_MAX + 1; /* the compiler knows better */
+
+	pair_open(l, &c, &s);
+	fails((int)writev(c, &v, less), EINVAL);
+	fails((int)writev(c, &v, more), EINVAL);
+	fails((int)readv(c, &v, less), EINVAL);
+	fails((int)sendmsg(c, &m, 0), EMSGSIZE);
+	fails((int)recvmsg(c, &m, 0), EMSGSIZE);
+	ck_assert_int_eq(writev(c, &v, 0), 0);
+	fails((int)recv(s, NULL, 4, MSG_TRUNC | MSG_DONTWAIT), EAGAIN);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(write(c, block, sizeof(block)), sizeof(block));
+	say(c, "kept");
+	ck_assert_int_eq(recv(s, NULL, 100 * sizeof(block), MSG_TRUNC | MSG_WAITALL), 100 * sizeof(block));
+	hear(s, "kept");
+	fails(listen(c, 1), EINVAL);
+	say(s, "still");
+	hear(c, "still");
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
 /* Nobody there; somebody without rsockets, as server and as client. */
 START_TEST(others)
 {
@@ -313,5 +345,6 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, oddities, timeouts, dups, vforked, no_files, others, port_shared, polling, pipe_broken);
+	SUITE_ADD(s, plain, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared, polling,
+		  pipe_broken);
 }
