@@ -16,13 +16,14 @@ struct slot {
 	struct rsock *rs;  /* held; NULL: not an rsocket */
 	int64_t had, came; /* of rdmad_rpoll() */
 	uint32_t gen;
-	int n; /* 0: does not sleep */
+	nfds_t at; /* of the set's p */
+	int n;     /* 0: does not sleep, or the program passes the entry over */
 };
 
 struct set {
 	struct slot *slots;
-	struct pollfd *p; /* RS_FDS for each */
-	nfds_t n;
+	struct pollfd *p;   /* room for RS_FDS of each */
+	nfds_t n, p_n;      /* p_n: without gaps, as the kernel takes no more than a process may have descriptors */
 	int cancel;         /* the thread's cancelability when it came */
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
 };
@@ -171,27 +172,34 @@ static int look_on(struct set *s, struct pollfd *fds)
 
 /* ---- sleep ------------------------------------------------------------------------------------ */
 
+static bool sleep_begin_rs(struct slot *t, struct pollfd *p, short events)
+{
+	bool quiet;
+
+	pthread_mutex_lock(&t->rs->lock);
+	t->n = rs_sleep_begin(t->rs, p, &t->gen);
+	quiet = t->n && !slot_ready(t, events);
+	pthread_mutex_unlock(&t->rs->lock);
+	return quiet;
+}
+
 /* Whether all of them sleep: none has news that came in between. */
 static bool sleep_begin(struct set *s, const struct pollfd *fds)
 {
 	bool quiet = true;
 
+	s->p_n = 0;
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct slot *t = &s->slots[i];
-		struct pollfd *p = &s->p[i * RS_FDS];
+		struct pollfd *p = &s->p[s->p_n];
 
-		for (int k = 0; k < RS_FDS; k++)
-			p[k] = (struct pollfd){ .fd = -1 };
-		t->n = 0;
-		if (!t->rs) {
-			p[0] = (struct pollfd){ .fd = fds[i].fd, .events = fds[i].events };
-			continue;
-		}
-		pthread_mutex_lock(&t->rs->lock);
-		t->n = rs_sleep_begin(t->rs, p, &t->gen);
-		if (!t->n || slot_ready(t, fds[i].events))
+		t->at = s->p_n;
+		t->n = !t->rs && fds[i].fd >= 0;
+		if (t->n)
+			*p = (struct pollfd){ .fd = fds[i].fd, .events = fds[i].events };
+		else if (t->rs && !sleep_begin_rs(t, p, fds[i].events))
 			quiet = false;
-		pthread_mutex_unlock(&t->rs->lock);
+		s->p_n += (nfds_t)t->n;
 	}
 	return quiet;
 }
@@ -203,9 +211,9 @@ static int sleep_end(struct set *s, struct pollfd *fds)
 
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct slot *t = &s->slots[i];
-		const struct pollfd *p = &s->p[i * RS_FDS];
+		const struct pollfd *p = &s->p[t->at];
 
-		fds[i].revents = p->revents;
+		fds[i].revents = t->n ? p->revents : 0;
 		if (t->rs) {
 			pthread_mutex_lock(&t->rs->lock);
 			if (t->n)
@@ -254,7 +262,7 @@ static int sleep_poll(struct set *s, struct pollfd *fds, const struct timespec *
 
 	pthread_cleanup_push(sleep_cancelled, &t);
 	pthread_setcancelstate(s->cancel, NULL);
-	n = ppoll(s->p, s->n * RS_FDS, timeout, NULL);
+	n = ppoll(s->p, s->p_n, timeout, NULL);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cleanup_pop(0);
 	return n;
@@ -276,7 +284,7 @@ static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 		timeout = &none;
 	if (sleep_poll(s, fds, timeout) < 0) {
 		err = errno;
-		for (nfds_t i = 0; i < s->n * RS_FDS; i++)
+		for (nfds_t i = 0; i < s->p_n; i++)
 			s->p[i].revents = 0;
 	}
 	n = sleep_end(s, fds);

@@ -157,6 +157,7 @@ int main(void)
 	api_end(s);
 	api_order(s);
 	api_sleep(s);
+	api_stream(s);
 	api_signal(s);
 	api_close(s);
 	return suite_run(s);

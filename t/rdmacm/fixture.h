@@ -57,6 +57,7 @@ void api_rsd(Suite *);
 void api_end(Suite *);
 void api_order(Suite *);
 void api_sleep(Suite *);
+void api_stream(Suite *);
 void api_signal(Suite *);
 
 #endif

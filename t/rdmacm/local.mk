@@ -14,6 +14,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_rsd.c \
 	t/rdmacm/api_signal.c \
 	t/rdmacm/api_sleep.c \
+	t/rdmacm/api_stream.c \
 	t/rdmacm/api_sync.c \
 	t/rdmacm/api_ud.c \
 	t/rdmacm/fixture.c \
