@@ -64,8 +64,9 @@ struct ds;
 /* Of rs_svc.c, under its lock. */
 struct rs_svc {
 	struct rsock *next;
-	bool on;     /* in the list */
-	int64_t due; /* atomic; of rs_now_ms(): when to say that we are alive; INT64_MAX: never */
+	bool on;       /* in the list */
+	bool connects; /* atomic: events of its connection are taken */
+	int64_t due;   /* atomic; of rs_now_ms(): when to say that we are alive; INT64_MAX: never */
 };
 
 struct rs_link {
@@ -163,6 +164,7 @@ void rs_break(struct rsock *, int err);
 
 /* ---- connections: events that wait are taken; how many */
 int rs_events(struct rsock *);
+static inline bool rs_connects(const struct rsock *rs) { return rs->state >= RS_ADDR && rs->state <= RS_CONNECTING; }
 struct rdma_conn_param rs_conn_param(struct rs_hello *); /* for rdma_connect() and rdma_accept(); points to the hello */
 
 /*
@@ -193,11 +195,13 @@ bool rs_spin_again(struct rs_spin *, const struct rsock *);
 /* ---- poll(): what is true now.  Locked */
 short rs_ready(struct rsock *, short events);
 
-/* ---- the thread: reads what comes by UDP (ds_udp_work), says that we are alive at due.  0 or an errno */
+/* ---- the thread: reads what comes by UDP (ds_udp_work), connects, says that we are alive at due.  0 or an errno */
 int64_t rs_now_ns(void);
 int64_t rs_now_ms(void);
 int rs_svc_add(struct rsock *, int64_t due);
 void rs_svc_del(struct rsock *);     /* not locked; the thread is done with it */
+void rs_svc_connect(struct rsock *); /* until it is connected, or has failed; if no thread can be had, it is not */
+void rs_svc_connected(struct rsock *);
 void rs_keep_update(struct rsock *); /* options have changed */
 void rs_keep_work(struct rsock *, int64_t now);
 

@@ -82,11 +82,6 @@ EXPORT int rlisten(int fd, int backlog)
 	return ret;
 }
 
-static bool connect_waits(const struct rsock *rs)
-{
-	return rs->state == RS_ADDR || rs->state == RS_ROUTE || rs->state == RS_CONNECTING;
-}
-
 static int connect_start(struct rsock *rs, const struct sockaddr *addr)
 {
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RS_RESOLVE_MS))
@@ -99,7 +94,7 @@ static int connect_end(struct rsock *rs)
 {
 	int err = 0;
 
-	while (!err && connect_waits(rs))
+	while (!err && rs_connects(rs))
 		err = rs_wait(rs);
 	if (err || rs->state == RS_CONNECTED)
 		return err;
@@ -120,7 +115,7 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 		rs_unlock_put(rs);
 		return result(err);
 	}
-	if (rs->nonblock && connect_waits(rs))
+	if (rs->nonblock && rs_connects(rs))
 		rs_events(rs);
 	switch (rs->state) {
 	case RS_NEW: err = connect_start(rs, addr); break;
@@ -132,6 +127,8 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 	}
 	if (!err)
 		err = connect_end(rs);
+	if (rs_connects(rs))
+		rs_svc_connect(rs);
 	rs_unlock_put(rs);
 	return result(err);
 }

@@ -2,7 +2,8 @@
 /*
  * rs_event.c - events of the connection manager, and how a connection proceeds by them.
  *
- * Any thread that waits takes the events, in rconnect() as well as in rpoll().
+ * Any thread that waits takes the events, in rconnect() as well as in rpoll(); while a connection is made that no call
+ * waits for, the library's own (rs_svc.c).
  */
 #include "rs.h"
 
@@ -102,6 +103,8 @@ int rs_events(struct rsock *rs)
 	}
 	if (!n && errno == EIO) /* the daemon is gone */
 		rs_break(rs, EIO);
+	if (!rs_connects(rs))
+		rs_svc_connected(rs);
 	rs_wake(rs);
 	return n;
 }

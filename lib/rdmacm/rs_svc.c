@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rs_svc.c - the library's own thread, for work that no call of the program's does: to read the UDP side of datagram
- * sockets, and to tell peers that a stream is alive.
+ * sockets, to make connections that a program does not wait for, and to tell peers that a stream is alive.
  *
  * There is no such thread while no socket needs it.  Locks: a socket's, then svc_lock; the thread holds only one of
  * them.
@@ -41,6 +41,27 @@ int64_t rs_now_ns(void)
 
 int64_t rs_now_ms(void) { return rs_now_ns() / 1000000; }
 
+static bool connects(const struct rsock *rs) { return __atomic_load_n(&rs->svc.connects, __ATOMIC_RELAXED); }
+
+static bool needed(const struct rsock *rs)
+{
+	return rs->ds || connects(rs) || __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED) != INT64_MAX;
+}
+
+/* Without those that need nothing any more: is one left? */
+static bool list_left(void)
+{
+	for (struct rsock **p = &svc_list, *rs; (rs = *p);) {
+		if (needed(rs)) {
+			p = &rs->svc.next;
+			continue;
+		}
+		*p = rs->svc.next;
+		rs->svc.on = false;
+	}
+	return svc_list;
+}
+
 static bool round_begin(struct round *r)
 {
 	int64_t due;
@@ -57,7 +78,7 @@ static bool round_begin(struct round *r)
 	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next) {
 		rs_hold(rs);
 		r->rs[r->n++] = rs;
-		r->p[r->n] = (struct pollfd){ .fd = rs->ds ? rs->fd : -1, .events = POLLIN };
+		r->p[r->n] = (struct pollfd){ .fd = rs->ds || connects(rs) ? rs->fd : -1, .events = POLLIN };
 		due = __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED);
 		r->due = due < r->due ? due : r->due;
 	}
@@ -86,6 +107,13 @@ static void round_sleep(struct round *r)
 		eventfd_read(svc_kick, &n);
 }
 
+static void connect_work(struct rsock *rs)
+{
+	pthread_mutex_lock(&rs->lock);
+	rs_events(rs);
+	pthread_mutex_unlock(&rs->lock);
+}
+
 static void round_work(struct round *r)
 {
 	int64_t now = rs_now_ms();
@@ -93,8 +121,10 @@ static void round_work(struct round *r)
 	for (size_t i = 0; i < r->n; i++) {
 		struct rsock *rs = r->rs[i];
 
-		if (r->p[i + 1].revents)
+		if (r->p[i + 1].revents && rs->ds)
 			ds_udp_work(rs);
+		else if (r->p[i + 1].revents)
+			connect_work(rs);
 		if (__atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED) <= now)
 			rs_keep_work(rs, now);
 	}
@@ -105,7 +135,7 @@ static void *svc_run(void *arg)
 	struct round r;
 
 	pthread_mutex_lock(&svc_lock);
-	while (svc_list && round_begin(&r)) {
+	while (list_left() && round_begin(&r)) {
 		svc_round++;
 		pthread_cond_broadcast(&svc_cond);
 		pthread_mutex_unlock(&svc_lock);
@@ -195,6 +225,27 @@ void rs_svc_del(struct rsock *rs)
 		while (svc_runs && svc_round == seen)
 			pthread_cond_wait(&svc_cond, &svc_lock);
 	}
+	pthread_mutex_unlock(&svc_lock);
+}
+
+/* ---- streams on their way --------------------------------------------------------------- */
+
+void rs_svc_connect(struct rsock *rs)
+{
+	if (connects(rs))
+		return;
+	__atomic_store_n(&rs->svc.connects, true, __ATOMIC_RELAXED);
+	rs_svc_add(rs, rs->svc.due);
+}
+
+void rs_svc_connected(struct rsock *rs)
+{
+	if (!connects(rs))
+		return;
+	__atomic_store_n(&rs->svc.connects, false, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&svc_lock);
+	if (svc_runs)
+		eventfd_write(svc_kick, 1);
 	pthread_mutex_unlock(&svc_lock);
 }
 

@@ -2,6 +2,7 @@
 /* api_stream.c - rsockets do without help what sockets of TCP do. */
 #include "streams.h"
 
+#include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -37,4 +38,63 @@ START_TEST(rs_poll_many)
 }
 END_TEST
 
-void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many); }
+static int threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static int connect_start(uint16_t port)
+{
+	int fd = rs_open();
+
+	ok(rfcntl(fd, F_SETFL, O_NONBLOCK));
+	fails(rconnect(fd, lo(port), sizeof(struct sockaddr_in)), EINPROGRESS);
+	return fd;
+}
+
+/* A connection is made though nobody polls it, by a thread that is gone then. */
+START_TEST(rs_connect_unpolled)
+{
+	struct streams s = { .listen = rs_open() };
+	struct sockaddr_in peer;
+	socklen_t len = sizeof(peer), err_len = sizeof(int);
+	int before = threads(), err = 0;
+	uint16_t port;
+
+	ok(rbind(s.listen, lo(0), sizeof(peer)));
+	ok(rlisten(s.listen, 1));
+	port = rs_port(s.listen);
+	s.client = connect_start(port);
+	rs_ready(s.listen, POLLIN);
+	s.server = raccept(s.listen, NULL, NULL);
+	ck_assert_int_ge(s.server, 0);
+	for (int i = 0; rgetpeername(s.client, (struct sockaddr *)&peer, &len); i++) {
+		ck_assert_int_lt(i, PATIENCE_MS);
+		usleep(1000);
+	}
+	ok(rgetsockopt(s.client, SOL_SOCKET, SO_ERROR, &err, &err_len));
+	ck_assert_int_eq(err, 0);
+	streams_close(&s);
+	s.client = connect_start(port);
+	for (int i = 0; !err; i++) {
+		ck_assert_int_lt(i, PATIENCE_MS);
+		usleep(1000);
+		ok(rgetsockopt(s.client, SOL_SOCKET, SO_ERROR, &err, &err_len));
+	}
+	ck_assert_int_eq(err, ECONNREFUSED);
+	for (int i = 0; threads() != before; i++) {
+		ck_assert_int_lt(i, PATIENCE_MS);
+		usleep(1000);
+	}
+	ok(rclose(s.client));
+}
+END_TEST
+
+void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled); }
