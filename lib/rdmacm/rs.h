@@ -124,7 +124,7 @@ struct rsock {
 	int kick;                      /* eventfd: wakes the threads that sleep; -1 */
 	uint32_t gen, sleepers, stale; /* sleepers since the last kick; those that have not seen it */
 	uint32_t news;                 /* times that something has happened */
-	int64_t looked_ms;             /* at the channel */
+	int64_t looked_ms;             /* at the channel; of rs_io.c's clock */
 };
 
 enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3, RS_RESOLVE_MS = 2000 };

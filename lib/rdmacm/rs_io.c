@@ -3,20 +3,46 @@
 #include "rs.h"
 
 #include <sys/uio.h>
+#include <time.h>
 
 static bool waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
+
+/* Of the kernel's last tick, some milliseconds old: a call can ask for it each time. */
+static int64_t tick_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+static void channel_look(struct rsock *rs, int64_t now)
+{
+	struct pollfd p = { .fd = rs->fd, .events = POLLIN };
+
+	rs->looked_ms = now;
+	if (ppoll(&p, 1, &(struct timespec){ 0 }, NULL) > 0)
+		rs_events(rs);
+}
 
 /* News that a program learns which never polls.  While there is a connection, its events may wait for a moment. */
 static void look(struct rsock *rs)
 {
-	struct pollfd p = { .fd = rs->fd, .events = POLLIN };
-	int64_t now = rs_now_ms();
+	int64_t now = tick_ms();
 
-	if (rs_progress_busy(rs) || (rs->state == RS_CONNECTED && now == rs->looked_ms))
+	if (!rs_progress_busy(rs) && (rs->state != RS_CONNECTED || now != rs->looked_ms))
+		channel_look(rs, now);
+}
+
+/* The same for a program that does nothing but write: it may have room for hundreds of messages that nobody reads any more. */
+static void look_sending(struct rsock *rs)
+{
+	int64_t now = tick_ms();
+
+	if (rs->state != RS_CONNECTED || now == rs->looked_ms)
 		return;
-	rs->looked_ms = now;
-	if (ppoll(&p, 1, &(struct timespec){ 0 }, NULL) > 0)
-		rs_events(rs);
+	rs_progress(rs);
+	channel_look(rs, now);
 }
 
 static int err_or(const struct rsock *rs, int other) { return rs->err ? rs->err : other; }
@@ -51,6 +77,7 @@ static struct rsock *io_lock(int fd)
 /* 0: it can be sent now. */
 static int send_ready(struct rsock *rs, int flags)
 {
+	look_sending(rs);
 	for (;;) {
 		int err;
 

@@ -97,4 +97,22 @@ START_TEST(rs_connect_unpolled)
 }
 END_TEST
 
-void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled); }
+/* A program that only writes hears that nobody is there any more before there is no room left. */
+START_TEST(rs_write_only)
+{
+	struct streams s;
+	int n = 0;
+
+	streams_open(&s, 0);
+	ok(rclose(s.server));
+	s.server = -1;
+	while (rsend(s.client, "x", 1, 0) == 1) {
+		ck_assert_int_lt(++n, 300);
+		usleep(10000);
+	}
+	ck_assert_int_eq(errno, EPIPE);
+	streams_close(&s);
+}
+END_TEST
+
+void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only); }
