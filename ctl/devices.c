@@ -14,8 +14,10 @@ static void show(const json_t *j)
 
 	json_array_foreach(json_object_get(j, "devices"), i, dev)
 	{
-		printf("%s%s: GUID %s, %s, MTU %lld, %lld Mb/s\n", i ? "\n" : "", show_str(dev, "name"),
-		       show_str(dev, "guid"), show_str(dev, "state"), show_num(dev, "mtu"), show_num(dev, "link_mbps"));
+		printf("%s%s: GUID %s, %s%s, MTU %lld, %lld Mb/s\n", i ? "\n" : "", show_str(dev, "name"),
+		       show_str(dev, "guid"), show_str(dev, "state"),
+		       json_is_true(json_object_get(dev, "wedged")) ? ", WEDGED by a rule" : "", show_num(dev, "mtu"),
+		       show_num(dev, "link_mbps"));
 		profile = show_str(json_object_get(dev, "look"), "profile");
 		if (strcmp(profile, "rdmad") != 0)
 			printf("  PROFILE %s", profile);

@@ -185,7 +185,8 @@ struct rules {
 	const char *device[RULE_DEVICES]; /* names, by the host */
 	unsigned device_n;
 	mono_t until[RULE_STATES][RULE_DEVICES]; /* zero: it is not so */
-	unsigned by[RULE_STATES][RULE_DEVICES];  /* the rule that made it so */
+	mono_t since[RULE_STATES][RULE_DEVICES];
+	unsigned by[RULE_STATES][RULE_DEVICES]; /* the rule that made it so */
 	struct rule_flap flap[RULE_DEVICES];
 	struct rule_cut cut[RULE_DEVICES];
 	struct rule_event event[32];

@@ -29,6 +29,7 @@ static void state_begin(struct rules *rs, enum rule_state state, unsigned device
 			mono_t now)
 {
 	rs->until[state][device] = ns ? mono_add(now, ns) : MONO_NEVER;
+	rs->since[state][device] = now;
 	rs->by[state][device] = rule;
 	rs->cut[device] = (struct rule_cut){ .rule = rule, .state = state };
 }

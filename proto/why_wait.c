@@ -9,9 +9,9 @@
 #define TRY_NS 15000000000u /* more than most ACK timeouts */
 
 /* Something is in flight that no timer watches over. */
-static bool waits_for_ever(const struct qp *qp)
+static bool waits_for_ever(const struct hca *h, const struct qp *qp)
 {
-	return qp_reliable(qp) && !qp->attr.timeout && psn_before(qp->req.una, qp->req.max);
+	return h->stalled || (qp_reliable(qp) && !qp->attr.timeout && psn_before(qp->req.una, qp->req.max));
 }
 
 /* Receives that are posted, its SRQ's included. */
@@ -20,7 +20,7 @@ static uint32_t recvs(const struct qp *qp) { return rq_len(qp->srq ? &qp->srq->r
 /* The peer still tries: one that has given up, or has gone, waits for nothing. */
 static bool recent(mono_t now, mono_t last, uint64_t ns) { return mono_since(now, last) < ns; }
 
-static enum why_cause wait_of(const struct qp *qp, mono_t now)
+static enum why_cause wait_of(const struct hca *h, const struct qp *qp)
 {
 	const struct qp_why *q = &qp->why;
 	uint32_t sends = sq_len(&qp->sq);
@@ -29,16 +29,16 @@ static enum why_cause wait_of(const struct qp *qp, mono_t now)
 		return WHY_WAIT_RNR;
 	if (sends && q->far >= WHY_FAR && !q->heard)
 		return WHY_WAIT_PSN;
-	if (sends && (q->timeouts || waits_for_ever(qp)))
+	if (sends && (q->timeouts || waits_for_ever(h, qp)))
 		return WHY_WAIT_ACK;
 	if (sends && qp->state == QPS_SQD)
 		return WHY_WAIT_SQD;
-	if (q->refused && !recvs(qp) && recent(now, q->refused_last, RNR_NS))
+	if (q->refused && !recvs(qp) && recent(h->now, q->refused_last, RNR_NS))
 		return WHY_WAIT_EMPTY;
 	if (sends)
 		return WHY_NONE;
 	if (q->far_rx >= WHY_FAR && !qp->resp.msn && psn_eq(qp->resp.epsn, psn(qp->attr.rq_psn)) &&
-	    recent(now, q->far_rx_last, TRY_NS))
+	    recent(h->now, q->far_rx_last, TRY_NS))
 		return WHY_WAIT_PSN;
 	if (q->quiet && q->quiet >= qp->cap.max_send_wr)
 		return WHY_WAIT_SIGNALED;
@@ -70,7 +70,7 @@ bool hca_wait(struct hca *h, uint32_t qpn, mono_t then, struct why *w)
 
 	if (!qp || qp->type == QPT_RAW || qp->type == QPT_XRC_RECV || qp->state < QPS_RTR || qp->state > QPS_SQD)
 		return false;
-	cause = wait_of(qp, h->now);
+	cause = wait_of(h, qp);
 	since = since_of(qp, cause);
 	if (!cause || mono_before(then, since))
 		return false;

@@ -20,6 +20,7 @@
 #include "../cma/cma_agent.h"
 #include "config.h"
 #include "ends.h"
+#include "impair.h"
 #include "impair_verb.h"
 #include "call.h"
 #include "dump.h"
@@ -106,15 +107,17 @@ static json_t *devices_json(void)
 
 	for (unsigned i = 0; i < devices_n; i++) {
 		const struct device *d = &devices[i];
+		mono_t since;
 
 		json_array_append_new(list,
-				      json_pack("{s:s s:o s:s s:i s:i s:o s:o s:o}", "name", d->name, "guid",
+				      json_pack("{s:s s:o s:s s:b s:i s:i s:o s:o s:o}", "name", d->name, "guid",
 						guid_json(d->guid), "state",
 						d->gone ? "UNPLUGGED"
 						: d->up ? "ACTIVE"
 							: "DOWN",
-						"mtu", d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps,
-						"look", look_json(d), "pkeys", pkeys_json(d), "gids", gids_json(d)));
+						"wedged", impair_wedged(i, &since) != 0, "mtu",
+						d->mtu ? 128 << d->mtu : 0, "link_mbps", (int)d->link_mbps, "look",
+						look_json(d), "pkeys", pkeys_json(d), "gids", gids_json(d)));
 	}
 	return json_pack("{s:s s:o}", "version", PACKAGE_VERSION, "devices", list);
 }

@@ -43,5 +43,7 @@ unsigned impair_clear(unsigned id, uint64_t owner);
 extern struct rules impair_rules; /* only under the lock, but for the names of devices */
 struct rules *impair_lock(void);  /* to look at them; no shard decides on packets until impair_unlock() */
 void impair_unlock(void);
+/* The rule that has wedged the device, and since when; 0: none has. */
+unsigned impair_wedged(unsigned device, mono_t *since);
 
 #endif

@@ -14,3 +14,13 @@ struct rules *impair_lock(void)
 }
 
 void impair_unlock(void) { pthread_mutex_unlock(&lock); }
+
+unsigned impair_wedged(unsigned device, mono_t *since)
+{
+	const struct rules *rs = impair_lock();
+	unsigned rule = rs->until[STATE_WEDGED][device].ns ? rs->by[STATE_WEDGED][device] : 0;
+
+	*since = rs->since[STATE_WEDGED][device];
+	impair_unlock();
+	return rule;
+}

@@ -7,6 +7,10 @@ static void sends_put(struct words *t, const struct why *w)
 	bool rnr = w->cause == WHY_WAIT_RNR;
 	uint32_t n = rnr ? w->rnrs : w->timeouts;
 
+	if (w->type == QPT_UD || w->type == QPT_UC) { /* nobody answers those */
+		words_put(t, "%s wr_id 0x%llx not sent", wr_name(w->op), (unsigned long long)w->wr_id);
+		return;
+	}
 	words_put(t, "%s wr_id 0x%llx %s", wr_name(w->op), (unsigned long long)w->wr_id,
 		  rnr ? "RNR-NAKed" : "unanswered");
 	if (n)

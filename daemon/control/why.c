@@ -11,6 +11,7 @@
 #include <ev.h>
 
 #include "ends.h"
+#include "impair.h"
 #include "sessions.h"
 #include "../base/log.h"
 #include "../base/rights.h"
@@ -153,6 +154,11 @@ const char *why_entry_hint(const struct why_entry *e, const struct why_entry *ot
 	return r->core ? why_advice(&r->w) : why_hint(r->cause);
 }
 
+enum why_grade why_entry_grade(const struct why_entry *e)
+{
+	return e->by_rule && e->cause == WHY_WAIT_RECV ? WHY_WAIT : why_grade(e->cause);
+}
+
 static void entry_log(const struct why_entry *e)
 {
 	const char *hint = why_entry_hint(e, NULL);
@@ -229,6 +235,7 @@ static bool there_put(struct words *t, const struct why_entry *e, uid_t viewer, 
 {
 	const struct qp_info *i = &r->info;
 	bool sees = user_sees(viewer, r->uid);
+	mono_t since;
 
 	if (!may_tell(e, viewer, r))
 		return false;
@@ -239,6 +246,8 @@ static bool there_put(struct words *t, const struct why_entry *e, uid_t viewer, 
 		words_put(t, " is in %s", i->state == QPS_RESET ? "RESET" : i->state == QPS_INIT ? "INIT" : "ERR");
 	else if (i->attr.dest_qpn != e->w.qpn)
 		words_put(t, " is connected to QP 0x%x, not to this one", (unsigned)i->attr.dest_qpn);
+	else if (impair_wedged(r->device, &since))
+		words_put(t, ": its device is wedged");
 	else
 		words_put(t, " is in a state to answer");
 	if (sees && i->state == QPS_ERR && i->err_at.ns) {

@@ -77,6 +77,8 @@ bool why_sees(const struct session *viewer, uid_t);
 const char *why_entry_hint(const struct why_entry *, const struct why_entry *other);
 /* why_own.c: fills in own and by_rule. */
 void why_own(struct why_entry *);
+/* A note becomes a wait where a rule is the reason. */
+enum why_grade why_entry_grade(const struct why_entry *);
 /* The device that has this GID, or -1. */
 int device_of_gid(const uint8_t *gid);
 /* 10.0.0.1:7, [::1]:7 */

@@ -164,9 +164,9 @@ static void core_json(json_t *j, const struct why_entry *e)
 	json_object_set_new(j, "chain", log_json(w));
 }
 
-static const char *grade_name(unsigned cause)
+static const char *grade_name(const struct why_entry *e)
 {
-	enum why_grade g = why_grade(cause);
+	enum why_grade g = why_entry_grade(e);
 
 	return g == WHY_NOTE ? "note" : g == WHY_WAIT ? "wait" : "error";
 }
@@ -195,9 +195,9 @@ void why_entry_json(const struct why_entry *e, void *arg)
 		twin_mark(l->rows, other, e);
 	lines_put(&t, e, other, there);
 	j = json_pack("{s:I s:I s:s s:s s:s s:s s:i s:o s:s s:i s:i s:I s:i}", "number", (json_int_t)e->number,
-		      "time_ns", (json_int_t)e->when_ns, "grade", grade_name(e->cause), "cause", why_name(e->cause),
-		      "text", e->text, "device", e->device >= 0 ? devices[e->device].name : "", "qpn", (int)e->qpn,
-		      "runs", runs_json(&e->owner.runs), "program", e->owner.prog, "pid", (int)e->owner.pid, "uid",
+		      "time_ns", (json_int_t)e->when_ns, "grade", grade_name(e), "cause", why_name(e->cause), "text",
+		      e->text, "device", e->device >= 0 ? devices[e->device].name : "", "qpn", (int)e->qpn, "runs",
+		      runs_json(&e->owner.runs), "program", e->owner.prog, "pid", (int)e->owner.pid, "uid",
 		      (int)e->owner.uid, "context", (json_int_t)e->owner.ctx, "core", (int)e->core);
 	if (!j)
 		return;

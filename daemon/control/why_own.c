@@ -124,6 +124,28 @@ static unsigned known(const struct why_entry *e, const struct rule_suspect *q, u
 	return !all || seen >= all ? n : (unsigned)((double)n * (double)seen / (double)all);
 }
 
+/* Waits that a packet would end. */
+static bool of_packets(unsigned cause)
+{
+	return (cause >= WHY_WAIT_RNR && cause <= WHY_WAIT_PSN) || cause == WHY_WAIT_UC || cause == WHY_WAIT_RECV ||
+	       cause == WHY_WAIT_CM;
+}
+
+/* A device that is wedged sends nothing, takes nothing and gives nothing up. */
+static bool wedged(struct why_entry *e, int device)
+{
+	struct words t = words_begin(e->own, sizeof(e->own));
+	mono_t since;
+	unsigned rule = device >= 0 ? impair_wedged((unsigned)device, &since) : 0;
+
+	if (!rule)
+		return false;
+	words_put(&t, "rule %u wedged %s ", rule, devices[device].name);
+	time_words(&t, mono_since(clock_now(), since));
+	words_put(&t, " ago");
+	return true;
+}
+
 /* Retries are used up by what was lost: a rule that took one of many is not the reason. */
 void why_own(struct why_entry *e)
 {
@@ -132,7 +154,8 @@ void why_own(struct why_entry *e)
 	unsigned n;
 	mono_t since;
 
-	if (!suspect(e, &q))
+	e->by_rule = of_packets(e->cause) && (wedged(e, e->device) || (e->core && wedged(e, device_of_gid(e->w.dgid))));
+	if (e->by_rule || !suspect(e, &q))
 		return;
 	rs = impair_lock();
 	n = rules_blame(rs, &q, e->own, sizeof(e->own));

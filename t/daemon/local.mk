@@ -31,7 +31,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/stop t/daemon/waits t/daemon/why
+SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -93,5 +93,7 @@ t_daemon_waits_LDADD = $(t_daemon_why_LDADD)
 t_daemon_why_SOURCES = t/daemon/why.c
 t_daemon_why_LDADD = libdaemon.a liblab.a libproto.a $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(JANSSON_LIBS) $(CONFUSE_LIBS) $(YAML_LIBS) \
 	$(CHECK_LIBS) -lpthread
+t_daemon_why_own_SOURCES = t/daemon/why_own.c
+t_daemon_why_own_LDADD = $(t_daemon_why_LDADD)
 t_daemon_wire_SOURCES = t/daemon/wire.c
 t_daemon_wire_LDADD = libdaemon.a liblab.a libproto.a $(YAML_LIBS) $(JANSSON_LIBS) $(EV_LIBS) $(URING_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lpthread

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* why_own.c - what rules did is named for the failures and waits that come of it, and for no others. */
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/control/impair.h"
+#include "daemon/control/why.h"
+#include "proto/aeth.h"
+#include "t/suite.h"
+
+#define ANN (geteuid() + 1001) /* neither root nor the daemon's user */
+
+static void blamed(struct why_entry *e, unsigned hint, const char *text)
+{
+	why_own(e);
+	ck_assert_str_eq(e->own, text);
+	ck_assert_str_eq(why_entry_hint(e, NULL), why_hint(hint));
+}
+
+START_TEST(rules)
+{
+	static const char text[] = "rules: [{name: cut, do: drop}]";
+	struct burst b = { .op_first = OP_SEND_ONLY, .dqpn = 0x22, .psn = psn(7) };
+	struct tap_pkt p = { .qpn = 0x11, .b = &b, .known = true, .now = { 1000 } };
+	struct why_entry e = { .core = true,
+			       .cause = WHY_RETRY_SILENT,
+			       .w = { .cause = WHY_RETRY_SILENT, .qpn = 0x11, .dqpn = 0x22, .psn = 7, .timeouts = 3 } };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	blamed(&e, WHY_RETRY_SILENT, "");
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
+	for (unsigned i = 0; i < 2; i++) {
+		rs = impair_lock();
+		rules_log(rs, rs->v[0], &p, p.now, (struct rule_did){ .lost = true }, "dropped by rule 1 (cut)");
+		impair_unlock();
+		/* One of three losses is not the reason, two are. */
+		if (!i)
+			blamed(&e, WHY_RETRY_SILENT, "rule 1 (cut) dropped this PSN once");
+	}
+	blamed(&e, WHY_BY_RULE, "rule 1 (cut) dropped this PSN 2 times");
+	e.w.psn = 8;
+	blamed(&e, WHY_RETRY_SILENT, "");
+	impair_clear(0, 0);
+}
+END_TEST
+
+/* A rule that touches all packets is not the reason of failures that it cannot bring about. */
+START_TEST(harmless)
+{
+	static const char text[] = "rules: [{name: slow, do: {delay: 1ms}}, {do: {nak: remote-access}}]";
+	static const unsigned causes[] = { WHY_REQ_NAK_ACCESS, WHY_RESP_RKEY, WHY_REQ_RNR_EXC, WHY_RETRY_SILENT };
+	struct burst b = { .op_first = OP_WRITE_ONLY, .dqpn = 0x22, .psn = psn(7) };
+	struct tap_pkt p = { .qpn = 0x11, .b = &b, .known = true, .now = { 1000 } };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 2);
+	for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++) {
+		bool responder = causes[i] == WHY_RESP_RKEY;
+		struct why w = { .cause = (uint8_t)causes[i],
+				 .qpn = responder ? 0x22 : 0x11,
+				 .dqpn = responder ? 0x11 : 0x22,
+				 .psn = 7,
+				 .timeouts = 1,
+				 .timeout_ns = 1000001,
+				 .syndrome = i ? 0 : aeth_nak(NAK_REM_ACCESS),
+				 .key.why = WHY_KEY_OLD };
+		struct why_entry e = { .core = true, .cause = w.cause, .w = w };
+
+		p.qpn = w.qpn;
+		p.dir = responder ? TAP_IN : TAP_OUT;
+		rs = impair_lock();
+		rules_log(rs, rs->v[0], &p, p.now, (struct rule_did){ .late_ns = 1000000 },
+			  "1 ms late by rule 1 (slow)");
+		impair_unlock();
+		why_own(&e);
+		ck_assert(strstr(e.own, "rule 1 (slow): PSN 0x7 1 ms late, ") == e.own);
+		ck_assert_str_eq(why_entry_hint(&e, NULL), why_advice(&w));
+		if (i)
+			continue;
+		rs = impair_lock();
+		rules_log(rs, rs->v[1], &p, p.now, (struct rule_did){ 0 },
+			  "answered with NAK remote access error by rule 2");
+		impair_unlock();
+		why_own(&e);
+		ck_assert_str_eq(why_entry_hint(&e, NULL), why_hint(WHY_BY_RULE));
+		e.w.timeout_ns--;
+		e.cause = WHY_RETRY_SILENT;
+		why_own(&e);
+		ck_assert_str_eq(why_entry_hint(&e, NULL), why_hint(WHY_BY_RULE));
+	}
+	impair_clear(0, 0);
+}
+END_TEST
+
+/* Programs that hang, by two rules of which one drops. */
+START_TEST(waits)
+{
+	static const char text[] = "rules: [{name: cut, do: drop}, {name: busy, do: rnr}]";
+	static const struct {
+		unsigned cause, rule;
+		const char *done, *own;
+	} t[] = {
+		{ WHY_WAIT_ACK, 0, "dropped by rule 1 (cut)", "rule 1 (cut) dropped this PSN once" },
+		{ WHY_WAIT_UC, 0, "dropped by rule 1 (cut)", "rule 1 (cut) dropped this PSN once" },
+		{ WHY_WAIT_RNR, 1, "answered with RNR NAK (1 ms) by rule 2 (busy)",
+		  "rule 2 (busy): PSN 0x7 answered with RNR NAK (1 ms), once" },
+	};
+	struct burst b = { .op_first = OP_SEND_ONLY, .psn = psn(7) };
+	struct tap_pkt p = { .b = &b, .known = true, .now = { 1000 } };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 2);
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		bool uc = t[i].cause == WHY_WAIT_UC;
+		struct why w = { .cause = (uint8_t)t[i].cause,
+				 .qpn = 0x10 + (uint32_t)i,
+				 .psn = 7,
+				 .since = { uc ? 2000 : 1000 },
+				 .timeouts = 2,
+				 .rnrs = 2 };
+		struct why_entry e = { .core = true, .cause = w.cause, .w = w };
+
+		p.qpn = w.qpn;
+		p.dir = uc ? TAP_IN : TAP_OUT;
+		blamed(&e, t[i].cause, "");
+		rs = impair_lock();
+		rules_log(rs, rs->v[t[i].rule], &p, p.now, (struct rule_did){ 0 }, t[i].done);
+		impair_unlock();
+		blamed(&e, WHY_BY_RULE, t[i].own);
+		if (uc)
+			continue;
+		e.w.timeouts = e.w.rnrs = 3; /* most were not the rule's */
+		blamed(&e, t[i].cause, t[i].own);
+		e.w.since.ns++; /* it waits since later */
+		blamed(&e, t[i].cause, "");
+	}
+	impair_clear(0, 0);
+}
+END_TEST
+
+/* Nothing comes of a device that is wedged, be it one's own or the peer's, and no packet shows it. */
+START_TEST(wedged)
+{
+	static const char text[] = "rules: [{match: {device: b}, at: 1ns, do: wedge}]";
+	static const unsigned causes[] = { WHY_WAIT_RECV, WHY_WAIT_ACK, WHY_WAIT_RNR, WHY_WAIT_PSN, WHY_WAIT_UC };
+	struct rule_error err;
+
+	devices_n = 2;
+	devices[0] = (struct device){ .name = "a" };
+	devices[1] = (struct device){ .index = 1, .name = "b", .gid[0].gid = { [15] = 7 } };
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
+	for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++)
+		for (int k = 0; k < 3; k++) { /* its own, the peer's, of neither */
+			struct why_entry e = { .core = true,
+					       .cause = (uint8_t)causes[i],
+					       .device = !k,
+					       .w = { .qpn = 0x11, .dgid[15] = k == 1 ? 7 : 0 } };
+			bool is = k < 2;
+
+			why_own(&e);
+			ck_assert_int_eq(e.by_rule, is);
+			ck_assert_int_eq(!strncmp(e.own, "rule 1 wedged b ", 16), is);
+			ck_assert_int_eq(why_entry_grade(&e), is || i ? WHY_WAIT : WHY_NOTE);
+		}
+	impair_clear(0, 0);
+}
+END_TEST
+
+/* Packets of the connection manager may be those of other users. */
+START_TEST(others)
+{
+	static const char text[] = "rules: [{name: deaf, match: {packet: cm}, do: drop}]";
+	static const char deed[] = "rule 1 (deaf): packets of the connection manager dropped, once";
+	struct burst b = { .op_first = SVC_UD | OP_SEND_ONLY, .dqpn = 1 };
+	struct tap_pkt p = { .qpn = 1, .b = &b, .now = clock_now() };
+	struct why_entry e = { .cause = WHY_CM_UNREACHABLE, .owner.uid = ANN };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
+	rs = impair_lock();
+	rules_log(rs, rs->v[0], &p, p.now, (struct rule_did){ .lost = true }, "dropped by rule 1 (deaf)");
+	impair_unlock();
+	blamed(&e, WHY_CM_UNREACHABLE, "");
+	e.owner.uid = 0;
+	blamed(&e, WHY_CM_UNREACHABLE, deed);
+	e.owner.uid = geteuid();
+	blamed(&e, WHY_CM_UNREACHABLE, deed);
+	impair_clear(0, 0);
+}
+END_TEST
+
+TEST_MAIN("why_own", rules, harmless, waits, wedged, others)
