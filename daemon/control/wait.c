@@ -263,7 +263,7 @@ static void sentence(struct why_entry *e)
 {
 	struct words t = words_begin(e->text, sizeof(e->text));
 
-	why_words(&t, &e->w);
+	why_words(&t, &e->w, e->by_rule);
 }
 
 json_t *waits_json(struct waits *s)
@@ -276,9 +276,9 @@ json_t *waits_json(struct waits *s)
 		struct why_entry *e = &k->v[i];
 
 		e->number = i + 1;
+		why_own(e);
 		if (e->core)
 			sentence(e);
-		why_own(e);
 	}
 	merge(k);
 	for (unsigned i = 0; i < k->n; i++)

@@ -2,7 +2,7 @@
 /* wait_text.c - a sentence for what a live queue pair, or CQ, waits for. */
 #include "why_text.h"
 
-static void sends_put(struct words *t, const struct why *w)
+static void sends_put(struct words *t, const struct why *w, bool by_rule)
 {
 	bool rnr = w->cause == WHY_WAIT_RNR;
 	uint32_t n = rnr ? w->rnrs : w->timeouts;
@@ -15,12 +15,12 @@ static void sends_put(struct words *t, const struct why *w)
 		  rnr ? "RNR-NAKed" : "unanswered");
 	if (n)
 		words_put(t, " %u time%s", (unsigned)n, n == 1 ? "" : "s");
-	words_put(t, ": ");
+	words_put(t, rnr && by_rule ? " as if by " : ": ");
 	gid_words(t, w->dgid);
 	words_put(t, " QP 0x%x", (unsigned)w->dqpn);
 	if (rnr)
-		words_put(t, " has posted no receive (rnr_retry %llu%s)", (unsigned long long)w->max,
-			  w->max == 7 ? ": for ever" : "");
+		words_put(t, "%s (rnr_retry %llu%s)", by_rule ? "" : " has posted no receive",
+			  (unsigned long long)w->max, w->max == 7 ? ": for ever" : "");
 	else if (!w->timeout_ns)
 		words_put(t, " is silent (PSN 0x%x, timeout 0: for ever)", (unsigned)w->psn);
 	else
@@ -45,7 +45,7 @@ static void psn_put(struct words *t, const struct why *w)
 		words_put(t, "sends from PSN 0x%x on, rq_psn here is 0x%x", (unsigned)w->far_psn, (unsigned)w->rq_psn);
 }
 
-void wait_words(struct words *t, const struct why *w)
+void wait_words(struct words *t, const struct why *w, bool by_rule)
 {
 	unsigned long long n = w->got;
 	const char *s = n == 1 ? "" : "s";
@@ -56,7 +56,7 @@ void wait_words(struct words *t, const struct why *w)
 		words_put(t, "QP 0x%x: ", (unsigned)w->qpn);
 	switch (w->cause) {
 	case WHY_WAIT_RNR:
-	case WHY_WAIT_ACK: sends_put(t, w); break;
+	case WHY_WAIT_ACK: sends_put(t, w, by_rule); break;
 	case WHY_WAIT_EMPTY:
 		words_put(t, "%llu packet%s refused with RNR NAK, as ", n, s);
 		recvs_put(t, w, false);

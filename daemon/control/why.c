@@ -422,8 +422,8 @@ static void enter(const struct item *i)
 		key_was_of(e);
 	else if (e->w.key.why != WHY_KEY_NONE || !key_elsewhere(e))
 		peer_look(e);
-	why_words(&t, &e->w);
 	why_own(e);
+	why_words(&t, &e->w, e->by_rule);
 	entry_log(e);
 }
 

@@ -244,12 +244,12 @@ static void nak_words(struct words *t, const struct why *w)
 		words_put(t, ", %llu bytes", U(w->len));
 }
 
-static void rnr_words(struct words *t, const struct why *w)
+static void rnr_words(struct words *t, const struct why *w, bool by_rule)
 {
 	words_put(t, "RNR_RETRY_EXC after %u RNR NAKs on PSN 0x%x (rnr_retry %llu, the peer's timer ",
 		  (unsigned)w->rnrs, (unsigned)w->psn, U(w->max));
 	time_words(t, rnr_timer_ns(w->syndrome));
-	words_put(t, "): no receive is posted at ");
+	words_put(t, by_rule ? "), as if by " : "): no receive is posted at ");
 	peer_put(t, w);
 	words_put(t, "; ");
 	wr_put(t, w);
@@ -407,10 +407,10 @@ static void flush_late_words(struct words *t, const struct why *w)
 }
 
 /* clang-format off */
-void why_words(struct words *t, const struct why *w)
+void why_words(struct words *t, const struct why *w, bool by_rule)
 {
 	if (w->cause >= WHY_WAIT_RNR && w->cause <= WHY_WAIT_POST) {
-		wait_words(t, w);
+		wait_words(t, w, by_rule);
 		return;
 	}
 	words_put(t, "QP 0x%x", (unsigned)w->qpn);
@@ -424,7 +424,7 @@ void why_words(struct words *t, const struct why *w)
 	words_put(t, ": ");
 	switch (w->cause) {
 	case WHY_RETRY_SILENT: case WHY_RETRY_DEAF: case WHY_RETRY_LOSS: case WHY_RETRY_PSN: retry_words(t, w); break;
-	case WHY_REQ_RNR_EXC: rnr_words(t, w); break;
+	case WHY_REQ_RNR_EXC: rnr_words(t, w, by_rule); break;
 	case WHY_REQ_NAK_INV: case WHY_REQ_NAK_ACCESS: case WHY_REQ_NAK_OP: case WHY_REQ_NAK_OTHER: nak_words(t, w); break;
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;
 	case WHY_RX_STATE: case WHY_RX_ROUTE: case WHY_RX_PKEY: drop_words(t, w); break;

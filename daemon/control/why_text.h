@@ -24,10 +24,10 @@ const char *why_what(unsigned cause);
 const char *why_hint(unsigned cause);
 enum why_grade why_grade(unsigned cause);
 
-/* One sentence with the numbers. */
-void why_words(struct words *, const struct why *);
+/* One sentence with the numbers; by_rule: what answers say of the peer is not so. */
+void why_words(struct words *, const struct why *, bool by_rule);
 /* wait_text.c: that of WAIT_... */
-void wait_words(struct words *, const struct why *);
+void wait_words(struct words *, const struct why *, bool by_rule);
 /* The hint: the key's if a key was it. */
 const char *why_advice(const struct why *);
 

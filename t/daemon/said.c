@@ -431,7 +431,8 @@ START_TEST(words)
 	char buf[WHY_TEXT];
 	struct words w = words_begin(buf, sizeof(buf));
 
-	why_words(&w, &(struct why){ .cause = WHY_MODIFY_MEM, .qpn = 0x12, .from = QPS_INIT, .to = QPS_RTR, .type = QPT_RC });
+	why_words(&w, &(struct why){ .cause = WHY_MODIFY_MEM, .qpn = 0x12, .from = QPS_INIT, .to = QPS_RTR, .type = QPT_RC },
+		  false);
 	ck_assert_str_eq(buf, "QP 0x12: RTR refused (from INIT): ibv_modify_qp: no memory");
 	ck_assert_str_eq(why_what(WHY_MODIFY_MEM), "ibv_modify_qp: no memory");
 	ck_assert(*why_hint(WHY_MODIFY_MEM));

@@ -37,7 +37,7 @@ static inline struct why said(struct host *x, unsigned cause, const char *patter
 	while (hca_why(x->h, &w)) {
 		struct words t = words_begin(text, sizeof(text));
 
-		why_words(&t, &w);
+		why_words(&t, &w, false);
 		if (w.cause != cause)
 			continue;
 		ck_assert_msg(match(text, pattern), "%s\nwanted: %s\ngot:    %s", why_name(cause), pattern, text);

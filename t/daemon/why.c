@@ -118,7 +118,7 @@ START_TEST(words)
 			if (k && k < WHY_KEY_NONE)
 				continue;
 			w.fault = c == WHY_CQ_OVERRUN ? FAULT_CQ_OVERRUN : k ? FAULT_RESP_RKEY : FAULT_NONE;
-			why_words(&t, &w);
+			why_words(&t, &w, false);
 			ck_assert_msg((!strncmp(buf, "QP 0x12", 7) || c == WHY_WAIT_POLL || c == WHY_WAIT_SOLICITED) &&
 					      strlen(buf) > 12,
 				      "%s: %s", why_name(c), buf);
@@ -157,7 +157,7 @@ START_TEST(silence)
 			 .at = { 30000000000u },
 			 .dgid = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
 
-	why_words(&t, &w);
+	why_words(&t, &w, false);
 	ck_assert_str_eq(buf, "QP 0x12: SEND wr_id 0x5 unanswered: 10.0.0.1 QP 0x13 is silent (PSN 0x7, timeout 0: for "
 			      "ever), for 30 s");
 }

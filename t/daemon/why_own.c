@@ -173,6 +173,26 @@ START_TEST(wedged)
 }
 END_TEST
 
+/* Where a rule has answered nothing is said of the peer's receives. */
+START_TEST(fair)
+{
+	static const unsigned causes[] = { WHY_REQ_RNR_EXC, WHY_WAIT_RNR };
+
+	for (size_t i = 0; i < 4; i++) {
+		struct why w = {
+			.cause = (uint8_t)causes[i / 2], .is_wr = true, .rnrs = 2, .dqpn = 0x22, .dgid[15] = 1
+		};
+		char text[WHY_TEXT];
+		struct words t = words_begin(text, sizeof(text));
+
+		why_words(&t, &w, i % 2);
+		ck_assert_int_eq(strstr(text, "receive") != NULL, !(i % 2));
+		ck_assert_int_eq(strstr(text, " as if by ") != NULL, i % 2);
+		ck_assert_ptr_nonnull(strstr(text, "QP 0x22"));
+	}
+}
+END_TEST
+
 /* Packets of the connection manager may be those of other users. */
 START_TEST(others)
 {
@@ -198,4 +218,4 @@ START_TEST(others)
 }
 END_TEST
 
-TEST_MAIN("why_own", rules, harmless, waits, wedged, others)
+TEST_MAIN("why_own", rules, harmless, waits, wedged, fair, others)
