@@ -266,6 +266,7 @@ struct rule_suspect {
 	mono_t since;
 	int device, peer;   /* of the QP, and of the one that it is connected to; -1: not one of ours */
 	uint32_t qpn, dqpn; /* qpn 0: no QP, but the connection manager of that device */
+	bool datagrams;     /* no PSN is known: those that were for the QP, whoever of this host sent them */
 	bool responder;  /* what failed is a request that came; else one that the QP sent, and its answers count, too */
 	psn_t psn, last; /* the requests from psn to last */
 	uint32_t acts;   /* not 0: no packets, but what rules with one of these acts (a bit each) did to the QP */

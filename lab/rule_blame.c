@@ -37,6 +37,14 @@ static bool is_of(const struct rule_note *n, const struct rule_suspect *q, bool 
 	return (int)n->device == q->peer && n->qpn == q->dqpn && (n->dir == TAP_IN || n->dqpn == q->qpn);
 }
 
+/* A datagram for the QP, where it came, or where another QP of this host sent it. */
+static bool is_datagram(const struct rule_note *n, const struct rule_suspect *q)
+{
+	if (SVC_OF(n->opcode) != SVC_UD)
+		return false;
+	return n->dir == TAP_IN ? (int)n->device == q->device && n->qpn == q->qpn : n->local && n->dqpn == q->qpn;
+}
+
 /* Not what is told of a port or a QP that it struck down. */
 static bool is_of_packets(const struct rule_note *n)
 {
@@ -72,6 +80,8 @@ static bool is_meant(const struct rule_note *n, const struct rule_suspect *q)
 		return false;
 	if (!q->qpn)
 		return is_cm(n, q);
+	if (q->datagrams)
+		return is_datagram(n, q);
 	if (!is_of(n, q, &leaves) || leaves == (q->responder == (n->kind == TAP_REQUEST)))
 		return false;
 	if (n->kind != TAP_REQUEST)
@@ -177,6 +187,8 @@ static size_t deed_put(const struct deed *d, const struct rule_suspect *q, char 
 		put = snprintf(text, len, "%s: %s", name, words);
 	else if (!q->qpn)
 		put = snprintf(text, len, "%s: packets of the connection manager %s, %s", name, words, times);
+	else if (q->datagrams)
+		put = snprintf(text, len, "%s: datagrams to this QP %s, %s", name, words, times);
 	else if (drop && n->kind == TAP_REQUEST)
 		put = snprintf(text, len, "%s dropped this PSN %s", name, times);
 	else if (n->kind == TAP_REQUEST)

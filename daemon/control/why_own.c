@@ -32,6 +32,7 @@ static const struct {
 	{ WHY_UC_GAP, WHY_UC_OP_SEQ, LOSES | LATENS | BIT(REORDER), false },
 	{ WHY_WAIT_UC, WHY_WAIT_UC, LOSES | LATENS | BIT(REORDER), false },
 	{ WHY_UC_QP_RIGHT, WHY_UC_MEM, BIT(CORRUPT), true },
+	{ WHY_WAIT_RECV, WHY_WAIT_RECV, LOSES | LATENS, false },
 };
 
 static mono_t before(mono_t t, uint64_t ns) { return (mono_t){ ns_since(t.ns, ns) }; }
@@ -56,7 +57,7 @@ static void able(struct rule_suspect *q, const struct why_entry *e)
 			q->fix = makers[i].fix;
 		}
 	q->late_ns = e->w.timeout_ns ? e->w.timeout_ns : UINT64_MAX;
-	if (e->w.type == QPT_UC) /* what came behind a later packet is lost */
+	if (e->w.type == QPT_UC || e->w.type == QPT_UD) /* what came behind a later packet is lost */
 		q->missed = e->w.lost_at.ns ? e->w.lost_at : e->w.at;
 	q->nak = aeth_code(e->w.syndrome); /* none: a sequence error, which is repeated */
 }
@@ -89,11 +90,13 @@ static bool suspect(const struct why_entry *e, struct rule_suspect *q)
 		q->acts = 1u << ACT_CQ_OVERRUN;
 	if (q->acts)
 		q->since = before(w->at, STRIKE_NS);
-	if (e->cause == WHY_WAIT_UC)
+	q->datagrams = e->cause == WHY_WAIT_RECV && w->type == QPT_UD;
+	if (e->cause == WHY_WAIT_UC || q->datagrams)
 		q->since = (mono_t){ 0 }; /* it was lost before the wait began */
 	if (e->cause == WHY_UC_GAP)
 		q->psn = (psn_t){ (uint32_t)w->got };
-	return q->acts || q->responder || of_requester(e->cause) || (e->cause == WHY_WAIT_PSN && w->is_wr);
+	return q->acts || q->responder || q->datagrams || of_requester(e->cause) ||
+	       (e->cause == WHY_WAIT_PSN && w->is_wr);
 }
 
 /* How often it failed, of all that is remembered. */

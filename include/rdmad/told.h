@@ -68,13 +68,14 @@ static inline unsigned told_count(const json_t *list, const char *grade, const c
 	return n;
 }
 
-/* The first of its cause? */
+/* The first of its cause and grade?  A rule makes a wait of what is a note elsewhere. */
 static inline bool told_is_first(const json_t *list, size_t at)
 {
 	const json_t *r = json_array_get(list, at);
 
 	for (size_t i = 0; i < at; i++)
 		if (!strcmp(told_str(json_array_get(list, i), "cause"), told_str(r, "cause")) &&
+		    !strcmp(told_str(json_array_get(list, i), "grade"), told_str(r, "grade")) &&
 		    !told_by_twin(list, json_array_get(list, i)))
 			return false;
 	return true;

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdmad/told.h>
+
 #include "daemon/base/clock.h"
 #include "daemon/control/impair.h"
 #include "daemon/control/why.h"
@@ -173,6 +175,47 @@ START_TEST(wedged)
 }
 END_TEST
 
+/* Nobody repeats a datagram: one that is waited for may have been lost before the wait began. */
+START_TEST(datagram)
+{
+	static const char text[] = "rules: [{name: cut, do: drop}]";
+	struct burst b = { .op_first = SVC_UD | OP_SEND_ONLY, .dqpn = 0x11, .psn = psn(7) };
+	struct tap_pkt p = { .qpn = 0x11, .b = &b, .known = true, .dir = TAP_IN, .now = { 1000 } };
+	struct why w = { .cause = WHY_WAIT_RECV, .type = QPT_UD, .qpn = 0x11, .since = { 2000 } };
+	struct why_entry e = { .core = true, .cause = WHY_WAIT_RECV, .w = w };
+	struct rule_error err;
+	struct rules *rs;
+
+	devices_n = 1;
+	ck_assert_int_eq(impair_add(text, sizeof(text) - 1, 1, NULL, &err), 1);
+	blamed(&e, WHY_WAIT_RECV, "");
+	ck_assert_int_eq(why_entry_grade(&e), WHY_NOTE);
+	rs = impair_lock();
+	rules_log(rs, rs->v[0], &p, p.now, (struct rule_did){ .lost = true }, "dropped by rule 1 (cut)");
+	impair_unlock();
+	blamed(&e, WHY_BY_RULE, "rule 1 (cut): datagrams to this QP dropped, once");
+	ck_assert_int_eq(why_entry_grade(&e), WHY_WAIT);
+	e.w.qpn++;
+	blamed(&e, WHY_WAIT_RECV, "");
+	impair_clear(0, 0);
+}
+END_TEST
+
+START_TEST(summary)
+{
+	json_t *list = json_pack("[{s:s s:s}, {s:s s:s}]", "grade", "wait", "cause", "WAIT_RECV", "grade", "note",
+				 "cause", "WAIT_RECV");
+	char text[80] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w");
+
+	ck_assert_ptr_nonnull(f);
+	told_summary(f, list);
+	fclose(f);
+	ck_assert_str_eq(text, "1 note (WAIT_RECV), 1 wait (WAIT_RECV)");
+	json_decref(list);
+}
+END_TEST
+
 /* Where a rule has answered nothing is said of the peer's receives. */
 START_TEST(fair)
 {
@@ -218,4 +261,4 @@ START_TEST(others)
 }
 END_TEST
 
-TEST_MAIN("why_own", rules, harmless, waits, wedged, fair, others)
+TEST_MAIN("why_own", rules, harmless, waits, wedged, datagram, summary, fair, others)

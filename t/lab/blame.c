@@ -129,6 +129,29 @@ START_TEST(two_actions)
 }
 END_TEST
 
+/* A receiver of datagrams knows neither their sender nor their PSN. */
+START_TEST(datagrams)
+{
+	struct rule_suspect q = { .peer = -1, .qpn = QP(2), .datagrams = true, .able = ~0u };
+	const unsigned op = SVC_UD | OP_SEND_ONLY;
+
+	lab_begin(&lab, "rules: [{name: cut, match: {packet: send, direction: both}, do: drop}]");
+	pass(QP(1), QP(3), TAP_OUT, op, 0);
+	pass(QP(3), QP(3), TAP_IN, op, 0);
+	pass(QP(1), QP(2), TAP_OUT, OP_SEND_ONLY, 0); /* of a connection */
+	says(&q, 0, "");
+	pass(QP(2), QP(2), TAP_IN, op, 0);
+	says(&q, 1, "rule 1 (cut): datagrams to this QP dropped, once");
+	pass(QP(1), QP(2), TAP_OUT, op, 1); /* to a QP of this number on another host */
+	says(&q, 1, "rule 1 (cut): datagrams to this QP dropped, once");
+	lab_pkt(&lab, QP(1), TAP_OUT, op, 2)->local = true;
+	lab.b.dqpn = QP(2);
+	lab_decide(&lab);
+	says(&q, 2, "rule 1 (cut): datagrams to this QP dropped, 2 times");
+	lab_end(&lab);
+}
+END_TEST
+
 /* Acknowledged on the receiver's behalf, it never got there. */
 START_TEST(ghosts)
 {
@@ -263,5 +286,5 @@ START_TEST(slowed)
 }
 END_TEST
 
-TEST_MAIN("blame", requests, answers, several, harmless, two_actions, ghosts, strikes, ports, connection_managers,
-	  forgotten, slowed)
+TEST_MAIN("blame", requests, answers, several, harmless, two_actions, datagrams, ghosts, strikes, ports,
+	  connection_managers, forgotten, slowed)
