@@ -16,6 +16,7 @@ struct parcel *parcel_new(const struct hold *h, const struct tap_pkt *p)
 		.device = p->device,
 		.dir = p->dir,
 		.kind = p->kind,
+		.iter = p->iter,
 		.qpn = p->qpn,
 		.local = p->local,
 		.to = -1,

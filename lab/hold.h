@@ -16,6 +16,7 @@ struct parcel {
 	unsigned device;
 	enum tap_dir dir; /* which tap it has passed */
 	enum tap_kind kind;
+	unsigned iter;
 	uint32_t qpn;
 	bool local;
 	int to;    /* out, local: the index of the device it goes to; -1: to the wire */

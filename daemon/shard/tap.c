@@ -354,6 +354,7 @@ void tap_due(struct shard *s, mono_t now)
 		p.qpn = c->qpn;
 		p.bad = c->bad;
 		p.kind = c->kind;
+		p.iter = c->iter;
 		p.sport = c->sport;
 		reparse(s, &p);
 		if (c->dir == TAP_OUT)
