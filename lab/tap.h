@@ -49,7 +49,7 @@ struct tap_pkt {
 	const struct route *route;
 	/*
 	 * One packet (n is 1), with the payload as spans, good as long as this call lasts.  NULL: what came in is no packet of
-	 * ours (malformed, wrong ICRC); then there are bytes.
+	 * ours (malformed, wrong ICRC that is not a rule's); then there are bytes.
 	 */
 	const struct burst *b;
 	/*
@@ -85,7 +85,7 @@ void tap_icrc(const struct route *, uint16_t sport, uint8_t *pkt, size_t len);
 struct tap_fate {
 	bool dropped;        /* it does not go on */
 	bool made;           /* no HCA sent it: a copy, or an answer that a rule gave */
-	const char *comment; /* one line, e.g. "dropped by rule 2"; NULL: nothing is remarkable */
+	const char *comment; /* a line or two, e.g. "dropped by rule 2"; NULL: nothing is remarkable */
 };
 
 /* Called in the thread of pkt->shard; several shards may call at once. */

@@ -174,7 +174,7 @@ static void say_fate(struct remark_text *t, const struct tap_pkt *p, const struc
 {
 	if (!fate->comment)
 		return;
-	if (fate->dropped && p->b && strncmp(fate->comment, "dropped", 7))
+	if (fate->dropped && p->b && !p->bad && strncmp(fate->comment, "dropped", 7))
 		remark_add(t, "dropped by a rule");
 	remark_add(t, "%s", fate->comment);
 }
@@ -187,7 +187,8 @@ static void see_out(struct capture *c, struct lane *l, struct tap_pkt *p, const 
 	if (p->b && !fate->made)
 		remark_out(l->remark, shards[p->shard]->hca[p->device], p->device, p->qpn, p->b,
 			   p->iter ? p->iter - 1 : 0, &t);
-	if (!fate->dropped && to_itself(p)) {
+	/* One that a wire brings with a wrong ICRC could be any. */
+	if (!fate->dropped && to_itself(p) && (p->local || !p->bad)) {
 		if (t.n)
 			carry(c, p, &t);
 	} else if (!tap_bytes(p)) {

@@ -10,6 +10,7 @@
 #include "tap.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,8 +207,17 @@ static void in_bad(struct shard *s, struct tap_pkt *p, const char *why)
 {
 	struct tap_fate fate = { .dropped = true, .comment = why };
 
-	p->b = NULL;
 	see(s, p, &fate);
+}
+
+/* Damaged here, or where it left: p->b, which is as it was, tells the listeners which packet it is. */
+static void in_damaged(struct shard *s, struct tap_pkt *p, const char *by)
+{
+	char why[RULE_TEXT + 40];
+
+	hca_count(s->hca[p->device], HCA_STAT_ICRC_ERR, 1);
+	snprintf(why, sizeof(why), "%s%sthe ICRC is wrong, by a rule", by ? by : "", by ? "\n" : "");
+	in_bad(s, p, why);
 }
 
 /* 0, or EIO as of hca_rx_burst(). */
@@ -217,8 +227,7 @@ static int in_go(struct shard *s, struct tap_pkt *p, const struct tap_fate *fate
 	int err;
 
 	if (p->bad) {
-		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
-		in_bad(s, p, "the ICRC is wrong, by a rule");
+		in_damaged(s, p, fate->comment);
 		return 0;
 	}
 	if (!p->b) {
