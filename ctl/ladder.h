@@ -115,6 +115,7 @@ struct ladder {
 	uint32_t max;
 	uint64_t early_ns; /* clocks are so uneven that a packet may arrive so long before it left */
 	const char *name, *title;
+	bool icrcs; /* there was one that is right */
 	bool no_memory;
 };
 

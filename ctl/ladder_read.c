@@ -287,7 +287,37 @@ static bool left_late(struct ladder *l, const struct taken *t, uint64_t id)
 
 /* ---- packets and frames ---------------------------------------------------------------- */
 
-static void packet(struct ladder *l, const struct taken *t, const struct frame *f, const uint8_t *data, size_t len)
+/*
+ * May its headers be others than those that were sent?  A wrong ICRC says so where there are right ones - a capture of packets
+ * whose addresses were changed has none -, unless it is known what was damaged.
+ */
+static bool headers_doubtful(const struct ladder *l, const struct rung *r, bool wrong)
+{
+	const char *say = r->say ? r->say : "";
+
+	if (strstr(say, "header damaged") || strstr(say, "packet damaged"))
+		return true;
+	if (strstr(say, "payload damaged") || strstr(say, "ICRC damaged"))
+		return false;
+	return strstr(say, "the ICRC is wrong") || (wrong && l->icrcs);
+}
+
+/* It is drawn, and no more: it is of no message. */
+static void doubtful(struct ladder *l, struct rung *r, const struct packet *p)
+{
+	struct stream *s = conv_stream(l->check.conv, p->frame, SVC_OF(r->op), p->at.qpn);
+
+	r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
+	r->class = RUNG_OTHER;
+	if (r->say)
+		return;
+	r->fate = FATE_DISCARDED;
+	rung_note(r, "the ICRC is wrong: what it says may not be so");
+}
+
+/* wrong: so is its ICRC; of a piece nobody knows. */
+static void packet(struct ladder *l, const struct taken *t, const struct frame *f, const uint8_t *data, size_t len,
+		   bool wrong)
 {
 	struct packet p = { .frame = f, .at.frame = f, .data = data, .len = len - ICRC_LEN };
 	struct span span;
@@ -333,12 +363,9 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 	r->class = (uint8_t)class_of(&p);
 	r->len = (uint32_t)p.b.payload_len;
 	headers(r, &p);
-	if (r->say && (strstr(r->say, "header damaged") || strstr(r->say, "packet damaged"))) {
-		struct stream *s = conv_stream(l->check.conv, f, SVC_OF(r->op), p.at.qpn);
-
-		r->stream = s && ladder_rail(l, s) ? s->id : NOWHERE;
-		r->class = RUNG_OTHER;
-		return; /* what its headers say is not so */
+	if (headers_doubtful(l, r, wrong)) {
+		doubtful(l, r, &p);
+		return;
 	}
 	if (SVC_OF(r->op) == SVC_UD)
 		datagram(l, i, &p, (const uint8_t *)(uintptr_t)span.addr);
@@ -358,7 +385,7 @@ static bool piece(struct ladder *l, const struct taken *t, struct frame *f)
 	memcpy(whole, f->data, f->len);
 	f->data = whole;
 	f->len = f->whole;
-	packet(l, t, f, whole, f->whole);
+	packet(l, t, f, whole, f->whole, false);
 	return true;
 }
 
@@ -366,7 +393,8 @@ void ladder_frame(struct ladder *l, const struct taken *t)
 {
 	struct frame f = { .no = t->no, .ns = t->ns };
 	enum frame_kind kind;
-	size_t seg, off = 0;
+	size_t seg, len, off = 0;
+	bool good;
 
 	if (!l->frames++ || t->ns < l->begin)
 		l->begin = t->ns;
@@ -377,8 +405,13 @@ void ladder_frame(struct ladder *l, const struct taken *t)
 		l->cut += !piece(l, t, &f);
 	if (kind != FRAME_ROCE)
 		return;
-	for (seg = frame_segment(&f); off < f.len; off += seg)
-		packet(l, t, &f, f.data + off, f.len - off < seg ? f.len - off : seg);
+	seg = frame_segment(&f);
+	for (unsigned i = 0; off < f.len; i++, off += seg) {
+		len = f.len - off < seg ? f.len - off : seg;
+		good = len >= BTH_LEN + ICRC_LEN && frame_icrc_good(&f, i, f.data + off, len);
+		l->icrcs |= good;
+		packet(l, t, &f, f.data + off, len, !good);
+	}
 }
 
 void ladder_free(struct ladder *l)

@@ -36,6 +36,13 @@ def lost_packet(p=500):
     return write(p, 5, us=4) + [to_a(ACK, p + 1, aeth(0x60, 0), us=12)] + write(p, 5, 1, us=4) + [to_a(ACK, p + 4, aeth(0x1f, 1), us=12)]
 
 
+def hurt_header(p=500):
+    """The second of five is damaged and says that it is one of far ahead: nothing is lost in between."""
+    out = lost_packet(p)
+    out[1].psn, out[1].crc = p + 0x4001, 1
+    return out
+
+
 def lost_ack(p=600):
     return [to_b(SEND_ONLY, p, payload=b"x" * 100, us=50), to_a(ACK, p, aeth(0x1f, 2)),
             to_b(SEND_ONLY, p, payload=b"x" * 100, us=67108), to_a(ACK, p, aeth(0x1f, 2))]
