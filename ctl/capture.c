@@ -54,6 +54,7 @@ struct cap {
 	uint8_t iface[SPOOL_DEVICES];   /* by device index */
 	uint8_t device[CAPFILE_IFACES]; /* the reverse */
 	uint64_t packets;
+	struct spool_count upto[CAPFILE_IFACES]; /* the last packet that was written */
 	uint8_t frame[DRESS_MAX + 65536];
 };
 
@@ -182,8 +183,12 @@ static bool put(struct cap *c, const struct spool_pkt *p)
 	it.len = it.caplen + p->len - p->caplen;
 	comments(&it, p);
 	c->packets++;
+	c->upto[it.iface].seen += p->drops + 1;
+	c->upto[it.iface].lost += p->drops;
 	return capfile_put(&c->file, &it);
 }
+
+static bool counted_out(const struct cap *c) { return c->o.count && c->packets == c->o.count; }
 
 /*
  * Up to BATCH packets, those of all strands by time; how many.  A shard may be about to put one that is older than what
@@ -196,7 +201,7 @@ static int batch(struct cap *c, bool ends)
 	bool has[SPOOL_STRANDS] = { false };
 	int n;
 
-	for (n = 0; n < (int)BATCH && !(c->o.count && c->packets == c->o.count); n++) {
+	for (n = 0; n < (int)BATCH && !counted_out(c); n++) {
 		int first = -1;
 
 		for (unsigned i = 0; i < c->strands; i++) {
@@ -230,6 +235,11 @@ static void stats(void *arg, unsigned i, struct pcapng_item *it)
 
 	it->ns = now_ns(CLOCK_REALTIME);
 	it->received = it->dropped = 0;
+	if (counted_out(c)) { /* what comes behind the last one is not of this capture */
+		it->received = c->upto[i].seen;
+		it->dropped = c->upto[i].lost;
+		return;
+	}
 	for (unsigned k = 0; k < c->strands; k++) {
 		struct spool_count n = spool_count(&c->spool[k], c->device[i]);
 
@@ -282,7 +292,7 @@ static enum end loop(struct cap *c, const sigset_t *mask)
 		n = batch(c, end != END_NOT);
 		if (n < 0 || (n < (int)BATCH && !capfile_flush(&c->file)))
 			return END_ERROR;
-		if (c->o.count && c->packets == c->o.count)
+		if (counted_out(c))
 			return END_ASKED;
 		if (end != END_NOT && n < (int)BATCH)
 			return end; /* what was there when the end came has been read */
@@ -520,10 +530,10 @@ int capture_main(int argc, char **argv, const struct ask *ask)
 	};
 	static struct cap c = { .fd = -1, .event = -1, .file.fd = -1 };
 	struct ask a = *ask;
-	int opt;
+	int opt, as = -1; /* which of longs it was; -1: a letter */
 
 	c.o = (struct options){ .room = ROOM_DEFAULT, .ready = -1, .json = ask->json };
-	while ((opt = getopt_long(argc, argv, "w:d:q:l:C:W:b:c:T:r:s:Qjh", longs, NULL)) >= 0) {
+	while ((opt = getopt_long(argc, argv, "w:d:q:l:C:W:b:c:T:r:s:Qjh", longs, &as)) >= 0) {
 		if (opt == 'h') {
 			usage();
 			return 0;
@@ -532,8 +542,11 @@ int capture_main(int argc, char **argv, const struct ask *ask)
 			a.socket = optarg;
 		} else if (!option(&c, opt, optarg)) {
 			return opt == '?' ? rdmactl_wrong(argv[0], NULL)
-					  : rdmactl_wrong(argv[0], "-%c \"%s\": give %s", opt, optarg, allowed(opt));
+			       : as < 0   ? rdmactl_wrong(argv[0], "-%c \"%s\": give %s", opt, optarg, allowed(opt))
+					  : rdmactl_wrong(argv[0], "--%s \"%s\": give %s", longs[as].name, optarg,
+							  allowed(opt));
 		}
+		as = -1;
 	}
 	if (optind != argc)
 		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes options only", argv[optind]);
