@@ -132,8 +132,9 @@ enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3, RS_RESOLVE_MS = 2000 };
 /* ---- table */
 struct rsock *rs_new(int domain, int type); /* not in the table; NULL: errno */
 int rs_add(struct rsock *);
-struct rsock *rs_get(int fd);  /* held; NULL: EBADF */
-struct rsock *rs_lock(int fd); /* held and locked, by a thread that is not cancelled; NULL: EBADF */
+struct rsock *rs_get(int fd);    /* held; NULL: EBADF; EIO: it is the parent's of a forked child */
+struct rsock *rs_lock(int fd);   /* held and locked, by a thread that is not cancelled; NULL: as rs_get() */
+bool rs_close_inherited(int fd); /* the descriptors of one that is the parent's; false: it is not */
 static inline void rs_hold(struct rsock *rs) { __atomic_add_fetch(&rs->refs, 1, __ATOMIC_RELAXED); }
 void rs_put(struct rsock *);
 void rs_unlock_put(struct rsock *);
@@ -208,6 +209,7 @@ void rs_keep_work(struct rsock *, int64_t now);
 /* ---- datagrams: what each call does for such a socket.  Locked, but for ds_open, ds_free and ds_udp_work */
 int ds_open(struct rsock *); /* 0 or an errno; rs->fd is made */
 void ds_free(struct rsock *);
+void ds_close_fds(const struct rsock *); /* nothing else of it */
 void ds_close(struct rsock *);
 int ds_connect(struct rsock *, const struct sockaddr *, socklen_t); /* 0 or an errno */
 ssize_t ds_send(struct rsock *, const struct msghdr *, int flags);

@@ -335,7 +335,7 @@ EXPORT int rclose(int fd)
 	int cancel;
 
 	if (!rs)
-		return rs_epoll_close(fd) ? 0 : fail(EBADF);
+		return rs_epoll_close(fd) || rs_close_inherited(fd) ? 0 : fail(EBADF);
 	cancel = cancel_off(rs);
 	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
 		close_stream(rs);

@@ -46,6 +46,14 @@ void ds_free(struct rsock *rs)
 	rs->ds = NULL;
 }
 
+void ds_close_fds(const struct rsock *rs)
+{
+	for (const struct ds_qp *qp = rs->ds->qps; qp; qp = qp->next)
+		close(qp->cc->fd);
+	close(rs->ds->ep);
+	close(rs->fd);
+}
+
 static int addr_in(union ds_addr *a, const void *sa, socklen_t len)
 {
 	const struct sockaddr *from = sa;

@@ -75,7 +75,7 @@ EXPORT off_t riomap(int fd, void *buf, size_t len, int prot, int flags, off_t of
 	m = calloc(1, sizeof(*m));
 	rs = m ? rs_lock(fd) : NULL;
 	if (!rs) {
-		err = m ? EBADF : ENOMEM;
+		err = m ? errno : ENOMEM;
 		free(m);
 		return fail(err);
 	}

@@ -20,7 +20,6 @@ static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t svc_cond = PTHREAD_COND_INITIALIZER;
 static struct rsock *svc_list;
 static bool svc_runs;
-static pid_t svc_pid; /* whose thread it is: a forked child has none */
 static int svc_kick = -1;
 static uint64_t svc_round; /* it has looked at the list anew */
 
@@ -172,18 +171,25 @@ static int svc_start(void)
 	if (err)
 		close(svc_kick);
 	svc_runs = !err;
-	svc_pid = getpid();
 	return err;
 }
 
 /* After fork() neither the thread nor its sockets are this process's. */
-static void svc_check_fork(void)
+static void fork_before(void) { pthread_mutex_lock(&svc_lock); }
+static void fork_after(void) { pthread_mutex_unlock(&svc_lock); }
+
+static void fork_child(void)
 {
-	if (!svc_runs || svc_pid == getpid())
-		return;
+	if (svc_runs)
+		close(svc_kick);
+	svc_cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	svc_kick = -1;
 	svc_runs = false;
 	svc_list = NULL;
+	fork_after();
 }
+
+__attribute__((constructor)) static void svc_open(void) { pthread_atfork(fork_before, fork_after, fork_child); }
 
 int rs_svc_add(struct rsock *rs, int64_t due)
 {
@@ -191,7 +197,6 @@ int rs_svc_add(struct rsock *rs, int64_t due)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&svc_lock);
-	svc_check_fork();
 	__atomic_store_n(&rs->svc.due, due, __ATOMIC_RELAXED);
 	if (!rs->svc.on) {
 		rs->svc.next = svc_list;
@@ -213,7 +218,6 @@ void rs_svc_del(struct rsock *rs)
 	uint64_t seen;
 
 	pthread_mutex_lock(&svc_lock);
-	svc_check_fork();
 	for (p = &svc_list; *p && *p != rs; p = &(*p)->svc.next)
 		;
 	if (*p) {

@@ -11,12 +11,23 @@
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rsock **table;
 static int table_n;
+static pid_t self; /* a child's calls would move what its parent knows to be elsewhere */
 
 /* A thread may fork while another one has the lock. */
 static void fork_before(void) { pthread_mutex_lock(&table_lock); }
 static void fork_after(void) { pthread_mutex_unlock(&table_lock); }
 
-__attribute__((constructor)) static void table_open(void) { pthread_atfork(fork_before, fork_after, fork_after); }
+static void fork_child(void)
+{
+	self = getpid();
+	fork_after();
+}
+
+__attribute__((constructor)) static void table_open(void)
+{
+	self = getpid();
+	pthread_atfork(fork_before, fork_after, fork_child);
+}
 
 static const struct rs_opts opts_default = {
 	.sq_size = 384,
@@ -90,15 +101,20 @@ int rs_add(struct rsock *rs)
 struct rsock *rs_get(int fd)
 {
 	struct rsock *rs = NULL;
+	int err = EBADF;
 
 	pthread_mutex_lock(&table_lock);
 	if (fd >= 0 && fd < table_n)
 		rs = table[fd];
+	if (rs && rs->owner != self) {
+		rs = NULL;
+		err = EIO;
+	}
 	if (rs)
 		rs_hold(rs);
 	pthread_mutex_unlock(&table_lock);
 	if (!rs)
-		errno = EBADF;
+		errno = err;
 	return rs;
 }
 
@@ -148,6 +164,36 @@ void rs_del(struct rsock *rs)
 	table[rs->fd] = NULL;
 	pthread_mutex_unlock(&table_lock);
 	rs_put(rs);
+}
+
+static void fds_close(const struct rsock *rs)
+{
+	close(rs->kick);
+	if (rs->ds) {
+		ds_close_fds(rs);
+		return;
+	}
+	if (rs->linked)
+		close(rs->link.cc->fd);
+	close(to_chan(rs->ch)->conn.fd);
+	close(rs->fd);
+}
+
+/* Its memory stays: another thread of the parent's may have been in the midst of it. */
+bool rs_close_inherited(int fd)
+{
+	struct rsock *rs = NULL;
+
+	pthread_mutex_lock(&table_lock);
+	if (fd >= 0 && fd < table_n && table[fd] && table[fd]->owner != self) {
+		rs = table[fd];
+		table[fd] = NULL;
+	}
+	pthread_mutex_unlock(&table_lock);
+	if (!rs)
+		return false;
+	fds_close(rs);
+	return true;
 }
 
 bool rs_each(void (*fn)(struct rsock *, void *), void *arg)

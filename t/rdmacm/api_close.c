@@ -143,15 +143,17 @@ START_TEST(rs_reset_late)
 {
 	int listen = rs_open(), server;
 	char buf[5];
+	uint16_t port;
 	pid_t pid;
 
 	ok(rbind(listen, lo(0), sizeof(struct sockaddr_in)));
 	ok(rlisten(listen, 1));
+	port = rs_port(listen);
 	pid = fork();
 	if (!pid) {
 		int fd = rs_open();
 
-		ok(rconnect(fd, lo(rs_port(listen)), sizeof(struct sockaddr_in)));
+		ok(rconnect(fd, lo(port), sizeof(struct sockaddr_in)));
 		ck_assert_int_eq(rsend(fd, "ab", 2, 0), 2);
 		for (;;)
 			pause();

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { FILES = 1024 };
@@ -115,4 +116,38 @@ START_TEST(rs_write_only)
 }
 END_TEST
 
-void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only); }
+/* A child has nothing of its parent's streams; it may make others. */
+START_TEST(rs_forked)
+{
+	struct streams s, own;
+	char buf[8] = "";
+	int status, fd;
+	pid_t pid;
+
+	streams_open(&s, 0);
+	fd = connect_start(rs_port(s.listen)); /* the library's thread has something to do */
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		fails((int)rsend(s.client, "child", 5, 0), EIO);
+		fails((int)rrecv(s.client, buf, 1, MSG_DONTWAIT), EIO);
+		fails(rshutdown(s.client, SHUT_WR), EIO);
+		ok(rclose(s.client));
+		fails(rclose(s.client), EBADF);
+		fails(fcntl(s.client, F_GETFD), EBADF);
+		ok(rclose(fd));
+		streams_open(&own, 0);
+		streams_close(&own);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(rsend(s.client, "parent", 6, 0), 6);
+	ck_assert_int_eq(rrecv(s.server, buf, 6, MSG_WAITALL), 6);
+	ck_assert_str_eq(buf, "parent");
+	ok(rclose(fd));
+	streams_close(&s);
+}
+END_TEST
+
+void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only, rs_forked); }
