@@ -196,13 +196,13 @@ static ssize_t recvm(int fd, struct msghdr *m, int flags)
 	return n;
 }
 
-/* 0: there are data, or their end. */
-static int recv_ready(struct rsock *rs, int flags)
+/* 0: there are so many bytes, or the end. */
+static int recv_wait(struct rsock *rs, int flags, size_t want)
 {
 	for (;;) {
 		int err;
 
-		if (rs->link.recv.used)
+		if (rs->link.recv.used >= want)
 			return 0;
 		if (rs_progress(rs) > 0)
 			continue;
@@ -222,6 +222,22 @@ static int recv_ready(struct rsock *rs, int flags)
 		if (err)
 			return err;
 	}
+}
+
+/* The peer sends no more than half of the buffer before some of it is read. */
+static size_t peek_max(const struct rsock *rs, size_t len)
+{
+	size_t half = rs->linked ? rs->link.recv.size / 2 : 1;
+
+	return len < half ? len : half;
+}
+
+/* 0: there are data, if possible so many bytes, or the end. */
+static int recv_ready(struct rsock *rs, int flags, size_t want)
+{
+	int err = recv_wait(rs, flags, want);
+
+	return rs->link.recv.used ? 0 : err;
 }
 
 static size_t ring_read(const struct rs_ring *r, uint8_t *to, uint32_t skip, size_t len)
@@ -282,7 +298,7 @@ static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
 		return got;
 	}
 	while (len) {
-		err = recv_ready(rs, flags);
+		err = recv_ready(rs, flags, peek && flags & MSG_WAITALL ? peek_max(rs, len) : 1);
 		if (err)
 			break;
 		part = rs->linked ? recv_take(rs, iov, n, done, peek) : 0;

@@ -2,8 +2,11 @@
 /* api_stream.c - rsockets do without help what sockets of TCP do. */
 #include "streams.h"
 
+#include "../late.h"
+
 #include <dirent.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -150,4 +153,46 @@ START_TEST(rs_forked)
 }
 END_TEST
 
-void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only, rs_forked); }
+struct peeker {
+	int fd;
+	pid_t tid;
+	ssize_t n;
+	char buf[9];
+};
+
+static void *peeker_run(void *arg)
+{
+	struct peeker *p = arg;
+
+	__atomic_store_n(&p->tid, gettid(), __ATOMIC_RELEASE);
+	p->n = rrecv(p->fd, p->buf, 8, MSG_PEEK | MSG_WAITALL);
+	return NULL;
+}
+
+/* All of it is waited for, and is there to be read afterwards; or the end. */
+START_TEST(rs_peek_all)
+{
+	struct streams s;
+	struct peeker p;
+	pthread_t t;
+
+	streams_open(&s, 0);
+	p = (struct peeker){ .fd = s.server };
+	ck_assert_int_eq(rsend(s.client, "1234", 4, 0), 4);
+	rs_ready(s.server, POLLIN);
+	ck_assert_int_eq(pthread_create(&t, NULL, peeker_run, &p), 0);
+	sleeps_in(&p.tid, SYS_ppoll);
+	ck_assert_int_eq(rsend(s.client, "5678", 4, 0), 4);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_int_eq(p.n, 8);
+	ck_assert_str_eq(p.buf, "12345678");
+	ck_assert_int_eq(rrecv(s.server, p.buf, 6, 0), 6);
+	ok(rshutdown(s.client, SHUT_WR));
+	ck_assert_int_eq(rrecv(s.server, p.buf, 8, MSG_PEEK | MSG_WAITALL), 2);
+	ck_assert_int_eq(rrecv(s.server, p.buf, 8, MSG_WAITALL), 2);
+	ck_assert_int_eq(rrecv(s.server, p.buf, 8, MSG_PEEK | MSG_WAITALL), 0);
+	streams_close(&s);
+}
+END_TEST
+
+void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only, rs_forked, rs_peek_all); }
