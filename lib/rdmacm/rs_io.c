@@ -2,6 +2,7 @@
 /* rs_io.c - sending and receiving data. */
 #include "rs.h"
 
+#include <limits.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -64,6 +65,8 @@ static size_t iov_len(const struct iovec *iov, int n)
 		len += iov[i].iov_len;
 	return len;
 }
+
+static bool pieces_fit(int n) { return n >= 0 && n <= IOV_MAX; }
 
 /* For a call that the thread may be cancelled in. */
 static struct rsock *io_lock(int fd)
@@ -179,7 +182,10 @@ EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 
 EXPORT ssize_t rwrite(int fd, const void *buf, size_t len) { return rsend(fd, buf, len, 0); }
 
-EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n) { return sendv(fd, iov, n, 0); }
+EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n)
+{
+	return pieces_fit(n) ? sendv(fd, iov, n, 0) : fail(EINVAL);
+}
 
 /* ---- receive -------------------------------------------------------------------------------- */
 
@@ -353,4 +359,7 @@ EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 
 EXPORT ssize_t rread(int fd, void *buf, size_t len) { return rrecv(fd, buf, len, 0); }
 
-EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int n) { return recvv(fd, iov, n, 0); }
+EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int n)
+{
+	return pieces_fit(n) ? recvv(fd, iov, n, 0) : fail(EINVAL);
+}

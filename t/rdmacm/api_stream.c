@@ -5,6 +5,7 @@
 #include "../late.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -195,4 +196,29 @@ START_TEST(rs_peek_all)
 }
 END_TEST
 
-void api_stream(Suite *s) { SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only, rs_forked, rs_peek_all); }
+/* As many pieces as the kernel takes. */
+START_TEST(rs_pieces)
+{
+	static struct iovec v[IOV_MAX + 1];
+	static char buf[IOV_MAX + 1];
+	struct streams s;
+
+	streams_open(&s, 0);
+	for (int i = 0; i <= IOV_MAX; i++)
+		v[i] = (struct iovec){ &buf[i], 1 };
+	fails((int)rwritev(s.client, v, -1), EINVAL);
+	fails((int)rwritev(s.client, v, IOV_MAX + 1), EINVAL);
+	fails((int)rreadv(s.server, v, -1), EINVAL);
+	fails((int)rreadv(s.server, v, IOV_MAX + 1), EINVAL);
+	ck_assert_int_eq(rwritev(s.client, v, 0), 0);
+	ck_assert_int_eq(rwritev(s.client, v, IOV_MAX), IOV_MAX);
+	rs_ready(s.server, POLLIN);
+	ck_assert_int_eq(rreadv(s.server, v, IOV_MAX), IOV_MAX);
+	streams_close(&s);
+}
+END_TEST
+
+void api_stream(Suite *s)
+{
+	SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only, rs_forked, rs_peek_all, rs_pieces);
+}
