@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* own.h - all that our librdmacm uses of our libibverbs besides its public functions, and librspreload of librdmacm: their nodes RDMAD_1. */
+/* own.h - all that our libraries use of each other besides their public functions: the nodes RDMAD_1. */
 #ifndef RDMAD_OWN_H
 #define RDMAD_OWN_H
 
@@ -25,5 +25,7 @@ void rdmad_cq_look(struct ibv_cq *);
  * an end.  POLLIN is told only if that is not the number any more.  -1: as ever.  Numbers of rsockets are set to what they are now.
  */
 int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came);
+/* Of librdmacm, for librspreload: how many bytes of a stream are there to be read.  -1: errno. */
+int rdmad_rs_unread(int fd);
 
 #endif

@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include <rdmad/own.h>
+
 static bool waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
 
 /* Of the kernel's last tick, some milliseconds old: a call can ask for it each time. */
@@ -362,4 +364,17 @@ EXPORT ssize_t rread(int fd, void *buf, size_t len) { return rrecv(fd, buf, len,
 EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int n)
 {
 	return pieces_fit(n) ? recvv(fd, iov, n, 0) : fail(EINVAL);
+}
+
+EXPORT int rdmad_rs_unread(int fd)
+{
+	struct rsock *rs = rs_lock(fd);
+	int n;
+
+	if (!rs)
+		return -1;
+	rs_progress(rs);
+	n = (int)rs->link.recv.used;
+	rs_unlock_put(rs);
+	return n;
 }

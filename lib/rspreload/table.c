@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include <rdmad/own.h>
+
 /* Headers of Linux 5.8 and before have neither. */
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -322,14 +324,9 @@ EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 
 static int unread(const struct conn *c)
 {
-	char buf[16384];
-	ssize_t n;
-	int cancel;
+	int n = rdmad_rs_unread(conn_rfd(c));
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	n = rrecv(conn_rfd(c), buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
-	pthread_setcancelstate(cancel, NULL);
-	return n < 0 ? 0 : (int)n;
+	return n < 0 ? 0 : n;
 }
 
 EXPORT int ioctl(int fd, unsigned long request, ...)

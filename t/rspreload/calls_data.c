@@ -64,6 +64,28 @@ START_TEST(plain)
 }
 END_TEST
 
+/* All that waits is told of, also where it has come in several messages. */
+START_TEST(unread)
+{
+	static char data[100000];
+	int l = listener(0), c, s, n = 0;
+
+	pair_open(l, &c, &s);
+	ck_assert_int_eq(write(c, data, sizeof(data)), sizeof(data));
+	for (int i = 0; i < PATIENCE_MS && n < (int)sizeof(data); i++) {
+		ok(ioctl(s, FIONREAD, &n));
+		usleep(n < (int)sizeof(data) ? 1000 : 0);
+	}
+	ck_assert_int_eq(n, sizeof(data));
+	ck_assert_int_eq(recv(s, data, sizeof(data), MSG_WAITALL), sizeof(data));
+	ok(ioctl(s, FIONREAD, &n));
+	ck_assert_int_eq(n, 0);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
 /* Kinds of data that no stream of ours has; text that the C library writes by itself. */
 START_TEST(oddities)
 {
@@ -345,6 +367,6 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared, polling,
+	SUITE_ADD(s, plain, unread, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared, polling,
 		  pipe_broken);
 }
