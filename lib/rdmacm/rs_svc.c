@@ -18,6 +18,7 @@
 
 static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t svc_cond = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER; /* before svc_lock: the thread does something */
 static struct rsock *svc_list;
 static bool svc_runs;
 static int svc_kick = -1;
@@ -139,8 +140,10 @@ static void *svc_run(void *arg)
 		pthread_cond_broadcast(&svc_cond);
 		pthread_mutex_unlock(&svc_lock);
 		round_sleep(&r);
+		pthread_mutex_lock(&work_lock);
 		round_work(&r);
 		round_end(&r);
+		pthread_mutex_unlock(&work_lock);
 		pthread_mutex_lock(&svc_lock);
 	}
 	svc_runs = false;
@@ -174,10 +177,23 @@ static int svc_start(void)
 	return err;
 }
 
-/* After fork() neither the thread nor its sockets are this process's. */
-static void fork_before(void) { pthread_mutex_lock(&svc_lock); }
-static void fork_after(void) { pthread_mutex_unlock(&svc_lock); }
+/*
+ * A child of a program without threads may do all; so while such a program forks, the thread, of which it does not know, has no lock.
+ * (Those of libibverbs are taken behind these: it was loaded before.)
+ */
+static void fork_before(void)
+{
+	pthread_mutex_lock(&work_lock);
+	pthread_mutex_lock(&svc_lock);
+}
 
+static void fork_after(void)
+{
+	pthread_mutex_unlock(&svc_lock);
+	pthread_mutex_unlock(&work_lock);
+}
+
+/* Neither the thread nor its sockets are this process's. */
 static void fork_child(void)
 {
 	if (svc_runs)
