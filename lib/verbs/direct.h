@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * direct.h - system calls that no other library stands in front of.
+ * direct.h - system calls that no other library takes a lock for.
  *
  * librdmad-rsockets.so and others take locks of theirs in close(), open() and their like.  Under the lock of mappings, which fork()
- * takes behind all of theirs (mem_fork.c), these are called instead.
+ * takes behind all of theirs (mem_fork.c), these are called instead.  (syscall() has librdmad-rsockets.so in front of it, too, for a
+ * program that closes its sockets so; for numbers that are no sockets of the program's it takes no lock: lib/rspreload/table.c.)
  */
 #ifndef VERBS_DIRECT_H
 #define VERBS_DIRECT_H
