@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * api_fork.c - fork() where it is not easy to have copies of what is registered: its own stack is among that, handlers write to it,
- * there is no /proc.
+ * api_fork.c - fork() where it is not easy to have copies of what is registered: handlers write to it, there is no /proc.
  */
 #include "fixture.h"
 
@@ -11,179 +10,10 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #define LEN   ((size_t)1 << 20)
 #define FORKS 20u
-
-/* ---- on registered pages ------------------------------------------------------------ */
-
-static struct {
-	struct fix f;
-	struct ibv_mr *m;
-	struct ibv_qp *a, *b;
-	unsigned char *arena;
-} on;
-
-/* Both go on with what they have, also below the frame of fork(). */
-static unsigned deep(unsigned n)
-{
-	volatile unsigned char some[1024];
-
-	memset((void *)(uintptr_t)some, (int)n, sizeof(some));
-	return n ? deep(n - 1) + some[n] - (n & 255) : some[1000];
-}
-
-static void forks(void)
-{
-	volatile unsigned magic = 0;
-
-	for (unsigned i = 0; i < FORKS; i++) {
-		pid_t pid;
-
-		magic = i;
-		pid = fork();
-		ck_assert_int_ge(pid, 0);
-		if (!pid)
-			_exit(deep(50) == 0 && magic == i ? 0 : 1);
-		ck_assert_uint_eq(deep(40), 0);
-		fix_ended_well(pid);
-		ck_assert_uint_eq(magic, i);
-	}
-}
-
-/* RDMA reaches the stack as before. */
-static void received(void)
-{
-	unsigned char got[4096];
-
-	memset(got, 0, sizeof(got));
-	fix_fill(on.f.buf, BUF_LEN, 8);
-	ck_assert(fix_is_mapped(got));
-	ck_assert_int_eq(fix_write_to(&on.f, on.a, 0, (uintptr_t)got, on.m->rkey, sizeof(got)), 0);
-	fix_wait_ok(on.f.cq);
-	ck_assert(fix_filled(got, sizeof(got), 8));
-}
-
-static void *arena_thread(void *)
-{
-	forks();
-	received();
-	return NULL;
-}
-
-static ucontext_t first, fiber;
-
-static void fiber_in(void *lowest, void (*run)(void))
-{
-	getcontext(&fiber);
-	fiber.uc_stack.ss_sp = lowest;
-	fiber.uc_stack.ss_size = LEN;
-	fiber.uc_link = &first;
-	makecontext(&fiber, run, 0);
-	swapcontext(&first, &fiber);
-}
-
-static void arena_fiber(void) { arena_thread(NULL); }
-
-static void arena_open(void)
-{
-	fix_open(&on.f);
-	fix_pair(&on.f, &on.a, &on.b);
-	on.arena = fix_pages(4 * LEN, 1);
-	on.m = fix_reg(&on.f, on.arena, 4 * LEN);
-	ck_assert(fix_is_mapped(on.arena + LEN));
-}
-
-static void arena_close(void)
-{
-	unsigned converted;
-
-	ck_assert_uint_eq(fix_mappings(on.arena, 4 * LEN, &converted), 1);
-	ck_assert_uint_eq(converted, 1);
-	ck_assert(fix_filled(on.arena, LEN, 1));
-	ck_assert_int_eq(ibv_dereg_mr(on.m), 0);
-	fix_pair_end(on.a, on.b);
-	fix_close(&on.f);
-}
-
-static void thread_in(void *lowest, void *(*run)(void *))
-{
-	pthread_attr_t attr;
-	pthread_t t;
-
-	pthread_attr_init(&attr);
-	ck_assert_int_eq(pthread_attr_setstack(&attr, lowest, LEN), 0);
-	ck_assert_int_eq(pthread_create(&t, &attr, run, NULL), 0);
-	ck_assert_int_eq(pthread_join(t, NULL), 0);
-	pthread_attr_destroy(&attr);
-}
-
-/* The stack of a thread, with all that libc has of it, is in a region; then that of a fiber of the only thread. */
-START_TEST(stack_of_thread)
-{
-	arena_open();
-	thread_in(on.arena + LEN, arena_thread);
-	arena_close();
-}
-END_TEST
-
-START_TEST(stack_of_fiber)
-{
-	arena_open();
-	fiber_in(on.arena + LEN, arena_fiber);
-	arena_close();
-}
-END_TEST
-
-static void *gives_back(void *)
-{
-	ck_assert_int_eq(ibv_dereg_mr(on.m), 0);
-	forks();
-	return NULL;
-}
-
-/* It is deregistered on that stack: so it stays what it is. */
-START_TEST(stack_left)
-{
-	fix_open(&on.f);
-	on.arena = fix_pages(4 * LEN, 1);
-	on.m = fix_reg(&on.f, on.arena, 4 * LEN);
-	thread_in(on.arena + LEN, gives_back);
-	ck_assert(fix_filled(on.arena, LEN, 1));
-	fix_close(&on.f);
-}
-END_TEST
-
-static void local_buffer(void)
-{
-	unsigned char some[1 << 17];
-
-	fix_fill(some, sizeof(some), 5);
-	on.m = fix_reg(&on.f, some, sizeof(some));
-	ck_assert(fix_is_mapped(some + sizeof(some) / 2));
-	ck_assert_int_eq(ibv_dereg_mr(on.m), 0);
-	ck_assert(fix_filled(some, sizeof(some), 5));
-}
-
-static void local_fiber(void)
-{
-	for (unsigned i = 0; i < 3; i++)
-		local_buffer();
-	forks();
-	local_buffer();
-	forks();
-}
-
-/* A buffer on the stack that is registered again and again is kept as it is, and the stack is used for other things. */
-START_TEST(stack_kept)
-{
-	fix_open(&on.f);
-	fiber_in(fix_pages(LEN, 1), local_fiber);
-	fix_close(&on.f);
-}
-END_TEST
 
 /* ---- without /proc, without descriptors ----------------------------------------------- */
 
@@ -316,8 +146,4 @@ START_TEST(handlers_write)
 }
 END_TEST
 
-void api_fork(Suite *s)
-{
-	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, without_proc, without_files,
-		  handlers_write);
-}
+void api_fork(Suite *s) { SUITE_ADD(s, without_proc, without_files, handlers_write); }

@@ -361,6 +361,7 @@ int main(void)
 	api_caller(s);
 	api_back(s);
 	api_fork(s);
+	api_stack(s);
 	api_segment(s);
 	api_arena(s);
 	api_hold(s);

@@ -32,6 +32,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_segment.c \
 	t/verbs/api_share.c \
 	t/verbs/api_srq.c \
+	t/verbs/api_stack.c \
 	t/verbs/api_why.c \
 	t/verbs/api_tracer.c \
 	t/verbs/api_xrc.c \
