@@ -59,9 +59,9 @@ enum result { RESULT_NONE, RESULT_REFUSED, RESULT_KILLED, RESULT_LATE, RESULT_MO
 static struct hold {
 	hold_step *step;
 	void *arg;
-	pid_t pid, tid; /* the thread that asked */
-	int tasks;      /* /proc/self/task */
-	enum result result;
+	pid_t pid, tid;              /* the thread that asked */
+	int tasks;                   /* /proc/self/task */
+	volatile enum result result; /* the helper's: to a compiler clone() changes nothing here */
 	unsigned turn;
 	unsigned n;
 	struct {
@@ -332,6 +332,7 @@ static enum result hold_once(char *stack)
 	hold.n = 0;
 	hold.turn++;
 	hold.result = RESULT_REFUSED;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	pid = clone(helper, stack + STACK_LEN, flags, NULL);
 	if (pid < 0)
 		return RESULT_REFUSED;

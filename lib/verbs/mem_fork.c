@@ -36,20 +36,25 @@ static _Thread_local bool forking; /* this thread has the lock */
 
 bool map_forking(void) { return forking; }
 
-static int err_before;       /* under the lock; fork() sets errno if it fails */
-static sigset_t mask_before; /* under the lock */
+/* All under the lock. */
+static int err_before; /* fork() sets errno if it fails */
+static int cancel_before;
+static sigset_t mask_before;
 
 static bool at_work(void) { return maps.convs || maps.left; }
 
 static void fork_prepare(void)
 {
-	int err = errno;
+	int err = errno, cancel;
 	sigset_t mask;
 
+	/* Nothing that waits for a child or a helper may end the thread: it has the lock. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	map_signals_block(&mask);
 	forking = true; /* which may allocate */
 	pthread_mutex_lock(&maps.lock);
 	mask_before = mask;
+	cancel_before = cancel;
 	if (maps.left && !maps.convs)
 		maps.left = conv_remains(NULL);
 	if (at_work()) {
@@ -64,23 +69,21 @@ static void fork_prepare(void)
 static void fork_done(void)
 {
 	const sigset_t mask = mask_before;
+	const int cancel = cancel_before;
 
 	forking = false;
 	pthread_mutex_unlock(&maps.lock);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 static void fork_parent(void)
 {
-	int err = errno, cancel;
+	int err = errno;
 
 	stack_back();
-	if (at_work() || tell_is_open()) {
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-		if (!tell_wait(err))
-			maps.late = true;
-		pthread_setcancelstate(cancel, NULL);
-	}
+	if ((at_work() || tell_is_open()) && !tell_wait(err))
+		maps.late = true;
 	errno = err ? err : err_before;
 	fork_done();
 }

@@ -265,9 +265,11 @@ int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 
 pid_t waitpid(pid_t pid, int *status, int options)
 {
+	pid_t (*real)(pid_t, int *, int), got;
 	int s = 0;
-	pid_t got = (pid_t)syscall(SYS_wait4, pid, &s, options, NULL);
 
+	*(void **)&real = dlsym(RTLD_NEXT, "waitpid"); /* where a thread may be cancelled */
+	got = real(pid, &s, options);
 	if (got > 0 && options == (int)__WCLONE)
 		spy.status = s;
 	if (status)

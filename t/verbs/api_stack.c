@@ -105,12 +105,14 @@ static void arena_close(void)
 static void thread_in(void *lowest, void *(*run)(void *))
 {
 	pthread_attr_t attr;
+	void *ended;
 	pthread_t t;
 
 	pthread_attr_init(&attr);
 	ck_assert_int_eq(pthread_attr_setstack(&attr, lowest, LEN), 0);
 	ck_assert_int_eq(pthread_create(&t, &attr, run, NULL), 0);
-	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_int_eq(pthread_join(t, &ended), 0);
+	ck_assert(ended == NULL);
 	pthread_attr_destroy(&attr);
 }
 
@@ -179,4 +181,29 @@ START_TEST(stack_kept)
 }
 END_TEST
 
-void api_stack(Suite *s) { SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept); }
+static pid_t kid;
+
+static void *cancelled(void *)
+{
+	pthread_cancel(pthread_self());
+	kid = fork();
+	if (!kid)
+		_exit(0);
+	return NULL;
+}
+
+/* It is to end where the program lets it, and not inside of fork(), with what others wait for. */
+START_TEST(stack_cancelled)
+{
+	struct ibv_mr *m;
+
+	arena_open();
+	thread_in(on.arena + LEN, cancelled);
+	fix_ended_well(kid);
+	m = fix_reg(&on.f, fix_pages(LEN, 2), LEN);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	arena_close();
+}
+END_TEST
+
+void api_stack(Suite *s) { SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, stack_cancelled); }
