@@ -8,14 +8,14 @@
  *	then		pages that nobody writes: a forked child finds them as they were, and keeps what it writes for itself
  *	then		pages that RDMA writes
  *
- * Two more look at the helper that holds them: clone() and waitpid() of this program are those below.
+ * Others look at the helper that holds them (spy.h).
  *
  * $RDMAD_TURNS: how often (60): a region with all, or a part, of it is registered, written and deregistered. A line each
  * 100,000 tells how far it is.
  */
 #include "fixture.h"
+#include "spy.h"
 
-#include <dlfcn.h>
 #include <liburing.h>
 #include <pthread.h>
 #include <sched.h>
@@ -241,41 +241,6 @@ START_TEST(torture)
 END_TEST
 
 /* ---- the helper ------------------------------------------------------------------------ */
-
-static struct {
-	void (*before)(void); /* it is made */
-	int (*first)(void *); /* runs in it, and calls body */
-	int (*body)(void *);
-	unsigned made;
-	int status; /* of its end */
-} spy;
-
-/* The library's calls come here. */
-int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
-{
-	int (*real)(int (*)(void *), void *, int, void *, ...);
-
-	*(void **)&real = dlsym(RTLD_NEXT, "clone");
-	spy.made++;
-	if (spy.before)
-		spy.before();
-	spy.body = fn;
-	return real(spy.first ? spy.first : fn, stack, flags, arg);
-}
-
-pid_t waitpid(pid_t pid, int *status, int options)
-{
-	pid_t (*real)(pid_t, int *, int), got;
-	int s = 0;
-
-	*(void **)&real = dlsym(RTLD_NEXT, "waitpid"); /* where a thread may be cancelled */
-	got = real(pid, &s, options);
-	if (got > 0 && options == (int)__WCLONE)
-		spy.status = s;
-	if (status)
-		*status = s;
-	return got;
-}
 
 static void *sleeper(void *arg)
 {

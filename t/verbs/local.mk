@@ -37,7 +37,9 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_tracer.c \
 	t/verbs/api_xrc.c \
 	t/verbs/fixture.c \
-	t/verbs/fixture.h
+	t/verbs/fixture.h \
+	t/verbs/spy.c \
+	t/verbs/spy.h
 t_verbs_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
 t_verbs_api_LDADD = -libverbs $(CHECK_LIBS) $(URING_LIBS) -lpthread
 
