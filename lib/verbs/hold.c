@@ -49,6 +49,7 @@
 #define THREADS_MAX 512u
 #define REST_US     1000000u /* after it has failed; twice as long each time */
 #define REST_MAX_US 64000000u
+#define INSIST_US   3000000u
 #define STACK_LEN   ((size_t)64 << 10)
 
 /* The helper is another process to a sanitizer, and a stack that it does not know. */
@@ -351,12 +352,15 @@ void hold_tracer(pid_t pid)
 	prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
-static enum result work(char *stack)
+static enum result work(char *stack, uint64_t until)
 {
 	bool allowed = false;
 	enum result r;
 
-	while ((r = hold_once(stack)) == RESULT_MORE || (r == RESULT_REFUSED && !allowed)) {
+	while ((r = hold_once(stack)) == RESULT_MORE || (r == RESULT_REFUSED && !allowed) ||
+	       (r == RESULT_LATE && now_us() < until)) {
+		if (r == RESULT_LATE)
+			continue;
 		if (r == RESULT_MORE) {
 			syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = BETWEEN_US * 1000 }, NULL);
 			continue;
@@ -372,14 +376,15 @@ static enum result work(char *stack)
 	return r;
 }
 
-static bool hold_others(hold_step *step, void *arg)
+static bool hold_others(hold_step *step, void *arg, bool insist)
 {
 	static uint64_t not_before, rest = REST_US;
 	static bool never;
 	enum result r = RESULT_REFUSED;
 	char *stack;
 
-	if (never || watched || now_us() < not_before || hold_status("\nTracerPid:", 0) || !filter_allows())
+	if (never || watched || (!insist && now_us() < not_before) || hold_status("\nTracerPid:", 0) ||
+	    !filter_allows())
 		return false;
 	stack = (char *)syscall(SYS_mmap, NULL, STACK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
 	if (stack == MAP_FAILED)
@@ -390,7 +395,7 @@ static bool hold_others(hold_step *step, void *arg)
 		hold.arg = arg;
 		hold.pid = getpid();
 		hold.tid = (pid_t)syscall(SYS_gettid);
-		r = work(stack);
+		r = work(stack, insist ? now_us() + INSIST_US : 0);
 		direct_close(hold.tasks);
 	}
 	syscall(SYS_munmap, stack, STACK_LEN);
@@ -432,7 +437,7 @@ void hold_alone(hold_step *step, void *arg)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-bool hold_run(hold_step *step, void *arg)
+static bool run(hold_step *step, void *arg, bool insist)
 {
 	sigset_t old;
 	bool ok;
@@ -442,7 +447,11 @@ bool hold_run(hold_step *step, void *arg)
 		return true;
 	}
 	signals_block(&old);
-	ok = hold_others(step, arg);
+	ok = hold_others(step, arg, insist);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ok;
 }
+
+bool hold_run(hold_step *step, void *arg) { return run(step, arg, false); }
+
+bool hold_insist(hold_step *step, void *arg) { return run(step, arg, true); }

@@ -21,6 +21,8 @@ typedef bool hold_step(void *arg);
  * One call at a time.
  */
 bool hold_run(hold_step *step, void *arg);
+/* The same for what cannot be left: tried for some seconds, also soon after they could not be held. */
+bool hold_insist(hold_step *step, void *arg);
 /* The same where there is but one thread, as in a forked child; needs no descriptor. */
 void hold_alone(hold_step *step, void *arg);
 

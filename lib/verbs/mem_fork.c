@@ -43,6 +43,17 @@ static sigset_t mask_before;
 
 static bool at_work(void) { return maps.convs || maps.left; }
 
+/* Two processes on the same stack would destroy each other's. */
+static void stack_check(bool ok)
+{
+	if (ok)
+		return;
+	fprintf(stderr,
+		"libibverbs (rdmad): fork: no memory to keep the stack, which is registered, apart from the child's, "
+		"or no /proc\n");
+	abort();
+}
+
 static void fork_prepare(void)
 {
 	int err = errno, cancel;
@@ -60,8 +71,8 @@ static void fork_prepare(void)
 	if (at_work()) {
 		vma_keep();
 		tell_open();
+		stack_check(stack_apart());
 	}
-	stack_apart();
 	err_before = err;
 	errno = 0;
 }
@@ -81,7 +92,7 @@ static void fork_parent(void)
 {
 	int err = errno;
 
-	stack_back();
+	stack_check(stack_back());
 	if ((at_work() || tell_is_open()) && !tell_wait(err))
 		maps.late = true;
 	errno = err ? err : err_before;

@@ -90,9 +90,12 @@ void shared_done(struct shared_file *); /* by one region; with the lock held, bo
 void least_ask(void);
 size_t least_len(void);
 
-/* mem_stack.c: the pages that fork() runs on; with the lock held, before it, and behind it in each of the two. */
-void stack_apart(void);
-void stack_back(void);
+/*
+ * mem_stack.c: the pages that fork() runs on; with the lock held, before it, and behind it in each of the two.  false: they are not,
+ * or not all, private, or shared again.
+ */
+bool stack_apart(void);
+bool stack_back(void);
 void stack_child(void);
 
 /* mem_tell.c; with the lock held. */

@@ -3,13 +3,15 @@
  * mem_stack.c - the stack of the thread that forks has converted pages: it lies in a region (fibers, pthread_attr_setstack()), or has
  * something that was registered, and is kept.
  *
- *	prepare	the part that fork() and its handlers write to becomes private: its file is mapped so, and each page written
- *	parent	what has changed since is written into the file, which is mapped as before
+ *	prepare	the part that fork() and its handlers write to becomes private: a copy takes its place
+ *	parent	what has changed since is written into the file, whose pages take their place again
  *	child	has its copy
  *
- * Else both would return from fork() on the same pages.  Mapped privately the file has the same bytes, so the stack may be in use
- * meanwhile; on the way back another one is, and other threads are held.  Between the two RDMA sees nothing of what is written to
- * that part, and the program nothing of what RDMA writes there; no byte of either is lost.
+ * Else both would return from fork() on the same pages.  Both times another stack is in use, and other threads are held.  Between the
+ * two RDMA sees nothing of what is written to that part, and the program nothing of what RDMA writes there; no byte of either is lost.
+ *
+ * The pages of the file are mapped beside by mremap(), which needs no descriptor, and leaves them all that madvise() and mprotect()
+ * have said of them.
  */
 #include "mem_map_in.h"
 
@@ -24,7 +26,7 @@
 
 #include "vma.h"
 
-#define BELOW     ((uintptr_t)64 << 10) /* handlers, also of signals */
+#define BELOW     ((uintptr_t)64 << 10) /* handlers */
 #define ABOVE     ((uintptr_t)16 << 10) /* fork() itself */
 #define STACK_LEN ((size_t)64 << 10)
 #define PARTS     40u /* each has a page */
@@ -38,24 +40,43 @@ struct range {
 
 struct part {
 	uintptr_t start, end;
-	uint64_t off;
-	int fd;
-	unsigned advice;
-	unsigned char *file, *old; /* the same of the file, and as it was */
+	int prot;
+	unsigned char *file; /* the pages of the file, until they are back */
+	unsigned char *own;  /* private ones, until they are there */
+	unsigned char *old;  /* as it was */
 };
 
 /* All under the lock. */
 static struct part parts[PARTS];
 static struct vma_reader reader; /* too large for small stacks */
 static unsigned part_n;
+static bool moved; /* all that was to be */
 static unsigned char *stack;
 static ucontext_t here, there;
 
-static void *map(uintptr_t at, size_t len, int flags, int fd, uint64_t off)
-{
-	long p = syscall(SYS_mmap, at, len, PROT_READ | PROT_WRITE, flags | (at ? MAP_FIXED : 0), fd, off);
+static size_t part_len(const struct part *p) { return p->end - p->start; }
 
-	return p == -1 ? NULL : (void *)p;
+static unsigned char *map_new(size_t len)
+{
+	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+
+	return p == -1 ? NULL : (unsigned char *)p;
+}
+
+/* Shared pages are mapped once more. */
+static unsigned char *map_again(uintptr_t at, size_t len)
+{
+	long p = syscall(SYS_mremap, at, 0L, len, MREMAP_MAYMOVE);
+
+	return p == -1 ? NULL : (unsigned char *)p;
+}
+
+static bool move(unsigned char **from, uintptr_t to, size_t len)
+{
+	if (syscall(SYS_mremap, *from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to) == -1)
+		return false;
+	*from = NULL;
+	return true;
 }
 
 static void unmap(unsigned char **p, size_t len)
@@ -68,11 +89,34 @@ static void unmap(unsigned char **p, size_t len)
 static void all_end(void)
 {
 	for (struct part *p = parts; p < parts + part_n; p++) {
-		unmap(&p->file, p->end - p->start);
-		unmap(&p->old, p->end - p->start);
+		unmap(&p->file, part_len(p));
+		unmap(&p->own, part_len(p));
+		unmap(&p->old, part_len(p));
 	}
 	part_n = 0;
 	unmap(&stack, STACK_LEN);
+}
+
+/* The step on another stack.  Where other threads cannot be held, what they write there in this moment may be lost. */
+static hold_step *step;
+
+static void elsewhere(void)
+{
+	if (!hold_insist(step, NULL))
+		hold_alone(step, NULL);
+}
+
+static bool all_move(hold_step *how)
+{
+	moved = false;
+	step = how;
+	getcontext(&there);
+	there.uc_stack.ss_sp = stack;
+	there.uc_stack.ss_size = STACK_LEN;
+	there.uc_link = &here;
+	makecontext(&there, elsewhere, 0);
+	swapcontext(&here, &there);
+	return moved;
 }
 
 /* ---- before fork() ------------------------------------------------------------------- */
@@ -86,87 +130,84 @@ static struct range around(const void *p)
 	return (struct range){ at > BELOW ? at - BELOW : 0, at + ABOVE };
 }
 
-/* One of those that have something there, with its file; ino 0: any. */
+/* One of those that have something there; ino 0: any. */
 static const struct conv *conv_of(const struct range *r, uint64_t ino)
 {
 	struct conv *const lists[] = { maps.convs, maps.lost };
 
 	for (unsigned i = 0; i < 2; i++)
 		for (const struct conv *c = lists[i]; c; c = c->next)
-			if (meets(r, c->start, c->end) && (!ino || ino == c->ino) && conv_has_file(c))
+			if (meets(r, c->start, c->end) && (!ino || ino == c->ino))
 				return c;
 	return NULL;
 }
 
-static void part_add(const struct range *r, const struct vma *v)
+/* Without memory for it fields are NULL. */
+static void part_fill(struct part *p, const struct conv *c)
 {
-	const struct conv *c = conv_of(r, v->ino);
+	unsigned advice = c ? c->advice : 0;
+
+	p->file = map_again(p->start, part_len(p));
+	p->own = map_new(part_len(p));
+	p->old = map_new(part_len(p));
+	vma_advice(p->start, p->end, &advice);
+	if (p->own)
+		vma_advise((uintptr_t)p->own, part_len(p), advice);
+}
+
+static bool part_add(const struct range *r, const struct vma *v)
+{
 	struct part *p = &parts[part_n];
 
-	if (!c || part_n == PARTS)
-		return;
+	if (part_n == PARTS)
+		return false;
+	part_n++;
 	*p = (struct part){ .start = v->start > r->start ? v->start : r->start,
 			    .end = v->end < r->end ? v->end : r->end,
-			    .fd = c->fd };
-	p->off = v->off + (p->start - v->start);
-	if (vma_advice(p->start, p->end, &p->advice) != VMA_LIKE)
-		p->advice = c->advice;
-	part_n++;
+			    .prot = vma_prot(v) };
+	part_fill(p, conv_of(r, v->ino));
+	return p->file && p->own && p->old;
 }
 
-static void parts_find(const struct range *r)
+/* Read-only pages stay as they are. */
+static bool parts_find(const struct range *r)
 {
+	bool found = true;
 	struct vma v;
 
-	if (!conv_of(r, 0) || !vma_open(&reader))
-		return;
-	while (vma_next(&reader, &v) && v.start < r->end)
-		if (meets(r, v.start, v.end) && !strcmp(v.name, CONV_VMA) && !strcmp(v.perm, "rw-s"))
-			part_add(r, &v);
+	if (!conv_of(r, 0) && !vma_shared(r->start, r->end))
+		return true;
+	if (!vma_open(&reader))
+		return false;
+	while (found && vma_next(&reader, &v) && v.start < r->end)
+		if (meets(r, v.start, v.end) && !strcmp(v.name, CONV_VMA) && v.perm[1] == 'w' && v.perm[3] == 's')
+			found = part_add(r, &v);
 	vma_close(&reader);
+	return found;
 }
 
-static bool part_ready(struct part *p)
+PLAIN static void copy(unsigned char *to, const unsigned char *from, size_t len)
 {
-	size_t len = p->end - p->start;
-
-	p->file = map(0, len, MAP_SHARED, p->fd, p->off);
-	p->old = map(0, len, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p->file && p->old)
-		memcpy(p->old, p->file, len);
-	return p->file && p->old;
+	for (size_t i = 0; i < len; i++)
+		((volatile unsigned char *)to)[i] = from[i];
 }
 
-static bool all_ready(void)
+static bool part_apart(struct part *p)
 {
-	bool ready = true;
+	copy(p->old, (const unsigned char *)p->start, part_len(p));
+	copy(p->own, p->old, part_len(p)); /* RDMA goes on */
+	return !syscall(SYS_mprotect, p->own, part_len(p), p->prot) && move(&p->own, p->start, part_len(p));
+}
 
-	stack = map(0, STACK_LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static bool apart(void *)
+{
+	moved = true;
 	for (struct part *p = parts; p < parts + part_n; p++)
-		ready = ready && part_ready(p);
-	return ready && stack;
+		moved = moved && (!p->own || part_apart(p));
+	return false;
 }
 
-/* Another thread may write there at the same time.  (To add 0 some compilers make a read.) */
-PLAIN static void touch(volatile unsigned char *p)
-{
-	unsigned char was = *p;
-
-	__atomic_compare_exchange_n(p, &was, was, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-
-PLAIN static void part_private(const struct part *p)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-
-	if (!map(p->start, p->end - p->start, MAP_PRIVATE, p->fd, p->off))
-		return;
-	vma_advise(p->start, p->end - p->start, p->advice);
-	for (uintptr_t at = p->start; at < p->end; at += page)
-		touch((volatile unsigned char *)at);
-}
-
-void stack_apart(void)
+bool stack_apart(void)
 {
 	struct range frames = around(__builtin_frame_address(0)), own = around(&errno);
 
@@ -175,54 +216,40 @@ void stack_apart(void)
 		frames.end = frames.end > own.end ? frames.end : own.end;
 		own = (struct range){ 0 };
 	}
-	parts_find(&frames);
-	parts_find(&own);
-	if (part_n && all_ready())
-		for (unsigned i = 0; i < part_n; i++)
-			part_private(&parts[i]);
-	else
-		all_end();
+	if (!parts_find(&frames) || !parts_find(&own))
+		return false;
+	if (!part_n)
+		return true;
+	stack = map_new(STACK_LEN);
+	return stack && all_move(apart);
 }
 
 /* ---- behind it ------------------------------------------------------------------------- */
 
 void stack_child(void) { all_end(); }
 
-PLAIN static void part_write(const struct part *p)
+PLAIN static bool part_back(struct part *p)
 {
 	const unsigned char *now = (const unsigned char *)p->start;
 
-	for (size_t i = 0; i < p->end - p->start; i++)
+	for (size_t i = 0; i < part_len(p); i++)
 		if (now[i] != p->old[i])
 			p->file[i] = now[i];
+	return move(&p->file, p->start, part_len(p));
 }
 
 static bool back(void *)
 {
-	for (const struct part *p = parts; p < parts + part_n; p++) {
-		part_write(p);
-		map(p->start, p->end - p->start, MAP_SHARED, p->fd, p->off);
-		vma_advise(p->start, p->end - p->start, p->advice);
-	}
+	moved = true;
+	for (struct part *p = parts; p < parts + part_n; p++)
+		moved = (!p->file || part_back(p)) && moved;
 	return false;
 }
 
-/* Where other threads cannot be held, what they write there in this moment may be lost: less than if it stayed as it is. */
-static void back_run(void)
+bool stack_back(void)
 {
-	if (!hold_run(back, NULL))
-		hold_alone(back, NULL);
-}
+	bool all = !part_n || all_move(back);
 
-void stack_back(void)
-{
-	if (!part_n)
-		return;
-	getcontext(&there);
-	there.uc_stack.ss_sp = stack;
-	there.uc_stack.ss_size = STACK_LEN;
-	there.uc_link = &here;
-	makecontext(&there, back_run, 0);
-	swapcontext(&here, &there);
 	all_end();
+	return all;
 }

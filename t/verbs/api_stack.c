@@ -3,10 +3,15 @@
  * api_stack.c - fork() by a thread whose stack is among what is registered.
  */
 #include "fixture.h"
+#include "spy.h"
 
 #include <pthread.h>
+#include <dirent.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -206,4 +211,164 @@ START_TEST(stack_cancelled)
 }
 END_TEST
 
-void api_stack(Suite *s) { SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, stack_cancelled); }
+/* ---- with others about -------------------------------------------------------------- */
+
+static struct {
+	volatile unsigned char *word;
+	bool end;
+	unsigned long wrong;
+} user;
+
+/* Soon it has again what it had. */
+static void *uses(void *)
+{
+	while (!__atomic_load_n(&user.end, __ATOMIC_ACQUIRE))
+		for (unsigned char i = 0; i < 2; i++) {
+			*user.word = i;
+			user.wrong += *user.word != i;
+		}
+	return NULL;
+}
+
+static void *forks_used(void *)
+{
+	volatile unsigned char word = 0;
+	pthread_t t;
+
+	user.word = &word;
+	user.end = false;
+	ck_assert_int_eq(pthread_create(&t, NULL, uses, NULL), 0);
+	for (unsigned i = 0; i < 10; i++)
+		forks();
+	__atomic_store_n(&user.end, true, __ATOMIC_RELEASE);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_uint_eq(user.wrong, 0);
+	return NULL;
+}
+
+/* Another thread writes to it meanwhile. */
+START_TEST(stack_used)
+{
+	arena_open();
+	thread_in(on.arena + LEN, forks_used);
+	arena_close();
+}
+END_TEST
+
+static int there[2], gate[2]; /* pipes: it has begun; it is to end */
+
+/* Until the child of vfork() ends its thread cannot be held. */
+static void *vforks(void *)
+{
+	char byte;
+
+	if (!vfork()) {
+		(void)!write(there[1], "", 1);
+		_exit((int)read(gate[0], &byte, 1));
+	}
+	return NULL;
+}
+
+static void *forks_late(void *)
+{
+	unsigned char *p = fix_pages(LEN, 2);
+	struct ibv_mr *m;
+	pthread_t t;
+	unsigned made;
+	char byte;
+
+	ck_assert_int_eq(pipe(there) | pipe(gate), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, vforks, NULL), 0);
+	ck_assert_int_eq(read(there[0], &byte, 1), 1);
+	m = fix_reg(&on.f, p, LEN);
+	ck_assert(!fix_is_mapped(p));
+	ck_assert_int_eq(write(gate[1], "", 1), 1);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	made = spy.made;
+	forks();
+	ck_assert_uint_ge(spy.made, made + 2 * FORKS); /* not without holding them */
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	return NULL;
+}
+
+/* They could not be held a moment ago. */
+START_TEST(stack_late)
+{
+	arena_open();
+	thread_in(on.arena + LEN, forks_late);
+	arena_close();
+}
+END_TEST
+
+/* ---- where it is not easy ------------------------------------------------------------- */
+
+/* As a program may do that closes all that it does not know. */
+static void close_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	char path[64], to[64];
+	struct dirent *e;
+	ssize_t n;
+
+	ck_assert(d != NULL);
+	while ((e = readdir(d))) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%.10s", e->d_name);
+		n = readlink(path, to, sizeof(to) - 1);
+		to[n > 0 ? n : 0] = 0;
+		if (!strncmp(to, "/memfd:rdmad-mr", 15))
+			close(atoi(e->d_name));
+	}
+	closedir(d);
+}
+
+START_TEST(stack_closed)
+{
+	arena_open();
+	close_files();
+	thread_in(on.arena + LEN, arena_thread);
+	arena_close();
+}
+END_TEST
+
+START_TEST(stack_executable)
+{
+	arena_open();
+	ck_assert_int_eq(mprotect(on.arena + LEN, LEN, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	thread_in(on.arena + LEN, arena_thread);
+	ck_assert_int_eq(mprotect(on.arena + LEN, LEN, PROT_READ | PROT_WRITE), 0);
+	arena_close();
+}
+END_TEST
+
+static void *forks_full(void *)
+{
+	struct rlimit none = { 0, 0 };
+	pid_t pid;
+
+	setrlimit(RLIMIT_CORE, &none);
+	setrlimit(RLIMIT_AS, &none);
+	pid = fork();
+	_exit(pid ? 1 : 2);
+}
+
+/* Without memory to be apart it ends, as the child does, before both are on the same stack. */
+START_TEST(stack_full)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		arena_open();
+		thread_in(on.arena + LEN, forks_full);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "the status is %#x", (unsigned)status);
+}
+END_TEST
+
+void api_stack(Suite *s)
+{
+	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, stack_cancelled, stack_used, stack_late,
+		  stack_closed, stack_executable, stack_full);
+}
