@@ -42,6 +42,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include <rdmad/high.h>
+
 #define STOP_US     100000u  /* for all to stand; on a busy machine each must get a CPU first */
 #define LATE_US     1000000u /* for those that did not, while the others go on */
 #define HOLD_US     3000u
@@ -389,7 +391,7 @@ static bool hold_others(hold_step *step, void *arg, bool insist)
 	stack = (char *)syscall(SYS_mmap, NULL, STACK_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
 	if (stack == MAP_FAILED)
 		return false;
-	hold.tasks = direct_open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+	hold.tasks = fd_high(direct_open("/proc/self/task", O_RDONLY | O_DIRECTORY));
 	if (hold.tasks >= 0) {
 		hold.step = step;
 		hold.arg = arg;

@@ -2,8 +2,9 @@
 /*
  * mem_tell.c - a forked child tells its parent how far it is.
  *
- * By a pipe, whose end says that the child has ended, or that there is none.  Where the program has used up its descriptors, by a page
- * that both have: then waitid() says so, and leaves it to the program.
+ * By a pipe, whose end says that the child has ended, or that there is none.  (A child that another thread makes without our handlers has
+ * it open, too.)  Where the program has used up its descriptors, by a page that both have: then waitid() says so, and leaves it to the
+ * program.
  */
 #include "mem_map_in.h"
 
@@ -16,6 +17,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include <rdmad/high.h>
 
 #define ALL      'a'        /* the child's last word; each piece is a 0 */
 #define PAGE_ALL (1u << 31) /* in the page, where pieces are counted */
@@ -31,25 +34,30 @@ struct page {
 static int done[2] = { -1, -1 };
 static struct page *page;
 
-void tell_open(void)
-{
-	long p;
-
-	if (!syscall(SYS_pipe2, done, O_CLOEXEC | O_NONBLOCK))
-		return;
-	done[0] = done[1] = -1;
-	p = syscall(SYS_mmap, NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0L);
-	page = p == -1 ? NULL : (struct page *)p;
-}
-
-bool tell_is_open(void) { return done[0] >= 0 || page; }
-
 static void pipe_end(int i)
 {
 	if (done[i] >= 0)
 		direct_close(done[i]);
 	done[i] = -1;
 }
+
+void tell_open(void)
+{
+	long p;
+
+	if (!syscall(SYS_pipe2, done, O_CLOEXEC | O_NONBLOCK)) {
+		done[0] = fd_high(done[0]);
+		done[1] = fd_high(done[1]);
+		if (done[0] >= 0 && done[1] >= 0)
+			return;
+	}
+	pipe_end(0);
+	pipe_end(1);
+	p = syscall(SYS_mmap, NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0L);
+	page = p == -1 ? NULL : (struct page *)p;
+}
+
+bool tell_is_open(void) { return done[0] >= 0 || page; }
 
 static void page_end(void)
 {
@@ -105,7 +113,7 @@ static long poll_direct(struct pollfd *p)
 static bool pipe_wait(bool failed)
 {
 	struct pollfd p = { .fd = done[0], .events = POLLIN };
-	char some[512], last = 0;
+	char some[512];
 	long got, n;
 
 	for (;;) {
@@ -114,9 +122,9 @@ static bool pipe_wait(bool failed)
 			return false;
 		got = n > 0 ? direct_read(p.fd, some, sizeof(some)) : 1;
 		if (got == 0)
-			return last == ALL || failed;
-		if (n > 0 && got > 0)
-			last = some[got - 1];
+			return failed;
+		if (n > 0 && got > 0 && some[got - 1] == ALL)
+			return true;
 	}
 }
 

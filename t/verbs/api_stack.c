@@ -7,10 +7,13 @@
 
 #include <pthread.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -300,6 +303,52 @@ START_TEST(stack_late)
 }
 END_TEST
 
+static void other_child(void)
+{
+	sigset_t none;
+
+	if (kid)
+		return;
+	kid = (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
+	if (kid)
+		return;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGALRM, SIG_DFL);
+	alarm(8); /* before the library gives up */
+	for (;;)
+		pause();
+}
+
+static void *forks_beside(void *)
+{
+	siginfo_t info = { 0 };
+	pid_t pid;
+
+	kid = 0;
+	spy.before = other_child;
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	spy.before = NULL;
+	ck_assert_int_gt(kid, 0);
+	ck_assert_int_eq(waitid(P_PID, (id_t)kid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	ck_assert_int_eq(info.si_pid, 0);
+	fix_ended_well(pid);
+	kill(kid, SIGKILL);
+	waitpid(kid, NULL, 0);
+	return NULL;
+}
+
+/* A child that another thread makes at the same time has copies of all descriptors, and goes on: fork() does not wait for its end. */
+START_TEST(stack_beside)
+{
+	arena_open();
+	thread_in(on.arena + LEN, forks_beside);
+	arena_close();
+}
+END_TEST
+
 /* ---- where it is not easy ------------------------------------------------------------- */
 
 /* As a program may do that closes all that it does not know. */
@@ -340,6 +389,42 @@ START_TEST(stack_executable)
 }
 END_TEST
 
+static unsigned taken;
+
+static void look_low(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		taken += fcntl(fd, F_GETFD) >= 0;
+}
+
+static void *forks_low(void *)
+{
+	int high[3];
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		high[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+		close(fd);
+	}
+	taken = 0;
+	spy.before = look_low;
+	forks();
+	spy.before = NULL;
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (high[fd] >= 0)
+			dup2(high[fd], fd);
+	ck_assert_uint_eq(taken, 0);
+	return NULL;
+}
+
+/* Without standard streams: what another thread writes to their numbers meanwhile is for nobody. */
+START_TEST(stack_low)
+{
+	arena_open();
+	thread_in(on.arena + LEN, forks_low);
+	arena_close();
+}
+END_TEST
+
 static void *forks_full(void *)
 {
 	struct rlimit none = { 0, 0 };
@@ -370,5 +455,5 @@ END_TEST
 void api_stack(Suite *s)
 {
 	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, stack_cancelled, stack_used, stack_late,
-		  stack_closed, stack_executable, stack_full);
+		  stack_beside, stack_low, stack_closed, stack_executable, stack_full);
 }
