@@ -57,10 +57,12 @@ static void stack_check(bool ok)
 static void fork_prepare(void)
 {
 	int err = errno, cancel;
+	struct range ends;
 	sigset_t mask;
 
 	/* Nothing that waits for a child or a helper may end the thread: it has the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	ends = stack_ends();
 	map_signals_block(&mask);
 	forking = true; /* which may allocate */
 	pthread_mutex_lock(&maps.lock);
@@ -71,7 +73,7 @@ static void fork_prepare(void)
 	if (at_work()) {
 		vma_keep();
 		tell_open();
-		stack_check(stack_apart());
+		stack_check(stack_apart(&ends));
 	}
 	err_before = err;
 	errno = 0;

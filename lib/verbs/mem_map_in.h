@@ -94,7 +94,12 @@ size_t least_len(void);
  * mem_stack.c: the pages that fork() runs on; with the lock held, before it, and behind it in each of the two.  false: they are not,
  * or not all, private, or shared again.
  */
-bool stack_apart(void);
+struct range {
+	uintptr_t start, end;
+};
+/* Of this thread's stack, which is that of a thread; else empty.  Before the lock is taken: it allocates. */
+struct range stack_ends(void);
+bool stack_apart(const struct range *ends);
 bool stack_back(void);
 void stack_child(void);
 

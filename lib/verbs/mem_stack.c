@@ -26,17 +26,17 @@
 
 #include "vma.h"
 
-#define BELOW     ((uintptr_t)64 << 10) /* handlers */
-#define ABOVE     ((uintptr_t)16 << 10) /* fork() itself */
+#define BELOW ((uintptr_t)64 << 10) /* handlers */
+#define ABOVE ((uintptr_t)16 << 10) /* fork() itself */
+#define FEW_BELOW \
+	((uintptr_t)16 << 10) /* where a stack ends nobody knows, as of a fiber: others may have what is there */
+#define FEW_ABOVE ((uintptr_t)8 << 10)
+#define TCB_LEN   ((uintptr_t)4096) /* what libc has of a thread, at most */
 #define STACK_LEN ((size_t)64 << 10)
 #define PARTS     40u /* each has a page */
 
 /* It reads what a sanitizer has put between variables. */
 #define PLAIN __attribute__((no_sanitize("address", "thread", "undefined")))
-
-struct range {
-	uintptr_t start, end;
-};
 
 struct part {
 	uintptr_t start, end;
@@ -123,11 +123,33 @@ static bool all_move(hold_step *how)
 
 static bool meets(const struct range *r, uintptr_t start, uintptr_t end) { return r->start < end && start < r->end; }
 
-static struct range around(const void *p)
+/* Pages around [first, last], on a stack whose ends may be known. */
+static struct range around(uintptr_t first, uintptr_t last, const struct range *ends)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p & ~(page - 1);
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const bool known = ends->start <= first && first < ends->end;
+	uintptr_t start = first - (known ? BELOW : FEW_BELOW), end = (last & ~(page - 1)) + (known ? ABOVE : FEW_ABOVE);
 
-	return (struct range){ at > BELOW ? at - BELOW : 0, at + ABOVE };
+	if (known && start < ends->start)
+		start = ends->start;
+	if (known && end > ends->end)
+		end = ends->end;
+	return (struct range){ start & ~(page - 1), (end + page - 1) & ~(page - 1) };
+}
+
+static struct range around_frame(const struct range *ends)
+{
+	uintptr_t at = (uintptr_t)__builtin_frame_address(0);
+
+	return around(at, at, ends);
+}
+
+/* From libc's variables to what it has of the thread, which are in that order, or the other. */
+static struct range around_tls(const struct range *ends)
+{
+	uintptr_t one = (uintptr_t)&errno, self = (uintptr_t)pthread_self();
+
+	return one < self ? around(one, self + TCB_LEN, ends) : around(self, one, ends);
 }
 
 /* One of those that have something there; ino 0: any. */
@@ -207,9 +229,24 @@ static bool apart(void *)
 	return false;
 }
 
-bool stack_apart(void)
+struct range stack_ends(void)
 {
-	struct range frames = around(__builtin_frame_address(0)), own = around(&errno);
+	struct range r = { 0, 0 };
+	pthread_attr_t attr;
+	void *lowest;
+	size_t len;
+
+	if (syscall(SYS_gettid) == getpid() || pthread_getattr_np(pthread_self(), &attr))
+		return r;
+	if (!pthread_attr_getstack(&attr, &lowest, &len))
+		r = (struct range){ (uintptr_t)lowest, (uintptr_t)lowest + len };
+	pthread_attr_destroy(&attr);
+	return r;
+}
+
+bool stack_apart(const struct range *ends)
+{
+	struct range frames = around_frame(ends), own = around_tls(ends);
 
 	if (meets(&frames, own.start, own.end)) {
 		frames.start = frames.start < own.start ? frames.start : own.start;

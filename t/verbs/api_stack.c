@@ -20,6 +20,7 @@
 
 #define LEN   ((size_t)1 << 20)
 #define FORKS 20u
+#define PAGE  4096u
 
 static struct {
 	struct fix f;
@@ -27,6 +28,8 @@ static struct {
 	struct ibv_qp *a, *b;
 	unsigned char *arena;
 } on;
+
+static _Thread_local volatile unsigned char far[40000]; /* between errno and what libc has of the thread */
 
 /* Both go on with what they have, also below the frame of fork(). */
 static unsigned deep(unsigned n)
@@ -39,16 +42,20 @@ static unsigned deep(unsigned n)
 
 static void forks(void)
 {
+	pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	volatile unsigned magic = 0;
 
 	for (unsigned i = 0; i < FORKS; i++) {
 		pid_t pid;
 
 		magic = i;
+		far[0] = (unsigned char)i;
+		pthread_mutex_lock(&mutex);
 		pid = fork();
 		ck_assert_int_ge(pid, 0);
 		if (!pid)
-			_exit(deep(50) == 0 && magic == i ? 0 : 1);
+			_exit(deep(50) == 0 && magic == i && far[0] == i ? 0 : 1);
+		ck_assert_int_eq(pthread_mutex_unlock(&mutex), 0); /* it is the same thread */
 		ck_assert_uint_eq(deep(40), 0);
 		fix_ended_well(pid);
 		ck_assert_uint_eq(magic, i);
@@ -110,19 +117,21 @@ static void arena_close(void)
 	fix_close(&on.f);
 }
 
-static void thread_in(void *lowest, void *(*run)(void *))
+static void thread_on(void *lowest, size_t len, void *(*run)(void *))
 {
 	pthread_attr_t attr;
 	void *ended;
 	pthread_t t;
 
 	pthread_attr_init(&attr);
-	ck_assert_int_eq(pthread_attr_setstack(&attr, lowest, LEN), 0);
+	ck_assert_int_eq(pthread_attr_setstack(&attr, lowest, len), 0);
 	ck_assert_int_eq(pthread_create(&t, &attr, run, NULL), 0);
 	ck_assert_int_eq(pthread_join(t, &ended), 0);
 	ck_assert(ended == NULL);
 	pthread_attr_destroy(&attr);
 }
+
+static void thread_in(void *lowest, void *(*run)(void *)) { thread_on(lowest, LEN, run); }
 
 /* The stack of a thread, with all that libc has of it, is in a region; then that of a fiber of the only thread. */
 START_TEST(stack_of_thread)
@@ -254,6 +263,81 @@ START_TEST(stack_used)
 {
 	arena_open();
 	thread_in(on.arena + LEN, forks_used);
+	arena_close();
+}
+END_TEST
+
+#define SMALL (16 * PAGE)
+
+static struct {
+	unsigned char *below, *above; /* of others */
+	unsigned held, seen;
+} beside;
+
+/* The second time it is behind fork(). */
+static void look_beside(void)
+{
+	if (++beside.held == 2)
+		beside.seen = fix_is_mapped(beside.below) + 2u * fix_is_mapped(beside.above);
+}
+
+static void *forks_among(void *)
+{
+	pid_t pid;
+
+	beside.held = beside.seen = 0;
+	spy.before = look_beside;
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	spy.before = NULL;
+	ck_assert_uint_eq(beside.held, 2);
+	ck_assert_uint_eq(beside.seen, 3);
+	fix_ended_well(pid);
+	return NULL;
+}
+
+/* RDMA reaches what is beside the stack also while fork() lasts. */
+START_TEST(stack_among)
+{
+	arena_open();
+	beside.below = on.arena + LEN - 1;
+	beside.above = on.arena + LEN + SMALL;
+	thread_on(on.arena + LEN, SMALL, forks_among);
+	arena_close();
+}
+END_TEST
+
+static void fiber_among(void)
+{
+	unsigned char *frame = __builtin_frame_address(0);
+
+	beside.below = frame - 10 * (size_t)PAGE;
+	beside.above = frame + 3 * (size_t)PAGE;
+	forks_among(NULL);
+}
+
+static void *waits(void *fd)
+{
+	char byte;
+
+	return read(*(int *)fd, &byte, 1) == 1 ? NULL : fd;
+}
+
+/* Where it ends is not known. */
+START_TEST(fiber_among_others)
+{
+	void *failed;
+	pthread_t t;
+	int fds[2];
+
+	arena_open();
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, waits, &fds[0]), 0);
+	fiber_in(on.arena + LEN, fiber_among);
+	ck_assert_int_eq(write(fds[1], "", 1), 1);
+	ck_assert_int_eq(pthread_join(t, &failed), 0);
+	ck_assert(failed == NULL);
 	arena_close();
 }
 END_TEST
@@ -454,6 +538,6 @@ END_TEST
 
 void api_stack(Suite *s)
 {
-	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, stack_cancelled, stack_used, stack_late,
-		  stack_beside, stack_low, stack_closed, stack_executable, stack_full);
+	SUITE_ADD(s, stack_of_thread, stack_of_fiber, stack_left, stack_kept, stack_cancelled, stack_used, stack_among,
+		  fiber_among_others, stack_late, stack_beside, stack_low, stack_closed, stack_executable, stack_full);
 }
