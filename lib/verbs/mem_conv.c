@@ -147,6 +147,51 @@ bool conv_turns(struct conv *c)
 	       vma_advice(c->start, c->end, &c->advice) != VMA_ODD;
 }
 
+/* ---- advice ------------------------------------------------------------------------ */
+
+struct conv *conv_with(uint64_t ino)
+{
+	struct conv *const lists[] = { maps.convs, maps.lost };
+
+	for (unsigned i = 0; i < 2; i++)
+		for (struct conv *c = lists[i]; c; c = c->next)
+			if (c->ino == ino)
+				return c;
+	return NULL;
+}
+
+static void told(uint64_t ino, const unsigned *advice)
+{
+	struct conv *c = conv_with(ino);
+
+	if (!c)
+		return;
+	c->odd = !advice || (c->told && (c->odd || c->advice != *advice));
+	if (advice)
+		c->advice = *advice;
+	c->told = true;
+}
+
+void conv_ask(void)
+{
+	struct conv *const lists[] = { maps.convs, maps.lost };
+
+	for (unsigned i = 0; i < 2; i++)
+		for (struct conv *c = lists[i]; c; c = c->next)
+			c->told = false;
+	vma_advice_each(CONV_VMA, told);
+}
+
+unsigned conv_advice(uint64_t ino, uintptr_t start, uintptr_t end)
+{
+	const struct conv *c = conv_with(ino);
+	unsigned advice;
+
+	if ((!c || c->odd) && vma_advice(start, end, &advice) == VMA_LIKE)
+		return advice;
+	return c ? c->advice : 0;
+}
+
 /* ---- the file ---------------------------------------------------------------------- */
 
 /* A program may close descriptors that it does not know; what it opens then may have the number, and on another file system the inode. */

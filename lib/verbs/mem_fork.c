@@ -73,6 +73,7 @@ static void fork_prepare(void)
 	if (at_work()) {
 		vma_keep();
 		tell_open();
+		conv_ask();
 		stack_check(stack_apart(&ends));
 	}
 	err_before = err;
@@ -104,13 +105,9 @@ static void fork_parent(void)
 /* The descriptor of its file, if we have it. */
 static int file_of(const struct vma *v)
 {
-	struct conv *const lists[] = { maps.convs, maps.lost };
+	const struct conv *c = conv_with(v->ino);
 
-	for (unsigned i = 0; i < 2; i++)
-		for (const struct conv *c = lists[i]; c; c = c->next)
-			if (c->ino == v->ino)
-				return c->fd;
-	return -1;
+	return c ? c->fd : -1;
 }
 
 /* Where the program has used them up, one of a file is closed: its pages are copied without. */

@@ -24,7 +24,8 @@ struct conv {
 	uintptr_t start, end;
 	int fd;
 	unsigned advice; /* of vma.h, that its mappings have, ... */
-	bool advised;    /* ... which is known */
+	bool advised;    /* ... which is known; */
+	bool told, odd;  /* of conv_ask(): not all of them have the same */
 	uint64_t ino;
 	unsigned major, minor; /* of the file system that the file is in */
 	pid_t owner;
@@ -72,7 +73,10 @@ bool conv_turns(struct conv *);          /* may all of it be made private? */
 bool conv_plain(struct vma_reader *, uintptr_t start, uintptr_t end);
 bool conv_quiet(struct vma_reader *);
 bool conv_remains(const struct conv *); /* some of it is mapped somewhere; NULL: of any; also if that cannot be seen */
-void conv_free(struct conv *);          /* closes the file; the pages stay as they are */
+struct conv *conv_with(uint64_t ino);   /* also of those that are lost */
+void conv_ask(void);                    /* what madvise() has said of each since */
+unsigned conv_advice(uint64_t ino, uintptr_t start, uintptr_t end); /* of a part, behind conv_ask(), also in a child */
+void conv_free(struct conv *);                                      /* closes the file; the pages stay as they are */
 
 /* mem_pages.c; with the lock held. */
 /* From its start to end it becomes the beginning of the file, with no more than most bytes of data; how far it got.  Nowhere: it may be as its advice was not known. */

@@ -349,16 +349,6 @@ static bool copy_piece(void *arg)
 	return w->at < w->end;
 }
 
-/* Of those that the parent converted and has still. */
-static unsigned advice_of(const struct vma *v)
-{
-	const struct conv *c = maps.convs;
-
-	while (c && c->ino != v->ino)
-		c = c->next;
-	return c ? c->advice : 0;
-}
-
 bool pages_private(const struct vma *v, int fd)
 {
 	const struct conv c = {
@@ -369,7 +359,7 @@ bool pages_private(const struct vma *v, int fd)
 			   .end = v->end,
 			   .off = (off_t)v->off,
 			   .fd = fd,
-			   .advice = advice_of(v),
+			   .advice = conv_advice(v->ino, v->start, v->end),
 			   .conv = &c,
 			   .tell = true,
 			   .vma_end = v->end,

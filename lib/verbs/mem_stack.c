@@ -152,29 +152,25 @@ static struct range around_tls(const struct range *ends)
 	return one < self ? around(one, self + TCB_LEN, ends) : around(self, one, ends);
 }
 
-/* One of those that have something there; ino 0: any. */
-static const struct conv *conv_of(const struct range *r, uint64_t ino)
+static bool has_convs(const struct range *r)
 {
 	struct conv *const lists[] = { maps.convs, maps.lost };
 
 	for (unsigned i = 0; i < 2; i++)
 		for (const struct conv *c = lists[i]; c; c = c->next)
-			if (meets(r, c->start, c->end) && (!ino || ino == c->ino))
-				return c;
-	return NULL;
+			if (meets(r, c->start, c->end))
+				return true;
+	return false;
 }
 
 /* Without memory for it fields are NULL. */
-static void part_fill(struct part *p, const struct conv *c)
+static void part_fill(struct part *p, uint64_t ino)
 {
-	unsigned advice = c ? c->advice : 0;
-
 	p->file = map_again(p->start, part_len(p));
 	p->own = map_new(part_len(p));
 	p->old = map_new(part_len(p));
-	vma_advice(p->start, p->end, &advice);
 	if (p->own)
-		vma_advise((uintptr_t)p->own, part_len(p), advice);
+		vma_advise((uintptr_t)p->own, part_len(p), conv_advice(ino, p->start, p->end));
 }
 
 static bool part_add(const struct range *r, const struct vma *v)
@@ -187,7 +183,7 @@ static bool part_add(const struct range *r, const struct vma *v)
 	*p = (struct part){ .start = v->start > r->start ? v->start : r->start,
 			    .end = v->end < r->end ? v->end : r->end,
 			    .prot = vma_prot(v) };
-	part_fill(p, conv_of(r, v->ino));
+	part_fill(p, v->ino);
 	return p->file && p->own && p->old;
 }
 
@@ -197,7 +193,7 @@ static bool parts_find(const struct range *r)
 	bool found = true;
 	struct vma v;
 
-	if (!conv_of(r, 0) && !vma_shared(r->start, r->end))
+	if (!has_convs(r) && !vma_shared(r->start, r->end))
 		return true;
 	if (!vma_open(&reader))
 		return false;

@@ -54,6 +54,9 @@ bool vma_try(struct vma_reader *, uintptr_t start, uintptr_t end, unsigned *advi
  */
 enum vma_like { VMA_LIKE, VMA_ODD, VMA_UNKNOWN };
 enum vma_like vma_advice(uintptr_t start, uintptr_t end, unsigned *advice);
+/* Calls told() for each mapping of a file of that name; advice NULL: it has something else, too.  While that is UNKNOWN: for none. */
+typedef void vma_told(uint64_t ino, const unsigned *advice);
+void vma_advice_each(const char *name, vma_told *);
 void vma_advise(uintptr_t addr, size_t len, unsigned advice); /* also in a step of hold.h */
 
 /* Nothing that is mapped there is read-only; also if that cannot be found out.  No page is touched. */

@@ -30,6 +30,8 @@ static const struct {
 /* Other pages have the same, or it is of no matter.  Those that are not here, and those yet to come, are not had by others. */
 static const char plain_flags[] = "rd wr ex sh mr mw me ms ac nr sd ";
 
+static const char flags_name[] = "VmFlags: ";
+
 /* Under the lock of mem_map.h, as all here. */
 static struct {
 	int fd;
@@ -117,7 +119,7 @@ static bool line_vma(uintptr_t *start, uintptr_t *end)
 /* Up to the flags of the last mapping of the range. */
 static bool range_read(uintptr_t start, uintptr_t end, unsigned *advice)
 {
-	static const char flags[] = "VmFlags: ", key[] = "ProtectionKey:";
+	static const char key[] = "ProtectionKey:";
 	uintptr_t from = 0, to = 0, at = start;
 	unsigned now;
 
@@ -130,8 +132,8 @@ static bool range_read(uintptr_t start, uintptr_t end, unsigned *advice)
 		} else if (!strncmp(in.line, key, sizeof(key) - 1)) {
 			if (strtoul(in.line + sizeof(key) - 1, NULL, 10))
 				return false;
-		} else if (!strncmp(in.line, flags, sizeof(flags) - 1)) {
-			if (!flags_advice(in.line + sizeof(flags) - 1, &now) ||
+		} else if (!strncmp(in.line, flags_name, sizeof(flags_name) - 1)) {
+			if (!flags_advice(in.line + sizeof(flags_name) - 1, &now) ||
 			    has_policy(from > start ? from : start) || (at > start && now != *advice))
 				return false;
 			*advice = now;
@@ -143,11 +145,12 @@ static bool range_read(uintptr_t start, uintptr_t end, unsigned *advice)
 	return false;
 }
 
-enum vma_like vma_advice(uintptr_t start, uintptr_t end, unsigned *advice)
+static int64_t credit = CREDIT_US, began;
+
+static bool smaps_open(void)
 {
-	static int64_t credit = CREDIT_US, last;
-	int64_t now = now_us(CLOCK_MONOTONIC), began = now_us(CLOCK_THREAD_CPUTIME_ID);
-	bool ok;
+	static int64_t last;
+	int64_t now = now_us(CLOCK_MONOTONIC);
 
 	if (last)
 		credit += (now - last) / SHARE;
@@ -155,15 +158,57 @@ enum vma_like vma_advice(uintptr_t start, uintptr_t end, unsigned *advice)
 		credit = CREDIT_US;
 	last = now;
 	if (credit < 0)
-		return VMA_UNKNOWN;
+		return false;
+	began = now_us(CLOCK_THREAD_CPUTIME_ID);
 	in.fd = direct_open("/proc/self/smaps", O_RDONLY);
-	if (in.fd < 0)
-		return VMA_UNKNOWN;
 	in.at = in.n = 0;
-	ok = range_read(start, end, advice);
+	return in.fd >= 0;
+}
+
+static void smaps_close(void)
+{
 	direct_close(in.fd);
 	credit -= now_us(CLOCK_THREAD_CPUTIME_ID) - began;
+}
+
+enum vma_like vma_advice(uintptr_t start, uintptr_t end, unsigned *advice)
+{
+	bool ok;
+
+	if (!smaps_open())
+		return VMA_UNKNOWN;
+	ok = range_read(start, end, advice);
+	smaps_close();
 	return ok ? VMA_LIKE : VMA_ODD;
+}
+
+/* "start-end perm offset major:minor inode      name" */
+static uint64_t line_ino(void)
+{
+	const char *p = in.line;
+
+	for (unsigned i = 0; p && i < 4; i++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+void vma_advice_each(const char *name, vma_told *told)
+{
+	uintptr_t start, end;
+	uint64_t ino = 0;
+	unsigned advice;
+	bool ok;
+
+	if (!smaps_open())
+		return;
+	while (line_next())
+		if (line_vma(&start, &end)) {
+			ino = strstr(in.line, name) ? line_ino() : 0;
+		} else if (ino && !strncmp(in.line, flags_name, sizeof(flags_name) - 1)) {
+			ok = flags_advice(in.line + sizeof(flags_name) - 1, &advice);
+			told(ino, ok ? &advice : NULL);
+		}
+	smaps_close();
 }
 
 void vma_advise(uintptr_t addr, size_t len, unsigned advice)

@@ -147,7 +147,7 @@ static unsigned converted(const unsigned char *p)
 	return n;
 }
 
-/* Given before registration, or only then: there afterwards, and, in the first case, meanwhile and in a child. */
+/* Given before registration, or only then: there meanwhile, in a child, and afterwards. */
 static void advised(struct fix *f, int advice, const char *flag, bool before)
 {
 	unsigned char *p = fix_pages(LEN, 3);
@@ -163,7 +163,7 @@ static void advised(struct fix *f, int advice, const char *flag, bool before)
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
-		_exit(!before || has_flag(p, flag) ? 0 : 1);
+		_exit(has_flag(p, flag) ? 0 : 1);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_msg(status == 0 || advice == MADV_DONTFORK, "%s: is lost in a child", flag);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
@@ -204,6 +204,30 @@ START_TEST(halves)
 	ck_assert_int_eq(madvise(p, LEN / 2, MADV_DONTDUMP), 0);
 	ck_assert_int_eq(ibv_dereg_mr(fix_reg(&f, p, LEN)), 0);
 	ck_assert(has_flag(p, "dd") && !has_flag(p + LEN / 2, "dd"));
+	fix_close(&f);
+}
+END_TEST
+
+/* So half of it becomes while it is registered: as it is in the child, too, also where the other half is locked. */
+START_TEST(halves_late)
+{
+	unsigned char *p = fix_pages(LEN, 1);
+	struct ibv_mr *m;
+	struct fix f;
+	pid_t pid;
+
+	fix_open(&f);
+	m = fix_reg(&f, p, LEN);
+	ck_assert_uint_eq(converted(p), 1);
+	ck_assert_int_eq(madvise(p, LEN / 2, MADV_DONTDUMP), 0);
+	ck_assert_int_eq(mlock(p + LEN / 2, PAGE), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(has_flag(p, "dd") && !has_flag(p + LEN / 2, "dd") && fix_filled(p, LEN, 1) ? 0 : 1);
+	fix_ended_well(pid);
+	ck_assert_int_eq(munlock(p + LEN / 2, PAGE), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	fix_close(&f);
 }
 END_TEST
@@ -324,6 +348,6 @@ END_TEST
 
 void api_attr(Suite *s)
 {
-	SUITE_ADD(s, protection, dontdump, dontfork, hugepage, nohugepage, sequential, in_disorder, halves, wipeonfork,
-		  by_userfaultfd, numa_policy, keys);
+	SUITE_ADD(s, protection, dontdump, dontfork, hugepage, nohugepage, sequential, in_disorder, halves, halves_late,
+		  wipeonfork, by_userfaultfd, numa_policy, keys);
 }
