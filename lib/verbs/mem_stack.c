@@ -7,7 +7,7 @@
  *	parent	what has changed since is written into the file, whose pages take their place again
  *	child	has its copy
  *
- * Else both would return from fork() on the same pages.  Both times another stack is in use, and other threads are held.  Between the
+ * Else both would return from fork() on the same pages.  So does a page of each thread that libc's list has beside it.  Both times another stack is in use, and other threads are held.  Between the
  * two RDMA sees nothing of what is written to that part, and the program nothing of what RDMA writes there; no byte of either is lost.
  *
  * The pages of the file are mapped beside by mremap(), which needs no descriptor, and leaves them all that madvise() and mprotect()
@@ -32,6 +32,8 @@
 	((uintptr_t)16 << 10) /* where a stack ends nobody knows, as of a fiber: others may have what is there */
 #define FEW_ABOVE ((uintptr_t)8 << 10)
 #define TCB_LEN   ((uintptr_t)4096) /* what libc has of a thread, at most */
+#define TCB_LINKS ((size_t)1024)    /* of that, where it has it in lists */
+#define NEAR      16u
 #define STACK_LEN ((size_t)64 << 10)
 #define PARTS     40u /* each has a page */
 
@@ -180,26 +182,83 @@ static bool part_add(const struct range *r, const struct vma *v)
 	if (part_n == PARTS)
 		return false;
 	part_n++;
-	*p = (struct part){ .start = v->start > r->start ? v->start : r->start,
-			    .end = v->end < r->end ? v->end : r->end,
-			    .prot = vma_prot(v) };
+	*p = (struct part){ .start = r->start, .end = r->end, .prot = vma_prot(v) };
 	part_fill(p, v->ino);
 	return p->file && p->own && p->old;
 }
 
+/* Of one mapping, and none has a page of another one. */
+struct near {
+	struct range r[NEAR];
+	unsigned n;
+};
+
+static void near_add(struct near *near, const struct vma *v, struct range r)
+{
+	if (r.start < v->start)
+		r.start = v->start;
+	if (r.end > v->end)
+		r.end = v->end;
+	for (unsigned i = 0; i < near->n;)
+		if (meets(&r, near->r[i].start, near->r[i].end)) {
+			r.start = r.start < near->r[i].start ? r.start : near->r[i].start;
+			r.end = r.end > near->r[i].end ? r.end : near->r[i].end;
+			near->r[i] = near->r[--near->n];
+			i = 0;
+		} else {
+			i++;
+		}
+	if (r.start < r.end && near->n < NEAR)
+		near->r[near->n++] = r;
+}
+
+PLAIN static void link_add(struct near *near, const struct vma *v, uintptr_t at, const uintptr_t *to)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = at & ~(page - 1);
+
+	if (at % sizeof(at) == 0 && v->start <= at && at < v->end && *(const uintptr_t *)at == (uintptr_t)to)
+		near_add(near, v, (struct range){ from, from + page });
+}
+
+/*
+ * libc has its threads in a ring (next, previous), and the child takes the one that forked out of it.  For that it writes to those
+ * beside, whose stacks may be registered, too.  (One that comes there in this very moment is not seen.)
+ */
+PLAIN static void ring_add(struct near *near, const struct vma *v)
+{
+	const uintptr_t *w = (const uintptr_t *)pthread_self();
+
+	for (size_t i = 0; i + 1 < TCB_LINKS / sizeof(*w); i++) {
+		link_add(near, v, w[i] + sizeof(*w), &w[i]);
+		link_add(near, v, w[i + 1], &w[i]);
+	}
+}
+
 /* Read-only pages stay as they are. */
-static bool parts_find(const struct range *r)
+static bool parts_of(const struct vma *v, const struct range *frames, const struct range *own)
+{
+	struct near near = { .n = 0 };
+	bool added = true;
+
+	if (strcmp(v->name, CONV_VMA) || strncmp(v->perm, "rw", 2) || v->perm[3] != 's')
+		return true;
+	near_add(&near, v, *frames);
+	near_add(&near, v, *own);
+	ring_add(&near, v);
+	for (unsigned i = 0; added && i < near.n; i++)
+		added = part_add(&near.r[i], v);
+	return added;
+}
+
+static bool parts_find(const struct range *frames, const struct range *own)
 {
 	bool found = true;
 	struct vma v;
 
-	if (!has_convs(r) && !vma_shared(r->start, r->end))
-		return true;
 	if (!vma_open(&reader))
-		return false;
-	while (found && vma_next(&reader, &v) && v.start < r->end)
-		if (meets(r, v.start, v.end) && !strcmp(v.name, CONV_VMA) && v.perm[1] == 'w' && v.perm[3] == 's')
-			found = part_add(r, &v);
+		return !has_convs(frames) && !has_convs(own);
+	while (found && vma_next(&reader, &v))
+		found = parts_of(&v, frames, own);
 	vma_close(&reader);
 	return found;
 }
@@ -244,12 +303,7 @@ bool stack_apart(const struct range *ends)
 {
 	struct range frames = around_frame(ends), own = around_tls(ends);
 
-	if (meets(&frames, own.start, own.end)) {
-		frames.start = frames.start < own.start ? frames.start : own.start;
-		frames.end = frames.end > own.end ? frames.end : own.end;
-		own = (struct range){ 0 };
-	}
-	if (!parts_find(&frames) || !parts_find(&own))
+	if (!parts_find(&frames, &own))
 		return false;
 	if (!part_n)
 		return true;

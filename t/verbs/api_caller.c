@@ -3,7 +3,7 @@
  * api_caller.c - memory is registered by who has a small stack, no standard streams, is about to be cancelled, and while a handler
  * forks.
  */
-#include "fixture.h"
+#include "arena.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -13,8 +13,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define LEN ((size_t)1 << 20)
 
 static struct fix f;
 static unsigned rights;
@@ -51,7 +49,7 @@ START_TEST(small_stack)
 {
 	fix_open(&f);
 	rights = IBV_ACCESS_LOCAL_WRITE;
-	thread_run(registers, (size_t)sysconf(_SC_THREAD_STACK_MIN) + 40000); /* of api_stack.c, thread-local */
+	thread_run(registers, (size_t)sysconf(_SC_THREAD_STACK_MIN) + ARENA_FAR);
 	fix_close(&f);
 }
 END_TEST

@@ -362,6 +362,7 @@ int main(void)
 	api_back(s);
 	api_fork(s);
 	api_stack(s);
+	api_beside(s);
 	api_segment(s);
 	api_arena(s);
 	api_hold(s);

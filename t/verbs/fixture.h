@@ -89,6 +89,7 @@ void api_xrc(Suite *);
 void api_flush(Suite *);
 void api_fork(Suite *);
 void api_stack(Suite *);
+void api_beside(Suite *);
 void api_map(Suite *);
 void api_attr(Suite *);
 void api_back(Suite *);

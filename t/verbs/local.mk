@@ -4,6 +4,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_attr.c \
 	t/verbs/api_async.c \
 	t/verbs/api_back.c \
+	t/verbs/api_beside.c \
 	t/verbs/api_caller.c \
 	t/verbs/api_event.c \
 	t/verbs/api_ex.c \
@@ -36,6 +37,8 @@ t_verbs_api_SOURCES = \
 	t/verbs/api_why.c \
 	t/verbs/api_tracer.c \
 	t/verbs/api_xrc.c \
+	t/verbs/arena.c \
+	t/verbs/arena.h \
 	t/verbs/fixture.c \
 	t/verbs/fixture.h \
 	t/verbs/spy.c \
