@@ -425,19 +425,25 @@ static void tx_note(struct hca *h, struct qp *qp, const struct burst *b)
 			  .b = b->syndrome);
 }
 
-bool hca_tx(struct hca *h, struct burst *b, mono_t now)
+bool hca_tx_own(struct hca *h, struct burst *b, mono_t now)
 {
 	hca_begin(h, now);
+	if (h->stalled || (!gsi_waits(&h->gsi) && !ghosts_wait(&h->ghosts)))
+		return false;
+	if (gsi_waits(&h->gsi))
+		gsi_tx(h, b);
+	else
+		ghost_tx(h, b);
+	count_tx(h, b);
+	return true;
+}
+
+bool hca_tx(struct hca *h, struct burst *b, mono_t now)
+{
+	if (hca_tx_own(h, b, now))
+		return true;
 	if (h->stalled)
 		return false;
-	if (gsi_waits(&h->gsi) || ghosts_wait(&h->ghosts)) {
-		if (gsi_waits(&h->gsi))
-			gsi_tx(h, b);
-		else
-			ghost_tx(h, b);
-		count_tx(h, b);
-		return true;
-	}
 	for (struct link *next; (next = turns_take(&h->ready));) {
 		struct qp *qp = LINK_OF(next, struct qp, ready);
 

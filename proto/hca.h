@@ -198,6 +198,8 @@ void hca_count(struct hca *, unsigned stat, uint64_t n);
 
 /* The next burst, good until the next call into this HCA (but hca_rx_burst of the very burst).  false: nothing to send now. */
 bool hca_tx(struct hca *, struct burst *, mono_t now);
+/* The same of what takes no receive of a program: MADs, and ACKs of ghosts.  Queue pairs wait for hca_tx(). */
+bool hca_tx_own(struct hca *, struct burst *, mono_t now);
 /* It sends nothing, and no time passes for it, until it is let go.  What comes is the host's to keep away. */
 void hca_stall(struct hca *, bool stalled);
 /* Nothing of this QP is handed out until it is let go: its way out is full. */

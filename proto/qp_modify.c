@@ -178,7 +178,8 @@ static int set_path(struct hca *h, struct qp *qp, const struct av *av)
 	qp->req.inflight = 0;
 	qp->req.owed = false;
 	route_set(h, &qp->head.route, av, true);
-	qp_ready(h, qp); /* it may have waited on the old way */
+	if (qp_has_more(qp))
+		qp_ready(h, qp); /* it may have waited on the old way */
 	return 0;
 }
 
@@ -295,7 +296,8 @@ static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_a
 	TRACE_PUT(h, qp, STATE, .a = qp->state, .b = state, .n = 1);
 	qp->state = state;
 	req_progress(h, qp);
-	qp_ready(h, qp);
+	if (qp_has_more(qp)) /* else a guest of the shard would wake it for nothing */
+		qp_ready(h, qp);
 }
 
 /* Explains the finding of qp_state_check(). */

@@ -136,14 +136,14 @@ static void burst_out(struct shard *s, unsigned device, const struct burst *b, m
 /* The time of the turn; while packets are looked at one by one each has its own (tap.h), and what comes next is not before them. */
 static mono_t later(const struct shard *s, mono_t now) { return s->tap ? clock_now() : now; }
 
-static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
+static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now, bool guest)
 {
 	struct burst b;
 	uint64_t len = 0;
 
 	for (unsigned i = 0; i < TX_HCA_BURSTS && len < TX_TURN_LEN; i++) {
 		now = later(s, now);
-		if (!hca_tx(s->hca[device], &b, now))
+		if (!(guest ? hca_tx_own : hca_tx)(s->hca[device], &b, now))
 			break;
 		len += b.payload_len + (b.raw ? raw_cost(&b) : 1);
 		burst_out(s, device, &b, now);
@@ -152,7 +152,7 @@ static uint64_t tx_hca(struct shard *s, unsigned device, mono_t now)
 }
 
 /* A local burst may make its receiver want to send: round and round, until all are silent.  Bytes, at least 1 a burst. */
-static uint64_t turn_tx(struct shard *s, mono_t now)
+static uint64_t turn_tx(struct shard *s, mono_t now, bool guest)
 {
 	uint64_t sum = 0, round;
 
@@ -160,7 +160,7 @@ static uint64_t turn_tx(struct shard *s, mono_t now)
 	do {
 		round = 0;
 		for (unsigned i = 0; i < devices_n; i++)
-			round += tx_hca(s, i, now);
+			round += tx_hca(s, i, now, guest);
 		sum += round;
 	} while (round && sum < TX_TURN_LEN);
 	return sum;
@@ -285,7 +285,7 @@ static unsigned take(struct shard *s, struct done *d, mono_t *now)
 
 /*
  * *at: the time, which goes on.  A guest takes nothing: to see what was posted before what, kicks must be looked for, and that is a
- * question to the shard's io.
+ * question to the shard's io.  So it sends nothing of queue pairs either: it may be for a receive that was posted, but not taken.
  */
 static struct done work(struct shard *s, mono_t *at, bool guest)
 {
@@ -299,7 +299,7 @@ static struct done work(struct shard *s, mono_t *at, bool guest)
 	if (s->index == 0)
 		d.again |= hooks.agents_turn(s, now);
 	region_defer(posted > 1);
-	sent = turn_tx(s, later(s, now));
+	sent = turn_tx(s, later(s, now), guest);
 	region_defer(false);
 	now = later(s, now);
 	if (!turn_lone(s))

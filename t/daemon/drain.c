@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* drain.c - what a change of a queue pair's state takes from the rings: all of that queue pair's, nothing of others. */
+/*
+ * drain.c - what a change of a queue pair's state takes from the rings: all of that queue pair's, nothing of others; and what is
+ * sent by whoever takes nothing.
+ */
 #include "daemon/shard/drain.h"
+#include "daemon/base/clock.h"
+#include "daemon/shard/hooks.h"
+#include "daemon/shard/io.h"
+#include "daemon/shard/net.h"
 #include "daemon/shard/share.h"
+#include "daemon/shard/turn.h"
 #include "program.h"
 #include "t/suite.h"
 
@@ -96,4 +104,43 @@ START_TEST(shares)
 }
 END_TEST
 
-TEST_MAIN("drain", shares, own_only, all_of_it, nonsense)
+static bool no_agents(struct shard *, mono_t) { return false; }
+static mono_t never(const struct shard *) { return MONO_NEVER; }
+static void no_causes(struct shard *, unsigned) {}
+
+/*
+ * A guest takes no receives, so it sends nothing that may be for one: with a send in the queue the shard is woken.  For a queue pair
+ * that is connected with an empty queue it is not.
+ */
+START_TEST(guest)
+{
+	struct hooks were = hooks;
+	struct burst burst;
+	unsigned sends;
+	struct io *io;
+
+	set_up();
+	hooks.agents_turn = no_agents;
+	hooks.agents_deadline = never;
+	hooks.why_collect = no_causes;
+	shard.sleeps_until = MONO_NEVER;
+	ck_assert_int_eq(io_new(&io, IO_EPOLL), 0);
+	ck_assert_int_eq(net_new(&shard.net, &shard, io), 0);
+	ck_assert_msg(turn_guest(&shard), "the shard is woken for queue pairs that have nothing to send");
+	program_to(&a, QPS_SQD, 0);
+	program_post(&a, 1, 0);
+	ctx_drain(&shard, &sends, clock_now());
+	ck_assert_uint_eq(sends, 1);
+	program_post(&a, 0, 1);
+	program_to(&a, QPS_RTS, 0);
+	ck_assert(!turn_guest(&shard));
+	ck_assert_uint_eq(RING_LOAD(&a.cq.ring.hdr->prod), 0);
+	ck_assert(hca_tx(shard.hca[0], &burst, clock_now()));
+	net_free(shard.net);
+	io_free(io);
+	tear_down();
+	hooks = were;
+}
+END_TEST
+
+TEST_MAIN("drain", shares, own_only, all_of_it, nonsense, guest)
