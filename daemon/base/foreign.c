@@ -263,32 +263,50 @@ void foreign_close_billed(int fd, uid_t uid, struct bill *bill)
 void foreign_close(int fd, uid_t uid) { foreign_close_billed(fd, uid, NULL); }
 
 /*
- * Of a connection to which nothing more can be sent.  Of a message with credentials, and each has some then, at least these have no
- * room; an end has none.
+ * Reads what a connection to which nothing more can be sent still has, as long as no descriptors are with it.  true: nothing is left.
+ * Each message has credentials then, which there is room for, and for nothing else; an end has none.
  */
-static bool unread(int fd)
+static bool drained(int fd)
 {
-	struct msghdr mh = { 0 };
+	for (;;) {
+		char room[CMSG_SPACE(sizeof(struct ucred))] __attribute__((aligned(sizeof(size_t))));
+		struct msghdr mh = { .msg_control = room, .msg_controllen = sizeof(room) };
 
-	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)))
-		return true;
-	return recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT) || mh.msg_flags & (MSG_CTRUNC | MSG_TRUNC);
+		if (recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT) < 0) {
+			if (errno != ECONNRESET) /* once, of a client that left a reply unread */
+				return false;
+			continue;
+		}
+		if (!mh.msg_controllen)
+			return true;
+		if (mh.msg_flags & MSG_CTRUNC)
+			return false;
+		recv(fd, NULL, 0, MSG_DONTWAIT);
+	}
 }
 
-void foreign_hang_up(int fd, uid_t uid, struct bill *bill)
+bool foreign_hang_up(int fd, uid_t uid, struct bill *bill)
 {
+	static const struct cost one = { .n = { [QUOTA_FDS] = 1 } };
+	struct bill own = { 0 };
 	int other;
 
-	if (!shutdown(fd, SHUT_RD) && !unread(fd)) {
+	if (!setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) && !shutdown(fd, SHUT_RD) &&
+	    drained(fd)) {
 		close_here(fd, bill);
-		return;
+		return true;
 	}
 	shutdown(fd, SHUT_RDWR);
+	if (!bill || !bill->user)
+		bill_open(bill ? bill : &own, uid, &one);
+	if (!bill && !own.user && !foreign_room(uid))
+		return false;
 	/* Its number is this thread's, whose loop may still know it. */
 	other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (other >= 0)
 		close(fd);
-	close_apart(other < 0 ? fd : other, uid, bill);
+	close_apart(other < 0 ? fd : other, uid, bill ? bill : &own);
+	return true;
 }
 
 bool foreign_room(uid_t uid)

@@ -26,8 +26,12 @@ int foreign_inode(int fd, dev_t *dev, ino_t *ino);
 void foreign_close(int fd, uid_t uid);
 /* The same; the bill is taken over, and closed by foreign_settle() when the descriptor is. */
 void foreign_close_billed(int fd, uid_t uid, struct bill *);
-/* The same of a connection: with it goes what was sent and not read, descriptors perhaps.  Its client sees the end at once. */
-void foreign_hang_up(int fd, uid_t uid, struct bill *);
+/*
+ * The same of a connection: with it goes what was sent and not read, descriptors perhaps.  Its client sees the end at once.  While it
+ * waits it is on its user's bill, one of its own if that which is given is empty or NULL.  Control thread.  false: there was no bill,
+ * the user may have no more, and too many wait already (foreign_room()): it is still open, and to be hung up later.
+ */
+bool foreign_hang_up(int fd, uid_t uid, struct bill *);
 /* false: too many descriptors of this user wait to be closed; nothing is read from him till foreign_settle() is due. */
 bool foreign_room(uid_t);
 bool foreign_stuck(uid_t); /* one of his takes long to be closed, half a second or more */

@@ -43,12 +43,14 @@ static struct {
 	int fd;
 	char path[CONF_SOCKET_LEN]; /* to unlink; empty: abstract */
 	int spare_fd;               /* given up to turn a client away when there are no descriptors left */
+	int door_fd;                /* of a client who cannot even be turned away yet; nobody else comes in; -1: none */
+	uid_t door_uid;
 	ev_io accept;
 	ev_timer rest; /* until clients are accepted again */
 	ev_signal term, intr;
 	ev_timer grace;
 	ev_async stuck;
-} ctl = { .fd = -1, .spare_fd = -1 };
+} ctl = { .fd = -1, .spare_fd = -1, .door_fd = -1 };
 
 /* ---- listening ---------------------------------------------------------------- */
 
@@ -135,14 +137,31 @@ static bool uid_allowed(uid_t uid)
 	return ctl.conf->users.n == 0;
 }
 
-/* As when its client may not, or cannot, be served: it may have sent something already. */
-static void turn_away(int fd)
+static void rest(struct ev_loop *loop)
+{
+	ev_io_stop(loop, &ctl.accept);
+	ev_timer_set(&ctl.rest, ACCEPT_REST_S, 0);
+	ev_timer_start(loop, &ctl.rest);
+}
+
+/*
+ * As when its client may not, or cannot, be served: it may have sent something already.  Where its user has so much that cannot be
+ * closed that this has no room either, whoever comes next waits outside: he may be the same, with one descriptor more.
+ */
+static void turn_away(struct ev_loop *loop, int fd)
 {
 	struct ucred cred = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(cred);
 
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	foreign_hang_up(fd, cred.uid, NULL);
+	if (foreign_hang_up(fd, cred.uid, NULL))
+		return;
+	log_warn("descriptors of user %u cannot be closed, and he has all that he may: no client is let in until some "
+		 "are",
+		 (unsigned)cred.uid);
+	ctl.door_fd = fd;
+	ctl.door_uid = cred.uid;
+	rest(loop);
 }
 
 #ifndef SO_PASSRIGHTS
@@ -156,6 +175,11 @@ static int spare_make(int listen_fd) { return fcntl(listen_fd, F_DUPFD_CLOEXEC, 
 
 static void rested(struct ev_loop *loop, ev_timer *, int)
 {
+	if (ctl.door_fd >= 0 && !foreign_hang_up(ctl.door_fd, ctl.door_uid, NULL)) {
+		rest(loop);
+		return;
+	}
+	ctl.door_fd = -1;
 	if (ctl.spare_fd < 0)
 		ctl.spare_fd = spare_make(ctl.fd);
 	ev_io_start(loop, &ctl.accept);
@@ -174,13 +198,10 @@ static void client_turn_away(struct ev_loop *loop)
 		close(ctl.spare_fd);
 	fd = accept4(ctl.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
-		turn_away(fd);
+		turn_away(loop, fd);
 	ctl.spare_fd = spare_make(ctl.fd);
-	if (fd >= 0 && ctl.spare_fd >= 0)
-		return;
-	ev_io_stop(loop, &ctl.accept);
-	ev_timer_set(&ctl.rest, ACCEPT_REST_S, 0);
-	ev_timer_start(loop, &ctl.rest);
+	if (fd < 0 || ctl.spare_fd < 0)
+		rest(loop);
 }
 
 static void client_accept(struct ev_loop *loop, ev_io *w, int)
@@ -197,14 +218,16 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !uid_allowed(cred.uid)) {
 		log_info("client of user %u (pid %d) turned away", (unsigned)cred.uid, (int)cred.pid);
-		turn_away(fd);
+		turn_away(loop, fd);
 		return;
 	}
 	s = session_new(loop, fd, &cred);
-	if (!s)
+	if (!s) {
 		log_warn("no room for a new client of user %u", (unsigned)cred.uid);
-	else if (!s->refused)
+		turn_away(loop, fd);
+	} else if (!s->refused) {
 		fds_allow(fd, 1);
+	}
 }
 
 int ctl_listen(struct ev_loop *loop, const struct conf *conf, bool private)

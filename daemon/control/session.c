@@ -110,11 +110,8 @@ struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *wh
 
 	if (s)
 		s->refused = bill_open(&s->bill, who->uid, &cost);
-	if (!s || (s->refused && sessions_refused >= SESSIONS_REFUSED)) {
-		if (s)
-			bill_close(&s->bill);
+	if (!s || (s->refused && (sessions_refused >= SESSIONS_REFUSED || !foreign_room(who->uid)))) {
 		free(s);
-		foreign_hang_up(fd, who->uid, NULL);
 		return NULL;
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ CLIENT_ROOM }, sizeof(int));

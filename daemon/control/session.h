@@ -44,7 +44,7 @@ struct stuck {
 	char verb[48], text[144]; /* as in struct msg_req */
 };
 
-/* Takes over fd.  NULL: no memory, fd is closed. */
+/* Takes over fd.  NULL: there is no room, nor for one that is only told so; fd is still the caller's. */
 struct session *session_new(struct ev_loop *, int fd, const struct ucred *);
 void session_end(struct ev_loop *, struct session *);
 /*

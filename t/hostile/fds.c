@@ -275,13 +275,13 @@ static void let_linger(void *arg)
 
 static char conf[] = "/tmp/rdmad-fds.XXXXXX";
 
-static void stage_open_for_one(void)
+static void stage_open_with(const char *text)
 {
 	char option[64];
 	int fd = mkstemp(conf);
 
 	ck_assert_int_ge(fd, 0);
-	dprintf(fd, "shards = 1\nusers = {%d}\n", UID_BYSTANDER);
+	dprintf(fd, "shards = 1\n%s\n", text);
 	close(fd);
 	snprintf(option, sizeof(option), "--config=%s", conf);
 	stage_open(option);
@@ -294,7 +294,7 @@ START_TEST(linger)
 	pid_t attacker;
 
 	if (lingers[i].play == uninvited)
-		stage_open_for_one();
+		stage_open_with("users = {1001}"); /* the bystander */
 	else
 		stage_open("--shards=1");
 	attacker = part_begin(UID_ATTACKER, let_linger, &i);
@@ -307,6 +307,55 @@ START_TEST(linger)
 	part_kill(attacker);
 	stage_goes_on(20);
 	stage_close(); /* all of them are closed */
+}
+END_TEST
+
+/* ---- connections that are refused while one of them lingers ------------------------------------- */
+
+#define MAY_HAVE 8u /* sessions */
+#define COME     300u
+
+/* Notes 0 and 2: he has all that he may, and they came and went; 1: they may. */
+static void come_and_go(void *)
+{
+	struct msg_req req = { .op = MSG_HOLD }, hello = { .op = MSG_HELLO, .hello = { .abi = RDMAD_ABI } };
+	int fd[MAY_HAVE];
+	char rest[4096];
+
+	for (unsigned i = 0; i < MAY_HAVE; i++)
+		fd[i] = hail();
+	post(fd[0], &req, msg_req_len(req.op), 1);
+	note_set(0, 1);
+	note_wait(1, 1);
+	for (unsigned i = 0; i < COME; i++) {
+		int s = dial();
+
+		for (unsigned k = 0; k < 3; k++)
+			say(s, &hello, msg_req_len(hello.op), NULL, 0, 0);
+		while (recv(s, rest, sizeof(rest), 0) > 0)
+			;
+		close(s);
+	}
+	note_set(2, 1);
+	for (;;)
+		pause();
+}
+
+START_TEST(refused)
+{
+	pid_t attacker;
+	long before;
+
+	stage_open_with("quota { sessions = 8 }");
+	attacker = part_begin(UID_ATTACKER, come_and_go, NULL);
+	note_wait(0, 1);
+	before = daemon_counts().fds;
+	note_set(1, 1);
+	note_wait(2, 1);
+	ck_assert_int_lt(daemon_counts().fds, before + (long)COME / 4); /* the bystander opens and closes some */
+	stage_goes_on(50);
+	part_kill(attacker);
+	stage_close();
 }
 END_TEST
 
@@ -460,6 +509,7 @@ int main(void)
 	tcase_add_test(t, kinds);
 	tcase_add_test(t, kept);
 	tcase_add_test(t, unread);
+	tcase_add_test(t, refused);
 	tcase_add_loop_test(t, linger, 0, sizeof(lingers) / sizeof(*lingers));
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* foreign.c - connections that are hung up while something else of their user takes long to be closed. */
+#include "daemon/base/foreign.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/quota.h"
+#include "t/suite.h"
+
+#define USER     1002u
+#define MAY_HAVE 8u
+#define WAIT_MAX 32u /* of those that nobody is charged with */
+
+static int reader; /* the end of it is the end of what takes long */
+
+/* A TCP socket: to close it takes till somebody reads what it has sent, or nobody can. */
+static int lingering(void)
+{
+	static const char data[65536];
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger how = { .l_onoff = 1, .l_linger = 50 };
+	int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(sa);
+
+	ck_assert(!bind(door, (struct sockaddr *)&sa, len) && !listen(door, 1) &&
+		  !getsockname(door, (struct sockaddr *)&sa, &len));
+	ck_assert(!connect(fd, (struct sockaddr *)&sa, len));
+	reader = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+	ck_assert_int_ge(reader, 0);
+	close(door);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof(how)), 0);
+	while (send(fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	return fd;
+}
+
+static void set_up(void)
+{
+	uint64_t conf[QUOTAS];
+
+	for (unsigned q = 0; q < QUOTAS; q++)
+		conf[q] = QUOTA_UNSET;
+	conf[QUOTA_FDS] = MAY_HAVE;
+	quota_begin(conf, 1);
+	foreign_begin(NULL);
+	foreign_close(lingering(), USER);
+}
+
+static void fds_add(const struct quota_use *use, void *arg) { *(uint64_t *)arg += use->used.n[QUOTA_FDS]; }
+
+static uint64_t charged(void)
+{
+	uint64_t n = 0;
+
+	quota_each(fds_add, &n);
+	return n;
+}
+
+/* Its client has sent so much, the last message with a descriptor, and gone. */
+static int connection(unsigned messages, bool descriptor)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} ctl = { 0 };
+	struct iovec iov = { "x", 1 };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fd[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd), 0);
+	for (unsigned i = 0; i < messages; i++)
+		ck_assert_int_eq(send(fd[0], "x", i % 2, 0), i % 2); /* empty ones are messages, too */
+	if (descriptor) {
+		mh.msg_control = ctl.buf;
+		mh.msg_controllen = sizeof(ctl.buf);
+		*CMSG_FIRSTHDR(&mh) = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+							.cmsg_type = SCM_RIGHTS,
+							.cmsg_len = CMSG_LEN(sizeof(int)) };
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&mh)), &fd[0], sizeof(int));
+		ck_assert_int_eq(sendmsg(fd[0], &mh, 0), 1);
+	}
+	ck_assert_int_eq(send(fd[1], "reply", 5, 0), 5); /* that nobody reads */
+	close(fd[0]);
+	return fd[1];
+}
+
+/* All is closed some time after nothing takes long any more. */
+static void wait_closed(void)
+{
+	close(reader);
+	for (unsigned i = 0; i < PATIENCE_MS && (charged() || foreign_stuck(USER) || !foreign_room(USER)); i++) {
+		foreign_settle();
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	ck_assert_uint_eq(charged(), 0);
+	ck_assert(foreign_room(USER));
+}
+
+/* They wait for nothing. */
+START_TEST(without)
+{
+	set_up();
+	for (unsigned i = 0; i < 3 * WAIT_MAX; i++) {
+		int fd = connection(i, false);
+
+		ck_assert(foreign_hang_up(fd, USER, NULL));
+		ck_assert_msg(fcntl(fd, F_GETFD) < 0 && errno == EBADF, "it is not closed");
+		ck_assert_uint_eq(charged(), 0);
+	}
+	wait_closed();
+}
+END_TEST
+
+/* They wait, and count; and there is an end of it. */
+START_TEST(with)
+{
+	unsigned n = 0;
+	int fd;
+
+	set_up();
+	while (foreign_hang_up(fd = connection(n, true), USER, NULL)) {
+		n++;
+		ck_assert_uint_eq(charged(), n < MAY_HAVE ? n : MAY_HAVE);
+		ck_assert_uint_le(n, MAY_HAVE + WAIT_MAX);
+	}
+	ck_assert_uint_ge(n, MAY_HAVE);
+	ck_assert(foreign_hang_up(connection(1, true), USER + 1, NULL)); /* another user's */
+	wait_closed();
+	ck_assert(foreign_hang_up(fd, USER, NULL));
+}
+END_TEST
+
+TEST_MAIN("foreign", without, with)
