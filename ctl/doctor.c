@@ -3,12 +3,14 @@
 #include "doctor.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "beside.h"
@@ -154,11 +156,10 @@ static enum verdict daemon_step(struct doctor *d)
 {
 	char who[160];
 
-	d->fd = daemon_find(d->socket, true);
 	if (d->fd >= 0)
-		return daemon_hello(d->fd) ? STEP_OK
-					   : doctor_say(d, STEP_FAILED, "daemon", "restart rdmad after an update",
-							"rdmad does not understand this rdmactl");
+		return d->greeted ? STEP_OK
+				  : doctor_say(d, STEP_FAILED, "daemon", "restart rdmad after an update",
+					       "rdmad does not understand this rdmactl");
 	if (doctor_port_taken(d, who, sizeof(who)))
 		return doctor_say(d, STEP_FAILED, "port",
 				  "end what has it (if it is the kernel: rmmod rdma_rxe), and try again",
@@ -167,15 +168,28 @@ static enum verdict daemon_step(struct doctor *d)
 			  "no rdmad answers");
 }
 
+/* A private daemon that is about to end, as nobody uses it, goes on.  false: it has ended. */
+static bool hold(struct doctor *d)
+{
+	struct msg_req req = { .op = MSG_HOLD };
+	struct msg_rep rep;
+	char c;
+
+	d->greeted = daemon_hello(d->fd) && daemon_ask(d->fd, &req, &rep, NULL, 0);
+	if (d->greeted || recv(d->fd, &c, sizeof(c), MSG_PEEK | MSG_DONTWAIT) > 0 || errno == EAGAIN)
+		return true;
+	close(d->fd);
+	d->fd = -1;
+	return false;
+}
+
 /* If there is no daemon and one can be had, this is run again below rdmad-run, and does not return. */
 static void daemon_get(struct doctor *d)
 {
-	int fd = daemon_find(d->socket, true);
 	char who[160];
 
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 || d->socket)
+	d->fd = daemon_find(d->socket, true);
+	if ((d->fd >= 0 && hold(d)) || d->socket)
 		return;
 	d->mute = true;
 	if (name(d) == STEP_OK && doctor_route(d) == STEP_OK && !doctor_port_taken(d, who, sizeof(who)))

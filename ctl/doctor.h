@@ -23,7 +23,8 @@ struct doctor {
 	union cmm_addr peer, self; /* self: the source address towards the peer, once the route is known */
 	char ifname[64];
 	int if_mtu;
-	int fd;          /* a connection to the daemon */
+	int fd;          /* a connection to the daemon; -1: there is none */
+	bool greeted;    /* it understands us, and does not end meanwhile */
 	char device[64]; /* the device that has self */
 	int gid_index;
 	int roce_mtu; /* the device's */

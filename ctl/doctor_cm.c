@@ -168,13 +168,14 @@ enum verdict doctor_cm(struct doctor *d)
 	struct cmm_rep rep;
 	enum verdict v;
 	double begin = 0;
-	int err = -1;
+	int err = ECONNRESET;
 
 	if (a.fd >= 0 && daemon_hello(a.fd))
 		err = ask(&a, &req, &rep, &a.events);
 	if (err) {
-		v = doctor_say(d, STEP_FAILED, "CM", "its log says why", "the daemon does not let us ask: %s",
-			       strerror(err));
+		v = doctor_say(d, STEP_FAILED, "CM", "its log says why", "%s%s",
+			       err == ECONNRESET ? "the daemon has ended" : "the daemon does not let us ask: ",
+			       err == ECONNRESET ? "" : strerror(err));
 		goto out;
 	}
 	for (int i = 0; i < ROUNDS; i++) {
