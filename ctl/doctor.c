@@ -89,39 +89,82 @@ static void again(const struct doctor *d)
 	unsetenv(AGAIN);
 }
 
-/* The row of the GID table that has self. */
-static json_t *row_of(struct doctor *d, json_t *dump, json_t **device)
+/* The address of a row: of IPv4, as it is or mapped (::ffff:0:0/96), or of IPv6. */
+static bool row_addr(const char *text, union cmm_addr *a)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	uint8_t v6[16];
+
+	*a = (union cmm_addr){ .in.sin_family = AF_INET };
+	if (inet_pton(AF_INET, text, &a->in.sin_addr) == 1)
+		return true;
+	if (inet_pton(AF_INET6, text, v6) != 1)
+		return false;
+	if (!memcmp(v6, mapped, sizeof(mapped))) {
+		memcpy(&a->in.sin_addr, v6 + sizeof(mapped), 4);
+		return true;
+	}
+	*a = (union cmm_addr){ .in6.sin6_family = AF_INET6 };
+	memcpy(&a->in6.sin6_addr, v6, sizeof(v6));
+	return true;
+}
+
+static bool same_addr(const union cmm_addr *a, const union cmm_addr *b)
+{
+	if (a->sa.sa_family != b->sa.sa_family)
+		return false;
+	return a->sa.sa_family == AF_INET ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr
+					  : !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, 16);
+}
+
+static bool is_loopback(const union cmm_addr *a)
+{
+	return a->sa.sa_family == AF_INET ? ntohl(a->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+					  : IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
+}
+
+/* The row of the GID table that has self; any: that has an IPv4 address of loopback, in *found. */
+static json_t *row_of(const struct doctor *d, json_t *dump, bool any, json_t **device, union cmm_addr *found)
 {
 	json_t *dev, *gid;
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff }; /* ::ffff:0:0/96 */
-	union cmm_addr a;
 	size_t i, k;
 
 	json_array_foreach(json_object_get(dump, "devices"), i, dev)
 		json_array_foreach(json_object_get(dev, "gids"), k, gid)
 	{
 		const char *text = json_string_value(json_object_get(gid, "address"));
-		uint8_t v4[16];
 
 		*device = dev;
-		if (!text || !json_integer_value(json_object_get(gid, "index")))
-			continue;
-		if (d->self.sa.sa_family == AF_INET &&
-		    (inet_pton(AF_INET, text, &a.in.sin_addr) == 1 ||
-		     (inet_pton(AF_INET6, text, v4) == 1 && !memcmp(v4, mapped, 12) &&
-		      memcpy(&a.in.sin_addr, v4 + 12, 4))) &&
-		    !memcmp(&a.in.sin_addr, &d->self.in.sin_addr, 4))
-			return gid;
-		if (d->self.sa.sa_family == AF_INET6 && inet_pton(AF_INET6, text, &a.in6.sin6_addr) == 1 &&
-		    !memcmp(&a.in6.sin6_addr, &d->self.in6.sin6_addr, 16))
+		if (text && json_integer_value(json_object_get(gid, "index")) && row_addr(text, found) &&
+		    (any ? found->sa.sa_family == AF_INET && is_loopback(found) : same_addr(found, &d->self)))
 			return gid;
 	}
 	return NULL;
 }
 
+/*
+ * Loopback has so many addresses that a device may well have another one than the routes choose: there any of the device's own will do,
+ * as for the RDMA CM (rdmad-cm(7)), and for a peer that is the chosen one, too.
+ */
+static json_t *row_get(struct doctor *d, json_t *dump, json_t **device)
+{
+	union cmm_addr found;
+	json_t *gid = row_of(d, dump, false, device, &found);
+
+	if (gid || !is_loopback(&d->self) || !is_loopback(&d->peer))
+		return gid;
+	gid = row_of(d, dump, true, device, &found);
+	if (!gid)
+		return NULL;
+	if (same_addr(&d->peer, &d->self))
+		d->peer = found;
+	d->self = found;
+	return gid;
+}
+
 static enum verdict port(struct doctor *d)
 {
-	json_t *dump = daemon_dump(d->fd, DUMP_DEVICES), *dev = NULL, *gid = dump ? row_of(d, dump, &dev) : NULL;
+	json_t *dump = daemon_dump(d->fd, DUMP_DEVICES), *dev = NULL, *gid = dump ? row_get(d, dump, &dev) : NULL;
 	char who[160], self[INET6_ADDRSTRLEN];
 	enum verdict v;
 
