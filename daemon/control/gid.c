@@ -550,6 +550,18 @@ static int taken_wait(void)
 
 /* ---- start and end ----------------------------------------------------------- */
 
+/* Of the addresses that the configuration names: they may come later, or be wrong. */
+static void absent_tell(const struct device *dev)
+{
+	const struct device_conf *c = &device_conf[dev->index];
+	char text[INET6_ADDRSTRLEN];
+
+	for (unsigned i = 0; i < c->addr_n; i++)
+		if (!addr_find(c->addr[i].s6_addr) && !host_addr_usable(c->addr[i].s6_addr, 0))
+			log_warn("%s is no address of this host: %s %s until it is", gid_text(c->addr[i].s6_addr, text),
+				 dev->name, dev->up ? "does without it" : "is DOWN");
+}
+
 int gid_start(struct ev_loop *loop, bool must)
 {
 	int fd = netlink_open(), err; /* first, so that nothing is missed between */
@@ -561,6 +573,8 @@ int gid_start(struct ev_loop *loop, bool must)
 		err = must && taken.named ? taken_wait() : 0;
 	if (!err)
 		taken_follow(loop);
+	for (unsigned i = 0; !err && i < devices_n; i++)
+		absent_tell(&devices[i]);
 	running = true;
 	if (err && fd >= 0)
 		close(fd);
