@@ -27,6 +27,16 @@ int av_from_attr(const struct rd_ctx *c, struct av *av, const struct ibv_ah_attr
 	return 0;
 }
 
+int av_refuse(struct rd_ctx *c, uint32_t qpn, const char *verb, const struct ibv_ah_attr *a)
+{
+	if (!a->is_global)
+		return refuse(c, qpn, verb, EINVAL,
+			      "is_global is 0: RoCE needs a GRH: address peers by GID, not LID "
+			      "(qperf: -cm 1; pingpongs: -g N)");
+	return refuse(c, qpn, verb, EINVAL, "port_num of the address is %u: there is port 1 only",
+		      (unsigned)a->port_num);
+}
+
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	static const uint8_t zero[16];
@@ -35,19 +45,15 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct av av;
 	int err = av_from_attr(to_ctx(pd->context), &av, attr);
 
-	if (!err)
-		err = gid_get(to_ctx(pd->context), 1, av.sgid_index, &gid);
+	if (err)
+		return err_null(av_refuse(to_ctx(pd->context), 0, "ibv_create_ah", attr));
+	err = gid_get(to_ctx(pd->context), 1, av.sgid_index, &gid);
 	if (!err && !memcmp(gid.gid, zero, sizeof(zero)))
 		err = EINVAL;
 	if (err)
 		return err_null(refuse(to_ctx(pd->context), 0, "ibv_create_ah", err,
-				       !attr->is_global || attr->port_num != 1
-					       ? "RoCE needs is_global 1 and port_num 1: %u, %u"
-					       : "sgid_index %u is an empty row of the GID table (is_global %u)",
-				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->is_global
-									       : (unsigned)attr->grh.sgid_index,
-				       !attr->is_global || attr->port_num != 1 ? (unsigned)attr->port_num
-									       : (unsigned)attr->is_global));
+				       "sgid_index %u is an empty row of the GID table",
+				       (unsigned)attr->grh.sgid_index));
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return err_null(ENOMEM);

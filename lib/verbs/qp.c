@@ -316,6 +316,11 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) { return to_qp(qp)->
 /* Programs give a QP the flags of their MRs; these say nothing about a QP. */
 #define MR_ONLY (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
 
+static bool is_no_state(const struct ibv_qp_attr *a, int mask)
+{
+	return mask & IBV_QP_STATE && (unsigned)a->qp_state > IBV_QPS_ERR;
+}
+
 static int attr_in(const struct rd_ctx *c, struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
 {
 	memset(m, 0, sizeof(*m));
@@ -337,7 +342,7 @@ static int attr_in(const struct rd_ctx *c, struct qp_attr *m, const struct ibv_q
 	m->max_rd_atomic = a->max_rd_atomic;
 	m->max_dest_rd_atomic = a->max_dest_rd_atomic;
 	m->en_sqd_async_notify = a->en_sqd_async_notify;
-	if (mask & IBV_QP_STATE && (unsigned)a->qp_state > IBV_QPS_ERR)
+	if (is_no_state(a, mask))
 		return EINVAL;
 	return mask & IBV_QP_AV ? av_from_attr(c, &m->av, &a->ah_attr) : 0;
 }
@@ -406,13 +411,12 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	req.qp_mod.qpn = qp->handle;
 	req.qp_mod.mask = (uint32_t)mask_of_type(qp->qp_type, mask);
 	err = attr_in(to_ctx(qp->context), &req.qp_mod.attr, attr, mask);
+	if (err && is_no_state(attr, mask))
+		return refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", err, "qp_state %u is no state",
+			      (unsigned)attr->qp_state);
 	if (err)
-		return refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", err,
-			      "ah_attr must have is_global 1 and port_num 1 (it has %u and %u), "
-			      "and qp_state a state (%u)",
-			      attr->ah_attr.is_global, attr->ah_attr.port_num, (unsigned)attr->qp_state);
-	if (!err)
-		err = ctx_call(to_ctx(qp->context), &req, &rep);
+		return av_refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", &attr->ah_attr);
+	err = ctx_call(to_ctx(qp->context), &req, &rep);
 	if (err)
 		return err;
 	if (!(mask & IBV_QP_STATE))

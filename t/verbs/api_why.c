@@ -453,7 +453,15 @@ START_TEST(modify)
 		"RTR refused \\(from INIT\\): sgid_index 0 is fe80::[0-9a-f:]+, destination is routed: 10\\.9\\.8\\.7");
 	b = a;
 	b.ah_attr.is_global = 0;
-	refused(d.a, b, rtr, "ibv_modify_qp refused: Invalid argument: ah_attr must have is_global 1");
+	refused(d.a, b, rtr,
+		"ibv_modify_qp refused: Invalid argument: is_global is 0: RoCE needs a GRH: .* \\(qperf: -cm 1; "
+		"pingpongs: -g N\\)");
+	b = a;
+	b.ah_attr.port_num = 2;
+	refused(d.a, b, rtr, "ibv_modify_qp refused: .*: port_num of the address is 2: there is port 1 only");
+	b = a;
+	b.qp_state = IBV_QPS_ERR + 1;
+	refused(d.a, b, rtr, "ibv_modify_qp refused: .*: qp_state 7 is no state");
 	duo_close(&d);
 }
 END_TEST
