@@ -5,16 +5,20 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+/* In one call, which is one write: those of --hosts say something at the same time. */
 void say(const char *fmt, ...)
 {
 	int was = errno;
+	char *text;
 	va_list ap;
 
 	va_start(ap, fmt);
-	fputs("rdmad-run: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	if (vasprintf(&text, fmt, ap) < 0)
+		abort();
 	va_end(ap);
+	fprintf(stderr, "rdmad-run: %s\n", text);
+	free(text);
 	errno = was;
 }
