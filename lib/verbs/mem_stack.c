@@ -7,8 +7,9 @@
  *	parent	what has changed since is written into the file, whose pages take their place again
  *	child	has its copy
  *
- * Else both would return from fork() on the same pages.  So does a page of each thread that libc's list has beside it.  Both times another stack is in use, and other threads are held.  Between the
- * two RDMA sees nothing of what is written to that part, and the program nothing of what RDMA writes there; no byte of either is lost.
+ * Else both would return from fork() on the same pages.  Those of the threads that libc's list has beside it are treated alike, as the
+ * child writes there (ring_add).  Both times another stack is in use, and other threads are held.  Between the two RDMA sees nothing
+ * of what is written to a part, and the program nothing of what RDMA writes there; no byte of either is lost.
  *
  * The pages of the file are mapped beside by mremap(), which needs no descriptor, and leaves them all that madvise() and mprotect()
  * have said of them.
@@ -28,8 +29,8 @@
 
 #define BELOW ((uintptr_t)64 << 10) /* handlers */
 #define ABOVE ((uintptr_t)16 << 10) /* fork() itself */
-#define FEW_BELOW \
-	((uintptr_t)16 << 10) /* where a stack ends nobody knows, as of a fiber: others may have what is there */
+/* Where nobody knows the ends of a stack, as of a fiber: others may have what is there. */
+#define FEW_BELOW ((uintptr_t)16 << 10)
 #define FEW_ABOVE ((uintptr_t)8 << 10)
 #define TCB_LEN   ((uintptr_t)4096) /* what libc has of a thread, at most */
 #define TCB_LINKS ((size_t)1024)    /* of that, where it has it in lists */
