@@ -24,7 +24,7 @@ static enum heir heir(int fd)
 static void heir_set(int fd, enum heir h)
 {
 	if (fd >= 0 && fd < FD_MAX && heir(fd) != h) /* pages that nothing is written to take no room */
-		__atomic_store_n(&heirs[fd], h, __ATOMIC_RELAXED);
+		__atomic_store_n(&heirs[fd], (uint8_t)h, __ATOMIC_RELAXED);
 }
 
 void heir_note(int fd, const struct conn *c)
