@@ -2,9 +2,9 @@
 /*
  * mem_tell.c - a forked child tells its parent how far it is.
  *
- * By a pipe, whose end says that the child has ended, or that there is none.  (A child that another thread makes without our handlers has
- * it open, too.)  Where the program has used up its descriptors, by a page that both have: then waitid() says so, and leaves it to the
- * program.
+ * By a pipe, whose end says that the child has ended, or that there is none.  (A child that another thread makes without
+ * our handlers has it open, too.)  Where the program has used up its descriptors, by a page that both have: then waitid()
+ * says so, and leaves it to the program.
  */
 #include "mem_map_in.h"
 

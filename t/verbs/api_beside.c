@@ -46,12 +46,7 @@ static void *forks_used(void *)
 }
 
 /* Another thread writes to it meanwhile. */
-START_TEST(stack_used)
-{
-	arena_open();
-	arena_run(on.arena + LEN, forks_used);
-	arena_close();
-}
+START_TEST(stack_used) { arena_with(forks_used); }
 END_TEST
 
 static struct {
@@ -226,12 +221,7 @@ static void *forks_late(void *)
 }
 
 /* They could not be held a moment ago. */
-START_TEST(stack_late)
-{
-	arena_open();
-	arena_run(on.arena + LEN, forks_late);
-	arena_close();
-}
+START_TEST(stack_late) { arena_with(forks_late); }
 END_TEST
 
 static pid_t kid;
@@ -274,12 +264,7 @@ static void *forks_beside(void *)
 }
 
 /* A child that another thread makes at the same time has copies of all descriptors, and goes on: fork() does not wait for its end. */
-START_TEST(stack_beside)
-{
-	arena_open();
-	arena_run(on.arena + LEN, forks_beside);
-	arena_close();
-}
+START_TEST(stack_beside) { arena_with(forks_beside); }
 END_TEST
 
 void api_beside(Suite *s)

@@ -18,12 +18,7 @@
 static void fiber_run(void) { arena_thread(NULL); }
 
 /* The stack of a thread, with all that libc has of it, is in a region; then that of a fiber of the only thread. */
-START_TEST(stack_of_thread)
-{
-	arena_open();
-	arena_run(on.arena + LEN, arena_thread);
-	arena_close();
-}
+START_TEST(stack_of_thread) { arena_with(arena_thread); }
 END_TEST
 
 START_TEST(stack_of_fiber)
@@ -175,12 +170,7 @@ static void *forks_low(void *)
 }
 
 /* Without standard streams: what another thread writes to their numbers meanwhile is for nobody. */
-START_TEST(stack_low)
-{
-	arena_open();
-	arena_run(on.arena + LEN, forks_low);
-	arena_close();
-}
+START_TEST(stack_low) { arena_with(forks_low); }
 END_TEST
 
 static void *forks_full(void *)

@@ -109,3 +109,10 @@ void arena_small(void *lowest, size_t len, void *(*run)(void *))
 }
 
 void arena_run(void *lowest, void *(*run)(void *)) { arena_small(lowest, LEN, run); }
+
+void arena_with(void *(*run)(void *))
+{
+	arena_open();
+	arena_run(on.arena + LEN, run);
+	arena_close();
+}

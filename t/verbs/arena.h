@@ -26,6 +26,7 @@ void arena_close(void);
 void arena_forks(void);                             /* FORKS times; both go on */
 void *arena_thread(void *);                         /* the same, and then RDMA reaches the stack as before */
 void arena_run(void *lowest, void *(*run)(void *)); /* a thread with a stack there of LEN, which returns NULL */
+void arena_with(void *(*run)(void *)); /* a whole test: an arena, with such a thread behind its first LEN */
 void arena_small(void *lowest, size_t len, void *(*run)(void *));
 void arena_fiber(void *lowest, void (*run)(void)); /* a fiber, of LEN */
 
