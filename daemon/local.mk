@@ -50,8 +50,10 @@ noinst_HEADERS += \
 	daemon/control/closing.h \
 	daemon/control/linger.h \
 	daemon/control/qp_row.h \
+	daemon/control/port.h \
 	daemon/control/session.h \
 	daemon/control/sessions.h \
+	daemon/control/taken.h \
 	daemon/control/why.h \
 	daemon/control/why_text.h \
 	daemon/shard/answer.h \
@@ -148,8 +150,10 @@ libdaemon_a_SOURCES = \
 	daemon/control/closing.c \
 	daemon/control/linger.c \
 	daemon/control/qp_row.c \
+	daemon/control/port.c \
 	daemon/control/session.c \
 	daemon/control/sessions.c \
+	daemon/control/taken.c \
 	daemon/control/verb.c \
 	daemon/control/verb_mcast.c \
 	daemon/control/verb_mem.c \

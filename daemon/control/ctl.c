@@ -30,7 +30,7 @@
 #include "sessions.h"
 #include "../shard/publish.h"
 #include "../shard/inbox.h"
-#include "gid.h"
+#include "port.h"
 
 #define START_GRACE_S 3.0
 #define END_GRACE_S   0.5
@@ -415,11 +415,11 @@ void ctl_run(struct ev_loop *loop, void (*signals_release)(void))
 	ev_timer_init(&ctl.grace, on_grace, START_GRACE_S, 0.);
 	if (ctl.private)
 		ev_timer_start(loop, &ctl.grace);
-	gid_notify = port_event;
+	port_notify = port_event;
 	closing_start(loop);
 	signals_release();
 	ev_run(loop, 0);
-	gid_notify = NULL;
+	port_notify = NULL;
 	ctl.private = false;
 	while (sessions)
 		session_end(loop, sessions);

@@ -15,10 +15,8 @@
 #include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <ev.h>
@@ -26,39 +24,22 @@
 #include <rdmad/gid.h>
 #include <rdmad/gid_text.h>
 
-#include "../../proto/hca.h"
 #include "../base/conf.h"
 #include "../base/device.h"
 #include "eui.h"
 #include "host.h"
 #include "../base/log.h"
 #include "../base/profile.h"
-#include "../shard/shard.h"
 #include "../shard/net.h"
-#include "../shard/inbox.h"
 #include "gid.h"
+#include "port.h"
+#include "taken.h"
 
-#define MTU_HEADROOM 80u     /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
-#define WANTS        256u    /* addresses that are looked at; those without a row are told of */
-#define LINK_MBPS    200000u /* of interfaces that do not say: about what goes between programs of one host */
-#define PORT_TRY_S   0.1     /* a port that is taken is tried again so often, */
-#define PORT_TRIES   50u     /* and so many times: whoever had it may be about to end */
-
-void (*gid_notify)(struct device *, unsigned event_type);
+#define WANTS 256u /* addresses that are looked at; those without a row are told of */
 
 static struct host host;
 static struct ev_io watcher = { .fd = -1 };
-static bool running; /* after the first picture: changes are told */
-
-/* Of the picture: addresses whose port is somebody else's. */
-static struct {
-	unsigned n, named; /* those that the configuration names */
-	uint8_t first[16], first_named[16];
-	unsigned told_n;  /* the last warning was about so many, */
-	uint8_t told[16]; /* and named this one */
-	unsigned tries;
-	struct ev_timer timer;
-} taken;
+static bool running; /* after the first picture: new rows are told of */
 
 /* The addresses that a device is to have: pointers into host, or of conf. */
 struct want {
@@ -66,30 +47,7 @@ struct want {
 	unsigned ifindex;
 };
 
-static bool gid_same(const uint8_t *a, const uint8_t *b) { return !memcmp(a, b, 16); }
-
-static bool gid_empty(const uint8_t *gid)
-{
-	static const uint8_t zero[16];
-
-	return gid_same(gid, zero);
-}
-
-static void tell(struct device *dev, unsigned event)
-{
-	if (running && gid_notify)
-		gid_notify(dev, event);
-}
-
 /* ---- rows ---------------------------------------------------------------- */
-
-static void taken_put(const struct device *dev, const uint8_t *gid)
-{
-	if (!taken.n++)
-		memcpy(taken.first, gid, sizeof(taken.first));
-	if (device_conf[dev->index].addr_n && !taken.named++)
-		memcpy(taken.first_named, gid, sizeof(taken.first_named));
-}
 
 static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsigned ifindex, bool wire)
 {
@@ -163,7 +121,7 @@ void gid_move(struct device *dev)
 		row_set(dev, to, r->gid, r->ifindex, r->wire);
 		log_note("%s: GID %u (%s) is GID %u now", dev->name, first + i * step, gid_text(r->gid, text), to);
 	}
-	tell(dev, EV_GID_CHANGE);
+	port_tell(dev, EV_GID_CHANGE);
 	if (watcher.fd >= 0)
 		ev_feed_event(EV_DEFAULT_UC_ & watcher, EV_READ); /* a port that could not be had is tried again */
 }
@@ -322,96 +280,6 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 	return changed;
 }
 
-/* ---- the port ------------------------------------------------------------ */
-
-struct port {
-	bool up;
-	uint32_t mtu, mbps;
-};
-
-/* The interfaces that the rows stand on; loopback counts for MTU and speed only if there is nothing else. */
-static struct port port_read(const struct device *dev)
-{
-	struct port p = { .mtu = UINT32_MAX };
-	uint32_t mtu, mbps;
-	bool any = false;
-
-	for (unsigned i = 0; i < host.if_n; i++) {
-		const struct host_if *f = &host.ifs[i];
-		bool used = false;
-
-		for (unsigned row = 0; row < RDMAD_GIDS && !used; row++)
-			used = !gid_empty(dev->gid[row].gid) && dev->gid[row].ifindex == f->index;
-		if (!used)
-			continue;
-		any = true;
-		p.up |= (f->flags & IFF_UP) && (f->flags & IFF_RUNNING);
-		if (f->flags & IFF_LOOPBACK)
-			continue;
-		mtu = host_if_mtu(f->name);
-		mbps = host_if_mbps(f->name);
-		if (mtu && mtu < p.mtu)
-			p.mtu = mtu;
-		if (mbps > p.mbps)
-			p.mbps = mbps;
-	}
-	/* With nothing but the default it reaches its own daemon, whatever becomes of interfaces. */
-	if (!any && dev->profile->gids == GIDS_LINK_LOCAL)
-		p.up = true;
-	return p;
-}
-
-static uint8_t mtu_code(uint64_t mtu)
-{
-	uint8_t code = 5;
-
-	while (code > 1 && (128u << code) + MTU_HEADROOM > mtu)
-		code--;
-	return code;
-}
-
-static void mtu_call(struct shard *s, void *arg)
-{
-	const struct device *dev = arg;
-
-	hca_mtu_set(s->hca[dev->index], dev->mtu);
-}
-
-static void port_update(struct device *dev)
-{
-	struct port p = port_read(dev);
-	uint8_t mtu = mtu_code(p.mtu);
-	bool was_up = dev->up;
-
-	if (mtu > mtu_code(dev->profile->max_mtu + MTU_HEADROOM))
-		mtu = mtu_code(dev->profile->max_mtu + MTU_HEADROOM);
-	dev->link_mbps = dev->profile->mbps ? dev->profile->mbps : p.mbps ? p.mbps : LINK_MBPS;
-	if (dev->mtu != mtu) {
-		dev->mtu = mtu;
-		for (unsigned i = 0; i < shards_n; i++)
-			if (shards[i])
-				shard_call(shards[i], mtu_call, dev);
-	}
-	dev->up = p.up && !dev->cut && !dev->gone;
-	if (was_up != dev->up) {
-		if (running)
-			log_note("%s: port is %s", dev->name, dev->up ? "up" : "down");
-		tell(dev, dev->up ? EV_PORT_ACTIVE : EV_PORT_ERR);
-	}
-}
-
-void gid_unplug(struct device *dev, bool gone)
-{
-	dev->gone = gone;
-	port_update(dev);
-}
-
-void gid_port_cut(struct device *dev, bool cut)
-{
-	dev->cut = cut;
-	port_update(dev);
-}
-
 /* ---- following ----------------------------------------------------------- */
 
 static int picture(void)
@@ -423,7 +291,7 @@ static int picture(void)
 
 	if (err)
 		return err;
-	taken.n = taken.named = 0;
+	taken_none();
 	for (unsigned i = 0; i < devices_n; i++) {
 		struct device *dev = &devices[i];
 		const struct device_conf *c = &device_conf[i];
@@ -431,9 +299,9 @@ static int picture(void)
 		changed = default_update(dev, c);
 		n = c->addr_n ? want_conf(dev, c, want) : want_host(dev, c, want);
 		changed |= rows_update(dev, want, n);
-		port_update(dev);
+		port_follow(dev, &host);
 		if (changed)
-			tell(dev, EV_GID_CHANGE);
+			port_tell(dev, EV_GID_CHANGE);
 	}
 	return 0;
 }
@@ -455,60 +323,14 @@ static int netlink_open(void)
 	return fd;
 }
 
-/* ---- a port that is taken -------------------------------------------------- */
-
-#define TAKEN_BY "by another rdmad, or the module rdma_rxe"
-
-static void on_try(struct ev_loop *loop, struct ev_timer *w, int);
-
-/* An address may also come later.  One that stays taken is tried again with each change, and told of once. */
-static void taken_follow(struct ev_loop *loop)
-{
-	char text[INET6_ADDRSTRLEN];
-
-	if (taken.n && (taken.n > taken.told_n || !gid_same(taken.first, taken.told))) {
-		log_warn("UDP port 4791 of %s is taken (" TAKEN_BY
-			 "): only programs of this daemon reach each other there",
-			 gid_text(taken.first, text));
-		memcpy(taken.told, taken.first, sizeof(taken.told));
-		taken.tries = 0;
-	}
-	taken.told_n = taken.n;
-	if (!taken.n || ev_is_active(&taken.timer))
-		return;
-	taken.tries = 0;
-	ev_timer_init(&taken.timer, on_try, PORT_TRY_S, PORT_TRY_S);
-	ev_timer_start(loop, &taken.timer);
-}
-
-static void again(struct ev_loop *loop)
+/* 0, or an errno that has been told. */
+static int look(void)
 {
 	int err = picture();
 
 	if (err)
 		log_warn("cannot read the host's addresses: %s", strerror(err));
-	else
-		taken_follow(loop);
-}
-
-static bool on_wire(const uint8_t *gid)
-{
-	for (unsigned i = 0; i < devices_n; i++)
-		for (unsigned row = 0; row < RDMAD_GIDS; row++)
-			if (devices[i].gid[row].wire && gid_same(devices[i].gid[row].gid, gid))
-				return true;
-	return false;
-}
-
-static void on_try(struct ev_loop *loop, struct ev_timer *w, int)
-{
-	char text[INET6_ADDRSTRLEN];
-
-	again(loop);
-	if (!taken.n && on_wire(taken.first))
-		log_note("UDP port 4791 of %s has become free, and is ours", gid_text(taken.first, text));
-	if (!taken.n || ++taken.tries == PORT_TRIES)
-		ev_timer_stop(loop, w);
+	return err;
 }
 
 static void on_message(struct ev_loop *loop, struct ev_io *w, int)
@@ -517,35 +339,8 @@ static void on_message(struct ev_loop *loop, struct ev_io *w, int)
 
 	while (recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
 		; /* that there was something says it all */
-	again(loop);
-}
-
-static bool told_to_end(void)
-{
-	sigset_t pending;
-
-	return !sigpending(&pending) && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
-}
-
-/* A private daemon is made for the addresses that it was given: without them it would be of no use, and not say so. */
-static int taken_wait(void)
-{
-	const struct timespec pause = { .tv_nsec = (long)(PORT_TRY_S * 1e9) };
-	char text[INET6_ADDRSTRLEN];
-	int err = 0;
-
-	log_note("UDP port 4791 of %s is taken (" TAKEN_BY "): waiting for it", gid_text(taken.first_named, text));
-	for (unsigned i = 0; !err && taken.named && i < PORT_TRIES; i++) {
-		nanosleep(&pause, NULL);
-		if (told_to_end())
-			return EINTR;
-		err = picture();
-	}
-	if (err || !taken.named)
-		return err;
-	log_err("UDP port 4791 of %s is still taken after %.0f s (" TAKEN_BY "): end that, or choose another address",
-		gid_text(taken.first_named, text), PORT_TRIES * PORT_TRY_S);
-	return EADDRINUSE;
+	if (!look())
+		taken_follow(loop, look);
 }
 
 /* ---- start and end ----------------------------------------------------------- */
@@ -570,9 +365,9 @@ int gid_start(struct ev_loop *loop, bool must)
 	if (err)
 		log_err("cannot read the addresses of this host: %s", strerror(err));
 	else
-		err = must && taken.named ? taken_wait() : 0;
+		err = must ? taken_wait(look) : 0;
 	if (!err)
-		taken_follow(loop);
+		taken_follow(loop, look);
 	for (unsigned i = 0; !err && i < devices_n; i++)
 		absent_tell(&devices[i]);
 	running = true;
@@ -587,8 +382,7 @@ int gid_start(struct ev_loop *loop, bool must)
 
 void gid_stop(struct ev_loop *loop)
 {
-	if (ev_is_active(&taken.timer))
-		ev_timer_stop(loop, &taken.timer);
+	taken_end(loop);
 	if (watcher.fd < 0)
 		return;
 	ev_io_stop(loop, &watcher);

@@ -15,13 +15,7 @@ struct ev_loop;
  */
 int gid_start(struct ev_loop *, bool must);
 void gid_stop(struct ev_loop *);
-/* The port is taken down, or no longer, whatever its interfaces are. */
-void gid_port_cut(struct device *, bool cut);
-/* The device is not there, or is again. */
-void gid_unplug(struct device *, bool gone);
 /* Its addresses change places: each goes to another row of the table. */
 void gid_move(struct device *);
-/* Called for each change with EV_GID_CHANGE, EV_PORT_ACTIVE or EV_PORT_ERR; may be NULL. */
-extern void (*gid_notify)(struct device *, unsigned event_type);
 
 #endif

@@ -25,6 +25,7 @@
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 #include "gid.h"
+#include "port.h"
 
 #define TEXT_MOST (1u << 20)
 
@@ -126,7 +127,7 @@ static void strike(struct strike *j)
 {
 	all_shards(job_in_shard, j);
 	if (j->e.kind == ACT_UNPLUG || j->e.kind == ACT_PLUG)
-		gid_unplug(&devices[j->device], j->e.kind == ACT_UNPLUG);
+		port_unplug(&devices[j->device], j->e.kind == ACT_UNPLUG);
 	if (j->e.kind != ACT_UNPLUG)
 		return;
 	cma_device_gone(&devices[j->device]);
@@ -140,17 +141,14 @@ void impair_event_do(const struct rule_event *e, unsigned device)
 	log_note("%s: %s, by rule %u", devices[device].name, rule_act_word(e->kind), e->rule);
 	switch (e->kind) {
 	case ACT_PORT_DOWN:
-	case ACT_PORT_UP: gid_port_cut(&devices[device], e->kind == ACT_PORT_DOWN); return;
+	case ACT_PORT_UP: port_cut(&devices[device], e->kind == ACT_PORT_DOWN); return;
 	case ACT_FLAP: return; /* comes as these two */
 	case ACT_WEDGE:
 	case ACT_UNWEDGE:
 	case ACT_UNPLUG:
 	case ACT_PLUG: strike(&j); return;
 	case ACT_GID_MOVE: gid_move(&devices[device]); return;
-	case ACT_GID_CHANGE:
-		if (gid_notify)
-			gid_notify(&devices[device], EV_GID_CHANGE);
-		return;
+	case ACT_GID_CHANGE: port_tell(&devices[device], EV_GID_CHANGE); return;
 	case ACT_DEVICE_FATAL:
 	case ACT_QP_FATAL:
 	case ACT_CQ_OVERRUN: strike(&j); return;
