@@ -14,6 +14,7 @@ rdmad_run_SOURCES = \
 	run/lesson.c \
 	run/install.c \
 	run/mounts.c \
+	run/options.c \
 	run/own.c \
 	run/packet.c \
 	run/packet.h \

@@ -82,6 +82,11 @@ struct options {
 		run; /* our number, in the program's environment: the daemon's objects that have it are ours; 0: none */
 };
 
+/* False for --env.  The program begins at optind.  What cannot be is said, and ends this process. */
+bool options_parse(struct options *, int argc, char **argv);
+/* Is there something to do after the program's end (watch.h)? */
+bool is_watched(const struct options *);
+
 struct install {
 	char lib_dir[PATH_MAX];  /* holds libibverbs.so.1 */
 	char cm_dir[PATH_MAX];   /* holds librdmacm.so.1; empty: lib_dir does */

@@ -3,7 +3,7 @@
 COMPLETION_FROM = \
 	$(srcdir)/ctl/command.def \
 	$(srcdir)/daemon/main.c \
-	$(srcdir)/run/run.c \
+	$(srcdir)/run/options.c \
 	$(srcdir)/sim/main.c \
 	$(srcdir)/ctl/rdmactl.c \
 	$(srcdir)/ctl/show.c \

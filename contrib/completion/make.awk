@@ -6,7 +6,7 @@
 #	awk -f make.awk -v shell=list SOURCES                       a line for each: program, command or -, long, letter or -, argument
 BEGIN {
 	programs["daemon/main.c"] = "rdmad"
-	programs["run/run.c"] = "rdmad-run"
+	programs["run/options.c"] = "rdmad-run"
 	programs["sim/main.c"] = "rdmad-sim"
 	programs["ctl/rdmactl.c"] = "rdmactl"
 	order = "rdmad rdmad-run rdmad-sim rdmactl"
