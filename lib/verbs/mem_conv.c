@@ -149,15 +149,20 @@ bool conv_turns(struct conv *c)
 
 /* ---- advice ------------------------------------------------------------------------ */
 
+struct conv *conv_next(const struct conv *c)
+{
+	struct conv *next = c ? c->next : maps.convs;
+
+	return next || (c && c->lost) ? next : maps.lost;
+}
+
 struct conv *conv_with(uint64_t ino)
 {
-	struct conv *const lists[] = { maps.convs, maps.lost };
+	struct conv *c = NULL;
 
-	for (unsigned i = 0; i < 2; i++)
-		for (struct conv *c = lists[i]; c; c = c->next)
-			if (c->ino == ino)
-				return c;
-	return NULL;
+	while ((c = conv_next(c)) && c->ino != ino)
+		;
+	return c;
 }
 
 static void told(uint64_t ino, const unsigned *advice)
@@ -174,11 +179,8 @@ static void told(uint64_t ino, const unsigned *advice)
 
 void conv_ask(void)
 {
-	struct conv *const lists[] = { maps.convs, maps.lost };
-
-	for (unsigned i = 0; i < 2; i++)
-		for (struct conv *c = lists[i]; c; c = c->next)
-			c->told = false;
+	for (struct conv *c = NULL; (c = conv_next(c));)
+		c->told = false;
 	vma_advice_each(CONV_VMA, told);
 }
 

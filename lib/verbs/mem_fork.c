@@ -113,22 +113,20 @@ static int file_of(const struct vma *v)
 /* Where the program has used them up, one of a file is closed: its pages are copied without. */
 static bool open_own(struct vma_reader *r)
 {
-	struct conv *const lists[] = { maps.convs, maps.lost };
 	struct rlimit most;
 
 	if (vma_open(r))
 		return true;
 	if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &most))
 		return false;
-	for (unsigned i = 0; i < 2; i++)
-		for (struct conv *c = lists[i]; c; c = c->next) {
-			if (!conv_has_file(c) || (rlim_t)c->fd >= most.rlim_cur)
-				continue;
-			direct_close(c->fd);
-			c->fd = -1;
-			if (vma_open(r))
-				return true;
-		}
+	for (struct conv *c = NULL; (c = conv_next(c));) {
+		if (!conv_has_file(c) || (rlim_t)c->fd >= most.rlim_cur)
+			continue;
+		direct_close(c->fd);
+		c->fd = -1;
+		if (vma_open(r))
+			return true;
+	}
 	return false;
 }
 

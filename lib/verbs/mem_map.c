@@ -96,6 +96,7 @@ static void conv_end(struct conv *c)
 	maps.conv_n--;
 	maps.left = maps.left || remains;
 	if (remains) {
+		c->lost = true;
 		c->next = maps.lost;
 		maps.lost = c;
 	} else {

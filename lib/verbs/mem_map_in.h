@@ -32,6 +32,7 @@ struct conv {
 	uintptr_t first, last; /* the range that it was made for */
 	unsigned users;        /* ranges that were passed with it; 0: it is kept */
 	bool again;            /* not the first time */
+	bool lost;             /* it is in maps.lost */
 	uint64_t kept;         /* since when, in turns */
 };
 
@@ -73,8 +74,9 @@ bool conv_turns(struct conv *);          /* may all of it be made private? */
 bool conv_plain(struct vma_reader *, uintptr_t start, uintptr_t end);
 bool conv_quiet(struct vma_reader *);
 bool conv_remains(const struct conv *); /* some of it is mapped somewhere; NULL: of any; also if that cannot be seen */
-struct conv *conv_with(uint64_t ino);   /* also of those that are lost */
-void conv_ask(void);                    /* what madvise() has said of each since */
+struct conv *conv_next(const struct conv *); /* of all, also of those that are lost; behind NULL the first */
+struct conv *conv_with(uint64_t ino);        /* of these */
+void conv_ask(void);                         /* what madvise() has said of each since */
 unsigned conv_advice(uint64_t ino, uintptr_t start, uintptr_t end); /* of a part, behind conv_ask(), also in a child */
 void conv_free(struct conv *);                                      /* closes the file; the pages stay as they are */
 

@@ -157,13 +157,11 @@ static struct range around_tls(const struct range *ends)
 
 static bool has_convs(const struct range *r)
 {
-	struct conv *const lists[] = { maps.convs, maps.lost };
+	const struct conv *c = NULL;
 
-	for (unsigned i = 0; i < 2; i++)
-		for (const struct conv *c = lists[i]; c; c = c->next)
-			if (meets(r, c->start, c->end))
-				return true;
-	return false;
+	while ((c = conv_next(c)) && !meets(r, c->start, c->end))
+		;
+	return c;
 }
 
 /* Without memory for it fields are NULL. */
