@@ -6,6 +6,10 @@
  * program burns: so an empty poll gives the core away now and then (idle_due).  The program may also wait in vain, for a
  * daemon that died: then polling ends in an error.
  *
+ * The core may be away for milliseconds, so a poll looks again when it is back: "empty" is to be as new as an adapter's.  Programs
+ * that find a CQ empty look for the end of the connection next, and destroy the queue pair, with the completions that they have
+ * not seen (libfabric's rxm): the last message before a peer's disconnect would be lost.
+ *
  * A thread that yields still gets its fair share: half of the core, if the daemon has enough to do.  So where
  * the sends that are still to be carried out take long (struct pace), the thread sleeps briefly instead.
  *
@@ -144,24 +148,41 @@ static void wc_fill(struct ibv_wc *wc, const struct cqe *e)
 	wc->dlid_path_bits = 0;
 }
 
-int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
+/* With the lock held, which is free while the core is given away: true if it was, and the CQ is to be looked at again. */
+static bool idle_was(struct rd_cq *cq, bool empty)
 {
-	struct rd_cq *cq = to_cq(ibcq);
+	if (!idle_due(cq, empty))
+		return false;
+	cq_unlock(cq);
+	idle_yield(cq);
+	cq_lock(cq);
+	return true;
+}
+
+static int wc_take(struct rd_cq *cq, int max, struct ibv_wc *wc)
+{
 	struct cqe *e;
-	bool idle;
 	int n = 0;
 
-	cq_lock(cq);
 	while (n < max && (e = cqe_next(cq))) {
 		wc_fill(&wc[n++], e);
 		cqe_done(cq);
 	}
-	idle = idle_due(cq, !n);
+	return n;
+}
+
+int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
+{
+	struct rd_cq *cq = to_cq(ibcq);
+	int n;
+
+	cq_lock(cq);
+	n = wc_take(cq, max, wc);
+	if (idle_was(cq, !n) && (n = wc_take(cq, max, wc)))
+		idle_due(cq, false);
 	if (!n && cq->gone)
 		n = -1;
 	cq_unlock(cq);
-	if (idle)
-		idle_yield(cq);
 	return n;
 }
 
@@ -201,14 +222,14 @@ static int ex_take(struct rd_cq *cq)
 static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct rd_cq *cq = ex_to_cq(ex);
-	bool idle;
 	int err;
 
 	if (attr->comp_mask)
 		return EINVAL;
 	cq_lock(cq);
 	err = ex_take(cq);
-	idle = idle_due(cq, err);
+	if (idle_was(cq, err) && !(err = ex_take(cq)))
+		idle_due(cq, false);
 	if (!err) {
 		if (!cq->single)
 			__atomic_store_n(&cq->poller, thread_me(), __ATOMIC_RELAXED);
@@ -217,8 +238,6 @@ static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (cq->gone)
 		err = EIO;
 	cq_unlock(cq);
-	if (idle)
-		idle_yield(cq);
 	return err;
 }
 
