@@ -86,6 +86,14 @@ static enum ask nobody(struct asked *a)
 	return ASK_NOBODY;
 }
 
+/* recv() with a limit of time ends with EINTR where we were stopped meanwhile (Ctrl-Z, a debugger); poll() goes on with the rest. */
+static bool answer_await(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ANSWER_PATIENCE_S * 1000) != 0;
+}
+
 /* One request and its reply.  0 or errno; a daemon that is ending counts as ECONNRESET. */
 static int talk(int fd, const struct msg_req *req, struct msg_rep *rep)
 {
@@ -93,6 +101,8 @@ static int talk(int fd, const struct msg_req *req, struct msg_rep *rep)
 
 	if (send(fd, req, msg_req_len(req->op), MSG_NOSIGNAL) < 0)
 		return errno == EPIPE ? ECONNRESET : errno;
+	if (!answer_await(fd))
+		return EAGAIN;
 	n = recv(fd, rep, sizeof(*rep), 0);
 	if (n < 0)
 		return errno;

@@ -4,13 +4,15 @@
  *
  * $FAKE is what it does: unset - as rdmad --private; silent - takes connections and never answers; version - is
  * of another version; fail - says why and ends with status 3; hangup - ends on the first request, and
- * behaves from the second start on (the file $FAKE_MARK remembers).  It appends its arguments to the file
- * $FAKE_ARGS, its configuration to $FAKE_CONF, and its process id to $FAKE_UP once it listens.
+ * behaves from the second start on (the file $FAKE_MARK remembers); stop - stops each client that waits for the
+ * answer to its HELLO, and lets it go on, before it answers.  It appends its arguments to the file $FAKE_ARGS,
+ * its configuration to $FAKE_CONF, and its process id to $FAKE_UP once it listens.
  */
 #include "config.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -97,6 +99,39 @@ static bool first_time(void)
 	return f != NULL;
 }
 
+static char state_of(pid_t pid)
+{
+	char path[32], state = '?';
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "r");
+	if (!f)
+		exit(5);
+	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		exit(5);
+	fclose(f);
+	return state;
+}
+
+static void state_await(pid_t pid, char state)
+{
+	for (int i = 0; state_of(pid) != state; i++) {
+		if (i == 8000) /* ms */
+			exit(5);
+		poll(NULL, 0, 1);
+	}
+}
+
+/* As Ctrl-Z and fg would, in the midst of its wait for our answer. */
+static void client_stop(pid_t pid)
+{
+	state_await(pid, 'S');
+	kill(pid, SIGSTOP);
+	state_await(pid, 'T');
+	kill(pid, SIGCONT);
+}
+
 /* False: the connection is gone. */
 static bool serve(int fd, unsigned *holds, bool *holding)
 {
@@ -116,6 +151,8 @@ static bool serve(int fd, unsigned *holds, bool *holding)
 	rep.seq = req.seq;
 	rep.err = (size_t)n == msg_req_len(req.op) ? 0 : EINVAL;
 	if (req.op == MSG_HELLO) {
+		if (is("stop"))
+			client_stop((pid_t)req.hello.pid);
 		rep.hello.abi = is("version") ? RDMAD_ABI + 1 : RDMAD_ABI;
 	} else if (req.op == MSG_HOLD) {
 		*holds += !*holding;
