@@ -438,6 +438,7 @@ static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 			qp->pace.done += e->wqe - qp->sq_done;
 			qp->pace.left = RING_LOAD(&qp->sq.hdr->prod) - e->wqe;
 			cq->pace = qp->pace;
+			cq->sent_n += e->op == IBV_WC_SEND ? e->wqe - qp->sq_done : 0;
 			qp->done_ns = e->time_ns;
 			__atomic_store_n(&qp->sq_done, e->wqe, __ATOMIC_RELEASE);
 		}

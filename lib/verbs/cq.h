@@ -47,6 +47,7 @@ struct rd_cq {
 	uint32_t idle_n;            /* times the core was given away since something was found */
 	bool gone;                  /* the daemon has gone: nothing will come any more */
 	struct pace pace;           /* of the queue that had the last completion of a send */
+	uint32_t sent_n;            /* SENDs that completed since the core was given away */
 };
 
 static inline struct rd_cq *to_cq(struct ibv_cq *c) { return (struct rd_cq *)c; }

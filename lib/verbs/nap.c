@@ -84,13 +84,15 @@ void nap_found(uint64_t now)
 		slice_own();
 }
 
+bool nap_is_on(uint64_t now) { return now < spell.until; }
+
 bool nap(struct rd_cq *cq, uint64_t now)
 {
 	struct bell *b = to_ctx(cq->cq.context)->bell;
 	const long most[2] = { 0, NAP_NS }; /* as SYS_futex has it, with 32 bits, too */
 	int err = errno;
 
-	if (now >= spell.until)
+	if (!nap_is_on(now))
 		return false;
 	if (spell.by && spell.by != cq && spell.others++ < OTHERS)
 		return true;

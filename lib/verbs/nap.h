@@ -36,6 +36,8 @@ uint64_t pace_backlog(const struct pace *);
 void nap_yielded(uint64_t from, uint64_t now);
 /* It slept for a moment, which says something if it was long. */
 void nap_slept(uint64_t from, uint64_t now);
+/* It meets a neighbour that never gives the core away: a yield would cost milliseconds. */
+bool nap_is_on(uint64_t now);
 /* It is to sleep instead, and does; false: it is to yield. */
 bool nap(struct rd_cq *, uint64_t now);
 /* It found something, and may not wait again: the slices are its own again, if their time is over. */

@@ -17,6 +17,10 @@
  * gives it away at once.  The other one has it before the daemon has carried that message over, and to give it back would take two
  * changes of program, longer than to wait for the daemon.  So it is kept for KEEP_NS, or until something is found.
  *
+ * Where cores are few, a thread whose sends are carried out as fast as it posts them never finds its CQ empty.  The program that is
+ * to receive them may wait for this very core, and has no receives left before it comes to post new ones: then an RNR NAK makes
+ * both wait for a millisecond, again and again.  So the core is given away after some SENDs, too (turn_due).
+ *
  * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where
  * it might before: the scheduler can bring it back, and it goes again after WAY_NS.
  */
@@ -41,6 +45,7 @@
 #define NAP_NS       100000  /* besides the timer slack of the thread, mostly 50 us */
 #define WAY_NS       4000000u
 #define KEEP_NS      700u /* a message through the daemon; two changes of program take twice that, or more */
+#define SENT_MOST    384u /* SENDs; programs that stream them have more receives than that, mostly 512 */
 
 static uint32_t idle_every(void)
 {
@@ -122,13 +127,33 @@ static bool idle_due(struct rd_cq *cq, bool empty)
 	}
 	if (++cq->empty_n < idle_every())
 		return false;
-	cq->empty_n = 0;
+	cq->empty_n = cq->sent_n = 0;
 	if (keeps_core(to_ctx(cq->cq.context)))
 		return false;
 	backlog_ns = pace_backlog(&cq->pace);
 	if (!(++cq->idle_n % IDLE_LOOK))
 		cq->gone = conn_gone(&to_ctx(cq->cq.context)->conn);
 	return true;
+}
+
+/* Is it the receiver's turn?  With the lock held, when something was found. */
+static bool turn_due(struct rd_cq *cq)
+{
+	if (cq->sent_n < SENT_MOST || idle_every() != IDLE_SHORT)
+		return false;
+	cq->sent_n = 0;
+	return true;
+}
+
+/* Not beside a neighbour that does not give the core back. */
+static void turn_give(void)
+{
+	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+
+	if (nap_is_on(start))
+		return;
+	sched_yield();
+	nap_yielded(start, clock_ns(CLOCK_MONOTONIC));
 }
 
 static void wc_fill(struct ibv_wc *wc, const struct cqe *e)
@@ -174,6 +199,7 @@ static int wc_take(struct rd_cq *cq, int max, struct ibv_wc *wc)
 int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 {
 	struct rd_cq *cq = to_cq(ibcq);
+	bool turn;
 	int n;
 
 	cq_lock(cq);
@@ -182,7 +208,10 @@ int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 		idle_due(cq, false);
 	if (!n && cq->gone)
 		n = -1;
+	turn = n > 0 && turn_due(cq);
 	cq_unlock(cq);
+	if (turn)
+		turn_give();
 	return n;
 }
 
@@ -259,10 +288,14 @@ static int ex_next(struct ibv_cq_ex *ex)
 static void ex_end(struct ibv_cq_ex *ex)
 {
 	struct rd_cq *cq = ex_to_cq(ex);
+	bool turn;
 
 	ex_drop(cq);
 	__atomic_store_n(&cq->poller, 0, __ATOMIC_RELAXED);
+	turn = turn_due(cq);
 	cq_unlock(cq);
+	if (turn)
+		turn_give();
 }
 
 static const struct cqe *now(struct ibv_cq_ex *ex)

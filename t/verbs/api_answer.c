@@ -197,6 +197,18 @@ static uint64_t naps(void)
 	return (uint64_t)u.ru_nvcsw;
 }
 
+/* Two at most, for the library, which looks once.  How many there are. */
+static int few_cores(void)
+{
+	cpu_set_t may;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(may), &may), 0);
+	for (int i = CPU_SETSIZE; i-- && CPU_COUNT(&may) > 2;)
+		CPU_CLR((unsigned)i, &may);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(may), &may), 0);
+	return CPU_COUNT(&may);
+}
+
 /* The core is given away as soon as there is nothing, and what comes back is kept for a while if the daemon has another one. */
 START_TEST(core_kept)
 {
@@ -204,15 +216,10 @@ START_TEST(core_kept)
 	bool kept = false;
 	unsigned polls;
 	uint64_t slept;
-	cpu_set_t may;
 	struct fix f;
 
-	ck_assert_int_eq(sched_getaffinity(0, sizeof(may), &may), 0);
-	for (int i = CPU_SETSIZE; i-- && CPU_COUNT(&may) > 2;)
-		CPU_CLR((unsigned)i, &may);
-	if (CPU_COUNT(&may) < 2)
+	if (few_cores() < 2)
 		return;
-	ck_assert_int_eq(sched_setaffinity(0, sizeof(may), &may), 0);
 	fix_open(&f);
 	fix_pair(&f, &a, &b);
 	/* Not where the daemon is on this core, or the polls take long. */
@@ -226,6 +233,66 @@ START_TEST(core_kept)
 	}
 	ck_assert(kept || !EXACT || !clock_is_quick());
 	fix_pair_end(a, b);
+	fix_close(&f);
+}
+END_TEST
+
+#define LOT    32u
+#define LOTS   200u
+#define GIFT_N 384u /* SENDs between two yields */
+
+/* How many polls found completions and gave the core away all the same, until all of a lot were found. */
+static unsigned gifts(struct ibv_cq *cq)
+{
+	unsigned n = 0, found = 0, before;
+	struct ibv_wc wc;
+
+	while (found < LOT) {
+		before = yields;
+		if (ibv_poll_cq(cq, 1, &wc) != 1)
+			continue;
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		found++;
+		n += yields != before;
+	}
+	return n;
+}
+
+/* Carried out before their completions are polled for. */
+static void lot(struct fix *from, struct ibv_qp *a, struct fix *to, struct ibv_qp *b)
+{
+	for (unsigned i = 0; i < LOT; i++) {
+		ck_assert_int_eq(fix_recv(to, b, i, 0, 8), 0);
+		ck_assert_int_eq(fix_send(from, a, i, 8, 8, IBV_SEND_SIGNALED), 0);
+	}
+	for (unsigned i = 0; i < LOT; i++)
+		fix_wait_ok(to->cq);
+}
+
+/* Who sends, and finds completions each time, gives the core away now and then: the receiver may wait for it. */
+START_TEST(core_given_to_receiver)
+{
+	struct fix f, to;
+	unsigned n = 0;
+	struct ibv_qp *a, *b;
+
+	if (few_cores() < 2)
+		return;
+	fix_open(&f);
+	to = f;
+	to.cq = ibv_create_cq(f.ctx, 2 * LOT, NULL, NULL, 0);
+	ck_assert(to.cq != NULL);
+	a = fix_qp(&f, IBV_QPT_RC, 2 * LOT, NULL);
+	b = fix_qp(&to, IBV_QPT_RC, 2 * LOT, NULL);
+	fix_connect(&f, a, b);
+	for (unsigned i = 0; i < LOTS; i++) {
+		lot(&f, a, &to, b);
+		n += gifts(f.cq);
+	}
+	ck_assert_uint_ge(n, 1);
+	ck_assert_uint_le(n, LOTS * LOT / GIFT_N);
+	fix_pair_end(a, b);
+	ck_assert_int_eq(ibv_destroy_cq(to.cq), 0);
 	fix_close(&f);
 }
 END_TEST
@@ -465,6 +532,6 @@ END_TEST
 
 void api_answer(Suite *s)
 {
-	SUITE_ADD(s, without_answer, resized, destroyed, affinity, core_kept, naps_beside_a_hog, came_while_away,
-		  asks_awake, naps_end_with_queue);
+	SUITE_ADD(s, without_answer, resized, destroyed, affinity, core_kept, core_given_to_receiver, naps_beside_a_hog,
+		  came_while_away, asks_awake, naps_end_with_queue);
 }
