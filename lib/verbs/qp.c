@@ -459,7 +459,7 @@ static void attr_out(struct ibv_qp_attr *a, const struct qp_attr *m)
 	a->rate_limit = m->rate_limit;
 }
 
-EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct ibv_qp_init_attr *init)
+EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
 	struct msg_req req = { .op = MSG_QP_QUERY, .id.handle = qp->handle };
 	struct rd_qp *q = to_qp(qp);
@@ -480,7 +480,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int, struct
 		.qp_type = qp->qp_type,
 		.sq_sig_all = q->sq_sig_all,
 	};
-	state_seen(qp, rep.qp_query.attr.state, changes);
+	if (mask & IBV_QP_STATE) /* who asks for other things may go by the state that he set */
+		state_seen(qp, rep.qp_query.attr.state, changes);
 	return 0;
 }
 

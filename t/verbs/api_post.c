@@ -435,6 +435,28 @@ START_TEST(query_late)
 }
 END_TEST
 
+/* A QP that has failed by itself, asked for its address only: as in rdma-core, its state is the one that was set last. */
+START_TEST(query_unasked)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+	struct pair p;
+
+	pair_open(&p, IBV_QPT_RC, DEPTH);
+	ck_assert_int_eq(fix_recv(&p.f, p.b, 1, 4096, 16), 0);
+	ck_assert_int_eq(fix_send(&p.f, p.a, 2, 0, 64, IBV_SEND_SIGNALED), 0); /* too long */
+	ck_assert_int_ne(fix_wait(p.f.cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_ne(fix_wait(p.f.cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_query_qp(p.a, &a, IBV_QP_AV | IBV_QP_DEST_QPN, &init), 0);
+	ck_assert_uint_eq(a.dest_qp_num, p.b->qp_num);
+	ck_assert_int_eq(p.a->state, IBV_QPS_RTS);
+	ck_assert_int_eq(ibv_query_qp(p.a, &a, IBV_QP_STATE, &init), 0);
+	ck_assert_int_eq(a.qp_state, IBV_QPS_ERR);
+	ck_assert_int_eq(p.a->state, IBV_QPS_ERR);
+	pair_close(&p);
+}
+END_TEST
+
 /* Of the steps of librdmacm the second one is refused: the first one counts. */
 START_TEST(steps)
 {
@@ -541,5 +563,5 @@ END_TEST
 void api_post(Suite *s)
 {
 	SUITE_ADD(s, states, bad_wr, full, sizes, inline_full, bad_sge, flush, reset, destroyed, left_unpolled, resized,
-		  query_late, steps, threads);
+		  query_late, query_unasked, steps, threads);
 }
