@@ -21,6 +21,9 @@
 #define MR_MASK_DMAH      (1u << 4)
 #define MR_MASK_BUF       (1u << 5)
 
+/* Of ibv_alloc_parent_domain(): buffers may be memory that a confidential guest shares with its host. */
+#define PARENT_DOMAIN_CC (1u << 2)
+
 struct newer_dmah {
 	struct ibv_context *context;
 };

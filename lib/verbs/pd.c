@@ -7,6 +7,7 @@
  * with the daemon and come from there.  A thread domain is a promise of the program that is not made use of.
  */
 #include "ctx.h"
+#include "newer.h"
 #include "pd.h"
 #include "slots.h"
 
@@ -82,9 +83,11 @@ int td_dealloc(struct ibv_td *td)
 	return 0;
 }
 
+/* PARENT_DOMAIN_CC only allows, and nothing comes of it: the daemon is in the guest, too, and reaches all memory. */
 struct ibv_pd *parent_domain_alloc(struct ibv_context *context, struct ibv_parent_domain_init_attr *a)
 {
-	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+			       PARENT_DOMAIN_CC;
 	bool own = a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
 	struct rd_pd *pd;
 

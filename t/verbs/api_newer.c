@@ -145,6 +145,36 @@ START_TEST(buffer)
 }
 END_TEST
 
+/* A domain that allows memory which is shared with a confidential guest's host: here it is memory like any other. */
+START_TEST(buffer_cc)
+{
+	struct ibv_parent_domain_init_attr init = { .comp_mask = PARENT_DOMAIN_CC };
+	struct rd_buf *buf = NULL;
+	struct ibv_pd *cc;
+	struct ibv_mr *mr;
+	unsigned char *p;
+	struct fix f;
+
+	newer_open(&f);
+	init.pd = f.pd;
+	cc = ibv_alloc_parent_domain(f.ctx, &init);
+	ck_assert(cc != NULL);
+	p = buf_alloc(cc, 4096, &buf);
+	ck_assert(p != NULL);
+	fix_fill(p, 4096, 5);
+	REFUSED(buf_reg(f.pd, buf, p, 4096, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+	mr = buf_reg(cc, buf, p, 4096, IBV_ACCESS_LOCAL_WRITE);
+	ck_assert(mr != NULL);
+	sends(&f, mr, p);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	buf_free(buf);
+	ck_assert_int_eq(ibv_dealloc_pd(cc), 0);
+	init.comp_mask |= PARENT_DOMAIN_CC << 1;
+	REFUSED(ibv_alloc_parent_domain(f.ctx, &init), EOPNOTSUPP);
+	fix_close(&f);
+}
+END_TEST
+
 START_TEST(opcode_names)
 {
 	struct fix f;
@@ -159,4 +189,4 @@ START_TEST(opcode_names)
 }
 END_TEST
 
-void api_newer(Suite *s) { SUITE_ADD(s, mr_ex, dmah_wrong, buffer, opcode_names); }
+void api_newer(Suite *s) { SUITE_ADD(s, mr_ex, dmah_wrong, buffer, buffer_cc, opcode_names); }
