@@ -108,6 +108,36 @@ static bool layer(const char *dir, const char *const *names)
 	return good;
 }
 
+/* ---- pseudo terminals -------------------------------------------------------------- */
+
+#define WHOLE     ".rdmad"
+#define WHOLE_NEW "/sys/class/" WHOLE
+#define WHOLE_DEV "/dev/" WHOLE
+
+/*
+ * The kernel looks for pts beside ptmx, in the mount through which that is opened, and one of the node alone has none.
+ * So all of the old /dev is there once more, and ptmx leads into it.
+ */
+static bool terminals_keep(void)
+{
+	if (!mkdir(WHOLE_NEW, 0755) && !mount("/dev", WHOLE_NEW, NULL, MS_BIND | MS_REC, NULL))
+		return true;
+	say("--sysfs: cannot keep /dev as it is: %s", strerror(errno));
+	return false;
+}
+
+static bool terminals(void)
+{
+	struct stat st;
+	bool good = !mount(WHOLE_NEW, WHOLE_DEV, NULL, MS_MOVE, NULL) && !rmdir(WHOLE_NEW);
+
+	if (good && !lstat("/dev/ptmx", &st) && S_ISCHR(st.st_mode)) /* else it is a link that will do */
+		good = !umount("/dev/ptmx") && !unlink("/dev/ptmx") && !symlink(WHOLE "/ptmx", "/dev/ptmx");
+	if (!good)
+		say("--sysfs: /dev/ptmx: %s", strerror(errno));
+	return good;
+}
+
 /* Device nodes cannot be made in a user namespace, so /dev/null is mounted on each name.  Nobody has to open them. */
 static bool nodes(int n)
 {
@@ -173,10 +203,10 @@ static bool libraries(const struct install *p)
 bool mounts_make(const struct install *p, int devices)
 {
 	static const char *const classes[] = { "infiniband", "infiniband_verbs", NULL };
-	static const char *const devs[] = { "infiniband", NULL }, *const buses[] = { TREE_BUS_NAME, NULL };
+	static const char *const devs[] = { "infiniband", WHOLE, NULL }, *const buses[] = { TREE_BUS_NAME, NULL };
 
-	return namespace_new() && layer("/sys/class", classes) && layer("/sys/devices", buses) && layer("/dev", devs) &&
-	       libraries(p) && nodes(devices);
+	return namespace_new() && layer("/sys/class", classes) && layer("/sys/devices", buses) && terminals_keep() &&
+	       layer("/dev", devs) && terminals() && libraries(p) && nodes(devices);
 }
 
 /* All of it in a child, since a process that has failed half-way cannot go back. */
