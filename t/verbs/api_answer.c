@@ -269,7 +269,7 @@ static void lot(struct fix *from, struct ibv_qp *a, struct fix *to, struct ibv_q
 		fix_wait_ok(to->cq);
 }
 
-/* Who sends, and finds completions each time, gives the core away now and then: the receiver may wait for it. */
+/* A thread that sends, and finds completions each time, gives the core away now and then: the receiver may wait for it. */
 START_TEST(core_given_to_receiver)
 {
 	struct fix f, to;
