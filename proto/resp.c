@@ -10,6 +10,7 @@
  */
 #include "resp.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "aeth.h"
@@ -207,6 +208,17 @@ static void took_payload(struct hca *h, struct qp *qp, const struct burst *b)
 		end_message(h, qp, b);
 }
 
+/*
+ * Is the packet to count as lost?  A program that has ended says no more, whose QP goes soon: what comes behind is not
+ * refused, either.
+ */
+static bool counts_as_lost(struct qp *qp, int err)
+{
+	if (err == ESRCH)
+		qp->resp.silent = true;
+	return mem_lost(err);
+}
+
 /* w: the receive WR, if it needs one. */
 static enum fault exec_payload(struct hca *h, struct qp *qp, const struct burst *b, const struct rwqe *w)
 {
@@ -217,7 +229,7 @@ static enum fault exec_payload(struct hca *h, struct qp *qp, const struct burst 
 	if (f)
 		return f;
 	err = n ? rx_copy(h, h->dst, (unsigned)n, b) : 0;
-	if (mem_lost(err))
+	if (counts_as_lost(qp, err))
 		return FAULT_NONE; /* as if it had not arrived */
 	if (err)
 		return send ? FAULT_RESP_RECV_MEM : FAULT_RESP_MEM;
@@ -262,7 +274,7 @@ static enum fault word_done(struct qp *qp, uint8_t kind, uint64_t orig, int err)
 {
 	struct rd *d;
 
-	if (mem_lost(err))
+	if (counts_as_lost(qp, err))
 		return FAULT_NONE;
 	if (err)
 		return FAULT_RESP_MEM;
@@ -366,11 +378,12 @@ static void refuse(struct hca *h, struct qp *qp, const struct burst *b, enum fau
 
 static void in_sequence(struct hca *h, struct qp *qp, const struct burst *b)
 {
-	enum fault f = execute(h, qp, b);
 	struct resp *r = &qp->resp;
 	struct burst one;
+	enum fault f;
 
 	r->silent = r->rnr = false;
+	f = execute(h, qp, b);
 	rd_expire(qp);
 	if (r->nak && aeth_type(r->nak) == AETH_RNR_NAK) {
 		r->nak = 0;    /* of an earlier try, not yet sent */

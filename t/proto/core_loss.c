@@ -546,8 +546,36 @@ START_TEST(early_does_not_flood)
 }
 END_TEST
 
-TEST_MAIN("core_loss", early_is_one_packet, early_does_not_flood, nak_goes_back_to_the_middle, one_nak_per_gap,
-	  timeout_resends, early_costs_no_retry, duplicate_send_is_acked_only, duplicate_atomic_is_replayed,
-	  read_resumes_in_the_middle, resumed_read_takes_any_opcode, duplicate_read_stays_inside,
-	  duplicate_ack_stops_before_read, ack_beyond_read_is_a_nak, stale_and_ghost, half_old_burst,
-	  burst_with_a_wrong_packet, each_single_loss)
+/* A program that has ended while its QP is still there is as silent as a host without power: also about what comes behind. */
+START_TEST(ended_says_nothing)
+{
+	static const enum wr_op ops[] = { WR_WRITE, WR_SEND, WR_FETCH_ADD };
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct script s;
+		struct rig r;
+
+		start(&r, &s, &conf_rc, 0);
+		r.b.region.ended = true;
+		for (unsigned k = 1; k <= 3; k++) {
+			rig_recv(&r, &r.b, 10 + k, 0, 64);
+			SEND_WR(&r, &r.a, .id = k, .op = ops[i], .len = ops[i] == WR_FETCH_ADD ? 8 : 64);
+		}
+		rig_run(&r);
+		ck_assert_uint_eq(s.n, 3);
+		ck_assert_uint_eq(wc_status(&r.a, 1), 255);
+		rig_settle(&r, 100);
+		ck_assert_uint_eq(sent(&s, &r.b, OP_ACKNOWLEDGE), 0);
+		ck_assert_uint_eq(wc_status(&r.a, 1), WC_RETRY_EXC_ERR);
+		ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_LOCAL_ACK_TIMEOUT), conf_rc.retry + 1u);
+		ck_assert_uint_eq(r.b.wc_n, 0);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+TEST_MAIN("core_loss", ended_says_nothing, early_is_one_packet, early_does_not_flood, nak_goes_back_to_the_middle,
+	  one_nak_per_gap, timeout_resends, early_costs_no_retry, duplicate_send_is_acked_only,
+	  duplicate_atomic_is_replayed, read_resumes_in_the_middle, resumed_read_takes_any_opcode,
+	  duplicate_read_stays_inside, duplicate_ack_stops_before_read, ack_beyond_read_is_a_nak, stale_and_ghost,
+	  half_old_burst, burst_with_a_wrong_packet, each_single_loss)

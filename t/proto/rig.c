@@ -16,7 +16,15 @@ static uint8_t *at(const struct span *s)
 {
 	const struct region *r = s->region;
 
-	return r && r->gone ? NULL : (uint8_t *)(uintptr_t)s->addr;
+	return r && (r->gone || r->ended) ? NULL : (uint8_t *)(uintptr_t)s->addr;
+}
+
+/* Where at() is NULL: EFAULT or ESRCH. */
+static int why_not(const struct span *s)
+{
+	const struct region *r = s->region;
+
+	return r->ended ? 3 : 14;
 }
 
 static int mem_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
@@ -27,7 +35,7 @@ static int mem_copy(void *, const struct span *dst, unsigned dst_n, const struct
 
 	for (unsigned i = 0; i < src_n; i++)
 		if (!at(&src[i]))
-			return 14;
+			return why_not(&src[i]);
 	for (; dst_n; dst++, dst_n--) {
 		for (done = 0; done < dst->len;) {
 			uint64_t n;
@@ -37,7 +45,7 @@ static int mem_copy(void *, const struct span *dst, unsigned dst_n, const struct
 			ck_assert_uint_lt(k, src_n);
 			n = src[k].len - off < dst->len - done ? src[k].len - off : dst->len - done;
 			if (!at(dst))
-				return 14;
+				return why_not(dst);
 			memmove(at(dst) + done, at(&src[k]) + off, n);
 			done += n;
 			off += n;
@@ -49,7 +57,7 @@ static int mem_copy(void *, const struct span *dst, unsigned dst_n, const struct
 static int mem_cmp_swap(void *, const struct span *s, uint64_t compare, uint64_t swap, uint64_t *old)
 {
 	if (!at(s))
-		return 14;
+		return why_not(s);
 	memcpy(old, at(s), 8);
 	if (*old == compare)
 		memcpy(at(s), &swap, 8);
@@ -61,7 +69,7 @@ static int mem_fetch_add(void *, const struct span *s, uint64_t add, uint64_t *o
 	uint64_t sum;
 
 	if (!at(s))
-		return 14;
+		return why_not(s);
 	memcpy(old, at(s), 8);
 	sum = *old + add;
 	memcpy(at(s), &sum, 8);
@@ -71,7 +79,7 @@ static int mem_fetch_add(void *, const struct span *s, uint64_t add, uint64_t *o
 static int mem_store(void *, const struct span *s, uint64_t value)
 {
 	if (!at(s))
-		return 14;
+		return why_not(s);
 	memcpy(at(s), &value, 8);
 	return 0;
 }

@@ -23,7 +23,8 @@
 #define WCS     4096u
 
 struct region {
-	bool gone; /* the program unmapped it */
+	bool gone;  /* the program unmapped it */
+	bool ended; /* the program has */
 };
 
 struct host {
