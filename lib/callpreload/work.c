@@ -438,7 +438,7 @@ static bool note_uses(const struct object *o, const struct note *n, const struct
 	return false;
 }
 
-/* In an error state nothing is carried out. */
+/* In an error state nothing is carried out.  The query is not for IBV_QP_STATE, which would set the program's qp->state. */
 static bool is_live(const struct object *qp)
 {
 	static int (*query)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
@@ -447,8 +447,8 @@ static bool is_live(const struct object *qp)
 
 	if (!query)
 		*(void **)&query = real_find("ibv_query_qp");
-	return !qp->qp.erred && query && !query((struct ibv_qp *)(uintptr_t)qp->p, &a, IBV_QP_STATE, &init) &&
-	       a.qp_state >= IBV_QPS_INIT && a.qp_state <= IBV_QPS_SQD;
+	return !qp->qp.erred && query && !query((struct ibv_qp *)(uintptr_t)qp->p, &a, IBV_QP_CUR_STATE, &init) &&
+	       a.cur_qp_state >= IBV_QPS_INIT && a.cur_qp_state <= IBV_QPS_SQD;
 }
 
 static void srq_used(struct object *qp, void *arg)

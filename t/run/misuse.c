@@ -234,6 +234,21 @@ static void overlap(void)
 	need(!ibv_dereg_mr(open), "ibv_dereg_mr");
 }
 
+/* A QP that has failed by itself, and its receive's memory goes before that is polled: the QP's state is the program's. */
+static void failed_unseen(void)
+{
+	char *at = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *other = at == MAP_FAILED ? NULL : ibv_reg_mr(pd, at, LEN, IBV_ACCESS_LOCAL_WRITE);
+
+	need(other && !post_recv(memory + LEN, 64, mr->lkey, 2) && !post_recv(at, LEN, other->lkey, 3), "receives");
+	need(!post_send(IBV_WR_SEND, LEN, mr->lkey, 1, IBV_SEND_SIGNALED), "ibv_post_send");
+	need(wait_for(cq[0]) == IBV_WC_REM_INV_REQ_ERR, "too long");
+	munmap(at, LEN);
+	need(qp[1]->state == IBV_QPS_RTS, "the state that was set");
+	need(wait_for(cq[1]) == IBV_WC_LOC_LEN_ERR && wait_for(cq[1]) == IBV_WC_WR_FLUSH_ERR, "both receives");
+	need(!ibv_dereg_mr(other), "ibv_dereg_mr");
+}
+
 /* A child uses a CQ with functions of its own that is the parent's. */
 static void forked(void)
 {
@@ -531,6 +546,7 @@ static const struct {
 	{ "polled-after-destroy", polled_after_destroy },
 	{ "used-after-close", used_after_close },
 	{ "overlap", overlap },
+	{ "failed-unseen", failed_unseen },
 	{ "polls-nothing", polls_nothing },
 	{ "closes-all", closes_all },
 	{ "forked", forked },
