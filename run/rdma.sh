@@ -6,13 +6,13 @@ class=/sys/class/infiniband
 
 usage() {
 	cat >&2 <<'END'
-Usage: rdma link [show [DEVICE[/1]]]
-       rdma dev [show [DEVICE]]
-       rdma statistic [show [link DEVICE[/1]]]
-       rdma resource [show [DEVICE]]
-       rdma resource show qp [link DEVICE[/1]]
-(This is rdmad's, of rdmad-run --sysfs, without options. Devices are made in rdmad.conf, not here; more is in
-rdmactl stats, qps, users.)
+Usage: rdma [-j] link [show [DEVICE[/1]]]
+       rdma [-j] dev [show [DEVICE]]
+       rdma [-j] statistic [show [link DEVICE[/1]]]
+       rdma [-j] resource [show [DEVICE]]
+       rdma [-j] resource show qp [link DEVICE[/1]]
+(This is rdmad's, of rdmad-run --sysfs; of the options it has only -j and -p. Devices are made in rdmad.conf, not
+here; more is in rdmactl stats, qps, users.)
 END
 	exit 1
 }
@@ -33,13 +33,18 @@ link() {	# DEVICE
 	echo "link $1/1 state $(word "$port/state") physical_state $physical$netdev "
 }
 
-dev() {	# DEVICE
+# Its place among the devices.
+place() {	# DEVICE
 	n=0
 	for d in "$class"/*; do
 		[ "${d##*/}" != "$1" ] || break
 		n=$((n + 1))
 	done
-	echo "$n: $1: node_type ca fw $(cat "$class/$1/fw_ver") node_guid $(cat "$class/$1/node_guid") sys_image_guid $(cat "$class/$1/sys_image_guid") "
+	echo "$n"
+}
+
+dev() {	# DEVICE
+	echo "$(place "$1"): $1: node_type ca fw $(cat "$class/$1/fw_ver") node_guid $(cat "$class/$1/node_guid") sys_image_guid $(cat "$class/$1/sys_image_guid") "
 }
 
 statistic() {	# DEVICE
@@ -85,9 +90,76 @@ resource_qp() {	# DEVICE
 		}'
 }
 
+# The lines of any of them, as the array that they are with -j: "link DEVICE/1 KEY VALUE..." or "N: DEVICE: KEY VALUE...".
+as_json() {
+	places=
+	for d in "$class"/*; do
+		places="$places ${d##*/}"
+	done
+	nets=
+	for d in /sys/class/net/*; do
+		[ ! -e "$d/ifindex" ] || nets="$nets ${d##*/} $(cat "$d/ifindex")"
+	done
+	awk -v places="$places" -v nets="$nets" '
+		function string(s) { gsub(/[\\"]/, "\\\\&", s); gsub(/[[:cntrl:]]/, "?", s); return "\"" s "\"" }
+		function value(key, v) { return v ~ /^(0|[1-9][0-9]*)$/ && key != "fw" && key != "comm" ? v : string(v) }
+		BEGIN {
+			n = split(places, p)
+			for (i = 1; i <= n; i++)
+				place[p[i]] = i - 1
+			n = split(nets, p)
+			for (i = 1; i <= n; i += 2)
+				ifindex[p[i]] = p[i + 1]
+			printf "["
+		}
+		NF < 2 { next }
+		{
+			name = $2
+			sub(/[:\/].*$/, "", name)
+			printf "%s{\"ifindex\":%d,\"ifname\":%s%s", sep, place[name], string(name), $1 == "link" ? ",\"port\":1" : ""
+			sep = "},"
+			for (i = 3; i < NF; i += 2) {
+				v = $(i + 1)
+				if ($i == "comm") {	# the last; the name of a program may have blanks
+					v = substr($0, index($0, " comm ") + 6)
+					sub(/ $/, "", v)
+					printf ",\"comm\":%s", string(v)
+					break
+				}
+				printf ",%s:%s", string($i), value($i, v)
+				if ($i == "netdev" && v in ifindex)
+					printf ",\"netdev_index\":%d", ifindex[v]
+			}
+		}
+		END { print (sep == "" ? "" : "}") "]" }'
+}
+
+show() {
+	if [ "$name" ]; then
+		$what "$name"
+	else
+		for d in "$class"/*; do
+			[ ! -d "$d" ] || $what "${d##*/}" || return
+		done
+	fi
+}
+
+# Options may stand anywhere, as with the real one.
+json=
+left=$#
+while [ "$left" -gt 0 ]; do
+	left=$((left - 1))
+	case $1 in
+	-j|-json|--json|-jp|-pj) json=1;;
+	-p|-pretty|--pretty) ;;
+	-V|-Version|--version) echo "rdma of rdmad"; exit 0;;
+	-*) usage;;
+	*) set -- "$@" "$1";;
+	esac
+	shift
+done
 what=${1-}
 case $what in
--V|-Version|--version) echo "rdma of rdmad"; exit 0;;
 link|dev) ;;
 stat|statistic|statistics) what=statistic;;
 res|resource) what=resource;;
@@ -101,12 +173,14 @@ if [ "$what" = resource ] && [ "${1-}" = qp ]; then
 	shift
 fi
 case $what.${1-} in statistic.link|resource_qp.link) shift;; statistic.?*|resource_qp.?*) usage;; esac
+name=
 if [ $# -ge 1 ]; then
 	name=${1%/1}
 	[ -d "$class/$name" ] || { echo "rdma: no device $name" >&2; exit 1; }
-	$what "$name"
+fi
+if [ $json ]; then
+	text=$(show) || exit 1
+	echo "$text" | as_json
 else
-	for d in "$class"/*; do
-		[ ! -d "$d" ] || $what "${d##*/}"
-	done
+	show
 fi
