@@ -131,6 +131,7 @@ int hca_srq_destroy(struct hca *, uint32_t srqn); /* EBUSY while QPs use it; tho
 struct qp_init {
 	uint8_t type; /* enum qp_type */
 	bool sq_sig_all;
+	bool not_own;   /* UD: what it sends to a group does not come back to it */
 	uint32_t owner; /* any number: owners take turns in sending, and then the QPs of each */
 	/* XRC_SEND has pdn and send_cqn only, XRC_RECV xrcdn only. */
 	uint32_t pdn, send_cqn, recv_cqn, srqn /* 0: none */, xrcdn;

@@ -157,6 +157,7 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	if (a->type == QPT_RAW)
 		qp->mtu = RAW_SEND_MAX;
 	qp->sig_all = a->sq_sig_all;
+	qp->not_own = a->not_own;
 	qp->pd = pd;
 	qp->scq = scq;
 	qp->rcq = rcq;

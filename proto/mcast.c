@@ -104,6 +104,16 @@ void mcast_leave(struct hca *h, const struct qp *qp)
 	}
 }
 
+/* Sent by this very QP? Other devices have QPs of that number, too. */
+static bool is_own(const struct hca *h, const struct qp *qp, const struct burst *b)
+{
+	bool own = false;
+
+	for (unsigned i = 0; i < HCA_GIDS && !own; i++)
+		own = h->gid_set >> i & 1 && !memcmp(h->gid[i], b->route.sgid, 16);
+	return own && b->sqpn == qp->qpn;
+}
+
 void mcast_rx(struct hca *h, const struct burst *b)
 {
 	struct mcast *g = find(&h->mcast, b->route.dgid);
@@ -125,6 +135,8 @@ void mcast_rx(struct hca *h, const struct burst *b)
 			continue;
 		}
 		taken = true;
+		if (qp->not_own && is_own(h, qp, b))
+			continue;
 		qp->rx_pkts += b->n;
 		qp->rx_bytes += b->payload_len;
 		ud_rx(h, qp, b);

@@ -130,6 +130,7 @@ struct qp {
 	uint32_t qpn;
 	uint8_t type, state;
 	bool sig_all;
+	bool not_own;
 	bool yield;   /* it sent a read response: a request may go first */
 	uint8_t svc;  /* SVC_... */
 	uint32_t mtu; /* bytes; UD: of the port, when sending */

@@ -391,6 +391,7 @@ int hca_qp_query(const struct hca *h, uint32_t qpn, struct qp_attr *a, struct qp
 	a->sq_draining = qp->state == QPS_SQD && !qp->req.drained;
 	*init = (struct qp_init){ .type = qp->type,
 				  .sq_sig_all = qp->sig_all,
+				  .not_own = qp->not_own,
 				  .owner = qp->ready_lane->owner,
 				  .pdn = qp->pd ? qp->pd->number : 0,
 				  .send_cqn = qp->scq ? qp->scq->number : 0,

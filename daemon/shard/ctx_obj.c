@@ -296,6 +296,7 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 	struct qp_init init = {
 		.type = (uint8_t)req->qp.type,
 		.sq_sig_all = req->qp.sq_sig_all,
+		.not_own = req->qp.not_own,
 		.owner = c->uid,
 		.pdn = req->qp.pd,
 		.send_cqn = req->qp.send_cq,

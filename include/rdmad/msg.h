@@ -153,7 +153,7 @@ struct msg_req {
 		struct { uint32_t handle, rsv; uint64_t cookie; } cq_event;
 		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; uint32_t xrcd, cq; /* 0: not of XRC */ } srq;
 		struct { uint32_t handle, mask /* 1 max_wr, 2 limit */, max_wr, limit; } srq_mod;
-		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type, sq_sig_all; uint32_t xrcd; /* XRC_RECV */ uint32_t wq; /* RAW_PACKET: a WQ; it has no packet socket */ uint64_t cookie; } qp;
+		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type; uint16_t sq_sig_all, not_own; /* UD: its datagrams to groups do not come back to it */ uint32_t xrcd; /* XRC_RECV */ uint32_t wq; /* RAW_PACKET: a WQ; it has no packet socket */ uint64_t cookie; } qp;
 		struct { uint32_t qpn, mask; struct qp_attr attr; } qp_mod;
 		struct { uint32_t qpn, n; struct { uint32_t mask, rsv; struct qp_attr attr; } v[MSG_STEPS]; } qp_steps;
 		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;

@@ -52,6 +52,7 @@ static uint64_t ex_ops(enum ibv_qp_type type, uint32_t without)
 
 static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
 {
+	uint32_t flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
 	const struct msg_device_attr *d = &c->attr;
 	int err = type_check(a->qp_type);
 
@@ -79,7 +80,7 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 		if (a->max_tso_header > RD_TSO_HDR)
 			return EINVAL;
 	}
-	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
+	if (flags & ~(a->qp_type == IBV_QPT_UD ? (uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0))
 		return EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ex_ops(a->qp_type, 0))
 		return EOPNOTSUPP;
@@ -163,6 +164,7 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a, uin
 	if (req->qp.cap.max_inline > max_inline && a->cap.max_inline_data <= max_inline)
 		req->qp.cap.max_inline = max_inline;
 	req->qp.sq_sig_all = !!a->sq_sig_all;
+	req->qp.not_own = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags;
 }
 
 static void qp_free(struct rd_qp *qp)

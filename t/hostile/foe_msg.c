@@ -103,7 +103,8 @@ static void right_qp(struct foe *f, const struct foe_link *l, struct msg_req *r)
 	r->qp.srq = foe_odds(f, 4) ? foe_made(f, l, OF_SRQ) : 0;
 	r->qp.cap = (struct qp_cap){ depth(f), depth(f), foe_below(f, 33), foe_below(f, 33), foe_below(f, 1025) };
 	r->qp.type = type[foe_below(f, sizeof(type))];
-	r->qp.sq_sig_all = foe_below(f, 2);
+	r->qp.sq_sig_all = foe_odds(f, 2);
+	r->qp.not_own = foe_odds(f, 2);
 	r->qp.xrcd = foe_made(f, l, OF_XRCD);
 	r->qp.wq = r->qp.type == QPT_RAW && foe_odds(f, 2);
 }

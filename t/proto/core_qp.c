@@ -466,6 +466,47 @@ START_TEST(multicast) /* conf: rule 7.12 */
 }
 END_TEST
 
+/* A QP made so does not get what it sends to a group itself, and gets what others send, also those of its number. */
+START_TEST(multicast_not_own)
+{
+	static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 7 };
+	struct link_conf c = conf_rc;
+	struct qp_init init;
+	struct qp_attr a;
+	struct burst b;
+	struct rig r;
+	uint32_t own;
+
+	c.type = QPT_UD;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	ck_assert_int_eq(hca_qp_query(r.b.h, r.b.qpn, &a, &init), 0);
+	ck_assert(!init.not_own);
+	init.not_own = true;
+	ck_assert_int_eq(hca_qp_create(r.b.h, &init, &own), 0);
+	a.state = QPS_INIT;
+	ck_assert_int_eq(hca_qp_modify(r.b.h, own, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, (mono_t){ 1 }),
+			 0);
+	a.state = QPS_RTR;
+	ck_assert_int_eq(hca_qp_modify(r.b.h, own, &a, QPA_STATE, (mono_t){ 1 }), 0);
+	ck_assert_int_eq(hca_mcast_attach(r.b.h, own, mgid), 0);
+	b = pkt_from(&r, &r.a, SVC_UD | OP_SEND_ONLY, 0);
+	b.dqpn = QPN_MCAST;
+	b.sqpn = own;
+	memcpy(b.route.dgid, mgid, 16);
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_UD_DROPPED), 1); /* of the other host: it has no receive */
+	memcpy(b.route.sgid, r.b.gid, 16);
+	b.sqpn = r.b.qpn;
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_UD_DROPPED), 2);
+	b.sqpn = own;
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_UD_DROPPED), 2);
+	rig_fini(&r);
+}
+END_TEST
+
 /* A Q_Key with bit 31 in the WR: the QP's own is sent. */
 START_TEST(controlled_qkey) /* conf: rule 4.11 */
 {
@@ -538,5 +579,5 @@ START_TEST(rd_atomic_window) /* conf: rule 4.6 */
 END_TEST
 
 TEST_MAIN("core_qp", busy_and_gone, qpns_rise, attributes_refused, posting_by_state, drained, timeout_in_sqd,
-	  depth_in_sqd, reset_clears, err_flushes, srq, strangers_are_dropped, multicast, controlled_qkey, fence,
-	  rd_atomic_window)
+	  depth_in_sqd, reset_clears, err_flushes, srq, strangers_are_dropped, multicast, multicast_not_own,
+	  controlled_qkey, fence, rd_atomic_window)
