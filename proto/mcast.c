@@ -107,11 +107,12 @@ void mcast_leave(struct hca *h, const struct qp *qp)
 /* Sent by this very QP? Other devices have QPs of that number, too. */
 static bool is_own(const struct hca *h, const struct qp *qp, const struct burst *b)
 {
-	bool own = false;
-
-	for (unsigned i = 0; i < HCA_GIDS && !own; i++)
-		own = h->gid_set >> i & 1 && !memcmp(h->gid[i], b->route.sgid, 16);
-	return own && b->sqpn == qp->qpn;
+	if (b->sqpn != qp->qpn)
+		return false;
+	for (unsigned i = 0; i < HCA_GIDS; i++)
+		if (h->gid_set >> i & 1 && !memcmp(h->gid[i], b->route.sgid, 16))
+			return true;
+	return false;
 }
 
 void mcast_rx(struct hca *h, const struct burst *b)
