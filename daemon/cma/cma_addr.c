@@ -16,8 +16,6 @@
 
 #include "cma.h"
 
-static const uint8_t zero[16];
-
 /* ---- addresses ------------------------------------------------------------------ */
 
 uint16_t cma_addr_port(const union cmm_addr *a)
@@ -39,7 +37,7 @@ bool cma_addr_any(const union cmm_addr *a)
 {
 	if (cma_family(a) == AF_INET)
 		return a->in.sin_addr.s_addr == htonl(INADDR_ANY);
-	return !memcmp(&a->in6.sin6_addr, zero, 16);
+	return gid_is_empty(a->in6.sin6_addr.s6_addr);
 }
 
 void cma_addr_gid(const union cmm_addr *a, uint8_t *gid)

@@ -102,7 +102,7 @@ void gid_move(struct device *dev)
 		return;
 	memcpy(was, dev->gid, sizeof(was));
 	for (unsigned i = 0; i < n; i++) {
-		if (gid_empty(was[first + i * step].gid))
+		if (gid_is_empty(was[first + i * step].gid))
 			continue;
 		low = low < n ? low : i;
 		high = i;
@@ -110,13 +110,13 @@ void gid_move(struct device *dev)
 	by = low < n ? high - low + 1 : 0;
 	by = by == n ? 1 : by;
 	for (unsigned i = 0; by && i < n; i++)
-		if (!gid_empty(was[first + i * step].gid))
+		if (!gid_is_empty(was[first + i * step].gid))
 			row_set(dev, first + i * step, NULL, 0, false);
 	for (unsigned i = 0; by && i < n; i++) {
 		const struct gid_row *r = &was[first + i * step];
 		unsigned to = first + (i + by) % n * step;
 
-		if (gid_empty(r->gid))
+		if (gid_is_empty(r->gid))
 			continue;
 		row_set(dev, to, r->gid, r->ifindex, r->wire);
 		log_note("%s: GID %u (%s) is GID %u now", dev->name, first + i * step, gid_text(r->gid, text), to);
@@ -148,7 +148,7 @@ static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 	int row;
 
 	for (unsigned i = row_first(dev); i < dev->profile->gid_tbl_len; i++) {
-		if (gid_empty(dev->gid[i].gid) || is_wanted(want, n, dev->gid[i].gid))
+		if (gid_is_empty(dev->gid[i].gid) || is_wanted(want, n, dev->gid[i].gid))
 			continue;
 		log_note("%s: GID %u (%s) is gone", dev->name, i, gid_text(dev->gid[i].gid, text));
 		row_set(dev, i, NULL, 0, false);
@@ -258,7 +258,7 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 	struct gid_row *r = &dev->gid[row_default(dev)];
 	const struct host_if *f = main_if(c);
 	uint8_t gid[16] = { 0xfe, 0x80 };
-	bool fresh = gid_empty(r->gid), wire, changed;
+	bool fresh = gid_is_empty(r->gid), wire, changed;
 
 	if (f)
 		eui_from_mac(f->mac, gid + 8);

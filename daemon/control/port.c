@@ -59,7 +59,7 @@ struct link_facts {
 static bool stands_on(const struct device *dev, const struct host_if *f)
 {
 	for (unsigned row = 0; row < RDMAD_GIDS; row++)
-		if (!gid_empty(dev->gid[row].gid) && dev->gid[row].ifindex == f->index)
+		if (!gid_is_empty(dev->gid[row].gid) && dev->gid[row].ifindex == f->index)
 			return true;
 	return false;
 }

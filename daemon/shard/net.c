@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdmad/gid.h>
+
 #include "idrule.h"
 #include "inbox.h"
 #include "net_gid.h"

@@ -3,6 +3,9 @@
 #include "net_gid.h"
 
 #include <string.h>
+
+#include <rdmad/gid.h>
+
 #include "net.h"
 
 unsigned gid_hash(const uint8_t gid[16])
@@ -22,13 +25,6 @@ const struct gid_slot *net_gid_find(const struct net *net, const uint8_t gid[16]
 		if (!memcmp(net->gids[i].gid, gid, 16))
 			return &net->gids[i];
 	return NULL;
-}
-
-bool gid_is_empty(const uint8_t gid[16])
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(gid, zero, 16);
 }
 
 /* A GID that two rows have is that of the one with a socket. */

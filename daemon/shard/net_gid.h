@@ -12,6 +12,5 @@ const struct gid_slot *net_gid_find(const struct net *, const uint8_t gid[16]);
 const struct gid_slot *net_gid_again(const struct net *, const struct gid_slot **last, const uint8_t gid[16]);
 /* The devices' tables, or the sockets, have changed. */
 void net_gids_rebuild(struct net *);
-bool gid_is_empty(const uint8_t gid[16]);
 
 #endif

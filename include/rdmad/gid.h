@@ -16,7 +16,7 @@ static const uint8_t gid_v4_prefix[GID_V4_AT] = { [10] = 0xff, [11] = 0xff };
 static inline bool gid_same(const uint8_t a[16], const uint8_t b[16]) { return !memcmp(a, b, 16); }
 
 /* All zero: no GID. */
-static inline bool gid_empty(const uint8_t gid[16])
+static inline bool gid_is_empty(const uint8_t gid[16])
 {
 	static const uint8_t zero[16];
 

@@ -6,6 +6,7 @@
 #include "pd.h"
 #include "query.h"
 
+#include <rdmad/gid.h>
 #include <rdmad/keep.h>
 
 #include <arpa/inet.h>
@@ -39,7 +40,6 @@ int av_refuse(struct rd_ctx *c, uint32_t qpn, const char *verb, const struct ibv
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	static const uint8_t zero[16];
 	struct msg_gid gid;
 	struct rd_ah *ah;
 	struct av av;
@@ -48,7 +48,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (err)
 		return err_null(av_refuse(to_ctx(pd->context), 0, "ibv_create_ah", attr));
 	err = gid_get(to_ctx(pd->context), 1, av.sgid_index, &gid);
-	if (!err && !memcmp(gid.gid, zero, sizeof(zero)))
+	if (!err && gid_is_empty(gid.gid))
 		err = EINVAL;
 	if (err)
 		return err_null(refuse(to_ctx(pd->context), 0, "ibv_create_ah", err,

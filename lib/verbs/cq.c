@@ -432,13 +432,15 @@ static struct rd_qp *user_find(struct rd_cq *cq, uint32_t qpn)
 static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 {
 	if (e->is_send) {
-		if ((int32_t)(e->wqe - qp->sq_done) > 0) {
+		uint32_t n = e->wqe - qp->sq_done;
+
+		if ((int32_t)n > 0) {
 			if (e->time_ns != qp->done_ns) /* else it came together with the one before */
 				qp->pace = (struct pace){ .took = e->time_ns - qp->done_ns };
-			qp->pace.done += e->wqe - qp->sq_done;
+			qp->pace.done += n;
 			qp->pace.left = RING_LOAD(&qp->sq.hdr->prod) - e->wqe;
 			cq->pace = qp->pace;
-			cq->sent_n += e->op == IBV_WC_SEND ? e->wqe - qp->sq_done : 0;
+			cq->sent_n += e->op == IBV_WC_SEND ? n : 0;
 			qp->done_ns = e->time_ns;
 			__atomic_store_n(&qp->sq_done, e->wqe, __ATOMIC_RELEASE);
 		}

@@ -78,13 +78,13 @@ void nap_yielded(uint64_t from, uint64_t now)
 	}
 }
 
+bool nap_is_on(uint64_t now) { return now < spell.until; }
+
 void nap_found(uint64_t now)
 {
-	if (now >= spell.until)
+	if (!nap_is_on(now))
 		slice_own();
 }
-
-bool nap_is_on(uint64_t now) { return now < spell.until; }
 
 bool nap(struct rd_cq *cq, uint64_t now)
 {

@@ -218,13 +218,10 @@ int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 EXPORT void rdmad_cq_idle(struct ibv_cq *ibcq)
 {
 	struct rd_cq *cq = to_cq(ibcq);
-	bool idle;
 
 	cq_lock(cq);
-	idle = idle_due(cq, true);
+	idle_was(cq, true);
 	cq_unlock(cq);
-	if (idle)
-		idle_yield(cq);
 }
 
 EXPORT void rdmad_cq_look(struct ibv_cq *ibcq)

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include <rdmad/feature.h>
+#include <rdmad/gid.h>
 #include <rdmad/steer.h>
 
 #define CAP_FLUSH_GLOBAL (1ull << 38) /* of rdma-core 45: IBV_DEVICE_FLUSH_GLOBAL, ... */
@@ -254,13 +255,6 @@ int gid_get(struct rd_ctx *c, uint32_t port, uint32_t index, struct msg_gid *gid
 	return err;
 }
 
-static bool gid_empty(const struct msg_gid *g)
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(g->gid, zero, sizeof(zero));
-}
-
 EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
 	struct msg_gid m;
@@ -294,7 +288,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 	err = gid_get(to_ctx(context), port, index, &m);
 	if (err)
 		return err;
-	if (gid_empty(&m))
+	if (gid_is_empty(m.gid))
 		return ENODATA;
 	memset(entry, 0, entry_size);
 	entry_fill(entry, port, &m);
@@ -315,7 +309,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 	for (uint32_t i = 0; i < RDMAD_GIDS && !(err = gid_get(to_ctx(context), 1, i, &m)); i++) {
 		char *at = (char *)entries + n * entry_size;
 
-		if (gid_empty(&m))
+		if (gid_is_empty(m.gid))
 			continue;
 		if (n++ == max)
 			return -EINVAL;

@@ -432,28 +432,43 @@ START_TEST(strangers_are_dropped) /* conf: CA17-23, CA17-33, C9-43, rule 1.5 */
 }
 END_TEST
 
+static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 7 };
+
+/* Two QPs of UD; what that of b is made of. */
+static void group_open(struct rig *r, struct qp_attr *a, struct qp_init *init)
+{
+	struct link_conf c = conf_rc;
+
+	c.type = QPT_UD;
+	rig_init(r, LINK_WIRE);
+	rig_connect(r, &c);
+	ck_assert_int_eq(hca_qp_query(r->b.h, r->b.qpn, a, init), 0);
+}
+
+static struct burst group_pkt(struct rig *r)
+{
+	struct burst b = pkt_from(r, &r->a, SVC_UD | OP_SEND_ONLY, 0);
+
+	b.dqpn = QPN_MCAST;
+	memcpy(b.route.dgid, mgid, 16);
+	return b;
+}
+
 START_TEST(multicast) /* conf: rule 7.12 */
 {
-	static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 7 };
-	struct link_conf c = conf_rc;
 	struct qp_init init;
 	struct qp_attr a;
 	struct burst b;
 	struct rig r;
 	uint32_t other;
 
-	c.type = QPT_UD;
-	rig_init(&r, LINK_WIRE);
-	rig_connect(&r, &c);
-	ck_assert_int_eq(hca_qp_query(r.b.h, r.b.qpn, &a, &init), 0);
+	group_open(&r, &a, &init);
 	ck_assert_int_eq(hca_qp_create(r.b.h, &init, &other), 0);
 	ck_assert_int_eq(hca_mcast_attach(r.b.h, r.b.qpn, mgid), 0);
 	ck_assert_int_eq(hca_mcast_attach(r.b.h, other, mgid), 0);
 	ck_assert_int_eq(hca_mcast_detach(r.b.h, other, r.a.gid), EINVAL);
 	rig_recv(&r, &r.b, 1, 0, 100);
-	b = pkt_from(&r, &r.a, SVC_UD | OP_SEND_ONLY, 0);
-	b.dqpn = QPN_MCAST;
-	memcpy(b.route.dgid, mgid, 16);
+	b = group_pkt(&r);
 	pkt_give(&r, &r.b, &b, "hello", 5);
 	ck_assert_uint_eq(wc_status(&r.b, 1), WC_SUCCESS);
 	ck_assert_mem_eq(r.b.buf + 40, "hello", 5);
@@ -469,18 +484,13 @@ END_TEST
 /* A QP made so does not get what it sends to a group itself, and gets what others send, also those of its number. */
 START_TEST(multicast_not_own)
 {
-	static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 7 };
-	struct link_conf c = conf_rc;
 	struct qp_init init;
 	struct qp_attr a;
 	struct burst b;
 	struct rig r;
 	uint32_t own;
 
-	c.type = QPT_UD;
-	rig_init(&r, LINK_WIRE);
-	rig_connect(&r, &c);
-	ck_assert_int_eq(hca_qp_query(r.b.h, r.b.qpn, &a, &init), 0);
+	group_open(&r, &a, &init);
 	ck_assert(!init.not_own);
 	init.not_own = true;
 	ck_assert_int_eq(hca_qp_create(r.b.h, &init, &own), 0);
@@ -490,10 +500,8 @@ START_TEST(multicast_not_own)
 	a.state = QPS_RTR;
 	ck_assert_int_eq(hca_qp_modify(r.b.h, own, &a, QPA_STATE, (mono_t){ 1 }), 0);
 	ck_assert_int_eq(hca_mcast_attach(r.b.h, own, mgid), 0);
-	b = pkt_from(&r, &r.a, SVC_UD | OP_SEND_ONLY, 0);
-	b.dqpn = QPN_MCAST;
+	b = group_pkt(&r);
 	b.sqpn = own;
-	memcpy(b.route.dgid, mgid, 16);
 	pkt_give(&r, &r.b, &b, "hello", 5);
 	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_UD_DROPPED), 1); /* of the other host: it has no receive */
 	memcpy(b.route.sgid, r.b.gid, 16);

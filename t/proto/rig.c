@@ -2,6 +2,8 @@
 /* rig.c - see rig.h. */
 #include "rig.h"
 
+#include <errno.h>
+
 /* clang-format off */
 const struct link_conf conf_rc = {
 	.type = QPT_RC, .mtu = 2, .timeout = 14, .retry = 7, .rnr_retry = 7, .min_rnr = 12, .rd_atomic = 16,
@@ -19,12 +21,12 @@ static uint8_t *at(const struct span *s)
 	return r && (r->gone || r->ended) ? NULL : (uint8_t *)(uintptr_t)s->addr;
 }
 
-/* Where at() is NULL: EFAULT or ESRCH. */
+/* Where at() is NULL. */
 static int why_not(const struct span *s)
 {
 	const struct region *r = s->region;
 
-	return r->ended ? 3 : 14;
+	return r->ended ? ESRCH : EFAULT;
 }
 
 static int mem_copy(void *, const struct span *dst, unsigned dst_n, const struct span *src, unsigned src_n,
