@@ -21,8 +21,11 @@ void stage_needs_root(void);
 void stage_network(void);
 /* The same, ./rdmad with one more option (NULL: none), and the bystander at work. */
 void stage_open(const char *option);
-/* The bystander does rounds more of his within 30 s, and none takes longer than 5 s, without stage_queued(): of a machine's
- * own time, see stage_late(). */
+/*
+ * The bystander does rounds more of his within 30 s, and none takes longer than 5 s, without stage_queued() and the seconds for
+ * which the machine stood still: of a machine's own time, see stage_late().  Of one that takes long stderr has what the kernel says
+ * of the daemon's threads.
+ */
 void stage_goes_on(unsigned rounds);
 /* He ends, and the daemon has nothing left of anybody; he begins again. */
 void stage_rest(void);

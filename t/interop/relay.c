@@ -8,7 +8,8 @@
  * lines on stdin, each answered by a line on stdout, "ok ..." or "no ...":
  *
  *	fault out SPEC		what goes to FD suffers: loss=1%,dup=1%,... (daemon/control/impair_spec.h); RoCEv2 only
- *	fault in SPEC		what comes from FD does
+ *	fault in SPEC		what comes from FD does, but for a DREQ: Linux asks once only where its program ends behind
+ *				rdma_disconnect(), and who waits for it at the other end does so for ever
  *	fault off
  *	cut, mend		no RoCEv2 packet passes at all; again
  *	late MS			REQ and SIDR_REQ of the connection manager reach FD so much later; 0: at once
@@ -34,6 +35,8 @@
 #define FRAME_MAX 65536
 #define BURST     64 /* frames of one side before the other is looked at */
 #define ROCE_PORT 4791
+
+enum { CM_REQ = 0x10, CM_DREQ = 0x15, CM_SIDR_REQ = 0x17 };
 
 enum { OUT, IN, WAYS };
 
@@ -161,14 +164,15 @@ static void suffer(int way, uint8_t *f, size_t len, size_t at)
 	}
 }
 
-/* REQ or SIDR_REQ: a MAD of the CM's class to QP 1, after BTH and DETH. */
-static bool asks(const uint8_t *bth, size_t len)
+/* The attribute of a MAD of the CM's class to QP 1, after BTH and DETH; 0: it is none. */
+static unsigned cm_message(const uint8_t *bth, size_t len)
 {
 	const uint8_t *mad = bth + 20;
 
-	return len >= 20 + 256 && !bth[5] && !bth[6] && bth[7] == 1 && mad[1] == 7 &&
-	       (be16(mad + 16) == 0x10 || be16(mad + 16) == 0x17);
+	return len >= 20 + 256 && !bth[5] && !bth[6] && bth[7] == 1 && mad[1] == 7 ? be16(mad + 16) : 0;
 }
+
+static bool asks(unsigned message) { return message == CM_REQ || message == CM_SIDR_REQ; }
 
 static void pass(int from, int way)
 {
@@ -176,6 +180,7 @@ static void pass(int from, int way)
 
 	for (int i = 0; i < BURST; i++) {
 		ssize_t n = recv(from, f, sizeof(f), MSG_DONTWAIT);
+		unsigned message;
 		size_t at;
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENETDOWN))
@@ -185,13 +190,14 @@ static void pass(int from, int way)
 		if (n < 14)
 			continue;
 		at = roce_at(f, (size_t)n);
+		message = at ? cm_message(f + at, (size_t)n - at) : 0;
 		if (at && way == OUT)
 			record(f, (size_t)n);
 		if (at && relay.cut)
 			relay.lost++;
-		else if (at && relay.on[way])
+		else if (at && relay.on[way] && (way == OUT || message != CM_DREQ))
 			suffer(way, f, (size_t)n, at);
-		else if (at && way == OUT && relay.asks_late_ns && asks(f + at, (size_t)n - at))
+		else if (at && way == OUT && relay.asks_late_ns && asks(message))
 			keep(way, f, (size_t)n, now_ns(CLOCK_MONOTONIC) + relay.asks_late_ns);
 		else
 			deliver(way, f, (size_t)n);
