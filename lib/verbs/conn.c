@@ -172,6 +172,18 @@ static bool look(uint64_t *since)
 	return true;
 }
 
+/* Who has the connection waits for an answer, and so has it as briefly. */
+static void take_turn(struct conn *c)
+{
+	uint64_t since = 0;
+
+	while (pthread_mutex_trylock(&c->lock))
+		if (!look(&since)) {
+			pthread_mutex_lock(&c->lock);
+			return;
+		}
+}
+
 /* One reply; the descriptors that came with it are in fds, *n of them; lost: some were lost, as there is no room for them. */
 static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigned *n, bool *lost)
 {
@@ -216,7 +228,7 @@ static int swap_whole(struct conn *c, void *req, size_t req_len, int send_fd, vo
 
 	if (!conn_mine(c))
 		return EIO;
-	pthread_mutex_lock(&c->lock);
+	take_turn(c);
 	seq = ++c->seq;
 	memcpy((char *)req + offsetof(struct msg_req, seq), &seq, sizeof(seq));
 	err = send_req(c, req, req_len, send_fd);
