@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,10 +70,38 @@ static bool site_speaks(struct log_site *s, uint32_t *held)
 	return false;
 }
 
+/* Lines that stderr had no room for, and that no other has told of; atomic. */
+static uint32_t lost;
+
+/*
+ * A pipe that nobody reads, a terminal that is held (^S), a journal that hangs: who waits for them serves nobody.  Where there is
+ * room at all a pipe has it for a line.
+ */
+static bool has_room(void)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	return poll(&p, 1, 0) != 0;
+}
+
+static void line_write(char *line, size_t len, size_t room)
+{
+	uint32_t before = __atomic_exchange_n(&lost, 0, __ATOMIC_RELAXED);
+
+	if (before)
+		len += (size_t)snprintf(line + len, room - len, " (%u lines were lost: nobody read them)", before);
+	line[len++] = '\n';
+	if (!log_wanted(LOG_LV_DEBUG) && !has_room())
+		__atomic_fetch_add(&lost, before + 1, __ATOMIC_RELAXED);
+	else if (write(STDERR_FILENO, line, len) < 0) {
+		/* There is nobody left to tell. */
+	}
+}
+
 void log_print(struct log_site *s, enum log_level level, const char *fmt, ...)
 {
 	char line[1024];
-	size_t len, room = sizeof(line) - 64;
+	size_t len, room = sizeof(line) - 128;
 	int err = errno, n;
 	uint32_t held;
 	va_list ap;
@@ -90,9 +119,6 @@ void log_print(struct log_site *s, enum log_level level, const char *fmt, ...)
 		len += (size_t)n < room - len ? (size_t)n : room - len - 1;
 	if (held)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, " (held back before: %u alike)", held);
-	line[len++] = '\n';
-	if (write(STDERR_FILENO, line, len) < 0) {
-		/* There is nobody left to tell. */
-	}
+	line_write(line, len, sizeof(line));
 	errno = err;
 }

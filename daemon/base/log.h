@@ -4,7 +4,8 @@
  *
  * Any thread may log; a line is one write().  The same call says the same thing at most LOG_BURST times in
  * LOG_PERIOD_S seconds, so that a client or a peer cannot fill the disk; lines held back are counted, and
- * their number comes with the next line of that call.
+ * their number comes with the next line of that call.  A line that stderr has no room for is lost, and counted likewise: the
+ * daemon does not wait for who reads its log.  Only with LOG_LV_DEBUG every line is written, and waited for.
  */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * log_full.c - a log that nobody reads, a pipe that is full: the daemon goes on, and says later how much was lost.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "t/suite.h"
+
+#define BYTE  '.'
+#define ALIKE 3
+
+static int out; /* what the daemon's stderr is read from */
+
+/* Until there is no room at all, not even for a byte. */
+static void fill(int fd)
+{
+	static const size_t sizes[] = { 4096, 1 };
+	char bytes[4096];
+	int flags = fcntl(fd, F_GETFL);
+
+	memset(bytes, BYTE, sizeof(bytes));
+	ck_assert_int_eq(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		while (write(fd, bytes, sizes[i]) > 0)
+			;
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(fcntl(fd, F_SETFL, flags), 0);
+}
+
+/* A library of another version, of which the daemon warns. */
+static void warned_of(void)
+{
+	struct msg_req req = { .op = MSG_HELLO, .hello = { .abi = RDMAD_ABI + 1, .prog = "another" } };
+	struct msg_rep rep;
+	int fd = dial();
+
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	close(fd);
+}
+
+/* All that is there, without the filling. */
+static void drain(char *text, size_t room)
+{
+	struct pollfd p = { .fd = out, .events = POLLIN };
+	size_t len = 0;
+
+	while (poll(&p, 1, 0) == 1) {
+		char bytes[4096];
+		ssize_t n = read(out, bytes, sizeof(bytes));
+
+		ck_assert_int_gt(n, 0);
+		for (ssize_t i = 0; i < n && len + 1 < room; i++)
+			if (len || bytes[i] != BYTE)
+				text[len++] = bytes[i];
+	}
+	text[len] = '\0';
+}
+
+START_TEST(nobody_reads)
+{
+	int p[2], own = dup(STDERR_FILENO);
+	char text[4096];
+
+	ck_assert_int_eq(pipe2(p, O_CLOEXEC), 0);
+	out = p[0];
+	own_network();
+	ck_assert_int_eq(dup2(p[1], STDERR_FILENO), STDERR_FILENO);
+	daemon_start_with("--log-level=warning");
+	ck_assert_int_eq(dup2(own, STDERR_FILENO), STDERR_FILENO);
+	drain(text, sizeof(text));
+	fill(p[1]);
+	for (unsigned i = 0; i < ALIKE; i++)
+		warned_of();
+	close(hail());
+	drain(text, sizeof(text));
+	ck_assert_str_eq(text, "");
+	warned_of();
+	drain(text, sizeof(text));
+	ck_assert_msg(strstr(text, "another version") != NULL, "it says: %s", text);
+	ck_assert_msg(strstr(text, "(3 lines were lost: nobody read them)") != NULL, "it says: %s", text);
+	warned_of();
+	drain(text, sizeof(text));
+	ck_assert_msg(strstr(text, "another version") != NULL, "it says: %s", text);
+	ck_assert_msg(strstr(text, "lost") == NULL, "it says: %s", text);
+	daemon_stop();
+}
+END_TEST
+
+TEST_MAIN("log_full", nobody_reads)
