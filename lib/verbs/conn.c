@@ -172,7 +172,7 @@ static bool look(uint64_t *since)
 	return true;
 }
 
-/* Who has the connection waits for an answer, and so has it as briefly. */
+/* A thread that has the connection waits for an answer, so for as short a time. */
 static void take_turn(struct conn *c)
 {
 	uint64_t since = 0;
