@@ -86,26 +86,13 @@ static enum ask nobody(struct asked *a)
 	return ASK_NOBODY;
 }
 
-/* recv() with a limit of time ends with EINTR where we were stopped meanwhile (Ctrl-Z, a debugger); poll() goes on with the rest. */
-static bool answer_await(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, ANSWER_PATIENCE_S * 1000) != 0;
-}
-
 /* One request and its reply.  0 or errno; a daemon that is ending counts as ECONNRESET. */
 static int talk(int fd, const struct msg_req *req, struct msg_rep *rep)
 {
-	ssize_t n;
+	ssize_t n = sock_swap(fd, req, msg_req_len(req->op), rep, sizeof(*rep), NULL);
 
-	if (send(fd, req, msg_req_len(req->op), MSG_NOSIGNAL) < 0)
-		return errno == EPIPE ? ECONNRESET : errno;
-	if (!answer_await(fd))
-		return EAGAIN;
-	n = recv(fd, rep, sizeof(*rep), 0);
 	if (n < 0)
-		return errno;
+		return errno == EPIPE ? ECONNRESET : errno;
 	if (n == 0)
 		return ECONNRESET;
 	return n == sizeof(*rep) && rep->op == req->op ? 0 : EPROTO;

@@ -76,13 +76,37 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 #define SOCK_FDS 4u
 
 /*
+ * sendmsg() and recvmsg().  Where the socket has a limit of time the kernel ends them with EINTR for who was stopped meanwhile
+ * (Ctrl-Z, a debugger): the time begins anew then.
+ */
+static inline ssize_t sock_say(int fd, const struct msghdr *mh)
+{
+	ssize_t n;
+
+	do
+		n = sendmsg(fd, mh, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static inline ssize_t sock_hear(int fd, struct msghdr *mh)
+{
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, mh, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/*
  * A request, and the whole of its answer: the bytes received, or -1 and errno.  fds: the n (SOCK_FDS at most) first
  * descriptors that came with it, the caller's to close, -1 where none came; further ones are closed.
  */
 static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fds,
 				    unsigned n)
 {
-	struct iovec iov = { .iov_base = rep, .iov_len = rep_len };
+	struct iovec out = { .iov_base = (void *)(uintptr_t)req, .iov_len = req_len }, iov = { rep, rep_len };
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(SOCK_FDS * sizeof(int))];
@@ -91,13 +115,13 @@ static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, voi
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
 	};
 	struct cmsghdr *cm;
-	ssize_t got = send(fd, req, req_len, MSG_NOSIGNAL);
+	ssize_t got = sock_say(fd, &(struct msghdr){ .msg_iov = &out, .msg_iovlen = 1 });
 	int one;
 
 	for (unsigned i = 0; i < n; i++)
 		fds[i] = -1;
 	if (got >= 0)
-		got = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
+		got = sock_hear(fd, &mh);
 	cm = got > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
 	if (!cm || cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
 		return got;
@@ -120,7 +144,7 @@ static inline ssize_t sock_swap(int fd, const void *req, size_t req_len, void *r
 /* sock_swap() with a descriptor that goes with the request (-1: none) and none that comes back. */
 static inline ssize_t sock_swap_fd(int fd, const void *req, size_t req_len, int with, void *rep, size_t rep_len)
 {
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)req, .iov_len = req_len };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)req, .iov_len = req_len }, in = { rep, rep_len };
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(int))];
@@ -132,9 +156,9 @@ static inline ssize_t sock_swap_fd(int fd, const void *req, size_t req_len, int 
 	if (with < 0)
 		return sock_swap(fd, req, req_len, rep, rep_len, NULL);
 	memcpy(CMSG_DATA(&ctl.align), &with, sizeof(with));
-	if (sendmsg(fd, &mh, MSG_NOSIGNAL) < 0)
+	if (sock_say(fd, &mh) < 0)
 		return -1;
-	return recv(fd, rep, rep_len, 0);
+	return sock_hear(fd, &(struct msghdr){ .msg_iov = &in, .msg_iovlen = 1 });
 }
 
 #endif

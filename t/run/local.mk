@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky t/run/misuse t/run/swept
+check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky t/run/misuse t/run/stopped t/run/swept
+TESTS += t/run/stopped
 noinst_HEADERS += t/run/need.h
 t_run_bugs_SOURCES = t/run/bugs.c
 t_run_bugs_LDADD = -lrdmacm -libverbs
@@ -14,6 +15,8 @@ t_run_leaky_SOURCES = t/run/leaky.c
 t_run_leaky_LDADD = -libverbs
 t_run_misuse_SOURCES = t/run/misuse.c
 t_run_misuse_LDADD = -libverbs -ldl -lpthread
+t_run_stopped_SOURCES = t/run/stopped.c
+t_run_stopped_LDADD = $(CHECK_LIBS)
 t_run_swept_SOURCES = t/run/swept.c
 t_run_swept_LDADD = -lrdmacm -libverbs
 RUN_TESTS = \
