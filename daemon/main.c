@@ -197,14 +197,29 @@ static unsigned shards_chosen(void)
 	return n > SHARDS_MAX ? SHARDS_MAX : n;
 }
 
-static void descriptors_raise(void)
+/* As far as it may.  What is left. */
+static rlim_t limit_raise(int which)
 {
-	struct rlimit lim;
+	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
 
-	if (!getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur < lim.rlim_max) {
+	if (!getrlimit(which, &lim) && lim.rlim_cur < lim.rlim_max) {
 		lim.rlim_cur = lim.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &lim);
+		setrlimit(which, &lim);
 	}
+	return lim.rlim_cur;
+}
+
+/* Memory that is shared with programs counts as files. */
+static void limits_raise(void)
+{
+	rlim_t len = limit_raise(RLIMIT_FSIZE);
+
+	signal(SIGXFSZ, SIG_IGN); /* who wants a piece that is too large gets EFBIG */
+	if (len != RLIM_INFINITY)
+		log_warn("memory that is shared with programs may be pieces of %llu bytes at most: contexts and "
+			 "queues that need more are refused (File too large); raise ulimit -f, LimitFSIZE (systemd)",
+			 (unsigned long long)len);
+	limit_raise(RLIMIT_NOFILE);
 }
 
 #define LATER 16u /* addresses that may come after the start, of each family, and groups */
@@ -328,7 +343,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 		return 1;
 	}
 	held_begin();
-	descriptors_raise();
+	limits_raise();
 	shards_n = conf->shards ? conf->shards : shards_chosen();
 	quota_begin(conf->quota, shards_n * devices_n);
 	control_hooks();

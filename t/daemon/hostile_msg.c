@@ -517,6 +517,30 @@ START_TEST(no_descriptor)
 }
 END_TEST
 
+/* The limit of a file's length counts for shared memory, too, and its signal would end the daemon. */
+START_TEST(small_files)
+{
+	struct msg_req req = { .op = MSG_CQ_CREATE, .cq.cqe = 100000 };
+	struct rlimit small, before;
+	struct msg_rep rep;
+	pid_t pid;
+	struct cx c;
+
+	own_network();
+	daemon_start_with("--private"); /* as above */
+	cx_open(&c);
+	pid = daemon_process();
+	ck_assert_int_eq(prlimit(pid, RLIMIT_FSIZE, NULL, &before), 0);
+	small = (struct rlimit){ 4096, before.rlim_max };
+	ck_assert_int_eq(prlimit(pid, RLIMIT_FSIZE, &small, NULL), 0);
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), EFBIG);
+	ck_assert_int_eq(prlimit(pid, RLIMIT_FSIZE, &before, NULL), 0);
+	ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	cx_close(&c);
+	daemon_stop();
+}
+END_TEST
+
 /* A device that has no atomics gives no right to them, in whatever request it is asked for. */
 START_TEST(rights)
 {
@@ -557,5 +581,5 @@ START_TEST(rights)
 }
 END_TEST
 
-TEST_MAIN("ctl: hostile messages", no_descriptor, lengths, order, captures, foreign, limits, resizes, busy, counting,
-	  descriptors, flood, rights)
+TEST_MAIN("ctl: hostile messages", no_descriptor, small_files, lengths, order, captures, foreign, limits, resizes, busy,
+	  counting, descriptors, flood, rights)
