@@ -345,16 +345,39 @@ static void on_message(struct ev_loop *loop, struct ev_io *w, int)
 
 /* ---- start and end ----------------------------------------------------------- */
 
-/* Of the addresses that the configuration names: they may come later, or be wrong. */
-static void absent_tell(const struct device *dev)
+/* Of the addresses that the configuration names: they may come later, or be wrong.  Was there one? */
+static bool absent_tell(const struct device *dev)
 {
 	const struct device_conf *c = &device_conf[dev->index];
 	char text[INET6_ADDRSTRLEN];
+	bool told = false;
 
-	for (unsigned i = 0; i < c->addr_n; i++)
-		if (!addr_find(c->addr[i].s6_addr) && !host_addr_usable(c->addr[i].s6_addr, 0))
-			log_warn("%s is no address of this host: %s %s until it is", gid_text(c->addr[i].s6_addr, text),
-				 dev->name, dev->up ? "does without it" : "is DOWN");
+	for (unsigned i = 0; i < c->addr_n; i++) {
+		if (addr_find(c->addr[i].s6_addr) || host_addr_usable(c->addr[i].s6_addr, 0))
+			continue;
+		log_warn("%s is no address of this host: %s %s until it is", gid_text(c->addr[i].s6_addr, text),
+			 dev->name, dev->up ? "does without it" : "is DOWN");
+		told = true;
+	}
+	return told;
+}
+
+/* Programs seldom say it of a port. */
+static void down_tell(const struct device *dev)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < host.if_n; i++)
+		any |= (host.ifs[i].flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+	log_warn("%s is DOWN until %s", dev->name,
+		 any ? "an interface that is up has an address for it"
+		     : "an interface is up, as by: ip link set lo up");
+}
+
+static void start_tell(const struct device *dev)
+{
+	if (!absent_tell(dev) && !dev->up && !dev->gone)
+		down_tell(dev);
 }
 
 int gid_start(struct ev_loop *loop, bool must)
@@ -369,7 +392,7 @@ int gid_start(struct ev_loop *loop, bool must)
 	if (!err)
 		taken_follow(loop, look);
 	for (unsigned i = 0; !err && i < devices_n; i++)
-		absent_tell(&devices[i]);
+		start_tell(&devices[i]);
 	running = true;
 	if (err && fd >= 0)
 		close(fd);
