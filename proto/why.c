@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "aeth.h"
 #include "cqe.h"
 #include "hca_in.h"
@@ -316,7 +318,7 @@ static enum why_cause retries_of(const struct qp *qp)
 	if (q->far >= WHY_FAR && !q->heard)
 		return WHY_RETRY_PSN;
 	if (qp->rx_pkts == q->rx_base)
-		return WHY_RETRY_SILENT;
+		return !qp->attr.dest_qpn || gid_is_empty(qp->attr.av.dgid) ? WHY_RETRY_UNSET : WHY_RETRY_SILENT;
 	return q->naks ? WHY_RETRY_LOSS : WHY_RETRY_DEAF;
 }
 
@@ -521,7 +523,7 @@ void why_modify(struct hca *h, struct qp *qp, enum why_cause cause, uint8_t to, 
 
 void why_value(struct hca *h, struct qp *qp, uint8_t to, uint32_t bit, uint64_t got, uint64_t max)
 {
-	struct why *w = begin(h, qp, WHY_MODIFY_VALUE);
+	struct why *w = begin(h, qp, bit == QPA_PATH_MTU ? WHY_MODIFY_MTU : WHY_MODIFY_VALUE);
 
 	if (!w)
 		return;

@@ -10,6 +10,8 @@
 
 #include <ev.h>
 
+#include <rdmad/gid.h>
+
 #include "ends.h"
 #include "impair.h"
 #include "sessions.h"
@@ -210,6 +212,19 @@ int device_of_gid(const uint8_t *gid)
 	return -1;
 }
 
+/* The packets go nowhere: from a row of the table that has no socket, to a GID that is not ours.  NULL: not so. */
+static const struct gid_row *inside_only(const struct why_entry *e)
+{
+	const struct device *dev = e->device >= 0 ? &devices[e->device] : NULL;
+
+	if (!e->core || gid_is_empty(e->w.dgid) || device_of_gid(e->w.dgid) >= 0)
+		return NULL;
+	for (unsigned i = 0; dev && i < RDMAD_GIDS; i++)
+		if (gid_same(dev->gid[i].gid, e->w.sgid))
+			return dev->gid[i].wire ? NULL : &dev->gid[i];
+	return NULL;
+}
+
 /* Of programs of others nothing is told that packets do not show: the end of a connection with them. */
 static bool may_tell(const struct why_entry *e, uid_t viewer, const struct qp_row *r)
 {
@@ -259,8 +274,8 @@ static bool there_put(struct words *t, const struct why_entry *e, uid_t viewer, 
 
 static bool peer_matters(unsigned cause)
 {
-	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_DEAF || cause == WHY_RETRY_PSN ||
-	       cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK || cause == WHY_WAIT_PSN;
+	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_INSIDE || cause == WHY_RETRY_DEAF ||
+	       cause == WHY_RETRY_PSN || cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK || cause == WHY_WAIT_PSN;
 }
 
 /* The other end sends to this one, has sent something, and nothing for a while: so it has come, or never will. */
@@ -287,6 +302,17 @@ static void uc_compare(struct why_entry *e, uid_t viewer, const struct qp_row *r
 	e->w.got = psn_dist(came, sent);
 }
 
+static void inside_put(struct words *t, const struct why_entry *e)
+{
+	const struct gid_row *r = peer_matters(e->cause) ? inside_only(e) : NULL;
+
+	if (!r)
+		return;
+	gid_words(t, r->gid);
+	words_put(t, ", row %u of %s, is no address of an interface: no packet leaves this daemon from it",
+		  (unsigned)(r - devices[e->device].gid), devices[e->device].name);
+}
+
 void why_peers_look(struct why_entry *v, unsigned n, uid_t viewer)
 {
 	bool ask[SHARDS_MAX] = { false };
@@ -309,8 +335,10 @@ void why_peers_look(struct why_entry *v, unsigned n, uid_t viewer)
 		const struct look *l = &looks.v[i];
 		struct words t = words_begin(v[i].there, sizeof(v[i].there));
 
-		if (l->device < 0)
+		if (l->device < 0) {
+			inside_put(&t, &v[i]);
 			continue;
+		}
 		words_put(&t, "%s is a device of this daemon", devices[l->device].name);
 		if ((l->there ? there_put(&t, &v[i], viewer, &l->row)
 			      : gone_put(&t, &v[i], viewer, (unsigned)l->device)) &&
@@ -418,6 +446,8 @@ static void enter(const struct item *i)
 	e->core = true;
 	e->w = i->w;
 	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
+	if (e->cause == WHY_RETRY_SILENT && inside_only(e))
+		e->cause = e->w.cause = WHY_RETRY_INSIDE;
 	if (e->w.key.why == WHY_KEY_GONE && e->w.key.end_other)
 		key_was_of(e);
 	else if (e->w.key.why != WHY_KEY_NONE || !key_elsewhere(e))

@@ -107,6 +107,8 @@ static unsigned tries(const struct why_entry *e)
 
 	switch (e->cause) {
 	case WHY_RETRY_SILENT:
+	case WHY_RETRY_UNSET:
+	case WHY_RETRY_INSIDE:
 	case WHY_RETRY_DEAF:
 	case WHY_RETRY_LOSS:
 	case WHY_RETRY_PSN:

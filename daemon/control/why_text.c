@@ -108,18 +108,17 @@ static void end_put(struct words *t, const struct why_key *k, mono_t now)
 static void key_put(struct words *t, const struct why_key *k, mono_t now)
 {
 	const char *name = k->sge >= 0 || k->why == WHY_KEY_MR ? "lkey" : "rkey";
-	const char *of = k->key & 0x80000000u ? "window" : "MR";
+	bool maybe_mw = k->key & 0x80000000u;
 
 	if (k->sge >= 0)
 		words_put(t, "sge %d of %u: ", (int)k->sge, (unsigned)k->sge_n);
 	switch (k->why) {
 	case WHY_KEY_NONE:
 		words_put(t, "%s 0x%x ", name, (unsigned)k->key);
-		words_put(t, k->unsure ? "is that of no %s" : "was never that of a%s %s",
-			  k->unsure              ? of
-			  : k->key & 0x80000000u ? ""
-						 : "n",
-			  of);
+		words_put(t, "%s%s", k->unsure ? "is that of no MR" : "was never that of an MR",
+			  !maybe_mw   ? ""
+			  : k->unsure ? " or window"
+				      : " or a window");
 		break;
 	case WHY_KEY_GONE:
 		words_put(t, "%s 0x%x ", name, (unsigned)k->key);
@@ -177,14 +176,18 @@ static bool connected(const struct why *w)
 	return memcmp(w->dgid, none, 16);
 }
 
-static void peer_put(struct words *t, const struct why *w)
+static void route_put(struct words *t, const struct why *w)
 {
-	if (!connected(w)) {
-		words_put(t, "the peer");
-		return;
-	}
 	gid_words(t, w->dgid);
 	words_put(t, " QP 0x%x", (unsigned)w->dqpn);
+}
+
+static void peer_put(struct words *t, const struct why *w)
+{
+	if (connected(w))
+		route_put(t, w);
+	else
+		words_put(t, "the peer");
 }
 
 static void wr_put(struct words *t, const struct why *w)
@@ -202,6 +205,8 @@ static void packet_put(struct words *t, const struct why *w)
 
 static void retry_words(struct words *t, const struct why *w)
 {
+	bool never = w->cause >= WHY_RETRY_SILENT && w->cause <= WHY_RETRY_INSIDE; /* heard of it */
+
 	words_put(t, "RETRY_EXC after ");
 	if (w->timeouts || !w->naks) {
 		words_put(t, "%u timeout%s of ", (unsigned)w->timeouts, w->timeouts == 1 ? "" : "s");
@@ -210,9 +215,12 @@ static void retry_words(struct words *t, const struct why *w)
 	if (w->naks)
 		words_put(t, "%s%u sequence NAKs or lost responses", w->timeouts ? " and " : "", (unsigned)w->naks);
 	words_put(t, " on PSN 0x%x (retry_cnt %u), ", (unsigned)w->psn, (unsigned)w->retry_cnt);
-	words_put(t, "%llu packets seen from ", U(w->cause == WHY_RETRY_SILENT ? w->rx_pkts : w->rx_pkts_since));
-	peer_put(t, w);
-	if (w->cause == WHY_RETRY_SILENT) {
+	words_put(t, "%llu packets seen from ", U(never ? w->rx_pkts : w->rx_pkts_since));
+	if (w->cause == WHY_RETRY_UNSET)
+		route_put(t, w);
+	else
+		peer_put(t, w);
+	if (never) {
 		words_put(t, " since RTR ");
 		time_words(t, mono_since(w->at, w->since));
 		words_put(t, " before");
@@ -309,6 +317,7 @@ static void modify_words(struct words *t, const struct why *w)
 		words_put(t, "; a QP of %s may have ", type_name(w->type));
 		bits_put(t, attr_bits, w->allowed, "none");
 		break;
+	case WHY_MODIFY_MTU:
 	case WHY_MODIFY_VALUE: value_words(t, w); break;
 	case WHY_MODIFY_GID: words_put(t, "sgid_index %llu is an empty row of the GID table", U(w->got)); break;
 	case WHY_MODIFY_ROUTE:
@@ -423,7 +432,7 @@ void why_words(struct words *t, const struct why *w, bool by_rule)
 		words_put(t, " to %s", qp_state_name(w->to));
 	words_put(t, ": ");
 	switch (w->cause) {
-	case WHY_RETRY_SILENT: case WHY_RETRY_DEAF: case WHY_RETRY_LOSS: case WHY_RETRY_PSN: retry_words(t, w); break;
+	case WHY_RETRY_SILENT: case WHY_RETRY_UNSET: case WHY_RETRY_INSIDE: case WHY_RETRY_DEAF: case WHY_RETRY_LOSS: case WHY_RETRY_PSN: retry_words(t, w); break;
 	case WHY_REQ_RNR_EXC: rnr_words(t, w, by_rule); break;
 	case WHY_REQ_NAK_INV: case WHY_REQ_NAK_ACCESS: case WHY_REQ_NAK_OP: case WHY_REQ_NAK_OTHER: nak_words(t, w); break;
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;

@@ -315,7 +315,7 @@ START_TEST(send_queues)
 	SAID(&r.a, SQ_PROT, ERR "LOC_PROT_ERR: sge 0 of 1: 0x[0-9a-f]+ \\+ 9 is out of bounds by 1 byte: the MR .*; SEND wr_id 0x2$");
 	rig_fini(&r);
 	POSTS(&r, QPT_RC, .op = WR_LOCAL_INV, .imm = 0x80000100);
-	SAID(&r.a, SQ_INV, ERR "MW_BIND_ERR: rkey 0x80000100 was never that of a window; LOCAL_INV wr_id 0x2$");
+	SAID(&r.a, SQ_INV, ERR "MW_BIND_ERR: rkey 0x80000100 was never that of an MR or a window; LOCAL_INV wr_id 0x2$");
 	rig_fini(&r);
 	open_rig(&r, QPT_RC);
 	r.a.region.gone = true;
@@ -403,8 +403,12 @@ START_TEST(modify)
 	SAID(&r.a, MODIFY_MORE, STAYS "RTR refused \\(from INIT\\): attr_mask has QKEY; a QP of RC may have ");
 	a.path_mtu = 6;
 	refused(&r, a, rtr);
-	SAID(&r.a, MODIFY_VALUE, STAYS "RTR refused \\(from INIT\\): PATH_MTU 6 is not 1 to 5 \\(4096 bytes\\), the port's active MTU$");
+	SAID(&r.a, MODIFY_MTU, STAYS "RTR refused \\(from INIT\\): PATH_MTU 6 is not 1 to 5 \\(4096 bytes\\), the port's active MTU$");
 	a.path_mtu = 3;
+	a.min_rnr_timer = 32;
+	refused(&r, a, rtr);
+	SAID(&r.a, MODIFY_VALUE, STAYS "RTR refused \\(from INIT\\): MIN_RNR_TIMER 32 is more than 31$");
+	a.min_rnr_timer = 0;
 	a.av.sgid_index = 63;
 	refused(&r, a, rtr);
 	SAID(&r.a, MODIFY_GID, STAYS "RTR refused \\(from INIT\\): sgid_index 63 is an empty row of the GID table$");

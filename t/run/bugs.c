@@ -36,14 +36,13 @@ static struct plan {
 	uint64_t at_off;     /* to the address at the peer */
 	uint64_t from_off;   /* to ours */
 	uint8_t dest_rd, rd, depth;
-	uint8_t back; /* the peer is connected to: 0 us, 1 another QP, 2 nobody */
+	const char *far; /* GID of the peer, if it is none of ours */
+	uint8_t back;    /* the peer is connected to: 0 us, 1 another QP, 2 nobody */
 	enum ibv_mtu peer_mtu;
 	uint32_t qkey_off;
-	unsigned flags;
+	unsigned flags, device, n; /* n: requests */
 	int sge_n;
 	bool refused; /* it cannot be posted at all */
-	unsigned n;   /* requests */
-	unsigned device;
 } plan = {
 	.type = IBV_QPT_RC,
 	.op = IBV_WR_RDMA_WRITE,
@@ -114,6 +113,7 @@ static int to_rtr(struct ibv_qp *q, uint32_t dest, uint32_t psn, uint8_t row, en
 	};
 	int rc = plan.type == IBV_QPT_UC ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 
+	need(!plan.far || inet_pton(AF_INET6, plan.far, &a.ah_attr.grh.dgid) == 1, "GID");
 	return ibv_modify_qp(
 		q, &a, (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | rc) ^ mask);
 }
@@ -319,6 +319,8 @@ static void wrong_psn(void) { plan.psn_off = 0xffffff; }
 static void lost_psn(void) { plan.psn_off = 1; } /* taken for a duplicate: acknowledged, and not executed */
 static void far_psn(void) { plan.psn_off = 0x800123; }
 static void wrong_qpn(void) { plan.dest_off = 1000; }
+static void peer_unset(void) { plan.far = "::"; }
+static void made_up_row(void) { plan.far = "fe80::72:64ff:fe00:1"; }
 static void other_way(void) { plan.back = 1; }
 static void not_ready(void) { plan.back = 2; }
 static void peer_failed(void) {} /* see run() */
@@ -414,7 +416,7 @@ static const struct bug {
 	BUG(invalidated_mr, BEFORE),   BUG(local_inv_mr, BEFORE),    BUG(deep_cq, WITH_QPS),
 	BUG(uc_no_receive, BEFORE),    BUG(uc_right, BEFORE),        BUG(uc_key, WITH_MR),
 	BUG(key_of_context, WITH_MR),  BUG(inline_flag, BEFORE),     BUG(read_sge, BEFORE),
-	BUG(bind_type1, BEFORE),
+	BUG(bind_type1, BEFORE),       BUG(peer_unset, BEFORE),      BUG(made_up_row, BEFORE),
 };
 
 /* ---- the program ------------------------------------------------------------------------ */
@@ -469,7 +471,7 @@ static void join(void)
 		to_init(qp[i]);
 	need(!to_rtr(qp[0], qp[1]->qp_num + plan.dest_off, 0x1000, 0, IBV_MTU_1024, 0), "RTR");
 	to_rts(qp[0]);
-	if (plan.back == 2)
+	if (plan.back == 2 || plan.far)
 		return;
 	need(!to_rtr(qp[1], qp[0]->qp_num + 1000 * plan.back, 0x1000 + plan.psn_off, 0, plan.peer_mtu, 0), "RTR");
 	to_rts(qp[1]);
