@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ibv_context;
 struct ibv_cq;
 
 extern const uint32_t rdmad_verbs_abi; /* RDMAD_ABI when it was compiled */
@@ -19,6 +20,9 @@ void rdmad_cq_idle(struct ibv_cq *);
 
 /* Looks whether the daemon is gone, for who is about to sleep: polls do so now and then only. */
 void rdmad_cq_look(struct ibv_cq *);
+
+/* Of librdmacm: it refuses a call of its own, and why; for `rdmactl why`.  Returns err. */
+int rdmad_refused(struct ibv_context *, const char *call, int err, const char *text);
 
 /*
  * ---- librdmacm.  As rpoll(); came has a number for each entry.  Of a stream it is how often there was something new to read: data,

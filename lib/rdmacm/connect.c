@@ -10,26 +10,41 @@
  *	ESTABLISHED
  *	rdma_disconnect(): QP to ERR, on either side
  */
+#include <stdio.h>
+
+#include <rdmad/own.h>
+
 #include "cma.h"
 
 enum { RETRY_MAX = 7 }; /* 3 bits; of RNR NAKs: for ever */
 
 static bool is_ud(const struct cma_id *id) { return id->id.qp_type == IBV_QPT_UD; }
 
-/* 0 or an errno: what a connection must be told if it has no QP of the library's, and what the device cannot. */
-static int param_check(const struct cma_id *id, const struct rdma_conn_param *p)
+/* A number of READs and atomics: the program's, and what the device has. */
+static int depth_check(const struct cma_id *id, const char *call, const char *name, uint8_t got, uint8_t max)
 {
-	if (id->id.ps != RDMA_PS_TCP)
+	char text[96];
+
+	if (got == RDMA_MAX_RESP_RES || got <= max)
 		return 0;
-	if (!p)
-		return id->id.qp ? 0 : EINVAL;
+	snprintf(text, sizeof(text), "conn_param: %s %u is more than %u (is all of it set?)", name, got, max);
+	return rdmad_refused(id->dev->verbs, call, EINVAL, text);
+}
+
+/* 0 or an errno: what a connection must be told if it has no QP of the library's, and what the device cannot. */
+static int param_check(const struct cma_id *id, const char *call, const struct rdma_conn_param *p)
+{
+	int err;
+
+	if (id->id.ps != RDMA_PS_TCP || (!p && id->id.qp))
+		return 0;
 	if (!id->dev)
 		return EINVAL;
-	if (p->responder_resources != RDMA_MAX_RESP_RES && p->responder_resources > id->dev->max_resp)
-		return EINVAL;
-	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH && p->initiator_depth > id->dev->max_init)
-		return EINVAL;
-	return 0;
+	if (!p)
+		return rdmad_refused(id->dev->verbs, call, EINVAL,
+				     "neither a queue pair (rdma_create_qp) nor conn_param");
+	err = depth_check(id, call, "responder_resources", p->responder_resources, id->dev->max_resp);
+	return err ? err : depth_check(id, call, "initiator_depth", p->initiator_depth, id->dev->max_init);
 }
 
 static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
@@ -77,7 +92,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 {
 	struct cmm_req req = { .op = CMM_CONNECT };
 	struct cma_id *id = to_id(rid);
-	int err = param_check(id, p);
+	int err = param_check(id, "rdma_connect", p);
 
 	req.conn.conn.ece_vendor = id->ece.vendor_id;
 	if (!err)
@@ -93,7 +108,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 	struct cmm_req req = { .op = CMM_ACCEPT };
 	struct cma_id *id = to_id(rid);
 	struct cmm_conn *c = &req.conn.conn;
-	int err = param_check(id, p);
+	int err = param_check(id, "rdma_accept", p);
 
 	if (!err)
 		err = conn_fill(id, c, p, id->resp, id->init);

@@ -14,6 +14,7 @@
 #include "qp.h"
 
 #include <rdmad/feature.h>
+#include <rdmad/own.h>
 
 #define REFUSALS_PER_S 32u
 
@@ -51,6 +52,11 @@ int refuse(struct rd_ctx *c, uint32_t qpn, const char *verb, int err, const char
 	vsnprintf(req.refused.text, sizeof(req.refused.text), fmt, ap);
 	va_end(ap);
 	return tell(c, &req, verb);
+}
+
+EXPORT int rdmad_refused(struct ibv_context *v, const char *call, int err, const char *text)
+{
+	return refuse(to_ctx(v), 0, call, err, "%s", text);
 }
 
 int refuse_feature(struct rd_ctx *c, uint32_t qpn, const char *verb, int err, unsigned feature)

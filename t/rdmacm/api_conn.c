@@ -158,12 +158,14 @@ START_TEST(too_much_data)
 
 	pair_open(&p, RDMA_PS_TCP);
 	fails(rdma_connect(p.client, NULL), EINVAL); /* neither a QP nor its number */
+	why_says("rdma_connect refused: Invalid argument: neither a queue pair (rdma_create_qp) nor conn_param");
 	ok(rdma_create_qp(p.client, NULL, &a));
 	fails(rdma_create_qp(p.client, NULL, &a), EINVAL);
 	fails(rdma_connect(p.client, &cp), EINVAL);
 	cp.private_data_len = 0;
 	cp.responder_resources = 200; /* more than the device has, and not RDMA_MAX_RESP_RES */
 	fails(rdma_connect(p.client, &cp), EINVAL);
+	why_says("rdma_connect refused: Invalid argument: conn_param: responder_resources 200 is more than 128");
 	ok(rdma_connect(p.client, NULL));
 	event_eat(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	fails(rdma_connect(p.client, NULL), EINVAL);
