@@ -443,14 +443,15 @@ static int job_disconnect(struct cm *cm, void *arg, mono_t now)
 	return cm_disconnect(cm, j->cm_id, NULL, now);
 }
 
-/* A connection that is over, or never was, is no error: kernels report none either. */
+/* A connection that is over, or never was as with datagrams, is no error: kernels report none either. */
 int cma_disconnect(struct cma_id *id)
 {
 	struct cm_job j = { .cm_id = id->cm_id };
 
-	if (!id->cm_id || id->qp_type == QPT_UD)
+	if (!id->cm_id)
 		return EINVAL;
-	agent_call(id->dev, job_disconnect, &j);
+	if (id->qp_type != QPT_UD)
+		agent_call(id->dev, job_disconnect, &j);
 	return 0;
 }
 

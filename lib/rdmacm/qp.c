@@ -124,7 +124,7 @@ void qp_to_err(struct cma_id *id)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 
-	if (id->id.qp && id->id.qp->qp_type != IBV_QPT_UD)
+	if (id->id.qp)
 		ibv_modify_qp(id->id.qp, &a, IBV_QP_STATE);
 }
 

@@ -59,6 +59,12 @@ START_TEST(looked_up) /* conf: rule 7.11 */
 	datagram_send(p.client, ah, e->param.ud.qp_num, from, mf);
 	datagram_check(p.server, to, 'u');
 	ok(rdma_ack_cm_event(e));
+	/* There is nothing to hang up but the QP, at either end and as often as one likes. */
+	for (int i = 0; i < 2; i++) {
+		ok(rdma_disconnect(p.client));
+		ok(rdma_disconnect(p.server));
+	}
+	ck_assert_int_eq(p.client->qp->state, IBV_QPS_ERR);
 	ok(ibv_destroy_ah(ah));
 	ok(rdma_dereg_mr(mf));
 	ok(rdma_dereg_mr(mt));
