@@ -162,6 +162,7 @@ int hca_qp_retire(struct hca *, uint32_t qpn, mono_t now);
 
 int hca_mcast_attach(struct hca *, uint32_t qpn, const uint8_t *mgid); /* UD only */
 int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);
+bool hca_mcast_has(const struct hca *, const uint8_t *mgid); /* some QP is attached to it */
 
 /* ---- the data path ----------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include "hca_in.h"
 #include "resp.h"
 
-static struct mcast *find(struct mcasts *m, const uint8_t *mgid)
+static struct mcast *find(const struct mcasts *m, const uint8_t *mgid)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		if (!memcmp(m->v[i].mgid, mgid, 16))
@@ -93,6 +93,8 @@ int hca_mcast_detach(struct hca *h, uint32_t qpn, const uint8_t *mgid)
 	leave(&h->mcast, g, member(g, qp));
 	return 0;
 }
+
+bool hca_mcast_has(const struct hca *h, const uint8_t *mgid) { return find(&h->mcast, mgid); }
 
 void mcast_leave(struct hca *h, const struct qp *qp)
 {

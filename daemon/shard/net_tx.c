@@ -256,16 +256,39 @@ static int train_add(struct train *train, const struct burst *b, uint32_t i)
 /* ---- without a wire --------------------------------------------------------- */
 
 /*
- * The shard to which a packet goes as a letter that no socket can send: its other end is here, too, and the QP another
- * shard's.  *to: the device; NULL: this is not its way.
+ * Where a packet goes as a letter that no socket can send: to the shard of a QP of this daemon, or, to a group, to every
+ * HCA there is.  An adapter, too, gives its own what it sends to a group.
  */
-static struct shard *across_to(const struct net *net, const struct route *route, uint32_t dqpn, struct device **to)
+struct way {
+	struct shard *to;
+	struct device *dev; /* NULL: this is not its way */
+	bool group;
+};
+
+static struct way across_to(const struct net *net, const struct route *route, uint32_t dqpn)
 {
 	const struct gid_slot *from = net_gid_find(net, route->sgid);
 	unsigned owner = qpn_owner(dqpn);
+	struct way w = { .group = dqpn == QPN_MCAST };
 
-	*to = shards_n > 1 && dqpn != QPN_MCAST && !(from && from->sock) ? net_device(net, route->dgid) : NULL;
-	return *to && owner < shards_n ? shards[owner] : NULL;
+	if (from && from->sock)
+		return w;
+	if (w.group) {
+		w.dev = from ? from->dev : NULL;
+	} else if (shards_n > 1 && owner < shards_n && shards[owner]) {
+		w.to = shards[owner];
+		w.dev = net_device(net, route->dgid);
+	}
+	return w;
+}
+
+static void way_put(const struct way *w, const struct route *route, const uint8_t *data, size_t len)
+{
+	if (!w->group)
+		inbox_put(w->to, w->dev, route, data, len);
+	for (unsigned i = 0; i < shards_n && w->group; i++)
+		for (unsigned d = 0; d < devices_n && shards[i]; d++)
+			inbox_put(shards[i], &devices[d], route, data, len);
 }
 
 /* The payload of b cannot be read, behind so many packets that have gone. */
@@ -279,10 +302,9 @@ static void tx_failed(struct hca *hca, const struct burst *b, uint32_t gone, int
 static bool across(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 {
 	uint8_t pkt[PKT_HDR_MAX + PAY_MAX];
-	struct device *dev;
-	struct shard *to = across_to(net, &b->route, b->dqpn, &dev);
+	struct way way = across_to(net, &b->route, b->dqpn);
 
-	for (uint32_t i = 0; to && i < b->n; i++) {
+	for (uint32_t i = 0; way.dev && i < b->n; i++) {
 		size_t hdr_len = burst_hdr(b, i, pkt);
 		uint32_t pay = burst_pkt_len(b, i), pad = pad_len(pay);
 		struct span at = { .addr = (uintptr_t)pkt + hdr_len, .len = pay };
@@ -293,9 +315,9 @@ static bool across(struct net *net, struct hca *hca, const struct burst *b, mono
 			break;
 		}
 		memset(pkt + hdr_len + pay, 0, pad);
-		inbox_put(to, dev, &b->route, pkt, hdr_len + pay + pad);
+		way_put(&way, &b->route, pkt, hdr_len + pay + pad);
 	}
-	return to;
+	return way.dev;
 }
 
 void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
@@ -330,8 +352,7 @@ void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, u
 	unsigned i = from && from->sock ? net_out_at(from->sock, port) : 0;
 	struct train *train = &net->train[i];
 	struct batch *t = &train->b;
-	struct device *dev;
-	struct shard *to;
+	struct way way;
 
 	if (i && i == from->sock->out_n) { /* held back until that port was closed */
 		hca_count(hca, HCA_STAT_SEND_ERR, 1);
@@ -340,9 +361,9 @@ void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, u
 	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len + t->tail)))
 		train_go(net, train);
 	if (!t->n && !train_start(net, train, hca, route)) {
-		to = across_to(net, route, be24_get(data + BTH_DQPN), &dev);
-		if (to)
-			inbox_put(to, dev, route, data, len - ICRC_LEN);
+		way = across_to(net, route, be24_get(data + BTH_DQPN));
+		if (way.dev)
+			way_put(&way, route, data, len - ICRC_LEN);
 		else
 			hca_count(hca, HCA_STAT_SEND_ERR, 1);
 		return;

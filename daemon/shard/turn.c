@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "../../proto/hca.h"
+#include "../../proto/hdr.h"
 #include "../base/clock.h"
 #include "../base/region.h"
 #include "drain.h"
@@ -69,6 +70,12 @@ static bool turn_raw_rx(struct shard *s, mono_t now)
 	return true;
 }
 
+/* A datagram to a group has gone to all shards, or all HCAs: most have nobody in it, which is no fault of its sender's. */
+static bool letter_wanted(const struct hca *hca, const struct letter *m)
+{
+	return be24_get(m->data + BTH_DQPN) != QPN_MCAST || hca_mcast_has(hca, m->route.dgid);
+}
+
 static bool letters_read(struct shard *s, struct letter *m)
 {
 	mono_t now = clock_now();
@@ -80,11 +87,13 @@ static bool letters_read(struct shard *s, struct letter *m)
 		struct hca *hca = s->hca[m->device->index];
 
 		next = m->next;
-		hca_count(hca, HCA_STAT_STRANGERS, 1);
-		if (tap_on(s, m->device->index))
-			tap_rx_mail(s, m->device, &m->route, m->data, m->len);
-		else
-			hca_rx(hca, &m->route, m->data, m->len, now);
+		if (letter_wanted(hca, m)) {
+			hca_count(hca, HCA_STAT_STRANGERS, 1);
+			if (tap_on(s, m->device->index))
+				tap_rx_mail(s, m->device, &m->route, m->data, m->len);
+			else
+				hca_rx(hca, &m->route, m->data, m->len, now);
+		}
 		free(m);
 	}
 	return any;
