@@ -197,29 +197,24 @@ static unsigned shards_chosen(void)
 	return n > SHARDS_MAX ? SHARDS_MAX : n;
 }
 
-/* As far as it may.  What is left. */
-static rlim_t limit_raise(int which)
-{
-	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
-
-	if (!getrlimit(which, &lim) && lim.rlim_cur < lim.rlim_max) {
-		lim.rlim_cur = lim.rlim_max;
-		setrlimit(which, &lim);
-	}
-	return lim.rlim_cur;
-}
-
-/* Memory that is shared with programs counts as files. */
+/* As far as they may be.  Memory that is shared with programs counts as files. */
 static void limits_raise(void)
 {
-	rlim_t len = limit_raise(RLIMIT_FSIZE);
+	struct rlimit fds, len;
 
+	if (!getrlimit(RLIMIT_NOFILE, &fds)) {
+		fds.rlim_cur = fds.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &fds);
+	}
 	signal(SIGXFSZ, SIG_IGN); /* who wants a piece that is too large gets EFBIG */
-	if (len != RLIM_INFINITY)
+	if (getrlimit(RLIMIT_FSIZE, &len))
+		return;
+	len.rlim_cur = len.rlim_max;
+	setrlimit(RLIMIT_FSIZE, &len);
+	if (len.rlim_max != RLIM_INFINITY)
 		log_warn("memory that is shared with programs may be pieces of %llu bytes at most: contexts and "
 			 "queues that need more are refused (File too large); raise ulimit -f, LimitFSIZE (systemd)",
-			 (unsigned long long)len);
-	limit_raise(RLIMIT_NOFILE);
+			 (unsigned long long)len.rlim_max);
 }
 
 #define LATER 16u /* addresses that may come after the start, of each family, and groups */
