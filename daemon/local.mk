@@ -30,6 +30,7 @@ noinst_HEADERS += \
 	daemon/base/slab.h \
 	daemon/cma/cma.h \
 	daemon/cma/cma_agent.h \
+	daemon/cma/cma_refuse.h \
 	daemon/cma/neigh.h \
 	daemon/control/busy.h \
 	daemon/control/call.h \
@@ -128,6 +129,7 @@ libdaemon_a_SOURCES = \
 	daemon/cma/cma_id.c \
 	daemon/cma/cma_mcast.c \
 	daemon/cma/cma_port.c \
+	daemon/cma/cma_refuse.c \
 	daemon/cma/neigh.c \
 	daemon/control/busy.c \
 	daemon/control/call.c \

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cma_agent.h"
+#include "cma_refuse.h"
 #include "../base/log.h"
 
 #define EVENTS_TURN 32u
@@ -20,7 +21,7 @@
 
 struct cma_count cma_count;
 
-static void no_refused(struct session *, unsigned, int) {}
+static void no_refused(struct session *, unsigned, int, const char *) {}
 static void no_event(const struct cma_id *, unsigned, int) {}
 
 struct cma_hooks cma_hooks = { no_refused, no_event };
@@ -306,6 +307,7 @@ static int answer(struct cma_channel **ch, const struct cma_who *who, const stru
 	int err;
 
 	quota_refused(NULL, 0); /* of what nobody called for */
+	cma_reason_new();
 	if (!calls[op].fn || (calls[op].needs != NEEDS_NONE && !c.ch))
 		return EINVAL;
 	if (calls[op].needs == NEEDS_ID) {
@@ -315,7 +317,7 @@ static int answer(struct cma_channel **ch, const struct cma_who *who, const stru
 	}
 	err = calls[op].fn(&c);
 	if (err)
-		cma_hooks.refused(who->session, op, err);
+		cma_hooks.refused(who->session, op, err, cma_reason());
 	return err;
 }
 

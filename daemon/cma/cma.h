@@ -173,7 +173,8 @@ void cma_channel_end(struct cma_channel *);
 
 /* Called to tell the room above; they do nothing until control_hooks() has filled them in. */
 struct cma_hooks {
-	void (*refused)(struct session *, unsigned op, int err); /* a request of the session failed */
+	/* a request of the session failed; reason: or "" */
+	void (*refused)(struct session *, unsigned op, int err, const char *reason);
 	void (*event)(const struct cma_id *, unsigned type,
 		      int status); /* enum cma_event_type; status as in struct cmm_event */
 };

@@ -15,6 +15,7 @@
 #include <rdmad/gid.h>
 
 #include "cma.h"
+#include "cma_refuse.h"
 
 /* ---- addresses ------------------------------------------------------------------ */
 
@@ -196,11 +197,11 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 	if (!cma_addr_ok(a))
 		return EAFNOSUPPORT;
 	if (id->state != CMA_IDLE)
-		return EINVAL;
+		return cma_must_be(id, CMA_IDLE);
 	here = localhost_here(a);
 	cma_addr_gid(a, gid);
 	if (cma_family(a) == AF_INET6 && gid_link_local(gid) && !a->in6.sin6_scope_id)
-		return EINVAL;
+		return cma_refuse(EINVAL, "an address of fe80::/10 needs sin6_scope_id, the interface");
 	if (!cma_addr_any(a) && !settle_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
 		return host_has(a) ? ENODEV : EADDRNOTAVAIL;
 	id->src = *a;
@@ -327,8 +328,10 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 		if (err)
 			return err;
 	}
-	if (id->state != CMA_BOUND || cma_family(&id->src) != cma_family(dst))
-		return EINVAL;
+	if (id->state != CMA_BOUND)
+		return cma_must_be(id, CMA_BOUND);
+	if (cma_family(&id->src) != cma_family(dst))
+		return cma_refuse(EINVAL, "the address is of another family than the one that the id is bound to");
 	id->dst = *dst;
 	localhost_here(&id->dst);
 	err = settle(id, &id->dst);
@@ -365,7 +368,7 @@ int cma_resolve_route(struct cma_id *id)
 	uint32_t flow = cma_family(&id->src) == AF_INET6 ? ntohl(id->src.in6.sin6_flowinfo) & 0xfffff : 0;
 
 	if (id->state != CMA_ADDR_RESOLVED)
-		return EINVAL;
+		return cma_must_be(id, CMA_ADDR_RESOLVED);
 	id->mtu = path_mtu(id);
 	/* Rule 7.5. */
 	id->flow_label = flow ? flow : cm_flow_label(cma_addr_port(&id->src), cma_addr_port(&id->dst));

@@ -8,6 +8,7 @@
 
 #include "cma.h"
 #include "cma_agent.h"
+#include "cma_refuse.h"
 #include "../base/rights.h"
 #include "../shard/ctx.h"
 
@@ -122,7 +123,9 @@ int cma_listen(struct cma_id *id, uint32_t backlog)
 	if (id->state == CMA_IDLE)
 		err = cma_bind(id, &any);
 	if (!err)
-		err = id->state == CMA_BOUND ? cma_port_listen(id) : EINVAL;
+		err = cma_must_be(id, CMA_BOUND);
+	if (!err)
+		err = cma_port_listen(id);
 	if (err)
 		return err;
 	for (unsigned d = 0; d < devices_n && !err; d++) {
@@ -212,7 +215,7 @@ static int qp_name(struct cma_id *id, uint32_t qpn)
 		while (o && o->ctx->uid != uid)
 			o = obj_other(o);
 		if (!o)
-			return EINVAL;
+			return cma_refuse(EINVAL, "qp_num 0x%x is none of this user's on %s", qpn, id->dev->name);
 	}
 	id->qpn = qpn;
 	return 0;
@@ -285,10 +288,10 @@ static int connect_ud(struct cma_id *id, const struct cmm_conn *c)
 	struct cm_job j = { .route = id_route(id),
 			    .sidr_req = { .pkey = PKEY_DEFAULT,
 					  .service_id = cm_service_id(id->ps, cma_addr_port(&id->dst)) } };
-	int err;
+	int err = cma_must_fit(c->data_len, "SIDR_REQ", CM_SIDR_REQ_DATA - CM_IP_LEN);
 
-	if (c->data_len > CM_SIDR_REQ_DATA - CM_IP_LEN)
-		return EINVAL;
+	if (err)
+		return err;
 	header_put(id, j.sidr_req.data);
 	memcpy(j.sidr_req.data + CM_IP_LEN, c->data, c->data_len);
 	id->qpn = c->qp_num & 0xffffff; /* no message has it */
@@ -301,10 +304,10 @@ static int connect_ud(struct cma_id *id, const struct cmm_conn *c)
 static int connect_rc(struct cma_id *id, const struct cmm_conn *c)
 {
 	struct cm_job j = { .connect = { .route = id_route(id), .plt = id->life } };
-	int err;
+	int err = cma_must_fit(c->data_len, "REQ", CM_REQ_DATA - CM_IP_LEN);
 
-	if (c->data_len > CM_REQ_DATA - CM_IP_LEN)
-		return EINVAL;
+	if (err)
+		return err;
 	id->resp_res = depth(c->responder_resources, RD_MAX_RD_ATOM);
 	id->init_depth = depth(c->initiator_depth, RD_MAX_RD_ATOM);
 	err = qp_name(id, c->qp_num);
@@ -319,10 +322,10 @@ static int connect_rc(struct cma_id *id, const struct cmm_conn *c)
 
 int cma_connect(struct cma_id *id, const struct cmm_conn *c)
 {
-	int err;
+	int err = cma_must_be(id, CMA_ROUTE_RESOLVED);
 
-	if (id->state != CMA_ROUTE_RESOLVED)
-		return EINVAL;
+	if (err)
+		return err;
 	/* An event may come before this function is over, but is looked at after it. */
 	err = id->qp_type == QPT_UD ? connect_ud(id, c) : connect_rc(id, c);
 	if (!err)
@@ -349,13 +352,14 @@ static int job_sidr_reply(struct cm *cm, void *arg, mono_t now)
 static int accept_ud(struct cma_id *id, const struct cmm_conn *c)
 {
 	struct cm_job j = { .cm_id = id->cm_id };
+	int err = cma_must_fit(c->data_len, "SIDR_REP", CM_SIDR_REP_DATA);
 
-	if (c->data_len > CM_SIDR_REP_DATA)
-		return EINVAL;
+	if (err)
+		return err;
 	if (!id->qkey)
 		id->qkey = c->qkey ? c->qkey : CMA_UDP_QKEY;
 	else if (c->qkey && c->qkey != id->qkey)
-		return EINVAL;
+		return cma_refuse(EINVAL, "qkey 0x%x: the id has 0x%x", c->qkey, id->qkey);
 	id->qpn = c->qp_num & 0xffffff;
 	j.sidr_rep.status = SIDR_OK;
 	j.sidr_rep.qpn = id->qpn;
@@ -368,15 +372,17 @@ int cma_accept(struct cma_id *id, const struct cmm_conn *c)
 {
 	struct cm_job j = { .cm_id = id->cm_id };
 	bool xrc = id->qp_type == QPT_XRC_RECV;
-	int err;
+	int err = cma_must_be(id, CMA_CONNECT);
 
-	if (id->state != CMA_CONNECT || !id->passive)
-		return EINVAL;
+	if (!err && !id->passive)
+		err = cma_refuse(EINVAL, "the id is not of a CONNECT_REQUEST");
+	if (err)
+		return err;
 	if (id->qp_type == QPT_UD)
 		return accept_ud(id, c);
-	if (c->data_len > CM_REP_DATA)
-		return EINVAL;
-	err = qp_name(id, c->qp_num);
+	err = cma_must_fit(c->data_len, "REP", CM_REP_DATA);
+	if (!err)
+		err = qp_name(id, c->qp_num);
 	if (err)
 		return err;
 	j.rep = (struct cm_rep){
@@ -423,9 +429,13 @@ int cma_reject(struct cma_id *id, uint16_t reason, const uint8_t *data, size_t l
 {
 	struct cm_job j = { .cm_id = id->cm_id, .reason = reason };
 
-	if (!id->cm_id || len > (id->qp_type == QPT_UD ? CM_SIDR_REP_DATA : CM_REJ_DATA))
-		return EINVAL;
-	if (id->qp_type == QPT_UD) {
+	bool ud = id->qp_type == QPT_UD;
+	int err = id->cm_id ? cma_must_fit((unsigned)len, ud ? "SIDR_REP" : "REJ", ud ? CM_SIDR_REP_DATA : CM_REJ_DATA)
+			    : cma_refuse(EINVAL, "there is no request to be rejected");
+
+	if (err)
+		return err;
+	if (ud) {
 		j.sidr_rep.status = SIDR_REJECT;
 		memcpy(j.sidr_rep.data, data, len);
 		return agent_call(id->dev, job_sidr_reply, &j);

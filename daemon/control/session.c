@@ -305,7 +305,7 @@ static int cm_call(struct ev_loop *loop, struct session *s, const struct cmm_req
 	if (!s->hello)
 		return EINVAL;
 	if (req->op == CMM_OPEN && (s->ctx || s->capture)) {
-		why_cm_call(s, req->op, EBUSY);
+		why_cm_call(s, req->op, EBUSY, "");
 		return EBUSY;
 	}
 	err = cma_call(&s->cma, &who, req, rep, fd);

@@ -64,7 +64,7 @@ bool why_may_say(const struct session *); /* would it be told of now? */
 struct cma_id;
 union cmm_addr;
 void why_cm_event(const struct cma_id *, unsigned type, int status);
-void why_cm_call(struct session *, unsigned op, int err);
+void why_cm_call(struct session *, unsigned op, int err, const char *reason);
 /* The session's context is about to end. */
 void why_ctx_end(const struct session *);
 /* Nothing of it waits any more. */

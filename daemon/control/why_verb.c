@@ -270,7 +270,7 @@ void why_cm_event(const struct cma_id *id, unsigned type, int status)
 	why_say(id->ch->who.session, cause, id->dev, id->qpn, "%s", buf);
 }
 
-void why_cm_call(struct session *s, unsigned op, int err)
+void why_cm_call(struct session *s, unsigned op, int err, const char *reason)
 {
 	static const char *const names[CMM_OPS] = {
 #define CMM(name, row, needs, handler, call) [CMM_##name] = call,
@@ -281,9 +281,11 @@ void why_cm_call(struct session *s, unsigned op, int err)
 	char text[128] = "";
 	bool quota = quota_refused(text, sizeof(text));
 
+	if (quota)
+		reason = text;
 	if (*names[op] && may_say(s))
 		why_say(s, quota ? WHY_QUOTA : WHY_CM_CALL, NULL, 0, "%s refused: %s%s%s", names[op], strerror(err),
-			*text ? ": " : "", text);
+			*reason ? ": " : "", reason);
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */

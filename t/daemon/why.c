@@ -296,7 +296,7 @@ START_TEST(connections)
 	/* Success is no cause. */
 	why_cm_event(&id, CMA_EV_ESTABLISHED, 0);
 	ck_assert_uint_eq(count(&ann, 0, "connection "), sizeof(t) / sizeof(*t));
-	why_cm_call(&ann, CMM_RESOLVE_ADDR, ENETUNREACH);
+	why_cm_call(&ann, CMM_RESOLVE_ADDR, ENETUNREACH, "");
 	said(&ann, WHY_CM_CALL, "rdma_resolve_addr refused: Network is unreachable");
 }
 END_TEST

@@ -162,6 +162,7 @@ START_TEST(too_much_data)
 	ok(rdma_create_qp(p.client, NULL, &a));
 	fails(rdma_create_qp(p.client, NULL, &a), EINVAL);
 	fails(rdma_connect(p.client, &cp), EINVAL);
+	why_says("rdma_connect refused: Invalid argument: private_data_len 57: a REQ has room for 56 bytes");
 	cp.private_data_len = 0;
 	cp.responder_resources = 200; /* more than the device has, and not RDMA_MAX_RESP_RES */
 	fails(rdma_connect(p.client, &cp), EINVAL);
@@ -169,6 +170,9 @@ START_TEST(too_much_data)
 	ok(rdma_connect(p.client, NULL));
 	event_eat(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	fails(rdma_connect(p.client, NULL), EINVAL);
+	why_says("rdma_connect refused: Invalid argument: the id has a connection, or a request for one; wanted is one "
+		 "that has "
+		 "its route resolved");
 	pair_close(&p);
 }
 END_TEST
