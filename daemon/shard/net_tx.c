@@ -164,6 +164,17 @@ static void address_set(struct batch *t)
 	}
 }
 
+/*
+ * Whether no socket can send what goes by this route from there: the GID is no address of the host's, or it is ::1, from
+ * which no route leads to a group.
+ */
+static bool is_wireless(const struct gid_slot *from, const uint8_t *dgid)
+{
+	static const uint8_t loopback[16] = { [15] = 1 };
+
+	return !from || !from->sock || (gid_is_group(dgid) && !memcmp(from->gid, loopback, 16));
+}
+
 /* The train is empty: which way will the next one go?  false: there is none. */
 static bool train_start(struct net *net, struct train *train, struct hca *hca, const struct route *route)
 {
@@ -172,7 +183,7 @@ static bool train_start(struct net *net, struct train *train, struct hca *hca, c
 
 	if (!t->sock || !goes_along(&t->route, route)) {
 		from = net_gid_again(net, &net->from, route->sgid);
-		if (!from || !from->sock || from->sock->ipv6 == gid_is_v4(route->dgid))
+		if (is_wireless(from, route->dgid) || from->sock->ipv6 == gid_is_v4(route->dgid))
 			return false;
 		to = net_gid_find(net, route->dgid);
 		t->tail = to && to->sock ? TOKEN_LEN : 0;
@@ -271,7 +282,7 @@ static struct way across_to(const struct net *net, const struct route *route, ui
 	unsigned owner = qpn_owner(dqpn);
 	struct way w = { .group = dqpn == QPN_MCAST };
 
-	if (from && from->sock)
+	if (!is_wireless(from, route->dgid))
 		return w;
 	if (w.group) {
 		w.dev = from ? from->dev : NULL;
