@@ -24,6 +24,8 @@
 #include <rdmad/msg.h>
 #include <rdmad/sock.h>
 
+#include "t/proc_state.h"
+
 #define CONNS 64
 
 static const char *mode;
@@ -99,25 +101,12 @@ static bool first_time(void)
 	return f != NULL;
 }
 
-static char state_of(pid_t pid)
-{
-	char path[32], state = '?';
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "r");
-	if (!f)
-		exit(5);
-	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-		exit(5);
-	fclose(f);
-	return state;
-}
-
 static void state_await(pid_t pid, char state)
 {
-	for (int i = 0; state_of(pid) != state; i++) {
-		if (i == 8000) /* ms */
+	char now;
+
+	for (int i = 0; (now = proc_state(pid)) != state; i++) {
+		if (now == '?' || i == 8000) /* ms */
 			exit(5);
 		poll(NULL, 0, 1);
 	}

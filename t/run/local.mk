@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/run/bugs t/run/confined t/run/fake t/run/files t/run/hang t/run/leaky t/run/misuse t/run/stopped t/run/swept
 TESTS += t/run/stopped
-noinst_HEADERS += t/run/need.h
+noinst_HEADERS += t/proc_state.h t/run/need.h
 t_run_bugs_SOURCES = t/run/bugs.c
 t_run_bugs_LDADD = -lrdmacm -libverbs
 t_run_confined_SOURCES = t/run/confined.c

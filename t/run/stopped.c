@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,30 +14,18 @@
 
 #include <rdmad/sock.h>
 
+#include "t/proc_state.h"
 #include "t/suite.h"
 
 #define PATIENCE_S 60
 
 static const char asked[] = "asked", said[] = "said";
 
-static char state_of(pid_t pid)
-{
-	char path[32], state = '?';
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "r");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
-	fclose(f);
-	return state;
-}
-
 static void state_await(pid_t pid, const char *states)
 {
 	char state;
 
-	while (!strchr(states, state = state_of(pid)))
+	while (!strchr(states, state = proc_state(pid)))
 		poll(NULL, 0, 1); /* the test has a limit of time */
 }
 
