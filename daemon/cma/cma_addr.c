@@ -67,9 +67,7 @@ void cma_addr_of_gid(union cmm_addr *a, int family, const uint8_t *gid, uint16_t
 
 static bool gid_loopback(const uint8_t *gid)
 {
-	static const uint8_t v6[16] = { [15] = 1 };
-
-	return !memcmp(gid, v6, 16) || (gid_is_v4(gid) && gid[GID_V4_AT] == 127);
+	return gid_is_v6_loopback(gid) || (gid_is_v4(gid) && gid[GID_V4_AT] == 127);
 }
 
 static bool gid_link_local(const uint8_t *gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
@@ -196,8 +194,9 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 
 	if (!cma_addr_ok(a))
 		return EAFNOSUPPORT;
-	if (id->state != CMA_IDLE)
-		return cma_must_be(id, CMA_IDLE);
+	err = cma_must_be(id, CMA_IDLE);
+	if (err)
+		return err;
 	here = localhost_here(a);
 	cma_addr_gid(a, gid);
 	if (cma_family(a) == AF_INET6 && gid_link_local(gid) && !a->in6.sin6_scope_id)
@@ -328,8 +327,9 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 		if (err)
 			return err;
 	}
-	if (id->state != CMA_BOUND)
-		return cma_must_be(id, CMA_BOUND);
+	err = cma_must_be(id, CMA_BOUND);
+	if (err)
+		return err;
 	if (cma_family(&id->src) != cma_family(dst))
 		return cma_refuse(EINVAL, "the address is of another family than the one that the id is bound to");
 	id->dst = *dst;

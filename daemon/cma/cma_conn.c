@@ -428,7 +428,6 @@ static int job_reject(struct cm *cm, void *arg, mono_t now)
 int cma_reject(struct cma_id *id, uint16_t reason, const uint8_t *data, size_t len)
 {
 	struct cm_job j = { .cm_id = id->cm_id, .reason = reason };
-
 	bool ud = id->qp_type == QPT_UD;
 	int err = id->cm_id ? cma_must_fit((unsigned)len, ud ? "SIDR_REP" : "REJ", ud ? CM_SIDR_REP_DATA : CM_REJ_DATA)
 			    : cma_refuse(EINVAL, "there is no request to be rejected");

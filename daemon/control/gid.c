@@ -368,7 +368,7 @@ static void down_tell(const struct device *dev)
 	bool any = false;
 
 	for (unsigned i = 0; i < host.if_n; i++)
-		any |= (host.ifs[i].flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+		any |= host_if_up(&host.ifs[i]);
 	log_warn("%s is DOWN until %s", dev->name,
 		 any ? "an interface that is up has an address for it"
 		     : "an interface is up, as by: ip link set lo up");

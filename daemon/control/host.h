@@ -35,6 +35,9 @@ int host_read(struct host *);
 
 const struct host_if *host_if_find(const struct host *, const char *name);
 
+/* It is up, and has a link. */
+static inline bool host_if_up(const struct host_if *f) { return f->flags & IFF_UP && f->flags & IFF_RUNNING; }
+
 /* Facts about an interface; 0: it does not say. */
 uint32_t host_if_mtu(const char *name);
 uint32_t host_if_mbps(const char *name);

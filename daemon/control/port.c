@@ -77,7 +77,7 @@ static struct link_facts facts_read(const struct device *dev, const struct host 
 		if (!stands_on(dev, f))
 			continue;
 		any = true;
-		p.up |= (f->flags & IFF_UP) && (f->flags & IFF_RUNNING);
+		p.up |= host_if_up(f);
 		if (f->flags & IFF_LOOPBACK)
 			continue;
 		mtu = host_if_mtu(f->name);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "../../proto/aeth.h"
 #include "../../proto/hca.h"
 #include "../../proto/mr.h"
@@ -169,12 +171,7 @@ static void key_put(struct words *t, const struct why_key *k, mono_t now)
 
 /* ---- who and what ------------------------------------------------------------------ */
 
-static bool connected(const struct why *w)
-{
-	static const uint8_t none[16];
-
-	return memcmp(w->dgid, none, 16);
-}
+static bool connected(const struct why *w) { return !gid_is_empty(w->dgid); }
 
 static void route_put(struct words *t, const struct why *w)
 {

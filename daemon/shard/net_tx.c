@@ -170,9 +170,7 @@ static void address_set(struct batch *t)
  */
 static bool is_wireless(const struct gid_slot *from, const uint8_t *dgid)
 {
-	static const uint8_t loopback[16] = { [15] = 1 };
-
-	return !from || !from->sock || (gid_is_group(dgid) && !memcmp(from->gid, loopback, 16));
+	return !from || !from->sock || (gid_is_group(dgid) && gid_is_v6_loopback(from->gid));
 }
 
 /* The train is empty: which way will the next one go?  false: there is none. */

@@ -25,6 +25,14 @@ static inline bool gid_is_empty(const uint8_t gid[16])
 
 static inline bool gid_is_v4(const uint8_t gid[16]) { return !memcmp(gid, gid_v4_prefix, GID_V4_AT); }
 
+/* ::1. */
+static inline bool gid_is_v6_loopback(const uint8_t gid[16])
+{
+	static const uint8_t one[16] = { [15] = 1 };
+
+	return gid_same(gid, one);
+}
+
 /* A multicast group: ff00::/8, or 224.0.0.0/4. */
 static inline bool gid_is_group(const uint8_t gid[16])
 {

@@ -20,6 +20,14 @@
 #define EXPORT     __attribute__((visibility("default")))
 #define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
 
+/* As after the kernel's ioctl: programs look at errno also where a verb returns the number.  0: it stays. */
+static inline int err_set(int err)
+{
+	if (err)
+		errno = err;
+	return err;
+}
+
 static inline void *err_null(int err)
 {
 	errno = err;

@@ -8,6 +8,7 @@
  *	check		SO_PEERCRED: root's daemon or our own
  *	MSG_HELLO	same RDMAD_ABI
  */
+#include "base.h"
 #include "conn.h"
 
 #include <errno.h>
@@ -126,7 +127,6 @@ static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd
 		char buf[CMSG_SPACE(sizeof(int))];
 	} ctl = { 0 };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
 
 	if (send_fd >= 0) {
 		struct cmsghdr *cm;
@@ -139,10 +139,7 @@ static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd
 		cm->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(cm), &send_fd, sizeof(int));
 	}
-	do
-		n = sendmsg(c->fd, &mh, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)iov.iov_len ? 0 : EIO;
+	return sock_say(c->fd, &mh) == (ssize_t)iov.iov_len ? 0 : EIO;
 }
 
 static uint64_t now_ns(void)
@@ -269,20 +266,11 @@ int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep,
 
 int conn_call_may(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fd)
 {
-	int err;
-
 	*fd = -1;
-	err = swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fd, 1, true);
-	if (err)
-		errno = err;
-	return err;
+	return err_set(swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fd, 1, true));
 }
 
 int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n)
 {
-	int err = conn_swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fds, fd_n);
-
-	if (err)
-		errno = err; /* as after the kernel's ioctl: programs look at it also where a verb returns the number */
-	return err;
+	return err_set(conn_swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fds, fd_n));
 }

@@ -78,14 +78,6 @@ static const char *wrong(const struct rd_qp *qp, const struct ibv_send_wr *wr)
 									    : "too long for the device";
 }
 
-/* The result is the errno; programs print strerror(errno) all the same, and would say what some earlier call left there. */
-static int failed(int err)
-{
-	if (err)
-		errno = err;
-	return err;
-}
-
 int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct rd_qp *qp = to_qp(ibqp);
@@ -110,7 +102,7 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 		       wr_row((unsigned)wr->opcode) ? wr_row((unsigned)wr->opcode)->name : "an unknown opcode",
 		       wr->num_sge, wr_sge_max(qp, (unsigned)wr->opcode), wr->send_flags, qp->cap.max_inline,
 		       state_str(ibqp->state), wrong(qp, wr));
-	return failed(err);
+	return err_set(err);
 }
 
 static void recv_fill(struct recv_wr *w, const struct ibv_recv_wr *wr)
@@ -152,7 +144,7 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 		       ibqp->srq                      ? ": the QP has an SRQ"
 		       : ibqp->state == IBV_QPS_RESET ? ": receives need INIT"
 						      : "");
-	return failed(err);
+	return err_set(err);
 }
 
 /*
@@ -202,5 +194,5 @@ int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv
 	pthread_mutex_unlock(&s->lock);
 	if (err)
 		*bad = wr;
-	return failed(err);
+	return err_set(err);
 }

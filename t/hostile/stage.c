@@ -143,8 +143,8 @@ static double queued(pid_t pid, pid_t tid)
 	return (double)wait / 1e9;
 }
 
-/* Of all threads that it has now: a shard may wait for a copier, which waits for a processor. */
-static double queued_all(pid_t pid)
+/* Of all threads that it has now; the sum of what is said of them. */
+static double threads_ask(pid_t pid, double (*ask)(pid_t pid, pid_t tid))
 {
 	char path[64];
 	double sum = 0;
@@ -154,7 +154,7 @@ static double queued_all(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	d = opendir(path);
 	while (d && (e = readdir(d)))
-		sum += queued(pid, (pid_t)atoi(e->d_name));
+		sum += ask(pid, (pid_t)atoi(e->d_name));
 	if (d)
 		closedir(d);
 	return sum;
@@ -209,35 +209,29 @@ static double stood_still(void)
 	return s;
 }
 
-/* Where the daemon's threads are, to stderr: what the kernel says of them. */
-static void daemon_where(void)
+/* Where a thread is, to stderr: what the kernel says of it. */
+static double where(pid_t pid, pid_t tid)
 {
 	static const char *const of[] = { "comm", "wchan", "syscall", "schedstat", "stack" };
 	char path[64], text[1024];
-	struct dirent *e;
-	DIR *d;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)daemon_process());
-	d = opendir(path);
-	while (d && (e = readdir(d)))
-		for (unsigned i = 0; i < sizeof(of) / sizeof(*of); i++) {
-			ssize_t n;
-			int fd;
+	for (unsigned i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		ssize_t n;
+		int fd;
 
-			snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)daemon_process(), atoi(e->d_name),
-				 of[i]);
-			fd = open(path, O_RDONLY | O_CLOEXEC);
-			n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-			if (n > 0)
-				fprintf(stderr, "%s: %.*s\n", path, (int)n, text);
-			if (fd >= 0)
-				close(fd);
-		}
-	if (d)
-		closedir(d);
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, of[i]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+		if (n > 0)
+			fprintf(stderr, "%s: %.*s\n", path, (int)n, text);
+		if (fd >= 0)
+			close(fd);
+	}
+	return 0;
 }
 
-double stage_queued(void) { return queued_all(daemon_process()) + queued_all(getpid()); }
+/* Of all threads: a shard may wait for a copier, which waits for a processor. */
+double stage_queued(void) { return threads_ask(daemon_process(), queued) + threads_ask(getpid(), queued); }
 
 void stage_explain(struct cx *c)
 {
@@ -305,9 +299,8 @@ static void judge(unsigned round, double start, double messages, double queue, d
 		return;
 	beat->slow++;
 	snprintf(beat->slowest, sizeof(beat->slowest),
-		 "round %u took %.1f s, %.1f of them for its messages; %.1f s threads waited for a processor, %.1f s "
-		 "the "
-		 "machine stood still",
+		 "round %u took %.1f s, %.1f of them for its messages; %.1f s threads waited for a processor, "
+		 "%.1f s the machine stood still",
 		 round, took, messages, queue, still);
 }
 
@@ -337,6 +330,11 @@ static void stand_by(void *)
 
 static unsigned rounds(void) { return __atomic_load_n(&beat->rounds, __ATOMIC_SEQ_CST); }
 
+static void none_slow(void)
+{
+	ck_assert_msg(!beat->slow, "%u slow rounds of the bystander: %s", beat->slow, beat->slowest);
+}
+
 void stage_goes_on(unsigned more)
 {
 	unsigned from = rounds(), last = from;
@@ -351,12 +349,12 @@ void stage_goes_on(unsigned more)
 			since = stage_seconds();
 		else if (since > 0 && stage_late(since, ROUND_MAX_S)) {
 			fprintf(stderr, "the bystander's round %u takes long; the daemon is here:\n", now + 1);
-			daemon_where();
+			threads_ask(daemon_process(), where);
 			since = 0; /* once a round */
 		}
 		last = now;
 	}
-	ck_assert_msg(!beat->slow, "%u slow rounds of the bystander: %s", beat->slow, beat->slowest);
+	none_slow();
 }
 
 /* ---- the stage ------------------------------------------------------------------------ */
@@ -402,7 +400,7 @@ void stage_rest(void)
 {
 	__atomic_store_n(&beat->end, true, __ATOMIC_SEQ_CST);
 	part_end(bystander);
-	ck_assert_msg(!beat->slow, "%u slow rounds of the bystander: %s", beat->slow, beat->slowest);
+	none_slow();
 	daemon_clean();
 }
 
