@@ -382,6 +382,15 @@ void hca_count(struct hca *h, unsigned stat, uint64_t n)
 		count(h, stat, n);
 }
 
+void hca_unsent(struct hca *h, uint32_t qpn, const struct route *way, unsigned n, int err)
+{
+	struct qp *qp = qpn > QPN_GSI ? qp_get(h, qpn) : NULL;
+
+	count(h, HCA_STAT_SEND_ERR, n);
+	if (qp)
+		why_unsent(h, qp, way, err);
+}
+
 /* ---- sending ----------------------------------------------------------- */
 
 /* A CNP and ACKs first; read responses and requests in turn, so that neither side starves the other. */

@@ -197,6 +197,11 @@ void hca_rx(struct hca *, const struct route *, const uint8_t *data, size_t len,
 void hca_rx_raw(struct hca *, uint32_t qpn, const uint8_t *frame, size_t len, bool sum_ok, mono_t now);
 /* The host dropped a datagram before it got here; counted as stat (e.g. HCA_STAT_ICRC_ERR). */
 void hca_count(struct hca *, unsigned stat, uint64_t n);
+/*
+ * The host could not send n packets on a way, the first of them of this QP (0: of none).  err: its errno, or 0: the way begins at no
+ * address of the host's.
+ */
+void hca_unsent(struct hca *, uint32_t qpn, const struct route *, unsigned n, int err);
 
 /* The next burst, good until the next call into this HCA (but hca_rx_burst of the very burst).  false: nothing to send now. */
 bool hca_tx(struct hca *, struct burst *, mono_t now);

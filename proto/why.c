@@ -441,6 +441,22 @@ void why_far_request(struct hca *h, struct qp *qp, const struct burst *b)
 	w->psn = w->far_psn = b->psn.v;
 }
 
+void why_unsent(struct hca *h, struct qp *qp, const struct route *way, int err)
+{
+	bool silent = qp->type == QPT_UD || qp->type == QPT_UC;
+	struct why *w;
+
+	if (qp->why.told_unsent || (!err && !silent)) /* RETRY_INSIDE */
+		return;
+	qp->why.told_unsent = true;
+	w = begin(h, qp, WHY_UNSENT);
+	if (!w)
+		return;
+	w->got = (uint64_t)err;
+	memcpy(w->sgid, way->sgid, 16);
+	memcpy(w->dgid, way->dgid, 16);
+}
+
 void why_refused(struct hca *h, struct qp *qp)
 {
 	qp->why.refused_last = h->now;

@@ -92,7 +92,7 @@ struct why {
 	uint32_t mask, allowed; /* bits concerned; all that the change knows */
 	/* WAIT_...: since: since when; got: receives posted (its SRQ's, if it has one), UC: packets lost, EMPTY: packets refused; max: rnr_retry, SIGNALED: depth, POLL: armed. */
 	uint64_t got,
-		max; /* RX_ROUTE: got is the QP that sent it, if that is known; RX_PKEY: theirs, and ours; UC_GAP: the first PSN that is missing */
+		max; /* RX_ROUTE: got is the QP that sent it, if that is known; RX_PKEY: theirs, and ours; UC_GAP: the first PSN that is missing; UNSENT: errno */
 	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
 	mono_t err_at;
 	uint32_t flush_sq, flush_rq; /* WRs that end with the QP */
@@ -111,7 +111,7 @@ struct whys {
 /* Kept by a QP for its causes. */
 struct qp_why {
 	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
-	bool told_state, told_route, told_pkey, told_flush_late;
+	bool told_state, told_route, told_pkey, told_flush_late, told_unsent;
 	uint8_t last_op;
 	uint8_t err_cause; /* what brought it to ERR or SQE */
 	mono_t err_at;
@@ -151,6 +151,8 @@ void why_begin(struct hca *, struct qp *);
 void why_uc_lost(struct hca *, struct qp *, psn_t expected, psn_t came, bool whole);
 /* UC: a message came.  A program that still receives long after a loss does not wait for what was lost. */
 void why_uc_came(const struct hca *, struct qp *);
+/* The host could not send packets of it on this way; err as of hca_unsent(). */
+void why_unsent(struct hca *, struct qp *, const struct route *, int err);
 /* The responder has no receive for what came. */
 void why_refused(struct hca *, struct qp *);
 /* The part that every cause has; and that of a WR. */

@@ -405,6 +405,16 @@ static void fault_words(struct words *t, const struct why *w)
 	}
 }
 
+static void unsent_words(struct words *t, const struct why *w)
+{
+	words_put(t, "packets from ");
+	gid_words(t, w->sgid);
+	words_put(t, " to ");
+	gid_words(t, w->dgid);
+	words_put(t, " could not be sent: %s",
+		  w->got ? strerror((int)w->got) : "no interface has that source, or it is of another family");
+}
+
 static void flush_late_words(struct words *t, const struct why *w)
 {
 	words_put(t, "posted to a QP in %s, and flushed at once; the QP went there ", qp_state_name(w->from));
@@ -435,6 +445,7 @@ void why_words(struct words *t, const struct why *w, bool by_rule)
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;
 	case WHY_RX_STATE: case WHY_RX_ROUTE: case WHY_RX_PKEY: drop_words(t, w); break;
 	case WHY_RX_PSN: packet_put(t, w); words_put(t, ", but rq_psn here is 0x%x", (unsigned)w->rq_psn); break;
+	case WHY_UNSENT: unsent_words(t, w); break;
 	case WHY_FLUSH_LATE: flush_late_words(t, w); break;
 	default:
 		if (w->fault)

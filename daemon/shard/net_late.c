@@ -130,7 +130,7 @@ void late_put(struct net *net, const struct batch *b, const uint8_t *data)
 	if (n < most[heard].n && net->late_len + b->len <= most[heard].len)
 		l = malloc(sizeof(*l) + b->len);
 	if (!l) {
-		hca_count(b->hca, HCA_STAT_SEND_ERR, b->n);
+		hca_unsent(b->hca, b->qpn, &b->route, b->n, ENOBUFS);
 		return;
 	}
 	l->next = NULL;
@@ -186,7 +186,7 @@ static void out_retry(struct net *net, struct net_out *o, mono_t now)
 		}
 		if (mono_reached(now, mono_add(l->since, PATIENCE_NS)) &&
 		    mono_reached(now, mono_add(o->moved[heard], PATIENCE_NS))) {
-			hca_count(l->b.hca, HCA_STAT_SEND_ERR, l->b.n);
+			hca_unsent(l->b.hca, l->b.qpn, &l->b.route, l->b.n, ETIMEDOUT);
 			late_free(net, p);
 			let_go(o, heard, false);
 			continue;

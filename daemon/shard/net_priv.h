@@ -71,7 +71,8 @@ struct net_sock {
 struct batch {
 	struct net_sock *sock;
 	struct net_out *out; /* of sock */
-	struct hca *hca;     /* of the first: errors are counted there */
+	struct hca *hca;     /* of the first: errors are counted there, */
+	uint32_t qpn;        /* and told of as of its QP; 0: it has none */
 	struct route route;
 	union {
 		struct sockaddr sa;

@@ -166,7 +166,7 @@ static bool is_of_one(int err) { return err == EMSGSIZE || err == EPERM; }
 static void refused(const struct batch *b, unsigned n, int err)
 {
 	log_debug("cannot send to the network: %s", strerror(err));
-	hca_count(b->hca, HCA_STAT_SEND_ERR, n);
+	hca_unsent(b->hca, b->qpn, &b->route, n, err);
 }
 
 int batch_send(const struct net *net, struct batch *b, uint8_t **data)

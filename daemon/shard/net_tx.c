@@ -174,7 +174,7 @@ static bool is_wireless(const struct gid_slot *from, const uint8_t *dgid)
 }
 
 /* The train is empty: which way will the next one go?  false: there is none. */
-static bool train_start(struct net *net, struct train *train, struct hca *hca, const struct route *route)
+static bool train_start(struct net *net, struct train *train, struct hca *hca, uint32_t qpn, const struct route *route)
 {
 	struct batch *t = &train->b;
 	const struct gid_slot *from, *to;
@@ -193,6 +193,7 @@ static bool train_start(struct net *net, struct train *train, struct hca *hca, c
 	}
 	train_list(net, train);
 	t->hca = hca;
+	t->qpn = qpn;
 	t->gso = !net->shard->tap && (t->sock->ipv6 || net->gso4);
 	t->closed = false;
 	t->n = 0;
@@ -337,9 +338,9 @@ void net_tx(struct net *net, struct hca *hca, const struct burst *b, mono_t now)
 	if (!t)
 		t = train_of(net, b);
 	for (uint32_t i = 0; i < b->n; i += (uint32_t)n) {
-		if (!t->b.n && !train_start(net, t, hca, &b->route)) {
+		if (!t->b.n && !train_start(net, t, hca, b->sqpn, &b->route)) {
 			if (!across(net, hca, b, now))
-				hca_count(hca, HCA_STAT_SEND_ERR, b->n);
+				hca_unsent(hca, b->sqpn, &b->route, b->n, 0);
 			return;
 		}
 		n = train_add(t, b, i);
@@ -369,7 +370,7 @@ void net_tx_bytes(struct net *net, struct hca *hca, const struct route *route, u
 	}
 	if (t->n && (!goes_along(&t->route, route) || !train_fits(t, len + t->tail)))
 		train_go(net, train);
-	if (!t->n && !train_start(net, train, hca, route)) {
+	if (!t->n && !train_start(net, train, hca, 0, route)) {
 		way = across_to(net, route, be24_get(data + BTH_DQPN));
 		if (way.dev)
 			way_put(&way, route, data, len - ICRC_LEN);

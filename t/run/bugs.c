@@ -91,6 +91,17 @@ static struct ibv_pd *pd_new(void)
 	return p;
 }
 
+/* Of a context besides the program's. */
+static struct ibv_pd *pd_of(unsigned device)
+{
+	struct ibv_device *d = ibv_get_device_list(NULL)[device];
+	struct ibv_context *other = d ? ibv_open_device(d) : NULL;
+	struct ibv_pd *p = other ? ibv_alloc_pd(other) : NULL;
+
+	need(p, "another context");
+	return p;
+}
+
 /* ---- bugs of calls ----------------------------------------------------------- */
 
 static void to_init(struct ibv_qp *q)
@@ -99,6 +110,8 @@ static void to_init(struct ibv_qp *q)
 
 	need(!ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
 }
+
+static void far_gid(union ibv_gid *to) { need(!plan.far || inet_pton(AF_INET6, plan.far, to) == 1, "GID"); }
 
 static int to_rtr(struct ibv_qp *q, uint32_t dest, uint32_t psn, uint8_t row, enum ibv_mtu mtu, int mask)
 {
@@ -113,7 +126,7 @@ static int to_rtr(struct ibv_qp *q, uint32_t dest, uint32_t psn, uint8_t row, en
 	};
 	int rc = plan.type == IBV_QPT_UC ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 
-	need(!plan.far || inet_pton(AF_INET6, plan.far, &a.ah_attr.grh.dgid) == 1, "GID");
+	far_gid(&a.ah_attr.grh.dgid);
 	return ibv_modify_qp(
 		q, &a, (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | rc) ^ mask);
 }
@@ -133,7 +146,6 @@ static void extra_attr(void) { rtr_refused(0, IBV_MTU_1024, IBV_QP_RNR_RETRY); }
 
 static void busy_pd(void) { refused(!(errno = ibv_dealloc_pd(pd)), "ibv_dealloc_pd"); }
 static void busy_cq(void) { refused(!(errno = ibv_destroy_cq(cq)), "ibv_destroy_cq"); }
-
 static void deep_cq(void) { refused(ibv_create_cq(ctx, 1 << 30, NULL, NULL, 0), "ibv_create_cq"); }
 
 static void no_memory(void)
@@ -145,7 +157,6 @@ static void no_memory(void)
 }
 
 static void remote_only(void) { refused(ibv_reg_mr(pd, memory, LEN, IBV_ACCESS_REMOTE_WRITE), "ibv_reg_mr"); }
-
 static void nobody_listens(void)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
@@ -183,9 +194,7 @@ static void key_of_past(void)
 
 	need(!pipe(at) && (pid = fork()) >= 0, "fork");
 	if (!pid) {
-		need((ctx = ibv_open_device(*ibv_get_device_list(NULL))), "open");
-		pd = pd_new();
-		plan.rkey = gone(pd);
+		plan.rkey = gone(pd_of(0));
 		need(write(at[1], &plan.rkey, sizeof(plan.rkey)) == sizeof(plan.rkey), "write");
 		_exit(0);
 	}
@@ -194,14 +203,7 @@ static void key_of_past(void)
 }
 
 /* One program, two contexts: as many libraries make one of their own. */
-static void key_of_context(void)
-{
-	struct ibv_context *other = ibv_open_device(*ibv_get_device_list(NULL));
-	struct ibv_pd *p = other ? ibv_alloc_pd(other) : NULL;
-
-	need(p, "a second context");
-	plan.rkey = gone(p);
-}
+static void key_of_context(void) { plan.rkey = gone(pd_of(0)); }
 
 static void key_gone(void) { plan.rkey = gone(pd); }
 static void lkey_gone(void) { plan.lkey = gone(pd); }
@@ -216,16 +218,7 @@ static void read_right(void)
 static void key_bounds(void) { plan.at_off = LEN - 8; }
 static void lkey_bounds(void) { plan.from_off = 2 * LEN - 8; }
 
-/* The memory of another device, if there is one. */
-static void key_device(void)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *other = list[1] ? ibv_open_device(list[1]) : NULL;
-	struct ibv_pd *p = other ? ibv_alloc_pd(other) : NULL;
-
-	need(p, "a second device");
-	plan.rkey = reg(p, plan.mr_access)->rkey;
-}
+static void key_device(void) { plan.rkey = reg(pd_of(1), plan.mr_access)->rkey; }
 
 static void window_unbound(void)
 {
@@ -369,6 +362,11 @@ static void ud_long(void)
 	ud();
 	plan.len = 2 * LEN;
 }
+static void ud_far(void)
+{
+	ud();
+	plan.far = "::ffff:198.51.100.1";
+}
 static void uc_no_receive(void)
 {
 	no_receive();
@@ -417,6 +415,7 @@ static const struct bug {
 	BUG(uc_no_receive, BEFORE),    BUG(uc_right, BEFORE),        BUG(uc_key, WITH_MR),
 	BUG(key_of_context, WITH_MR),  BUG(inline_flag, BEFORE),     BUG(read_sge, BEFORE),
 	BUG(bind_type1, BEFORE),       BUG(peer_unset, BEFORE),      BUG(made_up_row, BEFORE),
+	BUG(ud_far, BEFORE),
 };
 
 /* ---- the program ------------------------------------------------------------------------ */
@@ -449,9 +448,9 @@ static void to_rts(struct ibv_qp *q)
 	need(!ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | rc), "RTS");
 }
 
-static void join_ud(struct ibv_qp *q, uint32_t qkey)
+static void join_ud(struct ibv_qp *q)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11 };
 
 	need(!ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), "INIT");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR };
@@ -463,8 +462,8 @@ static void join_ud(struct ibv_qp *q, uint32_t qkey)
 static void join(void)
 {
 	if (plan.type == IBV_QPT_UD) {
-		join_ud(qp[0], 0x11);
-		join_ud(qp[1], 0x11);
+		join_ud(qp[0]);
+		join_ud(qp[1]);
 		return;
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -510,6 +509,7 @@ static void post(void)
 	uint32_t rkey = key_of(plan.rkey, mr->rkey);
 
 	if (plan.type == IBV_QPT_UD) {
+		far_gid(&at.grh.dgid);
 		need((wr.wr.ud.ah = ibv_create_ah(pd, &at)), "AH");
 		wr.wr.ud.remote_qpn = qp[1]->qp_num;
 		wr.wr.ud.remote_qkey = 0x11 + plan.qkey_off;
