@@ -21,8 +21,14 @@ bool explain_wrong(const json_t *causes)
 	return false;
 }
 
-/* If there are errors, notes may explain them; but every connection that is closed leaves a note of this kind. */
-static bool usual(const json_t *c) { return !strcmp(str(c, "cause"), "PROGRAM_ERR"); }
+/*
+ * Notes may explain errors, and what a program waited for in vain; but every connection that is closed leaves a note of the first
+ * kind, and every program that was ended one of the other.
+ */
+static bool usual(const json_t *c, bool wrong)
+{
+	return !strcmp(str(c, "cause"), "PROGRAM_ERR") || (!wrong && !strcmp(str(c, "cause"), "KILLED"));
+}
 
 /* The daemon cannot know that it was us. */
 static void killed_put(const struct told *t, const json_t *c)
@@ -40,10 +46,11 @@ static void killed_put(const struct told *t, const json_t *c)
 /* Those that are shown. */
 static json_t *sifted(const json_t *causes)
 {
+	bool wrong = explain_wrong(causes);
 	json_t *list = json_array(), *c;
 	size_t i;
 
-	json_array_foreach(causes, i, c) if (!usual(c)) json_array_append(list, c);
+	json_array_foreach(causes, i, c) if (!usual(c, wrong)) json_array_append(list, c);
 	return list;
 }
 
@@ -59,10 +66,11 @@ void explain_put(FILE *f, const json_t *causes, const json_t *waits, const struc
 	if (json_array_size(waits))
 		told_heading(&t, f == stderr ? "rdmad-run: for what it waited: " : "for what it waited: ", waits, NULL);
 	json_array_foreach(waits, i, c) if (!told_by_twin(waits, c)) told_row(&t, c);
-	if (!explain_wrong(causes))
+	if (!explain_wrong(causes) && !o->timed_out)
 		return;
 	list = sifted(causes);
-	told_heading(&t, f == stderr ? "rdmad-run: what went wrong: " : "what went wrong: ", list, NULL);
+	if (json_array_size(list))
+		told_heading(&t, f == stderr ? "rdmad-run: what went wrong: " : "what went wrong: ", list, NULL);
 	json_array_foreach(list, i, c)
 	{
 		if (o->timed_out && !strcmp(str(c, "cause"), "KILLED"))
