@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 static bool journal;
+static int out = STDERR_FILENO;                /* without waiting */
 static enum log_level level_max = LOG_LV_NOTE; /* atomic: a configuration read again changes it */
 
 static const struct {
@@ -22,6 +24,18 @@ static const struct {
 	{ "info", LOG_LV_INFO }, { "debug", LOG_LV_DEBUG },
 };
 
+/*
+ * A terminal that has room may have it for a part of a line, and waits with the rest.  Not so by an open file of our own; of the one
+ * that we were given the shell and others would not wait any more, either.
+ */
+static void terminal_open(void)
+{
+	int fd = isatty(STDERR_FILENO) ? open("/proc/self/fd/2", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
+
+	if (fd >= 0)
+		out = fd;
+}
+
 /* systemd names device:inode of the journal's socket: a stderr that was sent elsewhere gets no <N>. */
 void log_init(enum log_level max)
 {
@@ -31,6 +45,7 @@ void log_init(enum log_level max)
 
 	journal = env && sscanf(env, "%lu:%lu", &dev, &ino) == 2 && !fstat(STDERR_FILENO, &st) && st.st_dev == dev &&
 		  st.st_ino == ino;
+	terminal_open();
 	log_level_set(max);
 }
 
@@ -79,9 +94,16 @@ static uint32_t lost;
  */
 static bool has_room(void)
 {
-	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	struct pollfd p = { .fd = out, .events = POLLOUT };
 
 	return poll(&p, 1, 0) != 0;
+}
+
+static bool is_written(const char *line, size_t len)
+{
+	ssize_t n = has_room() ? write(out, line, len) : 0;
+
+	return n < 0 ? errno != EAGAIN : (size_t)n == len; /* else there is nobody left to tell */
 }
 
 static void line_write(char *line, size_t len, size_t room)
@@ -91,10 +113,12 @@ static void line_write(char *line, size_t len, size_t room)
 	if (before)
 		len += (size_t)snprintf(line + len, room - len, " (%u lines were lost: nobody read them)", before);
 	line[len++] = '\n';
-	if (!log_wanted(LOG_LV_DEBUG) && !has_room())
+	if (log_wanted(LOG_LV_DEBUG)) {
+		if (write(STDERR_FILENO, line, len) < 0) {
+			/* There is nobody left to tell. */
+		}
+	} else if (!is_written(line, len)) {
 		__atomic_fetch_add(&lost, before + 1, __ATOMIC_RELAXED);
-	else if (write(STDERR_FILENO, line, len) < 0) {
-		/* There is nobody left to tell. */
 	}
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log_full.c - a log that nobody reads, a pipe that is full: the daemon goes on, and says later how much was lost.
+ * log_full.c - a log that nobody reads, a pipe or terminal that is full: the daemon goes on, and says later how much was lost.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -14,6 +16,9 @@
 
 #define BYTE  '.'
 #define ALIKE 3
+#define READ  2048 /* of what is written to a terminal, at once: more than a program that reads takes in */
+#define LINE  128
+#define MOST  9 /* warnings alike, before they are held back */
 
 static int out; /* what the daemon's stderr is read from */
 
@@ -62,17 +67,25 @@ static void drain(char *text, size_t room)
 	text[len] = '\0';
 }
 
+static void start_with_log(int fd)
+{
+	int own = dup(STDERR_FILENO);
+
+	own_network();
+	ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	daemon_start_with("--log-level=warning");
+	ck_assert_int_eq(dup2(own, STDERR_FILENO), STDERR_FILENO);
+	close(own);
+}
+
 START_TEST(nobody_reads)
 {
-	int p[2], own = dup(STDERR_FILENO);
+	int p[2];
 	char text[4096];
 
 	ck_assert_int_eq(pipe2(p, O_CLOEXEC), 0);
 	out = p[0];
-	own_network();
-	ck_assert_int_eq(dup2(p[1], STDERR_FILENO), STDERR_FILENO);
-	daemon_start_with("--log-level=warning");
-	ck_assert_int_eq(dup2(own, STDERR_FILENO), STDERR_FILENO);
+	start_with_log(p[1]);
 	drain(text, sizeof(text));
 	fill(p[1]);
 	for (unsigned i = 0; i < ALIKE; i++)
@@ -92,4 +105,53 @@ START_TEST(nobody_reads)
 }
 END_TEST
 
-TEST_MAIN("log_full", nobody_reads)
+/*
+ * Lines like the daemon's, up to most bytes; how many.  The kernel takes some out of its buffer for the one who reads, behind our
+ * back: that is waited for, so that it is the same each time.
+ */
+static size_t lines(int fd, size_t most)
+{
+	int flags = fcntl(fd, F_GETFL), ready = 0;
+	char line[LINE];
+	size_t all = 0;
+	ssize_t n;
+
+	memset(line, BYTE, sizeof(line));
+	ck_assert_int_eq(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+	while (all + LINE <= most && (n = write(fd, line, sizeof(line))) > 0) {
+		all += (size_t)n;
+		while (all <= READ && (size_t)ready < all)
+			ck_assert_int_eq(ioctl(out, FIONREAD, &ready), 0);
+	}
+	ck_assert_int_eq(fcntl(fd, F_SETFL, flags), 0);
+	return all;
+}
+
+/* It has room for a part of a line. */
+START_TEST(terminal)
+{
+	char text[4096];
+	size_t full;
+	int fd;
+
+	ck_assert_int_eq(openpty(&out, &fd, NULL, NULL, NULL), 0);
+	full = lines(fd, SIZE_MAX);
+	close(out);
+	close(fd);
+	ck_assert_int_eq(openpty(&out, &fd, NULL, NULL, NULL), 0);
+	start_with_log(fd);
+	drain(text, sizeof(text));
+	lines(fd, full - 4 * LINE);
+	for (unsigned i = 0; i < MOST; i++)
+		warned_of();
+	close(hail());
+	drain(text, sizeof(text));
+	warned_of();
+	drain(text, sizeof(text));
+	ck_assert_msg(strstr(text, "another version") != NULL, "it says: %s", text);
+	ck_assert_msg(strstr(text, " lost: nobody read them)") != NULL, "it says: %s", text);
+	daemon_stop();
+}
+END_TEST
+
+TEST_MAIN("log_full", nobody_reads, terminal)
