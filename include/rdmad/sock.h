@@ -6,6 +6,7 @@
 #define RDMAD_SOCK_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -75,10 +76,7 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 
 #define SOCK_FDS 4u
 
-/*
- * sendmsg() and recvmsg().  Where the socket has a limit of time the kernel ends them with EINTR for who was stopped meanwhile
- * (Ctrl-Z, a debugger): the time begins anew then.
- */
+/* sendmsg(), whatever signals come: it does not wait long. */
 static inline ssize_t sock_say(int fd, const struct msghdr *mh)
 {
 	ssize_t n;
@@ -89,13 +87,25 @@ static inline ssize_t sock_say(int fd, const struct msghdr *mh)
 	return n;
 }
 
+static inline bool sock_is_limited(int fd)
+{
+	struct timeval t = { 0 };
+	socklen_t len = sizeof(t);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &len) && (t.tv_sec || t.tv_usec);
+}
+
+/*
+ * recvmsg().  Where the socket has a limit of time the kernel ends it with EINTR for who was stopped meanwhile (Ctrl-Z, a debugger):
+ * the time begins anew then.  Where it has none it is a signal that the caller wants to hear of, or else wait for ever.
+ */
 static inline ssize_t sock_hear(int fd, struct msghdr *mh)
 {
 	ssize_t n;
 
 	do
 		n = recvmsg(fd, mh, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && errno == EINTR && sock_is_limited(fd));
 	return n;
 }
 
