@@ -44,9 +44,20 @@ static inline int sock_is_systems(const char *name, uid_t uid)
 	       above.st_uid == 0 && !(above.st_mode & others);
 }
 
+/* Where many wait to be let in so does connect(), and a stop of ours (Ctrl-Z) may end it: then nothing has come of it yet. */
+static inline int sock_enter(int fd, const struct sockaddr_un *sa, socklen_t len, bool again)
+{
+	int ret;
+
+	do
+		ret = connect(fd, (const struct sockaddr *)sa, len);
+	while (ret && errno == EINTR && again);
+	return ret;
+}
+
 /*
  * A connected socket, or -errno.  who: the process behind it.  -EPERM, with who set: it belongs to neither root nor
- * us, and it is not the system's; an abstract name can be taken by anyone in the namespace.  patience_s: of each call on the socket, 0: no bound.
+ * us, and it is not the system's; an abstract name can be taken by anyone in the namespace.  patience_s: of each call on the socket; 0: no bound, and -EINTR.
  */
 static inline int sock_connect(const char *name, unsigned patience_s, struct ucred *who)
 {
@@ -63,8 +74,7 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 	if (patience_s && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
 			   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience))))
 		err = errno;
-	else if (connect(fd, (const struct sockaddr *)&sa, len) ||
-		 getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &who_len))
+	else if (sock_enter(fd, &sa, len, patience_s) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &who_len))
 		err = errno == EPERM ? EACCES : errno;
 	else if (who->uid != 0 && who->uid != geteuid() && !sock_is_systems(name, who->uid))
 		err = EPERM;

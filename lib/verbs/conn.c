@@ -34,8 +34,11 @@
 static int name_connect(const char *name, pid_t *pid)
 {
 	struct ucred who;
-	int fd = sock_connect(name, 0, &who);
+	int fd;
 
+	/* Of signals of the program's no call of ours ends. */
+	while ((fd = sock_connect(name, 0, &who)) == -EINTR)
+		;
 	if (fd >= 0 && (fd = fd_high(fd)) < 0)
 		return -errno;
 	if (fd >= 0)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* api_signal.c - signals while a thread waits for an rsocket. */
+/* api_signal.c - signals while a thread waits: for an rsocket, to be let in by the daemon. */
 #include "streams.h"
 
 #include "../interrupt.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/un.h>
 
 static int call_recv(int fd)
 {
@@ -49,4 +53,42 @@ START_TEST(rs_accept_signal)
 }
 END_TEST
 
-void api_signal(Suite *s) { SUITE_ADD(s, rs_recv_signal, rs_accept_signal); }
+/* The errno of a channel that cannot be made. */
+static void *channel_run(void *tid)
+{
+	__atomic_store_n((pid_t *)tid, gettid(), __ATOMIC_RELEASE);
+	return rdma_create_event_channel() ? NULL : (void *)(intptr_t)errno;
+}
+
+/* So many wait for the daemon that connect() does, too.  A handler is no reason to say that there is none. */
+START_TEST(door_signal)
+{
+	int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), first = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	socklen_t len = offsetof(struct sockaddr_un, sun_path);
+	char name[32];
+	pthread_t t;
+	pid_t tid = 0;
+	void *err;
+
+	len += (socklen_t)snprintf(name, sizeof(name), "@rdmad-door.%d", (int)getpid());
+	memcpy(sa.sun_path + 1, name + 1, strlen(name) - 1);
+	ok(bind(door, (struct sockaddr *)&sa, len));
+	ok(listen(door, 0));
+	ok(connect(first, (struct sockaddr *)&sa, len));
+	ok(setenv("RDMAD_SOCKET", name, 1));
+	interrupt_handler(0);
+	interrupts = 0;
+	ck_assert_int_eq(pthread_create(&t, NULL, channel_run, &tid), 0);
+	sleeps_in(&tid, SYS_connect);
+	ck_assert_int_eq(pthread_kill(t, SIGUSR1), 0);
+	while (!interrupts)
+		usleep(1000); /* the test has a limit of time */
+	sleeps_in(&tid, SYS_connect);
+	close(door);
+	ck_assert_int_eq(pthread_join(t, &err), 0);
+	ck_assert_int_eq((intptr_t)err, ENODEV);
+}
+END_TEST
+
+void api_signal(Suite *s) { SUITE_ADD(s, rs_recv_signal, rs_accept_signal, door_signal); }
