@@ -18,7 +18,7 @@
 
 static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t svc_cond = PTHREAD_COND_INITIALIZER;
-static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER; /* before svc_lock: the thread does something */
+static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER; /* before svc_lock: the thread does not sleep */
 static struct rsock *svc_list;
 static bool svc_runs;
 static int svc_kick = -1;
@@ -134,16 +134,17 @@ static void *svc_run(void *arg)
 {
 	struct round r;
 
+	pthread_mutex_lock(&work_lock);
 	pthread_mutex_lock(&svc_lock);
 	while (list_left() && round_begin(&r)) {
 		svc_round++;
 		pthread_cond_broadcast(&svc_cond);
 		pthread_mutex_unlock(&svc_lock);
+		pthread_mutex_unlock(&work_lock);
 		round_sleep(&r);
 		pthread_mutex_lock(&work_lock);
 		round_work(&r);
 		round_end(&r);
-		pthread_mutex_unlock(&work_lock);
 		pthread_mutex_lock(&svc_lock);
 	}
 	svc_runs = false;
@@ -151,6 +152,7 @@ static void *svc_run(void *arg)
 	svc_kick = -1;
 	pthread_cond_broadcast(&svc_cond);
 	pthread_mutex_unlock(&svc_lock);
+	pthread_mutex_unlock(&work_lock);
 	return arg;
 }
 
@@ -177,21 +179,26 @@ static int svc_start(void)
 	return err;
 }
 
+/* ---- fork ------------------------------------------------------------------------------- */
+
+static void work_stop(void) { pthread_mutex_lock(&work_lock); }
+static void work_go(void) { pthread_mutex_unlock(&work_lock); }
+
 /*
  * A child of a program without threads may do all; so while such a program forks, the thread, of which it does not know, has no lock.
- * (Those of libibverbs are taken behind these: it was loaded before.)
+ * It works by calls of others, as of an allocator, or of rdmad-run --check, and their handlers lock them before a fork, too: this one
+ * is registered as late as can be, and so waits before they do.
  */
-static void fork_before(void)
+static void work_guard(void)
 {
-	pthread_mutex_lock(&work_lock);
-	pthread_mutex_lock(&svc_lock);
+	static bool guarded;
+
+	if (!__atomic_exchange_n(&guarded, true, __ATOMIC_RELAXED))
+		pthread_atfork(work_stop, work_go, work_go);
 }
 
-static void fork_after(void)
-{
-	pthread_mutex_unlock(&svc_lock);
-	pthread_mutex_unlock(&work_lock);
-}
+static void fork_before(void) { pthread_mutex_lock(&svc_lock); }
+static void fork_after(void) { pthread_mutex_unlock(&svc_lock); }
 
 /* Neither the thread nor its sockets are this process's. */
 static void fork_child(void)
@@ -207,11 +214,14 @@ static void fork_child(void)
 
 __attribute__((constructor)) static void svc_open(void) { pthread_atfork(fork_before, fork_after, fork_child); }
 
+/* ---- the list ----------------------------------------------------------------------------- */
+
 int rs_svc_add(struct rsock *rs, int64_t due)
 {
 	int err = 0, cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	work_guard();
 	pthread_mutex_lock(&svc_lock);
 	__atomic_store_n(&rs->svc.due, due, __ATOMIC_RELAXED);
 	if (!rs->svc.on) {

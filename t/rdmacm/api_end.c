@@ -2,6 +2,10 @@
 /* api_end.c - the end of a peer, of the daemon, of a channel: what others see of it. */
 #include "streams.h"
 
+#include "../proc_state.h"
+
+#include <dirent.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -319,8 +323,98 @@ START_TEST(forked)
 }
 END_TEST
 
+/* Sanitizers have locks of their own meanwhile, and the thread that accepts wants memory. */
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+
+/* A thread of ours that is not this one, the first; 0: there is none. */
+static pid_t other_thread(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	pid_t tid = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (!tid && (e = readdir(d)))
+		tid = atoi(e->d_name) != getpid() ? atoi(e->d_name) : 0;
+	closedir(d);
+	return tid;
+}
+
+struct rs_call {
+	int listen;
+	pid_t tid; /* atomic */
+};
+
+static void *accept_run(void *arg)
+{
+	struct rs_call *c = arg;
+
+	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
+	return (void *)(intptr_t)raccept(c->listen, NULL, NULL);
+}
+
+static void *fork_run(void *arg)
+{
+	struct rs_call *c = arg;
+	pid_t pid;
+
+	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	return (void *)(intptr_t)(waitpid(pid, NULL, 0) == pid);
+}
+
+/*
+ * One thread forks, one accepts, and that of the library is to keep the listener alive, which has to wait for the second, as the
+ * first for the third.  The daemon is slow meanwhile.
+ */
+START_TEST(rs_fork_accepting)
+{
+	const int idle = 1, on = 1;
+	pid_t daemon = daemon_start(), svc;
+	struct rs_call a = { .listen = rs_open() }, f = { .tid = 0 };
+	int client = rs_open();
+	pthread_t accepts, forks;
+	void *ret;
+
+	ok(rbind(a.listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(a.listen, 4));
+	ok(rfcntl(client, F_SETFL, O_NONBLOCK));
+	fails(rconnect(client, lo(rs_port(a.listen)), sizeof(struct sockaddr_in)), EINPROGRESS);
+	rs_ready(a.listen, POLLIN);
+	svc = other_thread();
+	sleeps_in(&svc, SYS_ppoll); /* it has asked for the connection */
+	ok(rsetsockopt(a.listen, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)));
+	ok(rsetsockopt(a.listen, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)));
+	ck_assert_int_eq(kill(daemon, SIGSTOP), 0);
+	while (proc_state(daemon) != 'T')
+		usleep(1000); /* the test has a limit of time */
+	ck_assert_int_eq(pthread_create(&accepts, NULL, accept_run, &a), 0);
+	sleeps_in(&a.tid, SYS_recvmsg);
+	sleeps_in(&svc, SYS_futex);
+	ck_assert_int_eq(pthread_create(&forks, NULL, fork_run, &f), 0);
+	sleeps_in(&f.tid, SYS_futex);
+	ck_assert_int_eq(kill(daemon, SIGCONT), 0);
+	ck_assert_int_eq(pthread_join(accepts, &ret), 0);
+	ck_assert_int_ge((intptr_t)ret, 0);
+	ok(rclose((int)(intptr_t)ret));
+	ck_assert_int_eq(pthread_join(forks, &ret), 0);
+	ck_assert_ptr_nonnull(ret);
+	ok(rclose(client));
+	ok(rclose(a.listen));
+	ck_assert_int_eq(kill(daemon, SIGTERM), 0);
+	ck_assert_int_eq(waitpid(daemon, NULL, 0), daemon);
+}
+END_TEST
+
+#endif
+
 void api_end(Suite *s)
 {
 	SUITE_ADD(s, peer_killed, daemon_killed, rs_daemon_killed, removal_ordered, wait_cancelled, call_cancelled,
 		  channel_destroyed, forked);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+	SUITE_ADD(s, rs_fork_accepting);
+#endif
 }
