@@ -500,7 +500,8 @@ void why_drop(struct hca *h, struct qp *qp, enum why_cause cause, const struct b
 		told = &qp->why.told_pkey;
 	}
 	TRACE_PUT(h, qp, DROP, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = stat);
-	if (*told)
+	/* Answers to requests that were flushed are no news, be it a QP's NAK to itself. */
+	if (*told || (qp->state == QPS_ERR && op_answers(opcode_get(b->op_first))))
 		return;
 	*told = true;
 	w = begin(h, qp, cause);

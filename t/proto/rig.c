@@ -196,6 +196,16 @@ static void create(struct host *x, const struct link_conf *c, uint32_t srqn, uin
 		0);
 }
 
+void rig_to_init(struct rig *r, struct host *x, const struct link_conf *c)
+{
+	struct qp_attr a = { .state = QPS_RESET };
+
+	ck_assert_int_eq(hca_qp_modify(x->h, x->qpn, &a, QPA_STATE, r->now), 0);
+	a = (struct qp_attr){ .state = QPS_INIT, .port = 1, .access = c->access };
+	ck_assert_int_eq(
+		hca_qp_modify(x->h, x->qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, r->now), 0);
+}
+
 void rig_to_rtr(struct rig *r, struct host *x, struct host *peer, const struct link_conf *c)
 {
 	struct qp_attr a = { .state = QPS_RTR,

@@ -87,6 +87,7 @@ void rig_init(struct rig *, enum link_mode);
 void rig_fini(struct rig *);
 /* A QP of each, connected and in RTS; UD: qkey 0x1234.  QPT_XRC_SEND: a sends, b receives by an SRQ, on which rig_recv() posts. */
 void rig_connect(struct rig *, const struct link_conf *);
+void rig_to_init(struct rig *, struct host *, const struct link_conf *); /* by RESET */
 void rig_to_rtr(struct rig *, struct host *, struct host *peer, const struct link_conf *);
 void rig_to_rts(struct rig *, struct host *, const struct link_conf *);
 

@@ -318,4 +318,63 @@ START_TEST(refused_long_ago)
 }
 END_TEST
 
-TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring, no_timer, uc_lost, far_answers, refused_long_ago)
+static bool has_cause(struct host *x, unsigned cause)
+{
+	bool found = false;
+	struct why w;
+
+	while (hca_why(x->h, &w))
+		found |= w.cause == cause;
+	return found;
+}
+
+/* A QP that went to ERR with requests under way hears the answers: that is nothing to tell of.  Requests are. */
+START_TEST(late_answers)
+{
+	struct qp_attr err = { .state = QPS_ERR };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &err, QPA_STATE, r.now), 0);
+	b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn);
+	pkt_give(&r, &r.a, &b, NULL, 0);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_BAD_STATE), 1);
+	ck_assert(!has_cause(&r.a, WHY_RX_STATE));
+	b = pkt_from(&r, &r.b, OP_SEND_ONLY, conf_rc.psn + 77);
+	pkt_give(&r, &r.a, &b, "1234", 4);
+	ck_assert(has_cause(&r.a, WHY_RX_STATE));
+	rig_fini(&r);
+}
+END_TEST
+
+/* A QP connected with itself refuses its own WRITE: it is in ERR before it hears that, and the WR is flushed. */
+START_TEST(own_nak) /* conf: rule 4.9 */
+{
+	struct burst b;
+	struct rig r;
+	struct why w;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	rig_to_init(&r, &r.a, &conf_rc);
+	rig_to_rtr(&r, &r.a, &r.a, &conf_rc);
+	rig_to_rts(&r, &r.a, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8, .rkey = r.a.key ^ 1);
+	while (hca_tx(r.a.h, &b, r.now))
+		hca_rx_burst(r.a.h, &b, r.now);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_WR_FLUSH_ERR);
+	ck_assert(has_event(&r.a, EV_QP_ACCESS_ERR));
+	w = cause_of(&r.a, WHY_RESP_RKEY);
+	ck_assert_uint_eq(w.flush_sq, 1);
+	ck_assert(!has_cause(&r.a, WHY_RX_STATE));
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("why", silent, deaf, loss, progress, fifo, bursts, ring, no_timer, uc_lost, far_answers, refused_long_ago,
+	  late_answers, own_nak)
