@@ -11,6 +11,8 @@
 #include "daemon/shard/share.h"
 #include "daemon/shard/turn.h"
 #include "program.h"
+#include "proto/why.h"
+#include "t/nap.h"
 #include "t/suite.h"
 
 static struct program a, b;
@@ -106,7 +108,38 @@ END_TEST
 
 static bool no_agents(struct shard *, mono_t) { return false; }
 static mono_t never(const struct shard *) { return MONO_NEVER; }
-static void no_causes(struct shard *, unsigned) {}
+
+static void drop_causes(struct shard *s, unsigned device)
+{
+	struct why w;
+
+	while (hca_why(s->hca[device], &w))
+		;
+}
+
+static struct hooks hooks_were;
+static struct io *io;
+
+/* With what a guest's turn needs. */
+static void guest_begin(void)
+{
+	set_up();
+	hooks_were = hooks;
+	hooks.agents_turn = no_agents;
+	hooks.agents_deadline = never;
+	hooks.why_collect = drop_causes;
+	shard.sleeps_until = MONO_NEVER;
+	ck_assert_int_eq(io_new(&io, IO_EPOLL), 0);
+	ck_assert_int_eq(net_new(&shard.net, &shard, io), 0);
+}
+
+static void guest_end(void)
+{
+	net_free(shard.net);
+	io_free(io);
+	tear_down();
+	hooks = hooks_were;
+}
 
 /*
  * A guest takes no receives, so it sends nothing that may be for one: with a send in the queue the shard is woken.  For a queue pair
@@ -114,18 +147,10 @@ static void no_causes(struct shard *, unsigned) {}
  */
 START_TEST(guest)
 {
-	struct hooks were = hooks;
 	struct burst burst;
 	unsigned sends;
-	struct io *io;
 
-	set_up();
-	hooks.agents_turn = no_agents;
-	hooks.agents_deadline = never;
-	hooks.why_collect = no_causes;
-	shard.sleeps_until = MONO_NEVER;
-	ck_assert_int_eq(io_new(&io, IO_EPOLL), 0);
-	ck_assert_int_eq(net_new(&shard.net, &shard, io), 0);
+	guest_begin();
 	ck_assert_msg(turn_guest(&shard), "the shard is woken for queue pairs that have nothing to send");
 	program_to(&a, QPS_SQD, 0);
 	program_post(&a, 1, 0);
@@ -136,11 +161,36 @@ START_TEST(guest)
 	ck_assert(!turn_guest(&shard));
 	ck_assert_uint_eq(RING_LOAD(&a.cq.ring.hdr->prod), 0);
 	ck_assert(hca_tx(shard.hca[0], &burst, clock_now()));
-	net_free(shard.net);
-	io_free(io);
-	tear_down();
-	hooks = were;
+	guest_end();
 }
 END_TEST
 
-TEST_MAIN("drain", shares, own_only, all_of_it, nonsense, guest)
+/* The shard wakes up late, and its answers wait in the socket, which a guest does not read: nothing times out by its turn. */
+START_TEST(guest_reads_nothing)
+{
+	unsigned sends, waited = 0;
+	struct burst burst;
+	struct hca *hca;
+	bool alone;
+
+	guest_begin();
+	hca = shard.hca[0];
+	program_post(&a, 1, 0);
+	program_post(&b, 0, 1);
+	ctx_drain(&shard, &sends, clock_now());
+	ck_assert(hca_tx(hca, &burst, clock_now()));
+	shard.sleeps_until = hca_deadline(hca);
+	while (mono_before(clock_now(), shard.sleeps_until))
+		nap(&waited);
+	program_to(&b, QPS_ERR, 0);
+	alone = turn_guest(&shard);
+	ck_assert_uint_eq(hca_stat(hca, HCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+	ck_assert_msg(alone, "the shard is woken for what it is about to wake up for");
+	ck_assert_uint_eq(RING_LOAD(&b.cq.ring.hdr->prod), 1);
+	hca_tick(hca, clock_now());
+	ck_assert_uint_eq(hca_stat(hca, HCA_STAT_LOCAL_ACK_TIMEOUT), 1);
+	guest_end();
+}
+END_TEST
+
+TEST_MAIN("drain", shares, own_only, all_of_it, nonsense, guest, guest_reads_nothing)
