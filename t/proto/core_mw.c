@@ -370,6 +370,30 @@ START_TEST(order) /* conf: rule 4.8 */
 }
 END_TEST
 
+/* RESET is not the end of the QP: what is bound to it stays so, and whoever it is connected with next may use it. */
+START_TEST(over_reset) /* conf: rule 6.2 */
+{
+	struct link_conf c = conf_rc;
+
+	for (unsigned type = 1; type <= 2; type++) {
+		struct scene s;
+
+		scene_new(&s, LINK_WIRE, type);
+		ck_assert_uint_eq(bind(&s, s.mw ^ 1, 4096, 64, ALL), WC_SUCCESS);
+		rig_to_init(&s.r, &s.r.a, &c);
+		rig_to_init(&s.r, &s.r.b, &c);
+		rig_to_rtr(&s.r, &s.r.a, &s.r.b, &c);
+		rig_to_rtr(&s.r, &s.r.b, &s.r.a, &c);
+		rig_to_rts(&s.r, &s.r.a, &c);
+		rig_to_rts(&s.r, &s.r.b, &c);
+		ck_assert_uint_eq(use(&s, WR_WRITE, s.mw ^ 1, 4096, 64), WC_SUCCESS);
+		ck_assert_int_eq(hca_mr_dereg(s.r.b.h, s.r.b.key), EBUSY);
+		ck_assert_uint_eq(inv(&s, s.mw ^ 1), type == 2 ? WC_SUCCESS : WC_MW_BIND_ERR);
+		rig_fini(&s.r);
+	}
+}
+END_TEST
+
 /* A window is no key for local memory; requests with sge or inline data are none. */
 START_TEST(no_lkey)
 {
@@ -413,4 +437,4 @@ START_TEST(losses)
 END_TEST
 
 TEST_MAIN("core_mw", type1, type2, bad_binds, rights, bounds, zero_based, whose, busy, send_inv, send_inv_bad, order,
-	  no_lkey, losses)
+	  over_reset, no_lkey, losses)
