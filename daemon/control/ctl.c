@@ -54,6 +54,13 @@ static struct {
 
 /* ---- listening ---------------------------------------------------------------- */
 
+static bool is_socket(const char *name)
+{
+	struct stat st;
+
+	return stat(name, &st) || S_ISSOCK(st.st_mode);
+}
+
 /* A socket file that nobody listens on any more, left by a daemon that was killed. */
 static bool socket_stale(const struct sockaddr_un *sa, socklen_t len)
 {
@@ -94,7 +101,9 @@ static int socket_bind(int fd, const char *name, const struct conf *conf)
 	/* No moment in which the file has more rights than it should. */
 	mask = umask(file ? 0777 & ~conf->mode : 077);
 	err = bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
-	if (err == EADDRINUSE && file && socket_stale(&sa, len) && !unlink(name))
+	if (err == EADDRINUSE && file && !is_socket(name))
+		err = ENOTSOCK; /* a file of somebody's: to connect to it is refused as to a socket that is left */
+	else if (err == EADDRINUSE && file && socket_stale(&sa, len) && !unlink(name))
 		err = bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
 	umask(mask);
 	if (err == EADDRINUSE && ctl.private)
@@ -102,6 +111,8 @@ static int socket_bind(int fd, const char *name, const struct conf *conf)
 	else if (err == EADDRINUSE)
 		log_err("%s is in use: another rdmad listens there; stop it, or choose another name with --socket",
 			name);
+	else if (err == ENOTSOCK)
+		log_err("%s is there, and no socket; choose another name with --socket", name);
 	else if (err == EACCES || err == EROFS || err == ENOENT)
 		log_err("cannot make the socket %s: %s; a daemon for one user is started with --private, or choose "
 			"another socket with --socket",
