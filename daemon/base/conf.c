@@ -342,14 +342,15 @@ static void beside(const char *of, const char *path, char *to, size_t len)
 
 /*
  * libconfuse's own cfg_include() looks for a relative path where the daemon runs, and after an error in the file leaves it open, to
- * be read on with the next SIGHUP.
+ * be read on with the next SIGHUP.  And its scanner ends the process if it cannot read, as a directory.
  */
 static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
 {
 	static unsigned depth;
 	const int line = cfg->line;
 	char *const from = cfg->filename, path[PATH_MAX];
-	FILE *f = NULL;
+	char *text;
+	FILE *f;
 	int err;
 
 	if (argc != 1 || !*argv[0]) {
@@ -361,9 +362,18 @@ static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
 		conf_wrong(cfg, "include \"%s\": files include each other %u deep; take one out", path, depth);
 		return -1;
 	}
-	f = fopen(path, "re");
-	if (!f) {
+	text = conf_text_read(path);
+	if (!text && errno == EILSEQ)
+		conf_wrong(cfg, "include \"%s\": is no text, it has NUL bytes; it may have been damaged: write it anew",
+			   path);
+	else if (!text)
 		conf_wrong(cfg, "include \"%s\": %s; check its name, and who may read it", path, strerror(errno));
+	if (!text)
+		return -1;
+	f = fmemopen(text, strlen(text), "r");
+	if (!f) {
+		conf_wrong(cfg, "no memory to read %s", path);
+		free(text);
 		return -1;
 	}
 	depth++;
@@ -373,6 +383,7 @@ static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
 	cfg->line = line;
 	depth--;
 	fclose(f);
+	free(text);
 	return err == CFG_SUCCESS ? 0 : -1;
 }
 
