@@ -105,7 +105,11 @@ int spare_take(bool ipv6, bool receives)
 
 void spare_give(bool ipv6, int fd)
 {
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
 	set(fd, SO_REUSEPORT, 0); /* the next one may want its port alone */
+	connect(fd, &none,
+		sizeof(none)); /* a link-local address that it could not have has tied it to that interface */
 	pthread_mutex_lock(&spare.lock);
 	if (spare.made && spare.fd[ipv6] && spare.n[ipv6] < spare.max[ipv6]) {
 		spare.fd[ipv6][spare.n[ipv6]++] = fd;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* net_row.c - rows of a GID table come and go: until then what has such a GID is local, also if it could have no socket. */
 #include "daemon/shard/net.h"
+#include "daemon/shard/spare.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -60,6 +61,26 @@ START_TEST(without_socket)
 }
 END_TEST
 
+/* A socket with a large buffer that was not for a link-local address is for any other one, on any interface. */
+START_TEST(spare_again)
+{
+	static const uint8_t other[16] = { 0xfe, 0x80, [8] = 0x72, 0x64, [15] = 9 };
+	socklen_t len = sizeof(int);
+	int fd, tied = -1;
+
+	spare_begin(0, 1, geteuid(), 65536);
+	set_up();
+	ck_assert_int_eq(row(1, other, true), EADDRNOTAVAIL);
+	ck_assert_uint_eq(spare_n(), 1);
+	fd = spare_take(true, true);
+	ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &tied, &len), 0);
+	ck_assert_int_eq(tied, 0);
+	close(fd);
+	tear_down();
+	spare_end();
+}
+END_TEST
+
 /* It is local as long as one row has it. */
 START_TEST(two_rows)
 {
@@ -76,4 +97,4 @@ START_TEST(two_rows)
 }
 END_TEST
 
-TEST_MAIN("net_row", without_socket, two_rows)
+TEST_MAIN("net_row", without_socket, spare_again, two_rows)
