@@ -234,6 +234,27 @@ static unsigned sockets_each(unsigned addrs)
 	return 1 + net_ports;
 }
 
+static bool host_has(const struct host *host, const uint8_t *gid)
+{
+	for (unsigned i = 0; i < host->addr_n; i++)
+		if (gid_same(host->addr[i].gid, gid))
+			return true;
+	return false;
+}
+
+/* Those of devices that the host does not list, as of 127.0.0.0/8. */
+static void named_count(const struct host *host, unsigned *v4, unsigned *v6)
+{
+	for (unsigned i = 0; i < devices_n; i++) {
+		for (unsigned k = 0; k < device_conf[i].addr_n; k++) {
+			const uint8_t *gid = device_conf[i].addr[k].s6_addr;
+
+			if (!host_has(host, gid))
+				++*(gid_is_v4(gid) ? v4 : v6);
+		}
+	}
+}
+
 /* Everything that root is needed for; then it is given up. */
 static bool rights_leave(const struct conf *conf, bool own)
 {
@@ -245,6 +266,7 @@ static bool rights_leave(const struct conf *conf, bool own)
 		for (unsigned i = 0; i < host.addr_n; i++)
 			(*(gid_is_v4(host.addr[i].gid) ? &v4 : &v6))++;
 	}
+	named_count(&host, &v4, &v6);
 	if (spare_may(net_rcvbuf)) {
 		n = shards_n * sockets_each(v4 + v6);
 		spare_begin(v4 * n, v6 * n, user.uid == RIGHTS_KEEP ? geteuid() : user.uid, net_rcvbuf);
