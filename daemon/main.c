@@ -120,7 +120,8 @@ static bool bad_option(const char *name, const char *value, const char *advice)
 	return false;
 }
 
-static bool impair_apply(const struct options *o, const struct conf *conf)
+/* The status to end with, or -1: the rules are read. */
+static int impair_apply(const struct options *o, const struct conf *conf)
 {
 	const char *rules = o->impair ? o->impair : conf->impair, *wrong;
 	char line[sizeof(conf->impair) + 512];
@@ -130,15 +131,21 @@ static bool impair_apply(const struct options *o, const struct conf *conf)
 	if (o->seed) {
 		errno = 0;
 		seed = strtoull(o->seed, &end, 0);
-		if (errno || end == o->seed || *end || o->seed[0] == '-')
-			return bad_option("fault-seed", o->seed, "a seed is a whole number");
+		if (errno || end == o->seed || *end || o->seed[0] == '-') {
+			bad_option("fault-seed", o->seed, "a seed is a whole number");
+			return 2;
+		}
 	}
 	wrong = impair_read(rules, o->seed ? &seed : NULL);
-	if (wrong && !o->impair) {
-		snprintf(line, sizeof(line), "rdmad: the rules of the configuration, %s: %s", rules, wrong);
-		conf_say(line);
+	if (!wrong)
+		return -1;
+	if (o->impair) {
+		bad_option("fault", o->impair, wrong);
+		return 2;
 	}
-	return !wrong || (o->impair && bad_option("fault", o->impair, wrong));
+	snprintf(line, sizeof(line), "rdmad: the rules of the configuration, %s: %s", rules, wrong);
+	conf_say(line);
+	return 1;
 }
 
 /* The command line goes before the file. */
@@ -164,7 +171,7 @@ static bool options_apply(const struct options *o, struct conf *conf)
 			return bad_option("shards", o->shards, "give 1 to 16, or 0 to have it chosen");
 		conf->shards = (unsigned)n;
 	}
-	return impair_apply(o, conf);
+	return true;
 }
 
 /*
@@ -309,7 +316,7 @@ static int conf_status(struct conf *conf, bool first)
 		return 1;
 	if (first)
 		conf_devices(conf);
-	return options_apply(&options, conf) ? -1 : 2;
+	return options_apply(&options, conf) ? impair_apply(&options, conf) : 2;
 }
 
 static bool conf_again(struct conf *conf) { return conf_status(conf, false) < 0; }
