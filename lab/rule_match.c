@@ -89,15 +89,16 @@ static bool get_path(struct reader *rd, const struct node *n, void *rule)
 
 static bool one_service(struct reader *rd, const struct node *n, void *rule)
 {
-	static const char *const words[] = { "rc", "uc", "rd", "ud", "cnp", "xrc" };
+	static const char *const words[] = { "rc", "uc", "ud", "xrc", "cnp" };
+	static const uint8_t service[] = { SVC_RC, SVC_UC, SVC_UD, SVC_XRC, SVC_CNP };
 	struct rule *r = rule;
 	unsigned i;
 
-	if (!get_word(rd, n, "service", words, 6, &i))
+	if (!get_word(rd, n, "service", words, 5, &i))
 		return false;
 	if (r->services == 0xff)
 		r->services = 0;
-	r->services |= 1u << i;
+	r->services |= 1u << (service[i] >> 5);
 	return true;
 }
 

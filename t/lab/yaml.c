@@ -78,6 +78,7 @@ static const struct {
 	{ 2, "no direction", "rules:\n- {match: {direction: up}, do: drop}\n" },
 	{ 2, "no path", "rules:\n- {match: {path: air}, do: drop}\n" },
 	{ 2, "no service", "rules:\n- {match: {service: [rc, tcp]}, do: drop}\n" },
+	{ 2, "\"rd\" is no service", "rules:\n- {match: {service: rd}, do: drop}\n" },
 	{ 2, "looks like 17", "rules:\n- {match: {psn: +}, do: drop}\n" },
 	{ 2, "looks like 17", "rules:\n- {match: {psn: +3..+1}, do: drop}\n" },
 	{ 2, "looks like 17", "rules:\n- {match: {psn: +010}, do: drop}\n" },
