@@ -470,7 +470,7 @@ static const char *allowed(int opt)
 	} rows[] = {
 		{ 'w', "a file, or -" },
 		{ 'd', "names of devices, with commas" },
-		{ 'q', "numbers of queue pairs, with commas" },
+		{ 'q', "numbers of queue pairs, with commas, 16 at most" },
 		{ 'l', "a number of bytes, 12 at least" },
 		{ 'C', "a size, such as 64K, 10M or 1G" },
 		{ 'W', "a number of files" },

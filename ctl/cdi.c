@@ -261,7 +261,7 @@ int cdi_main(int argc, char **argv, const struct ask *ask)
 
 	if (wrong)
 		return wrong;
-	fd = daemon_find(name, false);
+	fd = daemon_find(ask->socket || name != env ? name : NULL, false); /* which says where the name is from */
 	if (fd < 0 || !daemon_hello(fd))
 		return 1;
 	close(fd);

@@ -235,6 +235,10 @@ int fault_main(int argc, char **argv, const struct ask *ask)
 	n = argc - optind;
 	what = n > 0 ? argv[optind] : "";
 	arg = n > 1 ? argv[optind + 1] : NULL;
+	if (opt.seeded && strcmp(what, "add") != 0)
+		return rdmactl_wrong(argv[0], "--seed is for add");
+	if (opt.log && strcmp(what, "list") != 0)
+		return rdmactl_wrong(argv[0], "--log is for list");
 	if (!strcmp(what, "add") && n == 2)
 		return add(ask, arg, &opt);
 	if (!strcmp(what, "check") && n == 2)

@@ -45,37 +45,40 @@ static void show(const json_t *j)
 
 int stats_main(int argc, char **argv, const struct ask *ask)
 {
+	enum { OPT_OPEN = 256, OPT_CLASSIC };
 	static const struct option longs[] = {
-		{ "socket", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
-		{ "openmetrics", no_argument, NULL, 'o' },  { "prometheus", no_argument, NULL, 'p' },
-		{ "help", no_argument, NULL, 'h' },         { 0 },
+		{ "socket", required_argument, NULL, 's' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "openmetrics", no_argument, NULL, OPT_OPEN },
+		{ "prometheus", no_argument, NULL, OPT_CLASSIC },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	struct ask a = *ask;
-	bool metrics = false, classic = false;
+	bool open = false, classic = false;
 	json_t *j;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "s:joph", longs, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "s:jh", longs, NULL)) >= 0) {
 		switch (c) {
 		case 's': a.socket = optarg; break;
 		case 'j': a.json = true; break;
-		case 'o':
-		case 'p':
-			metrics = true;
-			classic = c == 'p';
-			break;
+		case OPT_OPEN: open = true; break;
+		case OPT_CLASSIC: classic = true; break;
 		case 'h': puts("usage: rdmactl [-s SOCKET] stats [--json | --openmetrics | --prometheus]"); return 0;
 		default: return rdmactl_wrong(argv[0], NULL);
 		}
 	}
 	if (optind != argc)
 		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes no arguments", argv[optind]);
+	if (a.json + open + classic > 1)
+		return rdmactl_wrong(argv[0], "one of --json, --openmetrics and --prometheus");
 	j = show_ask(&a, DUMP_STATS);
 	if (!j)
 		return 1;
 	if (a.json)
 		return show_json(j);
-	if (metrics)
+	if (open || classic)
 		metrics_print(j, classic);
 	else
 		show(j);
