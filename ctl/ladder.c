@@ -218,6 +218,7 @@ static void summary(const struct ladder *l, const struct options *o)
 static int draw(struct ladder *l, const struct captures *c, const struct options *o)
 {
 	const bool chosen = o->first > 1 || o->last < UINT64_MAX;
+	int status;
 	json_t *j;
 
 	ladder_end(l, o->qpn, o->qpns);
@@ -244,8 +245,10 @@ static int draw(struct ladder *l, const struct captures *c, const struct options
 			json_object_set_new(j, "clocks", clocks_json(c));
 		return show_json(j);
 	}
-	summary(l, o);
-	return put(l, o);
+	status = put(l, o);
+	if (!status)
+		summary(l, o);
+	return status;
 }
 
 /* The names of all files, without their directories; the caller frees it. */
