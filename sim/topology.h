@@ -80,7 +80,7 @@ struct topology {
 	unsigned load_n;
 	struct adapter adapter;
 	uint64_t seed, duration_ns, sample_ns;
-	unsigned hosts_line;
+	unsigned hosts_line, sample_line;
 };
 
 /* Says what is wrong, in which line, and what to do, and ends the program; name: of the file, for that. */

@@ -220,6 +220,6 @@ bool topology_check(struct topology *t, struct rule_error *err)
 	if (!t->sample_ns)
 		t->sample_ns = t->duration_ns / SAMPLES ? t->duration_ns / SAMPLES : 1;
 	if (t->duration_ns / t->sample_ns > 10000000)
-		return bad(err, t->hosts_line, "sample is so short that there would be more than ten million of them");
+		return bad(err, t->sample_line, "sample is so short that there would be more than ten million of them");
 	return true;
 }

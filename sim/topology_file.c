@@ -418,7 +418,14 @@ static bool top_workload(struct reader *rd, const struct node *n, void *arg) { r
 
 GET(top_seed, struct topology, get_u64(rd, n, &it->seed))
 GET(top_duration, struct topology, get_ns(rd, n, &it->duration_ns))
-GET(top_sample, struct topology, get_ns(rd, n, &it->sample_ns))
+
+static bool top_sample(struct reader *rd, const struct node *n, void *arg)
+{
+	struct topology *t = arg;
+
+	t->sample_line = node_line(n);
+	return get_ns(rd, n, &t->sample_ns);
+}
 
 static bool whole(struct reader *rd, const struct node *n, void *arg)
 {
