@@ -371,6 +371,15 @@ static void own_check(struct options *opt, char *profile)
 	}
 }
 
+/* The name of an option whose value may be left out, and is: what follows behind a blank is the program. */
+static const char *bare_option(int c)
+{
+	for (const struct option *o = long_options; o->name && !optarg; o++)
+		if (o->val == c && o->has_arg == optional_argument)
+			return o->name;
+	return NULL;
+}
+
 /* Options that do not go together. */
 static void options_check(const struct options *opt, bool env, bool program, bool more)
 {
@@ -390,6 +399,10 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 		    opt->daemon_arg_n || opt->check || opt->trace || is_watched(opt))) {
 		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
 		    "only");
+		fail_usage();
+	}
+	if (opt->trace && !*opt->trace) {
+		say("--trace= has no calls: name some, or say --trace alone for all");
 		fail_usage();
 	}
 	if (opt->trace_file && !opt->trace) {
@@ -422,6 +435,7 @@ bool options_parse(struct options *opt, int argc, char **argv)
 		abort();
 	while ((c = getopt_long(argc, argv, "+s:o::a:d:rl:St:g:R:C:F:L::xehV", long_options, NULL)) != -1) {
 		given++;
+		opt->bare = bare_option(c);
 		switch (c) {
 		case 'F': opt->impair = optarg; break;
 		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;

@@ -161,8 +161,8 @@ int own_config(const struct options *opt)
 		return -1;
 	if (opt->profile_file)
 		dprintf(fd, "include('%s')\n", opt->profile_file);
-	for (unsigned i = 0; i < n; i++) {
-		dprintf(fd, "device %s%u {", opt->profile ? "" : "rdmad", i);
+	for (unsigned i = 0; i < n; i++) { /* in one line: what is wrong with all of them is said once */
+		dprintf(fd, "%sdevice %s%u {", i ? " " : "", opt->profile ? "" : "rdmad", i);
 		if (opt->profile)
 			dprintf(fd, " profile = \"%s\"", opt->profile);
 		if (opt->spare || (opt->profile && !opt->rails && !opt->ports))
@@ -171,11 +171,12 @@ int own_config(const struct options *opt)
 			dprintf(fd, " numa-node = %u", node_of(opt, i, n));
 		a = opt->own_addr ? 0 : opt->rails ? opt->addr[opt->host * n + i] : own_addr(i);
 		if (opt->own_addr)
-			dprintf(fd, " addresses = { \"%s\" } }\n", opt->own_addr);
+			dprintf(fd, " addresses = { \"%s\" } }", opt->own_addr);
 		else
-			dprintf(fd, " addresses = { \"%u.%u.%u.%u\" } }\n", a >> 24, a >> 16 & 255, a >> 8 & 255,
+			dprintf(fd, " addresses = { \"%u.%u.%u.%u\" } }", a >> 24, a >> 16 & 255, a >> 8 & 255,
 				a & 255);
 	}
+	dprintf(fd, "\n");
 	lseek(fd, 0, SEEK_SET);
 	return fd;
 }

@@ -204,7 +204,7 @@ bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN])
 	return *name;
 }
 
-int prog_check(const char *name)
+int prog_check(const char *name, const char *bare)
 {
 	char path[PATH_MAX];
 	const char *why;
@@ -214,6 +214,8 @@ int prog_check(const char *name)
 	case ENOENT:
 	case ENOTDIR:
 		say("%s: no such program%s", name, strchr(name, '/') ? "" : " in $PATH. Is its package installed?");
+		if (bare)
+			say("if it is the value of --%s: --%s=%s", bare, bare, name);
 		return RUN_NOT_FOUND;
 	default:
 		say("%s is there, but cannot be executed (a directory, or chmod +x is missing)", path);
@@ -224,4 +226,16 @@ int prog_check(const char *name)
 		say("warning: %s %s, so the dynamic loader gives it no library of ours: it will not see rdmad", path,
 		    why);
 	return 0;
+}
+
+int prog_become(char **argv)
+{
+	int err;
+
+	execvp(argv[0], argv);
+	err = errno; /* of one that prog_check() has found */
+	say("cannot run %s: %s", argv[0],
+	    err == ENOENT ? "the interpreter or loader that it names is not there (its first line, or readelf -l)"
+			  : strerror(err));
+	return err == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 			opt.socket = NULL;
 	}
 	program = argv + optind;
-	status = *program ? prog_check(program[0]) : 0;
+	status = *program ? prog_check(program[0], opt.bare) : 0;
 	if (status)
 		return status;
 	if (opt.sweep.faults)
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 		hosts_split(&opt);
 	if ((opt.record || opt.replay) && !tape_prepare(&opt, &program))
 		return RUN_FAILED;
-	if (program != argv + optind && (status = prog_check(program[0])))
+	if (program != argv + optind && (status = prog_check(program[0], NULL)))
 		return status;
 	if (!watch_prepare(&opt) || !check_prepare(&in, &opt))
 		return RUN_FAILED;
@@ -138,7 +138,5 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if (is_watched(&opt))
 		return watch(&opt, &in, addr, program);
-	execvp(program[0], program);
-	say("cannot run %s: %s", program[0], strerror(errno));
-	return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+	return prog_become(program);
 }

@@ -61,6 +61,7 @@ struct options {
 	const char *impair; /* --fault: a file of rules, or NULL */
 	bool seeded;        /* use this seed instead of that of the file */
 	uint64_t seed;
+	const char *bare; /* the last option, if it may have a value and has none; else NULL */
 	bool leaks;
 	bool check;
 	int check_status;       /* instead of 0, if something was found; 0: as it is */
@@ -153,8 +154,13 @@ bool check_prepare(const struct install *, struct options *);
 bool check_found(const struct options *);
 void check_end(const struct options *);
 
-/* 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns if the program cannot be given our library. */
-int prog_check(const char *name);
+/*
+ * 0, RUN_NOT_FOUND or RUN_NOT_EXECUTABLE (said why).  Warns if the program cannot be given our library.  bare: of options, or
+ * NULL; what was taken for the program may have been meant as its value.
+ */
+int prog_check(const char *name, const char *bare);
+/* Does not return, but with one of these, said why, if that cannot be. */
+int prog_become(char **argv);
 #define PROG_RUNTIME_LEN 64
 /* The run-time library of a sanitizer that the program needs: it has to be loaded before all others. */
 bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN]);

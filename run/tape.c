@@ -219,7 +219,7 @@ static bool tape_load(struct tape *t, const char *file)
 	if (!t->json && err.line < 0)
 		say("--replay %s: %s", file, strerror(errno));
 	else if (num(t->json, TAPE_KEY) != TAPE_FORM || !json_is_array(json_object_get(t->json, "packets")))
-		say("--replay %s: this is no recording; rdmad-run --record %s PROGRAM makes one", file, file);
+		say("--replay %s: this is no recording; rdmad-run --record FILE PROGRAM makes one", file);
 	else
 		tape_fill(t);
 	if (t->v && t->deeds <= REPLAY_MOST)

@@ -268,13 +268,8 @@ static void grace(int fd, const struct watch *w, struct outcome *o)
 
 static void become(char **argv, const sigset_t *mask)
 {
-	int err;
-
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execvp(argv[0], argv);
-	err = errno;
-	say("cannot run %s: %s", argv[0], strerror(err));
-	_exit(err == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
+	_exit(prog_become(argv));
 }
 
 void watch_program(char **argv, const struct watch *w, struct outcome *o)
