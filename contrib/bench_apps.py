@@ -326,9 +326,10 @@ def main(runs, only, path, crowd):
     """The exit status, as contrib/bench's."""
     lab.host_here()
     todo, failed, kept, missed = [], 0, {}, False
-    for program, name, row in rows():
-        if not re.search(only, name):
-            continue
+    wanted = [r for r in rows() if re.search(only, r[1])]
+    if not wanted:
+        sys.exit("bench: --only %s: no row has such a name" % only)
+    for program, name, row in wanted:
         if shutil.which(program):
             todo.append((name, row))
         else:
