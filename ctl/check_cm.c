@@ -121,8 +121,8 @@ static void look_at(struct found *found, struct cm_conv *v, const struct packet 
 		uint32_t mine = v->id[k], yours = v->id[!k];
 		bool whole = (mine && yours) || attr == CM_REQ || attr == CM_REP || v->sidr;
 
-		if (v->sidr != is_sidr(attr) || memcmp(v->gid[k], p->frame->sgid, 16) ||
-		    memcmp(v->gid[!k], p->frame->dgid, 16) || is_old(v, p->frame->ns))
+		if (v->sidr != is_sidr(attr) || !gid_same(v->gid[k], p->frame->sgid) ||
+		    !gid_same(v->gid[!k], p->frame->dgid) || is_old(v, p->frame->ns))
 			continue;
 		found->half |= (mine && ids->local == mine) || (yours && ids->remote == yours);
 		if (!fits(v, k, ids, attr))
@@ -216,7 +216,7 @@ static void caller(struct check *c, const struct packet *p, uint64_t service, co
 		return; /* not of the RDMA IP CM, or with addresses of another family */
 	if (!cm_ip_get(&ip, data))
 		find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "no RDMA IP CM header in the private data");
-	else if (memcmp(ip.src, f->sgid, 16) || memcmp(ip.dst, f->dgid, 16))
+	else if (!gid_same(ip.src, f->sgid) || !gid_same(ip.dst, f->dgid))
 		find_breach(&c->find, &p->at, CHECK_CM_ADDR, "the addresses of the private data are others");
 }
 
@@ -225,7 +225,7 @@ static void req_itself(struct check *c, const struct packet *p, const struct cm_
 	if (!r->local_id || r->mtu < 1 || r->mtu > 5 || (!r->qpn && r->transport != CM_XRC) || r->transport == CM_RD)
 		find_breach(&c->find, &p->at, CHECK_CM_FORMAT, "REQ with id %#x, MTU code %u, QPN %#x, transport %u",
 			    r->local_id, r->mtu, r->qpn, r->transport);
-	if (memcmp(r->path.sgid, p->frame->sgid, 16) || memcmp(r->path.dgid, p->frame->dgid, 16))
+	if (!gid_same(r->path.sgid, p->frame->sgid) || !gid_same(r->path.dgid, p->frame->dgid))
 		find_breach(&c->find, &p->at, CHECK_CM_ADDR, "the path of the REQ is between other addresses");
 	caller(c, p, r->service_id, r->data);
 }

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/gid.h>
+
 #include "../proto/mono.h"
 
 #define SEEN_MOST  (1u << 20)            /* beyond that they are thinned out */
@@ -34,7 +36,7 @@ static unsigned way_of(const struct clocks *c, const uint8_t *sgid, const uint8_
 	unsigned i;
 
 	for (i = 0; i < c->ways; i++)
-		if (!memcmp(c->way[i].sgid, sgid, 16) && !memcmp(c->way[i].dgid, dgid, 16))
+		if (gid_same(c->way[i].sgid, sgid) && gid_same(c->way[i].dgid, dgid))
 			break;
 	return i;
 }

@@ -25,7 +25,7 @@ struct stream *conv_find(struct conv *c, const uint8_t *sgid, const uint8_t *dgi
 {
 	struct stream *s = c->bucket[bucket_of(sgid, dgid, dqpn)];
 
-	while (s && (s->dqpn != dqpn || s->svc != svc || memcmp(s->sgid, sgid, 16) || memcmp(s->dgid, dgid, 16)))
+	while (s && (s->dqpn != dqpn || s->svc != svc || !gid_same(s->sgid, sgid) || !gid_same(s->dgid, dgid)))
 		s = s->next;
 	return s;
 }
@@ -82,8 +82,8 @@ static bool asked(struct stream *m, uint8_t kind, psn_t p)
 /* Of the other direction, nobody's yet, and an answer in s may be for it? */
 static bool may_be_mate(struct stream *m, const struct stream *s, uint8_t kind, psn_t p)
 {
-	return !m->mate && m->begun && m->svc == s->svc && !memcmp(m->sgid, s->dgid, 16) &&
-	       !memcmp(m->dgid, s->sgid, 16) && asked(m, kind, p);
+	return !m->mate && m->begun && m->svc == s->svc && gid_same(m->sgid, s->dgid) && gid_same(m->dgid, s->sgid) &&
+	       asked(m, kind, p);
 }
 
 static struct asker **askers_of(struct conv *c, const struct stream *s, bool back, uint32_t block)

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rdmad/gid.h>
+
 #include "beside.h"
 #include "command.h"
 #include "daemon.h"
@@ -92,7 +94,6 @@ static void again(const struct doctor *d)
 /* The address of a row: of IPv4, as it is or mapped (::ffff:0:0/96), or of IPv6. */
 static bool row_addr(const char *text, union cmm_addr *a)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	uint8_t v6[16];
 
 	*a = (union cmm_addr){ .in.sin_family = AF_INET };
@@ -100,21 +101,13 @@ static bool row_addr(const char *text, union cmm_addr *a)
 		return true;
 	if (inet_pton(AF_INET6, text, v6) != 1)
 		return false;
-	if (!memcmp(v6, mapped, sizeof(mapped))) {
-		memcpy(&a->in.sin_addr, v6 + sizeof(mapped), 4);
+	if (gid_is_v4(v6)) {
+		memcpy(&a->in.sin_addr, v6 + GID_V4_AT, 4);
 		return true;
 	}
 	*a = (union cmm_addr){ .in6.sin6_family = AF_INET6 };
 	memcpy(&a->in6.sin6_addr, v6, sizeof(v6));
 	return true;
-}
-
-static bool same_addr(const union cmm_addr *a, const union cmm_addr *b)
-{
-	if (a->sa.sa_family != b->sa.sa_family)
-		return false;
-	return a->sa.sa_family == AF_INET ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr
-					  : !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, 16);
 }
 
 static bool is_loopback(const union cmm_addr *a)
@@ -136,7 +129,7 @@ static json_t *row_of(const struct doctor *d, json_t *dump, bool any, json_t **d
 
 		*device = dev;
 		if (text && json_integer_value(json_object_get(gid, "index")) && row_addr(text, found) &&
-		    (any ? found->sa.sa_family == AF_INET && is_loopback(found) : same_addr(found, &d->self)))
+		    (any ? found->sa.sa_family == AF_INET && is_loopback(found) : doctor_same_host(found, &d->self.sa)))
 			return gid;
 	}
 	return NULL;
@@ -156,7 +149,7 @@ static json_t *row_get(struct doctor *d, json_t *dump, json_t **device)
 	gid = row_of(d, dump, true, device, &found);
 	if (!gid)
 		return NULL;
-	if (same_addr(&d->peer, &d->self))
+	if (doctor_same_host(&d->peer, &d->self.sa))
 		d->peer = found;
 	d->self = found;
 	return gid;

@@ -36,6 +36,7 @@ enum verdict doctor_say(struct doctor *, enum verdict, const char *step, const c
 	__attribute__((format(printf, 5, 6)));
 
 /* doctor_net.c: by sockets alone. */
+bool doctor_same_host(const union cmm_addr *, const struct sockaddr *); /* NULL: no */
 enum verdict doctor_route(struct doctor *);
 enum verdict doctor_reach(struct doctor *);
 enum verdict doctor_mtu(struct doctor *);

@@ -42,7 +42,7 @@ static union cmm_addr with_port(const union cmm_addr *a, unsigned port)
 	return b;
 }
 
-static bool same_host(const union cmm_addr *a, const struct sockaddr *b)
+bool doctor_same_host(const union cmm_addr *a, const struct sockaddr *b)
 {
 	if (!b || a->sa.sa_family != b->sa_family)
 		return false;
@@ -61,7 +61,7 @@ static void interface(struct doctor *d)
 
 	if (getifaddrs(&list))
 		return;
-	for (i = list; i && !same_host(&d->self, i->ifa_addr); i = i->ifa_next)
+	for (i = list; i && !doctor_same_host(&d->self, i->ifa_addr); i = i->ifa_next)
 		;
 	if (i)
 		snprintf(d->ifname, sizeof(d->ifname), "%s", i->ifa_name);

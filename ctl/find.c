@@ -47,7 +47,7 @@ static void found(struct find *f, const struct find_at *at, const char *rule, bo
 
 void find_breach(struct find *f, const struct find_at *at, enum check_row r, const char *fmt, ...)
 {
-	bool note = (rules[r].excuse & f->path) || (f->has_from && memcmp(f->from, at->frame->sgid, 16));
+	bool note = (rules[r].excuse & f->path) || (f->has_from && !gid_same(f->from, at->frame->sgid));
 	char what[256];
 	va_list ap;
 

@@ -60,8 +60,8 @@ static struct exchange *exchange_of(struct ladder *l, const struct packet *p, co
 		for (*side = 0; *side < 2; ++*side) {
 			uint32_t mine = x->id[*side], yours = x->id[!*side];
 
-			if (x->sidr != sidr || memcmp(x->gid[*side], p->frame->sgid, 16) ||
-			    memcmp(x->gid[!*side], p->frame->dgid, 16))
+			if (x->sidr != sidr || !gid_same(x->gid[*side], p->frame->sgid) ||
+			    !gid_same(x->gid[!*side], p->frame->dgid))
 				continue;
 			if ((ids.local && ids.local == mine) || (ids.remote && ids.remote == yours))
 				return x;
@@ -211,7 +211,7 @@ static uint32_t same_pair(const struct ladder *l, const struct exchange *x, bool
 
 			*turned = t;
 			if (x->qpn[0] && x->qpn[1] && a[t].qpn == x->qpn[0] && a[!t].qpn == x->qpn[1] &&
-			    !memcmp(a[t].gid, x->gid[0], 16) && !memcmp(a[!t].gid, x->gid[1], 16))
+			    gid_same(a[t].gid, x->gid[0]) && gid_same(a[!t].gid, x->gid[1]))
 				return c;
 		}
 	return NOWHERE;

@@ -62,9 +62,9 @@ static void marry_uc(struct ladder *l, struct stream *s)
 
 		if (!m || m->svc != SVC_UC || m == s)
 			continue;
-		if (!memcmp(m->sgid, s->sgid, 16) && !memcmp(m->dgid, s->dgid, 16) && !m->mate)
+		if (gid_same(m->sgid, s->sgid) && gid_same(m->dgid, s->dgid) && !m->mate)
 			return;
-		if (memcmp(m->sgid, s->dgid, 16) || memcmp(m->dgid, s->sgid, 16) || m->mate)
+		if (!gid_same(m->sgid, s->dgid) || !gid_same(m->dgid, s->sgid) || m->mate)
 			continue;
 		if (found)
 			return;

@@ -16,7 +16,7 @@ static json_t *side_json(const struct conn_side *s)
 
 static bool is_at(const struct conn_side *a, const struct conn_side *b)
 {
-	return a->qpn == b->qpn && !memcmp(a->gid, b->gid, 16);
+	return a->qpn == b->qpn && gid_same(a->gid, b->gid);
 }
 
 /* [side, state, since, how it is known] of both sides, in the order of time. */

@@ -117,7 +117,7 @@ static void state(struct live *v, uint64_t ns, const uint8_t *gid, uint32_t qpn,
 {
 	struct seen *s = v->v;
 
-	while (s < v->v + v->n && (s->qpn != qpn || memcmp(s->gid, gid, 16)))
+	while (s < v->v + v->n && (s->qpn != qpn || !gid_same(s->gid, gid)))
 		s++;
 	if (s == v->v + v->n) {
 		s = realloc(v->v, (v->n + 1) * sizeof(*s));

@@ -353,7 +353,7 @@ static void bar(const struct svg *s, double x, double y, double y2, const char *
 static const struct band *band_next(const struct ladder *l, const struct conn_side *at, const struct band *b)
 {
 	for (b = b ? b + 1 : l->band; b < l->band + l->bands; b++)
-		if (b->at.qpn == at->qpn && !memcmp(b->at.gid, at->gid, 16))
+		if (b->at.qpn == at->qpn && gid_same(b->at.gid, at->gid))
 			return b;
 	return NULL;
 }

@@ -236,8 +236,8 @@ enum parse_err burst_parse(struct burst *b, struct span *span, const uint8_t *da
 
 static bool route_same(const struct route *a, const struct route *b)
 {
-	return !memcmp(a->sgid, b->sgid, sizeof(a->sgid)) && !memcmp(a->dgid, b->dgid, sizeof(a->dgid)) &&
-	       a->flow_label == b->flow_label && a->tclass == b->tclass && a->hop_limit == b->hop_limit;
+	return gid_same(a->sgid, b->sgid) && gid_same(a->dgid, b->dgid) && a->flow_label == b->flow_label &&
+	       a->tclass == b->tclass && a->hop_limit == b->hop_limit;
 }
 
 static bool join_fits(const struct burst *b, const struct burst *p)

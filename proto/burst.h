@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rdmad/gid.h>
+
 #include "mem.h"
 #include "opcode.h"
 #include "seq.h"
@@ -35,6 +37,12 @@ struct route {
 	uint8_t hop_limit;
 	uint8_t sl; /* what the program asked for; no packet says it */
 };
+
+/* From where packets of the other one go to where they come from? */
+static inline bool route_is_back(const struct route *a, const struct route *b)
+{
+	return gid_same(a->sgid, b->dgid) && gid_same(a->dgid, b->sgid);
+}
 
 #define SLS 16u
 

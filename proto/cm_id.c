@@ -155,18 +155,13 @@ struct cm_id *id_find(const struct cm *c, uint32_t id)
 	return NULL;
 }
 
-static bool same_way(const struct cm_id *i, const struct route *from)
-{
-	return !memcmp(i->route.dgid, from->sgid, 16) && !memcmp(i->route.sgid, from->dgid, 16);
-}
-
 struct cm_id *id_find_peer(const struct cm *c, uint32_t remote_id, uint64_t guid, const struct route *from)
 {
 	const struct link *head = &c->by_peer[peer_place(c, remote_id, guid, from->sgid)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
 		if (BY_PEER(l)->remote_id == remote_id && BY_PEER(l)->remote_guid == guid && !BY_PEER(l)->sidr &&
-		    same_way(BY_PEER(l), from))
+		    route_is_back(from, &BY_PEER(l)->route))
 			return BY_PEER(l);
 	return NULL;
 }
@@ -176,7 +171,7 @@ struct cm_id *id_find_sidr(const struct cm *c, uint32_t request_id, const uint8_
 	const struct link *head = &c->by_peer[peer_place(c, request_id, 0, gid)];
 
 	for (struct link *l = head->next; l != head; l = l->next)
-		if (BY_PEER(l)->remote_id == request_id && BY_PEER(l)->sidr && !memcmp(BY_PEER(l)->route.dgid, gid, 16))
+		if (BY_PEER(l)->remote_id == request_id && BY_PEER(l)->sidr && gid_same(BY_PEER(l)->route.dgid, gid))
 			return BY_PEER(l);
 	return NULL;
 }
@@ -188,7 +183,8 @@ struct cm_id *id_find_qpn(const struct cm *c, uint32_t qpn, uint64_t guid, const
 	if (!qpn)
 		return NULL; /* a connection without a QP takes none from another */
 	for (struct link *l = head->next; l != head; l = l->next)
-		if (BY_QPN(l)->qp.dest_qpn == qpn && BY_QPN(l)->remote_guid == guid && same_way(BY_QPN(l), from))
+		if (BY_QPN(l)->qp.dest_qpn == qpn && BY_QPN(l)->remote_guid == guid &&
+		    route_is_back(from, &BY_QPN(l)->route))
 			return BY_QPN(l);
 	return NULL;
 }
@@ -339,7 +335,7 @@ bool gid_known(const struct cm *c, const uint8_t gid[16])
 {
 	const struct cm_known *k = &c->known[known_place(c, gid)];
 
-	return mono_before(c->now, k->until) && !memcmp(k->gid, gid, 16);
+	return mono_before(c->now, k->until) && gid_same(k->gid, gid);
 }
 
 /*

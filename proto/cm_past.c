@@ -44,7 +44,7 @@ void past_id(struct cm *c, const struct cm_id *i)
 const struct cm_past *past_find(struct cm *c, const struct cm_req *r, const uint8_t *gid)
 {
 	for (struct cm_past *p = c->past; p < c->past + CM_PAST; p++)
-		if (p->remote_id == r->local_id && p->guid == r->ca_guid && !memcmp(p->back.dgid, gid, 16) &&
+		if (p->remote_id == r->local_id && p->guid == r->ca_guid && gid_same(p->back.dgid, gid) &&
 		    mono_before(c->now, p->until)) {
 			p->until = mono_add(c->now, CM_PAST_NS);
 			return p;

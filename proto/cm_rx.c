@@ -245,7 +245,7 @@ static uint16_t refusal(const struct cm_req *r, const struct gsi *g)
 {
 	if (r->transport == CM_RD)
 		return REJ_TRANSPORT;
-	if (memcmp(r->path.dgid, g->route.dgid, 16) || memcmp(r->path.sgid, g->route.sgid, 16))
+	if (!gid_same(r->path.dgid, g->route.dgid) || !gid_same(r->path.sgid, g->route.sgid))
 		return REJ_GID;
 	return 0;
 }
@@ -360,7 +360,7 @@ static act_fn *const table[CM_STATES][CM_SIDR_REP - CM_REQ + 1] = {
 #undef ON
 };
 
-static bool from_peer(const struct cm_id *i, const struct gsi *g) { return !memcmp(i->route.dgid, g->route.sgid, 16); }
+static bool from_peer(const struct cm_id *i, const struct gsi *g) { return gid_same(i->route.dgid, g->route.sgid); }
 
 /* By both ids; but what answers a REQ comes from a peer whose id is not known yet. */
 static struct cm_id *by_ids(struct cm *c, const struct cm_msg *m)

@@ -49,8 +49,7 @@ void cnp_rx(struct hca *h, const struct burst *b)
 
 	/* Only the peer may slow the QP down, and only for what was sent to it. */
 	if (!qp || !qp->path || qp->path->local || qp->state < QPS_RTR || qp->state == QPS_ERR ||
-	    memcmp(b->route.sgid, qp->head.route.dgid, 16) || memcmp(b->route.dgid, qp->head.route.sgid, 16) ||
-	    !of_partition(h, qp, b) || !rate_cnp(h, qp)) {
+	    !route_is_back(&b->route, &qp->head.route) || !of_partition(h, qp, b) || !rate_cnp(h, qp)) {
 		count(h, HCA_STAT_RP_CNP_IGNORED, b->n);
 		return;
 	}

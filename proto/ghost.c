@@ -100,8 +100,8 @@ bool ghost_rx(struct hca *h, const struct burst *b)
 	struct ghost *g = slot_of(h, b->dqpn);
 
 	if (!ghost_has(h, b->dqpn) || SVC_OF(b->op_first) != g->svc || (kind != KIND_SEND && kind != KIND_WRITE) ||
-	    !psn_before(b->psn, g->end) || !pkey_match(b->pkey, g->pkey) || memcmp(b->route.sgid, g->route.dgid, 16) ||
-	    memcmp(b->route.dgid, g->route.sgid, 16) || (b->sqpn && b->sqpn != g->dqpn))
+	    !psn_before(b->psn, g->end) || !pkey_match(b->pkey, g->pkey) || !route_is_back(&b->route, &g->route) ||
+	    (b->sqpn && b->sqpn != g->dqpn))
 		return false;
 	count(h, HCA_STAT_DUPLICATE_REQUEST, b->n);
 	if (link_empty(&g->ready))

@@ -236,8 +236,7 @@ int hca_post_recv(struct hca *h, uint32_t qpn, const struct recv_wr *wr, mono_t 
 /* From whom the QP is connected with?  A packet on a wire does not say which QP it is from, one that had no wire does. */
 static inline bool of_peer(const struct qp *qp, const struct burst *b)
 {
-	return !memcmp(b->route.sgid, qp->head.route.dgid, 16) && !memcmp(b->route.dgid, qp->head.route.sgid, 16) &&
-	       (!b->sqpn || b->sqpn == qp->attr.dest_qpn);
+	return route_is_back(&b->route, &qp->head.route) && (!b->sqpn || b->sqpn == qp->attr.dest_qpn);
 }
 
 /* Why that QP is not to have the packet: rule 1.5.  HCA_STATS: it may. */

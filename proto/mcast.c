@@ -14,7 +14,7 @@
 static struct mcast *find(const struct mcasts *m, const uint8_t *mgid)
 {
 	for (uint32_t i = 0; i < m->n; i++)
-		if (!memcmp(m->v[i].mgid, mgid, 16))
+		if (gid_same(m->v[i].mgid, mgid))
 			return &m->v[i];
 	return NULL;
 }
@@ -112,7 +112,7 @@ static bool is_own(const struct hca *h, const struct qp *qp, const struct burst 
 	if (b->sqpn != qp->qpn)
 		return false;
 	for (unsigned i = 0; i < HCA_GIDS; i++)
-		if (h->gid_set >> i & 1 && !memcmp(h->gid[i], b->route.sgid, 16))
+		if (h->gid_set >> i & 1 && gid_same(h->gid[i], b->route.sgid))
 			return true;
 	return false;
 }

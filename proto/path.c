@@ -25,7 +25,7 @@ static unsigned hash(const uint8_t *gid)
 bool path_is_local(const struct hca *h, const uint8_t *dgid)
 {
 	for (uint32_t i = 0; i < h->paths.local_n; i++)
-		if (!memcmp(h->paths.local[i], dgid, 16))
+		if (gid_same(h->paths.local[i], dgid))
 			return true;
 	return false;
 }
@@ -60,7 +60,7 @@ static struct path *find(const struct hca *h, const uint8_t *dgid)
 {
 	struct path *p = h->paths.head[hash(dgid)];
 
-	while (p && memcmp(p->dgid, dgid, 16))
+	while (p && !gid_same(p->dgid, dgid))
 		p = p->next;
 	return p;
 }
@@ -131,7 +131,7 @@ int hca_local_set(struct hca *h, const uint8_t *gid, bool local)
 	struct path *p = find(h, gid);
 	uint32_t i = 0;
 
-	while (i < ps->local_n && memcmp(ps->local[i], gid, 16))
+	while (i < ps->local_n && !gid_same(ps->local[i], gid))
 		i++;
 	if (local && i == ps->local_n) {
 		if (i == ps->local_max) {

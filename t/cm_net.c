@@ -55,7 +55,7 @@ static void send(struct cm_net *n, unsigned from, const struct gsi *g)
 
 	if (!cm_msg_get(&n->last, g->mad))
 		fail("what was sent is no CM message");
-	if (memcmp(g->route.sgid, n->end[from].gid, 16) || memcmp(g->route.dgid, n->end[!from].gid, 16))
+	if (!gid_same(g->route.sgid, n->end[from].gid) || !gid_same(g->route.dgid, n->end[!from].gid))
 		fail("a MAD on a wrong way");
 	if (n->fate)
 		fate = n->fate(n, from, &n->last);

@@ -166,7 +166,7 @@ static void pkt_write(struct pkt *p, const struct burst *b, uint32_t i)
 static int node_by_gid(const uint8_t *gid)
 {
 	for (unsigned i = 0; i < world.nodes; i++)
-		if (!memcmp(world.node[i].gid, gid, 16))
+		if (gid_same(world.node[i].gid, gid))
 			return (int)i;
 	return -1;
 }

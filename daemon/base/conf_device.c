@@ -46,16 +46,31 @@ const struct gid_row *device_gid(const struct device *dev, unsigned row, uint32_
 
 unsigned device_gid_interface(const struct device *dev, const struct gid_row *row)
 {
-	static const uint8_t none[16];
 	const unsigned loopback = 1; /* in each network namespace */
 	unsigned found = row->ifindex;
 
-	if (found || !memcmp(row->gid, none, sizeof(none)))
+	if (found || gid_is_empty(row->gid))
 		return found;
 	for (unsigned i = 0; i < RDMAD_GIDS; i++)
 		if (!found || (found == loopback && dev->gid[i].ifindex))
 			found = dev->gid[i].ifindex;
 	return found;
+}
+
+int device_row(const struct device *dev, const uint8_t gid[16])
+{
+	for (int i = 0; i < (int)RDMAD_GIDS; i++)
+		if (gid_same(dev->gid[i].gid, gid))
+			return i;
+	return -1;
+}
+
+int device_of_gid(const uint8_t gid[16])
+{
+	for (unsigned d = 0; d < devices_n && !gid_is_empty(gid); d++)
+		if (device_row(&devices[d], gid) >= 0)
+			return (int)d;
+	return -1;
 }
 
 /* ---- values -------------------------------------------------------------------------- */

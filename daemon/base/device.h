@@ -63,5 +63,8 @@ const struct gid_row *device_gid(const struct device *, unsigned row, uint32_t *
  * port's addresses, rather another than loopback. 0: the row is empty, or the port has no address.
  */
 unsigned device_gid_interface(const struct device *, const struct gid_row *);
+/* The first row that has this GID, and the first device with one; -1: none. */
+int device_row(const struct device *, const uint8_t gid[16]);
+int device_of_gid(const uint8_t gid[16]);
 
 #endif

@@ -70,19 +70,9 @@ static bool gid_loopback(const uint8_t *gid)
 	return gid_is_v6_loopback(gid) || (gid_is_v4(gid) && gid[GID_V4_AT] == 127);
 }
 
-static bool gid_link_local(const uint8_t *gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
-
 /* ---- devices ---------------------------------------------------------------------- */
 
-int cma_row(const struct device *dev, const uint8_t *gid)
-{
-	if (dev->gone)
-		return -1;
-	for (int i = 0; i < (int)RDMAD_GIDS; i++)
-		if (!memcmp(dev->gid[i].gid, gid, 16))
-			return i;
-	return -1;
-}
+int cma_row(const struct device *dev, const uint8_t *gid) { return dev->gone ? -1 : device_row(dev, gid); }
 
 static void id_settle(struct cma_id *id, struct device *dev, int row)
 {
@@ -98,7 +88,7 @@ static bool settle_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
 
 	for (unsigned d = 0; d < devices_n; d++) {
 		row = cma_row(&devices[d], gid);
-		if (row < 0 || (scope && gid_link_local(gid) && devices[d].gid[row].ifindex != scope))
+		if (row < 0 || (scope && gid_is_v6_link_local(gid) && devices[d].gid[row].ifindex != scope))
 			continue;
 		id_settle(id, &devices[d], row);
 		return true;
@@ -199,7 +189,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 		return err;
 	here = localhost_here(a);
 	cma_addr_gid(a, gid);
-	if (cma_family(a) == AF_INET6 && gid_link_local(gid) && !a->in6.sin6_scope_id)
+	if (cma_family(a) == AF_INET6 && gid_is_v6_link_local(gid) && !a->in6.sin6_scope_id)
 		return cma_refuse(EINVAL, "an address of fe80::/10 needs sin6_scope_id, the interface");
 	if (!cma_addr_any(a) && !settle_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
 		return host_has(a) ? ENODEV : EADDRNOTAVAIL;

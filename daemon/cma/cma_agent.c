@@ -150,7 +150,7 @@ static bool early_has(unsigned d, const struct gsi *g)
 {
 	for (const struct early *e = early; e; e = e->next)
 		if (e->d == d && !memcmp(e->gsi.mad, g->mad, sizeof(g->mad)) &&
-		    !memcmp(e->gsi.route.sgid, g->route.sgid, sizeof(g->route.sgid)))
+		    gid_same(e->gsi.route.sgid, g->route.sgid))
 			return true;
 	return false;
 }

@@ -163,8 +163,8 @@ static bool caller_get(struct caller *c, const struct cm_event *ev)
 		}
 	}
 	/* Rule 7.9: the addresses that are said are those that the MAD has. */
-	return (pkey & 0x7fff) == 0x7fff && cm_ip_get(&c->ip, data) && !memcmp(c->ip.src, ev->route.dgid, 16) &&
-	       !memcmp(c->ip.dst, ev->route.sgid, 16);
+	return (pkey & 0x7fff) == 0x7fff && cm_ip_get(&c->ip, data) && gid_same(c->ip.src, ev->route.dgid) &&
+	       gid_same(c->ip.dst, ev->route.sgid);
 }
 
 static void conn_of_req(struct cmm_conn *c, const struct cm_req *r)

@@ -73,7 +73,7 @@ static int conflict_with(const struct link *ids, const struct cma_id *id, bool r
 		if (cma_addr_any(&id->src) || cma_addr_any(&o->src))
 			return EADDRNOTAVAIL;
 		cma_addr_gid(&o->src, b);
-		if (!memcmp(a, b, 16))
+		if (gid_same(a, b))
 			return EADDRINUSE;
 	}
 	return 0;
@@ -189,7 +189,7 @@ struct cma_id *cma_port_find(uint16_t ps, uint16_t port, const uint8_t *gid, int
 
 		cma_addr_gid(&id->src, own);
 		if (!cma_addr_any(&id->src))
-			rank = !memcmp(own, gid, 16) && (!id->afonly || cma_family(&id->src) == family) ? 3 : 0;
+			rank = gid_same(own, gid) && (!id->afonly || cma_family(&id->src) == family) ? 3 : 0;
 		else if (cma_family(&id->src) == family)
 			rank = 2;
 		else if (cma_family(&id->src) == AF_INET6 && !id->afonly)

@@ -50,7 +50,6 @@ static json_t *guid_json(uint64_t guid)
 
 static json_t *gids_json(const struct device *dev)
 {
-	static const uint8_t none[16];
 	json_t *rows = json_array();
 
 	for (unsigned i = 0; i < RDMAD_GIDS; i++) {
@@ -58,7 +57,7 @@ static json_t *gids_json(const struct device *dev)
 		const struct gid_row *g = device_gid(dev, i, &type);
 		char name[IF_NAMESIZE] = "", text[INET6_ADDRSTRLEN] = "", hex[64];
 
-		if (!memcmp(g->gid, none, sizeof(none)))
+		if (gid_is_empty(g->gid))
 			continue;
 		if_indextoname(device_gid_interface(dev, g), name);
 		gid_text(g->gid, text);

@@ -182,7 +182,7 @@ static bool rows_update(struct device *dev, const struct want *want, unsigned n)
 /* fe80::/10, 169.254.0.0/16 */
 static bool gid_link_local(const uint8_t *gid)
 {
-	return gid_is_v4(gid) ? gid[12] == 169 && gid[13] == 254 : gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+	return gid_is_v4(gid) ? gid[12] == 169 && gid[13] == 254 : gid_is_v6_link_local(gid);
 }
 
 static void want_put(const struct device *dev, struct want *want, unsigned *n, const uint8_t *gid, unsigned ifindex)

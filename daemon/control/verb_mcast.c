@@ -40,7 +40,7 @@ static struct qp_group **find(struct ctx_qp *qp, const uint8_t *mgid)
 {
 	struct qp_group **g = &qp->groups;
 
-	while (*g && memcmp((*g)->mgid, mgid, 16))
+	while (*g && !gid_same((*g)->mgid, mgid))
 		g = &(*g)->next;
 	return g;
 }

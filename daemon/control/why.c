@@ -201,28 +201,15 @@ static void look_job(struct shard *s, void *)
 	}
 }
 
-int device_of_gid(const uint8_t *gid)
-{
-	static const uint8_t none[16];
-
-	for (unsigned d = 0; d < devices_n && memcmp(gid, none, 16); d++)
-		for (unsigned i = 0; i < RDMAD_GIDS; i++)
-			if (!memcmp(devices[d].gid[i].gid, gid, 16))
-				return (int)d;
-	return -1;
-}
-
 /* The packets go nowhere: from a row of the table that has no socket, to a GID that is not ours.  NULL: not so. */
 static const struct gid_row *inside_only(const struct why_entry *e)
 {
 	const struct device *dev = e->device >= 0 ? &devices[e->device] : NULL;
+	int row = dev ? device_row(dev, e->w.sgid) : -1;
 
 	if (!e->core || gid_is_empty(e->w.dgid) || device_of_gid(e->w.dgid) >= 0)
 		return NULL;
-	for (unsigned i = 0; dev && i < RDMAD_GIDS; i++)
-		if (gid_same(dev->gid[i].gid, e->w.sgid))
-			return dev->gid[i].wire ? NULL : &dev->gid[i];
-	return NULL;
+	return row < 0 || dev->gid[row].wire ? NULL : &dev->gid[row];
 }
 
 /* Of programs of others nothing is told that packets do not show: the end of a connection with them. */

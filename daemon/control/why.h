@@ -79,8 +79,6 @@ const char *why_entry_hint(const struct why_entry *, const struct why_entry *oth
 void why_own(struct why_entry *);
 /* A note becomes a wait where a rule is the reason. */
 enum why_grade why_entry_grade(const struct why_entry *);
-/* The device that has this GID, or -1. */
-int device_of_gid(const uint8_t *gid);
 /* 10.0.0.1:7, [::1]:7 */
 void addr_words(struct words *, const union cmm_addr *);
 /* For an entry whose peer said NAK: the peer's reason, if the peer is of this daemon and of the same user. */

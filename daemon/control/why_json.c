@@ -143,11 +143,10 @@ static uint64_t overrun_of(const json_t *rows, const struct why_entry *e)
 static void core_json(json_t *j, const struct why_entry *e)
 {
 	const struct why *w = &e->w;
-	static const uint8_t none[16];
 	char peer[64] = "";
 	struct words t = words_begin(peer, sizeof(peer));
 
-	if (memcmp(w->dgid, none, 16))
+	if (!gid_is_empty(w->dgid))
 		gid_words(&t, w->dgid);
 	json_object_set_new(j, "peer", json_string(peer));
 	json_object_set_new(j, "dest_qpn", json_integer(w->dqpn));

@@ -37,7 +37,7 @@ int net_row_set(struct net *net, struct device *dev, unsigned row)
 	uint8_t *told = net->told[dev->index * RDMAD_GIDS + row];
 	int err = 0;
 
-	if (s && (!r->wire || memcmp(s->gid, r->gid, 16) || s->ifindex != r->ifindex)) {
+	if (s && (!r->wire || !gid_same(s->gid, r->gid) || s->ifindex != r->ifindex)) {
 		sock_close(net, s);
 		s = NULL;
 	}

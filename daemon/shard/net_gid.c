@@ -22,7 +22,7 @@ const struct gid_slot *net_gid_find(const struct net *net, const uint8_t gid[16]
 	unsigned i = gid_hash(gid);
 
 	for (; net->gids[i].dev; i = (i + 1) & (GIDS_HASH - 1))
-		if (!memcmp(net->gids[i].gid, gid, 16))
+		if (gid_same(net->gids[i].gid, gid))
 			return &net->gids[i];
 	return NULL;
 }
@@ -34,7 +34,7 @@ static void gid_insert(struct net *net, struct device *dev, unsigned row)
 	const uint8_t *gid = dev->gid[row].gid;
 	unsigned i = gid_hash(gid);
 
-	while (net->gids[i].dev && memcmp(net->gids[i].gid, gid, 16))
+	while (net->gids[i].dev && !gid_same(net->gids[i].gid, gid))
 		i = (i + 1) & (GIDS_HASH - 1);
 	if (net->gids[i].sock)
 		return;
@@ -70,14 +70,14 @@ struct device *net_device(const struct net *net, const uint8_t gid[16])
 
 const struct gid_slot *net_gid_again(const struct net *net, const struct gid_slot **last, const uint8_t gid[16])
 {
-	if (!*last || memcmp((*last)->gid, gid, 16))
+	if (!*last || !gid_same((*last)->gid, gid))
 		*last = net_gid_find(net, gid);
 	return *last;
 }
 
 struct device *net_device_to(struct net *net, const uint8_t gid[16])
 {
-	if (!net->to.known || memcmp(net->to.gid, gid, 16)) {
+	if (!net->to.known || !gid_same(net->to.gid, gid)) {
 		memcpy(net->to.gid, gid, 16);
 		net->to.dev = net_device(net, gid);
 		net->to.known = true;

@@ -147,7 +147,7 @@ static struct net_group **group_find(struct net *net, const struct device *dev, 
 {
 	struct net_group **p = &net->groups;
 
-	while (*p && ((*p)->sock->dev != dev || (*p)->sock->ifindex != ifindex || memcmp((*p)->sock->gid, mgid, 16)))
+	while (*p && ((*p)->sock->dev != dev || (*p)->sock->ifindex != ifindex || !gid_same((*p)->sock->gid, mgid)))
 		p = &(*p)->next;
 	return p;
 }

@@ -33,13 +33,11 @@ struct held {
 
 void net_hear(struct net *net, const uint8_t gid[16]) { memcpy(net->heard[gid_hash(gid) % HEARD], gid, 16); }
 
-static bool is_group(const uint8_t gid[16]) { return gid_is_v4(gid) ? gid[12] >> 4 == 14 : gid[0] == 0xff; }
-
 static bool is_heard(const struct net *net, const struct batch *b)
 {
 	const uint8_t *gid = b->route.dgid;
 
-	return !memcmp(net->heard[gid_hash(gid) % HEARD], gid, 16) || is_group(gid);
+	return gid_same(net->heard[gid_hash(gid) % HEARD], gid) || gid_is_group(gid);
 }
 
 /* The kernel says that one can write to a socket of datagrams as long as half of it is free. */

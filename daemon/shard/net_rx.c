@@ -188,7 +188,7 @@ static void sender_set(struct net *net, struct net_sock *s, const uint8_t gid[16
 
 	s->sender = from;
 	net_hear(net, gid);
-	if (from->flow.len && from->port == port && !memcmp(from->gid, gid, 16))
+	if (from->flow.len && from->port == port && gid_same(from->gid, gid))
 		return;
 	memcpy(from->gid, gid, 16);
 	from->port = port;
@@ -288,7 +288,7 @@ bool net_read(struct net *net, mono_t now)
 /* Of one host and marked alike: only then one burst. */
 static bool route_same(const struct route *a, const struct route *b)
 {
-	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && !memcmp(a->sgid, b->sgid, 16);
+	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && gid_same(a->sgid, b->sgid);
 }
 
 static void run_give(struct net *net, struct net_sock *s, struct join *join, unsigned i, bool tapped, mono_t now)

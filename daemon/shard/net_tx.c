@@ -110,7 +110,7 @@ uint16_t net_port(struct net *net, const struct burst *b, uint32_t *flow_label)
 /* May both be sent by one call?  IPv4 has no flow label. */
 static inline bool goes_along(const struct route *a, const struct route *b)
 {
-	return !memcmp(a->dgid, b->dgid, 16) && !memcmp(a->sgid, b->sgid, 16) && a->tclass == b->tclass &&
+	return gid_same(a->dgid, b->dgid) && gid_same(a->sgid, b->sgid) && a->tclass == b->tclass &&
 	       a->hop_limit == b->hop_limit && (a->sl == b->sl || net_priority(a) == net_priority(b)) &&
 	       (a->flow_label == b->flow_label || gid_is_v4(a->dgid));
 }

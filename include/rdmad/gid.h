@@ -33,6 +33,9 @@ static inline bool gid_is_v6_loopback(const uint8_t gid[16])
 	return gid_same(gid, one);
 }
 
+/* fe80::/10. */
+static inline bool gid_is_v6_link_local(const uint8_t gid[16]) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
+
 /* A multicast group: ff00::/8, or 224.0.0.0/4. */
 static inline bool gid_is_group(const uint8_t gid[16])
 {

@@ -10,6 +10,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <rdmad/gid.h>
+
 enum { RESOLVE_MS = 2000, AGAIN_MS = 1000, WORK_MAX = 64 };
 
 /* ---- where to --------------------------------------------------------------------------------------- */
@@ -156,7 +158,7 @@ static uint8_t gid_index(const struct ds_qp *qp, const union ibv_gid *gid)
 	if (ibv_query_port(qp->id->verbs, qp->id->port_num, &port))
 		return 0;
 	for (int i = 0; i < port.gid_tbl_len && i < 256; i++)
-		if (!ibv_query_gid(qp->id->verbs, qp->id->port_num, i, &g) && !memcmp(&g, gid, sizeof(g)))
+		if (!ibv_query_gid(qp->id->verbs, qp->id->port_num, i, &g) && gid_same(g.raw, gid->raw))
 			return (uint8_t)i;
 	return 0;
 }

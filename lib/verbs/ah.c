@@ -127,7 +127,7 @@ static int gid_find(struct rd_ctx *c, uint32_t port, const uint8_t *gid, uint8_t
 	int err = 0;
 
 	for (uint32_t i = 0; i < RDMAD_GIDS && !(err = gid_get(c, port, i, &m)); i++) {
-		if (!memcmp(m.gid, gid, sizeof(m.gid))) {
+		if (gid_same(m.gid, gid)) {
 			*index = (uint8_t)i;
 			return 0;
 		}

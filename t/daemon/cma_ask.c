@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <rdmad/gid.h>
-
 #define IDS   3000u
 #define TURN  16u /* questions in a turn of the loop, at most */
 #define ASKED 6u  /* times, by then it is so many milliseconds that are waited: 1 + 2 + 4 ... */

@@ -17,6 +17,7 @@
 
 #include <rdma/rdma_cma.h>
 #include <rdmad/cmmsg.h>
+#include <rdmad/gid.h>
 
 #include "stage.h"
 
@@ -91,7 +92,7 @@ static uint8_t gid_row(struct cx *c, const uint8_t gid[16])
 		struct msg_req req = { .op = MSG_QUERY_GID, .gid = { .port = 1, .index = i } };
 		struct msg_rep rep;
 
-		if (!call(c->fd, &req, &rep, NULL) && !memcmp(rep.gid.gid, gid, 16))
+		if (!call(c->fd, &req, &rep, NULL) && gid_same(rep.gid.gid, gid))
 			return (uint8_t)i;
 	}
 	ck_abort_msg("the device has not its address");

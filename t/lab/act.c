@@ -131,7 +131,7 @@ static void answered(uint8_t syndrome)
 	ck_assert_uint_eq(b.syndrome, syndrome);
 	ck_assert_uint_eq(b.dqpn, QP(1));
 	ck_assert(psn_eq(b.psn, lab.b.psn));
-	ck_assert(!memcmp(back.sgid, lab.route.dgid, 16) && !memcmp(back.dgid, lab.route.sgid, 16));
+	ck_assert(gid_same(back.sgid, lab.route.dgid) && gid_same(back.dgid, lab.route.sgid));
 }
 
 /* Requests behind an answered one are dropped until that is sent again. */

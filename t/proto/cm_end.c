@@ -288,7 +288,7 @@ START_TEST(sidr)
 	ev = &b->note[0];
 	ck_assert(b->notes == 1 && ev->type == CM_EV_SIDR_REQ && ev->listen_id == listener && ev->host == &listener);
 	ck_assert_str_eq((const char *)ev->msg.sidr_req.data, "who is there");
-	ck_assert(!memcmp(ev->route.sgid, b->gid, 16) && !memcmp(ev->route.dgid, a->gid, 16));
+	ck_assert(gid_same(ev->route.sgid, b->gid) && gid_same(ev->route.dgid, a->gid));
 	idb = ev->id;
 	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ 0 }, net.now), EINVAL);
 	ck_assert_int_eq(cm_sidr_reply(b->cm, idb, &rep, net.now), 0);

@@ -90,11 +90,11 @@ START_TEST(rping_read)
 	ck_assert(q->retry_cnt == 7 && q->rnr_retry == 7 && q->pkey == 0xffff && q->mtu == 3 && q->max_retries == 15);
 	ck_assert(!q->srq && !q->rdc && !q->ext_transport && !q->qkey);
 	ck_assert(q->path.slid == 0xffff && q->path.dlid == 0xffff && q->path.hop_limit == 64);
-	ck_assert(!memcmp(q->path.sgid, f[0].g.route.sgid, 16) && !memcmp(q->path.dgid, f[0].g.route.dgid, 16));
+	ck_assert(gid_same(q->path.sgid, f[0].g.route.sgid) && gid_same(q->path.dgid, f[0].g.route.dgid));
 	ck_assert_uint_eq(q->path.flow_label, cm_flow_label(36522, 7174));
 	ck_assert_uint_eq(q->path.ack_timeout, cm_ack_timeout(15, 18));
 	ck_assert(cm_ip_get(&ip, q->data) && ip.version == 4 && ip.sport == 36522);
-	ck_assert(!memcmp(ip.src, q->path.sgid, 16) && !memcmp(ip.dst, q->path.dgid, 16));
+	ck_assert(gid_same(ip.src, q->path.sgid) && gid_same(ip.dst, q->path.dgid));
 	cm_ip_put(data, &ip);
 	ck_assert(!memcmp(data, q->data, CM_IP_LEN));
 
@@ -149,7 +149,7 @@ static void hear(struct role *r, const struct frame *f, uint16_t next)
 	ck_assert(cm_event(r->cm, &r->ev));
 	ck_assert_int_eq(r->ev.type, means[f->m.attr]);
 	ck_assert_int_eq(r->ev.msg.attr, f->m.attr);
-	ck_assert(!memcmp(r->ev.route.sgid, f->g.route.dgid, 16));
+	ck_assert(gid_same(r->ev.route.sgid, f->g.route.dgid));
 	r->id = r->ev.id;
 	ck_assert(!cm_event(r->cm, &r->ev));
 }
@@ -186,8 +186,8 @@ static void qp_check(const struct role *r, const struct frame *f, bool active)
 	ck_assert_uint_eq(q.max_rd_atomic, active ? f[1].m.rep.resp_res : f[1].m.rep.init_depth);
 	ck_assert_uint_eq(q.max_dest_rd_atomic, active ? f[1].m.rep.init_depth : f[1].m.rep.resp_res);
 	ck_assert(q.mtu == 3 && q.timeout == 19 && q.retry_cnt == 7 && q.rnr_retry == 7 && q.min_rnr_timer == 12);
-	ck_assert(!memcmp(q.route.sgid, f[active ? 0 : 1].g.route.sgid, 16));
-	ck_assert(!memcmp(q.route.dgid, f[active ? 0 : 1].g.route.dgid, 16));
+	ck_assert(gid_same(q.route.sgid, f[active ? 0 : 1].g.route.sgid));
+	ck_assert(gid_same(q.route.dgid, f[active ? 0 : 1].g.route.dgid));
 	ck_assert_uint_eq(q.route.flow_label, f[0].m.req.path.flow_label);
 }
 
@@ -196,8 +196,8 @@ static void same(const char *name, const struct gsi *g, const struct frame *f)
 	for (unsigned k = 0; k < MAD_LEN; k++)
 		ck_assert_msg(g->mad[k] == f->g.mad[k], "%s: %s differs at %d: %02x, not %02x", name,
 			      cm_attr_name(f->m.attr), (int)k - 24, g->mad[k], f->g.mad[k]);
-	ck_assert(!memcmp(g->route.sgid, f->g.route.sgid, 16));
-	ck_assert(!memcmp(g->route.dgid, f->g.route.dgid, 16));
+	ck_assert(gid_same(g->route.sgid, f->g.route.sgid));
+	ck_assert(gid_same(g->route.dgid, f->g.route.dgid));
 }
 
 static void play(const char *name, bool active)

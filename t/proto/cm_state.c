@@ -93,7 +93,7 @@ START_TEST(qp_attributes) /* conf: rule 7.8 */
 	ck_assert(q.rq_psn == 0x200022 && q.max_rd_atomic == 1 && q.max_dest_rd_atomic == 2 && q.rnr_retry == 7);
 	ck_assert(q.timeout == 17 && q.retry_cnt == 7 && q.mtu == 3 && !q.srq);
 	ck_assert_uint_eq(q.min_rnr_timer, 0); /* a tries 6 times: 655 ms each */
-	ck_assert(!memcmp(q.route.sgid, b->gid, 16) && !memcmp(q.route.dgid, a->gid, 16));
+	ck_assert(gid_same(q.route.sgid, b->gid) && gid_same(q.route.dgid, a->gid));
 	ck_assert(cm_qp_get(a->cm, ida, &q));
 	ck_assert(q.dest_qpn == 0x22 && q.rq_psn == 0x100011 && q.sq_psn == 0x200022);
 	ck_assert(q.max_rd_atomic == 2 && q.max_dest_rd_atomic == 1 && q.rnr_retry == 6 && q.srq);
@@ -545,7 +545,7 @@ static void repeat_all(void)
 	enum cm_state was[2] = { sa(), sb() };
 
 	for (unsigned k = 0; k < n; k++) {
-		cm_rx(memcmp(copy[k].route.sgid, a->gid, 16) ? a->cm : b->cm, &copy[k], net.now);
+		cm_rx(!gid_same(copy[k].route.sgid, a->gid) ? a->cm : b->cm, &copy[k], net.now);
 		net.fate = NULL;
 		net_run(&net);
 		net.fate = keep;

@@ -40,16 +40,9 @@ static struct node *node_by_gid(struct sim *s, const uint8_t *gid)
 {
 	for (unsigned i = 0; i < s->node_n; i++)
 		for (unsigned g = 0; g < 2; g++)
-			if (!memcmp(s->node[i].gid[g], gid, 16))
+			if (gid_same(s->node[i].gid[g], gid))
 				return &s->node[i];
 	return NULL;
-}
-
-static bool gid_is_mcast(const uint8_t *gid)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	return gid[0] == 0xff || (!memcmp(gid, v4, 12) && (gid[12] & 0xf0) == 0xe0);
 }
 
 /* The very bytes that a socket would send, ICRC included. */
@@ -175,7 +168,7 @@ static uint32_t pkts_write(struct sim *s, struct pkt **pkt, const struct burst *
 static void link_tx_wire(struct sim *s, struct node *from, const struct burst *b)
 {
 	struct node *to = node_by_gid(s, b->route.dgid);
-	bool mcast = gid_is_mcast(b->route.dgid);
+	bool mcast = gid_is_group(b->route.dgid);
 	struct span spans[RD_MAX_SGE + 1];
 	struct burst one;
 	struct pkt **pkt;
