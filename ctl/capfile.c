@@ -16,8 +16,8 @@
 
 static bool is_stdout(const struct capfile *f) { return !strcmp(f->path, "-"); }
 
-/* a/b.pcapng becomes a/b-00001.pcapng, if there are several. */
-void capfile_name(const struct capfile *f, unsigned i, char *out, size_t room)
+/* Of file i, from 1 on: a/b.pcapng becomes a/b-00001.pcapng, if there are several. */
+static void file_name(const struct capfile *f, unsigned i, char *out, size_t room)
 {
 	const char *slash = strrchr(f->path, '/'), *dot = strrchr(f->path, '.');
 	int stem = dot && (!slash || dot > slash + 1) && dot != f->path ? (int)(dot - f->path) : (int)strlen(f->path);
@@ -32,7 +32,7 @@ static bool complain(const struct capfile *f)
 {
 	char name[PATH_MAX];
 
-	capfile_name(f, f->file_n, name, sizeof(name));
+	file_name(f, f->file_n, name, sizeof(name));
 	fprintf(stderr, "rdmactl: %s: %s\n", is_stdout(f) ? "standard output" : name, strerror(errno));
 	return false;
 }
@@ -67,7 +67,7 @@ static bool begin(struct capfile *f)
 
 	f->file_n++;
 	f->written = 0;
-	capfile_name(f, f->file_n, name, sizeof(name));
+	file_name(f, f->file_n, name, sizeof(name));
 	f->fd = is_stdout(f) ? STDOUT_FILENO : open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (f->fd < 0)
 		return complain(f);
@@ -102,7 +102,7 @@ static bool next_file(struct capfile *f)
 	if (!finish(f) || !begin(f))
 		return false;
 	if (f->keep && f->file_n > f->keep) {
-		capfile_name(f, f->file_n - f->keep, old, sizeof(old));
+		file_name(f, f->file_n - f->keep, old, sizeof(old));
 		unlink(old);
 	}
 	return true;

@@ -40,7 +40,5 @@ bool capfile_put(struct capfile *, const struct pcapng_item *);
 bool capfile_flush(struct capfile *);
 /* Statistics, and the end. */
 bool capfile_close(struct capfile *);
-/* The name of file i (from 1 on), in out. */
-void capfile_name(const struct capfile *, unsigned i, char *out, size_t room);
 
 #endif

@@ -34,9 +34,6 @@ void check_stream_end(struct check *, struct stream *);
 void check_ud(struct check *, const struct packet *, const uint8_t *payload);
 void check_cm_free(struct check *);
 
-/* Requests before seq are acknowledged (check_resp.c). */
-void check_advance(struct check *, struct stream *, const struct find_at *, uint64_t seq);
-
 /* The path MTU became known: by what is u, the last READ of unknown length, settled? (check_req.c) */
 void check_mtu(struct stream *, uint32_t mtu);
 

@@ -42,7 +42,8 @@ static void gap(struct check *c, const struct stream *r, size_t i, const struct 
 		    seq_psn(u->seq - 1).v, (unsigned long long)at->frame->no);
 }
 
-void check_advance(struct check *c, struct stream *r, const struct find_at *at, uint64_t seq)
+/* Requests before seq are acknowledged. */
+static void advance(struct check *c, struct stream *r, const struct find_at *at, uint64_t seq)
 {
 	struct sent *u;
 
@@ -129,7 +130,7 @@ static void on_ack(struct check *c, struct stream *r, const struct packet *p, ui
 	if (!r->acked || seq > r->ack_seq)
 		r->ack_seq = seq;
 	r->acked = true;
-	check_advance(c, r, &p->at, u ? u->seq + u->n : seq + 1);
+	advance(c, r, &p->at, u ? u->seq + u->n : seq + 1);
 	if (u)
 		msn_exact(c, r, p, u);
 }
@@ -140,7 +141,7 @@ static void on_rnr(struct check *c, struct stream *r, const struct packet *p, ui
 	const uint64_t wait = rnr_timer_ns(aeth_code(p->b.syndrome));
 	struct sent *u = stream_at(r, seq - 1, NULL);
 
-	check_advance(c, r, &p->at, seq);
+	advance(c, r, &p->at, seq);
 	if (u)
 		msn_exact(c, r, p, u);
 	/* Of a packet that was sent twice the second NAK comes while the first is waited for: it makes the wait no longer. */
@@ -158,7 +159,7 @@ static void on_nak(struct check *c, struct stream *r, const struct packet *p, ui
 	struct sent *u = stream_at(r, seq - 1, NULL);
 	uint64_t una = r->una;
 
-	check_advance(c, r, &p->at, seq);
+	advance(c, r, &p->at, seq);
 	if (u)
 		msn_exact(c, r, p, u);
 	if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ) {
@@ -256,7 +257,7 @@ static void response(struct check *c, struct stream *r, const struct packet *p, 
 		read_response(c, r, p, u, seq);
 	if (u->have == u->n)
 		u->passed = false;
-	check_advance(c, r, &p->at, u->have == u->n ? u->seq + u->n : u->seq);
+	advance(c, r, &p->at, u->have == u->n ? u->seq + u->n : u->seq);
 	if (!(p->op->hdrs & HDR_AETH))
 		return;
 	if (aeth_type(p->b.syndrome) != AETH_ACK)

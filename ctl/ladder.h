@@ -86,7 +86,6 @@ struct exchange; /* of the CM, ladder_cm.c */
 /* Kept for each stream of conv.h, by its id. */
 struct rail {
 	struct stream *stream;
-	bool based;
 	uint64_t matched; /* the last time that one of its packets was seen at both ends; 0: never */
 	uint32_t since;   /* rungs before this one are of a queue pair that was there before */
 	uint64_t base;    /* seq of its first PSN */

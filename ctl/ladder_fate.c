@@ -184,7 +184,7 @@ void fate_request(struct ladder *l, uint32_t i, struct stream *s, const struct p
 
 	check_request(&l->check, s, p);
 	if (!b.begun || (b.n && s->n == 1 && s->v[0].frame_no == p->frame->no && b.n + 1 != s->n && !known)) {
-		*rail = (struct rail){ .stream = s, .based = true, .since = i };
+		*rail = (struct rail){ .stream = s, .since = i };
 		rail->base = seq_near(s->agreed ? psn(s->first_psn) : p->b.psn, s->next_seq);
 		b = (struct before){ 0 };
 		old.n = 0;
@@ -215,7 +215,7 @@ void fate_uc(struct ladder *l, uint32_t i, struct stream *s, const struct packet
 		s->next_seq = seq_near(p->b.psn, s->next_seq) + 1;
 	}
 	if (!b.begun) {
-		*rail = (struct rail){ .stream = s, .based = true, .since = i };
+		*rail = (struct rail){ .stream = s, .since = i };
 		rail->base = seq_near(s->agreed ? psn(s->first_psn) : p->b.psn, s->next_seq);
 		seq = seq_near(p->b.psn, s->next_seq);
 	}

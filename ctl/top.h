@@ -29,10 +29,9 @@ struct top_sample {
 	size_t n;
 	char version[32];
 	unsigned devices;
-	uint64_t sum[6]; /* top_sums[] over all devices */
+	uint64_t sum[6]; /* of counters, over all devices; top_take.c says which */
 	double rate[6];
 };
-extern const char *const top_sums[6]; /* names of counters */
 
 /* Asks the daemon; rates are those since *old, if it is not empty.  false: no answer; why is on stderr. */
 bool top_take(struct top_sample *, int *fd, const struct ask *, const struct top_sample *old);

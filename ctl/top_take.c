@@ -9,8 +9,8 @@
 #include "show.h"
 #include "top.h"
 
-const char *const top_sums[6] = { "completer_retry_err", "rcvd_rnr_err",       "rcvd_seq_err",
-				  "local_ack_timeout",   "retry_exceeded_err", "icrc_err" };
+static const char *const sums[6] = { "completer_retry_err", "rcvd_rnr_err",       "rcvd_seq_err",
+				     "local_ack_timeout",   "retry_exceeded_err", "icrc_err" };
 
 void top_free(struct top_sample *s)
 {
@@ -105,7 +105,7 @@ static bool dumps(struct top_sample *s, json_t *qps, json_t *stats)
 	list = json_object_get(stats, "devices");
 	s->devices = (unsigned)json_array_size(list);
 	json_array_foreach(list, i, j) for (unsigned k = 0; k < 6; k++)
-		s->sum[k] += (uint64_t)show_num(json_object_get(j, "counters"), top_sums[k]);
+		s->sum[k] += (uint64_t)show_num(json_object_get(j, "counters"), sums[k]);
 	return true;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* why.c - `rdmactl why [QP]`: what went wrong lately, with the numbers, what was before it, and a hint. */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

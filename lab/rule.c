@@ -89,7 +89,7 @@ static bool opcode_matches(const struct rule *r, const struct burst *b)
 	return (op == OP_ACKNOWLEDGE && r->syndromes & syndrome_bit(b->syndrome)) || r->ops >> op & 1;
 }
 
-bool rule_matches(const struct rules *rs, const struct rule *r, const struct tap_pkt *p)
+static bool matches(const struct rules *rs, const struct rule *r, const struct tap_pkt *p)
 {
 	if (r->timed || !(r->dirs >> p->dir & 1) || !(r->paths & (p->local ? 2 : 1)))
 		return false;
@@ -429,6 +429,6 @@ void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct ru
 	if (left)
 		rules_log(rs, left, p, p->now, (struct rule_did){ .late_ns = v->delay_ns, .lost = v->drop }, v->text);
 	for (unsigned i = 0; i < rs->n && !v->drop; i++)
-		if (rule_matches(rs, rs->v[i], p))
+		if (matches(rs, rs->v[i], p))
 			rule_take(rs, rs->v[i], f, p, v);
 }

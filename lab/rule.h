@@ -288,7 +288,6 @@ unsigned rules_blame(const struct rules *, const struct rule_suspect *, char *te
 /* ---- of the files rule*.c ---- */
 #define RULE_CM_OTHER 31u /* the bit of what is no message of the CM */
 uint32_t rule_cm_bit(uint16_t attr);
-bool rule_matches(const struct rules *, const struct rule *, const struct tap_pkt *);
 int rule_parse(const char *text, size_t len, struct rule **out, unsigned max, uint64_t *seed, struct rule_error *);
 void rule_ns_text(char *text, size_t len, uint64_t ns);
 const struct rule *rule_get(const struct rules *, unsigned id); /* NULL: gone */

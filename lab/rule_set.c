@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* rule_set.c - rules come and go; what they decided is remembered, and told. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

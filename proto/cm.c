@@ -46,7 +46,8 @@ static struct cm_id *owned(const struct cm *c, uint32_t id)
 
 /* ---- messages of an id ------------------------------------------------------ */
 
-void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data)
+static void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari, uint8_t ari_len,
+		     const uint8_t *data)
 {
 	struct cm_msg m = { .attr = CM_REJ, .tid = i->tid };
 
@@ -70,7 +71,7 @@ void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8_t *ari
 }
 
 /* The peer may not know our id yet, but knows us: by the GUID it finds what we called the connection. */
-void send_rej_timeout(struct cm *c, struct cm_id *i)
+static void send_rej_timeout(struct cm *c, struct cm_id *i)
 {
 	uint8_t guid[8];
 
@@ -459,7 +460,6 @@ void cm_tick(struct cm *c, mono_t now)
 		}
 		if (mono_reached(now, i->patient))
 			i->retries_left--;
-		c->n.retries++;
 		if (id_again(c, i) && i->state != CM_ESTABLISHED)
 			i->sent++;
 		id_repeat_wait(c, i);

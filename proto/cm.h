@@ -197,7 +197,7 @@ bool cm_event(struct cm *, struct cm_event *); /* false: none */
  */
 struct cm_qp {
 	uint8_t transport; /* enum cm_transport */
-	uint32_t dest_qpn, dest_qkey;
+	uint32_t dest_qpn;
 	uint32_t rq_psn, sq_psn; /* rq_psn of REQ received: 0 until cm_accept() */
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer;
@@ -222,7 +222,7 @@ struct cm_count {
 	uint32_t ids; /* the host's and the agent's own */
 	uint32_t by_state[CM_STATES];
 	uint64_t rx[CM_APR - CM_REQ + 1], tx[CM_APR - CM_REQ + 1]; /* messages by attribute */
-	uint64_t retries, duplicates, dropped;
+	uint64_t dropped;
 };
 void cm_counts(const struct cm *, struct cm_count *);
 

@@ -7,7 +7,6 @@
  */
 #include "cm_in.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -176,8 +176,6 @@ static inline struct route route_back(const struct route *r)
 
 /* ---- cm.c ---- */
 
-void send_rej(struct cm *, struct cm_id *, uint16_t reason, const uint8_t *ari, uint8_t ari_len, const uint8_t *data);
-void send_rej_timeout(struct cm *, struct cm_id *);
 void send_mra(struct cm *, struct cm_id *, uint8_t timeout);
 void send_dreq(struct cm *, struct cm_id *, const uint8_t *data);
 void send_drep(struct cm *, struct cm_id *, const uint8_t *data);

@@ -24,7 +24,6 @@ typedef bool act_fn(struct cm *, struct cm_id *, const struct in *);
 
 static bool again(struct cm *c, struct cm_id *i, const struct in *)
 {
-	c->n.duplicates++;
 	id_again(c, i);
 	return true;
 }
@@ -35,7 +34,6 @@ static bool rtu_again(struct cm *c, struct cm_id *i, const struct in *in) { retu
 /* The program is slow: the peer shall not give up.  Not yet if it repeats itself early: that is only for what got lost. */
 static bool ask_patience(struct cm *c, struct cm_id *i, const struct in *)
 {
-	c->n.duplicates++;
 	if (mono_since(c->now, i->asked) < i->answer_ns / 2)
 		return true;
 	send_mra(c, i, CM_MRA_TIMEOUT);
@@ -116,7 +114,6 @@ static bool closed(struct cm *c, struct cm_id *i, const struct in *in)
 
 static bool drep_again(struct cm *c, struct cm_id *i, const struct in *in)
 {
-	c->n.duplicates++;
 	i->tid = in->m->tid;
 	if (cm_last(i) == CM_DREP)
 		id_again(c, i);
@@ -208,7 +205,6 @@ static bool replied(struct cm *c, struct cm_id *i, const struct in *in)
 	}
 	id_peer_set(c, i, rep->local_id, rep->ca_guid);
 	id_qpn_set(c, i, qpn);
-	q->dest_qkey = rep->qkey;
 	q->sq_psn = rep->psn;
 	q->max_rd_atomic = least(i->own_init_depth, rep->resp_res);
 	q->max_dest_rd_atomic = least(i->own_resp_res, rep->init_depth);
@@ -224,7 +220,6 @@ static bool replied(struct cm *c, struct cm_id *i, const struct in *in)
 static void qp_of_req(struct cm_qp *q, const struct cm_req *r)
 {
 	q->transport = r->transport;
-	q->dest_qkey = r->qkey;
 	q->sq_psn = r->psn;
 	q->max_rd_atomic = r->resp_res;
 	q->max_dest_rd_atomic = r->init_depth;
@@ -252,7 +247,6 @@ static uint16_t refusal(const struct cm_req *r, const struct gsi *g)
 
 static bool refuse_stale(struct cm *c, struct cm_id *, const struct in *in)
 {
-	c->n.duplicates++;
 	rej_stranger(c, in, REJ_STALE, 0, in->m->req.local_id, REJ_OF_REQ);
 	return true;
 }
@@ -263,7 +257,6 @@ static bool over(struct cm *c, const struct in *in)
 
 	if (!p)
 		return false;
-	c->n.duplicates++;
 	out_mad(c, &p->back, p->rej);
 	return true;
 }

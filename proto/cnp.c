@@ -2,8 +2,6 @@
 /* cnp.c - see cnp.h. */
 #include "cnp.h"
 
-#include <string.h>
-
 #include "hca_in.h"
 
 void cnp_note(struct hca *h, struct qp *qp, const struct burst *b)

@@ -2,8 +2,6 @@
 /* opcode.c - opcode.def as a table indexed by the opcode byte, filled for RC, UC, UD and XRC; and the CNP. */
 #include "opcode.h"
 
-#include <stddef.h>
-
 #include "hdr.h"
 
 /* Header lengths, by HDR_ bit. */

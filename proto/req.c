@@ -15,11 +15,9 @@
 
 #include <string.h>
 
-#include "aeth.h"
 #include "cqe.h"
 #include "hca_in.h"
 #include "hdr.h"
-#include "mend.h"
 #include "mw.h"
 #include "raw.h"
 #include "route.h"

@@ -6,7 +6,6 @@
  * FIRST or ONLY sets the expected PSN anew.  A receive WR that was begun is used again for the next message, or
  * goes back to its SRQ.
  */
-#include <string.h>
 
 #include "cntr.h"
 #include "cqe.h"

@@ -171,9 +171,7 @@ void why_drop(struct hca *, struct qp *, enum why_cause, const struct burst *);
 void why_modify(struct hca *, struct qp *, enum why_cause, uint8_t to, uint32_t mask, const struct qp_attr *);
 void why_value(struct hca *, struct qp *, uint8_t to, uint32_t bit, uint64_t got, uint64_t max);
 
-/* why_key.c: why these bytes were not opened.  kind: the checks of a local sge, of a peer's rkey, ... */
-void why_mr(const struct keys *, struct why_key *, uint32_t key, const struct pd *, uint32_t need, uint64_t va,
-	    uint64_t len);
+/* why_key.c: why these bytes were not opened. */
 void why_rkey(const struct keys *, const struct qp *, struct why_key *, uint32_t key, const struct pd *, uint32_t need,
 	      uint64_t va, uint64_t len);
 void why_sges(const struct keys *, struct why_key *, const struct sge *, unsigned n, const struct pd *, uint32_t need,

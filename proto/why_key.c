@@ -57,8 +57,8 @@ static void ended(const struct keys *keys, struct why_key *k, const struct pd *p
 		k->why = WHY_KEY_GONE;
 }
 
-void why_mr(const struct keys *keys, struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need, uint64_t va,
-	    uint64_t len)
+static void of_mr(const struct keys *keys, struct why_key *k, uint32_t key, const struct pd *pd, uint32_t need,
+		  uint64_t va, uint64_t len)
 {
 	const struct mr *mr = places_get(&keys->mr, key >> 8);
 
@@ -84,7 +84,7 @@ void why_rkey(const struct keys *keys, const struct qp *qp, struct why_key *k, u
 	const struct mw *mw = window(keys, key);
 
 	if (!(key & MW_KEY)) {
-		why_mr(keys, k, key, pd, need, va, len);
+		of_mr(keys, k, key, pd, need, va, len);
 		return;
 	}
 	begin(k, key, pd, need, va, len);
@@ -118,7 +118,7 @@ void why_sges(const struct keys *keys, struct why_key *k, const struct sge *sge,
 			continue;
 		}
 		part = sge[i].len - off < len ? sge[i].len - off : len;
-		why_mr(keys, k, sge[i].lkey, pd, need, sge[i].addr + off, part);
+		of_mr(keys, k, sge[i].lkey, pd, need, sge[i].addr + off, part);
 		if (sge[i].addr + off < sge[i].addr)
 			k->why = WHY_KEY_BOUNDS;
 		k->sge = (int32_t)i;
@@ -158,8 +158,8 @@ void why_bind(const struct keys *keys, const struct qp *qp, struct why_key *k, c
 	if (k->why)
 		return;
 	/* The region then: it is its key that does not open. */
-	why_mr(keys, k, wr->bind.lkey, qp->pd, ACC_MW_BIND | (wr->bind.access & writes ? ACC_LOCAL_WRITE : 0),
-	       wr->remote_addr, wr->bind.len);
+	of_mr(keys, k, wr->bind.lkey, qp->pd, ACC_MW_BIND | (wr->bind.access & writes ? ACC_LOCAL_WRITE : 0),
+	      wr->remote_addr, wr->bind.len);
 	if (!k->why || k->why == WHY_KEY_RIGHT)
 		k->why = WHY_KEY_MR;
 }

@@ -4,7 +4,6 @@
 #include "say.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -121,7 +121,6 @@ static inline bool case_is_finding(const struct sweep_case *c)
 }
 
 /* ---- sweep_report.c ---- */
-extern const char *const sweep_result_word[SWEEP_RESULTS];
 void sweep_report(const struct sweep *);
 /* Those of an earlier sweep.  False: said why not. */
 bool sweep_report_remove(const struct sweep *);

@@ -15,7 +15,7 @@
 
 #include <rdmad/seed.h>
 
-const char *const sweep_result_word[SWEEP_RESULTS] = {
+static const char *const result_word[SWEEP_RESULTS] = {
 	[SWEEP_WAITS] = "not run", [SWEEP_OK] = "ok",     [SWEEP_MISSED] = "missed",   [SWEEP_FAILED] = "failed",
 	[SWEEP_HUNG] = "hung",     [SWEEP_SLOW] = "slow", [SWEEP_CORRUPT] = "corrupt", [SWEEP_UNSTEADY] = "unsteady",
 	[SWEEP_ERROR] = "error",
@@ -70,7 +70,7 @@ static void finding_put(const struct sweep *s, FILE *f, unsigned i)
 	for (unsigned k = i + 1; k < s->n; k++)
 		more += case_is_finding(&s->c[k]) && are_alike(c, &s->c[k]);
 	plan_tell(c, text, sizeof(text));
-	fprintf(f, "\n%s: %s, if %s\n", sweep_result_word[c->result], c->detail, text);
+	fprintf(f, "\n%s: %s, if %s\n", result_word[c->result], c->detail, text);
 	if (c->why[0])
 		fprintf(f, "  %s\n", c->why);
 	fprintf(f, "  %s\n", command);
@@ -94,7 +94,7 @@ static void text_put(const struct sweep *s, FILE *f)
 		s->result_n[SWEEP_MISSED]);
 	for (unsigned r = SWEEP_FAILED; r < SWEEP_RESULTS; r++)
 		if (s->result_n[r])
-			fprintf(f, ", %u %s", s->result_n[r], sweep_result_word[r]);
+			fprintf(f, ", %u %s", s->result_n[r], result_word[r]);
 	if (s->single_left || s->pair_left)
 		fprintf(f, "\nleft out by --sweep-limit %u: %u single faults, %u pairs", s->opt->sweep.limit,
 			s->single_left, s->pair_left);
@@ -141,7 +141,7 @@ static json_t *case_json(const struct sweep *s, const struct sweep_case *c)
 
 	plan_name(c, text, sizeof(text));
 	j = json_pack("{si ss so ss}", "case", (int)c->id, "name", text, "faults", parts_json(c), "result",
-		      sweep_result_word[c->result]);
+		      result_word[c->result]);
 	if (c->result != SWEEP_WAITS)
 		json_object_set_new(j, "seconds", json_real(c->seconds));
 	if (c->result < SWEEP_FAILED)
@@ -189,11 +189,11 @@ static void xml_case(const struct sweep *s, FILE *f, const struct sweep_case *c)
 	if (c->result == SWEEP_OK) {
 		fputs("/>\n", f);
 	} else if (c->result < SWEEP_FAILED) {
-		fprintf(f, "><skipped message=\"%s\"/></testcase>\n", sweep_result_word[c->result]);
+		fprintf(f, "><skipped message=\"%s\"/></testcase>\n", result_word[c->result]);
 	} else {
 		command = case_command(s, c);
 		fprintf(f, "><%s type=\"%s\" message=\"", c->result == SWEEP_ERROR ? "error" : "failure",
-			sweep_result_word[c->result]);
+			result_word[c->result]);
 		xml_text(f, c->detail);
 		fputs("\">", f);
 		xml_text(f, c->why);

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "proto/cnp.h"
 #include "proto/entropy.h"
 
 #include "fabric.h"

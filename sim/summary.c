@@ -23,7 +23,8 @@ const struct port *summary_busiest(const struct fabric *f)
 	return best;
 }
 
-double summary_jain(const struct fabric *f)
+/* Jain's index of what flows moved whose loads are alike: 1 if all are equal, 1/n if one has all. */
+static double jain(const struct fabric *f)
 {
 	double sum = 0, squares = 0;
 
@@ -115,7 +116,7 @@ void summary_print(const struct fabric *f, const struct summary_cost *cost)
 	       (double)cost->memory_len / 0x1p10 / t->hosts, (double)cost->set_up_ns / 1e9);
 	messages_print(f);
 	printf("goodput    %.3f Gbit/s of all flows; Jain's index of what each moved: %.4f\n",
-	       ns > 0 ? (double)f->csv.moved_len * 8 / ns : 0, summary_jain(f));
+	       ns > 0 ? (double)f->csv.moved_len * 8 / ns : 0, jain(f));
 	busiest_print(f);
 	printf("congestion %llu marks, %llu CNPs, %llu pauses, %llu drops, %llu times sent again\n", (ull)all.marks,
 	       (ull)f->csv.cnps, (ull)all.pauses, (ull)dropped, (ull)f->csv.retrans);

@@ -10,8 +10,6 @@ struct port;
 
 /* The port of a switch that had the most to wait, on the average; NULL: none has sent anything. */
 const struct port *summary_busiest(const struct fabric *);
-/* Jain's index of what flows moved whose loads are alike: 1 if all are equal, 1/n if one has all. */
-double summary_jain(const struct fabric *);
 struct summary_cost {
 	uint64_t real_ns;           /* that the run took */
 	uint64_t set_up_ns, run_ns; /* of processor: until all is there, and behind that */

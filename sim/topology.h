@@ -52,7 +52,7 @@ enum load_kind { LOAD_INCAST, LOAD_PERMUTATION, LOAD_ALLREDUCE, LOADS };
 struct load {
 	enum load_kind kind;
 	struct nodes from, to;
-	bool from_said, to_said;
+	bool to_said;
 	uint64_t size;  /* of a message; ALLREDUCE: of each host's data */
 	uint64_t count; /* messages of a flow; ALLREDUCE: rounds; 0: until the time is over */
 	uint32_t depth; /* messages posted at once */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* topology_file.c - YAML to a topology, by tables of keys; see rdmad-sim(1) for what they mean. */
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +266,6 @@ static bool load_from(struct reader *rd, const struct node *n, void *arg)
 {
 	struct load_of *it = arg;
 
-	it->l->from_said = true;
 	return load_hosts(rd, n, it->t, &it->l->from);
 }
 

@@ -172,12 +172,6 @@ static bool step(struct cm_net *n)
 	return true;
 }
 
-bool net_step(struct cm_net *n)
-{
-	pump(n);
-	return step(n);
-}
-
 void net_until(struct cm_net *n, mono_t t)
 {
 	pump(n);

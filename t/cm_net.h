@@ -60,8 +60,7 @@ struct cm_net {
 
 void net_init(struct cm_net *, uint64_t seed);
 void net_fini(struct cm_net *);
-void net_run(struct cm_net *);  /* until nothing is under way now; time stands still but for delays */
-bool net_step(struct cm_net *); /* to the next time that something happens; false: never */
+void net_run(struct cm_net *); /* until nothing is under way now; time stands still but for delays */
 void net_until(struct cm_net *, mono_t);
 void net_settle(struct cm_net *); /* till nothing will ever happen; aborts if that takes too long */
 

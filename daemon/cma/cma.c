@@ -13,7 +13,6 @@
 
 #include "cma_agent.h"
 #include "cma_refuse.h"
-#include "../base/log.h"
 
 #define EVENTS_TURN 32u
 
@@ -26,7 +25,7 @@ static void no_event(const struct cma_id *, unsigned, int) {}
 
 struct cma_hooks cma_hooks = { no_refused, no_event };
 
-struct ev_loop *cma_loop;
+static struct ev_loop *cma_loop;
 static ev_async agents_spoke;
 
 /* ---- the agents ----------------------------------------------------------------- */
@@ -226,10 +225,7 @@ static int call_option(struct cma_call *c)
 	if (len != (name == TOS || name == ACK_TIMEOUT ? 1 : sizeof(int)))
 		return EINVAL;
 	switch (name) {
-	case TOS:
-		id->tos = v[0];
-		id->tos_set = true;
-		return 0;
+	case TOS: id->tos = v[0]; return 0;
 	case REUSEADDR:
 		if (id->state != CMA_IDLE && (!on || id->state == CMA_LISTEN))
 			return EINVAL;

@@ -102,7 +102,7 @@ struct cma_id {
 	struct link in_port;
 	bool dst_here;   /* dst is an address of a device: it is reached without the host's routes */
 	bool src_chosen; /* bound to any address: src and dev are what the routes say */
-	bool reuse, afonly, afonly_set, tos_set, timeout_set;
+	bool reuse, afonly, afonly_set, timeout_set;
 	uint8_t tos, timeout;
 
 	/* CMA_ADDR_QUERY, of cma_ask.c: */
@@ -162,7 +162,6 @@ struct cma_group {
 int cma_start(struct ev_loop *);
 /* All sessions have ended, the shards have not. */
 void cma_stop(struct ev_loop *);
-extern struct ev_loop *cma_loop;
 /*
  * A request of cmmsg.h, its length checked.  *ch: the session's channel, NULL before CMM_OPEN, which makes it.
  * *fd: goes with the reply; -1: none.  0 or errno.
@@ -194,9 +193,8 @@ struct cma_id *cma_id_get(uint32_t number); /* NULL: no such id */
 void cma_device_gone(const struct device *);
 void cma_id_info(const struct cma_id *, struct cmm_info *);
 void cma_id_move(struct cma_id *, struct cma_channel *);
-/* This is now the id for the agent's events of cm_id; and its end: the agent's id is freed. */
+/* This is now the id for the agent's events of cm_id. */
 void cma_id_tie(struct cma_id *, uint32_t cm_id);
-void cma_id_cut(struct cma_id *);
 /*
  * Ids that an agent has, from *at on, which begins with 0: how many of v[0..max).  *at UINT_MAX: there are no more.  Between two
  * calls ids may come and go.

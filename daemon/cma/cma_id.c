@@ -73,7 +73,8 @@ void cma_id_tie(struct cma_id *id, uint32_t cm_id)
 	link_add_tail(chain(id->dev, cm_id), &id->by_cm);
 }
 
-void cma_id_cut(struct cma_id *id)
+/* The agent's id is freed. */
+static void cut(struct cma_id *id)
 {
 	if (!id->cm_id)
 		return;
@@ -132,7 +133,7 @@ void cma_id_destroy(struct cma_id *id)
 	cma_ask_stop(id);
 	cma_events_drop_id(id);
 	cma_leave_all(id);
-	cma_id_cut(id);
+	cut(id);
 	cma_port_leave(id);
 	link_del(&id->in_channel);
 	slots_del(&ids, id->number);

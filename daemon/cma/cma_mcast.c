@@ -11,7 +11,6 @@
 
 #include "../../proto/burst.h"
 #include "cma.h"
-#include "../shard/net.h"
 #include "../shard/net_group.h"
 
 #define FULL_MEMBER 0u /* enum rdma_cm_mc_join_flags */

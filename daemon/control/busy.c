@@ -2,8 +2,6 @@
 /* busy.c - an object that cannot be destroyed: which others use it. */
 #include "busy.h"
 
-#include <errno.h>
-
 #include "why.h"
 
 #define NAMED 4u

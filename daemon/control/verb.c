@@ -20,7 +20,6 @@
 #include "ctl.h"
 #include "ends.h"
 #include "sessions.h"
-#include "impair_verb.h"
 #include "../base/log.h"
 #include "../base/profile.h"
 #include "busy.h"

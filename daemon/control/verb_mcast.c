@@ -10,7 +10,6 @@
 #include <rdmad/gid.h>
 
 #include "../base/log.h"
-#include "../shard/net.h"
 #include "call.h"
 #include "../shard/net_group.h"
 #include "../shard/inbox.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* why.c - the queue to the control thread, and the store. */
+/* why.c - the queue to the control thread, the store, and what the other end and other programs have to do with it. */
 #include "why.h"
 
 #include <pthread.h>
@@ -17,7 +17,6 @@
 #include "sessions.h"
 #include "../base/log.h"
 #include "../base/rights.h"
-#include "../shard/net.h"
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,7 +24,6 @@
 #include "ctx_obj.h"
 #include "hooks.h"
 #include "idle.h"
-#include "io.h"
 #include "inbox.h"
 #include "share.h"
 

@@ -26,10 +26,8 @@
 
 #include "../../proto/hdr.h"
 #include "../base/held.h"
-#include "../base/log.h"
 #include "../base/region.h"
 #include "inbox.h"
-#include "io.h"
 #include "net_gid.h"
 #include "net_late.h"
 #include "net_out.h"

@@ -9,7 +9,6 @@
 #include "rs.h"
 
 #include <sched.h>
-#include <time.h>
 
 #include <rdmad/own.h>
 

@@ -8,7 +8,6 @@
 #include "pre.h"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 
 #include <rdmad/restart.h>
 

@@ -42,7 +42,7 @@ __attribute__((noinline)) static int open_near(int dirfd, const char *path, int 
 	return open_placed(&p, dirfd, at, flags, mode);
 }
 
-int open_at(int dirfd, const char *path, int flags, mode_t mode)
+static int open_at(int dirfd, const char *path, int flags, mode_t mode)
 {
 	return place_is_other(path) ? real()->openat(dirfd, path, flags, mode) : open_near(dirfd, path, flags, mode);
 }

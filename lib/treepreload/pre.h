@@ -99,6 +99,4 @@ int look(int dirfd, const char *path, struct stat *, int flags);
 dev_t node_number(const char *full);
 void node_show(const struct place *, struct stat *);
 
-int open_at(int dirfd, const char *path, int flags, mode_t mode);
-
 #endif

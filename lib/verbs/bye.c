@@ -8,7 +8,6 @@
  */
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "ctx.h"
 

@@ -15,7 +15,6 @@
 #include <rdmad/keep.h>
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rdmad/own.h>

@@ -3,7 +3,6 @@
  * later.c - public symbols that do nothing, and that the headers we are built with may not have: conversions for a kernel
  * that is not there.
  */
-#include "newer.h"
 #include "symbol.h"
 
 /*

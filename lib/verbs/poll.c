@@ -29,7 +29,6 @@
 #include "qp.h"
 #include "srq.h"
 
-#include <endian.h>
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>

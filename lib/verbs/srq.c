@@ -12,7 +12,6 @@
 #include "unacked.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static int srq_map(struct rd_srq *s, const struct msg_rep *rep)

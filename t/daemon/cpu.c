@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cpu.c - on which core a shard runs: when it should try another one, and that it may run where it might before. */
 #include <sched.h>
-#include <stdint.h>
 
 #include <rdmad/cores.h>
 

@@ -3,11 +3,9 @@
  * hostile_ring.c - clients that write nonsense to the memory they share with the daemon.  Their own QP or CQ goes to
  * ERR or overruns; a neighbour's messages arrive as ever, and nothing is left.
  */
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -220,14 +218,6 @@ START_TEST(bells)
 	scene_over();
 }
 END_TEST
-
-static uint64_t dice(uint64_t *s)
-{
-	*s ^= *s << 13;
-	*s ^= *s >> 7;
-	*s ^= *s << 17;
-	return *s;
-}
 
 /* Slots full of random bytes, half of them with a head that makes some sense. */
 START_TEST(slots)

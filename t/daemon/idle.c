@@ -6,7 +6,6 @@
  */
 #include "daemon/shard/idle.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/futex.h>

@@ -2,7 +2,6 @@
 /*
  * killed.c - clients that die by SIGKILL at any moment.  All they had is gone, a neighbour is unharmed.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -117,7 +117,7 @@ static void reach(struct peer *p)
 	struct span there, here = { .addr = (uintptr_t)word, .len = sizeof(word) };
 	struct region *r = NULL;
 
-	ck_assert_int_eq(region_new(&r, p, (uintptr_t)mem, 4096, -1, 0, 0, 0), 0);
+	ck_assert_int_eq(region_new(&r, p, (uintptr_t)mem, 4096, -1, NULL), 0);
 	there = (struct span){ .region = r, .addr = (uintptr_t)mem + 8, .len = sizeof(word) };
 	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
 	memset(word, 0, sizeof(word));

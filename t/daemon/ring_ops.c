@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/shard/uring.c"

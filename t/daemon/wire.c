@@ -36,7 +36,6 @@
 #include "daemon/base/peer.h"
 #include "daemon/base/region.h"
 #include "daemon/shard/inbox.h"
-#include "daemon/shard/net.h"
 #include "daemon/shard/thread.h"
 #include "daemon/shard/tap.h"
 #include "proto/hca.h"

@@ -7,7 +7,6 @@
  *
  * Exit status 0: all was right.  1: something was not, and stderr says what.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

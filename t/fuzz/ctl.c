@@ -9,7 +9,6 @@
  * The programs' memory is what a region of this file has; the core may touch only that.
  */
 #include <errno.h>
-#include <limits.h>
 #include <ev.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -107,13 +106,13 @@ int region_new(struct region **r, struct peer *, uint64_t addr, uint64_t len, in
 
 int region_new_lazy(struct region **r, struct peer *peer, uint64_t addr, uint64_t len)
 {
-	return region_new(r, peer, addr, len, -1, 0, 0, 0);
+	return region_new(r, peer, addr, len, -1, NULL);
 }
 
 int region_new_segment(struct region **r, struct peer *peer, uint64_t addr, uint64_t len, int fd, int id, uint64_t,
 		       uint64_t, uint64_t)
 {
-	return fd < 0 && id & 1 ? EINPROGRESS : region_new(r, peer, addr, len, -1, 0, 0, 0);
+	return fd < 0 && id & 1 ? EINPROGRESS : region_new(r, peer, addr, len, -1, NULL);
 }
 
 int region_new_fd(struct region **r, const struct peer *, uint64_t, uint64_t, int fd, uint64_t)

@@ -7,7 +7,6 @@
  * read as 0.  In every case the agent's invariants hold, what it sends can be decoded, and once all
  * programs are gone and time passes nothing is left.
  */
-#include "proto/bytes.h"
 #include "proto/cm.h"
 
 #include <stdlib.h>

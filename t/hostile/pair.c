@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include "t/suite.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>

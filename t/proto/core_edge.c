@@ -3,7 +3,6 @@
  * core_edge.c - edges of the specification at which other HCAs, or programs made for them, are met: depths that are not
  * a power of two or 0, a gap that closes before its NAK leaves, requests that are no request, faults in SQD.
  */
-#include <errno.h>
 
 #include "proto/burst.h"
 #include "proto/hdr.h"

@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "proto/opcode.h"
-#include "proto/qp_state.h"
 #include "rig.h"
 #include "t/suite.h"
 

@@ -5,7 +5,6 @@
  * A region or a window of 64 bytes; for each operation one request that is right, and one for each wrong: none of these
  * reads or writes a byte, and each ends as the specification says.
  */
-#include <errno.h>
 
 #include "proto/hdr.h"
 #include "rig.h"

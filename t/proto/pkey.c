@@ -2,8 +2,6 @@
 /* pkey.c - P_Keys: what each packet has, who takes it, what is counted; the row of a QP changes where it may. */
 #include <errno.h>
 
-#include "proto/cnp.h"
-#include "proto/hdr.h"
 #include "proto/opcode.h"
 #include "rig.h"
 #include "t/suite.h"

@@ -14,7 +14,6 @@
 #include "fixture.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>

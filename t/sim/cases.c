@@ -26,8 +26,6 @@ unsigned cases_n(void)
 	return n;
 }
 
-const char *cases_name(unsigned i) { return case_get(i) ? case_get(i)->name : "?"; }
-
 uint64_t cases_run(uint64_t i, bool trace)
 {
 	static struct model model;

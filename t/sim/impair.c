@@ -7,8 +7,6 @@
  */
 #include <string.h>
 
-#include "proto/hdr.h"
-
 #include "sim.h"
 
 static bool qp_of(void *host, unsigned device, uint32_t qpn, struct tap_qp *out)

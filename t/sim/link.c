@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/hdr.h"
 #include "proto/icrc.h"
 
 #include "sim.h"

@@ -3,8 +3,6 @@
  * masks.c - every pattern of losses among the first 12 packets of one direction, for a few
  * conversations: 4096 runs each, and all of them must end as if nothing had been lost.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model.h"
@@ -13,7 +11,6 @@
 #define MTU 256u
 
 struct script {
-	const char *name;
 	struct post post[10]; /* len 0 with op 0 and no flags: the end */
 	unsigned late;        /* receives are posted so many microseconds after the work; 0: before */
 	bool both;            /* B does the same */
@@ -25,70 +22,70 @@ struct script {
 #define S WR_SIGNALED
 
 static const struct script scripts[] = {
-	{ .name = "send",
+	{ /* send */
 	  .post = { { .op = WR_SEND, .flags = S, .len = 3 * MTU + 7 },
 		    { .op = WR_SEND, .flags = S, .len = 0 },
 		    { .op = WR_SEND_IMM, .flags = S | WR_SOLICITED, .len = 2 * MTU },
 		    { .op = WR_SEND, .flags = S, .len = 1 } } },
-	{ .name = "write_imm",
+	{ /* write_imm */
 	  .post = { { .op = WR_WRITE, .flags = 0, .len = 4 * MTU },
 		    { .op = WR_WRITE, .flags = S, .len = 4 * MTU, .again = true },
 		    { .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU + 1 },
 		    { .op = WR_WRITE_IMM, .flags = S, .len = 0 } } },
-	{ .name = "read",
+	{ /* read */
 	  .post = { { .op = WR_READ, .flags = S, .len = 5 * MTU + 3 },
 		    { .op = WR_READ, .flags = S, .len = 0 },
 		    { .op = WR_READ, .flags = S, .len = MTU },
 		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
 		    { .op = WR_READ, .flags = S, .len = 17 } } },
-	{ .name = "atomic",
+	{ /* atomic */
 	  .post = { { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
 		    { .op = WR_CMP_SWP, .flags = S, .len = 8 },
 		    { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
 		    { .op = WR_WRITE, .flags = S, .len = 8 },
 		    { .op = WR_CMP_SWP, .flags = S, .len = 8 },
 		    { .op = WR_FETCH_ADD, .flags = S, .len = 8, .word = 1 } } },
-	{ .name = "mixed",
+	{ /* mixed */
 	  .post = { { .op = WR_WRITE, .flags = 0, .len = 2 * MTU },
 		    { .op = WR_READ, .flags = S, .len = 2 * MTU, .again = true },
 		    { .op = WR_SEND, .flags = S | WR_FENCE, .len = MTU + 1 },
 		    { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
 		    { .op = WR_WRITE_IMM, .flags = S | WR_FENCE, .len = MTU },
 		    { .op = WR_READ, .flags = S, .len = 3 * MTU } } },
-	{ .name = "rnr",
+	{ /* rnr */
 	  .late = 300,
 	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU },
 		    { .op = WR_WRITE_IMM, .flags = S, .len = 2 * MTU },
 		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
 		    { .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
-	{ .name = "leave",
+	{ /* leave */
 	  .leave = true,
 	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU + 9 },
 		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
 		    { .op = WR_WRITE, .flags = S, .len = 2 * MTU },
 		    { .op = WR_SEND_IMM, .flags = S, .len = 3 * MTU },
 		    { .op = WR_WRITE_IMM, .flags = S, .len = 5 } } },
-	{ .name = "both",
+	{ /* both */
 	  .both = true,
 	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU },
 		    { .op = WR_READ, .flags = S, .len = 2 * MTU },
 		    { .op = WR_FETCH_ADD, .flags = S, .len = 8 },
 		    { .op = WR_WRITE_IMM, .flags = S, .len = MTU } } },
-	{ .name = "flush",
+	{ /* flush */
 	  .post = { { .op = WR_WRITE, .len = 2 * MTU },
 		    { .op = WR_FLUSH, .flags = S },
 		    { .op = WR_ATOMIC_WRITE, .flags = S, .len = 8 },
 		    { .op = WR_FLUSH, .flags = S },
 		    { .op = WR_ATOMIC_WRITE, .flags = S, .len = 8, .inl = true },
 		    { .op = WR_READ, .flags = S, .len = MTU + 1 } } },
-	{ .name = "xrc",
+	{ /* xrc */
 	  .xrc = true,
 	  .post = { { .op = WR_SEND, .flags = S, .len = 2 * MTU },
 		    { .op = WR_READ, .flags = S, .len = 3 * MTU },
 		    { .op = WR_CMP_SWP, .flags = S, .len = 8 },
 		    { .op = WR_WRITE_IMM, .flags = S, .len = MTU + 1 },
 		    { .op = WR_SEND_IMM, .flags = S, .len = 3 } } },
-	{ .name = "window",
+	{ /* window */
 	  .window = true,
 	  .post = { { .op = WR_WRITE, .flags = S, .len = 2 * MTU },
 		    { .op = WR_READ, .flags = S, .len = 3 * MTU },
@@ -98,7 +95,6 @@ static const struct script scripts[] = {
 };
 
 unsigned masks_scripts(void) { return sizeof scripts / sizeof scripts[0]; }
-const char *masks_name(unsigned i) { return scripts[i].name; }
 
 struct masks {
 	struct model m;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* model.c - objects and work of a simulated cluster; model_check.c judges what comes of them. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

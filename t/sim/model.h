@@ -105,7 +105,6 @@ struct mqp {
 	uint32_t posted;             /* since its creation, RESET or not */
 	struct msg *msg, **msg_tail; /* RC: not delivered yet; UC, UD: all */
 	struct piece *target;        /* the last WRITE's, for READs and WRITEs of the same place */
-	unsigned target_use;
 
 	bool sq_err, rq_err; /* an error completion was seen: only flushes now */
 	bool cause;          /* there is a reason to go to ERR */

@@ -14,11 +14,9 @@ uint64_t swarm_run(uint64_t seed, bool trace);
 
 /* seed: (script * 2 + direction) << 12 | which of the first 12 packets are lost */
 unsigned masks_scripts(void);
-const char *masks_name(unsigned script);
 uint64_t masks_run(uint64_t seed, bool trace);
 
 unsigned cases_n(void);
-const char *cases_name(unsigned i);
 uint64_t cases_run(uint64_t i, bool trace);
 
 /*

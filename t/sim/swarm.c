@@ -15,7 +15,6 @@
 struct swarm {
 	struct model m;
 	unsigned ops_left;
-	bool healed;
 	bool errors; /* some WRs are wrong on purpose */
 	bool upset;  /* memory vanishes, CQs overrun, links become local */
 	bool leave; /* at the end of the work, before that of the impairments, QPs go whose peers still wait for ACKs */

@@ -5,7 +5,6 @@
  */
 #include "arena.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

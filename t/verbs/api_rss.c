@@ -2,7 +2,6 @@
 /* api_rss.c - RAW_PACKET frames spread over WQs by a hash; on the loopback interface of a network namespace of our own. */
 #include "fixture.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #define WQS    4u
