@@ -9,23 +9,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../lab/ns_text.h"
 #include "../proto/aeth.h"
 #include "ladder.h"
 
 #define GAP_MAX   4096u  /* packets that are missed one by one */
 #define LOOK_BACK 16384u /* rungs that are looked at again */
-
-static const char *duration(char *buf, size_t len, uint64_t ns)
-{
-	static const char *const unit[] = { "ns", "us", "ms", "s" };
-	double v = (double)ns;
-	unsigned i = 0;
-
-	for (; v >= 1000 && i < 3; v /= 1000)
-		i++;
-	snprintf(buf, len, v < 100 ? "%.3g %s" : "%.0f %s", v, unit[i]);
-	return buf;
-}
 
 static int64_t rel(const struct ladder *l, const struct stream *s, uint64_t seq)
 {
@@ -88,7 +77,7 @@ static void in_vain(struct ladder *l, uint32_t i, uint32_t prev, const struct st
 	struct rung *r = &l->rung[i], *p = &l->rung[prev];
 	char t[32];
 
-	rung_note(r, "sent again, %s after packet %" PRIu64, duration(t, sizeof(t), ns_since(r->ns, p->ns)), p->no);
+	rung_note(r, "sent again, %s after packet %" PRIu64, ns_text(t, sizeof(t), ns_since(r->ns, p->ns)), p->no);
 	if (acked || p->arrived) {
 		r->dup = true;
 		rung_note(r, "the receiver has it already: it answers again, and does nothing");
@@ -282,7 +271,7 @@ static void acknowledge(struct ladder *l, uint32_t i, const struct stream *r, co
 	case AETH_ACK: acked(l, a, r, una); break;
 	case AETH_RNR_NAK:
 		rung_note(a, "no receive request for %" PRId64 ": send it again in %s", a->rel,
-			  duration(t, sizeof(t), rnr_timer_ns(aeth_code(p->b.syndrome))));
+			  ns_text(t, sizeof(t), rnr_timer_ns(aeth_code(p->b.syndrome))));
 		if (k != NOWHERE)
 			all_discarded(l, k, r, a->seq, "discarded: RNR NAK, packet %llu", a->no);
 		break;

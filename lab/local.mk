@@ -24,10 +24,12 @@ noinst_HEADERS += \
 	lab/dress.h \
 	lab/flow.h \
 	lab/hold.h \
+	lab/ns_text.h \
 	lab/pcapng.h \
 	lab/pcapng_fmt.h \
 	lab/remark.h \
 	lab/rule.h \
 	lab/rule_yaml.h \
+	lab/splitmix.h \
 	lab/spool.h \
 	lab/tap.h

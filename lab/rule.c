@@ -12,16 +12,15 @@
 #include "../proto/aeth.h"
 #include "../proto/cm_msg.h"
 #include "../proto/opcode.h"
+#include "ns_text.h"
+#include "splitmix.h"
 
 /* ---- dice ------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t state, uint64_t v)
 {
-	uint64_t z = (state ^ v) + 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
+	state ^= v;
+	return splitmix(&state);
 }
 
 /* Of packets that are of no QP we know all that can be said is that it is the n-th. */
@@ -173,8 +172,7 @@ static bool act_rnr(struct rule *r, const struct rule_act *a, struct flow *f, co
 		return false;
 	answer(v, ANSWER_RNR, aeth_rnr((uint8_t)a->n));
 	mute(f, p, r);
-	rule_ns_text(ns, sizeof(ns), rnr_timer_ns((uint8_t)a->n));
-	say(v, r, "answered with RNR NAK (%s)", ns);
+	say(v, r, "answered with RNR NAK (%s)", ns_text(ns, sizeof(ns), rnr_timer_ns((uint8_t)a->n)));
 	return true;
 }
 
@@ -250,9 +248,8 @@ static bool act_delay(struct rule *r, const struct rule_act *a, struct rule_verd
 	uint64_t delay = a->ns + below(dice, a->jitter_ns + 1);
 	char ns[32];
 
-	rule_ns_text(ns, sizeof(ns), delay);
 	v->delay_ns += delay;
-	say(v, r, "%s late", ns);
+	say(v, r, "%s late", ns_text(ns, sizeof(ns), delay));
 	return true;
 }
 

@@ -289,7 +289,6 @@ unsigned rules_blame(const struct rules *, const struct rule_suspect *, char *te
 #define RULE_CM_OTHER 31u /* the bit of what is no message of the CM */
 uint32_t rule_cm_bit(uint16_t attr);
 int rule_parse(const char *text, size_t len, struct rule **out, unsigned max, uint64_t *seed, struct rule_error *);
-void rule_ns_text(char *text, size_t len, uint64_t ns);
 const struct rule *rule_get(const struct rules *, unsigned id); /* NULL: gone */
 bool rule_qp_matches(const struct rule *, unsigned device, uint32_t qpn, const struct tap_qp *);
 /* Something that is not done to a packet happens; device: RULE_DEVICES: to those that the rule names. */

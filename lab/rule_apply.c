@@ -7,15 +7,7 @@
 #include "../proto/cnp.h"
 #include "../proto/hdr.h"
 #include "../proto/icrc.h"
-
-static uint64_t draw(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
+#include "splitmix.h"
 
 /* pay: with the bytes that fill it up to a multiple of four. */
 static size_t without_pad(const uint8_t *pkt, size_t pay)
@@ -54,10 +46,10 @@ static void flip(uint8_t *bytes, size_t at, size_t n, unsigned bits, uint64_t st
 	size_t left = (n - skips) * 8, i;
 
 	while (bits && left) {
-		i = draw(&state) % n;
+		i = splitmix(&state) % n;
 		if (skips && at + i == BTH_ECN)
 			continue;
-		bit = (uint8_t)(1u << draw(&state) % 8);
+		bit = (uint8_t)(1u << splitmix(&state) % 8);
 		if (done[i] & bit)
 			continue;
 		done[i] |= bit;

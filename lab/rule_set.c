@@ -8,6 +8,7 @@
 
 #include "../proto/cm_msg.h"
 #include "../proto/opcode.h"
+#include "ns_text.h"
 
 void rules_fini(struct rules *rs)
 {
@@ -116,18 +117,6 @@ static const struct {
 const char *rule_act_word(enum rule_act_kind kind) { return kind < ACTS ? acts[kind].word : "?"; }
 enum rule_about rule_act_about(enum rule_act_kind kind) { return acts[kind].about; }
 
-void rule_ns_text(char *text, size_t len, uint64_t ns)
-{
-	static const char *const unit[] = { "ns", "us", "ms", "s" };
-	double v = (double)ns;
-	unsigned i = 0;
-
-	for (; v >= 1000 && i < 3; v /= 1000)
-		i++;
-	/* Whole numbers from 100 on: of 999.6 and more three digits would be 1e+03. */
-	snprintf(text, len, v < 100 ? "%.3g %s" : "%.0f %s", v, unit[i]);
-}
-
 void rule_about(const struct rule *r, char *text, size_t len)
 {
 	size_t at = 0;
@@ -140,8 +129,7 @@ void rule_about(const struct rule *r, char *text, size_t len)
 		at += (size_t)snprintf(text + at, len - at, "%s%s", i ? ", " : "", rule_act_word(a->kind));
 		if (!a->ns || at >= len)
 			continue;
-		rule_ns_text(ns, sizeof(ns), a->ns);
-		at += (size_t)snprintf(text + at, len - at, " %s", ns);
+		at += (size_t)snprintf(text + at, len - at, " %s", ns_text(ns, sizeof(ns), a->ns));
 	}
 }
 

@@ -29,8 +29,6 @@ static uint8_t cm_rnr_timer(uint8_t rnr_retry) { return rnr_retry == RNR_FOR_EVE
 
 static uint64_t own_tid(const struct cm_id *i) { return (uint64_t)TID_AGENT << 32 | __builtin_bswap32(i->id); }
 
-static uint8_t at_most(uint8_t v, uint8_t max) { return v < max ? v : max; }
-
 static void data_set(uint8_t *to, const uint8_t *data, size_t len)
 {
 	if (data)
@@ -53,7 +51,7 @@ static void send_rej(struct cm *c, struct cm_id *i, uint16_t reason, const uint8
 
 	m.rej.remote_id = i->remote_id;
 	m.rej.reason = reason;
-	m.rej.ari_len = ari ? at_most(ari_len, CM_ARI) : 0;
+	m.rej.ari_len = ari ? least(ari_len, CM_ARI) : 0;
 	data_set(m.rej.ari, ari, m.rej.ari_len);
 	data_set(m.rej.data, data, CM_REJ_DATA);
 	m.rej.local_id = i->id;
@@ -117,7 +115,7 @@ void send_drep(struct cm *c, struct cm_id *i, const uint8_t *data)
 void id_timewait(struct cm *c, struct cm_id *i)
 {
 	id_state(c, i, CM_TIMEWAIT);
-	timer_set(&c->timers, &i->timer, mono_add(c->now, cm_timeout_ns(at_most(i->qp.timeout, CM_PEER_MAX))));
+	timer_set(&c->timers, &i->timer, mono_add(c->now, cm_timeout_ns(least(i->qp.timeout, CM_PEER_MAX))));
 }
 
 /* ---- listening, asking --------------------------------------------------------- */
@@ -166,10 +164,10 @@ int cm_connect(struct cm *c, const struct cm_connect *a, void *host, uint32_t *i
 	i->local_qpn = a->req.qpn;
 	i->own_resp_res = a->req.resp_res;
 	i->own_init_depth = a->req.init_depth;
-	i->plt = at_most(a->plt, 31);
-	i->timeout_ns = 2 * cm_timeout_ns(i->plt) + cm_timeout_ns(at_most(a->req.remote_timeout, 31));
+	i->plt = least(a->plt, 31);
+	i->timeout_ns = 2 * cm_timeout_ns(i->plt) + cm_timeout_ns(least(a->req.remote_timeout, 31));
 	i->retries = a->req.max_retries;
-	i->answer_ns = cm_timeout_ns(at_most(a->req.local_timeout, 31));
+	i->answer_ns = cm_timeout_ns(least(a->req.local_timeout, 31));
 	q = &i->qp;
 	q->transport = a->req.transport;
 	q->rq_psn = a->req.psn & PSN_MASK;

@@ -146,6 +146,8 @@ void id_repeat_slowly(struct cm *, struct cm_id *, uint64_t ns);  /* the same, e
 void id_repeat_wait(struct cm *, struct cm_id *);                 /* sets the timer to the next time */
 void id_patient(struct cm *, struct cm_id *, uint64_t ns);        /* the peer needs so much longer */
 
+static inline uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
+
 /* The attribute of what was sent last; 0: nothing. */
 static inline uint8_t cm_last(const struct cm_id *i) { return i->last[17]; }
 

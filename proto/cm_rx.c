@@ -16,8 +16,6 @@ struct in {
 	const struct cm_msg *m;
 };
 
-static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
-
 /* ---- actions: true, or false: the message is not for this id after all -------------------- */
 
 typedef bool act_fn(struct cm *, struct cm_id *, const struct in *);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <rdmad/gid.h>
+#include <rdmad/ring.h>
 
 #include "hca_in.h"
 #include "qp_state.h"
@@ -79,20 +80,11 @@ static bool values_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, uin
 	return false;
 }
 
-static uint32_t pow2_mask(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p - 1;
-}
-
 /* As other HCAs: a depth of 0 at the requester is 1.  The responder says no if it has none to give. */
 static uint32_t asks_max(uint32_t depth) { return depth ? depth : 1; }
 
 /* As other HCAs: those that ask round their depth up to a power of two, so that many have to be answered. */
-static uint32_t answers_max(uint32_t depth) { return depth ? pow2_mask(depth) + 1 : 0; }
+static uint32_t answers_max(uint32_t depth) { return depth ? pow2_at_least(depth) : 0; }
 
 /* Is anything to be answered yet but the newest n? */
 static bool owes_more(const struct resp *r, uint32_t n)
@@ -120,12 +112,12 @@ static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 	if (mask & QPA_MAX_QP_RD_ATOMIC && asks != q->rd_max) {
 		if (q->rd_head != q->rd_tail)
 			return EBUSY;
-		ends = calloc(pow2_mask(asks) + 1, sizeof(*ends));
+		ends = calloc(pow2_at_least(asks), sizeof(*ends));
 		if (!ends)
 			return ENOMEM;
 	}
 	if (mask & QPA_MAX_DEST_RD_ATOMIC && answers != r->rd_max) {
-		rd = calloc(pow2_mask(answers) + 1, sizeof(*rd));
+		rd = calloc(pow2_at_least(answers), sizeof(*rd));
 		if (!rd) {
 			free(ends);
 			return ENOMEM;
@@ -135,10 +127,10 @@ static int rings(struct qp *qp, const struct qp_attr *a, uint32_t mask)
 		free(q->rd_end);
 		q->rd_end = ends;
 		q->rd_max = asks;
-		q->rd_mask = pow2_mask(q->rd_max);
+		q->rd_mask = pow2_at_least(q->rd_max) - 1;
 	}
 	if (rd) {
-		uint32_t mask_new = pow2_mask(answers);
+		uint32_t mask_new = pow2_at_least(answers) - 1;
 
 		/* The newest stay, as many as there is room for. */
 		if (r->rd_n > answers)

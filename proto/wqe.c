@@ -6,28 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t pow2(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p;
-}
+#include <rdmad/ring.h>
 
 size_t sq_mem(uint32_t depth, uint32_t sge_max, uint32_t inline_max)
 {
-	return depth ? (size_t)pow2(depth) * (sizeof(struct swqe) + send_tail_len(sge_max, inline_max)) : 0;
+	return depth ? (size_t)pow2_at_least(depth) * (sizeof(struct swqe) + send_tail_len(sge_max, inline_max)) : 0;
 }
 
 size_t rq_mem(uint32_t depth, uint32_t sge_max)
 {
-	return depth ? (size_t)pow2(depth) * (sizeof(struct rwqe) + sge_max * sizeof(struct sge)) : 0;
+	return depth ? (size_t)pow2_at_least(depth) * (sizeof(struct rwqe) + sge_max * sizeof(struct sge)) : 0;
 }
 
 int sq_init(struct sq *q, uint32_t depth, uint32_t sge_max, uint32_t inline_max)
 {
-	*q = (struct sq){ .depth = depth, .mask = pow2(depth) - 1, .room = send_tail_len(sge_max, inline_max) };
+	*q = (struct sq){ .depth = depth,
+			  .mask = pow2_at_least(depth) - 1,
+			  .room = send_tail_len(sge_max, inline_max) };
 	q->stride = (uint32_t)(sizeof(struct swqe) + q->room);
 	if (!depth)
 		return 0;
@@ -37,7 +32,7 @@ int sq_init(struct sq *q, uint32_t depth, uint32_t sge_max, uint32_t inline_max)
 
 int rq_init(struct rq *q, uint32_t depth, uint32_t sge_max)
 {
-	*q = (struct rq){ .depth = depth, .mask = pow2(depth) - 1, .sge_max = sge_max };
+	*q = (struct rq){ .depth = depth, .mask = pow2_at_least(depth) - 1, .sge_max = sge_max };
 	q->stride = (uint32_t)(sizeof(struct rwqe) + sge_max * sizeof(struct sge));
 	if (!depth)
 		return 0;

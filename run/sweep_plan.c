@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include "lab/splitmix.h"
 #include "field.h"
 #include "say.h"
 #include "sweep.h"
@@ -118,15 +119,7 @@ bool plan_read(struct sweep *s, const char *path)
 
 /* ---- cases ---------------------------------------------------------------------------- */
 
-/* Numbers that depend on the seed alone. */
-static uint64_t draw(uint64_t *state, uint64_t n)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return (z ^ z >> 31) % n;
-}
+static uint64_t draw(uint64_t *state, uint64_t n) { return splitmix(state) % n; }
 
 static uint64_t seed_of(const struct sweep *s) { return s->opt->seeded ? s->opt->seed : 1; }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rng.h - the only source of chance of a simulation: splitmix64, so that a seed is a run. */
+/* rng.h - the only source of chance of a simulation, so that a seed is a run. */
 #ifndef SIM_RNG_H
 #define SIM_RNG_H
 
@@ -8,18 +8,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lab/splitmix.h"
+
 struct rng {
 	uint64_t s;
 };
 
-static inline uint64_t rng_next(struct rng *r)
-{
-	uint64_t z = (r->s += 0x9e3779b97f4a7c15u);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
+static inline uint64_t rng_next(struct rng *r) { return splitmix(&r->s); }
 
 /* 0 .. n-1; 0 if n is 0 */
 static inline uint32_t rng_below(struct rng *r, uint32_t n) { return n ? (uint32_t)(rng_next(r) % n) : 0; }

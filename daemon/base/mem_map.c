@@ -287,7 +287,7 @@ static void file_drop(struct map_file *f)
 	free(f);
 }
 
-static uint64_t pow2_at_least(uint64_t n) { return n < 2 ? 1 : UINT64_C(1) << (64 - __builtin_clzll(n - 1)); }
+static uint64_t pow2_len(uint64_t n) { return n < 2 ? 1 : UINT64_C(1) << (64 - __builtin_clzll(n - 1)); }
 
 /* One that has [off, end) in it. */
 static int file_take(struct map_file **out, const struct source *s, const struct peer *client, uint64_t off,
@@ -309,7 +309,7 @@ static int file_take(struct map_file **out, const struct source *s, const struct
 		/* A file may grow, and a mapping of it may reach beyond its end; not that of a dma-buf or of huge pages. */
 		most = (s->size - start + s->page - 1) & ~(s->page - 1);
 		if (s->memory && s->page <= PAGE)
-			most = pow2_at_least(most);
+			most = pow2_len(most);
 		err = file_map(&f, s, &key, start, start + most < to ? start + most : to, off, end);
 	}
 	if (err)

@@ -59,41 +59,25 @@ static ssize_t fd_move(const struct peer *peer, bool write, const struct iovec *
 }
 
 /*
- * EPERM: Yama lets us no more (or not now, while the library names a helper of its own in our place), or the program has
- * become another, whose memory the descriptor is not.
+ * len bytes from there to here; write: from here to there.  EPERM: Yama lets us no more (or not now, while the library names a
+ * helper of its own in our place), or the program has become another, whose memory the descriptor is not.
  */
-static int vm_read(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
-		   unsigned from_n, size_t len)
+static int vm_move(const struct peer *peer, bool write, const struct iovec *here, unsigned here_n,
+		   const struct iovec *there, unsigned there_n, size_t len)
 {
 	int err;
 
 	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
 		return ESRCH;
 	if (peer->pid > 0) {
-		err = vm_err(process_vm_readv(peer->pid, to, to_n, from, from_n, 0), len);
+		err = vm_err((write ? process_vm_writev : process_vm_readv)(peer->pid, here, here_n, there, there_n, 0),
+			     len);
 		if (err != EPERM)
 			return err;
 	}
 	if (peer->mem_fd < 0)
 		return EPERM;
-	return vm_err(fd_move(peer, false, to, to_n, from, from_n), len);
-}
-
-static int vm_write(const struct peer *peer, const struct iovec *to, unsigned to_n, const struct iovec *from,
-		    unsigned from_n, size_t len)
-{
-	int err;
-
-	if (__atomic_load_n(&peer->gone, __ATOMIC_RELAXED))
-		return ESRCH;
-	if (peer->pid > 0) {
-		err = vm_err(process_vm_writev(peer->pid, from, from_n, to, to_n, 0), len);
-		if (err != EPERM)
-			return err;
-	}
-	if (peer->mem_fd < 0)
-		return EPERM;
-	return vm_err(fd_move(peer, true, from, from_n, to, to_n), len);
+	return vm_err(fd_move(peer, write, here, here_n, there, there_n), len);
 }
 
 /* A source that could not be read is told apart from a destination that could not be written (mem.h). */
@@ -125,17 +109,17 @@ int vm_batch_flush(struct vm_batch *b)
 	if (!b->len)
 		return 0;
 	if (!b->dst_peer) {
-		err = src_err(vm_read(b->src_peer, b->dst, b->dst_n, b->src, b->src_n, b->len));
+		err = src_err(vm_move(b->src_peer, false, b->dst, b->dst_n, b->src, b->src_n, b->len));
 		if (err == EIO && is_torn_here(b->dst, b->dst_n))
 			err = EFAULT;
 	} else if (!b->src_peer) {
-		err = vm_write(b->dst_peer, b->dst, b->dst_n, b->src, b->src_n, b->len);
+		err = vm_move(b->dst_peer, true, b->src, b->src_n, b->dst, b->dst_n, b->len);
 		if (err && err != ESRCH && is_torn_here(b->src, b->src_n))
 			err = EIO;
 	} else {
-		err = src_err(vm_read(b->src_peer, &mid, 1, b->src, b->src_n, b->len));
+		err = src_err(vm_move(b->src_peer, false, &mid, 1, b->src, b->src_n, b->len));
 		if (!err)
-			err = vm_write(b->dst_peer, b->dst, b->dst_n, &mid, 1, b->len);
+			err = vm_move(b->dst_peer, true, &mid, 1, b->dst, b->dst_n, b->len);
 	}
 	b->len = b->dst_n = b->src_n = 0;
 	return err;
@@ -174,7 +158,7 @@ int vm_probe(struct peer *peer, uint64_t addr)
 	struct iovec to = { &byte, 1 }, from = { (void *)(uintptr_t)addr, 1 };
 	int err = peer_ready(peer);
 
-	return err ? err : vm_read(peer, &to, 1, &from, 1, 1);
+	return err ? err : vm_move(peer, false, &to, 1, &from, 1, 1);
 }
 
 /* By pid: our own user's programs. */
@@ -182,13 +166,13 @@ static int pid_update(const struct peer *peer, uint64_t addr, mem_next *next, ui
 {
 	uint64_t now;
 	struct iovec here = { old, sizeof(*old) }, there = { (void *)(uintptr_t)addr, sizeof(*old) };
-	int err = vm_read(peer, &here, 1, &there, 1, sizeof(*old));
+	int err = vm_move(peer, false, &here, 1, &there, 1, sizeof(*old));
 
 	if (err)
 		return err;
 	now = next(*old, a, b);
 	here.iov_base = &now;
-	return vm_write(peer, &there, 1, &here, 1, sizeof(now));
+	return vm_move(peer, true, &here, 1, &there, 1, sizeof(now));
 }
 
 int vm_atomic(const struct peer *peer, uint64_t addr, mem_next *next, uint64_t a, uint64_t b, uint64_t *old)

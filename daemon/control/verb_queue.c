@@ -23,15 +23,20 @@
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 
-/* n at most 2^31. */
-static uint32_t pow2_at_least(uint32_t n) { return n < 2 ? 1 : 1u << (32 - __builtin_clz(n - 1)); }
-
 static uint32_t align_up(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
 
-/* Memory for a queue, a piece of a slab. */
-static int mem_take(struct call *call, size_t len, struct shmem *shm)
+/* Memory for a queue, a piece of a slab, and then its object, in the shard. */
+static int queue_make(struct job *j, int (*make)(struct job *), size_t len, struct shmem *shm)
 {
-	return slab_take(&call->s->ctx->slabs, call->s->uid, len, shm);
+	const struct session *s = j->call->s;
+	int err = slab_take(&s->ctx->slabs, s->uid, len, shm);
+
+	if (err)
+		return err;
+	err = job_run(j, make);
+	if (err)
+		slab_give(shm);
+	return err;
 }
 
 /* A descriptor, if there is one, goes with the reply and is closed then; the mapping stays. */
@@ -74,12 +79,7 @@ int verb_cq_create(struct call *call)
 	if (!cq)
 		return err;
 	cq->piece.fd = cq->next.fd = -1;
-	err = mem_take(call, ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)), &cq->shm);
-	if (!err) {
-		err = job_run(&j, cq_create_job);
-		if (err)
-			slab_give(&cq->shm);
-	}
+	err = queue_make(&j, cq_create_job, ring_bytes(pow2_at_least(cqe), sizeof(struct cqe)), &cq->shm);
 	if (err)
 		obj_drop(&cq->obj);
 	else
@@ -228,12 +228,7 @@ int verb_srq_create(struct call *call)
 	srq = j.obj = obj_new(call, sizeof(*srq), &cost, &err);
 	if (!srq)
 		return err;
-	err = mem_take(call, ring_bytes(rep->srq.slots, rep->srq.stride), &srq->shm);
-	if (!err) {
-		err = job_run(&j, srq_create_job);
-		if (err)
-			slab_give(&srq->shm);
-	}
+	err = queue_make(&j, srq_create_job, ring_bytes(rep->srq.slots, rep->srq.stride), &srq->shm);
 	if (err) {
 		obj_drop(&srq->obj);
 		return err;
@@ -421,12 +416,7 @@ int verb_qp_create(struct call *call)
 	if (!err && qp->raw)
 		call->fd_in = -1;
 	if (!err)
-		err = mem_take(call, len, &qp->shm);
-	if (!err) {
-		err = job_run(&j, qp_create_job);
-		if (err)
-			slab_give(&qp->shm);
-	}
+		err = queue_make(&j, qp_create_job, len, &qp->shm);
 	if (err) {
 		raw_free(qp->raw);
 		obj_drop(&qp->obj);

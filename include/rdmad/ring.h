@@ -28,6 +28,9 @@ struct ring {
 	uint32_t seen; /* the other side's index, as last read */
 };
 
+/* So many slots has a queue for n entries; n at most 2^31. */
+static inline uint32_t pow2_at_least(uint32_t n) { return n < 2 ? 1 : 1u << (32 - __builtin_clz(n - 1)); }
+
 static inline size_t ring_bytes(uint32_t slots, uint32_t stride)
 {
 	return sizeof(struct ring_hdr) + (size_t)slots * stride;

@@ -50,11 +50,6 @@ static uint64_t ex_ops(enum ibv_qp_type type, uint32_t without)
 	return ops;
 }
 
-static uint32_t create_flags(const struct ibv_qp_init_attr_ex *a)
-{
-	return a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
-}
-
 static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
 {
 	const struct msg_device_attr *d = &c->attr;
@@ -84,7 +79,7 @@ static int attr_check(const struct rd_ctx *c, const struct ibv_qp_init_attr_ex *
 		if (a->max_tso_header > RD_TSO_HDR)
 			return EINVAL;
 	}
-	if (create_flags(a) & ~(a->qp_type == IBV_QPT_UD ? (uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0))
+	if (qp_create_flags(a) & ~(a->qp_type == IBV_QPT_UD ? (uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0))
 		return EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ex_ops(a->qp_type, 0))
 		return EOPNOTSUPP;
@@ -168,7 +163,7 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a, uin
 	if (req->qp.cap.max_inline > max_inline && a->cap.max_inline_data <= max_inline)
 		req->qp.cap.max_inline = max_inline;
 	req->qp.sq_sig_all = !!a->sq_sig_all;
-	req->qp.not_own = !!(create_flags(a) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+	req->qp.not_own = !!(qp_create_flags(a) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
 }
 
 static void qp_free(struct rd_qp *qp)

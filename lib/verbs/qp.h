@@ -72,6 +72,11 @@ struct rd_qp {
 static inline struct rd_qp *to_qp(struct ibv_qp *q) { return (struct rd_qp *)q; }
 static inline struct rd_qp *ex_to_qp(struct ibv_qp_ex *q) { return (struct rd_qp *)q; }
 
+static inline uint32_t qp_create_flags(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
+}
+
 /* wq: it is the QP behind this WQ.  NULL: errno. */
 struct rd_qp *qp_make(struct ibv_context *, struct ibv_qp_init_attr_ex *, struct ibv_wq *wq);
 const char *state_str(enum ibv_qp_state);

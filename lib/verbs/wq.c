@@ -153,10 +153,8 @@ static int rss_check(const struct ibv_qp_init_attr_ex *a)
 	const uint32_t both = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
 	const struct ibv_rx_hash_conf *c = &a->rx_hash_conf;
 
-	if (a->qp_type != IBV_QPT_RAW_PACKET ||
+	if (a->qp_type != IBV_QPT_RAW_PACKET || qp_create_flags(a) ||
 	    a->comp_mask & ~(both | IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS))
-		return EOPNOTSUPP;
-	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
 		return EOPNOTSUPP;
 	if ((a->comp_mask & both) != both || !(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->rwq_ind_tbl ||
 	    a->srq)

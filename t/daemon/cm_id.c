@@ -10,6 +10,7 @@
 
 #include "cm_client.h"
 #include "t/suite.h"
+#include "t/xorshift.h"
 
 #define PORT 7471
 
@@ -385,13 +386,7 @@ END_TEST
 
 static uint64_t dice = 0x9e3779b97f4a7c15u;
 
-static unsigned draw(unsigned n)
-{
-	dice ^= dice << 13;
-	dice ^= dice >> 7;
-	dice ^= dice << 17;
-	return (unsigned)(dice >> 33) % n;
-}
+static unsigned draw(unsigned n) { return (unsigned)(xorshift(&dice) >> 33) % n; }
 
 static union cmm_addr draw_addr(void)
 {

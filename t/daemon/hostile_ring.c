@@ -11,6 +11,7 @@
 
 #include "client.h"
 #include "t/suite.h"
+#include "t/xorshift.h"
 
 static struct cx bad, good;
 
@@ -230,19 +231,19 @@ START_TEST(slots)
 		struct recv_wr *r = ring_slot(&bad.rq, bad.rq.pos);
 
 		for (unsigned k = 0; k < bad.sq_stride; k++)
-			slot[k] = (uint8_t)dice(&s);
+			slot[k] = (uint8_t)xorshift(&s);
 		for (unsigned k = 0; k < 48; k++)
-			((uint8_t *)r)[k] = (uint8_t)dice(&s);
+			((uint8_t *)r)[k] = (uint8_t)xorshift(&s);
 		if (i & 1) {
 			struct send_wr *wr = (struct send_wr *)slot;
 
-			wr->op = (uint8_t)(dice(&s) % 16);
+			wr->op = (uint8_t)(xorshift(&s) % 16);
 			wr->flags &= 31;
-			wr->sge_n = (uint16_t)(dice(&s) % 5);
-			wr->inline_len = (uint32_t)(dice(&s) % 96);
-			r->sge_n = (uint32_t)(dice(&s) % 5);
+			wr->sge_n = (uint16_t)(xorshift(&s) % 5);
+			wr->inline_len = (uint32_t)(xorshift(&s) % 96);
+			r->sge_n = (uint32_t)(xorshift(&s) % 5);
 			for (unsigned k = 0; k < 4; k++)
-				if (dice(&s) & 1)
+				if (xorshift(&s) & 1)
 					((struct sge *)(wr + 1))[k] = (struct sge){ (uintptr_t)bad.buf, 64, bad.key };
 		}
 		ring_publish(&bad.sq, 1);

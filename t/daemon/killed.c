@@ -15,18 +15,13 @@
 
 #include "client.h"
 #include "t/suite.h"
+#include "t/xorshift.h"
 
 #define VICTIMS 100u
 
 static uint64_t dice = 0x9e3779b97f4a7c15u;
 
-static unsigned draw(unsigned n)
-{
-	dice ^= dice << 13;
-	dice ^= dice >> 7;
-	dice ^= dice << 17;
-	return (unsigned)(dice >> 33) % n;
-}
+static unsigned draw(unsigned n) { return (unsigned)(xorshift(&dice) >> 33) % n; }
 
 /*
  * Every ck_assert writes to a file without a name that the runner reads: a kill in the middle of one leaves half a message

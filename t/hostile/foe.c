@@ -17,17 +17,12 @@
 
 #include "stage.h"
 #include "t/daemon/client.h"
+#include "t/xorshift.h"
 
 #define FDS_SENT 6
 #define MAP_MAX  (64u << 20)
 
-uint64_t foe_dice(struct foe *f)
-{
-	f->dice ^= f->dice << 13;
-	f->dice ^= f->dice >> 7;
-	f->dice ^= f->dice << 17;
-	return f->dice;
-}
+uint64_t foe_dice(struct foe *f) { return xorshift(&f->dice); }
 
 uint32_t foe_below(struct foe *f, uint32_t n) { return (uint32_t)(foe_dice(f) >> 16) % n; }
 

@@ -143,8 +143,7 @@ static double queued(pid_t pid, pid_t tid)
 	return (double)wait / 1e9;
 }
 
-/* Of all threads that it has now; the sum of what is said of them. */
-static double threads_ask(pid_t pid, double (*ask)(pid_t pid, pid_t tid))
+double threads_ask(pid_t pid, double (*ask)(pid_t pid, pid_t tid))
 {
 	char path[64];
 	double sum = 0;

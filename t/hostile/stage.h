@@ -39,6 +39,9 @@ void part_kill(pid_t);
 /* Waits for its end, which must be orderly and within 30 s. */
 void part_end(pid_t);
 
+/* Asks about each thread that the process has now, or 0 for none; the sum of the answers. */
+double threads_ask(pid_t, double (*ask)(pid_t pid, pid_t tid));
+
 /* Of the first device, by its name in `rdmactl stats`. */
 long stage_counter(const char *name);
 /* To stderr, the causes that the daemon has for its queue pair. */

@@ -19,21 +19,14 @@
 #include "proto/bytes.h"
 #include "proto/cm_msg.h"
 #include "proto/opcode.h"
+#include "t/xorshift.h"
 
 #define ROCE    4791
 #define IP_HDR  20u
 #define UDP_HDR 8u
 #define ONCE    4u /* habits 0 .. 3 */
 
-static uint64_t dice(struct stranger *s)
-{
-	s->dice ^= s->dice << 13;
-	s->dice ^= s->dice >> 7;
-	s->dice ^= s->dice << 17;
-	return s->dice;
-}
-
-static uint32_t below(struct stranger *s, uint32_t n) { return (uint32_t)(dice(s) >> 16) % n; }
+static uint32_t below(struct stranger *s, uint32_t n) { return (uint32_t)(xorshift(&s->dice) >> 16) % n; }
 static bool odds(struct stranger *s, uint32_t one_in) { return !below(s, one_in); }
 
 /* ---- out and in ----------------------------------------------------------------------- */
@@ -142,7 +135,7 @@ static size_t noise(struct stranger *s, uint8_t *p)
 	size_t len = below(s, 600);
 
 	for (size_t i = 0; i < len; i++)
-		p[i] = (uint8_t)dice(s);
+		p[i] = (uint8_t)xorshift(&s->dice);
 	return len;
 }
 
@@ -155,29 +148,29 @@ static size_t any_opcode(struct stranger *s, uint8_t *p, const struct stranger_s
 	struct burst b = { .op_first = known ? opcode : SVC_RC | OP_SEND_ONLY,
 			   .n = 1,
 			   .mtu = 1024,
-			   .pkey = odds(s, 16) ? (uint16_t)dice(s) : 0xffff,
+			   .pkey = odds(s, 16) ? (uint16_t)xorshift(&s->dice) : 0xffff,
 			   .ackreq = odds(s, 2),
 			   .se = odds(s, 2) };
 	size_t len, pay;
 
 	b.op_last = b.op_first;
-	b.dqpn = like && !odds(s, 8) ? be24_get(like->pkt + BTH_DQPN) : (uint32_t)dice(s) & 0xffffff;
-	b.psn = psn(like ? be24_get(like->pkt + BTH_PSN) + below(s, 65) - 32 : (uint32_t)dice(s));
+	b.dqpn = like && !odds(s, 8) ? be24_get(like->pkt + BTH_DQPN) : (uint32_t)xorshift(&s->dice) & 0xffffff;
+	b.psn = psn(like ? be24_get(like->pkt + BTH_PSN) + below(s, 65) - 32 : (uint32_t)xorshift(&s->dice));
 	if (odds(s, 8))
-		b.psn = psn((uint32_t)dice(s));
-	b.qkey = (uint32_t)dice(s) | 1; /* not that of the honest ones, which is even */
-	b.sqpn = (uint32_t)dice(s) & 0xffffff;
-	b.va = dice(s);
-	b.rkey = (uint32_t)dice(s);
-	b.dma_len = odds(s, 2) ? 1024 : (uint32_t)dice(s);
-	b.syndrome = (uint8_t)dice(s);
-	b.msn = (uint32_t)dice(s) & 0xffffff;
+		b.psn = psn((uint32_t)xorshift(&s->dice));
+	b.qkey = (uint32_t)xorshift(&s->dice) | 1; /* not that of the honest ones, which is even */
+	b.sqpn = (uint32_t)xorshift(&s->dice) & 0xffffff;
+	b.va = xorshift(&s->dice);
+	b.rkey = (uint32_t)xorshift(&s->dice);
+	b.dma_len = odds(s, 2) ? 1024 : (uint32_t)xorshift(&s->dice);
+	b.syndrome = (uint8_t)xorshift(&s->dice);
+	b.msn = (uint32_t)xorshift(&s->dice) & 0xffffff;
 	pay = odds(s, 2) ? 1024 : below(s, 1100);
 	b.payload_len = pay;
 	len = burst_hdr(&b, 0, p);
 	p[BTH_OPCODE] = opcode;
 	for (size_t i = 0; i < ((pay + 3) & ~(size_t)3); i++)
-		p[len + i] = (uint8_t)dice(s);
+		p[len + i] = (uint8_t)xorshift(&s->dice);
 	return len + ((pay + 3) & ~(size_t)3);
 }
 
@@ -187,7 +180,7 @@ static size_t a_cnp(struct stranger *s, uint8_t *p, const struct stranger_seen *
 	p[BTH_OPCODE] = OPCODE_CNP;
 	be16_put(p + BTH_PKEY, 0xffff);
 	p[BTH_ECN] = BTH_BECN;
-	be24_put(p + BTH_DQPN, like ? be24_get(like->pkt + BTH_DQPN) : (uint32_t)dice(s) & 0xffffff);
+	be24_put(p + BTH_DQPN, like ? be24_get(like->pkt + BTH_DQPN) : (uint32_t)xorshift(&s->dice) & 0xffffff);
 	return BTH_LEN + CNP_LEN;
 }
 
@@ -197,10 +190,10 @@ static void a_req(struct stranger *s, struct cm_req *r, struct in_addr from, str
 
 	gid_of(ip.src, from);
 	gid_of(ip.dst, to);
-	*r = (struct cm_req){ .local_id = (uint32_t)dice(s),
+	*r = (struct cm_req){ .local_id = (uint32_t)xorshift(&s->dice),
 			      .service_id = cm_service_id(CM_PS_TCP, s->port),
-			      .ca_guid = dice(s),
-			      .qpn = (uint32_t)dice(s) & 0xffffff,
+			      .ca_guid = xorshift(&s->dice),
+			      .qpn = (uint32_t)xorshift(&s->dice) & 0xffffff,
 			      .resp_res = 1,
 			      .init_depth = 1,
 			      .remote_timeout = (uint8_t)(8 + below(s, 11)),
@@ -210,7 +203,7 @@ static void a_req(struct stranger *s, struct cm_req *r, struct in_addr from, str
 			      .pkey = 0xffff,
 			      .mtu = 3,
 			      .max_retries = 15,
-			      .psn = (uint32_t)dice(s) & 0xffffff };
+			      .psn = (uint32_t)xorshift(&s->dice) & 0xffffff };
 	r->path = (struct cm_path){ .slid = 0xffff, .dlid = 0xffff, .hop_limit = 64, .rate = 3, .ack_timeout = 18 };
 	memcpy(r->path.sgid, ip.src, 16);
 	memcpy(r->path.dgid, ip.dst, 16);
@@ -227,22 +220,24 @@ static size_t a_mad(struct stranger *s, uint8_t *p, struct in_addr from, struct 
 			   .dqpn = QPN_GSI,
 			   .sqpn = QPN_GSI,
 			   .qkey = QKEY_GSI,
-			   .psn = psn((uint32_t)dice(s)),
+			   .psn = psn((uint32_t)xorshift(&s->dice)),
 			   .payload_len = MAD_LEN };
-	struct cm_msg m = { .attr = (uint16_t)(CM_REQ + (req || odds(s, 2) ? 0 : below(s, 11))), .tid = dice(s) };
+	struct cm_msg m = { .attr = (uint16_t)(CM_REQ + (req || odds(s, 2) ? 0 : below(s, 11))),
+			    .tid = xorshift(&s->dice) };
 	size_t len = burst_hdr(&b, 0, p);
 
 	if (m.attr == CM_REQ)
 		a_req(s, &m.req, from, to);
 	else if (m.attr == CM_SIDR_REQ)
-		m.sidr_req = (struct cm_sidr_req){ .request_id = (uint32_t)dice(s),
+		m.sidr_req = (struct cm_sidr_req){ .request_id = (uint32_t)xorshift(&s->dice),
 						   .pkey = 0xffff,
 						   .service_id = cm_service_id(CM_PS_UDP, s->port) };
 	else
-		m.rtu = (struct cm_rtu){ .local_id = (uint32_t)dice(s), .remote_id = (uint32_t)dice(s) };
+		m.rtu = (struct cm_rtu){ .local_id = (uint32_t)xorshift(&s->dice),
+					 .remote_id = (uint32_t)xorshift(&s->dice) };
 	cm_msg_put(p + len, &m);
 	if (!req && odds(s, 4))
-		p[len + below(s, MAD_LEN)] = (uint8_t)dice(s);
+		p[len + below(s, MAD_LEN)] = (uint8_t)xorshift(&s->dice);
 	return len + MAD_LEN;
 }
 
@@ -280,7 +275,7 @@ static void forged(struct stranger *s)
 	if (i >= ONCE && odds(s, 16)) {
 		len = below(s, (uint32_t)len + 1);
 		if (SVC_OF(p[BTH_OPCODE]) == SVC_UD) /* with its Q_Key it would be good enough for a UD QP */
-			be32_put(p + BTH_LEN + DETH_QKEY, (uint32_t)dice(s) | 1);
+			be32_put(p + BTH_LEN + DETH_QKEY, (uint32_t)xorshift(&s->dice) | 1);
 	}
 	if (len > STRANGER_PKT - ICRC_LEN)
 		len = STRANGER_PKT - ICRC_LEN;
@@ -363,7 +358,7 @@ int stranger_open(struct stranger *s, uint64_t seed, const struct in_addr honest
 
 	*s = (struct stranger){ .dice = seed | 1, .port = port, .honest = { honest[0], honest[1] } };
 	for (unsigned i = 0; i < 8; i++)
-		dice(s);
+		xorshift(&s->dice);
 	icrc_rx_init(&s->icrc);
 	s->raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 	s->tap = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));

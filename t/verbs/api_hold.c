@@ -269,15 +269,6 @@ static void second_end(pthread_t t, int fds[2])
 	close(fds[0]);
 }
 
-static unsigned char *pages(size_t len)
-{
-	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert(p != MAP_FAILED);
-	fix_fill(p, len, 3);
-	return p;
-}
-
 #define TRIES 30u
 #define LATE  77 /* the second thread did not stand in time, which is no mistake on a busy machine */
 
@@ -315,7 +306,7 @@ static int doomed(void *arg)
 /* A filter ends it: the program goes on, its core is not dumped, and no second one is made. */
 START_TEST(killed)
 {
-	unsigned char *p = pages(ALL);
+	unsigned char *p = fix_pages(ALL, 3);
 	struct rlimit rl;
 	struct ibv_mr *m;
 	struct fix f;
@@ -360,7 +351,7 @@ static void replace_half(void)
 /* Pages that are kept are turned back, while the program maps a file of its own over a part of them: that stays. */
 static int replace_late(void)
 {
-	unsigned char *p = pages(PIECES);
+	unsigned char *p = fix_pages(PIECES, 3);
 	unsigned converted;
 	struct fix f;
 	pthread_t t;
@@ -415,7 +406,7 @@ static void pin_late(void)
 /* An io_uring comes while a long range is moved: the rest of it stays. */
 static int pinned(void)
 {
-	unsigned char *p = pages(LONG);
+	unsigned char *p = fix_pages(LONG, 3);
 	struct ibv_mr *m;
 	struct fix f;
 	pthread_t t;

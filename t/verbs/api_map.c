@@ -31,14 +31,6 @@ static bool is_shared(const void *p)
 	return found;
 }
 
-static unsigned char *pages(size_t len)
-{
-	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert(p != MAP_FAILED);
-	return p;
-}
-
 /* WRITE from one MR to another through a pair of QPs. */
 static void move(struct fix *f, struct ibv_mr *to, size_t to_off, struct ibv_mr *from, size_t from_off, uint32_t len)
 {
@@ -69,7 +61,7 @@ START_TEST(contents)
 
 	fix_open(&f);
 	for (unsigned i = 0; i < sizeof(cut) / sizeof(*cut); i++) {
-		unsigned char *p = pages(LEN), *q = pages(LEN);
+		unsigned char *p = fix_blank(LEN), *q = fix_blank(LEN);
 		struct ibv_mr *m, *n;
 
 		fix_fill(p, LEN, i);
@@ -96,7 +88,7 @@ END_TEST
 START_TEST(again)
 {
 	struct fix f;
-	unsigned char *p = pages(LEN), *q = pages(LEN);
+	unsigned char *p = fix_blank(LEN), *q = fix_blank(LEN);
 	struct ibv_mr *m[3], *src;
 
 	fix_open(&f);
@@ -127,13 +119,13 @@ END_TEST
 START_TEST(kept)
 {
 	const size_t most = (size_t)32 << 20, len = most / 4;
-	unsigned char *p = pages(LEN), *q[6];
+	unsigned char *p = fix_blank(LEN), *q[6];
 	unsigned shared = 0;
 	struct ibv_mr *m, *src;
 	struct fix f;
 
 	fix_open(&f);
-	src = fix_reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, fix_blank(LEN), LEN);
 	fix_fill(src->addr, LEN, 4);
 	for (unsigned i = 0; i < 4; i++) {
 		p[LEN / 2] = (unsigned char)i;
@@ -151,7 +143,7 @@ START_TEST(kept)
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	for (unsigned i = 0; i < 12; i++) {
 		if (i < 6)
-			q[i] = pages(len);
+			q[i] = fix_blank(len);
 		fix_fill(q[i % 6] + 5 * i, 1000, i);
 		ck_assert_int_eq(ibv_dereg_mr(fix_reg(&f, q[i % 6], len)), 0);
 		ck_assert(fix_filled(q[i % 6] + 5 * i, 1000, i));
@@ -172,7 +164,7 @@ END_TEST
 START_TEST(on_demand)
 {
 	const int lazy = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
-	unsigned char *p = pages(LEN);
+	unsigned char *p = fix_blank(LEN);
 	struct ibv_mr *m, *odp;
 	struct fix f;
 
@@ -198,7 +190,7 @@ END_TEST
 START_TEST(replaced)
 {
 	struct fix f;
-	unsigned char *p = pages(LEN), *q;
+	unsigned char *p = fix_blank(LEN), *q;
 	struct ibv_mr *m, *n, *src;
 
 	fix_open(&f);
@@ -207,7 +199,7 @@ START_TEST(replaced)
 	q = mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	ck_assert_ptr_eq(q, p);
 	n = fix_reg(&f, q, LEN);
-	src = fix_reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, fix_blank(LEN), LEN);
 	fix_fill(src->addr, 100000, 5);
 	move(&f, n, 0, src, 0, 100000);
 	ck_assert(fix_filled(q, 100000, 5));
@@ -222,7 +214,7 @@ END_TEST
 /* After fork neither side sees what the other writes. */
 START_TEST(fork_apart)
 {
-	unsigned char *p = pages(LEN), *gone = pages(LEN), *moved = pages(LEN), *to;
+	unsigned char *p = fix_blank(LEN), *gone = fix_blank(LEN), *moved = fix_blank(LEN), *to;
 	struct ibv_mr *m, *g, *v;
 	int status, go[2];
 	struct fix f;
@@ -238,7 +230,7 @@ START_TEST(fork_apart)
 	ck_assert(is_shared(p) && is_shared(gone) && is_shared(moved));
 	/* Only the kernel knows what became of these two. */
 	ck_assert_int_eq(munmap(gone, LEN), 0);
-	to = mremap(moved, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, pages(2 * LEN));
+	to = mremap(moved, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, fix_blank(2 * LEN));
 	ck_assert(to != MAP_FAILED);
 	ck_assert_int_eq(pipe(go), 0);
 	pid = fork();
@@ -279,7 +271,7 @@ START_TEST(heap)
 	unsigned shared = 0;
 
 	fix_open(&f);
-	src = fix_reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, fix_blank(LEN), LEN);
 	memset(src->addr, 0xaa, LEN);
 	for (unsigned i = 0; i < 60; i++) {
 		size_t len = 100000 + i * 20000;
@@ -315,7 +307,7 @@ START_TEST(small)
 
 	setenv("RDMAD_MAP", "4096", 1);
 	fix_open(&f);
-	src = fix_reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, fix_blank(LEN), LEN);
 	memset(src->addr, 0xaa, LEN);
 	for (unsigned i = 0; i < 40; i++) {
 		p[i] = malloc(12000);
@@ -344,7 +336,7 @@ END_TEST
  */
 static void shared_file(struct fix *f, int fd, const char *what, off_t off, bool keep, bool expect)
 {
-	unsigned char *p, *q = pages(LEN), *seen;
+	unsigned char *p, *q = fix_blank(LEN), *seen;
 	struct ibv_mr *m, *src;
 
 	ck_assert_msg(fd >= 0 && !ftruncate(fd, (off_t)LEN + off), "%s: %s", what, strerror(errno));
@@ -408,7 +400,7 @@ START_TEST(shared_many)
 	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	seen = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(p != MAP_FAILED && seen != MAP_FAILED);
-	src = fix_reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, fix_blank(LEN), LEN);
 	fix_fill(src->addr, LEN, 5);
 	for (unsigned i = 0; i < MANY; i++)
 		m[i] = fix_reg(&f, p + i, LEN - MANY);
@@ -438,7 +430,7 @@ START_TEST(shared_unfit)
 	ck_assert(fd >= 0 && !ftruncate(fd, (off_t)LEN / 2));
 	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(p != MAP_FAILED);
-	src = fix_reg(&f, pages(LEN), LEN);
+	src = fix_reg(&f, fix_blank(LEN), LEN);
 	fix_fill(src->addr, LEN, 8);
 	m = fix_reg(&f, p, LEN);
 	move(&f, m, 0, src, 0, 20000);
@@ -454,7 +446,7 @@ END_TEST
  */
 START_TEST(left_alone)
 {
-	unsigned char *p = pages(LEN), *q;
+	unsigned char *p = fix_blank(LEN), *q;
 	struct ibv_mr *m[3];
 	FILE *tmp = tmpfile();
 	struct fix f;

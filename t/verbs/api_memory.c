@@ -54,14 +54,6 @@ static enum ibv_wc_status op(struct scene *s, enum ibv_wr_opcode code, uint32_t 
 	return fix_wait(s->f.cq).status;
 }
 
-static unsigned char *pages(size_t len)
-{
-	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert(p != MAP_FAILED);
-	return p;
-}
-
 START_TEST(null_mr)
 {
 	struct scene s;
@@ -94,7 +86,7 @@ END_TEST
 START_TEST(on_demand)
 {
 	struct ibv_device_attr_ex ex;
-	unsigned char *p = pages(LEN);
+	unsigned char *p = fix_blank(LEN);
 	struct ibv_mr *m, *all;
 	struct scene s;
 
@@ -136,7 +128,7 @@ END_TEST
 
 START_TEST(advice)
 {
-	unsigned char *p = pages(LEN), core[LEN / 4096];
+	unsigned char *p = fix_blank(LEN), core[LEN / 4096];
 	struct ibv_sge sge = { .addr = (uintptr_t)p + 5000, .length = 20000 };
 	struct ibv_mr *m, *readable;
 	struct ibv_pd *other;
@@ -347,7 +339,7 @@ END_TEST
 /* Other bytes, another PD, other rights under the same keys. */
 START_TEST(rereg)
 {
-	unsigned char *p = pages(LEN), *q = pages(LEN);
+	unsigned char *p = fix_blank(LEN), *q = fix_blank(LEN);
 	struct ibv_pd *other;
 	struct ibv_mr *m;
 	struct scene s;
@@ -399,7 +391,7 @@ START_TEST(read_only)
 	struct scene s;
 
 	scene_open(&s);
-	p = pages(3 * LEN);
+	p = fix_blank(3 * LEN);
 	ck_assert_int_eq(mprotect(p + LEN, LEN, PROT_READ), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		errno = 0;

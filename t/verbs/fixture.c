@@ -274,11 +274,18 @@ int fix_filled(const unsigned char *p, size_t len, unsigned seed)
 	return 1;
 }
 
-unsigned char *fix_pages(size_t len, unsigned seed)
+unsigned char *fix_blank(size_t len)
 {
 	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	ck_assert(p != MAP_FAILED);
+	return p;
+}
+
+unsigned char *fix_pages(size_t len, unsigned seed)
+{
+	unsigned char *p = fix_blank(len);
+
 	fix_fill(p, len, seed);
 	return p;
 }

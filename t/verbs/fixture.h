@@ -67,7 +67,8 @@ struct ibv_wc fix_wait_ok(struct ibv_cq *);
 
 void fix_fill(unsigned char *, size_t, unsigned seed);
 int fix_filled(const unsigned char *, size_t, unsigned seed);
-/* Private memory of its own, filled with that. */
+/* Private memory of its own: never touched; filled with that. */
+unsigned char *fix_blank(size_t len);
 unsigned char *fix_pages(size_t len, unsigned seed);
 /* For peers to read and write; asserts that it can be had. */
 struct ibv_mr *fix_reg(struct fix *, void *p, size_t len);
