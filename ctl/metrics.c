@@ -63,6 +63,21 @@ static const struct family cm[] = {
 
 #define ROWS(table) table, sizeof(table) / sizeof(table[0])
 
+/* Families with a sample of each member of a list. */
+static const struct group {
+	const char *prefix;
+	const struct family *f;
+	size_t n;
+	const char *list;  /* of the statistics */
+	const char *label; /* its value is */
+	const char *key;   /* that of the member; NULL: its index */
+	const char *part;  /* of the member, that has the numbers; NULL: it has them itself */
+} groups[] = {
+	{ "", ROWS(counters), "devices", "device", "name", "counters" },
+	{ "", ROWS(objects), "devices", "device", "name", "objects" },
+	{ "shard_", ROWS(shards), "shards", "shard", NULL, NULL },
+};
+
 static void label(const char *name, const char *value)
 {
 	printf("%s=\"", name);
@@ -94,28 +109,28 @@ static void head(const char *prefix, const struct family *f, bool classic)
 	printf("# HELP rdmad_%s%s%s %s\n", prefix, f->key, end, f->help);
 }
 
-/* Each family with a sample of each member of list: name is the label's, and the member's key that has its value, or its index. */
-static void families(const char *prefix, const struct family *f, size_t n, const json_t *list, const char *name,
-		     const char *key, const char *part, bool classic)
+static void families(const struct group *g, const json_t *stats, bool classic)
 {
-	for (; n; n--, f++) {
+	const json_t *list = json_object_get(stats, g->list);
+
+	for (const struct family *f = g->f; f < g->f + g->n; f++) {
 		bool first = true;
 		json_t *o;
 		size_t i;
 
 		json_array_foreach(list, i, o)
 		{
-			const json_t *v = json_object_get(part ? json_object_get(o, part) : o, f->key);
+			const json_t *v = json_object_get(g->part ? json_object_get(o, g->part) : o, f->key);
 			char index[24];
 
 			snprintf(index, sizeof(index), "%zu", i);
 			if (!json_is_integer(v))
 				continue;
 			if (first)
-				head(prefix, f, classic);
+				head(g->prefix, f, classic);
 			first = false;
-			printf("rdmad_%s%s%s{", prefix, f->key, total(f));
-			label(name, key ? show_str(o, key) : index);
+			printf("rdmad_%s%s%s{", g->prefix, f->key, total(f));
+			label(g->label, g->key ? show_str(o, g->key) : index);
 			printf("} %lld\n", (long long)json_integer_value(v));
 		}
 	}
@@ -135,14 +150,13 @@ static void singles(const char *prefix, const struct family *f, size_t n, const 
 
 void metrics_print(const json_t *stats, bool classic)
 {
-	const json_t *devices = json_object_get(stats, "devices"), *d = json_object_get(stats, "daemon");
+	const json_t *d = json_object_get(stats, "daemon");
 
 	fputs("# TYPE rdmad_info gauge\n# HELP rdmad_info the daemon that was asked\nrdmad_info{", stdout);
 	label("version", show_str(d, "version"));
 	fputs("} 1\n", stdout);
-	families("", ROWS(counters), devices, "device", "name", "counters", classic);
-	families("", ROWS(objects), devices, "device", "name", "objects", classic);
-	families("shard_", ROWS(shards), json_object_get(stats, "shards"), "shard", NULL, NULL, classic);
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+		families(&groups[i], stats, classic);
 	singles("", ROWS(daemon_), d, classic);
 	singles("cm_", ROWS(cm), json_object_get(d, "cm"), classic);
 	if (!classic)

@@ -346,7 +346,11 @@ static int segment_take(struct map_file **out, struct peer *client, int id, uint
 
 /* ---- the mapping of a region --------------------------------------------------------- */
 
-static bool in_step(uint64_t addr, uint64_t off) { return !((addr ^ off) & (PAGE - 1)); }
+/* Can there be such a part?  It must lie in its pages as the bytes do in those of the file. */
+static bool is_part(const struct map_part *p)
+{
+	return p->len && p->addr + p->len >= p->addr && !((p->addr ^ p->off) & (PAGE - 1));
+}
 
 /* Of the pages of a piece those that are there: the others would be allocated, and be ours. */
 static void holes_spare(uint8_t *p, size_t len)
@@ -380,14 +384,14 @@ static void populate(const struct source *s, uint8_t *p, uint64_t len)
 }
 
 /* f has been taken for it. */
-static void map_fill(struct mem_map *m, struct map_file *f, uint64_t addr, uint64_t len, uint64_t off)
+static void map_fill(struct mem_map *m, struct map_file *f, const struct map_part *p)
 {
-	*m = (struct mem_map){ addr, len, f->held->base + (off - f->start), f->held, f };
+	*m = (struct mem_map){ p->addr, p->len, f->held->base + (p->off - f->start), f->held, f };
 }
 
-int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, uint64_t addr, uint64_t len,
-	    uint64_t off)
+int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, const struct map_part *p)
 {
+	const size_t in_page = p->off & (PAGE - 1);
 	struct map_file *f;
 	struct source s;
 	int err;
@@ -396,31 +400,32 @@ int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, 
 	err = source_read(&s, fd);
 	if (err)
 		return err;
-	if (!len || addr + len < addr || off > s.size || len > s.size - off || !in_step(addr, off))
+	if (!is_part(p) || p->off > s.size || p->len > s.size - p->off)
 		return EINVAL;
-	err = s.writes ? file_take(&f, &s, client, off, off + len, segment ? SEGMENT : 0) : EACCES;
+	err = s.writes ? file_take(&f, &s, client, p->off, p->off + p->len, segment ? SEGMENT : 0) : EACCES;
 	if (err) /* that it can be mapped is its exporter's choice: memory of GPUs mostly cannot */
 		return err == ENOMEM || s.memory ? err : EOPNOTSUPP;
-	map_fill(m, f, addr, len, off);
-	if (s.seen && len <= POPULATE_MAX)
-		populate(&s, m->ptr - (off & (PAGE - 1)), len + (off & (PAGE - 1)));
+	map_fill(m, f, p);
+	if (s.seen && p->len <= POPULATE_MAX)
+		populate(&s, m->ptr - in_page, p->len + in_page);
 	return 0;
 }
 
-int map_new_segment(struct mem_map *m, struct peer *client, int id, uint64_t addr, uint64_t len, uint64_t off)
+int map_new_segment(struct mem_map *m, struct peer *client, int id, const struct map_part *p)
 {
+	const size_t in_page = p->off & (PAGE - 1);
 	struct map_file *f;
 	int err;
 
 	memset(m, 0, sizeof(*m));
-	if (!len || addr + len < addr || off + len < off || !in_step(addr, off))
+	if (!is_part(p) || p->off + p->len < p->off)
 		return EINVAL;
-	err = segment_take(&f, client, id, off + len);
+	err = segment_take(&f, client, id, p->off + p->len);
 	if (err)
 		return err;
-	map_fill(m, f, addr, len, off);
-	if (len <= POPULATE_MAX) /* of our own user's program */
-		madvise(m->ptr - (off & (PAGE - 1)), len + (off & (PAGE - 1)), MADV_POPULATE_READ);
+	map_fill(m, f, p);
+	if (p->len <= POPULATE_MAX) /* of our own user's program */
+		madvise(m->ptr - in_page, p->len + in_page, MADV_POPULATE_READ);
 	return 0;
 }
 

@@ -61,36 +61,34 @@ static int region_with(struct region **out, struct peer *peer, uint64_t addr, ui
 	return err;
 }
 
-static bool has_part(uint64_t addr, uint64_t len, uint64_t map_addr, uint64_t map_len)
+static bool has_part(uint64_t addr, uint64_t len, const struct map_part *p)
 {
-	return map_addr >= addr && map_len <= len && map_addr - addr <= len - map_len;
+	return p->addr >= addr && p->len <= len && p->addr - addr <= len - p->len;
 }
 
-int region_new(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
-	       uint64_t map_len, uint64_t map_off)
+int region_new(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int fd, const struct map_part *part)
 {
 	struct mem_map map = { 0 };
 	int err = 0;
 
 	*out = NULL;
-	if (addr + len < addr || (map_fd >= 0 && !has_part(addr, len, map_addr, map_len)))
+	if (addr + len < addr || (fd >= 0 && !has_part(addr, len, part)))
 		return EINVAL;
-	if (map_fd >= 0)
-		err = map_new(&map, peer, map_fd, false, map_addr, map_len, map_off);
+	if (fd >= 0)
+		err = map_new(&map, peer, fd, false, part);
 	return err ? err : region_with(out, peer, addr, len, &map);
 }
 
 int region_new_segment(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, int fd, int id,
-		       uint64_t map_addr, uint64_t map_len, uint64_t map_off)
+		       const struct map_part *part)
 {
 	struct mem_map map;
 	int err;
 
 	*out = NULL;
-	if (addr + len < addr || !has_part(addr, len, map_addr, map_len))
+	if (addr + len < addr || !has_part(addr, len, part))
 		return EINVAL;
-	err = fd < 0 ? map_new_segment(&map, peer, id, map_addr, map_len, map_off)
-		     : map_new(&map, peer, fd, true, map_addr, map_len, map_off);
+	err = fd < 0 ? map_new_segment(&map, peer, id, part) : map_new(&map, peer, fd, true, part);
 	return err ? err : region_with(out, peer, addr, len, &map);
 }
 
@@ -110,7 +108,7 @@ int region_new_lazy(struct region **out, struct peer *peer, uint64_t addr, uint6
 int region_new_fd(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int fd, uint64_t off)
 {
 	struct region r = { .addr = addr, .len = len };
-	int err = map_keeps_size(fd) ? map_new(&r.map, peer, fd, false, addr, len, off) : EINVAL;
+	int err = map_keeps_size(fd) ? map_new(&r.map, peer, fd, false, &(struct map_part){ addr, len, off }) : EINVAL;
 
 	*out = NULL;
 	if (!err)

@@ -14,27 +14,24 @@
 #include <sys/types.h>
 
 #include "../../proto/mem.h"
+#include "mem_map.h"
 
 struct region;
 #define REGION_LEN 128u /* bytes of heap of one, at most, without its mapping */
-struct peer;
-struct held;
 
 /*
- * The addresses [addr, addr+len) of a peer, which must outlive the region.  map_fd >= 0 (not taken over): a memfd or
- * the like that holds [map_addr, map_addr+map_len) at map_off, else EINVAL; that it is what the program has there is
- * its own affair.
+ * The addresses [addr, addr+len) of a peer, which must outlive the region.  fd >= 0 (not taken over): a memfd or the like that
+ * holds that part of them, else EINVAL; that it is what the program has there is its own affair.
  * 0 or a positive errno: EFAULT if the memory is not there (a first byte is read to see), EPERM if
  * this daemon may not reach into the process: ptrace rights are wanting.
  */
-int region_new(struct region **, struct peer *, uint64_t addr, uint64_t len, int map_fd, uint64_t map_addr,
-	       uint64_t map_len, uint64_t map_off);
+int region_new(struct region **, struct peer *, uint64_t addr, uint64_t len, int fd, const struct map_part *);
 /*
  * The same with a part in a SysV segment: by its descriptor, or fd -1 and its id.  Besides: EINPROGRESS: the program has to
  * show that it has it (segment.h); EACCES, EPERM, EINVAL, EIDRM: it cannot be had, and region_new() without a mapping is the way.
  */
-int region_new_segment(struct region **, struct peer *, uint64_t addr, uint64_t len, int fd, int id, uint64_t map_addr,
-		       uint64_t map_len, uint64_t map_off);
+int region_new_segment(struct region **, struct peer *, uint64_t addr, uint64_t len, int fd, int id,
+		       const struct map_part *);
 /* Memory that need not be there yet: it is reached when it is used, by the addresses as they are then. */
 int region_new_lazy(struct region **, struct peer *, uint64_t addr, uint64_t len);
 /* len bytes of fd from off on, to be known as [addr, addr+len): a memfd with F_SEAL_SHRINK, or a dma-buf; else EINVAL.

@@ -21,20 +21,21 @@
 /* ---- the memory --------------------------------------------------------------------- */
 
 /* If it cannot be had the memory is reached as any other. */
-static int region_of_segment(const struct msg_req *req, struct peer *peer, int fd, struct ctx_mr *mr)
+static int region_of_segment(const struct msg_req *req, struct peer *peer, int fd, const struct map_part *part,
+			     struct ctx_mr *mr)
 {
-	int err = region_new_segment(&mr->region, peer, req->mr.addr, req->mr.len, fd, (int)(req->mr.seg - 1),
-				     req->mr.map_addr, req->mr.map_len, req->mr.map_off);
+	int err = region_new_segment(&mr->region, peer, req->mr.addr, req->mr.len, fd, (int)(req->mr.seg - 1), part);
 
 	if (!err || err == EINPROGRESS)
 		return err;
 	quota_refused(NULL, 0); /* it was not asked for */
-	return region_new(&mr->region, peer, req->mr.addr, req->mr.len, -1, 0, 0, 0);
+	return region_new(&mr->region, peer, req->mr.addr, req->mr.len, -1, NULL);
 }
 
 static int region_of_program(struct call *call, struct ctx_mr *mr)
 {
 	const struct msg_req *req = call->req;
+	const struct map_part part = { req->mr.map_addr, req->mr.map_len, req->mr.map_off };
 	struct peer *peer = call->s->ctx->peer;
 	int err;
 
@@ -43,10 +44,9 @@ static int region_of_program(struct call *call, struct ctx_mr *mr)
 	if (req->mr.access & ACC_ON_DEMAND)
 		err = region_new_lazy(&mr->region, peer, req->mr.addr, req->mr.len);
 	else if (req->mr.seg)
-		err = region_of_segment(req, peer, call->fd_in, mr);
+		err = region_of_segment(req, peer, call->fd_in, &part, mr);
 	else
-		err = region_new(&mr->region, peer, req->mr.addr, req->mr.len, call->fd_in, req->mr.map_addr,
-				 req->mr.map_len, req->mr.map_off);
+		err = region_new(&mr->region, peer, req->mr.addr, req->mr.len, call->fd_in, &part);
 	if (err == EPERM)
 		log_warn("%s (pid %d, user %u) could not open its own /proc/self/mem (a set-user-ID program, not "
 			 "dumpable, "

@@ -14,7 +14,7 @@ int chan_call(struct chan *c, struct cmm_req *req, struct cmm_rep *rep)
 	int err;
 
 	rep->over = 0;
-	err = conn_swap(&c->conn, req, cmm_req_len(req->op), -1, rep, sizeof(*rep), NULL, 0);
+	err = conn_swap(&c->conn, req, cmm_req_len(req->op), rep, sizeof(*rep), NULL);
 	cmm_over_take(c->ch.fd, rep);
 	return err;
 }
@@ -34,7 +34,7 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	err = rdmad_verbs_abi == RDMAD_ABI ? conn_open(&c->conn) : EPROTONOSUPPORT;
 	if (err)
 		goto fail;
-	err = conn_swap(&c->conn, &req, cmm_req_len(req.op), -1, &rep, sizeof(rep), &c->ch.fd, 1);
+	err = conn_swap(&c->conn, &req, cmm_req_len(req.op), &rep, sizeof(rep), &c->ch.fd);
 	if (!err) {
 		c->users = 1;
 		return &c->ch;

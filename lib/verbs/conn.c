@@ -213,9 +213,18 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, int *fds, unsigne
 	return len == (ssize_t)rep_len ? 0 : EIO;
 }
 
-/* may: or none. */
-static int swap_whole(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
-		      unsigned fd_n, bool may)
+struct swap {
+	void *req;
+	size_t req_len;
+	int send_fd; /* -1: none */
+	void *rep;
+	size_t rep_len;
+	int *fds; /* for the fd_n that must come back, */
+	unsigned fd_n;
+	bool may; /* or none */
+};
+
+static int swap_whole(struct conn *c, const struct swap *w)
 {
 	struct {
 		uint32_t op, seq;
@@ -230,18 +239,18 @@ static int swap_whole(struct conn *c, void *req, size_t req_len, int send_fd, vo
 		return EIO;
 	take_turn(c);
 	seq = ++c->seq;
-	memcpy((char *)req + offsetof(struct msg_req, seq), &seq, sizeof(seq));
-	err = send_req(c, req, req_len, send_fd);
+	memcpy((char *)w->req + offsetof(struct msg_req, seq), &seq, sizeof(seq));
+	err = send_req(c, w->req, w->req_len, w->send_fd);
 	if (!err)
-		err = recv_rep(c, rep, rep_len, got, &n, &lost);
+		err = recv_rep(c, w->rep, w->rep_len, got, &n, &lost);
 	pthread_mutex_unlock(&c->lock);
 	if (!err) {
-		memcpy(&head, rep, sizeof(head));
+		memcpy(&head, w->rep, sizeof(head));
 		err = head.seq != seq || head.err < 0 ? EIO : head.err;
 	}
-	if (!err && (n == fd_n || (may && !n))) {
+	if (!err && (n == w->fd_n || (w->may && !n))) {
 		if (n)
-			memcpy(fds, got, n * sizeof(int));
+			memcpy(w->fds, got, n * sizeof(int));
 		return 0;
 	}
 	while (n)
@@ -250,30 +259,34 @@ static int swap_whole(struct conn *c, void *req, size_t req_len, int send_fd, vo
 }
 
 /* No cancellation point, as a kernel's ioctl is none: the lock would stay held, and what the reply brings would be nobody's. */
-static int swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
-		unsigned fd_n, bool may)
+static int swap(struct conn *c, const struct swap *w)
 {
 	int err, cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	err = swap_whole(c, req, req_len, send_fd, rep, rep_len, fds, fd_n, may);
+	err = swap_whole(c, w);
 	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
 
-int conn_swap(struct conn *c, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
-	      unsigned fd_n)
+int conn_swap(struct conn *c, void *req, size_t req_len, void *rep, size_t rep_len, int *fd)
 {
-	return swap(c, req, req_len, send_fd, rep, rep_len, fds, fd_n, false);
+	const struct swap w = { req, req_len, -1, rep, rep_len, fd, fd ? 1 : 0, false };
+
+	return swap(c, &w);
 }
 
 int conn_call_may(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fd)
 {
+	const struct swap w = { req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fd, 1, true };
+
 	*fd = -1;
-	return err_set(swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fd, 1, true));
+	return err_set(swap(c, &w));
 }
 
 int conn_call(struct conn *c, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fds, unsigned fd_n)
 {
-	return err_set(conn_swap(c, req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fds, fd_n));
+	const struct swap w = { req, msg_req_len(req->op), send_fd, rep, sizeof(*rep), fds, fd_n, false };
+
+	return err_set(swap(c, &w));
 }

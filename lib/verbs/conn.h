@@ -43,8 +43,10 @@ int conn_call(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_
 /* The same where one descriptor or none comes back: *fd -1. */
 int conn_call_may(struct conn *, struct msg_req *req, struct msg_rep *rep, int send_fd, int *fd);
 
-/* The same with messages of another header, which begin in the same way: op, seq; op, seq, err. */
-int conn_swap(struct conn *, void *req, size_t req_len, int send_fd, void *rep, size_t rep_len, int *fds,
-	      unsigned fd_n);
+/*
+ * The same with messages of another header, which begin in the same way: op, seq; op, seq, err.  One descriptor comes back, or none
+ * if fd is NULL.
+ */
+int conn_swap(struct conn *, void *req, size_t req_len, void *rep, size_t rep_len, int *fd);
 
 #endif

@@ -90,8 +90,10 @@ static void setup(void)
 	}
 	close(pipes[0]);
 	close(pipes[1]);
-	ck_assert_int_eq(region_new(&region[0], &peer[0], (uintptr_t)mem, LEN, fd, (uintptr_t)mem + PART, PART, 0), 0);
-	ck_assert_int_eq(region_new(&region[1], &peer[1], (uintptr_t)mem, LEN, -1, 0, 0, 0), 0);
+	ck_assert_int_eq(region_new(&region[0], &peer[0], (uintptr_t)mem, LEN, fd,
+				    &(struct map_part){ (uintptr_t)mem + PART, PART, 0 }),
+			 0);
+	ck_assert_int_eq(region_new(&region[1], &peer[1], (uintptr_t)mem, LEN, -1, NULL), 0);
 }
 
 static void teardown(void)
@@ -304,7 +306,8 @@ START_TEST(cut_short)
 	held_begin();
 	setup();
 	ck_assert_int_eq(ftruncate(file, PART), 0);
-	ck_assert_int_eq(region_new(&r, &peer[0], (uintptr_t)mem, PART, file, (uintptr_t)mem, PART, 0), 0);
+	ck_assert_int_eq(
+		region_new(&r, &peer[0], (uintptr_t)mem, PART, file, &(struct map_part){ (uintptr_t)mem, PART, 0 }), 0);
 	there = (struct span){ r, (uintptr_t)mem, sizeof(data) };
 	ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
 	ck_assert_int_eq(ftruncate(file, 0), 0);
@@ -348,16 +351,17 @@ START_TEST(shared)
 	for (unsigned i = 0; i < MANY; i++) {
 		uint64_t off = 4096 * below(PAGES) + below(4096), len = 1 + below((uint32_t)(4096 * PAGES - off));
 
-		ck_assert_int_eq(region_new(&r[i], &peer[0], a + off, len, file, a + off, len, off), 0);
+		ck_assert_int_eq(
+			region_new(&r[i], &peer[0], a + off, len, file, &(struct map_part){ a + off, len, off }), 0);
 	}
 	ck_assert_uint_eq(mappings_of("memfd:rd-shared"), 1);
 	for (unsigned i = 0; i < MANY; i++)
 		region_free(r[i]);
 	ck_assert_uint_eq(mappings_of("memfd:rd-shared"), 0);
 
-	ck_assert_int_eq(region_new(&r[0], &peer[0], a, 1, file, a, 1, 0), 0);
-	ck_assert_int_eq(region_new(&r[1], &peer[1], a, 4096, file, a, 4096, 0), 0);
-	ck_assert_int_eq(region_new(&r[2], &peer[0], a, 1, other, a, 1, 0), 0);
+	ck_assert_int_eq(region_new(&r[0], &peer[0], a, 1, file, &(struct map_part){ a, 1, 0 }), 0);
+	ck_assert_int_eq(region_new(&r[1], &peer[1], a, 4096, file, &(struct map_part){ a, 4096, 0 }), 0);
+	ck_assert_int_eq(region_new(&r[2], &peer[0], a, 1, other, &(struct map_part){ a, 1, 0 }), 0);
 	ck_assert_uint_eq(mappings_of("memfd:rd-shared"), 2);
 	ck_assert_uint_eq(mappings_of("memfd:rd-other"), 1);
 	here = (struct span){ NULL, (uintptr_t) & "x", 1 };
@@ -386,8 +390,9 @@ START_TEST(shared_cut)
 
 	held_begin();
 	ck_assert_int_eq(ftruncate(file, 8 * 4096), 0);
-	ck_assert_int_eq(region_new(&low, &peer[0], a, 4 * 4096, file, a, 4 * 4096, 0), 0);
-	ck_assert_int_eq(region_new(&high, &peer[0], a + 4 * 4096, 4 * 4096, file, a + 4 * 4096, 4 * 4096, 4 * 4096),
+	ck_assert_int_eq(region_new(&low, &peer[0], a, 4 * 4096, file, &(struct map_part){ a, 4 * 4096, 0 }), 0);
+	ck_assert_int_eq(region_new(&high, &peer[0], a + 4 * 4096, 4 * 4096, file,
+				    &(struct map_part){ a + 4 * 4096, 4 * 4096, 4 * 4096 }),
 			 0);
 	at_low = (struct span){ low, a, sizeof(data) };
 	at_high = (struct span){ high, a + 6 * 4096, sizeof(data) };
@@ -418,14 +423,14 @@ START_TEST(torn_anew)
 	held_begin();
 	for (unsigned i = 0; i < MANY; i++) {
 		ck_assert_int_eq(ftruncate(file, 4096), 0);
-		ck_assert_int_eq(region_new(&old[i], &peer[0], a, 4096, file, a, 4096, 0), 0);
+		ck_assert_int_eq(region_new(&old[i], &peer[0], a, 4096, file, &(struct map_part){ a, 4096, 0 }), 0);
 		there = (struct span){ old[i], a, 1 };
 		ck_assert_int_eq(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
 		ck_assert_int_eq(ftruncate(file, 0), 0);
 		ck_assert_int_ne(region_mem_ops.copy(NULL, &there, 1, &here, 1, 0), 0);
 	}
 	ck_assert_int_eq(ftruncate(file, 4096), 0);
-	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, file, a, 4096, 0), 0);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, file, &(struct map_part){ a, 4096, 0 }), 0);
 	for (unsigned i = 0; i < MANY; i++)
 		region_free(old[i]);
 	there = (struct span){ r, a, 1 };
@@ -458,7 +463,7 @@ START_TEST(torn_when_full)
 	ck_assert(f && fscanf(f, "%zu", &most) == 1);
 	fclose(f);
 	ck_assert_int_eq(ftruncate(file, PAGES * 4096), 0);
-	ck_assert_int_eq(region_new(&r, &peer[0], a, PAGES * 4096, file, a, PAGES * 4096, 0), 0);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, PAGES * 4096, file, &(struct map_part){ a, PAGES * 4096, 0 }), 0);
 	fill = mmap(NULL, 2 * most * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	ck_assert(fill != MAP_FAILED);
 	ck_assert_int_eq(ftruncate(file, 0), 0);
@@ -493,23 +498,23 @@ START_TEST(refused)
 	ck_assert_int_eq(region_new_fd(&r, &peer[0], a, PART, bad, 0), EINVAL); /* it could shrink */
 	close(bad);
 	bad = open("/proc/self/exe", O_RDONLY | O_CLOEXEC); /* on a disk */
-	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, bad, a, 4096, 0), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, bad, &(struct map_part){ a, 4096, 0 }), EINVAL);
 	close(bad);
 	bad = memfd_create("read-only", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(bad, PART), 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad);
 	ro = open(path, O_RDONLY | O_CLOEXEC);
-	ck_assert_int_eq(region_new(&r, &peer[0], a, PART, ro, a, PART, 0), EACCES);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, PART, ro, &(struct map_part){ a, PART, 0 }), EACCES);
 	close(ro);
 	close(bad);
 	/* Shorter than it says, at another place of its page, or not inside of the region. */
-	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a, LEN, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a, PART, 4096), EINVAL);
-	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, a + 8, 4096, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, fd, a, 8192, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, &peer[0], a + 4096, 4096, fd, a, 4096, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, &peer[0], UINT64_MAX - 10, 100, -1, 0, 0, 0), EINVAL);
-	ck_assert_int_eq(region_new(&r, &peer[0], 4096, 100, -1, 0, 0, 0), EFAULT);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, &(struct map_part){ a, LEN, 0 }), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, &(struct map_part){ a, PART, 4096 }), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, LEN, fd, &(struct map_part){ a + 8, 4096, 0 }), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a, 4096, fd, &(struct map_part){ a, 8192, 0 }), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], a + 4096, 4096, fd, &(struct map_part){ a, 4096, 0 }), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], UINT64_MAX - 10, 100, -1, NULL), EINVAL);
+	ck_assert_int_eq(region_new(&r, &peer[0], 4096, 100, -1, NULL), EFAULT);
 	ck_assert_ptr_null(r);
 	teardown();
 }

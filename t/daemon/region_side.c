@@ -38,8 +38,9 @@ static void set_up(void)
 	file = memfd_create("cut", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(file, LEN), 0);
 	held_begin();
-	ck_assert_int_eq(region_new(&cut, &peer, (uintptr_t)mem, LEN, file, (uintptr_t)mem, LEN, 0), 0);
-	ck_assert_int_eq(region_new(&there, &peer, (uintptr_t)mem, LEN, -1, 0, 0, 0), 0);
+	ck_assert_int_eq(
+		region_new(&cut, &peer, (uintptr_t)mem, LEN, file, &(struct map_part){ (uintptr_t)mem, LEN, 0 }), 0);
+	ck_assert_int_eq(region_new(&there, &peer, (uintptr_t)mem, LEN, -1, NULL), 0);
 }
 
 static void tear_down(void)

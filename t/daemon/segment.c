@@ -114,7 +114,7 @@ static struct region *asked; /* that ask() has made */
 
 static int ask(uint64_t len, uint64_t off)
 {
-	return region_new_segment(&asked, &peer, ADDR + off, len, -1, id, ADDR + off, len, off);
+	return region_new_segment(&asked, &peer, ADDR + off, len, -1, id, &(struct map_part){ ADDR + off, len, off });
 }
 
 /* A word is written into the region at its start, and is in the segment there; it ends. */
@@ -283,16 +283,24 @@ START_TEST(refused)
 	ck_assert_int_eq(ask(LEN + 1, 0), EINVAL);
 	ck_assert_int_eq(ask(4096, LEN), EINVAL);
 	ck_assert_int_eq(ask(4096, LEN - 4095), EINVAL);
-	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, 4096, -1, id, ADDR, 4096, UINT64_MAX - 4095), EINVAL);
-	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, 4096, -1, id, ADDR, 4096, 8), EINVAL);
-	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, 4096, -1, id, ADDR, 8192, 0), EINVAL);
-	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, 4096, -1, id, ADDR - 4096, 4096, 0), EINVAL);
-	ck_assert_int_eq(region_new_segment(&r, &peer, UINT64_MAX - 10, 100, -1, id, ADDR, 4096, 0), EINVAL);
+	ck_assert_int_eq(
+		region_new_segment(&r, &peer, ADDR, 4096, -1, id, &(struct map_part){ ADDR, 4096, UINT64_MAX - 4095 }),
+		EINVAL);
+	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, 4096, -1, id, &(struct map_part){ ADDR, 4096, 8 }),
+			 EINVAL);
+	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, 4096, -1, id, &(struct map_part){ ADDR, 8192, 0 }),
+			 EINVAL);
+	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, 4096, -1, id, &(struct map_part){ ADDR - 4096, 4096, 0 }),
+			 EINVAL);
+	ck_assert_int_eq(
+		region_new_segment(&r, &peer, UINT64_MAX - 10, 100, -1, id, &(struct map_part){ ADDR, 4096, 0 }),
+		EINVAL);
 	ck_assert_int_eq(ask(LEN, 0), EINPROGRESS);
 	tell(ATTACH);
 	ck_assert_int_eq(ask(LEN + 1, 0), EINVAL);
 	ck_assert_int_eq(ask(LEN, 0), 0);
-	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, LEN, -1, id, ADDR, LEN, 4096), EINVAL);
+	ck_assert_int_eq(region_new_segment(&r, &peer, ADDR, LEN, -1, id, &(struct map_part){ ADDR, LEN, 4096 }),
+			 EINVAL);
 	region_free(asked);
 	real = id;
 	id = -1;
@@ -336,7 +344,7 @@ START_TEST(memfd)
 
 	setup(0);
 	ck_assert_int_eq(ftruncate(file, LEN), 0);
-	ck_assert_int_eq(region_new(&r, &peer, ADDR, LEN, file, ADDR, LEN, 0), 0);
+	ck_assert_int_eq(region_new(&r, &peer, ADDR, LEN, file, &(struct map_part){ ADDR, LEN, 0 }), 0);
 	ck_assert_int_eq(ask(LEN, 0), EINPROGRESS);
 	tell(ATTACH);
 	ck_assert_int_eq(ask(LEN, 0), 0);

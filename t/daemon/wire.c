@@ -180,8 +180,8 @@ static void objects_make(struct shard *s, void *arg)
 
 	/* The parent's memory is reached by process_vm, the child's is mapped. */
 	self = (struct peer){ .pid = getpid(), .mem_fd = -1 };
-	must(region_new(&region, &self, (uintptr_t)mem, 2 * HALF, parent ? -1 : *(int *)arg, (uintptr_t)mem, 2 * HALF,
-			0),
+	must(region_new(&region, &self, (uintptr_t)mem, 2 * HALF, parent ? -1 : *(int *)arg,
+			&(struct map_part){ (uintptr_t)mem, 2 * HALF, 0 }),
 	     "region");
 	must(hca_pd_alloc(h, &q.pdn), "pd");
 	must(hca_cq_create(h, 4 * ROUNDS, &q.send_cqn), "cq");

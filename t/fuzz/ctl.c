@@ -93,7 +93,7 @@ struct region {
 	uint8_t bytes[REGION];
 };
 
-int region_new(struct region **r, struct peer *, uint64_t addr, uint64_t len, int, uint64_t, uint64_t, uint64_t)
+int region_new(struct region **r, struct peer *, uint64_t addr, uint64_t len, int, const struct map_part *)
 {
 	if (addr < BASE || addr > BASE + REGION || len > BASE + REGION - addr)
 		return EFAULT;
@@ -109,8 +109,8 @@ int region_new_lazy(struct region **r, struct peer *peer, uint64_t addr, uint64_
 	return region_new(r, peer, addr, len, -1, NULL);
 }
 
-int region_new_segment(struct region **r, struct peer *peer, uint64_t addr, uint64_t len, int fd, int id, uint64_t,
-		       uint64_t, uint64_t)
+int region_new_segment(struct region **r, struct peer *peer, uint64_t addr, uint64_t len, int fd, int id,
+		       const struct map_part *)
 {
 	return fd < 0 && id & 1 ? EINPROGRESS : region_new(r, peer, addr, len, -1, NULL);
 }
