@@ -473,8 +473,7 @@ static int run_relays(bool yield, unsigned n, uint64_t ms)
 int usage(void)
 {
 	fputs("usage: ref memcpy LEN | writev LEN | carry vm|mem LEN | gso-recv PORT [LEN] | gso-send HOST PORT SEG N "
-	      "[LEN [M]] | "
-	      "pong-serve PORT [yield] "
+	      "[LEN [M]] | pong-serve PORT [yield] "
 	      "|\n"
 	      "       pong HOST PORT LEN [MS [yield]] | relay spin|yield [N MS]\n",
 	      stderr);

@@ -132,8 +132,7 @@ static bool libs_add(json_t *edits, const struct options *opt, bool tree)
 		if (!path && needed) {
 			fprintf(stderr,
 				"rdmactl: there is no %s of rdmad in %s; name its directory with --libs, or run this "
-				"inside "
-				"rdmad-run\n",
+				"inside rdmad-run\n",
 				names[i], opt->libs ? opt->libs : CTL_PKGLIBDIR);
 			return false;
 		}

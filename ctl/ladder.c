@@ -141,8 +141,7 @@ static void clock_tell(const struct captures *c, unsigned i)
 	if (k->link == CLOCK_NONE)
 		fprintf(stderr,
 			"rdmactl: %s has no packet that another file has, too, so how far its clock is from theirs is "
-			"not "
-			"known: times are as they stand in the file\n",
+			"not known: times are as they stand in the file\n",
 			name);
 	if (k->link != CLOCK_PACKETS)
 		return;

@@ -290,8 +290,7 @@ static void sweep_check(const struct options *opt)
 	if (opt->socket || opt->own_addr || opt->rails || opt->log || opt->impair || opt->capture ||
 	    opt->grace_ms >= 0 || opt->leaks || opt->explain || opt->lesson || opt->check || opt->trace) {
 		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
-		    "with "
-		    "--as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
+		    "with --as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
 		fail_usage();
 	}
 }
@@ -343,8 +342,7 @@ static void own_check(struct options *opt, char *profile)
 		fail_usage();
 	if (profile && opt->own_addr && opt->ports > 1) {
 		say("--as %s has %u ports, each with an address of its own: leave --own=%s out, or describe the "
-		    "devices "
-		    "in a configuration (rdmad.conf(5))",
+		    "devices in a configuration (rdmad.conf(5))",
 		    profile, opt->ports, opt->own_addr);
 		fail_usage();
 	}
@@ -411,8 +409,7 @@ static void options_check(const struct options *opt, bool env, bool program, boo
 	}
 	if (opt->lesson && (env || more)) {
 		say("--lesson NAME: the only other argument is a directory for the results, and there is no other "
-		    "option; "
-		    "$RDMAD_LESSON_FAULTS names a file of faults");
+		    "option; $RDMAD_LESSON_FAULTS names a file of faults");
 		fail_usage();
 	}
 	if (!env && !program && !opt->lesson && !opt->replay) {

@@ -81,8 +81,7 @@ static bool get_nodes(struct reader *rd, const struct node *n, const struct topo
 	if (!find_name(t, s, len, &all) || !all.n)
 		return node_bad(rd, n,
 				"there is no \"%.*s\": nodes are host, host3, host0..9, or a switch of this file by "
-				"its name; hosts "
-				"and switches stand before links and workload",
+				"its name; hosts and switches stand before links and workload",
 				30, s);
 	*to = all;
 	if (!s[len])

@@ -80,8 +80,7 @@ int rights_drop(const struct rights_user *u, bool own)
 		err = become(u);
 	if (err && u->asked) {
 		log_err("the user %u of the configuration cannot be had here: %s; take the line \"user\" out, or give "
-			"the "
-			"daemon the rights to change users",
+			"the daemon the rights to change users",
 			(unsigned)u->uid, strerror(err));
 		return err;
 	}

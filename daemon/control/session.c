@@ -371,8 +371,7 @@ static bool wait_for_room(struct ev_loop *loop, struct session *s)
 	s->waits = true;
 	if (foreign_stuck(s->uid) || mono_since(now, s->waits_since) >= WAIT_NS) {
 		log_warn("%s (pid %d): descriptors of user %u cannot be closed, as what they belong to (FUSE, NFS, a "
-			 "peer of "
-			 "TCP) does not answer: this connection, which brings more of them, ends",
+			 "peer of TCP) does not answer: this connection, which brings more of them, ends",
 			 s->prog, (int)s->pid, (unsigned)s->uid);
 		return false;
 	}

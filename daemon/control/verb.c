@@ -130,8 +130,7 @@ static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
 	err = peer_make(&peer, &who, call->fd_in);
 	if (err) {
 		log_warn("%s (pid %d, user %u): the descriptor with which it opens a device is not its memory, or "
-			 "cannot "
-			 "be seen to be: %s",
+			 "cannot be seen to be: %s",
 			 s->prog, (int)s->pid, (unsigned)s->uid, strerror(err));
 		return err;
 	}

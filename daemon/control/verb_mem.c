@@ -48,9 +48,8 @@ static int region_of_program(struct call *call, struct ctx_mr *mr)
 	else
 		err = region_new(&mr->region, peer, req->mr.addr, req->mr.len, call->fd_in, &part);
 	if (err == EPERM)
-		log_warn("%s (pid %d, user %u) could not open its own /proc/self/mem (a set-user-ID program, not "
-			 "dumpable, "
-			 "or without /proc): memory that it cannot share is out of reach",
+		log_warn("%s (pid %d, user %u) could not open its own /proc/self/mem (a set-user-ID program, "
+			 "not dumpable, or without /proc): memory that it cannot share is out of reach",
 			 call->s->prog, (int)call->s->pid, (unsigned)call->s->uid);
 	if (!err)
 		mr->peer = peer_take(peer);

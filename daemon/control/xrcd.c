@@ -106,8 +106,7 @@ static int domain_open(struct call *call, struct domain **out)
 	*out = d;
 	if (d && d->shard != c->shard) {
 		log_warn("context %u (%s, pid %d): an XRC domain that it wants to share is served by another thread; "
-			 "start "
-			 "rdmad with --shards 1, or open it before the device is opened by others",
+			 "start rdmad with --shards 1, or open it before the device is opened by others",
 			 c->id, c->prog, (int)c->pid);
 		return EXDEV;
 	}

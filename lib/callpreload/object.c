@@ -325,8 +325,7 @@ bool object_take(struct object *o)
 			pthread_mutex_lock(&check_lock);
 			finding(F_THREADS, "made by", &o->made,
 				"%s is used by thread %d while thread %d is in a call with it; it was made for one "
-				"thread "
-				"(a thread domain, or IBV_CREATE_CQ_ATTR_SINGLE_THREADED)",
+				"thread (a thread domain, or IBV_CREATE_CQ_ATTR_SINGLE_THREADED)",
 				object_name(o), (int)tid(), (int)in);
 			pthread_mutex_unlock(&check_lock);
 			return false;

@@ -303,8 +303,7 @@ static void note_look(const struct object *o, const struct note *n, size_t used)
 		else
 			finding(n->recv ? F_RECV_WRITTEN : F_SEND_CHANGED, "posted by", &n->post,
 				"%s, wr_id %#llx: of %zu bytes at %p, bytes %zu to %zu have been changed between its "
-				"post and its "
-				"completion%s",
+				"post and its completion%s",
 				object_name(o), (unsigned long long)n->wr_id, c->len, (const void *)c->at, begin,
 				end - 1, n->recv ? ", and not by the message" : "");
 	}

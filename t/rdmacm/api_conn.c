@@ -171,8 +171,7 @@ START_TEST(too_much_data)
 	event_eat(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	fails(rdma_connect(p.client, NULL), EINVAL);
 	why_says("rdma_connect refused: Invalid argument: the id has a connection, or a request for one; wanted is one "
-		 "that has "
-		 "its route resolved");
+		 "that has its route resolved");
 	pair_close(&p);
 }
 END_TEST
