@@ -13,13 +13,13 @@
 #define PACE_NS     2000000u   /* how long a receiver may have no core */
 #define RTT_NS      10000000000u
 
-static unsigned hash(const uint8_t *gid)
+/* A program chooses the GIDs that it sends to: it can choose none that have one place. */
+static unsigned hash(const struct hca *h, const uint8_t *gid)
 {
-	uint32_t v = 0;
+	uint64_t half[2];
 
-	for (unsigned i = 0; i < 16; i++)
-		v = v * 31 + gid[i];
-	return (v ^ v >> 8) & (PATH_HASH - 1);
+	memcpy(half, gid, sizeof(half));
+	return (unsigned)secret_hash(h->secret.key, half[0] ^ secret_hash(h->secret.key, half[1])) & (PATH_HASH - 1);
 }
 
 bool path_is_local(const struct hca *h, const uint8_t *dgid)
@@ -58,7 +58,7 @@ static void set_local(const struct hca *h, struct path *p, bool local)
 
 static struct path *find(const struct hca *h, const uint8_t *dgid)
 {
-	struct path *p = h->paths.head[hash(dgid)];
+	struct path *p = h->paths.head[hash(h, dgid)];
 
 	while (p && !gid_same(p->dgid, dgid))
 		p = p->next;
@@ -67,7 +67,7 @@ static struct path *find(const struct hca *h, const uint8_t *dgid)
 
 static struct path *path_new(struct hca *h, const uint8_t *dgid)
 {
-	struct path **head = &h->paths.head[hash(dgid)], *p;
+	struct path **head = &h->paths.head[hash(h, dgid)], *p;
 
 	p = heap_reserve(&h->timers, 2 * (h->qp.live + h->paths.n + 1)) ? NULL : calloc(1, sizeof(*p));
 	if (!p)
@@ -89,7 +89,7 @@ static struct path *path_new(struct hca *h, const uint8_t *dgid)
 
 static void path_free(struct hca *h, struct path *p)
 {
-	struct path **at = &h->paths.head[hash(p->dgid)];
+	struct path **at = &h->paths.head[hash(h, p->dgid)];
 
 	while (*at != p)
 		at = &(*at)->next;

@@ -22,6 +22,7 @@ PROTO_TESTS = \
 	t/proto/core_route \
 	t/proto/core_rtt \
 	t/proto/core_turns \
+	t/proto/crowd \
 	t/proto/core_mr \
 	t/proto/core_flush \
 	t/proto/core_mw \
@@ -92,6 +93,8 @@ t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
 t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_turns_SOURCES = t/proto/core_turns.c t/proto/rig.c
 t_proto_core_turns_LDADD = $(PROTO_TEST_LIBS)
+t_proto_crowd_SOURCES = t/proto/crowd.c t/proto/rig.c
+t_proto_crowd_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_rnr_SOURCES = t/proto/core_rnr.c t/proto/rig.c
 t_proto_core_rnr_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_route_SOURCES = t/proto/core_route.c t/proto/rig.c
