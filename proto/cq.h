@@ -16,12 +16,14 @@
 #include <rdmad/abi.h>
 
 #include "event.h"
+#include "link.h"
 #include "mono.h"
 
 struct cq {
 	uint32_t number;
-	uint32_t users; /* queues of QPs */
-	bool overrun;   /* dead: takes no completion any more */
+	uint32_t users;           /* queues of QPs */
+	bool overrun;             /* dead: takes no completion any more */
+	struct link sends, recvs; /* QPs that have it for these */
 	struct events ev;
 };
 

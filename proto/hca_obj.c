@@ -108,6 +108,8 @@ int hca_cq_create(struct hca *h, uint32_t cqe, uint32_t *cqn)
 		free(cq);
 		return ENOMEM;
 	}
+	link_init(&cq->sends);
+	link_init(&cq->recvs);
 	events_init(&cq->ev, cq->number);
 	*cqn = cq->number;
 	return 0;
@@ -127,6 +129,12 @@ int hca_cq_destroy(struct hca *h, uint32_t cqn)
 	return 0;
 }
 
+static void overrun(struct hca *h, struct qp *qp)
+{
+	if (qp->state != QPS_RESET && qp->state != QPS_ERR)
+		fault_act(h, qp, FAULT_CQ_OVERRUN);
+}
+
 void hca_cq_overrun(struct hca *h, uint32_t cqn, mono_t now)
 {
 	struct cq *cq = slots_get(&h->cq, cqn);
@@ -137,12 +145,10 @@ void hca_cq_overrun(struct hca *h, uint32_t cqn, mono_t now)
 	cq->overrun = true;
 	count(h, HCA_STAT_CQ_OVERRUN, 1);
 	events_raise(&h->events, &cq->ev, EV_CQ_ERR);
-	for (uint32_t i = 0; i <= h->qp.mask; i++) {
-		struct qp *qp = h->qp.v[i];
-
-		if (qp && (qp->scq == cq || qp->rcq == cq) && qp->state != QPS_RESET && qp->state != QPS_ERR)
-			fault_act(h, qp, FAULT_CQ_OVERRUN);
-	}
+	for (struct link *l = cq->sends.next; l != &cq->sends; l = l->next)
+		overrun(h, LINK_OF(l, struct qp, in_scq));
+	for (struct link *l = cq->recvs.next; l != &cq->recvs; l = l->next)
+		overrun(h, LINK_OF(l, struct qp, in_rcq));
 }
 
 struct cqe *hca_completion(struct hca *h)
@@ -228,6 +234,7 @@ int hca_srq_create(struct hca *h, const struct srq_init *a, uint32_t *srqn)
 		xrcd->users++;
 		cq->users++;
 	}
+	link_init(&srq->targets);
 	events_init(&srq->ev, srq->number);
 	*srqn = srq->number;
 	return 0;
@@ -240,11 +247,9 @@ nomem:
 /* Receiving QPs of the domain forget it; a message in the middle cannot go on. */
 static void xrc_leave(struct hca *h, struct srq *srq)
 {
-	for (uint32_t i = 0; h->qp.v && i <= h->qp.mask; i++) {
-		struct qp *qp = h->qp.v[i];
+	while (!link_empty(&srq->targets)) {
+		struct qp *qp = LINK_OF(srq->targets.next, struct qp, in_srq);
 
-		if (!qp || qp->srq != srq)
-			continue;
 		if (qp->resp.kind != KIND_NONE && qp->state != QPS_ERR)
 			fault_act(h, qp, FAULT_RESP_XRC_SRQ);
 		qp_xrc_srq(qp, NULL);

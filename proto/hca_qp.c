@@ -166,6 +166,9 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	qp->cap = a->cap;
 	if (srq)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+	link_init(&qp->in_scq);
+	link_init(&qp->in_rcq);
+	link_init(&qp->in_srq);
 	link_init(&qp->ready);
 	link_init(&qp->waiter);
 	link_init(&qp->mws);
@@ -181,6 +184,10 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	}
 	events_init(&qp->ev, qp->qpn);
 	use(qp, 1);
+	if (scq)
+		link_add_tail(&scq->sends, &qp->in_scq);
+	if (rcq)
+		link_add_tail(&rcq->recvs, &qp->in_rcq);
 	*qpn = qp->qpn;
 	return 0;
 nomem:
@@ -208,6 +215,8 @@ int hca_qp_destroy(struct hca *h, uint32_t qpn)
 	events_clear(&qp->ev);
 	comp_release(&h->comp, qp->cap.max_send_wr + qp->cap.max_recv_wr);
 	use(qp, -1);
+	link_del(&qp->in_scq);
+	link_del(&qp->in_rcq);
 	h->qp.v[qpn >> h->cfg.qpn_low_bits & h->qp.mask] = NULL;
 	h->qp.live--;
 	lane_put(&h->ready, qp->ready_lane);

@@ -11,9 +11,17 @@
 
 void qp_xrc_srq(struct qp *qp, struct srq *srq)
 {
+	if (qp->srq == srq)
+		return;
+	link_del(&qp->in_srq);
+	link_del(&qp->in_rcq);
 	qp->srq = srq;
 	qp->pd = srq ? srq->pd : NULL;
 	qp->rcq = srq ? srq->cq : NULL;
+	if (!srq)
+		return;
+	link_add_tail(&srq->targets, &qp->in_srq);
+	link_add_tail(&srq->cq->recvs, &qp->in_rcq);
 }
 
 void qp_reset(struct hca *h, struct qp *qp)

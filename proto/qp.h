@@ -139,6 +139,8 @@ struct qp {
 	struct cq *scq, *rcq;
 	struct srq *srq;
 	struct xrcd *xrcd;                     /* XRC_RECV */
+	struct link in_scq, in_rcq;            /* in cq.sends, cq.recvs */
+	struct link in_srq;                    /* XRC_RECV: in srq.targets */
 	struct path *path;                     /* RC, UC, once the AV is known */
 	struct burst head;                     /* what all that it sends has in common; the rest is 0 */
 	struct link ready;                     /* in hca.ready */

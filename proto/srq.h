@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "link.h"
 #include "wqe.h"
 
 struct pd;
@@ -22,8 +23,9 @@ struct srq {
 	uint32_t users; /* QPs; not those of XRC, which come and go with each message */
 	uint32_t limit; /* EV_SRQ_LIMIT when fewer are queued; 0: not armed */
 	struct pd *pd;
-	struct xrcd *xrcd; /* NULL: not of XRC; else */
-	struct cq *cq;     /* where its receives complete */
+	struct xrcd *xrcd;   /* NULL: not of XRC; else */
+	struct cq *cq;       /* where its receives complete */
+	struct link targets; /* XRC_RECV: QPs whose requests are for it now */
 	struct rq rq;
 	struct events ev;
 };

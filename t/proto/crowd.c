@@ -22,7 +22,7 @@ static const mono_t now = { 1 };
 struct crowd {
 	struct rig r;
 	struct hca *h;
-	uint32_t n, qpn[MANY];
+	uint32_t n, qpn[MANY], other[MANY];
 };
 
 static double used(void)
@@ -114,4 +114,47 @@ static void peers_make(struct crowd *c)
 START_TEST(peers) { linear(peers_make, qps_destroy); }
 END_TEST
 
-TEST_MAIN("crowd", peers)
+/* ---- completion queues that overrun ---------------------------------------------------------- */
+
+static void cqs_make(struct crowd *c)
+{
+	struct qp_init init = { .type = QPT_UD, .pdn = c->r.a.pdn };
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		ck_assert_int_eq(hca_cq_create(c->h, 1, &c->other[i]), 0);
+		init.send_cqn = init.recv_cqn = c->other[i];
+		c->qpn[i] = qp_make(c, &init);
+	}
+}
+
+static void cqs_overrun(struct crowd *c)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		hca_cq_overrun(c->h, c->other[i], now);
+}
+
+START_TEST(cqs) { linear(cqs_make, cqs_overrun); }
+END_TEST
+
+/* ---- shared receive queues of XRC -------------------------------------------------------------- */
+
+static void srqs_make(struct crowd *c)
+{
+	struct srq_init init = { .pdn = c->r.a.pdn, .cqn = c->r.a.cqn, .max_wr = 1, .max_sge = 1 };
+
+	ck_assert_int_eq(hca_xrcd_alloc(c->h, &init.xrcdn), 0);
+	for (uint32_t i = 0; i < c->n; i++)
+		ck_assert_int_eq(hca_srq_create(c->h, &init, &c->other[i]), 0);
+	qps_make(c, QPT_UD);
+}
+
+static void srqs_destroy(struct crowd *c)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		ck_assert_int_eq(hca_srq_destroy(c->h, c->other[i]), 0);
+}
+
+START_TEST(srqs) { linear(srqs_make, srqs_destroy); }
+END_TEST
+
+TEST_MAIN("crowd", peers, cqs, srqs)
