@@ -74,7 +74,6 @@ void hca_free(struct hca *h)
 	slots_fini(&h->cq);
 	keys_fini(&h->keys);
 	slots_fini(&h->pd);
-	mcast_fini(h);
 	gsi_fini(h);
 	ghosts_fini(h);
 	keep_fini(h);

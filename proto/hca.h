@@ -160,9 +160,10 @@ int hca_qp_destroy(struct hca *, uint32_t qpn); /* its completions not yet hande
  */
 int hca_qp_retire(struct hca *, uint32_t qpn, mono_t now);
 
-int hca_mcast_attach(struct hca *, uint32_t qpn, const uint8_t *mgid); /* UD only */
+int hca_mcast_attach(struct hca *, uint32_t qpn,
+		     const uint8_t *mgid); /* UD only; of an owner so many in a group: ENOMEM */
 int hca_mcast_detach(struct hca *, uint32_t qpn, const uint8_t *mgid);
-bool hca_mcast_has(const struct hca *, const uint8_t *mgid); /* some QP is attached to it */
+bool hca_mcast_has(struct hca *, const uint8_t *mgid); /* some QP is attached to it */
 
 /* ---- the data path ----------------------------------------------------- */
 

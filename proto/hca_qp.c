@@ -172,6 +172,7 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	link_init(&qp->ready);
 	link_init(&qp->waiter);
 	link_init(&qp->mws);
+	link_init(&qp->groups);
 	timer_init(&qp->timer);
 	timer_init(&qp->rate.timer);
 	qp->rate.timer.of = TIMER_RATE;

@@ -11,99 +11,114 @@
 #include "hca_in.h"
 #include "resp.h"
 
-static struct mcast *find(const struct mcasts *m, const uint8_t *mgid)
+/* Programs choose MGIDs: they can choose none that have one place. */
+static struct mcast **place(struct hca *h, const uint8_t *mgid)
 {
-	for (uint32_t i = 0; i < m->n; i++)
-		if (gid_same(m->v[i].mgid, mgid))
-			return &m->v[i];
+	uint64_t half[2];
+
+	memcpy(half, mgid, sizeof(half));
+	half[0] ^= secret_hash(h->secret.key, half[1]);
+	return &h->mcast.head[secret_hash(h->secret.key, half[0]) & (MCAST_HASH - 1)];
+}
+
+/* What points to it, or to NULL. */
+static struct mcast **find(struct hca *h, const uint8_t *mgid)
+{
+	struct mcast **g = place(h, mgid);
+
+	while (*g && !gid_same((*g)->mgid, mgid))
+		g = &(*g)->next;
+	return g;
+}
+
+static struct mcast_member *member(const struct mcast *g, const struct qp *qp)
+{
+	for (struct link *l = g ? g->members.next : NULL; g && l != &g->members; l = l->next)
+		if (LINK_OF(l, struct mcast_member, in_group)->qp == qp)
+			return LINK_OF(l, struct mcast_member, in_group);
 	return NULL;
 }
 
-static struct mcast *make(struct mcasts *m, const uint8_t *mgid)
+/* Has the QP's owner as many in there as he may? */
+static bool full(const struct mcast *g, const struct qp *qp)
 {
-	if (m->n == m->max) {
-		uint32_t max = m->max ? 2 * m->max : 8;
-		void *v = realloc(m->v, max * sizeof(*m->v));
+	unsigned n = 0;
 
-		if (!v)
-			return NULL;
-		m->v = v;
-		m->max = max;
-	}
-	m->v[m->n] = (struct mcast){ 0 };
-	memcpy(m->v[m->n].mgid, mgid, 16);
-	return &m->v[m->n++];
+	for (struct link *l = g->members.next; l != &g->members; l = l->next)
+		n += LINK_OF(l, struct mcast_member, in_group)->qp->ready_lane == qp->ready_lane;
+	return n >= MCAST_QPS;
 }
 
-static void leave(struct mcasts *m, struct mcast *g, uint32_t i)
+static struct mcast *make(struct mcast **at, const uint8_t *mgid)
 {
-	g->qp[i] = g->qp[--g->n];
-	if (g->n)
+	struct mcast *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	memcpy(g->mgid, mgid, 16);
+	link_init(&g->members);
+	*at = g;
+	return g;
+}
+
+/* The last one takes the group along. */
+static void leave(struct hca *h, struct mcast_member *m)
+{
+	struct mcast **at, *g = m->group;
+
+	link_del(&m->in_group);
+	link_del(&m->of_qp);
+	free(m);
+	if (!link_empty(&g->members))
 		return;
-	free(g->qp);
-	*g = m->v[--m->n];
-}
-
-static uint32_t member(const struct mcast *g, const struct qp *qp)
-{
-	uint32_t i = 0;
-
-	while (i < g->n && g->qp[i] != qp)
-		i++;
-	return i;
+	at = find(h, g->mgid);
+	*at = g->next;
+	free(g);
 }
 
 int hca_mcast_attach(struct hca *h, uint32_t qpn, const uint8_t *mgid)
 {
 	struct qp *qp = qp_get(h, qpn);
-	struct mcast *g = find(&h->mcast, mgid);
-	struct qp **v;
+	struct mcast **at = find(h, mgid), *g = *at;
+	struct mcast_member *m;
 
 	if (!qp || qp->type != QPT_UD || !gid_is_group(mgid))
 		return EINVAL;
-	if (g && member(g, qp) < g->n)
+	if (member(g, qp))
 		return 0;
-	if (!g)
-		g = make(&h->mcast, mgid);
-	if (!g)
+	if (g && full(g, qp))
 		return ENOMEM;
-	if (g->n == g->max) {
-		uint32_t max = g->max ? 2 * g->max : 4;
-
-		v = realloc(g->qp, max * sizeof(*v));
-		if (!v) {
-			if (!g->n)
-				h->mcast.n--;
-			return ENOMEM;
-		}
-		g->qp = v;
-		g->max = max;
+	m = calloc(1, sizeof(*m));
+	if (m && !g)
+		g = make(at, mgid);
+	if (!m || !g) {
+		free(m);
+		return ENOMEM;
 	}
-	g->qp[g->n++] = qp;
+	m->group = g;
+	m->qp = qp;
+	link_add_tail(&g->members, &m->in_group);
+	link_add_tail(&qp->groups, &m->of_qp);
 	return 0;
 }
 
 int hca_mcast_detach(struct hca *h, uint32_t qpn, const uint8_t *mgid)
 {
 	struct qp *qp = qp_get(h, qpn);
-	struct mcast *g = find(&h->mcast, mgid);
+	struct mcast_member *m = qp ? member(*find(h, mgid), qp) : NULL;
 
-	if (!qp || !g || member(g, qp) == g->n)
+	if (!m)
 		return EINVAL;
-	leave(&h->mcast, g, member(g, qp));
+	leave(h, m);
 	return 0;
 }
 
-bool hca_mcast_has(const struct hca *h, const uint8_t *mgid) { return find(&h->mcast, mgid); }
+bool hca_mcast_has(struct hca *h, const uint8_t *mgid) { return *find(h, mgid); }
 
-void mcast_leave(struct hca *h, const struct qp *qp)
+void mcast_leave(struct hca *h, struct qp *qp)
 {
-	for (uint32_t i = h->mcast.n; i-- > 0;) {
-		struct mcast *g = &h->mcast.v[i];
-
-		if (member(g, qp) < g->n)
-			leave(&h->mcast, g, member(g, qp));
-	}
+	while (!link_empty(&qp->groups))
+		leave(h, LINK_OF(qp->groups.next, struct mcast_member, of_qp));
 }
 
 /* Sent by this very QP? Other devices have QPs of that number, too. */
@@ -119,15 +134,15 @@ static bool is_own(const struct hca *h, const struct qp *qp, const struct burst 
 
 void mcast_rx(struct hca *h, const struct burst *b)
 {
-	struct mcast *g = find(&h->mcast, b->route.dgid);
+	struct mcast *g = *find(h, b->route.dgid);
 	bool foreign = false, taken = false;
 
 	if (SVC_OF(b->op_first) != SVC_UD || !g) {
 		count(h, HCA_STAT_BAD_QPN, b->n);
 		return;
 	}
-	for (uint32_t i = 0; i < g->n; i++) {
-		struct qp *qp = g->qp[i];
+	for (struct link *l = g->members.next; l != &g->members; l = l->next) {
+		struct qp *qp = LINK_OF(l, struct mcast_member, in_group)->qp;
 
 		if (qp->state < QPS_RTR || qp->state == QPS_ERR) {
 			count(h, HCA_STAT_BAD_STATE, b->n);
@@ -148,5 +163,3 @@ void mcast_rx(struct hca *h, const struct burst *b)
 	if (foreign && !taken)
 		count(h, HCA_STAT_BAD_PKEY, b->n);
 }
-
-void mcast_fini(struct hca *h) { free(h->mcast.v); }

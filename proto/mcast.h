@@ -5,23 +5,32 @@
 
 #include <stdint.h>
 
+#include "link.h"
+
 struct hca;
 struct qp;
 struct burst;
 
+#define MCAST_HASH 256u
+#define MCAST_QPS  256u /* of an owner in a group: each of them gets a copy of what anybody sends there */
+
 struct mcast {
+	struct mcast *next;
 	uint8_t mgid[16];
-	struct qp **qp;
-	uint32_t n, max;
+	struct link members; /* of struct mcast_member */
+};
+
+struct mcast_member {
+	struct link in_group, of_qp;
+	struct mcast *group;
+	struct qp *qp;
 };
 
 struct mcasts {
-	struct mcast *v;
-	uint32_t n, max;
+	struct mcast *head[MCAST_HASH];
 };
 
 void mcast_rx(struct hca *, const struct burst *);
-void mcast_leave(struct hca *, const struct qp *); /* all its groups */
-void mcast_fini(struct hca *);
+void mcast_leave(struct hca *, struct qp *); /* all its groups */
 
 #endif

@@ -163,6 +163,7 @@ struct qp {
 	struct comp_cntr *cntr[CNTR_OPS]; /* the host's memory; NULL: not counted */
 	uint8_t cntr_bytes;               /* bit per enum cntr_op: bytes, not requests */
 	struct link mws;                  /* windows of type 2 bound to it */
+	struct link groups;               /* of struct mcast_member */
 	struct events ev;
 	uint64_t tx_bytes, rx_bytes, tx_pkts, rx_pkts, retrans, rnrs;
 	struct qp_why why;

@@ -71,7 +71,7 @@ static bool turn_raw_rx(struct shard *s, mono_t now)
 }
 
 /* A datagram to a group has gone to all shards, or all HCAs: most have nobody in it, which is no fault of its sender's. */
-static bool letter_wanted(const struct hca *hca, const struct letter *m)
+static bool letter_wanted(struct hca *hca, const struct letter *m)
 {
 	return be24_get(m->data + BTH_DQPN) != QPN_MCAST || hca_mcast_has(hca, m->route.dgid);
 }

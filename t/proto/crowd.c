@@ -5,10 +5,12 @@
  *
  * Processor time of this thread is compared, of FEW and of eight times as many: what grows with the square takes 64 times as long.
  */
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "proto/hca.h"
+#include "proto/mcast.h"
 #include "rig.h"
 #include "t/suite.h"
 
@@ -157,4 +159,58 @@ static void srqs_destroy(struct crowd *c)
 START_TEST(srqs) { linear(srqs_make, srqs_destroy); }
 END_TEST
 
-TEST_MAIN("crowd", peers, cqs, srqs)
+/* ---- groups --------------------------------------------------------------------------------------- */
+
+static void mgid_set(uint8_t mgid[16], uint32_t number)
+{
+	memset(mgid, 0, 16);
+	mgid[0] = 0xff;
+	mgid[1] = 0x15;
+	memcpy(mgid + 12, &number, sizeof(number));
+}
+
+/* The last queue pair is in all of them; to destroy the others, which are in none, takes as long as without. */
+static void groups_make(struct crowd *c)
+{
+	uint32_t n = c->n;
+	uint8_t mgid[16];
+
+	qps_make(c, QPT_UD);
+	for (uint32_t i = 0; i < n; i++) {
+		mgid_set(mgid, i);
+		ck_assert_int_eq(hca_mcast_attach(c->h, c->qpn[n - 1], mgid), 0);
+	}
+}
+
+START_TEST(groups) { linear(groups_make, qps_destroy); }
+END_TEST
+
+/* Of one owner so many, whatever he has; and another one's. */
+START_TEST(members)
+{
+	struct qp_init init = { .type = QPT_UD, .owner = 1 };
+	struct crowd *c = calloc(1, sizeof(*c));
+	uint8_t mgid[16];
+	uint32_t qpn;
+
+	rig_init(&c->r, LINK_LOCAL);
+	c->h = c->r.a.h;
+	init.pdn = c->r.a.pdn;
+	init.send_cqn = init.recv_cqn = c->r.a.cqn;
+	mgid_set(mgid, 0);
+	for (unsigned i = 0; i < MCAST_QPS; i++) {
+		qpn = qp_make(c, &init);
+		ck_assert_int_eq(hca_mcast_attach(c->h, qpn, mgid), 0);
+		ck_assert_int_eq(hca_mcast_attach(c->h, qpn, mgid), 0);
+	}
+	ck_assert_int_eq(hca_mcast_attach(c->h, qp_make(c, &init), mgid), ENOMEM);
+	ck_assert_int_eq(hca_mcast_detach(c->h, qpn, mgid), 0);
+	ck_assert_int_eq(hca_mcast_attach(c->h, qp_make(c, &init), mgid), 0);
+	init.owner = 2;
+	ck_assert_int_eq(hca_mcast_attach(c->h, qp_make(c, &init), mgid), 0);
+	rig_fini(&c->r);
+	free(c);
+}
+END_TEST
+
+TEST_MAIN("crowd", peers, cqs, srqs, groups, members)
