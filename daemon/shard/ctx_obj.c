@@ -174,6 +174,7 @@ int dm_make(struct ctx *c, struct dm *dm)
 
 int channel_make(struct ctx *c, struct channel *ch)
 {
+	link_init(&ch->due);
 	while (!++c->channel_last || obj_get(c, OBJ_CHANNEL, c->channel_last))
 		;
 	return obj_add(c, &ch->obj, OBJ_CHANNEL, c->channel_last);
@@ -196,6 +197,10 @@ int cq_make(struct ctx *c, struct ctx_cq *cq, const struct msg_req *req, uint32_
 		if (!cq->channel)
 			return EINVAL;
 	}
+	if (heap_reserve(&c->shard->moderated, c->shard->cq_n + 1))
+		return ENOMEM;
+	link_init(&cq->in_due);
+	timer_init(&cq->mod.timer);
 	cq->cookie = req->cq.cookie;
 	cq->times = req->cq.times;
 	cq_ring_make(cq, slots);
@@ -207,6 +212,7 @@ int cq_make(struct ctx *c, struct ctx_cq *cq, const struct msg_req *req, uint32_
 		hca_cq_destroy(c->hca, cqn);
 		return err;
 	}
+	c->shard->cq_n++;
 	if (cq->channel)
 		cq->channel->cq_n++;
 	return 0;
@@ -446,6 +452,7 @@ int obj_destroy(struct obj *o)
 	case OBJ_CQ:
 		cq = (struct ctx_cq *)o;
 		publish_forget_cq(cq);
+		c->shard->cq_n--;
 		if (cq->channel)
 			cq->channel->cq_n--;
 		break;

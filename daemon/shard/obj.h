@@ -12,6 +12,8 @@
 #include <rdmad/ring.h>
 
 #include "../../proto/hca.h"
+#include "../../proto/heap.h"
+#include "../../proto/link.h"
 #include "../base/quota.h"
 #include "../base/slab.h"
 #include "answer.h"
@@ -69,8 +71,8 @@ struct ctx_xrcd {
 struct channel {
 	struct obj obj;
 	struct outlet out;
-	unsigned cq_n;      /* CQs that use it */
-	struct ctx_cq *due; /* CQs whose event did not fit, through cq->due_next */
+	unsigned cq_n;   /* CQs that use it */
+	struct link due; /* CQs whose event did not fit */
 };
 
 struct ctx_cq {
@@ -85,10 +87,11 @@ struct ctx_cq {
 	mono_t published; /* when the last ones were */
 	uint32_t batch_n; /* slots written and not yet published */
 	bool solicited;   /* in the batch: one that wakes a CQ armed for those only */
-	bool touched, due, overrun, moderated;
+	bool touched, overrun;
 	bool times; /* each completion says when it was published, which is after its work was posted */
-	struct ctx_cq *touched_next, *due_next, *moderated_next, *kept_next;
-	struct { /* the last one written: of a send that succeeded? */
+	struct ctx_cq *touched_next, *kept_next;
+	struct link in_due; /* of its channel */
+	struct {            /* the last one written: of a send that succeeded? */
 		uint32_t qpn, wqe;
 		bool sent;
 	} last;
@@ -100,7 +103,7 @@ struct ctx_cq {
 	struct {                    /* moderation (ibv_modify_cq) */
 		uint32_t count, n;  /* completions that make an event, and those there are; count 0 or 1: each does */
 		uint64_t period_ns; /* and how long after the first one it comes at the latest; 0: no such limit */
-		mono_t at;          /* when: moderated */
+		struct timer timer; /* when; in its shard's while that is awaited */
 		bool solicited;
 	} mod;
 };

@@ -25,8 +25,9 @@
 #include "idle.h"
 #include "inbox.h"
 
-#define WAKES  16   /* threads at a completion: the others wake by themselves */
-#define UNREAD 512u /* events that a socket holds, and more */
+#define WAKES      16   /* threads at a completion: the others wake by themselves */
+#define UNREAD     512u /* events that a socket holds, and more */
+#define TURN_TIMES 64u  /* moderated events whose time has come, in one turn */
 
 /* ---- completion channels ----------------------------------------------------------- */
 
@@ -66,28 +67,25 @@ void publish_event(struct ctx_cq *cq)
 {
 	struct channel *ch = cq->channel;
 
-	if (!ch || cq->due)
+	if (!ch || !link_empty(&cq->in_due))
 		return;
-	if (!ch->due && cookie_write(ch, cq->cookie))
+	if (link_empty(&ch->due) && cookie_write(ch, cq->cookie))
 		return;
-	cq->due = true;
-	cq->due_next = ch->due;
-	ch->due = cq;
+	link_add_tail(&ch->due, &cq->in_due);
 	outlet_block(ch->obj.ctx, &ch->out);
 }
 
 static void channel_retry(struct channel *ch)
 {
 	ch->out.stuck = false;
-	while (ch->due) {
-		struct ctx_cq *cq = ch->due;
+	while (!link_empty(&ch->due)) {
+		struct ctx_cq *cq = LINK_OF(ch->due.next, struct ctx_cq, in_due);
 
 		if (!cookie_write(ch, cq->cookie)) {
 			outlet_block(ch->obj.ctx, &ch->out);
 			return;
 		}
-		ch->due = cq->due_next;
-		cq->due = false;
+		link_del(&cq->in_due);
 	}
 	outlet_end(&ch->out);
 }
@@ -199,17 +197,7 @@ static void events_publish(struct shard *s, unsigned device, const struct hca_ev
 
 /* ---- moderated events ------------------------------------------------------------------ */
 
-static void moderated_del(struct ctx_cq *cq)
-{
-	struct ctx_cq **p = &cq->obj.ctx->shard->moderated;
-
-	if (!cq->moderated)
-		return;
-	while (*p != cq)
-		p = &(*p)->moderated_next;
-	*p = cq->moderated_next;
-	cq->moderated = false;
-}
+static void moderated_del(struct ctx_cq *cq) { timer_del(&cq->obj.ctx->shard->moderated, &cq->mod.timer); }
 
 static void cq_fire_moderated(struct ctx_cq *cq)
 {
@@ -223,43 +211,35 @@ static void cq_fire_moderated(struct ctx_cq *cq)
 /* n more completions: the event comes now, or when it is time. */
 static void cq_moderate(struct ctx_cq *cq, uint32_t n, mono_t now)
 {
-	struct shard *s = cq->obj.ctx->shard;
-
 	cq->mod.n += n;
 	cq->mod.solicited |= cq->solicited;
 	if (cq->mod.count ? cq->mod.n >= cq->mod.count : !cq->mod.period_ns) {
 		cq_fire_moderated(cq);
-	} else if (!cq->moderated && cq->mod.period_ns) {
-		cq->mod.at = mono_add(now, cq->mod.period_ns);
-		cq->moderated = true;
-		cq->moderated_next = s->moderated;
-		s->moderated = cq;
+	} else if (!cq->mod.timer.pos && cq->mod.period_ns) {
+		timer_set(&cq->obj.ctx->shard->moderated, &cq->mod.timer, mono_add(now, cq->mod.period_ns));
 	}
 }
 
 mono_t ctx_deadline(const struct shard *s)
 {
-	mono_t t = MONO_NEVER;
+	mono_t t = heap_next(&s->moderated);
 
-	for (const struct ctx_cq *cq = s->moderated; cq; cq = cq->moderated_next)
-		t = mono_min(t, cq->mod.at);
 	for (const struct ctx_cq *cq = s->kept; cq; cq = cq->kept_next)
 		t = mono_min(t, cq->kept.until);
 	return t;
 }
 
+/* A few in each turn: a user may have thousands that are due at once. */
 static bool moderated_publish(struct shard *s, mono_t now)
 {
-	bool any = false;
+	struct timer *t;
+	unsigned n = 0;
 
-	for (struct ctx_cq *cq = s->moderated, *next; cq; cq = next) {
-		next = cq->moderated_next;
-		if (mono_reached(now, cq->mod.at)) {
-			cq_fire_moderated(cq);
-			any = true;
-		}
+	while (n < TURN_TIMES && (t = heap_due(&s->moderated, now))) {
+		cq_fire_moderated(LINK_OF(t, struct ctx_cq, mod.timer));
+		n++;
 	}
-	return any;
+	return n;
 }
 
 void publish_moderate(struct ctx_cq *cq, uint32_t count, uint64_t period_ns)
@@ -475,7 +455,7 @@ bool ctx_publish(struct shard *s, mono_t now)
 void publish_end(struct ctx *c)
 {
 	for (struct obj *o = c->objs[OBJ_CQ]; o; o = o->next)
-		if (((struct ctx_cq *)o)->moderated)
+		if (((struct ctx_cq *)o)->mod.timer.pos)
 			cq_fire_moderated((struct ctx_cq *)o);
 	for (struct obj *o = c->objs[OBJ_CHANNEL]; o; o = o->next) {
 		((struct channel *)o)->out.ends = true;
@@ -487,14 +467,7 @@ void publish_end(struct ctx *c)
 
 void publish_forget_cq(struct ctx_cq *cq)
 {
-	struct ctx_cq **p;
-
 	kept_del(cq);
 	moderated_del(cq);
-	if (!cq->due)
-		return;
-	for (p = &cq->channel->due; *p != cq; p = &(*p)->due_next)
-		;
-	*p = cq->due_next;
-	cq->due = false;
+	link_del(&cq->in_due);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "../../proto/burst.h"
+#include "../../proto/heap.h"
 #include "../base/device.h"
 #include "io.h"
 
@@ -37,11 +38,12 @@ struct shard {
 	struct obj_table *objs;     /* obj.c's: which object belongs to a number; NULL: there was none yet */
 	struct raw *raw[RAW_SLOTS]; /* raw.c's: packet sockets, the first raw_n of use */
 	unsigned raw_n, raw_next;
-	struct tap *tap;          /* tap.c's; NULL: nobody wants to see packets */
-	struct ctx_cq *moderated; /* publish.c's: CQs whose event waits for its time */
-	struct ctx_cq *kept;      /* and those whose last completion waits for an answer; */
-	bool keeps;               /* there was one: for all threads */
-	uint32_t core;            /* 1 + where it runs, as told to the programs (struct bell) */
+	struct tap *tap;       /* tap.c's; NULL: nobody wants to see packets */
+	struct heap moderated; /* publish.c's: CQs whose event waits for its time, with room for all */
+	uint32_t cq_n;         /* that there are */
+	struct ctx_cq *kept;   /* and those whose last completion waits for an answer; */
+	bool keeps;            /* there was one: for all threads */
+	uint32_t core;         /* 1 + where it runs, as told to the programs (struct bell) */
 	bool few_cores;
 	bool naps;           /* publish.c's: a program that polls was asleep */
 	const char *io_name; /* how it waits */

@@ -157,6 +157,7 @@ static void shard_free(struct shard *s)
 			hca_free(s->hca[i]);
 	}
 	objs_end(s);
+	heap_fini(&s->moderated);
 	tap_end(s);
 	if (s->kick_fd >= 0)
 		close(s->kick_fd);
