@@ -79,16 +79,24 @@ static int xrcd_open_job(struct job *j)
 	uint32_t number = d ? d->number : 0;
 	bool fresh = !number;
 	int err = fresh ? hca_xrcd_alloc(c->hca, &number) : 0;
+	const struct ctx_xrcd *other = err ? NULL : (struct ctx_xrcd *)obj_get(c, OBJ_XRCD, number);
 
 	if (!err)
 		err = obj_add(c, &x->obj, OBJ_XRCD, number);
 	if (err && fresh && number)
 		hca_xrcd_free(c->hca, number);
-	if (!err && d) {
+	if (err)
+		return err;
+	if (other) {
+		free(x->part);
+		x->part = other->part;
+	}
+	x->part->handles++;
+	if (d) {
 		d->number = number;
 		d->users++;
 	}
-	return err;
+	return 0;
 }
 
 /* The domain of the file, found or made; it has no user yet. */
@@ -132,16 +140,18 @@ static int domain_open(struct call *call, struct domain **out)
 int verb_xrcd_open(struct call *call)
 {
 	/* A file of its own, and the domain; in truth they are the first one's only. */
-	struct cost cost = {
-		{ [QUOTA_FDS] = !!call->req->xrcd.shared, [QUOTA_XRCDS] = 1, [QUOTA_HEAP] = sizeof(struct domain) }
-	};
+	struct cost cost = { { [QUOTA_FDS] = !!call->req->xrcd.shared,
+			       [QUOTA_XRCDS] = 1,
+			       [QUOTA_HEAP] = sizeof(struct domain) + sizeof(struct xrcd_part) } };
 	int err;
 	struct ctx_xrcd *x = obj_new(call, sizeof(*x), &cost, &err);
 	struct job j = { .call = call, .obj = x };
 
 	if (!x)
 		return err;
-	if (call->req->xrcd.shared)
+	x->part = calloc(1, sizeof(*x->part));
+	err = x->part ? 0 : ENOMEM;
+	if (!err && call->req->xrcd.shared)
 		err = domain_open(call, &x->domain);
 	if (!err)
 		err = job_run(&j, xrcd_open_job);
@@ -149,6 +159,7 @@ int verb_xrcd_open(struct call *call)
 		call->rep->obj.handle = x->obj.number;
 		return 0;
 	}
+	free(x->part);
 	if (x->domain && !x->domain->users) {
 		x->domain->users = 1;
 		domain_put(x->domain, &x->obj.bill);
@@ -157,36 +168,22 @@ int verb_xrcd_open(struct call *call)
 	return err;
 }
 
-/* Has this context anything in the domain that needs the handle? */
-static bool in_use(const struct ctx *c, uint32_t number)
-{
-	unsigned handles = 0;
-
-	for (const struct obj *o = c->objs[OBJ_XRCD]; o; o = o->next)
-		handles += o->number == number;
-	if (handles > 1)
-		return false;
-	for (const struct obj *o = c->objs[OBJ_SRQ]; o; o = o->next)
-		if (((const struct ctx_srq *)o)->xrcd == number)
-			return true;
-	for (const struct obj *o = c->objs[OBJ_QP]; o; o = o->next)
-		if (((const struct ctx_qp *)o)->xrcd == number)
-			return true;
-	return false;
-}
-
 int xrcd_drop(struct ctx_xrcd *x)
 {
 	struct ctx *c = x->obj.ctx;
 	int err = 0;
 
-	if (in_use(c, x->obj.number))
+	if (x->part->users && x->part->handles == 1) /* something here needs the handle */
 		return EBUSY;
 	if (!x->domain || x->domain->users == 1)
 		err = hca_xrcd_free(c->hca, x->obj.number);
-	if (!err && x->domain)
+	if (err)
+		return err;
+	if (!--x->part->handles)
+		free(x->part);
+	if (x->domain)
 		domain_put(x->domain, &x->obj.bill);
-	return err;
+	return 0;
 }
 
 /* ---- receiving QPs of others ---------------------------------------------------------- */
@@ -207,9 +204,11 @@ static int qp_open_job(struct job *j)
 	qp->xrcd = init.xrcdn;
 	qp->cookie = req->qp_open.cookie;
 	err = obj_add(c, &qp->obj, OBJ_QP, req->qp_open.qpn);
-	if (!err)
-		qp_hint(qp);
-	return err;
+	if (err)
+		return err;
+	xrcd_use(c, qp->xrcd, 1);
+	qp_hint(qp);
+	return 0;
 }
 
 int verb_qp_open(struct call *call)

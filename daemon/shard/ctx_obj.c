@@ -233,6 +233,16 @@ void cq_swap(struct ctx_cq *cq, struct shmem *old)
 	RING_STORE(&cq->ring.hdr->err, RING_LOAD(&was->err));
 }
 
+/* ---- xrc ------------------------------------------------------------------------ */
+
+void xrcd_use(const struct ctx *c, uint32_t number, int n)
+{
+	struct ctx_xrcd *x = (struct ctx_xrcd *)obj_get(c, OBJ_XRCD, number);
+
+	if (x)
+		x->part->users += (unsigned)n;
+}
+
 /* ---- srq ----------------------------------------------------------------------- */
 
 static void recv_queue_make(struct recv_queue *rq, uint8_t *mem, uint32_t slots, uint32_t stride)
@@ -272,6 +282,8 @@ int srq_make(struct ctx *c, struct ctx_srq *srq, const struct msg_req *req, uint
 	}
 	if (err)
 		bell_give_back(c, srq->bell);
+	else if (srq->xrcd)
+		xrcd_use(c, srq->xrcd, 1);
 	return err;
 }
 
@@ -290,11 +302,13 @@ static int target_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *r
 	qp->cookie = req->qp.cookie;
 	peers_set(qpn, 0);
 	err = obj_add(c, &qp->obj, OBJ_QP, qpn);
-	if (err)
+	if (err) {
 		hca_qp_destroy(c->hca, qpn);
-	else
-		qp->nth = ++c->dev->qp_made;
-	return err;
+		return err;
+	}
+	xrcd_use(c, qp->xrcd, 1);
+	qp->nth = ++c->dev->qp_made;
+	return 0;
 }
 
 int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const struct qp_rings *r)
@@ -457,6 +471,8 @@ int obj_destroy(struct obj *o)
 			cq->channel->cq_n--;
 		break;
 	case OBJ_SRQ:
+		if (((struct ctx_srq *)o)->xrcd)
+			xrcd_use(c, ((struct ctx_srq *)o)->xrcd, -1);
 		c->srq_full_n -= ((struct ctx_srq *)o)->rq.full;
 		bell_give_back(c, ((struct ctx_srq *)o)->bell);
 		break;
@@ -466,7 +482,9 @@ int obj_destroy(struct obj *o)
 				((struct ctx_qp *)o)->cntr[op]->users--;
 		raw_end((struct ctx_qp *)o);
 		tap_qp_gone(c->shard, c->dev->index, o->number);
-		if (!((struct ctx_qp *)o)->xrcd)
+		if (((struct ctx_qp *)o)->xrcd)
+			xrcd_use(c, ((struct ctx_qp *)o)->xrcd, -1);
+		else
 			bell_give_back(c, ((struct ctx_qp *)o)->bell);
 		break;
 	default: break;

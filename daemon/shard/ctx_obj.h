@@ -17,6 +17,8 @@ int mw_make(struct ctx *, struct ctx_mw *, const struct msg_req *, uint32_t *key
 int channel_make(struct ctx *, struct channel *);
 int cq_make(struct ctx *, struct ctx_cq *, const struct msg_req *, uint32_t slots);
 void cq_swap(struct ctx_cq *, struct shmem *old); /* to cq->next; *old: what it does not need any more, if anything */
+/* One more, or with -1 one less, of what needs a handle of that domain. */
+void xrcd_use(const struct ctx *, uint32_t number, int n);
 int srq_make(struct ctx *, struct ctx_srq *, const struct msg_req *, uint32_t slots, uint32_t stride);
 
 struct qp_rings {

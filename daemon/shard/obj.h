@@ -63,9 +63,15 @@ struct ctx_mw {
 	struct obj obj;
 }; /* its number is the first key it had */
 
+/* What a context has of a domain: handles, and SRQs and receiving QPs, which need one. */
+struct xrcd_part {
+	unsigned handles, users;
+};
+
 struct ctx_xrcd {
 	struct obj obj;
 	struct domain *domain; /* shared; NULL: this program's own */
+	struct xrcd_part *part;
 };
 
 struct channel {
