@@ -52,7 +52,8 @@ bool late_may(const struct net *net, const struct batch *b)
 
 void late_hold(struct net *net, struct hca *hca, uint32_t qpn, const struct batch *b)
 {
-	struct held *h, **end = &b->out->held;
+	struct net_out *o = b->out;
+	struct held *h;
 
 	if (!late_before(net, b))
 		return;
@@ -60,9 +61,10 @@ void late_hold(struct net *net, struct hca *hca, uint32_t qpn, const struct batc
 	if (!h)
 		return;
 	*h = (struct held){ .hca = hca, .qpn = qpn, .heard = is_heard(net, b) };
-	while (*end)
-		end = &(*end)->next;
-	*end = h;
+	if (!o->held)
+		o->held_end = &o->held;
+	*o->held_end = h;
+	o->held_end = &h->next;
 	hca_qp_hold(hca, qpn, true);
 }
 
@@ -77,6 +79,8 @@ static void let_go(struct net_out *o, bool heard, bool all)
 			continue;
 		}
 		*p = h->next;
+		if (!*p)
+			o->held_end = p;
 		hca_qp_hold(h->hca, h->qpn, false);
 		free(h);
 		if (!all)

@@ -32,8 +32,9 @@ struct net_out {
 	int tos, priority; /* of the last packets sent, if priorities differ */
 
 	/* net_late.c */
-	struct unsent *late;  /* what there is no room for, in order */
-	struct held *held;    /* and who gave it */
+	struct unsent *late; /* what there is no room for, in order */
+	struct held *held;   /* and who gave it; the last one's next, if there is one: */
+	struct held **held_end;
 	mono_t moved[2];      /* when something of them was sent last: to peers that were not heard, and others */
 	struct net_out *next; /* of those that have some */
 };
