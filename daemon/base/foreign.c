@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * foreign.c - a thread for each user who has something to be closed; it ends when nothing is left.
+ * foreign.c - a thread for each user who has something to be closed; it ends a while after nothing is left.
  *
- *	control thread --- foreign_close() ---> user 1001: fd fd fd --- close() ...
- *	                                        user 1002: fd --------- close(), and its FUSE server does not answer
+ *	control thread --- foreign_close() ---> user 1001: fd fd map --- close(), munmap() ...
+ *	                   foreign_unmap()      user 1002: fd ---------- close(), and its FUSE server does not answer
  */
 #include "foreign.h"
 
@@ -21,24 +21,29 @@
 
 #include "apart.h"
 #include "clock.h"
+#include "held.h"
 #include "log.h"
 #include "quota.h"
 
 #define WAITING_MAX 32u
 #define STUCK_NS    UINT64_C(500000000)
+#define SMALL       (16u << 20) /* bytes of memory that are given back in no time */
+#define IDLE_S      1           /* who registers and deregisters in a row needs no thread for each time */
 
 struct waiting {
 	struct waiting *next;
-	int fd;
-	struct bill bill; /* all zero: nobody is charged */
+	int fd;            /* or */
+	struct held *held; /* if it is not NULL */
+	struct bill bill;  /* all zero: nobody is charged */
 };
 
 struct user {
 	struct user *next;
 	uid_t uid;
 	bool runs;             /* he has a thread, */
-	mono_t since;          /* which closes the first of these since then */
-	unsigned n;            /* of those that nobody is charged with */
+	pthread_cond_t more;   /* which waits for something, */
+	mono_t since;          /* or closes the first of these since then */
+	unsigned n;            /* descriptors that nobody is charged with */
 	struct waiting *first; /* is being closed */
 	struct waiting **last;
 };
@@ -131,6 +136,14 @@ bool foreign_is_dmabuf(int fd)
 	return is;
 }
 
+/* When a memfd ends so do its pages, and if there are millions that takes a second. */
+static bool is_small(int fd)
+{
+	struct stat st;
+
+	return foreign_is_memfd(fd, NULL) && !fstat(fd, &st) && st.st_blocks <= SMALL / S_BLKSIZE;
+}
+
 /* ---- the end of one ------------------------------------------------------------------ */
 
 static struct user **user_find(uid_t uid)
@@ -160,9 +173,28 @@ static void first_done(struct user *u)
 		tell();
 		return;
 	}
-	free(w);
-	if (u->n-- == WAITING_MAX)
+	if (!w->held && u->n-- == WAITING_MAX)
 		tell();
+	free(w);
+}
+
+/* With the lock.  false: nothing has come for a while. */
+static bool first_wait(struct user *u)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += IDLE_S;
+	while (!u->first)
+		if (pthread_cond_timedwait(&u->more, &lock, &end))
+			break;
+	return u->first;
+}
+
+static void user_free(struct user *u)
+{
+	pthread_cond_destroy(&u->more);
+	free(u);
 }
 
 static void *close_all(void *arg)
@@ -170,30 +202,38 @@ static void *close_all(void *arg)
 	struct user *u = arg;
 
 	pthread_mutex_lock(&lock);
-	while (u->first) {
-		int fd = u->first->fd;
+	while (first_wait(u)) {
+		const struct waiting *w = u->first;
 
 		u->since = clock_now();
 		pthread_mutex_unlock(&lock);
-		close(fd);
+		if (w->held)
+			held_unmap(w->held);
+		else
+			close(w->fd);
 		pthread_mutex_lock(&lock);
 		first_done(u);
 	}
 	*user_find(u->uid) = u->next;
 	pthread_mutex_unlock(&lock);
-	free(u);
+	user_free(u);
 	return NULL;
 }
 
 static struct user *user_get(uid_t uid)
 {
 	struct user *u = *user_find(uid);
+	pthread_condattr_t attr;
 
 	if (u)
 		return u;
 	u = calloc(1, sizeof(*u));
 	if (!u)
 		return NULL;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&u->more, &attr);
+	pthread_condattr_destroy(&attr);
 	u->uid = uid;
 	u->since = clock_now();
 	u->last = &u->first;
@@ -210,7 +250,8 @@ static bool user_run(struct user *u)
 	return u->runs;
 }
 
-static bool add(int fd, uid_t uid, const struct bill *bill)
+/* fd, or held.  false: no memory. */
+static bool add(int fd, struct held *held, uid_t uid, struct bill *bill)
 {
 	struct waiting *w = calloc(1, sizeof(*w));
 	struct user *u = w ? user_get(uid) : NULL;
@@ -222,13 +263,15 @@ static bool add(int fd, uid_t uid, const struct bill *bill)
 	if (!u->first)
 		u->last = &u->first;
 	w->fd = fd;
+	w->held = held;
 	if (bill)
 		w->bill = *bill;
-	u->n += !w->bill.user;
+	u->n += !held && !w->bill.user;
 	*u->last = w;
 	u->last = &w->next;
 	if (!user_run(u))
 		tell();
+	pthread_cond_signal(&u->more);
 	return true;
 }
 
@@ -237,7 +280,7 @@ static void close_apart(int fd, uid_t uid, struct bill *bill)
 	bool added;
 
 	pthread_mutex_lock(&lock);
-	added = add(fd, uid, bill);
+	added = add(fd, NULL, uid, bill);
 	pthread_mutex_unlock(&lock);
 	if (!added) /* better one descriptor less, and a bill, than a daemon that stands still */
 		log_warn("no memory: a descriptor of user %u stays open", (unsigned)uid);
@@ -254,13 +297,28 @@ static void close_here(int fd, struct bill *bill)
 
 void foreign_close_billed(int fd, uid_t uid, struct bill *bill)
 {
-	if (foreign_is_memfd(fd, NULL))
+	if (is_small(fd))
 		close_here(fd, bill);
 	else
 		close_apart(fd, uid, bill);
 }
 
 void foreign_close(int fd, uid_t uid) { foreign_close_billed(fd, uid, NULL); }
+
+void foreign_unmap(struct held *held, uid_t uid, struct bill *bill)
+{
+	bool added;
+
+	if (!held)
+		return;
+	pthread_mutex_lock(&lock);
+	added = add(-1, held, uid, bill);
+	pthread_mutex_unlock(&lock);
+	if (!added)
+		held_unmap(held);
+	if (added && bill)
+		*bill = (struct bill){ 0 };
+}
 
 /*
  * Reads what a connection to which nothing more can be sent still has, as long as no descriptors are with it.  true: nothing is left.
@@ -328,7 +386,7 @@ bool foreign_stuck(uid_t uid)
 
 	pthread_mutex_lock(&lock);
 	u = *user_find(uid);
-	stuck = u && mono_since(clock_now(), u->since) >= STUCK_NS;
+	stuck = u && u->first && mono_since(clock_now(), u->since) >= STUCK_NS;
 	pthread_mutex_unlock(&lock);
 	return stuck;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * foreign.h - descriptors that a client sent: questions about them that cannot block, and closing them.
+ * foreign.h - descriptors that a client sent: questions about them that cannot block, and the end of them and of mappings.
  *
  * A file system whose server is the client itself, or a dead host, may be behind one.  Then read(), fstat() and even
  * close() of it may never return, and cannot be ended by a signal.  The functions here do not enter the file system.
@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 struct bill;
+struct held;
 
 /* A memfd, of the kernel's own memory: any call on it returns.  *seals: F_GET_SEALS; may be NULL. */
 bool foreign_is_memfd(int fd, int *seals);
@@ -26,6 +27,11 @@ int foreign_inode(int fd, dev_t *dev, ino_t *ino);
 void foreign_close(int fd, uid_t uid);
 /* The same; the bill is taken over, and closed by foreign_settle() when the descriptor is. */
 void foreign_close_billed(int fd, uid_t uid, struct bill *);
+/*
+ * Likewise a mapping of memory that ends with it, if the client has none of it any more, page by page; NULL: nothing.  Without a
+ * bill (NULL) nobody is charged meanwhile.
+ */
+void foreign_unmap(struct held *, uid_t, struct bill *);
 /*
  * The same of a connection: with it goes what was sent and not read, descriptors perhaps.  Its client sees the end at once.  While it
  * waits it is on its user's bill, one of its own if that which is given is empty or NULL.  Control thread.  false: there was no bill,

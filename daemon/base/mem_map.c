@@ -282,7 +282,11 @@ static void file_drop(struct map_file *f)
 		return;
 	link_out(f);
 	files.n--;
-	held_unmap(f->held);
+	/* Huge pages are few, and their program may wait for them, as for the end of a segment; of others there may be millions. */
+	if (f->held->page > PAGE || f->key.at & SEGMENT)
+		held_unmap(f->held);
+	else
+		foreign_unmap(f->held, f->key.client->uid, &f->bill);
 	bill_close(&f->bill);
 	free(f);
 }

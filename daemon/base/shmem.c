@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "foreign.h"
+
 int shmem_make(struct shmem *m, const char *name, size_t len)
 {
 	int err;
@@ -39,4 +41,14 @@ void shmem_free(struct shmem *m)
 		close(m->fd);
 	m->mem = NULL;
 	m->fd = -1;
+}
+
+void shmem_give(struct shmem *m, uid_t uid, struct bill *bill)
+{
+	if (m->fd >= 0)
+		close(m->fd); /* of what is mapped */
+	m->fd = -1;
+	foreign_unmap(m->held, uid, bill);
+	m->held = NULL;
+	m->mem = NULL;
 }

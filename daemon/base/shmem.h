@@ -5,9 +5,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "held.h"
 
+struct bill;
 struct slab;
 
 /* The daemon's mapping, and the descriptor until it is sent. */
@@ -22,5 +24,7 @@ struct shmem {
 /* A sealed memfd of len bytes, mapped.  0 or errno.  Its end is shmem_free(); that of a piece is slab_give(). */
 int shmem_make(struct shmem *, const char *name, size_t len);
 void shmem_free(struct shmem *);
+/* The same of memory that may be large, away from this thread: foreign_unmap(). */
+void shmem_give(struct shmem *, uid_t, struct bill *);
 
 #endif

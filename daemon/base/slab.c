@@ -16,6 +16,7 @@
 struct slab {
 	struct slab *next, **link; /* of its list, and what points to it there */
 	struct slabs *of;
+	uid_t uid;
 	struct shmem shm; /* with its descriptor until the client has it */
 	uint64_t number;
 	bool retired;
@@ -104,6 +105,7 @@ static int slab_make(struct slabs *all, uid_t uid, size_t unit, uint32_t n, stru
 		return err;
 	}
 	s->number = ++last;
+	s->uid = uid;
 	s->of = all;
 	s->unit = unit;
 	s->n = n;
@@ -116,7 +118,7 @@ static int slab_make(struct slabs *all, uid_t uid, size_t unit, uint32_t n, stru
 static void slab_free(struct slab *s)
 {
 	link_out(s);
-	shmem_free(&s->shm);
+	shmem_give(&s->shm, s->uid, &s->bill);
 	bill_close(&s->bill);
 	free(s);
 }

@@ -521,7 +521,9 @@ uint64_t obj_release(struct obj *o)
 	case OBJ_DM: shmem_free(&((struct dm *)o)->shm); break;
 	case OBJ_CHANNEL: close(((struct channel *)o)->out.fd); break;
 	case OBJ_CQ:
-		shmem_free(&((struct ctx_cq *)o)->next);
+		shmem_give(&((struct ctx_cq *)o)->next, o->ctx->uid, NULL);
+		if (!((struct ctx_cq *)o)->shm.slab) /* the bill is over when both are */
+			shmem_give(&((struct ctx_cq *)o)->shm, o->ctx->uid, &o->bill);
 		of_piece = slab_give(&((struct ctx_cq *)o)->piece);
 		slab = slab_give(&((struct ctx_cq *)o)->shm);
 		slab = slab ? slab : of_piece; /* only one of the two is a piece */

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* foreign.c - connections that are hung up while something else of their user takes long to be closed. */
+/* foreign.c - connections that are hung up while something else of their user takes long to be closed; and what is large. */
 #include "daemon/base/foreign.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/held.h"
 #include "daemon/base/quota.h"
 #include "t/suite.h"
 
 #define USER     1002u
 #define MAY_HAVE 8u
 #define WAIT_MAX 32u /* of those that nobody is charged with */
+#define LARGE    (96u << 20)
 
 static int reader; /* the end of it is the end of what takes long */
 
@@ -40,7 +43,7 @@ static int lingering(void)
 	return fd;
 }
 
-static void set_up(void)
+static void begin(void)
 {
 	uint64_t conf[QUOTAS];
 
@@ -49,6 +52,11 @@ static void set_up(void)
 	conf[QUOTA_FDS] = MAY_HAVE;
 	quota_begin(conf, 1);
 	foreign_begin(NULL);
+}
+
+static void set_up(void)
+{
+	begin();
 	foreign_close(lingering(), USER);
 }
 
@@ -90,16 +98,21 @@ static int connection(unsigned messages, bool descriptor)
 	return fd[1];
 }
 
-/* All is closed some time after nothing takes long any more. */
-static void wait_closed(void)
+static void wait_settled(void)
 {
-	close(reader);
 	for (unsigned i = 0; i < PATIENCE_MS && (charged() || foreign_stuck(USER) || !foreign_room(USER)); i++) {
 		foreign_settle();
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
 	ck_assert_uint_eq(charged(), 0);
 	ck_assert(foreign_room(USER));
+}
+
+/* All is closed some time after nothing takes long any more. */
+static void wait_closed(void)
+{
+	close(reader);
+	wait_settled();
 }
 
 /* They wait for nothing. */
@@ -136,4 +149,70 @@ START_TEST(with)
 }
 END_TEST
 
-TEST_MAIN("foreign", without, with)
+/* ---- memory that ends with its last descriptor, or with its last mapping -------------------- */
+
+static int large(void)
+{
+	int fd = memfd_create("large", MFD_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fallocate(fd, 0, 0, LARGE), 0);
+	return fd;
+}
+
+static struct held *large_map(void)
+{
+	int fd = large();
+	struct held *h;
+
+	ck_assert_int_eq(held_map(&h, fd, 0, LARGE, MAP_POPULATE), 0);
+	close(fd);
+	return h;
+}
+
+/* Of this thread; others may have the processors meanwhile. */
+static double used(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+START_TEST(pages)
+{
+	const struct cost cost = { { [QUOTA_FDS] = 1 } };
+	struct bill bill;
+	double from, here, away;
+	struct held *h;
+	int fd;
+
+	begin();
+	fd = large();
+	from = used();
+	close(fd);
+	here = used() - from;
+	fd = large();
+	from = used();
+	foreign_close(fd, USER);
+	away = used() - from;
+	ck_assert_msg(away < here / 4, "to close it takes %.1f ms of this thread, to give it away %.1f", here * 1e3,
+		      away * 1e3);
+	h = large_map();
+	from = used();
+	held_unmap(h);
+	here = used() - from;
+	h = large_map();
+	ck_assert_int_eq(bill_open(&bill, USER, &cost), 0);
+	from = used();
+	foreign_unmap(h, USER, &bill);
+	away = used() - from;
+	ck_assert_msg(away < here / 4, "to unmap it takes %.1f ms of this thread, to give it away %.1f", here * 1e3,
+		      away * 1e3);
+	ck_assert_ptr_null(bill.user);
+	ck_assert_uint_eq(charged(), 1); /* as long as it is there */
+	wait_settled();
+}
+END_TEST
+
+TEST_MAIN("foreign", without, with, pages)
