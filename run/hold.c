@@ -155,6 +155,14 @@ int hold_look(const char *addr)
 	return -1;
 }
 
+static size_t dump_read(void *buf, size_t len, void *from)
+{
+	struct iovec iov = { buf, len };
+	ssize_t n = sock_hear(*(const int *)from, &(struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 });
+
+	return n < 0 ? (size_t)-1 : (size_t)n;
+}
+
 json_t *hold_dump(int fd, uint32_t what)
 {
 	struct msg_req req = { .op = MSG_DUMP, .dump.what = what };
@@ -162,18 +170,13 @@ json_t *hold_dump(int fd, uint32_t what)
 	struct msg_rep rep;
 	json_t *j = NULL;
 	int from = -1;
-	FILE *f = NULL;
 
 	if (sock_swap(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &from) != sizeof(rep))
 		shutdown(fd, SHUT_RDWR); /* an answer that is late would be taken for that of the next question */
 	else if (!rep.err && from >= 0 && !setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
-		f = fdopen(from, "r");
-	if (f) {
-		j = json_loadf(f, 0, NULL);
-		fclose(f);
-	} else if (from >= 0) {
+		j = json_load_callback(dump_read, &from, 0, NULL);
+	if (from >= 0)
 		close(from);
-	}
 	return j;
 }
 

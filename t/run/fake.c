@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fake.c - a daemon that answers HELLO and HOLD and nothing else, for the tests of rdmad-run; also one that misbehaves.
+ * fake.c - a daemon that answers HELLO, HOLD and DUMP, with {}, and nothing else, for the tests of rdmad-run; also one that misbehaves.
  *
  * $FAKE is what it does: unset - as rdmad --private; silent - takes connections and never answers; version - is
  * of another version; fail - says why and ends with status 3; hangup - ends on the first request, and
  * behaves from the second start on (the file $FAKE_MARK remembers); stop - stops each client that waits for the
- * answer to its HELLO, and lets it go on, before it answers.  It appends its arguments to the file $FAKE_ARGS,
+ * answer to its HELLO, or for what is in its dump, and lets it go on, before it answers.  It appends its arguments to the file $FAKE_ARGS,
  * its configuration to $FAKE_CONF, and its process id to $FAKE_UP once it listens.
  */
 #include "config.h"
@@ -121,6 +121,32 @@ static void client_stop(pid_t pid)
 	kill(pid, SIGCONT);
 }
 
+/* The answer, with a descriptor of the text. */
+static void dump(int fd, const struct msg_rep *rep)
+{
+	struct iovec iov = { (void *)(uintptr_t)rep, sizeof(*rep) };
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} ctl = { .align = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) } };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sv) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len))
+		exit(6);
+	memcpy(CMSG_DATA(&ctl.align), &sv[0], sizeof(int));
+	sendmsg(fd, &mh, MSG_NOSIGNAL);
+	close(sv[0]);
+	if (is("stop"))
+		client_stop(who.pid);
+	send(sv[1], "{}", 2, MSG_NOSIGNAL);
+	close(sv[1]);
+}
+
 /* False: the connection is gone. */
 static bool serve(int fd, unsigned *holds, bool *holding)
 {
@@ -146,6 +172,9 @@ static bool serve(int fd, unsigned *holds, bool *holding)
 	} else if (req.op == MSG_HOLD) {
 		*holds += !*holding;
 		*holding = true;
+	} else if (req.op == MSG_DUMP && !rep.err) {
+		dump(fd, &rep);
+		return true;
 	}
 	send(fd, &rep, sizeof(rep), MSG_NOSIGNAL);
 	return true;
