@@ -100,8 +100,9 @@ HELPER static void restart(pid_t tid)
 				     SYS_semtimedop, SYS_io_getevents, SYS_io_pgetevents, SYS_rt_sigtimedwait,
 				     SYS_recvfrom,   SYS_recvmsg,      SYS_accept,        SYS_accept4,
 				     SYS_read,       SYS_readv,        SYS_recvmmsg,      SYS_write,
-				     SYS_writev,     SYS_sendto,       SYS_sendmsg,       SYS_connect,
-				     SYS_msgrcv,     SYS_msgsnd };
+				     SYS_writev,     SYS_sendto,       SYS_sendmsg,       SYS_sendmmsg,
+				     SYS_sendfile,   SYS_splice,       SYS_connect,       SYS_msgrcv,
+				     SYS_msgsnd };
 	const long restart_no_handler = -514; /* ERESTARTNOHAND of the kernel: with a handler it is EINTR */
 	const uintptr_t ax = offsetof(struct user_regs_struct, rax), nr = offsetof(struct user_regs_struct, orig_rax);
 	long got = 0, call = -1;

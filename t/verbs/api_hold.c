@@ -16,6 +16,9 @@
 #include "fixture.h"
 #include "spy.h"
 
+#include "../proc_state.h"
+
+#include <fcntl.h>
 #include <liburing.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,6 +28,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -437,9 +442,93 @@ static int pinned(void)
 START_TEST(pinned_late) { in_time(pinned); }
 END_TEST
 
+#ifdef __x86_64__
+
+#define RANGE ((size_t)8 << 20)
+
+static struct {
+	int fd, p[2];
+	pid_t tid; /* atomic */
+} full;
+
+static long send_many(void)
+{
+	struct iovec v = { full.p, 1 };
+	struct mmsghdr m = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1 } };
+
+	return sendmmsg(full.fd, &m, 1, 0);
+}
+
+static long send_file(void)
+{
+	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	long n = sendfile(full.fd, file, NULL, 1);
+
+	close(file);
+	return n;
+}
+
+static long send_piped(void) { return splice(full.p[0], NULL, full.fd, NULL, 1, 0); }
+
+/* What it returned, or -errno. */
+static void *full_send(void *call)
+{
+	long n;
+
+	__atomic_store_n(&full.tid, gettid(), __ATOMIC_RELEASE);
+	n = (*(long (**)(void))call)();
+	return (void *)(intptr_t)(n < 0 ? -errno : n);
+}
+
+/* A thread waits for room in a socket with a limit of time, where the kernel makes EINTR of a stop, while another one registers. */
+START_TEST(sends_limited)
+{
+	static long (*const calls[])(void) = { send_many, send_file, send_piped };
+	const struct timeval limit = { .tv_sec = 60 };
+	struct fix f;
+
+	fix_open(&f);
+	ck_assert_int_eq(pipe(full.p), 0);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		unsigned char *p = fix_pages(RANGE, 1), some[1000] = { 0 };
+		struct ibv_mr *m;
+		pthread_t t;
+		void *sent;
+		int sv[2];
+
+		ck_assert_int_eq(write(full.p[1], "x", 1), 1);
+		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+		ck_assert_int_eq(setsockopt(sv[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)), 0);
+		while (send(sv[0], some, sizeof(some), MSG_DONTWAIT) > 0 || send(sv[0], some, 1, MSG_DONTWAIT) > 0)
+			;
+		full.fd = sv[0];
+		full.tid = 0;
+		ck_assert_int_eq(pthread_create(&t, NULL, full_send, (void *)(uintptr_t)&calls[i]), 0);
+		while (!__atomic_load_n(&full.tid, __ATOMIC_ACQUIRE) || proc_state(full.tid) != 'S')
+			usleep(1000); /* the test has a limit of time */
+		m = ibv_reg_mr(f.pd, p, RANGE, IBV_ACCESS_LOCAL_WRITE);
+		ck_assert(m != NULL);
+		while (pthread_tryjoin_np(t, &sent))
+			while (recv(sv[1], some, sizeof(some), MSG_DONTWAIT) > 0)
+				;
+		ck_assert_msg((intptr_t)sent == 1, "call %zu: %ld", i, (long)(intptr_t)sent);
+		ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		munmap(p, RANGE);
+		close(sv[0]);
+		close(sv[1]);
+	}
+	fix_close(&f);
+}
+END_TEST
+
+#endif
+
 void api_hold(Suite *s)
 {
 	SUITE_ADD(s, torture, killed, replaced_late);
+#ifdef __x86_64__
+	SUITE_ADD(s, sends_limited);
+#endif
 #ifndef __SANITIZE_ADDRESS__ /* whose own mappings take other steps: the second one moves nothing yet */
 	SUITE_ADD(s, pinned_late);
 #else
