@@ -21,7 +21,7 @@ static struct mcast **place(struct hca *h, const uint8_t *mgid)
 	return &h->mcast.head[secret_hash(h->secret.key, half[0]) & (MCAST_HASH - 1)];
 }
 
-/* What points to it, or to NULL. */
+/* The pointer to it, or to NULL. */
 static struct mcast **find(struct hca *h, const uint8_t *mgid)
 {
 	struct mcast **g = place(h, mgid);

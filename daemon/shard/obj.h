@@ -63,7 +63,7 @@ struct ctx_mw {
 	struct obj obj;
 }; /* its number is the first key it had */
 
-/* What a context has of a domain: handles, and SRQs and receiving QPs, which need one. */
+/* A part of a domain, one context's: handles, and SRQs and receiving QPs, which need one. */
 struct xrcd_part {
 	unsigned handles, users;
 };
