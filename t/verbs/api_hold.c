@@ -470,7 +470,7 @@ static long send_file(void)
 
 static long send_piped(void) { return splice(full.p[0], NULL, full.fd, NULL, 1, 0); }
 
-/* What it returned, or -errno. */
+/* The result, or -errno. */
 static void *full_send(void *call)
 {
 	long n;
