@@ -363,6 +363,10 @@ static int replace_late(void)
 	int fds[2];
 
 	fix_open(&f);
+	/* No page of the buffer is to be the first that is turned back. */
+	ck_assert_int_eq(ibv_dereg_mr(f.mr), 0);
+	f.mr = ibv_reg_mr(f.pd, f.buf, 1, IBV_ACCESS_LOCAL_WRITE);
+	ck_assert(f.mr != NULL);
 	other.old = p;
 	other.fd = memfd_create("t-other", MFD_CLOEXEC);
 	ck_assert(other.fd >= 0 && !ftruncate(other.fd, (off_t)PIECES / 2));
