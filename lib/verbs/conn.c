@@ -30,6 +30,32 @@
 #define LONG_NS  1000000u
 #define SPELL_NS 64000000u
 
+/*
+ * Servers such as nginx clear their environment once they have read it, and make connections later: what it was when the library
+ * was loaded holds where it says nothing now.
+ */
+static char *socket_kept, *run_kept;
+
+static char *env_keep(const char *name)
+{
+	const char *env = secure_getenv(name);
+
+	return env ? strdup(env) : NULL;
+}
+
+__attribute__((constructor)) static void envs_keep(void)
+{
+	socket_kept = env_keep("RDMAD_SOCKET");
+	run_kept = env_keep("RDMAD_RUN");
+}
+
+static const char *env_get(const char *name, const char *kept)
+{
+	const char *env = secure_getenv(name);
+
+	return env ? env : kept;
+}
+
 /* A connected socket, or -errno. */
 static int name_connect(const char *name, pid_t *pid)
 {
@@ -48,7 +74,7 @@ static int name_connect(const char *name, pid_t *pid)
 
 static int daemon_connect(pid_t *pid)
 {
-	const char *env = secure_getenv("RDMAD_SOCKET");
+	const char *env = env_get("RDMAD_SOCKET", socket_kept);
 	char own[64];
 	int fd;
 
@@ -64,7 +90,7 @@ static int daemon_connect(pid_t *pid)
 /* Numbers with commas between. */
 static void runs_read(struct msg_runs *runs)
 {
-	const char *at = secure_getenv("RDMAD_RUN");
+	const char *at = env_get("RDMAD_RUN", run_kept);
 	char *end;
 
 	for (unsigned i = 0; at && *at && i < MSG_RUNS; i++) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * api_caller.c - memory is registered by who has a small stack, no standard streams, is about to be cancelled, and while a handler
- * forks.
+ * api_caller.c - memory is registered by who has a small stack, no standard streams, no environment, is about to be cancelled, and
+ * while a handler forks.
  */
 #include "arena.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -49,6 +50,17 @@ START_TEST(small_stack)
 	fix_open(&f);
 	rights = IBV_ACCESS_LOCAL_WRITE;
 	thread_run(registers, (size_t)sysconf(_SC_THREAD_STACK_MIN) + ARENA_FAR);
+	fix_close(&f);
+}
+END_TEST
+
+/* Servers such as nginx clear their environment once they have read it: the daemon is that of the program's start. */
+START_TEST(no_environment)
+{
+	ck_assert_int_eq(clearenv(), 0);
+	fix_open(&f);
+	rights = IBV_ACCESS_LOCAL_WRITE;
+	thread_run(registers, 0);
 	fix_close(&f);
 }
 END_TEST
@@ -214,5 +226,6 @@ END_TEST
 
 void api_caller(Suite *s)
 {
-	SUITE_ADD(s, small_stack, small_stack_forks, low_numbers, cancelled, handler_forks, fork_in_fork);
+	SUITE_ADD(s, small_stack, small_stack_forks, low_numbers, no_environment, cancelled, handler_forks,
+		  fork_in_fork);
 }
