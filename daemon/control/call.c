@@ -48,14 +48,26 @@ static bool is_light(const struct ctx *c, const struct msg_req *req)
 	       !bell_any(c->bell, c->queue_n);
 }
 
+/* A queue pair that its program brings to ERR: an adapter has sent by then, once, what was posted before. */
+static bool is_end(const struct msg_req *req)
+{
+	return req->op == MSG_QP_MODIFY && req->qp_mod.mask & QPA_STATE && req->qp_mod.attr.state == QPS_ERR;
+}
+
+/* In the turn that begins with this. */
+static void send_posted(struct shard *, void *ctx) { idle_stir(ctx, clock_now()); }
+
 int job_run(struct job *j, int (*fn)(struct job *))
 {
 	struct ctx *c = j->call->s->ctx;
 	struct run r = { j, fn, 0 };
 
-	if (is_light(c, j->call->req))
+	if (is_light(c, j->call->req)) {
 		guest_call(c->shard, run, &r);
-	else
-		shard_call(c->shard, run, &r);
+		return r.err;
+	}
+	if (is_end(j->call->req))
+		shard_call(c->shard, send_posted, c);
+	shard_call(c->shard, run, &r);
 	return r.err;
 }

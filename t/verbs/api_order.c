@@ -5,6 +5,8 @@
  * The last byte of a WRITE is the last that its target sees.  No specification says so, but adapters do it, and programs wait for
  * it instead of a completion (dtest -W, perftest's write_lat, MPI libraries).
  *
+ * What was posted before its program brings the queue pair to ERR is sent, once: programs disconnect right behind their last SEND.
+ *
  * A fenced request sends what the READs and atomics before it have brought (protocol.md, 4.8), however short it is.
  */
 #include "fixture.h"
@@ -252,4 +254,27 @@ START_TEST(fence)
 }
 END_TEST
 
-void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped, fence, behind_fence); }
+/* Whether the sender hears of it is another matter. */
+START_TEST(sent_before_err)
+{
+	struct ibv_qp *a, *b;
+	struct ibv_wc wc;
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		fix_pair(&f, &a, &b);
+		ck_assert_int_eq(fix_recv(&f, b, 2, LEN, 64), 0);
+		ck_assert_int_eq(fix_send(&f, a, 1, 0, 64, IBV_SEND_SIGNALED), 0);
+		ck_assert_int_eq(fix_state(a, IBV_QPS_ERR), 0);
+		for (unsigned k = 0; k < 2; k++) {
+			wc = fix_wait(f.cq);
+			ck_assert_msg(wc.wr_id == 1 || wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+		}
+		fix_pair_end(a, b);
+	}
+	fix_close(&f);
+}
+END_TEST
+
+void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped, fence, behind_fence, sent_before_err); }
