@@ -96,7 +96,7 @@ static bool has_room(void)
 {
 	struct pollfd p = { .fd = out, .events = POLLOUT };
 
-	return poll(&p, 1, 0) != 0;
+	return poll(&p, 1, 0) > 0;
 }
 
 static bool is_written(const char *line, size_t len)
