@@ -109,6 +109,7 @@ void shard_begin(void)
 void shard_end(void)
 {
 	objs_end(&shard);
+	heap_fini(&shard.moderated);
 	hca_free(shard.hca[0]);
 }
 

@@ -23,7 +23,7 @@
 #include "daemon/control/ctl.h"
 #include "daemon/control/impair_verb.h"
 #include "daemon/control/linger.h"
-#include "daemon/control/hooks.h"
+#include "daemon/shard/hooks.h"
 #include "daemon/control/sessions.h"
 #include "daemon/base/clock.h"
 #include "daemon/shard/bells.h"
@@ -555,6 +555,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct hca_live left;
 
 	log_init(LOG_LV_ERR);
+	hooks.xrcd_drop = xrcd_drop;
 	devices_n = 1;
 	devices[0] = (struct device){ .name = "rdmad0", .up = true, .mtu = 1, .profile = profile_own() };
 	memcpy(devices[0].gid[0].gid, gid, sizeof(gid));
@@ -575,6 +576,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	hca_objects(shard.hca[0], &left);
 	must(!left.pd && !left.mr && !left.cq && !left.srq && !left.qp);
 	objs_end(&shard);
+	heap_fini(&shard.moderated);
 	hca_free(shard.hca[0]);
 	linger_stop(w.loop);
 	ev_loop_destroy(w.loop);
