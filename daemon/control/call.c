@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../base/clock.h"
+#include "../shard/drain.h"
 #include "../shard/guest.h"
 #include "../shard/idle.h"
 #include "../shard/inbox.h"
@@ -14,14 +15,17 @@ struct run {
 	struct job *job;
 	int (*fn)(struct job *);
 	int err;
+	bool turn_first; /* if something is posted that no turn has taken; then it is not done */
 };
 
-static void run(struct shard *, void *arg)
+static void run(struct shard *s, void *arg)
 {
 	struct run *r = arg;
 
 	idle_stir(r->job->call->s->ctx, clock_now());
-	r->err = r->fn(r->job);
+	r->turn_first &= ctx_pending(s);
+	if (!r->turn_first)
+		r->err = r->fn(r->job);
 }
 
 void *obj_new(struct call *call, size_t len, const struct cost *cost, int *err)
@@ -54,20 +58,18 @@ static bool is_end(const struct msg_req *req)
 	return req->op == MSG_QP_MODIFY && req->qp_mod.mask & QPA_STATE && req->qp_mod.attr.state == QPS_ERR;
 }
 
-/* In the turn that begins with this. */
-static void send_posted(struct shard *, void *ctx) { idle_stir(ctx, clock_now()); }
-
 int job_run(struct job *j, int (*fn)(struct job *))
 {
 	struct ctx *c = j->call->s->ctx;
-	struct run r = { j, fn, 0 };
+	struct run r = { j, fn, 0, is_end(j->call->req) };
 
-	if (is_light(c, j->call->req)) {
+	if (is_light(c, j->call->req))
 		guest_call(c->shard, run, &r);
-		return r.err;
+	else
+		shard_call(c->shard, run, &r);
+	if (r.turn_first) { /* the one that began with it */
+		r.turn_first = false;
+		shard_call(c->shard, run, &r);
 	}
-	if (is_end(j->call->req))
-		shard_call(c->shard, send_posted, c);
-	shard_call(c->shard, run, &r);
 	return r.err;
 }

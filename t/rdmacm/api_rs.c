@@ -176,20 +176,33 @@ START_TEST(rs_shut_read)
 }
 END_TEST
 
-/* The same of data that nothing has looked at. */
-START_TEST(rs_shut_read_unseen)
+/* How much is read of data that nothing has looked at. */
+static ssize_t unseen(void)
 {
 	struct streams s;
 	char buf[8];
+	ssize_t n;
 
 	streams_open(&s, 0);
 	rs_ready(s.server, POLLOUT);
 	ck_assert_int_eq(rsend(s.client, "hello", 5, 0), 5);
-	ok(rshutdown(s.client, SHUT_WR)); /* until it has arrived */
+	ok(rshutdown(s.client, SHUT_WR)); /* until it is acknowledged */
 	ok(rshutdown(s.server, SHUT_RD));
-	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 5);
-	ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 0);
+	n = rrecv(s.server, buf, sizeof(buf), 0);
+	if (n)
+		ck_assert_int_eq(rrecv(s.server, buf, sizeof(buf), 0), 0);
 	streams_close(&s);
+	return n;
+}
+
+/* A sender may hear that it has arrived a moment before the receiver can see it: so there are some tries. */
+START_TEST(rs_shut_read_unseen)
+{
+	ssize_t n = 0;
+
+	for (unsigned i = 0; i < 20 && !n; i++)
+		n = unseen();
+	ck_assert_int_eq(n, 5);
 }
 END_TEST
 
