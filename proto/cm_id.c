@@ -19,14 +19,12 @@ static unsigned place(const struct cm *c, uint32_t id)
 	return (unsigned)secret_hash(c->secret.key, id) & (CM_HASH - 1);
 }
 
-/* Numbers that the peer chooses, and its address: it can choose none that have one place. */
+/* Numbers that the peer chooses, and its address. */
 static unsigned peer_place(const struct cm *c, uint32_t number, uint64_t guid, const uint8_t gid[16])
 {
 	const uint64_t *key = c->secret.key;
-	uint64_t half[2];
 
-	memcpy(half, gid, sizeof(half));
-	guid ^= secret_hash(key, half[0] ^ secret_hash(key, half[1]));
+	guid ^= secret_hash_gid(key, gid);
 	return (unsigned)secret_hash(key, number ^ secret_hash(key, guid)) & (CM_HASH - 1);
 }
 
@@ -315,10 +313,7 @@ void id_send(struct cm *c, struct cm_id *i, const struct cm_msg *m)
 
 static unsigned known_place(const struct cm *c, const uint8_t gid[16])
 {
-	uint64_t half[2];
-
-	memcpy(half, gid, sizeof(half));
-	return (unsigned)secret_hash(c->secret.key, half[0] ^ secret_hash(c->secret.key, half[1])) & (CM_KNOWN - 1);
+	return (unsigned)secret_hash_gid(c->secret.key, gid) & (CM_KNOWN - 1);
 }
 
 void id_proven(struct cm *c, struct cm_id *i)

@@ -11,20 +11,10 @@
 #include "hca_in.h"
 #include "resp.h"
 
-/* Programs choose MGIDs: they can choose none that have one place. */
-static struct mcast **place(struct hca *h, const uint8_t *mgid)
-{
-	uint64_t half[2];
-
-	memcpy(half, mgid, sizeof(half));
-	half[0] ^= secret_hash(h->secret.key, half[1]);
-	return &h->mcast.head[secret_hash(h->secret.key, half[0]) & (MCAST_HASH - 1)];
-}
-
-/* The pointer to it, or to NULL. */
+/* The pointer to it, or to NULL.  Programs choose MGIDs. */
 static struct mcast **find(struct hca *h, const uint8_t *mgid)
 {
-	struct mcast **g = place(h, mgid);
+	struct mcast **g = &h->mcast.head[secret_hash_gid(h->secret.key, mgid) & (MCAST_HASH - 1)];
 
 	while (*g && !gid_same((*g)->mgid, mgid))
 		g = &(*g)->next;

@@ -13,13 +13,10 @@
 #define PACE_NS     2000000u   /* how long a receiver may have no core */
 #define RTT_NS      10000000000u
 
-/* A program chooses the GIDs that it sends to: it can choose none that have one place. */
+/* A program chooses the GIDs that it sends to. */
 static unsigned hash(const struct hca *h, const uint8_t *gid)
 {
-	uint64_t half[2];
-
-	memcpy(half, gid, sizeof(half));
-	return (unsigned)secret_hash(h->secret.key, half[0] ^ secret_hash(h->secret.key, half[1])) & (PATH_HASH - 1);
+	return (unsigned)secret_hash_gid(h->secret.key, gid) & (PATH_HASH - 1);
 }
 
 bool path_is_local(const struct hca *h, const uint8_t *dgid)

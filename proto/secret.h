@@ -8,6 +8,7 @@
 #define PROTO_SECRET_H
 
 #include <stdint.h>
+#include <string.h>
 
 struct secret {
 	uint64_t key[2];
@@ -47,6 +48,15 @@ static inline uint64_t secret_hash(const uint64_t key[2], uint64_t word)
 	v[2] ^= 0xff;
 	secret_rounds(v, 4);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* Of a GID: who chooses GIDs, or numbers, can choose none that have one place in a table. */
+static inline uint64_t secret_hash_gid(const uint64_t key[2], const uint8_t gid[16])
+{
+	uint64_t half[2];
+
+	memcpy(half, gid, sizeof(half));
+	return secret_hash(key, half[0] ^ secret_hash(key, half[1]));
 }
 
 static inline uint64_t secret_next(struct secret *s) { return secret_hash(s->key, s->n++); }

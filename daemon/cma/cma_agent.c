@@ -117,11 +117,8 @@ static bool service_get(const struct gsi *g, uint64_t *service_id)
 
 static bool source_may(const uint8_t gid[16], mono_t now)
 {
-	uint64_t half[2];
-	mono_t *t;
+	mono_t *t = &source[secret_hash_gid(source_salt, gid) & (SOURCES - 1)];
 
-	memcpy(half, gid, sizeof(half));
-	t = &source[secret_hash(source_salt, half[0] ^ secret_hash(source_salt, half[1])) & (SOURCES - 1)];
 	if (mono_before(*t, now))
 		*t = now;
 	if (mono_since(*t, now) >= (uint64_t)SOURCE_RUN * SOURCE_GAP)

@@ -21,7 +21,7 @@ static const mono_t now = { 1 };
 struct crowd {
 	struct rig r;
 	struct hca *h;
-	uint32_t n, qpn[MANY], other[MANY];
+	uint32_t qpn[MANY], other[MANY];
 };
 
 static void begin(struct crowd *c)
@@ -29,7 +29,6 @@ static void begin(struct crowd *c)
 	memset(c, 0, sizeof(*c));
 	rig_init(&c->r, LINK_LOCAL);
 	c->h = c->r.a.h;
-	c->n = MANY;
 }
 
 static unsigned linked(const struct link *head)
@@ -53,13 +52,13 @@ static void qps_make(struct crowd *c, uint8_t type)
 {
 	const struct qp_init init = { .type = type, .pdn = c->r.a.pdn, .send_cqn = c->r.a.cqn, .recv_cqn = c->r.a.cqn };
 
-	for (uint32_t i = 0; i < c->n; i++)
+	for (uint32_t i = 0; i < MANY; i++)
 		c->qpn[i] = qp_make(c, &init);
 }
 
 static void qps_destroy(struct crowd *c)
 {
-	for (uint32_t i = 0; i < c->n; i++)
+	for (uint32_t i = 0; i < MANY; i++)
 		ck_assert_int_eq(hca_qp_destroy(c->h, c->qpn[i]), 0);
 }
 
@@ -72,7 +71,7 @@ static void peers_make(struct crowd *c)
 
 	ck_assert_int_eq(hca_gid_set(c->h, 2, own), 0);
 	qps_make(c, QPT_UC);
-	for (uint32_t i = 0; i < c->n; i++) {
+	for (uint32_t i = 0; i < MANY; i++) {
 		uint8_t *gid = a.av.dgid;
 
 		a.state = QPS_INIT;
@@ -118,7 +117,7 @@ static void cqs_make(struct crowd *c)
 {
 	struct qp_init init = { .type = QPT_UD, .pdn = c->r.a.pdn };
 
-	for (uint32_t i = 0; i < c->n; i++) {
+	for (uint32_t i = 0; i < MANY; i++) {
 		ck_assert_int_eq(hca_cq_create(c->h, 1, &c->other[i]), 0);
 		init.send_cqn = init.recv_cqn = c->other[i];
 		c->qpn[i] = qp_make(c, &init);
@@ -132,7 +131,7 @@ START_TEST(cqs)
 
 	begin(&c);
 	cqs_make(&c);
-	for (uint32_t i = 0; i < c.n; i++) {
+	for (uint32_t i = 0; i < MANY; i++) {
 		const struct cq *cq = slots_get(&c.h->cq, c.other[i]);
 
 		ck_assert_ptr_eq(cq->sends.next, &qp_get(c.h, c.qpn[i])->in_scq);
@@ -141,7 +140,7 @@ START_TEST(cqs)
 		hca_cq_overrun(c.h, c.other[i], now);
 	}
 	qps_destroy(&c);
-	for (uint32_t i = 0; i < c.n; i++) {
+	for (uint32_t i = 0; i < MANY; i++) {
 		const struct cq *cq = slots_get(&c.h->cq, c.other[i]);
 
 		ck_assert(link_empty(&cq->sends) && link_empty(&cq->recvs));
@@ -163,13 +162,12 @@ static void mgid_set(uint8_t mgid[16], uint32_t number)
 /* The last queue pair is in all of them, the others are in none. */
 static void groups_make(struct crowd *c)
 {
-	uint32_t n = c->n;
 	uint8_t mgid[16];
 
 	qps_make(c, QPT_UD);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < MANY; i++) {
 		mgid_set(mgid, i);
-		ck_assert_int_eq(hca_mcast_attach(c->h, c->qpn[n - 1], mgid), 0);
+		ck_assert_int_eq(hca_mcast_attach(c->h, c->qpn[MANY - 1], mgid), 0);
 	}
 }
 
@@ -202,27 +200,25 @@ END_TEST
 START_TEST(members)
 {
 	struct qp_init init = { .type = QPT_UD, .owner = 1 };
-	struct crowd *c = calloc(1, sizeof(*c));
+	static struct crowd c;
 	uint8_t mgid[16];
 	uint32_t qpn;
 
-	rig_init(&c->r, LINK_LOCAL);
-	c->h = c->r.a.h;
-	init.pdn = c->r.a.pdn;
-	init.send_cqn = init.recv_cqn = c->r.a.cqn;
+	begin(&c);
+	init.pdn = c.r.a.pdn;
+	init.send_cqn = init.recv_cqn = c.r.a.cqn;
 	mgid_set(mgid, 0);
 	for (unsigned i = 0; i < MCAST_QPS; i++) {
-		qpn = qp_make(c, &init);
-		ck_assert_int_eq(hca_mcast_attach(c->h, qpn, mgid), 0);
-		ck_assert_int_eq(hca_mcast_attach(c->h, qpn, mgid), 0);
+		qpn = qp_make(&c, &init);
+		ck_assert_int_eq(hca_mcast_attach(c.h, qpn, mgid), 0);
+		ck_assert_int_eq(hca_mcast_attach(c.h, qpn, mgid), 0);
 	}
-	ck_assert_int_eq(hca_mcast_attach(c->h, qp_make(c, &init), mgid), ENOMEM);
-	ck_assert_int_eq(hca_mcast_detach(c->h, qpn, mgid), 0);
-	ck_assert_int_eq(hca_mcast_attach(c->h, qp_make(c, &init), mgid), 0);
+	ck_assert_int_eq(hca_mcast_attach(c.h, qp_make(&c, &init), mgid), ENOMEM);
+	ck_assert_int_eq(hca_mcast_detach(c.h, qpn, mgid), 0);
+	ck_assert_int_eq(hca_mcast_attach(c.h, qp_make(&c, &init), mgid), 0);
 	init.owner = 2;
-	ck_assert_int_eq(hca_mcast_attach(c->h, qp_make(c, &init), mgid), 0);
-	rig_fini(&c->r);
-	free(c);
+	ck_assert_int_eq(hca_mcast_attach(c.h, qp_make(&c, &init), mgid), 0);
+	rig_fini(&c.r);
 }
 END_TEST
 
