@@ -25,6 +25,7 @@
 #include "../base/clock.h"
 
 #define YIELD_LONG_NS  1000000u
+#define YIELD_VAIN_NS  1000u /* less than two changes of threads */
 #define SLEEP_SHORT_NS 30000u
 #define VAIN_MAX       4u
 #define PENALTY_MIN_NS 4000000u
@@ -53,6 +54,7 @@ mono_t spin_turn(struct spin *s, mono_t now)
 
 	sched_yield();
 	after = clock_now();
+	s->alone = mono_since(after, now) < YIELD_VAIN_NS;
 	if (mono_since(after, now) >= YIELD_LONG_NS)
 		penalty(s, after);
 	return after;

@@ -32,7 +32,7 @@
 
 #define LOOK_NS       50000u     /* how often files are looked at while there is no time to sleep */
 #define LIGHT_NS      5000u      /* how long only bells are looked at while spinning */
-#define LONE_MAX      2u         /* completions */
+#define LONE_MAX      2u         /* sends, completions */
 #define HOT_YIELDS    3u         /* so often the core is given away before a socket that had nothing is read again */
 #define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
 #define GUEST_NS      100000u    /* after which the shard is woken, if there is more */
@@ -250,14 +250,30 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 	ctx_wake(s);
 }
 
-/* Gives the core away until a program rings, or something else may be due. */
-static void turn_spin(struct shard *s, struct turn *t, mono_t now)
+/*
+ * To give the core away takes as long as a small message, and one that comes meanwhile waits: who has nobody to give it to looks
+ * longer.  Not while a socket is to be read soon.  *now goes on.
+ */
+static bool is_rung(const struct shard *s, uint64_t look_ns, mono_t *now)
 {
-	mono_t until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
+	mono_t until = mono_add(*now, net_hot(s->net, *now) ? 0 : look_ns);
+
+	while (!ctx_pending(s)) {
+		if (mono_reached(*now, until))
+			return false;
+		*now = clock_now();
+	}
+	return true;
+}
+
+/* Gives the core away until a program rings, or something else may be due. */
+static void turn_spin(struct shard *s, struct turn *t, bool stream)
+{
+	mono_t now = clock_now(), until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
 	unsigned hot = 0;
 
 	while (!inbox_wanted(s->inbox)) {
-		if (ctx_pending(s) || idle_kicks(s, false)) {
+		if (is_rung(s, stream ? 0 : spin_look_ns(&t->spin), &now) || idle_kicks(s, false)) {
 			spin_found(&t->spin);
 			break;
 		}
@@ -276,8 +292,9 @@ static void turn_spin(struct shard *s, struct turn *t, mono_t now)
 
 /* Done by a turn. */
 struct done {
-	bool busy;  /* something for or by a program, or a peer */
-	bool again; /* and it may have made more to do */
+	bool busy;   /* something for or by a program, or a peer */
+	bool again;  /* and it may have made more to do */
+	bool stream; /* more was posted than by who waits for each answer */
 };
 
 /* From programs and the network; how much was posted. */
@@ -309,6 +326,7 @@ static struct done work(struct shard *s, mono_t *at, bool guest)
 		d.again |= turn_tick(s, began);
 	if (s->index == 0)
 		d.again |= hooks.agents_turn(s, now);
+	d.stream = posted > LONE_MAX;
 	region_defer(posted > 1);
 	sent = turn_tx(s, later(s, now), guest);
 	region_defer(false);
@@ -371,7 +389,7 @@ bool turn(struct shard *s, struct turn *t)
 	if (called || d.again)
 		return !stop;
 	if (spin_may(&t->spin, now))
-		turn_spin(s, t, now);
+		turn_spin(s, t, d.stream);
 	else
 		turn_sleep(s, t, now);
 	return !stop;

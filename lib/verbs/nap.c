@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ uint64_t pace_backlog(const struct pace *p)
 #define SPELL_MIN 4000000u
 #define SPELL_MAX 128000000u
 #define OTHERS    8u
+#define NEAR      64u    /* a thread's yields may be long and short by turns */
 #define NAP_NS    100000 /* the other CQs of the context, and memory, are to be looked at as well */
 
 static _Thread_local struct {
@@ -34,6 +36,7 @@ static _Thread_local struct {
 	uint64_t last_ns; /* how long the last one was */
 	const void *by;   /* the CQ that slept last: the others are polled once before the next nap */
 	unsigned others;
+	unsigned near; /* so many yields are still to be measured, as one that was not may have been long */
 } spell;
 
 _Thread_local uint64_t nap_slice;
@@ -68,8 +71,30 @@ void nap_slept(uint64_t from, uint64_t now)
 		nap_slice = slice_keep_errno(SLICE_SHORT_NS);
 }
 
+bool nap_near(void) { return spell.near || spell.last_ns; }
+
+/* The time of the last tick. */
+static struct timespec tick(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return t;
+}
+
+void nap_yield(void)
+{
+	struct timespec before = tick(), after;
+
+	sched_yield();
+	after = tick();
+	if (after.tv_nsec != before.tv_nsec || after.tv_sec != before.tv_sec)
+		spell.near = NEAR;
+}
+
 void nap_yielded(uint64_t from, uint64_t now)
 {
+	spell.near -= spell.near > 0;
 	if (is_long(from, now)) {
 		nap_slept(from, now);
 	} else if (spell.last_ns) {

@@ -27,6 +27,14 @@ struct pace {
 /* How long those that are left will take, ns; 0: not known, or not worth a thought. */
 uint64_t pace_backlog(const struct pace *);
 
+/*
+ * To read the clock before and after each yield would be a tenth of what a message takes where two programs share a core.  So most
+ * yields are looked at by the kernel's ticks alone; if one of them falls into a yield, the next ones are measured.
+ */
+void nap_yield(void);
+/* The next yield is to be measured, by nap() before it and nap_yielded() behind it. */
+bool nap_near(void);
+
 /* All times are CLOCK_MONOTONIC's, ns; errno is kept. */
 
 /*

@@ -67,38 +67,50 @@ static uint64_t clock_ns(clockid_t id)
 }
 
 static _Thread_local uint64_t backlog_ns; /* of what the thread waits for, when it began to */
-static _Thread_local uint64_t empty_at;   /* the first yield since something was found; 0: none yet */
-static _Thread_local uint64_t keep_until; /* the core came back; 0: something was found since */
+static _Thread_local uint64_t empty_at;   /* the first yield since something was found that was measured; 0: none yet */
+static _Thread_local bool came_back;      /* the core did, and nothing was found since */
+static _Thread_local uint64_t keep_until; /* then; 0: it is not known yet */
 
-static void make_way(const struct rd_ctx *c, uint64_t now)
+static bool on_daemons_core(const struct rd_ctx *c) { return sched_getcpu() == (int)RING_LOAD(&c->bell->core) - 1; }
+
+static void make_way(const struct rd_ctx *c)
 {
 	static _Thread_local uint64_t again_at;
-	uint32_t core = RING_LOAD(&c->bell->core);
+	uint64_t now;
 	cpu_set_t may;
 
-	if (!core || now < again_at || sched_getcpu() != (int)core - 1)
+	if (!on_daemons_core(c) || (now = clock_ns(CLOCK_MONOTONIC)) < again_at)
 		return;
 	again_at = now + WAY_NS;
-	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_leave(&may, (int)core - 1))
+	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_leave(&may, sched_getcpu()))
 		sched_setaffinity(0, sizeof(may), &may);
 }
 
 /* The daemon may be at work for this thread, on another core. */
 static bool keeps_core(const struct rd_ctx *c)
 {
-	return keep_until && clock_ns(CLOCK_MONOTONIC) < keep_until &&
-	       sched_getcpu() != (int)RING_LOAD(&c->bell->core) - 1;
+	uint64_t now;
+
+	if (!came_back || on_daemons_core(c))
+		return false;
+	now = clock_ns(CLOCK_MONOTONIC);
+	if (!keep_until)
+		keep_until = now + KEEP_NS;
+	return now < keep_until;
 }
 
-static void idle_yield(struct rd_cq *cq)
+static void core_back(void)
 {
-	bool few = idle_every() == IDLE_SHORT;
-	uint64_t start = clock_ns(CLOCK_MONOTONIC), now;
+	came_back = idle_every() == IDLE_SHORT;
+	keep_until = 0;
+}
+
+static void yield_measured(struct rd_cq *cq)
+{
+	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 
 	if (!empty_at)
 		empty_at = start;
-	if (few)
-		make_way(to_ctx(cq->cq.context), start);
 	if (backlog_ns >= DEEP_NS && start - empty_at >= NAP_AFTER_NS) {
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
 		nap_slept(start + backlog_ns, clock_ns(CLOCK_MONOTONIC));
@@ -107,10 +119,20 @@ static void idle_yield(struct rd_cq *cq)
 	if (nap(cq, start))
 		return;
 	sched_yield();
-	now = clock_ns(CLOCK_MONOTONIC);
-	nap_yielded(start + backlog_ns, now);
-	if (few)
-		keep_until = now + KEEP_NS;
+	nap_yielded(start + backlog_ns, clock_ns(CLOCK_MONOTONIC));
+	core_back();
+}
+
+static void idle_yield(struct rd_cq *cq)
+{
+	if (idle_every() == IDLE_SHORT)
+		make_way(to_ctx(cq->cq.context));
+	if (backlog_ns >= DEEP_NS || nap_near()) {
+		yield_measured(cq);
+		return;
+	}
+	nap_yield();
+	core_back();
 }
 
 /* Counts a poll, with the lock held: true if it is time to give the core away.  Looks after the daemon as
@@ -119,7 +141,8 @@ static bool idle_due(struct rd_cq *cq, bool empty)
 {
 	if (!empty) {
 		cq->empty_n = cq->idle_n = 0;
-		empty_at = keep_until = 0;
+		empty_at = 0;
+		came_back = false;
 		if (nap_slice)
 			nap_found(clock_ns(CLOCK_MONOTONIC));
 		return false;

@@ -33,7 +33,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/foreign t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
+SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/foreign t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/spin t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -45,6 +45,8 @@ t_daemon_outlet_SOURCES = t/daemon/outlet.c
 t_daemon_outlet_LDADD = $(t_daemon_why_LDADD)
 t_daemon_linger_SOURCES = t/daemon/linger.c
 t_daemon_linger_LDADD = $(t_daemon_why_LDADD)
+t_daemon_spin_SOURCES = t/daemon/spin.c
+t_daemon_spin_LDADD = $(t_daemon_why_LDADD)
 # The program has the agents itself.
 t_daemon_cma_ask_SOURCES = t/daemon/cma_ask.c
 t_daemon_cma_ask_LDADD = $(t_daemon_why_LDADD)

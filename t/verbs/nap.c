@@ -6,12 +6,34 @@
 
 #include <rdmad/own.h>
 
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #define US 1000u
 #define MS 1000000u
 #define AT (1000ull * MS) /* when the thread begins to yield */
 
 /* In place of cq.c's: something has come, so that no nap lasts. */
 bool rdmad_cq_quiet(struct ibv_cq *) { return false; }
+
+static uint64_t tick_ns = AT;
+static bool long_yield;
+
+/* In place of libc's: the kernel's ticks are made up. */
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	if (id != CLOCK_MONOTONIC_COARSE)
+		return (int)syscall(SYS_clock_gettime, id, t);
+	*t = (struct timespec){ (time_t)(tick_ns / 1000000000), (long)(tick_ns % 1000000000) };
+	return 0;
+}
+
+int sched_yield(void)
+{
+	tick_ns += long_yield ? 4 * MS : 0;
+	return 0;
+}
 
 static struct bell bell;
 static struct rd_ctx ctx = { .bell = &bell };
@@ -76,4 +98,40 @@ START_TEST(another_cq)
 }
 END_TEST
 
-TEST_MAIN("nap", pace, stream, neighbour, another_cq)
+static void yield_that_is(bool is_long)
+{
+	long_yield = is_long;
+	nap_yield();
+}
+
+/*
+ * Yields are measured once a tick has fallen into one, for as long as they may be long and short by turns; and from a long one on
+ * until one is short.
+ */
+START_TEST(measured_if_near)
+{
+	unsigned n = 0;
+
+	yield_that_is(false);
+	ck_assert(!nap_near());
+	yield_that_is(true);
+	for (; nap_near(); n++) {
+		ck_assert_uint_lt(n, 1000);
+		nap_yielded(AT, AT + 3 * US);
+	}
+	ck_assert_uint_gt(n, 8);
+	yield_that_is(true);
+	nap_yielded(AT, AT + 2 * MS);
+	for (unsigned i = 0; i < 1000; i++) {
+		nap_slept(AT, AT + 50 * US);
+		ck_assert(nap_near());
+	}
+	while (--n) { /* the long one was one of them */
+		ck_assert(nap_near());
+		nap_yielded(AT, AT + 3 * US);
+	}
+	ck_assert(!nap_near());
+}
+END_TEST
+
+TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, another_cq)
