@@ -54,7 +54,7 @@ mono_t spin_turn(struct spin *s, mono_t now)
 
 	sched_yield();
 	after = clock_now();
-	s->alone = mono_since(after, now) < YIELD_VAIN_NS;
+	s->lone = mono_since(after, now) < YIELD_VAIN_NS ? s->lone + 1 : 0;
 	if (mono_since(after, now) >= YIELD_LONG_NS)
 		penalty(s, after);
 	return after;

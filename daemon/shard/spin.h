@@ -14,13 +14,14 @@
 
 #define SPIN_NS      50000u
 #define SPIN_LOOK_NS 350u
+#define SPIN_LONE    32u
 
 struct spin {
 	mono_t busy_at;     /* the last turn that did something */
 	mono_t sleep_until; /* no spinning before this */
 	uint64_t penalty_ns;
 	unsigned vain; /* how often in a row spinning kept back what came as soon as it ended */
-	bool alone;    /* when the core was given away last, nobody took it */
+	unsigned lone; /* how often in a row the core was given away and nobody took it */
 };
 
 void spin_init(struct spin *);                                 /* in the thread concerned */
@@ -39,8 +40,11 @@ void spin_not(struct spin *, mono_t now);
 /* One turn of spinning; what time it is then. */
 mono_t spin_turn(struct spin *, mono_t now);
 
-/* How long to look before that: where nobody wants the core, about as long as it takes to find that out. */
-static inline uint64_t spin_look_ns(const struct spin *s) { return s->alone ? SPIN_LOOK_NS : 0; }
+/*
+ * How long to look before that: where nobody wants the core, about as long as it takes to find that out.  That nobody took it once
+ * says little: the scheduler may have found that it is not their turn yet.
+ */
+static inline uint64_t spin_look_ns(const struct spin *s) { return s->lone >= SPIN_LONE ? SPIN_LOOK_NS : 0; }
 
 /* It slept; rung: and was woken by a program. */
 void spin_slept(struct spin *, mono_t from, mono_t to, bool rung);

@@ -33,6 +33,7 @@
 #define LOOK_NS       50000u     /* how often files are looked at while there is no time to sleep */
 #define LIGHT_NS      5000u      /* how long only bells are looked at while spinning */
 #define LONE_MAX      2u         /* sends, completions */
+#define LOOKED_AT_MAX 2u         /* contexts that are awake */
 #define HOT_YIELDS    3u         /* so often the core is given away before a socket that had nothing is read again */
 #define TX_TURN_LEN   (4u << 20) /* bytes, before rings are looked at again */
 #define GUEST_NS      100000u    /* after which the shard is woken, if there is more */
@@ -250,13 +251,27 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 	ctx_wake(s);
 }
 
+/* Done by a turn. */
+struct done {
+	bool busy;  /* something for or by a program, or a peer */
+	bool again; /* and it may have made more to do */
+	unsigned posted;
+};
+
 /*
  * To give the core away takes as long as a small message, and one that comes meanwhile waits: who has nobody to give it to looks
- * longer.  Not while a socket is to be read soon.  *now goes on.
+ * longer.  Not in a stream, where more at once is less work, nor for the sake of a crowd: each look takes a line from a program that
+ * is about to write it.
  */
-static bool is_rung(const struct shard *s, uint64_t look_ns, mono_t *now)
+static bool looks_longer(const struct shard *s, const struct done *d)
 {
-	mono_t until = mono_add(*now, net_hot(s->net, *now) ? 0 : look_ns);
+	return d->posted <= LONE_MAX && s->ctx_n - s->idle_n <= LOOKED_AT_MAX;
+}
+
+/* *now goes on. */
+static bool is_rung(const struct shard *s, uint64_t for_ns, mono_t *now)
+{
+	mono_t until = mono_add(*now, for_ns);
 
 	while (!ctx_pending(s)) {
 		if (mono_reached(*now, until))
@@ -267,13 +282,18 @@ static bool is_rung(const struct shard *s, uint64_t look_ns, mono_t *now)
 }
 
 /* Gives the core away until a program rings, or something else may be due. */
-static void turn_spin(struct shard *s, struct turn *t, bool stream)
+static void turn_spin(struct shard *s, struct turn *t, const struct done *d, mono_t now)
 {
-	mono_t now = clock_now(), until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
+	bool longer = looks_longer(s, d);
+	mono_t until;
 	unsigned hot = 0;
 
+	if (longer) /* of each yield it is to be known how long it takes */
+		now = clock_now();
+	until = mono_min(mono_add(now, LIGHT_NS), turn_deadline(s));
 	while (!inbox_wanted(s->inbox)) {
-		if (is_rung(s, stream ? 0 : spin_look_ns(&t->spin), &now) || idle_kicks(s, false)) {
+		if (is_rung(s, longer && !net_hot(s->net, now) ? spin_look_ns(&t->spin) : 0, &now) ||
+		    idle_kicks(s, false)) {
 			spin_found(&t->spin);
 			break;
 		}
@@ -290,23 +310,13 @@ static void turn_spin(struct shard *s, struct turn *t, bool stream)
 
 /* ---- all of it ------------------------------------------------------------- */
 
-/* Done by a turn. */
-struct done {
-	bool busy;   /* something for or by a program, or a peer */
-	bool again;  /* and it may have made more to do */
-	bool stream; /* more was posted than by who waits for each answer */
-};
-
-/* From programs and the network; how much was posted. */
-static unsigned take(struct shard *s, struct done *d, mono_t *now)
+/* From programs and the network. */
+static void take(struct shard *s, struct done *d, mono_t *now)
 {
-	unsigned posted;
-
-	d->busy = ctx_drain(s, &posted, *now);
+	d->busy = ctx_drain(s, &d->posted, *now);
 	d->again |= turn_net_rx(s, now);
 	d->again |= turn_raw_rx(s, *now);
 	d->again |= raw_again(s, *now);
-	return posted;
 }
 
 /*
@@ -318,16 +328,16 @@ static struct done work(struct shard *s, mono_t *at, bool guest)
 	mono_t now = *at;
 	const mono_t began = now;
 	struct done d = { 0 };
-	unsigned posted = guest ? 0 : take(s, &d, &now);
 	uint64_t sent;
 
 	/* A timer that is due may have its answer in the socket already: a guest, who reads none, leaves it to the shard. */
-	if (!guest)
+	if (!guest) {
+		take(s, &d, &now);
 		d.again |= turn_tick(s, began);
+	}
 	if (s->index == 0)
 		d.again |= hooks.agents_turn(s, now);
-	d.stream = posted > LONE_MAX;
-	region_defer(posted > 1);
+	region_defer(d.posted > 1);
 	sent = turn_tx(s, later(s, now), guest);
 	region_defer(false);
 	now = later(s, now);
@@ -389,7 +399,7 @@ bool turn(struct shard *s, struct turn *t)
 	if (called || d.again)
 		return !stop;
 	if (spin_may(&t->spin, now))
-		turn_spin(s, t, d.stream);
+		turn_spin(s, t, &d, now);
 	else
 		turn_sleep(s, t, now);
 	return !stop;
