@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* held.c - the list of mappings, and the handler that looks into it. */
+/* held.c - the mappings by address, and the handler that looks for one. */
 #include "held.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +17,25 @@
 
 /* Nobody touches a client's memory with the lock held, so a handler that waits for it is never the one who has it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct held *all;
+static void *all; /* tsearch(3): a client may have thousands of them, and tear them all at once */
 
 _Thread_local unsigned held_tears;
 
-static struct held *held_find(const uint8_t *at)
+/* Two that overlap are the same. */
+static int held_cmp(const void *va, const void *vb)
 {
-	struct held *h = all;
+	const struct held *a = va, *b = vb;
 
-	while (h && (at < h->base || (size_t)(at - h->base) >= h->len))
-		h = h->next;
-	return h;
+	if (a->base + a->len <= b->base)
+		return -1;
+	return b->base + b->len <= a->base;
+}
+
+static struct held *held_find(uint8_t *at)
+{
+	struct held **h = tfind(&(struct held){ .base = at, .len = 1 }, &all, held_cmp);
+
+	return h ? *h : NULL;
 }
 
 static bool zeros(uint8_t *from, const uint8_t *end)
@@ -84,14 +93,14 @@ size_t held_page(int fd)
 								     : (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void link_in(struct held *h)
+static int put(struct held *h)
 {
+	bool done;
+
 	pthread_mutex_lock(&lock);
-	h->next = all;
-	if (h->next)
-		h->next->prev = h;
-	all = h;
+	done = tsearch(h, &all, held_cmp);
 	pthread_mutex_unlock(&lock);
+	return done ? 0 : ENOMEM;
 }
 
 int held_map(struct held **out, int fd, uint64_t off, size_t len, int flags)
@@ -111,7 +120,11 @@ int held_map(struct held **out, int fd, uint64_t off, size_t len, int flags)
 		free(h);
 		return errno;
 	}
-	link_in(h);
+	if (put(h)) {
+		munmap(h->base, h->len);
+		free(h);
+		return ENOMEM;
+	}
 	*out = h;
 	return 0;
 }
@@ -152,22 +165,22 @@ int held_attach(struct held **out, int shmid, size_t size)
 {
 	struct held *h = calloc(1, sizeof(*h));
 	struct shmid_ds ds;
+	int err;
 
 	if (!h)
 		return ENOMEM;
 	h->base = shmat(shmid, NULL, 0);
 	if (h->base == (void *)-1) {
-		int err = errno;
-
+		err = errno;
 		free(h);
 		return err;
 	}
-	if (shmctl(shmid, IPC_STAT, &ds) || ds.shm_segsz != size || !seg_measure(h, size)) {
+	err = shmctl(shmid, IPC_STAT, &ds) || ds.shm_segsz != size || !seg_measure(h, size) ? EINVAL : put(h);
+	if (err) {
 		shmdt(h->base);
 		free(h);
-		return EINVAL;
+		return err;
 	}
-	link_in(h);
 	*out = h;
 	return 0;
 }
@@ -177,12 +190,7 @@ void held_unmap(struct held *h)
 	if (!h)
 		return;
 	pthread_mutex_lock(&lock);
-	if (h->prev)
-		h->prev->next = h->next;
-	else
-		all = h->next;
-	if (h->next)
-		h->next->prev = h->prev;
+	tdelete(h, &all, held_cmp);
 	pthread_mutex_unlock(&lock);
 	munmap(h->base, h->len);
 	free(h);

@@ -19,7 +19,6 @@ struct held {
 	uint8_t *base;
 	size_t len, page;
 	uint8_t *torn; /* atomic: from here on; NULL: nothing is */
-	struct held *next, *prev;
 };
 
 /* From now on SIGBUS ends only what it should.  Once, before threads. */
