@@ -145,6 +145,30 @@ EXPORT int listen(int fd, int backlog)
 	return ret;
 }
 
+/*
+ * A server that forks before it has looked at its listener mostly leaves it to the children, who have the TCP side.  Then nobody
+ * would answer a client's request, and only the client's patience would end it; without a listener it is refused.
+ */
+void listener_leave(int fd, struct conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->state == CONN_LISTEN && !c->awaited) {
+		if (!c->nonblock)
+			real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+		conn_drop(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void listener_await(struct conn *c)
+{
+	if (__atomic_load_n(&c->awaited, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&c->lock);
+	__atomic_store_n(&c->awaited, true, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* ---- accept ----------------------------------------------------------------------------------------------- */
 
 /* A socket of IPv6 has no other addresses. */
@@ -226,6 +250,8 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	struct conn *c = conn_get(fd);
 	int new;
 
+	if (c)
+		listener_await(c);
 	if (!c || conn_state(c) != CONN_LISTEN) {
 		if (c)
 			conn_put(c);

@@ -312,6 +312,7 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *e)
 		}
 		return real()->epoll_ctl(epfd, op, fd, e);
 	}
+	listener_await(c);
 	pthread_mutex_lock(&ep_lock);
 	ep = ep_find(epfd);
 	if (!ep && op == EPOLL_CTL_ADD)

@@ -60,6 +60,8 @@ static void look_entry(struct look *l, nfds_t i, const struct pollfd *f)
 	l->p[i] = (struct pollfd){ f->fd, f->events, 0 };
 	if (c && conn_state(c) == CONN_CONNECTING)
 		conn_progress(f->fd, c);
+	if (c && conn_state(c) == CONN_LISTEN)
+		listener_await(c);
 	if (c && conn_state(c) == CONN_TCP) {
 		conn_put(c);
 		c = NULL;

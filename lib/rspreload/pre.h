@@ -60,6 +60,7 @@ struct real {
 	int (*fcntl)(int, int, ...);
 	int (*ioctl)(int, unsigned long, ...);
 	long (*syscall)(long, ...);
+	pid_t (*fork)(void);
 	int (*close)(int);
 	int (*dup)(int);
 	int (*dup2)(int, int);
@@ -116,6 +117,7 @@ struct conn {
 	enum conn_state state; /* atomic */
 	int err;               /* FAILED: for SO_ERROR, once */
 	bool nonblock;         /* as the program has it */
+	bool awaited;          /* LISTEN: this process has waited for it, or accepted from it; atomic */
 	int recv_ms, send_ms;  /* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
 	int64_t deadline;      /* of CONNECTING: then by TCP */
 	struct sockaddr_storage peer;
@@ -142,6 +144,10 @@ void conn_progress(int fd, struct conn *);
  */
 int conn_settle(int fd, struct conn *, bool wait);
 int conn_err_take(struct conn *);
+/* The program waits for it: it is not left from now on.  Its state is looked at behind this. */
+void listener_await(struct conn *);
+/* Before a fork: a listener that is not awaited becomes one of TCP. */
+void listener_leave(int fd, struct conn *);
 int64_t now_ms(void);
 
 /* ---- listeners of the parent, in a child by fork(): to what the C library's calls do there these are added */

@@ -169,6 +169,20 @@ void conn_drop(struct conn *c)
 		rclose(rfd);
 }
 
+/* Handlers of pthread_atfork() are too late: other libraries have their locks then. */
+EXPORT pid_t fork(void)
+{
+	for (int fd = 0; fd < FD_MAX; fd++) {
+		struct conn *c = conn_get(fd);
+
+		if (c) {
+			listener_leave(fd, c);
+			conn_put(c);
+		}
+	}
+	return real()->fork();
+}
+
 /* ---- close and dup ------------------------------------------------------------------------------------ */
 
 /* Of all other numbers it takes no lock: the libraries below close theirs while threads stand still that may have it. */

@@ -3,6 +3,8 @@
 #include "calls.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
@@ -62,17 +64,28 @@ static void child_accepts(int l)
 	_exit(0);
 }
 
+/* Before a fork the parent looks at it: it is its own, then. */
+static void await(int l)
+{
+	struct pollfd p = { l, POLLIN, 0 };
+
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+}
+
 START_TEST(listener_of_parent)
 {
 	int l = listener(0), nonblock, c, s, status;
-	pid_t pid = fork();
+	pid_t pid;
 
+	await(l);
+	pid = fork();
 	if (!pid)
 		child_accepts(l);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	pair_open(l, &c, &s); /* the parent's is as it was */
 	nonblock = listener(SOCK_NONBLOCK);
+	await(nonblock);
 	pid = fork();
 	if (!pid)
 		_exit(!blocks(nonblock) && accept(nonblock, NULL, NULL) == -1 && errno == EAGAIN ? 0 : 1);
@@ -81,6 +94,64 @@ START_TEST(listener_of_parent)
 	close(nonblock);
 	close(c);
 	close(s);
+	close(l);
+}
+END_TEST
+
+/* Connected, and perhaps ended by the peer. */
+static bool by_tcp(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	ok(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len));
+	return info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT;
+}
+
+static void greet(int s)
+{
+	ck_assert_int_ge(s, 0);
+	say(s, "hello");
+	close(s);
+}
+
+/* As nginx and others do, whose parent accepts nothing: children serve by TCP, which their clients hear at once. */
+START_TEST(listener_of_children)
+{
+	int l = listener(0), early = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), last, other, c, s, status;
+	struct sockaddr_in served = addr;
+	struct pollfd p = { early, POLLOUT, 0 };
+	pid_t pid;
+
+	fails(connect(early, (struct sockaddr *)&addr, sizeof(addr)), EINPROGRESS);
+	pid = fork();
+	if (!pid) {
+		ck_assert(blocks(l) && !(syscall(SYS_fcntl, l, F_GETFL) & O_NONBLOCK));
+		greet(accept(l, NULL, NULL));
+		greet(accept(l, NULL, NULL));
+		_exit(0);
+	}
+	connector(&last);
+	ck_assert_int_eq(poll(&p, 1, -1), 1);
+	ck_assert(by_tcp(early));
+	ck_assert(by_tcp(last));
+	hear(early, "hello");
+	hear(last, "hello");
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	/* The host has refused, and not been silent: it is asked for RDMA again. */
+	other = listener(0);
+	pair_open(other, &c, &s);
+	/* The parent may serve, too. */
+	addr = served;
+	connector(&last);
+	greet(accept(l, NULL, NULL));
+	hear(last, "hello");
+	close(last);
+	close(early);
+	close(c);
+	close(s);
+	close(other);
 	close(l);
 }
 END_TEST
@@ -128,4 +199,4 @@ START_TEST(port_of_rdma)
 }
 END_TEST
 
-void calls_listen(Suite *s) { SUITE_ADD(s, listener_of_parent, port_of_rdma); }
+void calls_listen(Suite *s) { SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma); }
