@@ -151,6 +151,9 @@ EXPORT int listen(int fd, int backlog)
  */
 void listener_leave(int fd, struct conn *c)
 {
+	/* Whoever connects or accepts may have the lock for long. */
+	if (conn_state(c) != CONN_LISTEN || __atomic_load_n(&c->awaited, __ATOMIC_RELAXED))
+		return;
 	pthread_mutex_lock(&c->lock);
 	if (c->state == CONN_LISTEN && !c->awaited) {
 		if (!c->nonblock)
