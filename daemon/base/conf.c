@@ -340,6 +340,18 @@ static void beside(const char *of, const char *path, char *to, size_t len)
 	snprintf(to, len, "%.*s%s", in ? (int)(slash - of + 1) : 0, of ? of : "", path);
 }
 
+/* All of a file that cfg includes, NULL: that is read.  NULL: the reason has been said. */
+static char *text_read(cfg_t *cfg, const char *path)
+{
+	char *text = conf_text_read(path);
+
+	if (!text && errno == EILSEQ)
+		conf_wrong(cfg, "%s: is no text, it has NUL bytes; it may have been damaged: write it anew", path);
+	else if (!text)
+		conf_wrong(cfg, "%s: cannot be read: %s; check its name, and who may read it", path, strerror(errno));
+	return text;
+}
+
 /*
  * libconfuse's own cfg_include() looks for a relative path where the daemon runs, and after an error in the file leaves it open, to
  * be read on with the next SIGHUP.  And its scanner ends the process if it cannot read, as a directory.
@@ -362,12 +374,7 @@ static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
 		conf_wrong(cfg, "include \"%s\": files include each other %u deep; take one out", path, depth);
 		return -1;
 	}
-	text = conf_text_read(path);
-	if (!text && errno == EILSEQ)
-		conf_wrong(cfg, "include \"%s\": is no text, it has NUL bytes; it may have been damaged: write it anew",
-			   path);
-	else if (!text)
-		conf_wrong(cfg, "include \"%s\": %s; check its name, and who may read it", path, strerror(errno));
+	text = text_read(cfg, path);
 	if (!text)
 		return -1;
 	f = fmemopen(text, strlen(text), "r");
@@ -503,15 +510,12 @@ static void pass(struct conf *c, const char *path, char *text)
 
 bool conf_read(struct conf *c, const char *path)
 {
-	char *text = path ? conf_text_read(path) : NULL;
 	unsigned passes = 0;
+	char *text;
 
 	memset(&errors, 0, sizeof(errors));
 	errors.path = path;
-	if (path && !text && errno == EILSEQ)
-		conf_wrong(NULL, "%s: is no text, it has NUL bytes; it may have been damaged: write it anew", path);
-	else if (path && !text)
-		conf_wrong(NULL, "%s: cannot be read: %s; check its name, and who may read it", path, strerror(errno));
+	text = path ? text_read(NULL, path) : NULL;
 	while (text) {
 		pass(c, path, text);
 		if (!errors.stumbled || !conf_text_blank(text, errors.stumbled))
