@@ -349,6 +349,8 @@ static char *text_read(cfg_t *cfg, const char *path)
 		conf_wrong(cfg, "%s: is no text, it has NUL bytes; it may have been damaged: write it anew", path);
 	else if (!text)
 		conf_wrong(cfg, "%s: cannot be read: %s; check its name, and who may read it", path, strerror(errno));
+	else
+		conf_text_plain(text);
 	return text;
 }
 

@@ -35,18 +35,44 @@ char *conf_text_read(const char *path)
 	return text;
 }
 
-/* Braces of a line that are in no quotes and no comment: each has its other one there. */
-static bool is_balanced(const char *line, size_t len)
+/* Behind the word, string, comment or sign that begins at p, as libconfuse takes them.  NULL: it has no end. */
+static char *piece_end(char *p)
 {
-	bool quoted = false;
+	size_t word = strcspn(p, " #\"'\t\n\r={}()+,*");
+	char *end;
+
+	if (*p == '#' || !strncmp(p, "//", 2))
+		return p + strcspn(p, "\n");
+	if (!strncmp(p, "/*", 2)) {
+		end = strstr(p + 2, "*/");
+		return end ? end + 2 : NULL;
+	}
+	if (*p != '"' && *p != '\'')
+		return p + (word ? word : 1);
+	for (end = p + 1; *end && *end != *p; end++)
+		end += *end == '\\' && end[1];
+	return *end ? end + 1 : NULL;
+}
+
+void conf_text_plain(char *text)
+{
+	for (char *p = text, *end; *p && (end = piece_end(p)); p = end)
+		for (bool comment = *p == '#' || (*p == '/' && (p[1] == '/' || p[1] == '*')); comment && p < end; p++)
+			*p = *p == '\n' ? '\n' : ' ';
+}
+
+/* Braces of a line that are in no quotes: each has its other one there. */
+static bool is_balanced(char *line, const char *line_end)
+{
 	int depth = 0;
 
-	for (size_t i = 0; i < len && depth >= 0 && (quoted || line[i] != '#'); i++) {
-		quoted ^= line[i] == '"';
-		depth += quoted ? 0 : (line[i] == '{') - (line[i] == '}');
-		i += quoted && line[i] == '\\';
+	for (char *end; line < line_end && depth >= 0; line = end) {
+		depth += (*line == '{') - (*line == '}');
+		end = piece_end(line);
+		if (!end || end > line_end)
+			return false;
 	}
-	return !depth && !quoted;
+	return !depth;
 }
 
 bool conf_text_blank(char *text, int n)
@@ -58,7 +84,7 @@ bool conf_text_blank(char *text, int n)
 		text += *text == '\n';
 	}
 	len = strcspn(text, "\n");
-	if (n || !is_balanced(text, len) || strspn(text, " \t") >= len)
+	if (n || !is_balanced(text, text + len) || strspn(text, " \t") >= len)
 		return false;
 	memset(text, ' ', len);
 	return true;

@@ -10,8 +10,11 @@
 /* All of a file or a pipe, for free(); NULL and errno: it cannot be read, is longer than CONF_TEXT_MOST (EFBIG), or has a NUL (EILSEQ). */
 char *conf_text_read(const char *path);
 
+/* Comments become blanks: libconfuse takes each for several lines. */
+void conf_text_plain(char *text);
+
 /*
- * Line n (from 1) becomes empty.  False: there is no such line, or it has nothing, or a brace without its other one: without
+ * Line n (from 1) of a text without comments becomes empty.  False: there is no such line, or it has nothing, or a brace without its other one: without
  * that the lines behind it would mean something else.
  */
 bool conf_text_blank(char *text, int n);
