@@ -354,6 +354,33 @@ static char *text_read(cfg_t *cfg, const char *path)
 	return text;
 }
 
+static bool is_whole(const char *path, char *text, bool sections)
+{
+	int line;
+	const char *open = conf_text_open(text, sections, &line);
+
+	if (open)
+		conf_wrong(NULL, "%s:%d: %s", path, line, open);
+	return !open;
+}
+
+static bool parse(cfg_t *cfg, const char *path, char *text)
+{
+	FILE *f;
+	int err;
+
+	if (!is_whole(path, text, false))
+		return false;
+	f = fmemopen(text, strlen(text), "r");
+	if (!f) {
+		conf_wrong(NULL, "no memory to read %s", path);
+		return false;
+	}
+	err = cfg_parse_fp(cfg, f);
+	fclose(f);
+	return err == CFG_SUCCESS && is_whole(path, text, true);
+}
+
 /*
  * libconfuse's own cfg_include() looks for a relative path where the daemon runs, and after an error in the file leaves it open, to
  * be read on with the next SIGHUP.  And its scanner ends the process if it cannot read, as a directory.
@@ -364,8 +391,7 @@ static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
 	const int line = cfg->line;
 	char *const from = cfg->filename, path[PATH_MAX];
 	char *text;
-	FILE *f;
-	int err;
+	bool good;
 
 	if (argc != 1 || !*argv[0]) {
 		conf_wrong(cfg, "include has %d files; give one: include(\"FILE\")", argc);
@@ -379,21 +405,14 @@ static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
 	text = text_read(cfg, path);
 	if (!text)
 		return -1;
-	f = fmemopen(text, strlen(text), "r");
-	if (!f) {
-		conf_wrong(cfg, "no memory to read %s", path);
-		free(text);
-		return -1;
-	}
 	depth++;
 	cfg->filename = path;
-	err = cfg_parse_fp(cfg, f);
+	good = parse(cfg, path, text);
 	cfg->filename = from;
 	cfg->line = line;
 	depth--;
-	fclose(f);
 	free(text);
-	return err == CFG_SUCCESS ? 0 : -1;
+	return good ? 0 : -1;
 }
 
 static cfg_opt_t quota_opts[] = {
@@ -491,7 +510,6 @@ static void conf_take(struct conf *c, cfg_t *cfg)
 /* Once over the text. */
 static void pass(struct conf *c, const char *path, char *text)
 {
-	FILE *f = fmemopen(text, strlen(text), "r");
 	cfg_t *cfg = cfg_init(opts, CFGF_NONE);
 
 	cfg_set_error_function(cfg, syntax_error);
@@ -499,14 +517,12 @@ static void pass(struct conf *c, const char *path, char *text)
 	cfg->filename = strdup(path);
 	conf_profiles_begin();
 	errors.stumbled = 0;
-	if (!f || !cfg->filename)
+	if (!cfg->filename)
 		conf_wrong(NULL, "no memory to read %s", path);
-	else if (cfg_parse_fp(cfg, f) == CFG_SUCCESS && !errors.n)
+	else if (parse(cfg, path, text) && !errors.n)
 		conf_take(c, cfg);
 	else if (!errors.n)
 		conf_wrong(NULL, "%s: cannot be understood", path);
-	if (f)
-		fclose(f);
 	cfg_free(cfg);
 }
 

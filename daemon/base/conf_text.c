@@ -61,6 +61,26 @@ void conf_text_plain(char *text)
 			*p = *p == '\n' ? '\n' : ' ';
 }
 
+const char *conf_text_open(char *text, bool sections, int *line)
+{
+	int depth = 0, now = 1;
+
+	for (char *p = text, *end; *p; p = end) {
+		end = piece_end(p);
+		if (!end) {
+			*line = now;
+			return *p == '/' ? "this comment has no end; put */ behind it"
+					 : "this string has no end; put the quote behind it that is before it";
+		}
+		if (*p == '{' && !depth++)
+			*line = now;
+		depth -= *p == '}' && depth;
+		for (; p < end; p++)
+			now += *p == '\n';
+	}
+	return depth && sections ? "this section has no end; put } behind its last line" : NULL;
+}
+
 /* Braces of a line that are in no quotes: each has its other one there. */
 static bool is_balanced(char *line, const char *line_end)
 {

@@ -14,6 +14,12 @@ char *conf_text_read(const char *path);
 void conf_text_plain(char *text);
 
 /*
+ * What has no end in the text, and the line where it begins: a string, a comment, or, if sections is set, a section; libconfuse
+ * takes the end of the text for theirs.  NULL: nothing.
+ */
+const char *conf_text_open(char *text, bool sections, int *line);
+
+/*
  * Line n (from 1) of a text without comments becomes empty.  False: there is no such line, or it has nothing, or a brace without its other one: without
  * that the lines behind it would mean something else.
  */
