@@ -95,6 +95,6 @@ void capture_end(int sock, const char *file)
 		return;
 	shutdown(sock, SHUT_WR);
 	if (!word(sock, END_MS))
-		say("--capture %s: it is not complete", file);
+		say_lost("--capture %s: it is not complete", file);
 	close(sock);
 }

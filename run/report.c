@@ -74,7 +74,7 @@ static void put_json(const struct report *r, const char *name, const json_t *j)
 		fputc('\n', f);
 	}
 	if (j && (!f || fclose(f)))
-		say("--report %s: %s", path, strerror(errno));
+		say_lost("--report %s: %s", path, strerror(errno));
 	free(path);
 }
 
@@ -286,7 +286,7 @@ static void report_write(const struct report *r, const json_t *j, const json_t *
 	if (f)
 		report_text(r, f, j, qps, rules);
 	if (!f || fclose(f))
-		say("--report %s: %s", path, strerror(errno));
+		say_lost("--report %s: %s", path, strerror(errno));
 	if (!stat(log, &st) && !st.st_size)
 		unlink(log); /* the daemon ran already: we do not have its log */
 	free(path);
@@ -329,7 +329,7 @@ static void causes_write(const struct report *r, const json_t *causes, const str
 	if (f)
 		explain_put(f, causes, r->waits, o);
 	if (!f || fclose(f))
-		say("--report %s: %s", path, strerror(errno));
+		say_lost("--report %s: %s", path, strerror(errno));
 	free(path);
 }
 
@@ -348,7 +348,7 @@ static void junit_write(const struct report *r, const json_t *j, const json_t *c
 	if (f)
 		junit_put(f, j, why);
 	if (!f || fclose(f))
-		say("--report %s: %s", path, strerror(errno));
+		say_lost("--report %s: %s", path, strerror(errno));
 	free(why);
 	free(path);
 }
@@ -477,5 +477,5 @@ int report_end(struct report *r, const struct outcome *o)
 	close(r->daemon);
 	if (r->pidfd >= 0)
 		close(r->pidfd);
-	return status;
+	return !status && said_lost() ? RUN_FAILED : status;
 }

@@ -80,7 +80,7 @@ bool rules_write(const struct options *opt, const json_t *rules)
 		json_array_foreach(json_object_get(rules, "log"), i, n) fprintf(f, "  %s\n", str(n, "text"));
 	}
 	if (!f || fclose(f))
-		say("--report %s: %s", path, strerror(errno));
+		say_lost("--report %s: %s", path, strerror(errno));
 	free(path);
 	return true;
 }

@@ -3,7 +3,13 @@
 #ifndef RUN_SAY_H
 #define RUN_SAY_H
 
+#include <stdbool.h>
+
 /* Writes one line `rdmad-run: ...` to stderr, and leaves errno as it is; any thread. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, of something that was asked for and is not there, or not whole, when the program has ended; main thread. */
+void say_lost(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+bool said_lost(void);
 
 #endif

@@ -196,7 +196,7 @@ static bool tape_save(const struct tape *t, const char *file, char **argv, int s
 	json_object_update(j, t->json);
 	good = !json_dump_file(j, new, JSON_INDENT(1)) && (!strcmp(new, file) || !rename(new, file));
 	if (!good)
-		say("--record %s: %s", file, strerror(errno));
+		say_lost("--record %s: %s", file, strerror(errno));
 	if (!good && strcmp(new, file))
 		unlink(new);
 	free(new);
@@ -316,7 +316,7 @@ static void replay_tell(const struct options *opt, const struct tape *now, int s
 		say("--replay %s: %.*s", opt->replay, (int)strcspn(line, "\n"), line);
 	f = path ? fopen(path, "we") : NULL;
 	if (path && (!f || fputs(text, f) < 0 || fclose(f)))
-		say("--report %s: %s", path, strerror(errno));
+		say_lost("--report %s: %s", path, strerror(errno));
 	free(path);
 	free(text);
 }
@@ -327,7 +327,7 @@ void tape_end(const struct options *opt, char **argv, const json_t *dump, int st
 	struct tape t;
 
 	if (!dump) {
-		say("%s %s: the daemon does not tell what happened to packets", option, file);
+		say_lost("%s %s: the daemon does not tell what happened to packets", option, file);
 		return;
 	}
 	tape_take(&t, dump);
