@@ -182,10 +182,7 @@ static struct conv *conv_new(const struct map_range *r)
 /* The daemon finds out by itself what it cannot map. */
 static struct shared_file *pass_shared(const struct map_range *r, struct map_pass *pass)
 {
-	const char *env = secure_getenv("RDMAD_MAP");
-	size_t least = env && *env ? least_len() : MAP_LEAST;
-
-	return r->end - r->start >= least ? shared_pass(r->start, r->end, pass) : NULL;
+	return r->end - r->start >= least_shared() ? shared_pass(r->start, r->end, pass) : NULL;
 }
 
 struct guard {

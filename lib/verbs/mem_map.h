@@ -7,7 +7,7 @@
  * forked child would share the memory - is undone at fork.  When there is any doubt nothing is done, and the daemon
  * reaches the memory through the kernel, which is slower and always right.
  *
- * $RDMAD_MAP: the smallest region, in bytes, that is worth it; 0: none is.  Default: MAP_LEAST with libc's
+ * $RDMAD_MAP: the smallest region that is worth it, in bytes, or with K, M or G; 0: none is.  Default: MAP_LEAST with libc's
  * malloc, 0 with another; for what is shared already MAP_LEAST.
  */
 #ifndef VERBS_MEM_MAP_H

@@ -95,6 +95,7 @@ void shared_done(struct shared_file *); /* by one region; with the lock held, bo
 /* Before the lock is taken: dlsym() waits for threads that load libraries, whose constructors may register. */
 void least_ask(void);
 size_t least_len(void);
+size_t least_shared(void); /* of what is shared already */
 
 /*
  * mem_stack.c: the pages that fork() runs on; with the lock held, before it, and behind it in each of the two.  false: they are not,

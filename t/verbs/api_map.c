@@ -330,6 +330,45 @@ START_TEST(small)
 }
 END_TEST
 
+static const struct {
+	const char *env;
+	size_t below, from;
+	bool good;
+} sizes[] = { { "131072", 131072 - 4096, 131072, true },
+	      { "0x20000", 131072 - 4096, 131072, true },
+	      { "128K", 131072 - 4096, 131072, true },
+	      { "1M", (1u << 20) - 4096, 1u << 20, true },
+	      { "128k", 0, 0, false },
+	      { "128KB", 0, 0, false },
+	      { "-1", 0, 0, false },
+	      { "99999999999999999999", 0, 0, false },
+	      { "18014398509481984K", 0, 0, false } };
+
+/* From RDMAD_MAP on, and not below; what is no size is said, and is as if it were not there. */
+START_TEST(least)
+{
+	FILE *said = tmpfile();
+	unsigned char *p, *q;
+	char text[256];
+	struct fix f;
+
+	setenv("RDMAD_MAP", sizes[_i].env, 1);
+	ck_assert(said && dup2(fileno(said), 2) == 2);
+	fix_open(&f);
+	if (sizes[_i].good) {
+		p = fix_pages(sizes[_i].below, 1);
+		q = fix_pages(sizes[_i].from, 1);
+		fix_reg(&f, p, sizes[_i].below);
+		fix_reg(&f, q, sizes[_i].from);
+		ck_assert(!fix_is_mapped(p) && fix_is_mapped(q));
+	}
+	rewind(said);
+	ck_assert(!fgets(text, sizeof(text), said) == sizes[_i].good);
+	if (!sizes[_i].good)
+		ck_assert(strstr(text, sizes[_i].env) && strstr(text, "is no size, and is ignored; give bytes"));
+}
+END_TEST
+
 /*
  * Memory that is shared already: the daemon has mapped the file if a WRITE reaches it also after the program has mapped
  * other memory at the address.  keep: the program's own descriptor stays open.
@@ -471,6 +510,11 @@ END_TEST
 
 void api_map(Suite *s)
 {
+	TCase *t = tcase_create("least");
+
 	SUITE_ADD(s, contents, again, replaced, fork_apart, kept, on_demand, heap, small, shared_files, shared_many,
 		  shared_unfit, left_alone);
+	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, least, 0, sizeof(sizes) / sizeof(*sizes));
+	suite_add_tcase(s, t);
 }
