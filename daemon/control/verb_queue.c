@@ -333,7 +333,25 @@ static int qp_caps_check(const struct msg_req *req)
 	return 0;
 }
 
-static int qp_create_job(struct job *j) { return qp_make(j->call->s->ctx, j->obj, j->call->req, j->arg); }
+/* A queue pair whose CQ takes nothing would work, and its program wait for completions for ever. */
+static int cq_ok(struct call *call, uint32_t handle)
+{
+	const struct ctx_cq *cq = (struct ctx_cq *)obj_get(call->s->ctx, OBJ_CQ, handle);
+
+	return cq && cq->overrun
+		       ? refuse(call, WHY_VERB_REFUSED, EINVAL,
+				"CQ %u has overrun, and takes no completions any more: create another one", handle)
+		       : 0;
+}
+
+static int qp_create_job(struct job *j)
+{
+	int err = cq_ok(j->call, j->call->req->qp.send_cq);
+
+	if (!err)
+		err = cq_ok(j->call, j->call->req->qp.recv_cq);
+	return err ? err : qp_make(j->call->s->ctx, j->obj, j->call->req, j->arg);
+}
 
 static int target_create(struct job *j)
 {

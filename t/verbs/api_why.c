@@ -382,6 +382,13 @@ START_TEST(overrun)
 		ck_assert_int_eq(fix_write_to(&d.f, qp, 0, (uintptr_t)d.f.buf, d.f.mr->rkey, 8), 0);
 	while (fix_event(d.f.ctx) != IBV_EVENT_QP_FATAL) {}
 	says(qp->qp_num, "to ERR: a CQ of the QP overran; CQ [0-9]+");
+	for (int i = 0; i < 2; i++) {
+		init.send_cq = i ? cq : d.f.cq;
+		init.recv_cq = i ? d.f.cq : cq;
+		ck_assert(!ibv_create_qp(d.f.pd, &init) && errno == EINVAL);
+		says(0, "ibv_create_qp refused: .*: CQ [0-9]+ has overrun, and takes no completions any more: create "
+			"another one");
+	}
 	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
 	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 	duo_close(&d);
