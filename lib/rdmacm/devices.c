@@ -174,7 +174,7 @@ EXPORT struct ibv_context **rdma_get_devices(int *num)
 {
 	struct ibv_device **list;
 	struct ibv_context **out;
-	int n, open = 0;
+	int n, open = 0, err = ENODEV;
 
 	if (num)
 		*num = 0;
@@ -189,13 +189,15 @@ EXPORT struct ibv_context **rdma_get_devices(int *num)
 
 		if (d)
 			out[open++] = d->verbs;
+		else
+			err = errno;
 	}
 	pthread_mutex_unlock(&devs_lock);
 	ibv_free_device_list(list);
 	if (out && !open) {
 		free(out);
 		out = NULL;
-		errno = ENODEV;
+		errno = err;
 	}
 	if (out && num)
 		*num = open;

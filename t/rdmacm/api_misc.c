@@ -3,8 +3,11 @@
 #include "fixture.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <netdb.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 START_TEST(ports)
 {
@@ -133,6 +136,21 @@ START_TEST(devices)
 	ck_assert_int_eq(found, 1);
 	rdma_free_devices(list);
 	pair_close(&p);
+}
+END_TEST
+
+/* Too few descriptors to open a device: which is not as if there were none. */
+START_TEST(devices_shut)
+{
+	const struct rlimit few = { .rlim_cur = 64, .rlim_max = 64 };
+	int fd, n = 7;
+
+	ok(setrlimit(RLIMIT_NOFILE, &few));
+	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n = fd;
+	for (int i = 0; i < 3; i++)
+		ok(close(n - i));
+	ck_assert(!rdma_get_devices(&n) && errno == EMFILE && !n);
 }
 END_TEST
 
@@ -300,5 +318,6 @@ END_TEST
 
 void api_misc(Suite *s)
 {
-	SUITE_ADD(s, ports, wrong_addresses, descriptor, acks, devices, names, shared_queue, ece, ece_told, own_events);
+	SUITE_ADD(s, ports, wrong_addresses, descriptor, acks, devices, devices_shut, names, shared_queue, ece,
+		  ece_told, own_events);
 }
