@@ -302,6 +302,9 @@ static enum why_cause edge_why(const struct qp *qp, uint8_t to, uint32_t mask)
 	return (mask & required) != required ? WHY_MODIFY_LESS : WHY_MODIFY_MORE;
 }
 
+/* A CQ that overran is in error, and so are its QPs: also one that was in RESET then, or was brought there. */
+static bool cq_dead(const struct qp *qp) { return (qp->scq && qp->scq->overrun) || (qp->rcq && qp->rcq->overrun); }
+
 int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t mask, mono_t now)
 {
 	struct qp *qp = qp_get(h, qpn);
@@ -334,6 +337,8 @@ int hca_qp_modify(struct hca *h, uint32_t qpn, const struct qp_attr *a, uint32_t
 	set_head(h, qp);
 	if (to != qp->state || to == QPS_RESET)
 		enter(h, qp, to, a, mask);
+	if (to == QPS_INIT && cq_dead(qp))
+		fault_act(h, qp, FAULT_CQ_OVERRUN);
 	return 0;
 }
 

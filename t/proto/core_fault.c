@@ -516,6 +516,7 @@ END_TEST
 
 START_TEST(cq_overrun) /* conf: rule 4.9 */
 {
+	const struct qp_attr reset = { .state = QPS_RESET }, init = { .state = QPS_INIT, .port = 1 };
 	struct rig r;
 
 	rig_init(&r, LINK_WIRE);
@@ -524,6 +525,14 @@ START_TEST(cq_overrun) /* conf: rule 4.9 */
 	rig_run(&r);
 	ck_assert_uint_eq(fault_n(&r.a, "CQ_OVERRUN"), 1);
 	ck_assert(has_event(&r.a, EV_CQ_ERR));
+	ck_assert(has_event(&r.a, EV_QP_FATAL));
+	ck_assert_uint_eq(rig_state(&r.a), QPS_ERR);
+	/* Its CQ is in error for good, and it would never complete anything. */
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &reset, QPA_STATE, r.now), 0);
+	ck_assert_int_eq(
+		hca_qp_modify(r.a.h, r.a.qpn, &init, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, r.now),
+		0);
+	ck_assert_uint_eq(fault_n(&r.a, "CQ_OVERRUN"), 2);
 	ck_assert(has_event(&r.a, EV_QP_FATAL));
 	ck_assert_uint_eq(rig_state(&r.a), QPS_ERR);
 	rig_fini(&r);
