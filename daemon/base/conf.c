@@ -101,6 +101,19 @@ static void syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 	say(cfg, fmt, ap, "; rdmad.conf(5) lists what can be there");
 }
 
+int conf_number(cfg_t *cfg, cfg_opt_t *opt, const char *text, void *number)
+{
+	char *end;
+
+	errno = 0;
+	*(long *)number = strtol(text, &end, 0);
+	if (*text && !*end && !errno)
+		return 0;
+	conf_wrong(cfg, "%s \"%s\" is no number, or too large; rdmad.conf(5) lists what can be there", opt->name, text);
+	errors.stumbled = in_main(cfg) ? cfg->line : 0;
+	return -1;
+}
+
 /* ---- values -------------------------------------------------------------------------- */
 
 static int check_socket(cfg_t *cfg, cfg_opt_t *opt)
@@ -416,17 +429,17 @@ static int include(cfg_t *cfg, cfg_opt_t *, int argc, const char **argv)
 }
 
 static cfg_opt_t quota_opts[] = {
-#define QUOTA(name, unit, most, key, err, text) CFG_INT(key, 0, CFGF_NODEFAULT),
+#define QUOTA(name, unit, most, key, err, text) CONF_INT(key),
 #include "quota.def"
 #undef QUOTA
 	CFG_END()
 };
 
 #define OPT_STR(key)     CFG_STR(key, NULL, CFGF_NODEFAULT),
-#define OPT_INT(key)     CFG_INT(key, 0, CFGF_NONE),
-#define OPT_NUM(key)     CFG_INT(key, 0, CFGF_NODEFAULT),
+#define OPT_INT(key)     CFG_INT_CB(key, 0, CFGF_NONE, conf_number),
+#define OPT_NUM(key)     CONF_INT(key),
 #define OPT_LIST(key)    CFG_STR_LIST(key, NULL, CFGF_NODEFAULT),
-#define OPT_INTS(key)    CFG_INT_LIST(key, NULL, CFGF_NODEFAULT),
+#define OPT_INTS(key)    CONF_INTS(key),
 #define OPT_QUOTA(key)   CFG_SEC(key, quota_opts, CFGF_NODEFAULT),
 #define OPT_PROFILE(key) CFG_SEC(key, conf_profile_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 #define OPT_DEVICE(key)  CFG_SEC(key, conf_device_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),

@@ -285,12 +285,14 @@ int conf_device_check(cfg_t *cfg, cfg_opt_t *opt)
 
 /* ---- the section ----------------------------------------------------------------------- */
 
-cfg_opt_t conf_device_opts[] = {
-	CFG_STR("netdev", NULL, CFGF_NODEFAULT),     CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
-	CFG_INT_LIST("pkeys", NULL, CFGF_NODEFAULT), CFG_STR("guid", NULL, CFGF_NODEFAULT),
-	CFG_STR("profile", NULL, CFGF_NODEFAULT),    CFG_INT("numa-node", -1, CFGF_NONE),
-	CFG_BOOL("spare", cfg_false, CFGF_NONE),     CFG_END()
-};
+cfg_opt_t conf_device_opts[] = { CFG_STR("netdev", NULL, CFGF_NODEFAULT),
+				 CFG_STR_LIST("addresses", NULL, CFGF_NODEFAULT),
+				 CONF_INTS("pkeys"),
+				 CFG_STR("guid", NULL, CFGF_NODEFAULT),
+				 CFG_STR("profile", NULL, CFGF_NODEFAULT),
+				 CFG_INT_CB("numa-node", -1, CFGF_NONE, conf_number),
+				 CFG_BOOL("spare", cfg_false, CFGF_NONE),
+				 CFG_END() };
 
 void conf_device_checks(cfg_t *cfg)
 {

@@ -16,6 +16,11 @@
 /* 0.  conf_say() gets the line. */
 int conf_wrong(cfg_t *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* An option that is a number, or a list of them: libconfuse itself takes "" for 0. */
+#define CONF_INT(key)  CFG_INT_CB(key, 0, CFGF_NODEFAULT, conf_number)
+#define CONF_INTS(key) CFG_INT_LIST_CB(key, NULL, CFGF_NODEFAULT, conf_number)
+int conf_number(cfg_t *, cfg_opt_t *, const char *text, void *number);
+
 /* conf_device.c */
 extern cfg_opt_t conf_device_opts[];
 void conf_device_checks(cfg_t *);            /* of its keys */
