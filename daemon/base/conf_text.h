@@ -20,8 +20,8 @@ void conf_text_plain(char *text);
 const char *conf_text_open(char *text, bool sections, int *line);
 
 /*
- * Line n (from 1) of a text without comments becomes empty.  False: there is no such line, or it has nothing, or a brace without its other one: without
- * that the lines behind it would mean something else.
+ * Line n (from 1) of a text without comments becomes empty.  False: there is no such line, or it has nothing, or a brace without its
+ * other one: without that the lines behind it would mean something else.
  */
 bool conf_text_blank(char *text, int n);
 
