@@ -133,15 +133,17 @@ static int reg_do(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 	struct map_pass map = { .fd = src->fd, .off = src->off };
 	struct msg_req req = { .op = op };
 	struct msg_rep rep;
+	bool maps;
 	int err;
 
 	mr->kind = src->kind;
+	maps = is_plain(mr) && mr->mr.length;
 	/* The daemon can write to any page.  A driver could not pin for writing what the program itself may not write. */
-	if (is_plain(mr) && !map_reg(&mr->range, mr->mr.addr, mr->mr.length, mr->access & IBV_ACCESS_LOCAL_WRITE, &map))
+	if (maps && !map_reg(&mr->range, mr->mr.addr, mr->mr.length, mr->access & IBV_ACCESS_LOCAL_WRITE, &map))
 		return refuse(c, 0, "ibv_reg_mr", EFAULT,
 			      "some of the %zu bytes at %p are read-only: leave out IBV_ACCESS_LOCAL_WRITE",
 			      mr->mr.length, mr->mr.addr);
-	if (mr->kind == MR_MEM && !is_plain(mr))
+	if (mr->kind == MR_MEM && !maps)
 		map_reg_lazy(&mr->range, mr->mr.addr, mr->mr.length);
 	req.mr.pd = mr->mr.pd->handle;
 	req.mr.access = mr->access;
@@ -199,6 +201,12 @@ struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 	return &mr->mr;
 }
 
+/* As the kernel has it: it pins the page that the address is in, also if none of its bytes are wanted. */
+static bool is_nowhere(const void *addr, size_t length)
+{
+	return !length && !((uintptr_t)addr % (uintptr_t)sysconf(_SC_PAGESIZE));
+}
+
 /* The whole address space, which only paging on demand can have. */
 static bool is_implicit(const void *addr, size_t length) { return !addr && length == SIZE_MAX; }
 
@@ -206,7 +214,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 {
 	int err = mr_access_check(access);
 
-	if (!err && (!length || (uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova))
+	if (!err && (is_nowhere(addr, length) || (uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova))
 		err = EINVAL;
 	if (!err && is_implicit(addr, length) && (!(access & IBV_ACCESS_ON_DEMAND) || iova))
 		err = EINVAL;
