@@ -28,7 +28,7 @@ struct pace {
 uint64_t pace_backlog(const struct pace *);
 
 /*
- * To read the clock before and after each yield would be a tenth of what a message takes where two programs share a core.  So most
+ * To read the clock before and after each yield takes a thirtieth of the time of a message where two programs share a core.  So most
  * yields are looked at by the kernel's ticks alone; if one of them falls into a yield, the next ones are measured.
  */
 void nap_yield(void);

@@ -71,18 +71,20 @@ static _Thread_local uint64_t empty_at;   /* the first yield since something was
 static _Thread_local bool came_back;      /* the core did, and nothing was found since */
 static _Thread_local uint64_t keep_until; /* then; 0: it is not known yet */
 
-static bool on_daemons_core(const struct rd_ctx *c) { return sched_getcpu() == (int)RING_LOAD(&c->bell->core) - 1; }
+/* -1: it does not say. */
+static int daemons_core(const struct rd_ctx *c) { return (int)RING_LOAD(&c->bell->core) - 1; }
 
 static void make_way(const struct rd_ctx *c)
 {
 	static _Thread_local uint64_t again_at;
+	int core = daemons_core(c);
 	uint64_t now;
 	cpu_set_t may;
 
-	if (!on_daemons_core(c) || (now = clock_ns(CLOCK_MONOTONIC)) < again_at)
+	if (sched_getcpu() != core || (now = clock_ns(CLOCK_MONOTONIC)) < again_at)
 		return;
 	again_at = now + WAY_NS;
-	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_leave(&may, sched_getcpu()))
+	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_leave(&may, core))
 		sched_setaffinity(0, sizeof(may), &may);
 }
 
@@ -91,7 +93,7 @@ static bool keeps_core(const struct rd_ctx *c)
 {
 	uint64_t now;
 
-	if (!came_back || on_daemons_core(c))
+	if (!came_back || sched_getcpu() == daemons_core(c))
 		return false;
 	now = clock_ns(CLOCK_MONOTONIC);
 	if (!keep_until)
