@@ -35,18 +35,20 @@ char *conf_text_read(const char *path)
 	return text;
 }
 
+static bool is_comment(const char *p) { return *p == '#' || !strncmp(p, "//", 2) || !strncmp(p, "/*", 2); }
+
 /* Behind the word, string, comment or sign that begins at p, as libconfuse takes them.  NULL: it has no end. */
 static char *piece_end(char *p)
 {
 	size_t word = strcspn(p, " #\"'\t\n\r={}()+,*");
 	char *end;
 
-	if (*p == '#' || !strncmp(p, "//", 2))
-		return p + strcspn(p, "\n");
 	if (!strncmp(p, "/*", 2)) {
 		end = strstr(p + 2, "*/");
 		return end ? end + 2 : NULL;
 	}
+	if (is_comment(p))
+		return p + strcspn(p, "\n");
 	if (*p != '"' && *p != '\'')
 		return p + (word ? word : 1);
 	for (end = p + 1; *end && *end != *p; end++)
@@ -56,9 +58,12 @@ static char *piece_end(char *p)
 
 void conf_text_plain(char *text)
 {
-	for (char *p = text, *end; *p && (end = piece_end(p)); p = end)
-		for (bool comment = *p == '#' || (*p == '/' && (p[1] == '/' || p[1] == '*')); comment && p < end; p++)
+	for (char *p = text, *end; *p && (end = piece_end(p)); p = end) {
+		if (!is_comment(p))
+			continue;
+		for (; p < end; p++)
 			*p = *p == '\n' ? '\n' : ' ';
+	}
 }
 
 const char *conf_text_open(char *text, bool sections, int *line)
