@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <rdmad/gid.h>
-#include <rdmad/slice.h>
 
 #include "cma/cma.h"
 #include "base/conf.h"
@@ -389,7 +388,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
 		 shards_n == 1 ? "" : "s");
 	why_start(loop);
-	slice_set(SLICE_SHORT_NS);
+	linger_begin();
 	err = cma_start(loop);
 	if (err) {
 		log_err("cannot start the connection manager: %s", strerror(err));

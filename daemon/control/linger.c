@@ -15,8 +15,10 @@ static mono_t ended; /* when it was stopped last */
 static void on_idle(struct ev_loop *loop, ev_idle *w, int)
 {
 	ended = spin_turn(&spin, clock_now());
-	if (!spin_may(&spin, ended))
-		ev_idle_stop(loop, w);
+	if (spin_may(&spin, ended))
+		return;
+	spin_rest(&spin);
+	ev_idle_stop(loop, w);
 }
 
 void linger(struct ev_loop *loop, mono_t came)
@@ -34,5 +36,7 @@ void linger(struct ev_loop *loop, mono_t came)
 	ev_idle_init(&idle, on_idle);
 	ev_idle_start(loop, &idle);
 }
+
+void linger_begin(void) { spin_init(&spin); }
 
 void linger_stop(struct ev_loop *loop) { ev_idle_stop(loop, &idle); }

@@ -7,6 +7,8 @@
 
 #include "../../proto/mono.h"
 
+/* Before the loop is run, in its thread. */
+void linger_begin(void);
 /* A request that came then was served. */
 void linger(struct ev_loop *, mono_t came);
 /* Before the loop is destroyed. */

@@ -20,11 +20,15 @@ struct spin {
 	mono_t busy_at;     /* the last turn that did something */
 	mono_t sleep_until; /* no spinning before this */
 	uint64_t penalty_ns;
-	unsigned vain; /* how often in a row spinning kept back what came as soon as it ended */
-	unsigned lone; /* how often in a row the core was given away and nobody took it */
+	unsigned vain;     /* how often in a row spinning kept back what came as soon as it ended */
+	unsigned lone;     /* how often in a row the core was given away and nobody took it */
+	uint64_t slice_ns; /* of its thread while it spins; 0: it is not ours to choose */
+	bool brief;        /* that of one that sleeps */
 };
 
-void spin_init(struct spin *);                                 /* in the thread concerned */
+void spin_init(struct spin *); /* in the thread concerned */
+/* It is about to sleep. */
+void spin_rest(struct spin *);
 static inline void spin_found(struct spin *s) { s->vain = 0; } /* spinning was worth it */
 static inline void spin_busy(struct spin *s, mono_t now) { s->busy_at = now; }
 

@@ -235,6 +235,7 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 	mono_t until, woken;
 
 	idle_sweep(s, now);
+	spin_rest(&t->spin);
 	ctx_sleep(s);
 	inbox_asleep(s->inbox, true);
 	if (!ctx_pending(s) && !inbox_wanted(s->inbox)) {

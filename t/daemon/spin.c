@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include <rdmad/slice.h>
+
 #define TRIES 10000000u
 
 static long away_ns;
@@ -34,4 +36,32 @@ START_TEST(looks_longer_alone)
 }
 END_TEST
 
-TEST_MAIN("spin", looks_longer_alone)
+/* 0: the kernel has none to tell. */
+static uint64_t slice(void)
+{
+	struct slice_attr a = { .size = sizeof(a) };
+
+	ck_assert_int_eq(syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0), 0);
+	return a.runtime;
+}
+
+/* Short only for who sleeps: of two that yield to each other the one with a short slice has the core for most of the time. */
+START_TEST(slice_of_a_spinner)
+{
+	const uint64_t usual = slice();
+	struct spin s;
+
+	spin_init(&s);
+	for (unsigned i = 0; i < 3 && usual; i++) {
+		ck_assert_uint_eq(slice(), SLICE_SHORT_NS);
+		spin_rest(&s);
+		ck_assert_uint_eq(slice(), SLICE_SHORT_NS);
+		spin_turn(&s, clock_now());
+		ck_assert_uint_eq(slice(), usual / 2);
+		spin_turn(&s, clock_now());
+		spin_rest(&s);
+	}
+}
+END_TEST
+
+TEST_MAIN("spin", looks_longer_alone, slice_of_a_spinner)
