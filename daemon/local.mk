@@ -50,6 +50,7 @@ noinst_HEADERS += \
 	daemon/control/limits.h \
 	daemon/control/closing.h \
 	daemon/control/linger.h \
+	daemon/control/mail.h \
 	daemon/control/qp_row.h \
 	daemon/control/port.h \
 	daemon/control/session.h \
@@ -151,6 +152,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/limits.c \
 	daemon/control/closing.c \
 	daemon/control/linger.c \
+	daemon/control/mail.c \
 	daemon/control/qp_row.c \
 	daemon/control/port.c \
 	daemon/control/session.c \

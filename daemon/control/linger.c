@@ -7,21 +7,33 @@
 
 #include "../base/clock.h"
 #include "../shard/spin.h"
+#include "mail.h"
 
 static struct spin spin;
 static ev_idle idle; /* while it is active the loop does not sleep */
 static mono_t ended; /* when it was stopped last */
 
+#define LOOKS 4u /* at mailboxes for each one at descriptors */
+
 static void on_idle(struct ev_loop *loop, ev_idle *w, int)
 {
-	ended = spin_turn(&spin, clock_now());
-	if (spin_may(&spin, ended))
+	mono_t now = clock_now();
+
+	for (unsigned i = 0; i < LOOKS; i++) {
+		if (mail_turn(loop)) {
+			spin_found(&spin);
+			spin_busy(&spin, now);
+		}
+		now = spin_turn(&spin, now);
+	}
+	ended = now;
+	if (spin_may(&spin, ended) || !mail_rest())
 		return;
 	spin_rest(&spin);
 	ev_idle_stop(loop, w);
 }
 
-void linger(struct ev_loop *loop, mono_t came)
+bool linger(struct ev_loop *loop, mono_t came)
 {
 	bool looks = ev_is_active(&idle);
 	mono_t now = clock_now();
@@ -32,9 +44,10 @@ void linger(struct ev_loop *loop, mono_t came)
 		spin_slept(&spin, ended, came, true);
 	spin_busy(&spin, now);
 	if (looks || !spin_may(&spin, now))
-		return;
+		return looks;
 	ev_idle_init(&idle, on_idle);
 	ev_idle_start(loop, &idle);
+	return true;
 }
 
 void linger_begin(void) { spin_init(&spin); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.c - connections: a request in, its reply out, descriptors with both.
+ * session.c - connections: a request in, its reply out, descriptors with both; or both by the connection's mailbox (mail.h).
  *
  * The daemon never waits for a client.  If a reply does not fit into the socket, or one with descriptors was not read before the next
  * request, the client sends requests without reading replies, which the protocol does not allow: the connection ends.
@@ -17,6 +17,8 @@
 
 #include <linux/sockios.h>
 
+#include <rdmad/mail.h>
+
 #include "capture.h"
 #include "closing.h"
 #include "../cma/cma.h"
@@ -26,6 +28,7 @@
 #include "../base/clock.h"
 #include "../base/foreign.h"
 #include "linger.h"
+#include "mail.h"
 #include "../base/log.h"
 #include "sessions.h"
 #include "why.h"
@@ -174,6 +177,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 	}
 	trace_end(s);
 	impair_session_end((uintptr_t)s);
+	mail_end(s);
 	hang_up(s);
 	sessions_del(s);
 	stuck_end(s);
@@ -227,6 +231,8 @@ static bool reply_send(struct session *s, void *rep, size_t len, const int *fds,
 	} ctl = { 0 };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
 
+	if (s->by_mail && !fd_n && mail_reply(s, rep, len))
+		return true;
 	if (fd_n) {
 		struct cmsghdr *cm;
 
@@ -380,17 +386,26 @@ static bool wait_for_room(struct ev_loop *loop, struct session *s)
 	return true;
 }
 
+static bool is_cm(uint32_t op) { return op >= CMM_OPEN && op < CMM_OPS; }
+
+/* 1: served, -1: the connection is over. */
+static int serve(struct ev_loop *loop, struct session *s, const union request *in, size_t len, int fd, bool bad)
+{
+	if (hoards(s, in->req.op)) {
+		log_info("%s (pid %d) does not read its replies; its connection ends", s->prog, (int)s->pid);
+		if (fd >= 0)
+			foreign_close(fd, s->uid);
+		return -1;
+	}
+	if (len >= sizeof(in->req.op) && is_cm(in->req.op))
+		return cm_request_serve(loop, s, &in->cm, len, fd, bad) ? 1 : -1;
+	return request_serve(loop, s, &in->req, len, fd, bad) ? 1 : -1;
+}
+
 /* One request.  1: served, 0: none there, -1: the connection is over. */
 static int session_turn(struct ev_loop *loop, struct session *s)
 {
-	/* One byte more than the longest request shows that one is too long. */
-	union {
-		struct msg_req req;
-		struct cmm_req cm;
-		uint8_t bytes[(sizeof(struct msg_req) > sizeof(struct cmm_req) ? sizeof(struct msg_req)
-									       : sizeof(struct cmm_req)) +
-			      1];
-	} in = { 0 };
+	union request in = { 0 };
 	struct msghdr mh;
 	bool many;
 	ssize_t n;
@@ -408,16 +423,8 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 			foreign_close(fd, s->uid);
 		return -1;
 	}
-	if (hoards(s, in.req.op)) {
-		log_info("%s (pid %d) does not read its replies; its connection ends", s->prog, (int)s->pid);
-		if (fd >= 0)
-			foreign_close(fd, s->uid);
-		return -1;
-	}
 	many |= (mh.msg_flags & MSG_TRUNC) != 0;
-	if ((size_t)n >= sizeof(in.req.op) && in.req.op >= CMM_OPEN && in.req.op < CMM_OPS)
-		return cm_request_serve(loop, s, &in.cm, (size_t)n, fd, many) ? 1 : -1;
-	return request_serve(loop, s, &in.req, (size_t)n, fd, many) ? 1 : -1;
+	return serve(loop, s, &in, (size_t)n, fd, many);
 }
 
 bool session_again(struct ev_loop *loop, struct session *s)
@@ -444,8 +451,36 @@ static void session_readable(struct ev_loop *loop, ev_io *w, int)
 		return;
 	got = session_turn(loop, s);
 	bill_took(&s->bill, mono_since(clock_now(), came));
-	if (got > 0)
-		linger(loop, came);
+	if (got > 0 && linger(loop, came))
+		mail_watch(s);
 	if (got < 0)
 		session_end(loop, s);
+}
+
+static int mail_serve(struct ev_loop *loop, struct session *s, const struct mail *m)
+{
+	union request in = { 0 };
+	size_t len;
+	int got;
+
+	memcpy(&in, m->req, sizeof(in.bytes) - 1);
+	len = is_cm(in.req.op) ? cmm_req_len(in.req.op) : msg_req_len(in.req.op);
+	s->by_mail = true;
+	got = serve(loop, s, &in, len ? len : sizeof(in.bytes), -1, false);
+	s->by_mail = false;
+	return got;
+}
+
+bool session_mail(struct ev_loop *loop, struct session *s, struct mail *m)
+{
+	mono_t came = clock_now();
+	int got;
+
+	if (!bill_turn(&s->bill, ev_iteration(loop), USER_PER_TURN) || !mail_take(m))
+		return false;
+	got = mail_serve(loop, s, m);
+	bill_took(&s->bill, mono_since(clock_now(), came));
+	if (got < 0)
+		session_end(loop, s);
+	return true;
 }

@@ -7,9 +7,22 @@
 
 #include <ev.h>
 
+#include <rdmad/cmmsg.h>
+
 #include "../shard/ctx.h"
 
 struct cma_channel;
+struct mail;
+struct mailbox;
+
+/* One byte more than the longest request shows that one is too long. */
+union request {
+	struct msg_req req;
+	struct cmm_req cm;
+	uint8_t bytes[(sizeof(struct msg_req) > sizeof(struct cmm_req) ? sizeof(struct msg_req)
+								       : sizeof(struct cmm_req)) +
+		      1];
+};
 
 struct session {
 	struct session *next, *prev;
@@ -26,6 +39,8 @@ struct session {
 	bool hello, hold;
 	bool waits; /* its next request, which has descriptors, for room for them, since then */
 	mono_t waits_since;
+	struct mailbox *mailbox; /* after MSG_MAIL */
+	bool by_mail;            /* the request that is served came there */
 	bool gave;               /* descriptors, and the client may not have read the reply that they came with */
 	struct ctx *ctx;         /* after MSG_OPEN */
 	struct cma_channel *cma; /* after CMM_OPEN */
@@ -52,6 +67,8 @@ void session_end(struct ev_loop *, struct session *);
  * five seconds.  false: it goes on waiting.
  */
 bool session_again(struct ev_loop *, struct session *);
+/* Serves the request that is in its mailbox, if it may ask once more in this turn of the loop. */
+bool session_mail(struct ev_loop *, struct session *, struct mail *);
 
 /*
  * From now on the end of the process that connected ends the session, even if a child of it holds the connection open.  ESRCH:

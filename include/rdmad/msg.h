@@ -4,7 +4,7 @@
  *
  * A SOCK_SEQPACKET unix socket; one connection per verbs context.  One request, one
  * reply, in turn: a struct msg_req of exactly msg_req_len() bytes, answered by a whole
- * struct msg_rep.  File descriptors come with SCM_RIGHTS.  A request that is too
+ * struct msg_rep.  File descriptors come with SCM_RIGHTS.  Those without may go by shared memory (mail.h).  A request that is too
  * short, too long or of an unknown op is answered with EINVAL and leaves the connection up.
  *
  * Where the daemon is: $RDMAD_SOCKET if set (a path, or @name for an abstract

@@ -2,7 +2,7 @@
 /*
  * ring.h - the memory ordering between a program and the daemon, all of it.
  *
- * No other file touches a shared word with an atomic.  Each function says which
+ * No other file but mail.h touches a shared word with an atomic.  Each function says which
  * side may call it.  A side that reads an index written by the other one gets a
  * number that may be anything: it must be checked (ring_used() does) before use.
  */

@@ -15,11 +15,15 @@
 
 #include <rdmad/msg.h>
 
+struct mail;
+
 struct conn {
 	int fd;
 	uint32_t seq;
-	pid_t owner;  /* the process that opened it */
-	pid_t daemon; /* of our own user, as this process sees it; 0: root's, or in another PID namespace */
+	pid_t owner;       /* the process that opened it */
+	pid_t daemon;      /* of our own user, as this process sees it; 0: root's, or in another PID namespace */
+	uint32_t calls;    /* so far; it counts no further than to those after which there is a mailbox */
+	struct mail *mail; /* or NULL */
 	pthread_mutex_t lock;
 };
 

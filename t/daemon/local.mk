@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Each starts ./rdmad for itself, at an abstract socket of its own.
-DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/cm t/daemon/cm_id
+DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/mail t/daemon/cm t/daemon/cm_id
 check_PROGRAMS += $(DAEMON_TESTS)
 TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
@@ -20,6 +20,8 @@ t_daemon_idlers_SOURCES = t/daemon/idlers.c t/daemon/client.c
 t_daemon_idlers_LDADD = $(DAEMON_TEST_LIBS) -lpthread
 t_daemon_log_full_SOURCES = t/daemon/log_full.c t/daemon/client.c
 t_daemon_log_full_LDADD = $(DAEMON_TEST_LIBS)
+t_daemon_mail_SOURCES = t/daemon/mail.c t/daemon/client.c
+t_daemon_mail_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_killed_SOURCES = t/daemon/killed.c t/daemon/client.c
 t_daemon_killed_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_cm_SOURCES = t/daemon/cm.c t/daemon/cm_client.c

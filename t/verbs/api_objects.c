@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <net/if.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -475,8 +476,49 @@ START_TEST(forked)
 }
 END_TEST
 
+#define MANY 1000u
+
+static void *pds_make(void *ctx)
+{
+	for (unsigned i = 0; i < MANY; i++) {
+		struct ibv_pd *pd = ibv_alloc_pd(ctx);
+
+		if (!pd || ibv_dealloc_pd(pd))
+			return ctx;
+	}
+	return NULL;
+}
+
+/* Many requests go by memory in the end; a child, which has that, too, asks nothing. */
+START_TEST(asked_by_mail)
+{
+	pthread_t t[4];
+	struct fix f;
+	void *failed;
+	int status;
+	pid_t pid;
+
+	fix_open(&f);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, pds_make, f.ctx), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(pthread_join(t[i], &failed), 0);
+		ck_assert_ptr_null(failed);
+	}
+	ck_assert_ptr_nonnull(fix_mail());
+	pid = fork();
+	if (!pid)
+		_exit(ibv_alloc_pd(f.ctx) || errno != EIO || ibv_close_device(f.ctx));
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_ptr_null(pds_make(f.ctx));
+	fix_close(&f);
+	ck_assert_ptr_null(fix_mail());
+}
+END_TEST
+
 void api_objects(Suite *s)
 {
 	SUITE_ADD(s, device, query, port_speed, mr_limits, ah_limits, ah_of_another_pd, block_self_mcast, ah_from_wc,
-		  cq_limits, qp_limits, refused, last_words, forked);
+		  cq_limits, qp_limits, refused, last_words, forked, asked_by_mail);
 }

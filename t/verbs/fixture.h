@@ -115,4 +115,7 @@ void api_inline(Suite *);
 void api_rss(Suite *);
 void api_many(Suite *);
 
+/* The mailbox of one of the process's connections to the daemon; NULL: there is none. */
+struct mail *fix_mail(void);
+
 #endif

@@ -43,7 +43,7 @@ t_verbs_api_SOURCES = \
 	t/verbs/fixture.h \
 	t/verbs/spy.c \
 	t/verbs/spy.h
-t_verbs_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
+t_verbs_api_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include $(CHECK_CFLAGS)
 t_verbs_api_LDADD = -libverbs $(CHECK_LIBS) $(URING_LIBS) -lpthread
 
 check_PROGRAMS += t/verbs/hash
