@@ -2,9 +2,9 @@
 /*
  * mail.h - a mailbox: requests and replies of a control connection by shared memory, while the daemon looks there.
  *
- * A request by the socket costs either side a system call to write and one to read, and the daemon another one to find it.  Who makes
- * connections asks many times in a row; then the daemon looks for requests before it sleeps, and says so (looks).  All else goes
- * by the socket as ever: the first request, what comes with a descriptor, and the reply to one who does not wait any longer.
+ * A request by the socket costs either side a system call to write and one to read, and the daemon another one to find it.  A program
+ * that makes connections asks many times in a row; then the daemon looks for requests before it sleeps, and says so (looks).  All
+ * else goes by the socket as ever: the first request, what comes with a descriptor, and the reply to one who does not wait any longer.
  *
  *	program					daemon
  *	request; IDLE -> ASKED

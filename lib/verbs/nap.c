@@ -34,6 +34,8 @@ uint64_t pace_backlog(const struct pace *p)
 static _Thread_local struct {
 	uint64_t until;   /* of this spell of naps; 0: none */
 	uint64_t last_ns; /* how long the last one was */
+	uint64_t again;   /* one that begins before is twice as long */
+	uint64_t brief;   /* until then slices are short: the neighbour may come back */
 	const void *by;   /* the CQ that slept last: the others are polled once before the next nap */
 	unsigned others;
 	unsigned near; /* so many yields are still to be measured, as one that was not may have been long */
@@ -51,8 +53,10 @@ static uint64_t slice_keep_errno(uint64_t ns)
 	return was;
 }
 
-static void slice_own(void)
+static void slice_own(uint64_t now)
 {
+	if (!nap_slice || now < spell.brief)
+		return;
 	slice_keep_errno(nap_slice);
 	nap_slice = 0;
 }
@@ -63,15 +67,17 @@ void nap_slept(uint64_t from, uint64_t now)
 {
 	if (!is_long(from, now))
 		return;
-	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
+	spell.last_ns = from < spell.again ? 2 * spell.last_ns : SPELL_MIN;
 	if (spell.last_ns > SPELL_MAX)
 		spell.last_ns = SPELL_MAX;
 	spell.until = now + spell.last_ns;
+	spell.again = spell.until + spell.last_ns;
+	spell.brief = spell.until + SPELL_MAX;
 	if (!nap_slice)
 		nap_slice = slice_keep_errno(SLICE_SHORT_NS);
 }
 
-bool nap_near(void) { return spell.near || spell.last_ns; }
+bool nap_near(void) { return spell.near || spell.until || nap_slice; }
 
 /* The time of the last tick. */
 static struct timespec tick(void)
@@ -97,19 +103,15 @@ void nap_yielded(uint64_t from, uint64_t now)
 	spell.near -= spell.near > 0;
 	if (is_long(from, now)) {
 		nap_slept(from, now);
-	} else if (spell.last_ns) {
-		spell.until = spell.last_ns = 0;
-		slice_own();
+		return;
 	}
+	spell.until = 0;
+	slice_own(now);
 }
 
 bool nap_is_on(uint64_t now) { return now < spell.until; }
 
-void nap_found(uint64_t now)
-{
-	if (!nap_is_on(now))
-		slice_own();
-}
+void nap_found(uint64_t now) { slice_own(now); }
 
 bool nap(struct rd_cq *cq, uint64_t now)
 {

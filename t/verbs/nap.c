@@ -5,6 +5,7 @@
 #include "t/suite.h"
 
 #include <rdmad/own.h>
+#include <rdmad/slice.h>
 
 #include <sys/syscall.h>
 #include <time.h>
@@ -67,6 +68,15 @@ START_TEST(stream)
 }
 END_TEST
 
+/* Of this thread; 0: the kernel has none to tell. */
+static uint64_t slice(void)
+{
+	struct slice_attr a = { .size = sizeof(a) };
+
+	ck_assert_int_eq(syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0), 0);
+	return a.runtime;
+}
+
 /* One that is long beyond that is a sign; the naps end after a while, and one yield tries how it is then. */
 START_TEST(neighbour)
 {
@@ -80,7 +90,30 @@ START_TEST(neighbour)
 	ck_assert(!nap(&cq, then + 17 * MS));
 	nap_yielded(then + 17 * MS, then + 17 * MS + 10 * US); /* gone */
 	ck_assert(!nap(&cq, then + 17 * MS + 10 * US));
+	nap_found(then + 400 * MS);
 	ck_assert_uint_eq(nap_slice, 0);
+}
+END_TEST
+
+/* A short yield behind a spell does not say that it is gone: until it stays away slices are short, and naps become longer. */
+START_TEST(neighbour_comes_back)
+{
+	const uint64_t usual = slice(), then = AT + 2 * MS, later = then + 1000 * MS;
+
+	nap_yielded(AT, then);
+	nap_yielded(then + 5 * MS, then + 5 * MS + 10 * US);
+	ck_assert(!nap(&cq, then + 5 * MS + 10 * US));
+	nap_found(then + 6 * MS);
+	if (usual)
+		ck_assert_uint_eq(slice(), SLICE_SHORT_NS);
+	nap_yielded(then + 6 * MS, then + 7 * MS);
+	ck_assert(nap(&cq, then + 14 * MS));
+	nap_yielded(then + 16 * MS, then + 16 * MS + 10 * US);
+	nap_yielded(later, later + 10 * US);
+	ck_assert_uint_eq(slice(), usual);
+	nap_yielded(later, later + 2 * MS);
+	ck_assert(nap(&cq, later + 5 * MS));
+	ck_assert(!nap(&cq, later + 7 * MS));
 }
 END_TEST
 
@@ -110,6 +143,7 @@ static void yield_that_is(bool is_long)
  */
 START_TEST(measured_if_near)
 {
+	const uint64_t later = AT + 1000ull * MS;
 	unsigned n = 0;
 
 	yield_that_is(false);
@@ -128,10 +162,10 @@ START_TEST(measured_if_near)
 	}
 	while (--n) { /* the long one was one of them */
 		ck_assert(nap_near());
-		nap_yielded(AT, AT + 3 * US);
+		nap_yielded(later, later + 3 * US);
 	}
 	ck_assert(!nap_near());
 }
 END_TEST
 
-TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, another_cq)
+TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, neighbour_comes_back, another_cq)
