@@ -100,13 +100,12 @@ static int modify_check(struct call *call, const struct profile *p, uint32_t mas
 	return err;
 }
 
-static int steps_check(struct call *call, const struct profile *p)
+static int steps_check(struct call *call, const struct profile *p, const struct msg_steps *s)
 {
-	const struct msg_req *req = call->req;
 	int err = 0;
 
-	for (unsigned i = 0; i < req->qp_steps.n && i < MSG_STEPS && !err; i++)
-		err = modify_check(call, p, req->qp_steps.v[i].mask, &req->qp_steps.v[i].attr);
+	for (unsigned i = 0; i < s->n && i < MSG_STEPS && !err; i++)
+		err = modify_check(call, p, s->v[i].mask, &s->v[i].attr);
 	return err;
 }
 
@@ -116,9 +115,9 @@ static int sizes_check(struct call *call, const struct profile *p)
 	int err;
 
 	switch (req->op) {
-	case MSG_QP_CREATE: return qp_check(call, p);
+	case MSG_QP_CREATE: err = qp_check(call, p); return err ? err : steps_check(call, p, &req->qp.steps);
 	case MSG_QP_MODIFY: return modify_check(call, p, req->qp_mod.mask, &req->qp_mod.attr);
-	case MSG_QP_STEPS: return steps_check(call, p);
+	case MSG_QP_STEPS: return steps_check(call, p, &req->qp_steps.steps);
 	case MSG_CQ_CREATE: return most(call, EINVAL, "cqe", req->cq.cqe, p->max_cqe);
 	case MSG_CQ_RESIZE: return most(call, EINVAL, "cqe", req->cq_resize.cqe, p->max_cqe);
 	case MSG_SRQ_MODIFY:

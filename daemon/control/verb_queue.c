@@ -328,7 +328,7 @@ static int qp_caps_check(const struct msg_req *req)
 	    req->qp.type != QPT_XRC_SEND && req->qp.type != QPT_XRC_RECV && req->qp.type != QPT_RAW)
 		return EOPNOTSUPP;
 	if (cap->max_send_wr > RD_MAX_WR || cap->max_recv_wr > RD_MAX_WR || cap->max_send_sge > RD_MAX_SGE ||
-	    cap->max_recv_sge > RD_MAX_SGE || cap->max_inline > RD_MAX_INLINE)
+	    cap->max_recv_sge > RD_MAX_SGE || cap->max_inline > RD_MAX_INLINE || req->qp.steps.n > MSG_STEPS)
 		return EINVAL;
 	return 0;
 }
@@ -344,13 +344,40 @@ static int cq_ok(struct call *call, uint32_t handle)
 		       : 0;
 }
 
+/* With the rights that a device of its profile gives. */
+static int qp_change_as(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *to, uint32_t mask)
+{
+	struct qp_attr attr = *to;
+
+	attr.access = limits_access(c->dev->profile, attr.access);
+	return qp_change(c, qp, &attr, mask);
+}
+
+static int qp_steps(struct ctx *c, struct ctx_qp *qp, const struct msg_steps *s)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < s->n && !err; i++)
+		err = qp_change_as(c, qp, &s->v[i].attr, s->v[i].mask);
+	return err;
+}
+
 static int qp_create_job(struct job *j)
 {
 	int err = cq_ok(j->call, j->call->req->qp.send_cq);
 
 	if (!err)
 		err = cq_ok(j->call, j->call->req->qp.recv_cq);
-	return err ? err : qp_make(j->call->s->ctx, j->obj, j->call->req, j->arg);
+	if (!err)
+		err = qp_make(j->call->s->ctx, j->obj, j->call->req, j->arg);
+	if (err)
+		return err;
+	err = qp_steps(j->call->s->ctx, j->obj, &j->call->req->qp.steps);
+	if (err) {
+		obj_destroy(j->obj);
+		events_forget(j->obj);
+	}
+	return err;
 }
 
 static int target_create(struct job *j)
@@ -453,15 +480,6 @@ int verb_qp_create(struct call *call)
 	return 0;
 }
 
-/* With the rights that a device of its profile gives. */
-static int qp_change_as(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *to, uint32_t mask)
-{
-	struct qp_attr attr = *to;
-
-	attr.access = limits_access(c->dev->profile, attr.access);
-	return qp_change(c, qp, &attr, mask);
-}
-
 int verb_qp_modify(struct call *call)
 {
 	const struct msg_req *req = call->req;
@@ -477,15 +495,13 @@ int verb_qp_steps(struct call *call)
 	const struct msg_req *req = call->req;
 	struct ctx *c = call->s->ctx;
 	struct ctx_qp *qp = (struct ctx_qp *)obj_get(c, OBJ_QP, req->qp_steps.qpn);
-	int err = qp && req->qp_steps.n <= MSG_STEPS ? 0 : EINVAL;
+	int err = qp && req->qp_steps.steps.n <= MSG_STEPS ? 0 : EINVAL;
 
 	if (err)
 		return refuse(call, WHY_VERB_HANDLE, err,
 			      "there is no QP 0x%x of this program, or it shall make %u steps", req->qp_steps.qpn,
-			      req->qp_steps.n);
-	for (uint32_t i = 0; i < req->qp_steps.n && !err; i++)
-		err = qp_change_as(c, qp, &req->qp_steps.v[i].attr, req->qp_steps.v[i].mask);
-	return err;
+			      req->qp_steps.steps.n);
+	return qp_steps(c, qp, &req->qp_steps.steps);
 }
 
 int verb_qp_query(struct call *call)

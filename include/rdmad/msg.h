@@ -67,6 +67,15 @@ enum msg_mr_kind {
 
 #define MSG_STEPS 3u /* states that a QP is taken through by one request */
 
+/* As many of MSG_QP_MODIFY, one after the other. */
+struct msg_steps {
+	uint32_t n, rsv;
+	struct {
+		uint32_t mask, rsv;
+		struct qp_attr attr;
+	} v[MSG_STEPS];
+};
+
 enum msg_impair { IMPAIR_ADD = 1, IMPAIR_CLEAR };
 
 #define DUMP_BURSTS 1u /* TRACE: from now on, as long as this connection is there, each burst */
@@ -153,9 +162,9 @@ struct msg_req {
 		struct { uint32_t handle, rsv; uint64_t cookie; } cq_event;
 		struct { uint32_t pd, max_wr, max_sge, limit; uint64_t cookie; uint32_t xrcd, cq; /* 0: not of XRC */ } srq;
 		struct { uint32_t handle, mask /* 1 max_wr, 2 limit */, max_wr, limit; } srq_mod;
-		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type; uint16_t sq_sig_all, not_own; /* UD: its datagrams to groups do not come back to it */ uint32_t xrcd; /* XRC_RECV */ uint32_t wq; /* RAW_PACKET: a WQ; it has no packet socket */ uint64_t cookie; } qp;
+		struct { uint32_t pd, send_cq, recv_cq, srq /* 0: none */; struct qp_cap cap; uint32_t type; uint16_t sq_sig_all, not_own; /* UD: its datagrams to groups do not come back to it */ uint32_t xrcd; /* XRC_RECV */ uint32_t wq; /* RAW_PACKET: a WQ; it has no packet socket */ uint64_t cookie; struct msg_steps steps; } qp;
 		struct { uint32_t qpn, mask; struct qp_attr attr; } qp_mod;
-		struct { uint32_t qpn, n; struct { uint32_t mask, rsv; struct qp_attr attr; } v[MSG_STEPS]; } qp_steps;
+		struct { uint32_t qpn, rsv; struct msg_steps steps; } qp_steps;
 		struct { uint32_t qpn; uint32_t lid; uint8_t gid[16]; } mcast;
 		struct { uint32_t what; uint32_t qpn; /* WHY, TRACE: of that QP only, 0: of all */ uint32_t flags, rsv; } dump;
 		struct { uint32_t pd; uint32_t type; /* 1 or 2 */ } mw;

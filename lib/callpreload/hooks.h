@@ -31,6 +31,10 @@ void qp_ended(struct ibv_qp *, bool gone);
 void srq_made(struct ibv_srq *, uint32_t max_sge, bool xrc);
 void srq_ended(struct ibv_srq *, bool gone);
 
+/* librdmacm's, of libibverbs: lib/verbs/qp.h has its contract. */
+struct ibv_qp *rdmad_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, const struct ibv_qp_attr *,
+			       const int *mask, unsigned n);
+
 /* post.c; bad: the first that was not posted */
 bool send_posting(struct ibv_qp *, struct ibv_send_wr *);
 void send_posted(struct ibv_qp *, struct ibv_send_wr *bad, int err);

@@ -167,7 +167,6 @@ void id_event_drop(struct cma_id *);
 
 /* Moves the id's QP.  RTR and RTS by what the daemon says; the depths RDMA_MAX_...: as the daemon says. */
 int qp_connect(struct cma_id *, uint8_t resp, uint8_t init);
-int qp_init(struct cma_id *, struct ibv_qp *);
 /* An event has told these steps of the id's QP; NULL: those that one has told do not hold any more. */
 void steps_learn(struct cma_id *, const struct cmm_steps *);
 void qp_to_err(struct cma_id *);

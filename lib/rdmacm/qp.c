@@ -8,7 +8,9 @@
 
 #include "../verbs/attr.h"
 
-/* Of libibverbs; its contract is in lib/verbs/qp.h. */
+/* Of libibverbs; their contracts are in lib/verbs/qp.h. */
+struct ibv_qp *rdmad_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, const struct ibv_qp_attr *,
+			       const int *mask, unsigned n);
 int rdmad_qp_steps(struct ibv_qp *, const struct ibv_qp_attr *, const int *mask, unsigned n);
 
 static void attr_read(const struct cma_id *id, enum ibv_qp_state state, const struct qp_attr *m, uint32_t m_mask,
@@ -96,30 +98,6 @@ int qp_connect(struct cma_id *id, uint8_t resp, uint8_t init)
 	return rdmad_qp_steps(id->id.qp, a, mask, ARRAY_N(states));
 }
 
-/* A new QP: ready for receives; for datagrams ready altogether. */
-int qp_init(struct cma_id *id, struct ibv_qp *qp)
-{
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR };
-	struct cmm_steps s = steps_told(id);
-	struct ibv_qp_attr first;
-	int mask, err = 0;
-
-	if (s.known)
-		attr_read(id, IBV_QPS_INIT, &s.v[0].attr, s.v[0].mask, &first, &mask);
-	else
-		err = attr_ask(id, IBV_QPS_INIT, &first, &mask);
-	if (!err)
-		err = ibv_modify_qp(qp, &first, mask);
-	if (err || qp->qp_type != IBV_QPT_UD)
-		return err;
-	err = ibv_modify_qp(qp, &a, IBV_QP_STATE);
-	if (err)
-		return err;
-	a.qp_state = IBV_QPS_RTS;
-	a.sq_psn = 0;
-	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
-}
-
 void qp_to_err(struct cma_id *id)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
@@ -186,6 +164,24 @@ static int cqs_make(struct cma_id *id, struct ibv_qp_init_attr_ex *a)
 
 /* ---- create and destroy ---------------------------------------------------------------- */
 
+/* Ready for receives; for datagrams ready altogether. */
+static struct ibv_qp *qp_new(struct cma_id *id, struct ibv_qp_init_attr_ex *init)
+{
+	struct ibv_qp_attr a[] = { { 0 }, { .qp_state = IBV_QPS_RTR }, { .qp_state = IBV_QPS_RTS } };
+	int mask[] = { 0, IBV_QP_STATE, IBV_QP_STATE | IBV_QP_SQ_PSN };
+	struct cmm_steps s = steps_told(id);
+	int err = 0;
+
+	if (s.known)
+		attr_read(id, IBV_QPS_INIT, &s.v[0].attr, s.v[0].mask, &a[0], &mask[0]);
+	else
+		err = attr_ask(id, IBV_QPS_INIT, &a[0], &mask[0]);
+	if (!err)
+		return rdmad_create_qp(id->id.verbs, init, a, mask, init->qp_type == IBV_QPT_UD ? ARRAY_N(a) : 1);
+	errno = err;
+	return NULL;
+}
+
 static int pd_check(const struct cma_id *id, struct ibv_pd **pd)
 {
 	if (!*pd)
@@ -205,7 +201,7 @@ EXPORT int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex 
 {
 	struct cma_id *id = to_id(rid);
 	struct ibv_qp_init_attr_ex a = *attr;
-	struct ibv_qp *qp = NULL;
+	struct ibv_qp *qp;
 	int err;
 
 	if (rid->qp || !rid->verbs)
@@ -222,11 +218,9 @@ EXPORT int rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex 
 		err = cqs_make(id, &a);
 	if (err)
 		return fail(err);
-	qp = ibv_create_qp_ex(rid->verbs, &a);
-	err = qp ? qp_init(id, qp) : errno;
-	if (err) {
-		if (qp)
-			ibv_destroy_qp(qp);
+	qp = qp_new(id, &a);
+	if (!qp) {
+		err = errno;
 		cqs_free(id);
 		return fail(err);
 	}

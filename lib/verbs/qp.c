@@ -198,7 +198,8 @@ static int profile_check(struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
 	return f == FEATURES ? 0 : refuse_feature(c, 0, "ibv_create_qp_ex", EOPNOTSUPP, f);
 }
 
-struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a, struct ibv_wq *wq)
+struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a, struct ibv_wq *wq,
+		      const struct msg_steps *steps)
 {
 	struct rd_ctx *c = to_ctx(context);
 	struct msg_req req = { 0 };
@@ -226,6 +227,8 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 	qp_req(&req, a, c->attr.max_inline);
 	qp->wq = wq;
 	req.qp.wq = wq != NULL;
+	if (steps)
+		req.qp.steps = *steps;
 	req.qp.cookie = map_add(c, &qp->node, MAP_QP);
 	err = a->qp_type == IBV_QPT_RAW_PACKET && !wq ? raw_open(qp) : 0;
 	if (!err && a->qp_type == IBV_QPT_XRC_RECV)
@@ -261,7 +264,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 
 	if (a->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
 		return rss_create(context, a);
-	qp = qp_make(context, a, NULL);
+	qp = qp_make(context, a, NULL, NULL);
 	return qp ? &qp->qp : NULL;
 }
 
@@ -428,18 +431,44 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+static int steps_in(const struct rd_ctx *c, enum ibv_qp_type type, const struct ibv_qp_attr *attr, const int *mask,
+		    unsigned n, struct msg_steps *s)
+{
+	int err = n <= MSG_STEPS ? 0 : EINVAL;
+
+	s->n = n;
+	for (unsigned i = 0; i < n && !err; i++) {
+		s->v[i].mask = (uint32_t)mask_of_type(type, mask[i]);
+		err = attr_in(c, &s->v[i].attr, &attr[i], mask[i]);
+	}
+	return err;
+}
+
+EXPORT struct ibv_qp *rdmad_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *a,
+				      const struct ibv_qp_attr *attr, const int *mask, unsigned n)
+{
+	struct msg_steps s = { 0 };
+	int err = steps_in(to_ctx(context), a->qp_type, attr, mask, n, &s);
+	struct rd_qp *qp;
+
+	if (err)
+		return err_null(err);
+	qp = qp_make(context, a, NULL, &s);
+	if (!qp)
+		return NULL;
+	if (n)
+		state_changed(&qp->qp, attr[n - 1].qp_state);
+	return &qp->qp;
+}
+
 EXPORT int rdmad_qp_steps(struct ibv_qp *qp, const struct ibv_qp_attr *attr, const int *mask, unsigned n)
 {
-	struct msg_req req = { .op = MSG_QP_STEPS, .qp_steps = { .qpn = qp->handle, .n = n } };
+	struct msg_req req = { .op = MSG_QP_STEPS, .qp_steps.qpn = qp->handle };
 	struct ibv_qp_init_attr unused;
 	struct ibv_qp_attr got;
 	struct msg_rep rep;
-	int err = n <= MSG_STEPS ? 0 : EINVAL;
+	int err = steps_in(to_ctx(qp->context), qp->qp_type, attr, mask, n, &req.qp_steps.steps);
 
-	for (unsigned i = 0; i < n && !err; i++) {
-		req.qp_steps.v[i].mask = (uint32_t)mask_of_type(qp->qp_type, mask[i]);
-		err = attr_in(to_ctx(qp->context), &req.qp_steps.v[i].attr, &attr[i], mask[i]);
-	}
 	if (!err)
 		err = ctx_call(to_ctx(qp->context), &req, &rep);
 	if (!err && n)

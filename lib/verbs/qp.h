@@ -77,8 +77,8 @@ static inline uint32_t qp_create_flags(const struct ibv_qp_init_attr_ex *a)
 	return a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
 }
 
-/* wq: it is the QP behind this WQ.  NULL: errno. */
-struct rd_qp *qp_make(struct ibv_context *, struct ibv_qp_init_attr_ex *, struct ibv_wq *wq);
+/* wq: it is the QP behind this WQ, or NULL; steps: or NULL.  NULL: errno. */
+struct rd_qp *qp_make(struct ibv_context *, struct ibv_qp_init_attr_ex *, struct ibv_wq *wq, const struct msg_steps *);
 const char *state_str(enum ibv_qp_state);
 const char *opcode_str(unsigned int); /* of enum ibv_wr_opcode */
 
@@ -88,6 +88,9 @@ int post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad);
 void wr_ex_ops(struct rd_qp *); /* fills in the wr_* pointers */
 
+/* ibv_create_qp_ex() and up to MSG_STEPS times ibv_modify_qp(), by one request: all of it, or NULL and errno.  librdmacm's. */
+struct ibv_qp *rdmad_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, const struct ibv_qp_attr *,
+			       const int *mask, unsigned n);
 /* ibv_modify_qp() up to MSG_STEPS times by one request; after a refusal the steps before it are made.  librdmacm's. */
 int rdmad_qp_steps(struct ibv_qp *, const struct ibv_qp_attr *, const int *mask, unsigned n);
 

@@ -40,7 +40,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *a
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	w->qp = qp_make(context, &q, &w->wq);
+	w->qp = qp_make(context, &q, &w->wq, NULL);
 	if (!w->qp) {
 		free(w);
 		return NULL;
@@ -178,7 +178,7 @@ struct ibv_qp *rss_create(struct ibv_context *context, struct ibv_qp_init_attr_e
 		return err_null(err);
 	/* Nothing completes on it. */
 	q.send_cq = q.recv_cq = t->wq[0]->wq.cq;
-	qp = qp_make(context, &q, NULL);
+	qp = qp_make(context, &q, NULL, NULL);
 	if (!qp)
 		return NULL;
 	memcpy(qp->hash_key, a->rx_hash_conf.rx_hash_key, sizeof(qp->hash_key));

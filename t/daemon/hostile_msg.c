@@ -541,45 +541,5 @@ START_TEST(small_files)
 }
 END_TEST
 
-/* A device that has no atomics gives no right to them, in whatever request it is asked for. */
-START_TEST(rights)
-{
-	static const char text[] = "profile plain { refuse = { \"atomics\" } }\n"
-				   "device plain { profile = \"plain\"\n netdev = \"lo\" }\n";
-	const struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC };
-	const uint32_t mask = QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_ACCESS_FLAGS;
-	char conf[] = "/tmp/rdmad-rights.XXXXXX", option[64];
-	struct msg_req req;
-	struct msg_rep rep;
-	int file = mkstemp(conf);
-	struct cx c;
-
-	ck_assert_int_eq(write(file, text, sizeof(text) - 1), sizeof(text) - 1);
-	close(file);
-	snprintf(option, sizeof(option), "--config=%s", conf);
-	own_network();
-	daemon_start_with(option);
-	unlink(conf);
-	cx_open(&c);
-	for (unsigned steps = 0; steps < 2; steps++) {
-		cx_state(&c, QPS_RESET);
-		if (steps)
-			req = (struct msg_req){ .op = MSG_QP_STEPS,
-						.qp_steps = {
-							.qpn = c.qpn, .n = 1, .v = { { .mask = mask, .attr = a } } } };
-		else
-			req = (struct msg_req){ .op = MSG_QP_MODIFY,
-						.qp_mod = { .qpn = c.qpn, .mask = mask, .attr = a } };
-		ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
-		req = (struct msg_req){ .op = MSG_QP_QUERY, .id.handle = c.qpn };
-		ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
-		ck_assert_uint_eq(rep.qp_query.attr.access, ACC_REMOTE_WRITE);
-	}
-	cx_close(&c);
-	daemon_clean();
-	daemon_stop();
-}
-END_TEST
-
 TEST_MAIN("ctl: hostile messages", no_descriptor, small_files, lengths, order, captures, foreign, limits, resizes, busy,
-	  counting, descriptors, flood, rights)
+	  counting, descriptors, flood)

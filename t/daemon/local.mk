@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Each starts ./rdmad for itself, at an abstract socket of its own.
-DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/mail t/daemon/cm t/daemon/cm_id
+DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_qp t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/mail t/daemon/cm t/daemon/cm_id
 check_PROGRAMS += $(DAEMON_TESTS)
 TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
@@ -10,6 +10,8 @@ DAEMON_TEST_LIBS = $(CHECK_LIBS) $(JANSSON_LIBS)
 
 t_daemon_hostile_msg_SOURCES = t/daemon/hostile_msg.c t/daemon/client.c
 t_daemon_hostile_msg_LDADD = $(DAEMON_TEST_LIBS)
+t_daemon_hostile_qp_SOURCES = t/daemon/hostile_qp.c t/daemon/client.c
+t_daemon_hostile_qp_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_hostile_ring_SOURCES = t/daemon/hostile_ring.c t/daemon/client.c
 t_daemon_hostile_ring_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_hostile_seg_SOURCES = t/daemon/hostile_seg.c t/daemon/client.c

@@ -329,6 +329,7 @@ static void request(struct world *w)
 			req.qp.xrcd = number(w, OBJ_XRCD);
 			req.qp.recv_cq = req.qp.srq = 0;
 		}
+		req.qp.steps.n %= MSG_STEPS + 2;
 		break;
 	}
 	if (how & 16)

@@ -107,6 +107,13 @@ static void right_qp(struct foe *f, const struct foe_link *l, struct msg_req *r)
 	r->qp.not_own = foe_odds(f, 2);
 	r->qp.xrcd = foe_made(f, l, OF_XRCD);
 	r->qp.wq = r->qp.type == QPT_RAW && foe_odds(f, 2);
+	if (foe_odds(f, 4)) {
+		struct qp_attr init = { .state = QPS_INIT, .port = (uint8_t)(1 + foe_odds(f, 8)) };
+
+		r->qp.steps.n = 1 + foe_odds(f, 8);
+		r->qp.steps.v[0].mask = QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS;
+		r->qp.steps.v[0].attr = init;
+	}
 }
 
 /* Steps to RTS: 1 2 3 of RC, 1 6 5 of UC, 4 7 5 of UD; of whichever QP to whoever. */

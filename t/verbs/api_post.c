@@ -461,20 +461,28 @@ START_TEST(query_unasked)
 }
 END_TEST
 
-/* Of the steps of librdmacm the second one is refused: the first one counts. */
+/* A QP with the steps of librdmacm: of two the second one is refused, and there is no QP; one, and it takes receives. */
 START_TEST(steps)
 {
-	int (*go)(struct ibv_qp *, const struct ibv_qp_attr *, const int *, unsigned);
-	struct ibv_qp_attr a[2] = { { .qp_state = IBV_QPS_INIT, .port_num = 1 }, { .qp_state = IBV_QPS_RTR } };
+	struct ibv_qp *(*make)(struct ibv_context *, struct ibv_qp_init_attr_ex *, const struct ibv_qp_attr *,
+			       const int *mask, unsigned);
+	const struct ibv_qp_attr a[2] = { { .qp_state = IBV_QPS_INIT, .port_num = 1 }, { .qp_state = IBV_QPS_RTR } };
 	const int mask[2] = { IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, IBV_QP_STATE };
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_RC,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD,
+					    .cap = { DEPTH, DEPTH, 1, 1, 0 } };
 	struct ibv_qp *qp;
 	struct fix f;
 
 	fix_open(&f);
-	qp = fix_qp(&f, IBV_QPT_RC, DEPTH, NULL);
-	*(void **)&go = dlsym(RTLD_DEFAULT, "rdmad_qp_steps");
-	ck_assert(qp && go);
-	ck_assert_int_eq(go(qp, a, mask, 2), EINVAL);
+	init.pd = f.pd;
+	init.send_cq = init.recv_cq = f.cq;
+	*(void **)&make = dlsym(RTLD_DEFAULT, "rdmad_create_qp");
+	ck_assert(make);
+	ck_assert(!make(f.ctx, &init, a, mask, 2));
+	ck_assert_int_eq(errno, EINVAL);
+	qp = make(f.ctx, &init, a, mask, 1);
+	ck_assert(qp);
 	ck_assert_int_eq(qp->state, IBV_QPS_INIT);
 	ck_assert_int_eq(fix_recv(&f, qp, 1, 4096, 64), 0);
 	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
