@@ -127,9 +127,11 @@ libdaemon_a_SOURCES = \
 	daemon/cma/cma_agent.c \
 	daemon/cma/cma_conn.c \
 	daemon/cma/cma_event.c \
+	daemon/cma/cma_hooks.c \
 	daemon/cma/cma_id.c \
 	daemon/cma/cma_mcast.c \
 	daemon/cma/cma_port.c \
+	daemon/cma/cma_qp.c \
 	daemon/cma/cma_refuse.c \
 	daemon/cma/neigh.c \
 	daemon/control/busy.c \

@@ -20,11 +20,6 @@
 
 struct cma_count cma_count;
 
-static void no_refused(struct session *, unsigned, int, const char *) {}
-static void no_event(const struct cma_id *, unsigned, int) {}
-
-struct cma_hooks cma_hooks = { no_refused, no_event };
-
 static struct ev_loop *cma_loop;
 static ev_async agents_spoke;
 
@@ -166,8 +161,6 @@ static int call_query(struct cma_call *c) { return info(c, 0); }
 static int call_listen(struct cma_call *c) { return info(c, cma_listen(c->id, c->req->listen.backlog)); }
 static int call_route(struct cma_call *c) { return cma_resolve_route(c->id); }
 static int call_connect(struct cma_call *c) { return cma_connect(c->id, &c->req->conn.conn); }
-static int call_establish(struct cma_call *c) { return cma_establish(c->id); }
-static int call_disconnect(struct cma_call *c) { return cma_disconnect(c->id); }
 static int call_notify(struct cma_call *c) { return cma_notify(c->id, c->req->notify.event); }
 static int call_get_event(struct cma_call *c) { return cma_event_get(c->ch, &c->rep->event); }
 
@@ -176,18 +169,35 @@ static int call_resolve(struct cma_call *c)
 	return cma_resolve_addr(c->id, &c->req->resolve.src, &c->req->resolve.dst, c->req->resolve.timeout_ms);
 }
 
-/* Events may come as soon as the REP is out: they need the cookie. */
+/* The QP is ready before the peer may send.  Events may come as soon as the REP is out: they need the cookie. */
 static int call_accept(struct cma_call *c)
 {
 	uint64_t before = c->id->cookie;
-	int err;
+	int err = cma_qp_connect(c->id, &c->req->conn.qp, &c->req->conn.conn);
 
+	if (err)
+		return err;
 	if (c->id->passive)
 		c->id->cookie = c->req->conn.cookie;
 	err = cma_accept(c->id, &c->req->conn.conn);
-	if (err)
-		c->id->cookie = before;
+	if (!err)
+		return 0;
+	c->id->cookie = before;
+	cma_qp_end(c->id, &c->req->conn.qp);
 	return err;
+}
+
+static int call_establish(struct cma_call *c)
+{
+	int err = cma_qp_connect(c->id, &c->req->own, NULL);
+
+	return err ? err : cma_establish(c->id);
+}
+
+static int call_disconnect(struct cma_call *c)
+{
+	c->rep->end.qp_err = cma_qp_end(c->id, &c->req->own);
+	return cma_disconnect(c->id);
 }
 
 static int call_reject(struct cma_call *c)
@@ -203,10 +213,8 @@ static int call_qp(struct cma_call *c)
 {
 	if (c->req->qp.state > QPS_ERR)
 		return EINVAL;
-	return cma_qp_attrs(c->id, &(uint8_t){ (uint8_t)c->req->qp.state }, 1, &c->rep->qp.attr, &c->rep->qp.mask);
+	return cma_qp_attrs(c->id, &(uint8_t){ (uint8_t)c->req->qp.state }, 1, &c->rep->qp);
 }
-
-static int call_qp_steps(struct cma_call *c) { return cma_qp_steps(c->id, 3, &c->rep->steps); }
 
 /* rdma_set_option(); level 0, RDMA_OPTION_ID.  A path (level 1) is the host's here, not the program's. */
 static int call_option(struct cma_call *c)

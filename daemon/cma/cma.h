@@ -176,6 +176,8 @@ struct cma_hooks {
 	void (*refused)(struct session *, unsigned op, int err, const char *reason);
 	void (*event)(const struct cma_id *, unsigned type,
 		      int status); /* enum cma_event_type; status as in struct cmm_event */
+	/* as if the client of this session, which has a context, had made the request: 0 or errno */
+	int (*verb)(struct session *, const struct msg_req *);
 };
 extern struct cma_hooks cma_hooks;
 /* How many there are; for stats. */
@@ -265,9 +267,14 @@ int cma_establish(struct cma_id *);
 int cma_reject(struct cma_id *, uint16_t reason, const uint8_t *data, size_t len);
 int cma_disconnect(struct cma_id *);
 int cma_notify(struct cma_id *, uint32_t event);
-int cma_qp_attrs(struct cma_id *, const uint8_t *states, unsigned n, struct qp_attr *, uint32_t *mask);
-int cma_qp_steps(struct cma_id *, unsigned n, struct cmm_steps *); /* the first n */
 void cma_path_av(const struct cma_id *, struct av *);
+
+/* ---- cma_qp.c -------------------------------------------------------------------------- */
+
+int cma_qp_attrs(struct cma_id *, const uint8_t *states, unsigned n, struct cmm_attr *);
+/* To RTS; with the depths of conn, if any.  0 or errno: then it has come as far as it could. */
+int cma_qp_connect(struct cma_id *, const struct cmm_qp *, const struct cmm_conn *);
+int cma_qp_end(const struct cma_id *, const struct cmm_qp *); /* to ERR */
 
 /* ---- cma_mcast.c ----------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cma_conn.c - from an id's addresses to the messages of the CM, and to the attributes of its QP.
+ * cma_conn.c - from an id's addresses to the messages of the CM.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -478,107 +478,4 @@ int cma_notify(struct cma_id *id, uint32_t event)
 	if (!id->cm_id || event != EV_COMM_EST)
 		return EINVAL;
 	return agent_call(id->dev, job_established, &j);
-}
-
-/* ---- the QP ---------------------------------------------------------------------------------------- */
-
-struct qp_ask {
-	uint32_t cm_id;
-	struct cm_qp qp;
-};
-
-static int job_qp(struct cm *cm, void *arg, mono_t)
-{
-	struct qp_ask *a = arg;
-
-	return cm_qp_get(cm, a->cm_id, &a->qp) ? 0 : EINVAL;
-}
-
-static void attr_init(struct cma_id *id, struct qp_attr *a, uint32_t *mask)
-{
-	a->port = 1;
-	*mask = QPA_STATE | QPA_PKEY_INDEX | QPA_PORT;
-	if (id->qp_type == QPT_UD) {
-		if (!id->qkey)
-			id->qkey = CMA_UDP_QKEY;
-		a->qkey = id->qkey;
-		*mask |= QPA_QKEY;
-		return;
-	}
-	*mask |= QPA_ACCESS_FLAGS;
-	if (id->cm_id)
-		a->access = ACC_REMOTE_WRITE | (id->resp_res ? ACC_REMOTE_READ | ACC_REMOTE_ATOMIC : 0);
-}
-
-/* Rule 7.8. */
-static void attr_rtr(const struct cma_id *id, const struct cm_qp *q, struct qp_attr *a, uint32_t *mask)
-{
-	a->av = (struct av){ .flow_label = q->route.flow_label,
-			     .sgid_index = id->sgid_index,
-			     .hop_limit = q->route.hop_limit,
-			     .tclass = q->route.tclass };
-	memcpy(a->av.dgid, q->route.dgid, 16);
-	a->path_mtu = q->mtu;
-	a->dest_qpn = q->dest_qpn;
-	a->rq_psn = id->psn;
-	*mask = QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN;
-	if (id->qp_type == QPT_UC)
-		return;
-	a->max_dest_rd_atomic = q->max_dest_rd_atomic;
-	a->min_rnr_timer = q->min_rnr_timer;
-	*mask |= QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
-}
-
-static void attr_rts(const struct cma_id *id, const struct cm_qp *q, struct qp_attr *a, uint32_t *mask)
-{
-	a->sq_psn = q->sq_psn;
-	*mask = QPA_STATE | QPA_SQ_PSN;
-	if (id->qp_type == QPT_UC)
-		return;
-	a->timeout = id->timeout_set ? id->timeout : q->timeout; /* RDMA_OPTION_ID_ACK_TIMEOUT */
-	a->retry_cnt = q->retry_cnt;
-	a->rnr_retry = q->rnr_retry;
-	a->max_rd_atomic = q->max_rd_atomic;
-	*mask |= QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
-}
-
-/* The agent is asked once, for all states. */
-int cma_qp_attrs(struct cma_id *id, const uint8_t *states, unsigned n, struct qp_attr *a, uint32_t *mask)
-{
-	struct qp_ask ask = { .cm_id = id->cm_id };
-	bool asked = false;
-	int err = id->dev ? 0 : EINVAL;
-
-	for (unsigned i = 0; i < n && !err; i++) {
-		a[i] = (struct qp_attr){ .state = states[i] };
-		if (!id->cm_id || id->qp_type == QPT_UD || states[i] == QPS_INIT) {
-			attr_init(id, &a[i], &mask[i]);
-			continue;
-		}
-		if (states[i] != QPS_RTR && states[i] != QPS_RTS)
-			return EINVAL;
-		if (!asked)
-			err = agent_ask(id->dev, job_qp, &ask);
-		asked = true;
-		if (!err && states[i] == QPS_RTR)
-			attr_rtr(id, &ask.qp, &a[i], &mask[i]);
-		else if (!err)
-			attr_rts(id, &ask.qp, &a[i], &mask[i]);
-	}
-	return err;
-}
-
-int cma_qp_steps(struct cma_id *id, unsigned n, struct cmm_steps *s)
-{
-	static const uint8_t states[3] = { QPS_INIT, QPS_RTR, QPS_RTS };
-	struct qp_attr a[3];
-	uint32_t mask[3];
-	int err = cma_qp_attrs(id, states, n, a, mask);
-
-	s->known = err ? 0 : n;
-	for (unsigned i = 0; i < s->known; i++) {
-		s->v[i].attr = a[i];
-		s->v[i].mask = mask[i];
-	}
-	return err;
 }

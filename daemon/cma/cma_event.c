@@ -87,16 +87,12 @@ static void record_free(struct cma_record *r)
 }
 
 /* With the event, what the library would ask for next.  Of datagrams it asks when it needs it: to ask settles the Q_Key. */
-static void steps_add(struct cma_id *id, struct cmm_event *ev)
+static void init_add(struct cma_id *id, struct cmm_event *ev)
 {
-	if (id->qp_type == QPT_UD || ev->status)
-		return;
-	switch (ev->type) {
-	case CMA_EV_ADDR_RESOLVED:
-	case CMA_EV_ROUTE_RESOLVED: cma_qp_steps(id, 1, &ev->steps); break;
-	case CMA_EV_CONNECT_REQUEST:
-	case CMA_EV_CONNECT_RESPONSE: cma_qp_steps(id, 3, &ev->steps); break;
-	}
+	if (id->qp_type != QPT_UD && !ev->status &&
+	    (ev->type == CMA_EV_ADDR_RESOLVED || ev->type == CMA_EV_ROUTE_RESOLVED ||
+	     ev->type == CMA_EV_CONNECT_REQUEST))
+		cma_qp_attrs(id, &(uint8_t){ QPS_INIT }, 1, &ev->init);
 }
 
 int cma_event_get(struct cma_channel *ch, struct cmm_event *ev)
@@ -108,7 +104,7 @@ int cma_event_get(struct cma_channel *ch, struct cmm_event *ev)
 	r = LINK_OF(ch->records.next, struct cma_record, link);
 	*ev = r->ev;
 	cma_id_info(r->fresh ? r->fresh : r->id, &ev->info);
-	steps_add(r->fresh ? r->fresh : r->id, ev);
+	init_add(r->fresh ? r->fresh : r->id, ev);
 	if (r->group)
 		r->group->told++;
 	else

@@ -26,6 +26,9 @@ struct call {
 /* Control thread: runs the handler of req->op; 0 or errno. */
 int verb_call(struct ev_loop *, struct call *);
 
+/* The same for a request of no descriptor and no reply, which the daemon itself makes on behalf of a client with a context. */
+int verb_for(struct session *, const struct msg_req *);
+
 /* The handlers, one for each row of msg.def; 0 or errno. */
 #define MSG(name, row, needs, handler, verb) int verb_##handler(struct call *);
 #define MSG_FREE(name, object, verb)

@@ -4,6 +4,7 @@
 
 #include "../cma/cma.h"
 #include "../shard/hooks.h"
+#include "call.h"
 #include "ctl.h"
 #include "ends.h"
 #include "session.h"
@@ -19,4 +20,5 @@ void control_hooks(void)
 	hooks.mcast_forget = mcast_forget;
 	cma_hooks.refused = why_cm_call;
 	cma_hooks.event = why_cm_event;
+	cma_hooks.verb = verb_for;
 }

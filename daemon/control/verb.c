@@ -106,6 +106,7 @@ static int ctx_reply(struct call *call, int event_fd, int token_fd)
 		c->kick_fd = -1;
 	call->rep->open.bell_len = (uint32_t)c->bell_shm.len;
 	call->rep->open.ctx = c->id;
+	call->rep->open.key = c->key;
 	call->fds[0] = c->bell_shm.fd;
 	call->fds[1] = kick;
 	call->fds[2] = event_fd;
@@ -141,6 +142,7 @@ static int ctx_begin(struct call *call, struct device *dev, struct ctx *like)
 		return err;
 	}
 	s->ctx->runs = s->runs;
+	s->ctx->session = s;
 	return ctx_reply(call, event, token);
 }
 
@@ -346,4 +348,12 @@ int verb_call(struct ev_loop *loop, struct call *call)
 	if (err && err != EINPROGRESS) /* that is a question */
 		why_verb(call, err);
 	return err;
+}
+
+int verb_for(struct session *s, const struct msg_req *req)
+{
+	struct msg_rep rep = { 0 };
+	struct call call = { .s = s, .req = req, .rep = &rep, .fd_in = -1 };
+
+	return verb_call(NULL, &call);
 }

@@ -161,7 +161,7 @@ int ctx_open(struct ctx **out, struct device *dev, struct ctx *like, const struc
 	c->pid = who->pid;
 	c->uid = who->uid;
 	memcpy(c->prog, prog, sizeof(c->prog));
-	err = family_join(c, like);
+	err = getentropy(&c->key, sizeof(c->key)) ? EIO : family_join(c, like);
 	if (!err)
 		err = ctx_fds(c, event_fd, token_fd);
 	if (!err) {

@@ -54,7 +54,9 @@ struct ctx {
 	struct shard *shard;
 	struct device *dev;
 	struct hca *hca;
-	unsigned id; /* for logs and rdmactl */
+	unsigned id;             /* for logs and rdmactl */
+	uint64_t key;            /* who knows it may have its QPs moved: struct cmm_qp */
+	struct session *session; /* the control half's */
 	pid_t pid;
 	uid_t uid;
 	mono_t why_since; /* why.c's: causes told since then */

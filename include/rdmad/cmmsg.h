@@ -23,7 +23,8 @@
  * ENOENT.  Events say the cookie that the program gave its id.  An id made by CONNECT_REQUEST has cookie 0
  * until CMM_ACCEPT gives it one; while it has none, it has no events.
  *
- * QPs are the library's: it makes them in a verbs context (device: name) and moves them by CMM_INIT_QP_ATTR.
+ * QPs are the library's: it makes them in a verbs context (device: name), in INIT as the events say.  From there on the daemon
+ * moves them, with the messages of the CM; a request that fails may have moved it.
  */
 #ifndef RDMAD_CMMSG_H
 #define RDMAD_CMMSG_H
@@ -84,13 +85,17 @@ struct cmm_info {
 	uint8_t rsv[2];
 };
 
-/* Attributes of a QP of the id for INIT, RTR, RTS: the first known of them; for the rest the library asks (CMM_QP_STEPS). */
-struct cmm_steps {
-	uint32_t known, rsv;
-	struct {
-		struct qp_attr attr;
-		uint32_t mask; /* enum qp_attr_bit */
-	} v[3];
+/* The program's QP, which the daemon moves with the request; qpn 0: there is none, or it is the program's business. */
+struct cmm_qp {
+	uint64_t key; /* msg_rep.open.key of its context: who knows it may */
+	uint32_t qpn, rsv;
+};
+
+/* Attributes of a QP of the id for a state. */
+struct cmm_attr {
+	struct qp_attr attr;
+	uint32_t mask; /* enum qp_attr_bit */
+	uint32_t rsv;
 };
 
 /* The numbers of struct rdma_cm_event. */
@@ -111,7 +116,7 @@ struct cmm_event {
 	struct av av;  /* sgid_index is that of info's device */
 	struct cmm_conn conn;
 	struct cmm_info info; /* as CMM_QUERY of id would have it now */
-	struct cmm_steps steps;
+	struct cmm_attr init; /* for INIT; mask 0: it has to be asked for */
 };
 
 /* clang-format off */
@@ -129,7 +134,9 @@ struct cmm_req {
 		struct { uint32_t timeout_ms; } route;
 		struct { uint32_t backlog; } listen;
 		struct { uint64_t cookie; /* ACCEPT: the id's from now on; else ignored */
+			 struct cmm_qp qp; /* ACCEPT: to RTS */
 			 struct cmm_conn conn; } conn;	/* CONNECT, ACCEPT */
+		struct cmm_qp own;	/* ESTABLISH: to RTS; DISCONNECT: to ERR */
 		struct { uint8_t data_len, reason /* 0: 28, consumer defined; or 35, vendor option (ECE) */;
 			 uint8_t rsv[2];
 			 uint8_t data[CMM_DATA]; } reject;
@@ -169,8 +176,8 @@ struct cmm_rep {
 		struct { uint32_t id; } create;
 		struct { uint32_t events; } gone;
 		struct cmm_info info;
-		struct { struct qp_attr attr; uint32_t mask; /* enum qp_attr_bit */ } qp;
-		struct cmm_steps steps;
+		struct cmm_attr qp;
+		struct { int32_t qp_err; /* of its way to ERR; the rest is done all the same */ } end;
 		struct { uint32_t group; } join;
 		struct cmm_event event;
 	};

@@ -223,7 +223,7 @@ struct msg_rep {
 	union {
 		struct { uint32_t abi; uint32_t pid; char version[RDMAD_NAME_LEN]; } hello;
 		struct { uint32_t n; uint32_t rsv; struct msg_device dev[1]; } devices; /* how many there are; the one that was asked for */
-		struct { uint32_t bell_len; uint32_t ctx; struct msg_device dev; } open;
+		struct { uint32_t bell_len; uint32_t ctx; struct msg_device dev; uint64_t key; /* of struct cmm_qp */ } open;
 		struct msg_device_attr device;
 		struct msg_port_attr port;
 		struct msg_gid gid;

@@ -99,16 +99,16 @@ struct group {
 
 struct cma_id {
 	struct rdma_cm_id id;
-	struct cma_id *next;    /* of its bucket */
-	uint64_t cookie;        /* never used twice: an event after the id's end finds nothing */
-	uint32_t handle;        /* the daemon's */
-	bool cookie_told;       /* the daemon knows the cookie; not so for a request that is not accepted */
-	bool sync;              /* every call waits; the channel is the id's own */
-	bool removed;           /* its DEVICE_REMOVAL was given */
-	bool broken;            /* its QP could not be connected: later events of that connection are not shown */
-	struct dev *dev;        /* NULL: bound to none */
-	uint8_t resp, init;     /* what the peer's request allows at most */
-	struct cmm_steps steps; /* of its QP, as far as an event has told; under the lock */
+	struct cma_id *next;       /* of its bucket */
+	uint64_t cookie;           /* never used twice: an event after the id's end finds nothing */
+	uint32_t handle;           /* the daemon's */
+	bool cookie_told;          /* the daemon knows the cookie; not so for a request that is not accepted */
+	bool sync;                 /* every call waits; the channel is the id's own */
+	bool removed;              /* its DEVICE_REMOVAL was given */
+	bool broken;               /* its QP could not be connected: later events of that connection are not shown */
+	struct dev *dev;           /* NULL: bound to none */
+	uint8_t resp, init;        /* what the peer's request allows at most */
+	struct cmm_attr init_attr; /* of its QP in INIT, as an event has told, or mask 0; under the lock */
 	struct group *groups;
 	void *connect; /* private data of rdma_getaddrinfo(), or NULL */
 	size_t connect_len;
@@ -165,10 +165,12 @@ void id_event_drop(struct cma_id *);
 
 /* ---- qps, groups ------------------------------------------------------------------- */
 
-/* Moves the id's QP.  RTR and RTS by what the daemon says; the depths RDMA_MAX_...: as the daemon says. */
-int qp_connect(struct cma_id *, uint8_t resp, uint8_t init);
-/* An event has told these steps of the id's QP; NULL: those that one has told do not hold any more. */
-void steps_learn(struct cma_id *, const struct cmm_steps *);
+/* An event has told of its QP in INIT; NULL: what one has told does not hold any more. */
+void init_learn(struct cma_id *, const struct cmm_attr *);
+/* The id's QP, for the daemon to move it with a request. */
+struct cmm_qp qp_name(const struct cma_id *);
+/* It has, to that state; or an errno. */
+void qp_moved(struct cma_id *, enum ibv_qp_state, int err);
 void qp_to_err(struct cma_id *);
 
 /* MULTICAST_JOIN came: attaches the id's QP.  0 or an errno. */

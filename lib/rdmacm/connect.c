@@ -4,7 +4,7 @@
  *
  *	active			passive
  *	rdma_connect()   -->	CONNECT_REQUEST
- *				rdma_accept(): QP to RTR, RTS
+ *				rdma_accept(): QP to RTR, RTS; REP
  *	(event.c: QP to    <--
  *	RTR, RTS; RTU)   -->	ESTABLISHED
  *	ESTABLISHED
@@ -97,7 +97,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 	req.conn.conn.ece_vendor = id->ece.vendor_id;
 	if (!err)
 		err = conn_fill(id, &req.conn.conn, p, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
-	steps_learn(id, NULL); /* the rights in INIT are others from now on */
+	init_learn(id, NULL); /* the rights in INIT are others from now on */
 	if (!err)
 		err = id_call(id, &req, NULL);
 	return err ? fail(err) : id_wait(id);
@@ -113,16 +113,16 @@ EXPORT int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 	if (!err)
 		err = conn_fill(id, c, p, id->resp, id->init);
 	c->ece_vendor = id->remote_ece.vendor_id; /* options answer those of the request */
-	if (!err && rid->qp && !is_ud(id))
-		err = qp_connect(id, c->responder_resources, c->initiator_depth);
 	if (err)
 		return fail(err);
+	if (!is_ud(id))
+		req.conn.qp = qp_name(id);
 	req.conn.cookie = id->cookie;
 	err = id_call(id, &req, NULL);
-	if (err) {
-		qp_to_err(id);
+	if (req.conn.qp.qpn)
+		qp_moved(id, IBV_QPS_RTS, err);
+	if (err)
 		return fail(err);
-	}
 	id->cookie_told = true;
 	if (is_ud(id)) { /* answered, and nothing more comes of it */
 		id_event_drop(id);
@@ -160,10 +160,13 @@ EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t len)
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *rid)
 {
+	struct cmm_req req = { .op = CMM_DISCONNECT };
 	struct cma_id *id = to_id(rid);
+	struct cmm_rep rep;
 	int err;
 
-	qp_to_err(id);
-	err = id_call_op(id, CMM_DISCONNECT);
+	req.own = qp_name(id);
+	err = id_call(id, &req, &rep);
+	qp_moved(id, IBV_QPS_ERR, err ? err : rep.end.qp_err);
 	return err ? fail(err) : id_wait(id);
 }

@@ -123,7 +123,7 @@ static int request_id(struct cma_id *listen, struct chan *from, const struct cmm
 	id->handle = m->id;
 	id->resp = m->conn.responder_resources;
 	id->init = m->conn.initiator_depth;
-	steps_learn(id, &m->steps);
+	init_learn(id, &m->init);
 	ece_learn(id, m);
 	err = id_update(id, &m->info);
 	if (!err && listen->sync && rdma_migrate_id(&id->id, NULL))
@@ -151,19 +151,18 @@ static bool on_request(struct cma_event *e, struct chan *from, const struct cmm_
 static void on_response(struct cma_event *e, const struct cmm_event *m)
 {
 	struct cma_id *id = e->owner;
-	struct cmm_req rej = { .op = CMM_REJECT };
+	struct cmm_req req = { .op = CMM_ESTABLISH }, rej = { .op = CMM_REJECT };
 	int err;
 
 	ece_learn(id, m);
 	if (!id->id.qp)
 		return;
 	err = m->conn.ece_vendor && m->conn.ece_vendor != id->ece.vendor_id ? EINVAL : 0;
-	steps_learn(id, &m->steps);
+	req.own = qp_name(id);
 	if (!err)
-		err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
-	if (!err)
-		err = id_call_op(id, CMM_ESTABLISH);
+		err = id_call(id, &req, NULL);
 	if (!err) {
+		qp_moved(id, IBV_QPS_RTS, 0);
 		e->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return;
 	}
@@ -177,7 +176,7 @@ static void on_update(struct cma_event *e, const struct cmm_event *m, enum rdma_
 {
 	int err = id_update(e->owner, &m->info);
 
-	steps_learn(e->owner, &m->steps);
+	init_learn(e->owner, &m->init);
 	if (err)
 		event_fail(e, bad, err);
 }

@@ -19,7 +19,7 @@ EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *val
 	req.option.name = (uint32_t)name;
 	req.option.len = (uint32_t)len;
 	memcpy(req.option.value, val, len);
-	steps_learn(to_id(id), NULL);
+	init_learn(to_id(id), NULL);
 	return result(id_call(to_id(id), &req, NULL));
 }
 

@@ -7,20 +7,21 @@
 #include "cma.h"
 
 #include "../verbs/attr.h"
+#include "../verbs/ctx.h"
 
 /* Of libibverbs; their contracts are in lib/verbs/qp.h. */
 struct ibv_qp *rdmad_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, const struct ibv_qp_attr *,
 			       const int *mask, unsigned n);
-int rdmad_qp_steps(struct ibv_qp *, const struct ibv_qp_attr *, const int *mask, unsigned n);
+void rdmad_qp_state(struct ibv_qp *, enum ibv_qp_state);
 
-static void attr_read(const struct cma_id *id, enum ibv_qp_state state, const struct qp_attr *m, uint32_t m_mask,
-		      struct ibv_qp_attr *a, int *mask)
+static void attr_read(const struct cma_id *id, enum ibv_qp_state state, const struct cmm_attr *m, struct ibv_qp_attr *a,
+		      int *mask)
 {
-	qp_attr_from(a, m);
+	qp_attr_from(a, &m->attr);
 	a->qp_state = state;
-	if (m_mask & QPA_AV)
-		av_to_attr(&m->av, id->id.port_num, &a->ah_attr);
-	*mask = (int)m_mask;
+	if (m->mask & QPA_AV)
+		av_to_attr(&m->attr.av, id->id.port_num, &a->ah_attr);
+	*mask = (int)m->mask;
 }
 
 static int attr_ask(struct cma_id *id, enum ibv_qp_state state, struct ibv_qp_attr *a, int *mask)
@@ -33,7 +34,7 @@ static int attr_ask(struct cma_id *id, enum ibv_qp_state state, struct ibv_qp_at
 	err = id_call(id, &req, &rep);
 	if (err)
 		return err;
-	attr_read(id, state, &rep.qp.attr, rep.qp.mask, a, mask);
+	attr_read(id, state, &rep.qp, a, mask);
 	return 0;
 }
 
@@ -44,58 +45,39 @@ EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, in
 
 /* ---- through the states ----------------------------------------------------------- */
 
-void steps_learn(struct cma_id *id, const struct cmm_steps *s)
+void init_learn(struct cma_id *id, const struct cmm_attr *a)
 {
 	pthread_mutex_lock(&id->lock);
-	id->steps = s ? *s : (struct cmm_steps){ 0 };
+	id->init_attr = a ? *a : (struct cmm_attr){ 0 };
 	pthread_mutex_unlock(&id->lock);
 }
 
-static struct cmm_steps steps_told(struct cma_id *id)
+static struct cmm_attr init_told(struct cma_id *id)
 {
-	struct cmm_steps s;
+	struct cmm_attr a;
 
 	pthread_mutex_lock(&id->lock);
-	s = id->steps;
+	a = id->init_attr;
 	pthread_mutex_unlock(&id->lock);
-	return s;
+	return a;
 }
 
-/* All of them.  What an event has told serves once. */
-static int steps_get(struct cma_id *id, struct cmm_steps *s)
+struct cmm_qp qp_name(const struct cma_id *id)
 {
-	struct cmm_req req = { .op = CMM_QP_STEPS };
-	struct cmm_rep rep;
-	int err;
+	struct ibv_qp *qp = id->id.qp;
 
-	*s = steps_told(id);
-	steps_learn(id, NULL);
-	if (s->known == ARRAY_N(s->v))
-		return 0;
-	err = id_call(id, &req, &rep);
-	if (!err)
-		*s = rep.steps;
-	return err;
+	return qp ? (struct cmm_qp){ .key = to_ctx(qp->context)->key, .qpn = qp->handle } : (struct cmm_qp){ 0 };
 }
 
-/* INIT once more: the rights to reads and atomics are known only now.  One request makes the steps. */
-int qp_connect(struct cma_id *id, uint8_t resp, uint8_t init)
+void qp_moved(struct cma_id *id, enum ibv_qp_state state, int err)
 {
-	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
-	struct ibv_qp_attr a[ARRAY_N(states)];
-	int mask[ARRAY_N(states)], err;
-	struct cmm_steps s;
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr got;
 
-	err = steps_get(id, &s);
-	if (err)
-		return err;
-	for (unsigned i = 0; i < ARRAY_N(states); i++)
-		attr_read(id, states[i], &s.v[i].attr, s.v[i].mask, &a[i], &mask[i]);
-	if (resp != RDMA_MAX_RESP_RES && mask[1] & IBV_QP_MAX_DEST_RD_ATOMIC)
-		a[1].max_dest_rd_atomic = resp;
-	if (init != RDMA_MAX_INIT_DEPTH && mask[2] & IBV_QP_MAX_QP_RD_ATOMIC)
-		a[2].max_rd_atomic = init;
-	return rdmad_qp_steps(id->id.qp, a, mask, ARRAY_N(states));
+	if (id->id.qp && !err)
+		rdmad_qp_state(id->id.qp, state);
+	else if (id->id.qp)
+		ibv_query_qp(id->id.qp, &got, IBV_QP_STATE, &unused); /* how far it has come */
 }
 
 void qp_to_err(struct cma_id *id)
@@ -169,11 +151,11 @@ static struct ibv_qp *qp_new(struct cma_id *id, struct ibv_qp_init_attr_ex *init
 {
 	struct ibv_qp_attr a[] = { { 0 }, { .qp_state = IBV_QPS_RTR }, { .qp_state = IBV_QPS_RTS } };
 	int mask[] = { 0, IBV_QP_STATE, IBV_QP_STATE | IBV_QP_SQ_PSN };
-	struct cmm_steps s = steps_told(id);
+	struct cmm_attr told = init_told(id);
 	int err = 0;
 
-	if (s.known)
-		attr_read(id, IBV_QPS_INIT, &s.v[0].attr, s.v[0].mask, &a[0], &mask[0]);
+	if (told.mask)
+		attr_read(id, IBV_QPS_INIT, &told, &a[0], &mask[0]);
 	else
 		err = attr_ask(id, IBV_QPS_INIT, &a[0], &mask[0]);
 	if (!err)

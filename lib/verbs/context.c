@@ -87,6 +87,7 @@ int ctx_begin(struct rd_ctx *c, struct ibv_device *dev, const struct msg_rep *op
 	int err;
 
 	c->bell_len = opened->open.bell_len;
+	c->key = opened->open.key;
 	c->kick_fd = fds[1];
 	c->bell = c->bell_len < sizeof(struct bell) ? err_null(EPROTO) : ctx_map(fds[0], c->bell_len);
 	err = c->bell ? ctx_call(c, &ask, &rep) : errno;

@@ -47,6 +47,7 @@ struct rd_ctx {
 	struct bell *bell;
 	size_t bell_len;
 	int kick_fd;
+	uint64_t key;   /* of struct cmm_qp */
 	pid_t opener;   /* the process that opened it */
 	long refused_s; /* atomic: refuse.c's */
 	uint32_t refused_n;

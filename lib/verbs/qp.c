@@ -461,22 +461,7 @@ EXPORT struct ibv_qp *rdmad_create_qp(struct ibv_context *context, struct ibv_qp
 	return &qp->qp;
 }
 
-EXPORT int rdmad_qp_steps(struct ibv_qp *qp, const struct ibv_qp_attr *attr, const int *mask, unsigned n)
-{
-	struct msg_req req = { .op = MSG_QP_STEPS, .qp_steps.qpn = qp->handle };
-	struct ibv_qp_init_attr unused;
-	struct ibv_qp_attr got;
-	struct msg_rep rep;
-	int err = steps_in(to_ctx(qp->context), qp->qp_type, attr, mask, n, &req.qp_steps.steps);
-
-	if (!err)
-		err = ctx_call(to_ctx(qp->context), &req, &rep);
-	if (!err && n)
-		state_changed(qp, attr[n - 1].qp_state);
-	else if (err && n && !ibv_query_qp(qp, &got, IBV_QP_STATE, &unused)) /* how far it has come */
-		errno = err;
-	return err;
-}
+EXPORT void rdmad_qp_state(struct ibv_qp *qp, enum ibv_qp_state state) { state_changed(qp, state); }
 
 static void attr_out(struct ibv_qp_attr *a, const struct qp_attr *m)
 {

@@ -91,7 +91,7 @@ void wr_ex_ops(struct rd_qp *); /* fills in the wr_* pointers */
 /* ibv_create_qp_ex() and up to MSG_STEPS times ibv_modify_qp(), by one request: all of it, or NULL and errno.  librdmacm's. */
 struct ibv_qp *rdmad_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, const struct ibv_qp_attr *,
 			       const int *mask, unsigned n);
-/* ibv_modify_qp() up to MSG_STEPS times by one request; after a refusal the steps before it are made.  librdmacm's. */
-int rdmad_qp_steps(struct ibv_qp *, const struct ibv_qp_attr *, const int *mask, unsigned n);
+/* The daemon has moved it on behalf of the program.  librdmacm's. */
+void rdmad_qp_state(struct ibv_qp *, enum ibv_qp_state);
 
 #endif

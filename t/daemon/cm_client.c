@@ -132,12 +132,15 @@ void host_stop(struct host *h)
 
 /* ---- talking ------------------------------------------------------------------------ */
 
+#define FDS 4 /* with one reply */
+
+/* got: the first descriptor of the reply, or -1; more of them are closed. */
 static void exchange(int fd, const void *req, size_t len, void *rep, size_t rep_len, int *got)
 {
 	struct iovec iov = { .iov_base = rep, .iov_len = rep_len };
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(3 * sizeof(int))];
+		char buf[CMSG_SPACE(FDS * sizeof(int))];
 	} ctl;
 	struct msghdr mh = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
@@ -150,8 +153,15 @@ static void exchange(int fd, const void *req, size_t len, void *rep, size_t rep_
 		      mh.msg_flags);
 	*got = -1;
 	cm = CMSG_FIRSTHDR(&mh);
-	if (cm)
-		memcpy(got, CMSG_DATA(cm), sizeof(int));
+	if (!cm)
+		return;
+	memcpy(got, CMSG_DATA(cm), sizeof(int));
+	for (size_t i = 1; i < (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+		int more;
+
+		memcpy(&more, CMSG_DATA(cm) + i * sizeof(int), sizeof(more));
+		close(more);
+	}
 }
 
 static void hello(int fd)
@@ -162,6 +172,25 @@ static void hello(int fd)
 
 	exchange(fd, &req, msg_req_len(req.op), &rep, sizeof(rep), &got);
 	ck_assert_int_eq(rep.err, 0);
+}
+
+int verbs_open(const struct host *h)
+{
+	int fd = dial_to(h);
+
+	ck_assert_int_ge(fd, 0);
+	hello(fd);
+	return fd;
+}
+
+int verbs_call(int fd, struct msg_req *req, struct msg_rep *rep)
+{
+	int got;
+
+	exchange(fd, req, msg_req_len(req->op), rep, sizeof(*rep), &got);
+	if (got >= 0)
+		close(got);
+	return rep->err;
 }
 
 long host_stat(const struct host *h, const char *group, const char *name)

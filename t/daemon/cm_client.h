@@ -26,6 +26,10 @@ long host_stat(const struct host *, const char *group, const char *name); /* of 
 union cmm_addr addr(unsigned device, uint16_t port);
 union cmm_addr addr_text(const char *, uint16_t port); /* IPv4 or IPv6 */
 
+/* A connection for verbs, before MSG_OPEN; and a request on it, whose descriptors are closed: the errno. */
+int verbs_open(const struct host *);
+int verbs_call(int fd, struct msg_req *, struct msg_rep *);
+
 struct chan {
 	int fd;    /* the connection */
 	int event; /* rdma_event_channel.fd */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Each starts ./rdmad for itself, at an abstract socket of its own.
-DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_qp t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/mail t/daemon/cm t/daemon/cm_id
+DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_qp t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/cm t/daemon/cm_id t/daemon/cm_qp t/daemon/mail
 check_PROGRAMS += $(DAEMON_TESTS)
 TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
@@ -30,6 +30,8 @@ t_daemon_cm_SOURCES = t/daemon/cm.c t/daemon/cm_client.c
 t_daemon_cm_LDADD = $(DAEMON_TEST_LIBS)
 t_daemon_cm_id_SOURCES = t/daemon/cm_id.c t/daemon/cm_client.c
 t_daemon_cm_id_LDADD = $(DAEMON_TEST_LIBS)
+t_daemon_cm_qp_SOURCES = t/daemon/cm_qp.c t/daemon/cm_client.c
+t_daemon_cm_qp_LDADD = $(DAEMON_TEST_LIBS)
 check_PROGRAMS += t/daemon/cm_mcast
 TESTS += t/daemon/cm_mcast.test
 dist_check_SCRIPTS += t/daemon/cm_mcast.test

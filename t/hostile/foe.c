@@ -68,6 +68,7 @@ static void learn_open(struct foe_link *l, const struct msg_rep *m, int *fds)
 	if (recv(fds[3], &l->token, sizeof(l->token), MSG_PEEK | MSG_DONTWAIT) != sizeof(l->token))
 		memset(&l->token, 1, sizeof(l->token));
 	l->ctx = true;
+	l->key = m->open.key;
 	if (bell == MAP_FAILED || l->bell)
 		return;
 	l->bell = bell;

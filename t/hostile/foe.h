@@ -27,6 +27,7 @@
 struct foe_link {
 	int fd; /* -1: none */
 	bool ctx;
+	uint64_t key; /* of struct cmm_qp */
 	struct bell *bell;
 	int kick;
 	struct msg_token token;

@@ -253,6 +253,17 @@ static void right_conn(struct foe *f, const struct foe_link *l, struct cmm_conn 
 	words(f, l, c->data, sizeof(c->data));
 }
 
+/* A QP of any link, by its key or that of another one; or none. */
+static void right_own(struct foe *f, struct cmm_qp *q)
+{
+	const struct foe_link *l = &f->link[foe_below(f, FOE_LINKS)];
+
+	if (foe_odds(f, 2))
+		return;
+	q->qpn = foe_made(f, l, OF_QP);
+	q->key = foe_odds(f, 8) ? f->link[foe_below(f, FOE_LINKS)].key : l->key;
+}
+
 static void right_cm(struct foe *f, const struct foe_link *l, struct cmm_req *r)
 {
 	static const uint16_t ps[] = { RDMA_PS_TCP, RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB };
@@ -273,7 +284,12 @@ static void right_cm(struct foe *f, const struct foe_link *l, struct cmm_req *r)
 		r->resolve.timeout_ms = foe_below(f, 2000);
 		break;
 	case CMM_CONNECT:
-	case CMM_ACCEPT: right_conn(f, l, &r->conn.conn); break;
+	case CMM_ACCEPT:
+		right_conn(f, l, &r->conn.conn);
+		right_own(f, &r->conn.qp);
+		break;
+	case CMM_ESTABLISH:
+	case CMM_DISCONNECT: right_own(f, &r->own); break;
 	case CMM_JOIN:
 		right_addr(f, &r->join.addr);
 		if (foe_odds(f, 2))
