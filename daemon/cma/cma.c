@@ -160,7 +160,6 @@ static int call_bind(struct cma_call *c) { return info(c, cma_bind(c->id, &c->re
 static int call_query(struct cma_call *c) { return info(c, 0); }
 static int call_listen(struct cma_call *c) { return info(c, cma_listen(c->id, c->req->listen.backlog)); }
 static int call_route(struct cma_call *c) { return cma_resolve_route(c->id); }
-static int call_connect(struct cma_call *c) { return cma_connect(c->id, &c->req->conn.conn); }
 static int call_notify(struct cma_call *c) { return cma_notify(c->id, c->req->notify.event); }
 static int call_get_event(struct cma_call *c) { return cma_event_get(c->ch, &c->rep->event); }
 
@@ -187,12 +186,16 @@ static int call_accept(struct cma_call *c)
 	return err;
 }
 
-static int call_establish(struct cma_call *c)
+static int call_connect(struct cma_call *c)
 {
-	int err = cma_qp_connect(c->id, &c->req->own, NULL);
+	int err = cma_connect(c->id, &c->req->conn.conn);
 
-	return err ? err : cma_establish(c->id);
+	if (!err)
+		c->id->qp = c->req->conn.qp;
+	return err;
 }
+
+static int call_establish(struct cma_call *c) { return cma_establish(c->id, &c->req->own); }
 
 static int call_disconnect(struct cma_call *c)
 {

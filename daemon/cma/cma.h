@@ -123,6 +123,7 @@ struct cma_id {
 	struct link by_cm;
 	uint32_t psn; /* own starting PSN */
 	uint32_t qpn;
+	struct cmm_qp qp; /* of CMM_CONNECT */
 	bool srq;
 	uint8_t resp_res, init_depth; /* what the request offered, seen from here */
 	uint32_t qkey;                /* UD; 0: none yet */
@@ -263,7 +264,7 @@ void cma_unlisten(struct cma_id *);
 void cma_listen_full(struct cma_id *, bool full);
 int cma_connect(struct cma_id *, const struct cmm_conn *);
 int cma_accept(struct cma_id *, const struct cmm_conn *);
-int cma_establish(struct cma_id *);
+int cma_establish(struct cma_id *, const struct cmm_qp *);
 int cma_reject(struct cma_id *, uint16_t reason, const uint8_t *data, size_t len);
 int cma_disconnect(struct cma_id *);
 int cma_notify(struct cma_id *, uint32_t event);

@@ -409,10 +409,13 @@ static int job_rtu(struct cm *cm, void *arg, mono_t now)
 	return cm_rtu(cm, j->cm_id, NULL, now);
 }
 
-int cma_establish(struct cma_id *id)
+int cma_establish(struct cma_id *id, const struct cmm_qp *qp)
 {
 	struct cm_job j = { .cm_id = id->cm_id };
+	int err = cma_qp_connect(id, qp, NULL);
 
+	if (err)
+		return err;
 	if (id->state != CMA_CONNECT || id->passive || id->qp_type == QPT_UD)
 		return EINVAL;
 	return agent_call(id->dev, job_rtu, &j);

@@ -95,6 +95,15 @@ static void init_add(struct cma_id *id, struct cmm_event *ev)
 		cma_qp_attrs(id, &(uint8_t){ QPS_INIT }, 1, &ev->init);
 }
 
+/* Options that the peer has chosen are the library's to judge. */
+static void qp_follow(struct cma_id *id, struct cmm_event *ev)
+{
+	if (ev->type != CMA_EV_CONNECT_RESPONSE || !id->qp.qpn || ev->conn.ece_vendor)
+		return;
+	ev->qp.tried = 1;
+	ev->qp.err = cma_establish(id, &id->qp);
+}
+
 int cma_event_get(struct cma_channel *ch, struct cmm_event *ev)
 {
 	struct cma_record *r;
@@ -105,6 +114,7 @@ int cma_event_get(struct cma_channel *ch, struct cmm_event *ev)
 	*ev = r->ev;
 	cma_id_info(r->fresh ? r->fresh : r->id, &ev->info);
 	init_add(r->fresh ? r->fresh : r->id, ev);
+	qp_follow(r->id, ev);
 	if (r->group)
 		r->group->told++;
 	else

@@ -15,7 +15,7 @@
  * event; it may be queued before the reply is read.
  *
  *	CREATE_ID [BIND] RESOLVE_ADDR	 ADDR_RESOLVED	   RESOLVE_ROUTE  ROUTE_RESOLVED
- *	CONNECT		  CONNECT_RESPONSE  ESTABLISH	   (nothing more: the id is connected)
+ *	CONNECT		  CONNECT_RESPONSE [ESTABLISH]	   (nothing more: the id is connected)
  *	CREATE_ID BIND LISTEN		 CONNECT_REQUEST (info, a new id)  ACCEPT | REJECT  ESTABLISHED
  *
  * Ids are numbers of the daemon; an id belongs to the channel that made it (or whose listener got the
@@ -117,6 +117,11 @@ struct cmm_event {
 	struct cmm_conn conn;
 	struct cmm_info info; /* as CMM_QUERY of id would have it now */
 	struct cmm_attr init; /* for INIT; mask 0: it has to be asked for */
+	/* CONNECT_RESPONSE: the QP of CMM_CONNECT is in RTS and the RTU on its way, or err; else it is for CMM_ESTABLISH. */
+	struct {
+		uint32_t tried;
+		int32_t err;
+	} qp;
 };
 
 /* clang-format off */
@@ -134,7 +139,7 @@ struct cmm_req {
 		struct { uint32_t timeout_ms; } route;
 		struct { uint32_t backlog; } listen;
 		struct { uint64_t cookie; /* ACCEPT: the id's from now on; else ignored */
-			 struct cmm_qp qp; /* ACCEPT: to RTS */
+			 struct cmm_qp qp; /* ACCEPT: to RTS; CONNECT: when CONNECT_RESPONSE is fetched */
 			 struct cmm_conn conn; } conn;	/* CONNECT, ACCEPT */
 		struct cmm_qp own;	/* ESTABLISH: to RTS; DISCONNECT: to ERR */
 		struct { uint8_t data_len, reason /* 0: 28, consumer defined; or 35, vendor option (ECE) */;

@@ -97,6 +97,8 @@ EXPORT int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 	req.conn.conn.ece_vendor = id->ece.vendor_id;
 	if (!err)
 		err = conn_fill(id, &req.conn.conn, p, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+	if (!is_ud(id))
+		req.conn.qp = qp_name(id);
 	init_learn(id, NULL); /* the rights in INIT are others from now on */
 	if (!err)
 		err = id_call(id, &req, NULL);

@@ -147,20 +147,26 @@ static bool on_request(struct cma_event *e, struct chan *from, const struct cmm_
 	return false;
 }
 
-/* Options of a QP of ours: it has none, and the peer must not think that some were agreed on. */
+/* To RTS, and the RTU.  Options of a QP of ours: it has none, and the peer must not think that some were agreed on. */
+static int qp_follow(struct cma_id *id, const struct cmm_event *m)
+{
+	struct cmm_req req = { .op = CMM_ESTABLISH, .own = qp_name(id) };
+
+	if (m->conn.ece_vendor && m->conn.ece_vendor != id->ece.vendor_id)
+		return EINVAL;
+	return m->qp.tried ? m->qp.err : id_call(id, &req, NULL);
+}
+
 static void on_response(struct cma_event *e, const struct cmm_event *m)
 {
 	struct cma_id *id = e->owner;
-	struct cmm_req req = { .op = CMM_ESTABLISH }, rej = { .op = CMM_REJECT };
+	struct cmm_req rej = { .op = CMM_REJECT };
 	int err;
 
 	ece_learn(id, m);
 	if (!id->id.qp)
 		return;
-	err = m->conn.ece_vendor && m->conn.ece_vendor != id->ece.vendor_id ? EINVAL : 0;
-	req.own = qp_name(id);
-	if (!err)
-		err = id_call(id, &req, NULL);
+	err = qp_follow(id, m);
 	if (!err) {
 		qp_moved(id, IBV_QPS_RTS, 0);
 		e->event.event = RDMA_CM_EVENT_ESTABLISHED;

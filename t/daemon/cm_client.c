@@ -259,6 +259,8 @@ static bool readable(const struct chan *c, int ms)
 	return poll(&p, 1, ms) == 1;
 }
 
+bool chan_ready(const struct chan *c) { return readable(c, 10000); }
+
 struct cmm_event chan_event(struct chan *c, enum rdma_cm_event_type type, int status)
 {
 	struct cmm_req req = { .op = CMM_GET_EVENT };

@@ -41,7 +41,8 @@ void chan_close(struct chan *);
 int chan_call(struct chan *, struct cmm_req *, struct cmm_rep *);
 /* The next event, waited for up to 10 s, of this type; with the status. */
 struct cmm_event chan_event(struct chan *, enum rdma_cm_event_type, int status);
-bool chan_quiet(struct chan *); /* no event, and the descriptor says so */
+bool chan_ready(const struct chan *); /* there is an event, waited for up to 10 s, and not fetched */
+bool chan_quiet(struct chan *);       /* no event, and the descriptor says so */
 
 /* These must succeed. */
 uint32_t id_new(struct chan *, enum rdma_port_space, uint64_t cookie);

@@ -65,7 +65,7 @@ static struct qp_attr attr(const struct prog *p)
 	return rep.qp_query.attr;
 }
 
-static void pair_start(struct pair *p)
+static void pair_open(struct pair *p)
 {
 	host_start(&p->host, 0, 2);
 	chan_open(&p->s, &p->host);
@@ -75,8 +75,25 @@ static void pair_start(struct pair *p)
 	ck_assert(p->client.key && p->client.key != p->server.key);
 	p->listener = id_listen(&p->s, addr(1, PORT), 1, RDMA_PS_TCP, 4);
 	p->active = id_resolve(&p->c, addr(1, PORT), 2, RDMA_PS_TCP);
-	ck_assert_int_eq(id_connect(&p->c, p->active, p->client.qpn, "ask"), 0);
+}
+
+/* It asks, and the server knows. */
+static void pair_ask(struct pair *p, struct cmm_qp qp)
+{
+	struct cmm_req req = { .op = CMM_CONNECT, .id = p->active, .conn.qp = qp };
+
+	req.conn.conn.qp_num = p->client.qpn;
+	req.conn.conn.responder_resources = 3;
+	req.conn.conn.initiator_depth = 5;
+	req.conn.conn.retry_count = req.conn.conn.rnr_retry_count = 7;
+	ck_assert_int_eq(chan_call(&p->c, &req, NULL), 0);
 	p->passive = chan_event(&p->s, RDMA_CM_EVENT_CONNECT_REQUEST, 0).id;
+}
+
+static void pair_start(struct pair *p)
+{
+	pair_open(p);
+	pair_ask(p, (struct cmm_qp){ 0 });
 }
 
 static void pair_stop(struct pair *p)
@@ -133,6 +150,49 @@ START_TEST(moved)
 }
 END_TEST
 
+/* The client's, if its request has named it: when its program fetches the answer, and not before. */
+START_TEST(follows)
+{
+	struct cmm_event ev;
+	struct pair p;
+
+	pair_open(&p);
+	pair_ask(&p, name(&p.client));
+	ck_assert_int_eq(accept_of(&p, name(&p.server), 0), 0);
+	ck_assert(chan_ready(&p.c));
+	ck_assert_uint_eq(attr(&p.client).state, QPS_RESET);
+	ck_assert(chan_quiet(&p.s));
+	ev = chan_event(&p.c, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_uint_eq(ev.qp.tried, 1);
+	ck_assert_int_eq(ev.qp.err, 0);
+	ck_assert_uint_eq(attr(&p.client).state, QPS_RTS);
+	chan_event(&p.s, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_int_eq(own(&p.c, CMM_ESTABLISH, p.active, (struct cmm_qp){ 0 }, NULL), EINVAL);
+	pair_stop(&p);
+}
+END_TEST
+
+/* One that is gone by then, or was never the program's: it is told, there is no RTU, and it can still be refused. */
+START_TEST(follows_not)
+{
+	struct cmm_qp wrong;
+	struct cmm_event ev;
+	struct pair p;
+
+	pair_open(&p);
+	wrong = (struct cmm_qp){ .key = p.client.key, .qpn = p.server.qpn };
+	pair_ask(&p, wrong);
+	ck_assert_int_eq(accept_of(&p, name(&p.server), 0), 0);
+	ev = chan_event(&p.c, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_uint_eq(ev.qp.tried, 1);
+	ck_assert_int_eq(ev.qp.err, EINVAL);
+	ck_assert(chan_quiet(&p.s));
+	ck_assert_int_eq(id_reject(&p.c, p.active, ""), 0);
+	chan_event(&p.s, RDMA_CM_EVENT_REJECTED, 28);
+	pair_stop(&p);
+}
+END_TEST
+
 /* A QP of another context, by its key or by its number: it stays where it is, and so does the connection but for its end. */
 START_TEST(others)
 {
@@ -181,4 +241,4 @@ START_TEST(refused)
 }
 END_TEST
 
-TEST_MAIN("cm: QPs", moved, others, refused)
+TEST_MAIN("cm: QPs", moved, follows, follows_not, others, refused)
