@@ -75,7 +75,7 @@ void recv_complete(struct hca *h, struct qp *qp, struct cqe *c)
 	cntr_add(h, qp, CNTR_RECV, c->status == WC_SUCCESS, c->byte_len);
 	if (qp->rcq->overrun) {
 		if (qp->srq)
-			qp->srq->rq.used--;
+			srq_free_slot(qp->srq);
 		else
 			qp->rq.used--;
 		return;
@@ -114,16 +114,12 @@ void recv_drop(struct qp *qp)
 /* The slot of the WR in its queue is free again. */
 static inline void slot_free(struct hca *h, const struct cqe *c)
 {
-	struct srq *srq;
-
-	if (c->srq) {
-		srq = slots_get(&h->srq, c->srqn);
-		srq->rq.used--;
-	} else if (c->is_send) {
+	if (c->srq)
+		srq_free_slot(slots_get(&h->srq, c->srqn));
+	else if (c->is_send)
 		qp_get(h, c->qpn)->sq.waiting--;
-	} else {
+	else
 		qp_get(h, c->qpn)->rq.used--;
-	}
 }
 
 struct cqe *comp_take(struct hca *h)

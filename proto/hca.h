@@ -118,9 +118,14 @@ void hca_cq_overrun(struct hca *, uint32_t cqn, mono_t now);
 int hca_xrcd_alloc(struct hca *, uint32_t *xrcdn);
 int hca_xrcd_free(struct hca *, uint32_t xrcdn);
 
-/* xrcdn not 0: an SRQ of XRC, in that domain, whose receives complete on cqn.  Peers name it by its number. */
+/*
+ * xrcdn not 0: an SRQ of XRC, in that domain, whose receives complete on cqn.  Peers name it by its number.
+ * done: where it is told how many of its receives have left it, with a completion or, of a queue pair that is gone, without;
+ * NULL: nobody asks.
+ */
 struct srq_init {
 	uint32_t pdn, max_wr, max_sge, limit, xrcdn, cqn;
+	uint32_t *done;
 };
 int hca_srq_create(struct hca *, const struct srq_init *, uint32_t *srqn);
 int hca_srq_limit(struct hca *, uint32_t srqn, uint32_t limit); /* arms EV_SRQ_LIMIT; 0 disarms */

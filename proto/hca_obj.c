@@ -227,6 +227,7 @@ int hca_srq_create(struct hca *h, const struct srq_init *a, uint32_t *srqn)
 	}
 	srq->pd = pd;
 	srq->limit = a->limit;
+	srq->done = a->done;
 	srq->xrcd = xrcd;
 	srq->cq = cq;
 	pd->users++;

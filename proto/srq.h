@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include <rdmad/ring.h>
+
 #include "event.h"
 #include "link.h"
 #include "wqe.h"
@@ -27,7 +29,17 @@ struct srq {
 	struct cq *cq;       /* where its receives complete */
 	struct link targets; /* XRC_RECV: QPs whose requests are for it now */
 	struct rq rq;
+	uint32_t done_n, *done; /* srq_init */
 	struct events ev;
 };
+
+/* A WR has completed: its slot is free. */
+static inline void srq_free_slot(struct srq *srq)
+{
+	srq->rq.used--;
+	srq->done_n++;
+	if (srq->done)
+		RING_STORE(srq->done, srq->done_n);
+}
 
 #endif

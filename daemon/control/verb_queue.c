@@ -287,11 +287,9 @@ int verb_srq_modify(struct call *call)
 
 	if ((mask & ~3u) || ((mask & 1) && (!req->srq_mod.max_wr || req->srq_mod.max_wr > RD_MAX_WR)) || !srq)
 		return EINVAL;
+	drain_srq(srq, clock_now()); /* what the program posted before it asked counts */
 	if (mask & 1)
 		err = srq_resize(c, srq, req->srq_mod.max_wr);
-	/* The limit may be reached already: what the program posted before it asked counts. */
-	if (!err && (mask & 2))
-		ctx_drain_recvs(c->shard, clock_now());
 	if (!err && (mask & 2))
 		err = hca_srq_limit(c->hca, handle, req->srq_mod.limit);
 	return err;

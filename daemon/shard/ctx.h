@@ -41,7 +41,6 @@ struct ctx {
 	bool idle;                           /* nobody looks at its bell: its program kicks */
 	bool mute;                           /* bells.c's: nor at its eventfd */
 	bool recv_left;                      /* more receives were posted than one turn takes */
-	unsigned srq_full_n;                 /* SRQs whose rq.full is set */
 	struct bell *bell;
 	struct bell_queue *queue; /* queue_n of them, by bell number */
 	uint32_t queue_n, queue_used;

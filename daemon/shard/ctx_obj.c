@@ -274,6 +274,7 @@ int srq_make(struct ctx *c, struct ctx_srq *srq, const struct msg_req *req, uint
 	srq->cookie = req->srq.cookie;
 	srq->xrcd = init.xrcdn;
 	recv_queue_make(&srq->rq, srq->shm.mem, slots, stride);
+	init.done = &srq->rq.ring.hdr->done;
 	err = hca_srq_create(c->hca, &init, &srqn);
 	if (!err) {
 		err = obj_add(c, &srq->obj, OBJ_SRQ, srqn);
@@ -473,7 +474,6 @@ int obj_destroy(struct obj *o)
 	case OBJ_SRQ:
 		if (((struct ctx_srq *)o)->xrcd)
 			xrcd_use(c, ((struct ctx_srq *)o)->xrcd, -1);
-		c->srq_full_n -= ((struct ctx_srq *)o)->rq.full;
 		bell_give_back(c, ((struct ctx_srq *)o)->bell);
 		break;
 	case OBJ_QP:

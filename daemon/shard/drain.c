@@ -149,12 +149,8 @@ static uint32_t recvs_take(struct ctx *c, struct ctx_qp *qp, struct ctx_srq *srq
 	if (err == E2BIG)
 		recv_break(qp, srq, "receive with more sge than the queue has", now);
 	ring_consume(&rq->ring, n);
-	if (err == ENOMEM && qp)
+	if (err == ENOMEM)
 		recv_break(qp, srq, "more receives than the queue has", now);
-	if (srq && rq->full != (err == ENOMEM)) {
-		rq->full = !rq->full;
-		c->srq_full_n += rq->full ? 1u : -1u;
-	}
 	return n;
 }
 
@@ -164,7 +160,7 @@ static bool ctx_recvs(struct ctx *c, mono_t now)
 	uint32_t left;
 
 	c->recv_left = false;
-	if (!c->srq_full_n && !ctx_pends(c))
+	if (!ctx_pends(c))
 		return false;
 	left = share_of(c, TURN_RECVS);
 	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
@@ -180,11 +176,6 @@ static bool ctx_recvs(struct ctx *c, mono_t now)
 		if (!b.qp)
 			pend_clear(c, q);
 	}
-	/* Receives of an SRQ that waited for room: the core may have used some up. */
-	if (c->srq_full_n)
-		for (struct obj *o = c->objs[OBJ_SRQ]; o; o = o->next)
-			if (((struct ctx_srq *)o)->rq.full)
-				any |= recvs_take(c, NULL, (struct ctx_srq *)o, left, now) > 0;
 	return any;
 }
 
@@ -331,14 +322,6 @@ bool ctx_pending(const struct shard *s)
 	return false;
 }
 
-bool ctx_waits(const struct shard *s)
-{
-	for (const struct ctx *c = s->awake; c; c = c->awake_next)
-		if (c->srq_full_n)
-			return true;
-	return false;
-}
-
 void ctx_sleep(struct shard *s)
 {
 	s->asleep = true;
@@ -377,6 +360,8 @@ void drain_qp(struct ctx_qp *qp, mono_t now)
 	while (sends_take(c, qp, UINT32_MAX, now))
 		;
 }
+
+void drain_srq(struct ctx_srq *srq, mono_t now) { recvs_take(srq->obj.ctx, NULL, srq, UINT32_MAX, now); }
 
 void drain_drop(struct ctx_qp *qp)
 {

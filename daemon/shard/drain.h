@@ -9,8 +9,7 @@
 bool ctx_drain(struct shard *, unsigned *sends, mono_t now);
 void ctx_drain_recvs(struct shard *, mono_t now); /* posts the receives only */
 bool ctx_pending(const struct shard *);           /* some bell has work, of those that are awake (idle.h) */
-bool ctx_waits(const struct shard *); /* some receives wait for room in the core, which this turn may have made */
-void ctx_sleep(struct shard *);       /* bells_sleep() for all; then ctx_pending() is asked once more */
+void ctx_sleep(struct shard *);                   /* bells_sleep() for all; then ctx_pending() is asked once more */
 void ctx_wake(struct shard *);
 void ctx_core(struct shard *); /* tells the programs where the thread runs, if that is news */
 
@@ -19,6 +18,7 @@ void ctx_core(struct shard *); /* tells the programs where the thread runs, if t
  * cost.  For a change of its state: no packet moves before ctx_drain() has taken the rest.
  */
 void drain_qp(struct ctx_qp *, mono_t now);
+void drain_srq(struct ctx_srq *, mono_t now);
 /* Takes what is in the QP's rings and drops it (to RESET). */
 void drain_drop(struct ctx_qp *);
 

@@ -83,7 +83,7 @@ void idle_stir(struct ctx *c, mono_t now)
 
 static bool is_silent(const struct ctx *c, mono_t now)
 {
-	return mono_reached(now, mono_add(c->stirred, IDLE_NS)) && !c->srq_full_n && !ctx_pends(c);
+	return mono_reached(now, mono_add(c->stirred, IDLE_NS)) && !ctx_pends(c);
 }
 
 static void fall_idle(struct ctx *c)

@@ -118,7 +118,6 @@ struct ctx_cq {
 struct recv_queue {
 	struct ring ring;
 	uint32_t slots; /* 0: none (the QP uses an SRQ) */
-	bool full;      /* SRQ: the core's queue is full, slots wait in the ring */
 	bool broken;    /* the client wrote nonsense; not looked at any more */
 };
 

@@ -347,7 +347,7 @@ static struct done work(struct shard *s, mono_t *at, bool guest)
 	d.busy |= ctx_publish(s, now) || sent || d.again;
 	net_flush(s->net);
 	/* Posted work has been carried out; the rest may have made more to do. */
-	d.again |= sent >= TX_TURN_LEN || (d.busy && ctx_waits(s));
+	d.again |= sent >= TX_TURN_LEN;
 	*at = now;
 	return d;
 }

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 22u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 23u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -337,6 +337,7 @@ struct ring_hdr {
 	uint8_t pad0[56];
 	_Alignas(64) uint32_t prod;
 	_Alignas(64) uint32_t cons;
+	uint32_t done;             /* SRQ: how many of its receives have completed; written as cons is */
 	_Alignas(64) uint32_t arm; /* CQ: enum cq_arm */
 	uint32_t err;              /* CQ: 1 after an overrun.  QP: enum qp_state, as the daemon last set it (a hint) */
 };                                 /* 256 bytes; slots follow */

@@ -68,6 +68,9 @@ static inline uint32_t ring_behind(struct ring *r)
 	return r->pos - r->seen;
 }
 
+/* Producer of an SRQ: receives that have not completed.  More than were posted: nonsense. */
+static inline uint32_t ring_undone(const struct ring *r) { return r->pos - RING_LOAD(&r->hdr->done); }
+
 /* Producer: the slots written from pos on (n of them) are there to read. */
 static inline void ring_publish(struct ring *r, uint32_t n)
 {

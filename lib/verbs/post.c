@@ -153,14 +153,16 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
  */
 static uint32_t srq_room(struct rd_srq *s)
 {
-	uint32_t slots = s->ring.mask + 1, used = ring_behind(&s->ring);
-	uint32_t max = s->max_wr < slots ? s->max_wr : slots;
+	uint32_t undone = ring_undone(&s->ring), room = s->max_wr > undone ? s->max_wr - undone : 0, ring;
 
-	if (used >= slots && s->max_wr > slots) {
+	if (s->max_wr <= s->ring.mask + 1)
+		return room;
+	ring = ring_room(&s->ring);
+	if (room && !ring) {
 		ctx_turn(to_ctx(s->srq.context));
-		used = ring_behind(&s->ring);
+		ring = ring_room(&s->ring);
 	}
-	return max > used ? max - used : 0;
+	return room < ring ? room : ring;
 }
 
 static void srq_publish(struct rd_srq *s, uint32_t n)

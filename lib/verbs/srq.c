@@ -2,8 +2,8 @@
 /*
  * srq.c - shared receive queues.
  *
- * The ring has room for the max_wr of its creation, WRs that the daemon has not taken yet, and it takes only what its own
- * queue holds: a post fails with ENOMEM when both are full.
+ * The ring has room for the max_wr of its creation, WRs that the daemon has not taken yet.  The daemon tells in it how many
+ * have completed: a post fails with ENOMEM when max_wr have not.
  */
 #include "pd.h"
 #include "srq.h"
@@ -127,15 +127,12 @@ EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
 	req.srq_mod.mask = (uint32_t)mask;
 	req.srq_mod.max_wr = a->max_wr;
 	req.srq_mod.limit = a->srq_limit;
+	pthread_mutex_lock(&s->lock); /* nothing is posted by the max_wr of before when the daemon has the new one */
 	err = ctx_call(to_ctx(srq->context), &req, &rep);
-	if (err)
-		return err;
-	if (mask & IBV_SRQ_MAX_WR) {
-		pthread_mutex_lock(&s->lock);
+	if (!err && mask & IBV_SRQ_MAX_WR)
 		s->max_wr = a->max_wr;
-		pthread_mutex_unlock(&s->lock);
-	}
-	return 0;
+	pthread_mutex_unlock(&s->lock);
+	return err;
 }
 
 EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *a)

@@ -132,6 +132,28 @@ START_TEST(rq_overfull)
 }
 END_TEST
 
+static void srq_recv(struct cx *c)
+{
+	*(struct recv_wr *)ring_slot(&c->srq_ring, c->srq_ring.pos) = (struct recv_wr){ .sge_n = 0 };
+	ring_publish(&c->srq_ring, 1);
+	cx_ring(c, c->srq_bell);
+}
+
+START_TEST(srq_overfull)
+{
+	scene();
+	for (unsigned i = 0; i < 16; i++)
+		srq_recv(&bad);
+	looked_at();
+	ck_assert_uint_eq(ring_behind(&bad.srq_ring), 0);
+	ck_assert_uint_eq(ring_undone(&bad.srq_ring), 16);
+	srq_recv(&bad);
+	ck_assert_uint_eq(event_of(&bad).type, EV_SRQ_ERR);
+	cx_ping(&bad);
+	scene_over();
+}
+END_TEST
+
 START_TEST(srq_index)
 {
 	scene();
@@ -320,5 +342,5 @@ START_TEST(channel_unread)
 }
 END_TEST
 
-TEST_MAIN("ctl: hostile rings", sq_index, rq_index, rq_overfull, srq_index, cq_index, cq_overrun, header, bells, slots,
-	  events_unread, channel_unread)
+TEST_MAIN("ctl: hostile rings", sq_index, rq_index, rq_overfull, srq_overfull, srq_index, cq_index, cq_overrun, header,
+	  bells, slots, events_unread, channel_unread)

@@ -132,8 +132,6 @@ bool ctx_drain(struct shard *s, unsigned *sends, mono_t now)
 	return *sends;
 }
 
-bool ctx_waits(const struct shard *) { return false; }
-
 void ctx_drain_recvs(struct shard *, mono_t) {}
 
 bool ctx_publish(struct shard *s, mono_t)

@@ -163,6 +163,39 @@ START_TEST(uc_srq_abort)
 }
 END_TEST
 
+/* A receive that ends in a CQ which has overrun has left its SRQ, though nothing completes. */
+START_TEST(srq_done_overrun)
+{
+	static const uint8_t data[512] = { 5 };
+	uint32_t done = 0;
+	struct srq_init si = { .max_wr = 1, .max_sge = 1, .done = &done };
+	struct link_conf c = conf_rc;
+	struct {
+		struct recv_wr wr;
+		struct sge sge;
+	} rw = { { .sge_n = 1 }, { 0 } };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	si.pdn = r.b.pdn;
+	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &c.srqn_b), 0);
+	rig_connect(&r, &c);
+	rw.sge = (struct sge){ (uintptr_t)r.b.buf, 4096, r.b.key };
+	ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), 0);
+	b = pkt_from(&r, &r.a, SVC_RC | OP_SEND_FIRST, c.psn);
+	pkt_give(&r, &r.b, &b, data, 512);
+	ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), ENOMEM);
+	ck_assert_uint_eq(done, 0);
+	hca_cq_overrun(r.b.h, r.b.cqn, r.now);
+	rig_run(&r);
+	ck_assert_uint_eq(r.b.wc_n, 0);
+	ck_assert_uint_eq(done, 1);
+	ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), 0);
+	rig_fini(&r);
+}
+END_TEST
+
 /* UD: the receive WR that is too short is the only one that suffers (rule 4.11). */
 START_TEST(ud_too_long)
 {
@@ -452,5 +485,5 @@ START_TEST(nothing) /* conf: C9-88, rule 4.6, rule 6.1 */
 END_TEST
 
 TEST_MAIN("core_edge", implied_again, implied_once, nothing, depth_is_rounded, depth_0, gap_closes_before_nak,
-	  uc_srq_abort, ud_too_long, nak_in_progress, nak_of_what_was_not_sent, no_request, fault_waits_in_sqd,
-	  srq_limit_below, mcast_pkey)
+	  uc_srq_abort, srq_done_overrun, ud_too_long, nak_in_progress, nak_of_what_was_not_sent, no_request,
+	  fault_waits_in_sqd, srq_limit_below, mcast_pkey)

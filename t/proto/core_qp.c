@@ -350,10 +350,11 @@ START_TEST(srq)
 		struct sge sge;
 	} rw = { { .sge_n = 1 }, { 0 } };
 	struct rig r;
-	uint32_t srqn;
+	uint32_t srqn, done = 0;
 
 	rig_init(&r, LINK_WIRE);
 	si.pdn = r.b.pdn;
+	si.done = &done;
 	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &srqn), 0);
 	c.srqn_b = srqn;
 	rig_connect(&r, &c);
@@ -384,6 +385,7 @@ START_TEST(srq)
 		ck_assert_uint_eq(wc_status(&r.b, 50 + i), WC_SUCCESS);
 		ck_assert_uint_eq(wc_of(&r.b, 50 + i)->srq, 1);
 	}
+	ck_assert_uint_eq(done, 3);
 	/* In ERR the QP has its last one behind it; those of the SRQ stay for others. */
 	ck_assert_int_eq(to_state(&r, &r.b, QPS_ERR), 0);
 	rig_run(&r);

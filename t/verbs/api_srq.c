@@ -49,6 +49,76 @@ START_TEST(srq_resize)
 }
 END_TEST
 
+/* The daemon has taken what was posted. */
+static void taken(struct ibv_srq *srq)
+{
+	struct ibv_srq_attr none = { .srq_limit = 0 };
+
+	ck_assert_int_eq(ibv_modify_srq(srq, &none, IBV_SRQ_LIMIT), 0);
+}
+
+/* So many more receives fit, as long as the daemon has those before, and no more than those. */
+static void srq_fits(struct fix *f, struct ibv_srq *srq, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(fix_srq_recv(f, srq, 7, 4096, 64), 0);
+		taken(srq);
+	}
+	ck_assert_int_eq(fix_srq_recv(f, srq, 7, 4096, 64), ENOMEM);
+	taken(srq);
+	ck_assert_int_eq(fix_srq_recv(f, srq, 7, 4096, 64), ENOMEM);
+}
+
+/* Two messages; of the CQ of the receives so many completions are polled. */
+static void two_sends(struct fix *f, struct ibv_qp *a, struct ibv_cq *recvs, unsigned polled)
+{
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(fix_send(f, a, 1, 0, 32, IBV_SEND_SIGNALED), 0);
+	for (unsigned i = 0; i < 2; i++)
+		fix_wait_ok(f->cq);
+	while (polled--)
+		fix_wait_ok(recvs);
+}
+
+/* max_wr receives are outstanding at most: those that the daemon has taken count until they have completed. */
+START_TEST(srq_full)
+{
+	struct ibv_srq_init_attr si = { .attr = { .max_wr = 3, .max_sge = 1 } };
+	struct ibv_qp_init_attr qi = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
+	struct ibv_srq_attr attr = { .max_wr = 20 };
+	struct ibv_cq *recvs;
+	struct ibv_qp *a, *b;
+	struct fix f;
+
+	fix_open(&f);
+	recvs = ibv_create_cq(f.ctx, 8, NULL, NULL, 0);
+	qi.srq = ibv_create_srq(f.pd, &si);
+	qi.send_cq = f.cq;
+	qi.recv_cq = recvs;
+	b = ibv_create_qp(f.pd, &qi);
+	ck_assert(recvs && qi.srq && b);
+	ck_assert_uint_eq(si.attr.max_wr, 3);
+	a = fix_qp(&f, IBV_QPT_RC, 16, NULL);
+	fix_connect(&f, a, b);
+	srq_fits(&f, qi.srq, 3);
+	two_sends(&f, a, recvs, 2);
+	srq_fits(&f, qi.srq, 2);
+	ck_assert_int_eq(ibv_modify_srq(qi.srq, &attr, IBV_SRQ_MAX_WR), 0); /* beyond the ring */
+	srq_fits(&f, qi.srq, 17);
+	attr.max_wr = 19;
+	ck_assert_int_eq(ibv_modify_srq(qi.srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+	two_sends(&f, a, recvs, 2);
+	ck_assert_int_eq(ibv_modify_srq(qi.srq, &attr, IBV_SRQ_MAX_WR), 0);
+	srq_fits(&f, qi.srq, 1);
+	two_sends(&f, a, recvs, 0);
+	fix_pair_end(a, b);
+	srq_fits(&f, qi.srq, 2);
+	ck_assert_int_eq(ibv_destroy_srq(qi.srq), 0);
+	ck_assert_int_eq(ibv_destroy_cq(recvs), 0);
+	fix_close(&f);
+}
+END_TEST
+
 /* The limit is set by ibv_modify_srq() only; before, nobody looks at it. */
 START_TEST(srq_any_limit)
 {
@@ -118,7 +188,7 @@ void api_srq(Suite *s)
 {
 	TCase *t = tcase_create("srq_of_another_pd");
 
-	SUITE_ADD(s, srq_resize, srq_any_limit);
+	SUITE_ADD(s, srq_resize, srq_full, srq_any_limit);
 	tcase_add_loop_test(t, srq_of_another_pd, 0, 4);
 	suite_add_tcase(s, t);
 }
