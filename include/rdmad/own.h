@@ -31,5 +31,7 @@ int rdmad_refused(struct ibv_context *, const char *call, int err, const char *t
 int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came);
 /* Of librdmacm, for librspreload: how many bytes of a stream are there to be read.  -1: errno. */
 int rdmad_rs_unread(int fd);
+/* In the type of rsocket(), by librspreload: it is beside a socket of TCP.  The program does not see it, and whom it refuses goes by TCP. */
+enum { RDMAD_BESIDE_TCP = 1 << 28 };
 
 #endif

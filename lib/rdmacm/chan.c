@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rdmad/high.h>
 #include <rdmad/own.h>
 
 int chan_call(struct chan *c, struct cmm_req *req, struct cmm_rep *rep)
@@ -34,6 +35,7 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	err = rdmad_verbs_abi == RDMAD_ABI ? conn_open(&c->conn) : EPROTONOSUPPORT;
 	if (err)
 		goto fail;
+	c->conn.fd = fd_away(c->conn.fd, false);
 	err = conn_swap(&c->conn, &req, cmm_req_len(req.op), &rep, sizeof(rep), &c->ch.fd);
 	if (!err) {
 		c->users = 1;

@@ -107,6 +107,7 @@ struct rsock {
 	enum rs_state state;
 	int err; /* why it failed; shown once by SO_ERROR */
 	bool nonblock;
+	bool beside_tcp;       /* RDMAD_BESIDE_TCP */
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
 	int64_t came;          /* times that there was something new to read (rdmad_rpoll) */
@@ -130,7 +131,7 @@ struct rsock {
 enum { RS_CTL_N = 4, RS_CHUNK = 64 << 10, RS_FDS = 3, RS_RESOLVE_MS = 2000 };
 
 /* ---- table */
-struct rsock *rs_new(int domain, int type); /* not in the table; NULL: errno */
+struct rsock *rs_new(int domain, int type, bool beside_tcp); /* not in the table; NULL: errno */
 int rs_add(struct rsock *);
 struct rsock *rs_get(int fd);    /* held; NULL: EBADF; EIO: it is the parent's of a forked child */
 struct rsock *rs_lock(int fd);   /* held and locked, by a thread that is not cancelled; NULL: as rs_get() */

@@ -7,7 +7,10 @@
 #include "rs.h"
 #include "rs_epoll.h"
 
+#include <fcntl.h>
 #include <unistd.h>
+
+#include <rdmad/own.h>
 
 /* ---- the calls ----------------------------------------------------------------------------------- */
 
@@ -20,14 +23,14 @@ static bool protocol_fits(int type, int protocol)
 
 EXPORT int rsocket(int domain, int type, int protocol)
 {
-	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), err = 0;
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC | RDMAD_BESIDE_TCP), err = 0;
 	struct rsock *rs;
 
 	if (domain != PF_INET && domain != PF_INET6)
 		return fail(EAFNOSUPPORT);
 	if (!protocol_fits(kind, protocol))
 		return fail(EPROTONOSUPPORT);
-	rs = rs_new(domain, kind);
+	rs = rs_new(domain, kind, type & RDMAD_BESIDE_TCP);
 	if (!rs)
 		return -1;
 	rs->nonblock = type & SOCK_NONBLOCK;
@@ -138,7 +141,7 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 /* The request's id moves to a socket of its own.  NULL: it is refused. */
 static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data, size_t len)
 {
-	struct rsock *rs = rs_new(listen->domain, SOCK_STREAM);
+	struct rsock *rs = rs_new(listen->domain, SOCK_STREAM, listen->beside_tcp);
 	struct rdma_conn_param p;
 	struct rs_hello h;
 
@@ -164,13 +167,34 @@ refuse:
 	return NULL;
 }
 
+/* Descriptors for one more: its own, and librspreload's.  Another thread may have them before us: then it is refused. */
+static int accept_room(const struct rsock *listen)
+{
+	int fd[RS_FDS + 2], n = 0, err = 0;
+
+	while (n < RS_FDS + 2 && (fd[n] = fcntl(listen->fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	if (n < RS_FDS + 2)
+		err = errno;
+	while (n)
+		close(fd[--n]);
+	return err;
+}
+
 static int accept_take(struct rsock *listen, struct rsock **out)
 {
+	struct pollfd p = { listen->fd, POLLIN, 0 };
 	struct rdma_cm_event *e;
 	uint8_t data[sizeof(struct rs_hello)];
 	size_t len = 0;
 	struct rdma_cm_id *id = NULL;
+	int full;
 
+	if (poll(&p, 1, 0) != 1)
+		return EAGAIN;
+	full = accept_room(listen);
+	if (full && !listen->beside_tcp)
+		return full; /* it waits, as by TCP */
 	if (rdma_get_cm_event(listen->ch, &e))
 		return errno;
 	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -181,7 +205,9 @@ static int accept_take(struct rsock *listen, struct rsock **out)
 			memcpy(data, e->param.conn.private_data, len);
 	}
 	rdma_ack_cm_event(e);
-	if (id)
+	if (id && full)
+		rdma_destroy_id(id);
+	else if (id)
 		*out = accept_one(listen, id, data, len);
 	return 0;
 }

@@ -121,6 +121,9 @@ static int qp_open(struct rsock *rs)
 	l->cc = ibv_create_comp_channel(rs->id->verbs);
 	if (!l->cc)
 		return errno;
+	l->cc->fd = fd_away(l->cc->fd, rs->beside_tcp);
+	if (l->cc->fd < 0)
+		return errno;
 	fcntl(l->cc->fd, F_SETFL, fcntl(l->cc->fd, F_GETFL) | O_NONBLOCK);
 	l->cq = ibv_create_cq(rs->id->verbs, (int)(sq + rq), rs, l->cc, 0);
 	if (!l->cq)

@@ -45,12 +45,14 @@ static int stream_open(struct rsock *rs)
 	rs->ch = rdma_create_event_channel();
 	if (!rs->ch)
 		return errno;
+	if (rs->beside_tcp && (rs->ch->fd = fd_away(rs->ch->fd, true)) < 0)
+		return errno;
 	rs->fd = rs->ch->fd;
 	fcntl(rs->fd, F_SETFL, fcntl(rs->fd, F_GETFL) | O_NONBLOCK);
 	return 0;
 }
 
-struct rsock *rs_new(int domain, int type)
+struct rsock *rs_new(int domain, int type, bool beside_tcp)
 {
 	struct rsock *rs = calloc(1, sizeof(*rs));
 	int err;
@@ -64,7 +66,8 @@ struct rsock *rs_new(int domain, int type)
 	pthread_mutex_init(&rs->lock, NULL);
 	rs->svc.due = INT64_MAX;
 	rs->fd = -1;
-	rs->kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	rs->beside_tcp = beside_tcp;
+	rs->kick = fd_away(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), beside_tcp);
 	if (rs->kick < 0)
 		err = errno;
 	else

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 
+#include <rdmad/own.h>
 #include <rdmad/restart.h>
 
 /* How long a peer may take to answer before the connection is tried by TCP: a request is repeated after 4.6 s. */
@@ -67,7 +68,7 @@ EXPORT int socket(int domain, int type, int protocol)
 	    (protocol && protocol != IPPROTO_TCP))
 		return fd;
 	err = errno;
-	rfd = rsocket(domain, type, 0);
+	rfd = rsocket(domain, type | RDMAD_BESIDE_TCP, 0);
 	c = rfd < 0 ? NULL : conn_add(fd, rfd, domain, CONN_OPEN);
 	if (c)
 		c->nonblock = type & SOCK_NONBLOCK;

@@ -109,6 +109,55 @@ START_TEST(rs_connect_unpolled)
 }
 END_TEST
 
+/* n descriptors can be had; the limit of before. */
+static struct rlimit fds_left(int n)
+{
+	struct rlimit old, few;
+	int fd = -1;
+
+	do
+		n -= fcntl(++fd, F_GETFD) < 0;
+	while (n >= 0);
+	ok(getrlimit(RLIMIT_NOFILE, &old));
+	few = old;
+	few.rlim_cur = (rlim_t)fd;
+	ok(setrlimit(RLIMIT_NOFILE, &few));
+	return old;
+}
+
+/* Without descriptors for it a connection waits, as by TCP, and is there when there are some. */
+START_TEST(rs_accept_full)
+{
+	struct streams s = { .listen = rs_open() };
+	int err = -1;
+	socklen_t len = sizeof(err);
+	char buf[4] = "";
+
+	ok(rbind(s.listen, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(s.listen, 1));
+	s.client = connect_start(rs_port(s.listen));
+	rs_ready(s.listen, POLLIN);
+	for (int n = 0; n < 4; n++) {
+		struct rlimit old = fds_left(n);
+		int fd = raccept(s.listen, NULL, NULL), why = errno;
+
+		ok(setrlimit(RLIMIT_NOFILE, &old));
+		ck_assert_int_eq(fd, -1);
+		ck_assert_int_eq(why, EMFILE);
+		rs_ready(s.listen, POLLIN);
+	}
+	s.server = raccept(s.listen, NULL, NULL);
+	ck_assert_int_ge(s.server, 0);
+	rs_ready(s.client, POLLOUT);
+	ok(rgetsockopt(s.client, SOL_SOCKET, SO_ERROR, &err, &len));
+	ck_assert_int_eq(err, 0);
+	ck_assert_int_eq(rsend(s.server, "abc", 3, 0), 3);
+	rs_ready(s.client, POLLIN);
+	ck_assert_int_eq(rrecv(s.client, buf, 3, 0), 3);
+	streams_close(&s);
+}
+END_TEST
+
 /* A program that only writes hears that nobody is there any more before there is no room left. */
 START_TEST(rs_write_only)
 {
@@ -241,5 +290,6 @@ END_TEST
 
 void api_stream(Suite *s)
 {
-	SUITE_ADD(s, rs_poll_many, rs_connect_unpolled, rs_write_only, rs_forked, rs_peek_all, rs_pieces);
+	SUITE_ADD(s, rs_poll_many, rs_accept_full, rs_connect_unpolled, rs_write_only, rs_forked, rs_peek_all,
+		  rs_pieces);
 }

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "t/interrupt.h"
@@ -199,4 +200,115 @@ START_TEST(port_of_rdma)
 }
 END_TEST
 
-void calls_listen(Suite *s) { SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma); }
+/* n descriptors can be had; the limit of before. */
+static struct rlimit fds_left(int n)
+{
+	struct rlimit old, few;
+	int fd = -1;
+
+	do
+		n -= fcntl(++fd, F_GETFD) < 0;
+	while (n >= 0);
+	ok(getrlimit(RLIMIT_NOFILE, &old));
+	few = old;
+	few.rlim_cur = (rlim_t)fd;
+	ok(setrlimit(RLIMIT_NOFILE, &few));
+	return old;
+}
+
+/* By RDMA it would take five.  The client goes by TCP, where it waits until there is one. */
+START_TEST(accept_few)
+{
+	int l = listener(0), c, s, err;
+	struct rlimit old;
+	pthread_t t;
+
+	pair_open(l, &c, &s); /* later ones find memory that they share */
+	close(c);
+	close(s);
+	for (int n = 0; n <= 4; n++) {
+		struct pollfd p = { l, POLLIN, 0 };
+
+		pthread_create(&t, NULL, connector, &c);
+		ck_assert_int_eq(poll(&p, 1, -1), 1);
+		old = fds_left(n);
+		s = accept(l, NULL, NULL);
+		err = errno;
+		ok(setrlimit(RLIMIT_NOFILE, &old));
+		if (!n) {
+			ck_assert_int_eq(s, -1);
+			ck_assert_int_eq(err, EMFILE);
+			s = accept(l, NULL, NULL);
+		}
+		ck_assert_int_ge(s, 0);
+		pthread_join(t, NULL);
+		ck_assert(by_tcp(c));
+		say(s, "by tcp");
+		hear(c, "by tcp");
+		close(c);
+		close(s);
+	}
+	pair_open(l, &c, &s);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+/* A connection has the number of its socket, and no other low one: tables are made for as many. */
+START_TEST(numbers)
+{
+	enum { N = 8 };
+	int l = listener(0), low = dup(0), c[N], s[N];
+
+	close(low);
+	for (int i = 0; i < N; i++) {
+		pair_open(l, &c[i], &s[i]);
+		ck_assert_int_lt(c[i], low + 3 * N);
+		ck_assert_int_lt(s[i], low + 3 * N);
+	}
+	for (int i = 0; i < N; i++) {
+		close(c[i]);
+		close(s[i]);
+	}
+	close(l);
+}
+END_TEST
+
+/* Where the numbers for the rest of it are taken, connections go by TCP. */
+START_TEST(numbers_taken)
+{
+	enum { LIMIT = 256 };
+	struct rlimit old, few;
+	int l = listener(0), c, s;
+	pthread_t t;
+
+	ok(getrlimit(RLIMIT_NOFILE, &old));
+	few = old;
+	few.rlim_cur = LIMIT;
+	for (int fd = LIMIT / 2; fd < LIMIT; fd++)
+		ck_assert_int_eq(dup2(0, fd), fd);
+	ok(setrlimit(RLIMIT_NOFILE, &few));
+	pthread_create(&t, NULL, connector, &c);
+	s = accept(l, NULL, NULL);
+	ck_assert_int_ge(s, 0);
+	pthread_join(t, NULL);
+	ck_assert(by_tcp(c));
+	say(s, "by tcp");
+	hear(c, "by tcp");
+	close(c);
+	close(s);
+	for (int fd = LIMIT / 2; fd < LIMIT; fd++)
+		close(fd);
+	pair_open(l, &c, &s);
+	ok(setrlimit(RLIMIT_NOFILE, &old));
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+void calls_listen(Suite *s)
+{
+	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken);
+}
