@@ -42,7 +42,6 @@ struct rd_device *device_intern(const struct msg_device *m)
 	}
 	if (d) {
 		d->guid = m->guid;
-		d->index = m->index;
 	}
 	pthread_mutex_unlock(&devices_lock);
 	return d;
@@ -115,6 +114,11 @@ EXPORT void ibv_free_device_list(struct ibv_device **list) { free(list); }
 
 EXPORT const char *ibv_get_device_name(struct ibv_device *dev) { return dev->name; }
 
-EXPORT int ibv_get_device_index(struct ibv_device *dev) { return (int)((struct rd_device *)dev)->index; }
+/* Programs ask the kernel about the device of that index, by netlink: it has none, or another one. */
+EXPORT int ibv_get_device_index(struct ibv_device *dev)
+{
+	(void)dev;
+	return -1;
+}
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *dev) { return htobe64(((struct rd_device *)dev)->guid); }

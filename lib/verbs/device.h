@@ -15,7 +15,6 @@ struct rd_device {
 	 */
 	void *vendor[8];
 	uint64_t guid;
-	uint32_t index;
 	char board[32], hca_type[32];
 	struct rd_device *next;
 };
