@@ -51,6 +51,7 @@ static struct {
 	unsigned n;
 	int said;        /* up to this line the errors are known from the pass before */
 	char last[1024]; /* what was said last: the end of a list is checked twice */
+	unsigned quotas; /* sections of them, in this pass */
 	int stumbled;    /* the parser gave up at this line, and may go on without it; 0: it did not */
 } errors;
 
@@ -335,6 +336,9 @@ static int check_quota(cfg_t *cfg, cfg_opt_t *opt)
 {
 	cfg_t *sec = cfg_opt_getnsec(opt, 0);
 
+	if (errors.quotas++)
+		return conf_wrong(cfg,
+				  "a second section quota: nothing of the first one would be in force; make them one");
 	for (unsigned q = 0; q < QUOTAS; q++)
 		if (cfg_size(sec, quota_key(q)) && cfg_getint(sec, quota_key(q)) < 0)
 			return conf_wrong(cfg, "quota %s is %ld; give a number, or 0 for no limit but what there is",
@@ -377,6 +381,17 @@ static bool is_whole(const char *path, char *text, bool sections)
 	return !open;
 }
 
+/* Of two values libconfuse takes the second one, and says nothing. */
+static bool is_once(const char *path, char *text)
+{
+	struct conf_text_twice t = { 0 };
+
+	while (conf_text_twice(text, &t))
+		conf_wrong(NULL, "%s:%d: %.*s is set a second time, after line %d; leave one of them", path, t.again,
+			   t.len, t.key, t.first);
+	return !t.key;
+}
+
 static bool parse(cfg_t *cfg, const char *path, char *text)
 {
 	FILE *f;
@@ -391,7 +406,7 @@ static bool parse(cfg_t *cfg, const char *path, char *text)
 	}
 	err = cfg_parse_fp(cfg, f);
 	fclose(f);
-	return err == CFG_SUCCESS && is_whole(path, text, true);
+	return err == CFG_SUCCESS && is_whole(path, text, true) && is_once(path, text);
 }
 
 /*
@@ -530,6 +545,7 @@ static void pass(struct conf *c, const char *path, char *text)
 	cfg->filename = strdup(path);
 	conf_profiles_begin();
 	errors.stumbled = 0;
+	errors.quotas = 0;
 	if (!cfg->filename)
 		conf_wrong(NULL, "no memory to read %s", path);
 	else if (parse(cfg, path, text) && !errors.n)

@@ -37,10 +37,12 @@ char *conf_text_read(const char *path)
 
 static bool is_comment(const char *p) { return *p == '#' || !strncmp(p, "//", 2) || !strncmp(p, "/*", 2); }
 
+static size_t word_len(const char *p) { return strcspn(p, " #\"'\t\n\r={}()+,*"); }
+
 /* Behind the word, string, comment or sign that begins at p, as libconfuse takes them.  NULL: it has no end. */
 static char *piece_end(char *p)
 {
-	size_t word = strcspn(p, " #\"'\t\n\r={}()+,*");
+	size_t word = word_len(p);
 	char *end;
 
 	if (!strncmp(p, "/*", 2)) {
@@ -84,6 +86,47 @@ const char *conf_text_open(char *text, bool sections, int *line)
 			now += *p == '\n';
 	}
 	return depth && sections ? "this section has no end; put } behind its last line" : NULL;
+}
+
+/* A key that ends there gets a value; by += it gets one more. */
+static bool is_set(const char *end) { return end[strspn(end, " \t\n\r")] == '='; }
+
+/* The same key in the rest of its section, or NULL. */
+static const char *set_again(const char *key, char *p)
+{
+	const size_t len = (size_t)(p - key);
+	int depth = 0;
+
+	for (char *end; *p && depth >= 0; p = end) {
+		end = piece_end(p);
+		depth += (*p == '{') - (*p == '}');
+		if (!depth && (size_t)(end - p) == len && !memcmp(p, key, len) && is_set(end))
+			return p;
+	}
+	return NULL;
+}
+
+static int lines(const char *from, const char *to)
+{
+	int n = 0;
+
+	for (; from < to; from++)
+		n += *from == '\n';
+	return n;
+}
+
+bool conf_text_twice(char *text, struct conf_text_twice *t)
+{
+	const char *again;
+
+	for (char *p = text, *end; *p; p = end) {
+		end = piece_end(p);
+		if ((t->key && p <= t->key) || !word_len(p) || !is_set(end) || !(again = set_again(p, end)))
+			continue;
+		*t = (struct conf_text_twice){ p, (int)(end - p), 1 + lines(text, p), 1 + lines(text, again) };
+		return true;
+	}
+	return false;
 }
 
 /* Braces of a line that are in no quotes: each has its other one there. */

@@ -20,6 +20,16 @@ void conf_text_plain(char *text);
 const char *conf_text_open(char *text, bool sections, int *line);
 
 /*
+ * The next key that is set a second time in its section, behind that of t, whose key is NULL at first.  The text is whole, as
+ * conf_text_open() sees it.
+ */
+struct conf_text_twice {
+	const char *key;
+	int len, first, again; /* lines */
+};
+bool conf_text_twice(char *text, struct conf_text_twice *t);
+
+/*
  * Line n (from 1) of a text without comments becomes empty.  False: there is no such line, or it has nothing, or a brace without its
  * other one: without that the lines behind it would mean something else.
  */
