@@ -418,7 +418,7 @@ static int status_of(const struct report *r, const struct outcome *o, const stru
 		status = r->opt->leak_status;
 	if (!status && r->misuse)
 		status = r->opt->check_status;
-	return status;
+	return !status && said_lost() ? RUN_FAILED : status;
 }
 
 static void files_write(const struct report *r, const struct outcome *o, const struct known *k, int status)
@@ -461,14 +461,18 @@ static void say_all(const struct report *r, const struct outcome *o, const struc
 int report_end(struct report *r, const struct outcome *o)
 {
 	struct known k;
+	bool lost;
 	int status;
 
 	known_get(r, &k);
 	status = status_of(r, o, &k);
 	if (r->opt->report) /* the files first: nobody may read what is said */
 		files_write(r, o, &k, status);
+	lost = said_lost();
 	if (r->opt->record || r->opt->replay)
 		tape_end(r->opt, r->argv, k.rules, status);
+	if (r->opt->report && !lost && said_lost()) /* the recording: the files have the status of before */
+		files_write(r, o, &k, status_of(r, o, &k));
 	say_all(r, o, &k);
 	known_free(&k);
 	json_decref(r->waits);
