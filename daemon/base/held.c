@@ -17,6 +17,7 @@
 
 /* Nobody touches a client's memory with the lock held, so a handler that waits for it is never the one who has it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned all_n;
 static void *all; /* tsearch(3): a client may have thousands of them, and tear them all at once */
 
 _Thread_local unsigned held_tears;
@@ -99,6 +100,7 @@ static int put(struct held *h)
 
 	pthread_mutex_lock(&lock);
 	done = tsearch(h, &all, held_cmp);
+	all_n += done;
 	pthread_mutex_unlock(&lock);
 	return done ? 0 : ENOMEM;
 }
@@ -191,7 +193,18 @@ void held_unmap(struct held *h)
 		return;
 	pthread_mutex_lock(&lock);
 	tdelete(h, &all, held_cmp);
+	all_n--;
 	pthread_mutex_unlock(&lock);
 	munmap(h->base, h->len);
 	free(h);
+}
+
+unsigned held_count(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&lock);
+	n = all_n;
+	pthread_mutex_unlock(&lock);
+	return n;
 }

@@ -35,6 +35,7 @@ int held_map(struct held **, int fd, uint64_t off, size_t len, int flags);
  */
 int held_attach(struct held **, int shmid, size_t size);
 void held_unmap(struct held *); /* NULL: nothing */
+unsigned held_count(void);      /* how many there are now */
 /* The unit of off and len of mappings of fd: a memfd may have huge pages. */
 size_t held_page(int fd);
 

@@ -27,6 +27,7 @@
 #include "qp_row.h"
 #include "sessions.h"
 #include "why.h"
+#include "../base/held.h"
 #include "../base/profile.h"
 #include "../shard/spare.h"
 #include "../shard/inbox.h"
@@ -290,7 +291,7 @@ static void counts_collect(struct shard *s, void *arg)
 	}
 }
 
-/* Descriptors and mappings of this process: what a leak would show in; spare sockets (spare.h) are none. */
+/* Descriptors of this process: what a leak would show in, as in mappings; spare sockets (spare.h) are none. */
 static unsigned fds_count(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -302,20 +303,6 @@ static unsigned fds_count(void)
 		n++;
 	closedir(dir);
 	return n > 3 ? n - 3 : 0; /* ".", "..", and dir's own */
-}
-
-static unsigned maps_count(void)
-{
-	FILE *f = fopen("/proc/self/maps", "re");
-	unsigned n = 0;
-	char line[512];
-
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		n += strstr(line, "/memfd:") != NULL;
-	fclose(f);
-	return n;
 }
 
 /* Of programs, and of the agents, which keep a connection for a while after its end. */
@@ -372,7 +359,7 @@ static json_t *stats_json(void)
 	free(n);
 	return json_pack("{s:o s:o s:{s:s s:i s:i s:i s:i s:i s:I s:o}}", "devices", list, "shards", threads, "daemon",
 			 "version", PACKAGE_VERSION, "pid", (int)getpid(), "sessions", (int)sessions_n, "holds",
-			 (int)holds_n, "fds", (int)(fds_count() - spare_n()), "shared_maps", (int)maps_count(),
+			 (int)holds_n, "fds", (int)(fds_count() - spare_n()), "shared_maps", (int)held_count(),
 			 "heap_bytes", (json_int_t)heap_bytes(), "cm", cm_json());
 }
 

@@ -55,8 +55,10 @@ START_TEST(right_one_is_torn)
 		ck_assert_ptr_null(h[i]->torn);
 	for (i = 2; i < MAPS; i += 3)
 		torn_check(h[i], page);
+	ck_assert_uint_eq(held_count(), MAPS - (MAPS + 2) / 3);
 	for (i = 0; i < MAPS; i++)
 		held_unmap(h[i]);
+	ck_assert_uint_eq(held_count(), 0);
 	close(fd);
 }
 END_TEST
