@@ -47,7 +47,6 @@ static void by_socket(void)
 		return;
 	served++;
 	put(&answered, n);
-	mail_look(&mail, true);
 }
 
 /* As the control thread does before it sleeps. */
@@ -70,7 +69,9 @@ static void *daemon_run(void *)
 			by_mail();
 		if (r % 4 == 0)
 			rest();
-		if (r % 16 == 0)
+		if (r % 4 == 1)
+			mail_look(&mail, true);
+		if (r / 256 % 16 == 0) /* by other dice */
 			sched_yield();
 	}
 	return NULL;
