@@ -292,14 +292,17 @@ static void mail_open(struct conn *c)
 	c->mail = m == MAP_FAILED ? NULL : m;
 }
 
-/* Nothing but a request and its reply, and the daemon looks there: asked; *err. */
+/*
+ * The daemon looks there, and it is a request and its reply alone, or with a descriptor that seldom comes: that, too, is found in
+ * the socket.  Then it is asked, and *err is the outcome.
+ */
 static bool by_mail(struct conn *c, const struct swap *w, struct got *got, int *err)
 {
 	struct mail *m = c->mail;
 	uint64_t since = 0;
 	bool sleeps = false;
 
-	if (!m || w->send_fd >= 0 || w->fd_n || !mail_is_looked_at(m))
+	if (!m || w->send_fd >= 0 || (w->fd_n && !w->may) || !mail_is_looked_at(m))
 		return false;
 	memcpy(m->req, w->req, w->req_len);
 	if (!mail_ask(m))
