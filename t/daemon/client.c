@@ -334,9 +334,9 @@ void daemon_clean(void)
 	do
 		n = daemon_counts();
 	while (memcmp(&n, &at_start, sizeof(n)) && seconds() < end);
-	ck_assert_int_eq(n.contexts, 0);
-	ck_assert_int_eq(n.pds + n.mrs + n.cqs + n.srqs + n.qps + n.channels, 0);
-	ck_assert_int_eq(n.sessions + n.users, at_start.sessions + 1);
+	ck_assert_int_eq(n.contexts + n.pds + n.mrs + n.cqs + n.srqs + n.qps + n.channels, 0);
+	if (n.sessions + n.users != at_start.sessions + 1)
+		ck_abort_msg("%ld sessions, %s", n.sessions, json_dumps(dump(observer, DUMP_USERS), JSON_COMPACT));
 	ck_assert_int_eq(n.fds, at_start.fds);
 	ck_assert_int_eq(n.maps, at_start.maps);
 	users_clean();
