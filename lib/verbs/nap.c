@@ -34,7 +34,6 @@ uint64_t pace_backlog(const struct pace *p)
 static _Thread_local struct {
 	uint64_t until;   /* of this spell of naps; 0: none */
 	uint64_t last_ns; /* how long the last one was */
-	uint64_t again;   /* one that begins before is twice as long */
 	uint64_t brief;   /* until then slices are short: the neighbour may come back */
 	const void *by;   /* the CQ that slept last: the others are polled once before the next nap */
 	unsigned others;
@@ -67,17 +66,16 @@ void nap_slept(uint64_t from, uint64_t now)
 {
 	if (!is_long(from, now))
 		return;
-	spell.last_ns = from < spell.again ? 2 * spell.last_ns : SPELL_MIN;
+	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
 	if (spell.last_ns > SPELL_MAX)
 		spell.last_ns = SPELL_MAX;
 	spell.until = now + spell.last_ns;
-	spell.again = spell.until + spell.last_ns;
-	spell.brief = spell.until + SPELL_MAX;
+	spell.brief = spell.until + SPELL_MIN;
 	if (!nap_slice)
 		nap_slice = slice_keep_errno(SLICE_SHORT_NS);
 }
 
-bool nap_near(void) { return spell.near || spell.until || nap_slice; }
+bool nap_near(void) { return spell.near || spell.last_ns || nap_slice; }
 
 /* The time of the last tick. */
 static struct timespec tick(void)
@@ -105,7 +103,7 @@ void nap_yielded(uint64_t from, uint64_t now)
 		nap_slept(from, now);
 		return;
 	}
-	spell.until = 0;
+	spell.until = spell.last_ns = 0;
 	slice_own(now);
 }
 

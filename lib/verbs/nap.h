@@ -5,9 +5,9 @@
  * sched_yield(2) lets all others of its core go first; since Linux 6.18 it gives up a whole time slice, too.  Among threads that all
  * do so that costs nothing.  Beside one that computes, it costs milliseconds a message.  So a yield that takes LONG_NS is the last
  * one for a while: instead the thread sleeps until the daemon has a completion for its context (struct bell, naps), with short time
- * slices, so that it is woken in the middle of its neighbour's.  Then yields try how it is now.  The first of them is often a short
- * one, as when the daemon has had the core: so slices stay short for a while, and if another one is long soon, the next spell of naps
- * is longer.
+ * slices, so that it is woken in the middle of its neighbour's.  Then a yield tries how it is now.  It may be short though the
+ * neighbour is there, as when the daemon has had the core: so slices stay short for a moment.  No longer, as of
+ * two programs that yield to each other the one with the shorter slices has the core for most of the time.
  *
  * To poll without giving the core away, as programs over TCP do, would be as fast while both ends happen to run; but on one core
  * they would wait for each other, with or without neighbours, and find no end to it.
