@@ -41,12 +41,11 @@ int verb_mail(struct call *call)
 		return EBUSY;
 	box = calloc(1, sizeof(*box));
 	err = box ? bill_open(&box->bill, s->uid, &cost) : ENOMEM;
-	if (!err) {
+	if (!err)
 		err = shmem_make(&box->shm, "rdmad-mail", sizeof(struct mail));
-		if (err)
-			bill_close(&box->bill);
-	}
 	if (err) {
+		if (box)
+			bill_close(&box->bill);
 		free(box);
 		return err;
 	}
@@ -83,26 +82,31 @@ void mail_end(struct session *s)
 
 /* ---- looked at --------------------------------------------------------------------- */
 
-/* The oldest gives its place up.  If it has asked just now, it comes by in the next turn once more. */
+/* false: it has asked just now, and is looked at as before. */
+static bool look_away(struct mail *m)
+{
+	mail_look(m, false);
+	if (!mail_asked(m))
+		return true;
+	mail_look(m, true);
+	return false;
+}
+
+/* If there is no place, the oldest gives its own up. */
 void mail_watch(struct session *s)
 {
 	unsigned i = place(s);
 
 	if (!s->mailbox)
 		return;
-	if (i < watched_n) {
-		forget(i);
-	} else {
-		if (watched_n == WATCHED) {
-			mail_look(mail_of(watched[0]), false);
-			if (mail_asked(mail_of(watched[0]))) {
-				mail_look(mail_of(watched[0]), true);
-				return;
-			}
-			forget(0);
-		}
-		mail_look(mail_of(s), true);
+	if (i == WATCHED) {
+		i = 0;
+		if (!look_away(mail_of(watched[i])))
+			return;
 	}
+	if (i < watched_n)
+		forget(i);
+	mail_look(mail_of(s), true);
 	watched[watched_n++] = s;
 }
 

@@ -42,11 +42,10 @@ static _Thread_local struct {
 
 _Thread_local uint64_t nap_slice;
 
-/* 0 is none. */
 static uint64_t slice_keep_errno(uint64_t ns)
 {
 	int err = errno;
-	uint64_t was = ns ? slice_set(ns) : 0;
+	uint64_t was = slice_set(ns);
 
 	errno = err;
 	return was;

@@ -216,6 +216,16 @@ static struct rlimit fds_left(int n)
 	return old;
 }
 
+/* The connection is one of TCP, and works. */
+static void tcp_end(int c, int s)
+{
+	ck_assert(by_tcp(c));
+	say(s, "by tcp");
+	hear(c, "by tcp");
+	close(c);
+	close(s);
+}
+
 /* By RDMA it would take five.  The client goes by TCP, where it waits until there is one. */
 START_TEST(accept_few)
 {
@@ -242,11 +252,7 @@ START_TEST(accept_few)
 		}
 		ck_assert_int_ge(s, 0);
 		pthread_join(t, NULL);
-		ck_assert(by_tcp(c));
-		say(s, "by tcp");
-		hear(c, "by tcp");
-		close(c);
-		close(s);
+		tcp_end(c, s);
 	}
 	pair_open(l, &c, &s);
 	close(c);
@@ -293,11 +299,7 @@ START_TEST(numbers_taken)
 	s = accept(l, NULL, NULL);
 	ck_assert_int_ge(s, 0);
 	pthread_join(t, NULL);
-	ck_assert(by_tcp(c));
-	say(s, "by tcp");
-	hear(c, "by tcp");
-	close(c);
-	close(s);
+	tcp_end(c, s);
 	for (int fd = LIMIT / 2; fd < LIMIT; fd++)
 		close(fd);
 	pair_open(l, &c, &s);
