@@ -2,6 +2,7 @@
 /* api_stream.c - rsockets do without help what sockets of TCP do. */
 #include "streams.h"
 
+#include "../fds_left.h"
 #include "../late.h"
 
 #include <dirent.h>
@@ -108,22 +109,6 @@ START_TEST(rs_connect_unpolled)
 	ok(rclose(s.client));
 }
 END_TEST
-
-/* n descriptors can be had; the limit of before. */
-static struct rlimit fds_left(int n)
-{
-	struct rlimit old, few;
-	int fd = -1;
-
-	do
-		n -= fcntl(++fd, F_GETFD) < 0;
-	while (n >= 0);
-	ok(getrlimit(RLIMIT_NOFILE, &old));
-	few = old;
-	few.rlim_cur = (rlim_t)fd;
-	ok(setrlimit(RLIMIT_NOFILE, &few));
-	return old;
-}
 
 /* Without descriptors for it a connection waits, as by TCP, and is there when there are some. */
 START_TEST(rs_accept_full)

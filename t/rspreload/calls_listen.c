@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "t/fds_left.h"
 #include "t/interrupt.h"
 
 #ifndef IP_LOCAL_PORT_RANGE
@@ -199,22 +200,6 @@ START_TEST(port_of_rdma)
 	close(held);
 }
 END_TEST
-
-/* n descriptors can be had; the limit of before. */
-static struct rlimit fds_left(int n)
-{
-	struct rlimit old, few;
-	int fd = -1;
-
-	do
-		n -= fcntl(++fd, F_GETFD) < 0;
-	while (n >= 0);
-	ok(getrlimit(RLIMIT_NOFILE, &old));
-	few = old;
-	few.rlim_cur = (rlim_t)fd;
-	ok(setrlimit(RLIMIT_NOFILE, &few));
-	return old;
-}
 
 /* The connection is one of TCP, and works. */
 static void tcp_end(int c, int s)

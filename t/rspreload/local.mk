@@ -4,6 +4,7 @@ t_rspreload_calls_SOURCES = \
 	t/interrupt.h \
 	t/late.c \
 	t/late.h \
+	t/fds_left.h \
 	t/ok.h \
 	t/rspreload/calls.c \
 	t/rspreload/calls.h \
