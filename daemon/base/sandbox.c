@@ -122,7 +122,7 @@ void sandbox_files(bool own, const char *dir)
 
 /* ---- system calls ----------------------------------------------------------------------- */
 
-enum row_kind { ROW_CALL, ROW_IF, ROW_OWN, ROW_NEVER };
+enum row_kind { ROW_CALL, ROW_IF, ROW_OWN, ROW_OLDER, ROW_NEVER };
 
 static const struct row {
 	const char *name;
@@ -133,33 +133,47 @@ static const struct row {
 #define CALL(name, why)                      { #name, ROW_CALL, 0, 0, 0 },
 #define CALL_IF(name, arg, mask, value, why) { #name, ROW_IF, arg, mask, value },
 #define CALL_OWN(name, why)                  { #name, ROW_OWN, 0, 0, 0 },
+#define OLDER(name, why)                     { #name, ROW_OLDER, 0, 0, 0 },
 #define NEVER(name, why)                     { #name, ROW_NEVER, 0, 0, 0 },
 #include "calls.def"
 #undef CALL
 #undef CALL_IF
 #undef CALL_OWN
+#undef OLDER
 #undef NEVER
 };
 
-static int row_add(scmp_filter_ctx f, const struct row *r, bool own)
+/*
+ * Two filters, as the kernel writes what it refuses to its log by filter: the quiet one refuses the rows OLDER and nothing else, and
+ * the other, which writes, lets them pass.  Of two answers the kernel takes the stricter one.
+ */
+enum filter { QUIET, WRITES };
+
+static uint32_t action(const struct row *r, bool own)
+{
+	if (r->kind == ROW_NEVER || (r->kind == ROW_OWN && !own))
+		return SCMP_ACT_KILL_PROCESS;
+	return SCMP_ACT_ALLOW;
+}
+
+static int row_add(scmp_filter_ctx f, enum filter which, const struct row *r, bool own)
 {
 	int nr = seccomp_syscall_resolve_name(r->name);
-	bool never = r->kind == ROW_NEVER || (r->kind == ROW_OWN && !own);
 	const struct scmp_arg_cmp cmp = {
 		.arg = r->arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = r->mask, .datum_b = r->value
 	};
 
 	if (nr == __NR_SCMP_ERROR)
 		return 0;
-	if (r->kind == ROW_IF)
-		return -seccomp_rule_add_array(f, SCMP_ACT_ALLOW, nr, 1, &cmp);
-	return -seccomp_rule_add_array(f, never ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ALLOW, nr, 0, NULL);
+	if (which == QUIET)
+		return r->kind == ROW_OLDER ? -seccomp_rule_add_array(f, SCMP_ACT_ERRNO(ENOSYS), nr, 0, NULL) : 0;
+	return -seccomp_rule_add_array(f, action(r, own), nr, r->kind == ROW_IF, &cmp);
 }
 
 /* The speculation of a process with a filter is throttled by older kernels unless it asks for it: a quarter of its speed. */
-static int options_set(scmp_filter_ctx f)
+static int options_set(scmp_filter_ctx f, enum filter which)
 {
-	static const struct {
+	const struct {
 		enum scmp_filter_attr name;
 		uint32_t value;
 		bool must;
@@ -167,7 +181,7 @@ static int options_set(scmp_filter_ctx f)
 		{ SCMP_FLTATR_CTL_TSYNC, 1, true },
 		{ SCMP_FLTATR_CTL_NNP, 0, true }, /* it is set */
 		{ SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS, true },
-		{ SCMP_FLTATR_CTL_LOG, 1, false },
+		{ SCMP_FLTATR_CTL_LOG, which == WRITES, false },
 		{ SCMP_FLTATR_CTL_SSB, 1, false },
 		{ SCMP_FLTATR_CTL_OPTIMIZE, 2, false },
 	};
@@ -181,16 +195,16 @@ static int options_set(scmp_filter_ctx f)
 	return err;
 }
 
-static int calls_filter(bool own)
+static int filter_load(enum filter which, bool own)
 {
-	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+	scmp_filter_ctx f = seccomp_init(which == QUIET ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ENOSYS));
 	int err;
 
 	if (!f)
 		return ENOMEM;
-	err = options_set(f);
+	err = options_set(f, which);
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows) && !err; i++) {
-		err = row_add(f, &rows[i], own);
+		err = row_add(f, which, &rows[i], own);
 		if (err)
 			log_warn("the row %s of the filter: %s", rows[i].name, strerror(err));
 	}
@@ -202,8 +216,10 @@ static int calls_filter(bool own)
 
 void sandbox_calls(bool own)
 {
-	int err = calls_filter(own);
+	int err = filter_load(QUIET, own);
 
+	if (!err)
+		err = filter_load(WRITES, own);
 	if (err)
 		log_warn("system calls cannot be filtered: no seccomp here (%s)", strerror(err));
 }

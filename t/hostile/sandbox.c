@@ -212,6 +212,67 @@ END_TEST
 START_TEST(for_one) { all_tried(true); }
 END_TEST
 
+/* ---- the kernel's log ---------------------------------------------------------------------- */
+
+#define LOG_TRIES 100 /* 0.1 s each: the kernel writes ten of these lines in five seconds, and no more */
+
+/* Has a process of the second attempt a line by now?  A line of the first is a failure. */
+static bool logged(int log, pid_t first, pid_t second)
+{
+	char line[8192], of_first[32], of_second[32];
+	ssize_t n;
+
+	snprintf(of_first, sizeof(of_first), " pid=%d ", (int)first);
+	snprintf(of_second, sizeof(of_second), " pid=%d ", (int)second);
+	while ((n = read(log, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
+		line[n > 0 ? n : 0] = '\0';
+		if (!strstr(line, "type=1326"))
+			continue;
+		ck_assert_msg(!strstr(line, of_first), "a thread is not quiet: %s", line);
+		if (strstr(line, of_second))
+			return true;
+	}
+	return false;
+}
+
+static pid_t alone(int (*attempt)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		sandbox_files(true, dir);
+		sandbox_calls(true);
+		_exit(attempt());
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return pid;
+}
+
+/* A thread, of which a daemon has made many, leaves no line; a call that nobody makes does. */
+START_TEST(quiet)
+{
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	pid_t first, second;
+	bool seen = false;
+
+	if (log < 0 || lseek(log, 0, SEEK_END) < 0) {
+		printf("skipped: the kernel's log cannot be read here\n");
+		return;
+	}
+	for (int i = 0; i < LOG_TRIES && !seen; i++) {
+		first = alone(try_thread);
+		second = alone(try_unknown);
+		usleep(100000);
+		seen = logged(log, first, second);
+	}
+	if (!seen)
+		printf("skipped: the kernel says elsewhere what it refuses\n");
+	close(log);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite;
@@ -225,7 +286,7 @@ int main(void)
 	if (!mkdtemp(dir))
 		return EXIT_FAILURE;
 	snprintf(ours, sizeof(ours), "%s/file", dir);
-	SUITE_ADD(suite, for_all, for_one);
+	SUITE_ADD(suite, for_all, for_one, quiet);
 	failed = suite_run(suite);
 	rmdir(dir);
 	return failed;
