@@ -143,9 +143,11 @@ static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 {
 	uint64_t wbit = 1ull << (q & 63), sbit = 1ull << ((q >> 6) & 63);
 	uint64_t *word = &b->word[q >> 6], *sum = bell_sum(b, q >> 12);
+	bool was = __atomic_load_n(word, __ATOMIC_RELAXED) & wbit;
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!(__atomic_load_n(word, __ATOMIC_SEQ_CST) & wbit))
+	if (was) /* else to set it is a barrier, too */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!was || !(__atomic_load_n(word, __ATOMIC_SEQ_CST) & wbit))
 		__atomic_fetch_or(word, wbit, __ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(sum, __ATOMIC_SEQ_CST) & sbit))
 		__atomic_fetch_or(sum, sbit, __ATOMIC_SEQ_CST);

@@ -67,16 +67,6 @@ static void channel_ref(struct ibv_comp_channel *ch, int n)
 	pthread_mutex_unlock(&ch->context->mutex);
 }
 
-/* Slots to read; 0 also if the daemon's index is nonsense, from then on for ever. */
-static uint32_t ring_ahead(struct ring *r)
-{
-	uint32_t n = ring_used(r);
-
-	if (n == UINT32_MAX)
-		r->seen = r->pos;
-	return n == UINT32_MAX ? 0 : n;
-}
-
 /* ---- create, resize, destroy ---------------------------------------------------- */
 
 static void cq_ring_free(struct rd_cq *cq, struct cq_ring *r)
@@ -448,21 +438,13 @@ static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 	}
 }
 
-/* Completions to read; the producer's index is fetched only when those seen last time are used up. */
-static uint32_t cur_used(struct ring *r)
-{
-	uint32_t n = r->seen - r->pos;
-
-	return n ? n : ring_ahead(r);
-}
-
 EXPORT bool rdmad_cq_quiet(struct ibv_cq *ibcq)
 {
 	struct rd_cq *cq = to_cq(ibcq);
 	bool quiet;
 
 	cq_lock(cq);
-	quiet = !cur_used(&cq->cur->ring) && !cq->cur->next && !cq->gone;
+	quiet = cq_is_empty(cq);
 	cq_unlock(cq);
 	return quiet;
 }

@@ -3,6 +3,7 @@
 #ifndef VERBS_CQ_H
 #define VERBS_CQ_H
 
+#include "alone.h"
 #include "ctx.h"
 #include "nap.h"
 #include "pd.h"
@@ -65,6 +66,10 @@ static inline void cq_unlock(struct rd_cq *cq)
 		pthread_mutex_unlock(&cq->lock);
 }
 
+/* From the one to the other nothing of the program runs. */
+static inline bool cq_enter(struct rd_cq *cq) { return !cq->single && lock_enter(&cq->lock); }
+static inline void cq_leave(struct rd_cq *cq, bool entered) { lock_leave(&cq->lock, entered); }
+
 static inline uintptr_t thread_me(void) { return (uintptr_t)pthread_self(); }
 
 static inline bool cq_is_mine(const struct rd_cq *cq)
@@ -106,6 +111,27 @@ void cq_del_qp(struct rd_cq *, struct cq_user *);
 void cq_purge(struct rd_cq *, struct rd_qp *);
 /* The same for an SRQ of XRC that was destroyed. */
 void cq_purge_srq(struct rd_cq *, uint32_t srqn);
+
+/* Slots to read; 0 also if the daemon's index is nonsense, from then on for ever. */
+static inline uint32_t ring_ahead(struct ring *r)
+{
+	uint32_t n = ring_used(r);
+
+	if (n == UINT32_MAX)
+		r->seen = r->pos;
+	return n == UINT32_MAX ? 0 : n;
+}
+
+/* Completions to read; the producer's index is fetched only when those seen last time are used up. */
+static inline uint32_t cur_used(struct ring *r)
+{
+	uint32_t n = r->seen - r->pos;
+
+	return n ? n : ring_ahead(r);
+}
+
+/* A poll would find nothing.  With the lock held. */
+static inline bool cq_is_empty(struct rd_cq *cq) { return !cur_used(&cq->cur->ring) && !cq->cur->next && !cq->gone; }
 
 /*
  * The next completion to show, or NULL; it stays valid until cqe_done().  The QP's accounts are settled.

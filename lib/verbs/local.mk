@@ -64,6 +64,7 @@ EXTRA_lib_verbs_libibverbs_la_DEPENDENCIES = lib/verbs/libibverbs.map
 EXTRA_DIST += lib/verbs/libibverbs.map
 noinst_HEADERS += \
 	lib/verbs/ah.h \
+	lib/verbs/alone.h \
 	lib/verbs/attr.h \
 	lib/verbs/base.h \
 	lib/verbs/cntr.h \

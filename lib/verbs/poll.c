@@ -198,13 +198,14 @@ static void wc_fill(struct ibv_wc *wc, const struct cqe *e)
 }
 
 /* With the lock held, which is free while the core is given away: true if it was, and the CQ is to be looked at again. */
-static bool idle_was(struct rd_cq *cq, bool empty)
+static bool idle_was(struct rd_cq *cq, bool empty, bool entered)
 {
 	if (!idle_due(cq, empty))
 		return false;
-	cq_unlock(cq);
+	cq_leave(cq, entered);
 	idle_yield(cq);
-	cq_lock(cq);
+	if (entered)
+		pthread_mutex_lock(&cq->lock);
 	return true;
 }
 
@@ -220,20 +221,35 @@ static int wc_take(struct rd_cq *cq, int max, struct ibv_wc *wc)
 	return n;
 }
 
+/* Most polls of who waits: nothing is there, and nothing is to be done.  With the lock held. */
+static inline bool is_vain(struct rd_cq *cq)
+{
+	if (cq->empty_n + 1 >= idle_every() || !cq_is_empty(cq))
+		return false;
+	cq->empty_n++;
+	return true;
+}
+
+/* With the lock held.  turn: the core is to be given away once it is not. */
+static int wc_find(struct rd_cq *cq, int max, struct ibv_wc *wc, bool entered, bool *turn)
+{
+	int n = wc_take(cq, max, wc);
+
+	if (idle_was(cq, !n, entered) && (n = wc_take(cq, max, wc)))
+		idle_due(cq, false);
+	*turn = n > 0 && turn_due(cq);
+	return !n && cq->gone ? -1 : n;
+}
+
 int cq_poll(struct ibv_cq *ibcq, int max, struct ibv_wc *wc)
 {
 	struct rd_cq *cq = to_cq(ibcq);
-	bool turn;
-	int n;
+	bool turn = false, entered = cq_enter(cq);
+	int n = 0;
 
-	cq_lock(cq);
-	n = wc_take(cq, max, wc);
-	if (idle_was(cq, !n) && (n = wc_take(cq, max, wc)))
-		idle_due(cq, false);
-	if (!n && cq->gone)
-		n = -1;
-	turn = n > 0 && turn_due(cq);
-	cq_unlock(cq);
+	if (!is_vain(cq))
+		n = wc_find(cq, max, wc, entered, &turn);
+	cq_leave(cq, entered);
 	if (turn)
 		turn_give();
 	return n;
@@ -244,7 +260,7 @@ EXPORT void rdmad_cq_idle(struct ibv_cq *ibcq)
 	struct rd_cq *cq = to_cq(ibcq);
 
 	cq_lock(cq);
-	idle_was(cq, true);
+	idle_was(cq, true, !cq->single);
 	cq_unlock(cq);
 }
 
@@ -272,13 +288,20 @@ static int ex_take(struct rd_cq *cq)
 static int ex_start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct rd_cq *cq = ex_to_cq(ex);
+	bool entered;
 	int err;
 
 	if (attr->comp_mask)
 		return EINVAL;
-	cq_lock(cq);
+	entered = cq_enter(cq);
+	if (is_vain(cq)) {
+		cq_leave(cq, entered);
+		return ENOENT;
+	}
+	if (!entered) /* before the end the program may make a thread */
+		cq_lock(cq);
 	err = ex_take(cq);
-	if (idle_was(cq, err) && !(err = ex_take(cq)))
+	if (idle_was(cq, err, !cq->single) && !(err = ex_take(cq)))
 		idle_due(cq, false);
 	if (!err) {
 		if (!cq->single)

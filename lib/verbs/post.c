@@ -4,6 +4,7 @@
  *
  * All WRs of a list in front of the first bad one are posted, and *bad is that one.
  */
+#include "alone.h"
 #include "srq.h"
 #include "wr_build.h"
 
@@ -81,16 +82,16 @@ static const char *wrong(const struct rd_qp *qp, const struct ibv_send_wr *wr)
 int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct rd_qp *qp = to_qp(ibqp);
+	bool locked = lock_enter(&qp->sq_lock);
 	int err = 0;
 
-	pthread_mutex_lock(&qp->sq_lock);
 	for (; wr; wr = wr->next) {
 		err = send_one(qp, wr);
 		if (err)
 			break;
 	}
 	wr_publish(qp);
-	pthread_mutex_unlock(&qp->sq_lock);
+	lock_leave(&qp->sq_lock, locked);
 	if (err)
 		*bad = wr;
 	if (err && op_refused(qp, (unsigned)wr->opcode))
@@ -115,10 +116,10 @@ static void recv_fill(struct recv_wr *w, const struct ibv_recv_wr *wr)
 int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rd_qp *qp = to_qp(ibqp);
+	bool locked = lock_enter(&qp->rq_lock);
 	uint32_t n = 0;
 	int err = 0;
 
-	pthread_mutex_lock(&qp->rq_lock);
 	for (; wr; wr = wr->next, n++) {
 		err = EINVAL;
 		if (ibqp->srq || ibqp->qp_type == IBV_QPT_XRC_SEND || ibqp->qp_type == IBV_QPT_XRC_RECV ||
@@ -135,7 +136,7 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 		ring_publish(&qp->rq, n);
 		ctx_ring(qp->ctx, qp->bell);
 	}
-	pthread_mutex_unlock(&qp->rq_lock);
+	lock_leave(&qp->rq_lock, locked);
 	if (err)
 		*bad = wr;
 	if (err && err != ENOMEM)
@@ -176,10 +177,10 @@ static void srq_publish(struct rd_srq *s, uint32_t n)
 int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct rd_srq *s = to_srq(ibsrq);
+	bool locked = lock_enter(&s->lock);
 	uint32_t n = 0, room;
 	int err = 0;
 
-	pthread_mutex_lock(&s->lock);
 	room = srq_room(s);
 	for (; wr; wr = wr->next, n++) {
 		if (n == room && s->max_wr > s->ring.mask + 1) {
@@ -193,7 +194,7 @@ int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv
 		recv_fill(ring_slot(&s->ring, s->ring.pos + n), wr);
 	}
 	srq_publish(s, n);
-	pthread_mutex_unlock(&s->lock);
+	lock_leave(&s->lock, locked);
 	if (err)
 		*bad = wr;
 	return err_set(err);
