@@ -10,20 +10,29 @@
 #include "mail.h"
 
 static struct spin spin;
-static ev_idle idle; /* while it is active the loop does not sleep */
-static mono_t ended; /* when it was stopped last */
+static ev_idle idle;   /* while it is active the loop does not sleep; it has a turn when nothing else has */
+static ev_check check; /* and as long as this one, which has one each time */
+static mono_t ended;   /* when they were stopped last */
 
 #define LOOKS 4u /* at mailboxes for each one at descriptors */
+
+static void mails_serve(struct ev_loop *loop, mono_t now)
+{
+	if (!mail_turn(loop))
+		return;
+	spin_found(&spin);
+	spin_busy(&spin, now);
+}
+
+/* Sockets in which there is always one request more do not keep those that ask by mail waiting. */
+static void on_check(struct ev_loop *loop, ev_check *, int) { mails_serve(loop, clock_now()); }
 
 static void on_idle(struct ev_loop *loop, ev_idle *w, int)
 {
 	mono_t now = clock_now();
 
 	for (unsigned i = 0; i < LOOKS; i++) {
-		if (mail_turn(loop)) {
-			spin_found(&spin);
-			spin_busy(&spin, now);
-		}
+		mails_serve(loop, now);
 		now = spin_turn(&spin, now);
 	}
 	ended = now;
@@ -31,6 +40,7 @@ static void on_idle(struct ev_loop *loop, ev_idle *w, int)
 		return;
 	spin_rest(&spin);
 	ev_idle_stop(loop, w);
+	ev_check_stop(loop, &check);
 }
 
 bool linger(struct ev_loop *loop, mono_t came)
@@ -47,9 +57,15 @@ bool linger(struct ev_loop *loop, mono_t came)
 		return looks;
 	ev_idle_init(&idle, on_idle);
 	ev_idle_start(loop, &idle);
+	ev_check_init(&check, on_check);
+	ev_check_start(loop, &check);
 	return true;
 }
 
 void linger_begin(void) { spin_init(&spin); }
 
-void linger_stop(struct ev_loop *loop) { ev_idle_stop(loop, &idle); }
+void linger_stop(struct ev_loop *loop)
+{
+	ev_idle_stop(loop, &idle);
+	ev_check_stop(loop, &check);
+}
