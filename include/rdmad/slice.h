@@ -4,6 +4,7 @@
 #define RDMAD_SLICE_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,6 +35,25 @@ static inline uint64_t slice_set(uint64_t ns)
 	was = a.runtime;
 	a.runtime = ns;
 	return syscall(SYS_sched_setattr, 0, &a, 0) ? 0 : was;
+}
+
+/*
+ * The same, if it is still the short one: somebody may have chosen another.  false: under the policy of now it cannot be set, but will
+ * be there again under another one.
+ */
+static inline bool slice_back(uint64_t ns)
+{
+	struct slice_attr a = { .size = sizeof(a) };
+
+	if (syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0))
+		return true;
+	if (a.policy != SCHED_OTHER && a.policy != SCHED_BATCH)
+		return false;
+	if (a.runtime != SLICE_SHORT_NS)
+		return true;
+	a.runtime = ns;
+	syscall(SYS_sched_setattr, 0, &a, 0);
+	return true;
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -53,11 +54,25 @@ static uint64_t slice_keep_errno(uint64_t ns)
 
 static void slice_own(uint64_t now)
 {
+	int err = errno;
+
 	if (!nap_slice || now < spell.brief)
 		return;
-	slice_keep_errno(nap_slice);
-	nap_slice = 0;
+	if (slice_back(nap_slice))
+		nap_slice = 0;
+	else
+		spell.brief = now + SPELL_MAX;
+	errno = err;
 }
+
+/* A child inherits it, and what that executes. */
+static void fork_before(void)
+{
+	spell.brief = 0;
+	slice_own(0);
+}
+
+__attribute__((constructor)) static void fork_watch(void) { pthread_atfork(fork_before, NULL, NULL); }
 
 static bool is_long(uint64_t from, uint64_t now) { return now >= from + LONG_NS; }
 

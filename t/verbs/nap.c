@@ -7,7 +7,9 @@
 #include <rdmad/own.h>
 #include <rdmad/slice.h>
 
+#include <sched.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,6 +113,71 @@ START_TEST(neighbour_comes_back)
 }
 END_TEST
 
+/* From here on this thread has short slices. */
+static void spell_begin(uint64_t then)
+{
+	nap_yielded(AT, then);
+	ck_assert_uint_eq(slice(), SLICE_SHORT_NS);
+}
+
+/* A slice that somebody chooses meanwhile is not taken back. */
+START_TEST(chosen_meanwhile)
+{
+	const uint64_t then = AT + 2 * MS, later = then + 1000 * MS;
+
+	if (!slice())
+		return;
+	spell_begin(then);
+	slice_set(5 * MS);
+	nap_yielded(later, later + 10 * US);
+	ck_assert_uint_eq(slice(), 5 * MS);
+	ck_assert_uint_eq(nap_slice, 0);
+}
+END_TEST
+
+static int policy_set(int policy) { return sched_setscheduler(0, policy, &(struct sched_param){ 0 }); }
+
+/* The slice goes with the thread through its policies; under some there is none to be set. */
+START_TEST(another_policy)
+{
+	const uint64_t usual = slice(), then = AT + 2 * MS, later = then + 1000 * MS, last = later + 1000 * MS;
+
+	if (!usual)
+		return;
+	spell_begin(then);
+	ck_assert_int_eq(policy_set(SCHED_BATCH), 0);
+	nap_yielded(later, later + 10 * US);
+	ck_assert_uint_eq(slice(), usual);
+	ck_assert_int_eq(policy_set(SCHED_OTHER), 0);
+	ck_assert_uint_eq(slice(), usual);
+	spell_begin(then);
+	ck_assert_int_eq(policy_set(SCHED_IDLE), 0);
+	nap_yielded(later, later + 10 * US);
+	if (policy_set(SCHED_OTHER)) /* not who may not be nicer */
+		return;
+	nap_yielded(last, last + 10 * US);
+	ck_assert_uint_eq(slice(), usual);
+}
+END_TEST
+
+START_TEST(forked)
+{
+	const uint64_t usual = slice();
+	int status;
+	pid_t pid;
+
+	if (!usual)
+		return;
+	spell_begin(AT + 2 * MS);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(slice() != usual);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 /* Another CQ is polled before the next nap. */
 START_TEST(another_cq)
 {
@@ -162,4 +229,5 @@ START_TEST(measured_if_near)
 }
 END_TEST
 
-TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, neighbour_comes_back, another_cq)
+TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, neighbour_comes_back, chosen_meanwhile, another_policy,
+	  forked, another_cq)
