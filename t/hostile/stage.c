@@ -28,6 +28,7 @@
 #define OPEN_EVERY   16
 #define BEAT_S       0.1 /* see pulse() */
 #define STILL_S      1.0
+#define LEAVE_S      5
 #define SKIPPED      77
 #define MESSAGE_LEN  4096u
 #define MESSAGE_FROM 8192u
@@ -395,11 +396,29 @@ void stage_resume(void)
 	stage_goes_on(2 * OPEN_EVERY);
 }
 
+/* Of a daemon that is not rid of all the others for long stderr has what the kernel says of its threads; daemon_clean() judges it. */
+static void others_leave(void)
+{
+	double begun = stage_seconds();
+	struct counts n;
+
+	do {
+		n = daemon_counts();
+		if (n.sessions == 1 && n.users == 1)
+			return;
+		nap();
+	} while (!stage_late(begun, LEAVE_S));
+	fprintf(stderr, "%.0f s after all have gone the daemon has %ld sessions and bills of %ld users:\n",
+		stage_seconds() - begun, n.sessions, n.users);
+	threads_ask(daemon_process(), where);
+}
+
 void stage_rest(void)
 {
 	__atomic_store_n(&beat->end, true, __ATOMIC_SEQ_CST);
 	part_end(bystander);
 	none_slow();
+	others_leave();
 	daemon_clean();
 }
 
