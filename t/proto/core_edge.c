@@ -129,25 +129,15 @@ END_TEST
 START_TEST(uc_srq_abort)
 {
 	static const uint8_t data[512] = { 5 };
-	struct srq_init si = { .max_wr = 4, .max_sge = 1 };
 	struct link_conf c = conf_rc;
-	struct {
-		struct recv_wr wr;
-		struct sge sge;
-	} rw = { { .sge_n = 1 }, { 0 } };
 	struct burst b;
 	struct rig r;
 
 	rig_init(&r, LINK_WIRE);
 	c.type = QPT_UC;
-	si.pdn = r.b.pdn;
-	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &c.srqn_b), 0);
-	rig_connect(&r, &c);
-	rw.sge = (struct sge){ (uintptr_t)r.b.buf, 2048, r.b.key };
-	for (unsigned i = 0; i < 2; i++) {
-		rw.wr.wr_id = 50 + i;
-		ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), 0);
-	}
+	rig_connect_srq(&r, &c, (struct srq_init){ .max_wr = 4, .max_sge = 1 });
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(rig_srq_recv(&r, c.srqn_b, 50 + i, 0, 2048), 0);
 	b = pkt_from(&r, &r.a, SVC_UC | OP_SEND_FIRST, c.psn);
 	pkt_give(&r, &r.b, &b, data, 512);
 	ck_assert_uint_eq(r.b.wc_n, 0);
@@ -168,30 +158,22 @@ START_TEST(srq_done_overrun)
 {
 	static const uint8_t data[512] = { 5 };
 	uint32_t done = 0;
-	struct srq_init si = { .max_wr = 1, .max_sge = 1, .done = &done };
 	struct link_conf c = conf_rc;
-	struct {
-		struct recv_wr wr;
-		struct sge sge;
-	} rw = { { .sge_n = 1 }, { 0 } };
 	struct burst b;
 	struct rig r;
 
 	rig_init(&r, LINK_WIRE);
-	si.pdn = r.b.pdn;
-	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &c.srqn_b), 0);
-	rig_connect(&r, &c);
-	rw.sge = (struct sge){ (uintptr_t)r.b.buf, 4096, r.b.key };
-	ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), 0);
+	rig_connect_srq(&r, &c, (struct srq_init){ .max_wr = 1, .max_sge = 1, .done = &done });
+	ck_assert_int_eq(rig_srq_recv(&r, c.srqn_b, 0, 0, 4096), 0);
 	b = pkt_from(&r, &r.a, SVC_RC | OP_SEND_FIRST, c.psn);
 	pkt_give(&r, &r.b, &b, data, 512);
-	ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), ENOMEM);
+	ck_assert_int_eq(rig_srq_recv(&r, c.srqn_b, 0, 0, 4096), ENOMEM);
 	ck_assert_uint_eq(done, 0);
 	hca_cq_overrun(r.b.h, r.b.cqn, r.now);
 	rig_run(&r);
 	ck_assert_uint_eq(r.b.wc_n, 0);
 	ck_assert_uint_eq(done, 1);
-	ck_assert_int_eq(hca_post_srq_recv(r.b.h, c.srqn_b, &rw.wr, r.now), 0);
+	ck_assert_int_eq(rig_srq_recv(&r, c.srqn_b, 0, 0, 4096), 0);
 	rig_fini(&r);
 }
 END_TEST

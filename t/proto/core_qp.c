@@ -27,22 +27,17 @@ static int to_state(struct rig *r, struct host *x, uint8_t state)
 START_TEST(busy_and_gone) /* conf: C11-17 */
 {
 	struct link_conf c = conf_rc;
-	struct srq_init si = { .max_wr = 4, .max_sge = 2 };
 	struct hca_live n;
 	struct rig r;
-	uint32_t srqn;
 
 	rig_init(&r, LINK_WIRE);
-	si.pdn = r.b.pdn;
-	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &srqn), 0);
-	c.srqn_b = srqn;
-	rig_connect(&r, &c);
+	rig_connect_srq(&r, &c, (struct srq_init){ .max_wr = 4, .max_sge = 2 });
 	ck_assert_int_eq(hca_pd_free(r.b.h, r.b.pdn), EBUSY);
 	ck_assert_int_eq(hca_cq_destroy(r.b.h, r.b.cqn), EBUSY);
-	ck_assert_int_eq(hca_srq_destroy(r.b.h, srqn), EBUSY);
+	ck_assert_int_eq(hca_srq_destroy(r.b.h, c.srqn_b), EBUSY);
 	ck_assert_int_eq(hca_qp_destroy(r.b.h, r.b.qpn), 0);
 	ck_assert_int_eq(hca_qp_destroy(r.b.h, r.b.qpn), EINVAL);
-	ck_assert_int_eq(hca_srq_destroy(r.b.h, srqn), 0);
+	ck_assert_int_eq(hca_srq_destroy(r.b.h, c.srqn_b), 0);
 	ck_assert_int_eq(hca_cq_destroy(r.b.h, r.b.cqn), 0);
 	ck_assert_int_eq(hca_pd_free(r.b.h, r.b.pdn), EBUSY);
 	ck_assert_int_eq(hca_mr_dereg(r.b.h, r.b.key), 0);
@@ -344,27 +339,18 @@ END_TEST
 START_TEST(srq)
 {
 	struct link_conf c = conf_rc;
-	struct srq_init si = { .max_wr = 8, .max_sge = 1 }, q;
-	struct {
-		struct recv_wr wr;
-		struct sge sge;
-	} rw = { { .sge_n = 1 }, { 0 } };
+	struct srq_init q;
+	struct recv_wr own = { 0 };
 	struct rig r;
 	uint32_t srqn, done = 0;
 
 	rig_init(&r, LINK_WIRE);
-	si.pdn = r.b.pdn;
-	si.done = &done;
-	ck_assert_int_eq(hca_srq_create(r.b.h, &si, &srqn), 0);
-	c.srqn_b = srqn;
-	rig_connect(&r, &c);
-	rw.sge = (struct sge){ (uintptr_t)r.b.buf, 64, r.b.key };
-	ck_assert_int_eq(hca_post_recv(r.b.h, r.b.qpn, &rw.wr, r.now), EINVAL);
-	for (unsigned i = 0; i < 8; i++) {
-		rw.wr.wr_id = 50 + i;
-		ck_assert_int_eq(hca_post_srq_recv(r.b.h, srqn, &rw.wr, r.now), 0);
-	}
-	ck_assert_int_eq(hca_post_srq_recv(r.b.h, srqn, &rw.wr, r.now), ENOMEM);
+	rig_connect_srq(&r, &c, (struct srq_init){ .max_wr = 8, .max_sge = 1, .done = &done });
+	srqn = c.srqn_b;
+	ck_assert_int_eq(hca_post_recv(r.b.h, r.b.qpn, &own, r.now), EINVAL);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_int_eq(rig_srq_recv(&r, srqn, 50 + i, 0, 64), 0);
+	ck_assert_int_eq(rig_srq_recv(&r, srqn, 58, 0, 64), ENOMEM);
 	ck_assert_int_eq(hca_srq_resize(r.b.h, srqn, 7), EINVAL);
 	ck_assert_int_eq(hca_srq_resize(r.b.h, srqn, 16), 0);
 	ck_assert_int_eq(hca_srq_limit(r.b.h, srqn, 17), EINVAL);

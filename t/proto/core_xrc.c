@@ -37,12 +37,7 @@ static uint32_t srq_new(struct rig *r, uint32_t xrcdn, uint32_t pdn, uint32_t cq
 
 static void srq_recv(struct rig *r, uint32_t srqn, uint64_t id, uint64_t off, uint32_t len)
 {
-	struct {
-		struct recv_wr wr;
-		struct sge sge;
-	} x = { { .wr_id = id, .sge_n = 1 }, { (uintptr_t)r->b.buf + off, len, r->b.key } };
-
-	ck_assert_int_eq(hca_post_srq_recv(r->b.h, srqn, &x.wr, r->now), 0);
+	ck_assert_int_eq(rig_srq_recv(r, srqn, id, off, len), 0);
 }
 
 /* On the wire: requests with an XRCETH right behind the BTH, responses without. */

@@ -259,6 +259,13 @@ void rig_connect(struct rig *r, const struct link_conf *c)
 	rig_to_rts(r, &r->b, c);
 }
 
+void rig_connect_srq(struct rig *r, struct link_conf *c, struct srq_init s)
+{
+	s.pdn = r->b.pdn;
+	ck_assert_int_eq(hca_srq_create(r->b.h, &s, &c->srqn_b), 0);
+	rig_connect(r, c);
+}
+
 /* ---- running --------------------------------------------------------------- */
 
 static struct host *peer_of(struct rig *r, const struct host *x) { return x == &r->a ? &r->b : &r->a; }
@@ -415,6 +422,16 @@ void rig_recv(struct rig *r, struct host *x, uint64_t id, uint64_t off, uint32_t
 		ck_assert_int_eq(hca_post_srq_recv(x->h, x->srqn, &slot.wr, r->now), 0);
 	else
 		ck_assert_int_eq(hca_post_recv(x->h, x->qpn, &slot.wr, r->now), 0);
+}
+
+int rig_srq_recv(struct rig *r, uint32_t srqn, uint64_t id, uint64_t off, uint32_t len)
+{
+	struct {
+		struct recv_wr wr;
+		struct sge sge;
+	} slot = { { .wr_id = id, .sge_n = 1 }, { (uintptr_t)r->b.buf + off, len, r->b.key } };
+
+	return hca_post_srq_recv(r->b.h, srqn, &slot.wr, r->now);
 }
 
 /* ---- asking --------------------------------------------------------------------- */

@@ -87,6 +87,8 @@ void rig_init(struct rig *, enum link_mode);
 void rig_fini(struct rig *);
 /* A QP of each, connected and in RTS; UD: qkey 0x1234.  QPT_XRC_SEND: a sends, b receives by an SRQ, on which rig_recv() posts. */
 void rig_connect(struct rig *, const struct link_conf *);
+/* The same on a new SRQ of b: *c names it from then on.  s: all but its PD. */
+void rig_connect_srq(struct rig *, struct link_conf *c, struct srq_init s);
 void rig_to_init(struct rig *, struct host *, const struct link_conf *); /* by RESET */
 void rig_to_rtr(struct rig *, struct host *, struct host *peer, const struct link_conf *);
 void rig_to_rts(struct rig *, struct host *, const struct link_conf *);
@@ -115,6 +117,7 @@ struct wr_arg {
 int rig_send(struct rig *, struct host *from, const struct wr_arg *);
 #define SEND_WR(rig, from, ...) rig_send((rig), (from), &(struct wr_arg){ __VA_ARGS__ })
 void rig_recv(struct rig *, struct host *, uint64_t id, uint64_t off, uint32_t len);
+int rig_srq_recv(struct rig *, uint32_t srqn, uint64_t id, uint64_t off, uint32_t len); /* b's */
 
 const struct cqe *wc_of(const struct host *, uint64_t id); /* NULL: none */
 uint8_t rig_state(const struct host *);                    /* of its QP */
