@@ -24,6 +24,7 @@
 #include "daemon/base/held.h"
 #include "daemon/base/peer.h"
 #include "daemon/base/region.h"
+#include "t/maps.h"
 #include "t/suite.h"
 
 #define PLACES 3u
@@ -323,15 +324,9 @@ END_TEST
 
 static unsigned mappings_of(const char *name)
 {
-	FILE *f = fopen("/proc/self/maps", "re");
-	char line[512];
-	unsigned n = 0;
+	struct mapping m;
 
-	ck_assert_ptr_nonnull(f);
-	while (fgets(line, sizeof(line), f))
-		n += strstr(line, name) != NULL;
-	fclose(f);
-	return n;
+	return maps_named(name, &m);
 }
 
 /* They are unmapped by another thread. */

@@ -18,6 +18,8 @@
 
 #include <linux/userfaultfd.h>
 
+#include "../maps.h"
+
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -30,18 +32,9 @@
 /* Whether the mapping at p has these rights: "rw-". */
 static bool is_perm(const unsigned char *p, const char *perm)
 {
-	FILE *f = fopen("/proc/self/maps", "r");
-	unsigned long start, end;
-	char line[512], has[5];
-	bool is = false;
+	struct mapping m;
 
-	if (!f)
-		return false;
-	while (!is && fgets(line, sizeof(line), f))
-		is = sscanf(line, "%lx-%lx %4s", &start, &end, has) == 3 && (unsigned long)p >= start &&
-		     (unsigned long)p < end && !strncmp(has, perm, 3);
-	fclose(f);
-	return is;
+	return maps_at(p, &m) && !strncmp(m.perm, perm, 3);
 }
 
 static const struct {

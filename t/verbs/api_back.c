@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../maps.h"
+
 #define LEN       ((size_t)1 << 20)
 #define RIGHTS    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define NR_MSEAL  462 /* Linux 6.10 */
@@ -81,20 +83,13 @@ END_TEST
 /* The open memfd of p. */
 static int file_of(const void *p, struct stat *st)
 {
-	unsigned long start, end, ino, want = 0;
-	FILE *f = fopen("/proc/self/maps", "r");
-	char line[512];
+	struct mapping m;
 
-	ck_assert(f != NULL);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &ino) == 3 && (unsigned long)p >= start &&
-		    (unsigned long)p < end)
-			want = ino;
-	fclose(f);
+	ck_assert(maps_at(p, &m));
 	for (int fd = 3; fd < 1024; fd++)
-		if (!fstat(fd, st) && st->st_ino == want)
+		if (!fstat(fd, st) && st->st_ino == m.ino)
 			return fd;
-	ck_abort_msg("no file has inode %lu", want);
+	ck_abort_msg("no file has inode %lu", m.ino);
 }
 
 /* ---- children --------------------------------------------------------------------- */

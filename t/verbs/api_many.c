@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../maps.h"
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define QPS 8192u /* each of their allocations is dear */
 #define MRS 8192u
@@ -24,15 +26,9 @@
 /* Of queues, in this process. */
 static unsigned mappings(void)
 {
-	FILE *f = fopen("/proc/self/maps", "re");
-	char line[512];
-	unsigned n = 0;
+	struct mapping m;
 
-	ck_assert_ptr_nonnull(f);
-	while (fgets(line, sizeof(line), f))
-		n += strstr(line, "rdmad-queues") != NULL;
-	fclose(f);
-	return n;
+	return maps_named("rdmad-queues", &m);
 }
 
 static void write_one(struct fix *f, struct ibv_qp *qp, unsigned seed)

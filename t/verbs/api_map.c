@@ -2,7 +2,7 @@
 /*
  * api_map.c - memory that was turned into pages of a memfd: the program must not see any of it.
  *
- * Whether a range is one is read from /proc/self/maps.  Each test runs in a process of its own with one
+ * Each test runs in a process of its own with one
  * thread; api_hold.c is about several.
  */
 #include "fixture.h"
@@ -15,21 +15,6 @@
 #include <unistd.h>
 
 #define LEN ((size_t)1 << 20)
-
-static bool is_shared(const void *p)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	unsigned long start, end;
-	char line[512];
-	bool found = false;
-
-	ck_assert(f != NULL);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)p >= start && (unsigned long)p < end)
-			found = strstr(line, "/memfd:rdmad-mr") != NULL;
-	fclose(f);
-	return found;
-}
 
 /* WRITE from one MR to another through a pair of QPs. */
 static void move(struct fix *f, struct ibv_mr *to, size_t to_off, struct ibv_mr *from, size_t from_off, uint32_t len)
@@ -68,13 +53,13 @@ START_TEST(contents)
 		fix_fill(q, 8192, 50); /* the rest was never touched */
 		m = fix_reg(&f, p + cut[i].off, cut[i].len);
 		n = fix_reg(&f, q + cut[i].off, cut[i].len);
-		ck_assert(is_shared(p + 8192) && is_shared(q + 8192));
+		ck_assert(fix_is_mapped(p + 8192) && fix_is_mapped(q + 8192));
 		ck_assert(fix_filled(p, LEN, i) && fix_filled(q, 8192, 50) && q[LEN / 2] == 0);
 		move(&f, n, 0, m, 0, (uint32_t)cut[i].len);
 		ck_assert_int_eq(memcmp(p + cut[i].off, q + cut[i].off, cut[i].len), 0);
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
 		ck_assert_int_eq(ibv_dereg_mr(n), 0);
-		ck_assert(!is_shared(p + 8192) && !is_shared(q + 8192));
+		ck_assert(!fix_is_mapped(p + 8192) && !fix_is_mapped(q + 8192));
 		ck_assert(fix_filled(p, LEN, i));
 		ck_assert_int_eq(memcmp(p + cut[i].off, q + cut[i].off, cut[i].len), 0);
 		ck_assert_int_eq(munmap(p, LEN), 0);
@@ -98,14 +83,14 @@ START_TEST(again)
 	fix_fill(q, LEN, 9);
 	src = fix_reg(&f, q, LEN);
 	ck_assert_int_eq(ibv_dereg_mr(m[0]), 0);
-	ck_assert(is_shared(p));
+	ck_assert(fix_is_mapped(p));
 	move(&f, m[1], 0, src, 0, 20000);
 	ck_assert(fix_filled(p, 20000, 9));
 	ck_assert_int_eq(ibv_dereg_mr(m[1]), 0);
 	move(&f, m[2], 0, src, 10000, 30000);
 	ck_assert_int_eq(memcmp(p + 10000, q + 10000, 30000), 0);
 	ck_assert_int_eq(ibv_dereg_mr(m[2]), 0);
-	ck_assert(!is_shared(p));
+	ck_assert(!fix_is_mapped(p));
 	ck_assert(fix_filled(p, 20000, 9));
 	ck_assert_int_eq(ibv_dereg_mr(src), 0);
 	fix_close(&f);
@@ -130,11 +115,11 @@ START_TEST(kept)
 	for (unsigned i = 0; i < 4; i++) {
 		p[LEN / 2] = (unsigned char)i;
 		m = fix_reg(&f, p, LEN);
-		ck_assert(is_shared(p) && p[LEN / 2] == i);
+		ck_assert(fix_is_mapped(p) && p[LEN / 2] == i);
 		move(&f, m, 0, src, 0, 20000);
 		ck_assert(fix_filled(p, 20000, 4));
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
-		ck_assert(is_shared(p) == (i > 0) && p[LEN / 2] == i);
+		ck_assert(fix_is_mapped(p) == (i > 0) && p[LEN / 2] == i);
 	}
 	ck_assert(mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
 	m = fix_reg(&f, p, LEN);
@@ -149,14 +134,14 @@ START_TEST(kept)
 		ck_assert(fix_filled(q[i % 6] + 5 * i, 1000, i));
 	}
 	for (unsigned i = 0; i < 6; i++)
-		shared += is_shared(q[i]);
+		shared += fix_is_mapped(q[i]);
 	ck_assert_uint_gt(shared, 1);
 	ck_assert_uint_le(shared, 4);
 	ck_assert_int_eq(ibv_dereg_mr(src), 0);
 	fix_close(&f);
 	for (unsigned i = 0; i < 6; i++)
-		ck_assert(!is_shared(q[i]) && fix_filled(q[i] + 5 * (i + 6), 1000, i + 6));
-	ck_assert(!is_shared(p));
+		ck_assert(!fix_is_mapped(q[i]) && fix_filled(q[i] + 5 * (i + 6), 1000, i + 6));
+	ck_assert(!fix_is_mapped(p));
 }
 END_TEST
 
@@ -172,15 +157,15 @@ START_TEST(on_demand)
 	odp = ibv_reg_mr(f.pd, p + 8192, 4096, lazy);
 	ck_assert(odp != NULL);
 	m = fix_reg(&f, p, LEN);
-	ck_assert(!is_shared(p));
+	ck_assert(!fix_is_mapped(p));
 	ck_assert_int_eq(ibv_dereg_mr(odp), 0);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	m = fix_reg(&f, p, LEN);
-	ck_assert(is_shared(p));
+	ck_assert(fix_is_mapped(p));
 	odp = ibv_reg_mr(f.pd, NULL, SIZE_MAX, lazy);
 	ck_assert(odp != NULL);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
-	ck_assert(is_shared(p));
+	ck_assert(fix_is_mapped(p));
 	ck_assert_int_eq(ibv_dereg_mr(odp), 0);
 	fix_close(&f);
 }
@@ -227,7 +212,7 @@ START_TEST(fork_apart)
 	m = fix_reg(&f, p, LEN);
 	g = fix_reg(&f, gone, LEN);
 	v = fix_reg(&f, moved, LEN);
-	ck_assert(is_shared(p) && is_shared(gone) && is_shared(moved));
+	ck_assert(fix_is_mapped(p) && fix_is_mapped(gone) && fix_is_mapped(moved));
 	/* Only the kernel knows what became of these two. */
 	ck_assert_int_eq(munmap(gone, LEN), 0);
 	to = mremap(moved, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, fix_blank(2 * LEN));
@@ -237,7 +222,7 @@ START_TEST(fork_apart)
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
 		close(go[1]);
-		if (is_shared(p) || is_shared(to))
+		if (fix_is_mapped(p) || fix_is_mapped(to))
 			_exit(1);
 		if (read(go[0], &c, 1) != 1) /* the parent has written */
 			_exit(2);
@@ -252,7 +237,7 @@ START_TEST(fork_apart)
 	ck_assert_int_eq(write(go[1], "x", 1), 1);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
-	ck_assert(is_shared(p));
+	ck_assert(fix_is_mapped(p));
 	ck_assert(fix_filled(p, LEN, 3) && fix_filled(to, LEN, 4));
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dereg_mr(g), 0);
@@ -280,7 +265,7 @@ START_TEST(heap)
 		ck_assert(p != NULL);
 		ck_assert(!(i % 2) || (!p[0] && !memcmp(p, p + 1, len - 1))); /* all zero */
 		m = fix_reg(&f, p, len);
-		shared += (unsigned)is_shared(p + len / 2);
+		shared += (unsigned)fix_is_mapped(p + len / 2);
 		move(&f, m, 0, src, 0, (uint32_t)(len < LEN ? len : LEN));
 		ck_assert(p[0] == 0xaa && p[len / 2] == 0xaa);
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
@@ -314,8 +299,8 @@ START_TEST(small)
 		ck_assert(p[i] != NULL);
 		memset(p[i], 1, 12000);
 		m = fix_reg(&f, p[i], 12000);
-		shared += is_shared(p[i] + 6000);
-		ck_assert(is_shared(p[0] + 6000) == (i == 0)); /* turned back when it is given up */
+		shared += fix_is_mapped(p[i] + 6000);
+		ck_assert(fix_is_mapped(p[0] + 6000) == (i == 0)); /* turned back when it is given up */
 		move(&f, m, 0, src, 0, 12000);
 		ck_assert(p[i][0] == 0xaa && !memcmp(p[i], p[i] + 1, 11999));
 		ck_assert_int_eq(ibv_dereg_mr(m), 0);
@@ -492,14 +477,14 @@ START_TEST(left_alone)
 
 	fix_open(&f);
 	m[0] = fix_reg(&f, p + 8192, 4096);
-	ck_assert(!is_shared(p + 8192));
+	ck_assert(!fix_is_mapped(p + 8192));
 	m[1] = fix_reg(&f, p, LEN);
-	ck_assert(!is_shared(p) && !is_shared(p + 8192));
+	ck_assert(!fix_is_mapped(p) && !fix_is_mapped(p + 8192));
 	ck_assert(tmp && !ftruncate(fileno(tmp), (off_t)LEN));
 	q = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(tmp), 0);
 	ck_assert(q != MAP_FAILED);
 	m[2] = fix_reg(&f, q, LEN);
-	ck_assert(!is_shared(q));
+	ck_assert(!fix_is_mapped(q));
 	move(&f, m[2], 0, m[1], 0, LEN);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(ibv_dereg_mr(m[i]), 0);

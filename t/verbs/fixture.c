@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "../maps.h"
 #include "../nap.h"
 
 struct ibv_context *fix_device(void)
@@ -309,17 +310,16 @@ void fix_ended_well(pid_t pid)
 
 unsigned fix_mappings(const void *p, size_t len, unsigned *shared)
 {
-	FILE *f = fopen("/proc/self/maps", "r");
-	unsigned long start, end;
-	char line[512];
+	FILE *f = maps_open();
+	struct mapping m;
 	unsigned n = 0;
 
 	*shared = 0;
 	ck_assert(f != NULL);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (uintptr_t)p < end && start < (uintptr_t)p + len) {
+	while (maps_next(f, &m))
+		if ((uintptr_t)p < m.end && m.start < (uintptr_t)p + len) {
 			n++;
-			*shared += strstr(line, "/memfd:rdmad-mr") != NULL;
+			*shared += strstr(m.name, "/memfd:rdmad-mr") != NULL;
 		}
 	fclose(f);
 	return n;
@@ -379,14 +379,7 @@ int main(void)
 
 struct mail *fix_mail(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "r");
-	unsigned long at = 0;
-	char line[512];
+	struct mapping m;
 
-	ck_assert_ptr_nonnull(maps);
-	while (fgets(line, sizeof(line), maps))
-		if (strstr(line, "/memfd:rdmad-mail"))
-			at = strtoul(line, NULL, 16);
-	fclose(maps);
-	return (struct mail *)at;
+	return maps_named("/memfd:rdmad-mail", &m) ? (struct mail *)m.start : NULL;
 }
