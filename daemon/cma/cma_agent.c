@@ -225,7 +225,7 @@ static mono_t next_due(void)
 }
 
 /* With the lock. */
-static bool agents_work(struct shard *s)
+static bool agents_work(struct shard *s, mono_t due)
 {
 	mono_t now = clock_now(); /* no earlier than what calls have said */
 	struct cm_event ev;
@@ -243,8 +243,8 @@ static bool agents_work(struct shard *s)
 				cm_rx(cm, &g, now);
 			any = true;
 		}
-		if (mono_reached(now, cm_deadline(cm))) {
-			cm_tick(cm, now);
+		if (mono_reached(due, cm_deadline(cm))) {
+			cm_tick(cm, due);
 			any = true;
 		}
 		any |= agent_tx(cm, s->hca[d], d);
@@ -257,26 +257,26 @@ static bool agents_work(struct shard *s)
 	return any;
 }
 
-static bool is_due(const struct shard *s, mono_t now)
+static bool is_wanted(const struct shard *s, mono_t due)
 {
-	bool due = __atomic_load_n(&called, __ATOMIC_RELAXED) || mono_reached(now, next_at);
+	bool is = __atomic_load_n(&called, __ATOMIC_RELAXED) || mono_reached(due, next_at);
 
-	for (unsigned d = 0; d < devices_n && !due; d++)
-		due = unsent_is[d] || hca_gsi_waits(s->hca[d]);
-	return due;
+	for (unsigned d = 0; d < devices_n && !is; d++)
+		is = unsent_is[d] || hca_gsi_waits(s->hca[d]);
+	return is;
 }
 
-static bool agents_turn(struct shard *s, mono_t now)
+static bool agents_turn(struct shard *s, mono_t due)
 {
 	bool any;
 
-	if (!is_due(s, now))
+	if (!is_wanted(s, due))
 		return false;
 	if (pthread_mutex_trylock(&lock)) {
 		sched_yield(); /* who has it may wait for this core */
 		return true;
 	}
-	any = agents_work(s);
+	any = agents_work(s, due);
 	pthread_mutex_unlock(&lock);
 	return any;
 }
@@ -398,7 +398,7 @@ int agents_start(void (*wake)(void))
 static void agents_last(struct shard *s, void *)
 {
 	pthread_mutex_lock(&lock);
-	agents_work(s);
+	agents_work(s, (mono_t){ 0 });
 	pthread_mutex_unlock(&lock);
 }
 

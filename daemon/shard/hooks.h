@@ -26,8 +26,11 @@ struct hooks {
 				    const struct device *); /* where this user shares XRC domains; NULL: nowhere */
 	void (*mcast_forget)(struct ctx_qp *);              /* the QP is no more, the host leaves its groups */
 
-	/* Shard 0's thread, each turn. */
-	bool (*agents_turn)(struct shard *, mono_t now); /* true: something happened */
+	/*
+	 * Shard 0's thread, or who has its place, each turn.  A timer has run out only if it was due by then, as what had come until
+	 * then was read.  true: something happened.
+	 */
+	bool (*agents_turn)(struct shard *, mono_t due);
 	mono_t (*agents_deadline)(const struct shard *); /* when to call it next */
 };
 

@@ -337,7 +337,7 @@ static struct done work(struct shard *s, mono_t *at, bool guest)
 		d.again |= turn_tick(s, began);
 	}
 	if (s->index == 0)
-		d.again |= hooks.agents_turn(s, now);
+		d.again |= hooks.agents_turn(s, guest ? (mono_t){ 0 } : began);
 	region_defer(d.posted > 1);
 	sent = turn_tx(s, later(s, now), guest);
 	region_defer(false);

@@ -39,7 +39,7 @@ t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/foreign t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/spin t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
+SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/foreign t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/overdue t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/spin t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -68,6 +68,8 @@ t_daemon_idle_SOURCES = t/daemon/idle.c t/daemon/program.c
 t_daemon_idle_LDADD = $(t_daemon_why_LDADD)
 t_daemon_impair_SOURCES = t/daemon/impair.c t/interop/dice.c
 t_daemon_impair_LDADD = libdaemon.a $(CHECK_LIBS) -lm
+t_daemon_overdue_SOURCES = t/daemon/overdue.c t/daemon/program.c
+t_daemon_overdue_LDADD = $(t_daemon_why_LDADD)
 t_daemon_cpu_SOURCES = t/daemon/cpu.c
 t_daemon_cpu_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_net_rx_SOURCES = t/daemon/net_rx.c t/daemon/program.c
