@@ -189,9 +189,27 @@ static bool turn_lone(const struct shard *s)
 	return n <= LONE_MAX;
 }
 
+static mono_t hcas_deadline(const struct shard *s)
+{
+	mono_t t = MONO_NEVER;
+
+	for (unsigned i = 0; i < devices_n; i++)
+		t = mono_min(t, hca_deadline(s->hca[i]));
+	return t;
+}
+
+static bool turn_tap(struct shard *s, mono_t until)
+{
+	if (!mono_reached(until, tap_deadline(s)))
+		return false;
+	tap_due(s, until);
+	return true;
+}
+
+/* A packet that a rule has delayed may be what a timer waits for: of a shard that is late the one that was due first goes first. */
 static bool turn_tick(struct shard *s, mono_t now)
 {
-	bool any = false;
+	bool any = s->tap && turn_tap(s, mono_min(now, hcas_deadline(s)));
 
 	for (unsigned i = 0; i < devices_n; i++) {
 		if (mono_reached(now, hca_deadline(s->hca[i]))) {
@@ -199,11 +217,7 @@ static bool turn_tick(struct shard *s, mono_t now)
 			any = true;
 		}
 	}
-	if (mono_reached(now, tap_deadline(s))) {
-		tap_due(s, now);
-		any = true;
-	}
-	return any;
+	return turn_tap(s, now) || any;
 }
 
 /* ---- waiting --------------------------------------------------------------- */
@@ -215,9 +229,7 @@ static mono_t turn_deadline(const struct shard *s)
 	t = mono_min(t, net_send_deadline(s->net));
 	if (s->index == 0)
 		t = mono_min(t, hooks.agents_deadline(s));
-	for (unsigned i = 0; i < devices_n; i++)
-		t = mono_min(t, hca_deadline(s->hca[i]));
-	return t;
+	return mono_min(t, hcas_deadline(s));
 }
 
 static bool is_due(struct shard *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * overdue.c - a shard that is late, as its core was somebody else's: a timer does not run out where nobody
- * has looked for what it waits for.
+ * overdue.c - a shard that is late, as its core was somebody else's: what has come in time for a timer is looked at before it, and where
+ * nobody has looked the timer does not run out.
  */
 #include "daemon/base/clock.h"
 #include "daemon/cma/cma_agent.h"
@@ -9,8 +9,11 @@
 #include "daemon/shard/hooks.h"
 #include "daemon/shard/inbox.h"
 #include "daemon/shard/net.h"
+#include "daemon/shard/tap.h"
 #include "daemon/shard/turn.h"
+#include "lab/rule.h"
 #include "program.h"
+#include "proto/hdr.h"
 #include "proto/why.h"
 #include "t/nap.h"
 #include "t/suite.h"
@@ -18,6 +21,8 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#define DELAY_NS 1000000u /* of the answer: far less than the ACK timeout */
 
 static struct program prog;
 static struct turn state;
@@ -65,6 +70,13 @@ static void tear_down(void)
 	shards[0] = NULL;
 	shard_end();
 	hooks = hooks_were;
+}
+
+/* One that does not sleep at its end. */
+static void turn_once(void)
+{
+	inbox_wake(&shard);
+	ck_assert(turn(&shard, &state));
 }
 
 static void sleep_until(mono_t t)
@@ -139,4 +151,53 @@ START_TEST(connection)
 }
 END_TEST
 
-TEST_MAIN("overdue", connection)
+/* ---- packets that a rule delays ------------------------------------------------------- */
+
+static void decide(struct flow *, struct tap_pkt *p, struct rule_verdict *v)
+{
+	*v = (struct rule_verdict){ 0 };
+	if (p->dir != TAP_OUT || p->kind != TAP_ACK)
+		return;
+	v->delay_ns = DELAY_NS;
+	strcpy(v->text, "late");
+}
+
+static const struct tap_judge judge = { decide };
+
+static void *judge_come(void *done)
+{
+	ck_assert_int_eq(tap_judge(&judge), 0);
+	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void *judge_go(void *done)
+{
+	tap_judge(NULL);
+	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* An answer that was due long before the timer: the message is not sent again. */
+START_TEST(delayed)
+{
+	struct hca *hca;
+
+	set_up();
+	hca = shard.hca[0];
+	calls_take(judge_come);
+	program_post(&prog, 1, 1);
+	turn_once();
+	ck_assert_uint_eq(RING_LOAD(&prog.cq.ring.hdr->prod), 1);
+	ck_assert_msg(!mono_is_never(tap_deadline(&shard)), "nothing is held back");
+	ck_assert(mono_before(tap_deadline(&shard), hca_deadline(hca)));
+	sleep_until(hca_deadline(hca));
+	turn_once();
+	ck_assert_uint_eq(hca_stat(hca, HCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+	ck_assert(mono_is_never(hca_deadline(hca)));
+	calls_take(judge_go);
+	tear_down();
+}
+END_TEST
+
+TEST_MAIN("overdue", connection, delayed)
