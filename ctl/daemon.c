@@ -74,7 +74,9 @@ bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds
 			n < 0 ? strerror(errno) : "");
 		return false;
 	}
-	if (rep->err)
+	if (rep->err == ENFILE)
+		fprintf(stderr, "rdmactl: the daemon has no descriptor left: " MSG_NO_FD_HINT "\n");
+	else if (rep->err)
 		fprintf(stderr, "rdmactl: the daemon answered: %s\n", strerror(rep->err));
 	return !rep->err;
 }

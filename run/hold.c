@@ -95,7 +95,7 @@ static int talk(int fd, const struct msg_req *req, struct msg_rep *rep)
 		return errno == EPIPE ? ECONNRESET : errno;
 	if (n == 0)
 		return ECONNRESET;
-	return n == sizeof(*rep) && rep->op == req->op ? 0 : EPROTO;
+	return n == sizeof(*rep) && (rep->op == req->op || (rep->op == MSG_NONE && rep->err)) ? 0 : EPROTO;
 }
 
 /* A connected socket in a->fd, or the reason why not. */
@@ -128,6 +128,10 @@ static enum ask ask(const char *addr, bool hold, struct asked *a)
 	if (r != ASK_HELD)
 		return r;
 	err = talk(a->fd, &req, &rep);
+	if (!err && rep.err == ENFILE)
+		return refused(a, "it has no descriptor left: " MSG_NO_FD_HINT);
+	if (!err && rep.err == EMFILE)
+		return refused(a, "you have all the connections to it that you may (rdmactl users)");
 	if (!err && (rep.err || rep.hello.abi != RDMAD_ABI))
 		return refused(a, "the daemon there is of another version of rdmad (restart it after an upgrade)");
 	if (!err && hold) {

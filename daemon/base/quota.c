@@ -194,6 +194,8 @@ bool quota_refused(char *text, size_t len)
 	return is;
 }
 
+bool quota_refuses(void) { return refused.is; }
+
 /* ---- bills ---------------------------------------------------------------------------- */
 
 static int may_have(const struct quota_user *u, enum quota q, uint64_t more)

@@ -67,6 +67,7 @@ uint64_t quota_most(uid_t, enum quota);
 
 /* Why the last charge was refused, in words, once; false: none was since. */
 bool quota_refused(char *text, size_t len);
+bool quota_refuses(void); /* would it? */
 
 struct quota_use {
 	uid_t uid;

@@ -323,6 +323,8 @@ static int answer(struct cma_channel **ch, const struct cma_who *who, const stru
 			return ENOENT;
 	}
 	err = calls[op].fn(&c);
+	if (err == EMFILE && !quota_refuses())
+		err = ENFILE; /* the daemon's limit, and no program's */
 	if (err)
 		cma_hooks.refused(who->session, op, err, cma_reason());
 	return err;

@@ -35,6 +35,7 @@
 #define START_GRACE_S 3.0
 #define END_GRACE_S   0.5
 #define ACCEPT_REST_S 0.1
+#define TOLD_MAX      64u /* clients in a second */
 
 static struct {
 	struct ev_loop *loop;
@@ -197,7 +198,29 @@ static void rested(struct ev_loop *loop, ev_timer *, int)
 }
 
 /*
- * Out of descriptors the listening socket would stay readable for ever: the client is taken in and turned away.  Where
+ * To who is served if there is a descriptor for it.  It may not have asked yet, or not listen, and for as long as it does not this is
+ * the kernel's memory, which nobody is charged with.
+ */
+static void no_descriptor_say(struct ev_loop *loop, int fd)
+{
+	static ev_tstamp since;
+	static unsigned told;
+	const struct msg_rep rep = { .op = MSG_NONE, .err = ENFILE };
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (ev_now(loop) - since >= 1.) {
+		since = ev_now(loop);
+		told = 0;
+	}
+	if (told < TOLD_MAX && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) && uid_allowed(cred.uid)) {
+		told++;
+		send(fd, &rep, sizeof(rep), MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+}
+
+/*
+ * Out of descriptors the listening socket would stay readable for ever: the client is taken in, told so and turned away.  Where
  * not even that can be done, since another thread was quicker to take the spare descriptor, clients wait a moment.
  */
 static void client_turn_away(struct ev_loop *loop)
@@ -208,8 +231,10 @@ static void client_turn_away(struct ev_loop *loop)
 	if (ctl.spare_fd >= 0)
 		close(ctl.spare_fd);
 	fd = accept4(ctl.fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd >= 0)
+	if (fd >= 0) {
+		no_descriptor_say(loop, fd);
 		turn_away(loop, fd);
+	}
 	ctl.spare_fd = spare_make(ctl.fd);
 	if (fd < 0 || ctl.spare_fd < 0)
 		rest(loop);

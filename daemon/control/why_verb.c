@@ -71,9 +71,8 @@ static unsigned general(const struct call *call, int err)
 
 	switch (err) {
 	case EBUSY: return WHY_VERB_BUSY;
-	case ENOMEM:
-	case EMFILE:
-	case ENFILE: return WHY_VERB_LIMIT;
+	case ENFILE: return WHY_NO_FD;
+	case ENOMEM: return WHY_VERB_LIMIT;
 	case EOPNOTSUPP:
 	case ENOSYS: return WHY_VERB_UNKNOWN;
 	case EFAULT:
@@ -284,8 +283,11 @@ void why_cm_call(struct session *s, unsigned op, int err, const char *reason)
 	if (quota)
 		reason = text;
 	if (*names[op] && may_say(s))
-		why_say(s, quota ? WHY_QUOTA : WHY_CM_CALL, NULL, 0, "%s refused: %s%s%s", names[op], strerror(err),
-			*reason ? ": " : "", reason);
+		why_say(s,
+			quota           ? WHY_QUOTA
+			: err == ENFILE ? WHY_NO_FD
+					: WHY_CM_CALL,
+			NULL, 0, "%s refused: %s%s%s", names[op], strerror(err), *reason ? ": " : "", reason);
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */

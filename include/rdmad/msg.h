@@ -7,6 +7,9 @@
  * struct msg_rep.  File descriptors come with SCM_RIGHTS.  Those without may go by shared memory (mail.h).  A request that is too
  * short, too long or of an unknown op is answered with EINVAL and leaves the connection up.
  *
+ * A daemon without a descriptor for the client cannot wait for its request: it hangs up, and says so before, in a reply to nothing
+ * (MSG_NONE) of ENFILE.
+ *
  * Where the daemon is: $RDMAD_SOCKET if set (a path, or @name for an abstract
  * socket); else RDMAD_SYSTEM_SOCKET; else the abstract socket @rdmad.<uid>, where a
  * private daemon of that user listens (abstract names belong to a network
@@ -39,6 +42,9 @@ enum msg_op {
 #undef MSG_FREE
 	MSG_OPS
 };
+
+/* Advice to who is told ENFILE by a daemon. */
+#define MSG_NO_FD_HINT "end programs, or raise LimitNOFILE (systemd) or ulimit -n where it is started"
 
 #define MSG_CAPTURE_QPS 16
 #define MSG_RUNS        4

@@ -105,17 +105,24 @@ static inline bool sock_is_limited(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &len) && (t.tv_sec || t.tv_usec);
 }
 
+/* Of a connection that the daemon has ended, with what we said unread or before we said it: what it said before can still be read. */
+static inline bool sock_is_over(int err) { return err == EPIPE || err == ECONNRESET; }
+
 /*
  * recvmsg().  Where the socket has a limit of time the kernel ends it with EINTR for who was stopped meanwhile (Ctrl-Z, a debugger):
- * the time begins anew then.  Where it has none it is a signal that the caller wants to hear of, or else wait for ever.
+ * the time begins anew then.  Where it has none it is a signal that the caller wants to hear of, or else wait for ever.  That the
+ * connection is over comes before the last words, once.
  */
 static inline ssize_t sock_hear(int fd, struct msghdr *mh)
 {
+	bool over = false, again;
 	ssize_t n;
 
-	do
+	do {
 		n = recvmsg(fd, mh, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR && sock_is_limited(fd));
+		again = n < 0 && ((errno == EINTR && sock_is_limited(fd)) || (sock_is_over(errno) && !over));
+		over = over || (n < 0 && sock_is_over(errno));
+	} while (again);
 	return n;
 }
 
@@ -140,7 +147,7 @@ static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, voi
 
 	for (unsigned i = 0; i < n; i++)
 		fds[i] = -1;
-	if (got >= 0)
+	if (got >= 0 || sock_is_over(errno))
 		got = sock_hear(fd, &mh);
 	cm = got > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
 	if (!cm || cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)

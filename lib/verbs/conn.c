@@ -152,6 +152,7 @@ bool conn_gone(const struct conn *c)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
+/* 0 or errno; EPIPE or ECONNRESET: it is over, but something may be there to be read. */
 static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd)
 {
 	struct iovec iov = { .iov_base = (void *)req, .iov_len = req_len };
@@ -172,7 +173,9 @@ static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd
 		cm->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(cm), &send_fd, sizeof(int));
 	}
-	return sock_say(c->fd, &mh) == (ssize_t)iov.iov_len ? 0 : EIO;
+	if (sock_say(c->fd, &mh) == (ssize_t)iov.iov_len)
+		return 0;
+	return sock_is_over(errno) ? errno : EIO;
 }
 
 static uint64_t now_ns(void)
@@ -239,11 +242,12 @@ static int recv_rep(struct conn *c, void *rep, size_t rep_len, struct got *got)
 	};
 	struct cmsghdr *cm;
 	uint64_t since = 0;
+	unsigned over = 0; /* which the kernel says once, before what is left to be read */
 	ssize_t len;
 
 	do
 		len = recvmsg(c->fd, &mh, MSG_CMSG_CLOEXEC | (look(&since) ? MSG_DONTWAIT : 0));
-	while (len < 0 && (errno == EINTR || errno == EAGAIN));
+	while (len < 0 && (errno == EINTR || errno == EAGAIN || (sock_is_over(errno) && !over++)));
 	for (cm = len > 0 ? CMSG_FIRSTHDR(&mh) : NULL; cm; cm = CMSG_NXTHDR(&mh, cm)) {
 		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
 			continue;
@@ -269,7 +273,7 @@ static int by_socket(struct conn *c, const struct swap *w, struct got *got)
 {
 	int err = send_req(c, w->req, w->req_len, w->send_fd);
 
-	return err ? err : recv_rep(c, w->rep, w->rep_len, got);
+	return err && !sock_is_over(err) ? err : recv_rep(c, w->rep, w->rep_len, got);
 }
 
 /* ---- the mailbox ------------------------------------------------------------------- */
@@ -332,6 +336,7 @@ static int swap_whole(struct conn *c, const struct swap *w)
 		int32_t err;
 	} head;
 	struct got got = { .n = 0 };
+	bool turned_away;
 	uint32_t seq;
 	int err;
 
@@ -344,7 +349,8 @@ static int swap_whole(struct conn *c, const struct swap *w)
 	pthread_mutex_unlock(&c->lock);
 	if (!err) {
 		memcpy(&head, w->rep, sizeof(head));
-		err = head.seq != seq || head.err < 0 ? EIO : head.err;
+		turned_away = head.op == MSG_NONE && head.err > 0;
+		err = (head.seq != seq && !turned_away) || head.err < 0 ? EIO : head.err;
 	}
 	if (!err && (got.n == w->fd_n || (w->may && !got.n))) {
 		if (got.n)

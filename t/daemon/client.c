@@ -258,8 +258,6 @@ json_t *dump_of(int fd, uint32_t what, uint32_t qpn)
 	return dump_read(fds[0]);
 }
 
-json_t *dump(int fd, uint32_t what) { return dump_of(fd, what, 0); }
-
 struct counts daemon_counts(void)
 {
 	json_t *j = dump(observer, DUMP_STATS), *d = json_object_get(j, "devices"), *own = json_object_get(j, "daemon");
@@ -308,6 +306,7 @@ long user_has(int fd, uid_t uid, const char *part, const char *key)
 }
 
 pid_t daemon_process(void) { return daemon_pid; }
+const char *daemon_socket(void) { return socket_name; }
 
 /* The observer is the only one left who is charged with anything. */
 static void users_clean(void)

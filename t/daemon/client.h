@@ -7,6 +7,8 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include <rdmad/msg.h>
@@ -29,6 +31,7 @@ void daemon_stop(void);
 struct counts daemon_counts(void);
 long daemon_heap(void); /* bytes of its heap; 0: it does not know */
 pid_t daemon_process(void);
+const char *daemon_socket(void); /* its name, for $RDMAD_SOCKET */
 /* Waits until no object, context or session of another client is left, and descriptors and maps are as at the start. */
 void daemon_clean(void);
 
@@ -46,9 +49,20 @@ bool hear(int fd, struct msg_rep *, int *fds);
 int call(int fd, struct msg_req *, struct msg_rep *, int *fds);
 
 /* The text of MSG_DUMP; the caller's to give back. */
-json_t *dump(int fd, uint32_t what);
 json_t *dump_of(int fd, uint32_t what, uint32_t qpn);
+static inline json_t *dump(int fd, uint32_t what) { return dump_of(fd, what, 0); }
 json_t *dump_read(int fd); /* the descriptor that came with the reply; it is closed */
+/* Does a report of what went wrong say that? */
+static inline bool reported(int fd, const char *text)
+{
+	json_t *j = dump(fd, DUMP_WHY);
+	char *all = json_dumps(j, 0);
+	bool found = all && strstr(all, text);
+
+	free(all);
+	json_decref(j);
+	return found;
+}
 /* Of MSG_DUMP users as fd sees it (-1: as the one who started the daemon): "use" or "limit" of that quota; -1: he does not see that user. */
 long user_has(int fd, uid_t, const char *part, const char *key);
 

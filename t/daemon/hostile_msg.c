@@ -326,18 +326,6 @@ START_TEST(busy)
 }
 END_TEST
 
-/* Does a report of what went wrong say that? */
-static bool reported(int fd, const char *text)
-{
-	json_t *j = dump(fd, DUMP_WHY);
-	char *all = json_dumps(j, 0);
-	bool found = all && strstr(all, text);
-
-	free(all);
-	json_decref(j);
-	return found;
-}
-
 /* Memory that the daemon counts in: within its bounds, the context's own, and there as long as a QP counts. */
 START_TEST(counting)
 {

@@ -38,6 +38,12 @@ dist_check_SCRIPTS += t/daemon/cm_mcast.test
 t_daemon_cm_mcast_SOURCES = t/daemon/cm_mcast.c t/daemon/cm_client.c
 t_daemon_cm_mcast_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
+check_PROGRAMS += t/daemon/no_fd
+TESTS += t/daemon/no_fd.test
+dist_check_SCRIPTS += t/daemon/no_fd.test
+t_daemon_no_fd_SOURCES = t/daemon/no_fd.c t/daemon/client.c
+t_daemon_no_fd_LDADD = -libverbs $(DAEMON_TEST_LIBS)
+
 # The data half of the daemon, without its control half.
 SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/foreign t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/overdue t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/spin t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test

@@ -193,6 +193,7 @@ START_TEST(verbs)
 #define VERB(op, err, name, sentence) { MSG_##op, err, WHY_##name, sentence }
 		VERB(CQ_CREATE, EINVAL, VERB_REFUSED, "ibv_create_cq refused: Invalid argument"),
 		VERB(PD_ALLOC, ENOMEM, VERB_LIMIT, "ibv_alloc_pd refused: Cannot allocate memory"),
+		VERB(OPEN, ENFILE, NO_FD, "ibv_open_device refused: Too many open files in system"),
 		VERB(PD_FREE, EBUSY, VERB_BUSY, "ibv_dealloc_pd of 0x0 refused: Device or resource busy"),
 		VERB(QP_DESTROY, ENOENT, VERB_HANDLE, "ibv_destroy_qp of 0x0 refused: No such file or directory"),
 		VERB(QP_RATE, EOPNOTSUPP, VERB_UNKNOWN, "ibv_modify_qp_rate_limit refused: Operation not supported"),
