@@ -88,7 +88,7 @@ static void sleep_until(mono_t t)
 		nap(&waited);
 }
 
-/* What the control thread does at the start and at the end calls the shard. */
+/* The control thread calls the shard at the start and at the end: that takes one of its own here. */
 static void *call_begin(void *started)
 {
 	ck_assert_int_eq(agents_start(NULL), 0);
