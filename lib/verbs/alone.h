@@ -18,7 +18,7 @@ static inline bool alone(void) { return __libc_single_threaded; }
 static inline bool alone(void) { return false; }
 #endif
 
-/* What it returns goes to lock_leave(): the program may be alone again by then. */
+/* The result is for lock_leave(): the program may be alone again by then. */
 static inline bool lock_enter(pthread_mutex_t *m)
 {
 	if (alone())
