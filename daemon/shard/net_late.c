@@ -12,8 +12,13 @@
 #include "net_gid.h"
 #include "net_send.h"
 
-#define RETRY_NS    1000000u   /* all are tried again after so long: of one alone it is told that there is room */
-#define PATIENCE_NS 100000000u /* and what has waited so long while none of its kind was sent is lost */
+#define RETRY_NS 1000000u /* all are tried again after so long: of one alone it is told that there is room */
+
+/*
+ * And what has waited so long while none of its kind was sent is lost.  To peers that were heard it goes by a device that sends: behind
+ * all that the other sockets have on their way, which a slow one takes long for.
+ */
+static const uint64_t patience_ns[] = { [false] = 100000000u, [true] = 2000000000u };
 
 /* So many batches of a socket, and bytes of all. */
 static const struct {
@@ -186,8 +191,8 @@ static void out_retry(struct net *net, struct net_out *o, mono_t now)
 				continue;
 			}
 		}
-		if (mono_reached(now, mono_add(l->since, PATIENCE_NS)) &&
-		    mono_reached(now, mono_add(o->moved[heard], PATIENCE_NS))) {
+		if (mono_reached(now, mono_add(l->since, patience_ns[heard])) &&
+		    mono_reached(now, mono_add(o->moved[heard], patience_ns[heard]))) {
 			hca_unsent(l->b.hca, l->b.qpn, &l->b.route, l->b.n, ETIMEDOUT);
 			late_free(net, p);
 			let_go(o, heard, false);
