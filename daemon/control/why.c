@@ -459,8 +459,8 @@ void why_owner_of_session(struct why_owner *o, const struct session *s)
 	memcpy(o->prog, s->prog, sizeof(o->prog));
 }
 
-static void say(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *fmt,
-		va_list ap)
+static struct why_entry *say(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn,
+			     const char *fmt, va_list ap)
 {
 	struct why_owner o;
 	struct why_entry *e;
@@ -471,6 +471,7 @@ static void say(const struct session *s, unsigned cause, const struct device *de
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	why_own(e);
 	entry_log(e);
+	return e;
 }
 
 void why_say(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *fmt, ...)
@@ -479,6 +480,49 @@ void why_say(const struct session *s, unsigned cause, const struct device *dev, 
 
 	va_start(ap, fmt);
 	say(s, cause, dev, qpn, fmt, ap);
+	va_end(ap);
+}
+
+static uint64_t words_hash(const char *s)
+{
+	uint64_t h = 14695981039346656037u; /* FNV-1a */
+
+	while (*s)
+		h = (h ^ (unsigned char)*s++) * 1099511628211u;
+	return h | 1;
+}
+
+static struct why_entry *entry_like(const struct why_owner *o, unsigned cause, uint64_t like)
+{
+	struct user *u = user_get(o->uid);
+
+	for (unsigned i = 0; i < WHY_KEPT; i++) {
+		struct why_entry *e = &u->v[i];
+
+		if (e->number && e->like == like && e->cause == cause && e->owner.pid == o->pid &&
+		    !memcmp(&e->owner.runs, &o->runs, sizeof(o->runs)))
+			return e;
+	}
+	return NULL;
+}
+
+void why_say_like(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *like,
+		  const char *fmt, ...)
+{
+	uint64_t hash = words_hash(like);
+	struct why_entry *e;
+	struct why_owner o;
+	va_list ap;
+
+	why_owner_of_session(&o, s);
+	e = entry_like(&o, cause, hash);
+	if (e) {
+		e->again++;
+		e->last_ns = wall_ns();
+		return;
+	}
+	va_start(ap, fmt);
+	say(s, cause, dev, qpn, fmt, ap)->like = hash;
 	va_end(ap);
 }
 

@@ -47,7 +47,10 @@ struct why_entry {
 	char all[WHY_THERE];   /* the same for those who may see all, if that is more; or "" */
 	char own[320];         /* what rules of the lab did to the packets concerned; or "" */
 	bool by_rule;          /* and that is why */
-	uint64_t twin; /* number of the entry of the other end, which tells of this one, too; 0: there is none */
+	uint64_t twin;    /* number of the entry of the other end, which tells of this one, too; 0: there is none */
+	uint64_t like;    /* of its words, as why_say_like() has it; 0: it is no like of any */
+	uint32_t again;   /* so many more of it have been since */
+	uint64_t last_ns; /* as when_ns, the last of them */
 };
 
 /* Shard thread, each turn: causes of the HCA go to the control thread. */
@@ -56,6 +59,12 @@ void why_collect(struct shard *, unsigned device);
 /* Control thread: a cause without a struct why.  device may be NULL, qpn 0. */
 void why_say(const struct session *, unsigned cause, const struct device *, uint32_t qpn, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/*
+ * The same for what a program may do over and over: where one of this cause, of this process and with the same words in like is
+ * kept, it is counted there.  A client that tries until its server is there would push out why that one has ended.
+ */
+void why_say_like(const struct session *, unsigned cause, const struct device *, uint32_t qpn, const char *like,
+		  const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
 /* A verb is refused; returns err.  The handler gives the reason; refusals without one are told in general words. */
 int refuse(struct call *, unsigned cause, int err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));

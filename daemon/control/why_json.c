@@ -52,6 +52,11 @@ static void lines_put(struct words *t, const struct why_entry *e, const struct w
 	if (*e->own)
 		words_put(t, "  %s\n", e->own);
 	words_put(t, "  %s\n", e->text);
+	if (e->again) {
+		words_put(t, "  and %u more like it, the last at ", (unsigned)e->again);
+		clock_put(t, e->last_ns);
+		words_put(t, "\n");
+	}
 	if (other && *other->own)
 		words_put(t, "  there: %s\n", other->own);
 	if (other)
@@ -201,6 +206,7 @@ void why_entry_json(const struct why_entry *e, void *arg)
 	if (!j)
 		return;
 	json_object_set_new(j, "hint", json_string(why_entry_hint(e, other)));
+	json_object_set_new(j, "again", json_integer((json_int_t)e->again));
 	json_object_set_new(j, "twin", json_integer((json_int_t)(e->twin ? e->twin : overrun_of(l->rows, e))));
 	json_object_set_new(j, "rules", json_string(e->own));
 	json_object_set_new(j, "there", json_string(other ? other->text : there));

@@ -243,14 +243,15 @@ static unsigned cm_cause(const struct cma_id *id, unsigned type, int status)
 void why_cm_event(const struct cma_id *id, unsigned type, int status)
 {
 	unsigned cause = cm_cause(id, type, status);
-	char buf[WHY_TEXT];
-	struct words t = words_begin(buf, sizeof(buf));
+	char buf[WHY_TEXT], like[WHY_TEXT];
+	struct words t = words_begin(buf, sizeof(buf)), l = words_begin(like, sizeof(like));
 
 	if (type != CMA_EV_ADDR_ERROR && type != CMA_EV_ROUTE_ERROR && type != CMA_EV_CONNECT_ERROR &&
 	    type != CMA_EV_UNREACHABLE && type != CMA_EV_REJECTED && type != CMA_EV_MULTICAST_ERROR)
 		return;
 	words_put(&t, type == CMA_EV_ADDR_ERROR ? "resolving " : id->passive ? "connection from " : "connection to ");
 	addr_words(&t, &id->dst);
+	words_put(&l, "%s %u %d %u", buf, type, status, (unsigned)id->qp_type); /* each try has a port of its own */
 	if (cause != WHY_CM_ADDR) {
 		words_put(&t, " (from ");
 		addr_words(&t, &id->src);
@@ -266,7 +267,7 @@ void why_cm_event(const struct cma_id *id, unsigned type, int status)
 	if (id->sent && (type == CMA_EV_REJECTED || type == CMA_EV_UNREACHABLE))
 		words_put(&t, "; our %s was sent %u time%s", id->passive ? "answer" : "request", (unsigned)id->sent,
 			  id->sent == 1 ? "" : "s");
-	why_say(id->ch->who.session, cause, id->dev, id->qpn, "%s", buf);
+	why_say_like(id->ch->who.session, cause, id->dev, id->qpn, like, "%s", buf);
 }
 
 void why_cm_call(struct session *s, unsigned op, int err, const char *reason)

@@ -63,8 +63,12 @@ static inline unsigned told_count(const json_t *list, const char *grade, const c
 	json_t *r;
 	size_t i;
 
-	json_array_foreach(list, i, r) n += !strcmp(told_str(r, "grade"), grade) && !told_by_twin(list, r) &&
-					    (!cause || !strcmp(told_str(r, "cause"), cause));
+	json_array_foreach(list, i, r)
+	{
+		if (!strcmp(told_str(r, "grade"), grade) && !told_by_twin(list, r) &&
+		    (!cause || !strcmp(told_str(r, "cause"), cause)))
+			n += 1 + (unsigned)json_integer_value(json_object_get(r, "again")); /* 0 if it is not there */
+	}
 	return n;
 }
 

@@ -302,6 +302,50 @@ START_TEST(connections)
 }
 END_TEST
 
+static json_t *row_of(const json_t *list, const char *text)
+{
+	json_t *c;
+	size_t i;
+
+	json_array_foreach(list, i, c) if (strstr(json_string_value(json_object_get(c, "report")), text)) return c;
+	return NULL;
+}
+
+/* The server has ended, which was told once; its client goes on trying, each time from another port. */
+START_TEST(tried_again)
+{
+	struct session ann = of(ANN), other = of(ANN);
+	struct cma_channel ch = { .who.session = &ann };
+	struct cma_id id = { .ch = &ch,
+			     .src.in = { .sin_family = AF_INET, .sin_addr = { htonl(0x0a000001) } },
+			     .dst.in = {
+				     .sin_family = AF_INET, .sin_port = htons(7), .sin_addr = { htonl(0x0a000002) } } };
+	json_t *list, *c;
+
+	other.pid = 4712;
+	why_say(&other, WHY_VERB_REFUSED, NULL, 0x12, "why the server has ended");
+	for (unsigned i = 0; i < 3 * WHY_KEPT; i++) {
+		id.src.in.sin_port = htons((uint16_t)(1000 + i));
+		why_cm_event(&id, CMA_EV_REJECTED, REJ_SERVICE_ID);
+	}
+	list = causes_of(&ann, 0);
+	ck_assert(row_of(list, "why the server has ended") != NULL);
+	ck_assert_uint_eq(count(&ann, 0, "invalid service id"), 1);
+	c = row_of(list, "(from 10.0.0.1:1000) rejected: invalid service id (8)\n  and 383 more like it, the last at ");
+	ck_assert(c != NULL);
+	ck_assert_int_eq(json_integer_value(json_object_get(c, "again")), 383);
+	json_decref(list);
+	/* Another server, another reason, another program: each is told. */
+	id.dst.in.sin_port = htons(8);
+	why_cm_event(&id, CMA_EV_REJECTED, REJ_SERVICE_ID);
+	why_cm_event(&id, CMA_EV_REJECTED, REJ_CONSUMER);
+	ch.who.session = &other;
+	why_cm_event(&id, CMA_EV_REJECTED, REJ_CONSUMER);
+	ck_assert_uint_eq(count(&ann, 0, "invalid service id"), 2);
+	ck_assert_uint_eq(count(&ann, 0, "consumer reject"), 2);
+}
+END_TEST
+
 /* ---- the flight recorder ------------------------------------------------------------------------------------------ */
 
 static uint32_t qp_n[3]; /* of Ann, of Bob, and of nobody who is known */
@@ -427,4 +471,4 @@ START_TEST(views)
 }
 END_TEST
 
-TEST_MAIN("why", users, bounded, hostile, words, silence, verbs, connections, trace, no_shard, views)
+TEST_MAIN("why", users, bounded, hostile, words, silence, verbs, connections, tried_again, trace, no_shard, views)
