@@ -10,13 +10,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
+extern const char *alone_flag __attribute__((visibility("hidden"))); /* the C library's */
 
-static inline bool alone(void) { return __libc_single_threaded; }
-#else
-static inline bool alone(void) { return false; }
-#endif
+static inline bool alone(void) { return *alone_flag; }
 
 /* The result is for lock_leave(): the program may be alone again by then. */
 static inline bool lock_enter(pthread_mutex_t *m)

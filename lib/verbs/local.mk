@@ -5,6 +5,7 @@ pkglib_LTLIBRARIES += lib/verbs/libibverbs.la
 lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/abi_check.c \
 	lib/verbs/ah.c \
+	lib/verbs/alone.c \
 	lib/verbs/bye.c \
 	lib/verbs/cntr.c \
 	lib/verbs/conn.c \
