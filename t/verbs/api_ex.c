@@ -2,7 +2,11 @@
 /* api_ex.c - ibv_wr_*() and ibv_start_poll(): the same operations in their extended form. */
 #include "fixture.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 struct ex {
 	struct fix f;
@@ -295,6 +299,71 @@ START_TEST(between)
 }
 END_TEST
 
+struct second {
+	struct ibv_cq *cq;
+	pid_t tid;      /* atomic */
+	uint64_t wr_id; /* atomic; 0: it has found nothing yet */
+};
+
+static void *second_polls(void *arg)
+{
+	struct second *s = arg;
+	struct ibv_wc wc;
+
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
+	while (!ibv_poll_cq(s->cq, 1, &wc))
+		;
+	__atomic_store_n(&s->wr_id, wc.wr_id, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* It waits for a lock, or has found something. */
+static bool is_at_rest(struct second *s)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)__atomic_load_n(&s->tid, __ATOMIC_ACQUIRE));
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (f)
+		fclose(f);
+	return state == 'S' || __atomic_load_n(&s->wr_id, __ATOMIC_ACQUIRE);
+}
+
+/* A program of one thread polls without a lock; but what it makes between start_poll and end_poll waits for the end. */
+START_TEST(thread_between)
+{
+	struct ibv_poll_cq_attr pa = { 0 };
+	time_t end = time(NULL) + PATIENCE_S;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct second s = { 0 };
+	struct ex e;
+	pthread_t t;
+
+	ex_open(&e);
+	s.cq = ibv_cq_ex_to_cq(e.cq);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(fix_recv(&e.f, e.b, 10 + i, 0, 64), 0);
+	ck_assert_int_eq(fix_state(e.b, IBV_QPS_ERR), 0);
+	ck_assert_int_eq(ibv_query_qp(e.b, &attr, IBV_QP_STATE, &init), 0); /* behind a turn: all is there */
+	ck_assert_int_eq(ibv_start_poll(e.cq, &pa), 0);
+	ck_assert_uint_eq(e.cq->wr_id, 10);
+	ck_assert_int_eq(pthread_create(&t, NULL, second_polls, &s), 0);
+	while (!is_at_rest(&s)) {
+		ck_assert_msg(time(NULL) <= end, "the second thread does not come to rest");
+		sched_yield();
+	}
+	ck_assert_uint_eq(__atomic_load_n(&s.wr_id, __ATOMIC_ACQUIRE), 0);
+	ibv_end_poll(e.cq);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_uint_eq(s.wr_id, 11);
+	ex_close(&e);
+}
+END_TEST
+
 START_TEST(cq_flags)
 {
 	struct ibv_cq_init_attr_ex ca = { .cqe = 4, .wc_flags = IBV_WC_EX_WITH_CVLAN };
@@ -308,4 +377,4 @@ START_TEST(cq_flags)
 }
 END_TEST
 
-void api_ex(Suite *s) { SUITE_ADD(s, all_there, times, send, one_sided, errors, between, cq_flags); }
+void api_ex(Suite *s) { SUITE_ADD(s, all_there, times, send, one_sided, errors, between, thread_between, cq_flags); }
