@@ -170,11 +170,11 @@ static bool has_landlock(const struct attempt *a)
 	       (a->attempt == try_tcp ? 4 : 1);
 }
 
-/* In a process of its own: the sandbox, then the attempt. */
-static int outcome(const struct attempt *a, bool own)
+/* In a process of its own, which has ended then: the sandbox, then the attempt. */
+static pid_t alone(int (*attempt)(void), bool own, int *status)
 {
 	pid_t pid = fork();
-	int status = 0, fd;
+	int fd;
 
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
@@ -183,10 +183,18 @@ static int outcome(const struct attempt *a, bool own)
 			close(fd);
 		sandbox_files(own, dir);
 		sandbox_calls(own);
-		_exit(a->attempt());
+		_exit(attempt());
 	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(waitpid(pid, status, 0), pid);
 	unlink(ours);
+	return pid;
+}
+
+static int outcome(const struct attempt *a, bool own)
+{
+	int status = 0;
+
+	alone(a->attempt, own, &status);
 	if (WIFSIGNALED(status)) {
 		ck_assert_msg(WTERMSIG(status) == SIGSYS, "%s: signal %d", a->name, WTERMSIG(status));
 		return KILLED;
@@ -235,35 +243,21 @@ static bool logged(int log, pid_t first, pid_t second)
 	return false;
 }
 
-static pid_t alone(int (*attempt)(void))
-{
-	pid_t pid = fork();
-	int status;
-
-	ck_assert_int_ge(pid, 0);
-	if (!pid) {
-		sandbox_files(true, dir);
-		sandbox_calls(true);
-		_exit(attempt());
-	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	return pid;
-}
-
 /* A thread, of which a daemon has made many, leaves no line; a call that nobody makes does. */
 START_TEST(quiet)
 {
 	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	pid_t first, second;
 	bool seen = false;
+	int status;
 
 	if (log < 0 || lseek(log, 0, SEEK_END) < 0) {
 		printf("skipped: the kernel's log cannot be read here\n");
 		return;
 	}
 	for (int i = 0; i < LOG_TRIES && !seen; i++) {
-		first = alone(try_thread);
-		second = alone(try_unknown);
+		first = alone(try_thread, true, &status);
+		second = alone(try_unknown, true, &status);
 		usleep(100000);
 		seen = logged(log, first, second);
 	}
