@@ -194,7 +194,7 @@ bool quota_refused(char *text, size_t len)
 	return is;
 }
 
-bool quota_refuses(void) { return refused.is; }
+int quota_errno(int err) { return err == EMFILE && !refused.is ? ENFILE : err; }
 
 /* ---- bills ---------------------------------------------------------------------------- */
 

@@ -67,7 +67,8 @@ uint64_t quota_most(uid_t, enum quota);
 
 /* Why the last charge was refused, in words, once; false: none was since. */
 bool quota_refused(char *text, size_t len);
-bool quota_refuses(void); /* would it? */
+/* The errno of a call for its program: EMFILE for which no quota is the reason is a limit of the daemon's, ENFILE. */
+int quota_errno(int err);
 
 struct quota_use {
 	uid_t uid;

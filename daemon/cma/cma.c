@@ -322,9 +322,7 @@ static int answer(struct cma_channel **ch, const struct cma_who *who, const stru
 		if (!c.id || c.id->request || c.id->ch != c.ch)
 			return ENOENT;
 	}
-	err = calls[op].fn(&c);
-	if (err == EMFILE && !quota_refuses())
-		err = ENFILE; /* the daemon's limit, and no program's */
+	err = quota_errno(calls[op].fn(&c));
 	if (err)
 		cma_hooks.refused(who->session, op, err, cma_reason());
 	return err;

@@ -345,8 +345,8 @@ int verb_call(struct ev_loop *loop, struct call *call)
 		err = limits_check(call);
 	if (!err)
 		err = verbs[op].needs == NEEDS_SHARD ? job_run(&j, verb_job) : verbs[op].fn(call);
-	if (err == EMFILE && call->cause != WHY_QUOTA && !quota_refuses())
-		err = ENFILE;          /* the daemon's limit, and no program's */
+	if (call->cause != WHY_QUOTA) /* else that has been told already */
+		err = quota_errno(err);
 	if (err && err != EINPROGRESS) /* that is a question */
 		why_verb(call, err);
 	return err;
