@@ -40,9 +40,13 @@
 		}                                                                  \
 	} while (0)
 
-/* Freed memory is kept: a heap that shrinks and grows again with each of thousands of runs has its pages cleared each time. */
+/*
+ * Freed memory is kept: a heap that shrinks and grows again with each of thousands of runs has its pages cleared each time.  To set
+ * one of these stops malloc() from raising the last by itself, above which each block is a mapping of its own.
+ */
 static inline void suite_heap(void)
 {
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	mallopt(M_TRIM_THRESHOLD, 256 << 20);
 	mallopt(M_TOP_PAD, 16 << 20);
 }
