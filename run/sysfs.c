@@ -187,7 +187,6 @@ static void refresh(const struct tree *t, int daemon, int hold, int end)
 
 	setsid();
 	chdir("/");
-	prctl(PR_SET_NAME, SYSFS_HELPER);
 	for (;;) {
 		if (poll(p, 3, REFRESH_MS) > 0 && p[1].revents) {
 			p[1].fd = -1;
@@ -233,6 +232,8 @@ static bool refresher(struct tree *t, int daemon, int hold)
 	if (child == 0) {
 		ends(&set);
 		sigprocmask(SIG_SETMASK, &set, NULL);
+		prctl(PR_SET_NAME,
+		      SYSFS_HELPER); /* before it is there: by it the helper is told from what a program leaves */
 		if (fork())
 			_exit(0);
 		for (int fd = 0; fd < 3; fd++) {

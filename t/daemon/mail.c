@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mail.c - mailboxes: requests and replies by memory that a client shares with the daemon, by good clients and by bad ones. */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 
 #include "client.h"
 #include "t/suite.h"
+#include "t/turn.h"
 #include "t/xorshift.h"
 
 #define TRIES_S 20
@@ -79,7 +79,7 @@ static void collect(const struct box *b, struct msg_rep *rep)
 
 	while (!mail_is_done(b->mail)) {
 		ck_assert_msg(in_time(since), "no reply");
-		sched_yield();
+		turn_away();
 	}
 	memcpy(rep, b->mail->rep, sizeof(*rep));
 	mail_clear(b->mail);

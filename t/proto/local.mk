@@ -42,7 +42,7 @@ PROTO_TESTS = \
 check_PROGRAMS += $(PROTO_TESTS)
 TESTS += $(PROTO_TESTS)
 
-noinst_HEADERS += t/cm_net.h t/maps.h t/nap.h t/pcap.h t/suite.h t/xorshift.h t/proto/cm_duo.h t/proto/rig.h
+noinst_HEADERS += t/cm_net.h t/maps.h t/nap.h t/pcap.h t/suite.h t/turn.h t/xorshift.h t/proto/cm_duo.h t/proto/rig.h
 PROTO_TEST_LIBS = libproto.a $(CHECK_LIBS) $(ISAL_LIBS)
 
 t_proto_aeth_SOURCES = t/proto/aeth.c

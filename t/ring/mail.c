@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* mail.c - a program that asks by a mailbox or a socket, and a daemon that looks there now and then: each request has one reply, its own. */
 #include <pthread.h>
-#include <sched.h>
 
 #include <rdmad/mail.h>
 
 #include "t/suite.h"
+#include "t/turn.h"
 #include "t/xorshift.h"
 
 #define ROUNDS 200000u
@@ -72,7 +72,7 @@ static void *daemon_run(void *)
 		if (r % 4 == 1)
 			mail_look(&mail, true);
 		if (r / 256 % 16 == 0) /* by other dice */
-			sched_yield();
+			turn_away();
 	}
 	return NULL;
 }
@@ -82,7 +82,7 @@ static uint32_t socket_hear(void)
 	uint32_t n;
 
 	while (!(n = __atomic_exchange_n(&answered, 0, __ATOMIC_ACQ_REL)))
-		sched_yield();
+		turn_away();
 	return n;
 }
 

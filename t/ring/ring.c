@@ -9,12 +9,12 @@
 #include <rdmad/ring.h>
 
 #include "t/suite.h"
+#include "t/turn.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -113,7 +113,7 @@ static void *stream_producer(void *arg)
 		uint32_t max = 1 + rnd(&seed) % 70;
 
 		if (!put_some(r, &next, left < max ? (uint32_t)left : max))
-			sched_yield();
+			turn_away();
 	}
 	return NULL;
 }
@@ -135,7 +135,7 @@ START_TEST(stream)
 
 			ck_assert_uint_ne(n, UINT32_MAX);
 			if (!n)
-				sched_yield();
+				turn_away();
 		}
 		pthread_join(t, NULL);
 		ck_assert_uint_eq(ring_used(&p.cons), 0);
@@ -252,7 +252,7 @@ static void *program(void *arg)
 			__atomic_fetch_add(&kicks, 1, __ATOMIC_RELAXED);
 		if (rnd(&seed) % 2)
 			while (!taken(&sq[q].prod) && !__atomic_load_n(&program_stop, __ATOMIC_RELAXED))
-				sched_yield();
+				turn_away();
 		if (__atomic_load_n(&program_stop, __ATOMIC_RELAXED))
 			break;
 	}
@@ -401,7 +401,7 @@ static void *completer(void *)
 		bool any = false;
 
 		if (!put_some(&cq.prod, &next, left < max ? (uint32_t)left : max)) {
-			sched_yield();
+			turn_away();
 			continue;
 		}
 		while (first < next)
@@ -412,7 +412,7 @@ static void *completer(void *)
 		}
 		if (rnd(&seed) % 2)
 			for (int i = 0; i < 50 && !taken(&cq.prod); i++)
-				sched_yield();
+				turn_away();
 	}
 	return NULL;
 }
