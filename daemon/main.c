@@ -223,7 +223,8 @@ static void limits_raise(void)
 			 (unsigned long long)len.rlim_max);
 }
 
-#define LATER 16u /* addresses that may come after the start, of each family, and groups */
+#define LATER \
+	16u /* addresses that may come after the start, of each family, and groups: one takes a socket in each shard */
 
 /* How many sockets an address takes in each shard: one that receives, and those that send, if there are enough descriptors. */
 static unsigned sockets_each(unsigned addrs)
@@ -261,22 +262,40 @@ static void named_count(const struct host *host, unsigned *v4, unsigned *v6)
 	}
 }
 
+/* No device has what addresses the host has: none comes later. */
+static bool all_named(void)
+{
+	unsigned i = 0;
+
+	while (i < devices_n && device_conf[i].addr_n)
+		i++;
+	return i == devices_n;
+}
+
+static void spare_sockets(uid_t uid)
+{
+	static struct host host;
+	const unsigned groups = all_named() ? LATER * shards_n : 0;
+	unsigned v4 = 0, v6 = 0, n;
+
+	if (!all_named()) {
+		v4 = v6 = LATER;
+		if (!host_read(&host))
+			for (unsigned i = 0; i < host.addr_n; i++)
+				(*(gid_is_v4(host.addr[i].gid) ? &v4 : &v6))++;
+	}
+	named_count(&host, &v4, &v6);
+	n = shards_n * sockets_each(v4 + v6);
+	spare_begin(v4 * n + groups, v6 * n + groups, uid, net_rcvbuf);
+}
+
 /* Everything that root is needed for; then it is given up. */
 static bool rights_leave(const struct conf *conf, bool own)
 {
-	static struct host host;
 	struct rights_user user = rights_choose(&conf->user, own);
-	unsigned v4 = LATER, v6 = LATER, n;
 
-	if (!host_read(&host)) {
-		for (unsigned i = 0; i < host.addr_n; i++)
-			(*(gid_is_v4(host.addr[i].gid) ? &v4 : &v6))++;
-	}
-	named_count(&host, &v4, &v6);
-	if (spare_may(net_rcvbuf)) {
-		n = shards_n * sockets_each(v4 + v6);
-		spare_begin(v4 * n, v6 * n, user.uid == RIGHTS_KEEP ? geteuid() : user.uid, net_rcvbuf);
-	}
+	if (spare_may(net_rcvbuf))
+		spare_sockets(user.uid == RIGHTS_KEEP ? geteuid() : user.uid);
 	if (user.alone)
 		ctl_give(user.uid);
 	if (rights_drop(&user, own))
