@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* proc_state.h - the state of a process, as ps shows it: R, S, T, Z ...; ?: there is none. */
+/* proc_state.h - the state of a process, or of one thread by its tid, as ps shows it: R, S, T, Z ...; ?: there is none. */
 #ifndef T_PROC_STATE_H
 #define T_PROC_STATE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* api_ex.c - ibv_wr_*() and ibv_start_poll(): the same operations in their extended form. */
+#include "../proc_state.h"
 #include "fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -320,16 +320,8 @@ static void *second_polls(void *arg)
 /* It waits for a lock, or has found something. */
 static bool is_at_rest(struct second *s)
 {
-	char path[64], state = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)__atomic_load_n(&s->tid, __ATOMIC_ACQUIRE));
-	f = fopen(path, "re");
-	if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-		state = 0;
-	if (f)
-		fclose(f);
-	return state == 'S' || __atomic_load_n(&s->wr_id, __ATOMIC_ACQUIRE);
+	return proc_state(__atomic_load_n(&s->tid, __ATOMIC_ACQUIRE)) == 'S' ||
+	       __atomic_load_n(&s->wr_id, __ATOMIC_ACQUIRE);
 }
 
 /* A program of one thread polls without a lock; but what it makes between start_poll and end_poll waits for the end. */
