@@ -41,6 +41,7 @@ static struct {
 	struct ev_loop *loop;
 	const struct conf *conf;
 	bool private, made_dir;
+	bool told; /* to end */
 	int fd;
 	char path[CONF_SOCKET_LEN]; /* to unlink; empty: abstract */
 	int spare_fd;               /* given up to turn a client away when there are no descriptors left */
@@ -416,20 +417,21 @@ static void port_event(struct device *dev, unsigned type)
 static void on_signal(struct ev_loop *loop, ev_signal *w, int)
 {
 	log_note("%s: shutting down", w->signum == SIGTERM ? "SIGTERM" : "SIGINT");
+	ctl.told = true;
 	ev_break(loop, EVBREAK_ALL);
 }
 
+static bool in_use(void) { return holds_n || ctx_n || cma_count.channels; }
+
 static void on_grace(struct ev_loop *loop, ev_timer *, int)
 {
-	if (!holds_n && !ctx_n && !cma_count.channels) {
-		log_note("private daemon: not used any more, shutting down");
+	if (!in_use())
 		ev_break(loop, EVBREAK_ALL);
-	}
 }
 
 void ctl_session_ended(bool used)
 {
-	if (!used || !ctl.private || holds_n || ctx_n || cma_count.channels)
+	if (!used || !ctl.private || in_use())
 		return;
 	ev_timer_stop(ctl.loop, &ctl.grace);
 	ev_timer_set(&ctl.grace, END_GRACE_S, 0.);
@@ -454,7 +456,11 @@ void ctl_run(struct ev_loop *loop, void (*signals_release)(void))
 	port_notify = port_event;
 	closing_start(loop);
 	signals_release();
-	ev_run(loop, 0);
+	do
+		ev_run(loop, 0);
+	while (!ctl.told && in_use()); /* by who was answered in the turn that was to be the last one */
+	if (!ctl.told)
+		log_note("private daemon: not used any more, shutting down");
 	port_notify = NULL;
 	ctl.private = false;
 	while (sessions)
