@@ -150,15 +150,16 @@ END_TEST
 static bool looked;
 static int sched = -1; /* what stands for the thread's file of schedstat */
 
-/* The state of the thread whose file of /proc that is. */
+/* The state of the thread whose file of /proc that is; 0: it has ended. */
 static char state_of(const char *path)
 {
 	char text[256] = { 0 }, *p;
 	int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_gt(read(fd, text, sizeof(text) - 1), 0);
-	close(fd);
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	if (fd >= 0)
+		close(fd);
 	p = strrchr(text, ')');
 	return p ? p[2] : 0;
 }
@@ -170,7 +171,7 @@ int open(const char *path, int flags, ...)
 		return fcntl(sched, F_DUPFD_CLOEXEC, 0);
 	if (strstr(path, "/task/")) {
 		__atomic_store_n(&looked, true, __ATOMIC_SEQ_CST);
-		for (unsigned ms = 0; ms < 20000 && state_of(path) != 'S'; ms++)
+		for (unsigned ms = 0; ms < 20000 && state_of(path) && state_of(path) != 'S'; ms++)
 			usleep(1000);
 	}
 	return openat(AT_FDCWD, path, flags, 0);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #ifdef REPEATS_LESS
-#define MASK_STEP 7u
+#define MASK_STEP 19u
 #define SEEDS     150u
 #else
 #define MASK_STEP 1u
