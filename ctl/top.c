@@ -164,7 +164,8 @@ static void ordered(const struct options *o, const struct top_sample *s, bool go
 	shown.qp = calloc(s->n + 1, sizeof(*s->qp));
 	if (!shown.qp)
 		return;
-	memcpy(shown.qp, s->qp, s->n * sizeof(*s->qp));
+	if (s->n) /* else there may be no sample yet */
+		memcpy(shown.qp, s->qp, s->n * sizeof(*s->qp));
 	top_order(&shown, o->sort);
 	screen(o, &shown, good, paused, said);
 	free(shown.qp);
