@@ -40,12 +40,7 @@ files()
 # A tree that was built in place holds programs beside their sources.
 elf_free()
 {
-	while read -r f; do
-		case $(head -c 4 "$src/$f" | tr -d '\0') in
-		?ELF) ;;
-		*) echo "$f" ;;
-		esac
-	done
+	(cd "$src" && xargs grep -La "$(printf '^\177ELF')") || true
 }
 
 # Of those: what is written by hand as text.
