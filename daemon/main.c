@@ -223,8 +223,8 @@ static void limits_raise(void)
 			 (unsigned long long)len.rlim_max);
 }
 
-#define LATER \
-	16u /* addresses that may come after the start, of each family, and groups: one takes a socket in each shard */
+/* Addresses that may come after the start, of each family, and groups, of which one takes a socket in each shard. */
+#define LATER 16u
 
 /* How many sockets an address takes in each shard: one that receives, and those that send, if there are enough descriptors. */
 static unsigned sockets_each(unsigned addrs)
@@ -275,10 +275,11 @@ static bool all_named(void)
 static void spare_sockets(uid_t uid)
 {
 	static struct host host;
-	const unsigned groups = all_named() ? LATER * shards_n : 0;
-	unsigned v4 = 0, v6 = 0, n;
+	unsigned v4 = 0, v6 = 0, groups = 0, n;
 
-	if (!all_named()) {
+	if (all_named()) {
+		groups = LATER * shards_n;
+	} else {
 		v4 = v6 = LATER;
 		if (!host_read(&host))
 			for (unsigned i = 0; i < host.addr_n; i++)

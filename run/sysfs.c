@@ -232,8 +232,8 @@ static bool refresher(struct tree *t, int daemon, int hold)
 	if (child == 0) {
 		ends(&set);
 		sigprocmask(SIG_SETMASK, &set, NULL);
-		prctl(PR_SET_NAME,
-		      SYSFS_HELPER); /* before it is there: by it the helper is told from what a program leaves */
+		/* Before the helper is there: by its name it is told from what a program leaves. */
+		prctl(PR_SET_NAME, SYSFS_HELPER);
 		if (fork())
 			_exit(0);
 		for (int fd = 0; fd < 3; fd++) {

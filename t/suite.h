@@ -42,7 +42,7 @@
 
 /*
  * Freed memory is kept: a heap that shrinks and grows again with each of thousands of runs has its pages cleared each time.  To set
- * one of these stops malloc() from raising the last by itself, above which each block is a mapping of its own.
+ * one of these stops malloc() from raising the first by itself, above which each block is a mapping of its own.
  */
 static inline void suite_heap(void)
 {
