@@ -342,11 +342,27 @@ void ctx_core(struct shard *s)
 		RING_STORE(&c->bell->core, core);
 }
 
-void ctx_wake(struct shard *s)
+/* Has somebody of this core kicked since that was asked last? */
+static bool was_kicked_from(struct bell *b, uint32_t core)
 {
+	uint32_t kicker = RING_LOAD(&b->kicker);
+
+	if (kicker)
+		RING_STORE(&b->kicker, 0);
+	return kicker == core;
+}
+
+bool ctx_wake(struct shard *s)
+{
+	const uint32_t core = (uint32_t)(sched_getcpu() + 1);
+	bool here = false;
+
 	s->asleep = false;
-	for (struct ctx *c = s->awake; c; c = c->awake_next)
+	for (struct ctx *c = s->awake; c; c = c->awake_next) {
+		here |= was_kicked_from(c->bell, core);
 		bells_wake(c);
+	}
+	return here;
 }
 
 void drain_qp(struct ctx_qp *qp, mono_t now)

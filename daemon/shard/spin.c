@@ -14,6 +14,10 @@
  * 3. A program that polls was asleep when its completion came: it has met such a neighbour (lib/verbs/nap.h).  Spinning would use up
  *    the time that the shard may have at once when it is woken.  4 ms each time.
  *
+ * A sleeper has a short slice (below), so it takes the core at once from a program there that wakes it, and would have posted more:
+ * each message of a stream would cost two changes of threads.  So, having done what it was woken for, it gives the core back once,
+ * and finds all that was posted meanwhile.  Where that takes long there is a neighbour, too, and it is not tried again in that penalty.
+ *
  * A thread that gives its core away loses as much of it as its slice is long (Linux 6.18), so one with a short slice does so ten or
  * thirty times before a program has it that waits in the same way with a usual one.  But a sleeper must be woken fast.  So the
  * slice is short while it sleeps (rdmad/slice.h), and from its first turn of spinning on half of the usual one: of two programs that
@@ -65,6 +69,7 @@ static void penalty(struct spin *s, mono_t now)
 
 mono_t spin_turn(struct spin *s, mono_t now)
 {
+	bool penal = mono_before(now, s->sleep_until);
 	mono_t after;
 
 	if (s->brief)
@@ -72,8 +77,12 @@ mono_t spin_turn(struct spin *s, mono_t now)
 	sched_yield();
 	after = clock_now();
 	s->lone = mono_since(after, now) < YIELD_VAIN_NS ? s->lone + 1 : 0;
-	if (mono_since(after, now) >= YIELD_LONG_NS)
-		penalty(s, after);
+	s->beside = false;
+	if (mono_since(after, now) < YIELD_LONG_NS)
+		return after;
+	penalty(s, after);
+	if (penal)
+		s->alone_until = s->sleep_until;
 	return after;
 }
 

@@ -18,12 +18,14 @@
 
 struct spin {
 	mono_t busy_at;     /* the last turn that did something */
-	mono_t sleep_until; /* no spinning before this */
+	mono_t sleep_until; /* no spinning before this, */
+	mono_t alone_until; /* and not even for who is beside it before this */
 	uint64_t penalty_ns;
 	unsigned vain;     /* how often in a row spinning kept back what came as soon as it ended */
 	unsigned lone;     /* how often in a row the core was given away and nobody took it */
 	uint64_t slice_ns; /* of its thread while it spins; 0: it is not ours to choose */
 	bool brief;        /* that of one that sleeps */
+	bool beside;       /* who woke it waits for this core */
 };
 
 void spin_init(struct spin *); /* in the thread concerned */
@@ -32,10 +34,15 @@ void spin_rest(struct spin *);
 static inline void spin_found(struct spin *s) { s->vain = 0; } /* spinning was worth it */
 static inline void spin_busy(struct spin *s, mono_t now) { s->busy_at = now; }
 
+/* It is awake; beside: and was woken from its own core. */
+static inline void spin_woken(struct spin *s, bool beside) { s->beside = beside; }
+
 /* false: sleep. */
 static inline bool spin_may(const struct spin *s, mono_t now)
 {
-	return mono_before(now, mono_add(s->busy_at, SPIN_NS)) && mono_reached(now, s->sleep_until);
+	if (!mono_before(now, mono_add(s->busy_at, SPIN_NS)))
+		return false;
+	return mono_reached(now, s->sleep_until) || (s->beside && mono_reached(now, s->alone_until));
 }
 
 /* Its programs sleep: it does so, too, for a while. */

@@ -261,7 +261,7 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 		spin_slept(&t->spin, now, woken, ctx_pending(s));
 	}
 	inbox_asleep(s->inbox, false);
-	ctx_wake(s);
+	spin_woken(&t->spin, ctx_wake(s));
 }
 
 /* Done by a turn. */

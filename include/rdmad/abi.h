@@ -364,7 +364,7 @@ struct bell {
 	_Alignas(64) uint32_t core; /* 1 + the core that the shard runs on, a hint; 0: it does not say */
 	uint32_t dead;              /* 1: the device was unplugged, the context is of no use any more */
 	uint32_t naps;              /* a futex: 1 while threads of the program sleep until there is a completion */
-	uint32_t pad;
+	uint32_t kicker;            /* the program's: 1 + the core of who kicked, a hint; 0: it does not say */
 	uint64_t sum[BELL_QUEUES / 4096]; /* from the last to the first: bell_sum() */
 	uint32_t idle;
 	uint32_t kicks; /* the program's: numbers for BELL_KICKING */

@@ -3,6 +3,7 @@
 #include "ctx.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ void ctx_ring(struct rd_ctx *c, uint32_t q)
 
 	if (answer == BELL_AWAKE)
 		return;
+	RING_STORE(&c->bell->kicker, (uint32_t)(sched_getcpu() + 1));
 	if ((answer & BELL_HOW) == BELL_FUTEX)
 		syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
 	else

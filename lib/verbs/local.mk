@@ -54,6 +54,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/sysfs.c \
 	lib/verbs/vma.c \
 	lib/verbs/vma_attr.c \
+	lib/verbs/way.c \
 	lib/verbs/wq.c \
 	lib/verbs/wr_build.c \
 	lib/verbs/wr_ex.c \
@@ -97,5 +98,6 @@ noinst_HEADERS += \
 	lib/verbs/sysfs.h \
 	lib/verbs/verbs.def \
 	lib/verbs/vma.h \
+	lib/verbs/way.h \
 	lib/verbs/wr_build.h \
 	lib/verbs/xrc.h

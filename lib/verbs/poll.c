@@ -20,14 +20,12 @@
  * Where cores are few, a thread whose sends are carried out as fast as it posts them never finds its CQ empty.  The program that is
  * to receive them may wait for this very core, and has no receives left before it comes to post new ones: then an RNR NAK makes
  * both wait for a millisecond, again and again.  So the core is given away after some SENDs, too (turn_due).
- *
- * Where cores are few, a thread that waits on the daemon's core goes to another one (rdmad/cores.h).  It may run where
- * it might before: the scheduler can bring it back, and it goes again after WAY_NS.
  */
 #include "cq.h"
 #include "nap.h"
 #include "qp.h"
 #include "srq.h"
+#include "way.h"
 
 #include <sched.h>
 #include <time.h>
@@ -42,9 +40,8 @@
 #define DEEP_NS      300000u /* longer than a thread could sleep by mistake */
 #define NAP_AFTER_NS 10000u  /* without a completion */
 #define NAP_NS       100000  /* besides the timer slack of the thread, mostly 50 us */
-#define WAY_NS       4000000u
-#define KEEP_NS      700u /* a message through the daemon; two changes of program take twice that, or more */
-#define SENT_MOST    384u /* SENDs; programs that stream them have more receives than that, mostly 512 */
+#define KEEP_NS      700u    /* a message through the daemon; two changes of program take twice that, or more */
+#define SENT_MOST    384u    /* SENDs; programs that stream them have more receives than that, mostly 512 */
 
 static uint32_t idle_every(void)
 {
@@ -71,29 +68,12 @@ static _Thread_local uint64_t empty_at;   /* the first yield since something was
 static _Thread_local bool came_back;      /* the core did, and nothing was found since */
 static _Thread_local uint64_t keep_until; /* then; 0: it is not known yet */
 
-/* -1: it does not say. */
-static int daemons_core(const struct rd_ctx *c) { return (int)RING_LOAD(&c->bell->core) - 1; }
-
-static void make_way(const struct rd_ctx *c)
-{
-	static _Thread_local uint64_t again_at;
-	int core = daemons_core(c);
-	uint64_t now;
-	cpu_set_t may;
-
-	if (sched_getcpu() != core || (now = clock_ns(CLOCK_MONOTONIC)) < again_at)
-		return;
-	again_at = now + WAY_NS;
-	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_leave(&may, core))
-		sched_setaffinity(0, sizeof(may), &may);
-}
-
 /* The daemon may be at work for this thread, on another core. */
 static bool keeps_core(const struct rd_ctx *c)
 {
 	uint64_t now;
 
-	if (!came_back || sched_getcpu() == daemons_core(c))
+	if (!came_back || !way_is_free(c->bell))
 		return false;
 	now = clock_ns(CLOCK_MONOTONIC);
 	if (!keep_until)
@@ -109,7 +89,7 @@ static void core_back(void)
 
 static void yield_measured(struct rd_cq *cq)
 {
-	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+	uint64_t start = clock_ns(CLOCK_MONOTONIC), now;
 
 	if (!empty_at)
 		empty_at = start;
@@ -121,14 +101,17 @@ static void yield_measured(struct rd_cq *cq)
 	if (nap(cq, start))
 		return;
 	sched_yield();
-	nap_yielded(start + backlog_ns, clock_ns(CLOCK_MONOTONIC));
+	now = clock_ns(CLOCK_MONOTONIC);
+	nap_yielded(start + backlog_ns, now);
+	if (nap_is_on(now))
+		way_was_bad(to_ctx(cq->cq.context)->bell, now);
 	core_back();
 }
 
 static void idle_yield(struct rd_cq *cq)
 {
 	if (idle_every() == IDLE_SHORT)
-		make_way(to_ctx(cq->cq.context));
+		way_make(to_ctx(cq->cq.context)->bell);
 	if (backlog_ns >= DEEP_NS || nap_near()) {
 		yield_measured(cq);
 		return;

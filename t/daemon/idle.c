@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -387,6 +388,25 @@ static void sleeps(void)
 START_TEST(shard_sleeps) { each_way(sleeps); }
 END_TEST
 
+/* The shard has the core of who woke it. */
+START_TEST(woken_from_beside)
+{
+	cpu_set_t may;
+	const int core = sched_getcpu();
+
+	ck_assert(set_up(IO_EPOLL));
+	CPU_ZERO(&may);
+	CPU_SET((unsigned)core, &may);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(may), &may), 0);
+	a.c.bell->kicker = (uint32_t)(core + 2);
+	ck_assert(!ctx_wake(&shard));
+	a.c.bell->kicker = (uint32_t)(core + 1);
+	ck_assert(ctx_wake(&shard));
+	ck_assert(!ctx_wake(&shard)); /* that was told */
+	tear_down();
+}
+END_TEST
+
 /* Where kicks are hidden, to look for them costs more than to look at a few contexts. */
 START_TEST(few)
 {
@@ -407,4 +427,4 @@ START_TEST(few)
 END_TEST
 
 TEST_MAIN("idle", idle, before_a_send, all_kick, stays_awake, comes_for_it, scribbled, runs_over, not_asked, not_taken,
-	  ends, shard_sleeps, few)
+	  ends, shard_sleeps, woken_from_beside, few)

@@ -161,7 +161,11 @@ struct obj *obj_get(const struct ctx *, enum obj_kind, uint32_t) { return NULL; 
 mono_t ctx_deadline(const struct shard *) { return MONO_NEVER; }
 bool ctx_pending(const struct shard *) { return false; }
 void ctx_sleep(struct shard *s) { (void)s; }
-void ctx_wake(struct shard *s) { (void)s; }
+bool ctx_wake(struct shard *s)
+{
+	(void)s;
+	return false;
+}
 void ctx_core(struct shard *s) { (void)s; }
 void objs_end(struct shard *s) { (void)s; }
 

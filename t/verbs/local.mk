@@ -58,6 +58,12 @@ t_verbs_nap_SOURCES = t/verbs/nap.c lib/verbs/nap.c
 t_verbs_nap_CFLAGS = $(AM_CFLAGS)
 t_verbs_nap_LDADD = $(CHECK_LIBS)
 
+check_PROGRAMS += t/verbs/way
+TESTS += t/verbs/way
+t_verbs_way_SOURCES = t/verbs/way.c lib/verbs/way.c lib/verbs/ctx.c lib/verbs/hash.c
+t_verbs_way_CFLAGS = $(AM_CFLAGS)
+t_verbs_way_LDADD = $(CHECK_LIBS)
+
 VERBS_TESTS = \
 	t/verbs/api.test \
 	t/verbs/direct.test \
