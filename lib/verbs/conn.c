@@ -10,6 +10,7 @@
  */
 #include "base.h"
 #include "conn.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -178,14 +179,6 @@ static int send_req(struct conn *c, const void *req, size_t req_len, int send_fd
 	return sock_is_over(errno) ? errno : EIO;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /*
  * The daemon has most answers within some microseconds: to sleep until then costs two changes of threads, and it a wake-up.  So for as
  * long as that takes the core is given away and the socket looked at; not beside a neighbour that keeps the core.  false: sleep.
@@ -193,14 +186,14 @@ static uint64_t now_ns(void)
 static bool look(uint64_t *since)
 {
 	static _Thread_local uint64_t none_until;
-	uint64_t before = now_ns();
+	uint64_t before = clock_ns(CLOCK_MONOTONIC);
 
 	if (!*since)
 		*since = before;
 	if (before < none_until || before - *since >= LOOK_NS)
 		return false;
 	sched_yield();
-	if (now_ns() - before >= LONG_NS)
+	if (clock_ns(CLOCK_MONOTONIC) - before >= LONG_NS)
 		none_until = before + SPELL_NS;
 	return true;
 }

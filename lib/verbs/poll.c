@@ -21,6 +21,7 @@
  * to receive them may wait for this very core, and has no receives left before it comes to post new ones: then an RNR NAK makes
  * both wait for a millisecond, again and again.  So the core is given away after some SENDs, too (turn_due).
  */
+#include "clock.h"
 #include "cq.h"
 #include "nap.h"
 #include "qp.h"
@@ -53,14 +54,6 @@ static uint32_t idle_every(void)
 		__atomic_store_n(&every, n, __ATOMIC_RELAXED);
 	}
 	return n;
-}
-
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static _Thread_local uint64_t backlog_ns; /* of what the thread waits for, when it began to */

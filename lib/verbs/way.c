@@ -3,12 +3,13 @@
 #include "way.h"
 
 #include <sched.h>
-#include <time.h>
 
 #include <rdmad/abi.h>
 #include <rdmad/cores.h>
 #include <rdmad/own.h>
 #include <rdmad/ring.h>
+
+#include "clock.h"
 
 static _Thread_local struct {
 	uint64_t again_at;
@@ -21,21 +22,13 @@ static int daemons_core(const struct bell *b) { return (int)RING_LOAD(&b->core) 
 
 bool way_is_free(const struct bell *b) { return sched_getcpu() != daemons_core(b); }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 void way_make(const struct bell *b)
 {
 	int core = daemons_core(b);
 	uint64_t now;
 	cpu_set_t may;
 
-	if (sched_getcpu() != core || (now = now_ns()) < way.again_at)
+	if (sched_getcpu() != core || (now = clock_ns(CLOCK_MONOTONIC)) < way.again_at)
 		return;
 	if (!way.bad)
 		way.stay_ns = 0;
