@@ -11,6 +11,7 @@ noinst_HEADERS += \
 	daemon/base/device.h \
 	daemon/base/foreign.h \
 	daemon/base/held.h \
+	daemon/base/touch.h \
 	daemon/base/limit.def \
 	daemon/base/log.h \
 	daemon/base/mem_fd.h \
@@ -106,6 +107,7 @@ libdaemon_a_SOURCES = \
 	daemon/base/copier.c \
 	daemon/base/foreign.c \
 	daemon/base/held.c \
+	daemon/base/touch.c \
 	daemon/base/log.c \
 	daemon/base/mem_fd.c \
 	daemon/base/mem_map.c \

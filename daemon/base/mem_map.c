@@ -24,6 +24,7 @@
 #include "peer.h"
 #include "quota.h"
 #include "segment.h"
+#include "touch.h"
 
 #define POPULATE_MAX (64ull << 20)  /* a larger one is faulted in as it is used */
 #define POPULATE_NS  1000000        /* and so is what this time does not suffice for */
@@ -64,6 +65,7 @@ struct map_file {
 	struct key key;
 	uint64_t start, end; /* of the file */
 	struct held *held;
+	struct touch *touch;
 	unsigned users;
 	struct bill bill;
 };
@@ -199,9 +201,8 @@ static struct map_file *file_find(const struct key *key, uint64_t start, uint64_
 /* One of [start, end), which is not mapped yet; its user is charged with it. */
 static int file_new(struct map_file **out, const struct key *key, uint64_t start, uint64_t end)
 {
-	const struct cost cost = { { [QUOTA_MAPS] = HELD_MAPS,
-				     [QUOTA_MAP_LEN] = end - start,
-				     [QUOTA_HEAP] = sizeof(struct held) + sizeof(struct map_file) } };
+	const size_t heap = sizeof(struct held) + sizeof(struct map_file) + touch_cost(end - start);
+	const struct cost cost = { { [QUOTA_MAPS] = HELD_MAPS, [QUOTA_MAP_LEN] = end - start, [QUOTA_HEAP] = heap } };
 	struct map_file *f;
 	int err = !files.chain || files.n >> files.bits ? chains_grow() : 0;
 
@@ -227,6 +228,8 @@ static int file_done(struct map_file **out, struct map_file *f, int err)
 		free(f);
 		return err;
 	}
+	if (f->held->page == PAGE)
+		f->touch = touch_new(f->held->base, f->held->len);
 	link_in(f);
 	files.n++;
 	*out = f;
@@ -288,6 +291,7 @@ static void file_drop(struct map_file *f)
 	else
 		foreign_unmap(f->held, f->key.client->uid, &f->bill);
 	bill_close(&f->bill);
+	free(f->touch);
 	free(f);
 }
 
@@ -390,7 +394,7 @@ static void populate(const struct source *s, uint8_t *p, uint64_t len)
 /* f has been taken for it. */
 static void map_fill(struct mem_map *m, struct map_file *f, const struct map_part *p)
 {
-	*m = (struct mem_map){ p->addr, p->len, f->held->base + (p->off - f->start), f->held, f };
+	*m = (struct mem_map){ p->addr, p->len, f->held->base + (p->off - f->start), f->held, f, f->touch };
 }
 
 int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, const struct map_part *p)

@@ -16,6 +16,7 @@
 
 struct map_file;
 struct peer;
+struct touch;
 
 /* The program's addresses [addr, addr+len) are at ptr; len 0: nothing is mapped. */
 struct mem_map {
@@ -23,6 +24,7 @@ struct mem_map {
 	uint8_t *ptr;
 	struct held *held;
 	struct map_file *file; /* NULL: the mapping is another's, and stays */
+	struct touch *touch;   /* its file's; NULL: huge pages, a dma-buf, or a mapping of another's */
 };
 
 /* The program's addresses [addr, addr+len) are the bytes from off on of a file. */

@@ -19,6 +19,7 @@
 
 #include "mem_map.h"
 #include "mem_vm.h"
+#include "touch.h"
 
 struct region {
 	const struct peer *peer;
@@ -180,6 +181,8 @@ static inline struct piece region_piece(const struct region *r, uint64_t addr, u
 		return (struct piece){ .peer = &nobody, .addr = addr, .len = len };
 	if (in < m->len) {
 		len = len < m->len - in ? len : m->len - in;
+		if (dst && m->touch)
+			touch(m->touch, m->ptr + in, len);
 		return (struct piece){ .addr = (uintptr_t)m->ptr + in, .len = len };
 	}
 	if (m->len && addr < m->addr && len > m->addr - addr)

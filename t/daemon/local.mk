@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Each starts ./rdmad for itself, at an abstract socket of its own.
-DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_qp t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/cm t/daemon/cm_id t/daemon/cm_qp t/daemon/mail
+DAEMON_TESTS = t/daemon/hostile_msg t/daemon/hostile_qp t/daemon/hostile_ring t/daemon/hostile_seg t/daemon/guest t/daemon/held t/daemon/touch t/daemon/idlers t/daemon/killed t/daemon/log_full t/daemon/cm t/daemon/cm_id t/daemon/cm_qp t/daemon/mail
 check_PROGRAMS += $(DAEMON_TESTS)
 TESTS += $(DAEMON_TESTS) t/daemon/cli.test
 dist_check_SCRIPTS += t/daemon/cli.test
@@ -57,6 +57,8 @@ t_daemon_outlet_SOURCES = t/daemon/outlet.c
 t_daemon_outlet_LDADD = $(t_daemon_why_LDADD)
 t_daemon_held_SOURCES = t/daemon/held.c
 t_daemon_held_LDADD = $(t_daemon_why_LDADD)
+t_daemon_touch_SOURCES = t/daemon/touch.c
+t_daemon_touch_LDADD = $(t_daemon_why_LDADD)
 t_daemon_linger_SOURCES = t/daemon/linger.c
 t_daemon_linger_LDADD = $(t_daemon_why_LDADD)
 t_daemon_spin_SOURCES = t/daemon/spin.c

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* region_side.c - copies with another process: whose memory is at fault if it is not there; and what a null region shows of others. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,4 +120,27 @@ START_TEST(null_regions)
 }
 END_TEST
 
-TEST_MAIN("region_side", null_regions, destination, source, other_side)
+/* It registers a file without pages, and makes them then: a copy to one has others mapped here, too. */
+START_TEST(filled_later)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct span all = { .len = LEN };
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+	const uint8_t *p;
+
+	set_up();
+	ck_assert_int_eq(pwrite(file, mem, LEN, 0), LEN);
+	ck_assert_int_eq(copy(cut, there), 0);
+	all.region = cut;
+	all.addr = (uintptr_t)mem;
+	p = region_look(&all, 1, page < LEN ? page : 0, 1);
+	ck_assert_ptr_nonnull(p);
+	ck_assert_int_eq(pread(pagemap, &entry, 8, (off_t)((uintptr_t)p / page * 8)), 8);
+	ck_assert(entry >> 63);
+	close(pagemap);
+	tear_down();
+}
+END_TEST
+
+TEST_MAIN("region_side", null_regions, destination, source, other_side, filled_later)
