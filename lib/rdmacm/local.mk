@@ -23,6 +23,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_epoll.c \
 	lib/rdmacm/rs_event.c \
 	lib/rdmacm/rs_exit.c \
+	lib/rdmacm/rs_grow.c \
 	lib/rdmacm/rs_io.c \
 	lib/rdmacm/rs_iomap.c \
 	lib/rdmacm/rs_link.c \

@@ -8,6 +8,7 @@
  *
  *	rs_table.c	descriptors
  *	rs_link.c	buffers, QP, messages (rs_wire.h)
+ *	rs_grow.c	buffers that become larger
  *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping;  rs_spin.c: before it
  *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them;  rs_exit.c: at exit()
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
@@ -37,15 +38,16 @@ enum rs_state {
 	RS_FAILED, /* never was connected */
 };
 
-/* A circular buffer: used bytes from tail. */
+/* A circular buffer: used bytes from tail.  It may grow (rs_grow.c) to most. */
 struct rs_ring {
 	uint8_t *mem;
-	uint32_t size, used, tail;
+	uint32_t size, used, tail, most;
 };
 
 /* Options, by rsetsockopt() until the connection is made; values in bytes or pieces. */
 struct rs_opts {
 	uint32_t sq_size, rq_size, inline_max, iomap_n, rcvbuf, sndbuf;
+	bool rcvbuf_set, sndbuf_set; /* by the program: they stay as they are */
 	int reuse, v6only, nodelay, keepalive, oobinline, keep_idle, keep_intvl, keep_cnt;
 	struct linger linger;
 };
@@ -93,6 +95,9 @@ struct rs_link {
 	uint32_t give_at;   /* the half that is granted next */
 	uint32_t peer_sge;  /* in which entry of the peer's */
 	uint16_t got, told; /* data messages; how many had come at the last grant */
+
+	bool in_full, out_full; /* the buffers were, since they last grew */
+	size_t grown;           /* bytes, of both */
 
 	volatile struct rs_iomap *iomap; /* written by the peer; iomap_n */
 	struct rs_iomap_mr *maps;        /* of this side; by entry of the peer's */
@@ -163,6 +168,11 @@ ssize_t rs_push_to(struct rsock *, const void *buf, size_t len, uint64_t addr, u
 int rs_push_ctl(struct rsock *, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key);
 void rs_push_alive(struct rsock *); /* a write of nothing: an answer has to come */
 void rs_break(struct rsock *, int err);
+/* ---- growing: what a buffer of that size, by the program's word or not, may become; bytes */
+uint32_t rs_grow_most(uint32_t size, bool set);
+void rs_grow_send(struct rsock *); /* before it is looked at for room */
+void rs_grow_recv(struct rsock *); /* a half of it is free */
+void rs_grow_end(struct rsock *);  /* the buffers are gone */
 
 /* ---- connections: events that wait are taken; how many */
 int rs_events(struct rsock *);

@@ -81,18 +81,19 @@ static int memory_open(struct rsock *rs)
 	struct rs_link *l = &rs->link;
 	size_t lists = lists_len(rs), ctl = page_up(RS_CTL_N * sizeof(*l->ctl));
 	uint32_t rlen = (uint32_t)page_up(rs->opts.rcvbuf) * 2, slen = (uint32_t)page_up(rs->opts.sndbuf);
+	uint32_t rmost = rs_grow_most(rlen, rs->opts.rcvbuf_set), smost = rs_grow_most(slen, rs->opts.sndbuf_set);
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	int err = memory_make(rs, lists + rlen, access, &l->in, &l->in_len, &l->in_mr);
+	int err = memory_make(rs, lists + rmost, access, &l->in, &l->in_len, &l->in_mr);
 
 	if (!err)
-		err = memory_make(rs, ctl + slen, IBV_ACCESS_LOCAL_WRITE, &l->out, &l->out_len, &l->out_mr);
+		err = memory_make(rs, ctl + smost, IBV_ACCESS_LOCAL_WRITE, &l->out, &l->out_len, &l->out_mr);
 	if (err)
 		return err;
 	l->sgl = (volatile struct rs_sge *)l->in;
 	l->iomap = (volatile struct rs_iomap *)(l->in + RS_SGL_N * sizeof(struct rs_sge));
-	l->recv = (struct rs_ring){ .mem = l->in + lists, .size = rlen };
+	l->recv = (struct rs_ring){ .mem = l->in + lists, .size = rlen, .most = rmost };
 	l->ctl = (struct rs_iomap *)l->out;
-	l->send = (struct rs_ring){ .mem = l->out + ctl, .size = slen };
+	l->send = (struct rs_ring){ .mem = l->out + ctl, .size = slen, .most = smost };
 	/* The first half is in the greeting. */
 	l->freed = rlen / 2;
 	l->give_at = rlen / 2;
@@ -183,6 +184,7 @@ void rs_link_close(struct rsock *rs)
 		munmap(l->in, l->in_len);
 	if (l->out)
 		munmap(l->out, l->out_len);
+	rs_grow_end(rs);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -353,16 +355,19 @@ void rs_push_alive(struct rsock *rs)
 void rs_grant(struct rsock *rs)
 {
 	struct rs_link *l = &rs->link;
-	uint32_t half = l->recv.size / 2;
+	uint32_t half;
 	uint32_t msg = rs_msg(RS_OP_SGL, (uint16_t)(l->got + rs->opts.rq_size));
 	struct rs_sge sge = { 0 };
-	bool mem = l->freed >= half;
+	bool mem = l->freed >= l->recv.size / 2;
 
 	/* The last place is for rshutdown(), behind which nobody reads. */
 	if (rs->state != RS_CONNECTED || l->ctl_free < 2 || rs->peer_shut || (rs->rd_shut && rs->wr_shut))
 		return;
 	if (!mem && (uint16_t)(l->got - l->told) < rs->opts.rq_size / 2)
 		return;
+	if (mem)
+		rs_grow_recv(rs);
+	half = l->recv.size / 2;
 	if (mem)
 		sge = (struct rs_sge){ (uintptr_t)l->recv.mem + l->give_at, l->in_mr->rkey, half };
 	sge = rs_sge_swap(sge, l->peer.swap);
@@ -397,6 +402,7 @@ bool rs_can_send(struct rsock *rs)
 {
 	struct rs_link *l = &rs->link;
 
+	rs_grow_send(rs);
 	return rs->state == RS_CONNECTED && !rs->end_said && l->sq_free && l->send.used < l->send.size &&
 	       l->seq != l->seq_max && target_ready(l);
 }

@@ -77,6 +77,8 @@ static int opt_set(struct rsock *rs, const struct opt *o, int v)
 	if (err)
 		return err;
 	*opt_at(rs, o) = v;
+	rs->opts.rcvbuf_set |= o->at == offsetof(struct rs_opts, rcvbuf);
+	rs->opts.sndbuf_set |= o->at == offsetof(struct rs_opts, sndbuf);
 	if (o->at == offsetof(struct rs_opts, keepalive) ||
 	    (o->at == offsetof(struct rs_opts, keep_idle) && rs->opts.keepalive))
 		rs_keep_update(rs);

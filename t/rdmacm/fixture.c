@@ -153,6 +153,7 @@ int main(void)
 	api_ud(s);
 	api_misc(s);
 	api_rs(s);
+	api_rs_grow(s);
 	api_rsd(s);
 	api_end(s);
 	api_order(s);

@@ -53,6 +53,7 @@ void api_sync(Suite *);
 void api_ud(Suite *);
 void api_misc(Suite *);
 void api_rs(Suite *);
+void api_rs_grow(Suite *);
 void api_rsd(Suite *);
 void api_end(Suite *);
 void api_order(Suite *);

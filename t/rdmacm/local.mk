@@ -12,6 +12,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_misc.c \
 	t/rdmacm/api_order.c \
 	t/rdmacm/api_rs.c \
+	t/rdmacm/api_rs_grow.c \
 	t/rdmacm/api_rsd.c \
 	t/rdmacm/api_signal.c \
 	t/rdmacm/api_sleep.c \
@@ -43,6 +44,12 @@ t_rdmacm_rs_hello_SOURCES = t/rdmacm/rs_hello.c lib/rdmacm/rs_wire.c
 t_rdmacm_rs_hello_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
 t_rdmacm_rs_hello_LDADD = $(CHECK_LIBS)
 TESTS += t/rdmacm/rs_hello
+
+check_PROGRAMS += t/rdmacm/rs_grow
+t_rdmacm_rs_grow_SOURCES = t/rdmacm/rs_grow.c lib/rdmacm/rs_grow.c
+t_rdmacm_rs_grow_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) -I$(srcdir)/include $(CHECK_CFLAGS)
+t_rdmacm_rs_grow_LDADD = $(CHECK_LIBS)
+TESTS += t/rdmacm/rs_grow
 
 check_PROGRAMS += t/rdmacm/rs_ds_hdr
 t_rdmacm_rs_ds_hdr_SOURCES = t/rdmacm/rs_ds_hdr.c lib/rdmacm/rs_ds_wire.c

@@ -27,17 +27,17 @@ void rs_ready(int fd, short events)
 	ck_assert_int_eq(p.revents & events, events);
 }
 
-void streams_open(struct streams *s, int iomaps)
+static void streams_make(struct streams *s)
+{
+	s->listen = rs_open();
+	s->client = rs_open();
+}
+
+static void streams_connect(struct streams *s)
 {
 	int err = -1;
 	socklen_t len = sizeof(err);
 
-	s->listen = rs_open();
-	s->client = rs_open();
-	if (iomaps) {
-		ok(rsetsockopt(s->listen, SOL_RDMA, RDMA_IOMAPSIZE, &iomaps, sizeof(iomaps)));
-		ok(rsetsockopt(s->client, SOL_RDMA, RDMA_IOMAPSIZE, &iomaps, sizeof(iomaps)));
-	}
 	ok(rbind(s->listen, lo(0), sizeof(struct sockaddr_in)));
 	ok(rlisten(s->listen, 4));
 	ok(rfcntl(s->client, F_SETFL, O_NONBLOCK));
@@ -56,6 +56,24 @@ void streams_open(struct streams *s, int iomaps)
 	ok(rgetsockopt(s->client, SOL_SOCKET, SO_ERROR, &err, &len));
 	ck_assert_int_eq(err, 0);
 	ok(rfcntl(s->client, F_SETFL, 0));
+}
+
+void streams_open_with(struct streams *s, int level, int name, int value)
+{
+	streams_make(s);
+	ok(rsetsockopt(s->listen, level, name, &value, sizeof(value)));
+	ok(rsetsockopt(s->client, level, name, &value, sizeof(value)));
+	streams_connect(s);
+}
+
+void streams_open(struct streams *s, int iomaps)
+{
+	if (iomaps) {
+		streams_open_with(s, SOL_RDMA, RDMA_IOMAPSIZE, iomaps);
+	} else {
+		streams_make(s);
+		streams_connect(s);
+	}
 }
 
 void streams_close(struct streams *s)

@@ -16,6 +16,8 @@ uint16_t rs_port(int fd);
 void rs_ready(int fd, short events); /* waits for them */
 
 void streams_open(struct streams *, int iomaps);
+/* The same with an option of both ends, in bytes or pieces. */
+void streams_open_with(struct streams *, int level, int name, int value);
 void streams_close(struct streams *); /* -1: it is closed */
 
 #endif
