@@ -77,6 +77,7 @@ void idle_stir(struct ctx *c, mono_t now)
 	c->shard->idle_n--;
 	RING_STORE(&c->bell->core, c->shard->core);
 	awake_put(c);
+	bell_away(c->bell, false);
 	if (!c->shard->asleep)
 		bells_wake(c);
 }
@@ -88,8 +89,10 @@ static bool is_silent(const struct ctx *c, mono_t now)
 
 static void fall_idle(struct ctx *c)
 {
+	bell_away(c->bell, true);
 	bells_sleep(c);
 	if (bell_any(c->bell, c->queue_n)) {
+		bell_away(c->bell, false);
 		bells_wake(c);
 		return;
 	}

@@ -168,7 +168,7 @@ void qp_hint(struct ctx_qp *qp)
 		return;
 	qp->state = attr.state;
 	if (qp->sq.hdr)
-		RING_STORE(&qp->sq.hdr->err, attr.state);
+		ring_state(qp->sq.hdr, attr.state);
 	if (qp->rq.slots)
-		RING_STORE(&qp->rq.ring.hdr->err, attr.state);
+		ring_state(qp->rq.ring.hdr, attr.state);
 }

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 23u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 24u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -339,7 +339,7 @@ struct ring_hdr {
 	_Alignas(64) uint32_t cons;
 	uint32_t done;             /* SRQ: how many of its receives have completed; written as cons is */
 	_Alignas(64) uint32_t arm; /* CQ: enum cq_arm */
-	uint32_t err;              /* CQ: 1 after an overrun.  QP: enum qp_state, as the daemon last set it (a hint) */
+	uint32_t err;              /* CQ: 1 after an overrun.  QP: enum qp_state, as the daemon last set it */
 };                                 /* 256 bytes; slots follow */
 
 enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
@@ -350,7 +350,9 @@ enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };
  * idle is not 0 while the daemon does not look at this page, as it sleeps or as the
  * context was silent for a while, and tells how it is kicked.  A poster that finds it
  * so puts BELL_KICKING and a number of its own to it, kicks, and turns what it put to
- * 0; one that finds that somebody is kicking kicks, too.
+ * 0; one that finds that somebody is kicking kicks, too.  For receives a daemon that
+ * sleeps is kicked only if it would not look here when it wakes (away), or if the
+ * queue pair is in ERR.
  */
 enum bell_idle {
 	BELL_AWAKE = 0,
@@ -368,6 +370,8 @@ struct bell {
 	uint64_t sum[BELL_QUEUES / 4096]; /* from the last to the first: bell_sum() */
 	uint32_t idle;
 	uint32_t kicks; /* the program's: numbers for BELL_KICKING */
+	uint32_t away;  /* 1: the daemon, awake or not, does not look at this page until it is kicked */
+	uint32_t pad;
 	uint64_t word[BELL_QUEUES / 64];
 };
 
@@ -378,7 +382,7 @@ _Static_assert(sizeof(struct recv_wr) == 16, "struct recv_wr");
 _Static_assert(sizeof(struct cqe) == 64, "a completion is one cache line");
 _Static_assert(sizeof(struct comp_cntr) == 16, "struct comp_cntr");
 _Static_assert(sizeof(struct ring_hdr) == 256, "struct ring_hdr");
-_Static_assert(offsetof(struct bell, idle) == 144 && offsetof(struct bell, word) == 152,
+_Static_assert(offsetof(struct bell, idle) == 144 && offsetof(struct bell, word) == 160,
 	       "what the first queues use is one cache line");
 
 #endif

@@ -138,8 +138,8 @@ static inline void bell_kicked(struct bell *b, uint32_t answer)
 		__atomic_compare_exchange_n(&b->idle, &answer, BELL_AWAKE, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* Program, after ring_publish(): BELL_AWAKE, or the daemon does not look at this page, and how it must be kicked: bell_answer(). */
-static inline uint32_t bell_ring(struct bell *b, uint32_t q)
+/* Program: there is something in queue q. */
+static inline void bell_set(struct bell *b, uint32_t q)
 {
 	uint64_t wbit = 1ull << (q & 63), sbit = 1ull << ((q >> 6) & 63);
 	uint64_t *word = &b->word[q >> 6], *sum = bell_sum(b, q >> 12);
@@ -151,7 +151,30 @@ static inline uint32_t bell_ring(struct bell *b, uint32_t q)
 		__atomic_fetch_or(word, wbit, __ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(sum, __ATOMIC_SEQ_CST) & sbit))
 		__atomic_fetch_or(sum, sbit, __ATOMIC_SEQ_CST);
+}
+
+/* Program, after ring_publish(): BELL_AWAKE, or the daemon does not look at this page, and how it must be kicked: bell_answer(). */
+static inline uint32_t bell_ring(struct bell *b, uint32_t q)
+{
+	bell_set(b, q);
 	return bell_answer(b);
+}
+
+/*
+ * Program, after ring_publish() of receives: as bell_ring(), but the daemon may sleep on, as there is nothing to do until a message
+ * comes, and then it looks here first (drain.c).  Not if it has forgotten this page, nor if the queue pair is in ERR, where
+ * receives are flushed: the ring's header h says so, or else the daemon, which wrote that before it looked at the bells
+ * (ring_state()), has found this one.
+ */
+static inline uint32_t bell_note(struct bell *b, uint32_t q, const struct ring_hdr *h)
+{
+	bool busy;
+
+	bell_set(b, q);
+	if (__atomic_load_n(&b->idle, __ATOMIC_SEQ_CST) == BELL_AWAKE)
+		return BELL_AWAKE;
+	busy = __atomic_load_n(&b->away, __ATOMIC_SEQ_CST) || __atomic_load_n(&h->err, __ATOMIC_SEQ_CST) == QPS_ERR;
+	return busy ? bell_answer(b) : BELL_AWAKE;
 }
 
 /* Daemon: takes the set bits of sum[i], then of word[w].  Clear first, look at the rings after. */
@@ -195,6 +218,15 @@ static inline void bell_sleep(struct bell *b, enum bell_idle how)
 static inline bool bell_sleeps(const struct bell *b, enum bell_idle how)
 {
 	return __atomic_load_n(&b->idle, __ATOMIC_RELAXED) == (uint32_t)how;
+}
+
+/* Daemon, before bell_sleep(), or once it looks here again. */
+static inline void bell_away(struct bell *b, bool away) { __atomic_store_n(&b->away, away, __ATOMIC_SEQ_CST); }
+
+/* Daemon: the state of the queue pair, before it looks at the bells for the last time. */
+static inline void ring_state(struct ring_hdr *h, uint32_t state)
+{
+	__atomic_store_n(&h->err, state, __ATOMIC_SEQ_CST);
 }
 
 static inline void bell_wake(struct bell *b) { __atomic_store_n(&b->idle, BELL_AWAKE, __ATOMIC_SEQ_CST); }

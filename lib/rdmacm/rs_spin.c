@@ -4,7 +4,8 @@
  *
  * To fall asleep and be woken takes 15 to 30 us, and a message passes three threads that would.  While all of them look, it is
  * 2 us for each.  It is a loss if nothing comes, or if a neighbour that computes keeps the core for longer than SLOW_NS.  So a
- * thread looks on credit: it loses an eighth of its time that way, and no more.
+ * thread looks on credit: it loses an eighth of its time that way, and no more; to a neighbour, who will be there again, a
+ * sixty-fourth.
  */
 #include "rs.h"
 
@@ -12,7 +13,14 @@
 
 #include <rdmad/own.h>
 
-enum { SHARE = 8, SPIN_NS = 50000, SLOW_NS = 1000000, CREDIT_NS = SHARE * SPIN_NS, DEBT_NS = 16 * SLOW_NS };
+enum {
+	SHARE = 8,
+	SPIN_NS = 50000,
+	SLOW_NS = 1000000,
+	SLOW_TIMES = 8,
+	CREDIT_NS = SHARE * SPIN_NS,
+	DEBT_NS = 64 * SLOW_NS
+};
 
 static _Thread_local struct {
 	int64_t at;     /* the last time, CLOCK_MONOTONIC */
@@ -51,6 +59,6 @@ bool rs_spin_again(struct rs_spin *s, const struct rsock *rs)
 	sched_yield();
 	lost = rs_now_ns() - before;
 	if (lost >= SLOW_NS)
-		lose(s, lost); /* one more look */
+		lose(s, SLOW_TIMES * lost); /* one more look */
 	return true;
 }

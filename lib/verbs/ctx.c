@@ -26,18 +26,30 @@ static void kick_fd(const struct rd_ctx *c)
 	while (n < 0 && errno == EINTR);
 }
 
-void ctx_ring(struct rd_ctx *c, uint32_t q)
+static void kick(struct rd_ctx *c, uint32_t answer)
 {
-	uint32_t answer = bell_ring(c->bell, q);
-
-	if (answer == BELL_AWAKE)
-		return;
 	RING_STORE(&c->bell->kicker, (uint32_t)(sched_getcpu() + 1));
 	if ((answer & BELL_HOW) == BELL_FUTEX)
 		syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
 	else
 		kick_fd(c);
 	bell_kicked(c->bell, answer);
+}
+
+void ctx_ring(struct rd_ctx *c, uint32_t q)
+{
+	uint32_t answer = bell_ring(c->bell, q);
+
+	if (answer != BELL_AWAKE)
+		kick(c, answer);
+}
+
+void ctx_note(struct rd_ctx *c, uint32_t q, const struct ring *recvs)
+{
+	uint32_t answer = bell_note(c->bell, q, recvs->hdr);
+
+	if (answer != BELL_AWAKE)
+		kick(c, answer);
 }
 
 int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)

@@ -85,6 +85,8 @@ static inline struct rd_ctx *to_ctx(struct ibv_context *c)
 
 /* Wakes the shard if it sleeps; q is the queue's bell number. */
 void ctx_ring(struct rd_ctx *, uint32_t q);
+/* Receives were posted: the shard may sleep on, it looks when a message comes. */
+void ctx_note(struct rd_ctx *, uint32_t q, const struct ring *recvs);
 static inline int ctx_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep)
 {
 	return conn_call(&c->conn, req, rep, -1, NULL, 0);

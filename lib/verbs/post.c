@@ -134,7 +134,7 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	}
 	if (n) {
 		ring_publish(&qp->rq, n);
-		ctx_ring(qp->ctx, qp->bell);
+		ctx_note(qp->ctx, qp->bell, &qp->rq);
 	}
 	lock_leave(&qp->rq_lock, locked);
 	if (err)
@@ -171,7 +171,7 @@ static void srq_publish(struct rd_srq *s, uint32_t n)
 	if (!n)
 		return;
 	ring_publish(&s->ring, n);
-	ctx_ring(to_ctx(s->srq.context), s->bell);
+	ctx_note(to_ctx(s->srq.context), s->bell, &s->ring);
 }
 
 int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

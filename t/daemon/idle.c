@@ -175,6 +175,35 @@ static void receive_first(void)
 START_TEST(before_a_send) { each_way(receive_first); }
 END_TEST
 
+/* A shard that sleeps is not kicked for receives, and has them before a send; but where it does not look, and in ERR, it is. */
+static void noted_first(void)
+{
+	for (unsigned i = 1; i <= 20; i++) {
+		only_a();
+		idle_stir(&b.c, now);
+		ctx_sleep(&shard);
+		ck_assert_uint_eq(program_note(&b, 1), BELL_AWAKE);
+		post(&a, 1, 0);
+		ctx_wake(&shard);
+		ck_assert_uint_eq(drained(), 1);
+		ck_assert_uint_eq(program_received(&b), i);
+	}
+	only_a();
+	ck_assert_uint_eq(b.c.bell->away, 1);
+	kick(&b, program_note(&b, 1));
+	post(&a, 1, 0);
+	ck_assert_uint_eq(drained(), 1);
+	ck_assert_uint_eq(program_received(&b), 21);
+	ck_assert_uint_eq(b.c.bell->away, 0);
+	ring_state(b.qp.rq.ring.hdr, QPS_ERR);
+	ctx_sleep(&shard);
+	ck_assert_uint_ne(program_note(&b, 1), BELL_AWAKE);
+	ctx_wake(&shard);
+}
+
+START_TEST(without_a_kick) { each_way(noted_first); }
+END_TEST
+
 /* All at once, more than one look takes; each is served. */
 static void crowd(void)
 {
@@ -426,5 +455,5 @@ START_TEST(few)
 }
 END_TEST
 
-TEST_MAIN("idle", idle, before_a_send, all_kick, stays_awake, comes_for_it, scribbled, runs_over, not_asked, not_taken,
-	  ends, shard_sleeps, woken_from_beside, few)
+TEST_MAIN("idle", idle, before_a_send, without_a_kick, all_kick, stays_awake, comes_for_it, scribbled, runs_over,
+	  not_asked, not_taken, ends, shard_sleeps, woken_from_beside, few)

@@ -113,6 +113,14 @@ void shard_end(void)
 	hca_free(shard.hca[0]);
 }
 
+uint32_t program_note(struct program *p, uint32_t recvs)
+{
+	struct ring_hdr *h = p->qp.rq.ring.hdr;
+
+	RING_STORE(&h->prod, RING_LOAD(&h->prod) + recvs);
+	return bell_note(p->c.bell, p->qp.bell, h);
+}
+
 uint32_t program_post(struct program *p, uint32_t sends, uint32_t recvs)
 {
 	uint32_t sent = RING_LOAD(&p->qp.sq.hdr->prod);

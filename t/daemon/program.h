@@ -25,6 +25,9 @@ void program_to(struct program *, uint8_t state, uint32_t mask); /* modifies the
 /* So many empty messages and receives more, as the library would; what bell_ring() said. */
 uint32_t program_post(struct program *, uint32_t sends, uint32_t recvs);
 
+/* Receives alone; what bell_note() said. */
+uint32_t program_note(struct program *, uint32_t recvs);
+
 /* Of those the shard has taken so many. */
 static inline uint32_t program_sent(const struct program *p) { return RING_LOAD(&p->qp.sq.hdr->cons); }
 static inline uint32_t program_received(const struct program *p) { return RING_LOAD(&p->qp.rq.ring.hdr->cons); }

@@ -9,6 +9,8 @@
  *	publish; bell_ring(), sum set   bell_take() of sum and word           not: word not taken, and no sum left
  *	publish; bell_ring(), bit set   the same; bell_sleep(); bell_any()    not: unseen, no bit left, no kick
  *	publish; bell_ring(), asleep    bell_wake(); bell_take(); ring_used() not: unseen, and no bit left
+ *	publish; bell_note() = kick?    bell_away(); bell_sleep(); bell_any() = work?        not: neither
+ *	publish; bell_note() = kick?    ring_state() of ERR, then bell_any() = work?         not: neither
  *	bell_ring(), kick; bell_kicked() in one thread, bell_ring() = kick? in another       not: no kick was made before it returns
  *	cq_arm(); ring_used() = work?   publish; cq_fire() = event?           not: neither
  *	bell_nap(); ring_used() = work? publish; cq_fire(); bell_naps() = wake? not: neither
@@ -227,6 +229,63 @@ START_TEST(wake_against_ring)
 }
 END_TEST
 
+/* ---- receives, for which nobody is woken ---------------------------------------------- */
+
+static void works(void)
+{
+	ring_state(prod.hdr, QPS_RTS);
+	bell_away(&bell, false);
+	bell_clear();
+}
+
+static void works_asleep(void)
+{
+	works();
+	bell_sleep(&bell, BELL_FD);
+}
+
+static void post_and_note(void)
+{
+	ring_publish(&prod, 1);
+	left_saw = bell_note(&bell, QUEUE, prod.hdr);
+}
+
+static void forget(void)
+{
+	bell_away(&bell, true);
+	sleep_or_not();
+}
+
+static void err(void)
+{
+	ring_state(prod.hdr, QPS_ERR);
+	right_saw = bell_any(&bell, BELL_QUEUES);
+}
+
+static void err_and_sleep(void)
+{
+	ring_state(prod.hdr, QPS_ERR);
+	sleep_or_not();
+}
+
+START_TEST(forget_against_note)
+{
+	static const struct litmus l = { works, post_and_note, forget, kicked_or_awake };
+
+	run(&l);
+}
+END_TEST
+
+START_TEST(error_against_note)
+{
+	static const struct litmus awake = { works, post_and_note, err_and_sleep, kicked_or_awake };
+	static const struct litmus asleep = { works_asleep, post_and_note, err, kicked_or_awake };
+
+	run(&awake);
+	run(&asleep);
+}
+END_TEST
+
 /* ---- two threads of a program ring, one of them kicks ---------------------------------- */
 
 static uint32_t was_kicked; /* the kernel's: a kick is over */
@@ -324,4 +383,4 @@ START_TEST(nap_against_completion)
 END_TEST
 
 TEST_MAIN("litmus", sleep_against_ring, take_against_ring, sum_against_word, idle_against_ring, wake_against_ring,
-	  ring_against_ring, arm_against_completion, nap_against_completion)
+	  forget_against_note, error_against_note, ring_against_ring, arm_against_completion, nap_against_completion)

@@ -277,4 +277,79 @@ START_TEST(sent_before_err)
 }
 END_TEST
 
-void api_order(Suite *s) { SUITE_ADD(s, last_byte, last_byte_mapped, fence, behind_fence, sent_before_err); }
+/* ---- receives, for which a daemon that sleeps is not woken ------------------------------ */
+
+/* It falls asleep. */
+static void silence(void) { nanosleep(&(struct timespec){ 0, 300000 }, NULL); }
+
+/* It forgets a context that is silent for that long, when it has something else to do. */
+static void long_silence(struct fix *f, struct ibv_qp *qp, const struct fix *of)
+{
+	nanosleep(&(struct timespec){ 0, 6000000 }, NULL);
+	ck_assert_int_eq(fix_write_to(f, qp, 0, (uintptr_t)of->buf, of->mr->rkey, 64), 0);
+	fix_wait_ok(f->cq);
+	silence();
+}
+
+/* UC drops what it has no receive for; the two sides are of two contexts. */
+START_TEST(recv_in_silence)
+{
+	struct fix f, g;
+	struct ibv_qp *a, *b;
+
+	fix_open(&f);
+	fix_open(&g);
+	a = fix_qp(&f, IBV_QPT_UC, 4, NULL);
+	b = fix_qp(&g, IBV_QPT_UC, 4, NULL);
+	fix_connect(&f, a, b);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		if (i % 8)
+			silence();
+		else
+			long_silence(&f, a, &g);
+		ck_assert_int_eq(fix_recv(&g, b, i, 0, 64), 0);
+		if (i & 1)
+			silence();
+		ck_assert_int_eq(fix_send(&f, a, i, 0, 64, IBV_SEND_SIGNALED), 0);
+		ck_assert_uint_eq(fix_wait_ok(g.cq).wr_id, i);
+		fix_wait_ok(f.cq);
+	}
+	fix_pair_end(a, b);
+	fix_close(&g);
+	fix_close(&f);
+}
+END_TEST
+
+/* Whoever brought it there, and without a send that the daemon would wake for. */
+START_TEST(flush_in_silence)
+{
+	struct ibv_qp *a, *b;
+	struct ibv_wc wc;
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned by_peer = 0; by_peer < 2; by_peer++) {
+		fix_pair(&f, &a, &b);
+		if (by_peer) {
+			ck_assert_int_eq(fix_write_to(&f, a, 0, 0, 0, 64), 0);
+			ck_assert_int_eq(fix_wait(f.cq).status, IBV_WC_REM_ACCESS_ERR);
+		} else {
+			ck_assert_int_eq(fix_state(b, IBV_QPS_ERR), 0);
+		}
+		for (unsigned i = 0; i < ROUNDS / 4; i++) {
+			silence();
+			ck_assert_int_eq(fix_recv(&f, b, i, 0, 64), 0);
+			wc = fix_wait(f.cq);
+			ck_assert(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == i);
+		}
+		fix_pair_end(a, b);
+	}
+	fix_close(&f);
+}
+END_TEST
+
+void api_order(Suite *s)
+{
+	SUITE_ADD(s, last_byte, last_byte_mapped, fence, behind_fence, sent_before_err, recv_in_silence,
+		  flush_in_silence);
+}
