@@ -11,7 +11,7 @@
 
 #define CROSSING_NS   100000000u /* so long an answer may be on its way, or wait for its reader */
 #define RNR_MARGIN_NS 1000u      /* clocks of captures tick in microseconds */
-#define RNR_MET_NS    80000u     /* behind an RNR NAK: what was sent before it was heard */
+#define RNR_MET_NS    200000u    /* behind an RNR NAK: what was sent before it was heard, on a busy machine, too */
 #define RNR_LATE_NS   250000u    /* behind a request: an answer that was waited for in vain */
 #define TIMEOUT_NS \
 	4000000u /* the shortest that is allowed for, where an answer may have been lost behind the capture */
