@@ -43,7 +43,7 @@ struct source {
 	bool memory;         /* of the kernel's; else a dma-buf */
 	bool sealed;         /* against writing: no new mapping can be made */
 	bool writes;         /* open for reading and writing */
-	bool seen;           /* which of its pages are there */
+	bool seen;           /* which of its pages are there, if any are */
 	bool whole;          /* they all are, or as many */
 	uint64_t size, page; /* bytes; its unit */
 	dev_t dev;
@@ -113,7 +113,7 @@ static int source_read(struct source *s, int fd)
 #endif
 	s->size = (uint64_t)st.st_size;
 	/* Of others' files, and of huge pages that are not mapped here, the kernel does not tell. */
-	s->seen = s->page == PAGE && (st.st_mode & S_IWOTH || st.st_uid == geteuid());
+	s->seen = st.st_blocks && s->page == PAGE && (st.st_mode & S_IWOTH || st.st_uid == geteuid());
 	s->whole = (uint64_t)st.st_blocks >= s->size / S_BLKSIZE;
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
