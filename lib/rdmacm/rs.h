@@ -42,6 +42,7 @@ enum rs_state {
 struct rs_ring {
 	uint8_t *mem;
 	uint32_t size, used, tail, most;
+	bool full; /* it was, since it last grew */
 };
 
 /* Options, by rsetsockopt() until the connection is made; values in bytes or pieces. */
@@ -96,8 +97,7 @@ struct rs_link {
 	uint32_t peer_sge;  /* in which entry of the peer's */
 	uint16_t got, told; /* data messages; how many had come at the last grant */
 
-	bool in_full, out_full; /* the buffers were, since they last grew */
-	size_t grown;           /* bytes, of both */
+	size_t grown; /* bytes, of both buffers */
 
 	volatile struct rs_iomap *iomap; /* written by the peer; iomap_n */
 	struct rs_iomap_mr *maps;        /* of this side; by entry of the peer's */

@@ -21,7 +21,7 @@ uint32_t rs_grow_most(uint32_t size, bool set) { return set || size > MOST ? siz
 /* It doubles; false: it must not. */
 static bool grow(struct rs_link *l, struct rs_ring *r)
 {
-	if (r->size > r->most / 2)
+	if (!r->full || r->size > r->most / 2)
 		return false;
 	if (__atomic_add_fetch(&all, r->size, __ATOMIC_RELAXED) > ALL) {
 		__atomic_sub_fetch(&all, r->size, __ATOMIC_RELAXED);
@@ -29,6 +29,7 @@ static bool grow(struct rs_link *l, struct rs_ring *r)
 	}
 	l->grown += r->size;
 	r->size *= 2;
+	r->full = false;
 	return true;
 }
 
@@ -40,14 +41,12 @@ void rs_grow_end(struct rsock *rs)
 
 void rs_grow_send(struct rsock *rs)
 {
-	struct rs_link *l = &rs->link;
-	struct rs_ring *r = &l->send;
+	struct rs_ring *r = &rs->link.send;
 	uint32_t end = r->tail ? r->tail : r->size; /* of what is in it */
 
-	l->out_full |= r->used == r->size;
-	if (!l->out_full || r->used > end || !grow(l, r))
+	r->full |= r->used == r->size;
+	if (r->used > end || !grow(&rs->link, r))
 		return;
-	l->out_full = false;
 	r->tail = end;
 	rs->opts.sndbuf = r->size;
 }
@@ -59,10 +58,9 @@ void rs_grow_recv(struct rsock *rs)
 	uint32_t old = r->size, granted = old - r->used - l->freed;
 
 	/* The peer has filled most of what it was granted before the last of it was read. */
-	l->in_full |= granted <= old / 8;
-	if (!l->in_full || l->give_at || !grow(l, r))
+	r->full |= granted <= old / 8;
+	if (l->give_at || !grow(l, r))
 		return;
-	l->in_full = false;
 	r->tail = r->tail ? r->tail : old; /* B is read, too */
 	l->freed += old;
 	l->give_at = old;

@@ -355,21 +355,21 @@ void rs_push_alive(struct rsock *rs)
 void rs_grant(struct rsock *rs)
 {
 	struct rs_link *l = &rs->link;
-	uint32_t half;
+	uint32_t half = l->recv.size / 2;
 	uint32_t msg = rs_msg(RS_OP_SGL, (uint16_t)(l->got + rs->opts.rq_size));
 	struct rs_sge sge = { 0 };
-	bool mem = l->freed >= l->recv.size / 2;
+	bool mem = l->freed >= half;
 
 	/* The last place is for rshutdown(), behind which nobody reads. */
 	if (rs->state != RS_CONNECTED || l->ctl_free < 2 || rs->peer_shut || (rs->rd_shut && rs->wr_shut))
 		return;
 	if (!mem && (uint16_t)(l->got - l->told) < rs->opts.rq_size / 2)
 		return;
-	if (mem)
+	if (mem) {
 		rs_grow_recv(rs);
-	half = l->recv.size / 2;
-	if (mem)
+		half = l->recv.size / 2;
 		sge = (struct rs_sge){ (uintptr_t)l->recv.mem + l->give_at, l->in_mr->rkey, half };
+	}
 	sge = rs_sge_swap(sge, l->peer.swap);
 	if (rs_push_ctl(rs, msg, &sge, mem ? sizeof(sge) : 0, l->peer.sgl.addr + l->peer_sge * sizeof(sge),
 			l->peer.sgl.key))

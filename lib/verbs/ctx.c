@@ -28,6 +28,8 @@ static void kick_fd(const struct rd_ctx *c)
 
 static void kick(struct rd_ctx *c, uint32_t answer)
 {
+	if (answer == BELL_AWAKE)
+		return;
 	RING_STORE(&c->bell->kicker, (uint32_t)(sched_getcpu() + 1));
 	if ((answer & BELL_HOW) == BELL_FUTEX)
 		syscall(SYS_futex, &c->bell->idle, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -36,21 +38,9 @@ static void kick(struct rd_ctx *c, uint32_t answer)
 	bell_kicked(c->bell, answer);
 }
 
-void ctx_ring(struct rd_ctx *c, uint32_t q)
-{
-	uint32_t answer = bell_ring(c->bell, q);
+void ctx_ring(struct rd_ctx *c, uint32_t q) { kick(c, bell_ring(c->bell, q)); }
 
-	if (answer != BELL_AWAKE)
-		kick(c, answer);
-}
-
-void ctx_note(struct rd_ctx *c, uint32_t q, const struct ring *recvs)
-{
-	uint32_t answer = bell_note(c->bell, q, recvs->hdr);
-
-	if (answer != BELL_AWAKE)
-		kick(c, answer);
-}
+void ctx_note(struct rd_ctx *c, uint32_t q, const struct ring *recvs) { kick(c, bell_note(c->bell, q, recvs->hdr)); }
 
 int ctx_call_id(struct rd_ctx *c, enum msg_op op, uint32_t handle)
 {

@@ -2,9 +2,6 @@
 /* api_rs_grow.c - buffers of rsockets that grow while a stream goes through them, and those that the program has set. */
 #include "streams.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { PIECE = 99999 };
 
 static unsigned char byte_of(size_t i) { return (unsigned char)(i % 253); }
