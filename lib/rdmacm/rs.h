@@ -124,6 +124,7 @@ struct rsock {
 	struct rdma_cm_id *id;
 	struct rs_link link;
 	bool linked;   /* there is a QP */
+	bool held;     /* it is in SQD: the peer is not known to be ready for what is posted */
 	struct ds *ds; /* of a datagram socket, which has neither ch nor id; of a stream NULL */
 	struct rs_svc svc;
 
@@ -168,6 +169,7 @@ ssize_t rs_push_to(struct rsock *, const void *buf, size_t len, uint64_t addr, u
 int rs_push_ctl(struct rsock *, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key);
 void rs_push_alive(struct rsock *); /* a write of nothing: an answer has to come */
 void rs_break(struct rsock *, int err);
+void rs_peer_ready(struct rsock *); /* of an accepted one: what is held goes out */
 /* ---- growing: what a buffer of that size, by the program's word or not, may become; bytes */
 uint32_t rs_grow_most(uint32_t size, bool set);
 void rs_grow_send(struct rsock *); /* before it is looked at for room */
@@ -177,6 +179,8 @@ void rs_grow_end(struct rsock *);  /* the buffers are gone */
 /* ---- connections: events that wait are taken; how many */
 int rs_events(struct rsock *);
 static inline bool rs_connects(const struct rsock *rs) { return rs->state >= RS_ADDR && rs->state <= RS_CONNECTING; }
+/* Whether what is sent goes to the peer, now or when it is ready. */
+static inline bool rs_sends(const struct rsock *rs) { return rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING; }
 struct rdma_conn_param rs_conn_param(struct rs_hello *); /* for rdma_connect() and rdma_accept(); points to the hello */
 
 /*

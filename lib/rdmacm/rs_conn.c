@@ -270,11 +270,11 @@ static void sent_wait(struct rsock *rs, struct patience *p)
 
 static void shut_send(struct rsock *rs, enum rs_ctl ctl, struct patience p)
 {
-	while (rs->state == RS_CONNECTED && !rs->link.ctl_free)
+	while (rs_sends(rs) && !rs->link.ctl_free)
 		sent_wait(rs, &p);
-	if (rs->state == RS_CONNECTED)
+	if (rs_sends(rs))
 		rs_push_ctl(rs, rs_msg(RS_OP_CTL, ctl), NULL, 0, 0, 0);
-	while (rs->state == RS_CONNECTED && !rs_sent_all(rs))
+	while (rs_sends(rs) && !rs_sent_all(rs))
 		sent_wait(rs, &p);
 	if (ctl == RS_CTL_DISCONNECT)
 		rs_break(rs, 0);
@@ -302,17 +302,6 @@ static void ds_shut(struct rsock *rs, bool rd, bool wr)
 	rs_wake(rs);
 }
 
-/* Until the peer has said that it has the answer; without that, what is sent may arrive as well. */
-static void accept_wait(struct rsock *rs)
-{
-	int64_t until = seconds_on(PATIENCE_S);
-
-	while (rs->state == RS_ACCEPTING && !rs->nonblock && rs_now_ns() < until)
-		rs_wait_until(rs, until);
-	if (rs->state == RS_ACCEPTING)
-		rs->state = RS_CONNECTED;
-}
-
 /* The thread is not cancelled while it waits, either.  What rs->cancel shall be in the end. */
 static int cancel_off(struct rsock *rs)
 {
@@ -330,12 +319,11 @@ EXPORT int rshutdown(int fd, int how)
 	if (!rs)
 		return -1;
 	cancel = cancel_off(rs);
-	accept_wait(rs);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		err = EINVAL;
 	else if (rs->ds)
 		ds_shut(rs, how != SHUT_WR, how != SHUT_RD);
-	else if (rs->state == RS_LISTEN || (rs->state != RS_CONNECTED && rs->state != RS_CLOSED))
+	else if (rs->state == RS_LISTEN || (!rs_sends(rs) && rs->state != RS_CLOSED))
 		err = ENOTCONN;
 	else
 		shut(rs, how != SHUT_WR, how != SHUT_RD, false);
@@ -348,7 +336,6 @@ static void close_stream(struct rsock *rs)
 {
 	const struct linger *l = &rs->opts.linger;
 
-	rs->state = RS_CONNECTED;
 	if (l->l_onoff && l->l_linger <= 0) /* the peer sees no end, but ECONNRESET */
 		rs_break(rs, 0);
 	else
@@ -363,7 +350,7 @@ EXPORT int rclose(int fd)
 	if (!rs)
 		return rs_epoll_close(fd) || rs_close_inherited(fd) ? 0 : fail(EBADF);
 	cancel = cancel_off(rs);
-	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
+	if (rs_sends(rs))
 		close_stream(rs);
 	if (rs->ds)
 		ds_close(rs);

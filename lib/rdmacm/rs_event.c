@@ -54,7 +54,7 @@ static void on_established(struct rsock *rs, const struct rdma_cm_event *e)
 		}
 		rs->state = RS_CONNECTED;
 	} else if (rs->state == RS_ACCEPTING) {
-		rs->state = RS_CONNECTED;
+		rs_peer_ready(rs);
 	}
 	rs_grant(rs);
 }
@@ -85,7 +85,7 @@ static void on_event(struct rsock *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: rs_break(rs, ENETDOWN); break;
 	default: break;
 	}
-	if (err && rs->state < RS_CONNECTED)
+	if (err && rs_connects(rs))
 		connect_fail(rs, err);
 	else if (err)
 		rs_break(rs, ECONNRESET);
@@ -103,7 +103,7 @@ int rs_events(struct rsock *rs)
 	}
 	if (!n && errno == EIO) /* the daemon is gone */
 		rs_break(rs, EIO);
-	if (!rs_connects(rs))
+	if (!rs_connects(rs) && !(rs->state == RS_ACCEPTING && rs->held))
 		rs_svc_connected(rs);
 	rs_wake(rs);
 	return n;

@@ -19,7 +19,9 @@ static bool said(struct rsock *rs)
 	if (conn_gone(&to_chan(rs->ch)->conn))
 		return true;
 	rs_progress(rs);
-	if ((rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING) || (l->l_onoff && l->l_linger <= 0))
+	if (rs->state == RS_ACCEPTING)
+		rs_events(rs);
+	if (!rs_sends(rs) || (l->l_onoff && l->l_linger <= 0))
 		return true;
 	if (!rs->end_said && rs->link.ctl_free)
 		rs->end_said = !rs_push_ctl(rs, rs_msg(RS_OP_CTL, RS_CTL_DISCONNECT), NULL, 0, 0, 0);

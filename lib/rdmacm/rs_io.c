@@ -42,7 +42,7 @@ static void look_sending(struct rsock *rs)
 {
 	int64_t now = tick_ms();
 
-	if (rs->state != RS_CONNECTED || now == rs->looked_ms)
+	if (!rs_sends(rs) || now == rs->looked_ms)
 		return;
 	rs_progress(rs);
 	channel_look(rs, now);
@@ -151,6 +151,8 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 		done += (size_t)part;
 		skip += (size_t)part;
 	}
+	if (rs->held)
+		rs_svc_connect(rs); /* the program may not come back to learn of the RTU */
 	return told(rs, done, err);
 }
 

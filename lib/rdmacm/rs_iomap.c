@@ -28,8 +28,7 @@ static int ctl_wait(struct rsock *rs)
 {
 	int err = 0;
 
-	while (!err && (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING) &&
-	       (rs->link.ctl_free < 2 || rs->state == RS_ACCEPTING))
+	while (!err && rs_sends(rs) && (rs->link.ctl_free < 2 || rs->state == RS_ACCEPTING))
 		err = rs_wait(rs);
 	return err ? err : rs->state == RS_CONNECTED ? 0 : ENOTCONN;
 }
@@ -140,7 +139,7 @@ static int write_ready(struct rsock *rs, int flags)
 		rs_progress_busy(rs);
 		if (rs->wr_shut || rs->state == RS_CLOSED)
 			return EPIPE;
-		if (rs->state != RS_CONNECTED && rs->state != RS_ACCEPTING && rs->state != RS_CONNECTING)
+		if (!rs_sends(rs) && rs->state != RS_CONNECTING)
 			return ENOTCONN;
 		if (rs->state == RS_CONNECTED && !rs->end_said && l->sq_free && l->send.used < l->send.size)
 			return 0;

@@ -226,13 +226,28 @@ void rs_break(struct rsock *rs, int err)
 	rs->came++;
 }
 
+static int qp_state(struct rsock *rs, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = { .qp_state = state };
+
+	return ibv_modify_qp(rs->id->qp, &a, IBV_QP_STATE);
+}
+
+void rs_peer_ready(struct rsock *rs)
+{
+	rs->state = RS_CONNECTED;
+	if (rs->held && qp_state(rs, IBV_QPS_RTS))
+		rs_break(rs, ECONNRESET);
+	rs->held = false;
+}
+
 static void on_message(struct rsock *rs, uint32_t msg)
 {
 	struct rs_link *l = &rs->link;
 	uint32_t value = rs_msg_value(msg);
 
 	if (rs->state == RS_ACCEPTING) { /* as good as the RTU, which may be lost */
-		rs->state = RS_CONNECTED;
+		rs_peer_ready(rs);
 		rdma_notify(rs->id, IBV_EVENT_COMM_EST);
 	}
 	switch (rs_msg_op(msg)) {
@@ -308,16 +323,29 @@ int rs_progress(struct rsock *rs) { return !rs->linked || rdmad_cq_quiet(rs->lin
 
 /* ---- what is sent --------------------------------------------------------------------------- */
 
+/*
+ * Before the RTU, or a message, has come the peer's QP may not be in RTR and drop what comes, which is sent again after a timeout
+ * only.  So what is posted waits.
+ */
+static int hold(struct rsock *rs)
+{
+	int err = rs->held ? 0 : qp_state(rs, IBV_QPS_SQD);
+
+	rs->held = !err;
+	return err;
+}
+
 static int write_post(struct rsock *rs, struct ibv_send_wr *wr, struct ibv_sge *sge, int n, struct rs_sge to)
 {
 	struct ibv_send_wr *bad;
-	int err;
+	int err = rs->state == RS_ACCEPTING ? hold(rs) : 0;
 
 	wr->sg_list = sge;
 	wr->num_sge = n;
 	wr->wr.rdma.remote_addr = to.addr;
 	wr->wr.rdma.rkey = to.key;
-	err = ibv_post_send(rs->id->qp, wr, &bad);
+	if (!err)
+		err = ibv_post_send(rs->id->qp, wr, &bad);
 	if (err)
 		rs_break(rs, ECONNRESET);
 	return err;
@@ -403,8 +431,8 @@ bool rs_can_send(struct rsock *rs)
 	struct rs_link *l = &rs->link;
 
 	rs_grow_send(rs);
-	return rs->state == RS_CONNECTED && !rs->end_said && l->sq_free && l->send.used < l->send.size &&
-	       l->seq != l->seq_max && target_ready(l);
+	return rs_sends(rs) && !rs->end_said && l->sq_free && l->send.used < l->send.size && l->seq != l->seq_max &&
+	       target_ready(l);
 }
 
 bool rs_sent_all(const struct rsock *rs)

@@ -243,50 +243,6 @@ START_TEST(rs_rejected_late)
 }
 END_TEST
 
-struct shutter {
-	struct late late;
-	int fd;
-};
-
-static void *shutter_run(void *arg)
-{
-	struct shutter *s = arg;
-
-	late = &s->late;
-	ok(rshutdown(s->fd, SHUT_WR));
-	return NULL;
-}
-
-/* No RTU comes, and a socket that does not block waits for none: its end is said before the thread sleeps for the first time. */
-START_TEST(rs_shutdown_early)
-{
-	struct shutter s = { .late = { .fds = 3, .in = true } };
-	struct ibv_recv_wr wr = { .num_sge = 0 }, *bad;
-	struct ibv_wc wc;
-	struct raw r;
-	pthread_t t;
-	int n = 0;
-
-	raw_open(&r);
-	qp_to(r.m.id, r.qp, IBV_QPS_INIT);
-	ck_assert_int_eq(ibv_post_recv(r.qp, &wr, &bad), 0);
-	qp_to(r.m.id, r.qp, IBV_QPS_RTR);
-	ok(rfcntl(r.m.server, F_SETFL, O_NONBLOCK));
-	s.fd = r.m.server;
-	ck_assert_int_eq(pthread_create(&t, NULL, shutter_run, &s), 0);
-	for (int i = 0; !n; i++) {
-		ck_assert_int_lt(i, PATIENCE_MS);
-		n = ibv_poll_cq(r.cq, 1, &wc);
-		usleep(1000);
-	}
-	ck_assert_int_eq(n, 1);
-	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-	s.late.open = true;
-	ck_assert_int_eq(pthread_join(t, NULL), 0);
-	raw_close(&r);
-}
-END_TEST
-
 /* Of a process that exits: of the locks that it looks at, those from one try to another are taken by other threads. */
 static struct {
 	bool on;
@@ -397,5 +353,5 @@ END_TEST
 void api_close(Suite *s)
 {
 	SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late,
-		  rs_shutdown_early, rs_exit_taken, rs_exit_sending, rs_exit_locked);
+		  rs_exit_taken, rs_exit_sending, rs_exit_locked);
 }

@@ -144,6 +144,20 @@ void why_says(const char *pattern)
 	ck_assert_msg(system(cmd) == 0, "rdmactl why does not say: %s", pattern);
 }
 
+unsigned long stats_of(const char *counter)
+{
+	unsigned long n = 0;
+	char cmd[256];
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), "./rdmactl stats | awk '$1 == \"%s\" { n += $2 } END { print n + 0 }'", counter);
+	f = popen(cmd, "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%lu", &n), 1);
+	ck_assert_int_eq(pclose(f), 0);
+	return n;
+}
+
 int main(void)
 {
 	Suite *s = suite_create("rdmacm");
@@ -153,6 +167,7 @@ int main(void)
 	api_ud(s);
 	api_misc(s);
 	api_rs(s);
+	api_rs_early(s);
 	api_rs_grow(s);
 	api_rsd(s);
 	api_end(s);

@@ -46,6 +46,8 @@ void message_move(struct rdma_cm_id *a, struct rdma_cm_id *b, size_t len);
 
 /* rdmactl why says so: a basic regular expression, of this test's daemon. */
 void why_says(const char *pattern);
+/* A counter of the daemon's devices. */
+unsigned long stats_of(const char *counter);
 
 void api_close(Suite *);
 void api_conn(Suite *);
@@ -53,6 +55,7 @@ void api_sync(Suite *);
 void api_ud(Suite *);
 void api_misc(Suite *);
 void api_rs(Suite *);
+void api_rs_early(Suite *);
 void api_rs_grow(Suite *);
 void api_rsd(Suite *);
 void api_end(Suite *);

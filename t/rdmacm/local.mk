@@ -12,6 +12,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_misc.c \
 	t/rdmacm/api_order.c \
 	t/rdmacm/api_rs.c \
+	t/rdmacm/api_rs_early.c \
 	t/rdmacm/api_rs_grow.c \
 	t/rdmacm/api_rsd.c \
 	t/rdmacm/api_signal.c \
@@ -23,7 +24,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/fixture.h \
 	t/rdmacm/streams.c \
 	t/rdmacm/streams.h
-t_rdmacm_api_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
+t_rdmacm_api_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
 t_rdmacm_api_LDADD = -lrdmacm -libverbs $(CHECK_LIBS) -ldl -lpthread
 
 RDMACM_TESTS = \
