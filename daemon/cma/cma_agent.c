@@ -113,6 +113,14 @@ static bool service_get(const struct gsi *g, uint64_t *service_id)
 	return true;
 }
 
+/* It asks for an answer before a listener that comes later would have it. */
+static bool is_hasty(const struct gsi *g)
+{
+	struct cm_msg m;
+
+	return cm_msg_get(&m, g->mad) && m.attr == CM_REQ && cm_timeout_ns(m.req.remote_timeout) < GRACE_NS;
+}
+
 /* ---- how many requests -------------------------------------------------------------------- */
 
 static bool source_may(const uint8_t gid[16], mono_t now)
@@ -159,7 +167,7 @@ static bool early_put(unsigned d, const struct gsi *g, mono_t now)
 
 	if (early_has(d, g))
 		return true;
-	if (early_n >= EARLY_MAX || !service_get(g, &service_id) || cm_listening(agent[d], service_id))
+	if (early_n >= EARLY_MAX || !service_get(g, &service_id) || cm_listening(agent[d], service_id) || is_hasty(g))
 		return false;
 	e = malloc(sizeof(*e));
 	if (!e)

@@ -14,6 +14,7 @@
 
 /* As kernels write it in a REQ (rule 7.5). */
 #define RESPONSE_TIMEOUT 20u
+#define HASTY_TIMEOUT    12u /* 17 ms */
 #define MAX_CM_RETRIES   15u
 #define BACKLOG_MAX      1024u
 
@@ -254,7 +255,7 @@ static void req_fill(struct cm_req *r, const struct cma_id *id, const struct cmm
 		.qpn = id->qpn,
 		.resp_res = id->resp_res,
 		.init_depth = id->init_depth,
-		.remote_timeout = RESPONSE_TIMEOUT,
+		.remote_timeout = c->hasty ? HASTY_TIMEOUT : RESPONSE_TIMEOUT,
 		.local_timeout = RESPONSE_TIMEOUT,
 		.flow_ctrl = c->flow_control,
 		.vendor_id = c->ece_vendor,

@@ -62,7 +62,7 @@ struct cmm_conn {
 	uint8_t srq;
 	uint8_t responder_resources, initiator_depth; /* 255: as much as the device, or the event, has */
 	uint8_t flow_control, retry_count, rnr_retry_count;
-	uint8_t rsv;
+	uint8_t hasty;                    /* CONNECT: 1: no listener that comes later is waited for */
 	uint32_t ece_vendor, ece_options; /* enhanced connection establishment; vendor 0: none.  24 bits of it */
 	uint8_t data[CMM_DATA];
 };

@@ -104,6 +104,7 @@ struct cma_id {
 	uint32_t handle;           /* the daemon's */
 	bool cookie_told;          /* the daemon knows the cookie; not so for a request that is not accepted */
 	bool sync;                 /* every call waits; the channel is the id's own */
+	bool hasty;                /* it does not wait for a listener that comes later */
 	bool removed;              /* its DEVICE_REMOVAL was given */
 	bool broken;               /* its QP could not be connected: later events of that connection are not shown */
 	struct dev *dev;           /* NULL: bound to none */

@@ -85,6 +85,7 @@ static int conn_fill(const struct cma_id *id, struct cmm_conn *c, const struct r
 	c->retry_count = p ? least(p->retry_count, RETRY_MAX) : RETRY_MAX;
 	c->rnr_retry_count = p ? least(p->rnr_retry_count, RETRY_MAX) : RETRY_MAX;
 	c->ece_options = id->ece.options;
+	c->hasty = id->hasty;
 	return data_fill(id, c, p);
 }
 

@@ -36,6 +36,7 @@ static int connect_send(struct rsock *rs)
 		return err;
 	rs_link_hello(rs, &h);
 	p = rs_conn_param(&h);
+	to_id(rs->id)->hasty = rs->beside_tcp;
 	return rdma_connect(rs->id, &p) ? errno : 0;
 }
 

@@ -315,6 +315,36 @@ START_TEST(early)
 }
 END_TEST
 
+/*
+ * A request that is in haste is refused at once, before one that is kept for a moment; if that moment is over for the first before the
+ * second is sent, on a busy machine, they are asked again.
+ */
+START_TEST(hasty)
+{
+	struct pair p = { 0 };
+	bool first = false;
+
+	pair_start(&p, false);
+	for (unsigned i = 0; i < 50 && !first; i++) {
+		struct cmm_req req = { .op = CMM_CONNECT, .conn.conn = { .qp_num = 11, .hasty = 1 } };
+		uint32_t waits = id_resolve(&p.c, addr(1, PORT), 1, RDMA_PS_TCP);
+
+		req.id = id_resolve(&p.c, addr(1, PORT), 2, RDMA_PS_TCP);
+		ck_assert_int_eq(id_connect(&p.c, waits, 10, ""), 0);
+		ck_assert_int_eq(chan_call(&p.c, &req, NULL), 0);
+		first = chan_event(&p.c, RDMA_CM_EVENT_REJECTED, 8).cookie == 2;
+		chan_event(&p.c, RDMA_CM_EVENT_REJECTED, 8);
+		id_destroy(&p.c, waits);
+		id_destroy(&p.c, req.id);
+	}
+	ck_assert(first);
+	chan_close(&p.c);
+	chan_close(&p.s);
+	all_gone(&p);
+	pair_stop(&p);
+}
+END_TEST
+
 /* A thousand at once, made and ended; and all is as before. */
 START_TEST(many)
 {
@@ -478,5 +508,5 @@ START_TEST(datagram)
 }
 END_TEST
 
-TEST_MAIN("ctl: connections", connect_within, connect_between, refuse_within, refuse_between, backlog, early, many,
-	  death_within, death_between, torn, datagram)
+TEST_MAIN("ctl: connections", connect_within, connect_between, refuse_within, refuse_between, backlog, early, hasty,
+	  many, death_within, death_between, torn, datagram)
