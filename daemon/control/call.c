@@ -23,7 +23,7 @@ static void run(struct shard *s, void *arg)
 	struct run *r = arg;
 
 	idle_stir(r->job->call->s->ctx, clock_now());
-	r->turn_first &= ctx_pending(s);
+	r->turn_first &= ctx_any_rung(s);
 	if (!r->turn_first)
 		r->err = r->fn(r->job);
 }
@@ -44,12 +44,12 @@ void *obj_new(struct call *call, size_t len, const struct cost *cost, int *err)
 
 /*
  * May a guest do it (guest.h)?  A packet socket is one of the files that the shard waits for.  What the program has posted is to be
- * carried out before, and by the shard, which sees what others have posted.
+ * carried out before, and by the shard, which sees what others have posted.  (Receives that lie there since the shard sleeps are
+ * nobody's before a message comes; a verb that changes the state of their QP takes them itself: drain_qp().)
  */
 static bool is_light(const struct ctx *c, const struct msg_req *req)
 {
-	return !c->shard->raw_n && !(req->op == MSG_QP_CREATE && req->qp.type == QPT_RAW) &&
-	       !bell_any(c->bell, c->queue_n);
+	return !c->shard->raw_n && !(req->op == MSG_QP_CREATE && req->qp.type == QPT_RAW) && !ctx_rung(c);
 }
 
 /* A queue pair that its program brings to ERR: an adapter has sent by then, once, what was posted before. */

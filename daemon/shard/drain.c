@@ -322,6 +322,16 @@ bool ctx_pending(const struct shard *s)
 	return false;
 }
 
+bool ctx_rung(const struct ctx *c) { return bells_touched(c) && bell_any(c->bell, c->queue_n); }
+
+bool ctx_any_rung(const struct shard *s)
+{
+	for (const struct ctx *c = s->awake; c; c = c->awake_next)
+		if (ctx_pends(c) || ctx_rung(c))
+			return true;
+	return false;
+}
+
 void ctx_sleep(struct shard *s)
 {
 	s->asleep = true;

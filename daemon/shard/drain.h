@@ -9,9 +9,12 @@
 bool ctx_drain(struct shard *, unsigned *sends, mono_t now);
 void ctx_drain_recvs(struct shard *, mono_t now); /* posts the receives only */
 bool ctx_pending(const struct shard *);           /* some bell has work, of those that are awake (idle.h) */
-void ctx_sleep(struct shard *);                   /* bells_sleep() for all; then ctx_pending() is asked once more */
-bool ctx_wake(struct shard *);                    /* true: who kicked is on this core, and waits for it now */
-void ctx_core(struct shard *);                    /* tells the programs where the thread runs, if that is news */
+/* The same without receives that were posted while the shard sleeps: they wait for what wakes it (bell_note()). */
+bool ctx_any_rung(const struct shard *);
+bool ctx_rung(const struct ctx *); /* of one, what no turn has seen yet; control thread, too */
+void ctx_sleep(struct shard *);    /* bells_sleep() for all; then ctx_pending() is asked once more */
+bool ctx_wake(struct shard *);     /* true: who kicked is on this core, and waits for it now */
+void ctx_core(struct shard *);     /* tells the programs where the thread runs, if that is news */
 
 /*
  * Posts all that this QP's own rings hold; nothing of any other queue.  The size of these rings limits the

@@ -234,7 +234,7 @@ static mono_t turn_deadline(const struct shard *s)
 
 static bool is_due(struct shard *s)
 {
-	if (ctx_pending(s))
+	if (ctx_any_rung(s))
 		return true;
 	for (unsigned i = 0; i < devices_n; i++)
 		if (hca_wants(s->hca[i]))

@@ -160,6 +160,7 @@ struct obj *obj_find(const struct shard *, enum obj_kind, unsigned, uint32_t) { 
 struct obj *obj_get(const struct ctx *, enum obj_kind, uint32_t) { return NULL; }
 mono_t ctx_deadline(const struct shard *) { return MONO_NEVER; }
 bool ctx_pending(const struct shard *) { return false; }
+bool ctx_any_rung(const struct shard *) { return false; }
 void ctx_sleep(struct shard *s) { (void)s; }
 bool ctx_wake(struct shard *s)
 {
