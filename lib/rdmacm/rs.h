@@ -76,9 +76,9 @@ struct rs_link {
 	struct ibv_comp_channel *cc;
 	struct ibv_cq *cq;
 	bool armed;
-	uint8_t *in, *out; /* memory that the peer writes; that only this side does */
-	size_t in_len, out_len;
-	struct ibv_mr *in_mr, *out_mr;
+	uint8_t *mem; /* all of it (rs_link.c) */
+	size_t mem_len;
+	struct ibv_mr *mr;
 
 	/* to the peer */
 	struct rs_peer peer;

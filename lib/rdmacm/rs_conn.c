@@ -354,8 +354,11 @@ EXPORT int rclose(int fd)
 		close_stream(rs);
 	if (rs->ds)
 		ds_close(rs);
-	if (rs->linked)
+	if (rs->linked) {
+		rs->linked = false;
+		rdma_destroy_qp(rs->id); /* in ERR it would have to tell of each receive */
 		rdma_disconnect(rs->id);
+	}
 	rs->state = RS_CLOSED; /* for threads that sleep on it */
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);

@@ -2,8 +2,11 @@
 /*
  * rs_link.c - a connection's memory and QP, and the messages on it.
  *
- * Memory that the peer writes: the list of its grants, the iomap, the receive buffer.  Memory of our own: the
- * send buffer and the control messages in flight.
+ *	| list of its grants, iomap | receive buffer ... | control messages in flight | send buffer ... |
+ *	  the peer writes here                             this side does
+ *
+ * It is one region, as each takes two requests of the daemon.  So the peer could write to all of it; what it would change in the
+ * second half of it goes to itself.
  */
 #include "rs.h"
 
@@ -60,16 +63,17 @@ static struct ibv_mr *memory_reg(struct ibv_pd *pd, void *p, size_t len, int fd,
 	return mr ? mr : ibv_reg_mr(pd, p, len, (unsigned)access);
 }
 
-static int memory_make(struct rsock *rs, size_t len, int access, uint8_t **mem, size_t *mem_len, struct ibv_mr **mr)
+static int memory_make(struct rsock *rs, size_t len)
 {
+	struct rs_link *l = &rs->link;
 	int fd = file_make(len), err = ENOMEM;
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
 
 	if (p != MAP_FAILED) {
-		*mem = p;
-		*mem_len = len;
-		*mr = memory_reg(rs->id->pd, p, len, fd, access);
-		err = *mr ? 0 : errno;
+		l->mem = p;
+		l->mem_len = len;
+		l->mr = memory_reg(rs->id->pd, p, len, fd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		err = l->mr ? 0 : errno;
 	}
 	if (fd >= 0)
 		close(fd);
@@ -82,18 +86,15 @@ static int memory_open(struct rsock *rs)
 	size_t lists = lists_len(rs), ctl = page_up(RS_CTL_N * sizeof(*l->ctl));
 	uint32_t rlen = (uint32_t)page_up(rs->opts.rcvbuf) * 2, slen = (uint32_t)page_up(rs->opts.sndbuf);
 	uint32_t rmost = rs_grow_most(rlen, rs->opts.rcvbuf_set), smost = rs_grow_most(slen, rs->opts.sndbuf_set);
-	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	int err = memory_make(rs, lists + rmost, access, &l->in, &l->in_len, &l->in_mr);
+	int err = memory_make(rs, lists + rmost + ctl + smost);
 
-	if (!err)
-		err = memory_make(rs, ctl + smost, IBV_ACCESS_LOCAL_WRITE, &l->out, &l->out_len, &l->out_mr);
 	if (err)
 		return err;
-	l->sgl = (volatile struct rs_sge *)l->in;
-	l->iomap = (volatile struct rs_iomap *)(l->in + RS_SGL_N * sizeof(struct rs_sge));
-	l->recv = (struct rs_ring){ .mem = l->in + lists, .size = rlen, .most = rmost };
-	l->ctl = (struct rs_iomap *)l->out;
-	l->send = (struct rs_ring){ .mem = l->out + ctl, .size = slen, .most = smost };
+	l->sgl = (volatile struct rs_sge *)l->mem;
+	l->iomap = (volatile struct rs_iomap *)(l->mem + RS_SGL_N * sizeof(struct rs_sge));
+	l->recv = (struct rs_ring){ .mem = l->mem + lists, .size = rlen, .most = rmost };
+	l->ctl = (struct rs_iomap *)(l->recv.mem + rmost);
+	l->send = (struct rs_ring){ .mem = l->recv.mem + rmost + ctl, .size = slen, .most = smost };
 	/* The first half is in the greeting. */
 	l->freed = rlen / 2;
 	l->give_at = rlen / 2;
@@ -176,14 +177,10 @@ void rs_link_close(struct rsock *rs)
 		ibv_destroy_cq(l->cq);
 	if (l->cc)
 		ibv_destroy_comp_channel(l->cc);
-	if (l->in_mr)
-		ibv_dereg_mr(l->in_mr);
-	if (l->out_mr)
-		ibv_dereg_mr(l->out_mr);
-	if (l->in)
-		munmap(l->in, l->in_len);
-	if (l->out)
-		munmap(l->out, l->out_len);
+	if (l->mr)
+		ibv_dereg_mr(l->mr);
+	if (l->mem)
+		munmap(l->mem, l->mem_len);
 	rs_grow_end(rs);
 	memset(l, 0, sizeof(*l));
 }
@@ -197,8 +194,8 @@ void rs_link_hello(const struct rsock *rs, struct rs_hello *h)
 		.flags = RS_FLAG_IOMAP | (htonl(1) == 1 ? RS_FLAG_NET : 0),
 		.credits = htons((uint16_t)rs->opts.rq_size),
 		.iomap_n = rs_scale(rs->opts.iomap_n),
-		.sgl = { htobe64((uintptr_t)l->in), htonl(l->in_mr->rkey), htonl(RS_SGL_N) },
-		.buf = { htobe64((uintptr_t)l->recv.mem), htonl(l->in_mr->rkey), htonl(l->recv.size / 2) },
+		.sgl = { htobe64((uintptr_t)l->mem), htonl(l->mr->rkey), htonl(RS_SGL_N) },
+		.buf = { htobe64((uintptr_t)l->recv.mem), htonl(l->mr->rkey), htonl(l->recv.size / 2) },
 	};
 }
 
@@ -355,7 +352,7 @@ int rs_push_ctl(struct rsock *rs, uint32_t msg, const void *data, size_t len, ui
 {
 	struct rs_link *l = &rs->link;
 	struct rs_iomap *slot = &l->ctl[l->ctl_next % RS_CTL_N];
-	struct ibv_sge sge = { (uintptr_t)slot, (uint32_t)len, l->out_mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)slot, (uint32_t)len, l->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = WR_ID(WR_CTL, 0),
 				  .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 				  .imm_data = htonl(msg) };
@@ -396,7 +393,7 @@ void rs_grant(struct rsock *rs)
 	if (mem) {
 		rs_grow_recv(rs);
 		half = l->recv.size / 2;
-		sge = (struct rs_sge){ (uintptr_t)l->recv.mem + l->give_at, l->in_mr->rkey, half };
+		sge = (struct rs_sge){ (uintptr_t)l->recv.mem + l->give_at, l->mr->rkey, half };
 	}
 	sge = rs_sge_swap(sge, l->peer.swap);
 	if (rs_push_ctl(rs, msg, &sge, mem ? sizeof(sge) : 0, l->peer.sgl.addr + l->peer_sge * sizeof(sge),
@@ -465,8 +462,8 @@ static int ring_fill(struct rs_link *l, const struct iovec *iov, size_t skip, si
 		}
 	}
 	first = r->size - r->tail < len ? r->size - r->tail : (uint32_t)len;
-	sge[0] = (struct ibv_sge){ (uintptr_t)r->mem + r->tail, first, l->out_mr->lkey };
-	sge[1] = (struct ibv_sge){ (uintptr_t)r->mem, (uint32_t)len - first, l->out_mr->lkey };
+	sge[0] = (struct ibv_sge){ (uintptr_t)r->mem + r->tail, first, l->mr->lkey };
+	sge[1] = (struct ibv_sge){ (uintptr_t)r->mem, (uint32_t)len - first, l->mr->lkey };
 	r->tail = at;
 	r->used += (uint32_t)len;
 	l->sq_free--;
