@@ -534,35 +534,10 @@ void cx_ring(struct cx *c, uint32_t bell)
 	bell_kicked(c->bell, answer);
 }
 
-static void recv_put(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
-{
-	struct recv_wr *wr = ring_slot(&c->rq, c->rq.pos);
-
-	*wr = (struct recv_wr){ .wr_id = wr_id, .sge_n = 1 };
-	*(struct sge *)(wr + 1) = (struct sge){ (uintptr_t)c->buf + off, len, c->key };
-	ring_publish(&c->rq, 1);
-}
-
 void cx_recv(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
 {
-	recv_put(c, wr_id, off, len);
+	cx_recv_put(c, wr_id, off, len);
 	cx_ring(c, c->qp_bell);
-}
-
-void cx_recv_asleep(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
-{
-	double end = seconds() + PATIENCE_MS / 1e3;
-	uint32_t answer;
-
-	while (__atomic_load_n(&c->bell->idle, __ATOMIC_SEQ_CST) == BELL_AWAKE) {
-		ck_assert_msg(seconds() < end, "the shard does not sleep");
-		usleep(100);
-	}
-	recv_put(c, wr_id, off, len);
-	answer = bell_note(c->bell, c->qp_bell, c->rq.hdr);
-	if (answer)
-		cx_kick(c);
-	bell_kicked(c->bell, answer);
 }
 
 void cx_send(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)

@@ -101,9 +101,17 @@ struct cx_way {
 };
 void cx_connect_way(struct cx *, uint32_t dest_qpn, const struct cx_way *);
 int cx_state(struct cx *, uint8_t state); /* modifies nothing but the state; errno */
+/* The bell is left to the caller. */
+static inline void cx_recv_put(struct cx *c, uint64_t wr_id, uint32_t off, uint32_t len)
+{
+	struct recv_wr *wr = ring_slot(&c->rq, c->rq.pos);
+
+	*wr = (struct recv_wr){ .wr_id = wr_id, .sge_n = 1 };
+	*(struct sge *)(wr + 1) = (struct sge){ (uintptr_t)c->buf + off, len, c->key };
+	ring_publish(&c->rq, 1);
+}
+
 void cx_recv(struct cx *, uint64_t wr_id, uint32_t off, uint32_t len);
-void cx_recv_asleep(struct cx *, uint64_t wr_id, uint32_t off,
-		    uint32_t len); /* while the shard sleeps, which it mostly goes on to do */
 void cx_send(struct cx *, uint64_t wr_id, uint32_t off, uint32_t len);
 void cx_ring(struct cx *, uint32_t bell);
 void cx_kick(struct cx *); /* wakes its shard in both ways there are */
