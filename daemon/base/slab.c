@@ -12,6 +12,9 @@
 #define FIRST_LEN  ((size_t)64 << 10) /* of the first slab for pieces of some length, or one piece */
 #define LEN_MAX    ((size_t)64 << 20) /* of those that follow, or one piece */
 #define EMPTY_KEPT (4 * FIRST_LEN)    /* of a context, for the next pieces of those lengths */
+#define WARM_KEPT  (8 * FIRST_LEN)    /* of free pieces: to give pages back takes longer than to use them again */
+
+#define WARM 0x80000000u /* in slab.free */
 
 struct slab {
 	struct slab *next, **link; /* of its list, and what points to it there */
@@ -24,6 +27,7 @@ struct slab {
 	uint32_t n, used;
 	uint32_t top;    /* pieces from here on were never used */
 	uint32_t free_n; /* of those before */
+	size_t warm;     /* as in struct slabs */
 	struct bill bill;
 	uint32_t free[];
 };
@@ -118,6 +122,7 @@ static int slab_make(struct slabs *all, uid_t uid, size_t unit, uint32_t n, stru
 static void slab_free(struct slab *s)
 {
 	link_out(s);
+	s->of->warm -= s->warm;
 	shmem_give(&s->shm, s->uid, &s->bill);
 	bill_close(&s->bill);
 	free(s);
@@ -133,6 +138,24 @@ static uint32_t how_many(size_t unit, uint32_t have)
 	return n ? (uint32_t)n : 1;
 }
 
+static void warm_add(struct slab *s, size_t bytes)
+{
+	s->warm += bytes;
+	s->of->warm += bytes;
+}
+
+static uint32_t piece_take(struct slab *s)
+{
+	uint32_t i;
+
+	if (!s->free_n)
+		return s->top++;
+	i = s->free[--s->free_n];
+	if (i & WARM)
+		warm_add(s, -s->unit);
+	return i & ~WARM;
+}
+
 int slab_take(struct slabs *all, uid_t uid, size_t len, struct shmem *m)
 {
 	size_t unit = unit_of(len);
@@ -143,7 +166,7 @@ int slab_take(struct slabs *all, uid_t uid, size_t len, struct shmem *m)
 	*m = (struct shmem){ .fd = -1 };
 	if (err)
 		return err;
-	i = s->free_n ? s->free[--s->free_n] : s->top++;
+	i = piece_take(s);
 	if (!s->used++)
 		all->empty -= s->shm.len;
 	*m = (struct shmem){ .mem = s->shm.mem + i * unit, .len = len, .fd = -1, .slab = s };
@@ -189,6 +212,18 @@ static bool slab_stays(const struct slab *s)
 	       !held_is_torn(s->shm.held, s->shm.mem, s->shm.len);
 }
 
+static void piece_give(struct slab *s, uint8_t *mem)
+{
+	bool warm = s->of->warm + s->unit <= WARM_KEPT;
+	uint32_t i = (uint32_t)((size_t)(mem - s->shm.mem) / s->unit);
+
+	s->free[s->free_n++] = warm ? i | WARM : i;
+	if (warm)
+		warm_add(s, s->unit);
+	else
+		pages_give(mem, s->unit);
+}
+
 uint64_t slab_give(struct shmem *m)
 {
 	struct slab *s = m->slab;
@@ -198,14 +233,12 @@ uint64_t slab_give(struct shmem *m)
 		shmem_free(m);
 		return 0;
 	}
-	s->free[s->free_n++] = (uint32_t)((size_t)(m->mem - s->shm.mem) / s->unit);
-	pages_give(m->mem, s->unit);
+	piece_give(s, m->mem);
 	*m = (struct shmem){ .fd = -1 };
 	if (--s->used)
 		return 0;
 	if (slab_stays(s)) {
 		s->of->empty += s->shm.len;
-		pages_give(s->shm.mem, s->shm.len);
 		return 0;
 	}
 	number = s->number;

@@ -6,7 +6,7 @@
  *
  * Its pieces are equally long; the next slab for that length has as many as all before it together, so the number of
  * slabs grows with the logarithm until they are long.  The client can write to all of it at any time, so all of it is
- * charged; pages are there as pieces use them, and are given back with them.  The client gets the descriptor with the first
+ * charged; pages are there as pieces use them, and are given back with them, but for a few that the next pieces use.  The client gets the descriptor with the first
  * piece that it gets of a slab, and maps all of it then; it is told when the slab has ended.  Control thread.
  */
 #ifndef DAEMON_SLAB_H
@@ -24,6 +24,7 @@ struct slab;
 struct slabs {
 	struct slab *first, *retired; /* those that get no new pieces */
 	size_t empty;                 /* bytes of those without pieces, which are kept */
+	size_t warm;                  /* of free pieces whose pages are kept */
 };
 
 /* Where a piece is, for its client (struct msg_mem). */
