@@ -436,6 +436,20 @@ def pair(server, client, argv_of, limit=60.0, **env):
 
 # ---- counting ------------------------------------------------------------------
 
+def causes(args):
+    """What the daemons among a case's arguments, or in lists there, say of what went wrong last."""
+    daemons = [d for a in args for d in (a if isinstance(a, (list, tuple)) else [a]) if isinstance(d, Daemon)]
+    text = ""
+    for d in dict.fromkeys(daemons):
+        try:
+            p = d.start([os.path.join(BUILD, "rdmactl"), "why"], 10)
+            p.wait()
+            text += "\nrdmactl why of %s\n%s" % (d.socket, "\n".join(p.output().strip().splitlines()[-30:]))
+        except (Failed, OSError) as e:
+            text += "\nrdmactl why of %s: %s" % (d.socket, e)
+    return text
+
+
 class Tally:
     """Runs cases, prints a line for each, and knows the exit status of the test."""
 
@@ -451,7 +465,7 @@ class Tally:
             fn(*args, **kw)
         except (Failed, OSError, subprocess.SubprocessError) as e:
             self.failed += 1
-            print("not ok - %s\n%s" % (name, textwrap.indent(str(e), "    ")), flush=True)
+            print("not ok - %s\n%s" % (name, textwrap.indent(str(e) + causes(args), "    ")), flush=True)
             return
         self.passed += 1
         print("ok - %s (%.1f s)" % (name, time.monotonic() - start), flush=True)
