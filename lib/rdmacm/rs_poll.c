@@ -10,6 +10,7 @@
 
 #define FILES_NS    100000
 #define FILES_LOOKS 16u
+#define FILES_SPINS 4u /* looks at streams alone for each one at ordinary descriptors, where nothing is ready */
 
 /* The entries that each one of the program's becomes while we sleep: of a socket up to RS_FDS, of anything else one. */
 struct slot {
@@ -26,6 +27,7 @@ struct set {
 	nfds_t n, p_n;      /* p_n: without gaps, as the kernel takes no more than a process may have descriptors */
 	int cancel;         /* the thread's cancelability when it came */
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
+	nfds_t files;       /* ordinary descriptors */
 };
 
 /* A listener's news are its channel's, which is looked at with the other descriptors. */
@@ -156,7 +158,20 @@ static int look_all(struct set *s, struct pollfd *fds, int found_n)
 	return n;
 }
 
-/* The same as look(); if nothing is ready, and may soon be, for a while. */
+static bool files_ready(struct set *s, const struct pollfd *fds)
+{
+	nfds_t n = 0;
+
+	for (nfds_t i = 0; i < s->n && n < s->files; i++)
+		if (!s->slots[i].rs && fds[i].fd >= 0)
+			s->p[n++] = (struct pollfd){ .fd = fds[i].fd, .events = fds[i].events };
+	return n && ppoll(s->p, n, &(struct timespec){ 0 }, NULL) > 0;
+}
+
+/*
+ * The same as look(); if nothing is ready, and may soon be, for a while, or until an ordinary descriptor is: another thread may wake
+ * this one by it for each message.
+ */
 static int look_on(struct set *s, struct pollfd *fds)
 {
 	struct rs_spin spin;
@@ -165,8 +180,11 @@ static int look_on(struct set *s, struct pollfd *fds)
 	if (n || !s->link)
 		return n;
 	rs_spin_begin(&spin);
-	while (!n && rs_spin_again(&spin, s->link))
+	for (unsigned i = 1; !n && rs_spin_again(&spin, s->link); i++) {
 		n = look(s, fds);
+		if (!n && i % FILES_SPINS == 0 && files_ready(s, fds))
+			return look_all(s, fds, 0);
+	}
 	return n;
 }
 
@@ -324,6 +342,7 @@ static int set_open(struct set *s, const struct pollfd *fds, nfds_t n, const int
 	for (nfds_t i = 0; i < n; i++) {
 		s->slots[i].rs = fds[i].fd < 0 ? NULL : rs_get(fds[i].fd);
 		s->slots[i].had = came ? came[i] : -1;
+		s->files += fds[i].fd >= 0 && !s->slots[i].rs;
 	}
 	return 0;
 }

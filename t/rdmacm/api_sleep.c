@@ -212,9 +212,65 @@ START_TEST(rs_forked_polling)
 }
 END_TEST
 
+/* Of the library: when this thread gives its core away next, there comes something to be read. */
+static _Thread_local int yields_to = -1;
+
+int sched_yield(void)
+{
+	if (yields_to >= 0)
+		ck_assert_int_eq(write(yields_to, "x", 1), 1);
+	yields_to = -1;
+	return (int)syscall(SYS_sched_yield);
+}
+
+struct files {
+	int stream, pipe[2];
+	bool slept;
+};
+
+static void *files_poll(void *arg)
+{
+	struct files *t = arg;
+	struct pollfd f[] = { { t->stream, POLLIN, 0 }, { t->pipe[0], POLLIN, 0 } };
+	struct late l = { .fds = FDS + 1 };
+	char c;
+
+	late = &l;
+	yields_to = t->pipe[1];
+	t->slept = rpoll(f, 2, 100) != 1 || l.came;
+	if (yields_to < 0)
+		ck_assert_int_eq(read(t->pipe[0], &c, 1), 1);
+	return arg;
+}
+
+/*
+ * A thread that looks for news of a stream before it sleeps sees that another descriptor is ready, and sleeps not at all.  Beside
+ * neighbours that keep the core few do, and each one only while it is new.
+ */
+START_TEST(rs_looks_at_files)
+{
+	struct files t = { .slept = true };
+	struct streams s;
+
+	streams_open(&s, 0);
+	t.stream = s.server;
+	ok(pipe(t.pipe));
+	for (unsigned i = 0; t.slept; i++) {
+		pthread_t thread;
+
+		ck_assert_uint_lt(i, 1000);
+		ck_assert_int_eq(pthread_create(&thread, NULL, files_poll, &t), 0);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	}
+	close(t.pipe[0]);
+	close(t.pipe[1]);
+	streams_close(&s);
+}
+END_TEST
+
 void api_sleep(Suite *s)
 {
-	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling);
+	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling, rs_looks_at_files);
 #ifndef __SANITIZE_ADDRESS__ /* which takes the frames that a cancelled thread leaves for an error of its own */
 	SUITE_ADD(s, rs_cancelled);
 #else
