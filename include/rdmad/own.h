@@ -18,7 +18,7 @@ bool rdmad_cq_quiet(struct ibv_cq *);
 /* All that a poll which finds nothing does besides: now and then the core is given away, for up to 0.2 ms.  Hold no lock. */
 void rdmad_cq_idle(struct ibv_cq *);
 
-/* Looks whether the daemon is gone, for who is about to sleep: polls do so now and then only. */
+/* Looks whether the daemon is gone, which polls do now and then only. */
 void rdmad_cq_look(struct ibv_cq *);
 
 /* Of librdmacm: it refuses a call of its own, and why; for `rdmactl why`.  Returns err. */

@@ -14,7 +14,6 @@ enum { AT_KICK, AT_CM, AT_CQ };
 /* The CQ's event comes only for what completes after arming, so look once more. */
 static bool link_arm(struct rsock *rs)
 {
-	rdmad_cq_look(rs->link.cq);
 	if (!rs->link.armed) {
 		ibv_req_notify_cq(rs->link.cq, 0);
 		rs->link.armed = true;
@@ -46,8 +45,10 @@ static void cq_event_take(struct rsock *rs)
 	struct ibv_cq *cq;
 	void *context;
 
-	if (ibv_get_cq_event(rs->link.cc, &cq, &context))
+	if (ibv_get_cq_event(rs->link.cc, &cq, &context)) {
+		rdmad_cq_look(rs->link.cq); /* the daemon may have closed its end */
 		return;
+	}
 	ibv_ack_cq_events(cq, 1);
 	rs->link.armed = false;
 	rs_wake(rs); /* others sleep because it was */
