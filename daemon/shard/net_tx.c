@@ -290,6 +290,11 @@ static struct way across_to(const struct net *net, const struct route *route, ui
 	return w;
 }
 
+const struct device *net_by_letter(const struct net *net, const struct route *route, uint32_t dqpn)
+{
+	return across_to(net, route, dqpn).dev;
+}
+
 static void way_put(const struct way *w, const struct route *route, const uint8_t *data, size_t len)
 {
 	if (!w->group)

@@ -303,6 +303,8 @@ static int out_go(struct shard *s, struct tap_pkt *p, const struct device *to, c
 		return err;
 	see(s, p, fate);
 	hold_passed(&s->tap->hold, p);
+	if (!to && p->bad)
+		to = net_by_letter(s->net, p->route, be24_get(p->data + BTH_DQPN));
 	if (!to) {
 		net_tx_bytes(s->net, s->hca[p->device], p->route, p->sport, p->data, p->len);
 		return 0;
