@@ -130,8 +130,10 @@ static void rnr_nak(struct hca *h, struct qp *qp, uint8_t code)
 
 	count(h, HCA_STAT_RCVD_RNR_ERR, 1);
 	qp->rnrs++;
-	if (q->rnr_wait)
+	if (q->rnr_wait) {
+		req_rnr_longer(h, qp, rnr_timer_ns(code));
 		return;
+	}
 	qp->why.rnrs++;
 	TRACE_PUT(h, qp, RNR_RX, .psn = q->una.v, .op = (uint8_t)(0x20 | code), .a = q->rnr_left);
 	if (!req_rnr(h, qp, rnr_timer_ns(code)))

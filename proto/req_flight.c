@@ -170,3 +170,11 @@ bool req_rnr(struct hca *h, struct qp *qp, uint64_t ns)
 	timer_set(&h->timers, &qp->timer, mono_add(h->now, ns));
 	return true;
 }
+
+void req_rnr_longer(struct hca *h, struct qp *qp, uint64_t ns)
+{
+	mono_t until = mono_add(h->now, ns);
+
+	if (mono_before(qp->timer.at, until))
+		timer_set(&h->timers, &qp->timer, until);
+}

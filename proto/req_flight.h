@@ -90,5 +90,7 @@ enum req_loss { REQ_NAK, REQ_IMPLIED, REQ_TIMEOUT };
 bool req_again(struct hca *, struct qp *, enum req_loss);
 /* The same after so long, for an RNR NAK. */
 bool req_rnr(struct hca *, struct qp *, uint64_t ns);
+/* It waits already, and has heard another one, of what crossed the first: no less than for that. */
+void req_rnr_longer(struct hca *, struct qp *, uint64_t ns);
 
 #endif

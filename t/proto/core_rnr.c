@@ -68,6 +68,35 @@ static void answer(struct rig *r, uint32_t psn, uint8_t syndrome)
 	pkt_give(r, &r->a, &b, NULL, 0);
 }
 
+/* A packet that crossed the NAK is refused, too: the time of the second one holds. */
+START_TEST(rnr_waits_for_the_last) /* conf: rule 4.5 */
+{
+	const uint64_t ns = rnr_timer_ns(12);
+	struct link_conf c = conf_rc;
+	struct burst b;
+	struct rig r;
+
+	c.rnr_retry = 1;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	fill(r.a.buf, 8, 1);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 8);
+	ck_assert(take(&r, &r.a, &b));
+	answer(&r, c.psn, 0x20 | 12);
+	r.now = mono_add(r.now, ns / 2);
+	answer(&r, c.psn, 0x20 | 12);
+	answer(&r, c.psn, 0x20 | 1); /* shorter: over before */
+	r.now = mono_add(r.now, ns - 1);
+	hca_tick(r.a.h, r.now);
+	ck_assert(!take(&r, &r.a, &b));
+	r.now = mono_add(r.now, 1);
+	hca_tick(r.a.h, r.now);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(r.a.wc_n, 0);
+	rig_fini(&r);
+}
+END_TEST
+
 static bool drops_all_of_a(struct rig *r, struct host *from, const struct burst *) { return from == &r->a; }
 
 /* Sequence NAKs that come behind the timer, as rxe may send them, cost a retry each; but the peer is there. */
@@ -126,4 +155,5 @@ START_TEST(ack_behind_a_withdrawn_one) /* conf: rule 4.2 */
 }
 END_TEST
 
-TEST_MAIN("core_rnr", rnr_waits_its_time, rnr_exhausted, rnr_gives_retries_back, ack_behind_a_withdrawn_one)
+TEST_MAIN("core_rnr", rnr_waits_its_time, rnr_waits_for_the_last, rnr_exhausted, rnr_gives_retries_back,
+	  ack_behind_a_withdrawn_one)

@@ -270,7 +270,12 @@ END_TEST
 
 void api_sleep(Suite *s)
 {
-	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling, rs_looks_at_files);
+	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling);
+#ifndef __SANITIZE_THREAD__ /* with which a busy machine makes too few looks before it sleeps */
+	SUITE_ADD(s, rs_looks_at_files);
+#else
+	(void)rs_looks_at_files;
+#endif
 #ifndef __SANITIZE_ADDRESS__ /* which takes the frames that a cancelled thread leaves for an error of its own */
 	SUITE_ADD(s, rs_cancelled);
 #else
