@@ -305,27 +305,17 @@ void foreign_close_billed(int fd, uid_t uid, struct bill *bill)
 
 void foreign_close(int fd, uid_t uid) { foreign_close_billed(fd, uid, NULL); }
 
-/* To wake a thread for it takes longer. */
-static void unmap_here(struct held *held, struct bill *bill)
-{
-	held_unmap(held);
-	if (bill)
-		bill_close(bill);
-}
-
 void foreign_unmap(struct held *held, uid_t uid, struct bill *bill)
 {
-	bool added;
+	bool added = false;
 
 	if (!held)
 		return;
-	if (held->len <= SMALL) {
-		unmap_here(held, bill);
-		return;
+	if (held->len > SMALL) { /* else to wake a thread for it takes longer */
+		pthread_mutex_lock(&lock);
+		added = add(-1, held, uid, bill);
+		pthread_mutex_unlock(&lock);
 	}
-	pthread_mutex_lock(&lock);
-	added = add(-1, held, uid, bill);
-	pthread_mutex_unlock(&lock);
 	if (!added)
 		held_unmap(held);
 	if (added && bill)

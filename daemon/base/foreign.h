@@ -29,7 +29,7 @@ void foreign_close(int fd, uid_t uid);
 void foreign_close_billed(int fd, uid_t uid, struct bill *);
 /*
  * Likewise a mapping of memory that ends with it, if the client has none of it any more, page by page; NULL: nothing.  Without a
- * bill (NULL) nobody is charged meanwhile.
+ * bill (NULL) nobody is charged meanwhile; one that is not taken over, as it is unmapped already, is left to the caller.
  */
 void foreign_unmap(struct held *, uid_t, struct bill *);
 /*

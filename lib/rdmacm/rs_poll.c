@@ -27,7 +27,6 @@ struct set {
 	nfds_t n, p_n;      /* p_n: without gaps, as the kernel takes no more than a process may have descriptors */
 	int cancel;         /* the thread's cancelability when it came */
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
-	nfds_t files;       /* ordinary descriptors */
 };
 
 /* A listener's news are its channel's, which is looked at with the other descriptors. */
@@ -162,7 +161,7 @@ static bool files_ready(struct set *s, const struct pollfd *fds)
 {
 	nfds_t n = 0;
 
-	for (nfds_t i = 0; i < s->n && n < s->files; i++)
+	for (nfds_t i = 0; i < s->n; i++)
 		if (!s->slots[i].rs && fds[i].fd >= 0)
 			s->p[n++] = (struct pollfd){ .fd = fds[i].fd, .events = fds[i].events };
 	return n && ppoll(s->p, n, &(struct timespec){ 0 }, NULL) > 0;
@@ -342,7 +341,6 @@ static int set_open(struct set *s, const struct pollfd *fds, nfds_t n, const int
 	for (nfds_t i = 0; i < n; i++) {
 		s->slots[i].rs = fds[i].fd < 0 ? NULL : rs_get(fds[i].fd);
 		s->slots[i].had = came ? came[i] : -1;
-		s->files += fds[i].fd >= 0 && !s->slots[i].rs;
 	}
 	return 0;
 }

@@ -171,15 +171,6 @@ START_TEST(rs_reset_late)
 }
 END_TEST
 
-static void qp_to(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr a = { .qp_state = state };
-	int mask;
-
-	ok(rdma_init_qp_attr(id, &a, &mask));
-	ck_assert_int_eq(ibv_modify_qp(qp, &a, mask), 0);
-}
-
 /* A message of no bytes, 384 of which may follow. */
 static void credits_tell(struct ibv_qp *qp)
 {

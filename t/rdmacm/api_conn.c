@@ -259,16 +259,6 @@ static struct ibv_qp *own_qp(struct rdma_cm_id *id, struct ibv_cq *cq)
 	return ibv_create_qp(id->pd, &a);
 }
 
-static void own_move(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr a = { .qp_state = state };
-	int mask;
-
-	ok(rdma_init_qp_attr(id, &a, &mask));
-	ck_assert_int_eq(a.qp_state, state);
-	ok(ibv_modify_qp(qp, &a, mask));
-}
-
 START_TEST(own_qps)
 {
 	struct rdma_conn_param c = { .responder_resources = 1, .initiator_depth = 1, .retry_count = 7 };
@@ -289,14 +279,14 @@ START_TEST(own_qps)
 	ck_assert_uint_eq(e->param.conn.qp_num, cqp->qp_num);
 	ok(rdma_ack_cm_event(e));
 	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
-		own_move(p.server, sqp, s);
+		qp_to(p.server, sqp, s);
 	c.qp_num = sqp->qp_num;
 	ok(rdma_accept(p.server, &c));
 	e = event_get(p.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	ck_assert_uint_eq(e->param.conn.qp_num, sqp->qp_num);
 	ok(rdma_ack_cm_event(e));
 	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
-		own_move(p.client, cqp, s);
+		qp_to(p.client, cqp, s);
 	ok(rdma_establish(p.client));
 	event_eat(p.sch, RDMA_CM_EVENT_ESTABLISHED);
 	ck_assert(!event_waits(p.cch));

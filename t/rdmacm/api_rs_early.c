@@ -38,15 +38,6 @@ static void peer_qp(struct late_peer *p)
 	ck_assert(p->mr && p->qp);
 }
 
-static void peer_move(struct late_peer *p, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr a = { .qp_state = state };
-	int mask = 0;
-
-	ok(rdma_init_qp_attr(p->id, &a, &mask));
-	ck_assert_int_eq(ibv_modify_qp(p->qp, &a, mask), 0);
-}
-
 static struct rs_hello peer_hello(const struct late_peer *p)
 {
 	struct rs_hello h = {
@@ -89,11 +80,11 @@ static void peer_ready(struct late_peer *p)
 {
 	struct ibv_recv_wr wr = { 0 }, *bad;
 
-	peer_move(p, IBV_QPS_INIT);
+	qp_to(p->id, p->qp, IBV_QPS_INIT);
 	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq(ibv_post_recv(p->qp, &wr, &bad), 0);
-	peer_move(p, IBV_QPS_RTR);
-	peer_move(p, IBV_QPS_RTS);
+	qp_to(p->id, p->qp, IBV_QPS_RTR);
+	qp_to(p->id, p->qp, IBV_QPS_RTS);
 	ok(rdma_establish(p->id));
 }
 
@@ -158,6 +149,8 @@ static void peer_sees_end(struct late_peer *p, void *(*end)(void *))
 {
 	pthread_t t;
 
+	ok(rfcntl(p->server, F_SETFL, O_NONBLOCK));
+	ck_assert_int_eq(rsend(p->server, "bye", 3, 0), 3);
 	ck_assert_int_eq(pthread_create(&t, NULL, end, p), 0);
 	peer_ready(p);
 	ck_assert_uint_eq(peer_message(p), rs_msg(RS_OP_DATA, 3));
@@ -172,8 +165,6 @@ START_TEST(rs_early_close)
 	struct late_peer p;
 
 	peer_open(&p);
-	ok(rfcntl(p.server, F_SETFL, O_NONBLOCK));
-	ck_assert_int_eq(rsend(p.server, "bye", 3, 0), 3);
 	peer_sees_end(&p, ends);
 	peer_close(&p);
 }
@@ -192,8 +183,6 @@ START_TEST(rs_early_shutdown)
 	struct late_peer p;
 
 	peer_open(&p);
-	ok(rfcntl(p.server, F_SETFL, O_NONBLOCK));
-	ck_assert_int_eq(rsend(p.server, "bye", 3, 0), 3);
 	peer_sees_end(&p, shuts);
 	ok(rclose(p.server));
 	peer_close(&p);

@@ -58,6 +58,16 @@ struct ibv_qp_init_attr qp_attr(enum ibv_qp_type type)
 	};
 }
 
+void qp_to(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = { .qp_state = state };
+	int mask;
+
+	ok(rdma_init_qp_attr(id, &a, &mask));
+	ck_assert_int_eq(a.qp_state, state);
+	ok(ibv_modify_qp(qp, &a, mask));
+}
+
 void pair_open(struct pair *p, enum rdma_port_space ps)
 {
 	memset(p, 0, sizeof(*p));

@@ -30,6 +30,7 @@ void event_eat(struct rdma_event_channel *, enum rdma_cm_event_type); /* with st
 int event_waits(struct rdma_event_channel *);                         /* whether its descriptor is readable now */
 
 struct ibv_qp_init_attr qp_attr(enum ibv_qp_type);
+void qp_to(struct rdma_cm_id *, struct ibv_qp *, enum ibv_qp_state); /* of the program's own, as the id says */
 
 /* A listener on a free port, and a client on its way to it. */
 struct pair {
