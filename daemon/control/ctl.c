@@ -456,9 +456,11 @@ void ctl_run(struct ev_loop *loop, void (*signals_release)(void))
 	port_notify = port_event;
 	closing_start(loop);
 	signals_release();
-	do
+	do {
 		ev_run(loop, 0);
-	while (!ctl.told && in_use()); /* by who was answered in the turn that was to be the last one */
+		if (!ctl.told) /* what had come by then: a stopped process may find its timer due before it looks at its sockets */
+			ev_run(loop, EVRUN_NOWAIT);
+	} while (!ctl.told && in_use());
 	if (!ctl.told)
 		log_note("private daemon: not used any more, shutting down");
 	port_notify = NULL;
