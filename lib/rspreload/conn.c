@@ -146,6 +146,14 @@ EXPORT int listen(int fd, int backlog)
 	return ret;
 }
 
+/* Locked. */
+static void listener_end(int fd, struct conn *c)
+{
+	if (!c->nonblock)
+		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	conn_drop(c);
+}
+
 /*
  * A server that forks before it has looked at its listener mostly leaves it to the children, who have the TCP side.  Then nobody
  * would answer a client's request, and only the client's patience would end it; without a listener it is refused.
@@ -156,12 +164,27 @@ void listener_leave(int fd, struct conn *c)
 	if (conn_state(c) != CONN_LISTEN || __atomic_load_n(&c->awaited, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&c->lock);
-	if (c->state == CONN_LISTEN && !c->awaited) {
-		if (!c->nonblock)
-			real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-		conn_drop(c);
-	}
+	if (c->state == CONN_LISTEN && !c->awaited)
+		listener_end(fd, c);
 	pthread_mutex_unlock(&c->lock);
+}
+
+void listeners_end(const struct sockaddr_storage *at)
+{
+	for (int fd = 0; fd < FD_MAX; fd++) {
+		struct conn *c = conn_get(fd);
+		struct sockaddr_storage a = { 0 };
+		socklen_t len = sizeof(a);
+
+		if (!c)
+			continue;
+		pthread_mutex_lock(&c->lock);
+		if (c->state == CONN_LISTEN && !rgetsockname(conn_rfd(c), (struct sockaddr *)&a, &len) &&
+		    port_of(&a) == port_of(at))
+			listener_end(fd, c);
+		pthread_mutex_unlock(&c->lock);
+		conn_put(c);
+	}
 }
 
 void listener_await(struct conn *c)
@@ -223,6 +246,7 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 		real()->close(fd);
 		return fail(ENOMEM);
 	}
+	c->accepted = true;
 	c->nonblock = flags & SOCK_NONBLOCK;
 	name_give(c->domain, &from, addr, len);
 	return fd;
@@ -238,7 +262,7 @@ static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t 
 
 	for (;;) {
 		new = accept_rdma(c, addr, len, flags);
-		if (new < 0 && errno == EAGAIN)
+		if (new < 0 && (errno == EAGAIN || conn_state(c) != CONN_LISTEN))
 			new = accept_tcp(fd, addr, len, flags);
 		if (new >= 0 || errno != EAGAIN || c->nonblock)
 			return new;
@@ -436,12 +460,16 @@ static int name(int fd, struct sockaddr *addr, socklen_t *len, bool peer)
 {
 	struct conn *c = conn_get(fd);
 	struct sockaddr_storage a = { 0 };
+	struct names names;
 	socklen_t n = sizeof(a);
 	int ret;
 
 	if (c && conn_state(c) == CONN_CONNECTING)
 		conn_progress(fd, c);
-	if (c && (conn_state(c) == CONN_RDMA || (conn_state(c) == CONN_CONNECTING && !peer))) {
+	if (!c && names_of(fd, &names)) {
+		name_give(names.domain, peer ? &names.peer : &names.self, addr, len);
+		ret = 0;
+	} else if (c && (conn_state(c) == CONN_RDMA || (conn_state(c) == CONN_CONNECTING && !peer))) {
 		ret = (peer ? rgetpeername : rgetsockname)(conn_rfd(c), (struct sockaddr *)&a, &n);
 		if (!ret)
 			name_give(c->domain, &a, addr, len);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heir.c - listeners that a child by fork() has from its parent: the TCP side of them.
+ * heir.c - what a descriptor is by fork() that it does not look like.
  *
- * The parent, which waits for both sides, has set O_NONBLOCK of the open file that the two share.  It stays set; the
- * child's calls wait, and its flags say so, as the program has it.
+ * Of listeners a child has the TCP side.  The parent, which waits for both sides, has set O_NONBLOCK of the open file that the two
+ * share.  It stays set; the child's calls wait, and its flags say so, as the program has it.
  */
 #include "pre.h"
 
@@ -11,30 +11,69 @@
 
 #include <rdmad/restart.h>
 
-enum heir { HEIR_NONE, HEIR_BLOCKS, HEIR_NONBLOCK };
-
 static uint8_t heirs[FD_MAX]; /* enum heir, atomic */
 
-static enum heir heir(int fd)
+static bool is_listener(enum heir h) { return h == HEIR_BLOCKS || h == HEIR_NONBLOCK; }
+
+enum heir heir_kind(int fd)
 {
 	return fd < 0 || fd >= FD_MAX ? HEIR_NONE : __atomic_load_n(&heirs[fd], __ATOMIC_RELAXED);
 }
 
-static void heir_set(int fd, enum heir h)
+void heir_mark(int fd, enum heir h)
 {
-	if (fd >= 0 && fd < FD_MAX && heir(fd) != h) /* pages that nothing is written to take no room */
+	if (fd >= 0 && fd < FD_MAX && heir_kind(fd) != h) /* pages that nothing is written to take no room */
 		__atomic_store_n(&heirs[fd], (uint8_t)h, __ATOMIC_RELAXED);
 }
 
 void heir_note(int fd, const struct conn *c)
 {
 	if (conn_state(c) == CONN_LISTEN)
-		heir_set(fd, c->nonblock ? HEIR_NONBLOCK : HEIR_BLOCKS);
+		heir_mark(fd, c->nonblock ? HEIR_NONBLOCK : HEIR_BLOCKS);
 }
 
-void heir_forget(int fd) { heir_set(fd, HEIR_NONE); }
+/* ---- descriptors of ours, which a child has no use for --------------------------------------------------- */
 
-void heir_follow(int fd, int new) { heir_set(new, heir(fd)); }
+int heir_keep(int fd)
+{
+	heir_mark(fd, HEIR_OURS);
+	return fd;
+}
+
+void heir_close(int fd)
+{
+	heir_mark(fd, HEIR_NONE);
+	real()->close(fd);
+}
+
+void heir_child(void)
+{
+	for (int fd = 0; fd < FD_MAX; fd++)
+		if (heir_kind(fd) == HEIR_OURS)
+			heir_close(fd);
+}
+
+/* ---- what becomes of it ------------------------------------------------------------------------------------- */
+
+void heir_forget(int fd)
+{
+	enum heir was = heir_kind(fd);
+
+	heir_mark(fd, HEIR_NONE);
+	switch (was) {
+	case HEIR_STREAM: will_leave(fd); break;
+	case HEIR_WILL: will_closed(fd); break;
+	default: break;
+	}
+}
+
+void heir_follow(int fd, int new)
+{
+	if (is_listener(heir_kind(fd)))
+		heir_mark(new, heir_kind(fd));
+}
+
+/* ---- listeners ---------------------------------------------------------------------------------------------- */
 
 /* A number that was closed behind our back may be another descriptor's by now. */
 static bool listens(int fd)
@@ -45,11 +84,9 @@ static bool listens(int fd)
 	return !real()->getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) && on;
 }
 
-bool heir_was(int fd) { return heir(fd) != HEIR_NONE; }
+bool heir_is(int fd) { return is_listener(heir_kind(fd)) && listens(fd); }
 
-bool heir_is(int fd) { return heir_was(fd) && listens(fd); }
-
-void heir_nonblock_set(int fd, bool on) { heir_set(fd, on ? HEIR_NONBLOCK : HEIR_BLOCKS); }
+void heir_nonblock_set(int fd, bool on) { heir_mark(fd, on ? HEIR_NONBLOCK : HEIR_BLOCKS); }
 
 int heir_fcntl(int fd, int cmd, void *arg)
 {
@@ -60,7 +97,7 @@ int heir_fcntl(int fd, int cmd, void *arg)
 		return real()->fcntl(fd, cmd, (intptr_t)arg | O_NONBLOCK);
 	}
 	ret = real()->fcntl(fd, cmd, arg);
-	if (cmd == F_GETFL && ret >= 0 && heir(fd) == HEIR_BLOCKS)
+	if (cmd == F_GETFL && ret >= 0 && heir_kind(fd) == HEIR_BLOCKS)
 		ret &= ~O_NONBLOCK;
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
 		heir_follow(fd, ret);
@@ -88,7 +125,7 @@ int heir_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 	for (;;) {
 		new = real()->accept4(fd, addr, len, flags);
-		if (new >= 0 || errno != EAGAIN || heir(fd) != HEIR_BLOCKS)
+		if (new >= 0 || errno != EAGAIN || heir_kind(fd) != HEIR_BLOCKS)
 			return new;
 		ready = real()->ppoll(&p, 1, limit, NULL);
 		if (!ready)

@@ -268,10 +268,33 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const stru
 	return c ? send_buf(c, buf, len, flags) : real()->sendto(fd, buf, len, flags, to, to_len);
 }
 
+/* Descriptors in a message are another process' as well. */
+static void pass_on(const struct msghdr *m)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR((struct msghdr *)(uintptr_t)m, h)) {
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= h->cmsg_len; at += sizeof(int)) {
+			struct conn *c;
+			int fd;
+
+			memcpy(&fd, (const char *)h + at, sizeof(fd));
+			c = conn_get(fd);
+			if (!c)
+				continue;
+			if (conn_state(c) == CONN_RDMA)
+				bridge_open(c);
+			conn_put(c);
+		}
+	}
+}
+
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	struct conn *c = m->msg_iovlen <= IOV_MAX ? io_get(fd, flags) : NULL;
 
+	if (!c && m->msg_controllen)
+		pass_on(m);
 	return c ? send_msg(c, m, flags) : real()->sendmsg(fd, m, flags);
 }
 

@@ -2,16 +2,19 @@
 # Preloaded by rdmad-run --rsockets.
 pkglib_LTLIBRARIES += lib/rspreload/librspreload.la
 lib_rspreload_librspreload_la_SOURCES = \
+	lib/rspreload/bridge.c \
 	lib/rspreload/conn.c \
 	lib/rspreload/epoll.c \
 	lib/rspreload/epoll_wait.c \
 	lib/rspreload/file.c \
 	lib/rspreload/heir.c \
 	lib/rspreload/io.c \
+	lib/rspreload/names.c \
 	lib/rspreload/opt.c \
 	lib/rspreload/poll.c \
 	lib/rspreload/real.c \
-	lib/rspreload/table.c
+	lib/rspreload/table.c \
+	lib/rspreload/will.c
 lib_rspreload_librspreload_la_CFLAGS = $(PRELOAD_CFLAGS)
 lib_rspreload_librspreload_la_LDFLAGS = $(PRELOAD_LDFLAGS)
 lib_rspreload_librspreload_la_LIBADD = lib/rdmacm/librdmacm.la -ldl

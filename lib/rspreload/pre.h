@@ -8,7 +8,9 @@
  * Descriptors that are not in the table go straight to the C library, also the calls of the RDMA libraries below.
  *
  *	real.c		the C library's calls
- *	table.c		which descriptors have an rsocket; close, dup, fork;  heir.c: a child's listeners
+ *	table.c		which descriptors have an rsocket; close, dup, fork
+ *	heir.c		what a child has of its parent's listeners;  will.c: and connections
+ *	bridge.c	a connection that another process has, too;  names.c: its addresses
  *	conn.c		socket ... accept, names
  *	opt.c		options, flags
  *	io.c		data;  file.c: sendfile, fdopen, dprintf
@@ -18,6 +20,7 @@
 #define RSPRELOAD_PRE_H
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -109,10 +112,13 @@ enum conn_state {
 struct reg;
 
 struct conn {
-	uint32_t refs; /* atomic: descriptors, calls */
-	uint32_t fds;  /* descriptors; under table_lock */
-	int rfd;       /* atomic; -1: none any more */
+	uint32_t refs;  /* atomic: descriptors, calls */
+	uint32_t fds;   /* descriptors; under table_lock */
+	uint32_t wills; /* children that may want it (will.c); under table_lock */
+	int end;        /* what is at its descriptors, if there is a bridge (bridge.c); else -1 */
+	int rfd;        /* atomic; -1: none any more */
 	int domain;
+	bool accepted;
 	pthread_mutex_t lock;  /* of what follows */
 	enum conn_state state; /* atomic */
 	int err;               /* FAILED: for SO_ERROR, once */
@@ -136,6 +142,16 @@ static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rf
 void conn_forget(int fd);
 /* From now on the connection is one of TCP. */
 void conn_drop(struct conn *);
+/* Not held: whether there is one. */
+struct conn *conn_at(int fd);
+/* A child may want it: held, or NULL if no data go by it; no longer. */
+struct conn *conn_will(int fd);
+void conn_unwill(struct conn *);
+void conn_hold(struct conn *);
+/* The descriptors are another file from now on, which is the conn's; the rsocket is the bridge's. */
+void conn_bridged(struct conn *, int end);
+/* No call has it any more that began before that. */
+bool conn_alone(struct conn *);
 /* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up.  The thread is not cancelled meanwhile. */
 void conn_progress(int fd, struct conn *);
 /*
@@ -148,14 +164,57 @@ int conn_err_take(struct conn *);
 void listener_await(struct conn *);
 /* Before a fork: a listener that is not awaited becomes one of TCP. */
 void listener_leave(int fd, struct conn *);
+/* Those at the port of that address become listeners of TCP. */
+void listeners_end(const struct sockaddr_storage *);
 int64_t now_ms(void);
 
-/* ---- listeners of the parent, in a child by fork(): to what the C library's calls do there these are added */
+/* ---- bridges: calls of TCP are the connection's from then on, in all processes that have the descriptor.  0, or errno */
+int bridge_open(struct conn *);
+void bridges_forget(void); /* in a child */
+/* A thread that no signal comes to, and nobody waits for: 0, or errno. */
+int thread_begin(void *(*run)(void *), void *arg);
+
+/* ---- addresses of what goes over a bridge, by its ends */
+struct names {
+	int domain; /* of the socket */
+	struct sockaddr_storage self, peer;
+};
+struct known;
+struct known *names_add(int end, const struct names *); /* NULL: it will be the kernel's */
+void names_forget(struct known *);                      /* or NULL */
+void names_export(int end, const struct names *);       /* in the environment */
+bool names_of(int fd, struct names *);                  /* false: it is none */
+void names_child(void);
+in_port_t port_of(const struct sockaddr_storage *); /* (at the same place in both families) */
+
+/* ---- numbers that are more than they look like, mostly by fork() */
+enum heir {
+	HEIR_NONE,
+	HEIR_BLOCKS,   /* a listener of the parent */
+	HEIR_NONBLOCK, /* the same, which the program has made so */
+	HEIR_STREAM,   /* a connection of the parent, that nothing was done with yet */
+	HEIR_WILL,     /* by which it is asked for */
+	HEIR_OURS,     /* of this library, for this process */
+};
+
+enum heir heir_kind(int fd);
+void heir_mark(int fd, enum heir);
 void heir_note(int fd, const struct conn *); /* it was one, of the parent */
+int heir_keep(int fd);                       /* the same number, OURS */
+void heir_close(int fd);                     /* such one */
+void heir_child(void);
 void heir_forget(int fd);
 void heir_follow(int fd, int new);
-bool heir_was(int fd); /* or another descriptor by now has its number */
-bool heir_is(int fd);
+
+/* ---- the connections that a child has */
+pid_t will_fork(void);    /* fork(); listeners are not its */
+void will_child(void);    /* a handler of that, while the table is the parent's */
+void will_take(int fd);   /* something is done with it: now it is a TCP socket that is connected */
+void will_leave(int fd);  /* it is closed */
+void will_closed(int fd); /* WILL is */
+
+/* ---- listeners of the parent, in a child by fork(): to what the C library's calls do there these are added */
+bool heir_is(int fd); /* one */
 int heir_fcntl(int fd, int cmd, void *arg);
 void heir_nonblock_set(int fd, bool on);
 int heir_accept(int fd, struct sockaddr *, socklen_t *, int flags);

@@ -2,7 +2,7 @@
 /*
  * table.c - from descriptors to rsockets, and the calls on descriptors as such.
  *
- * An rsocket belongs to the process that made it: a child, by fork() or vfork(), sees only the TCP sockets (heir.c).
+ * An rsocket belongs to the process that made it: a child, by fork() or vfork(), sees only the TCP sockets (heir.c, will.c).
  */
 #include "pre.h"
 
@@ -40,6 +40,10 @@ static void fork_parent(void) { pthread_mutex_unlock(&table_lock); }
 
 static void fork_child(void)
 {
+	heir_child();
+	bridges_forget();
+	names_child();
+	will_child();
 	for (int i = 0; i < FD_MAX; i++)
 		if (table[i]) { /* pages that nothing is written to stay the parent's */
 			heir_note(i, table[i]);
@@ -88,12 +92,16 @@ static struct conn *peek(int fd)
 	return __atomic_load_n(&table[fd], __ATOMIC_ACQUIRE);
 }
 
-static void conn_hold(struct conn *c) { __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED); }
+struct conn *conn_at(int fd) { return peek(fd); }
+
+void conn_hold(struct conn *c) { __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED); }
 
 struct conn *conn_get(int fd)
 {
 	struct conn *c = peek(fd);
 
+	if (!c)
+		will_take(fd);
 	if (!c || !is_ours())
 		return NULL;
 	pthread_mutex_lock(&table_lock);
@@ -121,6 +129,65 @@ void conn_put(struct conn *c)
 
 void conn_cancelled(void *conn) { conn_put(conn); }
 
+/* Locked.  The last one that may hand it out has gone. */
+static void end_close(struct conn *c)
+{
+	if (c->end < 0 || c->fds || c->wills)
+		return;
+	heir_close(c->end);
+	c->end = -1;
+}
+
+struct conn *conn_will(int fd)
+{
+	struct conn *c;
+
+	if (!peek(fd))
+		return NULL;
+	pthread_mutex_lock(&table_lock);
+	c = table[fd];
+	c = c && conn_state(c) == CONN_RDMA ? c : NULL;
+	if (c) {
+		conn_hold(c);
+		c->wills++;
+	}
+	pthread_mutex_unlock(&table_lock);
+	return c;
+}
+
+void conn_unwill(struct conn *c)
+{
+	pthread_mutex_lock(&table_lock);
+	c->wills--;
+	end_close(c);
+	pthread_mutex_unlock(&table_lock);
+	conn_put(c);
+}
+
+void conn_bridged(struct conn *c, int end)
+{
+	pthread_mutex_lock(&table_lock);
+	c->end = end;
+	__atomic_store_n(&c->state, CONN_TCP, __ATOMIC_RELEASE);
+	for (int fd = 0; fd < FD_MAX; fd++)
+		if (table[fd] == c)
+			real()->dup3(end, fd, real()->fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
+	end_close(c);
+	pthread_mutex_unlock(&table_lock);
+	reg_dropped(-1, c);
+	reg_close(c);
+}
+
+bool conn_alone(struct conn *c)
+{
+	bool alone;
+
+	pthread_mutex_lock(&table_lock);
+	alone = __atomic_load_n(&c->refs, __ATOMIC_ACQUIRE) == c->fds + c->wills + 1;
+	pthread_mutex_unlock(&table_lock);
+	return alone;
+}
+
 /* Takes what is at fd; the caller puts it. */
 static struct conn *table_take(int fd, bool *last)
 {
@@ -130,6 +197,8 @@ static struct conn *table_take(int fd, bool *last)
 	c = table[fd];
 	__atomic_store_n(&table[fd], NULL, __ATOMIC_RELEASE);
 	*last = c && !--c->fds;
+	if (*last)
+		end_close(c);
 	pthread_mutex_unlock(&table_lock);
 	return c;
 }
@@ -153,6 +222,7 @@ struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)
 		return NULL;
 	}
 	c->rfd = rfd;
+	c->end = -1;
 	c->domain = domain;
 	c->state = state;
 	pthread_mutex_init(&c->lock, NULL);
@@ -180,7 +250,7 @@ EXPORT pid_t fork(void)
 			conn_put(c);
 		}
 	}
-	return real()->fork();
+	return will_fork();
 }
 
 /* ---- close and dup ------------------------------------------------------------------------------------ */
@@ -191,7 +261,7 @@ void conn_forget(int fd)
 	struct conn *c;
 	bool last;
 
-	if (!peek(fd) && !reg_is_ep(fd) && !heir_was(fd))
+	if (!peek(fd) && !reg_is_ep(fd) && heir_kind(fd) == HEIR_NONE)
 		return;
 	if (!is_owner()) {
 		if (ours && peek(fd))
@@ -270,16 +340,26 @@ static int follow(int fd, int new)
 	return new;
 }
 
-EXPORT int dup(int fd) { return follow(fd, real()->dup(fd)); }
+EXPORT int dup(int fd)
+{
+	will_take(fd);
+	return follow(fd, real()->dup(fd));
+}
 
 EXPORT int dup2(int fd, int new)
 {
-	int ret = real()->dup2(fd, new);
+	int ret;
 
+	will_take(fd);
+	ret = real()->dup2(fd, new);
 	return fd == new ? ret : follow(fd, ret);
 }
 
-EXPORT int dup3(int fd, int new, int flags) { return follow(fd, real()->dup3(fd, new, flags)); }
+EXPORT int dup3(int fd, int new, int flags)
+{
+	will_take(fd);
+	return follow(fd, real()->dup3(fd, new, flags));
+}
 
 /* ---- flags --------------------------------------------------------------------------------------------- */
 
@@ -313,9 +393,13 @@ static int conn_fcntl(int fd, struct conn *c, int cmd, void *arg)
 
 static int any_fcntl(int fd, int cmd, void *arg)
 {
-	struct conn *c = conn_get(fd);
+	struct conn *c;
 	int ret;
 
+	if (cmd == F_GETFD ||
+	    cmd == F_SETFD) /* of the number, as some programs set them all before they execute others */
+		return real()->fcntl(fd, cmd, arg);
+	c = conn_get(fd);
 	if (!c)
 		return heir_is(fd) ? heir_fcntl(fd, cmd, arg) : real()->fcntl(fd, cmd, arg);
 	ret = conn_fcntl(fd, c, cmd, arg);

@@ -65,16 +65,20 @@ void hear(int fd, const char *text)
 	ck_assert_str_eq(buf, text);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	Suite *s = suite_create("rspreload");
+	Suite *s;
 
+	if (argc == 2 && !strcmp(argv[1], CALLS_ASK))
+		return calls_ask();
+	s = suite_create("rspreload");
 	calls_cancel(s);
 	calls_close(s);
 	calls_connect(s);
 	calls_data(s);
 	calls_epoll(s);
 	calls_file(s);
+	calls_fork(s);
 	calls_listen(s);
 	calls_signal(s);
 	return suite_run(s);

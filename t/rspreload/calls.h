@@ -24,12 +24,16 @@ void pair_open(int listen, int *client, int *server);
 void say(int fd, const char *text);
 void hear(int fd, const char *text);
 
+#define CALLS_ASK "ask" /* as the program's argument: calls_fork.c executes it */
+int calls_ask(void);
+
 void calls_cancel(Suite *);
 void calls_close(Suite *);
 void calls_connect(Suite *);
 void calls_data(Suite *);
 void calls_epoll(Suite *);
 void calls_file(Suite *);
+void calls_fork(Suite *);
 void calls_listen(Suite *);
 void calls_signal(Suite *);
 

@@ -156,13 +156,16 @@ START_TEST(dups)
 	f = fdopen(d, "r+");
 	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
 	ck_assert_str_eq(line, "line\n");
-	/* The rsocket is not the child's. */
+	/* The child has it, too. */
 	if (!fork()) {
 		close(d);
-		_exit(write(200, "x", 1) == -1 ? 0 : 1);
+		_exit(write(200, "child\n", 6) == 6 ? 0 : 1);
 	}
 	ck_assert_int_gt(wait(&status), 0);
+	ck_assert_int_eq(status, 0);
 	say(200, "again\n");
+	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+	ck_assert_str_eq(line, "child\n");
 	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
 	ck_assert_str_eq(line, "again\n");
 	fputs("back\n", f);

@@ -137,6 +137,8 @@ START_TEST(listener_of_children)
 	ck_assert_int_eq(poll(&p, 1, -1), 1);
 	ck_assert(by_tcp(early));
 	ck_assert(by_tcp(last));
+	p.events = POLLIN;
+	ck_assert_int_eq(poll(&p, 1, -1), 1); /* it does not block */
 	hear(early, "hello");
 	hear(last, "hello");
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
