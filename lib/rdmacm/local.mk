@@ -15,6 +15,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/option.c \
 	lib/rdmacm/qp.c \
 	lib/rdmacm/resolve.c \
+	lib/rdmacm/rs_accept.c \
 	lib/rdmacm/rs_conn.c \
 	lib/rdmacm/rs_ds.c \
 	lib/rdmacm/rs_ds_dest.c \

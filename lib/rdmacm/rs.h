@@ -11,6 +11,7 @@
  *	rs_grow.c	buffers that become larger
  *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping;  rs_spin.c: before it
  *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them;  rs_exit.c: at exit()
+ *	rs_accept.c	and those of a listener
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
  *	rs_poll.c	rpoll, rselect;  rs_epoll.c: repoll_wait
  *	rs_opt.c	options, flags, names
@@ -64,12 +65,26 @@ struct rs_iomap_mr {
 
 struct ds;
 
+/* For a listener whose program does not come; has it waited for that?  When it is to be called again, of rs_now_ms(). */
+struct rsock;
+typedef int64_t rs_early(struct rsock *, bool waited);
+
 /* Of rs_svc.c, under its lock. */
 struct rs_svc {
 	struct rsock *next;
-	bool on;       /* in the list */
-	bool connects; /* atomic: events of its connection are taken */
-	int64_t due;   /* atomic; of rs_now_ms(): when to say that we are alive; INT64_MAX: never */
+	bool on;          /* in the list */
+	bool connects;    /* atomic: events of its connection are taken */
+	rs_early *early;  /* of a listener; atomic */
+	int64_t early_at; /* when it is to be called again; 0: if something has come */
+	int64_t due;      /* atomic; of rs_now_ms(): when to say that we are alive; INT64_MAX: never */
+};
+
+/* Sockets that were accepted before the program asked: of a listener the first one, of such one the next. */
+struct rs_queue {
+	union {
+		struct rsock *first, *next;
+	};
+	uint32_t n, most;
 };
 
 struct rs_link {
@@ -127,6 +142,7 @@ struct rsock {
 	bool held;     /* it is in SQD: the peer is not known to be ready for what is posted */
 	struct ds *ds; /* of a datagram socket, which has neither ch nor id; of a stream NULL */
 	struct rs_svc svc;
+	struct rs_queue queue;
 
 	int kick;                      /* eventfd: wakes the threads that sleep; -1 */
 	uint32_t gen, sleepers, stale; /* sleepers since the last kick; those that have not seen it */
@@ -176,6 +192,10 @@ void rs_grow_send(struct rsock *); /* before it is looked at for room */
 void rs_grow_recv(struct rsock *); /* a half of it is free */
 void rs_grow_end(struct rsock *);  /* the buffers are gone */
 
+/* ---- accepting: listens, and the thread does what the program does not come for */
+void rs_accept_begin(struct rsock *, int backlog);
+struct rsock *rs_accept_queued(struct rsock *); /* one that is accepted, or NULL */
+
 /* ---- connections: events that wait are taken; how many */
 int rs_events(struct rsock *);
 static inline bool rs_connects(const struct rsock *rs) { return rs->state >= RS_ADDR && rs->state <= RS_CONNECTING; }
@@ -218,7 +238,8 @@ int rs_svc_add(struct rsock *, int64_t due);
 void rs_svc_del(struct rsock *);     /* not locked; the thread is done with it */
 void rs_svc_connect(struct rsock *); /* until it is connected, or has failed; if no thread can be had, it is not */
 void rs_svc_connected(struct rsock *);
-void rs_keep_update(struct rsock *); /* options have changed */
+void rs_svc_listen(struct rsock *, rs_early *); /* as long as it is open */
+void rs_keep_update(struct rsock *);            /* options have changed */
 void rs_keep_work(struct rsock *, int64_t now);
 
 /* ---- datagrams: what each call does for such a socket.  Locked, but for ds_open, ds_free and ds_udp_work */

@@ -7,7 +7,6 @@
 #include "rs.h"
 #include "rs_epoll.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <rdmad/own.h>
@@ -80,7 +79,7 @@ EXPORT int rlisten(int fd, int backlog)
 	else if (rs->state != RS_LISTEN)
 		ret = fail(EINVAL);
 	if (!ret)
-		rs->state = RS_LISTEN;
+		rs_accept_begin(rs, backlog);
 	rs_unlock_put(rs);
 	return ret;
 }
@@ -134,104 +133,6 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 		rs_svc_connect(rs);
 	rs_unlock_put(rs);
 	return result(err);
-}
-
-/* ---- accept ------------------------------------------------------------------------------------------ */
-
-/* The request's id moves to a socket of its own.  NULL: it is refused. */
-static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data, size_t len)
-{
-	struct rsock *rs = rs_new(listen->domain, SOCK_STREAM, listen->beside_tcp);
-	struct rdma_conn_param p;
-	struct rs_hello h;
-
-	if (!rs) {
-		rdma_destroy_id(id);
-		return NULL;
-	}
-	rs->id = id;
-	rs->opts = listen->opts;
-	if (rdma_migrate_id(id, rs->ch) || rs_link_open(rs) || rs_link_peer(rs, data, len))
-		goto refuse;
-	rs_link_hello(rs, &h);
-	p = rs_conn_param(&h);
-	rs->state = RS_ACCEPTING;
-	if (rdma_accept(id, &p) || rs_add(rs))
-		goto refuse;
-	if (rs->opts.keepalive)
-		rs_keep_update(rs);
-	return rs;
-refuse:
-	rdma_reject(id, NULL, 0);
-	rs_put(rs);
-	return NULL;
-}
-
-/* Descriptors for one more: its own, and librspreload's.  Another thread may have them before us: then it is refused. */
-static int accept_room(const struct rsock *listen)
-{
-	int fd[RS_FDS + 2], n = 0, err = 0;
-
-	while (n < RS_FDS + 2 && (fd[n] = fcntl(listen->fd, F_DUPFD_CLOEXEC, 0)) >= 0)
-		n++;
-	if (n < RS_FDS + 2)
-		err = errno;
-	while (n)
-		close(fd[--n]);
-	return err;
-}
-
-static int accept_take(struct rsock *listen, struct rsock **out)
-{
-	struct pollfd p = { listen->fd, POLLIN, 0 };
-	struct rdma_cm_event *e;
-	uint8_t data[sizeof(struct rs_hello)];
-	size_t len = 0;
-	struct rdma_cm_id *id = NULL;
-	int full;
-
-	if (poll(&p, 1, 0) != 1)
-		return EAGAIN;
-	full = accept_room(listen);
-	if (full && !listen->beside_tcp)
-		return full; /* it waits, as by TCP */
-	if (rdma_get_cm_event(listen->ch, &e))
-		return errno;
-	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		id = e->id;
-		len = e->param.conn.private_data_len;
-		len = len < sizeof(data) ? len : sizeof(data);
-		if (len)
-			memcpy(data, e->param.conn.private_data, len);
-	}
-	rdma_ack_cm_event(e);
-	if (id && full)
-		rdma_destroy_id(id);
-	else if (id)
-		*out = accept_one(listen, id, data, len);
-	return 0;
-}
-
-EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
-{
-	struct rsock *rs, *new = NULL;
-	int err = 0;
-
-	pthread_testcancel();
-	rs = rs_lock(fd);
-	if (!rs)
-		return -1;
-	while (!err && !new) {
-		err = rs->ds ? EOPNOTSUPP : rs->state == RS_LISTEN ? accept_take(rs, &new) : EINVAL;
-		if (err == EAGAIN && !rs->nonblock)
-			err = rs_wait(rs);
-	}
-	rs_unlock_put(rs);
-	if (err)
-		return fail(err);
-	if (addr)
-		rgetpeername(new->fd, addr, len);
-	return new->fd;
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -342,6 +243,17 @@ static void close_stream(struct rsock *rs)
 		shut(rs, true, true, l->l_onoff);
 }
 
+/* The peers see ECONNRESET, as those of TCP. */
+static void queue_close(struct rsock *listen)
+{
+	struct rsock *rs;
+
+	while ((rs = rs_accept_queued(listen))) {
+		rs->opts.linger = (struct linger){ 1, 0 };
+		rclose(rs->fd);
+	}
+}
+
 EXPORT int rclose(int fd)
 {
 	struct rsock *rs = rs_lock(fd);
@@ -363,6 +275,7 @@ EXPORT int rclose(int fd)
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
 	rs_svc_del(rs);
+	queue_close(rs);
 	rs_epoll_forget(fd);
 	rs_del(rs);
 	rs_put(rs);

@@ -29,7 +29,7 @@ struct set {
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
 };
 
-/* A listener's news are its channel's, which is looked at with the other descriptors. */
+/* The other news of a listener are its channel's, which is looked at with the other descriptors. */
 short rs_ready(struct rsock *rs, short events)
 {
 	short r = 0;
@@ -38,7 +38,7 @@ short rs_ready(struct rsock *rs, short events)
 		return ds_ready(rs, events);
 	rs_progress(rs);
 	switch (rs->state) {
-	case RS_LISTEN: return 0;
+	case RS_LISTEN: return rs->queue.n ? (short)(events & (POLLIN | POLLRDNORM)) : 0;
 	case RS_FAILED: return (short)((events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
 	case RS_NEW: return (short)(POLLHUP | (events & POLLOUT));
 	case RS_ADDR:

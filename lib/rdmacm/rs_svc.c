@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rs_svc.c - the library's own thread, for work that no call of the program's does: to read the UDP side of datagram
- * sockets, to make connections that a program does not wait for, and to tell peers that a stream is alive.
+ * sockets, to make and accept connections that a program does not wait for, and to tell peers that a stream is alive.
  *
  * There is no such thread while no socket needs it.  Locks: a socket's, then svc_lock; the thread holds only one of
  * them.
@@ -43,9 +43,11 @@ int64_t rs_now_ms(void) { return rs_now_ns() / 1000000; }
 
 static bool connects(const struct rsock *rs) { return __atomic_load_n(&rs->svc.connects, __ATOMIC_RELAXED); }
 
+static rs_early *listens(const struct rsock *rs) { return __atomic_load_n(&rs->svc.early, __ATOMIC_RELAXED); }
+
 static bool needed(const struct rsock *rs)
 {
-	return rs->ds || connects(rs) || __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED) != INT64_MAX;
+	return rs->ds || connects(rs) || listens(rs) || __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED) != INT64_MAX;
 }
 
 /* Without those that need nothing any more: is one left? */
@@ -62,9 +64,17 @@ static bool list_left(void)
 	return svc_list;
 }
 
+static bool watched(const struct rsock *rs) { return rs->ds || connects(rs) || (listens(rs) && !rs->svc.early_at); }
+
+static int64_t due_of(const struct rsock *rs)
+{
+	int64_t due = __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED);
+
+	return rs->svc.early_at && rs->svc.early_at < due ? rs->svc.early_at : due;
+}
+
 static bool round_begin(struct round *r)
 {
-	int64_t due;
 	size_t n = 0;
 
 	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next)
@@ -78,9 +88,8 @@ static bool round_begin(struct round *r)
 	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next) {
 		rs_hold(rs);
 		r->rs[r->n++] = rs;
-		r->p[r->n] = (struct pollfd){ .fd = rs->ds || connects(rs) ? rs->fd : -1, .events = POLLIN };
-		due = __atomic_load_n(&rs->svc.due, __ATOMIC_RELAXED);
-		r->due = due < r->due ? due : r->due;
+		r->p[r->n] = (struct pollfd){ .fd = watched(rs) ? rs->fd : -1, .events = POLLIN };
+		r->due = due_of(rs) < r->due ? due_of(rs) : r->due;
 	}
 	return true;
 }
@@ -114,6 +123,14 @@ static void connect_work(struct rsock *rs)
 	pthread_mutex_unlock(&rs->lock);
 }
 
+static void listen_work(struct rsock *rs, bool came, int64_t now)
+{
+	bool waited = rs->svc.early_at && rs->svc.early_at <= now;
+
+	if (came || waited)
+		rs->svc.early_at = listens(rs)(rs, waited);
+}
+
 static void round_work(struct round *r)
 {
 	int64_t now = rs_now_ms();
@@ -121,7 +138,9 @@ static void round_work(struct round *r)
 	for (size_t i = 0; i < r->n; i++) {
 		struct rsock *rs = r->rs[i];
 
-		if (r->p[i + 1].revents && rs->ds)
+		if (listens(rs))
+			listen_work(rs, r->p[i + 1].revents, now);
+		else if (r->p[i + 1].revents && rs->ds)
 			ds_udp_work(rs);
 		else if (r->p[i + 1].revents)
 			connect_work(rs);
@@ -277,6 +296,17 @@ void rs_svc_connected(struct rsock *rs)
 	if (svc_runs)
 		eventfd_write(svc_kick, 1);
 	pthread_mutex_unlock(&svc_lock);
+}
+
+/* ---- listeners ---------------------------------------------------------------------------- */
+
+/* Without a thread clients wait until the program comes. */
+void rs_svc_listen(struct rsock *rs, rs_early *early)
+{
+	if (listens(rs))
+		return;
+	__atomic_store_n(&rs->svc.early, early, __ATOMIC_RELAXED);
+	rs_svc_add(rs, rs->svc.due);
 }
 
 /* ---- streams that shall be kept alive ---------------------------------------------------- */

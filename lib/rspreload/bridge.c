@@ -29,7 +29,9 @@ struct way {
 struct bridge {
 	struct bridge *next;
 	struct conn *c; /* held */
-	int inner;      /* our end */
+	int inner;      /* our end; -1: it is still to be connected, to */
+	struct sockaddr_storage to;
+	socklen_t to_len;
 	struct known *known;
 	pthread_mutex_t lock;
 	struct way in, out; /* from the peer, and to it */
@@ -137,7 +139,8 @@ static void carry(struct bridge *b)
 static void bridge_free(struct bridge *b)
 {
 	names_forget(b->known);
-	heir_close(b->inner);
+	if (b->inner >= 0)
+		heir_close(b->inner);
 	conn_put(b->c);
 	pthread_mutex_destroy(&b->lock);
 	free(b);
@@ -162,13 +165,42 @@ static void bridge_take(struct bridge *b)
 	pthread_mutex_unlock(&bridges_lock);
 }
 
+static int tcp_socket(int domain) { return fd_away(real()->socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0), 0); }
+
+static void limit_set(int fd, int name, int ms)
+{
+	struct timeval t = { ms / 1000, ms % 1000 * 1000 };
+
+	real()->setsockopt(fd, SOL_SOCKET, name, &t, sizeof(t));
+}
+
+/* A listener that has no room lets it wait. */
+static bool meet(struct bridge *b)
+{
+	int fd = tcp_socket(b->c->domain);
+
+	if (fd < 0)
+		return false;
+	limit_set(fd, SO_SNDTIMEO, EXIT_MS);
+	if (real()->connect(fd, (struct sockaddr *)&b->to, b->to_len)) {
+		real()->close(fd);
+		return false;
+	}
+	limit_set(fd, SO_SNDTIMEO, 0);
+	pthread_mutex_lock(&bridges_lock);
+	b->inner = heir_keep(fd);
+	pthread_mutex_unlock(&bridges_lock);
+	return true;
+}
+
 static void *bridge_run(void *arg)
 {
 	struct bridge *b = arg;
 
 	pthread_mutex_lock(&b->c->lock); /* it is being made */
 	pthread_mutex_unlock(&b->c->lock);
-	carry(b);
+	if (b->inner >= 0 || meet(b))
+		carry(b);
 	bridge_take(b);
 	bridge_free(b);
 	return NULL;
@@ -192,8 +224,6 @@ int thread_begin(void *(*run)(void *), void *arg)
 	pthread_attr_destroy(&attr);
 	return err;
 }
-
-static int tcp_socket(int domain) { return fd_away(real()->socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0), 0); }
 
 /* Anybody may connect to a port; ours is the one with this address. */
 static int accept_from(int listen, const struct sockaddr_storage *want, socklen_t len)
@@ -243,14 +273,6 @@ static int tcp_pair(int domain, int pair[2])
 		real()->close(listen);
 	errno = err;
 	return ret;
-}
-
-static void limit_set(int fd, int name, int ms)
-{
-	struct timeval t = { ms / 1000, ms % 1000 * 1000 };
-
-	if (ms)
-		real()->setsockopt(fd, SOL_SOCKET, name, &t, sizeof(t));
 }
 
 /* As the program has set the other one. */
@@ -323,6 +345,26 @@ int bridge_open(struct conn *c)
 	return err;
 }
 
+void bridge_to(int fd, int rfd, int domain)
+{
+	struct bridge *b = malloc(sizeof(*b));
+	struct conn *c = b ? conn_new(rfd, domain, CONN_TCP) : NULL;
+
+	if (!c) {
+		if (!b)
+			rclose(rfd);
+		free(b);
+		return;
+	}
+	*b = (struct bridge){ .c = c, .inner = -1, .to_len = sizeof(b->to), .lock = PTHREAD_MUTEX_INITIALIZER };
+	real()->getsockname(fd, (struct sockaddr *)&b->to, &b->to_len);
+	bridge_add(b);
+	if (!thread_begin(bridge_run, b))
+		return;
+	bridge_take(b);
+	bridge_free(b);
+}
+
 /* ---- the end of the process ------------------------------------------------------------------------------- */
 
 static bool carries(struct bridge *b)
@@ -331,7 +373,7 @@ static bool carries(struct bridge *b)
 	bool does;
 
 	pthread_mutex_lock(&b->lock);
-	does = b->out.len || (!real()->ioctl(b->inner, FIONREAD, &unread) && unread);
+	does = b->out.len || (b->inner >= 0 && !real()->ioctl(b->inner, FIONREAD, &unread) && unread);
 	pthread_mutex_unlock(&b->lock);
 	return does;
 }

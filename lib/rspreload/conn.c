@@ -146,11 +146,15 @@ EXPORT int listen(int fd, int backlog)
 	return ret;
 }
 
-/* Locked. */
+/* Locked.  Clients that are connected already come by TCP, too. */
 static void listener_end(int fd, struct conn *c)
 {
+	int rfd;
+
 	if (!c->nonblock)
 		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	while ((rfd = rdmad_rs_queued(conn_rfd(c))) >= 0)
+		bridge_to(fd, rfd, c->domain);
 	conn_drop(c);
 }
 
@@ -249,6 +253,7 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 	c->accepted = true;
 	c->nonblock = flags & SOCK_NONBLOCK;
 	name_give(c->domain, &from, addr, len);
+	conn_standard(fd, fd);
 	return fd;
 }
 

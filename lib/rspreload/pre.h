@@ -133,7 +133,8 @@ struct conn {
 /* Held; NULL: the descriptor is none of ours, or its rsocket was dropped. */
 struct conn *conn_get(int fd);
 void conn_put(struct conn *);
-void conn_cancelled(void *conn); /* the same, of a thread that is cancelled */
+void conn_cancelled(void *conn);                             /* the same, of a thread that is cancelled */
+struct conn *conn_new(int rfd, int domain, enum conn_state); /* held; NULL: the rsocket is closed */
 /* The descriptor of a TCP socket gets an rsocket, which is the conn's from then on.  NULL: it has none. */
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state);
 static inline enum conn_state conn_state(const struct conn *c) { return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE); }
@@ -152,6 +153,8 @@ void conn_hold(struct conn *);
 void conn_bridged(struct conn *, int end);
 /* No call has it any more that began before that. */
 bool conn_alone(struct conn *);
+/* If new is that of a standard stream, which fd shall have: it is one of TCP from now on, over a bridge. */
+void conn_standard(int fd, int new);
 /* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up.  The thread is not cancelled meanwhile. */
 void conn_progress(int fd, struct conn *);
 /*
@@ -170,6 +173,8 @@ int64_t now_ms(void);
 
 /* ---- bridges: calls of TCP are the connection's from then on, in all processes that have the descriptor.  0, or errno */
 int bridge_open(struct conn *);
+/* Of an rsocket that nobody has accepted: it comes to the listener at fd. */
+void bridge_to(int fd, int rfd, int domain);
 void bridges_forget(void); /* in a child */
 /* A thread that no signal comes to, and nobody waits for: 0, or errno. */
 int thread_begin(void *(*run)(void *), void *arg);

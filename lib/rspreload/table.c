@@ -213,20 +213,36 @@ static void table_put(int fd, struct conn *c)
 	pthread_mutex_unlock(&table_lock);
 }
 
-struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)
+struct conn *conn_new(int rfd, int domain, enum conn_state state)
 {
-	struct conn *c = fd < FD_MAX ? calloc(1, sizeof(*c)) : NULL;
+	struct conn *c = calloc(1, sizeof(*c));
 
 	if (!c) {
 		rclose(rfd);
 		return NULL;
 	}
+	c->refs = 1;
 	c->rfd = rfd;
 	c->end = -1;
 	c->domain = domain;
 	c->state = state;
 	pthread_mutex_init(&c->lock, NULL);
+	return c;
+}
+
+struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)
+{
+	struct conn *c;
+
+	if (fd >= FD_MAX) {
+		rclose(rfd);
+		return NULL;
+	}
+	c = conn_new(rfd, domain, state);
+	if (!c)
+		return NULL;
 	table_put(fd, c);
+	conn_put(c); /* the descriptor has it */
 	return c;
 }
 
@@ -340,10 +356,26 @@ static int follow(int fd, int new)
 	return new;
 }
 
+/* By the numbers of standard streams the C library reads and writes, and programs that are executed. */
+void conn_standard(int fd, int new)
+{
+	struct conn *c = new >= 0 && new <= STDERR_FILENO &&is_owner() ? conn_get(fd) : NULL;
+
+	if (!c)
+		return;
+	if (conn_state(c) == CONN_RDMA)
+		bridge_open(c);
+	conn_put(c);
+}
+
 EXPORT int dup(int fd)
 {
+	int new;
+
 	will_take(fd);
-	return follow(fd, real()->dup(fd));
+	new = follow(fd, real()->dup(fd));
+	conn_standard(new, new);
+	return new;
 }
 
 EXPORT int dup2(int fd, int new)
@@ -351,6 +383,7 @@ EXPORT int dup2(int fd, int new)
 	int ret;
 
 	will_take(fd);
+	conn_standard(fd, new);
 	ret = real()->dup2(fd, new);
 	return fd == new ? ret : follow(fd, ret);
 }
@@ -358,6 +391,7 @@ EXPORT int dup2(int fd, int new)
 EXPORT int dup3(int fd, int new, int flags)
 {
 	will_take(fd);
+	conn_standard(fd, new);
 	return follow(fd, real()->dup3(fd, new, flags));
 }
 

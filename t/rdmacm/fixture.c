@@ -177,6 +177,7 @@ int main(void)
 	api_ud(s);
 	api_misc(s);
 	api_rs(s);
+	api_rs_accept(s);
 	api_rs_early(s);
 	api_rs_grow(s);
 	api_rsd(s);

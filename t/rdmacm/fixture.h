@@ -56,6 +56,7 @@ void api_sync(Suite *);
 void api_ud(Suite *);
 void api_misc(Suite *);
 void api_rs(Suite *);
+void api_rs_accept(Suite *);
 void api_rs_early(Suite *);
 void api_rs_grow(Suite *);
 void api_rsd(Suite *);

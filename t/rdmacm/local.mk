@@ -12,6 +12,7 @@ t_rdmacm_api_SOURCES = \
 	t/rdmacm/api_misc.c \
 	t/rdmacm/api_order.c \
 	t/rdmacm/api_rs.c \
+	t/rdmacm/api_rs_accept.c \
 	t/rdmacm/api_rs_early.c \
 	t/rdmacm/api_rs_grow.c \
 	t/rdmacm/api_rsd.c \

@@ -10,7 +10,9 @@
 
 struct sockaddr_in addr;
 
-int listener(int flags)
+int listener(int flags) { return listener_for(flags, 8); }
+
+int listener_for(int flags, int backlog)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | flags, 0), on = 1;
 	socklen_t len = sizeof(addr);
@@ -19,7 +21,7 @@ int listener(int flags)
 	addr = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	ok(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
 	ok(bind(fd, (struct sockaddr *)&addr, sizeof(addr)));
-	ok(listen(fd, 8));
+	ok(listen(fd, backlog));
 	ok(getsockname(fd, (struct sockaddr *)&addr, &len));
 	return fd;
 }

@@ -18,6 +18,7 @@
 extern struct sockaddr_in addr; /* of the listener */
 
 int listener(int flags);
+int listener_for(int flags, int backlog);
 void *connector(void *fd);
 /* A connection; whose rsocket it is tells TCP, which knows of none. */
 void pair_open(int listen, int *client, int *server);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* calls_connect.c - connections that are not there yet: nobody has accepted them. */
+/* calls_connect.c - connections that nobody has accepted: as many as the backlog are there, the others not yet. */
 #include "calls.h"
 
 #include <fcntl.h>
@@ -7,6 +7,55 @@
 #include <sys/sendfile.h>
 
 #include "t/late.h"
+
+/* Its queue is full of these: more have to wait. */
+enum { FULL = 2 };
+
+static int full_listener(int first[FULL])
+{
+	int l = listener_for(0, FULL);
+
+	for (int i = 0; i < FULL; i++) {
+		connector(&first[i]);
+		ck_assert_int_ge(first[i], 0);
+	}
+	return l;
+}
+
+static void all_close(const int fd[FULL])
+{
+	for (int i = 0; i < FULL; i++)
+		close(fd[i]);
+}
+
+/* By one thread, as of programs that make themselves a pair of sockets. */
+START_TEST(before_accept)
+{
+	int l = listener(0), c, d, s;
+	struct sockaddr_in a, b;
+	socklen_t len = sizeof(a);
+
+	connector(&c);
+	connector(&d);
+	say(c, "first");
+	say(d, "second");
+	ok(getsockname(c, (struct sockaddr *)&a, &len));
+	s = accept(l, (struct sockaddr *)&b, &len);
+	ck_assert_int_ge(s, 0);
+	ck_assert_mem_eq(&a, &b, 8);
+	hear(s, "first");
+	say(s, "back");
+	hear(c, "back");
+	close(s);
+	ck_assert_int_eq(poll(&(struct pollfd){ l, POLLIN, 0 }, 1, PATIENCE_MS), 1);
+	s = accept(l, NULL, NULL);
+	hear(s, "second");
+	close(s);
+	close(c);
+	close(d);
+	close(l);
+}
+END_TEST
 
 static int connecting(void)
 {
@@ -34,7 +83,7 @@ static void *talk(void *arg)
 
 START_TEST(not_yet)
 {
-	int l = listener(0), s, file = open("/proc/self/exe", O_RDONLY);
+	int first[FULL], l = full_listener(first), s, file = open("/proc/self/exe", O_RDONLY);
 	struct talk k = { .fd = connecting() };
 	struct sockaddr_in a, b;
 	socklen_t len = sizeof(a);
@@ -53,6 +102,8 @@ START_TEST(not_yet)
 	fails((int)recv(k.fd, &c, 1, MSG_DONTWAIT), EAGAIN);
 	pthread_create(&t, NULL, talk, &k);
 	sleeps_in(&k.tid, SYS_ppoll);
+	for (int i = 0; i < FULL; i++)
+		close(accept(l, NULL, NULL));
 	s = accept(l, (struct sockaddr *)&b, &len);
 	ck_assert_int_ge(s, 0);
 	ck_assert_uint_ne(a.sin_port, 0);
@@ -61,6 +112,7 @@ START_TEST(not_yet)
 	say(s, "back");
 	pthread_join(t, NULL);
 	close(file);
+	all_close(first);
 	close(k.fd);
 	close(s);
 	close(l);
@@ -80,7 +132,7 @@ static void *connect_vain(void *arg)
 /* shutdown() ends the attempt, also of a thread that waits; the socket is one that is not connected. */
 START_TEST(aborted)
 {
-	int l = listener(0), fd = connecting();
+	int first[FULL], l = full_listener(first), fd = connecting();
 	struct talk k = { 0 };
 	struct pollfd p = { fd, POLLOUT, 0 };
 	pthread_t t;
@@ -95,8 +147,9 @@ START_TEST(aborted)
 	pthread_join(t, NULL);
 	close(k.fd);
 	close(fd);
+	all_close(first);
 	close(l);
 }
 END_TEST
 
-void calls_connect(Suite *s) { SUITE_ADD(s, not_yet, aborted); }
+void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted); }

@@ -386,6 +386,52 @@ START_TEST(fork_and_reset)
 }
 END_TEST
 
+/* A server that forks before it looks: its children accept by TCP, also those who are connected. */
+START_TEST(fork_late)
+{
+	int l = listener(0), c, s;
+	pid_t pid;
+
+	connector(&c);
+	ck_assert(!is_tcp(c));
+	pid = fork();
+	if (!pid) {
+		s = accept(l, NULL, NULL);
+		must(child_hears(s, "hi"));
+		must(write(s, "child", 5) == 5);
+		_exit(0);
+	}
+	say(c, "hi");
+	hear(c, "child");
+	child_ended(pid);
+	hears_end(c);
+	close(c);
+	close(l);
+}
+END_TEST
+
+/* The C library's streams, and programs that have none of ours, read and write by these numbers. */
+START_TEST(standard_stream)
+{
+	int l = listener(0), c, s, was = dup(STDIN_FILENO);
+	char line[16];
+
+	pair_open(l, &c, &s);
+	ck_assert_int_eq(dup2(s, STDIN_FILENO), STDIN_FILENO);
+	close(s);
+	say(c, "line\n");
+	ck_assert_ptr_nonnull(fgets(line, sizeof(line), stdin));
+	ck_assert_str_eq(line, "line\n");
+	say(STDIN_FILENO, "back");
+	hear(c, "back");
+	ck_assert_int_eq(dup2(was, STDIN_FILENO), STDIN_FILENO);
+	hears_end(c);
+	close(c);
+	close(was);
+	close(l);
+}
+END_TEST
+
 static void pass(int sock, int fd)
 {
 	union {
@@ -452,5 +498,5 @@ END_TEST
 void calls_fork(Suite *s)
 {
 	SUITE_ADD(s, fork_for_each_client, fork_and_go_on, fork_and_close, fork_for_each_way, fork_bulk, fork_and_exec,
-		  fork_and_ask, fork_twice, fork_of_client, fork_and_reset, pass_on);
+		  fork_and_ask, fork_twice, fork_of_client, fork_and_reset, fork_late, standard_stream, pass_on);
 }

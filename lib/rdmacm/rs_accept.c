@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rs_accept.c - from a client's request to the socket that raccept() returns.
+ *
+ * A client's connect() does not wait for its server's accept(): that may be busy with another client, or be the same thread.  So
+ * requests that no call has taken for EARLY_MS are accepted by the library's own thread (rs_svc.c), and wait in the listener's queue, as
+ * many as its backlog says.
+ */
+#include "rs.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <rdmad/own.h>
+
+enum { EARLY_MS = 2, FULL_MS = 50, QUEUE_MAX = 4096 };
+
+/* ---- the queue; locked ------------------------------------------------------------------------------------- */
+
+static void queue_put(struct rsock *listen, struct rsock *rs)
+{
+	struct rs_queue *q = &listen->queue;
+	struct rsock **p = &q->first;
+
+	while (*p)
+		p = &(*p)->queue.next;
+	*p = rs;
+	q->n++;
+	listen->came++;
+	rs_wake(listen);
+}
+
+struct rsock *rs_accept_queued(struct rsock *listen)
+{
+	struct rs_queue *q = &listen->queue;
+	struct rsock *rs = q->first;
+
+	if (!rs)
+		return NULL;
+	q->first = rs->queue.next;
+	rs->queue.next = NULL;
+	q->n--;
+	return rs;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------- */
+
+/* The request's id moves to a socket of its own.  NULL: it is refused. */
+static struct rsock *accept_one(const struct rsock *listen, struct rdma_cm_id *id, const void *data, size_t len)
+{
+	struct rsock *rs = rs_new(listen->domain, SOCK_STREAM, listen->beside_tcp);
+	struct rdma_conn_param p;
+	struct rs_hello h;
+
+	if (!rs) {
+		rdma_destroy_id(id);
+		return NULL;
+	}
+	rs->id = id;
+	rs->opts = listen->opts;
+	if (rdma_migrate_id(id, rs->ch) || rs_link_open(rs) || rs_link_peer(rs, data, len))
+		goto refuse;
+	rs_link_hello(rs, &h);
+	p = rs_conn_param(&h);
+	rs->state = RS_ACCEPTING;
+	if (rdma_accept(id, &p) || rs_add(rs))
+		goto refuse;
+	if (rs->opts.keepalive)
+		rs_keep_update(rs);
+	return rs;
+refuse:
+	rdma_reject(id, NULL, 0);
+	rs_put(rs);
+	return NULL;
+}
+
+/* Descriptors for one more: its own, and librspreload's.  Another thread may have them before us: then it is refused. */
+static int accept_room(const struct rsock *listen)
+{
+	int fd[RS_FDS + 2], n = 0, err = 0;
+
+	while (n < RS_FDS + 2 && (fd[n] = fcntl(listen->fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	if (n < RS_FDS + 2)
+		err = errno;
+	while (n)
+		close(fd[--n]);
+	return err;
+}
+
+static int accept_take(struct rsock *listen, struct rsock **out)
+{
+	struct pollfd p = { listen->fd, POLLIN, 0 };
+	struct rdma_cm_event *e;
+	uint8_t data[sizeof(struct rs_hello)];
+	size_t len = 0;
+	struct rdma_cm_id *id = NULL;
+	int full;
+
+	if (poll(&p, 1, 0) != 1)
+		return EAGAIN;
+	full = accept_room(listen);
+	if (full && !listen->beside_tcp)
+		return full; /* it waits, as by TCP */
+	if (rdma_get_cm_event(listen->ch, &e))
+		return errno;
+	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		id = e->id;
+		len = e->param.conn.private_data_len;
+		len = len < sizeof(data) ? len : sizeof(data);
+		if (len)
+			memcpy(data, e->param.conn.private_data, len);
+	}
+	rdma_ack_cm_event(e);
+	if (id && full)
+		rdma_destroy_id(id);
+	else if (id)
+		*out = accept_one(listen, id, data, len);
+	return 0;
+}
+
+EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct rsock *rs, *new = NULL;
+	int err = 0;
+
+	pthread_testcancel();
+	rs = rs_lock(fd);
+	if (!rs)
+		return -1;
+	if (rs->state != RS_LISTEN)
+		err = rs->ds ? EOPNOTSUPP : EINVAL;
+	while (!err && !new) {
+		new = rs_accept_queued(rs);
+		if (!new)
+			err = accept_take(rs, &new);
+		if (err == EAGAIN && !rs->nonblock)
+			err = rs_wait(rs);
+		if (rs->state != RS_LISTEN && !new && !err)
+			err = EINVAL;
+	}
+	rs_unlock_put(rs);
+	if (err)
+		return fail(err);
+	if (addr)
+		rgetpeername(new->fd, addr, len);
+	return new->fd;
+}
+
+EXPORT int rdmad_rs_queued(int fd)
+{
+	struct rsock *rs = rs_lock(fd), *new;
+
+	if (!rs)
+		return -1;
+	new = rs_accept_queued(rs);
+	rs_unlock_put(rs);
+	return new ? new->fd : fail(EAGAIN);
+}
+
+/* ---- before the program asks --------------------------------------------------------------------------------- */
+
+/* By the thread, when something has come; again at the time that is returned, of rs_now_ns(), or 0: when something has come again. */
+static int64_t early(struct rsock *listen, bool waited)
+{
+	struct rsock *new;
+	bool full;
+
+	if (!waited)
+		return rs_now_ms() + EARLY_MS;
+	pthread_mutex_lock(&listen->lock);
+	do {
+		new = NULL;
+		full = listen->state == RS_LISTEN && listen->queue.n >= listen->queue.most;
+		if (listen->state == RS_LISTEN && !full && !accept_take(listen, &new) && new)
+			queue_put(listen, new);
+	} while (new);
+	pthread_mutex_unlock(&listen->lock);
+	return full ? rs_now_ms() + FULL_MS : 0;
+}
+
+void rs_accept_begin(struct rsock *listen, int backlog)
+{
+	listen->state = RS_LISTEN;
+	listen->queue.most = backlog < 1 ? 1 : backlog < QUEUE_MAX ? (uint32_t)backlog : QUEUE_MAX;
+	rs_svc_listen(listen, early);
+}
