@@ -151,7 +151,8 @@ static void round_work(struct round *r)
 
 static void *svc_run(void *arg)
 {
-	struct round r;
+	static struct round
+		r; /* not on its stack, which a child by fork() has no use for: there it would be memory that nobody has */
 
 	pthread_mutex_lock(&work_lock);
 	pthread_mutex_lock(&svc_lock);
