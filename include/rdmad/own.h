@@ -31,7 +31,10 @@ int rdmad_refused(struct ibv_context *, const char *call, int err, const char *t
 int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came);
 /* Of librdmacm, for librspreload: how many bytes of a stream are there to be read.  -1: errno. */
 int rdmad_rs_unread(int fd);
-/* Likewise: a socket of those that wait in a listener's queue, as raccept(), but no request is taken.  -1: errno, EAGAIN: there is none. */
+/*
+ * Likewise: a socket of those that wait in a listener's queue, where no others come from then on; of requests none is taken.  -1: errno,
+ * EAGAIN: there is none.
+ */
 int rdmad_rs_queued(int fd);
 /* In the type of rsocket(), by librspreload: it is beside a socket of TCP.  The program does not see it, and whom it refuses goes by TCP. */
 enum { RDMAD_BESIDE_TCP = 1 << 28 };

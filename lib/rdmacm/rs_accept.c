@@ -153,6 +153,7 @@ EXPORT int rdmad_rs_queued(int fd)
 
 	if (!rs)
 		return -1;
+	rs->queue.most = 0; /* no others come */
 	new = rs_accept_queued(rs);
 	rs_unlock_put(rs);
 	return new ? new->fd : fail(EAGAIN);
@@ -160,23 +161,32 @@ EXPORT int rdmad_rs_queued(int fd)
 
 /* ---- before the program asks --------------------------------------------------------------------------------- */
 
-/* By the thread, when something has come; again at the time that is returned, of rs_now_ns(), or 0: when something has come again. */
+/* Locked.  All that have come: 0, or why one has to wait. */
+static int accept_all(struct rsock *listen)
+{
+	int err = 0;
+
+	while (!err && listen->state == RS_LISTEN) {
+		struct rsock *new = NULL;
+
+		err = listen->queue.n < listen->queue.most ? accept_take(listen, &new) : EBUSY;
+		if (new)
+			queue_put(listen, new);
+	}
+	return err == EAGAIN ? 0 : err;
+}
+
+/* By the thread, when something has come; again at the time that is returned, of rs_now_ms(), or 0: when something has come again. */
 static int64_t early(struct rsock *listen, bool waited)
 {
-	struct rsock *new;
-	bool full;
+	int err;
 
 	if (!waited)
 		return rs_now_ms() + EARLY_MS;
 	pthread_mutex_lock(&listen->lock);
-	do {
-		new = NULL;
-		full = listen->state == RS_LISTEN && listen->queue.n >= listen->queue.most;
-		if (listen->state == RS_LISTEN && !full && !accept_take(listen, &new) && new)
-			queue_put(listen, new);
-	} while (new);
+	err = accept_all(listen);
 	pthread_mutex_unlock(&listen->lock);
-	return full ? rs_now_ms() + FULL_MS : 0;
+	return err ? rs_now_ms() + FULL_MS : 0;
 }
 
 void rs_accept_begin(struct rsock *listen, int backlog)

@@ -136,6 +136,19 @@ static void carry(struct bridge *b)
 	rsetsockopt(conn_rfd(b->c), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)); /* of rclose() */
 }
 
+/* (It is too large for a stack.) */
+static struct bridge *bridge_new(struct conn *c)
+{
+	struct bridge *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->c = c;
+	b->inner = -1;
+	pthread_mutex_init(&b->lock, NULL);
+	return b;
+}
+
 static void bridge_free(struct bridge *b)
 {
 	names_forget(b->known);
@@ -302,15 +315,18 @@ static struct known *name(const struct conn *c, int end)
 /* Locked by c->lock, which the thread waits for. */
 static int build(struct conn *c)
 {
-	struct bridge *b = malloc(sizeof(*b));
+	struct bridge *b = bridge_new(c);
 	int pair[2], err;
 
+	if (!b)
+		return ENOMEM;
 	/* Without ::1 one of IPv4 will do: what the program is told its addresses are is another matter (names.c). */
-	if (!b || (tcp_pair(c->domain, pair) && (c->domain == AF_INET || tcp_pair(AF_INET, pair)))) {
+	if (tcp_pair(c->domain, pair) && (c->domain == AF_INET || tcp_pair(AF_INET, pair))) {
+		err = errno;
 		free(b);
-		return b ? errno : ENOMEM;
+		return err;
 	}
-	*b = (struct bridge){ .c = c, .inner = heir_keep(pair[1]), .lock = PTHREAD_MUTEX_INITIALIZER };
+	b->inner = heir_keep(pair[1]);
 	conn_hold(c);
 	bridge_add(b);
 	err = thread_begin(bridge_run, b);
@@ -347,16 +363,15 @@ int bridge_open(struct conn *c)
 
 void bridge_to(int fd, int rfd, int domain)
 {
-	struct bridge *b = malloc(sizeof(*b));
-	struct conn *c = b ? conn_new(rfd, domain, CONN_TCP) : NULL;
+	struct conn *c = conn_new(rfd, domain, CONN_TCP);
+	struct bridge *b = c ? bridge_new(c) : NULL;
 
-	if (!c) {
-		if (!b)
-			rclose(rfd);
-		free(b);
+	if (!b) {
+		if (c)
+			conn_put(c);
 		return;
 	}
-	*b = (struct bridge){ .c = c, .inner = -1, .to_len = sizeof(b->to), .lock = PTHREAD_MUTEX_INITIALIZER };
+	b->to_len = sizeof(b->to);
 	real()->getsockname(fd, (struct sockaddr *)&b->to, &b->to_len);
 	bridge_add(b);
 	if (!thread_begin(bridge_run, b))
