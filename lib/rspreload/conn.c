@@ -175,7 +175,7 @@ void listener_leave(int fd, struct conn *c)
 
 void listeners_end(const struct sockaddr_storage *at)
 {
-	for (int fd = 0; fd < FD_MAX; fd++) {
+	for (int fd = 0; fd < conn_top(); fd++) {
 		struct conn *c = conn_get(fd);
 		struct sockaddr_storage a = { 0 };
 		socklen_t len = sizeof(a);

@@ -12,6 +12,9 @@
 #include <rdmad/restart.h>
 
 static uint8_t heirs[FD_MAX]; /* enum heir, atomic */
+static int top;               /* atomic: from here on there never was one */
+
+int heir_top(void) { return __atomic_load_n(&top, __ATOMIC_RELAXED); }
 
 static bool is_listener(enum heir h) { return h == HEIR_BLOCKS || h == HEIR_NONBLOCK; }
 
@@ -22,8 +25,13 @@ enum heir heir_kind(int fd)
 
 void heir_mark(int fd, enum heir h)
 {
-	if (fd >= 0 && fd < FD_MAX && heir_kind(fd) != h) /* pages that nothing is written to take no room */
-		__atomic_store_n(&heirs[fd], (uint8_t)h, __ATOMIC_RELAXED);
+	int was = heir_top();
+
+	if (fd < 0 || fd >= FD_MAX || heir_kind(fd) == h) /* pages that nothing is written to take no room */
+		return;
+	while (fd >= was && !__atomic_compare_exchange_n(&top, &was, fd + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	__atomic_store_n(&heirs[fd], (uint8_t)h, __ATOMIC_RELAXED);
 }
 
 void heir_note(int fd, const struct conn *c)
@@ -48,7 +56,7 @@ void heir_close(int fd)
 
 void heir_child(void)
 {
-	for (int fd = 0; fd < FD_MAX; fd++)
+	for (int fd = 0; fd < heir_top(); fd++)
 		if (heir_kind(fd) == HEIR_OURS)
 			heir_close(fd);
 }

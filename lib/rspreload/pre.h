@@ -145,6 +145,7 @@ void conn_forget(int fd);
 void conn_drop(struct conn *);
 /* Not held: whether there is one. */
 struct conn *conn_at(int fd);
+int conn_top(void); /* numbers from here on have none */
 /* A child may want it: held, or NULL if no data go by it; no longer. */
 struct conn *conn_will(int fd);
 void conn_unwill(struct conn *);
@@ -203,6 +204,7 @@ enum heir {
 };
 
 enum heir heir_kind(int fd);
+int heir_top(void); /* numbers from here on are none */
 void heir_mark(int fd, enum heir);
 void heir_note(int fd, const struct conn *); /* it was one, of the parent */
 int heir_keep(int fd);                       /* the same number, OURS */

@@ -21,6 +21,7 @@
 enum { RANGE_UNSHARE = 2 }; /* with any other flag nothing is closed */
 
 static struct conn *table[FD_MAX];
+static int top; /* atomic: from here on there never was one */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;
 static uint8_t *ours; /* a page that every child but one of vfork() has empty; NULL: there is none */
@@ -44,7 +45,7 @@ static void fork_child(void)
 	bridges_forget();
 	names_child();
 	will_child();
-	for (int i = 0; i < FD_MAX; i++)
+	for (int i = 0; i < top; i++)
 		if (table[i]) { /* pages that nothing is written to stay the parent's */
 			heir_note(i, table[i]);
 			table[i] = NULL;
@@ -93,6 +94,8 @@ static struct conn *peek(int fd)
 }
 
 struct conn *conn_at(int fd) { return peek(fd); }
+
+int conn_top(void) { return __atomic_load_n(&top, __ATOMIC_RELAXED); }
 
 void conn_hold(struct conn *c) { __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED); }
 
@@ -169,7 +172,7 @@ void conn_bridged(struct conn *c, int end)
 	pthread_mutex_lock(&table_lock);
 	c->end = end;
 	__atomic_store_n(&c->state, CONN_TCP, __ATOMIC_RELEASE);
-	for (int fd = 0; fd < FD_MAX; fd++)
+	for (int fd = 0; fd < top; fd++)
 		if (table[fd] == c)
 			real()->dup3(end, fd, real()->fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
 	end_close(c);
@@ -209,6 +212,8 @@ static void table_put(int fd, struct conn *c)
 	conn_hold(c);
 	pthread_mutex_lock(&table_lock);
 	c->fds++;
+	if (fd >= top)
+		__atomic_store_n(&top, fd + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&table[fd], c, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&table_lock);
 }
@@ -258,7 +263,7 @@ void conn_drop(struct conn *c)
 /* Handlers of pthread_atfork() are too late: other libraries have their locks then. */
 EXPORT pid_t fork(void)
 {
-	for (int fd = 0; fd < FD_MAX; fd++) {
+	for (int fd = 0; fd < conn_top(); fd++) {
 		struct conn *c = conn_get(fd);
 
 		if (c) {

@@ -161,15 +161,15 @@ static struct will *will_write(void)
 	struct will *w;
 	int n = 0;
 
-	for (int fd = 0; fd < FD_MAX; fd++) {
-		n += conn_at(fd) != NULL;
+	for (int fd = 0; fd < heir_top(); fd++)
 		shared |= heir_kind(fd) == HEIR_STREAM;
-	}
+	for (int fd = 0; fd < conn_top(); fd++)
+		n += conn_at(fd) != NULL;
 	w = n ? malloc(sizeof(*w) + (size_t)n * sizeof(w->gifts[0])) : NULL;
 	if (!w)
 		return NULL;
 	*w = (struct will){ .fd = -1 };
-	for (int fd = 0; fd < FD_MAX && w->n < n; fd++) {
+	for (int fd = 0; fd < conn_top() && w->n < n; fd++) {
 		struct conn *c = conn_will(fd);
 
 		if (c)
@@ -232,7 +232,7 @@ void will_child(void)
 
 void will_closed(int sock)
 {
-	for (int fd = 0; fd < FD_MAX; fd++)
+	for (int fd = 0; fd < heir_top(); fd++)
 		if (heir_kind(fd) == HEIR_STREAM && wills[fd] == sock)
 			heir_mark(fd, HEIR_NONE);
 }
