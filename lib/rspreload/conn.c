@@ -9,52 +9,7 @@
 #include <rdmad/restart.h>
 
 /* How long a peer may take to answer before the connection is tried by TCP: a request is repeated after 4.6 s. */
-enum { CONNECT_MS = 6000, SILENT_N = 64, SILENT_MS = 60000 };
-
-/* ---- hosts that did not answer: for a while they are not asked ------------------------------------------ */
-
-static struct silent {
-	struct in6_addr addr;
-	int64_t until;
-} silent[SILENT_N];
-static pthread_mutex_t silent_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct in6_addr host_of(const struct sockaddr *sa)
-{
-	struct in6_addr a = IN6ADDR_ANY_INIT;
-
-	if (sa->sa_family == AF_INET6)
-		return ((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
-	a.s6_addr16[5] = 0xffff;
-	a.s6_addr32[3] = ((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr;
-	return a;
-}
-
-static struct silent *silent_at(const struct in6_addr *a)
-{
-	return &silent[(a->s6_addr32[3] ^ a->s6_addr32[3] >> 16 ^ a->s6_addr32[3] >> 24) % SILENT_N];
-}
-
-static bool is_silent(const struct sockaddr *sa)
-{
-	struct in6_addr a = host_of(sa);
-	struct silent *s = silent_at(&a);
-	bool is;
-
-	pthread_mutex_lock(&silent_lock);
-	is = s->until > now_ms() && IN6_ARE_ADDR_EQUAL(&s->addr, &a);
-	pthread_mutex_unlock(&silent_lock);
-	return is;
-}
-
-static void silent_note(const struct sockaddr *sa)
-{
-	struct in6_addr a = host_of(sa);
-
-	pthread_mutex_lock(&silent_lock);
-	*silent_at(&a) = (struct silent){ a, now_ms() + SILENT_MS };
-	pthread_mutex_unlock(&silent_lock);
-}
+enum { CONNECT_MS = 6000 };
 
 /* ---- socket, bind, listen --------------------------------------------------------------------------------- */
 
@@ -211,7 +166,7 @@ static void name_give(int domain, const struct sockaddr_storage *from, struct so
 	socklen_t n = from->ss_family == AF_INET ? sizeof(*in) : sizeof(in6);
 
 	if (domain == AF_INET6 && from->ss_family == AF_INET) {
-		in6.sin6_addr = host_of((const struct sockaddr *)from);
+		in6.sin6_addr = peer_host((const struct sockaddr *)from);
 		name = &in6;
 		n = sizeof(in6);
 	}
@@ -305,14 +260,15 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len) { return accept
 /* Locked.  A thread that waits for a connection has to hear of a failure, which the TCP socket reports only once. */
 static int connect_tcp(int fd, struct conn *c)
 {
-	int ret = real()->connect(fd, (struct sockaddr *)&c->peer, c->peer_len);
+	int ret = real()->connect(fd, (struct sockaddr *)&c->peer, c->peer_len), err = errno;
 
-	if (!ret || errno == EINPROGRESS) {
+	if (!ret || err == EINPROGRESS) {
 		reg_dropped(fd, c);
 		conn_drop(c);
+		errno = err;
 		return ret;
 	}
-	c->err = errno;
+	c->err = err;
 	__atomic_store_n(&c->state, CONN_FAILED, __ATOMIC_RELEASE);
 	return -1;
 }
@@ -344,8 +300,9 @@ static void progress(int fd, struct conn *c)
 	pthread_cleanup_push(unlock, &c->lock);
 	err = c->state == CONN_CONNECTING ? connect_ask(c) : EINPROGRESS;
 	if (err == ETIMEDOUT)
-		silent_note((struct sockaddr *)&c->peer);
+		peer_silent((struct sockaddr *)&c->peer);
 	if (!err) {
+		c->there_ns = now_ns();
 		__atomic_store_n(&c->state, CONN_RDMA, __ATOMIC_RELEASE);
 		rfcntl(conn_rfd(c), F_SETFL, c->nonblock ? O_NONBLOCK : 0);
 	} else if (err != EINPROGRESS) {
@@ -385,7 +342,8 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	c->peer_len = len;
 	c->deadline = now_ms() + CONNECT_MS;
 	rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
-	ret = is_silent(addr) ? fail(ETIMEDOUT) : rconnect(conn_rfd(c), addr, len);
+	c->asked_ns = now_ns();
+	ret = peer_by_tcp(addr) ? fail(ETIMEDOUT) : rconnect(conn_rfd(c), addr, len);
 	if (ret && errno != EINPROGRESS) {
 		ret = connect_tcp(fd, c);
 		if (conn_state(c) == CONN_FAILED) { /* it hears it now */

@@ -11,6 +11,7 @@ lib_rspreload_librspreload_la_SOURCES = \
 	lib/rspreload/io.c \
 	lib/rspreload/names.c \
 	lib/rspreload/opt.c \
+	lib/rspreload/peers.c \
 	lib/rspreload/poll.c \
 	lib/rspreload/real.c \
 	lib/rspreload/table.c \

@@ -11,7 +11,7 @@
  *	table.c		which descriptors have an rsocket; close, dup, fork
  *	heir.c		what a child has of its parent's listeners;  will.c: and connections
  *	bridge.c	a connection that another process has, too;  names.c: its addresses
- *	conn.c		socket ... accept, names
+ *	conn.c		socket ... accept, names;  peers.c: whom a client does not ask
  *	opt.c		options, flags
  *	io.c		data;  file.c: sendfile, fdopen, dprintf
  *	poll.c		poll, select;  epoll.c, epoll_wait.c (epoll.h)
@@ -119,13 +119,14 @@ struct conn {
 	int rfd;        /* atomic; -1: none any more */
 	int domain;
 	bool accepted;
-	pthread_mutex_t lock;  /* of what follows */
-	enum conn_state state; /* atomic */
-	int err;               /* FAILED: for SO_ERROR, once */
-	bool nonblock;         /* as the program has it */
-	bool awaited;          /* LISTEN: this process has waited for it, or accepted from it; atomic */
-	int recv_ms, send_ms;  /* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
-	int64_t deadline;      /* of CONNECTING: then by TCP */
+	pthread_mutex_t lock;       /* of what follows */
+	enum conn_state state;      /* atomic */
+	int err;                    /* FAILED: for SO_ERROR, once */
+	bool nonblock;              /* as the program has it */
+	bool awaited;               /* LISTEN: this process has waited for it, or accepted from it; atomic */
+	int recv_ms, send_ms;       /* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
+	int64_t deadline;           /* of CONNECTING: then by TCP */
+	int64_t asked_ns, there_ns; /* of a client: when it was asked for, and there; now_ns() */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
 };
@@ -171,6 +172,14 @@ void listener_leave(int fd, struct conn *);
 /* Those at the port of that address become listeners of TCP. */
 void listeners_end(const struct sockaddr_storage *);
 int64_t now_ms(void);
+int64_t now_ns(void);
+
+/* ---- peers of clients: who is connected to by TCP; locks of its own */
+bool peer_by_tcp(const struct sockaddr *);
+void peer_silent(const struct sockaddr *); /* the host did not answer */
+/* A connection has ended: how long it took to be made, and how long it lived. */
+void peer_lived(const struct sockaddr_storage *, int64_t made_ns, int64_t lived_ns);
+struct in6_addr peer_host(const struct sockaddr *);
 
 /* ---- bridges: calls of TCP are the connection's from then on, in all processes that have the descriptor.  0, or errno */
 int bridge_open(struct conn *);

@@ -26,13 +26,15 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;
 static uint8_t *ours; /* a page that every child but one of vfork() has empty; NULL: there is none */
 
-int64_t now_ms(void)
+int64_t now_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
+
+int64_t now_ms(void) { return now_ns() / 1000000; }
 
 /* ---- fork ------------------------------------------------------------------------------------------- */
 
@@ -296,8 +298,11 @@ void conn_forget(int fd)
 	c = table_take(fd, &last);
 	if (!c)
 		return;
-	if (last)
+	if (last) {
 		reg_close(c);
+		if (c->there_ns && conn_state(c) == CONN_RDMA)
+			peer_lived(&c->peer, c->there_ns - c->asked_ns, now_ns() - c->there_ns);
+	}
 	conn_put(c);
 }
 

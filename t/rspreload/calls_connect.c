@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/sendfile.h>
 
@@ -152,4 +153,46 @@ START_TEST(aborted)
 }
 END_TEST
 
-void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted); }
+/* Accepts, and closes. */
+static void *accepts(void *arg)
+{
+	int s;
+
+	while ((s = accept(*(int *)arg, NULL, NULL)) >= 0)
+		close(s);
+	return NULL;
+}
+
+static bool connects_by_tcp(void)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	int c;
+
+	connector(&c);
+	ck_assert_int_ge(c, 0);
+	ok(getsockopt(c, IPPROTO_TCP, TCP_INFO, &info, &len));
+	close(c);
+	return info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT;
+}
+
+/* A server whose connections live no longer than it takes to make them is connected to by TCP, and now and then asked again. */
+START_TEST(brief)
+{
+	int l = listener(0), n = 0;
+	pthread_t t;
+
+	pthread_create(&t, NULL, accepts, &l);
+	for (; n < PATIENCE_MS && !connects_by_tcp(); n++)
+		;
+	ck_assert_int_ge(n, 8);
+	for (n = 0; n < PATIENCE_MS && connects_by_tcp(); n++)
+		usleep(1000);
+	ck_assert_int_lt(n, PATIENCE_MS);
+	pthread_cancel(t);
+	pthread_join(t, NULL);
+	close(l);
+}
+END_TEST
+
+void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted, brief); }
