@@ -15,7 +15,7 @@ enum { CONNECT_MS = 6000 };
 
 EXPORT int socket(int domain, int type, int protocol)
 {
-	int fd = real()->socket(domain, type, protocol), rfd, kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), err;
+	int fd = real()->socket(domain, type, protocol), kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), err;
 	struct conn *c;
 
 	conn_forget(fd);
@@ -23,12 +23,37 @@ EXPORT int socket(int domain, int type, int protocol)
 	    (protocol && protocol != IPPROTO_TCP))
 		return fd;
 	err = errno;
-	rfd = rsocket(domain, type | RDMAD_BESIDE_TCP, 0);
-	c = rfd < 0 ? NULL : conn_add(fd, rfd, domain, CONN_OPEN);
+	c = conn_add(fd, -1, domain, CONN_OPEN);
 	if (c)
 		c->nonblock = type & SOCK_NONBLOCK;
 	errno = err;
 	return fd;
+}
+
+/* Locked.  It is not made before it is needed: a connection may go by TCP. */
+static bool rsocket_make(struct conn *c)
+{
+	int rfd;
+
+	if (conn_rfd(c) >= 0)
+		return true;
+	rfd = c->state == CONN_OPEN ? rsocket(c->domain, SOCK_STREAM | RDMAD_BESIDE_TCP, 0) : -1;
+	if (rfd < 0)
+		return false;
+	for (unsigned i = 0; i < c->opts_n; i++)
+		rsetsockopt(rfd, c->opts[i].level, c->opts[i].name, c->opts[i].val, c->opts[i].len);
+	__atomic_store_n(&c->rfd, rfd, __ATOMIC_RELEASE);
+	return true;
+}
+
+static bool rsocket_have(struct conn *c)
+{
+	bool have;
+
+	pthread_mutex_lock(&c->lock);
+	have = rsocket_make(c);
+	pthread_mutex_unlock(&c->lock);
+	return have;
 }
 
 static bool port_shared(int fd)
@@ -56,9 +81,9 @@ static int bind_too(int fd, struct conn *c, bool any)
 
 	if (real()->getsockname(fd, (struct sockaddr *)&a, &len))
 		return -1;
-	if (!rbind(conn_rfd(c), (struct sockaddr *)&a, len))
+	if (rsocket_have(c) && !rbind(conn_rfd(c), (struct sockaddr *)&a, len))
 		return 0;
-	if (errno == EADDRINUSE && !any && !port_shared(fd))
+	if (conn_rfd(c) >= 0 && errno == EADDRINUSE && !any && !port_shared(fd))
 		return fail(EADDRINUSE);
 	reg_dropped(fd, c);
 	conn_drop(c);
@@ -88,7 +113,7 @@ EXPORT int listen(int fd, int backlog)
 			conn_put(c);
 		return ret;
 	}
-	if (!rlisten(conn_rfd(c), backlog)) {
+	if (rsocket_have(c) && !rlisten(conn_rfd(c), backlog)) {
 		__atomic_store_n(&c->state, CONN_LISTEN, __ATOMIC_RELEASE);
 		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
 		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -341,9 +366,13 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	memcpy(&c->peer, addr, len);
 	c->peer_len = len;
 	c->deadline = now_ms() + CONNECT_MS;
-	rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
 	c->asked_ns = now_ns();
-	ret = peer_by_tcp(addr) ? fail(ETIMEDOUT) : rconnect(conn_rfd(c), addr, len);
+	ret = -1;
+	errno = ETIMEDOUT;
+	if (!peer_by_tcp(addr) && rsocket_make(c)) {
+		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
+		ret = rconnect(conn_rfd(c), addr, len);
+	}
 	if (ret && errno != EINPROGRESS) {
 		ret = connect_tcp(fd, c);
 		if (conn_state(c) == CONN_FAILED) { /* it hears it now */

@@ -35,7 +35,7 @@ static int view_open(struct view *v, const struct ep *ep)
 		__atomic_add_fetch(&r->c->refs, 1, __ATOMIC_RELAXED);
 		v->c[v->n] = r->c;
 		v->fd[v->n++] = r->fd;
-		v->p[v->n] = (struct pollfd){ conn_rfd(r->c), (short)(want | (more ? EPOLLIN : 0)), 0 };
+		v->p[v->n] = (struct pollfd){ conn_look(r->c, r->fd), (short)(want | (more ? EPOLLIN : 0)), 0 };
 		v->came[v->n] = more ? r->came : -1;
 		if (conn_state(r->c) == CONN_FAILED)
 			v->due = 0;

@@ -223,6 +223,7 @@ static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
 
 	if (conn_state(c) != CONN_RDMA)
 		return io_refuse(c);
+	__atomic_store_n(&c->sends, __atomic_load_n(&c->sends, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->send_ms, flags))
 		n = move(c, &bare, MSG_DONTWAIT, POLLOUT, c->send_ms, true);

@@ -15,6 +15,35 @@ static int ms_of(const void *val, socklen_t len)
 	return t.tv_sec >= INT_MAX / 1000 ? INT_MAX : (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000);
 }
 
+/* Locked.  One that is longer is none of an rsocket's. */
+static void opt_keep(struct conn *c, int level, int name, const void *val, socklen_t len)
+{
+	unsigned i = 0;
+
+	while (i < c->opts_n && (c->opts[i].level != level || c->opts[i].name != name))
+		i++;
+	if (len > OPT_LEN || i == OPTS)
+		return;
+	c->opts[i] = (struct opt){ .level = level, .name = name, .len = len };
+	memcpy(c->opts[i].val, val, len);
+	c->opts_n += i == c->opts_n;
+}
+
+static void opt_set(struct conn *c, int level, int name, const void *val, socklen_t len)
+{
+	bool have = conn_rfd(c) >= 0;
+
+	if (!have) {
+		pthread_mutex_lock(&c->lock); /* another thread may be connecting it */
+		have = conn_rfd(c) >= 0;
+		if (!have)
+			opt_keep(c, level, name, val, len);
+		pthread_mutex_unlock(&c->lock);
+	}
+	if (have)
+		rsetsockopt(conn_rfd(c), level, name, val, len);
+}
+
 EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	struct conn *c = conn_get(fd);
@@ -33,7 +62,7 @@ EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t le
 	else if (!ret && level == SOL_SOCKET && name == SO_SNDTIMEO)
 		c->send_ms = ms_of(val, len);
 	else if (!ret)
-		rsetsockopt(conn_rfd(c), level, name, val, len);
+		opt_set(c, level, name, val, len);
 	conn_put(c);
 	errno = err;
 	return ret;

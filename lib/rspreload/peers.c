@@ -9,7 +9,8 @@
 enum {
 	SLOTS = 64,
 	SILENT_MS = 60000,
-	BRIEF_TIMES = 4, /* it lived no longer than so many times as long as it took to be made */
+	BRIEF_TIMES = 4, /* it lived no longer than so many times as long as it took to be made, */
+	BRIEF_SENDS = 4, /* and sent no more often than that */
 	BRIEF_N = 8,     /* so many in a row were brief */
 	BRIEF_MS = 250,
 };
@@ -74,7 +75,7 @@ void peer_silent(const struct sockaddr *sa)
 	pthread_mutex_unlock(&lock);
 }
 
-void peer_lived(const struct sockaddr_storage *sa, int64_t made_ns, int64_t lived_ns)
+void peer_lived(const struct sockaddr_storage *sa, int64_t made_ns, int64_t lived_ns, uint32_t sends)
 {
 	struct in6_addr a = peer_host((const struct sockaddr *)sa);
 	struct slot *s;
@@ -83,7 +84,7 @@ void peer_lived(const struct sockaddr_storage *sa, int64_t made_ns, int64_t live
 	s = at(brief, &a, port_of(sa));
 	if (!is(s, &a, port_of(sa)))
 		*s = (struct slot){ .addr = a, .port = port_of(sa) };
-	s->brief = lived_ns > BRIEF_TIMES * made_ns ? 0 : s->brief + 1;
+	s->brief = lived_ns > BRIEF_TIMES * made_ns || sends > BRIEF_SENDS ? 0 : s->brief + 1;
 	if (s->brief >= BRIEF_N)
 		s->until = now_ms() + BRIEF_MS;
 	pthread_mutex_unlock(&lock);

@@ -70,7 +70,7 @@ static void look_entry(struct look *l, nfds_t i, const struct pollfd *f)
 	if (!c)
 		return;
 	l->ours = true;
-	l->p[i].fd = conn_rfd(c);
+	l->p[i].fd = conn_look(c, f->fd);
 	switch (conn_state(c)) {
 	case CONN_LISTEN: l->p[l->n + l->extra++] = (struct pollfd){ f->fd, f->events, (short)0 }; break;
 	case CONN_CONNECTING:

@@ -35,6 +35,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rdma/rsocket.h>
@@ -96,6 +97,16 @@ static inline const struct real *real(void)
 	return &real_calls;
 }
 
+static inline int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static inline int64_t now_ms(void) { return now_ns() / 1000000; }
+
 enum { FD_MAX = 1 << 16 }; /* descriptors from here on are the C library's alone */
 
 /* ---- a socket of the program's that has an rsocket */
@@ -110,6 +121,15 @@ enum conn_state {
 };
 
 struct reg;
+
+/* Options that the program has set before there is an rsocket. */
+enum { OPTS = 12, OPT_LEN = 16 };
+
+struct opt {
+	int level, name;
+	socklen_t len;
+	char val[OPT_LEN];
+};
 
 struct conn {
 	uint32_t refs;  /* atomic: descriptors, calls */
@@ -126,20 +146,26 @@ struct conn {
 	bool awaited;               /* LISTEN: this process has waited for it, or accepted from it; atomic */
 	int recv_ms, send_ms;       /* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
 	int64_t deadline;           /* of CONNECTING: then by TCP */
+	uint32_t sends;             /* atomic */
 	int64_t asked_ns, there_ns; /* of a client: when it was asked for, and there; now_ns() */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
+	struct opt opts[OPTS];
+	unsigned opts_n;
 };
 
 /* Held; NULL: the descriptor is none of ours, or its rsocket was dropped. */
 struct conn *conn_get(int fd);
 void conn_put(struct conn *);
+void opts_give(const struct conn *, int rfd);                /* to its rsocket; locked */
 void conn_cancelled(void *conn);                             /* the same, of a thread that is cancelled */
 struct conn *conn_new(int rfd, int domain, enum conn_state); /* held; NULL: the rsocket is closed */
 /* The descriptor of a TCP socket gets an rsocket, which is the conn's from then on.  NULL: it has none. */
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state);
 static inline enum conn_state conn_state(const struct conn *c) { return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE); }
 static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rfd, __ATOMIC_ACQUIRE); }
+/* The descriptor to wait for: until there is an rsocket, the TCP socket does, which is not connected either. */
+static inline int conn_look(const struct conn *c, int fd) { return conn_rfd(c) >= 0 ? conn_rfd(c) : fd; }
 /* The number is closed, or is another file by now, as of one that was closed past us. */
 void conn_forget(int fd);
 /* From now on the connection is one of TCP. */
@@ -171,14 +197,12 @@ void listener_await(struct conn *);
 void listener_leave(int fd, struct conn *);
 /* Those at the port of that address become listeners of TCP. */
 void listeners_end(const struct sockaddr_storage *);
-int64_t now_ms(void);
-int64_t now_ns(void);
 
 /* ---- peers of clients: who is connected to by TCP; locks of its own */
 bool peer_by_tcp(const struct sockaddr *);
 void peer_silent(const struct sockaddr *); /* the host did not answer */
-/* A connection has ended: how long it took to be made, and how long it lived. */
-void peer_lived(const struct sockaddr_storage *, int64_t made_ns, int64_t lived_ns);
+/* A connection has ended: how long it took to be made, how long it lived, how often was something sent. */
+void peer_lived(const struct sockaddr_storage *, int64_t made_ns, int64_t lived_ns, uint32_t sends);
 struct in6_addr peer_host(const struct sockaddr *);
 
 /* ---- bridges: calls of TCP are the connection's from then on, in all processes that have the descriptor.  0, or errno */

@@ -26,16 +26,6 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;
 static uint8_t *ours; /* a page that every child but one of vfork() has empty; NULL: there is none */
 
-int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-int64_t now_ms(void) { return now_ns() / 1000000; }
-
 /* ---- fork ------------------------------------------------------------------------------------------- */
 
 static void fork_before(void) { pthread_mutex_lock(&table_lock); }
@@ -225,7 +215,8 @@ struct conn *conn_new(int rfd, int domain, enum conn_state state)
 	struct conn *c = calloc(1, sizeof(*c));
 
 	if (!c) {
-		rclose(rfd);
+		if (rfd >= 0)
+			rclose(rfd);
 		return NULL;
 	}
 	c->refs = 1;
@@ -242,7 +233,8 @@ struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)
 	struct conn *c;
 
 	if (fd >= FD_MAX) {
-		rclose(rfd);
+		if (rfd >= 0)
+			rclose(rfd);
 		return NULL;
 	}
 	c = conn_new(rfd, domain, state);
@@ -301,7 +293,7 @@ void conn_forget(int fd)
 	if (last) {
 		reg_close(c);
 		if (c->there_ns && conn_state(c) == CONN_RDMA)
-			peer_lived(&c->peer, c->there_ns - c->asked_ns, now_ns() - c->there_ns);
+			peer_lived(&c->peer, c->there_ns - c->asked_ns, now_ns() - c->there_ns, c->sends);
 	}
 	conn_put(c);
 }

@@ -271,7 +271,8 @@ END_TEST
 void api_sleep(Suite *s)
 {
 	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling);
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) /* they make it slow: there is no time for four looks */
+#if !defined(__SANITIZE_THREAD__) && \
+	!defined(__SANITIZE_ADDRESS__) /* they make it slow: there is no time for four looks */
 	SUITE_ADD(s, rs_looks_at_files);
 #else
 	(void)rs_looks_at_files;
