@@ -136,7 +136,7 @@ struct conn {
 	uint32_t fds;   /* descriptors; under table_lock */
 	uint32_t wills; /* children that may want it (will.c); under table_lock */
 	int end;        /* what is at its descriptors, if there is a bridge (bridge.c); else -1 */
-	int rfd;        /* atomic; -1: none any more */
+	int rfd;        /* atomic; -1: none yet, or any more */
 	int domain;
 	bool accepted;
 	pthread_mutex_t lock;       /* of what follows */
@@ -146,7 +146,7 @@ struct conn {
 	bool awaited;               /* LISTEN: this process has waited for it, or accepted from it; atomic */
 	int recv_ms, send_ms;       /* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
 	int64_t deadline;           /* of CONNECTING: then by TCP */
-	uint32_t sends;             /* atomic */
+	uint32_t sends;             /* calls that sent something; atomic */
 	int64_t asked_ns, there_ns; /* of a client: when it was asked for, and there; now_ns() */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
@@ -157,7 +157,6 @@ struct conn {
 /* Held; NULL: the descriptor is none of ours, or its rsocket was dropped. */
 struct conn *conn_get(int fd);
 void conn_put(struct conn *);
-void opts_give(const struct conn *, int rfd);                /* to its rsocket; locked */
 void conn_cancelled(void *conn);                             /* the same, of a thread that is cancelled */
 struct conn *conn_new(int rfd, int domain, enum conn_state); /* held; NULL: the rsocket is closed */
 /* The descriptor of a TCP socket gets an rsocket, which is the conn's from then on.  NULL: it has none. */
