@@ -382,6 +382,7 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 		return ret;
 	}
 	__atomic_store_n(&c->state, CONN_CONNECTING, __ATOMIC_RELEASE);
+	reg_seen(c, UINT32_MAX); /* it was told of as one that is not connected */
 	return fail(EINPROGRESS);
 }
 

@@ -320,8 +320,58 @@ START_TEST(epoll_turns)
 }
 END_TEST
 
+struct early {
+	int ep, fd;
+	bool connected;
+};
+
+/* Until the socket can be written to, and is no longer one that is not connected. */
+static void *waits_for_out(void *arg)
+{
+	struct early *t = arg;
+	struct epoll_event e = { 0 };
+
+	while (!(e.events & EPOLLOUT) || e.events & EPOLLHUP)
+		wait_one(t->ep, -1, &e);
+	t->connected = true;
+	return NULL;
+}
+
+/* Events of a socket that is not connected are told again when it is. */
+static void registers_first(uint32_t how)
+{
+	int l = listener(0), s;
+	struct early t = { .ep = epoll_create1(0), .fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0) };
+	struct epoll_event e = { .events = EPOLLIN | EPOLLOUT | how, .data.u64 = 7 };
+	pthread_t thread;
+
+	ok(epoll_ctl(t.ep, EPOLL_CTL_ADD, t.fd, &e));
+	expect(t.ep, EPOLLOUT | EPOLLHUP, 7);
+	pthread_create(&thread, NULL, waits_for_out, &t);
+	fails(connect(t.fd, (struct sockaddr *)&addr, sizeof(addr)), EINPROGRESS);
+	s = accept(l, NULL, NULL);
+	pthread_join(thread, NULL);
+	ck_assert(t.connected);
+	say(s, "back");
+	do
+		ck_assert_int_eq(wait_one(t.ep, PATIENCE_MS, &e), 1);
+	while (!(e.events & EPOLLIN));
+	hear(t.fd, "back");
+	close(t.ep);
+	close(t.fd);
+	close(s);
+	close(l);
+}
+
+START_TEST(epoll_early)
+{
+	registers_first(0);
+	registers_first(EPOLLET);
+}
+END_TEST
+
 void calls_epoll(Suite *s)
 {
-	SUITE_ADD(s, epolls, epoll_end, epoll_edge, epoll_unwaited, epoll_threads, epoll_waiters, epoll_fork,
-		  epoll_turns);
+	SUITE_ADD(s, epoll_early, epolls, epoll_end, epoll_edge, epoll_unwaited, epoll_threads, epoll_waiters,
+		  epoll_fork, epoll_turns);
 }
