@@ -72,3 +72,17 @@ void sleeps_in(const pid_t *tid, long nr)
 		usleep(1000);
 	}
 }
+
+static bool sleep_so(const pid_t *a, long a_nr, const pid_t *b, long b_nr)
+{
+	return call_of(__atomic_load_n(a, __ATOMIC_ACQUIRE)) == a_nr &&
+	       call_of(__atomic_load_n(b, __ATOMIC_ACQUIRE)) == b_nr;
+}
+
+void sleep_in(const pid_t *a, const pid_t *b, long nr, long other)
+{
+	for (int i = 0; !sleep_so(a, nr, b, other) && !sleep_so(a, other, b, nr); i++) {
+		ck_assert_int_lt(i, PATIENCE_MS);
+		usleep(1000);
+	}
+}

@@ -50,7 +50,7 @@ short rs_ready(struct rsock *rs, short events)
 		r |= POLLIN | POLLRDNORM;
 	if (rs->state == RS_CLOSED || rs->wr_shut || rs_can_send(rs))
 		r |= POLLOUT | POLLWRNORM;
-	if (rs->peer_shut)
+	if (rs->peer_shut || rs->rd_shut)
 		r |= POLLRDHUP;
 	r &= events;
 	/* Data that came before the end is read first: some programs look no further than POLLHUP. */

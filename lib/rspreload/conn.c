@@ -90,10 +90,13 @@ static int bind_too(int fd, struct conn *c, bool any)
 	return 0;
 }
 
+/* The TCP socket does not know of that. */
+static bool is_linked(const struct conn *c) { return conn_state(c) == CONN_CONNECTING || conn_state(c) == CONN_RDMA; }
+
 EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct conn *c = conn_get(fd);
-	int ret = real()->bind(fd, addr, len);
+	int ret = c && is_linked(c) ? fail(EINVAL) : real()->bind(fd, addr, len);
 
 	if (!ret && c)
 		ret = bind_too(fd, c, port_any(addr));
@@ -105,8 +108,7 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 EXPORT int listen(int fd, int backlog)
 {
 	struct conn *c = conn_get(fd);
-	bool linked = c && (conn_state(c) == CONN_CONNECTING || conn_state(c) == CONN_RDMA);
-	int ret = linked ? fail(EINVAL) : real()->listen(fd, backlog);
+	int ret = c && is_linked(c) ? fail(EINVAL) : real()->listen(fd, backlog);
 
 	if (!c || ret) {
 		if (c)
@@ -509,6 +511,8 @@ EXPORT int shutdown(int fd, int how)
 		ret = rshutdown(conn_rfd(c), how);
 	else if (!c || conn_state(c) != CONN_CONNECTING || !connect_abort(fd, c))
 		ret = real()->shutdown(fd, how);
+	if (c && !ret && conn_state(c) == CONN_LISTEN && how != SHUT_WR) /* it listens no more */
+		conn_drop(c);
 	if (c)
 		conn_put(c);
 	return ret;

@@ -365,34 +365,48 @@ static void *fork_run(void *arg)
 	return (void *)(intptr_t)(waitpid(pid, NULL, 0) == pid);
 }
 
+/* A request has come, and the daemon stops before the library's thread takes it. */
+static int stopped_with_request(const struct rs_call *a, pid_t daemon)
+{
+	for (int i = 0; i < PATIENCE_MS; i++) {
+		int client = rs_open();
+
+		ok(rfcntl(client, F_SETFL, O_NONBLOCK));
+		fails(rconnect(client, lo(rs_port(a->listen)), sizeof(struct sockaddr_in)), EINPROGRESS);
+		rs_ready(a->listen, POLLIN);
+		ck_assert_int_eq(kill(daemon, SIGSTOP), 0);
+		while (proc_state(daemon) != 'T')
+			usleep(1000); /* the test has a limit of time */
+		if (poll(&(struct pollfd){ a->listen, POLLIN, 0 }, 1, 0) == 1)
+			return client;
+		ck_assert_int_eq(kill(daemon, SIGCONT), 0);
+		ok(rclose(raccept(a->listen, NULL, NULL)));
+		ok(rclose(client));
+	}
+	ck_abort_msg("it is always taken");
+}
+
 /*
- * One thread forks, one accepts, and that of the library is to keep the listener alive, which has to wait for the second, as the
- * first for the third.  The daemon is slow meanwhile.
+ * One thread forks, one accepts, and that of the library is to keep the listener alive, or to accept, which has to wait for the second,
+ * or that for it, as the first for the third.  The daemon is slow meanwhile.
  */
 START_TEST(rs_fork_accepting)
 {
 	const int idle = 1, on = 1;
 	pid_t daemon = daemon_start(), svc;
 	struct rs_call a = { .listen = rs_open() }, f = { .tid = 0 };
-	int client = rs_open();
 	pthread_t accepts, forks;
+	int client;
 	void *ret;
 
 	ok(rbind(a.listen, lo(0), sizeof(struct sockaddr_in)));
 	ok(rlisten(a.listen, 4));
-	ok(rfcntl(client, F_SETFL, O_NONBLOCK));
-	fails(rconnect(client, lo(rs_port(a.listen)), sizeof(struct sockaddr_in)), EINPROGRESS);
-	rs_ready(a.listen, POLLIN);
-	svc = other_thread();
-	sleeps_in(&svc, SYS_ppoll); /* it has asked for the connection */
 	ok(rsetsockopt(a.listen, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)));
 	ok(rsetsockopt(a.listen, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)));
-	ck_assert_int_eq(kill(daemon, SIGSTOP), 0);
-	while (proc_state(daemon) != 'T')
-		usleep(1000); /* the test has a limit of time */
+	svc = other_thread();
+	client = stopped_with_request(&a, daemon);
 	ck_assert_int_eq(pthread_create(&accepts, NULL, accept_run, &a), 0);
-	sleeps_in(&a.tid, SYS_recvmsg);
-	sleeps_in(&svc, SYS_futex);
+	sleep_in(&a.tid, &svc, SYS_recvmsg, SYS_futex);
 	ck_assert_int_eq(pthread_create(&forks, NULL, fork_run, &f), 0);
 	sleeps_in(&f.tid, SYS_futex);
 	ck_assert_int_eq(kill(daemon, SIGCONT), 0);

@@ -44,9 +44,12 @@ START_TEST(before_accept)
 	s = accept(l, (struct sockaddr *)&b, &len);
 	ck_assert_int_ge(s, 0);
 	ck_assert_mem_eq(&a, &b, 8);
+	fails(bind(s, (struct sockaddr *)&a, sizeof(a)), EINVAL); /* and it is what it was */
 	hear(s, "first");
 	say(s, "back");
 	hear(c, "back");
+	ok(shutdown(s, SHUT_RD));
+	ck_assert_int_eq(poll(&(struct pollfd){ s, POLLRDHUP, 0 }, 1, 0), 1);
 	close(s);
 	ck_assert_int_eq(poll(&(struct pollfd){ l, POLLIN, 0 }, 1, PATIENCE_MS), 1);
 	s = accept(l, NULL, NULL);

@@ -320,7 +320,33 @@ START_TEST(numbers_taken)
 }
 END_TEST
 
+static void *accepts_none(void *l)
+{
+	fails(call_accept(*(int *)l), EINVAL);
+	return NULL;
+}
+
+/* It ends a wait in accept(), and refuses whoever comes. */
+START_TEST(listener_shut)
+{
+	int l = listener(0), c, s;
+	pthread_t t;
+
+	ok(shutdown(l, SHUT_WR)); /* changes nothing */
+	pair_open(l, &c, &s);
+	close(c);
+	close(s);
+	pthread_create(&t, NULL, accepts_none, &l);
+	ok(shutdown(l, SHUT_RDWR));
+	pthread_join(t, NULL);
+	connector(&c);
+	ck_assert_int_eq(c, -ECONNREFUSED);
+	close(l);
+}
+END_TEST
+
 void calls_listen(Suite *s)
 {
-	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken);
+	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken,
+		  listener_shut);
 }
