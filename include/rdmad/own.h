@@ -36,6 +36,8 @@ int rdmad_rs_unread(int fd);
  * EAGAIN: there is none.
  */
 int rdmad_rs_queued(int fd);
+/* A listener's clients need not wait for raccept() from now on; of those that are not beside a socket of TCP they never do.  -1: errno. */
+int rdmad_rs_early(int fd);
 /* In the type of rsocket(), by librspreload: it is beside a socket of TCP.  The program does not see it, and whom it refuses goes by TCP. */
 enum { RDMAD_BESIDE_TCP = 1 << 28 };
 

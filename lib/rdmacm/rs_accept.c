@@ -193,5 +193,18 @@ void rs_accept_begin(struct rsock *listen, int backlog)
 {
 	listen->state = RS_LISTEN;
 	listen->queue.most = backlog < 1 ? 1 : backlog < QUEUE_MAX ? (uint32_t)backlog : QUEUE_MAX;
-	rs_svc_listen(listen, early);
+	if (!listen->beside_tcp)
+		rs_svc_listen(listen, early);
+}
+
+EXPORT int rdmad_rs_early(int fd)
+{
+	struct rsock *rs = rs_lock(fd);
+
+	if (!rs)
+		return -1;
+	if (rs->state == RS_LISTEN)
+		rs_svc_listen(rs, early);
+	rs_unlock_put(rs);
+	return 0;
 }

@@ -173,13 +173,34 @@ void listeners_end(const struct sockaddr_storage *at)
 	}
 }
 
+/* Another process may be the one that accepts, as one that has the TCP side only: then a client would be connected in vain. */
 void listener_await(struct conn *c)
 {
 	if (__atomic_load_n(&c->awaited, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&c->lock);
 	__atomic_store_n(&c->awaited, true, __ATOMIC_RELAXED);
+	if (c->state == CONN_LISTEN)
+		rdmad_rs_early(conn_rfd(c));
 	pthread_mutex_unlock(&c->lock);
+}
+
+/* A program that connects to itself, maybe in the thread that is to accept. */
+static void listener_meet(const struct sockaddr *to)
+{
+	in_port_t port = port_of((const struct sockaddr_storage *)(const void *)to);
+	struct sockaddr_storage a;
+
+	for (int fd = 0; fd < conn_top(); fd++) {
+		struct conn *c = conn_at(fd) ? conn_get(fd) : NULL;
+		socklen_t len = sizeof(a);
+
+		if (c && conn_state(c) == CONN_LISTEN && !rgetsockname(conn_rfd(c), (struct sockaddr *)&a, &len) &&
+		    port_of(&a) == port)
+			rdmad_rs_early(conn_rfd(c));
+		if (c)
+			conn_put(c);
+	}
 }
 
 /* ---- accept ----------------------------------------------------------------------------------------------- */
@@ -373,6 +394,7 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	errno = ETIMEDOUT;
 	if (!peer_by_tcp(addr) && rsocket_make(c)) {
 		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
+		listener_meet(addr);
 		ret = rconnect(conn_rfd(c), addr, len);
 	}
 	if (ret && errno != EINPROGRESS) {

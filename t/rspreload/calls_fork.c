@@ -502,8 +502,36 @@ START_TEST(pass_on)
 }
 END_TEST
 
+/* A listener that is passed on is for who gets it, if nobody waits for it here. */
+START_TEST(pass_on_listener)
+{
+	int l, c, pair[2];
+	pid_t pid;
+
+	ok(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	pid = fork();
+	if (!pid) {
+		int s = accept(passed(pair[1]), NULL, NULL);
+
+		must(write(s, "worker", 6) == 6 && child_hears(s, "client"));
+		_exit(0);
+	}
+	l = listener(0);
+	pass(pair[0], l);
+	connector(&c);
+	ck_assert(is_tcp(c));
+	hear(c, "worker");
+	say(c, "client");
+	child_ended(pid);
+	close(pair[0]);
+	close(pair[1]);
+	finish(c, l);
+}
+END_TEST
+
 void calls_fork(Suite *s)
 {
 	SUITE_ADD(s, fork_for_each_client, fork_and_go_on, fork_and_close, fork_for_each_way, fork_bulk, fork_and_exec,
-		  fork_and_ask, fork_twice, fork_of_client, fork_and_reset, fork_late, standard_stream, pass_on);
+		  fork_and_ask, fork_twice, fork_of_client, fork_and_reset, fork_late, standard_stream, pass_on,
+		  pass_on_listener);
 }
