@@ -105,6 +105,26 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 	return ret;
 }
 
+/* Numbers that were listeners; some may be something else by now. */
+enum { HEARD = 64 };
+static int heard[HEARD];
+static unsigned heard_n; /* atomic */
+static pthread_mutex_t heard_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void listener_note(int fd)
+{
+	unsigned i = 0;
+
+	pthread_mutex_lock(&heard_lock);
+	while (i < heard_n && heard[i] != fd)
+		i++;
+	if (i < HEARD && i == heard_n) {
+		__atomic_store_n(&heard[i], fd, __ATOMIC_RELAXED);
+		__atomic_store_n(&heard_n, i + 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&heard_lock);
+}
+
 EXPORT int listen(int fd, int backlog)
 {
 	struct conn *c = conn_get(fd);
@@ -119,7 +139,10 @@ EXPORT int listen(int fd, int backlog)
 		__atomic_store_n(&c->state, CONN_LISTEN, __ATOMIC_RELEASE);
 		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
 		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) | O_NONBLOCK);
-		reg_dropped(fd, c); /* TCP is watched, too */
+		reg_dropped(fd, c);                                 /* TCP is watched, too */
+		if (__atomic_load_n(&c->awaited, __ATOMIC_RELAXED)) /* as of a socket that was registered before */
+			rdmad_rs_early(conn_rfd(c));
+		listener_note(fd);
 	} else {
 		reg_dropped(fd, c);
 		conn_drop(c);
@@ -189,10 +212,11 @@ void listener_await(struct conn *c)
 static void listener_meet(const struct sockaddr *to)
 {
 	in_port_t port = port_of((const struct sockaddr_storage *)(const void *)to);
-	struct sockaddr_storage a;
+	unsigned n = __atomic_load_n(&heard_n, __ATOMIC_ACQUIRE);
 
-	for (int fd = 0; fd < conn_top(); fd++) {
-		struct conn *c = conn_at(fd) ? conn_get(fd) : NULL;
+	for (unsigned i = 0; i < n; i++) {
+		struct conn *c = conn_get(__atomic_load_n(&heard[i], __ATOMIC_RELAXED));
+		struct sockaddr_storage a = { 0 };
 		socklen_t len = sizeof(a);
 
 		if (c && conn_state(c) == CONN_LISTEN && !rgetsockname(conn_rfd(c), (struct sockaddr *)&a, &len) &&
