@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 noinst_HEADERS += \
-	daemon/base/apart.h \
 	daemon/base/calls.def \
 	daemon/base/clock.h \
 	daemon/base/conf.def \
@@ -98,7 +97,6 @@ noinst_HEADERS += \
 # All of the daemon but main(), so that tests can link it.
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
-	daemon/base/apart.c \
 	daemon/base/clock.c \
 	daemon/base/conf.c \
 	daemon/base/conf_device.c \

@@ -23,7 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apart.h"
+#include <rdmad/apart.h>
+
 #include "log.h"
 
 #define STAGE_LEN   (128u * 1024)

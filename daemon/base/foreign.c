@@ -19,7 +19,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "apart.h"
+#include <rdmad/apart.h>
+
 #include "clock.h"
 #include "held.h"
 #include "log.h"

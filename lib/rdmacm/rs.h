@@ -65,8 +65,9 @@ struct rs_iomap_mr {
 
 struct ds;
 
-/* For a listener whose program does not come; has it waited for that?  When it is to be called again, of rs_now_ms(). */
 struct rsock;
+
+/* For a listener whose program does not come; has it waited for that?  When it is to be called again, of rs_now_ms(). */
 typedef int64_t rs_early(struct rsock *, bool waited);
 
 /* Of rs_svc.c, under its lock. */

@@ -119,6 +119,12 @@ static int accept_take(struct rsock *listen, struct rsock **out)
 	return 0;
 }
 
+static int accept_next(struct rsock *listen, struct rsock **out)
+{
+	*out = rs_accept_queued(listen);
+	return *out ? 0 : accept_take(listen, out);
+}
+
 EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	struct rsock *rs, *new = NULL;
@@ -128,16 +134,10 @@ EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 	rs = rs_lock(fd);
 	if (!rs)
 		return -1;
-	if (rs->state != RS_LISTEN)
-		err = rs->ds ? EOPNOTSUPP : EINVAL;
 	while (!err && !new) {
-		new = rs_accept_queued(rs);
-		if (!new)
-			err = accept_take(rs, &new);
+		err = rs->ds ? EOPNOTSUPP : rs->state == RS_LISTEN ? accept_next(rs, &new) : EINVAL;
 		if (err == EAGAIN && !rs->nonblock)
 			err = rs_wait(rs);
-		if (rs->state != RS_LISTEN && !new && !err)
-			err = EINVAL;
 	}
 	rs_unlock_put(rs);
 	if (err)

@@ -9,11 +9,11 @@
 #include "rs.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/apart.h>
 #include <rdmad/high.h>
 
 static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -178,21 +178,12 @@ static void *svc_run(void *arg)
 
 static int svc_start(void)
 {
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t t;
 	int err;
 
 	svc_kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (svc_kick < 0)
 		return errno;
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's threads */
-	err = pthread_create(&t, &attr, svc_run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	err = apart_run(svc_run, NULL);
 	if (err)
 		close(svc_kick);
 	svc_runs = !err;

@@ -15,6 +15,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include <rdmad/apart.h>
 #include <rdmad/high.h>
 
 enum { PART = 65536, TRIES = 16, OTHERS_MS = 10, EXIT_MS = 10000, LOOK_NS = 100000 };
@@ -221,23 +222,6 @@ static void *bridge_run(void *arg)
 
 /* ---- to make one ------------------------------------------------------------------------------------------ */
 
-int thread_begin(void *(*run)(void *), void *arg)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	pthread_t t;
-	int err;
-
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, &attr, run, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 /* Anybody may connect to a port; ours is the one with this address. */
 static int accept_from(int listen, const struct sockaddr_storage *want, socklen_t len)
 {
@@ -329,7 +313,7 @@ static int build(struct conn *c)
 	b->inner = heir_keep(pair[1]);
 	conn_hold(c);
 	bridge_add(b);
-	err = thread_begin(bridge_run, b);
+	err = apart_run(bridge_run, b);
 	if (err) {
 		bridge_take(b);
 		bridge_free(b);
@@ -366,15 +350,16 @@ void bridge_to(int fd, int rfd, int domain)
 	struct conn *c = conn_new(rfd, domain, CONN_TCP);
 	struct bridge *b = c ? bridge_new(c) : NULL;
 
-	if (!b) {
-		if (c)
-			conn_put(c);
+	if (!c)
+		rclose(rfd);
+	else if (!b)
+		conn_put(c);
+	if (!b)
 		return;
-	}
 	b->to_len = sizeof(b->to);
 	real()->getsockname(fd, (struct sockaddr *)&b->to, &b->to_len);
 	bridge_add(b);
-	if (!thread_begin(bridge_run, b))
+	if (!apart_run(bridge_run, b))
 		return;
 	bridge_take(b);
 	bridge_free(b);

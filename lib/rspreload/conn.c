@@ -178,18 +178,24 @@ void listener_leave(int fd, struct conn *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+static bool listens_at(const struct conn *c, in_port_t port)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t len = sizeof(a);
+
+	return conn_state(c) == CONN_LISTEN && !rgetsockname(conn_rfd(c), (struct sockaddr *)&a, &len) &&
+	       port_of(&a) == port;
+}
+
 void listeners_end(const struct sockaddr_storage *at)
 {
 	for (int fd = 0; fd < conn_top(); fd++) {
 		struct conn *c = conn_get(fd);
-		struct sockaddr_storage a = { 0 };
-		socklen_t len = sizeof(a);
 
 		if (!c)
 			continue;
 		pthread_mutex_lock(&c->lock);
-		if (c->state == CONN_LISTEN && !rgetsockname(conn_rfd(c), (struct sockaddr *)&a, &len) &&
-		    port_of(&a) == port_of(at))
+		if (listens_at(c, port_of(at)))
 			listener_end(fd, c);
 		pthread_mutex_unlock(&c->lock);
 		conn_put(c);
@@ -216,11 +222,8 @@ static void listener_meet(const struct sockaddr *to)
 
 	for (unsigned i = 0; i < n; i++) {
 		struct conn *c = conn_get(__atomic_load_n(&heard[i], __ATOMIC_RELAXED));
-		struct sockaddr_storage a = { 0 };
-		socklen_t len = sizeof(a);
 
-		if (c && conn_state(c) == CONN_LISTEN && !rgetsockname(conn_rfd(c), (struct sockaddr *)&a, &len) &&
-		    port_of(&a) == port)
+		if (c && listens_at(c, port))
 			rdmad_rs_early(conn_rfd(c));
 		if (c)
 			conn_put(c);
@@ -274,13 +277,14 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 		rfcntl(rfd, F_SETFL, O_NONBLOCK);
 	c = conn_add(fd, rfd, listen->domain, CONN_RDMA);
 	if (!c) {
+		rclose(rfd);
 		real()->close(fd);
 		return fail(ENOMEM);
 	}
 	c->accepted = true;
 	c->nonblock = flags & SOCK_NONBLOCK;
 	name_give(c->domain, &from, addr, len);
-	conn_standard(fd, fd);
+	conn_standard(fd);
 	return fd;
 }
 

@@ -158,8 +158,8 @@ struct conn {
 struct conn *conn_get(int fd);
 void conn_put(struct conn *);
 void conn_cancelled(void *conn);                             /* the same, of a thread that is cancelled */
-struct conn *conn_new(int rfd, int domain, enum conn_state); /* held; NULL: the rsocket is closed */
-/* The descriptor of a TCP socket gets an rsocket, which is the conn's from then on.  NULL: it has none. */
+struct conn *conn_new(int rfd, int domain, enum conn_state); /* held; NULL: the rsocket is the caller's */
+/* The descriptor of a TCP socket gets an rsocket, which is the conn's from then on.  NULL: it has none, and that is the caller's. */
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state);
 static inline enum conn_state conn_state(const struct conn *c) { return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE); }
 static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rfd, __ATOMIC_ACQUIRE); }
@@ -180,8 +180,8 @@ void conn_hold(struct conn *);
 void conn_bridged(struct conn *, int end);
 /* No call has it any more that began before that. */
 bool conn_alone(struct conn *);
-/* If new is that of a standard stream, which fd shall have: it is one of TCP from now on, over a bridge. */
-void conn_standard(int fd, int new);
+/* If the number is that of a standard stream, it is one of TCP from now on, over a bridge. */
+void conn_standard(int fd);
 /* CONNECTING: has it come to an end?  By TCP if it failed, or its time is up.  The thread is not cancelled meanwhile. */
 void conn_progress(int fd, struct conn *);
 /*
@@ -209,8 +209,6 @@ int bridge_open(struct conn *);
 /* Of an rsocket that nobody has accepted: it comes to the listener at fd. */
 void bridge_to(int fd, int rfd, int domain);
 void bridges_forget(void); /* in a child */
-/* A thread that no signal comes to, and nobody waits for: 0, or errno. */
-int thread_begin(void *(*run)(void *), void *arg);
 
 /* ---- addresses of what goes over a bridge, by its ends */
 struct names {

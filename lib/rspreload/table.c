@@ -214,11 +214,8 @@ struct conn *conn_new(int rfd, int domain, enum conn_state state)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
-	if (!c) {
-		if (rfd >= 0)
-			rclose(rfd);
+	if (!c)
 		return NULL;
-	}
 	c->refs = 1;
 	c->rfd = rfd;
 	c->end = -1;
@@ -230,14 +227,8 @@ struct conn *conn_new(int rfd, int domain, enum conn_state state)
 
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)
 {
-	struct conn *c;
+	struct conn *c = fd < FD_MAX ? conn_new(rfd, domain, state) : NULL;
 
-	if (fd >= FD_MAX) {
-		if (rfd >= 0)
-			rclose(rfd);
-		return NULL;
-	}
-	c = conn_new(rfd, domain, state);
 	if (!c)
 		return NULL;
 	table_put(fd, c);
@@ -341,6 +332,18 @@ long by_number(long nr, long a, long b, long c, long d, long e, long f)
 	return real()->syscall(nr, a, b, c, d, e, f);
 }
 
+/* By the numbers of standard streams the C library reads and writes, and programs that are executed. */
+void conn_standard(int fd)
+{
+	struct conn *c = fd >= 0 && fd <= STDERR_FILENO ? conn_get(fd) : NULL;
+
+	if (!c)
+		return;
+	if (conn_state(c) == CONN_RDMA)
+		bridge_open(c);
+	conn_put(c);
+}
+
 /* The new descriptor is what the old one is. */
 static int follow(int fd, int new)
 {
@@ -355,29 +358,14 @@ static int follow(int fd, int new)
 	}
 	table_put(new, c);
 	conn_put(c);
+	conn_standard(new);
 	return new;
-}
-
-/* By the numbers of standard streams the C library reads and writes, and programs that are executed. */
-void conn_standard(int fd, int new)
-{
-	struct conn *c = new >= 0 && new <= STDERR_FILENO &&is_owner() ? conn_get(fd) : NULL;
-
-	if (!c)
-		return;
-	if (conn_state(c) == CONN_RDMA)
-		bridge_open(c);
-	conn_put(c);
 }
 
 EXPORT int dup(int fd)
 {
-	int new;
-
 	will_take(fd);
-	new = follow(fd, real()->dup(fd));
-	conn_standard(new, new);
-	return new;
+	return follow(fd, real()->dup(fd));
 }
 
 EXPORT int dup2(int fd, int new)
@@ -385,7 +373,6 @@ EXPORT int dup2(int fd, int new)
 	int ret;
 
 	will_take(fd);
-	conn_standard(fd, new);
 	ret = real()->dup2(fd, new);
 	return fd == new ? ret : follow(fd, ret);
 }
@@ -393,7 +380,6 @@ EXPORT int dup2(int fd, int new)
 EXPORT int dup3(int fd, int new, int flags)
 {
 	will_take(fd);
-	conn_standard(fd, new);
 	return follow(fd, real()->dup3(fd, new, flags));
 }
 
@@ -432,8 +418,8 @@ static int any_fcntl(int fd, int cmd, void *arg)
 	struct conn *c;
 	int ret;
 
-	if (cmd == F_GETFD ||
-	    cmd == F_SETFD) /* of the number, as some programs set them all before they execute others */
+	/* Of the number, as some programs set them all before they execute others. */
+	if (cmd == F_GETFD || cmd == F_SETFD)
 		return real()->fcntl(fd, cmd, arg);
 	c = conn_get(fd);
 	if (!c)

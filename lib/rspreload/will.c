@@ -10,14 +10,14 @@
 
 #include <fcntl.h>
 
+#include <rdmad/apart.h>
 #include <rdmad/high.h>
 
 enum { ANSWER_S = 10 };
 
-enum will_op { WILL_TAKE, WILL_LEAVE };
-
+/* To take it, with a socket for the answer; without, to leave it. */
 struct will_msg {
-	int op, fd;
+	int fd;
 	bool shared; /* others may ask for it, too */
 };
 
@@ -107,7 +107,7 @@ static void will_do(struct will *w, const struct will_msg *m, int to)
 		g++;
 	if (g == w->gifts + w->n || !g->c)
 		return;
-	if (m->op == WILL_TAKE && to >= 0)
+	if (to >= 0)
 		answer(g->c, to);
 	if (!m->shared) {
 		conn_unwill(g->c);
@@ -198,7 +198,7 @@ pid_t will_fork(void)
 		real()->close(child_fd);
 	if (w && !pid)
 		free(w); /* the conns are the parent's */
-	else if (w && thread_begin(will_run, w))
+	else if (w && apart_run(will_run, w))
 		will_end(w);
 	pthread_mutex_unlock(&will_lock);
 	errno = err;
@@ -239,7 +239,7 @@ void will_closed(int sock)
 
 void will_leave(int fd)
 {
-	struct will_msg m = { WILL_LEAVE, fd, shared };
+	struct will_msg m = { fd, shared };
 
 	if (!shared)
 		send_with(wills[fd], &m, sizeof(m), -1);
@@ -248,7 +248,7 @@ void will_leave(int fd)
 /* The answer goes where nobody else reads, as the socket may be several processes'. */
 static bool ask(int fd, struct will_answer *a, int *end)
 {
-	struct will_msg m = { WILL_TAKE, fd, shared };
+	struct will_msg m = { fd, shared };
 	struct timeval limit = { ANSWER_S, 0 };
 	int pair[2];
 	bool is;

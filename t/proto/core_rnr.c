@@ -2,6 +2,15 @@
 /* core_rnr.c - receivers that are not ready. */
 #include "rig.h"
 
+/* As from b, which is not asked. */
+static void answer(struct rig *r, uint32_t psn, uint8_t syndrome)
+{
+	struct burst b = pkt_from(r, &r->b, OP_ACKNOWLEDGE, psn);
+
+	b.syndrome = syndrome;
+	pkt_give(r, &r->a, &b, NULL, 0);
+}
+
 /* RNR: nothing is executed; the sender waits its time, whatever sequence NAKs come meanwhile, and burns no retry. */
 START_TEST(rnr_waits_its_time) /* conf: rule 4.5 */
 {
@@ -19,9 +28,7 @@ START_TEST(rnr_waits_its_time) /* conf: rule 4.5 */
 	ck_assert_uint_eq(fault_n(&r.b, "RESP_RNR"), 1);
 	ck_assert_uint_eq(fault_n(&r.b, "RESP_GAP"), 0);
 	for (unsigned i = 0; i < 3; i++) { /* as rxe does for the packets behind it */
-		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, c.psn);
-		b.syndrome = 0x60;
-		pkt_give(&r, &r.a, &b, NULL, 0);
+		answer(&r, c.psn, 0x60);
 		ck_assert(!take(&r, &r.a, &b));
 	}
 	ck_assert_uint_eq(r.a.wc_n, 0);
@@ -58,15 +65,6 @@ START_TEST(rnr_exhausted) /* conf: rule 4.12 */
 	rig_fini(&r);
 }
 END_TEST
-
-/* As from b, which is not asked. */
-static void answer(struct rig *r, uint32_t psn, uint8_t syndrome)
-{
-	struct burst b = pkt_from(r, &r->b, OP_ACKNOWLEDGE, psn);
-
-	b.syndrome = syndrome;
-	pkt_give(r, &r->a, &b, NULL, 0);
-}
 
 /* A packet that crossed the NAK is refused, too: the time of the second one holds. */
 START_TEST(rnr_waits_for_the_last) /* conf: rule 4.5 */

@@ -267,7 +267,15 @@ START_TEST(fork_bulk)
 }
 END_TEST
 
-/* As inetd. */
+/* In a child, as of inetd. */
+static void executes(int fd, const char *program, const char *arg)
+{
+	must(dup2(fd, STDIN_FILENO) == STDIN_FILENO && dup2(fd, STDOUT_FILENO) == STDOUT_FILENO);
+	closefrom(STDERR_FILENO + 1);
+	execlp(program, program, arg, (char *)NULL);
+	_exit(1);
+}
+
 START_TEST(fork_and_exec)
 {
 	int l = listener(0), c, s;
@@ -275,12 +283,8 @@ START_TEST(fork_and_exec)
 
 	pair_open(l, &c, &s);
 	pid = fork();
-	if (!pid) {
-		must(dup2(s, STDIN_FILENO) == STDIN_FILENO && dup2(s, STDOUT_FILENO) == STDOUT_FILENO);
-		closefrom(STDERR_FILENO + 1);
-		execlp("cat", "cat", (char *)NULL);
-		_exit(1);
-	}
+	if (!pid)
+		executes(s, "cat", NULL);
 	close(s);
 	say(c, "echo");
 	hear(c, "echo");
@@ -307,11 +311,8 @@ START_TEST(fork_and_ask)
 
 	pair_open(l, &c, &s);
 	pid = fork();
-	if (!pid) {
-		must(dup2(s, STDIN_FILENO) == STDIN_FILENO && dup2(s, STDOUT_FILENO) == STDOUT_FILENO);
-		execl("/proc/self/exe", "calls", CALLS_ASK, (char *)NULL);
-		_exit(1);
-	}
+	if (!pid)
+		executes(s, "/proc/self/exe", CALLS_ASK);
 	close(s);
 	snprintf(want, sizeof(want), "client %u of %u.", (unsigned)port(c, getsockname),
 		 (unsigned)port(c, getpeername));

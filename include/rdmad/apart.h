@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* apart.c - see apart.h. */
-#include "apart.h"
+/* apart.h - threads that nobody waits for, as their work may never end.  Any thread. */
+#ifndef RDMAD_APART_H
+#define RDMAD_APART_H
 
 #include <pthread.h>
 #include <signal.h>
 
-int apart_run(void *(*fn)(void *), void *arg)
+/* Runs fn(arg) in a thread of its own, which takes no signals and leaves nothing when fn returns.  0 or errno. */
+static inline int apart_run(void *(*fn)(void *), void *arg)
 {
 	sigset_t all, old;
 	pthread_attr_t attr;
@@ -15,10 +17,12 @@ int apart_run(void *(*fn)(void *), void *arg)
 	if (err)
 		return err;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the control thread's */
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the other threads */
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	err = pthread_create(&t, &attr, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return err;
 }
+
+#endif
