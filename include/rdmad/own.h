@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct ibv_context;
 struct ibv_cq;
@@ -29,8 +30,20 @@ int rdmad_refused(struct ibv_context *, const char *call, int err, const char *t
  * an end.  POLLIN is told only if that is not the number any more.  -1: as ever.  Numbers of rsockets are set to what they are now.
  */
 int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came);
+/*
+ * Likewise, instead of a thread that would sleep until a stream has one of the events: the descriptors (-1: none) that are readable when
+ * it is to be looked at again.  Then, or before, rdmad_rs_awake().  -1: errno, EAGAIN: there is one.
+ */
+struct rdmad_rs_sleep {
+	struct pollfd p[3];
+	uint32_t gen;
+};
+int rdmad_rs_sleep(int fd, short events, int64_t came, struct rdmad_rs_sleep *);
+void rdmad_rs_awake(int fd, struct rdmad_rs_sleep *);
 /* Of librdmacm, for librspreload: how many bytes of a stream are there to be read.  -1: errno. */
 int rdmad_rs_unread(int fd);
+/* Likewise: of a stream, as rsend() of so many bytes of a file, from there on, or of those that it has.  Its own offset stays. */
+ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int flags);
 /*
  * Likewise: a socket of those that wait in a listener's queue, where no others come from then on; of requests none is taken.  -1: errno,
  * EAGAIN: there is none.

@@ -181,6 +181,8 @@ bool rs_can_send(struct rsock *);
 bool rs_sent_all(const struct rsock *);
 /* One message of at most len bytes that are in iov from *skip; how many were taken, or -1, errno. */
 ssize_t rs_push(struct rsock *, const struct iovec *iov, size_t skip, size_t len);
+/* The same of a file's, from there on; 0: it ends there. */
+ssize_t rs_push_file(struct rsock *, int file, off_t at, size_t len);
 /* A write of len bytes to where the peer mapped them; without a message. */
 ssize_t rs_push_to(struct rsock *, const void *buf, size_t len, uint64_t addr, uint32_t key);
 int rs_push_ctl(struct rsock *, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key);

@@ -120,6 +120,13 @@ static ssize_t sendm(int fd, const struct msghdr *m, int flags)
 	return n;
 }
 
+static ssize_t sent(struct rsock *rs, size_t done, int err)
+{
+	if (rs->held)
+		rs_svc_connect(rs); /* the program may not come back to learn of the RTU */
+	return told(rs, done, err);
+}
+
 static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 {
 	struct rsock *rs = io_lock(fd);
@@ -151,9 +158,7 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 		done += (size_t)part;
 		skip += (size_t)part;
 	}
-	if (rs->held)
-		rs_svc_connect(rs); /* the program may not come back to learn of the RTU */
-	return told(rs, done, err);
+	return sent(rs, done, err);
 }
 
 EXPORT ssize_t rsend(int fd, const void *buf, size_t len, int flags)
@@ -189,6 +194,27 @@ EXPORT ssize_t rwrite(int fd, const void *buf, size_t len) { return rsend(fd, bu
 EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n)
 {
 	return pieces_fit(n) ? sendv(fd, iov, n, 0) : fail(EINVAL);
+}
+
+/* Until all is sent, the file ends, or what does not wait would. */
+EXPORT ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int flags)
+{
+	struct rsock *rs = io_lock(fd);
+	size_t done = 0;
+	ssize_t part = 1;
+	int err = 0;
+
+	if (!rs)
+		return -1;
+	while (done < len && part && !err) {
+		err = send_ready(rs, flags);
+		part = err ? 0 : rs_push_file(rs, file, at + (off_t)done, len - done);
+		if (part < 0)
+			err = errno;
+		else
+			done += (size_t)part;
+	}
+	return sent(rs, done, err);
 }
 
 /* ---- receive -------------------------------------------------------------------------------- */

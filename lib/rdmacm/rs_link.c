@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <rdmad/high.h>
@@ -439,19 +440,26 @@ bool rs_sent_all(const struct rsock *rs)
 	return l->sq_free == rs->opts.sq_size && l->ctl_free == RS_CTL_N;
 }
 
-/* Copies to behind what is used, where there is room; the pieces that it is then in. */
-static int ring_fill(struct rs_link *l, const struct iovec *iov, size_t skip, size_t len, struct ibv_sge *sge)
+/* Where the next len bytes are written to, behind what is used; there is room. */
+static int ring_pieces(const struct rs_ring *r, size_t len, struct iovec *to)
 {
-	struct rs_ring *r = &l->send;
-	uint32_t at = r->tail, first;
-	size_t left = len;
+	size_t first = r->size - r->tail < len ? r->size - r->tail : len;
 
-	for (; left; iov++, skip = 0) {
+	to[0] = (struct iovec){ r->mem + r->tail, first };
+	to[1] = (struct iovec){ r->mem, len - first };
+	return to[1].iov_len ? 2 : 1;
+}
+
+static void ring_fill(const struct rs_ring *r, const struct iovec *iov, size_t skip, size_t len)
+{
+	uint32_t at = r->tail;
+
+	for (; len; iov++, skip = 0) {
 		size_t n = iov->iov_len - skip;
 		const uint8_t *from = (const uint8_t *)iov->iov_base + skip;
 
-		n = n < left ? n : left;
-		left -= n;
+		n = n < len ? n : len;
+		len -= n;
 		while (n) {
 			uint32_t part = r->size - at < n ? r->size - at : (uint32_t)n;
 
@@ -461,13 +469,23 @@ static int ring_fill(struct rs_link *l, const struct iovec *iov, size_t skip, si
 			n -= part;
 		}
 	}
-	first = r->size - r->tail < len ? r->size - r->tail : (uint32_t)len;
-	sge[0] = (struct ibv_sge){ (uintptr_t)r->mem + r->tail, first, l->mr->lkey };
-	sge[1] = (struct ibv_sge){ (uintptr_t)r->mem, (uint32_t)len - first, l->mr->lkey };
-	r->tail = at;
+}
+
+/* So many bytes that are written there are sent. */
+static int ring_post(struct rsock *rs, struct ibv_send_wr *wr, size_t len, struct rs_sge to)
+{
+	struct rs_link *l = &rs->link;
+	struct rs_ring *r = &l->send;
+	struct iovec v[2];
+	struct ibv_sge sge[2];
+	int n = ring_pieces(r, len, v);
+
+	for (int i = 0; i < n; i++)
+		sge[i] = (struct ibv_sge){ (uintptr_t)v[i].iov_base, (uint32_t)v[i].iov_len, l->mr->lkey };
+	r->tail = (uint32_t)((r->tail + len) % r->size);
 	r->used += (uint32_t)len;
 	l->sq_free--;
-	return sge[1].length ? 2 : 1;
+	return write_post(rs, wr, sge, n, to);
 }
 
 static size_t room(const struct rs_link *l, size_t len)
@@ -478,19 +496,20 @@ static size_t room(const struct rs_link *l, size_t len)
 	return n < len ? n : len;
 }
 
-ssize_t rs_push(struct rsock *rs, const struct iovec *iov, size_t skip, size_t len)
+static size_t room_there(const struct rs_link *l, size_t len)
+{
+	size_t n = room(l, len);
+
+	return n < l->cur.len ? n : l->cur.len;
+}
+
+static ssize_t push(struct rsock *rs, size_t n)
 {
 	struct rs_link *l = &rs->link;
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM };
-	size_t n = room(l, len);
-	struct ibv_sge sge[2];
-	int pieces;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .wr_id = WR_ID(WR_DATA, n) };
 
-	n = n < l->cur.len ? n : l->cur.len;
-	wr.wr_id = WR_ID(WR_DATA, n);
 	wr.imm_data = htonl(rs_msg(RS_OP_DATA, (uint32_t)n));
-	pieces = ring_fill(l, iov, skip, n, sge);
-	if (write_post(rs, &wr, sge, pieces, l->cur))
+	if (ring_post(rs, &wr, n, l->cur))
 		return fail(ECONNRESET);
 	l->cur.addr += n;
 	l->cur.len -= (uint32_t)n;
@@ -498,16 +517,31 @@ ssize_t rs_push(struct rsock *rs, const struct iovec *iov, size_t skip, size_t l
 	return (ssize_t)n;
 }
 
+ssize_t rs_push(struct rsock *rs, const struct iovec *iov, size_t skip, size_t len)
+{
+	size_t n = room_there(&rs->link, len);
+
+	ring_fill(&rs->link.send, iov, skip, n);
+	return push(rs, n);
+}
+
+ssize_t rs_push_file(struct rsock *rs, int file, off_t at, size_t len)
+{
+	struct iovec v[2];
+	int pieces = ring_pieces(&rs->link.send, room_there(&rs->link, len), v);
+	ssize_t n = preadv(file, v, pieces, at);
+
+	return n > 0 ? push(rs, (size_t)n) : n;
+}
+
 ssize_t rs_push_to(struct rsock *rs, const void *buf, size_t len, uint64_t addr, uint32_t key)
 {
-	struct rs_link *l = &rs->link;
-	size_t n = room(l, len);
+	size_t n = room(&rs->link, len);
 	struct iovec iov = { (void *)(uintptr_t)buf, n };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .wr_id = WR_ID(WR_DATA, n) };
-	struct ibv_sge sge[2];
-	int pieces = ring_fill(l, &iov, 0, n, sge);
 
-	if (write_post(rs, &wr, sge, pieces, (struct rs_sge){ addr, key, 0 }))
+	ring_fill(&rs->link.send, &iov, 0, n);
+	if (ring_post(rs, &wr, n, (struct rs_sge){ addr, key, 0 }))
 		return fail(ECONNRESET);
 	return (ssize_t)n;
 }

@@ -68,6 +68,35 @@ static short slot_ready(struct slot *t, short events)
 	return t->had == t->came ? (short)(r & ~(POLLIN | POLLRDNORM)) : r;
 }
 
+/* ---- one that somebody else looks after ----------------------------------------------------- */
+
+EXPORT int rdmad_rs_sleep(int fd, short events, int64_t came, struct rdmad_rs_sleep *s)
+{
+	struct rsock *rs = rs_lock(fd);
+	struct slot t = { .rs = rs, .had = came };
+
+	if (!rs)
+		return -1;
+	t.n = rs->linked && !rs->ds ? rs_sleep_begin(rs, s->p, &s->gen) : 0;
+	if (t.n && slot_ready(&t, events)) {
+		rs_sleeper_gone(rs, s->gen);
+		t.n = 0;
+	}
+	rs_unlock_put(rs);
+	return t.n ? 0 : fail(EAGAIN);
+}
+
+EXPORT void rdmad_rs_awake(int fd, struct rdmad_rs_sleep *s)
+{
+	struct rsock *rs = rs_lock(fd);
+
+	if (!rs)
+		return;
+	poll(s->p, RS_FDS, 0);
+	rs_sleep_end(rs, s->p, RS_FDS, s->gen);
+	rs_unlock_put(rs);
+}
+
 /* ---- one look at all ----------------------------------------------------------------------- */
 
 /* At what is in memory: how many are ready. */

@@ -85,7 +85,7 @@ static int bind_too(int fd, struct conn *c, bool any)
 		return 0;
 	if (conn_rfd(c) >= 0 && errno == EADDRINUSE && !any && !port_shared(fd))
 		return fail(EADDRINUSE);
-	reg_dropped(fd, c);
+	reg_dropped(c);
 	conn_drop(c);
 	return 0;
 }
@@ -139,12 +139,12 @@ EXPORT int listen(int fd, int backlog)
 		__atomic_store_n(&c->state, CONN_LISTEN, __ATOMIC_RELEASE);
 		rfcntl(conn_rfd(c), F_SETFL, O_NONBLOCK);
 		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) | O_NONBLOCK);
-		reg_dropped(fd, c);                                 /* TCP is watched, too */
+		reg_dropped(c);                                     /* TCP is watched, too */
 		if (__atomic_load_n(&c->awaited, __ATOMIC_RELAXED)) /* as of a socket that was registered before */
 			rdmad_rs_early(conn_rfd(c));
 		listener_note(fd);
 	} else {
-		reg_dropped(fd, c);
+		reg_dropped(c);
 		conn_drop(c);
 	}
 	conn_put(c);
@@ -339,7 +339,7 @@ static int connect_tcp(int fd, struct conn *c)
 	int ret = real()->connect(fd, (struct sockaddr *)&c->peer, c->peer_len), err = errno;
 
 	if (!ret || err == EINPROGRESS) {
-		reg_dropped(fd, c);
+		reg_dropped(c);
 		conn_drop(c);
 		errno = err;
 		return ret;
@@ -531,7 +531,7 @@ EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len) { return n
 EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len) { return name(fd, addr, len, true); }
 
 /* As TCP ends one that is not there yet, and a thread that waits for it hears that.  While that tries TCP, it is TCP's. */
-static bool connect_abort(int fd, struct conn *c)
+static bool connect_abort(struct conn *c)
 {
 	bool is;
 	int cancel;
@@ -542,7 +542,7 @@ static bool connect_abort(int fd, struct conn *c)
 	is = c->state == CONN_CONNECTING;
 	if (is) {
 		c->err = ECONNABORTED;
-		reg_dropped(fd, c);
+		reg_dropped(c);
 		conn_drop(c);
 	}
 	pthread_setcancelstate(cancel, NULL);
@@ -559,7 +559,7 @@ EXPORT int shutdown(int fd, int how)
 		conn_progress(fd, c);
 	if (c && conn_state(c) == CONN_RDMA)
 		ret = rshutdown(conn_rfd(c), how);
-	else if (!c || conn_state(c) != CONN_CONNECTING || !connect_abort(fd, c))
+	else if (!c || conn_state(c) != CONN_CONNECTING || !connect_abort(c))
 		ret = real()->shutdown(fd, how);
 	if (c && !ret && conn_state(c) == CONN_LISTEN && how != SHUT_WR) /* it listens no more */
 		conn_drop(c);

@@ -5,58 +5,65 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+enum { AT_EP, AT_IDLE, AT_REGS };
+
 struct view {
-	struct pollfd *p; /* p[0]: the instance; then the regs */
+	struct pollfd *p; /* the instance, that of the idle ones, and the regs */
 	int64_t *came;    /* of these, for rdmad_rpoll() */
-	struct conn **c;  /* held, of p[i + 1] */
-	int *fd;
+	struct reg **r;   /* held, of p[AT_REGS + i] */
 	uint32_t n;
 	int64_t due;
 };
 
 /* Locked. */
+static void view_add(struct view *v, struct reg *r)
+{
+	struct pollfd *p = &v->p[AT_REGS + v->n];
+	const struct conn *c = r->c;
+
+	reg_look(r, p, &v->came[AT_REGS + v->n]);
+	if (r->off || conn_state(c) == CONN_TCP || (r->told & (EPOLLHUP | EPOLLERR) && !p->events))
+		return;
+	if (conn_state(c) == CONN_FAILED)
+		v->due = 0;
+	if (conn_state(c) == CONN_CONNECTING) {
+		p->events = POLLOUT;
+		v->due = c->deadline < v->due ? c->deadline : v->due;
+	}
+	v->r[v->n++] = r;
+	r->refs++;
+}
+
+/* Locked. */
 static int view_open(struct view *v, const struct ep *ep)
 {
-	*v = (struct view){ .due = INT64_MAX };
-	v->p = calloc(ep->n + 1, sizeof(*v->p));
-	v->came = calloc(ep->n + 1, sizeof(*v->came));
-	v->c = calloc(ep->n + 1, sizeof(struct conn *));
-	v->fd = calloc(ep->n + 1, sizeof(*v->fd));
-	if (!v->p || !v->came || !v->c || !v->fd)
-		return ENOMEM;
-	v->p[0] = (struct pollfd){ ep->fd, POLLIN, 0 };
-	for (struct reg *r = ep->regs; r; r = r->next) {
-		uint32_t want = r->want.events & ~r->told & (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI);
-		bool quiet = r->told & (EPOLLHUP | EPOLLERR);
-		bool more = r->told & EPOLLIN && !quiet && conn_state(r->c) == CONN_RDMA;
+	size_t n = ep->looked.n + AT_REGS;
+	void *mem = calloc(n, sizeof(*v->came) + sizeof(struct reg *) + sizeof(*v->p));
 
-		if (r->off || conn_state(r->c) == CONN_TCP || (quiet && !want))
-			continue;
-		__atomic_add_fetch(&r->c->refs, 1, __ATOMIC_RELAXED);
-		v->c[v->n] = r->c;
-		v->fd[v->n++] = r->fd;
-		v->p[v->n] = (struct pollfd){ conn_look(r->c, r->fd), (short)(want | (more ? EPOLLIN : 0)), 0 };
-		v->came[v->n] = more ? r->came : -1;
-		if (conn_state(r->c) == CONN_FAILED)
-			v->due = 0;
-		if (conn_state(r->c) != CONN_CONNECTING)
-			continue;
-		v->p[v->n].events = POLLOUT;
-		v->due = r->c->deadline < v->due ? r->c->deadline : v->due;
-	}
+	*v = (struct view){ .due = INT64_MAX };
+	if (!mem)
+		return ENOMEM;
+	v->came = mem;
+	v->r = (void *)(v->came + n);
+	v->p = (void *)(v->r + n);
+	v->p[AT_EP] = (struct pollfd){ ep->fd, POLLIN, 0 };
+	v->p[AT_IDLE] = (struct pollfd){ ep->idle_fd, POLLIN, 0 };
+	for (struct reg *r = ep->looked.first; r; r = r->next)
+		view_add(v, r);
 	return 0;
 }
 
 static void view_close(struct view *v)
 {
+	struct reg_work w = { 0 };
 	int err = errno;
 
-	for (uint32_t i = 0; v->c && i < v->n; i++)
-		conn_put(v->c[i]);
-	free(v->p);
+	pthread_mutex_lock(&ep_lock);
+	for (uint32_t i = 0; i < v->n; i++)
+		reg_put(v->r[i], &w);
+	pthread_mutex_unlock(&ep_lock);
+	regs_work(&w);
 	free(v->came);
-	free(v->c);
-	free(v->fd);
 	errno = err;
 }
 
@@ -64,54 +71,47 @@ static void view_close(struct view *v)
 static void view_progress(struct view *v)
 {
 	for (uint32_t i = 0; i < v->n; i++)
-		if (conn_state(v->c[i]) == CONN_CONNECTING)
-			conn_progress(v->fd[i], v->c[i]);
+		if (conn_state(v->r[i]->c) == CONN_CONNECTING)
+			conn_progress(v->r[i]->fd, v->r[i]->c);
 }
 
-static uint32_t view_events(const struct view *v, uint32_t i, const struct reg *r)
+static uint32_t view_events(const struct view *v, uint32_t i)
 {
-	uint32_t has = (uint16_t)v->p[i + 1].revents, told = r->told;
+	const struct reg *r = v->r[i];
+	uint32_t has = (uint16_t)v->p[AT_REGS + i].revents, told = r->told;
 
-	switch (conn_state(v->c[i])) {
+	switch (conn_state(r->c)) {
 	case CONN_CONNECTING:
 	case CONN_TCP: return 0;
 	case CONN_FAILED: has = EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT; break;
 	default: break;
 	}
-	if (v->came[i + 1] > r->came) /* else another thread has told it */
+	if (v->came[AT_REGS + i] > r->came) /* else another thread has told it */
 		told &= ~(uint32_t)EPOLLIN;
 	return has & (r->want.events | EPOLLERR | EPOLLHUP) & ~told;
 }
 
 /* Locked.  The events of the rsockets, for the program. */
-static int view_collect(const struct view *v, struct ep *ep, struct epoll_event *out, int max)
+static int view_collect(const struct view *v, struct epoll_event *out, int max)
 {
 	int n = 0;
 
 	for (uint32_t i = 0; i < v->n && n < max; i++) {
-		struct reg **p, *r;
-		uint32_t has;
+		struct reg *r = v->r[i];
+		uint32_t has = r->list && !r->off ? view_events(v, i) : 0;
 
-		if (!v->p[i + 1].revents && conn_state(v->c[i]) != CONN_FAILED)
-			continue;
-		p = reg_at(ep, v->fd[i]);
-		r = *p;
-		has = r && r->c == v->c[i] ? view_events(v, i, r) : 0;
 		if (!has)
 			continue;
 		out[n].events = has;
 		out[n++].data = r->want.data;
+		r->quiet = 0;
 		if (r->want.events & EPOLLET)
 			r->told |= has;
 		if (has & EPOLLIN)
-			r->came = v->came[i + 1];
+			r->came = v->came[AT_REGS + i];
 		if (r->want.events & EPOLLONESHOT)
 			r->off = true;
-		*p = r->next; /* to the end: next time the others come first */
-		r->next = NULL;
-		while (*p)
-			p = &(*p)->next;
-		*p = r;
+		reg_move(r, r->list); /* to the end: next time the others come first */
 	}
 	return n;
 }
@@ -137,34 +137,31 @@ static int real_collect(const struct ep *ep, struct epoll_event *out, int max)
 /* The events of both, the instance's and the rsockets'. */
 static int collect(const struct view *v, struct ep *ep, struct epoll_event *out, int max)
 {
-	bool has = v->p[0].revents, behind;
+	bool has = v->p[AT_EP].revents, behind;
 	int n;
 
 	pthread_mutex_lock(&ep_lock);
 	behind = has && ep->behind;
 	ep->behind ^= has;
-	n = behind ? 0 : view_collect(v, ep, out, max);
+	n = behind ? 0 : view_collect(v, out, max);
 	pthread_mutex_unlock(&ep_lock);
 	if (has)
 		n += real_collect(ep, out + n, max - n);
 	if (!behind)
 		return n;
 	pthread_mutex_lock(&ep_lock);
-	n += view_collect(v, ep, out + n, max - n);
+	n += view_collect(v, out + n, max - n);
 	pthread_mutex_unlock(&ep_lock);
 	return n;
 }
 
 static void ep_drop(struct ep *ep)
 {
-	struct reg *dead = NULL;
-
 	if (!ep)
 		return;
 	pthread_mutex_lock(&ep_lock);
-	ep_put(ep, &dead);
+	ep_put(ep);
 	pthread_mutex_unlock(&ep_lock);
-	regs_bury(dead);
 }
 
 struct waiting {
@@ -190,12 +187,13 @@ static int sleep_for(struct waiting *w, int ms, const sigset_t *mask)
 	int n;
 
 	pthread_cleanup_push(wait_cancelled, w);
-	n = rs_poll_came(w->v.p, w->v.n + 1, ms, mask, w->v.came);
+	n = rs_poll_came(w->v.p, w->v.n + AT_REGS, ms, mask, w->v.came);
 	pthread_cleanup_pop(0);
 	return n;
 }
 
-static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t until, const sigset_t *mask)
+/* How many events.  *again: there is news of one that was idle. */
+static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t until, const sigset_t *mask, bool *again)
 {
 	int64_t end = until < 0 ? INT64_MAX : until, now = now_ms();
 	struct waiting w = { .ep = ep };
@@ -217,8 +215,14 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 	pthread_mutex_lock(&ep_lock);
 	waiter_gone(ep, w.gen);
 	pthread_mutex_unlock(&ep_lock);
-	if (n >= 0)
+	if (n >= 0) {
 		n = collect(&w.v, ep, out, max);
+		*again = w.v.p[AT_IDLE].revents;
+		if (*again)
+			idle_wake(ep);
+		if (n || end > now)
+			idle_rest(ep, w.v.r, w.v.n);
+	}
 	errno = err;
 	view_close(&w.v);
 	return n;
@@ -227,11 +231,13 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 static int wait_ms(struct ep *ep, struct epoll_event *out, int max, int ms, const sigset_t *mask)
 {
 	int64_t until = ms < 0 ? -1 : now_ms() + ms;
+	bool again;
 	int n;
 
-	do
-		n = wait_once(ep, out, max, until, mask);
-	while (!n && (until < 0 || now_ms() < until));
+	do {
+		again = false;
+		n = wait_once(ep, out, max, until, mask, &again);
+	} while (!n && (again || until < 0 || now_ms() < until));
 	return n;
 }
 

@@ -16,26 +16,6 @@ static bool is_rdma(int fd)
 	return is;
 }
 
-/* Until all is sent, the file ends, or a short write: what goes on with that is for the program to wait for. */
-static ssize_t send_from(int out, int in, off_t at, size_t len)
-{
-	char buf[65536];
-	size_t done = 0;
-	ssize_t n, sent = 0;
-
-	while (done < len) {
-		n = pread(in, buf, len - done < sizeof(buf) ? len - done : sizeof(buf), at + (off_t)done);
-		if (n > 0)
-			sent = write(out, buf, (size_t)n);
-		if (n <= 0 || sent < 0)
-			return done ? (ssize_t)done : n <= 0 ? n : sent;
-		done += (size_t)sent;
-		if (sent < n)
-			break;
-	}
-	return (ssize_t)done;
-}
-
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 {
 	off_t at;
@@ -46,7 +26,8 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 	at = offset ? *offset : lseek(in, 0, SEEK_CUR);
 	if (at < 0)
 		return fail(offset || errno == ESPIPE ? EINVAL : errno);
-	n = send_from(out, in, at, len);
+	if (!send_file(out, in, at, len, &n)) /* it is one of TCP by now */
+		return real()->sendfile(out, in, offset, len);
 	if (n > 0 && offset)
 		*offset += n;
 	if (n > 0 && !offset)

@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <signal.h>
 
+#include <rdmad/own.h>
+
 /*
  * Held, with an rsocket that data go by, or with none yet: then errno says why, and that is the call's.  NULL: the TCP
  * socket's turn.
@@ -215,29 +217,78 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int fl
 
 /* ---- send ----------------------------------------------------------------------------------------------- */
 
-static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
+static void send_count(struct conn *c)
 {
-	struct msghdr bare = { .msg_iov = m->msg_iov, .msg_iovlen = m->msg_iovlen };
-	ssize_t n;
-	int err;
-
-	if (conn_state(c) != CONN_RDMA)
-		return io_refuse(c);
 	__atomic_store_n(&c->sends, __atomic_load_n(&c->sends, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-	pthread_cleanup_push(conn_cancelled, c);
-	if (timed(c, c->send_ms, flags))
-		n = move(c, &bare, MSG_DONTWAIT, POLLOUT, c->send_ms, true);
-	else
-		n = rsendmsg(conn_rfd(c), &bare, flags & MSG_DONTWAIT);
-	pthread_cleanup_pop(0);
-	err = errno;
-	if (n < (ssize_t)total(m))
+}
+
+/* Of len bytes n were sent; errno. */
+static ssize_t sent(struct conn *c, ssize_t n, size_t len, int flags)
+{
+	int err = errno;
+
+	if (n < (ssize_t)len)
 		reg_seen(c, EPOLLOUT);
 	conn_put(c);
 	if (n < 0 && err == EPIPE && !(flags & MSG_NOSIGNAL))
 		raise(SIGPIPE);
 	errno = err;
 	return n;
+}
+
+static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
+{
+	struct msghdr bare = { .msg_iov = m->msg_iov, .msg_iovlen = m->msg_iovlen };
+	ssize_t n;
+
+	if (conn_state(c) != CONN_RDMA)
+		return io_refuse(c);
+	send_count(c);
+	pthread_cleanup_push(conn_cancelled, c);
+	if (timed(c, c->send_ms, flags))
+		n = move(c, &bare, MSG_DONTWAIT, POLLOUT, c->send_ms, true);
+	else
+		n = rsendmsg(conn_rfd(c), &bare, flags & MSG_DONTWAIT);
+	pthread_cleanup_pop(0);
+	return sent(c, n, total(m), flags);
+}
+
+/* Until all is sent, the file ends, or the time is up. */
+static ssize_t file_send(const struct conn *c, int in, off_t at, size_t len)
+{
+	bool limited = timed(c, c->send_ms, 0);
+	int64_t until = now_ms() + c->send_ms, left;
+	size_t done = 0;
+	ssize_t n;
+
+	for (;;) {
+		n = rdmad_rs_sendfile(conn_rfd(c), in, at + (off_t)done, len - done, limited ? MSG_DONTWAIT : 0);
+		done += n > 0 ? (size_t)n : 0;
+		left = until - now_ms();
+		if (!limited || !n || done == len || (n < 0 && errno != EAGAIN) || left <= 0)
+			break;
+		if (n < 0 && rs_wait_for(conn_rfd(c), POLLOUT, (int)left) < 0)
+			break;
+	}
+	return done ? (ssize_t)done : n;
+}
+
+bool send_file(int out, int in, off_t at, size_t len, ssize_t *n)
+{
+	struct conn *c = io_get(out, 0);
+
+	if (!c)
+		return false;
+	if (conn_state(c) != CONN_RDMA) {
+		*n = io_refuse(c);
+		return true;
+	}
+	send_count(c);
+	pthread_cleanup_push(conn_cancelled, c);
+	*n = file_send(c, in, at, len);
+	pthread_cleanup_pop(0);
+	*n = sent(c, *n, len, 0);
+	return true;
 }
 
 static ssize_t send_buf(struct conn *c, const void *buf, size_t len, int flags)

@@ -5,9 +5,12 @@ lib_rspreload_librspreload_la_SOURCES = \
 	lib/rspreload/bridge.c \
 	lib/rspreload/conn.c \
 	lib/rspreload/epoll.c \
+	lib/rspreload/epoll_idle.c \
+	lib/rspreload/epoll_reg.c \
 	lib/rspreload/epoll_wait.c \
 	lib/rspreload/file.c \
 	lib/rspreload/heir.c \
+	lib/rspreload/held.c \
 	lib/rspreload/io.c \
 	lib/rspreload/names.c \
 	lib/rspreload/opt.c \

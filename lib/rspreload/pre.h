@@ -8,13 +8,13 @@
  * Descriptors that are not in the table go straight to the C library, also the calls of the RDMA libraries below.
  *
  *	real.c		the C library's calls
- *	table.c		which descriptors have an rsocket; close, dup, fork
+ *	table.c		which descriptors have an rsocket; close, dup, fork;  held.c: by whom it is held
  *	heir.c		what a child has of its parent's listeners;  will.c: and connections
  *	bridge.c	a connection that another process has, too;  names.c: its addresses
  *	conn.c		socket ... accept, names;  peers.c: whom a client does not ask
  *	opt.c		options, flags
  *	io.c		data;  file.c: sendfile, fdopen, dprintf
- *	poll.c		poll, select;  epoll.c, epoll_wait.c (epoll.h)
+ *	poll.c		poll, select;  epoll.c, epoll_reg.c, epoll_wait.c, epoll_idle.c (epoll.h)
  */
 #ifndef RSPRELOAD_PRE_H
 #define RSPRELOAD_PRE_H
@@ -132,11 +132,12 @@ struct opt {
 };
 
 struct conn {
-	uint32_t refs;  /* atomic: descriptors, calls */
-	uint32_t fds;   /* descriptors; under table_lock */
-	uint32_t wills; /* children that may want it (will.c); under table_lock */
-	int end;        /* what is at its descriptors, if there is a bridge (bridge.c); else -1 */
-	int rfd;        /* atomic; -1: none yet, or any more */
+	uint32_t refs;    /* atomic: descriptors, calls */
+	uint32_t fds;     /* descriptors; under table_lock */
+	uint32_t wills;   /* children that may want it (will.c); under table_lock */
+	struct reg *regs; /* where it is registered (epoll.h) */
+	int end;          /* what is at its descriptors, if there is a bridge (bridge.c); else -1 */
+	int rfd;          /* atomic; -1: none yet, or any more */
 	int domain;
 	bool accepted;
 	pthread_mutex_t lock;       /* of what follows */
@@ -223,6 +224,9 @@ bool names_of(int fd, struct names *);                  /* false: it is none */
 void names_child(void);
 in_port_t port_of(const struct sockaddr_storage *); /* (at the same place in both families) */
 
+/* ---- data of a file, from there on; false: the socket is one of TCP */
+bool send_file(int out, int in, off_t at, size_t len, ssize_t *n);
+
 /* ---- numbers that are more than they look like, mostly by fork() */
 enum heir {
 	HEIR_NONE,
@@ -257,10 +261,10 @@ void heir_nonblock_set(int fd, bool on);
 int heir_accept(int fd, struct sockaddr *, socklen_t *, int flags);
 
 /* ---- epoll: what happens to a descriptor that is registered there */
-void reg_close(struct conn *);           /* its last descriptor is closed */
-bool reg_is_ep(int fd);                  /* not locked */
-void reg_close_ep(int fd);               /* a descriptor is closed: it may be an epoll's */
-void reg_dropped(int fd, struct conn *); /* its TCP socket takes its place */
+void reg_close(struct conn *);   /* its last descriptor is closed */
+bool reg_is_ep(int fd);          /* not locked */
+void reg_close_ep(int fd);       /* a descriptor is closed: it may be an epoll's */
+void reg_dropped(struct conn *); /* its TCP socket takes its place; a listener's is watched, too */
 /* Edge-triggered: these may be told again. */
 void reg_seen(struct conn *, uint32_t events);
 

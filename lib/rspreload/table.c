@@ -89,8 +89,6 @@ struct conn *conn_at(int fd) { return peek(fd); }
 
 int conn_top(void) { return __atomic_load_n(&top, __ATOMIC_RELAXED); }
 
-void conn_hold(struct conn *c) { __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED); }
-
 struct conn *conn_get(int fd)
 {
 	struct conn *c = peek(fd);
@@ -108,21 +106,6 @@ struct conn *conn_get(int fd)
 	pthread_mutex_unlock(&table_lock);
 	return c;
 }
-
-void conn_put(struct conn *c)
-{
-	int err = errno;
-
-	if (!__atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL)) {
-		if (conn_rfd(c) >= 0)
-			rclose(conn_rfd(c));
-		pthread_mutex_destroy(&c->lock);
-		free(c);
-	}
-	errno = err;
-}
-
-void conn_cancelled(void *conn) { conn_put(conn); }
 
 /* Locked.  The last one that may hand it out has gone. */
 static void end_close(struct conn *c)
@@ -169,8 +152,7 @@ void conn_bridged(struct conn *c, int end)
 			real()->dup3(end, fd, real()->fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
 	end_close(c);
 	pthread_mutex_unlock(&table_lock);
-	reg_dropped(-1, c);
-	reg_close(c);
+	reg_dropped(c);
 }
 
 bool conn_alone(struct conn *c)
@@ -208,21 +190,6 @@ static void table_put(int fd, struct conn *c)
 		__atomic_store_n(&top, fd + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&table[fd], c, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&table_lock);
-}
-
-struct conn *conn_new(int rfd, int domain, enum conn_state state)
-{
-	struct conn *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return NULL;
-	c->refs = 1;
-	c->rfd = rfd;
-	c->end = -1;
-	c->domain = domain;
-	c->state = state;
-	pthread_mutex_init(&c->lock, NULL);
-	return c;
 }
 
 struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)

@@ -81,6 +81,7 @@ int main(int argc, char **argv)
 	calls_epoll(s);
 	calls_file(s);
 	calls_fork(s);
+	calls_idle(s);
 	calls_listen(s);
 	calls_signal(s);
 	return suite_run(s);

@@ -35,6 +35,7 @@ void calls_data(Suite *);
 void calls_epoll(Suite *);
 void calls_file(Suite *);
 void calls_fork(Suite *);
+void calls_idle(Suite *);
 void calls_listen(Suite *);
 void calls_signal(Suite *);
 
