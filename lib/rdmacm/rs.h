@@ -131,9 +131,10 @@ struct rsock {
 	bool beside_tcp;       /* RDMAD_BESIDE_TCP */
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
-	int64_t came;          /* times that there was something new to read (rdmad_rpoll) */
-	bool end_said;         /* at exit(): nothing is sent behind it */
-	int64_t taken_ms;      /* of the thread that is in exit(): since when another one has the lock; 0: it has not */
+	bool spilt; /* CLOSED: what was sent is lost, or what came: it did not end, or something was sent behind that */
+	int64_t came;     /* times that there was something new to read (rdmad_rpoll) */
+	bool end_said;    /* at exit(): nothing is sent behind it */
+	int64_t taken_ms; /* of the thread that is in exit(): since when another one has the lock; 0: it has not */
 	int domain;
 	struct rs_opts opts;
 	struct rdma_event_channel *ch;
@@ -204,6 +205,14 @@ int rs_events(struct rsock *);
 static inline bool rs_connects(const struct rsock *rs) { return rs->state >= RS_ADDR && rs->state <= RS_CONNECTING; }
 /* Whether what is sent goes to the peer, now or when it is ready. */
 static inline bool rs_sends(const struct rsock *rs) { return rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING; }
+/*
+ * Beside TCP a peer that has closed is one that sends no more, until something was sent to it: that is lost, and what comes behind it is
+ * EPIPE.
+ */
+static inline bool rs_half(const struct rsock *rs)
+{
+	return rs->beside_tcp && rs->state == RS_CLOSED && !rs->wr_shut && !rs->spilt;
+}
 struct rdma_conn_param rs_conn_param(struct rs_hello *); /* for rdma_connect() and rdma_accept(); points to the hello */
 
 /*

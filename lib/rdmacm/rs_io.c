@@ -120,6 +120,16 @@ static ssize_t sendm(int fd, const struct msghdr *m, int flags)
 	return n;
 }
 
+/* Sent to a peer that has closed. */
+static bool spills(struct rsock *rs, int err)
+{
+	if (err != EPIPE || !rs_half(rs))
+		return false;
+	rs->spilt = true;
+	rs_wake(rs);
+	return true;
+}
+
 static ssize_t sent(struct rsock *rs, size_t done, int err)
 {
 	if (rs->held)
@@ -144,7 +154,11 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 	}
 	while (done < len) {
 		err = send_ready(rs, flags);
-		if (err)
+		if (err && spills(rs, err)) {
+			done = len;
+			err = 0;
+		}
+		if (err || done == len)
 			break;
 		while (skip >= iov->iov_len) {
 			skip -= iov->iov_len;

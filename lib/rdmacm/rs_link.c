@@ -219,6 +219,7 @@ void rs_break(struct rsock *rs, int err)
 	if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
 		return;
 	rs->err = err;
+	rs->spilt = err || !rs_sent_all(rs);
 	rs->state = RS_CLOSED;
 	rs->peer_shut = true;
 	rs->came++;

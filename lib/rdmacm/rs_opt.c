@@ -213,8 +213,12 @@ EXPORT int rgetpeername(int fd, struct sockaddr *addr, socklen_t *len)
 
 	if (!rs)
 		return -1;
+	if (rs->beside_tcp && rs->linked)
+		rs_events(rs);
 	if (rs->ds)
 		err = getpeername(fd, addr, len) ? errno : 0;
+	else if (rs->beside_tcp && rs->state == RS_CLOSED && rs->spilt)
+		err = ENOTCONN; /* as one of TCP that is reset */
 	else
 		err = rs->state < RS_ACCEPTING || rs->state == RS_FAILED ? ENOTCONN : 0;
 	if (!err && !rs->ds)

@@ -293,6 +293,8 @@ static struct known *name(const struct conn *c, int end)
 	if (rgetsockname(conn_rfd(c), (struct sockaddr *)&n.self, &self) ||
 	    rgetpeername(conn_rfd(c), (struct sockaddr *)&n.peer, &peer))
 		return NULL;
+	name_local6(c, &n.self);
+	name_local6(c, &n.peer);
 	return names_add(end, &n);
 }
 

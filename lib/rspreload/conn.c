@@ -70,6 +70,12 @@ static bool port_any(const struct sockaddr *addr)
 	return !((const struct sockaddr_in *)(const void *)addr)->sin_port;
 }
 
+static bool is_local6(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
+}
+
 /*
  * A port that is free for TCP may be taken for RDMA, where no two listeners share one; an address that no RDMA device has is
  * for TCP only, and so is a port that TCP has chosen and a client of RDMA has: the socket cannot be given another one.
@@ -81,6 +87,7 @@ static int bind_too(int fd, struct conn *c, bool any)
 
 	if (real()->getsockname(fd, (struct sockaddr *)&a, &len))
 		return -1;
+	c->local6 = is_local6((struct sockaddr *)&a);
 	if (rsocket_have(c) && !rbind(conn_rfd(c), (struct sockaddr *)&a, len))
 		return 0;
 	if (conn_rfd(c) >= 0 && errno == EADDRINUSE && !any && !port_shared(fd))
@@ -283,6 +290,8 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 	}
 	c->accepted = true;
 	c->nonblock = flags & SOCK_NONBLOCK;
+	c->local6 = listen->local6;
+	name_local6(c, &from);
 	name_give(c->domain, &from, addr, len);
 	conn_standard(fd);
 	return fd;
@@ -415,6 +424,7 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	int ret;
 
 	memcpy(&c->peer, addr, len);
+	c->local6 = is_local6(addr);
 	c->peer_len = len;
 	c->deadline = now_ms() + CONNECT_MS;
 	c->asked_ns = now_ns();
@@ -516,6 +526,7 @@ static int name(int fd, struct sockaddr *addr, socklen_t *len, bool peer)
 		ret = 0;
 	} else if (c && (conn_state(c) == CONN_RDMA || (conn_state(c) == CONN_CONNECTING && !peer))) {
 		ret = (peer ? rgetpeername : rgetsockname)(conn_rfd(c), (struct sockaddr *)&a, &n);
+		name_local6(c, &a);
 		if (!ret)
 			name_give(c->domain, &a, addr, len);
 	} else {

@@ -22,6 +22,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 in_port_t port_of(const struct sockaddr_storage *a) { return ((const struct sockaddr_in *)a)->sin_port; }
 
+void name_local6(const struct conn *c, struct sockaddr_storage *a)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = port_of(a), .sin6_addr = in6addr_loopback };
+
+	if (c->local6)
+		memcpy(a, &in6, sizeof(in6));
+}
+
 /* As the kernel says. */
 static bool ports(int fd, struct known *k)
 {

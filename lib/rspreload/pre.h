@@ -140,6 +140,7 @@ struct conn {
 	int rfd;          /* atomic; -1: none yet, or any more */
 	int domain;
 	bool accepted;
+	bool local6;                /* it is at ::1, which may be another address by RDMA (rdmad-run --own) */
 	pthread_mutex_t lock;       /* of what follows */
 	enum conn_state state;      /* atomic */
 	int err;                    /* FAILED: for SO_ERROR, once */
@@ -222,6 +223,8 @@ void names_forget(struct known *);                      /* or NULL */
 void names_export(int end, const struct names *);       /* in the environment */
 bool names_of(int fd, struct names *);                  /* false: it is none */
 void names_child(void);
+/* Of a conn that is at ::1 it is that. */
+void name_local6(const struct conn *, struct sockaddr_storage *);
 in_port_t port_of(const struct sockaddr_storage *); /* (at the same place in both families) */
 
 /* ---- data of a file, from there on; false: the socket is one of TCP */

@@ -350,15 +350,27 @@ END_TEST
 static volatile sig_atomic_t broken;
 static void on_pipe(int sig) { broken = sig; }
 
+/* As by TCP a peer's close() is an end; who sends nevertheless hears it behind the first time. */
 START_TEST(pipe_broken)
 {
 	int l = listener(0), c, s;
+	struct pollfd p;
+	struct sockaddr_in at;
+	socklen_t len = sizeof(at);
 	char b;
 
 	signal(SIGPIPE, on_pipe);
 	pair_open(l, &c, &s);
 	close(s);
 	ck_assert_int_eq(read(c, &b, 1), 0);
+	p = (struct pollfd){ c, 0, 0 };
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ok(getpeername(c, (struct sockaddr *)&at, &len));
+	say(c, "lost");
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	ck_assert_int_eq(p.revents, POLLHUP);
+	ck_assert_int_eq(broken, 0);
+	fails(getpeername(c, (struct sockaddr *)&at, &len), ENOTCONN);
 	fails((int)send(c, "x", 1, MSG_NOSIGNAL), EPIPE);
 	ck_assert_int_eq(broken, 0);
 	fails((int)send(c, "x", 1, 0), EPIPE);

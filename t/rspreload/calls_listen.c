@@ -345,8 +345,54 @@ START_TEST(listener_shut)
 }
 END_TEST
 
+static void is_local6(int (*name)(int, struct sockaddr *, socklen_t *), int fd, in_port_t port)
+{
+	struct sockaddr_in6 a = { 0 };
+	socklen_t len = sizeof(a);
+
+	ok(name(fd, (struct sockaddr *)&a, &len));
+	ck_assert_uint_eq(len, sizeof(a));
+	ck_assert(IN6_IS_ADDR_LOOPBACK(&a.sin6_addr));
+	ck_assert(!port || a.sin6_port == port);
+}
+
+/* The device has 127.0.0.1 only; who is at ::1 is told so, also by the names of a bridge. */
+START_TEST(local6)
+{
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT }, from = { 0 };
+	int l = socket(AF_INET6, SOCK_STREAM, 0), c = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK, 0), s, status;
+	socklen_t len = sizeof(at), from_len = sizeof(from);
+	struct pollfd p = { c, POLLOUT, 0 };
+
+	ok(bind(l, (struct sockaddr *)&at, sizeof(at)));
+	ok(listen(l, 1));
+	ok(getsockname(l, (struct sockaddr *)&at, &len));
+	fails(connect(c, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	s = accept(l, (struct sockaddr *)&from, &from_len);
+	ck_assert_int_ge(s, 0);
+	ck_assert(IN6_IS_ADDR_LOOPBACK(&from.sin6_addr));
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	is_local6(getpeername, c, at.sin6_port);
+	is_local6(getsockname, c, from.sin6_port);
+	is_local6(getpeername, s, from.sin6_port);
+	is_local6(getsockname, s, at.sin6_port);
+	if (!fork()) {
+		say(s, "child");
+		is_local6(getpeername, s, from.sin6_port);
+		_exit(0);
+	}
+	ok(fcntl(c, F_SETFL, 0));
+	hear(c, "child");
+	ck_assert_int_gt(wait(&status), 0);
+	ck_assert_int_eq(status, 0);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
 void calls_listen(Suite *s)
 {
 	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken,
-		  listener_shut);
+		  listener_shut, local6);
 }
