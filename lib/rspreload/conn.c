@@ -185,6 +185,17 @@ void listener_leave(int fd, struct conn *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+void conn_share(int fd, struct conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->state == CONN_OPEN) {
+		reg_dropped(c);
+		conn_drop(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	listener_leave(fd, c);
+}
+
 static bool listens_at(const struct conn *c, in_port_t port)
 {
 	struct sockaddr_storage a = { 0 };

@@ -336,7 +336,7 @@ static void pass_on(const struct msghdr *m)
 				continue;
 			if (conn_state(c) == CONN_RDMA)
 				bridge_open(c);
-			listener_leave(fd, c);
+			conn_share(fd, c);
 			conn_put(c);
 		}
 	}

@@ -194,6 +194,8 @@ int conn_settle(int fd, struct conn *, bool wait);
 int conn_err_take(struct conn *);
 /* The program waits for it: it is not left from now on.  Its state is looked at behind this. */
 void listener_await(struct conn *);
+/* Another process will have it, too, and may listen: what does not yet is one of TCP. */
+void conn_share(int fd, struct conn *);
 /* Another process will have it, too: a listener that is not awaited becomes one of TCP. */
 void listener_leave(int fd, struct conn *);
 /* Those at the port of that address become listeners of TCP. */

@@ -503,22 +503,11 @@ START_TEST(pass_on)
 }
 END_TEST
 
-/* A listener that is passed on is for who gets it, if nobody waits for it here. */
-START_TEST(pass_on_listener)
+/* The clients are TCP's, and whoever gets the listener's TCP side has them. */
+static void listener_passed(int l, int pair[2], pid_t pid)
 {
-	int l, c, pair[2];
-	pid_t pid;
+	int c;
 
-	ok(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
-	pid = fork();
-	if (!pid) {
-		int s = accept(passed(pair[1]), NULL, NULL);
-
-		must(write(s, "worker", 6) == 6 && child_hears(s, "client"));
-		_exit(0);
-	}
-	l = listener(0);
-	pass(pair[0], l);
 	connector(&c);
 	ck_assert(is_tcp(c));
 	hear(c, "worker");
@@ -528,11 +517,55 @@ START_TEST(pass_on_listener)
 	close(pair[1]);
 	finish(c, l);
 }
+
+static pid_t worker_start(int pair[2])
+{
+	pid_t pid;
+
+	ok(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	pid = fork();
+	if (!pid) {
+		int l = passed(pair[1]), s;
+
+		must(!listen(l, 1));
+		s = accept(l, NULL, NULL);
+		must(write(s, "worker", 6) == 6 && child_hears(s, "client"));
+		_exit(0);
+	}
+	return pid;
+}
+
+/* A listener that is passed on is for who gets it, if nobody waits for it here. */
+START_TEST(pass_on_listener)
+{
+	int pair[2], l;
+	pid_t pid = worker_start(pair);
+
+	l = listener(0);
+	pass(pair[0], l);
+	listener_passed(l, pair, pid);
+}
+END_TEST
+
+/* So is one that does not listen yet: either process may. */
+START_TEST(pass_on_bound)
+{
+	int pair[2], l = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+	pid_t pid = worker_start(pair);
+
+	addr = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	ok(bind(l, (struct sockaddr *)&addr, sizeof(addr)));
+	ok(getsockname(l, (struct sockaddr *)&addr, &len));
+	pass(pair[0], l);
+	ok(listen(l, 1));
+	listener_passed(l, pair, pid);
+}
 END_TEST
 
 void calls_fork(Suite *s)
 {
 	SUITE_ADD(s, fork_for_each_client, fork_and_go_on, fork_and_close, fork_for_each_way, fork_bulk, fork_and_exec,
 		  fork_and_ask, fork_twice, fork_of_client, fork_and_reset, fork_late, standard_stream, pass_on,
-		  pass_on_listener);
+		  pass_on_listener, pass_on_bound);
 }
