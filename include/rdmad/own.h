@@ -13,8 +13,11 @@ struct ibv_cq;
 
 extern const uint32_t rdmad_verbs_abi; /* RDMAD_ABI when it was compiled */
 
-/* Whether a poll would find nothing: neither a completion, nor that the daemon is gone. */
-bool rdmad_cq_quiet(struct ibv_cq *);
+/*
+ * 0: a poll would find nothing, neither a completion nor that the daemon is gone.  Else when the first of the completions was made, in ns
+ * of CLOCK_MONOTONIC, or some other number.
+ */
+int64_t rdmad_cq_since(struct ibv_cq *);
 
 /* All that a poll which finds nothing does besides: now and then the core is given away, for up to 0.2 ms.  Hold no lock. */
 void rdmad_cq_idle(struct ibv_cq *);
@@ -26,8 +29,8 @@ void rdmad_cq_look(struct ibv_cq *);
 int rdmad_refused(struct ibv_context *, const char *call, int err, const char *text);
 
 /*
- * ---- librdmacm.  As rpoll(); came has a number for each entry.  Of a stream it is how often there was something new to read: data,
- * an end.  POLLIN is told only if that is not the number any more.  -1: as ever.  Numbers of rsockets are set to what they are now.
+ * ---- librdmacm.  As rpoll(); came has a number for each entry.  Of a stream it is another, higher one whenever there is something new to
+ * read, data or an end; of two streams, what came later has the higher one.  POLLIN is told only if that is not the number any more.  -1: as ever.  Numbers of rsockets are set to what they are now.
  */
 int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came);
 /*

@@ -112,6 +112,7 @@ struct rs_link {
 	uint32_t give_at;   /* the half that is granted next */
 	uint32_t peer_sge;  /* in which entry of the peer's */
 	uint16_t got, told; /* data messages; how many had come at the last grant */
+	int64_t since;      /* what is taken now was there; of rdmad_cq_since() */
 
 	size_t grown; /* bytes, of both buffers */
 
@@ -132,7 +133,7 @@ struct rsock {
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
 	bool spilt; /* CLOSED: what was sent is lost, or what came: it did not end, or something was sent behind that */
-	int64_t came;     /* times that there was something new to read (rdmad_rpoll) */
+	int64_t came;     /* when there was something new to read, in ns, or later (rdmad_rpoll) */
 	bool end_said;    /* at exit(): nothing is sent behind it */
 	int64_t taken_ms; /* of the thread that is in exit(): since when another one has the lock; 0: it has not */
 	int domain;

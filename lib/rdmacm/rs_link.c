@@ -225,6 +225,8 @@ void rs_break(struct rsock *rs, int err)
 	rs->came++;
 }
 
+static void come(struct rsock *rs) { rs->came = rs->link.since > rs->came ? rs->link.since : rs->came + 1; }
+
 static int qp_state(struct rsock *rs, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr a = { .qp_state = state };
@@ -257,7 +259,7 @@ static void on_message(struct rsock *rs, uint32_t msg)
 		}
 		l->recv.used += value;
 		l->got++;
-		rs->came++;
+		come(rs);
 		return;
 	case RS_OP_SGL: l->seq_max = (uint16_t)value; return;
 	case RS_OP_IOMAP: /* the entry is looked up when it is needed */ return;
@@ -266,7 +268,7 @@ static void on_message(struct rsock *rs, uint32_t msg)
 			rs->state = RS_CLOSED;
 		if (value == RS_CTL_DISCONNECT || value == RS_CTL_SHUTDOWN)
 			rs->peer_shut = true;
-		rs->came++;
+		come(rs);
 		return;
 	}
 }
@@ -296,19 +298,26 @@ static void on_completion(struct rsock *rs, const struct ibv_wc *wc)
 		rs_break(rs, ECONNRESET);
 }
 
-int rs_progress_busy(struct rsock *rs)
+/* One completion; of the others that are there it would not be known when they came.  How many, or -1. */
+static int take(struct rsock *rs)
 {
-	struct ibv_wc wc[16];
-	int n, all = 0;
+	struct ibv_wc wc;
+	int n = ibv_poll_cq(rs->link.cq, 1, &wc);
 
-	if (!rs->linked)
-		return 0;
-	do {
-		n = ibv_poll_cq(rs->link.cq, ARRAY_N(wc), wc);
-		for (int i = 0; i < n; i++)
-			on_completion(rs, &wc[i]);
-		all += n > 0 ? n : 0;
-	} while (n == ARRAY_N(wc));
+	if (n > 0)
+		on_completion(rs, &wc);
+	return n;
+}
+
+static int take_all(struct rsock *rs)
+{
+	int n = take(rs), all = 0;
+
+	while (n > 0) {
+		all++;
+		rs->link.since = rdmad_cq_since(rs->link.cq);
+		n = rs->link.since ? take(rs) : 0;
+	}
 	if (n < 0)
 		rs_break(rs, EIO);
 	if (all) {
@@ -318,7 +327,20 @@ int rs_progress_busy(struct rsock *rs)
 	return all;
 }
 
-int rs_progress(struct rsock *rs) { return !rs->linked || rdmad_cq_quiet(rs->link.cq) ? 0 : rs_progress_busy(rs); }
+int rs_progress_busy(struct rsock *rs)
+{
+	if (!rs->linked)
+		return 0;
+	rs->link.since = rdmad_cq_since(rs->link.cq);
+	return take_all(rs);
+}
+
+int rs_progress(struct rsock *rs)
+{
+	if (rs->linked)
+		rs->link.since = rdmad_cq_since(rs->link.cq);
+	return rs->linked && rs->link.since ? take_all(rs) : 0;
+}
 
 /* ---- what is sent --------------------------------------------------------------------------- */
 

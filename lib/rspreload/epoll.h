@@ -33,6 +33,7 @@ struct reg {
 	struct epoll_event want;
 	uint32_t told;  /* edge-triggered */
 	int64_t came;   /* of rdmad_rpoll(), when EPOLLIN was told */
+	int64_t turn;   /* when it was last told of, as came counts: it comes behind what was there by then */
 	bool off;       /* one-shot, and it has shot */
 	bool moves;     /* a thread makes it idle, or has it looked at again, without the lock; */
 	bool stirred;   /* and meanwhile it has changed */
@@ -47,6 +48,7 @@ struct ep {
 	int idle_fd;   /* the kernel's instance of those that are idle; -1: none yet */
 	uint32_t refs; /* the list of them, registrations, and calls */
 	struct regs looked, idle;
+	int64_t turn; /* the latest of them */
 	bool behind; /* the rsockets, next time: which are told of first changes, as there may be room for one event only */
 	uint32_t waiters, stale, gen; /* threads since the last change; those that have not seen it */
 };
@@ -85,8 +87,8 @@ void reg_wake_later(struct reg *, struct reg_work *); /* such one: the kernel ha
 void reg_unwatch(struct reg *);                       /* the same at once */
 void regs_work(struct reg_work *);
 
-/* ---- epoll_idle.c; not locked.  Of which there is news is looked at. */
-void idle_wake(struct ep *);
+/* ---- epoll_idle.c; not locked.  Of which there is news is looked at; whether there is such. */
+bool idle_wake(struct ep *);
 /* After a wait: those that had no event for long are idle from now on. */
 void idle_rest(struct ep *, struct reg *const *, uint32_t n);
 

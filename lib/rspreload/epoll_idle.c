@@ -31,20 +31,23 @@ static bool reg_watch(struct reg *r, const struct pollfd *p, int64_t came)
 
 /* ---- there is news ------------------------------------------------------------------------------------------ */
 
-void idle_wake(struct ep *ep)
+bool idle_wake(struct ep *ep)
 {
 	struct epoll_event e[NEWS];
 	struct reg_work w = { 0 };
+	bool any;
 	int n;
 
 	pthread_mutex_lock(&ep_lock); /* until then those of which the kernel knows are there */
 	n = (int)real()->syscall(SYS_epoll_pwait, ep->idle_fd, e, NEWS, 0, NULL, 0);
 	for (int i = 0; i < n; i++)
 		reg_stir(e[i].data.ptr, &w);
-	if (w.wake)
+	any = w.wake;
+	if (any)
 		ep_kick(ep);
 	pthread_mutex_unlock(&ep_lock);
 	regs_work(&w);
+	return any;
 }
 
 /* ---- there is none ------------------------------------------------------------------------------------------ */

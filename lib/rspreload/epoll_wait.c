@@ -7,10 +7,16 @@
 
 enum { AT_EP, AT_IDLE, AT_REGS };
 
+struct ready {
+	int64_t order;
+	uint32_t i, has;
+};
+
 struct view {
 	struct pollfd *p; /* the instance, that of the idle ones, and the regs */
 	int64_t *came;    /* of these, for rdmad_rpoll() */
 	struct reg **r;   /* held, of p[AT_REGS + i] */
+	struct ready *ready;
 	uint32_t n;
 	int64_t due;
 };
@@ -38,13 +44,14 @@ static void view_add(struct view *v, struct reg *r)
 static int view_open(struct view *v, const struct ep *ep)
 {
 	size_t n = ep->looked.n + AT_REGS;
-	void *mem = calloc(n, sizeof(*v->came) + sizeof(struct reg *) + sizeof(*v->p));
+	void *mem = calloc(n, sizeof(*v->came) + sizeof(*v->ready) + sizeof(struct reg *) + sizeof(*v->p));
 
 	*v = (struct view){ .due = INT64_MAX };
 	if (!mem)
 		return ENOMEM;
 	v->came = mem;
-	v->r = (void *)(v->came + n);
+	v->ready = (void *)(v->came + n);
+	v->r = (void *)(v->ready + n);
 	v->p = (void *)(v->r + n);
 	v->p[AT_EP] = (struct pollfd){ ep->fd, POLLIN, 0 };
 	v->p[AT_IDLE] = (struct pollfd){ ep->idle_fd, POLLIN, 0 };
@@ -91,29 +98,58 @@ static uint32_t view_events(const struct view *v, uint32_t i)
 	return has & (r->want.events | EPOLLERR | EPOLLHUP) & ~told;
 }
 
-/* Locked.  The events of the rsockets, for the program. */
-static int view_collect(const struct view *v, struct epoll_event *out, int max)
+/* Locked.  It is told of. */
+static struct epoll_event reg_tell(struct reg *r, uint32_t has, int64_t came)
 {
-	int n = 0;
+	r->quiet = 0;
+	r->turn = r->ep->turn;
+	if (r->want.events & EPOLLET)
+		r->told |= has;
+	if (has & EPOLLIN)
+		r->came = came;
+	if (r->want.events & EPOLLONESHOT)
+		r->off = true;
+	reg_move(r, r->list); /* to the end: of those that came at once, the others come first next time */
+	return (struct epoll_event){ .events = has, .data = r->want.data };
+}
 
-	for (uint32_t i = 0; i < v->n && n < max; i++) {
-		struct reg *r = v->r[i];
+/* When it had its turn, or what is to be told has come. */
+static int64_t order_of(const struct view *v, uint32_t i)
+{
+	return v->came[AT_REGS + i] > v->r[i]->turn ? v->came[AT_REGS + i] : v->r[i]->turn;
+}
+
+static int earlier(const void *a, const void *b)
+{
+	const struct ready *x = a, *y = b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Locked.  The events of the rsockets, for the program: what has come first is told first. */
+static int view_collect(const struct view *v, struct ep *ep, struct epoll_event *out, int max)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->n; i++) {
+		const struct reg *r = v->r[i];
 		uint32_t has = r->list && !r->off ? view_events(v, i) : 0;
 
-		if (!has)
-			continue;
-		out[n].events = has;
-		out[n++].data = r->want.data;
-		r->quiet = 0;
-		if (r->want.events & EPOLLET)
-			r->told |= has;
-		if (has & EPOLLIN)
-			r->came = v->came[AT_REGS + i];
-		if (r->want.events & EPOLLONESHOT)
-			r->off = true;
-		reg_move(r, r->list); /* to the end: next time the others come first */
+		if (has)
+			v->ready[n++] = (struct ready){ order_of(v, i), i, has };
 	}
-	return n;
+	if (n > 1)
+		qsort(v->ready, n, sizeof(*v->ready), earlier);
+	for (uint32_t k = 0; k < n; k++)
+		ep->turn = v->ready[k].order > ep->turn ? v->ready[k].order : ep->turn;
+	ep->turn++;
+	n = n < (uint32_t)max ? n : (uint32_t)max;
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t i = v->ready[k].i;
+
+		out[k] = reg_tell(v->r[i], v->ready[k].has, v->came[AT_REGS + i]);
+	}
+	return (int)n;
 }
 
 /* Without our own event. */
@@ -143,14 +179,14 @@ static int collect(const struct view *v, struct ep *ep, struct epoll_event *out,
 	pthread_mutex_lock(&ep_lock);
 	behind = has && ep->behind;
 	ep->behind ^= has;
-	n = behind ? 0 : view_collect(v, out, max);
+	n = behind ? 0 : view_collect(v, ep, out, max);
 	pthread_mutex_unlock(&ep_lock);
 	if (has)
 		n += real_collect(ep, out + n, max - n);
 	if (!behind)
 		return n;
 	pthread_mutex_lock(&ep_lock);
-	n += view_collect(v, out + n, max - n);
+	n += view_collect(v, ep, out + n, max - n);
 	pthread_mutex_unlock(&ep_lock);
 	return n;
 }
@@ -197,6 +233,7 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 {
 	int64_t end = until < 0 ? INT64_MAX : until, now = now_ms();
 	struct waiting w = { .ep = ep };
+	bool idle;
 	int err, n;
 
 	pthread_mutex_lock(&ep_lock);
@@ -214,15 +251,14 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 		view_progress(&w.v);
 	pthread_mutex_lock(&ep_lock);
 	waiter_gone(ep, w.gen);
+	idle = ep->idle.n;
 	pthread_mutex_unlock(&ep_lock);
-	if (n >= 0) {
-		n = collect(&w.v, ep, out, max);
-		*again = w.v.p[AT_IDLE].revents;
-		if (*again)
-			idle_wake(ep);
-		if (n || end > now)
-			idle_rest(ep, w.v.r, w.v.n);
-	}
+	if (n > 0 && idle) /* they may have had theirs before */
+		*again = idle_wake(ep);
+	if (n >= 0)
+		n = *again ? 0 : collect(&w.v, ep, out, max);
+	if (n > 0 || (!n && end > now))
+		idle_rest(ep, w.v.r, w.v.n);
 	errno = err;
 	view_close(&w.v);
 	return n;

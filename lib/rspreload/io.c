@@ -219,7 +219,11 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int fl
 
 static void send_count(struct conn *c)
 {
-	__atomic_store_n(&c->sends, __atomic_load_n(&c->sends, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+	uint32_t n = __atomic_load_n(&c->sends, __ATOMIC_RELAXED) + 1;
+
+	__atomic_store_n(&c->sends, n, __ATOMIC_RELAXED);
+	if (c->there_ns)
+		peer_sent(&c->peer, n);
 }
 
 /* Of len bytes n were sent; errno. */

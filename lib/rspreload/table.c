@@ -250,7 +250,7 @@ void conn_forget(int fd)
 		return;
 	if (last) {
 		reg_close(c);
-		if (c->there_ns && conn_state(c) == CONN_RDMA)
+		if (c->there_ns)
 			peer_lived(&c->peer, c->there_ns - c->asked_ns, now_ns() - c->there_ns, c->sends);
 	}
 	conn_put(c);

@@ -438,15 +438,19 @@ static void qp_settle(struct rd_cq *cq, struct rd_qp *qp, const struct cqe *e)
 	}
 }
 
-EXPORT bool rdmad_cq_quiet(struct ibv_cq *ibcq)
+EXPORT int64_t rdmad_cq_since(struct ibv_cq *ibcq)
 {
 	struct rd_cq *cq = to_cq(ibcq);
-	bool quiet;
+	int64_t since = 0;
 
 	cq_lock(cq);
-	quiet = cq_is_empty(cq);
+	if (!cq_is_empty(cq)) {
+		struct ring *r = &cq->cur->ring;
+
+		since = cur_used(r) ? (int64_t)((struct cqe *)ring_slot(r, r->pos))->time_ns : 1;
+	}
 	cq_unlock(cq);
-	return quiet;
+	return since;
 }
 
 struct cqe *cqe_next(struct rd_cq *cq)

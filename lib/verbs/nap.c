@@ -138,7 +138,7 @@ bool nap(struct rd_cq *cq, uint64_t now)
 	spell.by = cq;
 	spell.others = 0;
 	bell_nap(b);
-	if (rdmad_cq_quiet(&cq->cq))
+	if (!rdmad_cq_since(&cq->cq))
 		syscall(SYS_futex, &b->naps, FUTEX_WAIT, 1, most, NULL, 0);
 	errno = err;
 	return true;

@@ -198,4 +198,31 @@ START_TEST(brief)
 }
 END_TEST
 
-void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted, brief); }
+/* But not while there is a connection to it that is in use: what is said by several would come in another order than it was said. */
+START_TEST(brief_beside)
+{
+	int l = listener(0), n = 0, c, s, times;
+	pthread_t t;
+
+	pair_open(l, &c, &s);
+	for (int i = 0; i < 5; i++) {
+		say(c, "x");
+		hear(s, "x");
+	}
+	pthread_create(&t, NULL, accepts, &l);
+	for (times = 0; times < 40; times++)
+		n += connects_by_tcp();
+	ck_assert_int_eq(n, 0);
+	close(c);
+	close(s);
+	for (n = 0; n < PATIENCE_MS && !connects_by_tcp(); n++)
+		;
+	ck_assert_int_lt(n, PATIENCE_MS);
+	__atomic_store_n(&served, true, __ATOMIC_RELAXED);
+	connects_by_tcp();
+	pthread_join(t, NULL);
+	close(l);
+}
+END_TEST
+
+void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted, brief, brief_beside); }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "t/late.h"
@@ -320,6 +321,49 @@ START_TEST(epoll_turns)
 }
 END_TEST
 
+static void say_there(int from, int to)
+{
+	int n = 0;
+
+	say(from, "x");
+	for (int i = 0; i < PATIENCE_MS && !n; i++) {
+		ok(ioctl(to, FIONREAD, &n));
+		usleep(n ? 0 : 1000);
+	}
+	ck_assert_int_eq(n, 1);
+}
+
+/* The socket that has something first is told of first, whichever had something before. */
+START_TEST(epoll_order)
+{
+	int l = listener(0), ep = epoll_create1(0), c[4], s[4];
+	struct epoll_event e[4] = { { .events = EPOLLIN } };
+
+	for (unsigned i = 0; i < 4; i++) {
+		pair_open(l, &c[i], &s[i]);
+		e->data.u64 = i;
+		ok(epoll_ctl(ep, EPOLL_CTL_ADD, s[i], e));
+	}
+	for (unsigned round = 0; round < 24; round++) {
+		unsigned first = round % 4, step = round % 3 == 2 ? 3 : 1;
+
+		for (unsigned i = 0; i < 4; i++)
+			say_there(c[(first + i * step) % 4], s[(first + i * step) % 4]);
+		ck_assert_int_eq(epoll_wait(ep, e, 4, PATIENCE_MS), 4);
+		for (unsigned i = 0; i < 4; i++) {
+			ck_assert_uint_eq(e[i].data.u64, (first + i * step) % 4);
+			hear(s[i], "x");
+		}
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		close(c[i]);
+		close(s[i]);
+	}
+	close(l);
+	close(ep);
+}
+END_TEST
+
 struct early {
 	int ep, fd;
 	bool connected;
@@ -373,5 +417,5 @@ END_TEST
 void calls_epoll(Suite *s)
 {
 	SUITE_ADD(s, epoll_early, epolls, epoll_end, epoll_edge, epoll_unwaited, epoll_threads, epoll_waiters,
-		  epoll_fork, epoll_turns);
+		  epoll_fork, epoll_turns, epoll_order);
 }

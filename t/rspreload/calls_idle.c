@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "t/late.h"
@@ -191,6 +192,33 @@ START_TEST(idle_changes)
 }
 END_TEST
 
+static void comes(const struct crowd *t, int i)
+{
+	int n = 0;
+
+	say(t->c[i], "x");
+	for (int k = 0; k < PATIENCE_MS && !n; k++) {
+		ok(ioctl(t->s[i], FIONREAD, &n));
+		usleep(n ? 0 : 1000);
+	}
+	ck_assert_int_eq(n, 1);
+}
+
+/* One that was idle, and is heard of before one that is looked at, is told of before it. */
+START_TEST(idle_order)
+{
+	struct crowd t;
+
+	crowd_open(&t, EPOLLIN);
+	comes(&t, 5);
+	comes(&t, 0);
+	tells(&t, EPOLLIN, 5);
+	hear(t.s[5], "x");
+	tells(&t, EPOLLIN, 0);
+	crowd_close(&t);
+}
+END_TEST
+
 struct one {
 	int ep;
 	pid_t tid;
@@ -261,4 +289,4 @@ START_TEST(idle_fork)
 }
 END_TEST
 
-void calls_idle(Suite *s) { SUITE_ADD(s, idle_data, idle_edge, idle_changes, idle_threads, idle_fork); }
+void calls_idle(Suite *s) { SUITE_ADD(s, idle_data, idle_edge, idle_changes, idle_order, idle_threads, idle_fork); }

@@ -18,7 +18,7 @@
 #define AT (1000ull * MS) /* when the thread begins to yield */
 
 /* In place of cq.c's: something has come, so that no nap lasts. */
-bool rdmad_cq_quiet(struct ibv_cq *) { return false; }
+int64_t rdmad_cq_since(struct ibv_cq *) { return 1; }
 
 static uint64_t tick_ns = AT;
 static bool long_yield;
