@@ -72,6 +72,7 @@ struct ctx {
 	struct shmem bell_shm;
 	unsigned bell_slot; /* bells.c's: of the futex; 0: none */
 	int kick_fd;        /* eventfd of this program only; -1: not needed here any more */
+	uint32_t sq_last;   /* the latest ring_hdr.rung that was seen */
 	uint32_t first;     /* the bell number whose sends are taken first: after the last one served */
 	bool skips;         /* some QP's sq_skipped is not 0 */
 	bool bye;           /* MSG_BYE: its end is orderly */

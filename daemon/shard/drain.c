@@ -31,6 +31,7 @@
 #define TURN_RECVS  16384u /* of one context in one turn */
 #define TURN_SENDS  1024u  /* likewise; of all of a user's, if there are others: share.h */
 #define QUEUE_SENDS 128u   /* of one queue in one turn */
+#define FEW         32u    /* queues of a context that are served in the order in which they were rung */
 
 /* ---- bells --------------------------------------------------------------------- */
 
@@ -183,6 +184,10 @@ static bool ctx_recvs(struct ctx *c, mono_t now)
 
 static void qp_sends_note(struct ctx_qp *qp, mono_t now)
 {
+	bool empty = qp->sq_seen == qp->sq.pos;
+	struct ctx *c = qp->obj.ctx;
+	uint32_t rung;
+
 	if (qp->sq_broken)
 		return;
 	if (ring_used(&qp->sq) == UINT32_MAX) {
@@ -192,6 +197,12 @@ static void qp_sends_note(struct ctx_qp *qp, mono_t now)
 		return;
 	}
 	qp->sq_seen = qp->sq.seen;
+	rung = RING_LOAD(&qp->sq.hdr->rung);
+	if (rung != qp->sq_rung && empty) /* else it waits for its turn already */
+		qp->sq_place = rung;
+	qp->sq_rung = rung;
+	if ((int32_t)(rung - c->sq_last) > 0)
+		c->sq_last = rung;
 }
 
 /* true: there may be some. */
@@ -252,19 +263,47 @@ static uint32_t sends_take(struct ctx *c, struct ctx_qp *qp, uint32_t max, mono_
 	return n;
 }
 
-/* More receives must be taken first: 0, and ctx_pending() stays true. */
-static uint32_t ctx_sends(struct ctx *c, mono_t now)
+/* The sends of queue q: how many were taken. */
+static uint32_t queue_sends(struct ctx *c, uint32_t q, uint32_t max, mono_t now)
 {
-	uint32_t most, left, start = c->first, from = start, q;
+	struct ctx_qp *qp = queue_of(c, q).qp;
+	uint32_t n = qp ? sends_take(c, qp, max, now) : 0;
+
+	if (!qp || qp->sq_broken || __atomic_load_n(&qp->sq.hdr->prod, __ATOMIC_SEQ_CST) == qp->sq.pos)
+		pend_clear(c, q);
+	else if (n)
+		qp->sq_place = c->sq_last;
+	return n;
+}
+
+/* The queues that have sends, in the order in which they were rung; how many, or 0: none, or more than FEW. */
+static unsigned queues_few(const struct ctx *c, uint32_t *queues)
+{
+	uint32_t place[FEW];
+	unsigned n = 0, i;
+
+	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
+		const struct ctx_qp *qp = queue_of(c, q).qp;
+
+		if (n == FEW)
+			return 0;
+		for (i = n++; qp && i && (int32_t)(qp->sq_place - place[i - 1]) < 0; i--) {
+			queues[i] = queues[i - 1];
+			place[i] = place[i - 1];
+		}
+		queues[i] = q;
+		place[i] = qp ? qp->sq_place : 0;
+	}
+	return n;
+}
+
+/* By turns, from where the last one ended. */
+static uint32_t sends_by_turns(struct ctx *c, uint32_t most, mono_t now)
+{
+	uint32_t left = most, start = c->first, from = start, q;
 	bool wrapped = false;
 
-	if (c->recv_left || !ctx_pends(c))
-		return 0;
-	most = left = share_of(c, TURN_SENDS);
 	while (left) {
-		struct ctx_qp *qp;
-		uint32_t n;
-
 		q = pend_next(c, from);
 		if (q >= BELL_QUEUES && !wrapped) {
 			wrapped = true;
@@ -274,12 +313,26 @@ static uint32_t ctx_sends(struct ctx *c, mono_t now)
 		if (q >= BELL_QUEUES || (wrapped && q >= start))
 			break;
 		from = c->first = q + 1;
-		qp = queue_of(c, q).qp;
-		n = qp ? sends_take(c, qp, left, now) : 0;
-		left -= n;
-		if (!qp || qp->sq_broken || __atomic_load_n(&qp->sq.hdr->prod, __ATOMIC_SEQ_CST) == qp->sq.pos)
-			pend_clear(c, q);
+		left -= queue_sends(c, q, left, now);
 	}
+	return most - left;
+}
+
+/* More receives must be taken first: 0, and ctx_pending() stays true. */
+static uint32_t ctx_sends(struct ctx *c, mono_t now)
+{
+	uint32_t queues[FEW], most, left;
+	unsigned n;
+
+	if (c->recv_left || !ctx_pends(c))
+		return 0;
+	most = left = share_of(c, TURN_SENDS);
+	queues[0] = pend_next(c, 0);
+	n = pend_next(c, queues[0] + 1) < BELL_QUEUES ? queues_few(c, queues) : 1;
+	if (!n)
+		return sends_by_turns(c, most, now);
+	for (unsigned i = 0; i < n && left; i++)
+		left -= queue_sends(c, queues[i], left, now);
 	return most - left;
 }
 

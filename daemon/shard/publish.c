@@ -338,6 +338,17 @@ static bool cq_has_room(struct ctx_cq *cq, mono_t now)
 	return false;
 }
 
+/* Of a receive it matters what came before it by another queue pair. */
+static void cqe_number(struct shard *s, struct cqe *e)
+{
+	e->nth = 0;
+	if (e->is_send)
+		return;
+	s->cqe_nth = e->time_ns == s->cqe_ns ? s->cqe_nth + 1 : 0;
+	s->cqe_ns = e->time_ns;
+	e->nth = s->cqe_nth;
+}
+
 /* If the CQ overruns here, the core makes completions, and e is gone. */
 static void cqe_publish(struct ctx_cq *cq, struct cqe *e, struct ctx_cq ***touched_end, mono_t now)
 {
@@ -354,6 +365,7 @@ static void cqe_publish(struct ctx_cq *cq, struct cqe *e, struct ctx_cq ***touch
 		return;
 	if (cq->times)
 		e->time_ns = clock_now().ns;
+	cqe_number(c->shard, e);
 	memcpy(ring_slot(&cq->ring, cq->ring.pos + cq->batch_n), e, sizeof(*e));
 	cq->batch_n++;
 	cq->last.qpn = e->qpn;

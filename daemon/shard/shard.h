@@ -43,6 +43,8 @@ struct shard {
 	uint32_t cq_n;         /* that there are */
 	struct ctx_cq *kept;   /* and those whose last completion waits for an answer; */
 	bool keeps;            /* there was one: for all threads */
+	uint64_t cqe_ns;       /* publish.c's: the time of the last completion, */
+	uint32_t cqe_nth;      /* and how many before it had that */
 	uint32_t core;         /* 1 + where it runs, as told to the programs (struct bell) */
 	bool few_cores;
 	bool naps;           /* publish.c's: a program that polls was asleep */

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 24u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 25u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -192,7 +192,7 @@ struct cqe {
 	uint32_t cqn; /* which CQ (of use to the daemon only) */
 	uint32_t sl;
 	uint32_t srqn; /* with srq: which */
-	uint32_t rsv;
+	uint32_t nth;  /* of the completions of this shard that have this time_ns */
 };
 
 /* ---- objects and their attributes -------------------------------------- */
@@ -336,6 +336,7 @@ struct ring_hdr {
 	uint32_t stride; /* bytes */
 	uint8_t pad0[56];
 	_Alignas(64) uint32_t prod;
+	uint32_t rung; /* send queue: the program's; of several of a context, those with the lowest are served first */
 	_Alignas(64) uint32_t cons;
 	uint32_t done;             /* SRQ: how many of its receives have completed; written as cons is */
 	_Alignas(64) uint32_t arm; /* CQ: enum cq_arm */

@@ -15,7 +15,7 @@ extern const uint32_t rdmad_verbs_abi; /* RDMAD_ABI when it was compiled */
 
 /*
  * 0: a poll would find nothing, neither a completion nor that the daemon is gone.  Else when the first of the completions was made, in ns
- * of CLOCK_MONOTONIC, or some other number.
+ * of CLOCK_MONOTONIC, or a little more: no two of a shard have the same.
  */
 int64_t rdmad_cq_since(struct ibv_cq *);
 

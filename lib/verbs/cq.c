@@ -447,7 +447,9 @@ EXPORT int64_t rdmad_cq_since(struct ibv_cq *ibcq)
 	if (!cq_is_empty(cq)) {
 		struct ring *r = &cq->cur->ring;
 
-		since = cur_used(r) ? (int64_t)((struct cqe *)ring_slot(r, r->pos))->time_ns : 1;
+		const struct cqe *e = cur_used(r) ? ring_slot(r, r->pos) : NULL;
+
+		since = e ? (int64_t)e->time_ns + e->nth : 1;
 	}
 	cq_unlock(cq);
 	return since;

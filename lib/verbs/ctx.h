@@ -67,6 +67,13 @@ struct rd_ctx {
 	pid_t cntr_owner;        /* the process that it was made in; 0: there never was one.  Atomic */
 	struct slab *slabs;
 	pthread_mutex_t slab_turn;
+	bool many; /* it has had several queues */
+	struct {
+		uint8_t apart[64];
+		uint32_t
+			n; /* atomic: send queues were rung, where there are several; threads at once may have the same number */
+		uint8_t behind[60];
+	} rung;
 	uint32_t mr_gen; /* atomic; counts deregistrations, so that a cached MR is known to be stale */
 
 	void *newer_ops[16]; /* ops of later headers lie in front of ours: NULL */

@@ -113,6 +113,8 @@ static int qp_map(struct rd_qp *qp, const struct msg_rep *rep)
 	if (!rq)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
 	qp->bell = rep->qp.bell;
+	if (qp->bell)
+		__atomic_store_n(&qp->ctx->many, true, __ATOMIC_RELAXED);
 	return 0;
 }
 

@@ -214,6 +214,14 @@ void wr_close(struct rd_qp *qp, struct send_wr *w)
 	qp->draft.n++;
 }
 
+static uint32_t rung(struct rd_ctx *c)
+{
+	uint32_t n = __atomic_load_n(&c->rung.n, __ATOMIC_RELAXED) + 1;
+
+	__atomic_store_n(&c->rung.n, n, __ATOMIC_RELAXED);
+	return n;
+}
+
 void wr_publish(struct rd_qp *qp)
 {
 	uint32_t n = qp->draft.n;
@@ -221,6 +229,8 @@ void wr_publish(struct rd_qp *qp)
 	qp->draft.n = 0;
 	if (!n)
 		return;
+	if (__atomic_load_n(&qp->ctx->many, __ATOMIC_RELAXED))
+		RING_STORE(&qp->sq.hdr->rung, rung(qp->ctx));
 	ring_publish(&qp->sq, n);
 	ctx_ring(qp->ctx, qp->bell);
 }

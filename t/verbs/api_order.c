@@ -7,12 +7,16 @@
  *
  * What was posted before its program brings the queue pair to ERR is sent, once: programs disconnect right behind their last SEND.
  *
+ * What several queue pairs send is served in the order in which it was posted.
+ *
  * A fenced request sends what the READs and atomics before it have brought (protocol.md, 4.8), however short it is.
  */
 #include "fixture.h"
 
 #include <sched.h>
 #include <time.h>
+
+#include "t/xorshift.h"
 
 #define LEN    4096u
 #define ROUNDS 200u
@@ -348,8 +352,47 @@ START_TEST(flush_in_silence)
 }
 END_TEST
 
+/* ---- of several queue pairs ------------------------------------------------------- */
+
+enum { PAIRS = 6 };
+
+/* A program that says something by one queue pair, and then something by the next, is heard in that order. */
+START_TEST(pairs_in_order)
+{
+	struct ibv_qp *a[PAIRS], *b[PAIRS];
+	uint64_t dice = 7;
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned i = 0; i < PAIRS; i++)
+		fix_pair(&f, &a[i], &b[i]);
+	for (unsigned round = 0; round < 2 * ROUNDS; round++) {
+		unsigned first = (unsigned)(xorshift(&dice) % PAIRS), step = round & 1 ? 1 : PAIRS - 1, heard = 0;
+
+		for (unsigned i = 0; i < PAIRS; i++)
+			ck_assert_int_eq(fix_recv(&f, b[i], i, 64 * i, 64), 0);
+		for (unsigned i = 0; i < PAIRS; i++)
+			ck_assert_int_eq(
+				fix_send(&f, a[(first + i * step) % PAIRS], PAIRS, BUF_LEN - 64, 8, IBV_SEND_SIGNALED),
+				0);
+		for (unsigned n = 0; n < 2 * PAIRS; n++) {
+			struct ibv_wc wc = fix_wait_ok(f.cq);
+
+			if (wc.wr_id == PAIRS)
+				continue;
+			ck_assert_uint_eq(wc.wr_id, (first + heard * step) % PAIRS);
+			heard++;
+		}
+		ck_assert_uint_eq(heard, PAIRS);
+	}
+	for (unsigned i = 0; i < PAIRS; i++)
+		fix_pair_end(a[i], b[i]);
+	fix_close(&f);
+}
+END_TEST
+
 void api_order(Suite *s)
 {
 	SUITE_ADD(s, last_byte, last_byte_mapped, fence, behind_fence, sent_before_err, recv_in_silence,
-		  flush_in_silence);
+		  flush_in_silence, pairs_in_order);
 }
