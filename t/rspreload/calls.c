@@ -7,6 +7,7 @@
 #include "calls.h"
 
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 struct sockaddr_in addr;
 
@@ -52,6 +53,18 @@ void pair_open(int listen, int *client, int *server)
 }
 
 void say(int fd, const char *text) { ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text)); }
+
+void say_there(int from, int to)
+{
+	int n = 0;
+
+	say(from, "x");
+	for (int i = 0; i < PATIENCE_MS && !n; i++) {
+		ok(ioctl(to, FIONREAD, &n));
+		usleep(n ? 0 : 1000);
+	}
+	ck_assert_int_eq(n, 1);
+}
 
 void hear(int fd, const char *text)
 {

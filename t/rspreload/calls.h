@@ -24,6 +24,7 @@ void *connector(void *fd);
 void pair_open(int listen, int *client, int *server);
 void say(int fd, const char *text);
 void hear(int fd, const char *text);
+void say_there(int from, int to); /* "x", and it has come */
 
 #define CALLS_ASK "ask" /* as the program's argument: calls_fork.c executes it */
 int calls_ask(void);

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "t/late.h"
@@ -320,18 +319,6 @@ START_TEST(epoll_turns)
 	close(ep);
 }
 END_TEST
-
-static void say_there(int from, int to)
-{
-	int n = 0;
-
-	say(from, "x");
-	for (int i = 0; i < PATIENCE_MS && !n; i++) {
-		ok(ioctl(to, FIONREAD, &n));
-		usleep(n ? 0 : 1000);
-	}
-	ck_assert_int_eq(n, 1);
-}
 
 /* The socket that has something first is told of first, whichever had something before. */
 START_TEST(epoll_order)
