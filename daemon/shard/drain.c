@@ -198,9 +198,8 @@ static void qp_sends_note(struct ctx_qp *qp, mono_t now)
 	}
 	qp->sq_seen = qp->sq.seen;
 	rung = RING_LOAD(&qp->sq.hdr->rung);
-	if (rung != qp->sq_rung && empty) /* else it waits for its turn already */
+	if (empty) /* else it waits for its turn already */
 		qp->sq_place = rung;
-	qp->sq_rung = rung;
 	if ((int32_t)(rung - c->sq_last) > 0)
 		c->sq_last = rung;
 }
@@ -276,7 +275,7 @@ static uint32_t queue_sends(struct ctx *c, uint32_t q, uint32_t max, mono_t now)
 	return n;
 }
 
-/* The queues that have sends, in the order in which they were rung; how many, or 0: none, or more than FEW. */
+/* The queues that have sends, in the order in which they were rung; how many, or 0: more than FEW. */
 static unsigned queues_few(const struct ctx *c, uint32_t *queues)
 {
 	uint32_t place[FEW];
@@ -284,15 +283,16 @@ static unsigned queues_few(const struct ctx *c, uint32_t *queues)
 
 	for (uint32_t q = pend_next(c, 0); q < BELL_QUEUES; q = pend_next(c, q + 1)) {
 		const struct ctx_qp *qp = queue_of(c, q).qp;
+		uint32_t its = qp ? qp->sq_place : 0;
 
 		if (n == FEW)
 			return 0;
-		for (i = n++; qp && i && (int32_t)(qp->sq_place - place[i - 1]) < 0; i--) {
+		for (i = n++; i && (int32_t)(its - place[i - 1]) < 0; i--) {
 			queues[i] = queues[i - 1];
 			place[i] = place[i - 1];
 		}
 		queues[i] = q;
-		place[i] = qp ? qp->sq_place : 0;
+		place[i] = its;
 	}
 	return n;
 }
@@ -327,8 +327,7 @@ static uint32_t ctx_sends(struct ctx *c, mono_t now)
 	if (c->recv_left || !ctx_pends(c))
 		return 0;
 	most = left = share_of(c, TURN_SENDS);
-	queues[0] = pend_next(c, 0);
-	n = pend_next(c, queues[0] + 1) < BELL_QUEUES ? queues_few(c, queues) : 1;
+	n = queues_few(c, queues);
 	if (!n)
 		return sends_by_turns(c, most, now);
 	for (unsigned i = 0; i < n && left; i++)

@@ -141,8 +141,8 @@ struct ctx_qp {
 	uint32_t xrcd; /* XRC_RECV: its domain; such a QP has no rings, and may have more holders */
 	uint32_t nth;  /* of its device, since the start: 1, 2, ... */
 	uint32_t sq_slots;
-	uint32_t sq_rung;    /* as its header had it last; */
-	uint32_t sq_place;   /* and where it is served since, which is behind the others if it has had its share */
+	uint32_t
+		sq_place; /* of those of a context the lowest is served first: ring_hdr.rung, until it has had its share */
 	uint32_t sq_seen;    /* posted sends up to here are this turn's; see drain.c */
 	uint32_t sq_skipped; /* sends taken from the ring that the core never saw: cqe.wqe counts them */
 	uint8_t state;       /* as last written to the ring headers */

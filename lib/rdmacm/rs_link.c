@@ -309,14 +309,15 @@ static int take(struct rsock *rs)
 	return n;
 }
 
-static int take_all(struct rsock *rs)
+/* busy: asks also where nothing is, which now and then gives the core away. */
+static int progress(struct rsock *rs, bool busy)
 {
-	int n = take(rs), all = 0;
+	int n = rs->linked, all = 0;
 
 	while (n > 0) {
-		all++;
 		rs->link.since = rdmad_cq_since(rs->link.cq);
-		n = rs->link.since ? take(rs) : 0;
+		n = rs->link.since || (busy && !all) ? take(rs) : 0;
+		all += n > 0;
 	}
 	if (n < 0)
 		rs_break(rs, EIO);
@@ -327,20 +328,9 @@ static int take_all(struct rsock *rs)
 	return all;
 }
 
-int rs_progress_busy(struct rsock *rs)
-{
-	if (!rs->linked)
-		return 0;
-	rs->link.since = rdmad_cq_since(rs->link.cq);
-	return take_all(rs);
-}
+int rs_progress_busy(struct rsock *rs) { return progress(rs, true); }
 
-int rs_progress(struct rsock *rs)
-{
-	if (rs->linked)
-		rs->link.since = rdmad_cq_since(rs->link.cq);
-	return rs->linked && rs->link.since ? take_all(rs) : 0;
-}
+int rs_progress(struct rsock *rs) { return progress(rs, false); }
 
 /* ---- what is sent --------------------------------------------------------------------------- */
 

@@ -68,22 +68,29 @@ static short slot_ready(struct slot *t, short events)
 	return t->had == t->came ? (short)(r & ~(POLLIN | POLLRDNORM)) : r;
 }
 
+/* Locked.  Whether it sleeps: nothing has come in between. */
+static bool slot_sleep(struct slot *t, struct pollfd *p, short events)
+{
+	t->n = rs_sleep_begin(t->rs, p, &t->gen);
+	return t->n && !slot_ready(t, events);
+}
+
 /* ---- one that somebody else looks after ----------------------------------------------------- */
 
 EXPORT int rdmad_rs_sleep(int fd, short events, int64_t came, struct rdmad_rs_sleep *s)
 {
 	struct rsock *rs = rs_lock(fd);
 	struct slot t = { .rs = rs, .had = came };
+	bool sleeps;
 
 	if (!rs)
 		return -1;
-	t.n = rs->linked && !rs->ds ? rs_sleep_begin(rs, s->p, &s->gen) : 0;
-	if (t.n && slot_ready(&t, events)) {
-		rs_sleeper_gone(rs, s->gen);
-		t.n = 0;
-	}
+	sleeps = rs->linked && !rs->ds && slot_sleep(&t, s->p, events);
+	if (t.n && !sleeps)
+		rs_sleeper_gone(rs, t.gen);
+	s->gen = t.gen;
 	rs_unlock_put(rs);
-	return t.n ? 0 : fail(EAGAIN);
+	return sleeps ? 0 : fail(EAGAIN);
 }
 
 EXPORT void rdmad_rs_awake(int fd, struct rdmad_rs_sleep *s)
@@ -223,8 +230,7 @@ static bool sleep_begin_rs(struct slot *t, struct pollfd *p, short events)
 	bool quiet;
 
 	pthread_mutex_lock(&t->rs->lock);
-	t->n = rs_sleep_begin(t->rs, p, &t->gen);
-	quiet = t->n && !slot_ready(t, events);
+	quiet = slot_sleep(t, p, events);
 	pthread_mutex_unlock(&t->rs->lock);
 	return quiet;
 }

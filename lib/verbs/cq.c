@@ -446,7 +446,6 @@ EXPORT int64_t rdmad_cq_since(struct ibv_cq *ibcq)
 	cq_lock(cq);
 	if (!cq_is_empty(cq)) {
 		struct ring *r = &cq->cur->ring;
-
 		const struct cqe *e = cur_used(r) ? ring_slot(r, r->pos) : NULL;
 
 		since = e ? (int64_t)e->time_ns + e->nth : 1;

@@ -70,8 +70,7 @@ struct rd_ctx {
 	bool many; /* it has had several queues */
 	struct {
 		uint8_t apart[64];
-		uint32_t
-			n; /* atomic: send queues were rung, where there are several; threads at once may have the same number */
+		uint32_t n; /* atomic: how often send queues were rung, where there are several */
 		uint8_t behind[60];
 	} rung;
 	uint32_t mr_gen; /* atomic; counts deregistrations, so that a cached MR is known to be stale */

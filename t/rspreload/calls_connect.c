@@ -178,6 +178,15 @@ static bool connects_by_tcp(void)
 	return info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT;
 }
 
+/* The last one wakes the thread. */
+static void accepts_end(int l, pthread_t t)
+{
+	__atomic_store_n(&served, true, __ATOMIC_RELAXED);
+	connects_by_tcp();
+	pthread_join(t, NULL);
+	close(l);
+}
+
 /* A server whose connections live no longer than it takes to make them is connected to by TCP, and now and then asked again. */
 START_TEST(brief)
 {
@@ -191,10 +200,7 @@ START_TEST(brief)
 	for (n = 0; n < PATIENCE_MS && connects_by_tcp(); n++)
 		usleep(1000);
 	ck_assert_int_lt(n, PATIENCE_MS);
-	__atomic_store_n(&served, true, __ATOMIC_RELAXED);
-	connects_by_tcp();
-	pthread_join(t, NULL);
-	close(l);
+	accepts_end(l, t);
 }
 END_TEST
 
@@ -218,10 +224,7 @@ START_TEST(brief_beside)
 	for (n = 0; n < PATIENCE_MS && !connects_by_tcp(); n++)
 		;
 	ck_assert_int_lt(n, PATIENCE_MS);
-	__atomic_store_n(&served, true, __ATOMIC_RELAXED);
-	connects_by_tcp();
-	pthread_join(t, NULL);
-	close(l);
+	accepts_end(l, t);
 }
 END_TEST
 
