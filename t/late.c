@@ -22,6 +22,7 @@ static int late_call(struct late *l, struct pollfd *fds, nfds_t n, const struct 
 {
 	int ret;
 
+	l->calls++;
 	l->came = true;
 	if (l->in)
 		stand(l);

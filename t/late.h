@@ -14,6 +14,7 @@
 struct late {
 	nfds_t fds;             /* of calls with so many descriptors */
 	bool in, out;           /* before, behind */
+	atomic_uint calls;      /* of these */
 	atomic_bool came, back; /* it has come to the call; it has come back, and found: */
 	short revents;          /* of the last descriptor */
 	atomic_bool open;       /* it may go on */

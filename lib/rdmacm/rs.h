@@ -105,6 +105,9 @@ struct rs_link {
 	struct rs_ring send;
 	uint32_t sq_free, ctl_free, ctl_next;
 	struct rs_iomap *ctl; /* RS_CTL_N: what is in flight of control messages */
+	struct {
+		uint32_t msgs, bytes;
+	} quiet; /* data messages behind the last that has a completion */
 
 	/* from the peer */
 	struct rs_ring recv;
@@ -180,7 +183,7 @@ int rs_progress_busy(struct rsock *);
 /* Grants what is free; rightly called at any time. */
 void rs_grant(struct rsock *);
 bool rs_can_send(struct rsock *);
-bool rs_sent_all(const struct rsock *);
+bool rs_sent_all(const struct rsock *); /* that has a completion, as a control message for all before it */
 /* One message of at most len bytes that are in iov from *skip; how many were taken, or -1, errno. */
 ssize_t rs_push(struct rsock *, const struct iovec *iov, size_t skip, size_t len);
 /* The same of a file's, from there on; 0: it ends there. */

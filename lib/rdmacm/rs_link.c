@@ -24,8 +24,9 @@
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
 
-enum { WR_DATA = 1, WR_CTL, WR_RECV }; /* in the top bits of a wr_id; below: bytes of the send buffer */
-#define WR_ID(kind, n) ((uint64_t)(kind) << 32 | (n))
+/* A wr_id: of what kind, and how many data messages and bytes of the send buffer its completion gives back. */
+enum { WR_DATA = 1, WR_CTL, WR_RECV };
+#define WR_ID(kind, msgs, bytes) ((uint64_t)(kind) << 48 | (uint64_t)(msgs) << 32 | (bytes))
 
 static size_t page_up(size_t n) { return (n + 4095) & ~(size_t)4095; }
 
@@ -105,7 +106,7 @@ static int memory_open(struct rsock *rs)
 
 static int recv_post(struct rsock *rs)
 {
-	struct ibv_recv_wr wr = { .wr_id = WR_ID(WR_RECV, 0) }, *bad;
+	struct ibv_recv_wr wr = { .wr_id = WR_ID(WR_RECV, 0, 0) }, *bad;
 
 	return ibv_post_recv(rs->id->qp, &wr, &bad);
 }
@@ -117,7 +118,6 @@ static int qp_open(struct rsock *rs)
 	struct ibv_qp_init_attr a = {
 		.cap = { .max_send_wr = sq, .max_recv_wr = rq, .max_send_sge = 2, .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
 	};
 	int err = 0;
 
@@ -277,21 +277,16 @@ static void on_completion(struct rsock *rs, const struct ibv_wc *wc)
 {
 	struct rs_link *l = &rs->link;
 
-	switch (wc->wr_id >> 32) {
-	case WR_RECV:
-		if (wc->status != IBV_WC_SUCCESS)
-			break;
+	if (wc->wr_id >> 48 == WR_RECV && wc->status == IBV_WC_SUCCESS) {
 		if (wc->wc_flags & IBV_WC_WITH_IMM)
 			on_message(rs, ntohl(wc->imm_data));
 		if (recv_post(rs))
 			rs_break(rs, ECONNRESET);
 		return;
-	case WR_CTL: l->ctl_free++; break;
-	case WR_DATA:
-		l->sq_free++;
-		l->send.used -= (uint32_t)wc->wr_id;
-		break;
 	}
+	l->ctl_free += wc->wr_id >> 48 == WR_CTL;
+	l->sq_free += (uint16_t)(wc->wr_id >> 32);
+	l->send.used -= (uint32_t)wc->wr_id;
 	if (wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
 		rs_break(rs, ETIMEDOUT);
 	else if (wc->status != IBV_WC_SUCCESS)
@@ -362,18 +357,25 @@ static int write_post(struct rsock *rs, struct ibv_send_wr *wr, struct ibv_sge *
 	return err;
 }
 
+/* Its completion is for all data messages before it that ask for none, too. */
+static void complete(struct rs_link *l, struct ibv_send_wr *wr, unsigned kind)
+{
+	wr->wr_id = WR_ID(kind, l->quiet.msgs, l->quiet.bytes);
+	wr->send_flags = IBV_SEND_SIGNALED;
+	l->quiet.msgs = l->quiet.bytes = 0;
+}
+
 int rs_push_ctl(struct rsock *rs, uint32_t msg, const void *data, size_t len, uint64_t addr, uint32_t key)
 {
 	struct rs_link *l = &rs->link;
 	struct rs_iomap *slot = &l->ctl[l->ctl_next % RS_CTL_N];
 	struct ibv_sge sge = { (uintptr_t)slot, (uint32_t)len, l->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = WR_ID(WR_CTL, 0),
-				  .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-				  .imm_data = htonl(msg) };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(msg) };
 	int err;
 
 	if (len)
 		memcpy(slot, data, len);
+	complete(l, &wr, WR_CTL);
 	err = write_post(rs, &wr, &sge, len ? 1 : 0, (struct rs_sge){ addr, key, 0 });
 	if (err)
 		return err;
@@ -384,8 +386,9 @@ int rs_push_ctl(struct rsock *rs, uint32_t msg, const void *data, size_t len, ui
 
 void rs_push_alive(struct rsock *rs)
 {
-	struct ibv_send_wr wr = { .wr_id = WR_ID(WR_CTL, 0), .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 
+	complete(&rs->link, &wr, WR_CTL);
 	if (!write_post(rs, &wr, NULL, 0, (struct rs_sge){ 0 }))
 		rs->link.ctl_free--;
 }
@@ -450,7 +453,7 @@ bool rs_sent_all(const struct rsock *rs)
 {
 	const struct rs_link *l = &rs->link;
 
-	return l->sq_free == rs->opts.sq_size && l->ctl_free == RS_CTL_N;
+	return l->sq_free + l->quiet.msgs == rs->opts.sq_size && l->ctl_free == RS_CTL_N;
 }
 
 /* Where the next len bytes are written to, behind what is used; there is room. */
@@ -484,7 +487,10 @@ static void ring_fill(const struct rs_ring *r, const struct iovec *iov, size_t s
 	}
 }
 
-/* So many bytes that are written there are sent. */
+/*
+ * So many bytes that are written there are sent.  A completion wakes a thread that waits for an answer, so only each fourth of what
+ * there is room for has one: of who waits for room some are always under way.
+ */
 static int ring_post(struct rsock *rs, struct ibv_send_wr *wr, size_t len, struct rs_sge to)
 {
 	struct rs_link *l = &rs->link;
@@ -498,6 +504,10 @@ static int ring_post(struct rsock *rs, struct ibv_send_wr *wr, size_t len, struc
 	r->tail = (uint32_t)((r->tail + len) % r->size);
 	r->used += (uint32_t)len;
 	l->sq_free--;
+	l->quiet.msgs++;
+	l->quiet.bytes += (uint32_t)len;
+	if (l->quiet.msgs > rs->opts.sq_size / 4 || l->quiet.bytes > r->size / 4)
+		complete(l, wr, WR_DATA);
 	return write_post(rs, wr, sge, n, to);
 }
 
@@ -519,7 +529,7 @@ static size_t room_there(const struct rs_link *l, size_t len)
 static ssize_t push(struct rsock *rs, size_t n)
 {
 	struct rs_link *l = &rs->link;
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .wr_id = WR_ID(WR_DATA, n) };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM };
 
 	wr.imm_data = htonl(rs_msg(RS_OP_DATA, (uint32_t)n));
 	if (ring_post(rs, &wr, n, l->cur))
@@ -551,7 +561,7 @@ ssize_t rs_push_to(struct rsock *rs, const void *buf, size_t len, uint64_t addr,
 {
 	size_t n = room(&rs->link, len);
 	struct iovec iov = { (void *)(uintptr_t)buf, n };
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .wr_id = WR_ID(WR_DATA, n) };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 
 	ring_fill(&rs->link.send, &iov, 0, n);
 	if (ring_post(rs, &wr, n, (struct rs_sge){ addr, key, 0 }))

@@ -159,7 +159,7 @@ static uint64_t set_sum(const struct set *s, const struct pollfd *fds)
 /*
  * At everything, after look(), which found so many: how many are ready, or -1.  To ask the kernel takes longer than to serve a
  * socket that has data.  So while there are such it is asked once in FILES_NS, or in FILES_LOOKS looks of this thread at the same
- * descriptors: what is ready there is told so much later.
+ * descriptors: what is ready there is told so much later.  If all are ready it is not.
  */
 static int look_all(struct set *s, struct pollfd *fds, int found_n)
 {
@@ -172,6 +172,8 @@ static int look_all(struct set *s, struct pollfd *fds, int found_n)
 	int64_t now = rs_now_ns();
 	int n = 0;
 
+	if (found_n == (int)s->n)
+		return found_n;
 	if (found_n && asked.set == set && ++asked.looks < FILES_LOOKS && now - asked.at < FILES_NS)
 		return found_n;
 	asked.set = set;

@@ -76,8 +76,53 @@ START_TEST(rs_event_shared)
 	streams_open(&s, 0);
 	channel = (struct pollfd){ .fd = s.server, .events = POLLIN };
 	ck_assert_int_eq(poll(&channel, 1, PATIENCE_MS), 1); /* ESTABLISHED: it shall wake nobody later */
-	rs_ready(s.server, POLLOUT);
+	ck_assert_int_eq(rpoll(&channel, 1, 0), 0);
 	event_shared(s.client, s.server, NULL);
+	streams_close(&s);
+}
+END_TEST
+
+static void *answer_run(void *arg)
+{
+	struct sleeper *s = arg;
+	char c = 0;
+
+	late = &s->late;
+	ck_assert_int_eq(rrecv(s->fd, &c, 1, 0), 1);
+	ck_assert_int_eq(c, 'a');
+	return NULL;
+}
+
+/* The server thinks for a while. */
+static void ask(const struct streams *s)
+{
+	struct pollfd p = { .fd = s->server, .events = POLLIN };
+	char c = 0;
+
+	ck_assert_int_eq(rsend(s->client, "q", 1, 0), 1);
+	ck_assert_int_eq(rrecv(s->server, &c, 1, 0), 1);
+	ck_assert_int_eq(rpoll(&p, 1, 20), 0);
+	ck_assert_int_eq(rsend(s->server, "a", 1, 0), 1);
+}
+
+/* A thread that sleeps until there is an answer is not woken because the question has arrived. */
+START_TEST(rs_asked_sleeps)
+{
+	struct streams s;
+	struct sleeper t = { .late = { .fds = FDS } };
+	struct pollfd p;
+	char c;
+
+	streams_open(&s, 0);
+	p = (struct pollfd){ .fd = t.fd = s.client, .events = POLLIN };
+	ask(&s);
+	ck_assert_int_eq(rrecv(s.client, &c, 1, 0), 1);
+	ck_assert_int_eq(rpoll(&p, 1, 1), 0); /* behind what the two ends say of themselves first */
+	ck_assert_int_eq(pthread_create(&t.thread, NULL, answer_run, &t), 0);
+	late_wait(&t.late.came);
+	ask(&s);
+	ck_assert_int_eq(pthread_join(t.thread, NULL), 0);
+	ck_assert_uint_eq(t.late.calls, 1);
 	streams_close(&s);
 }
 END_TEST
@@ -270,7 +315,7 @@ END_TEST
 
 void api_sleep(Suite *s)
 {
-	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling);
+	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling, rs_asked_sleeps);
 #if !defined(__SANITIZE_THREAD__) && \
 	!defined(__SANITIZE_ADDRESS__) /* they make it slow: there is no time for four looks */
 	SUITE_ADD(s, rs_looks_at_files);

@@ -273,8 +273,38 @@ START_TEST(rs_pieces)
 }
 END_TEST
 
+/* Of ever so small a queue some completion is always under way: who waits for room has it. */
+static void fill(int size)
+{
+	struct streams s;
+	char to[64];
+
+	streams_open_with(&s, SOL_RDMA, RDMA_SQSIZE, size);
+	ok(rfcntl(s.client, F_SETFL, O_NONBLOCK));
+	for (int i = 0; i < 200; i++) {
+		ssize_t n = 0;
+
+		while (rsend(s.client, "x", 1, 0) == 1)
+			n++;
+		ck_assert_int_eq(errno, EAGAIN);
+		for (ssize_t got; n; n -= got) {
+			got = rrecv(s.server, to, sizeof(to), 0);
+			ck_assert_int_gt(got, 0);
+		}
+		rs_ready(s.client, POLLOUT);
+	}
+	streams_close(&s);
+}
+
+START_TEST(rs_small_queue)
+{
+	for (int size = 1; size < 10; size++)
+		fill(size);
+}
+END_TEST
+
 void api_stream(Suite *s)
 {
 	SUITE_ADD(s, rs_poll_many, rs_accept_full, rs_connect_unpolled, rs_write_only, rs_forked, rs_peek_all,
-		  rs_pieces);
+		  rs_pieces, rs_small_queue);
 }
