@@ -243,7 +243,13 @@ static inline void cq_arm(struct ring_hdr *h, uint32_t how)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Daemon, after ring_publish(): true if an event is due.  any: some new completion is solicited or an error. */
+/* Either side: an event is due; false: the other one has found that, too. */
+static inline bool cq_disarm(struct ring_hdr *h)
+{
+	return __atomic_exchange_n(&h->arm, CQ_ARM_NONE, __ATOMIC_SEQ_CST) != CQ_ARM_NONE;
+}
+
+/* Daemon, after ring_publish(): true if an event is due.  solicited: some new completion is, or is an error. */
 static inline bool cq_fire(struct ring_hdr *h, bool solicited)
 {
 	uint32_t old;
@@ -252,7 +258,7 @@ static inline bool cq_fire(struct ring_hdr *h, bool solicited)
 	old = __atomic_load_n(&h->arm, __ATOMIC_RELAXED);
 	if (old == CQ_ARM_NONE || (old == CQ_ARM_SOLICITED && !solicited))
 		return false;
-	return __atomic_exchange_n(&h->arm, CQ_ARM_NONE, __ATOMIC_SEQ_CST) != CQ_ARM_NONE;
+	return cq_disarm(h);
 }
 
 #endif

@@ -272,23 +272,64 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *a)
 {
 	struct msg_req req = { .op = MSG_CQ_MODERATE };
 	struct msg_rep rep;
+	int err;
 
 	if (a->attr_mask != IBV_CQ_ATTR_MODERATE)
 		return a->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE ? EOPNOTSUPP : EINVAL;
 	req.moderate.handle = cq->handle;
 	req.moderate.count = a->moderate.cq_count;
 	req.moderate.period_us = a->moderate.cq_period;
-	return ctx_call(to_ctx(cq->context), &req, &rep);
+	err = ctx_call(to_ctx(cq->context), &req, &rep);
+	if (!err)
+		to_cq(cq)->moderated = a->moderate.cq_count > 1 || a->moderate.cq_period;
+	return err;
 }
 
-/* After a resize the daemon looks at the new ring's word only. */
+/* ---- arming ------------------------------------------------------------------------ */
+
+/* Whether there are completions, of those that the program waits for. */
+static bool ring_unpolled(struct ring *r, bool solicited)
+{
+	uint32_t n = ring_ahead(r);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct cqe *e = ring_slot(r, r->pos + i);
+
+		if (!solicited || e->solicited || e->status != IBV_WC_SUCCESS)
+			return true;
+	}
+	return false;
+}
+
+static bool cq_unpolled(struct rd_cq *cq, bool solicited)
+{
+	for (struct cq_ring *r = cq->cur; r; r = r->next)
+		if (ring_unpolled(&r->ring, solicited))
+			return true;
+	return false;
+}
+
+/*
+ * After a resize the daemon looks at the new ring's word only.
+ *
+ * The specification promises an event for what comes later.  Adapters, which are told how far the program has polled, have one for
+ * what has not been polled, too, and programs trust in that: they poll, find nothing, arm, and sleep.  A program that arms because of
+ * an event polls behind it.
+ */
 int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct rd_cq *cq = to_cq(ibcq);
+	struct ring_hdr *h;
+	bool now;
 
 	cq_lock_any(cq);
-	cq_arm(cq->last->ring.hdr, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
+	h = cq->last->ring.hdr;
+	cq_arm(h, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
+	now = ibcq->channel && !cq->moderated && !__atomic_load_n(&cq->heard, __ATOMIC_RELAXED) &&
+	      cq_unpolled(cq, solicited_only) && cq_disarm(h);
 	cq_unlock_any(cq);
+	if (now)
+		cq_event_send(cq);
 	return 0;
 }
 

@@ -47,6 +47,8 @@ struct rd_cq {
 	uint32_t empty_n;           /* polls in a row that found nothing */
 	uint32_t idle_n;            /* times the core was given away since something was found */
 	bool gone;                  /* the daemon has gone: nothing will come any more */
+	bool moderated;             /* the daemon puts events off */
+	bool heard;                 /* atomic; the program has read an event, and not polled since */
 	struct pace pace;           /* of the queue that had the last completion of a send */
 	uint32_t sent_n;            /* SENDs that completed since the core was given away */
 };
@@ -147,5 +149,6 @@ void cq_ex_ops(struct ibv_cq_ex *); /* fills in start_poll ... read_* */
 void channel_forget(struct ibv_comp_channel *);
 
 int cq_req_notify(struct ibv_cq *, int solicited_only);
+void cq_event_send(struct rd_cq *); /* an event of it comes */
 
 #endif

@@ -46,14 +46,23 @@ static bool cookie_look(const struct ibv_comp_channel *ch, uint64_t *cookie, int
 	       sizeof(*cookie);
 }
 
+static void event_send(struct rd_ctx *c, uint32_t handle, uint64_t cookie)
+{
+	struct msg_req req = { .op = MSG_CQ_EVENT, .cq_event = { .handle = handle, .cookie = cookie } };
+	struct msg_rep rep;
+
+	ctx_call(c, &req, &rep);
+}
+
+void cq_event_send(struct rd_cq *cq) { event_send(to_ctx(cq->cq.context), cq->cq.handle, cq->node.hash.key); }
+
 /* An event that was read for another purpose comes once more, unless its CQ is gone. */
 static void event_again(struct rd_ctx *c, uint64_t cookie)
 {
-	struct msg_req req = { .op = MSG_CQ_EVENT, .cq_event = { .handle = cq_handle(c, cookie), .cookie = cookie } };
-	struct msg_rep rep;
+	uint32_t handle = cq_handle(c, cookie);
 
-	if (req.cq_event.handle)
-		ctx_call(c, &req, &rep);
+	if (handle)
+		event_send(c, handle, cookie);
 }
 
 /*
@@ -107,6 +116,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		n = map_find(c, cookie);
 		if (n && n->kind == MAP_CQ) {
 			n->comp_got++;
+			__atomic_store_n(&OBJ(n, struct rd_cq)->heard, true, __ATOMIC_RELAXED);
 			*cq = &OBJ(n, struct rd_cq)->cq;
 			*cq_context = (*cq)->cq_context;
 		}

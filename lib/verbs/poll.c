@@ -197,9 +197,10 @@ static int wc_take(struct rd_cq *cq, int max, struct ibv_wc *wc)
 	return n;
 }
 
-/* Most polls of who waits: nothing is there, and nothing is to be done.  With the lock held. */
+/* A poll begins.  Most of who waits: nothing is there, and nothing is to be done.  With the lock held. */
 static inline bool is_vain(struct rd_cq *cq)
 {
+	__atomic_store_n(&cq->heard, false, __ATOMIC_RELAXED);
 	if (cq->empty_n + 1 >= idle_every() || !cq_is_empty(cq))
 		return false;
 	cq->empty_n++;

@@ -160,6 +160,8 @@ static void hang(const char *how)
 		post(IBV_WR_SEND, IBV_SEND_SIGNALED);
 		while (!ibv_poll_cq(cq, 1, &wc)) {}
 		need(!ibv_req_notify_cq(cq, 0), "arm");
+		need(!ibv_get_cq_event(events, &fired, &of), "event");
+		need(!ibv_req_notify_cq(cq, 0), "arm");
 	} else if (!strcmp(how, "solicited")) {
 		need(!ibv_req_notify_cq(cq, 1), "arm");
 		receive();

@@ -2,6 +2,7 @@
 /* api_async.c - each async event is told, to whom it concerns; and completion events under moderation. */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <time.h>
@@ -359,9 +360,24 @@ START_TEST(moderation)
 }
 END_TEST
 
+/* The async descriptor is the program's to make non-blocking. */
+START_TEST(async_empty)
+{
+	struct ibv_async_event ev;
+	struct fix f;
+
+	fix_open(&f);
+	ck_assert_int_eq(fcntl(f.ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
+	errno = 0;
+	ck_assert_int_eq(ibv_get_async_event(f.ctx, &ev), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	fix_close(&f);
+}
+END_TEST
+
 void api_async(Suite *s)
 {
-	SUITE_ADD(s, comm_est, drained, last_wqe, refusals, overrun, moderation);
+	SUITE_ADD(s, comm_est, drained, last_wqe, refusals, overrun, moderation, async_empty);
 	if (getenv("API_OWN_NET"))
 		SUITE_ADD(s, port);
 	else
