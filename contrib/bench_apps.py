@@ -52,13 +52,13 @@ def pair(server, client, port, setting, way):
 
 # ---- the programs ------------------------------------------------------------------
 
-def ucx(test, size, rounds, column):
+def ucx(test, size, rounds, column, *more):
     """column: of the line of results, from its end."""
     tls = {RDMAD: ("rc_v,self", "rdmad0:1"), UD: ("ud_v,self", "rdmad0:1"), TCP: ("tcp,self", "lo"), SHM: ("posix,sysv,cma,self", "lo")}
 
     def measure(way):
         port = lab.port_next()
-        argv = ["ucx_perftest", "-f", "-t", test, "-s", str(size), "-n", str(rounds), "-w", str(rounds // 10), "-p", str(port)]
+        argv = ["ucx_perftest", "-f", "-t", test, "-s", str(size), "-n", str(rounds), "-w", str(rounds // 10), "-p", str(port), *more]
         setting = {"UCX_TLS": tls[way][0], "UCX_NET_DEVICES": tls[way][1], "UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_LOG_LEVEL": "error"}
         out, _ = pair(argv, argv + ["127.0.0.1"], port, setting, way)
         return float(re.findall(r"^ +\d+((?: +[0-9.]+){7})\s*$", out, re.M)[-1].split()[column])
@@ -67,6 +67,10 @@ def ucx(test, size, rounds, column):
 
 def ucx_us(test, size, rounds=20000):
     return "us", ucx(test, size, rounds, 1), (RDMAD, UD, TCP, SHM)
+
+
+def ucx_asleep_us(test, size, rounds=5000):
+    return "us", ucx(test, size, rounds, 1, "-E", "sleep"), (RDMAD, TCP)
 
 
 def ucx_gb(test, size, rounds):
@@ -244,7 +248,7 @@ def rows():
     out = [("UCX: tag_lat 8 B", ucx_us("tag_lat", SMALL)), ("UCX: ucp_am_lat 8 B", ucx_us("ucp_am_lat", SMALL)),
            ("UCX: tag_bw 64 KiB", ucx_gb("tag_bw", 65536, 10000)), ("UCX: tag_bw 1 MiB", ucx_gb("tag_bw", BIG, 1000)),
            ("UCX: ucp_am_bw 1 MiB", ucx_gb("ucp_am_bw", BIG, 1000)), ("UCX: ucp_put_bw 1 MiB", ucx_gb("ucp_put_bw", BIG, 1000)),
-           ("UCX: ucp_get 1 MiB", ucx_gb("ucp_get", BIG, 1000))]
+           ("UCX: ucp_get 1 MiB", ucx_gb("ucp_get", BIG, 1000)), ("UCX, asleep: tag_lat 8 B", ucx_asleep_us("tag_lat", SMALL))]
     out = [("ucx_perftest",) + r for r in out]
     out += [("fi_pingpong", "libfabric msg: 64 B", fabric_us("msg")), ("fi_pingpong", "libfabric msg: 1 MiB", fabric_gb("msg")),
             ("fi_pingpong", "libfabric rdm: 64 B", fabric_us("rdm")), ("fi_pingpong", "libfabric rdm: 1 MiB", fabric_gb("rdm"))]

@@ -11,6 +11,7 @@
 #define FILES_NS    100000
 #define FILES_LOOKS 16u
 #define FILES_SPINS 4u /* looks at streams alone for each one at ordinary descriptors, where nothing is ready */
+#define FEW         4u /* descriptors that need no memory */
 
 /* The entries that each one of the program's becomes while we sleep: of a socket up to RS_FDS, of anything else one. */
 struct slot {
@@ -27,6 +28,8 @@ struct set {
 	nfds_t n, p_n;      /* p_n: without gaps, as the kernel takes no more than a process may have descriptors */
 	int cancel;         /* the thread's cancelability when it came */
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
+	struct slot few_slots[FEW];
+	struct pollfd few_p[FEW * RS_FDS];
 };
 
 /* The other news of a listener are its channel's, which is looked at with the other descriptors. */
@@ -289,8 +292,10 @@ static void set_close(struct set *s)
 	for (nfds_t i = 0; s->slots && i < s->n; i++)
 		if (s->slots[i].rs)
 			rs_put(s->slots[i].rs);
-	free(s->slots);
-	free(s->p);
+	if (s->slots != s->few_slots) {
+		free(s->slots);
+		free(s->p);
+	}
 	pthread_setcancelstate(s->cancel, NULL);
 	errno = err;
 }
@@ -371,8 +376,8 @@ static int set_open(struct set *s, const struct pollfd *fds, nfds_t n, const int
 	*s = (struct set){ .n = n };
 	pthread_testcancel();
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &s->cancel);
-	s->slots = calloc(n ? n : 1, sizeof(*s->slots));
-	s->p = calloc(n ? n * RS_FDS : 1, sizeof(*s->p));
+	s->slots = n > FEW ? calloc(n, sizeof(*s->slots)) : s->few_slots;
+	s->p = n > FEW ? calloc(n * RS_FDS, sizeof(*s->p)) : s->few_p;
 	if (!s->slots || !s->p)
 		return ENOMEM;
 	for (nfds_t i = 0; i < n; i++) {
