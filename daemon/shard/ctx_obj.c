@@ -228,6 +228,7 @@ void cq_swap(struct ctx_cq *cq, struct shmem *old)
 	*unused = cq->shm;
 	cq->shm = cq->next;
 	cq->next = (struct shmem){ .fd = -1 };
+	cq->wakes = 0;
 	cq_ring_make(cq, cq->next_slots);
 	RING_STORE(&cq->ring.hdr->arm, RING_LOAD(&was->arm));
 	RING_STORE(&cq->ring.hdr->err, RING_LOAD(&was->err));

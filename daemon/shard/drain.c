@@ -39,7 +39,10 @@ static void bells_collect(struct ctx *c, mono_t now)
 {
 	for (unsigned i = 0; i < bell_sums(c->queue_n); i++) {
 		uint64_t sum = bell_take(bell_sum(c->bell, i));
+		uint32_t cq = sum && !i ? bell_asked(c->bell) : 0;
 
+		if (cq)
+			publish_asked(c, cq);
 		if (sum)
 			c->stirred = now;
 		while (sum) {

@@ -93,6 +93,7 @@ struct ctx_cq {
 	mono_t published; /* when the last ones were */
 	uint32_t batch_n; /* slots written and not yet published */
 	bool solicited;   /* in the batch: one that wakes a CQ armed for those only */
+	uint32_t wakes;   /* the place in its ring behind the last batch with such a one */
 	bool touched, overrun;
 	bool times; /* each completion says when it was published, which is after its work was posted */
 	struct ctx_cq *touched_next, *kept_next;

@@ -75,6 +75,22 @@ void publish_event(struct ctx_cq *cq)
 	outlet_block(ch->obj.ctx, &ch->out);
 }
 
+/* Whether the program has not polled one that it waits for. */
+static bool cq_unpolled(struct ctx_cq *cq)
+{
+	uint32_t n = ring_behind(&cq->ring);
+
+	return RING_LOAD(&cq->ring.hdr->arm) == CQ_ARM_SOLICITED ? cq->ring.pos - cq->wakes < n : n > 0;
+}
+
+void publish_asked(const struct ctx *c, uint32_t handle)
+{
+	struct ctx_cq *cq = (struct ctx_cq *)obj_get(c, OBJ_CQ, handle);
+
+	if (cq && cq_unpolled(cq) && cq_disarm(cq->ring.hdr))
+		publish_event(cq);
+}
+
 static void channel_retry(struct channel *ch)
 {
 	ch->out.stuck = false;
@@ -306,6 +322,8 @@ static void cq_flush(struct ctx_cq *cq, mono_t now)
 	kept_del(cq);
 	idle_stir(cq->obj.ctx, now);
 	ring_publish(&cq->ring, cq->batch_n);
+	if (cq->solicited)
+		cq->wakes = cq->ring.pos;
 	cq->published = now;
 	if (cq->mod.count > 1 || cq->mod.period_ns)
 		cq_moderate(cq, cq->batch_n, now);

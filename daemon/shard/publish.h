@@ -31,6 +31,8 @@ void publish_before(struct shard *);
 void publish_overrun(struct ctx_cq *, mono_t now);
 /* its cookie goes into its channel, now or when there is room. */
 void publish_event(struct ctx_cq *);
+/* An event of the CQ with that number, if there is one, it is armed, and something that it waits for is there. */
+void publish_asked(const struct ctx *, uint32_t handle);
 /* the CQ's events come after so many completions, or so long after the first of them. */
 void publish_moderate(struct ctx_cq *, uint32_t count, uint64_t period_ns);
 

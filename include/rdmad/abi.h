@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 25u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 26u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -372,7 +372,7 @@ struct bell {
 	uint32_t idle;
 	uint32_t kicks; /* the program's: numbers for BELL_KICKING */
 	uint32_t away;  /* 1: the daemon, awake or not, does not look at this page until it is kicked */
-	uint32_t pad;
+	uint32_t ask;   /* the program's: a CQ that it has armed while completions were there; 0: none */
 	uint64_t word[BELL_QUEUES / 64];
 };
 

@@ -177,6 +177,20 @@ static inline uint32_t bell_note(struct bell *b, uint32_t q, const struct ring_h
 	return busy ? bell_answer(b) : BELL_AWAKE;
 }
 
+/* Program, before bell_ring() of queue 0: the daemon is to look at this CQ.  false: it has not come for another one yet. */
+static inline bool bell_ask(struct bell *b, uint32_t cq)
+{
+	uint32_t was = 0;
+
+	return __atomic_compare_exchange_n(&b->ask, &was, cq, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) || was == cq;
+}
+
+/* Daemon: behind bell_take() of the first sum: that CQ, or 0. */
+static inline uint32_t bell_asked(struct bell *b)
+{
+	return __atomic_load_n(&b->ask, __ATOMIC_RELAXED) ? __atomic_exchange_n(&b->ask, 0, __ATOMIC_SEQ_CST) : 0;
+}
+
 /* Daemon: takes the set bits of sum[i], then of word[w].  Clear first, look at the rings after. */
 static inline uint64_t bell_take(uint64_t *p)
 {

@@ -287,30 +287,17 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *a)
 
 /* ---- arming ------------------------------------------------------------------------ */
 
-/* Whether there are completions, of those that the program waits for. */
-static bool ring_unpolled(struct ring *r, bool solicited)
+static bool cq_unpolled(struct rd_cq *cq)
 {
-	uint32_t n = ring_ahead(r);
+	struct cq_ring *r = cq->cur;
 
-	for (uint32_t i = 0; i < n; i++) {
-		const struct cqe *e = ring_slot(r, r->pos + i);
-
-		if (!solicited || e->solicited || e->status != IBV_WC_SUCCESS)
-			return true;
-	}
-	return false;
-}
-
-static bool cq_unpolled(struct rd_cq *cq, bool solicited)
-{
-	for (struct cq_ring *r = cq->cur; r; r = r->next)
-		if (ring_unpolled(&r->ring, solicited))
-			return true;
-	return false;
+	while (r && !ring_ahead(&r->ring))
+		r = r->next;
+	return r;
 }
 
 /*
- * After a resize the daemon looks at the new ring's word only.
+ * After a resize the daemon looks at the new ring only.
  *
  * The specification promises an event for what comes later.  Adapters, which are told how far the program has polled, have one for
  * what has not been polled, too, and programs trust in that: they poll, find nothing, arm, and sleep.  A program that arms because of
@@ -318,18 +305,21 @@ static bool cq_unpolled(struct rd_cq *cq, bool solicited)
  */
 int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 {
+	struct rd_ctx *c = to_ctx(ibcq->context);
 	struct rd_cq *cq = to_cq(ibcq);
 	struct ring_hdr *h;
-	bool now;
+	bool unpolled, now;
 
 	cq_lock_any(cq);
 	h = cq->last->ring.hdr;
 	cq_arm(h, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
-	now = ibcq->channel && !cq->moderated && !__atomic_load_n(&cq->heard, __ATOMIC_RELAXED) &&
-	      cq_unpolled(cq, solicited_only) && cq_disarm(h);
+	unpolled = ibcq->channel && !cq->moderated && !__atomic_load_n(&cq->heard, __ATOMIC_RELAXED) && cq_unpolled(cq);
+	now = unpolled && (cq->cur != cq->last || !bell_ask(c->bell, ibcq->handle)) && cq_disarm(h);
 	cq_unlock_any(cq);
 	if (now)
 		cq_event_send(cq);
+	else if (unpolled)
+		ctx_ring(c, 0);
 	return 0;
 }
 

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* api_async.c - each async event is told, to whom it concerns; and completion events under moderation. */
-#include "fixture.h"
+#include "scene.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SECOND 1000
-
-static int readable(int fd, int ms)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, ms) == 1 && p.revents & POLLIN;
-}
 
 /* The next event, which must be this one. */
 static struct ibv_async_event event(struct fix *f, enum ibv_event_type type)

@@ -338,6 +338,7 @@ int main(void)
 
 	api_objects(s);
 	api_post(s);
+	api_arm(s);
 	api_event(s);
 	api_async(s);
 	api_answer(s);

@@ -80,6 +80,7 @@ void fix_ended_well(pid_t);        /* waits for that child, which must have exit
 /* Each file's tests. */
 void api_objects(Suite *);
 void api_post(Suite *);
+void api_arm(Suite *);
 void api_event(Suite *);
 void api_ex(Suite *);
 void api_mw(Suite *);

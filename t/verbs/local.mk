@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/verbs/api
 t_verbs_api_SOURCES = \
+	t/verbs/api_arm.c \
 	t/verbs/api_attr.c \
 	t/verbs/api_async.c \
 	t/verbs/api_back.c \
@@ -41,6 +42,8 @@ t_verbs_api_SOURCES = \
 	t/verbs/arena.h \
 	t/verbs/fixture.c \
 	t/verbs/fixture.h \
+	t/verbs/scene.c \
+	t/verbs/scene.h \
 	t/verbs/spy.c \
 	t/verbs/spy.h
 t_verbs_api_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include $(CHECK_CFLAGS)
