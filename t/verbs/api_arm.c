@@ -43,26 +43,6 @@ START_TEST(completion)
 }
 END_TEST
 
-/* Errors wake also who waits for solicited ones only; the armed state survives a resize. */
-START_TEST(armed)
-{
-	struct scene s;
-	struct ibv_cq *cq;
-	void *context;
-
-	scene_open(&s);
-	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 1), 0);
-	ck_assert_int_eq(ibv_resize_cq(s.rcq, 200), 0);
-	ck_assert_int_eq(fix_state(s.b, IBV_QPS_ERR), 0);
-	ck_assert(readable(s.ch->fd, 10000));
-	ck_assert_int_eq(ibv_get_cq_event(s.ch, &cq, &context), 0);
-	ibv_ack_cq_events(cq, 1);
-	for (unsigned i = 0; i < 16; i++)
-		ck_assert_int_eq(fix_wait(s.rcq).status, IBV_WC_WR_FLUSH_ERR);
-	scene_close(&s);
-}
-END_TEST
-
 static void event_take(struct scene *s)
 {
 	struct ibv_cq *cq;
@@ -70,9 +50,26 @@ static void event_take(struct scene *s)
 
 	ck_assert(readable(s->ch->fd, 10000));
 	ck_assert_int_eq(ibv_get_cq_event(s->ch, &cq, &context), 0);
+	ck_assert(cq == s->rcq && context == s);
 	ibv_ack_cq_events(cq, 1);
 	ck_assert(!readable(s->ch->fd, 0));
 }
+
+/* Errors wake also who waits for solicited ones only; the armed state survives a resize. */
+START_TEST(armed)
+{
+	struct scene s;
+
+	scene_open(&s);
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 1), 0);
+	ck_assert_int_eq(ibv_resize_cq(s.rcq, 200), 0);
+	ck_assert_int_eq(fix_state(s.b, IBV_QPS_ERR), 0);
+	event_take(&s);
+	for (unsigned i = 0; i < 16; i++)
+		ck_assert_int_eq(fix_wait(s.rcq).status, IBV_WC_WR_FLUSH_ERR);
+	scene_close(&s);
+}
+END_TEST
 
 /* A CQ that holds completions when it is armed: there is an event at once, as with adapters; again, if some are left. */
 START_TEST(armed_with_completions)
