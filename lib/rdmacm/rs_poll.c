@@ -162,7 +162,7 @@ static uint64_t set_sum(const struct set *s, const struct pollfd *fds)
 /*
  * At everything, after look(), which found so many: how many are ready, or -1.  To ask the kernel takes longer than to serve a
  * socket that has data.  So while there are such it is asked once in FILES_NS, or in FILES_LOOKS looks of this thread at the same
- * descriptors: what is ready there is told so much later.  If all are ready it is not.
+ * descriptors: what is ready there is told so much later.
  */
 static int look_all(struct set *s, struct pollfd *fds, int found_n)
 {
@@ -175,8 +175,6 @@ static int look_all(struct set *s, struct pollfd *fds, int found_n)
 	int64_t now = rs_now_ns();
 	int n = 0;
 
-	if (found_n == (int)s->n)
-		return found_n;
 	if (found_n && asked.set == set && ++asked.looks < FILES_LOOKS && now - asked.at < FILES_NS)
 		return found_n;
 	asked.set = set;
@@ -356,7 +354,7 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 	int n;
 
 	n = timeout ? look_on(s, fds) : look(s, fds);
-	if (n || !timeout)
+	if ((n || !timeout) && n < (int)s->n) /* if all are ready there is nothing to be asked */
 		n = look_all(s, fds, n);
 	/* For who asks in a loop: what it waits for needs a core, too; and if it needs it for long, this takes a nap. */
 	if (!timeout && !n && s->link)

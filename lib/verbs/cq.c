@@ -280,9 +280,12 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *a)
 	req.moderate.count = a->moderate.cq_count;
 	req.moderate.period_us = a->moderate.cq_period;
 	err = ctx_call(to_ctx(cq->context), &req, &rep);
-	if (!err)
-		to_cq(cq)->moderated = a->moderate.cq_count > 1 || a->moderate.cq_period;
-	return err;
+	if (err)
+		return err;
+	cq_lock_any(to_cq(cq));
+	to_cq(cq)->moderated = a->moderate.cq_count > 1 || a->moderate.cq_period;
+	cq_unlock_any(to_cq(cq));
+	return 0;
 }
 
 /* ---- arming ------------------------------------------------------------------------ */

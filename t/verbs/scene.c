@@ -44,3 +44,15 @@ void send_one(struct scene *s, unsigned flags)
 	ck_assert_int_eq(fix_send(&s->f, s->a, 1, 0, 32, flags | IBV_SEND_SIGNALED), 0);
 	fix_wait_ok(s->f.cq);
 }
+
+void event_take(struct ibv_comp_channel *ch, struct ibv_cq *want)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	ck_assert(readable(ch->fd, 10000));
+	ck_assert_int_eq(ibv_get_cq_event(ch, &cq, &context), 0);
+	ck_assert_ptr_eq(cq, want);
+	ck_assert_ptr_eq(context, want->cq_context);
+	ibv_ack_cq_events(cq, 1);
+}

@@ -15,7 +15,8 @@ struct scene {
 
 void scene_open(struct scene *);
 void scene_close(struct scene *);
-void send_one(struct scene *, unsigned flags); /* its completion says that the receive's is there */
-int readable(int fd, int ms);                  /* within that time */
+void send_one(struct scene *, unsigned flags);                   /* its completion says that the receive's is there */
+int readable(int fd, int ms);                                    /* within that time */
+void event_take(struct ibv_comp_channel *, struct ibv_cq *want); /* the next one, which must come, and be of it */
 
 #endif
