@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include <rdmad/ring.h>
+
 #define SPOOL_MAGIC (0x73706f00u + (uint32_t)sizeof(struct spool_pkt))
 #define LINE        64u
 
@@ -101,7 +103,7 @@ bool spool_put(struct spool *s, const struct spool_pkt *p)
 	if (p->text_n)
 		memcpy((uint8_t *)(r + 1) + p->caplen, p->text, p->text_n);
 	s->pos += len;
-	__atomic_store_n(&s->strand->prod, s->pos, __ATOMIC_SEQ_CST);
+	RING_SAY(&s->strand->prod, s->pos);
 	return true;
 }
 

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <rdmad/ring.h>
+
 #include "../base/clock.h"
 #include "../base/log.h"
 #include "spin.h"
@@ -71,7 +73,7 @@ void inbox_free(struct inbox *in)
 
 /* ---- other threads --------------------------------------------------------- */
 
-static void want(struct inbox *in) { __atomic_store_n(&in->wanted, true, __ATOMIC_SEQ_CST); }
+static void want(struct inbox *in) { RING_SAY(&in->wanted, true); }
 
 /*
  * want() was said.  Without the lock: nothing that the kernel does is waited for in it.  A shard that is about to sleep says
@@ -161,7 +163,7 @@ void inbox_stop(struct shard *s)
 
 bool inbox_wanted(const struct inbox *in) { return __atomic_load_n(&in->wanted, __ATOMIC_SEQ_CST); }
 
-void inbox_asleep(struct inbox *in, bool asleep) { __atomic_store_n(&in->asleep, asleep, __ATOMIC_SEQ_CST); }
+void inbox_asleep(struct inbox *in, bool asleep) { RING_SAY(&in->asleep, asleep); }
 
 void inbox_take(struct inbox *in) { pthread_mutex_lock(&in->own); }
 

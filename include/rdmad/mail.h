@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rdmad/ring.h>
+
 #define MAIL_ROOM 1024u /* of a request, of a reply */
 
 enum mail_state { MAIL_IDLE, MAIL_ASKED, MAIL_TAKEN, MAIL_DONE, MAIL_SLEEPS = 4 };
@@ -48,7 +50,7 @@ static inline bool mail_is_looked_at(const struct mail *m) { return __atomic_loa
 /* The request is written.  false: nobody looks for it. */
 static inline bool mail_ask(struct mail *m)
 {
-	__atomic_store_n(&m->state, MAIL_ASKED, __ATOMIC_SEQ_CST);
+	RING_SAY(&m->state, MAIL_ASKED);
 	return mail_is_looked_at(m) || !mail_swap(m, MAIL_ASKED, MAIL_IDLE);
 }
 
@@ -70,7 +72,7 @@ static inline void mail_clear(struct mail *m) { __atomic_store_n(&m->state, MAIL
 /* ---- the daemon ---------------------------------------------------------------- */
 
 /* false: from now on it does not; then there may still be a request. */
-static inline void mail_look(struct mail *m, bool looks) { __atomic_store_n(&m->looks, looks, __ATOMIC_SEQ_CST); }
+static inline void mail_look(struct mail *m, bool looks) { RING_SAY(&m->looks, looks); }
 
 /* Is there a request? */
 static inline bool mail_asked(const struct mail *m)

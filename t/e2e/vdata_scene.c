@@ -99,15 +99,27 @@ void scene_expect_none(struct scene *s, int ms)
 			      ibv_wc_status_str(wc.status));
 }
 
-void scene_expect_state(struct scene *s, enum ibv_qp_state state)
+static enum ibv_qp_state state_now(const struct scene *s)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
 	if (ibv_query_qp(s->q.qp, &attr, IBV_QP_STATE, &init))
 		vd_die("ibv_query_qp: %s", strerror(errno));
-	if (attr.qp_state != state)
-		scene_differs(s, "the QP is in state %d, not %d", attr.qp_state, state);
+	return attr.qp_state;
+}
+
+/* The state comes before the completion; with -k it is waited for: rxe gives the completion first. */
+void scene_expect_state(struct scene *s, enum ibv_qp_state state)
+{
+	enum ibv_qp_state now = state_now(s);
+
+	for (int ms = s->node->opt->lenient ? LATE_MS : 0; now != state && ms > 0; ms -= 10) {
+		poll(NULL, 0, 10);
+		now = state_now(s);
+	}
+	if (now != state)
+		scene_differs(s, "the QP is in state %d, not %d", now, state);
 }
 
 void scene_expect_event(struct scene *s, enum ibv_event_type type)

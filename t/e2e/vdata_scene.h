@@ -7,6 +7,7 @@
 
 #define BUF_LEN 65536u /* the first half is registered, all of it holds 0x77 */
 #define WAIT_MS 20000
+#define LATE_MS 500 /* a state, with -k */
 
 #define RW  (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define ALL (RW | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
