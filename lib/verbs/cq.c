@@ -299,30 +299,44 @@ static bool cq_unpolled(struct rd_cq *cq)
 	return r;
 }
 
+/* With the lock held.  After a resize the daemon looks at the new ring only. */
+static enum due cq_due(struct rd_cq *cq)
+{
+	if (!cq->cq.channel || cq->moderated || !cq_unpolled(cq))
+		return DUE_NONE;
+	if (cq->cur == cq->last && bell_ask(to_ctx(cq->cq.context)->bell, cq->cq.handle))
+		return DUE_LOOK;
+	return cq_disarm(cq->last->ring.hdr) ? DUE_SEND : DUE_NONE;
+}
+
+enum due cq_left(struct rd_cq *cq)
+{
+	enum due due = DUE_NONE;
+
+	if (!cq->single && pthread_mutex_trylock(&cq->lock))
+		return DUE_NONE;
+	if (RING_LOAD(&cq->last->ring.hdr->arm) != CQ_ARM_NONE)
+		due = cq_due(cq);
+	if (!cq->single)
+		pthread_mutex_unlock(&cq->lock);
+	return due;
+}
+
 /*
- * After a resize the daemon looks at the new ring only.
- *
  * The specification promises an event for what comes later.  Adapters, which are told how far the program has polled, have one for
  * what has not been polled, too, and programs trust in that: they poll, find nothing, arm, and sleep.  A program that arms because of
- * an event polls behind it.
+ * an event polls behind it; if something is left then, there is one before it sleeps (event.c).
  */
 int cq_req_notify(struct ibv_cq *ibcq, int solicited_only)
 {
-	struct rd_ctx *c = to_ctx(ibcq->context);
 	struct rd_cq *cq = to_cq(ibcq);
-	struct ring_hdr *h;
-	bool unpolled, now;
+	enum due due;
 
 	cq_lock_any(cq);
-	h = cq->last->ring.hdr;
-	cq_arm(h, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
-	unpolled = ibcq->channel && !cq->moderated && !__atomic_load_n(&cq->heard, __ATOMIC_RELAXED) && cq_unpolled(cq);
-	now = unpolled && (cq->cur != cq->last || !bell_ask(c->bell, ibcq->handle)) && cq_disarm(h);
+	cq_arm(cq->last->ring.hdr, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_ANY);
+	due = __atomic_load_n(&cq->heard, __ATOMIC_RELAXED) ? DUE_NONE : cq_due(cq);
 	cq_unlock_any(cq);
-	if (now)
-		cq_event_send(cq);
-	else if (unpolled)
-		ctx_ring(c, 0);
+	cq_event_due(to_ctx(ibcq->context), cq->node.hash.key, due);
 	return 0;
 }
 

@@ -21,6 +21,8 @@ struct rd_channel {
 	struct ibv_comp_channel ch;
 	uint32_t handle;
 	bool stale; /* atomic; behind the first event that waits there may be some whose CQ is gone */
+	uint64_t
+		last_of; /* under map_lock: the cookie of the CQ whose event was read last; 0: none, or it was seen to */
 };
 
 static inline struct rd_channel *to_channel(struct ibv_comp_channel *c) { return (struct rd_channel *)c; }
@@ -149,6 +151,9 @@ void cq_ex_ops(struct ibv_cq_ex *); /* fills in start_poll ... read_* */
 void channel_forget(struct ibv_comp_channel *);
 
 int cq_req_notify(struct ibv_cq *, int solicited_only);
-void cq_event_send(struct rd_cq *); /* an event of it comes */
+/* An event of what is there and was not polled: none is due; the shard looks; it is sent. */
+enum due { DUE_NONE, DUE_LOOK, DUE_SEND };
+void cq_event_due(struct rd_ctx *, uint64_t cookie, enum due); /* unless the CQ is gone */
+enum due cq_left(struct rd_cq *);                              /* if it is armed, and nobody is polling it */
 
 #endif

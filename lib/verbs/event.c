@@ -46,23 +46,22 @@ static bool cookie_look(const struct ibv_comp_channel *ch, uint64_t *cookie, int
 	       sizeof(*cookie);
 }
 
-static void event_send(struct rd_ctx *c, uint32_t handle, uint64_t cookie)
+/* An event of that CQ comes, unless it is gone. */
+static void event_send(struct rd_ctx *c, uint64_t cookie)
 {
-	struct msg_req req = { .op = MSG_CQ_EVENT, .cq_event = { .handle = handle, .cookie = cookie } };
+	struct msg_req req = { .op = MSG_CQ_EVENT, .cq_event = { .handle = cq_handle(c, cookie), .cookie = cookie } };
 	struct msg_rep rep;
 
-	ctx_call(c, &req, &rep);
+	if (req.cq_event.handle)
+		ctx_call(c, &req, &rep);
 }
 
-void cq_event_send(struct rd_cq *cq) { event_send(to_ctx(cq->cq.context), cq->cq.handle, cq->node.hash.key); }
-
-/* An event that was read for another purpose comes once more, unless its CQ is gone. */
-static void event_again(struct rd_ctx *c, uint64_t cookie)
+void cq_event_due(struct rd_ctx *c, uint64_t cookie, enum due due)
 {
-	uint32_t handle = cq_handle(c, cookie);
-
-	if (handle)
-		event_send(c, handle, cookie);
+	if (due == DUE_SEND)
+		event_send(c, cookie);
+	else if (due == DUE_LOOK)
+		ctx_ring(c, 0);
 }
 
 /*
@@ -82,8 +81,8 @@ static void channel_tidy(struct ibv_comp_channel *ch)
 			__atomic_store_n(stale, true, __ATOMIC_SEQ_CST);
 			return;
 		}
-		if (cookie_look(ch, &cookie, 0))
-			event_again(c, cookie);
+		if (cookie_look(ch, &cookie, 0)) /* it was read for another purpose */
+			event_send(c, cookie);
 	}
 }
 
@@ -98,6 +97,28 @@ void channel_forget(struct ibv_comp_channel *ch)
 
 /* ---- completion events -------------------------------------------------------------- */
 
+/*
+ * Before the program sleeps: the CQ whose event was the last may have been armed and polled since, but not to its end.  Adapters
+ * had an event of that when it was armed.
+ */
+static void channel_left(struct rd_ctx *c, struct rd_channel *ch)
+{
+	enum due due = DUE_NONE;
+	struct map_node *n;
+	uint64_t cookie;
+
+	if (ctx_inherited(c))
+		return;
+	pthread_mutex_lock(&c->map_lock);
+	cookie = ch->last_of;
+	ch->last_of = 0;
+	n = cookie ? map_find(c, cookie) : NULL;
+	if (n)
+		due = cq_left(OBJ(n, struct rd_cq));
+	pthread_mutex_unlock(&c->map_lock);
+	cq_event_due(c, cookie, due);
+}
+
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct rd_ctx *c = to_ctx(channel->context);
@@ -105,6 +126,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 	uint64_t cookie;
 	ssize_t len;
 
+	channel_left(c, to_channel(channel));
 	do {
 		len = read(channel->fd, &cookie, sizeof(cookie));
 		if (len != sizeof(cookie)) {
@@ -117,6 +139,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		if (n && n->kind == MAP_CQ) {
 			n->comp_got++;
 			__atomic_store_n(&OBJ(n, struct rd_cq)->heard, true, __ATOMIC_RELAXED);
+			to_channel(channel)->last_of = cookie;
 			*cq = &OBJ(n, struct rd_cq)->cq;
 			*cq_context = (*cq)->cq_context;
 		}

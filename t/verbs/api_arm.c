@@ -126,6 +126,41 @@ START_TEST(armed_by_event)
 }
 END_TEST
 
+static bool event_come(struct scene *s)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(s->ch, &cq, &context))
+		return false;
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+/* A program that reads an event, arms, and polls one of two hears of the other one; once, if it does not poll that. */
+START_TEST(armed_and_left)
+{
+	struct scene s;
+
+	scene_open(&s);
+	ck_assert_int_eq(fcntl(s.ch->fd, F_SETFL, fcntl(s.ch->fd, F_GETFL) | O_NONBLOCK), 0);
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 0), 0);
+	send_one(&s, 0);
+	send_one(&s, 0);
+	one_event(&s);
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 0), 0);
+	fix_wait_ok(s.rcq);
+	if (!event_come(&s))
+		one_event(&s);
+	ck_assert(!event_come(&s));
+	ck_assert_int_eq(ibv_req_notify_cq(s.rcq, 0), 0);
+	fix_wait_ok(s.rcq);
+	ck_assert(!event_come(&s));
+	ck_assert(!readable(s.ch->fd, 0));
+	scene_close(&s);
+}
+END_TEST
+
 /* The completions that a larger ring is behind of are looked at, too. */
 START_TEST(armed_resized)
 {
@@ -143,5 +178,6 @@ END_TEST
 
 void api_arm(Suite *s)
 {
-	SUITE_ADD(s, completion, armed, armed_with_completions, armed_with_unsolicited, armed_by_event, armed_resized);
+	SUITE_ADD(s, completion, armed, armed_with_completions, armed_with_unsolicited, armed_by_event, armed_and_left,
+		  armed_resized);
 }
