@@ -66,13 +66,19 @@ static long call_of(pid_t tid)
 	return nr;
 }
 
-void sleeps_in(const pid_t *tid, long nr)
+long sleeps_in_either(const pid_t *tid, long nr, long other)
 {
-	for (int i = 0; call_of(__atomic_load_n(tid, __ATOMIC_ACQUIRE)) != nr; i++) {
+	for (int i = 0;; i++) {
+		long now = call_of(__atomic_load_n(tid, __ATOMIC_ACQUIRE));
+
+		if (now == nr || now == other)
+			return now;
 		ck_assert_int_lt(i, PATIENCE_MS);
 		usleep(1000);
 	}
 }
+
+void sleeps_in(const pid_t *tid, long nr) { sleeps_in_either(tid, nr, nr); }
 
 static bool sleep_so(const pid_t *a, long a_nr, const pid_t *b, long b_nr)
 {

@@ -26,6 +26,8 @@ void late_wait(const atomic_bool *); /* until it is true */
 
 /* Waits until a thread of ours sleeps in the system call nr; its tid may not be known yet. */
 void sleeps_in(const pid_t *tid, long nr);
+/* Or in other: which. */
+long sleeps_in_either(const pid_t *tid, long nr, long other);
 /* The same of two threads: one of them in nr, the other one in other. */
 void sleep_in(const pid_t *a, const pid_t *b, long nr, long other);
 

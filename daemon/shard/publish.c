@@ -287,7 +287,7 @@ static bool cq_keep(struct ctx_cq *cq, mono_t now)
 	struct ctx_qp *qp;
 
 	if (!c->shard->few_cores || cq->batch_n != 1 || !cq->last.sent || cq->kept.on || cq->mod.count > 1 ||
-	    cq->mod.period_ns || RING_LOAD(&cq->ring.hdr->arm) != CQ_ARM_NONE)
+	    cq->mod.period_ns || RING_LOAD(&cq->ring.hdr->arm) != CQ_ARM_NONE || RING_LOAD(&cq->ring.hdr->dozes))
 		return false;
 	qp = (struct ctx_qp *)obj_find(c->shard, OBJ_QP, c->dev->index, cq->last.qpn);
 	if (!qp || RING_LOAD(&qp->sq.hdr->prod) != cq->last.wqe)
@@ -315,6 +315,12 @@ static void nappers_wake(struct ctx *c)
 		c->shard->naps = true;
 }
 
+static void dozers_wake(struct ctx_cq *cq)
+{
+	if (cq_dozes(cq->ring.hdr))
+		syscall(SYS_futex, &cq->ring.hdr->dozes, FUTEX_WAKE, WAKES, NULL, NULL, 0);
+}
+
 static void cq_flush(struct ctx_cq *cq, mono_t now)
 {
 	if (!cq->batch_n)
@@ -329,6 +335,7 @@ static void cq_flush(struct ctx_cq *cq, mono_t now)
 		cq_moderate(cq, cq->batch_n, now);
 	else if (cq_fire(cq->ring.hdr, cq->solicited))
 		publish_event(cq);
+	dozers_wake(cq);
 	nappers_wake(cq->obj.ctx);
 	cq->batch_n = 0;
 	cq->solicited = false;

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 26u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 27u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -341,6 +341,7 @@ struct ring_hdr {
 	uint32_t done;             /* SRQ: how many of its receives have completed; written as cons is */
 	_Alignas(64) uint32_t arm; /* CQ: enum cq_arm */
 	uint32_t err;              /* CQ: 1 after an overrun.  QP: enum qp_state, as the daemon last set it */
+	uint32_t dozes;            /* CQ: 1: threads of the program sleep on this word until there is a completion */
 };                                 /* 256 bytes; slots follow */
 
 enum cq_arm { CQ_ARM_NONE = 0, CQ_ARM_SOLICITED = 1, CQ_ARM_ANY = 2 };

@@ -25,14 +25,24 @@ void rdmad_cq_idle(struct ibv_cq *);
 /* Looks whether the daemon is gone, which polls do now and then only. */
 void rdmad_cq_look(struct ibv_cq *);
 
+/*
+ * A thread sleeps until a completion comes, or another thread rouses it, as nobody else is woken: cheaper than an event.  From
+ * rdmad_cq_doze() on; what came before is to be looked for behind that.  rdmad_cq_sleep(): for so long, ns, below a second; 0, which
+ * says nothing, EINTR or ETIMEDOUT.  Of a CQ that is neither resized nor moderated.
+ */
+void rdmad_cq_doze(struct ibv_cq *);
+int rdmad_cq_sleep(struct ibv_cq *, int64_t ns);
+void rdmad_cq_rouse(struct ibv_cq *);
+
 /* Of librdmacm: it refuses a call of its own, and why; for `rdmactl why`.  Returns err. */
 int rdmad_refused(struct ibv_context *, const char *call, int err, const char *text);
 
 /*
  * ---- librdmacm.  As rpoll(); came has a number for each entry.  Of a stream it is another, higher one whenever there is something new to
  * read, data or an end; of two streams, what came later has the higher one.  POLLIN is told only if that is not the number any more.  -1: as ever.  Numbers of rsockets are set to what they are now.
+ * masked: ppoll() is preloaded, and gives the thread another mask of signals where it sleeps: it is to sleep there.
  */
-int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came);
+int rdmad_rpoll(struct pollfd *, nfds_t, int timeout, int64_t *came, bool masked);
 /*
  * Likewise, instead of a thread that would sleep until a stream has one of the events: the descriptors (-1: none) that are readable when
  * it is to be looked at again.  Then, or before, rdmad_rs_awake().  -1: errno, EAGAIN: there is one.

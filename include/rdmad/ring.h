@@ -228,6 +228,19 @@ static inline bool bell_naps(struct bell *b)
 	return __atomic_load_n(&b->naps, __ATOMIC_RELAXED) && __atomic_exchange_n(&b->naps, 0, __ATOMIC_SEQ_CST);
 }
 
+/* The same for one CQ. */
+static inline void cq_doze(struct ring_hdr *h)
+{
+	__atomic_store_n(&h->dozes, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Daemon, behind cq_fire(), or the program: are there any to be woken? */
+static inline bool cq_dozes(struct ring_hdr *h)
+{
+	return __atomic_load_n(&h->dozes, __ATOMIC_RELAXED) && __atomic_exchange_n(&h->dozes, 0, __ATOMIC_SEQ_CST);
+}
+
 static inline void bell_sleep(struct bell *b, enum bell_idle how)
 {
 	__atomic_store_n(&b->idle, how, __ATOMIC_SEQ_CST);

@@ -152,6 +152,7 @@ struct rsock {
 
 	int kick;                      /* eventfd: wakes the threads that sleep; -1 */
 	uint32_t gen, sleepers, stale; /* sleepers since the last kick; those that have not seen it */
+	uint32_t dozers;               /* threads in rs_doze() */
 	uint32_t news;                 /* times that something has happened */
 	int64_t looked_ms;             /* at the channel; of rs_io.c's clock */
 };
@@ -229,8 +230,9 @@ int rs_wait_until(struct rsock *, int64_t until);
 int rs_sleep_begin(struct rsock *, struct pollfd *p, uint32_t *gen);
 void rs_sleep_end(struct rsock *, const struct pollfd *p, int n, uint32_t gen);
 bool rs_sleep_channel(const struct pollfd *p); /* something has come for the channel */
-void rs_wake(struct rsock *);                  /* something has happened that others may wait for */
-uint32_t rs_sleeper_add(struct rsock *);       /* the generation, for rs_sleeper_gone() */
+int rs_doze(struct rsock *, int64_t until); /* sleeps first so: 0, and all is to be looked at again; ETIMEDOUT: else */
+void rs_wake(struct rsock *);               /* something has happened that others may wait for */
+uint32_t rs_sleeper_add(struct rsock *);    /* the generation, for rs_sleeper_gone() */
 void rs_sleeper_gone(struct rsock *, uint32_t gen);
 
 /*

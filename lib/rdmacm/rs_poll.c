@@ -27,6 +27,7 @@ struct set {
 	struct pollfd *p;   /* room for RS_FDS of each */
 	nfds_t n, p_n;      /* p_n: without gaps, as the kernel takes no more than a process may have descriptors */
 	int cancel;         /* the thread's cancelability when it came */
+	bool masked;        /* of rdmad_rpoll() */
 	struct rsock *link; /* a connection, if there is one: news may come without the kernel */
 	struct slot few_slots[FEW];
 	struct pollfd few_p[FEW * RS_FDS];
@@ -325,12 +326,28 @@ static int sleep_poll(struct set *s, struct pollfd *fds, const struct timespec *
 	return n;
 }
 
+/* A stream that is all there is to be waited for: as rs_doze(). */
+static int doze(struct slot *t, struct pollfd *fd, int64_t until)
+{
+	int err;
+
+	pthread_mutex_lock(&t->rs->lock);
+	err = slot_ready(t, fd->events) ? 0 : rs_doze(t->rs, until < 0 ? INT64_MAX : until);
+	fd->revents = slot_ready(t, fd->events);
+	pthread_mutex_unlock(&t->rs->lock);
+	return err;
+}
+
 /* until: of rs_now_ns(), or -1.  How many are ready, or -1. */
 static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 {
 	struct timespec t = { 0 }, none = { 0 }, *timeout = NULL;
 	int64_t left = until < 0 ? 0 : until - rs_now_ns();
-	int err = 0, n;
+	int err = s->n == 1 && s->link && !s->masked ? doze(&s->slots[0], fds, until) : ETIMEDOUT, n;
+
+	if (err != ETIMEDOUT)
+		return err ? fail(err) : fds->revents != 0;
+	err = 0;
 
 	left = left < 0 ? 0 : left;
 	if (until >= 0) {
@@ -369,9 +386,9 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 
 /* ---- the calls ------------------------------------------------------------------------------------ */
 
-static int set_open(struct set *s, const struct pollfd *fds, nfds_t n, const int64_t *came)
+static int set_open(struct set *s, const struct pollfd *fds, nfds_t n, const int64_t *came, bool masked)
 {
-	*s = (struct set){ .n = n };
+	*s = (struct set){ .n = n, .masked = masked };
 	pthread_testcancel();
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &s->cancel);
 	s->slots = n > FEW ? calloc(n, sizeof(*s->slots)) : s->few_slots;
@@ -385,10 +402,10 @@ static int set_open(struct set *s, const struct pollfd *fds, nfds_t n, const int
 	return 0;
 }
 
-EXPORT int rdmad_rpoll(struct pollfd *fds, nfds_t n, int timeout, int64_t *came)
+EXPORT int rdmad_rpoll(struct pollfd *fds, nfds_t n, int timeout, int64_t *came, bool masked)
 {
 	struct set s;
-	int err = set_open(&s, fds, n, came), ret;
+	int err = set_open(&s, fds, n, came, masked), ret;
 
 	ret = err ? fail(err) : poll_set(&s, fds, timeout);
 	for (nfds_t i = 0; came && !err && i < n; i++)
@@ -398,7 +415,7 @@ EXPORT int rdmad_rpoll(struct pollfd *fds, nfds_t n, int timeout, int64_t *came)
 	return ret;
 }
 
-EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout) { return rdmad_rpoll(fds, n, timeout, NULL); }
+EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout) { return rdmad_rpoll(fds, n, timeout, NULL, false); }
 
 static bool in_set(int fd, const fd_set *s) { return s && FD_ISSET(fd, s); }
 

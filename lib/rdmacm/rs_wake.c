@@ -8,9 +8,13 @@
 
 #include <sys/eventfd.h>
 
+#include <rdmad/own.h>
+
 void rs_wake(struct rsock *rs)
 {
 	rs->news++;
+	if (rs->dozers)
+		rdmad_cq_rouse(rs->link.cq);
 	if (!rs->sleepers)
 		return;
 	rs->stale += rs->sleepers;

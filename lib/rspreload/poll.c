@@ -37,7 +37,7 @@ int rs_poll_came(struct pollfd *p, nfds_t n, int ms, const sigset_t *mask, int64
 	inside++;
 	inside_mask = mask;
 	pthread_cleanup_push(inside_cancelled, NULL);
-	ret = rdmad_rpoll(p, n, ms, came);
+	ret = rdmad_rpoll(p, n, ms, came, mask);
 	pthread_cleanup_pop(0);
 	inside_mask = NULL;
 	inside--;

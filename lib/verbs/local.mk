@@ -35,6 +35,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/mr_ex.c \
 	lib/verbs/mw.c \
 	lib/verbs/mr_kinds.c \
+	lib/verbs/doze.c \
 	lib/verbs/nap.c \
 	lib/verbs/ops.c \
 	lib/verbs/pd.c \

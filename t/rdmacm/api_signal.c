@@ -40,6 +40,30 @@ START_TEST(rs_recv_signal)
 }
 END_TEST
 
+/* A thread that has just begun to sleep.  It may be past that when it is looked at, on a machine with more to do. */
+static void interrupted_dozing(struct streams *s, int flags, int want)
+{
+	unsigned i = 0;
+
+	do {
+		ck_assert_uint_lt(i++, 1000);
+		interrupt_dozing = true;
+		ck_assert_int_eq(interrupted(flags, call_recv, s->server, send_one, &s->client), want);
+	} while (!interrupt_dozing);
+	interrupt_dozing = false;
+}
+
+START_TEST(rs_doze_signal)
+{
+	struct streams s;
+
+	streams_open(&s, 0);
+	interrupted_dozing(&s, SA_RESTART, 1);
+	interrupted_dozing(&s, 0, -EINTR);
+	streams_close(&s);
+}
+END_TEST
+
 START_TEST(rs_accept_signal)
 {
 	struct streams s = { .listen = rs_open(), .client = -1 };
@@ -91,4 +115,4 @@ START_TEST(door_signal)
 }
 END_TEST
 
-void api_signal(Suite *s) { SUITE_ADD(s, rs_recv_signal, rs_accept_signal, door_signal); }
+void api_signal(Suite *s) { SUITE_ADD(s, rs_recv_signal, rs_doze_signal, rs_accept_signal, door_signal); }

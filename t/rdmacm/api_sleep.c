@@ -15,6 +15,7 @@ struct sleeper {
 	int fd;
 	atomic_bool done;
 	pthread_t thread;
+	pid_t tid;
 };
 
 /* Looks for a short time only: it has gone when it comes back. */
@@ -88,6 +89,7 @@ static void *answer_run(void *arg)
 	char c = 0;
 
 	late = &s->late;
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
 	ck_assert_int_eq(rrecv(s->fd, &c, 1, 0), 1);
 	ck_assert_int_eq(c, 'a');
 	return NULL;
@@ -123,6 +125,66 @@ START_TEST(rs_asked_sleeps)
 	ask(&s);
 	ck_assert_int_eq(pthread_join(t.thread, NULL), 0);
 	ck_assert_uint_eq(t.late.calls, 1);
+	streams_close(&s);
+}
+END_TEST
+
+/* As answer_run(), by rpoll(). */
+static void *poll_run(void *arg)
+{
+	struct sleeper *s = arg;
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+
+	late = &s->late;
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
+	ck_assert_int_eq(rpoll(&p, 1, -1), 1);
+	return answer_run(arg);
+}
+
+/* Of two threads, one of which waits, the other one takes what comes, and wakes it. */
+static void *taker_run(void *arg)
+{
+	struct sleeper *s = arg;
+	struct pollfd p = { .fd = s->fd, .events = POLLOUT };
+
+	while (!s->done)
+		rpoll(&p, 1, 0);
+	return NULL;
+}
+
+/* Whether the thread slept when the answer was sent, and on no descriptor until it came. */
+static bool dozed(const struct streams *s, void *(*run)(void *))
+{
+	struct sleeper t = { .fd = s->client, .late = { .fds = FDS } };
+	long in;
+
+	ck_assert_int_eq(pthread_create(&t.thread, NULL, run, &t), 0);
+	in = sleeps_in_either(&t.tid, SYS_futex, SYS_ppoll);
+	ck_assert_int_eq(rsend(s->server, "a", 1, 0), 1);
+	ck_assert_int_eq(pthread_join(t.thread, NULL), 0);
+	return in == SYS_futex && !t.late.calls;
+}
+
+static void dozes(const struct streams *s, void *(*run)(void *))
+{
+	for (unsigned i = 0; !dozed(s, run); i++)
+		ck_assert_uint_lt(i, 1000);
+}
+
+/* A thread that has an answer soon is woken by its completion, without an event. */
+START_TEST(rs_dozes)
+{
+	struct sleeper t;
+	struct streams s;
+
+	streams_open(&s, 0);
+	dozes(&s, answer_run);
+	dozes(&s, poll_run);
+	t = (struct sleeper){ .fd = s.client };
+	ck_assert_int_eq(pthread_create(&t.thread, NULL, taker_run, &t), 0);
+	dozes(&s, answer_run);
+	t.done = true;
+	ck_assert_int_eq(pthread_join(t.thread, NULL), 0);
 	streams_close(&s);
 }
 END_TEST
@@ -315,7 +377,7 @@ END_TEST
 
 void api_sleep(Suite *s)
 {
-	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling, rs_asked_sleeps);
+	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling, rs_asked_sleeps, rs_dozes);
 #if !defined(__SANITIZE_THREAD__) && \
 	!defined(__SANITIZE_ADDRESS__) /* they make it slow: there is no time for four looks */
 	SUITE_ADD(s, rs_looks_at_files);

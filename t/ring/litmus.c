@@ -14,6 +14,7 @@
  *	bell_ring(), kick; bell_kicked() in one thread, bell_ring() = kick? in another       not: no kick was made before it returns
  *	cq_arm(); ring_used() = work?   publish; cq_fire() = event?           not: neither
  *	bell_nap(); ring_used() = work? publish; cq_fire(); bell_naps() = wake? not: neither
+ *	cq_doze(); ring_used() = work?  publish; cq_fire(); cq_dozes() = wake?  not: neither
  */
 #include "config.h"
 
@@ -382,5 +383,33 @@ START_TEST(nap_against_completion)
 }
 END_TEST
 
+static void doze_and_look(void)
+{
+	cq_doze(cons.hdr);
+	left_saw = ring_used(&cons);
+}
+
+static void complete_and_rouse(void)
+{
+	ring_publish(&prod, 1);
+	cq_fire(prod.hdr, false);
+	right_saw = cq_dozes(prod.hdr);
+}
+
+static void roused(void)
+{
+	cq_dozes(prod.hdr);
+	ring_consume(&cons, ring_used(&cons));
+}
+
+START_TEST(doze_against_completion)
+{
+	static const struct litmus l = { roused, doze_and_look, complete_and_rouse, kicked_or_awake };
+
+	run(&l);
+}
+END_TEST
+
 TEST_MAIN("litmus", sleep_against_ring, take_against_ring, sum_against_word, idle_against_ring, wake_against_ring,
-	  forget_against_note, error_against_note, ring_against_ring, arm_against_completion, nap_against_completion)
+	  forget_against_note, error_against_note, ring_against_ring, arm_against_completion, nap_against_completion,
+	  doze_against_completion)
