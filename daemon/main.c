@@ -368,7 +368,7 @@ static void net_take(const struct conf *conf)
 
 static int serve(struct conf *conf, bool private, bool sandbox)
 {
-	bool own = private || !ctl_for_all(conf);
+	bool own = !ctl_for_all(conf, private);
 	int status = 1, err = own || !sandbox ? 0 : reader_begin(conf_again);
 	struct ev_loop *loop = ev_default_loop(EVFLAG_NOENV);
 

@@ -31,6 +31,7 @@ static const char usage_text[] =
 	"                          over the NUMA nodes of the machine, or over so many that are made up\n"
 	"      --hosts N           run the program N times, as on so many hosts: each with a daemon and rails of\n"
 	"                          its own; the program finds its number in RDMAD_HOST\n"
+	"      --users NAME,...    the same, as root, for programs that become these users, too\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
 	"  -r, --rsockets          carry the program's TCP connections by RDMA if the peer does, too\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"
@@ -101,6 +102,7 @@ enum { /* those without a letter */
        OPT_REPLAY,
        OPT_RAILS,
        OPT_HOSTS,
+       OPT_USERS,
 };
 
 static const struct option long_options[] = {
@@ -109,6 +111,7 @@ static const struct option long_options[] = {
 	{ "as", required_argument, NULL, 'a' },
 	{ "rails", required_argument, NULL, OPT_RAILS },
 	{ "hosts", required_argument, NULL, OPT_HOSTS },
+	{ "users", required_argument, NULL, OPT_USERS },
 	{ "daemon-arg", required_argument, NULL, 'd' },
 	{ "rsockets", no_argument, NULL, 'r' },
 	{ "log", required_argument, NULL, 'l' },
@@ -354,12 +357,15 @@ static void own_check(struct options *opt, char *profile)
 	}
 	if ((opt->rails || opt->hosts) && !opt->own_addr)
 		own_rails(opt);
-	opt->own |= profile || opt->rails;
+	if (opt->users && !own_users(opt))
+		fail_usage();
+	opt->own |= profile || opt->rails || opt->users;
 	if (opt->own && opt->socket) {
 		say("%s starts a daemon on a socket of its own; it cannot be combined with --socket",
 		    opt->hosts   ? "--hosts"
 		    : opt->rails ? "--rails"
 		    : profile    ? "--as"
+		    : opt->users ? "--users"
 				 : "--own");
 		fail_usage();
 	}
@@ -456,6 +462,7 @@ bool options_parse(struct options *opt, int argc, char **argv)
 		case OPT_TRACE_FILE: opt->trace_file = optarg; break;
 		case OPT_LESSON: opt->lesson = optarg; break;
 		case OPT_RAILS: rails_parse(opt, optarg); break;
+		case OPT_USERS: opt->users = optarg; break;
 		case OPT_HOSTS: opt->hosts = count_parse("--hosts", optarg, 1, HOSTS_MOST); break;
 		case 'e': env = true; break;
 		case 'h': fputs(usage_text, stdout); exit(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* own.c - the devices of a daemon that rdmad-run starts for one program alone: --own, --as, --rails. */
+/* own.c - the devices and users of a daemon that rdmad-run starts for one program alone: --own, --as, --rails, --users. */
 #include "run.h"
 #include "say.h"
 
@@ -59,6 +59,34 @@ bool own_profile(struct options *opt, char *name)
 		fprintf(stderr, " %s", profiles[i].name);
 	fputs("; or NAME:FILE for one of your own (rdmad-profiles(7))\n", stderr);
 	return false;
+}
+
+/* ---- users ----------------------------------------------------------------------- */
+
+bool own_users(const struct options *opt)
+{
+	const char *s = opt->users;
+
+	if (geteuid()) {
+		say("--users=%s: only a daemon that root starts serves other users", s);
+		return false;
+	}
+	if (*s && !s[strspn(s, NAME_CHARS ".,")])
+		return true;
+	say("--users=%s: give names or numbers of users, with commas between", s);
+	return false;
+}
+
+static void users_put(int fd, const char *s)
+{
+	const char *between = "users = {";
+
+	for (size_t n; *s; s += n + (s[n] == ',')) {
+		n = strcspn(s, ",");
+		dprintf(fd, "%s \"%.*s\"", between, (int)n, s);
+		between = ",";
+	}
+	dprintf(fd, " }\n");
 }
 
 /* ---- addresses ------------------------------------------------------------------- */
@@ -158,6 +186,8 @@ int own_config(const struct options *opt)
 
 	if (fd < 0)
 		return -1;
+	if (opt->users)
+		users_put(fd, opt->users);
 	if (opt->profile_file)
 		dprintf(fd, "include('%s')\n", opt->profile_file);
 	for (unsigned i = 0; i < n; i++) { /* in one line: what is wrong with all of them is said once */

@@ -80,16 +80,23 @@ static void put_json(const struct report *r, const char *name, const json_t *j)
 
 /* ---- what is ours -------------------------------------------------------------------- */
 
+/* Of who was turned away the daemon knows nothing; by one of our own it was ours. */
+static bool is_ours(const struct report *r, const json_t *row)
+{
+	json_t *run;
+	size_t i;
+
+	json_array_foreach(json_object_get(row, "runs"), i,
+			   run) if ((uint64_t)json_integer_value(run) == r->opt->run) return true;
+	return r->opt->own && !strcmp(str(row, "cause"), "NOT_SERVED");
+}
+
 json_t *report_ours(const struct report *r, const json_t *list)
 {
-	json_t *out = json_array(), *row, *run;
-	size_t i, k;
+	json_t *out = json_array(), *row;
+	size_t i;
 
-	json_array_foreach(list, i, row)
-	{
-		json_array_foreach(json_object_get(row, "runs"), k, run) if ((uint64_t)json_integer_value(run) ==
-									     r->opt->run) json_array_append(out, row);
-	}
+	json_array_foreach(list, i, row) if (is_ours(r, row)) json_array_append(out, row);
 	return out;
 }
 

@@ -47,6 +47,7 @@ struct options {
 	bool spare;                /* rails are the ports of the profile, which may be fewer */
 	unsigned hosts, host;      /* --hosts, 0: one; which one this is */
 	uint32_t *addr;            /* of each rail of each host */
+	const char *users;         /* --users: names or numbers, with commas between; or NULL */
 	char **daemon_args;
 	unsigned daemon_arg_n;
 	int64_t timeout_ms;  /* 0: none */
@@ -119,6 +120,8 @@ int hold_get(const struct options *, const struct install *, char addr[ADDR_LEN]
 
 /* --as: NAME or NAME:FILE, which is cut in two; false: said why. */
 bool own_profile(struct options *, char *name);
+/* --users: false: said why not. */
+bool own_users(const struct options *);
 /* --rails: chooses the addresses of all hosts. */
 void own_rails(struct options *);
 /* The configuration of --own's daemon, as a file to read from; -1: errno.  Addresses that no other daemon has. */

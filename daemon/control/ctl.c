@@ -31,6 +31,7 @@
 #include "../shard/publish.h"
 #include "../shard/inbox.h"
 #include "port.h"
+#include "why.h"
 
 #define START_GRACE_S 3.0
 #define END_GRACE_S   0.5
@@ -132,8 +133,10 @@ static int socket_bind(int fd, const char *name, const struct conf *conf)
 }
 
 /* The user that could make that socket has been given the place by root. */
-bool ctl_for_all(const struct conf *conf)
+bool ctl_for_all(const struct conf *conf, bool private)
 {
+	if (private && !conf->users.n)
+		return false;
 	return rights_owner() == 0 || !conf->socket[0] || !strcmp(conf->socket, RDMAD_SYSTEM_SOCKET);
 }
 
@@ -142,7 +145,7 @@ static bool uid_allowed(uid_t uid)
 {
 	if (uid == 0 || uid == rights_owner())
 		return true;
-	if (ctl.private || !ctl_for_all(ctl.conf))
+	if (!ctl_for_all(ctl.conf, ctl.private))
 		return false;
 	for (unsigned i = 0; i < ctl.conf->users.n; i++)
 		if (ctl.conf->users.uid[i] == uid)
@@ -254,7 +257,8 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 		return;
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) || !uid_allowed(cred.uid)) {
-		log_info("client of user %u (pid %d) turned away", (unsigned)cred.uid, (int)cred.pid);
+		why_say_own(WHY_NOT_SERVED, "a client of user %u (pid %d) was turned away", (unsigned)cred.uid,
+			    (int)cred.pid);
 		turn_away(loop, fd);
 		return;
 	}

@@ -15,8 +15,7 @@ struct ev_loop;
 
 /*
  * Listens where conf says (private and nothing said: @rdmad.<uid>); not 0: an errno, and it has been told why not,
- * except that a private daemon that finds its socket taken (EADDRINUSE) is silent.  A private daemon serves its own
- * user (and root) only.
+ * except that a private daemon that finds its socket taken (EADDRINUSE) is silent.
  */
 int ctl_listen(struct ev_loop *, const struct conf *, bool private);
 /*
@@ -26,8 +25,11 @@ int ctl_listen(struct ev_loop *, const struct conf *, bool private);
 void ctl_run(struct ev_loop *, void (*signals_release)(void));
 void ctl_close(void);
 
-/* Root's daemon is for all users, and one at the system's socket, which only root can have given to it; not if it is private. */
-bool ctl_for_all(const struct conf *);
+/*
+ * Root's daemon is for all users, and one at the system's socket, which only root can have given to it.  If it is private, only if its
+ * configuration names users.  Else a daemon serves its own user, and root.
+ */
+bool ctl_for_all(const struct conf *, bool private);
 /* The socket is this user's from now on, and its directory, if it was made for it: so that he can remove it at the end. */
 void ctl_give(uid_t);
 /* The directory that the socket is removed from at the end; NULL: it has no name in the file system. */

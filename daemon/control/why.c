@@ -459,15 +459,13 @@ void why_owner_of_session(struct why_owner *o, const struct session *s)
 	memcpy(o->prog, s->prog, sizeof(o->prog));
 }
 
-static struct why_entry *say(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn,
+static struct why_entry *say(const struct why_owner *o, unsigned cause, const struct device *dev, uint32_t qpn,
 			     const char *fmt, va_list ap)
 {
-	struct why_owner o;
 	struct why_entry *e;
 
 	queue_drain(); /* what came before is told before */
-	why_owner_of_session(&o, s);
-	e = entry_new(&o, cause, dev ? (int)dev->index : -1, qpn);
+	e = entry_new(o, cause, dev ? (int)dev->index : -1, qpn);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	why_own(e);
 	entry_log(e);
@@ -476,10 +474,12 @@ static struct why_entry *say(const struct session *s, unsigned cause, const stru
 
 void why_say(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *fmt, ...)
 {
+	struct why_owner o;
 	va_list ap;
 
+	why_owner_of_session(&o, s);
 	va_start(ap, fmt);
-	say(s, cause, dev, qpn, fmt, ap);
+	say(&o, cause, dev, qpn, fmt, ap);
 	va_end(ap);
 }
 
@@ -506,23 +506,39 @@ static struct why_entry *entry_like(const struct why_owner *o, unsigned cause, u
 	return NULL;
 }
 
+static void say_like(const struct why_owner *o, unsigned cause, const struct device *dev, uint32_t qpn,
+		     const char *like, const char *fmt, va_list ap)
+{
+	uint64_t hash = words_hash(like);
+	struct why_entry *e = entry_like(o, cause, hash);
+
+	if (!e) {
+		say(o, cause, dev, qpn, fmt, ap)->like = hash;
+		return;
+	}
+	e->again++;
+	e->last_ns = wall_ns();
+}
+
 void why_say_like(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *like,
 		  const char *fmt, ...)
 {
-	uint64_t hash = words_hash(like);
-	struct why_entry *e;
 	struct why_owner o;
 	va_list ap;
 
 	why_owner_of_session(&o, s);
-	e = entry_like(&o, cause, hash);
-	if (e) {
-		e->again++;
-		e->last_ns = wall_ns();
-		return;
-	}
 	va_start(ap, fmt);
-	say(s, cause, dev, qpn, fmt, ap)->like = hash;
+	say_like(&o, cause, dev, qpn, like, fmt, ap);
+	va_end(ap);
+}
+
+void why_say_own(unsigned cause, const char *fmt, ...)
+{
+	const struct why_owner o = { .pid = getpid(), .uid = rights_owner(), .prog = "rdmad" };
+	va_list ap;
+
+	va_start(ap, fmt);
+	say_like(&o, cause, NULL, 0, "", fmt, ap);
 	va_end(ap);
 }
 

@@ -65,6 +65,8 @@ void why_say(const struct session *, unsigned cause, const struct device *, uint
  */
 void why_say_like(const struct session *, unsigned cause, const struct device *, uint32_t qpn, const char *like,
 		  const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* The same of the daemon's own, for the user who started it: of each cause there is one. */
+void why_say_own(unsigned cause, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A verb is refused; returns err.  The handler gives the reason; refusals without one are told in general words. */
 int refuse(struct call *, unsigned cause, int err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));

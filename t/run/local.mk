@@ -35,6 +35,7 @@ RUN_TESTS = \
 	t/run/run.test \
 	t/run/sanitize.test \
 	t/run/status.test \
+	t/run/users.test \
 	t/run/sweep.test \
 	t/run/sysfs.test \
 	t/run/tape.test \
