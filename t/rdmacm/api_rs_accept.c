@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* api_rs_accept.c - connections that are there before the program calls raccept(). */
+/* api_rs_accept.c - connections that are there before the program calls raccept(); what is set for a listener. */
 #include "streams.h"
 
 enum { BACKLOG = 3 };
@@ -94,4 +94,19 @@ START_TEST(rs_connect_backlog)
 }
 END_TEST
 
-void api_rs_accept(Suite *s) { SUITE_ADD(s, rs_connect_first, rs_connect_and_go, rs_connect_backlog); }
+/* As servers do that set it once more, for a listener that they have: Puma. */
+START_TEST(rs_reuse_late)
+{
+	int fd = rs_open(), on = 1, got = 0;
+	socklen_t len = sizeof(got);
+
+	ok(rbind(fd, lo(0), sizeof(struct sockaddr_in)));
+	ok(rlisten(fd, 1));
+	ok(rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+	ok(rgetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &got, &len));
+	ck_assert_int_eq(got, 1);
+	ok(rclose(fd));
+}
+END_TEST
+
+void api_rs_accept(Suite *s) { SUITE_ADD(s, rs_connect_first, rs_connect_and_go, rs_connect_backlog, rs_reuse_late); }
