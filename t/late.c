@@ -23,6 +23,10 @@ static int late_call(struct late *l, struct pollfd *fds, nfds_t n, const struct 
 	int ret;
 
 	l->calls++;
+	if (!t)
+		l->limit_ns = INT64_MAX;
+	else if (t->tv_sec * INT64_C(1000000000) + t->tv_nsec > l->limit_ns)
+		l->limit_ns = t->tv_sec * INT64_C(1000000000) + t->tv_nsec;
 	l->came = true;
 	if (l->in)
 		stand(l);

@@ -9,12 +9,14 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct late {
 	nfds_t fds;             /* of calls with so many descriptors */
 	bool in, out;           /* before, behind */
 	atomic_uint calls;      /* of these */
+	int64_t limit_ns;       /* the longest of theirs; INT64_MAX: one had none */
 	atomic_bool came, back; /* it has come to the call; it has come back, and found: */
 	short revents;          /* of the last descriptor */
 	atomic_bool open;       /* it may go on */

@@ -70,8 +70,7 @@ static int opt_set(struct rsock *rs, const struct opt *o, int v)
 		v = o->max;
 	if (o->level == SOL_RDMA && o->name == RDMA_IOMAPSIZE) /* what the greeting can say */
 		v = (int)rs_unscale(rs_scale((uint32_t)v + (v > 128 ? 255 : 0)));
-	if (o->level == SOL_SOCKET && o->name == SO_REUSEADDR &&
-	    rs->state == RS_NEW) /* else it is too late, and no error */
+	if (o->level == SOL_SOCKET && o->name == SO_REUSEADDR && rs->state == RS_NEW) /* later it is no error */
 		err = id_option(rs, RDMA_OPTION_ID_REUSEADDR, v);
 	if (o->level == IPPROTO_IPV6)
 		err = id_option(rs, RDMA_OPTION_ID_AFONLY, v);

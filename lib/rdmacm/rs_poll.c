@@ -326,28 +326,12 @@ static int sleep_poll(struct set *s, struct pollfd *fds, const struct timespec *
 	return n;
 }
 
-/* A stream that is all there is to be waited for: as rs_doze(). */
-static int doze(struct slot *t, struct pollfd *fd, int64_t until)
-{
-	int err;
-
-	pthread_mutex_lock(&t->rs->lock);
-	err = slot_ready(t, fd->events) ? 0 : rs_doze(t->rs, until < 0 ? INT64_MAX : until);
-	fd->revents = slot_ready(t, fd->events);
-	pthread_mutex_unlock(&t->rs->lock);
-	return err;
-}
-
 /* until: of rs_now_ns(), or -1.  How many are ready, or -1. */
 static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 {
 	struct timespec t = { 0 }, none = { 0 }, *timeout = NULL;
 	int64_t left = until < 0 ? 0 : until - rs_now_ns();
-	int err = s->n == 1 && s->link && !s->masked ? doze(&s->slots[0], fds, until) : ETIMEDOUT, n;
-
-	if (err != ETIMEDOUT)
-		return err ? fail(err) : fds->revents != 0;
-	err = 0;
+	int err = 0, n;
 
 	left = left < 0 ? 0 : left;
 	if (until >= 0) {
@@ -365,6 +349,23 @@ static int sleep_all(struct set *s, struct pollfd *fds, int64_t until)
 	return err ? fail(err) : n;
 }
 
+/* As rs_doze(), for a set of one stream.  How many are ready, or -1. */
+static int doze_or_sleep(struct set *s, struct pollfd *fds, int64_t until)
+{
+	struct slot *t = &s->slots[0];
+	int err = ETIMEDOUT;
+
+	if (s->n == 1 && s->link && !s->masked) {
+		pthread_mutex_lock(&t->rs->lock);
+		err = slot_ready(t, fds->events) ? 0 : rs_doze(t->rs, until < 0 ? INT64_MAX : until);
+		fds->revents = slot_ready(t, fds->events);
+		pthread_mutex_unlock(&t->rs->lock);
+	}
+	if (err == ETIMEDOUT)
+		return sleep_all(s, fds, until);
+	return err ? fail(err) : fds->revents != 0;
+}
+
 static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 {
 	int64_t until = timeout < 0 ? -1 : rs_now_ns() + timeout * INT64_C(1000000);
@@ -379,7 +380,7 @@ static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 	if (!timeout || n)
 		return n;
 	do
-		n = sleep_all(s, fds, until);
+		n = doze_or_sleep(s, fds, until);
 	while (!n && (until < 0 || rs_now_ns() < until));
 	return n;
 }

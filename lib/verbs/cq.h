@@ -20,9 +20,8 @@ struct cq_ring {
 struct rd_channel {
 	struct ibv_comp_channel ch;
 	uint32_t handle;
-	bool stale; /* atomic; behind the first event that waits there may be some whose CQ is gone */
-	uint64_t
-		last_of; /* under map_lock: the cookie of the CQ whose event was read last; 0: none, or it was seen to */
+	bool stale;       /* atomic; behind the first event that waits there may be some whose CQ is gone */
+	uint64_t last_of; /* under map_lock: the cookie of the CQ whose event was read last, if it was not seen to */
 };
 
 static inline struct rd_channel *to_channel(struct ibv_comp_channel *c) { return (struct rd_channel *)c; }

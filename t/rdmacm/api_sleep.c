@@ -189,6 +189,24 @@ START_TEST(rs_dozes)
 }
 END_TEST
 
+/* The time for which a thread has slept without a descriptor is of the time that it may sleep. */
+START_TEST(rs_doze_limit)
+{
+	struct late l = { .fds = FDS };
+	struct streams s;
+	struct pollfd p;
+
+	streams_open(&s, 0);
+	p = (struct pollfd){ .fd = s.client, .events = POLLIN };
+	late = &l;
+	ck_assert_int_eq(rpoll(&p, 1, 30), 0);
+	late = NULL;
+	ck_assert_uint_ge(l.calls, 1);
+	ck_assert_int_le(l.limit_ns, 10000000);
+	streams_close(&s);
+}
+END_TEST
+
 static int dgram_open(struct sockaddr_in *at)
 {
 	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
@@ -377,7 +395,7 @@ END_TEST
 
 void api_sleep(Suite *s)
 {
-	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling, rs_asked_sleeps, rs_dozes);
+	SUITE_ADD(s, rs_event_shared, rsd_event_shared, rs_forked_polling, rs_asked_sleeps, rs_dozes, rs_doze_limit);
 #if !defined(__SANITIZE_THREAD__) && \
 	!defined(__SANITIZE_ADDRESS__) /* they make it slow: there is no time for four looks */
 	SUITE_ADD(s, rs_looks_at_files);
