@@ -31,7 +31,7 @@ static const char usage_text[] =
 	"                          over the NUMA nodes of the machine, or over so many that are made up\n"
 	"      --hosts N           run the program N times, as on so many hosts: each with a daemon and rails of\n"
 	"                          its own; the program finds its number in RDMAD_HOST\n"
-	"      --users NAME,...    the same, as root, for programs that become these users, too\n"
+	"      --users NAME,...    start it as root, for programs that become these users, too\n"
 	"  -d, --daemon-arg ARG    give ARG to a private daemon (once for each, e.g. -d --io -d epoll)\n"
 	"  -r, --rsockets          carry the program's TCP connections by RDMA if the peer does, too\n"
 	"  -l, --log FILE          append a private daemon's messages to FILE\n"

@@ -306,19 +306,17 @@ static bool cq_keep(struct ctx_cq *cq, mono_t now)
 
 /* ---- completions ----------------------------------------------------------------------- */
 
+/* Whether there were any. */
+static bool sleepers_wake(uint32_t *word)
+{
+	return word_sleeps(word) && syscall(SYS_futex, word, FUTEX_WAKE, WAKES, NULL, NULL, 0) > 0;
+}
+
 /* They sleep because a neighbour never gives its core away: there the shard sleeps, too (spin.c, 3). */
 static void nappers_wake(struct ctx *c)
 {
-	if (!bell_naps(c->bell))
-		return;
-	if (syscall(SYS_futex, &c->bell->naps, FUTEX_WAKE, WAKES, NULL, NULL, 0) > 0)
+	if (sleepers_wake(&c->bell->naps))
 		c->shard->naps = true;
-}
-
-static void dozers_wake(struct ctx_cq *cq)
-{
-	if (cq_dozes(cq->ring.hdr))
-		syscall(SYS_futex, &cq->ring.hdr->dozes, FUTEX_WAKE, WAKES, NULL, NULL, 0);
 }
 
 static void cq_flush(struct ctx_cq *cq, mono_t now)
@@ -335,7 +333,7 @@ static void cq_flush(struct ctx_cq *cq, mono_t now)
 		cq_moderate(cq, cq->batch_n, now);
 	else if (cq_fire(cq->ring.hdr, cq->solicited))
 		publish_event(cq);
-	dozers_wake(cq);
+	sleepers_wake(&cq->ring.hdr->dozes);
 	nappers_wake(cq->obj.ctx);
 	cq->batch_n = 0;
 	cq->solicited = false;

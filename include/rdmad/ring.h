@@ -215,30 +215,21 @@ static inline bool bell_any(struct bell *b, uint32_t n)
 	return false;
 }
 
-/* Program: what it waits for is looked for behind this, and then it sleeps as long as the word is 1. */
-static inline void bell_nap(struct bell *b)
+/*
+ * A word on which threads of a program sleep: naps of the bell page, dozes of a CQ.
+ *
+ * Program: what it waits for is looked for behind this, and then it sleeps as long as the word is 1.
+ */
+static inline void word_sleep(uint32_t *w)
 {
-	__atomic_store_n(&b->naps, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(w, 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Daemon, behind ring_publish() and a fence: are there any to be woken? */
-static inline bool bell_naps(struct bell *b)
+/* Daemon, behind ring_publish() and a fence, or the program: are there any to be woken? */
+static inline bool word_sleeps(uint32_t *w)
 {
-	return __atomic_load_n(&b->naps, __ATOMIC_RELAXED) && __atomic_exchange_n(&b->naps, 0, __ATOMIC_SEQ_CST);
-}
-
-/* The same for one CQ. */
-static inline void cq_doze(struct ring_hdr *h)
-{
-	__atomic_store_n(&h->dozes, 1, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-/* Daemon, behind cq_fire(), or the program: are there any to be woken? */
-static inline bool cq_dozes(struct ring_hdr *h)
-{
-	return __atomic_load_n(&h->dozes, __ATOMIC_RELAXED) && __atomic_exchange_n(&h->dozes, 0, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(w, __ATOMIC_RELAXED) && __atomic_exchange_n(w, 0, __ATOMIC_SEQ_CST);
 }
 
 static inline void bell_sleep(struct bell *b, enum bell_idle how)

@@ -15,6 +15,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/device.c \
 	lib/verbs/dm.c \
 	lib/verbs/dmah.c \
+	lib/verbs/doze.c \
 	lib/verbs/ece.c \
 	lib/verbs/enum_str.c \
 	lib/verbs/event.c \
@@ -35,7 +36,6 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/mr_ex.c \
 	lib/verbs/mw.c \
 	lib/verbs/mr_kinds.c \
-	lib/verbs/doze.c \
 	lib/verbs/nap.c \
 	lib/verbs/ops.c \
 	lib/verbs/pd.c \

@@ -137,7 +137,7 @@ bool nap(struct rd_cq *cq, uint64_t now)
 		return true;
 	spell.by = cq;
 	spell.others = 0;
-	bell_nap(b);
+	word_sleep(&b->naps);
 	if (!rdmad_cq_since(&cq->cq))
 		syscall(SYS_futex, &b->naps, FUTEX_WAIT, 1, most, NULL, 0);
 	errno = err;

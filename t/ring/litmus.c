@@ -13,8 +13,7 @@
  *	publish; bell_note() = kick?    ring_state() of ERR, then bell_any() = work?         not: neither
  *	bell_ring(), kick; bell_kicked() in one thread, bell_ring() = kick? in another       not: no kick was made before it returns
  *	cq_arm(); ring_used() = work?   publish; cq_fire() = event?           not: neither
- *	bell_nap(); ring_used() = work? publish; cq_fire(); bell_naps() = wake? not: neither
- *	cq_doze(); ring_used() = work?  publish; cq_fire(); cq_dozes() = wake?  not: neither
+ *	word_sleep(); ring_used() = work? publish; cq_fire(); word_sleeps() = wake?          not: neither, by naps and by dozes
  */
 #include "config.h"
 
@@ -358,13 +357,13 @@ END_TEST
 
 static void up(void)
 {
-	bell_naps(&bell);
+	word_sleeps(&bell.naps);
 	ring_consume(&cons, ring_used(&cons));
 }
 
 static void nap_and_look(void)
 {
-	bell_nap(&bell);
+	word_sleep(&bell.naps);
 	left_saw = ring_used(&cons);
 }
 
@@ -372,7 +371,7 @@ static void complete_and_wake(void)
 {
 	ring_publish(&prod, 1);
 	cq_fire(prod.hdr, false);
-	right_saw = bell_naps(&bell);
+	right_saw = word_sleeps(&bell.naps);
 }
 
 START_TEST(nap_against_completion)
@@ -385,7 +384,7 @@ END_TEST
 
 static void doze_and_look(void)
 {
-	cq_doze(cons.hdr);
+	word_sleep(&cons.hdr->dozes);
 	left_saw = ring_used(&cons);
 }
 
@@ -393,12 +392,12 @@ static void complete_and_rouse(void)
 {
 	ring_publish(&prod, 1);
 	cq_fire(prod.hdr, false);
-	right_saw = cq_dozes(prod.hdr);
+	right_saw = word_sleeps(&prod.hdr->dozes);
 }
 
 static void roused(void)
 {
-	cq_dozes(prod.hdr);
+	word_sleeps(&prod.hdr->dozes);
 	ring_consume(&cons, ring_used(&cons));
 }
 

@@ -2,10 +2,11 @@
 # lib.sh - for the tests of rdmad-run: a place of their own, and TAP.  Each sources it first, with its arguments.
 
 build=${RDMAD_BUILD:-$PWD}
+: "${apart:=-Urnm}"	# a test that needs the machine's users has set it to -nm
 if [ "${1-}" != inside ]; then
 	# Names of abstract sockets belong to a network namespace: a test wants them for itself.
-	if unshare -Urnm true 2>/dev/null; then
-		exec timeout "$(awk "BEGIN { print 300 * ${E2E_PATIENCE:-1} }")" unshare -Urnm sh "$0" inside
+	if unshare $apart true 2>/dev/null; then
+		exec timeout "$(awk "BEGIN { print 300 * ${E2E_PATIENCE:-1} }")" unshare $apart sh "$0" inside
 	fi
 	grep -q "@rdmad\.$(id -u)" /proc/net/unix && { echo "# a daemon runs, and there is no namespace without it"; exit 77; }
 fi
