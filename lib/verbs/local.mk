@@ -11,6 +11,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/conn.c \
 	lib/verbs/context.c \
 	lib/verbs/cq.c \
+	lib/verbs/crowd.c \
 	lib/verbs/ctx.c \
 	lib/verbs/device.c \
 	lib/verbs/dm.c \
@@ -74,6 +75,7 @@ noinst_HEADERS += \
 	lib/verbs/clock.h \
 	lib/verbs/conn.h \
 	lib/verbs/cq.h \
+	lib/verbs/crowd.h \
 	lib/verbs/ctx.h \
 	lib/verbs/device.h \
 	lib/verbs/direct.h \

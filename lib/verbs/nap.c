@@ -14,6 +14,7 @@
 #include <rdmad/slice.h>
 
 #include "cq.h"
+#include "crowd.h"
 
 #define DEEP_WRS 8u
 #define PACE_NS  10000000u /* for one: slower than that was a pause of the program */
@@ -78,7 +79,7 @@ static bool is_long(uint64_t from, uint64_t now) { return now >= from + LONG_NS;
 
 void nap_slept(uint64_t from, uint64_t now)
 {
-	if (!is_long(from, now))
+	if (!is_long(from, now) || crowd_late(now))
 		return;
 	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
 	if (spell.last_ns > SPELL_MAX)
@@ -108,6 +109,8 @@ void nap_yield(void)
 	after = tick();
 	if (after.tv_nsec != before.tv_nsec || after.tv_sec != before.tv_sec)
 		spell.near = NEAR;
+	else
+		crowd_in_time();
 }
 
 void nap_yielded(uint64_t from, uint64_t now)
@@ -117,11 +120,12 @@ void nap_yielded(uint64_t from, uint64_t now)
 		nap_slept(from, now);
 		return;
 	}
+	crowd_in_time();
 	spell.until = spell.last_ns = 0;
 	slice_own(now);
 }
 
-bool nap_is_on(uint64_t now) { return now < spell.until; }
+bool nap_is_on(uint64_t now) { return now < spell.until || crowd_is_on(now); }
 
 void nap_found(uint64_t now) { slice_own(now); }
 
@@ -130,6 +134,7 @@ bool nap(struct rd_cq *cq, uint64_t now)
 	struct bell *b = to_ctx(cq->cq.context)->bell;
 	const long most[2] = { 0, NAP_NS }; /* as SYS_futex has it, with 32 bits, too */
 	int err = errno;
+	uint64_t was = 0;
 
 	if (!nap_is_on(now))
 		return false;
@@ -137,9 +142,13 @@ bool nap(struct rd_cq *cq, uint64_t now)
 		return true;
 	spell.by = cq;
 	spell.others = 0;
+	if (!nap_slice) /* threads that keep their core have slices of their own, or nobody who is woken would get in */
+		was = slice_set(SLICE_SHORT_NS);
 	word_sleep(&b->naps);
 	if (!rdmad_cq_since(&cq->cq))
 		syscall(SYS_futex, &b->naps, FUTEX_WAIT, 1, most, NULL, 0);
+	if (was)
+		slice_back(was);
 	errno = err;
 	return true;
 }

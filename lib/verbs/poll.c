@@ -23,6 +23,7 @@
  */
 #include "clock.h"
 #include "cq.h"
+#include "crowd.h"
 #include "nap.h"
 #include "qp.h"
 #include "srq.h"
@@ -86,6 +87,8 @@ static void yield_measured(struct rd_cq *cq)
 
 	if (!empty_at)
 		empty_at = start;
+	if (crowd_is_on(start) && start - empty_at < CROWD_SPIN_NS)
+		return;
 	if (backlog_ns >= DEEP_NS && start - empty_at >= NAP_AFTER_NS) {
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
 		nap_slept(start + backlog_ns, clock_ns(CLOCK_MONOTONIC));
@@ -103,9 +106,12 @@ static void yield_measured(struct rd_cq *cq)
 
 static void idle_yield(struct rd_cq *cq)
 {
-	if (idle_every() == IDLE_SHORT)
+	bool crowd = crowd_was() && crowd_is_on(clock_ns(CLOCK_MONOTONIC));
+
+	crowd_waits();
+	if (idle_every() == IDLE_SHORT && !crowd)
 		way_make(to_ctx(cq->cq.context)->bell);
-	if (backlog_ns >= DEEP_NS || nap_near()) {
+	if (crowd || backlog_ns >= DEEP_NS || nap_near()) {
 		yield_measured(cq);
 		return;
 	}

@@ -57,7 +57,7 @@ t_verbs_hash_LDADD = $(CHECK_LIBS)
 
 check_PROGRAMS += t/verbs/nap
 TESTS += t/verbs/nap
-t_verbs_nap_SOURCES = t/verbs/nap.c lib/verbs/nap.c
+t_verbs_nap_SOURCES = t/verbs/nap.c lib/verbs/nap.c lib/verbs/crowd.c
 t_verbs_nap_CFLAGS = $(AM_CFLAGS)
 t_verbs_nap_LDADD = $(CHECK_LIBS)
 

@@ -2,11 +2,13 @@
 /* nap.c - when a thread that polls in vain sleeps, and when it yields, by times that are made up. */
 #include "lib/verbs/nap.h"
 #include "lib/verbs/cq.h"
+#include "lib/verbs/crowd.h"
 #include "t/suite.h"
 
 #include <rdmad/own.h>
 #include <rdmad/slice.h>
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -135,6 +137,74 @@ START_TEST(chosen_meanwhile)
 }
 END_TEST
 
+static void *waits(void *)
+{
+	crowd_waits();
+	return NULL;
+}
+
+/* Another thread polls in vain, and ends. */
+static void other_waits(void)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, waits, NULL), 0);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+}
+
+/* n yields that are late, one behind the other, which end in as many times 10 ms; meanwhile: another thread polls in each of them. */
+static void late(unsigned n, bool meanwhile)
+{
+	while (n--) {
+		crowd_waits();
+		if (meanwhile)
+			other_waits();
+		tick_ns += 10 * MS;
+		nap_yielded(tick_ns - 10 * MS, tick_ns);
+	}
+}
+
+/* Where threads of the program keep the core, and do not poll, all of them nap, longer each time. */
+START_TEST(crowd)
+{
+	crowd_waits();
+	other_waits();
+	late(2, false);
+	ck_assert(!crowd_was());
+	late(1, false);
+	ck_assert(crowd_is_on(tick_ns + 63 * MS) && !crowd_is_on(tick_ns + 65 * MS));
+	ck_assert(nap(&cq, tick_ns + 63 * MS));
+	other_waits();
+	late(1, false);
+	ck_assert(crowd_is_on(tick_ns + 127 * MS) && !crowd_is_on(tick_ns + 129 * MS));
+}
+END_TEST
+
+/* One thread alone has neighbours, and threads that all poll wait for each other: no crowd. */
+START_TEST(no_crowd)
+{
+	late(10, false);
+	other_waits();
+	late(10, true);
+	tick_ns += 1000 * MS;
+	late(10, false);
+	ck_assert(!crowd_was());
+}
+END_TEST
+
+/* One late yield among many is chance. */
+START_TEST(crowd_seldom)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		other_waits();
+		late(1, false);
+		for (unsigned j = 0; j < 8; j++)
+			nap_yield();
+	}
+	ck_assert(!crowd_was());
+}
+END_TEST
+
 static int policy_set(int policy) { return sched_setscheduler(0, policy, &(struct sched_param){ 0 }); }
 
 /* The slice goes with the thread through its policies; under some there is none to be set. */
@@ -230,4 +300,4 @@ START_TEST(measured_if_near)
 END_TEST
 
 TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, neighbour_comes_back, chosen_meanwhile, another_policy,
-	  forked, another_cq)
+	  forked, another_cq, crowd, no_crowd, crowd_seldom)
