@@ -21,6 +21,7 @@
  * to receive them may wait for this very core, and has no receives left before it comes to post new ones: then an RNR NAK makes
  * both wait for a millisecond, again and again.  So the core is given away after some SENDs, too (turn_due).
  */
+#include "alone.h"
 #include "clock.h"
 #include "cq.h"
 #include "crowd.h"
@@ -104,11 +105,18 @@ static void yield_measured(struct rd_cq *cq)
 	core_back();
 }
 
+static bool in_crowd(void)
+{
+	if (alone())
+		return false;
+	crowd_waits();
+	return crowd_was() && crowd_is_on(clock_ns(CLOCK_MONOTONIC));
+}
+
 static void idle_yield(struct rd_cq *cq)
 {
-	bool crowd = crowd_was() && crowd_is_on(clock_ns(CLOCK_MONOTONIC));
+	bool crowd = in_crowd();
 
-	crowd_waits();
 	if (idle_every() == IDLE_SHORT && !crowd)
 		way_make(to_ctx(cq->cq.context)->bell);
 	if (crowd || backlog_ns >= DEEP_NS || nap_near()) {
