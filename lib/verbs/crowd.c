@@ -2,9 +2,8 @@
 /* crowd.c - see crowd.h. */
 #include "crowd.h"
 
-#include <pthread.h>
-
 #include "clock.h"
+#include "cq.h"
 
 #define MIXED_NS 256000000u /* ten threads that have a slice of 4 ms each by turns wait no longer for one core */
 #define LATE     8u         /* one yield in so many that is late is too many, */
@@ -16,26 +15,19 @@
 uint64_t crowd_until;
 static uint64_t last_ns;             /* how long the last one was meant to be */
 static uintptr_t who;                /* waited last */
-static unsigned turns;               /* how often that was another thread than before, */
-static uint64_t turned_at, mixed_at; /* and when it was so last, and the time before; 0: never */
+static uint64_t turned_at, mixed_at; /* when that was another thread than before, last, and the time before; 0: never */
 static unsigned late;                /* LATE more for each yield that was, one less for each that was not */
-
-static _Thread_local unsigned turn; /* the calling thread's last one */
 
 #define GET(x)      __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define PUT(x, val) __atomic_store_n(&(x), (val), __ATOMIC_RELAXED)
 
 void crowd_waits(void)
 {
-	uintptr_t me = (uintptr_t)pthread_self();
-
-	if (GET(who) != me) {
-		PUT(who, me);
-		PUT(turns, GET(turns) + 1);
-		PUT(mixed_at, GET(turned_at));
-		PUT(turned_at, clock_ns(CLOCK_MONOTONIC_COARSE));
-	}
-	turn = GET(turns);
+	if (GET(who) == thread_me())
+		return;
+	PUT(who, thread_me());
+	PUT(mixed_at, GET(turned_at));
+	PUT(turned_at, clock_ns(CLOCK_MONOTONIC_COARSE));
 }
 
 bool crowd_late(uint64_t now)
@@ -43,7 +35,7 @@ bool crowd_late(uint64_t now)
 	uint64_t mixed = GET(mixed_at), until = GET(crowd_until), last = GET(last_ns);
 	unsigned n = GET(late) + LATE;
 
-	if (!mixed || now - mixed >= MIXED_NS || GET(turns) != turn)
+	if (!mixed || now - mixed >= MIXED_NS || GET(who) != thread_me())
 		return false;
 	PUT(late, n < LATE_MAX ? n : LATE_MAX - LATE);
 	if (n < LATE_MAX)

@@ -142,7 +142,8 @@ bool nap(struct rd_cq *cq, uint64_t now)
 		return true;
 	spell.by = cq;
 	spell.others = 0;
-	if (!nap_slice) /* threads that keep their core have slices of their own, or nobody who is woken would get in */
+	/* A thread that keeps its core has its own slice while it does, or nobody who is woken would get in. */
+	if (!nap_slice && crowd_is_on(now))
 		was = slice_set(SLICE_SHORT_NS);
 	word_sleep(&b->naps);
 	if (!rdmad_cq_since(&cq->cq))

@@ -82,13 +82,13 @@ static void core_back(void)
 	keep_until = 0;
 }
 
-static void yield_measured(struct rd_cq *cq)
+static void yield_measured(struct rd_cq *cq, bool crowd)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC), now;
 
 	if (!empty_at)
 		empty_at = start;
-	if (crowd_is_on(start) && start - empty_at < CROWD_SPIN_NS)
+	if (crowd && start - empty_at < CROWD_SPIN_NS)
 		return;
 	if (backlog_ns >= DEEP_NS && start - empty_at >= NAP_AFTER_NS) {
 		nanosleep(&(struct timespec){ 0, NAP_NS }, NULL);
@@ -120,7 +120,7 @@ static void idle_yield(struct rd_cq *cq)
 	if (idle_every() == IDLE_SHORT && !crowd)
 		way_make(to_ctx(cq->cq.context)->bell);
 	if (crowd || backlog_ns >= DEEP_NS || nap_near()) {
-		yield_measured(cq);
+		yield_measured(cq, crowd);
 		return;
 	}
 	nap_yield();
