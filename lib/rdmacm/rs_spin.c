@@ -5,7 +5,7 @@
  * To fall asleep and be woken takes 15 to 30 us, and a message passes three threads that would.  While all of them look, it is
  * 2 us for each.  It is a loss if nothing comes, or if a neighbour that computes keeps the core for longer than SLOW_NS.  So a
  * thread looks on credit: it loses an eighth of its time that way, and no more; to a neighbour, who will be there again, a
- * sixty-fourth.
+ * sixty-fourth.  One with debts to a neighbour sleeps on the daemon's core.
  */
 #include "rs.h"
 
@@ -48,8 +48,11 @@ bool rs_spin_again(struct rs_spin *s, const struct rsock *rs)
 {
 	int64_t before, lost;
 
-	if (s->over)
+	if (s->over) {
+		if (me.credit < -SPIN_NS)
+			rdmad_cq_join(rs->link.cq);
 		return false;
+	}
 	before = rs_now_ns();
 	if (before - s->start >= SPIN_NS) {
 		lose(s, before - s->start);

@@ -29,13 +29,14 @@ uint64_t pace_backlog(const struct pace *p)
 #define LONG_NS   1000000u
 #define SPELL_MIN 4000000u
 #define SPELL_MAX 128000000u
+#define RECENT    4u /* times as long as it was, since its end */
 #define OTHERS    8u
 #define NEAR      64u    /* a thread's yields may be long and short by turns */
 #define NAP_NS    100000 /* the other CQs of the context, and memory, are to be looked at as well */
 
 static _Thread_local struct {
-	uint64_t until;   /* of this spell of naps; 0: none */
-	uint64_t last_ns; /* how long the last one was */
+	uint64_t until;   /* of the last spell of naps */
+	uint64_t last_ns; /* how long it was; 0: none, or it is forgotten */
 	uint64_t brief;   /* until then slices are short: the neighbour may come back */
 	const void *by;   /* the CQ that slept last: the others are polled once before the next nap */
 	unsigned others;
@@ -77,11 +78,16 @@ __attribute__((constructor)) static void fork_watch(void) { pthread_atfork(fork_
 
 static bool is_long(uint64_t from, uint64_t now) { return now >= from + LONG_NS; }
 
+/* A short yield says little: it may be one in which the daemon had the core, not the neighbour. */
+static bool is_recent(uint64_t now) { return now < spell.until + RECENT * spell.last_ns; }
+
+bool nap_beside(void) { return spell.last_ns; }
+
 void nap_slept(uint64_t from, uint64_t now)
 {
 	if (!is_long(from, now) || crowd_late(now))
 		return;
-	spell.last_ns = spell.last_ns ? 2 * spell.last_ns : SPELL_MIN;
+	spell.last_ns = is_recent(now) ? 2 * spell.last_ns : SPELL_MIN;
 	if (spell.last_ns > SPELL_MAX)
 		spell.last_ns = SPELL_MAX;
 	spell.until = now + spell.last_ns;
@@ -121,7 +127,8 @@ void nap_yielded(uint64_t from, uint64_t now)
 		return;
 	}
 	crowd_in_time();
-	spell.until = spell.last_ns = 0;
+	if (!is_recent(now))
+		spell.last_ns = 0;
 	slice_own(now);
 }
 

@@ -5,9 +5,10 @@
  * sched_yield(2) lets all others of its core go first; since Linux 6.18 it gives up a whole time slice, too.  Among threads that all
  * do so that costs nothing.  Beside one that computes, it costs milliseconds a message.  So a yield that takes LONG_NS is the last
  * one for a while: instead the thread sleeps until the daemon has a completion for its context (struct bell, naps), with short time
- * slices, so that it is woken in the middle of its neighbour's.  Then a yield tries how it is now.  It may be short though the
- * neighbour is there, as when the daemon has had the core: so slices stay short for a moment.  No longer, as of
- * two programs that yield to each other the one with the shorter slices has the core for most of the time.
+ * slices, so that it is woken in the middle of its neighbour's, and goes to the daemon's core (way.h).  Then a yield tries how it is
+ * now.  It may be short though the neighbour is there, as when the daemon has had the core: so slices stay short for a moment, and if
+ * another one is long soon, the thread naps for twice as long as before.  They do not stay short for long, as of two programs that
+ * yield to each other the one with the shorter slices has the core for most of the time.
  *
  * To poll without giving the core away, as programs over TCP do, would be as fast while both ends happen to run; but on one core
  * they would wait for each other, with or without neighbours, and find no end to it.
@@ -48,6 +49,8 @@ void nap_yielded(uint64_t from, uint64_t now);
 void nap_slept(uint64_t from, uint64_t now);
 /* It meets a neighbour that never gives the core away: a yield would cost milliseconds. */
 bool nap_is_on(uint64_t now);
+/* It met one not long ago. */
+bool nap_beside(void);
 /* It is to sleep instead, and does; false: it is to yield. */
 bool nap(struct rd_cq *, uint64_t now);
 /* It found something, and may not wait again: the slices are its own again, if their time is over. */

@@ -95,6 +95,8 @@ static void yield_measured(struct rd_cq *cq, bool crowd)
 		nap_slept(start + backlog_ns, clock_ns(CLOCK_MONOTONIC));
 		return;
 	}
+	if (!crowd && nap_beside())
+		way_join(to_ctx(cq->cq.context)->bell);
 	if (nap(cq, start))
 		return;
 	sched_yield();
@@ -117,7 +119,7 @@ static void idle_yield(struct rd_cq *cq)
 {
 	bool crowd = in_crowd();
 
-	if (idle_every() == IDLE_SHORT && !crowd)
+	if (idle_every() == IDLE_SHORT && !crowd && !nap_beside())
 		way_make(to_ctx(cq->cq.context)->bell);
 	if (crowd || backlog_ns >= DEEP_NS || nap_near()) {
 		yield_measured(cq, crowd);
@@ -254,6 +256,8 @@ EXPORT void rdmad_cq_idle(struct ibv_cq *ibcq)
 	idle_was(cq, true, !cq->single);
 	cq_unlock(cq);
 }
+
+EXPORT void rdmad_cq_join(struct ibv_cq *cq) { way_join(to_ctx(cq->context)->bell); }
 
 EXPORT void rdmad_cq_look(struct ibv_cq *ibcq)
 {

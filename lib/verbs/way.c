@@ -12,7 +12,7 @@
 #include "clock.h"
 
 static _Thread_local struct {
-	uint64_t again_at;
+	uint64_t again_at, join_at;
 	uint64_t stay_ns; /* behind a way that was bad; 0: the last one was not */
 	bool bad;         /* this one */
 } way;
@@ -47,4 +47,17 @@ void way_was_bad(const struct bell *b, uint64_t now)
 	if (way.stay_ns > WAY_MAX_NS)
 		way.stay_ns = WAY_MAX_NS;
 	way.again_at = now + way.stay_ns;
+}
+
+void way_join(const struct bell *b)
+{
+	int core = daemons_core(b);
+	uint64_t now;
+	cpu_set_t may;
+
+	if (core < 0 || sched_getcpu() == core || (now = clock_ns(CLOCK_MONOTONIC)) < way.join_at)
+		return;
+	way.join_at = now + WAY_NS;
+	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_go(&may, core))
+		sched_setaffinity(0, sizeof(may), &may);
 }

@@ -35,6 +35,9 @@ START_TEST(leave)
 	CPU_ZERO(&now);
 	CPU_SET((unsigned)core, &now);
 	ck_assert_int_eq(cores_leave(&now, core), -1);
+	ck_assert_int_eq(cores_go(&now, sched_getcpu()), -1);
+	ck_assert_int_eq(cores_go(&now, core), 0);
+	ck_assert_int_eq(sched_getcpu(), core);
 	ck_assert_int_eq(cores_leave(&may, -1), -1);
 }
 END_TEST

@@ -94,6 +94,9 @@ START_TEST(neighbour)
 	ck_assert(!nap(&cq, then + 17 * MS));
 	nap_yielded(then + 17 * MS, then + 17 * MS + 10 * US); /* gone */
 	ck_assert(!nap(&cq, then + 17 * MS + 10 * US));
+	ck_assert(nap_beside());
+	nap_yielded(then + 60 * MS, then + 60 * MS + 10 * US);
+	ck_assert(!nap_beside());
 	nap_found(then + 400 * MS);
 	ck_assert_uint_eq(nap_slice, 0);
 }
@@ -112,6 +115,27 @@ START_TEST(neighbour_comes_back)
 		ck_assert_uint_eq(slice(), SLICE_SHORT_NS);
 	nap_yielded(later, later + 10 * US);
 	ck_assert_uint_eq(slice(), usual);
+}
+END_TEST
+
+/* A try costs milliseconds where it is still there, so the next one is later; one that comes much later is another one. */
+START_TEST(longer_each_time)
+{
+	uint64_t then = AT + 2 * MS;
+
+	nap_yielded(AT, then);
+	for (unsigned ms = 4; ms < 300; ms *= 2) {
+		uint64_t end = then + (ms < 128 ? ms : 128) * MS;
+
+		ck_assert(nap(&cq, end - 1) && !nap(&cq, end));
+		nap_yielded(end, end + 10 * US);
+		ck_assert(!nap(&cq, end + 10 * US));
+		then = end + 3 * MS;
+		nap_yielded(end + 10 * US, then);
+	}
+	then += 1000 * MS;
+	nap_yielded(then - 2 * MS, then);
+	ck_assert(nap(&cq, then + 3 * MS) && !nap(&cq, then + 5 * MS));
 }
 END_TEST
 
@@ -299,5 +323,5 @@ START_TEST(measured_if_near)
 }
 END_TEST
 
-TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, neighbour_comes_back, chosen_meanwhile, another_policy,
-	  forked, another_cq, crowd, no_crowd, crowd_seldom)
+TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, neighbour_comes_back, longer_each_time, chosen_meanwhile,
+	  another_policy, forked, another_cq, crowd, no_crowd, crowd_seldom)

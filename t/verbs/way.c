@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* way.c - when a thread that waits leaves the daemon's core, by cores and times that are made up; and who kicks tells its own. */
+/* way.c - when a thread that waits leaves the daemon's core or goes there, by cores and times that are made up; who kicks tells its own. */
 #include "lib/verbs/way.h"
 #include "lib/verbs/ctx.h"
 #include "t/suite.h"
@@ -19,6 +19,7 @@
 static uint64_t at = 1000ull * MS;
 static int core = DAEMON;
 static unsigned moves;
+static bool may_join = true, held;
 
 /* In place of libc's. */
 int sched_getcpu(void) { return core; }
@@ -32,7 +33,8 @@ int clock_gettime(clockid_t, struct timespec *t)
 int sched_getaffinity(pid_t, size_t len, cpu_set_t *may)
 {
 	CPU_ZERO_S(len, may);
-	CPU_SET(DAEMON, may);
+	if (may_join)
+		CPU_SET(DAEMON, may);
 	CPU_SET(OTHER, may);
 	return 0;
 }
@@ -40,9 +42,9 @@ int sched_getaffinity(pid_t, size_t len, cpu_set_t *may)
 /* Each move sets it twice: to one core, and back to all. */
 int sched_setaffinity(pid_t, size_t len, const cpu_set_t *may)
 {
-	if (CPU_COUNT_S(len, may) == 1) {
-		ck_assert(CPU_ISSET(OTHER, may));
-		core = OTHER;
+	held = CPU_COUNT_S(len, may) == 1;
+	if (held) {
+		core = CPU_ISSET(OTHER, may) ? OTHER : DAEMON;
 		moves++;
 	}
 	return 0;
@@ -61,6 +63,7 @@ static unsigned stays(void)
 		ck_assert_uint_lt(at, from + 1000ull * MS);
 		at += MS;
 	}
+	ck_assert(core == OTHER && !held);
 	return (unsigned)((at - from) / MS);
 }
 
@@ -115,6 +118,37 @@ START_TEST(not_of_the_way)
 }
 END_TEST
 
+/* Where all cores have neighbours it goes to the daemon; brought away from there, not at once again. */
+START_TEST(join)
+{
+	core = OTHER;
+	way_join(&bell);
+	ck_assert(core == DAEMON && !held);
+	ck_assert_uint_eq(moves, 1);
+	way_join(&bell); /* it is there */
+	ck_assert_uint_eq(moves, 1);
+	core = OTHER;
+	at += 3ull * MS;
+	way_join(&bell);
+	ck_assert_uint_eq(moves, 1);
+	at += 2ull * MS;
+	way_join(&bell);
+	ck_assert(core == DAEMON && moves == 2);
+}
+END_TEST
+
+START_TEST(join_where_it_may)
+{
+	struct bell none = { 0 };
+
+	core = OTHER;
+	way_join(&none);
+	may_join = false;
+	way_join(&bell);
+	ck_assert(core == OTHER && !moves);
+}
+END_TEST
+
 /* ctx.c needs them besides. */
 int conn_call(struct conn *, struct msg_req *, struct msg_rep *, int, int *, unsigned) { abort(); }
 int conn_call_may(struct conn *, struct msg_req *, struct msg_rep *, int, int *) { abort(); }
@@ -137,4 +171,4 @@ START_TEST(kicker)
 }
 END_TEST
 
-TEST_MAIN("way", comes_back, daemon_says_nothing, bad_way, not_of_the_way, kicker)
+TEST_MAIN("way", comes_back, daemon_says_nothing, bad_way, not_of_the_way, join, join_where_it_may, kicker)
