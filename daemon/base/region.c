@@ -305,55 +305,64 @@ static bool defer_copy(const struct span *dst, unsigned dst_n, const struct span
 }
 
 /*
- * Programs wait for the last byte of a WRITE, as adapters write it last.  memcpy() and the kernel's copying do not:
- * where it might matter, the last word goes by itself.  A processor that may show any two stores in another order needs
- * that for all that is longer than a word.
+ * Programs wait for the last byte of a WRITE, as adapters write it last, and take a flag away as soon as they see it, as adapters write
+ * it once.  memmove() does neither: it stores 4 bytes as the first 4 and the last 4, and of more the last before what is left between.
+ * So what is small goes by aligned pieces, each byte once; of all else the last word goes by itself.
  */
+#define SMALL_LEN 64u
+
+static uint64_t last_word(const struct piece *d, uint64_t len) { return ((d->addr + len - 1) & 7) + 1; }
+
+/* How much of it a system call moves behind the rest: the kernel of an x86_64 copies what is short forwards. */
 #ifdef __x86_64__
 #define ORDER_LEN 256u
 #else
 #define ORDER_LEN 9u
 #endif
 
-static uint64_t last_word(const struct piece *d, uint64_t len)
-{
-	return len < ORDER_LEN ? 0 : ((d->addr + len - 1) & 7) + 1;
-}
+static uint64_t last_call(const struct piece *d, uint64_t len) { return len < ORDER_LEN ? 0 : last_word(d, len); }
 
-/* n bytes, 8 at most, to an address that 8 divides: as few stores as can be, each behind all that was stored before. */
-static void word_store(uintptr_t to, const uint8_t *from, uint64_t n)
+/* Each piece is stored behind all that was stored before. */
+static void pieces_store(uintptr_t to, const uint8_t *from, uint64_t len)
 {
-	uint64_t v8;
+	uint64_t n, v8;
 	uint32_t v4;
 	uint16_t v2;
 
-	if (n & 8) {
-		memcpy(&v8, from, 8);
-		__atomic_store_n((uint64_t *)to, v8, __ATOMIC_RELEASE);
+	for (; len; to += n, from += n, len -= n) {
+		n = 8;
+		while (to % n || n > len)
+			n /= 2;
+		switch (n) {
+		case 8:
+			memcpy(&v8, from, 8);
+			__atomic_store_n((uint64_t *)to, v8, __ATOMIC_RELEASE);
+			break;
+		case 4:
+			memcpy(&v4, from, 4);
+			__atomic_store_n((uint32_t *)to, v4, __ATOMIC_RELEASE);
+			break;
+		case 2:
+			memcpy(&v2, from, 2);
+			__atomic_store_n((uint16_t *)to, v2, __ATOMIC_RELEASE);
+			break;
+		default: __atomic_store_n((uint8_t *)to, *from, __ATOMIC_RELEASE);
+		}
 	}
-	if (n & 4) {
-		memcpy(&v4, from, 4);
-		__atomic_store_n((uint32_t *)to, v4, __ATOMIC_RELEASE);
-	}
-	if (n & 2) {
-		memcpy(&v2, from + (n & 4), 2);
-		__atomic_store_n((uint16_t *)(to + (n & 4)), v2, __ATOMIC_RELEASE);
-	}
-	if (n & 1)
-		__atomic_store_n((uint8_t *)(to + (n & 6)), from[n & 6], __ATOMIC_RELEASE);
 }
 
-static inline void move(const struct piece *d, const struct piece *s, uint64_t len, uint64_t apart)
+/* last: the end of the message's, or packet's. */
+static inline void move(const struct piece *d, const struct piece *s, uint64_t len, bool last)
 {
 	const uint8_t *from = (const uint8_t *)(uintptr_t)s->addr;
-	uint8_t last[8]; /* the two may overlap */
+	uint64_t apart = len <= SMALL_LEN ? len : last ? last_word(d, len) : 0;
+	uint8_t copy[SMALL_LEN]; /* the two may overlap */
 
-	if (apart)
-		memcpy(last, from + len - apart, apart);
+	memcpy(copy, from + len - apart, apart);
 	__atomic_thread_fence(__ATOMIC_RELEASE); /* behind the packet before, also if all of this one is one word */
-	memmove((void *)(uintptr_t)d->addr, from, len - apart);
-	if (apart)
-		word_store((uintptr_t)(d->addr + len - apart), last, apart);
+	if (len > apart)
+		memmove((void *)(uintptr_t)d->addr, from, len - apart);
+	pieces_store((uintptr_t)(d->addr + len - apart), copy, apart);
 }
 
 /* A mapping was torn by the copy just made: which side's? */
@@ -381,7 +390,7 @@ static bool plain_copy(const struct span *dst, unsigned dst_n, const struct span
 		return false;
 	if (defer.n)
 		defer_flush();
-	move(&d, &s, dst->len, last_word(&d, dst->len));
+	move(&d, &s, dst->len, true);
 	return true;
 }
 
@@ -407,7 +416,7 @@ static int walk_copy(const struct span *dst, unsigned dst_n, const struct span *
 		s = walk_piece(&from, false);
 		len = d.len < s.len ? d.len : s.len;
 		last = to.span + 1 == to.end && to.off + len == to.span->len;
-		apart = last ? last_word(&d, len) : 0;
+		apart = last ? last_call(&d, len) : 0;
 		if (d.peer || s.peer) {
 			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len - apart);
 			batch.apart = true;
@@ -421,7 +430,7 @@ static int walk_copy(const struct span *dst, unsigned dst_n, const struct span *
 			err = last ? vm_batch_flush(&batch) : 0; /* what is in it comes before */
 			if (err)
 				return err;
-			move(&d, &s, len, apart);
+			move(&d, &s, len, last);
 		}
 		walk_on(&to, len);
 		walk_on(&from, len);

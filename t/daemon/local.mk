@@ -45,7 +45,7 @@ t_daemon_no_fd_SOURCES = t/daemon/no_fd.c t/daemon/client.c
 t_daemon_no_fd_LDADD = -libverbs $(DAEMON_TEST_LIBS)
 
 # The data half of the daemon, without its control half.
-SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/foreign t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/overdue t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/spin t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
+SHARD_TESTS = t/daemon/answer t/daemon/cma_ask t/daemon/cma_turn t/daemon/copier t/daemon/cpu t/daemon/drain t/daemon/foreign t/daemon/idle t/daemon/impair t/daemon/linger t/daemon/net_row t/daemon/net_rx t/daemon/net_send t/daemon/outlet t/daemon/overdue t/daemon/quota t/daemon/raw t/daemon/region t/daemon/region_side t/daemon/region_step t/daemon/rights t/daemon/ring_ops t/daemon/said t/daemon/said_key t/daemon/segment t/daemon/spin t/daemon/stop t/daemon/waits t/daemon/why t/daemon/why_own
 TESTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 dist_check_SCRIPTS += t/daemon/notify.test t/daemon/reload.test t/daemon/shards.test t/daemon/wire.test
 check_PROGRAMS += $(SHARD_TESTS) t/daemon/wire
@@ -96,6 +96,8 @@ t_daemon_quota_SOURCES = t/daemon/quota.c
 t_daemon_quota_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_region_SOURCES = t/daemon/region.c
 t_daemon_region_LDADD = libdaemon.a $(CHECK_LIBS)
+t_daemon_region_step_SOURCES = t/daemon/region_step.c
+t_daemon_region_step_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_region_side_SOURCES = t/daemon/region_side.c
 t_daemon_region_side_LDADD = libdaemon.a $(CHECK_LIBS)
 t_daemon_rights_SOURCES = t/daemon/rights.c
