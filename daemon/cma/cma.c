@@ -6,9 +6,9 @@
 #include "neigh.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cma_agent.h"
@@ -80,16 +80,16 @@ struct cma_call {
 
 static int call_open(struct cma_call *c)
 {
-	/* An end of a pair, a pidfd. */
+	/* An end of a pipe, a pidfd. */
 	struct cost cost = { { [QUOTA_FDS] = 2, [QUOTA_HEAP] = sizeof(struct cma_channel) } };
 	struct cma_channel *ch;
-	int sv[2], err;
+	int ends[2], err;
 
 	if (c->ch)
 		return EBUSY;
 	ch = calloc(1, sizeof(*ch));
 	err = ch ? bill_open(&ch->bill, c->who->uid, &cost) : ENOMEM;
-	if (!err && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
+	if (!err && pipe2(ends, O_CLOEXEC))
 		err = errno;
 	if (err) {
 		if (ch)
@@ -98,12 +98,12 @@ static int call_open(struct cma_call *c)
 		return err;
 	}
 	ch->who = *c->who;
-	ch->near = sv[0];
-	shutdown(ch->near, SHUT_RD); /* as ../shard/ctx.h has it of the like */
+	ch->near = ends[1];
+	fcntl(ch->near, F_SETFL, O_NONBLOCK);
 	link_init(&ch->records);
 	link_init(&ch->ids);
 	*c->at = ch;
-	*c->fd = sv[1];
+	*c->fd = ends[0];
 	cma_count.channels++;
 	return 0;
 }
@@ -112,6 +112,7 @@ void cma_channel_end(struct cma_channel *ch)
 {
 	while (!link_empty(&ch->ids))
 		cma_id_destroy(LINK_OF(ch->ids.next, struct cma_id, in_channel));
+	cma_channel_say(ch); /* a pipe whose writer is gone hangs up, but is not readable */
 	close(ch->near);
 	cma_count.channels--;
 	bill_close(&ch->bill);

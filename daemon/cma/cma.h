@@ -212,7 +212,8 @@ struct cma_record *cma_event_put(struct cma_id *, enum cma_event_type, int statu
 int cma_event_get(struct cma_channel *, struct cmm_event *); /* EAGAIN: none */
 void cma_event_drop(struct cma_record *);
 void cma_events_drop_id(struct cma_id *);
-void cma_channel_light(struct cma_channel *); /* its descriptor follows its list */
+void cma_channel_light(struct cma_channel *);     /* its descriptor follows its list */
+bool cma_channel_say(const struct cma_channel *); /* it is readable once more */
 /* Takes an event of a device's agent. */
 void cma_event_from_agent(struct device *, const struct cm_event *);
 

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include "cma.h"
 #include "cma_agent.h"
@@ -24,17 +24,23 @@
 
 /* ---- records ----------------------------------------------------------------------- */
 
+bool cma_channel_say(const struct cma_channel *ch)
+{
+	char token = 0;
+
+	return write(ch->near, &token, sizeof(token)) == sizeof(token);
+}
+
 void cma_channel_light(struct cma_channel *ch)
 {
 	bool want = ch->record_n;
-	char token = 0;
 
 	if (want == ch->lit)
 		return;
 	ch->lit = want;
 	if (!want)
 		ch->over++;
-	else if (send(ch->near, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) /* it takes none, against the rules */
+	else if (!cma_channel_say(ch)) /* it takes none, against the rules */
 		log_info("cannot tell a CM event: %s", strerror(errno));
 }
 

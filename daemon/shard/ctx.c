@@ -259,8 +259,8 @@ void ctx_close(struct ctx *c)
 	}
 	ctxs_on[c->shard->index]--;
 	ctx_n--;
+	fd_close(c->event_in); /* first: what its program has closed is to be gone from epoll(7) before it hangs up */
 	close(c->event_out.fd);
-	fd_close(c->event_in);
 	close(c->token_fd);
 	fd_close(c->kick_fd);
 	peer_close(c->peer); /* what an heir has of it knows that it is gone */

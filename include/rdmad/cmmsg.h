@@ -30,9 +30,11 @@
 #define RDMAD_CMMSG_H
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <rdmad/abi.h>
 #include <rdmad/msg.h>
@@ -189,13 +191,17 @@ struct cmm_rep {
 };
 /* clang-format on */
 
-/* Takes from the descriptor of a channel what a reply says is over: then it is not readable for events that are gone. */
+/*
+ * Takes from the descriptor of a channel what a reply says is over, and so is there, unless the program has read it: then it is not
+ * readable for events that are gone.
+ */
 static inline void cmm_over_take(int fd, const struct cmm_rep *rep)
 {
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char token;
 
 	for (uint32_t i = 0; i < rep->over; i++)
-		if (recv(fd, &token, sizeof(token), MSG_DONTWAIT) <= 0)
+		if (poll(&p, 1, 0) <= 0 || read(fd, &token, sizeof(token)) <= 0)
 			break;
 }
 

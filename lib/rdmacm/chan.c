@@ -57,13 +57,16 @@ void chan_drop(struct chan *c)
 	free(c);
 }
 
-/* The daemon sees the connection end, and so a thread that still waits for events wakes up, and is the last. */
+/*
+ * The daemon sees the connection end, and so a thread that still waits for events wakes up, and is the last.  If there is none, the
+ * descriptor is closed first, as a kernel has it: no event of it comes out of epoll(7) at another thread.
+ */
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct chan *c = to_chan(channel);
 
 	__atomic_store_n(&c->destroyed, true, __ATOMIC_RELEASE);
-	if (conn_mine(&c->conn))
+	if (__atomic_load_n(&c->users, __ATOMIC_ACQUIRE) > 1 && conn_mine(&c->conn))
 		shutdown(c->conn.fd, SHUT_RDWR);
 	chan_drop(c);
 }

@@ -11,27 +11,31 @@
  * When the daemon is gone each id that was bound to a device has one more event, DEVICE_REMOVAL; then there is EIO.
  *
  * The descriptor of a channel is readable while an event is queued, but the event itself comes as the reply to
- * a request.
+ * a request.  It is a pipe's, as a kernel's is no socket either: nfs-ganesha calls shutdown(2) on it.
  */
 #include "cma.h"
 #include "../verbs/attr.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include <rdmad/restart.h>
 
 /* Waits as a read would: not with O_NONBLOCK, and interrupted by signals whose handlers say so.  Here the thread may be cancelled. */
 static int readable_wait(struct chan *c, int cancel)
 {
-	char byte;
-	ssize_t n;
-	int err;
+	struct pollfd p = { .fd = c->ch.fd, .events = POLLIN };
+	bool waits = !(fcntl(c->ch.fd, F_GETFL) & O_NONBLOCK);
+	int n, err;
 
 	pthread_setcancelstate(cancel, NULL);
-	n = recv(c->ch.fd, &byte, sizeof(byte), MSG_PEEK);
-	err = n < 0 ? errno : EIO; /* 0: the daemon is gone */
+	while ((n = ppoll(&p, 1, waits ? NULL : &(struct timespec){ 0 }, NULL)) < 0 && errno == EINTR && restart_after_signal())
+		;
+	err = n < 0 ? errno : n ? EIO : EAGAIN; /* EIO: the daemon is gone */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	return n > 0 ? 0 : err;
+	return n > 0 && p.revents & POLLIN ? 0 : err;
 }
 
 static int event_fetch(struct chan *c, struct cmm_rep *rep, int cancel)

@@ -141,9 +141,9 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	bye_del(c);
 	map_forget();
 	munmap(c->bell, c->bell_len);
-	close(c->kick_fd);
-	close(context->async_fd);
+	close(context->async_fd); /* before the daemon closes its end, as a channel's */
 	close(context->cmd_fd);
+	close(c->kick_fd);
 	conn_close(&c->conn);
 	hash_free(&c->map);
 	hash_free(&c->mrs);

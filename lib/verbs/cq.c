@@ -43,17 +43,14 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	struct rd_channel *ch = to_channel(channel);
 	struct ibv_context *context = channel->context;
 	bool busy;
-	int err;
 
 	pthread_mutex_lock(&context->mutex);
 	busy = channel->refcnt;
 	pthread_mutex_unlock(&context->mutex);
 	if (busy)
 		return EBUSY;
-	err = ctx_call_id(to_ctx(context), MSG_CHANNEL_DESTROY, ch->handle);
-	if (err)
-		return err;
-	close(channel->fd);
+	close(channel->fd); /* first: that the daemon closes its end is an event for who has it in epoll(7) */
+	ctx_call_id(to_ctx(context), MSG_CHANNEL_DESTROY, ch->handle);
 	keep_free(ch);
 	return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * api_close.c - the end of rsockets: of such whose peer takes nothing any more, of such that are told late what went wrong, of such
- * that a process leaves open.
+ * that a process leaves open; and of event channels.
  */
 #include "streams.h"
+#include "t/unseen.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -345,8 +346,40 @@ START_TEST(rs_exit_locked)
 }
 END_TEST
 
+/* A kernel's channel is no socket: nfs-ganesha shuts its one down with each connection that ends, and goes on. */
+START_TEST(channel_shut)
+{
+	struct rdma_event_channel *ch = channel_new();
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(shutdown(ch->fd, SHUT_RDWR), -1);
+	ck_assert_int_eq(errno, ENOTSOCK);
+	ok(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	ok(rdma_resolve_addr(id, NULL, lo(7), 2000));
+	event_eat(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ok(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+END_TEST
+
+/* What is destroyed is gone from epoll(7), without a last event. */
+START_TEST(channel_unseen)
+{
+	struct unseen u;
+
+	unseen_begin(&u);
+	for (unsigned i = 0; i < 200; i++) {
+		struct rdma_event_channel *ch = channel_new();
+
+		unseen_add(&u, ch->fd);
+		rdma_destroy_event_channel(ch);
+	}
+	ck_assert_uint_eq(unseen_end(&u), 0);
+}
+END_TEST
+
 void api_close(Suite *s)
 {
-	SUITE_ADD(s, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late,
+	SUITE_ADD(s, channel_shut, channel_unseen, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late,
 		  rs_exit_taken, rs_exit_sending, rs_exit_locked);
 }

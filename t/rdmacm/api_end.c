@@ -204,7 +204,7 @@ static void *event_wait(void *arg)
 static void watch_start(pthread_t *t, struct watch *w)
 {
 	ck_assert_int_eq(pthread_create(t, NULL, event_wait, w), 0);
-	sleeps_in(&w->tid, SYS_recvfrom);
+	sleeps_in(&w->tid, SYS_ppoll);
 }
 
 /* A thread that waits for an event may be cancelled, and leaves nothing behind (LeakSanitizer). */

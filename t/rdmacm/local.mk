@@ -4,6 +4,8 @@ t_rdmacm_api_SOURCES = \
 	t/interrupt.h \
 	t/late.c \
 	t/late.h \
+	t/unseen.c \
+	t/unseen.h \
 	t/fds_left.h \
 	t/ok.h \
 	t/rdmacm/api_close.c \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* api_event.c - completion and async events of objects that end, and who waits for their ack. */
 #include "scene.h"
+#include "t/unseen.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -397,7 +398,32 @@ START_TEST(daemon_gone)
 }
 END_TEST
 
+/* What is destroyed is gone from epoll(7), without a last event: whoever hears of it looks for an event of a channel that is no more. */
+START_TEST(unseen)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx;
+	struct unseen u;
+
+	unseen_begin(&u);
+	for (unsigned i = 0; i < 200; i++) {
+		struct ibv_comp_channel *ch;
+
+		ctx = ibv_open_device(list[0]);
+		ck_assert_ptr_nonnull(ctx);
+		ch = ibv_create_comp_channel(ctx);
+		ck_assert_ptr_nonnull(ch);
+		unseen_add(&u, ch->fd);
+		unseen_add(&u, ctx->async_fd);
+		ck_assert_int_eq(ibv_destroy_comp_channel(ch), 0);
+		ck_assert_int_eq(ibv_close_device(ctx), 0);
+	}
+	ck_assert_uint_eq(unseen_end(&u), 0);
+	ibv_free_device_list(list);
+}
+END_TEST
+
 void api_event(Suite *s)
 {
-	SUITE_ADD(s, ack_cq, stale, stale_crowd, stale_between, stale_async, srq_limit, daemon_gone);
+	SUITE_ADD(s, unseen, ack_cq, stale, stale_crowd, stale_between, stale_async, srq_limit, daemon_gone);
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/verbs/api
 t_verbs_api_SOURCES = \
+	t/unseen.c \
+	t/unseen.h \
 	t/verbs/api_arm.c \
 	t/verbs/api_attr.c \
 	t/verbs/api_async.c \
