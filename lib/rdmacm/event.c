@@ -31,8 +31,9 @@ static int readable_wait(struct chan *c, int cancel)
 	int n, err;
 
 	pthread_setcancelstate(cancel, NULL);
-	while ((n = ppoll(&p, 1, waits ? NULL : &(struct timespec){ 0 }, NULL)) < 0 && errno == EINTR && restart_after_signal())
-		;
+	do
+		n = ppoll(&p, 1, waits ? NULL : &(struct timespec){ 0 }, NULL);
+	while (n < 0 && errno == EINTR && restart_after_signal());
 	err = n < 0 ? errno : n ? EIO : EAGAIN; /* EIO: the daemon is gone */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	return n > 0 && p.revents & POLLIN ? 0 : err;

@@ -72,7 +72,8 @@ static bool copy_stepped(unsigned at, unsigned len, bool *behind)
 /* A flag that the program has taken does not come back, and the last byte is behind all others. */
 START_TEST(once)
 {
-	const unsigned lens[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 200, 255, 256, 300 },
+	const unsigned lens[] = { 1,  2,  3,  4,  5,  6,  7,  8,   9,   12,  15,  16,  17,  24,
+				  31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 200, 255, 256, 300 },
 		       ats[] = { 0, 1, 4, 6 };
 
 	to = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -87,7 +88,8 @@ START_TEST(once)
 				return;
 			ck_assert_msg(behind, "%u bytes at %u: the last one was early", len, ats[j]);
 			for (unsigned b = first; b < len; b++)
-				ck_assert_msg(stored[b] == 1, "%u bytes at %u: byte %u was stored %u times", len, ats[j], b, stored[b]);
+				ck_assert_msg(stored[b] == 1, "%u bytes at %u: byte %u was stored %u times", len,
+					      ats[j], b, stored[b]);
 		}
 	munmap(to, 4096);
 }

@@ -362,7 +362,7 @@ START_TEST(channel_shut)
 }
 END_TEST
 
-/* What is destroyed is gone from epoll(7), without a last event. */
+/* A channel that is destroyed is gone from epoll(7), without a last event. */
 START_TEST(channel_unseen)
 {
 	struct unseen u;
@@ -380,6 +380,6 @@ END_TEST
 
 void api_close(Suite *s)
 {
-	SUITE_ADD(s, channel_shut, channel_unseen, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none, rs_reset_late, rs_rejected_late,
-		  rs_exit_taken, rs_exit_sending, rs_exit_locked);
+	SUITE_ADD(s, channel_shut, channel_unseen, rs_close_mute, rs_shutdown_mute, rs_linger, rs_linger_none,
+		  rs_reset_late, rs_rejected_late, rs_exit_taken, rs_exit_sending, rs_exit_locked);
 }

@@ -398,7 +398,10 @@ START_TEST(daemon_gone)
 }
 END_TEST
 
-/* What is destroyed is gone from epoll(7), without a last event: whoever hears of it looks for an event of a channel that is no more. */
+/*
+ * A channel or device that is destroyed is gone from epoll(7), without a last event: who hears of it would look for an event of what
+ * is no more.
+ */
 START_TEST(unseen)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
