@@ -118,22 +118,26 @@ static void printable(char *to, const char *from, size_t len)
 		*to = isprint((unsigned char)*to) ? *to : '?';
 }
 
-/* A refusal by the library. */
+/* A refusal by the library.  Of no queue pair, and in the same words, it is one cause: programs try what they may ask for. */
 int verb_refused(struct call *call)
 {
 	const struct msg_req *req = call->req;
-	char verb[sizeof(req->refused.verb)], text[sizeof(req->refused.text)];
-	struct ctx *c = call->s->ctx;
+	char verb[sizeof(req->refused.verb)], text[sizeof(req->refused.text)], all[sizeof(verb) + sizeof(text) + 96];
+	const struct device *dev = call->s->ctx->dev;
+	uint32_t err = req->refused.err, qpn = req->refused.qpn;
+	unsigned cause = req->refused.profile                 ? WHY_PROFILE
+			 : err == EOPNOTSUPP || err == ENOSYS ? WHY_VERB_UNKNOWN
+							      : WHY_VERB_REFUSED;
 
 	printable(verb, req->refused.verb, sizeof(verb));
 	printable(text, req->refused.text, sizeof(text));
-	if (may_say(call->s))
-		why_say(call->s,
-			req->refused.profile                                           ? WHY_PROFILE
-			: req->refused.err == EOPNOTSUPP || req->refused.err == ENOSYS ? WHY_VERB_UNKNOWN
-										       : WHY_VERB_REFUSED,
-			c->dev, req->refused.qpn, "%s refused: %s: %s", verb, strerror((int)(req->refused.err & 0xfff)),
-			text);
+	snprintf(all, sizeof(all), "%s refused: %s: %s", verb, strerror((int)(err & 0xfff)), text);
+	if (!may_say(call->s))
+		return 0;
+	if (qpn)
+		why_say(call->s, cause, dev, qpn, "%s", all);
+	else
+		why_say_like(call->s, cause, dev, 0, all, "%s", all);
 	return 0;
 }
 

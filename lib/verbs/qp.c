@@ -200,6 +200,18 @@ static int profile_check(struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a)
 	return f == FEATURES ? 0 : refuse_feature(c, 0, "ibv_create_qp_ex", EOPNOTSUPP, f);
 }
 
+/* Programs try how much inline data there may be (libfabric, a dozen times for each type): those are refused alike, and told once. */
+static int refuse_cap(struct rd_ctx *c, const struct ibv_qp_init_attr_ex *a, int err)
+{
+	if (a->cap.max_inline_data > c->attr.max_inline)
+		return refuse(c, 0, "ibv_create_qp", err, "max_inline_data above %u, type %u", c->attr.max_inline,
+			      (unsigned)a->qp_type);
+	return refuse(c, 0, "ibv_create_qp", err,
+		      "max_send_wr %u and max_recv_wr %u (up to %u), sge %u and %u (up to %u), type %u, comp_mask 0x%x",
+		      a->cap.max_send_wr, a->cap.max_recv_wr, c->attr.max_qp_wr, a->cap.max_send_sge,
+		      a->cap.max_recv_sge, c->attr.max_sge, (unsigned)a->qp_type, a->comp_mask);
+}
+
 struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a, struct ibv_wq *wq,
 		      const struct msg_steps *steps)
 {
@@ -211,13 +223,7 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 	int err = attr_check(c, a);
 
 	if (err)
-		return err_null(refuse(
-			c, 0, "ibv_create_qp", err,
-			"max_send_wr %u and max_recv_wr %u (up to %u), sge %u and %u (up to %u), inline %u (up to %u), "
-			"type %u, comp_mask 0x%x",
-			a->cap.max_send_wr, a->cap.max_recv_wr, c->attr.max_qp_wr, a->cap.max_send_sge,
-			a->cap.max_recv_sge, c->attr.max_sge, a->cap.max_inline_data, c->attr.max_inline,
-			(unsigned)a->qp_type, a->comp_mask));
+		return err_null(refuse_cap(c, a, err));
 	err = profile_check(c, a);
 	if (err)
 		return err_null(err);

@@ -482,6 +482,10 @@ START_TEST(verbs)
 	init.send_cq = init.recv_cq = d.f.cq;
 	ck_assert(!ibv_create_qp(d.f.pd, &init));
 	says(0, "ibv_create_qp refused: Invalid argument: max_send_wr 100000 and max_recv_wr 1 \\(up to 16384\\)");
+	init.cap.max_send_wr = 1;
+	for (init.cap.max_inline_data = 1 << 14; init.cap.max_inline_data > 1 << 11; init.cap.max_inline_data /= 2)
+		ck_assert(!ibv_create_qp(d.f.pd, &init));
+	says(0, "max_inline_data above [0-9]+, type 2\n  and 2 more like it, the last at ");
 	ck_assert(!ibv_create_cq(d.f.ctx, 1 << 22, NULL, NULL, 0));
 	says(0, "ibv_create_cq refused: Invalid argument: cqe 4194304 \\(1 to 1048576\\)");
 	ck_assert(!ibv_reg_mr(d.f.pd, (void *)0x10000, 4096, IBV_ACCESS_LOCAL_WRITE));
