@@ -38,6 +38,14 @@ static void says(uint32_t qpn, const char *pattern)
 	regfree(&re);
 }
 
+/* Of all that is told. */
+static void says_once(const char *words)
+{
+	const char *at = strstr(asked(0), words);
+
+	ck_assert(at && !strstr(at + 1, words));
+}
+
 struct duo {
 	struct fix f;
 	struct ibv_qp *a, *b;
@@ -485,7 +493,7 @@ START_TEST(verbs)
 	init.cap.max_send_wr = 1;
 	for (init.cap.max_inline_data = 1 << 14; init.cap.max_inline_data > 1 << 11; init.cap.max_inline_data /= 2)
 		ck_assert(!ibv_create_qp(d.f.pd, &init));
-	says(0, "max_inline_data above [0-9]+, type 2\n  and 2 more like it, the last at ");
+	says_once("max_inline_data above ");
 	ck_assert(!ibv_create_cq(d.f.ctx, 1 << 22, NULL, NULL, 0));
 	says(0, "ibv_create_cq refused: Invalid argument: cqe 4194304 \\(1 to 1048576\\)");
 	ck_assert(!ibv_reg_mr(d.f.pd, (void *)0x10000, 4096, IBV_ACCESS_LOCAL_WRITE));
