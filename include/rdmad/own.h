@@ -22,7 +22,10 @@ int64_t rdmad_cq_since(struct ibv_cq *);
 /* All that a poll which finds nothing does besides: now and then the core is given away, for up to 0.2 ms.  Hold no lock. */
 void rdmad_cq_idle(struct ibv_cq *);
 
-/* The calling thread is about to sleep, beside a neighbour that computes: it goes to the daemon's core, if it may. */
+/*
+ * The calling thread is about to sleep, beside a neighbour that computes: it goes to the daemon's core, if it may, and no other thread
+ * of the program does the same.
+ */
 void rdmad_cq_join(struct ibv_cq *);
 
 /* Looks whether the daemon is gone, which polls do now and then only. */

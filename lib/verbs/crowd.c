@@ -30,12 +30,19 @@ void crowd_waits(void)
 	PUT(turned_at, clock_ns(CLOCK_MONOTONIC_COARSE));
 }
 
+bool crowd_mixed(uint64_t now)
+{
+	uint64_t at = GET(mixed_at);
+
+	return at && now - at < MIXED_NS;
+}
+
 bool crowd_late(uint64_t now)
 {
-	uint64_t mixed = GET(mixed_at), until = GET(crowd_until), last = GET(last_ns);
+	uint64_t until = GET(crowd_until), last = GET(last_ns);
 	unsigned n = GET(late) + LATE;
 
-	if (!mixed || now - mixed >= MIXED_NS || GET(who) != thread_me())
+	if (!crowd_mixed(now) || GET(who) != thread_me())
 		return false;
 	PUT(late, n < LATE_MAX ? n : LATE_MAX - LATE);
 	if (n < LATE_MAX)

@@ -23,6 +23,8 @@ extern uint64_t crowd_until; /* 0: there never was one */
 
 /* The calling thread polls in vain, and may give its core away next. */
 void crowd_waits(void);
+/* Several threads did so by turns, not long ago. */
+bool crowd_mixed(uint64_t now);
 /* It did, and had it back in time; */
 void crowd_in_time(void);
 /* or late, now.  true: from now on none of them does. */

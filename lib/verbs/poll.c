@@ -82,6 +82,12 @@ static void core_back(void)
 	keep_until = 0;
 }
 
+/*
+ * It has met neighbours that compute, and they are not threads of its own program that wait as well: those would all be on the daemon's
+ * core then.
+ */
+static bool beside_others(void) { return nap_beside() && !crowd_mixed(clock_ns(CLOCK_MONOTONIC_COARSE)); }
+
 static void yield_measured(struct rd_cq *cq, bool crowd)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC), now;
@@ -95,7 +101,7 @@ static void yield_measured(struct rd_cq *cq, bool crowd)
 		nap_slept(start + backlog_ns, clock_ns(CLOCK_MONOTONIC));
 		return;
 	}
-	if (!crowd && nap_beside())
+	if (!crowd && beside_others())
 		way_join(to_ctx(cq->cq.context)->bell);
 	if (nap(cq, start))
 		return;
@@ -119,7 +125,7 @@ static void idle_yield(struct rd_cq *cq)
 {
 	bool crowd = in_crowd();
 
-	if (idle_every() == IDLE_SHORT && !crowd && !nap_beside())
+	if (idle_every() == IDLE_SHORT && !crowd && !beside_others())
 		way_make(to_ctx(cq->cq.context)->bell);
 	if (crowd || backlog_ns >= DEEP_NS || nap_near()) {
 		yield_measured(cq, crowd);
@@ -257,7 +263,12 @@ EXPORT void rdmad_cq_idle(struct ibv_cq *ibcq)
 	cq_unlock(cq);
 }
 
-EXPORT void rdmad_cq_join(struct ibv_cq *cq) { way_join(to_ctx(cq->context)->bell); }
+EXPORT void rdmad_cq_join(struct ibv_cq *cq)
+{
+	crowd_waits();
+	if (!crowd_mixed(clock_ns(CLOCK_MONOTONIC_COARSE)))
+		way_join(to_ctx(cq->context)->bell);
+}
 
 EXPORT void rdmad_cq_look(struct ibv_cq *ibcq)
 {

@@ -216,6 +216,20 @@ START_TEST(no_crowd)
 }
 END_TEST
 
+/* Threads that wait by turns, and for a while behind that. */
+START_TEST(crowd_by_turns)
+{
+	crowd_waits();
+	ck_assert(!crowd_mixed(tick_ns));
+	other_waits();
+	crowd_waits();
+	ck_assert(crowd_mixed(tick_ns + 200 * MS) && !crowd_mixed(tick_ns + 300 * MS));
+	tick_ns += 1000 * MS;
+	crowd_waits();
+	ck_assert(!crowd_mixed(tick_ns));
+}
+END_TEST
+
 /* One late yield among many is chance. */
 START_TEST(crowd_seldom)
 {
@@ -324,4 +338,4 @@ START_TEST(measured_if_near)
 END_TEST
 
 TEST_MAIN("nap", measured_if_near, pace, stream, neighbour, neighbour_comes_back, longer_each_time, chosen_meanwhile,
-	  another_policy, forked, another_cq, crowd, no_crowd, crowd_seldom)
+	  another_policy, forked, another_cq, crowd, no_crowd, crowd_by_turns, crowd_seldom)
