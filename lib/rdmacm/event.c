@@ -23,40 +23,48 @@
 
 #include <rdmad/restart.h>
 
-/* Waits as a read would: not with O_NONBLOCK, and interrupted by signals whose handlers say so.  Here the thread may be cancelled. */
-static int readable_wait(struct chan *c, int cancel)
+struct waiter {
+	struct chan *c;
+	struct cma_event *e;
+	struct pollfd p;
+};
+
+/*
+ * Waits as a read would: not with O_NONBLOCK, and interrupted by signals whose handlers say so.  Here the thread may be cancelled: what
+ * the call looks at lies with who clears up, as AddressSanitizer takes what a cancelled thread left on its stack for in use.
+ */
+static int readable_wait(struct waiter *w, int cancel)
 {
-	struct pollfd p = { .fd = c->ch.fd, .events = POLLIN };
-	bool waits = !(fcntl(c->ch.fd, F_GETFL) & O_NONBLOCK);
+	static const struct timespec at_once;
+	const struct timespec *most = fcntl(w->c->ch.fd, F_GETFL) & O_NONBLOCK ? &at_once : NULL;
 	int n, err;
 
+	w->p = (struct pollfd){ .fd = w->c->ch.fd, .events = POLLIN };
 	pthread_setcancelstate(cancel, NULL);
 	do
-		n = ppoll(&p, 1, waits ? NULL : &(struct timespec){ 0 }, NULL);
+		n = ppoll(&w->p, 1, most, NULL);
 	while (n < 0 && errno == EINTR && restart_after_signal());
 	err = n < 0 ? errno : n ? EIO : EAGAIN; /* EIO: the daemon is gone */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	return n > 0 && p.revents & POLLIN ? 0 : err;
+	return n > 0 && w->p.revents & POLLIN ? 0 : err;
 }
 
-static int event_fetch(struct chan *c, struct cmm_rep *rep, int cancel)
+/* To ask in vain costs more than to look. */
+static int event_due(struct waiter *w, int cancel)
+{
+	if (!conn_mine(&w->c->conn))
+		return EIO;
+	return __atomic_exchange_n(&w->c->more, false, __ATOMIC_RELAXED) ? 0 : readable_wait(w, cancel);
+}
+
+static int event_fetch(struct chan *c, struct cmm_rep *rep)
 {
 	struct cmm_req req = { .op = CMM_GET_EVENT };
-	int err;
+	int err = chan_call(c, &req, rep);
 
-	if (!conn_mine(&c->conn))
-		return EIO;
-	for (;;) {
-		/* To ask in vain costs more than to look. */
-		err = __atomic_exchange_n(&c->more, false, __ATOMIC_RELAXED) ? 0 : readable_wait(c, cancel);
-		if (err)
-			return err;
-		err = chan_call(c, &req, rep);
-		if (!err && rep->event.left)
-			__atomic_store_n(&c->more, true, __ATOMIC_RELAXED);
-		if (err != EAGAIN)
-			return err;
-	}
+	if (!err && rep->event.left)
+		__atomic_store_n(&c->more, true, __ATOMIC_RELAXED);
+	return err;
 }
 
 /* Lets go of the channel.  A thread that waits for an event of a channel that another thread destroys waits for ever, as with a kernel. */
@@ -246,11 +254,6 @@ static int removal(struct chan *c, struct cma_event *e)
 /* ---- get and give back ------------------------------------------------------------------- */
 
 /* A thread that waits for an event, and what it holds. */
-struct waiter {
-	struct chan *c;
-	struct cma_event *e;
-};
-
 static void waiter_cancelled(void *arg)
 {
 	struct waiter *w = arg;
@@ -259,26 +262,42 @@ static void waiter_cancelled(void *arg)
 	chan_drop(w->c);
 }
 
-/* The next event that is the program's business.  0 or an errno. */
-static int event_next(struct chan *c, struct cma_event *e, int cancel)
+/* The next event.  EAGAIN: there is none, or it is not the program's business. */
+static int event_next(struct chan *c, struct cma_event *e)
 {
 	struct cmm_rep rep;
+	int err = event_fetch(c, &rep);
+
+	if (err)
+		return err;
+	e->owner = id_find_got(rep.event.cookie, rep.event.group_cookie, &e->group);
+	if (!e->owner) {
+		if (rep.event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+			handle_drop(c, rep.event.id);
+		return EAGAIN;
+	}
+	if (event_process(e, c, &rep.event))
+		return 0;
+	id_acked(e->owner, e->group);
+	return EAGAIN;
+}
+
+/* 0 or an errno. */
+static int event_wait(struct waiter *w, int cancel)
+{
 	int err;
 
 	for (;;) {
-		memset(e, 0, sizeof(*e));
-		err = event_fetch(c, &rep, cancel);
-		if (err)
-			return err == EIO ? removal(c, e) : err;
-		e->owner = id_find_got(rep.event.cookie, rep.event.group_cookie, &e->group);
-		if (!e->owner) {
-			if (rep.event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
-				handle_drop(c, rep.event.id);
-			continue;
-		}
-		if (event_process(e, c, &rep.event))
-			return 0;
-		id_acked(e->owner, e->group);
+		memset(w->e, 0, sizeof(*w->e));
+		err = event_due(w, cancel);
+		if (err && err != EIO)
+			return err;
+		if (!err)
+			err = event_next(w->c, w->e);
+		if (err == EIO)
+			return removal(w->c, w->e);
+		if (err != EAGAIN)
+			return err;
 	}
 }
 
@@ -295,7 +314,7 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	chan_hold(w.c);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_cleanup_push(waiter_cancelled, &w);
-	err = event_next(w.c, w.e, cancel);
+	err = event_wait(&w, cancel);
 	pthread_cleanup_pop(0);
 	pthread_setcancelstate(cancel, NULL);
 	if (err)
