@@ -2,8 +2,10 @@
 /* late.c - see late.h. */
 #include "late.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "suite.h"
@@ -84,6 +86,28 @@ long sleeps_in_either(const pid_t *tid, long nr, long other)
 }
 
 void sleeps_in(const pid_t *tid, long nr) { sleeps_in_either(tid, nr, nr); }
+
+static bool others_sleep(long nr)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	bool all = true;
+
+	ck_assert_ptr_nonnull(d);
+	while ((e = readdir(d)))
+		if (*e->d_name != '.' && atoi(e->d_name) != gettid())
+			all &= call_of(atoi(e->d_name)) == nr;
+	closedir(d);
+	return all;
+}
+
+void others_sleep_in(long nr)
+{
+	for (int i = 0; !others_sleep(nr); i++) {
+		ck_assert_int_lt(i, PATIENCE_MS);
+		usleep(1000);
+	}
+}
 
 static bool sleep_so(const pid_t *a, long a_nr, const pid_t *b, long b_nr)
 {

@@ -30,6 +30,8 @@ void late_wait(const atomic_bool *); /* until it is true */
 void sleeps_in(const pid_t *tid, long nr);
 /* Or in other: which. */
 long sleeps_in_either(const pid_t *tid, long nr, long other);
+/* Until all others of the process do: a child that is forked while one allocates may find AddressSanitizer's allocator locked. */
+void others_sleep_in(long nr);
 /* The same of two threads: one of them in nr, the other one in other. */
 void sleep_in(const pid_t *a, const pid_t *b, long nr, long other);
 

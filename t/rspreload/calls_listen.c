@@ -72,6 +72,7 @@ static void await(int l)
 	struct pollfd p = { l, POLLIN, 0 };
 
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	others_sleep_in(SYS_ppoll);
 }
 
 START_TEST(listener_of_parent)
